@@ -56,14 +56,17 @@ static void slots_gather(struct counts_body *b, const struct plan_rows *rows)
 {
 	vec_clear(&b->slots);
 	vec_for_each (pool, &rows->pools)
-		for (size_t i = 0; i < pool->backends.n && b->slots.n <= SLOTS_MAX; i++)
+		for (size_t i = 0; i < plan_pool_slots(pool) && b->slots.n <= SLOTS_MAX; i++) {
+			const struct plan_backend *at = plan_pool_at(pool, i);
+
 			*vec_push(&b->slots) = (struct plane_slot){
-				.addr = pool->backends.v[i].addr,
-				.port = pool->backends.v[i].port,
-				.aff_id = pool->backends.v[i].aff_id,
+				.addr = at->addr,
+				.port = at->port,
+				.aff_id = at->aff_id,
 				.pool_id = pool->id,
 				.slot = (uint32_t)i,
 			};
+		}
 }
 
 static int sum_cmp(const void *a, const void *b)

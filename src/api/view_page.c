@@ -230,6 +230,7 @@ static void pool_copy(struct plan_pool *to, const struct plan_pool *from)
 {
 	*to = *from;
 	(void)name_ref(to->port_name);
+	memset(&to->table, 0, sizeof(to->table));
 	to->backends.v = NULL;
 	to->backends.n = to->backends.cap = 0;
 	to->ranges.v = NULL;
@@ -482,6 +483,7 @@ static void step_conflicts(struct view_page *v, struct jsonw *w)
 
 static void step_pools(struct view_page *v, struct jsonw *w)
 {
+	struct plan_balancing balancing;
 	const struct plan_pool *pool;
 
 	if (v->i == v->rows->pools.n) {
@@ -499,14 +501,11 @@ static void step_pools(struct view_page *v, struct jsonw *w)
 	jsonw_text(w, "protocol", l4proto_text(pool->proto));
 	jsonw_uint(w, "affinity_s", pool->affinity_s);
 	jsonw_uint(w, "class", pool->class);
-	v->has_scheduler = false;
-	if (v->ctx->plane->ops->balancing != NULL) {
-		struct plan_balancing balancing = { 0 };
-
-		v->ctx->plane->ops->balancing(v->ctx->plane, pool, false, &balancing);
-		v->has_scheduler = balancing.scheduler[0] != '\0';
+	plan_balancing_of(&balancing, pool);
+	plane_balancing(v->ctx->plane, v->rows, pool, false, &balancing);
+	v->has_scheduler = balancing.scheduler[0] != '\0';
+	if (v->has_scheduler || v->ctx->plane->ops->balancing != NULL)
 		jsonw_text(w, "scheduler", v->has_scheduler ? balancing.scheduler : NULL);
-	}
 	jsonw_array(w, "source_ranges");
 	vec_for_each (p, &pool->ranges)
 		jsonw_prefix(w, NULL, p);

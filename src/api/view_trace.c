@@ -264,7 +264,7 @@ static void put_dealing(struct str *out, const struct plan_trace *t)
 	}
 	switch ((enum plan_balance)t->balancing.deal) {
 	case PLAN_BALANCE_EVENLY:
-		str_puts(out, " in turns");
+		str_puts(out, t->balancing.is_by_client ? " by a hash of the client" : " in turns");
 		break;
 	case PLAN_BALANCE_BY_WEIGHT:
 		str_puts(out, t->balancing.is_by_client ? " by weight and client address"
@@ -275,6 +275,12 @@ static void put_dealing(struct str *out, const struct plan_trace *t)
 		break;
 	}
 	str_printf(out, " (scheduler %s)", scheduler);
+	if (t->is_predicted) {
+		char buf[IP_ENDPOINT_TEXT_MAX];
+
+		str_printf(out, ", this client's is %s",
+			   ip_endpoint_text(&t->predicted.addr, t->predicted.port, buf));
+	}
 }
 
 static void put_pool(struct str *out, const struct plan_trace *t)

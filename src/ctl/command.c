@@ -202,13 +202,13 @@ static const struct cli_command commands[] = {
 	{ "undrain", "NS/NAME ENDPOINT", "use a drained endpoint again", "", "",
 	  .words = ":services", .run = run_undrain },
 	{ "trace", "SRC DST:PORT [POD]", "path of a connection, step by step", "wL",
-	  "  SRC is an address, the name of a pod, or `host`. DST:PORT is ADDRESS:PORT[/PROTOCOL]\n"
-	  "  (udp, sctp; else tcp), or NAMESPACE/NAME[:PORT] for the service's cluster IP. The\n"
-	  "  result is computed from the objects, without a packet; with POD (or its address) only\n"
-	  "  that endpoint is shown. Exit code 1 if no endpoint is reached. --live then follows the\n"
-	  "  first packets of new connections of this flow through the kernel's rules, for at most\n"
-	  "  10 seconds and 10 connections: in this network namespace, with a table of its own that\n"
-	  "  the kernel removes when vipctl exits.\n",
+	  "  SRC is an address, ADDRESS:PORT, the name of a pod, or `host`. DST:PORT is\n"
+	  "  ADDRESS:PORT[/PROTOCOL] (udp, sctp; else tcp), or NAMESPACE/NAME[:PORT] for the\n"
+	  "  service's cluster IP. The result is computed from the objects, without a packet; with\n"
+	  "  POD (or its address) only that endpoint is shown. Exit code 1 if no endpoint is\n"
+	  "  reached. --live then follows the first packets of new connections of this flow through\n"
+	  "  the kernel's rules, for at most 10 seconds and 10 connections: in this network\n"
+	  "  namespace, with a table of its own that the kernel removes when vipctl exits.\n",
 	  .run = run_trace },
 	{ "dump", "[WHAT]", "all state as JSON, without times", "nBD",
 	  "  WHAT as for svc. Two dumps of one state are equal, byte by byte. --bundle: the state of\n"

@@ -16,6 +16,7 @@
 #include "explain/text.h"
 #include "nft/kind.h"
 #include "plane/ipvs/programmed.h"
+#include "plane/nft/hashing.h"
 #include "source/files/files.h"
 #include "source/host/host.h"
 
@@ -150,7 +151,9 @@ int manifests_rows(json_t **ret, const struct manifests_config *config,
 		   void (*problem)(const char *where, const char *text), struct err *err)
 {
 	static const struct plan_traits nft_traits = { .pool_class = nft_pool_class,
-						       .shares_affinity = true };
+						       .shares_affinity = true,
+						       .hashing = nft_hashing,
+						       .hash_class = nft_hash_class };
 	static const struct plan_traits ipvs_traits = { .pool_class = ipvs_pool_class,
 							.has_tuning = true };
 	const char *scheduler = config->ipvs_scheduler ? config->ipvs_scheduler : "rr";

@@ -24,6 +24,9 @@ struct plan_balancing {
 	char scheduler[PLAN_SCHEDULER_MAX]; /* "wrr", "mh,mh-port"; "": the plane has none */
 };
 
+/* What the pool itself says: affinity, and mh if its slots are assigned by hash. */
+void plan_balancing_of(struct plan_balancing *ret, const struct plan_pool *pool);
+
 /* Access to a plane's balancing. `balancing` NULL: by the pool alone; `weight` NULL: 1. */
 struct plan_balancer {
 	/* `is_inside`: for pods and this host, at a split frontend. Unknown fields stay. */

@@ -2,7 +2,10 @@
 /* explain/text - print operations and frontends. */
 #include "explain/text.h"
 
+#include <stdio.h>
 #include <string.h>
+
+#include "plan/table.h"
 
 static const char *masq_text(enum plan_masq m)
 {
@@ -108,6 +111,14 @@ void plan_led_backend_print(struct str *out, const struct ip_addr *addr, uint16_
 		str_printf(out, "=%u", weight);
 }
 
+void plan_balancing_of(struct plan_balancing *ret, const struct plan_pool *pool)
+{
+	*ret = (struct plan_balancing){ .affinity_s = pool->affinity_s,
+					.is_by_client = pool->hashing != PLAN_HASHING_NONE };
+	(void)snprintf(ret->scheduler, sizeof(ret->scheduler), "%s",
+		       plan_hashing_text(pool->hashing));
+}
+
 void plan_led_balancing_print(struct str *out, const struct plan_balancing *d)
 {
 	if (d->affinity_s != 0)
@@ -119,7 +130,7 @@ void plan_led_balancing_print(struct str *out, const struct plan_balancing *d)
 static void print_led_pool(struct str *out, const struct plan_led *led,
 			   const struct plan_pool *pool, bool is_inside)
 {
-	struct plan_balancing balancing = { .affinity_s = pool ? pool->affinity_s : 0 };
+	struct plan_balancing balancing;
 	size_t n = pool ? pool->backends.n : 0;
 	struct plan_backend *sorted;
 
@@ -136,6 +147,7 @@ static void print_led_pool(struct str *out, const struct plan_led *led,
 					       ? led->balancer->weight(led->balancer->ctx,
 								       led->rows, pool, &sorted[i])
 					       : 1);
+	plan_balancing_of(&balancing, pool);
 	if (led->balancer != NULL && led->balancer->balancing != NULL)
 		led->balancer->balancing(led->balancer->ctx, led->rows, pool, is_inside,
 					 &balancing);

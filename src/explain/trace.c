@@ -10,6 +10,8 @@
 
 #include <string.h>
 
+#include "plan/table.h"
+
 /* --- visits --- */
 
 static void pod_note(char **pod, const struct slice_endpoint *e)
@@ -386,7 +388,6 @@ static void decide_endpoints(struct plan_trace *t, const struct svc *svc)
 		endpoint_push(t, e->from, &like);
 	}
 	t->weight = t->n_used;
-	t->balancing.affinity_s = t->affinity_s;
 	unlisted_add(t, svc, &sel);
 	selection_fini(&sel);
 	vec_sort(&t->endpoints, endpoint_cmp);
@@ -503,6 +504,20 @@ static void decide_verdict(struct plan_trace *t, const struct plan_target *targe
 	}
 }
 
+/* The pool's own balancing, and the backend that its slots give to the client. */
+static void decide_backend(struct plan_trace *t, const struct plan_pool *pool)
+{
+	if (pool == NULL)
+		return;
+	plan_balancing_of(&t->balancing, pool);
+	if (pool->hashing == PLAN_HASHING_NONE || pool->backends.n == 0 ||
+	    !ip_is_set(&t->query.src) ||
+	    (pool->hashing == PLAN_HASHING_PORT && t->query.src_port == 0))
+		return;
+	t->is_predicted = true;
+	t->predicted = *plan_table_pick(pool, &t->query.src, t->query.src_port);
+}
+
 static void decide_frontend(struct plan_trace *t, struct svc *svc, const struct plan_rows *rows,
 			    const struct plan_frontend *f)
 {
@@ -522,6 +537,7 @@ static void decide_frontend(struct plan_trace *t, struct svc *svc, const struct 
 	pool = pool_find(t, rows, target);
 	t->pool_id = pool ? pool->id : 0;
 	t->affinity_s = pool ? pool->affinity_s : 0;
+	decide_backend(t, pool);
 	t->masq = decide_masq(t);
 	decide_ranges(t, rows);
 	decide_verdict(t, target);
@@ -656,8 +672,16 @@ void plan_trace_weigh(struct plan_trace *t, const struct plan_balancer *balancer
 	}
 }
 
+bool plan_trace_is_predicted(const struct plan_trace *t, const struct plan_trace_endpoint *ep)
+{
+	return t->is_predicted && ep->port == t->predicted.port &&
+	       ip_addr_is_equal(&ep->addr, &t->predicted.addr);
+}
+
 double plan_trace_share(const struct plan_trace *t, const struct plan_trace_endpoint *ep)
 {
+	if (t->is_predicted)
+		return plan_trace_is_predicted(t, ep) ? 1.0 : 0.0;
 	switch ((enum plan_balance)t->balancing.deal) {
 	case PLAN_BALANCE_EVENLY:
 		return 1.0 / (double)t->n_used;

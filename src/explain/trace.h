@@ -30,6 +30,7 @@ struct plan_trace_query {
 	/* The client: an address, or else the pod of this name, or else this host. */
 	struct ip_addr src;
 	const struct name *src_pod; /* counted, taken by plan_trace_init(); NULL = none */
+	uint16_t src_port;          /* 0 = unknown */
 	struct ip_addr dst;
 	uint16_t port;
 	uint8_t proto; /* enum l4proto */
@@ -167,6 +168,9 @@ struct plan_trace {
 	size_t n_used;
 	uint64_t weight; /* sum of the endpoints that are used */
 	struct plan_balancing balancing;
+	/* With hashing, if the source is known: every connection gets this backend. */
+	bool is_predicted;
+	struct plan_backend predicted;
 
 	VEC(struct plan_trace_other) others; /* oldest first, by relation */
 	size_t n_others[PLAN_TRACE_RELATION_N];
@@ -183,6 +187,8 @@ void plan_trace_decide(struct plan_trace *t);
 void plan_trace_weigh(struct plan_trace *t, const struct plan_balancer *balancer);
 /* Is the source masqueraded on the way to a used endpoint? */
 bool plan_trace_masquerades(const struct plan_trace *t);
+/* Do all connections of the client get this endpoint? */
+bool plan_trace_is_predicted(const struct plan_trace *t, const struct plan_trace_endpoint *ep);
 /* Share of connections of a used endpoint, 0 to 1; negative when it is not predictable. */
 double plan_trace_share(const struct plan_trace *t, const struct plan_trace_endpoint *ep);
 void plan_trace_fini(struct plan_trace *t);

@@ -318,6 +318,8 @@ static void text_pool(const struct text *t, uint32_t pool_id, const struct nft_k
 	}
 	vec_sort(&found, backend_cmp);
 	vec_for_each (b, &found) {
+		if (info->is_hashed && b > found.v && backend_cmp(b - 1, b) == 0)
+			continue; /* has several slots */
 		str_printf(t->out, " %s", ip_endpoint_text(&b->addr, b->port, buf));
 		nft_key_endpoint(key, &b->addr, b->port);
 		if (find(t, NFTSET_ENDPOINT_ADDRS, key) == NULL)
@@ -326,6 +328,8 @@ static void text_pool(const struct text *t, uint32_t pool_id, const struct nft_k
 	vec_fini(&found);
 	if (info->affinity_s != 0)
 		str_printf(t->out, " affinity=%us", info->affinity_s);
+	if (info->is_hashed)
+		str_printf(t->out, " scheduler=mh%s", info->has_port ? ",mh-port" : "");
 }
 
 /* The target of a word; `data` may be NULL. */

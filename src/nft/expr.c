@@ -222,6 +222,20 @@ void nft_expr_random(struct nft_rules *rs, unsigned int word, uint32_t modulus)
 	nftnl_expr_set_u32(e, NFTNL_EXPR_NG_OFFSET, 0);
 }
 
+void nft_expr_jhash(struct nft_rules *rs, unsigned int word, unsigned int from, uint32_t len,
+		    uint32_t modulus, uint32_t seed)
+{
+	struct nftnl_expr *e = expr_add(rs, "hash");
+
+	nftnl_expr_set_u32(e, NFTNL_EXPR_HASH_SREG, reg(from));
+	nftnl_expr_set_u32(e, NFTNL_EXPR_HASH_DREG, reg(word));
+	nftnl_expr_set_u32(e, NFTNL_EXPR_HASH_LEN, len);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_HASH_MODULUS, modulus);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_HASH_SEED, seed);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_HASH_OFFSET, 0);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_HASH_TYPE, NFT_HASH_JENKINS);
+}
+
 void nft_expr_fib_type(struct nft_rules *rs, uint32_t flags, unsigned int word)
 {
 	struct nftnl_expr *e = expr_add(rs, "fib");

@@ -55,6 +55,9 @@ void nft_expr_meta(struct nft_rules *rs, uint32_t key, unsigned int word);
 void nft_expr_ct(struct nft_rules *rs, uint32_t key, unsigned int word);
 void nft_expr_number(struct nft_rules *rs, unsigned int word, uint32_t value);
 void nft_expr_random(struct nft_rules *rs, unsigned int word, uint32_t modulus);
+/* jhash of `len` bytes from `from` on, scaled to 0..modulus-1. */
+void nft_expr_jhash(struct nft_rules *rs, unsigned int word, unsigned int from, uint32_t len,
+		    uint32_t modulus, uint32_t seed);
 /* The connection's direction: one byte, IP_CT_DIR_*. */
 void nft_expr_ct_direction(struct nft_rules *rs, unsigned int word);
 /* One byte: is the packet's local socket bound to the wildcard address? No socket: no match. */

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/rendezvous.h"
+
 #define AFFINITY_MAX (NFT_KIND_AFFINITY_END - NFT_KIND_AFFINITY)
 /* Bounds grow by an eighth from 64; the 59th is the first that reaches NFT_POOL_SLOTS_MAX. */
 #define CLASS_MAX 64
@@ -187,13 +189,18 @@ bool nft_kind_info(uint16_t kind, struct nft_kind_info *ret)
 		info.slots = kind;
 	} else if (kind >= NFT_KIND_CLASS && kind < NFT_KIND_CLASS + CLASS_MAX) {
 		info.slots = class_bound(kind - NFT_KIND_CLASS);
+	} else if (kind == NFT_KIND_HASH_ADDR || kind == NFT_KIND_HASH_PORT) {
+		info.slots = RENDEZVOUS_SLOTS;
+		info.is_hashed = true;
+		info.has_port = kind == NFT_KIND_HASH_PORT;
 	} else if (kind >= NFT_KIND_AFFINITY && kind < NFT_KIND_AFFINITY_END) {
 		info.slots = affinities[kind - NFT_KIND_AFFINITY].slots;
 		info.affinity_s = affinities[kind - NFT_KIND_AFFINITY].affinity_s;
 	}
 	if (info.slots == 0)
 		return false;
-	info.safe_slots = info.affinity_s != 0 && affinities[kind - NFT_KIND_AFFINITY].is_coarse
+	info.safe_slots = info.is_hashed ? info.slots
+			  : info.affinity_s != 0 && affinities[kind - NFT_KIND_AFFINITY].is_coarse
 				  ? coarse_safe(info.slots)
 				  : slots_safe(info.slots);
 	*ret = info;
@@ -220,6 +227,9 @@ const char *nft_kind_chain(uint16_t kind, char buf[static NFT_CHAIN_NAME_MAX])
 		snprintf(buf, NFT_CHAIN_NAME_MAX, "%c%" PRIu32 "-%" PRIu32,
 			 affinities[kind - NFT_KIND_AFFINITY].is_coarse ? 'b' : 'a', info.slots,
 			 info.affinity_s);
+	else if (info.is_hashed)
+		snprintf(buf, NFT_CHAIN_NAME_MAX, "%s%" PRIu32, info.has_port ? "hp" : "h",
+			 info.slots);
 	else
 		snprintf(buf, NFT_CHAIN_NAME_MAX, "%c%" PRIu32, kind < NFT_KIND_CLASS ? 'p' : 'c',
 			 info.slots);

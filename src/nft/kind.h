@@ -7,6 +7,8 @@
  *
  *   1..64       p<n>        exactly n backends
  *   0x400 + i   c<bound>    up to `bound` backends: empty slots miss and are retried
+ *   0x7fe       h<slots>    the slot is a hash of the source address
+ *   0x7ff       hp<slots>   the slot is a hash of source address and port
  *   0x800 + i   a<n>-<t>    ClientIP affinity of t seconds over n backends, where
  *                           n is exact to 64 and a class bound above
  *   0x800 + i   b<n>-<t>    coarse: up to n backends and at most t seconds
@@ -38,6 +40,8 @@
 #define NFT_KIND_EXACT_MAX 64
 #define NFT_KIND_PRECREATED 16 /* p1..p16 are part of the fixed layout */
 #define NFT_KIND_CLASS 0x400
+#define NFT_KIND_HASH_ADDR 0x7fe
+#define NFT_KIND_HASH_PORT 0x7ff
 #define NFT_KIND_AFFINITY 0x800
 #define NFT_KIND_AFFINITY_END 0xffb /* one past the last */
 #define NFT_KIND_FW 0xffb
@@ -75,6 +79,8 @@ struct nft_kind_info {
 	uint32_t slots;      /* modulus of the pick: the exact number, or the class bound */
 	uint32_t safe_slots; /* number of slots that are always filled: `slots` when exact */
 	uint32_t affinity_s; /* 0 = none */
+	bool is_hashed;      /* the slot is a hash of the source address ... */
+	bool has_port;       /* ... and port */
 };
 
 /*

@@ -138,6 +138,29 @@ static void diff_backends(struct diff *d, const struct plan_pool *old, const str
 	free(will);
 }
 
+/* The backend in a slot of a pool with hashing, or NULL. */
+static const struct plan_backend *assigned(const struct plan_pool *pool, size_t slot)
+{
+	return slot < pool->table.n ? plan_pool_at(pool, slot) : NULL;
+}
+
+static void diff_table(struct diff *d, const struct plan_pool *old, const struct plan_pool *new)
+{
+	if (old->table.v == new->table.v)
+		return;
+	for (size_t i = 0; i < MAX(old->table.n, new->table.n); i++) {
+		const struct plan_backend *was = assigned(old, i);
+		const struct plan_backend *will = assigned(new, i);
+
+		if (was != NULL && will != NULL && plan_backend_key_cmp(was, will) == 0)
+			continue;
+		if (will != NULL)
+			backend_op(add_op(d, PLAN_SLOT_ADD), new, will, i);
+		if (was != NULL)
+			backend_op(del_op(d, PLAN_SLOT_DEL), old, was, i);
+	}
+}
+
 static void range_op(struct plan_op *op, const struct plan_pool *pool, const struct ip_prefix *r)
 {
 	op->pool = pool;
@@ -180,6 +203,7 @@ static void diff_pools(struct diff *d, const struct plan_rows *old, const struct
 		else if (was->tuning != pool->tuning)
 			add_op(d, PLAN_POOL_CHANGE)->pool = pool;
 		diff_backends(d, was ? was : &none, pool);
+		diff_table(d, was ? was : &none, pool);
 		diff_ranges(d, was ? was : &none, pool);
 	}
 	for (size_t i = 0; old != NULL && i < old->pools.n; i++) {
@@ -189,6 +213,7 @@ static void diff_pools(struct diff *d, const struct plan_rows *old, const struct
 			continue;
 		for (size_t k = 0; k < pool->backends.n; k++)
 			backend_op(del_op(d, PLAN_BACKEND_DEL), pool, &pool->backends.v[k], k);
+		diff_table(d, pool, &none);
 		for (size_t k = 0; k < pool->ranges.n; k++)
 			range_op(del_op(d, PLAN_RANGE_DEL), pool, &pool->ranges.v[k]);
 		del_op(d, PLAN_POOL_DEL)->pool = pool;
@@ -254,9 +279,11 @@ static void pool_op(struct diff *d, const struct plan_pool *pool, size_t k)
 		add_op(d, PLAN_POOL_ADD)->pool = pool;
 	else if (k <= pool->ranges.n)
 		range_op(add_op(d, PLAN_RANGE_ADD), pool, &pool->ranges.v[k - 1]);
+	else if ((k -= 1 + pool->ranges.n) < pool->backends.n)
+		backend_op(add_op(d, PLAN_BACKEND_ADD), pool, &pool->backends.v[k], k);
 	else
-		backend_op(add_op(d, PLAN_BACKEND_ADD), pool,
-			   &pool->backends.v[k - 1 - pool->ranges.n], k - 1 - pool->ranges.n);
+		backend_op(add_op(d, PLAN_SLOT_ADD), pool, plan_pool_at(pool, k - pool->backends.n),
+			   k - pool->backends.n);
 }
 
 size_t plan_diff_part(struct plan_ops *ops, struct svc *svc, const struct plan_rows *rows,
@@ -267,7 +294,7 @@ size_t plan_diff_part(struct plan_ops *ops, struct svc *svc, const struct plan_r
 	size_t at = 0;
 
 	vec_for_each (pool, &rows->pools) {
-		size_t n = 1 + pool->ranges.n + pool->backends.n;
+		size_t n = 1 + pool->ranges.n + pool->backends.n + pool->table.n;
 		bool is_cut = pool->affinity_s == 0;
 
 		for (size_t k = at + n <= from        ? n
@@ -299,6 +326,8 @@ const char *plan_op_text(enum plan_op_kind k)
 		return "backend-add";
 	case PLAN_BACKEND_MOVE:
 		return "backend-move";
+	case PLAN_SLOT_ADD:
+		return "slot-add";
 	case PLAN_RANGE_ADD:
 		return "range-add";
 	case PLAN_POOL_CHANGE:
@@ -311,6 +340,8 @@ const char *plan_op_text(enum plan_op_kind k)
 		return "frontend-del";
 	case PLAN_RANGE_DEL:
 		return "range-del";
+	case PLAN_SLOT_DEL:
+		return "slot-del";
 	case PLAN_BACKEND_DEL:
 		return "backend-del";
 	case PLAN_POOL_DEL:

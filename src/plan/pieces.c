@@ -115,18 +115,26 @@ static size_t pool_cost(const struct plan_pieces *pp, const struct plan_pool *wa
 	for (size_t i = 0; i < both; i++)
 		n += 2 * (memcmp(&was->backends.v[i], &will->backends.v[i],
 				 sizeof(struct plan_backend)) != 0);
-	return n * backend_work(pp, will) + both / COMPARE_COST + 1;
+	return n * backend_work(pp, will) + MAX(was ? was->table.n : 0, will->table.n) +
+	       both / COMPARE_COST + 1;
 }
 
 static bool is_equal(const struct plan_pool *a, const struct plan_pool *b)
 {
 	return a->affinity_s == b->affinity_s && a->class == b->class && a->tuning == b->tuning &&
 	       a->next_aff_id == b->next_aff_id && a->is_sticky == b->is_sticky &&
-	       a->backends.n == b->backends.n && a->ranges.n == b->ranges.n &&
+	       a->hashing == b->hashing && a->backends.n == b->backends.n &&
+	       a->ranges.n == b->ranges.n &&
 	       (a->backends.n == 0 || memcmp(a->backends.v, b->backends.v,
 					     a->backends.n * sizeof(struct plan_backend)) == 0) &&
 	       (a->ranges.n == 0 ||
 		memcmp(a->ranges.v, b->ranges.v, a->ranges.n * sizeof(struct ip_prefix)) == 0);
+}
+
+/* Slots of a table are shares of all clients: a part of them would serve a part of the clients. */
+static bool is_divisible(const struct plan_pool *pool)
+{
+	return pool->affinity_s == 0 && pool->hashing == PLAN_HASHING_NONE;
 }
 
 static void ranges_copy(struct plan_pool *to, const struct plan_pool *from)
@@ -142,6 +150,9 @@ static void pool_copy(struct plan_pool *to, const struct plan_pool *from, size_t
 	*to = *from;
 	(void)name_ref(to->port_name);
 	ranges_copy(to, from);
+	memset(&to->table, 0, sizeof(to->table));
+	vec_for_each (index, &from->table)
+		*vec_push(&to->table) = *index;
 	memset(&to->backends, 0, sizeof(to->backends));
 	if (MAX(n, from->backends.n) > 0)
 		vec_reserve(&to->backends, MAX(n, from->backends.n));
@@ -277,7 +288,7 @@ static bool pools_bring(struct piece *pc)
 
 		if (pc->cost > 0 && pc->cost + cost > pc->max)
 			return false;
-		if (cost > pc->max && will->affinity_s == 0) {
+		if (cost > pc->max && is_divisible(will) && (was == NULL || is_divisible(was))) {
 			pool_between(&pc->between, pc->p, was, will,
 				     pc->max / backend_work(pc->pp, will) + 1);
 			pc->cut = will;
@@ -299,13 +310,13 @@ static bool pools_drop(struct piece *pc)
 {
 	for (size_t i = 0; pc->programmed != NULL && i < pc->programmed->pools.n; i++) {
 		const struct plan_pool *was = &pc->programmed->pools.v[i];
-		size_t cost = was->backends.n * backend_work(pc->pp, was) + 2;
+		size_t cost = was->backends.n * backend_work(pc->pp, was) + was->table.n + 2;
 
 		if (pool_desired(pc, was) != NULL)
 			continue;
 		if (pc->cost > 0 && pc->cost + cost > pc->max)
 			return false;
-		if (cost > pc->max && was->affinity_s == 0) {
+		if (cost > pc->max && is_divisible(was)) {
 			pool_between(&pc->between, pc->p, was, NULL,
 				     pc->max / backend_work(pc->pp, was) + 1);
 			pc->cut = was;
@@ -472,6 +483,8 @@ static void borrowed_forget(struct plan_rows *from, const struct plan_rows *to)
 			memset(&pool->backends, 0, sizeof(pool->backends));
 		if (other->ranges.v == pool->ranges.v)
 			memset(&pool->ranges, 0, sizeof(pool->ranges));
+		if (other->table.v == pool->table.v)
+			memset(&pool->table, 0, sizeof(pool->table));
 	}
 }
 

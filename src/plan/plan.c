@@ -15,6 +15,7 @@
 #include "model/select.h"
 #include "plan/claims.h"
 #include "plan/ids.h"
+#include "plan/table.h"
 
 void plan_init(struct plan *p, struct model *m, const struct plan_traits *traits)
 {
@@ -166,12 +167,13 @@ static void port_frontends(struct build *b, size_t index, enum ipfam fam,
 	external_frontends(b, &f, fam, port);
 }
 
-/* Keep the programmed id, slots and local ids, unless affinity was switched on or off. */
+/* Keep the programmed id, slots and local ids, unless affinity or hashing was switched. */
 static void pool_inherit(const struct plan_rows *old, struct plan_pool *pool)
 {
 	const struct plan_pool *programmed = old ? plan_rows_pool_like(old, pool) : NULL;
 
-	if (programmed == NULL || (programmed->affinity_s != 0) != (pool->affinity_s != 0))
+	if (programmed == NULL || (programmed->affinity_s != 0) != (pool->affinity_s != 0) ||
+	    programmed->hashing != pool->hashing)
 		return;
 	pool->id = programmed->id;
 	pool->next_aff_id = programmed->next_aff_id;
@@ -228,6 +230,8 @@ static void port_pool(struct build *b, const struct service_port *port, enum ipf
 	like.is_sticky = b->s->affinity_s != 0;
 	if (n_local_ids(b, sel, n) <= PLAN_AFFINITY_BACKENDS_MAX)
 		like.affinity_s = b->s->affinity_s;
+	if (like.affinity_s == 0 && n <= PLAN_HASH_BACKENDS_MAX && b->p->traits->hashing != NULL)
+		like.hashing = (uint8_t)b->p->traits->hashing(b->s);
 	like.tuning = tuning_of(b, like.affinity_s);
 	pool = vec_push(&b->rows->pools);
 	*pool = like;
@@ -463,13 +467,23 @@ static void pool_number(struct plan *p, const struct plan_rows *rows, struct pla
 		plan_affinity_number(pool, peer);
 }
 
+static uint16_t pool_class(const struct plan_traits *traits, const struct plan_pool *pool)
+{
+	if (pool->backends.n == 0)
+		return 0;
+	return pool->hashing != PLAN_HASHING_NONE
+		       ? traits->hash_class(pool->hashing)
+		       : traits->pool_class(pool->backends.n, pool->affinity_s);
+}
+
 void plan_rows_number(struct plan *p, struct plan_rows *rows)
 {
+	const struct plan_rows *programmed = rows->svc->rows;
+
 	vec_for_each (pool, &rows->pools) {
 		pool_number(p, rows, pool);
-		pool->class = pool->backends.n > 0
-				      ? p->traits->pool_class(pool->backends.n, pool->affinity_s)
-				      : 0;
+		plan_table_make(pool, programmed ? plan_rows_pool_like(programmed, pool) : NULL);
+		pool->class = pool_class(p->traits, pool);
 	}
 	plan_rows_index(rows);
 	vec_for_each (f, &rows->frontends) {

@@ -45,6 +45,11 @@ struct plan_traits {
 	bool shares_affinity;
 	/* Uses the annotations in struct service_tuning. */
 	bool has_tuning;
+	/* Does the service want a backend by a hash of the client? NULL: the plan assigns no slots.
+	 */
+	enum plan_hashing (*hashing)(const struct service *s);
+	/* In place of pool_class: of a pool with hashing. */
+	uint16_t (*hash_class)(enum plan_hashing how);
 };
 
 enum plan_op_kind {
@@ -57,12 +62,14 @@ enum plan_op_kind {
 	PLAN_BACKEND_ADD, /* pool, backend, slot */
 	/* pool, backend, from -> slot, which are equal if only its is_local changes: was_local */
 	PLAN_BACKEND_MOVE,
+	PLAN_SLOT_ADD,        /* pool, backend, slot; with pool->table: backends have no slot */
 	PLAN_RANGE_ADD,       /* pool, range */
 	PLAN_POOL_CHANGE,     /* pool: scheduler, weights, ...; only with traits.has_tuning */
 	PLAN_FRONTEND_ADD,    /* frontend */
 	PLAN_FRONTEND_CHANGE, /* old_frontend -> frontend, same key */
 	PLAN_FRONTEND_DEL,    /* old_frontend */
 	PLAN_RANGE_DEL,       /* pool, range */
+	PLAN_SLOT_DEL,        /* pool, backend, slot */
 	PLAN_BACKEND_DEL,     /* pool, backend, slot */
 	PLAN_POOL_DEL,        /* pool */
 };

@@ -9,6 +9,7 @@ void plan_pool_fini(struct plan_pool *pool)
 {
 	name_unref(pool->port_name);
 	vec_fini(&pool->backends);
+	vec_fini(&pool->table);
 	vec_fini(&pool->ranges);
 }
 

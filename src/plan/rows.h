@@ -26,6 +26,7 @@ enum plan_scope {
  * this bit belongs to the Cluster pool of the port, or to no pool.
  */
 #define PLAN_POOL_LOCAL UINT32_C(0x80000)
+#define PLAN_HASH_BACKENDS_MAX 2048     /* of a pool with hashing: beyond it hashing is off */
 #define PLAN_AFFINITY_BACKENDS_MAX 4095 /* local ids have 12 bits; beyond it affinity is off */
 
 struct plan_backend {
@@ -38,20 +39,30 @@ struct plan_backend {
 };
 _Static_assert(sizeof(struct plan_backend) == 24, "one per endpoint: kept small");
 
+/* What of a packet decides on its backend; traits->hashing. */
+enum plan_hashing {
+	PLAN_HASHING_NONE = 0,
+	PLAN_HASHING_ADDR, /* the source address */
+	PLAN_HASHING_PORT, /* and the source port */
+};
+
 struct plan_pool {
-	uint32_t id;    /* 1..PLAN_POOL_ID_MAX, perhaps with PLAN_POOL_LOCAL; unique in its family;
-			 * 0 = not yet given */
-	uint8_t fam;    /* enum ipfam */
-	uint8_t scope;  /* enum plan_scope */
-	uint8_t proto;  /* enum l4proto */
-	bool is_sticky; /* affinity is desired */
+	uint32_t id;     /* 1..PLAN_POOL_ID_MAX, perhaps with PLAN_POOL_LOCAL; unique in its family;
+			  * 0 = not yet given */
+	uint8_t fam;     /* enum ipfam */
+	uint8_t scope;   /* enum plan_scope */
+	uint8_t proto;   /* enum l4proto */
+	bool is_sticky;  /* affinity is desired */
+	uint8_t hashing; /* enum plan_hashing */
 	const struct name *port_name;
 	uint32_t affinity_s;  /* 0 = none, or too many backends for it */
-	uint16_t class;       /* traits->pool_class(n, affinity_s) */
+	uint16_t class;       /* traits->pool_class(n, affinity_s), or hash_class(hashing) */
 	uint16_t next_aff_id; /* next local id to give out; wraps past ids in use */
 	uint32_t tuning;      /* hash of the service's annotations for schedulers; 0 = none */
 	uint32_t part_of; /* adopted piece by piece: the number of its backends; 0 = all are here */
-	VEC(struct plan_backend) backends; /* by slot */
+	VEC(struct plan_backend) backends; /* by slot; with `table`, in any order */
+	/* With hashing: index of the backend in each slot, once numbered (plan/table.h). */
+	VEC(uint16_t) table;
 	/*
 	 * Source ranges of the pool's frontends of kind LB (SVC-20): sorted, none inside
 	 * another. Empty = unrestricted.
@@ -133,6 +144,17 @@ static inline void plan_backend_set_aff_id(struct plan_backend *b, unsigned int 
 }
 /* Two struct plan_backend by address and port. */
 int plan_backend_key_cmp(const void *a, const void *b);
+/* Number of slots: those of the table, or one for each backend. */
+static inline size_t plan_pool_slots(const struct plan_pool *pool)
+{
+	return pool->table.n > 0 ? pool->table.n : pool->backends.n;
+}
+
+static inline const struct plan_backend *plan_pool_at(const struct plan_pool *pool, size_t slot)
+{
+	return &pool->backends.v[pool->table.n > 0 ? pool->table.v[slot] : slot];
+}
+
 /* Frees the pool's members, not the pool. */
 void plan_pool_fini(struct plan_pool *pool);
 /* Frees names, vectors and the rows; accepts NULL. Does not free pool ids. */

@@ -131,7 +131,7 @@ size_t sync_rows_weight(const struct plan_rows *rows)
 		return n;
 	n += rows->frontends.n;
 	vec_for_each (pool, &rows->pools)
-		n += pool->backends.n;
+		n += pool->backends.n + pool->table.n;
 	return n;
 }
 

@@ -114,6 +114,7 @@ static void need(struct world *w, struct nft_result *res)
 {
 	const uint16_t kinds[] = { nft_pool_class(17, 0),    nft_pool_class(70, 0),
 				   nft_pool_class(3, 10800), nft_pool_class(70, 60),
+				   NFT_KIND_HASH_ADDR,       NFT_KIND_HASH_PORT,
 				   NFT_KIND_REJECT,          3 };
 	struct err err = { 0 };
 

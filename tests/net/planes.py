@@ -25,6 +25,7 @@ NOT = {
             "about a table for each address family; the table of this plane has both",
         "test_owner.py": "about owners of the nft plane's tables; that of this plane has none",
         "test_failover.py": "about NAT entries and the nft plane's tables; --failover rejects this plane",
+        "test_hashing.py": "about slots of the nft plane's tables; IPVS has a table of its own",
         "test_guard.py":
             "about the guard of the nft plane's tables; connections of this plane end with its rules",
         "test_upgrade.py":

@@ -7,6 +7,7 @@ leads from a kind to a chain, and the chain's name is its function:
 
     p<n>       exactly n slots          a<n>-<t>    n slots with affinity of t seconds
     c<n>       up to n slots            fw, xl      source ranges; policy Local
+    h<n>       n slots, by a hash of the client's address; hp<n>: and port
     reject_conn, drop_conn
 
 """
@@ -16,6 +17,7 @@ import ipaddress
 import re
 import struct
 
+import hashing
 from resolver import DROP, REJECT, Pool
 
 PROTO = {6: "TCP", 17: "UDP", 132: "SCTP"}
@@ -168,6 +170,11 @@ class Tables(Elements):
             slots = self.endpoints.get(pool, {})
             self._check_slots(pool, slots, int(m[1]))
             return Pool(frozenset(slots.values()), 0)
+        m = re.fullmatch(r"hp?(\d+)", chain)
+        if m:
+            slots = self.endpoints.get(pool, {})
+            self._check_assigned(pool, slots, int(m[1]))
+            return Pool(frozenset(slots.values()), 0)
         m = re.fullmatch(r"a(\d+)-(\d+)", chain)
         if m:
             slots = self.aff_slots.get(pool, {})
@@ -177,6 +184,16 @@ class Tables(Elements):
                 raise Wrong("pool %d: no aff_endpoints for %s" % (pool, missing))
             return Pool(frozenset(self.aff_endpoints[w] for w in slots.values()), int(m[2]))
         raise Wrong("word %#x leads to the chain %s in %s" % (word, chain, where))
+
+    @staticmethod
+    def _check_assigned(pool, slots, n):
+        if n != hashing.SLOTS or sorted(slots) != list(range(n)):
+            raise Wrong("pool %d: %d slots where the chain serves %d" % (pool, len(slots), n))
+        wanted = hashing.table(frozenset(slots.values()))
+        wrong = [i for i in range(n) if slots[i] != wanted[i]]
+        if wrong:
+            raise Wrong("pool %d: %d slots are another endpoint's, the first is %d" %
+                        (pool, len(wrong), wrong[0]))
 
     @staticmethod
     def _check_slots(pool, slots, n):

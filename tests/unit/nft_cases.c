@@ -11,6 +11,7 @@
 #include "nft/elem.h"
 #include "nft/fixed.h"
 #include "objects.h"
+#include "plan/rows.h"
 #include "plane/nft/layout.h"
 #include "test.h"
 
@@ -272,6 +273,78 @@ static void case_classes(const struct world_kernel *kernel)
 			assert_int_equal(world_settle(&w), i == 2 ? 2 : 1);
 		}
 	}
+	world_close(&w);
+}
+
+/* --- hashing --- */
+
+#define MH WEB " sched=mh"
+
+/* The table of the only pool that now has slots. */
+static size_t table_copy(struct world *w, struct plan_backend *to)
+{
+	const struct plan_rows *rows = world_svc(w, "shop/web")->rows;
+	const struct plan_pool *pool = &rows->pools.v[0];
+
+	for (size_t i = 0; i < pool->table.n; i++)
+		to[i] = *plan_pool_at(pool, i);
+	return pool->table.n;
+}
+
+/* BAL-10: a change writes the slots that it moves, and adoption nothing. */
+static void case_hashing(const struct world_kernel *kernel)
+{
+	static const struct {
+		const char *what;
+		const char *service;
+		const char *endpoints;
+		size_t other; /* writes beside those of moved slots; ANY: a pool or chain is made */
+	} steps[] = {
+		{ "mh", MH, "| http:8080 | 1 rs; 2 rs; 3 rs", ANY },
+		{ "one more: its address", MH, "| http:8080 | 1 rs; 2 rs; 3 rs; 4 rs", 1 },
+		{ "the first goes", MH, "| http:8080 | 2 rs; 3 rs; 4 rs", 0 },
+		{ "another order", MH, "| http:8080 | 4 rs; 3 rs; 2 rs", 0 },
+		{ "one replaced", MH, "| http:8080 | 2 rs; 5 rs; 4 rs", 1 },
+		{ "one drains", MH, "| http:8080 | 2 rs; 5 rst; 4 rs", 0 },
+		{ "address and port", MH ",mh-port", NULL, ANY },
+		{ "none", MH ",mh-port", "| http:8080 | 2", 2 },
+		{ "all again", MH ",mh-port", "| http:8080 | 2 rs; 4 rs", 2 },
+		{ "at random", WEB, NULL, ANY },
+		{ "mh again", MH, NULL, ANY },
+	};
+	static struct plan_backend tables[2][1 << 16];
+	struct world w;
+
+	world_open(&w, kernel);
+	world_settle(&w);
+	for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
+		size_t moved = 0, writes, n[2] = { 0 };
+
+		print_message("    %s\n", steps[i].what);
+		if (i > 0)
+			n[0] = table_copy(&w, tables[0]);
+		world_service(&w, "shop/web", steps[i].service);
+		if (steps[i].endpoints != NULL)
+			world_slice(&w, "shop/web-1", "web", steps[i].endpoints);
+		writes = world_settle(&w);
+		world_check(&w);
+		n[1] = table_copy(&w, tables[1]);
+		for (size_t k = 0; k < MAX(n[0], n[1]); k++)
+			if (k >= n[0] || k >= n[1])
+				moved++;
+			else if (memcmp(&tables[0][k], &tables[1][k], sizeof(tables[0][0])) != 0)
+				moved += 2; /* deleted and added */
+		if (steps[i].other != ANY)
+			assert_int_equal(writes, moved + steps[i].other);
+		assert_int_equal(world_audit(&w), 0);
+		world_restart(&w);
+		assert_int_equal(world_settle(&w), 0);
+		world_walk(&w);
+		world_check(&w);
+	}
+	world_no_service(&w, "shop/web");
+	world_settle(&w);
+	world_check(&w);
 	world_close(&w);
 }
 
@@ -750,6 +823,7 @@ static const struct nft_case cases[] = {
 	{ "addresses several need", case_shared },
 	{ "backends on this node", case_local_source },
 	{ "size classes", case_classes },
+	{ "hashing", case_hashing },
 	{ "restart writes nothing", case_restart },
 	{ "changes while down", case_while_down },
 	{ "sweep", case_sweep },

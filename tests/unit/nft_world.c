@@ -371,19 +371,21 @@ static void pool_lines(struct lines *ls, const struct plan_pool *pool)
 	char addr[IP_TEXT_MAX];
 	char last[IP_TEXT_MAX];
 
-	for (size_t i = 0; i < pool->backends.n; i++) {
-		const struct plan_backend *b = &pool->backends.v[i];
+	for (size_t i = 0; i < plan_pool_slots(pool); i++) {
+		const struct plan_backend *b = plan_pool_at(pool, i);
 
 		ip_endpoint_text(&b->addr, b->port, ep);
 		line(ls, "%s endpoints pool %u slot %zu -> %s", fam, pool->id, i, ep);
-		line(ls, "%s endpoint_addrs %s", fam, ep);
-		if (b->is_local)
-			line(ls, "%s local_backends %s", fam, ip_addr_text(&b->addr, addr));
 		if (pool->affinity_s == 0)
 			continue;
 		assert_int_not_equal(b->aff_id, 0);
 		line(ls, "%s aff_slots pool %u slot %zu -> id %u", fam, pool->id, i, b->aff_id);
 		line(ls, "%s aff_endpoints pool %u id %u -> %s", fam, pool->id, b->aff_id, ep);
+	}
+	vec_for_each (b, &pool->backends) {
+		line(ls, "%s endpoint_addrs %s", fam, ip_endpoint_text(&b->addr, b->port, ep));
+		if (b->is_local)
+			line(ls, "%s local_backends %s", fam, ip_addr_text(&b->addr, addr));
 	}
 	vec_for_each (r, &pool->ranges) {
 		struct ip_addr end = last_of(r);

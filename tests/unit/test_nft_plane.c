@@ -55,6 +55,13 @@ static void test_remarks(void **state)
 		  "have no time limit; "
 		  "vipd.io/weights: 'a=101': allowed are an address, a name or a prefix and *, with "
 		  "a weight from 0 to 100, such as web-canary-*=5: each endpoint has weight 1" },
+		{ "sched=mh", NULL },
+		{ "sched=mh,mh-fallback,mh-port", NULL },
+		{ "sched=sh,sh-port", "vipd.io/scheduler: 'sh' is a scheduler of the ipvs plane: "
+				      "mh,mh-port is in force" },
+		{ "sched=mh affinity=60",
+		  "vipd.io/scheduler: 'mh' is not possible with session affinity: a client keeps "
+		  "the endpoint that is picked at random" },
 		{ "sched=lc", "vipd.io/scheduler: 'lc' is a scheduler of the ipvs plane: endpoints "
 			      "are picked at random" },
 	};
@@ -930,6 +937,8 @@ static void random_service(struct world *w, struct rng *r, size_t i)
 		str_puts(&s, " itp");
 	if (rng_below(r, 4) == 0)
 		str_printf(&s, " affinity=%zu", 60 * (1 + rng_below(r, 3)));
+	if (i == 0 && rng_below(r, 12) == 0) /* 16,384 elements a pool */
+		str_puts(&s, rng_below(r, 2) == 0 ? " sched=mh" : " sched=sh,sh-port");
 	world_service(w, name, str_text(&s));
 	str_fini(&s);
 }

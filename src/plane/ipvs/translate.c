@@ -442,6 +442,8 @@ static void operation(struct tr *t, const struct plan_op *op)
 		of_locality(t, WAS, op->pool->fam, op->backend, op->was_local);
 		of_locality(t, WILL, op->pool->fam, op->backend, op->backend->is_local);
 		return;
+	case PLAN_SLOT_ADD:
+	case PLAN_SLOT_DEL:
 	case PLAN_OP_UNSET:
 		return;
 	}

@@ -87,7 +87,7 @@ static int pool_beyond(struct nft_plane *p, const struct plan_op *op, struct err
 {
 	const struct plan_pool *pool = op->pool;
 	struct nft_table_ref table = nft_plane_table(p, pool->fam);
-	uint32_t slot = (uint32_t)MIN(pool->backends.n, (size_t)NFT_POOL_SLOTS_MAX);
+	uint32_t slot = (uint32_t)MIN(plan_pool_slots(pool), (size_t)NFT_POOL_SLOTS_MAX);
 
 	for (;;) {
 		size_t len = nft_key_len(NFTSET_ENDPOINTS, pool->fam);
@@ -179,7 +179,7 @@ static int find_more(struct nft_plane *p, const struct plan_op *ops, size_t n,
 		if (ops[i].kind != PLAN_POOL_ADD)
 			continue;
 		if (mode == PLANE_COMMIT_AUDIT && (!nft_kind_info(ops[i].pool->class, &info) ||
-						   ops[i].pool->backends.n >= info.slots))
+						   plan_pool_slots(ops[i].pool) >= info.slots))
 			continue;
 		r = pool_beyond(p, &ops[i], err);
 		if (r < 0)

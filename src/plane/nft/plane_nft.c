@@ -18,6 +18,7 @@
 #include "nft/decode.h"
 #include "plane/exchange.h"
 #include "plane/nft/failover.h"
+#include "plane/nft/hashing.h"
 #include "plane/nft/state.h"
 
 /* Larger pools are programmed in pieces (sync/large.c). Size classes differ by an eighth.
@@ -257,6 +258,13 @@ static size_t svc_endpoints(const struct svc *svc, enum ipfam fam)
 	return n;
 }
 
+static uint16_t class_foreseen(const struct service *s, size_t n)
+{
+	enum plan_hashing how = s->affinity_s == 0 ? nft_hashing(s) : PLAN_HASHING_NONE;
+
+	return how != PLAN_HASHING_NONE ? nft_hash_class(how) : nft_pool_class(n, s->affinity_s);
+}
+
 /*
  * A new rule that looks up `endpoints` makes the kernel walk that map once. So the chains that
  * services will probably need are created while it is empty; a wrong guess costs an unused chain. A
@@ -275,7 +283,7 @@ static int kinds_foresee(struct nft_plane *p, enum ipfam fam, const struct model
 			continue;
 		n = svc_endpoints(svc, fam);
 		if (n > 0)
-			bit_set(need.bits, nft_pool_class(n, svc->service->affinity_s));
+			bit_set(need.bits, class_foreseen(svc->service, n));
 		for (; n > GROWS_MIN; n -= n / 9)
 			bit_set(need.bits, nft_pool_class(n, 0));
 	}
@@ -602,7 +610,9 @@ const struct plane_ops nft_plane_ops = {
 	.traits = { .shares_affinity = true,
 		    .pool_class = nft_pool_class,
 		    .class_affinity = nft_class_affinity,
-		    .has_tuning = true },
+		    .has_tuning = true,
+		    .hashing = nft_hashing,
+		    .hash_class = nft_hash_class },
 	.load = plane_load,
 	.adopt = plane_adopt,
 	.env = plane_env,

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "nft/localhost.h"
+#include "plan/table.h"
 
 /*
  * Number of dispatch rules. When a commit happens between two lookups of a packet, the pick chain
@@ -415,6 +416,22 @@ static void pick(struct nft_rules *rs, enum ipfam fam, uint32_t slots)
 	nft_expr_dnat(rs, fam, 0, nft_addr_words(fam));
 }
 
+/* dnat to @endpoints[pool . slot of the client]; plan_table_pick() computes the same slot. */
+static void pick_hashed(struct nft_rules *rs, enum ipfam fam, const struct nft_kind_info *kind)
+{
+	unsigned int n = nft_addr_words(fam);
+
+	nft_rule_begin(rs);
+	nft_expr_l4protos(rs);
+	pool(rs);
+	nft_expr_saddr(rs, fam, 2);
+	if (kind->has_port)
+		nft_expr_sport(rs, 2 + n);
+	nft_expr_jhash(rs, 1, 2, 4 * (n + kind->has_port), kind->slots, PLAN_HASH_SEED);
+	nft_expr_map(rs, 0, set_name(NFTSET_ENDPOINTS));
+	nft_expr_dnat(rs, fam, 0, n);
+}
+
 /*
  * Update the affinity entry of (pool, client): the key begins at word 0. `flip`: 0, or
  * NFT_POOL_LOCAL for the entry of the pool's peer.
@@ -495,6 +512,10 @@ void nft_rules_pick(struct nft_rules *rs, enum ipfam fam, const struct nft_kind_
 	bool is_exact = kind->slots == kind->safe_slots;
 	int tries = is_exact ? 0 : CLASS_TRIES;
 
+	if (kind->is_hashed) {
+		pick_hashed(rs, fam, kind);
+		return;
+	}
 	if (kind->affinity_s == 0) {
 		for (int i = 0; i < tries; i++)
 			pick(rs, fam, kind->slots);

@@ -8,6 +8,7 @@
  *              Guarded (REJ-10): frontends says fw, fw_frontends what comes after it.
  *   backend    endpoints: pool.slot -> address.port; address and port in endpoint_addrs.
  *              With --preserve-local-source the address of one on this node in local_backends.
+ *              With hashing each slot is an operation of its own.
  *              With affinity aff_slots: pool.slot -> id, aff_endpoints: id -> address.port.
  *   range      fw_ranges
  *
@@ -174,19 +175,27 @@ static void range(struct tr *t, enum side side, const struct plan_pool *pool,
 
 static void operation(struct tr *t, const struct plan_op *op)
 {
+	bool is_hashed = op->pool != NULL && op->pool->hashing != PLAN_HASHING_NONE;
+
 	switch ((enum plan_op_kind)op->kind) {
 	case PLAN_POOL_ADD:
 		if (t->loaded != NULL)
 			nft_loaded_touch_pool(t->loaded, op->pool->fam, op->pool->id,
 					      op->pool->part_of, t->c, t->svc);
 		return;
-	case PLAN_BACKEND_ADD:
+	case PLAN_SLOT_ADD:
 		in_slot(t, WILL, op->pool, op->backend, op->slot);
+		return;
+	case PLAN_BACKEND_ADD:
+		if (!is_hashed)
+			in_slot(t, WILL, op->pool, op->backend, op->slot);
 		of_backend(t, WILL, op->pool, op->backend);
 		return;
 	case PLAN_BACKEND_MOVE:
-		in_slot(t, WAS, op->pool, op->backend, op->from);
-		in_slot(t, WILL, op->pool, op->backend, op->slot);
+		if (!is_hashed) {
+			in_slot(t, WAS, op->pool, op->backend, op->from);
+			in_slot(t, WILL, op->pool, op->backend, op->slot);
+		}
 		of_locality(t, WAS, op->pool->fam, op->backend, op->was_local);
 		of_locality(t, WILL, op->pool->fam, op->backend, op->backend->is_local);
 		return;
@@ -206,8 +215,12 @@ static void operation(struct tr *t, const struct plan_op *op)
 	case PLAN_RANGE_DEL:
 		range(t, WAS, op->pool, op->range);
 		return;
-	case PLAN_BACKEND_DEL:
+	case PLAN_SLOT_DEL:
 		in_slot(t, WAS, op->pool, op->backend, op->slot);
+		return;
+	case PLAN_BACKEND_DEL:
+		if (!is_hashed)
+			in_slot(t, WAS, op->pool, op->backend, op->slot);
 		of_backend(t, WAS, op->pool, op->backend);
 		return;
 	case PLAN_OP_UNSET:

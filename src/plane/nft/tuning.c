@@ -1,27 +1,86 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* plane/nft/tuning - annotations of a Service that this plane does not support. */
+/* plane/nft/tuning - annotations of a Service: mh and sh, and what this plane does not support. */
 #include "model/tuning.h"
 
 #include <errno.h>
+#include <linux/ip_vs.h>
 
+#include "plan/table.h"
+#include "plane/nft/hashing.h"
 #include "plane/nft/state.h"
 #include "plane/remark.h"
+
+/* The flag of sh-port is that of mh-port. */
+static enum plan_hashing hashing_of(const struct scheduler *sched)
+{
+	if (sched->no != scheduler_no("mh") && sched->no != scheduler_no("sh"))
+		return PLAN_HASHING_NONE;
+	return sched->flags & IP_VS_SVC_F_SCHED2 ? PLAN_HASHING_PORT : PLAN_HASHING_ADDR;
+}
+
+enum plan_hashing nft_hashing(const struct service *s)
+{
+	struct scheduler sched;
+
+	if (s->tuning == NULL || s->tuning->scheduler == NULL ||
+	    scheduler_parse(&sched, s->tuning->scheduler->text, NULL) < 0)
+		return PLAN_HASHING_NONE;
+	return hashing_of(&sched);
+}
+
+uint16_t nft_hash_class(enum plan_hashing how)
+{
+	return how == PLAN_HASHING_PORT ? NFT_KIND_HASH_PORT : NFT_KIND_HASH_ADDR;
+}
+
+/* A pool without hashing, although the annotation requests it. */
+static const struct plan_pool *unhashed(const struct plan_rows *rows)
+{
+	for (size_t i = 0; rows != NULL && i < rows->pools.n; i++)
+		if (rows->pools.v[i].backends.n > PLAN_HASH_BACKENDS_MAX)
+			return &rows->pools.v[i];
+	return NULL;
+}
+
+static void remark_scheduler(const struct svc *svc, struct str *ret)
+{
+	const struct service_tuning *t = svc->service->tuning;
+	const char *instead = "endpoints are picked at random";
+	const struct plan_pool *pool = unhashed(svc->rows);
+	enum plan_hashing how = PLAN_HASHING_NONE;
+	struct scheduler sched = { 0 };
+	struct err err = { 0 };
+
+	if (scheduler_parse(&sched, t->scheduler->text, &err) == 0)
+		how = hashing_of(&sched);
+	if (err.text[0] == '\0' && how == PLAN_HASHING_NONE) {
+		(void)err_set(&err, 0, "'%s' is a scheduler of the ipvs plane",
+			      scheduler_name(sched.no));
+	} else if (how != PLAN_HASHING_NONE && svc->service->affinity_s != 0) {
+		(void)err_set(&err, 0, "'%s' is not possible with session affinity",
+			      scheduler_name(sched.no));
+		instead = "a client keeps the endpoint that is picked at random";
+	} else if (how != PLAN_HASHING_NONE && pool != NULL) {
+		(void)err_set(&err, 0, "'%s' of %zu endpoints, at most %d",
+			      scheduler_name(sched.no), pool->backends.n, PLAN_HASH_BACKENDS_MAX);
+	} else if (how != PLAN_HASHING_NONE && sched.no != scheduler_no("mh")) {
+		(void)err_set(&err, 0, "'%s' is a scheduler of the ipvs plane",
+			      scheduler_name(sched.no));
+		instead = how == PLAN_HASHING_PORT ? "mh,mh-port is in force" : "mh is in force";
+	}
+	if (err.text[0] != '\0')
+		plane_remark_scheduler(ret, t, err.text, instead);
+}
 
 void nft_remark(const struct plane *p, const struct svc *svc, struct str *ret)
 {
 	const struct service_tuning *t = svc->service != NULL ? svc->service->tuning : NULL;
-	struct scheduler sched;
-	struct err err = { 0 };
 
 	(void)p;
 	if (t == NULL)
 		return;
-	if (t->scheduler != NULL) {
-		if (scheduler_parse(&sched, t->scheduler->text, &err) == 0)
-			(void)err_set(&err, 0, "'%s' is a scheduler of the ipvs plane",
-				      scheduler_name(sched.no));
-		plane_remark_scheduler(ret, t, err.text, "endpoints are picked at random");
-	}
+	if (t->scheduler != NULL)
+		remark_scheduler(svc, ret);
 	if (t->drain_timeout != NULL)
 		plane_remark_add(ret, "vipd.io/drain-timeout", "is for the ipvs plane",
 				 "connections of removed endpoints have no time limit");
