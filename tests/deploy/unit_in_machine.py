@@ -60,8 +60,8 @@ def is_active():
     return systemctl("is-active", "vipd", check=False) == "active"
 
 
-def status():
-    return json.loads(run("/usr/local/bin/vipctl", "-o", "json", "status"))
+def status(**kw):
+    return json.loads(run("/usr/local/bin/vipctl", "-o", "json", "status", **kw))
 
 
 def connect():
@@ -204,3 +204,21 @@ def test_start_failure_and_recovery():
         shutil.move(SERVICES + ".away", SERVICES)
         eventually(lambda: is_active() and status()["state"] == "running")
     assert connect() == b"hello" and status()["sync"]["writes"] == 0
+
+
+def test_start_without_a_source():
+    """`systemctl start`, and so dpkg, returns while the API server is unreachable: the source is pending, the rules serve."""
+    config = "/etc/vipd/unreachable"
+    with open(config, "w", encoding="ascii") as f:
+        json.dump({"apiVersion": "v1", "kind": "Config", "current-context": "c",
+                   "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:9"}}],
+                   "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}], "users": [{"name": "u"}]}, f)
+    with drop_in("[Service]\nEnvironment=VIPD_FLAGS=--kubeconfig=%s\n" % config):
+        systemctl("restart", "vipd")
+        # The exit status names the problem: the API server does not answer.
+        assert is_active() and status(check=False)["state"] == "waiting" and connect() == b"hello"
+        assert show("StatusText") == "waiting for the first complete lists"
+        assert "reported as started before the first sync" in journal()
+    os.unlink(config)
+    systemctl("restart", "vipd")
+    assert status()["sync"]["writes"] == 0
