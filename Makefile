@@ -3,7 +3,7 @@
 B ?= build
 PYTHON ?= /usr/bin/python3
 
-.PHONY: all demo test bench deb test-deb static image test-image release install install-deps format check coverage analyze clean
+.PHONY: all demo test bench deb rpm test-deb static image test-image release install install-deps format check coverage analyze clean
 
 all: $(B)/build.ninja
 	@ninja -C $(B)
@@ -35,6 +35,7 @@ bench:
 install: all
 	@meson install -C $(B) --no-rebuild
 
+RPM_NAME = vipd-$(shell sed -n 's/^Version: *//p' deploy/vipd.spec)
 # Debian packages of the files that git lists, in build-deb/. DEB= runs the unit tests, too.
 DEB ?= DEB_BUILD_OPTIONS=nocheck
 deb:
@@ -44,6 +45,13 @@ deb:
 	@cd build-deb/vipd && env $(DEB) dpkg-buildpackage -b -us -uc
 	@rm -r build-deb/vipd
 	@lintian --fail-on error,warning --suppress-tags initial-upload-closes-no-bugs build-deb/*.changes
+
+# RPM packages, in build-rpm/RPMS/. On Debian: make rpm RPM=--nodeps
+rpm:
+	@rm -rf build-rpm && mkdir -p build-rpm/SOURCES
+	@git ls-files -z --cached --others --exclude-standard | tar -cz --null -T - --transform 's,^,$(RPM_NAME)/,' \
+		-f build-rpm/SOURCES/$(RPM_NAME).tar.gz
+	@rpmbuild -bb --define '_topdir $(abspath build-rpm)' $(RPM) deploy/vipd.spec
 
 # Installs, upgrades under load, removes them in a Debian that it downloads; root. VIPD_SUITE=trixie: that Debian's.
 test-deb: deb all

@@ -189,13 +189,18 @@ def read(path):
 
 
 def test_one_version():
-    """meson.build has the version; files that repeat it agree."""
+    """meson.build has the versions of vipd and of the libraries; files that repeat them agree."""
     version = re.search(r"version: '([\d.]+)'", read("meson.build"))[1]
     assert re.match(r"vipd \(([\d.]+)-\d+\)", read("debian/changelog"))[1] == version
     for folder in "deploy/base", "deploy/cleanup":
         images = {i["name"]: i["newTag"] for i in yaml.safe_load(read(folder + "/kustomization.yaml"))["images"]}
         assert images["vipd"] == version
     assert 'image.version="%s"' % version in read("deploy/Containerfile")
+    assert "\nVersion:        %s\n" % version in read("deploy/vipd.spec")
+    wanted = re.findall(r"dependency\('([\w.-]+)', version: '(>=)([\d.]+)'", read("meson.build"))
+    assert len(wanted) >= 6
+    for name, op, least in wanted:
+        assert "\nBuildRequires:  pkgconfig(%s) %s %s\n" % (name, op, least) in read("deploy/vipd.spec")
 
 
 # ---- systemd ----
