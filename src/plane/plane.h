@@ -183,6 +183,8 @@ struct plane_ops {
 	 * Commit operations: all of them or, on the nft plane, none. Returns 0, or
 	 *   -ESTALE           the kernel state differs from the acknowledged one; nothing was
 	 *                     applied; repeat with PLANE_COMMIT_VERIFY
+	 *   -EINPROGRESS      mode VERIFY, a large service: about 10 ms of the reading are done;
+	 *                     nothing was applied; repeat, NORMAL is enough
 	 *   -EBUSY            outcome unknown (an answer was lost): load again
 	 *   -ENOTRECOVERABLE  vipd's tables are gone or foreign: load again
 	 *   -EPERM            the plane lacks what every service needs (see faults): load again
@@ -192,9 +194,11 @@ struct plane_ops {
 		      enum plane_commit_mode mode, struct plane_result *res, struct err *err);
 	/*
 	 * Before a large service is audited in parts: read the kernel state of its rows that cannot
-	 * be read by key, in steps of about 10 ms. 1: more left. May be NULL.
+	 * be read by key, in steps of about 10 ms. 1: more left. At the end it may reduce `*part`,
+	 * the operations of a part. May be NULL.
 	 */
-	int (*audit_read)(struct plane *p, const struct plan_rows *rows, struct err *err);
+	int (*audit_read)(struct plane *p, const struct plan_rows *rows, size_t *part,
+			  struct err *err);
 	/*
 	 * End of the loaded phase: remove state that is not desired, in steps of about 10 ms. 1:
 	 * more left; commits may come between. Errors as commit.

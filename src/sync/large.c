@@ -160,6 +160,10 @@ static int step_piece(struct sync *s, uint64_t now, struct err *err)
 		return 0;
 	}
 	plan_piece_reject(svc, rows);
+	if (r == -EINPROGRESS) {
+		sync_large_forget(s);
+		return -EAGAIN;
+	}
 	sync_error_note(s, err, now);
 	s->stats.failures++;
 	if (sync_family_failed(s, r, &res, err)) {

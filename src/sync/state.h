@@ -50,6 +50,7 @@ struct sync {
 		const struct svc
 			*part_of; /* large service at the head of model.all; compared only */
 		size_t part;      /* its operations before this index are compared */
+		size_t part_ops;  /* of one part */
 		uint64_t writes;
 		uint64_t begin_ns;
 		uint64_t worked_ns; /* duration of the pass without its pauses */

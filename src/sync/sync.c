@@ -387,12 +387,16 @@ static int audit_part(struct sync *s, struct svc *svc, struct err *err)
 {
 	const struct plane_ops *ops = s->plane->ops;
 	size_t from = svc == s->audit.part_of ? s->audit.part : 0;
-	int r = from == 0 && ops->audit_read != NULL ? ops->audit_read(s->plane, svc->rows, err)
-						     : 0;
+	int r = 0;
 
+	if (from == 0) {
+		s->audit.part_ops = AUDIT_PART_OPS;
+		if (ops->audit_read != NULL)
+			r = ops->audit_read(s->plane, svc->rows, &s->audit.part_ops, err);
+	}
 	if (r != 0)
 		return r;
-	s->audit.part = plan_diff_part(&s->ops, svc, svc->rows, from, AUDIT_PART_OPS);
+	s->audit.part = plan_diff_part(&s->ops, svc, svc->rows, from, s->audit.part_ops);
 	s->audit.part_of = s->audit.part > 0 ? svc : NULL;
 	return s->audit.part > 0;
 }

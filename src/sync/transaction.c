@@ -454,6 +454,7 @@ int sync_commit_ops(struct sync *s, const struct plan_op *ops, size_t n, struct 
 	s->stats.steps++;
 	r = s->plane->ops->commit(s->plane, ops, n, PLANE_COMMIT_NORMAL, res, err);
 	if (r == -ESTALE) {
+		s->audit.is_wanted = true; /* the repeated commit repairs its own rows */
 		log_notice(LOG_AREA_SYNC,
 			   "kernel state differs from the programmed state: %s; verifying",
 			   err->text);
@@ -492,6 +493,8 @@ static int commit_range(struct sync *s, size_t begin, size_t end, uint64_t now, 
 			item_accept(s, &s->items.v[i]);
 		return 0;
 	}
+	if (r == -EINPROGRESS)
+		return -EAGAIN;
 	sync_error_note(s, err, now);
 	s->stats.failures++;
 	if (sync_family_failed(s, r, &res, err))

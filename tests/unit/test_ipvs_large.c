@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* One large service on the ipvs plane: each step has a bounded number of operations. */
 #include <stdio.h>
+#include <string.h>
 
 #include "../sync_steps.h"
 #include "base/log.h"
@@ -37,6 +38,8 @@ static void work_end(const struct world *w, struct work *sum)
 
 	assert_true(fake_ipvs_received(w->ipvs) <= READ_MAX + n_writes);
 	assert_true(n_writes <= sum->writes_max);
+	if (sum->writes_max <= WRITES_MAX)
+		assert_true(fake_ipvs_searched(w->ipvs) <= SEARCHED_MAX);
 	assert_true(fake_count(w->nft).n_gets <= 3 * sum->writes_max);
 	sum->n_dumps += fake_ipvs_dumps(w->ipvs);
 	sum->n_writes += n_writes;
@@ -222,6 +225,7 @@ static size_t settle_in_steps(struct world *w)
 		next = sync_step(w->s, w->now);
 		assert_true(fake_ipvs_searched(w->ipvs) <= SEARCHED_MAX);
 		assert_true(fake_ipvs_writes(w->ipvs) <= READ_MAX);
+		assert_true(fake_ipvs_received(w->ipvs) <= READ_MAX + fake_ipvs_writes(w->ipvs));
 		n_steps += fake_ipvs_writes(w->ipvs) > 0;
 		if (next == SYNC_NOW)
 			continue;
@@ -294,13 +298,50 @@ static void test_adoption_in_steps(void **state)
 	world_close(&w);
 }
 
+/*
+ * A change finds that the kernel differs: the service is read in steps, then the change is made.
+ * An audit repairs the rest.
+ */
+static void test_verified_in_steps(void **state)
+{
+	struct work sum = { .writes_max = WRITES_MAX };
+	struct str text = { 0 };
+	struct world w;
+
+	world_open(&w);
+	service_of(&w, 1, N);
+	settle(&w);
+	fake_ipvs_foreign_del(w.ipvs, "10.1.0.7");
+	fake_ipvs_foreign_del(w.ipvs, "10.1.0.9");
+	service(&w, "shop/s1", "ip=10.96.0.1 port=http:80 weights=10.1.0.7=4");
+	(void)settle_in_steps(&w);
+	fake_ipvs_print(w.ipvs, &text);
+	assert_non_null(strstr(str_text(&text), " 10.1.0.7:8080=4 "));
+	assert_int_equal(ipvs_plane_stats(w.plane).n_dests, N - 1);
+	w.now += 20 * NSEC_PER_SEC;
+	audit_go(&w, &sum, STEPS_MAX);
+	assert_int_equal(ipvs_plane_stats(w.plane).n_dests, N);
+
+	fake_ipvs_foreign_flags(w.ipvs, &(struct ipvs_key){ .fam = IPFAM_V4, .mark = 0x5a000001 },
+				0); /* the virtual service is deleted */
+	endpoints_of(&w, 1, 0, N + 1);
+	(void)settle_in_steps(&w);
+	assert_in_range(ipvs_plane_stats(w.plane).n_dests, 1, 1000);
+	w.now += 20 * NSEC_PER_SEC;
+	audit_go(&w, &sum, STEPS_MAX);
+	assert_int_equal(ipvs_plane_stats(w.plane).n_dests, N + 1);
+	assert_int_equal(audit(&w, WRITES_MAX).n_writes, 0);
+	str_fini(&text);
+	world_close(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_audit_in_steps),    cmocka_unit_test(test_audit_of_affinity),
 		cmocka_unit_test(test_change_while_read), cmocka_unit_test(test_gone_while_read),
 		cmocka_unit_test(test_drain_in_steps),    cmocka_unit_test(test_changes_in_steps),
-		cmocka_unit_test(test_adoption_in_steps),
+		cmocka_unit_test(test_adoption_in_steps), cmocka_unit_test(test_verified_in_steps),
 	};
 
 	log_level_set_all(LOG_LEVEL_ERR);

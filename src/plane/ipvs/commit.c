@@ -30,6 +30,16 @@ static void frontends_touch(struct ipvs_plane *p, const struct plan_op *ops, siz
 	}
 }
 
+/* Read a large service in steps. Its destinations besides those of the commit: for the audit. */
+static int large_verify(struct ipvs_plane *p, struct ipvs_vs *vs, struct err *err)
+{
+	int r = ipvs_large_read(p, vs, err);
+
+	vs->is_verified = r > 0;
+	vs->is_part = true;
+	return r > 0 ? err_set(err, -EINPROGRESS, "a large service is being read") : r;
+}
+
 /* Verify and audit: read the touched services, in an audit with the first part of each. */
 static int services_read(struct ipvs_plane *p, enum plane_commit_mode mode, struct err *err)
 {
@@ -37,6 +47,12 @@ static int services_read(struct ipvs_plane *p, enum plane_commit_mode mode, stru
 		struct ipvs_vs *vs = *each;
 		int r = 0;
 
+		if (mode == PLANE_COMMIT_VERIFY && ipvs_vs_is_large(vs)) {
+			r = large_verify(p, vs, err);
+			if (r < 0)
+				return r;
+			continue;
+		}
 		if (mode != PLANE_COMMIT_AUDIT || (vs->is_whole && !vs->is_read))
 			r = ipvs_vs_read(p, vs, err);
 		if (r < 0)
@@ -63,6 +79,9 @@ int ipvs_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 	assert(mode != PLANE_COMMIT_AUDIT || p->common.loaded == NULL);
 	nft_changes_reset(&p->common.changes);
 	r = ipvs_translate(p, ops, n, &res->culprit, err);
+	vec_for_each (vs, &p->touched)
+		if (mode == PLANE_COMMIT_NORMAL && (*vs)->is_verified)
+			mode = PLANE_COMMIT_VERIFY;
 	if (r == 0 && mode == PLANE_COMMIT_VERIFY)
 		frontends_touch(p, ops, n);
 	if (r == 0)

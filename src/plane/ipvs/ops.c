@@ -254,10 +254,7 @@ static bool service_differs(const struct ipvs_plane *p, const struct ipvs_vs *vs
 
 static void dst_add(struct ipvs_plane *p, struct ipvs_vs *vs, struct ipvs_dst *d)
 {
-	bool is_good = d->flags & DST_PROGRAMMED && !(d->flags & (DST_DIFFERS | DST_DRAINING)) &&
-		       d->weight == d->desired_weight && d->since_s == 0;
-
-	if (!(d->flags & DST_DESIRED) || d->flags & DST_QUEUED || is_good)
+	if (!(d->flags & DST_DESIRED) || d->flags & DST_QUEUED || ipvs_dst_is_good(d))
 		return;
 	d->flags |= DST_QUEUED;
 	ipvs_op_dest(p, d->flags & DST_PROGRAMMED ? IPVS_DEST_SET : IPVS_DEST_NEW, vs, d,

@@ -38,6 +38,13 @@ struct ipvs_dst {
 	uint32_t place; /* in the kernel's list at that check */
 };
 
+/* Has the kernel a desired destination as it should be? */
+static inline bool ipvs_dst_is_good(const struct ipvs_dst *d)
+{
+	return d->flags & DST_PROGRAMMED && !(d->flags & (DST_DIFFERS | DST_DRAINING)) &&
+	       d->weight == d->desired_weight && d->since_s == 0;
+}
+
 /* A virtual service. */
 struct ipvs_vs {
 	struct hnode node; /* in plane.vss */
@@ -64,6 +71,7 @@ struct ipvs_vs {
 	bool is_foreign;        /* the kernel has a foreign service with this key */
 	bool is_read;           /* for the audit under way, by ipvs_audit_read() */
 	bool is_awaited;        /* the audit waits for the read under way */
+	bool is_verified;       /* a large service is being read for PLANE_COMMIT_VERIFY */
 	struct scheduler sched; /* desired */
 	uint32_t timeout_s;     /* desired; 0 = no persistence */
 	uint32_t n_lacking;     /* of an adopted pool: backends that the kernel lacked */
@@ -244,7 +252,8 @@ static inline bool ipvs_vs_is_large(const struct ipvs_vs *vs)
  */
 MUST_USE int ipvs_large_read(struct ipvs_plane *p, struct ipvs_vs *vs, struct err *err);
 /* plane_ops.audit_read */
-MUST_USE int ipvs_audit_read(struct plane *plane, const struct plan_rows *rows, struct err *err);
+MUST_USE int ipvs_audit_read(struct plane *plane, const struct plan_rows *rows, size_t *part,
+			     struct err *err);
 
 /* Work of an operation on a service with `n` destinations, in those on a small one. */
 size_t ipvs_dests_work(size_t n);

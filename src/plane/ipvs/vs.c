@@ -384,26 +384,34 @@ int ipvs_dests_read(struct ipvs_plane *p, struct ipvs_vs *vs, struct err *err)
 
 #define LARGE_RESTARTS 3
 
-/* IPVS searches the list of destinations for each operation: so many take as long as the rest. */
+/*
+ * An operation takes twice as long as an element of nf_tables, and IPVS searches the list of
+ * destinations for each: so many add the time of one element.
+ */
 #define DESTS_OF_WORK 1000
+
+static struct ipvs_vs *vs_of_pool(const struct ipvs_plane *p, const struct plan_pool *pool)
+{
+	struct ipvs_key key =
+		ipvs_key_mark(pool->fam, ipvs_mark_pool(&p->marks, pool->id, pool->scope));
+
+	return ipvs_vs_find(p, &key);
+}
 
 size_t ipvs_dests_work(size_t n)
 {
-	return 1 + n / DESTS_OF_WORK;
+	return 2 + n / DESTS_OF_WORK;
 }
 
 size_t ipvs_backend_work(const void *plane, const struct plan_pool *pool)
 {
 	const struct ipvs_plane *p = plane;
-	struct ipvs_key key =
-		ipvs_key_mark(pool->fam, ipvs_mark_pool(&p->marks, pool->id, pool->scope));
-	const struct ipvs_vs *vs = ipvs_vs_find(p, &key);
-	size_t work = 0;
+	const struct ipvs_vs *vs = vs_of_pool(p, pool);
+	size_t work;
 
 	if (vs == NULL)
-		return 1;
-	if (!vs->is_vip_only)
-		work = ipvs_dests_work(vs->dests.n);
+		return ipvs_dests_work(0);
+	work = vs->is_vip_only ? 0 : ipvs_dests_work(vs->dests.n);
 	list_for_each (l, &vs->vip_services)
 		work += ipvs_dests_work(list_entry(l, struct ipvs_vs, sibling)->dests.n);
 	/* Other operations of the loaded phase only compare. */
@@ -414,9 +422,7 @@ size_t ipvs_backend_work(const void *plane, const struct plan_pool *pool)
 
 void ipvs_adopted(struct ipvs_plane *p, const struct plan_pool *pool)
 {
-	struct ipvs_key key =
-		ipvs_key_mark(pool->fam, ipvs_mark_pool(&p->marks, pool->id, pool->scope));
-	struct ipvs_vs *vs = ipvs_vs_find(p, &key);
+	struct ipvs_vs *vs = vs_of_pool(p, pool);
 	size_t next = 0;
 
 	if (vs == NULL)
@@ -525,16 +531,43 @@ static int audit_read_one(struct ipvs_plane *p, struct ipvs_vs *vs, size_t *work
 	return vs->is_read ? 0 : r;
 }
 
-int ipvs_audit_read(struct plane *plane, const struct plan_rows *rows, struct err *err)
+/* Work of repairing all destinations of the service. */
+static size_t repair_work(const struct ipvs_vs *vs)
+{
+	size_t n = 0;
+
+	vec_for_each (d, &vs->dests)
+		n += d->flags & DST_DESIRED && !ipvs_dst_is_good(d);
+	return n * ipvs_dests_work(vs->dests.n);
+}
+
+/* All of them cost at most the work of a piece, or each part is a piece. */
+static void part_limit(struct ipvs_plane *p, const struct plan_rows *rows, size_t *part)
+{
+	size_t largest = 0;
+	size_t work = 0;
+
+	vec_for_each (pool, &rows->pools) {
+		const struct ipvs_vs *vs = vs_of_pool(p, pool);
+
+		if (vs == NULL)
+			continue;
+		work += repair_work(vs);
+		largest = MAX(largest, vs->dests.n);
+	}
+	if (work > PLANE_PIECE_WORK)
+		*part = *part / ipvs_dests_work(largest) + 1;
+}
+
+int ipvs_audit_read(struct plane *plane, const struct plan_rows *rows, size_t *part,
+		    struct err *err)
 {
 	struct ipvs_plane *p = ipvs_plane_of(plane);
 	size_t work = 0;
 	int r = 0;
 
 	vec_for_each (pool, &rows->pools) {
-		struct ipvs_key key =
-			ipvs_key_mark(pool->fam, ipvs_mark_pool(&p->marks, pool->id, pool->scope));
-		struct ipvs_vs *vs = ipvs_vs_find(p, &key);
+		struct ipvs_vs *vs = vs_of_pool(p, pool);
 
 		if (vs == NULL)
 			continue;
@@ -546,5 +579,8 @@ int ipvs_audit_read(struct plane *plane, const struct plan_rows *rows, struct er
 		if (r != 0)
 			return r;
 	}
-	return work > 0; /* the first part is compared in a step of its own */
+	if (work > 0) /* the first part is compared in a step of its own */
+		return 1;
+	part_limit(p, rows, part);
+	return 0;
 }
