@@ -382,13 +382,15 @@ static void draining_count(void *arg, const struct plane_draining *l)
 	*(size_t *)arg += 1;
 }
 
-/* The generation does not change with connections of draining backends. */
-static bool is_draining(const struct serve_context *ctx, const struct svc *svc)
+/* The generation changes neither with connections of draining backends nor with times of probes. */
+static bool is_volatile(const struct serve_context *ctx, const struct svc *svc)
 {
 	size_t n = 0;
 
 	if (ctx->plane != NULL && ctx->plane->ops->draining != NULL)
 		ctx->plane->ops->draining(ctx->plane, svc, draining_count, &n);
+	vec_for_each (e, &ctx->model->ejections)
+		n += e->ns == svc->ns && e->name == svc->name;
 	return n > 0;
 }
 
@@ -412,7 +414,7 @@ void body_service(struct http_reply *reply, const struct serve_context *ctx,
 		http_reply_error(reply, 404, "there is no service %.128s", key);
 		return;
 	}
-	if (!is_draining(ctx, svc) && serve_unchanged(reply, ctx, q))
+	if (!is_volatile(ctx, svc) && serve_unchanged(reply, ctx, q))
 		return;
 	b = xcalloc(1, sizeof(*b));
 	view_page_open(&b->view, ctx, svc, VIEW_PAGE_PEOPLE, now_ns());

@@ -11,6 +11,7 @@
 #include "base/control.h"
 #include "base/list.h"
 #include "explain/text.h"
+#include "model/eject.h"
 
 #define TYPE_LINES "application/x-ndjson"
 
@@ -20,6 +21,7 @@ enum kind {
 	KIND_REFUSED,
 	KIND_KERNEL,
 	KIND_SILENT,
+	KIND_EJECTED,
 	KIND_N,
 };
 
@@ -33,6 +35,7 @@ static const char *const kind_names[] = {
 	[KIND_REFUSED] = "rejected",
 	[KIND_KERNEL] = "kernel",
 	[KIND_SILENT] = "silent",
+	[KIND_EJECTED] = "ejected",
 };
 
 struct subscriber {
@@ -204,6 +207,26 @@ void monitor_silence(struct monitor *mon, const struct failover_silence *s, bool
 	jsonw_uint(&w, "unanswered", s->unanswered);
 	jsonw_end(&w);
 	line_send(mon, KIND_SILENT, s->ns->text, s->name->text);
+}
+
+void monitor_ejection(struct monitor *mon, const struct model_ejection *e, bool is_over)
+{
+	struct str text = { 0 };
+	struct jsonw w;
+
+	if (mon == NULL || !is_wanted(mon, KIND_EJECTED, e->ns->text, e->name->text))
+		return;
+	model_ejection_text(&text, e, e->since_ns);
+	w = line_begin(mon, KIND_EJECTED);
+	jsonw_name(&w, "namespace", e->ns);
+	jsonw_name(&w, "name", e->name);
+	jsonw_addr(&w, "address", &e->addr);
+	jsonw_uint(&w, "port", e->port);
+	jsonw_bool(&w, "over", is_over);
+	jsonw_text(&w, "text", is_over ? "admitted" : text.text);
+	jsonw_end(&w);
+	line_send(mon, KIND_EJECTED, e->ns->text, e->name->text);
+	str_fini(&text);
 }
 
 /* Send the increase of a counter since its last event. */

@@ -34,6 +34,9 @@ void monitor_stepped(struct monitor *mon, const struct sync *sync);
 /* As failover_silence_fn; `mon` may be NULL. */
 void monitor_silence(struct monitor *mon, const struct failover_silence *s, bool is_over);
 
+/* An ejection begins, or is over; `mon` may be NULL. */
+void monitor_ejection(struct monitor *mon, const struct model_ejection *e, bool is_over);
+
 /* /v1/monitor */
 void body_monitor(struct http_reply *reply, const struct serve_context *ctx,
 		  const struct http_request *q);

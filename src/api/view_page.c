@@ -370,11 +370,13 @@ static void endpoints_copy(struct view_page *v, const struct page_port *port,
 	slots_assign(v, port, PLAN_SCOPE_LOCAL);
 }
 
-static void view_set(struct jsonw *w, const char *key, enum exclusion why, int64_t slot)
+static void view_set(struct view_page *v, struct jsonw *w, const char *key,
+		     const struct page_endpoint *ep, enum exclusion why, int64_t slot)
 {
 	jsonw_object(w, key);
 	jsonw_bool(w, "used", why == EXCLUSION_NONE);
-	jsonw_text(w, "reason", why == EXCLUSION_NONE ? NULL : exclusion_text(why));
+	view_reason(w, v->ctx->model, v->ns, v->name, &ep->addr, ep->port, why,
+		    v->mode == VIEW_PAGE_PEOPLE ? now_ns() : 0);
 	jsonw_uint_if(w, "slot", slot >= 0, (uint64_t)slot);
 	jsonw_end(w);
 }
@@ -392,8 +394,8 @@ static void view_endpoint(struct view_page *v, struct jsonw *w, const struct pag
 	jsonw_bool(w, "ready", ep->flags & ENDPOINT_READY);
 	jsonw_bool(w, "serving", ep->flags & ENDPOINT_SERVING);
 	jsonw_bool(w, "terminating", ep->flags & ENDPOINT_TERMINATING);
-	view_set(w, "cluster_set", ep->cluster, ep->cluster_slot);
-	view_set(w, "local_set", ep->local, ep->local_slot);
+	view_set(v, w, "cluster_set", ep, ep->cluster, ep->cluster_slot);
+	view_set(v, w, "local_set", ep, ep->local, ep->local_slot);
 	if (v->mode == VIEW_PAGE_PEOPLE)
 		view_silence(w, v->ctx, &ep->addr, ep->port, v->ports.v[v->i].port.proto);
 	jsonw_end(w);

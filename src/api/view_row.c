@@ -3,7 +3,7 @@
 #include "api/view.h"
 
 #include "conntrack/failover.h"
-#include "model/select.h"
+#include "model/eject.h"
 
 void view_svc_name(struct jsonw *w, const struct svc *svc)
 {
@@ -34,6 +34,23 @@ void view_silence(struct jsonw *w, const struct serve_context *ctx, const struct
 	jsonw_uint(w, "since_ms", (now - s->since_ns) / NSEC_PER_MSEC);
 	jsonw_uint(w, "last_ms", (now - s->last_ns) / NSEC_PER_MSEC);
 	jsonw_end(w);
+}
+
+void view_reason(struct jsonw *w, const struct model *m, const struct name *ns,
+		 const struct name *name, const struct ip_addr *addr, uint16_t port,
+		 enum exclusion why, uint64_t now)
+{
+	const struct model_ejection *e = NULL;
+	struct str text = { 0 };
+
+	if (why == EXCLUSION_EJECTED)
+		e = model_ejection(m, ns, name, addr, port);
+	if (e != NULL)
+		model_ejection_text(&text, e, now);
+	else if (why != EXCLUSION_NONE)
+		str_puts(&text, exclusion_text(why));
+	jsonw_text(w, "reason", text.text);
+	str_fini(&text);
 }
 
 static void view_addrs(struct jsonw *w, const struct service *s)

@@ -432,6 +432,7 @@ static void view_counts(struct jsonw *w, const struct serve_context *ctx,
 	jsonw_uint(w, "backends", t->n_backends);
 	jsonw_uint(w, "conflicts", ctx->plan->n_conflicts);
 	jsonw_uint(w, "drained", ctx->model->drains.n);
+	jsonw_uint(w, "ejected", ctx->model->ejections.n);
 	jsonw_end(w);
 	view_draining(w, ctx->plane);
 	view_failover(w, ctx->failover);

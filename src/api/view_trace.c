@@ -519,7 +519,11 @@ void view_trace_endpoint(struct jsonw *w, const struct serve_context *ctx,
 	if (is_used && t->balancing.scheduler[0] != '\0')
 		jsonw_uint(w, "weight", ep->weight);
 	jsonw_bool(w, "masqueraded", is_used && ep->is_masqueraded);
-	jsonw_text(w, "reason", why);
+	if (ep->exclusion == EXCLUSION_EJECTED && ep->unlisted == PLAN_TRACE_LISTED)
+		view_reason(w, ctx->model, t->ns, t->name, &ep->addr, ep->port, ep->exclusion,
+			    now_ns());
+	else
+		jsonw_text(w, "reason", why);
 	view_silence(w, ctx, &ep->addr, ep->port, t->query.proto);
 	jsonw_end(w);
 }

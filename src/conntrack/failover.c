@@ -14,6 +14,8 @@
 #define LOOKS_MAX ((size_t)64)
 /* Backends remembered for a handshake. */
 #define TRIED_MAX 4
+/* Inaccuracy of the kernel's times. */
+#define SAME_NS (50 * NSEC_PER_MSEC)
 
 /* A handshake that was considered. */
 struct seen {
@@ -21,6 +23,9 @@ struct seen {
 	struct list age;   /* in failover.seen_age, oldest first */
 	struct failover_handshake of;
 	uint64_t at_ns;
+	uint64_t syn_ns;             /* of the last SYN that was due */
+	bool is_counted;             /* that SYN, as failed */
+	uint64_t refused_ns;         /* the last time; 0 = never */
 	struct job_endpoint left_by; /* it was left with this backend; or unset */
 	uint64_t checked_ns;         /* the pool of left_by was last searched for another one */
 	unsigned int n_moves;
@@ -47,6 +52,8 @@ struct failover {
 	uint64_t unanswered;
 	failover_silence_fn *fn;
 	void *arg;
+	failover_failed_fn *failed; /* or NULL */
+	void *failed_arg;
 };
 
 void failover_open(struct failover **ret, const struct plan *plan, uint64_t limit_ns,
@@ -61,6 +68,12 @@ void failover_open(struct failover **ret, const struct plan *plan, uint64_t limi
 	list_init(&f->seen_age);
 	list_init(&f->silent_age);
 	*ret = f;
+}
+
+void failover_watch(struct failover *f, failover_failed_fn *fn, void *arg)
+{
+	f->failed = fn;
+	f->failed_arg = arg;
 }
 
 static void seen_drop(struct failover *f, struct seen *s)
@@ -348,7 +361,11 @@ bool failover_take(struct failover *f, const struct failover_handshake *h, uint6
 	is_new = s == NULL || s->at_ns + age_ns < now;
 	if (is_new ? age_ns < patience_ns(f, s) : !can_leave(f, s, now))
 		return false;
-	seen_note(f, h, now)->is_chosen = false;
+	s = seen_note(f, h, now);
+	s->is_chosen = false;
+	if (now - age_ns > s->syn_ns + SAME_NS)
+		s->is_counted = false;
+	s->syn_ns = now - age_ns;
 	return true;
 }
 
@@ -375,6 +392,9 @@ bool failover_choose(struct failover *f, const struct failover_handshake *h,
 	failover_tick(f, now);
 	silent_note(f, svc, by, now);
 	from = pool_find(pool, by);
+	if (from != NULL && f->failed != NULL && !s->is_counted)
+		f->failed(f->failed_arg, svc, by, s->syn_ns, false);
+	s->is_counted = true;
 	tried_note(s, by);
 	to = pick(f, pool, s);
 	if (to == NULL)
@@ -388,6 +408,24 @@ bool failover_choose(struct failover *f, const struct failover_handshake *h,
 	else
 		ret->from = (struct plan_backend){ .addr = by->addr, .port = by->port };
 	return true;
+}
+
+void failover_refused(struct failover *f, const struct failover_handshake *h,
+		      const struct job_endpoint *by, uint64_t at_ns, uint64_t now)
+{
+	struct seen *s = seen_find(f, h);
+	const struct plan_frontend *fe;
+	const struct plan_pool *pool;
+	const struct svc *svc;
+
+	if (s != NULL && at_ns < s->refused_ns + SAME_NS)
+		return;
+	s = seen_note(f, h, now);
+	s->refused_ns = at_ns;
+	fe = frontend_find(f, h, &svc);
+	pool = fe != NULL ? pool_of(svc->rows, fe, by) : NULL;
+	if (pool != NULL && pool_find(pool, by) != NULL && f->failed != NULL)
+		f->failed(f->failed_arg, svc, by, at_ns, true);
 }
 
 void failover_again(struct failover *f, const struct failover_handshake *h)

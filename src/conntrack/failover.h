@@ -60,10 +60,16 @@ struct failover_silence {
 /* `is_over`: no handshake was left unanswered for FAILOVER_SILENT_NS. */
 typedef void failover_silence_fn(void *arg, const struct failover_silence *s, bool is_over);
 
+/* A handshake of a client failed: a SYN of `at_ns` is unanswered, or was refused at that time. */
+typedef void failover_failed_fn(void *arg, const struct svc *svc, const struct job_endpoint *by,
+				uint64_t at_ns, bool is_refused);
+
 /* `plan` is borrowed. `fn`, which may be NULL, is called when a backend becomes silent, and then.
  */
 void failover_open(struct failover **ret, const struct plan *plan, uint64_t limit_ns,
 		   failover_silence_fn *fn, void *arg);
+/* Call `fn` for each handshake that fails at a backend of its pool. */
+void failover_watch(struct failover *f, failover_failed_fn *fn, void *arg);
 void failover_close(struct failover *f);
 DEFINE_AUTO(struct failover *, failover_close);
 
@@ -81,6 +87,12 @@ void failover_accepted(struct failover *f, uint64_t now);
  */
 bool failover_choose(struct failover *f, const struct failover_handshake *h,
 		     const struct job_endpoint *by, uint64_t now, struct failover_choice *ret);
+/*
+ * `by` refused `h` at `at_ns`; the same refusal may be reported again within
+ * FAILOVER_FORGET_NS.
+ */
+void failover_refused(struct failover *f, const struct failover_handshake *h,
+		      const struct job_endpoint *by, uint64_t at_ns, uint64_t now);
 /* End silences; to be called now and then. */
 void failover_tick(struct failover *f, uint64_t now);
 /* Is the backend silent? NULL: no. Valid until the next call that is not const. */

@@ -184,7 +184,7 @@ static const struct cli_command commands[] = {
 	  "  One line for every object that is added, changed or removed, and for every sync: the\n"
 	  "  kernel operations and their delay after the event. Runs until interrupted.\n"
 	  "  --service NAMESPACE/NAME: this service only. --kind LIST: these kinds only: service,\n"
-	  "  endpointslice, node, servicecidr, addresses, sync, rejected, kernel, silent.\n"
+	  "  endpointslice, node, servicecidr, addresses, sync, rejected, kernel, silent, ejected.\n"
 	  "  -o json prints one JSON object per line. A subscriber that is too slow gets the number\n"
 	  "  of lost events.\n",
 	  .run = run_monitor },
@@ -270,7 +270,8 @@ static const struct cli_option options[] = {
 	{ "service", "NS/NAME", TEXT(service), "events of this service only",
 	  .command_letter = 'S' },
 	{ "kind", "LIST", TEXT(kinds), "events of these kinds only", .command_letter = 'K',
-	  .words = "service endpointslice node servicecidr addresses sync rejected kernel silent" },
+	  .words =
+		  "service endpointslice node servicecidr addresses sync rejected kernel silent ejected" },
 	{ "write-config-to", "FILE", TEXT(write_config_to), "write vipd's configuration",
 	  .command_letter = 'C' },
 	{ "watch", "[=SECONDS]", SECONDS(run.watch_s), "repeat every SECONDS", "2", .letter = 'w',

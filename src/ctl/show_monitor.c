@@ -80,6 +80,18 @@ static void say_silent(struct str *out, const json_t *event)
 	str_printf(out, "%" JSON_INTEGER_FORMAT, value_int(event, "unanswered"));
 }
 
+static void say_ejected(struct str *out, const json_t *event)
+{
+	json_int_t port = value_int(event, "port");
+
+	str_puts(out, "endpoint ");
+	if (port != 0)
+		say_endpoint(out, value_text(event, "address"), port);
+	else
+		str_puts(out, value_text(event, "address"));
+	str_printf(out, ": %s", value_text(event, "text"));
+}
+
 void show_event(struct str *out, const json_t *event, const struct style *style)
 {
 	const char *kind = value_text(event, "event");
@@ -106,6 +118,8 @@ void show_event(struct str *out, const json_t *event, const struct style *style)
 		str_puts(out, value_text(event, "text"));
 	else if (strcmp(kind, "silent") == 0)
 		say_silent(out, event);
+	else if (strcmp(kind, "ejected") == 0)
+		say_ejected(out, event);
 	else if (strcmp(kind, "kernel") == 0)
 		str_printf(out, "%s (%" JSON_INTEGER_FORMAT ")", value_text(event, "text"),
 			   value_int(event, "count"));

@@ -125,6 +125,15 @@ static void counts(struct str *out, const json_t *status, const struct style *st
 		say_count(out, value_int(c, "drained"), "endpoint", "endpoints");
 		str_puts(out, ", by an operator (vipctl drain)\n");
 	}
+	if (value_int(c, "ejected") > 0) {
+		struct str text = { 0 };
+
+		label(out, style, "ejected");
+		say_count(&text, value_int(c, "ejected"), "endpoint", "endpoints");
+		mark_puts(out, style, MARK_ATTENTION, str_text(&text));
+		str_puts(out, ", no new connections from this node\n");
+		str_fini(&text);
+	}
 	if (value_has(status, "draining")) {
 		const json_t *l = value_get(status, "draining");
 

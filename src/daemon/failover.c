@@ -320,7 +320,7 @@ void failover_loop_accepted(struct failover_loop *l)
 		failover_accepted(l->failover, now_ns());
 }
 
-const struct failover *failover_loop_state(const struct failover_loop *l)
+struct failover *failover_loop_state(const struct failover_loop *l)
 {
 	return l != NULL ? l->failover : NULL;
 }

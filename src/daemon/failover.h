@@ -35,6 +35,6 @@ void failover_loop_close(struct failover_loop *l);
 /* Other rows of a service are programmed; `l` may be NULL. */
 void failover_loop_accepted(struct failover_loop *l);
 /* Borrowed; `l` may be NULL. */
-const struct failover *failover_loop_state(const struct failover_loop *l);
+struct failover *failover_loop_state(const struct failover_loop *l);
 /* Handshakes moved since the start. */
 uint64_t failover_loop_moves(const struct failover_loop *l);

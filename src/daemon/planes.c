@@ -94,7 +94,8 @@ int planes_open(struct plane **ret, const struct options *o, struct err *err)
 	nft_plane_count(*ret, o->plane.counting);
 	if (o->plane.is_table_owner)
 		nft_plane_own_tables(*ret);
-	nft_plane_failover(*ret, o->plane.is_failover ? o->plane.failover_ns : 0);
+	nft_plane_failover(*ret, o->plane.failover != FAILOVER_OFF ? o->plane.failover_ns : 0,
+			   o->plane.failover == FAILOVER_EJECT);
 	nft_plane_guard(*ret, !o->plane.is_guard_off && !o->plane.is_table_owner);
 	return 0;
 }

@@ -27,6 +27,7 @@
 #include "conntrack/conntrack.h"
 #include "daemon/action.h"
 #include "daemon/doctor.h"
+#include "daemon/eject.h"
 #include "daemon/failover.h"
 #include "daemon/lock.h"
 #include "daemon/planes.h"
@@ -53,6 +54,7 @@ struct vipd {
 	struct sync *sync;
 	struct conntrack *conntrack;
 	struct failover_loop *failover; /* NULL: --failover=off */
+	struct eject_loop *eject;       /* NULL: not --failover=eject */
 	struct doctor *doctor;
 	uint64_t repairs; /* of the sync, already passed to conntrack */
 	struct host *host;
@@ -114,6 +116,7 @@ static void flows_count(void *arg)
 		servers_conntrack(v->servers, st.last_took_ns, st.n_deleted);
 	if (v->failover != NULL)
 		servers_failovers(v->servers, failover_loop_moves(v->failover),
+				  eject_loop_count(v->eject),
 				  failover_n_silent(failover_loop_state(v->failover)));
 }
 
@@ -393,6 +396,29 @@ static void on_silence(void *arg, const struct failover_silence *s, bool is_over
 	monitor_silence(v->monitor, s, is_over);
 }
 
+static void on_ejection(void *arg, const struct model_ejection *e, bool is_over)
+{
+	struct vipd *v = arg;
+
+	monitor_ejection(v->monitor, e, is_over);
+	on_changed(v);
+}
+
+static void open_eject(struct vipd *v)
+{
+	const struct eject_config config = {
+		.model = &v->model,
+		.sync = v->sync,
+		.plane = v->plane,
+		.failover = failover_loop_state(v->failover),
+		.limit_ns = v->options.plane.failover_ns,
+		.changed = on_ejection,
+		.arg = v,
+	};
+
+	eject_loop_open(&v->eject, v->base, &config);
+}
+
 static int open_failover(struct vipd *v, struct err *err)
 {
 	struct failover_config config = {
@@ -404,9 +430,14 @@ static int open_failover(struct vipd *v, struct err *err)
 		.arg = v,
 	};
 
-	if (!v->options.plane.is_failover)
+	int r;
+
+	if (v->options.plane.failover == FAILOVER_OFF)
 		return 0;
-	return failover_loop_open(&v->failover, v->base, &config, err);
+	r = failover_loop_open(&v->failover, v->base, &config, err);
+	if (r == 0 && v->options.plane.failover == FAILOVER_EJECT)
+		open_eject(v);
+	return r;
 }
 
 static void on_problems(void *arg, struct events *e)
@@ -657,6 +688,7 @@ static void vipd_close(struct vipd *v)
 	v->monitor = NULL;
 	source_close(v->source);
 	host_close(v->host);
+	eject_loop_close(v->eject);
 	failover_loop_close(v->failover);
 	v->failover = NULL;
 	if (v->sync != NULL) {

@@ -296,8 +296,9 @@ static void failover_lines(const struct metrics *m, struct str *out)
 	if (plane == NULL || plane->ops->handshakes == NULL)
 		return;
 	expo_head(out, moved, "counter",
-		  "Connections moved to another endpoint before an answer, by reason");
+		  "Handshakes moved to another endpoint, and endpoints ejected, by reason");
 	expo_uint(out, moved, "reason=\"handshake\"", m->failovers);
+	expo_uint(out, moved, "reason=\"ejection\"", m->ejections);
 	one(out, "vipd_silent_endpoints", "gauge",
 	    "Endpoints that left a TCP handshake unanswered in the last 10 s", m->n_silent);
 }
@@ -560,6 +561,9 @@ void metrics_text(struct metrics *m, struct str *out, uint64_t now_ns, int64_t w
 	drop_lines(m, out, now_ns);
 	drain_lines(m, out);
 	failover_lines(m, out);
+	one(out, "vipd_ejected_endpoints", "gauge",
+	    "Endpoints of services without new connections from this node for a time",
+	    m->config.ctx->model->ejections.n);
 	health_service_lines(m, out);
 	source_lines(m, out, now_ns);
 	log_lines(out);

@@ -21,7 +21,8 @@ static void drain_fini(struct model_drain *d)
 	free(d->pod);
 }
 
-static void mark(struct model *m, const struct name *ns, const struct name *name, uint64_t at_ns)
+void model_mark_named(struct model *m, const struct name *ns, const struct name *name,
+		      uint64_t at_ns)
 {
 	struct svc *svc = model_find(m, ns, name);
 
@@ -42,7 +43,7 @@ int model_drain(struct model *m, const struct name *ns, const struct name *name,
 		.addr = *addr,
 		.pod = pod != NULL ? xstrdup(pod) : NULL,
 	};
-	mark(m, ns, name, at_ns);
+	model_mark_named(m, ns, name, at_ns);
 	return 1;
 }
 
@@ -53,7 +54,7 @@ int model_undrain(struct model *m, const struct name *ns, const struct name *nam
 
 	if (d == NULL)
 		return 0;
-	mark(m, ns, name, at_ns);
+	model_mark_named(m, ns, name, at_ns);
 	drain_fini(d);
 	memmove(d, d + 1, (size_t)(&m->drains.v[m->drains.n] - (d + 1)) * sizeof(*d));
 	m->drains.n--;

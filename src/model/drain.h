@@ -20,5 +20,8 @@ int model_drain(struct model *m, const struct name *ns, const struct name *name,
 int model_undrain(struct model *m, const struct name *ns, const struct name *name,
 		  const struct ip_addr *addr, uint64_t at_ns);
 bool model_is_drained(const struct model *m, const struct svc *svc, const struct slice_endpoint *e);
+/* The endpoints of a service change: mark it dirty, if it is proxied. */
+void model_mark_named(struct model *m, const struct name *ns, const struct name *name,
+		      uint64_t at_ns);
 /* For model_fini(). */
 void model_drains_fini(struct model *m);

@@ -17,6 +17,7 @@
 
 #include "model/addrs.h"
 #include "model/drain.h"
+#include "model/eject.h"
 #include "model/env.h"
 #include "model/select.h"
 
@@ -711,6 +712,7 @@ void model_fini(struct model *m)
 	htable_fini(&m->slices);
 	addrs_fini(&m->addrs);
 	model_drains_fini(m);
+	model_ejections_fini(m);
 	node_close(m->self);
 	vec_for_each (c, &m->service_cidrs)
 		service_cidr_close(*c);

@@ -98,6 +98,19 @@ struct model_drain {
 	char *pod; /* NULL = unknown */
 };
 
+/* See model/eject.h. */
+struct model_ejection {
+	const struct name *ns; /* counted */
+	const struct name *name;
+	struct ip_addr addr;
+	uint16_t port;     /* 0 = all ports of the address */
+	bool is_manual;    /* by an operator, until one admits it; the rest is 0 then */
+	uint32_t failed;   /* TCP handshakes in a row, unanswered or refused */
+	uint32_t refused;  /* of these */
+	uint64_t since_ns; /* now_ns() */
+	uint64_t probe_ns; /* time of the next probe */
+};
+
 /* An object event, for vipctl monitor and the history. */
 enum model_event_kind {
 	MODEL_EVENT_SERVICE = 0,
@@ -144,6 +157,7 @@ struct model {
 	VEC(struct ip_addr) host_sorted; /* ... and sorted, for model_is_host_addr() */
 	uint64_t env_generation;         /* raised whenever env changes; planes compare it */
 	VEC(struct model_drain) drains;  /* in order of request */
+	VEC(struct model_ejection) ejections;
 	struct model_stats stats;
 	/* Called after every object event. NULL: no subscriber. */
 	void (*event)(void *arg, const struct model_event *event);

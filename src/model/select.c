@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "model/drain.h"
+#include "model/eject.h"
 #include "model/tuning.h"
 
 /* --- text ------------------------------------------------------------------ */
@@ -42,6 +43,8 @@ const char *exclusion_text(enum exclusion e)
 		return "drained by an operator";
 	case EXCLUSION_WEIGHTLESS:
 		return "weight 0";
+	case EXCLUSION_EJECTED:
+		return "ejected";
 	case EXCLUSION_SET_UNUSED:
 		return "not asked for";
 	}
@@ -259,6 +262,8 @@ static struct endpoint endpoint_of(const struct model *m, const struct svc *svc,
 	if (w != NULL)
 		e.weight = weights_of(w, &e.addr, c->from->pod, c->slice->name);
 	e.is_drained = e.weight == 0 || (m->drains.n > 0 && model_is_drained(m, svc, c->from));
+	e.is_ejected = m->ejections.n > 0 &&
+		       model_ejection(m, svc->ns, svc->name, &e.addr, e.port) != NULL;
 	return e;
 }
 
@@ -379,6 +384,22 @@ static enum exclusion classify_local(const struct endpoint *e, const struct sele
 	return classify_condition(e, t->ready_local > 0);
 }
 
+/* Leave ejected endpoints out of a set of *n, at most half of them. */
+static void leave_out(struct selection *s, bool is_local_set, size_t *n)
+{
+	size_t left = *n / 2;
+
+	vec_for_each (e, &s->endpoints) {
+		uint8_t *why = is_local_set ? &e->local : &e->cluster;
+
+		if (left == 0 || !e->is_ejected || *why != EXCLUSION_NONE)
+			continue;
+		*why = EXCLUSION_EJECTED;
+		left--;
+		(*n)--;
+	}
+}
+
 static void classify(struct selection *s, const struct model *m)
 {
 	struct tally t = count(s, m);
@@ -389,6 +410,10 @@ static void classify(struct selection *s, const struct model *m)
 		e->local = (uint8_t)classify_local(e, s, &t);
 		s->n_cluster += e->cluster == EXCLUSION_NONE;
 		s->n_local += e->local == EXCLUSION_NONE;
+	}
+	if (m->ejections.n > 0) {
+		leave_out(s, false, &s->n_cluster);
+		leave_out(s, true, &s->n_local);
 	}
 	s->is_cluster_fallback = t.ready == 0 && s->n_cluster > 0;
 	s->is_local_fallback = t.ready_local == 0 && s->n_local > 0;

@@ -21,6 +21,7 @@ enum exclusion {
 	EXCLUSION_NOT_LOCAL,   /* local set: on another node, or no node known */
 	EXCLUSION_DRAINED,     /* by an operator (model/drain.h) */
 	EXCLUSION_WEIGHTLESS,  /* vipd.io/weights says 0 (BAL-03) */
+	EXCLUSION_EJECTED,     /* no new connections from this node (model/eject.h) */
 	EXCLUSION_SET_UNUSED,  /* no frontend of the port uses this set (POL-02) */
 };
 const char *exclusion_text(enum exclusion e);
@@ -40,6 +41,7 @@ struct endpoint {
 	bool is_local;                     /* EPS-12 */
 	bool is_drained;                   /* counts as not ready (model/drain.h, BAL-03) */
 	uint8_t weight;                    /* of vipd.io/weights; 1 without */
+	bool is_ejected;                   /* left out of sets (model/eject.h) */
 	uint8_t cluster;                   /* enum exclusion for the cluster set; NONE = in it */
 	uint8_t local;                     /* enum exclusion for the local set */
 	const struct slice_endpoint *from; /* borrowed: node, pod, hints */

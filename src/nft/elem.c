@@ -317,7 +317,8 @@ struct get {
 	const uint8_t *keys;
 	uint8_t *data;
 	uint8_t *found;
-	uint64_t *packets; /* or NULL */
+	uint64_t *packets;    /* or NULL */
+	uint64_t *expires_ms; /* or NULL */
 	size_t n;
 	size_t answered;
 };
@@ -339,6 +340,8 @@ static void get_elem(struct get *g, size_t i, const struct nlattr *elem)
 		memcpy(g->data + i * data_len, e.data, data_len);
 	if (g->packets != NULL)
 		g->packets[i] = elem_packets(&e);
+	if (g->expires_ms != NULL)
+		g->expires_ms[i] = e.expires_ms;
 }
 
 static int get_message(void *arg, const struct nlmsghdr *h, struct err *err)
@@ -438,6 +441,7 @@ static void get_portion(struct get *g, const struct get *all, size_t i, size_t m
 	g->data = all->data ? all->data + i * nft_data_len(all->set, all->fam) : NULL;
 	g->found = all->found + i;
 	g->packets = all->packets ? all->packets + i : NULL;
+	g->expires_ms = all->expires_ms ? all->expires_ms + i : NULL;
 	g->n = MIN(all->n - i, max);
 	g->answered = 0;
 	memset(g->found, 0, g->n);
@@ -506,6 +510,17 @@ int nft_elems_count(struct nl_sock *nl, const struct nft_table_ref *table, enum 
 {
 	struct get g = {
 		.set = set, .keys = keys, .data = data, .found = found, .packets = packets, .n = n
+	};
+
+	return elems_read(nl, table, g, NFT_GET_ALL, err);
+}
+
+int nft_elems_expiry(struct nl_sock *nl, const struct nft_table_ref *table, enum nft_set_id set,
+		     const uint8_t *keys, size_t n, uint8_t *found, uint64_t *expires_ms,
+		     struct err *err)
+{
+	struct get g = {
+		.set = set, .keys = keys, .found = found, .expires_ms = expires_ms, .n = n
 	};
 
 	return elems_read(nl, table, g, NFT_GET_ALL, err);

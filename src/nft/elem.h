@@ -114,5 +114,10 @@ MUST_USE int nft_elems_count(struct nl_sock *nl, const struct nft_table_ref *tab
 			     enum nft_set_id set, const uint8_t *keys, size_t n, uint8_t *data,
 			     uint8_t *found, uint64_t *packets, struct err *err);
 
+/* nft_elems_get() without data, with the time until an element expires in expires_ms[i]. */
+MUST_USE int nft_elems_expiry(struct nl_sock *nl, const struct nft_table_ref *table,
+			      enum nft_set_id set, const uint8_t *keys, size_t n, uint8_t *found,
+			      uint64_t *expires_ms, struct err *err);
+
 /* Is the attribute at `offset` of a rejected message one of its elements? */
 bool nft_offset_is_elem(const struct nlmsghdr *msg, uint32_t offset);

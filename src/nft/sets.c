@@ -58,6 +58,10 @@ struct spec {
 	{                              \
 		PART_DADDR, PART_DPORT \
 	}
+#define BACKEND                        \
+	{                              \
+		PART_SADDR, PART_SPORT \
+	}
 #define FLOW                                                   \
 	{                                                      \
 		PART_SADDR, PART_SPORT, PART_DADDR, PART_DPORT \
@@ -76,6 +80,9 @@ struct spec {
 #define AFFINITY_TIMEOUT_MS (UINT64_C(10800) * 1000)
 /* Handshakes without an answer: when the set is full, further ones are not moved. */
 #define HANDSHAKES_SIZE 8192
+/* Evidence for ejections: when a set is full, further packets are none. */
+#define ANSWERED_SIZE 65536
+#define REFUSED_SIZE 1024
 
 static const struct spec specs[NFTSET_END] = {
 	[NFTSET_ENDPOINTS] = { "endpoints",
@@ -126,6 +133,10 @@ static const struct spec specs[NFTSET_END] = {
 			    .timeout_ms = FAILSET_MOVES_S * 1000 },
 	[FAILSET_CLAIMED] = { "claimed", NFT_SET_TIMEOUT, true, FLOW,
 			      .timeout_ms = FAILSET_CLAIMED_S * 1000 },
+	[FAILSET_ANSWERED] = { "answered", NFT_SET_TIMEOUT | NFT_SET_EVAL, true, BACKEND,
+			       .size = ANSWERED_SIZE, .timeout_ms = FAILSET_ANSWERED_S * 1000 },
+	[FAILSET_REFUSED] = { "refused", NFT_SET_TIMEOUT | NFT_SET_EVAL, true, FLOW, ADDR_PORT,
+			      .size = REFUSED_SIZE, .timeout_ms = FAILSET_REFUSED_S * 1000 },
 	[IPVSSET_FE] = { "fe", 0, false, TUPLE, MARK },
 	[IPVSSET_FE_IN] = { "fe_in", 0, false, TUPLE, MARK },
 	[IPVSSET_FE_OUT] = { "fe_out", 0, false, TUPLE, MARK },

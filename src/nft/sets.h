@@ -68,6 +68,8 @@ enum nft_set_id {
 	FAILSET_HANDSHAKES, /* set addr . port . addr . port   SYN sent to a backend; dynamic */
 	FAILSET_MOVES,      /* map addr . port . addr . port   : addr . port */
 	FAILSET_CLAIMED,    /* set addr . port . addr . port   answers are dropped */
+	FAILSET_ANSWERED,   /* set addr . port                 backend accepted; dynamic */
+	FAILSET_REFUSED, /* map addr . port . addr . port   : addr . port of a backend; dynamic */
 	FAILSET_END,
 	/*
 	 * The ipvs plane's, in a table of both families, so their names end in 4 or 6;
@@ -100,6 +102,8 @@ enum nft_set_id {
 /* Ends of an element's life in sets for failover. */
 #define FAILSET_MOVES_S 5
 #define FAILSET_CLAIMED_S 1
+#define FAILSET_ANSWERED_S 10
+#define FAILSET_REFUSED_S 1
 
 #define NFT_SET_USERDATA_MAX 256
 #define NFT_SET_FIELDS_MAX 2

@@ -141,6 +141,21 @@ struct plane_handshake {
 };
 typedef void plane_handshake_fn(void *arg, const struct plane_handshake *h);
 
+/* A SYN that its backend answered with a reset, `of.age_ns` ago. */
+struct plane_refusal {
+	struct plane_handshake of;
+	struct ip_addr by;
+	uint16_t by_port;
+};
+typedef void plane_refusal_fn(void *arg, const struct plane_refusal *r);
+
+/* A backend, and the time since it last accepted a handshake. */
+struct plane_answer {
+	struct ip_addr addr;
+	uint16_t port;
+	uint64_t age_ns; /* UINT64_MAX: not for at least 10 s */
+};
+
 /* A handshake that gets another backend of the pool. */
 struct plane_move {
 	struct plane_handshake of;
@@ -259,6 +274,12 @@ struct plane_ops {
 	int (*handshakes)(struct plane *p, plane_handshake_fn *fn, void *arg, struct err *err);
 	int (*move_begin)(struct plane *p, const struct plane_move *v, size_t n, struct err *err);
 	int (*move_end)(struct plane *p, const struct plane_move *v, size_t n, struct err *err);
+	/*
+	 * Evidence for ejections, with --failover=eject; both NULL: not supported. refusals() may
+	 * list a handshake several times. answers() sets the ages of `v`, all of one family.
+	 */
+	int (*refusals)(struct plane *p, plane_refusal_fn *fn, void *arg, struct err *err);
+	int (*answers)(struct plane *p, struct plane_answer *v, size_t n, struct err *err);
 	/*
 	 * Another plane serves now: remove the state that an earlier process left of this one, but
 	 * only after its connections have ended. Called again at *again (now_ns() terms) until that

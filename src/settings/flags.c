@@ -381,8 +381,8 @@ static const struct cli_option flags[] = {
 	  .differs = "only AllowServiceExternalIPs has an effect" },
 	{ "dead-flows", "WHAT", CHOICE(conntrack.resets_dead_flows),
 	  "TCP to removed endpoints: keep or reset", "keep", .words = "keep reset" },
-	{ "failover", "WHAT", CHOICE(plane.is_failover), "move TCP handshakes without an answer",
-	  "off", "failover", .words = "off handshake" },
+	{ "failover", "WHAT", CHOICE(plane.failover), "move TCP handshakes without an answer",
+	  "off", "failover", .words = "off handshake eject" },
 	{ "failover-timeout", "TIME", TIME(plane.failover_ns, 1), "time without an answer", "500ms",
 	  "failoverTimeout" },
 

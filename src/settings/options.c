@@ -298,10 +298,11 @@ static int failover_check(const struct options *o, struct err *err)
 	if (o->plane.failover_ns < 100 * NSEC_PER_MSEC || o->plane.failover_ns > 10 * NSEC_PER_SEC)
 		return err_set(err, -EINVAL, "--failover-timeout: %.6gs is not from 0.1s to 10s",
 			       (double)o->plane.failover_ns / NSEC_PER_SEC);
-	if (o->plane.is_failover && o->plane.mode == PROXY_MODE_IPVS)
+	if (o->plane.failover != FAILOVER_OFF && o->plane.mode == PROXY_MODE_IPVS)
 		return err_set(err, -EINVAL,
-			       "--failover: handshake is not available with --proxy-mode ipvs; "
-			       "nftables or off is");
+			       "--failover: %s is not available with --proxy-mode ipvs; "
+			       "nftables or off is",
+			       o->plane.failover == FAILOVER_EJECT ? "eject" : "handshake");
 	return 0;
 }
 

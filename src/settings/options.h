@@ -119,10 +119,16 @@ struct options_conntrack {
 	bool resets_dead_flows; /* --dead-flows=reset */
 };
 
+enum failover_mode {
+	FAILOVER_OFF = 0,
+	FAILOVER_HANDSHAKE,
+	FAILOVER_EJECT, /* and handshakes move */
+};
+
 struct options_plane {
 	enum proxy_mode mode;
 	enum plane_counting counting; /* --metrics-per-service */
-	bool is_failover;             /* --failover=handshake */
+	enum failover_mode failover;  /* --failover */
 	uint64_t failover_ns;         /* --failover-timeout */
 	bool is_table_owner;          /* --nft-table-owner */
 	bool is_guard_off;            /* --nft-guard=off */

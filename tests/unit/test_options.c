@@ -153,7 +153,7 @@ static const struct {
 	{ "CT-18 zero", "--failover-timeout=0", "--failover-timeout: '0' is not above 0" },
 	{ "CT-18 ipvs", "--failover=handshake --proxy-mode=ipvs",
 	  "--failover: handshake is not available with --proxy-mode ipvs; nftables or off is" },
-	{ "CT-18 word", "--failover=eject", "--failover: 'eject' is not off or handshake" },
+	{ "CT-18 word", "--failover=move", "--failover: 'move' is not off, handshake or eject" },
 	{ "two sources", "--manifests a --kubeconfig b",
 	  "--manifests cannot be combined with --kubeconfig or --master" },
 };

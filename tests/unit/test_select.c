@@ -74,6 +74,8 @@ static char letter(uint8_t exclusion)
 		return 'd';
 	case EXCLUSION_WEIGHTLESS:
 		return 'w';
+	case EXCLUSION_EJECTED:
+		return 'e';
 	case EXCLUSION_SET_UNUSED:
 		return '-';
 	}

@@ -29,6 +29,7 @@
 struct nft_failover {
 	struct nl_sock *nl;
 	uint64_t limit_ms; /* 0: no tables */
+	bool ejects;
 	bool is_done[IPFAM_N];
 	unsigned int failures[IPFAM_N]; /* in a row */
 	uint64_t retry_ns[IPFAM_N];
@@ -85,6 +86,33 @@ static void is_reply(struct nft_rules *rs)
 	nft_expr_cmp(rs, NFT_CMP_EQ, 0, &reply, sizeof(reply));
 }
 
+/* A SYN that is accepted, or refused while its handshake is listed. */
+static void evidence(struct nft_rules *rs, enum ipfam fam)
+{
+	const unsigned int words = nft_addr_words(fam);
+	const unsigned int by = 2 * (words + 1);
+
+	nft_rule_begin(rs);
+	is_reply(rs);
+	nft_match_tcp_flags(rs, TH_SYN | TH_ACK, NFT_CMP_EQ, TH_SYN | TH_ACK);
+	nft_match_ct_bits(rs, NFT_CT_STATUS, IPS_DST_NAT, NFT_CMP_NEQ);
+	nft_expr_saddr(rs, fam, 0);
+	nft_expr_sport(rs, words);
+	nft_expr_dynset(rs, NFT_DYNSET_OP_UPDATE, set_name(FAILSET_ANSWERED), 0, NFT_NO_DATA,
+			FAILSET_ANSWERED_S * 1000);
+	/* An update keeps the data of an element. */
+	nft_rule_begin(rs);
+	is_reply(rs);
+	nft_match_tcp_flags(rs, TH_RST, NFT_CMP_NEQ, 0);
+	nft_expr_original_flow(rs, fam);
+	nft_expr_in(rs, 0, set_name(FAILSET_HANDSHAKES));
+	nft_expr_saddr(rs, fam, by);
+	nft_expr_sport(rs, by + words);
+	nft_expr_dynset(rs, NFT_DYNSET_OP_DELETE, set_name(FAILSET_REFUSED), 0, by, 0);
+	nft_expr_dynset(rs, NFT_DYNSET_OP_ADD, set_name(FAILSET_REFUSED), 0, by,
+			FAILSET_REFUSED_S * 1000);
+}
+
 /* The SYNs of a client, too: a repeated one is not a first packet, so note() does not see it. */
 static void answer(struct nft_rules *rs, enum ipfam fam, const struct nft_failover *f)
 {
@@ -96,6 +124,8 @@ static void answer(struct nft_rules *rs, enum ipfam fam, const struct nft_failov
 	nft_expr_original_flow(rs, fam);
 	nft_expr_in(rs, 0, set_name(FAILSET_CLAIMED));
 	nft_expr_verdict(rs, NF_DROP, NULL);
+	if (f->ejects)
+		evidence(rs, fam);
 	nft_rule_begin(rs);
 	is_reply(rs);
 	nft_expr_original_flow(rs, fam);
@@ -144,12 +174,14 @@ static const char *family_text(enum ipfam fam)
 	return fam == IPFAM_V6 ? "ip6" : "ip";
 }
 
-void nft_failover_open(struct nft_failover **ret, struct nl_sock *nl, uint64_t limit_ms)
+void nft_failover_open(struct nft_failover **ret, struct nl_sock *nl, uint64_t limit_ms,
+		       bool ejects)
 {
 	struct nft_failover *f = xcalloc(1, sizeof(*f));
 
 	f->nl = nl;
 	f->limit_ms = limit_ms;
+	f->ejects = ejects;
 	*ret = f;
 }
 
@@ -339,49 +371,61 @@ static struct nft_table_ref failover_table(enum ipfam fam)
 }
 
 struct reading {
-	const struct nft_failover *f;
+	enum nft_set_id set;
+	uint64_t life_ms; /* of an element */
 	struct nft_walk walk;
 	enum ipfam fam;
-	plane_handshake_fn *fn;
+	plane_handshake_fn *handshake; /* one of the two */
+	plane_refusal_fn *refusal;
 	void *arg;
 };
 
-static int handshake_found(void *arg, const uint8_t *key, const uint8_t *data, struct err *err)
+static int elem_found(void *arg, const uint8_t *key, const uint8_t *data, struct err *err)
 {
 	struct reading *rd = arg;
-	struct plane_handshake h;
-	struct nft_endpoint from, to;
-	uint64_t life = element_ms(rd->f);
+	struct nft_endpoint from, to, by;
+	struct plane_refusal r;
 
-	(void)data;
 	(void)err;
 	nft_get_endpoint(&from, rd->fam, key);
 	nft_get_endpoint(&to, rd->fam, key + nft_data_len(FAILSET_MOVES, rd->fam));
-	h = (struct plane_handshake){ from.addr, to.addr, from.port, to.port,
-				      (life - MIN(life, rd->walk.expires_ms)) * NSEC_PER_MSEC };
-	rd->fn(rd->arg, &h);
+	r.of = (struct plane_handshake){ from.addr, to.addr, from.port, to.port,
+					 (rd->life_ms - MIN(rd->life_ms, rd->walk.expires_ms)) *
+						 NSEC_PER_MSEC };
+	if (rd->handshake != NULL) {
+		rd->handshake(rd->arg, &r.of);
+	} else if (data != NULL) {
+		nft_get_endpoint(&by, rd->fam, data);
+		r.by = by.addr;
+		r.by_port = by.port;
+		rd->refusal(rd->arg, &r);
+	}
 	return 0;
 }
 
-static int family_read(struct nft_plane *p, enum ipfam fam, plane_handshake_fn *fn, void *arg,
-		       struct err *err)
+/* The table was deleted by another process: the next call creates it. */
+static int table_lost(struct nft_plane *p, enum ipfam fam, int r)
 {
-	struct reading rd = { .f = p->failover, .fam = fam, .fn = fn, .arg = arg };
-	struct nft_table_ref table = failover_table(fam);
-	int r;
-
-	do
-		r = nft_elems_dump_step(&rd.walk, p->common.query, &table, FAILSET_HANDSHAKES,
-					handshake_found, &rd, err);
-	while (r > 0);
-	if (r != -ENOENT)
+	if (r != -ENOENT && r != -ENOTRECOVERABLE)
 		return r;
-	p->failover->is_done[fam] =
-		false; /* deleted by another process: the next call creates it */
+	p->failover->is_done[fam] = false;
 	return -EAGAIN;
 }
 
-int nft_handshakes(struct plane *plane, plane_handshake_fn *fn, void *arg, struct err *err)
+static int family_read(struct nft_plane *p, struct reading rd, struct err *err)
+{
+	struct nft_table_ref table = failover_table(rd.fam);
+	int r;
+
+	do
+		r = nft_elems_dump_step(&rd.walk, p->common.query, &table, rd.set, elem_found, &rd,
+					err);
+	while (r > 0);
+	return table_lost(p, rd.fam, r);
+}
+
+/* Read the set in both families. */
+static int families_read(struct plane *plane, struct reading rd, struct err *err)
 {
 	struct nft_plane *p = nft_plane_of(plane);
 	uint8_t left_out = plane_families_failed(plane);
@@ -390,19 +434,69 @@ int nft_handshakes(struct plane *plane, plane_handshake_fn *fn, void *arg, struc
 	if (p->failover == NULL || p->load.loaded != NULL)
 		return err_set(err, -EAGAIN, "the tables are being read");
 	(void)nft_failover_follow(p, now_ns());
-	for (enum ipfam fam = 0; fam < IPFAM_N; fam++) {
+	for (rd.fam = 0; rd.fam < IPFAM_N; rd.fam++) {
 		struct err own = { 0 };
 		int q;
 
-		if (!p->failover->is_done[fam] || left_out >> fam & 1)
+		if (!p->failover->is_done[rd.fam] || left_out >> rd.fam & 1)
 			continue;
-		q = family_read(p, fam, fn, arg, &own);
+		q = family_read(p, rd, &own);
 		if (q < 0 && (r == 0 || r == -EAGAIN)) {
 			r = q;
 			*err = own;
 		}
 	}
 	return r;
+}
+
+int nft_handshakes(struct plane *plane, plane_handshake_fn *fn, void *arg, struct err *err)
+{
+	const struct nft_failover *f = nft_plane_of(plane)->failover;
+	struct reading rd = { .set = FAILSET_HANDSHAKES, .handshake = fn, .arg = arg };
+
+	rd.life_ms = f != NULL ? element_ms(f) : 0;
+	return families_read(plane, rd, err);
+}
+
+int nft_refusals(struct plane *plane, plane_refusal_fn *fn, void *arg, struct err *err)
+{
+	const struct reading rd = { .set = FAILSET_REFUSED,
+				    .life_ms = FAILSET_REFUSED_S * 1000,
+				    .refusal = fn,
+				    .arg = arg };
+
+	return families_read(plane, rd, err);
+}
+
+int nft_answers(struct plane *plane, struct plane_answer *v, size_t n, struct err *err)
+{
+	struct nft_plane *p = nft_plane_of(plane);
+	enum ipfam fam = ip_fam(&v->addr);
+	struct nft_table_ref table = failover_table(fam);
+	size_t len = nft_key_len(FAILSET_ANSWERED, fam);
+	uint64_t *expires_ms = xcalloc(n, sizeof(*expires_ms));
+	uint8_t *keys = xcalloc(n, NFT_DATA_MAX);
+	uint8_t *found = xcalloc(n, 1);
+	int r;
+
+	for (size_t i = 0; i < n; i++) {
+		uint8_t key[NFT_DATA_MAX];
+
+		nft_data_endpoint(key, &v[i].addr, v[i].port);
+		memcpy(keys + i * len, key, len);
+	}
+	r = nft_elems_expiry(p->common.query, &table, FAILSET_ANSWERED, keys, n, found, expires_ms,
+			     err);
+	for (size_t i = 0; i < n; i++) {
+		uint64_t life = FAILSET_ANSWERED_S * 1000;
+
+		v[i].age_ns =
+			found[i] ? (life - MIN(life, expires_ms[i])) * NSEC_PER_MSEC : UINT64_MAX;
+	}
+	free(found);
+	free(keys);
+	free(expires_ms);
+	return table_lost(p, fam, r);
 }
 
 /* --- moves --- */

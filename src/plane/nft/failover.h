@@ -10,6 +10,8 @@
  *   postrouting, input   a SYN that was translated: its flow becomes an element of @handshakes
  *   answers_*            SYN or RST of a backend: delete the element; drop the packet if its flow
  *                        is in @claimed. Repeated SYN of a client: add the element if there is none
+ *                        With ejections: a backend that accepts becomes an element of
+ *                        @answered, a flow that is refused one of @refused
  *   prerouting, output   a first packet of a flow in @moves gets the backend of the element;
  *                        before all other nat chains
  *
@@ -33,8 +35,12 @@
 
 struct nft_failover;
 
-/* `limit_ms` 0: remove the tables of an earlier process. `nl` is borrowed. */
-void nft_failover_open(struct nft_failover **ret, struct nl_sock *nl, uint64_t limit_ms);
+/*
+ * `limit_ms` 0: remove the tables of an earlier process. `ejects`: with the rules for ejections.
+ * `nl` is borrowed.
+ */
+void nft_failover_open(struct nft_failover **ret, struct nl_sock *nl, uint64_t limit_ms,
+		       bool ejects);
 void nft_failover_close(struct nft_failover *f);
 DEFINE_AUTO(struct nft_failover *, nft_failover_close);
 
@@ -55,3 +61,6 @@ MUST_USE int nft_move_begin(struct plane *plane, const struct plane_move *v, siz
 			    struct err *err);
 MUST_USE int nft_move_end(struct plane *plane, const struct plane_move *v, size_t n,
 			  struct err *err);
+/* plane_ops.refusals, .answers */
+MUST_USE int nft_refusals(struct plane *plane, plane_refusal_fn *fn, void *arg, struct err *err);
+MUST_USE int nft_answers(struct plane *plane, struct plane_answer *v, size_t n, struct err *err);

@@ -72,12 +72,12 @@ void nft_plane_guard(struct plane *plane, bool is_wanted)
 	nft_guard_open(&p->guard, p->common.cmd, is_wanted ? NFT_GUARD_ON : NFT_GUARD_OFF);
 }
 
-void nft_plane_failover(struct plane *plane, uint64_t limit_ns)
+void nft_plane_failover(struct plane *plane, uint64_t limit_ns, bool ejects)
 {
 	struct nft_plane *p = nft_plane_of(plane);
 
 	assert(p->failover == NULL);
-	nft_failover_open(&p->failover, p->common.cmd, limit_ns / NSEC_PER_MSEC);
+	nft_failover_open(&p->failover, p->common.cmd, limit_ns / NSEC_PER_MSEC, ejects);
 }
 
 void nft_plane_count(struct plane *plane, enum plane_counting counting)
@@ -531,7 +531,7 @@ static int plane_cleanup(struct plane *plane, struct err *err)
 		if (r < 0)
 			return r;
 	}
-	nft_failover_open(&failover, p->common.cmd, 0);
+	nft_failover_open(&failover, p->common.cmd, 0, false);
 	r = nft_failover_cleanup(failover, err);
 	if (r < 0)
 		return r;
@@ -628,6 +628,8 @@ const struct plane_ops nft_plane_ops = {
 	.count_slots = nft_count_slots,
 	.remark = nft_remark,
 	.handshakes = nft_handshakes,
+	.refusals = nft_refusals,
+	.answers = nft_answers,
 	.move_begin = nft_move_begin,
 	.move_end = nft_move_end,
 	.retire = plane_retire,

@@ -58,9 +58,9 @@ void nft_plane_guard(struct plane *p, bool is_wanted);
 /*
  * Before the first load(): list and move handshakes (plane/nft/failover.h) that have no answer
  * after `limit_ns`; 0: remove the tables of an earlier process, in tick(). If never called,
- * existing tables stay.
+ * existing tables stay. `ejects`: with evidence for ejections.
  */
-void nft_plane_failover(struct plane *p, uint64_t limit_ns);
+void nft_plane_failover(struct plane *p, uint64_t limit_ns, bool ejects);
 
 /* For status, tests and memory budgets. */
 struct nft_plane_stats {

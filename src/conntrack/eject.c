@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "conntrack/eject.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/list.h"
+#include "plan/rows.h"
+
+/* Failed handshakes remembered for an endpoint; the last ones. */
+#define EVIDENCE_MAX 8
+#define SUSPECTS_MAX 1024
+/* Other endpoints of the pools that are looked at. */
+#define OTHERS_MAX ((size_t)64)
+
+struct failure {
+	uint64_t at_ns;
+	bool is_refused;
+};
+
+enum state {
+	SUSPECT = 0, /* evidence, maybe too little; or admitted */
+	CONFIRMING,  /* probed; serves */
+	EJECTED,
+	PROBING, /* ejected */
+};
+
+struct suspect {
+	struct list link;         /* in eject.suspects */
+	struct eject_endpoint of; /* counted names */
+	enum state state;
+	size_t n;
+	struct failure failures[EVIDENCE_MAX]; /* in any order */
+	uint64_t last_ns;                      /* evidence, or admission */
+	uint64_t period_ns;                    /* 0: was not ejected */
+};
+
+struct eject {
+	struct model *model;
+	const struct eject_calls *calls;
+	struct list suspects;
+	size_t n_suspects;
+	uint64_t n_ejected;
+};
+
+void eject_open(struct eject **ret, struct model *m, const struct eject_calls *calls)
+{
+	struct eject *j = xcalloc(1, sizeof(*j));
+
+	j->model = m;
+	j->calls = calls;
+	list_init(&j->suspects);
+	*ret = j;
+}
+
+static void suspect_drop(struct eject *j, struct suspect *s)
+{
+	list_del(&s->link);
+	j->n_suspects--;
+	name_unref(s->of.ns);
+	name_unref(s->of.name);
+	free(s);
+}
+
+void eject_close(struct eject *j)
+{
+	if (j == NULL)
+		return;
+	list_for_each_safe (i, tmp, &j->suspects) {
+		struct suspect *s = list_entry(i, struct suspect, link);
+
+		(void)model_admit(j->model, s->of.ns, s->of.name, &s->of.by.addr, s->of.by.port, 0);
+		suspect_drop(j, s);
+	}
+	free(j);
+}
+
+static struct suspect *suspect_find(struct eject *j, const struct eject_endpoint *e)
+{
+	list_for_each (i, &j->suspects) {
+		struct suspect *s = list_entry(i, struct suspect, link);
+
+		if (s->of.ns == e->ns && s->of.name == e->name &&
+		    job_endpoint_cmp(&s->of.by, &e->by) == 0)
+			return s;
+	}
+	return NULL;
+}
+
+/* NULL: there are too many. */
+static struct suspect *suspect_get(struct eject *j, const struct eject_endpoint *e)
+{
+	struct suspect *s = suspect_find(j, e);
+
+	if (s != NULL || j->n_suspects == SUSPECTS_MAX)
+		return s;
+	s = xcalloc(1, sizeof(*s));
+	s->of = (struct eject_endpoint){ name_ref(e->ns), name_ref(e->name), e->by };
+	list_add_tail(&j->suspects, &s->link);
+	j->n_suspects++;
+	return s;
+}
+
+/* The ejection of `s`; NULL: none, or one by an operator. */
+static struct model_ejection *ejection_of(const struct eject *j, const struct suspect *s)
+{
+	struct model_ejection *e =
+		model_ejection(j->model, s->of.ns, s->of.name, &s->of.by.addr, s->of.by.port);
+
+	return e != NULL && !e->is_manual ? e : NULL;
+}
+
+void eject_failed(struct eject *j, const struct svc *svc, const struct job_endpoint *by,
+		  uint64_t at_ns, bool is_refused)
+{
+	const struct eject_endpoint of = { svc->ns, svc->name, *by };
+	struct suspect *s = suspect_get(j, &of);
+	struct model_ejection *e;
+	size_t i;
+
+	if (s == NULL)
+		return;
+	s->last_ns = MAX(s->last_ns, at_ns);
+	e = ejection_of(j, s);
+	if (e != NULL) { /* of a client that met it before */
+		e->failed++;
+		e->refused += is_refused;
+		return;
+	}
+	i = s->n;
+	if (s->n == EVIDENCE_MAX) {
+		i = 0;
+		for (size_t k = 1; k < s->n; k++)
+			if (s->failures[k].at_ns < s->failures[i].at_ns)
+				i = k;
+	} else {
+		s->n++;
+	}
+	s->failures[i] = (struct failure){ at_ns, is_refused };
+}
+
+/* Void the evidence up to `at_ns`. Returns the time of the first that is left. */
+static uint64_t failures_void(struct suspect *s, uint64_t at_ns)
+{
+	uint64_t first = UINT64_MAX;
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->n; i++) {
+		if (s->failures[i].at_ns <= at_ns)
+			continue;
+		first = MIN(first, s->failures[i].at_ns);
+		s->failures[n++] = s->failures[i];
+	}
+	s->n = n;
+	return first;
+}
+
+/* --- others of the pools --- */
+
+struct answers {
+	VEC(struct eject_answer) v; /* the first one is the suspect's */
+};
+
+static bool pool_has(const struct plan_pool *pool, const struct job_endpoint *by)
+{
+	vec_for_each (b, &pool->backends)
+		if (b->port == by->port && ip_addr_is_equal(&b->addr, &by->addr))
+			return true;
+	return false;
+}
+
+static void others_add(struct answers *a, const struct plan_pool *pool,
+		       const struct job_endpoint *by)
+{
+	vec_for_each (b, &pool->backends) {
+		if (a->v.n > OTHERS_MAX)
+			return;
+		if (b->port != by->port || !ip_addr_is_equal(&b->addr, &by->addr))
+			*vec_push(&a->v) = (struct eject_answer){ .by = { b->addr, b->port, 0 } };
+	}
+}
+
+static void others_find(struct answers *a, const struct eject *j, const struct suspect *s)
+{
+	const struct svc *svc = model_find(j->model, s->of.ns, s->of.name);
+	const struct plan_rows *rows = svc != NULL ? svc->rows : NULL;
+
+	*vec_push(&a->v) = (struct eject_answer){ .by = s->of.by };
+	if (rows == NULL)
+		return;
+	vec_for_each (pool, &rows->pools)
+		if (pool->proto == L4PROTO_TCP && pool_has(pool, &s->of.by))
+			others_add(a, pool, &s->of.by);
+}
+
+/* Is the evidence enough for a handshake of this process? */
+static bool is_suspicious(struct eject *j, struct suspect *s, uint64_t now)
+{
+	struct answers a = { 0 };
+	uint64_t last = 0;
+	bool is = false;
+
+	if (now > EJECT_EVIDENCE_NS)
+		(void)failures_void(s, now - EJECT_EVIDENCE_NS);
+	if (s->n < EJECT_MIN)
+		return false;
+	others_find(&a, j, s);
+	if (a.v.n > 1 && j->calls->answers(j->calls->arg, a.v.v, a.v.n, now) == 0) {
+		uint64_t first = failures_void(s, a.v.v[0].at_ns);
+
+		for (size_t i = 1; i < a.v.n; i++)
+			last = MAX(last, a.v.v[i].at_ns);
+		is = s->n >= EJECT_MIN && last >= first;
+	}
+	vec_fini(&a.v);
+	return is;
+}
+
+/* --- ejection and admission --- */
+
+static void begin(struct eject *j, struct suspect *s, bool is_refused, uint64_t now)
+{
+	struct model_ejection e = { .ns = s->of.ns,
+				    .name = s->of.name,
+				    .addr = s->of.by.addr,
+				    .port = s->of.by.port,
+				    .failed = (uint32_t)s->n + 1,
+				    .refused = is_refused,
+				    .since_ns = now };
+	uint64_t period =
+		s->period_ns == 0 ? EJECT_PERIOD_NS : MIN(2 * s->period_ns, EJECT_PERIOD_MAX_NS);
+
+	for (size_t i = 0; i < s->n; i++)
+		e.refused += s->failures[i].is_refused;
+	e.probe_ns = now + period;
+	s->state = SUSPECT;
+	s->n = 0;
+	if (model_eject(j->model, &e, now) < 0) /* e.g. half of the pool is ejected */
+		return;
+	s->state = EJECTED;
+	s->period_ns = period;
+	j->n_ejected++;
+	j->calls->changed(j->calls->arg, &e, false);
+}
+
+static void end(struct eject *j, struct suspect *s, const struct model_ejection *e, uint64_t now)
+{
+	struct model_ejection over = *e;
+
+	over.ns = s->of.ns; /* these stay */
+	over.name = s->of.name;
+	s->state = SUSPECT;
+	s->n = 0;
+	s->last_ns = now;
+	(void)model_admit(j->model, s->of.ns, s->of.name, &s->of.by.addr, s->of.by.port, now);
+	j->calls->changed(j->calls->arg, &over, true);
+}
+
+/* The probe at the end of a period failed. */
+static void prolong(struct eject *j, struct suspect *s, struct model_ejection *e, bool is_refused,
+		    uint64_t now)
+{
+	e->failed++;
+	e->refused += is_refused;
+	if (s->period_ns == EJECT_PERIOD_MAX_NS) {
+		end(j, s, e, now);
+		return;
+	}
+	s->period_ns = MIN(2 * s->period_ns, EJECT_PERIOD_MAX_NS);
+	e->probe_ns = now + s->period_ns;
+	s->state = EJECTED;
+}
+
+void eject_probed(struct eject *j, const struct eject_endpoint *of, enum eject_probe result,
+		  uint64_t now)
+{
+	struct suspect *s = suspect_find(j, of);
+	struct model_ejection *e;
+
+	if (s == NULL)
+		return;
+	e = ejection_of(j, s);
+	if (s->state == PROBING && e != NULL && result == EJECT_PROBE_ANSWERED) {
+		end(j, s, e, now);
+	} else if (s->state == PROBING && e != NULL) {
+		prolong(j, s, e, result == EJECT_PROBE_REFUSED, now);
+	} else if (s->state == CONFIRMING && result == EJECT_PROBE_ANSWERED) {
+		s->state = SUSPECT;
+		s->n = 0; /* it accepts others */
+	} else if (s->state == CONFIRMING) {
+		begin(j, s, result == EJECT_PROBE_REFUSED, now);
+	}
+}
+
+static bool is_listed(const struct eject *j, const struct suspect *s)
+{
+	const struct svc *svc = model_find(j->model, s->of.ns, s->of.name);
+
+	if (svc == NULL || svc->service == NULL)
+		return false;
+	list_for_each (l, &svc->slices)
+		vec_for_each (e, &list_entry(l, struct slice_entry, link)->slice->endpoints)
+			if (ip_addr_is_equal(&e->addr, &s->of.by.addr))
+				return true;
+	return false;
+}
+
+static void probe(struct eject *j, struct suspect *s, enum state state)
+{
+	s->state = state;
+	j->calls->probe(j->calls->arg, &s->of);
+}
+
+static void suspect_step(struct eject *j, struct suspect *s, uint64_t now)
+{
+	struct model_ejection *e = ejection_of(j, s);
+	uint64_t keep = s->period_ns == 0 ? EJECT_EVIDENCE_NS : EJECT_MEMORY_NS;
+
+	if (s->state >= EJECTED && e == NULL) { /* admitted by an operator */
+		suspect_drop(j, s);
+	} else if (s->state == EJECTED && now >= e->probe_ns) {
+		if (is_listed(j, s))
+			probe(j, s, PROBING);
+		else
+			end(j, s, e, now);
+	} else if (s->state == SUSPECT && is_suspicious(j, s, now)) {
+		probe(j, s, CONFIRMING);
+	} else if (s->state == SUSPECT && now > s->last_ns + keep) {
+		suspect_drop(j, s);
+	}
+}
+
+void eject_step(struct eject *j, uint64_t now)
+{
+	list_for_each_safe (i, tmp, &j->suspects)
+		suspect_step(j, list_entry(i, struct suspect, link), now);
+}
+
+uint64_t eject_count(const struct eject *j)
+{
+	return j->n_ejected;
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * conntrack/eject - which endpoints get no new connections for a time, because handshakes fail.
+ *
+ *     eject_failed()     a client's handshake was unanswered or refused: evidence
+ *     eject_step()       enough of it: a handshake of this process decides; and probes when due
+ *     eject_probed()     its result
+ *
+ * An endpoint is ejected from a service (model/eject.h) when
+ *   - EJECT_MIN handshakes in a row failed within EJECT_EVIDENCE_NS: any handshake that it accepts
+ *     from any client voids those before,
+ *   - another endpoint of the pool accepted a handshake since the first of them, and
+ *   - a handshake of this process fails, too. So no client, and no policy against clients, can
+ *     cause an ejection while the endpoint accepts others.
+ *
+ * A period is EJECT_PERIOD_NS first, and doubles to EJECT_PERIOD_MAX_NS. At its end a handshake of
+ * this process probes: an endpoint that answers is admitted. After a period of the maximum it is
+ * admitted without an answer, as a policy may forbid the probe: clients' handshakes decide. An
+ * endpoint that is ejected again within EJECT_MEMORY_NS begins with twice its last period.
+ *
+ * Pure: no I/O, no clock.
+ */
+#pragma once
+
+#include "conntrack/job.h"
+#include "model/eject.h"
+
+#define EJECT_MIN 5u
+#define EJECT_EVIDENCE_NS (10 * NSEC_PER_SEC)
+#define EJECT_PERIOD_NS (1 * NSEC_PER_SEC)
+#define EJECT_PERIOD_MAX_NS (60 * NSEC_PER_SEC)
+#define EJECT_MEMORY_NS (60 * NSEC_PER_SEC)
+
+struct eject;
+
+/* An endpoint of a service; names are borrowed. */
+struct eject_endpoint {
+	const struct name *ns;
+	const struct name *name;
+	struct job_endpoint by;
+};
+
+/* When did this endpoint last accept a handshake? */
+struct eject_answer {
+	struct job_endpoint by;
+	uint64_t at_ns; /* 0 = not within EJECT_EVIDENCE_NS */
+};
+
+enum eject_probe {
+	EJECT_PROBE_ANSWERED = 0,
+	EJECT_PROBE_UNANSWERED,
+	EJECT_PROBE_REFUSED,
+};
+
+struct eject_calls {
+	/* Set the times of `v`, all of one family. Negative errno: unknown, next step again. */
+	int (*answers)(void *arg, struct eject_answer *v, size_t n, uint64_t now);
+	/* Begin a handshake; eject_probed() gets its result, later. */
+	void (*probe)(void *arg, const struct eject_endpoint *e);
+	/* An ejection begins, or is over; `e` is valid during the call. */
+	void (*changed)(void *arg, const struct model_ejection *e, bool is_over);
+	void *arg;
+};
+
+/* `m` and `calls` are borrowed. */
+void eject_open(struct eject **ret, struct model *m, const struct eject_calls *calls);
+/* Ends its ejections. Accepts NULL. */
+void eject_close(struct eject *j);
+/* A client's handshake, begun at `at_ns` or refused at that time. */
+void eject_failed(struct eject *j, const struct svc *svc, const struct job_endpoint *by,
+		  uint64_t at_ns, bool is_refused);
+/* To be called after evidence, and a few times per second. */
+void eject_step(struct eject *j, uint64_t now);
+void eject_probed(struct eject *j, const struct eject_endpoint *e, enum eject_probe result,
+		  uint64_t now);
+/* Ejections begun since the start. */
+uint64_t eject_count(const struct eject *j);

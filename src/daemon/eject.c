@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "daemon/eject.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/loop.h"
+
+/* Between reads while there are refusals. */
+#define HURRY_NS (2 * NSEC_PER_MSEC)
+/* Rest after a read, in multiples of its CPU time: 5 % of a CPU at most. */
+#define PACE 19
+
+/* A handshake of this process. */
+struct probe {
+	struct list link;
+	struct eject_loop *loop;
+	struct eject_endpoint of; /* counted names */
+	struct event *event;
+	int fd;
+};
+
+struct eject_loop {
+	struct eject_config config;
+	struct eject_calls calls;
+	struct eject *eject;
+	struct event_base *base;
+	struct event *timer;
+	struct list probes;
+	bool has_refusals; /* at the last read */
+};
+
+/* --- probes --- */
+
+static void probe_close(struct probe *p)
+{
+	list_del(&p->link);
+	event_drop(p->event);
+	if (p->fd >= 0)
+		(void)close(p->fd);
+	name_unref(p->of.ns);
+	name_unref(p->of.name);
+	free(p);
+}
+
+static enum eject_probe result_of(int fd, short what)
+{
+	int error = ETIMEDOUT;
+	socklen_t len = sizeof(error);
+
+	if (fd < 0 || !(what & EV_WRITE) || getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0)
+		return EJECT_PROBE_UNANSWERED;
+	if (error == 0)
+		return EJECT_PROBE_ANSWERED;
+	return error == ECONNREFUSED ? EJECT_PROBE_REFUSED : EJECT_PROBE_UNANSWERED;
+}
+
+static void on_probe(evutil_socket_t fd, short what, void *arg)
+{
+	struct probe *p = arg;
+
+	eject_probed(p->loop->eject, &p->of, result_of((int)fd, what), now_ns());
+	probe_close(p);
+}
+
+/* -1: no route, for example: unanswered. */
+static int probe_connect(const struct job_endpoint *to)
+{
+	const struct linger reset = { .l_onoff = 1 };
+	union {
+		struct sockaddr any;
+		struct sockaddr_in v4;
+		struct sockaddr_in6 v6;
+	} sa = { 0 };
+	bool is_v6 = ip_fam(&to->addr) == IPFAM_V6;
+	socklen_t len = is_v6 ? sizeof(sa.v6) : sizeof(sa.v4);
+	int fd = socket(is_v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return -1;
+	(void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+	if (is_v6) {
+		sa.v6.sin6_family = AF_INET6;
+		sa.v6.sin6_port = htons(to->port);
+		memcpy(&sa.v6.sin6_addr, to->addr.bytes, sizeof(sa.v6.sin6_addr));
+	} else {
+		sa.v4.sin_family = AF_INET;
+		sa.v4.sin_port = htons(to->port);
+		memcpy(&sa.v4.sin_addr, to->addr.bytes, sizeof(sa.v4.sin_addr));
+	}
+	if (connect(fd, &sa.any, len) == 0 || errno == EINPROGRESS || errno == ECONNREFUSED)
+		return fd;
+	(void)close(fd);
+	return -1;
+}
+
+static void probe_begin(void *arg, const struct eject_endpoint *e)
+{
+	struct eject_loop *l = arg;
+	struct probe *p = xcalloc(1, sizeof(*p));
+
+	p->loop = l;
+	p->of = (struct eject_endpoint){ name_ref(e->ns), name_ref(e->name), e->by };
+	p->fd = probe_connect(&e->by);
+	list_add_tail(&l->probes, &p->link);
+	p->event = xevent_new(l->base, p->fd, p->fd >= 0 ? EV_WRITE : 0, on_probe, p);
+	event_after(p->event, l->config.limit_ns);
+}
+
+/* --- evidence --- */
+
+static int answers_read(void *arg, struct eject_answer *v, size_t n, uint64_t now)
+{
+	const struct eject_loop *l = arg;
+	struct plane_answer *a = xcalloc(n, sizeof(*a));
+	struct err err = { 0 };
+	int r;
+
+	for (size_t i = 0; i < n; i++)
+		a[i] = (struct plane_answer){ .addr = v[i].by.addr, .port = v[i].by.port };
+	r = l->config.plane->ops->answers(l->config.plane, a, n, &err);
+	for (size_t i = 0; i < n; i++)
+		v[i].at_ns = a[i].age_ns < now ? now - a[i].age_ns : 0;
+	free(a);
+	return r;
+}
+
+static void on_refusal(void *arg, const struct plane_refusal *r)
+{
+	struct eject_loop *l = arg;
+	const struct failover_handshake h = { { r->of.client, r->of.client_port, 0 },
+					      { r->of.addr, r->of.port, 0 } };
+	const struct job_endpoint by = { r->by, r->by_port, 0 };
+	uint64_t now = now_ns();
+
+	l->has_refusals = true;
+	failover_refused(l->config.failover, &h, &by, now - r->of.age_ns, now);
+}
+
+static void on_failed(void *arg, const struct svc *svc, const struct job_endpoint *by,
+		      uint64_t at_ns, bool is_refused)
+{
+	const struct eject_loop *l = arg;
+
+	eject_failed(l->eject, svc, by, at_ns, is_refused);
+}
+
+static uint64_t cpu_ns(void)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
+}
+
+/* The failover's read logs errors of the tables. */
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+	struct eject_loop *l = arg;
+	struct plane *p = l->config.plane;
+	uint64_t begin = cpu_ns();
+	struct err err = { 0 };
+
+	(void)fd;
+	(void)what;
+	l->has_refusals = false;
+	if (sync_state_get(l->config.sync) == SYNC_RUNNING) {
+		(void)!p->ops->refusals(p, on_refusal, l, &err);
+		eject_step(l->eject, now_ns());
+	}
+	event_after(l->timer,
+		    MAX(l->has_refusals ? HURRY_NS : EJECT_READ_NS, (cpu_ns() - begin) * PACE));
+}
+
+/* --- log --- */
+
+static void on_changed(void *arg, const struct model_ejection *e, bool is_over)
+{
+	const struct eject_loop *l = arg;
+	char text[IP_ENDPOINT_TEXT_MAX];
+
+	(void)ip_endpoint_text(&e->addr, e->port, text);
+	if (is_over)
+		log_notice(LOG_AREA_CONNTRACK,
+			   "service %s/%s: endpoint %s: admitted after %" PRIu64 " s", e->ns->text,
+			   e->name->text, text, (now_ns() - e->since_ns) / NSEC_PER_SEC);
+	else
+		log_notice(LOG_AREA_CONNTRACK,
+			   "service %s/%s: endpoint %s: ejected: %" PRIu32 " of %" PRIu32
+			   " handshakes %s; no new connections from this node, next probe in "
+			   "%" PRIu64 " s",
+			   e->ns->text, e->name->text, text, e->failed, e->failed,
+			   model_ejection_failure(e), (e->probe_ns - e->since_ns) / NSEC_PER_SEC);
+	l->config.changed(l->config.arg, e, is_over);
+}
+
+/* --- life --- */
+
+void eject_loop_open(struct eject_loop **ret, struct event_base *base,
+		     const struct eject_config *config)
+{
+	struct eject_loop *l = xcalloc(1, sizeof(*l));
+
+	l->config = *config;
+	l->base = base;
+	l->calls = (struct eject_calls){ answers_read, probe_begin, on_changed, l };
+	list_init(&l->probes);
+	l->timer = xtimer_new(base, on_timer, l);
+	eject_open(&l->eject, config->model, &l->calls);
+	failover_watch(config->failover, on_failed, l);
+	event_after(l->timer, EJECT_READ_NS);
+	*ret = l;
+}
+
+void eject_loop_close(struct eject_loop *l)
+{
+	if (l == NULL)
+		return;
+	failover_watch(l->config.failover, NULL, NULL);
+	list_for_each_safe (i, tmp, &l->probes)
+		probe_close(list_entry(i, struct probe, link));
+	event_free(l->timer);
+	eject_close(l->eject);
+	free(l);
+}
+
+uint64_t eject_loop_count(const struct eject_loop *l)
+{
+	return l != NULL ? eject_count(l->eject) : 0;
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* model/eject - a short list, searched for each endpoint only while it is not empty. */
+#include "model/eject.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "model/drain.h"
+
+static struct model_ejection *find(const struct model *m, const struct name *ns,
+				   const struct name *name, const struct ip_addr *addr,
+				   uint16_t port)
+{
+	vec_for_each (e, &m->ejections)
+		if (e->ns == ns && e->name == name && e->port == port &&
+		    ip_addr_is_equal(&e->addr, addr))
+			return e;
+	return NULL;
+}
+
+struct model_ejection *model_ejection(const struct model *m, const struct name *ns,
+				      const struct name *name, const struct ip_addr *addr,
+				      uint16_t port)
+{
+	struct model_ejection *e = find(m, ns, name, addr, 0);
+
+	return e != NULL ? e : find(m, ns, name, addr, port);
+}
+
+static void remove_at(struct model *m, struct model_ejection *e)
+{
+	name_unref(e->ns);
+	name_unref(e->name);
+	memmove(e, e + 1, (size_t)(&m->ejections.v[m->ejections.n] - (e + 1)) * sizeof(*e));
+	m->ejections.n--;
+}
+
+/* Is the endpoint left out of a set, and no ejected one kept by the limit? */
+static int effect(const struct selection *s, const struct model_ejection *of)
+{
+	int r = -ENOENT;
+
+	vec_for_each (e, &s->endpoints) {
+		bool is_kept = e->cluster == EXCLUSION_NONE || e->local == EXCLUSION_NONE;
+		bool is_out = e->cluster == EXCLUSION_EJECTED || e->local == EXCLUSION_EJECTED;
+
+		if (!e->is_ejected)
+			continue;
+		if (is_kept)
+			return -EDOM;
+		if (is_out && ip_addr_is_equal(&e->addr, &of->addr) &&
+		    (of->port == 0 || of->port == e->port))
+			r = 0;
+	}
+	return r;
+}
+
+/* effect() over the ports of the service that list the endpoint. */
+static int check(const struct model *m, const struct svc *svc, const struct model_ejection *of)
+{
+	enum ipfam fam = ip_fam(&of->addr);
+	int r = -ENOENT;
+
+	for (size_t i = 0; i < svc->service->ports.n && r != -EDOM; i++) {
+		struct selection s;
+		int q;
+
+		select_endpoints(&s, m, svc, i, fam);
+		q = effect(&s, of);
+		r = q == -ENOENT ? r : q;
+		selection_fini(&s);
+	}
+	return r;
+}
+
+int model_eject(struct model *m, const struct model_ejection *e, uint64_t at_ns)
+{
+	struct svc *svc = model_find(m, e->ns, e->name);
+	struct model_ejection *added;
+	int r;
+
+	if (svc == NULL || svc->service == NULL || service_skip_reason(svc->service) != NULL)
+		return -ENOENT;
+	if (find(m, e->ns, e->name, &e->addr, e->port) != NULL)
+		return -EEXIST;
+	if (m->ejections.n == MODEL_EJECTIONS_MAX)
+		return -ENOSPC;
+	added = vec_push(&m->ejections);
+	*added = *e;
+	added->ns = name_ref(e->ns);
+	added->name = name_ref(e->name);
+	r = check(m, svc, added);
+	if (r < 0)
+		remove_at(m, added);
+	else
+		model_mark_dirty(m, svc, at_ns);
+	return r;
+}
+
+int model_admit(struct model *m, const struct name *ns, const struct name *name,
+		const struct ip_addr *addr, uint16_t port, uint64_t at_ns)
+{
+	struct model_ejection *e = find(m, ns, name, addr, port);
+
+	if (e == NULL)
+		return 0;
+	model_mark_named(m, ns, name, at_ns);
+	remove_at(m, e);
+	return 1;
+}
+
+const char *model_ejection_failure(const struct model_ejection *e)
+{
+	return e->refused == 0 ? "unanswered" : e->refused == e->failed ? "refused" : "failed";
+}
+
+void model_ejection_text(struct str *out, const struct model_ejection *e, uint64_t now)
+{
+	if (e->is_manual || now == 0) {
+		str_puts(out, e->is_manual ? "ejected by an operator" : "ejected");
+		return;
+	}
+	str_printf(out, "ejected: %" PRIu32 " of %" PRIu32 " handshakes %s, ", e->failed, e->failed,
+		   model_ejection_failure(e));
+	if (e->probe_ns > now)
+		str_printf(out, "next probe in %" PRIu64 " s",
+			   (e->probe_ns - now + NSEC_PER_SEC - 1) / NSEC_PER_SEC);
+	else
+		str_puts(out, "probed now");
+}
+
+void model_ejections_fini(struct model *m)
+{
+	while (m->ejections.n > 0)
+		remove_at(m, vec_end(&m->ejections) - 1);
+	vec_fini(&m->ejections);
+}

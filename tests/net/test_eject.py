@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""--failover=eject: an endpoint that leaves handshakes unanswered, or refuses them, while others
+answer gets no new connections from this node for a time (CT-26 to CT-31)."""
+import contextlib
+import json
+import re
+import time
+
+import lab as L
+import test_failover as F
+from test_failover import FAM, FAMS, N, NUMBER, Connects, begin_empty, eps, remote_silent, svc  # noqa: F401
+from test_vipctl_monitor import monitor  # noqa: F401
+
+FLAGS = {"--failover": "eject", "-v": "2"}
+
+
+def count(lab):
+    """Ejections since the start of vipd."""
+    return int(re.search(r'^vipd_failovers_total\{reason="ejection"\} (\d+)$', F.metrics(lab),
+                         re.M).group(1))
+
+
+def ejected(vipd):
+    """Ejected endpoints of the service: address and reason."""
+    page = json.loads(vipd.ctl("svc", "default/s", "-o", "json"))
+    return {ep["address"]: ep["cluster_set"]["reason"] for port in page["ports"]
+            for family in port["families"] for ep in family["endpoints"]
+            if (ep["cluster_set"]["reason"] or "").startswith("ejected")}
+
+
+@contextlib.contextmanager
+def no_ejection(lab):
+    before = count(lab)
+    yield
+    assert count(lab) == before
+
+
+@contextlib.contextmanager
+def rules(ns, body):
+    ns.run("nft", "table inet vipdt_eject { chain c { "
+           "type filter hook prerouting priority -400; %s }; }" % body)
+    try:
+        yield
+    finally:
+        ns.run("nft", "delete", "table", "inet", "vipdt_eject")
+
+
+def refusing(lab, *numbers):
+    """The endpoints answer as hosts on which no process listens."""
+    return rules(lab.node2, "".join("ip daddr %s tcp dport 8080 reject with tcp reset; " %
+                                    L.remote(i, 4) for i in numbers))
+
+
+def connect(lab, to, n=N, **kw):
+    """`n` connections: all succeed. SYNs that were repeated, and endpoints."""
+    with Connects(lab, to, n=n, **kw) as c:
+        assert c.wait(L.PATIENCE) == 0 and not c.errors
+        return n - c.retries()[0], set(c.backends())
+
+
+@FAM
+def test_silent(lab, vipd, fam):
+    """CT-26, CT-27: a silent endpoint is ejected: new connections do not meet it. It is admitted when
+    it answers."""
+    vipd.apply([svc()] + eps(1, 2, 3))
+    dead, to, before = L.remote(2, fam), L.cluster_ip(NUMBER, fam), count(lab)
+    with remote_silent(lab, 2):
+        connect(lab, to)
+        L.eventually(lambda: dead in ejected(vipd), what="not ejected")
+        assert connect(lab, to) == (0, {L.remote(i, fam) for i in (1, 3)})
+        assert list(ejected(vipd)) == [dead]
+    L.eventually(lambda: not ejected(vipd), what="stays ejected")
+    L.eventually(lambda: dead in connect(lab, to)[1], what="not programmed")
+    assert count(lab) == before + 1
+
+
+def test_visible(lab, vipd, monitor):  # noqa: F811
+    """CT-30: svc, trace, status, monitor, metrics and the log name an ejection."""
+    vipd.apply([svc()] + eps(11, 12, 13))
+    to, dead = L.cluster_ip(NUMBER, 4), L.endpoint(L.remote(12, 4), 8080)
+    text = re.compile(r"ejected: (\d+) of \1 handshakes unanswered, (next probe in \d+ s|probed now)")
+    events = monitor("--kind", "ejected")
+    with remote_silent(lab, 12):
+        connect(lab, to)
+        event = events.next()
+        assert (L.endpoint(event["address"], event["port"]), event["over"]) == (dead, False)
+        assert text.fullmatch(event["text"])
+        (row,) = [i for i in vipd.ctl("svc", "default/s").splitlines() if text.search(i)]
+        assert row.split()[0] == dead
+        (row,) = [i for i in vipd.ctl("trace", L.CLIENT[4], to + ":80").splitlines() if text.search(i)]
+        assert row.split()[0] == dead
+        assert re.search(r"^ejected +1 endpoint, no new", vipd.ctl("status", check=False), re.M)
+        assert "\nvipd_ejected_endpoints 1\n" in F.metrics(lab)
+    assert events.next()["over"]
+    assert "endpoint %s: ejected: " % dead in vipd.log(400)
+    assert "endpoint %s: admitted after " % dead in vipd.log(400)
+
+
+def test_refused(lab, vipd):
+    """CT-26: the process of one of ten endpoints dies, at about 1,000 new connections a second: fewer
+    than ten are refused. A busy machine delays vipd: one of some attempts counts. After the ejection
+    none is refused, in each attempt."""
+    numbers = range(21, 31)
+    to = L.cluster_ip(NUMBER, 4)
+    vipd.apply([svc()] + eps(*numbers))
+    counts = []
+    for dead in numbers[:5]:
+        before, n = count(lab), 0
+        with refusing(lab, dead):
+            end = time.monotonic() + L.PATIENCE
+            while count(lab) == before and time.monotonic() < end:
+                with Connects(lab, to, n=10) as c:
+                    assert c.wait(L.PATIENCE) == 0
+                    n += len(c.errors)
+                time.sleep(0.01)
+            assert connect(lab, to, 60)[0] == 0
+        assert n >= 5
+        counts.append(n)
+        if n < 10:
+            break
+    assert min(counts) < 10, counts
+
+
+def test_affinity(lab, vipd):
+    """CT-26: clients whose affinity leads to the ejected endpoint get another one."""
+    vipd.apply([svc(affinity=10800)] + eps(4, 5, 6))
+    to, dead = L.cluster_ip(NUMBER, 4), L.remote(5, 4)
+    sources = [L.outer(i, 4) for i in range(1, 31)]
+    first = {s: L.probe(lab.client, to, 80, source=s).backend for s in sources}
+    one = next(s for s in sources if first[s] == dead)
+    other = next(s for s in sources if first[s] != dead)
+    with refusing(lab, 5):
+        with Connects(lab, to, n=5, source=one) as c:
+            assert c.wait(L.PATIENCE) == 0 and c.errors == ["ECONNREFUSED"] * 5
+        # Evidence needs a later answer of another endpoint.
+        L.eventually(lambda: L.probe(lab.client, to, 80, source=other).ok and dead in ejected(vipd))
+        for source in sources:
+            r = L.probe(lab.client, to, 80, source=source)
+            assert r.ok and (r.backend != dead if first[source] == dead else r.backend == first[source])
+
+
+def test_blocked_client(lab, vipd):
+    """CT-28: a policy against one client, which drops or resets: the endpoint stays for others."""
+    vipd.apply([svc()] + eps(7, 8, 9))
+    to = L.cluster_ip(NUMBER, 4)
+    for verdict in ("drop", "reject with tcp reset"):
+        body = "ip saddr %s ip daddr %s tcp dport 8080 %s;" % (L.POD["pod3"][4], L.remote(8, 4), verdict)
+        with no_ejection(lab), rules(lab.node2, body):
+            for _ in range(3):
+                with Connects(lab, to, role="pod3") as c:
+                    assert c.wait(L.PATIENCE) == 0
+                    assert c.retries()[0] < N if verdict == "drop" else len(c.errors) >= 5
+                retries, backends = connect(lab, to)
+                assert retries == 0 and L.remote(8, 4) in backends
+
+
+def test_half(lab, vipd):
+    """CT-29: more than half of the endpoints are silent: half of them are ejected, and all serve again
+    when they have returned."""
+    vipd.apply([svc()] + eps(*range(31, 37)))
+    to = L.cluster_ip(NUMBER, 4)
+    dead = {L.remote(i, 4) for i in range(31, 35)}
+    with remote_silent(lab, *range(31, 35)):
+        L.eventually(lambda: connect(lab, to) and len(ejected(vipd)) == 3)
+        connect(lab, to)
+        assert set(ejected(vipd)) < dead and len(ejected(vipd)) == 3
+    L.eventually(lambda: not ejected(vipd))
+
+
+def test_restart(lab, vipd):
+    """CT-31: an ejection ends with vipd; the next one finds it again."""
+    vipd.apply([svc()] + eps(37, 38, 39))
+    to = L.cluster_ip(NUMBER, 4)
+    with remote_silent(lab, 38):
+        for is_second in (False, True):
+            assert not ejected(vipd)
+            connect(lab, to)
+            L.eventually(lambda: list(ejected(vipd)) == [L.remote(38, 4)])
+            assert connect(lab, to)[0] == 0
+            if not is_second:
+                vipd.kill()
+                vipd.start()
+
+
+def test_packet_loss(lab, vipd, ct):
+    with no_ejection(lab):
+        F.test_packet_loss(lab, vipd, ct)
+
+
+def test_port_scan(lab, vipd):
+    with no_ejection(lab):
+        F.test_port_scan(lab, vipd)
+
+
+def test_late_endpoint(lab, vipd):
+    with no_ejection(lab):
+        F.test_late_endpoint(lab, vipd)
+
+
+def test_all_vanish_and_return(lab, vipd):
+    """No endpoint answers: none is ejected."""
+    with no_ejection(lab):
+        F.test_all_vanish_and_return(lab, vipd)

@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* conntrack/eject, model/eject: evidence, periods and limits, with the real plan and sync. */
+#include "test.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "../sync_steps.h"
+#include "base/log.h"
+#include "conntrack/eject.h"
+#include "mock_plane.h"
+#include "objects.h"
+#include "sync/sync.h"
+
+#define T0 (1000 * NSEC_PER_SEC)
+#define MS NSEC_PER_MSEC
+
+struct world {
+	struct model m;
+	struct plan p;
+	struct mock_plane k;
+	struct sync *s;
+	struct eject *j;
+	struct eject_calls calls;
+	uint64_t now;
+	uint64_t answered_ns[256]; /* by the last byte of an endpoint's address */
+	int answers_fail;          /* negative errno */
+	unsigned int n_probes;
+	struct eject_endpoint probed; /* the last one */
+	unsigned int n_begun;
+	unsigned int n_over;
+};
+
+static int answers(void *arg, struct eject_answer *v, size_t n, uint64_t now)
+{
+	const struct world *w = arg;
+
+	assert_int_equal(now, w->now);
+	for (size_t i = 0; i < n; i++)
+		v[i].at_ns = w->answered_ns[v[i].by.addr.bytes[3]];
+	return w->answers_fail;
+}
+
+static void probe(void *arg, const struct eject_endpoint *e)
+{
+	struct world *w = arg;
+
+	w->n_probes++;
+	w->probed = *e;
+}
+
+static void changed(void *arg, const struct model_ejection *e, bool is_over)
+{
+	struct world *w = arg;
+
+	assert_string_equal(e->name->text, "a");
+	w->n_begun += !is_over;
+	w->n_over += is_over;
+}
+
+static void put(struct world *w, const char *service, const char *slice)
+{
+	(void)model_put_service(&w->m, test_service("a", service), 1);
+	(void)model_put_slice(&w->m, test_slice("a1", "a", slice), 1);
+	sync_settle(w->s, w->now);
+}
+
+#define SVC "ip=10.96.0.1 port=web:80"
+#define P "| web:8080 |"
+#define THREE P "1 rs; 2 rs; 3 rs"
+
+static void world_init(struct world *w, const char *slice)
+{
+	struct sync_config config = { 0 };
+
+	*w = (struct world){ .now = T0, .calls = { answers, probe, changed, w } };
+	log_level_set_all(LOG_LEVEL_ERR - 1);
+	mock_init(&w->k);
+	model_init(&w->m);
+	w->m.config.node_name = name_get_str("n1");
+	model_configured(&w->m);
+	plan_init(&w->p, &w->m, &mock_plane_ops.traits);
+	sync_open(&w->s, &w->m, &w->p, &w->k.plane, &config);
+	eject_open(&w->j, &w->m, &w->calls);
+	sync_sources_ready(w->s);
+	put(w, SVC, slice);
+}
+
+static void world_fini(struct world *w)
+{
+	eject_close(w->j);
+	assert_int_equal(w->m.ejections.n, 0);
+	sync_close(w->s);
+	plan_fini(&w->p);
+	model_fini(&w->m);
+	mock_fini(&w->k);
+	log_level_set_all(LOG_LEVEL_NOTICE);
+	assert_int_equal(name_count(), 0);
+}
+
+static struct svc *svc_of(struct world *w)
+{
+	return model_find_text(&w->m, "default", "a");
+}
+
+static struct job_endpoint at(unsigned int n)
+{
+	char text[16];
+
+	(void)snprintf(text, sizeof(text), "10.0.1.%u", n);
+	return (struct job_endpoint){ test_addr(text), 8080, 0 };
+}
+
+/* `count` handshakes fail at endpoint `n`, one per millisecond. */
+static void failures(struct world *w, unsigned int n, unsigned int count, bool is_refused)
+{
+	struct job_endpoint by = at(n);
+
+	for (unsigned int i = 0; i < count; i++)
+		eject_failed(w->j, svc_of(w), &by, w->now += MS, is_refused);
+}
+
+static void step(struct world *w)
+{
+	eject_step(w->j, w->now);
+	sync_settle(w->s, w->now);
+}
+
+/* The result of the last probe. */
+static void probed(struct world *w, enum eject_probe result)
+{
+	eject_probed(w->j, &w->probed, result, w->now);
+	sync_settle(w->s, w->now);
+}
+
+/* Endpoints that are programmed, "1 2 3". */
+static void assert_serving(struct world *w, const char *want)
+{
+	const struct plan_rows *rows = svc_of(w)->rows;
+	struct str text = { 0 };
+
+	for (unsigned int n = 1; n < 10; n++)
+		vec_for_each (b, &rows->pools.v[0].backends)
+			if (b->addr.bytes[3] == n)
+				str_printf(&text, "%s%u", text.len > 0 ? " " : "", n);
+	assert_string_equal(str_text(&text), want);
+	str_fini(&text);
+}
+
+/* Endpoint `n` is ejected: 5 failures, another one answers, the probe fails. */
+static void eject(struct world *w, unsigned int n)
+{
+	unsigned int before = w->n_probes;
+
+	failures(w, n, EJECT_MIN, false);
+	w->answered_ns[9] = w->now;
+	step(w);
+	assert_int_equal(w->n_probes, before + 1);
+	assert_int_equal(w->probed.by.addr.bytes[3], n);
+	probed(w, EJECT_PROBE_UNANSWERED);
+}
+
+#define NINE P "1 rs; 2 rs; 3 rs; 9 rs"
+
+/* CT-26, CT-27: ejected, and admitted by the first probe that is answered. */
+static void test_ejected(void **state)
+{
+	struct str text = { 0 };
+	struct world w;
+
+	(void)state;
+	world_init(&w, NINE);
+	eject(&w, 2);
+	assert_serving(&w, "1 3 9");
+	assert_int_equal(w.n_begun, 1);
+	model_ejection_text(&text, &w.m.ejections.v[0], w.now);
+	assert_string_equal(text.text, "ejected: 6 of 6 handshakes unanswered, next probe in 1 s");
+	str_fini(&text);
+	w.now += EJECT_PERIOD_NS - MS;
+	step(&w);
+	assert_int_equal(w.n_probes, 1);
+	w.now += MS;
+	step(&w);
+	assert_int_equal(w.n_probes, 2);
+	step(&w); /* one probe at a time */
+	assert_int_equal(w.n_probes, 2);
+	assert_serving(&w, "1 3 9");
+	probed(&w, EJECT_PROBE_ANSWERED);
+	assert_serving(&w, "1 2 3 9");
+	assert_int_equal(w.n_over, 1);
+	world_fini(&w);
+}
+
+/* CT-27: 1 s to 60 s; then clients decide, and the next ejection lasts as long. */
+static void test_periods(void **state)
+{
+	static const unsigned int periods[] = { 1, 2, 4, 8, 16, 32, 60 };
+	struct world w;
+
+	(void)state;
+	world_init(&w, NINE);
+	eject(&w, 2);
+	for (size_t i = 0; i < ARRAY_SIZE(periods); i++) {
+		assert_int_equal(w.m.ejections.v[0].probe_ns, w.now + periods[i] * NSEC_PER_SEC);
+		w.now += periods[i] * NSEC_PER_SEC;
+		step(&w);
+		probed(&w, i % 2 == 0 ? EJECT_PROBE_UNANSWERED : EJECT_PROBE_REFUSED);
+	}
+	assert_serving(&w, "1 2 3 9");
+	eject(&w, 2);
+	assert_int_equal(w.m.ejections.v[0].probe_ns, w.now + EJECT_PERIOD_MAX_NS);
+	w.now += EJECT_PERIOD_MAX_NS;
+	step(&w);
+	probed(&w, EJECT_PROBE_ANSWERED);
+	w.now += EJECT_MEMORY_NS + MS; /* forgotten */
+	step(&w);
+	eject(&w, 2);
+	assert_int_equal(w.m.ejections.v[0].probe_ns, w.now + EJECT_PERIOD_NS);
+	world_fini(&w);
+}
+
+/* CT-26: evidence that is not enough. */
+static void test_evidence(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_init(&w, NINE);
+	failures(&w, 2, EJECT_MIN - 1, true);
+	w.answered_ns[9] = w.now;
+	step(&w);
+	w.now += EJECT_EVIDENCE_NS; /* it expires */
+	failures(&w, 2, 1, true);
+	w.answered_ns[9] = w.now;
+	step(&w);
+	assert_int_equal(w.n_probes, 0);
+	failures(&w, 2, EJECT_MIN - 2, true);
+	w.answered_ns[2] = w.now; /* to any client: these are void */
+	failures(&w, 2, EJECT_MIN - 1, true);
+	w.answered_ns[9] = w.now;
+	step(&w);
+	assert_int_equal(w.n_probes, 0);
+	failures(&w, 2, 1, true);
+	w.answers_fail = -EAGAIN;
+	step(&w);
+	assert_int_equal(w.n_probes, 0);
+	w.answers_fail = 0;
+	step(&w);
+	assert_int_equal(w.n_probes, 1);
+	world_fini(&w);
+}
+
+/* CT-26: this node lost its link: no endpoint answers after the first failure. */
+static void test_nothing_answers(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_init(&w, NINE);
+	w.answered_ns[1] = w.answered_ns[3] = w.answered_ns[9] = w.now;
+	for (unsigned int i = 0; i < 10; i++)
+		for (unsigned int n = 1; n <= 3; n++)
+			failures(&w, n, 1, false);
+	step(&w);
+	assert_int_equal(w.n_probes, 0);
+	world_fini(&w);
+}
+
+/* CT-28: clients that a policy blocks, or that send SYNs with other sources: the endpoint answers
+ * this process. */
+static void test_misbehaving_clients(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_init(&w, NINE);
+	for (unsigned int i = 0; i < 100; i++) {
+		failures(&w, 2, EJECT_MIN, i % 2 == 0);
+		w.answered_ns[9] = w.now;
+		step(&w);
+		probed(&w, EJECT_PROBE_ANSWERED);
+	}
+	assert_int_equal(w.n_probes, 100);
+	assert_int_equal(w.n_begun, 0);
+	assert_serving(&w, "1 2 3 9");
+	world_fini(&w);
+}
+
+/* CT-29: at most half of the pool, and never the last endpoint. */
+static void test_limits(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_init(&w, P "1 rs; 2 rs; 3 rs; 4 rs; 9 rs");
+	for (unsigned int n = 1; n <= 4; n++)
+		eject(&w, n);
+	assert_int_equal(w.n_begun, 2);
+	assert_serving(&w, "3 4 9");
+	put(&w, SVC, P "1 rs; 2 rs; 9 rs"); /* half of three is one */
+	assert_serving(&w, "2 9");
+	put(&w, SVC, P "2 rs");
+	assert_serving(&w, "2");
+	world_fini(&w);
+	world_init(&w, P "2 rs");
+	failures(&w, 2, 20, true);
+	step(&w);
+	assert_int_equal(w.n_probes, 0);
+	world_fini(&w);
+}
+
+/* CT-29: of two endpoints on this node one stays in the local set; others do not count. */
+static void test_local_set(void **state)
+{
+	struct world w;
+	struct selection s;
+
+	(void)state;
+	world_init(&w, P "1 rs @n1; 2 rs @n1; 3 rs @n2; 9 rs @n2");
+	put(&w, "type=LoadBalancer ip=10.96.0.1 port=web:80:30080 vip=192.0.2.9 etp",
+	    P "1 rs @n1; 2 rs @n1; 3 rs @n2; 9 rs @n2");
+	eject(&w, 1);
+	eject(&w, 2);
+	assert_int_equal(w.n_begun, 1);
+	select_endpoints(&s, &w.m, svc_of(&w), 0, IPFAM_V4);
+	assert_int_equal(s.n_cluster, 3);
+	assert_int_equal(s.n_local, 1);
+	assert_int_equal(s.endpoints.v[0].local, EXCLUSION_EJECTED);
+	selection_fini(&s);
+	/* CT-26: not for health checks of load balancers. */
+	assert_int_equal(service_local_ready(&w.m, svc_of(&w), IPFAM_V4), 2);
+	world_fini(&w);
+}
+
+/* CT-27: the endpoint or its service is removed. */
+static void test_removed(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_init(&w, NINE);
+	eject(&w, 2);
+	put(&w, SVC, P "1 rs; 3 rs; 9 rs");
+	w.now += EJECT_PERIOD_NS;
+	step(&w);
+	assert_int_equal(w.n_over, 1);
+	assert_int_equal(w.n_probes, 1);
+	assert_int_equal(w.m.ejections.n, 0);
+	put(&w, SVC, NINE);
+	eject(&w, 2);
+	w.now += 2 * EJECT_PERIOD_NS;
+	step(&w); /* probing */
+	model_del_service(&w.m, svc_of(&w)->ns, svc_of(&w)->name, 1);
+	sync_settle(w.s, w.now);
+	probed(&w, EJECT_PROBE_UNANSWERED);
+	step(&w);
+	world_fini(&w);
+}
+
+/* CT-30: an operator admits it, and ejects it. */
+static void test_operator(void **state)
+{
+	struct job_endpoint by = at(2);
+	struct model_ejection e = { .addr = by.addr, .is_manual = true };
+	struct world w;
+
+	(void)state;
+	world_init(&w, NINE);
+	e.ns = svc_of(&w)->ns;
+	e.name = svc_of(&w)->name;
+	eject(&w, 2);
+	assert_int_equal(model_admit(&w.m, e.ns, e.name, &by.addr, 8080, w.now), 1);
+	assert_int_equal(model_admit(&w.m, e.ns, e.name, &by.addr, 8080, w.now), 0);
+	step(&w);
+	assert_serving(&w, "1 2 3 9");
+	assert_int_equal(model_eject(&w.m, &e, w.now), 0);
+	assert_int_equal(model_eject(&w.m, &e, w.now), -EEXIST);
+	w.now += 100 * NSEC_PER_SEC;
+	step(&w);
+	assert_serving(&w, "1 3 9");
+	assert_int_equal(w.n_probes, 1);
+	e.addr = at(3).addr;
+	assert_int_equal(model_eject(&w.m, &e, w.now), 0);
+	e.addr = at(9).addr;
+	assert_int_equal(model_eject(&w.m, &e, w.now), -EDOM);
+	e.addr = at(8).addr;
+	assert_int_equal(model_eject(&w.m, &e, w.now), -ENOENT);
+	assert_int_equal(w.m.ejections.n, 2);
+	for (unsigned int n = 2; n <= 3; n++) {
+		by = at(n);
+		assert_int_equal(model_admit(&w.m, e.ns, e.name, &by.addr, 0, w.now), 1);
+	}
+	step(&w);
+	assert_serving(&w, "1 2 3 9");
+	world_fini(&w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_ejected),
+		cmocka_unit_test(test_periods),
+		cmocka_unit_test(test_evidence),
+		cmocka_unit_test(test_nothing_answers),
+		cmocka_unit_test(test_misbehaving_clients),
+		cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_local_set),
+		cmocka_unit_test(test_removed),
+		cmocka_unit_test(test_operator),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
