@@ -1625,6 +1625,20 @@ def test_rewind(api):
     assert get_json(api, URLS["services"])[1]["metadata"]["resourceVersion"] == str(rv - 1)
 
 
+def test_watch_in_the_future(api):
+    """Neither events nor bookmarks until the version of the request."""
+    rv = api.put(service("a"))
+    api.set(bookmark_seconds=0.01)
+    with WatchStream(api, "services", resourceVersion=rv + 2, allowWatchBookmarks="true") as w:
+        for name in "bcde":
+            api.put(service(name))
+        event = w.event()
+        while event["type"] == "BOOKMARK":
+            assert int(event["object"]["metadata"]["resourceVersion"]) >= rv + 2
+            event = w.event()
+        assert event["object"]["metadata"]["name"] == "d"
+
+
 # --------------------------------------------------------------------------------------------
 # Changes of a cluster
 

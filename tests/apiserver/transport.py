@@ -65,6 +65,7 @@ class Connection(asyncio.Protocol):
         self.secure = secure
         self.id = next(self.ids)
         self.transport = None
+        self.sock = None  # a closed TLS transport has it no longer
         self.http = None
         self.sniffed = b""
         self.frozen = False
@@ -79,8 +80,8 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport):
         self.transport = transport
         transport.set_write_buffer_limits(high=1 << 20)
-        sock = transport.get_extra_info("socket")
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.sock = transport.get_extra_info("socket")
+        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.server.connections.add(self)
         tls = transport.get_extra_info("ssl_object")
         if tls:
@@ -128,10 +129,9 @@ class Connection(asyncio.Protocol):
         """Close with a TCP RST; unsent data is lost."""
         if self.dead:
             return
-        sock = self.transport.get_extra_info("socket")
-        if sock and sock.fileno() >= 0:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self.transport.abort()
+        if self.sock.fileno() >= 0:
+            self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.transport.abort()
 
     def close(self):
         """Close with a FIN after all data."""
@@ -141,9 +141,8 @@ class Connection(asyncio.Protocol):
     def cut(self):
         """Close with a FIN below TLS, without close_notify, after the data that the socket
         accepts."""
-        sock = self.transport.get_extra_info("socket")
-        if not self.dead and sock and sock.fileno() >= 0:
-            sock.shutdown(socket.SHUT_RDWR)
+        if not self.dead and self.sock.fileno() >= 0:
+            self.sock.shutdown(socket.SHUT_RDWR)
 
     def freeze(self):
         """Stop reading and writing, keep the socket: like a peer behind a broken path."""

@@ -37,6 +37,7 @@ class Watch:
         self.events = 0
         self.bookmarks = 0
         self.synced = False     # initial events are sent
+        self.after = 0          # version of the request, perhaps in the future
         query = ex.request.query
         self.wants_bookmarks = query.get("allowWatchBookmarks", "").lower() in ("true", "1")
         try:
@@ -51,7 +52,7 @@ class Watch:
 
     def push(self, data, seen, rv):
         """Send or queue a framed event; `seen` is (type, item). None: the end."""
-        if self.ending:
+        if self.ending or rv <= self.after:
             return
         if self.idle and not self.server.faults and self.ex.drained():
             self.events += 1
@@ -99,6 +100,7 @@ class Watch:
             if initial and self.wants_bookmarks:
                 await self.shaper.send(self.bookmark(rv, end=True))
         else:
+            self.after = version
             missed = self.table.since(version)
             if missed is None:
                 return {"status": "Failure", "reason": "Expired", "code": 410,
@@ -198,7 +200,8 @@ class Watch:
     async def send_bookmark(self):
         self.bookmarks += 1
         self._plan_bookmark(time.monotonic())
-        await self.shaper.send(self.bookmark(self.server.store.rv))
+        if self.server.store.rv >= self.after:
+            await self.shaper.send(self.bookmark(self.server.store.rv))
 
     def _plan_bookmark(self, now):
         """Schedule the next bookmark: after the interval, at the latest shortly before the end."""

@@ -354,6 +354,7 @@ static bool timing_set(struct kube_timing *t, const char *text)
 		{ "quiet_ms", &t->quiet_ns, NSEC_PER_MSEC },
 		{ "probe_ms", &t->probe_ns, NSEC_PER_MSEC },
 		{ "keepalive_ms", &t->keepalive_ns, NSEC_PER_MSEC },
+		{ "turn_ns", &t->turn_ns, 1 },
 		{ "backoff_min_ms", &t->backoff_min_ns, NSEC_PER_MSEC },
 		{ "backoff_max_ms", &t->backoff_max_ns, NSEC_PER_MSEC },
 		{ "calm_ms", &t->calm_ns, NSEC_PER_MSEC },

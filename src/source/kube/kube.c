@@ -70,6 +70,7 @@ void kube_config_init(struct kube_config *c)
 			.quiet_ns = 20 * NSEC_PER_SEC,
 			.probe_ns = 15 * NSEC_PER_SEC,
 			.keepalive_ns = 30 * NSEC_PER_SEC,
+			.turn_ns = 1 * NSEC_PER_MSEC,
 			.backoff_min_ns = 800 * NSEC_PER_MSEC,
 			.backoff_max_ns = 30 * NSEC_PER_SEC,
 			.calm_ns = 120 * NSEC_PER_SEC,
@@ -210,7 +211,8 @@ static int transport_begin(struct kube *k, struct event_base *base, const struct
 							  .connect_ns = c->timing.connect_ns,
 							  .quiet_ns = c->timing.quiet_ns,
 							  .probe_ns = c->timing.probe_ns,
-							  .keepalive_ns = c->timing.keepalive_ns },
+							  .keepalive_ns = c->timing.keepalive_ns,
+							  .turn_ns = c->timing.turn_ns },
 			      err);
 }
 

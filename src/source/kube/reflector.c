@@ -41,6 +41,7 @@ struct reflector {
 	bool is_complete;
 	bool is_json_only;
 	bool is_old_path;
+	bool has_bookmarks; /* the server sends bookmarks in watches */
 
 	/* The next request. */
 	bool wants_list;
@@ -162,6 +163,20 @@ static void recovered(struct reflector *r)
 	r->error_ns = 0;
 }
 
+/*
+ * A watch at a version that the server has lost gets neither events nor bookmarks until the
+ * server's version is higher: list again, see too_large_note(). Its server may also have stopped
+ * to send bookmarks: no limit until the next one.
+ */
+static void silence_note(struct reflector *r)
+{
+	if (r->phase != KUBE_QUERY_WATCH || r->events != r->events_before ||
+	    now_ns() - r->began_ns < r->c.timing->bookmark_ns)
+		return;
+	r->has_bookmarks = false;
+	r->wants_list = true;
+}
+
 /* --- requests ------------------------------------------------------------- */
 
 static enum kube_query_kind phase_next(const struct reflector *r)
@@ -179,6 +194,12 @@ static uint64_t list_left_ns(const struct reflector *r)
 	uint64_t spent = now_ns() - r->list_began_ns;
 
 	return spent < r->c.timing->list_ns ? r->c.timing->list_ns - spent : 1;
+}
+
+/* Servers that send bookmarks send one a minute. 0: no limit. */
+static uint64_t watch_idle_ns(const struct reflector *r)
+{
+	return r->has_bookmarks ? r->c.timing->bookmark_ns : 0;
 }
 
 static void request(struct reflector *r)
@@ -209,7 +230,7 @@ static void request(struct reflector *r)
 					  ? "application/json"
 					  : "application/vnd.kubernetes.protobuf,application/json",
 			.head_ns = t->head_ns,
-			.idle_ns = r->phase == KUBE_QUERY_WATCH ? 0 : t->idle_ns,
+			.idle_ns = r->phase == KUBE_QUERY_WATCH ? watch_idle_ns(r) : t->idle_ns,
 			.total_ns = r->phase == KUBE_QUERY_WATCH ? 0 : list_left_ns(r),
 			.ops = &http_ops,
 			.arg = r,
@@ -260,6 +281,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 		log_info(LOG_AREA_SOURCE,
 			 "api: watch %s: not ended by the server after its timeout; restarted",
 			 r->resource->name);
+		silence_note(r);
 		http_close(TAKE(r->http));
 		stream_close(TAKE(r->stream));
 		report_changed(r);
@@ -331,12 +353,12 @@ static int bookmark(struct reflector *r, const json_t *obj, struct err *err)
 			return err_set(err, -EOPNOTSUPP,
 				       "bookmark before the end of the initial events");
 		r->phase = KUBE_QUERY_WATCH;
-		http_set_idle(r->http, 0);
+		http_set_idle(r->http, watch_idle_ns(r));
 		list_complete(r, version);
 		return 0;
 	}
-	/* Servers that send bookmarks send one a minute: silence means a dead connection. */
-	http_set_idle(r->http, r->c.timing->bookmark_ns);
+	r->has_bookmarks = true;
+	http_set_idle(r->http, watch_idle_ns(r));
 	return 0;
 }
 
@@ -503,6 +525,7 @@ static void watch_over(struct reflector *r)
 		failed(r, 0, "ended within 1 s without an event");
 	} else {
 		r->garbage = 0;
+		silence_note(r);
 		recovered(r);
 		begin(r);
 	}
@@ -665,6 +688,7 @@ static void ended(struct reflector *r, const struct http_result *result)
 	case HTTP_CUT:
 		if (r->phase == KUBE_QUERY_LIST && list_left_ns(r) == 1)
 			free(TAKE(r->next)); /* restart at the first page */
+		silence_note(r);
 		watch_list_failed(r);
 		failed(r, 0, result->why);
 		return;

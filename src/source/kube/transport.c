@@ -21,8 +21,6 @@
 #define BODY_MAX (64U << 10)
 #define CONNECTIONS_MAX 16 /* idle connections kept open */
 #define TICK_MAX_NS (2 * NSEC_PER_SEC)
-/* Time for bodies in one turn of the event loop. */
-#define TURN_NS (1 * NSEC_PER_MSEC)
 
 /* libcurl's events for one socket. */
 struct watch {
@@ -234,7 +232,7 @@ static size_t on_body(char *data, size_t size, size_t n, void *arg)
 		str_add(&h->body, data, MIN(len, BODY_MAX - h->body.len));
 		return h->is_body_full ? 0 : len;
 	}
-	if (h->t->spent_ns >= TURN_NS) {
+	if (h->t->spent_ns >= h->t->config.turn_ns) {
 		h->is_paused = true;
 		event_after(h->t->resume, 0);
 		return CURL_WRITEFUNC_PAUSE; /* libcurl keeps the bytes and stops reading */
@@ -335,11 +333,15 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	collect(t);
 }
 
-/* Resume one paused request: libcurl delivers its bytes in this call, and it may pause again. */
+/*
+ * Resume one paused request: libcurl delivers its bytes in this call, and it may pause again. When
+ * on_body() ends the request, libcurl returns the error here and reports it nowhere else.
+ */
 static void on_resume(evutil_socket_t fd, short what, void *arg)
 {
 	struct transport *t = arg;
 	struct http *paused = NULL;
+	CURLcode code;
 	size_t n = 0;
 
 	t->spent_ns = 0;
@@ -358,7 +360,9 @@ static void on_resume(evutil_socket_t fd, short what, void *arg)
 	paused->is_paused = false;
 	list_del(&paused->link); /* to the end: round robin */
 	list_add_tail(&t->requests, &paused->link);
-	(void)curl_easy_pause(paused->handle.easy, CURLPAUSE_CONT);
+	code = curl_easy_pause(paused->handle.easy, CURLPAUSE_CONT);
+	if (code != CURLE_OK)
+		transfer_done(paused, code);
 	collect(t);
 }
 

@@ -32,6 +32,7 @@ struct transport_config {
 	uint64_t quiet_ns;
 	uint64_t probe_ns;
 	uint64_t keepalive_ns; /* silence after which TCP ends the connection */
+	uint64_t turn_ns;      /* for bodies in one turn of the event loop */
 };
 
 struct transport_stats {
