@@ -100,7 +100,7 @@ static void read_slots(struct counts_body *b)
 	}
 	if (b->sums.n == 0)
 		return;
-	qsort(b->sums.v, b->sums.n, sizeof(*b->sums.v), sum_cmp);
+	vec_sort(&b->sums, sum_cmp);
 	for (size_t i = 1; i < b->sums.n; i++) {
 		if (sum_cmp(&b->sums.v[kept], &b->sums.v[i]) == 0)
 			b->sums.v[kept].n += b->sums.v[i].n;

@@ -130,11 +130,13 @@ static void drains_print(struct http_reply *reply, const struct drains *d, const
 	body_end(reply, &w);
 }
 
-static bool is_meant(const struct slice_endpoint *e, const struct ip_addr *addr, const char *text)
+/* Is the endpoint meant by `text`, with the address `addr` or the name of a pod? */
+static bool is_meant(const struct ip_addr *own, const char *pod, const struct ip_addr *addr,
+		     const char *text)
 {
 	if (ip_is_set(addr))
-		return ip_addr_is_equal(&e->addr, addr);
-	return e->pod != NULL && strcmp(e->pod, text) == 0;
+		return ip_addr_is_equal(own, addr);
+	return pod != NULL && strcmp(pod, text) == 0;
 }
 
 /* Drain all addresses that the slices of the service list for `text`; return their number. */
@@ -148,7 +150,7 @@ static int endpoints_drain(struct drains *d, const struct svc *svc, const char *
 		vec_for_each (e, &list_entry(l, struct slice_entry, link)->slice->endpoints) {
 			int r;
 
-			if (!is_meant(e, &addr, text))
+			if (!is_meant(&e->addr, e->pod, &addr, text))
 				continue;
 			r = model_drain(d->model, svc->ns, svc->name, &e->addr, e->pod, now_ns());
 			if (r < 0)
@@ -167,13 +169,11 @@ static int endpoints_undrain(struct drains *d, const char *ns, const char *name,
 	(void)!ip_addr_parse(&addr, text, NULL);
 	for (size_t i = d->model->drains.n; i-- > 0;) {
 		const struct model_drain *e = &d->model->drains.v[i];
-		struct model_drain copy = *e;
+		const struct model_drain copy = *e;
 
-		if (strcmp(e->ns->text, ns) != 0 || strcmp(e->name->text, name) != 0 ||
-		    !(ip_is_set(&addr) ? ip_addr_is_equal(&e->addr, &addr)
-				       : e->pod != NULL && strcmp(e->pod, text) == 0))
-			continue;
-		n += model_undrain(d->model, copy.ns, copy.name, &copy.addr, now_ns());
+		if (strcmp(e->ns->text, ns) == 0 && strcmp(e->name->text, name) == 0 &&
+		    is_meant(&e->addr, e->pod, &addr, text))
+			n += model_undrain(d->model, copy.ns, copy.name, &copy.addr, now_ns());
 	}
 	return n;
 }

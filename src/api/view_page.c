@@ -101,15 +101,8 @@ static const char *masq_text(const struct model *m, const struct plan_frontend *
 
 static void head_addrs(struct jsonw *w, const struct service *s)
 {
-	jsonw_array(w, "cluster_ips");
-	for (int fam = 0; fam < IPFAM_N; fam++)
-		if (ip_is_set(&s->cluster_ip[fam]))
-			jsonw_addr(w, NULL, &s->cluster_ip[fam]);
-	jsonw_end(w);
-	jsonw_array(w, "external_ips");
-	vec_for_each (a, &s->external_ips)
-		jsonw_addr(w, NULL, a);
-	jsonw_end(w);
+	jsonw_addrs(w, "cluster_ips", s->cluster_ip, IPFAM_N);
+	jsonw_addrs(w, "external_ips", s->external_ips.v, s->external_ips.n);
 	jsonw_array(w, "ingress");
 	vec_for_each (in, &s->ingress) {
 		jsonw_object(w, NULL);
@@ -118,10 +111,7 @@ static void head_addrs(struct jsonw *w, const struct service *s)
 		jsonw_end(w);
 	}
 	jsonw_end(w);
-	jsonw_array(w, "source_ranges");
-	vec_for_each (p, &s->source_ranges)
-		jsonw_prefix(w, NULL, p);
-	jsonw_end(w);
+	jsonw_prefixes(w, "source_ranges", s->source_ranges.v, s->source_ranges.n);
 	jsonw_uint(w, "invalid_source_ranges", s->n_bad_source_ranges);
 }
 
@@ -508,10 +498,7 @@ static void step_pools(struct view_page *v, struct jsonw *w)
 	v->has_scheduler = balancing.scheduler[0] != '\0';
 	if (v->has_scheduler || v->ctx->plane->ops->balancing != NULL)
 		jsonw_text(w, "scheduler", v->has_scheduler ? balancing.scheduler : NULL);
-	jsonw_array(w, "source_ranges");
-	vec_for_each (p, &pool->ranges)
-		jsonw_prefix(w, NULL, p);
-	jsonw_end(w);
+	jsonw_prefixes(w, "source_ranges", pool->ranges.v, pool->ranges.n);
 	jsonw_array(w, "backends");
 	v->stage = STAGE_BACKENDS;
 	v->k = 0;

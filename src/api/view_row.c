@@ -55,20 +55,13 @@ void view_reason(struct jsonw *w, const struct model *m, const struct name *ns,
 
 static void view_addrs(struct jsonw *w, const struct service *s)
 {
-	jsonw_array(w, "cluster_ips");
-	for (int fam = 0; fam < IPFAM_N; fam++)
-		if (ip_is_set(&s->cluster_ip[fam]))
-			jsonw_addr(w, NULL, &s->cluster_ip[fam]);
-	jsonw_end(w);
+	jsonw_addrs(w, "cluster_ips", s->cluster_ip, IPFAM_N);
 	jsonw_array(w, "load_balancer_ips");
 	vec_for_each (in, &s->ingress)
 		if (!in->is_proxy_mode)
 			jsonw_addr(w, NULL, &in->addr);
 	jsonw_end(w);
-	jsonw_array(w, "external_ips");
-	vec_for_each (a, &s->external_ips)
-		jsonw_addr(w, NULL, a);
-	jsonw_end(w);
+	jsonw_addrs(w, "external_ips", s->external_ips.v, s->external_ips.n);
 }
 
 /*

@@ -77,10 +77,7 @@ static void view_detector(struct jsonw *w, const struct model *m)
 	jsonw_text(w, "mode", detect_words[m->config.detect_local]);
 	jsonw_text(w, "interface",
 		   m->config.detect_ifname[0] != '\0' ? m->config.detect_ifname : NULL);
-	jsonw_array(w, "prefixes");
-	vec_for_each (p, &env->pod_cidrs)
-		jsonw_prefix(w, NULL, p);
-	jsonw_end(w);
+	jsonw_prefixes(w, "prefixes", env->pod_cidrs.v, env->pod_cidrs.n);
 	jsonw_bool(w, "ipv4", env->has_detector[IPFAM_V4]);
 	jsonw_bool(w, "ipv6", env->has_detector[IPFAM_V6]);
 	jsonw_end(w);
@@ -93,19 +90,9 @@ void view_node(struct jsonw *w, const char *key, const struct model *m)
 	jsonw_object(w, key);
 	jsonw_name(w, "name", m->config.node_name);
 	jsonw_name(w, "zone", env->zone);
-	jsonw_array(w, "addresses");
-	for (int fam = 0; fam < IPFAM_N; fam++)
-		if (ip_is_set(&env->node_ip[fam]))
-			jsonw_addr(w, NULL, &env->node_ip[fam]);
-	jsonw_end(w);
-	jsonw_array(w, "nodeport_addresses");
-	vec_for_each (a, &env->nodeport_addrs)
-		jsonw_addr(w, NULL, a);
-	jsonw_end(w);
-	jsonw_array(w, "service_cidrs");
-	vec_for_each (p, &env->service_cidrs)
-		jsonw_prefix(w, NULL, p);
-	jsonw_end(w);
+	jsonw_addrs(w, "addresses", env->node_ip, IPFAM_N);
+	jsonw_addrs(w, "nodeport_addresses", env->nodeport_addrs.v, env->nodeport_addrs.n);
+	jsonw_prefixes(w, "service_cidrs", env->service_cidrs.v, env->service_cidrs.n);
 	jsonw_bool(w, "masquerade_all", m->config.is_masquerade_all);
 	jsonw_bool(w, "preserve_local_source", m->config.preserves_local_source);
 	view_detector(w, m);

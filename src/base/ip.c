@@ -193,6 +193,11 @@ int ip_addr_cmp(const void *a, const void *b)
 	return memcmp(a, b, sizeof(struct ip_addr));
 }
 
+int ip_prefix_cmp(const void *a, const void *b)
+{
+	return memcmp(a, b, sizeof(struct ip_prefix));
+}
+
 bool ip_addr_is_equal(const struct ip_addr *a, const struct ip_addr *b)
 {
 	return memcmp(a, b, sizeof(*a)) == 0;

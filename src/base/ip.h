@@ -89,6 +89,8 @@ static inline uint8_t ip_family(enum ipfam fam)
 struct ip_addr ip_addr_from_bytes(uint8_t family, const void *bytes);
 /* Order two struct ip_addr by family, then bytes; for qsort() and bsearch(), too. */
 int ip_addr_cmp(const void *a, const void *b);
+/* Order two struct ip_prefix by address, then length. */
+int ip_prefix_cmp(const void *a, const void *b);
 bool ip_addr_is_equal(const struct ip_addr *a, const struct ip_addr *b);
 bool ip_addr_is_loopback(const struct ip_addr *a);
 /* 127.0.0.1 or ::1 */

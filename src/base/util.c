@@ -4,6 +4,7 @@
 
 #include <linux/close_range.h>
 #include <malloc.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -39,6 +40,13 @@ void *xreallocarray(void *p, size_t n, size_t size)
 char *xstrdup(const char *s)
 {
 	return checked(strdup(s));
+}
+
+char *xvasprintf(const char *fmt, va_list ap)
+{
+	char *s;
+
+	return checked(vasprintf(&s, fmt, ap) < 0 ? NULL : s);
 }
 
 char *xstrndup(const char *s, size_t n)

@@ -54,6 +54,13 @@
 		(vec)->v = NULL;           \
 		(vec)->n = (vec)->cap = 0; \
 	} while (0)
+/* vec_fini() of a vector of pointers, which it frees. */
+#define vec_free_all(vec)                                         \
+	do {                                                      \
+		for (size_t vec_i = 0; vec_i < (vec)->n; vec_i++) \
+			free((vec)->v[vec_i]);                    \
+		vec_fini(vec);                                    \
+	} while (0)
 #define vec_sort(vec, cmp)                                                   \
 	do {                                                                 \
 		if ((vec)->n > 1)                                            \

@@ -245,15 +245,7 @@ static void names_begin(void *arg)
 {
 	struct names *n = arg;
 
-	vec_for_each (name, &n->v)
-		free(*name);
-	vec_clear(&n->v);
-}
-
-static void names_fini(struct names *n)
-{
-	names_begin(n);
-	vec_fini(&n->v);
+	vec_free_all(&n->v);
 }
 
 static int name_message(void *arg, const struct nlmsghdr *h, struct err *err)
@@ -315,6 +307,6 @@ int cleanup_ipsets(struct nl_sock *nl, struct report *report, struct err *err)
 	}
 	if (n > 0)
 		report_removed(report, n, "ipset: removed %zu set%s", n, n == 1 ? "" : "s");
-	names_fini(&names);
+	vec_free_all(&names.v);
 	return r;
 }

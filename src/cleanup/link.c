@@ -74,15 +74,14 @@ int ipvs_link_read(struct ipvs_link *ret, enum proxy p, struct nl_sock *nl, stru
 	h = nl_request(buf, sizeof(buf), RTM_GETADDR);
 	mnl_nlmsg_put_extra_header(h, sizeof(struct ifaddrmsg));
 	r = nl_dump(nl, h, &addrs, err);
-	if (r == 0 && ret->addrs.n > 0)
-		qsort(ret->addrs.v, ret->addrs.n, sizeof(*ret->addrs.v), ip_addr_cmp);
+	if (r == 0)
+		vec_sort(&ret->addrs, ip_addr_cmp);
 	return r;
 }
 
 bool ipvs_link_has(const struct ipvs_link *l, const struct ip_addr *addr)
 {
-	return l->addrs.n > 0 &&
-	       bsearch(addr, l->addrs.v, l->addrs.n, sizeof(*l->addrs.v), ip_addr_cmp) != NULL;
+	return vec_search(&l->addrs, addr, ip_addr_cmp) != NULL;
 }
 
 void ipvs_link_fini(struct ipvs_link *l)

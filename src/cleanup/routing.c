@@ -26,9 +26,7 @@ static void doomed_begin(void *arg)
 {
 	struct doomed *d = arg;
 
-	vec_for_each (h, &d->v)
-		free(*h);
-	vec_clear(&d->v);
+	vec_free_all(&d->v);
 }
 
 static void doomed_add(struct doomed *d, const struct nlmsghdr *h, uint16_t type)
@@ -41,16 +39,6 @@ static void doomed_add(struct doomed *d, const struct nlmsghdr *h, uint16_t type
 	*vec_push(&d->v) = copy;
 }
 
-static uint32_t u32_of(const struct nlattr *a)
-{
-	const void *bytes = a != NULL ? nl_attr_bytes(a, 4) : NULL;
-	uint32_t n = 0;
-
-	if (bytes != NULL)
-		memcpy(&n, bytes, sizeof(n));
-	return n;
-}
-
 static int rule_message(void *arg, const struct nlmsghdr *h, struct err *err)
 {
 	const struct nlattr *tb[FRA_MAX + 1];
@@ -61,8 +49,8 @@ static int rule_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	    mnl_nlmsg_get_payload_len(h) < sizeof(struct fib_rule_hdr))
 		return 0;
 	nl_attr_table(tb, FRA_MAX, h, sizeof(struct fib_rule_hdr));
-	priority = u32_of(tb[FRA_PRIORITY]);
-	table = u32_of(tb[FRA_TABLE]);
+	priority = nl_attr_u32(tb[FRA_PRIORITY], 0);
+	table = nl_attr_u32(tb[FRA_TABLE], 0);
 	if ((table == DSR_TABLE && priority == DSR_PRIORITY && tb[FRA_FWMARK] != NULL) ||
 	    (table == EXTERNAL_TABLE && priority == EXTERNAL_PRIORITY))
 		doomed_add(arg, h, RTM_DELRULE);
@@ -77,7 +65,8 @@ static int route_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	if (h->nlmsg_type != RTM_NEWROUTE || mnl_nlmsg_get_payload_len(h) < sizeof(*rt))
 		return 0;
 	nl_attr_table(tb, RTA_MAX, h, sizeof(*rt));
-	if (u32_of(tb[RTA_TABLE]) == DSR_TABLE && rt->rtm_type == RTN_LOCAL && rt->rtm_dst_len == 0)
+	if (nl_attr_u32(tb[RTA_TABLE], 0) == DSR_TABLE && rt->rtm_type == RTN_LOCAL &&
+	    rt->rtm_dst_len == 0)
 		doomed_add(arg, h, RTM_DELROUTE);
 	return 0;
 }
@@ -107,8 +96,7 @@ static int delete_all(struct nl_sock *nl, uint16_t type, size_t head, uint8_t fa
 		if (r == -ENOENT || r == -ESRCH) /* already deleted */
 			r = 0;
 	}
-	doomed_begin(&doomed);
-	vec_fini(&doomed.v);
+	vec_free_all(&doomed.v);
 	return r < 0 ? r : n;
 }
 

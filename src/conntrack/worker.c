@@ -4,13 +4,15 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
 #include <event2/event.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
+#include <signal.h>
+#include <stdlib.h>
 
 #include "base/child.h"
 #include "base/log.h"
+#include "base/loop.h"
 
 /* Header of a job on the socket; the three arrays follow. Both ends are this program. */
 struct head {
@@ -24,14 +26,9 @@ struct worker {
 	struct event_base *base;
 	struct worker_config config;
 	struct child child;
-	struct event *readable;
-	struct event *writable;
-	struct event *lost; /* fires for a job that could not be sent */
-	uint32_t job;       /* current job; 0: none */
-	VEC(uint8_t) out;   /* its unwritten rest, from out_at */
-	size_t out_at;
-	struct worker_answer in; /* received part of the answer */
-	size_t in_len;
+	struct bufferevent *stream; /* over child.fd; NULL: no helper */
+	struct event *lost;         /* fires for a job that could not be sent */
+	uint32_t job;               /* current job; 0: none */
 	uint64_t restarts;
 };
 
@@ -80,14 +77,10 @@ static void helper_main(void *arg, int fd)
 /* Does not wait for a walk in progress: the helper exits after it. */
 static void helper_stop(struct worker *w)
 {
-	if (w->readable != NULL)
-		event_free(w->readable);
-	if (w->writable != NULL)
-		event_free(w->writable);
-	w->readable = w->writable = NULL;
+	if (w->stream != NULL)
+		bufferevent_free(w->stream);
+	w->stream = NULL;
 	child_stop(&w->child);
-	w->in_len = 0;
-	vec_clear(&w->out);
 }
 
 /* The job is over; the next may be sent from within done(). */
@@ -114,71 +107,38 @@ static void helper_died(struct worker *w)
 		job_fail(w, "died");
 }
 
-static void on_readable(evutil_socket_t fd, short what, void *arg)
+static void on_readable(struct bufferevent *stream, void *arg)
 {
 	struct worker *w = arg;
-	ssize_t n;
+	struct worker_answer a;
 
-	n = read((int)fd, (uint8_t *)&w->in + w->in_len, sizeof(w->in) - w->in_len);
-	if (n == -1 && (errno == EAGAIN || errno == EINTR))
+	if (evbuffer_get_length(bufferevent_get_input(stream)) < sizeof(a))
 		return;
-	if (n <= 0) {
-		helper_died(w);
-		return;
-	}
-	w->in_len += (size_t)n;
-	if (w->in_len < sizeof(w->in))
-		return;
-	w->in_len = 0;
-	if (w->job != 0 && w->in.id == w->job)
-		job_over(w, &w->in);
+	(void)bufferevent_read(stream, &a, sizeof(a));
+	if (w->job != 0 && a.id == w->job)
+		job_over(w, &a);
 }
 
-/* Write what the socket takes; wait for room for the rest. */
-static void flush(struct worker *w)
+/* End of the stream, or an error. */
+static void on_end(struct bufferevent *stream, short what, void *arg)
 {
-	while (w->out_at < w->out.n) {
-		ssize_t n =
-			send(w->child.fd, w->out.v + w->out_at, w->out.n - w->out_at, MSG_NOSIGNAL);
-
-		if (n == -1 && errno == EINTR)
-			continue;
-		if (n == -1 && errno == EAGAIN) {
-			(void)event_add(w->writable, NULL);
-			return;
-		}
-		if (n == -1) /* reading finds the end of the stream next */
-			return;
-		w->out_at += (size_t)n;
-	}
-	vec_fini(&w->out);
-}
-
-static void on_writable(evutil_socket_t fd, short what, void *arg)
-{
-	flush(arg);
-}
-
-static int helper_events(struct worker *w, struct err *err)
-{
-	w->readable = event_new(w->base, w->child.fd, EV_READ | EV_PERSIST, on_readable, w);
-	w->writable = event_new(w->base, w->child.fd, EV_WRITE, on_writable, w);
-	if (w->readable == NULL || w->writable == NULL || event_add(w->readable, NULL) == -1)
-		return err_set(err, -ENOMEM, "helper process: event");
-	return 0;
+	helper_died(arg);
 }
 
 static int helper_start(struct worker *w, struct err *err)
 {
 	int r = child_start(&w->child, "vipd-conntrack", helper_main, &w->config, err);
 
-	if (r == 0)
-		r = helper_events(w, err);
-	if (r < 0) {
+	if (r < 0)
+		return r;
+	w->stream = bufferevent_socket_new(w->base, w->child.fd, 0);
+	if (w->stream == NULL || bufferevent_enable(w->stream, EV_READ) == -1) {
 		helper_stop(w);
 		child_reap(&w->child);
+		return err_set(err, -ENOMEM, "helper process: event");
 	}
-	return r;
+	bufferevent_setcb(w->stream, on_readable, NULL, on_end, w);
+	return 0;
 }
 
 /* --- jobs ------------------------------------------------------------------------------ */
@@ -191,15 +151,7 @@ static void on_lost(evutil_socket_t fd, short what, void *arg)
 		job_fail(w, "could not be started");
 }
 
-static void out_add(struct worker *w, const void *data, size_t len)
-{
-	vec_reserve(&w->out, w->out.n + len);
-	if (len > 0)
-		memcpy(w->out.v + w->out.n, data, len);
-	w->out.n += len;
-}
-
-#define out_add_vec(w, vec) out_add((w), (vec)->v, (vec)->n * sizeof(*(vec)->v))
+#define write_vec(w, vec) bufferevent_write((w)->stream, (vec)->v, (vec)->n * sizeof(*(vec)->v))
 
 void worker_send(struct worker *w, const struct job *job)
 {
@@ -221,13 +173,10 @@ void worker_send(struct worker *w, const struct job *job)
 			return;
 		}
 	}
-	vec_clear(&w->out);
-	w->out_at = 0;
-	out_add(w, &head, sizeof(head));
-	out_add_vec(w, &job->frontends);
-	out_add_vec(w, &job->targets);
-	out_add_vec(w, &job->live);
-	flush(w);
+	(void)bufferevent_write(w->stream, &head, sizeof(head));
+	(void)write_vec(w, &job->frontends);
+	(void)write_vec(w, &job->targets);
+	(void)write_vec(w, &job->live);
 }
 
 bool worker_is_idle(const struct worker *w)
@@ -253,12 +202,11 @@ int worker_open(struct worker **ret, struct event_base *base, const struct worke
 	AUTO(worker_close) struct worker *w = xcalloc(1, sizeof(*w));
 	int r;
 
+	(void)signal(SIGPIPE, SIG_IGN); /* the helper may end before a job is written */
 	w->base = base;
 	w->config = *config;
 	w->child = CHILD_NONE;
-	w->lost = event_new(base, -1, 0, on_lost, w);
-	if (w->lost == NULL)
-		return err_set(err, -ENOMEM, "helper process: event");
+	w->lost = xtimer_new(base, on_lost, w);
 	r = helper_start(w, err);
 	if (r < 0)
 		return r;
@@ -271,8 +219,6 @@ void worker_close(struct worker *w)
 	if (w == NULL)
 		return;
 	helper_stop(w);
-	if (w->lost != NULL)
-		event_free(w->lost);
-	vec_fini(&w->out);
+	event_drop(w->lost);
 	free(w);
 }

@@ -10,6 +10,7 @@
  * milliseconds. vipd has no threads, so a helper process makes it: it inherits only one
  * end of a socket pair, reads jobs, answers them, and exits when the other end is closed.
  * A helper that dies is replaced at the next job; its current job has failed.
+ * Signals: worker_open() ignores SIGPIPE.
  */
 #pragma once
 

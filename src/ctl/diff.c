@@ -178,10 +178,8 @@ void diff_compare(struct diff *d)
 	size_t i = 0;
 	size_t k = 0;
 
-	if (d->desired.n > 1)
-		qsort(d->desired.v, d->desired.n, sizeof(*d->desired.v), line_cmp);
-	if (d->programmed.n > 1)
-		qsort(d->programmed.v, d->programmed.n, sizeof(*d->programmed.v), line_cmp);
+	vec_sort(&d->desired, line_cmp);
+	vec_sort(&d->programmed, line_cmp);
 	while (i < d->desired.n || k < d->programmed.n) {
 		int c = i == d->desired.n      ? 1
 			: k == d->programmed.n ? -1
@@ -263,10 +261,8 @@ void diff_fini(struct diff *d)
 		line_fini(line);
 	vec_for_each (line, &d->programmed)
 		line_fini(line);
-	vec_for_each (text, &d->pending)
-		free(*text);
+	vec_free_all(&d->pending);
 	vec_fini(&d->desired);
 	vec_fini(&d->programmed);
 	vec_fini(&d->found);
-	vec_fini(&d->pending);
 }

@@ -47,13 +47,10 @@ void table_cell(struct table *t, enum mark mark, const char *fmt, ...)
 	struct table_column *col = &t->columns.v[t->cells.n % t->columns.n];
 	char *text;
 	va_list ap;
-	int n;
 
 	va_start(ap, fmt);
-	n = vasprintf(&text, fmt, ap);
+	text = xvasprintf(fmt, ap);
 	va_end(ap);
-	if (n < 0)
-		abort();
 	col->width = MAX(col->width, text_width(text));
 	*vec_push(&t->cells) = (struct table_cell){ text, mark };
 }

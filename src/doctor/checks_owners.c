@@ -19,11 +19,6 @@
 	"with its addresses this host answers for every cluster IP: stop the proxy, then ip link del, or vipd --cleanup="
 #define TABLE_OURS "vipd"
 
-static const char *proto_text(uint8_t proto)
-{
-	return proto == IPPROTO_TCP ? "TCP" : proto == IPPROTO_UDP ? "UDP" : "SCTP";
-}
-
 static const char *family_text(uint8_t family)
 {
 	switch (family) {
@@ -135,7 +130,7 @@ static void tuple_list(struct str *list, size_t *n, const struct ip_addr *a, uin
 	char text[IP_ENDPOINT_TEXT_MAX + 16];
 
 	(void)snprintf(text, sizeof(text), "%s/%s", ip_endpoint_text(a, port, ip),
-		       proto_text(proto));
+		       l4proto_text(proto));
 	check_list_add(list, n, LISTED_MAX, text);
 }
 

@@ -29,15 +29,9 @@ void facts_init(struct facts *f)
 
 static void ipvs_fini(struct fact_ipvs *p)
 {
-	vec_for_each (text, &p->missing)
-		free(*text);
-	vec_for_each (text, &p->hard)
-		free(*text);
-	vec_for_each (text, &p->soft)
-		free(*text);
-	vec_fini(&p->missing);
-	vec_fini(&p->hard);
-	vec_fini(&p->soft);
+	vec_free_all(&p->missing);
+	vec_free_all(&p->hard);
+	vec_free_all(&p->soft);
 }
 
 void facts_fini(struct facts *f)
@@ -80,20 +74,12 @@ static int tuple_cmp(const void *a, const void *b)
 	return (x->port > y->port) - (x->port < y->port);
 }
 
-#define sort(vec, cmp)                                                       \
-	do {                                                                 \
-		if ((vec)->n > 1)                                            \
-			qsort((vec)->v, (vec)->n, sizeof(*(vec)->v), (cmp)); \
-	} while (0)
-#define has(vec, key, cmp) \
-	((vec)->n > 0 && bsearch((key), (vec)->v, (vec)->n, sizeof(*(vec)->v), (cmp)) != NULL)
-
 void ours_sort(struct fact_ours *o)
 {
-	sort(&o->frontends, tuple_cmp);
-	sort(&o->vips, ip_addr_cmp);
-	sort(&o->cluster_ips, ip_addr_cmp);
-	sort(&o->endpoints, ip_addr_cmp);
+	vec_sort(&o->frontends, tuple_cmp);
+	vec_sort(&o->vips, ip_addr_cmp);
+	vec_sort(&o->cluster_ips, ip_addr_cmp);
+	vec_sort(&o->endpoints, ip_addr_cmp);
 }
 
 bool ours_has_frontend(const struct fact_ours *o, const struct ip_addr *a, uint8_t proto,
@@ -101,15 +87,15 @@ bool ours_has_frontend(const struct fact_ours *o, const struct ip_addr *a, uint8
 {
 	const struct fact_tuple key = { .addr = *a, .proto = proto, .port = port };
 
-	return has(&o->frontends, &key, tuple_cmp);
+	return vec_search(&o->frontends, &key, tuple_cmp) != NULL;
 }
 
 bool ours_has_vip(const struct fact_ours *o, const struct ip_addr *a)
 {
-	return has(&o->vips, a, ip_addr_cmp);
+	return vec_search(&o->vips, a, ip_addr_cmp) != NULL;
 }
 
 bool ours_has_cluster_ip(const struct fact_ours *o, const struct ip_addr *a)
 {
-	return has(&o->cluster_ips, a, ip_addr_cmp);
+	return vec_search(&o->cluster_ips, a, ip_addr_cmp) != NULL;
 }

@@ -23,7 +23,6 @@ static int link_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	const struct nlattr *info[IFLA_INFO_MAX + 1];
 	struct facts *f = arg;
 	const struct ifinfomsg *ifi;
-	const void *master;
 	struct fact_link *l;
 
 	if (h->nlmsg_type != RTM_NEWLINK || h->nlmsg_len < NLMSG_LENGTH(sizeof(*ifi)))
@@ -31,14 +30,12 @@ static int link_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	ifi = mnl_nlmsg_get_payload(h);
 	nl_attr_table(tb, IFLA_MAX, h, sizeof(*ifi));
 	nl_attr_nest(info, IFLA_INFO_MAX, tb[IFLA_LINKINFO]);
-	master = tb[IFLA_MASTER] ? nl_attr_bytes(tb[IFLA_MASTER], 4) : NULL;
 	l = vec_push(&f->links);
 	*l = (struct fact_link){ .index = (uint32_t)ifi->ifi_index,
 				 .is_up = ifi->ifi_flags & IFF_UP,
+				 .master = nl_attr_u32(tb[IFLA_MASTER], 0),
 				 .rp_filter = FACT_UNKNOWN,
 				 .route_localnet = FACT_UNKNOWN };
-	if (master != NULL)
-		memcpy(&l->master, master, sizeof(l->master));
 	(void)snprintf(l->name, sizeof(l->name), "%s", nl_attr_str(tb[IFLA_IFNAME]));
 	(void)snprintf(l->kind, sizeof(l->kind), "%s", nl_attr_str(info[IFLA_INFO_KIND]));
 	return 0;

@@ -263,22 +263,18 @@ static bool expr_has_mark(const char *name, const struct nlattr *data, uint32_t 
 	const struct nlattr *tb[NFTA_CMP_MAX + 1];
 	const struct nlattr *value[NFTA_DATA_MAX + 1];
 	const struct nlattr *match[NFTA_MATCH_MAX + 1];
-	const void *bytes = NULL;
-	uint32_t word;
+	const struct nlattr *word = NULL;
 
 	if (strcmp(name, "cmp") == 0) {
 		nl_attr_nest(tb, NFTA_CMP_MAX, data);
 		nl_attr_nest(value, NFTA_DATA_MAX, tb[NFTA_CMP_DATA]);
-		bytes = nl_attr_bytes(value[NFTA_DATA_VALUE], sizeof(word));
+		word = value[NFTA_DATA_VALUE];
 	} else if (strcmp(name, "match") == 0) { /* an iptables match: struct xt_mark_mtinfo1 */
 		nl_attr_nest(match, NFTA_MATCH_MAX, data);
 		if (strcmp(nl_attr_str(match[NFTA_MATCH_NAME]), "mark") == 0)
-			bytes = nl_attr_bytes(match[NFTA_MATCH_INFO], sizeof(word));
+			word = match[NFTA_MATCH_INFO];
 	}
-	if (bytes == NULL)
-		return false;
-	memcpy(&word, bytes, sizeof(word));
-	return (word & IPVS_MARK_MASK) == mark;
+	return (nl_attr_u32(word, ~mark) & IPVS_MARK_MASK) == mark;
 }
 
 static void rule_mentions(struct fact_table *table, const struct ip_addr *addr, const char *chain)

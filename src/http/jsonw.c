@@ -199,3 +199,20 @@ void jsonw_prefix(struct jsonw *w, const char *key, const struct ip_prefix *p)
 
 	jsonw_text(w, key, ip_prefix_text(p, buf));
 }
+
+void jsonw_addrs(struct jsonw *w, const char *key, const struct ip_addr *v, size_t n)
+{
+	jsonw_array(w, key);
+	for (size_t i = 0; i < n; i++)
+		if (ip_is_set(&v[i]))
+			jsonw_addr(w, NULL, &v[i]);
+	jsonw_end(w);
+}
+
+void jsonw_prefixes(struct jsonw *w, const char *key, const struct ip_prefix *v, size_t n)
+{
+	jsonw_array(w, key);
+	for (size_t i = 0; i < n; i++)
+		jsonw_prefix(w, NULL, &v[i]);
+	jsonw_end(w);
+}

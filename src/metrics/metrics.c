@@ -41,8 +41,7 @@ static void no_local_add(struct metrics *m, const struct plan_rows *rows, int si
 		if (f->target.verdict == PLAN_VERDICT_DROP)
 			*vec_push(&seen) = (uint32_t)f->port_index << 2 |
 					   (uint32_t)policy_of(f) << 1 | (uint32_t)ip_fam(&f->addr);
-	if (seen.n > 0)
-		qsort(seen.v, seen.n, sizeof(*seen.v), port_cmp);
+	vec_sort(&seen, port_cmp);
 	for (size_t i = 0; i < seen.n; i++)
 		if (i == 0 || seen.v[i] != seen.v[i - 1])
 			m->n_no_local[seen.v[i] >> 1 & 1][seen.v[i] & 1] += (size_t)sign;

@@ -10,11 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int prefix_cmp(const void *a, const void *b)
-{
-	return memcmp(a, b, sizeof(struct ip_prefix));
-}
-
 static bool is_unspecified(const struct ip_addr *a)
 {
 	static const uint8_t zero[16];
@@ -84,7 +79,7 @@ static void derive_nodeport_addrs(struct model_env *e, const struct model *m)
 	}
 	if (e->nodeport_addrs.n == 0)
 		return;
-	qsort(e->nodeport_addrs.v, e->nodeport_addrs.n, sizeof(*e->nodeport_addrs.v), ip_addr_cmp);
+	vec_sort(&e->nodeport_addrs, ip_addr_cmp);
 	vec_for_each (a, &e->nodeport_addrs)
 		if (n == 0 || !ip_addr_is_equal(&e->nodeport_addrs.v[n - 1], a))
 			e->nodeport_addrs.v[n++] = *a;
@@ -104,7 +99,7 @@ static size_t prefixes_reduce(struct ip_prefix *v, size_t n)
 
 	if (n == 0)
 		return 0;
-	qsort(v, n, sizeof(*v), prefix_cmp);
+	qsort(v, n, sizeof(*v), ip_prefix_cmp);
 	for (size_t i = 0; i < n; i++)
 		if (kept == 0 || !ip_prefix_covers(&v[kept - 1], &v[i]))
 			v[kept++] = v[i];

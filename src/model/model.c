@@ -165,8 +165,7 @@ static int mark_if(struct model *m,
 		if (does_depend(m, container_of(node, struct svc, node), what))
 			*vec_push(&found) = container_of(node, struct svc, node);
 	n = found.n > 0;
-	if (n > 0)
-		qsort(found.v, found.n, sizeof(found.v[0]), svc_cmp);
+	vec_sort(&found, svc_cmp);
 	vec_for_each (svc, &found)
 		model_mark_dirty(m, *svc, at_ns);
 	vec_fini(&found);

@@ -62,12 +62,6 @@ static bool are_equal(const char *a, size_t n_a, const char *b, size_t n_b, size
 	are_equal((const char *)(a)->v, (a)->n, (const char *)(b)->v, (b)->n, sizeof(*(a)->v), \
 		  (cmp))
 
-/* The raw bytes of a prefix are its value: base/ip.h. */
-static int prefix_cmp(const void *a, const void *b)
-{
-	return memcmp(a, b, sizeof(struct ip_prefix));
-}
-
 static int ingress_cmp(const void *va, const void *vb)
 {
 	const struct service_ingress *a = va;
@@ -124,7 +118,7 @@ void service_normalise(struct service *s)
 		(void)!weights_parse(&s->tuning->by_name, s->tuning->weights->text, NULL);
 	vec_order(&s->external_ips, ip_addr_cmp);
 	vec_order(&s->ingress, ingress_cmp);
-	vec_order(&s->source_ranges, prefix_cmp);
+	vec_order(&s->source_ranges, ip_prefix_cmp);
 	vec_fit(&s->ports);
 	vec_fit(&s->external_ips);
 	vec_fit(&s->ingress);
@@ -167,7 +161,7 @@ bool service_is_equal(const struct service *a, const struct service *b)
 	       service_ports_are_equal(a, b) && tunings_are_equal(a->tuning, b->tuning) &&
 	       vecs_are_equal(&a->external_ips, &b->external_ips, ip_addr_cmp) &&
 	       vecs_are_equal(&a->ingress, &b->ingress, ingress_cmp) &&
-	       vecs_are_equal(&a->source_ranges, &b->source_ranges, prefix_cmp);
+	       vecs_are_equal(&a->source_ranges, &b->source_ranges, ip_prefix_cmp);
 }
 
 /* --- slice ---------------------------------------------------------------- */
@@ -320,7 +314,7 @@ void node_close(struct node *n)
 /* The order of addresses matters: the first of a family is the node's (LIFE-12). */
 void node_normalise(struct node *n)
 {
-	vec_order(&n->pod_cidrs, prefix_cmp);
+	vec_order(&n->pod_cidrs, ip_prefix_cmp);
 }
 
 bool node_is_equal(const struct node *a, const struct node *b)
@@ -328,7 +322,7 @@ bool node_is_equal(const struct node *a, const struct node *b)
 	return a->name == b->name && a->zone == b->zone && a->is_deleting == b->is_deleting &&
 	       a->has_autoscaler_taint == b->has_autoscaler_taint &&
 	       vecs_are_equal(&a->addrs, &b->addrs, ip_addr_cmp) &&
-	       vecs_are_equal(&a->pod_cidrs, &b->pod_cidrs, prefix_cmp);
+	       vecs_are_equal(&a->pod_cidrs, &b->pod_cidrs, ip_prefix_cmp);
 }
 
 struct service_cidr *service_cidr_open(void)

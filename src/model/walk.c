@@ -203,8 +203,8 @@ int page_more(struct page *p, uint64_t deadline_ns)
 		return 1;
 	if (p->query.limit == 0)
 		runs_done(p);
-	else if (p->keys.n > 1)
-		qsort(p->keys.v, p->keys.n, sizeof(struct walk_key), walk_key_cmp);
+	else
+		vec_sort(&p->keys, walk_key_cmp);
 	return 0;
 }
 

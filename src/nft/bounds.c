@@ -97,7 +97,7 @@ void nft_bounds_from(struct nft_bounds *ret, enum ipfam fam, const struct ip_pre
 			*vec_push(&ranges) = range_of(&prefixes[i], len);
 	}
 	if (ranges.n > 0) {
-		qsort(ranges.v, ranges.n, sizeof(*ranges.v), range_cmp);
+		vec_sort(&ranges, range_cmp);
 		ranges_push(ret, ranges.v, ranges.n, len);
 	}
 	vec_fini(&ranges);

@@ -37,9 +37,7 @@ void nft_writer_init(struct nft_writer *w, struct nl_sock *nl, const struct nft_
 void nft_writer_fini(struct nft_writer *w)
 {
 	nl_batch_close(w->batch);
-	vec_for_each (t, &w->tags)
-		free(*t);
-	vec_fini(&w->tags);
+	vec_free_all(&w->tags);
 }
 
 /* Append a message with a formatted tag. */
@@ -47,17 +45,15 @@ PRINTF_LIKE(4, 5)
 static struct nlmsghdr *message(struct nft_writer *w, uint16_t msg, uint16_t flags, const char *fmt,
 				...)
 {
-	struct str s = { 0 };
-	char text[128];
 	va_list ap;
+	char *tag;
 
 	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
+	tag = xvasprintf(fmt, ap);
 	va_end(ap);
-	str_puts(&s, text);
-	*vec_push(&w->tags) = s.text;
+	*vec_push(&w->tags) = tag;
 	w->n_writes++;
-	return nl_batch_msg(w->batch, TYPE(msg), flags, w->family, s.text);
+	return nl_batch_msg(w->batch, TYPE(msg), flags, w->family, tag);
 }
 
 static void put_be32(struct nlmsghdr *h, uint16_t type, uint32_t value)

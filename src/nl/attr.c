@@ -69,26 +69,42 @@ const void *nl_attr_bytes(const struct nlattr *a, size_t len)
 	return a != NULL && mnl_attr_get_payload_len(a) >= len ? mnl_attr_get_payload(a) : NULL;
 }
 
-uint32_t nl_attr_be32(const struct nlattr *a, uint32_t fallback)
+/* Copy the payload to `*v`, if it has at least `len` bytes. */
+static bool read_to(void *v, size_t len, const struct nlattr *a)
 {
-	const void *p = nl_attr_bytes(a, sizeof(uint32_t));
+	const void *p = nl_attr_bytes(a, len);
+
+	if (p != NULL)
+		memcpy(v, p, len);
+	return p != NULL;
+}
+
+uint16_t nl_attr_u16(const struct nlattr *a, uint16_t fallback)
+{
+	uint16_t v;
+
+	return read_to(&v, sizeof(v), a) ? v : fallback;
+}
+
+uint32_t nl_attr_u32(const struct nlattr *a, uint32_t fallback)
+{
 	uint32_t v;
 
-	if (p == NULL)
-		return fallback;
-	memcpy(&v, p, sizeof(v));
-	return be32toh(v);
+	return read_to(&v, sizeof(v), a) ? v : fallback;
+}
+
+uint32_t nl_attr_be32(const struct nlattr *a, uint32_t fallback)
+{
+	uint32_t v;
+
+	return read_to(&v, sizeof(v), a) ? be32toh(v) : fallback;
 }
 
 uint64_t nl_attr_be64(const struct nlattr *a, uint64_t fallback)
 {
-	const void *p = nl_attr_bytes(a, sizeof(uint64_t));
 	uint64_t v;
 
-	if (p == NULL)
-		return fallback;
-	memcpy(&v, p, sizeof(v));
-	return be64toh(v);
+	return read_to(&v, sizeof(v), a) ? be64toh(v) : fallback;
 }
 
 const char *nl_attr_str(const struct nlattr *a)

@@ -32,7 +32,10 @@ const struct nlattr *nl_attr_next(const struct nlattr *nest, const struct nlattr
 
 /* The payload if it has at least `len` bytes, else NULL. */
 const void *nl_attr_bytes(const struct nlattr *a, size_t len);
-/* Numbers of nfnetlink travel in network order. */
+/* In host order. */
+uint16_t nl_attr_u16(const struct nlattr *a, uint16_t fallback);
+uint32_t nl_attr_u32(const struct nlattr *a, uint32_t fallback);
+/* In network order, as in nfnetlink. */
 uint32_t nl_attr_be32(const struct nlattr *a, uint32_t fallback);
 uint64_t nl_attr_be64(const struct nlattr *a, uint64_t fallback);
 /* A terminated string; "" without the attribute. */

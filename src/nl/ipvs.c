@@ -60,12 +60,9 @@ static int family_message(void *arg, const struct nlmsghdr *h, struct err *err)
 {
 	const struct nlattr *tb[CTRL_ATTR_MAX + 1];
 	uint16_t *id = arg;
-	const void *p;
 
 	nl_attr_table(tb, CTRL_ATTR_MAX, h, sizeof(struct genlmsghdr));
-	p = nl_attr_bytes(tb[CTRL_ATTR_FAMILY_ID], sizeof(*id));
-	if (p != NULL)
-		memcpy(id, p, sizeof(*id));
+	*id = nl_attr_u16(tb[CTRL_ATTR_FAMILY_ID], *id);
 	return 0;
 }
 
@@ -93,26 +90,6 @@ int ipvs_wire_resolve(struct ipvs_wire *w, struct err *err)
 }
 
 /* --- reading --- */
-
-static uint16_t attr_u16(const struct nlattr *a)
-{
-	const void *p = nl_attr_bytes(a, sizeof(uint16_t));
-	uint16_t v = 0;
-
-	if (p != NULL)
-		memcpy(&v, p, sizeof(v));
-	return v;
-}
-
-static uint32_t attr_u32(const struct nlattr *a)
-{
-	const void *p = nl_attr_bytes(a, sizeof(uint32_t));
-	uint32_t v = 0;
-
-	if (p != NULL)
-		memcpy(&v, p, sizeof(v));
-	return v;
-}
 
 /* Sixteen bytes, of which an IPv4 address is the first four. */
 static struct ip_addr attr_addr(const struct nlattr *a, uint8_t af)
@@ -149,17 +126,17 @@ static int service_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	nl_attr_nest(tb, IPVS_SVC_ATTR_MAX, top[IPVS_CMD_ATTR_SERVICE]);
 	if (tb[IPVS_SVC_ATTR_AF] == NULL)
 		return 0;
-	af = (uint8_t)attr_u16(tb[IPVS_SVC_ATTR_AF]);
+	af = (uint8_t)nl_attr_u16(tb[IPVS_SVC_ATTR_AF], 0);
 	s.key.fam = af == AF_INET6 ? IPFAM_V6 : IPFAM_V4;
-	s.key.mark = attr_u32(tb[IPVS_SVC_ATTR_FWMARK]);
+	s.key.mark = nl_attr_u32(tb[IPVS_SVC_ATTR_FWMARK], 0);
 	if (s.key.mark == 0) {
-		s.key.proto = (uint8_t)attr_u16(tb[IPVS_SVC_ATTR_PROTOCOL]);
-		s.key.port = ntohs(attr_u16(tb[IPVS_SVC_ATTR_PORT]));
+		s.key.proto = (uint8_t)nl_attr_u16(tb[IPVS_SVC_ATTR_PROTOCOL], 0);
+		s.key.port = ntohs(nl_attr_u16(tb[IPVS_SVC_ATTR_PORT], 0));
 		s.key.addr = attr_addr(tb[IPVS_SVC_ATTR_ADDR], af);
 	}
 	(void)snprintf(s.sched, sizeof(s.sched), "%s", nl_attr_str(tb[IPVS_SVC_ATTR_SCHED_NAME]));
-	s.flags = attr_u32(tb[IPVS_SVC_ATTR_FLAGS]); /* first member of struct ip_vs_flags */
-	s.timeout_s = attr_u32(tb[IPVS_SVC_ATTR_TIMEOUT]);
+	s.flags = nl_attr_u32(tb[IPVS_SVC_ATTR_FLAGS], 0); /* first member of struct ip_vs_flags */
+	s.timeout_s = nl_attr_u32(tb[IPVS_SVC_ATTR_TIMEOUT], 0);
 	rd->service(rd->arg, &s);
 	return 0;
 }
@@ -188,16 +165,16 @@ static int dest_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	if (tb[IPVS_DEST_ATTR_ADDR] == NULL)
 		return 0;
 	af = tb[IPVS_DEST_ATTR_ADDR_FAMILY] != NULL
-		     ? (uint8_t)attr_u16(tb[IPVS_DEST_ATTR_ADDR_FAMILY])
+		     ? (uint8_t)nl_attr_u16(tb[IPVS_DEST_ATTR_ADDR_FAMILY], 0)
 		     : rd->af;
 	d.addr = attr_addr(tb[IPVS_DEST_ATTR_ADDR], af);
-	d.port = ntohs(attr_u16(tb[IPVS_DEST_ATTR_PORT]));
-	d.fwd = (uint16_t)(attr_u32(tb[IPVS_DEST_ATTR_FWD_METHOD]) & FWD_MASK);
-	d.weight = attr_u32(tb[IPVS_DEST_ATTR_WEIGHT]);
-	d.u_thresh = attr_u32(tb[IPVS_DEST_ATTR_U_THRESH]);
-	d.l_thresh = attr_u32(tb[IPVS_DEST_ATTR_L_THRESH]);
-	d.active = attr_u32(tb[IPVS_DEST_ATTR_ACTIVE_CONNS]);
-	d.inactive = attr_u32(tb[IPVS_DEST_ATTR_INACT_CONNS]);
+	d.port = ntohs(nl_attr_u16(tb[IPVS_DEST_ATTR_PORT], 0));
+	d.fwd = (uint16_t)(nl_attr_u32(tb[IPVS_DEST_ATTR_FWD_METHOD], 0) & FWD_MASK);
+	d.weight = nl_attr_u32(tb[IPVS_DEST_ATTR_WEIGHT], 0);
+	d.u_thresh = nl_attr_u32(tb[IPVS_DEST_ATTR_U_THRESH], 0);
+	d.l_thresh = nl_attr_u32(tb[IPVS_DEST_ATTR_L_THRESH], 0);
+	d.active = nl_attr_u32(tb[IPVS_DEST_ATTR_ACTIVE_CONNS], 0);
+	d.inactive = nl_attr_u32(tb[IPVS_DEST_ATTR_INACT_CONNS], 0);
 	rd->dest(rd->arg, &d);
 	return 0;
 }
@@ -408,9 +385,9 @@ static int timeouts_message(void *arg, const struct nlmsghdr *h, struct err *err
 	struct ipvs_timeouts *t = arg;
 
 	nl_attr_table(tb, IPVS_CMD_ATTR_MAX, h, sizeof(struct genlmsghdr));
-	t->tcp = attr_u32(tb[IPVS_CMD_ATTR_TIMEOUT_TCP]);
-	t->tcp_fin = attr_u32(tb[IPVS_CMD_ATTR_TIMEOUT_TCP_FIN]);
-	t->udp = attr_u32(tb[IPVS_CMD_ATTR_TIMEOUT_UDP]);
+	t->tcp = nl_attr_u32(tb[IPVS_CMD_ATTR_TIMEOUT_TCP], 0);
+	t->tcp_fin = nl_attr_u32(tb[IPVS_CMD_ATTR_TIMEOUT_TCP_FIN], 0);
+	t->udp = nl_attr_u32(tb[IPVS_CMD_ATTR_TIMEOUT_UDP], 0);
 	return 0;
 }
 

@@ -385,8 +385,7 @@ static void pools_put(struct piece *pc)
 			pool_put_programmed(pc, was);
 	}
 	if (n_desired > 0 && pc->rows->pools.n > n_desired)
-		qsort(pc->rows->pools.v, pc->rows->pools.n, sizeof(struct plan_pool),
-		      plan_pool_key_cmp);
+		vec_sort(&pc->rows->pools, plan_pool_key_cmp);
 	plan_rows_index(pc->rows);
 }
 

@@ -84,11 +84,6 @@ static bool ranges_are_unrestricted(const struct service *s, enum ipfam fam)
 	return n == 0 && s->n_bad_source_ranges == 0;
 }
 
-static int prefix_cmp(const void *a, const void *b)
-{
-	return memcmp(a, b, sizeof(struct ip_prefix));
-}
-
 /* Sorted by address, shorter first: a covered range follows the range that covers it. */
 static void ranges_normalise(struct plan_pool *pool)
 {
@@ -96,7 +91,7 @@ static void ranges_normalise(struct plan_pool *pool)
 
 	if (pool->ranges.n == 0)
 		return;
-	qsort(pool->ranges.v, pool->ranges.n, sizeof(struct ip_prefix), prefix_cmp);
+	vec_sort(&pool->ranges, ip_prefix_cmp);
 	for (size_t i = 1; i < pool->ranges.n; i++)
 		if (!ip_prefix_covers(&pool->ranges.v[kept], &pool->ranges.v[i]))
 			pool->ranges.v[++kept] = pool->ranges.v[i];
@@ -285,7 +280,7 @@ static void frontends_sort(struct plan_rows *rows)
 
 	if (rows->frontends.n == 0)
 		return;
-	qsort(rows->frontends.v, rows->frontends.n, sizeof(struct plan_frontend), frontend_cmp);
+	vec_sort(&rows->frontends, frontend_cmp);
 	for (size_t i = 1; i < rows->frontends.n; i++)
 		if (plan_frontend_key_cmp(&rows->frontends.v[kept], &rows->frontends.v[i]) != 0)
 			rows->frontends.v[++kept] = rows->frontends.v[i];
@@ -299,7 +294,7 @@ static void pools_sort(struct plan_rows *rows)
 
 	if (rows->pools.n < 2)
 		return;
-	qsort(rows->pools.v, rows->pools.n, sizeof(struct plan_pool), plan_pool_key_cmp);
+	vec_sort(&rows->pools, plan_pool_key_cmp);
 	for (size_t i = 1; i < rows->pools.n; i++) {
 		if (plan_pool_key_cmp(&rows->pools.v[kept], &rows->pools.v[i]) != 0)
 			rows->pools.v[++kept] = rows->pools.v[i];

@@ -420,15 +420,10 @@ static void note(struct options *o, const char *fmt, ...) PRINTF_LIKE(2, 3);
 static void note(struct options *o, const char *fmt, ...)
 {
 	va_list ap;
-	char *text;
-	int n;
 
 	va_start(ap, fmt);
-	n = vasprintf(&text, fmt, ap);
+	*vec_push(&o->record.notes) = xvasprintf(fmt, ap);
 	va_end(ap);
-	if (n < 0)
-		abort();
-	*vec_push(&o->record.notes) = text;
 }
 
 static bool has_loopback_prefix(const struct model_config *c)
@@ -491,15 +486,11 @@ void options_config_fini(struct model_config *config)
 
 void options_fini(struct options *o)
 {
-	vec_for_each (text, &o->record.texts)
-		free(*text);
-	vec_for_each (text, &o->record.notes)
-		free(*text);
+	vec_free_all(&o->record.texts);
+	vec_free_all(&o->record.notes);
 	vec_fini(&o->ipvs.exclude);
 	options_config_fini(&o->model);
 	vec_fini(&o->record.settings);
-	vec_fini(&o->record.texts);
-	vec_fini(&o->record.notes);
 	str_fini(&o->record.ignored);
 	json_decref(o->record.effective);
 	o->record.effective = NULL;

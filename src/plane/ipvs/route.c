@@ -76,16 +76,6 @@ static bool rule_is_equal(const struct rule *a, const struct rule *b)
 
 /* --- reading --- */
 
-static uint32_t attr_u32(const struct nlattr *a)
-{
-	const void *p = nl_attr_bytes(a, sizeof(uint32_t));
-	uint32_t v = 0;
-
-	if (p != NULL)
-		memcpy(&v, p, sizeof(v));
-	return v;
-}
-
 static void rule_source(struct rule *r, const struct fib_rule_hdr *f, const struct nlattr *src)
 {
 	const void *bytes = nl_attr_bytes(src, f->family == AF_INET6 ? 16 : 4);
@@ -117,13 +107,13 @@ static int rule_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	f = mnl_nlmsg_get_payload(h);
 	nl_attr_table(tb, FRA_MAX, h, sizeof(*f));
 	protocol = nl_attr_bytes(tb[FRA_PROTOCOL], 1);
-	r.priority = attr_u32(tb[FRA_PRIORITY]);
-	r.mark = attr_u32(tb[FRA_FWMARK]);
-	r.mask = attr_u32(tb[FRA_FWMASK]);
+	r.priority = nl_attr_u32(tb[FRA_PRIORITY], 0);
+	r.mark = nl_attr_u32(tb[FRA_FWMARK], 0);
+	r.mask = nl_attr_u32(tb[FRA_FWMASK], 0);
 	r.action = f->action;
-	r.target = f->action == FR_ACT_GOTO ? attr_u32(tb[FRA_GOTO]) : 0;
+	r.target = f->action == FR_ACT_GOTO ? nl_attr_u32(tb[FRA_GOTO], 0) : 0;
 	if (f->action == FR_ACT_TO_TBL)
-		r.table = tb[FRA_TABLE] != NULL ? attr_u32(tb[FRA_TABLE]) : f->table;
+		r.table = nl_attr_u32(tb[FRA_TABLE], f->table);
 	r.is_iif_lo = strcmp(nl_attr_str(tb[FRA_IIFNAME]), "lo") == 0;
 	rule_source(&r, f, tb[FRA_SRC]);
 	r.has_more = tb[FRA_SRC] != NULL || tb[FRA_DST] != NULL || tb[FRA_OIFNAME] != NULL ||
@@ -150,7 +140,7 @@ static int route_message(void *arg, const struct nlmsghdr *h, struct err *err)
 		return 0;
 	m = mnl_nlmsg_get_payload(h);
 	nl_attr_table(tb, RTA_MAX, h, sizeof(*m));
-	if ((tb[RTA_TABLE] != NULL ? attr_u32(tb[RTA_TABLE]) : m->rtm_table) != rd->c->table)
+	if (nl_attr_u32(tb[RTA_TABLE], m->rtm_table) != rd->c->table)
 		return 0;
 	if (m->rtm_protocol != IPVS_ROUTE_PROTOCOL)
 		rd->has_foreign_route = true;
@@ -540,8 +530,7 @@ static void family_print(const struct reading *rd, int family, struct str *desir
 	qsort(desired_rules, RULES, sizeof(desired_rules[0]), rule_cmp);
 	for (size_t i = 0; i < RULES; i++)
 		rule_print(desired, family, &desired_rules[i]);
-	if (rd->rules.n > 1)
-		qsort(rd->rules.v, rd->rules.n, sizeof(rd->rules.v[0]), rule_cmp);
+	vec_sort(&rd->rules, rule_cmp);
 	vec_for_each (r, &rd->rules)
 		if (r->is_ours)
 			rule_print(programmed, family, r);

@@ -329,8 +329,7 @@ static void unreferenced_text(struct str *out, const struct ipvs_plane *p,
 			    pointer_cmp) == NULL)
 			*vec_push(&rest.v) = vs;
 	}
-	if (rest.v.n > 1)
-		qsort(rest.v.v, rest.v.n, sizeof(rest.v.v[0]), key_cmp);
+	vec_sort(&rest.v, key_cmp);
 	vec_for_each (vs, &rest.v)
 		unreferenced_vs_text(out, p, *vs);
 	vec_fini(&rest.v);
@@ -344,8 +343,7 @@ void ipvs_loaded_text(struct str *out, const struct ipvs_plane *p)
 	const struct nft_source src = { source_find, source_each, &source_ctx };
 
 	nft_frontends_each(out, &src, sets, ARRAY_SIZE(sets), frontend_print);
-	if (referenced.v.n > 1)
-		qsort(referenced.v.v, referenced.v.n, sizeof(referenced.v.v[0]), pointer_cmp);
+	vec_sort(&referenced.v, pointer_cmp);
 	unreferenced_text(out, p, &referenced);
 	vec_fini(&referenced.v);
 }

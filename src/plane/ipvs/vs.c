@@ -253,7 +253,7 @@ static void dests_tidy(struct ipvs_vs *vs, size_t n_known)
 	size_t kept = 0;
 
 	if (vs->dests.n > n_known)
-		qsort(vs->dests.v, vs->dests.n, sizeof(vs->dests.v[0]), dst_sort_cmp);
+		vec_sort(&vs->dests, dst_sort_cmp);
 	for (size_t i = 0; i < vs->dests.n; i++) {
 		struct ipvs_dst *d = &vs->dests.v[i];
 

@@ -134,8 +134,7 @@ static void find_old_ids(struct nft_plane *p, const struct plan_op *ops, size_t 
 	for (size_t i = 0; i < n; i++)
 		if (ops[i].kind == PLAN_POOL_ADD)
 			*vec_push(&pools) = pool_no(ops[i].pool->fam, ops[i].pool->id);
-	if (pools.n > 1)
-		qsort(pools.v, pools.n, sizeof(pools.v[0]), pool_no_cmp);
+	vec_sort(&pools, pool_no_cmp);
 	for (size_t i = 0; i < p->common.changes.v.n && pools.n > 0; i++) {
 		/* a copy: touching another key may move the changes */
 		struct nft_change ch = p->common.changes.v.v[i];

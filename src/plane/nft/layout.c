@@ -393,9 +393,7 @@ struct verdicts {
 
 static void verdicts_fini(struct verdicts *vs)
 {
-	vec_for_each (n, &vs->names)
-		free(*n);
-	vec_fini(&vs->names);
+	vec_free_all(&vs->names);
 	vec_fini(&vs->gone);
 	vec_fini(&vs->new);
 }

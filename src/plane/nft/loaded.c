@@ -307,8 +307,7 @@ static void unled_family(const struct nft_loaded *h, enum ipfam fam, struct nft_
 
 	for (size_t i = 0; i < NFT_LEADING_N; i++)
 		unled_collect(&l, changes, fam, nft_leading[i]);
-	if (l.n > 1)
-		qsort(l.v, l.n, sizeof(l.v[0]), unled_cmp);
+	vec_sort(&l, unled_cmp);
 	for (size_t i = 0, end; i < l.n; i = end) {
 		int64_t change = 0;
 

@@ -110,8 +110,7 @@ static void pools_list(struct nft_reading *rd)
 
 	while (nft_keymap_next(&family_of(rd)->pools, &pos, &id, &val))
 		memcpy(vec_push(&rd->ids), id, sizeof(uint32_t));
-	if (rd->ids.n > 0)
-		qsort(rd->ids.v, rd->ids.n, sizeof(*rd->ids.v), id_cmp);
+	vec_sort(&rd->ids, id_cmp);
 }
 
 static bool has_pool_sets(const struct nft_layout *l)

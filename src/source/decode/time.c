@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* decode/time - RFC 3339 section 5.6, without the C library's locale and zone. */
 #include <errno.h>
+#include <time.h>
 
 #include "source/decode/decode.h"
 
@@ -25,23 +26,6 @@ static bool is_next(const char **p, char a, char b)
 	return true;
 }
 
-/* Days since 1970-01-01 in the Gregorian calendar, computed with March as the first month. */
-static int64_t days(int year, int month, int day)
-{
-	int64_t y = month <= 2 ? year - 1 : year;
-	int64_t m = month <= 2 ? month + 9 : month - 3;
-
-	return 365 * y + y / 4 - y / 100 + y / 400 + (153 * m + 2) / 5 + day - 1 - 719468;
-}
-
-static int month_days(int year, int month)
-{
-	static const int len[12] = { 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31 };
-	bool is_leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
-
-	return month == 2 && is_leap ? 29 : len[month - 1];
-}
-
 /* "YYYY-MM-DDTHH:MM:SS" to Unix seconds; a leap second equals the second after it. */
 static bool seconds(int64_t *ret, const char **p)
 {
@@ -52,12 +36,13 @@ static bool seconds(int64_t *ret, const char **p)
 	int min = is_next(p, ':', ':') ? number(p, 2) : -1;
 	int sec = is_next(p, ':', ':') ? number(p, 2) : -1;
 
-	if (year < 1678 || year > 2261 || month < 1 || month > 12 || day < 1 ||
-	    day > month_days(year, month) || hour < 0 || hour > 23 || min < 0 || min > 59 ||
-	    sec < 0 || sec > 60)
+	struct tm tm = { .tm_year = year - 1900, .tm_mon = month - 1, .tm_mday = day };
+
+	if (year < 1678 || year > 2261 || month < 1 || month > 12 || day < 1 || hour < 0 ||
+	    hour > 23 || min < 0 || min > 59 || sec < 0 || sec > 60)
 		return false;
-	*ret = days(year, month, day) * 86400 + hour * 3600 + min * 60 + sec;
-	return true;
+	*ret = timegm(&tm) + hour * 3600 + min * 60 + sec;
+	return tm.tm_mday == day; /* timegm() carries days that the month does not have */
 }
 
 /* ".123456789": digits beyond the ninth are read and dropped. */

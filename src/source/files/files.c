@@ -492,9 +492,7 @@ struct names {
 
 static void names_clear(struct names *names)
 {
-	vec_for_each (n, &names->v)
-		free(*n);
-	vec_fini(&names->v);
+	vec_free_all(&names->v);
 }
 
 static int names_read(struct names *ret, const struct files *fs, struct err *err)
@@ -516,8 +514,7 @@ static int names_read(struct names *ret, const struct files *fs, struct err *err
 	if (errno != 0)
 		r = err_errno(err, "folder '%s'", fs->path);
 	closedir(d);
-	if (ret->v.n > 1)
-		qsort(ret->v.v, ret->v.n, sizeof(*ret->v.v), name_ptr_cmp);
+	vec_sort(&ret->v, name_ptr_cmp);
 	return r;
 }
 

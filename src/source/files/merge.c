@@ -85,8 +85,7 @@ static void index_make(struct file *f)
 	vec_reserve(&f->index, f->units.n);
 	for (size_t i = 0; i < f->units.n; i++)
 		*vec_push(&f->index) = (struct file_unit_ref){ f->units.v[i].hash, (uint32_t)i };
-	if (f->index.n > 1)
-		qsort(f->index.v, f->index.n, sizeof(*f->index.v), unit_ref_cmp);
+	vec_sort(&f->index, unit_ref_cmp);
 }
 
 /* The first unused unit with this hash; false: none. */

@@ -254,8 +254,7 @@ int state_apply(struct state *s, uint64_t at_ns)
 	int outcome = 0;
 
 	memset(&s->changed, 0, sizeof(s->changed));
-	if (now.n > 1)
-		qsort(now.v, now.n, sizeof(*now.v), key_cmp);
+	vec_sort(&now, key_cmp);
 	for (size_t i = 0; i < now.n; i++) {
 		struct key *k = &now.v[i];
 		bool is_done = i > 0 && key_cmp(k - 1, k) == 0;
@@ -329,8 +328,7 @@ static void file_list(const struct state *s, const struct file *f, struct listin
 		list_add(l, entry_line(f->entries.v[i]), true, TAKE(text.text));
 		text = (struct str){ 0 };
 	}
-	if (l->v.n > 1)
-		qsort(l->v.v, l->v.n, sizeof(*l->v.v), listed_cmp);
+	vec_sort(&l->v, listed_cmp);
 	if (f->n_problems_lost > 0) {
 		str_printf(&text, "and %zu more", f->n_problems_lost);
 		list_add(l, UINT32_MAX, true, TAKE(text.text));

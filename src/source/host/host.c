@@ -62,8 +62,7 @@ static int dump_message(void *arg, const struct nlmsghdr *msg, struct err *err)
 	    ifa->ifa_scope != RT_SCOPE_UNIVERSE)
 		return 0;
 	nl_attr_table(tb, IFA_MAX, msg, sizeof(*ifa));
-	flags = tb[IFA_FLAGS] && nl_attr_bytes(tb[IFA_FLAGS], 4) ? mnl_attr_get_u32(tb[IFA_FLAGS])
-								 : ifa->ifa_flags;
+	flags = nl_attr_u32(tb[IFA_FLAGS], ifa->ifa_flags);
 	if (flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED) && !(flags & IFA_F_OPTIMISTIC))
 		return 0;
 	/* On point-to-point links IFA_ADDRESS is the peer; IFA_LOCAL is ours. */
@@ -140,8 +139,7 @@ static int read_addrs(struct host *h, struct err *err)
 		return err_wrap(err, r, "addresses of this host");
 	vec_for_each (a, &h->addrs)
 		a->is_source = ip_addr_is_equal(&a->addr, &source[ip_fam(&a->addr)]);
-	if (h->addrs.n > 1)
-		qsort(h->addrs.v, h->addrs.n, sizeof(*h->addrs.v), addr_cmp);
+	vec_sort(&h->addrs, addr_cmp);
 	vec_for_each (a, &h->addrs)
 		*vec_push(&list) = a->addr;
 	r = model_put_host_addrs(h->model, list.v, list.n, now_ns());

@@ -357,40 +357,28 @@ static json_t *cluster_json(const struct access *a)
 {
 	const struct kubeconfig *k = a->where;
 	const struct str *ca = pem(&k->ca, &a->ca);
-	json_t *c = json_object();
 	struct str text = { 0 };
+	json_t *c;
 
-	(void)json_object_set_new(c, "server", json_string(k->servers.v[0]));
-	if (k->tls_server_name != NULL)
-		(void)json_object_set_new(c, "tls-server-name", json_string(k->tls_server_name));
-	if (k->is_insecure)
-		(void)json_object_set_new(c, "insecure-skip-tls-verify", json_true());
-	if (k->proxy_url != NULL)
-		(void)json_object_set_new(c, "proxy-url", json_string(k->proxy_url));
-	if (ca != NULL) {
+	if (ca != NULL)
 		base64_encode(&text, ca->text, ca->len);
-		(void)json_object_set_new(c, "certificate-authority-data",
-					  json_string(str_text(&text)));
-		str_fini(&text);
-	}
+	c = json_pack("{s:s, s:s*, s:o*, s:s*, s:s*}", "server", k->servers.v[0], "tls-server-name",
+		      k->tls_server_name, "insecure-skip-tls-verify",
+		      k->is_insecure ? json_true() : NULL, "proxy-url", k->proxy_url,
+		      "certificate-authority-data", ca != NULL ? str_text(&text) : NULL);
+	str_fini(&text);
 	return c;
 }
 
 static char *exec_info(const struct access *a)
 {
 	const struct kube_exec *x = a->where->exec;
-	json_t *spec = json_object();
-	json_t *root = json_object();
+	json_t *root = json_pack("{s:s, s:s, s:{s:b, s:o*}}", "apiVersion", x->api_version, "kind",
+				 "ExecCredential", "spec", "interactive", 0, "cluster",
+				 x->wants_cluster ? cluster_json(a) : NULL);
+	char *dump = json_dumps(root, JSON_COMPACT);
 	struct str text = { 0 };
-	char *dump;
 
-	(void)json_object_set_new(spec, "interactive", json_false());
-	if (x->wants_cluster)
-		(void)json_object_set_new(spec, "cluster", cluster_json(a));
-	(void)json_object_set_new(root, "apiVersion", json_string(x->api_version));
-	(void)json_object_set_new(root, "kind", json_string("ExecCredential"));
-	(void)json_object_set_new(root, "spec", spec);
-	dump = json_dumps(root, JSON_COMPACT);
 	json_decref(root);
 	str_printf(&text, "KUBERNETES_EXEC_INFO=%s", dump ? dump : "{}");
 	free(dump);

@@ -458,9 +458,7 @@ static void exec_close(struct kube_exec *x)
 {
 	if (x == NULL)
 		return;
-	vec_for_each (arg, &x->args)
-		free(*arg);
-	vec_fini(&x->args);
+	vec_free_all(&x->args);
 	vec_for_each (e, &x->env) {
 		free(e->name);
 		free(e->value);
@@ -476,9 +474,7 @@ void kubeconfig_close(struct kubeconfig *k)
 {
 	if (k == NULL)
 		return;
-	vec_for_each (server, &k->servers)
-		free(*server);
-	vec_fini(&k->servers);
+	vec_free_all(&k->servers);
 	free(k->tls_server_name);
 	free(k->proxy_url);
 	pem_fini(&k->ca);

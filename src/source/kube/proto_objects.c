@@ -2,8 +2,8 @@
 /*
  * kube/proto_objects - tables of the messages, and one function that reads all of them.
  *
- * A new field needs one line in a table. Of labels and annotations, which can have hundreds of
- * kilobytes, only those that vipd reads are kept.
+ * A new field needs one entry of its MESSAGE(). Of labels and annotations, which can have hundreds
+ * of kilobytes, only those that vipd reads are kept.
  */
 #include "source/kube/proto_objects.h"
 
@@ -40,7 +40,8 @@ struct message {
 	size_t n;
 };
 
-#define MESSAGE(name) \
+#define MESSAGE(name, ...)                                           \
+	static const struct field name##_fields[] = { __VA_ARGS__ }; \
 	static const struct message name = { name##_fields, ARRAY_SIZE(name##_fields) }
 
 /* --- messages ------------------------------------------------------------- */
@@ -66,203 +67,67 @@ static const char *const kept_keys[] = {
 		12, FIELD_MAP, "annotations"                                       \
 	}
 
-static const struct field object_meta_fields[] = { OBJECT_META };
-MESSAGE(object_meta);
-
-static const struct field service_meta_fields[] = {
-	OBJECT_META,
-	{ 8, FIELD_TIME, "creationTimestamp" },
-};
-MESSAGE(service_meta);
-
-static const struct field node_meta_fields[] = {
-	OBJECT_META,
-	{ 9, FIELD_TIME, "deletionTimestamp" },
-};
-MESSAGE(node_meta);
+MESSAGE(object_meta, OBJECT_META);
+MESSAGE(service_meta, OBJECT_META, { 8, FIELD_TIME, "creationTimestamp" });
+MESSAGE(node_meta, OBJECT_META, { 9, FIELD_TIME, "deletionTimestamp" });
 
 /* Name and version of a malformed object. */
-static const struct field identity_meta_fields[] = {
-	{ 1, FIELD_TEXT, "name" },
-	{ 3, FIELD_TEXT, "namespace" },
-	{ 6, FIELD_TEXT, "resourceVersion" },
-};
-MESSAGE(identity_meta);
+MESSAGE(identity_meta, { 1, FIELD_TEXT, "name" }, { 3, FIELD_TEXT, "namespace" },
+	{ 6, FIELD_TEXT, "resourceVersion" });
+MESSAGE(list_meta, { 2, FIELD_TEXT, "resourceVersion" }, { 3, FIELD_TEXT, "continue" });
 
-static const struct field list_meta_fields[] = {
-	{ 2, FIELD_TEXT, "resourceVersion" },
-	{ 3, FIELD_TEXT, "continue" },
-};
-MESSAGE(list_meta);
-
-static const struct field service_port_fields[] = {
-	{ 1, FIELD_TEXT, "name" },
-	{ 2, FIELD_TEXT, "protocol" },
-	{ 3, FIELD_INT, "port" },
-	{ 5, FIELD_INT, "nodePort" },
-};
-MESSAGE(service_port);
-
-static const struct field client_ip_fields[] = {
-	{ 1, FIELD_INT_OR_NIL, "timeoutSeconds" },
-};
-MESSAGE(client_ip);
-
-static const struct field affinity_config_fields[] = {
-	{ 1, FIELD_MESSAGE, "clientIP", &client_ip },
-};
-MESSAGE(affinity_config);
-
-static const struct field service_spec_fields[] = {
-	{ 1, FIELD_MESSAGES, "ports", &service_port },
-	{ 3, FIELD_TEXT, "clusterIP" },
-	{ 4, FIELD_TEXT, "type" },
-	{ 5, FIELD_TEXTS, "externalIPs" },
-	{ 7, FIELD_TEXT, "sessionAffinity" },
-	{ 9, FIELD_TEXTS, "loadBalancerSourceRanges" },
-	{ 11, FIELD_TEXT, "externalTrafficPolicy" },
-	{ 12, FIELD_INT, "healthCheckNodePort" },
+MESSAGE(service_port, { 1, FIELD_TEXT, "name" }, { 2, FIELD_TEXT, "protocol" },
+	{ 3, FIELD_INT, "port" }, { 5, FIELD_INT, "nodePort" });
+MESSAGE(client_ip, { 1, FIELD_INT_OR_NIL, "timeoutSeconds" });
+MESSAGE(affinity_config, { 1, FIELD_MESSAGE, "clientIP", &client_ip });
+MESSAGE(service_spec, { 1, FIELD_MESSAGES, "ports", &service_port }, { 3, FIELD_TEXT, "clusterIP" },
+	{ 4, FIELD_TEXT, "type" }, { 5, FIELD_TEXTS, "externalIPs" },
+	{ 7, FIELD_TEXT, "sessionAffinity" }, { 9, FIELD_TEXTS, "loadBalancerSourceRanges" },
+	{ 11, FIELD_TEXT, "externalTrafficPolicy" }, { 12, FIELD_INT, "healthCheckNodePort" },
 	{ 14, FIELD_MESSAGE, "sessionAffinityConfig", &affinity_config },
-	{ 18, FIELD_TEXTS, "clusterIPs" },
-	{ 19, FIELD_TEXTS, "ipFamilies" },
-	{ 22, FIELD_TEXT_OR_NIL, "internalTrafficPolicy" },
-};
-MESSAGE(service_spec);
-
-static const struct field ingress_fields[] = {
-	{ 1, FIELD_TEXT, "ip" },
-	{ 2, FIELD_TEXT, "hostname" },
-	{ 3, FIELD_TEXT_OR_NIL, "ipMode" },
-};
-MESSAGE(ingress);
-
-static const struct field load_balancer_fields[] = {
-	{ 1, FIELD_MESSAGES, "ingress", &ingress },
-};
-MESSAGE(load_balancer);
-
-static const struct field service_status_fields[] = {
-	{ 1, FIELD_MESSAGE, "loadBalancer", &load_balancer },
-};
-MESSAGE(service_status);
-
-static const struct field service_fields[] = {
-	{ 1, FIELD_MESSAGE, "metadata", &service_meta },
+	{ 18, FIELD_TEXTS, "clusterIPs" }, { 19, FIELD_TEXTS, "ipFamilies" },
+	{ 22, FIELD_TEXT_OR_NIL, "internalTrafficPolicy" });
+MESSAGE(ingress, { 1, FIELD_TEXT, "ip" }, { 2, FIELD_TEXT, "hostname" },
+	{ 3, FIELD_TEXT_OR_NIL, "ipMode" });
+MESSAGE(load_balancer, { 1, FIELD_MESSAGES, "ingress", &ingress });
+MESSAGE(service_status, { 1, FIELD_MESSAGE, "loadBalancer", &load_balancer });
+MESSAGE(service, { 1, FIELD_MESSAGE, "metadata", &service_meta },
 	{ 2, FIELD_MESSAGE, "spec", &service_spec },
-	{ 3, FIELD_MESSAGE, "status", &service_status },
-};
-MESSAGE(service);
+	{ 3, FIELD_MESSAGE, "status", &service_status });
 
-static const struct field conditions_fields[] = {
-	{ 1, FIELD_BOOL_OR_NIL, "ready" },
-	{ 2, FIELD_BOOL_OR_NIL, "serving" },
-	{ 3, FIELD_BOOL_OR_NIL, "terminating" },
-};
-MESSAGE(conditions);
-
-static const struct field target_fields[] = {
-	{ 1, FIELD_TEXT, "kind" },
-	{ 3, FIELD_TEXT, "name" },
-};
-MESSAGE(target);
+MESSAGE(conditions, { 1, FIELD_BOOL_OR_NIL, "ready" }, { 2, FIELD_BOOL_OR_NIL, "serving" },
+	{ 3, FIELD_BOOL_OR_NIL, "terminating" });
+MESSAGE(target, { 1, FIELD_TEXT, "kind" }, { 3, FIELD_TEXT, "name" });
 
 /* ForZone and ForNode. */
-static const struct field hint_fields[] = {
-	{ 1, FIELD_TEXT, "name" },
-};
-MESSAGE(hint);
+MESSAGE(hint, { 1, FIELD_TEXT, "name" });
+MESSAGE(hints, { 1, FIELD_MESSAGES, "forZones", &hint }, { 2, FIELD_MESSAGES, "forNodes", &hint });
+MESSAGE(endpoint, { 1, FIELD_TEXTS, "addresses" }, { 2, FIELD_MESSAGE, "conditions", &conditions },
+	{ 4, FIELD_MESSAGE, "targetRef", &target }, { 6, FIELD_TEXT_OR_NIL, "nodeName" },
+	{ 8, FIELD_MESSAGE, "hints", &hints });
+MESSAGE(slice_port, { 1, FIELD_TEXT_OR_NIL, "name" }, { 2, FIELD_TEXT_OR_NIL, "protocol" },
+	{ 3, FIELD_INT_OR_NIL, "port" });
+MESSAGE(slice, { 1, FIELD_MESSAGE, "metadata", &object_meta },
+	{ 2, FIELD_MESSAGES, "endpoints", &endpoint }, { 3, FIELD_MESSAGES, "ports", &slice_port },
+	{ 4, FIELD_TEXT, "addressType" });
 
-static const struct field hints_fields[] = {
-	{ 1, FIELD_MESSAGES, "forZones", &hint },
-	{ 2, FIELD_MESSAGES, "forNodes", &hint },
-};
-MESSAGE(hints);
+MESSAGE(taint, { 1, FIELD_TEXT, "key" });
+MESSAGE(node_spec, { 1, FIELD_TEXT, "podCIDR" }, { 5, FIELD_MESSAGES, "taints", &taint },
+	{ 7, FIELD_TEXTS, "podCIDRs" });
+MESSAGE(node_address, { 1, FIELD_TEXT, "type" }, { 2, FIELD_TEXT, "address" });
+MESSAGE(node_status, { 5, FIELD_MESSAGES, "addresses", &node_address });
+MESSAGE(node, { 1, FIELD_MESSAGE, "metadata", &node_meta },
+	{ 2, FIELD_MESSAGE, "spec", &node_spec }, { 3, FIELD_MESSAGE, "status", &node_status });
 
-static const struct field endpoint_fields[] = {
-	{ 1, FIELD_TEXTS, "addresses" },
-	{ 2, FIELD_MESSAGE, "conditions", &conditions },
-	{ 4, FIELD_MESSAGE, "targetRef", &target },
-	{ 6, FIELD_TEXT_OR_NIL, "nodeName" },
-	{ 8, FIELD_MESSAGE, "hints", &hints },
-};
-MESSAGE(endpoint);
+MESSAGE(service_cidr_spec, { 1, FIELD_TEXTS, "cidrs" });
+MESSAGE(service_cidr, { 1, FIELD_MESSAGE, "metadata", &object_meta },
+	{ 2, FIELD_MESSAGE, "spec", &service_cidr_spec });
 
-static const struct field slice_port_fields[] = {
-	{ 1, FIELD_TEXT_OR_NIL, "name" },
-	{ 2, FIELD_TEXT_OR_NIL, "protocol" },
-	{ 3, FIELD_INT_OR_NIL, "port" },
-};
-MESSAGE(slice_port);
-
-static const struct field slice_fields[] = {
-	{ 1, FIELD_MESSAGE, "metadata", &object_meta },
-	{ 2, FIELD_MESSAGES, "endpoints", &endpoint },
-	{ 3, FIELD_MESSAGES, "ports", &slice_port },
-	{ 4, FIELD_TEXT, "addressType" },
-};
-MESSAGE(slice);
-
-static const struct field taint_fields[] = {
-	{ 1, FIELD_TEXT, "key" },
-};
-MESSAGE(taint);
-
-static const struct field node_spec_fields[] = {
-	{ 1, FIELD_TEXT, "podCIDR" },
-	{ 5, FIELD_MESSAGES, "taints", &taint },
-	{ 7, FIELD_TEXTS, "podCIDRs" },
-};
-MESSAGE(node_spec);
-
-static const struct field node_address_fields[] = {
-	{ 1, FIELD_TEXT, "type" },
-	{ 2, FIELD_TEXT, "address" },
-};
-MESSAGE(node_address);
-
-static const struct field node_status_fields[] = {
-	{ 5, FIELD_MESSAGES, "addresses", &node_address },
-};
-MESSAGE(node_status);
-
-static const struct field node_fields[] = {
-	{ 1, FIELD_MESSAGE, "metadata", &node_meta },
-	{ 2, FIELD_MESSAGE, "spec", &node_spec },
-	{ 3, FIELD_MESSAGE, "status", &node_status },
-};
-MESSAGE(node);
-
-static const struct field service_cidr_spec_fields[] = {
-	{ 1, FIELD_TEXTS, "cidrs" },
-};
-MESSAGE(service_cidr_spec);
-
-static const struct field service_cidr_fields[] = {
-	{ 1, FIELD_MESSAGE, "metadata", &object_meta },
-	{ 2, FIELD_MESSAGE, "spec", &service_cidr_spec },
-};
-MESSAGE(service_cidr);
-
-static const struct field cause_fields[] = {
-	{ 1, FIELD_TEXT, "reason" },
-};
-MESSAGE(cause);
-
-static const struct field details_fields[] = {
-	{ 4, FIELD_MESSAGES, "causes", &cause },
-	{ 5, FIELD_INT, "retryAfterSeconds" },
-};
-MESSAGE(details);
-
-static const struct field status_fields[] = {
-	{ 1, FIELD_MESSAGE, "metadata", &list_meta },
-	{ 2, FIELD_TEXT, "status" },
-	{ 3, FIELD_TEXT, "message" },
-	{ 4, FIELD_TEXT, "reason" },
-	{ 5, FIELD_MESSAGE, "details", &details },
-	{ 6, FIELD_INT, "code" },
-};
-MESSAGE(status);
+MESSAGE(cause, { 1, FIELD_TEXT, "reason" });
+MESSAGE(details, { 4, FIELD_MESSAGES, "causes", &cause }, { 5, FIELD_INT, "retryAfterSeconds" });
+MESSAGE(status, { 1, FIELD_MESSAGE, "metadata", &list_meta }, { 2, FIELD_TEXT, "status" },
+	{ 3, FIELD_TEXT, "message" }, { 4, FIELD_TEXT, "reason" },
+	{ 5, FIELD_MESSAGE, "details", &details }, { 6, FIELD_INT, "code" });
 
 /* --- reading -------------------------------------------------------------- */
 
