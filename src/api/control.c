@@ -134,6 +134,7 @@ static const struct control_route routes[] = {
 	{ "/v1/history", body_history, .is_public = true },
 	{ "/v1/doctor", admin_doctor, .takes_writes = true, .is_public = true },
 	{ "/v1/drains", admin_drains, .takes_writes = true },
+	{ "/v1/ejections", admin_ejections, .takes_writes = true },
 	{ "/v1/log", admin_log, .takes_writes = true },
 	{ "/v1/dump", body_dump },
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* api/drain - requests to drain, and the file of drained endpoints. */
+/* api/drain - requests to drain and to eject, and the file of drained endpoints. */
 #include "api/drain.h"
 
 #include <errno.h>
@@ -9,8 +9,10 @@
 #include <unistd.h>
 
 #include "api/body.h"
+#include "api/monitor.h"
 #include "base/log.h"
 #include "model/drain.h"
+#include "model/eject.h"
 
 #define LINE_MAX_BYTES 2048
 
@@ -111,19 +113,40 @@ static int file_write(const struct drains *d)
 
 /* --- the request --- */
 
-static void drains_print(struct http_reply *reply, const struct drains *d, const char *problem)
+/* A kind of request: the list of endpoints without new connections, and how it is changed. */
+struct list_kind {
+	const char *out; /* states */
+	const char *in;
+	/* Take `e` of `svc` out; negative errno: `reply` has the error, unless it is -ENOSPC. */
+	int (*take_out)(struct http_reply *reply, const struct serve_context *ctx,
+			const struct svc *svc, const struct slice_endpoint *e, const char *text);
+	/* Return all endpoints that `text` names; their number. */
+	int (*bring_in)(const struct serve_context *ctx, const char *ns, const char *name,
+			const char *text);
+	void (*item)(struct jsonw *w, const struct model *m, size_t i);
+	int limit;
+};
+
+static void item_print(struct jsonw *w, const struct name *ns, const struct name *name,
+		       const struct ip_addr *addr, const char *pod)
+{
+	jsonw_name(w, "namespace", ns);
+	jsonw_name(w, "name", name);
+	jsonw_addr(w, "address", addr);
+	jsonw_text(w, "pod", pod);
+}
+
+static void list_print(struct http_reply *reply, const struct list_kind *k, const struct model *m,
+		       size_t n, const char *problem)
 {
 	struct jsonw w;
 
 	body_begin(reply, &w);
 	jsonw_text(&w, "problem", problem);
 	jsonw_array(&w, "items");
-	vec_for_each (e, &d->model->drains) {
+	for (size_t i = 0; i < n; i++) {
 		jsonw_object(&w, NULL);
-		jsonw_name(&w, "namespace", e->ns);
-		jsonw_name(&w, "name", e->name);
-		jsonw_addr(&w, "address", &e->addr);
-		jsonw_text(&w, "pod", e->pod);
+		k->item(&w, m, i);
 		jsonw_end(&w);
 	}
 	jsonw_end(&w);
@@ -139,8 +162,10 @@ static bool is_meant(const struct ip_addr *own, const char *pod, const struct ip
 	return pod != NULL && strcmp(pod, text) == 0;
 }
 
-/* Drain all addresses that the slices of the service list for `text`; return their number. */
-static int endpoints_drain(struct drains *d, const struct svc *svc, const char *text)
+/* Take out all addresses that the slices of the service list for `text`; return their number. */
+static int endpoints_take_out(struct http_reply *reply, const struct list_kind *k,
+			      const struct serve_context *ctx, const struct svc *svc,
+			      const char *text)
 {
 	struct ip_addr addr = { 0 };
 	int n = 0;
@@ -152,7 +177,7 @@ static int endpoints_drain(struct drains *d, const struct svc *svc, const char *
 
 			if (!is_meant(&e->addr, e->pod, &addr, text))
 				continue;
-			r = model_drain(d->model, svc->ns, svc->name, &e->addr, e->pod, now_ns());
+			r = k->take_out(reply, ctx, svc, e, text);
 			if (r < 0)
 				return r;
 			n++;
@@ -160,33 +185,150 @@ static int endpoints_drain(struct drains *d, const struct svc *svc, const char *
 	return n;
 }
 
-/* Search the list of drains: the endpoint may be in no slice any more. */
-static int endpoints_undrain(struct drains *d, const char *ns, const char *name, const char *text)
+/* --- drains --- */
+
+static int drain_one(struct http_reply *reply, const struct serve_context *ctx,
+		     const struct svc *svc, const struct slice_endpoint *e, const char *text)
 {
+	(void)reply;
+	(void)text;
+	return model_drain(ctx->drains->model, svc->ns, svc->name, &e->addr, e->pod, now_ns());
+}
+
+/* Search the list of drains: the endpoint may be in no slice any more. */
+static int endpoints_undrain(const struct serve_context *ctx, const char *ns, const char *name,
+			     const char *text)
+{
+	struct model *m = ctx->drains->model;
 	struct ip_addr addr = { 0 };
 	int n = 0;
 
 	(void)!ip_addr_parse(&addr, text, NULL);
-	for (size_t i = d->model->drains.n; i-- > 0;) {
-		const struct model_drain *e = &d->model->drains.v[i];
+	for (size_t i = m->drains.n; i-- > 0;) {
+		const struct model_drain *e = &m->drains.v[i];
 		const struct model_drain copy = *e;
 
 		if (strcmp(e->ns->text, ns) == 0 && strcmp(e->name->text, name) == 0 &&
 		    is_meant(&e->addr, e->pod, &addr, text))
-			n += model_undrain(d->model, copy.ns, copy.name, &copy.addr, now_ns());
+			n += model_undrain(m, copy.ns, copy.name, &copy.addr, now_ns());
 	}
 	return n;
 }
+
+static void drain_item(struct jsonw *w, const struct model *m, size_t i)
+{
+	const struct model_drain *e = &m->drains.v[i];
+
+	item_print(w, e->ns, e->name, &e->addr, e->pod);
+}
+
+static const struct list_kind drain_kind = {
+	"drained", "serving", drain_one, endpoints_undrain, drain_item, MODEL_DRAINS_MAX,
+};
+
+/* --- ejections --- */
+
+/* End the ejections of an address, by this process and by operators. */
+static int address_admit(const struct serve_context *ctx, const char *ns, const char *name,
+			 const struct ip_addr *addr, bool is_manual_too)
+{
+	struct model *m = ctx->drains->model;
+	int n = 0;
+
+	for (size_t i = m->ejections.n; i-- > 0;) {
+		struct model_ejection e = m->ejections.v[i];
+
+		if (strcmp(e.ns->text, ns) != 0 || strcmp(e.name->text, name) != 0 ||
+		    !ip_addr_is_equal(&e.addr, addr) || (e.is_manual && !is_manual_too))
+			continue;
+		monitor_ejection(ctx->monitor, &e, true);
+		n += model_admit(m, e.ns, e.name, &e.addr, e.port, now_ns());
+	}
+	return n;
+}
+
+static int eject_one(struct http_reply *reply, const struct serve_context *ctx,
+		     const struct svc *svc, const struct slice_endpoint *e, const char *text)
+{
+	const struct model_ejection of = { .ns = svc->ns,
+					   .name = svc->name,
+					   .addr = e->addr,
+					   .is_manual = true,
+					   .since_ns = now_ns() };
+	int r = model_eject(ctx->drains->model, &of, of.since_ns);
+
+	if (r == -EEXIST)
+		return 0;
+	if (r == -EDOM)
+		http_reply_error(reply, 409,
+				 "%.64s/%.64s: '%.64s' cannot be ejected: more than half of the "
+				 "endpoints would be; drain has no limit",
+				 svc->ns->text, svc->name->text, text);
+	else if (r == -ENOENT)
+		http_reply_error(reply, 409, "%.64s/%.64s: '%.64s' gets no new connections already",
+				 svc->ns->text, svc->name->text, text);
+	if (r < 0)
+		return r;
+	monitor_ejection(ctx->monitor, &of, false);
+	(void)address_admit(ctx, svc->ns->text, svc->name->text, &e->addr, false);
+	return 0;
+}
+
+static int endpoints_admit(const struct serve_context *ctx, const char *ns, const char *name,
+			   const char *text)
+{
+	const struct svc *svc = model_find_text(ctx->model, ns, name);
+	struct ip_addr addr = { 0 };
+	int n = 0;
+
+	if (ip_addr_parse(&addr, text, NULL) == 0)
+		return address_admit(ctx, ns, name, &addr, true);
+	if (svc == NULL)
+		return 0;
+	list_for_each (l, &svc->slices)
+		vec_for_each (e, &list_entry(l, struct slice_entry, link)->slice->endpoints)
+			if (is_meant(&e->addr, e->pod, &addr, text))
+				n += address_admit(ctx, ns, name, &e->addr, true);
+	return n;
+}
+
+static void ejection_item(struct jsonw *w, const struct model *m, size_t i)
+{
+	const struct model_ejection *e = &m->ejections.v[i];
+	const struct svc *svc = model_find(m, e->ns, e->name);
+	const char *pod = NULL;
+	struct str text = { 0 };
+
+	if (svc != NULL)
+		list_for_each (l, &svc->slices)
+			vec_for_each (ep,
+				      &list_entry(l, struct slice_entry, link)->slice->endpoints)
+				if (ip_addr_is_equal(&ep->addr, &e->addr))
+					pod = ep->pod;
+	item_print(w, e->ns, e->name, &e->addr, pod);
+	jsonw_uint_if(w, "port", e->port != 0, e->port);
+	jsonw_bool(w, "by_operator", e->is_manual);
+	model_ejection_text(&text, e, now_ns());
+	jsonw_text(w, "text", text.text);
+	str_fini(&text);
+}
+
+static const struct list_kind ejection_kind = {
+	"ejected", "admitted", eject_one, endpoints_admit, ejection_item, MODEL_EJECTIONS_MAX,
+};
+
+/* --- both --- */
 
 struct change {
 	char *ns;
 	const char *name;
 	const char *endpoint;
-	bool is_drain;
+	bool is_out;
 };
 
 /* False: `reply` has the error. */
-static bool change_parse(struct change *ret, struct http_reply *reply, const struct http_request *q)
+static bool change_parse(struct change *ret, struct http_reply *reply, const struct list_kind *k,
+			 const struct http_request *q)
 {
 	const char *service = http_request_param(q, "service");
 	const char *state = http_request_param(q, "state");
@@ -198,77 +340,104 @@ static bool change_parse(struct change *ret, struct http_reply *reply, const str
 				 service ? service : "");
 	} else if (ret->endpoint == NULL || ret->endpoint[0] == '\0') {
 		http_reply_error(reply, 400, "endpoint: a pod's name or an address is missing");
-	} else if (state == NULL ||
-		   (strcmp(state, "drained") != 0 && strcmp(state, "serving") != 0)) {
-		http_reply_error(reply, 400, "state: '%.64s' is not drained or serving",
-				 state ? state : "");
+	} else if (state == NULL || (strcmp(state, k->out) != 0 && strcmp(state, k->in) != 0)) {
+		http_reply_error(reply, 400, "state: '%.64s' is not %s or %s", state ? state : "",
+				 k->out, k->in);
 	} else {
 		ret->ns = xstrndup(service, (size_t)(slash - service));
 		ret->name = slash + 1;
-		ret->is_drain = strcmp(state, "drained") == 0;
+		ret->is_out = strcmp(state, k->out) == 0;
 		return true;
 	}
 	return false;
 }
 
-static void change_done(struct http_reply *reply, struct drains *d, const struct change *c)
+static size_t list_count(const struct list_kind *k, const struct model *m)
+{
+	return k == &drain_kind ? m->drains.n : m->ejections.n;
+}
+
+static void change_done(struct http_reply *reply, const struct list_kind *k, struct drains *d,
+			const struct change *c)
 {
 	char problem[256] = "";
-	int r = file_write(d);
+	int r = k == &drain_kind ? file_write(d) : 0;
 
 	log_notice(LOG_AREA_HTTP, "service %s/%s: %s %s by an operator", c->ns, c->name,
-		   c->endpoint, c->is_drain ? "drained" : "undrained");
+		   c->endpoint,
+		   c->is_out          ? k->out
+		   : k == &drain_kind ? "undrained"
+				      : k->in);
 	if (r < 0)
 		(void)snprintf(problem, sizeof(problem),
 			       "%s cannot be written (%s): the drain ends with this process",
 			       d->path, strerror(-r));
 	d->changed(d->arg);
-	drains_print(reply, d, *problem != '\0' ? problem : NULL);
+	list_print(reply, k, d->model, list_count(k, d->model), *problem != '\0' ? problem : NULL);
 }
 
-/* A pod with several addresses may be drained in part: the file and the sync have to follow. */
-static void limit_reached(struct http_reply *reply, struct drains *d)
+/* A pod with several addresses may be taken out in part: the file and the sync have to follow. */
+static void limit_reached(struct http_reply *reply, const struct list_kind *k, struct drains *d,
+			  int r)
 {
 	(void)!file_write(d);
 	d->changed(d->arg);
-	http_reply_error(reply, 503, "no more than %d endpoints can be drained", MODEL_DRAINS_MAX);
+	if (r == -ENOSPC)
+		http_reply_error(reply, 503, "no more than %d endpoints can be %s", k->limit,
+				 k->out);
 }
 
-static void change_perform(struct http_reply *reply, struct drains *d, const struct change *c)
+static void change_perform(struct http_reply *reply, const struct list_kind *k,
+			   const struct serve_context *ctx, const struct change *c)
 {
-	const struct svc *svc = model_find_text(d->model, c->ns, c->name);
+	const struct svc *svc = model_find_text(ctx->model, c->ns, c->name);
 	int n;
 
-	if (c->is_drain && svc == NULL) {
+	if (c->is_out && svc == NULL) {
 		http_reply_error(reply, 404, "there is no service %.64s/%.64s", c->ns, c->name);
 		return;
 	}
-	n = c->is_drain ? endpoints_drain(d, svc, c->endpoint)
-			: endpoints_undrain(d, c->ns, c->name, c->endpoint);
+	n = c->is_out ? endpoints_take_out(reply, k, ctx, svc, c->endpoint)
+		      : k->bring_in(ctx, c->ns, c->name, c->endpoint);
+	if (n < 0 && k == &ejection_kind) /* all addresses of a pod, or none */
+		(void)k->bring_in(ctx, c->ns, c->name, c->endpoint);
 	if (n < 0)
-		limit_reached(reply, d);
+		limit_reached(reply, k, ctx->drains, n);
 	else if (n == 0)
-		http_reply_error(reply, 404, "%.64s/%.64s has no %sendpoint '%.64s'", c->ns,
-				 c->name, c->is_drain ? "" : "drained ", c->endpoint);
+		http_reply_error(reply, 404, "%.64s/%.64s has no %s%sendpoint '%.64s'", c->ns,
+				 c->name, c->is_out ? "" : k->out, c->is_out ? "" : " ",
+				 c->endpoint);
 	else
-		change_done(reply, d, c);
+		change_done(reply, k, ctx->drains, c);
+}
+
+static void answer(struct http_reply *reply, const struct list_kind *k,
+		   const struct serve_context *ctx, const struct http_request *q)
+{
+	struct change c;
+
+	if (ctx->drains == NULL)
+		http_reply_error(reply, 404, "endpoints cannot be %s here", k->out);
+	else if (!body_params_check(reply, q, q->is_write ? "service endpoint state" : ""))
+		return;
+	else if (!q->is_write)
+		list_print(reply, k, ctx->model, list_count(k, ctx->model), NULL);
+	else if (change_parse(&c, reply, k, q)) {
+		change_perform(reply, k, ctx, &c);
+		free(c.ns);
+	}
 }
 
 void admin_drains(struct http_reply *reply, const struct serve_context *ctx,
 		  const struct http_request *q)
 {
-	struct change c;
+	answer(reply, &drain_kind, ctx, q);
+}
 
-	if (ctx->drains == NULL)
-		http_reply_error(reply, 404, "draining is not available");
-	else if (!body_params_check(reply, q, q->is_write ? "service endpoint state" : ""))
-		return;
-	else if (!q->is_write)
-		drains_print(reply, ctx->drains, NULL);
-	else if (change_parse(&c, reply, q)) {
-		change_perform(reply, ctx->drains, &c);
-		free(c.ns);
-	}
+void admin_ejections(struct http_reply *reply, const struct serve_context *ctx,
+		     const struct http_request *q)
+{
+	answer(reply, &ejection_kind, ctx, q);
 }
 
 /* --- life --- */

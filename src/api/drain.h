@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * api/drain - endpoints drained by an operator (model/drain.h) over the control socket.
+ * api/drain - endpoints drained or ejected by an operator (model/drain.h, model/eject.h) over the
+ * control socket.
  *
- * A file has one line for each, "NAMESPACE/NAME ADDRESS [POD]". It is rewritten at every
+ * Of drains, a file has one line for each, "NAMESPACE/NAME ADDRESS [POD]". It is rewritten at every
  * change and read at start before the objects, so that drains survive a restart. Without
  * a file the list ends with the process.
  */
@@ -28,3 +29,9 @@ void drains_close(struct drains *d);
  */
 void admin_drains(struct http_reply *reply, const struct serve_context *ctx,
 		  const struct http_request *q);
+/*
+ * /v1/ejections: the list, those for failed handshakes included. PUT as of /v1/drains, with the
+ * states "ejected" and "admitted". An ejection by an operator ends with this process.
+ */
+void admin_ejections(struct http_reply *reply, const struct serve_context *ctx,
+		     const struct http_request *q);

@@ -201,6 +201,15 @@ static const struct cli_command commands[] = {
 	  .words = ":services", .run = run_drain },
 	{ "undrain", "NS/NAME ENDPOINT", "use a drained endpoint again", "", "",
 	  .words = ":services", .run = run_undrain },
+	{ "eject", "[NS/NAME ENDPOINT]", "as drain, for at most half of the endpoints", "",
+	  "  ENDPOINT is a pod's name or an address. From this node it gets no new connections until\n"
+	  "  `admit` or a restart of vipd, but still counts as ready. At most half of the endpoints of\n"
+	  "  a service can be ejected. Without arguments: list ejected endpoints, those that vipd\n"
+	  "  ejected (--failover=eject) included.\n",
+	  .words = ":services", .run = run_eject },
+	{ "admit", "NS/NAME ENDPOINT", "use an ejected endpoint again", "",
+	  "  Also one that vipd ejected: it needs new failures to be ejected again.\n",
+	  .words = ":services", .run = run_admit },
 	{ "trace", "SRC DST:PORT [POD]", "path of a connection, step by step", "wL",
 	  "  SRC is an address, ADDRESS:PORT, the name of a pod, or `host`. DST:PORT is\n"
 	  "  ADDRESS:PORT[/PROTOCOL] (udp, sctp; else tcp), or NAMESPACE/NAME[:PORT] for the\n"

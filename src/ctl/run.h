@@ -84,6 +84,8 @@ int run_svc_kernel(const struct run *run);
 int run_monitor(const struct run *run);
 int run_drain(const struct run *run);
 int run_undrain(const struct run *run);
+int run_eject(const struct run *run);
+int run_admit(const struct run *run);
 int run_top(const struct run *run);
 int run_bundle(const struct run *run);
 /* Follow packets of the flow in `trace`, an answer of /v1/trace. */

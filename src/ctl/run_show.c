@@ -301,47 +301,63 @@ int run_log(const struct run *run)
 	return code != 0 ? code : answer_show(run, answer, EXIT_FINE, show_log);
 }
 
-/* --- drain, undrain --- */
+/* --- drain, undrain, eject, admit --- */
 
-static int drains_show(const struct run *run, json_t *answer)
+#define DRAINS "/v1/drains"
+#define EJECTIONS "/v1/ejections"
+
+static int taken_out_show(const struct run *run, json_t *answer, const char *none)
 {
 	char *problem = xstrdup(value_text(answer, "problem"));
 	int code = *problem != '\0' ? EXIT_PROBLEM : EXIT_FINE;
 
 	if (run->output != OUTPUT_JSON && json_array_size(value_get(answer, "items")) == 0)
-		(void)fputs("no endpoint is drained\n", stderr);
-	code = answer_show(run, answer, code, show_drains);
+		(void)fprintf(stderr, "%s\n", none);
+	code = answer_show(run, answer, code, show_taken_out);
 	if (*problem != '\0' && run->output != OUTPUT_JSON)
 		(void)fprintf(stderr, "vipctl: %s\n", str_clean(problem));
 	free(problem);
 	return code;
 }
 
-static int drain_change(const struct run *run, const char *state)
+/* Set the endpoint to `state`; or list without arguments, if the command may. */
+static int taken_out(const struct run *run, const char *command, const char *path,
+		     const char *state, bool lists)
 {
-	json_t *answer;
-	int code = answer_get(&answer, run, true, "/v1/drains", "service", run->args[0], "endpoint",
-			      run->args[1], "state", state, NULL);
-
-	return code != 0 ? code : drains_show(run, answer);
-}
-
-int run_drain(const struct run *run)
-{
+	bool is_drain = strcmp(path, DRAINS) == 0;
 	json_t *answer;
 	int code;
 
 	if (run->n_args == 2)
-		return drain_change(run, "drained");
-	if (run->n_args != 0)
-		return usage("drain takes NAMESPACE/NAME and ENDPOINT, or nothing");
-	code = answer_get(&answer, run, false, "/v1/drains", NULL);
-	return code != 0 ? code : drains_show(run, answer);
+		code = answer_get(&answer, run, true, path, "service", run->args[0], "endpoint",
+				  run->args[1], "state", state, NULL);
+	else if (run->n_args == 0 && lists)
+		code = answer_get(&answer, run, false, path, NULL);
+	else
+		return usage("%s takes NAMESPACE/NAME and ENDPOINT%s", command,
+			     lists ? ", or nothing" : "");
+	return code != 0 ? code
+			 : taken_out_show(run, answer,
+					  is_drain ? "no endpoint is drained"
+						   : "no endpoint is ejected");
+}
+
+int run_drain(const struct run *run)
+{
+	return taken_out(run, "drain", DRAINS, "drained", true);
 }
 
 int run_undrain(const struct run *run)
 {
-	if (run->n_args != 2)
-		return usage("undrain takes NAMESPACE/NAME and ENDPOINT");
-	return drain_change(run, "serving");
+	return taken_out(run, "undrain", DRAINS, "serving", false);
+}
+
+int run_eject(const struct run *run)
+{
+	return taken_out(run, "eject", EJECTIONS, "ejected", true);
+}
+
+int run_admit(const struct run *run)
+{
+	return taken_out(run, "admit", EJECTIONS, "admitted", false);
 }

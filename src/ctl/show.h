@@ -26,7 +26,7 @@ void show_trace(struct str *out, const json_t *trace, const struct style *style,
 /* Does the trace end at an endpoint? The exit code of `vipctl trace`. */
 bool trace_is_balanced(const json_t *trace);
 /* /v1/drains */
-void show_drains(struct str *out, const json_t *answer, const struct style *style);
+void show_taken_out(struct str *out, const json_t *answer, const struct style *style);
 void show_doctor(struct str *out, const json_t *answer, const struct style *style);
 void show_log(struct str *out, const json_t *answer, const struct style *style);
 /* A line of /v1/monitor. */

@@ -78,17 +78,27 @@ void show_log(struct str *out, const json_t *answer, const struct style *style)
 }
 
 /* Endpoints drained by operators. */
-void show_drains(struct str *out, const json_t *answer, const struct style *style)
+void show_taken_out(struct str *out, const json_t *answer, const struct style *style)
 {
+	bool has_text = false;
 	struct table t = { 0 };
 
 	table_column(&t, "SERVICE", 0);
 	table_column(&t, "ENDPOINT", 0);
 	table_column(&t, "POD", 0);
+	value_for_each (item, value_get(answer, "items"))
+		has_text = has_text || value_has(item, "text");
+	if (has_text)
+		table_column(&t, "REASON", 0);
 	value_for_each (item, value_get(answer, "items")) {
 		cell_name(&t, item);
-		cell_text(&t, item, "address");
+		if (value_has(item, "port"))
+			cell_endpoint(&t, MARK_NONE, item);
+		else
+			cell_text(&t, item, "address");
 		cell_text(&t, item, "pod");
+		if (has_text)
+			cell_text(&t, item, "text");
 	}
 	if (table_rows(&t) > 0)
 		table_print(out, &t, style, 0);

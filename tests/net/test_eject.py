@@ -6,6 +6,8 @@ import json
 import re
 import time
 
+import pytest
+
 import lab as L
 import test_failover as F
 from test_failover import FAM, FAMS, N, NUMBER, Connects, begin_empty, eps, remote_silent, svc  # noqa: F401
@@ -180,6 +182,19 @@ def test_restart(lab, vipd):
             if not is_second:
                 vipd.kill()
                 vipd.start()
+
+
+def test_by_hand(lab, vipd):
+    """CT-32: an operator ejects an endpoint until it is admitted; half of the endpoints stay."""
+    vipd.apply([svc()] + eps(41, 42, 43))
+    a, b = L.remote(41, 4), L.remote(42, 4)
+    assert "ejected by an operator" in vipd.ctl("eject", "default/s", a)
+    L.eventually(lambda: connect(lab, L.cluster_ip(NUMBER, 4))[1] == {b, L.remote(43, 4)})
+    with pytest.raises(AssertionError, match="more than half"):
+        vipd.ctl("eject", "default/s", b)
+    assert a in vipd.ctl("eject") and b not in vipd.ctl("eject")
+    vipd.ctl("admit", "default/s", a)
+    L.eventually(lambda: a in connect(lab, L.cluster_ip(NUMBER, 4))[1])
 
 
 def test_packet_loss(lab, vipd, ct):

@@ -29,7 +29,7 @@ def test_one_line_per_option(program):
     assert len(options(text)) == len(set(options(text))) > 15
 
 
-@pytest.mark.parametrize("command", ["status", "svc", "diff", "monitor", "top", "drain", "undrain",
+@pytest.mark.parametrize("command", ["status", "svc", "diff", "monitor", "top", "drain", "undrain", "eject", "admit",
                                      "trace", "dump", "doctor", "log", "migrate", "completion"])
 def test_help_of_a_command(command):
     text = run("vipctl", command, "--help")

@@ -13,6 +13,7 @@
 
 #include "api/drain.h"
 #include "model/drain.h"
+#include "model/eject.h"
 #include "model/select.h"
 #include "serve_world.h"
 
@@ -49,21 +50,21 @@ static void world_fini(struct world *w)
 	(void)unlink(w->path);
 }
 
-/*
- * PUT /v1/drains with these parameters. Returns the status; `ret` gets the body unless it is NULL.
- */
-static int put(struct world *w, const char *params, json_t **ret)
+/* GET or PUT, as text, to `fn`. */
+static int ask(struct world *w,
+	       void (*fn)(struct http_reply *reply, const struct serve_context *ctx,
+			  const struct http_request *q),
+	       const char *head_text, json_t **ret)
 {
 	struct http_request q = { 0 };
 	struct http_reply reply = { 0 };
 	char head[256];
 	struct err err;
-	int n = snprintf(head, sizeof(head), "PUT /v1/drains?%s HTTP/1.1\r\nHost: x\r\n\r\n",
-			 params);
+	int n = snprintf(head, sizeof(head), "%s HTTP/1.1\r\nHost: x\r\n\r\n", head_text);
 	int status;
 
 	assert_int_equal(http_request_parse(&q, head, (size_t)n, HTTP_TAKES_WRITES, &err), 0);
-	admin_drains(&reply, &w->w.ctx, &q);
+	fn(&reply, &w->w.ctx, &q);
 	status = reply.status;
 	if (ret != NULL)
 		*ret = json_of(reply.body.text, reply.body.len);
@@ -73,12 +74,34 @@ static int put(struct world *w, const char *params, json_t **ret)
 	return status;
 }
 
+static int put_ejection(struct world *w, const char *params, json_t **ret)
+{
+	char head[256];
+
+	(void)snprintf(head, sizeof(head), "PUT /v1/ejections?%s", params);
+	return ask(w, admin_ejections, head, ret);
+}
+
+/*
+ * PUT /v1/drains with these parameters. Returns the status; `ret` gets the body unless it is NULL.
+ */
+static int put(struct world *w, const char *params, json_t **ret)
+{
+	char head[256];
+
+	(void)snprintf(head, sizeof(head), "PUT /v1/drains?%s", params);
+	return ask(w, admin_drains, head, ret);
+}
+
 /* ".d." for the cluster set, as tests/unit/test_select.c writes it. */
 static void assert_sets(struct world *w, const char *cluster, const char *local)
 {
 	struct selection sel;
 	const struct svc *svc = model_find_text(&w->w.m, "shop", "web");
-	static const char letters[] = ".rtsnzld-";
+	static const char letters[] = {
+		[EXCLUSION_NONE] = '.',    [EXCLUSION_NOT_LOCAL] = 'l',  [EXCLUSION_DRAINED] = 'd',
+		[EXCLUSION_EJECTED] = 'e', [EXCLUSION_SET_UNUSED] = '-',
+	};
 	char c[8] = "";
 	char l[8] = "";
 
@@ -258,13 +281,76 @@ static void test_no_file(void **state)
 	world_fini(&w);
 }
 
+/* CT-32: of three endpoints one can be ejected, of the two on this node one; it counts as ready. */
+static void test_eject(void **state)
+{
+	struct model_ejection own = { .addr = test_addr("10.0.1.2"), .port = 8080, .failed = 5 };
+	struct world w;
+	json_t *json;
+
+	(void)state;
+	world_init(&w);
+	own.ns = model_find_text(&w.w.m, "shop", "web")->ns;
+	own.name = model_find_text(&w.w.m, "shop", "web")->name;
+	assert_int_equal(model_eject(&w.w.m, &own, T0), 0); /* by vipd: replaced */
+	assert_int_equal(put_ejection(&w, "service=shop/web&endpoint=web-2&state=ejected", &json),
+			 200);
+	assert_string_equal(text_at(json, "items.0.address"), "10.0.1.2");
+	assert_string_equal(text_at(json, "items.0.pod"), "web-2");
+	assert_string_equal(text_at(json, "items.0.text"), "ejected by an operator");
+	assert_int_equal(json_array_size(json_object_get(json, "items")), 1);
+	json_decref(json);
+	assert_sets(&w, ".e.", ".el");
+	assert_int_equal(w.changes, 1);
+	assert_int_equal(service_local_ready(&w.w.m, model_find_text(&w.w.m, "shop", "web"), 0), 2);
+	assert_int_equal(put_ejection(&w, "service=shop/web&endpoint=web-2&state=ejected", NULL),
+			 200);
+	assert_int_equal(put_ejection(&w, "service=shop/web&endpoint=web-1&state=ejected", &json),
+			 409);
+	assert_non_null(
+		strstr(text_at(json, "error.text"), "'web-1' cannot be ejected: more than"));
+	json_decref(json);
+	assert_sets(&w, ".e.", ".el");
+	assert_int_equal(put_ejection(&w, "service=shop/web&endpoint=web-1&state=admitted", NULL),
+			 404);
+	assert_int_equal(put_ejection(&w, "service=shop/web&endpoint=web-2&state=admitted", NULL),
+			 200);
+	assert_sets(&w, "...", "..l");
+	assert_int_equal(model_eject(&w.w.m, &own, T0), 0);
+	assert_int_equal(ask(&w, admin_ejections, "GET /v1/ejections", &json), 200);
+	assert_int_equal(int_at(json, "items.0.port"), 8080);
+	json_decref(json);
+	assert_int_equal(
+		put_ejection(&w, "service=shop/web&endpoint=10.0.1.2&state=admitted", NULL), 200);
+	assert_sets(&w, "...", "..l");
+	world_fini(&w);
+}
+
+/* CT-32: both addresses of a pod are ejected, or none. */
+static void test_eject_part(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	put_slice(&w.w, "shop/web-1", "web", "|http:8080|1 rs @n1 ~web-1;2 rs @n1 ~web-1;3 rs @n2");
+	assert_int_equal(put_ejection(&w, "service=shop/web&endpoint=web-1&state=ejected", NULL),
+			 409);
+	assert_int_equal(w.w.m.ejections.n, 0);
+	put(&w, "service=shop/web&endpoint=10.0.1.3&state=drained", NULL);
+	assert_int_equal(put_ejection(&w, "service=shop/web&endpoint=10.0.1.3&state=ejected", NULL),
+			 409);
+	world_fini(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_drain),    cmocka_unit_test(test_successor),
-		cmocka_unit_test(test_limit),    cmocka_unit_test(test_all),
-		cmocka_unit_test(test_refusals), cmocka_unit_test(test_restart),
-		cmocka_unit_test(test_no_file),
+		cmocka_unit_test(test_drain),      cmocka_unit_test(test_successor),
+		cmocka_unit_test(test_limit),      cmocka_unit_test(test_all),
+		cmocka_unit_test(test_refusals),   cmocka_unit_test(test_restart),
+		cmocka_unit_test(test_no_file),    cmocka_unit_test(test_eject),
+		cmocka_unit_test(test_eject_part),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
