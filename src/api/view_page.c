@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "base/control.h"
+#include "explain/locality.h"
 #include "model/select.h"
 
 enum stage {
@@ -46,6 +47,7 @@ struct page_endpoint {
 	int64_t cluster_slot; /* -1 = not in the programmed pool */
 	int64_t local_slot;
 	const struct name *node; /* counted */
+	const struct name *zone; /* counted */
 	char *pod;
 	struct hints *zones; /* counted */
 	struct hints *nodes;
@@ -330,6 +332,7 @@ static void endpoints_clear(struct view_page *v)
 {
 	vec_for_each (ep, &v->endpoints) {
 		name_unref(ep->node);
+		name_unref(ep->zone);
 		free(ep->pod);
 		hints_unref(ep->zones);
 		hints_unref(ep->nodes);
@@ -352,6 +355,7 @@ static void endpoints_copy(struct view_page *v, const struct page_port *port,
 			.cluster_slot = -1,
 			.local_slot = -1,
 			.node = name_ref(ep->from->node),
+			.zone = name_ref(ep->from->zone),
 			.pod = ep->from->pod ? xstrdup(ep->from->pod) : NULL,
 			.zones = ep->from->zones ? hints_ref(ep->from->zones) : NULL,
 			.nodes = ep->from->nodes ? hints_ref(ep->from->nodes) : NULL,
@@ -378,6 +382,7 @@ static void view_endpoint(struct view_page *v, struct jsonw *w, const struct pag
 	jsonw_uint(w, "port", ep->port);
 	jsonw_text(w, "pod", ep->pod);
 	jsonw_name(w, "node", ep->node);
+	jsonw_name(w, "zone", ep->zone);
 	jsonw_bool(w, "on_this_node", ep->is_local);
 	view_hints(w, "zone_hints", ep->zones);
 	view_hints(w, "node_hints", ep->nodes);
@@ -572,7 +577,31 @@ static void view_selection(struct jsonw *w, const struct selection *sel)
 	jsonw_bool(w, "local_fallback", sel->is_local_fallback);
 	jsonw_uint(w, "in_cluster_set", sel->n_cluster);
 	jsonw_uint(w, "in_local_set", sel->n_local);
-	jsonw_array(w, "endpoints");
+}
+
+static void share(struct jsonw *w, const char *key, double value)
+{
+	if (value < 0)
+		jsonw_null(w, key);
+	else
+		jsonw_real(w, key, value);
+}
+
+/* The share of connections to the cluster set that stays here. */
+static void view_locality(struct view_page *v, struct jsonw *w, const struct selection *sel)
+{
+	const struct page_port *p = &v->ports.v[v->i];
+	const struct plan_pool like = { .fam = (uint8_t)v->fam,
+					.scope = PLAN_SCOPE_CLUSTER,
+					.proto = p->port.proto,
+					.port_name = p->name };
+	const struct plan_balancer balancer = plane_balancer(v->ctx->plane);
+	struct plan_locality l;
+
+	plan_locality_of(&l, v->ctx->model, sel, v->rows, plan_rows_pool_like(v->rows, &like),
+			 &balancer);
+	share(w, "on_this_node_share", l.node);
+	share(w, "in_this_zone_share", l.zone);
 }
 
 static void step_families(struct view_page *v, struct jsonw *w)
@@ -598,6 +627,8 @@ static void step_families(struct view_page *v, struct jsonw *w)
 	jsonw_object(w, NULL);
 	jsonw_text(w, "family", ipfam_text(v->fam));
 	view_selection(w, &sel);
+	view_locality(v, w, &sel);
+	jsonw_array(w, "endpoints");
 	endpoints_copy(v, &v->ports.v[v->i], &sel);
 	selection_fini(&sel);
 	v->stage = STAGE_ENDPOINTS;

@@ -363,6 +363,23 @@ static void set_cell(struct table *t, const json_t *ep, const char *key)
 		table_cell(t, MARK_FAINT, "%s", value_text(set, "reason"));
 }
 
+/* ", 50% of connections stay on this node, 100% in this zone" */
+static void say_locality(struct str *out, const json_t *family)
+{
+	static const char *const keys[] = { "on_this_node_share", "in_this_zone_share" };
+	static const char *const where[] = { "on this node", "in this zone" };
+	const char *what = " of connections stay";
+
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+		const json_t *share = value_get(family, keys[i]);
+
+		if (!json_is_number(share))
+			continue;
+		str_printf(out, ", %.0f%%%s %s", 100 * json_number_value(share), what, where[i]);
+		what = "";
+	}
+}
+
 static void set_summary(struct str *out, const json_t *family)
 {
 	const char *topology = value_text(family, "topology");
@@ -376,6 +393,7 @@ static void set_summary(struct str *out, const json_t *family)
 			str_printf(out, ", %s preferred", topology);
 		if (value_bool(family, "cluster_fallback"))
 			str_puts(out, ", terminating ones because none is ready");
+		say_locality(out, family);
 	}
 	if (value_bool(family, "uses_local_set")) {
 		str_printf(out, "; %" JSON_INTEGER_FORMAT " of this node",

@@ -179,6 +179,7 @@ void slice_close(struct slice *s)
 		name_unref(p->name);
 	vec_for_each (e, &s->endpoints) {
 		name_unref(e->node);
+		name_unref(e->zone);
 		if (s->pods == NULL)
 			free(e->pod);
 		hints_unref(e->zones);
@@ -223,6 +224,8 @@ int slice_endpoint_cmp(const struct slice_endpoint *a, const struct slice_endpoi
 		r = worth(a->flags) - worth(b->flags);
 	if (r == 0)
 		r = name_cmp(a->node, b->node);
+	if (r == 0)
+		r = name_cmp(a->zone, b->zone);
 	if (r == 0)
 		r = strcmp(a->pod ? a->pod : "", b->pod ? b->pod : "");
 	if (r == 0)

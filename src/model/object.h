@@ -105,6 +105,7 @@ struct slice_endpoint {
 	struct ip_addr addr;     /* the first address (EPS-09), of the slice's family */
 	uint8_t flags;           /* enum endpoint_flags after null defaults (EPS-11) */
 	const struct name *node; /* NULL = unknown: never local (EPS-12) */
+	const struct name *zone; /* for display; NULL = unknown */
 	/*
 	 * targetRef.name if its kind is Pod, else NULL; for display. Not interned: each
 	 * name occurs once, and there are more pods than other names.

@@ -12,7 +12,7 @@ import pytest
 import lab as L
 import planes
 import shop
-from objects import service, port
+from objects import entry, port, service, slice_, slice_port
 from shop import E1, E2, Svc
 
 FAM = pytest.mark.parametrize("fam", (4, 6), ids=("v4", "v6"))
@@ -177,3 +177,29 @@ def test_live_leaves_nothing(vipd, shelf):
     _, err = p.communicate(timeout=L.PATIENCE * L.SLOW)
     assert p.returncode == 1 and "no new connection" in err
     assert vipd.is_settled()
+
+
+@FAM
+@pytest.mark.parametrize("hints,node,zone", (
+    (None, 33, 67), ("zones", 50, 100), ("nodes", 100, 100)), ids=str)
+def test_locality(lab, vipd, fam, hints, node, zone):
+    """The shares that vipctl svc shows are those of real connections (POL-14, POL-15)."""
+    where = {E1[fam]: (L.NODE_NAME, "a"), L.remote(2, fam): ("n2", "a"), L.remote(3, fam): ("n3", "b")}
+
+    def at(addr):
+        its_node, its_zone = where[addr]
+        hint = {"zones": {"zones": [its_zone]}, "nodes": {"nodes": [its_node]}}.get(hints, {})
+        return entry(addr, its_node, zone=its_zone, **hint)
+    vipd.apply([service("near", L.cluster_ip(61, fam), port(80, "TCP", "tcp")),
+                slice_("near", [at(a) for a in where], [slice_port(8080, "TCP", "tcp")], fam=fam)])
+    assert "%d%% of connections stay on this node, %d%% in this zone" % (node, zone) in vipd.ctl("svc", "default/near")
+    r = lab.flow("client", "new", "--to", "tcp:" + L.endpoint(L.cluster_ip(61, fam), 80),
+                 "--count", "300", "--concurrency", "8").wait()
+    assert r["failed"] == 0, r
+    met = {b["addr"] if "addr" in b else a: b["n"] for a, b in r["backends"].items()}
+    here = sum(n for a, n in met.items() if a.startswith(E1[fam]) or E1[fam] in a)
+    near = here + sum(n for a, n in met.items() if L.remote(2, fam) in a)
+    # 300 connections: 6 sigma of a share of a third is 49.
+    assert abs(here - 300 * node / 100) < 52 and abs(near - 300 * zone / 100) < 52, met
+    assert zone < 100 or near == 300
+    assert node < 100 or here == 300

@@ -58,14 +58,17 @@ def service(name, cluster_ips, ports, ns="default", kind=None, external_ips=(), 
     return obj
 
 
-def entry(addr, node=None, ready=True, serving=None, terminating=None, zones=(), nodes=()):
-    """An endpoint of a slice."""
+def entry(addr, node=None, ready=True, serving=None, terminating=None, zones=(), nodes=(),
+          zone=None):
+    """An endpoint of a slice. `zones`, `nodes`: hints; `zone`: where it is."""
     e = {"addresses": [addr], "conditions": {}}
     for name, value in (("ready", ready), ("serving", serving), ("terminating", terminating)):
         if value is not None:
             e["conditions"][name] = value
     if node:
         e["nodeName"] = node
+    if zone:
+        e["zone"] = zone
     hints = {}
     if zones:
         hints["forZones"] = [{"name": z} for z in zones]

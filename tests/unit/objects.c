@@ -208,6 +208,8 @@ static void add_endpoint(struct slice *s, char *text)
 			nodes[n_nodes++] = name_get_str(w + 1);
 		else if (w[0] == '+')
 			zones[n_zones++] = name_get_str(w + 1);
+		else if (w[0] == '/')
+			e.zone = name_get_str(w + 1);
 		else if (w[0] == '~')
 			e.pod = xstrdup(w + 1);
 		else

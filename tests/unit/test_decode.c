@@ -85,6 +85,8 @@ static void slice_text(struct str *s, const struct slice *v)
 			   e->flags & ENDPOINT_TERMINATING ? "+t" : "");
 		if (e->node != NULL)
 			str_printf(s, "@%s", e->node->text);
+		if (e->zone != NULL)
+			str_printf(s, "/%s", e->zone->text);
 		if (e->pod != NULL)
 			str_printf(s, "(%s)", e->pod);
 		hints_text(s, ",zone=", e->zones);
@@ -521,7 +523,11 @@ static const struct decode_case slice_cases[] = {
 	  "targetRef: {kind: Pod, name: cart-1}, hints: {forZones: [{name: b}, {name: a}, "
 	  "{name: b}], forNodes: [{name: n1}]}}, {addresses: [10.1.0.2], nodeName: '', "
 	  "targetRef: {kind: VM, name: x}, hints: {forZones: [], forNodes: null}, zone: a}]",
-	  0, "shop/s of cart v4 10.1.0.1+r+s@n1(cart-1),zone=a,zone=b,node=n1 10.1.0.2+r+s", NULL },
+	  0, "shop/s of cart v4 10.1.0.1+r+s@n1(cart-1),zone=a,zone=b,node=n1 10.1.0.2+r+s/a",
+	  NULL },
+	{ "a zone that is no name, for display only",
+	  "addressType: IPv4, endpoints: [{addresses: [10.1.0.1], zone: ''}, {addresses: [10.1.0.2], zone: 7}]",
+	  0, "shop/s of cart v4 10.1.0.1+r+s 10.1.0.2+r+s", NULL },
 	{ "EPS-07 nothing in it", "addressType: IPv4, endpoints: null, ports: null", 0,
 	  "shop/s of cart v4", NULL },
 	{ "EPS-01 T-027 FQDN", "addressType: FQDN, endpoints: [{addresses: [example.org]}]",

@@ -285,6 +285,8 @@ static const struct {
 	  "{\"endpoints\":[{\"conditions\":{\"ready\":false,\"terminating\":true}}]}", false },
 	{ "an empty address is an entry", OBJECT_KIND_SLICE, "\x12\x02\x0a\x00", 4,
 	  "{\"endpoints\":[{\"addresses\":[\"\"]}]}", false },
+	{ "zone", OBJECT_KIND_SLICE, "\x12\x05\x3a\x03z-1", 7,
+	  "{\"endpoints\":[{\"zone\":\"z-1\"}]}", false },
 	{ "hints", OBJECT_KIND_SLICE,
 	  "\x12\x0e\x42\x0c\x0a\x03\x0a\x01"
 	  "a\x12\x05\x0a\x03"

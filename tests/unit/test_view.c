@@ -161,6 +161,56 @@ static void test_exclusions(void **state)
 	}
 }
 
+/* Shares of the connections that stay on this node, n1, and in its zone, a; -1 = null. */
+static const struct {
+	const char *name;
+	const char *slice;
+	double node;
+	double zone;
+} locality_cases[] = {
+	{ "by zone and node", "|http:8080|1 rs @n1 /a;2 rs @n2 /a;3 rs @n3 /b;4 rs @n4 /b", 0.25,
+	  0.5 },
+	{ "hinted for this zone", "|http:8080|1 rs @n1 /a +a;2 rs @n2 /a +a;3 rs @n3 /b +b", 0.5,
+	  1 },
+	{ "hinted for this node", "|http:8080|1 rs @n1 /a %n1;2 rs @n2 /a %n2", 1, 1 },
+	{ "this node is in this zone", "|http:8080|1 rs @n1;2 rs @n2 /b", 0.5, 0.5 },
+	{ "an endpoint of an unknown zone", "|http:8080|1 rs @n1 /a;2 rs @n2", 0.5, -1 },
+	{ "not used, so its zone does not matter", "|http:8080|1 rs @n1 /a;2 @n2", 1, 1 },
+	{ "nothing usable", "|http:8080|1 @n1 /a", -1, -1 },
+};
+
+static void check_share(json_t *page, const char *key, double want)
+{
+	char path[64];
+	json_t *value;
+
+	(void)snprintf(path, sizeof(path), "ports.0.families.0.%s", key);
+	value = at(page, path);
+	assert_true(json_is_null(value) == (want < 0));
+	if (want >= 0)
+		assert_float_equal(json_number_value(value), want, 1e-9);
+}
+
+static void test_locality(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(locality_cases); i++) {
+		struct serve_world w;
+		json_t *p;
+
+		print_message("    %s\n", locality_cases[i].name);
+		serve_world_init(&w);
+		put_service(&w, "shop/cart", "ip=10.96.0.1 port=http:80");
+		put_slice(&w, "shop/cart-1", "cart", locality_cases[i].slice);
+		sync_all(&w);
+		p = page(&w, "shop", "cart");
+		check_share(p, "on_this_node_share", locality_cases[i].node);
+		check_share(p, "in_this_zone_share", locality_cases[i].zone);
+		json_decref(p);
+		serve_world_fini(&w);
+	}
+}
+
 /* State and note of the first port, and of the service. */
 static const struct {
 	const char *name;
@@ -558,6 +608,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_exclusions),
+		cmocka_unit_test(test_locality),
 		cmocka_unit_test(test_states),
 		cmocka_unit_test(test_frontends),
 		cmocka_unit_test(test_conflict),

@@ -76,6 +76,7 @@ static const char *const tree_keys[] = {
 	"vipd.io/drain-timeout",
 	"vipd.io/scheduler",
 	"vipd.io/weights",
+	"zone",
 };
 
 /* A new reference to a copy that is jansson's. */

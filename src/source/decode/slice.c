@@ -146,6 +146,16 @@ static char *pod_name(const json_t *endpoint)
 	return xstrdup(name);
 }
 
+/* For display only: an invalid zone is ignored. */
+static const struct name *zone_name(const json_t *endpoint)
+{
+	const char *zone = tree_text(tree_get(endpoint, "zone"));
+
+	return zone != NULL && zone[0] != '\0' && strlen(zone) <= DNS_SUBDOMAIN_MAX
+		       ? name_get_str(zone)
+		       : NULL;
+}
+
 static void endpoint_decode(struct slice *s, const json_t *endpoint, struct decode *d)
 {
 	struct ip_addr addr = address_decode(endpoint, s->fam, d);
@@ -157,6 +167,7 @@ static void endpoint_decode(struct slice *s, const json_t *endpoint, struct deco
 	*e = (struct slice_endpoint){ .addr = addr };
 	e->flags = conditions_decode(endpoint, d);
 	e->node = name_decode(endpoint, "nodeName", d);
+	e->zone = zone_name(endpoint);
 	e->pod = pod_name(endpoint);
 	hints_decode(e, endpoint, d);
 }

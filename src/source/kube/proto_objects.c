@@ -104,7 +104,7 @@ MESSAGE(hint, { 1, FIELD_TEXT, "name" });
 MESSAGE(hints, { 1, FIELD_MESSAGES, "forZones", &hint }, { 2, FIELD_MESSAGES, "forNodes", &hint });
 MESSAGE(endpoint, { 1, FIELD_TEXTS, "addresses" }, { 2, FIELD_MESSAGE, "conditions", &conditions },
 	{ 4, FIELD_MESSAGE, "targetRef", &target }, { 6, FIELD_TEXT_OR_NIL, "nodeName" },
-	{ 8, FIELD_MESSAGE, "hints", &hints });
+	{ 7, FIELD_TEXT_OR_NIL, "zone" }, { 8, FIELD_MESSAGE, "hints", &hints });
 MESSAGE(slice_port, { 1, FIELD_TEXT_OR_NIL, "name" }, { 2, FIELD_TEXT_OR_NIL, "protocol" },
 	{ 3, FIELD_INT_OR_NIL, "port" });
 MESSAGE(slice, { 1, FIELD_MESSAGE, "metadata", &object_meta },
