@@ -17,7 +17,6 @@
 #define AGAIN_NS (3600 * NSEC_PER_SEC)
 #define BURST_MAX 10
 #define PER_EVENT_NS (10 * NSEC_PER_SEC)
-#define LOOKUP_MAX (64U << 10)
 /* Limits of the API for an Event. */
 #define NAME_MAX_LEN 200 /* of 253, before the hash */
 #define NOTE_MAX_LEN 1024
@@ -44,8 +43,7 @@ struct events {
 	struct http *http; /* of queue.v[0] */
 	VEC(struct report) queue;
 	VEC(struct known) known; /* reported in the last hour; the rate limits the number */
-	struct str answer;
-	uint64_t tokens_ns; /* time in which the next Events are earned */
+	uint64_t tokens_ns;      /* time in which the next Events are earned */
 	uint64_t earned_ns;
 	bool is_denied;
 };
@@ -228,16 +226,6 @@ static char *event_json(const struct events *e, const struct report *r, const ch
 
 /* --- POST ----------------------------------------------------------------- */
 
-static int post_head(void *arg, const struct http_head *head, struct err *err)
-{
-	return 0;
-}
-
-static int post_data(void *arg, const void *data, size_t len, struct err *err)
-{
-	return 0;
-}
-
 /*
  * 403 of the authorizer: no Event can be written. Another 403, of a quota or of a namespace that is
  * being deleted, concerns one Event.
@@ -272,7 +260,7 @@ static void post_done(void *arg, const struct http_result *result)
 
 static void post(struct events *e, const char *uid)
 {
-	static const struct http_ops ops = { post_head, post_data, post_done };
+	static const struct http_ops ops = { .done = post_done };
 	const struct report *r = &e->queue.v[0];
 	struct str path = { 0 };
 	char *body = event_json(e, r, uid);
@@ -284,23 +272,6 @@ static void post(struct events *e, const char *uid)
 }
 
 /* --- the uid: without it `kubectl describe` does not find the Event --------- */
-
-static int lookup_head(void *arg, const struct http_head *head, struct err *err)
-{
-	struct events *e = arg;
-
-	str_clear(&e->answer);
-	return 0;
-}
-
-/* More than LOOKUP_MAX: an object of a server that cannot send its metadata alone. */
-static int lookup_data(void *arg, const void *data, size_t len, struct err *err)
-{
-	struct events *e = arg;
-
-	str_add(&e->answer, data, MIN(len, LOOKUP_MAX - e->answer.len));
-	return 0;
-}
 
 static void lookup_done(void *arg, const struct http_result *result)
 {
@@ -314,8 +285,8 @@ static void lookup_done(void *arg, const struct http_result *result)
 		queue_clear(e);
 		return;
 	}
-	list = result->status == 200 ? json_loadb(str_text(&e->answer), e->answer.len, 0, NULL)
-				     : NULL;
+	/* NULL: an error, or more than the metadata, from a server that cannot send these alone. */
+	list = json_loadb(str_text(result->body), result->body->len, 0, NULL);
 	items = json_object_get(list, "items");
 	uid = json_string_value(
 		json_object_get(json_object_get(json_array_get(items, 0), "metadata"), "uid"));
@@ -324,12 +295,11 @@ static void lookup_done(void *arg, const struct http_result *result)
 	else
 		post(e, uid);
 	json_decref(list);
-	str_fini(&e->answer);
 }
 
 static void send_next(struct events *e)
 {
-	static const struct http_ops ops = { lookup_head, lookup_data, lookup_done };
+	static const struct http_ops ops = { .done = lookup_done };
 	struct str path = { 0 };
 
 	if (e->queue.n == 0)
@@ -398,7 +368,6 @@ void events_close(struct events *e)
 	queue_clear(e);
 	vec_fini(&e->queue);
 	vec_fini(&e->known);
-	str_fini(&e->answer);
 	free(e->instance);
 	free(e);
 }

@@ -63,7 +63,7 @@ struct http {
 	bool is_parked;    /* may wait for the connection of another request; see unpark() */
 	bool is_paused;
 	bool has_head;
-	bool is_body_full; /* of an answer that is not 200: BODY_MAX reached, rest not read */
+	bool is_body_full; /* BODY_MAX reached, rest not read */
 	uint64_t started_ns;
 	uint64_t received_ns;
 	int stopped; /* error of an operation of the caller; 0: none */
@@ -194,7 +194,7 @@ static void answer_begin(struct http *h)
 	h->content_type = type ? xstrdup(type) : NULL;
 	if (is_http1(h->t))
 		event_active(h->t->tick, EV_TIMEOUT, 0); /* for unpark() */
-	if (status == 200)
+	if (status == 200 && h->request.ops->head != NULL)
 		h->stopped = h->request.ops->head(
 			h->request.arg,
 			&(struct http_head){ .status = (int)status, .content_type = type },
@@ -227,7 +227,7 @@ static size_t on_body(char *data, size_t size, size_t n, void *arg)
 		answer_begin(h);
 	if (h->stopped < 0)
 		return 0;
-	if (h->result.status != 200) {
+	if (h->result.status != 200 || h->request.ops->data == NULL) {
 		h->is_body_full = len > BODY_MAX - h->body.len;
 		str_add(&h->body, data, MIN(len, BODY_MAX - h->body.len));
 		return h->is_body_full ? 0 : len;
@@ -433,16 +433,6 @@ static int socket_close(void *arg, curl_socket_t fd)
 
 /* --- dead peers ----------------------------------------------------------- */
 
-static int probe_head(void *arg, const struct http_head *head, struct err *err)
-{
-	return 0;
-}
-
-static int probe_data(void *arg, const void *data, size_t len, struct err *err)
-{
-	return 0;
-}
-
 /*
  * Any answer shows that the server is alive, so all connections to it count as alive: libcurl
  * selects the connection of a probe. TCP keepalive detects half-open connections.
@@ -458,7 +448,7 @@ static void probe_done(void *arg, const struct http_result *result)
 
 static void on_quiet(void *arg)
 {
-	static const struct http_ops ops = { probe_head, probe_data, probe_done };
+	static const struct http_ops ops = { .done = probe_done };
 	struct transport *t = arg;
 	struct http_request request = {
 		.path = "/version",

@@ -76,12 +76,15 @@ struct http_result {
 	size_t server;            /* for transport_avoid() */
 	uint64_t retry_after_s;   /* Retry-After; 0: none */
 	const char *content_type; /* as in http_head */
-	const struct str *body;   /* first 64 KiB of an answer that is not 200 */
+	const struct str *body;   /* first 64 KiB, unless `data` got them */
 	const char *why;          /* cause of an outcome that is not HTTP_ANSWERED */
 };
 
 struct http_ops {
-	/* An answer with status 200 begins. A negative result ends the request: HTTP_STOPPED. */
+	/*
+	 * An answer with status 200 begins. A negative result ends the request: HTTP_STOPPED.
+	 * NULL, as `data`: the body goes to the result.
+	 */
 	int (*head)(void *arg, const struct http_head *head, struct err *err);
 	/* Bytes of the body. A negative result ends the request: HTTP_STOPPED. */
 	int (*data)(void *arg, const void *data, size_t len, struct err *err);
