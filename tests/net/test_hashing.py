@@ -57,6 +57,11 @@ def test_clients_keep_their_backend(lab, vipd, fam):
     for source, backend in first.items():
         assert predicted(vipd, source, to, 80, "tcp") == backend
         assert hashing.pick(endpoints(fam, all_), source)[0] == backend
+    assert vipd.tables(fam).frontend((fam, to, "TCP", 80)).kind_chain == "h%d" % hashing.SLOTS
+    vipd.check_tables()  # each slot as in the reference
+    with lab.node.entered():
+        for more in ([], ["--manifests", vipd.manifests.path, "--node", L.NODE_NAME]):
+            assert vipd.ctl("diff", *more, check=False) == ""
     vipd.apply(objects("mh", fam, all_[1:]))
     second = met(lab, to, 80, "udp", fam)
     for source, backend in first.items():
