@@ -41,7 +41,7 @@ static void mix_sync(struct mix *m, const struct sync *sync)
 		st->steps,
 		st->services,
 		st->writes,
-		st->refused,
+		st->rejected,
 		st->loads,
 		st->audits,
 		st->foreign_changes,

@@ -13,7 +13,7 @@ struct second {
 	uint32_t events;
 	uint32_t services;
 	uint32_t writes;
-	uint32_t refusals;
+	uint32_t rejections;
 	uint32_t acks; /* acknowledged services */
 	uint32_t slow; /* upper bound of the longest time to acknowledge, us */
 	uint64_t ack_sum_ns;
@@ -26,7 +26,7 @@ struct history {
 	uint64_t events;
 	uint64_t services;
 	uint64_t writes;
-	uint64_t refused;
+	uint64_t rejected;
 	struct hist acks;
 };
 
@@ -88,13 +88,13 @@ void history_note(struct history *h, uint64_t now_ns)
 	struct second *s;
 
 	if (events == h->events && st->services == h->services && st->writes == h->writes &&
-	    st->refused == h->refused && st->event_to_ack.count == h->acks.count)
+	    st->rejected == h->rejected && st->event_to_ack.count == h->acks.count)
 		return;
 	s = second_of(h, now_ns);
 	s->events += since(&h->events, events);
 	s->services += since(&h->services, st->services);
 	s->writes += since(&h->writes, st->writes);
-	s->refusals += since(&h->refused, st->refused);
+	s->rejections += since(&h->rejected, st->rejected);
 	note_acks(h, s, &st->event_to_ack);
 }
 
@@ -107,7 +107,7 @@ static void view_second(struct jsonw *w, const struct second *s, uint64_t now_s)
 	jsonw_uint(w, "events", s->events);
 	jsonw_uint(w, "services", s->services);
 	jsonw_uint(w, "writes", s->writes);
-	jsonw_uint(w, "rejections", s->refusals);
+	jsonw_uint(w, "rejections", s->rejections);
 	jsonw_uint_if(w, "ack_mean_us", s->acks > 0,
 		      s->ack_sum_ns / MAX(s->acks, 1U) / NSEC_PER_USEC);
 	jsonw_uint_if(w, "ack_max_us", s->acks > 0, s->slow);

@@ -178,7 +178,7 @@ void monitor_accepted(struct monitor *mon, const struct svc *svc, const struct p
 	line_send(mon, KIND_SYNC, svc->ns->text, svc->name->text);
 }
 
-void monitor_refused(struct monitor *mon, const struct svc *svc, const char *text)
+void monitor_rejected(struct monitor *mon, const struct svc *svc, const char *text)
 {
 	struct jsonw w;
 

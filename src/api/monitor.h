@@ -24,10 +24,10 @@ void monitor_open(struct monitor **ret, struct model *m);
 /* Close the control socket, and with it all subscribers, first. Accepts NULL. */
 void monitor_close(struct monitor *mon);
 
-/* As sync_config.accepted and .refused; `mon` may be NULL. */
+/* As sync_config.accepted and .rejected; `mon` may be NULL. */
 void monitor_accepted(struct monitor *mon, const struct svc *svc, const struct plan_rows *old,
 		      const struct plan_rows *new);
-void monitor_refused(struct monitor *mon, const struct svc *svc, const char *text);
+void monitor_rejected(struct monitor *mon, const struct svc *svc, const char *text);
 /* After each step of the sync: report loads, foreign changes and repairs. */
 void monitor_stepped(struct monitor *mon, const struct sync *sync);
 

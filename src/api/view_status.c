@@ -154,7 +154,7 @@ static void view_sync(struct jsonw *w, const struct serve_context *ctx, uint64_t
 	jsonw_uint(w, "transactions", st->steps);
 	jsonw_uint(w, "services", st->services);
 	jsonw_uint(w, "writes", st->writes);
-	jsonw_uint(w, "rejections", st->refused);
+	jsonw_uint(w, "rejections", st->rejected);
 	jsonw_uint(w, "loads", st->loads);
 	jsonw_uint(w, "audits", st->audits);
 	jsonw_uint(w, "foreign_changes", st->foreign_changes);

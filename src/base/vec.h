@@ -22,11 +22,11 @@
 		size_t cap; \
 	}
 
-#define vec_reserve(vec, want)                                                             \
+#define vec_reserve(vec, len)                                                              \
 	do {                                                                               \
-		size_t vec_want = (want);                                                  \
-		if (vec_want > (vec)->cap) {                                               \
-			(vec)->cap = MAX(vec_want, (vec)->cap * 2);                        \
+		size_t vec_len = (len);                                                    \
+		if (vec_len > (vec)->cap) {                                                \
+			(vec)->cap = MAX(vec_len, (vec)->cap * 2);                         \
 			(vec)->v = xreallocarray((vec)->v, (vec)->cap, sizeof(*(vec)->v)); \
 		}                                                                          \
 	} while (0)

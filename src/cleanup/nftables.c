@@ -161,7 +161,7 @@ static int chain_message(void *arg, const struct nlmsghdr *h, struct err *err)
 struct rule_effect {
 	const char *target; /* NULL: no jump or goto */
 	bool is_blanket;    /* only a verdict: applies to all packets ... */
-	bool is_refusal;    /* ... and drops or rejects */
+	bool is_rejection;  /* ... and drops or rejects */
 	bool has_ipvs;      /* is_ipvs_match() */
 	bool is_snat;
 };
@@ -178,7 +178,7 @@ static void effect_immediate(struct rule_effect *d, const struct nlattr *data)
 	if (ve[NFTA_VERDICT_CHAIN] != NULL)
 		d->target = nl_attr_str(ve[NFTA_VERDICT_CHAIN]);
 	else if (ve[NFTA_VERDICT_CODE] != NULL)
-		d->is_refusal = nl_attr_be32(ve[NFTA_VERDICT_CODE], NF_ACCEPT) == NF_DROP;
+		d->is_rejection = nl_attr_be32(ve[NFTA_VERDICT_CODE], NF_ACCEPT) == NF_DROP;
 }
 
 static void effect_xtables(struct rule_effect *d, const struct nlattr *data)
@@ -186,7 +186,7 @@ static void effect_xtables(struct rule_effect *d, const struct nlattr *data)
 	const struct nlattr *tg[NFTA_TARGET_MAX + 1];
 
 	nl_attr_nest(tg, NFTA_TARGET_MAX, data);
-	d->is_refusal = strcmp(nl_attr_str(tg[NFTA_TARGET_NAME]), "REJECT") == 0;
+	d->is_rejection = strcmp(nl_attr_str(tg[NFTA_TARGET_NAME]), "REJECT") == 0;
 	d->is_snat = strcmp(nl_attr_str(tg[NFTA_TARGET_NAME]), "SNAT") == 0;
 }
 
@@ -223,7 +223,7 @@ static struct rule_effect effect_read(const struct nlattr *expressions)
 		else if (strcmp(name, "target") == 0)
 			effect_xtables(&d, tb[NFTA_EXPR_DATA]);
 		else if (strcmp(name, "reject") == 0)
-			d.is_refusal = true;
+			d.is_rejection = true;
 		else if (strcmp(name, "counter") != 0)
 			d.is_blanket = false;
 		if (strcmp(name, "match") == 0)
@@ -282,7 +282,7 @@ static int rule_message(void *arg, const struct nlmsghdr *h, struct err *err)
 		return 0;
 	c->n_rules++;
 	d = effect_read(tb[NFTA_RULE_EXPRESSIONS]);
-	if (c->is_base && d.is_blanket && d.is_refusal)
+	if (c->is_base && d.is_blanket && d.is_rejection)
 		c->is_closed = true;
 	is_stray = rs->t->proxy == PROXY_KUBE_ROUTER && c->is_base && d.has_ipvs && d.is_snat;
 	if (d.target != NULL || is_stray)

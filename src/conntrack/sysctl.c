@@ -122,21 +122,21 @@ enum rule {
 };
 
 /* 0, or an error, which is logged. */
-static int set(const char *root, const char *file, uint64_t want, enum rule rule)
+static int set(const char *root, const char *file, uint64_t desired, enum rule rule)
 {
 	struct err err;
 	uint64_t is = 0;
 	int r = sysctl_read(&is, root, file, &err);
 
-	if (r == 0 && (is == want || (rule == RULE_RAISE && is > want)))
+	if (r == 0 && (is == desired || (rule == RULE_RAISE && is > desired)))
 		return 0;
 	if (r == 0)
-		r = number_write(want, root, file, &err);
+		r = number_write(desired, root, file, &err);
 	if (r < 0) {
 		log_warn(LOG_AREA_CONNTRACK, "%s", err.text);
 		return r;
 	}
-	log_notice(LOG_AREA_CONNTRACK, "%s: %" PRIu64 ", was %" PRIu64, file, want, is);
+	log_notice(LOG_AREA_CONNTRACK, "%s: %" PRIu64 ", was %" PRIu64, file, desired, is);
 	return 0;
 }
 
@@ -163,7 +163,7 @@ size_t sysctl_apply(const struct sysctl_config *c, const char *root)
 {
 	const struct {
 		const char *file;
-		uint64_t want;
+		uint64_t desired;
 	} timeouts[] = {
 		{ SYSCTL_NETFILTER "nf_conntrack_tcp_timeout_established", c->tcp_established_s },
 		{ SYSCTL_NETFILTER "nf_conntrack_tcp_timeout_close_wait", c->tcp_close_wait_s },
@@ -171,10 +171,11 @@ size_t sysctl_apply(const struct sysctl_config *c, const char *root)
 		{ SYSCTL_NETFILTER "nf_conntrack_udp_timeout", c->udp_s },
 		{ SYSCTL_NETFILTER "nf_conntrack_udp_timeout_stream", c->udp_stream_s },
 	};
-	size_t refused = set_table(c, root);
+	size_t n_failed = set_table(c, root);
 
 	for (size_t i = 0; i < ARRAY_SIZE(timeouts); i++)
-		if (timeouts[i].want != 0)
-			refused += set(root, timeouts[i].file, timeouts[i].want, RULE_EQUAL) < 0;
-	return refused;
+		if (timeouts[i].desired != 0)
+			n_failed +=
+				set(root, timeouts[i].file, timeouts[i].desired, RULE_EQUAL) < 0;
+	return n_failed;
 }

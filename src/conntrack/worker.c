@@ -34,11 +34,11 @@ struct worker {
 
 /* --- the helper ------------------------------------------------------------------ */
 
-#define read_vec(fd, vec, want)                                                        \
-	({                                                                             \
-		vec_reserve((vec), (want));                                            \
-		(vec)->n = (want);                                                     \
-		(want) == 0 || child_read((fd), (vec)->v, (want) * sizeof(*(vec)->v)); \
+#define read_vec(fd, vec, len)                                                       \
+	({                                                                           \
+		vec_reserve((vec), (len));                                           \
+		(vec)->n = (len);                                                    \
+		(len) == 0 || child_read((fd), (vec)->v, (len) * sizeof(*(vec)->v)); \
 	})
 
 static bool job_read(struct job *job, int fd)

@@ -16,7 +16,7 @@
 
 #define LINE_MAX_BYTES 1024
 #define HEAD_LINES_MAX 64
-#define REFUSAL_MAX 65536
+#define ERROR_MAX 65536
 
 /* --- the answer --- */
 
@@ -108,8 +108,8 @@ static int body_read(struct answer *a, FILE *in, uint64_t left, struct err *err)
 	static char buf[65536]; /* static: too large for the stack, one exchange at a time */
 
 	while (left > 0) {
-		size_t want = (size_t)MIN(left, (uint64_t)sizeof(buf));
-		size_t n = fread(buf, 1, want, in);
+		size_t chunk = (size_t)MIN(left, (uint64_t)sizeof(buf));
+		size_t n = fread(buf, 1, chunk, in);
 		int code = errno;
 		int r = n > 0 ? a->sink(a->arg, buf, n) : 0;
 
@@ -117,7 +117,7 @@ static int body_read(struct answer *a, FILE *in, uint64_t left, struct err *err)
 		if (r < 0)
 			return r;
 		left -= left == UINT64_MAX ? 0 : n;
-		if (n < want)
+		if (n < chunk)
 			return left == UINT64_MAX && feof(in) ? 0 : input_over(in, err);
 	}
 	return 0;
@@ -231,7 +231,7 @@ static FILE *stream_open(int *fd)
 	return in;
 }
 
-/* vipd's own words for a refusal, or ours when it has none. */
+/* vipd's error text, or the status. */
 static int status_error(int status, const struct str *body, struct err *err)
 {
 	json_t *json = json_loadb(str_text(body), body->len, 0, NULL);
@@ -251,7 +251,7 @@ struct exchange {
 	struct answer answer;
 	int (*sink)(void *arg, const char *data, size_t len);
 	void *arg;
-	struct str refusal;
+	struct str error; /* body of an error */
 };
 
 static int exchange_sink(void *arg, const char *data, size_t len)
@@ -260,9 +260,9 @@ static int exchange_sink(void *arg, const char *data, size_t len)
 
 	if (x->answer.status == 200)
 		return x->sink(x->arg, data, len);
-	if (x->refusal.len + len > REFUSAL_MAX)
+	if (x->error.len + len > ERROR_MAX)
 		return -EPROTO;
-	str_add(&x->refusal, data, len);
+	str_add(&x->error, data, len);
 	return 0;
 }
 
@@ -291,11 +291,11 @@ static int request(const struct client *c, const char *method, const char *targe
 		(void)err_set(err, r, "vipd did not answer within %u s on %s",
 			      (c->timeout_ms + 999) / 1000, c->path);
 	if (r == 0 && x.answer.status != 200)
-		r = status_error(x.answer.status, &x.refusal, err);
+		r = status_error(x.answer.status, &x.error, err);
 	(void)fclose(in);
 	close(fd);
 	str_fini(&text);
-	str_fini(&x.refusal);
+	str_fini(&x.error);
 	return r;
 }
 

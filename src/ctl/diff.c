@@ -71,7 +71,7 @@ void diff_desired_lines(struct diff *d, char *text, const char *owner)
 	}
 }
 
-void diff_hold(struct diff *d, char *text)
+void diff_programmed(struct diff *d, char *text)
 {
 	char *line;
 

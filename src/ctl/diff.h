@@ -2,8 +2,8 @@
 /*
  * ctl/diff - compare desired frontends with programmed ones.
  *
- *     diff_want(&d, rows)        the items of /v1/rows
- *     diff_hold(&d, text)        lines of the kernel (plane/nft/programmed.h)
+ *     diff_desired(&d, rows)     the items of /v1/rows
+ *     diff_programmed(&d, text)  lines of the kernel (plane/nft/programmed.h)
  *     diff_compare(&d)
  *     diff_print(&out, &d, ...)
  *
@@ -41,7 +41,7 @@ struct diff {
 
 /* Zeroed memory is empty. */
 void diff_desired(struct diff *d, const json_t *items);
-void diff_hold(struct diff *d, char *text);
+void diff_programmed(struct diff *d, char *text);
 /* Desired lines that belong to no service; `owner` is shown instead. */
 void diff_desired_lines(struct diff *d, char *text, const char *owner);
 void diff_compare(struct diff *d);

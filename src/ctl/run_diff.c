@@ -66,8 +66,8 @@ static int diff_try(struct diff *d, const struct run *run, const char *plane, st
 		r = desired_read(d, run, programmed.is_ipvs, err);
 	if (r == 0) {
 		diff_desired_lines(d, programmed.routing_desired.text, "(policy routing)");
-		diff_hold(d, programmed.text.text);
-		diff_hold(d, programmed.routing.text);
+		diff_programmed(d, programmed.text.text);
+		diff_programmed(d, programmed.routing.text);
 		diff_compare(d);
 	}
 	programmed_fini(&programmed);

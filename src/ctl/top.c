@@ -74,14 +74,14 @@ static void rows_endpoints(struct top *t, const char *name, const json_t *item, 
 static void rows_service(struct top *t, const char *name, const json_t *item, const json_t *old,
 			 double seconds)
 {
-	json_int_t asked = value_int(item, "connections");
+	json_int_t total = value_int(item, "connections");
 	json_int_t refused = value_int(item, "refused");
 
 	*vec_push(&t->rows) = (struct top_row){
 		.name = xstrdup(name),
-		.total = asked,
+		.total = total,
 		.refused = refused,
-		.rate = rate_of(asked, value_int(old, "connections"), seconds),
+		.rate = rate_of(total, value_int(old, "connections"), seconds),
 		.refused_rate = rate_of(refused, value_int(old, "refused"), seconds),
 	};
 }

@@ -25,7 +25,7 @@ enum top_sort {
 struct top_row {
 	char *name;       /* NAMESPACE/NAME */
 	char *endpoint;   /* NULL: the service itself */
-	json_int_t total; /* connections asked for, or led to the endpoint */
+	json_int_t total; /* connection attempts, or connections of the endpoint */
 	json_int_t refused;
 	double rate; /* a second; negative: not known yet */
 	double refused_rate;

@@ -149,7 +149,7 @@ static void reflector_describe(const struct source *s, size_t i, struct serve_so
 
 		str_printf(&where, "%s %s%s%s", st.resource, remark.ns, *remark.ns ? "/" : "",
 			   remark.name);
-		(void)source_remark(info, remark.is_refused, where.text, remark.text);
+		(void)source_remark(info, remark.is_rejected, where.text, remark.text);
 	}
 }
 
@@ -183,7 +183,7 @@ static void api_metrics(const struct source *s,
 			.is_failing = *st.error != '\0',
 			.last_event_ns = st.last_event_ns,
 			.objects = st.objects,
-			.invalid = st.refused,
+			.invalid = st.rejected,
 			.lists = st.lists,
 			.watches = st.watches,
 			.events = st.events,

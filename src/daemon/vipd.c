@@ -161,11 +161,11 @@ static void on_accepted(void *arg, const struct svc *svc, const struct plan_rows
 	monitor_accepted(v->monitor, svc, old, new);
 }
 
-static void on_refused(void *arg, const struct svc *svc, const char *text)
+static void on_rejected(void *arg, const struct svc *svc, const char *text)
 {
 	struct vipd *v = arg;
 
-	monitor_refused(v->monitor, svc, text);
+	monitor_rejected(v->monitor, svc, text);
 }
 
 /*
@@ -374,7 +374,7 @@ static int open_kernel(struct vipd *v, struct err *err)
 		.audit_period_ns = v->options.sync.audit_ns,
 		.check_period_ns = CHECK_PERIOD_NS,
 		.accepted = on_accepted,
-		.refused = on_refused,
+		.rejected = on_rejected,
 		.accepted_arg = v,
 	};
 	int r = planes_open(&v->plane, &v->options, err);

@@ -79,10 +79,10 @@ static bool request_serve(int fd, const struct check_env *env)
 static void helper_main(void *arg, int fd)
 {
 	const struct check_env *env = &((const struct check_helper *)arg)->env;
-	char ask;
+	char request;
 
 	(void)setpriority(PRIO_PROCESS, 0, NICENESS);
-	while (child_read(fd, &ask, 1) && request_serve(fd, env))
+	while (child_read(fd, &request, 1) && request_serve(fd, env))
 		;
 }
 

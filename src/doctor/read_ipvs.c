@@ -95,21 +95,21 @@ static int routing_try(struct fact_ipvs *p, struct nl_sock *nl, struct err *err)
 	struct ipvs_route_config c = { .marks = ipvs_marks_from(IPVS_MARK_TAG_DEFAULT),
 				       .table = IPVS_ROUTE_TABLE_DEFAULT,
 				       .priority = IPVS_RULE_PRIORITY_DEFAULT };
-	struct str want = { 0 };
+	struct str desired = { 0 };
 	struct str programmed = { 0 };
 	char *rest;
 	char *line;
 	int r = ipvs_route_config_read(nl, &c, err);
 
 	if (r >= 0)
-		r = ipvs_route_text(nl, &c, &want, &programmed, err);
+		r = ipvs_route_text(nl, &c, &desired, &programmed, err);
 	if (r >= 0)
 		r = ipvs_route_conflicts(nl, &c, trouble, p, err);
-	rest = want.text;
+	rest = desired.text;
 	while ((line = strsep(&rest, "\n")) != NULL)
 		if (*line != '\0' && !has_line(str_text(&programmed), line))
 			*vec_push(&p->missing) = xstrdup(line);
-	str_fini(&want);
+	str_fini(&desired);
 	str_fini(&programmed);
 	return r;
 }

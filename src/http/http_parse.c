@@ -35,7 +35,7 @@ size_t http_head_len(const char *data, size_t len)
 	return 0;
 }
 
-static int refuse(struct err *err, int status, const char *text)
+static int reject(struct err *err, int status, const char *text)
 {
 	(void)err_set(err, 0, "%s", text);
 	return status;
@@ -93,12 +93,12 @@ static int params_parse(struct http_request *ret, const char *query, size_t len,
 		struct http_param *param;
 
 		if (ret->params.n == HTTP_PARAMS_MAX)
-			return refuse(err, STATUS_BAD, "too many parameters");
+			return reject(err, STATUS_BAD, "too many parameters");
 		param = vec_push(&ret->params);
 		param->name = decode(query, (size_t)(name_end - query), true);
 		param->value = eq ? decode(eq + 1, (size_t)(stop - eq - 1), true) : xstrdup("");
 		if (param->name == NULL || param->value == NULL)
-			return refuse(err, STATUS_BAD, "the query is not percent-encoded text");
+			return reject(err, STATUS_BAD, "the query is not percent-encoded text");
 		query = stop + 1;
 	}
 	return 0;
@@ -112,21 +112,21 @@ static int target_parse(struct http_request *ret, const char *target, size_t len
 		const char *slash = memchr(target + 7, '/', len - 7);
 
 		if (slash == NULL)
-			return refuse(err, STATUS_BAD, "the request names no path");
+			return reject(err, STATUS_BAD, "the request names no path");
 		/* It has precedence over the Host header (RFC 9112 section 3.2.2). */
 		ret->host = xstrndup(target + 7, (size_t)(slash - target - 7));
 		len -= (size_t)(slash - target);
 		target = slash;
 	}
 	if (len == 0 || target[0] != '/')
-		return refuse(err, STATUS_BAD, "the request names no path");
+		return reject(err, STATUS_BAD, "the request names no path");
 	mark = memchr(target, '#', len);
 	if (mark != NULL)
 		len = (size_t)(mark - target);
 	mark = memchr(target, '?', len);
 	ret->path = decode(target, mark ? (size_t)(mark - target) : len, false);
 	if (ret->path == NULL)
-		return refuse(err, STATUS_BAD, "the path is not percent-encoded text");
+		return reject(err, STATUS_BAD, "the path is not percent-encoded text");
 	if (mark == NULL)
 		return 0;
 	return params_parse(ret, mark + 1, len - (size_t)(mark + 1 - target), err);
@@ -152,11 +152,11 @@ static int method_parse(struct http_request *ret, const char *method, size_t len
 		return 0;
 	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
 		if (is_word(method, len, others[i]))
-			return refuse(err, STATUS_METHOD,
+			return reject(err, STATUS_METHOD,
 				      takes == HTTP_TAKES_WRITES
 					      ? "only GET, HEAD, PUT and POST"
 					      : "only GET and HEAD: nothing is changed here");
-	return refuse(err, STATUS_UNKNOWN_METHOD, "no such method");
+	return reject(err, STATUS_UNKNOWN_METHOD, "no such method");
 }
 
 /* METHOD SP TARGET SP HTTP/1.x (RFC 9112 section 3) */
@@ -170,11 +170,11 @@ static int line_parse(struct http_request *ret, const char *line, size_t len, en
 	int status;
 
 	if (sp1 == NULL || sp1 == sp2 || sp1 == line || memchr(line, '\0', len) != NULL)
-		return refuse(err, STATUS_BAD, "not a request line");
+		return reject(err, STATUS_BAD, "not a request line");
 	if (version_len != 8 || memcmp(version, "HTTP/", 5) != 0)
-		return refuse(err, STATUS_BAD, "not a request line");
+		return reject(err, STATUS_BAD, "not a request line");
 	if (memcmp(version + 5, "1.", 2) != 0 || version[7] < '0' || version[7] > '9')
-		return refuse(err, STATUS_VERSION, "HTTP/1.0 and HTTP/1.1 are spoken here");
+		return reject(err, STATUS_VERSION, "HTTP/1.0 and HTTP/1.1 are spoken here");
 	ret->is_http10 = version[7] == '0';
 	status = method_parse(ret, line, (size_t)(sp1 - line), takes, err);
 	if (status != 0 && takes != HTTP_TAKES_ANY)
@@ -215,7 +215,7 @@ static int header_take(struct http_request *ret, bool *has_host, const char *lin
 
 	if (name_len == 4 && strncasecmp(line, "Host", 4) == 0) {
 		if (*has_host)
-			return refuse(err, STATUS_BAD, "more than one Host header");
+			return reject(err, STATUS_BAD, "more than one Host header");
 		*has_host = true;
 		if (ret->host == NULL)
 			ret->host = value_copy(value, value_len);
@@ -235,11 +235,11 @@ static int header_check(struct http_request *ret, bool *has_host, const char *li
 	if (name_len == 0 || line[0] == ' ' || line[0] == '\t' || line[name_len - 1] == ' ' ||
 	    line[name_len - 1] == '\t' ||
 	    memchr(line, '\0', len) != NULL) /* RFC 9112 section 5.1: request smuggling */
-		return refuse(err, STATUS_BAD, "not a header line");
+		return reject(err, STATUS_BAD, "not a header line");
 	if ((name_len == 14 && strncasecmp(line, "Content-Length", 14) == 0 &&
 	     !is_zero(colon + 1, len - name_len - 1)) ||
 	    (name_len == 17 && strncasecmp(line, "Transfer-Encoding", 17) == 0))
-		return refuse(err, STATUS_BODY, "requests have no body here");
+		return reject(err, STATUS_BODY, "requests have no body here");
 	return header_take(ret, has_host, line, name_len, len, err);
 }
 
@@ -268,7 +268,7 @@ int http_request_parse(struct http_request *ret, const char *head, size_t len,
 			return status;
 		p = stop + 1;
 	}
-	return ret->path ? 0 : refuse(err, STATUS_BAD, "not a request line");
+	return ret->path ? 0 : reject(err, STATUS_BAD, "not a request line");
 }
 
 void http_request_fini(struct http_request *q)

@@ -220,7 +220,7 @@ static void work_lines(const struct metrics *m, struct str *out)
 	one_seconds(out, "vipd_sync_kernel_seconds_total", "counter",
 		    "Time spent in kernel transactions of the sync", st->kernel_ns);
 	one(out, "vipd_sync_rejections_total", "counter",
-	    "Rejections of single services by the kernel", st->refused);
+	    "Rejections of single services by the kernel", st->rejected);
 	one(out, "vipd_loads_total", "counter", "Loads (full reads) of kernel state", st->loads);
 	one(out, "vipd_audits_total", "counter",
 	    "Audits: comparisons of kernel state with desired state", st->audits);

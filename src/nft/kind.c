@@ -272,21 +272,21 @@ static bool affinity_parse(struct affinity *ret, const char *name)
 int nft_kind_adopt(uint16_t kind, const char *name)
 {
 	char buf[NFT_CHAIN_NAME_MAX];
-	struct affinity want, *have;
+	struct affinity desired, *have;
 	const char *now;
 
 	if (kind < NFT_KIND_AFFINITY || kind >= NFT_KIND_AFFINITY_END) {
 		now = nft_kind_chain(kind, buf);
 		return now != NULL && strcmp(now, name) == 0 ? 0 : -EINVAL;
 	}
-	if (!affinity_parse(&want, name))
+	if (!affinity_parse(&desired, name))
 		return -EINVAL;
 	have = &affinities[kind - NFT_KIND_AFFINITY];
-	if (affinity_find(&want) == have)
+	if (affinity_find(&desired) == have)
 		return 0;
-	if (have->slots != 0 || affinity_find(&want) != NULL)
+	if (have->slots != 0 || affinity_find(&desired) != NULL)
 		return -EEXIST;
-	*have = want;
+	*have = desired;
 	return 0;
 }
 

@@ -33,7 +33,7 @@ struct nl_batch {
 	VEC(struct msg) msgs;
 	VEC(struct mark) marks;
 	uint32_t seq0; /* of the begin; message i has seq0 + 1 + i */
-	struct nl_rejection refusal;
+	struct nl_rejection rejection;
 };
 
 static struct nlmsghdr *header_at(const struct nl_batch *b, size_t offset)
@@ -96,7 +96,7 @@ void nl_batch_reset(struct nl_batch *b)
 {
 	vec_clear(&b->msgs);
 	vec_clear(&b->marks);
-	b->refusal = (struct nl_rejection){ 0 };
+	b->rejection = (struct nl_rejection){ 0 };
 	b->used = 0;
 	if (b->cap == 0)
 		buffer_grow(b, NL_BATCH_MSG_MAX + 2 * FRAME_MAX);
@@ -182,7 +182,7 @@ static const void *tag_find(const struct nl_batch *b, size_t i, bool has_offset,
 /* Keep the first error: later messages of the batch often fail because of it. */
 static void rejection_keep(struct nl_batch *b, uint32_t i, int error, const struct nl_extack *x)
 {
-	struct nl_rejection *f = &b->refusal;
+	struct nl_rejection *f = &b->rejection;
 
 	if (f->error != 0)
 		return;
@@ -235,8 +235,8 @@ static int verdicts_read(struct nl_batch *b, struct err *err)
 		nl_for_each_message (h, rx, (size_t)n)
 			is_acked |= verdict(b, h);
 	}
-	if (b->refusal.error != 0)
-		return b->refusal.error;
+	if (b->rejection.error != 0)
+		return b->rejection.error;
 	if (is_acked && !is_lost)
 		return 0;
 	return err_set(err, -ENOBUFS, "verdict lost, outcome unknown");
@@ -276,13 +276,13 @@ int nl_batch_commit(struct nl_batch *b, struct err *err)
 	stats->n_batches++;
 	stats->n_ops += b->msgs.n;
 	r = verdicts_read(b, err);
-	if (b->refusal.error == 0)
+	if (b->rejection.error == 0)
 		return r;
-	return err_set(err, r, "%s%s%s", strerror(-r), b->refusal.detail[0] != '\0' ? ": " : "",
-		       b->refusal.detail);
+	return err_set(err, r, "%s%s%s", strerror(-r), b->rejection.detail[0] != '\0' ? ": " : "",
+		       b->rejection.detail);
 }
 
 const struct nl_rejection *nl_batch_rejection(const struct nl_batch *b)
 {
-	return &b->refusal;
+	return &b->rejection;
 }

@@ -361,20 +361,20 @@ static int batch_send(struct ipvs_wire *w, struct ipvs_op *ops, size_t n, struct
 int ipvs_wire_send(struct ipvs_wire *w, struct ipvs_op *ops, size_t n, size_t *n_ok,
 		   struct err *err)
 {
-	bool is_refused = false;
+	bool is_rejected = false;
 
-	for (size_t at = 0; at < n && !is_refused; at += IPVS_BATCH_MAX) {
+	for (size_t at = 0; at < n && !is_rejected; at += IPVS_BATCH_MAX) {
 		size_t some = MIN(n - at, (size_t)IPVS_BATCH_MAX);
 		int r = batch_send(w, ops + at, some, err);
 
 		if (r < 0)
 			return r;
 		for (size_t i = at; i < at + some; i++) {
-			is_refused |= ops[i].result < 0;
+			is_rejected |= ops[i].result < 0;
 			*n_ok += ops[i].result == 0;
 		}
 	}
-	return is_refused ? -ECANCELED : 0;
+	return is_rejected ? -ECANCELED : 0;
 }
 
 /* --- timeouts --- */

@@ -71,18 +71,18 @@ static ssize_t kernel_recv(void *ctx, void *data, size_t size)
 static int kernel_reserve(void *ctx, size_t len)
 {
 	struct kernel_io *k = ctx;
-	int want;
+	int size;
 
 	if (len + SEND_SLACK <= k->sndbuf)
 		return 0;
 	if (len > INT32_MAX / 4)
 		return -EMSGSIZE;
-	want = (int)len + SEND_SLACK;
+	size = (int)len + SEND_SLACK;
 	/* Without CAP_NET_ADMIN the limit is net.core.wmem_max; send() then fails. */
-	if (setsockopt(k->fd, SOL_SOCKET, SO_SNDBUFFORCE, &want, sizeof(want)) == -1 &&
-	    setsockopt(k->fd, SOL_SOCKET, SO_SNDBUF, &want, sizeof(want)) == -1)
+	if (setsockopt(k->fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)) == -1 &&
+	    setsockopt(k->fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)) == -1)
 		return -errno;
-	k->sndbuf = (size_t)want;
+	k->sndbuf = (size_t)size;
 	return 0;
 }
 

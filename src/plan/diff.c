@@ -374,7 +374,7 @@ static struct plan_backend *sorted_find(struct plan_backend *sorted, size_t n,
 }
 
 /*
- * Backends with a slot below n_want keep it; backends with a higher slot, then new ones,
+ * Backends with a slot below n_desired keep it; backends with a higher slot, then new ones,
  * fill the free slots from the front. `desired` must not contain a backend twice.
  */
 void plan_slots_arrange(struct plan_backend *desired, size_t n_desired,

@@ -196,7 +196,7 @@ int plane_settle(struct plane_common *c, enum plane_commit_mode mode, struct err
 	r = mode != PLANE_COMMIT_NORMAL || c->loaded != NULL ? plane_changes_look(c, err) : 0;
 	/* Services that are not committed yet may need an address: it stays until the sweep. */
 	vec_for_each (ch, &c->changes.v)
-		if (ch->is_counted && (is_copied(c, ch) || ch->set == c->ops->lingering))
+		if (ch->is_counted && (is_copied(c, ch) || ch->set == c->ops->retained_set))
 			ch->has_new |= ch->has_programmed;
 	return r;
 }
@@ -207,7 +207,7 @@ static void applied_counted(struct plane_common *c, const struct nft_change *ch)
 
 	if (ch->delta == 0)
 		return;
-	if (ch->count == 0 && ch->set == c->ops->lingering)
+	if (ch->count == 0 && ch->set == c->ops->retained_set)
 		nft_refs_grace(refs, ch->key);
 	else
 		nft_refs_set(refs, ch->key, ch->count);

@@ -33,7 +33,7 @@ struct plane_common_ops {
 	/* Reference counts of a counted set. */
 	struct nft_refs *(*refs)(struct plane_common *c, enum ipfam fam, enum nft_set_id set);
 	/* Addresses of this set stay for a grace period after the last use. NFTSET_END: none. */
-	enum nft_set_id lingering;
+	enum nft_set_id retained_set;
 	/*
 	 * Sets that sweep() covers. Elements are removed before those that they lead to: the first
 	 * `n_frontends` sets have frontends as keys; the first `n_leading`, if any, are removed in

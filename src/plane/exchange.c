@@ -91,7 +91,7 @@ static int name_element(const struct nft_change *ch, const struct nft_table_ref 
 	return r;
 }
 
-static int refusal_code(const struct nl_rejection *f)
+static int rejection_code(const struct nl_rejection *f)
 {
 	bool is_del;
 
@@ -121,15 +121,15 @@ static uint8_t families_of(const struct nlmsghdr *h)
 }
 
 /* Interpret r < 0 of the commit of `b`, whose tags are changes. */
-static int refusal(const struct nl_batch *b, const struct nft_table_ref tables[IPFAM_N], int r,
-		   struct plane_result *res, struct err *err)
+static int rejection(const struct nl_batch *b, const struct nft_table_ref tables[IPFAM_N], int r,
+		     struct plane_result *res, struct err *err)
 {
 	const struct nl_rejection *f = nl_batch_rejection(b);
 	const struct nft_change *ch = f->tag;
 
 	if (f->error == 0) /* no answer, or nothing sent */
 		return r == -ENOBUFS ? err_set(err, -EBUSY, "verdict lost, outcome unknown") : r;
-	r = refusal_code(f);
+	r = rejection_code(f);
 	res->families = families_of(f->msg);
 	if (ch == NULL)
 		return r;
@@ -190,7 +190,7 @@ int plane_changes_send(const struct nft_changes *c, struct nl_batch **batch, str
 	res->kernel_ns += took;
 	hist_add(&plane->times, took);
 	if (r < 0) {
-		r = refusal(*batch, tables, r, res, err);
+		r = rejection(*batch, tables, r, res, err);
 	} else {
 		res->n_writes += w.n;
 		res->n_batches++;

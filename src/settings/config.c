@@ -286,7 +286,7 @@ static int section_walk(struct walk *w, const json_t *obj, struct err *err)
 	return 0;
 }
 
-static int head_check(struct walk *w, const json_t *root, const char *key, const char *want,
+static int head_check(struct walk *w, const json_t *root, const char *key, const char *required,
 		      struct err *err)
 {
 	const json_t *v = json_object_get(root, key);
@@ -294,12 +294,14 @@ static int head_check(struct walk *w, const json_t *root, const char *key, const
 	w->at.steps[0] = (struct decode_step){ .in = root, .key = key };
 	w->at.depth = v != NULL;
 	if (v == NULL)
-		return reject(w, err_set(err, -EINVAL, "%s is missing; required is %s", key, want),
+		return reject(w,
+			      err_set(err, -EINVAL, "%s is missing; required is %s", key, required),
 			      err);
-	if (!json_is_string(v) || strcmp(json_string_value(v), want) != 0)
+	if (!json_is_string(v) || strcmp(json_string_value(v), required) != 0)
 		return reject(w,
 			      err_set(err, -EINVAL, "%s: '%s' is not %s", key,
-				      json_is_string(v) ? json_string_value(v) : "(no text)", want),
+				      json_is_string(v) ? json_string_value(v) : "(no text)",
+				      required),
 			      err);
 	w->at.depth = 0;
 	return 0;

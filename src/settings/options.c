@@ -55,9 +55,9 @@ static const char *field_next(const char *at, char name[static FIELD_NAME_MAX])
 }
 
 /* The row of the field; `*is_section`: a field of this section exists. */
-static const struct cli_option *field_find(const char *want, bool *is_section)
+static const struct cli_option *field_find(const char *field, bool *is_section)
 {
-	size_t len = strlen(want);
+	size_t len = strlen(field);
 	char name[FIELD_NAME_MAX];
 
 	for (size_t i = 0; i < vipd_cli.n_options; i++) {
@@ -65,18 +65,18 @@ static const struct cli_option *field_find(const char *want, bool *is_section)
 		const char *at = f->kind != CONFIG_SHARED ? f->fields : NULL;
 
 		while ((at = field_next(at, name)) != NULL) {
-			if (strcmp(name, want) == 0)
+			if (strcmp(name, field) == 0)
 				return f;
-			*is_section |= strncmp(name, want, len) == 0 && name[len] == '.';
+			*is_section |= strncmp(name, field, len) == 0 && name[len] == '.';
 		}
 	}
 	return NULL;
 }
 
-static enum config_kind field_kind(const char *want)
+static enum config_kind field_kind(const char *field)
 {
 	bool is_section = false;
-	const struct cli_option *f = field_find(want, &is_section);
+	const struct cli_option *f = field_find(field, &is_section);
 
 	return f != NULL ? kind_of(f) : is_section ? CONFIG_SECTION : CONFIG_NONE;
 }

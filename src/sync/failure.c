@@ -81,9 +81,9 @@ void sync_failure_note(struct sync *s, struct svc *svc, int code, const struct e
 			 "service %s/%s: rejected by the kernel: %s; previous rules stay",
 			 svc->ns->text, svc->name->text, err->text);
 	(void)snprintf(f->text, sizeof(f->text), "%.*s", (int)sizeof(f->text) - 1, err->text);
-	s->stats.refused++;
-	if (s->config.refused != NULL)
-		s->config.refused(s->config.accepted_arg, svc, f->text);
+	s->stats.rejected++;
+	if (s->config.rejected != NULL)
+		s->config.rejected(s->config.accepted_arg, svc, f->text);
 }
 
 void sync_failure_clear(struct sync *s, const struct svc *svc)

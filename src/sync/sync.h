@@ -47,7 +47,7 @@ struct sync_stats {
 	uint64_t writes;   /* kernel operations acknowledged */
 	uint64_t batches;
 	uint64_t kernel_ns; /* time spent in batches */
-	uint64_t refused;
+	uint64_t rejected;
 	uint64_t loads;             /* full reads: adoptions, and loads after a failure */
 	uint64_t audits;            /* passes over all services */
 	uint64_t checks;            /* checks for foreign changes */
@@ -99,7 +99,7 @@ struct sync_config {
 	void (*accepted)(void *arg, const struct svc *svc, const struct plan_rows *old,
 			 const struct plan_rows *new, bool is_whole);
 	/* The kernel rejected `svc` for the reason in `text`. As above. */
-	void (*refused)(void *arg, const struct svc *svc, const char *text);
+	void (*rejected)(void *arg, const struct svc *svc, const char *text);
 	void *accepted_arg; /* of both functions */
 };
 

@@ -76,7 +76,7 @@ def test_no_permission(api, start):
     feed = start(events_ms=PERIOD_MS)
     feed.wait_log("api: Events: no permission")
     api.put(bad("s2"), raw=True)
-    feed.wait_for(lambda: feed.reflector("services")["refused"] == 2, "rejections")
+    feed.wait_for(lambda: feed.reflector("services")["rejected"] == 2, "rejections")
     time.sleep(6 * PERIOD_MS / 1000)
     assert len(feed.logged("no permission")) == 1 and api.used(fault) == 1
     feed.wait_healthy()
@@ -129,7 +129,7 @@ def test_deleted_object(api, start):
     fault = api.fault("status", resource="events", code=500)
     api.put(bad("s1"), raw=True)
     feed = start(events_ms=200)
-    feed.wait_for(lambda: feed.reflector("services")["refused"] == 1, "rejection")
+    feed.wait_for(lambda: feed.reflector("services")["rejected"] == 1, "rejection")
     drop = api.fault("drop", resource="services")
     api.delete("services", "shop/s1")
     feed.wait_for(lambda: api.used(drop) == 1, "the lost event of the watch")
@@ -137,13 +137,13 @@ def test_deleted_object(api, start):
     api.put(bad("s2"), raw=True)
     feed.wait_for(lambda: posted(api), "Event")
     assert {p["regarding"]["name"] for p in posted(api)} == {"s2"}
-    assert feed.reflector("services")["refused"] == 2
+    assert feed.reflector("services")["rejected"] == 2
 
 
 def test_off(api, start):
     shop(api)
     api.put(bad("s1"), raw=True)
     feed = start()
-    feed.wait_for(lambda: feed.reflector("services")["refused"] == 1, "rejection")
+    feed.wait_for(lambda: feed.reflector("services")["rejected"] == 1, "rejection")
     time.sleep(0.3)
     assert not api.requests(resource="events")

@@ -149,7 +149,7 @@ def test_broken_answer(api, start, encoding, verb, kind):
     feed.wait_healthy()
     feed.same_as(api)
     assert feed.take_changed()
-    assert feed.reflector("services")["refused"] == 0
+    assert feed.reflector("services")["rejected"] == 0
 
 
 @pytest.mark.parametrize("http2", [True, False])
@@ -184,7 +184,7 @@ def test_foreign_answer(api, start, watchlist):
     other = api.fault("status", code=200, body='{"kind":"PodList","metadata":{"resourceVersion":'
                       '"9"},"items":[]}', type="application/json")
     feed.wait_for(lambda: any(w in feed.reflector("services")["error"] for w in (
-        "kind is 'PodList' instead of ServiceList", "not a watch event")), "the other list is refused")
+        "kind is 'PodList' instead of ServiceList", "not a watch event")), "the other list is rejected")
     api.clear(other)
     feed.wait_healthy()
     feed.same_as(api)
@@ -241,8 +241,8 @@ def test_refused_object(api, start):
     feed.wait_for(lambda: feed.dump()["services"]["shop/s2"]["ports"][0][2] == 81, "the next")
     assert feed.dump()["services"]["shop/s1"] == before
     r = feed.reflector("services")
-    assert r["refused"] == 1 and r["remarks"] == [{
-        "ns": "shop", "name": "s1", "refused": True,
+    assert r["rejected"] == 1 and r["remarks"] == [{
+        "ns": "shop", "name": "s1", "rejected": True,
         "text": "spec.ports[0].port: 70000 is not in 1..65535"}]
     assert len(feed.logged("shop/s1")) == 1
     # A list must not remove it.
@@ -253,7 +253,7 @@ def test_refused_object(api, start):
     assert feed.dump()["services"]["shop/s1"] == before
     api.put(service("s1", "10.96.1.1", port=82))
     feed.same_as(api)
-    assert feed.reflector("services")["refused"] == 0
+    assert feed.reflector("services")["rejected"] == 0
 
 
 @pytest.mark.parametrize("encoding,size", [("pb", 5 << 20), ("json", 9 << 20)])
@@ -283,7 +283,7 @@ def test_huge_object_in_a_list(api, start, encoding, size):
     api.fault("huge", resource="services", bytes=size, count=1)
     api.compact()
     api.end_watches(how="error", resource="services")
-    feed.wait_for(lambda: feed.reflector("services")["refused"] == 1, "refused")
+    feed.wait_for(lambda: feed.reflector("services")["rejected"] == 1, "rejected")
     feed.wait_healthy()
     feed.same_as(api)
     api.delete("services", "shop/s4")
@@ -428,7 +428,7 @@ def test_many_services_in_trouble(api, start):
     feed = start().wait_synced()
     for i in range(200):
         api.put(service("s%d" % i, "10.96.1.1", port=70000), raw=True)
-    feed.wait_for(lambda: feed.reflector("services")["refused"] == 200, "refused")
+    feed.wait_for(lambda: feed.reflector("services")["rejected"] == 200, "rejected")
     assert len(feed.reflector("services")["remarks"]) == 64
     assert len(feed.dump()["services"]) == 200
     assert len(feed.logged("70000")) < 30

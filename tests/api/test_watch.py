@@ -372,7 +372,7 @@ def test_unknown_fields(api, start, encoding):
     feed.wait_synced().same_as(api)
     api.put(service("s1", "10.96.1.1", port=99))
     feed.same_as(api)
-    assert feed.reflector("services")["refused"] == 0
+    assert feed.reflector("services")["rejected"] == 0
 
 
 def test_events_twice_and_late(api, start):

@@ -175,7 +175,7 @@ static json_t *remarks_json(const struct feed *f, size_t i)
 
 		(void)json_array_append_new(list,
 					    json_pack("{sssssbss}", "ns", rm.ns, "name", rm.name,
-						      "refused", rm.is_refused, "text", rm.text));
+						      "rejected", rm.is_rejected, "text", rm.text));
 	}
 	return list;
 }
@@ -194,7 +194,7 @@ static json_t *reflector_json(const struct feed *f, size_t i)
 	obj = json_pack("{sssbsssisssssIsIsIsIsIsIsIsI}", "state", states[s.state], "complete",
 			s.is_complete, "error", s.error, "failures", (int)s.failures, "version",
 			s.version, "encoding", s.encoding, "objects", (json_int_t)s.objects,
-			"refused", (json_int_t)s.refused, "remarked", (json_int_t)s.remarked,
+			"rejected", (json_int_t)s.rejected, "remarked", (json_int_t)s.remarked,
 			"unreadable", (json_int_t)s.unreadable, "lists", (json_int_t)s.lists,
 			"watches", (json_int_t)s.watches, "events", (json_int_t)s.events, "bytes",
 			(json_int_t)s.bytes);

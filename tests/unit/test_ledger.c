@@ -139,7 +139,7 @@ static void test_sweep(void **state)
 }
 
 /* The last good version stays, also through lists, until the object is deleted. */
-static void test_refused(void **state)
+static void test_rejected(void **state)
 {
 	struct world w;
 
@@ -150,23 +150,23 @@ static void test_refused(void **state)
 	assert_int_equal(ledger_list_end(&w.l, 1), 0);
 	assert_int_equal(put(&w, service("a", 70000)), 0);
 	assert_string_equal(names(&w), "a");
-	assert_int_equal(w.l.n_refused, 2);
+	assert_int_equal(w.l.n_rejected, 2);
 	assert_int_equal(w.l.remarks.n, 2);
 	assert_string_equal(w.l.remarks.v[1].text, "spec.ports[0].port: 70000 is not in 1..65535");
-	assert_true(w.l.remarks.v[1].is_refused);
+	assert_true(w.l.remarks.v[1].is_rejected);
 
 	ledger_list_begin(&w.l);
 	assert_int_equal(put(&w, service("a", 70000)), 0);
 	assert_int_equal(ledger_list_end(&w.l, 1), 0);
 	assert_string_equal(names(&w), "a");
-	assert_int_equal(w.l.n_refused, 1); /* the other one was deleted on the server */
+	assert_int_equal(w.l.n_rejected, 1); /* the other one was deleted on the server */
 
 	assert_int_equal(put(&w, service("a", 80)), 0); /* valid again, unchanged */
-	assert_int_equal(w.l.n_refused, 0);
+	assert_int_equal(w.l.n_rejected, 0);
 	assert_int_equal(w.l.remarks.n, 0);
 	assert_int_equal(put(&w, service("a", 70000)), 0);
 	assert_int_equal(del(&w, service("a", 70000)), 1);
-	assert_int_equal(w.l.n_refused, 0);
+	assert_int_equal(w.l.n_rejected, 0);
 	assert_string_equal(names(&w), "");
 	world_fini(&w);
 }
@@ -191,7 +191,7 @@ static void test_logged_once(void **state)
 }
 
 /* More invalid objects than texts kept: all are counted. */
-static void test_many_refused(void **state)
+static void test_many_rejected(void **state)
 {
 	struct world w;
 	char name[32];
@@ -205,14 +205,14 @@ static void test_many_refused(void **state)
 		(void)put(&w, service(name, 70000));
 	}
 	(void)ledger_list_end(&w.l, 1);
-	assert_int_equal(w.l.n_refused, n);
+	assert_int_equal(w.l.n_rejected, n);
 	assert_int_equal(w.l.n_remarked, n);
 	assert_int_equal(w.l.remarks.n, LEDGER_REMARKS_MAX);
 	for (size_t i = 0; i < n; i++) {
 		(void)snprintf(name, sizeof(name), "s%zu", i);
 		(void)put(&w, service(name, 80));
 	}
-	assert_int_equal(w.l.n_refused, 0);
+	assert_int_equal(w.l.n_rejected, 0);
 	assert_int_equal(w.l.n_remarked, 0);
 	assert_int_equal(w.l.remarks.n, 0);
 	world_fini(&w);
@@ -241,7 +241,7 @@ static void test_unreadable(void **state)
 	ledger_unreadable(&w.l, identity, "larger than one object may be");
 	assert_int_equal(ledger_list_end(&w.l, 1), 1);
 	assert_string_equal(names(&w), "b");
-	assert_int_equal(w.l.n_refused, 1);
+	assert_int_equal(w.l.n_rejected, 1);
 	assert_string_equal(w.l.remarks.v[0].text, "larger than one object may be");
 
 	/* An object that has no name at all. */
@@ -279,7 +279,7 @@ static void test_ignored(void **state)
 	assert_int_equal(w.m.stats.slices, 0);
 	assert_int_equal(w.l.keys.count, 1); /* the object still exists on the server */
 	assert_int_equal(w.l.n_remarked, 1);
-	assert_int_equal(w.l.n_refused, 0);
+	assert_int_equal(w.l.n_rejected, 0);
 	assert_int_equal(put(&w, slice("a", "", "IPv4")), 0);
 	assert_int_equal(put(&w, slice("a", "'kubernetes.io/service-name':'web'", "FQDN")), 0);
 	assert_int_equal(put(&w, slice("a", "'kubernetes.io/service-name':'web'", "IPv4")), 1);
@@ -375,8 +375,8 @@ static void test_complete(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_sweep),       cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_logged_once), cmocka_unit_test(test_many_refused),
+		cmocka_unit_test(test_sweep),       cmocka_unit_test(test_rejected),
+		cmocka_unit_test(test_logged_once), cmocka_unit_test(test_many_rejected),
 		cmocka_unit_test(test_unreadable),  cmocka_unit_test(test_ignored),
 		cmocka_unit_test(test_node),        cmocka_unit_test(test_cidrs),
 		cmocka_unit_test(test_complete),

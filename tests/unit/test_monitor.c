@@ -31,15 +31,15 @@ static void on_accepted(void *arg, const struct svc *svc, const struct plan_rows
 	monitor_accepted(((struct world *)arg)->mon, svc, old, new);
 }
 
-static void on_refused(void *arg, const struct svc *svc, const char *text)
+static void on_rejected(void *arg, const struct svc *svc, const char *text)
 {
-	monitor_refused(((struct world *)arg)->mon, svc, text);
+	monitor_rejected(((struct world *)arg)->mon, svc, text);
 }
 
 static void world_init(struct world *w)
 {
 	struct sync_config config = { .accepted = on_accepted,
-				      .refused = on_refused,
+				      .rejected = on_rejected,
 				      .accepted_arg = w };
 
 	serve_world_init(&w->w);

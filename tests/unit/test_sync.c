@@ -1408,7 +1408,7 @@ static void test_audit_in_parts(void **state)
 }
 
 /* A rejected piece: accepted pieces serve, and the next attempt continues from there. */
-static void test_piece_refused(void **state)
+static void test_piece_rejected(void **state)
 {
 	static struct plane_ops ops;
 	struct world w;
@@ -1522,7 +1522,7 @@ int main(void)
 		cmocka_unit_test(test_latency),
 		cmocka_unit_test(test_random),
 		cmocka_unit_test(test_pieces),
-		cmocka_unit_test(test_piece_refused),
+		cmocka_unit_test(test_piece_rejected),
 		cmocka_unit_test(test_piece_outdated),
 		cmocka_unit_test(test_touched),
 		cmocka_unit_test(test_audit_in_parts),

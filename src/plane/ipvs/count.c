@@ -35,7 +35,7 @@ int ipvs_drops(const struct plane *plane, struct plane_drops *ret, struct err *e
 }
 
 /* A query for counters of frontends or of slots. */
-struct asked {
+struct count_query {
 	const struct plan_frontend *frontends; /* NULL: slots */
 	const struct plane_slot *slots;
 	size_t n;
@@ -54,7 +54,7 @@ static uint32_t pool_mark(const struct ipvs_plane *p, enum ipfam fam, uint32_t i
 }
 
 static int slots_read(const struct ipvs_plane *p, struct plane_counters_query *a,
-		      const struct asked *q, struct err *err)
+		      const struct count_query *q, struct err *err)
 {
 	const struct plane_slot *v = q->slots;
 	enum ipfam fam = a->table.fam;
@@ -75,8 +75,8 @@ static int slots_read(const struct ipvs_plane *p, struct plane_counters_query *a
 	return r;
 }
 
-static int ask(const struct ipvs_plane *p, enum nft_set_id set, const struct asked *q,
-	       struct err *err)
+static int counters_read(const struct ipvs_plane *p, enum nft_set_id set,
+			 const struct count_query *q, struct err *err)
 {
 	struct plane_counters_query a;
 	int r;
@@ -104,14 +104,15 @@ int ipvs_count_frontends(const struct plane *plane, enum plane_frontend_counter 
 			 const struct plan_frontend *v, size_t n, struct plane_count *ret,
 			 struct err *err)
 {
-	return ask((const struct ipvs_plane *)plane,
-		   which == PLANE_FRONTEND_CONNECTIONS ? IPVSSET_COUNTED : IPVSSET_REFUSED,
-		   &(struct asked){ .frontends = v, .n = n, .ret = ret }, err);
+	return counters_read((const struct ipvs_plane *)plane,
+			     which == PLANE_FRONTEND_CONNECTIONS ? IPVSSET_COUNTED
+								 : IPVSSET_REFUSED,
+			     &(struct count_query){ .frontends = v, .n = n, .ret = ret }, err);
 }
 
 int ipvs_count_slots(const struct plane *plane, const struct plane_slot *v, size_t n,
 		     struct plane_count *ret, struct err *err)
 {
-	return ask((const struct ipvs_plane *)plane, IPVSSET_REACHED,
-		   &(struct asked){ .slots = v, .n = n, .ret = ret }, err);
+	return counters_read((const struct ipvs_plane *)plane, IPVSSET_REACHED,
+			     &(struct count_query){ .slots = v, .n = n, .ret = ret }, err);
 }

@@ -219,7 +219,7 @@ int ipvs_ops_send(struct ipvs_plane *p, struct plane_result *res, struct err *er
 	do {
 		r = ipvs_wire_send(p->wire, p->ops.v, p->ops.n, &res->n_writes, err);
 		if (r == 0 || r == -ECANCELED) {
-			int refusal = results_note(p, res, err);
+			int rejection = results_note(p, res, err);
 			size_t n = 0;
 
 			/* Send the operations after a removal that was already done. */
@@ -227,7 +227,7 @@ int ipvs_ops_send(struct ipvs_plane *p, struct plane_result *res, struct err *er
 				if (!op->is_done)
 					p->ops.v[n++] = *op;
 			p->ops.n = n;
-			r = refusal;
+			r = rejection;
 		}
 	} while (r == 0 && p->ops.n > 0);
 	vec_clear(&p->ops);
@@ -245,11 +245,11 @@ static bool is_in_kernel(const struct ipvs_vs *vs)
 
 static bool service_differs(const struct ipvs_plane *p, const struct ipvs_vs *vs)
 {
-	struct ipvs_service want = vs_desired(p, vs);
+	struct ipvs_service desired = vs_desired(p, vs);
 
-	return vs->programmed_sched != scheduler_no(want.sched) ||
-	       vs->programmed_flags != want.flags ||
-	       (vs->programmed_timeout_s != want.timeout_s && want.timeout_s != 0);
+	return vs->programmed_sched != scheduler_no(desired.sched) ||
+	       vs->programmed_flags != desired.flags ||
+	       (vs->programmed_timeout_s != desired.timeout_s && desired.timeout_s != 0);
 }
 
 static void dst_add(struct ipvs_plane *p, struct ipvs_vs *vs, struct ipvs_dst *d)

@@ -600,7 +600,7 @@ static void settle_loaded(struct plane_common *c)
 static const struct plane_common_ops common_ops = {
 	.table = table,
 	.refs = refs,
-	.lingering = NFTSET_END,
+	.retained_set = NFTSET_END,
 	.sweep = sweep_order,
 	.n_sweep = ARRAY_SIZE(sweep_order),
 	.n_frontends = 2,

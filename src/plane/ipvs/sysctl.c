@@ -200,21 +200,22 @@ static void sysctls_set(struct ipvs_plane *p, size_t *n_writes)
 	str_fini(&lacking);
 }
 
-static bool timeout_differs(uint32_t want, uint32_t is)
+static bool timeout_differs(uint32_t desired, uint32_t is)
 {
-	return want != 0 && want != is;
+	return desired != 0 && desired != is;
 }
 
 static int timeouts_apply(struct ipvs_plane *p, const struct ipvs_timeouts *now, size_t *n_writes,
 			  struct err *err)
 {
-	const struct ipvs_timeouts *want = &p->config.timeouts;
+	const struct ipvs_timeouts *desired = &p->config.timeouts;
 	int r;
 
-	if (!timeout_differs(want->tcp, now->tcp) &&
-	    !timeout_differs(want->tcp_fin, now->tcp_fin) && !timeout_differs(want->udp, now->udp))
+	if (!timeout_differs(desired->tcp, now->tcp) &&
+	    !timeout_differs(desired->tcp_fin, now->tcp_fin) &&
+	    !timeout_differs(desired->udp, now->udp))
 		return 0;
-	r = ipvs_wire_timeouts_set(p->wire, want, err);
+	r = ipvs_wire_timeouts_set(p->wire, desired, err);
 	*n_writes += r == 0;
 	return r;
 }

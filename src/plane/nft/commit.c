@@ -194,7 +194,7 @@ static int find_more(struct nft_plane *p, const struct plan_op *ops, size_t n,
 /* --- afterwards --- */
 
 /* A backend of an earlier process is replaced, whose address was never counted. */
-static void linger_replaced(struct nft_plane *p, const struct nft_change *ch)
+static void retain_replaced(struct nft_plane *p, const struct nft_change *ch)
 {
 	if (nft_change_is_del(ch, nft_data_len(ch->set, ch->fam)) &&
 	    nft_refs_count(&p->endpoint_addrs[ch->fam], ch->programmed) == 0)
@@ -210,7 +210,7 @@ static void applied(struct nft_plane *p)
 		return;
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		nft_changes_for_each (ch, &p->common.changes, fam, NFTSET_ENDPOINTS)
-			linger_replaced(p, ch);
+			retain_replaced(p, ch);
 }
 
 static void hold_address(void *arg, const uint8_t *endpoint)

@@ -593,7 +593,7 @@ static void loaded_close(struct plane_loaded *l)
 static const struct plane_common_ops common_ops = {
 	.table = table,
 	.refs = refs,
-	.lingering = NFTSET_ENDPOINT_ADDRS,
+	.retained_set = NFTSET_ENDPOINT_ADDRS,
 	.sweep = sweep_order,
 	.n_sweep = ARRAY_SIZE(sweep_order),
 	.n_frontends = 1,

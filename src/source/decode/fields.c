@@ -126,7 +126,7 @@ static bool object_check(const json_t *obj, const struct known *known, struct de
 		if (!is_known(known, key, &of)) {
 			has_unknown = true;
 			if (d->is_strict)
-				(void)trail_refuse(d, "unknown field");
+				(void)trail_reject(d, "unknown field");
 			trail_note(d, "unknown field, ignored");
 		} else if (of != NULL && json_is_array(v)) {
 			has_unknown |= list_check(v, of, d);

@@ -108,7 +108,7 @@ static int match_version(enum object_kind *ret, size_t kind, const char *api, st
 		return 0;
 	}
 	if (!version_is_known(kind, slash ? slash + 1 : api))
-		return trail_refuse(d, "'%.64s' is not supported, use '%s%s%s'", api,
+		return trail_reject(d, "'%.64s' is not supported, use '%s%s%s'", api,
 				    kinds[kind].group, len > 0 ? "/" : "", kinds[kind].versions[0]);
 	*ret = kinds[kind].kind;
 	return 0;
@@ -143,7 +143,7 @@ int decode_kind(enum object_kind *ret, enum object_kind *items, const json_t *ob
 
 	trail_start(d, err);
 	if (!tree_is(obj, JSON_OBJECT))
-		return trail_refuse(d, "not an object");
+		return trail_reject(d, "not an object");
 	name = trail_required(d, obj, "kind");
 	api = trail_required(d, obj, "apiVersion");
 	if (d->r < 0)
@@ -210,9 +210,9 @@ static void reject_name(struct decode *d, const char *text, bool wants_label)
 	size_t max = wants_label ? DNS_LABEL_MAX : DNS_SUBDOMAIN_MAX;
 
 	if (strlen(text) > max)
-		(void)trail_refuse(d, "%zu characters, at most %zu", strlen(text), max);
+		(void)trail_reject(d, "%zu characters, at most %zu", strlen(text), max);
 	else
-		(void)trail_refuse(d,
+		(void)trail_reject(d,
 				   "'%.64s' is not a name (lower-case letters, digits and '-'%s)",
 				   text, wants_label ? "" : " or '.'");
 }
@@ -224,7 +224,7 @@ static const char *namespace_read(const struct meta *m, struct decode *d)
 	if (ns == NULL || ns[0] == '\0')
 		ns = d->default_ns;
 	if (ns == NULL)
-		(void)trail_refuse(d, "missing");
+		(void)trail_reject(d, "missing");
 	else if (!is_dns_label(ns))
 		reject_name(d, ns, true);
 	return ns;
@@ -237,7 +237,7 @@ struct meta meta_read(enum object_kind kind, const json_t *obj, struct decode *d
 
 	trail_start(d, err);
 	if (!tree_is(obj, JSON_OBJECT))
-		(void)trail_refuse(d, "not an object");
+		(void)trail_reject(d, "not an object");
 	m.obj = trail_object(d, obj, "metadata");
 	trail_into(d);
 	if (has_namespace(kind))

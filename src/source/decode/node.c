@@ -32,7 +32,7 @@ static struct ip_prefix prefix_decode(const char *text, struct decode *d)
 	struct err why;
 
 	if (ip_prefix_parse(&p, text ? text : "", &why) < 0)
-		(void)trail_refuse(d, "%s", why.text);
+		(void)trail_reject(d, "%s", why.text);
 	return p;
 }
 
@@ -54,8 +54,8 @@ static void pod_cidrs_decode(struct node *n, const json_t *spec, struct decode *
 	trail_out(d);
 }
 
-/* Append the entries of status.addresses with type `want`. The trail is inside the list. */
-static void addresses_of_type(struct node *n, const json_t *list, const char *want,
+/* Append the entries of status.addresses with type `kind`. The trail is inside the list. */
+static void addresses_of_type(struct node *n, const json_t *list, const char *kind,
 			      struct decode *d)
 {
 	trail_for_each (i, d, list) {
@@ -66,7 +66,7 @@ static void addresses_of_type(struct node *n, const json_t *list, const char *wa
 
 		trail_into(d);
 		type = trail_text(d, entry, "type");
-		if (type != NULL && strcmp(type, want) == 0) {
+		if (type != NULL && strcmp(type, kind) == 0) {
 			const char *text = trail_text(d, entry, "address");
 
 			if (decode_address(&a, text ? text : "", &why) < 0)
@@ -166,7 +166,7 @@ int decode_object(struct object *ret, enum object_kind kind, const json_t *obj, 
 	case OBJECT_KIND_OTHER:
 	case OBJECT_KIND_LIST:
 		trail_start(d, err);
-		return trail_refuse(d, "unsupported kind");
+		return trail_reject(d, "unsupported kind");
 	}
 	if (r == 0)
 		*ret = o;

@@ -49,7 +49,7 @@ static void port_decode(struct service *s, const json_t *port, struct decode *d)
 	p.node_port = (uint16_t)trail_int(d, port, "nodePort", 0, UINT16_MAX, 0);
 	p.port = (uint16_t)trail_int(d, port, "port", 1, UINT16_MAX, 0);
 	if (p.port == 0)
-		(void)trail_refuse(d, "missing");
+		(void)trail_reject(d, "missing");
 	p.name = decode_port_name(trail_text(d, port, "name"), d);
 	*vec_push(&s->ports) = p;
 }
@@ -164,12 +164,12 @@ static void ports_check(const struct service *s, const json_t *list, struct deco
 		trail_into(d);
 		(void)trail_field(d, tree_at(list, place), field[what]);
 		if (what == CLAIM_NAME && c->name->len == 0)
-			(void)trail_refuse(d, "missing, as is that of ports[%u]", earlier);
+			(void)trail_reject(d, "missing, as is that of ports[%u]", earlier);
 		else if (what == CLAIM_NAME)
-			(void)trail_refuse(d, "'%s' with protocol %s is also ports[%u]",
+			(void)trail_reject(d, "'%s' with protocol %s is also ports[%u]",
 					   c->name->text, l4proto_text(c->proto), earlier);
 		else
-			(void)trail_refuse(d, "%u with protocol %s is also ports[%u]", c->number,
+			(void)trail_reject(d, "%u with protocol %s is also ports[%u]", c->number,
 					   l4proto_text(c->proto), earlier);
 	}
 	free(claims);
@@ -222,7 +222,7 @@ static size_t families_decode(enum ipfam fams[static IPFAM_N], const json_t *spe
 			break;
 		}
 		if (i > 0 && fams[i] == fams[0])
-			(void)trail_refuse(d, "'%s' is listed twice", text);
+			(void)trail_reject(d, "'%s' is listed twice", text);
 	}
 	trail_out(d);
 	return n;
@@ -237,14 +237,14 @@ static void cluster_ip_put(struct service *s, const char *text, size_t i, const 
 	struct err why;
 
 	if (decode_address(&a, text, &why) < 0)
-		(void)trail_refuse(d, "%s", why.text);
+		(void)trail_reject(d, "%s", why.text);
 	else if (n_fams > 0 && i >= n_fams)
-		(void)trail_refuse(d, "'%.64s' has no family in spec.ipFamilies", text);
+		(void)trail_reject(d, "'%.64s' has no family in spec.ipFamilies", text);
 	else if (n_fams > 0 && ip_fam(&a) != fams[i])
-		(void)trail_refuse(d, "'%.64s' is not %s, the family of spec.ipFamilies[%zu]", text,
+		(void)trail_reject(d, "'%.64s' is not %s, the family of spec.ipFamilies[%zu]", text,
 				   ipfam_text(fams[i]), i);
 	else if (ip_is_set(&s->cluster_ip[ip_fam(&a)]))
-		(void)trail_refuse(d, "'%.64s' has the family of the previous address", text);
+		(void)trail_reject(d, "'%.64s' has the family of the previous address", text);
 	else
 		s->cluster_ip[ip_fam(&a)] = a;
 }
@@ -261,13 +261,13 @@ static void cluster_ips_decode(struct service *s, const json_t *list, const char
 		const char *text = trail_element_text(d, list, i);
 
 		if (text == NULL) {
-			(void)trail_refuse(d, "null is not an IP address");
+			(void)trail_reject(d, "null is not an IP address");
 			break;
 		}
 		cluster_ip_put(s, text, i, fams, n_fams, d);
 		if (i == 0 && (ip_addr_parse(&a, text, NULL) < 0 ||
 			       ip_addr_parse(&b, first, NULL) < 0 || !ip_addr_is_equal(&a, &b)))
-			(void)trail_refuse(d, "'%.64s' differs from spec.clusterIP '%.64s'", text,
+			(void)trail_reject(d, "'%.64s' differs from spec.clusterIP '%.64s'", text,
 					   first);
 	}
 	trail_out(d);
@@ -286,7 +286,7 @@ static void cluster_ip_decode(struct service *s, const json_t *spec, struct deco
 	if (s->type == SERVICE_TYPE_EXTERNALNAME)
 		return; /* SEL-02: not served */
 	if (is_missing && tree_count(list) > 0)
-		(void)trail_refuse(d, "missing, although spec.clusterIPs is given");
+		(void)trail_reject(d, "missing, although spec.clusterIPs is given");
 	if (is_missing)
 		trail_note(d, "missing, nothing is served");
 	if (s->is_headless)
@@ -451,7 +451,7 @@ static void spec_decode(struct service *s, const json_t *obj, struct decode *d)
 	const json_t *spec = trail_object(d, obj, "spec");
 
 	if (spec == NULL)
-		(void)trail_refuse(d, "missing");
+		(void)trail_reject(d, "missing");
 	trail_into(d);
 	s->type = (uint8_t)(SERVICE_TYPE_CLUSTERIP +
 			    word_field(d, spec, "type", types, ARRAY_SIZE(types)));

@@ -97,7 +97,7 @@ static const struct name *name_decode(const json_t *obj, const char *key, struct
 	const char *text = trail_text(d, obj, key);
 
 	if (text != NULL && strlen(text) > DNS_SUBDOMAIN_MAX)
-		(void)trail_refuse(d, "%zu characters, at most %d", strlen(text),
+		(void)trail_reject(d, "%zu characters, at most %d", strlen(text),
 				   DNS_SUBDOMAIN_MAX);
 	return d->r == 0 && text != NULL && text[0] != '\0' ? name_get_str(text) : NULL;
 }
@@ -196,7 +196,7 @@ static int family_decode(struct slice *s, const json_t *obj, struct decode *d)
 	const char *text = trail_text(d, obj, "addressType");
 
 	if (text == NULL)
-		return trail_refuse(d, "missing");
+		return trail_reject(d, "missing");
 	if (strcmp(text, "FQDN") == 0) {
 		trail_note(d, "FQDN is not supported, the slice is ignored");
 		return DECODE_IGNORED;
@@ -227,7 +227,7 @@ static int labels_decode(struct slice *s, const struct meta *m, struct decode *d
 	}
 	if (!is_dns_label(service)) {
 		meta_label_at(m, LABEL_SERVICE_NAME, d);
-		return trail_refuse(d, "'%.64s' is not the name of a service", service);
+		return trail_reject(d, "'%.64s' is not the name of a service", service);
 	}
 	s->service = name_get_str(service);
 	return 0;

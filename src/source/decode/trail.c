@@ -85,7 +85,7 @@ __attribute__((format(printf, 3, 0))) static void say(struct str *ret, const str
 	str_puts(ret, text);
 }
 
-int trail_refuse(struct decode *d, const char *fmt, ...)
+int trail_reject(struct decode *d, const char *fmt, ...)
 {
 	struct str text = { 0 };
 	va_list ap;
@@ -144,11 +144,11 @@ static const char *quote(const json_t *v, char *buf, size_t size)
 	return "?";
 }
 
-static void refuse_type(struct decode *d, const json_t *v, const char *want)
+static void reject_type(struct decode *d, const json_t *v, const char *expected)
 {
 	char buf[80];
 
-	(void)trail_refuse(d, "%s is not %s", quote(v, buf, sizeof(buf)), want);
+	(void)trail_reject(d, "%s is not %s", quote(v, buf, sizeof(buf)), expected);
 }
 
 /* --- typed values --------------------------------------------------------- */
@@ -161,9 +161,9 @@ static const char *text_value(struct decode *d, const json_t *v)
 		return NULL;
 	text = tree_text(v);
 	if (text == NULL)
-		refuse_type(d, v, "text (write it in quotes)");
+		reject_type(d, v, "text (write it in quotes)");
 	else if (strlen(text) != tree_text_len(v))
-		(void)trail_refuse(d, "holds a NUL character");
+		(void)trail_reject(d, "holds a NUL character");
 	else
 		return text;
 	return NULL;
@@ -179,7 +179,7 @@ const char *trail_required(struct decode *d, const json_t *obj, const char *key)
 	const char *text = trail_text(d, obj, key);
 
 	if (text == NULL || text[0] == '\0')
-		(void)trail_refuse(d, "missing");
+		(void)trail_reject(d, "missing");
 	return text;
 }
 
@@ -199,7 +199,7 @@ int64_t trail_int(struct decode *d, const json_t *obj, const char *key, int64_t 
 	if (tree_type(v) == JSON_INTEGER && tree_number(v) >= min && tree_number(v) <= max)
 		return tree_number(v);
 	(void)snprintf(range, sizeof(range), "in %" PRId64 "..%" PRId64, min, max);
-	refuse_type(d, v, json_is_real(v) || tree_type(v) == JSON_INTEGER ? range : "a number");
+	reject_type(d, v, json_is_real(v) || tree_type(v) == JSON_INTEGER ? range : "a number");
 	return preset;
 }
 
@@ -208,7 +208,7 @@ bool trail_bool(struct decode *d, const json_t *obj, const char *key, bool prese
 	const json_t *v = trail_field(d, obj, key);
 
 	if (v != NULL && !json_is_boolean(v))
-		refuse_type(d, v, "true or false");
+		reject_type(d, v, "true or false");
 	return v != NULL ? json_is_true(v) : preset;
 }
 
@@ -218,7 +218,7 @@ const json_t *trail_object(struct decode *d, const json_t *obj, const char *key)
 
 	if (v == NULL || tree_is(v, JSON_OBJECT))
 		return v;
-	refuse_type(d, v, "an object");
+	reject_type(d, v, "an object");
 	return NULL;
 }
 
@@ -227,12 +227,12 @@ const json_t *trail_list(struct decode *d, const json_t *obj, const char *key, s
 	const json_t *v = trail_field(d, obj, key);
 
 	if (v != NULL && !tree_is(v, JSON_ARRAY)) {
-		refuse_type(d, v, "a list");
+		reject_type(d, v, "a list");
 		return NULL;
 	}
 	if (tree_count(v) <= max)
 		return v;
-	(void)trail_refuse(d, "%zu entries, at most %zu", tree_count(v), max);
+	(void)trail_reject(d, "%zu entries, at most %zu", tree_count(v), max);
 	d->r = -E2BIG;
 	return NULL;
 }
@@ -244,8 +244,8 @@ const json_t *trail_element_object(struct decode *d, const json_t *list, size_t 
 	if (tree_is(v, JSON_OBJECT))
 		return v;
 	if (v == NULL)
-		(void)trail_refuse(d, "null is not an object");
+		(void)trail_reject(d, "null is not an object");
 	else
-		refuse_type(d, v, "an object");
+		reject_type(d, v, "an object");
 	return NULL;
 }

@@ -6,7 +6,7 @@
  *     list = trail_list(d, spec, "ports", MAX);
  *     trail_into(d);
  *     trail_for_each (i, d, list)
- *             ... trail_element(d, list, i) ... trail_refuse(d, "is not an object");
+ *             ... trail_element(d, list, i) ... trail_reject(d, "is not an object");
  *     trail_out(d);
  *     return d->r;
  *
@@ -34,7 +34,7 @@ const json_t *trail_element(struct decode *d, const json_t *list, size_t i);
 #define trail_for_each(i, d, list) for (size_t i = 0; (d)->r == 0 && i < tree_count(list); i++)
 
 /* Store "path: text" in the error; returns -EINVAL, or the code of an earlier rejection. */
-int trail_refuse(struct decode *d, const char *fmt, ...) PRINTF_LIKE(2, 3);
+int trail_reject(struct decode *d, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* Pass "path: text" to `note`, if it is set. */
 void trail_note(struct decode *d, const char *fmt, ...) PRINTF_LIKE(2, 3);
 

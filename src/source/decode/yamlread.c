@@ -652,11 +652,11 @@ static int on_container(struct yaml *y, const yaml_event_t *ev, struct err *err)
 	bool is_object = ev->type == YAML_MAPPING_START_EVENT;
 	const yaml_char_t *tag;
 	const yaml_char_t *anchor;
-	const char *want = is_object ? "map" : "seq";
+	const char *expected = is_object ? "map" : "seq";
 
 	tag = is_object ? ev->data.mapping_start.tag : ev->data.sequence_start.tag;
 	anchor = is_object ? ev->data.mapping_start.anchor : ev->data.sequence_start.anchor;
-	if (tag != NULL && strcmp(tag_short((const char *)tag), want) != 0 &&
+	if (tag != NULL && strcmp(tag_short((const char *)tag), expected) != 0 &&
 	    strcmp((const char *)tag, "!") != 0)
 		return err_set(err, -EINVAL, "unknown tag");
 	return container_open(y, is_object ? json_object() : json_array(), anchor,

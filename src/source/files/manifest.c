@@ -231,7 +231,7 @@ static enum object_kind kind_guess(const json_t *obj)
 	return OBJECT_KIND_OTHER;
 }
 
-static void piece_refuse(struct taking *t, struct piece *p, const struct decode *d,
+static void piece_reject(struct taking *t, struct piece *p, const struct decode *d,
 			 enum piece_state state, const char *why)
 {
 	uint32_t line = value_line(t->m->work, d, t->line);
@@ -251,7 +251,7 @@ static void bad_kind_add(struct taking *t, struct piece *p, const json_t *obj,
 	if (p->kind != OBJECT_KIND_OTHER &&
 	    decode_key(&p->ns, &p->name, p->kind, obj, &again, NULL) < 0)
 		p->kind = OBJECT_KIND_OTHER;
-	piece_refuse(t, p, d, p->kind != OBJECT_KIND_OTHER ? PIECE_BAD : PIECE_UNREADABLE, why);
+	piece_reject(t, p, d, p->kind != OBJECT_KIND_OTHER ? PIECE_BAD : PIECE_UNREADABLE, why);
 }
 
 /* Decode an object of a supported kind. */
@@ -269,14 +269,14 @@ static void object_add(struct manifest *m, const json_t *obj, enum object_kind k
 	p->kind = kind;
 	r = decode_key(&p->ns, &p->name, kind, obj, &d, &err);
 	if (r < 0) {
-		piece_refuse(&t, p, &d, PIECE_UNREADABLE, err.text);
+		piece_reject(&t, p, &d, PIECE_UNREADABLE, err.text);
 		return;
 	}
 	r = decode_fields(kind, obj, &d, &err);
 	if (r == 0)
 		r = decode_object(&p->obj, kind, obj, &d, &err);
 	if (r < 0)
-		piece_refuse(&t, p, &d, PIECE_BAD, err.text);
+		piece_reject(&t, p, &d, PIECE_BAD, err.text);
 	else if (r == DECODE_IGNORED)
 		p->state = PIECE_IGNORED;
 }

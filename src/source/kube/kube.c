@@ -160,7 +160,7 @@ static void on_collect(void *arg, struct events *e)
 		const struct ledger *l = reflector_ledger(k->reflectors[i]);
 
 		vec_for_each (rm, &l->remarks)
-			if (is_open && rm->is_refused)
+			if (is_open && rm->is_rejected)
 				is_open = kube_problem_add(
 					e, &(struct kube_problem){ .kind = l->kind,
 								   .ns = name_text(rm->ns),
@@ -348,7 +348,7 @@ struct kube_remark kube_remark(const struct kube *k, size_t i, size_t n)
 	return (struct kube_remark){
 		.ns = name_text(rm->ns),
 		.name = name_text(rm->name),
-		.is_refused = rm->is_refused,
+		.is_rejected = rm->is_rejected,
 		.text = rm->text,
 	};
 }

@@ -110,7 +110,7 @@ enum kube_state {
 struct kube_remark {
 	const char *ns; /* "" for kinds without namespace */
 	const char *name;
-	bool is_refused;
+	bool is_rejected;
 	const char *text;
 };
 
@@ -127,7 +127,7 @@ struct kube_reflector_status {
 	const char *version;    /* resource version; "" before the first list */
 	const char *encoding;   /* "protobuf", "json", "" */
 	size_t objects;         /* on the server */
-	size_t refused;         /* rejected objects */
+	size_t rejected;        /* rejected objects */
 	size_t remarked;        /* rejected, or with entries skipped */
 	uint64_t unreadable;    /* objects and events without a name, since start */
 	uint64_t lists;         /* answered; all but the first are relists */

@@ -36,7 +36,7 @@ static const char *secret_value(struct reader *rd, const json_t *v)
 {
 	if (json_is_string(v) && strlen(json_string_value(v)) == json_string_length(v))
 		return json_string_value(v);
-	(void)trail_refuse(&rd->d, "is not text (write it in quotes)");
+	(void)trail_reject(&rd->d, "is not text (write it in quotes)");
 	return "";
 }
 
@@ -48,7 +48,7 @@ static char *secret_text(struct reader *rd, const json_t *obj, const char *key)
 
 	/* A line end would start another header of the request. */
 	if (strpbrk(text, "\r\n") != NULL)
-		(void)trail_refuse(&rd->d, "contains a line end");
+		(void)trail_reject(&rd->d, "contains a line end");
 	return text[0] != '\0' ? xstrdup(text) : NULL;
 }
 
@@ -79,11 +79,11 @@ static void pem_field(struct kube_pem *ret, struct reader *rd, const json_t *obj
 	ret->path = path_field(rd, obj, key);
 	v = trail_field(&rd->d, obj, data_key);
 	if (v != NULL && !json_is_string(v))
-		(void)trail_refuse(&rd->d, "is not text");
+		(void)trail_reject(&rd->d, "is not text");
 	if (json_string_length(v) == 0)
 		return;
 	if (base64_decode(&ret->data, json_string_value(v), json_string_length(v), &why) < 0)
-		(void)trail_refuse(&rd->d, "%s", why.text);
+		(void)trail_reject(&rd->d, "%s", why.text);
 	free(TAKE(ret->path));
 }
 
@@ -173,7 +173,7 @@ static void proxy_check(struct reader *rd, const char *proxy)
 	curl_free(scheme);
 	curl_url_cleanup(u);
 	if (!is_good)
-		(void)trail_refuse(&rd->d,
+		(void)trail_reject(&rd->d,
 				   "not a proxy URL (http, https, socks4, socks5, socks5h)");
 }
 
@@ -197,7 +197,7 @@ static void cluster_read(struct reader *rd, const json_t *c)
 	}
 	server = trail_required(&rd->d, c, "server");
 	if (rd->d.r == 0 && server_put(k, server, strlen(server), &why) < 0)
-		(void)trail_refuse(&rd->d, "%s", why.text);
+		(void)trail_reject(&rd->d, "%s", why.text);
 }
 
 /* --- the user ------------------------------------------------------------- */
@@ -225,7 +225,7 @@ static void exec_env(struct kube_exec *x, struct reader *rd, const json_t *obj)
 		e->value = secret_text(rd, entry, "value");
 		e->name = public_text(rd, entry, "name");
 		if (e->name == NULL || strchr(e->name, '=') != NULL)
-			(void)trail_refuse(&rd->d, "missing, or not the name of a variable");
+			(void)trail_reject(&rd->d, "missing, or not the name of a variable");
 		trail_out(&rd->d);
 	}
 	trail_out(&rd->d);
@@ -240,7 +240,7 @@ static void exec_read(struct reader *rd, const json_t *obj)
 
 	if (version == NULL ||
 	    (strcmp(version, EXEC_GROUP "v1") != 0 && strcmp(version, EXEC_GROUP "v1beta1") != 0))
-		(void)trail_refuse(d, "must be " EXEC_GROUP "v1 or v1beta1");
+		(void)trail_reject(d, "must be " EXEC_GROUP "v1 or v1beta1");
 	text = trail_required(d, obj, "command");
 	if (d->r < 0)
 		return;
@@ -250,7 +250,7 @@ static void exec_read(struct reader *rd, const json_t *obj)
 	exec_env(x, rd, obj);
 	text = trail_text(d, obj, "interactiveMode");
 	if (text != NULL && strcmp(text, "Always") == 0) /* a daemon has no terminal */
-		(void)trail_refuse(d, "Always needs a terminal; use Never");
+		(void)trail_reject(d, "Always needs a terminal; use Never");
 	x->wants_cluster = trail_bool(d, obj, "provideClusterInfo", false);
 	x->install_hint = public_text(rd, obj, "installHint");
 }
@@ -263,7 +263,7 @@ static void unsupported(struct reader *rd, const json_t *u)
 
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
 		if (trail_field(&rd->d, u, keys[i]) != NULL)
-			(void)trail_refuse(&rd->d, "not supported");
+			(void)trail_reject(&rd->d, "not supported");
 }
 
 static void user_read(struct reader *rd, const json_t *u)
@@ -314,7 +314,7 @@ static const json_t *entry_find(struct reader *rd, const json_t *root, const cha
 		trail_out(d);
 	}
 	trail_out(d);
-	(void)trail_refuse(d, "has no entry '%.64s'", name);
+	(void)trail_reject(d, "has no entry '%.64s'", name);
 	return NULL;
 }
 

@@ -15,7 +15,7 @@ struct key {
 	const struct name *ns; /* NULL for kinds without namespace */
 	const struct name *name;
 	uint32_t generation;
-	bool is_refused;
+	bool is_rejected;
 	bool is_known;   /* a version was valid */
 	bool has_remark; /* with or without a text in `remarks` */
 };
@@ -68,7 +68,7 @@ static void known_set(struct ledger *l, struct key *k)
 {
 	if (k == NULL || k->is_known)
 		return;
-	l->n_unknown -= k->is_refused;
+	l->n_unknown -= k->is_rejected;
 	k->is_known = true;
 }
 
@@ -77,9 +77,9 @@ static void remark_drop(struct ledger *l, struct key *k)
 	struct ledger_remark *rm = remark_find(l, k);
 
 	l->n_remarked -= k->has_remark;
-	l->n_refused -= k->is_refused;
-	l->n_unknown -= !k->is_known && k->is_refused;
-	k->has_remark = k->is_refused = false;
+	l->n_rejected -= k->is_rejected;
+	l->n_unknown -= !k->is_known && k->is_rejected;
+	k->has_remark = k->is_rejected = false;
 	if (rm == NULL)
 		return;
 	name_unref(rm->ns);
@@ -99,12 +99,12 @@ static void key_drop(struct ledger *l, struct key *k)
 
 /* --- remarks -------------------------------------------------------------- */
 
-static void remark_log(const struct ledger *l, const struct key *k, bool is_refused,
+static void remark_log(const struct ledger *l, const struct key *k, bool is_rejected,
 		       const char *text)
 {
 	const char *slash = k->ns != NULL ? "/" : "";
 
-	if (is_refused)
+	if (is_rejected)
 		log_warn(LOG_AREA_SOURCE, "%s %s%s%s: rejected: %s; %s", object_kind_text(l->kind),
 			 name_text(k->ns), slash, name_text(k->name), text,
 			 k->is_known ? "its last good version stays"
@@ -115,26 +115,26 @@ static void remark_log(const struct ledger *l, const struct key *k, bool is_refu
 }
 
 /* Log a remark once: an equal text about the object is not repeated. */
-static void remark_put(struct ledger *l, struct key *k, bool is_refused, const char *text)
+static void remark_put(struct ledger *l, struct key *k, bool is_rejected, const char *text)
 {
 	struct ledger_remark *rm = remark_find(l, k);
-	bool is_known = rm != NULL ? rm->is_refused == is_refused && strcmp(rm->text, text) == 0
-				   : k->has_remark && k->is_refused == is_refused;
+	bool is_known = rm != NULL ? rm->is_rejected == is_rejected && strcmp(rm->text, text) == 0
+				   : k->has_remark && k->is_rejected == is_rejected;
 
 	if (is_known)
 		return;
-	remark_log(l, k, is_refused, text);
+	remark_log(l, k, is_rejected, text);
 	remark_drop(l, k);
 	k->has_remark = true;
-	k->is_refused = is_refused;
+	k->is_rejected = is_rejected;
 	l->n_remarked++;
-	l->n_refused += is_refused;
-	l->n_unknown += !k->is_known && is_refused;
+	l->n_rejected += is_rejected;
+	l->n_unknown += !k->is_known && is_rejected;
 	if (l->remarks.n == LEDGER_REMARKS_MAX)
 		return;
 	*vec_push(&l->remarks) = (struct ledger_remark){ .ns = name_ref(k->ns),
 							 .name = name_ref(k->name),
-							 .is_refused = is_refused,
+							 .is_rejected = is_rejected,
 							 .text = str_clean(xstrdup(text)) };
 }
 
@@ -288,7 +288,7 @@ bool ledger_is_complete(const struct ledger *l, struct str *why)
 	htable_for_each (node, &l->keys) {
 		const struct key *k = container_of(node, struct key, node);
 
-		if (k->is_known || !k->is_refused)
+		if (k->is_known || !k->is_rejected)
 			continue;
 		str_printf(why, "%s %s%s%s: no good version of it is known",
 			   object_kind_text(l->kind), name_text(k->ns), k->ns != NULL ? "/" : "",

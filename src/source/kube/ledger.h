@@ -30,7 +30,7 @@ struct str;
 struct ledger_remark {
 	const struct name *ns; /* NULL for kinds without namespace */
 	const struct name *name;
-	bool is_refused; /* rejected; false: entries were skipped */
+	bool is_rejected; /* rejected; false: entries were skipped */
 	char *text;
 };
 
@@ -41,7 +41,7 @@ struct ledger {
 	uint32_t generation;  /* of the last list */
 	bool has_unknown;     /* this list has an object without a name, so it deletes nothing */
 	bool is_list_partial; /* has_unknown of the last complete list */
-	size_t n_refused;
+	size_t n_rejected;
 	size_t n_unknown;      /* rejected objects without a good version */
 	size_t n_remarked;     /* objects rejected, or with entries skipped */
 	uint64_t n_unreadable; /* objects and events without a name, since start */

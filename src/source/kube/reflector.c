@@ -620,7 +620,7 @@ static uint64_t server_pause(const struct http_result *result)
 	return ns == 0 ? 0 : ns + random_below(ns / 4 + NSEC_PER_SEC);
 }
 
-static void refused(struct reflector *r, const struct http_result *result, const char *why)
+static void rejected(struct reflector *r, const struct http_result *result, const char *why)
 {
 	uint64_t pause = server_pause(result);
 
@@ -665,7 +665,7 @@ static void refusal_read(struct reflector *r, const struct http_result *result)
 		too_large_note(r, &status);
 	else
 		(void)err_set(&status.text, 0, "status %d", result->status);
-	refused(r, result, status.text.text);
+	rejected(r, result, status.text.text);
 }
 
 static void ended(struct reflector *r, const struct http_result *result)
@@ -783,7 +783,7 @@ void reflector_status(const struct reflector *r, struct kube_reflector_status *r
 		.version = r->version,
 		.encoding = stream_encoding_text(r->encoding),
 		.objects = r->ledger.keys.count,
-		.refused = r->ledger.n_refused,
+		.rejected = r->ledger.n_rejected,
 		.remarked = r->ledger.n_remarked,
 		.unreadable = r->ledger.n_unreadable,
 		.lists = r->lists,

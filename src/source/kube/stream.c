@@ -52,22 +52,22 @@ static enum stream_event event_parse(const char *type, size_t len)
 static int event_kind_check(const struct stream *s, enum stream_event e, const char *kind,
 			    struct err *err)
 {
-	const char *want = e == STREAM_ERROR ? "Status" : object_kind_text(s->c.kind);
+	const char *expected = e == STREAM_ERROR ? "Status" : object_kind_text(s->c.kind);
 
-	if (kind == NULL || strcmp(kind, want) != 0)
+	if (kind == NULL || strcmp(kind, expected) != 0)
 		return err_set(err, -EBADMSG, "event has kind '%.64s' instead of %s",
-			       kind ? kind : "", want);
+			       kind ? kind : "", expected);
 	return 0;
 }
 
 static int list_kind_check(struct stream *s, const char *kind, struct err *err)
 {
-	const char *want = object_kind_text(s->c.kind);
-	size_t len = strlen(want);
+	const char *expected = object_kind_text(s->c.kind);
+	size_t len = strlen(expected);
 
-	if (kind == NULL || strncmp(kind, want, len) != 0 || strcmp(kind + len, "List") != 0)
+	if (kind == NULL || strncmp(kind, expected, len) != 0 || strcmp(kind + len, "List") != 0)
 		return err_set(err, -EBADMSG, "kind is '%.64s' instead of %sList", kind ? kind : "",
-			       want);
+			       expected);
 	s->is_list_checked = true;
 	return 0;
 }
