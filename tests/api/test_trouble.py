@@ -228,7 +228,7 @@ def test_injected_garbage_events(api, start):
 
 # ---- objects
 
-def test_refused_object(api, start):
+def test_rejected_object(api, start):
     """The last good version stays; the object is logged once, and listed while it is invalid."""
     shop(api)
     feed = start().wait_synced().same_as(api)
