@@ -5,7 +5,7 @@
  *     plan_pieces_init(&pp, goal, work, plane)
  *     while ((rows = plan_pieces_next(&pp, plan, programmed, max)) != NULL)
  *             ... plan_diff(programmed, rows), the plane accepts: plan_piece_accept()
- *             ... or refuses: plan_piece_reject(), plan_pieces_fini()
+ *             ... or rejects: plan_piece_reject(), plan_pieces_fini()
  *     the rest is at most about `max` units of work: plan_diff(programmed, goal)
  *
  * The rows after each piece are valid on their own: every frontend has a pool whose slots

@@ -7,7 +7,7 @@
  *     plan_rows_number(p, new)                    ids, after the plane has adopted some
  *     plan_diff(&ops, svc, svc->rows, new)        operations
  *     ... the plane accepts ...                   plan_rows_accept(p, svc, new)
- *     ... or refuses ...                          plan_rows_reject(p, svc, new)
+ *     ... or rejects ...                          plan_rows_reject(p, svc, new)
  *
  * svc->rows is programmed: acknowledged by the kernel. Pure: no I/O, no clock.
  *

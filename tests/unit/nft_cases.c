@@ -536,9 +536,9 @@ static void case_sweep(const struct world_kernel *kernel)
 	world_close(&w);
 }
 
-/* --- lingering --- */
+/* --- retained addresses --- */
 
-static void case_linger(const struct world_kernel *kernel)
+static void case_retained(const struct world_kernel *kernel)
 {
 	const uint64_t hour = NFT_LINGER_S * NSEC_PER_SEC;
 	uint64_t t0 = 1000 * NSEC_PER_SEC;
@@ -589,7 +589,7 @@ static void case_linger(const struct world_kernel *kernel)
 }
 
 /* An address loses its last backend during a load. */
-static void case_linger_reload(const struct world_kernel *kernel)
+static void case_retained_reload(const struct world_kernel *kernel)
 {
 	struct world w;
 
@@ -827,8 +827,8 @@ static const struct nft_case cases[] = {
 	{ "restart writes nothing", case_restart },
 	{ "changes while down", case_while_down },
 	{ "sweep", case_sweep },
-	{ "lingering", case_linger },
-	{ "lingering over a reload", case_linger_reload },
+	{ "retained addresses", case_retained },
+	{ "retained addresses over a reload", case_retained_reload },
 	{ "tables with an owner", case_owner },
 	{ "a guard", case_guard },
 };

@@ -444,7 +444,7 @@ void world_check(const struct world *w)
 	char *programmed = world_elements(w);
 	const char *e = expected;
 	const char *h = programmed;
-	size_t lingering = 0;
+	size_t n_retained = 0;
 
 	while (*h != '\0') {
 		size_t n = strcspn(h, "\n") + 1;
@@ -452,7 +452,7 @@ void world_check(const struct world *w)
 		if (strncmp(e, h, n) == 0) {
 			e += n;
 		} else if (is_address_line(h)) {
-			lingering++;
+			n_retained++;
 		} else {
 			mismatch(expected, programmed);
 		}
@@ -460,8 +460,8 @@ void world_check(const struct world *w)
 	}
 	if (*e != '\0')
 		mismatch(expected, programmed);
-	if (lingering != nft_plane_stats(w->plane).n_in_grace)
-		fail_msg("%zu addresses linger, the plane knows of %zu:\n%s", lingering,
+	if (n_retained != nft_plane_stats(w->plane).n_in_grace)
+		fail_msg("%zu retained addresses, %zu in the plane:\n%s", n_retained,
 			 nft_plane_stats(w->plane).n_in_grace, programmed);
 	assert_false(nft_plane_stats(w->plane).is_loaded);
 	free(expected);

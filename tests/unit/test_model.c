@@ -154,7 +154,7 @@ static const struct {
 	    NO_SLICE("web-1", 1, "web"), ENDPOINTS("web", 2), NO_SLICE("web-2", 1, "web"),
 	    ENDPOINTS("web", 0), NO_SERVICE("web", 1, "web"), STATS("0 0 0 1"), SYNC,
 	    STATS("0 0 0 0") } },
-	{ "T-040: the service goes first, slices linger",
+	{ "T-040: the service is removed first, slices stay",
 	  { SERVICE("web", WEB, 1, "web"), SLICE("web-1", "web", "| http:80 | 1 rs", 1, "web"),
 	    SYNC, NO_SERVICE("web", 1, "web"), SYNC, STATS("0 1 1 1"), NO_SLICE("web-1", 0, ""),
 	    STATS("0 0 0 0") } },
