@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "daemon/problems.h"
 
+#include "model/eject.h"
+
 #define STEP_NS (2 * NSEC_PER_MSEC)
 
 struct collection {
@@ -9,13 +11,13 @@ struct collection {
 	bool is_full;
 };
 
-static void add(struct collection *c, const struct svc *svc, const char *reason,
-		const struct str *text)
+static void add(struct collection *c, const struct name *ns, const struct name *name,
+		const char *reason, const struct str *text)
 {
 	c->is_full =
 		!kube_problem_add(c->events, &(struct kube_problem){ .kind = OBJECT_KIND_SERVICE,
-								     .ns = svc->ns->text,
-								     .name = svc->name->text,
+								     .ns = ns->text,
+								     .name = name->text,
 								     .reason = reason,
 								     .text = text->text });
 }
@@ -55,18 +57,39 @@ static void visit(void *arg, struct svc *svc)
 	if (failure != NULL) {
 		str_printf(&text, "node %s: rejected by the kernel: %s; previous rules stay",
 			   name_text(c->ctx->model->config.node_name), failure->text);
-		add(c, svc, "RejectedByKernel", &text);
+		add(c, svc->ns, svc->name, "RejectedByKernel", &text);
 	} else if (rows != NULL && rows->conflicts.n > 0) {
 		conflict_text(&text, rows);
-		add(c, svc, "AddressConflict", &text);
+		add(c, svc->ns, svc->name, "AddressConflict", &text);
 	}
 	str_fini(&text);
+}
+
+/* Without counts and times: one Event while the endpoint is ejected again and again. */
+static void ejections_add(struct collection *c)
+{
+	char addr[IP_TEXT_MAX];
+
+	vec_for_each (j, &c->ctx->model->ejections) {
+		struct str text = { 0 };
+
+		if (c->is_full || j->is_manual)
+			continue;
+		str_printf(&text,
+			   "node %s: endpoint %s port %u is ejected: TCP handshakes %s; it gets no "
+			   "new connections from this node for a time",
+			   name_text(c->ctx->model->config.node_name), ip_addr_text(&j->addr, addr),
+			   j->port, model_ejection_failure(j));
+		add(c, j->ns, j->name, "EndpointEjected", &text);
+		str_fini(&text);
+	}
 }
 
 void problems_collect(struct walk *at, const struct serve_context *ctx, struct events *e)
 {
 	struct collection c = { ctx, e, false };
 
+	ejections_add(&c);
 	if (ctx->plan->n_conflicts == 0 && sync_failure_count(ctx->sync) == 0)
 		return;
 	if (walk_services(at, ctx->model, visit, &c, now_ns() + STEP_NS) == 0)

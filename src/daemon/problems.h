@@ -7,7 +7,8 @@
 #include "state/context.h"
 
 /*
- * Call kube_problem_add() for services with conflicts and for services that the kernel rejects.
+ * Call kube_problem_add() for ejected endpoints, services with conflicts and services that the
+ * kernel rejects.
  * Takes at most 2 ms; the next call continues at `at`, zero before the first.
  */
 void problems_collect(struct walk *at, const struct serve_context *ctx, struct events *e);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* daemon/problems: services with a conflict, and services that the kernel rejects. */
+/* daemon/problems: conflicts, rejections by the kernel, and ejected endpoints. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "daemon/problems.h"
+#include "model/eject.h"
 #include "serve_world.h"
 
 struct events {
@@ -83,10 +84,43 @@ static void test_problems(void **state)
 	serve_world_fini(&w);
 }
 
+/* By vipd, as long as it lasts; an operator needs no report. */
+static void test_ejections(void **state)
+{
+	struct model_ejection by_vipd = { .addr = test_addr("10.0.1.2"),
+					  .port = 8080,
+					  .failed = 5 };
+	struct model_ejection by_hand = { .addr = test_addr("10.0.1.3"), .is_manual = true };
+	struct serve_world w;
+	struct events e;
+
+	serve_world_init(&w);
+	put_service(&w, "a/web", "ip=10.96.0.1 port=http:80");
+	put_slice(&w, "a/web-1", "web", "|http:8080|1 rs;2 rs;3 rs;4 rs;5 rs");
+	sync_all(&w);
+	by_vipd.ns = by_hand.ns = name_get_str("a");
+	by_vipd.name = by_hand.name = name_get_str("web");
+	assert_int_equal(model_eject(&w.m, &by_vipd, T0), 0);
+	assert_int_equal(model_eject(&w.m, &by_hand, T0), 0);
+	collect(&w, &e, 4);
+	assert_int_equal(e.n, 1);
+	assert_string_equal(e.text[0],
+			    "EndpointEjected a/web: node n1: endpoint 10.0.1.2 port 8080 is "
+			    "ejected: TCP handshakes unanswered; it gets no new connections from "
+			    "this node for a time");
+	assert_int_equal(model_admit(&w.m, by_vipd.ns, by_vipd.name, &by_vipd.addr, 8080, T0), 1);
+	collect(&w, &e, 0);
+	assert_int_equal(e.n, 0);
+	name_unref(by_vipd.ns);
+	name_unref(by_vipd.name);
+	serve_world_fini(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_problems),
+		cmocka_unit_test(test_ejections),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
