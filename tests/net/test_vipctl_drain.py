@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """vipctl drain: no new connections, established ones continue, also over a restart, until
-undone."""
+undone. vipctl eject: the same for half of the endpoints, until vipd ends."""
 import json
+
+import pytest
 
 import lab as L
 import shop
@@ -32,6 +34,31 @@ def test_drain(lab, vipd):
     answer = json.loads(vipd.ctl("undrain", "default/drained", E1[4], "-o", "json"))
     assert answer["items"] == []
     L.eventually(lambda: vipd.is_settled())
+    shop.reach(lab, "P", to, number, "tcp", 4, {E1[4], E2[4]}, False)
+    for c in conns:
+        assert c.ask().ok
+        c.close()
+
+
+def test_eject(lab, vipd):
+    """CT-32: until it is admitted, or vipd ends; the last endpoint is not ejected."""
+    vipd.apply(SVC.objects())
+    to, number = SVC.target("clusterip", 4)
+    conns = [L.connect(lab.ns["pod3"], to, number)[0] for _ in range(12)]
+    assert {c.ask().backend for c in conns} == {E1[4], E2[4]}
+    assert "ejected by an operator" in vipd.ctl("eject", "default/drained", E1[4])
+    L.eventually(lambda: vipd.is_settled())
+    shop.reach(lab, "P", to, number, "tcp", 4, {E2[4]}, False)
+    with pytest.raises(AssertionError, match="more than half of the endpoints"):
+        vipd.ctl("eject", "default/drained", E2[4])
+    assert "1 endpoint, no new connections" in vipd.ctl("status")
+    assert "ejected by an operator" in vipd.ctl("trace", L.POD["pod3"][4], "default/drained:tcp")
+    assert json.loads(vipd.ctl("admit", "default/drained", E1[4], "-o", "json"))["items"] == []
+    L.eventually(lambda: vipd.is_settled())
+    shop.reach(lab, "P", to, number, "tcp", 4, {E1[4], E2[4]}, False)
+    vipd.ctl("eject", "default/drained", E1[4])
+    vipd.stop()
+    vipd.start()
     shop.reach(lab, "P", to, number, "tcp", 4, {E1[4], E2[4]}, False)
     for c in conns:
         assert c.ask().ok

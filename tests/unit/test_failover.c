@@ -353,6 +353,60 @@ static void test_many(void **state)
 	world_fini(&w);
 }
 
+struct failed {
+	unsigned int n;
+	unsigned int n_refused;
+	uint64_t at_ns;
+};
+
+static void on_failed(void *arg, const struct svc *svc, const struct job_endpoint *by,
+		      uint64_t at_ns, bool is_refused)
+{
+	struct failed *f = arg;
+
+	assert_string_equal(svc->name->text, "a");
+	assert_int_equal(by->port, 8080);
+	f->n++;
+	f->n_refused += is_refused;
+	f->at_ns = at_ns;
+}
+
+/* CT-26: a SYN is evidence once, and a refusal is, however often the kernel lists it. */
+static void test_evidence(void **state)
+{
+	struct job_endpoint of_pool = at("10.0.1.2", 8080);
+	struct job_endpoint other = at("10.0.1.9", 8080);
+	struct failover_handshake h = shake(1000);
+	struct failed f = { 0 };
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	put(&w, SVC, P "2 rs");
+	failover_watch(w.f, on_failed, &f);
+	w.now += LIMIT;
+	assert_true(failover_take(w.f, &h, LIMIT, w.now));
+	assert_false(failover_choose(w.f, &h, &of_pool, w.now, &w.c));
+	assert_int_equal(f.n, 1);
+	assert_int_equal(f.at_ns, w.now - LIMIT);
+	put(&w, SVC, P "2 rs; 3 rs"); /* moves now, after the same SYN */
+	assert_true(failover_take(w.f, &h, LIMIT + MS, w.now));
+	assert_true(failover_choose(w.f, &h, &of_pool, w.now, &w.c));
+	assert_int_equal(f.n, 1);
+	h = shake(2000);
+	for (unsigned int i = 0; i < 10; i++)
+		failover_refused(w.f, &h, &of_pool, T0 + i % 3 * MS, w.now += MS);
+	assert_int_equal(f.n_refused, 1);
+	failover_refused(w.f, &h, &of_pool, T0 + 100 * MS, w.now); /* the port again */
+	assert_int_equal(f.n_refused, 2);
+	h = shake(3000);
+	failover_refused(w.f, &h, &other, T0, w.now);
+	h.frontend.port = 81;
+	failover_refused(w.f, &h, &of_pool, T0, w.now);
+	assert_int_equal(f.n_refused, 2);
+	world_fini(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -360,7 +414,7 @@ int main(void)
 		cmocka_unit_test(test_forgets),  cmocka_unit_test(test_single),
 		cmocka_unit_test(test_not_ours), cmocka_unit_test(test_local_policy),
 		cmocka_unit_test(test_many),     cmocka_unit_test(test_long_limit),
-		cmocka_unit_test(test_silence),
+		cmocka_unit_test(test_silence),  cmocka_unit_test(test_evidence),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
