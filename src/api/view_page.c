@@ -24,6 +24,7 @@ enum stage {
 	STAGE_BACKENDS,
 	STAGE_PORTS,
 	STAGE_FAMILIES,
+	STAGE_SLOTS,
 	STAGE_ENDPOINTS,
 	STAGE_END,
 	STAGE_DONE,
@@ -340,10 +341,10 @@ static void endpoints_clear(struct view_page *v)
 	vec_clear(&v->endpoints);
 }
 
-static void endpoints_copy(struct view_page *v, const struct page_port *port,
-			   const struct selection *sel)
+static void endpoints_copy(struct view_page *v, const struct selection *sel)
 {
 	endpoints_clear(v);
+	vec_reserve(&v->endpoints, sel->endpoints.n);
 	vec_for_each (ep, &sel->endpoints)
 		*vec_push(&v->endpoints) = (struct page_endpoint){
 			.addr = ep->addr,
@@ -360,8 +361,6 @@ static void endpoints_copy(struct view_page *v, const struct page_port *port,
 			.zones = ep->from->zones ? hints_ref(ep->from->zones) : NULL,
 			.nodes = ep->from->nodes ? hints_ref(ep->from->nodes) : NULL,
 		};
-	slots_assign(v, port, PLAN_SCOPE_CLUSTER);
-	slots_assign(v, port, PLAN_SCOPE_LOCAL);
 }
 
 static void view_set(struct view_page *v, struct jsonw *w, const char *key,
@@ -629,10 +628,19 @@ static void step_families(struct view_page *v, struct jsonw *w)
 	view_selection(w, &sel);
 	view_locality(v, w, &sel);
 	jsonw_array(w, "endpoints");
-	endpoints_copy(v, &v->ports.v[v->i], &sel);
+	endpoints_copy(v, &sel);
 	selection_fini(&sel);
-	v->stage = STAGE_ENDPOINTS;
-	v->k = 0;
+	v->stage = STAGE_SLOTS;
+	v->k = PLAN_SCOPE_CLUSTER;
+}
+
+static void step_slots(struct view_page *v)
+{
+	slots_assign(v, &v->ports.v[v->i], (enum plan_scope)v->k);
+	if (v->k++ == PLAN_SCOPE_LOCAL) {
+		v->stage = STAGE_ENDPOINTS;
+		v->k = 0;
+	}
 }
 
 static void step_endpoints(struct view_page *v, struct jsonw *w)
@@ -681,6 +689,9 @@ int view_page_more(struct view_page *v, struct jsonw *w, uint64_t deadline_ns)
 			break;
 		case STAGE_FAMILIES:
 			step_families(v, w);
+			break;
+		case STAGE_SLOTS:
+			step_slots(v);
 			break;
 		case STAGE_ENDPOINTS:
 			step_endpoints(v, w);
