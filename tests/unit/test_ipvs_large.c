@@ -8,6 +8,7 @@
 #include "ipvs_world.h"
 
 #define N 9000
+#define N_WRITES 6000 /* of tests that the fake's search makes slow */
 /* Of a step: IPVS_READ_DESTS (plane/ipvs/state.h) or AUDIT_PART_OPS (sync.c), and some. */
 #define READ_MAX 2100
 #define WRITES_MAX 1100
@@ -254,20 +255,20 @@ static void test_changes_in_steps(void **state)
 	struct world w;
 
 	world_open(&w);
-	service_of(&w, 1, N);
+	service_of(&w, 1, N_WRITES);
 	(void)settle_in_steps(&w);
-	assert_int_equal(ipvs_plane_stats(w.plane).n_dests, N);
+	assert_int_equal(ipvs_plane_stats(w.plane).n_dests, N_WRITES);
 	fake_ipvs_conns(w.ipvs, "10.1.0.0", 1, 0);
-	endpoints_of(&w, 1, N / 2, N);
+	endpoints_of(&w, 1, N_WRITES / 2, N_WRITES);
 	(void)settle_in_steps(&w);
-	assert_int_equal(ipvs_plane_stats(w.plane).n_draining, N / 2);
+	assert_int_equal(ipvs_plane_stats(w.plane).n_draining, N_WRITES / 2);
 	w.now = (uint64_t)clock_s * 1000 * NSEC_PER_SEC;
 	(void)ticks(&w, 10);
 	assert_int_equal(ipvs_plane_stats(w.plane).n_draining, 1);
-	assert_int_equal(ipvs_plane_stats(w.plane).n_dests, N + 1);
+	assert_int_equal(ipvs_plane_stats(w.plane).n_dests, N_WRITES + 1);
 	no_service(&w, "shop", "s1");
 	(void)settle_in_steps(&w);
-	assert_int_equal(ipvs_plane_stats(w.plane).n_draining, N + 1);
+	assert_int_equal(ipvs_plane_stats(w.plane).n_draining, N_WRITES + 1);
 	(void)ticks(&w, 20);
 	assert_int_equal(ipvs_plane_stats(w.plane).n_dests, 1);
 	fake_ipvs_conns(w.ipvs, "10.1.0.0", 0, 0);
@@ -283,18 +284,18 @@ static void test_adoption_in_steps(void **state)
 	struct world w;
 
 	world_open(&w);
-	service_of(&w, 1, N);
+	service_of(&w, 1, N_WRITES);
 	settle(&w);
 	batches = sync_stats_get(w.s)->steps;
 	assert_int_equal(restart_in_steps(&w), 0);
-	assert_in_range(sync_stats_get(w.s)->steps, N / 1500, N / 1500 + 3);
-	assert_in_range(batches, 3 * (N / 1500), N);
-	endpoints_of(&w, 1, 3000, N);
-	assert_in_range(restart_in_steps(&w), 2 * 3000 / 200, N);
+	assert_in_range(sync_stats_get(w.s)->steps, N_WRITES / 1500, N_WRITES / 1500 + 3);
+	assert_in_range(batches, 3 * (N_WRITES / 1500), N_WRITES);
+	endpoints_of(&w, 1, 3000, N_WRITES);
+	assert_in_range(restart_in_steps(&w), 2 * 3000 / 200, N_WRITES);
 	assert_int_equal(ipvs_plane_stats(w.plane).n_draining, 3000);
 	no_service(&w, "shop", "s1"); /* swept */
-	assert_in_range(restart_in_steps(&w), N / 200, N);
-	assert_int_equal(ipvs_plane_stats(w.plane).n_draining, N + 3000);
+	assert_in_range(restart_in_steps(&w), N_WRITES / 200, N_WRITES);
+	assert_int_equal(ipvs_plane_stats(w.plane).n_draining, N_WRITES + 3000);
 	world_close(&w);
 }
 
@@ -309,7 +310,7 @@ static void test_verified_in_steps(void **state)
 	struct world w;
 
 	world_open(&w);
-	service_of(&w, 1, N);
+	service_of(&w, 1, N_WRITES);
 	settle(&w);
 	fake_ipvs_foreign_del(w.ipvs, "10.1.0.7");
 	fake_ipvs_foreign_del(w.ipvs, "10.1.0.9");
@@ -317,19 +318,19 @@ static void test_verified_in_steps(void **state)
 	(void)settle_in_steps(&w);
 	fake_ipvs_print(w.ipvs, &text);
 	assert_non_null(strstr(str_text(&text), " 10.1.0.7:8080=4 "));
-	assert_int_equal(ipvs_plane_stats(w.plane).n_dests, N - 1);
+	assert_int_equal(ipvs_plane_stats(w.plane).n_dests, N_WRITES - 1);
 	w.now += 20 * NSEC_PER_SEC;
 	audit_go(&w, &sum, STEPS_MAX);
-	assert_int_equal(ipvs_plane_stats(w.plane).n_dests, N);
+	assert_int_equal(ipvs_plane_stats(w.plane).n_dests, N_WRITES);
 
 	fake_ipvs_foreign_flags(w.ipvs, &(struct ipvs_key){ .fam = IPFAM_V4, .mark = 0x5a000001 },
 				0); /* the virtual service is deleted */
-	endpoints_of(&w, 1, 0, N + 1);
+	endpoints_of(&w, 1, 0, N_WRITES + 1);
 	(void)settle_in_steps(&w);
 	assert_in_range(ipvs_plane_stats(w.plane).n_dests, 1, 1000);
 	w.now += 20 * NSEC_PER_SEC;
 	audit_go(&w, &sum, STEPS_MAX);
-	assert_int_equal(ipvs_plane_stats(w.plane).n_dests, N + 1);
+	assert_int_equal(ipvs_plane_stats(w.plane).n_dests, N_WRITES + 1);
 	assert_int_equal(audit(&w, WRITES_MAX).n_writes, 0);
 	str_fini(&text);
 	world_close(&w);
