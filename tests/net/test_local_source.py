@@ -15,7 +15,8 @@ FLAGS = {"--preserve-local-source": True}
 BOTH = Svc("both", 1)
 ETP_LOCAL = Svc("etp-local", 2, etp="Local")
 STICKY = Svc("sticky", 3, affinity=300)
-SERVICES = (BOTH, ETP_LOCAL, STICKY)
+HASHED = Svc("hashed", 4, annotations={"vipd.io/scheduler": "mh"})
+SERVICES = (BOTH, ETP_LOCAL, STICKY, HASHED)
 SERVER = 8080  # what this host serves itself
 MODES = {
     "cluster-cidr": {},
@@ -150,9 +151,10 @@ def test_from_another_node(lab, vipd, mode, fam):
 
 
 @FAM
-def test_affinity(lab, vipd, mode, fam):
-    """A client keeps its backend, and the backend sees what it sees without affinity."""
-    to, number = STICKY.target("lb", fam)
+@pytest.mark.parametrize("svc", (STICKY, HASHED), ids=lambda s: s.name)
+def test_clients_that_stay(lab, vipd, mode, fam, svc):
+    """With affinity and with mh a client keeps its backend, which sees what it sees without."""
+    to, number = svc.target("lb", fam)
     met = set()
     for i in range(1, 60):
         source = L.outer(i, fam)

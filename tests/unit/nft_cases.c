@@ -207,6 +207,42 @@ static void expect_local(const struct world *w, const char *want)
 	free(programmed);
 }
 
+/* `n` backends, every `step`th on this node. */
+static void put_many(struct world *w, int n, int step)
+{
+	struct str text = { 0 };
+
+	str_puts(&text, "| http:8080 | ");
+	for (int i = 0; i < n; i++)
+		str_printf(&text, "10.2.%d.%d rs @n%d; ", i / 250, i % 250, i % step == 0 ? 1 : 2);
+	world_slice(w, "a/many-1", "many", str_text(&text));
+	str_fini(&text);
+}
+
+/* A change in pieces, in which backends change their nodes, their slots, or both. */
+static void case_local_source_large(const struct world_kernel *kernel)
+{
+	static const struct {
+		int n;
+		int step;
+	} steps[] = { { 4000, 2 }, { 4000, 3 }, { 3000, 2 }, { 3500, 1 }, { 2000, 5000 } };
+	struct world w;
+
+	world_open(&w, kernel);
+	w.m.config.preserves_local_source = true;
+	world_settle(&w);
+	world_service(&w, "a/many", "type=NodePort ip=10.96.0.1 port=http:80:30080");
+	for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
+		put_many(&w, steps[i].n, steps[i].step);
+		world_settle(&w);
+		world_check(&w);
+	}
+	expect_local(&w, "ip local_backends 10.2.0.0\n");
+	world_restart(&w);
+	assert_int_equal(world_settle(&w), 0);
+	world_close(&w);
+}
+
 static void case_local_source(const struct world_kernel *kernel)
 {
 	struct world w;
@@ -822,6 +858,7 @@ static const struct nft_case cases[] = {
 	{ "unused affinity chains", case_unused_kinds },
 	{ "addresses several need", case_shared },
 	{ "backends on this node", case_local_source },
+	{ "backends on this node, a large service", case_local_source_large },
 	{ "size classes", case_classes },
 	{ "hashing", case_hashing },
 	{ "restart writes nothing", case_restart },
