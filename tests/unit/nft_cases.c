@@ -384,6 +384,38 @@ static void case_hashing(const struct world_kernel *kernel)
 	world_close(&w);
 }
 
+/* BAL-13, and a service that is programmed in pieces: its table is not cut. */
+static void case_hashing_large(const struct world_kernel *kernel)
+{
+	static const int sizes[] = { 1600, 1601, 2049, 1600, 3 };
+	static char buf[1 << 16];
+	struct world w;
+
+	world_open(&w, kernel);
+	world_settle(&w);
+	world_service(&w, "shop/web", MH);
+	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
+		struct svc *svc = world_svc(&w, "shop/web");
+		const struct plan_rows *rows;
+		struct str remark = { 0 };
+
+		world_slice(&w, "shop/web-1", "web",
+			    endpoints(buf, sizeof(buf), "| http:8080", 1, sizes[i]));
+		world_settle(&w);
+		world_check(&w);
+		rows = svc->rows;
+		assert_int_equal(rows->pools.v[0].table.n > 0, sizes[i] != 2049);
+		w.plane->ops->remark(w.plane, svc, &remark);
+		assert_int_equal(remark.len > 0, sizes[i] == 2049);
+		str_fini(&remark);
+		world_restart(&w);
+		assert_int_equal(world_settle(&w), 0);
+		world_walk(&w);
+		world_check(&w);
+	}
+	world_close(&w);
+}
+
 /* --- restarts --- */
 
 /* A bit of everything. */
@@ -861,6 +893,7 @@ static const struct nft_case cases[] = {
 	{ "backends on this node, a large service", case_local_source_large },
 	{ "size classes", case_classes },
 	{ "hashing", case_hashing },
+	{ "hashing of many endpoints", case_hashing_large },
 	{ "restart writes nothing", case_restart },
 	{ "changes while down", case_while_down },
 	{ "sweep", case_sweep },
