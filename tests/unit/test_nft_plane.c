@@ -14,6 +14,7 @@
 #include "nft_cases.h"
 #include "nl/dump.h"
 #include "objects.h"
+#include "plane/nft/hashing.h"
 #include "plane/nft/loaded.h"
 #include "test.h"
 
@@ -902,6 +903,36 @@ static void test_lacking(void **state)
 	bench_close(&b);
 }
 
+/* BAL-13: a kernel without jhash. Neither the family nor another service is affected. */
+static void test_no_jhash(void **state)
+{
+	struct bench b;
+
+	(void)state;
+	bench_open(&b);
+	world_service(&b.w, "shop/web", "ip=10.96.0.1 port=http:80");
+	world_slice(&b.w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
+	world_settle(&b.w);
+	world_service(&b.w, "shop/hashed", "ip=10.96.0.2 port=http:80 sched=mh");
+	world_slice(&b.w, "shop/hashed-1", "hashed", "| http:8080 | 1 rs; 2 rs");
+	fake_refuse(b.f, 1, EOPNOTSUPP); /* in the transaction that makes the chain */
+	world_settle(&b.w);
+	world_check(&b.w);
+	for (int i = 0; i < 2; i++) {
+		struct svc *svc = world_svc(&b.w, i == 0 ? "shop/web" : "shop/hashed");
+		const struct plan_rows *rows = svc->rows;
+		struct str remark = { 0 };
+
+		assert_int_equal(rows->pools.v[0].table.n, 0);
+		nft_plane_ops.remark(b.w.plane, svc, &remark);
+		assert_int_equal(strstr(str_text(&remark), "CONFIG_NFT_HASH") != NULL, i);
+		str_fini(&remark);
+	}
+	assert_int_equal(plane_families_failed(b.w.plane), 0);
+	nft_hashing_lack(false);
+	bench_close(&b);
+}
+
 /* --- at random --- */
 
 #define SERVICES 12
@@ -1381,6 +1412,7 @@ int main(void)
 		cmocka_unit_test(test_missing_keys),
 		cmocka_unit_test(test_torn_dumps),
 		cmocka_unit_test(test_lacking),
+		cmocka_unit_test(test_no_jhash),
 		cmocka_unit_test(test_random),
 		cmocka_unit_test(test_family_fails_at_start),
 		cmocka_unit_test(test_family_fails_later),

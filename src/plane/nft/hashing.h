@@ -6,5 +6,10 @@
 
 /* plan_traits.hashing */
 enum plan_hashing nft_hashing(const struct service *s);
+/*
+ * This kernel has no jhash: services with mh are served at random, with a remark. False only in
+ * tests.
+ */
+void nft_hashing_lack(bool is_lacking);
 /* plan_traits.hash_class */
 uint16_t nft_hash_class(enum plan_hashing how);

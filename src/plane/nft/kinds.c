@@ -13,7 +13,9 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "nft/decode.h"
+#include "plane/nft/hashing.h"
 
 int nft_kinds_make(struct nft_plane *p, enum ipfam fam, const struct nft_kinds *need,
 		   struct plane_result *res, struct err *err)
@@ -37,6 +39,13 @@ int nft_kinds_make(struct nft_plane *p, enum ipfam fam, const struct nft_kinds *
 		return 0;
 	}
 	memset(&p->ready[fam], 0, sizeof(p->ready[fam]));
+	if (r == -EOPNOTSUPP && (bit_is_set(need->bits, NFT_KIND_HASH_ADDR) ||
+				 bit_is_set(need->bits, NFT_KIND_HASH_PORT))) {
+		nft_hashing_lack(true);
+		log_warn(LOG_AREA_PLANE, "scheduler mh: %s; services with it are served at random",
+			 err != NULL ? err->text : "not supported");
+		return err_wrap(err, -ENOTRECOVERABLE, "scheduler mh");
+	}
 	if (r == -EEXIST || r == -ENOENT)
 		return err_wrap(err, -ENOTRECOVERABLE, "the table was modified by another process");
 	if (r == -ENOBUFS)

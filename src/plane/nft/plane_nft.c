@@ -258,13 +258,6 @@ static size_t svc_endpoints(const struct svc *svc, enum ipfam fam)
 	return n;
 }
 
-static uint16_t class_foreseen(const struct service *s, size_t n)
-{
-	enum plan_hashing how = s->affinity_s == 0 ? nft_hashing(s) : PLAN_HASHING_NONE;
-
-	return how != PLAN_HASHING_NONE ? nft_hash_class(how) : nft_pool_class(n, s->affinity_s);
-}
-
 /*
  * A new rule that looks up `endpoints` makes the kernel walk that map once. So the chains that
  * services will probably need are created while it is empty; a wrong guess costs an unused chain. A
@@ -283,7 +276,7 @@ static int kinds_foresee(struct nft_plane *p, enum ipfam fam, const struct model
 			continue;
 		n = svc_endpoints(svc, fam);
 		if (n > 0)
-			bit_set(need.bits, class_foreseen(svc->service, n));
+			bit_set(need.bits, nft_pool_class(n, svc->service->affinity_s));
 		for (; n > GROWS_MIN; n -= n / 9)
 			bit_set(need.bits, nft_pool_class(n, 0));
 	}

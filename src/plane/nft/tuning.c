@@ -10,6 +10,13 @@
 #include "plane/nft/state.h"
 #include "plane/remark.h"
 
+static bool is_jhash_lacking; /* known when a chain with it was rejected */
+
+void nft_hashing_lack(bool is_lacking)
+{
+	is_jhash_lacking = is_lacking;
+}
+
 /* The flag of sh-port is that of mh-port. */
 static enum plan_hashing hashing_of(const struct scheduler *sched)
 {
@@ -22,7 +29,7 @@ enum plan_hashing nft_hashing(const struct service *s)
 {
 	struct scheduler sched;
 
-	if (s->tuning == NULL || s->tuning->scheduler == NULL ||
+	if (is_jhash_lacking || s->tuning == NULL || s->tuning->scheduler == NULL ||
 	    scheduler_parse(&sched, s->tuning->scheduler->text, NULL) < 0)
 		return PLAN_HASHING_NONE;
 	return hashing_of(&sched);
@@ -60,6 +67,9 @@ static void remark_scheduler(const struct svc *svc, struct str *ret)
 		(void)err_set(&err, 0, "'%s' is not possible with session affinity",
 			      scheduler_name(sched.no));
 		instead = "a client keeps the endpoint that is picked at random";
+	} else if (how != PLAN_HASHING_NONE && is_jhash_lacking) {
+		(void)err_set(&err, 0, "'%s' needs CONFIG_NFT_HASH, which this kernel lacks",
+			      scheduler_name(sched.no));
 	} else if (how != PLAN_HASHING_NONE && pool != NULL) {
 		(void)err_set(&err, 0, "'%s' of %zu endpoints, at most %d",
 			      scheduler_name(sched.no), pool->backends.n, PLAN_HASH_BACKENDS_MAX);
