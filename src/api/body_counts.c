@@ -120,8 +120,7 @@ static void counts_item(struct items *items, const struct svc *svc)
 	if (attempts == 0)
 		return;
 	jsonw_object(w, NULL);
-	jsonw_name(w, "namespace", svc->ns);
-	jsonw_name(w, "name", svc->name);
+	jsonw_names(w, svc->ns, svc->name);
 	jsonw_uint(w, "connections", attempts);
 	jsonw_uint(w, "refused", read_frontends(b, rows, PLANE_FRONTEND_REJECTED));
 	jsonw_array(w, "endpoints");

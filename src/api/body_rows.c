@@ -27,8 +27,7 @@ static void rows_item(struct items *items, const struct svc *svc)
 	if (svc->rows == NULL && !serve_is_pending(svc))
 		return;
 	jsonw_object(&items->w, NULL);
-	jsonw_name(&items->w, "namespace", svc->ns);
-	jsonw_name(&items->w, "name", svc->name);
+	jsonw_names(&items->w, svc->ns, svc->name);
 	jsonw_bool(&items->w, "pending", serve_is_pending(svc));
 	jsonw_text(&items->w, "rejected", failure ? failure->text : NULL);
 	jsonw_array(&items->w, "frontends");

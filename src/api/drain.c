@@ -130,8 +130,7 @@ struct list_kind {
 static void item_print(struct jsonw *w, const struct name *ns, const struct name *name,
 		       const struct ip_addr *addr, const char *pod)
 {
-	jsonw_name(w, "namespace", ns);
-	jsonw_name(w, "name", name);
+	jsonw_names(w, ns, name);
 	jsonw_addr(w, "address", addr);
 	jsonw_text(w, "pod", pod);
 }

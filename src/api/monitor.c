@@ -125,8 +125,7 @@ static void on_model_event(void *arg, const struct model_event *event)
 	if (!is_wanted(mon, kind, name_text(event->ns), name_text(service)))
 		return;
 	w = line_begin(mon, kind);
-	jsonw_name(&w, "namespace", event->ns);
-	jsonw_name(&w, "name", event->name);
+	jsonw_names(&w, event->ns, event->name);
 	if (is_slice) {
 		jsonw_name(&w, "service", event->service);
 		jsonw_uint(&w, "endpoints_before", event->endpoints_before);
@@ -170,8 +169,7 @@ void monitor_accepted(struct monitor *mon, const struct svc *svc, const struct p
 	if (mon->ops.ops.n == 0 && since == 0)
 		return; /* an audit without differences */
 	w = line_begin(mon, KIND_SYNC);
-	jsonw_name(&w, "namespace", svc->ns);
-	jsonw_name(&w, "name", svc->name);
+	jsonw_names(&w, svc->ns, svc->name);
 	jsonw_uint_if(&w, "took_us", since > 1, (now_ns() - since) / NSEC_PER_USEC);
 	ops_write(mon, &w);
 	jsonw_end(&w);
@@ -185,8 +183,7 @@ void monitor_rejected(struct monitor *mon, const struct svc *svc, const char *te
 	if (mon == NULL || !is_wanted(mon, KIND_REFUSED, svc->ns->text, svc->name->text))
 		return;
 	w = line_begin(mon, KIND_REFUSED);
-	jsonw_name(&w, "namespace", svc->ns);
-	jsonw_name(&w, "name", svc->name);
+	jsonw_names(&w, svc->ns, svc->name);
 	jsonw_text(&w, "text", text);
 	jsonw_end(&w);
 	line_send(mon, KIND_REFUSED, svc->ns->text, svc->name->text);
@@ -199,8 +196,7 @@ void monitor_silence(struct monitor *mon, const struct failover_silence *s, bool
 	if (mon == NULL || !is_wanted(mon, KIND_SILENT, s->ns->text, s->name->text))
 		return;
 	w = line_begin(mon, KIND_SILENT);
-	jsonw_name(&w, "namespace", s->ns);
-	jsonw_name(&w, "name", s->name);
+	jsonw_names(&w, s->ns, s->name);
 	jsonw_addr(&w, "address", &s->addr);
 	jsonw_uint(&w, "port", s->port);
 	jsonw_bool(&w, "over", is_over);
@@ -218,8 +214,7 @@ void monitor_ejection(struct monitor *mon, const struct model_ejection *e, bool 
 		return;
 	model_ejection_text(&text, e, e->since_ns);
 	w = line_begin(mon, KIND_EJECTED);
-	jsonw_name(&w, "namespace", e->ns);
-	jsonw_name(&w, "name", e->name);
+	jsonw_names(&w, e->ns, e->name);
 	jsonw_addr(&w, "address", &e->addr);
 	jsonw_uint(&w, "port", e->port);
 	jsonw_bool(&w, "over", is_over);

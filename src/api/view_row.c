@@ -7,8 +7,7 @@
 
 void view_svc_name(struct jsonw *w, const struct svc *svc)
 {
-	jsonw_name(w, "namespace", svc->ns);
-	jsonw_name(w, "name", svc->name);
+	jsonw_names(w, svc->ns, svc->name);
 }
 
 void view_hints(struct jsonw *w, const char *key, const struct hints *h)

@@ -238,8 +238,7 @@ static void view_rejected(struct jsonw *w, const struct serve_context *ctx, uint
 	jsonw_array(w, "items");
 	for (size_t i = 0; i < MIN(n, (size_t)REJECTED_SHOWN); i++) {
 		jsonw_object(w, NULL);
-		jsonw_name(w, "namespace", v[i]->ns);
-		jsonw_name(w, "name", v[i]->name);
+		jsonw_names(w, v[i]->ns, v[i]->name);
 		jsonw_text(w, "text", v[i]->text);
 		jsonw_uint(w, "attempts", v[i]->attempts);
 		age(w, "since_ms", v[i]->since_ns, now);

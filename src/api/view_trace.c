@@ -432,8 +432,7 @@ static void view_others(struct jsonw *w, const struct plan_trace *t)
 		const struct plan_trace_other *o = &t->others.v[i];
 
 		jsonw_object(w, NULL);
-		jsonw_name(w, "namespace", o->ns);
-		jsonw_name(w, "name", o->name);
+		jsonw_names(w, o->ns, o->name);
 		jsonw_text(w, "relation", relations[o->relation]);
 		jsonw_text(w, "kind", plan_frontend_kind_text(o->kind));
 		jsonw_end(w);
@@ -448,8 +447,7 @@ static void view_service(struct jsonw *w, const struct plan_trace *t)
 		return;
 	}
 	jsonw_object(w, "service");
-	jsonw_name(w, "namespace", t->ns);
-	jsonw_name(w, "name", t->name);
+	jsonw_names(w, t->ns, t->name);
 	jsonw_name(w, "port_name", t->port_name);
 	jsonw_uint(w, "port", t->service_port);
 	jsonw_text(w, "kind", plan_frontend_kind_text(t->frontend.kind));

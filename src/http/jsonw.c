@@ -119,6 +119,12 @@ void jsonw_name(struct jsonw *w, const char *key, const struct name *name)
 	jsonw_text(w, key, name ? name->text : NULL);
 }
 
+void jsonw_names(struct jsonw *w, const struct name *ns, const struct name *name)
+{
+	jsonw_name(w, "namespace", ns);
+	jsonw_name(w, "name", name);
+}
+
 void jsonw_printf(struct jsonw *w, const char *key, const char *fmt, ...)
 {
 	char buf[512];

@@ -40,6 +40,8 @@ void jsonw_end(struct jsonw *w);
 /* NULL is written as null, here and for names. */
 void jsonw_text(struct jsonw *w, const char *key, const char *text);
 void jsonw_name(struct jsonw *w, const char *key, const struct name *name);
+/* Members "namespace" and "name". */
+void jsonw_names(struct jsonw *w, const struct name *ns, const struct name *name);
 void jsonw_printf(struct jsonw *w, const char *key, const char *fmt, ...) PRINTF_LIKE(3, 4);
 void jsonw_uint(struct jsonw *w, const char *key, uint64_t n);
 /* `n`, or null. */
