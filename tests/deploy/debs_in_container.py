@@ -3,7 +3,7 @@
 under load, removal, purge. Run by `make test-deb`; not collected elsewhere, because it downloads a Debian.
 
 VIPD_SUITE=trixie: the packages are built and installed in that Debian; otherwise those in build-deb/ are installed in
-the host's.
+the host's. VIPD_SUITE=noble: in that Ubuntu, whose archive is verified by the package ubuntu-keyring of Debian 13.
 """
 import glob
 import json
@@ -55,9 +55,13 @@ def host_suite():
 
 
 SUITE = os.environ.get("VIPD_SUITE") or host_suite()
+UBUNTU = ("noble",)
 
 
 def mmdebstrap(target, include, *more):
+    if SUITE in UBUNTU:
+        more += ("--components=main,universe",)
+        include += ",apt"
     r = subprocess.run(["mmdebstrap", "--quiet", "--variant=minbase", "--include", include, *more, SUITE, target],
                        capture_output=True, text=True, check=False)
     assert r.returncode == 0, (r.stdout + r.stderr)[-4000:]
@@ -75,8 +79,8 @@ def packages(tmp_path_factory):
                    " tar -c --null -T - | tar -x -C $1/b/vipd" % ROOT,
                    "--customize-hook=chroot $1 apt-get build-dep -y -q --no-install-recommends /b/vipd",
                    "--customize-hook=chroot $1 sh -c 'cd /b/vipd && DEB_BUILD_OPTIONS=nocheck dpkg-buildpackage -b -us -uc'",
-                   "--customize-hook=cp $1/b/*.deb %s" % folder)
-    found = {os.path.basename(p).split("_")[0]: p for p in glob.glob(folder + "/*.deb")}
+                   "--customize-hook=cp $1/b/*.*deb %s" % folder)  # Ubuntu: debug symbols in .ddeb
+    found = {os.path.basename(p).split("_")[0]: p for p in glob.glob(folder + "/*.*deb")}
     assert {"vipd", "vipctl", "vipd-dbgsym", "vipctl-dbgsym"} <= set(found), "run `make deb`"
     return found
 
