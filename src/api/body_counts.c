@@ -56,8 +56,8 @@ static void slots_gather(struct counts_body *b, const struct plan_rows *rows)
 {
 	vec_clear(&b->slots);
 	vec_for_each (pool, &rows->pools)
-		for (size_t i = 0; i < plan_pool_slots(pool) && b->slots.n <= SLOTS_MAX; i++) {
-			const struct plan_backend *at = plan_pool_at(pool, i);
+		for (size_t i = 0; i < plan_pool_counters(pool) && b->slots.n <= SLOTS_MAX; i++) {
+			const struct plan_backend *at = plan_pool_counter(pool, i);
 
 			*vec_push(&b->slots) = (struct plane_slot){
 				.addr = at->addr,

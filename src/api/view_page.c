@@ -61,9 +61,10 @@ struct view_page {
 	enum view_page_mode mode;
 	enum stage stage;
 	bool is_cut;
-	bool has_scheduler; /* of the current pool */
-	size_t i;           /* position in the list of the stage */
-	size_t k;           /* position in its inner list */
+	struct plan_balancing balancing; /* of the current pool */
+	uint64_t weights;                /* sum, of its backends */
+	size_t i;                        /* position in the list of the stage */
+	size_t k;                        /* position in its inner list */
 	int fam;
 	struct str head;
 	struct plan_rows *rows; /* a copy; svc is not set */
@@ -224,6 +225,10 @@ static void pool_copy(struct plan_pool *to, const struct plan_pool *from)
 	*to = *from;
 	(void)name_ref(to->port_name);
 	memset(&to->table, 0, sizeof(to->table));
+	if (from->weights != NULL) {
+		to->weights = xmalloc(from->backends.n);
+		memcpy(to->weights, from->weights, from->backends.n);
+	}
 	to->backends.v = NULL;
 	to->backends.n = to->backends.cap = 0;
 	to->ranges.v = NULL;
@@ -479,8 +484,8 @@ static void step_conflicts(struct view_page *v, struct jsonw *w)
 
 static void step_pools(struct view_page *v, struct jsonw *w)
 {
-	struct plan_balancing balancing;
 	const struct plan_pool *pool;
+	bool has_scheduler;
 
 	if (v->i == v->rows->pools.n) {
 		jsonw_end(w);
@@ -497,15 +502,28 @@ static void step_pools(struct view_page *v, struct jsonw *w)
 	jsonw_text(w, "protocol", l4proto_text(pool->proto));
 	jsonw_uint(w, "affinity_s", pool->affinity_s);
 	jsonw_uint(w, "class", pool->class);
-	plan_balancing_of(&balancing, pool);
-	plane_balancing(v->ctx->plane, v->rows, pool, false, &balancing);
-	v->has_scheduler = balancing.scheduler[0] != '\0';
-	if (v->has_scheduler || v->ctx->plane->ops->balancing != NULL)
-		jsonw_text(w, "scheduler", v->has_scheduler ? balancing.scheduler : NULL);
+	v->weights = plan_pool_weights(pool);
+	plan_balancing_of(&v->balancing, pool);
+	plane_balancing(v->ctx->plane, v->rows, pool, false, &v->balancing);
+	has_scheduler = v->balancing.scheduler[0] != '\0';
+	if (has_scheduler || v->ctx->plane->ops->balancing != NULL)
+		jsonw_text(w, "scheduler", has_scheduler ? v->balancing.scheduler : NULL);
 	jsonw_prefixes(w, "source_ranges", pool->ranges.v, pool->ranges.n);
 	jsonw_array(w, "backends");
 	v->stage = STAGE_BACKENDS;
 	v->k = 0;
+}
+
+static void backend_share(const struct view_page *v, struct jsonw *w, uint8_t weight)
+{
+	double share = plan_balance_share(v->balancing.deal, weight, v->weights,
+					  v->rows->pools.v[v->i].backends.n);
+
+	jsonw_uint(w, "weight", weight);
+	if (share < 0)
+		jsonw_null(w, "share");
+	else
+		jsonw_real(w, "share", share);
 }
 
 static void step_backends(struct view_page *v, struct jsonw *w)
@@ -516,14 +534,15 @@ static void step_backends(struct view_page *v, struct jsonw *w)
 		const struct plan_backend *b = &pool->backends.v[v->k];
 
 		jsonw_object(w, NULL);
-		jsonw_uint(w, "slot", v->k++);
+		jsonw_uint(w, "slot", v->k);
 		jsonw_addr(w, "address", &b->addr);
 		jsonw_uint(w, "port", b->port);
 		if (pool->affinity_s != 0)
 			jsonw_uint(w, "affinity_id", b->aff_id);
-		if (v->has_scheduler)
-			jsonw_uint(w, "weight", plane_weight(v->ctx->plane, v->rows, pool, b));
+		if (pool->weights != NULL || v->balancing.scheduler[0] != '\0')
+			backend_share(v, w, plan_pool_weight(pool, v->k));
 		jsonw_end(w);
+		v->k++;
 		return;
 	}
 	jsonw_end(w);

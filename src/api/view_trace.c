@@ -258,7 +258,9 @@ static void put_dealing(struct str *out, const struct plan_trace *t)
 	const char *scheduler = t->balancing.scheduler;
 
 	if (*scheduler == '\0') {
-		if (t->n_used > 1)
+		if (t->balancing.deal == PLAN_BALANCE_BY_WEIGHT)
+			str_puts(out, ", at random by weight");
+		else if (t->n_used > 1)
 			str_printf(out, ", each with probability 1/%zu", t->n_used);
 		return;
 	}
@@ -514,7 +516,8 @@ void view_trace_endpoint(struct jsonw *w, const struct serve_context *ctx,
 		jsonw_null(w, "probability");
 	else
 		jsonw_real(w, "probability", is_used ? plan_trace_share(t, ep) : 0.0);
-	if (is_used && t->balancing.scheduler[0] != '\0')
+	if (is_used &&
+	    (t->balancing.deal == PLAN_BALANCE_BY_WEIGHT || t->balancing.scheduler[0] != '\0'))
 		jsonw_uint(w, "weight", ep->weight);
 	jsonw_bool(w, "masqueraded", is_used && ep->is_masqueraded);
 	if (ep->exclusion == EXCLUSION_EJECTED && ep->unlisted == PLAN_TRACE_LISTED)

@@ -152,6 +152,7 @@ int manifests_rows(json_t **ret, const struct manifests_config *config,
 {
 	static const struct plan_traits nft_traits = { .pool_class = nft_pool_class,
 						       .shares_affinity = true,
+						       .weighs_by_slots = true,
 						       .hashing = nft_hashing,
 						       .hash_class = nft_hash_class };
 	static const struct plan_traits ipvs_traits = { .pool_class = ipvs_pool_class,

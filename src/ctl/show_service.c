@@ -297,6 +297,7 @@ static void pool_print(struct str *out, const json_t *pool, const json_t *index,
 	const json_t *backends = value_get(pool, "backends");
 	const char *name = value_text(pool, "port_name");
 	bool has_scheduler = value_has(pool, "scheduler");
+	bool has_weights = value_has(json_array_get(backends, 0), "weight");
 	struct table t = { 0 };
 
 	str_printf(out, "\nPOOL %" JSON_INTEGER_FORMAT "  %s %s%s%s, %s, ", value_int(pool, "id"),
@@ -310,8 +311,10 @@ static void pool_print(struct str *out, const json_t *pool, const json_t *index,
 		return;
 	table_column(&t, "SLOT", TABLE_RIGHT);
 	table_column(&t, "BACKEND", 0);
-	if (has_scheduler)
+	if (has_weights) {
 		table_column(&t, "WEIGHT", TABLE_RIGHT);
+		table_column(&t, "SHARE", TABLE_RIGHT);
+	}
 	table_column(&t, "POD", TABLE_NAMES);
 	table_column(&t, "NODE", TABLE_ELASTIC);
 	if (has_counts)
@@ -324,8 +327,10 @@ static void pool_print(struct str *out, const json_t *pool, const json_t *index,
 		ep = json_object_get(index, where.text);
 		cell_int(&t, b, "slot");
 		table_cell(&t, MARK_NONE, "%s", where.text);
-		if (has_scheduler)
+		if (has_weights) {
 			cell_int(&t, b, "weight");
+			cell_share(&t, MARK_NONE, b, "share");
+		}
 		table_cell(&t, ep ? MARK_NONE : MARK_ATTENTION, "%s",
 			   ep ? dash(value_text(ep, "pod")) : "no longer an endpoint");
 		cell_text(&t, ep, "node");

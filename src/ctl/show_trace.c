@@ -46,11 +46,8 @@ static void row(struct table *t, const json_t *ep)
 	cell_text(t, ep, "pod");
 	cell_node(t, ep);
 	table_cell(t, MARK_NONE, "%s", condition_text(ep));
-	if (is_used && !value_has(ep, "probability"))
-		table_cell(t, MARK_GOOD, "?");
-	else if (is_used)
-		table_cell(t, MARK_GOOD, "%.1f%%",
-			   100 * json_number_value(value_get(ep, "probability")));
+	if (is_used)
+		cell_share(t, MARK_GOOD, ep, "probability");
 	else
 		table_cell(t, MARK_FAINT, "-");
 	if (is_used && value_has(ep, "silent"))

@@ -173,6 +173,14 @@ void cell_text(struct table *t, const json_t *object, const char *key)
 	table_cell(t, MARK_NONE, "%s", dash(value_text(object, key)));
 }
 
+void cell_share(struct table *t, enum mark mark, const json_t *object, const char *key)
+{
+	if (value_has(object, key))
+		table_cell(t, mark, "%.1f%%", 100 * json_number_value(value_get(object, key)));
+	else
+		table_cell(t, mark, "?");
+}
+
 void cell_int(struct table *t, const json_t *object, const char *key)
 {
 	table_cell(t, MARK_NONE, "%" JSON_INTEGER_FORMAT, value_int(object, key));

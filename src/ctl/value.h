@@ -53,6 +53,8 @@ const char *dash(const char *text);
 /* A member as a cell; "-" for an empty or missing text. */
 void cell_text(struct table *t, const json_t *object, const char *key);
 void cell_int(struct table *t, const json_t *object, const char *key);
+/* A share of connections; "?" if it is null: not predictable. */
+void cell_share(struct table *t, enum mark mark, const json_t *object, const char *key);
 /* "NAMESPACE/NAME" */
 void cell_name(struct table *t, const json_t *object);
 /* "ADDRESS:PORT", with "/PROTOCOL" if the object has one. */

@@ -2,8 +2,7 @@
 /*
  * explain/balancing - how a plane balances connections over the backends of a pool.
  *
- * A plane with schedulers provides the scheduler in effect and the weight of each backend,
- * which a pool does not have.
+ * A plane with schedulers provides the scheduler in effect, which a pool does not have.
  */
 #pragma once
 
@@ -18,21 +17,25 @@ enum plan_balance {
 #define PLAN_SCHEDULER_MAX 40
 
 struct plan_balancing {
-	uint8_t deal;      /* enum plan_balance; a backend of weight 0 gets no connections */
+	uint8_t deal;      /* enum plan_balance */
 	bool is_by_client; /* hashes the source: shares are those of clients */
 	uint32_t affinity_s;
 	char scheduler[PLAN_SCHEDULER_MAX]; /* "wrr", "mh,mh-port"; "": the plane has none */
 };
 
-/* What the pool itself says: affinity, and mh if its slots are assigned by hash. */
+/* What the pool itself says: affinity, weights, and mh if its slots are assigned by hash. */
 void plan_balancing_of(struct plan_balancing *ret, const struct plan_pool *pool);
 
-/* Access to a plane's balancing. `balancing` NULL: by the pool alone; `weight` NULL: 1. */
+/*
+ * Share of connections of a backend, 0 to 1; negative when it is not predictable. `sum`: weights of
+ * all `n` backends.
+ */
+double plan_balance_share(enum plan_balance deal, uint32_t weight, uint64_t sum, size_t n);
+
+/* Access to a plane's balancing. `balancing` NULL: by the pool alone. */
 struct plan_balancer {
 	/* `is_inside`: for pods and this host, at a split frontend. Unknown fields stay. */
 	void (*balancing)(const void *ctx, const struct plan_rows *rows,
 			  const struct plan_pool *pool, bool is_inside, struct plan_balancing *ret);
-	uint32_t (*weight)(const void *ctx, const struct plan_rows *rows,
-			   const struct plan_pool *pool, const struct plan_backend *b);
 	const void *ctx;
 };

@@ -1,14 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "explain/locality.h"
 
-static uint32_t weight_of(const struct endpoint *e, const struct plan_rows *rows,
-			  const struct plan_pool *pool, const struct plan_balancer *balancer)
-{
-	const struct plan_backend b = { .addr = e->addr, .port = e->port };
-
-	return pool != NULL ? balancer->weight(balancer->ctx, rows, pool, &b) : 1;
-}
-
 void plan_locality_of(struct plan_locality *ret, const struct model *m, const struct selection *sel,
 		      const struct plan_rows *rows, const struct plan_pool *pool,
 		      const struct plan_balancer *balancer)
@@ -20,11 +12,14 @@ void plan_locality_of(struct plan_locality *ret, const struct model *m, const st
 	uint64_t all = 0;
 
 	*ret = (struct plan_locality){ -1, -1 };
-	if (pool != NULL)
+	if (pool != NULL) {
+		plan_balancing_of(&balancing, pool);
 		balancer->balancing(balancer->ctx, rows, pool, false, &balancing);
+	}
 	vec_for_each (e, &sel->endpoints) {
-		uint32_t weight =
-			e->cluster == EXCLUSION_NONE ? weight_of(e, rows, pool, balancer) : 0;
+		uint32_t weight = e->cluster != EXCLUSION_NONE            ? 0
+				  : balancing.deal == PLAN_BALANCE_EVENLY ? 1
+									  : e->weight;
 
 		all += weight;
 		on_node += e->is_local ? weight : 0;

@@ -14,7 +14,7 @@ struct plan_locality {
 };
 
 /*
- * `pool`: the programmed cluster pool of the port, or NULL; gives the weights. Both shares are
+ * `pool`: the programmed cluster pool of the port, or NULL: all weights count as 1. Both shares are
  * unknown while the set is empty, and for a scheduler whose shares are not predictable.
  */
 void plan_locality_of(struct plan_locality *ret, const struct model *m, const struct selection *sel,

@@ -72,7 +72,7 @@ void plan_op_print(struct str *out, const struct plan_op *op)
 		print_backend(out, op->backend);
 		if (op->kind == PLAN_BACKEND_MOVE)
 			str_printf(out, " %u -> %u", op->from, op->slot);
-		else
+		else if (op->slot != PLAN_SLOT_NONE)
 			str_printf(out, " at %u", op->slot);
 	}
 	if (op->range != NULL)
@@ -92,13 +92,33 @@ struct plan_led {
 	const struct plan_balancer *balancer; /* or NULL */
 };
 
-static int backend_cmp(const void *a, const void *b)
+struct led_backend {
+	const struct plan_backend *b;
+	uint32_t weight; /* or its number of slots */
+};
+
+static int led_cmp(const void *a, const void *b)
 {
-	const struct plan_backend *x = a;
-	const struct plan_backend *y = b;
+	const struct plan_backend *x = ((const struct led_backend *)a)->b;
+	const struct plan_backend *y = ((const struct led_backend *)b)->b;
 	int c = ip_addr_cmp(&x->addr, &y->addr);
 
 	return c != 0 ? c : (x->port > y->port) - (x->port < y->port);
+}
+
+/* With a table, what the kernel has of a weight: the number of slots. Hashing hides it. */
+static void led_weigh(struct led_backend *v, const struct plan_pool *pool)
+{
+	bool has_slots = pool->table.n > 0 || pool->hashing != PLAN_HASHING_NONE;
+
+	for (size_t i = 0; i < pool->backends.n; i++)
+		v[i] = (struct led_backend){
+			&pool->backends.v[i],
+			!has_slots ? plan_pool_weight(pool, i) : pool->hashing != PLAN_HASHING_NONE,
+		};
+	if (pool->hashing == PLAN_HASHING_NONE)
+		vec_for_each (i, &pool->table)
+			v[*i].weight++;
 }
 
 void plan_led_backend_print(struct str *out, const struct ip_addr *addr, uint16_t port,
@@ -113,10 +133,25 @@ void plan_led_backend_print(struct str *out, const struct ip_addr *addr, uint16_
 
 void plan_balancing_of(struct plan_balancing *ret, const struct plan_pool *pool)
 {
-	*ret = (struct plan_balancing){ .affinity_s = pool->affinity_s,
+	*ret = (struct plan_balancing){ .deal = pool->weights != NULL ? PLAN_BALANCE_BY_WEIGHT
+								      : PLAN_BALANCE_EVENLY,
+					.affinity_s = pool->affinity_s,
 					.is_by_client = pool->hashing != PLAN_HASHING_NONE };
 	(void)snprintf(ret->scheduler, sizeof(ret->scheduler), "%s",
 		       plan_hashing_text(pool->hashing));
+}
+
+double plan_balance_share(enum plan_balance deal, uint32_t weight, uint64_t sum, size_t n)
+{
+	switch (deal) {
+	case PLAN_BALANCE_EVENLY:
+		return 1.0 / (double)n;
+	case PLAN_BALANCE_BY_WEIGHT:
+		return (double)weight / (double)sum;
+	case PLAN_BALANCE_UNKNOWN:
+		break;
+	}
+	return n == 1 ? 1.0 : -1.0;
 }
 
 void plan_led_balancing_print(struct str *out, const struct plan_balancing *d)
@@ -132,21 +167,18 @@ static void print_led_pool(struct str *out, const struct plan_led *led,
 {
 	struct plan_balancing balancing;
 	size_t n = pool ? pool->backends.n : 0;
-	struct plan_backend *sorted;
+	struct led_backend *sorted;
 
 	if (n == 0) {
 		str_puts(out, " NOWHERE");
 		return;
 	}
 	sorted = xreallocarray(NULL, n, sizeof(*sorted));
-	memcpy(sorted, pool->backends.v, n * sizeof(*sorted));
-	qsort(sorted, n, sizeof(*sorted), backend_cmp);
+	led_weigh(sorted, pool);
+	qsort(sorted, n, sizeof(*sorted), led_cmp);
 	for (size_t i = 0; i < n; i++)
-		plan_led_backend_print(out, &sorted[i].addr, sorted[i].port,
-				       led->balancer != NULL && led->balancer->weight != NULL
-					       ? led->balancer->weight(led->balancer->ctx,
-								       led->rows, pool, &sorted[i])
-					       : 1);
+		plan_led_backend_print(out, &sorted[i].b->addr, sorted[i].b->port,
+				       sorted[i].weight);
 	plan_balancing_of(&balancing, pool);
 	if (led->balancer != NULL && led->balancer->balancing != NULL)
 		led->balancer->balancing(led->balancer->ctx, led->rows, pool, is_inside,

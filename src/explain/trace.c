@@ -379,15 +379,17 @@ static void decide_endpoints(struct plan_trace *t, const struct svc *svc)
 		struct plan_trace_endpoint like = {
 			.port = e->port,
 			.is_local = e->is_local,
-			.weight = 1,
+			.weight = e->weight,
 			.exclusion = t->scope == PLAN_SCOPE_CLUSTER ? e->cluster : e->local,
 			.is_masqueraded = is_masqueraded(t, e),
 		};
 
-		t->n_used += like.exclusion == EXCLUSION_NONE;
+		if (like.exclusion == EXCLUSION_NONE) {
+			t->n_used++;
+			t->weight += e->weight;
+		}
 		endpoint_push(t, e->from, &like);
 	}
-	t->weight = t->n_used;
 	unlisted_add(t, svc, &sel);
 	selection_fini(&sel);
 	vec_sort(&t->endpoints, endpoint_cmp);
@@ -646,7 +648,7 @@ void plan_trace_decide(struct plan_trace *t)
 	vec_sort(&t->others, others_cmp);
 }
 
-/* --- weights --- */
+/* --- balancing --- */
 
 void plan_trace_weigh(struct plan_trace *t, const struct plan_balancer *balancer)
 {
@@ -661,15 +663,6 @@ void plan_trace_weigh(struct plan_trace *t, const struct plan_balancer *balancer
 		return;
 	balancer->balancing(balancer->ctx, NULL, &pool, t->is_inside, &t->balancing);
 	t->affinity_s = t->balancing.affinity_s;
-	t->weight = 0;
-	vec_for_each (ep, &t->endpoints) {
-		const struct plan_backend b = { .addr = ep->addr, .port = ep->port };
-
-		if (plan_trace_endpoint_why(ep) != NULL)
-			continue;
-		ep->weight = balancer->weight(balancer->ctx, NULL, &pool, &b);
-		t->weight += ep->weight;
-	}
 }
 
 bool plan_trace_is_predicted(const struct plan_trace *t, const struct plan_trace_endpoint *ep)
@@ -682,15 +675,7 @@ double plan_trace_share(const struct plan_trace *t, const struct plan_trace_endp
 {
 	if (t->is_predicted)
 		return plan_trace_is_predicted(t, ep) ? 1.0 : 0.0;
-	switch ((enum plan_balance)t->balancing.deal) {
-	case PLAN_BALANCE_EVENLY:
-		return 1.0 / (double)t->n_used;
-	case PLAN_BALANCE_BY_WEIGHT:
-		return (double)ep->weight / (double)t->weight;
-	case PLAN_BALANCE_UNKNOWN:
-		break;
-	}
-	return t->n_used == 1 ? 1.0 : -1.0;
+	return plan_balance_share(t->balancing.deal, ep->weight, t->weight, t->n_used);
 }
 
 void plan_trace_fini(struct plan_trace *t)

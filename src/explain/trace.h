@@ -114,7 +114,7 @@ struct plan_trace_endpoint {
 	uint8_t unlisted;  /* enum plan_trace_unlisted */
 	uint8_t exclusion; /* enum exclusion for the set in question; NONE = used */
 	bool is_local;
-	uint32_t weight;         /* 1 unless plan_trace_weigh() found another */
+	uint32_t weight;         /* vipd.io/weights; else 1 */
 	bool is_masqueraded;     /* if it is used; also a pod's connection to itself (MASQ-09) */
 	const struct name *node; /* references, as all below; NULL = unknown */
 	char *pod;
@@ -183,7 +183,7 @@ void plan_trace_visit(struct plan_trace *t, const struct svc *svc);
 /* The source is a pod by name, but no endpoint of the destination's family has that name. */
 bool plan_trace_lacks_source(const struct plan_trace *t);
 void plan_trace_decide(struct plan_trace *t);
-/* After plan_trace_decide(): add the plane's scheduler and weights. */
+/* After plan_trace_decide(): add the plane's scheduler. */
 void plan_trace_weigh(struct plan_trace *t, const struct plan_balancer *balancer);
 /* Is the source masqueraded on the way to a used endpoint? */
 bool plan_trace_masquerades(const struct plan_trace *t);

@@ -149,8 +149,8 @@ static void gather_frontends(struct counts *c, const struct plan_rows *rows)
 static void gather_slots(struct counts *c, const struct plan_rows *rows)
 {
 	vec_for_each (pool, &rows->pools)
-		for (uint32_t slot = 0; slot < plan_pool_slots(pool); slot++) {
-			const struct plan_backend *b = plan_pool_at(pool, slot);
+		for (uint32_t slot = 0; slot < plan_pool_counters(pool); slot++) {
+			const struct plan_backend *b = plan_pool_counter(pool, slot);
 
 			*vec_push(&c->items) = (struct item){
 				.slot = { b->addr, pool->id, slot, b->port, b->aff_id },

@@ -322,10 +322,14 @@ static void text_pool(const struct text *t, uint32_t pool_id, const struct nft_k
 			break;
 	}
 	vec_sort(&found, backend_cmp);
-	vec_for_each (b, &found) {
-		if (info->is_hashed && b > found.v && backend_cmp(b - 1, b) == 0)
-			continue; /* has several slots */
+	for (size_t i = 0, n; i < found.n; i += n) {
+		const struct nft_endpoint *b = &found.v[i];
+
+		for (n = 1; i + n < found.n && backend_cmp(b, &found.v[i + n]) == 0;)
+			n++;
 		str_printf(t->out, " %s", ip_endpoint_text(&b->addr, b->port, buf));
+		if (n > 1 && !info->is_hashed) /* as explain/text.h prints a weight */
+			str_printf(t->out, "=%zu", n);
 		nft_key_endpoint(key, &b->addr, b->port);
 		if (find(t, NFTSET_ENDPOINT_ADDRS, key) == NULL)
 			str_puts(t->out, "(NOT-IN-ENDPOINT_ADDRS)");

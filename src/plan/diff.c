@@ -63,6 +63,12 @@ static void backend_op(struct plan_op *op, const struct plan_pool *pool,
 	op->slot = (uint32_t)slot;
 }
 
+/* The slot of backend `i`, or none if the slots of either pool are operations of their own. */
+static size_t slot_of(const struct plan_pool *old, const struct plan_pool *new, size_t i)
+{
+	return old->table.n > 0 || new->table.n > 0 ? PLAN_SLOT_NONE : i;
+}
+
 static int placed_cmp(const void *a, const void *b)
 {
 	const struct plan_backend *x = a;
@@ -99,6 +105,33 @@ static struct placed *differing(const struct plan_pool *pool, const struct plan_
 	return v;
 }
 
+static void move_op(struct diff *d, const struct plan_pool *old, const struct placed *from,
+		    const struct plan_pool *new, size_t slot)
+{
+	struct plan_op *op = add_op(d, PLAN_BACKEND_MOVE);
+
+	backend_op(op, new, &new->backends.v[slot], slot_of(old, new, slot));
+	op->from = (uint32_t)slot_of(old, new, from->slot);
+	op->was_local = from->b.is_local;
+}
+
+static void weigh_op(struct diff *d, const struct plan_pool *old, size_t from,
+		     const struct plan_pool *new, size_t slot)
+{
+	if (plan_pool_weight(old, from) != plan_pool_weight(new, slot))
+		backend_op(add_op(d, PLAN_BACKEND_WEIGH), new, &new->backends.v[slot], slot);
+}
+
+/* Of backends that keep their slot. */
+static void diff_weights(struct diff *d, const struct plan_pool *old, const struct plan_pool *new)
+{
+	if (old->weights == new->weights)
+		return;
+	for (size_t i = 0; i < new->backends.n; i++)
+		if (is_same_slot(old, new, i))
+			weigh_op(d, old, i, new, i);
+}
+
 static void diff_backends(struct diff *d, const struct plan_pool *old, const struct plan_pool *new)
 {
 	struct placed *was;
@@ -106,6 +139,7 @@ static void diff_backends(struct diff *d, const struct plan_pool *old, const str
 	size_t n_was;
 	size_t n_will;
 
+	diff_weights(d, old, new);
 	if (old->backends.n == new->backends.n &&
 	    (old->backends.n == 0 || old->backends.v == new->backends.v ||
 	     memcmp(old->backends.v, new->backends.v,
@@ -121,38 +155,37 @@ static void diff_backends(struct diff *d, const struct plan_pool *old, const str
 			continue;
 		from = placed_find(was, n_was, b);
 		if (from == NULL) {
-			backend_op(add_op(d, PLAN_BACKEND_ADD), new, b, i);
+			backend_op(add_op(d, PLAN_BACKEND_ADD), new, b, slot_of(old, new, i));
 		} else {
-			struct plan_op *op = add_op(d, PLAN_BACKEND_MOVE);
-
-			backend_op(op, new, b, i);
-			op->from = from->slot;
-			op->was_local = from->b.is_local;
+			move_op(d, old, from, new, i);
+			weigh_op(d, old, from->slot, new, i);
 		}
 	}
 	for (size_t i = 0; i < old->backends.n; i++)
 		if (!is_same_slot(old, new, i) &&
 		    placed_find(will, n_will, &old->backends.v[i]) == NULL)
-			backend_op(del_op(d, PLAN_BACKEND_DEL), old, &old->backends.v[i], i);
+			backend_op(del_op(d, PLAN_BACKEND_DEL), old, &old->backends.v[i],
+				   slot_of(old, new, i));
 	free(was);
 	free(will);
 }
 
-/* The backend in a slot of a pool with hashing, or NULL. */
+/* The backend in a slot, or NULL. */
 static const struct plan_backend *assigned(const struct plan_pool *pool, size_t slot)
 {
-	return slot < pool->table.n ? plan_pool_at(pool, slot) : NULL;
+	return slot < plan_pool_slots(pool) ? plan_pool_at(pool, slot) : NULL;
 }
 
 static void diff_table(struct diff *d, const struct plan_pool *old, const struct plan_pool *new)
 {
 	if (old->table.v == new->table.v)
 		return;
-	for (size_t i = 0; i < MAX(old->table.n, new->table.n); i++) {
+	/* One of them may have a slot for each backend. */
+	for (size_t i = 0; i < MAX(plan_pool_slots(old), plan_pool_slots(new)); i++) {
 		const struct plan_backend *was = assigned(old, i);
 		const struct plan_backend *will = assigned(new, i);
 
-		if (was != NULL && will != NULL && plan_backend_key_cmp(was, will) == 0)
+		if (was != NULL && will != NULL && placed_cmp(was, will) == 0)
 			continue;
 		if (will != NULL)
 			backend_op(add_op(d, PLAN_SLOT_ADD), new, will, i);
@@ -212,7 +245,8 @@ static void diff_pools(struct diff *d, const struct plan_rows *old, const struct
 		if (new != NULL && plan_rows_pool(new, pool->fam, pool->id) != NULL)
 			continue;
 		for (size_t k = 0; k < pool->backends.n; k++)
-			backend_op(del_op(d, PLAN_BACKEND_DEL), pool, &pool->backends.v[k], k);
+			backend_op(del_op(d, PLAN_BACKEND_DEL), pool, &pool->backends.v[k],
+				   slot_of(pool, pool, k));
 		diff_table(d, pool, &none);
 		for (size_t k = 0; k < pool->ranges.n; k++)
 			range_op(del_op(d, PLAN_RANGE_DEL), pool, &pool->ranges.v[k]);
@@ -280,7 +314,8 @@ static void pool_op(struct diff *d, const struct plan_pool *pool, size_t k)
 	else if (k <= pool->ranges.n)
 		range_op(add_op(d, PLAN_RANGE_ADD), pool, &pool->ranges.v[k - 1]);
 	else if ((k -= 1 + pool->ranges.n) < pool->backends.n)
-		backend_op(add_op(d, PLAN_BACKEND_ADD), pool, &pool->backends.v[k], k);
+		backend_op(add_op(d, PLAN_BACKEND_ADD), pool, &pool->backends.v[k],
+			   slot_of(pool, pool, k));
 	else
 		backend_op(add_op(d, PLAN_SLOT_ADD), pool, plan_pool_at(pool, k - pool->backends.n),
 			   k - pool->backends.n);
@@ -326,6 +361,8 @@ const char *plan_op_text(enum plan_op_kind k)
 		return "backend-add";
 	case PLAN_BACKEND_MOVE:
 		return "backend-move";
+	case PLAN_BACKEND_WEIGH:
+		return "backend-weigh";
 	case PLAN_SLOT_ADD:
 		return "slot-add";
 	case PLAN_RANGE_ADD:

@@ -5,6 +5,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "plan/table.h"
+
 #define COMPARE_COST 64 /* comparisons of backends that cost as much as one operation */
 
 static int waiting_cmp(const void *a, const void *b)
@@ -128,13 +130,16 @@ static bool is_equal(const struct plan_pool *a, const struct plan_pool *b)
 	       (a->backends.n == 0 || memcmp(a->backends.v, b->backends.v,
 					     a->backends.n * sizeof(struct plan_backend)) == 0) &&
 	       (a->ranges.n == 0 ||
-		memcmp(a->ranges.v, b->ranges.v, a->ranges.n * sizeof(struct ip_prefix)) == 0);
+		memcmp(a->ranges.v, b->ranges.v, a->ranges.n * sizeof(struct ip_prefix)) == 0) &&
+	       plan_weights_are_equal(a, b) && a->table.n == b->table.n &&
+	       (a->table.n == 0 ||
+		memcmp(a->table.v, b->table.v, a->table.n * sizeof(a->table.v[0])) == 0);
 }
 
 /* Slots of a table are shares of all clients: a part of them would serve a part of the clients. */
 static bool is_divisible(const struct plan_pool *pool)
 {
-	return pool->affinity_s == 0 && pool->hashing == PLAN_HASHING_NONE;
+	return pool->affinity_s == 0 && pool->hashing == PLAN_HASHING_NONE && pool->weights == NULL;
 }
 
 static void ranges_copy(struct plan_pool *to, const struct plan_pool *from)
@@ -160,6 +165,10 @@ static void pool_copy(struct plan_pool *to, const struct plan_pool *from, size_t
 	if (from->backends.n > 0)
 		memcpy(to->backends.v, from->backends.v,
 		       from->backends.n * sizeof(struct plan_backend));
+	if (from->weights != NULL) {
+		to->weights = xmalloc(from->backends.n);
+		memcpy(to->weights, from->weights, from->backends.n);
+	}
 }
 
 static int backend_cmp(const void *a, const void *b)
@@ -484,6 +493,8 @@ static void borrowed_forget(struct plan_rows *from, const struct plan_rows *to)
 			memset(&pool->ranges, 0, sizeof(pool->ranges));
 		if (other->table.v == pool->table.v)
 			memset(&pool->table, 0, sizeof(pool->table));
+		if (other->weights == pool->weights)
+			pool->weights = NULL;
 	}
 }
 

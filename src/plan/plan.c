@@ -13,6 +13,7 @@
 
 #include "base/hash.h"
 #include "model/select.h"
+#include "model/tuning.h"
 #include "plan/claims.h"
 #include "plan/ids.h"
 #include "plan/table.h"
@@ -176,6 +177,42 @@ static void pool_inherit(const struct plan_rows *old, struct plan_pool *pool)
 			   programmed->backends.n);
 }
 
+static int endpoint_cmp(const void *a, const void *b)
+{
+	const struct plan_backend *x = a;
+	const struct endpoint *y = b;
+	int c = ip_addr_cmp(&x->addr, &y->addr);
+
+	return c != 0 ? c : (int)x->port - (int)y->port;
+}
+
+/* The weights of the backends, and the slots of a plane that balances by slots. */
+static void pool_weigh(struct build *b, struct plan_pool *pool, const struct selection *sel)
+{
+	const struct plan_pool *was = b->old ? plan_rows_pool_like(b->old, pool) : NULL;
+	struct plan_pool slots = { 0 };
+
+	if (service_weights(b->s) == NULL || pool->backends.n == 0 ||
+	    pool->backends.n > PLAN_WEIGHT_SLOTS_MAX)
+		return;
+	pool->weights = xmalloc(pool->backends.n);
+	for (size_t i = 0; i < pool->backends.n; i++) {
+		const struct endpoint *ep = bsearch(&pool->backends.v[i], sel->endpoints.v,
+						    sel->endpoints.n, sizeof(*ep), endpoint_cmp);
+
+		assert(ep != NULL);
+		pool->weights[i] = ep->weight;
+	}
+	if (!b->p->traits->weighs_by_slots || pool->hashing != PLAN_HASHING_NONE)
+		return;
+	if (was != NULL && was->id == pool->id)
+		for (size_t i = 0; i < plan_pool_slots(was); i++)
+			*vec_push(&slots.backends) = *plan_pool_at(was, i);
+	plan_table_weigh(pool, weights_unit(service_weights(b->s)), slots.backends.v,
+			 slots.backends.n);
+	vec_fini(&slots.backends);
+}
+
 /*
  * A hash of the annotations' texts and the affinity: comparing pointers is unsafe, as names
  * may be freed and their memory used again.
@@ -243,6 +280,7 @@ static void port_pool(struct build *b, const struct service_port *port, enum ipf
 			};
 	assert(pool->backends.n == n);
 	pool_inherit(b->old, pool);
+	pool_weigh(b, pool, sel);
 }
 
 /* A frontend's source ranges are looked up under the id of its `target` pool. */
@@ -468,7 +506,7 @@ static uint16_t pool_class(const struct plan_traits *traits, const struct plan_p
 		return 0;
 	return pool->hashing != PLAN_HASHING_NONE
 		       ? traits->hash_class(pool->hashing)
-		       : traits->pool_class(pool->backends.n, pool->affinity_s);
+		       : traits->pool_class(plan_pool_slots(pool), pool->affinity_s);
 }
 
 void plan_rows_number(struct plan *p, struct plan_rows *rows)

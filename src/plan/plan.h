@@ -45,6 +45,8 @@ struct plan_traits {
 	bool shares_affinity;
 	/* Uses the annotations in struct service_tuning. */
 	bool has_tuning;
+	/* Balances by the number of slots of a backend; else by PLAN_BACKEND_WEIGH. */
+	bool weighs_by_slots;
 	/* Does the service want a backend by a hash of the client? NULL: the plan assigns no slots.
 	 */
 	enum plan_hashing (*hashing)(const struct service *s);
@@ -62,6 +64,7 @@ enum plan_op_kind {
 	PLAN_BACKEND_ADD, /* pool, backend, slot */
 	/* pool, backend, from -> slot, which are equal if only its is_local changes: was_local */
 	PLAN_BACKEND_MOVE,
+	PLAN_BACKEND_WEIGH,   /* pool, backend, slot: has another weight (plan_pool_weight()) */
 	PLAN_SLOT_ADD,        /* pool, backend, slot; with pool->table: backends have no slot */
 	PLAN_RANGE_ADD,       /* pool, range */
 	PLAN_POOL_CHANGE,     /* pool: scheduler, weights, ...; only with traits.has_tuning */
@@ -74,11 +77,13 @@ enum plan_op_kind {
 	PLAN_POOL_DEL,        /* pool */
 };
 
+#define PLAN_SLOT_NONE UINT32_MAX
+
 /* Pointers are borrowed from the rows that were compared. */
 struct plan_op {
 	uint8_t kind; /* enum plan_op_kind */
 	bool was_local;
-	uint32_t slot;
+	uint32_t slot; /* of a backend; PLAN_SLOT_NONE: with PLAN_SLOT_ADD or _DEL */
 	uint32_t from;
 	struct svc *svc;
 	const struct plan_pool *pool; /* of the new rows, of the old for *_DEL */

@@ -10,7 +10,17 @@ void plan_pool_fini(struct plan_pool *pool)
 	name_unref(pool->port_name);
 	vec_fini(&pool->backends);
 	vec_fini(&pool->table);
+	free(pool->weights);
 	vec_fini(&pool->ranges);
+}
+
+uint64_t plan_pool_weights(const struct plan_pool *pool)
+{
+	uint64_t sum = pool->weights != NULL ? 0 : pool->backends.n;
+
+	for (size_t i = 0; pool->weights != NULL && i < pool->backends.n; i++)
+		sum += pool->weights[i];
+	return sum;
 }
 
 void plan_rows_close(struct plan_rows *r)

@@ -61,7 +61,9 @@ struct plan_pool {
 	uint32_t tuning;      /* hash of the service's annotations for schedulers; 0 = none */
 	uint32_t part_of; /* adopted piece by piece: the number of its backends; 0 = all are here */
 	VEC(struct plan_backend) backends; /* by slot; with `table`, in any order */
-	/* With hashing: index of the backend in each slot, once numbered (plan/table.h). */
+	uint8_t *weights;                  /* of the backends, each above 0; NULL: all are 1 */
+	/* Index of the backend in each slot: with hashing once numbered; by weight (plan/table.h).
+	 */
 	VEC(uint16_t) table;
 	/*
 	 * Source ranges of the pool's frontends of kind LB (SVC-20): sorted, none inside
@@ -150,9 +152,28 @@ static inline size_t plan_pool_slots(const struct plan_pool *pool)
 	return pool->table.n > 0 ? pool->table.n : pool->backends.n;
 }
 
+static inline uint8_t plan_pool_weight(const struct plan_pool *pool, size_t backend)
+{
+	return pool->weights != NULL ? pool->weights[backend] : 1;
+}
+
+/* Sum of the weights of the backends. */
+uint64_t plan_pool_weights(const struct plan_pool *pool);
+
 static inline const struct plan_backend *plan_pool_at(const struct plan_pool *pool, size_t slot)
 {
 	return &pool->backends.v[pool->table.n > 0 ? pool->table.v[slot] : slot];
+}
+
+/* With affinity each backend has a counter, else each slot. */
+static inline size_t plan_pool_counters(const struct plan_pool *pool)
+{
+	return pool->affinity_s != 0 ? pool->backends.n : plan_pool_slots(pool);
+}
+
+static inline const struct plan_backend *plan_pool_counter(const struct plan_pool *pool, size_t i)
+{
+	return pool->affinity_s != 0 ? &pool->backends.v[i] : plan_pool_at(pool, i);
 }
 
 /* Frees the pool's members, not the pool. */

@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "base/rendezvous.h"
+#include "model/tuning.h"
 
 /* Constants: every node and every version assigns alike. */
 #define KEY_0 UINT64_C(0x5f8e3a1b7c2d4960)
@@ -28,7 +29,8 @@ static void assign(uint16_t table[static RENDEZVOUS_SLOTS], const struct plan_po
 	struct rendezvous_member *v = xreallocarray(NULL, pool->backends.n, sizeof(*v));
 
 	for (size_t i = 0; i < pool->backends.n; i++)
-		v[i] = (struct rendezvous_member){ backend_id(&pool->backends.v[i]), 1 };
+		v[i] = (struct rendezvous_member){ backend_id(&pool->backends.v[i]),
+						   plan_pool_weight(pool, i) };
 	rendezvous_assign(table, v, pool->backends.n);
 	free(v);
 }
@@ -38,13 +40,16 @@ static bool has_backends(const struct plan_pool *pool, const struct plan_pool *p
 	return programmed != NULL && programmed->table.n == RENDEZVOUS_SLOTS &&
 	       programmed->backends.n == pool->backends.n &&
 	       memcmp(programmed->backends.v, pool->backends.v,
-		      pool->backends.n * sizeof(struct plan_backend)) == 0;
+		      pool->backends.n * sizeof(struct plan_backend)) == 0 &&
+	       plan_weights_are_equal(programmed, pool);
 }
 
 void plan_table_make(struct plan_pool *pool, const struct plan_pool *programmed)
 {
+	if (pool->hashing == PLAN_HASHING_NONE)
+		return;
 	vec_clear(&pool->table);
-	if (pool->hashing == PLAN_HASHING_NONE || pool->backends.n == 0)
+	if (pool->backends.n == 0)
 		return;
 	vec_reserve(&pool->table, RENDEZVOUS_SLOTS);
 	pool->table.n = RENDEZVOUS_SLOTS;
@@ -52,6 +57,99 @@ void plan_table_make(struct plan_pool *pool, const struct plan_pool *programmed)
 		memcpy(pool->table.v, programmed->table.v, RENDEZVOUS_SLOTS * sizeof(uint16_t));
 	else
 		assign(pool->table.v, pool);
+}
+
+/* --- by weight --- */
+
+struct place {
+	struct plan_backend b; /* first: plan_backend_key_cmp() */
+	uint32_t index;
+	uint32_t left; /* slots that the backend lacks */
+};
+
+/* Number of slots of a weight above 0, rounded. */
+static uint32_t slots_of(uint8_t weight, uint32_t unit)
+{
+	return MAX((weight + unit / 2) / unit, 1U);
+}
+
+static size_t slots_sum(const struct plan_pool *pool, uint32_t unit)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < pool->backends.n; i++)
+		n += slots_of(pool->weights[i], unit);
+	return n;
+}
+
+/* Sorted by address and port; returns the number of slots of all. */
+static size_t places_make(struct place *v, const struct plan_pool *pool, uint32_t unit)
+{
+	uint32_t by = unit;
+	size_t n = slots_sum(pool, by);
+
+	while (n > PLAN_WEIGHT_SLOTS_MAX && by <= 2 * WEIGHT_MAX) {
+		by += unit;
+		n = slots_sum(pool, by);
+	}
+	for (size_t i = 0; i < pool->backends.n; i++)
+		v[i] = (struct place){ pool->backends.v[i], (uint32_t)i,
+				       slots_of(pool->weights[i], by) };
+	qsort(v, pool->backends.n, sizeof(*v), plan_backend_key_cmp);
+	return n;
+}
+
+/* Fill the empty slots, the backends in turns. */
+static void holes_fill(struct plan_pool *pool, const uint8_t *is_taken, struct place *v)
+{
+	size_t i = 0;
+
+	for (size_t slot = 0; slot < pool->table.n; slot++) {
+		if (is_taken[slot])
+			continue;
+		for (; v[i].left == 0; i = (i + 1) % pool->backends.n)
+			;
+		pool->table.v[slot] = (uint16_t)v[i].index;
+		v[i].left--;
+		i = (i + 1) % pool->backends.n;
+	}
+}
+
+void plan_table_weigh(struct plan_pool *pool, uint8_t unit, const struct plan_backend *programmed,
+		      size_t n_programmed)
+{
+	struct place *v = xreallocarray(NULL, pool->backends.n + 1, sizeof(*v));
+	uint8_t *is_taken;
+
+	vec_clear(&pool->table);
+	pool->table.n = 0;
+	if (pool->backends.n > 0) {
+		size_t n = places_make(v, pool, unit);
+
+		vec_reserve(&pool->table, n);
+		pool->table.n = n;
+	}
+	is_taken = xcalloc(pool->table.n + 1, 1);
+	for (size_t slot = 0; slot < MIN(pool->table.n, n_programmed); slot++) {
+		struct place *to = bsearch(&programmed[slot], v, pool->backends.n, sizeof(*v),
+					   plan_backend_key_cmp);
+
+		if (to == NULL || to->left == 0)
+			continue;
+		to->left--;
+		pool->table.v[slot] = (uint16_t)to->index;
+		is_taken[slot] = 1;
+	}
+	holes_fill(pool, is_taken, v);
+	free(is_taken);
+	free(v);
+}
+
+bool plan_weights_are_equal(const struct plan_pool *a, const struct plan_pool *b)
+{
+	if (a->weights == NULL || b->weights == NULL)
+		return a->weights == b->weights;
+	return memcmp(a->weights, b->weights, a->backends.n) == 0;
 }
 
 const char *plan_hashing_text(enum plan_hashing how)
@@ -69,7 +167,7 @@ const struct plan_backend *plan_table_pick(const struct plan_pool *pool,
 					   const struct ip_addr *client, uint16_t port)
 {
 	size_t len = ip_len(ip_fam(client));
-	struct plan_pool assigned = { .hashing = pool->hashing };
+	struct plan_pool assigned = { .hashing = pool->hashing, .weights = pool->weights };
 	const struct plan_backend *ret;
 	uint8_t key[20] = { 0 };
 	uint32_t slot;

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plan/table - the slots of a pool with hashing: a client's slot, and the backend in each slot.
+ * plan/table - slots of a pool in which a backend has more than one: with hashing, or by weight.
  *
- * Slots are assigned by rendezvous hashing (base/rendezvous.h) from addresses and ports of the
- * backends alone, so that all nodes with these backends, and all processes, agree on the slots.
+ * By weight, a backend of weight w has w / unit slots, where the unit is the greatest common
+ * divisor of the weights in the annotation: an endpoint that arrives never changes it. A change
+ * moves as few slots as possible. Above PLAN_WEIGHT_SLOTS_MAX slots the unit is a multiple of that.
+ *
+ * With hashing, slots are assigned by rendezvous hashing (base/rendezvous.h) from addresses and
+ * ports of the backends alone, so that all nodes with these backends, and all processes, agree on
+ * the slots.
  */
 #pragma once
 
@@ -17,6 +22,15 @@
  * `programmed` (may be NULL): its table is copied if it has these backends.
  */
 void plan_table_make(struct plan_pool *pool, const struct plan_pool *programmed);
+/*
+ * Slots of a pool with weights. `unit`: weights_unit(). `programmed`: the backends in the present
+ * slots; an unset address is an empty slot.
+ */
+#define PLAN_WEIGHT_SLOTS_MAX 65536
+void plan_table_weigh(struct plan_pool *pool, uint8_t unit, const struct plan_backend *programmed,
+		      size_t n_programmed);
+/* Of pools with equal backends. */
+bool plan_weights_are_equal(const struct plan_pool *a, const struct plan_pool *b);
 /* "mh", "mh,mh-port"; "" for PLAN_HASHING_NONE. */
 const char *plan_hashing_text(enum plan_hashing how);
 /*

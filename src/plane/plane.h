@@ -256,12 +256,10 @@ struct plane_ops {
 	void (*drains)(const struct plane *p, struct plane_drains *ret);
 	/*
 	 * How connections are balanced over a pool of acknowledged rows (explain/balancing.h);
-	 * unknown values stay unchanged. Both may be NULL: evenly.
+	 * unknown values stay unchanged. May be NULL: as the pool says.
 	 */
 	void (*balancing)(const struct plane *p, const struct plan_pool *pool, bool is_inside,
 			  struct plan_balancing *ret);
-	uint32_t (*weight)(const struct plane *p, const struct plan_pool *pool,
-			   const struct plan_backend *b);
 	/* Append settings of `svc` that the plane does not support. May be NULL. */
 	void (*remark)(const struct plane *p, const struct svc *svc, struct str *ret);
 	/*
@@ -415,17 +413,8 @@ static inline void plane_balancing(const void *plane, const struct plan_rows *ro
 		p->ops->balancing(p, pool, is_inside, ret);
 }
 
-static inline uint32_t plane_weight(const void *plane, const struct plan_rows *rows,
-				    const struct plan_pool *pool, const struct plan_backend *b)
-{
-	const struct plane *p = plane;
-
-	(void)rows;
-	return p->ops->weight != NULL ? p->ops->weight(p, pool, b) : 1;
-}
-
 /* The plane as a source for explain/text.h. */
 static inline struct plan_balancer plane_balancer(const struct plane *p)
 {
-	return (struct plan_balancer){ plane_balancing, plane_weight, p };
+	return (struct plan_balancer){ plane_balancing, p };
 }

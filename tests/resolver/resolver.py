@@ -13,13 +13,19 @@ import collections
 import datetime
 import functools
 import ipaddress
+import math
 import re
 
 REJECT = "reject"
 DROP = "drop"
 
-# endpoints: frozenset of (address, port); affinity_s: 0 or the ClientIP timeout
-Pool = collections.namedtuple("Pool", "endpoints affinity_s")
+
+class Pool(collections.namedtuple("Pool", "endpoints affinity_s")):
+    """endpoints: frozenset of (address, port); affinity_s: 0 or the ClientIP timeout.
+    weights: {(address, port): weight above 0}, None = unknown; unit: their common divisor."""
+    weights = None
+    unit = 1
+
 
 # kind: clusterip nodeport externalip lb
 # outside, pod, host: result of a connection from there: Pool, REJECT or DROP
@@ -170,12 +176,35 @@ def ranges_of(svc, fam, vips, node_ip):
     return frozenset(ipaddress.collapse_addresses(nets))
 
 
+# ---- weights ----
+
+class Weights:
+    """vipd.io/weights of a service (BAL-01 to BAL-04): the first entry that matches counts."""
+
+    def __init__(self, svc):
+        text = ((svc.get("metadata") or {}).get("annotations") or {}).get("vipd.io/weights")
+        entries = [e.strip() for e in text.split(",")] if text is not None else []
+        found = [re.fullmatch(r"([0-9a-f.:]+|[a-z0-9.-]*\*?)=(\d{1,3})", e) for e in entries]
+        bad = [m for m in found if not m or not m[1] or int(m[2]) > 100 or
+               (re.fullmatch(r"[0-9.]+\*?|.*:.*", m[1]) and not parse_ip(m[1]))]
+        self.entries = [] if bad else [(m[1], int(m[2])) for m in found]
+        used = [w for _, w in self.entries if w]
+        self.unit = math.gcd(*used) if used and "*" in dict(self.entries) else 1
+
+    def of(self, ip, names):
+        for what, weight in self.entries:
+            if parse_ip(what) == ip or what in names or \
+                    (what.endswith("*") and any(n.startswith(what[:-1]) for n in names)):
+                return weight
+        return 1
+
+
 # ---- endpoints ----
 
 class Endpoint:
     """An (address, port) of a service port, with the conditions for its use."""
 
-    def __init__(self, ip, port, entry, node_name):
+    def __init__(self, ip, port, entry, node_name, weight=1):
         conditions = entry.get("conditions") or {}
 
         def condition(name, default):
@@ -188,6 +217,9 @@ class Endpoint:
         self.ready = condition("ready", True)
         self.serving = condition("serving", True)
         self.terminating = condition("terminating", False)
+        self.weight = weight
+        if weight == 0:  # BAL-03
+            self.ready = self.serving = False
         self.local = bool(node_name) and entry.get("nodeName") == node_name
         self.zones = {z["name"] for z in hints.get("forZones") or []}
         self.nodes = {n["name"] for n in hints.get("forNodes") or []}
@@ -208,7 +240,7 @@ def slices_of(objects, service_key, fam):
     return out
 
 
-def endpoints_of(slices, port_name, proto, fam, node_name):
+def endpoints_of(slices, port_name, proto, fam, node_name, weights):
     """EPS-03 to EPS-20: the merged endpoints of one service port."""
     found = {}  # (ip, port) -> (endpoint, its slice)
     for obj in slices:
@@ -222,7 +254,8 @@ def endpoints_of(slices, port_name, proto, fam, node_name):
                 ip = parse_ip(addresses[0]) if addresses else None  # EPS-09
                 if ip is None or ip.version != fam:  # EPS-19
                     continue
-                e = Endpoint(ip, port["port"], entry, node_name)
+                names = [obj["metadata"]["name"], (entry.get("targetRef") or {}).get("name") or ""]
+                e = Endpoint(ip, port["port"], entry, node_name, weights.of(ip, names))
                 # A running endpoint wins over a terminating one (EPS-14); of several terminating
                 # ones THE NEWER SLICE WINS, in one slice the first.
                 old, its_slice = found.get((ip, e.port), (None, None))
@@ -315,13 +348,14 @@ def service_frontends(svc, objects, config, node, fam):
     etp_local = is_etp_local(svc)
     has_detector = detector_of(config, node, fam) is not None
     slices = slices_of(objects, key_of(svc), fam)
+    weights = Weights(svc)
     out = []
 
     for port in spec.get("ports") or []:
         proto = port.get("protocol") or "TCP"
         name = port.get("name") or ""
         owner = "%s/%s" % key_of(svc) + (":" + name if name else "")
-        eps = endpoints_of(slices, name, proto, fam, node.name)
+        eps = endpoints_of(slices, name, proto, fam, node.name, weights)
         is_external = bool(port.get("nodePort") or vips or externals)  # SVC-01
         use_cluster = not itp_local or is_external  # SVC-03
         use_local = itp_local or (etp_local and is_external)
@@ -332,7 +366,10 @@ def service_frontends(svc, objects, config, node, fam):
 
         def pool(endpoints, has_any=has_any):
             if endpoints:
-                return Pool(frozenset((str(e.ip), e.port) for e in endpoints), affinity)
+                out = Pool(frozenset((str(e.ip), e.port) for e in endpoints), affinity)
+                out.weights = {(str(e.ip), e.port): e.weight for e in endpoints}
+                out.unit = weights.unit
+                return out
             return DROP if has_any else REJECT  # REJ-01, REJ-02, REJ-03
 
         # MASQ-07: addresses of its endpoints on this node

@@ -67,7 +67,13 @@ class Servers(Elements):
             raise Wrong("%s has the flags %#x" % (s, s.flags))
         affinity = s.timeout if is_by_address else \
             HASHED if s.sched == "mh" and s.flags & FALLBACK else 0
-        return Pool(frozenset(at for at, d in dests.items() if d.weight > 0), affinity)
+        out = Pool(frozenset(at for at, d in dests.items() if d.weight > 0), affinity)
+        out.weights = {at: d.weight for at, d in dests.items() if d.weight > 0}
+        return out
+
+    @staticmethod
+    def weights_of(pool):
+        return pool.weights
 
     def marks(self, key):
         """(mark from outside, mark from pods and the host)"""
@@ -114,7 +120,7 @@ class Servers(Elements):
 
 
 class Wishes:
-    """Schedulers and weights of annotations."""
+    """Schedulers of annotations."""
 
     def __init__(self, objects, scheduler="rr"):
         self.scheduler = scheduler
@@ -123,29 +129,24 @@ class Wishes:
                       for o in objects if o.get("kind") == "Service"}
 
     def of(self, owner):
-        """(scheduler or None: not compared, {address: weight}) for a Frontend's owner."""
+        """The scheduler, or None: not compared, for a Frontend's owner."""
         notes = self.notes.get(owner.partition(":")[0], {})
-        pairs = [p.split("=") for p in notes.get("vipd.io/weights", "").split(",") if p]
-        asks = any(name.endswith("scheduler") for name in notes)
-        return None if asks else self.scheduler, {a: int(w) for a, w in pairs}
+        return None if any(name.endswith("scheduler") for name in notes) else self.scheduler
 
 
 def _odd(key, frontend, servers, wishes):
-    """Schedulers and weights that differ from the objects."""
-    scheduler, weights = wishes.of(frontend.owner)
+    """Schedulers that differ from the objects."""
+    scheduler = wishes.of(frontend.owner)
     pools = [v for v in (frontend.outside, frontend.host) if isinstance(v, Pool)]
     for mark in sorted(set(servers.marks(key)) - {REFUSE, DISCARD}):
-        s, dests = servers.virtual(key, mark)
+        s, _ = servers.virtual(key, mark)
         wanted = "mh" if s.mark and pools and pools[0].affinity_s else scheduler
         if scheduler is not None and s.sched != wanted:
             yield "%s: scheduler %s instead of %s" % (s, s.sched, wanted)
-        for (addr, port), d in dests.items():
-            if d.weight not in (0, weights.get(addr, 1)):
-                yield "%s: %s:%d has weight %d" % (s, addr, port, d.weight)
 
 
 def compare(result, servers, wishes, strict=True):
-    """Like tables.compare(), plus schedulers and weights."""
+    """Like tables.compare(), plus schedulers."""
     out = tables.compare(result, servers, strict)
     for key in sorted(set(result.frontends) & set(servers.frontends)):
         try:

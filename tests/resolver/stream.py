@@ -74,7 +74,10 @@ class Stream:
         nodes = rng.sample([NODE, "n2", "n3"], rng.randint(1, 2)) if self.node_hinted else ()
         if self.chance(5):
             zones = nodes = ()
-        return entry(self.address(fam, local), node_name, *state, zones=zones, nodes=nodes)
+        e = entry(self.address(fam, local), node_name, *state, zones=zones, nodes=nodes)
+        if self.chance(60):
+            e["targetRef"] = {"kind": "Pod", "name": "pod-%d" % rng.randint(1, 40)}
+        return e
 
     def entries(self, fam, n):
         """Addresses differ in a slice, except for a running duplicate of a terminating entry."""
@@ -136,6 +139,13 @@ class Stream:
                       "sessionAffinity", "sessionAffinityConfig", "loadBalancerSourceRanges"):
             spec.pop(field, None)
         svc.pop("status", None)
+        svc["metadata"].pop("annotations", None)
+        if self.chance(20):
+            name = svc["metadata"]["name"]
+            svc["metadata"]["annotations"] = {"vipd.io/weights": rng.choice([
+                "%s-1=5,%s-0=10, *=95" % (name, name), "pod-1*=3,pod-2*=0", "%s-*=7" % name,
+                "10.244.1.3=0,10.244.2.4=2,fd00:10:244:1::5=9", "*=0", "*=50", "*=100,pod-1*=1",
+                "pod-1*=4,*=2", "*=101", "10.244.1.*=0"])}
         if self.chance(25):
             spec["internalTrafficPolicy"] = rng.choice(["Local", "Cluster"])
         if self.chance(40):

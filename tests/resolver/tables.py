@@ -169,7 +169,7 @@ class Tables(Elements):
         if m:
             slots = self.endpoints.get(pool, {})
             self._check_slots(pool, slots, int(m[1]))
-            return Pool(frozenset(slots.values()), 0)
+            return self._pool(slots.values(), 0)
         m = re.fullmatch(r"hp?(\d+)", chain)
         if m:
             slots = self.endpoints.get(pool, {})
@@ -182,8 +182,19 @@ class Tables(Elements):
             missing = [w for w in slots.values() if w not in self.aff_endpoints]
             if missing:
                 raise Wrong("pool %d: no aff_endpoints for %s" % (pool, missing))
-            return Pool(frozenset(self.aff_endpoints[w] for w in slots.values()), int(m[2]))
+            return self._pool([self.aff_endpoints[w] for w in slots.values()], int(m[2]))
         raise Wrong("word %#x leads to the chain %s in %s" % (word, chain, where))
+
+    @staticmethod
+    def _pool(slots, affinity_s):
+        """Of endpoints, with the number of slots of each as its weight."""
+        out = Pool(frozenset(slots), affinity_s)
+        out.weights = collections.Counter(slots)
+        return out
+
+    def weights_of(self, pool):
+        """The resolver's weights as this plane has them: numbers of slots (BAL-04)."""
+        return {e: w // pool.unit for e, w in pool.weights.items()}
 
     @staticmethod
     def _check_assigned(pool, slots, n):
@@ -203,8 +214,6 @@ class Tables(Elements):
         if not least <= len(slots) <= most:
             raise Wrong("pool %d: %d slots, but the chain serves %d..%d" %
                         (pool, len(slots), least, most))
-        if len(set(slots.values())) != len(slots):
-            raise Wrong("pool %d: an endpoint is in two slots" % pool)
 
     def frontend(self, key):
         """The programmed state of a frontend."""
@@ -308,13 +317,18 @@ def compare(result, tables, strict=True):
             continue
         for where, w, h in (("outside", f.outside, held.outside), ("host", f.host, held.host)):
             if isinstance(h, Pool) and h.affinity_s == HASHED and isinstance(w, Pool):
-                h = h._replace(affinity_s=w.affinity_s)
+                weights, h = h.weights, h._replace(affinity_s=w.affinity_s)
+                h.weights = weights
             if w != h:
                 out.append("%s (%s) from %s: %s instead of %s" %
                            (key, f.owner, where, _text(h), _text(w)))
             if isinstance(h, Pool):
                 backends |= h.endpoints
                 here |= f.here & {a for a, _ in h.endpoints}
+            if w == h and isinstance(h, Pool) and h.weights is not None and \
+                    h.weights != tables.weights_of(w):
+                out.append("%s (%s) from %s: weights %s instead of %s" %
+                           (key, f.owner, where, dict(h.weights), tables.weights_of(w)))
         if f.ranges != held.ranges:
             out.append("%s (%s) ranges: %s instead of %s" % (key, f.owner, held.ranges, f.ranges))
         if isinstance(f.outside, Pool) or isinstance(f.host, Pool):

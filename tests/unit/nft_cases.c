@@ -416,6 +416,109 @@ static void case_hashing_large(const struct world_kernel *kernel)
 	world_close(&w);
 }
 
+/* --- weights --- */
+
+/* Number of slots of endpoint 10.0.1.N in world_elements(). */
+static size_t count_slots(const char *elements, int endpoint)
+{
+	char want[32];
+	size_t n = 0;
+
+	(void)snprintf(want, sizeof(want), "-> 10.0.1.%d:8080\n", endpoint);
+	while ((elements = strstr(elements, "ip endpoints pool ")) != NULL) {
+		elements = strstr(elements, "-> ");
+		n += strncmp(elements, want, strlen(want)) == 0;
+	}
+	return n;
+}
+
+struct weight_step {
+	const char *what;
+	const char *service;
+	const char *slice; /* NULL: unchanged */
+	size_t slots[4];   /* of endpoints 1 to 4 */
+	size_t writes;     /* ANY: a new pool size also creates its chain */
+};
+
+#define PODS "| http:8080 | 1 rs ~a-1; 2 rs ~b-1; 3 rs ~b-2"
+
+/* BAL-02, BAL-04. A slot that changes hands is deleted and added. */
+static const struct weight_step weight_steps[] = {
+	{ "no weights", WEB, PODS, { 1, 1, 1 }, ANY },
+	{ "more slots for one: these, and the word", WEB " weights=a-*=4", NULL, { 4, 1, 1 }, ANY },
+	{ "one more", WEB " weights=a-*=5", NULL, { 5, 1, 1 }, ANY },
+	{ "above 64, a class: a slot for each unit",
+	  WEB " weights=a-*=66",
+	  NULL,
+	  { 66, 1, 1 },
+	  ANY },
+	{ "within the class: one slot", WEB " weights=a-*=67", NULL, { 67, 1, 1 }, 1 },
+	{ "two fewer", WEB " weights=a-*=65", NULL, { 65, 1, 1 }, 2 },
+	{ "only the share moves", WEB " weights=a-*=64,b-1=2", NULL, { 64, 2, 1 }, 2 },
+	{ "to 0: its slots are filled from the last ones",
+	  WEB " weights=a-*=64,b-1=0,*=2",
+	  NULL,
+	  { 32, 0, 1 },
+	  ANY },
+	{ "a common divisor", WEB " weights=a-*=5,*=95", NULL, { 1, 19, 19 }, ANY },
+	{ "an endpoint arrives",
+	  WEB " weights=a-*=5,*=95",
+	  "| http:8080 | 1 rs ~a-1; 2 rs ~b-1; 3 rs ~b-2; 4 rs ~a-2",
+	  { 1, 19, 19, 1 },
+	  4 + 7 /* and a chain */ },
+	{ "affinity: another pool",
+	  WEB " affinity=600 weights=a-*=5,*=95",
+	  NULL,
+	  { 1, 19, 19, 1 },
+	  ANY },
+	{ "another weight with affinity",
+	  WEB " affinity=600 weights=a-*=10,*=95",
+	  NULL,
+	  { 2, 19, 19, 2 },
+	  ANY },
+	{ "one of both canaries goes",
+	  WEB " affinity=600 weights=a-*=10,*=95",
+	  "| http:8080 | 1 rs ~a-1; 2 rs ~b-1; 3 rs ~b-2",
+	  { 2, 19, 19 },
+	  ANY },
+	{ "no weights with affinity", WEB " affinity=600", NULL, { 1, 1, 1 }, ANY },
+	{ "each weight 0: rejected", WEB " weights=*=0", NULL, { 0 }, ANY },
+	{ "no weights", WEB, NULL, { 1, 1, 1 }, ANY },
+	{ "an error: no weights", WEB " weights=a-*=7,x", NULL, { 1, 1, 1 }, 0 },
+};
+
+static void case_weights(const struct world_kernel *kernel)
+{
+	struct world w;
+
+	world_open(&w, kernel);
+	world_settle(&w);
+	for (size_t i = 0; i < ARRAY_SIZE(weight_steps); i++) {
+		const struct weight_step *s = &weight_steps[i];
+		char *programmed;
+		size_t writes;
+
+		print_message("    %s\n", s->what);
+		world_service(&w, "shop/web", s->service);
+		if (s->slice != NULL)
+			world_slice(&w, "shop/web-1", "web", s->slice);
+		writes = world_settle(&w);
+		world_check(&w);
+		programmed = world_elements(&w);
+		for (int ep = 1; ep <= 4; ep++)
+			assert_int_equal(count_slots(programmed, ep), s->slots[ep - 1]);
+		free(programmed);
+		if (s->writes != ANY)
+			assert_int_equal(writes, s->writes);
+		assert_int_equal(world_audit(&w), 0);
+		world_restart(&w);
+		assert_int_equal(world_settle(&w), 0);
+		world_walk(&w);
+		world_check(&w);
+	}
+	world_close(&w);
+}
+
 /* --- restarts --- */
 
 /* A bit of everything. */
@@ -892,6 +995,7 @@ static const struct nft_case cases[] = {
 	{ "backends on this node", case_local_source },
 	{ "backends on this node, a large service", case_local_source_large },
 	{ "size classes", case_classes },
+	{ "weights", case_weights },
 	{ "hashing", case_hashing },
 	{ "hashing of many endpoints", case_hashing_large },
 	{ "restart writes nothing", case_restart },

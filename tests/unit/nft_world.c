@@ -380,10 +380,13 @@ static void pool_lines(struct lines *ls, const struct plan_pool *pool)
 			continue;
 		assert_int_not_equal(b->aff_id, 0);
 		line(ls, "%s aff_slots pool %u slot %zu -> id %u", fam, pool->id, i, b->aff_id);
-		line(ls, "%s aff_endpoints pool %u id %u -> %s", fam, pool->id, b->aff_id, ep);
 	}
 	vec_for_each (b, &pool->backends) {
-		line(ls, "%s endpoint_addrs %s", fam, ip_endpoint_text(&b->addr, b->port, ep));
+		ip_endpoint_text(&b->addr, b->port, ep);
+		line(ls, "%s endpoint_addrs %s", fam, ep);
+		if (pool->affinity_s != 0)
+			line(ls, "%s aff_endpoints pool %u id %u -> %s", fam, pool->id, b->aff_id,
+			     ep);
 		if (b->is_local)
 			line(ls, "%s local_backends %s", fam, ip_addr_text(&b->addr, addr));
 	}

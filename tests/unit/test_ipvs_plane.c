@@ -605,6 +605,52 @@ static void test_tuning(void **state)
 	world_close(&w);
 }
 
+static void expect_dests(struct world *w, const char *head, const char *dests)
+{
+	char text[256];
+
+	(void)snprintf(text, sizeof(text), "%s%s\n", head, dests);
+	expect_ipvs(w, text);
+}
+
+/* BAL-02: by name of pod or slice; a weight that changes is one operation. */
+static void test_weights_by_name(void **state)
+{
+	static const char *const services[] = { WEB " sched=wrr", WEB " sched=wrr affinity=60" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(services); i++) {
+		const char *head =
+			i == 0 ? "mark 0x5a000001 wrr: " : "10.96.0.10:80/TCP wrr flags 0x21 60s: ";
+		char text[160];
+		struct world w;
+
+		world_open(&w);
+		(void)snprintf(text, sizeof(text), "%s weights=a-*=5,web-2=7,*=95", services[i]);
+		service(&w, "shop/web", text);
+		slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs ~a-1; 2 rs ~b-1");
+		slice(&w, "shop/web-2", "web", "| http:8080 | 3 rs ~b-2");
+		settle(&w);
+		expect_dests(&w, head, "10.0.1.1:8080=5 10.0.1.2:8080=95 10.0.1.3:8080=7");
+		expect_adopted(&w);
+		/* a pod with another name has the address */
+		fake_ipvs_writes_reset(w.ipvs);
+		slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs ~a-1; 2 rs ~a-2");
+		settle(&w);
+		assert_int_equal(fake_ipvs_writes(w.ipvs), 1);
+		expect_dests(&w, head, "10.0.1.1:8080=5 10.0.1.2:8080=5 10.0.1.3:8080=7");
+		fake_ipvs_writes_reset(w.ipvs);
+		(void)snprintf(text, sizeof(text), "%s weights=a-*=5,web-2=8,*=95", services[i]);
+		service(&w, "shop/web", text);
+		settle(&w);
+		assert_int_equal(fake_ipvs_writes(w.ipvs), 1);
+		slice(&w, "shop/web-2", "web", "| http:8080 | 3 rs ~a-3");
+		settle(&w);
+		expect_dests(&w, head, "10.0.1.1:8080=5 10.0.1.2:8080=5 10.0.1.3:8080=5");
+		expect_adopted(&w);
+		world_close(&w);
+	}
+}
+
 static void test_sched_missing(void **state)
 {
 	struct world w;
@@ -1576,6 +1622,7 @@ int main(void)
 		cmocka_unit_test(test_drain_udp),
 		cmocka_unit_test(test_service_gone),
 		cmocka_unit_test(test_tuning),
+		cmocka_unit_test(test_weights_by_name),
 		cmocka_unit_test(test_sched_missing),
 		cmocka_unit_test(test_sched_unsafe),
 		cmocka_unit_test(test_no_sched),

@@ -709,14 +709,16 @@ function family(p, f) {
 
 // "wrr, weights 1 to 3"
 function scheduler(p) {
-	const weights = p.backends.map((b) => b.weight);
+	const weights = p.backends.map((b) => b.weight ?? 1);
 	const least = Math.min(...weights), most = Math.max(...weights);
 
-	return !p.scheduler ? "–" : p.scheduler + (most <= least ? "" : ", weights " + least + " to " + most);
+	if (most <= least)
+		return p.scheduler || "–";
+	return (p.scheduler || "at random") + ", weights " + least + " to " + most;
 }
 
 function pools(s) {
-	const hasScheduler = s.pools.some((p) => p.scheduler);
+	const hasScheduler = s.pools.some((p) => scheduler(p) !== "–");
 
 	return s.pools.length === 0 ? [] : [el("h2", {}, "Pools"),
 		table(["Pool", "Family", "Port", "Endpoints of", "Backends", "Affinity",

@@ -630,7 +630,6 @@ const struct plane_ops ipvs_plane_ops = {
 	.draining = ipvs_drain_each,
 	.drains = ipvs_drain_count,
 	.balancing = ipvs_explain_balancing,
-	.weight = ipvs_explain_weight,
 	.remark = plane_remark,
 	.retire = plane_retire,
 	.prepare = ipvs_sysctls_prepare,

@@ -360,10 +360,8 @@ void ipvs_sysctls_restore(struct ipvs_plane *p, bool is_last);
 
 /* --- text.c: for people, in the words of explain/text.h --- */
 
-/* plane.h balancing, weight */
+/* plane.h balancing */
 void ipvs_explain_balancing(const struct plane *plane, const struct plan_pool *pool, bool is_inside,
 			    struct plan_balancing *ret);
-uint32_t ipvs_explain_weight(const struct plane *plane, const struct plan_pool *pool,
-			     const struct plan_backend *b);
 /* Loaded state: each frontend, then services of vipd that no frontend uses (programmed.h). */
 void ipvs_loaded_text(struct str *out, const struct ipvs_plane *p);

@@ -45,19 +45,9 @@ static void objects_balancing(const void *ctx, const struct plan_rows *rows,
 	balancing_fill(ret, sched, pool->affinity_s, is_inside, 0);
 }
 
-static uint32_t objects_weight(const void *ctx, const struct plan_rows *rows,
-			       const struct plan_pool *pool, const struct plan_backend *b)
-{
-	const struct service *s = rows->svc->service;
-
-	(void)ctx;
-	(void)pool;
-	return s != NULL ? weights_of(service_weights(s), &b->addr, NULL, NULL) : 1;
-}
-
 struct plan_balancer ipvs_objects_dealer(const struct scheduler *by_default)
 {
-	return (struct plan_balancer){ objects_balancing, objects_weight, by_default };
+	return (struct plan_balancer){ objects_balancing, by_default };
 }
 
 /* --- acknowledged by the kernel --- */
@@ -80,15 +70,6 @@ void ipvs_explain_balancing(const struct plane *plane, const struct plan_pool *p
 		return;
 	balancing_fill(ret, vs->sched, vs->timeout_s, is_inside,
 		       ((const struct ipvs_plane *)plane)->missing_scheds);
-}
-
-uint32_t ipvs_explain_weight(const struct plane *plane, const struct plan_pool *pool,
-			     const struct plan_backend *b)
-{
-	const struct ipvs_vs *vs = vs_of_pool(plane, pool);
-	const struct ipvs_dst *d = vs != NULL ? ipvs_dst_find(vs, &b->addr, b->port) : NULL;
-
-	return d != NULL ? d->desired_weight : 1;
 }
 
 /* --- loaded --- */

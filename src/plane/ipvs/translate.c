@@ -19,7 +19,6 @@
 
 #include "base/log.h"
 #include "model/select.h"
-#include "model/tuning.h"
 #include "nft/decode.h"
 #include "plane/ipvs/state.h"
 
@@ -293,13 +292,6 @@ static void vs_tune(struct tr *t, struct ipvs_vs *vs, const struct plan_pool *po
 	vs->proto = pool->proto;
 }
 
-static uint16_t weight_of(const struct tr *t, const struct ip_addr *addr)
-{
-	const struct service *s = t->svc->service;
-
-	return s != NULL ? weights_of(service_weights(s), addr, NULL, NULL) : 1;
-}
-
 static bool is_used_inside(const struct service *s, const struct plan_pool *pool)
 {
 	return s != NULL && pool->scope == PLAN_SCOPE_CLUSTER && service_is_etp_local(s);
@@ -327,14 +319,6 @@ static void pool_change(struct tr *t, const struct plan_pool *pool)
 	ipvs_vs_touch(t->p, vs, t->svc);
 	vs_tune(t, vs, pool);
 	vs->is_whole = true;
-	vec_for_each (d, &vs->dests) {
-		uint16_t weight = weight_of(t, &d->addr);
-
-		if (!(d->flags & DST_DESIRED) || d->desired_weight == weight)
-			continue;
-		dst_save(t->p, vs, d);
-		d->desired_weight = weight;
-	}
 	list_for_each_safe (l, tmp, &vs->vip_services)
 		vip_service_attach(t, list_entry(l, struct ipvs_vs, sibling), vs);
 }
@@ -347,20 +331,21 @@ static void pool_del(struct tr *t, const struct plan_pool *pool)
 	vs->is_desired = false;
 }
 
+/* `weight` 0: not desired. */
 static void dst_set_desired(struct tr *t, struct ipvs_vs *vs, const struct plan_backend *b,
-			    bool is_desired)
+			    uint8_t weight)
 {
 	struct ipvs_dst *d;
 
 	ipvs_vs_touch(t->p, vs, t->svc);
 	d = ipvs_dst_get(vs, &b->addr, b->port);
 	dst_save(t->p, vs, d);
-	if (!is_desired) {
+	if (weight == 0) {
 		d->flags &= (uint8_t)~DST_DESIRED;
 		return;
 	}
 	d->flags |= DST_DESIRED;
-	d->desired_weight = weight_of(t, &b->addr);
+	d->desired_weight = weight;
 }
 
 static void of_locality(struct tr *t, enum side side, enum ipfam fam, const struct plan_backend *b,
@@ -371,15 +356,23 @@ static void of_locality(struct tr *t, enum side side, enum ipfam fam, const stru
 				  side == WILL ? 1 : -1, t->svc);
 }
 
-static void backend(struct tr *t, enum side side, const struct plan_pool *pool,
-		    const struct plan_backend *b)
+static void backend_weigh(struct tr *t, const struct plan_pool *pool, const struct plan_backend *b,
+			  uint8_t weight)
 {
 	struct ipvs_vs *vs = vs_of(t, pool);
+
+	dst_set_desired(t, vs, b, weight);
+	list_for_each (l, &vs->vip_services)
+		dst_set_desired(t, list_entry(l, struct ipvs_vs, sibling), b, weight);
+}
+
+static void backend(struct tr *t, enum side side, const struct plan_op *op)
+{
+	const struct plan_pool *pool = op->pool;
+	const struct plan_backend *b = op->backend;
 	uint8_t key[NFT_KEY_MAX];
 
-	dst_set_desired(t, vs, b, side == WILL);
-	list_for_each (l, &vs->vip_services)
-		dst_set_desired(t, list_entry(l, struct ipvs_vs, sibling), b, side == WILL);
+	backend_weigh(t, pool, b, side == WILL ? plan_pool_weight(pool, op->slot) : 0);
 	if (nft_set_exists(IPVSSET_REACHED, t->p->config.counting)) {
 		nft_key_reached(key, ipvs_mark_pool(&t->p->marks, pool->id, pool->scope), &b->addr,
 				b->port);
@@ -414,10 +407,10 @@ static void operation(struct tr *t, const struct plan_op *op)
 		pool_change(t, op->pool);
 		return;
 	case PLAN_BACKEND_ADD:
-		backend(t, WILL, op->pool, op->backend);
+		backend(t, WILL, op);
 		return;
 	case PLAN_BACKEND_DEL:
-		backend(t, WAS, op->pool, op->backend);
+		backend(t, WAS, op);
 		return;
 	case PLAN_RANGE_ADD:
 		range(t, WILL, op->pool, op->range);
@@ -441,6 +434,9 @@ static void operation(struct tr *t, const struct plan_op *op)
 	case PLAN_BACKEND_MOVE: /* destinations have no order */
 		of_locality(t, WAS, op->pool->fam, op->backend, op->was_local);
 		of_locality(t, WILL, op->pool->fam, op->backend, op->backend->is_local);
+		return;
+	case PLAN_BACKEND_WEIGH:
+		backend_weigh(t, op->pool, op->backend, plan_pool_weight(op->pool, op->slot));
 		return;
 	case PLAN_SLOT_ADD:
 	case PLAN_SLOT_DEL:

@@ -9,8 +9,10 @@
 
 #include <string.h>
 
-#include "base/bits.h"
+#include "model/select.h"
+#include "model/tuning.h"
 #include "nft/decode.h"
+#include "plan/table.h"
 
 static void ids_hold(struct nft_loaded *h, struct plan *plan)
 {
@@ -47,17 +49,61 @@ static uint16_t adopt_aff_id(const struct nft_loaded *h, enum ipfam fam, uint32_
 	return nft_word_kind(word);
 }
 
-static void adopt_slots(const struct nft_loaded *h, struct plan_pool *pool, uint32_t n_slots)
+/* The backend of each local id, to find one that two backends have. */
+struct local_ids {
+	const struct plan_backend *of[PLAN_AFFINITY_BACKENDS_MAX + 1];
+	uint16_t max;
+};
+
+/* In the order of a selection (model/select.h). */
+static int built_cmp(const void *a, const void *b)
+{
+	const struct plan_backend *x = a;
+	const struct plan_backend *y = b;
+	int c = ip_addr_cmp(&x->addr, &y->addr);
+
+	return c != 0 ? c : (int)x->port - (int)y->port;
+}
+
+static void local_id_adopt(struct local_ids *ids, struct plan_backend *b, uint16_t id)
+{
+	if (id == 0 || (ids->of[id] != NULL && plan_backend_key_cmp(ids->of[id], b) != 0))
+		return;
+	ids->of[id] = b;
+	plan_backend_set_aff_id(b, id);
+	if (id > ids->max)
+		ids->max = id;
+}
+
+/*
+ * By weight, a backend has several slots: its local id is that of the first slot with one.
+ * The backends are in the order of built_cmp().
+ */
+static void weighed_adopt(struct plan_pool *pool, uint8_t unit,
+			  const struct plan_backend *programmed, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct plan_backend *b = programmed[i].aff_id != 0
+						 ? bsearch(&programmed[i], pool->backends.v,
+							   pool->backends.n, sizeof(*b), built_cmp)
+						 : NULL;
+
+		if (b != NULL && b->aff_id == 0)
+			plan_backend_set_aff_id(b, programmed[i].aff_id);
+	}
+	plan_table_weigh(pool, unit, programmed, n);
+}
+
+static void adopt_slots(const struct nft_loaded *h, const struct plan_rows *rows,
+			struct plan_pool *pool, uint32_t n_slots)
 {
 	struct plan_backend *programmed = xcalloc(MAX(n_slots, 1U), sizeof(*programmed));
-	uint64_t used[BITS_WORDS(PLAN_AFFINITY_BACKENDS_MAX + 1)] = { 0 };
-	uint16_t max = 0;
+	struct local_ids *ids = pool->affinity_s != 0 ? xcalloc(1, sizeof(*ids)) : NULL;
 
 	for (uint32_t slot = 0; slot < n_slots; slot++) {
 		uint8_t key[NFT_KEY_MAX];
 		struct nft_endpoint at;
 		const uint8_t *data;
-		uint16_t aff;
 
 		nft_key_slot(key, pool->id, slot);
 		data = plane_loaded_find(&h->elems, pool->fam, NFTSET_ENDPOINTS, key);
@@ -65,16 +111,19 @@ static void adopt_slots(const struct nft_loaded *h, struct plan_pool *pool, uint
 			continue;
 		nft_get_endpoint(&at, pool->fam, data);
 		programmed[slot] = (struct plan_backend){ .addr = at.addr, .port = at.port };
-		aff = pool->affinity_s != 0 ? adopt_aff_id(h, pool->fam, pool->id, key, data) : 0;
-		if (aff == 0 || bit_is_set(used, aff))
-			continue;
-		bit_set(used, aff);
-		plan_backend_set_aff_id(&programmed[slot], aff);
-		max = aff > max ? aff : max;
+		if (ids != NULL)
+			local_id_adopt(ids, &programmed[slot],
+				       adopt_aff_id(h, pool->fam, pool->id, key, data));
 	}
-	plan_slots_arrange(pool->backends.v, pool->backends.n, programmed, n_slots);
-	if (pool->affinity_s != 0)
-		pool->next_aff_id = max == PLAN_AFFINITY_BACKENDS_MAX ? 1 : (uint16_t)(max + 1);
+	if (pool->table.n > 0)
+		weighed_adopt(pool, weights_unit(service_weights(rows->svc->service)), programmed,
+			      n_slots);
+	else
+		plan_slots_arrange(pool->backends.v, pool->backends.n, programmed, n_slots);
+	if (ids != NULL)
+		pool->next_aff_id =
+			ids->max == PLAN_AFFINITY_BACKENDS_MAX ? 1 : (uint16_t)(ids->max + 1);
+	free(ids);
 	free(programmed);
 }
 
@@ -90,7 +139,7 @@ static void adopt_pool(struct nft_loaded *h, const struct plan_rows *rows, struc
 	    !plan_id_adopt(h->elems.plan, rows, pool, id))
 		return;
 	pool->id = id;
-	adopt_slots(h, pool, programmed.n_slots);
+	adopt_slots(h, rows, pool, programmed.n_slots);
 }
 
 /* The frontend has the desired structure in the kernel. */

@@ -8,7 +8,7 @@
  *              Guarded (REJ-10): frontends says fw, fw_frontends what comes after it.
  *   backend    endpoints: pool.slot -> address.port; address and port in endpoint_addrs.
  *              With --preserve-local-source the address of one on this node in local_backends.
- *              With hashing each slot is an operation of its own.
+ *              With a table each slot is an operation of its own.
  *              With affinity aff_slots: pool.slot -> id, aff_endpoints: id -> address.port.
  *   range      fw_ranges
  *
@@ -175,8 +175,6 @@ static void range(struct tr *t, enum side side, const struct plan_pool *pool,
 
 static void operation(struct tr *t, const struct plan_op *op)
 {
-	bool is_hashed = op->pool != NULL && op->pool->hashing != PLAN_HASHING_NONE;
-
 	switch ((enum plan_op_kind)op->kind) {
 	case PLAN_POOL_ADD:
 		if (t->loaded != NULL)
@@ -187,15 +185,12 @@ static void operation(struct tr *t, const struct plan_op *op)
 		in_slot(t, WILL, op->pool, op->backend, op->slot);
 		return;
 	case PLAN_BACKEND_ADD:
-		if (!is_hashed)
-			in_slot(t, WILL, op->pool, op->backend, op->slot);
+		in_slot(t, WILL, op->pool, op->backend, op->slot);
 		of_backend(t, WILL, op->pool, op->backend);
 		return;
 	case PLAN_BACKEND_MOVE:
-		if (!is_hashed) {
-			in_slot(t, WAS, op->pool, op->backend, op->from);
-			in_slot(t, WILL, op->pool, op->backend, op->slot);
-		}
+		in_slot(t, WAS, op->pool, op->backend, op->from);
+		in_slot(t, WILL, op->pool, op->backend, op->slot);
 		of_locality(t, WAS, op->pool->fam, op->backend, op->was_local);
 		of_locality(t, WILL, op->pool->fam, op->backend, op->backend->is_local);
 		return;
@@ -219,11 +214,11 @@ static void operation(struct tr *t, const struct plan_op *op)
 		in_slot(t, WAS, op->pool, op->backend, op->slot);
 		return;
 	case PLAN_BACKEND_DEL:
-		if (!is_hashed)
-			in_slot(t, WAS, op->pool, op->backend, op->slot);
+		in_slot(t, WAS, op->pool, op->backend, op->slot);
 		of_backend(t, WAS, op->pool, op->backend);
 		return;
 	case PLAN_OP_UNSET:
+	case PLAN_BACKEND_WEIGH: /* its slots change */
 	case PLAN_POOL_CHANGE:
 	case PLAN_POOL_DEL: /* its backends were deleted one by one */
 		return;
