@@ -102,7 +102,9 @@ def test_problems_are_shown(lab, vipd):
     vipd.apply(shelf() + web(1, 2, 3))
     svc = I.Ipvs(lab.node)
     try:
-        marks = {s.mark for s in svc.services() if (L.remote(3, 4), 8080) in svc.dests(s)}
+        marks = {s.mark for s in svc.services()
+                 if {at for at, d in svc.dests(s).items() if d.weight} ==
+                 {(L.remote(i, 4), 8080) for i in (1, 2)}}
     finally:
         svc.close()
     mark = str(marks.pop())
