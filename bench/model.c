@@ -153,7 +153,7 @@ static void bench_big(struct model *m, unsigned int i)
 		selection_fini(&s);
 		select_endpoints(&s, m, svc, 0, IPFAM_V4);
 	}
-	printf("selection: %zu endpoints in %d slices: %.0f us\n", s.endpoints.n, BIG_SLICES,
+	printf("selection: %u endpoints in %d slices: %.0f us\n", s.endpoints.n, BIG_SLICES,
 	       (double)(now_ns() - start) / rounds / 1e3);
 	selection_fini(&s);
 }

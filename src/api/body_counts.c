@@ -107,7 +107,7 @@ static void read_slots(struct counts_body *b)
 		else
 			b->sums.v[++kept] = b->sums.v[i];
 	}
-	b->sums.n = kept + 1;
+	vec_cut(&b->sums, kept + 1);
 }
 
 static void counts_item(struct items *items, const struct svc *svc)

@@ -67,7 +67,7 @@ static void file_read(struct drains *d)
 	}
 	(void)fclose(f);
 	if (d->model->drains.n > 0)
-		log_notice(LOG_AREA_HTTP, "endpoints drained by an operator: %zu (%s)",
+		log_notice(LOG_AREA_HTTP, "endpoints drained by an operator: %u (%s)",
 			   d->model->drains.n, d->path);
 }
 

@@ -231,7 +231,7 @@ static void step_ranges(struct jsonw *w, const struct plan_trace *t)
 			put_prefix(&out, &t->ranges.v[i]);
 		}
 		if (t->ranges.n > RANGES_SHOWN)
-			str_printf(&out, " and %zu more", t->ranges.n - RANGES_SHOWN);
+			str_printf(&out, " and %u more", t->ranges.n - RANGES_SHOWN);
 	}
 	step(w, "source ranges", &out);
 	str_fini(&out);

@@ -15,30 +15,42 @@
 
 #include "base/util.h"
 
-#define VEC(type)           \
-	struct {            \
-		type *v;    \
-		size_t n;   \
-		size_t cap; \
+#define VEC(type)             \
+	struct {              \
+		type *v;      \
+		uint32_t n;   \
+		uint32_t cap; \
 	}
+
+/* At least `len`, and at least twice `cap`. */
+static inline uint32_t vec_cap(size_t len, size_t cap)
+{
+	size_t ret = MAX(len, cap * 2);
+
+	if (ret > UINT32_MAX)
+		abort();
+	return (uint32_t)ret;
+}
 
 #define vec_reserve(vec, len)                                                              \
 	do {                                                                               \
 		size_t vec_len = (len);                                                    \
 		if (vec_len > (vec)->cap) {                                                \
-			(vec)->cap = MAX(vec_len, (vec)->cap * 2);                         \
+			(vec)->cap = vec_cap(vec_len, (vec)->cap);                         \
 			(vec)->v = xreallocarray((vec)->v, (vec)->cap, sizeof(*(vec)->v)); \
 		}                                                                          \
 	} while (0)
 
 /* Append one element, uninitialised, and yield its address. */
-#define vec_push(vec)                                                        \
-	({                                                                   \
-		if ((vec)->n == (vec)->cap)                                  \
-			vec_reserve((vec), (vec)->cap ? (vec)->cap * 2 : 8); \
-		&(vec)->v[(vec)->n++];                                       \
+#define vec_push(vec)                                                           \
+	({                                                                      \
+		if ((vec)->n == (vec)->cap)                                     \
+			vec_reserve((vec), (vec)->cap ? (vec)->cap + 1ULL : 8); \
+		&(vec)->v[(vec)->n++];                                          \
 	})
 #define vec_clear(vec) ((vec)->n = 0)
+/* Keep the first `len` elements; they exist, or have been written into reserved room. */
+#define vec_cut(vec, len) ((vec)->n = (uint32_t)(len))
 /* Free spare memory, of a long-lived vector that does not grow any more. */
 #define vec_fit(vec)                                                                     \
 	do {                                                                             \

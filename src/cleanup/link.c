@@ -108,7 +108,7 @@ int cleanup_link(const struct ipvs_link *l, struct nl_sock *nl, struct report *r
 	if (nl_query(nl, h, &rd, NULL, &why) < 0)
 		report_left(report, "link: left: %s: %s", l->name, why.text);
 	else
-		report_removed(report, 1, "link: removed %s and its %zu addresses", l->name,
+		report_removed(report, 1, "link: removed %s and its %u addresses", l->name,
 			       l->addrs.n);
 	return 0;
 }

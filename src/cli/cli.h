@@ -141,8 +141,8 @@ MUST_USE int cli_duration(uint64_t *ret, const char *value, struct err *err);
 /* The members of VEC(struct ip_prefix). */
 struct cli_prefixes {
 	struct ip_prefix *v;
-	size_t n;
-	size_t cap;
+	uint32_t n;
+	uint32_t cap;
 };
 /* Replaces `*ret`; blanks around entries are ignored. */
 MUST_USE int cli_prefixes(struct cli_prefixes *ret, const char *value, struct err *err);

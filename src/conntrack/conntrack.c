@@ -106,7 +106,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	if (!worker_is_idle(c->worker))
 		return;
 	if (stale_job_take(c->stale, &job, now_ns() - GRACE_NS)) {
-		log_debug(LOG_AREA_CONNTRACK, "job %u: %zu frontends, %zu targets", job.id,
+		log_debug(LOG_AREA_CONNTRACK, "job %u: %u frontends, %u targets", job.id,
 			  job.frontends.n, job.targets.n);
 		worker_send(c->worker, &job);
 	} else {

@@ -150,8 +150,7 @@ void check_ipvs(struct check_report *r, const struct facts *f)
 			"IPVS serves addresses of vipd's services: %s", list.text);
 	else if (f->ipvs.n > 0)
 		check_add(r, "ipvs", CHECK_NOTE, NULL,
-			  "IPVS serves %zu addresses and ports, none of vipd's services",
-			  f->ipvs.n);
+			  "IPVS serves %u addresses and ports, none of vipd's services", f->ipvs.n);
 	else
 		check_add(r, "ipvs", CHECK_OK, NULL,
 			  !f->has_ipvs                ? "the kernel has no IPVS"
@@ -217,8 +216,7 @@ void check_addresses(struct check_report *r, const struct facts *f)
 		check_add(r, "addresses", CHECK_WARNING, "ip addr", "and %zu more", n - LISTED_MAX);
 	if (n == 0)
 		check_add(r, "addresses", CHECK_OK, NULL,
-			  "%zu cluster IPs, none is an address of this host",
-			  f->ours.cluster_ips.n);
+			  "%u cluster IPs, none is an address of this host", f->ours.cluster_ips.n);
 }
 
 static bool listener_covers(const struct fact_tuple *l, const struct fact_tuple *frontend)

@@ -190,7 +190,7 @@ static void series_make(struct counts *c, const struct svc *svc, size_t first)
 		c->items.v[kept] = c->items.v[i];
 		c->items.v[kept++].series = c->series.n - 1;
 	}
-	c->items.n = kept;
+	vec_cut(&c->items, kept);
 }
 
 static void gather(void *arg, struct svc *svc)

@@ -83,7 +83,7 @@ static void derive_nodeport_addrs(struct model_env *e, const struct model *m)
 	vec_for_each (a, &e->nodeport_addrs)
 		if (n == 0 || !ip_addr_is_equal(&e->nodeport_addrs.v[n - 1], a))
 			e->nodeport_addrs.v[n++] = *a;
-	e->nodeport_addrs.n = n;
+	vec_cut(&e->nodeport_addrs, n);
 }
 
 /* --- prefixes --------------------------------------------------------------- */
@@ -114,7 +114,7 @@ static void derive_service_cidrs(struct model_env *e, const struct model *m)
 	vec_for_each (c, &m->service_cidrs)
 		vec_for_each (p, &(*c)->cidrs)
 			*vec_push(&e->service_cidrs) = *p;
-	e->service_cidrs.n = prefixes_reduce(e->service_cidrs.v, e->service_cidrs.n);
+	vec_cut(&e->service_cidrs, prefixes_reduce(e->service_cidrs.v, e->service_cidrs.n));
 }
 
 static void add_pod_cidrs(struct model_env *e, const struct ip_prefix *v, size_t n)
@@ -123,7 +123,7 @@ static void add_pod_cidrs(struct model_env *e, const struct ip_prefix *v, size_t
 		*vec_push(&e->pod_cidrs) = v[i];
 		e->has_detector[ip_fam(&v[i].addr)] = true;
 	}
-	e->pod_cidrs.n = prefixes_reduce(e->pod_cidrs.v, e->pod_cidrs.n);
+	vec_cut(&e->pod_cidrs, prefixes_reduce(e->pod_cidrs.v, e->pod_cidrs.n));
 }
 
 /* Section 6.1; every CIDR of a family counts (MASQ-03). */

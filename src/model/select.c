@@ -211,7 +211,7 @@ static void merge_runs(struct candidates *c)
 			merge_two(to + start, from + start, from + mid, from + end);
 			c->runs.v[n++] = start;
 		}
-		c->runs.n = n;
+		vec_cut(&c->runs, n);
 		from = to;
 		to = swap;
 	}

@@ -446,7 +446,7 @@ static void key_collect(void *arg, const uint8_t *key)
 
 	vec_reserve(&k->bytes, k->bytes.n + k->len);
 	memcpy(k->bytes.v + k->bytes.n, key, k->len);
-	k->bytes.n += k->len;
+	k->bytes.n += (uint32_t)k->len;
 }
 
 static int key_cmp(const void *a, const void *b, void *len)

@@ -140,7 +140,7 @@ static void drop_stale(struct nft_refs *r)
 	} else if (r->head > r->fifo.n / 2) {
 		memmove(r->fifo.v, r->fifo.v + r->head,
 			(r->fifo.n - r->head) * sizeof(r->fifo.v[0]));
-		r->fifo.n -= r->head;
+		vec_cut(&r->fifo, r->fifo.n - r->head);
 		r->head = 0;
 	}
 }

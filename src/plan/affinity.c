@@ -164,7 +164,7 @@ void plan_affinity_text(const struct plan *p, const struct plan_rows *rows, stru
 		if (out->len > 0)
 			str_puts(out, "; ");
 		if (pool->affinity_s == 0)
-			str_printf(out, "affinity: not in force: %zu endpoints, at most %d",
+			str_printf(out, "affinity: not in force: %u endpoints, at most %d",
 				   pool->backends.n, PLAN_AFFINITY_BACKENDS_MAX);
 		else if (s == 0)
 			str_puts(out, "affinity: not in force: no chain is free for this number "

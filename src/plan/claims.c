@@ -301,7 +301,7 @@ void plan_rows_settle(struct plan *p, struct plan_rows *rows, struct plan_displa
 		else
 			conflict_add(rows, &rows->frontends.v[i], owner);
 	}
-	rows->frontends.n = kept;
+	vec_cut(&rows->frontends, kept);
 	plan_rows_drop_unled(rows);
 	/* Rows live as long as the service. */
 	vec_fit(&rows->frontends);

@@ -24,7 +24,7 @@ void plan_ops_leave_out(const struct plan *p, struct plan_ops *ops, size_t begin
 		if (!(p->left_out >> fam & 1))
 			ops->ops.v[kept++] = *op;
 	}
-	ops->ops.n = kept;
+	vec_cut(&ops->ops, kept);
 }
 
 struct diff {

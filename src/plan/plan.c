@@ -96,7 +96,7 @@ static void ranges_normalise(struct plan_pool *pool)
 	for (size_t i = 1; i < pool->ranges.n; i++)
 		if (!ip_prefix_covers(&pool->ranges.v[kept], &pool->ranges.v[i]))
 			pool->ranges.v[++kept] = pool->ranges.v[i];
-	pool->ranges.n = kept + 1;
+	vec_cut(&pool->ranges, kept + 1);
 }
 
 static void pool_guard(struct build *b, struct plan_pool *pool)
@@ -270,7 +270,7 @@ static void port_pool(struct build *b, const struct service_port *port, enum ipf
 	(void)name_ref(pool->port_name);
 	if (n > 0)
 		pool->backends.v = xmalloc(n * sizeof(struct plan_backend));
-	pool->backends.cap = n;
+	pool->backends.cap = (uint32_t)n;
 	vec_for_each (ep, &sel->endpoints)
 		if ((scope == PLAN_SCOPE_LOCAL ? ep->local : ep->cluster) == EXCLUSION_NONE)
 			pool->backends.v[pool->backends.n++] = (struct plan_backend){
@@ -322,7 +322,7 @@ static void frontends_sort(struct plan_rows *rows)
 	for (size_t i = 1; i < rows->frontends.n; i++)
 		if (plan_frontend_key_cmp(&rows->frontends.v[kept], &rows->frontends.v[i]) != 0)
 			rows->frontends.v[++kept] = rows->frontends.v[i];
-	rows->frontends.n = kept + 1;
+	vec_cut(&rows->frontends, kept + 1);
 }
 
 /* Two ports with one name and protocol, which the API rejects, share a pool. */
@@ -339,7 +339,7 @@ static void pools_sort(struct plan_rows *rows)
 		else
 			plan_pool_fini(&rows->pools.v[i]);
 	}
-	rows->pools.n = kept + 1;
+	vec_cut(&rows->pools, kept + 1);
 }
 
 static void port_rows(struct build *b, size_t i, enum ipfam fam)

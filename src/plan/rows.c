@@ -141,7 +141,7 @@ void plan_rows_drop_unled(struct plan_rows *rows)
 		else
 			plan_pool_fini(&rows->pools.v[i]);
 	}
-	rows->pools.n = kept;
+	vec_cut(&rows->pools, kept);
 	free(is_led);
 }
 
@@ -157,7 +157,7 @@ void plan_rows_filter(struct plan_rows *rows,
 			rows->frontends.v[kept++] = *f;
 	if (kept == rows->frontends.n)
 		return;
-	rows->frontends.n = kept;
+	vec_cut(&rows->frontends, kept);
 	plan_rows_drop_unled(rows);
 }
 

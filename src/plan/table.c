@@ -127,7 +127,7 @@ void plan_table_weigh(struct plan_pool *pool, uint8_t unit, const struct plan_ba
 		size_t n = places_make(v, pool, unit);
 
 		vec_reserve(&pool->table, n);
-		pool->table.n = n;
+		vec_cut(&pool->table, n);
 	}
 	is_taken = xcalloc(pool->table.n + 1, 1);
 	for (size_t slot = 0; slot < MIN(pool->table.n, n_programmed); slot++) {

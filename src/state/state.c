@@ -168,7 +168,7 @@ void serve_facts_get(struct serve_facts *ret, const struct serve_context *ctx,
 	size_t n_ports = svc->service ? svc->service->ports.n : 0;
 
 	vec_reserve(&ret->ports, n_ports);
-	ret->ports.n = n_ports;
+	vec_cut(&ret->ports, n_ports);
 	if (n_ports > 0)
 		memset(ret->ports.v, 0, n_ports * sizeof(ret->ports.v[0]));
 	ret->n_frontends = ret->n_pools = ret->n_backends = 0;

@@ -140,7 +140,7 @@ static struct sync_item *items_insert(struct sync *s, size_t at, size_t n)
 {
 	vec_reserve(&s->items, s->items.n + n);
 	memmove(&s->items.v[at + n], &s->items.v[at], (s->items.n - at) * sizeof(struct sync_item));
-	s->items.n += n;
+	s->items.n += (uint32_t)n;
 	return &s->items.v[at];
 }
 

@@ -806,7 +806,7 @@ void fake_ipvs_rules_del(struct fake_ipvs *f, uint32_t priority)
 	vec_for_each (r, &f->rules)
 		if (r->number != priority)
 			f->rules.v[kept++] = *r;
-	f->rules.n = kept;
+	vec_cut(&f->rules, kept);
 }
 
 void fake_ipvs_rules_flush(struct fake_ipvs *f)

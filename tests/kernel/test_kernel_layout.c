@@ -257,7 +257,7 @@ static void sets_read(struct sets *sets, enum ipfam fam)
 		if (n == 0 || set_cmp(&sets->v.v[n - 1], &sets->v.v[i]) != 0)
 			sets->v.v[n++] = sets->v.v[i];
 	}
-	sets->v.n = n;
+	vec_cut(&sets->v, n);
 }
 
 /* Load the reference for one family with nft into a new namespace. */

@@ -55,7 +55,7 @@ static struct conn *conn_at(struct server *s, int fd)
 	if (want > s->conns.n) {
 		vec_reserve(&s->conns, want);
 		memset(s->conns.v + s->conns.n, 0, (want - s->conns.n) * sizeof(*s->conns.v));
-		s->conns.n = want;
+		vec_cut(&s->conns, want);
 	}
 	return &s->conns.v[fd];
 }

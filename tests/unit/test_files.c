@@ -140,7 +140,7 @@ static void model_text(struct str *ret, const struct model *m)
 		list_for_each (l, &v[i]->slices) {
 			const struct slice *sl = list_entry(l, struct slice_entry, link)->slice;
 
-			str_printf(ret, " (%s:%zu)", sl->name->text, sl->endpoints.n);
+			str_printf(ret, " (%s:%u)", sl->name->text, sl->endpoints.n);
 		}
 	}
 	free(v);

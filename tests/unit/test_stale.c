@@ -771,7 +771,7 @@ static void table_pass(struct world *w, struct table *t, const struct job *j)
 		assert_false(is_good(w, f));
 		t->n_removed++;
 	}
-	t->flows.n = kept;
+	vec_cut(&t->flows, kept);
 }
 
 static void random_step(struct world *w, struct rng *rng)

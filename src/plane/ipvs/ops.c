@@ -226,7 +226,7 @@ int ipvs_ops_send(struct ipvs_plane *p, struct plane_result *res, struct err *er
 			vec_for_each (op, &p->ops)
 				if (!op->is_done)
 					p->ops.v[n++] = *op;
-			p->ops.n = n;
+			vec_cut(&p->ops, n);
 			r = rejection;
 		}
 	} while (r == 0 && p->ops.n > 0);
@@ -527,7 +527,7 @@ static void dests_drop(struct ipvs_vs *vs)
 		if (d.flags & (DST_PROGRAMMED | DST_DESIRED))
 			vs->dests.v[kept++] = d;
 	}
-	vs->dests.n = kept;
+	vec_cut(&vs->dests, kept);
 }
 
 void ipvs_ops_done(struct ipvs_plane *p)

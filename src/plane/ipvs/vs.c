@@ -204,7 +204,7 @@ static void dests_begin(void *arg)
 {
 	struct dests *ds = arg;
 
-	ds->vs->dests.n = ds->n_known;
+	vec_cut(&ds->vs->dests, ds->n_known);
 	ds->n_found = 0;
 	vec_for_each (d, &ds->vs->dests)
 		d->flags &= (uint8_t) ~(DST_PROGRAMMED | DST_DIFFERS);
@@ -264,7 +264,7 @@ static void dests_tidy(struct ipvs_vs *vs, size_t n_known)
 		if (d->flags & (DST_PROGRAMMED | DST_DESIRED))
 			vs->dests.v[kept++] = *d;
 	}
-	vs->dests.n = kept;
+	vec_cut(&vs->dests, kept);
 }
 
 int ipvs_vss_list(struct ipvs_plane *p, struct ipvs_list *l, struct err *err)
@@ -362,7 +362,7 @@ static int dests_read(struct ipvs_plane *p, struct ipvs_vs *vs, struct err *err)
 	int r = ipvs_wire_dests(p->wire, &vs->key, dests_begin, dest_found, &ds, err);
 
 	if (r < 0)
-		vs->dests.n = ds.n_known;
+		vec_cut(&vs->dests, ds.n_known);
 	else
 		dests_tidy(vs, ds.n_known);
 	return r;

@@ -219,7 +219,7 @@ bool nft_shorten_step(struct nft_plane *p, struct err *err)
 			 err->text);
 	}
 	p->shorten_tries = 0;
-	p->shorten.n -= p->n_shortening;
+	vec_cut(&p->shorten, p->shorten.n - p->n_shortening);
 	if (p->shorten.n > 0)
 		memmove(p->shorten.v, p->shorten.v + p->n_shortening,
 			p->shorten.n * sizeof(p->shorten.v[0]));

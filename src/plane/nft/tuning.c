@@ -71,8 +71,8 @@ static void remark_scheduler(const struct svc *svc, struct str *ret)
 		(void)err_set(&err, 0, "'%s' needs CONFIG_NFT_HASH, which this kernel lacks",
 			      scheduler_name(sched.no));
 	} else if (how != PLAN_HASHING_NONE && pool != NULL) {
-		(void)err_set(&err, 0, "'%s' of %zu endpoints, at most %d",
-			      scheduler_name(sched.no), pool->backends.n, PLAN_HASH_BACKENDS_MAX);
+		(void)err_set(&err, 0, "'%s' of %u endpoints, at most %d", scheduler_name(sched.no),
+			      pool->backends.n, PLAN_HASH_BACKENDS_MAX);
 	} else if (how != PLAN_HASHING_NONE && sched.no != scheduler_no("mh")) {
 		(void)err_set(&err, 0, "'%s' is a scheduler of the ipvs plane",
 			      scheduler_name(sched.no));

@@ -761,7 +761,7 @@ int yaml_next(struct yaml *y, json_t **ret, struct err *err)
 	y->text_bytes = 0;
 	/* The limits apply to each entry, and to the root without entries. */
 	if (is_in_items(y)) {
-		y->lines.n = MIN(y->lines.n, y->lines_root);
+		vec_cut(&y->lines, MIN(y->lines.n, y->lines_root));
 		y->cost = 0;
 	}
 	while (y->done == NULL) {

@@ -109,7 +109,7 @@ static void rows_sweep(struct watch *w, bool is_link)
 		if (!wd_is_used(w, r.wd))
 			(void)inotify_rm_watch(w->inotify, r.wd);
 	}
-	w->rows.n = n;
+	vec_cut(&w->rows, n);
 }
 
 static void rows_unkeep(struct watch *w, bool is_link)

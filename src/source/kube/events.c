@@ -71,7 +71,7 @@ static void known_expire(struct events *e, uint64_t now)
 	vec_for_each (k, &e->known)
 		if (now - k->at_ns < AGAIN_NS)
 			e->known.v[n++] = *k;
-	e->known.n = n;
+	vec_cut(&e->known, n);
 }
 
 static bool is_known(const struct events *e, uint64_t key)
