@@ -373,7 +373,7 @@ static const struct cli_option flags[] = {
 	  "masquerade all traffic sent via cluster IPs", "false",
 	  "iptables.masqueradeAll nftables.masqueradeAll" },
 	{ "preserve-local-source", NULL, BOOL(model.preserves_local_source),
-	  "keep the source address of external traffic to endpoints on this node", "false" },
+	  "keep source addresses for endpoints on this node", "false" },
 	{ "service-cluster-ip-range", "LIST", PREFIXES(model.service_cidrs),
 	  "CIDR ranges of cluster IPs" },
 	{ "feature-gates", "LIST", SPECIAL(set_feature_gates),
