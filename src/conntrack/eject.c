@@ -21,6 +21,7 @@ struct failure {
 enum state {
 	SUSPECT = 0, /* evidence, maybe too little; or admitted */
 	CONFIRMING,  /* probed; serves */
+	COMPARING,   /* `other` is probed, as this process may be blocked; serves */
 	EJECTED,
 	PROBING, /* ejected */
 };
@@ -31,6 +32,8 @@ struct suspect {
 	enum state state;
 	size_t n;
 	struct failure failures[EVIDENCE_MAX]; /* in any order */
+	struct job_endpoint other;             /* of the pool: the one that answered last */
+	bool is_refused;                       /* the handshake that confirmed */
 	uint64_t last_ns;                      /* evidence, or admission */
 	uint64_t period_ns;                    /* 0: was not ejected */
 };
@@ -197,7 +200,7 @@ static void others_find(struct answers *a, const struct eject *j, const struct s
 static bool is_suspicious(struct eject *j, struct suspect *s, uint64_t now)
 {
 	struct answers a = { 0 };
-	uint64_t last = 0;
+	struct eject_answer last = { 0 };
 	bool is = false;
 
 	if (now > EJECT_EVIDENCE_NS)
@@ -209,8 +212,10 @@ static bool is_suspicious(struct eject *j, struct suspect *s, uint64_t now)
 		uint64_t first = failures_void(s, a.v.v[0].at_ns);
 
 		for (size_t i = 1; i < a.v.n; i++)
-			last = MAX(last, a.v.v[i].at_ns);
-		is = s->n >= EJECT_MIN && last >= first;
+			if (a.v.v[i].at_ns > last.at_ns)
+				last = a.v.v[i];
+		is = s->n >= EJECT_MIN && last.at_ns >= first;
+		s->other = last.by;
 	}
 	vec_fini(&a.v);
 	return is;
@@ -218,14 +223,14 @@ static bool is_suspicious(struct eject *j, struct suspect *s, uint64_t now)
 
 /* --- ejection and admission --- */
 
-static void begin(struct eject *j, struct suspect *s, bool is_refused, uint64_t now)
+static void begin(struct eject *j, struct suspect *s, uint64_t now)
 {
 	struct model_ejection e = { .ns = s->of.ns,
 				    .name = s->of.name,
 				    .addr = s->of.by.addr,
 				    .port = s->of.by.port,
 				    .failed = (uint32_t)s->n + 1,
-				    .refused = is_refused,
+				    .refused = s->is_refused,
 				    .since_ns = now };
 	uint64_t period =
 		s->period_ns == 0 ? EJECT_PERIOD_NS : MIN(2 * s->period_ns, EJECT_PERIOD_MAX_NS);
@@ -271,6 +276,12 @@ static void prolong(struct eject *j, struct suspect *s, struct model_ejection *e
 	s->state = EJECTED;
 }
 
+static void probe(struct eject *j, struct suspect *s, enum state state)
+{
+	s->state = state;
+	j->calls->probe(j->calls->arg, &s->of, state == COMPARING ? &s->other : &s->of.by);
+}
+
 void eject_probed(struct eject *j, const struct eject_endpoint *of, enum eject_probe result,
 		  uint64_t now)
 {
@@ -284,11 +295,14 @@ void eject_probed(struct eject *j, const struct eject_endpoint *of, enum eject_p
 		end(j, s, e, now);
 	} else if (s->state == PROBING && e != NULL) {
 		prolong(j, s, e, result == EJECT_PROBE_REFUSED, now);
-	} else if (s->state == CONFIRMING && result == EJECT_PROBE_ANSWERED) {
+	} else if (s->state == CONFIRMING && result != EJECT_PROBE_ANSWERED) {
+		s->is_refused = result == EJECT_PROBE_REFUSED;
+		probe(j, s, COMPARING);
+	} else if (s->state == COMPARING && result == EJECT_PROBE_ANSWERED) {
+		begin(j, s, now);
+	} else if (s->state == CONFIRMING || s->state == COMPARING) {
 		s->state = SUSPECT;
-		s->n = 0; /* it accepts others */
-	} else if (s->state == CONFIRMING) {
-		begin(j, s, result == EJECT_PROBE_REFUSED, now);
+		s->n = 0; /* it accepts others, or this process is blocked */
 	}
 }
 
@@ -303,12 +317,6 @@ static bool is_listed(const struct eject *j, const struct suspect *s)
 			if (ip_addr_is_equal(&e->addr, &s->of.by.addr))
 				return true;
 	return false;
-}
-
-static void probe(struct eject *j, struct suspect *s, enum state state)
-{
-	s->state = state;
-	j->calls->probe(j->calls->arg, &s->of);
 }
 
 static void suspect_step(struct eject *j, struct suspect *s, uint64_t now)

@@ -10,7 +10,8 @@
  *   - EJECT_MIN handshakes in a row failed within EJECT_EVIDENCE_NS: any handshake that it accepts
  *     from any client voids those before,
  *   - another endpoint of the pool accepted a handshake since the first of them, and
- *   - a handshake of this process fails, too. So no client, and no policy against clients, can
+ *   - a handshake of this process fails, too, and then one with the other endpoint of the pool
+ *     that answered last succeeds. So no client, and no policy against clients or this node, can
  *     cause an ejection while the endpoint accepts others.
  *
  * A period is EJECT_PERIOD_NS first, and doubles to EJECT_PERIOD_MAX_NS. At its end a handshake of
@@ -55,8 +56,8 @@ enum eject_probe {
 struct eject_calls {
 	/* Set the times of `v`, all of one family. Negative errno: unknown, next step again. */
 	int (*answers)(void *arg, struct eject_answer *v, size_t n, uint64_t now);
-	/* Begin a handshake; eject_probed() gets its result, later. */
-	void (*probe)(void *arg, const struct eject_endpoint *e);
+	/* Begin a handshake with `to`, about `e`; eject_probed() gets its result, later. */
+	void (*probe)(void *arg, const struct eject_endpoint *e, const struct job_endpoint *to);
 	/* An ejection begins, or is over; `e` is valid during the call. */
 	void (*changed)(void *arg, const struct model_ejection *e, bool is_over);
 	void *arg;

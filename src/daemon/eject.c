@@ -101,14 +101,14 @@ static int probe_connect(const struct job_endpoint *to)
 	return -1;
 }
 
-static void probe_begin(void *arg, const struct eject_endpoint *e)
+static void probe_begin(void *arg, const struct eject_endpoint *e, const struct job_endpoint *to)
 {
 	struct eject_loop *l = arg;
 	struct probe *p = xcalloc(1, sizeof(*p));
 
 	p->loop = l;
 	p->of = (struct eject_endpoint){ name_ref(e->ns), name_ref(e->name), e->by };
-	p->fd = probe_connect(&e->by);
+	p->fd = probe_connect(to);
 	list_add_tail(&l->probes, &p->link);
 	p->event = xevent_new(l->base, p->fd, p->fd >= 0 ? EV_WRITE : 0, on_probe, p);
 	event_after(p->event, l->config.limit_ns);

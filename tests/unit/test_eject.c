@@ -27,6 +27,7 @@ struct world {
 	int answers_fail;          /* negative errno */
 	unsigned int n_probes;
 	struct eject_endpoint probed; /* the last one */
+	struct job_endpoint to;
 	unsigned int n_begun;
 	unsigned int n_over;
 };
@@ -41,12 +42,13 @@ static int answers(void *arg, struct eject_answer *v, size_t n, uint64_t now)
 	return w->answers_fail;
 }
 
-static void probe(void *arg, const struct eject_endpoint *e)
+static void probe(void *arg, const struct eject_endpoint *e, const struct job_endpoint *to)
 {
 	struct world *w = arg;
 
 	w->n_probes++;
 	w->probed = *e;
+	w->to = *to;
 }
 
 static void changed(void *arg, const struct model_ejection *e, bool is_over)
@@ -147,7 +149,8 @@ static void assert_serving(struct world *w, const char *want)
 	str_fini(&text);
 }
 
-/* Endpoint `n` is ejected: 5 failures, another one answers, the probe fails. */
+/* Endpoint `n` is ejected: 5 failures, another one answers, the probe fails, but not to the other.
+ */
 static void eject(struct world *w, unsigned int n)
 {
 	unsigned int before = w->n_probes;
@@ -156,8 +159,10 @@ static void eject(struct world *w, unsigned int n)
 	w->answered_ns[9] = w->now;
 	step(w);
 	assert_int_equal(w->n_probes, before + 1);
-	assert_int_equal(w->probed.by.addr.bytes[3], n);
+	assert_int_equal(w->to.addr.bytes[3], n);
 	probed(w, EJECT_PROBE_UNANSWERED);
+	assert_int_equal(w->to.addr.bytes[3], 9);
+	probed(w, EJECT_PROBE_ANSWERED);
 }
 
 #define NINE P "1 rs; 2 rs; 3 rs; 9 rs"
@@ -178,12 +183,13 @@ static void test_ejected(void **state)
 	str_fini(&text);
 	w.now += EJECT_PERIOD_NS - MS;
 	step(&w);
-	assert_int_equal(w.n_probes, 1);
+	assert_int_equal(w.n_probes, 2);
 	w.now += MS;
 	step(&w);
-	assert_int_equal(w.n_probes, 2);
+	assert_int_equal(w.n_probes, 3);
+	assert_int_equal(w.to.addr.bytes[3], 2);
 	step(&w); /* one probe at a time */
-	assert_int_equal(w.n_probes, 2);
+	assert_int_equal(w.n_probes, 3);
 	assert_serving(&w, "1 3 9");
 	probed(&w, EJECT_PROBE_ANSWERED);
 	assert_serving(&w, "1 2 3 9");
@@ -286,6 +292,31 @@ static void test_misbehaving_clients(void **state)
 	world_fini(&w);
 }
 
+/* CT-28: a policy blocks a client and this node: the other endpoint fails, too. */
+static void test_blocked_node(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_init(&w, NINE);
+	for (unsigned int i = 0; i < 10; i++) {
+		failures(&w, 2, EJECT_MIN, false);
+		w.answered_ns[3] = w.now - MS;
+		w.answered_ns[9] = w.now; /* to another client; the last one */
+		step(&w);
+		probed(&w, i % 2 == 0 ? EJECT_PROBE_UNANSWERED : EJECT_PROBE_REFUSED);
+		assert_int_equal(w.to.addr.bytes[3], 9);
+		step(&w);
+		assert_int_equal(w.n_probes, 2 * i + 2);
+		probed(&w, i % 2 == 0 ? EJECT_PROBE_UNANSWERED : EJECT_PROBE_REFUSED);
+		step(&w); /* the evidence is void */
+	}
+	assert_int_equal(w.n_probes, 20);
+	assert_int_equal(w.n_begun, 0);
+	assert_serving(&w, "1 2 3 9");
+	world_fini(&w);
+}
+
 /* CT-29: at most half of the pool, and never the last endpoint. */
 static void test_limits(void **state)
 {
@@ -344,7 +375,7 @@ static void test_removed(void **state)
 	w.now += EJECT_PERIOD_NS;
 	step(&w);
 	assert_int_equal(w.n_over, 1);
-	assert_int_equal(w.n_probes, 1);
+	assert_int_equal(w.n_probes, 2);
 	assert_int_equal(w.m.ejections.n, 0);
 	put(&w, SVC, NINE);
 	eject(&w, 2);
@@ -378,7 +409,7 @@ static void test_operator(void **state)
 	w.now += 100 * NSEC_PER_SEC;
 	step(&w);
 	assert_serving(&w, "1 3 9");
-	assert_int_equal(w.n_probes, 1);
+	assert_int_equal(w.n_probes, 2);
 	e.addr = at(3).addr;
 	assert_int_equal(model_eject(&w.m, &e, w.now), 0);
 	e.addr = at(9).addr;
@@ -403,6 +434,7 @@ int main(void)
 		cmocka_unit_test(test_evidence),
 		cmocka_unit_test(test_nothing_answers),
 		cmocka_unit_test(test_misbehaving_clients),
+		cmocka_unit_test(test_blocked_node),
 		cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_local_set),
 		cmocka_unit_test(test_removed),
