@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+import time
 
 import pytest
 
@@ -340,6 +341,21 @@ def test_restored_backup(api, start):
     api.rewind(rv=500)
     api.put(service("after", "10.96.6.6"))
     feed.same_as(api).wait_healthy()
+
+
+def test_bookmarks_end(api, start):
+    """IN-11: a server that sent bookmarks sends none any more: one list, not one after another."""
+    shop(api)
+    feed = start(bookmark_ms=1000).wait_synced().same_as(api)
+    for r, before in feed.status()["reflectors"].items():
+        feed.wait_for(lambda: feed.reflector(r)["events"] > before["events"], "bookmark")
+    api.set(bookmarks=False)
+    for r, before in feed.status()["reflectors"].items():
+        feed.wait_for(lambda: feed.reflector(r)["lists"] > before["lists"], "list")
+    feed.wait_healthy()
+    lists = {r: s["lists"] for r, s in feed.status()["reflectors"].items()}
+    time.sleep(2.2)  # longer than the limit
+    assert lists == {r: s["lists"] for r, s in feed.status()["reflectors"].items()}
 
 
 @pytest.mark.parametrize("http2", [True, False])

@@ -170,7 +170,7 @@ static void recovered(struct reflector *r)
  */
 static void silence_note(struct reflector *r)
 {
-	if (r->phase != KUBE_QUERY_WATCH || r->events != r->events_before ||
+	if (r->phase != KUBE_QUERY_WATCH || !r->has_bookmarks || r->events != r->events_before ||
 	    now_ns() - r->began_ns < r->c.timing->bookmark_ns)
 		return;
 	r->has_bookmarks = false;
@@ -196,10 +196,15 @@ static uint64_t list_left_ns(const struct reflector *r)
 	return spent < r->c.timing->list_ns ? r->c.timing->list_ns - spent : 1;
 }
 
-/* Servers that send bookmarks send one a minute. 0: no limit. */
+/*
+ * Servers that send bookmarks send one a minute. The limit is random: after a restart of the server
+ * all clients begin to wait at the same time. 0: no limit.
+ */
 static uint64_t watch_idle_ns(const struct reflector *r)
 {
-	return r->has_bookmarks ? r->c.timing->bookmark_ns : 0;
+	uint64_t ns = r->c.timing->bookmark_ns;
+
+	return r->has_bookmarks ? ns + random_below(ns) : 0;
 }
 
 static void request(struct reflector *r)
