@@ -36,39 +36,41 @@ static void remove_at(struct model *m, struct model_ejection *e)
 	m->ejections.n--;
 }
 
-/* Is the endpoint left out of a set, and no ejected one kept by the limit? */
-static int effect(const struct selection *s, const struct model_ejection *of)
+/* Is the endpoint left out of this set, and no ejected one kept in it by the limit? */
+static int set_effect(const struct selection *s, bool is_local_set, const struct model_ejection *of)
 {
-	int r = -ENOENT;
+	bool is_full = false;
+	bool has = false;
 
 	vec_for_each (e, &s->endpoints) {
-		bool is_kept = e->cluster == EXCLUSION_NONE || e->local == EXCLUSION_NONE;
-		bool is_out = e->cluster == EXCLUSION_EJECTED || e->local == EXCLUSION_EJECTED;
+		uint8_t why = is_local_set ? e->local : e->cluster;
 
-		if (!e->is_ejected)
+		if (!e->is_ejected || (why != EXCLUSION_NONE && why != EXCLUSION_EJECTED))
 			continue;
-		if (is_kept)
-			return -EDOM;
-		if (is_out && ip_addr_is_equal(&e->addr, &of->addr) &&
-		    (of->port == 0 || of->port == e->port))
-			r = 0;
+		is_full |= why == EXCLUSION_NONE;
+		has |= ip_addr_is_equal(&e->addr, &of->addr) &&
+		       (of->port == 0 || of->port == e->port);
 	}
-	return r;
+	return !has ? -ENOENT : is_full ? -EDOM : 0;
 }
 
-/* effect() over the ports of the service that list the endpoint. */
+/* set_effect() over the sets of the service that have the endpoint: all of them for an operator,
+ * any of them for this process. */
 static int check(const struct model *m, const struct svc *svc, const struct model_ejection *of)
 {
 	enum ipfam fam = ip_fam(&of->addr);
 	int r = -ENOENT;
 
-	for (size_t i = 0; i < svc->service->ports.n && r != -EDOM; i++) {
+	for (size_t i = 0; i < svc->service->ports.n; i++) {
 		struct selection s;
-		int q;
 
 		select_endpoints(&s, m, svc, i, fam);
-		q = effect(&s, of);
-		r = q == -ENOENT ? r : q;
+		for (unsigned int set = 0; set < 2; set++) {
+			int q = set_effect(&s, set == 1, of);
+
+			if (q != -ENOENT && (r == -ENOENT || (q == -EDOM) == of->is_manual))
+				r = q;
+		}
 		selection_fini(&s);
 	}
 	return r;

@@ -351,15 +351,43 @@ static void test_local_set(void **state)
 	put(&w, "type=LoadBalancer ip=10.96.0.1 port=web:80:30080 vip=192.0.2.9 etp",
 	    P "1 rs @n1; 2 rs @n1; 3 rs @n2; 9 rs @n2");
 	eject(&w, 1);
-	eject(&w, 2);
-	assert_int_equal(w.n_begun, 1);
+	eject(&w, 2); /* has to stay in the local set */
+	assert_int_equal(w.n_begun, 2);
 	select_endpoints(&s, &w.m, svc_of(&w), 0, IPFAM_V4);
-	assert_int_equal(s.n_cluster, 3);
+	assert_int_equal(s.n_cluster, 2);
 	assert_int_equal(s.n_local, 1);
 	assert_int_equal(s.endpoints.v[0].local, EXCLUSION_EJECTED);
 	selection_fini(&s);
 	/* CT-26: not for health checks of load balancers. */
 	assert_int_equal(service_local_ready(&w.m, svc_of(&w), IPFAM_V4), 2);
+	world_fini(&w);
+}
+
+/* CT-29: the limit of one set does not protect an endpoint in the other one, nor other endpoints.
+ */
+static void test_sets_differ(void **state)
+{
+	static const char one_local[] = P "1 rs @n1; 2 rs @n2; 3 rs @n2; 9 rs @n2";
+	struct model_ejection e = { .addr = at(1).addr, .is_manual = true };
+	struct selection s;
+	struct world w;
+
+	(void)state;
+	world_init(&w, one_local);
+	put(&w, "type=LoadBalancer ip=10.96.0.1 port=web:80:30080 vip=192.0.2.9 etp", one_local);
+	e.ns = svc_of(&w)->ns;
+	e.name = svc_of(&w)->name;
+	assert_int_equal(model_eject(&w.m, &e, w.now), -EDOM); /* an operator: from both or none */
+	eject(&w, 1);
+	assert_int_equal(w.n_begun, 1);
+	select_endpoints(&s, &w.m, svc_of(&w), 0, IPFAM_V4);
+	assert_int_equal(s.n_cluster, 3);
+	assert_int_equal(s.n_local, 1);
+	assert_int_equal(s.endpoints.v[0].cluster, EXCLUSION_EJECTED);
+	selection_fini(&s);
+	e.addr = at(2).addr; /* which is not in the local set */
+	assert_int_equal(model_eject(&w.m, &e, w.now), 0);
+	assert_int_equal(model_admit(&w.m, e.ns, e.name, &e.addr, 0, w.now), 1);
 	world_fini(&w);
 }
 
@@ -437,6 +465,7 @@ int main(void)
 		cmocka_unit_test(test_blocked_node),
 		cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_local_set),
+		cmocka_unit_test(test_sets_differ),
 		cmocka_unit_test(test_removed),
 		cmocka_unit_test(test_operator),
 	};
