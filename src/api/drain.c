@@ -266,11 +266,25 @@ static int eject_one(struct http_reply *reply, const struct serve_context *ctx,
 	else if (r == -ENOENT)
 		http_reply_error(reply, 409, "%.64s/%.64s: '%.64s' gets no new connections already",
 				 svc->ns->text, svc->name->text, text);
-	if (r < 0)
-		return r;
-	monitor_ejection(ctx->monitor, &of, false);
-	(void)address_admit(ctx, svc->ns->text, svc->name->text, &e->addr, false);
-	return 0;
+	return r;
+}
+
+/* The ejections from index `first` are those of a request: they stay, in place of those by this
+ * process, or none of them does. */
+static void ejections_end(const struct serve_context *ctx, size_t first, bool is_ok)
+{
+	struct model *m = ctx->drains->model;
+
+	for (size_t n = m->ejections.n - first; n > 0; n--) {
+		const struct model_ejection e = m->ejections.v[m->ejections.n - n];
+
+		if (is_ok) {
+			monitor_ejection(ctx->monitor, &e, false);
+			(void)address_admit(ctx, e.ns->text, e.name->text, &e.addr, false);
+		} else {
+			(void)model_admit(m, e.ns, e.name, &e.addr, 0, now_ns());
+		}
+	}
 }
 
 static int endpoints_admit(const struct serve_context *ctx, const char *ns, const char *name,
@@ -390,6 +404,7 @@ static void change_perform(struct http_reply *reply, const struct list_kind *k,
 			   const struct serve_context *ctx, const struct change *c)
 {
 	const struct svc *svc = model_find_text(ctx->model, c->ns, c->name);
+	size_t n_ejections = ctx->model->ejections.n;
 	int n;
 
 	if (c->is_out && svc == NULL) {
@@ -398,8 +413,8 @@ static void change_perform(struct http_reply *reply, const struct list_kind *k,
 	}
 	n = c->is_out ? endpoints_take_out(reply, k, ctx, svc, c->endpoint)
 		      : k->bring_in(ctx, c->ns, c->name, c->endpoint);
-	if (n < 0 && k == &ejection_kind) /* all addresses of a pod, or none */
-		(void)k->bring_in(ctx, c->ns, c->name, c->endpoint);
+	if (c->is_out && k == &ejection_kind) /* all addresses of a pod, or none */
+		ejections_end(ctx, n_ejections, n >= 0);
 	if (n < 0)
 		limit_reached(reply, k, ctx->drains, n);
 	else if (n == 0)

@@ -329,6 +329,7 @@ static void test_eject(void **state)
 /* CT-32: both addresses of a pod are ejected, or none. */
 static void test_eject_part(void **state)
 {
+	struct model_ejection own = { .addr = test_addr("10.0.1.1"), .port = 8080, .failed = 5 };
 	struct world w;
 
 	(void)state;
@@ -337,6 +338,22 @@ static void test_eject_part(void **state)
 	assert_int_equal(put_ejection(&w, "service=shop/web&endpoint=web-1&state=ejected", NULL),
 			 409);
 	assert_int_equal(w.w.m.ejections.n, 0);
+	/* Only what a request has added is undone. */
+	own.ns = model_find_text(&w.w.m, "shop", "web")->ns;
+	own.name = model_find_text(&w.w.m, "shop", "web")->name;
+	assert_int_equal(model_eject(&w.w.m, &own, T0), 0);
+	assert_int_equal(put_ejection(&w, "service=shop/web&endpoint=web-1&state=ejected", NULL),
+			 409);
+	assert_int_equal(w.w.m.ejections.n, 1);
+	assert_false(w.w.m.ejections.v[0].is_manual);
+	assert_int_equal(put_ejection(&w, "service=shop/web&endpoint=10.0.1.1&state=ejected", NULL),
+			 200); /* by an operator now */
+	assert_int_equal(put_ejection(&w, "service=shop/web&endpoint=web-1&state=ejected", NULL),
+			 409);
+	assert_int_equal(w.w.m.ejections.n, 1);
+	assert_true(w.w.m.ejections.v[0].is_manual);
+	assert_int_equal(
+		put_ejection(&w, "service=shop/web&endpoint=10.0.1.1&state=admitted", NULL), 200);
 	put(&w, "service=shop/web&endpoint=10.0.1.3&state=drained", NULL);
 	assert_int_equal(put_ejection(&w, "service=shop/web&endpoint=10.0.1.3&state=ejected", NULL),
 			 409);
