@@ -37,7 +37,8 @@ static void assign(uint16_t table[static RENDEZVOUS_SLOTS], const struct plan_po
 
 static bool has_backends(const struct plan_pool *pool, const struct plan_pool *programmed)
 {
-	return programmed != NULL && programmed->table.n == RENDEZVOUS_SLOTS &&
+	return programmed != NULL && programmed->hashing != PLAN_HASHING_NONE &&
+	       programmed->table.n == RENDEZVOUS_SLOTS &&
 	       programmed->backends.n == pool->backends.n &&
 	       memcmp(programmed->backends.v, pool->backends.v,
 		      pool->backends.n * sizeof(struct plan_backend)) == 0 &&
@@ -57,6 +58,12 @@ void plan_table_make(struct plan_pool *pool, const struct plan_pool *programmed)
 		memcpy(pool->table.v, programmed->table.v, RENDEZVOUS_SLOTS * sizeof(uint16_t));
 	else
 		assign(pool->table.v, pool);
+}
+
+size_t plan_table_slots(const struct plan_pool *pool)
+{
+	return pool->hashing != PLAN_HASHING_NONE && pool->backends.n > 0 ? RENDEZVOUS_SLOTS
+									  : pool->table.n;
 }
 
 /* --- by weight --- */

@@ -22,6 +22,8 @@
  * `programmed` (may be NULL): its table is copied if it has these backends.
  */
 void plan_table_make(struct plan_pool *pool, const struct plan_pool *programmed);
+/* Number of slots in the pool's table, also before plan_table_make(). */
+size_t plan_table_slots(const struct plan_pool *pool);
 /*
  * Slots of a pool with weights. `unit`: weights_unit(). `programmed`: the backends in the present
  * slots; an unset address is an empty slot.

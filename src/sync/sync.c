@@ -433,7 +433,7 @@ static int audit_collect(struct sync *s, size_t *left, struct err *err)
 		bool is_in = is_audited(s, svc, left == &s->touched.left, &work);
 
 		n += is_in;
-		if (is_in && plan_size(svc) > AUDIT_PART_OPS) {
+		if (is_in && sync_rows_weight(svc->rows) > AUDIT_PART_OPS) {
 			r = audit_part(s, svc, err);
 			if (r > 0)
 				break;

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "plan/table.h"
 
 #define HOST_CLUSTER_IPS_LOGGED 5
 
@@ -131,7 +132,7 @@ size_t sync_rows_weight(const struct plan_rows *rows)
 		return n;
 	n += rows->frontends.n;
 	vec_for_each (pool, &rows->pools)
-		n += pool->backends.n + pool->table.n;
+		n += pool->backends.n + plan_table_slots(pool);
 	return n;
 }
 

@@ -8,12 +8,14 @@
 
 #include <cmocka.h>
 
+#include "../sync_steps.h"
 #include "base/rendezvous.h"
 #include "explain/trace.h"
 #include "make.h"
 #include "mock_plane.h"
 #include "plan/pieces.h"
 #include "plan/table.h"
+#include "sync/sync.h"
 
 static enum plan_hashing wanted = PLAN_HASHING_ADDR;
 
@@ -233,12 +235,125 @@ static void test_trace(void **state)
 	world_fini(&w);
 }
 
+/* A random pool by weight that has as many slots as a table: none of them is by hash. */
+static void test_switch_of_weighted(void **state)
+{
+	uint8_t weights[] = { 1, 3 };
+	struct plan_pool pools[2];
+
+	for (int i = 0; i < 2; i++) {
+		pools[i] = (struct plan_pool){ .weights = weights };
+		*vec_push(&pools[i].backends) = (struct plan_backend){ make_ip("10.1.0.1"), 1 };
+		*vec_push(&pools[i].backends) = (struct plan_backend){ make_ip("10.1.0.2"), 1 };
+	}
+	for (size_t i = 0; i < RENDEZVOUS_SLOTS; i++)
+		*vec_push(&pools[0].table) = i % 4 > 0;
+	pools[1].hashing = PLAN_HASHING_ADDR;
+	plan_table_make(&pools[1], &pools[0]);
+	assert_memory_not_equal(pools[1].table.v, pools[0].table.v,
+				RENDEZVOUS_SLOTS * sizeof(pools[0].table.v[0]));
+	for (int i = 0; i < 2; i++) {
+		vec_fini(&pools[i].backends);
+		vec_fini(&pools[i].table);
+	}
+}
+
+/* --- transactions --- */
+
+static size_t longest_commit, n_committed;
+
+static int commit_counted(struct plane *p, const struct plan_op *ops, size_t n,
+			  enum plane_commit_mode mode, struct plane_result *res, struct err *err)
+{
+	longest_commit = MAX(longest_commit, n);
+	n_committed += n;
+	return 0;
+}
+
+struct synced {
+	struct model m;
+	struct plan p;
+	struct plane_ops ops;
+	struct mock_plane k;
+	struct sync *s;
+};
+
+static void synced_open(struct synced *w)
+{
+	static const struct sync_config config = { 0 };
+
+	*w = (struct synced){ .ops = mock_plane_ops };
+	wanted = PLAN_HASHING_ADDR;
+	mock_init(&w->k);
+	w->ops.traits = traits;
+	w->ops.commit = commit_counted;
+	w->k.plane.ops = &w->ops;
+	make_model(&w->m);
+	plan_init(&w->p, &w->m, &w->ops.traits);
+	sync_open(&w->s, &w->m, &w->p, &w->k.plane, &config);
+	sync_sources_ready(w->s);
+	longest_commit = n_committed = 0;
+}
+
+static void synced_close(struct synced *w)
+{
+	sync_close(w->s);
+	plan_fini(&w->p);
+	model_fini(&w->m);
+	mock_fini(&w->k);
+}
+
+#define OPS_MAX (RENDEZVOUS_SLOTS + 10) /* of a pool: its table, pool, backends, frontend */
+
+/* A transaction has one table, however many services wait. */
+static void test_many_services(void **state)
+{
+	struct synced w;
+
+	synced_open(&w);
+	for (int i = 0; i < 100; i++) {
+		char key[32], slice[32], name[16], ip[32];
+
+		(void)snprintf(key, sizeof(key), "shop/s%d", i);
+		(void)snprintf(slice, sizeof(slice), "shop/s%d-a", i);
+		(void)snprintf(name, sizeof(name), "s%d", i);
+		(void)snprintf(ip, sizeof(ip), "10.96.0.%d", i + 1);
+		make_service(&w.m, key, ip, "http:TCP:80");
+		make_slice(&w.m, slice, name, "http:TCP:8080", "10.1.0.1 10.1.0.2");
+	}
+	sync_settle(w.s, NSEC_PER_SEC);
+	assert_int_equal(sync_state_get(w.s), SYNC_RUNNING);
+	assert_true(n_committed > (size_t)100 * RENDEZVOUS_SLOTS);
+	assert_in_range(longest_commit, RENDEZVOUS_SLOTS, OPS_MAX);
+	synced_close(&w);
+}
+
+/* The audit reads a table in parts. */
+static void test_audit_in_parts(void **state)
+{
+	struct synced w;
+
+	synced_open(&w);
+	make_service(&w.m, "shop/web", "10.96.0.1", "http:TCP:80");
+	make_slice(&w.m, "shop/web-a", "web", "http:TCP:8080", "10.1.0.1 10.1.0.2");
+	sync_settle(w.s, NSEC_PER_SEC);
+	longest_commit = n_committed = 0;
+	sync_audit(w.s);
+	for (uint64_t k = 0; k < 200 && sync_stats_get(w.s)->audits == 0; k++)
+		sync_settle(w.s, (20 + k) * NSEC_PER_SEC);
+	assert_int_equal(sync_stats_get(w.s)->audits, 1);
+	assert_true(n_committed > RENDEZVOUS_SLOTS);
+	assert_in_range(longest_commit, 1, 1100);
+	synced_close(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_operations), cmocka_unit_test(test_history_has_no_effect),
-		cmocka_unit_test(test_switch),     cmocka_unit_test(test_parts),
-		cmocka_unit_test(test_trace),
+		cmocka_unit_test(test_operations),    cmocka_unit_test(test_history_has_no_effect),
+		cmocka_unit_test(test_switch),        cmocka_unit_test(test_parts),
+		cmocka_unit_test(test_trace),         cmocka_unit_test(test_switch_of_weighted),
+		cmocka_unit_test(test_many_services), cmocka_unit_test(test_audit_in_parts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
