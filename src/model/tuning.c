@@ -199,6 +199,9 @@ int weights_parse(struct weights **ret, const char *text, struct err *err)
 				       "'%.*s': allowed are an address, a name or a prefix and *, "
 				       "with a weight from 0 to %d, such as web-canary-*=5",
 				       (int)MIN(len, (size_t)60), at, WEIGHT_MAX);
+		if (w->names.n == WEIGHT_NAMES_MAX && !ip_is_set(&e.addr))
+			return err_set(err, -EINVAL, "more than %d entries by name",
+				       WEIGHT_NAMES_MAX);
 		*(ip_is_set(&e.addr) ? vec_push(&w->addrs) : vec_push(&w->names)) = e;
 		at += strcspn(at, ",");
 		if (*at == '\0')

@@ -34,6 +34,7 @@ void scheduler_flags_text(char *buf, size_t size, uint8_t no, uint32_t flags);
 /* --- weights --- */
 
 #define WEIGHT_MAX 100
+#define WEIGHT_NAMES_MAX 256 /* entries by name: each is compared with each endpoint */
 
 struct weights;
 

@@ -3,6 +3,7 @@
 #include "model/tuning.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "test.h"
@@ -133,6 +134,22 @@ static void test_weights_refused(void **state)
 	}
 }
 
+/* BAL-02: as many entries by name as are compared with each endpoint; any number by address. */
+static void test_weights_number(void **state)
+{
+	char text[WEIGHT_NAMES_MAX * 16] = "";
+	struct err err = { 0 };
+	size_t at = 0;
+
+	for (int i = 0; i < WEIGHT_NAMES_MAX; i++)
+		at += (size_t)snprintf(text + at, sizeof(text) - at, "a%d=1,", i);
+	(void)snprintf(text + at, sizeof(text) - at, "10.0.0.1=2");
+	assert_int_equal(weights_parse(NULL, text, &err), 0);
+	(void)snprintf(text + at, sizeof(text) - at, "*=2");
+	assert_int_equal(weights_parse(NULL, text, &err), -EINVAL);
+	assert_string_equal(err.text, "more than 256 entries by name");
+}
+
 /* One slot may stand for the unit: no endpoint can have a weight between two multiples of it. */
 static void test_weights_unit(void **state)
 {
@@ -179,7 +196,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sched),           cmocka_unit_test(test_weights),
 		cmocka_unit_test(test_weights_refused), cmocka_unit_test(test_weights_unit),
-		cmocka_unit_test(test_durations),
+		cmocka_unit_test(test_weights_number),  cmocka_unit_test(test_durations),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
