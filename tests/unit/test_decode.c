@@ -143,12 +143,15 @@ static void on_note(void *arg, const struct decode *d, const char *text)
 	str_printf(notes, "%s%s", notes->len > 0 ? "; " : "", text);
 }
 
+/* Text that begins with {" is JSON: YAML cannot contain a NUL. */
 static json_t *from_yaml(const char *text)
 {
 	AUTO(yaml_close) struct yaml *y = NULL;
 	json_t *v = NULL;
 	struct err err;
 
+	if (strncmp(text, "{\"", 2) == 0)
+		return json_loads(text, JSON_ALLOW_NUL, NULL);
 	yaml_open_text(&y, text, strlen(text), 1);
 	if (yaml_next(y, &v, &err) != YAML_DOCUMENT)
 		fail_msg("%s: %s", err.text, text);
@@ -599,6 +602,30 @@ static void test_slice_meta(void **state)
 {
 	(void)state;
 	RUN("{addressType: IPv4, metadata: {", "}}", OBJECT_KIND_SLICE, slice_meta_cases);
+}
+
+/* A value with a NUL is not the value before the NUL. */
+static void test_nul(void **state)
+{
+	static const struct decode_case services[] = {
+		{ "annotation",
+		  "\"metadata\":{\"name\":\"a\",\"annotations\":{\"vipd.io/scheduler\":"
+		  "\"mh\\u0000x\",\"vipd.io/weights\":\"x\"}}",
+		  0, "default/a ClusterIP v4=10.96.0.1 sched= weights=x drain=", NULL },
+		{ "name", "\"metadata\":{\"name\":\"a\\u0000b\"}", -EINVAL,
+		  "metadata.name: holds a NUL character", NULL },
+	};
+	static const struct decode_case slices[] = {
+		{ "pod and zone",
+		  "\"zone\":\"z\\u0000\",\"targetRef\":{\"kind\":\"Pod\",\"name\":\"p\\u0000q\"}",
+		  0, "default/a of cart v4 10.0.1.1+r+s", NULL },
+	};
+
+	(void)state;
+	RUN("{\"spec\":{\"clusterIP\":\"10.96.0.1\"},", "}", OBJECT_KIND_SERVICE, services);
+	RUN("{\"metadata\":{\"name\":\"a\",\"labels\":{\"kubernetes.io/service-name\":\"cart\"}},"
+	    "\"addressType\":\"IPv4\",\"endpoints\":[{\"addresses\":[\"10.0.1.1\"],",
+	    "}]}", OBJECT_KIND_SLICE, slices);
 }
 
 static void test_node(void **state)
@@ -1063,11 +1090,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_service),       cmocka_unit_test(test_service_meta),
 		cmocka_unit_test(test_service_frame), cmocka_unit_test(test_slice),
-		cmocka_unit_test(test_slice_meta),    cmocka_unit_test(test_node),
-		cmocka_unit_test(test_service_cidr),  cmocka_unit_test(test_kind),
-		cmocka_unit_test(test_key),           cmocka_unit_test(test_bounds),
-		cmocka_unit_test(test_many_ports),    cmocka_unit_test(test_time),
-		cmocka_unit_test(test_api_lists),     cmocka_unit_test(test_api_watches),
+		cmocka_unit_test(test_slice_meta),    cmocka_unit_test(test_nul),
+		cmocka_unit_test(test_node),          cmocka_unit_test(test_service_cidr),
+		cmocka_unit_test(test_kind),          cmocka_unit_test(test_key),
+		cmocka_unit_test(test_bounds),        cmocka_unit_test(test_many_ports),
+		cmocka_unit_test(test_time),          cmocka_unit_test(test_api_lists),
+		cmocka_unit_test(test_api_watches),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

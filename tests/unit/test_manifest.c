@@ -244,6 +244,14 @@ static const struct {
 	{ "JSON, cut", true, JSON("a") "\n{\"kind\":",
 	  "1: Service default/a good\n"
 	  "3: document unreadable: ends inside the object of line 3\n" },
+	{ "JSON, a NUL in an annotation, and in a field", true,
+	  "{\"kind\":\"List\",\"apiVersion\":\"v1\",\"metadata\":{\"x\":\"\\u0000\"},\"items\":[\n"
+	  "{\"apiVersion\":\"v1\",\"kind\":\"Service\",\"metadata\":{\"name\":\"a\","
+	  "\"annotations\":{\"x\":\"a\\u0000b\"}},\"spec\":{\"clusterIP\":\"10.96.0.1\"}},\n"
+	  "{\"apiVersion\":\"v1\",\"kind\":\"Service\",\"metadata\":{\"name\":\"b\"},"
+	  "\"spec\":{\"clusterIP\":\"10.96.0.1\\u0000\"}}]}",
+	  "2: Service default/a good\n"
+	  "3: Service default/b bad: spec.clusterIP: holds a NUL character\n" },
 	{ "JSON, UTF-16 escapes", true,
 	  "{\"apiVersion\":\"v1\",\"kind\":\"Service\",\"metadata\":{\"name\":\"a\","
 	  "\"annotations\":{\"x\":\"\\ud83d\\ude00\"}},\"spec\":{\"clusterIP\":\"10.96.0.1\"}}",

@@ -543,6 +543,26 @@ static void test_too_big_json(void **state)
 	str_fini(&body);
 }
 
+/* A text of one object contains a NUL: the object arrives, and the rest of the stream. */
+static void test_json_nul(void **state)
+{
+#define NUL_SERVICE                                                     \
+	"{\"kind\":\"Service\",\"metadata\":{\"namespace\":\"shop\","   \
+	"\"name\":\"one\",\"resourceVersion\":\"77\",\"annotations\":{" \
+	"\"x\":\"a\\u0000b\"}}}"
+	struct str body = { 0 };
+
+	str_puts(&body, "{\"kind\":\"ServiceList\",\"apiVersion\":\"v1\",\"metadata\":{"
+			"\"resourceVersion\":\"80\"},\"items\":[" NUL_SERVICE ",");
+	json_service_put(&body, "two", 10);
+	str_puts(&body, "]}");
+	check_too_big(STREAM_LIST, STREAM_JSON, &body, "item shop/one@77\nitem shop/two@77\n");
+	str_clear(&body);
+	str_puts(&body, "{\"type\":\"ADDED\",\"object\":" NUL_SERVICE "}\n");
+	check_too_big(STREAM_WATCH, STREAM_JSON, &body, "added shop/one@77\n");
+	str_fini(&body);
+}
+
 /* A message that does not match its kind: the rest of the stream is read. */
 static void test_bad_message(void **state)
 {
@@ -621,6 +641,7 @@ int main(void)
 		cmocka_unit_test(test_stop),
 		cmocka_unit_test(test_too_big_protobuf),
 		cmocka_unit_test(test_too_big_json),
+		cmocka_unit_test(test_json_nul),
 		cmocka_unit_test(test_bad_message),
 		cmocka_unit_test(test_encodings),
 		cmocka_unit_test(test_status),

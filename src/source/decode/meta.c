@@ -287,7 +287,7 @@ const char *meta_label(const struct meta *m, const char *key, struct decode *d)
 
 const char *meta_annotation(const struct meta *m, const char *key)
 {
-	return tree_text(tree_get(tree_get(m->obj, "annotations"), key));
+	return tree_word(tree_get(tree_get(m->obj, "annotations"), key));
 }
 
 /* --- values --------------------------------------------------------------- */

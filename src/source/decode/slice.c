@@ -138,8 +138,8 @@ static void hints_decode(struct slice_endpoint *e, const json_t *endpoint, struc
 static char *pod_name(const json_t *endpoint)
 {
 	const json_t *target = tree_get(endpoint, "targetRef");
-	const char *kind = tree_text(tree_get(target, "kind"));
-	const char *name = tree_text(tree_get(target, "name"));
+	const char *kind = tree_word(tree_get(target, "kind"));
+	const char *name = tree_word(tree_get(target, "name"));
 
 	if (kind == NULL || strcmp(kind, "Pod") != 0 || name == NULL || !is_dns_subdomain(name))
 		return NULL;
@@ -149,7 +149,7 @@ static char *pod_name(const json_t *endpoint)
 /* For display only: an invalid zone is ignored. */
 static const struct name *zone_name(const json_t *endpoint)
 {
-	const char *zone = tree_text(tree_get(endpoint, "zone"));
+	const char *zone = tree_word(tree_get(endpoint, "zone"));
 
 	return zone != NULL && zone[0] != '\0' && strlen(zone) <= DNS_SUBDOMAIN_MAX
 		       ? name_get_str(zone)

@@ -186,6 +186,13 @@ size_t tree_text_len(const json_t *v)
 	return is_node(v, JSON_STRING) ? node_of(v)->n : json_string_length(v);
 }
 
+const char *tree_word(const json_t *v)
+{
+	const char *text = tree_text(v);
+
+	return text != NULL && strlen(text) == tree_text_len(v) ? text : NULL;
+}
+
 int64_t tree_number(const json_t *v)
 {
 	return is_node(v, JSON_INTEGER) ? node_of(v)->number : json_integer_value(v);

@@ -49,4 +49,6 @@ const json_t *tree_at(const json_t *list, size_t i);
 size_t tree_count(const json_t *list);
 const char *tree_text(const json_t *v);
 size_t tree_text_len(const json_t *v);
+/* tree_text(), but NULL for a text that contains a NUL. */
+const char *tree_word(const json_t *v);
 int64_t tree_number(const json_t *v);

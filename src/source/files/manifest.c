@@ -386,7 +386,8 @@ static int piece_load(json_t **ret, struct json_piece *p, struct manifest *m, st
 
 	if (w->is_sub)
 		p->line += w->doc.line - 1; /* lines count from the document's first one */
-	*ret = json_loadb(p->text, p->len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
+	*ret = json_loadb(p->text, p->len,
+			  JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
 	if (*ret != NULL)
 		return 0;
 	if (w->is_sub)
@@ -403,7 +404,7 @@ static void json_list_learn(struct manifest_work *w)
 	if (w->is_list_known)
 		return;
 	jsonsplit_root(&w->json, &root);
-	v = json_loadb(root.text, root.len, 0, NULL);
+	v = json_loadb(root.text, root.len, JSON_ALLOW_NUL, NULL);
 	list_learn(w, v);
 	json_decref(v);
 	str_fini(&root);

@@ -88,11 +88,12 @@ static void list_meta_read(struct stream *s, const json_t *meta)
 
 /* --- JSON ----------------------------------------------------------------- */
 
+/* A NUL in a text concerns one object (text_value() in trail.c), not the list. */
 static int json_read(json_t **ret, const char *text, size_t len, struct err *err)
 {
 	json_error_t why;
 
-	*ret = json_loadb(text, len, 0, &why);
+	*ret = json_loadb(text, len, JSON_ALLOW_NUL, &why);
 	if (*ret == NULL)
 		return err_set(err, -EBADMSG, "not JSON: %s", json_error_words(&why));
 	return 0;
@@ -207,7 +208,7 @@ static json_t *json_beginning(const char *text, size_t len)
 	str_add(&whole, text, end);
 	while (depth > 0)
 		str_add(&whole, &closing[--depth], 1);
-	root = json_loadb(str_text(&whole), whole.len, 0, NULL);
+	root = json_loadb(str_text(&whole), whole.len, JSON_ALLOW_NUL, NULL);
 	str_fini(&whole);
 	return root;
 }
