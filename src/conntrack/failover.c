@@ -414,6 +414,7 @@ void failover_refused(struct failover *f, const struct failover_handshake *h,
 		      const struct job_endpoint *by, uint64_t at_ns, uint64_t now)
 {
 	struct seen *s = seen_find(f, h);
+	uint64_t seen_ns = s != NULL ? s->at_ns : 0;
 	const struct plan_frontend *fe;
 	const struct plan_pool *pool;
 	const struct svc *svc;
@@ -421,6 +422,7 @@ void failover_refused(struct failover *f, const struct failover_handshake *h,
 	if (s != NULL && at_ns < s->refused_ns + SAME_NS)
 		return;
 	s = seen_note(f, h, now);
+	s->at_ns = MAX(seen_ns, at_ns); /* a SYN after the refusal is another handshake */
 	s->refused_ns = at_ns;
 	fe = frontend_find(f, h, &svc);
 	pool = fe != NULL ? pool_of(svc->rows, fe, by) : NULL;
