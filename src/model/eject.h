@@ -26,7 +26,8 @@ MUST_USE int model_eject(struct model *m, const struct model_ejection *e, uint64
 /* 1: no longer ejected; 0: was not ejected. `port` as in struct model_ejection. */
 int model_admit(struct model *m, const struct name *ns, const struct name *name,
 		const struct ip_addr *addr, uint16_t port, uint64_t at_ns);
-/* The ejection of an endpoint, or NULL. Valid until the next ejection or admission. */
+/* The ejection of an endpoint, or NULL; `port` of TCP, else 0. Valid until the next ejection or
+ * admission. */
 struct model_ejection *model_ejection(const struct model *m, const struct name *ns,
 				      const struct name *name, const struct ip_addr *addr,
 				      uint16_t port);

@@ -103,7 +103,7 @@ struct model_ejection {
 	const struct name *ns; /* counted */
 	const struct name *name;
 	struct ip_addr addr;
-	uint16_t port;     /* 0 = all ports of the address */
+	uint16_t port;     /* of TCP; 0 = all ports and protocols of the address */
 	bool is_manual;    /* by an operator, until one admits it; the rest is 0 then */
 	uint32_t failed;   /* TCP handshakes in a row, unanswered or refused */
 	uint32_t refused;  /* of these */

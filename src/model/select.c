@@ -248,7 +248,7 @@ const struct weights *service_weights(const struct service *s)
 	return s->tuning != NULL ? s->tuning->by_name : NULL;
 }
 
-static struct endpoint endpoint_of(const struct model *m, const struct svc *svc,
+static struct endpoint endpoint_of(const struct model *m, const struct svc *svc, uint8_t proto,
 				   const struct candidate *c)
 {
 	const struct weights *w = service_weights(svc->service);
@@ -262,8 +262,9 @@ static struct endpoint endpoint_of(const struct model *m, const struct svc *svc,
 	if (w != NULL)
 		e.weight = weights_of(w, &e.addr, c->from->pod, c->slice->name);
 	e.is_drained = e.weight == 0 || (m->drains.n > 0 && model_is_drained(m, svc, c->from));
-	e.is_ejected = m->ejections.n > 0 &&
-		       model_ejection(m, svc->ns, svc->name, &e.addr, e.port) != NULL;
+	e.is_ejected =
+		m->ejections.n > 0 && model_ejection(m, svc->ns, svc->name, &e.addr,
+						     proto == L4PROTO_TCP ? e.port : 0) != NULL;
 	return e;
 }
 
@@ -284,7 +285,7 @@ static void merge(struct selection *ret, const struct model *m, const struct svc
 		for (i++; i < end && identity_cmp(i, best) == 0; i++)
 			if (does_beat(i, best))
 				best = i;
-		*vec_push(&ret->endpoints) = endpoint_of(m, svc, best);
+		*vec_push(&ret->endpoints) = endpoint_of(m, svc, port->proto, best);
 	}
 	candidates_fini(&c);
 }

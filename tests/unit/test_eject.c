@@ -391,6 +391,32 @@ static void test_sets_differ(void **state)
 	world_fini(&w);
 }
 
+/* CT-26: UDP to the port that fails for TCP is not concerned; an operator ejects from both. */
+static void test_protocols(void **state)
+{
+	static const char dns[] = "| tcp:8080 udp/UDP:8080 | 1 rs; 2 rs; 3 rs; 9 rs";
+	struct model_ejection e = { .addr = at(2).addr, .is_manual = true };
+	struct selection s;
+	struct world w;
+
+	(void)state;
+	world_init(&w, dns);
+	put(&w, "ip=10.96.0.1 port=tcp:53 port=udp/UDP:53", dns);
+	eject(&w, 2);
+	e.ns = svc_of(&w)->ns;
+	e.name = svc_of(&w)->name;
+	for (unsigned int i = 0; i < 2; i++) {
+		for (size_t port = 0; port < 2; port++) {
+			select_endpoints(&s, &w.m, svc_of(&w), port, IPFAM_V4);
+			assert_int_equal(s.n_cluster, i == 0 && port == 1 ? 4 : 3);
+			selection_fini(&s);
+		}
+		assert_int_equal(model_eject(&w.m, &e, w.now), i == 0 ? 0 : -EEXIST);
+	}
+	assert_int_equal(model_admit(&w.m, e.ns, e.name, &e.addr, 0, w.now), 1);
+	world_fini(&w);
+}
+
 /* CT-27: the endpoint or its service is removed. */
 static void test_removed(void **state)
 {
@@ -466,6 +492,7 @@ int main(void)
 		cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_local_set),
 		cmocka_unit_test(test_sets_differ),
+		cmocka_unit_test(test_protocols),
 		cmocka_unit_test(test_removed),
 		cmocka_unit_test(test_operator),
 	};
