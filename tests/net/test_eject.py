@@ -184,6 +184,24 @@ def test_blocked_client(lab, vipd):
             assert failed >= 5
 
 
+def test_blocked_node(lab, vipd):
+    """CT-28: a policy that denies by default drops the handshakes of a client and of this node at all
+    endpoints of the pool; another pod is allowed: no ejection."""
+    vipd.apply([svc()] + eps(41, 42, 43))
+    to = L.cluster_ip(NUMBER, 4)
+    nodes = ", ".join((L.POD["pod3"][4], L.NODE[4]))
+    pool = ", ".join(L.remote(i, 4) for i in (41, 42, 43))
+    body = "ip saddr { %s } ip daddr { %s } tcp dport 8080 drop;" % (nodes, pool)
+    with no_ejection(lab), rules(lab.node2, body):
+        for _ in range(3):
+            with Connects(lab, to, role="pod3") as c:
+                assert c.wait(0.8) == N  # longer than --failover-timeout
+                # One endpoint accepts a handshake, and voids its failures only.
+                assert L.probe(lab.ns["pod1"], to, 80).ok
+                assert c.wait(1.5) == N
+    assert connect(lab, to)[1] == {L.remote(i, 4) for i in (41, 42, 43)}
+
+
 def test_half(lab, vipd):
     """CT-29: more than half of the endpoints are silent: half of them are ejected, and all serve again
     when they have returned."""
