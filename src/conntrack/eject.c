@@ -41,8 +41,9 @@ struct suspect {
 struct eject {
 	struct model *model;
 	const struct eject_calls *calls;
-	struct list suspects;
+	struct list suspects; /* the next one of eject_step() first */
 	size_t n_suspects;
+	unsigned int n_costs; /* of this step */
 	uint64_t n_ejected;
 };
 
@@ -207,6 +208,7 @@ static bool is_suspicious(struct eject *j, struct suspect *s, uint64_t now)
 		(void)failures_void(s, now - EJECT_EVIDENCE_NS);
 	if (s->n < EJECT_MIN)
 		return false;
+	j->n_costs++;
 	others_find(&a, j, s);
 	if (a.v.n > 1 && j->calls->answers(j->calls->arg, a.v.v, a.v.n, now) == 0) {
 		uint64_t first = failures_void(s, a.v.v[0].at_ns);
@@ -279,6 +281,7 @@ static void prolong(struct eject *j, struct suspect *s, struct model_ejection *e
 static void probe(struct eject *j, struct suspect *s, enum state state)
 {
 	s->state = state;
+	j->n_costs++;
 	j->calls->probe(j->calls->arg, &s->of, state == COMPARING ? &s->other : &s->of.by);
 }
 
@@ -340,8 +343,14 @@ static void suspect_step(struct eject *j, struct suspect *s, uint64_t now)
 
 void eject_step(struct eject *j, uint64_t now)
 {
-	list_for_each_safe (i, tmp, &j->suspects)
+	j->n_costs = 0;
+	for (size_t n = j->n_suspects; n > 0 && j->n_costs < EJECT_STEP; n--) {
+		struct list *i = j->suspects.next;
+
+		list_del(i);
+		list_add_tail(&j->suspects, i);
 		suspect_step(j, list_entry(i, struct suspect, link), now);
+	}
 }
 
 uint64_t eject_count(const struct eject *j)

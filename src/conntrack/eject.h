@@ -31,6 +31,7 @@
 #define EJECT_PERIOD_NS (1 * NSEC_PER_SEC)
 #define EJECT_PERIOD_MAX_NS (60 * NSEC_PER_SEC)
 #define EJECT_MEMORY_NS (60 * NSEC_PER_SEC)
+#define EJECT_STEP 16u
 
 struct eject;
 
@@ -70,7 +71,8 @@ void eject_close(struct eject *j);
 /* A client's handshake, begun at `at_ns` or refused at that time. */
 void eject_failed(struct eject *j, const struct svc *svc, const struct job_endpoint *by,
 		  uint64_t at_ns, bool is_refused);
-/* To be called after evidence, and a few times per second. */
+/* To be called after evidence, and a few times per second. A call makes about EJECT_STEP checks
+ * and probes; the next call continues. */
 void eject_step(struct eject *j, uint64_t now);
 void eject_probed(struct eject *j, const struct eject_endpoint *e, enum eject_probe result,
 		  uint64_t now);

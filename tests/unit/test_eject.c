@@ -26,6 +26,7 @@ struct world {
 	uint64_t answered_ns[256]; /* by the last byte of an endpoint's address */
 	int answers_fail;          /* negative errno */
 	unsigned int n_probes;
+	unsigned int n_answers;       /* calls of answers() */
 	struct eject_endpoint probed; /* the last one */
 	struct job_endpoint to;
 	unsigned int n_begun;
@@ -34,9 +35,10 @@ struct world {
 
 static int answers(void *arg, struct eject_answer *v, size_t n, uint64_t now)
 {
-	const struct world *w = arg;
+	struct world *w = arg;
 
 	assert_int_equal(now, w->now);
+	w->n_answers++;
 	for (size_t i = 0; i < n; i++)
 		v[i].at_ns = w->answered_ns[v[i].by.addr.bytes[3]];
 	return w->answers_fail;
@@ -317,6 +319,32 @@ static void test_blocked_node(void **state)
 	world_fini(&w);
 }
 
+/* A turn of the event loop has a limit; each suspect gets one after another. */
+static void test_step_limit(void **state)
+{
+	struct str slice = { 0 };
+	struct world w;
+
+	(void)state;
+	str_puts(&slice, P);
+	for (unsigned int n = 1; n <= 100; n++)
+		str_printf(&slice, "%s%u rs", n > 1 ? "; " : " ", n);
+	world_init(&w, slice.text);
+	str_fini(&slice);
+	for (unsigned int n = 1; n <= 100; n++)
+		if (n != 9)
+			failures(&w, n, EJECT_MIN, false);
+	step(&w); /* no endpoint answered: no probe */
+	assert_int_equal(w.n_answers, EJECT_STEP);
+	w.answered_ns[9] = w.now;
+	for (unsigned int i = 1; i <= 20; i++) { /* a check and a probe of each */
+		step(&w);
+		assert_true(w.n_answers <= (i + 1) * EJECT_STEP);
+		assert_int_equal(w.n_probes, MIN(i * EJECT_STEP / 2, 99u));
+	}
+	world_fini(&w);
+}
+
 /* CT-29: at most half of the pool, and never the last endpoint. */
 static void test_limits(void **state)
 {
@@ -489,6 +517,7 @@ int main(void)
 		cmocka_unit_test(test_nothing_answers),
 		cmocka_unit_test(test_misbehaving_clients),
 		cmocka_unit_test(test_blocked_node),
+		cmocka_unit_test(test_step_limit),
 		cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_local_set),
 		cmocka_unit_test(test_sets_differ),
