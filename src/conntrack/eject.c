@@ -91,13 +91,34 @@ static struct suspect *suspect_find(struct eject *j, const struct eject_endpoint
 	return NULL;
 }
 
-/* NULL: there are too many. */
+static struct suspect *suspect_oldest(struct eject *j)
+{
+	struct suspect *oldest = NULL;
+
+	list_for_each (i, &j->suspects) {
+		struct suspect *s = list_entry(i, struct suspect, link);
+
+		if (s->state == SUSPECT && s->period_ns == 0 &&
+		    (oldest == NULL || s->last_ns < oldest->last_ns))
+			oldest = s;
+	}
+	return oldest;
+}
+
+/* NULL: there are too many. Clients cannot fill the list against new evidence: of the suspects that
+ * were not ejected, the one with the oldest evidence is dropped. */
 static struct suspect *suspect_get(struct eject *j, const struct eject_endpoint *e)
 {
 	struct suspect *s = suspect_find(j, e);
 
-	if (s != NULL || j->n_suspects == SUSPECTS_MAX)
+	if (s != NULL)
 		return s;
+	if (j->n_suspects == SUSPECTS_MAX) {
+		s = suspect_oldest(j);
+		if (s == NULL)
+			return NULL;
+		suspect_drop(j, s);
+	}
 	s = xcalloc(1, sizeof(*s));
 	s->of = (struct eject_endpoint){ name_ref(e->ns), name_ref(e->name), e->by };
 	list_add_tail(&j->suspects, &s->link);
@@ -165,22 +186,20 @@ struct answers {
 	VEC(struct eject_answer) v; /* the first one is the suspect's */
 };
 
-static bool pool_has(const struct plan_pool *pool, const struct job_endpoint *by)
-{
-	vec_for_each (b, &pool->backends)
-		if (b->port == by->port && ip_addr_is_equal(&b->addr, &by->addr))
-			return true;
-	return false;
-}
-
+/* Those behind the suspect: each suspect of a large pool has others. */
 static void others_add(struct answers *a, const struct plan_pool *pool,
 		       const struct job_endpoint *by)
 {
-	vec_for_each (b, &pool->backends) {
-		if (a->v.n > OTHERS_MAX)
-			return;
-		if (b->port != by->port || !ip_addr_is_equal(&b->addr, &by->addr))
-			*vec_push(&a->v) = (struct eject_answer){ .by = { b->addr, b->port, 0 } };
+	size_t n = pool->backends.n;
+	size_t own = 0;
+
+	while (own < n && (pool->backends.v[own].port != by->port ||
+			   !ip_addr_is_equal(&pool->backends.v[own].addr, &by->addr)))
+		own++;
+	for (size_t i = 1; own < n && i < n && a->v.n <= OTHERS_MAX; i++) {
+		const struct plan_backend *b = &pool->backends.v[(own + i) % n];
+
+		*vec_push(&a->v) = (struct eject_answer){ .by = { b->addr, b->port, 0 } };
 	}
 }
 
@@ -193,7 +212,7 @@ static void others_find(struct answers *a, const struct eject *j, const struct s
 	if (rows == NULL)
 		return;
 	vec_for_each (pool, &rows->pools)
-		if (pool->proto == L4PROTO_TCP && pool_has(pool, &s->of.by))
+		if (pool->proto == L4PROTO_TCP)
 			others_add(a, pool, &s->of.by);
 }
 
@@ -242,6 +261,8 @@ static void begin(struct eject *j, struct suspect *s, uint64_t now)
 	e.probe_ns = now + period;
 	s->state = SUSPECT;
 	s->n = 0;
+	if (model_ejection(j->model, e.ns, e.name, &e.addr, e.port) != NULL) /* by an operator */
+		return;
 	if (model_eject(j->model, &e, now) < 0) /* e.g. half of the pool is ejected */
 		return;
 	s->state = EJECTED;

@@ -327,20 +327,59 @@ static void test_step_limit(void **state)
 
 	(void)state;
 	str_puts(&slice, P);
-	for (unsigned int n = 1; n <= 100; n++)
+	for (unsigned int n = 1; n <= 60; n++)
 		str_printf(&slice, "%s%u rs", n > 1 ? "; " : " ", n);
 	world_init(&w, slice.text);
 	str_fini(&slice);
-	for (unsigned int n = 1; n <= 100; n++)
+	for (unsigned int n = 1; n <= 60; n++)
 		if (n != 9)
 			failures(&w, n, EJECT_MIN, false);
 	step(&w); /* no endpoint answered: no probe */
 	assert_int_equal(w.n_answers, EJECT_STEP);
 	w.answered_ns[9] = w.now;
-	for (unsigned int i = 1; i <= 20; i++) { /* a check and a probe of each */
+	for (unsigned int i = 1; i <= 10; i++) { /* a check and a probe of each */
 		step(&w);
 		assert_true(w.n_answers <= (i + 1) * EJECT_STEP);
-		assert_int_equal(w.n_probes, MIN(i * EJECT_STEP / 2, 99u));
+		assert_int_equal(w.n_probes, MIN(i * EJECT_STEP / 2, 59u));
+	}
+	world_fini(&w);
+}
+
+/* Evidence about many endpoints does not keep evidence about others out. */
+static void test_many_suspects(void **state)
+{
+	struct job_endpoint by = at(1);
+	struct world w;
+
+	(void)state;
+	world_init(&w, NINE);
+	failures(&w, 3, EJECT_MIN, false);
+	for (unsigned int i = 0; i < 2000; i++) { /* scan of ports */
+		by.port = (uint16_t)(10000 + i);
+		eject_failed(w.j, svc_of(&w), &by, w.now += MS, true);
+	}
+	eject(&w, 2);
+	assert_int_equal(w.n_begun, 1);
+	world_fini(&w);
+}
+
+/* CT-26: the other one that answers may be any of a large pool. */
+static void test_large_pool(void **state)
+{
+	struct str slice = { 0 };
+	struct world w;
+
+	(void)state;
+	str_puts(&slice, P);
+	for (unsigned int n = 1; n <= 200; n++)
+		str_printf(&slice, "%s%u rs", n > 1 ? "; " : " ", n);
+	world_init(&w, slice.text);
+	str_fini(&slice);
+	for (unsigned int n = 100; n <= 200; n += 100) {
+		failures(&w, n, EJECT_MIN, false);
+		w.answered_ns[(n + 60) % 200] = w.now;
+		step(&w);
+		assert_int_equal(w.n_probes, n / 100);
 	}
 	world_fini(&w);
 }
@@ -503,6 +542,17 @@ static void test_operator(void **state)
 		by = at(n);
 		assert_int_equal(model_admit(&w.m, e.ns, e.name, &by.addr, 0, w.now), 1);
 	}
+	/* While this process probes. */
+	w.now += EJECT_MEMORY_NS;
+	failures(&w, 2, EJECT_MIN, false);
+	w.answered_ns[9] = w.now;
+	step(&w);
+	e.addr = at(2).addr;
+	assert_int_equal(model_eject(&w.m, &e, w.now), 0);
+	probed(&w, EJECT_PROBE_UNANSWERED);
+	probed(&w, EJECT_PROBE_ANSWERED);
+	assert_int_equal(w.m.ejections.n, 1);
+	assert_int_equal(model_admit(&w.m, e.ns, e.name, &e.addr, 0, w.now), 1);
 	step(&w);
 	assert_serving(&w, "1 2 3 9");
 	world_fini(&w);
@@ -518,6 +568,8 @@ int main(void)
 		cmocka_unit_test(test_misbehaving_clients),
 		cmocka_unit_test(test_blocked_node),
 		cmocka_unit_test(test_step_limit),
+		cmocka_unit_test(test_many_suspects),
+		cmocka_unit_test(test_large_pool),
 		cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_local_set),
 		cmocka_unit_test(test_sets_differ),
