@@ -73,7 +73,7 @@ struct plan_rows *plan_pieces_part(struct plan_pieces *pp, size_t *pool, size_t 
 
 		if (n >= max && next->port_name != next[-1].port_name)
 			break;
-		n += next->backends.n + 1;
+		n += next->backends.n + plan_table_slots(next) + 1;
 		*vec_push(&part->pools) = *next;
 	}
 	for (; pp->next_waiting < pp->order.n && pp->order.v[pp->next_waiting].pool < *pool;
@@ -106,6 +106,21 @@ static size_t backend_work(const struct plan_pieces *pp, const struct plan_pool 
 	return pp->work != NULL ? pp->work(pp->plane, pool) : 1;
 }
 
+static size_t table_cost(const struct plan_pool *was, const struct plan_pool *will)
+{
+	size_t n_was = was ? plan_pool_slots(was) : 0;
+	size_t n_will = plan_pool_slots(will);
+	size_t both = MIN(n_was, n_will);
+	size_t n = MAX(n_was, n_will) - both;
+
+	if (will->table.n == 0 && (was == NULL || was->table.n == 0))
+		return 0;
+	for (size_t i = 0; i < both; i++)
+		n += 2 * (memcmp(plan_pool_at(was, i), plan_pool_at(will, i),
+				 sizeof(struct plan_backend)) != 0);
+	return n + MAX(n_was, n_will) / COMPARE_COST;
+}
+
 static size_t pool_cost(const struct plan_pieces *pp, const struct plan_pool *was,
 			const struct plan_pool *will)
 {
@@ -117,8 +132,7 @@ static size_t pool_cost(const struct plan_pieces *pp, const struct plan_pool *wa
 	for (size_t i = 0; i < both; i++)
 		n += 2 * (memcmp(&was->backends.v[i], &will->backends.v[i],
 				 sizeof(struct plan_backend)) != 0);
-	return n * backend_work(pp, will) + MAX(was ? was->table.n : 0, will->table.n) +
-	       both / COMPARE_COST + 1;
+	return n * backend_work(pp, will) + table_cost(was, will) + both / COMPARE_COST + 1;
 }
 
 static bool is_equal(const struct plan_pool *a, const struct plan_pool *b)
@@ -291,10 +305,12 @@ static bool pools_bring(struct piece *pc)
 	const struct plan_rows *goal = pc->pp->goal;
 
 	for (pc->n_done = pc->pp->next_pool; goal != NULL && pc->n_done < goal->pools.n;) {
-		const struct plan_pool *will = &goal->pools.v[pc->n_done];
+		struct plan_pool *will = &goal->pools.v[pc->n_done];
 		const struct plan_pool *was = pool_programmed(pc, will);
-		size_t cost = pool_cost(pc->pp, was, will);
+		size_t cost;
 
+		plan_table_make(will, was);
+		cost = pool_cost(pc->pp, was, will);
 		if (pc->cost > 0 && pc->cost + cost > pc->max)
 			return false;
 		if (cost > pc->max && is_divisible(will) && (was == NULL || is_divisible(was))) {

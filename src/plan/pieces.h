@@ -56,7 +56,8 @@ struct plan_rows *plan_pieces_part(struct plan_pieces *pp, size_t *pool, size_t 
 void plan_pieces_adopted(struct plan_pieces *pp, struct plan_rows *part);
 /*
  * The next rows, at most about `max` units of work from `programmed` (the programmed rows, or
- * NULL). NULL: only the step to the goal is left. The goal must have its ids. Backends that do not
+ * NULL). NULL: only the step to the goal is left. The goal must have its ids; it gets
+ * tables here, pool by pool. Backends that do not
  * change are borrowed from `programmed`.
  */
 struct plan_rows *plan_pieces_next(struct plan_pieces *pp, const struct plan *p,

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/rendezvous.h"
 #include "model/select.h"
 #include "model/tuning.h"
 #include "plan/claims.h"
@@ -262,7 +263,8 @@ static void port_pool(struct build *b, const struct service_port *port, enum ipf
 	like.is_sticky = b->s->affinity_s != 0;
 	if (n_local_ids(b, sel, n) <= PLAN_AFFINITY_BACKENDS_MAX)
 		like.affinity_s = b->s->affinity_s;
-	if (like.affinity_s == 0 && n <= PLAN_HASH_BACKENDS_MAX && b->p->traits->hashing != NULL)
+	if (!like.is_sticky && n <= PLAN_HASH_BACKENDS_MAX &&
+	    b->rows->pools.n < PLAN_HASH_POOLS_MAX && b->p->traits->hashing != NULL)
 		like.hashing = (uint8_t)b->p->traits->hashing(b->s);
 	like.tuning = tuning_of(b, like.affinity_s);
 	pool = vec_push(&b->rows->pools);
@@ -428,9 +430,27 @@ struct plan_rows *plan_build_end(struct plan *p, struct build *b)
 	return rows;
 }
 
-size_t plan_size(const struct svc *svc)
+/* Pools of the service that have or may get a table. */
+static size_t tables_of(const struct plan *p, const struct svc *svc)
 {
 	const struct plan_rows *rows = svc->rows;
+	const struct service *s = svc->service;
+	size_t n_scopes = s != NULL && (s->is_itp_local || service_is_etp_local(s)) ? 2 : 1;
+	size_t programmed = 0;
+	size_t desired = 0;
+
+	for (size_t i = 0; rows != NULL && i < rows->pools.n; i++)
+		programmed += rows->pools.v[i].hashing != PLAN_HASHING_NONE;
+	if (s != NULL && p->traits->hashing != NULL && p->traits->hashing(s) != PLAN_HASHING_NONE)
+		for (int fam = 0; fam < IPFAM_N; fam++)
+			desired += service_has_family(s, fam) ? s->ports.n * n_scopes : 0;
+	return MAX(programmed, MIN(desired, (size_t)PLAN_HASH_POOLS_MAX));
+}
+
+size_t plan_size(const struct plan *p, const struct svc *svc)
+{
+	const struct plan_rows *rows = svc->rows;
+	size_t tables = tables_of(p, svc);
 	size_t n = 0;
 
 	list_for_each (l, &svc->slices)
@@ -438,7 +458,7 @@ size_t plan_size(const struct svc *svc)
 	n = svc->service != NULL ? svc->service->ports.n * (n + 1) : 0;
 	for (size_t i = 0; rows != NULL && i < rows->pools.n; i++)
 		n += rows->pools.v[i].backends.n + 1;
-	return n;
+	return tables > 1 ? n + tables * RENDEZVOUS_SLOTS : n; /* one table is never divided */
 }
 
 struct plan_rows *plan_rows_build(struct plan *p, struct svc *svc)
@@ -513,9 +533,15 @@ void plan_rows_number(struct plan *p, struct plan_rows *rows)
 {
 	const struct plan_rows *programmed = rows->svc->rows;
 
+	plan_rows_number_ids(p, rows);
+	vec_for_each (pool, &rows->pools)
+		plan_table_make(pool, programmed ? plan_rows_pool_like(programmed, pool) : NULL);
+}
+
+void plan_rows_number_ids(struct plan *p, struct plan_rows *rows)
+{
 	vec_for_each (pool, &rows->pools) {
 		pool_number(p, rows, pool);
-		plan_table_make(pool, programmed ? plan_rows_pool_like(programmed, pool) : NULL);
 		pool->class = pool_class(p->traits, pool);
 	}
 	plan_rows_index(rows);

@@ -136,8 +136,8 @@ void plan_build_open(struct build **ret, const struct plan *p, struct svc *svc);
 bool plan_build_step(struct build *b, size_t max);
 struct plan_rows *plan_build_end(struct plan *p, struct build *b);
 void plan_build_close(struct build *b);
-/* Upper bound of the work of a change: backends programmed plus backends possible. */
-size_t plan_size(const struct svc *svc);
+/* Upper bound of the work of a change: backends programmed plus backends possible, and tables. */
+size_t plan_size(const struct plan *p, const struct svc *svc);
 /* Does `svc` have precedence for its frontend? */
 bool plan_is_owner(const struct plan *p, const struct svc *svc, const struct plan_frontend *f);
 /* The service that this frontend is programmed for, or NULL. */
@@ -173,6 +173,8 @@ void plan_rows_settle(struct plan *p, struct plan_rows *rows, struct plan_displa
  * adopts from the kernel (plane_ops.adopt).
  */
 void plan_rows_number(struct plan *p, struct plan_rows *rows);
+/* plan_rows_number() without the tables of pools with hashing, each about 1 ms of work. */
+void plan_rows_number_ids(struct plan *p, struct plan_rows *rows);
 /* Append the operations that change `old` into `new`; either may be NULL (no rows). */
 void plan_diff(struct plan_ops *ops, struct svc *svc, const struct plan_rows *old,
 	       const struct plan_rows *new);

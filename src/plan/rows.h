@@ -27,6 +27,7 @@ enum plan_scope {
  */
 #define PLAN_POOL_LOCAL UINT32_C(0x80000)
 #define PLAN_HASH_BACKENDS_MAX 2048     /* of a pool with hashing: beyond it hashing is off */
+#define PLAN_HASH_POOLS_MAX 32          /* of a service: the first ones have hashing */
 #define PLAN_AFFINITY_BACKENDS_MAX 4095 /* local ids have 12 bits; beyond it affinity is off */
 
 struct plan_backend {

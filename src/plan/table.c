@@ -47,10 +47,7 @@ static bool has_backends(const struct plan_pool *pool, const struct plan_pool *p
 
 void plan_table_make(struct plan_pool *pool, const struct plan_pool *programmed)
 {
-	if (pool->hashing == PLAN_HASHING_NONE)
-		return;
-	vec_clear(&pool->table);
-	if (pool->backends.n == 0)
+	if (pool->hashing == PLAN_HASHING_NONE || pool->table.n > 0 || pool->backends.n == 0)
 		return;
 	vec_reserve(&pool->table, RENDEZVOUS_SLOTS);
 	pool->table.n = RENDEZVOUS_SLOTS;

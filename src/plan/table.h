@@ -18,8 +18,8 @@
 #define PLAN_HASH_SEED UINT32_C(0x76697064)
 
 /*
- * Assign the slots of a pool with hashing. Others, and a pool without backends, have no table.
- * `programmed` (may be NULL): its table is copied if it has these backends.
+ * Assign the slots of a pool with hashing, once. Others, and a pool without backends, have no
+ * table. `programmed` (may be NULL): its table is copied if it has these backends.
  */
 void plan_table_make(struct plan_pool *pool, const struct plan_pool *programmed);
 /* Number of slots in the pool's table, also before plan_table_make(). */

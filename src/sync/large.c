@@ -20,7 +20,7 @@ bool sync_is_large(const struct sync *s, const struct svc *svc)
 {
 	size_t max = s->config.piece_ops ? s->config.piece_ops : PLANE_PIECE_WORK;
 
-	return svc != s->large.whole && plan_size(svc) > max;
+	return svc != s->large.whole && plan_size(s->plan, svc) > max;
 }
 
 void sync_large_forget(struct sync *s)
@@ -58,7 +58,7 @@ static bool is_exchanging(struct sync *s)
 static void pieces_begin(struct sync *s)
 {
 	if (s->large.goal != NULL)
-		plan_rows_number(s->plan, s->large.goal);
+		plan_rows_number_ids(s->plan, s->large.goal);
 	s->large.phase = SYNC_LARGE_PIECES;
 }
 

@@ -328,6 +328,74 @@ static void test_many_services(void **state)
 	synced_close(&w);
 }
 
+/* Ports a0 to aN of one service, each with these endpoints. */
+static void put_ports(struct synced *w, int n, const char *endpoints)
+{
+	char ports[1024] = "";
+	char targets[1024] = "";
+
+	for (int i = 0; i < n; i++) {
+		char one[32];
+
+		(void)snprintf(one, sizeof(one), "%sa%d:TCP:%d", i > 0 ? " " : "", i, 1000 + i);
+		strcat(ports, one);
+		strcat(targets, one);
+	}
+	make_service(&w->m, "shop/web", "10.96.0.1", ports);
+	make_slice(&w->m, "shop/web-a", "web", targets, endpoints);
+}
+
+/* The tables of one service are written one by one; changes of a few slots in each at once. */
+static void test_many_ports(void **state)
+{
+	struct synced w;
+	size_t n_commits;
+
+	synced_open(&w);
+	put_ports(&w, 8, "10.1.0.1 10.1.0.2");
+	sync_settle(w.s, NSEC_PER_SEC);
+	assert_int_equal(sync_state_get(w.s), SYNC_RUNNING);
+	put_ports(&w, 9, "10.1.0.1 10.1.0.2 10.1.0.3"); /* without the loads of adoption */
+	n_committed = longest_commit = 0;
+	sync_settle(w.s, 2 * NSEC_PER_SEC);
+	assert_in_range(n_committed, 9 * RENDEZVOUS_SLOTS / 2, 9 * OPS_MAX);
+	assert_in_range(longest_commit, RENDEZVOUS_SLOTS / 2, OPS_MAX);
+	/* A switch makes other pools. */
+	wanted = PLAN_HASHING_PORT;
+	put_ports(&w, 10, "10.1.0.1 10.1.0.2 10.1.0.3");
+	n_committed = longest_commit = 0;
+	n_commits = sync_stats_get(w.s)->steps;
+	sync_settle(w.s, 3 * NSEC_PER_SEC);
+	assert_in_range(n_committed, 19 * RENDEZVOUS_SLOTS, 19 * OPS_MAX);
+	assert_in_range(longest_commit, RENDEZVOUS_SLOTS, OPS_MAX);
+	assert_in_range(sync_stats_get(w.s)->steps - n_commits, 10, 30);
+	put_ports(&w, 10, "");
+	n_committed = longest_commit = 0;
+	sync_settle(w.s, 4 * NSEC_PER_SEC);
+	assert_in_range(n_committed, 10 * RENDEZVOUS_SLOTS, 10 * OPS_MAX);
+	assert_in_range(longest_commit, RENDEZVOUS_SLOTS, OPS_MAX);
+	synced_close(&w);
+}
+
+/* BAL-13: a service has a bounded number of tables; further pools are served at random. */
+static void test_pools_max(void **state)
+{
+	const struct plan_rows *rows;
+	size_t n = 0;
+	struct synced w;
+
+	synced_open(&w);
+	put_ports(&w, PLAN_HASH_POOLS_MAX + 3, "10.1.0.1 10.1.0.2");
+	sync_settle(w.s, NSEC_PER_SEC);
+	rows = model_find_text(&w.m, "shop", "web")->rows;
+	assert_int_equal(rows->pools.n, PLAN_HASH_POOLS_MAX + 3);
+	vec_for_each (pool, &rows->pools)
+		n += pool->table.n > 0;
+	assert_int_equal(n, PLAN_HASH_POOLS_MAX);
+	assert_in_range(longest_commit, RENDEZVOUS_SLOTS, OPS_MAX);
+	synced_close(&w);
+}
+
 /* The audit reads a table in parts. */
 static void test_audit_in_parts(void **state)
 {
@@ -353,7 +421,8 @@ int main(void)
 		cmocka_unit_test(test_operations),    cmocka_unit_test(test_history_has_no_effect),
 		cmocka_unit_test(test_switch),        cmocka_unit_test(test_parts),
 		cmocka_unit_test(test_trace),         cmocka_unit_test(test_switch_of_weighted),
-		cmocka_unit_test(test_many_services), cmocka_unit_test(test_audit_in_parts),
+		cmocka_unit_test(test_many_services), cmocka_unit_test(test_many_ports),
+		cmocka_unit_test(test_pools_max),     cmocka_unit_test(test_audit_in_parts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -82,6 +82,26 @@ static void test_remarks(void **state)
 	}
 }
 
+/* BAL-13 */
+static void test_remark_of_many_sets(void **state)
+{
+	struct plan_pool pools[PLAN_HASH_POOLS_MAX + 1] = { 0 };
+	struct plan_rows rows = { .pools = { .v = pools, .n = PLAN_HASH_POOLS_MAX } };
+	struct svc svc = { .service = test_service("shop/web", "sched=mh"), .rows = &rows };
+	struct str text = { 0 };
+
+	(void)state;
+	nft_plane_ops.remark(NULL, &svc, &text);
+	assert_int_equal(text.len, 0);
+	rows.pools.n++;
+	nft_plane_ops.remark(NULL, &svc, &text);
+	assert_string_equal(str_text(&text),
+			    "vipd.io/scheduler: 'mh' of 33 sets of endpoints, at most 32: "
+			    "endpoints of the others are picked at random");
+	str_fini(&text);
+	service_close((struct service *)svc.service);
+}
+
 /* --- a plane and its kernel, without a sync in between --- */
 
 struct bench {
@@ -1394,6 +1414,7 @@ int main(void)
 		cmocka_unit_test(test_shared_cases),
 		cmocka_unit_test(test_remarks),
 		cmocka_unit_test(test_refusal_names_culprit),
+		cmocka_unit_test(test_remark_of_many_sets),
 		cmocka_unit_test(test_killed_before_the_sweep),
 		cmocka_unit_test(test_sweep_in_steps),
 		cmocka_unit_test(test_refused_while_adopting),

@@ -40,20 +40,27 @@ uint16_t nft_hash_class(enum plan_hashing how)
 	return how == PLAN_HASHING_PORT ? NFT_KIND_HASH_PORT : NFT_KIND_HASH_ADDR;
 }
 
-/* A pool without hashing, although the annotation requests it. */
-static const struct plan_pool *unhashed(const struct plan_rows *rows)
+/* Which pools have no hashing, although the annotation requests it. Returns what they have. */
+static const char *remark_limits(const struct plan_rows *rows, const char *name, struct err *err)
 {
-	for (size_t i = 0; rows != NULL && i < rows->pools.n; i++)
-		if (rows->pools.v[i].backends.n > PLAN_HASH_BACKENDS_MAX)
-			return &rows->pools.v[i];
-	return NULL;
+	for (size_t i = 0; rows != NULL && i < rows->pools.n; i++) {
+		if (rows->pools.v[i].backends.n <= PLAN_HASH_BACKENDS_MAX)
+			continue;
+		(void)err_set(err, 0, "'%s' of %u endpoints, at most %d", name,
+			      rows->pools.v[i].backends.n, PLAN_HASH_BACKENDS_MAX);
+		return "endpoints are picked at random";
+	}
+	if (rows == NULL || rows->pools.n <= PLAN_HASH_POOLS_MAX)
+		return "";
+	(void)err_set(err, 0, "'%s' of %u sets of endpoints, at most %d", name, rows->pools.n,
+		      PLAN_HASH_POOLS_MAX);
+	return "endpoints of the others are picked at random";
 }
 
 static void remark_scheduler(const struct svc *svc, struct str *ret)
 {
 	const struct service_tuning *t = svc->service->tuning;
 	const char *instead = "endpoints are picked at random";
-	const struct plan_pool *pool = unhashed(svc->rows);
 	enum plan_hashing how = PLAN_HASHING_NONE;
 	struct scheduler sched = { 0 };
 	struct err err = { 0 };
@@ -70,10 +77,10 @@ static void remark_scheduler(const struct svc *svc, struct str *ret)
 	} else if (how != PLAN_HASHING_NONE && is_jhash_lacking) {
 		(void)err_set(&err, 0, "'%s' needs CONFIG_NFT_HASH, which this kernel lacks",
 			      scheduler_name(sched.no));
-	} else if (how != PLAN_HASHING_NONE && pool != NULL) {
-		(void)err_set(&err, 0, "'%s' of %u endpoints, at most %d", scheduler_name(sched.no),
-			      pool->backends.n, PLAN_HASH_BACKENDS_MAX);
-	} else if (how != PLAN_HASHING_NONE && sched.no != scheduler_no("mh")) {
+	} else if (how != PLAN_HASHING_NONE) {
+		instead = remark_limits(svc->rows, scheduler_name(sched.no), &err);
+	}
+	if (err.text[0] == '\0' && how != PLAN_HASHING_NONE && sched.no != scheduler_no("mh")) {
 		(void)err_set(&err, 0, "'%s' is a scheduler of the ipvs plane",
 			      scheduler_name(sched.no));
 		instead = how == PLAN_HASHING_PORT ? "mh,mh-port is in force" : "mh is in force";
