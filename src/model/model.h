@@ -37,6 +37,7 @@ struct svc {
 	uint32_t n_slices;
 	uint32_t service_no;    /* raised when `service` is replaced or deleted */
 	uint32_t adopted_load;  /* the sync's: number of the load that last compared this service */
+	uint32_t remark;        /* the plane's: hash of the remark in the log; 0 = none */
 	bool is_claimed;        /* the plan's: no change since `claims` was made */
 	bool is_in_transaction; /* the sync's: taken from the dirty list, outcome open */
 	uint64_t dirty_since_ns; /* arrival of the oldest event not yet synced; 0 = clean */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "plane/remark.h"
 
+#include "base/hash.h"
 #include "base/log.h"
 #include "model/tuning.h"
 
@@ -26,23 +27,19 @@ void plane_remark_weights(struct str *out, const struct service_tuning *t)
 		plane_remark_add(out, "vipd.io/weights", err.text, "each endpoint has weight 1");
 }
 
-/* At a change of the annotations, not at every sync. */
-void plane_remarks_log(const struct plane *p, const struct plan_op *ops, size_t n)
+void plane_remark_log(const struct plane *p, struct svc *svc)
 {
-	const struct svc *last = NULL;
+	struct str text = { 0 };
+	uint32_t hash = 0;
 
-	for (size_t i = 0; i < n; i++) {
-		const struct svc *svc = ops[i].svc;
-		struct str text = { 0 };
-
-		if ((ops[i].kind != PLAN_POOL_ADD && ops[i].kind != PLAN_POOL_CHANGE) ||
-		    svc == last || svc->service == NULL || svc->service->tuning == NULL)
-			continue;
-		last = svc;
+	if (p->ops->remark != NULL && svc->rows != NULL && svc->service != NULL &&
+	    svc->service->tuning != NULL)
 		p->ops->remark(p, svc, &text);
-		if (text.len > 0)
-			log_warn(LOG_AREA_PLANE, "service %s/%s: %s", svc->ns->text,
-				 svc->name->text, text.text);
-		str_fini(&text);
-	}
+	if (text.len > 0)
+		hash = hash_bytes(text.text, text.len) | 1;
+	if (hash != 0 && hash != svc->remark)
+		log_warn(LOG_AREA_PLANE, "service %s/%s: %s", svc->ns->text, svc->name->text,
+			 text.text);
+	svc->remark = hash;
+	str_fini(&text);
 }

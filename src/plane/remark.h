@@ -12,5 +12,5 @@ void plane_remark_scheduler(struct str *out, const struct service_tuning *t, con
 			    const char *instead);
 /* Append what is wrong with vipd.io/weights. */
 void plane_remark_weights(struct str *out, const struct service_tuning *t);
-/* Log the remarks on services whose annotations the acknowledged operations changed. */
-void plane_remarks_log(const struct plane *p, const struct plan_op *ops, size_t n);
+/* Log the remark on a service with new acknowledged rows, unless it was logged before. */
+void plane_remark_log(const struct plane *p, struct svc *svc);

@@ -16,6 +16,7 @@
 
 #include "base/log.h"
 #include "plan/table.h"
+#include "plane/remark.h"
 
 #define HOST_CLUSTER_IPS_LOGGED 5
 
@@ -88,6 +89,8 @@ static void item_accept(struct sync *s, struct sync_item *it)
 	if (it->is_whole)
 		it->svc->trigger_ns = 0; /* measured, even if the service is dirty again */
 	plan_rows_accept(s->plan, it->svc, TAKE(it->rows));
+	if (it->is_whole)
+		plane_remark_log(s->plane, it->svc);
 	it->svc->adopted_load = s->load_no;
 	sync_failure_clear(s, it->svc);
 	if (since > 1 && s->state == SYNC_RUNNING)

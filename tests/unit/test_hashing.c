@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "../sync_steps.h"
+#include "base/log.h"
 #include "base/rendezvous.h"
 #include "explain/trace.h"
 #include "make.h"
@@ -396,6 +397,66 @@ static void test_pools_max(void **state)
 	synced_close(&w);
 }
 
+static char remarked[64];
+
+static void remark(const struct plane *p, const struct svc *svc, struct str *ret)
+{
+	const struct plan_rows *rows = svc->rows;
+
+	str_printf(ret, "%u endpoints", rows->pools.v[0].backends.n);
+	(void)snprintf(remarked, sizeof(remarked), "%s", str_text(ret));
+}
+
+/* BAL-01: the remark in the log is on the accepted rows. */
+static void test_remark(void **state)
+{
+	struct service *s = make_service_object("shop/web", "10.96.0.1", NULL, "http:TCP:80");
+	struct synced w;
+
+	synced_open(&w);
+	log_level_set_all(LOG_LEVEL_ERR);
+	w.ops.remark = remark;
+	s->tuning = xcalloc(1, sizeof(*s->tuning));
+	s->tuning->scheduler = name_get_str("mh");
+	model_put_service(&w.m, s, 1);
+	make_slice(&w.m, "shop/web-a", "web", "http:TCP:8080", "10.1.0.1 10.1.0.2");
+	sync_settle(w.s, NSEC_PER_SEC);
+	assert_string_equal(remarked, "2 endpoints");
+	make_slice(&w.m, "shop/web-a", "web", "http:TCP:8080", "10.1.0.1 10.1.0.2 10.1.0.3");
+	sync_settle(w.s, 2 * NSEC_PER_SEC);
+	assert_string_equal(remarked, "3 endpoints");
+	log_level_set_all(LOG_LEVEL_NOTICE);
+	synced_close(&w);
+}
+
+/* BAL-13: affinity has precedence over hashing also in a pool that is too large for it. */
+static void test_affinity_too_large(void **state)
+{
+	struct service *s = make_service_object("shop/web", "10.96.0.1", NULL, "http:TCP:80:30080");
+	struct str eps = { 0 };
+	const struct plan_rows *rows;
+	struct synced w;
+
+	synced_open(&w);
+	w.ops.traits.shares_affinity = true;
+	s->type = SERVICE_TYPE_NODEPORT;
+	s->is_itp_local = true;
+	s->affinity_s = 60;
+	model_put_service(&w.m, s, 1);
+	for (int i = 0; i <= PLAN_AFFINITY_BACKENDS_MAX; i++)
+		str_printf(&eps, "10.1.%d.%d%s ", i / 256, i % 256, i < 5 ? "@n1" : "");
+	make_slice(&w.m, "shop/web-a", "web", "http:TCP:8080", str_text(&eps));
+	str_fini(&eps);
+	sync_settle(w.s, NSEC_PER_SEC);
+	rows = model_find_text(&w.m, "shop", "web")->rows;
+	assert_int_equal(rows->pools.n, 2);
+	vec_for_each (pool, &rows->pools) {
+		assert_int_equal(pool->affinity_s, 0);
+		assert_int_equal(pool->hashing, PLAN_HASHING_NONE);
+	}
+	synced_close(&w);
+}
+
 /* The audit reads a table in parts. */
 static void test_audit_in_parts(void **state)
 {
@@ -418,11 +479,18 @@ static void test_audit_in_parts(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_operations),    cmocka_unit_test(test_history_has_no_effect),
-		cmocka_unit_test(test_switch),        cmocka_unit_test(test_parts),
-		cmocka_unit_test(test_trace),         cmocka_unit_test(test_switch_of_weighted),
-		cmocka_unit_test(test_many_services), cmocka_unit_test(test_many_ports),
-		cmocka_unit_test(test_pools_max),     cmocka_unit_test(test_audit_in_parts),
+		cmocka_unit_test(test_operations),
+		cmocka_unit_test(test_history_has_no_effect),
+		cmocka_unit_test(test_switch),
+		cmocka_unit_test(test_parts),
+		cmocka_unit_test(test_trace),
+		cmocka_unit_test(test_switch_of_weighted),
+		cmocka_unit_test(test_many_services),
+		cmocka_unit_test(test_many_ports),
+		cmocka_unit_test(test_pools_max),
+		cmocka_unit_test(test_remark),
+		cmocka_unit_test(test_affinity_too_large),
+		cmocka_unit_test(test_audit_in_parts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,7 +9,6 @@
 #include "base/log.h"
 #include "nft/decode.h"
 #include "plane/ipvs/state.h"
-#include "plane/remark.h"
 
 /* A frontend may have elements of an earlier target. */
 static void frontends_touch(struct ipvs_plane *p, const struct plan_op *ops, size_t n)
@@ -99,10 +98,8 @@ int ipvs_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 	if (plane_fault_clear(&p->common.plane, PLANE_FAULT_SCHEDULER))
 		log_notice(LOG_AREA_PLANE, "ipvs: recovered: the kernel has scheduler %s",
 			   scheduler_name(p->sched.no));
-	if (mode != PLANE_COMMIT_AUDIT) {
+	if (mode != PLANE_COMMIT_AUDIT)
 		plane_applied(&p->common);
-		plane_remarks_log(plane, ops, n);
-	}
 	r = ipvs_ops_remove(p, res, err);
 	ipvs_ops_done(p);
 	/* nf_tables is up to date: the next load finds what is left in IPVS. */

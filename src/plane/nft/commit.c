@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "nft/decode.h"
-#include "plane/remark.h"
 
 /* --- settling --- */
 
@@ -269,10 +268,8 @@ int nft_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 	if (r == 0)
 		r = plane_transact(&p->common, res, err);
 	if (r == 0) {
-		if (mode != PLANE_COMMIT_AUDIT) {
+		if (mode != PLANE_COMMIT_AUDIT)
 			applied(p);
-			plane_remarks_log(plane, ops, n);
-		}
 		return 0;
 	}
 	if (plane_rejected(&p->common, r, mode, ops, n, res) && p->common.loaded != NULL)
