@@ -147,7 +147,10 @@ static struct affinity *affinity_add(const struct affinity *a)
 	return free_one;
 }
 
-/* NULL only when exact combinations of an earlier version use all numbers. */
+/*
+ * NULL when exact combinations use all their numbers and the pool has more slots (by weight) than
+ * coarse ones have, or when those of an earlier version use all numbers.
+ */
 static struct affinity *affinity_get(size_t n, uint32_t slots, uint32_t affinity_s)
 {
 	const struct affinity exact = { .slots = slots, .affinity_s = affinity_s };
