@@ -542,6 +542,7 @@ static void test_operator(void **state)
 		by = at(n);
 		assert_int_equal(model_admit(&w.m, e.ns, e.name, &by.addr, 0, w.now), 1);
 	}
+	step(&w);
 	/* While this process probes. */
 	w.now += EJECT_MEMORY_NS;
 	failures(&w, 2, EJECT_MIN, false);
@@ -549,6 +550,7 @@ static void test_operator(void **state)
 	step(&w);
 	e.addr = at(2).addr;
 	assert_int_equal(model_eject(&w.m, &e, w.now), 0);
+	assert_int_equal(w.n_probes, 3);
 	probed(&w, EJECT_PROBE_UNANSWERED);
 	probed(&w, EJECT_PROBE_ANSWERED);
 	assert_int_equal(w.m.ejections.n, 1);
