@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "conntrack/eject.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -285,11 +286,11 @@ static void end(struct eject *j, struct suspect *s, const struct model_ejection 
 }
 
 /* The probe at the end of a period failed. */
-static void prolong(struct eject *j, struct suspect *s, struct model_ejection *e, bool is_refused,
-		    uint64_t now)
+static void prolong(struct eject *j, struct suspect *s, struct model_ejection *e,
+		    enum eject_probe result, uint64_t now)
 {
-	e->failed++;
-	e->refused += is_refused;
+	e->failed += result != EJECT_PROBE_UNKNOWN;
+	e->refused += result == EJECT_PROBE_REFUSED;
 	if (s->period_ns == EJECT_PERIOD_MAX_NS) {
 		end(j, s, e, now);
 		return;
@@ -306,6 +307,21 @@ static void probe(struct eject *j, struct suspect *s, enum state state)
 	j->calls->probe(j->calls->arg, &s->of, state == COMPARING ? &s->other : &s->of.by);
 }
 
+enum eject_probe eject_probe_of(int error)
+{
+	switch (error) {
+	case 0:
+		return EJECT_PROBE_ANSWERED;
+	case ECONNREFUSED:
+		return EJECT_PROBE_REFUSED;
+	case ETIMEDOUT:
+	case EHOSTUNREACH:
+		return EJECT_PROBE_UNANSWERED;
+	default: /* EMFILE, EADDRNOTAVAIL, ENETUNREACH: of this node */
+		return EJECT_PROBE_UNKNOWN;
+	}
+}
+
 void eject_probed(struct eject *j, const struct eject_endpoint *of, enum eject_probe result,
 		  uint64_t now)
 {
@@ -318,15 +334,16 @@ void eject_probed(struct eject *j, const struct eject_endpoint *of, enum eject_p
 	if (s->state == PROBING && e != NULL && result == EJECT_PROBE_ANSWERED) {
 		end(j, s, e, now);
 	} else if (s->state == PROBING && e != NULL) {
-		prolong(j, s, e, result == EJECT_PROBE_REFUSED, now);
-	} else if (s->state == CONFIRMING && result != EJECT_PROBE_ANSWERED) {
+		prolong(j, s, e, result, now);
+	} else if (s->state == CONFIRMING && result != EJECT_PROBE_ANSWERED &&
+		   result != EJECT_PROBE_UNKNOWN) {
 		s->is_refused = result == EJECT_PROBE_REFUSED;
 		probe(j, s, COMPARING);
 	} else if (s->state == COMPARING && result == EJECT_PROBE_ANSWERED) {
 		begin(j, s, now);
 	} else if (s->state == CONFIRMING || s->state == COMPARING) {
 		s->state = SUSPECT;
-		s->n = 0; /* it accepts others, or this process is blocked */
+		s->n = 0; /* it accepts others, or this process is blocked or cannot connect */
 	}
 }
 

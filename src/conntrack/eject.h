@@ -52,6 +52,7 @@ enum eject_probe {
 	EJECT_PROBE_ANSWERED = 0,
 	EJECT_PROBE_UNANSWERED,
 	EJECT_PROBE_REFUSED,
+	EJECT_PROBE_UNKNOWN, /* this process cannot connect */
 };
 
 struct eject_calls {
@@ -74,6 +75,8 @@ void eject_failed(struct eject *j, const struct svc *svc, const struct job_endpo
 /* To be called after evidence, and a few times per second. A call makes about EJECT_STEP checks
  * and probes; the next call continues. */
 void eject_step(struct eject *j, uint64_t now);
+/* Of connect() or SO_ERROR; ETIMEDOUT after the limit. */
+enum eject_probe eject_probe_of(int error);
 void eject_probed(struct eject *j, const struct eject_endpoint *e, enum eject_probe result,
 		  uint64_t now);
 /* Ejections begun since the start. */

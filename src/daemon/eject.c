@@ -24,7 +24,8 @@ struct probe {
 	struct eject_loop *loop;
 	struct eject_endpoint of; /* counted names */
 	struct event *event;
-	int fd;
+	int fd;    /* -1: none */
+	int error; /* of socket() or connect() */
 };
 
 struct eject_loop {
@@ -50,28 +51,30 @@ static void probe_close(struct probe *p)
 	free(p);
 }
 
-static enum eject_probe result_of(int fd, short what)
+/* connect() takes an error of its own from SO_ERROR. */
+static int probe_error(const struct probe *p, short what)
 {
-	int error = ETIMEDOUT;
+	int error = 0;
 	socklen_t len = sizeof(error);
 
-	if (fd < 0 || !(what & EV_WRITE) || getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0)
-		return EJECT_PROBE_UNANSWERED;
-	if (error == 0)
-		return EJECT_PROBE_ANSWERED;
-	return error == ECONNREFUSED ? EJECT_PROBE_REFUSED : EJECT_PROBE_UNANSWERED;
+	if (p->error != 0)
+		return p->error;
+	if (!(what & EV_WRITE))
+		return ETIMEDOUT;
+	return getsockopt(p->fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0 ? errno : error;
 }
 
 static void on_probe(evutil_socket_t fd, short what, void *arg)
 {
 	struct probe *p = arg;
 
-	eject_probed(p->loop->eject, &p->of, result_of((int)fd, what), now_ns());
+	(void)fd;
+	eject_probed(p->loop->eject, &p->of, eject_probe_of(probe_error(p, what)), now_ns());
 	probe_close(p);
 }
 
-/* -1: no route, for example: unanswered. */
-static int probe_connect(const struct job_endpoint *to)
+/* Set fd and error. */
+static void probe_connect(struct probe *p, const struct job_endpoint *to)
 {
 	const struct linger reset = { .l_onoff = 1 };
 	union {
@@ -81,11 +84,13 @@ static int probe_connect(const struct job_endpoint *to)
 	} sa = { 0 };
 	bool is_v6 = ip_fam(&to->addr) == IPFAM_V6;
 	socklen_t len = is_v6 ? sizeof(sa.v6) : sizeof(sa.v4);
-	int fd = socket(is_v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
-	if (fd < 0)
-		return -1;
-	(void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+	p->fd = socket(is_v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (p->fd < 0) {
+		p->error = errno;
+		return;
+	}
+	(void)setsockopt(p->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
 	if (is_v6) {
 		sa.v6.sin6_family = AF_INET6;
 		sa.v6.sin6_port = htons(to->port);
@@ -95,10 +100,8 @@ static int probe_connect(const struct job_endpoint *to)
 		sa.v4.sin_port = htons(to->port);
 		memcpy(&sa.v4.sin_addr, to->addr.bytes, sizeof(sa.v4.sin_addr));
 	}
-	if (connect(fd, &sa.any, len) == 0 || errno == EINPROGRESS || errno == ECONNREFUSED)
-		return fd;
-	(void)close(fd);
-	return -1;
+	if (connect(p->fd, &sa.any, len) < 0 && errno != EINPROGRESS)
+		p->error = errno;
 }
 
 static void probe_begin(void *arg, const struct eject_endpoint *e, const struct job_endpoint *to)
@@ -108,7 +111,7 @@ static void probe_begin(void *arg, const struct eject_endpoint *e, const struct 
 
 	p->loop = l;
 	p->of = (struct eject_endpoint){ name_ref(e->ns), name_ref(e->name), e->by };
-	p->fd = probe_connect(to);
+	probe_connect(p, to);
 	list_add_tail(&l->probes, &p->link);
 	p->event = xevent_new(l->base, p->fd, p->fd >= 0 ? EV_WRITE : 0, on_probe, p);
 	event_after(p->event, l->config.limit_ns);

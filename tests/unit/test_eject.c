@@ -319,6 +319,37 @@ static void test_blocked_node(void **state)
 	world_fini(&w);
 }
 
+/* CT-26: a probe without a result confirms nothing, and admits nothing. */
+static void test_unknown(void **state)
+{
+	static const int unknown[] = { EMFILE, ENFILE, EADDRNOTAVAIL, ENETUNREACH, EPERM };
+	struct world w;
+
+	(void)state;
+	assert_int_equal(eject_probe_of(0), EJECT_PROBE_ANSWERED);
+	assert_int_equal(eject_probe_of(ECONNREFUSED), EJECT_PROBE_REFUSED);
+	assert_int_equal(eject_probe_of(ETIMEDOUT), EJECT_PROBE_UNANSWERED);
+	assert_int_equal(eject_probe_of(EHOSTUNREACH), EJECT_PROBE_UNANSWERED);
+	world_init(&w, NINE);
+	for (unsigned int i = 0; i < ARRAY_SIZE(unknown); i++) {
+		failures(&w, 2, EJECT_MIN, false);
+		w.answered_ns[9] = w.now;
+		step(&w);
+		probed(&w, eject_probe_of(unknown[i]));
+		step(&w);
+		assert_int_equal(w.n_probes, i + 1);
+	}
+	assert_int_equal(w.n_begun, 0);
+	eject(&w, 2);
+	w.now += EJECT_PERIOD_NS;
+	step(&w);
+	probed(&w, EJECT_PROBE_UNKNOWN);
+	assert_serving(&w, "1 3 9");
+	assert_int_equal(w.m.ejections.v[0].failed, EJECT_MIN + 1);
+	assert_int_equal(w.m.ejections.v[0].probe_ns, w.now + 2 * EJECT_PERIOD_NS);
+	world_fini(&w);
+}
+
 /* A turn of the event loop has a limit; each suspect gets one after another. */
 static void test_step_limit(void **state)
 {
@@ -569,6 +600,7 @@ int main(void)
 		cmocka_unit_test(test_nothing_answers),
 		cmocka_unit_test(test_misbehaving_clients),
 		cmocka_unit_test(test_blocked_node),
+		cmocka_unit_test(test_unknown),
 		cmocka_unit_test(test_step_limit),
 		cmocka_unit_test(test_many_suspects),
 		cmocka_unit_test(test_large_pool),
