@@ -7,8 +7,8 @@
  *     eject_probed()     its result
  *
  * An endpoint is ejected from a service (model/eject.h) when
- *   - EJECT_MIN handshakes in a row failed within EJECT_EVIDENCE_NS: any handshake that it accepts
- *     from any client voids those before,
+ *   - EJECT_MIN handshakes in a row failed within EJECT_EVIDENCE_NS: any handshake through a
+ *     service of this node that it accepts, from any client, voids those before,
  *   - another endpoint of the pool accepted a handshake since the first of them, and
  *   - a handshake of this process fails, too, and then one with the other endpoint of the pool
  *     that answered last succeeds. So no client, and no policy against clients or this node, can

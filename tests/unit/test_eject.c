@@ -536,7 +536,14 @@ static void test_removed(void **state)
 	model_del_service(&w.m, svc_of(&w)->ns, svc_of(&w)->name, 1);
 	sync_settle(w.s, w.now);
 	probed(&w, EJECT_PROBE_UNANSWERED);
-	step(&w);
+	assert_int_equal(w.m.ejections.n, 1);
+	w.now = w.m.ejections.v[0].probe_ns;
+	step(&w); /* no service: no probe */
+	assert_int_equal(w.n_over, 2);
+	assert_int_equal(w.n_probes, 5);
+	assert_int_equal(w.m.ejections.n, 0);
+	put(&w, SVC, NINE);
+	assert_serving(&w, "1 2 3 9");
 	world_fini(&w);
 }
 
