@@ -47,7 +47,7 @@ SERVICES = {
          "instead of"),
     "weight changed":
         ("ipvsadm -e -f {mark} -r {b}:8080 -m -w 7", "ipvsadm -e -f {mark} -r {b}:8080 -m -w 1",
-         "has weight 7"),
+         "8080): 7"),
     "weight 0":
         ("ipvsadm -e -f {mark} -r {pod}:8080 -m -w 0",
          "ipvsadm -e -f {mark} -r {pod}:8080 -m -w 1", "instead of"),

@@ -129,8 +129,15 @@ class Takeover(Node):
         self.good("%d: kube-proxy removed" % i)
 
     def established(self):
-        """Connections through kube-proxy's virtual services that have not ended."""
-        return self.lab.node.run("ipvsadm", "-Lcn").count(" ESTABLISHED ")
+        """TCP connections through kube-proxy's virtual services that have not ended. Those of vipd
+        are by mark, and have new connections all the time."""
+        kind, n = "", 0
+        for words in map(str.split, self.lab.node.run("ipvsadm", "-Ln").splitlines()):
+            if words[0] != "->":
+                kind = words[0]
+            elif kind == "TCP" and words[-1].isdigit():
+                n += int(words[-2])  # ActiveConn
+        return n
 
     def back(self, i):
         """vipd ends; kube-proxy serves."""

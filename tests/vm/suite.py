@@ -31,7 +31,7 @@ RESTART = of("restart", "nothing_changed_nothing_written", "endpoint_deleted_whi
 # Complete: without IPVS and SCTP in the host's kernel no other part runs these.
 IPVS = of("ipvs") + of("ipvs_drain") + of("ipvs_probe") + of("sctp_sockets")
 IPVS_BESIDE = of("ipvs_foreign") + of("ipvs_repair") + ["tests/deploy/pod_in_machine.py"] + \
-    of("cleanup_kube_proxy", "ipvs_affinity") + of("takeover", "takeover[ipvs]")
+    of("cleanup_kube_proxy", "ipvs_affinity")
 # Files of the nftables plane: the tests in which the ipvs plane differs.
 TWINS = of("foreign", "foreign_element_in_the_way", "deleted_elements_are_restored",
            "edited_rule_is_restored", "noticed_at_once") + \
@@ -138,7 +138,8 @@ def runs(how):
                 of("cleanup_kube_proxy", "ipvs") +
                 of("cleanup_kube_router", "everything") + of("takeover", "takeover[ipvs]"), env=PAIRS,
                 cpus=1),
-            Run("6.1 ipvs", "6.1", PATHS + RESTART + TWINS, "ipvs", env=PAIRS, cpus=1),
+            Run("6.1 ipvs", "6.1", PATHS + RESTART + TWINS + of("takeover", "takeover[ipvs]"),
+                "ipvs", env=PAIRS, cpus=1),
             Run(NEWER + " ipvs", NEWER, NEWER_PATHS + NEWER_IPVS, "ipvs", env=PAIRS),
             Run("6.1 systemd", "6.1", ["tests/deploy/unit_in_machine.py"], systemd=True),
             many("6.1"),
