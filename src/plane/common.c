@@ -271,18 +271,19 @@ static int sweep_batch(struct plane_common *c, struct plane_result *res, struct 
 	return r;
 }
 
-/* Add undesired elements of a set to the changes, until these are SWEEP_MAX. */
-static void sweep_set(struct plane_common *c, enum ipfam fam, size_t i)
+/* Add undesired elements of a set to the changes; `left`: elements that may go in this step. */
+static void sweep_set(struct plane_common *c, enum ipfam fam, size_t i, size_t *left)
 {
 	enum nft_set_id set = c->ops->sweep[i];
 	size_t len = nft_key_len(set, fam);
 	size_t n;
-	uint8_t *keys = plane_loaded_undesired(c->loaded, fam, set,
-					       SWEEP_MAX - MIN(c->changes.v.n, SWEEP_MAX), &n);
+	uint8_t *keys = plane_loaded_undesired(c->loaded, fam, set, *left, &n);
 
-	for (size_t k = 0; k < n; k++) {
+	for (size_t k = 0; k<n && * left> 0; k++) {
 		const uint8_t *key = keys + k * len;
+		size_t more = c->ops->sweep_more ? c->ops->sweep_more(c, fam, set, key) : 0;
 
+		*left -= MIN(*left, 1 + more);
 		nft_changes_was(&c->changes, fam, set, key,
 				plane_loaded_find(c->loaded, fam, set, key), NULL);
 		if (i < c->ops->n_frontends)
@@ -293,14 +294,15 @@ static void sweep_set(struct plane_common *c, enum ipfam fam, size_t i)
 
 int plane_sweep_elements(struct plane_common *c, struct plane_result *res, struct err *err)
 {
+	size_t left = SWEEP_MAX;
 	bool is_done;
 	int r;
 
 	nft_changes_reset(&c->changes);
-	for (size_t i = 0; i < c->ops->n_sweep && c->changes.v.n < SWEEP_MAX; i++) {
+	for (size_t i = 0; i < c->ops->n_sweep && left > 0; i++) {
 		for (int fam = 0; fam < IPFAM_N; fam++)
 			if (!c->plane.family[fam].is_failed)
-				sweep_set(c, fam, i);
+				sweep_set(c, fam, i, &left);
 		if (i + 1 == c->ops->n_leading && c->changes.v.n > 0)
 			break;
 	}

@@ -45,6 +45,9 @@ struct plane_common_ops {
 	size_t n_leading;
 	/* Loaded phase: set the programmed state of all changes from the copy. */
 	void (*settle_loaded)(struct plane_common *c);
+	/* How many elements may go with this one in sweep_prepare(), at most. May be NULL: none. */
+	size_t (*sweep_more)(const struct plane_common *c, enum ipfam fam, enum nft_set_id set,
+			     const uint8_t *key);
 	/* Before a transaction of the sweep, and for each change of it afterwards. May be NULL. */
 	void (*sweep_prepare)(struct plane_common *c);
 	void (*swept)(struct plane_common *c, const struct nft_change *ch);

@@ -257,6 +257,51 @@ static void test_killed_before_the_sweep(void **state)
 	}
 }
 
+/* The sweep deletes the slots of a pool with its last frontend, and not of many pools at once. */
+static void test_sweep_of_large_pools(void **state)
+{
+	struct str eps = { 0 };
+	size_t n_steps = 0;
+	struct bench b;
+
+	(void)state;
+	bench_open(&b);
+	str_puts(&eps, "| http:8080 | ");
+	for (int i = 0; i < 250; i++)
+		str_printf(&eps, "10.1.0.%d rs; ", i);
+	for (int i = 0; i < 34; i++) {
+		char name[32], slice[32], text[64];
+
+		(void)snprintf(name, sizeof(name), "shop/s%d", i);
+		(void)snprintf(slice, sizeof(slice), "shop/s%d-1", i);
+		(void)snprintf(text, sizeof(text), "ip=10.96.0.%d port=http:80%s", i + 1,
+			       i < 4 ? " sched=mh" : "");
+		world_service(&b.w, name, text);
+		world_slice(&b.w, slice, name + strlen("shop/"), str_text(&eps));
+	}
+	str_fini(&eps);
+	world_settle(&b.w);
+	world_restart(&b.w);
+	for (int i = 0; i < 34; i++) {
+		char name[32];
+
+		(void)snprintf(name, sizeof(name), "shop/s%d", i);
+		world_no_service(&b.w, name);
+	}
+	while (sync_state_get(b.w.s) != SYNC_RUNNING) {
+		uint64_t before = sync_stats_get(b.w.s)->writes;
+
+		(void)sync_step(b.w.s, b.w.now);
+		assert_in_range(sync_stats_get(b.w.s)->writes - before, 0, 16384 + 2 * 2048);
+		n_steps += sync_stats_get(b.w.s)->writes > before;
+	}
+	assert_in_range(n_steps, 7, 30);
+	world_settle(&b.w);
+	world_walk(&b.w);
+	world_check(&b.w);
+	bench_close(&b);
+}
+
 /* The sweep deletes a bounded number of elements in a step. */
 static void test_sweep_in_steps(void **state)
 {
@@ -1417,6 +1462,7 @@ int main(void)
 		cmocka_unit_test(test_remark_of_many_sets),
 		cmocka_unit_test(test_killed_before_the_sweep),
 		cmocka_unit_test(test_sweep_in_steps),
+		cmocka_unit_test(test_sweep_of_large_pools),
 		cmocka_unit_test(test_refused_while_adopting),
 		cmocka_unit_test(test_stale),
 		cmocka_unit_test(test_stranger_in_class),

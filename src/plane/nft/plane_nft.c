@@ -382,6 +382,19 @@ static void sweep_prepare(struct plane_common *c)
 	nft_loaded_touch_unled(nft_loaded_of(c->loaded), &c->changes);
 }
 
+/* Those of the pool that the element names. */
+static size_t sweep_more(const struct plane_common *c, enum ipfam fam, enum nft_set_id set,
+			 const uint8_t *key)
+{
+	const struct nft_loaded *h = nft_loaded_of(c->loaded);
+	struct nft_loaded_pool pool = { 0 };
+
+	if (nft_loaded_is_leading(set))
+		(void)nft_loaded_pool_get(&h->fam[fam],
+					  nft_word_pool(nft_loaded_word(h, fam, set, key)), &pool);
+	return (size_t)pool.n_slots * (pool.has_affinity ? 3 : 1);
+}
+
 static void swept(struct plane_common *c, const struct nft_change *ch)
 {
 	struct nft_refs *addrs = &nft_plane_of(&c->plane)->endpoint_addrs[ch->fam];
@@ -592,6 +605,7 @@ static const struct plane_common_ops common_ops = {
 	.n_frontends = 1,
 	.n_leading = 4,
 	.settle_loaded = nft_settle_loaded,
+	.sweep_more = sweep_more,
 	.sweep_prepare = sweep_prepare,
 	.swept = swept,
 	.layouts_check = layouts_check,
