@@ -106,6 +106,12 @@ static size_t backend_work(const struct plan_pieces *pp, const struct plan_pool 
 	return pp->work != NULL ? pp->work(pp->plane, pool) : 1;
 }
 
+static bool is_same_slot(const struct plan_pool *a, const struct plan_pool *b, size_t i)
+{
+	return memcmp(&a->backends.v[i], &b->backends.v[i], sizeof(struct plan_backend)) == 0 &&
+	       plan_pool_weight(a, i) == plan_pool_weight(b, i);
+}
+
 static size_t table_cost(const struct plan_pool *was, const struct plan_pool *will)
 {
 	size_t n_was = was ? plan_pool_slots(was) : 0;
@@ -130,8 +136,7 @@ static size_t pool_cost(const struct plan_pieces *pp, const struct plan_pool *wa
 	size_t n = MAX(n_was, n_will) - both;
 
 	for (size_t i = 0; i < both; i++)
-		n += 2 * (memcmp(&was->backends.v[i], &will->backends.v[i],
-				 sizeof(struct plan_backend)) != 0);
+		n += 2 * !is_same_slot(was, will, i);
 	return n * backend_work(pp, will) + table_cost(was, will) + both / COMPARE_COST + 1;
 }
 
@@ -153,7 +158,7 @@ static bool is_equal(const struct plan_pool *a, const struct plan_pool *b)
 /* Slots of a table are shares of all clients: a part of them would serve a part of the clients. */
 static bool is_divisible(const struct plan_pool *pool)
 {
-	return pool->affinity_s == 0 && pool->hashing == PLAN_HASHING_NONE && pool->weights == NULL;
+	return pool->affinity_s == 0 && pool->hashing == PLAN_HASHING_NONE && pool->table.n == 0;
 }
 
 static void ranges_copy(struct plan_pool *to, const struct plan_pool *from)
@@ -185,11 +190,6 @@ static void pool_copy(struct plan_pool *to, const struct plan_pool *from, size_t
 	}
 }
 
-static int backend_cmp(const void *a, const void *b)
-{
-	return memcmp(a, b, sizeof(struct plan_backend));
-}
-
 struct slot {
 	struct plan_backend b;
 	size_t slot;
@@ -215,13 +215,37 @@ static size_t pool_shrink(struct plan_pool *pool, const struct plan_pool *will, 
 			n > 0 ? bsearch(last, sorted, n, sizeof(*sorted), plan_backend_key_cmp)
 			      : NULL;
 
-		if (to != NULL && to->slot < pool->backends.n - 1)
+		if (to != NULL && to->slot < pool->backends.n - 1) {
 			pool->backends.v[to->slot] = *last;
+			if (pool->weights != NULL)
+				pool->weights[to->slot] = pool->weights[pool->backends.n - 1];
+		}
 		pool->backends.n--;
 		cost += 2;
 	}
 	free(sorted);
 	return cost;
+}
+
+static void slot_take(struct plan_pool *pool, const struct plan_pool *will, size_t i)
+{
+	pool->backends.v[i] = will->backends.v[i];
+	if (pool->weights != NULL)
+		pool->weights[i] = plan_pool_weight(will, i);
+}
+
+/* Make room for the weights of `n` backends, if either pool has weights. */
+static void weights_reserve(struct plan_pool *pool, const struct plan_pool *will, size_t n)
+{
+	uint8_t *v;
+
+	if (pool->weights == NULL && (will == NULL || will->weights == NULL))
+		return;
+	v = xmalloc(MAX(n, pool->backends.n));
+	for (size_t i = 0; i < pool->backends.n; i++)
+		v[i] = plan_pool_weight(pool, i);
+	free(pool->weights);
+	pool->weights = v;
 }
 
 /* From `was` (or NULL) towards `will` (or NULL), at most about `max` operations. */
@@ -234,15 +258,16 @@ static void pool_between(struct plan_pool *ret, const struct plan *p, const stru
 	pool_copy(ret, was ? was : will, n);
 	if (was == NULL)
 		ret->backends.n = 0;
+	weights_reserve(ret, will, n);
 	cost = pool_shrink(ret, will, MAX(n, (size_t)1), ret->backends.n > n ? max : 0);
 	for (size_t i = 0; i < MIN(n, ret->backends.n) && cost < max; i++) {
-		if (backend_cmp(&ret->backends.v[i], &will->backends.v[i]) == 0)
+		if (is_same_slot(ret, will, i))
 			continue;
-		ret->backends.v[i] = will->backends.v[i];
+		slot_take(ret, will, i);
 		cost += 2;
 	}
 	for (; ret->backends.n < n && cost < max; cost++) {
-		ret->backends.v[ret->backends.n] = will->backends.v[ret->backends.n];
+		slot_take(ret, will, ret->backends.n);
 		ret->backends.n++;
 	}
 	ret->class = p->traits->pool_class(ret->backends.n, ret->affinity_s);

@@ -277,6 +277,38 @@ static void test_changes_in_steps(void **state)
 	world_close(&w);
 }
 
+/* With weights; all of them change, half of the endpoints are replaced, the weights are removed. */
+static void test_weights_in_steps(void **state)
+{
+	struct str text = { 0 };
+	struct world w;
+
+	world_open(&w);
+	service_of(&w, 1, N_WRITES);
+	service(&w, "shop/s1", "ip=10.96.0.1 port=http:80 weights=10.1.0.7=4,*=2");
+	assert_in_range(settle_in_steps(&w), N_WRITES / 1500, N_WRITES);
+	fake_ipvs_print(w.ipvs, &text);
+	assert_non_null(strstr(str_text(&text), " 10.1.0.7:8080=4 "));
+	assert_non_null(strstr(str_text(&text), " 10.1.0.8:8080=2 "));
+	assert_int_equal(restart_in_steps(&w), 0);
+	service(&w, "shop/s1", "ip=10.96.0.1 port=http:80 weights=10.1.0.7=4,*=3");
+	endpoints_of(&w, 1, N_WRITES / 2, N_WRITES);
+	assert_in_range(settle_in_steps(&w), N_WRITES / 1500, N_WRITES);
+	str_clear(&text);
+	fake_ipvs_print(w.ipvs, &text);
+	assert_null(strstr(str_text(&text), "=2 "));
+	service(&w, "shop/s1", "ip=10.96.0.1 port=http:80");
+	assert_in_range(settle_in_steps(&w), N_WRITES / 1500, N_WRITES);
+	str_clear(&text);
+	fake_ipvs_print(w.ipvs, &text);
+	assert_null(strstr(str_text(&text), "=3 "));
+	assert_int_equal(ipvs_plane_stats(w.plane).n_dests - ipvs_plane_stats(w.plane).n_draining,
+			 N_WRITES);
+	assert_int_equal(restart_in_steps(&w), 0);
+	str_fini(&text);
+	world_close(&w);
+}
+
 /* A restart compares in large pieces. What changed meanwhile is written in small ones. */
 static void test_adoption_in_steps(void **state)
 {
@@ -342,7 +374,8 @@ int main(void)
 		cmocka_unit_test(test_audit_in_steps),    cmocka_unit_test(test_audit_of_affinity),
 		cmocka_unit_test(test_change_while_read), cmocka_unit_test(test_gone_while_read),
 		cmocka_unit_test(test_drain_in_steps),    cmocka_unit_test(test_changes_in_steps),
-		cmocka_unit_test(test_adoption_in_steps), cmocka_unit_test(test_verified_in_steps),
+		cmocka_unit_test(test_weights_in_steps),  cmocka_unit_test(test_adoption_in_steps),
+		cmocka_unit_test(test_verified_in_steps),
 	};
 
 	log_level_set_all(LOG_LEVEL_ERR);
