@@ -20,10 +20,13 @@ def count(lab):
                          re.M).group(1))
 
 
+def page(vipd):
+    return json.loads(vipd.ctl("svc", "default/s", "-o", "json"))
+
+
 def ejected(vipd):
     """Ejected endpoints of the service: address and reason."""
-    page = json.loads(vipd.ctl("svc", "default/s", "-o", "json"))
-    return {ep["address"]: ep["cluster_set"]["reason"] for port in page["ports"]
+    return {ep["address"]: ep["cluster_set"]["reason"] for port in page(vipd)["ports"]
             for family in port["families"] for ep in family["endpoints"]
             if (ep["cluster_set"]["reason"] or "").startswith("ejected")}
 
@@ -58,9 +61,26 @@ def connect(lab, to, n=N, **kw):
         return n - c.retries()[0], set(c.backends())
 
 
+def is_out(vipd, dead):
+    """Is this endpoint ejected, no other one, and the kernel programmed?"""
+    return list(ejected(vipd)) == [dead] and not page(vipd)["pending"]
+
+
 def eject(lab, vipd, to, dead):
     """Connect until the silent endpoint is ejected: a round may have too few handshakes to it."""
-    L.eventually(lambda: connect(lab, to) and dead in ejected(vipd), what="not ejected")
+    L.eventually(lambda: connect(lab, to) and is_out(vipd, dead), what="not ejected")
+
+
+@contextlib.contextmanager
+def syns(ns, hook, match):
+    """Yields a function: SYNs at this hook so far."""
+    ns.run("nft", "table ip vipdt_syns { chain c { type filter hook %s priority 0; "
+           "%s tcp flags & (syn | ack) == syn counter; }; }" % (hook, match))
+    try:
+        yield lambda: int(re.search(r"counter packets (\d+)",
+                                    ns.run("nft", "list", "table", "ip", "vipdt_syns")).group(1))
+    finally:
+        ns.run("nft", "delete", "table", "ip", "vipdt_syns")
 
 
 @FAM
@@ -80,24 +100,29 @@ def test_silent(lab, vipd, fam):
 
 def test_no_latency(lab, vipd):
     """CT-26, CT-27: one of ten endpoints is silent, 500 new connections a second: none fails; after the
-    ejection none waits, through the next two probes."""
+    ejection none meets it, through the next two probes."""
     vipd.apply([svc()] + eps(*range(51, 61)))
-    to = L.cluster_ip(NUMBER, 4)
+    to, dead = L.cluster_ip(NUMBER, 4), L.remote(53, 4)
+    first, second = L.outer(1, 4), L.outer(2, 4)
 
-    def load(seconds):
+    def load(seconds, source):
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            yield stack.enter_context(Connects(lab, to, n=10))
+            yield stack.enter_context(Connects(lab, to, n=10, source=source))
             time.sleep(0.02)
 
     with remote_silent(lab, 53), contextlib.ExitStack() as stack:
-        before = list(load(1))
-        L.eventually(lambda: list(ejected(vipd)) == [L.remote(53, 4)])
-        after = list(load(3.5))
-        assert [c.wait(L.PATIENCE) for c in before + after] == [0] * len(before + after)
-        assert not any(c.errors for c in before + after)
-        assert all(c.retries() == {0: 10} for c in after)
-        assert list(ejected(vipd)) == [L.remote(53, 4)]
+        match = "ip daddr %s ip saddr %%s" % dead
+        with syns(lab.node, "forward", match % first) as met:
+            before = list(load(1, first))
+            L.eventually(lambda: is_out(vipd, dead))
+            assert met() > 0
+        with syns(lab.node, "forward", match % second) as met:
+            after = list(load(3.5, second))
+            assert [c.wait(L.PATIENCE) for c in before + after] == [0] * len(before + after)
+            assert not any(c.errors for c in before + after)
+            assert met() == 0
+        assert list(ejected(vipd)) == [dead]
 
 
 def test_visible(lab, vipd, monitor):  # noqa: F811
@@ -125,28 +150,33 @@ def test_visible(lab, vipd, monitor):  # noqa: F811
 
 
 def test_refused(lab, vipd):
-    """CT-26: the process of one of ten endpoints dies, at about 1,000 new connections a second: fewer
-    than ten are refused. A busy machine delays vipd: one of some attempts counts. After the ejection
-    none is refused, in each attempt."""
+    """CT-26: the process of one of ten endpoints dies, at about 1,000 new connections a second: few of
+    1,000 are refused (100 without an ejection; 6 or 7 if the machine is not busy). A busy machine
+    delays vipd: one of some attempts counts. After the ejection none is refused, in each attempt."""
     numbers = range(21, 31)
     to = L.cluster_ip(NUMBER, 4)
     vipd.apply([svc()] + eps(*numbers))
+
+    def refusals(rounds):
+        n = 0
+        for _ in range(rounds):
+            with Connects(lab, to, n=10) as c:
+                assert c.wait(L.PATIENCE) == 0
+                n += len(c.errors)
+            time.sleep(0.01)
+        return n
+
     counts = []
     for dead in numbers[:5]:
-        before, n = count(lab), 0
         with refusing(lab, dead):
-            end = time.monotonic() + L.PATIENCE
-            while count(lab) == before and time.monotonic() < end:
-                with Connects(lab, to, n=10) as c:
-                    assert c.wait(L.PATIENCE) == 0
-                    n += len(c.errors)
-                time.sleep(0.01)
-            assert connect(lab, to, 60)[0] == 0
-        assert n >= 5
-        counts.append(n)
-        if n < 10:
+            counts.append(refusals(100))
+            assert counts[-1] >= 5
+            L.eventually(lambda: is_out(vipd, L.remote(dead, 4)))
+            assert refusals(20) == 0
+        L.eventually(lambda: not ejected(vipd))
+        if counts[-1] < 25:
             break
-    assert min(counts) < 10, counts
+    assert min(counts) < 25, counts
 
 
 def test_affinity(lab, vipd):
@@ -161,7 +191,7 @@ def test_affinity(lab, vipd):
         with Connects(lab, to, n=5, source=one) as c:
             assert c.wait(L.PATIENCE) == 0 and c.errors == ["ECONNREFUSED"] * 5
         # Evidence needs a later answer of another endpoint.
-        L.eventually(lambda: L.probe(lab.client, to, 80, source=other).ok and dead in ejected(vipd))
+        L.eventually(lambda: L.probe(lab.client, to, 80, source=other).ok and is_out(vipd, dead))
         for source in sources:
             r = L.probe(lab.client, to, 80, source=source)
             assert r.ok and (r.backend != dead if first[source] == dead else r.backend == first[source])
