@@ -148,10 +148,18 @@ static void on_lost(evutil_socket_t fd, short what, void *arg)
 	struct worker *w = arg;
 
 	if (w->job != 0 && w->child.fd == -1)
-		job_fail(w, "could not be started");
+		job_fail(w, "did not get the job");
 }
 
-#define write_vec(w, vec) bufferevent_write((w)->stream, (vec)->v, (vec)->n * sizeof(*(vec)->v))
+#define write_vec(w, vec) \
+	(bufferevent_write((w)->stream, (vec)->v, (vec)->n * sizeof(*(vec)->v)) == 0)
+
+static bool job_write(struct worker *w, const struct head *head, const struct job *job)
+{
+	return bufferevent_write(w->stream, head, sizeof(*head)) == 0 &&
+	       write_vec(w, &job->frontends) && write_vec(w, &job->targets) &&
+	       write_vec(w, &job->live);
+}
 
 void worker_send(struct worker *w, const struct job *job)
 {
@@ -173,10 +181,13 @@ void worker_send(struct worker *w, const struct job *job)
 			return;
 		}
 	}
-	(void)bufferevent_write(w->stream, &head, sizeof(head));
-	(void)write_vec(w, &job->frontends);
-	(void)write_vec(w, &job->targets);
-	(void)write_vec(w, &job->live);
+	if (!job_write(w, &head, job)) {
+		/* A helper that has the head alone waits for the rest for ever. */
+		helper_stop(w);
+		child_reap(&w->child);
+		log_warn(LOG_AREA_CONNTRACK, "helper process: no memory for a job; stopped");
+		event_active(w->lost, EV_TIMEOUT, 0);
+	}
 }
 
 bool worker_is_idle(const struct worker *w)

@@ -3,6 +3,7 @@
 #include "test.h"
 
 #include <errno.h>
+#include <event2/bufferevent.h>
 #include <event2/event.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -200,6 +201,41 @@ static void test_death(void **state)
 	world_fini(&w);
 }
 
+static int writes_left = -1; /* further writes fail; -1: none fails */
+
+int __real_bufferevent_write(struct bufferevent *stream, const void *data, size_t len);
+int __wrap_bufferevent_write(struct bufferevent *stream, const void *data, size_t len);
+
+int __wrap_bufferevent_write(struct bufferevent *stream, const void *data, size_t len)
+{
+	if (writes_left == 0)
+		return -1;
+	writes_left -= writes_left > 0;
+	return __real_bufferevent_write(stream, data, len);
+}
+
+/* No memory for a part of a job: the job fails, the next one gets a new helper. */
+static void test_no_memory(void **state)
+{
+	struct world w;
+
+	world_init(&w);
+	for (int i = 0; i < 4; i++) {
+		writes_left = i;
+		simple_job(&w, 1);
+		writes_left = -1;
+		assert_int_equal(w.n_answers, 2 * i); /* not from within worker_send() */
+		assert_int_equal(worker_pid(w.worker), 0);
+		wait_answers(&w, 2 * (size_t)i + 1);
+		assert_int_equal(w.answer.result, -EPIPE);
+		simple_job(&w, 2);
+		wait_answers(&w, 2 * (size_t)i + 2);
+		assert_int_equal(w.answer.result, 0);
+	}
+	assert_int_equal(worker_restarts(w.worker), 4);
+	world_fini(&w);
+}
+
 /* Killed while idle: no caller is notified. */
 static void test_death_while_idle(void **state)
 {
@@ -277,9 +313,10 @@ static void test_follows(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_sizes),       cmocka_unit_test(test_failure),
-		cmocka_unit_test(test_death),       cmocka_unit_test(test_death_while_idle),
-		cmocka_unit_test(test_inheritance), cmocka_unit_test(test_follows),
+		cmocka_unit_test(test_sizes),     cmocka_unit_test(test_failure),
+		cmocka_unit_test(test_death),     cmocka_unit_test(test_death_while_idle),
+		cmocka_unit_test(test_no_memory), cmocka_unit_test(test_inheritance),
+		cmocka_unit_test(test_follows),
 	};
 
 	hash_seed(1, 2); /* the same in the helper */
