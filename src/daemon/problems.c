@@ -55,8 +55,7 @@ static void visit(void *arg, struct svc *svc)
 	if (c->is_full)
 		return;
 	if (failure != NULL) {
-		str_printf(&text, "node %s: rejected by the kernel: %s; previous rules stay",
-			   name_text(c->ctx->model->config.node_name), failure->text);
+		str_printf(&text, "rejected by the kernel: %s; previous rules stay", failure->text);
 		add(c, svc->ns, svc->name, "RejectedByKernel", &text);
 	} else if (rows != NULL && rows->conflicts.n > 0) {
 		conflict_text(&text, rows);

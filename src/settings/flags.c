@@ -339,7 +339,7 @@ static const struct cli_option flags[] = {
 	{ "kube-api-burst", "N", INT(api.burst, 0, 1000000), "burst of lists and watches", "10",
 	  "clientConnection.burst" },
 	{ "events-period", "TIME", TIME(api.events_ns, 0), "report problems as Events (0: never)",
-	  "30s" },
+	  "3m" },
 	{ "config-sync-period", "TIME", CHECKED(CLI_DURATION, 1, 0),
 	  "no effect: see --audit-period", "15m", "configSyncPeriod", .effect = CLI_ACCEPTED },
 

@@ -74,8 +74,8 @@ static void test_problems(void **state)
 	collect(&w, &e, 4);
 	assert_int_equal(e.n, 3);
 	assert_string_equal(e.text[2],
-			    "RejectedByKernel a/bad: node n1: rejected by the kernel: set "
-			    "to refuse bad; previous rules stay");
+			    "RejectedByKernel a/bad: rejected by the kernel: set to refuse bad; "
+			    "previous rules stay");
 	del_service(&w, "a", "old");
 	del_service(&w, "a", "bad");
 	sync_all(&w);

@@ -13,10 +13,11 @@
 #include "base/loop.h"
 #include "source/kube/query.h"
 
-/* Servers keep Events for an hour by default. */
-#define AGAIN_NS (3600 * NSEC_PER_SEC)
+/* Servers keep Events for an hour by default, and up to a minute more (etcd leases are shared). */
+#define AGAIN_NS (3720 * NSEC_PER_SEC)
 #define BURST_MAX 10
-#define PER_EVENT_NS (10 * NSEC_PER_SEC)
+#define PER_EVENT_NS (60 * NSEC_PER_SEC)
+#define DENIED_PERIODS 20 /* without an attempt after a denial: an hour of default periods */
 /* Limits of the API for an Event. */
 #define NAME_MAX_LEN 200 /* of 253, before the hash */
 #define NOTE_MAX_LEN 1024
@@ -45,7 +46,8 @@ struct events {
 	VEC(struct known) known; /* reported in the last hour; the rate limits the number */
 	uint64_t tokens_ns;      /* time in which the next Events are earned */
 	uint64_t earned_ns;
-	bool is_denied;
+	bool is_denied;  /* logged */
+	uint32_t n_skip; /* periods */
 };
 
 static void send_next(struct events *e);
@@ -108,14 +110,16 @@ static void report_fini(struct report *r)
 	free(r->text);
 }
 
+/* Reports that were not sent do not count. */
 static void queue_clear(struct events *e)
 {
+	e->tokens_ns += e->queue.n * PER_EVENT_NS;
 	vec_for_each (r, &e->queue)
 		report_fini(r);
 	e->queue.n = 0;
 }
 
-/* The first report is done: not again for an hour. */
+/* The first report is done: not again while the server has its Event. */
 static void report_done(struct events *e)
 {
 	struct report *r = &e->queue.v[0];
@@ -224,6 +228,14 @@ static char *event_json(const struct events *e, const struct report *r, const ch
 	return text;
 }
 
+/* No answer, too many requests, or a failure of the server: again in the next period. */
+static bool is_transient(const struct http_result *result)
+{
+	int status = result->status;
+
+	return result->outcome != HTTP_ANSWERED || status == 401 || status == 429 || status >= 500;
+}
+
 /* --- POST ----------------------------------------------------------------- */
 
 /*
@@ -239,22 +251,28 @@ static bool is_denial(const struct http_result *result)
 static void post_done(void *arg, const struct http_result *result)
 {
 	struct events *e = arg;
-	int status = result->outcome == HTTP_ANSWERED ? result->status : 0;
+	int status = result->status;
 
 	e->http = NULL;
-	if (is_denial(result)) {
-		log_notice(LOG_AREA_SOURCE, "api: Events: no permission to create "
-					    "events.events.k8s.io; problems are not reported");
-		e->is_denied = true;
+	if (is_transient(result)) {
+		queue_clear(e);
+		return;
 	}
-	/* No answer, too many requests, or a failure of the server: in the next period. */
-	if (e->is_denied || status == 0 || status == 401 || status == 429 || status >= 500) {
+	if (is_denial(result)) {
+		if (!e->is_denied)
+			log_notice(LOG_AREA_SOURCE,
+				   "api: Events: no permission to create events.events.k8s.io; "
+				   "problems are not reported");
+		e->is_denied = true;
+		e->n_skip = DENIED_PERIODS;
 		queue_clear(e);
 		return;
 	}
 	if (status >= 400 && status != 409)
 		log_info(LOG_AREA_SOURCE, "api: Event about %s %s: not created: status %d",
 			 object_kind_text(e->queue.v[0].kind), e->queue.v[0].name, status);
+	else
+		e->is_denied = false;
 	report_done(e);
 }
 
@@ -281,16 +299,17 @@ static void lookup_done(void *arg, const struct http_result *result)
 	const char *uid;
 
 	e->http = NULL;
-	if (result->outcome != HTTP_ANSWERED) {
+	if (is_transient(result)) {
 		queue_clear(e);
 		return;
 	}
-	/* NULL: an error, or more than the metadata, from a server that cannot send these alone. */
-	list = json_loadb(str_text(result->body), result->body->len, 0, NULL);
+	/* NULL: another error, or more than metadata, which some servers cannot send alone. */
+	list = json_loadb(str_text(result->body), result->body->len, JSON_ALLOW_NUL, NULL);
 	items = json_object_get(list, "items");
 	uid = json_string_value(
 		json_object_get(json_object_get(json_array_get(items, 0), "metadata"), "uid"));
-	if (json_is_array(items) && json_array_size(items) == 0)
+	/* Servers may encode an empty list as null. */
+	if (json_is_null(items) || (json_is_array(items) && json_array_size(items) == 0))
 		report_done(e); /* the object was deleted */
 	else
 		post(e, uid);
@@ -332,8 +351,12 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	timer_arm(e);
 	e->tokens_ns = MIN(e->tokens_ns + now - e->earned_ns, BURST_MAX * PER_EVENT_NS);
 	e->earned_ns = now;
-	if (e->is_denied || e->queue.n > 0)
+	if (e->queue.n > 0)
 		return;
+	if (e->n_skip > 0) {
+		e->n_skip--;
+		return;
+	}
 	known_expire(e, now);
 	e->c.collect(e->c.arg, e);
 	send_next(e);
@@ -357,6 +380,7 @@ void events_open(struct events **ret, const struct events_config *config)
 void events_hurry(struct events *e)
 {
 	e->is_denied = false;
+	e->n_skip = 0;
 }
 
 void events_close(struct events *e)

@@ -4,10 +4,10 @@
  *
  *     timer -> collect -> events_add, ... -> for each: look up the uid, POST
  *
- * Level-triggered: a problem that is there at the end of a period is reported, and again after an
- * hour. The name of an Event is made of the object and the text, so all nodes choose one name, and
- * the server answers all but the first with 409: a problem of the cluster is one Event. See
- * doc/design/0016-events.md.
+ * Level-triggered: a problem that is there at the end of a period is reported, and again when the
+ * server has deleted the Event. The name of an Event is made of the object and the text, so all
+ * nodes choose one name, and the server answers all but the first with 409: a problem of the
+ * cluster is one Event. See doc/design/0016-events.md.
  */
 #pragma once
 
