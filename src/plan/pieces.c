@@ -324,6 +324,20 @@ static void frontends_select_cut(struct piece *pc)
 	}
 }
 
+static size_t drop_cost(const struct piece *pc, const struct plan_pool *was)
+{
+	return was->backends.n * backend_work(pc->pp, was) + was->table.n + 2;
+}
+
+/* Of the pool that `will` replaces with another id; it goes with its last frontend. */
+static size_t replaced_cost(const struct piece *pc, const struct plan_pool *will)
+{
+	const struct plan_pool *was =
+		pc->programmed ? plan_rows_pool_like(pc->programmed, will) : NULL;
+
+	return was != NULL && pool_desired(pc, was) == NULL ? drop_cost(pc, was) : 0;
+}
+
 /* Pools of the goal, in order. Returns false when the piece is full. */
 static bool pools_bring(struct piece *pc)
 {
@@ -332,11 +346,12 @@ static bool pools_bring(struct piece *pc)
 	for (pc->n_done = pc->pp->next_pool; goal != NULL && pc->n_done < goal->pools.n;) {
 		struct plan_pool *will = &goal->pools.v[pc->n_done];
 		const struct plan_pool *was = pool_programmed(pc, will);
+		size_t more = was == NULL ? replaced_cost(pc, will) : 0;
 		size_t cost;
 
 		plan_table_make(will, was);
 		cost = pool_cost(pc->pp, was, will);
-		if (pc->cost > 0 && pc->cost + cost > pc->max)
+		if (pc->cost > 0 && pc->cost + cost + more > pc->max)
 			return false;
 		if (cost > pc->max && is_divisible(will) && (was == NULL || is_divisible(was))) {
 			pool_between(&pc->between, pc->p, was, will,
@@ -348,7 +363,7 @@ static bool pools_bring(struct piece *pc)
 				frontends_select_cut(pc);
 			return false;
 		}
-		pc->cost += cost;
+		pc->cost += cost + more;
 		pc->n_done++;
 		frontends_select(pc);
 	}
@@ -360,7 +375,7 @@ static bool pools_drop(struct piece *pc)
 {
 	for (size_t i = 0; pc->programmed != NULL && i < pc->programmed->pools.n; i++) {
 		const struct plan_pool *was = &pc->programmed->pools.v[i];
-		size_t cost = was->backends.n * backend_work(pc->pp, was) + was->table.n + 2;
+		size_t cost = drop_cost(pc, was);
 
 		if (pool_desired(pc, was) != NULL)
 			continue;
@@ -376,6 +391,83 @@ static bool pools_drop(struct piece *pc)
 		*vec_push(&pc->gone) = was;
 	}
 	return true;
+}
+
+/* Indices into the frontends of the programmed rows and of the goal. */
+struct merge {
+	size_t i;
+	size_t j;
+};
+
+static size_t frontends_max(const struct piece *pc)
+{
+	return (pc->programmed ? pc->programmed->frontends.n : 0) +
+	       (pc->pp->goal ? pc->pp->goal->frontends.n : 0);
+}
+
+/* The next frontend of the piece in order of keys, or NULL: selected ones, then programmed ones. */
+static const struct plan_frontend *frontend_next(const struct piece *pc, struct merge *m)
+{
+	const struct plan_rows *goal = pc->pp->goal;
+	size_t n_programmed = pc->programmed ? pc->programmed->frontends.n : 0;
+	size_t n_goal = goal ? goal->frontends.n : 0;
+
+	while (m->i < n_programmed || m->j < n_goal) {
+		const struct plan_frontend *a =
+			m->i < n_programmed ? &pc->programmed->frontends.v[m->i] : NULL;
+		const struct plan_frontend *b = m->j < n_goal ? &goal->frontends.v[m->j] : NULL;
+		int c = a == NULL ? 1 : b == NULL ? -1 : plan_frontend_key_cmp(a, b);
+		bool is_selected = c >= 0 && pc->pp->is_selected[m->j];
+
+		m->i += c <= 0;
+		m->j += c >= 0;
+		if (is_selected || c <= 0)
+			return is_selected ? b : a;
+	}
+	return NULL;
+}
+
+static void led_note(const struct piece *pc, enum ipfam fam, const struct plan_target *t,
+		     uint8_t *is_led)
+{
+	const struct plan_pool *pool = t->verdict == PLAN_VERDICT_UNSET
+					       ? NULL
+					       : plan_rows_pool(pc->programmed, fam, t->pool_id);
+
+	if (pool != NULL)
+		is_led[pool - pc->programmed->pools.v] = 1;
+}
+
+/*
+ * Remove undesired pools with their last frontend: a restart finds pools through frontends. One
+ * that must be divided stays until it has been shrunk.
+ */
+static void pools_drop_unled(struct piece *pc)
+{
+	size_t n = pc->programmed ? pc->programmed->pools.n : 0;
+	uint8_t *is_kept = xcalloc(n + 1, 1);
+	const struct plan_frontend *f;
+	struct merge m = { 0 };
+	size_t n_kept = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct plan_pool *was = &pc->programmed->pools.v[i];
+
+		is_kept[i] = pool_desired(pc, was) != NULL || was == pc->cut ||
+			     (drop_cost(pc, was) > pc->max && is_divisible(was));
+		n_kept += is_kept[i];
+	}
+	while (n_kept < n && (f = frontend_next(pc, &m)) != NULL) {
+		led_note(pc, ip_fam(&f->addr), &f->target, is_kept);
+		led_note(pc, ip_fam(&f->addr), &f->inside, is_kept);
+	}
+	vec_for_each (was, &pc->gone) /* with their frontends */
+		is_kept[*was - pc->programmed->pools.v] = 0;
+	vec_clear(&pc->gone);
+	for (size_t i = 0; i < n; i++)
+		if (!is_kept[i])
+			*vec_push(&pc->gone) = &pc->programmed->pools.v[i];
+	free(is_kept);
 }
 
 /* Does the piece remove the pool of `t`? Its pools must be indexed. */
@@ -461,27 +553,14 @@ static void frontend_put(struct piece *pc, const struct plan_frontend *from)
 
 static void frontends_put(struct piece *pc)
 {
-	const struct plan_rows *goal = pc->pp->goal;
-	size_t n_programmed = pc->programmed ? pc->programmed->frontends.n : 0;
-	size_t n_goal = goal ? goal->frontends.n : 0;
-	size_t i = 0;
-	size_t j = 0;
+	const struct plan_frontend *f;
+	struct merge m = { 0 };
 
-	vec_reserve(&pc->rows->frontends, MAX(n_programmed, n_goal));
-	while (i < n_programmed || j < n_goal) {
-		const struct plan_frontend *a =
-			i < n_programmed ? &pc->programmed->frontends.v[i] : NULL;
-		const struct plan_frontend *b = j < n_goal ? &goal->frontends.v[j] : NULL;
-		int c = a == NULL ? 1 : b == NULL ? -1 : plan_frontend_key_cmp(a, b);
-
-		if (c >= 0 && pc->pp->is_selected[j])
-			frontend_put(pc, b);
-		else if (c <= 0 && !is_gone(pc, ip_fam(&a->addr), &a->target) &&
-			 !is_gone(pc, ip_fam(&a->addr), &a->inside))
-			frontend_put(pc, a);
-		i += c <= 0;
-		j += c >= 0;
-	}
+	vec_reserve(&pc->rows->frontends, frontends_max(pc));
+	while ((f = frontend_next(pc, &m)) != NULL)
+		if (!is_gone(pc, ip_fam(&f->addr), &f->target) &&
+		    !is_gone(pc, ip_fam(&f->addr), &f->inside))
+			frontend_put(pc, f);
 }
 
 struct plan_rows *plan_pieces_next(struct plan_pieces *pp, const struct plan *p,
@@ -494,6 +573,7 @@ struct plan_rows *plan_pieces_next(struct plan_pieces *pp, const struct plan *p,
 		vec_fini(&pc.gone);
 		return NULL;
 	}
+	pools_drop_unled(&pc);
 	pc.rows = xcalloc(1, sizeof(*pc.rows));
 	pc.rows->svc = pp->goal ? pp->goal->svc : programmed->svc;
 	if (pp->goal != NULL)

@@ -11,9 +11,10 @@
  * The rows after each piece are valid on their own: every frontend has a pool whose slots
  * are all filled, and every pool has a frontend, so that a restart adopts all of them. New
  * pools come first, each with its frontends; a frontend is removed after its replacement
- * exists; undesired pools are removed last. A pool that is larger than a piece grows, is
- * replaced slot by slot, or shrinks while it serves. A pool that was adopted comes without its
- * frontends until it is complete: in the kernel they lead to all of it (part_of in rows.h).
+ * exists; undesired pools are removed with their last frontend, or last if they must be divided. A
+ * pool that is larger than a piece grows, is replaced slot by slot, or shrinks while it serves. A
+ * pool that was adopted comes without its frontends until it is complete: in the kernel they lead
+ * to all of it (part_of in rows.h).
  */
 #pragma once
 

@@ -368,13 +368,53 @@ static void test_many_ports(void **state)
 	n_commits = sync_stats_get(w.s)->steps;
 	sync_settle(w.s, 3 * NSEC_PER_SEC);
 	assert_in_range(n_committed, 19 * RENDEZVOUS_SLOTS, 19 * OPS_MAX);
-	assert_in_range(longest_commit, RENDEZVOUS_SLOTS, OPS_MAX);
+	assert_in_range(longest_commit, RENDEZVOUS_SLOTS, 2 * OPS_MAX);
 	assert_in_range(sync_stats_get(w.s)->steps - n_commits, 10, 30);
 	put_ports(&w, 10, "");
 	n_committed = longest_commit = 0;
 	sync_settle(w.s, 4 * NSEC_PER_SEC);
 	assert_in_range(n_committed, 10 * RENDEZVOUS_SLOTS, 10 * OPS_MAX);
 	assert_in_range(longest_commit, RENDEZVOUS_SLOTS, OPS_MAX);
+	synced_close(&w);
+}
+
+/* Does a frontend lead to each pool of the programmed rows? */
+static bool are_led(const struct plan_rows *rows)
+{
+	size_t n = 0;
+
+	vec_for_each (pool, &rows->pools) {
+		bool is_led = false;
+
+		vec_for_each (f, &rows->frontends)
+			is_led |= f->target.pool_id == pool->id;
+		n += is_led;
+	}
+	return n == rows->pools.n;
+}
+
+/* A restart between two pieces finds all pools, also those that a switch replaces. */
+static void test_pieces_lead(void **state)
+{
+	struct synced w;
+
+	synced_open(&w);
+	put_ports(&w, 6, "10.1.0.1 10.1.0.2");
+	sync_settle(w.s, NSEC_PER_SEC);
+	for (int i = 0; i < 3; i++) {
+		static const enum plan_hashing to[] = { PLAN_HASHING_NONE, PLAN_HASHING_ADDR,
+							PLAN_HASHING_PORT };
+		uint64_t before = sync_stats_get(w.s)->steps;
+
+		wanted = to[i];
+		put_ports(&w, 7 + i, "10.1.0.1 10.1.0.2");
+		while (!list_is_empty(&w.m.dirty)) {
+			(void)sync_step(w.s, (uint64_t)(2 + i) * NSEC_PER_SEC);
+			assert_true(are_led(model_find_text(&w.m, "shop", "web")->rows));
+		}
+		assert_true(sync_stats_get(w.s)->steps > before + 2);
+	}
+	assert_in_range(longest_commit, RENDEZVOUS_SLOTS, 2 * OPS_MAX);
 	synced_close(&w);
 }
 
@@ -479,17 +519,12 @@ static void test_audit_in_parts(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_operations),
-		cmocka_unit_test(test_history_has_no_effect),
-		cmocka_unit_test(test_switch),
-		cmocka_unit_test(test_parts),
-		cmocka_unit_test(test_trace),
-		cmocka_unit_test(test_switch_of_weighted),
-		cmocka_unit_test(test_many_services),
-		cmocka_unit_test(test_many_ports),
-		cmocka_unit_test(test_pools_max),
-		cmocka_unit_test(test_remark),
-		cmocka_unit_test(test_affinity_too_large),
+		cmocka_unit_test(test_operations),     cmocka_unit_test(test_history_has_no_effect),
+		cmocka_unit_test(test_switch),         cmocka_unit_test(test_parts),
+		cmocka_unit_test(test_trace),          cmocka_unit_test(test_switch_of_weighted),
+		cmocka_unit_test(test_many_services),  cmocka_unit_test(test_many_ports),
+		cmocka_unit_test(test_pools_max),      cmocka_unit_test(test_pieces_lead),
+		cmocka_unit_test(test_remark),         cmocka_unit_test(test_affinity_too_large),
 		cmocka_unit_test(test_audit_in_parts),
 	};
 
