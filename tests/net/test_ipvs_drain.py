@@ -4,6 +4,7 @@ slice, keeps its connections until they end, and no client sees a failure.
 VIPD_IPVS_REQUESTS=20000: requests per rolling update; VIPD_IPVS_SERVICES=10000: services while
 reaction is measured."""
 import collections
+import errno
 import os
 import signal
 import socket
@@ -116,6 +117,16 @@ def reset(sock):
     sock.close()
 
 
+def is_bound(s, at):
+    try:
+        s.bind(at)
+    except OSError as e:
+        if e.errno != errno.EADDRINUSE:
+            raise
+        return False
+    return True
+
+
 def asked(lab, addr, number=80, n=12, ports=(), fin=False):
     """Ports of the backends that new connections meet; from these client ports, if any."""
     met = []
@@ -123,8 +134,9 @@ def asked(lab, addr, number=80, n=12, ports=(), fin=False):
         s = lab.client.socket(L.af(addr), socket.SOCK_STREAM)
         s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         s.settimeout(2 * L.SLOW)
-        if ports:
-            s.bind((L.CLIENT[L.family(addr)], ports[i]))
+        if ports:  # an earlier socket may be about to release its port
+            at = (L.CLIENT[L.family(addr)], ports[i])
+            L.eventually(lambda s=s, at=at: is_bound(s, at), what="port %d stays in use" % at[1])
         s.connect((addr, number))
         c = L.Conn(s, "tcp")
         met.append(c.ask(2 * L.SLOW).backend_port)
