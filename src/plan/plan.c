@@ -34,6 +34,7 @@ void plan_fini(struct plan *p)
 		svc->rows = NULL;
 		free(svc->claims);
 		svc->claims = NULL;
+		svc->is_claimed = false;
 	}
 	htable_fini(&p->claims);
 	plan_ids_fini(p);
@@ -430,9 +431,6 @@ struct plan_rows *plan_build_end(struct plan *p, struct build *b)
 	return rows;
 }
 
-/* So many tables of a service are written in one transaction. */
-#define TABLES_WHOLE 4
-
 /* Pools of the service that have or may get a table. */
 static size_t tables_of(const struct plan *p, const struct svc *svc)
 {
@@ -461,7 +459,7 @@ size_t plan_size(const struct plan *p, const struct svc *svc)
 	n = svc->service != NULL ? svc->service->ports.n * (n + 1) : 0;
 	for (size_t i = 0; rows != NULL && i < rows->pools.n; i++)
 		n += rows->pools.v[i].backends.n + 1;
-	return tables > TABLES_WHOLE ? n + tables * RENDEZVOUS_SLOTS : n;
+	return tables > 1 ? n + tables * RENDEZVOUS_SLOTS : n; /* one table is never divided */
 }
 
 struct plan_rows *plan_rows_build(struct plan *p, struct svc *svc)
