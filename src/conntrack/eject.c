@@ -21,8 +21,7 @@ struct failure {
 
 enum state {
 	SUSPECT = 0, /* evidence, maybe too little; or admitted */
-	CONFIRMING,  /* probed; serves */
-	COMPARING,   /* `other` is probed, as this process may be blocked; serves */
+	CONFIRMING,  /* probed with `other`, as this process may be blocked; serves */
 	EJECTED,
 	PROBING, /* ejected */
 };
@@ -34,9 +33,10 @@ struct suspect {
 	size_t n;
 	struct failure failures[EVIDENCE_MAX]; /* in any order */
 	struct job_endpoint other;             /* of the pool: the one that answered last */
-	bool is_refused;                       /* the handshake that confirmed */
-	uint64_t last_ns;                      /* evidence, or admission */
-	uint64_t period_ns;                    /* 0: was not ejected */
+	enum eject_probe results[2];           /* CONFIRMING: its own, and of `other` */
+	unsigned int n_results;
+	uint64_t last_ns;   /* evidence, or admission */
+	uint64_t period_ns; /* 0: was not ejected */
 };
 
 struct eject {
@@ -252,7 +252,7 @@ static void begin(struct eject *j, struct suspect *s, uint64_t now)
 				    .addr = s->of.by.addr,
 				    .port = s->of.by.port,
 				    .failed = (uint32_t)s->n + 1,
-				    .refused = s->is_refused,
+				    .refused = s->results[0] == EJECT_PROBE_REFUSED,
 				    .since_ns = now };
 	uint64_t period =
 		s->period_ns == 0 ? EJECT_PERIOD_NS : MIN(2 * s->period_ns, EJECT_PERIOD_MAX_NS);
@@ -300,11 +300,32 @@ static void prolong(struct eject *j, struct suspect *s, struct model_ejection *e
 	s->state = EJECTED;
 }
 
-static void probe(struct eject *j, struct suspect *s, enum state state)
+static void probe(struct eject *j, const struct suspect *s, const struct job_endpoint *to)
 {
-	s->state = state;
 	j->n_costs++;
-	j->calls->probe(j->calls->arg, &s->of, state == COMPARING ? &s->other : &s->of.by);
+	j->calls->probe(j->calls->arg, &s->of, to);
+}
+
+/* Both at once: a policy or a path that changes meanwhile changes both results. */
+static void confirm(struct eject *j, struct suspect *s)
+{
+	s->state = CONFIRMING;
+	s->n_results = 0;
+	probe(j, s, &s->other);
+	probe(j, s, &s->of.by);
+}
+
+static void confirmed(struct eject *j, struct suspect *s, uint64_t now)
+{
+	bool is_failed =
+		s->results[0] == EJECT_PROBE_UNANSWERED || s->results[0] == EJECT_PROBE_REFUSED;
+
+	if (is_failed && s->results[1] == EJECT_PROBE_ANSWERED) {
+		begin(j, s, now);
+	} else { /* it accepts others, or this process is blocked or cannot connect */
+		s->state = SUSPECT;
+		s->n = 0;
+	}
 }
 
 enum eject_probe eject_probe_of(int error)
@@ -322,8 +343,8 @@ enum eject_probe eject_probe_of(int error)
 	}
 }
 
-void eject_probed(struct eject *j, const struct eject_endpoint *of, enum eject_probe result,
-		  uint64_t now)
+void eject_probed(struct eject *j, const struct eject_endpoint *of, const struct job_endpoint *to,
+		  enum eject_probe result, uint64_t now)
 {
 	struct suspect *s = suspect_find(j, of);
 	struct model_ejection *e;
@@ -335,15 +356,10 @@ void eject_probed(struct eject *j, const struct eject_endpoint *of, enum eject_p
 		end(j, s, e, now);
 	} else if (s->state == PROBING && e != NULL) {
 		prolong(j, s, e, result, now);
-	} else if (s->state == CONFIRMING && result != EJECT_PROBE_ANSWERED &&
-		   result != EJECT_PROBE_UNKNOWN) {
-		s->is_refused = result == EJECT_PROBE_REFUSED;
-		probe(j, s, COMPARING);
-	} else if (s->state == COMPARING && result == EJECT_PROBE_ANSWERED) {
-		begin(j, s, now);
-	} else if (s->state == CONFIRMING || s->state == COMPARING) {
-		s->state = SUSPECT;
-		s->n = 0; /* it accepts others, or this process is blocked or cannot connect */
+	} else if (s->state == CONFIRMING) {
+		s->results[job_endpoint_cmp(to, &of->by) != 0] = result;
+		if (++s->n_results == ARRAY_SIZE(s->results))
+			confirmed(j, s, now);
 	}
 }
 
@@ -368,12 +384,14 @@ static void suspect_step(struct eject *j, struct suspect *s, uint64_t now)
 	if (s->state >= EJECTED && e == NULL) { /* admitted by an operator */
 		suspect_drop(j, s);
 	} else if (s->state == EJECTED && now >= e->probe_ns) {
-		if (is_listed(j, s))
-			probe(j, s, PROBING);
-		else
+		if (is_listed(j, s)) {
+			s->state = PROBING;
+			probe(j, s, &s->of.by);
+		} else {
 			end(j, s, e, now);
+		}
 	} else if (s->state == SUSPECT && is_suspicious(j, s, now)) {
-		probe(j, s, CONFIRMING);
+		confirm(j, s);
 	} else if (s->state == SUSPECT && now > s->last_ns + keep) {
 		suspect_drop(j, s);
 	}

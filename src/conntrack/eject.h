@@ -10,9 +10,9 @@
  *   - EJECT_MIN handshakes in a row failed within EJECT_EVIDENCE_NS: any handshake through a
  *     service of this node that it accepts, from any client, voids those before,
  *   - another endpoint of the pool accepted a handshake since the first of them, and
- *   - a handshake of this process fails, too, and then one with the other endpoint of the pool
- *     that answered last succeeds. So no client, and no policy against clients or this node, can
- *     cause an ejection while the endpoint accepts others.
+ *   - of two handshakes of this process that begin at once, the one with it fails, and the one
+ *     with the other endpoint of the pool that answered last succeeds. So no client, and no policy
+ *     against clients or this node, can cause an ejection while the endpoint accepts others.
  *
  * A period is EJECT_PERIOD_NS first, and doubles to EJECT_PERIOD_MAX_NS. At its end a handshake of
  * this process probes: an endpoint that answers is admitted. After a period of the maximum it is
@@ -77,7 +77,7 @@ void eject_failed(struct eject *j, const struct svc *svc, const struct job_endpo
 void eject_step(struct eject *j, uint64_t now);
 /* Of connect() or SO_ERROR; ETIMEDOUT after the limit. */
 enum eject_probe eject_probe_of(int error);
-void eject_probed(struct eject *j, const struct eject_endpoint *e, enum eject_probe result,
-		  uint64_t now);
+void eject_probed(struct eject *j, const struct eject_endpoint *of, const struct job_endpoint *to,
+		  enum eject_probe result, uint64_t now);
 /* Ejections begun since the start. */
 uint64_t eject_count(const struct eject *j);

@@ -23,6 +23,7 @@ struct probe {
 	struct list link;
 	struct eject_loop *loop;
 	struct eject_endpoint of; /* counted names */
+	struct job_endpoint to;
 	struct event *event;
 	int fd;    /* -1: none */
 	int error; /* of socket() or connect() */
@@ -69,7 +70,8 @@ static void on_probe(evutil_socket_t fd, short what, void *arg)
 	struct probe *p = arg;
 
 	(void)fd;
-	eject_probed(p->loop->eject, &p->of, eject_probe_of(probe_error(p, what)), now_ns());
+	eject_probed(p->loop->eject, &p->of, &p->to, eject_probe_of(probe_error(p, what)),
+		     now_ns());
 	probe_close(p);
 }
 
@@ -111,6 +113,7 @@ static void probe_begin(void *arg, const struct eject_endpoint *e, const struct 
 
 	p->loop = l;
 	p->of = (struct eject_endpoint){ name_ref(e->ns), name_ref(e->name), e->by };
+	p->to = *to;
 	probe_connect(p, to);
 	list_add_tail(&l->probes, &p->link);
 	p->event = xevent_new(l->base, p->fd, p->fd >= 0 ? EV_WRITE : 0, on_probe, p);

@@ -149,10 +149,16 @@ def test_visible(lab, vipd, monitor):  # noqa: F811
     assert "endpoint %s: admitted after " % dead in vipd.log(400)
 
 
+def timeslices(pid):
+    """How often did the process run?"""
+    with open("/proc/%d/schedstat" % pid) as f:
+        return int(f.read().split()[2])
+
+
 def test_refused(lab, vipd):
-    """CT-26: the process of one of ten endpoints dies, at about 1,000 new connections a second: few of
-    1,000 are refused (100 without an ejection; 6 or 7 if the machine is not busy). A busy machine
-    delays vipd: one of some attempts counts. After the ejection none is refused, in each attempt."""
+    """CT-26: the process of one of ten endpoints dies, at about 1,000 new connections a second: fewer
+    than 10 of 1,000 are refused (100 without an ejection), and none after the ejection. A machine that
+    delays vipd delays the connections as well: after ten of them vipd runs at least twice."""
     numbers = range(21, 31)
     to = L.cluster_ip(NUMBER, 4)
     vipd.apply([svc()] + eps(*numbers))
@@ -160,23 +166,20 @@ def test_refused(lab, vipd):
     def refusals(rounds):
         n = 0
         for _ in range(rounds):
+            before = timeslices(vipd.proc.pid)
             with Connects(lab, to, n=10) as c:
                 assert c.wait(L.PATIENCE) == 0
                 n += len(c.errors)
             time.sleep(0.01)
+            L.eventually(lambda: timeslices(vipd.proc.pid) >= before + 2)
         return n
 
-    counts = []
-    for dead in numbers[:5]:
-        with refusing(lab, dead):
-            counts.append(refusals(100))
-            assert counts[-1] >= 5
-            L.eventually(lambda: is_out(vipd, L.remote(dead, 4)))
-            assert refusals(20) == 0
-        L.eventually(lambda: not ejected(vipd))
-        if counts[-1] < 25:
-            break
-    assert min(counts) < 25, counts
+    dead = numbers[0]
+    with refusing(lab, dead):
+        n = refusals(100)
+        L.eventually(lambda: is_out(vipd, L.remote(dead, 4)))
+        assert refusals(20) == 0
+    assert 5 <= n < 10
 
 
 def test_affinity(lab, vipd):
