@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""--cleanup=kube-router: what kube-router's service proxy left goes while vipd serves; its network
-policies, its routes and the state of other programs stay. Names as kube-router 2 has them."""
+"""--cleanup=kube-router: what kube-router's service proxy left is removed while vipd serves; its network
+policies, its routes and the state of other programs stay."""
 import re
 import subprocess
 
 import pytest
 
 import kubeproxy
+import kuberouter
 import lab as L
 from test_cleanup_kube_proxy import (ENDPOINTS, NODE_PORT, NUMBER, OTHER, STEADY, node, usable,
                                      wanted)
@@ -26,30 +27,6 @@ COMMIT
 -A KUBE-ROUTER-INPUT -m mark --mark 0x20000/0x20000 -j ACCEPT
 COMMIT
 """
-RULES = """*nat
-:KUBE-ROUTER-HAIRPIN - [0:0]
--A POSTROUTING %s-j KUBE-ROUTER-HAIRPIN
--A KUBE-ROUTER-HAIRPIN -s {pod}/{bits} -d {pod}/{bits} -j SNAT --to-source {vip}
-%sCOMMIT
-*filter
-:KUBE-ROUTER-SERVICES - [0:0]
--A INPUT %s-j KUBE-ROUTER-SERVICES
--A KUBE-ROUTER-SERVICES -p {icmp} -j ACCEPT
--A KUBE-ROUTER-SERVICES -d {net} -j REJECT
-COMMIT
-"""
-SNAT = "-A POSTROUTING -m ipvs --ipvs --vdir ORIGINAL --vmethod MASQ -j SNAT --to-source %s\n"
-
-
-def rules(fam, has_ipvs=False):
-    """`has_ipvs`: with what needs sets and the match of IPVS in the kernel."""
-    six = "inet6:" if fam == 6 else ""
-    text = RULES % (("-m ipvs --vdir ORIGINAL ", SNAT % L.NODE[fam],
-                     "-m set --match-set %skube-router-svip dst " % six)
-                    if has_ipvs else ("", "", ""))
-    return text.format(pod=L.POD["pod1"][fam], bits=32 if fam == 4 else 128,
-                       vip=L.cluster_ip(NUMBER, fam), icmp="icmp" if fam == 4 else "ipv6-icmp",
-                       net="10.99.0.0/16" if fam == 4 else "fd00:99::/64")
 
 
 def put_routing(lab):
@@ -86,7 +63,7 @@ def test_rules_and_routing(xtables):
         n.start()  # the ipvs plane has routing rules of its own
         before, routes = n.save(), routing(n.lab)
         for fam in (4, 6):
-            n.restore(fam, rules(fam))
+            n.restore(fam, kuberouter.rules(fam, L.cluster_ip(NUMBER, fam), ENDPOINTS[fam][0]))
         put_routing(n.lab)
         n.steady()
         if xtables == "nft":
@@ -117,7 +94,7 @@ def test_refusals():
 
     with node() as n:
         for fam in (4, 6):
-            n.restore(fam, rules(fam))
+            n.restore(fam, kuberouter.rules(fam, L.cluster_ip(NUMBER, fam), ENDPOINTS[fam][0]))
         before = n.save()
 
         def run(*args):
@@ -169,36 +146,6 @@ def test_sets():
             "kube-router-pod-subnets", "kube-router-svip-mine", "KUBE-DST-3YNVZWWGX3UQQ4VQ"}
 
 
-def put_service_proxy(n):
-    """Virtual services, addresses, sets, rules: the second service has the node port."""
-    run = n.lab.node.run
-    run("ip", "link", "add", "kube-dummy-if", "type", "dummy")
-    n.lab.node.sysctl(net__ipv4__vs__conntrack=1)
-    addrs, sets, services = [], [], []
-    for fam in (4, 6):
-        six, family = ("inet6:", "inet6") if fam == 6 else ("", "inet")
-        sets += ["create %skube-router-local-ips hash:ip family %s timeout 0" % (six, family),
-                 "create %skube-router-svip hash:ip family %s timeout 0" % (six, family),
-                 "create %skube-router-svip-prt hash:ip,port family %s timeout 0" % (six, family),
-                 "add %skube-router-local-ips %s" % (six, L.NODE[fam])]
-        for number in (NUMBER, OTHER):
-            ip = L.cluster_ip(number, fam)
-            addrs.append("addr add %s/%d dev kube-dummy-if" % (ip, 32 if fam == 4 else 128))
-            sets += ["add %skube-router-svip %s" % (six, ip),
-                     "add %skube-router-svip-prt %s,tcp:80" % (six, ip)]
-            services.append((L.endpoint(ip, 80), ENDPOINTS[fam], "tcp"))
-        # kube-router lists every virtual service in the set, also of excluded prefixes.
-        sets.append("add %skube-router-svip-prt %s,tcp:%d" % (six, L.NODE[fam], NODE_PORT))
-        services.append((L.endpoint(L.NODE[fam], NODE_PORT), ENDPOINTS[fam], "tcp"))
-    sets.append("add kube-router-svip-prt 192.0.2.77,tcp:443")
-    sets.append("create kube-router-pod-subnets hash:net")  # of its router
-    run("ipset", "restore", input="\n".join(sets) + "\n")
-    run("ip", "-batch", "-", input="\n".join(addrs) + "\n")
-    kubeproxy.virtual_services(n.lab, services)
-    for fam in (4, 6):
-        n.restore(fam, rules(fam, has_ipvs=True))
-
-
 def chains_and_rules(n):
     """Without base chains, which iptables-nft creates with their first rule and keeps."""
     return [x for x in n.save().splitlines() if re.match(r"-A |:\S+ - ", x)]
@@ -217,7 +164,8 @@ def test_everything():
         kubeproxy.virtual_services(n.lab, [("192.0.2.77:443", ENDPOINTS[4], "tcp")])
         foreign = run("ipvsadm", "-Sn")
         before = chains_and_rules(n)
-        put_service_proxy(n)
+        run("ipset", "create", "kube-router-pod-subnets", "hash:net")  # of its router
+        kuberouter.service_proxy(n.lab, (OTHER, NUMBER), NODE_PORT, ENDPOINTS)
         to = [x for fam in (4, 6) for x in ("--to", "tcp:" + L.endpoint(
             L.cluster_ip(NUMBER, fam), 80))]
         n.flows.append(n.lab.flow("client", *STEADY, *to))
@@ -234,7 +182,7 @@ def test_everything():
         assert r.returncode == 0, r.stdout + r.stderr
         for line in ("ipvs: removed 2 virtual services",
                      "link: removed kube-dummy-if and its 4 addresses",
-                     "iptables (nf_tables): removed 4 chains, 6 rules in them, 4 jumps to them, "
+                     "iptables (nf_tables): removed 4 chains, 8 rules in them, 4 jumps to them, "
                      "2 other rules", "ipset: removed 6 sets"):
             assert line + "\n" in r.stdout, r.stdout
         ours = re.compile(r"^-. -f 15099\d{5} .*\n", re.M)  # marks 0x5a......, of the ipvs plane

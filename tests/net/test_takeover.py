@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""vipd takes over from kube-proxy, and kube-proxy from vipd, under short connections without a
-pause: not one fails.
+"""vipd takes over from kube-proxy or kube-router, and these from vipd, under short connections
+without a pause: not one fails.
 
     kube-proxy's rules -> vipd starts -> --cleanup=kube-proxy -> kube-proxy's rules -> --cleanup
 
@@ -15,6 +15,7 @@ import os
 import pytest
 
 import kubeproxy
+import kuberouter
 import lab as L
 from objects import entry, port, service, slice_, slice_port
 from test_cleanup_kube_proxy import Node, wanted
@@ -49,11 +50,13 @@ def objects():
 
 
 class Takeover(Node):
-    """A node that kube-proxy serves, and vipd not yet."""
+    """A node that another proxy serves, and vipd not yet."""
 
     def __init__(self, lab, mode):
         super().__init__(lab)
         self.mode = mode
+        self.other = "kube-router" if mode == "kube-router" else "kube-proxy"
+        self.has_ipvs = mode in ("ipvs", "kube-router")
         self.clients = {}
         self.vipd.write([])
         every = objects()
@@ -64,7 +67,7 @@ class Takeover(Node):
 
     def render(self, fam):
         main = (L.cluster_ip(NUMBER, fam), 80, NODE_PORT)
-        if self.mode == "ipvs":
+        if self.has_ipvs:
             return None
         if self.mode == "iptables":
             return kubeproxy.iptables_rules(main, ENDPOINTS[fam], fam, L.CLUSTER_CIDR[fam],
@@ -73,10 +76,10 @@ class Takeover(Node):
             [main] + [(L.cluster_ip(MORE + i, fam), 80, 0) for i in range(SERVICES)],
             ENDPOINTS[fam], fam, SERVICE_CIDRS[fam])
 
-    def put_kube_proxy(self, extra=0):
-        if self.mode == "ipvs":
-            kubeproxy.ipvs(self.lab, (MORE, MORE + SERVICES - 1, NUMBER), NODE_PORT, ENDPOINTS,
-                           ("tcp", "udp"))
+    def put_other(self):
+        if self.has_ipvs:
+            put = kubeproxy.ipvs if self.mode == "ipvs" else kuberouter.service_proxy
+            put(self.lab, (MORE, MORE + SERVICES - 1, NUMBER), NODE_PORT, ENDPOINTS, ("tcp", "udp"))
             return
         for fam in (4, 6):
             if self.mode == "iptables":
@@ -94,8 +97,8 @@ class Takeover(Node):
                    for proto in ("tcp", "udp")]
         clients = {"pod2": pods, "pod3": pods, "node": pods, "client": outside + pods}
         ports, rate = [], RATE
-        if self.mode == "ipvs":
-            # With its device, this host's own connections come from it.
+        if self.has_ipvs:
+            # With the device of service addresses, this host's own connections come from it.
             del clients["node"]
             # IPVS continues a UDP flow whose port is used again, also to a deleted destination, and
             # cannot tell apart flows from one port to one pod through two addresses.
@@ -116,21 +119,21 @@ class Takeover(Node):
         assert not failed, "%s: %s" % (when, failed)
 
     def away(self, i):
-        """kube-proxy ends; vipd serves."""
+        """The other proxy ends; vipd serves."""
         self.start()
         self.good("%d: vipd started" % i)
-        r = self.cleanup()
-        if r.returncode != 0 and self.mode == "ipvs":
+        r = self.cleanup(how=self.other)
+        if r.returncode != 0 and self.has_ipvs:
             # Virtual services stay while IPVS keeps connections, minutes after their end.
             assert "virtual services that carry" in r.stdout, r.stdout + r.stderr
             L.eventually(lambda: self.established() == 0, 30, self.established)
-            r = self.cleanup(how="kube-proxy,force")
+            r = self.cleanup(how=self.other + ",force")
         assert r.returncode == 0, r.stdout + r.stderr
-        self.good("%d: kube-proxy removed" % i)
+        self.good("%d: %s removed" % (i, self.other))
 
     def established(self):
-        """TCP connections through kube-proxy's virtual services that have not ended. Those of vipd
-        are by mark, and have new connections all the time."""
+        """TCP connections through the other proxy's virtual services that have not ended. Those of
+        vipd are by mark, and have new connections all the time."""
         kind, n = "", 0
         for words in map(str.split, self.lab.node.run("ipvsadm", "-Ln").splitlines()):
             if words[0] != "->":
@@ -140,9 +143,9 @@ class Takeover(Node):
         return n
 
     def back(self, i):
-        """vipd ends; kube-proxy serves."""
-        self.put_kube_proxy()
-        self.good("%d: kube-proxy started" % i)
+        """vipd ends; the other proxy serves."""
+        self.put_other()
+        self.good("%d: %s started" % (i, self.other))
         self.vipd.stop()
         with self.lab.node.entered():
             L.run(L.program("vipd"), "--cleanup")
@@ -155,12 +158,12 @@ class Takeover(Node):
         super().close()
 
 
-@pytest.mark.parametrize("mode", ["nftables", "iptables", "ipvs"])
+@pytest.mark.parametrize("mode", ["nftables", "iptables", "ipvs", "kube-router"])
 def test_takeover(mode):
     if mode != "nftables":
         wanted("iptables-nft-restore")
     with L.Lab() as lab:
-        if mode == "ipvs":
+        if mode in ("ipvs", "kube-router"):
             wanted("ipvsadm", "ipset")
             try:
                 lab.node.run("ipvsadm", "-Sn")
@@ -169,9 +172,9 @@ def test_takeover(mode):
                 pytest.skip("the kernel lacks IPVS or dummy devices: %s" % e)
         n = Takeover(lab, mode)
         try:
-            n.put_kube_proxy()
+            n.put_other()
             n.connect()
-            n.good("kube-proxy alone")
+            n.good("%s alone" % n.other)
             for i in range(TIMES):
                 n.away(i)
                 n.back(i)

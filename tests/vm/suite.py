@@ -136,8 +136,9 @@ def runs(how):
             Run("6.1 nft", "6.1", ["kernel"] + PATHS + of("sctp_sockets") + RESTART +
                 of("restart", "changes_while_down") +
                 of("cleanup_kube_proxy", "ipvs") +
-                of("cleanup_kube_router", "everything") + of("takeover", "takeover[ipvs]"), env=PAIRS,
-                cpus=1),
+                of("cleanup_kube_router", "everything") +
+                of("takeover", "takeover[ipvs]", "takeover[kube-router]"),
+                env=dict(PAIRS, VIPD_TAKEOVERS="1"), cpus=1),
             Run("6.1 ipvs", "6.1", PATHS + RESTART + TWINS + of("takeover", "takeover[ipvs]"),
                 "ipvs", env=PAIRS, cpus=1),
             Run(NEWER + " ipvs", NEWER, NEWER_PATHS + NEWER_IPVS, "ipvs", env=PAIRS),
