@@ -187,6 +187,7 @@ static bool read_entry(struct ctnl_entry *ret, const struct nlmsghdr *h)
 	ret->zone = tb[CTA_ZONE];
 	ret->id = tb[CTA_ID];
 	ret->status = nl_attr_be32(tb[CTA_STATUS], 0);
+	ret->flow.is_unanswered = (ret->status & IPS_SEEN_REPLY) == 0;
 	ret->flow.is_default_zone = ret->zone == NULL && orig[CTA_TUPLE_ZONE] == NULL;
 	return true;
 }

@@ -9,6 +9,7 @@ void job_fini(struct job *j)
 	vec_fini(&j->frontends);
 	vec_fini(&j->targets);
 	vec_fini(&j->live);
+	vec_fini(&j->tcp);
 }
 
 int job_endpoint_cmp(const void *a, const void *b)
@@ -98,10 +99,24 @@ static bool is_mirror(const struct job *j, const struct job_frontend *f,
 	return false;
 }
 
+void job_prepare(struct job *j)
+{
+	vec_sort(&j->tcp, job_endpoint_cmp);
+}
+
+/* A SYN passed while the rules were missing. Its next copy is translated if the flow is deleted. */
+static bool is_untranslated_handshake(const struct job *j, const struct job_flow *flow)
+{
+	return flow->proto == IPPROTO_TCP && flow->is_unanswered && flow->is_default_zone &&
+	       is_same(&flow->to, &flow->by) && job_endpoint_is_in(&flow->to, j->tcp.v, j->tcp.n);
+}
+
 bool job_is_stale(const struct job *j, const struct job_flow *flow)
 {
 	const struct job_frontend *f = frontend_find(j, &flow->to, flow->proto);
 
+	if (is_untranslated_handshake(j, flow))
+		return true;
 	if (f != NULL)
 		return is_stale(j, f, flow);
 	f = frontend_find(j, &flow->from, flow->proto);
@@ -121,5 +136,5 @@ bool job_is_udp_only(const struct job *j)
 	vec_for_each (f, &j->frontends)
 		if (f->proto != IPPROTO_UDP)
 			return false;
-	return true;
+	return j->tcp.n == 0;
 }

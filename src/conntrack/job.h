@@ -61,6 +61,8 @@ struct job {
 	VEC(struct job_frontend) frontends; /* sorted by job_frontend_cmp() */
 	VEC(struct job_target) targets;
 	VEC(struct job_endpoint) live;
+	/* TCP frontends, in any order: untranslated handshakes to these are stale (CT-12). */
+	VEC(struct job_endpoint) tcp;
 };
 
 /*
@@ -80,6 +82,7 @@ struct job_flow {
 	 * of packets that are translated in the default zone (CT-12d).
 	 */
 	bool is_default_zone;
+	bool is_unanswered; /* no packet of the other direction was seen */
 };
 
 void job_fini(struct job *j);
@@ -89,6 +92,8 @@ int job_frontend_cmp(const void *a, const void *b);
 /* Is `e` in the sorted array `v`? */
 bool job_endpoint_is_in(const struct job_endpoint *e, const struct job_endpoint *v, size_t n);
 
+/* To be called once, before job_is_stale(). */
+void job_prepare(struct job *j);
 /* Does a target of the job match the flow? */
 bool job_is_stale(const struct job *j, const struct job_flow *flow);
 /* Does the job concern flows of this family; no protocol but UDP? */

@@ -182,7 +182,7 @@ static uint64_t match_cost(const struct pass *p, const struct job *job, uint64_t
 {
 	uint64_t n = 0;
 
-	if (p->cannot_match || job_has_family(job, IPFAM_V6))
+	if (p->cannot_match || job->tcp.n > 0 || job_has_family(job, IPFAM_V6))
 		return COST_NEVER;
 	vec_for_each (t, &job->targets) {
 		if (t->kind == JOB_TARGET_NOT_LIVE)

@@ -25,6 +25,8 @@
 #define PACE 5
 #define PACE_FREE_NS (2 * NSEC_PER_SEC)
 #define PACE_MAX_NS (500 * NSEC_PER_MSEC)
+/* TCP frontends collected in one turn: about 2 ms. */
+#define TCP_PIECE 10000
 
 enum queue {
 	QUEUE_NOW = 0, /* as soon as the helper is free */
@@ -80,6 +82,15 @@ struct record {
 	VEC(struct live *) lives;
 };
 
+/* All TCP frontends, for the scan of untranslated handshakes: collected in pieces. */
+struct tcp_scan {
+	bool is_due;
+	bool is_under_way;
+	size_t bucket; /* the next one of model.services: a table that grows repeats some */
+	uint64_t due_ns;
+	VEC(struct job_endpoint) v;
+};
+
 struct stale {
 	const struct model *model;
 	bool is_reset;
@@ -89,6 +100,7 @@ struct stale {
 	struct htable scans;
 	struct list queues[QUEUE_N];
 	struct list under_way;
+	struct tcp_scan tcp;
 	uint32_t job;
 	bool is_busy;
 	uint32_t failures;
@@ -457,8 +469,50 @@ void stale_gone(struct stale *s, const struct ip_addr *addr, uint16_t port, uint
 		scan_add(s, f, JOB_TARGET_TRANSLATED, NULL, now);
 }
 
+static void tcp_begin(struct tcp_scan *t, uint64_t now)
+{
+	t->is_due = true;
+	t->is_under_way = false;
+	t->bucket = 0;
+	t->due_ns = now;
+	vec_clear(&t->v);
+}
+
+static void tcp_add(struct tcp_scan *t, const struct plan_rows *rows)
+{
+	if (rows == NULL)
+		return;
+	vec_for_each (f, &rows->frontends)
+		if (f->proto == L4PROTO_TCP)
+			*vec_push(&t->v) = (struct job_endpoint){ f->addr, f->port, 0 };
+}
+
+/* False: there are more. */
+static bool tcp_collect(struct stale *s)
+{
+	const struct htable *all = &s->model->services;
+	struct tcp_scan *t = &s->tcp;
+	size_t end = t->v.n + TCP_PIECE;
+
+	for (; t->bucket < all->n_buckets && t->v.n < end; t->bucket++)
+		for (struct hnode *n = all->buckets[t->bucket]; n != NULL; n = n->next)
+			tcp_add(t, container_of(n, struct svc, node)->rows);
+	return t->bucket >= all->n_buckets;
+}
+
+static void tcp_take(struct tcp_scan *t, struct job *ret)
+{
+	t->is_due = false;
+	t->is_under_way = t->v.n > 0;
+	vec_reserve(&ret->tcp, t->v.n);
+	vec_for_each (e, &t->v)
+		*vec_push(&ret->tcp) = *e;
+	vec_fini(&t->v);
+}
+
 void stale_recheck(struct stale *s, uint64_t now)
 {
+	tcp_begin(&s->tcp, now);
 	htable_for_each (n, &s->frontends) {
 		struct frontend *f = container_of(n, struct frontend, node);
 
@@ -481,7 +535,7 @@ void stale_start(struct stale *s, uint64_t now)
 
 uint64_t stale_next(const struct stale *s)
 {
-	uint64_t next = STALE_NEVER;
+	uint64_t next = s->tcp.is_due ? s->tcp.due_ns : STALE_NEVER;
 
 	if (s->is_busy || !s->is_started)
 		return STALE_NEVER;
@@ -595,9 +649,10 @@ static void frontend_write(struct job *job, struct frontend *f)
 
 bool stale_job_take(struct stale *s, struct job *ret, uint64_t now)
 {
+	bool is_tcp_due = s->tcp.is_due && s->tcp.due_ns <= now;
 	struct taking t = { 0 };
 
-	if (stale_next(s) > now)
+	if (stale_next(s) > now || (is_tcp_due && !tcp_collect(s)))
 		return false;
 	s->job = s->job == UINT32_MAX ? 1 : s->job + 1;
 	ret->id = s->job;
@@ -611,7 +666,9 @@ bool stale_job_take(struct stale *s, struct job *ret, uint64_t now)
 		}
 	vec_for_each (f, &t.frontends)
 		frontend_write(ret, *f);
-	s->is_busy = t.frontends.n > 0;
+	if (is_tcp_due)
+		tcp_take(&s->tcp, ret);
+	s->is_busy = t.frontends.n > 0 || ret->tcp.n > 0;
 	vec_fini(&t.frontends);
 	vec_sort(&ret->frontends, job_frontend_cmp);
 	return s->is_busy;
@@ -662,6 +719,9 @@ void stale_job_done(struct stale *s, uint32_t id, int result, uint64_t took_ns, 
 		l->is_under_way = false;
 		scan_queue(s, l, QUEUE_NOW, now);
 	}
+	if (s->tcp.is_under_way && result < 0)
+		tcp_begin(&s->tcp, now);
+	s->tcp.is_under_way = false;
 	if (result == 0)
 		job_rest(s, took_ns, now);
 	else
@@ -695,6 +755,7 @@ void stale_close(struct stale *s)
 			free(list_entry(i, struct scan, of));
 		free(f);
 	}
+	vec_fini(&s->tcp.v);
 	htable_fini(&s->records);
 	htable_fini(&s->frontends);
 	htable_fini(&s->scans);
@@ -703,5 +764,8 @@ void stale_close(struct stale *s)
 
 struct stale_stats stale_stats_get(const struct stale *s)
 {
-	return (struct stale_stats){ .frontends = s->frontends.count, .pending = s->scans.count };
+	bool is_tcp_pending = s->tcp.is_due || s->tcp.is_under_way;
+
+	return (struct stale_stats){ .frontends = s->frontends.count,
+				     .pending = s->scans.count + is_tcp_pending };
 }

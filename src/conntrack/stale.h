@@ -22,8 +22,10 @@
  * confirmed after the first pass.
  *
  * TCP: with `is_reset` the ledger includes TCP services. A flow is dead when its
- * endpoint's address has been in no slice of any service for STALE_DEAD_NS; other TCP
- * flows are never deleted (CT-03).
+ * endpoint's address has been in no slice of any service for STALE_DEAD_NS. A handshake
+ * without an answer that was not translated, because the rules were missing, is stale when
+ * they are there again: one scan for all TCP frontends. Other TCP flows are never deleted
+ * (CT-03).
  *
  * Pure: no I/O, no clock. The cost of a change depends on the services it affects.
  */

@@ -14,12 +14,13 @@
 #include "base/log.h"
 #include "base/loop.h"
 
-/* Header of a job on the socket; the three arrays follow. Both ends are this program. */
+/* Header of a job on the socket; the arrays follow. Both ends are this program. */
 struct head {
 	uint32_t id;
 	uint32_t n_frontends;
 	uint32_t n_targets;
 	uint32_t n_live;
+	uint32_t n_tcp;
 };
 
 struct worker {
@@ -49,7 +50,8 @@ static bool job_read(struct job *job, int fd)
 		return false;
 	job->id = head.id;
 	return read_vec(fd, &job->frontends, head.n_frontends) &&
-	       read_vec(fd, &job->targets, head.n_targets) && read_vec(fd, &job->live, head.n_live);
+	       read_vec(fd, &job->targets, head.n_targets) &&
+	       read_vec(fd, &job->live, head.n_live) && read_vec(fd, &job->tcp, head.n_tcp);
 }
 
 static bool job_answer(const struct worker_config *config, const struct job *job, int fd)
@@ -67,8 +69,11 @@ static void helper_main(void *arg, int fd)
 	const struct worker_config *config = arg;
 	struct job job = { 0 };
 
-	while (job_read(&job, fd) && job_answer(config, &job, fd))
-		;
+	while (job_read(&job, fd)) {
+		job_prepare(&job);
+		if (!job_answer(config, &job, fd))
+			break;
+	}
 	job_fini(&job);
 }
 
@@ -158,7 +163,7 @@ static bool job_write(struct worker *w, const struct head *head, const struct jo
 {
 	return bufferevent_write(w->stream, head, sizeof(*head)) == 0 &&
 	       write_vec(w, &job->frontends) && write_vec(w, &job->targets) &&
-	       write_vec(w, &job->live);
+	       write_vec(w, &job->live) && write_vec(w, &job->tcp);
 }
 
 void worker_send(struct worker *w, const struct job *job)
@@ -168,6 +173,7 @@ void worker_send(struct worker *w, const struct job *job)
 		.n_frontends = (uint32_t)job->frontends.n,
 		.n_targets = (uint32_t)job->targets.n,
 		.n_live = (uint32_t)job->live.n,
+		.n_tcp = (uint32_t)job->tcp.n,
 	};
 	struct err err = { 0 };
 

@@ -129,11 +129,12 @@ def test_logged_once(many):
 @pytest.mark.no_steady
 @pytest.mark.parametrize("what", ("the ruleset", "our table"))
 def test_tables_gone(lab, many, what):
-    """T-126: new connections work again; what vipd does for it takes 300 ms of CPU at most."""
+    """T-126: new connections work again; what vipd does for it takes 300 ms of CPU at most. CT-12: a
+    connection whose SYN passed meanwhile succeeds with the next one."""
     times, cpu = [], []
-    # As many at once as begin in a second: those that a gap delays leave room for others.
+    # Those that a gap delays leave room for others.
     load = lab.flow("client", "new", "--to", "tcp:%s:80" % F.addr(77), "--rate", "200",
-                    "--concurrency", "200", "--seconds", "60")
+                    "--concurrency", "1000", "--seconds", "60", "--timeout-ms", "30000")
     for _ in range(ROUNDS):
         before = many.cpu_ms()
         start = many.other.flush_ruleset() if what == "the ruleset" else \
@@ -143,9 +144,7 @@ def test_tables_gone(lab, many, what):
         many.settle()
         load.more_ok()
     result = load.stop()
-    print("meanwhile: %d connections, %d failed" % (result["ok"], result["failed"]))
-    after = lab.flow("client", "new", "--to", "tcp:%s:80" % F.addr(77), "--count", "100").wait()
-    assert (after["ok"], after["failed"]) == (100, 0), after
+    assert result["failed"] == 0, result
     report("%s gone: served again" % what, times, cpu, TABLES_CPU_MS)
 
 

@@ -140,6 +140,50 @@ static void test_stale(void **state)
 	job_fini(&j);
 }
 
+/* CT-12: handshakes to a frontend that were not translated, and nothing else of TCP. */
+static void test_tcp(void **state)
+{
+	static const struct {
+		const char *to;
+		const char *by;
+		uint8_t proto;
+		bool is_answered;
+		bool is_other_zone;
+		bool is_stale;
+	} tcp[] = {
+		{ "10.96.0.7/80", "10.96.0.7/80", TCP, false, false, true },
+		{ "fd00::7/443", "fd00::7/443", TCP, false, false, true },
+		{ "10.96.0.7/80", "10.1.0.2/80", TCP, false, false, false },
+		{ "10.96.0.7/80", "10.96.0.7/80", TCP, true, false, false },
+		{ "10.96.0.7/80", "10.96.0.7/80", TCP, false, true, false },
+		{ "10.96.0.7/80", "10.96.0.7/80", UDP, false, false, false },
+		{ "10.96.0.7/81", "10.96.0.7/81", TCP, false, false, false },
+		{ "10.96.0.8/80", "10.96.0.8/80", TCP, false, false, false },
+	};
+	struct job j = { 0 };
+
+	*vec_push(&j.tcp) = at("fd00::7/443");
+	*vec_push(&j.tcp) = at("10.96.0.9/80");
+	*vec_push(&j.tcp) = at("10.96.0.7/80");
+	job_prepare(&j);
+	for (size_t i = 0; i < ARRAY_SIZE(tcp); i++) {
+		struct job_flow f = {
+			.from = at("203.0.113.9/4000"),
+			.to = at(tcp[i].to),
+			.by = at(tcp[i].by),
+			.back = at("203.0.113.9/4000"),
+			.proto = tcp[i].proto,
+			.is_default_zone = !tcp[i].is_other_zone,
+			.is_unanswered = !tcp[i].is_answered,
+		};
+
+		print_message("    %zu\n", i);
+		assert_int_equal(job_is_stale(&j, &f), tcp[i].is_stale);
+	}
+	assert_false(job_is_udp_only(&j));
+	job_fini(&j);
+}
+
 static void test_empty(void **state)
 {
 	struct job j = { 0 };
@@ -155,6 +199,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_stale),
+		cmocka_unit_test(test_tcp),
 		cmocka_unit_test(test_empty),
 	};
 

@@ -376,6 +376,61 @@ static void test_start(void **state)
 	world_fini(&w);
 }
 
+/* TCP frontends of the next job. */
+static size_t tcp_taken(struct world *w, int result)
+{
+	struct job j = { 0 };
+	size_t n = 0;
+
+	if (stale_job_take(w->stale, &j, w->now)) {
+		assert_int_equal(stale_stats_get(w->stale).pending, 1);
+		n = j.tcp.n;
+		stale_job_done(w->stale, j.id, result, MS, w->now);
+	}
+	job_fini(&j);
+	return n;
+}
+
+/*
+ * CT-12: after the start and after a repair one job has all TCP frontends, which are collected in
+ * several turns. It is repeated until it succeeds.
+ */
+static void test_untranslated_tcp(void **state)
+{
+	char name[16], text[64];
+	struct world w;
+	unsigned int turns = 0;
+	size_t n;
+
+	world_init(&w, false);
+	for (unsigned int i = 0; i < 12000; i++) {
+		(void)snprintf(name, sizeof(name), "s%u", i);
+		(void)snprintf(text, sizeof(text), "ip=10.%u.%u.%u port=a:80 port=b/SCTP:80",
+			       100 + i / 65536, i / 256 % 256, i % 256);
+		step_do(&w, &(struct step){ "svc", name, text });
+	}
+	sync_settle(w.s, w.now);
+	expect(&w, "nothing");
+	stale_start(w.stale, w.now);
+	assert_int_equal(stale_next(w.stale), w.now);
+	for (n = 0; n == 0 && turns < 10; turns++)
+		n = tcp_taken(&w, -EAGAIN);
+	assert_int_equal(n, 12000);
+	assert_int_equal(turns, 2);
+	w.now = stale_next(w.stale);
+	assert_int_equal(tcp_taken(&w, 0), 0);
+	assert_int_equal(tcp_taken(&w, 0), 12000);
+	assert_int_equal(stale_stats_get(w.stale).pending, 0);
+	expect(&w, "nothing");
+	w.now += NSEC_PER_SEC;
+	stale_recheck(w.stale, w.now);
+	assert_int_equal(tcp_taken(&w, 0), 0);
+	one(&w, "del-svc", "s1", NULL);
+	assert_in_range(tcp_taken(&w, 0), 11999, 12000);
+	expect(&w, "nothing");
+	world_fini(&w);
+}
+
 /*
  * Frontends of an earlier process that the sweep removed. An address of another service is not
  * removed.
@@ -853,13 +908,21 @@ static void test_random(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_changes),        cmocka_unit_test(test_start),
-		cmocka_unit_test(test_gone),           cmocka_unit_test(test_again),
-		cmocka_unit_test(test_failures),       cmocka_unit_test(test_under_way),
-		cmocka_unit_test(test_rest),           cmocka_unit_test(test_came_back),
-		cmocka_unit_test(test_many),           cmocka_unit_test(test_dead),
-		cmocka_unit_test(test_dead_many),      cmocka_unit_test(test_dead_came_back),
-		cmocka_unit_test(test_dead_elsewhere), cmocka_unit_test(test_random),
+		cmocka_unit_test(test_changes),
+		cmocka_unit_test(test_start),
+		cmocka_unit_test(test_gone),
+		cmocka_unit_test(test_again),
+		cmocka_unit_test(test_failures),
+		cmocka_unit_test(test_under_way),
+		cmocka_unit_test(test_rest),
+		cmocka_unit_test(test_came_back),
+		cmocka_unit_test(test_untranslated_tcp),
+		cmocka_unit_test(test_many),
+		cmocka_unit_test(test_dead),
+		cmocka_unit_test(test_dead_many),
+		cmocka_unit_test(test_dead_came_back),
+		cmocka_unit_test(test_dead_elsewhere),
+		cmocka_unit_test(test_random),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
