@@ -7,8 +7,8 @@
  * timed from the object's arrival in the model until the kernel has
  * acknowledged it; then a second process over this kernel state (adoption), and a third without
  * services (sweep). Prints the longest kernel transaction of each: other processes wait for the
- * kernel's nft lock meanwhile. With -f, instead: first sync, changes and adoption beside a process
- * that commits, and the durations of its commits.
+ * kernel's nft lock meanwhile. With -f, instead: first sync, changes, a change of all slices, a
+ * repair and adoption beside a process that commits, and the durations of its commits.
  * Each size runs in a separate child, for separate memory figures.
  *
  * Needs root. Runs in a private network namespace.
@@ -157,6 +157,24 @@ static void neighbour_end(pid_t pid)
 	(void)waitpid(pid, NULL, 0);
 }
 
+/*
+ * CPU time of the longest step since print_longest(). A step sends one transaction, so the kernel's
+ * lock was not held longer, except while other processes had the processor.
+ */
+static uint64_t longest_step_ns;
+
+static void settle(struct sync *s, uint64_t now)
+{
+	bool is_more = true;
+
+	while (is_more) {
+		uint64_t begin = cpu_ns();
+
+		is_more = sync_step(s, now) == SYNC_NOW;
+		longest_step_ns = MAX(longest_step_ns, cpu_ns() - begin);
+	}
+}
+
 /* From the start of the sync to the last acknowledgement. A load that fails is retried. */
 static double life_start(struct life *l)
 {
@@ -164,10 +182,10 @@ static double life_start(struct life *l)
 	struct err err = { 0 };
 
 	sync_sources_ready(l->s);
-	sync_settle(l->s, begin);
+	settle(l->s, begin);
 	while (sync_state_get(l->s) != SYNC_RUNNING && now_ns() - begin < START_MAX_NS) {
 		(void)usleep(1000);
-		sync_settle(l->s, now_ns());
+		settle(l->s, now_ns());
 	}
 	if (sync_state_get(l->s) != SYNC_RUNNING) {
 		memcpy(err.text, sync_stats_get(l->s)->last_error, sizeof(err.text));
@@ -192,7 +210,7 @@ static long rss_kb(void)
 
 static uint64_t timed_settle(struct life *l, uint64_t begin)
 {
-	sync_settle(l->s, begin);
+	settle(l->s, begin);
 	if (!list_is_empty(&l->m.dirty) || sync_failure_count(l->s) > 0) {
 		struct err err = { 0 };
 
@@ -271,17 +289,21 @@ static double system_ms(void)
 	return (double)ru.ru_stime.tv_sec * 1e3 + (double)ru.ru_stime.tv_usec / 1e3;
 }
 
+/* The longest transaction and step since the last call. */
 static void print_longest(const struct life *l, const char *what)
 {
-	const struct hist *t = &l->plane->times;
+	struct hist *t = &l->plane->times;
 
 	uint64_t n_long = 0;
 
 	for (int i = 16; i < HIST_BUCKETS; i++) /* 2^15 us */
 		n_long += t->bucket[i];
-	printf("  longest batch      %9.1f ms   of %llu, %s; %llu took more than 33 ms\n",
+	printf("  longest batch      %9.1f ms   of %llu, %s; %llu took more than 33 ms; longest "
+	       "step %.1f ms of CPU\n",
 	       (double)t->max_ns / 1e6, (unsigned long long)t->count, what,
-	       (unsigned long long)n_long);
+	       (unsigned long long)n_long, (double)longest_step_ns / 1e6);
+	*t = (struct hist){ 0 };
+	longest_step_ns = 0;
 }
 
 /* Adoption of kernel state that no service needs any more. */
@@ -367,9 +389,18 @@ static void measure_missing(void)
 	free(found);
 }
 
+static void audit(struct life *l)
+{
+	uint64_t audits = sync_stats_get(l->s)->audits;
+
+	sync_audit(l->s);
+	while (sync_stats_get(l->s)->audits == audits)
+		settle(l->s, now_ns());
+}
+
 static void measure_emptied(const struct cluster *c)
 {
-	uint64_t begin, audits;
+	uint64_t begin;
 	struct nl_stats before;
 	const struct nl_stats *after;
 	double cpu_ms;
@@ -379,12 +410,9 @@ static void measure_emptied(const struct cluster *c)
 	(void)life_start(&l);
 	sets_flush();
 	before = *nl_sock_stats(l.query);
-	audits = sync_stats_get(l.s)->audits;
 	cpu_ms = system_ms();
 	begin = now_ns();
-	sync_audit(l.s);
-	while (sync_stats_get(l.s)->audits == audits)
-		(void)sync_step(l.s, now_ns());
+	audit(&l);
 	after = nl_sock_stats(l.query);
 	printf("  emptied table      %9.1f ms   until an audit has repaired all, kernel CPU %.0f ms, "
 	       "%llu requests, %llu answers\n",
@@ -438,6 +466,16 @@ static void life_beside(struct life *l, const struct cluster *c, struct waits *w
 	print_longest(l, what);
 }
 
+/* An endpoint of every service is replaced at once, and again by the one before. */
+static void storm(struct life *l, const struct cluster *c)
+{
+	for (int shift = 1; shift >= 0; shift--) {
+		for (int i = 0; i < c->services; i++)
+			model_put_slice(&l->m, slice_of(i, c->endpoints, shift), now_ns());
+		(void)timed_settle(l, now_ns());
+	}
+}
+
 /* Beside a process that commits. */
 static void measure_neighbour(const struct cluster *c, uint64_t *took[CHANGE_N])
 {
@@ -458,6 +496,16 @@ static void measure_neighbour(const struct cluster *c, uint64_t *took[CHANGE_N])
 	measure_changes(&l, c, took);
 	print_changes(c, took);
 	print_waits(waits, "single changes");
+	print_longest(&l, "single changes");
+	storm(&l, c);
+	print_waits(waits, "all slices changed");
+	print_longest(&l, "all slices changed");
+	sets_flush();
+	(void)sleep(1); /* a commit that waited for the flush ends */
+	waits->n = 0;
+	audit(&l);
+	print_waits(waits, "repair of emptied sets");
+	print_longest(&l, "repair of emptied sets");
 	life_end(&l);
 	malloc_trim(0);
 	life_beside(&l, c, waits, "adoption");
@@ -508,7 +556,6 @@ static int run(const struct cluster *c)
 	printf("  kernel CPU         %9.1f ms   in the first sync, %.1f a batch\n", cpu_ms,
 	       cpu_ms / (double)sync_stats_get(l.s)->batches);
 	print_longest(&l, "first sync");
-	l.plane->times = (struct hist){ 0 };
 	measure_changes(&l, c, took);
 	print_changes(c, took);
 	print_longest(&l, "single changes");

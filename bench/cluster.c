@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 void die(const char *what, const char *why)
 {
@@ -113,6 +114,14 @@ void life_end(struct life *l)
 	plan_fini(&l->p);
 	l->plane->ops->close(l->plane);
 	model_fini(&l->m);
+}
+
+uint64_t cpu_ns(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * NSEC_PER_SEC + (uint64_t)t.tv_nsec;
 }
 
 int u64_cmp(const void *a, const void *b)

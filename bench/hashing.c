@@ -180,14 +180,6 @@ static void tables_run(void)
 
 /* --- over the kernel --- */
 
-static uint64_t cpu_ns(void)
-{
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
-	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
-}
-
 /* Until all is programmed; returns CPU time in us, the kernel's included. */
 static double settle(struct life *l, size_t *writes)
 {

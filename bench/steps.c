@@ -65,14 +65,6 @@ static void life_begin(struct life *l, const struct cluster *c)
 	}
 }
 
-static uint64_t cpu_ns(void)
-{
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
-	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
-}
-
 /* All services are programmed, after this many loads and audits, not before `until_ns`. */
 struct end {
 	uint64_t loads;
