@@ -1,18 +1,28 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Cost of --failover=handshake, and of alternatives for finding handshakes without an answer:
-bench/failover.py BUILD [FLOWS [ROUNDS]]
+"""What --failover costs, and what it changes: bench/failover.py BUILD [FLOWS [ROUNDS]] [--part PART ...]
 
-Three labs side by side: `off`, `handshake`, and `events`, where a process listens for new and
+cost: of --failover=handshake, and of alternatives for finding handshakes without an answer. Three labs side by side: `off`, `handshake`, and `events`, where a process listens for new and
 changed flows (ctnetlink) and a socket filter drops every notification. TCP connections, and
 requests of an established one, in turns: system CPU time of the client, which is where a veth pair
-runs the router's part.
+runs the router's part. Then FLOWS tracked flows (default 1000000): CPU time of vipd without load, and
+at 500 new connections per second while one of ten endpoints is silent; and of one dump of the flows
+without a reply, filtered by the kernel.
 
-Then FLOWS tracked flows (default 1000000): CPU time of vipd without load, and at 500 new
-connections per second while one of ten endpoints is silent; and of one dump of the flows without
-a reply, filtered by the kernel.
+The other parts run with `off`, `handshake` and `eject` in turn:
+
+vanish: one of ten endpoints drops every packet, or the node behind its route does not answer ARP. No
+object changes for 40 s of 500 new connections per second; clients wait for 5 s. Connections of the
+first 3 s, and later ones.
+return: half of ten endpoints drop every packet for 20 s, then all of them for 30 s, then none does.
+Connections that begin after the return, and those that waited.
+changes: 200,000 tracked flows, 500 new connections per second: CPU time of vipd, and the time from
+the change of a slice to the kernel's notification, without and with a silent endpoint.
 """
+import argparse
+import contextlib
 import ctypes
+import errno
 import os
 import re
 import resource
@@ -32,27 +42,39 @@ import lab as L  # noqa: E402
 from objects import service, slice_  # noqa: E402
 
 MODES = ("off", "handshake", "events")
+FAILOVERS = ("off", "handshake", "eject")
+PARTS = ("cost", "vanish", "return", "changes")
 LOADS = {"a TCP connection": ("--count", "2000"),
          "a request": ("--count", "32", "--requests", "200", "--interval-ms", "1")}
-SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, SO_ATTACH_FILTER = 270, 1, 26
-NFNLGRP_CONNTRACK_NEW, NFNLGRP_CONNTRACK_UPDATE = 1, 2
+SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, SO_ATTACH_FILTER, SO_RCVBUFFORCE = 270, 1, 26, 33
+NFNLGRP_CONNTRACK_NEW, NFNLGRP_CONNTRACK_UPDATE, NFNLGRP_NFTABLES = 1, 2, 7
 CTA_STATUS_MASK = 26
 MAX = "/proc/sys/net/netfilter/nf_conntrack_max"
 SECONDS = 10
+SILENT = 2  # the endpoint of this number
+NO_NODE = "192.168.0.77"
 
 
-def objects():
+def objects(n=10):
     return [service("s", L.cluster_ip(1, 4), 80),
-            slice_("s", [L.remote(i, 4) for i in range(1, 11)], 8080)]
+            slice_("s", [L.remote(i, 4) for i in range(1, n + 1)], 8080)]
+
+
+def subscribe(ns, *groups):
+    s = ns.socket(socket.AF_NETLINK, socket.SOCK_RAW, 12)
+    s.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 24)
+    s.bind((0, 0))
+    for group in groups:
+        s.setsockopt(SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, group)
+    return s
 
 
 def listen(ns):
     """A listener whose filter drops all notifications."""
-    s = ns.socket(socket.AF_NETLINK, socket.SOCK_RAW, 12)
+    s = subscribe(ns)
     drop_all = ctypes.create_string_buffer(struct.pack("=HBBI", 0x06, 0, 0, 0))  # return 0
     s.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER,
                  struct.pack("@HP", 1, ctypes.addressof(drop_all)))
-    s.bind((0, 0))
     for group in (NFNLGRP_CONNTRACK_NEW, NFNLGRP_CONNTRACK_UPDATE):
         s.setsockopt(SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, group)
     return s
@@ -61,7 +83,7 @@ def listen(ns):
 class Bed:
     def __init__(self, mode):
         self.lab = L.Lab()
-        self.daemon = D.Vipd(self.lab, {"--failover": "handshake" if mode == "handshake" else "off",
+        self.daemon = D.Vipd(self.lab, {"--failover": mode if mode in FAILOVERS else "off",
                                         "--audit-period": "0"})
         self.daemon.write([])
         self.daemon.start()
@@ -117,62 +139,173 @@ def dump_ms(ct):
     return statistics.median(out)
 
 
-def many_flows(bed, n):
+@contextlib.contextmanager
+def flow_limit(n):
     with open(MAX, encoding="ascii") as f:
-        limit = f.read()
+        before = f.read()
     with open(MAX, "w", encoding="ascii") as f:
         f.write(str(2 * n + 100000))
-    ct = C.Conntrack(bed.lab.node)
     try:
+        yield
+    finally:
+        with open(MAX, "w", encoding="ascii") as f:
+            f.write(before)
+
+
+@contextlib.contextmanager
+def silent(bed, *numbers):
+    name = "silent%d" % len(numbers)
+    bed.lab.node2.run("nft", "table ip %s { chain c { type filter hook prerouting priority -400; "
+                      "ip daddr { %s } drop; }; }" % (name, ", ".join(L.remote(i, 4) for i in numbers)))
+    try:
+        yield
+    finally:
+        bed.lab.node2.run("nft", "delete", "table", "ip", name)
+
+
+@contextlib.contextmanager
+def no_node(bed, number):
+    """Route an endpoint to an address of the node's link that no host has."""
+    route = (L.remote(number, 4) + "/32", "via", NO_NODE)
+    bed.lab.node.run("ip", "route", "add", *route)
+    try:
+        yield
+    finally:
+        bed.lab.node.run("ip", "route", "del", *route)
+
+
+def load(bed, seconds, rate=500):
+    return bed.lab.flow("client", "new", "--to", "tcp:%s:80" % L.cluster_ip(1, 4), "--rate", str(rate),
+                        "--concurrency", "4000", "--seconds", str(seconds), "--timeout-ms", "5000")
+
+
+def report(what, flow):
+    r = flow.wait(60)
+    print("%-34s %5d connections, %4d failed, p50 %.1f ms, p99 %.0f ms, slowest %.0f ms" % (
+        what, r["started"], r["failed"], r["p50_us"] / 1e3, r["p99_us"] / 1e3, r["max_us"] / 1e3), flush=True)
+
+
+def many_flows(bed, n):
+    ct = C.Conntrack(bed.lab.node)
+    with flow_limit(n), contextlib.closing(ct):
         print("no flows: vipd %.2f %% of a CPU, a filtered dump %.1f ms" % (
             vipd_cpu(bed), dump_ms(ct)), flush=True)
         ct.fill(4, n, L.cluster_ip(9, 4), 80, L.remote(99, 4), 80, proto="tcp")
         print("%d flows: vipd %.2f %% of a CPU, a filtered dump %.1f ms" % (
             n, vipd_cpu(bed), dump_ms(ct)), flush=True)
-        bed.lab.node2.run("nft", "table ip silent { chain c { type filter hook prerouting priority "
-                          "-400; ip daddr %s drop; }; }" % L.remote(2, 4))
-        flow = bed.lab.flow("client", "new", "--to", "tcp:%s:80" % L.cluster_ip(1, 4), "--rate",
-                            "500", "--concurrency", "2000", "--seconds", str(SECONDS + 4),
-                            "--timeout-ms", "5000")
-        time.sleep(2)
-        print("%d flows, 500 connections/s, one of ten endpoints silent: vipd %.2f %% of a CPU" % (
-            n, vipd_cpu(bed)))
-        print(flow.wait(), flush=True)
-    finally:
-        ct.close()
-        with open(MAX, "w", encoding="ascii") as f:
-            f.write(limit)
+        with silent(bed, SILENT):
+            flow = load(bed, SECONDS + 4)
+            time.sleep(2)
+            print("%d flows, 500 connections/s, one of ten endpoints silent: vipd %.2f %% of a CPU" % (
+                n, vipd_cpu(bed)))
+            report("handshake", flow)
 
 
-def main(argv):
-    if len(argv) < 1:
-        sys.exit(__doc__)
-    os.environ["VIPD_BUILD"] = os.path.abspath(argv[0])
-    why = L.missing()
-    if why is not None:
-        print(why)
-        return 77
-    flows, rounds = (int(a) for a in (argv[1:] + ["1000000", "40"][len(argv) - 1:])[:2])
+def cost(flows, rounds):
     beds = {}
     try:
         for mode in MODES:
             beds[mode] = Bed(mode)
         for _ in range(rounds + 1):
             for bed in beds.values():
-                for load in LOADS:
-                    bed.round(load)
+                for what in LOADS:
+                    bed.round(what)
         base = beds["off"].used
         for mode, bed in beds.items():
-            for load, used in bed.used.items():
+            for what, used in bed.used.items():
                 low = sorted(used[1:])[:max(1, rounds // 4)]  # the first warms up
-                pairs = [b - a for a, b in zip(base[load][1:], used[1:])]
+                pairs = [b - a for a, b in zip(base[what][1:], used[1:])]
                 print("%-9s %s: median %.0f ns, the quietest quarter %.0f; %+.0f ns" % (
-                    mode, load, statistics.median(used[1:]), statistics.mean(low),
+                    mode, what, statistics.median(used[1:]), statistics.mean(low),
                     statistics.median(pairs)), flush=True)
         many_flows(beds["handshake"], flows)
     finally:
         for bed in beds.values():
             bed.close()
+
+
+def vanish(bed, mode):
+    for what, gone in (("silent", silent), ("no node", no_node)):
+        with gone(bed, SILENT):
+            first = load(bed, 3)
+            time.sleep(3)
+            late = load(bed, 37)
+            report("%s, %s, first 3 s" % (mode, what), first)
+            report("%s, %s, next 37 s" % (mode, what), late)
+        time.sleep(5)  # the ejection ends
+
+
+def all_return(bed, mode):
+    with contextlib.ExitStack() as stack:
+        half = stack.enter_context(contextlib.ExitStack())
+        half.enter_context(silent(bed, *range(1, 6)))
+        load(bed, 15, 100).wait(60)
+        with silent(bed, *range(1, 11)):
+            half.close()
+            load(bed, 20, 100).wait(60)
+            waiting = load(bed, 8, 100)
+            time.sleep(8)
+    after = load(bed, 5, 100)
+    report("%s, after the return" % mode, after)
+    report("%s, 8 s before the return" % mode, waiting)
+
+
+def change_ms(bed, nl):
+    """From the change of a slice until the kernel's notification about table vipd."""
+    out = []
+    for i in range(40):
+        while True:
+            try:
+                nl.recv(1 << 16, socket.MSG_DONTWAIT)
+            except OSError as e:  # ENOBUFS: notifications of the load
+                if e.errno == errno.EAGAIN:
+                    break
+        bed.daemon.objects = objects(10 + (i + 1) % 2)
+        start = time.monotonic()
+        bed.daemon.write()
+        while b"\0vipd\0" not in nl.recv(1 << 16):
+            pass
+        out.append((time.monotonic() - start) * 1e3)
+        time.sleep(0.2)
+    return statistics.median(out), max(out)
+
+
+def changes(bed, mode):
+    n = 200000
+    ct = C.Conntrack(bed.lab.node)
+    with flow_limit(n), contextlib.closing(ct), contextlib.closing(
+            subscribe(bed.lab.node, NFNLGRP_NFTABLES)) as nl:
+        ct.fill(4, n, L.cluster_ip(9, 4), 80, L.remote(99, 4), 80, proto="tcp")
+        print("%-34s vipd %.2f %% of a CPU" % (mode + ", idle", vipd_cpu(bed)), flush=True)
+        for what, numbers in (("", ()), (", one silent", (SILENT,))):
+            with silent(bed, *numbers) if numbers else contextlib.nullcontext():
+                flow = load(bed, SECONDS + 18)
+                time.sleep(3)
+                percent = vipd_cpu(bed)
+                print("%-34s vipd %.2f %% of a CPU; a change %.1f ms, at most %.1f ms" % (
+                    mode + ", 500 connections/s" + what, percent, *change_ms(bed, nl)), flush=True)
+                flow.wait(60)
+
+
+def main(argv):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("build")
+    parser.add_argument("flows", nargs="?", type=int, default=1000000)
+    parser.add_argument("rounds", nargs="?", type=int, default=40)
+    parser.add_argument("--part", action="append", choices=PARTS)
+    a = parser.parse_args(argv)
+    os.environ["VIPD_BUILD"] = os.path.abspath(a.build)
+    why = L.missing()
+    if why is not None:
+        print(why)
+        return 77
+    parts = a.part or PARTS
+    if "cost" in parts:
+        cost(a.flows, a.rounds)
+    for name, part in (("vanish", vanish), ("return", all_return), ("changes", changes)):
+        for mode in FAILOVERS if name in parts else ():
+            with contextlib.closing(Bed(mode)) as bed:
+                part(bed, mode)
     return 0
 
 

@@ -10,6 +10,7 @@
 
 #define SEEN_MAX 32768
 #define SILENT_MAX 4096
+#define REPLIED_MAX 65536
 /* Backends looked at for one choice: pools may be large. */
 #define LOOKS_MAX ((size_t)64)
 /* Backends remembered for a handshake. */
@@ -41,10 +42,22 @@ struct silent {
 	struct failover_silence s; /* counted names */
 };
 
+/* A backend that replied to a flow of UDP. */
+struct replied {
+	struct hnode node;
+	struct list age; /* in failover.replied_age, in the order of failover_replied() */
+	struct job_endpoint of;
+	uint64_t at_ns;
+	uint64_t noted_ns;
+};
+
 struct failover {
 	const struct plan *plan;
 	uint64_t limit_ns;
-	uint64_t accepted_ns; /* rows of some service changed last */
+	uint64_t udp_ns;      /* 0: flows of UDP stay */
+	uint64_t accepted_ns; /* rows of some service changed last, or a backend replied anew */
+	struct htable replied;
+	struct list replied_age;
 	struct htable seen;
 	struct list seen_age;
 	struct htable silent;
@@ -67,7 +80,13 @@ void failover_open(struct failover **ret, const struct plan *plan, uint64_t limi
 	f->arg = arg;
 	list_init(&f->seen_age);
 	list_init(&f->silent_age);
+	list_init(&f->replied_age);
 	*ret = f;
+}
+
+void failover_udp(struct failover *f, uint64_t limit_ns)
+{
+	f->udp_ns = limit_ns;
 }
 
 void failover_watch(struct failover *f, failover_failed_fn *fn, void *arg)
@@ -92,6 +111,13 @@ static void silent_drop(struct failover *f, struct silent *s)
 	free(s);
 }
 
+static void replied_drop(struct failover *f, struct replied *r)
+{
+	htable_remove(&f->replied, &r->node);
+	list_del(&r->age);
+	free(r);
+}
+
 void failover_close(struct failover *f)
 {
 	if (f == NULL)
@@ -100,8 +126,11 @@ void failover_close(struct failover *f)
 		seen_drop(f, list_entry(i, struct seen, age));
 	list_for_each_safe (i, tmp, &f->silent_age)
 		silent_drop(f, list_entry(i, struct silent, age));
+	list_for_each_safe (i, tmp, &f->replied_age)
+		replied_drop(f, list_entry(i, struct replied, age));
 	htable_fini(&f->seen);
 	htable_fini(&f->silent);
+	htable_fini(&f->replied);
 	free(f);
 }
 
@@ -121,7 +150,8 @@ static struct seen *seen_find(const struct failover *f, const struct failover_ha
 /* Drop what is too old, and the oldest if there are too many. */
 static void forget(struct failover *f, uint64_t now)
 {
-	uint64_t keep = MAX(FAILOVER_FORGET_NS, FAILOVER_FORGET_LIMITS * f->limit_ns);
+	uint64_t limit = MAX(f->limit_ns, f->udp_ns);
+	uint64_t keep = MAX(FAILOVER_FORGET_NS, FAILOVER_FORGET_LIMITS * limit);
 
 	list_for_each_safe (i, tmp, &f->seen_age) {
 		struct seen *s = list_entry(i, struct seen, age);
@@ -142,6 +172,13 @@ void failover_tick(struct failover *f, uint64_t now)
 		if (f->fn != NULL)
 			f->fn(f->arg, &s->s, true);
 		silent_drop(f, s);
+	}
+	list_for_each_safe (i, tmp, &f->replied_age) {
+		struct replied *r = list_entry(i, struct replied, age);
+
+		if (now - r->noted_ns < FAILOVER_SILENT_NS)
+			break;
+		replied_drop(f, r);
 	}
 }
 
@@ -221,6 +258,38 @@ uint64_t failover_unanswered(const struct failover *f)
 	return f->unanswered;
 }
 
+static struct replied *replied_find(const struct failover *f, const struct job_endpoint *e)
+{
+	htable_for_each_hash (n, &f->replied, hash_bytes(e, sizeof(*e))) {
+		struct replied *r = container_of(n, struct replied, node);
+
+		if (job_endpoint_cmp(&r->of, e) == 0)
+			return r;
+	}
+	return NULL;
+}
+
+void failover_replied(struct failover *f, const struct job_endpoint *by, uint64_t at_ns,
+		      uint64_t now)
+{
+	struct replied *r = replied_find(f, by);
+
+	if (r == NULL && f->replied.count >= REPLIED_MAX)
+		return;
+	if (r == NULL) {
+		r = xcalloc(1, sizeof(*r));
+		r->of = *by;
+		htable_insert(&f->replied, &r->node, hash_bytes(by, sizeof(*by)));
+	} else {
+		list_del(&r->age);
+	}
+	if (r->at_ns + FAILOVER_SILENT_NS <= at_ns)
+		f->accepted_ns = now; /* flows that were left may move */
+	r->at_ns = MAX(r->at_ns, at_ns);
+	r->noted_ns = now;
+	list_add_tail(&f->replied_age, &r->age);
+}
+
 /* --- the choice --- */
 
 static struct job_endpoint endpoint_of(const struct plan_backend *b)
@@ -281,13 +350,25 @@ static void tried_note(struct seen *s, const struct job_endpoint *e)
 	s->tried[0] = *e;
 }
 
+/* Is the backend one that the handshake may move to? */
+static bool may_take(const struct failover *f, const struct seen *s, const struct job_endpoint *e)
+{
+	const struct replied *r;
+
+	if (s->of.proto != L4PROTO_UDP)
+		return true;
+	r = replied_find(f, e);
+	return r != NULL && s->at_ns < r->at_ns + FAILOVER_SILENT_NS;
+}
+
 /* The backend of the pool that was tried longest ago, other than the last one. */
-static const struct plan_backend *pick_tried(const struct plan_pool *pool, const struct seen *s)
+static const struct plan_backend *pick_tried(const struct failover *f, const struct plan_pool *pool,
+					     const struct seen *s)
 {
 	const struct plan_backend *b = NULL;
 
 	for (size_t i = ARRAY_SIZE(s->tried) - 1; i > 0 && b == NULL; i--)
-		if (ip_is_set(&s->tried[i].addr))
+		if (ip_is_set(&s->tried[i].addr) && may_take(f, s, &s->tried[i]))
 			b = pool_find(pool, &s->tried[i]);
 	return b;
 }
@@ -307,13 +388,13 @@ static const struct plan_backend *pick(const struct failover *f, const struct pl
 		const struct plan_backend *b = &pool->backends.v[(from + i) % n];
 		struct job_endpoint e = endpoint_of(b);
 
-		if (is_tried(s, &e))
+		if (is_tried(s, &e) || !may_take(f, s, &e))
 			continue;
 		if (silent_find(f, &e) == NULL)
 			return b;
 		second = second != NULL ? second : b;
 	}
-	return second != NULL ? second : pick_tried(pool, s);
+	return second != NULL ? second : pick_tried(f, pool, s);
 }
 
 static const struct plan_frontend *
@@ -321,7 +402,7 @@ frontend_find(const struct failover *f, const struct failover_handshake *h, cons
 {
 	struct plan_frontend key = { .addr = h->frontend.addr,
 				     .port = h->frontend.port,
-				     .proto = L4PROTO_TCP };
+				     .proto = (uint8_t)h->proto };
 
 	*svc = plan_programmed(f->plan, &key.addr, key.proto, key.port);
 	return *svc != NULL ? plan_rows_frontend((*svc)->rows, &key) : NULL;
@@ -343,11 +424,13 @@ static bool can_leave(const struct failover *f, struct seen *s, uint64_t now)
 }
 
 /* As the client doubles the time between its SYNs. */
-static uint64_t patience_ns(const struct failover *f, const struct seen *s)
+static uint64_t patience_ns(const struct failover *f, const struct failover_handshake *h,
+			    const struct seen *s)
 {
 	unsigned int n = s != NULL ? MIN(s->n_moves, FAILOVER_DOUBLINGS) : 0;
+	uint64_t limit = h->proto == L4PROTO_UDP ? f->udp_ns : f->limit_ns;
 
-	return MAX(f->limit_ns, MIN(f->limit_ns << n, FAILOVER_PATIENCE_NS));
+	return MAX(limit, MIN(limit << n, FAILOVER_PATIENCE_NS));
 }
 
 bool failover_take(struct failover *f, const struct failover_handshake *h, uint64_t age_ns,
@@ -359,7 +442,7 @@ bool failover_take(struct failover *f, const struct failover_handshake *h, uint6
 	forget(f, now);
 	s = seen_find(f, h);
 	is_new = s == NULL || s->at_ns + age_ns < now;
-	if (is_new ? age_ns < patience_ns(f, s) : !can_leave(f, s, now))
+	if (is_new ? age_ns < patience_ns(f, h, s) : !can_leave(f, s, now))
 		return false;
 	s = seen_note(f, h, now);
 	s->is_chosen = false;
@@ -372,6 +455,15 @@ bool failover_take(struct failover *f, const struct failover_handshake *h, uint6
 void failover_accepted(struct failover *f, uint64_t now)
 {
 	f->accepted_ns = now;
+}
+
+static void failure_note(struct failover *f, const struct svc *svc, struct seen *s,
+			 const struct job_endpoint *by, bool is_in_pool, uint64_t now)
+{
+	silent_note(f, svc, by, now);
+	if (is_in_pool && f->failed != NULL && !s->is_counted)
+		f->failed(f->failed_arg, svc, by, s->syn_ns, false);
+	s->is_counted = true;
 }
 
 bool failover_choose(struct failover *f, const struct failover_handshake *h,
@@ -390,11 +482,9 @@ bool failover_choose(struct failover *f, const struct failover_handshake *h,
 	s->left_by = *by;
 	s->checked_ns = now;
 	failover_tick(f, now);
-	silent_note(f, svc, by, now);
 	from = pool_find(pool, by);
-	if (from != NULL && f->failed != NULL && !s->is_counted)
-		f->failed(f->failed_arg, svc, by, s->syn_ns, false);
-	s->is_counted = true;
+	if (h->proto == L4PROTO_TCP)
+		failure_note(f, svc, s, by, from != NULL, now);
 	tried_note(s, by);
 	to = pick(f, pool, s);
 	if (to == NULL)

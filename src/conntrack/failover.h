@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * conntrack/failover - which TCP handshakes without an answer get another backend, and which one.
+ * conntrack/failover - which TCP handshakes without an answer, and flows of UDP without a reply,
+ * get another backend, and which one.
  *
  *     failover_take()       older than the limit, and not yet taken since its last SYN
  *     failover_choose()     another backend of the pool, or none
@@ -14,6 +15,10 @@
  * A frontend with externalTrafficPolicy Local has a pool for clients outside of the cluster and
  * one for pods and this host. A flow does not show by which of them it was balanced. If its
  * backend is in the local pool, the new one is too: both kinds of clients may get it.
+ *
+ * A flow of UDP may be one that expects no reply. It only moves to a backend that replied to
+ * another flow within FAILOVER_SILENT_NS. It has a limit of its own, is no evidence of silence, and
+ * makes no backend silent. "Handshake" includes flows of UDP below, unless TCP is named.
  *
  * Pure: no I/O, no clock. Memory is bounded; the oldest entries are forgotten first.
  */
@@ -37,7 +42,9 @@ struct failover;
 struct failover_handshake {
 	struct job_endpoint client;
 	struct job_endpoint frontend;
+	uint32_t proto; /* enum l4proto: TCP or UDP */
 };
+_Static_assert(sizeof(struct failover_handshake) == 52, "hashed as raw bytes");
 
 struct failover_choice {
 	const struct svc *svc;
@@ -70,6 +77,11 @@ void failover_open(struct failover **ret, const struct plan *plan, uint64_t limi
 		   failover_silence_fn *fn, void *arg);
 /* Call `fn` for each handshake that fails at a backend of its pool. */
 void failover_watch(struct failover *f, failover_failed_fn *fn, void *arg);
+/* Move flows of UDP, too. */
+void failover_udp(struct failover *f, uint64_t limit_ns);
+/* The backend replied to a flow of UDP, at `at_ns`. */
+void failover_replied(struct failover *f, const struct job_endpoint *by, uint64_t at_ns,
+		      uint64_t now);
 void failover_close(struct failover *f);
 DEFINE_AUTO(struct failover *, failover_close);
 

@@ -142,7 +142,8 @@ static void on_refusal(void *arg, const struct plane_refusal *r)
 {
 	struct eject_loop *l = arg;
 	const struct failover_handshake h = { { r->of.client, r->of.client_port, 0 },
-					      { r->of.addr, r->of.port, 0 } };
+					      { r->of.addr, r->of.port, 0 },
+					      L4PROTO_TCP };
 	const struct job_endpoint by = { r->by, r->by_port, 0 };
 	uint64_t now = now_ns();
 

@@ -33,8 +33,11 @@ struct failover_loop {
 	struct failover *failover;
 	struct ctnl *ctnl;
 	struct event *timer;
+	uint64_t look_ns; /* between reads */
 	uint64_t n_moves;
+	uint64_t n_udp_moves;
 	bool is_failing;
+	bool has_udp;            /* the last read */
 	VEC(struct found) found; /* by the last read */
 	size_t next;             /* the first of them that is not worked off */
 	uint64_t spent_ns;       /* of CPU time, for this read and what it found */
@@ -49,21 +52,32 @@ struct failover_loop {
 static struct failover_handshake key_of(const struct plane_handshake *h)
 {
 	return (struct failover_handshake){ { h->client, h->client_port, 0 },
-					    { h->addr, h->port, 0 } };
+					    { h->addr, h->port, 0 },
+					    h->proto };
 }
 
 static void tuple_add(struct failover_loop *l, const struct plane_handshake *h)
 {
 	*vec_push(&l->tuples) = (struct ctnl_tuple){ .from = { h->client, h->client_port, 0 },
 						     .to = { h->addr, h->port, 0 },
-						     .proto = L4PROTO_TCP };
+						     .proto = (uint8_t)h->proto };
 }
 
 static void on_handshake(void *arg, const struct plane_handshake *h)
 {
 	struct failover_loop *l = arg;
 
+	l->has_udp |= h->proto == L4PROTO_UDP;
 	*vec_push(&l->found) = (struct found){ *h, now_ns() };
+}
+
+static void on_udp_reply(void *arg, const struct plane_answer *a)
+{
+	struct failover_loop *l = arg;
+	uint64_t now = now_ns();
+
+	failover_replied(l->failover, &(struct job_endpoint){ a->addr, a->port, 0 },
+			 now - a->age_ns, now);
 }
 
 /* Those that are due of the next ones found, up to FAILOVER_STEP. */
@@ -112,6 +126,17 @@ static void on_silence(void *arg, const struct failover_silence *s, bool is_over
 		l->config.silent(l->config.arg, s, is_over);
 }
 
+static void udp_log(const struct failover_choice *c)
+{
+	char from[IP_ENDPOINT_TEXT_MAX], to[IP_ENDPOINT_TEXT_MAX];
+
+	(void)ip_endpoint_text(&c->from.addr, c->from.port, from);
+	(void)ip_endpoint_text(&c->to.addr, c->to.port, to);
+	log_info(LOG_AREA_CONNTRACK,
+		 "service %s/%s: endpoint %s: UDP flow without a reply; moved to %s",
+		 c->svc->ns->text, c->svc->name->text, from, to);
+}
+
 static void on_due_flow(void *arg, size_t i, const struct ctnl_entry *e)
 {
 	struct failover_loop *l = arg;
@@ -124,6 +149,8 @@ static void on_due_flow(void *arg, size_t i, const struct ctnl_entry *e)
 	*vec_push(&l->moves) = (struct plane_move){
 		.of = l->due.v[i], .pool = c.pool, .from = c.from, .to = c.to, .is_void = true
 	};
+	if (key.proto == L4PROTO_UDP)
+		udp_log(&c);
 }
 
 /* The flow is claimed: the client has no answer, and gets none of this backend. */
@@ -156,6 +183,18 @@ static int claimed_delete(struct failover_loop *l, uint64_t *n_moved, struct err
 	return r < 0 ? r : q;
 }
 
+/* A flow that ended meanwhile is not deleted; one of TCP, for simplicity. */
+static void moves_count(struct failover_loop *l, uint64_t n_moved)
+{
+	uint64_t n_udp = 0;
+
+	vec_for_each (m, &l->moves)
+		n_udp += !m->is_void && m->of.proto == L4PROTO_UDP;
+	n_udp = MIN(n_udp, n_moved);
+	l->n_udp_moves += n_udp;
+	l->n_moves += n_moved - n_udp;
+}
+
 static int moves_make(struct failover_loop *l, struct err *err)
 {
 	struct plane *p = l->config.plane;
@@ -170,7 +209,7 @@ static int moves_make(struct failover_loop *l, struct err *err)
 		return r;
 	r = claimed_delete(l, &n_moved, err);
 	q = p->ops->move_end(p, l->moves.v, l->moves.n, r < 0 ? NULL : err);
-	l->n_moves += n_moved;
+	moves_count(l, n_moved);
 	return r < 0 ? r : q;
 }
 
@@ -188,6 +227,7 @@ static void found_clear(struct failover_loop *l)
 {
 	vec_clear(&l->found);
 	l->next = 0;
+	l->has_udp = false;
 	l->spent_ns = 0;
 }
 
@@ -206,16 +246,25 @@ static int due_move(struct failover_loop *l, struct err *err)
 	return r;
 }
 
+static int read_all(struct failover_loop *l, struct err *err)
+{
+	struct plane *p = l->config.plane;
+	int r, q = 0;
+
+	found_clear(l);
+	r = p->ops->handshakes(p, on_handshake, l, err);
+	if (l->has_udp)
+		q = p->ops->udp_replies(p, on_udp_reply, l, r < 0 ? NULL : err);
+	return r < 0 ? r : q;
+}
+
 /* An error does not concern the others that were found. */
 static int step(struct failover_loop *l, struct err *err)
 {
-	struct plane *p = l->config.plane;
 	int r = 0, q;
 
-	if (l->next == l->found.n) {
-		found_clear(l);
-		r = p->ops->handshakes(p, on_handshake, l, err);
-	}
+	if (l->next == l->found.n)
+		r = read_all(l, err);
 	due_take(l);
 	q = due_move(l, r < 0 ? NULL : err);
 	return r < 0 ? r : q;
@@ -269,7 +318,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 		outcome_log(l, r, &err);
 	l->spent_ns += cpu_ns() - begin;
 	if (l->next == l->found.n)
-		wait = MAX(l->config.limit_ns / LOOKS, l->spent_ns * PACE);
+		wait = MAX(l->look_ns, l->spent_ns * PACE);
 	arm(l, r < 0 && r != -EAGAIN ? MAX(wait, RETRY_NS) : wait);
 }
 
@@ -288,13 +337,17 @@ int failover_loop_open(struct failover_loop **ret, struct event_base *base,
 		l->timer = event_new(base, -1, 0, on_timer, l);
 		ctnl_open(&l->ctnl, TAKE(query), TAKE(del));
 		failover_open(&l->failover, config->plan, config->limit_ns, on_silence, l);
+		failover_udp(l->failover, config->udp_ns);
 		r = l->timer == NULL ? err_set(err, -ENOMEM, "event") : 0;
 	}
 	if (r < 0) {
 		failover_loop_close(l);
 		return r;
 	}
-	arm(l, config->limit_ns / LOOKS);
+	l->look_ns = config->limit_ns / LOOKS;
+	if (config->udp_ns != 0)
+		l->look_ns = MIN(l->look_ns, config->udp_ns / LOOKS);
+	arm(l, l->look_ns);
 	*ret = l;
 	return 0;
 }
@@ -325,7 +378,7 @@ struct failover *failover_loop_state(const struct failover_loop *l)
 	return l != NULL ? l->failover : NULL;
 }
 
-uint64_t failover_loop_moves(const struct failover_loop *l)
+uint64_t failover_loop_moves(const struct failover_loop *l, enum l4proto proto)
 {
-	return l->n_moves;
+	return proto == L4PROTO_UDP ? l->n_udp_moves : l->n_moves;
 }

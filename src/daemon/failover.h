@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * daemon/failover - a TCP handshake that its backend does not answer gets another one.
+ * daemon/failover - a TCP handshake that its backend does not answer gets another one; a flow of
+ * UDP, too.
  *
  *     plane.handshakes() -> conntrack/failover -> plane.move_begin() -> flow deleted -> move_end()
  *
@@ -25,6 +26,7 @@ struct failover_config {
 	const struct sync *sync;
 	struct plane *plane; /* with handshakes() */
 	uint64_t limit_ns;
+	uint64_t udp_ns;             /* 0: TCP only */
 	failover_silence_fn *silent; /* as failover_open() */
 	void *arg;
 };
@@ -36,5 +38,5 @@ void failover_loop_close(struct failover_loop *l);
 void failover_loop_accepted(struct failover_loop *l);
 /* Borrowed; `l` may be NULL. */
 struct failover *failover_loop_state(const struct failover_loop *l);
-/* Handshakes moved since the start. */
-uint64_t failover_loop_moves(const struct failover_loop *l);
+/* Handshakes, or flows of UDP, moved since the start. */
+uint64_t failover_loop_moves(const struct failover_loop *l, enum l4proto proto);

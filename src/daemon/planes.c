@@ -84,7 +84,15 @@ static bool is_ipvs(const struct options *o)
 
 int planes_open(struct plane **ret, const struct options *o, struct err *err)
 {
+	struct nft_failover_config failover = { 0 };
 	int r;
+
+	if (o->plane.failover != FAILOVER_OFF)
+		failover = (struct nft_failover_config){
+			.limit_ms = o->plane.failover_ns / NSEC_PER_MSEC,
+			.udp_ms = o->plane.failover_udp_ns / NSEC_PER_MSEC,
+			.ejects = o->plane.failover == FAILOVER_EJECT,
+		};
 
 	if (is_ipvs(o))
 		return open_ipvs(ret, o, err);
@@ -94,8 +102,7 @@ int planes_open(struct plane **ret, const struct options *o, struct err *err)
 	nft_plane_count(*ret, o->plane.counting);
 	if (o->plane.is_table_owner)
 		nft_plane_own_tables(*ret);
-	nft_plane_failover(*ret, o->plane.failover != FAILOVER_OFF ? o->plane.failover_ns : 0,
-			   o->plane.failover == FAILOVER_EJECT);
+	nft_plane_failover(*ret, &failover);
 	nft_plane_guard(*ret, !o->plane.is_guard_off && !o->plane.is_table_owner);
 	return 0;
 }

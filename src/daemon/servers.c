@@ -166,9 +166,9 @@ void servers_changed(struct servers *s)
 	history_note(s->history, now_ns());
 }
 
-void servers_failovers(struct servers *s, uint64_t moves, uint64_t ejections, size_t n_silent)
+void servers_failovers(struct servers *s, const struct metrics_failovers *f)
 {
-	metrics_failovers(s->metrics, moves, ejections, n_silent);
+	metrics_failovers(s->metrics, f);
 }
 
 void servers_conntrack(struct servers *s, uint64_t took_ns, uint64_t deleted)

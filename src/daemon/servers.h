@@ -33,4 +33,4 @@ void servers_stepped(struct servers *s);
 void servers_changed(struct servers *s);
 /* As metrics_conntrack() and metrics_failovers(). */
 void servers_conntrack(struct servers *s, uint64_t took_ns, uint64_t deleted);
-void servers_failovers(struct servers *s, uint64_t moves, uint64_t ejections, size_t n_silent);
+void servers_failovers(struct servers *s, const struct metrics_failovers *f);

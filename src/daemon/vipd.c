@@ -115,9 +115,13 @@ static void flows_count(void *arg)
 	for (; v->flow_passes < st.passes; v->flow_passes++)
 		servers_conntrack(v->servers, st.last_took_ns, st.n_deleted);
 	if (v->failover != NULL)
-		servers_failovers(v->servers, failover_loop_moves(v->failover),
-				  eject_loop_count(v->eject),
-				  failover_n_silent(failover_loop_state(v->failover)));
+		servers_failovers(v->servers,
+				  &(struct metrics_failovers){
+					  failover_loop_moves(v->failover, L4PROTO_TCP),
+					  failover_loop_moves(v->failover, L4PROTO_UDP),
+					  eject_loop_count(v->eject),
+					  failover_n_silent(failover_loop_state(v->failover)),
+				  });
 }
 
 static void observers_follow(struct vipd *v)
@@ -426,6 +430,7 @@ static int open_failover(struct vipd *v, struct err *err)
 		.sync = v->sync,
 		.plane = v->plane,
 		.limit_ns = v->options.plane.failover_ns,
+		.udp_ns = v->options.plane.failover_udp_ns,
 		.silent = on_silence,
 		.arg = v,
 	};

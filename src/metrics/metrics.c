@@ -127,11 +127,9 @@ void metrics_conntrack(struct metrics *m, uint64_t took_ns, uint64_t deleted)
 	m->conntrack_deleted = deleted;
 }
 
-void metrics_failovers(struct metrics *m, uint64_t moves, uint64_t ejections, size_t n_silent)
+void metrics_failovers(struct metrics *m, const struct metrics_failovers *f)
 {
-	m->failovers = moves;
-	m->ejections = ejections;
-	m->n_silent = n_silent;
+	m->failovers = *f;
 }
 
 /* --- the server --- */

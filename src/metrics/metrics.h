@@ -75,8 +75,14 @@ void metrics_stepped(struct metrics *m);
 void metrics_queued(struct metrics *m, int64_t wall_ns);
 /* A stale flow scan, of both families, ended; `deleted`: flows since the start. */
 void metrics_conntrack(struct metrics *m, uint64_t took_ns, uint64_t deleted);
-/* Handshakes moved and endpoints ejected so far, and silent endpoints (conntrack/failover.h). */
-void metrics_failovers(struct metrics *m, uint64_t moves, uint64_t ejections, size_t n_silent);
+/* Of conntrack/failover.h and conntrack/eject.h. */
+struct metrics_failovers {
+	uint64_t moves;     /* TCP handshakes so far */
+	uint64_t udp_moves; /* flows of UDP so far */
+	uint64_t ejections; /* begun so far */
+	size_t n_silent;    /* endpoints now */
+};
+void metrics_failovers(struct metrics *m, const struct metrics_failovers *f);
 
 /* Append the text of /metrics. */
 void metrics_text(struct metrics *m, struct str *out, uint64_t now_ns, int64_t wall_ns);

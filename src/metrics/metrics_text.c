@@ -295,12 +295,15 @@ static void failover_lines(const struct metrics *m, struct str *out)
 
 	if (plane == NULL || plane->ops->handshakes == NULL)
 		return;
-	expo_head(out, moved, "counter",
-		  "Handshakes moved to another endpoint, and endpoints ejected, by reason");
-	expo_uint(out, moved, "reason=\"handshake\"", m->failovers);
-	expo_uint(out, moved, "reason=\"ejection\"", m->ejections);
+	expo_head(
+		out, moved, "counter",
+		"Handshakes and UDP flows moved to another endpoint, and endpoints ejected, by reason");
+	expo_uint(out, moved, "reason=\"handshake\"", m->failovers.moves);
+	expo_uint(out, moved, "reason=\"udp\"", m->failovers.udp_moves);
+	expo_uint(out, moved, "reason=\"ejection\"", m->failovers.ejections);
 	one(out, "vipd_silent_endpoints", "gauge",
-	    "Endpoints that left a TCP handshake unanswered in the last 10 s", m->n_silent);
+	    "Endpoints that left a TCP handshake unanswered in the last 10 s",
+	    m->failovers.n_silent);
 }
 
 /* Absent on a plane without draining. */

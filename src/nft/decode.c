@@ -241,11 +241,15 @@ static bool text_key(struct str *out, enum ipfam fam, enum nft_set_id set, const
 	case FAILSET_MOVES:
 	case FAILSET_CLAIMED:
 	case FAILSET_REFUSED:
+	case FAILSET_UDP_FLOWS:
+	case FAILSET_UDP_MOVES:
+	case FAILSET_UDP_CLAIMED:
 		text_endpoint(out, fam, key);
 		str_puts(out, " to ");
 		text_endpoint(out, fam, key + nft_data_len(FAILSET_MOVES, fam));
 		break;
 	case FAILSET_ANSWERED:
+	case FAILSET_UDP_REPLIED:
 		text_endpoint(out, fam, key);
 		break;
 	case NFTSET_AFFINITY:
@@ -273,7 +277,7 @@ void nft_elem_text(struct str *out, enum ipfam fam, enum nft_set_id set, const u
 	if (set >= IPVSSET_BEGIN)
 		str_printf(out, "mark 0x%x", nft_get_word(data));
 	else if (set == NFTSET_ENDPOINTS || set == NFTSET_AFF_ENDPOINTS || set == FAILSET_MOVES ||
-		 set == FAILSET_REFUSED)
+		 set == FAILSET_REFUSED || set == FAILSET_UDP_MOVES)
 		text_endpoint(out, fam, data);
 	else if (set == NFTSET_AFF_SLOTS || set == NFTSET_AFFINITY)
 		str_printf(out, "id %u", nft_word_kind(nft_get_word(data)));

@@ -69,7 +69,11 @@ enum nft_set_id {
 	FAILSET_MOVES,      /* map addr . port . addr . port   : addr . port */
 	FAILSET_CLAIMED,    /* set addr . port . addr . port   answers are dropped */
 	FAILSET_ANSWERED,   /* set addr . port                 backend accepted; dynamic */
-	FAILSET_REFUSED, /* map addr . port . addr . port   : addr . port of a backend; dynamic */
+	FAILSET_REFUSED,   /* map addr . port . addr . port   : addr . port of a backend; dynamic */
+	FAILSET_UDP_FLOWS, /* as those above, of flows of UDP without a reply */
+	FAILSET_UDP_MOVES,
+	FAILSET_UDP_CLAIMED,
+	FAILSET_UDP_REPLIED, /* set addr . port                 backend replied; dynamic */
 	FAILSET_END,
 	/*
 	 * The ipvs plane's, in a table of both families, so their names end in 4 or 6;
@@ -104,6 +108,8 @@ enum nft_set_id {
 #define FAILSET_CLAIMED_S 1
 #define FAILSET_ANSWERED_S 10
 #define FAILSET_REFUSED_S 1
+/* As long as the kernel keeps a flow without a reply, by default. */
+#define FAILSET_UDP_MOVES_S 30
 
 #define NFT_SET_USERDATA_MAX 256
 #define NFT_SET_FIELDS_MAX 2

@@ -131,13 +131,17 @@ struct plane_drains {
 	uint64_t n_timed_out; /* ... or at the drain timeout */
 };
 
-/* A SYN that was sent to a backend, and had no answer `age_ns` later. May be another program's. */
+/*
+ * A SYN, or the first datagram of a flow, that was sent to a backend and had no answer `age_ns`
+ * later. May be another program's.
+ */
 struct plane_handshake {
 	struct ip_addr client;
 	struct ip_addr addr; /* of the frontend */
 	uint16_t client_port;
 	uint16_t port;
-	uint64_t age_ns; /* since the last SYN that made a flow */
+	enum l4proto proto;
+	uint64_t age_ns; /* since the last packet that made a flow */
 };
 typedef void plane_handshake_fn(void *arg, const struct plane_handshake *h);
 
@@ -149,12 +153,13 @@ struct plane_refusal {
 };
 typedef void plane_refusal_fn(void *arg, const struct plane_refusal *r);
 
-/* A backend, and the time since it last accepted a handshake. */
+/* A backend, and the time since it last accepted a handshake, or replied to a flow of UDP. */
 struct plane_answer {
 	struct ip_addr addr;
 	uint16_t port;
 	uint64_t age_ns; /* UINT64_MAX: not for at least 10 s */
 };
+typedef void plane_reply_fn(void *arg, const struct plane_answer *a);
 
 /* A handshake that gets another backend of the pool. */
 struct plane_move {
@@ -272,6 +277,9 @@ struct plane_ops {
 	int (*handshakes)(struct plane *p, plane_handshake_fn *fn, void *arg, struct err *err);
 	int (*move_begin)(struct plane *p, const struct plane_move *v, size_t n, struct err *err);
 	int (*move_end)(struct plane *p, const struct plane_move *v, size_t n, struct err *err);
+	/* Backends that replied to a flow of UDP in the last 10 s. NULL: no flows of UDP are
+	 * listed. */
+	int (*udp_replies)(struct plane *p, plane_reply_fn *fn, void *arg, struct err *err);
 	/*
 	 * Evidence for ejections, with --failover=eject; both NULL: not supported. refusals() may
 	 * list a handshake several times. answers() sets the ages of `v`, all of one family.

@@ -385,6 +385,8 @@ static const struct cli_option flags[] = {
 	  "off", "failover", .words = "off handshake eject" },
 	{ "failover-timeout", "TIME", TIME(plane.failover_ns, 1), "time without an answer", "500ms",
 	  "failoverTimeout" },
+	{ "failover-udp-timeout", "TIME", TIME(plane.failover_udp_ns, 0),
+	  "time without a reply, for UDP (0: never)", "0s", "failoverUDPTimeout" },
 
 	{ "min-sync-period", "TIME", TIME(sync.min_period_ns, 0), "shortest pause between syncs",
 	  "0s", .group = "Synchronization with the kernel" },

@@ -292,12 +292,24 @@ static int all_periods_check(const struct parse *p, struct err *err)
 	return r;
 }
 
-/* CT-18 */
+static bool is_failover_time(uint64_t ns)
+{
+	return ns >= 100 * NSEC_PER_MSEC && ns <= 10 * NSEC_PER_SEC;
+}
+
+/* CT-18, CT-33 */
 static int failover_check(const struct options *o, struct err *err)
 {
-	if (o->plane.failover_ns < 100 * NSEC_PER_MSEC || o->plane.failover_ns > 10 * NSEC_PER_SEC)
+	if (!is_failover_time(o->plane.failover_ns))
 		return err_set(err, -EINVAL, "--failover-timeout: %.6gs is not from 0.1s to 10s",
 			       (double)o->plane.failover_ns / NSEC_PER_SEC);
+	if (o->plane.failover_udp_ns != 0 && !is_failover_time(o->plane.failover_udp_ns))
+		return err_set(err, -EINVAL,
+			       "--failover-udp-timeout: %.6gs is not 0 or from 0.1s to 10s",
+			       (double)o->plane.failover_udp_ns / NSEC_PER_SEC);
+	if (o->plane.failover_udp_ns != 0 && o->plane.failover == FAILOVER_OFF)
+		return err_set(err, -EINVAL,
+			       "--failover-udp-timeout: requires --failover handshake or eject");
 	if (o->plane.failover != FAILOVER_OFF && o->plane.mode == PROXY_MODE_IPVS)
 		return err_set(err, -EINVAL,
 			       "--failover: %s is not available with --proxy-mode ipvs; "

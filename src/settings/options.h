@@ -130,6 +130,7 @@ struct options_plane {
 	enum plane_counting counting; /* --metrics-per-service */
 	enum failover_mode failover;  /* --failover */
 	uint64_t failover_ns;         /* --failover-timeout */
+	uint64_t failover_udp_ns;     /* --failover-udp-timeout; 0: flows of UDP stay */
 	bool is_table_owner;          /* --nft-table-owner */
 	bool is_guard_off;            /* --nft-guard=off */
 };

@@ -84,7 +84,8 @@ static struct job_endpoint at(const char *addr, uint16_t port)
 
 static struct failover_handshake shake(uint16_t client_port)
 {
-	return (struct failover_handshake){ at("203.0.113.7", client_port), at("10.96.0.1", 80) };
+	return (struct failover_handshake){ at("203.0.113.7", client_port), at("10.96.0.1", 80),
+					    L4PROTO_TCP };
 }
 
 /* A SYN of `h` to endpoint `by` (10.0.1.N) has no answer. Where does it move? 0: nowhere */
@@ -293,7 +294,7 @@ static void test_single(void **state)
 /* CT-21: no service has this frontend, or it has no backend. */
 static void test_not_ours(void **state)
 {
-	struct failover_handshake h = { at("203.0.113.7", 1000), at("10.96.0.2", 80) };
+	struct failover_handshake h = { at("203.0.113.7", 1000), at("10.96.0.2", 80), L4PROTO_TCP };
 	struct world w;
 
 	(void)state;
@@ -312,7 +313,8 @@ static void test_not_ours(void **state)
 /* CT-23: both pools of a frontend with externalTrafficPolicy Local. */
 static void test_local_policy(void **state)
 {
-	struct failover_handshake h = { at("203.0.113.7", 1000), at("203.0.113.1", 80) };
+	struct failover_handshake h = { at("203.0.113.7", 1000), at("203.0.113.1", 80),
+					L4PROTO_TCP };
 	struct world w;
 
 	(void)state;
@@ -412,6 +414,52 @@ static void test_evidence(void **state)
 	world_fini(&w);
 }
 
+/* CT-33: a flow of UDP moves only to a backend that replied to others, after a time of its own. */
+static void test_udp(void **state)
+{
+	static const uint64_t udp_limit = 2 * NSEC_PER_SEC;
+	const struct job_endpoint one = at("10.0.1.1", 8080), two = at("10.0.1.2", 8080);
+	struct failover_handshake h = shake(1000);
+	struct failed f = { 0 };
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	failover_udp(w.f, udp_limit);
+	failover_watch(w.f, on_failed, &f);
+	put(&w, "ip=10.96.0.1 port=web:80 port=dns/UDP:80",
+	    "| web:8080 dns/UDP:8080 | 1 rs; 2 rs; 3 rs");
+	h.proto = L4PROTO_UDP;
+	w.now += udp_limit;
+	assert_false(failover_take(w.f, &h, udp_limit - MS, w.now));
+	assert_true(failover_take(w.f, &h, udp_limit, w.now));
+	/* No backend replies: it stays, until one does. */
+	assert_false(failover_choose(w.f, &h, &one, w.now, &w.c));
+	assert_false(failover_take(w.f, &h, udp_limit + MS, w.now += MS));
+	failover_replied(w.f, &one, w.now, w.now); /* its own */
+	assert_false(failover_take(w.f, &h, udp_limit + 2 * MS, w.now += MS));
+	failover_replied(w.f, &two, w.now, w.now);
+	assert_true(failover_take(w.f, &h, udp_limit + 3 * MS, w.now += MS));
+	assert_true(failover_choose(w.f, &h, &one, w.now, &w.c));
+	assert_memory_equal(&w.c.to.addr, &two.addr, sizeof(two.addr));
+	assert_int_equal(w.c.pool->proto, L4PROTO_UDP);
+	/* A reply is forgotten after 10 s, unless there are later ones. */
+	for (unsigned int i = 0; i < 2; i++) {
+		h.client.port++;
+		w.now += FAILOVER_SILENT_NS - 2 * MS;
+		assert_true(failover_take(w.f, &h, udp_limit, w.now));
+		assert_int_equal(failover_choose(w.f, &h, &one, w.now, &w.c), i == 0);
+		w.now += 2 * MS;
+	}
+	/* Neither silence nor evidence, and TCP of the same client is another flow. */
+	assert_int_equal(f.n + failover_n_silent(w.f) + failover_unanswered(w.f), 0);
+	h.proto = L4PROTO_TCP;
+	assert_true(failover_take(w.f, &h, LIMIT, w.now));
+	assert_true(failover_choose(w.f, &h, &one, w.now, &w.c));
+	assert_int_equal(f.n, 1);
+	world_fini(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -420,6 +468,7 @@ int main(void)
 		cmocka_unit_test(test_not_ours), cmocka_unit_test(test_local_policy),
 		cmocka_unit_test(test_many),     cmocka_unit_test(test_long_limit),
 		cmocka_unit_test(test_silence),  cmocka_unit_test(test_evidence),
+		cmocka_unit_test(test_udp),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

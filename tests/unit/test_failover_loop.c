@@ -49,8 +49,12 @@ static int list_handshakes(struct plane *p, plane_handshake_fn *fn, void *arg, s
 	(void)p;
 	w.n_reads++;
 	for (size_t i = 0; i < w.n_handshakes; i++) {
-		struct plane_handshake h = { test_addr("203.0.113.7"), test_addr("10.96.0.1"),
-					     (uint16_t)(1 + i), 80, now_ns() - w.syn_ns };
+		struct plane_handshake h = { test_addr("203.0.113.7"),
+					     test_addr("10.96.0.1"),
+					     (uint16_t)(1 + i),
+					     80,
+					     L4PROTO_TCP,
+					     now_ns() - w.syn_ns };
 
 		fn(arg, &h);
 	}

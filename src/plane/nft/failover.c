@@ -28,8 +28,7 @@
 
 struct nft_failover {
 	struct nl_sock *nl;
-	uint64_t limit_ms; /* 0: no tables */
-	bool ejects;
+	struct nft_failover_config config;
 	bool is_done[IPFAM_N];
 	unsigned int failures[IPFAM_N]; /* in a row */
 	uint64_t retry_ns[IPFAM_N];
@@ -47,43 +46,95 @@ static const char *set_name(enum nft_set_id id)
  */
 static uint64_t element_ms(const struct nft_failover *f)
 {
-	return MAX(2 * f->limit_ms + 1000, ELEMENT_MIN_MS);
+	uint64_t limit_ms = MAX(f->config.limit_ms, f->config.udp_ms);
+
+	return MAX(2 * limit_ms + 1000, ELEMENT_MIN_MS);
+}
+
+static bool has_set(const struct nft_failover *f, enum nft_set_id id)
+{
+	return id < FAILSET_UDP_FLOWS || f->config.udp_ms != 0;
+}
+
+static void move_flow(struct nft_rules *rs, enum ipfam fam, uint8_t proto, enum nft_set_id moves)
+{
+	nft_rule_begin(rs);
+	nft_match_l4proto(rs, proto);
+	nft_expr_flow(rs, fam);
+	nft_expr_map(rs, 0, set_name(moves));
+	nft_expr_dnat(rs, fam, 0, nft_addr_words(fam));
 }
 
 static void move(struct nft_rules *rs, enum ipfam fam, const struct nft_failover *f)
 {
-	(void)f;
-	nft_rule_begin(rs);
-	nft_match_l4proto(rs, IPPROTO_TCP);
-	nft_expr_flow(rs, fam);
-	nft_expr_map(rs, 0, set_name(FAILSET_MOVES));
-	nft_expr_dnat(rs, fam, 0, nft_addr_words(fam));
+	move_flow(rs, fam, IPPROTO_TCP, FAILSET_MOVES);
+	if (f->config.udp_ms != 0)
+		move_flow(rs, fam, IPPROTO_UDP, FAILSET_UDP_MOVES);
 }
 
-/* The flow of a SYN that was translated: `op` renews an element, or keeps the time of its end. */
-static void note_flow(struct nft_rules *rs, enum ipfam fam, const struct nft_failover *f,
-		      uint32_t op)
+/* A translated flow: `op` renews an element, or keeps the time of its end. */
+static void flow_list(struct nft_rules *rs, enum ipfam fam, const struct nft_failover *f,
+		      enum nft_set_id set, uint32_t op)
 {
-	nft_match_tcp_flags(rs, TH_SYN | TH_ACK | TH_RST | TH_FIN, NFT_CMP_EQ, TH_SYN);
 	nft_match_ct_bits(rs, NFT_CT_STATUS, IPS_DST_NAT, NFT_CMP_NEQ);
 	nft_expr_original_flow(rs, fam);
-	nft_expr_dynset(rs, op, set_name(FAILSET_HANDSHAKES), 0, NFT_NO_DATA, element_ms(f));
+	nft_expr_dynset(rs, op, set_name(set), 0, NFT_NO_DATA, element_ms(f));
+}
+
+static void syn_list(struct nft_rules *rs, enum ipfam fam, const struct nft_failover *f,
+		     uint32_t op)
+{
+	nft_match_tcp_flags(rs, TH_SYN | TH_ACK | TH_RST | TH_FIN, NFT_CMP_EQ, TH_SYN);
+	flow_list(rs, fam, f, FAILSET_HANDSHAKES, op);
 }
 
 static void note(struct nft_rules *rs, enum ipfam fam, const struct nft_failover *f)
 {
 	nft_rule_begin(rs);
-	note_flow(rs, fam, f, NFT_DYNSET_OP_UPDATE);
+	syn_list(rs, fam, f, NFT_DYNSET_OP_UPDATE);
+	if (f->config.udp_ms == 0)
+		return;
+	nft_rule_begin(rs);
+	nft_match_l4proto(rs, IPPROTO_UDP);
+	flow_list(rs, fam, f, FAILSET_UDP_FLOWS, NFT_DYNSET_OP_UPDATE);
 }
 
 /* Match the protocol although it is known: nft decodes ports only after such a match. */
-static void is_reply(struct nft_rules *rs)
+static void is_reply(struct nft_rules *rs, uint8_t proto)
 {
 	const uint8_t reply = IP_CT_DIR_REPLY;
 
-	nft_match_l4proto(rs, IPPROTO_TCP);
+	nft_match_l4proto(rs, proto);
 	nft_expr_ct_direction(rs, 0);
 	nft_expr_cmp(rs, NFT_CMP_EQ, 0, &reply, sizeof(reply));
+}
+
+/* The backend of a translated flow becomes an element for `s` seconds. */
+static void backend_list(struct nft_rules *rs, enum ipfam fam, enum nft_set_id set, uint64_t s)
+{
+	nft_match_ct_bits(rs, NFT_CT_STATUS, IPS_DST_NAT, NFT_CMP_NEQ);
+	nft_expr_saddr(rs, fam, 0);
+	nft_expr_sport(rs, nft_addr_words(fam));
+	nft_expr_dynset(rs, NFT_DYNSET_OP_UPDATE, set_name(set), 0, NFT_NO_DATA, s * 1000);
+}
+
+static void claimed_drop(struct nft_rules *rs, enum ipfam fam, uint8_t proto,
+			 enum nft_set_id claimed)
+{
+	nft_rule_begin(rs);
+	is_reply(rs, proto);
+	nft_expr_original_flow(rs, fam);
+	nft_expr_in(rs, 0, set_name(claimed));
+	nft_expr_verdict(rs, NF_DROP, NULL);
+}
+
+static void answered_remove(struct nft_rules *rs, enum ipfam fam, uint8_t proto,
+			    enum nft_set_id flows)
+{
+	nft_rule_begin(rs);
+	is_reply(rs, proto);
+	nft_expr_original_flow(rs, fam);
+	nft_expr_dynset(rs, NFT_DYNSET_OP_DELETE, set_name(flows), 0, NFT_NO_DATA, 0);
 }
 
 /* A SYN that is accepted, or refused while its handshake is listed. */
@@ -93,16 +144,12 @@ static void evidence(struct nft_rules *rs, enum ipfam fam)
 	const unsigned int by = 2 * (words + 1);
 
 	nft_rule_begin(rs);
-	is_reply(rs);
+	is_reply(rs, IPPROTO_TCP);
 	nft_match_tcp_flags(rs, TH_SYN | TH_ACK, NFT_CMP_EQ, TH_SYN | TH_ACK);
-	nft_match_ct_bits(rs, NFT_CT_STATUS, IPS_DST_NAT, NFT_CMP_NEQ);
-	nft_expr_saddr(rs, fam, 0);
-	nft_expr_sport(rs, words);
-	nft_expr_dynset(rs, NFT_DYNSET_OP_UPDATE, set_name(FAILSET_ANSWERED), 0, NFT_NO_DATA,
-			FAILSET_ANSWERED_S * 1000);
+	backend_list(rs, fam, FAILSET_ANSWERED, FAILSET_ANSWERED_S);
 	/* An update keeps the data of an element. */
 	nft_rule_begin(rs);
-	is_reply(rs);
+	is_reply(rs, IPPROTO_TCP);
 	nft_match_tcp_flags(rs, TH_RST, NFT_CMP_NEQ, 0);
 	nft_expr_original_flow(rs, fam);
 	nft_expr_in(rs, 0, set_name(FAILSET_HANDSHAKES));
@@ -118,27 +165,39 @@ static void answer(struct nft_rules *rs, enum ipfam fam, const struct nft_failov
 {
 	nft_rule_begin(rs);
 	nft_match_ct_bits(rs, NFT_CT_STATUS, IPS_SEEN_REPLY, NFT_CMP_EQ);
-	note_flow(rs, fam, f, NFT_DYNSET_OP_ADD);
-	nft_rule_begin(rs);
-	is_reply(rs);
-	nft_expr_original_flow(rs, fam);
-	nft_expr_in(rs, 0, set_name(FAILSET_CLAIMED));
-	nft_expr_verdict(rs, NF_DROP, NULL);
-	if (f->ejects)
+	syn_list(rs, fam, f, NFT_DYNSET_OP_ADD);
+	claimed_drop(rs, fam, IPPROTO_TCP, FAILSET_CLAIMED);
+	if (f->config.ejects)
 		evidence(rs, fam);
+	answered_remove(rs, fam, IPPROTO_TCP, FAILSET_HANDSHAKES);
+}
+
+/* As answer(): every datagram of a client may be the first one that vipd can move. */
+static void datagram(struct nft_rules *rs, enum ipfam fam, const struct nft_failover *f)
+{
 	nft_rule_begin(rs);
-	is_reply(rs);
-	nft_expr_original_flow(rs, fam);
-	nft_expr_dynset(rs, NFT_DYNSET_OP_DELETE, set_name(FAILSET_HANDSHAKES), 0, NFT_NO_DATA, 0);
+	nft_match_l4proto(rs, IPPROTO_UDP);
+	nft_match_ct_bits(rs, NFT_CT_STATUS, IPS_SEEN_REPLY, NFT_CMP_EQ);
+	flow_list(rs, fam, f, FAILSET_UDP_FLOWS, NFT_DYNSET_OP_ADD);
+	claimed_drop(rs, fam, IPPROTO_UDP, FAILSET_UDP_CLAIMED);
+	nft_rule_begin(rs);
+	is_reply(rs, IPPROTO_UDP);
+	backend_list(rs, fam, FAILSET_UDP_REPLIED, FAILSET_ANSWERED_S);
+	answered_remove(rs, fam, IPPROTO_UDP, FAILSET_UDP_FLOWS);
 }
 
 static void answers(struct nft_rules *rs, enum ipfam fam, const struct nft_failover *f)
 {
 	(void)fam;
-	(void)f;
 	nft_rule_begin(rs);
 	nft_match_tcp_flags(rs, TH_SYN | TH_RST, NFT_CMP_NEQ, 0);
 	nft_expr_verdict(rs, NFT_GOTO, "answer");
+	if (f->config.udp_ms == 0)
+		return;
+	nft_rule_begin(rs);
+	nft_match_l4proto(rs, IPPROTO_UDP);
+	nft_match_ct_bits(rs, NFT_CT_STATUS, IPS_ASSURED, NFT_CMP_EQ);
+	nft_expr_verdict(rs, NFT_GOTO, "datagram");
 }
 
 static const struct {
@@ -146,6 +205,7 @@ static const struct {
 	void (*build)(struct nft_rules *rs, enum ipfam fam, const struct nft_failover *f);
 } chains[] = {
 	{ { "answer", NULL, 0, 0 }, answer },
+	{ { "datagram", NULL, 0, 0 }, datagram },
 	{ { "answers_pre", "filter", NF_INET_PRE_ROUTING, NF_IP_PRI_MANGLE }, answers },
 	{ { "answers_out", "filter", NF_INET_LOCAL_OUT, NF_IP_PRI_MANGLE }, answers },
 	{ { "prerouting", "nat", NF_INET_PRE_ROUTING, PRI_MOVE }, move },
@@ -153,6 +213,11 @@ static const struct {
 	{ { "postrouting", "nat", NF_INET_POST_ROUTING, PRI_NOTE }, note },
 	{ { "input", "nat", NF_INET_LOCAL_IN, PRI_NOTE }, note },
 };
+
+static bool has_chain(const struct nft_failover *f, size_t i)
+{
+	return chains[i].build != datagram || f->config.udp_ms != 0;
+}
 
 static const struct nft_chain *failover_chain(size_t i)
 {
@@ -174,14 +239,13 @@ static const char *family_text(enum ipfam fam)
 	return fam == IPFAM_V6 ? "ip6" : "ip";
 }
 
-void nft_failover_open(struct nft_failover **ret, struct nl_sock *nl, uint64_t limit_ms,
-		       bool ejects)
+void nft_failover_open(struct nft_failover **ret, struct nl_sock *nl,
+		       const struct nft_failover_config *config)
 {
 	struct nft_failover *f = xcalloc(1, sizeof(*f));
 
 	f->nl = nl;
-	f->limit_ms = limit_ms;
-	f->ejects = ejects;
+	f->config = *config;
 	*ret = f;
 }
 
@@ -198,10 +262,12 @@ static bool is_right(const struct nft_failover *f, const struct nft_fixed *progr
 	bool is = programmed->exists && programmed->misfit[0] == '\0';
 
 	for (enum nft_set_id id = FAILSET_BEGIN; id < FAILSET_END; id++)
-		is = is && programmed->has_set[id];
+		is = is && (programmed->has_set[id] || !has_set(f, id));
 	for (size_t i = 0; is && i < ARRAY_SIZE(chains); i++) {
 		struct nft_rules rs = { 0 };
 
+		if (!has_chain(f, i))
+			continue;
 		chains[i].build(&rs, fam, f);
 		is = nft_chain_has_rules(nft_fixed_chain(programmed, chains[i].chain.name), &rs);
 		nft_rules_fini(&rs);
@@ -213,11 +279,14 @@ static void table_write(struct nft_writer *w, const struct nft_failover *f)
 {
 	nft_write_table(w, 0);
 	for (enum nft_set_id id = FAILSET_BEGIN; id < FAILSET_END; id++)
-		nft_write_set(w, id);
+		if (has_set(f, id))
+			nft_write_set(w, id);
 	for (size_t i = 0; i < ARRAY_SIZE(chains); i++) {
 		const struct nft_chain *c = &chains[i].chain;
 		struct nft_rules rs = { 0 };
 
+		if (!has_chain(f, i))
+			continue;
 		chains[i].build(&rs, w->fam, f);
 		nft_rules_hash(&rs);
 		nft_write_chain(w, c->name, c->type != NULL ? c : NULL);
@@ -236,14 +305,14 @@ static int family_write(struct nft_failover *f, enum ipfam fam, uint64_t old,
 	nft_writer_init(&w, f->nl, &failover_schema, fam, NFT_FAILOVER_TABLE);
 	if (old != 0)
 		nft_write_table_del(&w, old);
-	if (f->limit_ms != 0)
+	if (f->config.limit_ms != 0)
 		table_write(&w, f);
 	r = nft_writer_commit(&w, res, err);
 	if (r < 0)
 		res->n_batches--; /* a batch without an effect */
-	else if (old != 0 || f->limit_ms != 0)
+	else if (old != 0 || f->config.limit_ms != 0)
 		log_info(LOG_AREA_PLANE, "table %s " NFT_FAILOVER_TABLE ": %s", family_text(fam),
-			 f->limit_ms != 0 ? "made" : "removed");
+			 f->config.limit_ms != 0 ? "made" : "removed");
 	nft_writer_fini(&w);
 	return r;
 }
@@ -261,12 +330,12 @@ static int family_follow(struct nft_failover *f, enum ipfam fam, struct nft_resu
 		if (r < 0 || strcmp(t->name, NFT_FAILOVER_TABLE) != 0)
 			continue;
 		old = t->handle;
-		if (!t->is_ours && f->limit_ms != 0)
+		if (!t->is_ours && f->config.limit_ms != 0)
 			r = err_set(err, -EEXIST, "table %s %s exists and is not vipd's",
 				    family_text(fam), t->name);
 		else if (!t->is_ours)
 			old = 0;
-		else if (f->limit_ms != 0)
+		else if (f->config.limit_ms != 0)
 			r = nft_fixed_read(&programmed, f->nl, fam, t, &failover_schema,
 					   NFT_COUNT_NONE, err);
 	}
@@ -300,7 +369,7 @@ static uint64_t families_follow(struct nft_failover *f, uint8_t left_out, uint64
 	for (enum ipfam fam = 0; fam < IPFAM_N; fam++) {
 		struct err err = { 0 };
 
-		if (f->is_done[fam] || (f->limit_ms != 0 && left_out >> fam & 1))
+		if (f->is_done[fam] || (f->config.limit_ms != 0 && left_out >> fam & 1))
 			continue;
 		if (now >= f->retry_ns[fam]) {
 			if (family_follow(f, fam, res, &err) == 0) {
@@ -343,7 +412,7 @@ uint64_t nft_failover_follow(struct nft_plane *p, uint64_t now)
 
 void nft_failover_recheck(struct nft_failover *f)
 {
-	for (int fam = 0; fam < IPFAM_N && f->limit_ms != 0; fam++) {
+	for (int fam = 0; fam < IPFAM_N && f->config.limit_ms != 0; fam++) {
 		f->is_done[fam] = false;
 		f->retry_ns[fam] = 0;
 	}
@@ -354,7 +423,7 @@ int nft_failover_cleanup(struct nft_failover *f, struct err *err)
 	struct nft_result res = { 0 };
 	int r = 0;
 
-	f->limit_ms = 0;
+	f->config.limit_ms = 0;
 	for (enum ipfam fam = 0; fam < IPFAM_N; fam++) {
 		int q = family_follow(f, fam, &res, r < 0 ? NULL : err);
 
@@ -375,23 +444,36 @@ struct reading {
 	uint64_t life_ms; /* of an element */
 	struct nft_walk walk;
 	enum ipfam fam;
-	plane_handshake_fn *handshake; /* one of the two */
+	plane_handshake_fn *handshake; /* one of the three */
 	plane_refusal_fn *refusal;
+	plane_reply_fn *reply;
 	void *arg;
 };
 
 static int elem_found(void *arg, const uint8_t *key, const uint8_t *data, struct err *err)
 {
 	struct reading *rd = arg;
+	uint64_t age_ms = rd->life_ms - MIN(rd->life_ms, rd->walk.expires_ms);
 	struct nft_endpoint from, to, by;
 	struct plane_refusal r;
 
 	(void)err;
 	nft_get_endpoint(&from, rd->fam, key);
+	if (rd->reply != NULL) {
+		const struct plane_answer a = { from.addr, from.port, age_ms * NSEC_PER_MSEC };
+
+		rd->reply(rd->arg, &a);
+		return 0;
+	}
 	nft_get_endpoint(&to, rd->fam, key + nft_data_len(FAILSET_MOVES, rd->fam));
-	r.of = (struct plane_handshake){ from.addr, to.addr, from.port, to.port,
-					 (rd->life_ms - MIN(rd->life_ms, rd->walk.expires_ms)) *
-						 NSEC_PER_MSEC };
+	r.of = (struct plane_handshake){
+		from.addr,
+		to.addr,
+		from.port,
+		to.port,
+		rd->set == FAILSET_UDP_FLOWS ? L4PROTO_UDP : L4PROTO_TCP,
+		age_ms * NSEC_PER_MSEC,
+	};
 	if (rd->handshake != NULL) {
 		rd->handshake(rd->arg, &r.of);
 	} else if (data != NULL) {
@@ -453,8 +535,23 @@ int nft_handshakes(struct plane *plane, plane_handshake_fn *fn, void *arg, struc
 {
 	const struct nft_failover *f = nft_plane_of(plane)->failover;
 	struct reading rd = { .set = FAILSET_HANDSHAKES, .handshake = fn, .arg = arg };
+	int r, q = 0;
 
 	rd.life_ms = f != NULL ? element_ms(f) : 0;
+	r = families_read(plane, rd, err);
+	rd.set = FAILSET_UDP_FLOWS;
+	if (f != NULL && f->config.udp_ms != 0)
+		q = families_read(plane, rd, r < 0 ? NULL : err);
+	return r < 0 ? r : q;
+}
+
+int nft_udp_replies(struct plane *plane, plane_reply_fn *fn, void *arg, struct err *err)
+{
+	const struct reading rd = { .set = FAILSET_UDP_REPLIED,
+				    .life_ms = FAILSET_ANSWERED_S * 1000,
+				    .reply = fn,
+				    .arg = arg };
+
 	return families_read(plane, rd, err);
 }
 
@@ -531,10 +628,22 @@ static int commit(struct nft_plane *p, struct err *err)
 	return r;
 }
 
+static enum nft_set_id moves_of(enum l4proto proto)
+{
+	return proto == L4PROTO_UDP ? FAILSET_UDP_MOVES : FAILSET_MOVES;
+}
+
+static enum nft_set_id claimed_of(enum l4proto proto)
+{
+	return proto == L4PROTO_UDP ? FAILSET_UDP_CLAIMED : FAILSET_CLAIMED;
+}
+
 /* Delete the elements of an earlier move of the flows: an element cannot be overwritten. */
 static int old_moves_delete(struct nft_plane *p, struct nft_elem_writer *w, enum ipfam fam,
-			    const struct plane_move *v, size_t n, struct err *err)
+			    enum l4proto proto, const struct plane_move *v, size_t n,
+			    struct err *err)
 {
+	enum nft_set_id set = moves_of(proto);
 	struct nft_table_ref table = failover_table(fam);
 	size_t len = nft_key_len(FAILSET_MOVES, fam);
 	uint8_t *keys = xmalloc(n * NFT_KEY_MAX);
@@ -545,18 +654,17 @@ static int old_moves_delete(struct nft_plane *p, struct nft_elem_writer *w, enum
 	for (size_t i = 0; i < n; i++) {
 		uint8_t key[NFT_KEY_MAX];
 
-		if (ip_fam(&v[i].of.addr) != fam)
+		if (ip_fam(&v[i].of.addr) != fam || v[i].of.proto != proto)
 			continue;
 		flow_key(key, &v[i].of);
 		memcpy(keys + m++ * len, key, len);
 	}
 	if (m > 0)
-		r = nft_elems_get(p->common.query, &table, FAILSET_MOVES, keys, m, NULL, found,
-				  NFT_GET_ALL, err);
+		r = nft_elems_get(p->common.query, &table, set, keys, m, NULL, found, NFT_GET_ALL,
+				  err);
 	for (size_t i = 0; i < m && r == 0; i++)
 		if (found[i])
-			nft_elem_put(w, NFT_WRITE_DEL, fam, FAILSET_MOVES, keys + i * len, NULL,
-				     NULL);
+			nft_elem_put(w, NFT_WRITE_DEL, fam, set, keys + i * len, NULL, NULL);
 	free(found);
 	free(keys);
 	return r;
@@ -609,16 +717,19 @@ int nft_move_begin(struct plane *plane, const struct plane_move *v, size_t n, st
 	int r = 0;
 
 	writer_init(p, &w);
-	for (enum ipfam fam = 0; fam < IPFAM_N && r == 0; fam++)
-		r = old_moves_delete(p, &w, fam, v, n, err);
+	for (enum ipfam fam = 0; fam < IPFAM_N && r == 0; fam++) {
+		r = old_moves_delete(p, &w, fam, L4PROTO_TCP, v, n, err);
+		if (r == 0)
+			r = old_moves_delete(p, &w, fam, L4PROTO_UDP, v, n, err);
+	}
 	for (size_t i = 0; i < n && r == 0; i++) {
 		enum ipfam fam = ip_fam(&v[i].of.addr);
 		uint8_t key[NFT_KEY_MAX], data[NFT_DATA_MAX];
 
 		flow_key(key, &v[i].of);
 		nft_data_endpoint(data, &v[i].to.addr, v[i].to.port);
-		nft_elem_put(&w, NFT_WRITE_ADD, fam, FAILSET_MOVES, key, data, NULL);
-		nft_elem_put(&w, NFT_WRITE_ADD, fam, FAILSET_CLAIMED, key, NULL, NULL);
+		nft_elem_put(&w, NFT_WRITE_ADD, fam, moves_of(v[i].of.proto), key, data, NULL);
+		nft_elem_put(&w, NFT_WRITE_ADD, fam, claimed_of(v[i].of.proto), key, NULL, NULL);
 	}
 	if (r == 0)
 		r = commit(p, err);
@@ -629,7 +740,7 @@ static void claim_del(struct nft_elem_writer *w, const struct plane_move *m, enu
 {
 	uint8_t key[NFT_KEY_MAX];
 
-	if (set == FAILSET_MOVES && !m->is_void)
+	if (set == moves_of(m->of.proto) && !m->is_void)
 		return;
 	flow_key(key, &m->of);
 	nft_elem_put(w, NFT_WRITE_DEL, ip_fam(&m->of.addr), set, key, NULL, NULL);
@@ -639,14 +750,14 @@ static void claim_del(struct nft_elem_writer *w, const struct plane_move *m, enu
 static int claims_end_each(struct nft_plane *p, const struct plane_move *v, size_t n,
 			   struct err *err)
 {
-	static const enum nft_set_id sets[] = { FAILSET_CLAIMED, FAILSET_MOVES };
 	struct nft_elem_writer w;
 
-	for (size_t i = 0; i < n * ARRAY_SIZE(sets); i++) {
+	for (size_t i = 0; i < 2 * n; i++) {
+		const struct plane_move *m = &v[i / 2];
 		int r;
 
 		writer_init(p, &w);
-		claim_del(&w, &v[i / ARRAY_SIZE(sets)], sets[i % ARRAY_SIZE(sets)]);
+		claim_del(&w, m, i % 2 == 0 ? claimed_of(m->of.proto) : moves_of(m->of.proto));
 		r = commit(p, err);
 		if (r < 0 && r != -ENOENT)
 			return r;
@@ -661,8 +772,8 @@ static int claims_end(struct nft_plane *p, const struct plane_move *v, size_t n,
 
 	writer_init(p, &w);
 	for (size_t i = 0; i < n; i++) {
-		claim_del(&w, &v[i], FAILSET_CLAIMED);
-		claim_del(&w, &v[i], FAILSET_MOVES);
+		claim_del(&w, &v[i], claimed_of(v[i].of.proto));
+		claim_del(&w, &v[i], moves_of(v[i].of.proto));
 	}
 	r = commit(p, err);
 	return r == -ENOENT ? claims_end_each(p, v, n, err) : r;

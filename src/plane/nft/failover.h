@@ -15,6 +15,10 @@
  *   prerouting, output   a first packet of a flow in @moves gets the backend of the element;
  *                        before all other nat chains
  *
+ * With UDP, flows without a reply are in @udp_flows, @udp_moves and @udp_claimed alike, and
+ * backends that replied in @udp_replied. The kernel considers a flow with several replies assured;
+ * packets of such a flow pass one rule.
+ *
  * @handshakes also contains flows that other programs translate; the caller ignores them. The set
  * contains handshakes in flight only, so the cost of reading it does not depend on the number of
  * flows; a packet of an established connection passes one rule.
@@ -35,12 +39,9 @@
 
 struct nft_failover;
 
-/*
- * `limit_ms` 0: remove the tables of an earlier process. `ejects`: with the rules for ejections.
- * `nl` is borrowed.
- */
-void nft_failover_open(struct nft_failover **ret, struct nl_sock *nl, uint64_t limit_ms,
-		       bool ejects);
+/* `nl` is borrowed. */
+void nft_failover_open(struct nft_failover **ret, struct nl_sock *nl,
+		       const struct nft_failover_config *config);
 void nft_failover_close(struct nft_failover *f);
 DEFINE_AUTO(struct nft_failover *, nft_failover_close);
 
@@ -61,6 +62,7 @@ MUST_USE int nft_move_begin(struct plane *plane, const struct plane_move *v, siz
 			    struct err *err);
 MUST_USE int nft_move_end(struct plane *plane, const struct plane_move *v, size_t n,
 			  struct err *err);
-/* plane_ops.refusals, .answers */
+/* plane_ops.udp_replies, .refusals, .answers */
+MUST_USE int nft_udp_replies(struct plane *plane, plane_reply_fn *fn, void *arg, struct err *err);
 MUST_USE int nft_refusals(struct plane *plane, plane_refusal_fn *fn, void *arg, struct err *err);
 MUST_USE int nft_answers(struct plane *plane, struct plane_answer *v, size_t n, struct err *err);

@@ -72,12 +72,12 @@ void nft_plane_guard(struct plane *plane, bool is_wanted)
 	nft_guard_open(&p->guard, p->common.cmd, is_wanted ? NFT_GUARD_ON : NFT_GUARD_OFF);
 }
 
-void nft_plane_failover(struct plane *plane, uint64_t limit_ns, bool ejects)
+void nft_plane_failover(struct plane *plane, const struct nft_failover_config *config)
 {
 	struct nft_plane *p = nft_plane_of(plane);
 
 	assert(p->failover == NULL);
-	nft_failover_open(&p->failover, p->common.cmd, limit_ns / NSEC_PER_MSEC, ejects);
+	nft_failover_open(&p->failover, p->common.cmd, config);
 }
 
 void nft_plane_count(struct plane *plane, enum plane_counting counting)
@@ -527,6 +527,7 @@ static int plane_cleanup(struct plane *plane, struct err *err)
 	struct nft_plane *p = nft_plane_of(plane);
 	AUTO(nft_guard_close) struct nft_guard *guard = NULL;
 	AUTO(nft_failover_close) struct nft_failover *failover = NULL;
+	const struct nft_failover_config no_failover = { 0 };
 	int r;
 
 	plane_forget(&p->common);
@@ -537,7 +538,7 @@ static int plane_cleanup(struct plane *plane, struct err *err)
 		if (r < 0)
 			return r;
 	}
-	nft_failover_open(&failover, p->common.cmd, 0, false);
+	nft_failover_open(&failover, p->common.cmd, &no_failover);
 	r = nft_failover_cleanup(failover, err);
 	if (r < 0)
 		return r;
@@ -640,6 +641,7 @@ const struct plane_ops nft_plane_ops = {
 	.answers = nft_answers,
 	.move_begin = nft_move_begin,
 	.move_end = nft_move_end,
+	.udp_replies = nft_udp_replies,
 	.retire = plane_retire,
 	.cleanup = plane_cleanup,
 	.close = plane_close,
