@@ -608,7 +608,7 @@ static const struct {
 	{ "CIDRs",
 	  { .detect = DETECT_LOCAL_NODE_CIDR, .has_detector = true },
 	  "ip saddr @pod_cidrs goto xl_short",
-	  "ct original ip daddr @cluster_ips ip saddr != @pod_cidrs masquerade fully-random",
+	  "ip saddr != @pod_cidrs ct original ip daddr @cluster_ips masquerade fully-random",
 	  1 },
 	{ "bridge",
 	  { .detect = DETECT_LOCAL_BRIDGE, .has_detector = true, .ifname = "br0" },

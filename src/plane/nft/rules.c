@@ -237,12 +237,17 @@ static void vip_loop(struct nft_rules *rs, enum ipfam fam, const struct nft_layo
 	count_and_drop(rs);
 }
 
+static void in_cluster_ips(struct nft_rules *rs, enum ipfam fam)
+{
+	nft_expr_original_daddr(rs, fam);
+	nft_expr_in(rs, 0, set_name(NFTSET_CLUSTER_IPS));
+}
+
 /* The original destination is a cluster IP. */
 static void to_cluster_ip(struct nft_rules *rs, enum ipfam fam)
 {
 	nft_rule_begin(rs);
-	nft_expr_original_daddr(rs, fam);
-	nft_expr_in(rs, 0, set_name(NFTSET_CLUSTER_IPS));
+	in_cluster_ips(rs, fam);
 }
 
 /*
@@ -284,9 +289,11 @@ static void masquerade_cluster_ips(struct nft_rules *rs, enum ipfam fam,
 		masquerade_by_ifname(rs, fam, p);
 		return;
 	}
-	to_cluster_ip(rs, fam);
+	/* The small set first: most connections are from pods and end the rule there. */
+	nft_rule_begin(rs);
 	nft_expr_saddr(rs, fam, 0);
 	nft_expr_not_in(rs, 0, set_name(NFTSET_POD_CIDRS));
+	in_cluster_ips(rs, fam);
 	nft_expr_masquerade(rs);
 }
 
