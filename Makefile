@@ -3,7 +3,7 @@
 B ?= build
 PYTHON ?= /usr/bin/python3
 
-.PHONY: all demo test bench deb rpm test-deb static image test-image release install install-deps format check coverage analyze clean
+.PHONY: all demo test bench deb rpm test-deb test-arm64 static image test-image release install install-deps format check coverage analyze clean
 
 all: $(B)/build.ninja
 	@ninja -C $(B)
@@ -58,6 +58,11 @@ test-deb: deb all
 	@tools/install-deps test
 	@ninja -C $(B) tests/tools/flow
 	@VIPD_BUILD=$(abspath $(B)) $(PYTHON) -m pytest -q -s tests/deploy/debs_in_container.py
+
+# Cross-builds the packages for arm64, runs unit tests under qemu-user and network tests in an emulated machine; root.
+test-arm64:
+	@tools/install-deps arm64
+	@tools/test-arm64 build-arm64
 
 # Static programs, one file each, in build-static/; image: and an OCI image archive of them.
 static:

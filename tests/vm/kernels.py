@@ -19,7 +19,7 @@ import tempfile
 
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 APT_HELPER = "/usr/lib/apt/apt-helper"
-INDEX = "main/binary-amd64/Packages.xz"
+INDEX = "main/binary-%s/Packages.xz"
 # Suite of a version. All other versions are in backports.
 SUITES = {"6.1": ("bookworm-security", "bookworm"), "6.12": ("trixie-security", "trixie")}
 OTHER = ("trixie-backports",)
@@ -74,37 +74,38 @@ def verified(inrelease, keyring=KEYRING):
     return r.stdout.decode()
 
 
-def index_hash(release):
-    """Entry of a Release file for the package index."""
+def index_hash(release, name):
+    """Entry of a Release file for a package index."""
     part = release.partition("\nSHA256:\n")[2]
     for line in part.splitlines():
         if not line.startswith(" "):
             break
         words = line.split()
-        if len(words) == 3 and words[2] == INDEX:
+        if len(words) == 3 and words[2] == name:
             return words[0]
-    raise Unavailable("the suite has no %s" % INDEX)
+    raise Unavailable("the suite has no %s" % name)
 
 
-def stanzas(text):
+def stanzas(text, arch):
     """The packages of an index that can be part of a kernel, as dicts."""
     for block in text.split("\n\n"):
-        if re.match(r"Package: linux-(image|binary|modules)-\S+-cloud-amd64\n", block):
+        if re.match(r"Package: linux-(image|binary|modules)-\S+-cloud-%s\n" % arch, block):
             yield dict(line.split(": ", 1) for line in block.splitlines()
                        if ": " in line and not line.startswith(" "))
 
 
-def index(suite, folder):
+def index(suite, folder, arch):
     """(uri of the archive, packages) of a suite."""
+    name = INDEX % arch
     uri = mirror(suite.endswith("-security"))
     signed = os.path.join(folder, suite + ".InRelease")
     download("%s/dists/%s/InRelease" % (uri, suite), signed)
-    sha256 = index_hash(verified(signed))
+    sha256 = index_hash(verified(signed), name)
     packed = os.path.join(folder, suite + ".Packages.xz")
-    download("%s/dists/%s/%s/by-hash/SHA256/%s" % (uri, suite, os.path.dirname(INDEX), sha256),
+    download("%s/dists/%s/%s/by-hash/SHA256/%s" % (uri, suite, os.path.dirname(name), sha256),
              packed, sha256)
     with lzma.open(packed, "rt", encoding="utf-8") as f:
-        return uri, list(stanzas(f.read()))
+        return uri, list(stanzas(f.read(), arch))
 
 
 def newer(a, b):
@@ -117,8 +118,7 @@ def newer(a, b):
 
 def choose(packages, version):
     """The newest image of this version and the packages split off from it."""
-    name = re.compile(r"linux-image-%s[.+-]\S*-cloud-amd64$|linux-image-%s-cloud-amd64$" %
-                      (re.escape(version), re.escape(version)))
+    name = re.compile(r"linux-image-%s([.+-]\S*)?-cloud-\w+$" % re.escape(version))
     images = [p for p in packages if name.match(p["Package"])]
     if not images:
         return []
@@ -133,11 +133,11 @@ def sha256_of(path):
         return hashlib.file_digest(f, "sha256").hexdigest()
 
 
-def fetch(version, folder):
+def fetch(version, folder, arch):
     """Download and verify the packages of a kernel into `folder`; return their paths."""
     found, seen = [], []
     for suite in SUITES.get(version, OTHER):
-        uri, packages = index(suite, folder)
+        uri, packages = index(suite, folder, arch)
         chosen = choose(packages, version)
         seen += [p["Package"] for p in packages if p["Package"].startswith("linux-image-")]
         if chosen:
@@ -184,16 +184,16 @@ def unpack(packages, folder):
     shutil.rmtree(whole)
 
 
-def get(version, cache, refresh=False):
+def get(version, cache, refresh=False, arch="amd64"):
     """The folder of a kernel, downloaded if missing. The caller holds the lock of the cache."""
-    place = os.path.join(cache, "kernels", version)
+    place = os.path.join(cache, "kernels", version if arch == "amd64" else "%s-%s" % (arch, version))
     if os.path.exists(os.path.join(place, "about.json")) and not refresh:
         return place
     os.makedirs(os.path.dirname(place), exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache, prefix="fetch-") as work:
         made = os.path.join(work, "kernel")
         os.makedirs(made)
-        unpack(fetch(version, work), made)
+        unpack(fetch(version, work, arch), made)
         shutil.rmtree(place, ignore_errors=True)
         os.rename(made, place)
     return place

@@ -18,6 +18,8 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 PACKAGES = """bash busybox-static conntrack coreutils dash findutils grep iproute2 iputils-arping
 iputils-ping ipvsadm kmod mawk netbase nftables openssl procps python3 python3-cryptography
 python3-h2 python3-pyte python3-pytest python3-yaml sed socat systemd tcpdump util-linux""".split()
+# Of the programs under test; on another architecture their paths are not those of the host.
+LIBRARIES = "libcmocka0 libcurl4 libevent-2.1-7 libjansson4 libmnl0 libnftnl11 libyaml-0-2".split()
 # Optional; copied if this host has them.
 OPTIONAL = "gdb strace ethtool iperf3 ncat iptables ipset".split()
 # Dependencies that a machine does not need.
@@ -119,6 +121,18 @@ def packages_into(tree, packages):
             put(real(name), tree)
 
 
+def extracted(tree, arch):
+    """The packages of another architecture, from the archive of this host's Debian. None is configured: that would run
+    their programs."""
+    with open("/etc/os-release", encoding="utf-8") as f:
+        suite = re.search(r"^VERSION_CODENAME=(\w+)", f.read(), re.M)[1]
+    kernels.run(["mmdebstrap", "--quiet", "--variant=extract", "--architectures=" + arch,
+                 "--setup-hook=for d in bin sbin lib; do mkdir -p $1/usr/$d; ln -s usr/$d $1/$d; done",
+                 "--include=" + ",".join(PACKAGES + LIBRARIES), suite, tree])
+    for name in "doc", "locale", "man":
+        shutil.rmtree("%s/usr/share/%s" % (tree, name))
+
+
 def applets_into(tree):
     """busybox replaces missing programs."""
     out = kernels.run(["busybox", "--list"]).stdout.decode()
@@ -127,15 +141,18 @@ def applets_into(tree):
             os.symlink("/usr/bin/busybox", "%s/usr/bin/%s" % (tree, name))
 
 
-def base(tree, kernel, packages):
+def base(tree, kernel, packages, arch):
     """Make the tree without the files under test."""
-    os.makedirs(tree + "/usr")
+    if arch != "amd64":
+        extracted(tree, arch)
     for name in MERGED:
-        os.makedirs("%s/usr/%s" % (tree, name))
-        os.symlink("usr/" + name, "%s/%s" % (tree, name))
+        os.makedirs("%s/usr/%s" % (tree, name), exist_ok=True)
+        if not os.path.lexists("%s/%s" % (tree, name)):
+            os.symlink("usr/" + name, "%s/%s" % (tree, name))
     for name in FOLDERS:
         os.makedirs("%s/%s" % (tree, name), exist_ok=True)
-    packages_into(tree, packages)
+    if arch == "amd64":
+        packages_into(tree, packages)
     busybox = shutil.which("busybox")
     if not os.path.lexists(tree + "/usr/bin/busybox"):
         put(real(busybox), tree)

@@ -35,11 +35,17 @@ TROUBLE = re.compile(r"\bBUG\b|\bOops\b|WARNING:|Call Trace|Kernel panic|general
 PASSED = re.compile(r"VIPD_(?!VM_)|PYTEST_|CMOCKA_|PYTHON(?!HOME|PATH)|ASAN_|UBSAN_|LSAN_")
 # No timeout of the disk: a busy host delays it by seconds, which are minutes for a clock that skips
 # waiting times. norandmaps: qemu translates code once for each virtual address.
-APPEND = ("console=ttyS0 loglevel=5 panic=-1 root=/dev/nvme0n1 rw rootfstype=ext4 init=/init "
+APPEND = ("loglevel=5 panic=-1 root=/dev/nvme0n1 rw rootfstype=ext4 init=/init "
           "mitigations=off norandmaps cryptomgr.notests nowatchdog "
           "rcupdate.rcu_cpu_stall_suppress=1 "
           "nvme_core.io_timeout=4000000 nvme_core.admin_timeout=4000000")
 FREE_MB = 256
+# qemu, its arguments, and the serial ports of the kernel's log and of the command. The CPU of amd64 has no cmpxchg16b:
+# qemu 7.2 computes its flags wrongly, and 6.12 crashes.
+MACHINES = {
+    "amd64": (["qemu-system-x86_64", "-cpu", "qemu64,-cx16"], "ttyS0", "ttyS1"),
+    "arm64": (["qemu-system-aarch64", "-M", "virt", "-cpu", "cortex-a72"], "ttyAMA0", "ttyS0"),
+}
 
 
 class Result:
@@ -77,22 +83,22 @@ def locked(path):
         yield
 
 
-def prepared(kernel, refresh=False):
+def prepared(kernel, refresh=False, arch="amd64"):
     """(folder of the kernel, folder of the base tree), made if missing."""
     with locked(os.path.join(CACHE, "lock")):
         for name in os.listdir(CACHE):
             if name.startswith(("fetch-", "tree-")):  # of a killed run
                 shutil.rmtree(os.path.join(CACHE, name), ignore_errors=True)
-        place = kernels.get(kernel, CACHE, refresh)
+        place = kernels.get(kernel, CACHE, refresh, arch)
         packages = tree.closure()
         trees = os.path.join(CACHE, "trees")
-        prefix = "base-%s-" % kernel
+        prefix = "base-%s-" % os.path.basename(place)
         made = os.path.join(trees, prefix + tree.base_key(place, packages))
         if not os.path.exists(made):
             os.makedirs(trees, exist_ok=True)
             work = tempfile.mkdtemp(dir=CACHE, prefix="tree-")
             try:
-                tree.base(work + "/root", place, packages)
+                tree.base(work + "/root", place, packages, arch)
                 for old in os.listdir(trees):
                     if old.startswith(prefix):
                         shutil.rmtree(os.path.join(trees, old))
@@ -149,21 +155,24 @@ def image(folder, base, build, files, script, is_shell, is_systemd):
     return disk
 
 
-def arguments(folder, kernel, disk, memory, cpus, icount, is_shell, is_systemd):
-    """Arguments of qemu. The CPU has no cmpxchg16b: qemu 7.2 computes its flags wrongly, and
-    6.12 crashes."""
+def arguments(folder, kernel, disk, memory, cpus, icount, is_shell, is_systemd, arch):
+    """Arguments of qemu."""
+    qemu, log, output = MACHINES[arch]
     accel = ["-accel", "tcg,thread=multi"]
     if icount:
         accel = ["-accel", "tcg,thread=single", "-icount", "shift=1,sleep=off"]
         cpus = 1
-    return ["qemu-system-x86_64"] + accel + [
-        "-cpu", "qemu64,-cx16", "-m", str(memory), "-smp", str(cpus), "-display", "none",
+    second = "mon:stdio" if is_shell else "file:%s/output" % folder
+    return qemu + accel + [
+        "-m", str(memory), "-smp", str(cpus), "-display", "none",
         "-nodefaults", "-no-user-config", "-no-reboot", "-net", "none",
         "-kernel", os.path.join(kernel, "vmlinuz"),
-        "-append", APPEND + (" vipd.icount" if icount else "") +
+        "-append", "console=%s vipd.output=%s " % (log, output) + APPEND + (" vipd.icount" if icount else "") +
         (" vipd.systemd" if is_systemd else ""),
-        "-serial", "file:%s/console" % folder,
-        "-serial", "mon:stdio" if is_shell else "file:%s/output" % folder,
+        "-serial", "file:%s/console" % folder] + (
+        ["-serial", second] if arch == "amd64" else
+        ["-chardev", second.replace("file:", "file,id=c1,path=").replace("mon:stdio", "stdio,id=c1,mux=on"),
+         "-device", "pci-serial,chardev=c1"]) + [
         "-drive", "file=%s,if=none,id=d0,format=raw,cache=unsafe" % disk,
         "-device", "nvme,drive=d0,serial=a", "-device", "virtio-rng-pci"]
 
@@ -225,7 +234,7 @@ def status_of(disk, folder):
 
 
 def run(command, kernel="6.1", build=None, cwd=None, env=None, files=(), memory=1024, cpus=2,
-        icount=False, timeout=600, out=None, echo=None, shell=False, systemd=False):
+        icount=False, timeout=600, out=None, echo=None, shell=False, systemd=False, arch="amd64"):
     """Run a command in a separate machine; return a Result. Raises Unavailable.
 
     build: folder of the programs to copy. files: other paths of the host to copy. out: receives
@@ -243,14 +252,14 @@ def run(command, kernel="6.1", build=None, cwd=None, env=None, files=(), memory=
         build = os.path.abspath(build)
         full["VIPD_BUILD"] = build
     sweep()
-    place, base = prepared(kernel)
+    place, base = prepared(kernel, arch=arch)
     runs = os.path.join(CACHE, "runs")
     os.makedirs(runs, exist_ok=True)
     folder = tempfile.mkdtemp(dir=runs, prefix="%d-" % os.getpid())
     try:
         begin = time.monotonic()
         disk = image(folder, base, build, files, job(command, cwd, full), shell, systemd)
-        args = arguments(folder, place, disk, memory, cpus, icount, shell, systemd)
+        args = arguments(folder, place, disk, memory, cpus, icount, shell, systemd, arch)
         cpu = children_cpu()
         for tries in range(1, TRIES + 1):
             started, timed_out = boot(args, folder, timeout, echo, shell)
