@@ -14,7 +14,7 @@ The other parts run with `off`, `handshake` and `eject` in turn:
 vanish: one of ten endpoints drops every packet, or the node behind its route does not answer ARP. No
 object changes for 40 s of 500 new connections per second; clients wait for 5 s. Connections of the
 first 3 s, and later ones.
-return: half of ten endpoints drop every packet for 20 s, then all of them for 30 s, then none does.
+return: half of ten endpoints drop every packet for 15 s, then all of them for 30 s, then none does.
 Connections that begin after the return, and those that waited.
 changes: 200,000 tracked flows, 500 new connections per second: CPU time of vipd, and the time from
 the change of a slice to the kernel's notification, without and with a silent endpoint.
@@ -174,6 +174,19 @@ def no_node(bed, number):
         bed.lab.node.run("ip", "route", "del", *route)
 
 
+@contextlib.contextmanager
+def syns(bed, number):
+    """Yields a function: SYNs of the clients to this endpoint so far."""
+    bed.lab.node.run("nft", "table ip syns { chain c { type filter hook postrouting priority 0; ip saddr %s "
+                     "ip daddr %s tcp flags & (syn | ack) == syn counter; }; }" % (
+                         L.CLIENT[4], L.remote(number, 4)))
+    try:
+        yield lambda: int(re.search(r"packets (\d+)", bed.lab.node.run("nft", "list", "table", "ip",
+                                                                       "syns"))[1])
+    finally:
+        bed.lab.node.run("nft", "delete", "table", "ip", "syns")
+
+
 def load(bed, seconds, rate=500):
     return bed.lab.flow("client", "new", "--to", "tcp:%s:80" % L.cluster_ip(1, 4), "--rate", str(rate),
                         "--concurrency", "4000", "--seconds", str(seconds), "--timeout-ms", "5000")
@@ -229,9 +242,12 @@ def vanish(bed, mode):
         with gone(bed, SILENT):
             first = load(bed, 3)
             time.sleep(3)
-            late = load(bed, 37)
-            report("%s, %s, first 3 s" % (mode, what), first)
-            report("%s, %s, next 37 s" % (mode, what), late)
+            with syns(bed, SILENT) as met:
+                late = load(bed, 37)
+                report("%s, %s, first 3 s" % (mode, what), first)
+                before = met()
+                report("%s, %s, next 37 s" % (mode, what), late)
+                print("    SYNs to the endpoint: %d, after the first 5 s %d" % (met(), met() - before))
         time.sleep(5)  # the ejection ends
 
 
@@ -242,12 +258,12 @@ def all_return(bed, mode):
         load(bed, 15, 100).wait(60)
         with silent(bed, *range(1, 11)):
             half.close()
-            load(bed, 20, 100).wait(60)
-            waiting = load(bed, 8, 100)
-            time.sleep(8)
+            load(bed, 26, 100).wait(60)
+            waiting = load(bed, 4, 100)
+            time.sleep(4)
     after = load(bed, 5, 100)
     report("%s, after the return" % mode, after)
-    report("%s, 8 s before the return" % mode, waiting)
+    report("%s, 4 s before the return" % mode, waiting)
 
 
 def change_ms(bed, nl):

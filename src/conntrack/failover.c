@@ -26,7 +26,7 @@ struct seen {
 	uint64_t at_ns;
 	uint64_t syn_ns;             /* of the last SYN that was due */
 	bool is_counted;             /* that SYN, as failed */
-	uint64_t refused_ns;         /* the last time; 0 = never */
+	uint64_t refused_ns;         /* the last time, or later; 0 = never */
 	struct job_endpoint left_by; /* it was left with this backend; or unset */
 	uint64_t checked_ns;         /* the pool of left_by was last searched for another one */
 	unsigned int n_moves;
@@ -501,7 +501,8 @@ bool failover_choose(struct failover *f, const struct failover_handshake *h,
 }
 
 void failover_refused(struct failover *f, const struct failover_handshake *h,
-		      const struct job_endpoint *by, uint64_t at_ns, uint64_t now)
+		      const struct job_endpoint *by, uint64_t at_ns, uint64_t until_ns,
+		      uint64_t now)
 {
 	struct seen *s = seen_find(f, h);
 	uint64_t seen_ns = s != NULL ? s->at_ns : 0;
@@ -513,7 +514,7 @@ void failover_refused(struct failover *f, const struct failover_handshake *h,
 		return;
 	s = seen_note(f, h, now);
 	s->at_ns = MAX(seen_ns, at_ns); /* a SYN after the refusal is another handshake */
-	s->refused_ns = at_ns;
+	s->refused_ns = until_ns;
 	fe = frontend_find(f, h, &svc);
 	pool = fe != NULL ? pool_of(svc->rows, fe, by) : NULL;
 	if (pool != NULL && pool_find(pool, by) != NULL && f->failed != NULL)

@@ -100,11 +100,12 @@ void failover_accepted(struct failover *f, uint64_t now);
 bool failover_choose(struct failover *f, const struct failover_handshake *h,
 		     const struct job_endpoint *by, uint64_t now, struct failover_choice *ret);
 /*
- * `by` refused `h` at `at_ns`; the same refusal may be reported again within
+ * `by` refused `h` between `at_ns` and `until_ns`; the same refusal may be reported again within
  * FAILOVER_FORGET_NS.
  */
 void failover_refused(struct failover *f, const struct failover_handshake *h,
-		      const struct job_endpoint *by, uint64_t at_ns, uint64_t now);
+		      const struct job_endpoint *by, uint64_t at_ns, uint64_t until_ns,
+		      uint64_t now);
 /* End silences; to be called now and then. */
 void failover_tick(struct failover *f, uint64_t now);
 /* Is the backend silent? NULL: no. Valid until the next call that is not const. */

@@ -37,6 +37,7 @@ struct eject_loop {
 	struct event *timer;
 	struct list probes;
 	bool has_refusals; /* at the last read */
+	uint64_t read_ns;  /* it began */
 };
 
 /* --- probes --- */
@@ -148,7 +149,9 @@ static void on_refusal(void *arg, const struct plane_refusal *r)
 	uint64_t now = now_ns();
 
 	l->has_refusals = true;
-	failover_refused(l->config.failover, &h, &by, now - r->of.age_ns, now);
+	/* The kernel computed the age between the two times. */
+	failover_refused(l->config.failover, &h, &by, l->read_ns - r->of.age_ns, now - r->of.age_ns,
+			 now);
 }
 
 static void on_failed(void *arg, const struct svc *svc, const struct job_endpoint *by,
@@ -178,6 +181,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	l->has_refusals = false;
+	l->read_ns = now_ns();
 	if (sync_state_get(l->config.sync) == SYNC_RUNNING) {
 		(void)!p->ops->refusals(p, on_refusal, l, &err);
 		eject_step(l->eject, now_ns());

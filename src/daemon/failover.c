@@ -97,10 +97,18 @@ static void due_take(struct failover_loop *l)
 	}
 }
 
-/* Translated, and without any packet of the backend. */
+/* Translated, which the status does not show if IPVS did, and without any packet of the backend. */
 static bool is_unanswered(const struct ctnl_entry *e)
 {
-	return (e->status & IPS_DST_NAT) && !(e->status & IPS_SEEN_REPLY);
+	bool is_translated =
+		e->status & IPS_DST_NAT || job_endpoint_cmp(&e->flow.by, &e->flow.to) != 0;
+
+	return is_translated && !(e->status & IPS_SEEN_REPLY);
+}
+
+static bool can_move(const struct failover_loop *l)
+{
+	return l->config.plane->ops->move_begin != NULL;
 }
 
 static void on_silence(void *arg, const struct failover_silence *s, bool is_over)
@@ -117,11 +125,12 @@ static void on_silence(void *arg, const struct failover_silence *s, bool is_over
 			   (int)(FAILOVER_SILENT_NS / NSEC_PER_SEC), s->unanswered,
 			   (s->last_ns - s->since_ns) / NSEC_PER_SEC + 1);
 	else
-		log_notice(LOG_AREA_CONNTRACK,
-			   "service %s/%s: endpoint %s: TCP handshake without an answer for %u ms; "
-			   "handshakes move to other endpoints",
-			   s->ns->text, s->name->text, text,
-			   (unsigned int)(l->config.limit_ns / NSEC_PER_MSEC));
+		log_notice(
+			LOG_AREA_CONNTRACK,
+			"service %s/%s: endpoint %s: TCP handshake without an answer for %u ms%s",
+			s->ns->text, s->name->text, text,
+			(unsigned int)(l->config.limit_ns / NSEC_PER_MSEC),
+			can_move(l) ? "; handshakes move to other endpoints" : "");
 	if (l->config.silent != NULL)
 		l->config.silent(l->config.arg, s, is_over);
 }
@@ -143,7 +152,8 @@ static void on_due_flow(void *arg, size_t i, const struct ctnl_entry *e)
 	struct failover_handshake key = key_of(&l->due.v[i]);
 	struct failover_choice c;
 
-	if (!is_unanswered(e) || !failover_choose(l->failover, &key, &e->flow.by, l->now, &c))
+	if (!is_unanswered(e) || !failover_choose(l->failover, &key, &e->flow.by, l->now, &c) ||
+	    !can_move(l))
 		return;
 	/* Void until on_claimed_flow() finds the flow still unanswered, and deletes it. */
 	*vec_push(&l->moves) = (struct plane_move){

@@ -24,7 +24,7 @@ struct failover_loop;
 struct failover_config {
 	const struct plan *plan;
 	const struct sync *sync;
-	struct plane *plane; /* with handshakes() */
+	struct plane *plane; /* with handshakes(); without move_begin() none moves */
 	uint64_t limit_ns;
 	uint64_t udp_ns;             /* 0: TCP only */
 	failover_silence_fn *silent; /* as failover_open() */

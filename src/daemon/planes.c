@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "nl/sock.h"
 #include "plane/common.h"
+#include "plane/failover.h"
 #include "plane/ipvs/plane_ipvs.h"
 #include "plane/nft/plane_nft.h"
 
@@ -74,6 +75,8 @@ static int open_ipvs(struct plane **ret, const struct options *o, struct err *er
 	(void)TAKE(genl);
 	(void)TAKE(route);
 	(void)TAKE(large);
+	ipvs_plane_failover(
+		*ret, o->plane.failover != FAILOVER_OFF ? o->plane.failover_ns / NSEC_PER_MSEC : 0);
 	return 0;
 }
 
@@ -84,15 +87,14 @@ static bool is_ipvs(const struct options *o)
 
 int planes_open(struct plane **ret, const struct options *o, struct err *err)
 {
-	struct nft_failover_config failover = { 0 };
+	struct plane_failover_config failover = { .table = NFT_FAILOVER_TABLE };
 	int r;
 
-	if (o->plane.failover != FAILOVER_OFF)
-		failover = (struct nft_failover_config){
-			.limit_ms = o->plane.failover_ns / NSEC_PER_MSEC,
-			.udp_ms = o->plane.failover_udp_ns / NSEC_PER_MSEC,
-			.ejects = o->plane.failover == FAILOVER_EJECT,
-		};
+	if (o->plane.failover != FAILOVER_OFF) {
+		failover.limit_ms = o->plane.failover_ns / NSEC_PER_MSEC;
+		failover.udp_ms = o->plane.failover_udp_ns / NSEC_PER_MSEC;
+		failover.ejects = o->plane.failover == FAILOVER_EJECT;
+	}
 
 	if (is_ipvs(o))
 		return open_ipvs(ret, o, err);
@@ -102,7 +104,7 @@ int planes_open(struct plane **ret, const struct options *o, struct err *err)
 	nft_plane_count(*ret, o->plane.counting);
 	if (o->plane.is_table_owner)
 		nft_plane_own_tables(*ret);
-	nft_plane_failover(*ret, &failover);
+	plane_failover_open(*ret, &failover);
 	nft_plane_guard(*ret, !o->plane.is_guard_off && !o->plane.is_table_owner);
 	return 0;
 }

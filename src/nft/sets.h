@@ -62,7 +62,7 @@ enum nft_set_id {
 	NFTSET_KINDS,          /* map kind : verdict        layout.c writes it */
 	NFTSET_N,
 	/*
-	 * Of the tables for failover (plane/nft/failover.h). A flow is the client's address and
+	 * Of the tables for failover (plane/failover.h). A flow is the client's address and
 	 * port, then the frontend's.
 	 */
 	FAILSET_HANDSHAKES, /* set addr . port . addr . port   SYN sent to a backend; dynamic */

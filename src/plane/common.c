@@ -33,6 +33,7 @@ void plane_common_close(struct plane_common *c)
 	nl_sock_close(c->query);
 	nl_sock_close(c->watch_nl);
 	nft_watch_fini(&c->watch);
+	free(c->failover);
 }
 
 int plane_watch_with(struct plane *p, struct nl_sock *watch, struct err *err)

@@ -66,7 +66,8 @@ struct plane_common {
 	struct nft_changes changes;  /* of the transaction under way */
 	struct plane_loaded *loaded; /* loaded phase only */
 	struct nft_watch watch;
-	bool is_written; /* by this process */
+	struct plane_failover *failover; /* or NULL; plane/failover.h */
+	bool is_written;                 /* by this process */
 	bool is_genid_known;
 	uint32_t genid; /* after vipd's last transaction */
 	bool has_env;

@@ -268,7 +268,8 @@ struct plane_ops {
 	/* Append settings of `svc` that the plane does not support. May be NULL. */
 	void (*remark)(const struct plane *p, const struct svc *svc, struct str *ret);
 	/*
-	 * Failover of handshakes; all three NULL: not supported. handshakes() lists them; an error
+	 * Failover of handshakes; NULL: not supported, the last two also where handshakes cannot
+	 * move. handshakes() lists them; an error
 	 * of one family does not stop the other.
 	 * move_begin() makes the next SYN of each flow go to `to` and drops answers of `from`;
 	 * the caller then deletes the flows that still have no answer, and move_end() ends the

@@ -310,11 +310,15 @@ static int failover_check(const struct options *o, struct err *err)
 	if (o->plane.failover_udp_ns != 0 && o->plane.failover == FAILOVER_OFF)
 		return err_set(err, -EINVAL,
 			       "--failover-udp-timeout: requires --failover handshake or eject");
-	if (o->plane.failover != FAILOVER_OFF && o->plane.mode == PROXY_MODE_IPVS)
+	if (o->plane.mode != PROXY_MODE_IPVS)
+		return 0;
+	if (o->plane.failover == FAILOVER_HANDSHAKE)
 		return err_set(err, -EINVAL,
-			       "--failover: %s is not available with --proxy-mode ipvs; "
-			       "nftables or off is",
-			       o->plane.failover == FAILOVER_EJECT ? "eject" : "handshake");
+			       "--failover: handshake is not available with --proxy-mode ipvs; "
+			       "eject or off is");
+	if (o->plane.failover_udp_ns != 0)
+		return err_set(err, -EINVAL,
+			       "--failover-udp-timeout: not available with --proxy-mode ipvs");
 	return 0;
 }
 

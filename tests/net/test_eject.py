@@ -6,7 +6,10 @@ import json
 import re
 import time
 
+import pytest
+
 import lab as L
+import planes
 import test_failover as F
 from test_failover import FAM, FAMS, N, NUMBER, Connects, begin_empty, eps, remote_silent, svc  # noqa: F401
 from test_vipctl_monitor import monitor  # noqa: F401
@@ -74,13 +77,26 @@ def eject(lab, vipd, to, dead):
 @contextlib.contextmanager
 def syns(ns, hook, match):
     """Yields a function: SYNs at this hook so far."""
-    ns.run("nft", "table ip vipdt_syns { chain c { type filter hook %s priority 0; "
+    ns.run("nft", "table inet vipdt_syns { chain c { type filter hook %s priority 0; "
            "%s tcp flags & (syn | ack) == syn counter; }; }" % (hook, match))
     try:
         yield lambda: int(re.search(r"counter packets (\d+)",
-                                    ns.run("nft", "list", "table", "ip", "vipdt_syns")).group(1))
+                                    ns.run("nft", "list", "table", "inet", "vipdt_syns")).group(1))
     finally:
-        ns.run("nft", "delete", "table", "ip", "vipdt_syns")
+        ns.run("nft", "delete", "table", "inet", "vipdt_syns")
+
+
+def syns_to(lab, dead, source):
+    ip = "ip6" if ":" in dead else "ip"
+    return syns(lab.node, "postrouting", "%s daddr %s %s saddr %s" % (ip, dead, ip, source))
+
+
+def connect_unmet(lab, to, dead):
+    """Connections of which none meets the endpoint. Their endpoints."""
+    with syns_to(lab, dead, L.CLIENT[L.family(dead)]) as met:
+        backends = connect(lab, to)[1]
+        assert met() == 0
+    return backends
 
 
 @FAM
@@ -91,7 +107,7 @@ def test_silent(lab, vipd, fam):
     dead, to, before = L.remote(2, fam), L.cluster_ip(NUMBER, fam), count(lab)
     with remote_silent(lab, 2):
         eject(lab, vipd, to, dead)
-        assert connect(lab, to) == (0, {L.remote(i, fam) for i in (1, 3)})
+        assert connect_unmet(lab, to, dead) == {L.remote(i, fam) for i in (1, 3)}
         assert list(ejected(vipd)) == [dead]
     L.eventually(lambda: not ejected(vipd), what="stays ejected")
     L.eventually(lambda: dead in connect(lab, to)[1], what="not programmed")
@@ -112,12 +128,11 @@ def test_no_latency(lab, vipd):
             time.sleep(0.02)
 
     with remote_silent(lab, 53), contextlib.ExitStack() as stack:
-        match = "ip daddr %s ip saddr %%s" % dead
-        with syns(lab.node, "forward", match % first) as met:
+        with syns_to(lab, dead, first) as met:
             before = list(load(1, first))
             L.eventually(lambda: is_out(vipd, dead))
             assert met() > 0
-        with syns(lab.node, "forward", match % second) as met:
+        with syns_to(lab, dead, second) as met:
             after = list(load(3.5, second))
             assert [c.wait(L.PATIENCE) for c in before + after] == [0] * len(before + after)
             assert not any(c.errors for c in before + after)
@@ -204,7 +219,8 @@ def test_blocked_client(lab, vipd):
     """CT-28: a policy against one client, which drops or resets: the endpoint stays for others."""
     vipd.apply([svc()] + eps(7, 8, 9))
     to = L.cluster_ip(NUMBER, 4)
-    for verdict in ("drop", "reject with tcp reset"):
+    # On the ipvs plane handshakes that are dropped do not move: this client's would not end.
+    for verdict in ("drop", "reject with tcp reset")[planes.PLANE == "ipvs":]:
         body = "ip saddr %s ip daddr %s tcp dport 8080 %s;" % (L.POD["pod3"][4], L.remote(8, 4), verdict)
         with no_ejection(lab), rules(lab.node2, body):
             failed = 0
@@ -213,7 +229,7 @@ def test_blocked_client(lab, vipd):
                     assert c.wait(L.PATIENCE) == 0
                     failed += len(c.errors) if "reset" in verdict else N - c.retries()[0]
                 retries, backends = connect(lab, to)
-                assert retries == 0 and L.remote(8, 4) in backends
+                assert L.remote(8, 4) in backends and (retries == 0 or L.SLOW > 1)
             assert failed >= 5
 
 
@@ -236,8 +252,9 @@ def test_blocked_node(lab, vipd):
 
 
 def test_half(lab, vipd):
-    """CT-29: more than half of the endpoints are silent: half of them are ejected, and all serve again
-    when they have returned."""
+    """CT-29: more than half of the endpoints are silent: half of them are ejected. The others become
+    silent, too, and all return: new connections do not wait for the end of an ejection, nor do those that
+    began before; later all serve."""
     vipd.apply([svc()] + eps(*range(31, 37)))
     to = L.cluster_ip(NUMBER, 4)
     dead = {L.remote(i, 4) for i in range(31, 35)}
@@ -245,6 +262,15 @@ def test_half(lab, vipd):
         L.eventually(lambda: connect(lab, to) and len(ejected(vipd)) == 3)
         connect(lab, to)
         assert set(ejected(vipd)) < dead and len(ejected(vipd)) == 3
+        others = "".join("ip daddr %s drop; " % L.remote(i, 4) for i in (35, 36))
+        with contextlib.ExitStack() as stack:
+            with rules(lab.node2, others):
+                old = stack.enter_context(Connects(lab, to, n=6))
+                assert old.wait(1.5) == 6
+            lab.node2.run("nft", "flush", "table", "inet", "vipdt_silent")
+            new = stack.enter_context(Connects(lab, to))
+            assert new.wait(L.PATIENCE) == 0 and not new.errors and new.retries() == {0: N}
+            assert old.wait(L.PATIENCE) == 0 and not old.errors
     L.eventually(lambda: not ejected(vipd))
 
 
@@ -256,7 +282,7 @@ def test_restart(lab, vipd):
         for is_second in (False, True):
             assert not ejected(vipd)
             eject(lab, vipd, to, L.remote(38, 4))
-            assert connect(lab, to)[0] == 0
+            connect_unmet(lab, to, L.remote(38, 4))
             if not is_second:
                 vipd.kill()
                 vipd.start()
@@ -281,3 +307,29 @@ def test_all_vanish_and_return(lab, vipd):
     """No endpoint answers: none is ejected."""
     with no_ejection(lab):
         F.test_all_vanish_and_return(lab, vipd)
+
+
+@pytest.mark.no_steady
+def test_tables(lab, vipd):
+    """CT-24: the tables of both families are made again when another process deleted them, and removed
+    without the flag, and by --cleanup."""
+    name = {"nft": "vipd-failover", "ipvs": "vipd-ipvs-failover"}[planes.PLANE]
+
+    def tables():
+        return [name in vipd.nft.tables(fam) for fam in FAMS]
+
+    L.eventually(lambda: all(tables()))
+    lab.node.run("nft", "delete table ip %s; delete table ip6 %s" % (name, name))
+    L.eventually(lambda: all(tables()))
+    vipd.stop()
+    vipd.flags["--failover"] = "off"
+    vipd.start()
+    L.eventually(lambda: not any(tables()))
+    vipd.stop()
+    vipd.flags.update(FLAGS)
+    vipd.start()
+    L.eventually(lambda: all(tables()))
+    vipd.stop()
+    lab.node.run(L.program("vipd"), "--cleanup")
+    assert not any(tables())
+    vipd.start()

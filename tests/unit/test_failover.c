@@ -397,19 +397,23 @@ static void test_evidence(void **state)
 	assert_int_equal(f.n, 1);
 	h = shake(2000);
 	for (unsigned int i = 0; i < 10; i++)
-		failover_refused(w.f, &h, &of_pool, T0 + i % 3 * MS, w.now += MS);
+		failover_refused(w.f, &h, &of_pool, T0 + i % 3 * MS, T0 + i % 3 * MS, w.now += MS);
 	assert_int_equal(f.n_refused, 1);
-	failover_refused(w.f, &h, &of_pool, T0 + 100 * MS, w.now); /* the port again */
+	/* Reads of a busy machine: it may have been the refusal that is known, or not. */
+	failover_refused(w.f, &h, &of_pool, T0 - 200 * MS, T0 + 300 * MS, w.now);
+	assert_int_equal(f.n_refused, 1);
+	failover_refused(w.f, &h, &of_pool, T0 + 100 * MS, T0 + 100 * MS,
+			 w.now); /* the port again */
 	assert_int_equal(f.n_refused, 2);
 	/* The port again, before the refusal was read. */
 	w.now += 200 * MS;
-	failover_refused(w.f, &h, &of_pool, w.now, w.now + 20 * MS);
+	failover_refused(w.f, &h, &of_pool, w.now, w.now, w.now + 20 * MS);
 	w.now += 10 * MS + LIMIT;
 	assert_true(failover_take(w.f, &h, LIMIT, w.now));
 	h = shake(3000);
-	failover_refused(w.f, &h, &other, T0, w.now);
+	failover_refused(w.f, &h, &other, T0, T0, w.now);
 	h.frontend.port = 81;
-	failover_refused(w.f, &h, &of_pool, T0, w.now);
+	failover_refused(w.f, &h, &of_pool, T0, T0, w.now);
 	assert_int_equal(f.n_refused, 3);
 	world_fini(&w);
 }

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "nft/decode.h"
 #include "plane/exchange.h"
+#include "plane/failover.h"
 #include "plane/ipvs/state.h"
 
 /* Rules, routes and sysctls announce no change to vipd: how often they are verified. */
@@ -83,6 +84,19 @@ int ipvs_plane_open(struct plane **ret, const struct ipvs_socks *socks,
 	counts_init(p);
 	*ret = &p->common.plane;
 	return 0;
+}
+
+void ipvs_plane_failover(struct plane *plane, uint64_t limit_ms)
+{
+	const struct plane_failover_config config = {
+		.table = IPVS_FAILOVER_TABLE,
+		.limit_ms = limit_ms,
+		.ejects = true,
+		.mark = ipvs_plane_of(plane)->route_config.marks.tag,
+		.mark_mask = IPVS_MARK_MASK,
+	};
+
+	plane_failover_open(plane, &config);
 }
 
 static void load_reset(struct ipvs_plane *p)
@@ -331,6 +345,7 @@ static int layouts_check(struct plane_common *c, struct err *err)
 	uint64_t handle = ipvs_layout_handle(p->layout);
 	int r = ipvs_layout_load(p->layout, err);
 
+	plane_failover_recheck(c);
 	if (r < 0)
 		return r;
 	if (ipvs_layout_state(p->layout) != IPVS_LAYOUT_PRESENT)
@@ -406,6 +421,8 @@ static uint64_t plane_tick(struct plane *plane, uint64_t now)
 	if ((p->common.loaded != NULL && !p->common.plane.is_sweep_pending) || !p->common.has_env)
 		return now + NSEC_PER_SEC;
 	next = tick_settings(p, now);
+	at = p->common.loaded == NULL ? plane_failover_follow(&p->common, now) : 0;
+	next = at != 0 ? MIN(at, next) : next;
 	at = ipvs_drain_tick(p, now);
 	tick_previous_tag(p);
 	/* A backend may start to drain at any time: it is checked a second later. */
@@ -460,6 +477,8 @@ static int plane_cleanup(struct plane *plane, struct err *err)
 		ipvs_sysctls_restore(p, false);
 	if (r == 0) /* before IPVS: no more packets are led there */
 		r = ipvs_layout_cleanup(p->layout, err);
+	if (r == 0)
+		r = plane_failover_cleanup(&p->common, IPVS_FAILOVER_TABLE, err);
 	if (r == 0 && has_ipvs) {
 		r = services_cleanup(p, err);
 		/* Until now expire_nodest_conn ended the connections of deleted destinations. */
@@ -629,6 +648,9 @@ const struct plane_ops ipvs_plane_ops = {
 	.count_slots = ipvs_count_slots,
 	.draining = ipvs_drain_each,
 	.drains = ipvs_drain_count,
+	.handshakes = plane_handshakes,
+	.refusals = plane_refusals,
+	.answers = plane_answers,
 	.balancing = ipvs_explain_balancing,
 	.remark = plane_remark,
 	.retire = plane_retire,

@@ -64,6 +64,12 @@ extern const struct plane_ops ipvs_plane_ops;
 MUST_USE int ipvs_plane_open(struct plane **ret, const struct ipvs_socks *socks,
 			     const struct ipvs_config *config, struct err *err);
 
+/*
+ * Before the first load(): evidence for ejections (plane/failover.h), of handshakes without an
+ * answer for `limit_ms`; 0: remove the tables of an earlier process.
+ */
+void ipvs_plane_failover(struct plane *p, uint64_t limit_ms);
+
 /* Numbers of the plane, for status and tests. */
 struct ipvs_plane_stats {
 	size_t n_services; /* vipd's virtual services in the kernel */

@@ -15,6 +15,8 @@
 #include "plane/plane.h"
 
 #define IPVS_TABLE "vipd-ipvs"
+/* In both families; plane/failover.h. */
+#define IPVS_FAILOVER_TABLE "vipd-ipvs-failover"
 #define IPVS_TABLE_COMMENT "vipd ipvs layout "
 /*
  * Elements of a replaced table are kept where the set has the same name and types: a set whose

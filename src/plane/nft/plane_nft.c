@@ -17,8 +17,9 @@
 #include "model/select.h"
 #include "nft/decode.h"
 #include "plane/exchange.h"
-#include "plane/nft/failover.h"
+#include "plane/failover.h"
 #include "plane/nft/hashing.h"
+#include "plane/nft/moves.h"
 #include "plane/nft/state.h"
 
 /* Larger pools are programmed in pieces (sync/large.c). Size classes differ by an eighth.
@@ -72,14 +73,6 @@ void nft_plane_guard(struct plane *plane, bool is_wanted)
 	nft_guard_open(&p->guard, p->common.cmd, is_wanted ? NFT_GUARD_ON : NFT_GUARD_OFF);
 }
 
-void nft_plane_failover(struct plane *plane, const struct nft_failover_config *config)
-{
-	struct nft_plane *p = nft_plane_of(plane);
-
-	assert(p->failover == NULL);
-	nft_failover_open(&p->failover, p->common.cmd, config);
-}
-
 void nft_plane_count(struct plane *plane, enum plane_counting counting)
 {
 	struct nft_plane *p = nft_plane_of(plane);
@@ -114,7 +107,6 @@ static void plane_close(struct plane *plane)
 		nft_layout_close(p->layout[fam]);
 	}
 	nft_guard_close(p->guard);
-	nft_failover_close(p->failover);
 	nl_sock_close(p->walk_nl);
 	plane_common_close(&p->common);
 	free(p);
@@ -499,8 +491,7 @@ static int layouts_check(struct plane_common *c, struct err *err)
 	struct nft_plane *p = nft_plane_of(&c->plane);
 	unsigned int lost = 0;
 
-	if (p->failover != NULL)
-		nft_failover_recheck(p->failover);
+	plane_failover_recheck(c);
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		struct err own = { 0 };
 		int r = p->common.plane.family[fam].is_failed ? 0 : check_layout(p, fam, &own);
@@ -526,8 +517,6 @@ static int plane_cleanup(struct plane *plane, struct err *err)
 {
 	struct nft_plane *p = nft_plane_of(plane);
 	AUTO(nft_guard_close) struct nft_guard *guard = NULL;
-	AUTO(nft_failover_close) struct nft_failover *failover = NULL;
-	const struct nft_failover_config no_failover = { 0 };
 	int r;
 
 	plane_forget(&p->common);
@@ -538,8 +527,7 @@ static int plane_cleanup(struct plane *plane, struct err *err)
 		if (r < 0)
 			return r;
 	}
-	nft_failover_open(&failover, p->common.cmd, &no_failover);
-	r = nft_failover_cleanup(failover, err);
+	r = plane_failover_cleanup(&p->common, NFT_FAILOVER_TABLE, err);
 	if (r < 0)
 		return r;
 	nft_guard_open(&guard, p->common.cmd, NFT_GUARD_OFF);
@@ -636,12 +624,12 @@ const struct plane_ops nft_plane_ops = {
 	.count_frontends = nft_count_frontends,
 	.count_slots = nft_count_slots,
 	.remark = nft_remark,
-	.handshakes = nft_handshakes,
-	.refusals = nft_refusals,
-	.answers = nft_answers,
+	.handshakes = plane_handshakes,
+	.refusals = plane_refusals,
+	.answers = plane_answers,
 	.move_begin = nft_move_begin,
 	.move_end = nft_move_end,
-	.udp_replies = nft_udp_replies,
+	.udp_replies = plane_udp_replies,
 	.retire = plane_retire,
 	.cleanup = plane_cleanup,
 	.close = plane_close,

@@ -55,19 +55,8 @@ void nft_plane_own_tables(struct plane *p);
  */
 void nft_plane_guard(struct plane *p, bool is_wanted);
 
-/* What the tables for failover contain. */
-struct nft_failover_config {
-	uint64_t limit_ms; /* 0: remove the tables of an earlier process */
-	uint64_t udp_ms;   /* 0: no flows of UDP */
-	bool ejects;       /* with the rules for ejections */
-};
-
-/*
- * Before the first load(): list and move handshakes, and flows of UDP, that have no answer
- * (plane/nft/failover.c), or remove the tables of an earlier process, in tick(). If never called,
- * existing tables stay.
- */
-void nft_plane_failover(struct plane *p, const struct nft_failover_config *config);
+/* Of plane/failover.h. */
+#define NFT_FAILOVER_TABLE "vipd-failover"
 
 /* For status, tests and memory budgets. */
 struct nft_plane_stats {

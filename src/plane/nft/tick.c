@@ -5,7 +5,8 @@
  */
 #include "base/log.h"
 #include "nft/decode.h"
-#include "plane/nft/failover.h"
+#include "plane/failover.h"
+#include "plane/nft/state.h"
 
 /* Addresses deleted in one transaction of tick(), and the time to the next one. */
 #define TICK_MAX 512
@@ -196,7 +197,7 @@ uint64_t nft_tick(struct plane *plane, uint64_t now)
 	if (p->common.loaded != NULL) /* addresses in use are not all counted yet */
 		return now + NSEC_PER_SEC;
 	next = earlier(tick_guard(p, now), tick_kinds(p, now));
-	next = earlier(next, nft_failover_follow(p, now));
+	next = earlier(next, plane_failover_follow(&p->common, now));
 	next = earlier(next, tick_shorten(p, now));
 	if (p->walk_nl != NULL && p->n_shortening == 0)
 		next = earlier(next, tick_walk(p, now));

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "plane/nft/failover.h"
+#include "plane/failover.h"
 
 #include <netinet/in.h> /* before linux/in.h, which then omits duplicates */
 #include <netinet/tcp.h>
 
+#include <assert.h>
 #include <errno.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_conntrack_common.h>
@@ -16,7 +17,6 @@
 #include "base/log.h"
 #include "nft/decode.h"
 #include "nft/write.h"
-#include "plane/nft/rules.h"
 
 /* Directly before the nat chains of services. */
 #define PRI_MOVE (NF_IP_PRI_NAT_DST - 1)
@@ -26,9 +26,10 @@
 #define RETRY_FIRST_NS NSEC_PER_SEC
 #define RETRY_NS (60 * NSEC_PER_SEC)
 
-struct nft_failover {
+struct plane_failover {
 	struct nl_sock *nl;
-	struct nft_failover_config config;
+	struct nft_schema schema;
+	struct plane_failover_config config;
 	bool is_done[IPFAM_N];
 	unsigned int failures[IPFAM_N]; /* in a row */
 	uint64_t retry_ns[IPFAM_N];
@@ -44,15 +45,22 @@ static const char *set_name(enum nft_set_id id)
  * An element must exist for at least two reads after the limit. Longer, because the endpoint of a
  * handshake without an alternative may still be replaced.
  */
-static uint64_t element_ms(const struct nft_failover *f)
+static uint64_t element_ms(const struct plane_failover *f)
 {
 	uint64_t limit_ms = MAX(f->config.limit_ms, f->config.udp_ms);
 
 	return MAX(2 * limit_ms + 1000, ELEMENT_MIN_MS);
 }
 
-static bool has_set(const struct nft_failover *f, enum nft_set_id id)
+static bool can_move(const struct plane_failover *f)
 {
+	return f->config.mark_mask == 0;
+}
+
+static bool has_set(const struct plane_failover *f, enum nft_set_id id)
+{
+	if (!can_move(f))
+		return id == FAILSET_HANDSHAKES || id == FAILSET_ANSWERED || id == FAILSET_REFUSED;
 	return id < FAILSET_UDP_FLOWS || f->config.udp_ms != 0;
 }
 
@@ -65,7 +73,7 @@ static void move_flow(struct nft_rules *rs, enum ipfam fam, uint8_t proto, enum 
 	nft_expr_dnat(rs, fam, 0, nft_addr_words(fam));
 }
 
-static void move(struct nft_rules *rs, enum ipfam fam, const struct nft_failover *f)
+static void move(struct nft_rules *rs, enum ipfam fam, const struct plane_failover *f)
 {
 	move_flow(rs, fam, IPPROTO_TCP, FAILSET_MOVES);
 	if (f->config.udp_ms != 0)
@@ -73,22 +81,28 @@ static void move(struct nft_rules *rs, enum ipfam fam, const struct nft_failover
 }
 
 /* A translated flow: `op` renews an element, or keeps the time of its end. */
-static void flow_list(struct nft_rules *rs, enum ipfam fam, const struct nft_failover *f,
+static void flow_list(struct nft_rules *rs, enum ipfam fam, const struct plane_failover *f,
 		      enum nft_set_id set, uint32_t op)
 {
-	nft_match_ct_bits(rs, NFT_CT_STATUS, IPS_DST_NAT, NFT_CMP_NEQ);
+	if (can_move(f)) {
+		nft_match_ct_bits(rs, NFT_CT_STATUS, IPS_DST_NAT, NFT_CMP_NEQ);
+	} else {
+		nft_expr_meta(rs, NFT_META_MARK, 0);
+		nft_expr_mask(rs, 0, f->config.mark_mask);
+		nft_expr_cmp(rs, NFT_CMP_EQ, 0, &f->config.mark, sizeof(f->config.mark));
+	}
 	nft_expr_original_flow(rs, fam);
 	nft_expr_dynset(rs, op, set_name(set), 0, NFT_NO_DATA, element_ms(f));
 }
 
-static void syn_list(struct nft_rules *rs, enum ipfam fam, const struct nft_failover *f,
+static void syn_list(struct nft_rules *rs, enum ipfam fam, const struct plane_failover *f,
 		     uint32_t op)
 {
 	nft_match_tcp_flags(rs, TH_SYN | TH_ACK | TH_RST | TH_FIN, NFT_CMP_EQ, TH_SYN);
 	flow_list(rs, fam, f, FAILSET_HANDSHAKES, op);
 }
 
-static void note(struct nft_rules *rs, enum ipfam fam, const struct nft_failover *f)
+static void note(struct nft_rules *rs, enum ipfam fam, const struct plane_failover *f)
 {
 	nft_rule_begin(rs);
 	syn_list(rs, fam, f, NFT_DYNSET_OP_UPDATE);
@@ -138,7 +152,7 @@ static void answered_remove(struct nft_rules *rs, enum ipfam fam, uint8_t proto,
 }
 
 /* A SYN that is accepted, or refused while its handshake is listed. */
-static void evidence(struct nft_rules *rs, enum ipfam fam)
+static void evidence(struct nft_rules *rs, enum ipfam fam, const struct plane_failover *f)
 {
 	const unsigned int words = nft_addr_words(fam);
 	const unsigned int by = 2 * (words + 1);
@@ -146,7 +160,16 @@ static void evidence(struct nft_rules *rs, enum ipfam fam)
 	nft_rule_begin(rs);
 	is_reply(rs, IPPROTO_TCP);
 	nft_match_tcp_flags(rs, TH_SYN | TH_ACK, NFT_CMP_EQ, TH_SYN | TH_ACK);
-	backend_list(rs, fam, FAILSET_ANSWERED, FAILSET_ANSWERED_S);
+	if (can_move(f)) {
+		backend_list(rs, fam, FAILSET_ANSWERED, FAILSET_ANSWERED_S);
+	} else { /* the mark was that of the SYN */
+		nft_expr_original_flow(rs, fam);
+		nft_expr_in(rs, 0, set_name(FAILSET_HANDSHAKES));
+		nft_expr_saddr(rs, fam, by);
+		nft_expr_sport(rs, by + words);
+		nft_expr_dynset(rs, NFT_DYNSET_OP_UPDATE, set_name(FAILSET_ANSWERED), by,
+				NFT_NO_DATA, UINT64_C(1000) * FAILSET_ANSWERED_S);
+	}
 	/* An update keeps the data of an element. */
 	nft_rule_begin(rs);
 	is_reply(rs, IPPROTO_TCP);
@@ -161,19 +184,21 @@ static void evidence(struct nft_rules *rs, enum ipfam fam)
 }
 
 /* The SYNs of a client, too: a repeated one is not a first packet, so note() does not see it. */
-static void answer(struct nft_rules *rs, enum ipfam fam, const struct nft_failover *f)
+static void answer(struct nft_rules *rs, enum ipfam fam, const struct plane_failover *f)
 {
-	nft_rule_begin(rs);
-	nft_match_ct_bits(rs, NFT_CT_STATUS, IPS_SEEN_REPLY, NFT_CMP_EQ);
-	syn_list(rs, fam, f, NFT_DYNSET_OP_ADD);
-	claimed_drop(rs, fam, IPPROTO_TCP, FAILSET_CLAIMED);
+	if (can_move(f)) {
+		nft_rule_begin(rs);
+		nft_match_ct_bits(rs, NFT_CT_STATUS, IPS_SEEN_REPLY, NFT_CMP_EQ);
+		syn_list(rs, fam, f, NFT_DYNSET_OP_ADD);
+		claimed_drop(rs, fam, IPPROTO_TCP, FAILSET_CLAIMED);
+	}
 	if (f->config.ejects)
-		evidence(rs, fam);
+		evidence(rs, fam, f);
 	answered_remove(rs, fam, IPPROTO_TCP, FAILSET_HANDSHAKES);
 }
 
 /* As answer(): every datagram of a client may be the first one that vipd can move. */
-static void datagram(struct nft_rules *rs, enum ipfam fam, const struct nft_failover *f)
+static void datagram(struct nft_rules *rs, enum ipfam fam, const struct plane_failover *f)
 {
 	nft_rule_begin(rs);
 	nft_match_l4proto(rs, IPPROTO_UDP);
@@ -186,7 +211,7 @@ static void datagram(struct nft_rules *rs, enum ipfam fam, const struct nft_fail
 	answered_remove(rs, fam, IPPROTO_UDP, FAILSET_UDP_FLOWS);
 }
 
-static void answers(struct nft_rules *rs, enum ipfam fam, const struct nft_failover *f)
+static void answers(struct nft_rules *rs, enum ipfam fam, const struct plane_failover *f)
 {
 	(void)fam;
 	nft_rule_begin(rs);
@@ -202,7 +227,7 @@ static void answers(struct nft_rules *rs, enum ipfam fam, const struct nft_failo
 
 static const struct {
 	struct nft_chain chain;
-	void (*build)(struct nft_rules *rs, enum ipfam fam, const struct nft_failover *f);
+	void (*build)(struct nft_rules *rs, enum ipfam fam, const struct plane_failover *f);
 } chains[] = {
 	{ { "answer", NULL, 0, 0 }, answer },
 	{ { "datagram", NULL, 0, 0 }, datagram },
@@ -214,9 +239,11 @@ static const struct {
 	{ { "input", "nat", NF_INET_LOCAL_IN, PRI_NOTE }, note },
 };
 
-static bool has_chain(const struct nft_failover *f, size_t i)
+static bool has_chain(const struct plane_failover *f, size_t i)
 {
-	return chains[i].build != datagram || f->config.udp_ms != 0;
+	return chains[i].build == datagram ? f->config.udp_ms != 0
+	       : chains[i].build == move   ? can_move(f)
+					   : true;
 }
 
 static const struct nft_chain *failover_chain(size_t i)
@@ -225,7 +252,6 @@ static const struct nft_chain *failover_chain(size_t i)
 }
 
 static const struct nft_schema failover_schema = {
-	.table = NFT_FAILOVER_TABLE,
 	.comment = "vipd failover ",
 	.version = 1,
 	.begin = FAILSET_BEGIN,
@@ -234,29 +260,35 @@ static const struct nft_schema failover_schema = {
 	.chain = failover_chain,
 };
 
+/* All tables, so that the tables of one plane stay while the other one removes its own. */
+static struct plane_failover *failover_new(struct plane_common *c,
+					   const struct plane_failover_config *config)
+{
+	struct plane_failover *f = xcalloc(1, sizeof(*f));
+
+	f->nl = c->cmd;
+	f->config = *config;
+	f->schema = failover_schema;
+	f->schema.table = config->table;
+	return f;
+}
+
 static const char *family_text(enum ipfam fam)
 {
 	return fam == IPFAM_V6 ? "ip6" : "ip";
 }
 
-void nft_failover_open(struct nft_failover **ret, struct nl_sock *nl,
-		       const struct nft_failover_config *config)
+void plane_failover_open(struct plane *plane, const struct plane_failover_config *config)
 {
-	struct nft_failover *f = xcalloc(1, sizeof(*f));
+	struct plane_common *c = plane_common_of(plane);
 
-	f->nl = nl;
-	f->config = *config;
-	*ret = f;
-}
-
-void nft_failover_close(struct nft_failover *f)
-{
-	free(f);
+	assert(c->failover == NULL);
+	c->failover = failover_new(c, config);
 }
 
 /* --- the tables --- */
 
-static bool is_right(const struct nft_failover *f, const struct nft_fixed *programmed,
+static bool is_right(const struct plane_failover *f, const struct nft_fixed *programmed,
 		     enum ipfam fam)
 {
 	bool is = programmed->exists && programmed->misfit[0] == '\0';
@@ -275,7 +307,7 @@ static bool is_right(const struct nft_failover *f, const struct nft_fixed *progr
 	return is;
 }
 
-static void table_write(struct nft_writer *w, const struct nft_failover *f)
+static void table_write(struct nft_writer *w, const struct plane_failover *f)
 {
 	nft_write_table(w, 0);
 	for (enum nft_set_id id = FAILSET_BEGIN; id < FAILSET_END; id++)
@@ -296,13 +328,13 @@ static void table_write(struct nft_writer *w, const struct nft_failover *f)
 }
 
 /* Replace table `old` (0: none) by the desired one, if one is desired. */
-static int family_write(struct nft_failover *f, enum ipfam fam, uint64_t old,
+static int family_write(struct plane_failover *f, enum ipfam fam, uint64_t old,
 			struct nft_result *res, struct err *err)
 {
 	struct nft_writer w;
 	int r;
 
-	nft_writer_init(&w, f->nl, &failover_schema, fam, NFT_FAILOVER_TABLE);
+	nft_writer_init(&w, f->nl, &f->schema, fam, f->schema.table);
 	if (old != 0)
 		nft_write_table_del(&w, old);
 	if (f->config.limit_ms != 0)
@@ -311,23 +343,23 @@ static int family_write(struct nft_failover *f, enum ipfam fam, uint64_t old,
 	if (r < 0)
 		res->n_batches--; /* a batch without an effect */
 	else if (old != 0 || f->config.limit_ms != 0)
-		log_info(LOG_AREA_PLANE, "table %s " NFT_FAILOVER_TABLE ": %s", family_text(fam),
+		log_info(LOG_AREA_PLANE, "table %s %s: %s", family_text(fam), f->schema.table,
 			 f->config.limit_ms != 0 ? "made" : "removed");
 	nft_writer_fini(&w);
 	return r;
 }
 
-static int family_follow(struct nft_failover *f, enum ipfam fam, struct nft_result *res,
+static int family_follow(struct plane_failover *f, enum ipfam fam, struct nft_result *res,
 			 struct err *err)
 {
 	const uint8_t family = fam == IPFAM_V6 ? NFPROTO_IPV6 : NFPROTO_IPV4;
 	struct nft_fixed_tables tables = { 0 };
 	struct nft_fixed programmed = { 0 };
 	uint64_t old = 0;
-	int r = nft_fixed_tables_read(&tables, f->nl, family, &failover_schema, err);
+	int r = nft_fixed_tables_read(&tables, f->nl, family, &f->schema, err);
 
 	vec_for_each (t, &tables.v) {
-		if (r < 0 || strcmp(t->name, NFT_FAILOVER_TABLE) != 0)
+		if (r < 0 || strcmp(t->name, f->schema.table) != 0)
 			continue;
 		old = t->handle;
 		if (!t->is_ours && f->config.limit_ms != 0)
@@ -336,8 +368,8 @@ static int family_follow(struct nft_failover *f, enum ipfam fam, struct nft_resu
 		else if (!t->is_ours)
 			old = 0;
 		else if (f->config.limit_ms != 0)
-			r = nft_fixed_read(&programmed, f->nl, fam, t, &failover_schema,
-					   NFT_COUNT_NONE, err);
+			r = nft_fixed_read(&programmed, f->nl, fam, t, &f->schema, NFT_COUNT_NONE,
+					   err);
 	}
 	nft_fixed_tables_fini(&tables);
 	if (r == 0 && !is_right(f, &programmed, fam))
@@ -348,7 +380,7 @@ static int family_follow(struct nft_failover *f, enum ipfam fam, struct nft_resu
 }
 
 /* The first attempt may have met a change by another process: the second one is soon. */
-static void family_failed(struct nft_failover *f, enum ipfam fam, uint64_t now,
+static void family_failed(struct plane_failover *f, enum ipfam fam, uint64_t now,
 			  const struct err *err)
 {
 	f->failures[fam]++;
@@ -361,7 +393,7 @@ static void family_failed(struct nft_failover *f, enum ipfam fam, uint64_t now,
 			 err->text, (int)(RETRY_NS / NSEC_PER_SEC));
 }
 
-static uint64_t families_follow(struct nft_failover *f, uint8_t left_out, uint64_t now,
+static uint64_t families_follow(struct plane_failover *f, uint8_t left_out, uint64_t now,
 				struct nft_result *res)
 {
 	uint64_t next = 0;
@@ -384,7 +416,7 @@ static uint64_t families_follow(struct nft_failover *f, uint8_t left_out, uint64
 	return next;
 }
 
-static void fault_set(struct plane *plane, const struct nft_failover *f)
+static void fault_set(struct plane *plane, const struct plane_failover *f)
 {
 	enum ipfam fam = f->fault[IPFAM_V4].text[0] != '\0' ? IPFAM_V4 : IPFAM_V6;
 	char text[sizeof(f->fault[fam].text) + 64];
@@ -397,46 +429,50 @@ static void fault_set(struct plane *plane, const struct nft_failover *f)
 			      f->fault[fam].text[0] != '\0' ? text : "");
 }
 
-uint64_t nft_failover_follow(struct nft_plane *p, uint64_t now)
+uint64_t plane_failover_follow(struct plane_common *c, uint64_t now)
 {
-	struct nft_result res = { .times = &p->common.plane.times };
+	struct nft_result res = { .times = &c->plane.times };
 	uint64_t next;
 
-	if (p->failover == NULL)
+	if (c->failover == NULL)
 		return 0;
-	next = families_follow(p->failover, plane_families_failed(&p->common.plane), now, &res);
-	plane_committed(&p->common, res.n_batches);
-	fault_set(&p->common.plane, p->failover);
+	next = families_follow(c->failover, plane_families_failed(&c->plane), now, &res);
+	plane_committed(c, res.n_batches);
+	fault_set(&c->plane, c->failover);
 	return next;
 }
 
-void nft_failover_recheck(struct nft_failover *f)
+void plane_failover_recheck(struct plane_common *c)
 {
-	for (int fam = 0; fam < IPFAM_N && f->config.limit_ms != 0; fam++) {
+	struct plane_failover *f = c->failover;
+
+	for (int fam = 0; f != NULL && fam < IPFAM_N && f->config.limit_ms != 0; fam++) {
 		f->is_done[fam] = false;
 		f->retry_ns[fam] = 0;
 	}
 }
 
-int nft_failover_cleanup(struct nft_failover *f, struct err *err)
+int plane_failover_cleanup(struct plane_common *c, const char *table, struct err *err)
 {
+	const struct plane_failover_config none = { .table = table };
+	struct plane_failover *f = failover_new(c, &none);
 	struct nft_result res = { 0 };
 	int r = 0;
 
-	f->config.limit_ms = 0;
 	for (enum ipfam fam = 0; fam < IPFAM_N; fam++) {
 		int q = family_follow(f, fam, &res, r < 0 ? NULL : err);
 
 		r = r < 0 ? r : q;
 	}
+	free(f);
 	return r;
 }
 
 /* --- handshakes --- */
 
-static struct nft_table_ref failover_table(enum ipfam fam)
+struct nft_table_ref plane_failover_table(const struct plane_common *c, enum ipfam fam)
 {
-	return (struct nft_table_ref){ .name = NFT_FAILOVER_TABLE, .fam = fam };
+	return (struct nft_table_ref){ .name = c->failover->schema.table, .fam = fam };
 }
 
 struct reading {
@@ -486,43 +522,42 @@ static int elem_found(void *arg, const uint8_t *key, const uint8_t *data, struct
 }
 
 /* The table was deleted by another process: the next call creates it. */
-static int table_lost(struct nft_plane *p, enum ipfam fam, int r)
+static int table_lost(struct plane_common *c, enum ipfam fam, int r)
 {
 	if (r != -ENOENT && r != -ENOTRECOVERABLE)
 		return r;
-	p->failover->is_done[fam] = false;
+	c->failover->is_done[fam] = false;
 	return -EAGAIN;
 }
 
-static int family_read(struct nft_plane *p, struct reading rd, struct err *err)
+static int family_read(struct plane_common *c, struct reading rd, struct err *err)
 {
-	struct nft_table_ref table = failover_table(rd.fam);
+	struct nft_table_ref table = plane_failover_table(c, rd.fam);
 	int r;
 
 	do
-		r = nft_elems_dump_step(&rd.walk, p->common.query, &table, rd.set, elem_found, &rd,
-					err);
+		r = nft_elems_dump_step(&rd.walk, c->query, &table, rd.set, elem_found, &rd, err);
 	while (r > 0);
-	return table_lost(p, rd.fam, r);
+	return table_lost(c, rd.fam, r);
 }
 
 /* Read the set in both families. */
 static int families_read(struct plane *plane, struct reading rd, struct err *err)
 {
-	struct nft_plane *p = nft_plane_of(plane);
+	struct plane_common *c = plane_common_of(plane);
 	uint8_t left_out = plane_families_failed(plane);
 	int r = 0;
 
-	if (p->failover == NULL || p->load.loaded != NULL)
+	if (c->failover == NULL || c->loaded != NULL)
 		return err_set(err, -EAGAIN, "the tables are being read");
-	(void)nft_failover_follow(p, now_ns());
+	(void)plane_failover_follow(c, now_ns());
 	for (rd.fam = 0; rd.fam < IPFAM_N; rd.fam++) {
 		struct err own = { 0 };
 		int q;
 
-		if (!p->failover->is_done[rd.fam] || left_out >> rd.fam & 1)
+		if (!c->failover->is_done[rd.fam] || left_out >> rd.fam & 1)
 			continue;
-		q = family_read(p, rd, &own);
+		q = family_read(c, rd, &own);
 		if (q < 0 && (r == 0 || r == -EAGAIN)) {
 			r = q;
 			*err = own;
@@ -531,9 +566,9 @@ static int families_read(struct plane *plane, struct reading rd, struct err *err
 	return r;
 }
 
-int nft_handshakes(struct plane *plane, plane_handshake_fn *fn, void *arg, struct err *err)
+int plane_handshakes(struct plane *plane, plane_handshake_fn *fn, void *arg, struct err *err)
 {
-	const struct nft_failover *f = nft_plane_of(plane)->failover;
+	const struct plane_failover *f = plane_common_of(plane)->failover;
 	struct reading rd = { .set = FAILSET_HANDSHAKES, .handshake = fn, .arg = arg };
 	int r, q = 0;
 
@@ -545,7 +580,7 @@ int nft_handshakes(struct plane *plane, plane_handshake_fn *fn, void *arg, struc
 	return r < 0 ? r : q;
 }
 
-int nft_udp_replies(struct plane *plane, plane_reply_fn *fn, void *arg, struct err *err)
+int plane_udp_replies(struct plane *plane, plane_reply_fn *fn, void *arg, struct err *err)
 {
 	const struct reading rd = { .set = FAILSET_UDP_REPLIED,
 				    .life_ms = FAILSET_ANSWERED_S * 1000,
@@ -555,7 +590,7 @@ int nft_udp_replies(struct plane *plane, plane_reply_fn *fn, void *arg, struct e
 	return families_read(plane, rd, err);
 }
 
-int nft_refusals(struct plane *plane, plane_refusal_fn *fn, void *arg, struct err *err)
+int plane_refusals(struct plane *plane, plane_refusal_fn *fn, void *arg, struct err *err)
 {
 	const struct reading rd = { .set = FAILSET_REFUSED,
 				    .life_ms = FAILSET_REFUSED_S * 1000,
@@ -565,11 +600,11 @@ int nft_refusals(struct plane *plane, plane_refusal_fn *fn, void *arg, struct er
 	return families_read(plane, rd, err);
 }
 
-int nft_answers(struct plane *plane, struct plane_answer *v, size_t n, struct err *err)
+int plane_answers(struct plane *plane, struct plane_answer *v, size_t n, struct err *err)
 {
-	struct nft_plane *p = nft_plane_of(plane);
+	struct plane_common *c = plane_common_of(plane);
 	enum ipfam fam = ip_fam(&v->addr);
-	struct nft_table_ref table = failover_table(fam);
+	struct nft_table_ref table = plane_failover_table(c, fam);
 	size_t len = nft_key_len(FAILSET_ANSWERED, fam);
 	uint64_t *expires_ms = xcalloc(n, sizeof(*expires_ms));
 	uint8_t *keys = xcalloc(n, NFT_DATA_MAX);
@@ -582,8 +617,7 @@ int nft_answers(struct plane *plane, struct plane_answer *v, size_t n, struct er
 		nft_data_endpoint(key, &v[i].addr, v[i].port);
 		memcpy(keys + i * len, key, len);
 	}
-	r = nft_elems_expiry(p->common.query, &table, FAILSET_ANSWERED, keys, n, found, expires_ms,
-			     err);
+	r = nft_elems_expiry(c->query, &table, FAILSET_ANSWERED, keys, n, found, expires_ms, err);
 	for (size_t i = 0; i < n; i++) {
 		uint64_t life = FAILSET_ANSWERED_S * 1000;
 
@@ -593,196 +627,5 @@ int nft_answers(struct plane *plane, struct plane_answer *v, size_t n, struct er
 	free(found);
 	free(keys);
 	free(expires_ms);
-	return table_lost(p, fam, r);
-}
-
-/* --- moves --- */
-
-static void flow_key(uint8_t key[static NFT_KEY_MAX], const struct plane_handshake *h)
-{
-	uint8_t side[NFT_DATA_MAX];
-	size_t len = nft_data_len(FAILSET_MOVES, ip_fam(&h->addr));
-
-	nft_data_endpoint(side, &h->client, h->client_port);
-	memcpy(key, side, len);
-	nft_data_endpoint(side, &h->addr, h->port);
-	memcpy(key + len, side, len);
-}
-
-static void writer_init(struct nft_plane *p, struct nft_elem_writer *w)
-{
-	*w = (struct nft_elem_writer){ .batch = p->common.batch };
-	for (enum ipfam fam = 0; fam < IPFAM_N; fam++)
-		w->tables[fam] = failover_table(fam);
-	nl_batch_reset(p->common.batch);
-}
-
-static int commit(struct nft_plane *p, struct err *err)
-{
-	bool is_empty = nl_batch_count(p->common.batch) == 0;
-	int r = nl_batch_commit(p->common.batch, err);
-
-	nl_batch_reset(p->common.batch);
-	if (r == 0 && !is_empty)
-		plane_committed(&p->common, 1);
-	return r;
-}
-
-static enum nft_set_id moves_of(enum l4proto proto)
-{
-	return proto == L4PROTO_UDP ? FAILSET_UDP_MOVES : FAILSET_MOVES;
-}
-
-static enum nft_set_id claimed_of(enum l4proto proto)
-{
-	return proto == L4PROTO_UDP ? FAILSET_UDP_CLAIMED : FAILSET_CLAIMED;
-}
-
-/* Delete the elements of an earlier move of the flows: an element cannot be overwritten. */
-static int old_moves_delete(struct nft_plane *p, struct nft_elem_writer *w, enum ipfam fam,
-			    enum l4proto proto, const struct plane_move *v, size_t n,
-			    struct err *err)
-{
-	enum nft_set_id set = moves_of(proto);
-	struct nft_table_ref table = failover_table(fam);
-	size_t len = nft_key_len(FAILSET_MOVES, fam);
-	uint8_t *keys = xmalloc(n * NFT_KEY_MAX);
-	uint8_t *found = xcalloc(n, 1);
-	size_t m = 0;
-	int r = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		uint8_t key[NFT_KEY_MAX];
-
-		if (ip_fam(&v[i].of.addr) != fam || v[i].of.proto != proto)
-			continue;
-		flow_key(key, &v[i].of);
-		memcpy(keys + m++ * len, key, len);
-	}
-	if (m > 0)
-		r = nft_elems_get(p->common.query, &table, set, keys, m, NULL, found, NFT_GET_ALL,
-				  err);
-	for (size_t i = 0; i < m && r == 0; i++)
-		if (found[i])
-			nft_elem_put(w, NFT_WRITE_DEL, fam, set, keys + i * len, NULL, NULL);
-	free(found);
-	free(keys);
-	return r;
-}
-
-/* Delete the client's affinity entry for pool `id`, which leads to the silent backend. */
-static int affinity_delete(struct nft_plane *p, const struct plane_move *m, uint32_t id,
-			   struct err *err)
-{
-	enum ipfam fam = ip_fam(&m->of.client);
-	struct nft_table_ref table = nft_plane_table(p, fam);
-	struct nft_elem_writer w = { .batch = p->common.batch };
-	uint8_t key[NFT_KEY_MAX], data[NFT_DATA_MAX], found = 0;
-	int r;
-
-	w.tables[fam] = table;
-	nft_put_word(key, nft_word(id, 0));
-	memcpy(key + 4, m->of.client.bytes, ip_len(fam));
-	r = nft_elems_get(p->common.query, &table, NFTSET_AFFINITY, key, 1, data, &found,
-			  NFT_GET_ALL, err);
-	if (r == 0 && found && nft_word_kind(nft_get_word(data)) == m->from.aff_id)
-		nft_elem_put(&w, NFT_WRITE_DEL, fam, NFTSET_AFFINITY, key, NULL, NULL);
-	return r;
-}
-
-/* Entries of the pool's peer also lead to this pool's backends (SVC-32). */
-static int affinity_follow(struct nft_plane *p, const struct plane_move *v, size_t n,
-			   struct err *err)
-{
-	int r = 0;
-
-	for (size_t i = 0; i < n && r == 0; i++) {
-		if (v[i].is_void || v[i].pool->affinity_s == 0 || v[i].from.aff_id == 0)
-			continue;
-		nl_batch_reset(p->common.batch);
-		r = affinity_delete(p, &v[i], v[i].pool->id, err);
-		if (r == 0)
-			r = affinity_delete(p, &v[i], v[i].pool->id ^ PLAN_POOL_LOCAL, err);
-		if (r == 0)
-			r = commit(p, err);
-		r = r == -ENOENT ? 0 : r; /* the packet path has deleted it */
-	}
-	return r;
-}
-
-int nft_move_begin(struct plane *plane, const struct plane_move *v, size_t n, struct err *err)
-{
-	struct nft_plane *p = nft_plane_of(plane);
-	struct nft_elem_writer w;
-	int r = 0;
-
-	writer_init(p, &w);
-	for (enum ipfam fam = 0; fam < IPFAM_N && r == 0; fam++) {
-		r = old_moves_delete(p, &w, fam, L4PROTO_TCP, v, n, err);
-		if (r == 0)
-			r = old_moves_delete(p, &w, fam, L4PROTO_UDP, v, n, err);
-	}
-	for (size_t i = 0; i < n && r == 0; i++) {
-		enum ipfam fam = ip_fam(&v[i].of.addr);
-		uint8_t key[NFT_KEY_MAX], data[NFT_DATA_MAX];
-
-		flow_key(key, &v[i].of);
-		nft_data_endpoint(data, &v[i].to.addr, v[i].to.port);
-		nft_elem_put(&w, NFT_WRITE_ADD, fam, moves_of(v[i].of.proto), key, data, NULL);
-		nft_elem_put(&w, NFT_WRITE_ADD, fam, claimed_of(v[i].of.proto), key, NULL, NULL);
-	}
-	if (r == 0)
-		r = commit(p, err);
-	return r == -ENOENT ? -EAGAIN : r; /* an element of an earlier move expired meanwhile */
-}
-
-static void claim_del(struct nft_elem_writer *w, const struct plane_move *m, enum nft_set_id set)
-{
-	uint8_t key[NFT_KEY_MAX];
-
-	if (set == moves_of(m->of.proto) && !m->is_void)
-		return;
-	flow_key(key, &m->of);
-	nft_elem_put(w, NFT_WRITE_DEL, ip_fam(&m->of.addr), set, key, NULL, NULL);
-}
-
-/* Delete claims one by one; a claim that has expired is not an error. */
-static int claims_end_each(struct nft_plane *p, const struct plane_move *v, size_t n,
-			   struct err *err)
-{
-	struct nft_elem_writer w;
-
-	for (size_t i = 0; i < 2 * n; i++) {
-		const struct plane_move *m = &v[i / 2];
-		int r;
-
-		writer_init(p, &w);
-		claim_del(&w, m, i % 2 == 0 ? claimed_of(m->of.proto) : moves_of(m->of.proto));
-		r = commit(p, err);
-		if (r < 0 && r != -ENOENT)
-			return r;
-	}
-	return 0;
-}
-
-static int claims_end(struct nft_plane *p, const struct plane_move *v, size_t n, struct err *err)
-{
-	struct nft_elem_writer w;
-	int r;
-
-	writer_init(p, &w);
-	for (size_t i = 0; i < n; i++) {
-		claim_del(&w, &v[i], claimed_of(v[i].of.proto));
-		claim_del(&w, &v[i], moves_of(v[i].of.proto));
-	}
-	r = commit(p, err);
-	return r == -ENOENT ? claims_end_each(p, v, n, err) : r;
-}
-
-int nft_move_end(struct plane *plane, const struct plane_move *v, size_t n, struct err *err)
-{
-	struct nft_plane *p = nft_plane_of(plane);
-	int r = claims_end(p, v, n, err);
-
-	return r == 0 ? affinity_follow(p, v, n, err) : r;
+	return table_lost(c, fam, r);
 }

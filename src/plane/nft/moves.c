@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "plane/nft/moves.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "nft/decode.h"
+#include "nft/elem.h"
+#include "plane/failover.h"
+#include "plane/nft/state.h"
+
+static void flow_key(uint8_t key[static NFT_KEY_MAX], const struct plane_handshake *h)
+{
+	uint8_t side[NFT_DATA_MAX];
+	size_t len = nft_data_len(FAILSET_MOVES, ip_fam(&h->addr));
+
+	nft_data_endpoint(side, &h->client, h->client_port);
+	memcpy(key, side, len);
+	nft_data_endpoint(side, &h->addr, h->port);
+	memcpy(key + len, side, len);
+}
+
+static void writer_init(struct nft_plane *p, struct nft_elem_writer *w)
+{
+	*w = (struct nft_elem_writer){ .batch = p->common.batch };
+	for (enum ipfam fam = 0; fam < IPFAM_N; fam++)
+		w->tables[fam] = plane_failover_table(&p->common, fam);
+	nl_batch_reset(p->common.batch);
+}
+
+static int commit(struct nft_plane *p, struct err *err)
+{
+	bool is_empty = nl_batch_count(p->common.batch) == 0;
+	int r = nl_batch_commit(p->common.batch, err);
+
+	nl_batch_reset(p->common.batch);
+	if (r == 0 && !is_empty)
+		plane_committed(&p->common, 1);
+	return r;
+}
+
+static enum nft_set_id moves_of(enum l4proto proto)
+{
+	return proto == L4PROTO_UDP ? FAILSET_UDP_MOVES : FAILSET_MOVES;
+}
+
+static enum nft_set_id claimed_of(enum l4proto proto)
+{
+	return proto == L4PROTO_UDP ? FAILSET_UDP_CLAIMED : FAILSET_CLAIMED;
+}
+
+/* Delete the elements of an earlier move of the flows: an element cannot be overwritten. */
+static int old_moves_delete(struct nft_plane *p, struct nft_elem_writer *w, enum ipfam fam,
+			    enum l4proto proto, const struct plane_move *v, size_t n,
+			    struct err *err)
+{
+	enum nft_set_id set = moves_of(proto);
+	struct nft_table_ref table = plane_failover_table(&p->common, fam);
+	size_t len = nft_key_len(FAILSET_MOVES, fam);
+	uint8_t *keys = xmalloc(n * NFT_KEY_MAX);
+	uint8_t *found = xcalloc(n, 1);
+	size_t m = 0;
+	int r = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		uint8_t key[NFT_KEY_MAX];
+
+		if (ip_fam(&v[i].of.addr) != fam || v[i].of.proto != proto)
+			continue;
+		flow_key(key, &v[i].of);
+		memcpy(keys + m++ * len, key, len);
+	}
+	if (m > 0)
+		r = nft_elems_get(p->common.query, &table, set, keys, m, NULL, found, NFT_GET_ALL,
+				  err);
+	for (size_t i = 0; i < m && r == 0; i++)
+		if (found[i])
+			nft_elem_put(w, NFT_WRITE_DEL, fam, set, keys + i * len, NULL, NULL);
+	free(found);
+	free(keys);
+	return r;
+}
+
+/* Delete the client's affinity entry for pool `id`, which leads to the silent backend. */
+static int affinity_delete(struct nft_plane *p, const struct plane_move *m, uint32_t id,
+			   struct err *err)
+{
+	enum ipfam fam = ip_fam(&m->of.client);
+	struct nft_table_ref table = nft_plane_table(p, fam);
+	struct nft_elem_writer w = { .batch = p->common.batch };
+	uint8_t key[NFT_KEY_MAX], data[NFT_DATA_MAX], found = 0;
+	int r;
+
+	w.tables[fam] = table;
+	nft_put_word(key, nft_word(id, 0));
+	memcpy(key + 4, m->of.client.bytes, ip_len(fam));
+	r = nft_elems_get(p->common.query, &table, NFTSET_AFFINITY, key, 1, data, &found,
+			  NFT_GET_ALL, err);
+	if (r == 0 && found && nft_word_kind(nft_get_word(data)) == m->from.aff_id)
+		nft_elem_put(&w, NFT_WRITE_DEL, fam, NFTSET_AFFINITY, key, NULL, NULL);
+	return r;
+}
+
+/* Entries of the pool's peer also lead to this pool's backends (SVC-32). */
+static int affinity_follow(struct nft_plane *p, const struct plane_move *v, size_t n,
+			   struct err *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < n && r == 0; i++) {
+		if (v[i].is_void || v[i].pool->affinity_s == 0 || v[i].from.aff_id == 0)
+			continue;
+		nl_batch_reset(p->common.batch);
+		r = affinity_delete(p, &v[i], v[i].pool->id, err);
+		if (r == 0)
+			r = affinity_delete(p, &v[i], v[i].pool->id ^ PLAN_POOL_LOCAL, err);
+		if (r == 0)
+			r = commit(p, err);
+		r = r == -ENOENT ? 0 : r; /* the packet path has deleted it */
+	}
+	return r;
+}
+
+int nft_move_begin(struct plane *plane, const struct plane_move *v, size_t n, struct err *err)
+{
+	struct nft_plane *p = nft_plane_of(plane);
+	struct nft_elem_writer w;
+	int r = 0;
+
+	writer_init(p, &w);
+	for (enum ipfam fam = 0; fam < IPFAM_N && r == 0; fam++) {
+		r = old_moves_delete(p, &w, fam, L4PROTO_TCP, v, n, err);
+		if (r == 0)
+			r = old_moves_delete(p, &w, fam, L4PROTO_UDP, v, n, err);
+	}
+	for (size_t i = 0; i < n && r == 0; i++) {
+		enum ipfam fam = ip_fam(&v[i].of.addr);
+		uint8_t key[NFT_KEY_MAX], data[NFT_DATA_MAX];
+
+		flow_key(key, &v[i].of);
+		nft_data_endpoint(data, &v[i].to.addr, v[i].to.port);
+		nft_elem_put(&w, NFT_WRITE_ADD, fam, moves_of(v[i].of.proto), key, data, NULL);
+		nft_elem_put(&w, NFT_WRITE_ADD, fam, claimed_of(v[i].of.proto), key, NULL, NULL);
+	}
+	if (r == 0)
+		r = commit(p, err);
+	return r == -ENOENT ? -EAGAIN : r; /* an element of an earlier move expired meanwhile */
+}
+
+static void claim_del(struct nft_elem_writer *w, const struct plane_move *m, enum nft_set_id set)
+{
+	uint8_t key[NFT_KEY_MAX];
+
+	if (set == moves_of(m->of.proto) && !m->is_void)
+		return;
+	flow_key(key, &m->of);
+	nft_elem_put(w, NFT_WRITE_DEL, ip_fam(&m->of.addr), set, key, NULL, NULL);
+}
+
+/* Delete claims one by one; a claim that has expired is not an error. */
+static int claims_end_each(struct nft_plane *p, const struct plane_move *v, size_t n,
+			   struct err *err)
+{
+	struct nft_elem_writer w;
+
+	for (size_t i = 0; i < 2 * n; i++) {
+		const struct plane_move *m = &v[i / 2];
+		int r;
+
+		writer_init(p, &w);
+		claim_del(&w, m, i % 2 == 0 ? claimed_of(m->of.proto) : moves_of(m->of.proto));
+		r = commit(p, err);
+		if (r < 0 && r != -ENOENT)
+			return r;
+	}
+	return 0;
+}
+
+static int claims_end(struct nft_plane *p, const struct plane_move *v, size_t n, struct err *err)
+{
+	struct nft_elem_writer w;
+	int r;
+
+	writer_init(p, &w);
+	for (size_t i = 0; i < n; i++) {
+		claim_del(&w, &v[i], claimed_of(v[i].of.proto));
+		claim_del(&w, &v[i], moves_of(v[i].of.proto));
+	}
+	r = commit(p, err);
+	return r == -ENOENT ? claims_end_each(p, v, n, err) : r;
+}
+
+int nft_move_end(struct plane *plane, const struct plane_move *v, size_t n, struct err *err)
+{
+	struct nft_plane *p = nft_plane_of(plane);
+	int r = claims_end(p, v, n, err);
+
+	return r == 0 ? affinity_follow(p, v, n, err) : r;
+}
