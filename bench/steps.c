@@ -3,10 +3,12 @@
  * bench/steps - duration of one step of the sync.
  *
  * Very large services, over the kernel: first sync, one endpoint replaced, three seconds
- * without changes (on the ipvs plane two endpoints drain meanwhile), an audit, adoption, removal;
- * of each the total time and the longest step, wall time and CPU time. VIPD_PLANE=ipvs: the ipvs
- * plane. Then 10,000 services x 5 endpoints without and with a minimum sync period of 1 s: first
- * sync, the same after `nft delete table ip vipd`, an update of all slices, adoption.
+ * without changes (on the ipvs plane two endpoints drain meanwhile), an audit, all endpoints
+ * replaced, drained, back, all weights changed, repair of emptied maps, adoption, removal; of each
+ * the total time and the longest step, wall time and CPU time. VIPD_PLANE=ipvs: the ipvs plane.
+ * STEPS_SERVICE: affinity, mh, weights: services with ClientIP affinity, hashing or weights. Then
+ * 10,000 services x 5 endpoints without and with a minimum sync period of 1 s: first sync, the
+ * same after `nft delete table ip vipd`, an update of all slices, adoption.
  *
  * Services of 10,000 and 50,000 endpoints in slices of 100 are replaced completely, one endpoint
  * a change: CPU time of a change. 1,000 services of 500 ports x 2 endpoints. STEPS_OVER=MS
@@ -31,12 +33,15 @@
 #define SLICE_MAX 1000 /* endpoints, as the API */
 #define ROLLING_SLICE 100
 #define ROLLING_CHANGES 500
+#define WEIGHTS "10.0.0.7=3,*=1"
+#define OTHER_WEIGHTS "10.0.0.7=1,*=3"
 
 struct cluster {
 	int services;
 	int ports;
 	int endpoints;
 	uint64_t min_period_ns;
+	const char *kind; /* NULL, "affinity", "mh" or "weights" */
 };
 
 static struct slice *slice_of(const struct cluster *c, int i, int from, int n, int shift)
@@ -52,6 +57,26 @@ static void put_slices(struct life *l, const struct cluster *c, int i, int shift
 				now_ns());
 }
 
+static bool is_kind(const struct cluster *c, const char *kind)
+{
+	return c->kind != NULL && strcmp(c->kind, kind) == 0;
+}
+
+static void put_service(struct life *l, const struct cluster *c, int i, const char *weights)
+{
+	struct service *s = make_service(i, c->ports);
+
+	if (is_kind(c, "affinity"))
+		s->affinity_s = 300;
+	if (is_kind(c, "mh") || is_kind(c, "weights"))
+		s->tuning = xcalloc(1, sizeof(*s->tuning));
+	if (is_kind(c, "mh"))
+		s->tuning->scheduler = name_get_str("mh");
+	if (is_kind(c, "weights"))
+		s->tuning->weights = name_get_str(weights);
+	model_put_service(&l->m, s, now_ns());
+}
+
 static void life_begin(struct life *l, const struct cluster *c)
 {
 	const struct sync_config config = { .min_period_ns = c->min_period_ns,
@@ -60,7 +85,7 @@ static void life_begin(struct life *l, const struct cluster *c)
 	life_open(l);
 	sync_open(&l->s, &l->m, &l->p, l->plane, &config);
 	for (int i = 0; i < c->services; i++) {
-		model_put_service(&l->m, make_service(i, c->ports), 1);
+		put_service(l, c, i, WEIGHTS);
 		put_slices(l, c, i, 0);
 	}
 }
@@ -128,13 +153,64 @@ static void run(struct life *l, const char *what, uint64_t loads)
 	run_until(l, what, &(struct end){ .loads = loads });
 }
 
+/* All endpoints at other addresses, or not ready. */
+static void put_all(struct life *l, const struct cluster *c, bool is_ready)
+{
+	for (int i = 0; i < c->services; i++)
+		for (int from = 0; from < c->endpoints; from += SLICE_MAX) {
+			int n = MIN(c->endpoints - from, SLICE_MAX);
+			struct slice *sl = slice_of(c, i, from, n, 0);
+
+			vec_for_each (e, &sl->endpoints) {
+				e->addr.bytes[0] = 11;
+				e->flags = is_ready ? e->flags : 0;
+			}
+			model_put_slice(&l->m, sl, now_ns());
+		}
+}
+
+/* All elements of vipd's tables are removed, or all of vipd's virtual services. */
+static void tables_empty(struct life *l, const char *what)
+{
+	struct end end = { .audits = sync_stats_get(l->s)->audits + 1 };
+	const char *command =
+		is_ipvs() ? "ipvsadm -C"
+			  : "for map in frontends endpoints aff_slots aff_endpoints; do "
+			    "nft flush map ip vipd $map; done; nft flush set ip vipd vips";
+
+	if (system(command) != 0) /* NOLINT: a fixed command */
+		die(command, "failed");
+	sync_check(l->s, now_ns());
+	sync_audit(l->s);
+	run_until(l, what, &end);
+}
+
+static void measure_all(struct life *l, const struct cluster *c)
+{
+	put_all(l, c, true);
+	run(l, "all replaced", 1);
+	put_all(l, c, false);
+	run(l, "all drained", 1);
+	for (int i = 0; i < c->services; i++)
+		put_slices(l, c, i, 0);
+	run(l, "all back", 1);
+	for (int i = 0; i < c->services && is_kind(c, "weights"); i++)
+		put_service(l, c, i, OTHER_WEIGHTS);
+	run(l, "all weights changed", 1);
+	for (int i = 0; i < c->services && is_kind(c, "weights"); i++)
+		put_service(l, c, i, WEIGHTS);
+	run(l, "and back", 1);
+	tables_empty(l, "maps emptied");
+}
+
 static void measure_large(const struct cluster *c)
 {
 	const struct name *ns = name_get_str("bench");
 	const struct name *name = numbered("service-", 0);
 	struct life l;
 
-	printf("%d services, %d ports x %d endpoints\n", c->services, c->ports, c->endpoints);
+	printf("%d services, %d ports x %d endpoints%s%s\n", c->services, c->ports, c->endpoints,
+	       c->kind != NULL ? ", " : "", c->kind != NULL ? c->kind : "");
 	life_begin(&l, c);
 	sync_sources_ready(l.s);
 	run(&l, "first sync", 1);
@@ -144,7 +220,8 @@ static void measure_large(const struct cluster *c)
 	run(&l, "and back", 1);
 	run_until(&l, "3 s", &(struct end){ .until_ns = now_ns() + 3 * NSEC_PER_SEC });
 	sync_audit(l.s);
-	run_until(&l, "audit", &(struct end){ .audits = 1 });
+	run_until(&l, "audit", &(struct end){ .audits = sync_stats_get(l.s)->audits + 1 });
+	measure_all(&l, c);
 	life_end(&l);
 	life_begin(&l, c);
 	sync_sources_ready(l.s);
@@ -247,7 +324,7 @@ static int run_child(void (*measure)(const struct cluster *c), const struct clus
 
 int main(int argc, char **argv)
 {
-	static const struct cluster large[] = { { 1, 2000, 500, 0 }, { 1, 1, 50000, 0 } };
+	static const struct cluster large[] = { { 1, 2000, 500, 0, NULL }, { 1, 1, 50000, 0, NULL } };
 	static const struct cluster rolling[] = { { 1, 1, 10000, 0 }, { 1, 1, 50000, 0 } };
 	static const struct cluster ports = { 1000, 500, 2, 0 };
 	static const struct cluster many[] = { { 10000, 1, 5, 0 }, { 10000, 1, 5, NSEC_PER_SEC } };
@@ -260,7 +337,7 @@ int main(int argc, char **argv)
 	}
 	if (argc >= 3) { /* PORTS ENDPOINTS [SERVICES] */
 		struct cluster c = { argc > 3 ? atoi(argv[3]) : 1, atoi(argv[1]), atoi(argv[2]),
-				     0 };
+				     0, getenv("STEPS_SERVICE") };
 
 		return run_child(measure_large, &c);
 	}
