@@ -324,7 +324,8 @@ static int run_child(void (*measure)(const struct cluster *c), const struct clus
 
 int main(int argc, char **argv)
 {
-	static const struct cluster large[] = { { 1, 2000, 500, 0, NULL }, { 1, 1, 50000, 0, NULL } };
+	static const struct cluster large[] = { { 1, 2000, 500, 0, NULL },
+						{ 1, 1, 50000, 0, NULL } };
 	static const struct cluster rolling[] = { { 1, 1, 10000, 0 }, { 1, 1, 50000, 0 } };
 	static const struct cluster ports = { 1000, 500, 2, 0 };
 	static const struct cluster many[] = { { 10000, 1, 5, 0 }, { 10000, 1, 5, NSEC_PER_SEC } };
@@ -336,8 +337,8 @@ int main(int argc, char **argv)
 		return run_child(measure_rolling, &c);
 	}
 	if (argc >= 3) { /* PORTS ENDPOINTS [SERVICES] */
-		struct cluster c = { argc > 3 ? atoi(argv[3]) : 1, atoi(argv[1]), atoi(argv[2]),
-				     0, getenv("STEPS_SERVICE") };
+		struct cluster c = { argc > 3 ? atoi(argv[3]) : 1, atoi(argv[1]), atoi(argv[2]), 0,
+				     getenv("STEPS_SERVICE") };
 
 		return run_child(measure_large, &c);
 	}

@@ -118,7 +118,7 @@ static void adopt_slots(const struct nft_loaded *h, const struct plan_rows *rows
 	if (pool->table.n > 0)
 		weighed_adopt(pool, weights_unit(service_weights(rows->svc->service)), programmed,
 			      n_slots);
-	else
+	else if (pool->hashing == PLAN_HASHING_NONE) /* else the slots are those of its table */
 		plan_slots_arrange(pool->backends.v, pool->backends.n, programmed, n_slots);
 	if (ids != NULL)
 		pool->next_aff_id =

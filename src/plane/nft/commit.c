@@ -109,39 +109,57 @@ static int pool_beyond(struct nft_plane *p, const struct plan_op *op, struct err
 	}
 }
 
-static int pool_no_cmp(const void *a, const void *b)
+static int pool_ref_cmp(const void *a, const void *b)
 {
-	const uint64_t *x = a;
-	const uint64_t *y = b;
+	const struct plan_pool *x = *(const struct plan_pool *const *)a;
+	const struct plan_pool *y = *(const struct plan_pool *const *)b;
 
-	return *x == *y ? 0 : *x < *y ? -1 : 1;
+	if (x->fam != y->fam)
+		return x->fam < y->fam ? -1 : 1;
+	return x->id < y->id ? -1 : x->id > y->id;
 }
 
-static uint64_t pool_no(enum ipfam fam, uint32_t id)
+static bool has_local_id(const struct plan_pool *pool, unsigned int id)
 {
-	return (uint64_t)fam << 32 | id;
+	vec_for_each (b, &pool->backends)
+		if (b->aff_id == id)
+			return true;
+	return false;
 }
 
 /*
  * Delete local ids that no backend has any more, so that affinity entries do not lead to their old
- * endpoints. Only for pools whose operations name all backends.
+ * endpoints. A large pool has backends that the operations do not name.
  */
 static void find_old_ids(struct nft_plane *p, const struct plan_op *ops, size_t n)
 {
-	VEC(uint64_t) pools = { 0 };
+	VEC(const struct plan_pool *) pools = { 0 };
 
-	for (size_t i = 0; i < n; i++)
-		if (ops[i].kind == PLAN_POOL_ADD)
-			*vec_push(&pools) = pool_no(ops[i].pool->fam, ops[i].pool->id);
-	vec_sort(&pools, pool_no_cmp);
+	for (size_t i = 0; i < n; i++) {
+		bool is_in = ops[i].kind == PLAN_POOL_ADD || ops[i].kind == PLAN_BACKEND_ADD ||
+			     ops[i].kind == PLAN_SLOT_ADD;
+
+		if (is_in && ops[i].pool->affinity_s != 0 &&
+		    (pools.n == 0 || pools.v[pools.n - 1] != ops[i].pool))
+			*vec_push(&pools) = ops[i].pool;
+	}
+	vec_sort(&pools, pool_ref_cmp);
 	for (size_t i = 0; i < p->common.changes.v.n && pools.n > 0; i++) {
 		/* a copy: touching another key may move the changes */
 		struct nft_change ch = p->common.changes.v.v[i];
-		uint64_t no = pool_no(ch.fam, nft_word_pool(nft_get_word(ch.key)));
+		uint32_t word = ch.has_programmed ? nft_get_word(ch.programmed) : 0;
+		struct plan_pool like = { .fam = ch.fam, .id = nft_word_pool(word) };
+		const struct plan_pool *key = &like;
+		const struct plan_pool **pool;
 
-		if (ch.set == NFTSET_AFF_SLOTS && ch.has_programmed &&
-		    nft_word_pool(nft_get_word(ch.programmed)) == (uint32_t)no &&
-		    bsearch(&no, pools.v, pools.n, sizeof(no), pool_no_cmp) != NULL)
+		if (ch.set != NFTSET_AFF_SLOTS || word == 0 ||
+		    nft_word_pool(nft_get_word(ch.key)) != like.id)
+			continue;
+		pool = bsearch(&key, pools.v, pools.n, sizeof(key), pool_ref_cmp);
+		if (pool != NULL &&
+		    (nft_changes_find(&p->common.changes, ch.fam, NFTSET_AFF_ENDPOINTS,
+				      ch.programmed) != NULL ||
+		     !has_local_id(*pool, nft_word_kind(word))))
 			nft_changes_touch(&p->common.changes, ch.fam, NFTSET_AFF_ENDPOINTS,
 					  ch.programmed, ch.svc)
 				->needs_look = true;
