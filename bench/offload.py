@@ -8,7 +8,7 @@ one a rule adds connections that vipd translates to a flowtable of the node's de
 cost of requests and bytes (bench/path.c) and what happens to connections when their endpoint is
 removed, when another process rejects their packets, and during a drain.
 
-Runs in a machine of tools/vm-run whose clock counts instructions, unless the kernel has flowtables.
+Runs in a machine of tools/vm-run whose clock counts instructions.
 """
 import os
 import signal
@@ -41,15 +41,6 @@ ROUNDS = 5
 WARM = 50
 ONE, TWO = L.remote(101, 4), L.remote(102, 4)   # endpoints of no other service
 FIRST_S = 20
-
-
-def has_flowtables():
-    with L.Lab(servers=False) as lab:
-        try:
-            lab.node.run("nft", FLOWTABLE)
-        except RuntimeError:
-            return False
-    return True
 
 
 class Bed(P.Bed):
@@ -147,7 +138,7 @@ def main(argv):
     if L.missing():
         print("bench/offload: " + L.missing())
         return 77
-    if not P.IN_A_MACHINE and not has_flowtables():
+    if not P.IN_A_MACHINE:
         return subprocess.run(
             [os.path.join(ROOT, "tools", "vm-run"), "--icount", "--memory", "2048", "--timeout",
              "1800", "--kernel", *(argv[1:] or ["6.1"]), "--build", os.path.abspath(argv[0]),
