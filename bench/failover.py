@@ -194,8 +194,9 @@ def load(bed, seconds, rate=500):
 
 def report(what, flow):
     r = flow.wait(60)
-    print("%-34s %5d connections, %4d failed, p50 %.1f ms, p99 %.0f ms, slowest %.0f ms" % (
-        what, r["started"], r["failed"], r["p50_us"] / 1e3, r["p99_us"] / 1e3, r["max_us"] / 1e3), flush=True)
+    print("%-34s %5d connections, %4d failed, p50 %.1f ms, p99 %.0f ms, slowest %.0f ms%s" % (
+        what, r["started"], r["failed"], r["p50_us"] / 1e3, r["p99_us"] / 1e3, r["max_us"] / 1e3,
+        ", " + r["first_failure"] if r["failed"] else ""), flush=True)
 
 
 def many_flows(bed, n):
@@ -248,7 +249,7 @@ def vanish(bed, mode):
                 before = met()
                 report("%s, %s, next 37 s" % (mode, what), late)
                 print("    SYNs to the endpoint: %d, after the first 5 s %d" % (met(), met() - before))
-        time.sleep(5)  # the ejection ends
+        L.eventually(lambda: bed.daemon.status()["counts"]["ejected"] == 0, 90)
 
 
 def all_return(bed, mode):
