@@ -18,9 +18,9 @@
 
 /* Limits of one object; a decoder rejects an object above them. */
 #define SERVICE_PORTS_MAX 20000
-#define SERVICE_ADDRS_MAX 1024     /* each of external IPs, ingress entries, source ranges */
-#define SLICE_ENDPOINTS_MAX 100000 /* the API allows 1000; manifests may be larger */
-#define SLICE_PORTS_MAX 20000      /* the API's limit */
+#define SERVICE_ADDRS_MAX 1024   /* each of external IPs, ingress entries, source ranges */
+#define SLICE_ENDPOINTS_MAX 1000 /* the API's limit */
+#define SLICE_PORTS_MAX 20000    /* the API's limit */
 #define HINTS_MAX 64
 #define AFFINITY_DEFAULT_S 10800 /* SVC-31 */
 #define AFFINITY_MAX_S 86400

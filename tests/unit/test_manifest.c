@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "source/decode/yamlread.h"
 #include "test.h"
 
 struct feed {
@@ -389,6 +390,44 @@ static void test_large_documents(void **state)
 	assert_int_equal(name_count(), 0);
 }
 
+/* A large object is read in several steps. The API rejects one with more than 1,000 endpoints. */
+static void test_large_slice(void **state)
+{
+	static const int sizes[] = { 1000, 1001, 20000 };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
+		struct str text = { 0 };
+		struct feed f;
+		struct manifest_ops ops = { on_read, on_known, &f, { 1, 2 }, false };
+		struct manifest *m;
+		size_t n_steps = 0;
+		char want[80] = "";
+
+		str_puts(&text, "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\n"
+				"metadata: {name: a, labels: {kubernetes.io/service-name: a}}\n"
+				"addressType: IPv4\nendpoints:\n");
+		for (int k = 0; k < sizes[i]; k++)
+			str_printf(&text, "- addresses: [10.1.%d.%d]\n", k / 250, k % 250);
+		f = (struct feed){ .text = text.text, .len = text.len, .step = SIZE_MAX };
+		manifest_open(&m, &ops);
+		while (manifest_step(m, NULL) > 0)
+			n_steps++;
+		/* Six events for each endpoint. */
+		assert_in_range(n_steps, (size_t)sizes[i] * 6 / YAML_PART_EVENTS,
+				(size_t)sizes[i] * 6 / YAML_PART_EVENTS + 5);
+		assert_int_equal(m->pieces.n, 1);
+		if (sizes[i] > 1000)
+			(void)snprintf(want, sizeof(want), "endpoints: %d entries, at most 1000",
+				       sizes[i]);
+		assert_int_equal(m->pieces.v[0].state, sizes[i] > 1000 ? PIECE_BAD : PIECE_GOOD);
+		assert_string_equal(m->pieces.v[0].why != NULL ? m->pieces.v[0].why : "", want);
+		manifest_close(m);
+		str_fini(&text);
+	}
+	assert_int_equal(name_count(), 0);
+}
+
 /* The parser would keep a scalar of any length in memory. */
 static void test_large_scalar(void **state)
 {
@@ -483,8 +522,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_cases),           cmocka_unit_test(test_known),
 		cmocka_unit_test(test_large_documents), cmocka_unit_test(test_large_scalar),
-		cmocka_unit_test(test_too_many),        cmocka_unit_test(test_boundaries),
-		cmocka_unit_test(test_read_error),      cmocka_unit_test(test_pending_bound),
+		cmocka_unit_test(test_large_slice),     cmocka_unit_test(test_too_many),
+		cmocka_unit_test(test_boundaries),      cmocka_unit_test(test_read_error),
+		cmocka_unit_test(test_pending_bound),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

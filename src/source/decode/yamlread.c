@@ -65,7 +65,8 @@ struct yaml {
 	uint32_t root_line;
 	struct frame stack[YAML_DEPTH_MAX];
 	size_t depth;
-	json_t *done; /* complete, to be returned */
+	bool is_begun; /* a part of the next value is read */
+	json_t *done;  /* complete, to be returned */
 	size_t cost;
 	size_t anchors_cost;
 	struct htable anchors;
@@ -753,18 +754,27 @@ static void line_follow(struct yaml *y, const yaml_event_t *ev)
 		y->line = event_line(y, ev);
 }
 
-int yaml_next(struct yaml *y, json_t **ret, struct err *err)
+static void value_begin(struct yaml *y)
 {
-	yaml_event_t ev;
-	int r = 0;
-
+	y->is_begun = true;
 	y->text_bytes = 0;
 	/* The limits apply to each entry, and to the root without entries. */
 	if (is_in_items(y)) {
 		vec_cut(&y->lines, MIN(y->lines.n, y->lines_root));
 		y->cost = 0;
 	}
-	while (y->done == NULL) {
+}
+
+int yaml_next_part(struct yaml *y, json_t **ret, struct err *err)
+{
+	yaml_event_t ev;
+	int r = 0;
+
+	if (!y->is_begun)
+		value_begin(y);
+	for (size_t n = 0; y->done == NULL; n++) {
+		if (n == YAML_PART_EVENTS)
+			return YAML_PART;
 		if (!yaml_parser_parse(&y->parser, &ev))
 			return parser_error(y, err);
 		line_follow(y, &ev);
@@ -776,10 +786,21 @@ int yaml_next(struct yaml *y, json_t **ret, struct err *err)
 			return r < 0 ? r : YAML_END;
 	}
 	*ret = TAKE(y->done);
+	y->is_begun = false;
 	if (y->depth > 0)
 		return YAML_ITEM;
 	y->line = y->root_line;
 	return YAML_DOCUMENT;
+}
+
+int yaml_next(struct yaml *y, json_t **ret, struct err *err)
+{
+	int r;
+
+	do
+		r = yaml_next_part(y, ret, err);
+	while (r == YAML_PART);
+	return r;
 }
 
 json_t *yaml_root(const struct yaml *y)

@@ -37,7 +37,9 @@ enum yaml_what {
 	YAML_END = 0,
 	YAML_DOCUMENT,
 	YAML_ITEM,
+	YAML_PART, /* of yaml_next_part() only */
 };
+#define YAML_PART_EVENTS 4096 /* scalars, begins and ends: about 3 ms */
 
 /* Read up to `size` bytes into `buf`; 0: end; -errno. */
 typedef ssize_t (*yaml_read_fn)(void *arg, void *buf, size_t size);
@@ -59,6 +61,8 @@ DEFINE_AUTO(struct yaml *, yaml_close);
  * (syntax), -E2BIG (a limit), or the error of `read`; yaml_line() is its line.
  */
 MUST_USE int yaml_next(struct yaml *y, json_t **ret, struct err *err);
+/* Like yaml_next(). YAML_PART: a large value is not complete, repeat; `ret` is not set. */
+MUST_USE int yaml_next_part(struct yaml *y, json_t **ret, struct err *err);
 /* The incomplete root of the current document, borrowed; NULL: none. */
 json_t *yaml_root(const struct yaml *y);
 /* First line of the last returned value, or the line of the error. */

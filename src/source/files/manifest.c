@@ -619,9 +619,11 @@ static int yaml_step(struct manifest *m, struct err *err)
 	json_t *v;
 	int r;
 
-	r = yaml_next(w->yaml, &v, &why);
+	r = yaml_next_part(w->yaml, &v, &why);
 	if (r < 0)
 		return yaml_fail(m, why.text, err);
+	if (r == YAML_PART)
+		return 1;
 	if (r == YAML_ITEM) {
 		list_learn(w, yaml_root(w->yaml));
 		item_add(m, v, yaml_cost(w->yaml), yaml_line(w->yaml));
