@@ -50,7 +50,7 @@ struct ipvs_dest {
 	uint16_t port; /* host order */
 	uint16_t fwd;  /* IP_VS_CONN_F_FWD_MASK: 0 is masquerading */
 	uint32_t weight;
-	/* Limits of connections, without effect at weight 0: there they store drains. */
+	/* Limits of new connections, without effect where none begin: there they store drains. */
 	uint32_t u_thresh; /* not below the other, not above IPVS_THRESH_NONE */
 	uint32_t l_thresh;
 	/* Connections; set by dumps only. */

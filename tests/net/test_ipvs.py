@@ -9,6 +9,7 @@ import pytest
 import ctnetlink
 import lab as L
 import planes
+import rawpackets
 from objects import entry, port, service, slice_, slice_port
 
 pytestmark = pytest.mark.skipif(planes.PLANE != "ipvs", reason="about the ipvs plane alone")
@@ -18,6 +19,7 @@ FLAGS = {"--ipvs-drain-timeout": "%ds" % DRAIN_S, "--v": "2"}
 PORTS = [port(80, "TCP", "t")]
 EPORTS = [slice_port(8080, "TCP", "t")]
 VIP = L.cluster_ip(1, 4)
+SYN, RST, PSH, ACK = 2, 4, 8, 16
 
 
 def web(*eps, **kw):
@@ -214,10 +216,11 @@ def test_change_of_planes(lab, vipd):
     """nftables after ipvs and vice versa: the new plane serves before the old one's state is
     removed, so no new connection fails; established ones continue."""
     vipd.apply(web(1, 2))
-    load = lab.flow("client", "new", "--to", "tcp:%s:80" % VIP, "--rate", "60", "--concurrency",
-                    "8", "--seconds", "120")
-    pods = lab.flow("pod3", "new", "--to", "tcp:%s:80" % VIP, "--rate", "60", "--concurrency",
-                    "8", "--seconds", "120")
+    # Ports of their own: IPVS deletes conntrack entries with the port of a connection that ended
+    # before the change (0007, Limits).
+    load, pods = (lab.flow(role, "new", "--to", "tcp:%s:80" % VIP, "--rate", "60", "--concurrency",
+                           "8", "--seconds", "120", "--first-port", "10000")
+                  for role in ("client", "pod3"))
     for mode in ("nftables", "ipvs"):
         conn = kept(lab, L.remote(1, 4))
         change(vipd, mode)
@@ -225,7 +228,7 @@ def test_change_of_planes(lab, vipd):
             assert conn.ask(2 * L.SLOW).backend == L.remote(1, 4)
             time.sleep(0.2)
         if mode == "nftables":
-            assert set(weights(lab).values()) == {0}, "IPVS chooses for new connections still"
+            assert all(d.threshold for d in vipd.ipvs().find(L.remote(1, 4), 8080)), "no deadline"
             vipd.kill()  # on the way; the next one goes on with it
             vipd.start()
             assert conn.ask(2 * L.SLOW).backend == L.remote(1, 4)
@@ -239,6 +242,80 @@ def test_change_of_planes(lab, vipd):
     for flow in (load, pods):
         result = flow.stop()
         assert result["failed"] == 0 and result["started"] > 20, result
+
+
+class Handshake:
+    """A TCP connection by hand. The namespace sends no reset from its port."""
+
+    def __init__(self, ns, source, port):
+        self.ns, self.source, self.port = ns, source, port
+        self.tap = rawpackets.TcpTap(ns, 4)
+        ns.run("nft", "add table ip mute; add chain ip mute out { type filter hook output priority 0; }; "
+               "add rule ip mute out tcp sport %d tcp flags rst drop" % port)
+
+    def send(self, seq, ack, flags, data=b""):
+        rawpackets.send_segment(self.ns, self.source, VIP, self.port, 80, seq, ack, flags, data)
+
+    def answer(self, what):
+        """(seq, flags, data) of the first segment for which what(flags, data), or of a reset."""
+        return L.eventually(lambda: [s[3:4] + s[5:] for s in self.tap.segments(VIP)
+                                     if s[2] == self.port and (s[5] & RST or what(s[5], s[6]))],
+                            5 * L.SLOW)[0]
+
+    def close(self):
+        self.ns.run("nft", "delete table ip mute")
+        self.tap.close()
+
+
+@pytest.mark.no_steady
+def test_handshake_across_a_change(lab, vipd):
+    """A client that has no answer yet sends its SYN again, and the second SYN arrives after the
+    change of planes: IPVS keeps the connection. Without its entry the next packet would begin a
+    connection to another backend, which resets it."""
+    vipd.apply(web(*range(1, 10)))
+    h = Handshake(lab.client, L.CLIENT[4], 20001)
+    try:
+        h.send(1000, 0, SYN)
+        seq, flags, _ = h.answer(lambda flags, _: flags & (SYN | ACK) == SYN | ACK)
+        assert not flags & RST
+        change(vipd, "nftables")
+        L.eventually(lambda: all(d.threshold for d in vipd.ipvs().find(L.remote(1, 4), 8080)))
+        h.send(1000, 0, SYN)
+        h.send(1001, seq + 1, ACK)
+        h.send(1001, seq + 1, ACK | PSH, b"?\n")
+        _, flags, data = h.answer(lambda _, data: data)
+        assert not flags & RST and data, "the connection was reset"
+    finally:
+        h.close()
+        change(vipd, "ipvs")
+
+
+def balanced(name, i, affinity=None, **notes):
+    """A service with three endpoints, the first of them in a pod web-1."""
+    eps = [entry(L.remote(n, 4), "n2") for n in (1, 2, 3)]
+    for n, e in enumerate(eps):
+        e["targetRef"] = {"kind": "Pod", "name": "web-%d" % (n + 1)}
+    return [service(name, [L.cluster_ip(i, 4)], PORTS, affinity=affinity,
+                    annotations={"vipd.io/" + k: v for k, v in notes.items()}),
+            slice_(name, eps, EPORTS)]
+
+
+@pytest.mark.no_steady
+def test_balancing_across_a_change(lab, vipd):
+    """Hashing, weights, and affinity are in force on either plane, and adopted without a write."""
+    vipd.apply(balanced("hash", 2, scheduler="mh") +
+               balanced("weigh", 3, scheduler="wrr", weights="web-1=1,*=0") +
+               balanced("stick", 4, affinity=600))
+    for mode in ("nftables", "ipvs"):
+        change(vipd, mode)
+        met = {i: {L.probe(lab.client, L.cluster_ip(i, 4), 80).backend for _ in range(6)}
+               for i in (2, 3, 4)}
+        assert met[3] == {L.remote(1, 4)} and len(met[2]) == len(met[4]) == 1, (mode, met)
+        vipd.kill()
+        vipd.start()
+        assert vipd.status()["sync"]["writes"] == 0
+        for i, backends in met.items():
+            assert L.probe(lab.client, L.cluster_ip(i, 4), 80).backend in backends
 
 
 @pytest.mark.no_steady

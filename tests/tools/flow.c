@@ -87,7 +87,7 @@ static void bind_once(int fd, const struct flow_target *t, const struct flow_opt
 		if (bind(fd, &sa.sa, len) == 0)
 			return;
 	}
-	flow_die("no UDP port is left");
+	flow_die("no port is left");
 }
 
 int flow_socket(const struct flow_target *t, const struct flow_options *o)
@@ -110,7 +110,7 @@ int flow_socket(const struct flow_target *t, const struct flow_options *o)
 		if (bind(fd, &sa.sa, len) == -1)
 			flow_die("bind to the source address: %s", strerror(errno));
 	}
-	if (o->first_port != 0 && t->type == SOCK_DGRAM)
+	if (o->first_port != 0)
 		bind_once(fd, t, o);
 	return fd;
 }

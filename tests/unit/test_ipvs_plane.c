@@ -1008,7 +1008,10 @@ static bool retires(struct world *w, struct plane *p, uint32_t seconds)
 	return true;
 }
 
-/* Connections end, datagrams move at once, and after a kill the next process continues. */
+/*
+ * Connections end, datagrams move at once, and after a kill the next process continues. Weights
+ * stay: for a SYN that arrives twice at weight 0, IPVS would end its connection.
+ */
 static void test_retires(void **state)
 {
 	struct plane *p;
@@ -1027,7 +1030,7 @@ static void test_retires(void **state)
 	w.now = now_ns() + NSEC_PER_SEC / 2;
 	p = retiree(&w);
 	assert_true(retires(&w, p, 0));
-	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=0 10.0.1.2:8080=0\n");
+	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1 10.0.1.2:8080=1\n");
 	assert_int_equal(mark_of(&w, "10.96.0.10", 80), 0x5a000001); /* packets must reach IPVS */
 	assert_int_equal(fake_ipvs_threshold(w.ipvs, "10.0.1.1"), 1000060);
 	p->ops->close(p);
@@ -1037,7 +1040,7 @@ static void test_retires(void **state)
 	assert_true(retires(&w, p, 5));
 	assert_int_equal(fake_ipvs_writes(w.ipvs), 1); /* the one without connections was deleted */
 	assert_int_equal(fake_count(w.nft).n_batches, 0);
-	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=0\n");
+	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1\n");
 	fake_ipvs_conns(w.ipvs, "10.0.1.1", 0, 0);
 	assert_true(retires(&w, p, 5));
 	expect_ipvs(&w, "");
@@ -1069,8 +1072,8 @@ static void test_retires_other_tag(void **state)
 	p = retiree(&w);
 	fake_ipvs_writes_reset(w.ipvs);
 	assert_true(retires(&w, p, 0));
-	assert_int_equal(fake_ipvs_writes(w.ipvs), 1); /* weight 0; no rule, no route */
-	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=0\n");
+	assert_int_equal(fake_ipvs_writes(w.ipvs), 1); /* the deadline; no rule, no route */
+	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1\n");
 	assert_int_equal(mark_of(&w, "10.96.0.10", 80), 0x5a000001);
 	fake_ipvs_conns(w.ipvs, "10.0.1.1", 0, 0);
 	assert_false(retires(&w, p, 5));
@@ -1131,6 +1134,7 @@ static void test_retires_not(void **state)
 	life_begin(&w);
 	assert_true(settle(&w) > 0);
 	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1 10.0.1.2:8080=1\n");
+	assert_int_equal(fake_ipvs_threshold(w.ipvs, "10.0.1.1"), 0);
 	expect_adopted(&w);
 	/* No kernel state: nothing to wait for. */
 	assert_int_equal(w.plane->ops->cleanup(w.plane, NULL), 0);

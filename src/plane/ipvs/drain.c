@@ -8,8 +8,10 @@
  *  Start and deadline of a drain are stored in the kernel, as the lower and upper threshold, which
  * have no effect at weight 0: a restarted process continues the drain. They are times of
  * CLOCK_BOOTTIME, which starts with the kernel, as IPVS's state does, and does not follow the wall
- * clock. IPVS does not announce the end of a connection: services with draining destinations, and
- * only these, are read once a second.
+ * clock. A retiring plane (plane.h) keeps the weights: no rule leads a new connection to IPVS, and
+ * a SYN that arrives a second time would make IPVS end its connection at weight 0
+ * (expire_nodest_conn, net/netfilter/ipvs/ip_vs_core.c). IPVS does not announce the end of a
+ * connection: services with draining destinations, and only these, are read once a second.
  *
  *  UDP has no end of a connection: each packet of a flow keeps its entry alive. A backend keeps its
  *  flows while an EndpointSlice lists it as serving; then it is deleted, and the next packet of a
@@ -95,8 +97,8 @@ void ipvs_drain_retime(struct ipvs_plane *p, struct ipvs_vs *vs)
 bool ipvs_drain_begin(struct ipvs_plane *p, struct ipvs_vs *vs, struct ipvs_dst *d)
 {
 	uint32_t now_s = ipvs_now_s(p);
-	bool is_begun = d->flags & DST_PROGRAMMED && d->weight == 0 && d->since_s != 0 &&
-			d->since_s <= now_s; /* by an earlier process */
+	bool is_begun = d->flags & DST_PROGRAMMED && (d->weight == 0 || p->is_retiring) &&
+			d->since_s != 0 && d->since_s <= now_s; /* by an earlier process */
 	uint32_t deadline_s;
 
 	if (is_datagram(vs) && !is_serving(p, vs, &d->addr)) {

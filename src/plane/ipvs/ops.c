@@ -64,6 +64,7 @@ void ipvs_op_drain(struct ipvs_plane *p, struct ipvs_vs *vs, const struct ipvs_d
 	op_push(p, IPVS_DEST_SET, vs)->dest =
 		(struct ipvs_dest){ .addr = d->addr,
 				    .port = d->port,
+				    .weight = p->is_retiring ? d->weight : 0,
 				    .l_thresh = since_s,
 				    .u_thresh = deadline_s != 0 ? deadline_s : IPVS_THRESH_NONE };
 }
@@ -103,7 +104,7 @@ static void dest_done(struct ipvs_plane *p, struct ipvs_vs *vs, const struct ipv
 	d->weight = (uint16_t)op->dest.weight;
 	d->since_s = op->dest.l_thresh;
 	d->deadline_s = op->dest.u_thresh < IPVS_THRESH_NONE ? op->dest.u_thresh : 0;
-	if (op->dest.weight != 0)
+	if (op->dest.l_thresh == 0)
 		d->flags &= (uint8_t)~DST_DRAINING;
 }
 
@@ -126,7 +127,7 @@ static void missing_note(struct ipvs_vs *vs, const struct ipvs_op *op)
 static bool is_removal(const struct ipvs_op *op)
 {
 	return op->cmd == IPVS_SERVICE_DEL || op->cmd == IPVS_DEST_DEL ||
-	       (op->cmd == IPVS_DEST_SET && op->dest.weight == 0);
+	       (op->cmd == IPVS_DEST_SET && op->dest.l_thresh != 0);
 }
 
 static bool is_sched_missing(const struct ipvs_op *op)

@@ -289,7 +289,7 @@ void ipvs_ops_done(struct ipvs_plane *p);
 MUST_USE int ipvs_ops_send(struct ipvs_plane *p, struct plane_result *res, struct err *err);
 void ipvs_op_dest(struct ipvs_plane *p, enum ipvs_cmd cmd, struct ipvs_vs *vs,
 		  const struct ipvs_dst *d, uint32_t weight);
-/* Set weight 0, with start and deadline of the drain (0: none). */
+/* Set start and deadline (0: none) of the drain, and weight 0 unless the plane retires. */
 void ipvs_op_drain(struct ipvs_plane *p, struct ipvs_vs *vs, const struct ipvs_dst *d,
 		   uint32_t since_s, uint32_t deadline_s);
 void ipvs_op_service(struct ipvs_plane *p, enum ipvs_cmd cmd, struct ipvs_vs *vs);

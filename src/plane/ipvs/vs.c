@@ -224,8 +224,8 @@ static void dest_found(void *arg, const struct ipvs_dest *found)
 	}
 	d->flags |= DST_PROGRAMMED | DST_COUNTED;
 	d->weight = (uint16_t)MIN(found->weight, (uint32_t)IPVS_WEIGHT_MAX);
-	is_draining = found->weight == 0 && found->l_thresh != 0;
-	if (found->fwd != 0 || (!is_draining && (found->u_thresh != 0 || found->l_thresh != 0)))
+	is_draining = found->l_thresh != 0;
+	if (found->fwd != 0 || (found->u_thresh != 0 && (found->weight != 0 || !is_draining)))
 		d->flags |= DST_DIFFERS;
 	if (is_draining || !(d->flags & DST_DRAINING)) { /* else a foreign weight */
 		d->since_s = is_draining ? found->l_thresh : 0;
