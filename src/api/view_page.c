@@ -15,6 +15,7 @@
 #include "base/control.h"
 #include "explain/locality.h"
 #include "model/select.h"
+#include "model/tuning.h"
 
 enum stage {
 	STAGE_HEAD = 0,
@@ -87,8 +88,8 @@ static const char *policy_text(bool is_local)
 static const char *masq_text(const struct model *m, const struct plan_frontend *f)
 {
 	switch ((enum plan_masq)f->masq) {
-	case PLAN_MASQ_UNSET:
-		break;
+	case PLAN_MASQ_UNSET: /* forwarded without it */
+		return "none";
 	case PLAN_MASQ_CLUSTERIP:
 		if (m->config.is_masquerade_all)
 			return "all";
@@ -442,6 +443,8 @@ static void view_frontend(struct view_page *v, struct jsonw *w, const struct pla
 	/* POL-23: without detect-local, pods count as outside clients */
 	jsonw_bool(w, "pods_are_inside", v->ctx->model->env.has_detector[ip_fam(&f->addr)]);
 	jsonw_text(w, "masquerade", masq_text(v->ctx->model, f));
+	if (f->forwarding != FORWARDING_MASQUERADE)
+		jsonw_text(w, "forwarding", forwarding_text(f->forwarding));
 	jsonw_bool(w, "has_source_ranges", f->is_guarded);
 	jsonw_end(w);
 }

@@ -328,6 +328,7 @@ static const char *const masq_words[] = {
 	[PLAN_TRACE_MASQ_NONE_POD] = "no: the source of a pod to a cluster IP is preserved",
 	[PLAN_TRACE_MASQ_NONE_DETECTOR] = "no: to a cluster IP, and detect-local is not configured",
 	[PLAN_TRACE_MASQ_NONE_LOCAL] = "no: external policy Local preserves the source",
+	[PLAN_TRACE_MASQ_NONE_DIRECT] = "no: the endpoint answers the client directly",
 	[PLAN_TRACE_MASQ_ALL] = "yes: --masquerade-all, to a cluster IP",
 	[PLAN_TRACE_MASQ_NOT_POD] = "yes: to a cluster IP, and not a pod by detect-local",
 	[PLAN_TRACE_MASQ_EXTERNAL] =

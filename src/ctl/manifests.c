@@ -156,7 +156,8 @@ int manifests_rows(json_t **ret, const struct manifests_config *config,
 						       .hashing = nft_hashing,
 						       .hash_class = nft_hash_class };
 	static const struct plan_traits ipvs_traits = { .pool_class = ipvs_pool_class,
-							.has_tuning = true };
+							.has_tuning = true,
+							.has_forwarding = true };
 	const char *scheduler = config->ipvs_scheduler ? config->ipvs_scheduler : "rr";
 	struct scheduler sched = { 0 };
 	const struct plan_balancer balancer = ipvs_objects_dealer(&sched);

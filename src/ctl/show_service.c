@@ -207,7 +207,8 @@ static void frontend_row(struct table *t, const json_t *page, const json_t *f,
 	if (traits->has_guards)
 		table_cell(t, MARK_NONE, "%s",
 			   value_bool(f, "has_source_ranges") ? "ranges" : "any");
-	table_cell(t, MARK_NONE, "%s", masquerade_text(value_text(f, "masquerade")));
+	table_cell(t, MARK_NONE, "%s%s%s", masquerade_text(value_text(f, "masquerade")),
+		   value_get(f, "forwarding") != NULL ? "; " : "", value_text(f, "forwarding"));
 }
 
 static void frontends(struct str *out, const json_t *page, const struct style *style)

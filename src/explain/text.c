@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "model/tuning.h"
 #include "plan/table.h"
 
 static const char *masq_text(enum plan_masq m)
@@ -41,6 +42,8 @@ static void print_frontend(struct str *out, const struct plan_frontend *f)
 {
 	print_key(out, &f->addr, f->port, f->proto);
 	str_printf(out, " %s masq=%s", plan_frontend_kind_text(f->kind), masq_text(f->masq));
+	if (f->forwarding != FORWARDING_MASQUERADE)
+		str_printf(out, " forwarding=%s", forwarding_text(f->forwarding));
 	if (f->is_guarded)
 		str_puts(out, " guarded");
 	str_puts(out, " -> ");
@@ -230,6 +233,8 @@ void plan_frontend_led_print(struct str *out, const struct plan_rows *rows,
 		str_puts(out, " masq");
 	else if (f->masq == PLAN_MASQ_HOST)
 		str_puts(out, " masq=host");
+	if (f->forwarding != FORWARDING_MASQUERADE && f->target.verdict == PLAN_VERDICT_POOL)
+		str_printf(out, " forwarding=%s", forwarding_text(f->forwarding));
 	if (f->is_guarded)
 		print_guard(out, plan_rows_pool(rows, ip_fam(&f->addr), f->target.pool_id));
 	print_led(out, &led, f, &f->target, false);

@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "model/tuning.h"
 #include "plan/table.h"
 
 /* --- visits --- */
@@ -418,6 +419,8 @@ static enum plan_trace_masq decide_masq(const struct plan_trace *t)
 								       : PLAN_TRACE_MASQ_EXTERNAL;
 	if (masq == PLAN_MASQ_HOST && t->is_host)
 		return PLAN_TRACE_MASQ_HOST;
+	if (t->frontend.forwarding != FORWARDING_MASQUERADE && !t->is_inside)
+		return PLAN_TRACE_MASQ_NONE_DIRECT;
 	if (masq == PLAN_MASQ_HOST && !t->is_cluster_ip)
 		return PLAN_TRACE_MASQ_NONE_LOCAL;
 	if (m->config.is_masquerade_all)
@@ -458,7 +461,8 @@ static enum plan_trace_programmed decide_programmed(const struct plan_trace *t,
 	if (f == NULL)
 		return PLAN_TRACE_PROGRAMMED_NOT;
 	if (f->is_guarded != t->frontend.is_guarded || f->masq != t->frontend.masq ||
-	    have->verdict != desired->verdict || have->scope != desired->scope)
+	    f->forwarding != t->frontend.forwarding || have->verdict != desired->verdict ||
+	    have->scope != desired->scope)
 		return PLAN_TRACE_PROGRAMMED_OTHER;
 	return backends_are_same(pool_find(t, programmed, have), pool_find(t, rows, desired))
 		       ? PLAN_TRACE_PROGRAMMED_SAME

@@ -93,6 +93,7 @@ enum plan_trace_masq {
 	PLAN_TRACE_MASQ_NONE_POD = 0,  /* cluster IP, a pod by detect-local */
 	PLAN_TRACE_MASQ_NONE_DETECTOR, /* cluster IP, no detect-local (MASQ-01) */
 	PLAN_TRACE_MASQ_NONE_LOCAL,    /* external, policy Local: source preserved */
+	PLAN_TRACE_MASQ_NONE_DIRECT,   /* external, vipd.io/forwarding: route or tunnel */
 	PLAN_TRACE_MASQ_ALL,           /* cluster IP, --masquerade-all (MASQ-05) */
 	PLAN_TRACE_MASQ_NOT_POD,       /* cluster IP, no pod by detect-local */
 	PLAN_TRACE_MASQ_EXTERNAL,      /* external, policy Cluster (MASQ-07) */

@@ -103,6 +103,7 @@ void service_close(struct service *s)
 		name_unref(s->tuning->scheduler);
 		name_unref(s->tuning->weights);
 		name_unref(s->tuning->drain_timeout);
+		name_unref(s->tuning->forwarding);
 		weights_close(s->tuning->by_name);
 		free(s->tuning);
 	}
@@ -145,7 +146,8 @@ static bool tunings_are_equal(const struct service_tuning *a, const struct servi
 	if (a == NULL || b == NULL)
 		return a == b;
 	return a->scheduler == b->scheduler && a->is_kube_router == b->is_kube_router &&
-	       a->weights == b->weights && a->drain_timeout == b->drain_timeout;
+	       a->weights == b->weights && a->drain_timeout == b->drain_timeout &&
+	       a->forwarding == b->forwarding && a->is_dsr == b->is_dsr;
 }
 
 bool service_is_equal(const struct service *a, const struct service *b)

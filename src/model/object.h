@@ -52,6 +52,8 @@ struct service_tuning {
 	bool is_kube_router;              /* the latter one */
 	const struct name *weights;       /* vipd.io/weights */
 	const struct name *drain_timeout; /* vipd.io/drain-timeout */
+	const struct name *forwarding;    /* vipd.io/forwarding, kube-router.io/service.dsr */
+	bool is_dsr;                      /* the latter one */
 	struct weights *by_name; /* of `weights`, when normalised; NULL: none, or an error */
 };
 

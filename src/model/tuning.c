@@ -296,3 +296,32 @@ int drain_timeout_parse(uint32_t *ret, const char *text, struct err *err)
 	*ret = (uint32_t)total;
 	return 0;
 }
+
+/* --- forwarding --- */
+
+const char *forwarding_text(enum forwarding f)
+{
+	switch (f) {
+	case FORWARDING_MASQUERADE:
+		break;
+	case FORWARDING_TUNNEL:
+		return "tunnel";
+	case FORWARDING_ROUTE:
+		return "route";
+	}
+	return "masquerade";
+}
+
+int forwarding_parse(enum forwarding *ret, const char *text, struct err *err)
+{
+	static const enum forwarding all[] = { FORWARDING_MASQUERADE, FORWARDING_ROUTE,
+					       FORWARDING_TUNNEL };
+
+	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
+		if (strcmp(text, forwarding_text(all[i])) != 0)
+			continue;
+		*ret = all[i];
+		return 0;
+	}
+	return err_set(err, -EINVAL, "'%.40s' is not one of masquerade, route, tunnel", text);
+}

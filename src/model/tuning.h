@@ -5,6 +5,7 @@
  *     vipd.io/scheduler      "mh"   "mh,mh-fallback,mh-port"   "sh,sh-port"   "wlc"
  *     vipd.io/weights        "web-canary-*=5,*=95"   "10.1.0.4=3,10.1.0.5=1"
  *     vipd.io/drain-timeout  "90"   "90s"   "1h30m"
+ *     vipd.io/forwarding     "masquerade"   "route"   "tunnel"
  *
  * An annotation with an error has no effect. Pure.
  */
@@ -55,3 +56,15 @@ uint8_t weights_unit(const struct weights *w);
 
 /* Seconds of "90", "90s", "15m", "2h", "1h30m"; 0 = no timeout. */
 MUST_USE int drain_timeout_parse(uint32_t *ret, const char *text, struct err *err);
+
+/* --- forwarding --- */
+
+/* How a backend gets the packets; the values are IPVS's: IP_VS_CONN_F_* of linux/ip_vs.h. */
+enum forwarding {
+	FORWARDING_MASQUERADE = 0, /* address and port are translated, in both directions */
+	FORWARDING_TUNNEL = 2,     /* IP in IP; the backend has the address, and answers directly */
+	FORWARDING_ROUTE = 3,      /* unchanged, to a neighbour; otherwise like TUNNEL */
+};
+
+MUST_USE int forwarding_parse(enum forwarding *ret, const char *text, struct err *err);
+const char *forwarding_text(enum forwarding f);

@@ -263,8 +263,8 @@ static bool target_is_equal(const struct plan_target *a, const struct plan_targe
 static bool frontend_is_equal(const struct plan_frontend *a, const struct plan_frontend *b)
 {
 	return a->kind == b->kind && a->masq == b->masq && a->is_split == b->is_split &&
-	       a->is_guarded == b->is_guarded && target_is_equal(&a->target, &b->target) &&
-	       target_is_equal(&a->inside, &b->inside);
+	       a->is_guarded == b->is_guarded && a->forwarding == b->forwarding &&
+	       target_is_equal(&a->target, &b->target) && target_is_equal(&a->inside, &b->inside);
 }
 
 static void diff_frontends(struct diff *d, const struct plan_rows *old, const struct plan_rows *new)

@@ -120,19 +120,42 @@ static void pool_guard(struct build *b, struct plan_pool *pool)
 	ranges_normalise(pool);
 }
 
+/* A backend that gets packets unchanged must listen on the Service's port. */
+static enum forwarding forwarding_of(const struct build *b, const struct service_port *port,
+				     const struct selection *sel)
+{
+	const struct service_tuning *t = b->s->tuning;
+	enum forwarding f = FORWARDING_MASQUERADE;
+	bool is_local = service_is_etp_local(b->s);
+
+	if (!b->p->traits->has_forwarding || t == NULL || t->forwarding == NULL ||
+	    forwarding_parse(&f, t->forwarding->text, NULL) < 0)
+		return FORWARDING_MASQUERADE;
+	vec_for_each (ep, &sel->endpoints)
+		if ((is_local ? ep->local : ep->cluster) == EXCLUSION_NONE &&
+		    ep->port != port->port)
+			return FORWARDING_MASQUERADE;
+	return f;
+}
+
 static void external_frontends(struct build *b, const struct plan_frontend *like, enum ipfam fam,
-			       const struct service_port *port)
+			       const struct service_port *port, enum forwarding forwarding)
 {
 	const struct model *m = b->p->model;
-	struct plan_frontend guarded = *like;
+	struct plan_frontend external = *like;
+	struct plan_frontend guarded;
 
+	external.forwarding = (uint8_t)forwarding;
+	if (forwarding != FORWARDING_MASQUERADE && external.masq == PLAN_MASQ_ALWAYS)
+		external.masq = PLAN_MASQ_UNSET;
+	guarded = external;
 	guarded.is_guarded = !ranges_are_unrestricted(b->s, fam);
 	vec_for_each (in, &b->s->ingress) /* SVC-16, SVC-18; SVC-24: only these are guarded */
 		if (!in->is_proxy_mode && ip_fam(&in->addr) == fam)
 			frontend_add(b, &guarded, &in->addr, port->port, PLAN_FRONTEND_LB);
 	vec_for_each (ip, &b->s->external_ips) /* SVC-13, SVC-15 */
 		if (!m->config.no_external_ips && ip_fam(ip) == fam)
-			frontend_add(b, like, ip, port->port, PLAN_FRONTEND_EXTERNALIP);
+			frontend_add(b, &external, ip, port->port, PLAN_FRONTEND_EXTERNALIP);
 	vec_for_each (addr, &m->env.nodeport_addrs) /* SVC-06 */
 		if (port->node_port != 0 && ip_fam(addr) == fam)
 			frontend_add(b, like, addr, port->node_port, PLAN_FRONTEND_NODEPORT);
@@ -163,7 +186,7 @@ static void port_frontends(struct build *b, size_t index, enum ipfam fam,
 		f.is_split = sel->has_any; /* POL-25, REJ-03; without endpoints: reject all */
 		f.inside = sel->has_any ? cluster : (struct plan_target){ 0 };
 	}
-	external_frontends(b, &f, fam, port);
+	external_frontends(b, &f, fam, port, forwarding_of(b, port, sel));
 }
 
 /* Keep the programmed id, slots and local ids, unless affinity was switched. */

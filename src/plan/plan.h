@@ -45,6 +45,8 @@ struct plan_traits {
 	bool shares_affinity;
 	/* Uses the annotations in struct service_tuning. */
 	bool has_tuning;
+	/* Forwards other than by masquerading, too (enum forwarding). */
+	bool has_forwarding;
 	/* Balances by the number of slots of a backend; else by PLAN_BACKEND_WEIGH. */
 	bool weighs_by_slots;
 	/* Does the service want a backend by a hash of the client? NULL: the plan assigns no slots.

@@ -112,7 +112,9 @@ struct plan_frontend {
 	uint8_t masq;  /* enum plan_masq */
 	/* ETP Local: `inside` serves pods and this host, `target` other clients (POL-25). */
 	bool is_split;
-	bool is_guarded;     /* the target pool's ranges are checked first (REJ-10) */
+	bool is_guarded; /* the target pool's ranges are checked first (REJ-10) */
+	/* enum forwarding, to `target`; not MASQUERADE: backends answer the client directly */
+	uint8_t forwarding;
 	uint16_t port_index; /* into the service's ports */
 	struct plan_target target;
 	struct plan_target inside; /* zero unless is_split */

@@ -27,6 +27,55 @@ void plane_remark_weights(struct str *out, const struct service_tuning *t)
 		plane_remark_add(out, "vipd.io/weights", err.text, "each endpoint has weight 1");
 }
 
+/* Why a frontend is not forwarded as requested; an empty `err`: all are. */
+static void forwarding_check(const struct plan_rows *rows, const char *how, struct err *err)
+{
+	bool has_some = false;
+
+	for (size_t i = 0; rows != NULL && i < rows->frontends.n; i++) {
+		const struct plan_frontend *f = &rows->frontends.v[i];
+		const struct plan_pool *pool = plan_rows_pool_of(rows, f, f->target.scope);
+		char buf[IP_ENDPOINT_TEXT_MAX];
+
+		if (f->kind != PLAN_FRONTEND_LB && f->kind != PLAN_FRONTEND_EXTERNALIP)
+			continue;
+		has_some = true;
+		for (size_t j = 0; pool != NULL && j < pool->backends.n; j++) {
+			const struct plan_backend *b = &pool->backends.v[j];
+
+			if (b->port == f->port)
+				continue;
+			(void)err_set(err, 0, "'%s' needs endpoints with the Service's port %u: %s",
+				      how, f->port, ip_endpoint_text(&b->addr, b->port, buf));
+			return;
+		}
+	}
+	if (!has_some)
+		(void)err_set(err, 0,
+			      "'%s' is for external addresses, of which the Service has none", how);
+}
+
+void plane_remark_forwarding(struct str *out, const struct svc *svc, bool has_forwarding)
+{
+	const struct service_tuning *t = svc->service->tuning;
+	enum forwarding how = FORWARDING_MASQUERADE;
+	struct err err = { 0 };
+
+	if (t->forwarding == NULL)
+		return;
+	if (forwarding_parse(&how, t->forwarding->text, &err) == 0 &&
+	    how != FORWARDING_MASQUERADE) {
+		if (has_forwarding)
+			forwarding_check(svc->rows, forwarding_text(how), &err);
+		else
+			(void)err_set(&err, 0, "'%s' is for the ipvs plane", forwarding_text(how));
+	}
+	if (err.text[0] != '\0')
+		plane_remark_add(out,
+				 t->is_dsr ? "kube-router.io/service.dsr" : "vipd.io/forwarding",
+				 err.text, "connections are masqueraded");
+}
+
 void plane_remark_log(const struct plane *p, struct svc *svc)
 {
 	struct str text = { 0 };

@@ -12,5 +12,7 @@ void plane_remark_scheduler(struct str *out, const struct service_tuning *t, con
 			    const char *instead);
 /* Append what is wrong with vipd.io/weights. */
 void plane_remark_weights(struct str *out, const struct service_tuning *t);
+/* Append why vipd.io/forwarding is not in force at some external address. */
+void plane_remark_forwarding(struct str *out, const struct svc *svc, bool has_forwarding);
 /* Log the remark on a service with new acknowledged rows, unless it was logged before. */
 void plane_remark_log(const struct plane *p, struct svc *svc);

@@ -22,6 +22,7 @@
 struct dest {
 	struct ip_addr addr;
 	uint16_t port;
+	uint32_t fwd;
 	uint32_t weight;
 	uint32_t u_thresh;
 	uint32_t l_thresh;
@@ -236,7 +237,7 @@ static void dest_put(struct connection *c, const struct nlmsghdr *to, const stru
 	mnl_attr_put(h, IPVS_DEST_ATTR_ADDR, 16, d->addr.bytes);
 	mnl_attr_put_u16(h, IPVS_DEST_ATTR_ADDR_FAMILY, af(s->key.fam));
 	mnl_attr_put_u16(h, IPVS_DEST_ATTR_PORT, htons(d->port));
-	mnl_attr_put_u32(h, IPVS_DEST_ATTR_FWD_METHOD, 0);
+	mnl_attr_put_u32(h, IPVS_DEST_ATTR_FWD_METHOD, d->fwd);
 	mnl_attr_put_u32(h, IPVS_DEST_ATTR_WEIGHT, d->weight);
 	mnl_attr_put_u32(h, IPVS_DEST_ATTR_U_THRESH, d->u_thresh);
 	mnl_attr_put_u32(h, IPVS_DEST_ATTR_L_THRESH, d->l_thresh);
@@ -319,6 +320,7 @@ static int dest_change(struct fake_ipvs *f, struct virtual *s, uint8_t cmd,
 		d = vec_push(&s->dests);
 		*d = (struct dest){ .addr = addr, .port = port };
 	}
+	d->fwd = u32(tb[IPVS_DEST_ATTR_FWD_METHOD]);
 	d->weight = u32(tb[IPVS_DEST_ATTR_WEIGHT]);
 	d->u_thresh = u32(tb[IPVS_DEST_ATTR_U_THRESH]);
 	d->l_thresh = u32(tb[IPVS_DEST_ATTR_L_THRESH]);
@@ -829,7 +831,10 @@ static void dests_print(const struct virtual *s, struct str *out)
 		char ip[IP_ENDPOINT_TEXT_MAX];
 		struct str word = { 0 };
 
-		str_printf(&word, " %s=%u", ip_endpoint_text(&d->addr, d->port, ip), d->weight);
+		str_printf(&word, " %s=%u%s", ip_endpoint_text(&d->addr, d->port, ip), d->weight,
+			   d->fwd == IP_VS_CONN_F_TUNNEL   ? "(tunnel)"
+			   : d->fwd == IP_VS_CONN_F_DROUTE ? "(route)"
+							   : "");
 		*vec_push(&words) = word.text;
 	}
 	if (words.n > 1)

@@ -34,7 +34,7 @@ TABLE = "vipd-ipvs"
 SETS = {"frontends": "fe", "masq_frontends": "masq", "endpoint_addrs": "hairpins"}
 
 Service = collections.namedtuple("Service", "fam mark proto addr port sched flags timeout")
-Dest = collections.namedtuple("Dest", "addr port weight threshold active inactive")
+Dest = collections.namedtuple("Dest", "addr port weight threshold active inactive fwd")
 
 
 def as_list(items):
@@ -135,9 +135,9 @@ class Ipvs:
             a = attrs(attrs(body)[ATTR_DEST])
             addr = socket.inet_ntop(af, a[DEST_ADDR][:16 if s.fam == 6 else 4])
             port = struct.unpack(">H", a[DEST_PORT])[0]
-            w, u, active, inactive = (struct.unpack("=I", a[k])[0] for k in (
-                DEST_WEIGHT, DEST_UTHRESH, DEST_ACTIVE, DEST_INACTIVE))
-            out[addr, port] = Dest(addr, port, w, u, active, inactive)
+            w, u, active, inactive, fwd = (struct.unpack("=I", a[k])[0] for k in (
+                DEST_WEIGHT, DEST_UTHRESH, DEST_ACTIVE, DEST_INACTIVE, DEST_FWD))
+            out[addr, port] = Dest(addr, port, w, u, active, inactive, fwd & 7)
         return out
 
     def state(self, ours=True, fam=None):

@@ -18,6 +18,7 @@ MASK = 0xff000f00
 REFUSE, DISCARD = TAG | 0x7ff0fe, TAG | 0x7ff0ff
 # Flags of a virtual service: persistent, vipd's by address and port, fallback of mh.
 PERSISTENT, OURS, FALLBACK = 0x1, 0x20, 0x8
+FORWARDING = {"tunnel": 2, "route": 3}  # IP_VS_CONN_F_* of linux/ip_vs.h; masquerading is 0
 
 
 class Servers(Elements):
@@ -63,13 +64,23 @@ class Servers(Elements):
             return REJECT if mark == REFUSE else DROP
         s, dests = self.virtual(key, mark)
         is_by_address = mark == TAG
-        if bool(s.flags & PERSISTENT) != is_by_address or bool(s.flags & OURS) != is_by_address:
+        if bool(s.flags & OURS) != is_by_address or \
+                bool(s.flags & PERSISTENT) != (is_by_address and not (
+                    self.forwarding(dests) and s.timeout == 0)):
             raise Wrong("%s has the flags %#x" % (s, s.flags))
         affinity = s.timeout if is_by_address else \
             HASHED if s.sched == "mh" and s.flags & FALLBACK else 0
         out = Pool(frozenset(at for at, d in dests.items() if d.weight > 0), affinity)
         out.weights = {at: d.weight for at, d in dests.items() if d.weight > 0}
         return out
+
+    @staticmethod
+    def forwarding(dests):
+        """How the destinations get packets; 0: masqueraded."""
+        how = {d.fwd for d in dests.values() if d.weight > 0}
+        if len(how) > 1:
+            raise Wrong("destinations have the forwarding methods %s" % sorted(how))
+        return max(how, default=0)
 
     @staticmethod
     def weights_of(pool):
@@ -92,8 +103,11 @@ class Servers(Elements):
         if key in self.guarded:
             ranges = frozenset(ipaddress.collapse_addresses(
                 self.ranges.get(self.guarded[key], [])))
+        # _odd() compares the forwarding: such a frontend is not masqueraded.
+        is_direct = outside == TAG and self.forwarding(self.virtual(key, outside)[1]) != 0
         return Programmed(None, self.verdict(key, outside), self.verdict(key, host), ranges,
-                    key in self.masq_frontends, key in self.masq_hosts)
+                    key in self.masq_frontends or (is_direct and key not in self.masq_hosts),
+                    key in self.masq_hosts)
 
     def unshared(self):
         """None: persistence belongs to one virtual service (SVC-32)."""
@@ -120,7 +134,7 @@ class Servers(Elements):
 
 
 class Wishes:
-    """Schedulers of annotations."""
+    """Schedulers and forwarding methods of annotations."""
 
     def __init__(self, objects, scheduler="rr"):
         self.scheduler = scheduler
@@ -134,9 +148,28 @@ class Wishes:
         return None if any(name.endswith("scheduler") for name in notes) else self.scheduler
 
 
+    def forwarding(self, key, frontend):
+        """BAL-20: to external addresses, if all endpoints have the port of the Service."""
+        notes = self.notes.get(frontend.owner.partition(":")[0], {})
+        how = notes.get("vipd.io/forwarding", notes.get("kube-router.io/service.dsr"))
+        pool = frontend.outside
+        if frontend.kind not in ("lb", "externalip") or not isinstance(pool, Pool) or \
+                any(port != key[3] for _, port in pool.endpoints):
+            return 0
+        return FORWARDING.get(how, 0)
+
+
 def _odd(key, frontend, servers, wishes):
-    """Schedulers that differ from the objects."""
+    """Schedulers and forwarding methods that differ from the objects."""
     scheduler = wishes.of(frontend.owner)
+    outside = servers.marks(key)[0]
+    if outside not in (REFUSE, DISCARD):
+        wanted = wishes.forwarding(key, frontend)
+        have = servers.forwarding(servers.virtual(key, outside)[1])
+        if have != wanted:
+            yield "forwarding %d instead of %d" % (have, wanted)
+        if wanted and key in servers.masq_frontends:
+            yield "is forwarded, and masqueraded"
     pools = [v for v in (frontend.outside, frontend.host) if isinstance(v, Pool)]
     for mark in sorted(set(servers.marks(key)) - {REFUSE, DISCARD}):
         s, _ = servers.virtual(key, mark)

@@ -125,6 +125,8 @@ static bool service_value(struct service *s, const char *word)
 		tuning_of(s)->weights = name_get_str(v);
 	} else if ((v = value_of(word, "drain")) != NULL) {
 		tuning_of(s)->drain_timeout = name_get_str(v);
+	} else if ((v = value_of(word, "fwd")) != NULL) {
+		tuning_of(s)->forwarding = name_get_str(v);
 	} else if ((v = value_of(word, "created")) != NULL) {
 		s->created_s = strtoll(v, NULL, 10);
 	} else {

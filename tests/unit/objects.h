@@ -8,7 +8,7 @@
  *           ip=ADDR         cluster IP of the address's family
  *           port=NAME[/PROTO]:PORT[:NODEPORT]                   (NAME may be empty)
  *           ext=ADDR  vip=ADDR  proxy=ADDR (ipMode Proxy)  range=PREFIX  bad (a bad range)
- *           sched=TEXT  weights=TEXT  drain=TEXT (annotations)
+ *           sched=TEXT  weights=TEXT  drain=TEXT  fwd=TEXT (annotations)
  *           itp  etp  headless  label  affinity=SECONDS  hc=PORT  created=SECONDS
  * slice:    [v6] [version=N] [trigger=N] | NAME[/PROTO]:PORT ... | ENDPOINT; ENDPOINT; ...
  * endpoint: ADDR or N (10.0.1.N, fd00::N), then words:

@@ -44,8 +44,10 @@ static void service_text(struct str *s, const struct service *v)
 	if (v->affinity_s != 0)
 		str_printf(s, " affinity=%u", v->affinity_s);
 	if (v->tuning != NULL)
-		str_printf(s, " sched=%s weights=%s drain=%s", name_text(v->tuning->scheduler),
-			   name_text(v->tuning->weights), name_text(v->tuning->drain_timeout));
+		str_printf(s, " sched=%s weights=%s drain=%s fwd=%s%s",
+			   name_text(v->tuning->scheduler), name_text(v->tuning->weights),
+			   name_text(v->tuning->drain_timeout), name_text(v->tuning->forwarding),
+			   v->tuning->is_dsr ? "(dsr)" : "");
 	if (v->health_check_node_port != 0)
 		str_printf(s, " health=%u", v->health_check_node_port);
 	if (v->created_s != 0)
@@ -439,12 +441,19 @@ static const struct decode_case service_meta_cases[] = {
 	{ "annotations of a scheduler, as written",
 	  "metadata: {name: a, annotations: {vipd.io/scheduler: 'mh,mh-port', vipd.io/weights: x, "
 	  "vipd.io/drain-timeout: 1m, kube-router.io/service.scheduler: lc, other: y}}",
-	  0, "default/a ClusterIP v4=10.96.0.1 sched=mh,mh-port weights=x drain=1m", NULL },
+	  0, "default/a ClusterIP v4=10.96.0.1 sched=mh,mh-port weights=x drain=1m fwd=", NULL },
 	{ "kube-router's annotation",
 	  "metadata: {name: a, annotations: {kube-router.io/service.scheduler: lc}}", 0,
-	  "default/a ClusterIP v4=10.96.0.1 sched=lc weights= drain=", NULL },
-	{ "other annotations",
+	  "default/a ClusterIP v4=10.96.0.1 sched=lc weights= drain= fwd=", NULL },
+	{ "kube-router's forwarding",
 	  "metadata: {name: a, annotations: {kube-router.io/service.dsr: tunnel}}", 0,
+	  "default/a ClusterIP v4=10.96.0.1 sched= weights= drain= fwd=tunnel(dsr)", NULL },
+	{ "vipd's has precedence",
+	  "metadata: {name: a, annotations: {vipd.io/forwarding: route, "
+	  "kube-router.io/service.dsr: tunnel}}",
+	  0, "default/a ClusterIP v4=10.96.0.1 sched= weights= drain= fwd=route", NULL },
+	{ "other annotations",
+	  "metadata: {name: a, annotations: {kube-router.io/service.hairpin: ''}}", 0,
 	  "default/a ClusterIP v4=10.96.0.1", NULL },
 	{ "created", "metadata: {name: a, creationTimestamp: 2026-11-20T09:45:21Z}", 0,
 	  "default/a ClusterIP v4=10.96.0.1 created=1795167921", NULL },
@@ -611,7 +620,7 @@ static void test_nul(void **state)
 		{ "annotation",
 		  "\"metadata\":{\"name\":\"a\",\"annotations\":{\"vipd.io/scheduler\":"
 		  "\"mh\\u0000x\",\"vipd.io/weights\":\"x\"}}",
-		  0, "default/a ClusterIP v4=10.96.0.1 sched= weights=x drain=", NULL },
+		  0, "default/a ClusterIP v4=10.96.0.1 sched= weights=x drain= fwd=", NULL },
 		{ "name", "\"metadata\":{\"name\":\"a\\u0000b\"}", -EINVAL,
 		  "metadata.name: holds a NUL character", NULL },
 	};

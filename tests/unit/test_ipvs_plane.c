@@ -296,6 +296,71 @@ static void test_affinity_local(void **state)
 	world_close(&w);
 }
 
+/*
+ * BAL-20: external addresses have virtual services of their own, whose backends answer directly;
+ * nothing is masqueraded there. Cluster IP and node port stay as they are.
+ */
+static void test_forwarding(void **state)
+{
+#define EXTERNAL "type=LoadBalancer ip=10.96.0.10 port=http:8080:30080 ext=192.0.2.1 vip=192.0.2.2"
+	struct str remark = { 0 };
+	struct world w;
+
+	world_open(&w);
+	service(&w, "shop/web", EXTERNAL " fwd=route");
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
+	settle(&w);
+	expect_ipvs(&w, "192.0.2.1:8080/TCP rr flags 0x20: 10.0.1.1:8080=1(route) "
+			"10.0.1.2:8080=1(route)\n"
+			"192.0.2.2:8080/TCP rr flags 0x20: 10.0.1.1:8080=1(route) "
+			"10.0.1.2:8080=1(route)\n"
+			"mark 0x5a000001 rr: 10.0.1.1:8080=1 10.0.1.2:8080=1\n");
+	assert_int_equal(mark_of(&w, "10.96.0.10", 8080), 0x5a000001);
+	assert_int_equal(mark_of(&w, "192.0.2.1", 8080), 0x5a000000);
+	assert_int_equal(fake_set_size(w.nft, IPFAM_V4, IPVSSET_MASQ), 1); /* the node port */
+	expect_adopted(&w);
+	/* A backend drains as others do. */
+	fake_ipvs_conns(w.ipvs, "10.0.1.2", 1, 0);
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs");
+	settle(&w);
+	expect_ipvs(&w, "192.0.2.1:8080/TCP rr flags 0x20: 10.0.1.1:8080=1(route) "
+			"10.0.1.2:8080=0(route)\n"
+			"192.0.2.2:8080/TCP rr flags 0x20: 10.0.1.1:8080=1(route) "
+			"10.0.1.2:8080=0(route)\n"
+			"mark 0x5a000001 rr: 10.0.1.1:8080=1 10.0.1.2:8080=0\n");
+	expect_adopted(&w);
+	fake_ipvs_conns(w.ipvs, "10.0.1.2", 0, 0);
+	pass(&w, 2);
+	/* Another method is an update of each destination; affinity is possible. */
+	service(&w, "shop/web", EXTERNAL " fwd=tunnel");
+	settle(&w);
+	expect_ipvs(&w, "192.0.2.1:8080/TCP rr flags 0x20: 10.0.1.1:8080=1(tunnel)\n"
+			"192.0.2.2:8080/TCP rr flags 0x20: 10.0.1.1:8080=1(tunnel)\n"
+			"mark 0x5a000001 rr: 10.0.1.1:8080=1\n");
+	service(&w, "shop/web", EXTERNAL " fwd=tunnel affinity=60");
+	settle(&w);
+	pass(&w, 2);
+	expect_ipvs(&w, "10.96.0.10:8080/TCP rr flags 0x21 60s: 10.0.1.1:8080=1\n"
+			"192.0.2.1:8080/TCP rr flags 0x21 60s: 10.0.1.1:8080=1(tunnel)\n"
+			"192.0.2.2:8080/TCP rr flags 0x21 60s: 10.0.1.1:8080=1(tunnel)\n"
+			"192.168.0.1:30080/TCP rr flags 0x21 60s: 10.0.1.1:8080=1\n");
+	expect_adopted(&w);
+	/* An endpoint with another port: all are masqueraded, and the remark names it. */
+	service(&w, "shop/web", EXTERNAL " fwd=tunnel");
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs");
+	slice(&w, "shop/web-2", "web", "| http:8081 | 3 rs");
+	settle(&w);
+	pass(&w, 2);
+	assert_int_equal(fake_set_size(w.nft, IPFAM_V4, IPVSSET_MASQ), 3);
+	w.plane->ops->remark(w.plane, model_find_text(&w.m, "shop", "web"), &remark);
+	assert_string_equal(remark.text,
+			    "vipd.io/forwarding: 'tunnel' needs endpoints with the Service's port "
+			    "8080: 10.0.1.3:8081: connections are masqueraded");
+	str_fini(&remark);
+	expect_adopted(&w);
+	world_close(&w);
+}
+
 /* --- leaving --- */
 
 static struct plane_drains drains(const struct world *w)
@@ -1616,6 +1681,7 @@ int main(void)
 		cmocka_unit_test(test_empty),
 		cmocka_unit_test(test_affinity),
 		cmocka_unit_test(test_affinity_local),
+		cmocka_unit_test(test_forwarding),
 		cmocka_unit_test(test_affinity_taken_over),
 		cmocka_unit_test(test_drain),
 		cmocka_unit_test(test_drain_many),

@@ -141,6 +141,28 @@ static void test_weights(void **state)
 	world_close(&w);
 }
 
+/* BAL-20: text of the plan and of the kernel agree on the method. */
+static void test_forwarding(void **state)
+{
+	struct world w;
+
+	world_open(&w);
+	service(&w, "shop/web", "ip=10.96.0.10 port=http:80 ext=192.0.2.1 fwd=tunnel");
+	slice(&w, "shop/web-1", "web", "| http:80 | 1 rs; 2 rs");
+	settle(&w);
+	expect_held(&w, "10.96.0.10:80/TCP cluster-ip -> 10.0.1.1:80 10.0.1.2:80 scheduler=rr\n"
+			"192.0.2.1:80/TCP forwarding=tunnel -> 10.0.1.1:80 10.0.1.2:80 "
+			"scheduler=rr\n");
+	expect_diff(&w, "");
+	service(&w, "shop/web", "ip=10.96.0.10 port=http:80 ext=192.0.2.1 fwd=route");
+	settle(&w);
+	expect_held(&w, "10.96.0.10:80/TCP cluster-ip -> 10.0.1.1:80 10.0.1.2:80 scheduler=rr\n"
+			"192.0.2.1:80/TCP forwarding=route -> 10.0.1.1:80 10.0.1.2:80 "
+			"scheduler=rr\n");
+	expect_diff(&w, "");
+	world_close(&w);
+}
+
 static void test_backends_differ(void **state)
 {
 	struct world w;
@@ -444,11 +466,17 @@ static void test_foreign(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_weights),  cmocka_unit_test(test_backends_differ),
-		cmocka_unit_test(test_draining), cmocka_unit_test(test_draining_without_deadline),
-		cmocka_unit_test(test_affinity), cmocka_unit_test(test_split),
-		cmocka_unit_test(test_routing),  cmocka_unit_test(test_configured),
-		cmocka_unit_test(test_nothing),  cmocka_unit_test(test_chances),
+		cmocka_unit_test(test_weights),
+		cmocka_unit_test(test_forwarding),
+		cmocka_unit_test(test_backends_differ),
+		cmocka_unit_test(test_draining),
+		cmocka_unit_test(test_draining_without_deadline),
+		cmocka_unit_test(test_affinity),
+		cmocka_unit_test(test_split),
+		cmocka_unit_test(test_routing),
+		cmocka_unit_test(test_configured),
+		cmocka_unit_test(test_nothing),
+		cmocka_unit_test(test_chances),
 		cmocka_unit_test(test_foreign),
 	};
 

@@ -57,6 +57,9 @@ static void test_remarks(void **state)
 		  "have no time limit; "
 		  "vipd.io/weights: 'a=101': allowed are an address, a name or a prefix and *, with "
 		  "a weight from 0 to 100, such as web-canary-*=5: each endpoint has weight 1" },
+		{ "fwd=tunnel", "vipd.io/forwarding: 'tunnel' is for the ipvs plane: connections "
+				"are masqueraded" },
+		{ "fwd=masquerade", NULL },
 		{ "sched=mh", NULL },
 		{ "sched=mh,mh-fallback,mh-port", NULL },
 		{ "sched=sh,sh-port", "vipd.io/scheduler: 'sh' is a scheduler of the ipvs plane: "

@@ -104,8 +104,9 @@ static void trace(struct plan_trace *t, struct world *w, const char *src, const 
 static void say(struct str *out, const struct plan_trace *t)
 {
 	static const char *const sources[] = { "outside", "host", "pod" };
-	static const char *const masq[] = { "pod",     "no-detector", "keeps",     "all",
-					    "not-pod", "external",    "to-others", "this-host" };
+	static const char *const masq[] = { "pod",      "no-detector", "keeps",
+					    "direct",   "all",         "not-pod",
+					    "external", "to-others",   "this-host" };
 
 	str_printf(out, "%s%s %s/%d", sources[t->source], t->is_assumed ? "?" : "",
 		   plan_trace_verdict_text(t->verdict), (int)t->why);

@@ -39,7 +39,7 @@ static struct ipvs_service vs_desired(const struct ipvs_plane *p, const struct i
 
 	s.flags = sched.flags;
 	if (vs->key.mark == 0) {
-		s.flags |= IPVS_FLAG_PERSISTENT | IPVS_FLAG_OURS;
+		s.flags |= IPVS_FLAG_OURS | (vs->timeout_s != 0 ? IPVS_FLAG_PERSISTENT : 0);
 		s.timeout_s = vs->timeout_s;
 	}
 	memcpy(s.sched, scheduler_name(sched.no), strlen(scheduler_name(sched.no)) + 1);
@@ -54,8 +54,9 @@ void ipvs_op_service(struct ipvs_plane *p, enum ipvs_cmd cmd, struct ipvs_vs *vs
 void ipvs_op_dest(struct ipvs_plane *p, enum ipvs_cmd cmd, struct ipvs_vs *vs,
 		  const struct ipvs_dst *d, uint32_t weight)
 {
-	op_push(p, cmd, vs)->dest =
-		(struct ipvs_dest){ .addr = d->addr, .port = d->port, .weight = weight };
+	op_push(p, cmd, vs)->dest = (struct ipvs_dest){
+		.addr = d->addr, .port = d->port, .fwd = vs->forwarding, .weight = weight
+	};
 }
 
 void ipvs_op_drain(struct ipvs_plane *p, struct ipvs_vs *vs, const struct ipvs_dst *d,
@@ -64,6 +65,7 @@ void ipvs_op_drain(struct ipvs_plane *p, struct ipvs_vs *vs, const struct ipvs_d
 	op_push(p, IPVS_DEST_SET, vs)->dest =
 		(struct ipvs_dest){ .addr = d->addr,
 				    .port = d->port,
+				    .fwd = d->fwd,
 				    .weight = p->is_retiring ? d->weight : 0,
 				    .l_thresh = since_s,
 				    .u_thresh = deadline_s != 0 ? deadline_s : IPVS_THRESH_NONE };
@@ -102,6 +104,7 @@ static void dest_done(struct ipvs_plane *p, struct ipvs_vs *vs, const struct ipv
 	d->flags |= DST_PROGRAMMED;
 	d->flags &= (uint8_t)~DST_DIFFERS;
 	d->weight = (uint16_t)op->dest.weight;
+	d->fwd = (uint8_t)op->dest.fwd;
 	d->since_s = op->dest.l_thresh;
 	d->deadline_s = op->dest.u_thresh < IPVS_THRESH_NONE ? op->dest.u_thresh : 0;
 	if (op->dest.l_thresh == 0)
@@ -255,7 +258,7 @@ static bool service_differs(const struct ipvs_plane *p, const struct ipvs_vs *vs
 
 static void dst_add(struct ipvs_plane *p, struct ipvs_vs *vs, struct ipvs_dst *d)
 {
-	if (!(d->flags & DST_DESIRED) || d->flags & DST_QUEUED || ipvs_dst_is_good(d))
+	if (!(d->flags & DST_DESIRED) || d->flags & DST_QUEUED || ipvs_dst_is_good(vs, d))
 		return;
 	d->flags |= DST_QUEUED;
 	ipvs_op_dest(p, d->flags & DST_PROGRAMMED ? IPVS_DEST_SET : IPVS_DEST_NEW, vs, d,
@@ -463,6 +466,7 @@ static void vs_undo(struct ipvs_vs *vs, const struct ipvs_undo *u)
 	vs->is_vip_only = u->is_vip_only;
 	vs->sched = u->sched;
 	vs->timeout_s = u->timeout_s;
+	vs->forwarding = u->forwarding;
 	vs->pool = u->pool;
 }
 

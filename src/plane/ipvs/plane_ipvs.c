@@ -13,6 +13,7 @@
 #include "plane/exchange.h"
 #include "plane/failover.h"
 #include "plane/ipvs/state.h"
+#include "plane/remark.h"
 
 /* Rules, routes and sysctls announce no change to vipd: how often they are verified. */
 #define ROUTES_PERIOD_NS (10 * NSEC_PER_SEC)
@@ -571,6 +572,8 @@ static void plane_remark(const struct plane *plane, const struct svc *svc, struc
 	struct ipvs_tuning tuning;
 
 	ipvs_tuning_read(&tuning, (const struct ipvs_plane *)plane, svc->service, ret);
+	if (svc->service != NULL && svc->service->tuning != NULL)
+		plane_remark_forwarding(ret, svc, true);
 }
 
 struct ipvs_plane_stats ipvs_plane_stats(const struct plane *plane)
@@ -630,7 +633,7 @@ static const struct plane_common_ops common_ops = {
 
 const struct plane_ops ipvs_plane_ops = {
 	.name = "ipvs",
-	.traits = { .pool_class = ipvs_pool_class, .has_tuning = true },
+	.traits = { .pool_class = ipvs_pool_class, .has_tuning = true, .has_forwarding = true },
 	.load = plane_load,
 	.adopt = plane_adopt,
 	.env = plane_env,

@@ -17,7 +17,7 @@ enum ipvs_dst_flags {
 	DST_DESIRED = 1 << 0,
 	DST_PROGRAMMED = 1 << 1, /* the kernel has it */
 	DST_DRAINING = 1 << 2,   /* weight 0, to be deleted */
-	DST_DIFFERS = 1 << 3,    /* programmed with another forwarding method or limits */
+	DST_DIFFERS = 1 << 3,    /* programmed with limits */
 	DST_NEW = 1 << 4,        /* made by the commit under way */
 	DST_QUEUED = 1 << 5,     /* the commit under way has an operation for it */
 	DST_COUNTED = 1 << 6,    /* `active` and `inactive` are known */
@@ -29,6 +29,7 @@ struct ipvs_dst {
 	struct ip_addr addr;
 	uint16_t port;
 	uint8_t flags;
+	uint8_t fwd;     /* programmed; enum forwarding */
 	uint16_t weight; /* programmed */
 	uint16_t desired_weight;
 	uint32_t since_s;    /* CLOCK_BOOTTIME: start of its drain; 0 = not draining */
@@ -38,13 +39,6 @@ struct ipvs_dst {
 	uint32_t place; /* in the kernel's list at that check */
 };
 
-/* Has the kernel a desired destination as it should be? */
-static inline bool ipvs_dst_is_good(const struct ipvs_dst *d)
-{
-	return d->flags & DST_PROGRAMMED && !(d->flags & (DST_DIFFERS | DST_DRAINING)) &&
-	       d->weight == d->desired_weight && d->since_s == 0;
-}
-
 /* A virtual service. */
 struct ipvs_vs {
 	struct hnode node; /* in plane.vss */
@@ -52,12 +46,13 @@ struct ipvs_vs {
 	struct list draining;     /* in plane.draining while the service or a destination is to be
 				     deleted */
 	struct list sibling;      /* of a VIP:port service: in `vip_services` of its pool */
-	struct list vip_services; /* of a pool with affinity */
+	struct list vip_services; /* of a pool with affinity or forwarding */
 	struct ipvs_vs *pool;     /* of a VIP:port service, while it is desired */
 	const struct name *ns;    /* Service it belongs to, for logs; NULL: unknown */
 	const struct name *name;
 	uint32_t drain_s;
-	uint8_t proto; /* enum l4proto; 0 = unknown, of a mark found in the kernel */
+	uint8_t proto;      /* enum l4proto; 0 = unknown, of a mark found in the kernel */
+	uint8_t forwarding; /* desired, of a VIP:port service; enum forwarding */
 	bool is_desired;
 	bool is_programmed;
 	bool is_vip_only;       /* not programmed: all clients reach the pool through its VIP:port
@@ -82,6 +77,13 @@ struct ipvs_vs {
 	VEC(struct ipvs_dst) dests; /* sorted by address and port */
 };
 
+/* Has the kernel a desired destination as it should be? */
+static inline bool ipvs_dst_is_good(const struct ipvs_vs *vs, const struct ipvs_dst *d)
+{
+	return d->flags & DST_PROGRAMMED && !(d->flags & (DST_DIFFERS | DST_DRAINING)) &&
+	       d->weight == d->desired_weight && d->fwd == vs->forwarding && d->since_s == 0;
+}
+
 /* State before the commit under way. */
 struct ipvs_undo {
 	struct ipvs_vs *vs;
@@ -93,6 +95,7 @@ struct ipvs_undo {
 	/* of the service */
 	bool is_desired;
 	bool is_vip_only;
+	uint8_t forwarding;
 	struct scheduler sched;
 	uint32_t timeout_s;
 	struct ipvs_vs *pool;

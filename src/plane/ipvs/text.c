@@ -117,6 +117,15 @@ static bool is_draining(const struct ipvs_dst *d)
 	return d->weight == 0 && d->since_s != 0;
 }
 
+/* Of all destinations, or of the first one. */
+static enum forwarding vs_forwarding(const struct ipvs_vs *vs)
+{
+	vec_for_each (d, &vs->dests)
+		if (vs->key.mark == 0 && !is_draining(d))
+			return d->fwd;
+	return FORWARDING_MASQUERADE;
+}
+
 static void dests_text(struct str *out, const struct frontend_text *t, const struct ipvs_vs *vs)
 {
 	uint8_t key[NFT_KEY_MAX];
@@ -125,7 +134,7 @@ static void dests_text(struct str *out, const struct frontend_text *t, const str
 		if (is_draining(d))
 			continue;
 		plan_led_backend_print(out, &d->addr, d->port, d->weight);
-		if (d->flags & DST_DIFFERS)
+		if (d->flags & DST_DIFFERS || d->fwd != vs_forwarding(vs))
 			str_puts(out, "(OTHER-FORWARDING-OR-LIMIT)");
 		nft_key_addr_pair(key, &d->addr);
 		if (t != NULL && d->weight != 0 && find(t, IPVSSET_HAIRPINS, key) == NULL)
@@ -200,6 +209,16 @@ static const struct ipvs_vs *vs_by_vip(const struct frontend_text *t)
 	return vs_find_noted(t, &key);
 }
 
+/* `data`: the mark of a frontend; NULL: none. */
+static void forwarding_print(const struct frontend_text *t, const uint8_t *data)
+{
+	const struct ipvs_vs *vs =
+		data != NULL && nft_get_word(data) == t->p->marks.tag ? vs_by_vip(t) : NULL;
+
+	if (vs != NULL && vs_forwarding(vs) != FORWARDING_MASQUERADE)
+		str_printf(t->out, " forwarding=%s", forwarding_text(vs_forwarding(vs)));
+}
+
 /* The mark has no pool: `idle` has the mark of the pool. */
 static const struct ipvs_vs *idle_vs(const struct frontend_text *t)
 {
@@ -254,6 +273,7 @@ static void frontend_print(struct str *out, const struct nft_source *src, enum i
 		str_puts(out, " masq");
 	if (find(&t, IPVSSET_MASQ_HOSTS, key) != NULL)
 		str_puts(out, " masq=host");
+	forwarding_print(&t, data != NULL ? data : find(&t, IPVSSET_FE_OUT, key));
 	if (guard != NULL)
 		nft_guard_text(out, src, fam, IPVSSET_RANGES, nft_get_word(guard));
 	if (data != NULL) {

@@ -4,9 +4,10 @@
  *
  *    frontend   fe: tuple -> mark of its pool. Split (POL-25): fe_out and fe_in instead.
  *               Rejecting or dropping: a mark of its own, and idle: tuple -> mark of its pool.
- *               With affinity: the mark without a pool, idle, and a virtual service by address and
- *               port. Its address in vips, a cluster IP's in cluster_ips. masq, masq_hosts, guarded
- *               by the plan. With counters per service: counted and refused, whatever its target.
+ *               With affinity or forwarding (BAL-20): the mark without a pool, idle, and a virtual
+ *               service by address and port. Its address in vips, a cluster IP's in cluster_ips.
+ *               masq, masq_hosts, guarded by the plan. With counters per service: counted and
+ *               refused, whatever its target.
  *    pool       a virtual service by mark. With affinity: its VIP:port services, and a service by
  *               mark only if pods reach a split frontend through the pool.
  *    backend    a destination of each virtual service; its address in hairpins; with counters per
@@ -19,6 +20,7 @@
 
 #include "base/log.h"
 #include "model/select.h"
+#include "model/tuning.h"
 #include "nft/decode.h"
 #include "plane/ipvs/state.h"
 
@@ -57,6 +59,7 @@ void ipvs_vs_touch(struct ipvs_plane *p, struct ipvs_vs *vs, struct svc *svc)
 						  .is_vip_only = vs->is_vip_only,
 						  .sched = vs->sched,
 						  .timeout_s = vs->timeout_s,
+						  .forwarding = vs->forwarding,
 						  .pool = vs->pool };
 }
 
@@ -95,17 +98,23 @@ static uint32_t target_pool(const struct tr *t, const struct plan_target *target
 	return ipvs_mark_pool(&t->p->marks, target->pool_id, target->scope);
 }
 
-static bool is_by_vip(const struct plan_target *target)
+static bool has_affinity(const struct plan_target *target)
 {
 	return target->verdict == PLAN_VERDICT_POOL && target->class == CLASS_AFFINITY;
 }
 
-/* The mark for clients outside, or for all clients. */
+/* Has the frontend a virtual service of its own, by address and port? */
+static bool is_by_vip(const struct plan_frontend *f)
+{
+	return has_affinity(&f->target) ||
+	       (f->target.verdict == PLAN_VERDICT_POOL && f->forwarding != FORWARDING_MASQUERADE);
+}
+
 static uint32_t target_mark(const struct tr *t, const struct plan_target *target)
 {
 	switch ((enum plan_verdict)target->verdict) {
 	case PLAN_VERDICT_POOL:
-		return is_by_vip(target) ? t->p->marks.tag : target_pool(t, target);
+		return target_pool(t, target);
 	case PLAN_VERDICT_DROP:
 		return t->p->marks.tag | IPVS_MARK_DROP;
 	case PLAN_VERDICT_UNSET:
@@ -115,11 +124,10 @@ static uint32_t target_mark(const struct tr *t, const struct plan_target *target
 	return t->p->marks.tag | IPVS_MARK_REFUSE;
 }
 
-/* The mark for pods and this host at a split frontend: always of a pool. */
-static uint32_t inside_mark(const struct tr *t, const struct plan_target *target)
+/* The mark for clients outside, or for all clients. */
+static uint32_t frontend_mark(const struct tr *t, const struct plan_frontend *f)
 {
-	return target->verdict == PLAN_VERDICT_POOL ? target_pool(t, target)
-						    : target_mark(t, target);
+	return is_by_vip(f) ? t->p->marks.tag : target_mark(t, &f->target);
 }
 
 static void vs_named(struct ipvs_vs *vs, const struct svc *svc)
@@ -151,9 +159,11 @@ static void dests_undesire(struct tr *t, struct ipvs_vs *vs)
 	}
 }
 
-static void vip_service_attach(struct tr *t, struct ipvs_vs *vs, struct ipvs_vs *pool)
+static void vip_service_attach(struct tr *t, struct ipvs_vs *vs, struct ipvs_vs *pool,
+			       uint8_t forwarding)
 {
 	ipvs_vs_touch(t->p, vs, t->svc);
+	vs->forwarding = forwarding;
 	vs->is_desired = true;
 	vs->is_whole = true;
 	vs->sched = pool->sched;
@@ -200,7 +210,7 @@ static void vip_service(struct tr *t, enum side side, const struct plan_frontend
 	if (pool == NULL)
 		return;
 	if (side == WILL)
-		vip_service_attach(t, ipvs_vs_get(t->p, &key), pool);
+		vip_service_attach(t, ipvs_vs_get(t->p, &key), pool, f->forwarding);
 	else
 		vip_service_detach(t, ipvs_vs_find(t->p, &key), pool);
 }
@@ -225,16 +235,16 @@ static void frontend_leads(struct tr *t, enum side side, const struct plan_front
 	enum ipfam fam = ip_fam(&f->addr);
 
 	if (f->is_split) {
-		map_mark(t, side, fam, IPVSSET_FE_OUT, key, target_mark(t, &f->target));
-		map_mark(t, side, fam, IPVSSET_FE_IN, key, inside_mark(t, &f->inside));
-		if (side == WILL && is_by_vip(&f->inside))
+		map_mark(t, side, fam, IPVSSET_FE_OUT, key, frontend_mark(t, f));
+		map_mark(t, side, fam, IPVSSET_FE_IN, key, target_mark(t, &f->inside));
+		if (side == WILL && has_affinity(&f->inside))
 			pool_show(t, fam, &f->inside);
 	} else {
-		map_mark(t, side, fam, IPVSSET_FE, key, target_mark(t, &f->target));
+		map_mark(t, side, fam, IPVSSET_FE, key, frontend_mark(t, f));
 	}
-	if (f->target.verdict != PLAN_VERDICT_POOL || is_by_vip(&f->target))
+	if (f->target.verdict != PLAN_VERDICT_POOL || is_by_vip(f))
 		map_mark(t, side, fam, IPVSSET_IDLE, key, target_pool(t, &f->target));
-	if (is_by_vip(&f->target))
+	if (is_by_vip(f))
 		vip_service(t, side, f);
 }
 
@@ -320,7 +330,8 @@ static void pool_change(struct tr *t, const struct plan_pool *pool)
 	vs_tune(t, vs, pool);
 	vs->is_whole = true;
 	list_for_each_safe (l, tmp, &vs->vip_services)
-		vip_service_attach(t, list_entry(l, struct ipvs_vs, sibling), vs);
+		vip_service_attach(t, list_entry(l, struct ipvs_vs, sibling), vs,
+				   list_entry(l, struct ipvs_vs, sibling)->forwarding);
 }
 
 static void pool_del(struct tr *t, const struct plan_pool *pool)

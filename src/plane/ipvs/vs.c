@@ -225,7 +225,8 @@ static void dest_found(void *arg, const struct ipvs_dest *found)
 	d->flags |= DST_PROGRAMMED | DST_COUNTED;
 	d->weight = (uint16_t)MIN(found->weight, (uint32_t)IPVS_WEIGHT_MAX);
 	is_draining = found->l_thresh != 0;
-	if (found->fwd != 0 || (found->u_thresh != 0 && (found->weight != 0 || !is_draining)))
+	d->fwd = (uint8_t)found->fwd;
+	if (found->u_thresh != 0 && (found->weight != 0 || !is_draining))
 		d->flags |= DST_DIFFERS;
 	if (is_draining || !(d->flags & DST_DRAINING)) { /* else a foreign weight */
 		d->since_s = is_draining ? found->l_thresh : 0;
@@ -551,7 +552,7 @@ static size_t repair_work(const struct ipvs_vs *vs)
 	size_t n = 0;
 
 	vec_for_each (d, &vs->dests)
-		n += d->flags & DST_DESIRED && !ipvs_dst_is_good(d);
+		n += d->flags & DST_DESIRED && !ipvs_dst_is_good(vs, d);
 	return n * ipvs_dests_work(vs->dests.n);
 }
 

@@ -102,4 +102,5 @@ void nft_remark(const struct plane *p, const struct svc *svc, struct str *ret)
 		plane_remark_add(ret, "vipd.io/drain-timeout", "is for the ipvs plane",
 				 "connections of removed endpoints have no time limit");
 	plane_remark_weights(ret, t);
+	plane_remark_forwarding(ret, svc, false);
 }

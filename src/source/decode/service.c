@@ -479,13 +479,19 @@ static void tuning_decode(struct service *s, const struct meta *m)
 		.scheduler = annotation(m, "vipd.io/scheduler"),
 		.weights = annotation(m, "vipd.io/weights"),
 		.drain_timeout = annotation(m, "vipd.io/drain-timeout"),
+		.forwarding = annotation(m, "vipd.io/forwarding"),
 	};
 
 	if (t.scheduler == NULL) {
 		t.scheduler = annotation(m, "kube-router.io/service.scheduler");
 		t.is_kube_router = t.scheduler != NULL;
 	}
-	if (t.scheduler == NULL && t.weights == NULL && t.drain_timeout == NULL)
+	if (t.forwarding == NULL) {
+		t.forwarding = annotation(m, "kube-router.io/service.dsr");
+		t.is_dsr = t.forwarding != NULL;
+	}
+	if (t.scheduler == NULL && t.weights == NULL && t.drain_timeout == NULL &&
+	    t.forwarding == NULL)
 		return;
 	s->tuning = xcalloc(1, sizeof(*s->tuning));
 	*s->tuning = t;

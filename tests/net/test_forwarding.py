@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Direct server return (vipd.io/forwarding, BAL-20 to BAL-23): node2 is a server that has the load
+balancer's address, and a way to the client that bypasses the node."""
+import subprocess
+
+import pytest
+
+import lab as L
+import planes
+from objects import entry, port, service, slice_, slice_port
+
+VIP = {fam: L.lb_ip(70, fam) for fam in (4, 6)}
+IPVS = pytest.mark.skipif(planes.PLANE != "ipvs", reason="about the ipvs plane alone")
+DIRECT = {4: ("10.99.0.1", "10.99.0.2", 30), 6: ("2001:db8:99::1", "2001:db8:99::2", 64)}
+
+
+def objects(how, fam, eps=(1, 2), target=8080, **kw):
+    return [service("direct", L.cluster_ip(70, fam), [port(8080, "TCP", "t"), port(5353, "UDP", "u")],
+                    lb=[VIP[fam]], annotations={"vipd.io/forwarding": how}, **kw),
+            slice_("direct", [entry(L.remote(i, fam), "n2") for i in eps],
+                   [slice_port(target, "TCP", "t"), slice_port(5353, "UDP", "u")])]
+
+
+class Server:
+    """node2 as a server for direct return, and counters of packets from the address on the node."""
+
+    def __init__(self, lab, fam, how):
+        self.lab, self.fam = lab, fam
+        client, server, length = DIRECT[fam]
+        flag = "-%d" % fam
+        lab.client.run("ip", "link", "add", "direct0", "type", "veth", "peer", "name", "direct0",
+                       "netns", lab.node2.name)
+        for ns, addr in ((lab.client, client), (lab.node2, server)):
+            ns.run("ip", "link", "set", "direct0", "up")
+            ns.run("ip", "addr", "add", "%s/%d" % (addr, length), "dev", "direct0",
+                   *(["nodad"] if fam == 6 else []))
+        lab.node2.run("ip", flag, "route", "add", L.CLIENT[fam], "via", client)
+        lab.node2.run("ip", flag, "addr", "add", "%s/%d" % (VIP[fam], 32 if fam == 4 else 128),
+                      "dev", "lo", *(["nodad"] if fam == 6 else []))
+        lab.node2.sysctl(net__ipv4__conf__all__arp_ignore=1, net__ipv4__conf__all__arp_announce=2)
+        if how == "tunnel" and fam == 6:  # it accepts packets for addresses of a device only
+            for i in (1, 2):
+                lab.node2.run("ip", "-6", "addr", "replace", "%s/128" % L.remote(i, 6), "dev", "lo",
+                              "nodad")
+        if how == "tunnel":
+            subprocess.run(["modprobe", "-a", "ipip", "ip6_tunnel"], check=True)
+            device = "tunl0" if fam == 4 else "ip6tnl0"
+            if fam == 4:
+                lab.node2.sysctl(net__ipv4__conf__tunl0__rp_filter=0)
+            lab.node2.run("ip", "link", "set", device, "up")
+        word = "ip" if fam == 4 else "ip6"
+        lab.node.run("nft", "add table inet seen; add counter inet seen back; add chain inet seen pre "
+                     "{ type filter hook prerouting priority -400; }; "
+                     "add rule inet seen pre %s saddr %s counter name back" % (word, VIP[fam]))
+
+    def returned(self):
+        """Packets from the service's address that the node saw."""
+        text = self.lab.node.run("nft", "list", "counter", "inet", "seen", "back")
+        return int(text.split("packets ")[1].split()[0])
+
+    def close(self):
+        self.lab.node.run("nft", "delete table inet seen")
+        self.lab.client.run("ip", "link", "del", "direct0")
+        self.lab.node2.run("ip", "-%d" % self.fam, "addr", "del", "%s/%d" % (
+            VIP[self.fam], 32 if self.fam == 4 else 128), "dev", "lo")
+        self.lab.node2.sysctl(net__ipv4__conf__all__arp_ignore=0,
+                              net__ipv4__conf__all__arp_announce=0)
+
+
+def is_direct(result, fam):
+    """By a server that has the address, and sees the client's. (The world has both, too, but its
+    answers pass the node.)"""
+    return (result.what, result.backend, result.peer) == ("untouched", VIP[fam], L.CLIENT[fam])
+
+
+@pytest.fixture
+def server(lab, request):
+    s = Server(lab, request.getfixturevalue("fam"), request.getfixturevalue("how"))
+    yield s
+    s.close()
+
+
+@IPVS
+@pytest.mark.parametrize("fam", (4, 6), ids=("v4", "v6"))
+@pytest.mark.parametrize("how", ("route", "tunnel"))
+def test_replies_bypass_the_node(lab, vipd, server, how, fam):
+    """BAL-20, BAL-21: the server sees the client's address, and no reply passes the node. The
+    cluster IP is masqueraded as before. A restart writes nothing."""
+    vipd.apply(objects(how, fam))
+    for proto, number in (("tcp", 8080), ("udp", 5353)):
+        for _ in range(4):
+            assert is_direct(L.probe(lab.client, VIP[fam], number, proto), fam), proto
+    assert server.returned() == 0
+    r = L.probe(lab.client, L.cluster_ip(70, fam), 8080)
+    assert r.ok and r.backend in (L.remote(1, fam), L.remote(2, fam)) and r.peer != L.CLIENT[fam]
+    frontend = [f for f in vipd.get("/v1/services/default/direct")["frontends"]
+                if f["address"] == VIP[fam] and f["port"] == 8080]
+    assert [(f["forwarding"], f["masquerade"]) for f in frontend] == [(how, "none")]
+    assert "none; " + how in vipd.ctl("svc", "default/direct")
+    assert "answers the client directly" in vipd.ctl(
+        "trace", L.CLIENT[fam], L.endpoint(VIP[fam], 8080))
+    with lab.node.entered():
+        assert vipd.ctl("diff", check=False) == ""
+    conn, r = L.connect(lab.client, VIP[fam], 8080)
+    assert r.ok
+    vipd.kill()
+    vipd.start()
+    assert vipd.status()["sync"]["writes"] == 0
+    assert conn.ask().ok
+    conn.close()
+    assert server.returned() == 0
+
+
+@IPVS
+@pytest.mark.parametrize("fam", (4,), ids=("v4",))
+@pytest.mark.parametrize("how", ("tunnel",))
+def test_drain(lab, vipd, server, how, fam):
+    """BAL-22: a server leaves: its connections continue, new ones go to the other; also with source
+    ranges, and after the Service's method changes."""
+    vipd.apply(objects(how, fam, ranges=["%s/32" % L.CLIENT[fam]]))
+    conns = [L.connect(lab.client, VIP[fam], 8080)[0] for _ in range(4)]
+    vipd.apply(objects(how, fam, eps=(2,), ranges=["%s/32" % L.CLIENT[fam]]))
+    assert {d.weight for d in vipd.ipvs().find(L.remote(1, fam), 8080)} <= {0}
+    assert all(c.ask().backend == VIP[fam] for c in conns)
+    assert is_direct(L.probe(lab.client, VIP[fam], 8080), fam)
+    assert L.probe(lab.client, VIP[fam], 8080, timeout=1, source=L.CLIENT2[fam]).what == "timeout"
+    assert server.returned() == 0
+    vipd.apply(objects("masquerade", fam, eps=(2,)))
+    r = L.probe(lab.client, VIP[fam], 8080)
+    assert r.ok and r.backend == L.remote(2, fam) and r.peer != L.CLIENT[fam]
+    assert all(c.ask().backend == VIP[fam] for c in conns)
+    for c in conns:
+        c.close()
+
+
+@pytest.mark.parametrize("how, why", [
+    ("direct", "'direct' is not one of masquerade, route, tunnel"),
+    ("route", "'route' is for the ipvs plane" if planes.PLANE == "nft" else
+     "'route' needs endpoints with the Service's port 8080: %s" % L.endpoint(L.remote(1, 4), 8081)),
+])
+def test_not_in_force(lab, vipd, how, why):
+    """BAL-23: what is not in force is reported by its annotation, and masquerading serves."""
+    vipd.apply(objects(how, 4, target=8081))
+    expected = "vipd.io/forwarding: %s: connections are masqueraded" % why
+    assert vipd.get("/v1/services/default/direct")["remark"] == expected
+    assert expected in vipd.ctl("svc", "default/direct")
+    r = L.probe(lab.client, VIP[4], 8080)
+    assert r.ok and r.backend in (L.remote(1, 4), L.remote(2, 4)) and r.peer != L.CLIENT[4]
