@@ -141,6 +141,26 @@ static void test_weights(void **state)
 	world_close(&w);
 }
 
+/* Another plane serves: weights stay, and the backends drain. */
+static void test_retiring(void **state)
+{
+	uint64_t again = 0;
+	struct world w;
+
+	world_open(&w);
+	service(&w, "shop/web", "ip=10.96.0.10 port=http:80 drain=0");
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs");
+	settle(&w);
+	fake_ipvs_conns(w.ipvs, "10.0.1.1", 1, 0);
+	do {
+		w.now = MAX(w.now, again);
+		assert_int_equal(w.plane->ops->retire(w.plane, &w.m, w.now, &again, NULL), 0);
+	} while (ipvs_plane_stats(w.plane).n_draining == 0);
+	expect_held(&w, "10.96.0.10:80/TCP cluster-ip -> NOWHERE scheduler=rr "
+			"draining=10.0.1.1:8080/Ns\n");
+	world_close(&w);
+}
+
 /* BAL-20: text of the plan and of the kernel agree on the method. */
 static void test_forwarding(void **state)
 {
@@ -466,17 +486,12 @@ static void test_foreign(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_weights),
-		cmocka_unit_test(test_forwarding),
-		cmocka_unit_test(test_backends_differ),
-		cmocka_unit_test(test_draining),
-		cmocka_unit_test(test_draining_without_deadline),
-		cmocka_unit_test(test_affinity),
-		cmocka_unit_test(test_split),
-		cmocka_unit_test(test_routing),
-		cmocka_unit_test(test_configured),
-		cmocka_unit_test(test_nothing),
-		cmocka_unit_test(test_chances),
+		cmocka_unit_test(test_weights),    cmocka_unit_test(test_retiring),
+		cmocka_unit_test(test_forwarding), cmocka_unit_test(test_backends_differ),
+		cmocka_unit_test(test_draining),   cmocka_unit_test(test_draining_without_deadline),
+		cmocka_unit_test(test_affinity),   cmocka_unit_test(test_split),
+		cmocka_unit_test(test_routing),    cmocka_unit_test(test_configured),
+		cmocka_unit_test(test_nothing),    cmocka_unit_test(test_chances),
 		cmocka_unit_test(test_foreign),
 	};
 

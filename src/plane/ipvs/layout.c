@@ -57,6 +57,15 @@ enum ipvs_layout_state ipvs_layout_state(const struct ipvs_layout *l)
 	return l->state;
 }
 
+/* Chain `ping` is empty then only (rules.c). */
+bool ipvs_layout_is_retiring(const struct ipvs_layout *l)
+{
+	const struct nft_fixed_chain *c =
+		l->state == IPVS_LAYOUT_PRESENT ? nft_fixed_chain(&l->fixed[0], "ping") : NULL;
+
+	return c != NULL && c->hashes.n == 0;
+}
+
 uint64_t ipvs_layout_handle(const struct ipvs_layout *l)
 {
 	return l->handle;

@@ -52,6 +52,8 @@ MUST_USE int ipvs_layout_drops(const struct ipvs_layout *l, struct plane_drops *
 MUST_USE int ipvs_layout_cleanup(struct ipvs_layout *l, struct err *err);
 
 enum ipvs_layout_state ipvs_layout_state(const struct ipvs_layout *l);
+/* Has the table the rules of a plane that retires? */
+bool ipvs_layout_is_retiring(const struct ipvs_layout *l);
 uint64_t ipvs_layout_handle(const struct ipvs_layout *l);
 /*
  * After load(): does the set exist with the expected types? Also for a table that will be replaced.

@@ -2,9 +2,8 @@
 /*
  *  plane/ipvs/text - programmed state in the format in which the plan prints desired state.
  *
- *  A destination of weight 0 with a start of its drain is draining, and printed apart from those
- * that get connections. Weight 0 without it may be desired (vipd.io/weights), and is printed as a
- * weight.
+ *  A destination with a start of its drain is printed apart from those that get connections.
+ *  Weight 0 without it is foreign, and printed as a weight.
  */
 #include <linux/ip_vs.h>
 #include <stdlib.h>
@@ -114,7 +113,7 @@ static const uint8_t *find(const struct frontend_text *t, enum nft_set_id set, c
 
 static bool is_draining(const struct ipvs_dst *d)
 {
-	return d->weight == 0 && d->since_s != 0;
+	return d->since_s != 0;
 }
 
 /* Of all destinations, or of the first one. */

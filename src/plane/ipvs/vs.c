@@ -196,9 +196,16 @@ static void vs_programmed(struct ipvs_vs *vs, const struct ipvs_service *s)
 
 struct dests {
 	struct ipvs_vs *vs;
-	size_t n_known; /* sorted; new ones follow, in the kernel's order */
+	size_t n_known;   /* sorted; new ones follow, in the kernel's order */
+	bool is_retiring; /* the table's rules: destinations drain with their weight */
 	uint32_t n_found;
 };
+
+static struct dests dests_of(const struct ipvs_plane *p, struct ipvs_vs *vs, size_t n_known)
+{
+	return (struct dests){ vs, n_known, p->is_retiring || ipvs_layout_is_retiring(p->layout),
+			       0 };
+}
 
 static void dests_begin(void *arg)
 {
@@ -224,9 +231,9 @@ static void dest_found(void *arg, const struct ipvs_dest *found)
 	}
 	d->flags |= DST_PROGRAMMED | DST_COUNTED;
 	d->weight = (uint16_t)MIN(found->weight, (uint32_t)IPVS_WEIGHT_MAX);
-	is_draining = found->l_thresh != 0;
 	d->fwd = (uint8_t)found->fwd;
-	if (found->u_thresh != 0 && (found->weight != 0 || !is_draining))
+	is_draining = found->l_thresh != 0 && (found->weight == 0 || ds->is_retiring);
+	if (!is_draining && (found->u_thresh != 0 || found->l_thresh != 0))
 		d->flags |= DST_DIFFERS;
 	if (is_draining || !(d->flags & DST_DRAINING)) { /* else a foreign weight */
 		d->since_s = is_draining ? found->l_thresh : 0;
@@ -292,14 +299,14 @@ static int list_begin(struct ipvs_plane *p, struct ipvs_list *l, struct err *err
 	l->vs = ipvs_vs_get(p, &key);
 	vs_programmed(l->vs, s);
 	l->n_known = l->vs->dests.n;
-	dests_begin(&(struct dests){ l->vs, l->n_known });
+	dests_begin(&(struct dests){ .vs = l->vs, .n_known = l->n_known });
 	return ipvs_wire_dests_begin(p->wire, &key, &l->seq, err);
 }
 
 /* Read the next datagram; raises `n` by its destinations. */
 static int list_next(struct ipvs_plane *p, struct ipvs_list *l, size_t *n, struct err *err)
 {
-	struct dests ds = { l->vs, l->n_known };
+	struct dests ds = dests_of(p, l->vs, l->n_known);
 	size_t before = l->vs->dests.n;
 	int r = ipvs_wire_dests_next(p->wire, &l->vs->key, l->seq, dest_found, &ds, err);
 
@@ -342,7 +349,7 @@ static void one_found(void *arg, const struct ipvs_service *s)
 /* Read the service without its destinations. 1: vipd's. 0: the kernel has none of vipd's. */
 static int service_read(struct ipvs_plane *p, struct ipvs_vs *vs, struct err *err)
 {
-	struct dests ds = { vs, vs->dests.n };
+	struct dests ds = dests_of(p, vs, vs->dests.n);
 	struct one one = { .vs = vs, .p = p };
 	int r = ipvs_wire_service(p->wire, &vs->key, one_found, &one, err);
 
@@ -359,7 +366,7 @@ static int service_read(struct ipvs_plane *p, struct ipvs_vs *vs, struct err *er
 
 static int dests_read(struct ipvs_plane *p, struct ipvs_vs *vs, struct err *err)
 {
-	struct dests ds = { vs, vs->dests.n };
+	struct dests ds = dests_of(p, vs, vs->dests.n);
 	int r = ipvs_wire_dests(p->wire, &vs->key, dests_begin, dest_found, &ds, err);
 
 	if (r < 0)
@@ -485,7 +492,7 @@ static int large_end(struct ipvs_plane *p, struct err *err)
 {
 	struct ipvs_large *l = &p->large;
 	struct ipvs_vs *vs = TAKE(l->vs);
-	struct dests ds = { vs, vs->dests.n };
+	struct dests ds = dests_of(p, vs, vs->dests.n);
 
 	if (l->is_stale) {
 		if (++l->n_restarts <= LARGE_RESTARTS)
