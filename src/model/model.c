@@ -115,8 +115,9 @@ struct svc **model_sorted(const struct model *m, size_t *n)
 	struct svc **v = xreallocarray(NULL, m->services.count, sizeof(*v));
 	size_t i = 0;
 
-	htable_for_each (node, &m->services)
-		v[i++] = container_of(node, struct svc, node);
+	/* An API server lists objects by name: in this order they are nearly sorted. */
+	list_for_each (l, &m->all)
+		v[i++] = list_entry(l, struct svc, all);
 	qsort(v, i, sizeof(*v), svc_cmp);
 	*n = i;
 	return v;
@@ -161,9 +162,9 @@ static int mark_if(struct model *m,
 	VEC(struct svc *) found = { 0 };
 	int n;
 
-	htable_for_each (node, &m->services)
-		if (does_depend(m, container_of(node, struct svc, node), what))
-			*vec_push(&found) = container_of(node, struct svc, node);
+	list_for_each (l, &m->all)
+		if (does_depend(m, list_entry(l, struct svc, all), what))
+			*vec_push(&found) = list_entry(l, struct svc, all);
 	n = found.n > 0;
 	vec_sort(&found, svc_cmp);
 	vec_for_each (svc, &found)

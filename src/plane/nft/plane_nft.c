@@ -269,15 +269,13 @@ static int kinds_foresee(struct nft_plane *p, enum ipfam fam, const struct model
 {
 	struct nft_kinds need = { 0 };
 
-	htable_for_each (node, &m->services) {
-		const struct svc *svc = container_of(node, struct svc, node);
-		size_t n;
+	list_for_each (l, &m->all) {
+		const struct svc *svc = list_entry(l, struct svc, all);
+		size_t n = svc_endpoints(svc, fam);
 
-		if (svc->service == NULL || service_skip_reason(svc->service) != NULL)
+		if (n == 0 || svc->service == NULL || service_skip_reason(svc->service) != NULL)
 			continue;
-		n = svc_endpoints(svc, fam);
-		if (n > 0)
-			bit_set(need.bits, nft_pool_class(n, svc->service->affinity_s));
+		bit_set(need.bits, nft_pool_class(n, svc->service->affinity_s));
 		for (; n > GROWS_MIN; n -= n / 9)
 			bit_set(need.bits, nft_pool_class(n, 0));
 	}
