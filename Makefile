@@ -53,11 +53,11 @@ rpm:
 		-f build-rpm/SOURCES/$(RPM_NAME).tar.gz
 	@rpmbuild -bb --define '_topdir $(abspath build-rpm)' $(RPM) deploy/vipd.spec
 
-# Installs, upgrades under load, removes them in a Debian that it downloads; root. VIPD_SUITE=trixie: that Debian's.
+# Installs, upgrades under load, removes them in a Debian that it downloads, and in a virtual machine; root. VIPD_SUITE=trixie: that Debian's.
 test-deb: deb all
 	@tools/install-deps test
 	@ninja -C $(B) tests/tools/flow
-	@VIPD_BUILD=$(abspath $(B)) $(PYTHON) -m pytest -q -s tests/deploy/debs_in_container.py
+	@VIPD_BUILD=$(abspath $(B)) $(PYTHON) -m pytest -q -s tests/deploy/debs_in_container.py tests/deploy/debs_in_machine.py
 
 # Cross-builds the packages for arm64, runs unit tests under qemu-user and network tests in an emulated machine; root.
 test-arm64:

@@ -140,6 +140,8 @@ def image(folder, base, build, files, script, is_shell, is_systemd):
     if build and is_systemd:
         tree.install_into(root, build)
     for path in files:
+        if os.path.islink(root + path):  # an applet of busybox
+            os.unlink(root + path)
         tree.put(path, root)
     with open(root + "/job/run", "w", encoding="utf-8") as f:
         f.write(script)
