@@ -443,7 +443,7 @@ def main(argv):
     p = argparse.ArgumentParser(usage=__doc__)
     p.add_argument("build")
     p.add_argument("what", nargs="*", choices=("paths", "sizes", "options", "rules", "sync", []))
-    p.add_argument("--rounds", type=int, default=3 if IN_A_MACHINE else 20)
+    p.add_argument("--rounds", type=int, default=3 if IN_A_MACHINE else 10)
     p.add_argument("--beside")
     p.add_argument("--icount", action="store_true")
     args = p.parse_args(argv)
