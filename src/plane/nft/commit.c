@@ -259,6 +259,31 @@ static int ready_for(const struct nft_plane *p, struct err *err)
 	return 0;
 }
 
+/* Endpoints whose slots the kernel walks for a new chain in about 2 ms, with weights more. */
+#define ENDPOINTS_MANY 5000
+
+/* Make the chains that are needed. -EINPROGRESS: the kernel walked so many slots for them. */
+static int kinds_make(struct nft_plane *p, const struct nft_kinds need[IPFAM_N],
+		      enum plane_commit_mode mode, struct plane_result *res, struct err *err)
+{
+	size_t n_batches = res->n_batches;
+	bool is_long = false;
+
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		int r = nft_kinds_make(p, fam, &need[fam], res, err);
+
+		if (r < 0) {
+			res->families = (uint8_t)(1u << fam);
+			return r;
+		}
+		is_long |= p->endpoint_addrs[fam].tab.n > ENDPOINTS_MANY;
+	}
+	if (is_long && mode != PLANE_COMMIT_AUDIT && p->common.loaded == NULL &&
+	    res->n_batches > n_batches)
+		return err_set(err, -EINPROGRESS, "chains for a new pool size are made");
+	return 0;
+}
+
 int nft_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 	       enum plane_commit_mode mode, struct plane_result *res, struct err *err)
 {
@@ -272,11 +297,8 @@ int nft_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 	nft_changes_reset(&p->common.changes);
 	vec_clear(&p->led);
 	r = nft_translate(p, ops, n, need, &res->culprit, err);
-	for (int fam = 0; fam < IPFAM_N && r == 0; fam++) {
-		r = nft_kinds_make(p, fam, &need[fam], res, err);
-		if (r < 0)
-			res->families = (uint8_t)(1u << fam);
-	}
+	if (r == 0)
+		r = kinds_make(p, need, mode, res, err);
 	if (r == 0)
 		r = plane_settle(&p->common, mode, err);
 	if (r == 0 && p->common.loaded != NULL)
