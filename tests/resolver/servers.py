@@ -103,11 +103,8 @@ class Servers(Elements):
         if key in self.guarded:
             ranges = frozenset(ipaddress.collapse_addresses(
                 self.ranges.get(self.guarded[key], [])))
-        # _odd() compares the forwarding: such a frontend is not masqueraded.
-        is_direct = outside == TAG and self.forwarding(self.virtual(key, outside)[1]) != 0
         return Programmed(None, self.verdict(key, outside), self.verdict(key, host), ranges,
-                    key in self.masq_frontends or (is_direct and key not in self.masq_hosts),
-                    key in self.masq_hosts)
+                    key in self.masq_frontends, key in self.masq_hosts)
 
     def unshared(self):
         """None: persistence belongs to one virtual service (SVC-32)."""
@@ -153,10 +150,16 @@ class Wishes:
         notes = self.notes.get(frontend.owner.partition(":")[0], {})
         how = notes.get("vipd.io/forwarding", notes.get("kube-router.io/service.dsr"))
         pool = frontend.outside
-        if frontend.kind not in ("lb", "externalip") or not isinstance(pool, Pool) or \
+        if frontend.kind not in ("lb", "externalip") or isinstance(pool, Pool) and \
                 any(port != key[3] for _, port in pool.endpoints):
             return 0
         return FORWARDING.get(how, 0)
+
+    def masquerade_less(self, frontends):
+        """The frontends, forwarded ones without masquerading; of policy Local, the host's connections
+        are masqueraded."""
+        return {key: f._replace(masq="no") if f.masq == "always" and self.forwarding(key, f) else f
+                for key, f in frontends.items()}
 
 
 def _odd(key, frontend, servers, wishes):
@@ -168,8 +171,6 @@ def _odd(key, frontend, servers, wishes):
         have = servers.forwarding(servers.virtual(key, outside)[1])
         if have != wanted:
             yield "forwarding %d instead of %d" % (have, wanted)
-        if wanted and key in servers.masq_frontends:
-            yield "is forwarded, and masqueraded"
     pools = [v for v in (frontend.outside, frontend.host) if isinstance(v, Pool)]
     for mark in sorted(set(servers.marks(key)) - {REFUSE, DISCARD}):
         s, _ = servers.virtual(key, mark)
@@ -180,6 +181,7 @@ def _odd(key, frontend, servers, wishes):
 
 def compare(result, servers, wishes, strict=True):
     """Like tables.compare(), plus schedulers."""
+    result = result._replace(frontends=wishes.masquerade_less(result.frontends))
     out = tables.compare(result, servers, strict)
     for key in sorted(set(result.frontends) & set(servers.frontends)):
         try:

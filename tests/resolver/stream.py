@@ -146,6 +146,9 @@ class Stream:
                 "%s-1=5,%s-0=10, *=95" % (name, name), "pod-1*=3,pod-2*=0", "%s-*=7" % name,
                 "10.244.1.3=0,10.244.2.4=2,fd00:10:244:1::5=9", "*=0", "*=50", "*=100,pod-1*=1",
                 "pod-1*=4,*=2", "*=101", "10.244.1.*=0"])}
+        if self.chance(20):
+            svc["metadata"].setdefault("annotations", {})["vipd.io/forwarding"] = rng.choice(
+                ["route", "tunnel", "tunnel", "masquerade", "direct"])
         if self.chance(25):
             spec["internalTrafficPolicy"] = rng.choice(["Local", "Cluster"])
         if self.chance(40):

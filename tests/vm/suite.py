@@ -29,7 +29,7 @@ PATHS = of("paths") + of(
     "three_protocols_one_number")
 RESTART = of("restart", "nothing_changed_nothing_written", "endpoint_deleted_while_down")
 # Complete: without IPVS and SCTP in the host's kernel no other part runs these.
-IPVS = of("ipvs") + of("ipvs_drain") + of("ipvs_probe") + of("sctp_sockets")
+IPVS = of("ipvs") + of("ipvs_drain") + of("ipvs_probe") + of("sctp_sockets") + of("forwarding")
 IPVS_BESIDE = of("ipvs_foreign") + of("ipvs_repair") + ["tests/deploy/pod_in_machine.py"] + \
     of("cleanup_kube_proxy", "ipvs_affinity")
 # Files of the nftables plane: the tests in which the ipvs plane differs.
