@@ -777,7 +777,7 @@ static void test_look_under_changes(void **state)
 	world_fini(&w);
 }
 
-#define MOVERS 5000
+#define MOVERS 2000
 
 static size_t n_boundaries;
 
@@ -815,13 +815,13 @@ static void mover(struct world *w, int i, int external, int64_t created)
 }
 
 /*
- * SEL-14: 10,000 services change at once and their frontends move, to an older service, or because
+ * SEL-14: 4,000 services change at once and their frontends move, to an older service, or because
  * the old owner no longer claims them or is deleted. Old and new owner are many transactions apart
  * in the queue; no address is ever missing.
  */
 static void test_move_is_atomic(void **state)
 {
-	static const struct sync_config config = { .batch_ops = 2000 };
+	static const struct sync_config config = { .batch_ops = 800 };
 	static struct plane_ops watched;
 	struct world w;
 
