@@ -560,7 +560,8 @@ static int families_read(struct plane *plane, struct reading rd, struct err *err
 		q = family_read(c, rd, &own);
 		if (q < 0 && (r == 0 || r == -EAGAIN)) {
 			r = q;
-			*err = own;
+			if (err != NULL)
+				*err = own;
 		}
 	}
 	return r;

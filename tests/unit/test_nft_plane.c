@@ -15,6 +15,7 @@
 #include "nft_cases.h"
 #include "nl/dump.h"
 #include "objects.h"
+#include "plane/failover.h"
 #include "plane/nft/hashing.h"
 #include "plane/nft/loaded.h"
 #include "test.h"
@@ -1504,10 +1505,42 @@ static void test_nonsense(void **state)
 	}
 }
 
+static void on_handshake(void *arg, const struct plane_handshake *h)
+{
+	(void)arg;
+	(void)h;
+}
+
+/* CT-33: both reads of the flows fail; the error is that of the first one. */
+static void test_handshakes_unreadable(void **state)
+{
+	const struct plane_failover_config config = { .table = NFT_FAILOVER_TABLE,
+						      .limit_ms = 500,
+						      .udp_ms = 2000 };
+	AUTO(fake_close) struct fake *f = NULL;
+	struct world_kernel kernel = { .connect = connect_fake };
+	struct err err = { 0 };
+	struct world w;
+
+	(void)state;
+	fake_open(&f);
+	kernel.ctx = f;
+	world_open(&w, &kernel);
+	plane_failover_open(w.plane, &config);
+	world_settle(&w);
+	assert_int_equal(w.plane->ops->handshakes(w.plane, on_handshake, NULL, &err), 0);
+	fake_fail_family(f, IPFAM_V4, FAKE_FAILING_READS, ENOMEM);
+	assert_int_equal(w.plane->ops->handshakes(w.plane, on_handshake, NULL, &err), -ENOMEM);
+	assert_non_null(strstr(err.text, "handshakes"));
+	assert_int_equal(w.plane->ops->udp_replies(w.plane, NULL, NULL, NULL), -ENOMEM);
+	world_close(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_shared_cases),
+		cmocka_unit_test(test_handshakes_unreadable),
 		cmocka_unit_test(test_remarks),
 		cmocka_unit_test(test_refusal_names_culprit),
 		cmocka_unit_test(test_remark_of_many_sets),
