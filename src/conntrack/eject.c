@@ -34,7 +34,7 @@ struct suspect {
 	struct failure failures[EVIDENCE_MAX]; /* in any order */
 	struct job_endpoint other;             /* of the pool: the one that answered last */
 	enum eject_probe results[2];           /* CONFIRMING: its own, and of `other` */
-	unsigned int n_results;
+	bool has_result[2];
 	uint64_t last_ns;   /* evidence, or admission */
 	uint64_t period_ns; /* 0: was not ejected */
 };
@@ -310,7 +310,7 @@ static void probe(struct eject *j, const struct suspect *s, const struct job_end
 static void confirm(struct eject *j, struct suspect *s)
 {
 	s->state = CONFIRMING;
-	s->n_results = 0;
+	memset(s->has_result, 0, sizeof(s->has_result));
 	probe(j, s, &s->other);
 	probe(j, s, &s->of.by);
 }
@@ -357,8 +357,11 @@ void eject_probed(struct eject *j, const struct eject_endpoint *of, const struct
 	} else if (s->state == PROBING && e != NULL) {
 		prolong(j, s, e, result, now);
 	} else if (s->state == CONFIRMING) {
-		s->results[job_endpoint_cmp(to, &of->by) != 0] = result;
-		if (++s->n_results == ARRAY_SIZE(s->results))
+		bool is_other = job_endpoint_cmp(to, &of->by) != 0;
+
+		s->results[is_other] = result;
+		s->has_result[is_other] = true;
+		if (s->has_result[0] && s->has_result[1])
 			confirmed(j, s, now);
 	}
 }

@@ -610,6 +610,34 @@ static void test_operator(void **state)
 	world_fini(&w);
 }
 
+/* A probe of before is still under way when both probes begin: it does not count as both. */
+static void test_older_probe(void **state)
+{
+	struct job_endpoint two = at(2);
+	struct eject_endpoint of;
+	struct world w;
+
+	(void)state;
+	world_init(&w, NINE);
+	eject(&w, 2);
+	w.now += EJECT_PERIOD_NS;
+	step(&w);
+	of = w.probed;
+	assert_int_equal(model_admit(&w.m, of.ns, of.name, &two.addr, 8080, w.now), 1);
+	step(&w);
+	failures(&w, 2, EJECT_MIN, true);
+	w.answered_ns[9] = w.now;
+	step(&w);
+	assert_int_equal(w.n_probes, 5);
+	eject_probed(w.j, &w.probed, &two, EJECT_PROBE_UNANSWERED, w.now);
+	eject_probed(w.j, &w.probed, &two, EJECT_PROBE_UNANSWERED, w.now);
+	assert_int_equal(w.m.ejections.n, 0);
+	eject_probed(w.j, &w.probed, &w.to_before, EJECT_PROBE_UNANSWERED, w.now);
+	assert_int_equal(w.m.ejections.n, 0);
+	assert_int_equal(w.n_begun, 1);
+	world_fini(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -629,6 +657,7 @@ int main(void)
 		cmocka_unit_test(test_protocols),
 		cmocka_unit_test(test_removed),
 		cmocka_unit_test(test_operator),
+		cmocka_unit_test(test_older_probe),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
