@@ -17,6 +17,7 @@
 
 #include "base/hash.h"
 #include "model/select.h"
+#include "model/tuning.h"
 
 #define SCANS 2 /* scans of each target: at once, and for late packets */
 /* Above this number of exact targets, a UDP frontend uses one target with its live set. */
@@ -59,7 +60,8 @@ struct frontend {
 	struct live *live; /* of its record; NULL: none */
 	struct list scans; /* of struct scan, member `of` */
 	size_t n_scans;
-	uint32_t job; /* the last job with this frontend */
+	bool is_direct; /* backends answer the client: valid flows are untranslated */
+	uint32_t job;   /* the last job with this frontend */
 };
 
 struct scan {
@@ -353,12 +355,14 @@ static void scan_soften(struct frontend *f)
 }
 
 /* The frontend now belongs to the service port with the endpoints `live`. */
-static void frontend_take(struct stale *s, const struct key *key, struct live *live, uint64_t now)
+static void frontend_take(struct stale *s, const struct key *key, struct live *live, bool is_direct,
+			  uint64_t now)
 {
 	struct frontend *f = frontend_get(s, key);
 	const struct live *old = f->live;
 
 	f->live = live;
+	f->is_direct = is_direct;
 	if (old != NULL)
 		lost_add(s, f, old, live, now);
 	else
@@ -420,7 +424,8 @@ static void record_take(struct stale *s, struct record *r, const struct svc *svc
 
 		if (!is_tracked(s, f))
 			continue;
-		frontend_take(s, &r->keys.v[k++], record_live(s, r, svc, f), now);
+		frontend_take(s, &r->keys.v[k++], record_live(s, r, svc, f),
+			      f->forwarding != FORWARDING_MASQUERADE, now);
 	}
 	vec_fit(&r->lives);
 }
@@ -483,7 +488,7 @@ static void tcp_add(struct tcp_scan *t, const struct plan_rows *rows)
 	if (rows == NULL)
 		return;
 	vec_for_each (f, &rows->frontends)
-		if (f->proto == L4PROTO_TCP)
+		if (f->proto == L4PROTO_TCP && f->forwarding == FORWARDING_MASQUERADE)
 			*vec_push(&t->v) = (struct job_endpoint){ f->addr, f->port, 0 };
 }
 
@@ -548,7 +553,7 @@ uint64_t stale_next(const struct stale *s)
 /* Result of the check of a due scan. */
 enum fate {
 	FATE_TAKE, /* perform it */
-	FATE_DROP, /* the endpoint serves the frontend again */
+	FATE_DROP, /* the endpoint serves the frontend again, or the flows are valid */
 	FATE_WAIT, /* TCP: the address is still an endpoint of a service */
 };
 
@@ -556,6 +561,8 @@ static enum fate scan_fate(const struct stale *s, const struct scan *l)
 {
 	const struct frontend *f = l->frontend;
 
+	if (f->is_direct && (l->kind == JOB_TARGET_UNTRANSLATED || l->kind == JOB_TARGET_NOT_LIVE))
+		return FATE_DROP;
 	if (l->kind != JOB_TARGET_EXACT)
 		return FATE_TAKE;
 	if (f->live != NULL && job_endpoint_is_in(&l->to, f->live->v.v, f->live->v.n))

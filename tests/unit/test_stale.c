@@ -432,6 +432,42 @@ static void test_untranslated_tcp(void **state)
 }
 
 /*
+ * BAL-22: flows to frontends whose backends answer directly are untranslated, and valid: no scan
+ * looks for such flows, neither after the start nor after a change. Those to the cluster IP are
+ * scanned.
+ */
+static void test_direct(void **state)
+{
+#define DIRECT_TCP "ip=10.96.0.20 port=a:80 ext=198.51.100.20"
+#define DIRECT_UDP "ip=10.96.0.10 port=dns/UDP:53 ext=198.51.100.1"
+	struct plan_traits traits = mock_plane_ops.traits;
+	struct world w;
+
+	world_init(&w, false);
+	traits.has_forwarding = true;
+	w.p.traits = &traits;
+	one(&w, "svc", "t", DIRECT_TCP " fwd=tunnel");
+	stale_start(w.stale, w.now);
+	assert_int_equal(tcp_taken(&w, 0), 1);
+	one(&w, "svc", "u", DIRECT_UDP " fwd=route");
+	one(&w, "slice", "u1@u", "| dns/UDP:53 | 1 rs");
+	expect(&w, "10.96.0.10:53: untranslated");
+	one(&w, "slice", "u1@u", "| dns/UDP:53 |");
+	one(&w, "slice", "u1@u", "| dns/UDP:53 | 2 rs");
+	expect(&w, "10.96.0.10:53: untranslated 10.0.1.1:53; 198.51.100.1:53: 10.0.1.1:53");
+	drain(&w);
+	stale_recheck(w.stale, w.now);
+	expect(&w, "10.96.0.10:53: not-live");
+	one(&w, "svc", "u", DIRECT_UDP);
+	one(&w, "svc", "t", DIRECT_TCP);
+	drain(&w);
+	stale_recheck(w.stale, w.now);
+	expect(&w, "10.96.0.10:53: not-live; 198.51.100.1:53: not-live");
+	drain(&w);
+	world_fini(&w);
+}
+
+/*
  * Frontends of an earlier process that the sweep removed. An address of another service is not
  * removed.
  */
@@ -917,6 +953,7 @@ int main(void)
 		cmocka_unit_test(test_rest),
 		cmocka_unit_test(test_came_back),
 		cmocka_unit_test(test_untranslated_tcp),
+		cmocka_unit_test(test_direct),
 		cmocka_unit_test(test_many),
 		cmocka_unit_test(test_dead),
 		cmocka_unit_test(test_dead_many),
