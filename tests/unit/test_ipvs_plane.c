@@ -361,6 +361,28 @@ static void test_forwarding(void **state)
 	world_close(&w);
 }
 
+/* As for affinity: the error names a foreign service at the address, and what needs the place. */
+static void test_forwarding_occupied(void **state)
+{
+	struct ip_addr vip = test_addr("192.0.2.1");
+	struct ipvs_key key = { .fam = IPFAM_V4, .proto = L4PROTO_TCP, .port = 8080, .addr = vip };
+	const struct sync_failure **v;
+	struct world w;
+	size_t n;
+
+	world_open(&w);
+	fake_ipvs_foreign(w.ipvs, &key, 0x1, "10.0.1.2", 8080);
+	service(&w, "shop/web", EXTERNAL " fwd=route");
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs");
+	settle_until(&w, true);
+	v = sync_failures(w.s, &n);
+	assert_int_equal(n, 1);
+	assert_non_null(strstr(v[0]->text, "192.0.2.1:8080/TCP: a foreign virtual service"));
+	assert_non_null(strstr(v[0]->text, "serve without vipd.io/forwarding"));
+	free(v);
+	world_close(&w);
+}
+
 /* --- leaving --- */
 
 static struct plane_drains drains(const struct world *w)
@@ -1682,6 +1704,7 @@ int main(void)
 		cmocka_unit_test(test_affinity),
 		cmocka_unit_test(test_affinity_local),
 		cmocka_unit_test(test_forwarding),
+		cmocka_unit_test(test_forwarding_occupied),
 		cmocka_unit_test(test_affinity_taken_over),
 		cmocka_unit_test(test_drain),
 		cmocka_unit_test(test_drain_many),

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "model/tuning.h"
 #include "plane/ipvs/state.h"
 
 /* kube-proxy's ipvs mode binds the addresses of Services to this device. */
@@ -139,8 +140,8 @@ static bool is_sched_missing(const struct ipvs_op *op)
 	       (op->cmd == IPVS_SERVICE_NEW || op->cmd == IPVS_SERVICE_SET);
 }
 
-/* A foreign virtual service has the address and port of a frontend with ClientIP affinity. */
-static int occupied_err(const char *key, struct err *err)
+/* A foreign virtual service has the address and port that affinity or forwarding needs. */
+static int occupied_err(const struct ipvs_vs *vs, const char *key, struct err *err)
 {
 	if (if_nametoindex(KUBE_IPVS) != 0)
 		return err_set(err, -EEXIST,
@@ -149,8 +150,10 @@ static int occupied_err(const char *key, struct err *err)
 			       key);
 	return err_set(err, -EEXIST,
 		       "IPVS %s: a foreign virtual service is there (ipvsadm -Ln): delete it, or "
-		       "serve without ClientIP affinity",
-		       key);
+		       "serve without %s",
+		       key,
+		       vs->forwarding != FORWARDING_MASQUERADE ? "vipd.io/forwarding"
+							       : "ClientIP affinity");
 }
 
 /* Without the default scheduler no service can be served: no service is at fault. */
@@ -176,7 +179,7 @@ static int rejected_err(struct ipvs_plane *p, const struct ipvs_op *op, struct e
 		return sched_fault(p, op->service.sched, err);
 	if (r == -EEXIST && op->cmd == IPVS_SERVICE_NEW &&
 	    ((const struct ipvs_vs *)op->tag)->is_foreign)
-		return occupied_err(key, err);
+		return occupied_err(op->tag, key, err);
 	if (r == -EEXIST || r == -ESRCH || (r == -ENOENT && op->cmd >= IPVS_DEST_NEW))
 		r = -ESTALE;
 	if (op->cmd < IPVS_DEST_NEW)
