@@ -75,8 +75,6 @@ static int open_ipvs(struct plane **ret, const struct options *o, struct err *er
 	(void)TAKE(genl);
 	(void)TAKE(route);
 	(void)TAKE(large);
-	ipvs_plane_failover(
-		*ret, o->plane.failover != FAILOVER_OFF ? o->plane.failover_ns / NSEC_PER_MSEC : 0);
 	return 0;
 }
 
@@ -96,11 +94,13 @@ int planes_open(struct plane **ret, const struct options *o, struct err *err)
 		failover.ejects = o->plane.failover == FAILOVER_EJECT;
 	}
 
-	if (is_ipvs(o))
-		return open_ipvs(ret, o, err);
-	r = open_nft(ret, err);
+	r = is_ipvs(o) ? open_ipvs(ret, o, err) : open_nft(ret, err);
 	if (r < 0)
 		return r;
+	if (is_ipvs(o)) {
+		ipvs_plane_failover(*ret, failover.limit_ms);
+		return 0;
+	}
 	nft_plane_count(*ret, o->plane.counting);
 	if (o->plane.is_table_owner)
 		nft_plane_own_tables(*ret);
@@ -121,9 +121,14 @@ int planes_watch(struct plane *p, const struct options *o, int *fd, struct err *
 	return r;
 }
 
+/* Without tables for failover: those of an earlier process are removed. */
 static int open_other(struct plane **ret, const struct options *o, struct err *err)
 {
-	return is_ipvs(o) ? open_nft(ret, err) : open_ipvs(ret, o, err);
+	int r = is_ipvs(o) ? open_nft(ret, err) : open_ipvs(ret, o, err);
+
+	if (r == 0 && !is_ipvs(o))
+		ipvs_plane_failover(*ret, 0);
+	return r;
 }
 
 int other_plane_cleanup(const struct options *o, struct err *err)
