@@ -63,6 +63,7 @@ struct failover {
 	struct htable silent;
 	struct list silent_age;
 	uint64_t unanswered;
+	uint64_t n_looks;
 	failover_silence_fn *fn;
 	void *arg;
 	failover_failed_fn *failed; /* or NULL */
@@ -147,16 +148,32 @@ static struct seen *seen_find(const struct failover *f, const struct failover_ha
 	return NULL;
 }
 
-/* Drop what is too old, and the oldest if there are too many. */
-static void forget(struct failover *f, uint64_t now)
+static uint64_t limit_of(const struct failover *f, const struct failover_handshake *h)
 {
-	uint64_t limit = MAX(f->limit_ns, f->udp_ns);
-	uint64_t keep = MAX(FAILOVER_FORGET_NS, FAILOVER_FORGET_LIMITS * limit);
+	return h->proto == L4PROTO_UDP ? f->udp_ns : f->limit_ns;
+}
 
+static bool is_old(const struct failover *f, const struct seen *s, uint64_t now)
+{
+	uint64_t limit = limit_of(f, &s->of);
+
+	return now - s->at_ns >= MAX(FAILOVER_FORGET_NS, FAILOVER_FORGET_LIMITS * limit);
+}
+
+/*
+ * Drop `h` if it is too old, others that are, and the oldest if there are too many. TCP and UDP
+ * differ in what is too old: some of one may stay until older ones of the other are dropped.
+ */
+static void forget(struct failover *f, const struct failover_handshake *h, uint64_t now)
+{
+	struct seen *own = seen_find(f, h);
+
+	if (own != NULL && own->at_ns != 0 && is_old(f, own, now)) /* 0: failover_again() */
+		seen_drop(f, own);
 	list_for_each_safe (i, tmp, &f->seen_age) {
 		struct seen *s = list_entry(i, struct seen, age);
 
-		if (f->seen.count <= SEEN_MAX && now - s->at_ns < keep)
+		if (f->seen.count <= SEEN_MAX && !is_old(f, s, now))
 			break;
 		seen_drop(f, s);
 	}
@@ -186,7 +203,7 @@ static struct seen *seen_note(struct failover *f, const struct failover_handshak
 {
 	struct seen *s;
 
-	forget(f, now);
+	forget(f, h, now);
 	s = seen_find(f, h);
 	if (s == NULL) {
 		s = xcalloc(1, sizeof(*s));
@@ -253,6 +270,11 @@ size_t failover_n_silent(const struct failover *f)
 	return f->silent.count;
 }
 
+uint64_t failover_looks(const struct failover *f)
+{
+	return f->n_looks;
+}
+
 uint64_t failover_unanswered(const struct failover *f)
 {
 	return f->unanswered;
@@ -297,9 +319,10 @@ static struct job_endpoint endpoint_of(const struct plan_backend *b)
 	return (struct job_endpoint){ b->addr, b->port, 0 };
 }
 
-static const struct plan_backend *pool_find(const struct plan_pool *pool,
+static const struct plan_backend *pool_find(struct failover *f, const struct plan_pool *pool,
 					    const struct job_endpoint *e)
 {
+	f->n_looks += pool->backends.n;
 	vec_for_each (b, &pool->backends) {
 		struct job_endpoint have = endpoint_of(b);
 
@@ -316,7 +339,8 @@ static const struct plan_pool *target_pool(const struct plan_rows *rows, enum ip
 }
 
 /* The pool that the flow to `by` may be moved in; NULL: none. */
-static const struct plan_pool *pool_of(const struct plan_rows *rows, const struct plan_frontend *fe,
+static const struct plan_pool *pool_of(struct failover *f, const struct plan_rows *rows,
+				       const struct plan_frontend *fe,
 				       const struct job_endpoint *by)
 {
 	enum ipfam fam = ip_fam(&fe->addr);
@@ -326,9 +350,9 @@ static const struct plan_pool *pool_of(const struct plan_rows *rows, const struc
 	if (!fe->is_split)
 		return outside;
 	inside = target_pool(rows, fam, &fe->inside);
-	if (outside != NULL && pool_find(outside, by) != NULL)
+	if (outside != NULL && pool_find(f, outside, by) != NULL)
 		return outside;
-	return inside != NULL && pool_find(inside, by) != NULL ? inside : outside;
+	return inside != NULL && pool_find(f, inside, by) != NULL ? inside : outside;
 }
 
 static bool is_tried(const struct seen *s, const struct job_endpoint *e)
@@ -362,19 +386,19 @@ static bool may_take(const struct failover *f, const struct seen *s, const struc
 }
 
 /* The backend of the pool that was tried longest ago, other than the last one. */
-static const struct plan_backend *pick_tried(const struct failover *f, const struct plan_pool *pool,
+static const struct plan_backend *pick_tried(struct failover *f, const struct plan_pool *pool,
 					     const struct seen *s)
 {
 	const struct plan_backend *b = NULL;
 
 	for (size_t i = ARRAY_SIZE(s->tried) - 1; i > 0 && b == NULL; i--)
 		if (ip_is_set(&s->tried[i].addr) && may_take(f, s, &s->tried[i]))
-			b = pool_find(pool, &s->tried[i]);
+			b = pool_find(f, pool, &s->tried[i]);
 	return b;
 }
 
 /* A backend that the handshake has not tried, at random; one that answers is preferred. */
-static const struct plan_backend *pick(const struct failover *f, const struct plan_pool *pool,
+static const struct plan_backend *pick(struct failover *f, const struct plan_pool *pool,
 				       const struct seen *s)
 {
 	const struct plan_backend *second = NULL;
@@ -388,6 +412,7 @@ static const struct plan_backend *pick(const struct failover *f, const struct pl
 		const struct plan_backend *b = &pool->backends.v[(from + i) % n];
 		struct job_endpoint e = endpoint_of(b);
 
+		f->n_looks++;
 		if (is_tried(s, &e) || !may_take(f, s, &e))
 			continue;
 		if (silent_find(f, &e) == NULL)
@@ -409,7 +434,7 @@ frontend_find(const struct failover *f, const struct failover_handshake *h, cons
 }
 
 /* Does the pool have another backend by now than the one that the handshake was left with? */
-static bool can_leave(const struct failover *f, struct seen *s, uint64_t now)
+static bool can_leave(struct failover *f, struct seen *s, uint64_t now)
 {
 	const struct plan_frontend *fe;
 	const struct plan_pool *pool;
@@ -418,8 +443,9 @@ static bool can_leave(const struct failover *f, struct seen *s, uint64_t now)
 	if (!ip_is_set(&s->left_by.addr) || s->checked_ns > f->accepted_ns)
 		return false;
 	s->checked_ns = now;
+	f->n_looks++;
 	fe = frontend_find(f, &s->of, &svc);
-	pool = fe != NULL ? pool_of(svc->rows, fe, &s->left_by) : NULL;
+	pool = fe != NULL ? pool_of(f, svc->rows, fe, &s->left_by) : NULL;
 	return pool != NULL && pick(f, pool, s) != NULL;
 }
 
@@ -428,7 +454,7 @@ static uint64_t patience_ns(const struct failover *f, const struct failover_hand
 			    const struct seen *s)
 {
 	unsigned int n = s != NULL ? MIN(s->n_moves, FAILOVER_DOUBLINGS) : 0;
-	uint64_t limit = h->proto == L4PROTO_UDP ? f->udp_ns : f->limit_ns;
+	uint64_t limit = limit_of(f, h);
 
 	return MAX(limit, MIN(limit << n, FAILOVER_PATIENCE_NS));
 }
@@ -439,7 +465,7 @@ bool failover_take(struct failover *f, const struct failover_handshake *h, uint6
 	struct seen *s;
 	bool is_new;
 
-	forget(f, now);
+	forget(f, h, now);
 	s = seen_find(f, h);
 	is_new = s == NULL || s->at_ns + age_ns < now;
 	if (is_new ? age_ns < patience_ns(f, h, s) : !can_leave(f, s, now))
@@ -476,13 +502,13 @@ bool failover_choose(struct failover *f, const struct failover_handshake *h,
 	const struct svc *svc;
 
 	fe = frontend_find(f, h, &svc);
-	pool = fe != NULL ? pool_of(svc->rows, fe, by) : NULL;
+	pool = fe != NULL ? pool_of(f, svc->rows, fe, by) : NULL;
 	if (pool == NULL)
 		return false;
 	s->left_by = *by;
 	s->checked_ns = now;
 	failover_tick(f, now);
-	from = pool_find(pool, by);
+	from = pool_find(f, pool, by);
 	if (h->proto == L4PROTO_TCP)
 		failure_note(f, svc, s, by, from != NULL, now);
 	tried_note(s, by);
@@ -516,8 +542,8 @@ void failover_refused(struct failover *f, const struct failover_handshake *h,
 	s->at_ns = MAX(seen_ns, at_ns); /* a SYN after the refusal is another handshake */
 	s->refused_ns = until_ns;
 	fe = frontend_find(f, h, &svc);
-	pool = fe != NULL ? pool_of(svc->rows, fe, by) : NULL;
-	if (pool != NULL && pool_find(pool, by) != NULL && f->failed != NULL)
+	pool = fe != NULL ? pool_of(f, svc->rows, fe, by) : NULL;
+	if (pool != NULL && pool_find(f, pool, by) != NULL && f->failed != NULL)
 		f->failed(f->failed_arg, svc, by, at_ns, true);
 }
 

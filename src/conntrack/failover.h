@@ -114,5 +114,7 @@ const struct failover_silence *failover_silence(const struct failover *f,
 size_t failover_n_silent(const struct failover *f);
 /* SYNs without an answer that were due, since the start. */
 uint64_t failover_unanswered(const struct failover *f);
+/* The work of all calls so far: backends looked at, and flows that were left before. */
+uint64_t failover_looks(const struct failover *f);
 /* The step that took `h` failed: it is due again. */
 void failover_again(struct failover *f, const struct failover_handshake *h);

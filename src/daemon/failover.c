@@ -80,13 +80,16 @@ static void on_udp_reply(void *arg, const struct plane_answer *a)
 			 now - a->age_ns, now);
 }
 
-/* Those that are due of the next ones found, up to FAILOVER_STEP. */
+/* Those that are due of the next ones found, up to FAILOVER_STEP, for FAILOVER_LOOKS. */
 static void due_take(struct failover_loop *l)
 {
+	uint64_t until = failover_looks(l->failover) + FAILOVER_LOOKS;
+
 	vec_clear(&l->due);
 	vec_clear(&l->tuples);
 	l->now = now_ns();
-	while (l->next < l->found.n && l->due.n < FAILOVER_STEP) {
+	while (l->next < l->found.n && l->due.n < FAILOVER_STEP &&
+	       failover_looks(l->failover) < until) {
 		const struct found *f = &l->found.v[l->next++];
 		struct failover_handshake key = key_of(&f->of);
 

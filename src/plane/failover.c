@@ -45,9 +45,9 @@ static const char *set_name(enum nft_set_id id)
  * An element must exist for at least two reads after the limit. Longer, because the endpoint of a
  * handshake without an alternative may still be replaced.
  */
-static uint64_t element_ms(const struct plane_failover *f)
+static uint64_t element_ms(const struct plane_failover *f, enum nft_set_id set)
 {
-	uint64_t limit_ms = MAX(f->config.limit_ms, f->config.udp_ms);
+	uint64_t limit_ms = set == FAILSET_UDP_FLOWS ? f->config.udp_ms : f->config.limit_ms;
 
 	return MAX(2 * limit_ms + 1000, ELEMENT_MIN_MS);
 }
@@ -92,7 +92,7 @@ static void flow_list(struct nft_rules *rs, enum ipfam fam, const struct plane_f
 		nft_expr_cmp(rs, NFT_CMP_EQ, 0, &f->config.mark, sizeof(f->config.mark));
 	}
 	nft_expr_original_flow(rs, fam);
-	nft_expr_dynset(rs, op, set_name(set), 0, NFT_NO_DATA, element_ms(f));
+	nft_expr_dynset(rs, op, set_name(set), 0, NFT_NO_DATA, element_ms(f, set));
 }
 
 static void syn_list(struct nft_rules *rs, enum ipfam fam, const struct plane_failover *f,
@@ -573,9 +573,10 @@ int plane_handshakes(struct plane *plane, plane_handshake_fn *fn, void *arg, str
 	struct reading rd = { .set = FAILSET_HANDSHAKES, .handshake = fn, .arg = arg };
 	int r, q = 0;
 
-	rd.life_ms = f != NULL ? element_ms(f) : 0;
+	rd.life_ms = f != NULL ? element_ms(f, rd.set) : 0;
 	r = families_read(plane, rd, err);
 	rd.set = FAILSET_UDP_FLOWS;
+	rd.life_ms = f != NULL ? element_ms(f, rd.set) : 0;
 	if (f != NULL && f->config.udp_ms != 0)
 		q = families_read(plane, rd, r < 0 ? NULL : err);
 	return r < 0 ? r : q;

@@ -464,6 +464,22 @@ static void test_udp(void **state)
 	world_fini(&w);
 }
 
+/* CT-33: a long time for UDP keeps no patience for the next handshake from a TCP port. */
+static void test_long_udp_limit(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	failover_udp(w.f, 10 * NSEC_PER_SEC);
+	put(&w, SVC, P "1 rs; 2 rs");
+	assert_int_equal(ask(&w, 1000, 1), 2);
+	w.now += FAILOVER_FORGET_NS;
+	assert_int_equal(ask(&w, 1000, 2), 1);
+	assert_int_equal(w.waited, 1);
+	world_fini(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -472,7 +488,7 @@ int main(void)
 		cmocka_unit_test(test_not_ours), cmocka_unit_test(test_local_policy),
 		cmocka_unit_test(test_many),     cmocka_unit_test(test_long_limit),
 		cmocka_unit_test(test_silence),  cmocka_unit_test(test_evidence),
-		cmocka_unit_test(test_udp),
+		cmocka_unit_test(test_udp),      cmocka_unit_test(test_long_udp_limit),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

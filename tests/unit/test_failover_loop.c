@@ -42,6 +42,9 @@ static struct {
 	size_t n_deleted;
 	size_t n_ended; /* moves */
 	size_t n_void;
+	bool is_udp;          /* the handshakes are flows of UDP */
+	const char *replying; /* backend; NULL: none */
+	void (*then)(struct failover_loop *loop);
 } w;
 
 static int list_handshakes(struct plane *p, plane_handshake_fn *fn, void *arg, struct err *err)
@@ -53,12 +56,24 @@ static int list_handshakes(struct plane *p, plane_handshake_fn *fn, void *arg, s
 					     test_addr("10.96.0.1"),
 					     (uint16_t)(1 + i),
 					     80,
-					     L4PROTO_TCP,
+					     w.is_udp ? L4PROTO_UDP : L4PROTO_TCP,
 					     now_ns() - w.syn_ns };
 
 		fn(arg, &h);
 	}
 	return w.read_fails != 0 ? err_set(err, w.read_fails, "read") : 0;
+}
+
+static int list_replies(struct plane *p, plane_reply_fn *fn, void *arg, struct err *err)
+{
+	(void)p;
+	(void)err;
+	if (w.replying != NULL) {
+		const struct plane_answer a = { test_addr(w.replying), 8080, 0 };
+
+		fn(arg, &a);
+	}
+	return 0;
 }
 
 int __wrap_ctnl_lookup(struct ctnl *c, const struct ctnl_tuple *v, size_t n,
@@ -149,6 +164,7 @@ static void run(void)
 	log_level_set_all(LOG_LEVEL_ERR - 1);
 	mock_init(&k);
 	ops.handshakes = list_handshakes;
+	ops.udp_replies = list_replies;
 	ops.move_begin = move_begin;
 	ops.move_end = move_end;
 	k.plane.ops = &ops;
@@ -157,17 +173,20 @@ static void run(void)
 	model_configured(&m);
 	plan_init(&p, &m, &mock_plane_ops.traits);
 	sync_open(&s, &m, &p, &k.plane, &sync_config);
-	(void)model_put_service(&m, test_service("a", "ip=10.96.0.1 port=web:80"), 1);
-	(void)model_put_slice(&m, test_slice("a1", "a", "| web:8080 | 1 rs; 2 rs"), 1);
+	(void)model_put_service(&m, test_service("a", "ip=10.96.0.1 port=web:80 port=u/UDP:80"), 1);
+	(void)model_put_slice(&m, test_slice("a1", "a", "| web:8080 u/UDP:8080 | 1 rs; 2 rs"), 1);
 	sync_sources_ready(s);
 	sync_settle(s, now_ns());
 	w.base = event_base_new();
 	w.syn_ns = now_ns() - 2 * LIMIT;
+	config.udp_ns = w.is_udp ? LIMIT : 0;
 	config.plan = &p;
 	config.sync = s;
 	config.plane = &k.plane;
 	assert_int_equal(failover_loop_open(&loop, w.base, &config, &err), 0);
 	(void)event_base_dispatch(w.base);
+	if (w.then != NULL)
+		w.then(loop);
 	failover_loop_close(loop);
 	event_base_free(w.base);
 	sync_close(s);
@@ -234,12 +253,41 @@ static void test_stopped(void **state)
 	}
 }
 
+#define FLOWS 4096
+
+/* A backend of another Service replies: each flow that was left is examined again. */
+static void examine_again(struct failover_loop *loop)
+{
+	const struct failover *f = failover_loop_state(loop);
+	uint64_t begin = failover_looks(f), last = begin;
+
+	w.replying = "10.9.9.9";
+	while (last - begin < 2 * FLOWS) {
+		uint64_t before = last;
+
+		(void)event_base_loop(w.base, EVLOOP_ONCE);
+		last = failover_looks(f);
+		assert_true(last - before < FAILOVER_LOOKS + 16 * FAILOVER_STEP);
+	}
+}
+
+/* CT-33: flows that nothing replies to are examined in portions, too. */
+static void test_one_way(void **state)
+{
+	(void)state;
+	memset(&w, 0, sizeof(w));
+	w.n_handshakes = w.until = FLOWS;
+	w.is_udp = w.has_flows = true;
+	w.then = examine_again;
+	run();
+	assert_int_equal(w.n_deleted, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_one_read),
-		cmocka_unit_test(test_read_fails),
-		cmocka_unit_test(test_portion_fails),
+		cmocka_unit_test(test_one_read), cmocka_unit_test(test_read_fails),
+		cmocka_unit_test(test_one_way),  cmocka_unit_test(test_portion_fails),
 		cmocka_unit_test(test_stopped),
 	};
 
