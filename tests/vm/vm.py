@@ -217,6 +217,9 @@ def boot(args, folder, timeout, echo, is_shell):
             if time.monotonic() > (started or begin) + (timeout if started else BOOT_SECONDS):
                 return started is not None, True
         shown += echo(text_of(folder + "/output", shown))
+        if qemu.returncode != 0:
+            with open(os.path.join(folder, "qemu"), "a", encoding="ascii") as err:
+                err.write("qemu: exit status %d\n" % qemu.returncode)
         return started is not None or STARTED.encode() in text_of(folder + "/console"), False
     finally:
         if qemu.poll() is None:
