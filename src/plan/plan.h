@@ -182,7 +182,7 @@ void plan_diff(struct plan_ops *ops, struct svc *svc, const struct plan_rows *ol
 	       const struct plan_rows *new);
 /*
  * About `max` of the operations that create `rows`, from index `from` on. Returns the index
- * to continue from, 0 after the last one.
+ * to continue from, 0 after the last one. A pool with affinity is not cut.
  */
 size_t plan_diff_part(struct plan_ops *ops, struct svc *svc, const struct plan_rows *rows,
 		      size_t from, size_t max);

@@ -37,8 +37,7 @@ static void assign(uint16_t table[static RENDEZVOUS_SLOTS], const struct plan_po
 
 static bool has_backends(const struct plan_pool *pool, const struct plan_pool *programmed)
 {
-	return programmed != NULL && !programmed->is_between &&
-	       programmed->hashing != PLAN_HASHING_NONE &&
+	return programmed != NULL && programmed->hashing != PLAN_HASHING_NONE &&
 	       programmed->table.n == RENDEZVOUS_SLOTS &&
 	       programmed->backends.n == pool->backends.n &&
 	       memcmp(programmed->backends.v, pool->backends.v,
@@ -185,7 +184,7 @@ const struct plan_backend *plan_table_pick(const struct plan_pool *pool,
 		len += 4; /* a register: the port and two bytes of padding */
 	}
 	slot = rendezvous_slot(key, len, PLAN_HASH_SEED);
-	if (pool->table.n > slot)
+	if (pool->table.n > 0)
 		return plan_pool_at(pool, slot);
 	memcpy(&assigned.backends, &pool->backends, sizeof(assigned.backends));
 	plan_table_make(&assigned, NULL);

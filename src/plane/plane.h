@@ -203,9 +203,8 @@ struct plane_ops {
 	 * Commit operations: all of them or, on the nft plane, none. Returns 0, or
 	 *   -ESTALE           the kernel state differs from the acknowledged one; nothing was
 	 *                     applied; repeat with PLANE_COMMIT_VERIFY
-	 *   -EINPROGRESS      about 10 ms of work are done: of the reading of a large service in
-	 *                     mode VERIFY, or chains of a pool size; nothing was applied; repeat,
-	 *                     NORMAL is enough
+	 *   -EINPROGRESS      mode VERIFY, a large service: about 10 ms of the reading are done;
+	 *                     nothing was applied; repeat, NORMAL is enough
 	 *   -EBUSY            outcome unknown (an answer was lost): load again
 	 *   -ENOTRECOVERABLE  vipd's tables are gone or foreign: load again
 	 *   -EPERM            the plane lacks what every service needs (see faults): load again

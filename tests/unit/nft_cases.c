@@ -343,10 +343,12 @@ static void case_hashing(const struct world_kernel *kernel)
 		{ "one replaced", MH, "| http:8080 | 2 rs; 5 rs; 4 rs", 1 },
 		{ "one drains", MH, "| http:8080 | 2 rs; 5 rst; 4 rs", 0 },
 		{ "address and port", MH ",mh-port", NULL, ANY },
-		{ "none", MH ",mh-port", "| http:8080 | 2", ANY }, /* through smaller classes */
-		{ "all again", MH ",mh-port", "| http:8080 | 2 rs; 4 rs", ANY },
+		{ "none", MH ",mh-port", "| http:8080 | 2", 2 },
+		{ "all again", MH ",mh-port", "| http:8080 | 2 rs; 4 rs", 2 },
 		{ "at random", WEB, NULL, ANY },
 		{ "mh again", MH, NULL, ANY },
+		{ "with weights", MH " weights=10.0.1.4=9,*=4",
+		  "| http:8080 | 4 rs; 3 rs; 2 rs; 1 rs", ANY },
 	};
 	static struct plan_backend tables[2][1 << 16];
 	struct world w;
@@ -416,109 +418,48 @@ static void case_hashing_large(const struct world_kernel *kernel)
 	world_close(&w);
 }
 
-/* --- large pools in pieces --- */
-
-/* Of a transaction: PLANE_PIECE_WORK operations of two elements, and chains of pool sizes. */
-#define PIECE_WRITES (2 * PLANE_PIECE_WORK + 100)
-
-static const struct {
-	const char *what;
-	const char *service;
-	int from; /* number of the first endpoint, and of endpoints */
-	int n;
-} piece_steps[] = {
-	{ "affinity", WEB " affinity=300", 0, 2000 },
-	{ "all replaced", WEB " affinity=300", 3000, 2000 },
-	{ "few are left", WEB " affinity=300", 4990, 10 },
-	{ "many are back, another timeout", WEB " affinity=400", 4000, 2000 },
-	{ "and weights", WEB " affinity=400 weights=10.2.16.1=100,*=1", 3500, 2500 },
-	{ "none", WEB " affinity=400 weights=10.2.16.1=100,*=1", 0, 0 },
-	{ "affinity again", WEB " affinity=400", 0, 1000 },
-	{ "hashing", WEB " sched=mh", 0, 1000 },
-	{ "all replaced", WEB " sched=mh", 2000, 900 },
-	{ "with weights", WEB " sched=mh weights=10.2.8.1=9,*=4", 2000, 900 },
-	{ "weights only", WEB " weights=10.2.8.1=90,*=41", 2000, 900 },
-	{ "all replaced", WEB " weights=10.2.1.1=9,*=4", 100, 2000 },
-	{ "at random", WEB, 100, 2500 },
-	{ "one endpoint, hashing", WEB " sched=mh", 100, 1 },
-	{ "one endpoint", WEB, 100, 1 },
-	{ "hashing", WEB " sched=mh", 100, 2 },
-	{ "none", WEB " sched=mh", 0, 0 },
-};
-
-static void put_from(struct world *w, const char *service, int from, int n)
+/* A frontend picks slots of a pool that has them. */
+static void target_check(const struct plan_rows *rows, enum ipfam fam, const struct plan_target *t)
 {
-	struct str text = { 0 };
+	const struct plan_pool *pool;
 
-	world_service(w, "shop/web", service);
-	str_puts(&text, "| http:8080 |");
-	for (int i = from; i < from + n; i++)
-		str_printf(&text, " 10.2.%d.%d rs;", i / 250, i % 250);
-	world_slice(w, "shop/web-1", "web", str_text(&text));
-	str_fini(&text);
+	if (t->verdict != PLAN_VERDICT_POOL)
+		return;
+	pool = plan_rows_pool(rows, fam, t->pool_id);
+	assert_non_null(pool);
+	assert_in_range(pool->backends.n, 1, UINT32_MAX);
+	assert_int_equal(t->class, pool->class);
 }
 
-/* Steps until nothing is pending, at most `max`: each of them bounded, the kernel's state exact. */
-static bool settle_in_pieces(struct world *w, int max, bool is_checked)
+/* In each piece, also for a frontend whose other pool is not complete yet. */
+static void case_split(const struct world_kernel *kernel)
 {
-	for (int i = 0; i < max; i++) {
-		uint64_t before = sync_stats_get(w->s)->writes;
-		uint64_t next = sync_step(w->s, w->now);
-
-		assert_in_range(sync_stats_get(w->s)->writes - before, 0, PIECE_WRITES);
-		assert_int_equal(sync_failure_count(w->s), 0);
-		if (is_checked && sync_stats_get(w->s)->writes != before)
-			world_check(w);
-		if (next == SYNC_NOW)
-			continue;
-		if (sync_state_get(w->s) == SYNC_RUNNING && list_is_empty(&w->m.dirty))
-			return true;
-		w->now = MAX(w->now, next);
-	}
-	return false;
-}
-
-/*
- * Each change in pieces: without interruption, then to the same state again from the previous one,
- * with a restart after some steps. Affinity is switched without one: 0012 says what is left then.
- */
-static void case_pieces(const struct world_kernel *kernel)
-{
+	static const int sizes[] = { 1600, 100, 3000, 0, 1600, 1 };
+	static char buf[1 << 17];
 	struct world w;
 
 	world_open(&w, kernel);
 	world_settle(&w);
-	for (size_t i = 0; i < ARRAY_SIZE(piece_steps); i++) {
-		bool has_affinity = strstr(piece_steps[i].service, "affinity") != NULL;
-		bool had_affinity = i > 0 && strstr(piece_steps[i - 1].service, "affinity") != NULL;
+	world_service(&w, "shop/web", WEB " type=LoadBalancer vip=192.0.2.1 etp");
+	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
+		world_slice(&w, "shop/web-1", "web",
+			    endpoints(buf, sizeof(buf), "| http:8080", 1, sizes[i]));
+		for (int steps = 0; steps < 1000; steps++) {
+			uint64_t next = sync_step(w.s, w.now);
+			const struct plan_rows *rows = world_svc(&w, "shop/web")->rows;
 
-		print_message("    %s\n", piece_steps[i].what);
-		put_from(&w, piece_steps[i].service, piece_steps[i].from, piece_steps[i].n);
-		assert_true(settle_in_pieces(&w, 1000, true));
-		world_check(&w);
-		assert_int_equal(world_audit(&w), 0);
-		world_restart(&w);
-		assert_int_equal(world_settle(&w), 0);
-		world_walk(&w);
-		for (int steps = 5; i > 0 && has_affinity == had_affinity; steps += 6) {
-			bool is_done;
+			for (size_t k = 0; rows != NULL && k < rows->frontends.n; k++) {
+				const struct plan_frontend *f = &rows->frontends.v[k];
 
-			put_from(&w, piece_steps[i - 1].service, piece_steps[i - 1].from,
-				 piece_steps[i - 1].n);
-			world_settle(&w);
-			put_from(&w, piece_steps[i].service, piece_steps[i].from, piece_steps[i].n);
-			is_done = settle_in_pieces(&w, steps, false);
-			world_restart(&w);
-			assert_true(settle_in_pieces(&w, 1000, false));
-			world_walk(&w);
-			world_check(&w);
-			if (is_done)
+				target_check(rows, ip_fam(&f->addr), &f->target);
+				target_check(rows, ip_fam(&f->addr), &f->inside);
+			}
+			if (next != SYNC_NOW)
 				break;
 		}
+		world_settle(&w);
+		world_check(&w);
 	}
-	world_no_service(&w, "shop/web");
-	assert_true(settle_in_pieces(&w, 1000, true));
-	world_check(&w);
 	world_close(&w);
 }
 
@@ -1104,7 +1045,7 @@ static const struct nft_case cases[] = {
 	{ "weights", case_weights },
 	{ "hashing", case_hashing },
 	{ "hashing of many endpoints", case_hashing_large },
-	{ "large pools in pieces", case_pieces },
+	{ "classes of split frontends", case_split },
 	{ "restart writes nothing", case_restart },
 	{ "changes while down", case_while_down },
 	{ "sweep", case_sweep },

@@ -109,57 +109,39 @@ static int pool_beyond(struct nft_plane *p, const struct plan_op *op, struct err
 	}
 }
 
-static int pool_ref_cmp(const void *a, const void *b)
+static int pool_no_cmp(const void *a, const void *b)
 {
-	const struct plan_pool *x = *(const struct plan_pool *const *)a;
-	const struct plan_pool *y = *(const struct plan_pool *const *)b;
+	const uint64_t *x = a;
+	const uint64_t *y = b;
 
-	if (x->fam != y->fam)
-		return x->fam < y->fam ? -1 : 1;
-	return x->id < y->id ? -1 : x->id > y->id;
+	return *x == *y ? 0 : *x < *y ? -1 : 1;
 }
 
-static bool has_local_id(const struct plan_pool *pool, unsigned int id)
+static uint64_t pool_no(enum ipfam fam, uint32_t id)
 {
-	vec_for_each (b, &pool->backends)
-		if (b->aff_id == id)
-			return true;
-	return false;
+	return (uint64_t)fam << 32 | id;
 }
 
 /*
  * Delete local ids that no backend has any more, so that affinity entries do not lead to their old
- * endpoints. A large pool has backends that the operations do not name.
+ * endpoints. Only for pools whose operations name all backends.
  */
 static void find_old_ids(struct nft_plane *p, const struct plan_op *ops, size_t n)
 {
-	VEC(const struct plan_pool *) pools = { 0 };
+	VEC(uint64_t) pools = { 0 };
 
-	for (size_t i = 0; i < n; i++) {
-		bool is_in = ops[i].kind == PLAN_POOL_ADD || ops[i].kind == PLAN_BACKEND_ADD ||
-			     ops[i].kind == PLAN_SLOT_ADD;
-
-		if (is_in && ops[i].pool->affinity_s != 0 &&
-		    (pools.n == 0 || pools.v[pools.n - 1] != ops[i].pool))
-			*vec_push(&pools) = ops[i].pool;
-	}
-	vec_sort(&pools, pool_ref_cmp);
+	for (size_t i = 0; i < n; i++)
+		if (ops[i].kind == PLAN_POOL_ADD)
+			*vec_push(&pools) = pool_no(ops[i].pool->fam, ops[i].pool->id);
+	vec_sort(&pools, pool_no_cmp);
 	for (size_t i = 0; i < p->common.changes.v.n && pools.n > 0; i++) {
 		/* a copy: touching another key may move the changes */
 		struct nft_change ch = p->common.changes.v.v[i];
-		uint32_t word = ch.has_programmed ? nft_get_word(ch.programmed) : 0;
-		struct plan_pool like = { .fam = ch.fam, .id = nft_word_pool(word) };
-		const struct plan_pool *key = &like;
-		const struct plan_pool **pool;
+		uint64_t no = pool_no(ch.fam, nft_word_pool(nft_get_word(ch.key)));
 
-		if (ch.set != NFTSET_AFF_SLOTS || word == 0 ||
-		    nft_word_pool(nft_get_word(ch.key)) != like.id)
-			continue;
-		pool = bsearch(&key, pools.v, pools.n, sizeof(key), pool_ref_cmp);
-		if (pool != NULL &&
-		    (nft_changes_find(&p->common.changes, ch.fam, NFTSET_AFF_ENDPOINTS,
-				      ch.programmed) != NULL ||
-		     !has_local_id(*pool, nft_word_kind(word))))
+		if (ch.set == NFTSET_AFF_SLOTS && ch.has_programmed &&
+		    nft_word_pool(nft_get_word(ch.programmed)) == (uint32_t)no &&
+		    bsearch(&no, pools.v, pools.n, sizeof(no), pool_no_cmp) != NULL)
 			nft_changes_touch(&p->common.changes, ch.fam, NFTSET_AFF_ENDPOINTS,
 					  ch.programmed, ch.svc)
 				->needs_look = true;
@@ -259,31 +241,6 @@ static int ready_for(const struct nft_plane *p, struct err *err)
 	return 0;
 }
 
-/* Endpoints whose slots the kernel walks for a new chain in about 2 ms, with weights more. */
-#define ENDPOINTS_MANY 5000
-
-/* Make the chains that are needed. -EINPROGRESS: the kernel walked so many slots for them. */
-static int kinds_make(struct nft_plane *p, const struct nft_kinds need[IPFAM_N],
-		      enum plane_commit_mode mode, struct plane_result *res, struct err *err)
-{
-	size_t n_batches = res->n_batches;
-	bool is_long = false;
-
-	for (int fam = 0; fam < IPFAM_N; fam++) {
-		int r = nft_kinds_make(p, fam, &need[fam], res, err);
-
-		if (r < 0) {
-			res->families = (uint8_t)(1u << fam);
-			return r;
-		}
-		is_long |= p->endpoint_addrs[fam].tab.n > ENDPOINTS_MANY;
-	}
-	if (is_long && mode != PLANE_COMMIT_AUDIT && p->common.loaded == NULL &&
-	    res->n_batches > n_batches)
-		return err_set(err, -EINPROGRESS, "chains for a new pool size are made");
-	return 0;
-}
-
 int nft_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 	       enum plane_commit_mode mode, struct plane_result *res, struct err *err)
 {
@@ -297,8 +254,11 @@ int nft_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 	nft_changes_reset(&p->common.changes);
 	vec_clear(&p->led);
 	r = nft_translate(p, ops, n, need, &res->culprit, err);
-	if (r == 0)
-		r = kinds_make(p, need, mode, res, err);
+	for (int fam = 0; fam < IPFAM_N && r == 0; fam++) {
+		r = nft_kinds_make(p, fam, &need[fam], res, err);
+		if (r < 0)
+			res->families = (uint8_t)(1u << fam);
+	}
 	if (r == 0)
 		r = plane_settle(&p->common, mode, err);
 	if (r == 0 && p->common.loaded != NULL)

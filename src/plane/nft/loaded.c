@@ -188,11 +188,11 @@ static const uint8_t *ranges_of(const struct nft_loaded *h, enum ipfam fam, uint
 typedef void key_fn(void *arg, enum nft_set_id set, const uint8_t *key);
 
 /*
- * Call `fn` for every key that may belong to the pool: slots from `from` on, before `end`, their
- * affinity elements, ranges.
+ * Call `fn` for every key that may belong to the pool: slots from `from` on, their affinity
+ * elements, ranges.
  */
 static void each_key(const struct nft_loaded *h, enum ipfam fam, uint32_t id, uint32_t from,
-		     uint32_t end, key_fn *fn, void *arg)
+		     key_fn *fn, void *arg)
 {
 	size_t len = nft_key_len(NFTSET_FW_RANGES, fam);
 	struct nft_loaded_pool pool = { 0 };
@@ -200,7 +200,7 @@ static void each_key(const struct nft_loaded *h, enum ipfam fam, uint32_t id, ui
 	size_t n;
 
 	(void)nft_loaded_pool_get(&h->fam[fam], id, &pool);
-	for (uint32_t slot = from; slot < MIN(pool.n_slots, end); slot++) {
+	for (uint32_t slot = from; slot < pool.n_slots; slot++) {
 		uint8_t key[NFT_KEY_MAX];
 		uint32_t aff;
 
@@ -233,28 +233,12 @@ static void touch_key(void *arg, enum nft_set_id set, const uint8_t *key)
 		(void)nft_changes_touch(t->changes, t->fam, set, key, t->svc);
 }
 
-/* One more than the last slot that a pool of `n` slots may pick. */
-static uint32_t slots_end(uint32_t n)
-{
-	struct nft_kind_info info;
-
-	if (n == 0)
-		return 0;
-	return nft_kind_info(nft_pool_class(n, 0), &info) ? info.slots : NFT_POOL_SLOTS_MAX;
-}
-
-void nft_loaded_touch_pool(const struct nft_loaded *h, const struct plan_pool *pool,
+void nft_loaded_touch_pool(const struct nft_loaded *h, enum ipfam fam, uint32_t id, uint32_t from,
 			   struct nft_changes *changes, struct svc *svc)
 {
-	uint32_t n = pool->part_of != 0 ? pool->part_of : (uint32_t)plan_pool_slots(pool);
-	struct touch t = { h, pool->fam, changes, svc };
-	struct nft_loaded_pool loaded = { 0 };
-	bool is_rest_large;
+	struct touch t = { h, fam, changes, svc };
 
-	(void)nft_loaded_pool_get(&h->fam[pool->fam], pool->id, &loaded);
-	is_rest_large = loaded.n_slots > n + PLANE_PIECE_WORK;
-	each_key(h, pool->fam, pool->id, pool->part_of, is_rest_large ? slots_end(n) : UINT32_MAX,
-		 touch_key, &t);
+	each_key(h, fam, id, from, touch_key, &t);
 }
 
 void nft_loaded_touch_frontend(const struct nft_loaded *h, enum ipfam fam, const uint8_t *key,
@@ -315,7 +299,6 @@ static void unled_collect(struct unled_list *l, const struct nft_changes *change
 	}
 }
 
-/* Elements of large pools are left to the sweep. */
 static void unled_family(const struct nft_loaded *h, enum ipfam fam, struct nft_changes *changes)
 {
 	struct touch t = { h, fam, changes, NULL };
@@ -331,8 +314,8 @@ static void unled_family(const struct nft_loaded *h, enum ipfam fam, struct nft_
 		for (end = i; end < l.n && l.v[end].id == l.v[i].id; end++)
 			change += l.v[end].change;
 		if (change < 0 && nft_loaded_pool_get(&h->fam[fam], l.v[i].id, &pool) &&
-		    pool.n_leads + change <= 0 && pool.n_slots <= PLANE_PIECE_WORK)
-			each_key(h, fam, l.v[i].id, 0, UINT32_MAX, unled_key, &t);
+		    pool.n_leads + change <= 0)
+			each_key(h, fam, l.v[i].id, 0, unled_key, &t);
 	}
 	vec_fini(&l);
 }
@@ -371,9 +354,9 @@ void nft_loaded_mark_led(struct nft_loaded *h, enum ipfam fam, const uint8_t *ke
 	for (int set = 0; set < NFTSET_N; set++)
 		if (nft_set_is_by_tuple(set))
 			plane_loaded_desire(&h->elems, fam, set, key, true);
-	each_key(h, fam, nft_word_pool(led.target), 0, UINT32_MAX, mark_key, &m);
+	each_key(h, fam, nft_word_pool(led.target), 0, mark_key, &m);
 	if (led.is_split)
-		each_key(h, fam, nft_word_pool(led.inside), 0, UINT32_MAX, mark_key, &m);
+		each_key(h, fam, nft_word_pool(led.inside), 0, mark_key, &m);
 	if (led.is_guarded)
-		each_key(h, fam, nft_word_pool(led.guard), 0, UINT32_MAX, mark_key, &m);
+		each_key(h, fam, nft_word_pool(led.guard), 0, mark_key, &m);
 }

@@ -92,10 +92,10 @@ void nft_loaded_mark_led(struct nft_loaded *h, enum ipfam fam, const uint8_t *ke
 void nft_loaded_touch_unled(const struct nft_loaded *h, struct nft_changes *changes);
 
 /*
- * Add the elements of a pool, but for slots before its part_of, to the transaction: desired absent
- * unless an operation sets them. Many slots that its class cannot pick are left to the sweep.
+ * Add the elements of a pool, slots from `from` on, to the transaction: desired absent unless an
+ * operation sets them.
  */
-void nft_loaded_touch_pool(const struct nft_loaded *h, const struct plan_pool *pool,
+void nft_loaded_touch_pool(const struct nft_loaded *h, enum ipfam fam, uint32_t id, uint32_t from,
 			   struct nft_changes *changes, struct svc *svc);
 
 /* Like nft_loaded_touch_pool(), for all elements with this frontend as key. */

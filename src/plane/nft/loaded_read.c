@@ -3,8 +3,7 @@
  * plane/nft/loaded_read - dump the sets that name pools, then read slots and local ids by key.
  *
  * Pools are read in order of their ids, so that requests do not depend on hash order. Slots have no
- * gaps; the last slots of a size class may be empty, so the first missing one ends the pool. A pool
- * with affinity that was growing (plan/between.h) has slots beyond those that its kind picks.
+ * gaps; the last slots of a size class may be empty, so the first missing one ends the pool.
  */
 #include "plane/nft/loaded.h"
 
@@ -21,8 +20,6 @@ enum phase {
 	AFF_ENDPOINTS,
 	PHASES,
 };
-
-#define BEYOND 64 /* slots behind those that a kind picks: of one request */
 
 struct nft_reading {
 	struct nft_loaded *h;
@@ -156,12 +153,6 @@ static enum nft_set_id set_of(enum phase phase)
 					: NFTSET_ENDPOINTS;
 }
 
-/* Does the first missing slot end the pool? */
-static bool is_class(const struct nft_loaded_pool *pool, const struct nft_kind_info *info)
-{
-	return info->slots > info->safe_slots || pool->has_affinity;
-}
-
 /* Number of slots of a pool that this phase reads. */
 static uint32_t slots_of(const struct nft_reading *rd, uint32_t id)
 {
@@ -172,7 +163,7 @@ static uint32_t slots_of(const struct nft_reading *rd, uint32_t id)
 		return 0;
 	if (rd->phase >= AFF_SLOTS)
 		return pool.has_affinity ? pool.n_slots : 0;
-	return is_class(&pool, &info) == (rd->phase == CLASSES) ? info.slots : 0;
+	return (info.slots > info.safe_slots) == (rd->phase == CLASSES) ? info.slots : 0;
 }
 
 static void key_gather(struct nft_reading *rd)
@@ -221,9 +212,9 @@ static bool class_ends(struct nft_reading *rd, uint32_t n)
 
 	while (i < n && rd->found[i])
 		i++;
-	(void)nft_loaded_pool_get(family_of(rd), rd->ids.v[rd->at], &pool);
-	if (i == n && (rd->slot < slots_of(rd, rd->ids.v[rd->at]) || pool.has_affinity))
+	if (i == n && rd->slot < slots_of(rd, rd->ids.v[rd->at]))
 		return false;
+	(void)nft_loaded_pool_get(family_of(rd), rd->ids.v[rd->at], &pool);
 	pool.n_slots = rd->slot - n + i;
 	nft_loaded_pool_put(family_of(rd), rd->ids.v[rd->at], &pool);
 	return true;
@@ -249,8 +240,6 @@ static int keys_some(struct nft_reading *rd, struct err *err)
 	for (; rd->at < rd->ids.n; rd->at++, rd->slot = 0, rd->work++) {
 		uint32_t end = slots_of(rd, rd->ids.v[rd->at]);
 
-		if (rd->phase == CLASSES && end > 0 && rd->slot >= end)
-			end = rd->slot + BEYOND;
 		for (; rd->slot < end && rd->work < NFT_READ_ELEMS; rd->slot++)
 			key_gather(rd);
 		if (rd->phase == CLASSES && rd->n > 0)

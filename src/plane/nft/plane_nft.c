@@ -227,15 +227,6 @@ static int plane_load(struct plane *plane, struct err *err)
 	return 0;
 }
 
-/* An element of the loaded phase may replace another one. */
-static size_t backend_work(const struct plane *plane, const struct plan_pool *pool,
-			   const struct plan_frontend *leading, size_t n_leading)
-{
-	const struct plane_loaded *loaded = ((const struct nft_plane *)plane)->common.loaded;
-
-	return loaded != NULL && !loaded->is_fresh[pool->fam] ? 2 : 1;
-}
-
 static void plane_adopt(struct plane *plane, struct plan *plan, struct plan_rows *rows)
 {
 	struct nft_plane *p = nft_plane_of(plane);
@@ -391,8 +382,7 @@ static size_t sweep_more(const struct plane_common *c, enum ipfam fam, enum nft_
 	if (nft_loaded_is_leading(set))
 		(void)nft_loaded_pool_get(&h->fam[fam],
 					  nft_word_pool(nft_loaded_word(h, fam, set, key)), &pool);
-	return pool.n_slots > PLANE_PIECE_WORK ? 0
-					       : (size_t)pool.n_slots * (pool.has_affinity ? 3 : 1);
+	return (size_t)pool.n_slots * (pool.has_affinity ? 3 : 1);
 }
 
 static void swept(struct plane_common *c, const struct nft_change *ch)
@@ -621,7 +611,6 @@ const struct plane_ops nft_plane_ops = {
 	.load = plane_load,
 	.adopt = plane_adopt,
 	.env = plane_env,
-	.backend_work = backend_work,
 	.commit = plane_commit,
 	.sweep = plane_sweep,
 	.unwanted = plane_unwanted,
