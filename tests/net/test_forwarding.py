@@ -112,6 +112,29 @@ def test_replies_bypass_the_node(lab, vipd, server, how, fam):
 
 
 @IPVS
+@pytest.mark.parametrize("fam", (4, 6), ids=("v4", "v6"))
+@pytest.mark.parametrize("how", ("route",))
+def test_node_has_the_address(lab, vipd, server, how, fam):
+    """BAL-20: the address is one of the node, too, as keepalived sets it: what follows a client's
+    first packet is forwarded, although conntrack calls it INVALID and no socket is there."""
+    def address(verb, *more):
+        lab.node.run("ip", "-%d" % fam, "addr", verb, "%s/%d" % (VIP[fam], 32 if fam == 4 else 128),
+                     "dev", "lo", *more)
+
+    address("add", *(["nodad"] if fam == 6 else []))
+    try:
+        vipd.apply(objects(how, fam))
+        conn, r = L.connect(lab.client, VIP[fam], 8080)
+        assert r.ok
+        r = conn.ask()
+        assert (r.backend, r.peer) == (VIP[fam], L.CLIENT[fam])
+        conn.close()
+        assert server.returned() == 0
+    finally:
+        address("del")
+
+
+@IPVS
 @pytest.mark.parametrize("fam", (4,), ids=("v4",))
 @pytest.mark.parametrize("how", ("tunnel",))
 def test_drain(lab, vipd, server, how, fam):

@@ -475,9 +475,11 @@ static void in(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
 	/*
 	 * An INVALID packet of a backend to a connection that this host masquerades: the host would
-	 * answer with a reset.
+	 * answer with a reset. To a frontend, IPVS takes it: of a connection without translation
+	 * conntrack sees one direction.
 	 */
 	nft_rule_begin(rs);
+	tag_is(rs, NFT_CMP_NEQ, p->marks.tag);
 	nft_match_l4proto(rs, IPPROTO_TCP);
 	nft_match_ct_state(rs, NFT_CT_STATE_INVALID);
 	nft_match_fib_local(rs, NFTA_FIB_F_DADDR, NFT_CMP_EQ);
