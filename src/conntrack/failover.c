@@ -449,6 +449,19 @@ static bool can_leave(struct failover *f, struct seen *s, uint64_t now)
 	return pool != NULL && pick(f, pool, s) != NULL;
 }
 
+bool failover_has(struct failover *f, const struct failover_handshake *h,
+		  const struct job_endpoint *to)
+{
+	const struct plan_frontend *fe;
+	const struct plan_pool *pool;
+	const struct svc *svc;
+
+	f->n_looks++;
+	fe = frontend_find(f, h, &svc);
+	pool = fe != NULL ? pool_of(f, svc->rows, fe, to) : NULL;
+	return pool != NULL && pool_find(f, pool, to) != NULL;
+}
+
 /* As the client doubles the time between its SYNs. */
 static uint64_t patience_ns(const struct failover *f, const struct failover_handshake *h,
 			    const struct seen *s)

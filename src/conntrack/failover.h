@@ -114,6 +114,9 @@ const struct failover_silence *failover_silence(const struct failover *f,
 size_t failover_n_silent(const struct failover *f);
 /* SYNs without an answer that were due, since the start. */
 uint64_t failover_unanswered(const struct failover *f);
+/* Is `to` in a pool of the handshake's frontend? */
+bool failover_has(struct failover *f, const struct failover_handshake *h,
+		  const struct job_endpoint *to);
 /* The work of all calls so far: backends looked at, and flows that were left before. */
 uint64_t failover_looks(const struct failover *f);
 /* The step that took `h` failed: it is due again. */

@@ -7,6 +7,7 @@
 #include <linux/netfilter/nf_conntrack_common.h>
 #include <linux/netlink.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/log.h"
@@ -15,6 +16,10 @@
 /* Looks within one limit: a handshake is moved at 1.2 limits at the latest. */
 #define LOOKS 5
 #define RETRY_NS NSEC_PER_SEC
+/* Elements deleted at once, each by transactions of its own. */
+#define GONE_STEP 16
+/* At least FAILSET_UDP_MOVES_S. */
+#define MOVED_NS (30 * NSEC_PER_SEC)
 /*
  * Deletions begin within this time of the claim, whose elements expire after FAILSET_CLAIMED_S:
  * this process may have been stopped meanwhile, and clients have answers then.
@@ -26,6 +31,13 @@
 struct found {
 	struct plane_handshake of;
 	uint64_t at_ns; /* now_ns() of of.age_ns */
+};
+
+/* A flow of UDP that was moved: its next datagram goes to `to` for MOVED_NS. */
+struct moved {
+	struct plane_handshake of;
+	struct job_endpoint to;
+	uint64_t at_ns; /* 0: no more */
 };
 
 struct failover_loop {
@@ -40,6 +52,9 @@ struct failover_loop {
 	bool has_udp;            /* the last read */
 	VEC(struct found) found; /* by the last read */
 	size_t next;             /* the first of them that is not worked off */
+	VEC(struct moved) moved; /* oldest first */
+	size_t moved_next;       /* the first of them that was not compared with the new rows */
+	uint64_t due_ns;         /* of the next step */
 	uint64_t spent_ns;       /* of CPU time, for this read and what it found */
 	/* Of the current step. */
 	uint64_t now;
@@ -208,6 +223,52 @@ static void moves_count(struct failover_loop *l, uint64_t n_moved)
 	l->n_moves += n_moved - n_udp;
 }
 
+static bool is_moved(const struct moved *m, uint64_t now)
+{
+	return now - m->at_ns < MOVED_NS;
+}
+
+static void moves_note(struct failover_loop *l)
+{
+	uint32_t n = 0;
+
+	while (n < l->moved.n && !is_moved(&l->moved.v[n], l->now))
+		n++;
+	if (n > 0) {
+		l->moved.n -= n;
+		memmove(l->moved.v, l->moved.v + n, l->moved.n * sizeof(*l->moved.v));
+		l->moved_next -= MIN(n, l->moved_next);
+	}
+	vec_for_each (m, &l->moves)
+		if (!m->is_void && m->of.proto == L4PROTO_UDP)
+			*vec_push(&l->moved) =
+				(struct moved){ m->of, { m->to.addr, m->to.port, 0 }, l->now };
+}
+
+/*
+ * Endpoints that left their pools get no moved flow any more: nothing would delete it. Ends with a
+ * part of them, by work.
+ */
+static int gone_delete(struct failover_loop *l, struct err *err)
+{
+	uint64_t until = failover_looks(l->failover) + FAILOVER_LOOKS;
+	struct plane *p = l->config.plane;
+	uint64_t now = now_ns();
+
+	vec_clear(&l->moves);
+	while (l->moved_next < l->moved.n && l->moves.n < GONE_STEP &&
+	       failover_looks(l->failover) < until) {
+		struct moved *m = &l->moved.v[l->moved_next++];
+		struct failover_handshake key = key_of(&m->of);
+
+		if (!is_moved(m, now) || failover_has(l->failover, &key, &m->to))
+			continue;
+		m->at_ns = 0;
+		*vec_push(&l->moves) = (struct plane_move){ .of = m->of, .is_void = true };
+	}
+	return l->moves.n > 0 ? p->ops->move_end(p, l->moves.v, l->moves.n, err) : 0;
+}
+
 static int moves_make(struct failover_loop *l, struct err *err)
 {
 	struct plane *p = l->config.plane;
@@ -223,6 +284,7 @@ static int moves_make(struct failover_loop *l, struct err *err)
 	r = claimed_delete(l, &n_moved, err);
 	q = p->ops->move_end(p, l->moves.v, l->moves.n, r < 0 ? NULL : err);
 	moves_count(l, n_moved);
+	moves_note(l);
 	return r < 0 ? r : q;
 }
 
@@ -320,8 +382,16 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	struct err err = { 0 };
 	uint64_t begin = cpu_ns();
 	uint64_t wait = 0;
-	int r = -EAGAIN;
+	uint64_t now = now_ns();
+	int r = gone_delete(l, &err);
 
+	if (r < 0)
+		outcome_log(l, r, &err);
+	if (now < l->due_ns) {
+		arm(l, l->moved_next < l->moved.n ? 0 : l->due_ns - now);
+		return;
+	}
+	r = -EAGAIN;
 	failover_tick(l->failover, now_ns());
 	if (sync_state_get(l->config.sync) == SYNC_RUNNING)
 		r = step(l, &err);
@@ -332,7 +402,9 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	l->spent_ns += cpu_ns() - begin;
 	if (l->next == l->found.n)
 		wait = MAX(l->look_ns, l->spent_ns * PACE);
-	arm(l, r < 0 && r != -EAGAIN ? MAX(wait, RETRY_NS) : wait);
+	wait = r < 0 && r != -EAGAIN ? MAX(wait, RETRY_NS) : wait;
+	l->due_ns = wait > 0 ? now_ns() + wait : 0;
+	arm(l, l->moved_next < l->moved.n ? 0 : wait);
 }
 
 int failover_loop_open(struct failover_loop **ret, struct event_base *base,
@@ -377,13 +449,18 @@ void failover_loop_close(struct failover_loop *l)
 	vec_fini(&l->due);
 	vec_fini(&l->tuples);
 	vec_fini(&l->moves);
+	vec_fini(&l->moved);
 	free(l);
 }
 
 void failover_loop_accepted(struct failover_loop *l)
 {
-	if (l != NULL)
-		failover_accepted(l->failover, now_ns());
+	if (l == NULL)
+		return;
+	failover_accepted(l->failover, now_ns());
+	l->moved_next = 0;
+	if (l->moved.n > 0)
+		arm(l, 0);
 }
 
 struct failover *failover_loop_state(const struct failover_loop *l)

@@ -45,6 +45,8 @@ static struct {
 	bool is_udp;          /* the handshakes are flows of UDP */
 	const char *replying; /* backend; NULL: none */
 	void (*then)(struct failover_loop *loop);
+	struct model *m;
+	struct sync *s;
 } w;
 
 static int list_handshakes(struct plane *p, plane_handshake_fn *fn, void *arg, struct err *err)
@@ -178,6 +180,8 @@ static void run(void)
 	sync_sources_ready(s);
 	sync_settle(s, now_ns());
 	w.base = event_base_new();
+	w.m = &m;
+	w.s = s;
 	w.syn_ns = now_ns() - 2 * LIMIT;
 	config.udp_ns = w.is_udp ? LIMIT : 0;
 	config.plan = &p;
@@ -283,12 +287,48 @@ static void test_one_way(void **state)
 	assert_int_equal(w.n_deleted, 0);
 }
 
+/* The moved flows' backend leaves: their next datagrams must not go there. */
+static void backend_leaves(struct failover_loop *loop)
+{
+	size_t n_void;
+
+	while (w.n_deleted < w.n_handshakes)
+		(void)event_base_loop(w.base, EVLOOP_ONCE);
+	w.has_flows = false;
+	n_void = w.n_void;
+	failover_loop_accepted(loop);
+	(void)event_base_loop(w.base, EVLOOP_ONCE);
+	assert_int_equal(w.n_void, n_void);
+	(void)model_put_slice(w.m, test_slice("a1", "a", "| web:8080 u/UDP:8080 | 1 rs"), 2);
+	sync_settle(w.s, now_ns());
+	failover_loop_accepted(loop);
+	for (size_t i = 0; i < w.n_handshakes; i++)
+		(void)event_base_loop(w.base, EVLOOP_ONCE);
+	assert_int_equal(w.n_void - n_void, w.n_handshakes);
+	failover_loop_accepted(loop); /* once */
+	for (int i = 0; i < 5; i++)
+		(void)event_base_loop(w.base, EVLOOP_ONCE);
+	assert_int_equal(w.n_void - n_void, w.n_handshakes);
+}
+
+/* CT-33: a move ends when its backend leaves the pool. */
+static void test_moved_to_removed(void **state)
+{
+	(void)state;
+	memset(&w, 0, sizeof(w));
+	w.n_handshakes = w.until = 40;
+	w.is_udp = w.has_flows = true;
+	w.replying = "10.0.1.2";
+	w.then = backend_leaves;
+	run();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_one_read), cmocka_unit_test(test_read_fails),
-		cmocka_unit_test(test_one_way),  cmocka_unit_test(test_portion_fails),
-		cmocka_unit_test(test_stopped),
+		cmocka_unit_test(test_one_read),      cmocka_unit_test(test_read_fails),
+		cmocka_unit_test(test_one_way),       cmocka_unit_test(test_moved_to_removed),
+		cmocka_unit_test(test_portion_fails), cmocka_unit_test(test_stopped),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
