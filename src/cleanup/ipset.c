@@ -19,7 +19,7 @@
 #define CMD(name) (NFNL_SUBSYS_IPSET << 8 | IPSET_CMD_##name)
 #define REQUEST_MAX 256
 #define BUSY_WAIT_NS (10 * 1000 * 1000)
-#define BUSY_TRIES 300
+#define BUSY_TRIES 2000 /* of all sets: 20 s */
 
 /* Names without "KUBE-" or "KUBE-6-"; the kernel's length limit cuts the longest ones. */
 static const char *const endings[] = {
@@ -273,18 +273,26 @@ static int names_read(struct names *ret, struct nl_sock *nl, struct err *err)
 	return r == -EINVAL ? 0 : r; /* the kernel has no ipset */
 }
 
-/* The kernel releases sets a moment after it has deleted the rules that use them: retry. */
-static int destroy(struct nl_sock *nl, const char *name, struct err *err)
+static int destroy_once(struct nl_sock *nl, const char *name, struct err *err)
 {
-	int r = -IPSET_ERR_BUSY;
+	_Alignas(8) char buf[REQUEST_MAX] = { 0 };
+	struct nl_reader rd = { 0 };
 
-	for (int i = 0; r == -IPSET_ERR_BUSY && i < BUSY_TRIES; i++) {
-		_Alignas(8) char buf[REQUEST_MAX] = { 0 };
-		struct nl_reader rd = { 0 };
-		struct timespec wait = { .tv_nsec = i == 0 ? 0 : BUSY_WAIT_NS };
+	return nl_query(nl, request(buf, CMD(DESTROY), name), &rd, NULL, err);
+}
 
+/*
+ * The kernel releases sets a moment after it has deleted the rules that use them, seconds on a busy
+ * node: retry. `tries` are left for this set and the next ones.
+ */
+static int destroy(struct nl_sock *nl, const char *name, int *tries, struct err *err)
+{
+	const struct timespec wait = { .tv_nsec = BUSY_WAIT_NS };
+	int r = destroy_once(nl, name, err);
+
+	for (; r == -IPSET_ERR_BUSY && *tries > 0; --*tries) {
 		(void)nanosleep(&wait, NULL);
-		r = nl_query(nl, request(buf, CMD(DESTROY), name), &rd, NULL, err);
+		r = destroy_once(nl, name, err);
 	}
 	if (r == -IPSET_ERR_BUSY)
 		return err_set(err, -EBUSY, "in use");
@@ -294,13 +302,14 @@ static int destroy(struct nl_sock *nl, const char *name, struct err *err)
 int cleanup_ipsets(struct nl_sock *nl, struct report *report, struct err *err)
 {
 	struct names names = { .proxy = report->proxy };
+	int tries = BUSY_TRIES;
 	size_t n = 0;
 	int r = names_read(&names, nl, err);
 
 	vec_for_each (name, &names.v) {
 		struct err why = { 0 };
 
-		if (r == 0 && destroy(nl, *name, &why) < 0)
+		if (r == 0 && destroy(nl, *name, &tries, &why) < 0)
 			report_left(report, "ipset: left: %s: %s", *name, why.text);
 		else if (r == 0)
 			n++;
