@@ -376,6 +376,17 @@ static uint64_t cpu_ns(void)
 	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
 }
 
+/* While the sync loads or adopts, only it uses the plane. */
+static bool is_running(const struct failover_loop *l)
+{
+	return sync_state_get(l->config.sync) == SYNC_RUNNING;
+}
+
+static uint64_t next_wait(const struct failover_loop *l, uint64_t wait)
+{
+	return is_running(l) && l->moved_next < l->moved.n ? 0 : wait;
+}
+
 static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
 	struct failover_loop *l = arg;
@@ -383,17 +394,17 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	uint64_t begin = cpu_ns();
 	uint64_t wait = 0;
 	uint64_t now = now_ns();
-	int r = gone_delete(l, &err);
+	int r = is_running(l) ? gone_delete(l, &err) : 0;
 
 	if (r < 0)
 		outcome_log(l, r, &err);
 	if (now < l->due_ns) {
-		arm(l, l->moved_next < l->moved.n ? 0 : l->due_ns - now);
+		arm(l, next_wait(l, l->due_ns - now));
 		return;
 	}
 	r = -EAGAIN;
 	failover_tick(l->failover, now_ns());
-	if (sync_state_get(l->config.sync) == SYNC_RUNNING)
+	if (is_running(l))
 		r = step(l, &err);
 	else
 		found_clear(l);
@@ -404,7 +415,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 		wait = MAX(l->look_ns, l->spent_ns * PACE);
 	wait = r < 0 && r != -EAGAIN ? MAX(wait, RETRY_NS) : wait;
 	l->due_ns = wait > 0 ? now_ns() + wait : 0;
-	arm(l, l->moved_next < l->moved.n ? 0 : wait);
+	arm(l, next_wait(l, wait));
 }
 
 int failover_loop_open(struct failover_loop **ret, struct event_base *base,

@@ -268,9 +268,9 @@ struct plane_ops {
 	/* Append settings of `svc` that the plane does not support. May be NULL. */
 	void (*remark)(const struct plane *p, const struct svc *svc, struct str *ret);
 	/*
-	 * Failover of handshakes; NULL: not supported, the last two also where handshakes cannot
-	 * move. handshakes() lists them; an error
-	 * of one family does not stop the other.
+	 * Failover of handshakes; all NULL: not supported. Without move_begin() and move_end()
+	 * handshakes are listed, but cannot move. handshakes() lists them; an error of one family
+	 * does not stop the other.
 	 * move_begin() makes the next SYN of each flow go to `to` and drops answers of `from`;
 	 * the caller then deletes the flows that still have no answer, and move_end() ends the
 	 * claim. All of `v` or nothing. -EAGAIN: not now.

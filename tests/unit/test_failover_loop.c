@@ -47,6 +47,7 @@ static struct {
 	void (*then)(struct failover_loop *loop);
 	struct model *m;
 	struct sync *s;
+	struct mock_plane *k;
 } w;
 
 static int list_handshakes(struct plane *p, plane_handshake_fn *fn, void *arg, struct err *err)
@@ -155,7 +156,7 @@ static void run(void)
 {
 	struct plane_ops ops = mock_plane_ops;
 	struct failover_config config = { .limit_ns = LIMIT };
-	struct sync_config sync_config = { 0 };
+	struct sync_config sync_config = { .check_period_ns = 3600 * NSEC_PER_SEC };
 	struct failover_loop *loop = NULL;
 	struct mock_plane k;
 	struct err err = { 0 };
@@ -182,6 +183,7 @@ static void run(void)
 	w.base = event_base_new();
 	w.m = &m;
 	w.s = s;
+	w.k = &k;
 	w.syn_ns = now_ns() - 2 * LIMIT;
 	config.udp_ns = w.is_udp ? LIMIT : 0;
 	config.plan = &p;
@@ -301,7 +303,17 @@ static void backend_leaves(struct failover_loop *loop)
 	assert_int_equal(w.n_void, n_void);
 	(void)model_put_slice(w.m, test_slice("a1", "a", "| web:8080 u/UDP:8080 | 1 rs"), 2);
 	sync_settle(w.s, now_ns());
+	/* Not during a load, which another program's change causes. */
+	w.k->check_answer = PLANE_CHECK_LOST;
+	sync_check(w.s, now_ns());
+	for (int i = 0; i < 10 && sync_state_get(w.s) == SYNC_RUNNING; i++)
+		(void)sync_step(w.s, now_ns() + (uint64_t)i * NSEC_PER_SEC);
+	assert_int_not_equal(sync_state_get(w.s), SYNC_RUNNING);
 	failover_loop_accepted(loop);
+	for (int i = 0; i < 5; i++)
+		(void)event_base_loop(w.base, EVLOOP_ONCE);
+	assert_int_equal(w.n_void, n_void);
+	sync_settle(w.s, now_ns());
 	for (size_t i = 0; i < w.n_handshakes; i++)
 		(void)event_base_loop(w.base, EVLOOP_ONCE);
 	assert_int_equal(w.n_void - n_void, w.n_handshakes);

@@ -16,7 +16,7 @@
 enum ipvs_dst_flags {
 	DST_DESIRED = 1 << 0,
 	DST_PROGRAMMED = 1 << 1, /* the kernel has it */
-	DST_DRAINING = 1 << 2,   /* weight 0, to be deleted */
+	DST_DRAINING = 1 << 2,   /* gets no new connections, to be deleted */
 	DST_DIFFERS = 1 << 3,    /* programmed with limits */
 	DST_NEW = 1 << 4,        /* made by the commit under way */
 	DST_QUEUED = 1 << 5,     /* the commit under way has an operation for it */
