@@ -80,8 +80,22 @@ static bool needs_all_nodeports(const struct options *o)
 	return o->plane.mode == PROXY_MODE_IPVS && !o->record.has_nodeport_addresses;
 }
 
+/* The mode is the first choice of a migration, and kubeadm's file leaves it empty. */
+static bool names_mode(const struct options *o)
+{
+	vec_for_each (s, &o->record.settings)
+		if (strcmp(s->option->name, "proxy-mode") == 0)
+			return true;
+	return false;
+}
+
 static void settings_report(struct check_report *r, const struct options *o)
 {
+	if (!names_mode(o))
+		check_add(
+			r, "differs", CHECK_NOTE, NULL,
+			"mode is empty: kube-proxy's default, %s, but with vipd's own rules: doc/migration.md",
+			mode_text(o));
 	if (needs_all_nodeports(o))
 		check_add(
 			r, "differs", CHECK_WARNING,

@@ -201,6 +201,15 @@ def test_node_ports_of_mode_ipvs():
     assert written == tree({"mode": "ipvs", "nodePortAddresses": ["0.0.0.0/0", "::/0"]})
 
 
+@pytest.mark.parametrize("values", [{}, {"mode": ""}])
+def test_default_mode(values):
+    """kubeadm's file has an empty mode."""
+    text = json.dumps(tree(values))
+    assert found(results("-", text=text), DIFFERS) == [
+        "mode is empty: kube-proxy's default, iptables, but with vipd's own rules: doc/migration.md"]
+    assert yaml.safe_load(migrate("-", "--write-config-to=-", text=text).stdout) == tree({"mode": "iptables"})
+
+
 def test_slow_standard_input():
     with subprocess.Popen([os.path.join(BUILD, "vipctl"), "migrate", "-", "--write-config-to=-"],
                           stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as p:
