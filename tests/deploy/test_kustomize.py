@@ -44,6 +44,53 @@ def test_kubectl_builds_these_objects(folder):
     assert {kustomize.key(o): o for o in yaml.safe_load_all(r.stdout)} == kustomize.build(folder)
 
 
+with open(os.path.join(ROOT, "tests", "data", "kubernetes-types.yaml"), encoding="utf-8") as _f:
+    TYPES = yaml.safe_load(_f)
+SCALARS = {"str": str, "int": int, "bool": bool, "object": (int, str)}
+
+
+def problems(value, kind, path):
+    """What the API server rejects, and what it drops: unknown and missing fields, values of another type."""
+    kind = kind.rstrip("!")
+    inner = kind[kind.find("[") + 1:-1] if kind.startswith("list[") else "str"
+    if kind in SCALARS:
+        is_of = isinstance(value, SCALARS[kind]) and isinstance(value, bool) == (kind == "bool")
+        return [] if is_of else ["%s: %r is not %s" % (path, value, kind)]
+    if not isinstance(value, list if kind.startswith("list[") else dict):
+        return ["%s: %r is not %s" % (path, value, kind)]
+    if isinstance(value, list):
+        return [p for i, v in enumerate(value) for p in problems(v, inner, "%s[%d]" % (path, i))]
+    if kind.startswith("dict("):
+        return [p for k, v in value.items() for p in problems(v, inner, path + "." + k)]
+    assert kind in TYPES, "%s: add %s to kubernetes-types.yaml" % (path, kind)
+    fields = TYPES[kind]
+    return ["%s: no field %s" % (path, k) for k in value.keys() - fields.keys()] + [
+        "%s: %s is missing" % (path, k) for k, t in fields.items() if t.endswith("!") and k not in value] + [
+        p for k in value.keys() & fields.keys() for p in problems(value[k], fields[k], "%s.%s" % (path, k))]
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=os.path.basename)
+def test_objects_have_fields_of_the_api(folder):
+    """Except kinds of operators and OpenShift."""
+    for obj in kustomize.build(folder).values():
+        if obj["apiVersion"] in ("v1", "apps/v1", "rbac.authorization.k8s.io/v1"):
+            assert problems(obj, obj["kind"], obj["kind"]) == []
+
+
+def test_wrong_fields_are_found():
+    """The test above can fail."""
+    obj = of_kind(DEPLOY, "DaemonSet")
+    spec = obj["spec"]["template"]["spec"]
+    spec["hostnetwork"] = True
+    spec["containers"][0]["securityContext"]["runAsUser"] = "0"
+    spec["terminationGracePeriodSeconds"] = True
+    spec["tolerations"] = {"operator": "Exists"}
+    del spec["volumes"][0]["name"]
+    assert sorted(p.split("spec.template.")[1].partition(": ")[0] for p in problems(obj, "DaemonSet", "")) == [
+        "spec", "spec.containers[0].securityContext.runAsUser", "spec.terminationGracePeriodSeconds", "spec.tolerations",
+        "spec.volumes[0]"]
+
+
 def effective(folder, tmp_path):
     """The configuration that vipd makes of the ConfigMap; no warning."""
     for name, text in of_kind(folder, "ConfigMap")["data"].items():
