@@ -116,6 +116,18 @@ def test_rejects_missing_section(tree):
     rejected(tree, "CHANGELOG.md: no section")
 
 
+def test_unreleased_changes(tree):
+    """A trial without the tag warns; with the tag it is a mistake."""
+    with open(tree + "/CHANGELOG.md", "w", encoding="utf-8") as f:
+        f.write("## [Unreleased]\n\n### Added\n\n- Something.\n\n## 1.2.3 - 2026-01-01\n\n- Old.\n")
+    git(tree, "commit", "-qam", "changes")
+    r = release(tree)
+    assert r.returncode == 0 and "these files are not 1.2.3" in r.stderr, r.stderr
+    shutil.rmtree(tree + "/build-release")
+    git(tree, "tag", "v1.2.3")
+    rejected(tree, "section [Unreleased] is not empty")
+
+
 def test_rejects_another_commit_than_the_tag(tree):
     git(tree, "tag", "v1.2.3")
     git(tree, "commit", "-q", "--allow-empty", "-m", "later")
