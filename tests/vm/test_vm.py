@@ -137,7 +137,7 @@ def test_together():
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
              for k in ("6.1", "6.12")]
     for proc, kernel in zip(procs, ("6.1.", "6.12.")):
-        out, err = proc.communicate(timeout=600)
+        out, err = proc.communicate(timeout=1800)
         assert proc.returncode == 3 and out.startswith(kernel), (out, err)
 
 

@@ -28,7 +28,7 @@ CACHE = os.environ.get("VIPD_VM_CACHE") or (
     "/var/cache/vipd-vm" if os.geteuid() == 0 else os.path.expanduser("~/.cache/vipd-vm"))
 STARTED = "vm: started"
 TRIES = 3
-BOOT_SECONDS = 90
+BOOT_SECONDS = 600  # a boot takes minutes beside 30 busy processes, above all with --icount, which reads all files
 TROUBLE = re.compile(r"\bBUG\b|\bOops\b|WARNING:|Call Trace|Kernel panic|general protection|"
                      r"refcount_t|UBSAN|KASAN|detected stall|blocked for more than")
 # Environment variables that are passed to the machine.
@@ -69,7 +69,7 @@ class Result:
         if self.timed_out:
             return "the command did not end in time"
         if self.status is None:
-            return "the machine ended without an exit status of the command"
+            return "the machine ended without an exit status of the command (attempt %d of %d)" % (self.tries, TRIES)
         if self.trouble():
             return "the kernel complains"
         return None
