@@ -73,5 +73,7 @@ MUST_USE int process_fd(pid_t pid);
 /* CLOCK_MONOTONIC in nanoseconds. Only owners of a timer call it; pure code gets the time as an
  * argument. */
 uint64_t now_ns(void);
+/* CPU time of this thread. */
+uint64_t thread_cpu_ns(void);
 /* CLOCK_REALTIME, Unix time in nanoseconds. */
 int64_t wall_now_ns(void);

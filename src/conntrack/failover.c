@@ -24,6 +24,8 @@ struct seen {
 	struct list age;   /* in failover.seen_age, oldest first */
 	struct failover_handshake of;
 	uint64_t at_ns;
+	bool is_again;               /* due again for the last SYN, as if not considered */
+	bool is_early;               /* considered before its time: only a removed backend counts */
 	uint64_t syn_ns;             /* of the last SYN that was due */
 	bool is_counted;             /* that SYN, as failed */
 	uint64_t refused_ns;         /* the last time, or later; 0 = never */
@@ -168,7 +170,7 @@ static void forget(struct failover *f, const struct failover_handshake *h, uint6
 {
 	struct seen *own = seen_find(f, h);
 
-	if (own != NULL && own->at_ns != 0 && is_old(f, own, now)) /* 0: failover_again() */
+	if (own != NULL && is_old(f, own, now))
 		seen_drop(f, own);
 	list_for_each_safe (i, tmp, &f->seen_age) {
 		struct seen *s = list_entry(i, struct seen, age);
@@ -472,19 +474,29 @@ static uint64_t patience_ns(const struct failover *f, const struct failover_hand
 	return MAX(limit, MIN(limit << n, FAILOVER_PATIENCE_NS));
 }
 
+/* An update may have removed the backend of a handshake that has time left. */
+static bool is_early(const struct failover *f, const struct failover_handshake *h,
+		     const struct seen *s, uint64_t age_ns, uint64_t now)
+{
+	return h->proto == L4PROTO_TCP && age_ns >= FAILOVER_REMOVED_NS &&
+	       now - age_ns < f->accepted_ns && (s == NULL || s->checked_ns <= f->accepted_ns);
+}
+
 bool failover_take(struct failover *f, const struct failover_handshake *h, uint64_t age_ns,
 		   uint64_t now)
 {
 	struct seen *s;
-	bool is_new;
+	bool is_new, is_due;
 
 	forget(f, h, now);
 	s = seen_find(f, h);
-	is_new = s == NULL || s->at_ns + age_ns < now;
-	if (is_new ? age_ns < patience_ns(f, h, s) : !can_leave(f, s, now))
+	is_new = s == NULL || s->is_again || s->at_ns + age_ns < now;
+	is_due = is_new ? age_ns >= patience_ns(f, h, s) : can_leave(f, s, now);
+	if (!is_due && !(is_new && is_early(f, h, s, age_ns, now)))
 		return false;
 	s = seen_note(f, h, now);
-	s->is_chosen = false;
+	s->is_early = !is_due;
+	s->is_again = s->is_chosen = false;
 	if (now - age_ns > s->syn_ns + SAME_NS)
 		s->is_counted = false;
 	s->syn_ns = now - age_ns;
@@ -516,13 +528,16 @@ bool failover_choose(struct failover *f, const struct failover_handshake *h,
 
 	fe = frontend_find(f, h, &svc);
 	pool = fe != NULL ? pool_of(f, svc->rows, fe, by) : NULL;
-	if (pool == NULL)
-		return false;
 	s->left_by = *by;
 	s->checked_ns = now;
+	if (pool == NULL)
+		return false;
 	failover_tick(f, now);
 	from = pool_find(f, pool, by);
-	if (h->proto == L4PROTO_TCP)
+	s->is_again = s->is_early && (from != NULL || pool->part_of != 0);
+	if (s->is_again)
+		return false;
+	if (h->proto == L4PROTO_TCP && !s->is_early)
 		failure_note(f, svc, s, by, from != NULL, now);
 	tried_note(s, by);
 	to = pick(f, pool, s);
@@ -566,7 +581,7 @@ void failover_again(struct failover *f, const struct failover_handshake *h)
 
 	if (s == NULL)
 		return;
-	s->at_ns = 0;
+	s->is_again = true;
 	s->n_moves -= s->is_chosen; /* the move has failed: the patience stays */
 	s->is_chosen = false;
 }

@@ -29,6 +29,11 @@
 
 #define FAILOVER_DOUBLINGS 3u
 #define FAILOVER_PATIENCE_NS (4 * NSEC_PER_SEC)
+/* The longest limit for a removed backend: less than the client's first repetition. */
+#define FAILOVER_REMOVED_NS (500 * NSEC_PER_MSEC)
+/* The longest limit for a backend that an update removed: less than the client's first repetition.
+ */
+#define FAILOVER_REMOVED_NS (500 * NSEC_PER_MSEC)
 /*
  * A client that connects again from the same port begins anew. With a longer limit later: all SYNs
  * of a handshake come first.
@@ -87,15 +92,17 @@ DEFINE_AUTO(struct failover *, failover_close);
 
 /*
  * Is `h` due? `age_ns` is the time since the SYN that made the flow. True once for each SYN, also
- * when the kernel lists the handshake twice; and once more when the handshake was left alone and
- * its pool has another backend by now.
+ * when the kernel lists the handshake twice; once more when the handshake was left alone and its
+ * pool has another backend by now; and, after FAILOVER_REMOVED_NS, when rows were programmed since
+ * the SYN: they may lack its backend.
  */
 bool failover_take(struct failover *f, const struct failover_handshake *h, uint64_t age_ns,
 		   uint64_t now);
 /* Other rows of a service are programmed. */
 void failover_accepted(struct failover *f, uint64_t now);
 /*
- * The flow of `h` was sent to `by`, without an answer until `now`. False: it stays.
+ * The flow of `h` was sent to `by`, without an answer until `now`. False: it stays; so does one
+ * that is not due and whose backend was not removed.
  */
 bool failover_choose(struct failover *f, const struct failover_handshake *h,
 		     const struct job_endpoint *by, uint64_t now, struct failover_choice *ret);

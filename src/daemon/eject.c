@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -162,20 +161,12 @@ static void on_failed(void *arg, const struct svc *svc, const struct job_endpoin
 	eject_failed(l->eject, svc, by, at_ns, is_refused);
 }
 
-static uint64_t cpu_ns(void)
-{
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
-	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
-}
-
 /* The failover's read logs errors of the tables. */
 static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
 	struct eject_loop *l = arg;
 	struct plane *p = l->config.plane;
-	uint64_t begin = cpu_ns();
+	uint64_t begin = thread_cpu_ns();
 	struct err err = { 0 };
 
 	(void)fd;
@@ -186,8 +177,8 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 		(void)!p->ops->refusals(p, on_refusal, l, &err);
 		eject_step(l->eject, now_ns());
 	}
-	event_after(l->timer,
-		    MAX(l->has_refusals ? HURRY_NS : EJECT_READ_NS, (cpu_ns() - begin) * PACE));
+	event_after(l->timer, MAX(l->has_refusals ? HURRY_NS : EJECT_READ_NS,
+				  (thread_cpu_ns() - begin) * PACE));
 }
 
 /* --- log --- */

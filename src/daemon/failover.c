@@ -8,7 +8,6 @@
 #include <linux/netlink.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/log.h"
 #include "conntrack/ctnl.h"
@@ -18,8 +17,9 @@
 #define RETRY_NS NSEC_PER_SEC
 /* Elements deleted at once, each by transactions of its own. */
 #define GONE_STEP 16
-/* At least FAILSET_UDP_MOVES_S. */
-#define MOVED_NS (30 * NSEC_PER_SEC)
+/* At least FAILSET_MOVES_S, FAILSET_UDP_MOVES_S. */
+#define MOVED_NS (5 * NSEC_PER_SEC)
+#define UDP_MOVED_NS (30 * NSEC_PER_SEC)
 /*
  * Deletions begin within this time of the claim, whose elements expire after FAILSET_CLAIMED_S:
  * this process may have been stopped meanwhile, and clients have answers then.
@@ -33,11 +33,12 @@ struct found {
 	uint64_t at_ns; /* now_ns() of of.age_ns */
 };
 
-/* A flow of UDP that was moved: its next datagram goes to `to` for MOVED_NS. */
+/* A flow that was moved: the client's next packet goes to `to` for some time. */
 struct moved {
 	struct plane_handshake of;
 	struct job_endpoint to;
-	uint64_t at_ns; /* 0: no more */
+	uint64_t at_ns;
+	bool is_ended;
 };
 
 struct failover_loop {
@@ -49,11 +50,13 @@ struct failover_loop {
 	uint64_t n_moves;
 	uint64_t n_udp_moves;
 	bool is_failing;
+	bool is_moved_failing;   /* the last gone_delete() */
 	bool has_udp;            /* the last read */
 	VEC(struct found) found; /* by the last read */
 	size_t next;             /* the first of them that is not worked off */
 	VEC(struct moved) moved; /* oldest first */
 	size_t moved_next;       /* the first of them that was not compared with the new rows */
+	uint64_t moved_ns;       /* when it is compared */
 	uint64_t due_ns;         /* of the next step */
 	uint64_t spent_ns;       /* of CPU time, for this read and what it found */
 	/* Of the current step. */
@@ -164,14 +167,22 @@ static void udp_log(const struct failover_choice *c)
 		 c->svc->ns->text, c->svc->name->text, from, to);
 }
 
+/* Another program may translate a frontend's packets before vipd does. */
+static bool is_foreign(const struct failover_loop *l, const struct job_endpoint *by)
+{
+	struct plane *p = l->config.plane;
+
+	return p->ops->is_backend != NULL && !p->ops->is_backend(p, &by->addr, by->port);
+}
+
 static void on_due_flow(void *arg, size_t i, const struct ctnl_entry *e)
 {
 	struct failover_loop *l = arg;
 	struct failover_handshake key = key_of(&l->due.v[i]);
 	struct failover_choice c;
 
-	if (!is_unanswered(e) || !failover_choose(l->failover, &key, &e->flow.by, l->now, &c) ||
-	    !can_move(l))
+	if (!is_unanswered(e) || is_foreign(l, &e->flow.by) ||
+	    !failover_choose(l->failover, &key, &e->flow.by, l->now, &c) || !can_move(l))
 		return;
 	/* Void until on_claimed_flow() finds the flow still unanswered, and deletes it. */
 	*vec_push(&l->moves) = (struct plane_move){
@@ -225,7 +236,8 @@ static void moves_count(struct failover_loop *l, uint64_t n_moved)
 
 static bool is_moved(const struct moved *m, uint64_t now)
 {
-	return now - m->at_ns < MOVED_NS;
+	return !m->is_ended &&
+	       now - m->at_ns < (m->of.proto == L4PROTO_UDP ? UDP_MOVED_NS : MOVED_NS);
 }
 
 static void moves_note(struct failover_loop *l)
@@ -240,20 +252,24 @@ static void moves_note(struct failover_loop *l)
 		l->moved_next -= MIN(n, l->moved_next);
 	}
 	vec_for_each (m, &l->moves)
-		if (!m->is_void && m->of.proto == L4PROTO_UDP)
-			*vec_push(&l->moved) =
-				(struct moved){ m->of, { m->to.addr, m->to.port, 0 }, l->now };
+		if (!m->is_void)
+			*vec_push(&l->moved) = (struct moved){
+				m->of, { m->to.addr, m->to.port, 0 }, l->now, false
+			};
 }
 
 /*
- * Endpoints that left their pools get no moved flow any more: nothing would delete it. Ends with a
- * part of them, by work.
+ * End moves to endpoints that left their pools: nothing would move the client's next packet again
+ * at once. One call ends a part of them, by work; an error repeats this part.
  */
 static int gone_delete(struct failover_loop *l, struct err *err)
 {
 	uint64_t until = failover_looks(l->failover) + FAILOVER_LOOKS;
 	struct plane *p = l->config.plane;
 	uint64_t now = now_ns();
+	struct moved *ended[GONE_STEP];
+	size_t first = l->moved_next;
+	int r = 0;
 
 	vec_clear(&l->moves);
 	while (l->moved_next < l->moved.n && l->moves.n < GONE_STEP &&
@@ -263,10 +279,16 @@ static int gone_delete(struct failover_loop *l, struct err *err)
 
 		if (!is_moved(m, now) || failover_has(l->failover, &key, &m->to))
 			continue;
-		m->at_ns = 0;
+		ended[l->moves.n] = m;
 		*vec_push(&l->moves) = (struct plane_move){ .of = m->of, .is_void = true };
 	}
-	return l->moves.n > 0 ? p->ops->move_end(p, l->moves.v, l->moves.n, err) : 0;
+	if (l->moves.n > 0)
+		r = p->ops->move_end(p, l->moves.v, l->moves.n, err);
+	for (size_t i = 0; i < l->moves.n; i++)
+		ended[i]->is_ended = r == 0;
+	if (r < 0)
+		l->moved_next = first;
+	return r;
 }
 
 static int moves_make(struct failover_loop *l, struct err *err)
@@ -368,54 +390,64 @@ static void arm(struct failover_loop *l, uint64_t wait)
 	(void)event_add(l->timer, &tv);
 }
 
-static uint64_t cpu_ns(void)
-{
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
-	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
-}
-
 /* While the sync loads or adopts, only it uses the plane. */
 static bool is_running(const struct failover_loop *l)
 {
 	return sync_state_get(l->config.sync) == SYNC_RUNNING;
 }
 
-static uint64_t next_wait(const struct failover_loop *l, uint64_t wait)
+/* Returns the time until there is more to do; UINT64_MAX: nothing. */
+static uint64_t moved_step(struct failover_loop *l, uint64_t now)
 {
-	return is_running(l) && l->moved_next < l->moved.n ? 0 : wait;
-}
-
-static void on_timer(evutil_socket_t fd, short what, void *arg)
-{
-	struct failover_loop *l = arg;
+	uint64_t begin = thread_cpu_ns();
 	struct err err = { 0 };
-	uint64_t begin = cpu_ns();
-	uint64_t wait = 0;
-	uint64_t now = now_ns();
-	int r = is_running(l) ? gone_delete(l, &err) : 0;
+	int r;
 
+	if (!is_running(l) || l->moved_next == l->moved.n)
+		return UINT64_MAX;
+	if (now < l->moved_ns)
+		return l->moved_ns - now;
+	r = gone_delete(l, &err);
+	l->is_moved_failing = r < 0;
 	if (r < 0)
 		outcome_log(l, r, &err);
-	if (now < l->due_ns) {
-		arm(l, next_wait(l, l->due_ns - now));
-		return;
-	}
-	r = -EAGAIN;
+	l->moved_ns = now + (r < 0 ? RETRY_NS : (thread_cpu_ns() - begin) * PACE);
+	return l->moved_next < l->moved.n ? l->moved_ns - now : UINT64_MAX;
+}
+
+/* Returns the time to the next step. */
+static uint64_t due_step(struct failover_loop *l)
+{
+	uint64_t begin = thread_cpu_ns();
+	struct err err = { 0 };
+	uint64_t wait = 0;
+	int r = -EAGAIN;
+
 	failover_tick(l->failover, now_ns());
 	if (is_running(l))
 		r = step(l, &err);
 	else
 		found_clear(l);
-	if (r != -EAGAIN)
+	if (r < 0 ? r != -EAGAIN : !l->is_moved_failing)
 		outcome_log(l, r, &err);
-	l->spent_ns += cpu_ns() - begin;
+	l->spent_ns += thread_cpu_ns() - begin;
 	if (l->next == l->found.n)
 		wait = MAX(l->look_ns, l->spent_ns * PACE);
-	wait = r < 0 && r != -EAGAIN ? MAX(wait, RETRY_NS) : wait;
-	l->due_ns = wait > 0 ? now_ns() + wait : 0;
-	arm(l, next_wait(l, wait));
+	return r < 0 && r != -EAGAIN ? MAX(wait, RETRY_NS) : wait;
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+	struct failover_loop *l = arg;
+	uint64_t now = now_ns();
+	uint64_t wait = moved_step(l, now);
+
+	(void)fd;
+	(void)what;
+	if (now >= l->due_ns)
+		l->due_ns = now_ns() + due_step(l);
+	now = now_ns();
+	arm(l, MIN(wait, l->due_ns > now ? l->due_ns - now : 0));
 }
 
 int failover_loop_open(struct failover_loop **ret, struct event_base *base,
@@ -440,7 +472,7 @@ int failover_loop_open(struct failover_loop **ret, struct event_base *base,
 		failover_loop_close(l);
 		return r;
 	}
-	l->look_ns = config->limit_ns / LOOKS;
+	l->look_ns = MIN(config->limit_ns, FAILOVER_REMOVED_NS) / LOOKS;
 	if (config->udp_ns != 0)
 		l->look_ns = MIN(l->look_ns, config->udp_ns / LOOKS);
 	arm(l, l->look_ns);

@@ -278,6 +278,8 @@ struct plane_ops {
 	int (*handshakes)(struct plane *p, plane_handshake_fn *fn, void *arg, struct err *err);
 	int (*move_begin)(struct plane *p, const struct plane_move *v, size_t n, struct err *err);
 	int (*move_end)(struct plane *p, const struct plane_move *v, size_t n, struct err *err);
+	/* Is it a backend, or was it one for the last hour? May be NULL: unknown. */
+	bool (*is_backend)(struct plane *p, const struct ip_addr *addr, uint16_t port);
 	/* Backends that replied to a flow of UDP in the last 10 s. NULL: no flows of UDP are
 	 * listed. */
 	int (*udp_replies)(struct plane *p, plane_reply_fn *fn, void *arg, struct err *err);

@@ -39,13 +39,13 @@ class Clients:
     """Each socket sends a datagram every PAUSE until a reply arrives: number of datagrams, and the
     endpoint that replied, by socket."""
 
-    def __init__(self, lab, to, n=N, role="client", sources=None):
+    def __init__(self, lab, to, number=80, n=N, role="client", sources=None):
         self.socks = []
         for i in range(n):
             s = lab.ns[role].socket(L.af(to), socket.SOCK_DGRAM)
             if sources:
                 L.bind_any(s, sources[i])
-            s.connect((to, 80))
+            s.connect((to, number))
             s.setblocking(False)
             self.socks.append(s)
         self.sent = collections.Counter()
@@ -78,14 +78,15 @@ def flows(ct, to, clients):
 
 
 @FAM
-@pytest.mark.parametrize("kind", ("clusterip", "lb"))
+@pytest.mark.parametrize("kind", ("clusterip", "lb", "nodeport"))
 def test_moves(lab, vipd, fam, kind):
     """CT-33: one of three endpoints drops every packet: each client gets a reply, with the socket that
     it began with, and no endpoint is ejected for it."""
     vipd.apply([svc()] + eps(1, 2, 3))
     before = moves(lab)
-    to = {"clusterip": L.cluster_ip, "lb": L.lb_ip}[kind](NUMBER, fam)
-    with remote_silent(lab, 2), Clients(lab, to) as c:
+    to, number = {"clusterip": (L.cluster_ip(NUMBER, fam), 80), "lb": (L.lb_ip(NUMBER, fam), 80),
+                  "nodeport": (L.NODE[fam], F.NODE_PORT)}[kind]
+    with remote_silent(lab, 2), Clients(lab, to, number) as c:
         L.eventually(lambda: c.poll() == 0)
         assert set(c.backends.values()) == {L.remote(1, fam), L.remote(3, fam)}
         assert moves(lab) > before and max(c.sent.values()) > 1

@@ -149,6 +149,17 @@ static void test_moves(void **state)
 	assert_true(ask(&w, 2000, 2) != 0);
 	failover_again(w.f, &h);
 	assert_true(failover_take(w.f, &h, LIMIT, w.now));
+	/* Nor does it forget the endpoints that were tried, however many steps fail. */
+	for (unsigned int i = 0; i < 20; i++) {
+		struct failover_handshake other = shake((uint16_t)(3000 + i));
+		struct job_endpoint by = at("10.0.1.2", 8080);
+
+		failover_again(w.f, &h);
+		(void)failover_take(w.f, &other, 0, w.now);
+		assert_true(failover_take(w.f, &h, LIMIT, w.now));
+		assert_true(failover_choose(w.f, &h, &by, w.now, &w.c));
+		assert_int_not_equal(w.c.to.addr.bytes[3], 2);
+	}
 	world_fini(&w);
 }
 
@@ -291,6 +302,76 @@ static void test_single(void **state)
 	world_fini(&w);
 }
 
+struct failed {
+	unsigned int n;
+	unsigned int n_refused;
+	uint64_t at_ns;
+};
+
+static void on_failed(void *arg, const struct svc *svc, const struct job_endpoint *by,
+		      uint64_t at_ns, bool is_refused)
+{
+	struct failed *f = arg;
+
+	assert_string_equal(svc->name->text, "a");
+	assert_int_equal(by->port, 8080);
+	f->n++;
+	f->n_refused += is_refused;
+	f->at_ns = at_ns;
+}
+
+/*
+ * CT-20: a backend that an update removed gets no longer than FAILOVER_REMOVED_NS, also when its
+ * handshake has more time; other handshakes keep theirs, and a failure counts once.
+ */
+static void test_removed(void **state)
+{
+	static const uint64_t limit = 4 * NSEC_PER_SEC;
+	const struct job_endpoint one = at("10.0.1.1", 8080), two = at("10.0.1.2", 8080);
+	struct failover_handshake h = shake(1000), other = shake(1001);
+	struct failed f = { 0 };
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	failover_close(w.f);
+	failover_open(&w.f, &w.p, limit, NULL, NULL);
+	failover_watch(w.f, on_failed, &f);
+	put(&w, SVC, P "1 rs; 2 rs; 3 rs");
+	w.now += NSEC_PER_SEC;
+	assert_false(
+		failover_take(w.f, &h, NSEC_PER_SEC - 2 * MS, w.now)); /* SYN after the update */
+	put(&w, SVC, P "2 rs; 3 rs");
+	assert_false(failover_take(w.f, &h, FAILOVER_REMOVED_NS - MS, w.now));
+	assert_true(failover_take(w.f, &h, NSEC_PER_SEC, w.now));
+	assert_true(failover_choose(w.f, &h, &one, w.now, &w.c));
+	assert_int_not_equal(w.c.to.addr.bytes[3], 1);
+	assert_int_equal(failover_n_silent(w.f) + f.n, 0);
+	assert_true(failover_take(w.f, &other, NSEC_PER_SEC, w.now));
+	assert_false(failover_choose(w.f, &other, &two, w.now, &w.c));
+	assert_int_equal(failover_n_silent(w.f) + f.n, 0);
+	w.now += MS;
+	assert_false(failover_take(w.f, &other, NSEC_PER_SEC + MS, w.now)); /* once for an update */
+	w.now += limit - NSEC_PER_SEC;
+	assert_true(failover_take(w.f, &other, limit + MS, w.now));
+	assert_true(failover_choose(w.f, &other, &two, w.now, &w.c));
+	assert_int_equal(w.c.to.addr.bytes[3], 3);
+	assert_int_equal(f.n, 1);
+	world_fini(&w);
+
+	/* The pool has no backend when the handshake is due, and then another one. */
+	world_init(&w);
+	put(&w, SVC, P "");
+	assert_int_equal(ask(&w, 1000, 1), 0);
+	put(&w, SVC, P "3 rs");
+	w.now += MS;
+	h = shake(1000);
+	assert_true(failover_take(w.f, &h, 2 * LIMIT, w.now));
+	assert_true(failover_choose(w.f, &h, &one, w.now, &w.c));
+	assert_int_equal(w.c.to.addr.bytes[3], 3);
+	world_fini(&w);
+}
+
 /* CT-21: no service has this frontend, or it has no backend. */
 static void test_not_ours(void **state)
 {
@@ -353,24 +434,6 @@ static void test_many(void **state)
 		assert_true(failover_choose(w.f, &h, &by, w.now + i, &w.c));
 	}
 	world_fini(&w);
-}
-
-struct failed {
-	unsigned int n;
-	unsigned int n_refused;
-	uint64_t at_ns;
-};
-
-static void on_failed(void *arg, const struct svc *svc, const struct job_endpoint *by,
-		      uint64_t at_ns, bool is_refused)
-{
-	struct failed *f = arg;
-
-	assert_string_equal(svc->name->text, "a");
-	assert_int_equal(by->port, 8080);
-	f->n++;
-	f->n_refused += is_refused;
-	f->at_ns = at_ns;
 }
 
 /* CT-26: a SYN is evidence once, and a refusal is, however often the kernel lists it. */
@@ -489,6 +552,7 @@ int main(void)
 		cmocka_unit_test(test_many),     cmocka_unit_test(test_long_limit),
 		cmocka_unit_test(test_silence),  cmocka_unit_test(test_evidence),
 		cmocka_unit_test(test_udp),      cmocka_unit_test(test_long_udp_limit),
+		cmocka_unit_test(test_removed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

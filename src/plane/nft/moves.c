@@ -10,6 +10,15 @@
 #include "plane/failover.h"
 #include "plane/nft/state.h"
 
+bool nft_is_backend(struct plane *plane, const struct ip_addr *addr, uint16_t port)
+{
+	struct nft_plane *p = nft_plane_of(plane);
+	uint8_t key[NFT_DATA_MAX];
+
+	nft_data_endpoint(key, addr, port);
+	return nft_refs_is_known(&p->endpoint_addrs[ip_fam(addr)], key);
+}
+
 static void flow_key(uint8_t key[static NFT_KEY_MAX], const struct plane_handshake *h)
 {
 	uint8_t side[NFT_DATA_MAX];

@@ -11,7 +11,8 @@
 
 #include "plane/plane.h"
 
-/* plane_ops.move_begin, .move_end */
+/* plane_ops.is_backend, .move_begin, .move_end */
+bool nft_is_backend(struct plane *plane, const struct ip_addr *addr, uint16_t port);
 MUST_USE int nft_move_begin(struct plane *plane, const struct plane_move *v, size_t n,
 			    struct err *err);
 MUST_USE int nft_move_end(struct plane *plane, const struct plane_move *v, size_t n,

@@ -625,6 +625,7 @@ const struct plane_ops nft_plane_ops = {
 	.handshakes = plane_handshakes,
 	.refusals = plane_refusals,
 	.answers = plane_answers,
+	.is_backend = nft_is_backend,
 	.move_begin = nft_move_begin,
 	.move_end = nft_move_end,
 	.udp_replies = plane_udp_replies,
