@@ -84,6 +84,21 @@ def test_endpoints_of_the_host_network(lab, vipd, fam, policy):
         server.stop()
 
 
+@FAM
+def test_named_target_ports(lab, vipd, fam):
+    """A named targetPort that is another number in each pod: the controller writes one slice for each number."""
+    ip = L.cluster_ip(55, fam)
+    svc = service("named", ip, [port(80, "TCP", "web", 30550), port(81, "TCP", "admin")])
+    vipd.apply([svc] + [
+        slice_("named", [addr], [slice_port(web, "TCP", "web"), slice_port(admin, "TCP", "admin")],
+               name="named-%d" % web, fam=fam)
+        for addr, web, admin in ((entry(E1[fam], L.NODE_NAME), 8080, 8081), (entry(E2[fam], "n2"), 8081, 8080))])
+    for role, to, want in (("pod3", (ip, 80), (8080, 8081)), ("pod3", (ip, 81), (8081, 8080)),
+                           ("client", (L.NODE[fam], 30550), (8080, 8081))):
+        seen = {(r.backend, r.backend_port) for r in (L.probe(lab.ns[role], *to) for _ in range(30))}
+        assert seen == set(zip((E1[fam], E2[fam]), want)), (role, to)  # 30 alike: 2^-29
+
+
 PORTMAP = """*nat
 :CNI-HOSTPORT-DNAT - [0:0]
 -A PREROUTING -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT
