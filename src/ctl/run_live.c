@@ -79,8 +79,12 @@ static int events_show(struct nft_live *l, uint64_t deadline_ns, struct err *err
 	while (!is_over) {
 		struct nft_live_event e;
 		struct str out = { 0 };
+		uint64_t now = now_ns();
 
-		r = nft_live_next(l, &e, deadline_ns, err);
+		/* A signal may arrive after the check of is_over and before poll(). */
+		r = nft_live_next(l, &e, MIN(deadline_ns, now + NSEC_PER_SEC), err);
+		if (r == 0 && now < deadline_ns)
+			continue;
 		if (r <= 0)
 			break;
 		n_packets += e.id != last_id;

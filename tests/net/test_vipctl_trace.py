@@ -139,6 +139,18 @@ def live(vipd, *args):
             return p
 
 
+def followed(p, n, end):
+    """The output of live() until `n` lines end like this; then it is interrupted."""
+    lines = []
+    while sum(x.endswith(end) for x in lines) < n:
+        lines.append(p.stdout.readline().rstrip())
+        assert p.poll() is None or lines[-1], (lines, p.stderr.read())
+    p.send_signal(signal.SIGINT)
+    lines += p.stdout.read().splitlines()
+    assert p.wait(L.LIMIT) == 0, p.stderr.read()
+    return lines
+
+
 def trace_tables(vipd):
     return [t for t in vipd.lab.node.run("nft", "list", "tables").splitlines() if "trace" in t]
 
@@ -147,21 +159,19 @@ def trace_tables(vipd):
 def test_live(lab, vipd, shelf, fam):
     """Real packets of that flow only, with the chosen endpoint."""
     to = L.lb_ip(42, fam)  # policy Local: from outside there is one endpoint
-    p = live(vipd, L.CLIENT[fam], L.endpoint(to, 80), "--live=3")
+    p = live(vipd, L.CLIENT[fam], L.endpoint(to, 80), "--live=600")
     assert L.probe(lab.client, to, 80, source=L.CLIENT2[fam]).ok  # another source
     assert L.probe(lab.ns["pod3"], L.cluster_ip(41, fam), 80).ok  # another flow
     for _ in range(2):
         assert L.probe(lab.client, to, 80, source=L.CLIENT[fam]).ok
-    out, err = p.communicate(timeout=20)
-    assert p.returncode == 0, err
-    packets = [line for line in out.splitlines() if line.startswith("packet ")]
+    lines = followed(p, 2, "-> " + L.endpoint(E1[fam], 8080))
+    packets = [line for line in lines if line.startswith("packet ")]
     flows = {line.split()[2] for line in packets}
     assert len(flows) == 2 and all(f.startswith(L.endpoint(L.CLIENT[fam], 0)[:-1]) for f in flows)
     assert any(line.endswith("-> " + L.endpoint(to, 80)) for line in packets)
-    assert any(line.endswith("-> " + L.endpoint(E1[fam], 8080)) for line in packets)
     rule = {"nft": ["vipd", "prerouting", "jump", "services"],
             "ipvs": ["vipd-ipvs", "pre", "jump", "assign%d" % fam]}[planes.PLANE]
-    assert any(line.split() == rule for line in out.splitlines())
+    assert any(line.split() == rule for line in lines)
     assert trace_tables(vipd) == []
 
 
@@ -171,10 +181,10 @@ def test_live_leaves_nothing(vipd, shelf):
         p = live(vipd, "host", L.endpoint(L.cluster_ip(41, 4), 80), "--live=30")
         assert len(trace_tables(vipd)) == 1
         p.send_signal(number)
-        p.communicate(timeout=L.PATIENCE * L.SLOW)
+        p.communicate(timeout=L.LIMIT)
         L.eventually(lambda: trace_tables(vipd) == [], 3, "the table stays after %s" % number)
     p = live(vipd, "host", L.endpoint(L.cluster_ip(41, 4), 80), "--live=1")
-    _, err = p.communicate(timeout=L.PATIENCE * L.SLOW)
+    _, err = p.communicate(timeout=L.LIMIT)
     assert p.returncode == 1 and "no new connection" in err
     assert vipd.is_settled()
 
