@@ -271,7 +271,7 @@ def test_upgrade_and_downgrade_under_load(lab, debian):
     nothing to the kernel. The administrator's configuration stays."""
     steady = daemon.Steady(lab).start()
     load = lab.flow("client", "new", "--to", "tcp:%s:80" % daemon.STEADY_IP[4], "--to", "tcp:%s" % L.endpoint(
-        daemon.STEADY_IP[6], 80), "--rate", "200" if L.SLOW == 1 else "50", "--concurrency", "16", "--seconds", L.LONG)
+        daemon.STEADY_IP[6], 80), "--rate", "200" if L.SLOW == 1 else "50", "--concurrency", "16")
     for _ in range(ROUNDS):
         for packages, version in (debian.new, None), (debian.old, OLDER):
             pid, before = debian.show("MainPID"), load.stat()["ok"]

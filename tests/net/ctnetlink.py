@@ -7,6 +7,7 @@ import os
 import socket
 import struct
 
+import lab
 from nftables import (NETLINK_NETFILTER, NFPROTO, NLM_F_DUMP, NLM_F_REQUEST, NLMSG_DONE,
                       NLMSG_ERROR, attr, attrs)
 
@@ -70,7 +71,7 @@ class Conntrack:
         self.sock.bind((0, 0))
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 << 20)
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 << 20)
-        self.sock.settimeout(20)
+        self.sock.settimeout(lab.LIMIT)
         self.seq = 0
 
     def close(self):
@@ -192,7 +193,7 @@ class Conntrack:
                 raise OSError(errno.EIO, "more errors than fit the socket") from e
             raise
         finally:
-            self.sock.settimeout(20)
+            self.sock.settimeout(lab.LIMIT)
 
     def clear(self):
         """Delete every entry of the namespace."""

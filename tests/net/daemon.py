@@ -149,7 +149,7 @@ class Vipd:
         """SIGTERM; the kernel keeps everything (LIFE-21)."""
         if self.proc is not None and self.proc.poll() is None:
             self.proc.terminate()
-            self.proc.wait(lab_.PATIENCE * lab_.SLOW)
+            self.proc.wait(lab_.LIMIT)
 
     def kill(self):
         if self.proc is not None and self.proc.poll() is None:
@@ -178,7 +178,7 @@ class Vipd:
     def ctl(self, *args, check=True):
         """Run vipctl with this daemon; returns its standard output."""
         r = subprocess.run([lab_.program("vipctl"), "--socket", self.socket] + list(args),
-                           capture_output=True, text=True, timeout=lab_.PATIENCE * lab_.SLOW,
+                           capture_output=True, text=True, timeout=lab_.LIMIT,
                            check=False)
         if check and r.returncode != 0:
             raise AssertionError("vipctl %s: %d: %s" % (" ".join(args), r.returncode, r.stderr))
@@ -186,9 +186,9 @@ class Vipd:
 
     def get(self, path):
         """An answer of the control socket; {} while vipd does not answer."""
-        conn = http.client.HTTPConnection("localhost", timeout=lab_.PATIENCE * lab_.SLOW)
+        conn = http.client.HTTPConnection("localhost", timeout=lab_.LIMIT)
         conn.sock = socket.socket(socket.AF_UNIX)
-        conn.sock.settimeout(lab_.PATIENCE * lab_.SLOW)
+        conn.sock.settimeout(lab_.LIMIT)
         try:
             conn.sock.connect(self.socket)
             conn.request("GET", path)
@@ -381,12 +381,11 @@ class Steady:
                                 "--to", "tcp:[%s]:80" % STEADY_LB[6],
                                 "--to", "udp:%s:80" % STEADY_IP[4],
                                 "--to", "udp:[%s]:80" % STEADY_LB[6]]
-        self.plain = self.lab.flow("client", "steady", "--concurrency", "2", "--seconds",
-                                   lab_.LONG, "--to", "tcp:%s:8080" % lab_.WORLD[4],
+        self.plain = self.lab.flow("client", "steady", "--concurrency", "2",
+                                   "--to", "tcp:%s:8080" % lab_.WORLD[4],
                                    "--to", "tcp:[%s]:8080" % lab_.WORLD[6])
         for role, targets in (("client", outside), ("pod3", everywhere), ("node", everywhere)):
-            self.flows.append((role, self.lab.flow(role, "steady", "--concurrency", "2",
-                                                   "--seconds", lab_.LONG, *targets)))
+            self.flows.append((role, self.lab.flow(role, "steady", "--concurrency", "2", *targets)))
         lab_.eventually(lambda: all(f["answers"] for _, flow in self.flows
                                     for f in flow.stat()["flows"]), 3,
                         lambda: "steady flows do not start: %s" % [

@@ -34,6 +34,10 @@ SLOW = float(os.environ.get("VIPD_SLOW", "1"))
 # Limits of waits only end a test that would hang: no test passes because of them, and on a busy
 # machine none fails. What must not wait for an audit runs with --audit-period 0.
 PATIENCE = 60.0
+LIMIT = PATIENCE * SLOW
+# An answer is lost if it comes later than this, in seconds, after packets were sent again. An emulated
+# machine pauses as a whole, for longer the busier its host is, which may become busier than SLOW says.
+LATE = 1.0 if SLOW == 1 else 20.0
 LONG = min(int(900 * SLOW), 3600)  # what runs along with a whole module, in seconds
 NETNS_DIR = "/run/netns"
 CLONE_NEWNET = 0x40000000
@@ -272,10 +276,11 @@ class Flow:
 
     def __init__(self, ns, mode, *args):
         self.mode = mode
-        times = {"new": {"--timeout-ms": 900}, "steady": {"--gap-ms": 500, "--interval-ms": 20}}
-        for option, ms in times.get(mode, {}).items():
+        times = {"new": {"--timeout-ms": 900 * LATE},
+                 "steady": {"--gap-ms": 500 * LATE, "--interval-ms": 20 * SLOW}}
+        for option, n in dict(times.get(mode, {}), **{"--seconds": LONG}).items():
             if option not in args:
-                args += (option, int(ms * SLOW))
+                args += (option, int(n))
         self.proc = ns.popen(program("flow"), mode, *[str(a) for a in args],
                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self._line("ready")
@@ -311,13 +316,13 @@ class Flow:
         """Stop it and return its events."""
         self.proc.stdin.close()
         result = json.loads(self._line(None))
-        self.proc.wait(PATIENCE * SLOW)
+        self.proc.wait(LIMIT)
         return result
 
     def wait(self, timeout=2 * PATIENCE):
         """Wait for a run that ends by itself (--count, --seconds)."""
         result = json.loads(self._line(None, timeout))
-        self.proc.wait(PATIENCE * SLOW)
+        self.proc.wait(LIMIT)
         return result
 
 
@@ -373,12 +378,12 @@ class Conn:
         start = time.monotonic()
         try:
             before = _resent(self.sock)
-            self.sock.settimeout(timeout or PATIENCE * SLOW)
+            self.sock.settimeout(timeout or LIMIT)
             self.sock.sendall(b"?\n")
             text = self.sock.recv(200).decode()
             if not text:
                 return Result("reset", (time.monotonic() - start) * 1e3)
-            if timeout is None and time.monotonic() > start + SLOW and _resent(self.sock) > before:
+            if timeout is None and time.monotonic() > start + LATE and _resent(self.sock) > before:
                 return Result("timeout", (time.monotonic() - start) * 1e3)
         except OSError as e:
             return Result(_outcome(e), (time.monotonic() - start) * 1e3)
@@ -423,11 +428,11 @@ def _connect_unlost(sock, to):
 
 def connect(ns, addr, port, proto="tcp", timeout=None, source=None):
     """Open a connection; returns (Conn or None, Result of opening). Without a timeout, it fails when
-    the first packet is lost; emulated machines, which lose some, have SLOW seconds for several."""
+    the first packet is lost; emulated machines, which lose some, have LATE seconds for several."""
     kind = socket.SOCK_DGRAM if proto == "udp" else socket.SOCK_STREAM
     s = ns.socket(af(addr), kind, {"tcp": socket.IPPROTO_TCP, "udp": socket.IPPROTO_UDP,
                                    "sctp": socket.IPPROTO_SCTP}[proto])
-    s.settimeout(timeout or SLOW)
+    s.settimeout(timeout or LATE)
     start = time.monotonic()
     try:
         if source:
@@ -614,7 +619,7 @@ class Lab:
 
     def serve(self, role, ports):
         return Flow(self.ns[role], "serve", "--netns", self.ns[role].path, "--tcp", ports,
-                    "--udp", ports, "--seconds", LONG)
+                    "--udp", ports)
 
     def flow(self, role, mode, *args):
         return Flow(self.ns[role], mode, *args)

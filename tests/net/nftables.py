@@ -6,6 +6,8 @@ import os
 import socket
 import struct
 
+import lab
+
 NETLINK_NETFILTER = 12
 SUBSYS_NFTABLES = 10
 NLM_F_REQUEST, NLM_F_DUMP = 0x1, 0x300
@@ -68,7 +70,7 @@ class Nft:
         self.sock = ns.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_NETFILTER)
         self.sock.bind((0, 0))
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 << 20)
-        self.sock.settimeout(10)
+        self.sock.settimeout(lab.LIMIT)
         self.seq = 0
 
     def close(self):
@@ -118,7 +120,7 @@ class Nft:
                     except (TimeoutError, socket.timeout):
                         break
                     finally:
-                        self.sock.settimeout(10)
+                        self.sock.settimeout(lab.LIMIT)
         raise RuntimeError("the ruleset does not stand still")
 
     def genid(self):

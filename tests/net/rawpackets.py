@@ -143,7 +143,7 @@ class SctpServers:
 _next_port = [20000]
 
 
-def sctp_probe(ns, addr, port, timeout=L.PATIENCE * L.SLOW, source=None):
+def sctp_probe(ns, addr, port, timeout=L.LIMIT, source=None):
     """Send an INIT; returns the answer as lab.probe() does."""
     fam = L.family(addr)
     _next_port[0] = 20000 + (_next_port[0] - 19999) % 40000

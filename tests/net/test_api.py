@@ -115,7 +115,7 @@ def fresh(lab, vipd, steady):
     """New connections to a service that no test touches, from outside and from the node."""
     to = ["tcp:" + L.endpoint(daemon.STEADY_IP[f], 80) for f in (4, 6)] + \
         ["tcp:" + L.endpoint(daemon.STEADY_LB[4], 80), "udp:" + L.endpoint(daemon.STEADY_IP[4], 80)]
-    flow = lab.flow("client", "new", "--rate", RATE, "--concurrency", "64", "--seconds", "900",
+    flow = lab.flow("client", "new", "--rate", RATE, "--concurrency", "64",
                     *[x for t in to for x in ("--to", t)])
     yield flow
     flow.stop()
@@ -552,15 +552,15 @@ def test_rolling_update(lab, vipd, api):
     """Endpoints replaced one by one, as by a deployment, under more load than in other tests."""
     vipd.apply(pair("roll", 1, range(1, 7)))
     load = lab.flow("client", "new", "--to", "tcp:%s:80" % L.cluster_ip(1, 4), "--rate", "1000",
-                    "--concurrency", "64", "--seconds", "60")
+                    "--concurrency", "64")
     for lap in range(2):
         new = range(7, 13) if lap == 0 else range(1, 7)
         reply = api.roll(services=["default/roll"], step=0.03,
                          endpoints=[entry(L.remote(i, 4)) for i in new])
         assert reply["result"] == 30
+    load.more_ok()
     result = load.stop()
     assert result["failed"] == 0, (result["first_failure"], result["per_second"])
-    assert result["started"] > 500
     del vipd.held[("endpointslices", "default/roll-4")]     # changed behind its back
     vipd.change()
     vipd.wait_change()

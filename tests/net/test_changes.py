@@ -70,7 +70,7 @@ def test_ten_thousand_swaps(lab, vipd):
     # again while the flow is remembered is such a flow: thousands of them are bound to meet it.
     udp = ["--to", to(4, proto="udp")] if planes.PLANE == "nft" else []
     load = lab.flow("client", "new", "--to", to(4), "--to", to(6), *udp, "--rate", "1500",
-                    "--concurrency", "64", "--seconds", "120")
+                    "--concurrency", "64")
     name = {fam: vipd.manifests.file(objs(fam)) for fam in (4, 6)}
     # Texts are made beforehand: the loop below does nothing but write and wait. Two in a row
     # never hold the same set: that would be no change.
@@ -96,17 +96,17 @@ def test_ten_thousand_swaps(lab, vipd):
         kernels[fam].before()
         vipd.manifests.put(name[fam], texts[fam][n])
         while not kernels[fam].has(wanted[fam][n]):
-            assert time.monotonic() - t < L.PATIENCE * L.SLOW, "a swap did not reach the kernel"
+            assert time.monotonic() - t < L.LIMIT, "a swap did not reach the kernel"
         slowest = max(slowest, time.monotonic() - t)
         done[fam] += 1
     elapsed = time.monotonic() - start
+    load.more_ok()
     result = load.stop()
     genid = vipd.nft.genid()
     print("%d swaps, %d transactions in %.1f s, slowest %.1f ms, %d connections" %
           (sum(done.values()), genid - first, elapsed, slowest * 1e3, result["started"]))
     assert genid - first >= SWAPS or planes.PLANE == "ipvs"
     nothing_failed(result)
-    assert result["started"] > 1000 / L.SLOW
 
 
 def test_swaps_as_fast_as_can_be(lab, vipd):
@@ -121,7 +121,7 @@ def test_swaps_as_fast_as_can_be(lab, vipd):
                                 rng.sample(range(1, 21), n or rng.randint(1, 20))], 8080)
     vipd.apply([svc, objs(4), objs(6)])
     load = lab.flow("client", "new", "--to", to(4, 2), "--to", to(6, 2), "--rate", "1500",
-                    "--concurrency", "64", "--seconds", "60")
+                    "--concurrency", "64")
     end = time.monotonic() + 5
     writes = 0
     while time.monotonic() < end:
@@ -141,7 +141,7 @@ def new_from_apart(lab, fam, *targets):
     reach one pod through two addresses from one client port, IPVS forgets the older one
     (doc/design/0007-ipvs-plane.md, "Limits"), and a client that is fast meets it."""
     return [lab.flow("client", "new", "--to", to_, "--from", source, "--rate",
-                     str(800 // len(targets)), "--concurrency", "16", "--seconds", "60")
+                     str(800 // len(targets)), "--concurrency", "16")
             for to_, source in zip(targets, (L.far(7, fam), L.CLIENT[fam], L.CLIENT2[fam]))]
 
 
@@ -280,8 +280,7 @@ def test_many_services_at_once(lab, vipd):
     keep = [service("keep", L.cluster_ip(6, 4), 80),
             slice_("keep", [L.remote(i, 4) for i in (1, 2, 3)], 8080)]
     vipd.apply(keep)
-    load = lab.flow("client", "new", "--to", to(4, 6), "--rate", "800", "--concurrency", "32",
-                    "--seconds", "60")
+    load = lab.flow("client", "new", "--to", to(4, 6), "--rate", "800", "--concurrency", "32")
     for n in (300, 10, 250, 0, 300, 0):
         vipd.apply(keep + objs(n), timeout=15)
     nothing_failed(load.stop())
@@ -367,7 +366,7 @@ def test_work_of_a_change(lab, vipd):
         start = time.monotonic()
         vipd.manifests.put(vipd.manifests.file(o), json.dumps(o))
         while not kernel.has(as_set(o)):
-            assert time.monotonic() - start < L.PATIENCE * L.SLOW
+            assert time.monotonic() - start < L.LIMIT
         times.append((time.monotonic() - start) * 1e3)
         time.sleep(0.003)
     cpu = (L.cpu_ms(vipd.proc.pid) - cpu) / 100

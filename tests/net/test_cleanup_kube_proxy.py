@@ -23,7 +23,7 @@ NODE_PORT = 30900
 ENDPOINTS = {fam: [L.POD["pod1"][fam], L.remote(1, fam)] for fam in (4, 6)}
 OTHER = 901  # a service that vipd alone knows
 # What breaks a connection breaks it for good; a server without a CPU is no gap.
-STEADY = ("steady", "--concurrency", "2", "--seconds", "120", "--gap-ms", "4000")
+STEADY = ("steady", "--concurrency", "2", "--gap-ms", int(1000 * max(4, L.LATE)))
 TOOL = {4: "iptables", 6: "ip6tables"}
 
 

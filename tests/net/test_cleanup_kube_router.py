@@ -69,7 +69,7 @@ def test_rules_and_routing(xtables):
         if xtables == "nft":
             with n.lab.node.entered():
                 seen = subprocess.run([L.program("vipctl"), "--socket", n.vipd.socket, "doctor"],
-                                      capture_output=True, text=True, timeout=60, check=False)
+                                      capture_output=True, text=True, timeout=L.LIMIT, check=False)
             assert "chain KUBE-ROUTER-SERVICES in table ip6 filter" in seen.stdout
         r = n.cleanup(how="kube-router")
         assert r.returncode == 0, r.stdout + r.stderr

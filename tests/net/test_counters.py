@@ -112,7 +112,7 @@ def test_every_way(lab, vipd, on_node, fam, affinity):
     for origin in ("client", "pod3", "node"):
         for kind, (addr, at) in frontends.items():
             for proto in ("tcp", "udp") * 3:
-                r = L.probe(lab.ns[origin], addr, at, proto, 2 * L.SLOW)
+                r = L.probe(lab.ns[origin], addr, at, proto, L.LIMIT)
                 assert r.ok, (origin, kind, proto, r)
                 asked_for[kind, proto] += 1
                 met[r.backend, proto] += 1
@@ -132,7 +132,7 @@ def test_a_flow_that_moves(lab, vipd):
     udp = [slice_port(8080, "UDP")]
     vipd.apply([service("mv", [ip], port(80, "UDP")), slice_("mv", ends, udp)])
     c, _ = L.connect(lab.client, ip, 80, "udp")
-    first = c.ask(2 * L.SLOW).backend
+    first = c.ask(L.LIMIT).backend
     assert first in ends and asked(lab, "mv") == reached(lab, "mv") == 1
     other = ends[1 - ends.index(first)]
     vipd.apply([service("mv", [ip], port(80, "UDP")), slice_("mv", [other], udp)])

@@ -29,7 +29,7 @@ def doctor(vipd, *socket):
     """(exit code, {check: [result]}, the answer)"""
     r = vipd.lab.node.popen(L.program("vipctl"), *(socket or ("--socket", vipd.socket)), "doctor",
                             "-o", "json", stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    out, err = r.communicate(timeout=30)
+    out, err = r.communicate(timeout=L.LIMIT)
     assert not err, err
     answer = json.loads(out)
     checks = {}
@@ -57,7 +57,7 @@ def expect(vipd, check, level, *words):
 
 def nft(vipd, text):
     p = vipd.lab.node.popen("nft", "-f", "-", stdin=subprocess.PIPE)
-    p.communicate(text.encode(), timeout=10)
+    p.communicate(text.encode(), timeout=L.LIMIT)
     assert p.returncode == 0
 
 
@@ -79,7 +79,7 @@ def test_all_is_shown(lab, vipd):
     assert "accepts the whole ruleset" in checks["nftables"][0]["found"]
     assert code == {"ok": 0, "note": 0, "warning": 1, "error": 2}[answer["worst"]]
     text = subprocess.run([L.program("vipctl"), "--socket", vipd.socket, "doctor"], check=False,
-                          capture_output=True, text=True, timeout=30).stdout.splitlines()
+                          capture_output=True, text=True, timeout=L.LIMIT).stdout.splitlines()
     assert text[0].split() == ["LEVEL", "CHECK", "FOUND"]
     assert [line.split()[:2] for line in text[1:1 + len(answer["results"])]] == \
         [[r["level"], r["check"]] for r in answer["results"]]
@@ -228,7 +228,7 @@ def test_without_rights(lab, vipd):
     p = lab.node.popen("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
                        "--bounding-set=-all", "--inh-caps=-all", L.program("vipctl"), "--socket",
                        "/nowhere", "doctor", "-o", "json", stdout=subprocess.PIPE, text=True)
-    out, _ = p.communicate(timeout=30)
+    out, _ = p.communicate(timeout=L.LIMIT)
     levels = {r["check"]: r["level"] for r in json.loads(out)["results"]}
     assert p.returncode == 2
     assert levels["capabilities"] == "error" and levels["nftables"] == "error"
@@ -243,7 +243,7 @@ def test_tried_where_traffic_flows(lab, vipd):
     for _ in range(3):
         p = lab.node.popen("setpriv", "--bounding-set=-sys_admin", L.program("vipctl"), "--socket",
                            "/nowhere", "doctor", "-o", "json", stdout=subprocess.PIPE, text=True)
-        out, _ = p.communicate(timeout=30)
+        out, _ = p.communicate(timeout=L.LIMIT)
         found = {r["check"]: r for r in json.loads(out)["results"]}
         assert found["nftables"]["level"] == "note", found["nftables"]
         assert "was not tested" in found["nftables"]["found"]
@@ -304,7 +304,7 @@ def test_run_dies(vipd):
         look = vipd.lab.node.popen(L.program("vipctl"), "--socket", vipd.socket, "doctor",
                                    stdout=subprocess.PIPE, text=True)
         L.eventually(killed, L.PATIENCE, "no run of checks")
-        text = look.communicate(timeout=L.PATIENCE * L.SLOW)[0]
+        text = look.communicate(timeout=L.LIMIT)[0]
         return "the process that checks ended by signal 9" in text
     # A run that has written its result ends as if it was not killed.
     L.eventually(shown, L.PATIENCE, "no run was killed before its end")
@@ -326,7 +326,7 @@ def test_looking_does_not_stop_the_loop(lab, vipd):
     finally:
         os.kill(pid, signal.SIGCONT)
         for p in looks:
-            p.wait(L.PATIENCE * L.SLOW)
+            p.wait(L.LIMIT)
 
 
 def test_log_levels(lab, vipd):
@@ -342,7 +342,7 @@ def test_log_levels(lab, vipd):
     for args, word in ((("moon", "debug"), "area 'moon'"), (("sync", "loud"), "level 'loud'"),
                        (("sync",), "AREA and LEVEL")):
         r = subprocess.run([L.program("vipctl"), "--socket", vipd.socket, "log", *args],
-                           capture_output=True, text=True, timeout=10, check=False)
+                           capture_output=True, text=True, timeout=L.LIMIT, check=False)
         assert r.returncode == 2 and word in r.stderr, r.stderr
 
 

@@ -174,7 +174,7 @@ def test_visible(lab, vipd):
                          bufsize=0)
 
     def event_read():
-        assert select.select([p.stdout], [], [], L.PATIENCE * L.SLOW)[0], "no event"
+        assert select.select([p.stdout], [], [], L.LIMIT)[0], "no event"
         return json.loads(p.stdout.readline())
 
     try:

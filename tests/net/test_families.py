@@ -57,7 +57,7 @@ def test_table_of_another_process(fam):
                 vipd.start()
                 load = lab.flow("client", "new", "--to",
                                 "tcp:" + L.endpoint(L.cluster_ip(1, well), 80), "--rate", "300",
-                                "--concurrency", "4", "--seconds", "60")
+                                "--concurrency", "4")
                 assert backends(lab, well) == {L.remote(1, well)}
                 assert backends(lab, fam, 1) == set()
                 assert any("IPv%d failed: table ip%s vipd is owned by another running process"

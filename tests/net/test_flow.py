@@ -37,7 +37,7 @@ def dropped(lab):
 
 @pytest.mark.parametrize("away", (stopped, dropped))
 def test_steady(lab, away):
-    flow = lab.flow("client", "steady", "--concurrency", "1", "--seconds", "60", *TO)
+    flow = lab.flow("client", "steady", "--concurrency", "1", *TO)
     L.eventually(lambda: all(f["answers"] for f in flow.stat()["flows"]))
     away(lab)
     answers = [f["answers"] for f in flow.stat()["flows"]]
@@ -52,7 +52,7 @@ def test_steady(lab, away):
 @pytest.mark.parametrize("away", (stopped, dropped))
 def test_new(lab, away):
     """Counted as `untouched` when they are answered: no service is between."""
-    flow = lab.flow("client", "new", "--concurrency", "64", "--rate", "20", "--seconds", "60", *TO)
+    flow = lab.flow("client", "new", "--concurrency", "64", "--rate", "20", *TO)
     L.eventually(lambda: flow.stat()["untouched"] > 10)
     away(lab)
     started = flow.stat()["started"]

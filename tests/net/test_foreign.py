@@ -210,7 +210,7 @@ def test_listing_loads_back(lab, vipd):
                 # And a vipd that starts on it makes it its own without a gap.
                 load = other.flow("client", "new", "--to",
                                   "tcp:" + L.endpoint(L.cluster_ip(10, 4), 80), "--rate", "300",
-                                  "--concurrency", "16", "--seconds", "30")
+                                  "--concurrency", "16")
             copy.write(feature_rich())
             copy.start()
             copy.check_tables()

@@ -503,10 +503,10 @@ def test_lock(lab, vipd, second, alone):
     before = vipd.writes()
     with lab.node.entered():
         r = subprocess.run([L.program("vipd"), "--manifests", vipd.manifests.path,
-                            "--control-socket="], capture_output=True, text=True, timeout=60,
+                            "--control-socket="], capture_output=True, text=True, timeout=L.LIMIT,
                            check=False)
         c = subprocess.run([L.program("vipd"), "--cleanup"], capture_output=True, text=True,
-                           timeout=60, check=False)
+                           timeout=L.LIMIT, check=False)
     for p in (r, c):
         assert p.returncode == 1
         assert "another vipd serves this network namespace: process %d" % vipd.proc.pid in p.stderr

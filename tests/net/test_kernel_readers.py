@@ -48,7 +48,7 @@ def program(vipd, name, *args):
     """Run in the node's network namespace."""
     with vipd.lab.node.entered():
         return subprocess.run([L.program(name)] + list(args), capture_output=True, text=True,
-                              timeout=30 * L.SLOW, check=False)
+                              timeout=L.LIMIT, check=False)
 
 
 def check_tables(vipd, option):

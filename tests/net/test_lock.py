@@ -20,7 +20,7 @@ LOCK = "/run/vipd/lock"
 def second(vipd, *more):
     """The error of a second vipd."""
     with vipd.lab.node.entered():
-        r = subprocess.run(vipd.argv() + list(more), capture_output=True, text=True, timeout=20,
+        r = subprocess.run(vipd.argv() + list(more), capture_output=True, text=True, timeout=L.LIMIT,
                            check=False)
     assert r.returncode == 1, r.stderr
     return r.stderr

@@ -77,7 +77,7 @@ def test_json_of_a_bad_command_line(args, tmp_path):
     config.write_text("apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n"
                       "oomScoreAdj: 5000\nlogging: {format: json}\n", encoding="utf-8")
     args = [str(config) if a == "FILE" else a for a in args]
-    r = subprocess.run([L.program("vipd")] + args, capture_output=True, text=True, timeout=20,
+    r = subprocess.run([L.program("vipd")] + args, capture_output=True, text=True, timeout=L.LIMIT,
                        check=False)
     assert r.returncode == 2
     report = json.loads(r.stderr)

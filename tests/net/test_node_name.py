@@ -21,7 +21,7 @@ MISSING = 'no Node object named "typo"'
 def healthz(lab):
     with lab.node.entered():
         try:
-            with urllib.request.urlopen("http://127.0.0.1:10256/healthz", timeout=20) as r:
+            with urllib.request.urlopen("http://127.0.0.1:10256/healthz", timeout=L.LIMIT) as r:
                 return r.status, json.loads(r.read())
         except urllib.error.HTTPError as e:
             return e.code, json.loads(e.read())

@@ -23,7 +23,7 @@ def objects():
 def new_connections(lab):
     return lab.flow("client", "new", "--to", "tcp:%s:80" % L.cluster_ip(1, 4), "--to",
                     "tcp:" + L.endpoint(L.cluster_ip(1, 6), 80), "--rate", "300",
-                    "--concurrency", "16", "--seconds", "60")
+                    "--concurrency", "16")
 
 
 @pytest.fixture(autouse=True)

@@ -63,8 +63,8 @@ def test_upgrade(lab, vipd, is_killed):
     """New connections succeed, established ones go on, also if the first vipd is killed after its first write. Afterwards
     no table of 0.1.0 is left, and a restart writes nothing."""
     to = [x for t in targets() for x in ("--to", t)]
-    load = lab.flow("client", "new", *to, "--rate", "200", "--concurrency", "16", "--seconds", L.LONG)
-    steady = lab.flow("client", "steady", *to, "--concurrency", "2", "--seconds", L.LONG)
+    load = lab.flow("client", "new", *to, "--rate", "200", "--concurrency", "16")
+    steady = lab.flow("client", "steady", *to, "--concurrency", "2")
     L.eventually(lambda: all(f["answers"] for f in steady.stat()["flows"]) and load.stat()["ok"] > 50, L.PATIENCE,
                  "0.1.0's rules do not serve")
     if is_killed:

@@ -103,7 +103,7 @@ def test_manifests(vipd):
     def count():
         with vipd.lab.node.entered():
             text = subprocess.run(["curl", "-s", "http://127.0.0.1:10249/metrics"],
-                                  capture_output=True, text=True, timeout=20, check=True).stdout
+                                  capture_output=True, text=True, timeout=L.LIMIT, check=True).stdout
         return int(text.split(reads)[1].split()[0])
     before = count()
     vipd.proc.send_signal(signal.SIGHUP)

@@ -40,7 +40,7 @@ class Many:
 
     def until(self, start, what, check):
         while not check():
-            assert time.monotonic() < start + L.PATIENCE * L.SLOW, "%s: not repaired" % what
+            assert time.monotonic() < start + L.LIMIT, "%s: not repaired" % what
         return (time.monotonic() - start) * 1e3
 
     def cpu_ms(self):
@@ -134,7 +134,7 @@ def test_tables_gone(lab, many, what):
     times, cpu = [], []
     # Those that a gap delays leave room for others.
     load = lab.flow("client", "new", "--to", "tcp:%s:80" % F.addr(77), "--rate", "200",
-                    "--concurrency", "1000", "--seconds", "60", "--timeout-ms", "30000")
+                    "--concurrency", "1000", "--timeout-ms", "60000")
     for _ in range(ROUNDS):
         before = many.cpu_ms()
         start = many.other.flush_ruleset() if what == "the ruleset" else \
@@ -210,7 +210,7 @@ def test_storm_of_others(lab, many):
     at = F.log_size(many.vipd)
     cpu = many.cpu_ms()
     load = lab.flow("client", "new", "--to", "tcp:%s:80" % F.addr(78), "--rate", "200",
-                    "--concurrency", "16", "--seconds", "60")
+                    "--concurrency", "16")
     n, seconds, took = storm(many, lambda i: (many.other.add_table(4, "x"),
                                               many.other.delete_table(4, "x")), 2)
     result = load.stop()
@@ -230,7 +230,7 @@ def test_storm_of_damage(lab, many):
     many.settle()
     at = F.log_size(many.vipd)
     load = lab.flow("client", "new", "--to", "tcp:%s:80" % F.addr(79), "--rate", "200",
-                    "--concurrency", "16", "--seconds", "60")
+                    "--concurrency", "16")
     hits = [0]
     table = many.vipd.table(4)
 

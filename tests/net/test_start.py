@@ -74,7 +74,7 @@ def test_nothing_is_changed(alone, tmp_path, case):
             f.write(str(BEFORE))
         before = limits(), alone.node.run("nft", "list", "ruleset")
         r = subprocess.run([L.program("vipd"), "--hostname-override", "n1"] + args,
-                           capture_output=True, text=True, timeout=60, env=env, check=False)
+                           capture_output=True, text=True, timeout=L.LIMIT, env=env, check=False)
         after = limits(), alone.node.run("nft", "list", "ruleset")
     assert r.returncode in (1, 2), r.stderr
     assert before == after and str(BEFORE) in "".join(before[0].values()), r.stderr

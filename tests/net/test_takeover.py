@@ -106,7 +106,7 @@ class Takeover(Node):
         for role, targets in clients.items():
             to = [x for target in targets for x in ("--to", target)]
             self.clients[role] = self.lab.flow(role, "new", "--concurrency", 2, "--rate", rate,
-                                               "--seconds", L.LONG, *ports, *to)
+                                               *ports, *to)
 
     def good(self, when):
         """Some hundred connections later, none failed."""

@@ -49,8 +49,8 @@ def older(lab, vipd):
 
 def load(lab):
     return lab.flow("client", "new", "--to", "tcp:%s:80" % F.addr(4000), "--to",
-                    "tcp:%s:80" % F.addr(17), "--to", "tcp:%s:80" % daemon.STEADY_IP[4], "--rate", "400", "--concurrency", "16",
-                    "--seconds", "60")
+                    "tcp:%s:80" % F.addr(17), "--to",
+                    "tcp:%s:80" % daemon.STEADY_IP[4], "--rate", "400", "--concurrency", "16")
 
 
 def taken_over(lab, vipd, frontends):
@@ -92,7 +92,7 @@ def test_killed_in_between(lab, vipd, older):
             vipd.kill()
             age(lab, vipd)
         flow = load(lab)
-        steady = lab.flow("client", "steady", "--concurrency", "4", "--seconds", "60",
+        steady = lab.flow("client", "steady", "--concurrency", "4",
                           "--to", "tcp:%s:80" % F.addr(100), "--to", "tcp:%s:80" % F.addr(101))
         L.eventually(lambda f=steady: all(x["answers"] for x in f.stat()["flows"]), 3,
                      "no steady flows")

@@ -35,7 +35,7 @@ def vipctl(vipd, *args):
     """Run in the node's network namespace."""
     with vipd.lab.node.entered():
         return subprocess.run([L.program("vipctl"), "--socket", vipd.socket] + list(args),
-                              capture_output=True, text=True, timeout=20, check=False)
+                              capture_output=True, text=True, timeout=L.LIMIT, check=False)
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def test_bundle(vipd, shelf):
     assert len(b["kernel_frontends"]) == sum(len(vipd.elements(f, "frontends")) for f in (4, 6))
     with vipd.lab.node.entered():
         r = subprocess.run([L.program("vipctl"), "--socket", vipd.socket + ".none", "dump",
-                            "--bundle"], capture_output=True, text=True, timeout=20, check=False)
+                            "--bundle"], capture_output=True, text=True, timeout=L.LIMIT, check=False)
     assert r.returncode == 1
     b2 = json.loads(r.stdout)
     assert "no socket" in b2["status"]["error"]

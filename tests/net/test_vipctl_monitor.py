@@ -22,7 +22,7 @@ class Monitor:
         self.text = b""
         assert self.next()["event"] == "hello"
 
-    def next(self, timeout=L.PATIENCE * L.SLOW):
+    def next(self, timeout=L.LIMIT):
         while b"\n" not in self.text:
             r, _, _ = select.select([self.proc.stdout], [], [], timeout)
             assert r, "no event within %d s" % timeout
@@ -108,7 +108,7 @@ def test_for_people(vipd):
     p.stdout.close()
     vipd.apply(Svc("people", 62).objects())
     vipd.apply([])
-    assert p.wait(L.PATIENCE * L.SLOW) == 0 and p.stderr.read() == ""
+    assert p.wait(L.LIMIT) == 0 and p.stderr.read() == ""
     p.stderr.close()
 
 

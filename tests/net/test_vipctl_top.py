@@ -145,7 +145,7 @@ def test_top_is_interrupted(vipd):
     finally:
         t.close()
     r = subprocess.run([L.program("vipctl"), "--socket", vipd.socket + ".none", "top"],
-                       capture_output=True, text=True, timeout=10, check=False)
+                       capture_output=True, text=True, timeout=L.LIMIT, check=False)
     assert r.returncode == 3 and "no socket" in r.stderr
 
 
