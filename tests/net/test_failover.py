@@ -391,9 +391,9 @@ def test_frontend_of_another_program(lab, vipd, ct):
 
 @FAM
 def test_affinity(lab, vipd, fam):
-    """CT-22: a client keeps its endpoint while that answers; the entry of a client whose endpoint is
-    silent goes, others stay."""
-    vipd.apply([svc(affinity=10800)] + eps(1, 2, 3))
+    """CT-22: a client keeps its endpoint while that answers. The entry of a client whose endpoint is
+    silent leads to the endpoint that its connection moved to, with the timeout of others."""
+    vipd.apply([svc(affinity=7200)] + eps(1, 2, 3))
     to = L.cluster_ip(NUMBER, fam)
     sources = [L.outer(i, fam) for i in range(1, 31)]
     first = {}
@@ -409,9 +409,11 @@ def test_affinity(lab, vipd, fam):
             assert c.wait(L.PATIENCE) == 0 and not c.errors
             (backend,) = c.backends()
             assert backend != dead if first[source] == dead else backend == first[source]
-    kept = [s for s in sources if first[s] != dead]
-    assert {s: L.probe(lab.client, to, 80, source=s).backend for s in kept} == \
-        {s: first[s] for s in kept}
+            first[source] = backend
+        entries = lab.node.run("nft", "list", "map", "ip" if fam == 4 else "ip6", "vipd", "affinity")
+        for source in sources:
+            assert re.search(r"\. %s timeout 2h expires " % re.escape(source), entries), entries
+    assert {s: L.probe(lab.client, to, 80, source=s).backend for s in sources} == first
 
 
 def test_local_policy(lab, vipd):

@@ -142,7 +142,7 @@ def test_replied(lab, vipd, ct):
 
 @FAM
 def test_affinity(lab, vipd, fam):
-    """CT-22, CT-33: the affinity entry of a client whose endpoint is silent goes, others stay."""
+    """CT-22, CT-33: the affinity entry of a client whose endpoint is silent changes, others stay."""
     vipd.apply([svc(affinity=10800)] + eps(1, 2, 3))
     to, dead = L.cluster_ip(NUMBER, fam), L.remote(2, fam)
     sources = [L.outer(i, fam) for i in range(1, N + 1)]

@@ -91,24 +91,26 @@ static int old_moves_delete(struct nft_plane *p, struct nft_elem_writer *w, enum
 	return r;
 }
 
-/* Delete the client's affinity entry for pool `id`, which leads to the silent backend. */
-static int affinity_delete(struct nft_plane *p, const struct plane_move *m, uint32_t id,
-			   struct err *err)
+/* The client's affinity entry for pool `id` leads to the new backend instead of the silent one. */
+static int affinity_move(struct nft_plane *p, const struct plane_move *m, uint32_t id,
+			 struct err *err)
 {
+	const uint64_t ms = UINT64_C(1000) * nft_class_affinity(m->pool->class);
+	struct nft_affinity_entry e = { .left_ms = ms, .timeout_ms = ms };
 	enum ipfam fam = ip_fam(&m->of.client);
 	struct nft_table_ref table = nft_plane_table(p, fam);
-	struct nft_elem_writer w = { .batch = p->common.batch };
-	uint8_t key[NFT_KEY_MAX], data[NFT_DATA_MAX], found = 0;
+	uint8_t found = 0;
 	int r;
 
-	w.tables[fam] = table;
-	nft_put_word(key, nft_word(id, 0));
-	memcpy(key + 4, m->of.client.bytes, ip_len(fam));
-	r = nft_elems_get(p->common.query, &table, NFTSET_AFFINITY, key, 1, data, &found,
+	nft_put_word(e.key, nft_word(id, 0));
+	memcpy(e.key + 4, m->of.client.bytes, ip_len(fam));
+	r = nft_elems_get(p->common.query, &table, NFTSET_AFFINITY, e.key, 1, e.data, &found,
 			  NFT_GET_ALL, err);
-	if (r == 0 && found && nft_word_kind(nft_get_word(data)) == m->from.aff_id)
-		nft_elem_put(&w, NFT_WRITE_DEL, fam, NFTSET_AFFINITY, key, NULL, NULL);
-	return r;
+	if (r < 0 || !found || nft_word_kind(nft_get_word(e.data)) != m->from.aff_id)
+		return r;
+	nft_put_word(e.data, nft_word(id, m->to.aff_id));
+	r = nft_affinity_replace(p, fam, &e, 1, err);
+	return r == -ENOENT ? 0 : r; /* the packet path has deleted it */
 }
 
 /* Entries of the pool's peer also lead to this pool's backends (SVC-32). */
@@ -120,13 +122,9 @@ static int affinity_follow(struct nft_plane *p, const struct plane_move *v, size
 	for (size_t i = 0; i < n && r == 0; i++) {
 		if (v[i].is_void || v[i].pool->affinity_s == 0 || v[i].from.aff_id == 0)
 			continue;
-		nl_batch_reset(p->common.batch);
-		r = affinity_delete(p, &v[i], v[i].pool->id, err);
+		r = affinity_move(p, &v[i], v[i].pool->id, err);
 		if (r == 0)
-			r = affinity_delete(p, &v[i], v[i].pool->id ^ PLAN_POOL_LOCAL, err);
-		if (r == 0)
-			r = commit(p, err);
-		r = r == -ENOENT ? 0 : r; /* the packet path has deleted it */
+			r = affinity_move(p, &v[i], v[i].pool->id ^ PLAN_POOL_LOCAL, err);
 	}
 	return r;
 }

@@ -28,17 +28,9 @@
 /* An entry with less time left is deleted at once. */
 #define LEFT_MIN_MS 1000
 
-/* An entry to be replaced. */
-struct entry {
-	uint8_t key[NFT_KEY_MAX];
-	uint8_t data[NFT_DATA_MAX];
-	uint64_t left_ms; /* 0: delete */
-	uint64_t timeout_ms;
-};
-
 struct walking {
 	struct nft_plane *p;
-	VEC(struct entry) v;
+	VEC(struct nft_affinity_entry) v;
 };
 
 void nft_shorten_applied(struct nft_plane *p)
@@ -90,14 +82,14 @@ static int entry_found(void *arg, const uint8_t *key, const uint8_t *data, struc
 	const struct nft_shorten *s = shorten_find(w->p, nft_word_pool(nft_get_word(key)));
 	uint64_t left = w->p->walk.expires_ms;
 	uint64_t less;
-	struct entry *e;
+	struct nft_affinity_entry *e;
 
 	(void)err;
 	if (s == NULL || data == NULL || left <= (uint64_t)s->new_s * 1000)
 		return 0;
 	less = (uint64_t)(s->old_s - s->new_s) * 1000;
 	e = vec_push(&w->v);
-	*e = (struct entry){ .timeout_ms = (uint64_t)s->new_s * 1000 };
+	*e = (struct nft_affinity_entry){ .timeout_ms = (uint64_t)s->new_s * 1000 };
 	e->left_ms = left > less + LEFT_MIN_MS ? MIN(left - less, e->timeout_ms) : 0;
 	memcpy(e->key, key, nft_key_len(NFTSET_AFFINITY, w->p->walk.fam));
 	memcpy(e->data, data, nft_data_len(NFTSET_AFFINITY, w->p->walk.fam));
@@ -112,9 +104,9 @@ static void value_put(struct nlmsghdr *h, uint16_t type, const void *bytes, size
 	mnl_attr_nest_end(h, n);
 }
 
-static void element_put(struct nft_plane *p, const struct entry *e, bool is_del)
+static void element_put(struct nft_plane *p, enum ipfam fam, const struct nft_affinity_entry *e,
+			bool is_del)
 {
-	enum ipfam fam = p->walk.fam;
 	uint16_t msg = is_del ? NFT_MSG_DELSETELEM : NFT_MSG_NEWSETELEM;
 	struct nlmsghdr *h =
 		nl_batch_msg(p->common.batch, NFNL_SUBSYS_NFTABLES << 8 | msg,
@@ -135,21 +127,20 @@ static void element_put(struct nft_plane *p, const struct entry *e, bool is_del)
 	mnl_attr_nest_end(h, list);
 }
 
-/* Replace the entries from..to-1 in one transaction. */
-static int entries_replace(struct walking *w, size_t from, size_t to, struct err *err)
+int nft_affinity_replace(struct nft_plane *p, enum ipfam fam, const struct nft_affinity_entry *v,
+			 size_t n, struct err *err)
 {
-	struct nft_plane *p = w->p;
 	int r;
 
 	nl_batch_reset(p->common.batch);
-	for (size_t i = from; i < to; i++) {
-		element_put(p, &w->v.v[i], true);
-		if (w->v.v[i].left_ms != 0)
-			element_put(p, &w->v.v[i], false);
+	for (size_t i = 0; i < n; i++) {
+		element_put(p, fam, &v[i], true);
+		if (v[i].left_ms != 0)
+			element_put(p, fam, &v[i], false);
 	}
 	r = nl_batch_commit(p->common.batch, err);
 	nl_batch_reset(p->common.batch);
-	if (r == 0 && to > from)
+	if (r == 0 && n > 0)
 		plane_committed(&p->common, 1);
 	return r;
 }
@@ -157,13 +148,14 @@ static int entries_replace(struct walking *w, size_t from, size_t to, struct err
 /* Replace the entries of one piece of the walk; deleted ones are skipped. */
 static int piece_replace(struct walking *w, struct err *err)
 {
-	int failed = entries_replace(w, 0, w->v.n, err);
+	const enum ipfam fam = w->p->walk.fam;
+	int failed = nft_affinity_replace(w->p, fam, w->v.v, w->v.n, err);
 
 	if (failed != -ENOENT)
 		return failed;
 	failed = 0;
 	for (size_t i = 0; i < w->v.n; i++) {
-		int r = entries_replace(w, i, i + 1, err);
+		int r = nft_affinity_replace(w->p, fam, &w->v.v[i], 1, err);
 
 		if (r < 0 && r != -ENOENT)
 			failed = r;

@@ -148,6 +148,17 @@ void nft_shorten_applied(struct nft_plane *p);
 /* Do one piece of the walk over affinity entries; false: the next one may be seconds later. */
 bool nft_shorten_step(struct nft_plane *p, struct err *err);
 
+/* An affinity entry to be replaced. */
+struct nft_affinity_entry {
+	uint8_t key[NFT_KEY_MAX];
+	uint8_t data[NFT_DATA_MAX];
+	uint64_t left_ms; /* 0: delete */
+	uint64_t timeout_ms;
+};
+/* Replace all of them or none. -ENOENT: the packet path has deleted one. */
+MUST_USE int nft_affinity_replace(struct nft_plane *p, enum ipfam fam,
+				  const struct nft_affinity_entry *v, size_t n, struct err *err);
+
 /* --- tick.c --- */
 
 /* plane_ops.tick */
