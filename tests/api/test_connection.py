@@ -88,7 +88,7 @@ def test_quiet_connections(api, start):
 
 def test_busy_server_is_not_probed(api, start):
     shop(api).set(bookmark_seconds=0.2)
-    feed = start(**dict(ALERT, quiet_ms=3000)).wait_synced()
+    feed = start(**dict(ALERT, quiet_ms=6000)).wait_synced()
     time.sleep(7)
     assert feed.status()["probes"] == 0
 

@@ -402,8 +402,8 @@ def test_accepts_without_answer(api, start, state):
 def test_wild_faults(api, start):
     """All failures at once, then complete recovery."""
     shop(api, 30)
-    feeds = [start(idle_ms=300, head_ms=500), start(content_type="application/json", idle_ms=300,
-                                                    head_ms=500)]
+    feeds = [start(idle_ms=2000, head_ms=2000), start(content_type="application/json", idle_ms=2000,
+                                                      head_ms=2000)]
     for f in feeds:
         f.wait_synced()
     for kind in ("reset", "close", "truncate", "garbage", "chunk"):

@@ -90,7 +90,7 @@ def test_rules_and_routing(xtables):
 def test_refusals():
     """kube-router must not run, unless without its service proxy; and vipd must serve."""
     script = ("import time; open('/proc/self/comm', 'w').write('kube-router'); "
-              "print('ready', flush=True); time.sleep(60)")
+              "print('ready', flush=True); time.sleep(600)")
 
     with node() as n:
         for fam in (4, 6):

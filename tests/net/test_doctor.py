@@ -192,7 +192,7 @@ def test_a_process_of_another_proxy(lab, vipd):
     # Inside k3s it is seen by the port it listens on; one process more of that name has none.
     script = ("import socket, time; open('/proc/self/comm', 'w').write('k3s-server'); "
               "s = socket.create_server(('127.0.0.9', %d)); print('ready', flush=True); "
-              "time.sleep(60)")
+              "time.sleep(600)")
     procs = [lab.node.popen("/usr/bin/python3", "-c", script % port, stdout=subprocess.PIPE)
              for port in (10248, 10249)]
     try:
