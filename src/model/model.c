@@ -203,6 +203,7 @@ static int service_put(struct model *m, struct service *s, uint64_t at_ns)
 	bool does_matter = is_proxied(old) || is_proxied(s) || svc->rows != NULL;
 
 	m->stats.service_events++;
+	svc->list_no = m->list_no[MODEL_EVENT_SERVICE];
 	service_normalise(s);
 	if (old != NULL && service_is_equal(old, s)) {
 		service_close(s);
@@ -346,6 +347,7 @@ static int slice_put_new(struct model *m, struct slice *s, uint64_t at_ns)
 	struct slice_entry *e = xcalloc(1, sizeof(*e));
 
 	e->slice = s;
+	e->list_no = m->list_no[MODEL_EVENT_SLICE];
 	htable_insert(&m->slices, &e->node, key_hash(s->ns, s->name));
 	slice_link(svc_get(m, s->ns, s->service), e);
 	m->stats.slices++;
@@ -406,6 +408,7 @@ static int slice_put(struct model *m, struct slice *s, uint64_t at_ns)
 	slice_normalise(s);
 	if (e == NULL)
 		return slice_put_new(m, s, at_ns);
+	e->list_no = m->list_no[MODEL_EVENT_SLICE];
 	/*
 	 * Keep the version of the first event with this content: it ranks duplicates
 	 * (EPS-15), and an update without a change must not alter the ranking.
@@ -441,6 +444,47 @@ int model_del_slice(struct model *m, const struct name *ns, const struct name *n
 	event.service = e ? name_ref(e->slice->service) : NULL;
 	event.endpoints_before = e ? e->slice->endpoints.n : 0;
 	return event_report(m, &event, slice_del(m, ns, name, at_ns));
+}
+
+/* --- lists ------------------------------------------------------------------------------ */
+
+void model_list_begin(struct model *m, enum model_event_kind kind)
+{
+	m->list_no[kind]++;
+}
+
+bool model_list_keep(struct model *m, enum model_event_kind kind, const struct name *ns,
+		     const struct name *name)
+{
+	struct slice_entry *e = kind == MODEL_EVENT_SLICE ? model_find_slice(m, ns, name) : NULL;
+	struct svc *svc = kind == MODEL_EVENT_SERVICE ? model_find(m, ns, name) : NULL;
+
+	if (e != NULL)
+		e->list_no = m->list_no[kind];
+	if (svc != NULL)
+		svc->list_no = m->list_no[kind];
+	return e != NULL || (svc != NULL && svc->service != NULL);
+}
+
+size_t model_list_end(struct model *m, enum model_event_kind kind, uint64_t at_ns)
+{
+	int n = 0;
+
+	if (kind == MODEL_EVENT_SLICE)
+		htable_for_each_safe (node, tmp, &m->slices) {
+			const struct slice_entry *e = container_of(node, struct slice_entry, node);
+
+			if (e->list_no != m->list_no[kind])
+				n += model_del_slice(m, e->slice->ns, e->slice->name, at_ns);
+		}
+	if (kind == MODEL_EVENT_SERVICE)
+		htable_for_each_safe (node, tmp, &m->services) {
+			const struct svc *svc = container_of(node, struct svc, node);
+
+			if (svc->service != NULL && svc->list_no != m->list_no[kind])
+				n += model_del_service(m, svc->ns, svc->name, at_ns);
+		}
+	return (size_t)n;
 }
 
 bool model_has_addr(const struct model *m, const struct ip_addr *a)

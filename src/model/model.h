@@ -38,6 +38,7 @@ struct svc {
 	uint32_t service_no;    /* raised when `service` is replaced or deleted */
 	uint32_t adopted_load;  /* the sync's: number of the load that last compared this service */
 	uint32_t remark;        /* the plane's: hash of the remark in the log; 0 = none */
+	uint32_t list_no;       /* last list with `service`: model_list_end() */
 	bool is_claimed;        /* the plan's: no change since `claims` was made */
 	bool is_in_transaction; /* the sync's: taken from the dirty list, outcome open */
 	uint64_t dirty_since_ns; /* arrival of the oldest event not yet synced; 0 = clean */
@@ -46,6 +47,7 @@ struct svc {
 
 struct slice_entry {
 	struct hnode node; /* in model.slices */
+	uint32_t list_no;  /* last list with `slice` */
 	struct list link;  /* in svc.slices */
 	struct svc *svc;
 	struct slice *slice;
@@ -159,6 +161,7 @@ struct model {
 	uint64_t env_generation;         /* raised whenever env changes; planes compare it */
 	VEC(struct model_drain) drains;  /* in order of request */
 	VEC(struct model_ejection) ejections;
+	uint32_t list_no[MODEL_EVENT_N];
 	struct model_stats stats;
 	/* Called after every object event. NULL: no subscriber. */
 	void (*event)(void *arg, const struct model_event *event);
@@ -181,6 +184,16 @@ int model_del_service(struct model *m, const struct name *ns, const struct name 
 int model_put_slice(struct model *m, struct slice *s, uint64_t at_ns);
 int model_del_slice(struct model *m, const struct name *ns, const struct name *name,
 		    uint64_t at_ns);
+/*
+ * A complete list of all services or slices (`kind`): model_list_end() deletes those that were
+ * neither put nor kept since model_list_begin(), and returns how many of the deletions matter. No
+ * effect on other kinds. model_list_keep() keeps the version in the model; false: the model has
+ * none.
+ */
+void model_list_begin(struct model *m, enum model_event_kind kind);
+bool model_list_keep(struct model *m, enum model_event_kind kind, const struct name *ns,
+		     const struct name *name);
+size_t model_list_end(struct model *m, enum model_event_kind kind, uint64_t at_ns);
 /*
  * Nodes other than our own are ignored. A deleted Node keeps its last state (IN-24) except
  * for its eligibility (HC-08).

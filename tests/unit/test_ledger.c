@@ -110,11 +110,12 @@ static void test_sweep(void **state)
 	assert_int_equal(put(&w, service("c", 80)), 1);
 	assert_int_equal(ledger_list_end(&w.l, 1), 0);
 	assert_string_equal(names(&w), "a b c");
+	assert_int_equal(w.l.keys.count, 0); /* memory only for objects with a remark */
 
 	/* Equal objects are no change (IN-13), a watch adds d. */
 	assert_int_equal(put(&w, service("a", 80)), 0);
 	assert_int_equal(put(&w, service("d", 80)), 1);
-	assert_int_equal(w.l.keys.count, 4);
+	assert_int_equal(ledger_objects(&w.l), 4);
 
 	ledger_list_begin(&w.l);
 	assert_int_equal(put(&w, service("a", 80)), 0);
@@ -122,7 +123,7 @@ static void test_sweep(void **state)
 	assert_string_equal(names(&w), "a b c d"); /* nothing before the list is complete */
 	assert_int_equal(ledger_list_end(&w.l, 1), 2);
 	assert_string_equal(names(&w), "a c");
-	assert_int_equal(w.l.keys.count, 2);
+	assert_int_equal(ledger_objects(&w.l), 2);
 
 	/* An incomplete list deletes nothing; the next list starts from the beginning. */
 	ledger_list_begin(&w.l);
@@ -134,7 +135,7 @@ static void test_sweep(void **state)
 
 	assert_int_equal(del(&w, service("c", 81)), 1);
 	assert_int_equal(del(&w, service("c", 81)), 0);
-	assert_int_equal(w.l.keys.count, 0);
+	assert_int_equal(ledger_objects(&w.l), 0);
 	world_fini(&w);
 }
 
@@ -152,6 +153,8 @@ static void test_rejected(void **state)
 	assert_string_equal(names(&w), "a");
 	assert_int_equal(w.l.n_rejected, 2);
 	assert_int_equal(w.l.remarks.n, 2);
+	assert_int_equal(w.l.keys.count, 2);
+	assert_int_equal(ledger_objects(&w.l), 2);
 	assert_string_equal(w.l.remarks.v[1].text, "spec.ports[0].port: 70000 is not in 1..65535");
 	assert_true(w.l.remarks.v[1].is_rejected);
 
@@ -160,10 +163,12 @@ static void test_rejected(void **state)
 	assert_int_equal(ledger_list_end(&w.l, 1), 0);
 	assert_string_equal(names(&w), "a");
 	assert_int_equal(w.l.n_rejected, 1); /* the other one was deleted on the server */
+	assert_int_equal(ledger_objects(&w.l), 1);
 
 	assert_int_equal(put(&w, service("a", 80)), 0); /* valid again, unchanged */
 	assert_int_equal(w.l.n_rejected, 0);
 	assert_int_equal(w.l.remarks.n, 0);
+	assert_int_equal(w.l.keys.count, 0);
 	assert_int_equal(put(&w, service("a", 70000)), 0);
 	assert_int_equal(del(&w, service("a", 70000)), 1);
 	assert_int_equal(w.l.n_rejected, 0);
@@ -277,13 +282,18 @@ static void test_ignored(void **state)
 	assert_int_equal(w.m.stats.slices, 1);
 	assert_int_equal(put(&w, slice("a", "", "IPv4")), 1);
 	assert_int_equal(w.m.stats.slices, 0);
-	assert_int_equal(w.l.keys.count, 1); /* the object still exists on the server */
+	assert_int_equal(ledger_objects(&w.l), 1); /* the object still exists on the server */
 	assert_int_equal(w.l.n_remarked, 1);
 	assert_int_equal(w.l.n_rejected, 0);
+	/* Its rejected version after that does not make the list incomplete. */
+	assert_int_equal(put(&w, slice("a", "'kubernetes.io/service-name':'A'", "IPv4")), 0);
+	assert_int_equal(w.l.n_rejected, 1);
+	assert_true(ledger_is_complete(&w.l, NULL));
 	assert_int_equal(put(&w, slice("a", "", "IPv4")), 0);
 	assert_int_equal(put(&w, slice("a", "'kubernetes.io/service-name':'web'", "FQDN")), 0);
 	assert_int_equal(put(&w, slice("a", "'kubernetes.io/service-name':'web'", "IPv4")), 1);
 	assert_int_equal(w.l.n_remarked, 0);
+	assert_int_equal(w.l.keys.count, 0);
 	assert_int_equal(del(&w, slice("a", "", "IPv4")), 1);
 	ledger_fini(&other);
 	world_fini(&w);

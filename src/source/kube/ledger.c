@@ -9,7 +9,10 @@
 #include "base/log.h"
 #include "base/str.h"
 
-/* An object on the server. */
+/*
+ * An object on the server with a remark or without a version in the model. The model counts the
+ * others as listed (model_list_end()): most objects have no key.
+ */
 struct key {
 	struct hnode node;
 	const struct name *ns; /* NULL for kinds without namespace */
@@ -17,8 +20,16 @@ struct key {
 	uint32_t generation;
 	bool is_rejected;
 	bool is_known;   /* a version was valid */
+	bool is_listed;  /* by the model, which has a version */
 	bool has_remark; /* with or without a text in `remarks` */
 };
+
+static enum model_event_kind list_kind(const struct ledger *l)
+{
+	return l->kind == OBJECT_KIND_SERVICE ? MODEL_EVENT_SERVICE
+	       : l->kind == OBJECT_KIND_SLICE ? MODEL_EVENT_SLICE
+					      : MODEL_EVENT_NODE; /* not listed by the model */
+}
 
 /* --- names ---------------------------------------------------------------- */
 
@@ -38,18 +49,30 @@ static struct key *key_find(const struct ledger *l, const struct name *ns, const
 	return NULL;
 }
 
-/* Record that the object is on the server. */
-static struct key *key_mark(struct ledger *l, const struct name *ns, const struct name *name)
+/* Record that the object is on the server. Its key; without one, a new key if `is_needed`. */
+static struct key *key_mark(struct ledger *l, const struct name *ns, const struct name *name,
+			    bool is_needed)
 {
 	struct key *k = key_find(l, ns, name);
 
-	if (k == NULL) {
+	if (k == NULL && is_needed) {
 		k = xcalloc(1, sizeof(*k));
 		k->ns = name_ref(ns);
 		k->name = name_ref(name);
 		htable_insert(&l->keys, &k->node, key_hash(ns, name));
 	}
-	k->generation = l->generation;
+	if (k != NULL)
+		k->generation = l->generation;
+	return k;
+}
+
+/* As key_mark(), of an object whose version in the model, if any, stays. */
+static struct key *key_keep(struct ledger *l, const struct name *ns, const struct name *name)
+{
+	struct key *k = key_mark(l, ns, name, true);
+
+	k->is_listed = model_list_keep(l->model, list_kind(l), ns, name);
+	k->is_known |= k->is_listed;
 	return k;
 }
 
@@ -66,7 +89,7 @@ static struct ledger_remark *remark_find(struct ledger *l, const struct key *k)
 
 static void known_set(struct ledger *l, struct key *k)
 {
-	if (k == NULL || k->is_known)
+	if (k->is_known)
 		return;
 	l->n_unknown -= k->is_rejected;
 	k->is_known = true;
@@ -151,24 +174,24 @@ void ledger_unreadable(struct ledger *l, const json_t *identity, const char *why
 			 object_kind_text(l->kind), why);
 		return;
 	}
-	remark_put(l, key_mark(l, ns, name), true, why);
+	remark_put(l, key_keep(l, ns, name), true, why);
 	name_unref(ns);
 	name_unref(name);
 }
 
 /* --- objects -------------------------------------------------------------- */
 
-static struct key *object_mark(struct ledger *l, const struct object *o)
+static struct key *object_mark(struct ledger *l, const struct object *o, bool has_notes)
 {
 	switch (o->kind) {
 	case OBJECT_KIND_SERVICE:
-		return key_mark(l, o->service->ns, o->service->name);
+		return key_mark(l, o->service->ns, o->service->name, has_notes);
 	case OBJECT_KIND_SLICE:
-		return key_mark(l, o->slice->ns, o->slice->name);
+		return key_mark(l, o->slice->ns, o->slice->name, has_notes);
 	case OBJECT_KIND_NODE:
-		return key_mark(l, NULL, o->node->name);
+		return key_mark(l, NULL, o->node->name, true);
 	case OBJECT_KIND_SERVICE_CIDR:
-		return key_mark(l, NULL, o->cidr->name);
+		return key_mark(l, NULL, o->cidr->name, true);
 	case OBJECT_KIND_OTHER:
 	case OBJECT_KIND_LIST:
 		break;
@@ -222,11 +245,12 @@ static int put_key(struct ledger *l, const json_t *obj, int r, const struct note
 		ledger_unreadable(l, NULL, why);
 		return 0;
 	}
-	k = key_mark(l, ns, name);
+	k = key_keep(l, ns, name);
 	if (r == DECODE_IGNORED) {
 		known_set(l, k);
 		notes_put(l, k, notes);
 		changed = object_model_del(l->model, l->kind, ns, name, at_ns);
+		k->is_listed = false;
 	} else {
 		remark_put(l, k, true, why);
 	}
@@ -246,9 +270,14 @@ int ledger_put(struct ledger *l, const json_t *obj, uint64_t at_ns)
 
 	if (r != 0)
 		return put_key(l, obj, r, &notes, err.text, at_ns);
-	k = object_mark(l, &o);
-	known_set(l, k);
-	notes_put(l, k, &notes);
+	k = object_mark(l, &o, notes.n > 0);
+	if (k != NULL) {
+		known_set(l, k);
+		notes_put(l, k, &notes);
+		k->is_listed = list_kind(l) != MODEL_EVENT_NODE;
+		if (k->is_listed && !k->has_remark)
+			key_drop(l, k);
+	}
 	return object_model_put(&o, l->model, at_ns);
 }
 
@@ -302,6 +331,7 @@ void ledger_list_begin(struct ledger *l)
 {
 	l->generation++;
 	l->has_unknown = false;
+	model_list_begin(l->model, list_kind(l));
 }
 
 size_t ledger_list_end(struct ledger *l, uint64_t at_ns)
@@ -322,6 +352,17 @@ size_t ledger_list_end(struct ledger *l, uint64_t at_ns)
 		n += (size_t)object_model_del(l->model, l->kind, k->ns, k->name, at_ns);
 		key_drop(l, k);
 	}
+	return n + model_list_end(l->model, list_kind(l), at_ns);
+}
+
+size_t ledger_objects(const struct ledger *l)
+{
+	size_t n = l->kind == OBJECT_KIND_SERVICE ? l->model->stats.services
+		   : l->kind == OBJECT_KIND_SLICE ? l->model->stats.slices
+						  : 0;
+
+	htable_for_each (node, &l->keys)
+		n += !container_of(node, struct key, node)->is_listed;
 	return n;
 }
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * kube/ledger - names of the server's objects of one kind, and remarks about invalid objects.
+ * kube/ledger - which objects of one kind the server has, and remarks about invalid objects.
  *
  *     ledger_list_begin -> ledger_put, ... -> ledger_list_end    a list, complete
  *     ledger_put, ledger_del, ...                                events of a watch
  *
- * Objects go into the model at once; the ledger keeps each name with the generation of the last
- * list that contained it. A relist therefore needs no second copy of the model: equal objects
- * change nothing, and objects that the list lacks are deleted at its end (IN-12). An incomplete
- * list deletes nothing.
+ * Objects go into the model at once, which notes the number of the last list that contained each
+ * service and slice. A relist therefore needs no second copy of the model: equal objects change
+ * nothing, and objects that the list lacks are deleted at its end (IN-12). An incomplete list
+ * deletes nothing. The ledger keeps the names of other objects, and of objects with a remark.
  *
  * When the decoder rejects an object, its last good version stays in the model. The rejection is
  * logged once and stays in the status until the object is valid or deleted.
@@ -37,7 +37,7 @@ struct ledger_remark {
 struct ledger {
 	struct model *model;
 	enum object_kind kind;
-	struct htable keys;
+	struct htable keys;   /* of objects with a remark or without a version in the model */
 	uint32_t generation;  /* of the last list */
 	bool has_unknown;     /* this list has an object without a name, so it deletes nothing */
 	bool is_list_partial; /* has_unknown of the last complete list */
@@ -67,3 +67,5 @@ bool ledger_is_complete(const struct ledger *l, struct str *why);
 void ledger_list_begin(struct ledger *l);
 /* The list is complete. Returns the number of objects deleted from the model. */
 size_t ledger_list_end(struct ledger *l, uint64_t at_ns);
+/* Number of objects on the server. */
+size_t ledger_objects(const struct ledger *l);

@@ -304,7 +304,7 @@ static void list_complete(struct reflector *r, const char *version)
 	size_t n = ledger_list_end(&r->ledger, r->at_ns);
 
 	log_info(LOG_AREA_SOURCE, "api: %s: %zu objects at version %s, %zu deleted",
-		 r->resource->name, r->ledger.keys.count, version, n);
+		 r->resource->name, ledger_objects(&r->ledger), version, n);
 	version_put(r, version);
 	r->is_changed |= n > 0;
 	r->is_complete = true;
@@ -787,7 +787,7 @@ void reflector_status(const struct reflector *r, struct kube_reflector_status *r
 		.last_event_ns = r->last_event_ns,
 		.version = r->version,
 		.encoding = stream_encoding_text(r->encoding),
-		.objects = r->ledger.keys.count,
+		.objects = ledger_objects(&r->ledger),
 		.rejected = r->ledger.n_rejected,
 		.remarked = r->ledger.n_remarked,
 		.unreadable = r->ledger.n_unreadable,
