@@ -63,7 +63,8 @@ struct slice *make_slice(int i, int n_ports, int base, int from, int n, int shif
 		*vec_push(&sl->endpoints) = (struct slice_endpoint){
 			.addr = v4((uint8_t)(k == from ? 10 + shift : 10), (uint32_t)(base + k)),
 			.flags = ENDPOINT_READY | ENDPOINT_SERVING,
-			.node = numbered("node-", (i + k) % 100),
+			.place = slice_place_make(numbered("node-", (i + k) % 100), NULL,
+						  (struct hints){ 0 }, (struct hints){ 0 }),
 		};
 	return sl;
 }

@@ -62,9 +62,9 @@ static void add_endpoint(struct slice *s, unsigned int service, unsigned int j)
 	*vec_push(&s->endpoints) = (struct slice_endpoint){
 		.addr = ip_addr_from_bytes(AF_INET, addr),
 		.flags = ENDPOINT_READY | ENDPOINT_SERVING,
-		.node = name_get_str(text("node-%u", x % NODES)),
 		.pod = xstrdup(text("service-%05u-5d4f8c9b7d-%05x", service, x & 0xfffff)),
-		.zones = hints_make(&zone, 1),
+		.place = slice_place_make(name_get_str(text("node-%u", x % NODES)), NULL,
+					  (struct hints){ &zone, 1 }, (struct hints){ 0 }),
 	};
 }
 

@@ -48,11 +48,8 @@ struct page_endpoint {
 	uint8_t local;
 	int64_t cluster_slot; /* -1 = not in the programmed pool */
 	int64_t local_slot;
-	const struct name *node; /* counted */
-	const struct name *zone; /* counted */
 	char *pod;
-	struct hints *zones; /* counted */
-	struct hints *nodes;
+	struct slice_place *place; /* counted */
 };
 
 struct view_page {
@@ -338,11 +335,8 @@ static void slots_assign(struct view_page *v, const struct page_port *port, enum
 static void endpoints_clear(struct view_page *v)
 {
 	vec_for_each (ep, &v->endpoints) {
-		name_unref(ep->node);
-		name_unref(ep->zone);
 		free(ep->pod);
-		hints_unref(ep->zones);
-		hints_unref(ep->nodes);
+		slice_place_unref(ep->place);
 	}
 	vec_clear(&v->endpoints);
 }
@@ -361,11 +355,8 @@ static void endpoints_copy(struct view_page *v, const struct selection *sel)
 			.local = ep->local,
 			.cluster_slot = -1,
 			.local_slot = -1,
-			.node = name_ref(ep->from->node),
-			.zone = name_ref(ep->from->zone),
 			.pod = ep->from->pod ? xstrdup(ep->from->pod) : NULL,
-			.zones = ep->from->zones ? hints_ref(ep->from->zones) : NULL,
-			.nodes = ep->from->nodes ? hints_ref(ep->from->nodes) : NULL,
+			.place = slice_place_ref(ep->from->place),
 		};
 }
 
@@ -386,11 +377,11 @@ static void view_endpoint(struct view_page *v, struct jsonw *w, const struct pag
 	jsonw_addr(w, "address", &ep->addr);
 	jsonw_uint(w, "port", ep->port);
 	jsonw_text(w, "pod", ep->pod);
-	jsonw_name(w, "node", ep->node);
-	jsonw_name(w, "zone", ep->zone);
+	jsonw_name(w, "node", ep->place->node);
+	jsonw_name(w, "zone", ep->place->zone);
 	jsonw_bool(w, "on_this_node", ep->is_local);
-	view_hints(w, "zone_hints", ep->zones);
-	view_hints(w, "node_hints", ep->nodes);
+	view_hints(w, "zone_hints", &ep->place->zones);
+	view_hints(w, "node_hints", &ep->place->nodes);
 	jsonw_bool(w, "ready", ep->flags & ENDPOINT_READY);
 	jsonw_bool(w, "serving", ep->flags & ENDPOINT_SERVING);
 	jsonw_bool(w, "terminating", ep->flags & ENDPOINT_TERMINATING);

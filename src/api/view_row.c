@@ -13,7 +13,7 @@ void view_svc_name(struct jsonw *w, const struct svc *svc)
 void view_hints(struct jsonw *w, const char *key, const struct hints *h)
 {
 	jsonw_array(w, key);
-	for (uint32_t i = 0; h != NULL && i < h->n; i++)
+	for (uint32_t i = 0; i < h->n; i++)
 		jsonw_name(w, NULL, h->names[i]);
 	jsonw_end(w);
 }

@@ -505,10 +505,10 @@ void view_trace_endpoint(struct jsonw *w, const struct serve_context *ctx,
 	jsonw_addr(w, "address", &ep->addr);
 	jsonw_uint_if(w, "port", ep->port != 0, ep->port);
 	jsonw_text(w, "pod", ep->pod);
-	jsonw_name(w, "node", ep->node);
+	jsonw_name(w, "node", ep->place->node);
 	jsonw_bool(w, "on_this_node", ep->is_local);
-	view_hints(w, "zone_hints", ep->zones);
-	view_hints(w, "node_hints", ep->nodes);
+	view_hints(w, "zone_hints", &ep->place->zones);
+	view_hints(w, "node_hints", &ep->place->nodes);
 	jsonw_bool(w, "ready", ep->flags & ENDPOINT_READY);
 	jsonw_bool(w, "serving", ep->flags & ENDPOINT_SERVING);
 	jsonw_bool(w, "terminating", ep->flags & ENDPOINT_TERMINATING);

@@ -23,8 +23,8 @@ void plan_locality_of(struct plan_locality *ret, const struct model *m, const st
 
 		all += weight;
 		on_node += e->is_local ? weight : 0;
-		in_zone += e->is_local || e->from->zone == m->env.zone ? weight : 0;
-		are_zones_known &= weight == 0 || e->is_local || e->from->zone != NULL;
+		in_zone += e->is_local || e->from->place->zone == m->env.zone ? weight : 0;
+		are_zones_known &= weight == 0 || e->is_local || e->from->place->zone != NULL;
 	}
 	/* Where all are alike, no choice matters. */
 	if (all == 0)

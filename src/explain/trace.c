@@ -28,10 +28,10 @@ static void source_note(struct plan_trace *t, const struct slice_endpoint *e)
 {
 	const struct name *self = t->plan->model->config.node_name;
 
-	t->is_pod_of_this_node |= self != NULL && self->len > 0 && e->node == self;
+	t->is_pod_of_this_node |= self != NULL && self->len > 0 && e->place->node == self;
 	pod_note(&t->pod, e);
 	if (t->pod_node == NULL)
-		t->pod_node = name_ref(e->node);
+		t->pod_node = name_ref(e->place->node);
 }
 
 /* A pod by name has one address of a family; of two, take the smaller. */
@@ -279,10 +279,8 @@ static void endpoint_push(struct plan_trace *t, const struct slice_endpoint *fro
 	*ep = *like;
 	ep->addr = from->addr;
 	ep->flags = from->flags;
-	ep->node = name_ref(from->node);
 	ep->pod = from->pod ? xstrdup(from->pod) : NULL;
-	ep->zones = from->zones ? hints_ref(from->zones) : NULL;
-	ep->nodes = from->nodes ? hints_ref(from->nodes) : NULL;
+	ep->place = slice_place_ref(from->place);
 }
 
 /* The first selected endpoint with that address, on any port, or NULL. */
@@ -689,10 +687,8 @@ void plan_trace_fini(struct plan_trace *t)
 		name_unref(o->name);
 	}
 	vec_for_each (ep, &t->endpoints) {
-		name_unref(ep->node);
 		free(ep->pod);
-		hints_unref(ep->zones);
-		hints_unref(ep->nodes);
+		slice_place_unref(ep->place);
 	}
 	vec_fini(&t->others);
 	vec_fini(&t->endpoints);

@@ -115,12 +115,10 @@ struct plan_trace_endpoint {
 	uint8_t unlisted;  /* enum plan_trace_unlisted */
 	uint8_t exclusion; /* enum exclusion for the set in question; NONE = used */
 	bool is_local;
-	uint32_t weight;         /* vipd.io/weights; else 1 */
-	bool is_masqueraded;     /* if it is used; also a pod's connection to itself (MASQ-09) */
-	const struct name *node; /* references, as all below; NULL = unknown */
-	char *pod;
-	struct hints *zones;
-	struct hints *nodes;
+	uint32_t weight;           /* vipd.io/weights; else 1 */
+	bool is_masqueraded;       /* if it is used; also a pod's connection to itself (MASQ-09) */
+	char *pod;                 /* NULL = unknown */
+	struct slice_place *place; /* counted */
 };
 
 /* Is the desired state of the frontend programmed? */

@@ -499,7 +499,7 @@ static bool has_zone_hints(const struct svc *svc)
 {
 	list_for_each (l, &svc->slices)
 		vec_for_each (e, &list_entry(l, struct slice_entry, link)->slice->endpoints)
-			if (e->zones != NULL)
+			if (e->place->zones.n > 0)
 				return true;
 	return false;
 }

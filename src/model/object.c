@@ -14,8 +14,7 @@
 #include "base/hash.h"
 #include "model/tuning.h"
 
-/* All hint lists: 250,000 endpoints share a handful. */
-static struct htable all_hints;
+static struct htable places;
 
 typedef int (*cmp_fn)(const void *a, const void *b);
 
@@ -180,12 +179,9 @@ void slice_close(struct slice *s)
 	vec_for_each (p, &s->ports)
 		name_unref(p->name);
 	vec_for_each (e, &s->endpoints) {
-		name_unref(e->node);
-		name_unref(e->zone);
 		if (s->pods == NULL)
 			free(e->pod);
-		hints_unref(e->zones);
-		hints_unref(e->nodes);
+		slice_place_unref(e->place);
 	}
 	vec_fini(&s->ports);
 	vec_fini(&s->endpoints);
@@ -198,10 +194,6 @@ void slice_close(struct slice *s)
 
 static int hints_cmp(const struct hints *a, const struct hints *b)
 {
-	if (a == b)
-		return 0;
-	if (a == NULL || b == NULL)
-		return a == NULL ? -1 : 1;
 	for (size_t i = 0; i < MIN(a->n, b->n); i++) {
 		int r = name_cmp(a->names[i], b->names[i]);
 
@@ -209,6 +201,20 @@ static int hints_cmp(const struct hints *a, const struct hints *b)
 			return r;
 	}
 	return u64_cmp(a->n, b->n);
+}
+
+static int slice_place_cmp(const struct slice_place *a, const struct slice_place *b)
+{
+	int r;
+
+	if (a == b)
+		return 0;
+	r = name_cmp(a->node, b->node);
+	if (r == 0)
+		r = name_cmp(a->zone, b->zone);
+	if (r == 0)
+		r = hints_cmp(&a->zones, &b->zones);
+	return r != 0 ? r : hints_cmp(&a->nodes, &b->nodes);
 }
 
 /* 0 is best: ready, then serving, then not terminating (EPS-21). */
@@ -225,14 +231,8 @@ int slice_endpoint_cmp(const struct slice_endpoint *a, const struct slice_endpoi
 	if (r == 0)
 		r = worth(a->flags) - worth(b->flags);
 	if (r == 0)
-		r = name_cmp(a->node, b->node);
-	if (r == 0)
-		r = name_cmp(a->zone, b->zone);
-	if (r == 0)
 		r = strcmp(a->pod ? a->pod : "", b->pod ? b->pod : "");
-	if (r == 0)
-		r = hints_cmp(a->zones, b->zones);
-	return r != 0 ? r : hints_cmp(a->nodes, b->nodes);
+	return r != 0 ? r : slice_place_cmp(a->place, b->place);
 }
 
 static int endpoint_cmp(const void *a, const void *b)
@@ -344,76 +344,103 @@ void service_cidr_close(struct service_cidr *c)
 	free(c);
 }
 
-/* --- hints ---------------------------------------------------------------- */
+/* --- places --------------------------------------------------------------- */
 
 static int hint_name_cmp(const void *a, const void *b)
 {
 	return name_cmp(*(const struct name *const *)a, *(const struct name *const *)b);
 }
 
-static struct hints *hints_find(const struct name **names, size_t n, uint32_t hash)
+static struct hints hints_sorted(struct hints h)
 {
-	htable_for_each_hash (node, &all_hints, hash) {
-		struct hints *h = container_of(node, struct hints, node);
+	uint32_t n = 0;
 
-		if (h->n == n && memcmp(h->names, names, n * sizeof(*names)) == 0)
-			return h;
-	}
-	return NULL;
-}
-
-struct hints *hints_make(const struct name **names, size_t n)
-{
-	struct hints *h;
-	uint32_t hash;
-	size_t kept = 0;
-
-	if (n == 0)
-		return NULL;
-	qsort(names, n, sizeof(*names), hint_name_cmp);
-	for (size_t i = 0; i < n; i++) {
-		if (kept > 0 && names[kept - 1] == names[i])
-			name_unref(names[i]);
+	if (h.n > 1)
+		qsort(h.names, h.n, sizeof(*h.names), hint_name_cmp);
+	for (uint32_t i = 0; i < h.n; i++) {
+		if (n > 0 && h.names[n - 1] == h.names[i])
+			name_unref(h.names[i]);
 		else
-			names[kept++] = names[i];
+			h.names[n++] = h.names[i];
 	}
-	hash = hash_bytes(names, kept * sizeof(*names));
-	h = hints_find(names, kept, hash);
-	if (h != NULL) {
-		for (size_t i = 0; i < kept; i++)
-			name_unref(names[i]);
-		return hints_ref(h);
-	}
-	h = xmalloc(sizeof(*h) + kept * sizeof(*names));
-	h->refs = 1;
-	h->n = (uint32_t)kept;
-	memcpy(h->names, names, kept * sizeof(*names));
-	htable_insert(&all_hints, &h->node, hash);
+	h.n = n;
 	return h;
 }
 
-struct hints *hints_ref(struct hints *h)
+/* The names have keyed hashes already. */
+static uint32_t hints_hash(uint32_t hash, const struct hints *h)
 {
-	if (h != NULL)
-		h->refs++;
-	return h;
+	for (uint32_t i = 0; i < h->n; i++)
+		hash = hash * UINT32_C(0x9e3779b1) + h->names[i]->node.hash;
+	return hash + h->n;
 }
 
-void hints_unref(struct hints *h)
+static void hints_release(const struct hints *h)
 {
-	if (h == NULL || --h->refs > 0)
-		return;
-	htable_remove(&all_hints, &h->node);
-	if (all_hints.count == 0)
-		htable_fini(&all_hints);
-	for (size_t i = 0; i < h->n; i++)
+	for (uint32_t i = 0; i < h->n; i++)
 		name_unref(h->names[i]);
-	free(h);
+}
+
+/* Move the names of `h` to `to`. Returns the end of them. */
+static const struct name **hints_move(struct hints *ret, struct hints h, const struct name **to)
+{
+	*ret = (struct hints){ to, h.n };
+	for (uint32_t i = 0; i < h.n; i++)
+		*to++ = h.names[i];
+	return to;
+}
+
+struct slice_place *slice_place_make(const struct name *node, const struct name *zone,
+				     struct hints zones, struct hints nodes)
+{
+	struct slice_place like = { .refs = 1, .node = node, .zone = zone };
+	struct slice_place *p;
+	uint32_t hash;
+
+	like.zones = hints_sorted(zones);
+	like.nodes = hints_sorted(nodes);
+	hash = (node ? node->node.hash : 0) * UINT32_C(0x9e3779b1) + (zone ? zone->node.hash : 0);
+	hash = hints_hash(hints_hash(hash, &like.zones), &like.nodes);
+	htable_for_each_hash (n, &places, hash) {
+		p = container_of(n, struct slice_place, hnode);
+		if (slice_place_cmp(p, &like) != 0)
+			continue;
+		name_unref(node);
+		name_unref(zone);
+		hints_release(&like.zones);
+		hints_release(&like.nodes);
+		return slice_place_ref(p);
+	}
+	p = xmalloc(sizeof(*p) + (like.zones.n + like.nodes.n) * sizeof(*p->names));
+	*p = like;
+	(void)hints_move(&p->nodes, like.nodes, hints_move(&p->zones, like.zones, p->names));
+	htable_insert(&places, &p->hnode, hash);
+	return p;
+}
+
+struct slice_place *slice_place_ref(struct slice_place *p)
+{
+	p->refs++;
+	return p;
+}
+
+void slice_place_unref(struct slice_place *p)
+{
+	if (p == NULL || --p->refs > 0)
+		return;
+	htable_remove(&places, &p->hnode);
+	if (places.count == 0)
+		htable_fini(&places);
+	name_unref(p->node);
+	name_unref(p->zone);
+	hints_release(&p->zones);
+	hints_release(&p->nodes);
+	free(p);
 }
 
 bool hints_contain(const struct hints *h, const struct name *n)
 {
-	for (size_t i = 0; h != NULL && i < h->n; i++)
+	for (uint32_t i = 0; i < h->n; i++)
 		if (h->names[i] == n)
 			return true;
 	return false;

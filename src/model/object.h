@@ -92,30 +92,37 @@ enum endpoint_flags {
 	ENDPOINT_TERMINATING = 1 << 2,
 };
 
-/*
- * Zone or node hints: a sorted list, interned, so equal lists are one pointer.
- * NULL = not hinted (EPS-13).
- */
+/* Zone or node hints (EPS-13). In a place: sorted by text, no duplicates. */
 struct hints {
-	struct hnode node;
-	uint32_t refs;
+	const struct name **names;
 	uint32_t n;
-	const struct name *names[]; /* sorted by text, no duplicates */
+};
+
+/*
+ * What endpoints have in common: few nodes and hints, many endpoints. Interned, so equal places are
+ * one pointer.
+ */
+struct slice_place {
+	struct hnode hnode;
+	uint32_t refs;
+	const struct name *node; /* NULL = unknown: never local (EPS-12) */
+	const struct name *zone; /* for display; NULL = unknown */
+	struct hints zones;
+	struct hints nodes;
+	const struct name *names[]; /* of both hints */
 };
 
 struct slice_endpoint {
-	struct ip_addr addr;     /* the first address (EPS-09), of the slice's family */
-	uint8_t flags;           /* enum endpoint_flags after null defaults (EPS-11) */
-	const struct name *node; /* NULL = unknown: never local (EPS-12) */
-	const struct name *zone; /* for display; NULL = unknown */
+	struct ip_addr addr; /* the first address (EPS-09), of the slice's family */
+	uint8_t flags;       /* enum endpoint_flags after null defaults (EPS-11) */
 	/*
 	 * targetRef.name if its kind is Pod, else NULL; for display. Not interned: each
 	 * name occurs once, and there are more pods than other names.
 	 */
 	char *pod;
-	struct hints *zones;
-	struct hints *nodes;
+	struct slice_place *place; /* never NULL */
 };
+_Static_assert(sizeof(struct slice_endpoint) == 40, "one per endpoint: kept small");
 
 struct slice {
 	const struct name *ns;
@@ -186,12 +193,13 @@ bool node_is_equal(const struct node *a, const struct node *b);
 int slice_endpoint_cmp(const struct slice_endpoint *a, const struct slice_endpoint *b);
 
 /*
- * Takes the n references in `names`, sorts them, drops duplicates. n = 0 yields NULL. Interned:
- * equal hints are one pointer.
+ * A reference to the place with this content. Takes all references to names; reorders the names of
+ * both hints, whose arrays stay the caller's.
  */
-struct hints *hints_make(const struct name **names, size_t n);
-struct hints *hints_ref(struct hints *h);
-void hints_unref(struct hints *h);
+struct slice_place *slice_place_make(const struct name *node, const struct name *zone,
+				     struct hints zones, struct hints nodes);
+struct slice_place *slice_place_ref(struct slice_place *p);
+void slice_place_unref(struct slice_place *p);
 bool hints_contain(const struct hints *h, const struct name *n);
 
 const char *service_type_text(enum service_type t);

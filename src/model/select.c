@@ -240,7 +240,7 @@ static bool is_local(const struct model *m, const struct slice_endpoint *e)
 {
 	const struct name *self = m->config.node_name;
 
-	return self != NULL && e->node == self && self->len > 0;
+	return self != NULL && e->place->node == self && self->len > 0;
 }
 
 const struct weights *service_weights(const struct service *s)
@@ -325,10 +325,10 @@ static struct tally count(const struct selection *s, const struct model *m)
 		}
 		t.ready++;
 		t.ready_local += e->is_local;
-		t.node_hinted += e->from->nodes != NULL;
-		t.zone_hinted += e->from->zones != NULL;
-		t.node_ours += hints_contain(e->from->nodes, m->config.node_name);
-		t.zone_ours += hints_contain(e->from->zones, m->env.zone);
+		t.node_hinted += e->from->place->nodes.n > 0;
+		t.zone_hinted += e->from->place->zones.n > 0;
+		t.node_ours += hints_contain(&e->from->place->nodes, m->config.node_name);
+		t.zone_ours += hints_contain(&e->from->place->zones, m->env.zone);
 	}
 	return t;
 }
@@ -366,10 +366,10 @@ static enum exclusion classify_cluster(const struct endpoint *e, const struct se
 	if (!s->uses_cluster)
 		return EXCLUSION_SET_UNUSED;
 	if (is_ready(e) && s->topology == TOPOLOGY_SAME_NODE &&
-	    !hints_contain(e->from->nodes, m->config.node_name))
+	    !hints_contain(&e->from->place->nodes, m->config.node_name))
 		return EXCLUSION_OTHER_NODE;
 	if (is_ready(e) && s->topology == TOPOLOGY_SAME_ZONE &&
-	    !hints_contain(e->from->zones, m->env.zone))
+	    !hints_contain(&e->from->place->zones, m->env.zone))
 		return EXCLUSION_OTHER_ZONE;
 	return classify_condition(e, t->ready > 0);
 }

@@ -101,7 +101,7 @@ static json_t *hints_json(const struct hints *h)
 {
 	json_t *list = json_array();
 
-	for (size_t i = 0; h != NULL && i < h->n; i++)
+	for (size_t i = 0; i < h->n; i++)
 		(void)json_array_append_new(list, json_string(h->names[i]->text));
 	return list;
 }
@@ -115,10 +115,11 @@ static json_t *slice_json(const struct slice *s)
 		(void)json_array_append_new(ports, json_pack("[ssi]", p->name->text,
 							     l4proto_text(p->proto), (int)p->port));
 	vec_for_each (e, &s->endpoints)
-		(void)json_array_append_new(endpoints,
-					    json_pack("[oissoo]", ip_json(&e->addr), (int)e->flags,
-						      name_text(e->node), e->pod ? e->pod : "",
-						      hints_json(e->zones), hints_json(e->nodes)));
+		(void)json_array_append_new(
+			endpoints,
+			json_pack("[oissoo]", ip_json(&e->addr), (int)e->flags,
+				  name_text(e->place->node), e->pod ? e->pod : "",
+				  hints_json(&e->place->zones), hints_json(&e->place->nodes)));
 	return json_pack("{sssisoso}", "service", name_text(s->service), "family",
 			 s->fam == IPFAM_V6 ? 6 : 4, "ports", ports, "endpoints", endpoints);
 }

@@ -81,6 +81,7 @@ static inline void make_endpoint(struct slice *sl, char *word)
 {
 	struct slice_endpoint ep = { .flags = ENDPOINT_READY | ENDPOINT_SERVING };
 	char *flags = strchr(word, '!');
+	const struct name *name = NULL;
 	char *node;
 
 	if (flags != NULL) {
@@ -93,8 +94,9 @@ static inline void make_endpoint(struct slice *sl, char *word)
 	node = strchr(word, '@');
 	if (node != NULL) {
 		*node++ = '\0';
-		ep.node = name_get_str(node);
+		name = name_get_str(node);
 	}
+	ep.place = slice_place_make(name, NULL, (struct hints){ 0 }, (struct hints){ 0 });
 	ep.addr = make_ip(word);
 	sl->fam = ip_fam(&ep.addr);
 	*vec_push(&sl->endpoints) = ep;

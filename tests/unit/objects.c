@@ -193,10 +193,12 @@ static uint8_t flags_of(const char *word)
 static void add_endpoint(struct slice *s, char *text)
 {
 	struct slice_endpoint e = { 0 };
+	const struct name *node = NULL;
+	const struct name *zone = NULL;
 	const struct name *zones[HINTS_MAX];
 	const struct name *nodes[HINTS_MAX];
-	size_t n_zones = 0;
-	size_t n_nodes = 0;
+	uint32_t n_zones = 0;
+	uint32_t n_nodes = 0;
 	char *save = NULL;
 	char *w = strtok_r(text, " ", &save);
 
@@ -205,20 +207,20 @@ static void add_endpoint(struct slice *s, char *text)
 	e.addr = endpoint_addr(w, s->fam);
 	while ((w = strtok_r(NULL, " ", &save)) != NULL) {
 		if (w[0] == '@')
-			e.node = name_get_str(w + 1);
+			node = name_get_str(w + 1);
 		else if (w[0] == '%')
 			nodes[n_nodes++] = name_get_str(w + 1);
 		else if (w[0] == '+')
 			zones[n_zones++] = name_get_str(w + 1);
 		else if (w[0] == '/')
-			e.zone = name_get_str(w + 1);
+			zone = name_get_str(w + 1);
 		else if (w[0] == '~')
 			e.pod = xstrdup(w + 1);
 		else
 			e.flags |= flags_of(w);
 	}
-	e.zones = hints_make(zones, n_zones);
-	e.nodes = hints_make(nodes, n_nodes);
+	e.place = slice_place_make(node, zone, (struct hints){ zones, n_zones },
+				   (struct hints){ nodes, n_nodes });
 	*vec_push(&s->endpoints) = e;
 }
 

@@ -64,7 +64,7 @@ static void service_text(struct str *s, const struct service *v)
 
 static void hints_text(struct str *s, const char *what, const struct hints *h)
 {
-	for (uint32_t i = 0; h != NULL && i < h->n; i++)
+	for (uint32_t i = 0; i < h->n; i++)
 		str_printf(s, "%s%s", what, h->names[i]->text);
 }
 
@@ -85,14 +85,14 @@ static void slice_text(struct str *s, const struct slice *v)
 			   e->flags & ENDPOINT_READY ? "+r" : "",
 			   e->flags & ENDPOINT_SERVING ? "+s" : "",
 			   e->flags & ENDPOINT_TERMINATING ? "+t" : "");
-		if (e->node != NULL)
-			str_printf(s, "@%s", e->node->text);
-		if (e->zone != NULL)
-			str_printf(s, "/%s", e->zone->text);
+		if (e->place->node != NULL)
+			str_printf(s, "@%s", e->place->node->text);
+		if (e->place->zone != NULL)
+			str_printf(s, "/%s", e->place->zone->text);
 		if (e->pod != NULL)
 			str_printf(s, "(%s)", e->pod);
-		hints_text(s, ",zone=", e->zones);
-		hints_text(s, ",node=", e->nodes);
+		hints_text(s, ",zone=", &e->place->zones);
+		hints_text(s, ",node=", &e->place->nodes);
 	}
 }
 

@@ -274,58 +274,65 @@ static void test_close_null(void **state)
 	service_cidr_close(service_cidr_open());
 }
 
-/* --- hints -------------------------------------------------------------------- */
+/* --- places ------------------------------------------------------------------- */
 
-static struct hints *hints(const char *a, const char *b, const char *c)
+/* `zones` and `nodes`: names of one letter each. */
+static struct slice_place *place(const char *node, const char *zones, const char *nodes)
 {
-	const struct name *names[3];
-	size_t n = 0;
+	const struct name *names[2][HINTS_MAX];
+	struct hints h[2] = { { names[0], 0 }, { names[1], 0 } };
 
-	if (a != NULL)
-		names[n++] = name_get_str(a);
-	if (b != NULL)
-		names[n++] = name_get_str(b);
-	if (c != NULL)
-		names[n++] = name_get_str(c);
-	return hints_make(names, n);
+	for (; *zones != '\0'; zones++)
+		names[0][h[0].n++] = name_get(zones, 1);
+	for (; *nodes != '\0'; nodes++)
+		names[1][h[1].n++] = name_get(nodes, 1);
+	return slice_place_make(node ? name_get_str(node) : NULL, NULL, h[0], h[1]);
 }
 
-/* EPS-13: sets; equal sets are stored once. */
-static void test_hints(void **state)
+/* EPS-13: hints are sets; equal places are stored once. */
+static void test_places(void **state)
 {
-	struct hints *ab = hints("a", "b", NULL);
-	struct hints *ba = hints("b", "a", "b");
-	struct hints *a = hints("a", NULL, NULL);
+	struct slice_place *none = place(NULL, "", "");
+	struct slice_place *ab = place("n", "ab", "");
+	struct slice_place *ba = place("n", "bab", "");
+	struct slice_place *other[] = { place("n", "a", "b"), place("n", "", "ab"),
+					place("n", "a", ""), place("m", "ab", ""),
+					place(NULL, "ab", "") };
 	const struct name *name_a = name_get_str("a");
 	const struct name *name_b = name_get_str("b");
-	const struct name *other = name_get_str("A");
+	const struct name *upper = name_get_str("A");
 
 	(void)state;
-	assert_null(hints(NULL, NULL, NULL));
 	assert_ptr_equal(ab, ba);
 	assert_int_equal(ab->refs, 2);
-	assert_int_equal(ab->n, 2);
-	assert_ptr_equal(ab->names[0], name_a);
-	assert_ptr_not_equal(ab, a);
-	assert_true(hints_contain(ab, name_b));
-	assert_false(hints_contain(a, name_b));
-	assert_false(hints_contain(a, other)); /* POL-21: case counts */
-	assert_false(hints_contain(NULL, name_a));
-	assert_false(hints_contain(a, NULL));
-	assert_ptr_equal(hints_ref(a), a);
-	assert_null(hints_ref(NULL));
-	hints_unref(NULL);
-	hints_unref(a);
-	hints_unref(a);
-	hints_unref(ab);
-	hints_unref(ba);
+	assert_int_equal(ab->zones.n, 2);
+	assert_ptr_equal(ab->zones.names[0], name_a);
+	assert_int_equal(none->zones.n + none->nodes.n, 0);
+	assert_null(none->node);
+	for (size_t i = 0; i < ARRAY_SIZE(other); i++) {
+		assert_int_equal(other[i]->refs, 1);
+		assert_ptr_not_equal(other[i], ab);
+	}
+	assert_true(hints_contain(&ab->zones, name_b));
+	assert_false(hints_contain(&ab->nodes, name_b));
+	assert_true(hints_contain(&other[0]->nodes, name_b));
+	assert_false(hints_contain(&other[2]->zones, name_b));
+	assert_false(hints_contain(&ab->zones, upper)); /* POL-21: case counts */
+	assert_false(hints_contain(&none->zones, name_a));
+	assert_false(hints_contain(&ab->zones, NULL));
+	slice_place_unref(NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(other); i++)
+		slice_place_unref(other[i]);
+	slice_place_unref(none);
+	slice_place_unref(ab);
+	slice_place_unref(ba);
 	assert_int_equal(name_count(), 3);
 	name_unref(name_a);
 	name_unref(name_b);
-	name_unref(other);
-	a = hints("a", NULL, NULL); /* the table of lists works again when empty */
-	assert_int_equal(a->refs, 1);
-	hints_unref(a);
+	name_unref(upper);
+	none = place(NULL, "", ""); /* the table works again when empty */
+	assert_int_equal(none->refs, 1);
+	slice_place_unref(none);
 }
 
 /* --- text ------------------------------------------------------------------------ */
@@ -360,7 +367,7 @@ int main(void)
 		cmocka_unit_test_teardown(test_endpoint_order, no_leaks),
 		cmocka_unit_test_teardown(test_port_find, no_leaks),
 		cmocka_unit_test_teardown(test_close_null, no_leaks),
-		cmocka_unit_test_teardown(test_hints, no_leaks),
+		cmocka_unit_test_teardown(test_places, no_leaks),
 		cmocka_unit_test_teardown(test_text, no_leaks),
 	};
 

@@ -692,6 +692,7 @@ static uint64_t loss_cpu_ns(size_t n)
 	for (size_t i = 1; i < n; i++) {
 		struct slice_endpoint e = slice->endpoints.v[0];
 
+		(void)slice_place_ref(e.place);
 		e.addr.bytes[1] = 1;
 		e.addr.bytes[2] = (uint8_t)(i >> 8);
 		e.addr.bytes[3] = (uint8_t)i;

@@ -1162,7 +1162,10 @@ static void large_put(struct world *w, int i, int ports, int endpoints, int shif
 		(void)snprintf(text, sizeof(text), "10.1.%d.%d", i, (k + shift) % 250);
 		*vec_push(&sl->endpoints) =
 			(struct slice_endpoint){ .addr = make_ip(text),
-						 .flags = ENDPOINT_READY | ENDPOINT_SERVING };
+						 .flags = ENDPOINT_READY | ENDPOINT_SERVING,
+						 .place = slice_place_make(NULL, NULL,
+									   (struct hints){ 0 },
+									   (struct hints){ 0 }) };
 	}
 	model_put_service(&w->m, s, 1);
 	model_put_slice(&w->m, sl, 1);

@@ -103,11 +103,11 @@ static const struct name *name_decode(const json_t *obj, const char *key, struct
 }
 
 /* EPS-13. */
-static struct hints *hint_list_decode(const json_t *hints, const char *key, struct decode *d)
+static struct hints hint_list_decode(const json_t *hints, const char *key,
+				     const struct name *names[HINTS_MAX], struct decode *d)
 {
 	const json_t *list = trail_list(d, hints, key, HINTS_MAX);
-	const struct name *names[HINTS_MAX];
-	size_t n = 0;
+	uint32_t n = 0;
 
 	trail_into(d);
 	trail_for_each (i, d, list) {
@@ -119,19 +119,7 @@ static struct hints *hint_list_decode(const json_t *hints, const char *key, stru
 		trail_out(d);
 	}
 	trail_out(d);
-	return hints_make(names, n);
-}
-
-static void hints_decode(struct slice_endpoint *e, const json_t *endpoint, struct decode *d)
-{
-	const json_t *hints = trail_object(d, endpoint, "hints");
-
-	if (hints == NULL)
-		return;
-	trail_into(d);
-	e->zones = hint_list_decode(hints, "forZones", d);
-	e->nodes = hint_list_decode(hints, "forNodes", d);
-	trail_out(d);
+	return (struct hints){ names, n };
 }
 
 /* For display only: an invalid targetRef is ignored. */
@@ -156,6 +144,24 @@ static const struct name *zone_name(const json_t *endpoint)
 		       : NULL;
 }
 
+static struct slice_place *place_decode(const json_t *endpoint, struct decode *d)
+{
+	const struct name *names[2][HINTS_MAX];
+	struct hints zones = { 0 };
+	struct hints nodes = { 0 };
+	const json_t *hints;
+	const struct name *node = name_decode(endpoint, "nodeName", d);
+
+	hints = trail_object(d, endpoint, "hints");
+	if (hints != NULL) {
+		trail_into(d);
+		zones = hint_list_decode(hints, "forZones", names[0], d);
+		nodes = hint_list_decode(hints, "forNodes", names[1], d);
+		trail_out(d);
+	}
+	return slice_place_make(node, zone_name(endpoint), zones, nodes);
+}
+
 static void endpoint_decode(struct slice *s, const json_t *endpoint, struct decode *d)
 {
 	struct ip_addr addr = address_decode(endpoint, s->fam, d);
@@ -166,10 +172,8 @@ static void endpoint_decode(struct slice *s, const json_t *endpoint, struct deco
 	e = vec_push(&s->endpoints);
 	*e = (struct slice_endpoint){ .addr = addr };
 	e->flags = conditions_decode(endpoint, d);
-	e->node = name_decode(endpoint, "nodeName", d);
-	e->zone = zone_name(endpoint);
 	e->pod = pod_name(endpoint);
-	hints_decode(e, endpoint, d);
+	e->place = place_decode(endpoint, d);
 }
 
 static void endpoints_decode(struct slice *s, const json_t *obj, struct decode *d)
