@@ -46,9 +46,7 @@ void view_hints(struct jsonw *w, const char *key, const struct hints *h);
  */
 void view_silence(struct jsonw *w, const struct serve_context *ctx, const struct ip_addr *addr,
 		  uint16_t port, enum l4proto proto);
-/*
- * Member "reason": why an endpoint is not in a set; null if it is. `now` 0: without times.
- */
+/* Member "reason": why an endpoint is not in a set; null if it is. `now` 0: without times. */
 void view_reason(struct jsonw *w, const struct model *m, const struct name *ns,
 		 const struct name *name, const struct ip_addr *addr, uint16_t port,
 		 enum exclusion why, uint64_t now);

@@ -10,7 +10,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/control.h"
 #include "explain/locality.h"
@@ -80,8 +79,7 @@ static const char *policy_text(bool is_local)
 	return is_local ? "Local" : "Cluster";
 }
 
-/* Clients that are masqueraded at this frontend with the configuration of the node (section 6.2).
- */
+/* Clients that are masqueraded at this frontend with the configuration of the node (section 6.2) */
 static const char *masq_text(const struct model *m, const struct plan_frontend *f)
 {
 	switch ((enum plan_masq)f->masq) {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* base/control - constants of vipd and vipctl. doc/control-api.md describes requests and answers.
- */
+/* base/control - constants of vipd and vipctl. doc/control-api.md describes requests and answers */
 #pragma once
 
 #define CONTROL_SOCKET_PATH "/run/vipd/control.sock"

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* base/htable - see htable.h. */
 #include "base/htable.h"
 
 #include <assert.h>

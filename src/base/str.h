@@ -39,7 +39,5 @@ char *str_word(char **rest);
 
 /* Well-formed UTF-8 (RFC 3629: no surrogates, no overlong forms)? */
 bool str_is_utf8(const char *data, size_t len);
-/*
- * What str_is_control() names becomes '?', byte by byte: for logs and terminals. Returns `text`.
- */
+/* What str_is_control() names becomes '?', byte by byte: for logs and terminals. Returns `text`. */
 char *str_clean(char *text);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* base/util - see util.h. */
 #include "base/util.h"
 
 #include <linux/close_range.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * cleanup/child - run a program with a text as input and read its output.
- */
+/* cleanup/child - run a program with a text as input and read its output. */
 #pragma once
 
 #include "base/err.h"

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * cleanup/link - the dummy device with the service addresses: kube-ipvs0, kube-dummy-if.
- */
+/* cleanup/link - the dummy device with the service addresses: kube-ipvs0, kube-dummy-if. */
 #pragma once
 
 #include "base/ip.h"

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * cleanup/report - what was removed, one line per subsystem, and what is left.
- */
+/* cleanup/report - what was removed, one line per subsystem, and what is left. */
 #pragma once
 
 #include <stdbool.h>

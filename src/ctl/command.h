@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * ctl/command - vipctl's command line: options, commands, exit codes.
- */
+/* ctl/command - vipctl's command line: options, commands, exit codes. */
 #pragma once
 
 /* Exit codes; stable, for scripts. */

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * ctl/doctor - check the node: by vipd, or by vipctl itself when vipd does not answer.
- */
+/* ctl/doctor - check the node: by vipd, or by vipctl itself when vipd does not answer. */
 #pragma once
 
 #include "ctl/client.h"

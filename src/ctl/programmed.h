@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * ctl/programmed - the programmed state of either plane, read from the kernel without vipd.
- */
+/* ctl/programmed - the programmed state of either plane, read from the kernel without vipd. */
 #pragma once
 
 #include "base/err.h"

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/control.h"
 #include "ctl/run.h"
 #include "ctl/value.h"
 

@@ -18,7 +18,6 @@
 
 #include "ctl/run.h"
 #include "ctl/top.h"
-#include "ctl/value.h"
 
 #define BATCH_WIDTH 80
 #define BATCH_HEIGHT 24

@@ -2,7 +2,6 @@
 /* ctl/value - members, numbers and durations. */
 #include "ctl/value.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 const char *value_text(const json_t *object, const char *key)

@@ -2,7 +2,6 @@
 /* doctor/checks_ipvs - checks for the ipvs plane: IPVS, policy routing, sysctls, INPUT,
  * connections.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <linux/netfilter.h>
 #include <stdio.h>

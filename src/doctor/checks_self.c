@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* doctor/checks_self - checks of the process: capabilities and limits. */
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include <linux/capability.h>

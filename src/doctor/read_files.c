@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* doctor/read_files - sysctls, counters and sockets, from files below a root. */
 #include <netinet/in.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "doctor/proc.h"

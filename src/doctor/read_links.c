@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* doctor/read_links - links and addresses, by rtnetlink. */
-#include <errno.h>
 #include <linux/if_addr.h>
 #include <linux/if_link.h>
 #include <linux/rtnetlink.h>
@@ -59,8 +58,7 @@ static int addr_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	if (ifa->ifa_family != AF_INET && ifa->ifa_family != AF_INET6)
 		return 0;
 	nl_attr_table(tb, IFA_MAX, h, sizeof(*ifa));
-	/* On point-to-point links IFA_ADDRESS is the peer; IFA_LOCAL is the address of this host.
-	 */
+	/* On point-to-point links IFA_ADDRESS is the peer; IFA_LOCAL is the address of this host */
 	bytes = nl_attr_bytes(tb[IFA_LOCAL] ? tb[IFA_LOCAL] : tb[IFA_ADDRESS],
 			      ifa->ifa_family == AF_INET6 ? 16 : 4);
 	if (bytes != NULL)

@@ -25,7 +25,6 @@
 #include "nl/attr.h"
 #include "nl/dump.h"
 #include "plane/ipvs/route.h"
-#include "plane/nft/layout.h"
 
 #define COMMENT_OURS "vipd "
 #define COMMENT_GUARD "vipd guard " /* plane/nft/guard.h: has no service addresses */

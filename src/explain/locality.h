@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * explain/locality - how much of a service port's traffic stays on this node and in its zone.
- */
+/* explain/locality - how much of a service port's traffic stays on this node and in its zone. */
 #pragma once
 
 #include "explain/balancing.h"

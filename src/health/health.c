@@ -7,7 +7,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/log.h"
 #include "http/http.h"
 #include "http/http_port.h"
 #include "http/jsonw.h"

@@ -2,7 +2,6 @@
 /* http/http_port - bind a port, and retry while it is in use. */
 #include "http/http_port.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include "base/log.h"

@@ -2,7 +2,6 @@
 /* http/listen - create, bind and listen. */
 #include "http/listen.h"
 
-#include <errno.h>
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>

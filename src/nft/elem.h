@@ -107,9 +107,7 @@ MUST_USE int nft_elems_get(struct nl_sock *nl, const struct nft_table_ref *table
 			   enum nft_set_id set, const uint8_t *keys, size_t n, uint8_t *data,
 			   uint8_t *found, enum nft_get how, struct err *err);
 
-/*
- * nft_elems_get() with the packet counters of the elements, in packets[i].
- */
+/* nft_elems_get() with the packet counters of the elements, in packets[i]. */
 MUST_USE int nft_elems_count(struct nl_sock *nl, const struct nft_table_ref *table,
 			     enum nft_set_id set, const uint8_t *keys, size_t n, uint8_t *data,
 			     uint8_t *found, uint64_t *packets, struct err *err);

@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/util.h"
-
 /*
  * Type numbers of nft (its include/datatype.h): nft stores them, so they never
  * change. A concatenation has 6 bits per part, first part highest.

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * sync/state - state shared by sync.c, transaction.c, large.c and failure.c.
- */
+/* sync/state - state shared by sync.c, transaction.c, large.c and failure.c. */
 #pragma once
 
 #include "plan/pieces.h"

@@ -10,7 +10,6 @@
  */
 #include "sync/state.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <string.h>
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- *  plane/ipvs/commit - one commit: add to IPVS, change nf_tables, remove from IPVS.
- */
+/*  plane/ipvs/commit - one commit: add to IPVS, change nf_tables, remove from IPVS. */
 #include <assert.h>
 #include <errno.h>
 #include <string.h>

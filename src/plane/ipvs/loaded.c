@@ -6,7 +6,6 @@
  *  rejects or is served by address and port, has a second element with the mark of its pool, in
  * `idle`.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -10,7 +10,6 @@
 
 #include "base/log.h"
 #include "nft/decode.h"
-#include "plane/exchange.h"
 #include "plane/failover.h"
 #include "plane/ipvs/state.h"
 #include "plane/remark.h"

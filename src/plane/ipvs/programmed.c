@@ -5,7 +5,6 @@
 #include <errno.h>
 
 #include "nft/decode.h"
-#include "plane/exchange.h"
 #include "plane/ipvs/state.h"
 
 #define TRIES 8

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- *  plane/ipvs/state - the plane, and its virtual services as desired and as programmed.
- */
+/*  plane/ipvs/state - the plane, and its virtual services as desired and as programmed. */
 #pragma once
 
 #include "base/htable.h"

@@ -18,7 +18,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "model/select.h"
 #include "model/tuning.h"
 #include "nft/decode.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* plane/ipvs/vs - virtual services and their destinations, programmed and desired. */
-#include <assert.h>
 #include <errno.h>
 #include <linux/ip_vs.h>
 #include <stdlib.h>

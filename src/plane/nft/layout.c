@@ -680,8 +680,7 @@ int nft_layout_cleanup(struct nft_layout *l, struct nft_result *res, struct err 
 	return r;
 }
 
-/* Chains that count, and what. "services" (REJ-05) counts before it leads to the chain of REJ-01.
- */
+/* Chains that count, and what. "services" (REJ-05) counts before it leads to the chain of REJ-01 */
 static const struct {
 	const char *chain;
 	enum plane_reject_reason refusal; /* PLANE_REJECT_N: INVALID packets */

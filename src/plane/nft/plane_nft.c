@@ -16,14 +16,12 @@
 #include "base/log.h"
 #include "model/select.h"
 #include "nft/decode.h"
-#include "plane/exchange.h"
 #include "plane/failover.h"
 #include "plane/nft/hashing.h"
 #include "plane/nft/moves.h"
 #include "plane/nft/state.h"
 
-/* Larger pools are programmed in pieces (sync/large.c). Size classes differ by an eighth.
- */
+/* Larger pools are programmed in pieces (sync/large.c). Size classes differ by an eighth */
 #define GROWS_MIN 1000
 
 static const struct plane_common_ops common_ops;

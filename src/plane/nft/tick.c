@@ -16,8 +16,7 @@
 #define KINDS_PERIOD_NS (600 * NSEC_PER_SEC)
 /* Delay from a shorter affinity timeout to the walk over its entries. */
 #define SHORTEN_LOOK_NS (2 * NSEC_PER_SEC)
-/* Time between two pieces of a walk, and between two walks. A piece takes the kernel up to 10 ms.
- */
+/* Time between two pieces of a walk, and between two walks. A piece takes the kernel up to 10 ms */
 #define WALK_STEP_NS (100 * NSEC_PER_MSEC)
 #define WALK_PERIOD_NS (UINT64_C(86400) * NSEC_PER_SEC)
 #define WALK_RETRY_NS (600 * NSEC_PER_SEC)

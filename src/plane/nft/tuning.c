@@ -2,10 +2,8 @@
 /* plane/nft/tuning - annotations of a Service: mh and sh, and what this plane does not support. */
 #include "model/tuning.h"
 
-#include <errno.h>
 #include <linux/ip_vs.h>
 
-#include "plan/table.h"
 #include "plane/nft/hashing.h"
 #include "plane/nft/state.h"
 #include "plane/remark.h"

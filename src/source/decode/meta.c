@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* decode/meta - see meta.h. */
 #include "source/decode/meta.h"
 
 #include <errno.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* decode/trail - see trail.h. */
 #include "source/decode/trail.h"
 
 #include <assert.h>

@@ -41,8 +41,7 @@ void tree_append(json_t *list, json_t *v);
 json_type tree_type(const json_t *v);
 /* False for NULL. */
 bool tree_is(const json_t *v, json_type type);
-/* As json_object_get() and json_array_get(). An element is found fastest after the one before it.
- */
+/* As json_object_get() and json_array_get(). An element is found fastest after the one before it */
 const json_t *tree_get(const json_t *obj, const char *key);
 const json_t *tree_at(const json_t *list, size_t i);
 /* As json_array_size(), json_string_value(), json_string_length() and json_integer_value(). */

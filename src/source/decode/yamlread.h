@@ -48,9 +48,7 @@ typedef ssize_t (*yaml_read_fn)(void *arg, void *buf, size_t size);
 void yaml_open(struct yaml **ret, yaml_read_fn read, void *arg, uint32_t line);
 /* Like yaml_open(), from borrowed memory. */
 void yaml_open_text(struct yaml **ret, const char *text, size_t len, uint32_t line);
-/*
- * Accept duplicate keys: the last value counts, and `twice` is called for each duplicate.
- */
+/* Accept duplicate keys: the last value counts, and `twice` is called for each duplicate. */
 void yaml_allow_twice(struct yaml *y, void (*twice)(void *arg, const char *key, uint32_t line),
 		      void *arg);
 void yaml_close(struct yaml *y);

@@ -61,6 +61,5 @@ MUST_USE int cut_peek(struct cut *c, char *ret, struct err *err);
 MUST_USE int cut_next(struct cut *c, struct cut_piece *ret, struct err *err);
 /* A cut_read_fn: read the next part of the streamed document; `cut` is a struct cut. */
 ssize_t cut_read(void *cut, void *buf, size_t size);
-/* The content of the buffer, or the next block, without cutting. Returns CUT_END or CUT_DOCUMENT.
- */
+/* The content of the buffer, or the next block, without cutting. Returns CUT_END or CUT_DOCUMENT */
 MUST_USE int cut_block(struct cut *c, struct cut_piece *ret, struct err *err);

@@ -371,8 +371,7 @@ static void timer_arm(struct files *fs)
 	fs->soon_ms = wants_soon ? MIN(2 * fs->soon_ms, (unsigned int)SCAN_MS) : SOON_MS;
 }
 
-/* Return freed memory after much parsing. Takes 1 ms, so not while a change is pending.
- */
+/* Return freed memory after much parsing. Takes 1 ms, so not while a change is pending */
 static void memory_return(struct files *fs)
 {
 	if (fs->parsed_bytes < TRIM_BYTES)

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* kube/access - see access.h. */
 #include "source/kube/access.h"
 
 #include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/list.h"
@@ -21,8 +19,7 @@
 #define PLUGIN_OUTPUT_MAX (1U << 20)
 /* Pause after a failure of a plugin. */
 #define PLUGIN_PAUSE_NS (2 * NSEC_PER_SEC)
-/* Shortest validity of a plugin's output: a wrong clock must not run the plugin for each request.
- */
+/* Shortest validity of a plugin's output: a wrong clock must not run the plugin for each request */
 #define PLUGIN_LIFE_MIN_NS (30 * NSEC_PER_SEC)
 
 struct pending {
@@ -255,8 +252,7 @@ static void grant_all(struct access *a, int r, const struct err *err)
 
 /* --- the plugin ----------------------------------------------------------- */
 
-/* status.expirationTimestamp on the monotonic clock, less a tenth of the validity (at most 60 s).
- */
+/* status.expirationTimestamp on the monotonic clock, less a tenth of the validity (at most 60 s) */
 static uint64_t expiry(const char *text)
 {
 	int64_t at_ns;

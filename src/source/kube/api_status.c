@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* kube/api_status - see api_status.h. */
 #include "source/kube/api_status.h"
 
 #include <string.h>

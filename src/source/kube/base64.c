@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* kube/base64 - see base64.h. */
 #include "source/kube/base64.h"
 
 #include <errno.h>

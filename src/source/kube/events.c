@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* kube/events - see events.h. */
 #include "source/kube/events.h"
 
 #include <inttypes.h>

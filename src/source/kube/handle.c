@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* kube/handle - see handle.h. */
 #include "source/kube/handle.h"
 
 #include <errno.h>

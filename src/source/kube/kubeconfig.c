@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* kube/kubeconfig - see kubeconfig.h. */
 #include "source/kube/kubeconfig.h"
 
 #include <curl/curl.h>

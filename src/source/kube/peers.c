@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* kube/peers - see peers.h. */
 #include "source/kube/peers.h"
 
 #include <netinet/in.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* kube/process - see process.h. */
 #include "source/kube/process.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
 #include <poll.h>

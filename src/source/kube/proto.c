@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* kube/proto - see proto.h. */
 #include "source/kube/proto.h"
 
 #include <errno.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* kube/query - see query.h. */
 #include "source/kube/query.h"
 
 #include <assert.h>

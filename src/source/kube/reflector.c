@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* kube/reflector - see reflector.h. */
 #include "source/kube/reflector.h"
 
 #include <assert.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* kube/stream - see stream.h. */
 #include "source/kube/stream.h"
 
 #include <errno.h>

@@ -71,9 +71,7 @@ void stream_close(struct stream *s);
 
 /* 0, the result of an operation, or -EBADMSG: the stream is malformed and ends. */
 MUST_USE int stream_feed(struct stream *s, const void *data, size_t len, struct err *err);
-/*
- * End of the body. -EBADMSG: incomplete. `ret` is set for lists; the caller frees ret->next.
- */
+/* End of the body. -EBADMSG: incomplete. `ret` is set for lists; the caller frees ret->next. */
 MUST_USE int stream_end(struct stream *s, struct stream_list *ret, struct err *err);
 
 /* Encoding of a Content-Type header; UNSET: none of an API server. */

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* kube/textfile - see textfile.h. */
 #include "source/kube/textfile.h"
 
 #include <errno.h>
