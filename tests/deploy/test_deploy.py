@@ -149,7 +149,7 @@ def probed(netns, kind, host="127.0.0.1"):
 
 
 def fetched(netns, host, port, path):
-    code = "import sys, http.client as h; c = h.HTTPConnection(sys.argv[1], timeout=5); " \
+    code = "import sys, http.client as h; c = h.HTTPConnection(sys.argv[1], timeout=60); " \
         "c.request('GET', sys.argv[2]); print(c.getresponse().status)"
     return int(subprocess.run(["ip", "netns", "exec", netns, sys.executable, "-c", code,
                                "%s:%d" % (host, port), path],

@@ -119,7 +119,7 @@ def netns():
 
 
 def scrape(netns):
-    code = "import http.client as h; c = h.HTTPConnection('127.0.0.1', 10249, timeout=5); " \
+    code = "import http.client as h; c = h.HTTPConnection('127.0.0.1', 10249, timeout=60); " \
         "c.request('GET', '/metrics'); print(c.getresponse().read().decode())"
     r = subprocess.run(["ip", "netns", "exec", netns, sys.executable, "-c", code],
                        capture_output=True, text=True, check=False)

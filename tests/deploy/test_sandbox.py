@@ -119,7 +119,7 @@ def put(path, objs):
 def get(netns, at):
     """The status of an HTTP answer."""
     with netns.socket(socket.AF_INET, socket.SOCK_STREAM) as s:
-        s.settimeout(2)
+        s.settimeout(60)
         s.connect(at)
         s.sendall(b"GET /livez HTTP/1.0\r\n\r\n")
         return int(s.recv(100).split()[1])

@@ -125,7 +125,7 @@ class Stage:
                    COLUMNS="100", NO_COLOR="1")
         with self.lab.node.entered():
             r = subprocess.run(["sh", "-c", command], stdout=subprocess.PIPE,
-                               stderr=subprocess.STDOUT, text=True, env=env, timeout=30, check=False)
+                               stderr=subprocess.STDOUT, text=True, env=env, timeout=120, check=False)
         out = r.stdout.replace(self.vipd.socket, "/run/vipd/control.sock")
         out = out.replace(self.vipd.manifests.path, "/etc/vipd/services")
         return re.sub(r"[ \t]+$", "", out, flags=re.M)
