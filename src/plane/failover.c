@@ -25,6 +25,13 @@
 #define ELEMENT_MIN_MS UINT64_C(10000)
 #define RETRY_FIRST_NS NSEC_PER_SEC
 #define RETRY_NS (60 * NSEC_PER_SEC)
+/* Elements deleted after one read of a set that is half full, and at once. */
+#define OLD_MAX 1024
+#define OLD_STEP ((size_t)128)
+/* An element that expires sooner may be gone before it is deleted. */
+#define EXPIRY_MS 50
+/* A client repeats a SYN after this time: its flow is listed again. */
+#define NEEDED_MS UINT64_C(1000)
 
 struct plane_failover {
 	struct nl_sock *nl;
@@ -475,9 +482,15 @@ struct nft_table_ref plane_failover_table(const struct plane_common *c, enum ipf
 	return (struct nft_table_ref){ .name = c->failover->schema.table, .fam = fam };
 }
 
+struct flow {
+	uint8_t key[NFT_KEY_MAX];
+};
+
 struct reading {
 	enum nft_set_id set;
-	uint64_t life_ms; /* of an element */
+	uint64_t life_ms;   /* of an element */
+	uint64_t needed_ms; /* of a flow: older ones are deleted while the set is half full */
+	VEC(struct flow) old;
 	struct nft_walk walk;
 	enum ipfam fam;
 	plane_handshake_fn *handshake; /* one of the three */
@@ -501,6 +514,8 @@ static int elem_found(void *arg, const uint8_t *key, const uint8_t *data, struct
 		rd->reply(rd->arg, &a);
 		return 0;
 	}
+	if (age_ms >= rd->needed_ms && rd->walk.expires_ms > EXPIRY_MS && rd->old.n < OLD_MAX)
+		memcpy(vec_push(&rd->old)->key, key, nft_key_len(rd->set, rd->fam));
 	nft_get_endpoint(&to, rd->fam, key + nft_data_len(FAILSET_MOVES, rd->fam));
 	r.of = (struct plane_handshake){
 		from.addr,
@@ -530,6 +545,46 @@ static int table_lost(struct plane_common *c, enum ipfam fam, int r)
 	return -EAGAIN;
 }
 
+void plane_failover_begin(struct plane_common *c, struct nft_elem_writer *w)
+{
+	*w = (struct nft_elem_writer){ .batch = c->batch };
+	for (enum ipfam fam = 0; fam < IPFAM_N; fam++)
+		w->tables[fam] = plane_failover_table(c, fam);
+	nl_batch_reset(c->batch);
+}
+
+int plane_failover_commit(struct plane_common *c, struct err *err)
+{
+	bool is_empty = nl_batch_count(c->batch) == 0;
+	int r = nl_batch_commit(c->batch, err);
+
+	nl_batch_reset(c->batch);
+	if (r == 0 && !is_empty)
+		plane_committed(c, 1);
+	return r;
+}
+
+/* The packet path may have deleted an element: the next read tries the others again. */
+static int old_delete(struct plane_common *c, const struct reading *rd, struct err *err)
+{
+	struct nft_elem_writer w;
+	int r = 0;
+
+	for (size_t i = 0; i < rd->old.n && (r == 0 || r == -ENOENT); i += OLD_STEP) {
+		plane_failover_begin(c, &w);
+		for (size_t k = i; k < MIN(i + OLD_STEP, rd->old.n); k++)
+			nft_elem_put(&w, NFT_WRITE_DEL, rd->fam, rd->set, rd->old.v[k].key, NULL,
+				     NULL);
+		r = plane_failover_commit(c, err);
+	}
+	if (rd->old.n > 0)
+		log_info(LOG_AREA_PLANE,
+			 "table %s %s: more than half of set %s is used: %zu older flows deleted",
+			 family_text(rd->fam), c->failover->schema.table, set_name(rd->set),
+			 (size_t)rd->old.n);
+	return r == -ENOENT ? 0 : r;
+}
+
 static int family_read(struct plane_common *c, struct reading rd, struct err *err)
 {
 	struct nft_table_ref table = plane_failover_table(c, rd.fam);
@@ -538,6 +593,9 @@ static int family_read(struct plane_common *c, struct reading rd, struct err *er
 	do
 		r = nft_elems_dump_step(&rd.walk, c->query, &table, rd.set, elem_found, &rd, err);
 	while (r > 0);
+	if (r == 0 && rd.walk.n > nft_set_desc(rd.set, rd.fam)->size / 2)
+		r = old_delete(c, &rd, err);
+	vec_fini(&rd.old);
 	return table_lost(c, rd.fam, r);
 }
 
@@ -573,11 +631,15 @@ int plane_handshakes(struct plane *plane, plane_handshake_fn *fn, void *arg, str
 	struct reading rd = { .set = FAILSET_HANDSHAKES, .handshake = fn, .arg = arg };
 	int r, q = 0;
 
-	rd.life_ms = f != NULL ? element_ms(f, rd.set) : 0;
+	if (f == NULL)
+		return err_set(err, -EAGAIN, "no tables");
+	rd.life_ms = element_ms(f, rd.set);
+	rd.needed_ms = MAX(2 * f->config.limit_ms, NEEDED_MS);
 	r = families_read(plane, rd, err);
 	rd.set = FAILSET_UDP_FLOWS;
-	rd.life_ms = f != NULL ? element_ms(f, rd.set) : 0;
-	if (f != NULL && f->config.udp_ms != 0)
+	rd.life_ms = element_ms(f, rd.set);
+	rd.needed_ms = MAX(2 * f->config.udp_ms, NEEDED_MS);
+	if (f->config.udp_ms != 0)
 		q = families_read(plane, rd, r < 0 ? NULL : err);
 	return r < 0 ? r : q;
 }

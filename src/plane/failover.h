@@ -26,6 +26,10 @@
  * contains handshakes in flight only, so the cost of reading it does not depend on the number of
  * flows; a packet of an established connection passes one rule.
  *
+ * A client, or a service without any answer, could fill a set, and flows of others would not be
+ * listed: while more than half of a set is used, a read deletes the elements that its caller needs
+ * least.
+ *
  * The next call creates a table again that another process deleted or changed; handshakes of its
  * set are listed again with their next SYN. A family whose table cannot be created is left out; the
  * other one is served.
@@ -61,6 +65,9 @@ void plane_failover_recheck(struct plane_common *c);
 /* Remove vipd's tables of this name. */
 MUST_USE int plane_failover_cleanup(struct plane_common *c, const char *table, struct err *err);
 struct nft_table_ref plane_failover_table(const struct plane_common *c, enum ipfam fam);
+/* Write elements: begin, nft_elem_put(), commit: all or nothing. */
+void plane_failover_begin(struct plane_common *c, struct nft_elem_writer *w);
+MUST_USE int plane_failover_commit(struct plane_common *c, struct err *err);
 
 /* plane_ops.handshakes, .udp_replies, .refusals, .answers */
 MUST_USE int plane_handshakes(struct plane *plane, plane_handshake_fn *fn, void *arg,

@@ -212,15 +212,27 @@ class TcpTap:
         self.sock.close()
 
 
-def send_segment(ns, src, dst, sport, dport, seq, ack, flags=0x18, data=b"stray"):
-    """One TCP segment by hand, from an address of the namespace."""
+def segment(src, dst, sport, dport, seq, ack, flags, data=b""):
     head = struct.pack("!HHIIBBHHH", sport, dport, seq & 0xffffffff, ack & 0xffffffff, 5 << 4,
                        flags, 64240, 0, 0)
     total = inet_sum(pseudo(src, dst, 6, len(head) + len(data)) + head + data)
-    head = head[:16] + struct.pack("!H", total) + head[18:]
+    return head[:16] + struct.pack("!H", total) + head[18:] + data
+
+
+def send_segments(ns, src, dst, segments):
+    """TCP segments by hand, from an address of the namespace."""
     s = ns.socket(L.af(src), socket.SOCK_RAW, socket.IPPROTO_TCP)
     try:
         L.bind_any(s, src)
-        s.sendto(head + data, (dst, 0))
+        for data in segments:
+            s.sendto(data, (dst, 0))
     finally:
         s.close()
+
+
+def send_segment(ns, src, dst, sport, dport, seq, ack, flags=0x18, data=b"stray"):
+    send_segments(ns, src, dst, [segment(src, dst, sport, dport, seq, ack, flags, data)])
+
+
+def send_syns(ns, src, dst, sports, dport):
+    send_segments(ns, src, dst, [segment(src, dst, i, dport, i, 0, 2) for i in sports])

@@ -10,6 +10,7 @@ import pytest
 
 import lab as L
 import planes
+import rawpackets
 import test_failover as F
 from test_failover import FAM, FAMS, N, NUMBER, Connects, begin_empty, eps, remote_silent, svc  # noqa: F401
 from test_vipctl_monitor import monitor  # noqa: F401
@@ -280,18 +281,31 @@ def test_restart(lab, vipd):
     vipd.apply([svc()] + eps(37, 38, 39))
     to = L.cluster_ip(NUMBER, 4)
     with remote_silent(lab, 38):
-        for is_second in (False, True):
+        for end in (vipd.kill, vipd.stop, None):
             assert not ejected(vipd)
             eject(lab, vipd, to, L.remote(38, 4))
             connect_unmet(lab, to, L.remote(38, 4))
-            if not is_second:
-                vipd.kill()
+            if end is not None:
+                end()
                 vipd.start()
 
 
 def test_packet_loss(lab, vipd, ct):
     with no_ejection(lab):
         F.test_packet_loss(lab, vipd, ct)
+
+
+def test_syn_scan(lab, vipd):
+    """CT-28: SYNs of a client that does not complete handshakes, also from sources that do not exist:
+    the endpoints answer, and none is ejected."""
+    vipd.apply([svc()] + eps(61, 62, 63))
+    to, source = L.cluster_ip(NUMBER, 4), L.outer(9, 4)
+    with no_ejection(lab), rules(lab.client, "ip daddr %s tcp sport 80 drop;" % source), \
+            syns_to(lab, L.remote(62, 4), source) as met:
+        for _ in range(3):
+            rawpackets.send_syns(lab.client, source, to, range(20000, 20100), 80)
+            assert connect(lab, to)[1] == {L.remote(i, 4) for i in (61, 62, 63)}
+        assert met() > 5
 
 
 def test_port_scan(lab, vipd):

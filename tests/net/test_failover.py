@@ -269,6 +269,28 @@ def test_all_vanish_and_return(lab, vipd):
         assert old.wait(L.PATIENCE) == 0 and not old.errors and sum(old.backends().values()) == N
 
 
+@FAM
+def test_service_without_answers(lab, vipd, fam):
+    """CT-34: a service of which no endpoint answers does not use up the set of handshakes: while more
+    than half of it is used, older ones go, and those of another service are listed and move."""
+    dead = service("dead", [L.cluster_ip(NUMBER + 1, f) for f in FAMS], [port(80, "TCP", "tcp")])
+    vipd.apply([svc(), dead] + eps(1, 2, 3) +
+               [slice_("dead", [entry(L.remote(70, f), "n2")], [slice_port(8080, "TCP", "tcp")], fam=f)
+                for f in FAMS])
+    line = "table %s vipd-failover: more than half of set handshakes" % ("ip" if fam == 4 else "ip6")
+    sources = (L.outer(i, fam) for i in range(1, 200))
+
+    def is_relieved():
+        rawpackets.send_syns(lab.client, next(sources), L.cluster_ip(NUMBER + 1, fam),
+                             range(20000, 25000), 80)
+        return line in vipd.log(1000)
+
+    with remote_silent(lab, 2, 70):
+        L.eventually(is_relieved)
+        with Connects(lab, L.cluster_ip(NUMBER, fam)) as c:
+            assert c.wait(L.PATIENCE) == 0 and not c.errors
+
+
 def test_packet_loss(lab, vipd, ct):
     """CT-18: 5 % of all packets of the endpoints get lost: every handshake succeeds, and each endpoint
     keeps a share. Not whether the connections work: where the last packet of the handshake got lost

@@ -30,25 +30,6 @@ static void flow_key(uint8_t key[static NFT_KEY_MAX], const struct plane_handsha
 	memcpy(key + len, side, len);
 }
 
-static void writer_init(struct nft_plane *p, struct nft_elem_writer *w)
-{
-	*w = (struct nft_elem_writer){ .batch = p->common.batch };
-	for (enum ipfam fam = 0; fam < IPFAM_N; fam++)
-		w->tables[fam] = plane_failover_table(&p->common, fam);
-	nl_batch_reset(p->common.batch);
-}
-
-static int commit(struct nft_plane *p, struct err *err)
-{
-	bool is_empty = nl_batch_count(p->common.batch) == 0;
-	int r = nl_batch_commit(p->common.batch, err);
-
-	nl_batch_reset(p->common.batch);
-	if (r == 0 && !is_empty)
-		plane_committed(&p->common, 1);
-	return r;
-}
-
 static enum nft_set_id moves_of(enum l4proto proto)
 {
 	return proto == L4PROTO_UDP ? FAILSET_UDP_MOVES : FAILSET_MOVES;
@@ -135,7 +116,7 @@ int nft_move_begin(struct plane *plane, const struct plane_move *v, size_t n, st
 	struct nft_elem_writer w;
 	int r = 0;
 
-	writer_init(p, &w);
+	plane_failover_begin(&p->common, &w);
 	for (enum ipfam fam = 0; fam < IPFAM_N && r == 0; fam++) {
 		r = old_moves_delete(p, &w, fam, L4PROTO_TCP, v, n, err);
 		if (r == 0)
@@ -151,7 +132,7 @@ int nft_move_begin(struct plane *plane, const struct plane_move *v, size_t n, st
 		nft_elem_put(&w, NFT_WRITE_ADD, fam, claimed_of(v[i].of.proto), key, NULL, NULL);
 	}
 	if (r == 0)
-		r = commit(p, err);
+		r = plane_failover_commit(&p->common, err);
 	return r == -ENOENT ? -EAGAIN : r; /* an element of an earlier move expired meanwhile */
 }
 
@@ -175,9 +156,9 @@ static int claims_end_each(struct nft_plane *p, const struct plane_move *v, size
 		const struct plane_move *m = &v[i / 2];
 		int r;
 
-		writer_init(p, &w);
+		plane_failover_begin(&p->common, &w);
 		claim_del(&w, m, i % 2 == 0 ? claimed_of(m->of.proto) : moves_of(m->of.proto));
-		r = commit(p, err);
+		r = plane_failover_commit(&p->common, err);
 		if (r < 0 && r != -ENOENT)
 			return r;
 	}
@@ -189,12 +170,12 @@ static int claims_end(struct nft_plane *p, const struct plane_move *v, size_t n,
 	struct nft_elem_writer w;
 	int r;
 
-	writer_init(p, &w);
+	plane_failover_begin(&p->common, &w);
 	for (size_t i = 0; i < n; i++) {
 		claim_del(&w, &v[i], claimed_of(v[i].of.proto));
 		claim_del(&w, &v[i], moves_of(v[i].of.proto));
 	}
-	r = commit(p, err);
+	r = plane_failover_commit(&p->common, err);
 	return r == -ENOENT ? claims_end_each(p, v, n, err) : r;
 }
 
