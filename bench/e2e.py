@@ -103,16 +103,21 @@ class Bed:
             if r.ok and r.backend == self.backend():
                 return time.monotonic()
             if not r.ok:
+                self.check()
                 time.sleep(0.001)   # leaves the processor to the proxy while it starts
         sys.exit("bench/e2e: no connection reaches %s: see %s" % (self.backend(), self.folder))
 
     def exec(self):
         self.proxy = self.make(self.program, self.lab, self.api.config, self.folder)
 
+    def check(self):
+        if self.proxy.process.poll() is not None:
+            with open(self.proxy.log_path, encoding="utf-8", errors="replace") as f:
+                sys.exit("bench/e2e: the proxy ended: %s" % f.read()[-500:])
+
     def settle(self):
         while not self.proxy.is_settled():
-            if self.proxy.process.poll() is not None:
-                sys.exit("bench/e2e: the proxy ended: see %s" % self.proxy.log_path)
+            self.check()
             time.sleep(0.005)
 
     def stop(self):
