@@ -38,8 +38,9 @@ static void collect(struct serve_world *w, struct events *e, size_t max)
 	struct walk at = { 0 };
 
 	*e = (struct events){ .max = max };
-	problems_collect(&at, &w->ctx, e);
-	assert_int_equal(at.at, 0); /* all services were visited */
+	do /* one step, unless the processor is taken away for longer than a step lasts */
+		problems_collect(&at, &w->ctx, e);
+	while (at.at != 0 && e->n < e->max);
 	qsort(e->text, e->n, sizeof(e->text[0]), cmp);
 }
 
