@@ -49,7 +49,7 @@ class KubeProxy(api.Vipd):
             "--metrics-bind-address", "127.0.0.1:10249"))
 
     def own_flags(self):
-        return ["--nodeport-addresses", "primary"]
+        return []
 
     def is_settled(self):
         """Whether it is healthy, which begins with the first complete sync."""
