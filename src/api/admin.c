@@ -94,7 +94,7 @@ static void failover_results(struct check_report *own, const struct plane *p)
 static void doctor_results(struct jsonw *w, const struct check_report *report,
 			   const struct serve_context *ctx)
 {
-	struct check_report own = { 0 };
+	FINI(check_report_fini) struct check_report own = { 0 };
 
 	if (report == NULL) {
 		jsonw_text(w, "worst", NULL);
@@ -121,7 +121,6 @@ static void doctor_results(struct jsonw *w, const struct check_report *report,
 	vec_for_each (c, &report->v)
 		doctor_result(w, c);
 	jsonw_end(w);
-	check_report_fini(&own);
 }
 
 void admin_doctor(struct http_reply *reply, const struct serve_context *ctx,

@@ -60,7 +60,7 @@ static int path_check(const struct sockaddr_un *addr, struct err *err)
 static int folder_make(const char *path, struct err *err)
 {
 	const char *slash = strrchr(path, '/');
-	char *folder;
+	AUTO(free) char *folder = NULL;
 	int r = 0;
 
 	if (slash == NULL || slash == path)
@@ -68,7 +68,6 @@ static int folder_make(const char *path, struct err *err)
 	folder = xstrndup(path, (size_t)(slash - path));
 	if (mkdir(folder, 0755) < 0 && errno != EEXIST)
 		r = err_errno(err, "folder %s", folder);
-	free(folder);
 	return r;
 }
 
@@ -153,7 +152,7 @@ const struct control_route *control_route_find(const char *path)
 
 static void not_found(struct http_reply *reply, const char *path)
 {
-	struct str list = { 0 };
+	FINI(str_fini) struct str list = { 0 };
 
 	for (size_t i = 0; i < ARRAY_SIZE(routes); i++)
 		str_printf(&list, "%s%s", i > 0 ? ", " : "", routes[i].path);
@@ -163,7 +162,6 @@ static void not_found(struct http_reply *reply, const char *path)
 	else
 		http_reply_error(reply, 404, "'%.128s': path not found; available: %s", path,
 				 list.text);
-	str_fini(&list);
 }
 
 static void route(void *arg, const struct http_request *q, struct http_reply *reply)

@@ -91,7 +91,7 @@ static int file_print(const struct drains *d, FILE *f)
 /* Write a new file and rename it, so that readers find the old or the new list. */
 static int file_write(const struct drains *d)
 {
-	char *tmp;
+	AUTO(free) char *tmp = NULL;
 	FILE *f;
 	int r;
 
@@ -107,7 +107,6 @@ static int file_write(const struct drains *d)
 		r = -errno;
 	if (r < 0)
 		(void)unlink(tmp);
-	free(tmp);
 	return r;
 }
 
@@ -310,7 +309,7 @@ static void ejection_item(struct jsonw *w, const struct model *m, size_t i)
 	const struct model_ejection *e = &m->ejections.v[i];
 	const struct svc *svc = model_find(m, e->ns, e->name);
 	const char *pod = NULL;
-	struct str text = { 0 };
+	FINI(str_fini) struct str text = { 0 };
 
 	if (svc != NULL)
 		list_for_each (l, &svc->slices)
@@ -323,7 +322,6 @@ static void ejection_item(struct jsonw *w, const struct model *m, size_t i)
 	jsonw_bool(w, "by_operator", e->is_manual);
 	model_ejection_text(&text, e, now_ns());
 	jsonw_text(w, "text", text.text);
-	str_fini(&text);
 }
 
 static const struct list_kind ejection_kind = {

@@ -72,7 +72,7 @@ static void mix_health(struct mix *m, const struct health *health)
 /* The first errors by place and text, further ones by number. */
 static void mix_source(struct mix *m, const struct serve_source *source)
 {
-	struct serve_source_info info = { 0 };
+	FINI(serve_source_info_fini) struct serve_source_info info = { 0 };
 
 	if (source->describe == NULL)
 		return;
@@ -87,7 +87,6 @@ static void mix_source(struct mix *m, const struct serve_source *source)
 		mix_text(m, e->where);
 		mix_text(m, e->text);
 	}
-	serve_source_info_fini(&info);
 }
 
 static uint64_t generation(const struct serve_context *ctx)

@@ -138,7 +138,7 @@ static void on_model_event(void *arg, const struct model_event *event)
 
 static void ops_write(struct monitor *mon, struct jsonw *w)
 {
-	struct str text = { 0 };
+	FINI(str_fini) struct str text = { 0 };
 
 	jsonw_uint(w, "operations", mon->ops.ops.n);
 	jsonw_array(w, "texts");
@@ -150,7 +150,6 @@ static void ops_write(struct monitor *mon, struct jsonw *w)
 		jsonw_text(w, NULL, str_text(&text));
 	}
 	jsonw_end(w);
-	str_fini(&text);
 }
 
 void monitor_accepted(struct monitor *mon, const struct svc *svc, const struct plan_rows *old,
@@ -206,7 +205,7 @@ void monitor_silence(struct monitor *mon, const struct failover_silence *s, bool
 
 void monitor_ejection(struct monitor *mon, const struct model_ejection *e, bool is_over)
 {
-	struct str text = { 0 };
+	FINI(str_fini) struct str text = { 0 };
 	struct jsonw w;
 
 	if (mon == NULL || !is_wanted(mon, KIND_EJECTED, e->ns->text, e->name->text))
@@ -220,7 +219,6 @@ void monitor_ejection(struct monitor *mon, const struct model_ejection *e, bool 
 	jsonw_text(&w, "text", is_over ? "admitted" : text.text);
 	jsonw_end(&w);
 	line_send(mon, KIND_EJECTED, e->ns->text, e->name->text);
-	str_fini(&text);
 }
 
 /* Send the increase of a counter since its last event. */

@@ -158,7 +158,7 @@ static int service_parse(struct plan_trace_query *ret, const struct serve_contex
 static int to_parse(struct plan_trace_query *ret, const struct serve_context *ctx, const char *to,
 		    struct err *err)
 {
-	char *text = xstrdup(to);
+	AUTO(free) char *text = xstrdup(to);
 	enum l4proto proto = proto_cut(text);
 	int r;
 
@@ -172,7 +172,6 @@ static int to_parse(struct plan_trace_query *ret, const struct serve_context *ct
 			    "to: '%.64s' is not ADDRESS:PORT[/PROTOCOL] or NAMESPACE/NAME:PORT",
 			    to);
 	}
-	free(text);
 	return r;
 }
 

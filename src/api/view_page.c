@@ -196,7 +196,7 @@ static void head_write(struct view_page *v, const struct svc *svc, const struct 
 		       uint64_t now)
 {
 	struct jsonw w = { .out = &v->head };
-	struct str note = { 0 };
+	FINI(str_fini) struct str note = { 0 };
 
 	serve_service_note(&note, f, svc);
 	jsonw_object(&w, NULL);
@@ -211,7 +211,6 @@ static void head_write(struct view_page *v, const struct svc *svc, const struct 
 	if (svc->service != NULL)
 		head_object(&w, svc->service);
 	head_plane(&w, v, svc);
-	str_fini(&note);
 }
 
 /* --- copies --- */
@@ -308,7 +307,7 @@ static void slots_assign(struct view_page *v, const struct page_port *port, enum
 {
 	const struct plan_pool *pool = pool_of(v, port, scope);
 	size_t n = pool ? pool->backends.n : 0;
-	struct slot *slots;
+	AUTO(free) struct slot *slots = NULL;
 	size_t k = 0;
 
 	if (n == 0)
@@ -327,7 +326,6 @@ static void slots_assign(struct view_page *v, const struct page_port *port, enum
 			*(scope == PLAN_SCOPE_LOCAL ? &ep->local_slot : &ep->cluster_slot) =
 				slots[k].slot;
 	}
-	free(slots);
 }
 
 static void endpoints_clear(struct view_page *v)

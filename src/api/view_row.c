@@ -40,7 +40,7 @@ void view_reason(struct jsonw *w, const struct model *m, const struct name *ns,
 		 enum exclusion why, uint64_t now)
 {
 	const struct model_ejection *e = NULL;
-	struct str text = { 0 };
+	FINI(str_fini) struct str text = { 0 };
 
 	if (why == EXCLUSION_EJECTED)
 		e = model_ejection(m, ns, name, addr, port);
@@ -49,7 +49,6 @@ void view_reason(struct jsonw *w, const struct model *m, const struct name *ns,
 	else if (why != EXCLUSION_NONE)
 		str_puts(&text, exclusion_text(why));
 	jsonw_text(w, "reason", text.text);
-	str_fini(&text);
 }
 
 static void view_addrs(struct jsonw *w, const struct service *s)
@@ -107,7 +106,7 @@ static void view_port(struct jsonw *w, const struct model *m, const struct svc *
 		      const struct serve_facts *f, size_t i)
 {
 	const struct service_port *port = &svc->service->ports.v[i];
-	struct str note = { 0 };
+	FINI(str_fini) struct str note = { 0 };
 
 	jsonw_object(w, NULL);
 	jsonw_name(w, "name", port->name);
@@ -129,14 +128,13 @@ static void view_port(struct jsonw *w, const struct model *m, const struct svc *
 	}
 	jsonw_end(w);
 	jsonw_end(w);
-	str_fini(&note);
 }
 
 void view_row(struct jsonw *w, const struct serve_context *ctx, const struct svc *svc,
 	      struct serve_facts *scratch)
 {
 	const struct service *s = svc->service;
-	struct str note = { 0 };
+	FINI(str_fini) struct str note = { 0 };
 
 	serve_facts_get(scratch, ctx, svc);
 	serve_service_note(&note, scratch, svc);
@@ -152,5 +150,4 @@ void view_row(struct jsonw *w, const struct serve_context *ctx, const struct svc
 		view_port(w, ctx->model, svc, scratch, i);
 	jsonw_end(w);
 	jsonw_end(w);
-	str_fini(&note);
 }

@@ -18,16 +18,13 @@
 /* Has `svc` annotations that are not in force? */
 static bool has_remark(const struct plane *p, const struct svc *svc)
 {
-	struct str text = { 0 };
-	bool ret;
+	FINI(str_fini) struct str text = { 0 };
 
 	if (p == NULL || p->ops->remark == NULL || svc->rows == NULL || svc->service == NULL ||
 	    svc->service->tuning == NULL)
 		return false;
 	p->ops->remark(p, svc, &text);
-	ret = text.len > 0;
-	str_fini(&text);
-	return ret;
+	return text.len > 0;
 }
 
 void view_totals_add(struct view_totals *t, const struct serve_context *ctx, const struct svc *svc)
@@ -304,19 +301,18 @@ static void problem_count(struct jsonw *w, const char *kind, uint64_t n, const c
 
 static void problem_load(struct jsonw *w, const struct sync *sync)
 {
-	struct str text = { 0 };
+	FINI(str_fini) struct str text = { 0 };
 
 	if (sync_state_get(sync) != SYNC_LOADING || sync_stats_get(sync)->last_error_ns == 0)
 		return;
 	str_printf(&text, "kernel state cannot be loaded: %s", sync_stats_get(sync)->last_error);
 	problem(w, "kernel", text.text);
-	str_fini(&text);
 }
 
 static void problem_sweep(struct jsonw *w, const struct sync *sync,
 			  const struct serve_source_info *source)
 {
-	struct str text = { 0 };
+	FINI(str_fini) struct str text = { 0 };
 
 	if (!sync_is_sweep_pending(sync))
 		return;
@@ -324,17 +320,15 @@ static void problem_sweep(struct jsonw *w, const struct sync *sync,
 		   source->unknown != NULL ? source->unknown : "the source is read again",
 		   sync_sweep_kept(sync));
 	problem(w, "source", text.text);
-	str_fini(&text);
 }
 
 static void problem_node(struct jsonw *w, const struct model *m)
 {
-	struct str text = { 0 };
+	FINI(str_fini) struct str text = { 0 };
 
 	str_printf(&text, "no Node object named \"%s\": " SERVE_NO_NODE,
 		   name_text(m->config.node_name));
 	problem(w, "node", text.text);
-	str_fini(&text);
 }
 
 static void view_problems(struct jsonw *w, const struct serve_context *ctx,
@@ -431,7 +425,7 @@ static void view_counts(struct jsonw *w, const struct serve_context *ctx,
 void view_status(struct jsonw *w, const struct serve_context *ctx, const struct view_totals *t,
 		 uint64_t now)
 {
-	struct serve_source_info source = { 0 };
+	FINI(serve_source_info_fini) struct serve_source_info source = { 0 };
 
 	if (ctx->source.describe != NULL)
 		ctx->source.describe(ctx->source.arg, &source);
@@ -459,5 +453,4 @@ void view_status(struct jsonw *w, const struct serve_context *ctx, const struct 
 	jsonw_end(w);
 	view_problems(w, ctx, &source, t);
 	jsonw_end(w);
-	serve_source_info_fini(&source);
 }

@@ -97,7 +97,7 @@ static void step_source(struct jsonw *w, const struct serve_context *ctx,
 			const struct plan_trace *t)
 {
 	static const char *const texts[] = { "an outside client", "this host", "a pod" };
-	struct str out = { 0 };
+	FINI(str_fini) struct str out = { 0 };
 
 	if (ip_is_set(&t->query.src)) {
 		put_addr(&out, &t->query.src);
@@ -107,7 +107,6 @@ static void step_source(struct jsonw *w, const struct serve_context *ctx,
 	put_pod(&out, t);
 	put_how(&out, ctx, t);
 	step(w, "source", &out);
-	str_fini(&out);
 }
 
 /* --- frontend --- */
@@ -188,7 +187,7 @@ static void put_none(struct str *out, const struct serve_context *ctx, const str
 static void step_frontend(struct jsonw *w, const struct serve_context *ctx,
 			  const struct plan_trace *t)
 {
-	struct str out = { 0 };
+	FINI(str_fini) struct str out = { 0 };
 
 	put_dst(&out, t);
 	str_puts(&out, " is ");
@@ -208,14 +207,13 @@ static void step_frontend(struct jsonw *w, const struct serve_context *ctx,
 		str_puts(&out, ": precedence by kind of address, then by age of the service");
 		step(w, "conflict", &out);
 	}
-	str_fini(&out);
 }
 
 /* --- ranges, policy, pool --- */
 
 static void step_ranges(struct jsonw *w, const struct plan_trace *t)
 {
-	struct str out = { 0 };
+	FINI(str_fini) struct str out = { 0 };
 
 	if (!t->frontend.is_guarded)
 		return;
@@ -234,13 +232,12 @@ static void step_ranges(struct jsonw *w, const struct plan_trace *t)
 			str_printf(&out, " and %u more", t->ranges.n - RANGES_SHOWN);
 	}
 	step(w, "source ranges", &out);
-	str_fini(&out);
 }
 
 static void step_policy(struct jsonw *w, const struct plan_trace *t)
 {
 	bool is_internal = t->frontend.kind == PLAN_FRONTEND_CLUSTERIP;
-	struct str out = { 0 };
+	FINI(str_fini) struct str out = { 0 };
 
 	str_puts(&out, is_internal ? "internal " : "external ");
 	if (t->is_inside)
@@ -250,7 +247,6 @@ static void step_policy(struct jsonw *w, const struct plan_trace *t)
 	else
 		str_puts(&out, "Cluster: all endpoints");
 	step(w, "policy", &out);
-	str_fini(&out);
 }
 
 static void put_dealing(struct str *out, const struct plan_trace *t)
@@ -301,7 +297,7 @@ static void put_pool(struct str *out, const struct plan_trace *t)
 
 static void step_pool(struct jsonw *w, const struct plan_trace *t)
 {
-	struct str out = { 0 };
+	FINI(str_fini) struct str out = { 0 };
 
 	switch ((enum plan_verdict)(t->frontend.is_split && t->is_inside
 					    ? t->frontend.inside.verdict
@@ -319,7 +315,6 @@ static void step_pool(struct jsonw *w, const struct plan_trace *t)
 		break;
 	}
 	step(w, "pool", &out);
-	str_fini(&out);
 }
 
 /* --- masquerading, kernel --- */
@@ -349,13 +344,12 @@ static bool meets_itself(const struct plan_trace *t)
 
 static void step_masq(struct jsonw *w, const struct plan_trace *t)
 {
-	struct str out = { 0 };
+	FINI(str_fini) struct str out = { 0 };
 
 	str_puts(&out, masq_words[t->masq]);
 	if ((t->masq < PLAN_TRACE_MASQ_ALL || t->masq == PLAN_TRACE_MASQ_REMOTE) && meets_itself(t))
 		str_puts(&out, "; yes if the pod reaches itself");
 	step(w, "masqueraded", &out);
-	str_fini(&out);
 }
 
 static const char *const programmed_words[] = {
@@ -372,7 +366,7 @@ static void step_kernel(struct jsonw *w, const struct serve_context *ctx,
 	const struct svc *svc = model_find(ctx->model, t->ns, t->name);
 	const struct sync_failure *failure =
 		svc != NULL && ctx->sync != NULL ? sync_failure_find(ctx->sync, svc) : NULL;
-	struct str out = { 0 };
+	FINI(str_fini) struct str out = { 0 };
 
 	str_puts(&out, texts[t->programmed]);
 	if (failure != NULL)
@@ -380,7 +374,6 @@ static void step_kernel(struct jsonw *w, const struct serve_context *ctx,
 	else if (t->programmed != PLAN_TRACE_PROGRAMMED_SAME)
 		str_puts(&out, "; change pending");
 	step(w, "kernel", &out);
-	str_fini(&out);
 }
 
 /* --- members --- */

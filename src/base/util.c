@@ -3,7 +3,6 @@
 
 #include <linux/close_range.h>
 #include <malloc.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -51,6 +50,23 @@ char *xvasprintf(const char *fmt, va_list ap)
 char *xstrndup(const char *s, size_t n)
 {
 	return checked(strndup(s, n));
+}
+
+void free_auto(void *p)
+{
+	free(*(void **)p);
+}
+
+void close_auto(const int *fd)
+{
+	if (*fd >= 0)
+		(void)close(*fd);
+}
+
+void fclose_auto(FILE **f)
+{
+	if (*f != NULL)
+		(void)fclose(*f);
 }
 
 void memory_trim(void)

@@ -4,6 +4,8 @@
  *
  * Ownership: AUTO(x_close) struct x *p closes at scope end, TAKE(p) hands over
  *            (yields p and leaves NULL behind). The destructor accepts NULL.
+ *            FINI(x_fini) struct x v = { 0 } frees what the variable v owns at scope end.
+ *            AUTO(free), AUTO(close) int fd = -1, AUTO(fclose), AUTO(vec_fini) VEC(...) v = { 0 }.
  * Memory:    x*alloc abort when no memory is left: the kernel keeps forwarding, and a
  *            restart is the best tested path. Callers limit sizes that a peer chooses.
  */
@@ -12,6 +14,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/types.h>
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
@@ -42,12 +45,18 @@
 	}                                        \
 	struct auto_semicolon_eater
 #define AUTO(close) __attribute__((cleanup(close##_auto)))
+#define FINI(fini) __attribute__((cleanup(fini)))
 #define TAKE(p)                               \
 	({                                    \
 		__typeof__(p) take_tmp = (p); \
 		(p) = NULL;                   \
 		take_tmp;                     \
 	})
+
+/* Destructors of AUTO() for any pointer, a descriptor (-1: none), and a stream (NULL: none). */
+void free_auto(void *p);
+void close_auto(const int *fd);
+void fclose_auto(FILE **f);
 
 #define NSEC_PER_SEC UINT64_C(1000000000)
 #define NSEC_PER_MSEC UINT64_C(1000000)

@@ -66,6 +66,11 @@ static inline uint32_t vec_cap(size_t len, size_t cap)
 		(vec)->v = NULL;           \
 		(vec)->n = (vec)->cap = 0; \
 	} while (0)
+/* Destructor of AUTO(vec_fini): a vector begins with its elements. */
+static inline void vec_fini_auto(void *vec)
+{
+	free_auto(vec);
+}
 /* vec_fini() of a vector of pointers, which it frees. */
 #define vec_free_all(vec)                                         \
 	do {                                                      \

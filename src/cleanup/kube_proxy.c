@@ -82,8 +82,8 @@ static int clean_ipvs(bool *ret, const struct cleanup_config *config, struct soc
 {
 	struct cleanup_ipvs_result done = { 0 };
 	struct err why = { 0 };
-	struct node_ports *ports = xcalloc(1, sizeof(*ports));
-	struct ipvs_link link = { 0 };
+	AUTO(free) struct node_ports *ports = xcalloc(1, sizeof(*ports));
+	FINI(ipvs_link_fini) struct ipvs_link link = { 0 };
 	int r = ipvs_link_read(&link, config->proxy, s->route, err);
 
 	if (r == 0)
@@ -100,8 +100,6 @@ static int clean_ipvs(bool *ret, const struct cleanup_config *config, struct soc
 		r = cleanup_link(&link, s->route, report, err);
 	else if (r == 0)
 		report_left(report, "link, iptables, ipset: left: all, until ipvs is done");
-	ipvs_link_fini(&link);
-	free(ports);
 	return r;
 }
 

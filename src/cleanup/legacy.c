@@ -150,7 +150,7 @@ void legacy_print(struct str *out, const struct xt_table *t)
 /* Existing tables as bits; none without the file. */
 static unsigned int tables_present(const char *path)
 {
-	FILE *f = fopen(path, "re");
+	AUTO(fclose) FILE *f = fopen(path, "re");
 	unsigned int found = 0;
 	char line[64];
 
@@ -162,7 +162,6 @@ static unsigned int tables_present(const char *path)
 			if (strcmp(line, table_names[i]) == 0)
 				found |= 1U << i;
 	}
-	(void)fclose(f);
 	return found;
 }
 
@@ -172,10 +171,11 @@ static int table_undo(struct str *out, struct xt_counts *counts, size_t i, size_
 {
 	char *argv[] = { (char *)(uintptr_t)families[i].save, (char *)(uintptr_t) "-t",
 			 (char *)(uintptr_t)table_names[k], NULL };
+	FINI(xt_fini)
 	struct xt_table t = { .proxy = report->proxy,
 			      .family = families[i].text,
 			      .name = table_names[k] };
-	struct str saved = { 0 };
+	FINI(str_fini) struct str saved = { 0 };
 	int r = child_run(&saved, argv, "", err);
 
 	if (r == 0) {
@@ -185,8 +185,6 @@ static int table_undo(struct str *out, struct xt_counts *counts, size_t i, size_
 		legacy_print(out, &t);
 		report_kept(report, "legacy", &t);
 	}
-	xt_fini(&t);
-	str_fini(&saved);
 	return r;
 }
 
@@ -196,8 +194,8 @@ static int family_clean(size_t i, unsigned int present, struct xt_counts *counts
 	char *argv[] = { (char *)(uintptr_t)families[i].restore, (char *)(uintptr_t) "--noflush",
 			 (char *)(uintptr_t) "-w", (char *)(uintptr_t) "5", NULL };
 	struct xt_counts mine = { 0 };
-	struct str undo = { 0 };
-	struct str none = { 0 };
+	FINI(str_fini) struct str undo = { 0 };
+	FINI(str_fini) struct str none = { 0 };
 	int r = 0;
 
 	for (size_t k = 0; r == 0 && k < ARRAY_SIZE(table_names); k++)
@@ -211,8 +209,6 @@ static int family_clean(size_t i, unsigned int present, struct xt_counts *counts
 		counts->n_jumps += mine.n_jumps;
 		counts->n_strays += mine.n_strays;
 	}
-	str_fini(&undo);
-	str_fini(&none);
 	return r;
 }
 

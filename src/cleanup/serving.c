@@ -24,7 +24,7 @@ static int serving_check(const char *control_socket, size_t *n_occupied, bool *i
 	json_int_t n_rejected;
 	json_int_t n_pending;
 	const char *state;
-	json_t *status;
+	json_auto_t *status = NULL;
 	int r;
 
 	*is_passing = false;
@@ -47,7 +47,6 @@ static int serving_check(const char *control_socket, size_t *n_occupied, bool *i
 		r = err_set(err, -EAGAIN, "%lld services are pending (vipctl status)",
 			    (long long)n_pending - (long long)*n_occupied);
 	}
-	json_decref(status);
 	return r;
 }
 

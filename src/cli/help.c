@@ -24,7 +24,7 @@ void cli_help_text(struct str *ret, const struct cli_option *o)
 
 static void help_option(struct str *ret, const struct cli_option *o)
 {
-	struct str head = { 0 };
+	FINI(str_fini) struct str head = { 0 };
 
 	if (o->letter != '\0')
 		str_printf(&head, "-%c, ", o->letter);
@@ -34,7 +34,6 @@ static void help_option(struct str *ret, const struct cli_option *o)
 	str_printf(ret, "  %-*s  ", COLUMN - 4, head.text);
 	cli_help_text(ret, o);
 	str_puts(ret, "\n");
-	str_fini(&head);
 }
 
 static void help_options(struct str *ret, const struct cli *cli, const struct cli_command *cmd,

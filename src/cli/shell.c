@@ -157,12 +157,11 @@ static void candidates_put(struct str *ret, const struct cli *cli, int n, char *
 
 bool cli_complete(const struct cli *cli, int argc, char **argv)
 {
-	struct str out = { 0 };
+	FINI(str_fini) struct str out = { 0 };
 
 	if (argc < 2 || strcmp(argv[1], "__complete") != 0)
 		return false;
 	candidates_put(&out, cli, argc - 2, argv + 2);
 	(void)fputs(str_text(&out), stdout);
-	str_fini(&out);
 	return true;
 }

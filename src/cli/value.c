@@ -127,8 +127,7 @@ static void words_list(struct str *ret, const char *words)
 static int word_find(int64_t *ret, const struct cli_option *o, const char *value, struct err *err)
 {
 	const char *w = o->words;
-	struct str list = { 0 };
-	int r;
+	FINI(str_fini) struct str list = { 0 };
 
 	for (*ret = 0; *w != '\0'; (*ret)++) {
 		size_t len = strcspn(w, " ");
@@ -138,10 +137,8 @@ static int word_find(int64_t *ret, const struct cli_option *o, const char *value
 		w += len + (w[len] == ' ');
 	}
 	words_list(&list, o->words);
-	r = err_set(err, -EINVAL, "'%s' is not %s%s", value, list.text,
-		    o->preset != NULL && *o->preset == '\0' ? ", nor empty" : "");
-	str_fini(&list);
-	return r;
+	return err_set(err, -EINVAL, "'%s' is not %s%s", value, list.text,
+		       o->preset != NULL && *o->preset == '\0' ? ", nor empty" : "");
 }
 
 static int interface_check(const char *value, struct err *err)

@@ -101,7 +101,7 @@ static void arm(struct conntrack *c)
 static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
 	struct conntrack *c = arg;
-	struct job job = { 0 };
+	FINI(job_fini) struct job job = { 0 };
 
 	if (!worker_is_idle(c->worker))
 		return;
@@ -112,7 +112,6 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	} else {
 		arm(c);
 	}
-	job_fini(&job);
 }
 
 static void note_success(struct conntrack *c, const struct worker_answer *a)

@@ -56,7 +56,7 @@ static int number_write(uint64_t n, const char *root, const char *file, struct e
 	char path[PATH_MAX];
 	char buf[32];
 	int len = snprintf(buf, sizeof(buf), "%" PRIu64 "\n", n);
-	int fd;
+	AUTO(close) int fd = -1;
 	int r = 0;
 
 	(void)snprintf(path, sizeof(path), "%s%s", root, file);
@@ -65,7 +65,6 @@ static int number_write(uint64_t n, const char *root, const char *file, struct e
 		return err_errno(err, "%s: cannot be set to %" PRIu64, file, n);
 	if (write(fd, buf, (size_t)len) != len)
 		r = err_errno(err, "%s: cannot be set to %" PRIu64, file, n);
-	close(fd);
 	return r;
 }
 

@@ -67,14 +67,13 @@ static bool job_answer(const struct worker_config *config, const struct job *job
 static void helper_main(void *arg, int fd)
 {
 	const struct worker_config *config = arg;
-	struct job job = { 0 };
+	FINI(job_fini) struct job job = { 0 };
 
 	while (job_read(&job, fd)) {
 		job_prepare(&job);
 		if (!job_answer(config, &job, fd))
 			break;
 	}
-	job_fini(&job);
 }
 
 /* --- the daemon's end -------------------------------------------------------------- */

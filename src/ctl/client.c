@@ -234,7 +234,7 @@ static FILE *stream_open(int *fd)
 /* vipd's error text, or the status. */
 static int status_error(int status, const struct str *body, struct err *err)
 {
-	json_t *json = json_loadb(str_text(body), body->len, 0, NULL);
+	json_auto_t *json = json_loadb(str_text(body), body->len, 0, NULL);
 	const json_t *e = json_object_get(json, "error");
 	const char *text = json_string_value(json_object_get(e, "text"));
 	int code = status == 404 ? -ENODATA : status == 400 ? -EINVAL : -EPROTO;
@@ -243,7 +243,6 @@ static int status_error(int status, const struct str *body, struct err *err)
 		code = err_set(err, -EPROTO, "vipd answered with HTTP status %d", status);
 	else
 		(void)err_set(err, code, "%s", text);
-	json_decref(json);
 	return code;
 }
 
@@ -270,9 +269,9 @@ static int request(const struct client *c, const char *method, const char *targe
 		   int (*sink)(void *arg, const char *data, size_t len), void *arg, struct err *err)
 {
 	struct exchange x = { .sink = sink, .arg = arg };
-	struct str text = { 0 };
-	int fd = socket_connect(c, err);
-	FILE *in;
+	FINI(str_fini) struct str text = { 0 };
+	AUTO(close) int fd = socket_connect(c, err);
+	AUTO(fclose) FILE *in = NULL;
 	int r = 0;
 
 	if (fd < 0)
@@ -292,9 +291,6 @@ static int request(const struct client *c, const char *method, const char *targe
 			      (c->timeout_ms + 999) / 1000, c->path);
 	if (r == 0 && x.answer.status != 200)
 		r = status_error(x.answer.status, &x.error, err);
-	(void)fclose(in);
-	close(fd);
-	str_fini(&text);
 	str_fini(&x.error);
 	return r;
 }

@@ -106,7 +106,8 @@ int out_text(struct str *out, int code)
 /* Errors go to standard error, answers to standard output. */
 static int error_print(int code, const char *text, const char *hint)
 {
-	char *clean = str_clean(xstrdup(text)); /* may quote arguments that are not UTF-8 */
+	/* May quote arguments that are not UTF-8. */
+	AUTO(free) char *clean = str_clean(xstrdup(text));
 	json_t *json;
 
 	if (line.run.output != OUTPUT_JSON || line.run.is_yaml) {
@@ -118,7 +119,6 @@ static int error_print(int code, const char *text, const char *hint)
 		(void)fputs("\n", stderr);
 		json_decref(json);
 	}
-	free(clean);
 	return code;
 }
 

@@ -135,30 +135,24 @@ static char *settled(const char *programmed, const char *desired)
 
 static bool is_same(const char *desired, const char *programmed)
 {
-	char *rest;
-	bool is;
+	AUTO(free) char *rest = NULL;
 
 	if (strcmp(desired, programmed) == 0)
 		return true;
 	rest = settled(programmed, desired);
-	is = strcmp(desired, rest) == 0;
-	free(rest);
-	return is;
+	return strcmp(desired, rest) == 0;
 }
 
 /* A virtual service without a frontend, with draining backends only. */
 static bool is_ending(const struct diff_line *programmed)
 {
-	char *rest;
-	bool is;
+	AUTO(free) char *rest = NULL;
 
 	if (!begins(programmed->key, strlen(programmed->key), "mark/") &&
 	    !begins(programmed->key, strlen(programmed->key), "virtual/"))
 		return false;
 	rest = settled(programmed->text, "");
-	is = strcmp(rest, " ->") == 0;
-	free(rest);
-	return is;
+	return strcmp(rest, " ->") == 0;
 }
 
 static void found_add(struct diff *d, const struct diff_line *desired,
@@ -206,14 +200,13 @@ bool diff_is_empty(const struct diff *d)
 static void side_print(struct str *out, const struct style *style, const char *sign, enum mark mark,
 		       const char *text)
 {
-	struct str line = { 0 };
+	FINI(str_fini) struct str line = { 0 };
 
 	if (text == NULL)
 		return;
 	str_printf(&line, "  %s%s", sign, *text != '\0' ? text : " (nothing)");
 	mark_puts(out, style, mark, line.text);
 	str_puts(out, "\n");
-	str_fini(&line);
 }
 
 void diff_print(struct str *out, const struct diff *d, const struct style *style)

@@ -56,7 +56,7 @@ static json_t *run_here(const struct err *why, const char *plane)
 /* 0 when vipd runs on `plane`. */
 static int plane_check(const struct client *c, const char *plane, struct err *err)
 {
-	json_t *status;
+	json_auto_t *status = NULL;
 	int r;
 
 	if (plane == NULL)
@@ -67,7 +67,6 @@ static int plane_check(const struct client *c, const char *plane, struct err *er
 	if (strcmp(value_text(status, "plane"), plane) != 0)
 		r = err_set(err, -EINVAL, "vipd runs in %s mode, not in %s mode",
 			    value_text(status, "plane"), plane);
-	json_decref(status);
 	return r;
 }
 

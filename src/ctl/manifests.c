@@ -73,13 +73,12 @@ static void on_nothing(void *arg)
 static void on_problem(void *arg, const struct files_problem *p)
 {
 	struct reading *rd = arg;
-	struct str where = { 0 };
+	FINI(str_fini) struct str where = { 0 };
 
 	str_puts(&where, p->file);
 	if (p->line != 0)
 		str_printf(&where, ":%u", p->line);
 	rd->problem(str_text(&where), p->text);
-	str_fini(&where);
 }
 
 static int folder_read(struct reading *rd, const char *dir, struct err *err)
@@ -106,14 +105,13 @@ static json_t *item_of(const struct svc *svc, const struct plan_balancer *balanc
 {
 	const struct plan_rows *rows = svc->rows;
 	json_t *lines = json_array();
-	struct str line = { 0 };
+	FINI(str_fini) struct str line = { 0 };
 
 	vec_for_each (f, &rows->frontends) {
 		str_clear(&line);
 		plan_frontend_led_print(&line, rows, f, balancer);
 		(void)json_array_append_new(lines, json_string(line.text));
 	}
-	str_fini(&line);
 	return json_pack("{s:s, s:s, s:b, s:n, s:b, s:o}", "namespace", svc->ns->text, "name",
 			 svc->name->text, "pending", 0, "rejected", "complete", 1, "frontends",
 			 lines);

@@ -31,14 +31,13 @@ static int sink_str(void *arg, const char *data, size_t len)
 
 static int text_member(const char *name, const char *text)
 {
-	json_t *json = json_pack("{s:s?}", name, text);
+	json_auto_t *json = json_pack("{s:s?}", name, text);
 	int r;
 
 	if (json == NULL) /* not UTF-8 */
 		json = json_pack("{s:n}", name);
 	/* Without the outer braces, followed by a comma. */
 	r = json_dumpf(json, stdout, JSON_EMBED);
-	json_decref(json);
 	return r < 0 ? r : out_write(",\n", 2);
 }
 

@@ -19,13 +19,12 @@
 
 static int desired_get(struct diff *d, const struct run *run, struct err *err)
 {
-	json_t *rows;
+	json_auto_t *rows = NULL;
 	int r = client_json(&rows, &run->client, "GET", "/v1/rows", err);
 
 	if (r < 0)
 		return r;
 	diff_desired(d, value_get(rows, "items"));
-	json_decref(rows);
 	return 0;
 }
 
@@ -44,20 +43,19 @@ static int desired_read(struct diff *d, const struct run *run, bool is_ipvs, str
 		.is_ipvs = is_ipvs,
 		.ipvs_scheduler = run->ipvs_scheduler,
 	};
-	json_t *items;
+	json_auto_t *items = NULL;
 	int r = manifests_rows(&items, &config, problem_report, err);
 
 	if (r < 0)
 		return r;
 	diff_desired(d, items);
-	json_decref(items);
 	return 0;
 }
 
 /* The desired state first: vipd programs changes soon after they become desired. */
 static int diff_try(struct diff *d, const struct run *run, const char *plane, struct err *err)
 {
-	struct programmed programmed = { 0 };
+	FINI(programmed_fini) struct programmed programmed = { 0 };
 	int r = run->manifests != NULL ? 0 : desired_get(d, run, err);
 
 	if (r == 0)
@@ -70,7 +68,6 @@ static int diff_try(struct diff *d, const struct run *run, const char *plane, st
 		diff_programmed(d, programmed.routing.text);
 		diff_compare(d);
 	}
-	programmed_fini(&programmed);
 	return r;
 }
 
@@ -78,7 +75,7 @@ static int diff_try(struct diff *d, const struct run *run, const char *plane, st
 static int plane_ask(const char **ret, const struct run *run, struct err *err)
 {
 	static const char *const planes[] = { "nftables", "ipvs" };
-	json_t *status;
+	json_auto_t *status = NULL;
 	int r = client_json(&status, &run->client, "GET", "/v1/status", err);
 
 	*ret = NULL;
@@ -92,7 +89,6 @@ static int plane_ask(const char **ret, const struct run *run, struct err *err)
 			    value_text(status, "plane"));
 	else if (run->plane != NULL && strcmp(run->plane, *ret) != 0)
 		r = err_set(err, -EINVAL, "--plane=%s: vipd runs the %s plane", run->plane, *ret);
-	json_decref(status);
 	return r;
 }
 
@@ -102,11 +98,9 @@ static int diff_show(const struct run *run, const struct diff *d)
 	struct str out = { 0 };
 
 	if (run->output == OUTPUT_JSON) {
-		json_t *json = diff_json(d);
+		json_auto_t *json = diff_json(d);
 
-		code = out_json(json, code);
-		json_decref(json);
-		return code;
+		return out_json(json, code);
 	}
 	diff_print(&out, d, &run->style);
 	return out_text(&out, code);
@@ -160,16 +154,13 @@ static void line_json(void *arg, const char *line, bool is_frontend)
 static int kernel_json(const struct run *run, struct programmed *programmed)
 {
 	struct lines l = { .run = run, .frontends = json_array(), .routing = json_array() };
-	json_t *json;
-	int code;
+	json_auto_t *json = NULL;
 
 	programmed_lines(programmed, line_json, &l);
 	json = json_pack("{s:i, s:s, s:o, s:o}", "api", CONTROL_API_VERSION, "plane",
 			 programmed->is_ipvs ? "ipvs" : "nftables", "frontends", l.frontends,
 			 "routing", l.routing);
-	code = out_json(json, EXIT_FINE);
-	json_decref(json);
-	return code;
+	return out_json(json, EXIT_FINE);
 }
 
 static void line_print(void *arg, const char *line, bool is_frontend)

@@ -52,7 +52,7 @@ static void addrs_print(struct str *out, const struct nft_live_event *e)
 static void event_print(struct str *out, const struct nft_live_event *e, uint32_t *last_id,
 			struct str *last_addrs)
 {
-	struct str addrs = { 0 };
+	FINI(str_fini) struct str addrs = { 0 };
 
 	if (e->has_addrs) {
 		addrs_print(&addrs, e);
@@ -66,7 +66,6 @@ static void event_print(struct str *out, const struct nft_live_event *e, uint32_
 	*last_id = e->id;
 	if (strcmp(e->table, "vipd-trace") != 0)
 		str_printf(out, "    %-12s %-14s %s\n", e->table, e->chain, e->verdict);
-	str_fini(&addrs);
 }
 
 static int events_show(struct nft_live *l, uint64_t deadline_ns, struct err *err)

@@ -43,7 +43,7 @@ static void setting_report(struct check_report *r, const struct options *o,
 			   const struct options_setting *s)
 {
 	char name[FIELD_NAME_MAX];
-	json_t *field = options_field(o, s, name);
+	json_auto_t *field = options_field(o, s, name);
 
 	switch (options_use(o, s)) {
 	case OPTIONS_SAME:
@@ -66,7 +66,6 @@ static void setting_report(struct check_report *r, const struct options *o,
 			  s->name, s->value);
 		break;
 	}
-	json_decref(field);
 }
 
 static bool is_prefix(const char *prefix, const char *text)
@@ -134,8 +133,8 @@ static void node_report(struct check_report *r, const struct options *o)
 
 static int config_write(const struct options *o, const char *path, struct err *err)
 {
-	json_t *root = json_object();
-	struct str text = { 0 };
+	json_auto_t *root = json_object();
+	FINI(str_fini) struct str text = { 0 };
 	char name[FIELD_NAME_MAX];
 	FILE *f = strcmp(path, "-") == 0 ? stdout : fopen(path, "we");
 	int r = 0;
@@ -158,8 +157,6 @@ static int config_write(const struct options *o, const char *path, struct err *e
 		r = err_errno(err, "%s", path);
 	if (f != NULL && f != stdout && fclose(f) != 0 && r == 0)
 		r = err_errno(err, "%s", path);
-	str_fini(&text);
-	json_decref(root);
 	return r;
 }
 
@@ -167,7 +164,7 @@ static int config_write(const struct options *o, const char *path, struct err *e
 
 static int report_show(const struct run *run, const struct options *o)
 {
-	struct check_report report = { 0 };
+	FINI(check_report_fini) struct check_report report = { 0 };
 	json_t *answer;
 
 	settings_report(&report, o);
@@ -175,7 +172,6 @@ static int report_show(const struct run *run, const struct options *o)
 	answer = json_pack("{s:i, s:s, s:s, s:o}", "api", CONTROL_API_VERSION, "mode", mode_text(o),
 			   "worst", check_level_text(check_report_worst(&report)), "results",
 			   check_report_json(&report));
-	check_report_fini(&report);
 	return answer_show(run, answer, (int)doctor_exit(answer), show_doctor);
 }
 
@@ -185,7 +181,7 @@ static int stdin_copy(struct err *err)
 	char buf[4096];
 	size_t len = 0;
 	ssize_t n;
-	int fd = memfd_create("stdin", MFD_CLOEXEC);
+	AUTO(close) int fd = memfd_create("stdin", MFD_CLOEXEC);
 	int r = 0;
 
 	if (fd == -1)
@@ -199,7 +195,6 @@ static int stdin_copy(struct err *err)
 	}
 	if (r == 0 && dup2(fd, STDIN_FILENO) == -1)
 		r = err_errno(err, "standard input");
-	close(fd);
 	return r;
 }
 

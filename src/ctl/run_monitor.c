@@ -18,18 +18,14 @@ struct lines {
 
 static int event_print(const struct run *run, const char *line, size_t len)
 {
-	json_t *event = json_loadb(line, len, 0, NULL);
-	struct str out = { 0 };
-	int r;
+	json_auto_t *event = json_loadb(line, len, 0, NULL);
+	FINI(str_fini) struct str out = { 0 };
 
 	if (event == NULL)
 		return -EPROTO;
 	value_clean(event);
 	show_event(&out, event, &run->style);
-	r = out_write(str_text(&out), out.len);
-	str_fini(&out);
-	json_decref(event);
-	return r;
+	return out_write(str_text(&out), out.len);
 }
 
 static int line_take(const struct run *run, const char *line, size_t len)
@@ -67,7 +63,7 @@ int run_monitor(const struct run *run)
 {
 	struct client client = run->client;
 	struct lines lines = { .run = run };
-	struct str target = { 0 };
+	FINI(str_fini) struct str target = { 0 };
 	struct err err = { "invalid event: not from vipd" };
 	int r;
 
@@ -78,7 +74,6 @@ int run_monitor(const struct run *run)
 	query_add(&target, "service", run->service);
 	query_add(&target, "kind", run->kinds);
 	r = client_get(&client, target.text, sink_lines, &lines, &err);
-	str_fini(&target);
 	str_fini(&lines.rest);
 	return r == 0 || r == -EPIPE ? EXIT_FINE : failed(r, &err);
 }

@@ -14,7 +14,7 @@
 
 int answer_get(json_t **ret, const struct run *run, bool is_write, const char *path, ...)
 {
-	struct str target = { 0 };
+	FINI(str_fini) struct str target = { 0 };
 	const char *name;
 	struct err err;
 	va_list ap;
@@ -26,7 +26,6 @@ int answer_get(json_t **ret, const struct run *run, bool is_write, const char *p
 		query_add(&target, name, va_arg(ap, const char *));
 	va_end(ap);
 	r = client_json(ret, &run->client, is_write ? "PUT" : "GET", target.text, &err);
-	str_fini(&target);
 	return r < 0 ? failed(r, &err) : 0;
 }
 
@@ -104,8 +103,8 @@ static int list_show(const struct run *run, json_t *list)
  */
 static void page_add_counts(const struct run *run, json_t *page, const char *ns, const char *name)
 {
-	struct str target = { 0 };
-	struct str service = { 0 };
+	FINI(str_fini) struct str target = { 0 };
+	FINI(str_fini) struct str service = { 0 };
 	struct err err;
 	json_t *counts;
 
@@ -119,8 +118,6 @@ static void page_add_counts(const struct run *run, json_t *page, const char *ns,
 			(void)json_object_set(page, "counts", item);
 		json_decref(counts);
 	}
-	str_fini(&service);
-	str_fini(&target);
 }
 
 static int page_show(const struct run *run, const char *ns, const char *name)
@@ -190,7 +187,7 @@ int run_svc(const struct run *run)
 {
 	const char *slash;
 	json_t *list;
-	char *ns;
+	AUTO(free) char *ns = NULL;
 	int code;
 
 	if (run->n_args > 1)
@@ -209,7 +206,6 @@ int run_svc(const struct run *run)
 		code = usage("'%s' names another namespace than -n", run->args[0]);
 	else
 		code = page_show(run, ns, slash + 1);
-	free(ns);
 	return code;
 }
 
@@ -232,7 +228,7 @@ static int trace_show(const struct run *run, json_t *trace)
 
 int run_trace(const struct run *run)
 {
-	json_t *trace;
+	json_auto_t *trace = NULL;
 	int code;
 
 	if (run->n_args < 2 || run->n_args > 3)
@@ -247,7 +243,6 @@ int run_trace(const struct run *run)
 	code = trace_show(run, trace);
 	if (run->live_s > 0 && !value_has(trace, "problem"))
 		code = run_live(run, trace);
-	json_decref(trace);
 	return code;
 }
 
@@ -260,7 +255,7 @@ static int sink_stdout(void *arg, const char *data, size_t len)
 
 int run_dump(const struct run *run)
 {
-	struct str target = { 0 };
+	FINI(str_fini) struct str target = { 0 };
 	struct err err = { 0 };
 	int r;
 
@@ -273,7 +268,6 @@ int run_dump(const struct run *run)
 	if (run->n_args == 1)
 		query_add(&target, "q", run->args[0]);
 	r = client_get(&run->client, target.text, sink_stdout, NULL, &err);
-	str_fini(&target);
 	return r == 0 || r == -EPIPE ? EXIT_FINE : failed(r, &err);
 }
 
@@ -308,7 +302,7 @@ int run_log(const struct run *run)
 
 static int taken_out_show(const struct run *run, json_t *answer, const char *none)
 {
-	char *problem = xstrdup(value_text(answer, "problem"));
+	AUTO(free) char *problem = xstrdup(value_text(answer, "problem"));
 	int code = *problem != '\0' ? EXIT_PROBLEM : EXIT_FINE;
 
 	if (run->output != OUTPUT_JSON && json_array_size(value_get(answer, "items")) == 0)
@@ -316,7 +310,6 @@ static int taken_out_show(const struct run *run, json_t *answer, const char *non
 	code = answer_show(run, answer, code, show_taken_out);
 	if (*problem != '\0' && run->output != OUTPUT_JSON)
 		(void)fprintf(stderr, "vipctl: %s\n", str_clean(problem));
-	free(problem);
 	return code;
 }
 

@@ -63,7 +63,7 @@ void show_doctor(struct str *out, const json_t *answer, const struct style *styl
 /* The log level of each area. */
 void show_log(struct str *out, const json_t *answer, const struct style *style)
 {
-	struct table t = { 0 };
+	FINI(table_fini) struct table t = { 0 };
 
 	table_column(&t, "AREA", 0);
 	table_column(&t, "LEVEL", 0);
@@ -74,14 +74,13 @@ void show_log(struct str *out, const json_t *answer, const struct style *style)
 		cell_int(&t, area, "suppressed");
 	}
 	table_print(out, &t, style, 0);
-	table_fini(&t);
 }
 
 /* Endpoints drained by operators. */
 void show_taken_out(struct str *out, const json_t *answer, const struct style *style)
 {
 	bool has_text = false;
-	struct table t = { 0 };
+	FINI(table_fini) struct table t = { 0 };
 
 	table_column(&t, "SERVICE", 0);
 	table_column(&t, "ENDPOINT", 0);
@@ -102,5 +101,4 @@ void show_taken_out(struct str *out, const json_t *answer, const struct style *s
 	}
 	if (table_rows(&t) > 0)
 		table_print(out, &t, style, 0);
-	table_fini(&t);
 }

@@ -20,13 +20,12 @@ static void say_time(struct str *out, json_int_t ms)
 
 static void say_who(struct str *out, const json_t *event)
 {
-	struct str name = { 0 };
+	FINI(str_fini) struct str name = { 0 };
 
 	if (*value_text(event, "namespace") != '\0')
 		str_printf(&name, "%s/", value_text(event, "namespace"));
 	str_puts(&name, value_text(event, "name"));
 	str_printf(out, "%-28s  ", str_text(&name));
-	str_fini(&name);
 }
 
 static void say_object(struct str *out, const json_t *event)

@@ -241,7 +241,7 @@ static void frontends(struct str *out, const json_t *page, const struct style *s
 static void conflicts(struct str *out, const json_t *page, const struct style *style)
 {
 	const json_t *list = value_get(page, "conflicts");
-	struct table t = { 0 };
+	FINI(table_fini) struct table t = { 0 };
 
 	if (json_array_size(list) == 0)
 		return;
@@ -258,7 +258,6 @@ static void conflicts(struct str *out, const json_t *page, const struct style *s
 	}
 	str_puts(out, "\n");
 	table_print(out, &t, style, 0);
-	table_fini(&t);
 }
 
 /* --- pools --- */
@@ -271,12 +270,11 @@ static json_t *endpoints_index(const json_t *page)
 	value_for_each (port, value_get(page, "ports"))
 		value_for_each (family, value_get(port, "families"))
 			value_for_each (ep, value_get(family, "endpoints")) {
-				struct str key = { 0 };
+				FINI(str_fini) struct str key = { 0 };
 
 				say_endpoint(&key, value_text(ep, "address"),
 					     value_int(ep, "port"));
 				(void)json_object_set(index, key.text, (json_t *)(uintptr_t)ep);
-				str_fini(&key);
 			}
 	return index;
 }
@@ -299,7 +297,7 @@ static void pool_print(struct str *out, const json_t *pool, const json_t *index,
 	const char *name = value_text(pool, "port_name");
 	bool has_scheduler = value_has(pool, "scheduler");
 	bool has_weights = value_has(json_array_get(backends, 0), "weight");
-	struct table t = { 0 };
+	FINI(table_fini) struct table t = { 0 };
 
 	str_printf(out, "\nPOOL %" JSON_INTEGER_FORMAT "  %s %s%s%s, %s, ", value_int(pool, "id"),
 		   value_text(pool, "family"), value_text(pool, "protocol"), *name ? " " : "", name,
@@ -321,7 +319,7 @@ static void pool_print(struct str *out, const json_t *pool, const json_t *index,
 	if (has_counts)
 		table_column(&t, "CONNECTIONS", TABLE_RIGHT);
 	value_for_each (b, backends) {
-		struct str where = { 0 };
+		FINI(str_fini) struct str where = { 0 };
 		const json_t *ep;
 
 		say_endpoint(&where, value_text(b, "address"), value_int(b, "port"));
@@ -337,19 +335,16 @@ static void pool_print(struct str *out, const json_t *pool, const json_t *index,
 		cell_text(&t, ep, "node");
 		if (has_counts)
 			cell_int(&t, count_find(counts, b), "connections");
-		str_fini(&where);
 	}
 	table_print(out, &t, style, 2);
-	table_fini(&t);
 }
 
 static void pools(struct str *out, const json_t *page, const struct style *style)
 {
-	json_t *index = endpoints_index(page);
+	json_auto_t *index = endpoints_index(page);
 
 	value_for_each (pool, value_get(page, "pools"))
 		pool_print(out, pool, index, value_get(page, "counts"), style);
-	json_decref(index);
 }
 
 /* --- ports and endpoints --- */
@@ -416,7 +411,7 @@ static void endpoints(struct str *out, const json_t *family, const struct style 
 	bool uses_cluster = value_bool(family, "uses_cluster_set");
 	bool uses_local = value_bool(family, "uses_local_set");
 	bool has_silent = false;
-	struct table t = { 0 };
+	FINI(table_fini) struct table t = { 0 };
 
 	if (json_array_size(list) == 0)
 		return;
@@ -445,7 +440,6 @@ static void endpoints(struct str *out, const json_t *family, const struct style 
 			cell_silent(&t, "", ep);
 	}
 	table_print(out, &t, style, 2);
-	table_fini(&t);
 }
 
 static void port_print(struct str *out, const json_t *port, const struct style *style)
@@ -482,7 +476,7 @@ static void connections_cell(struct table *t, const json_t *l, const char *key)
 static void draining(struct str *out, const json_t *page, const struct style *style)
 {
 	const json_t *list = value_get(page, "draining");
-	struct table t = { 0 };
+	FINI(table_fini) struct table t = { 0 };
 
 	if (json_array_size(list) == 0)
 		return;
@@ -492,7 +486,7 @@ static void draining(struct str *out, const json_t *page, const struct style *st
 	table_column(&t, "FOR", 0);
 	table_column(&t, "TIMEOUT IN", 0);
 	value_for_each (l, list) {
-		struct str text = { 0 };
+		FINI(str_fini) struct str text = { 0 };
 
 		cell_endpoint(&t, MARK_ATTENTION, l);
 		connections_cell(&t, l, "active");
@@ -504,11 +498,9 @@ static void draining(struct str *out, const json_t *page, const struct style *st
 		if (value_has(l, "timeout_ms"))
 			say_ms(&text, value_int(l, "timeout_ms"));
 		table_cell(&t, MARK_NONE, "%s", value_has(l, "timeout_ms") ? text.text : "never");
-		str_fini(&text);
 	}
 	str_puts(out, "\n");
 	table_print(out, &t, style, 0);
-	table_fini(&t);
 }
 
 void show_service(struct str *out, const json_t *page, const struct style *style)

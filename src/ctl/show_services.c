@@ -39,7 +39,7 @@ static void say_backends(struct str *out, const json_t *family)
 static void say_port_backends(struct str *out, const json_t *port)
 {
 	const json_t *families = value_get(port, "families");
-	struct str one = { 0 };
+	FINI(str_fini) struct str one = { 0 };
 
 	value_for_each (family, families) {
 		str_clear(&one);
@@ -48,7 +48,6 @@ static void say_port_backends(struct str *out, const json_t *port)
 			continue;
 		str_printf(out, "%s%s", out->len ? "," : "", one.text);
 	}
-	str_fini(&one);
 }
 
 static size_t vips_add(struct str *out, const json_t *list, size_t n, size_t max)
@@ -79,9 +78,9 @@ static void say_vips(struct str *out, const json_t *item, bool is_wide)
 static void row(struct table *t, const json_t *item, const json_t *port, bool is_wide)
 {
 	const char *state = value_text(port ? port : item, "state");
-	struct str vips = { 0 };
-	struct str number = { 0 };
-	struct str backends = { 0 };
+	FINI(str_fini) struct str vips = { 0 };
+	FINI(str_fini) struct str number = { 0 };
+	FINI(str_fini) struct str backends = { 0 };
 
 	say_vips(&vips, item, is_wide);
 	if (port != NULL) {
@@ -99,14 +98,11 @@ static void row(struct table *t, const json_t *item, const json_t *port, bool is
 	table_cell(t, MARK_NONE, "%s",
 		   port != NULL && value_has(port, "note") ? value_text(port, "note")
 							   : value_text(item, "note"));
-	str_fini(&vips);
-	str_fini(&number);
-	str_fini(&backends);
 }
 
 void show_services(struct str *out, const json_t *answer, const struct style *style)
 {
-	struct table t = { 0 };
+	FINI(table_fini) struct table t = { 0 };
 
 	table_column(&t, "SERVICE", TABLE_ELASTIC);
 	table_column(&t, "PORT", 0);
@@ -129,5 +125,4 @@ void show_services(struct str *out, const json_t *answer, const struct style *st
 				row(&t, item, port, style->is_wide);
 	}
 	table_print(out, &t, style, 0);
-	table_fini(&t);
 }

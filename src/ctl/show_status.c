@@ -151,7 +151,7 @@ static void failover(struct str *out, const json_t *status, const struct style *
 {
 	const json_t *f = value_get(status, "failover");
 	json_int_t silent = value_int(f, "silent");
-	struct str text = { 0 };
+	FINI(str_fini) struct str text = { 0 };
 
 	if (!value_has(status, "failover"))
 		return;
@@ -162,7 +162,6 @@ static void failover(struct str *out, const json_t *status, const struct style *
 	say_count(out, value_int(f, "unanswered"), "unanswered TCP handshake",
 		  "unanswered TCP handshakes");
 	str_puts(out, "\n");
-	str_fini(&text);
 }
 
 static void health(struct str *out, const json_t *status, const struct style *style)

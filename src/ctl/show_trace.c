@@ -59,14 +59,11 @@ static void row(struct table *t, const json_t *ep)
 /* Is the endpoint selected by `text`: a pod, an address, or an address and port? */
 static bool is_selected(const json_t *ep, const char *text)
 {
-	struct str where = { 0 };
-	bool is_same;
+	FINI(str_fini) struct str where = { 0 };
 
 	say_endpoint(&where, value_text(ep, "address"), value_int(ep, "port"));
-	is_same = strcmp(value_text(ep, "pod"), text) == 0 ||
-		  strcmp(value_text(ep, "address"), text) == 0 || strcmp(where.text, text) == 0;
-	str_fini(&where);
-	return is_same;
+	return strcmp(value_text(ep, "pod"), text) == 0 ||
+	       strcmp(value_text(ep, "address"), text) == 0 || strcmp(where.text, text) == 0;
 }
 
 /* Up to half of the rows show excluded endpoints. */
@@ -93,7 +90,7 @@ static void endpoints(struct str *out, const json_t *trace, const struct style *
 	bool is_cut = !style->is_wide && about == NULL;
 	size_t n_used = is_cut ? used_shown(list) : 0;
 	size_t n_others = ROWS_SHOWN - n_used;
-	struct table t = { 0 };
+	FINI(table_fini) struct table t = { 0 };
 
 	table_column(&t, "ENDPOINT", 0);
 	table_column(&t, "POD", TABLE_NAMES);
@@ -123,7 +120,6 @@ static void endpoints(struct str *out, const json_t *trace, const struct style *
 	if (about != NULL && table_rows(&t) == 0)
 		str_printf(out, "\n  %s is in no slice of the service for this address family\n",
 			   about);
-	table_fini(&t);
 }
 
 void show_trace(struct str *out, const json_t *trace, const struct style *style, const char *about)

@@ -131,7 +131,7 @@ static void cut(struct str *out, const char *text, size_t max, bool is_utf8)
 static void cell_print(struct str *out, const struct style *style, const char *text, enum mark mark,
 		       size_t width, unsigned int flags, bool is_last)
 {
-	struct str shown = { 0 };
+	FINI(str_fini) struct str shown = { 0 };
 	size_t n = text_width(text);
 
 	if (n > width) {
@@ -147,7 +147,6 @@ static void cell_print(struct str *out, const struct style *style, const char *t
 		pad(out, width - n);
 	if (!is_last)
 		pad(out, GAP);
-	str_fini(&shown);
 }
 
 /* Remove trailing blanks. */
@@ -160,7 +159,7 @@ static void line_end(struct str *out)
 
 void table_print(struct str *out, const struct table *t, const struct style *style, size_t indent)
 {
-	size_t *width = xcalloc(t->columns.n, sizeof(*width));
+	AUTO(free) size_t *width = xcalloc(t->columns.n, sizeof(*width));
 	size_t n = widths_fit(width, t, style->width, indent);
 
 	assert(t->cells.n % t->columns.n == 0);
@@ -179,7 +178,6 @@ void table_print(struct str *out, const struct table *t, const struct style *sty
 		}
 		line_end(out);
 	}
-	free(width);
 }
 
 void table_fini(struct table *t)

@@ -28,11 +28,10 @@ static json_t *items_index(const json_t *counts)
 
 	for (size_t i = 0; i < json_array_size(items); i++) {
 		json_t *item = json_array_get(items, i);
-		struct str key = { 0 };
+		FINI(str_fini) struct str key = { 0 };
 
 		str_printf(&key, "%s/%s", value_text(item, "namespace"), value_text(item, "name"));
 		(void)json_object_set(index, key.text, item);
-		str_fini(&key);
 	}
 	return index;
 }
@@ -95,12 +94,12 @@ static double seconds_between(const struct top *t)
 
 static void rows_make(struct top *t)
 {
-	json_t *index = items_index(t->before);
+	json_auto_t *index = items_index(t->before);
 	double seconds = seconds_between(t);
 
 	rows_clear(t);
 	value_for_each (item, value_get(t->counts, "items")) {
-		struct str name = { 0 };
+		FINI(str_fini) struct str name = { 0 };
 		const json_t *old;
 
 		str_printf(&name, "%s/%s", value_text(item, "namespace"), value_text(item, "name"));
@@ -109,9 +108,7 @@ static void rows_make(struct top *t)
 			rows_endpoints(t, name.text, item, old, seconds);
 		else
 			rows_service(t, name.text, item, old, seconds);
-		str_fini(&name);
 	}
-	json_decref(index);
 }
 
 void top_feed(struct top *t, json_t *counts, json_t *status)
@@ -203,7 +200,7 @@ static void head_put(struct str *out, const struct top *t, size_t width)
 {
 	const json_t *sync = value_get(t->status, "sync");
 	const json_t *ack = value_get(sync, "event_to_ack");
-	struct str line = { 0 };
+	FINI(str_fini) struct str line = { 0 };
 
 	str_printf(&line, "vipd on %s  %s  up ", value_text(value_get(t->status, "node"), "name"),
 		   value_text(t->status, "state"));
@@ -228,7 +225,6 @@ static void head_put(struct str *out, const struct top *t, size_t width)
 		   sync_rate(t, "writes"));
 	line_put(out, &line, width);
 	line_put(out, &line, width);
-	str_fini(&line);
 }
 
 static void rate_put(struct str *line, double rate)
@@ -290,7 +286,7 @@ static const char *empty_text(const struct top *t)
 void top_lines(struct str *out, struct top *t, size_t width, size_t height)
 {
 	size_t n_lines = room(height);
-	struct str line = { 0 };
+	FINI(str_fini) struct str line = { 0 };
 
 	rows_make(t);
 	if (t->rows.n > 1)
@@ -311,7 +307,6 @@ void top_lines(struct str *out, struct top *t, size_t width, size_t height)
 	}
 	if (!t->is_batch)
 		foot_put(out, &line, t, width);
-	str_fini(&line);
 }
 
 bool top_key(struct top *t, int key, size_t height)

@@ -44,7 +44,7 @@ static bool has_controls(const char *text)
 
 static void text_clean(json_t *json)
 {
-	struct str out = { 0 };
+	FINI(str_fini) struct str out = { 0 };
 	const char *p;
 
 	if (!has_controls(json_string_value(json)))
@@ -61,7 +61,6 @@ static void text_clean(json_t *json)
 		}
 	}
 	(void)json_string_set(json, str_text(&out));
-	str_fini(&out);
 }
 
 void value_clean(json_t *json)
@@ -194,14 +193,13 @@ void cell_name(struct table *t, const json_t *object)
 void cell_endpoint(struct table *t, enum mark mark, const json_t *object)
 {
 	const char *proto = value_text(object, "protocol");
-	struct str text = { 0 };
+	FINI(str_fini) struct str text = { 0 };
 
 	if (value_has(object, "port"))
 		say_endpoint(&text, value_text(object, "address"), value_int(object, "port"));
 	else
 		str_puts(&text, value_text(object, "address"));
 	table_cell(t, mark, "%s%s%s", text.text, *proto ? "/" : "", proto);
-	str_fini(&text);
 }
 
 void cell_node(struct table *t, const json_t *endpoint)
@@ -221,7 +219,7 @@ void say_ago(struct str *out, const json_t *object, const char *key)
 void cell_silent(struct table *t, const char *before, const json_t *endpoint)
 {
 	const json_t *s = value_get(endpoint, "silent");
-	struct str text = { 0 };
+	FINI(str_fini) struct str text = { 0 };
 
 	if (!value_has(endpoint, "silent")) {
 		table_cell(t, MARK_NONE, "-");
@@ -232,5 +230,4 @@ void cell_silent(struct table *t, const char *before, const json_t *endpoint)
 		  "handshakes unanswered, the last ");
 	say_ago(&text, s, "last_ms");
 	table_cell(t, MARK_ATTENTION, "%s", text.text);
-	str_fini(&text);
 }

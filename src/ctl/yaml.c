@@ -28,7 +28,7 @@ static bool is_plain(const char *text)
 
 static void scalar(struct str *out, const json_t *json)
 {
-	char *text;
+	AUTO(free) char *text = NULL;
 
 	if (json_is_string(json) && is_plain(json_string_value(json))) {
 		str_puts(out, json_string_value(json));
@@ -36,7 +36,6 @@ static void scalar(struct str *out, const json_t *json)
 	}
 	text = json_dumps(json, JSON_ENCODE_ANY | JSON_COMPACT);
 	str_puts(out, text ? text : "null");
-	free(text);
 }
 
 static bool is_block(const json_t *json)

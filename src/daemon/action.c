@@ -67,7 +67,7 @@ static int init_only(const struct options *o, struct err *err)
 static int write_config(const struct options *o, struct err *err)
 {
 	const char *path = o->write_config_to;
-	struct str text = { 0 };
+	FINI(str_fini) struct str text = { 0 };
 	FILE *f = fopen(path, "we");
 	int r = 0;
 
@@ -76,27 +76,24 @@ static int write_config(const struct options *o, struct err *err)
 		r = err_errno(err, "%s", path);
 	if (f != NULL && fclose(f) != 0 && r == 0)
 		r = err_errno(err, "%s", path);
-	str_fini(&text);
 	return r;
 }
 
 static int help(void)
 {
-	struct str text = { 0 };
+	FINI(str_fini) struct str text = { 0 };
 
 	cli_help(&text, &vipd_cli, NULL);
 	(void)fputs(str_text(&text), stdout);
-	str_fini(&text);
 	return 0;
 }
 
 static int completion(const char *shell)
 {
-	struct str text = { 0 };
+	FINI(str_fini) struct str text = { 0 };
 	int r = cli_completion(&text, &vipd_cli, shell);
 
 	(void)fputs(str_text(&text), stdout);
-	str_fini(&text);
 	return r;
 }
 

@@ -40,7 +40,7 @@ static uint64_t status_bits(pid_t pid, const char *name)
 	uint64_t bits = 0;
 	char path[32];
 	char line[256];
-	FILE *f;
+	AUTO(fclose) FILE *f = NULL;
 
 	(void)snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
 	f = fopen(path, "re");
@@ -49,7 +49,6 @@ static uint64_t status_bits(pid_t pid, const char *name)
 	while (fgets(line, sizeof(line), f) != NULL)
 		if (strncmp(line, name, len) == 0 && line[len] == ':')
 			bits = strtoull(line + len + 1, NULL, 16);
-	(void)fclose(f);
 	return bits;
 }
 
@@ -112,7 +111,7 @@ static int old_holder_find(pid_t *ret, struct err *err)
 	socklen_t len = offsetof(struct sockaddr_un, sun_path) + sizeof(OLD_NAME);
 	struct ucred cred = { .uid = (uid_t)-1 };
 	socklen_t size = sizeof(cred);
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	AUTO(close) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	if (fd < 0)
 		return err_errno(err, "lock: socket");
@@ -126,7 +125,6 @@ static int old_holder_find(pid_t *ret, struct err *err)
 	} else if (errno != EAGAIN) {
 		*ret = 0;
 	}
-	close(fd);
 	return 0;
 }
 

@@ -50,7 +50,7 @@ static void visit(void *arg, struct svc *svc)
 	struct collection *c = arg;
 	const struct sync_failure *failure = sync_failure_find(c->ctx->sync, svc);
 	const struct plan_rows *rows = svc->rows;
-	struct str text = { 0 };
+	FINI(str_fini) struct str text = { 0 };
 
 	if (c->is_full)
 		return;
@@ -61,7 +61,6 @@ static void visit(void *arg, struct svc *svc)
 		conflict_text(&text, rows);
 		add(c, svc->ns, svc->name, "AddressConflict", &text);
 	}
-	str_fini(&text);
 }
 
 /* Without counts and times: one Event while the endpoint is ejected again and again. */
@@ -70,7 +69,7 @@ static void ejections_add(struct collection *c)
 	char addr[IP_TEXT_MAX];
 
 	vec_for_each (j, &c->ctx->model->ejections) {
-		struct str text = { 0 };
+		FINI(str_fini) struct str text = { 0 };
 
 		if (c->is_full || j->is_manual)
 			continue;
@@ -80,7 +79,6 @@ static void ejections_add(struct collection *c)
 			   name_text(c->ctx->model->config.node_name), ip_addr_text(&j->addr, addr),
 			   j->port, model_ejection_failure(j));
 		add(c, j->ns, j->name, "EndpointEjected", &text);
-		str_fini(&text);
 	}
 }
 

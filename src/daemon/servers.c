@@ -107,7 +107,7 @@ void servers_accepted(struct servers *s, const struct svc *svc, const struct pla
 
 static void status_notify(struct servers *s)
 {
-	struct str text = { 0 };
+	FINI(str_fini) struct str text = { 0 };
 	uint64_t now = now_ns();
 	size_t rejected = sync_failure_count(s->ctx->sync);
 
@@ -131,7 +131,6 @@ static void status_notify(struct servers *s)
 		break;
 	}
 	notify_status(s->notify, text.text);
-	str_fini(&text);
 }
 
 /* Log the absence of the Node object once, and its creation. */

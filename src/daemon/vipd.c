@@ -214,7 +214,7 @@ static void on_retire(evutil_socket_t fd, short what, void *arg)
 /* Log once that the sweep is pending, with the reason, and once that it is done. */
 static void sweep_log(struct vipd *v)
 {
-	struct str why = { 0 };
+	FINI(str_fini) struct str why = { 0 };
 
 	if (sync_state_get(v->sync) != SYNC_RUNNING ||
 	    sync_is_sweep_pending(v->sync) == v->is_sweep_logged)
@@ -227,7 +227,6 @@ static void sweep_log(struct vipd *v)
 	(void)source_is_complete(v->source, &why);
 	log_warn(LOG_AREA_SYNC, "sweep pending: %s; frontends kept: %zu", str_text(&why),
 		 sync_sweep_kept(v->sync));
-	str_fini(&why);
 }
 
 static void on_sync(evutil_socket_t fd, short what, void *arg)
@@ -538,12 +537,11 @@ static void open_drains(struct vipd *v)
 {
 	const char *socket = v->options.control_socket;
 	const char *slash = strrchr(socket, '/');
-	struct str path = { 0 };
+	FINI(str_fini) struct str path = { 0 };
 
 	if (slash != NULL)
 		str_printf(&path, "%.*s/drained", (int)(slash - socket), socket);
 	drains_open(&v->drains, &v->model, path.text, on_changed, v);
-	str_fini(&path);
 }
 
 static void shown_clear(struct vipd *v)
@@ -649,7 +647,7 @@ static bool config_read_again(struct vipd *v, struct str *differences)
 static void on_config_changed(void *arg)
 {
 	struct vipd *v = arg;
-	struct str fields = { 0 };
+	FINI(str_fini) struct str fields = { 0 };
 
 	if (config_read_again(v, &fields) && fields.len > 0) {
 		log_notice(LOG_AREA_MAIN,
@@ -659,7 +657,6 @@ static void on_config_changed(void *arg)
 		v->is_outdated = true;
 		event_base_loopbreak(v->base);
 	}
-	str_fini(&fields);
 }
 
 /* SIGHUP: vipd goes on; fields that need a restart are logged. */

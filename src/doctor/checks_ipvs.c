@@ -67,7 +67,7 @@ void check_ipvs_kernel(struct check_report *r, const struct facts *f)
 void check_ipvs_routing(struct check_report *r, const struct facts *f)
 {
 	const struct fact_ipvs *p = &f->ipvs_plane;
-	struct str list = { 0 };
+	FINI(str_fini) struct str list = { 0 };
 	size_t before = r->v.n;
 	size_t n = 0;
 
@@ -97,7 +97,6 @@ void check_ipvs_routing(struct check_report *r, const struct facts *f)
 			  p->is_in_force
 				  ? "rules and routes exist, and no foreign rule precedes them"
 				  : "the priorities and the table of vipd's rules are free");
-	str_fini(&list);
 }
 
 /* --- sysctls --- */
@@ -105,7 +104,7 @@ void check_ipvs_routing(struct check_report *r, const struct facts *f)
 void check_ipvs_sysctls(struct check_report *r, const struct facts *f)
 {
 	const struct fact_ipvs *p = &f->ipvs_plane;
-	struct str list = { 0 };
+	FINI(str_fini) struct str list = { 0 };
 	const char *name;
 	uint32_t value;
 	bool is_required = false;
@@ -133,7 +132,6 @@ void check_ipvs_sysctls(struct check_report *r, const struct facts *f)
 	else
 		check_add(r, "ipvs-sysctls", CHECK_OK, NULL,
 			  list.len > 0 ? "vipd sets them at its start" : "correct");
-	str_fini(&list);
 }
 
 /* --- INPUT --- */

@@ -51,7 +51,7 @@ static bool is_strict(const struct facts *f, const struct fact_link *l)
 
 void check_rp_filter(struct check_report *r, const struct facts *f)
 {
-	struct str names = { 0 };
+	FINI(str_fini) struct str names = { 0 };
 	size_t n = 0;
 
 	vec_for_each (l, &f->links)
@@ -71,12 +71,11 @@ void check_rp_filter(struct check_report *r, const struct facts *f)
 		check_add(r, "rp-filter", CHECK_NOTE,
 			  "set 2 (loose) if packets to and from pods take different interfaces",
 			  "strict on %s", names.text);
-	str_fini(&names);
 }
 
 void check_localnet(struct check_report *r, const struct facts *f)
 {
-	struct str names = { 0 };
+	FINI(str_fini) struct str names = { 0 };
 	size_t n = 0;
 
 	if (f->route_localnet_all > 0)
@@ -93,7 +92,6 @@ void check_localnet(struct check_report *r, const struct facts *f)
 			"sysctl -w net.ipv4.conf.all.route_localnet=0, unless another program needs it; vipd does not",
 			"127.0.0.0/8 is routed on %s: neighbours can reach daemons that listen on loopback (CVE-2020-8558)",
 			names.text);
-	str_fini(&names);
 }
 
 /* --- bridges ------------------------------------------------------------------------ */

@@ -136,7 +136,7 @@ static void tuple_list(struct str *list, size_t *n, const struct ip_addr *a, uin
 
 void check_ipvs(struct check_report *r, const struct facts *f)
 {
-	struct str list = { 0 };
+	FINI(str_fini) struct str list = { 0 };
 	size_t n = 0;
 
 	vec_for_each (v, &f->ipvs)
@@ -156,7 +156,6 @@ void check_ipvs(struct check_report *r, const struct facts *f)
 			  !f->has_ipvs                ? "the kernel has no IPVS"
 			  : f->ipvs_plane.is_selected ? "IPVS serves only vipd's services"
 						      : "IPVS serves no addresses");
-	str_fini(&list);
 }
 
 static const struct fact_link *link_find(const struct facts *f, uint32_t index)
@@ -247,7 +246,7 @@ static bool is_listened_on(const struct facts *f, const struct fact_tuple *front
 
 void check_listeners(struct check_report *r, const struct facts *f)
 {
-	struct str list = { 0 };
+	FINI(str_fini) struct str list = { 0 };
 	size_t n_local = 0;
 	size_t n = 0;
 
@@ -268,7 +267,6 @@ void check_listeners(struct check_report *r, const struct facts *f)
 	else
 		check_add(r, "listeners", CHECK_OK, NULL,
 			  "%zu ports of services on this host, no daemon listens on them", n_local);
-	str_fini(&list);
 }
 
 /* --- tables ---------------------------------------------------------------------------------- */

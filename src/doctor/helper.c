@@ -145,7 +145,7 @@ static void answer_take(struct check_helper *h)
 {
 	struct check_report report = { 0 };
 	struct err err = { 0 };
-	json_t *json = json_loads(h->in.text, JSON_DECODE_ANY, NULL);
+	json_auto_t *json = json_loads(h->in.text, JSON_DECODE_ANY, NULL);
 	int r = check_report_from_json(&report, json, &err);
 
 	str_clear(&h->in);
@@ -155,7 +155,6 @@ static void answer_take(struct check_helper *h)
 		run_failed(h, err.text);
 	else
 		run_ended(h, &report);
-	json_decref(json);
 }
 
 static void on_readable(evutil_socket_t fd, short what, void *arg)

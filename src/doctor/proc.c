@@ -20,7 +20,7 @@ int proc_read(struct str *out, const char *root, const char *path)
 	char buf[4096];
 	ssize_t n;
 	int r = 0;
-	int fd;
+	AUTO(close) int fd = -1;
 
 	(void)snprintf(full, sizeof(full), "%s%s", root, path);
 	fd = open(full, O_RDONLY | O_CLOEXEC);
@@ -35,13 +35,12 @@ int proc_read(struct str *out, const char *root, const char *path)
 		}
 		str_add(out, buf, (size_t)n);
 	}
-	close(fd);
 	return r;
 }
 
 int64_t proc_number(const char *root, const char *fmt, ...)
 {
-	struct str text = { 0 };
+	FINI(str_fini) struct str text = { 0 };
 	int64_t ret = FACT_UNKNOWN;
 	char path[PROC_PATH_MAX];
 	va_list ap;
@@ -56,7 +55,6 @@ int64_t proc_number(const char *root, const char *fmt, ...)
 		if (end != str_text(&text))
 			ret = n;
 	}
-	str_fini(&text);
 	return ret;
 }
 
@@ -71,12 +69,11 @@ void proc_lines(char *text, void (*line)(void *arg, char *line), void *arg)
 int proc_file_lines(const char *root, const char *path, void (*line)(void *arg, char *line),
 		    void *arg)
 {
-	struct str text = { 0 };
+	FINI(str_fini) struct str text = { 0 };
 	int r = proc_read(&text, root, path);
 
 	if (r == 0 && text.text != NULL)
 		proc_lines(text.text, line, arg);
-	str_fini(&text);
 	return r;
 }
 

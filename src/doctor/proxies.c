@@ -98,14 +98,13 @@ static bool has_port(const char *root, const char *pid)
 /* Arguments end with 0 bytes. */
 static bool has_flag(const char *root, const char *pid, const char *flag)
 {
-	struct str text = { 0 };
+	FINI(str_fini) struct str text = { 0 };
 	char path[64];
 	bool ret = false;
 
 	(void)snprintf(path, sizeof(path), "/proc/%.20s/cmdline", pid);
 	if (proc_read(&text, root, path) == 0)
 		ret = text.len > 0 && memmem(text.text, text.len, flag, strlen(flag) + 1) != NULL;
-	str_fini(&text);
 	return ret;
 }
 
@@ -140,7 +139,7 @@ static bool is_proxy(size_t i, const char *root, const char *pid)
 
 static void process_read(struct proxies *ret, const char *root, const char *pid)
 {
-	struct str text = { 0 };
+	FINI(str_fini) struct str text = { 0 };
 	char path[64];
 
 	(void)snprintf(path, sizeof(path), "/proc/%.20s/comm", pid);
@@ -154,7 +153,6 @@ static void process_read(struct proxies *ret, const char *root, const char *pid)
 								programs[i].remedy,
 								strtoll(pid, NULL, 10) };
 	}
-	str_fini(&text);
 }
 
 void proxies_read(struct proxies *ret, const char *root)

@@ -9,7 +9,7 @@
 
 static void read_release(struct facts *f, const char *root)
 {
-	struct str text = { 0 };
+	FINI(str_fini) struct str text = { 0 };
 
 	if (proc_read(&text, root, "/proc/sys/kernel/osrelease") == 0) {
 		size_t n = strcspn(str_text(&text), "\n");
@@ -18,7 +18,6 @@ static void read_release(struct facts *f, const char *root)
 		memcpy(f->release, str_text(&text), n);
 		f->release[n] = '\0';
 	}
-	str_fini(&text);
 }
 
 static void read_links_sysctl(struct facts *f, const char *root)
@@ -38,17 +37,16 @@ static void read_links_sysctl(struct facts *f, const char *root)
 
 static void read_routes(struct facts *f, const char *root)
 {
-	struct str text = { 0 };
+	FINI(str_fini) struct str text = { 0 };
 
 	if (proc_read(&text, root, "/proc/self/net/route") == 0)
 		f->n_default_routes =
 			text.text != NULL ? (int64_t)proc_default_routes(text.text) : 0;
-	str_fini(&text);
 }
 
 static void read_conntrack(struct facts *f, const char *root)
 {
-	struct str text = { 0 };
+	FINI(str_fini) struct str text = { 0 };
 
 	f->ct_max = proc_number(root, SYSCTL "netfilter/nf_conntrack_max");
 	f->ct_count = proc_number(root, SYSCTL "netfilter/nf_conntrack_count");
@@ -56,7 +54,6 @@ static void read_conntrack(struct facts *f, const char *root)
 	f->ct_liberal = proc_number(root, SYSCTL "netfilter/nf_conntrack_tcp_be_liberal");
 	if (proc_read(&text, root, "/proc/self/net/stat/nf_conntrack") == 0 && text.text != NULL)
 		f->ct_drops = proc_stat_sum(text.text, "drop");
-	str_fini(&text);
 }
 
 /* --- sockets -------------------------------------------------------------------------- */

@@ -96,7 +96,7 @@ static int routing_try(struct fact_ipvs *p, struct nl_sock *nl, struct err *err)
 				       .table = IPVS_ROUTE_TABLE_DEFAULT,
 				       .priority = IPVS_RULE_PRIORITY_DEFAULT };
 	struct str desired = { 0 };
-	struct str programmed = { 0 };
+	FINI(str_fini) struct str programmed = { 0 };
 	char *rest;
 	char *line;
 	int r = ipvs_route_config_read(nl, &c, err);
@@ -110,7 +110,6 @@ static int routing_try(struct fact_ipvs *p, struct nl_sock *nl, struct err *err)
 		if (*line != '\0' && !has_line(str_text(&programmed), line))
 			*vec_push(&p->missing) = xstrdup(line);
 	str_fini(&desired);
-	str_fini(&programmed);
 	return r;
 }
 

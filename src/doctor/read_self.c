@@ -86,7 +86,7 @@ static void read_group(struct facts *f, const char *root, char *group)
 
 static void read_memory(struct facts *f, const char *root)
 {
-	struct str text = { 0 };
+	FINI(str_fini) struct str text = { 0 };
 
 	if (proc_read(&text, root, "/proc/self/cgroup") == 0 && text.text != NULL) {
 		char *group = strstr(text.text, "0::/");
@@ -99,7 +99,6 @@ static void read_memory(struct facts *f, const char *root)
 			read_group(f, root, group);
 		}
 	}
-	str_fini(&text);
 }
 
 void read_self(struct facts *f, const char *root, int64_t clock_offset_ns)

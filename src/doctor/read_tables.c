@@ -458,7 +458,7 @@ static int ours_read(struct tables *t, struct err *err)
 static bool legacy_has_chain(int fd, const char *table)
 {
 	struct ipt_getinfo info = { 0 };
-	struct ipt_get_entries *entries;
+	AUTO(free) struct ipt_get_entries *entries = NULL;
 	socklen_t len = sizeof(info);
 	bool has = false;
 
@@ -473,24 +473,21 @@ static bool legacy_has_chain(int fd, const char *table)
 	if (getsockopt(fd, IPPROTO_IP, IPT_SO_GET_ENTRIES, entries, &len) == 0)
 		has = memmem(entries->entrytable, info.size, KUBE_CHAIN, sizeof(KUBE_CHAIN)) !=
 		      NULL;
-	free(entries);
 	return has;
 }
 
 /* A request for a table makes the kernel load and hook it: read only existing ones. */
 static bool legacy_is_used(void)
 {
-	struct str names = { 0 };
-	bool is_used = proc_read(&names, "", "/proc/self/net/ip_tables_names") == 0 &&
-		       strstr(str_text(&names), "nat\n") != NULL;
+	FINI(str_fini) struct str names = { 0 };
 
-	str_fini(&names);
-	return is_used;
+	return proc_read(&names, "", "/proc/self/net/ip_tables_names") == 0 &&
+	       strstr(str_text(&names), "nat\n") != NULL;
 }
 
 static void legacy_read(struct facts *f)
 {
-	int fd;
+	AUTO(close) int fd = -1;
 
 	if (!legacy_is_used())
 		return;
@@ -498,7 +495,6 @@ static void legacy_read(struct facts *f)
 	if (fd == -1)
 		return;
 	f->has_legacy_kube = legacy_has_chain(fd, "nat");
-	close(fd);
 }
 
 static int all_read(struct tables *t, struct err *err)

@@ -10,7 +10,7 @@
 
 void check_run(struct check_report *ret, const struct check_env *env)
 {
-	struct facts *f = xmalloc(sizeof(*f)); /* too large for the stack */
+	AUTO(free) struct facts *f = xmalloc(sizeof(*f)); /* too large for the stack */
 
 	facts_init(f);
 	*ret = (struct check_report){ 0 };
@@ -25,5 +25,4 @@ void check_run(struct check_report *ret, const struct check_env *env)
 	try_kernel(&f->trial, f->ipvs_plane.is_selected);
 	check_all(ret, f);
 	facts_fini(f);
-	free(f);
 }

@@ -170,7 +170,7 @@ static void print_led_pool(struct str *out, const struct plan_led *led,
 {
 	struct plan_balancing balancing;
 	size_t n = pool ? pool->backends.n : 0;
-	struct led_backend *sorted;
+	AUTO(free) struct led_backend *sorted = NULL;
 
 	if (n == 0) {
 		str_puts(out, " NOWHERE");
@@ -187,7 +187,6 @@ static void print_led_pool(struct str *out, const struct plan_led *led,
 		led->balancer->balancing(led->balancer->ctx, led->rows, pool, is_inside,
 					 &balancing);
 	plan_led_balancing_print(out, &balancing);
-	free(sorted);
 }
 
 static void print_led(struct str *out, const struct plan_led *led, const struct plan_frontend *f,

@@ -35,7 +35,7 @@ static enum metrics_policy policy_of(const struct plan_frontend *f)
  */
 static void no_local_add(struct metrics *m, const struct plan_rows *rows, int sign)
 {
-	VEC(uint32_t) seen = { 0 };
+	AUTO(vec_fini) VEC(uint32_t) seen = { 0 };
 
 	vec_for_each (f, &rows->frontends)
 		if (f->target.verdict == PLAN_VERDICT_DROP)
@@ -45,7 +45,6 @@ static void no_local_add(struct metrics *m, const struct plan_rows *rows, int si
 	for (size_t i = 0; i < seen.n; i++)
 		if (i == 0 || seen.v[i] != seen.v[i - 1])
 			m->n_no_local[seen.v[i] >> 1 & 1][seen.v[i] & 1] += (size_t)sign;
-	vec_fini(&seen);
 }
 
 static void rows_add(struct metrics *m, const struct plan_rows *rows, int sign)

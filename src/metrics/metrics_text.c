@@ -402,7 +402,7 @@ static void source_add(void *arg, const struct metrics_source *s)
 		[SOURCE_LISTS] = s->lists,      [SOURCE_WATCHES] = s->watches,
 		[SOURCE_EVENTS] = s->events,    [SOURCE_BYTES] = s->bytes,
 	};
-	struct str label = { 0 };
+	FINI(str_fini) struct str label = { 0 };
 
 	str_puts(&label, "source=");
 	expo_quote(&label, s->name);
@@ -412,7 +412,6 @@ static void source_add(void *arg, const struct metrics_source *s)
 		else if (s->last_event_ns != 0)
 			expo_seconds(&l->of[i], source_metrics[i].name, label.text,
 				     l->now - MIN(l->now, s->last_event_ns));
-	str_fini(&label);
 }
 
 static void source_lines(const struct metrics *m, struct str *out, uint64_t now)
@@ -501,7 +500,7 @@ static size_t fds_count(void)
 
 static void memory_lines(struct str *out)
 {
-	FILE *f = fopen("/proc/self/statm", "re");
+	AUTO(fclose) FILE *f = fopen("/proc/self/statm", "re");
 	unsigned long long size = 0;
 	unsigned long long resident = 0;
 	long page = sysconf(_SC_PAGESIZE);
@@ -514,7 +513,6 @@ static void memory_lines(struct str *out)
 		one(out, "process_resident_memory_bytes", "gauge", "Resident memory size in bytes.",
 		    resident * (unsigned long long)page);
 	}
-	(void)fclose(f);
 }
 
 static void process_lines(const struct metrics *m, struct str *out)
@@ -538,7 +536,7 @@ static void process_lines(const struct metrics *m, struct str *out)
 
 static void build_lines(const struct metrics *m, struct str *out)
 {
-	struct str labels = { 0 };
+	FINI(str_fini) struct str labels = { 0 };
 
 	str_puts(&labels, "mode=");
 	expo_quote(&labels, m->config.mode);
@@ -546,7 +544,6 @@ static void build_lines(const struct metrics *m, struct str *out)
 	expo_quote(&labels, VIPD_VERSION);
 	expo_head(out, "vipd_build_info", "gauge", "Version and mode of vipd; always 1");
 	expo_uint(out, "vipd_build_info", labels.text, 1);
-	str_fini(&labels);
 }
 
 void metrics_text(struct metrics *m, struct str *out, uint64_t now_ns, int64_t wall_ns)

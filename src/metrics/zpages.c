@@ -57,12 +57,11 @@ static void slis(const struct metrics_config *c, struct http_reply *reply)
 	expo_head(out, "kubernetes_healthcheck", "gauge",
 		  "[STABLE] This metric records the result of a single healthcheck.");
 	for (int q = 0; q < HEALTH_PROBES; q++) {
-		struct str body = { 0 };
+		FINI(str_fini) struct str body = { 0 };
 
 		(void)snprintf(labels, sizeof(labels), "name=\"proxy\",type=\"%s\"", types[q]);
 		expo_uint(out, "kubernetes_healthcheck", labels,
 			  health_answer(&body, &facts, (enum health_probe)q) == 200);
-		str_fini(&body);
 	}
 	expo_head(out, "kubernetes_healthchecks_total", "counter",
 		  "[STABLE] This metric records the results of all healthcheck.");

@@ -88,7 +88,7 @@ static void ranges_push(struct nft_bounds *b, const struct range *ranges, size_t
 void nft_bounds_from(struct nft_bounds *ret, enum ipfam fam, const struct ip_prefix *prefixes,
 		     size_t n)
 {
-	VEC(struct range) ranges = { 0 };
+	AUTO(vec_fini) VEC(struct range) ranges = { 0 };
 	size_t len = ip_len(fam);
 
 	vec_clear(&ret->v);
@@ -100,7 +100,6 @@ void nft_bounds_from(struct nft_bounds *ret, enum ipfam fam, const struct ip_pre
 		vec_sort(&ranges, range_cmp);
 		ranges_push(ret, ranges.v, ranges.n, len);
 	}
-	vec_fini(&ranges);
 }
 
 static int bound_cmp(const void *a, const void *b)

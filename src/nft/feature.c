@@ -14,14 +14,13 @@
 void nft_try_rule(struct nft_writer *w, const struct nft_chain *base,
 		  void (*expr)(struct nft_rules *rs, enum ipfam fam))
 {
-	struct nft_rules rs = { 0 };
+	FINI(nft_rules_fini) struct nft_rules rs = { 0 };
 
 	nft_write_chain(w, NFT_TRY_CHAIN, base);
 	nft_rule_begin(&rs);
 	expr(&rs, w->fam);
 	nft_rules_hash(&rs);
 	nft_write_rules(w, NFT_TRY_CHAIN, &rs);
-	nft_rules_fini(&rs);
 }
 
 static const char end_tag[] = "the end";

@@ -278,9 +278,9 @@ static void sweep_set(struct plane_common *c, enum ipfam fam, size_t i, size_t *
 	enum nft_set_id set = c->ops->sweep[i];
 	size_t len = nft_key_len(set, fam);
 	size_t n;
-	uint8_t *keys = plane_loaded_undesired(c->loaded, fam, set, *left, &n);
+	AUTO(free) uint8_t *keys = plane_loaded_undesired(c->loaded, fam, set, *left, &n);
 
-	for (size_t k = 0; k<n && * left> 0; k++) {
+	for (size_t k = 0; *left > 0 && k < n; k++) {
 		const uint8_t *key = keys + k * len;
 		size_t more = c->ops->sweep_more ? c->ops->sweep_more(c, fam, set, key) : 0;
 
@@ -290,7 +290,6 @@ static void sweep_set(struct plane_common *c, enum ipfam fam, size_t i, size_t *
 		if (i < c->ops->n_frontends)
 			gone_report(c, fam, key);
 	}
-	free(keys);
 }
 
 int plane_sweep_elements(struct plane_common *c, struct plane_result *res, struct err *err)

@@ -22,7 +22,7 @@ static int read_set(struct nft_changes *c, struct nl_sock *query, const struct n
 {
 	size_t key_len;
 	size_t data_len;
-	uint8_t *keys;
+	AUTO(free) uint8_t *keys = NULL;
 	uint8_t *data;
 	uint8_t *found;
 	size_t n = 0;
@@ -53,7 +53,6 @@ static int read_set(struct nft_changes *c, struct nl_sock *query, const struct n
 		seen(arg, ch);
 		i++;
 	}
-	free(keys);
 	return r;
 }
 
@@ -81,14 +80,12 @@ static int name_element(const struct nft_change *ch, const struct nft_table_ref 
 	const char *family = table->family == NFPROTO_INET ? "inet"
 			     : ch->fam == IPFAM_V6         ? "ip6"
 							   : "ip";
-	struct str text = { 0 };
+	FINI(str_fini) struct str text = { 0 };
 
 	nft_elem_text(&text, ch->fam, ch->set, ch->key,
 		      ch->has_new && nft_data_len(ch->set, ch->fam) > 0 ? ch->data : NULL);
-	r = err_wrap(err, r, "%s %s %s", family, nft_set_desc(ch->set, ch->fam)->name,
-		     str_text(&text));
-	str_fini(&text);
-	return r;
+	return err_wrap(err, r, "%s %s %s", family, nft_set_desc(ch->set, ch->fam)->name,
+			str_text(&text));
 }
 
 static int rejection_code(const struct nl_rejection *f)

@@ -124,11 +124,10 @@ void plane_loaded_each(const struct plane_loaded *l, enum ipfam fam, enum nft_se
 {
 	size_t len = nft_key_len(set, fam);
 	size_t n;
-	uint8_t *keys = plane_loaded_undesired(l, fam, set, SIZE_MAX, &n);
+	AUTO(free) uint8_t *keys = plane_loaded_undesired(l, fam, set, SIZE_MAX, &n);
 
 	for (size_t i = 0; i < n; i++)
 		fn(arg, keys + i * len);
-	free(keys);
 }
 
 void plane_loaded_ids_release(struct plane_loaded *l)

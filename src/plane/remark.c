@@ -78,7 +78,7 @@ void plane_remark_forwarding(struct str *out, const struct svc *svc, bool has_fo
 
 void plane_remark_log(const struct plane *p, struct svc *svc)
 {
-	struct str text = { 0 };
+	FINI(str_fini) struct str text = { 0 };
 	uint32_t hash = 0;
 
 	if (p->ops->remark != NULL && svc->rows != NULL && svc->service != NULL &&
@@ -90,5 +90,4 @@ void plane_remark_log(const struct plane *p, struct svc *svc)
 		log_warn(LOG_AREA_PLANE, "service %s/%s: %s", svc->ns->text, svc->name->text,
 			 text.text);
 	svc->remark = hash;
-	str_fini(&text);
 }

@@ -322,8 +322,8 @@ static int document_read(struct walk *w, const json_t *root, struct err *err)
 /* The only document of the file. */
 static int documents_read(struct walk *w, struct err *err)
 {
-	json_t *root = NULL;
-	json_t *more = NULL;
+	json_auto_t *root = NULL;
+	json_auto_t *more = NULL;
 	int r = yaml_next(w->yaml, &root, err);
 
 	if (r == YAML_END)
@@ -341,8 +341,6 @@ static int documents_read(struct walk *w, struct err *err)
 		if (r < 0)
 			(void)err_wrap(err, r, "%s:%u", w->c->path, yaml_line(w->yaml));
 	}
-	json_decref(more);
-	json_decref(root);
 	return r;
 }
 
@@ -361,12 +359,11 @@ static int text_read(struct config *c, const char *path, const char *text, size_
 
 int config_read(struct config *c, const char *path, config_kind_fn kind_of, struct err *err)
 {
-	struct str text = { 0 };
+	FINI(str_fini) struct str text = { 0 };
 	int r = textfile_read(&text, path, CONFIG_SIZE_MAX, err);
 
 	if (r == 0)
 		r = text_read(c, path, str_text(&text), text.len, kind_of, err);
-	str_fini(&text);
 	return r;
 }
 
@@ -450,10 +447,9 @@ static void section_print(struct str *ret, const json_t *obj, int indent)
 			str_puts(ret, "\n");
 			section_print(ret, v, indent + 2);
 		} else {
-			char *text = json_dumps(v, JSON_ENCODE_ANY | JSON_SORT_KEYS);
+			AUTO(free) char *text = json_dumps(v, JSON_ENCODE_ANY | JSON_SORT_KEYS);
 
 			str_printf(ret, " %s\n", text);
-			free(text);
 		}
 	}
 	free(keys);

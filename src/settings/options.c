@@ -170,11 +170,9 @@ static bool is_unset(const struct cli_option *f, const struct config_value *v)
 /* Equal to the default. */
 static bool is_preset(const struct cli_option *f, const struct config_value *v)
 {
-	json_t *preset = f->preset ? config_from_text(kind_of(f), f->preset) : NULL;
-	bool is_equal = preset != NULL && json_equal(preset, v->json);
+	json_auto_t *preset = f->preset ? config_from_text(kind_of(f), f->preset) : NULL;
 
-	json_decref(preset);
-	return is_equal;
+	return preset != NULL && json_equal(preset, v->json);
 }
 
 static int field_reject(const struct parse *p, const struct config_value *v, int code,
@@ -709,8 +707,8 @@ bool options_take_log(struct options *o, const struct options *new)
 void options_configz(const struct options *o, struct str *ret)
 {
 	json_t *config = json_copy(o->record.effective);
-	json_t *all = json_object();
-	char *text;
+	json_auto_t *all = json_object();
+	AUTO(free) char *text = NULL;
 
 	(void)json_object_set_new(config, "apiVersion",
 				  json_string("kubeproxy.config.k8s.io/v1alpha1"));
@@ -719,8 +717,6 @@ void options_configz(const struct options *o, struct str *ret)
 	text = json_dumps(all, JSON_COMPACT | JSON_SORT_KEYS);
 	str_puts(ret, text ? text : "{}");
 	str_puts(ret, "\n");
-	free(text);
-	json_decref(all);
 }
 
 /* Without user and password between "://" and "@". */
@@ -761,7 +757,7 @@ static void flag_value(const struct options *o, const struct cli_option *f, stru
 void options_list(const struct options *o,
 		  void (*add)(void *arg, const char *name, const char *value), void *arg)
 {
-	struct str value = { 0 };
+	FINI(str_fini) struct str value = { 0 };
 
 	for (size_t i = 0; i < vipd_cli.n_options; i++) {
 		const struct cli_option *f = &vipd_cli.options[i];
@@ -772,7 +768,6 @@ void options_list(const struct options *o,
 		flag_value(o, f, &value);
 		add(arg, f->name, str_text(&value));
 	}
-	str_fini(&value);
 }
 
 static void flagz_add(void *arg, const char *name, const char *value)

@@ -161,7 +161,7 @@ static size_t group_end(const struct sync *s, size_t i);
 /* Move items [from, from + n) directly before the item that is now at `to`. */
 static void items_move(struct sync *s, size_t from, size_t n, size_t to)
 {
-	struct sync_item *tmp = xreallocarray(NULL, n, sizeof(*tmp));
+	AUTO(free) struct sync_item *tmp = xreallocarray(NULL, n, sizeof(*tmp));
 
 	memcpy(tmp, &s->items.v[from], n * sizeof(*tmp));
 	if (from < to) {
@@ -171,7 +171,6 @@ static void items_move(struct sync *s, size_t from, size_t n, size_t to)
 		memmove(&s->items.v[to + n], &s->items.v[to], (from - to) * sizeof(*tmp));
 		memcpy(&s->items.v[to], tmp, n * sizeof(*tmp));
 	}
-	free(tmp);
 }
 
 /*

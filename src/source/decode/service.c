@@ -23,7 +23,7 @@ static size_t word_field(struct decode *d, const json_t *obj, const char *key,
 			 const char *const *words, size_t n)
 {
 	const char *text = trail_text(d, obj, key);
-	struct str list = { 0 };
+	FINI(str_fini) struct str list = { 0 };
 
 	if (text == NULL || text[0] == '\0')
 		return 0;
@@ -33,7 +33,6 @@ static size_t word_field(struct decode *d, const json_t *obj, const char *key,
 	for (size_t i = 0; i < n; i++)
 		str_printf(&list, "%s%s", i == 0 ? "" : i == n - 1 ? " or " : ", ", words[i]);
 	trail_note(d, "'%.64s' is not %s, %s is used", text, str_text(&list), words[0]);
-	str_fini(&list);
 	return 0;
 }
 
@@ -144,7 +143,7 @@ static uint32_t port_place(const json_t *list, uint32_t i)
 static void ports_check(const struct service *s, const json_t *list, struct decode *d)
 {
 	static const char *const field[] = { "port", "nodePort", "name" };
-	struct port_claim *claims;
+	AUTO(free) struct port_claim *claims = NULL;
 
 	if (s->ports.n < 2 || d->r < 0)
 		return;
@@ -172,7 +171,6 @@ static void ports_check(const struct service *s, const json_t *list, struct deco
 			(void)trail_reject(d, "%u with protocol %s is also ports[%u]", c->number,
 					   l4proto_text(c->proto), earlier);
 	}
-	free(claims);
 }
 
 static void ports_decode(struct service *s, const json_t *spec, struct decode *d)

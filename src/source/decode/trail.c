@@ -86,7 +86,7 @@ __attribute__((format(printf, 3, 0))) static void say(struct str *ret, const str
 
 int trail_reject(struct decode *d, const char *fmt, ...)
 {
-	struct str text = { 0 };
+	FINI(str_fini) struct str text = { 0 };
 	va_list ap;
 
 	if (d->r < 0)
@@ -98,13 +98,12 @@ int trail_reject(struct decode *d, const char *fmt, ...)
 	say(&text, d, fmt, ap);
 	va_end(ap);
 	(void)err_set(d->err, -EINVAL, "%s", str_text(&text));
-	str_fini(&text);
 	return -EINVAL;
 }
 
 void trail_note(struct decode *d, const char *fmt, ...)
 {
-	struct str text = { 0 };
+	FINI(str_fini) struct str text = { 0 };
 	va_list ap;
 
 	if (d->note == NULL || d->r < 0)
@@ -113,7 +112,6 @@ void trail_note(struct decode *d, const char *fmt, ...)
 	say(&text, d, fmt, ap);
 	va_end(ap);
 	d->note(d->arg, d, str_text(&text));
-	str_fini(&text);
 }
 
 /* A value of the wrong type, short enough to quote. */

@@ -595,16 +595,14 @@ static int on_key(struct yaml *y, const yaml_event_t *ev, struct err *err)
 {
 	const char *text = (const char *)ev->data.scalar.value;
 	size_t len = ev->data.scalar.length;
-	json_t *v;
+	json_auto_t *v = NULL;
 	int r;
 
 	r = key_put(y, text, len, event_line(y, ev), err);
 	if (r < 0)
 		return r;
 	v = text_value(text, len);
-	r = anchor_put(y, ev->data.scalar.anchor, v, COST_SCALAR, err);
-	json_decref(v);
-	return r;
+	return anchor_put(y, ev->data.scalar.anchor, v, COST_SCALAR, err);
 }
 
 static int on_scalar(struct yaml *y, const yaml_event_t *ev, struct err *err)

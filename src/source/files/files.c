@@ -180,11 +180,10 @@ static size_t on_known(void *arg, uint64_t hash)
 
 static void fail(struct files *fs, struct file *f, const char *what)
 {
-	struct str text = { 0 };
+	FINI(str_fini) struct str text = { 0 };
 
 	str_printf(&text, "%s; its last content stays", what);
 	state_file_failed(fs->state, f, str_text(&text));
-	str_fini(&text);
 }
 
 /* 1: regular and not too large; 0: not a manifest; else -errno, and the problem is recorded. */

@@ -398,16 +398,14 @@ static int piece_load(json_t **ret, struct json_piece *p, struct manifest *m, st
 
 static void json_list_learn(struct manifest_work *w)
 {
-	struct str root = { 0 };
-	json_t *v;
+	FINI(str_fini) struct str root = { 0 };
+	json_auto_t *v = NULL;
 
 	if (w->is_list_known)
 		return;
 	jsonsplit_root(&w->json, &root);
 	v = json_loadb(root.text, root.len, JSON_ALLOW_NUL, NULL);
 	list_learn(w, v);
-	json_decref(v);
-	str_fini(&root);
 }
 
 static int on_json_item(void *arg, const struct json_piece *piece, struct err *err)
@@ -642,13 +640,12 @@ static int yaml_step(struct manifest *m, struct err *err)
 /* Stop reading: a last, unreadable unit reports it and keeps earlier objects of the file. */
 static int too_many(struct manifest *m)
 {
-	struct str why = { 0 };
+	FINI(str_fini) struct str why = { 0 };
 
 	str_printf(&why, "more than %d objects in one file, the rest is not read",
 		   MANIFEST_PIECES_MAX);
 	(void)unit_begin(m, NULL, 0, 0, m->work->cut.line);
 	unreadable_add(m, m->work->cut.line, str_text(&why));
-	str_fini(&why);
 	return 0;
 }
 

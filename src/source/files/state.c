@@ -194,7 +194,7 @@ static void shadow_text(struct str *ret, const struct entry *e, const struct ent
 
 static void shadows_update(struct state *s, const struct key *k, struct entry *winner)
 {
-	struct str text = { 0 };
+	FINI(str_fini) struct str text = { 0 };
 
 	entry_shadow_set(s, winner, false);
 	entries_for_each(n, s, k)
@@ -210,7 +210,6 @@ static void shadows_update(struct state *s, const struct key *k, struct entry *w
 		log_warn(LOG_AREA_SOURCE, "%s:%" PRIu32 ": %s", e->file->shown, entry_line(e),
 			 str_text(&text));
 	}
-	str_fini(&text);
 }
 
 /* The model has the version of `winner`. */
@@ -250,6 +249,7 @@ static int key_apply(struct state *s, const struct key *k, uint64_t at_ns)
 
 int state_apply(struct state *s, uint64_t at_ns)
 {
+	AUTO(vec_fini)
 	VEC(struct key) now = { .v = s->changed.v, .n = s->changed.n, .cap = s->changed.cap };
 	int outcome = 0;
 
@@ -268,7 +268,6 @@ int state_apply(struct state *s, uint64_t at_ns)
 		name_unref(k->ns);
 		name_unref(k->name);
 	}
-	vec_fini(&now);
 	return outcome;
 }
 

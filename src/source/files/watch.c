@@ -170,7 +170,7 @@ static int way_step(struct watch *w, struct str *at, struct str *ahead, int *lin
 	size_t len = strcspn(part, "/");
 	size_t at_len = at->len;
 	char name[NAME_MAX + 1];
-	char *rest;
+	AUTO(free) char *rest = NULL;
 	struct stat st;
 	int r = 0;
 
@@ -192,13 +192,12 @@ static int way_step(struct watch *w, struct str *at, struct str *ahead, int *lin
 		str_clear(ahead);
 		str_puts(ahead, rest);
 	}
-	free(rest);
 	return r < 0 ? r : 1;
 }
 
 static int way_resolve(struct watch *w, struct str *at)
 {
-	struct str ahead = { 0 };
+	FINI(str_fini) struct str ahead = { 0 };
 	int links = 0;
 	int r = 1;
 
@@ -212,7 +211,6 @@ static int way_resolve(struct watch *w, struct str *at)
 		r = way_step(w, at, &ahead, &links);
 	if (at->len == 0)
 		str_puts(at, "/");
-	str_fini(&ahead);
 	return r;
 }
 
@@ -265,7 +263,7 @@ static int dir_open(struct watch *w, const char *at, struct err *err)
 
 static int renew(struct watch *w, struct err *err)
 {
-	struct str at = { 0 };
+	FINI(str_fini) struct str at = { 0 };
 	int r;
 
 	way_clear(w);
@@ -276,7 +274,6 @@ static int renew(struct watch *w, struct err *err)
 	else
 		r = dir_open(w, str_text(&at), err);
 	rows_sweep(w, false);
-	str_fini(&at);
 	return r;
 }
 
@@ -311,7 +308,7 @@ void watch_links_begin(struct watch *w)
 
 void watch_link(struct watch *w, const char *name)
 {
-	struct str path = { 0 };
+	FINI(str_fini) struct str path = { 0 };
 	int wd;
 
 	if (w->dir < 0)
@@ -320,7 +317,6 @@ void watch_link(struct watch *w, const char *name)
 	wd = inotify_add_watch(w->inotify, path.text, LINK_EVENTS | IN_MASK_ADD);
 	if (wd >= 0)
 		row_keep(w, wd, true);
-	str_fini(&path);
 }
 
 void watch_links_end(struct watch *w)

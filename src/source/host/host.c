@@ -99,14 +99,13 @@ static struct ip_addr source_towards_world(int family)
 		struct sockaddr_in6 in6;
 	} name;
 	socklen_t name_len = sizeof(name);
-	int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	AUTO(close) int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
 		return ret;
 	if (connect(fd, to, len) == 0 && getsockname(fd, &name.any, &name_len) == 0)
 		ret = family == AF_INET6 ? ip_addr_from_bytes(AF_INET6, &name.in6.sin6_addr)
 					 : ip_addr_from_bytes(AF_INET, &name.in.sin_addr);
-	(void)close(fd);
 	return ret;
 }
 
@@ -127,7 +126,7 @@ static int read_addrs(struct host *h, struct err *err)
 	const struct nl_reader reader = { dump_begin, dump_message, h };
 	struct ip_addr source[IPFAM_N] = { source_towards_world(AF_INET),
 					   source_towards_world(AF_INET6) };
-	VEC(struct ip_addr) list = { 0 };
+	AUTO(vec_fini) VEC(struct ip_addr) list = { 0 };
 	char buf[256];
 	struct nlmsghdr *req = nl_request(buf, sizeof(buf), RTM_GETADDR);
 	struct ifaddrmsg *ifa = mnl_nlmsg_put_extra_header(req, sizeof(*ifa));
@@ -142,9 +141,7 @@ static int read_addrs(struct host *h, struct err *err)
 	vec_sort(&h->addrs, addr_cmp);
 	vec_for_each (a, &h->addrs)
 		*vec_push(&list) = a->addr;
-	r = model_put_host_addrs(h->model, list.v, list.n, now_ns());
-	vec_fini(&list);
-	return r;
+	return model_put_host_addrs(h->model, list.v, list.n, now_ns());
 }
 
 static void read_again(struct host *h)

@@ -298,7 +298,7 @@ static int status_read(struct plugin *p, const json_t *status, struct err *err)
 
 static int credential_read(struct access *a, const struct str *output, struct err *err)
 {
-	json_t *root = json_loadb(str_text(output), output->len, 0, NULL);
+	json_auto_t *root = json_loadb(str_text(output), output->len, 0, NULL);
 	const json_t *status = json_object_get(root, "status");
 	const char *version = field(root, "apiVersion");
 	int r;
@@ -310,7 +310,6 @@ static int credential_read(struct access *a, const struct str *output, struct er
 			    a->where->exec->api_version);
 	else
 		r = status_read(&a->plugin, status, err);
-	json_decref(root);
 	return r;
 }
 
@@ -353,7 +352,7 @@ static json_t *cluster_json(const struct access *a)
 {
 	const struct kubeconfig *k = a->where;
 	const struct str *ca = pem(&k->ca, &a->ca);
-	struct str text = { 0 };
+	FINI(str_fini) struct str text = { 0 };
 	json_t *c;
 
 	if (ca != NULL)
@@ -362,7 +361,6 @@ static json_t *cluster_json(const struct access *a)
 		      k->tls_server_name, "insecure-skip-tls-verify",
 		      k->is_insecure ? json_true() : NULL, "proxy-url", k->proxy_url,
 		      "certificate-authority-data", ca != NULL ? str_text(&text) : NULL);
-	str_fini(&text);
 	return c;
 }
 
@@ -372,12 +370,11 @@ static char *exec_info(const struct access *a)
 	json_t *root = json_pack("{s:s, s:s, s:{s:b, s:o*}}", "apiVersion", x->api_version, "kind",
 				 "ExecCredential", "spec", "interactive", 0, "cluster",
 				 x->wants_cluster ? cluster_json(a) : NULL);
-	char *dump = json_dumps(root, JSON_COMPACT);
+	AUTO(free) char *dump = json_dumps(root, JSON_COMPACT);
 	struct str text = { 0 };
 
 	json_decref(root);
 	str_printf(&text, "KUBERNETES_EXEC_INFO=%s", dump ? dump : "{}");
-	free(dump);
 	return text.text;
 }
 

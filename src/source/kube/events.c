@@ -56,13 +56,10 @@ static void send_next(struct events *e);
 static uint64_t text_hash(const char *ns, const char *name, const char *reason, const char *text,
 			  const char *more)
 {
-	struct str s = { 0 };
-	uint64_t hash;
+	FINI(str_fini) struct str s = { 0 };
 
 	str_printf(&s, "%s\n%s\n%s\n%s\n%s", ns ? ns : "", name, reason, text, more);
-	hash = hash_bytes_fixed(s.text, s.len, 0, 0);
-	str_fini(&s);
-	return hash;
+	return hash_bytes_fixed(s.text, s.len, 0, 0);
 }
 
 static void known_expire(struct events *e, uint64_t now)
@@ -207,10 +204,9 @@ static json_t *regarding_json(const struct report *r, const char *uid)
 
 static char *event_json(const struct events *e, const struct report *r, const char *uid)
 {
-	struct str name = { 0 };
-	struct str when = { 0 };
-	json_t *obj;
-	char *text;
+	FINI(str_fini) struct str name = { 0 };
+	FINI(str_fini) struct str when = { 0 };
+	json_auto_t *obj = NULL;
 
 	name_put(&name, r, uid);
 	time_put(&when);
@@ -220,11 +216,7 @@ static char *event_json(const struct events *e, const struct report *r, const ch
 			"reason", r->reason, "action", "Serve", "reportingController", "vipd",
 			"reportingInstance", e->instance, "note", text_json(r->text, NOTE_MAX_LEN),
 			"regarding", regarding_json(r, uid));
-	text = json_dumps(obj, JSON_COMPACT);
-	json_decref(obj);
-	str_fini(&name);
-	str_fini(&when);
-	return text;
+	return json_dumps(obj, JSON_COMPACT);
 }
 
 /* No answer, too many requests, or a failure of the server: again in the next period. */
@@ -279,13 +271,11 @@ static void post(struct events *e, const char *uid)
 {
 	static const struct http_ops ops = { .done = post_done };
 	const struct report *r = &e->queue.v[0];
-	struct str path = { 0 };
-	char *body = event_json(e, r, uid);
+	FINI(str_fini) struct str path = { 0 };
+	AUTO(free) char *body = event_json(e, r, uid);
 
 	path_put(&path, "/apis/events.k8s.io/v1/events", r->ns ? r->ns : "default");
 	request(e, path.text, "application/json", body, &ops);
-	free(body);
-	str_fini(&path);
 }
 
 /* --- the uid: without it `kubectl describe` does not find the Event --------- */
@@ -294,7 +284,7 @@ static void lookup_done(void *arg, const struct http_result *result)
 {
 	struct events *e = arg;
 	const json_t *items;
-	json_t *list;
+	json_auto_t *list = NULL;
 	const char *uid;
 
 	e->http = NULL;
@@ -312,13 +302,12 @@ static void lookup_done(void *arg, const struct http_result *result)
 		report_done(e); /* the object was deleted */
 	else
 		post(e, uid);
-	json_decref(list);
 }
 
 static void send_next(struct events *e)
 {
 	static const struct http_ops ops = { .done = lookup_done };
-	struct str path = { 0 };
+	FINI(str_fini) struct str path = { 0 };
 
 	if (e->queue.n == 0)
 		return;
@@ -328,7 +317,6 @@ static void send_next(struct events *e)
 	request(e, path.text,
 		"application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json",
 		NULL, &ops);
-	str_fini(&path);
 }
 
 /* --- life ----------------------------------------------------------------- */

@@ -9,11 +9,10 @@
 
 static void header_add(struct handle *h, const char *name, const char *value)
 {
-	struct str text = { 0 };
+	FINI(str_fini) struct str text = { 0 };
 
 	str_printf(&text, "%s: %s", name, value);
 	h->headers = curl_slist_append(h->headers, text.text);
-	str_fini(&text);
 }
 
 static void blob_set(CURL *easy, CURLoption option, const struct str *pem)
@@ -33,9 +32,9 @@ static void blob_set(CURL *easy, CURLoption option, const struct str *pem)
  */
 static int tls_name_set(struct handle *h, CURLU *url, const char *name)
 {
-	char *host = NULL;
-	char *port = NULL;
-	struct str text = { 0 };
+	FINI(curl_free) char *host = NULL;
+	FINI(curl_free) char *port = NULL;
+	FINI(str_fini) struct str text = { 0 };
 	int r = -EINVAL;
 
 	if (curl_url_get(url, CURLUPART_HOST, &host, 0) == CURLUE_OK &&
@@ -49,16 +48,13 @@ static int tls_name_set(struct handle *h, CURLU *url, const char *name)
 		(void)curl_easy_setopt(h->easy, CURLOPT_CONNECT_TO, h->connect_to);
 		r = 0;
 	}
-	str_fini(&text);
-	curl_free(host);
-	curl_free(port);
 	return r;
 }
 
 static int url_set(struct handle *h, const struct handle_config *c)
 {
 	const struct kubeconfig *k = c->grant->where;
-	struct str text = { 0 };
+	FINI(str_fini) struct str text = { 0 };
 	CURLU *url = curl_url();
 	char *full = NULL;
 	int r = 0;
@@ -74,7 +70,6 @@ static int url_set(struct handle *h, const struct handle_config *c)
 		(void)curl_easy_setopt(h->easy, CURLOPT_URL, full);
 	curl_free(full);
 	curl_url_cleanup(url);
-	str_fini(&text);
 	return r;
 }
 

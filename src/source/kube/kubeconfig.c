@@ -426,9 +426,9 @@ static int master_open(struct kubeconfig **ret, const char *master, struct err *
 int kubeconfig_open(struct kubeconfig **ret, const char *path, const char *master,
 		    const char *account_dir, struct err *err)
 {
-	struct str text = { 0 };
+	FINI(str_fini) struct str text = { 0 };
 	const char *slash;
-	char *dir;
+	AUTO(free) char *dir = NULL;
 	int r;
 
 	if (path == NULL || path[0] == '\0')
@@ -440,8 +440,6 @@ int kubeconfig_open(struct kubeconfig **ret, const char *path, const char *maste
 	slash = strrchr(path, '/');
 	dir = slash != NULL ? xstrndup(path, (size_t)(slash - path)) : xstrdup(".");
 	r = kubeconfig_parse(ret, str_text(&text), text.len, dir, master, err);
-	free(dir);
-	str_fini(&text);
 	return r < 0 ? err_wrap(err, r, "%s", path) : 0;
 }
 

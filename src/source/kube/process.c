@@ -76,7 +76,7 @@ static void children_add(struct pids *ret, pid_t pid)
  */
 static void kill_all(const struct process *p)
 {
-	struct pids pids = { 0 };
+	AUTO(vec_fini) struct pids pids = { 0 };
 
 	*vec_push(&pids) = p->pid;
 	for (size_t i = 0; i < pids.n; i++)
@@ -84,7 +84,6 @@ static void kill_all(const struct process *p)
 	(void)kill(-p->pid, SIGKILL);
 	vec_for_each (pid, &pids)
 		(void)kill(*pid, SIGKILL);
-	vec_fini(&pids);
 }
 
 /* Waits at most REAP_MS for the killed process: it may sleep in the kernel. */

@@ -102,7 +102,7 @@ static int json_read(json_t **ret, const char *text, size_t len, struct err *err
 static int json_list_begin(struct stream *s, struct err *err)
 {
 	struct str text = { 0 };
-	json_t *root;
+	json_auto_t *root = NULL;
 	int r;
 
 	jsonsplit_root(&s->json, &text);
@@ -110,15 +110,13 @@ static int json_list_begin(struct stream *s, struct err *err)
 	str_fini(&text);
 	if (r < 0)
 		return r;
-	r = list_kind_check(s, json_string_value(json_object_get(root, "kind")), err);
-	json_decref(root);
-	return r;
+	return list_kind_check(s, json_string_value(json_object_get(root, "kind")), err);
 }
 
 static int json_item(void *arg, const struct json_piece *p, struct err *err)
 {
 	struct stream *s = arg;
-	json_t *obj;
+	json_auto_t *obj = NULL;
 	int r = 0;
 
 	if (s->c.mode != STREAM_LIST || s->is_list_over)
@@ -129,9 +127,7 @@ static int json_item(void *arg, const struct json_piece *p, struct err *err)
 		r = json_read(&obj, p->text, p->len, err);
 	if (r < 0)
 		return r;
-	r = s->c.ops->object(s->c.arg, STREAM_ITEM, obj, err);
-	json_decref(obj);
-	return r;
+	return s->c.ops->object(s->c.arg, STREAM_ITEM, obj, err);
 }
 
 static int json_list_done(struct stream *s, const json_t *root, struct err *err)
@@ -166,25 +162,22 @@ static int json_event(struct stream *s, const json_t *root, struct err *err)
 static int json_root(void *arg, const struct json_piece *p, struct err *err)
 {
 	struct stream *s = arg;
-	json_t *root;
+	json_auto_t *root = NULL;
 	int r = json_read(&root, p->text, p->len, err);
 
 	if (r < 0)
 		return r;
-	r = s->c.mode == STREAM_LIST ? json_list_done(s, root, err) : json_event(s, root, err);
-	json_decref(root);
-	return r;
+	return s->c.mode == STREAM_LIST ? json_list_done(s, root, err) : json_event(s, root, err);
 }
 
 /* The beginning of an object, cut anywhere: its complete values. A new reference, or NULL. */
 static json_t *json_beginning(const char *text, size_t len)
 {
 	char closing[JSON_DEPTH_MAX];
-	struct str whole = { 0 };
+	FINI(str_fini) struct str whole = { 0 };
 	bool is_text = false;
 	size_t depth = 0;
 	size_t end = 0; /* of what is complete if all containers are closed there */
-	json_t *root;
 
 	for (size_t i = 0; i < len; i++) {
 		char c = text[i];
@@ -207,9 +200,7 @@ static json_t *json_beginning(const char *text, size_t len)
 	str_add(&whole, text, end);
 	while (depth > 0)
 		str_add(&whole, &closing[--depth], 1);
-	root = json_loadb(str_text(&whole), whole.len, JSON_ALLOW_NUL, NULL);
-	str_fini(&whole);
-	return root;
+	return json_loadb(str_text(&whole), whole.len, JSON_ALLOW_NUL, NULL);
 }
 
 static int json_too_big(void *arg, const struct json_piece *p, const char *why, struct err *err)

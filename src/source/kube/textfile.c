@@ -23,14 +23,13 @@ static int read_fd(struct str *ret, int fd, size_t max, struct err *err)
 
 int textfile_read(struct str *ret, const char *path, size_t max, struct err *err)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	AUTO(close) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	int r;
 
 	if (fd == -1)
 		return err_errno(err, "%s", path);
 	str_clear(ret);
 	r = read_fd(ret, fd, max, err);
-	close(fd);
 	return r < 0 ? err_wrap(err, r, "%s", path) : 0;
 }
 

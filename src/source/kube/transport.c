@@ -119,7 +119,7 @@ static void on_deferred(evutil_socket_t fd, short what, void *arg)
 		const struct http_ops *ops = h->request.ops;
 		void *ops_arg = h->request.arg;
 		struct http_result result = h->result;
-		struct str body = h->body;
+		FINI(str_fini) struct str body = h->body;
 		char *content_type = h->content_type;
 		struct err why = h->why;
 
@@ -131,7 +131,6 @@ static void on_deferred(evutil_socket_t fd, short what, void *arg)
 		result.why = why.text;
 		http_close(h);
 		ops->done(ops_arg, &result);
-		str_fini(&body);
 		free(content_type);
 	}
 }
