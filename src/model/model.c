@@ -159,7 +159,7 @@ static int mark_if(struct model *m,
 				       unsigned int what),
 		   unsigned int what, uint64_t at_ns)
 {
-	VEC(struct svc *) found = { 0 };
+	AUTO(vec_fini) VEC(struct svc *) found = { 0 };
 	int n;
 
 	list_for_each (l, &m->all)
@@ -169,7 +169,6 @@ static int mark_if(struct model *m,
 	vec_sort(&found, svc_cmp);
 	vec_for_each (svc, &found)
 		model_mark_dirty(m, *svc, at_ns);
-	vec_fini(&found);
 	return n;
 }
 

@@ -272,7 +272,7 @@ static struct endpoint endpoint_of(const struct model *m, const struct svc *svc,
 static void merge(struct selection *ret, const struct model *m, const struct svc *svc,
 		  const struct service_port *port, enum ipfam fam)
 {
-	struct candidates c = { 0 };
+	FINI(candidates_fini) struct candidates c = { 0 };
 	const struct candidate *end;
 
 	collect(&c, svc, port, fam);
@@ -287,7 +287,6 @@ static void merge(struct selection *ret, const struct model *m, const struct svc
 				best = i;
 		*vec_push(&ret->endpoints) = endpoint_of(m, svc, port->proto, best);
 	}
-	candidates_fini(&c);
 }
 
 /* --- classify ------------------------------------------------------------------ */
@@ -444,23 +443,21 @@ void selection_fini(struct selection *s)
 
 size_t service_local_ready(const struct model *m, const struct svc *svc, enum ipfam fam)
 {
-	VEC(struct ip_addr) addrs = { 0 };
+	AUTO(vec_fini) VEC(struct ip_addr) addrs = { 0 };
 	size_t n = 0;
 
 	if (svc->service == NULL)
 		return 0;
 	vec_for_each (port, &svc->service->ports) {
-		struct selection s = { 0 };
+		FINI(selection_fini) struct selection s = { 0 };
 
 		merge(&s, m, svc, port, fam);
 		vec_for_each (e, &s.endpoints)
 			if (e->is_local && is_ready(e))
 				*vec_push(&addrs) = e->addr;
-		selection_fini(&s);
 	}
 	vec_sort(&addrs, ip_addr_cmp);
 	for (size_t i = 0; i < addrs.n; i++)
 		n += i == 0 || !ip_addr_is_equal(&addrs.v[i - 1], &addrs.v[i]);
-	vec_fini(&addrs);
 	return n;
 }

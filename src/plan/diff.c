@@ -134,8 +134,8 @@ static void diff_weights(struct diff *d, const struct plan_pool *old, const stru
 
 static void diff_backends(struct diff *d, const struct plan_pool *old, const struct plan_pool *new)
 {
-	struct placed *was;
-	struct placed *will;
+	AUTO(free) struct placed *was = NULL;
+	AUTO(free) struct placed *will = NULL;
 	size_t n_was;
 	size_t n_will;
 
@@ -166,8 +166,6 @@ static void diff_backends(struct diff *d, const struct plan_pool *old, const str
 		    placed_find(will, n_will, &old->backends.v[i]) == NULL)
 			backend_op(del_op(d, PLAN_BACKEND_DEL), old, &old->backends.v[i],
 				   slot_of(old, new, i));
-	free(was);
-	free(will);
 }
 
 /* The backend in a slot, or NULL. */
@@ -418,9 +416,9 @@ void plan_slots_arrange(struct plan_backend *desired, size_t n_desired,
 			const struct plan_backend *programmed, size_t n_programmed)
 {
 	const struct plan_backend *last = NULL;
-	struct plan_backend *sorted;
-	uint8_t *is_placed;
-	uint8_t *is_taken;
+	AUTO(free) struct plan_backend *sorted = NULL;
+	AUTO(free) uint8_t *is_placed = NULL;
+	AUTO(free) uint8_t *is_taken = NULL;
 	size_t hole = 0;
 
 	if (n_desired == 0)
@@ -455,7 +453,4 @@ void plan_slots_arrange(struct plan_backend *desired, size_t n_desired,
 			is_placed[k] = 1;
 		}
 	}
-	free(sorted);
-	free(is_placed);
-	free(is_taken);
 }

@@ -203,7 +203,7 @@ static size_t pool_shrink(struct plan_pool *pool, const struct plan_pool *will, 
 			  size_t max)
 {
 	size_t n = will ? will->backends.n : 0;
-	struct slot *sorted = xreallocarray(NULL, n + 1, sizeof(*sorted));
+	AUTO(free) struct slot *sorted = xreallocarray(NULL, n + 1, sizeof(*sorted));
 	size_t cost = 0;
 
 	for (size_t i = 0; i < n; i++)
@@ -223,7 +223,6 @@ static size_t pool_shrink(struct plan_pool *pool, const struct plan_pool *will, 
 		pool->backends.n--;
 		cost += 2;
 	}
-	free(sorted);
 	return cost;
 }
 
@@ -445,7 +444,7 @@ static void led_note(const struct piece *pc, enum ipfam fam, const struct plan_t
 static void pools_drop_unled(struct piece *pc)
 {
 	size_t n = pc->programmed ? pc->programmed->pools.n : 0;
-	uint8_t *is_kept = xcalloc(n + 1, 1);
+	AUTO(free) uint8_t *is_kept = xcalloc(n + 1, 1);
 	const struct plan_frontend *f;
 	struct merge m = { 0 };
 	size_t n_kept = 0;
@@ -467,7 +466,6 @@ static void pools_drop_unled(struct piece *pc)
 	for (size_t i = 0; i < n; i++)
 		if (!is_kept[i])
 			*vec_push(&pc->gone) = &pc->programmed->pools.v[i];
-	free(is_kept);
 }
 
 /* Does the piece remove the pool of `t`? Its pools must be indexed. */

@@ -128,7 +128,7 @@ static void led_note(const struct plan_rows *rows, const struct plan_frontend *f
 
 void plan_rows_drop_unled(struct plan_rows *rows)
 {
-	uint8_t *is_led = xcalloc(rows->pools.n + 1, 1);
+	AUTO(free) uint8_t *is_led = xcalloc(rows->pools.n + 1, 1);
 	size_t kept = 0;
 
 	vec_for_each (f, &rows->frontends) {
@@ -142,7 +142,6 @@ void plan_rows_drop_unled(struct plan_rows *rows)
 			plan_pool_fini(&rows->pools.v[i]);
 	}
 	vec_cut(&rows->pools, kept);
-	free(is_led);
 }
 
 void plan_rows_filter(struct plan_rows *rows,

@@ -26,13 +26,12 @@ static uint64_t backend_id(const struct plan_backend *b)
 
 static void assign(uint16_t table[static RENDEZVOUS_SLOTS], const struct plan_pool *pool)
 {
-	struct rendezvous_member *v = xreallocarray(NULL, pool->backends.n, sizeof(*v));
+	AUTO(free) struct rendezvous_member *v = xreallocarray(NULL, pool->backends.n, sizeof(*v));
 
 	for (size_t i = 0; i < pool->backends.n; i++)
 		v[i] = (struct rendezvous_member){ backend_id(&pool->backends.v[i]),
 						   plan_pool_weight(pool, i) };
 	rendezvous_assign(table, v, pool->backends.n);
-	free(v);
 }
 
 static bool has_backends(const struct plan_pool *pool, const struct plan_pool *programmed)
@@ -122,8 +121,8 @@ static void holes_fill(struct plan_pool *pool, const uint8_t *is_taken, struct p
 void plan_table_weigh(struct plan_pool *pool, uint8_t unit, const struct plan_backend *programmed,
 		      size_t n_programmed)
 {
-	struct place *v = xreallocarray(NULL, pool->backends.n + 1, sizeof(*v));
-	uint8_t *is_taken;
+	AUTO(free) struct place *v = xreallocarray(NULL, pool->backends.n + 1, sizeof(*v));
+	AUTO(free) uint8_t *is_taken = NULL;
 
 	vec_clear(&pool->table);
 	pool->table.n = 0;
@@ -145,8 +144,6 @@ void plan_table_weigh(struct plan_pool *pool, uint8_t unit, const struct plan_ba
 		is_taken[slot] = 1;
 	}
 	holes_fill(pool, is_taken, v);
-	free(is_taken);
-	free(v);
 }
 
 bool plan_weights_are_equal(const struct plan_pool *a, const struct plan_pool *b)

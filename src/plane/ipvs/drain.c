@@ -164,7 +164,7 @@ static int place_cmp(const void *a, const void *b)
  */
 static int drained_delete(struct ipvs_plane *p, struct ipvs_vs *vs, uint32_t now_s, bool *has_dests)
 {
-	VEC(struct ipvs_dst *) draining = { 0 };
+	AUTO(vec_fini) VEC(struct ipvs_dst *) draining = { 0 };
 	size_t work = 0;
 	size_t i = 0;
 	bool is_done;
@@ -186,7 +186,6 @@ static int drained_delete(struct ipvs_plane *p, struct ipvs_vs *vs, uint32_t now
 	}
 	*has_dests |= p->ops.n < draining.n;
 	is_done = i == draining.n;
-	vec_fini(&draining);
 	return !is_done;
 }
 

@@ -157,13 +157,12 @@ static void chains_write(struct ipvs_layout *l, struct nft_writer *w,
 			chain_remove(l, w, c->name);
 	}
 	for (size_t i = 0; (c = ipvs_chain_at(i)) != NULL; i++) {
-		struct nft_rules rs = { 0 };
+		FINI(nft_rules_fini) struct nft_rules rs = { 0 };
 
 		if (!ipvs_chain_exists(i, params->counting))
 			continue;
 		ipvs_rules_build(&rs, i, params);
 		nft_ensure_rules(w, nft_fixed_chain(&l->fixed[0], c->name), &rs);
-		nft_rules_fini(&rs);
 	}
 }
 
@@ -284,7 +283,7 @@ int ipvs_layout_drops(const struct ipvs_layout *l, struct plane_drops *ret, stru
 
 int ipvs_layout_cleanup(struct ipvs_layout *l, struct err *err)
 {
-	struct nft_fixed_tables tables = { 0 };
+	FINI(nft_fixed_tables_fini) struct nft_fixed_tables tables = { 0 };
 	int r;
 
 	forget(l);
@@ -301,6 +300,5 @@ int ipvs_layout_cleanup(struct ipvs_layout *l, struct err *err)
 			r = 0;
 		nft_writer_fini(&w);
 	}
-	nft_fixed_tables_fini(&tables);
 	return r;
 }

@@ -303,12 +303,11 @@ static const struct rule *rule_find(const struct reading *rd, const struct rule 
 /* -EBUSY: `err` names the foreign rule. */
 static int conflict_err(struct err *err, int family, const struct rule *r, const char *why)
 {
-	struct str text = { 0 };
+	FINI(str_fini) struct str text = { 0 };
 
 	rule_conditions_print(&text, r);
 	(void)err_set(err, -EBUSY, "foreign policy routing rule of %s: '%u:%s' %s",
 		      family_text(family), r->priority, str_text(&text), why);
-	str_fini(&text);
 	return -EBUSY;
 }
 
@@ -574,7 +573,7 @@ static void family_conflicts(const struct reading *rd, int family,
 	if (conflict_find(rd, family, &err) < 0)
 		fn(arg, true, err.text);
 	vec_for_each (r, &rd->rules) {
-		struct str text = { 0 };
+		FINI(str_fini) struct str text = { 0 };
 
 		if (!has_precedence(rd->c, r))
 			continue;
@@ -584,7 +583,6 @@ static void family_conflicts(const struct reading *rd, int family,
 			str_printf(&text, ", and marks 0x%x/0x%x can be a captured packet's",
 				   r->mark, r->mask);
 		fn(arg, false, str_text(&text));
-		str_fini(&text);
 	}
 }
 

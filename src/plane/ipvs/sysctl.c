@@ -77,7 +77,7 @@ static int sysctl_write(const struct ipvs_plane *p, size_t i, uint32_t value)
 	char path[256];
 	char text[32];
 	ssize_t len = snprintf(text, sizeof(text), "%" PRIu32 "\n", value);
-	int fd;
+	AUTO(close) int fd = -1;
 	int r = 0;
 
 	path_of(path, sizeof(path), p, i);
@@ -86,7 +86,6 @@ static int sysctl_write(const struct ipvs_plane *p, size_t i, uint32_t value)
 		return -errno;
 	if (write(fd, text, (size_t)len) != len)
 		r = -errno;
-	(void)close(fd);
 	return r;
 }
 
@@ -169,7 +168,7 @@ static void fault_log(struct ipvs_plane *p, const struct str *lacking, bool is_u
 
 static void sysctls_set(struct ipvs_plane *p, size_t *n_writes)
 {
-	struct str lacking = { 0 };
+	FINI(str_fini) struct str lacking = { 0 };
 	bool is_unready = false;
 
 	for (size_t i = 0; i < IPVS_SYSCTLS; i++) {
@@ -197,7 +196,6 @@ static void sysctls_set(struct ipvs_plane *p, size_t *n_writes)
 	}
 	p->has_sysctls = true;
 	fault_log(p, &lacking, is_unready);
-	str_fini(&lacking);
 }
 
 static bool timeout_differs(uint32_t desired, uint32_t is)

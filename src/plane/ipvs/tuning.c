@@ -23,7 +23,7 @@ bool ipvs_sched_is_unsafe(const struct ipvs_plane *p, uint8_t no)
 static void sched_read(struct ipvs_tuning *ret, const struct ipvs_plane *p,
 		       const struct service_tuning *t, struct str *remark)
 {
-	struct str instead = { 0 };
+	FINI(str_fini) struct str instead = { 0 };
 	struct scheduler sched;
 	struct err err = { 0 };
 
@@ -40,7 +40,6 @@ static void sched_read(struct ipvs_tuning *ret, const struct ipvs_plane *p,
 	} else {
 		ret->sched = sched;
 	}
-	str_fini(&instead);
 }
 
 void ipvs_tuning_read(struct ipvs_tuning *ret, const struct ipvs_plane *p, const struct service *s,

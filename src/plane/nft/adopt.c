@@ -97,8 +97,8 @@ static void weighed_adopt(struct plan_pool *pool, uint8_t unit,
 static void adopt_slots(const struct nft_loaded *h, const struct plan_rows *rows,
 			struct plan_pool *pool, uint32_t n_slots)
 {
-	struct plan_backend *programmed = xcalloc(MAX(n_slots, 1U), sizeof(*programmed));
-	struct local_ids *ids = pool->affinity_s != 0 ? xcalloc(1, sizeof(*ids)) : NULL;
+	AUTO(free) struct plan_backend *programmed = xcalloc(MAX(n_slots, 1U), sizeof(*programmed));
+	AUTO(free) struct local_ids *ids = pool->affinity_s != 0 ? xcalloc(1, sizeof(*ids)) : NULL;
 
 	for (uint32_t slot = 0; slot < n_slots; slot++) {
 		uint8_t key[NFT_KEY_MAX];
@@ -123,8 +123,6 @@ static void adopt_slots(const struct nft_loaded *h, const struct plan_rows *rows
 	if (ids != NULL)
 		pool->next_aff_id =
 			ids->max == PLAN_AFFINITY_BACKENDS_MAX ? 1 : (uint16_t)(ids->max + 1);
-	free(ids);
-	free(programmed);
 }
 
 /* Give the pool the id in `word`, unless either is matched already. */

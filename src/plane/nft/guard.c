@@ -130,13 +130,10 @@ bool nft_guard_is_programmed(const struct nft_guard *g)
 static bool chain_is_right(const struct nft_fixed *programmed, enum ipfam fam, size_t i)
 {
 	const struct nft_fixed_chain *c = nft_fixed_chain(programmed, chains[i].chain.name);
-	struct nft_rules rs = { 0 };
-	bool is_right;
+	FINI(nft_rules_fini) struct nft_rules rs = { 0 };
 
 	chains[i].build(&rs, fam);
-	is_right = nft_chain_has_rules(c, &rs) && c->policy == NF_ACCEPT;
-	nft_rules_fini(&rs);
-	return is_right;
+	return nft_chain_has_rules(c, &rs) && c->policy == NF_ACCEPT;
 }
 
 /* Can the table be claimed as it is, with any ranges? Otherwise it is replaced. */
@@ -197,13 +194,12 @@ static void whole_write(struct nft_writer *w, enum ipfam fam)
 	nft_write_table(w, TABLE_FLAGS);
 	nft_write_set(w, NFTSET_SERVICE_CIDRS);
 	for (size_t i = 0; i < ARRAY_SIZE(chains); i++) {
-		struct nft_rules rs = { 0 };
+		FINI(nft_rules_fini) struct nft_rules rs = { 0 };
 
 		chains[i].build(&rs, fam);
 		nft_rules_hash(&rs);
 		nft_write_chain(w, chains[i].chain.name, &chains[i].chain);
 		nft_write_rules(w, chains[i].chain.name, &rs);
-		nft_rules_fini(&rs);
 	}
 }
 

@@ -361,11 +361,10 @@ static void fixed_rules_write(struct nft_layout *l, struct nft_writer *w,
 	for (size_t i = 0; (c = nft_chain_at(i)) != NULL; i++)
 		(void)nft_ensure_chain(w, &l->programmed, c->name, c->type != NULL ? c : NULL);
 	for (size_t i = 0; (c = nft_chain_at(i)) != NULL; i++) {
-		struct nft_rules rs = { 0 };
+		FINI(nft_rules_fini) struct nft_rules rs = { 0 };
 
 		nft_rules_build(&rs, i, l->fam, params);
 		nft_ensure_rules(w, nft_fixed_chain(&l->programmed, c->name), &rs);
-		nft_rules_fini(&rs);
 	}
 }
 
@@ -374,14 +373,13 @@ static void pick_rules_write(struct nft_layout *l, struct nft_writer *w, uint16_
 {
 	char buf[NFT_CHAIN_NAME_MAX];
 	struct nft_kind_info info;
-	struct nft_rules rs = { 0 };
+	FINI(nft_rules_fini) struct nft_rules rs = { 0 };
 
 	if (!nft_kind_info(kind, &info))
 		return;
 	nft_rules_pick(&rs, l->fam, &info);
 	nft_ensure_rules(w, nft_ensure_chain(w, &l->programmed, nft_kind_chain(kind, buf), NULL),
 			 &rs);
-	nft_rules_fini(&rs);
 }
 
 /* Differences of one verdict map. */
@@ -596,7 +594,7 @@ static void verdicts_remove(struct nft_layout *l, struct nft_writer *w, const ui
 			    size_t n)
 {
 	for (unsigned int map = 0; map < NFT_VERDICT_MAPS; map++) {
-		VEC(uint32_t) gone = { 0 };
+		AUTO(vec_fini) VEC(uint32_t) gone = { 0 };
 
 		for (size_t i = 0; i < n; i++)
 			if (nft_fixed_verdict(&l->programmed, map, kinds[i]) != NULL) {
@@ -604,7 +602,6 @@ static void verdicts_remove(struct nft_layout *l, struct nft_writer *w, const ui
 				nft_fixed_verdict_del(&l->programmed, map, kinds[i]);
 			}
 		nft_write_verdicts_del(w, NFTSET_LEAVES + map, gone.v, gone.n);
-		vec_fini(&gone);
 	}
 }
 

@@ -73,13 +73,12 @@ static int table_make(struct nft_live *l, const struct nft_live_query *q, struct
 	nft_writer_init(&w, l->owner, &schema, IPFAM_V4, TABLE_NAME);
 	nft_write_table(&w, NFT_TABLE_F_OWNER);
 	for (size_t i = 0; i < ARRAY_SIZE(chains); i++) {
-		struct nft_rules rs = { 0 };
+		FINI(nft_rules_fini) struct nft_rules rs = { 0 };
 
 		mark_rule(&rs, q);
 		nft_rules_hash(&rs);
 		nft_write_chain(&w, chains[i].name, &chains[i]);
 		nft_write_rules(&w, chains[i].name, &rs);
-		nft_rules_fini(&rs);
 	}
 	r = nft_writer_commit(&w, NULL, err);
 	nft_writer_fini(&w);

@@ -302,7 +302,7 @@ static void unled_collect(struct unled_list *l, const struct nft_changes *change
 static void unled_family(const struct nft_loaded *h, enum ipfam fam, struct nft_changes *changes)
 {
 	struct touch t = { h, fam, changes, NULL };
-	struct unled_list l = { 0 };
+	AUTO(vec_fini) struct unled_list l = { 0 };
 	struct nft_loaded_pool pool;
 
 	for (size_t i = 0; i < NFT_LEADING_N; i++)
@@ -317,7 +317,6 @@ static void unled_family(const struct nft_loaded *h, enum ipfam fam, struct nft_
 		    pool.n_leads + change <= 0)
 			each_key(h, fam, l.v[i].id, 0, unled_key, &t);
 	}
-	vec_fini(&l);
 }
 
 void nft_loaded_touch_unled(const struct nft_loaded *h, struct nft_changes *changes)

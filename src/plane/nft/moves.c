@@ -48,8 +48,8 @@ static int old_moves_delete(struct nft_plane *p, struct nft_elem_writer *w, enum
 	enum nft_set_id set = moves_of(proto);
 	struct nft_table_ref table = plane_failover_table(&p->common, fam);
 	size_t len = nft_key_len(FAILSET_MOVES, fam);
-	uint8_t *keys = xmalloc(n * NFT_KEY_MAX);
-	uint8_t *found = xcalloc(n, 1);
+	AUTO(free) uint8_t *keys = xmalloc(n * NFT_KEY_MAX);
+	AUTO(free) uint8_t *found = xcalloc(n, 1);
 	size_t m = 0;
 	int r = 0;
 
@@ -67,8 +67,6 @@ static int old_moves_delete(struct nft_plane *p, struct nft_elem_writer *w, enum
 	for (size_t i = 0; i < m && r == 0; i++)
 		if (found[i])
 			nft_elem_put(w, NFT_WRITE_DEL, fam, set, keys + i * len, NULL, NULL);
-	free(found);
-	free(keys);
 	return r;
 }
 

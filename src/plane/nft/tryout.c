@@ -99,14 +99,13 @@ static void expr_reject_tcp(struct nft_rules *rs, enum ipfam fam)
 
 static void try_reject(struct nft_writer *w)
 {
-	struct nft_rules rs = { 0 };
+	FINI(nft_rules_fini) struct nft_rules rs = { 0 };
 
 	nft_try_rule(w, NULL, expr_reject_tcp);
 	nft_rule_begin(&rs);
 	nft_expr_reject_port(&rs, w->fam);
 	nft_rules_hash(&rs);
 	nft_write_rules(w, NFT_TRY_CHAIN, &rs);
-	nft_rules_fini(&rs);
 }
 
 static void expr_fib(struct nft_rules *rs, enum ipfam fam)
