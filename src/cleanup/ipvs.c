@@ -3,12 +3,10 @@
 #include "cleanup/ipvs.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
+#include "base/file.h"
 #include "plane/ipvs/sched.h"
 
 struct services {
@@ -115,25 +113,15 @@ static void service_end(const struct ipvs_key *key, struct ipvs_wire *wire, bool
 #define EXPIRE "net.ipv4.vs.expire_nodest_conn"
 #define EXPIRE_PATH "/proc/sys/net/ipv4/vs/expire_nodest_conn"
 
-/* Returns the previous value: '0', '1', or '\0' after an error. */
-static char expire_set(char value)
+/* Returns the previous value, or -errno. */
+static int expire_set(uint64_t value)
 {
-	char previous = '\0';
-	int fd = open(EXPIRE_PATH, O_RDONLY | O_CLOEXEC);
+	uint64_t previous;
+	int r = file_read_number(&previous, EXPIRE_PATH, NULL);
 
-	if (fd == -1)
-		return '\0';
-	if (read(fd, &previous, 1) != 1)
-		previous = '\0';
-	(void)close(fd);
-	if (previous == value) /* in a container /proc/sys is read-only */
-		return previous;
-	fd = open(EXPIRE_PATH, O_WRONLY | O_CLOEXEC);
-	if (fd == -1 || write(fd, &value, 1) != 1)
-		previous = '\0';
-	if (fd != -1)
-		(void)close(fd);
-	return previous;
+	if (r == 0 && previous != value) /* in a container /proc/sys is read-only */
+		r = file_write_number(EXPIRE_PATH, value, NULL);
+	return r < 0 ? r : (int)previous;
 }
 
 static void tally_report(const struct tally *t, struct report *report)
@@ -163,7 +151,7 @@ int cleanup_ipvs(struct cleanup_ipvs_result *ret, struct ipvs_wire *wire,
 {
 	struct services services = { 0 };
 	struct tally tally = { 0 };
-	char expire = '1';
+	int expire = 1;
 	int r = ipvs_wire_resolve(wire, err);
 
 	if (r == -EOPNOTSUPP) /* the kernel has no IPVS */
@@ -171,8 +159,8 @@ int cleanup_ipvs(struct cleanup_ipvs_result *ret, struct ipvs_wire *wire,
 	else if (r == 0)
 		r = ipvs_wire_services(wire, services_begin, service_found, &services, err);
 	if (r == 0 && services.v.n > 0 && report->is_forced)
-		expire = expire_set('1');
-	if (expire == '\0')
+		expire = expire_set(1);
+	if (expire < 0)
 		(void)fprintf(report->out,
 			      "ipvs: " EXPIRE
 			      ": cannot be set to 1; clients that use the port of an "
@@ -186,8 +174,8 @@ int cleanup_ipvs(struct cleanup_ipvs_result *ret, struct ipvs_wire *wire,
 			service_end(&s->key, wire, report->is_forced, &tally);
 	}
 	vec_fini(&services.v);
-	if (expire == '0')
-		(void)expire_set('0');
+	if (expire == 0)
+		(void)expire_set(0);
 	if (r < 0)
 		return r;
 	tally_report(&tally, report);

@@ -1,71 +1,35 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "conntrack/sysctl.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
+#include "base/file.h"
 #include "base/log.h"
 
 #define BUCKETS "/sys/module/nf_conntrack/parameters/hashsize"
 #define ENTRIES_PER_BUCKET 4
+#define CPU_LIST_MAX 4096
 
 /* --- files ---------------------------------------------------------------------- */
 
-static int file_read(char *buf, size_t size, const char *root, const char *file, struct err *err)
-{
-	char path[PATH_MAX];
-	ssize_t n;
-	int fd;
-	int r;
-
-	(void)snprintf(path, sizeof(path), "%s%s", root, file);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd == -1)
-		return err_errno(err, "%s", file);
-	n = read(fd, buf, size - 1);
-	r = n == -1 ? err_errno(err, "%s", file) : 0;
-	close(fd);
-	buf[n > 0 ? n : 0] = '\0';
-	return r;
-}
-
 int sysctl_read(uint64_t *ret, const char *root, const char *file, struct err *err)
 {
-	char buf[64];
-	char *end;
-	int r = file_read(buf, sizeof(buf), root, file, err);
-
-	if (r < 0)
-		return r;
-	errno = 0;
-	*ret = strtoull(buf, &end, 10);
-	if (end == buf || errno != 0)
-		return err_set(err, -EINVAL, "%s: not a number", file);
-	return 0;
-}
-
-static int number_write(uint64_t n, const char *root, const char *file, struct err *err)
-{
 	char path[PATH_MAX];
-	char buf[32];
-	int len = snprintf(buf, sizeof(buf), "%" PRIu64 "\n", n);
-	AUTO(close) int fd = -1;
-	int r = 0;
 
 	(void)snprintf(path, sizeof(path), "%s%s", root, file);
-	fd = open(path, O_WRONLY | O_CLOEXEC);
-	if (fd == -1)
-		return err_errno(err, "%s: cannot be set to %" PRIu64, file, n);
-	if (write(fd, buf, (size_t)len) != len)
-		r = err_errno(err, "%s: cannot be set to %" PRIu64, file, n);
-	return r;
+	return file_read_number(ret, path, err);
+}
+
+static int sysctl_write(uint64_t n, const char *root, const char *file, struct err *err)
+{
+	char path[PATH_MAX];
+
+	(void)snprintf(path, sizeof(path), "%s%s", root, file);
+	return file_write_number(path, n, err);
 }
 
 /* --- what and how much ------------------------------------------------------------ */
@@ -102,12 +66,14 @@ static size_t cpus_parse(const char *text)
 
 size_t sysctl_cpus(const char *root)
 {
-	char buf[4096];
+	FINI(str_fini) struct str list = { 0 };
+	char path[PATH_MAX];
 	cpu_set_t set;
 	size_t n = 0;
 
-	if (file_read(buf, sizeof(buf), root, "/sys/devices/system/cpu/online", NULL) == 0)
-		n = cpus_parse(buf);
+	(void)snprintf(path, sizeof(path), "%s/sys/devices/system/cpu/online", root);
+	if (file_read(&list, path, CPU_LIST_MAX, NULL) == 0)
+		n = cpus_parse(str_text(&list));
 	if (n == 0 && sched_getaffinity(0, sizeof(set), &set) == 0)
 		n = (size_t)CPU_COUNT(&set);
 	return MAX(n, (size_t)1);
@@ -130,7 +96,7 @@ static int set(const char *root, const char *file, uint64_t desired, enum rule r
 	if (r == 0 && (is == desired || (rule == RULE_RAISE && is > desired)))
 		return 0;
 	if (r == 0)
-		r = number_write(desired, root, file, &err);
+		r = sysctl_write(desired, root, file, &err);
 	if (r < 0) {
 		log_warn(LOG_AREA_CONNTRACK, "%s", err.text);
 		return r;

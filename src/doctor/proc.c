@@ -2,14 +2,14 @@
 #include "doctor/proc.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <netinet/in.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "base/file.h"
 
 #define TCP_LISTEN 0x0a    /* include/net/tcp_states.h */
 #define UDP_UNCONNECTED 07 /* a socket without a peer has the state TCP_CLOSE */
@@ -17,25 +17,11 @@
 int proc_read(struct str *out, const char *root, const char *path)
 {
 	char full[PROC_PATH_MAX];
-	char buf[4096];
-	ssize_t n;
-	int r = 0;
-	AUTO(close) int fd = -1;
+	int r;
 
 	(void)snprintf(full, sizeof(full), "%s%s", root, path);
-	fd = open(full, O_RDONLY | O_CLOEXEC);
-	if (fd == -1)
-		return -errno;
-	while (out->len < PROC_FILE_MAX && (n = read(fd, buf, sizeof(buf))) != 0) {
-		if (n == -1 && errno == EINTR)
-			continue;
-		if (n == -1) {
-			r = -errno;
-			break;
-		}
-		str_add(out, buf, (size_t)n);
-	}
-	return r;
+	r = file_read(out, full, PROC_FILE_MAX, NULL);
+	return r == -EFBIG ? 0 : r;
 }
 
 int64_t proc_number(const char *root, const char *fmt, ...)

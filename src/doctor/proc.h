@@ -9,7 +9,7 @@
 #include "base/str.h"
 #include "doctor/facts.h"
 
-/* Append the file; 0 or -errno. At most PROC_FILE_MAX bytes are read. */
+/* Append the file; 0 or -errno. Of a larger file, the first PROC_FILE_MAX bytes or a few more. */
 #define PROC_FILE_MAX (16U << 20)
 #define PROC_PATH_MAX 1024 /* a longer path is cut: the file is then not found */
 MUST_USE int proc_read(struct str *out, const char *root, const char *path);

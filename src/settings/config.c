@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "source/decode/decode.h"
 #include "source/decode/yamlread.h"
 #include "source/files/watch.h"
-#include "source/kube/textfile.h"
 
 #define API_VERSION "kubeproxy.config.k8s.io/v1alpha1"
 #define KIND "KubeProxyConfiguration"
@@ -360,7 +360,7 @@ static int text_read(struct config *c, const char *path, const char *text, size_
 int config_read(struct config *c, const char *path, config_kind_fn kind_of, struct err *err)
 {
 	FINI(str_fini) struct str text = { 0 };
-	int r = textfile_read(&text, path, CONFIG_SIZE_MAX, err);
+	int r = file_read(&text, path, CONFIG_SIZE_MAX, err);
 
 	if (r == 0)
 		r = text_read(c, path, str_text(&text), text.len, kind_of, err);

@@ -8,13 +8,11 @@
  * current values are vipd's.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "nft/decode.h"
 #include "plane/ipvs/state.h"
@@ -54,39 +52,25 @@ static void path_of(char *buf, size_t size, const struct ipvs_plane *p, size_t i
 		       sysctls[i].name);
 }
 
-/* False if the file does not exist. */
+/* False if the file cannot be read. A text that is not a number reads as 0. */
 static bool sysctl_read(const struct ipvs_plane *p, size_t i, uint32_t *value)
 {
 	char path[256];
-	char text[32] = "";
-	ssize_t n;
-	int fd;
+	uint64_t n = 0;
+	int r;
 
 	path_of(path, sizeof(path), p, i);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd == -1)
-		return false;
-	n = read(fd, text, sizeof(text) - 1);
-	(void)close(fd);
-	*value = n > 0 ? (uint32_t)strtoul(text, NULL, 10) : 0;
-	return n > 0;
+	r = file_read_number(&n, path, NULL);
+	*value = (uint32_t)n;
+	return r == 0 || r == -EINVAL;
 }
 
 static int sysctl_write(const struct ipvs_plane *p, size_t i, uint32_t value)
 {
 	char path[256];
-	char text[32];
-	ssize_t len = snprintf(text, sizeof(text), "%" PRIu32 "\n", value);
-	AUTO(close) int fd = -1;
-	int r = 0;
 
 	path_of(path, sizeof(path), p, i);
-	fd = open(path, O_WRONLY | O_CLOEXEC);
-	if (fd == -1)
-		return -errno;
-	if (write(fd, text, (size_t)len) != len)
-		r = -errno;
-	return r;
+	return file_write_number(path, value, NULL);
 }
 
 /* --- previous values --- */

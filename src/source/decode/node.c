@@ -13,13 +13,9 @@ static void taints_decode(struct node *n, const json_t *spec, struct decode *d)
 	const json_t *list = trail_list(d, spec, "taints", SERVICE_ADDRS_MAX);
 
 	trail_into(d);
-	trail_for_each (i, d, list) {
-		const json_t *taint = trail_element_object(d, list, i);
-		const char *key;
+	trail_for_each_object (taint, d, list) {
+		const char *key = trail_text(d, taint, "key");
 
-		trail_into(d);
-		key = trail_text(d, taint, "key");
-		trail_out(d);
 		if (key != NULL && strcmp(key, TAINT_AUTOSCALER) == 0)
 			n->has_autoscaler_taint = true;
 	}
@@ -58,14 +54,11 @@ static void pod_cidrs_decode(struct node *n, const json_t *spec, struct decode *
 static void addresses_of_type(struct node *n, const json_t *list, const char *kind,
 			      struct decode *d)
 {
-	trail_for_each (i, d, list) {
-		const json_t *entry = trail_element_object(d, list, i);
-		const char *type;
+	trail_for_each_object (entry, d, list) {
+		const char *type = trail_text(d, entry, "type");
 		struct ip_addr a;
 		struct err why;
 
-		trail_into(d);
-		type = trail_text(d, entry, "type");
 		if (type != NULL && strcmp(type, kind) == 0) {
 			const char *text = trail_text(d, entry, "address");
 
@@ -74,7 +67,6 @@ static void addresses_of_type(struct node *n, const json_t *list, const char *ki
 			else
 				*vec_push(&n->addrs) = a;
 		}
-		trail_out(d);
 	}
 }
 

@@ -179,13 +179,8 @@ static void ports_decode(struct service *s, const json_t *spec, struct decode *d
 
 	vec_reserve(&s->ports, tree_count(list));
 	trail_into(d);
-	trail_for_each (i, d, list) {
-		const json_t *port = trail_element_object(d, list, i);
-
-		trail_into(d);
+	trail_for_each_object (port, d, list)
 		port_decode(s, port, d);
-		trail_out(d);
-	}
 	ports_check(s, list, d);
 	trail_out(d);
 }
@@ -395,13 +390,8 @@ static void ingress_decode(struct service *s, const json_t *obj, struct decode *
 	trail_into(d);
 	list = trail_list(d, balancer, "ingress", SERVICE_ADDRS_MAX);
 	trail_into(d);
-	trail_for_each (i, d, list) {
-		const json_t *entry = trail_element_object(d, list, i);
-
-		trail_into(d);
+	trail_for_each_object (entry, d, list)
 		ingress_entry(s, entry, d);
-		trail_out(d);
-	}
 	trail_out(d);
 	trail_out(d);
 	trail_out(d);

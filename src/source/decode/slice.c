@@ -39,13 +39,8 @@ static void ports_decode(struct slice *s, const json_t *obj, struct decode *d)
 	const json_t *list = trail_list(d, obj, "ports", SLICE_PORTS_MAX);
 
 	trail_into(d);
-	trail_for_each (i, d, list) {
-		const json_t *port = trail_element_object(d, list, i);
-
-		trail_into(d);
+	trail_for_each_object (port, d, list)
 		port_decode(s, port, d);
-		trail_out(d);
-	}
 	trail_out(d);
 }
 
@@ -110,13 +105,9 @@ static struct hints hint_list_decode(const json_t *hints, const char *key,
 	uint32_t n = 0;
 
 	trail_into(d);
-	trail_for_each (i, d, list) {
-		const json_t *entry = trail_element_object(d, list, i);
-
-		trail_into(d);
+	trail_for_each_object (entry, d, list) {
 		names[n] = name_decode(entry, "name", d);
 		n += names[n] != NULL;
-		trail_out(d);
 	}
 	trail_out(d);
 	return (struct hints){ names, n };
@@ -182,13 +173,8 @@ static void endpoints_decode(struct slice *s, const json_t *obj, struct decode *
 
 	vec_reserve(&s->endpoints, tree_count(list));
 	trail_into(d);
-	trail_for_each (i, d, list) {
-		const json_t *endpoint = trail_element_object(d, list, i);
-
-		trail_into(d);
+	trail_for_each_object (endpoint, d, list)
 		endpoint_decode(s, endpoint, d);
-		trail_out(d);
-	}
 	trail_out(d);
 }
 

@@ -234,7 +234,7 @@ const json_t *trail_list(struct decode *d, const json_t *obj, const char *key, s
 	return NULL;
 }
 
-const json_t *trail_element_object(struct decode *d, const json_t *list, size_t i)
+static const json_t *element_object(struct decode *d, const json_t *list, size_t i)
 {
 	const json_t *v = trail_element(d, list, i);
 
@@ -245,4 +245,19 @@ const json_t *trail_element_object(struct decode *d, const json_t *list, size_t 
 	else
 		reject_type(d, v, "an object");
 	return NULL;
+}
+
+const json_t *trail_object_next(struct decode *d, const json_t *list, const json_t *prev)
+{
+	size_t i = 0;
+
+	if (prev != NULL) {
+		trail_out(d);
+		i = d->steps[d->depth].index + 1;
+	}
+	if (d->r < 0 || i >= tree_count(list))
+		return NULL;
+	prev = element_object(d, list, i);
+	trail_into(d);
+	return prev;
 }

@@ -51,6 +51,13 @@ bool trail_bool(struct decode *d, const json_t *obj, const char *key, bool prese
 const json_t *trail_object(struct decode *d, const json_t *obj, const char *key);
 /* -E2BIG: more than `max` elements. */
 const json_t *trail_list(struct decode *d, const json_t *obj, const char *key, size_t max);
-/* Element `i`, which must be an object or text. */
-const json_t *trail_element_object(struct decode *d, const json_t *list, size_t i);
+/*
+ * Iterate over a list, whose elements must be objects, with the trail inside the current one. If
+ * the loop is left early, the trail stays there.
+ */
+#define trail_for_each_object(pos, d, list)                                         \
+	for (const json_t *pos = trail_object_next((d), (list), NULL); pos != NULL; \
+	     pos = trail_object_next((d), (list), pos))
+const json_t *trail_object_next(struct decode *d, const json_t *list, const json_t *prev);
+/* Element `i`, which must be text. */
 const char *trail_element_text(struct decode *d, const json_t *list, size_t i);

@@ -575,12 +575,11 @@ static int container_close(struct yaml *y, struct err *err)
 	struct frame *f = &y->stack[y->depth - 1];
 	uint32_t line = f->line;
 	json_t *value;
-	int r;
+	int r = merges_apply(y, f, err);
 
-	r = merges_apply(y, f, err);
-	if (r < 0)
-		return r;
-	r = anchor_put(y, (const yaml_char_t *)f->anchor, f->value, y->cost - f->cost_before, err);
+	if (r == 0)
+		r = anchor_put(y, (const yaml_char_t *)f->anchor, f->value,
+			       y->cost - f->cost_before, err);
 	if (r < 0)
 		return r;
 	value = json_incref(f->value);
@@ -596,9 +595,8 @@ static int on_key(struct yaml *y, const yaml_event_t *ev, struct err *err)
 	const char *text = (const char *)ev->data.scalar.value;
 	size_t len = ev->data.scalar.length;
 	json_auto_t *v = NULL;
-	int r;
+	int r = key_put(y, text, len, event_line(y, ev), err);
 
-	r = key_put(y, text, len, event_line(y, ev), err);
 	if (r < 0)
 		return r;
 	v = text_value(text, len);
@@ -607,23 +605,16 @@ static int on_key(struct yaml *y, const yaml_event_t *ev, struct err *err)
 
 static int on_scalar(struct yaml *y, const yaml_event_t *ev, struct err *err)
 {
-	json_t *v;
-	int r;
+	json_auto_t *v = NULL;
+	int r = cost_add(y, COST_SCALAR, err);
 
-	r = cost_add(y, COST_SCALAR, err);
-	if (r < 0)
-		return r;
-	if (wants_key(y))
+	if (r == 0 && wants_key(y))
 		return on_key(y, ev, err);
-	r = scalar_value(&v, ev, err);
-	if (r < 0)
-		return r;
-	r = anchor_put(y, ev->data.scalar.anchor, v, COST_SCALAR, err);
-	if (r < 0) {
-		json_decref(v);
-		return r;
-	}
-	return value_put(y, v, event_line(y, ev), err);
+	if (r == 0)
+		r = scalar_value(&v, ev, err);
+	if (r == 0)
+		r = anchor_put(y, ev->data.scalar.anchor, v, COST_SCALAR, err);
+	return r < 0 ? r : value_put(y, TAKE(v), event_line(y, ev), err);
 }
 
 static int on_alias(struct yaml *y, const yaml_event_t *ev, struct err *err)
@@ -649,12 +640,12 @@ static int on_alias(struct yaml *y, const yaml_event_t *ev, struct err *err)
 static int on_container(struct yaml *y, const yaml_event_t *ev, struct err *err)
 {
 	bool is_object = ev->type == YAML_MAPPING_START_EVENT;
-	const yaml_char_t *tag;
-	const yaml_char_t *anchor;
+	const yaml_char_t *tag =
+		is_object ? ev->data.mapping_start.tag : ev->data.sequence_start.tag;
+	const yaml_char_t *anchor =
+		is_object ? ev->data.mapping_start.anchor : ev->data.sequence_start.anchor;
 	const char *expected = is_object ? "map" : "seq";
 
-	tag = is_object ? ev->data.mapping_start.tag : ev->data.sequence_start.tag;
-	anchor = is_object ? ev->data.mapping_start.anchor : ev->data.sequence_start.anchor;
 	if (tag != NULL && strcmp(tag_short((const char *)tag), expected) != 0 &&
 	    strcmp((const char *)tag, "!") != 0)
 		return err_set(err, -EINVAL, "unknown tag");

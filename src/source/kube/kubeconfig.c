@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "source/decode/trail.h"
 #include "source/decode/yamlread.h"
 #include "source/kube/base64.h"
-#include "source/kube/textfile.h"
 
 #define ENTRIES_MAX 10000
 #define EXEC_GROUP "client.authentication.k8s.io/"
@@ -216,16 +216,13 @@ static void exec_env(struct kube_exec *x, struct reader *rd, const json_t *obj)
 	const json_t *list = trail_list(&rd->d, obj, "env", ENTRIES_MAX);
 
 	trail_into(&rd->d);
-	trail_for_each (i, &rd->d, list) {
-		const json_t *entry = trail_element_object(&rd->d, list, i);
+	trail_for_each_object (entry, &rd->d, list) {
 		struct kube_exec_env *e = vec_push(&x->env);
 
-		trail_into(&rd->d);
 		e->value = secret_text(rd, entry, "value");
 		e->name = public_text(rd, entry, "name");
 		if (e->name == NULL || strchr(e->name, '=') != NULL)
 			(void)trail_reject(&rd->d, "missing, or not the name of a variable");
-		trail_out(&rd->d);
 	}
 	trail_out(&rd->d);
 }
@@ -298,19 +295,15 @@ static const json_t *entry_find(struct reader *rd, const json_t *root, const cha
 		trail_out(d);
 	list = trail_list(d, root, key, ENTRIES_MAX);
 	trail_into(d);
-	trail_for_each (i, d, list) {
-		const json_t *entry = trail_element_object(d, list, i);
-		const char *text;
+	trail_for_each_object (entry, d, list) {
+		const char *text = trail_text(d, entry, "name");
 
-		trail_into(d);
-		text = trail_text(d, entry, "name");
 		if (text != NULL && strcmp(text, name) == 0) {
 			const json_t *found = trail_object(d, entry, inner);
 
 			trail_into(d);
 			return found;
 		}
-		trail_out(d);
 	}
 	trail_out(d);
 	(void)trail_reject(d, "has no entry '%.64s'", name);
@@ -434,7 +427,7 @@ int kubeconfig_open(struct kubeconfig **ret, const char *path, const char *maste
 	if (path == NULL || path[0] == '\0')
 		return master != NULL && master[0] != '\0' ? master_open(ret, master, err)
 							   : account_open(ret, account_dir, err);
-	r = textfile_read(&text, path, KUBECONFIG_MAX, err);
+	r = file_read(&text, path, KUBECONFIG_MAX, err);
 	if (r < 0)
 		return r;
 	slash = strrchr(path, '/');

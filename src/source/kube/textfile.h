@@ -20,8 +20,6 @@ struct textfile {
 	struct stat seen; /* ... with this status */
 };
 
-/* Read the whole file; -EFBIG: more than `max` bytes; -errno. */
-MUST_USE int textfile_read(struct str *ret, const char *path, size_t max, struct err *err);
 /*
  * 1: content changed; 0: unchanged. On failure, and for an empty file (another program is writing
  * it), the previous content stays.
