@@ -59,7 +59,7 @@ static void status_close(void *state)
 {
 	struct status_body *b = state;
 
-	view_totals_fini(&b->totals);
+	serve_facts_fini(&b->totals.scratch);
 	free(b);
 }
 

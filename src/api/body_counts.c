@@ -129,8 +129,7 @@ static void counts_item(struct items *items, const struct svc *svc)
 		read_slots(b);
 	for (size_t i = 0; b->slots.n <= SLOTS_MAX && i < b->sums.n; i++) {
 		jsonw_object(w, NULL);
-		jsonw_addr(w, "address", &b->sums.v[i].addr);
-		jsonw_uint(w, "port", b->sums.v[i].port);
+		jsonw_endpoint(w, &b->sums.v[i].addr, b->sums.v[i].port);
 		jsonw_uint(w, "connections", b->sums.v[i].n);
 		jsonw_end(w);
 	}

@@ -195,8 +195,7 @@ void monitor_silence(struct monitor *mon, const struct failover_silence *s, bool
 		return;
 	w = line_begin(mon, KIND_SILENT);
 	jsonw_names(&w, s->ns, s->name);
-	jsonw_addr(&w, "address", &s->addr);
-	jsonw_uint(&w, "port", s->port);
+	jsonw_endpoint(&w, &s->addr, s->port);
 	jsonw_bool(&w, "over", is_over);
 	jsonw_uint(&w, "unanswered", s->unanswered);
 	jsonw_end(&w);
@@ -213,8 +212,7 @@ void monitor_ejection(struct monitor *mon, const struct model_ejection *e, bool 
 	model_ejection_text(&text, e, e->since_ns);
 	w = line_begin(mon, KIND_EJECTED);
 	jsonw_names(&w, e->ns, e->name);
-	jsonw_addr(&w, "address", &e->addr);
-	jsonw_uint(&w, "port", e->port);
+	jsonw_endpoint(&w, &e->addr, e->port);
 	jsonw_bool(&w, "over", is_over);
 	jsonw_text(&w, "text", is_over ? "admitted" : text.text);
 	jsonw_end(&w);

@@ -29,7 +29,6 @@ struct view_totals {
 };
 
 void view_totals_add(struct view_totals *t, const struct serve_context *ctx, const struct svc *svc);
-void view_totals_fini(struct view_totals *t);
 
 /* An object; `now` is now_ns(). */
 void view_status(struct jsonw *w, const struct serve_context *ctx, const struct view_totals *t,
@@ -50,8 +49,6 @@ void view_silence(struct jsonw *w, const struct serve_context *ctx, const struct
 void view_reason(struct jsonw *w, const struct model *m, const struct name *ns,
 		 const struct name *name, const struct ip_addr *addr, uint16_t port,
 		 enum exclusion why, uint64_t now);
-/* { ns, name } of the service, as the members "namespace" and "name". */
-void view_svc_name(struct jsonw *w, const struct svc *svc);
 
 /*
  * The page of a service.

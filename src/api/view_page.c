@@ -161,9 +161,7 @@ static void draining_add(void *arg, const struct plane_draining *l)
 	if (all->n++ >= DRAINING_MAX)
 		return;
 	jsonw_object(all->w, NULL);
-	jsonw_addr(all->w, "address", &l->addr);
-	jsonw_uint(all->w, "port", l->port);
-	jsonw_text(all->w, "protocol", l4proto_text(l->proto));
+	jsonw_frontend(all->w, &l->addr, l->port, l->proto);
 	jsonw_uint_if(all->w, "active", l->is_counted, l->active);
 	jsonw_uint_if(all->w, "inactive", l->is_counted, l->inactive);
 	jsonw_uint(all->w, "since_ms", l->age_s * 1000);
@@ -201,7 +199,7 @@ static void head_write(struct view_page *v, const struct svc *svc, const struct 
 	serve_service_note(&note, f, svc);
 	jsonw_object(&w, NULL);
 	jsonw_uint(&w, "api", CONTROL_API_VERSION);
-	view_svc_name(&w, svc);
+	jsonw_names(&w, svc->ns, svc->name);
 	jsonw_text(&w, "state", serve_state_text(f->state));
 	jsonw_text(&w, "note", note.text);
 	jsonw_bool(&w, "has_object", svc->service != NULL);
@@ -370,8 +368,7 @@ static void view_set(struct view_page *v, struct jsonw *w, const char *key,
 static void view_endpoint(struct view_page *v, struct jsonw *w, const struct page_endpoint *ep)
 {
 	jsonw_object(w, NULL);
-	jsonw_addr(w, "address", &ep->addr);
-	jsonw_uint(w, "port", ep->port);
+	jsonw_endpoint(w, &ep->addr, ep->port);
 	jsonw_text(w, "pod", ep->pod);
 	jsonw_name(w, "node", ep->place->node);
 	jsonw_name(w, "zone", ep->place->zone);
@@ -419,9 +416,7 @@ static void view_frontend(struct view_page *v, struct jsonw *w, const struct pla
 			port_name = p->name->text;
 	}
 	jsonw_object(w, NULL);
-	jsonw_addr(w, "address", &f->addr);
-	jsonw_uint(w, "port", f->port);
-	jsonw_text(w, "protocol", l4proto_text(f->proto));
+	jsonw_frontend(w, &f->addr, f->port, f->proto);
 	jsonw_text(w, "kind", plan_frontend_kind_text(f->kind));
 	jsonw_text(w, "port_name", port_name);
 	view_target(w, "outside", &f->target);
@@ -456,9 +451,7 @@ static void step_conflicts(struct view_page *v, struct jsonw *w)
 		const struct plan_conflict *c = &v->rows->conflicts.v[v->i++];
 
 		jsonw_object(w, NULL);
-		jsonw_addr(w, "address", &c->addr);
-		jsonw_uint(w, "port", c->port);
-		jsonw_text(w, "protocol", l4proto_text(c->proto));
+		jsonw_frontend(w, &c->addr, c->port, c->proto);
 		jsonw_text(w, "kind", plan_frontend_kind_text(c->kind));
 		jsonw_name(w, "owner_namespace", c->owner_ns);
 		jsonw_name(w, "owner_name", c->owner_name);
@@ -506,14 +499,10 @@ static void step_pools(struct view_page *v, struct jsonw *w)
 
 static void backend_share(const struct view_page *v, struct jsonw *w, uint8_t weight)
 {
-	double share = plan_balance_share(v->balancing.deal, weight, v->weights,
-					  v->rows->pools.v[v->i].backends.n);
-
 	jsonw_uint(w, "weight", weight);
-	if (share < 0)
-		jsonw_null(w, "share");
-	else
-		jsonw_real(w, "share", share);
+	jsonw_share(w, "share",
+		    plan_balance_share(v->balancing.deal, weight, v->weights,
+				       v->rows->pools.v[v->i].backends.n));
 }
 
 static void step_backends(struct view_page *v, struct jsonw *w)
@@ -525,8 +514,7 @@ static void step_backends(struct view_page *v, struct jsonw *w)
 
 		jsonw_object(w, NULL);
 		jsonw_uint(w, "slot", v->k);
-		jsonw_addr(w, "address", &b->addr);
-		jsonw_uint(w, "port", b->port);
+		jsonw_endpoint(w, &b->addr, b->port);
 		if (pool->affinity_s != 0)
 			jsonw_uint(w, "affinity_id", b->aff_id);
 		if (pool->weights != NULL || v->balancing.scheduler[0] != '\0')
@@ -587,14 +575,6 @@ static void view_selection(struct jsonw *w, const struct selection *sel)
 	jsonw_uint(w, "in_local_set", sel->n_local);
 }
 
-static void share(struct jsonw *w, const char *key, double value)
-{
-	if (value < 0)
-		jsonw_null(w, key);
-	else
-		jsonw_real(w, key, value);
-}
-
 /* The share of connections to the cluster set that stays here. */
 static void view_locality(struct view_page *v, struct jsonw *w, const struct selection *sel)
 {
@@ -608,8 +588,8 @@ static void view_locality(struct view_page *v, struct jsonw *w, const struct sel
 
 	plan_locality_of(&l, v->ctx->model, sel, v->rows, plan_rows_pool_like(v->rows, &like),
 			 &balancer);
-	share(w, "on_this_node_share", l.node);
-	share(w, "in_this_zone_share", l.zone);
+	jsonw_share(w, "on_this_node_share", l.node);
+	jsonw_share(w, "in_this_zone_share", l.zone);
 }
 
 static void step_families(struct view_page *v, struct jsonw *w)

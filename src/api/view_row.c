@@ -5,11 +5,6 @@
 #include "conntrack/failover.h"
 #include "model/eject.h"
 
-void view_svc_name(struct jsonw *w, const struct svc *svc)
-{
-	jsonw_names(w, svc->ns, svc->name);
-}
-
 void view_hints(struct jsonw *w, const char *key, const struct hints *h)
 {
 	jsonw_array(w, key);
@@ -139,7 +134,7 @@ void view_row(struct jsonw *w, const struct serve_context *ctx, const struct svc
 	serve_facts_get(scratch, ctx, svc);
 	serve_service_note(&note, scratch, svc);
 	jsonw_object(w, NULL);
-	view_svc_name(w, svc);
+	jsonw_names(w, svc->ns, svc->name);
 	jsonw_text(w, "type", s ? service_type_text(s->type) : NULL);
 	jsonw_text(w, "state", serve_state_text(scratch->state));
 	jsonw_text(w, "note", note.text);

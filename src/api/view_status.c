@@ -45,11 +45,6 @@ void view_totals_add(struct view_totals *t, const struct serve_context *ctx, con
 		t->pending_since_ns = svc->dirty_since_ns;
 }
 
-void view_totals_fini(struct view_totals *t)
-{
-	serve_facts_fini(&t->scratch);
-}
-
 /* Milliseconds since `then`; null for 0. */
 static void age(struct jsonw *w, const char *key, uint64_t then_ns, uint64_t now)
 {

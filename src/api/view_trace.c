@@ -387,9 +387,7 @@ static void view_source(struct jsonw *w, const struct plan_trace *t)
 	jsonw_text(w, "pod", t->pod);
 	jsonw_end(w);
 	jsonw_object(w, "destination");
-	jsonw_addr(w, "address", &t->query.dst);
-	jsonw_uint(w, "port", t->query.port);
-	jsonw_text(w, "protocol", l4proto_text(t->query.proto));
+	jsonw_frontend(w, &t->query.dst, t->query.port, t->query.proto);
 	jsonw_end(w);
 }
 
@@ -506,10 +504,7 @@ void view_trace_endpoint(struct jsonw *w, const struct serve_context *ctx,
 	jsonw_bool(w, "serving", ep->flags & ENDPOINT_SERVING);
 	jsonw_bool(w, "terminating", ep->flags & ENDPOINT_TERMINATING);
 	jsonw_bool(w, "used", is_used);
-	if (is_used && plan_trace_share(t, ep) < 0)
-		jsonw_null(w, "probability");
-	else
-		jsonw_real(w, "probability", is_used ? plan_trace_share(t, ep) : 0.0);
+	jsonw_share(w, "probability", is_used ? plan_trace_share(t, ep) : 0.0);
 	if (is_used &&
 	    (t->balancing.deal == PLAN_BALANCE_BY_WEIGHT || t->balancing.scheduler[0] != '\0'))
 		jsonw_uint(w, "weight", ep->weight);

@@ -133,8 +133,6 @@ static void observers_follow(struct vipd *v)
 /* MASQ-03: log once for each family that has frontends, but no prefix in --cluster-cidr. */
 static void detector_check(struct vipd *v, const struct plan_rows *rows)
 {
-	static const char *const families[] = { [IPFAM_V4] = "IPv4", [IPFAM_V6] = "IPv6" };
-
 	if (rows == NULL || v->model.config.detect_local != DETECT_LOCAL_CLUSTER_CIDR ||
 	    v->model.config.cluster_cidrs.n == 0)
 		return;
@@ -147,7 +145,7 @@ static void detector_check(struct vipd *v, const struct plan_rows *rows)
 		log_warn(LOG_AREA_MAIN,
 			 "--cluster-cidr: no %s prefix, but there are %s services: their "
 			 "clients outside of the cluster are not masqueraded",
-			 families[fam], families[fam]);
+			 ipfam_text(fam), ipfam_text(fam));
 	}
 }
 

@@ -172,13 +172,13 @@ void jsonw_int(struct jsonw *w, const char *key, int64_t n)
 	str_add(w->out, buf, (size_t)len);
 }
 
-void jsonw_real(struct jsonw *w, const char *key, double n)
+void jsonw_share(struct jsonw *w, const char *key, double share)
 {
-	char buf[32];
-	int len = snprintf(buf, sizeof(buf), "%.6g", n);
-
 	lead(w, key);
-	str_add(w->out, buf, (size_t)len);
+	if (share < 0)
+		str_puts(w->out, "null");
+	else
+		str_printf(w->out, "%.6g", share);
 }
 
 void jsonw_bool(struct jsonw *w, const char *key, bool is_true)
@@ -197,6 +197,18 @@ void jsonw_addr(struct jsonw *w, const char *key, const struct ip_addr *a)
 	char buf[IP_TEXT_MAX];
 
 	jsonw_text(w, key, ip_is_set(a) ? ip_addr_text(a, buf) : NULL);
+}
+
+void jsonw_endpoint(struct jsonw *w, const struct ip_addr *a, uint16_t port)
+{
+	jsonw_addr(w, "address", a);
+	jsonw_uint(w, "port", port);
+}
+
+void jsonw_frontend(struct jsonw *w, const struct ip_addr *a, uint16_t port, uint8_t proto)
+{
+	jsonw_endpoint(w, a, port);
+	jsonw_text(w, "protocol", l4proto_text(proto));
 }
 
 void jsonw_prefix(struct jsonw *w, const char *key, const struct ip_prefix *p)

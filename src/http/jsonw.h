@@ -47,10 +47,14 @@ void jsonw_uint(struct jsonw *w, const char *key, uint64_t n);
 /* `n`, or null. */
 void jsonw_uint_if(struct jsonw *w, const char *key, bool is_known, uint64_t n);
 void jsonw_int(struct jsonw *w, const char *key, int64_t n);
-/* Finite; six significant digits. */
-void jsonw_real(struct jsonw *w, const char *key, double n);
+/* A share from 0 to 1, with six significant digits; below 0: unknown, null. */
+void jsonw_share(struct jsonw *w, const char *key, double share);
 void jsonw_bool(struct jsonw *w, const char *key, bool is_true);
 void jsonw_null(struct jsonw *w, const char *key);
+/* Members "address" and "port". */
+void jsonw_endpoint(struct jsonw *w, const struct ip_addr *a, uint16_t port);
+/* Members "address", "port" and "protocol". */
+void jsonw_frontend(struct jsonw *w, const struct ip_addr *a, uint16_t port, uint8_t proto);
 /* An unset address is null. */
 void jsonw_addr(struct jsonw *w, const char *key, const struct ip_addr *a);
 void jsonw_prefix(struct jsonw *w, const char *key, const struct ip_prefix *p);

@@ -59,7 +59,7 @@ static json_t *status(struct serve_world *w, uint64_t now)
 	view_status(&jw, &w->ctx, &t, now);
 	json = json_of(out.text, out.len);
 	str_fini(&out);
-	view_totals_fini(&t);
+	serve_facts_fini(&t.scratch);
 	return json;
 }
 
