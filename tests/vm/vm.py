@@ -33,10 +33,12 @@ TROUBLE = re.compile(r"\bBUG\b|\bOops\b|WARNING:|Call Trace|Kernel panic|general
                      r"refcount_t|UBSAN|KASAN|detected stall|blocked for more than")
 # Environment variables that are passed to the machine.
 PASSED = re.compile(r"VIPD_(?!VM_)|PYTEST_|CMOCKA_|PYTHON(?!HOME|PATH)|ASAN_|UBSAN_|LSAN_")
-# No timeout of the disk: a busy host delays it by seconds, which are minutes for a clock that skips
-# waiting times. norandmaps: qemu translates code once for each virtual address.
+# no_timer_check: a busy host delays the ticks that the kernel counts when it boots, and the kernel
+# panics ("IO-APIC + timer doesn't work"); guests of KVM skip the check, too. No timeout of the disk:
+# a busy host delays it by seconds, which are minutes for a clock that skips waiting times.
+# norandmaps: qemu translates code once for each virtual address.
 APPEND = ("loglevel=5 panic=-1 root=/dev/nvme0n1 rw rootfstype=ext4 init=/init "
-          "mitigations=off norandmaps cryptomgr.notests nowatchdog "
+          "mitigations=off norandmaps cryptomgr.notests nowatchdog no_timer_check "
           "rcupdate.rcu_cpu_stall_suppress=1 "
           "nvme_core.io_timeout=4000000 nvme_core.admin_timeout=4000000")
 FREE_MB = 256
