@@ -330,20 +330,17 @@ static int version_check(const json_t *body, struct err *err)
 int client_json(json_t **ret, const struct client *c, const char *method, const char *target,
 		struct err *err)
 {
-	struct str text = { 0 };
-	json_t *body;
+	FINI(str_fini) struct str text = { 0 };
+	json_auto_t *body = NULL;
 	int r = request(c, method, target, sink_str, &text, err);
 
 	if (r == -EFBIG)
 		(void)err_set(err, r, "the answer is larger than %u MB", CLIENT_BODY_MAX >> 20);
-	body = r == 0 ? json_loadb(str_text(&text), text.len, 0, NULL) : NULL;
-	str_fini(&text);
-	if (r == 0)
-		r = version_check(body, err);
-	if (r < 0) {
-		json_decref(body);
+	if (r < 0)
 		return r;
-	}
-	*ret = body;
-	return 0;
+	body = json_loadb(str_text(&text), text.len, 0, NULL);
+	r = version_check(body, err);
+	if (r == 0)
+		*ret = TAKE(body);
+	return r;
 }

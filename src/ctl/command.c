@@ -82,14 +82,11 @@ static int out_finish(int code)
 
 int out_json(const json_t *json, int code)
 {
-	struct str out = { 0 };
-	int r = 0;
+	FINI(str_fini) struct str out = { 0 };
 
 	if (line.run.is_yaml) {
 		yaml_print(&out, json);
-		r = out_write(str_text(&out), out.len);
-		str_fini(&out);
-		return r < 0 ? EXIT_PROBLEM : code;
+		return out_write(str_text(&out), out.len) < 0 ? EXIT_PROBLEM : code;
 	}
 	if (json_dumpf(json, stdout, JSON_INDENT(2)) < 0 || out_write("\n", 1) < 0)
 		return EXIT_PROBLEM;

@@ -62,7 +62,7 @@ static int head_write(void)
 /* A missing part is replaced by its error. */
 static int part_write(const struct run *run, const char *member, const char *target)
 {
-	struct str body = { 0 };
+	FINI(str_fini) struct str body = { 0 };
 	struct err err;
 	int r = client_get(&run->client, target, sink_str, &body, &err);
 
@@ -74,7 +74,6 @@ static int part_write(const struct run *run, const char *member, const char *tar
 		(void)text_member("error", err.text);
 		(void)printf("\"code\": %d}", -r);
 	}
-	str_fini(&body);
 	(void)out_write(",\n", 2);
 	return r;
 }
@@ -103,7 +102,7 @@ static void member(const char *name, json_t *value, const char *behind)
 static void kernel_write(const struct run *run)
 {
 	struct kernel k = { json_array(), json_array() };
-	struct programmed programmed;
+	FINI(programmed_fini) struct programmed programmed;
 	struct err err = { "" };
 	int r = programmed_read(&programmed, run->plane, &err);
 
@@ -113,7 +112,6 @@ static void kernel_write(const struct run *run)
 	member("kernel_frontends", k.frontends, ",\n");
 	member("kernel_routing", k.routing, ",\n");
 	member("kernel_error", r < 0 ? json_string(err.text) : json_null(), "}\n");
-	programmed_fini(&programmed);
 }
 
 int run_bundle(const struct run *run)

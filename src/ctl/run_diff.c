@@ -174,20 +174,17 @@ static void line_print(void *arg, const char *line, bool is_frontend)
 int run_svc_kernel(const struct run *run)
 {
 	struct lines l = { .run = run };
-	struct programmed programmed;
+	FINI(programmed_fini) struct programmed programmed;
 	struct err err;
 	int code = EXIT_FINE;
 
-	if (programmed_read(&programmed, run->plane, &err) < 0) {
-		programmed_fini(&programmed);
+	if (programmed_read(&programmed, run->plane, &err) < 0)
 		return complain(EXIT_NO_VIPD, "%s", err.text);
-	}
 	if (run->output == OUTPUT_JSON)
 		code = kernel_json(run, &programmed);
 	else if (programmed.text.len == 0 && programmed.routing.len == 0)
 		(void)fputs("no table of vipd, or an empty one\n", stderr);
 	else
 		programmed_lines(&programmed, line_print, &l);
-	programmed_fini(&programmed);
 	return code;
 }

@@ -116,7 +116,7 @@ static void node_report(struct check_report *r, const struct options *o)
 	const struct check_env env = { .root = "",
 				       .plane = o->plane.mode == PROXY_MODE_IPVS ? "ipvs"
 										 : "nftables" };
-	struct check_report node;
+	FINI(check_report_fini) struct check_report node;
 
 	check_run(&node, &env);
 	vec_for_each (c, &node.v)
@@ -125,7 +125,6 @@ static void node_report(struct check_report *r, const struct options *o)
 				  c->advice, "%s", c->found);
 		else if (c->level > CHECK_OK)
 			check_add(r, c->check, c->level, c->advice, "%s", c->found);
-	check_report_fini(&node);
 	check_add(r, "steps", CHECK_NOTE, ADVICE_STEPS, "kube-proxy to vipd, one node at a time");
 }
 

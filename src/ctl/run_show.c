@@ -105,8 +105,8 @@ static void page_add_counts(const struct run *run, json_t *page, const char *ns,
 {
 	FINI(str_fini) struct str target = { 0 };
 	FINI(str_fini) struct str service = { 0 };
+	json_auto_t *counts = NULL;
 	struct err err;
-	json_t *counts;
 
 	str_printf(&service, "%s/%s", ns, name);
 	str_puts(&target, "/v1/counts");
@@ -116,13 +116,12 @@ static void page_add_counts(const struct run *run, json_t *page, const char *ns,
 
 		if (item != NULL)
 			(void)json_object_set(page, "counts", item);
-		json_decref(counts);
 	}
 }
 
 static int page_show(const struct run *run, const char *ns, const char *name)
 {
-	struct str target = { 0 };
+	FINI(str_fini) struct str target = { 0 };
 	json_t *page;
 	int code;
 
@@ -131,7 +130,6 @@ static int page_show(const struct run *run, const char *ns, const char *name)
 	str_puts(&target, "/");
 	str_encode(&target, name);
 	code = answer_get(&page, run, false, target.text, NULL);
-	str_fini(&target);
 	if (code != 0)
 		return code;
 	if (run->output == OUTPUT_NAME) {

@@ -241,7 +241,7 @@ bool source_is_complete(const struct source *s, struct str *why)
 
 void source_describe(const struct source *s, struct serve_source_info *info)
 {
-	struct str unknown = { 0 };
+	FINI(str_fini) struct str unknown = { 0 };
 
 	if (s == NULL)
 		return;
@@ -249,7 +249,6 @@ void source_describe(const struct source *s, struct serve_source_info *info)
 	info->last_event_ns = s->last_event_ns;
 	if (s->is_ready && !source_is_complete(s, &unknown))
 		info->unknown = TAKE(unknown.text);
-	str_fini(&unknown);
 	if (s->files != NULL)
 		manifests_describe(s, info);
 	else

@@ -617,7 +617,7 @@ static void log_setup(const struct options *o)
  */
 static bool config_read_again(struct vipd *v, struct str *differences)
 {
-	struct options options;
+	FINI(options_fini) struct options options;
 	struct model_config config = { 0 };
 	struct err err;
 	int r = options_parse(&options, &config, v->argc, v->argv, &err);
@@ -634,7 +634,6 @@ static bool config_read_again(struct vipd *v, struct str *differences)
 		}
 	}
 	options.model = config;
-	options_fini(&options);
 	return r == 0;
 }
 
@@ -660,13 +659,12 @@ static void on_config_changed(void *arg)
 /* SIGHUP: vipd goes on; fields that need a restart are logged. */
 static void reload(struct vipd *v)
 {
-	struct str fields = { 0 };
+	FINI(str_fini) struct str fields = { 0 };
 
 	log_notice(LOG_AREA_MAIN, "SIGHUP: reading configuration and sources again");
 	if (config_read_again(v, &fields) && fields.len > 0)
 		log_warn(LOG_AREA_MAIN, "configuration: %s: changed: %s; restart needed",
 			 v->options.config, fields.text);
-	str_fini(&fields);
 	source_reload(v->source);
 }
 

@@ -60,8 +60,7 @@ struct trying {
 static bool features_try(const struct trying *t, const struct nft_feature *features, size_t n)
 {
 	char names[NFT_TRIES_MAX][sizeof(TABLE) + 4];
-	struct nft_writer w;
-	bool is_well;
+	FINI(nft_writer_fini) struct nft_writer w;
 
 	nft_writer_init(&w, t->nl, t->schema, t->fam, TABLE);
 	for (size_t i = 0; i < n; i++) {
@@ -71,15 +70,13 @@ static bool features_try(const struct trying *t, const struct nft_feature *featu
 		feature_add(&w, &features[i]);
 	}
 	end_add(&w);
-	is_well = is_through(&w, nft_writer_commit(&w, NULL, NULL));
-	nft_writer_fini(&w);
-	return is_well;
+	return is_through(&w, nft_writer_commit(&w, NULL, NULL));
 }
 
 static void feature_try(struct nft_try *ret, const struct trying *t,
 			const struct nft_feature *feature)
 {
-	struct nft_writer w;
+	FINI(nft_writer_fini) struct nft_writer w;
 	struct err err = { 0 };
 	int r;
 
@@ -98,7 +95,6 @@ static void feature_try(struct nft_try *ret, const struct trying *t,
 		ret->result = -EEXIST;
 		(void)snprintf(ret->detail, sizeof(ret->detail), "table %s existed", NO_TABLE);
 	}
-	nft_writer_fini(&w);
 }
 
 void nft_try_list(struct nft_try *ret, struct nl_sock *nl, enum ipfam fam,

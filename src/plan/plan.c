@@ -370,7 +370,7 @@ static void pools_sort(struct plan_rows *rows)
 
 static void port_rows(struct build *b, size_t i, enum ipfam fam)
 {
-	struct selection sel;
+	FINI(selection_fini) struct selection sel;
 
 	select_endpoints(&sel, b->p->model, b->svc, i, fam);
 	if (sel.uses_cluster)
@@ -379,7 +379,6 @@ static void port_rows(struct build *b, size_t i, enum ipfam fam)
 		port_pool(b, &b->s->ports.v[i], fam, PLAN_SCOPE_LOCAL, &sel);
 	port_frontends(b, i, fam, &sel);
 	b->n_seen += sel.endpoints.n + 1;
-	selection_fini(&sel);
 }
 
 void plan_build_open(struct build **ret, const struct plan *p, struct svc *svc)

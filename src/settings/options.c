@@ -541,7 +541,7 @@ static bool is_for_people(const struct options *o)
 /* All flags must be valid, including those that a file replaces. Yields --config. */
 static int flags_check(const char **ret, int argc, char **argv, struct err *err)
 {
-	struct options o;
+	FINI(options_fini) struct options o;
 	struct parse p = { .o = &o };
 	int r;
 
@@ -549,7 +549,6 @@ static int flags_check(const char **ret, int argc, char **argv, struct err *err)
 	r = flags_apply(&p, argc, argv, err);
 	if (r == 0)
 		*ret = is_for_people(&o) ? NULL : o.config;
-	options_fini(&o);
 	return r;
 }
 

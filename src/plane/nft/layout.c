@@ -460,13 +460,12 @@ static int written(struct nft_layout *l, int r)
 static int verdicts_lead(struct nft_layout *l, bool even_fresh, struct nft_result *res,
 			 struct err *err)
 {
-	struct nft_writer w;
+	FINI(nft_writer_fini) struct nft_writer w;
 	int r;
 
 	nft_writer_init(&w, l->nl, &nft_schema, l->fam, l->table);
 	verdicts_write(l, &w, even_fresh);
 	r = nft_writer_commit(&w, res, err);
-	nft_writer_fini(&w);
 	return written(l, r);
 }
 
@@ -634,13 +633,12 @@ int nft_layout_chains_remove(struct nft_layout *l, const uint16_t *kinds, size_t
 static int table_delete(struct nft_layout *l, uint64_t handle, struct nft_result *res,
 			struct err *err)
 {
-	struct nft_writer w;
+	FINI(nft_writer_fini) struct nft_writer w;
 	int r;
 
 	nft_writer_init(&w, l->nl, &nft_schema, l->fam, l->table);
 	nft_write_table_del(&w, handle);
 	r = nft_writer_commit(&w, res, err);
-	nft_writer_fini(&w);
 	return r == -ENOENT ? 0 : r;
 }
 

@@ -182,7 +182,7 @@ static int bearer(struct str *ret, const char *token, size_t size, struct err *e
 static int authorization(struct access *a, struct err *err)
 {
 	const struct kubeconfig *k = a->where;
-	struct str pair = { 0 };
+	FINI(str_fini) struct str pair = { 0 };
 
 	str_clear(&a->authorization);
 	if (a->token.path != NULL)
@@ -193,7 +193,6 @@ static int authorization(struct access *a, struct err *err)
 		str_printf(&pair, "%s:%s", k->username, k->password ? k->password : "");
 		str_puts(&a->authorization, "Basic ");
 		base64_encode(&a->authorization, pair.text, pair.len);
-		str_fini(&pair);
 		return 0;
 	}
 	if (a->plugin.token.len == 0)
@@ -367,13 +366,12 @@ static json_t *cluster_json(const struct access *a)
 static char *exec_info(const struct access *a)
 {
 	const struct kube_exec *x = a->where->exec;
-	json_t *root = json_pack("{s:s, s:s, s:{s:b, s:o*}}", "apiVersion", x->api_version, "kind",
-				 "ExecCredential", "spec", "interactive", 0, "cluster",
-				 x->wants_cluster ? cluster_json(a) : NULL);
+	json_auto_t *root = json_pack("{s:s, s:s, s:{s:b, s:o*}}", "apiVersion", x->api_version,
+				      "kind", "ExecCredential", "spec", "interactive", 0, "cluster",
+				      x->wants_cluster ? cluster_json(a) : NULL);
 	AUTO(free) char *dump = json_dumps(root, JSON_COMPACT);
 	struct str text = { 0 };
 
-	json_decref(root);
 	str_printf(&text, "KUBERNETES_EXEC_INFO=%s", dump ? dump : "{}");
 	return text.text;
 }
