@@ -7,6 +7,8 @@
 #include "base/str.h"
 #include "base/util.h"
 
+DEFINE_AUTO(char *, curl_free);
+
 static void header_add(struct handle *h, const char *name, const char *value)
 {
 	FINI(str_fini) struct str text = { 0 };
@@ -32,8 +34,8 @@ static void blob_set(CURL *easy, CURLoption option, const struct str *pem)
  */
 static int tls_name_set(struct handle *h, CURLU *url, const char *name)
 {
-	FINI(curl_free) char *host = NULL;
-	FINI(curl_free) char *port = NULL;
+	AUTO(curl_free) char *host = NULL;
+	AUTO(curl_free) char *port = NULL;
 	FINI(str_fini) struct str text = { 0 };
 	int r = -EINVAL;
 
