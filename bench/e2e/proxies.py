@@ -2,13 +2,15 @@
 """The proxies that bench/e2e compares."""
 import functools
 import os
+import re
 import subprocess
 import urllib.error
 import urllib.request
 
 import api
 
-HEALTH_PORT = 10256
+HEALTH_PORT, METRICS_PORT = 10256, 10249
+SYNCS = re.compile(r"^kubeproxy_sync_proxy_rules_duration_seconds_count(?:{.*})? (\d+)$", re.M)
 
 
 class Vipd(api.Vipd):
@@ -46,18 +48,17 @@ class KubeProxy(api.Vipd):
             "--proxy-mode", mode, "--conntrack-max-per-core", "0",
             "--conntrack-tcp-timeout-established", "0", "--conntrack-tcp-timeout-close-wait", "0",
             "--healthz-bind-address", "127.0.0.1:%d" % HEALTH_PORT,
-            "--metrics-bind-address", "127.0.0.1:10249"))
+            "--metrics-bind-address", "127.0.0.1:%d" % METRICS_PORT))
 
     def own_flags(self):
         return []
 
     def is_settled(self):
-        """Whether it is healthy, which begins with the first complete sync."""
+        """Whether it has written its rules for both families. /healthz is 200 before its first sync."""
         with self.lab.node.entered():
             try:
-                with urllib.request.urlopen("http://127.0.0.1:%d/healthz" % HEALTH_PORT,
-                                            timeout=5) as answer:
-                    return answer.status == 200
+                with urllib.request.urlopen("http://127.0.0.1:%d/metrics" % METRICS_PORT, timeout=5) as answer:
+                    return sum(int(n) for n in SYNCS.findall(answer.read().decode())) >= 2
             except (urllib.error.URLError, OSError):
                 return False
 
