@@ -525,6 +525,30 @@ def test_late_and_silent(lab, vipd):
         assert c.wait(L.PATIENCE) == 0 and not c.errors
 
 
+@pytest.mark.no_steady
+def test_removed_endpoint(lab, vipd):
+    """CT-20: handshakes to an endpoint that an update removes move at once, with a limit of 10 s, too. The
+    clients repeat their SYNs after 1 s, so less than 8 s show it; a busy machine has three attempts."""
+    vipd.stop()
+    vipd.flags["--failover-timeout"] = "10s"
+    try:
+        vipd.start()
+        took = []
+        while len(took) < 3 and min(took, default=8) >= 8:
+            vipd.apply([svc()] + eps(1, 2, 3))
+            begin = time.monotonic()
+            with remote_silent(lab, 2), Connects(lab, L.cluster_ip(NUMBER, 4)) as c:
+                assert c.wait(0.5) > 0
+                vipd.apply([svc()] + eps(1, 3))
+                assert c.wait(L.PATIENCE) == 0 and not c.errors
+            took.append(time.monotonic() - begin)
+        assert min(took) < 8
+    finally:
+        vipd.stop()
+        del vipd.flags["--failover-timeout"]
+        vipd.start()
+
+
 def test_off(lab, vipd, ct):
     """Without the flag there is no table, and a flow to a silent endpoint stays there."""
     vipd.apply([svc()] + eps(1, 2, 3))

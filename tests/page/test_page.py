@@ -325,6 +325,16 @@ def test_connections(page, vipd, alone):
     page.events.clear()     # requests while vipd was stopped
 
 
+def test_ejected(page, vipd):
+    """CT-30, CT-32: the page of a service names an endpoint that is ejected."""
+    vipd.ctl("eject", "shop/cart", L.remote(5, 4))
+    L.eventually(vipd.is_settled)
+    page.js("location.hash = '#service=shop/cart'")
+    page.wait("document.querySelector('#service table.endpoints') && "
+              "document.querySelector('#service').innerText.includes('ejected by an operator')")
+    vipd.ctl("admit", "shop/cart", L.remote(5, 4))
+
+
 def test_drains(page):
     """A plane that waits for connections to end lists them in `draining`, with a countdown."""
     page.js("location.hash = '#service=shop/web'")
