@@ -53,6 +53,7 @@ struct sync {
 		uint64_t begin_ns;
 		uint64_t worked_ns; /* duration of the pass without its pauses */
 		uint64_t next_ns;   /* next step, or earliest start of the next pass */
+		uint64_t late_ns;   /* changes delay the next step until then at most */
 	} audit;
 	/* A foreign change, from its detection until every service is verified and it is logged. */
 	struct {

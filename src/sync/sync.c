@@ -35,6 +35,9 @@
 #define AUDIT_WORK 10000    /* rows searched for touched ones: below 10 ms */
 #define AUDIT_REST 4
 #define AUDIT_REST_INCIDENT 1
+/* A change delays the next step by this duration, and many changes by no more than the limit. */
+#define AUDIT_QUIET_NS (20 * NSEC_PER_MSEC)
+#define AUDIT_DELAY_NS (100 * NSEC_PER_MSEC)
 /*
  * Limits verification when another process changes rules permanently: passes take a
  * twentieth of the time, but no pass waits longer than this.
@@ -359,6 +362,9 @@ static uint64_t step_transaction(struct sync *s, uint64_t now)
 	}
 	if (s->stats.services > services)
 		s->stats.last_success_ns = end;
+	if (s->incident.begin_ns == 0)
+		s->audit.next_ns =
+			MAX(s->audit.next_ns, MIN(now + AUDIT_QUIET_NS, s->audit.late_ns));
 	hist_add(&s->stats.step_time, end - begin);
 	s->is_draining = s->state == SYNC_RUNNING && !list_is_empty(&s->model->dirty);
 	if (s->state == SYNC_RUNNING && !s->is_draining)
@@ -531,6 +537,7 @@ static uint64_t step_audit(struct sync *s, uint64_t now)
 	s->audit.worked_ns += worked;
 	s->audit.next_ns =
 		now + (s->incident.begin_ns != 0 ? AUDIT_REST_INCIDENT : AUDIT_REST) * worked;
+	s->audit.late_ns = s->audit.next_ns + AUDIT_DELAY_NS;
 	if (s->audit.left == 0)
 		audit_end(s, now);
 	return SYNC_NOW;

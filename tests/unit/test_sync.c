@@ -491,6 +491,35 @@ static void test_audit(void **state)
 	world_fini(&w);
 }
 
+/* `n` changes, one every 10 ms. */
+static uint64_t storm(struct world *w, uint64_t now, int n)
+{
+	for (int i = 0; i < n; i++) {
+		make_service(&w->m, "shop/s1", "10.96.0.2", i % 2 ? "http:TCP:80" : "http:TCP:81");
+		sync_settle(w->s, now += 10 * NSEC_PER_MSEC);
+	}
+	return now;
+}
+
+/* Many changes delay the steps of an audit, and do not stop it. */
+static void test_audit_in_storm(void **state)
+{
+	struct world w;
+	uint64_t now = T0;
+
+	world_init(&w);
+	some_services(&w, 240);
+	sync_sources_ready(w.s);
+	sync_settle(w.s, now);
+	sync_audit(w.s);
+	sync_settle(w.s, now += 20 * NSEC_PER_SEC);
+	now = storm(&w, now, 50);
+	assert_int_equal(sync_stats_get(w.s)->audits, 0); /* 8 steps, each after 100 ms */
+	(void)storm(&w, now, 1000);
+	assert_int_equal(sync_stats_get(w.s)->audits, 1);
+	world_fini(&w);
+}
+
 /* Services may be deleted during an audit: the others are compared once. */
 static void test_audit_of_fewer(void **state)
 {
@@ -1519,6 +1548,7 @@ int main(void)
 		cmocka_unit_test(test_look_under_changes),
 		cmocka_unit_test(test_audit),
 		cmocka_unit_test(test_audit_of_fewer),
+		cmocka_unit_test(test_audit_in_storm),
 		cmocka_unit_test(test_spared),
 		cmocka_unit_test(test_accepted),
 		cmocka_unit_test(test_one_owner),
