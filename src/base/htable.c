@@ -37,7 +37,7 @@ void htable_insert(struct htable *t, struct hnode *node, uint32_t hash)
 {
 	struct hnode **b;
 
-	if (t->count >= t->n_buckets)
+	if (t->count >= t->n_buckets + t->n_buckets / 2)
 		grow(t);
 	b = &t->buckets[hash & (t->n_buckets - 1)];
 	node->hash = hash;

@@ -7,7 +7,8 @@
  *                     ...
  *
  * The caller embeds a struct hnode, computes the hash (base/hash.h) and compares
- * keys itself. Linking cannot fail. The table grows by doubling, never shrinks.
+ * keys itself. Linking cannot fail. The table doubles when it has 1.5 nodes
+ * a bucket, and never shrinks.
  * The order of a walk is random from run to run: sort before anything is
  * printed, planned or sent.
  */

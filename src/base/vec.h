@@ -71,6 +71,14 @@ static inline void vec_fini_auto(void *vec)
 {
 	free_auto(vec);
 }
+/* Move the elements of `from` to the empty vector `to`. */
+#define vec_move(to, from)                   \
+	do {                                 \
+		(to)->v = TAKE((from)->v);   \
+		(to)->n = (from)->n;         \
+		(to)->cap = (from)->cap;     \
+		(from)->n = (from)->cap = 0; \
+	} while (0)
 /* vec_fini() of a vector of pointers, which it frees. */
 #define vec_free_all(vec)                                         \
 	do {                                                      \

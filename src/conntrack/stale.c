@@ -509,10 +509,7 @@ static void tcp_take(struct tcp_scan *t, struct job *ret)
 {
 	t->is_due = false;
 	t->is_under_way = t->v.n > 0;
-	vec_reserve(&ret->tcp, t->v.n);
-	vec_for_each (e, &t->v)
-		*vec_push(&ret->tcp) = *e;
-	vec_fini(&t->v);
+	vec_move(&ret->tcp, &t->v);
 }
 
 void stale_recheck(struct stale *s, uint64_t now)
@@ -726,6 +723,8 @@ void stale_job_done(struct stale *s, uint32_t id, int result, uint64_t took_ns, 
 		l->is_under_way = false;
 		scan_queue(s, l, QUEUE_NOW, now);
 	}
+	if (s->tcp.is_under_way)
+		memory_trim(); /* the job had all TCP frontends */
 	if (s->tcp.is_under_way && result < 0)
 		tcp_begin(&s->tcp, now);
 	s->tcp.is_under_way = false;

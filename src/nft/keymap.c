@@ -75,7 +75,7 @@ static void shard_grow(const struct nft_keymap *t, struct nft_keymap_shard *s)
 {
 	struct nft_keymap_shard old = *s;
 
-	s->cap = old.cap == 0 ? CAP_MIN : old.cap + old.cap / 2;
+	s->cap = old.cap == 0 ? CAP_MIN : old.cap + old.cap / 4;
 	s->tags = xreallocarray(NULL, s->cap, 1 + entry_len(t));
 	memset(s->tags, 0, s->cap);
 	for (uint32_t k = 0; k < old.cap; k++) {
@@ -111,7 +111,7 @@ void *nft_keymap_put(struct nft_keymap *t, const void *key, bool *is_new)
 	struct nft_keymap_shard *s = &t->shards[hash_shard(hash)];
 	uint32_t i;
 
-	if (s->n + 1 > s->cap - s->cap / 4)
+	if (s->n + 1 > s->cap - s->cap / 6)
 		shard_grow(t, s);
 	i = probe(t, s, key, hash);
 	if (is_new != NULL)

@@ -4,7 +4,7 @@
  *
  * For half a million addresses and elements: an entry is its bytes and one tag, without
  * a pointer or an allocation. Entries are in 64 shards of open addressing with linear
- * probing; a shard grows by half when it is three quarters full. So growth copies at most
+ * probing; a shard grows by a quarter when it is five sixths full. So growth copies at most
  * a 64th of the table, and insertions stay fast in large tables.
  *
  * Values are unaligned: memcpy() them. Pointers into the table are valid until the next

@@ -13,17 +13,18 @@ struct claim {
 	struct ip_addr addr;
 	uint16_t port;
 	uint8_t proto;
-	uint8_t kind;    /* enum plan_frontend_kind */
-	bool is_leaving; /* no longer claimed, but still programmed for the service */
+	uint8_t kind : 7;       /* enum plan_frontend_kind */
+	uint8_t is_leaving : 1; /* no longer claimed, but still programmed for the service */
 };
+_Static_assert(sizeof(struct claim) == 48, "one per frontend: kept small");
 
 /*
  * svc->claims: all claims of one service, sorted by key, then the claims with is_leaving.
  * The array is never moved.
  */
 struct claims {
-	size_t n;
-	size_t n_desired;
+	uint32_t n;
+	uint32_t n_desired;
 	struct claim v[];
 };
 
@@ -104,7 +105,7 @@ static struct claims *claims_make(struct svc *svc, const struct plan_rows *rows,
 	if (n + n_more == 0)
 		return NULL;
 	cs = xmalloc(sizeof(*cs) + (n + n_more) * sizeof(cs->v[0]));
-	cs->n = cs->n_desired = n;
+	cs->n = cs->n_desired = (uint32_t)n;
 	for (size_t i = 0; i < n; i++) {
 		const struct plan_frontend *f = &rows->frontends.v[i];
 
@@ -112,7 +113,7 @@ static struct claims *claims_make(struct svc *svc, const struct plan_rows *rows,
 					   .addr = f->addr,
 					   .port = f->port,
 					   .proto = f->proto,
-					   .kind = f->kind };
+					   .kind = f->kind & 0x7fU };
 	}
 	return cs;
 }
@@ -129,7 +130,7 @@ static void claims_add_leaving(struct claims *cs, struct svc *svc)
 				   .addr = f->addr,
 				   .port = f->port,
 				   .proto = f->proto,
-				   .kind = f->kind,
+				   .kind = f->kind & 0x7fU,
 				   .is_leaving = true };
 
 		while (j < cs->n_desired && claim_cmp(&cs->v[j], &c) < 0)

@@ -582,8 +582,7 @@ struct plan_rows *plan_pieces_next(struct plan_pieces *pp, const struct plan *p,
 	pools_drop_unled(&pc);
 	pc.rows = xcalloc(1, sizeof(*pc.rows));
 	pc.rows->svc = pp->goal ? pp->goal->svc : programmed->svc;
-	if (pp->goal != NULL)
-		pc.rows->host_cluster_ip = pp->goal->host_cluster_ip;
+	pc.rows->is_of_host = pp->goal != NULL && pp->goal->is_of_host;
 	pools_put(&pc);
 	frontends_put(&pc);
 	pp->next_pool = pc.n_done;

@@ -384,7 +384,6 @@ static void port_rows(struct build *b, size_t i, enum ipfam fam)
 void plan_build_open(struct build **ret, const struct plan *p, struct svc *svc)
 {
 	struct build *b = *ret = xcalloc(1, sizeof(*b));
-	const struct ip_addr *host_ip;
 
 	*b = (struct build){ .p = p, .svc = svc, .s = svc->service, .old = svc->rows };
 	if (svc->service == NULL || service_skip_reason(svc->service) != NULL)
@@ -394,9 +393,7 @@ void plan_build_open(struct build **ret, const struct plan *p, struct svc *svc)
 	/* Most services have one of each: rows grown and shrunk later leave holes in the heap. */
 	vec_reserve(&b->rows->pools, b->s->ports.n);
 	vec_reserve(&b->rows->frontends, b->s->ports.n);
-	host_ip = model_host_cluster_ip(p->model, b->s);
-	if (host_ip != NULL)
-		b->rows->host_cluster_ip = *host_ip;
+	b->rows->is_of_host = model_host_cluster_ip(p->model, b->s) != NULL;
 }
 
 bool plan_build_step(struct build *b, size_t max)
@@ -589,8 +586,8 @@ void plan_rows_replace(struct plan *p, struct svc *svc, struct plan_rows *new,
 	}
 	p->n_conflicts -= old ? old->conflicts.n : 0;
 	p->n_conflicts += new ? new->conflicts.n : 0;
-	p->n_host_cluster_ips -= old && ip_is_set(&old->host_cluster_ip);
-	p->n_host_cluster_ips += new &&ip_is_set(&new->host_cluster_ip);
+	p->n_host_cluster_ips -= old != NULL && old->is_of_host;
+	p->n_host_cluster_ips += new != NULL &&new->is_of_host;
 	svc->rows = new;
 }
 

@@ -136,9 +136,10 @@ struct plan_rows {
 	VEC(struct plan_frontend) frontends; /* sorted by (addr, proto, port) */
 	VEC(struct plan_conflict) conflicts;
 	bool is_unsticky;         /* once accepted: plan_rows_is_unsticky() */
+	bool is_of_host;          /* model_host_cluster_ip() */
 	struct plan_pool **by_id; /* pools by (fam, id), of plan_rows_index(); NULL: few pools */
-	struct ip_addr host_cluster_ip; /* a cluster IP that is an address of this host; or unset */
 };
+_Static_assert(sizeof(struct plan_rows) == 72, "one per service: kept small");
 
 #define PLAN_INDEX_MIN 16 /* pools; fewer are searched linearly */
 

@@ -232,6 +232,9 @@ void serve_port_note(struct str *out, const struct serve_facts *f, const struct 
 {
 	const struct serve_port_facts *p = &f->ports.v[port];
 	const struct plan_rows *rows = svc->rows;
+	const struct ip_addr *host_ip = rows != NULL && rows->is_of_host && svc->service != NULL
+						? model_host_cluster_ip(m, svc->service)
+						: NULL;
 	char text[IP_ENDPOINT_TEXT_MAX];
 
 	for (size_t i = 0; rows != NULL && i < rows->conflicts.n; i++) {
@@ -243,9 +246,9 @@ void serve_port_note(struct str *out, const struct serve_facts *f, const struct 
 			   ip_endpoint_text(&c->addr, c->port, text), c->owner_ns->text,
 			   c->owner_name->text, plan_conflict_reason(c));
 	}
-	if (rows != NULL && ip_is_set(&rows->host_cluster_ip))
+	if (host_ip != NULL)
 		str_printf(out, "%scluster IP %s is an address of this node", out->len ? "; " : "",
-			   ip_addr_text(&rows->host_cluster_ip, text));
+			   ip_addr_text(host_ip, text));
 	note_add(out, p, SERVE_FACT_REJECTS, "no usable endpoint anywhere");
 	note_add(out, p, SERVE_FACT_DROPS_INTERNAL,
 		 "cluster IP: internalTrafficPolicy Local, no endpoint on this node");

@@ -237,6 +237,7 @@ static uint64_t step_sweep(struct sync *s, uint64_t now)
 	}
 	s->state = SYNC_RUNNING;
 	s->are_claims_made = false;
+	memory_trim(); /* the loaded state was large and is no longer needed */
 	plane_families_settled(s->plane);
 	s->load_failures = 0;
 	s->load_logged[0] = '\0';

@@ -64,16 +64,18 @@ static void conflicts_log(const struct svc *svc, const struct plan_rows *old,
 static void host_cluster_ip_log(const struct sync *s, const struct svc *svc,
 				const struct plan_rows *old, const struct plan_rows *new)
 {
+	const struct ip_addr *addr = new != NULL &&new->is_of_host && svc->service != NULL
+					     ? model_host_cluster_ip(s->model, svc->service)
+					     : NULL;
 	char ip[IP_TEXT_MAX];
 
-	if (new == NULL || !ip_is_set(&new->host_cluster_ip) ||
-	    s->plan->n_host_cluster_ips >= HOST_CLUSTER_IPS_LOGGED ||
-	    (old != NULL && ip_addr_is_equal(&old->host_cluster_ip, &new->host_cluster_ip)))
+	if (addr == NULL || s->plan->n_host_cluster_ips >= HOST_CLUSTER_IPS_LOGGED ||
+	    (old != NULL && old->is_of_host))
 		return;
 	log_warn(LOG_AREA_SYNC,
 		 "service %s/%s: cluster IP %s is an address of this node: the service takes over "
 		 "its own ports on it, and all other ports stay the node's",
-		 svc->ns->text, svc->name->text, ip_addr_text(&new->host_cluster_ip, ip));
+		 svc->ns->text, svc->name->text, ip_addr_text(addr, ip));
 }
 
 static void item_accept(struct sync *s, struct sync_item *it)

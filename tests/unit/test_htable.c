@@ -97,7 +97,8 @@ static void property(uint32_t spread)
 			check_walk(&t, items);
 	}
 	check_walk(&t, items);
-	assert_true(t.n_buckets >= t.count);
+	assert_true(t.n_buckets + t.n_buckets / 2 >= t.count);
+	assert_true(t.n_buckets <= 2 * t.count);
 	assert_int_equal(t.n_buckets & (t.n_buckets - 1), 0);
 	htable_fini(&t);
 }

@@ -75,6 +75,22 @@ static void test_tab_random(void **state)
 	free(model);
 }
 
+/* Memory of 50,000 addresses: at most 1.6 places for each. */
+static void test_tab_density(void **state)
+{
+	struct nft_keymap t;
+	size_t places = 0;
+
+	(void)state;
+	nft_keymap_init(&t, sizeof(uint32_t), sizeof(uint32_t));
+	for (uint32_t k = 0; k < 50000; k++)
+		(void)nft_keymap_put(&t, &k, NULL);
+	for (size_t i = 0; i < NFT_KEYMAP_SHARDS; i++)
+		places += t.shards[i].cap;
+	assert_in_range(places, 50000 * 6 / 5, 50000 * 8 / 5);
+	nft_keymap_clear(&t);
+}
+
 /* --- refs --- */
 
 static void test_refs(void **state)
@@ -449,10 +465,11 @@ static void test_watch_touched(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_watch_text),   cmocka_unit_test(test_watch_touched),
-		cmocka_unit_test(test_tab_random),   cmocka_unit_test(test_refs),
-		cmocka_unit_test(test_refs_inherit), cmocka_unit_test(test_changes),
-		cmocka_unit_test(test_changes_many), cmocka_unit_test(test_bytes),
+		cmocka_unit_test(test_watch_text), cmocka_unit_test(test_watch_touched),
+		cmocka_unit_test(test_tab_random), cmocka_unit_test(test_tab_density),
+		cmocka_unit_test(test_refs),       cmocka_unit_test(test_refs_inherit),
+		cmocka_unit_test(test_changes),    cmocka_unit_test(test_changes_many),
+		cmocka_unit_test(test_bytes),
 	};
 
 	hash_seed(1, 2);

@@ -316,7 +316,6 @@ static int plane_sweep(struct plane *plane, struct plane_result *res, struct err
 		return r;
 	plane_loaded_ids_release(p->common.loaded);
 	plane_loaded_end(&p->common);
-	memory_trim();
 	return 0;
 }
 

@@ -431,7 +431,6 @@ static int plane_sweep(struct plane *plane, struct plane_result *res, struct err
 	p->kinds_at = 0;
 	p->is_walk_wanted = p->walk_nl != NULL;
 	guard_follow(p);
-	memory_trim(); /* the loaded state was large and is no longer needed */
 	return 0;
 }
 
