@@ -10,6 +10,7 @@ import socket
 import struct
 import subprocess
 
+import lab
 from nftables import (NLM_F_DUMP, NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR, attr, attrs)
 
 NETLINK_GENERIC, GENL_ID_CTRL = 16, 16
@@ -61,6 +62,12 @@ def has_scheduler(name):
                           check=False).returncode == 0
 
 
+def connections(ns, proto):
+    """[(port of the client, port of the backend, state, seconds left)] of connections that IPVS has."""
+    lines = ns.run("cat", "/proc/net/ip_vs_conn").splitlines()[1:]
+    return [(int(w[2], 16), int(w[6], 16), w[7], int(w[8])) for w in map(str.split, lines) if w[0] == proto]
+
+
 class Ipvs:
     """A netlink socket in one namespace."""
 
@@ -69,7 +76,7 @@ class Ipvs:
         self.sock = ns.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_GENERIC)
         self.sock.bind((0, 0))
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 << 20)
-        self.sock.settimeout(30)
+        self.sock.settimeout(lab.LIMIT)
         self.seq = 0
         self.family = GENL_ID_CTRL
         body = self._ask(CTRL_CMD_GETFAMILY, attr(CTRL_ATTR_FAMILY_NAME, "IPVS"), 0)[0]

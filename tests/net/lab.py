@@ -277,7 +277,7 @@ class Flow:
     def __init__(self, ns, mode, *args):
         self.mode = mode
         times = {"new": {"--timeout-ms": 900 * LATE},
-                 "steady": {"--gap-ms": 500 * LATE, "--interval-ms": 20 * SLOW}}
+                 "steady": {"--gap-ms": 500 * SLOW, "--interval-ms": 20 * SLOW}}
         for option, n in dict(times.get(mode, {}), **{"--seconds": LONG}).items():
             if option not in args:
                 args += (option, int(n))
