@@ -92,7 +92,45 @@ static void ids_agree(struct local_ids *ids, struct plan_backend *in_peer,
 		in_pool->aff_id = in_peer->aff_id;
 }
 
-static void number_both(struct local_ids *ids, struct plan_pool *pool, struct plan_pool *peer)
+struct numbering {
+	struct local_ids ids;
+	const struct plan_rows *programmed; /* may be NULL */
+	size_t n_new;                       /* ids to take */
+};
+
+static void programmed_mark(struct local_ids *ids, const struct plan_rows *programmed,
+			    const struct plan_pool *pool)
+{
+	const struct plan_pool *was = plan_rows_pool_like(programmed, pool);
+
+	if (was == NULL)
+		return;
+	vec_for_each (b, &was->backends)
+		bit_set(ids->used, b->aff_id);
+}
+
+/*
+ * While ids suffice, those of backends that leave are not given to others: between pieces of a
+ * change a pool has both.
+ */
+static void leaving_mark(struct numbering *n, const struct plan_pool *pool,
+			 const struct plan_pool *peer)
+{
+	struct local_ids all = n->ids;
+	size_t n_used = n->n_new;
+
+	if (n->programmed == NULL)
+		return;
+	programmed_mark(&all, n->programmed, pool);
+	if (peer != NULL)
+		programmed_mark(&all, n->programmed, peer);
+	for (size_t i = 0; i < ARRAY_SIZE(all.used); i++)
+		n_used += (size_t)__builtin_popcountll(all.used[i]);
+	if (n_used <= PLAN_AFFINITY_BACKENDS_MAX + 1)
+		n->ids = all;
+}
+
+static void number_both(struct numbering *n, struct plan_pool *pool, struct plan_pool *peer)
 {
 	struct plan_backend **sorted = sorted_backends(pool);
 	struct plan_backend **same = xcalloc(peer->backends.n + 1, sizeof(*same));
@@ -103,37 +141,44 @@ static void number_both(struct local_ids *ids, struct plan_pool *pool, struct pl
 			bsearch(&b, sorted, pool->backends.n, sizeof(b), backend_cmp);
 
 		same[i] = at != NULL ? *at : NULL;
-		ids_agree(ids, b, same[i]);
+		ids_agree(&n->ids, b, same[i]);
+		n->n_new += b->aff_id == 0 && at == NULL;
 	}
+	leaving_mark(n, pool, peer);
 	vec_for_each (b, &pool->backends)
 		if (b->aff_id == 0)
-			plan_backend_set_aff_id(b, id_take(ids));
+			plan_backend_set_aff_id(b, id_take(&n->ids));
 	for (size_t i = 0; i < peer->backends.n; i++)
 		if (peer->backends.v[i].aff_id == 0)
-			plan_backend_set_aff_id(&peer->backends.v[i],
-						same[i] != NULL ? same[i]->aff_id : id_take(ids));
+			plan_backend_set_aff_id(&peer->backends.v[i], same[i] != NULL
+									      ? same[i]->aff_id
+									      : id_take(&n->ids));
 	free(sorted);
 	free(same);
 }
 
-void plan_affinity_number(struct plan_pool *pool, struct plan_pool *peer)
+void plan_affinity_number(struct plan_pool *pool, struct plan_pool *peer,
+			  const struct plan_rows *programmed)
 {
-	struct local_ids ids = { .next = pool->next_aff_id };
+	struct numbering n = { .ids.next = pool->next_aff_id, .programmed = programmed };
 
-	bit_set(ids.used, 0);
-	vec_for_each (b, &pool->backends)
-		bit_set(ids.used, b->aff_id);
+	bit_set(n.ids.used, 0);
+	vec_for_each (b, &pool->backends) {
+		bit_set(n.ids.used, b->aff_id);
+		n.n_new += b->aff_id == 0;
+	}
 	if (peer != NULL) {
-		if (peer->next_aff_id > ids.next)
-			ids.next = peer->next_aff_id;
-		number_both(&ids, pool, peer);
-		peer->next_aff_id = ids.next;
+		if (peer->next_aff_id > n.ids.next)
+			n.ids.next = peer->next_aff_id;
+		number_both(&n, pool, peer);
+		peer->next_aff_id = n.ids.next;
 	} else {
+		leaving_mark(&n, pool, NULL);
 		vec_for_each (b, &pool->backends)
 			if (b->aff_id == 0)
-				plan_backend_set_aff_id(b, id_take(&ids));
+				plan_backend_set_aff_id(b, id_take(&n.ids));
 	}
-	pool->next_aff_id = ids.next;
+	pool->next_aff_id = n.ids.next;
 }
 
 /* --- effective affinity --- */

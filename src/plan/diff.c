@@ -328,13 +328,9 @@ size_t plan_diff_part(struct plan_ops *ops, struct svc *svc, const struct plan_r
 
 	vec_for_each (pool, &rows->pools) {
 		size_t n = 1 + pool->ranges.n + pool->backends.n + pool->table.n;
-		bool is_cut = pool->affinity_s == 0;
 
-		for (size_t k = at + n <= from        ? n
-				: from > at && is_cut ? from - at
-						      : 0;
-		     k < n; k++) {
-			if (ops->ops.n >= end && (is_cut || k == 0))
+		for (size_t k = from > at ? MIN(from - at, n) : 0; k < n; k++) {
+			if (ops->ops.n >= end)
 				return at + k;
 			pool_op(&d, pool, k);
 		}

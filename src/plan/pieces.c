@@ -5,9 +5,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "plan/between.h"
 #include "plan/table.h"
-
-#define COMPARE_COST 64 /* comparisons of backends that cost as much as one operation */
 
 static int waiting_cmp(const void *a, const void *b)
 {
@@ -29,7 +28,7 @@ static uint32_t pool_index(const struct plan_rows *rows, const struct plan_front
 }
 
 void plan_pieces_init(struct plan_pieces *pp, struct plan_rows *goal, plan_work_fn *work,
-		      const void *plane)
+		      const struct plane *plane)
 {
 	*pp = (struct plan_pieces){ .goal = goal, .work = work, .plane = plane };
 	if (goal == NULL)
@@ -101,175 +100,34 @@ void plan_pieces_adopted(struct plan_pieces *pp, struct plan_rows *part)
 
 /* --- one pool --- */
 
+/* The first frontend of the goal that waits for this pool, and their number. */
+static const struct plan_frontend *leading(const struct plan_pieces *pp,
+					   const struct plan_pool *pool, size_t *n)
+{
+	bool is_desired =
+		pp->goal != NULL && pool >= pp->goal->pools.v && pool < vec_end(&pp->goal->pools);
+	uint32_t at = is_desired ? (uint32_t)(pool - pp->goal->pools.v) : 0;
+	size_t i = pp->next_waiting;
+
+	*n = 0;
+	if (!is_desired)
+		return NULL;
+	while (i < pp->order.n && pp->order.v[i].pool < at)
+		i++;
+	while (i + *n < pp->order.n && pp->order.v[i + *n].pool == at)
+		++*n;
+	return *n > 0 ? &pp->goal->frontends.v[pp->order.v[i].frontend] : NULL;
+}
+
 static size_t backend_work(const struct plan_pieces *pp, const struct plan_pool *pool)
 {
-	return pp->work != NULL ? pp->work(pp->plane, pool) : 1;
-}
+	const struct plan_frontend *f;
+	size_t n;
 
-static bool is_same_slot(const struct plan_pool *a, const struct plan_pool *b, size_t i)
-{
-	return memcmp(&a->backends.v[i], &b->backends.v[i], sizeof(struct plan_backend)) == 0 &&
-	       plan_pool_weight(a, i) == plan_pool_weight(b, i);
-}
-
-static size_t table_cost(const struct plan_pool *was, const struct plan_pool *will)
-{
-	size_t n_was = was ? plan_pool_slots(was) : 0;
-	size_t n_will = plan_pool_slots(will);
-	size_t both = MIN(n_was, n_will);
-	size_t n = MAX(n_was, n_will) - both;
-
-	if (will->table.n == 0 && (was == NULL || was->table.n == 0))
-		return 0;
-	for (size_t i = 0; i < both; i++)
-		n += 2 * (memcmp(plan_pool_at(was, i), plan_pool_at(will, i),
-				 sizeof(struct plan_backend)) != 0);
-	return n + MAX(n_was, n_will) / COMPARE_COST;
-}
-
-static size_t pool_cost(const struct plan_pieces *pp, const struct plan_pool *was,
-			const struct plan_pool *will)
-{
-	size_t n_was = was ? was->backends.n : 0;
-	size_t n_will = will->backends.n;
-	size_t both = MIN(n_was, n_will);
-	size_t n = MAX(n_was, n_will) - both;
-
-	for (size_t i = 0; i < both; i++)
-		n += 2 * !is_same_slot(was, will, i);
-	return n * backend_work(pp, will) + table_cost(was, will) + both / COMPARE_COST + 1;
-}
-
-static bool is_equal(const struct plan_pool *a, const struct plan_pool *b)
-{
-	return a->affinity_s == b->affinity_s && a->class == b->class && a->tuning == b->tuning &&
-	       a->next_aff_id == b->next_aff_id && a->is_sticky == b->is_sticky &&
-	       a->hashing == b->hashing && a->backends.n == b->backends.n &&
-	       a->ranges.n == b->ranges.n &&
-	       (a->backends.n == 0 || memcmp(a->backends.v, b->backends.v,
-					     a->backends.n * sizeof(struct plan_backend)) == 0) &&
-	       (a->ranges.n == 0 ||
-		memcmp(a->ranges.v, b->ranges.v, a->ranges.n * sizeof(struct ip_prefix)) == 0) &&
-	       plan_weights_are_equal(a, b) && a->table.n == b->table.n &&
-	       (a->table.n == 0 ||
-		memcmp(a->table.v, b->table.v, a->table.n * sizeof(a->table.v[0])) == 0);
-}
-
-/* Slots of a table are shares of all clients: a part of them would serve a part of the clients. */
-static bool is_divisible(const struct plan_pool *pool)
-{
-	return pool->affinity_s == 0 && pool->hashing == PLAN_HASHING_NONE && pool->table.n == 0;
-}
-
-static void ranges_copy(struct plan_pool *to, const struct plan_pool *from)
-{
-	memset(&to->ranges, 0, sizeof(to->ranges));
-	vec_for_each (r, &from->ranges)
-		*vec_push(&to->ranges) = *r;
-}
-
-/* Copy `from` to `to`: with ranges of its own, and room for `n` backends but none of them. */
-static void pool_copy(struct plan_pool *to, const struct plan_pool *from, size_t n)
-{
-	*to = *from;
-	(void)name_ref(to->port_name);
-	ranges_copy(to, from);
-	memset(&to->table, 0, sizeof(to->table));
-	vec_for_each (index, &from->table)
-		*vec_push(&to->table) = *index;
-	memset(&to->backends, 0, sizeof(to->backends));
-	if (MAX(n, from->backends.n) > 0)
-		vec_reserve(&to->backends, MAX(n, from->backends.n));
-	to->backends.n = from->backends.n;
-	if (from->backends.n > 0)
-		memcpy(to->backends.v, from->backends.v,
-		       from->backends.n * sizeof(struct plan_backend));
-	if (from->weights != NULL) {
-		to->weights = xmalloc(from->backends.n);
-		memcpy(to->weights, from->weights, from->backends.n);
-	}
-}
-
-struct slot {
-	struct plan_backend b;
-	size_t slot;
-};
-
-/*
- * Remove the last slots; backends of them that stay move to their desired slot. Slots stay
- * dense, and no backend is there twice.
- */
-static size_t pool_shrink(struct plan_pool *pool, const struct plan_pool *will, size_t n_min,
-			  size_t max)
-{
-	size_t n = will ? will->backends.n : 0;
-	AUTO(free) struct slot *sorted = xreallocarray(NULL, n + 1, sizeof(*sorted));
-	size_t cost = 0;
-
-	for (size_t i = 0; i < n; i++)
-		sorted[i] = (struct slot){ will->backends.v[i], i };
-	qsort(sorted, n, sizeof(*sorted), plan_backend_key_cmp);
-	while (pool->backends.n > n_min && cost < max) {
-		const struct plan_backend *last = &pool->backends.v[pool->backends.n - 1];
-		const struct slot *to =
-			n > 0 ? bsearch(last, sorted, n, sizeof(*sorted), plan_backend_key_cmp)
-			      : NULL;
-
-		if (to != NULL && to->slot < pool->backends.n - 1) {
-			pool->backends.v[to->slot] = *last;
-			if (pool->weights != NULL)
-				pool->weights[to->slot] = pool->weights[pool->backends.n - 1];
-		}
-		pool->backends.n--;
-		cost += 2;
-	}
-	return cost;
-}
-
-static void slot_take(struct plan_pool *pool, const struct plan_pool *will, size_t i)
-{
-	pool->backends.v[i] = will->backends.v[i];
-	if (pool->weights != NULL)
-		pool->weights[i] = plan_pool_weight(will, i);
-}
-
-/* Make room for the weights of `n` backends, if either pool has weights. */
-static void weights_reserve(struct plan_pool *pool, const struct plan_pool *will, size_t n)
-{
-	uint8_t *v;
-
-	if (pool->weights == NULL && (will == NULL || will->weights == NULL))
-		return;
-	v = xmalloc(MAX(n, pool->backends.n));
-	for (size_t i = 0; i < pool->backends.n; i++)
-		v[i] = plan_pool_weight(pool, i);
-	free(pool->weights);
-	pool->weights = v;
-}
-
-/* From `was` (or NULL) towards `will` (or NULL), at most about `max` operations. */
-static void pool_between(struct plan_pool *ret, const struct plan *p, const struct plan_pool *was,
-			 const struct plan_pool *will, size_t max)
-{
-	size_t n = will ? will->backends.n : 0;
-	size_t cost;
-
-	pool_copy(ret, was ? was : will, n);
-	if (was == NULL)
-		ret->backends.n = 0;
-	weights_reserve(ret, will, n);
-	cost = pool_shrink(ret, will, MAX(n, (size_t)1), ret->backends.n > n ? max : 0);
-	for (size_t i = 0; i < MIN(n, ret->backends.n) && cost < max; i++) {
-		if (is_same_slot(ret, will, i))
-			continue;
-		slot_take(ret, will, i);
-		cost += 2;
-	}
-	for (; ret->backends.n < n && cost < max; cost++) {
-		slot_take(ret, will, ret->backends.n);
-		ret->backends.n++;
-	}
-	ret->class = p->traits->pool_class(ret->backends.n, ret->affinity_s);
+	if (pp->work == NULL)
+		return 1;
+	f = leading(pp, pool, &n);
+	return pp->work(pp->plane, pool, f, n);
 }
 
 /* --- rows --- */
@@ -325,7 +183,7 @@ static void frontends_select_cut(struct piece *pc)
 
 static size_t drop_cost(const struct piece *pc, const struct plan_pool *was)
 {
-	return was->backends.n * backend_work(pc->pp, was) + was->table.n + 2;
+	return plan_pool_cost(pc->p, was, backend_work(pc->pp, was)) + 1;
 }
 
 /* Of the pool that `will` replaces with another id; it goes with its last frontend. */
@@ -333,8 +191,9 @@ static size_t replaced_cost(const struct piece *pc, const struct plan_pool *will
 {
 	const struct plan_pool *was =
 		pc->programmed ? plan_rows_pool_like(pc->programmed, will) : NULL;
+	size_t cost = was != NULL && pool_desired(pc, was) == NULL ? drop_cost(pc, was) : 0;
 
-	return was != NULL && pool_desired(pc, was) == NULL ? drop_cost(pc, was) : 0;
+	return cost > pc->max && plan_pool_is_divisible(pc->p, was) ? 0 : cost;
 }
 
 /* Pools of the goal, in order. Returns false when the piece is full. */
@@ -346,23 +205,29 @@ static bool pools_bring(struct piece *pc)
 		struct plan_pool *will = &goal->pools.v[pc->n_done];
 		const struct plan_pool *was = pool_programmed(pc, will);
 		size_t more = was == NULL ? replaced_cost(pc, will) : 0;
-		size_t cost;
+		struct plan_between b = { .p = pc->p,
+					  .was = was,
+					  .will = will,
+					  .max = pc->max,
+					  .is_adopted = pc->pp->is_whole[pc->n_done] };
+		bool is_cut;
 
 		plan_table_make(will, was);
-		cost = pool_cost(pc->pp, was, will);
-		if (pc->cost > 0 && pc->cost + cost + more > pc->max)
+		b.work = backend_work(pc->pp, will);
+		if (pc->cost > 0)
+			b.max -= MIN(pc->max, pc->cost + more);
+		is_cut = plan_pool_between(pc->cost > 0 ? NULL : &pc->between, &b);
+		if (pc->cost > 0 && (is_cut || pc->cost + b.cost + more > pc->max))
 			return false;
-		if (cost > pc->max && is_divisible(will) && (was == NULL || is_divisible(was))) {
-			pool_between(&pc->between, pc->p, was, will,
-				     pc->max / backend_work(pc->pp, will) + 1);
+		if (is_cut) {
 			pc->cut = will;
 			if (pc->pp->is_whole[pc->n_done])
-				pc->between.part_of = (uint32_t)will->backends.n;
+				pc->between.part_of = (uint32_t)plan_pool_slots(will);
 			else if (was == NULL || was->backends.n == 0)
 				frontends_select_cut(pc);
 			return false;
 		}
-		pc->cost += cost + more;
+		pc->cost += b.cost + more;
 		pc->n_done++;
 		frontends_select(pc);
 	}
@@ -375,14 +240,14 @@ static bool pools_drop(struct piece *pc)
 	for (size_t i = 0; pc->programmed != NULL && i < pc->programmed->pools.n; i++) {
 		const struct plan_pool *was = &pc->programmed->pools.v[i];
 		size_t cost = drop_cost(pc, was);
+		struct plan_between b = { .p = pc->p, .was = was, .max = pc->max };
 
 		if (pool_desired(pc, was) != NULL)
 			continue;
 		if (pc->cost > 0 && pc->cost + cost > pc->max)
 			return false;
-		if (cost > pc->max && is_divisible(was)) {
-			pool_between(&pc->between, pc->p, was, NULL,
-				     pc->max / backend_work(pc->pp, was) + 1);
+		b.work = backend_work(pc->pp, was);
+		if (cost > pc->max && plan_pool_between(&pc->between, &b)) {
 			pc->cut = was;
 			return false;
 		}
@@ -453,7 +318,7 @@ static void pools_drop_unled(struct piece *pc)
 		const struct plan_pool *was = &pc->programmed->pools.v[i];
 
 		is_kept[i] = pool_desired(pc, was) != NULL || was == pc->cut ||
-			     (drop_cost(pc, was) > pc->max && is_divisible(was));
+			     (drop_cost(pc, was) > pc->max && plan_pool_is_divisible(pc->p, was));
 		n_kept += is_kept[i];
 	}
 	while (n_kept < n && (f = frontend_next(pc, &m)) != NULL) {
@@ -500,10 +365,10 @@ static void pool_put_desired(struct piece *pc, size_t i, const struct plan_pool 
 
 	if (will == pc->cut)
 		*vec_push(&pc->rows->pools) = pc->between;
-	else if (was != NULL && (!is_brought || is_equal(was, will)))
+	else if (was != NULL && (!is_brought || plan_pool_is_equal(was, will)))
 		pool_keep(pc, was);
 	else if (i < pc->n_done)
-		pool_copy(vec_push(&pc->rows->pools), will, 0);
+		plan_pool_copy(vec_push(&pc->rows->pools), will);
 }
 
 static void pools_put(struct piece *pc)

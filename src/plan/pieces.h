@@ -26,15 +26,18 @@ struct plan_waiting {
 	uint32_t frontend;
 };
 
+struct plane;
 /*
  * Work of an operation on a backend of a pool, in operations on a small pool: the kernel may need
- * more time for larger pools.
+ * more time for larger pools. `leading`: one of the `n_leading` desired frontends of the pool, or
+ * NULL.
  */
-typedef size_t plan_work_fn(const void *plane, const struct plan_pool *pool);
+typedef size_t plan_work_fn(const struct plane *plane, const struct plan_pool *pool,
+			    const struct plan_frontend *leading, size_t n_leading);
 
 struct plan_pieces {
 	plan_work_fn *work; /* NULL: always 1 */
-	const void *plane;
+	const struct plane *plane;
 	struct plan_rows *goal; /* settled; owned by the caller; may be NULL */
 	size_t next_pool;       /* pools of the goal before this index are programmed */
 	VEC(struct plan_waiting) order;
@@ -46,7 +49,7 @@ struct plan_pieces {
 };
 
 void plan_pieces_init(struct plan_pieces *pp, struct plan_rows *goal, plan_work_fn *work,
-		      const void *plane);
+		      const struct plane *plane);
 void plan_pieces_fini(struct plan_pieces *pp);
 /*
  * Part of the goal, for plane_ops.adopt: pools from *pool on with about `max` backends, and

@@ -15,6 +15,7 @@
 #include "base/rendezvous.h"
 #include "model/select.h"
 #include "model/tuning.h"
+#include "plan/between.h"
 #include "plan/claims.h"
 #include "plan/ids.h"
 #include "plan/table.h"
@@ -188,13 +189,12 @@ static void port_frontends(struct build *b, size_t index, enum ipfam fam,
 	external_frontends(b, &f, fam, port, forwarding_of(b, port, sel));
 }
 
-/* Keep the programmed id, slots and local ids, unless affinity or hashing was switched. */
+/* Keep the programmed id, slots and local ids, unless affinity was switched. */
 static void pool_inherit(const struct plan_rows *old, struct plan_pool *pool)
 {
 	const struct plan_pool *programmed = old ? plan_rows_pool_like(old, pool) : NULL;
 
-	if (programmed == NULL || (programmed->affinity_s != 0) != (pool->affinity_s != 0) ||
-	    programmed->hashing != pool->hashing)
+	if (programmed == NULL || (programmed->affinity_s != 0) != (pool->affinity_s != 0))
 		return;
 	pool->id = programmed->id;
 	pool->next_aff_id = programmed->next_aff_id;
@@ -450,35 +450,35 @@ struct plan_rows *plan_build_end(struct plan *p, struct build *b)
 	return rows;
 }
 
-/* Pools of the service that have or may get a table. */
-static size_t tables_of(const struct plan *p, const struct svc *svc)
+/* Upper bound of the slots of a desired pool of `n` backends; 0: it has no table. */
+static size_t slots_max(const struct plan *p, const struct service *s, size_t n)
 {
-	const struct plan_rows *rows = svc->rows;
-	const struct service *s = svc->service;
-	size_t n_scopes = s != NULL && (s->is_itp_local || service_is_etp_local(s)) ? 2 : 1;
-	size_t programmed = 0;
-	size_t desired = 0;
-
-	for (size_t i = 0; rows != NULL && i < rows->pools.n; i++)
-		programmed += rows->pools.v[i].hashing != PLAN_HASHING_NONE;
-	if (s != NULL && p->traits->hashing != NULL && p->traits->hashing(s) != PLAN_HASHING_NONE)
-		for (int fam = 0; fam < IPFAM_N; fam++)
-			desired += service_has_family(s, fam) ? s->ports.n * n_scopes : 0;
-	return MAX(programmed, MIN(desired, (size_t)PLAN_HASH_POOLS_MAX));
+	if (p->traits->hashing != NULL && p->traits->hashing(s) != PLAN_HASHING_NONE)
+		return RENDEZVOUS_SLOTS;
+	if (!p->traits->weighs_by_slots || service_weights(s) == NULL)
+		return 0;
+	return MIN(n * (WEIGHT_MAX / weights_unit(service_weights(s))),
+		   (size_t)PLAN_WEIGHT_SLOTS_MAX);
 }
 
 size_t plan_size(const struct plan *p, const struct svc *svc)
 {
 	const struct plan_rows *rows = svc->rows;
-	size_t tables = tables_of(p, svc);
+	const struct service *s = svc->service;
 	size_t n = 0;
 
 	list_for_each (l, &svc->slices)
 		n += list_entry(l, struct slice_entry, link)->slice->endpoints.n;
-	n = svc->service != NULL ? svc->service->ports.n * (n + 1) : 0;
+	if (s != NULL) {
+		bool has_ids = s->affinity_s != 0 && p->traits->class_affinity != NULL;
+
+		n = s->ports.n * ((n << has_ids) + 1 + slots_max(p, s, n));
+	} else {
+		n = 0;
+	}
 	for (size_t i = 0; rows != NULL && i < rows->pools.n; i++)
-		n += rows->pools.v[i].backends.n + 1;
-	return tables > 1 ? n + tables * RENDEZVOUS_SLOTS : n; /* one table is never divided */
+		n += plan_pool_cost(p, &rows->pools.v[i], 1);
+	return n;
 }
 
 struct plan_rows *plan_rows_build(struct plan *p, struct svc *svc)
@@ -537,7 +537,7 @@ static void pool_number(struct plan *p, const struct plan_rows *rows, struct pla
 	if (pool->id != 0)
 		pool->id |= plan_affinity_id_bit(p, pool);
 	if (pool->affinity_s != 0 && (peer == NULL || pool->scope == PLAN_SCOPE_CLUSTER))
-		plan_affinity_number(pool, peer);
+		plan_affinity_number(pool, peer, rows->svc->rows);
 }
 
 static uint16_t pool_class(const struct plan_traits *traits, const struct plan_pool *pool)

@@ -182,7 +182,7 @@ void plan_diff(struct plan_ops *ops, struct svc *svc, const struct plan_rows *ol
 	       const struct plan_rows *new);
 /*
  * About `max` of the operations that create `rows`, from index `from` on. Returns the index
- * to continue from, 0 after the last one. A pool with affinity is not cut.
+ * to continue from, 0 after the last one.
  */
 size_t plan_diff_part(struct plan_ops *ops, struct svc *svc, const struct plan_rows *rows,
 		      size_t from, size_t max);
@@ -195,8 +195,12 @@ struct plan_pool *plan_affinity_peer(const struct plan *p, const struct plan_row
 				     const struct plan_pool *pool);
 /* PLAN_POOL_LOCAL if the id of `pool` must have it, else 0. */
 uint32_t plan_affinity_id_bit(const struct plan *p, const struct plan_pool *pool);
-/* Assign local ids to backends of `pool` and of `peer` (may be NULL) that have none. */
-void plan_affinity_number(struct plan_pool *pool, struct plan_pool *peer);
+/*
+ * Assign local ids to backends of `pool` and of `peer` (may be NULL) that have none; if possible
+ * not those in `programmed` (may be NULL).
+ */
+void plan_affinity_number(struct plan_pool *pool, struct plan_pool *peer,
+			  const struct plan_rows *programmed);
 /* Is affinity desired and not in effect in one of the pools of `rows`? */
 bool plan_rows_is_unsticky(const struct plan *p, const struct plan_rows *rows);
 /* Append why the affinity of a pool is not as desired; nothing when it is. */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/rendezvous.h"
 #include "nft/elem.h"
 #include "nft/fixed.h"
 #include "objects.h"
@@ -343,8 +344,8 @@ static void case_hashing(const struct world_kernel *kernel)
 		{ "one replaced", MH, "| http:8080 | 2 rs; 5 rs; 4 rs", 1 },
 		{ "one drains", MH, "| http:8080 | 2 rs; 5 rst; 4 rs", 0 },
 		{ "address and port", MH ",mh-port", NULL, ANY },
-		{ "none", MH ",mh-port", "| http:8080 | 2", 2 },
-		{ "all again", MH ",mh-port", "| http:8080 | 2 rs; 4 rs", 2 },
+		{ "none", MH ",mh-port", "| http:8080 | 2", ANY }, /* through smaller classes */
+		{ "all again", MH ",mh-port", "| http:8080 | 2 rs; 4 rs", ANY },
 		{ "at random", WEB, NULL, ANY },
 		{ "mh again", MH, NULL, ANY },
 		{ "with weights", MH " weights=10.0.1.4=9,*=4",
@@ -422,6 +423,7 @@ static void case_hashing_large(const struct world_kernel *kernel)
 static void target_check(const struct plan_rows *rows, enum ipfam fam, const struct plan_target *t)
 {
 	const struct plan_pool *pool;
+	struct nft_kind_info info;
 
 	if (t->verdict != PLAN_VERDICT_POOL)
 		return;
@@ -429,6 +431,174 @@ static void target_check(const struct plan_rows *rows, enum ipfam fam, const str
 	assert_non_null(pool);
 	assert_in_range(pool->backends.n, 1, UINT32_MAX);
 	assert_int_equal(t->class, pool->class);
+	assert_true(nft_kind_info(t->class, &info));
+	assert_in_range(plan_pool_slots(pool), info.safe_slots, info.slots);
+}
+
+static void targets_check(const struct plan_rows *rows)
+{
+	for (size_t i = 0; rows != NULL && i < rows->frontends.n; i++) {
+		const struct plan_frontend *f = &rows->frontends.v[i];
+
+		target_check(rows, ip_fam(&f->addr), &f->target);
+		target_check(rows, ip_fam(&f->addr), &f->inside);
+	}
+}
+
+/* --- large pools in pieces --- */
+
+/* Of a transaction: PLANE_PIECE_WORK operations of two elements, and chains of pool sizes. */
+#define PIECE_WRITES (2 * PLANE_PIECE_WORK + 100)
+
+static const struct piece_step {
+	const char *what;
+	const char *service;
+	int from; /* number of the first endpoint, and of endpoints */
+	int n;
+} piece_steps[] = {
+	{ "hashing", WEB " sched=mh", 0, 300 },
+	{ "some replaced, address and port", WEB " sched=mh,mh-port", 50, 300 },
+	{ "with weights", WEB " sched=mh,mh-port weights=10.2.0.60=9,*=4", 50, 300 },
+	{ "weights only", WEB " weights=10.2.0.60=90,*=41", 50, 100 },
+	{ "other weights", WEB " weights=10.2.0.60=90,*=83", 100, 70 },
+	{ "at random", WEB, 100, 2500 },
+	{ "one endpoint, hashing", WEB " sched=mh", 100, 1 },
+	{ "one endpoint", WEB, 100, 1 },
+	{ "two pools", WEB " sched=mh type=LoadBalancer vip=192.0.2.1 etp", 100, 3 },
+	{ "affinity", WEB " affinity=300 type=LoadBalancer vip=192.0.2.1 etp", 0, 1500 },
+	{ "all replaced", WEB " affinity=300 type=LoadBalancer vip=192.0.2.1 etp", 1500, 1500 },
+	{ "ids of leaving endpoints", WEB " affinity=300 type=LoadBalancer vip=192.0.2.1 etp", 3000,
+	  1500 },
+	{ "fewer", WEB " affinity=400", 4480, 30 },
+	{ "more", WEB " affinity=400", 4000, 1200 },
+	{ "none", WEB " sched=mh", 0, 0 },
+};
+
+static void put_from(struct world *w, const char *service, int from, int n)
+{
+	struct str text = { 0 };
+
+	world_service(w, "shop/web", service);
+	str_puts(&text, "| http:8080 |");
+	for (int i = from; i < from + n; i++)
+		str_printf(&text, " 10.2.%d.%d rs @n%d;", i / 250, i % 250, 1 + i % 2);
+	world_slice(w, "shop/web-1", "web", str_text(&text));
+	str_fini(&text);
+}
+
+/* Kind of the chain with that name; the mask for none. */
+static uint16_t kind_of(const char *chain)
+{
+	char buf[NFT_CHAIN_NAME_MAX];
+
+	for (uint16_t kind = 0; kind < NFT_KIND_MASK; kind++) {
+		const char *name = nft_kind_chain(kind, buf);
+
+		if (name != NULL && strcmp(name, chain) == 0)
+			return kind;
+	}
+	return NFT_KIND_MASK;
+}
+
+/* In the kernel, each slot that a frontend surely picks has a backend. */
+static void picks_check(const struct world *w)
+{
+	static uint8_t has_slot[64][NFT_POOL_SLOTS_MAX];
+	char *text = world_elements(w);
+	uint32_t pool;
+	uint32_t slot;
+	char chain[32];
+
+	memset(has_slot, 0, sizeof(has_slot));
+	for (const char *l = text; *l != '\0'; l = strchr(l, '\n') + 1)
+		if (sscanf(l, "%*s endpoints pool %u slot %u", &pool, &slot) == 2)
+			has_slot[pool % 64][slot] = 1;
+	for (const char *l = text; *l != '\0'; l = strchr(l, '\n') + 1) {
+		const char *to = strstr(l, "-> pool ");
+		struct nft_kind_info info = { 0 };
+
+		if (to == NULL || to > strchr(l, '\n') ||
+		    sscanf(to, "-> pool %u %31s", &pool, chain) != 2 ||
+		    !nft_kind_info(kind_of(chain), &info))
+			continue;
+		for (slot = 0; slot < info.safe_slots; slot++)
+			if (!has_slot[pool % 64][slot])
+				fail_msg("pool %u %s: slot %u is empty", pool, chain, slot);
+	}
+	free(text);
+}
+
+/* Steps until nothing is pending, at most `max`. After a restart slots beyond the end go at once.
+ */
+static bool settle_in_pieces(struct world *w, int max, bool is_settled)
+{
+	uint64_t writes_max = PIECE_WRITES + (is_settled ? 0 : 2 * RENDEZVOUS_SLOTS);
+
+	for (int i = 0; i < max; i++) {
+		uint64_t before = sync_stats_get(w->s)->writes;
+		uint64_t next = sync_step(w->s, w->now);
+
+		assert_in_range(sync_stats_get(w->s)->writes - before, 0, writes_max);
+		assert_int_equal(sync_failure_count(w->s), 0);
+		if (sync_stats_get(w->s)->writes != before) {
+			targets_check(world_svc(w, "shop/web")->rows);
+			if (is_settled && i % 8 == 0)
+				world_check(w);
+		}
+		if (next == SYNC_NOW)
+			continue;
+		if (sync_state_get(w->s) == SYNC_RUNNING && list_is_empty(&w->m.dirty))
+			return true;
+		w->now = MAX(w->now, next);
+	}
+	return false;
+}
+
+static bool has_affinity(const struct piece_step *s)
+{
+	return strstr(s->service, "affinity") != NULL;
+}
+
+/*
+ * Each change in pieces: without interruption, then to this state again from the previous one, with
+ * a restart after some steps. Affinity is switched without a restart: 0012 says what it leaves.
+ */
+static void case_pieces(const struct world_kernel *kernel)
+{
+	const struct piece_step *was = NULL;
+	struct world w;
+
+	world_open(&w, kernel);
+	world_settle(&w);
+	for (const struct piece_step *to = piece_steps; to < piece_steps + ARRAY_SIZE(piece_steps);
+	     was = to++) {
+		bool is_done = was == NULL || has_affinity(was) != has_affinity(to);
+
+		print_message("    %s\n", to->what);
+		put_from(&w, to->service, to->from, to->n);
+		assert_true(settle_in_pieces(&w, 1000, true));
+		world_check(&w);
+		assert_int_equal(world_audit(&w), 0);
+		world_restart(&w);
+		assert_int_equal(world_settle(&w), 0);
+		world_walk(&w);
+		for (int steps = 4; !is_done; steps *= 4) {
+			put_from(&w, was->service, was->from, was->n);
+			world_settle(&w);
+			put_from(&w, to->service, to->from, to->n);
+			is_done = settle_in_pieces(&w, steps, true);
+			world_restart(&w);
+			is_done |= settle_in_pieces(&w, 1 + steps, false);
+			picks_check(&w);
+			assert_true(settle_in_pieces(&w, 1000, false));
+			world_walk(&w);
+			world_check(&w);
+		}
+	}
+	world_no_service(&w, "shop/web");
+	assert_true(settle_in_pieces(&w, 1000, true));
+	world_check(&w);
+	world_close(&w);
 }
 
 /* In each piece, also for a frontend whose other pool is not complete yet. */
@@ -446,14 +616,8 @@ static void case_split(const struct world_kernel *kernel)
 			    endpoints(buf, sizeof(buf), "| http:8080", 1, sizes[i]));
 		for (int steps = 0; steps < 1000; steps++) {
 			uint64_t next = sync_step(w.s, w.now);
-			const struct plan_rows *rows = world_svc(&w, "shop/web")->rows;
 
-			for (size_t k = 0; rows != NULL && k < rows->frontends.n; k++) {
-				const struct plan_frontend *f = &rows->frontends.v[k];
-
-				target_check(rows, ip_fam(&f->addr), &f->target);
-				target_check(rows, ip_fam(&f->addr), &f->inside);
-			}
+			targets_check(world_svc(&w, "shop/web")->rows);
 			if (next != SYNC_NOW)
 				break;
 		}
@@ -1045,6 +1209,7 @@ static const struct nft_case cases[] = {
 	{ "weights", case_weights },
 	{ "hashing", case_hashing },
 	{ "hashing of many endpoints", case_hashing_large },
+	{ "large pools in pieces", case_pieces },
 	{ "classes of split frontends", case_split },
 	{ "restart writes nothing", case_restart },
 	{ "changes while down", case_while_down },

@@ -17,8 +17,7 @@
  * of 1000 destinations each (DESTS_OF_WORK).
  */
 #define SEARCHED_MAX (2000 * 1000)
-/* With ClientIP affinity a pool has at most 4,095 backends and is compared in one part. */
-#define N_AFFINITY 4000
+#define N_AFFINITY 4000 /* with ClientIP affinity a pool has at most 4,095 backends */
 
 struct work {
 	size_t n_dumps;
@@ -112,7 +111,7 @@ static void test_audit_of_affinity(void **state)
 	struct ip_addr addr = test_addr("10.96.0.1");
 	struct ipvs_key key = { .fam = IPFAM_V4, .proto = L4PROTO_TCP, .port = 80, .addr = addr };
 
-	audits_in_steps(N_AFFINITY, N_AFFINITY + 100, "affinity=300", &key);
+	audits_in_steps(N_AFFINITY, WRITES_MAX, "affinity=300", &key);
 }
 
 /* What changes while the service is read is neither lost nor repaired. */
@@ -309,6 +308,32 @@ static void test_weights_in_steps(void **state)
 	world_close(&w);
 }
 
+/* With ClientIP affinity: each address has a virtual service with all destinations. */
+static void test_affinity_in_steps(void **state)
+{
+	struct world w;
+
+	world_open(&w);
+	service_of(&w, 1, N_AFFINITY);
+	service(&w, "shop/s1", "ip=10.96.0.1 port=http:80 ext=192.0.2.1 affinity=300");
+	(void)settle_in_steps(&w);
+	assert_int_equal(ipvs_plane_stats(w.plane).n_dests, 2 * N_AFFINITY);
+	fake_ipvs_conns(w.ipvs, "10.1.0.0", 1, 0);
+	endpoints_of(&w, 1, N_AFFINITY / 2, N_AFFINITY);
+	assert_in_range(settle_in_steps(&w), 2 * N_AFFINITY / WRITES_MAX, N_AFFINITY);
+	assert_int_equal(ipvs_plane_stats(w.plane).n_draining, N_AFFINITY);
+	/* Without endpoints its virtual services only drain; then all destinations are back. */
+	endpoints_of(&w, 1, 0, 0);
+	(void)settle_in_steps(&w);
+	endpoints_of(&w, 1, 0, N_AFFINITY);
+	assert_in_range(settle_in_steps(&w), 2 * N_AFFINITY / WRITES_MAX, N_AFFINITY);
+	assert_in_range(ipvs_plane_stats(w.plane).n_dests, 2 * N_AFFINITY, 3 * N_AFFINITY);
+	assert_int_equal(restart_in_steps(&w), 0);
+	no_service(&w, "shop", "s1");
+	(void)settle_in_steps(&w);
+	world_close(&w);
+}
+
 /* A restart compares in large pieces. What changed meanwhile is written in small ones. */
 static void test_adoption_in_steps(void **state)
 {
@@ -375,7 +400,7 @@ int main(void)
 		cmocka_unit_test(test_change_while_read), cmocka_unit_test(test_gone_while_read),
 		cmocka_unit_test(test_drain_in_steps),    cmocka_unit_test(test_changes_in_steps),
 		cmocka_unit_test(test_weights_in_steps),  cmocka_unit_test(test_adoption_in_steps),
-		cmocka_unit_test(test_verified_in_steps),
+		cmocka_unit_test(test_verified_in_steps), cmocka_unit_test(test_affinity_in_steps),
 	};
 
 	log_level_set_all(LOG_LEVEL_ERR);

@@ -8,6 +8,7 @@
 #include "../sync_steps.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/rendezvous.h"
 #include "fake/fake.h"
 #include "nft/decode.h"
 #include "nft/elem.h"
@@ -459,6 +460,54 @@ static void test_stale(void **state)
 	b.w.plane->ops->tick(b.w.plane, b.w.now);
 	b.w.plane->ops->tick(b.w.plane, b.w.now + 2 * NFT_LINGER_S * NSEC_PER_SEC);
 	world_check(&b.w);
+	bench_close(&b);
+}
+
+static size_t n_slots(const struct world *w)
+{
+	char *text = world_elements(w);
+	size_t n = 0;
+
+	for (const char *l = text; (l = strstr(l, "endpoints pool ")) != NULL; l++)
+		n++;
+	free(text);
+	return n;
+}
+
+/* A part of a large pool is verified in adoption: the slots behind it stay. */
+static void test_stale_part(void **state)
+{
+	const char *const heads[] = { "| http:8080 | 10.1.0.5 rs; ",
+				      "| http:8080 | 10.2.0.5 rs; " };
+	struct str eps[2] = { 0 };
+	uint8_t slot[NFT_KEY_MAX];
+	struct bench b;
+
+	(void)state;
+	for (int k = 0; k < 2; k++) {
+		str_puts(&eps[k], heads[k]);
+		for (int i = 6; i < 4000; i++)
+			str_printf(&eps[k], "10.1.%d.%d rs; ", i / 250, i % 250);
+	}
+	bench_open(&b);
+	world_service(&b.w, "shop/web", "ip=10.96.0.1 port=http:80");
+	world_slice(&b.w, "shop/web-1", "web", str_text(&eps[0]));
+	world_settle(&b.w);
+	world_slice(&b.w, "shop/web-1", "web", str_text(&eps[1]));
+	world_restart(&b.w);
+	while (sync_state_get(b.w.s) == SYNC_LOADING)
+		(void)sync_step(b.w.s, b.w.now);
+	nft_key_slot(slot, 1, 0);
+	assert_true(fake_foreign_del(b.f, IPFAM_V4, NFTSET_ENDPOINTS, slot));
+	while (sync_state_get(b.w.s) != SYNC_RUNNING) {
+		(void)sync_step(b.w.s, b.w.now);
+		assert_in_range(n_slots(&b.w), 3994, 3995);
+	}
+	world_settle(&b.w);
+	world_walk(&b.w);
+	world_check(&b.w);
+	str_fini(&eps[0]);
+	str_fini(&eps[1]);
 	bench_close(&b);
 }
 
@@ -984,7 +1033,16 @@ static void test_no_jhash(void **state)
 	world_settle(&b.w);
 	world_service(&b.w, "shop/hashed", "ip=10.96.0.2 port=http:80 sched=mh");
 	world_slice(&b.w, "shop/hashed-1", "hashed", "| http:8080 | 1 rs; 2 rs");
-	fake_refuse(b.f, 1, EOPNOTSUPP); /* in the transaction that makes the chain */
+	for (size_t n = 0;
+	     n < RENDEZVOUS_SLOTS * 3 / 4;) { /* the chain is made with the last slots */
+		const struct plan_rows *rows;
+
+		assert_int_equal(sync_step(b.w.s, b.w.now), SYNC_NOW);
+		rows = world_svc(&b.w, "shop/hashed")->rows;
+		n = rows != NULL ? rows->pools.v[0].table.n : 0;
+		assert_true(n < RENDEZVOUS_SLOTS);
+	}
+	fake_refuse(b.f, 1, EOPNOTSUPP);
 	world_settle(&b.w);
 	world_check(&b.w);
 	for (int i = 0; i < 2; i++) {
@@ -1501,6 +1559,7 @@ int main(void)
 		cmocka_unit_test(test_sweep_of_large_pools),
 		cmocka_unit_test(test_refused_while_adopting),
 		cmocka_unit_test(test_stale),
+		cmocka_unit_test(test_stale_part),
 		cmocka_unit_test(test_stranger_in_class),
 		cmocka_unit_test(test_lost_answer),
 		cmocka_unit_test(test_tables_gone),

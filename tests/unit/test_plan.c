@@ -400,7 +400,7 @@ static void test_shared_affinity_repaired(void **state)
 	pool.backends.n = ARRAY_SIZE(in_pool);
 	peer.backends.v = in_peer;
 	peer.backends.n = ARRAY_SIZE(in_peer);
-	plan_affinity_number(&pool, &peer);
+	plan_affinity_number(&pool, &peer, NULL);
 	assert_int_equal(in_pool[0].aff_id, 1);
 	assert_int_equal(in_pool[1].aff_id, 2);
 	assert_int_equal(in_pool[2].aff_id, 5);

@@ -259,7 +259,8 @@ MUST_USE int ipvs_audit_read(struct plane *plane, const struct plan_rows *rows, 
 /* Work of an operation on a service with `n` destinations, in those on a small one. */
 size_t ipvs_dests_work(size_t n);
 /* plane_ops.backend_work */
-size_t ipvs_backend_work(const void *plane, const struct plan_pool *pool);
+size_t ipvs_backend_work(const struct plane *plane, const struct plan_pool *pool,
+			 const struct plan_frontend *leading, size_t n_leading);
 /* A pool in the kernel got its id: count the backends that the kernel lacks. */
 void ipvs_adopted(struct ipvs_plane *p, const struct plan_pool *pool);
 

@@ -410,19 +410,33 @@ size_t ipvs_dests_work(size_t n)
 	return 2 + n / DESTS_OF_WORK;
 }
 
-size_t ipvs_backend_work(const void *plane, const struct plan_pool *pool)
+/* By address and port: of one of the virtual services, which may still have draining backends. */
+static size_t vip_work(const struct ipvs_plane *p, const struct plan_frontend *leading)
 {
-	const struct ipvs_plane *p = plane;
+	struct ipvs_key key = ipvs_key_vip(&leading->addr, leading->proto, leading->port);
+	const struct ipvs_vs *vs = ipvs_vs_find(p, &key);
+
+	return ipvs_dests_work(vs != NULL ? vs->dests.n : 0);
+}
+
+size_t ipvs_backend_work(const struct plane *plane, const struct plan_pool *pool,
+			 const struct plan_frontend *leading, size_t n_leading)
+{
+	const struct ipvs_plane *p = (const struct ipvs_plane *)plane;
 	const struct ipvs_vs *vs = vs_of_pool(p, pool);
+	bool is_by_mark = pool->affinity_s == 0 || (vs != NULL && !vs->is_vip_only);
+	size_t by_vip = 0;
 	size_t work;
 
-	if (vs == NULL)
-		return ipvs_dests_work(0);
-	work = vs->is_vip_only ? 0 : ipvs_dests_work(vs->dests.n);
-	list_for_each (l, &vs->vip_services)
-		work += ipvs_dests_work(list_entry(l, struct ipvs_vs, sibling)->dests.n);
+	if (vs != NULL)
+		list_for_each (l, &vs->vip_services)
+			by_vip += ipvs_dests_work(list_entry(l, struct ipvs_vs, sibling)->dests.n);
+	if (pool->affinity_s != 0 && leading != NULL && by_vip == 0)
+		by_vip = n_leading * vip_work(p, leading);
+	work = by_vip + (is_by_mark ? ipvs_dests_work(vs != NULL ? vs->dests.n : 0) : 0);
 	/* Other operations of the loaded phase only compare. */
-	if (p->common.loaded != NULL && (uint64_t)vs->n_lacking * work <= PLANE_PIECE_WORK)
+	if (vs != NULL && p->common.loaded != NULL &&
+	    (uint64_t)vs->n_lacking * work <= PLANE_PIECE_WORK)
 		return 1;
 	return MAX(work, (size_t)1);
 }

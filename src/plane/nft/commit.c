@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "nft/decode.h"
 
 /* --- settling --- */
@@ -86,7 +87,8 @@ static int pool_beyond(struct nft_plane *p, const struct plan_op *op, struct err
 {
 	const struct plan_pool *pool = op->pool;
 	struct nft_table_ref table = nft_plane_table(p, pool->fam);
-	uint32_t slot = (uint32_t)MIN(plan_pool_slots(pool), (size_t)NFT_POOL_SLOTS_MAX);
+	uint32_t slot = (uint32_t)MIN(MAX(plan_pool_slots(pool), (size_t)pool->part_of),
+				      (size_t)NFT_POOL_SLOTS_MAX);
 
 	for (;;) {
 		size_t len = nft_key_len(NFTSET_ENDPOINTS, pool->fam);
@@ -109,39 +111,55 @@ static int pool_beyond(struct nft_plane *p, const struct plan_op *op, struct err
 	}
 }
 
-static int pool_no_cmp(const void *a, const void *b)
-{
-	const uint64_t *x = a;
-	const uint64_t *y = b;
+/* Local ids of a pool that operations name. */
+struct local_ids {
+	const struct plan_pool *pool;
+	uint64_t used[BITS_WORDS(PLAN_AFFINITY_BACKENDS_MAX + 1)];
+};
 
-	return *x == *y ? 0 : *x < *y ? -1 : 1;
-}
-
-static uint64_t pool_no(enum ipfam fam, uint32_t id)
+static int local_ids_cmp(const void *a, const void *b)
 {
-	return (uint64_t)fam << 32 | id;
+	const struct plan_pool *x = ((const struct local_ids *)a)->pool;
+	const struct plan_pool *y = ((const struct local_ids *)b)->pool;
+
+	if (x->fam != y->fam)
+		return x->fam < y->fam ? -1 : 1;
+	return x->id < y->id ? -1 : x->id > y->id;
 }
 
 /*
  * Delete local ids that no backend has any more, so that affinity entries do not lead to their old
- * endpoints. Only for pools whose operations name all backends.
+ * endpoints. The operations may name a part of the pool.
  */
 static void find_old_ids(struct nft_plane *p, const struct plan_op *ops, size_t n)
 {
-	VEC(uint64_t) pools = { 0 };
+	VEC(struct local_ids) pools = { 0 };
 
-	for (size_t i = 0; i < n; i++)
-		if (ops[i].kind == PLAN_POOL_ADD)
-			*vec_push(&pools) = pool_no(ops[i].pool->fam, ops[i].pool->id);
-	vec_sort(&pools, pool_no_cmp);
+	for (size_t i = 0; i < n; i++) {
+		bool is_of_pool = ops[i].kind == PLAN_POOL_ADD || ops[i].kind == PLAN_BACKEND_ADD ||
+				  ops[i].kind == PLAN_SLOT_ADD;
+
+		if (!is_of_pool || ops[i].pool->affinity_s == 0 ||
+		    (pools.n > 0 && pools.v[pools.n - 1].pool == ops[i].pool))
+			continue;
+		*vec_push(&pools) = (struct local_ids){ .pool = ops[i].pool };
+		vec_for_each (b, &ops[i].pool->backends)
+			bit_set(pools.v[pools.n - 1].used, b->aff_id);
+	}
+	vec_sort(&pools, local_ids_cmp);
 	for (size_t i = 0; i < p->common.changes.v.n && pools.n > 0; i++) {
 		/* a copy: touching another key may move the changes */
 		struct nft_change ch = p->common.changes.v.v[i];
-		uint64_t no = pool_no(ch.fam, nft_word_pool(nft_get_word(ch.key)));
+		uint32_t word = ch.has_programmed ? nft_get_word(ch.programmed) : 0;
+		struct plan_pool like = { .fam = ch.fam, .id = nft_word_pool(word) };
+		struct local_ids key = { .pool = &like };
+		const struct local_ids *ids;
 
-		if (ch.set == NFTSET_AFF_SLOTS && ch.has_programmed &&
-		    nft_word_pool(nft_get_word(ch.programmed)) == (uint32_t)no &&
-		    bsearch(&no, pools.v, pools.n, sizeof(no), pool_no_cmp) != NULL)
+		if (ch.set != NFTSET_AFF_SLOTS || word == 0 ||
+		    nft_word_pool(nft_get_word(ch.key)) != like.id)
+			continue;
+		ids = bsearch(&key, pools.v, pools.n, sizeof(key), local_ids_cmp);
+		if (ids != NULL && !bit_is_set(ids->used, nft_word_kind(word)))
 			nft_changes_touch(&p->common.changes, ch.fam, NFTSET_AFF_ENDPOINTS,
 					  ch.programmed, ch.svc)
 				->needs_look = true;

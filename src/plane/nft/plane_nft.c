@@ -225,6 +225,15 @@ static int plane_load(struct plane *plane, struct err *err)
 	return 0;
 }
 
+/* An element of the loaded phase may replace another one. */
+static size_t backend_work(const struct plane *plane, const struct plan_pool *pool,
+			   const struct plan_frontend *leading, size_t n_leading)
+{
+	const struct plane_loaded *loaded = ((const struct nft_plane *)plane)->common.loaded;
+
+	return loaded != NULL && !loaded->is_fresh[pool->fam] ? 2 : 1;
+}
+
 static void plane_adopt(struct plane *plane, struct plan *plan, struct plan_rows *rows)
 {
 	struct nft_plane *p = nft_plane_of(plane);
@@ -608,6 +617,7 @@ const struct plane_ops nft_plane_ops = {
 	.load = plane_load,
 	.adopt = plane_adopt,
 	.env = plane_env,
+	.backend_work = backend_work,
 	.commit = plane_commit,
 	.sweep = plane_sweep,
 	.unwanted = plane_unwanted,
