@@ -170,7 +170,7 @@ static void answer(void *arg, const struct http_request *q, struct http_reply *r
 int health_open(struct health **ret, struct event_base *base, const struct health_config *config,
 		struct err *err)
 {
-	struct health *h = xcalloc(1, sizeof(*h));
+	AUTO(health_close) struct health *h = xcalloc(1, sizeof(*h));
 	struct http_port_config port = {
 		.name = "health server",
 		.at = config->at,
@@ -185,12 +185,9 @@ int health_open(struct health **ret, struct event_base *base, const struct healt
 	port.http.head_ms = HTTP_PROBE_HEAD_MS;
 	if (config->at.port != 0)
 		r = http_port_open(&h->port, base, &port, err);
-	if (r < 0) {
-		health_close(h);
-		return r;
-	}
-	*ret = h;
-	return 0;
+	if (r == 0)
+		*ret = TAKE(h);
+	return r;
 }
 
 void health_close(struct health *h)

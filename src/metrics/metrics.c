@@ -187,7 +187,7 @@ static void hists_init(struct metrics *m)
 int metrics_open(struct metrics **ret, struct event_base *base, const struct metrics_config *config,
 		 struct err *err)
 {
-	struct metrics *m = xcalloc(1, sizeof(*m));
+	AUTO(metrics_close) struct metrics *m = xcalloc(1, sizeof(*m));
 	struct http_port_config port = {
 		.name = "metrics server",
 		.at = config->at,
@@ -202,12 +202,9 @@ int metrics_open(struct metrics **ret, struct event_base *base, const struct met
 	port.http.connections_max = CONNECTIONS_MAX;
 	if (config->at.port != 0)
 		r = http_port_open(&m->port, base, &port, err);
-	if (r < 0) {
-		metrics_close(m);
-		return r;
-	}
-	*ret = m;
-	return 0;
+	if (r == 0)
+		*ret = TAKE(m);
+	return r;
 }
 
 void metrics_close(struct metrics *m)

@@ -64,6 +64,7 @@ struct metrics_config {
 MUST_USE int metrics_open(struct metrics **ret, struct event_base *base,
 			  const struct metrics_config *config, struct err *err);
 void metrics_close(struct metrics *m);
+DEFINE_AUTO(struct metrics *, metrics_close);
 
 /* The kernel accepted a part of a large service; the sync of the service continues. */
 void metrics_piece_accepted(struct metrics *m, const struct plan_rows *old,

@@ -8,6 +8,7 @@
 #include "base/util.h"
 
 DEFINE_AUTO(char *, curl_free);
+DEFINE_AUTO(CURLU *, curl_url_cleanup);
 
 static void header_add(struct handle *h, const char *name, const char *value)
 {
@@ -37,42 +38,34 @@ static int tls_name_set(struct handle *h, CURLU *url, const char *name)
 	AUTO(curl_free) char *host = NULL;
 	AUTO(curl_free) char *port = NULL;
 	FINI(str_fini) struct str text = { 0 };
-	int r = -EINVAL;
 
-	if (curl_url_get(url, CURLUPART_HOST, &host, 0) == CURLUE_OK &&
-	    curl_url_get(url, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT) == CURLUE_OK &&
-	    curl_url_set(url, CURLUPART_HOST, name, 0) == CURLUE_OK) {
-		str_printf(&text, "%s:%s", host, port);
-		header_add(h, "Host", text.text);
-		str_clear(&text);
-		str_printf(&text, "%s:%s:%s:%s", name, port, host, port);
-		h->connect_to = curl_slist_append(NULL, text.text);
-		(void)curl_easy_setopt(h->easy, CURLOPT_CONNECT_TO, h->connect_to);
-		r = 0;
-	}
-	return r;
+	if (curl_url_get(url, CURLUPART_HOST, &host, 0) != CURLUE_OK ||
+	    curl_url_get(url, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT) != CURLUE_OK ||
+	    curl_url_set(url, CURLUPART_HOST, name, 0) != CURLUE_OK)
+		return -EINVAL;
+	str_printf(&text, "%s:%s", host, port);
+	header_add(h, "Host", text.text);
+	str_clear(&text);
+	str_printf(&text, "%s:%s:%s:%s", name, port, host, port);
+	h->connect_to = curl_slist_append(NULL, text.text);
+	(void)curl_easy_setopt(h->easy, CURLOPT_CONNECT_TO, h->connect_to);
+	return 0;
 }
 
 static int url_set(struct handle *h, const struct handle_config *c)
 {
 	const struct kubeconfig *k = c->grant->where;
 	FINI(str_fini) struct str text = { 0 };
-	CURLU *url = curl_url();
-	char *full = NULL;
-	int r = 0;
+	AUTO(curl_url_cleanup) CURLU *url = curl_url();
+	AUTO(curl_free) char *full = NULL;
 
 	str_printf(&text, "%s%s", handle_server(k, c->server), c->path);
-	if (url == NULL || curl_url_set(url, CURLUPART_URL, text.text, 0) != CURLUE_OK)
-		r = -EINVAL;
-	if (r == 0 && k->tls_server_name != NULL)
-		r = tls_name_set(h, url, k->tls_server_name);
-	if (r == 0 && curl_url_get(url, CURLUPART_URL, &full, 0) != CURLUE_OK)
-		r = -EINVAL;
-	if (r == 0)
-		(void)curl_easy_setopt(h->easy, CURLOPT_URL, full);
-	curl_free(full);
-	curl_url_cleanup(url);
-	return r;
+	if (url == NULL || curl_url_set(url, CURLUPART_URL, text.text, 0) != CURLUE_OK ||
+	    (k->tls_server_name != NULL && tls_name_set(h, url, k->tls_server_name) < 0) ||
+	    curl_url_get(url, CURLUPART_URL, &full, 0) != CURLUE_OK)
+		return -EINVAL;
+	(void)curl_easy_setopt(h->easy, CURLOPT_URL, full);
+	return 0;
 }
 
 static void tls_set(CURL *easy, const struct access_grant *g)

@@ -88,28 +88,26 @@ static void pem_field(struct kube_pem *ret, struct reader *rd, const json_t *obj
 
 /* --- servers -------------------------------------------------------------- */
 
+DEFINE_AUTO(char *, curl_free);
+DEFINE_AUTO(CURLU *, curl_url_cleanup);
+
 static int server_check(const char *url, struct err *err)
 {
-	CURLU *u = curl_url();
-	char *scheme = NULL;
-	char *user = NULL;
-	char *query = NULL;
-	int r = 0;
+	AUTO(curl_url_cleanup) CURLU *u = curl_url();
+	AUTO(curl_free) char *scheme = NULL;
+	AUTO(curl_free) char *user = NULL;
+	AUTO(curl_free) char *query = NULL;
 
 	if (u == NULL || curl_url_set(u, CURLUPART_URL, url, 0) != CURLUE_OK ||
 	    curl_url_get(u, CURLUPART_SCHEME, &scheme, 0) != CURLUE_OK)
-		r = err_set(err, -EINVAL, "not a URL such as https://10.0.0.1:6443");
-	else if (strcmp(scheme, "https") != 0 && strcmp(scheme, "http") != 0)
-		r = err_set(err, -EINVAL, "'%.16s' is neither https nor http", scheme);
-	else if (curl_url_get(u, CURLUPART_USER, &user, 0) == CURLUE_OK)
-		r = err_set(err, -EINVAL, "contains a user; use a kubeconfig");
-	else if (curl_url_get(u, CURLUPART_QUERY, &query, 0) == CURLUE_OK)
-		r = err_set(err, -EINVAL, "contains a query");
-	curl_free(scheme);
-	curl_free(user);
-	curl_free(query);
-	curl_url_cleanup(u);
-	return r;
+		return err_set(err, -EINVAL, "not a URL such as https://10.0.0.1:6443");
+	if (strcmp(scheme, "https") != 0 && strcmp(scheme, "http") != 0)
+		return err_set(err, -EINVAL, "'%.16s' is neither https nor http", scheme);
+	if (curl_url_get(u, CURLUPART_USER, &user, 0) == CURLUE_OK)
+		return err_set(err, -EINVAL, "contains a user; use a kubeconfig");
+	if (curl_url_get(u, CURLUPART_QUERY, &query, 0) == CURLUE_OK)
+		return err_set(err, -EINVAL, "contains a query");
+	return 0;
 }
 
 static int server_put(struct kubeconfig *k, const char *url, size_t len, struct err *err)
@@ -160,8 +158,8 @@ static int master_parse(struct kubeconfig *k, const char *master, struct err *er
 static void proxy_check(struct reader *rd, const char *proxy)
 {
 	static const char *const schemes[] = { "http", "https", "socks5", "socks5h", "socks4" };
-	CURLU *u = curl_url();
-	char *scheme = NULL;
+	AUTO(curl_url_cleanup) CURLU *u = curl_url();
+	AUTO(curl_free) char *scheme = NULL;
 	bool is_good = false;
 
 	if (u != NULL &&
@@ -169,8 +167,6 @@ static void proxy_check(struct reader *rd, const char *proxy)
 	    curl_url_get(u, CURLUPART_SCHEME, &scheme, 0) == CURLUE_OK)
 		for (size_t i = 0; i < ARRAY_SIZE(schemes); i++)
 			is_good |= strcmp(scheme, schemes[i]) == 0;
-	curl_free(scheme);
-	curl_url_cleanup(u);
 	if (!is_good)
 		(void)trail_reject(&rd->d,
 				   "not a proxy URL (http, https, socks4, socks5, socks5h)");
