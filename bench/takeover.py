@@ -23,6 +23,10 @@ import proxies
 
 BETWEEN = 200
 RATE = 100
+# A command, and a text in its output after kube-proxy's first sync. kube-proxy's metrics count syncs of both families.
+RULES = {"iptables": (("iptables-save", "-t", "nat"), ":KUBE-SVC-"),
+         "nftables": (("nft", "list", "map", "ip", "kube-proxy", "service-ips"), "goto"),
+         "ipvs": (("ipvsadm", "-Ln"), "TCP")}
 
 
 def cleanup(bed, *args):
@@ -43,21 +47,25 @@ def check(bed, when):
         sys.exit("bench/takeover: %s: %d of %d failed: %s" % (when, s["failed"], s["started"], s["first_failure"]))
 
 
-def settle(proxy):
-    while not proxy.is_settled():
-        time.sleep(0.02)
+def wait_rules(bed, mode):
+    command, text = RULES[mode]
+    with bed.lab.node.entered():
+        while text not in subprocess.run(command, capture_output=True, text=True, check=False).stdout:
+            bed.check()
+            time.sleep(0.1)
 
 
-def takeover(bed, turn):
+def takeover(bed, mode, turn):
     bed.proxy.stop()
     check(bed, "%d: kube-proxy ended" % turn)
     vipd = proxies.Vipd(bed.vipd, bed.lab, bed.api.config, bed.folder)
-    settle(vipd)
+    while not vipd.is_settled():
+        time.sleep(0.02)
     check(bed, "%d: vipd started" % turn)
     removed = cleanup(bed, "--cleanup=kube-proxy", "--control-socket", vipd.socket)
     check(bed, "%d: kube-proxy removed" % turn)
     bed.exec()
-    settle(bed.proxy)
+    wait_rules(bed, mode)
     check(bed, "%d: kube-proxy started" % turn)
     vipd.stop()
     cleanup(bed, "--cleanup")
@@ -84,7 +92,7 @@ def main(argv):
             bed.load = bed.lab.flow("pod1", "new", "--rate", RATE, "--concurrency", 20, *(
                 x for ip in bed.api.ips for x in ("--to", "tcp:%s:80" % ip)))
             for turn in range(args.rounds):
-                removed = takeover(bed, turn)
+                removed = takeover(bed, args.mode, turn)
             print("%sin each of %d takeovers and back; %d connections, 0 failed" % (
                 removed, args.rounds, bed.load.stat()["started"]))
         finally:

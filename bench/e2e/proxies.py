@@ -54,7 +54,7 @@ class KubeProxy(api.Vipd):
         return []
 
     def is_settled(self):
-        """Whether it has written its rules for both families. /healthz is 200 before its first sync."""
+        """Whether it has written rules twice, for each family once or for one twice. /healthz is 200 before that."""
         with self.lab.node.entered():
             try:
                 with urllib.request.urlopen("http://127.0.0.1:%d/metrics" % METRICS_PORT, timeout=5) as answer:
