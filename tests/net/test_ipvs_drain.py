@@ -26,7 +26,7 @@ DRAIN_S = 600
 FLAGS = {"--ipvs-drain-timeout": "%ds" % DRAIN_S}
 REQUESTS = int(os.environ.get("VIPD_IPVS_REQUESTS", "2500"))
 SERVICES = int(os.environ.get("VIPD_IPVS_SERVICES", "300"))
-# Time for which a terminating pod still accepts connections, until the event has arrived.
+# Time for which a terminating pod still accepts connections: those on their way to it.
 LAME_DUCK_MS = int(400 * L.SLOW)
 READY, ENDING, UNREADY = "ready", "ending", "unready"
 CONDITIONS = {READY: (True, True, False), ENDING: (False, True, True),
@@ -45,8 +45,7 @@ class Pod:
         self.flow = None
         if runs:
             self.flow = lab.flow(self.role, "serve", "--netns", lab.ns[self.role].path, "--tcp",
-                                 self.port, "--udp", self.port, "--drain-ms", LAME_DUCK_MS,
-                                 "--seconds", L.LONG)
+                                 self.port, "--udp", self.port, "--drain-ms", LAME_DUCK_MS)
 
     def slices(self, name, state=READY, fams=(4, 6)):
         ready, serving, terminating = CONDITIONS[state]
@@ -101,9 +100,9 @@ def hold(lab, addr, number, want, n=24):
     """Connections of which at least one is to `want`; those only, the others are closed."""
     kept = []
     for _ in range(n):
-        c, r = L.connect(lab.client, addr, number, timeout=5 * L.SLOW)
+        c, r = L.connect(lab.client, addr, number, timeout=L.LIMIT)
         assert c is not None, r
-        if c.ask(5 * L.SLOW).backend_port == want.port:
+        if c.ask(L.LIMIT).backend_port == want.port:
             kept.append(c)
         else:
             reset(c.sock)
@@ -133,13 +132,13 @@ def asked(lab, addr, number=80, n=12, ports=(), fin=False):
     for i in range(len(ports) or n):
         s = lab.client.socket(L.af(addr), socket.SOCK_STREAM)
         s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        s.settimeout(2 * L.SLOW)
+        s.settimeout(L.LIMIT)
         if ports:  # an earlier socket may be about to release its port
             at = (L.CLIENT[L.family(addr)], ports[i])
             L.eventually(lambda s=s, at=at: is_bound(s, at), what="port %d stays in use" % at[1])
         s.connect((addr, number))
         c = L.Conn(s, "tcp")
-        met.append(c.ask(2 * L.SLOW).backend_port)
+        met.append(c.ask(L.LIMIT).backend_port)
         if fin:
             s.shutdown(socket.SHUT_WR)
             assert s.recv(10) == b""
@@ -155,14 +154,20 @@ def load(lab, number):
     for role in ("client", "pod3", "node"):
         to = [x for f in (4, 6) for x in ("--to", "tcp:" + L.endpoint(L.cluster_ip(number, f), 80))]
         out.append(lab.flow(role, "new", *to, "--concurrency", "4", "--rate",
-                            int(1000 / L.SLOW), "--seconds", L.LONG))
+                            int(1000 / L.SLOW)))
         out.append(lab.flow(role, "new", *to, "--requests", "100", "--interval-ms", "10",
-                            "--concurrency", "8", "--seconds", L.LONG))
+                            "--concurrency", "8"))
     return out
 
 
 def answered(flows):
     return sum(f.stat()["answered"] for f in flows)
+
+
+def handshakes(lab, pod):
+    """Those of IPVS with the pod that are not complete. A busy machine takes longer for one than a pod
+    still accepts connections."""
+    return [c for c in ipvs.connections(lab.node, "TCP") if c[1] == pod.port and c[2].startswith("SYN")]
 
 
 def nobody_failed(flows):
@@ -195,20 +200,19 @@ def test_rolling_update(lab, vipd, kernel, removal):
         old = next(iter(pods))
         if removal == "after-death":
             pods[old] = ENDING
-            vipd.write(objects("roll", number, pods))
-            old.end()
-            L.eventually(old.is_dead, 20, "clients of a pod that ends do not leave it")
+        else:
+            del pods[old]
+        vipd.write(objects("roll", number, pods))
+        L.eventually(lambda: weights(kernel, old) <= {0}, 2, "it still gets connections")
+        assert weights(kernel, old) == {0}
+        L.eventually(lambda: not handshakes(lab, old), what="handshakes do not end")
+        old.end()
+        L.eventually(old.is_dead, 20, "clients of a pod that ends do not leave it")
+        if removal == "after-death":
             time.sleep(0.1 * L.SLOW)
             assert weights(kernel, old) <= {0}
             del pods[old]
             vipd.write(objects("roll", number, pods))
-        else:
-            del pods[old]
-            vipd.write(objects("roll", number, pods))
-            L.eventually(lambda: weights(kernel, old) <= {0}, 2, "it still gets connections")
-            assert {d.weight for f in (4, 6) for d in all_of(kernel, old, f)} == {0}
-            old.end()
-            L.eventually(old.is_dead, 20, "clients of a pod that ends do not leave it")
         gone.append(old)
     total = nobody_failed(flows)
     print("%s: %d requests, %d pods replaced, %.1f s" % (removal, total, len(gone),
@@ -237,11 +241,11 @@ def test_weight_0_and_back(lab, vipd, kernel):
     time.sleep(1.1)  # what tcp_tw_reuse asks for
     for fin, ports in mine.items():
         assert set(asked(lab, ip, ports=ports, fin=fin)) == {b.port}, "the old backend again"
-    assert all(c.ask(2 * L.SLOW).backend_port == a.port for c in conns)
+    assert all(c.ask(L.LIMIT).backend_port == a.port for c in conns)
     vipd.write(objects("back", 3, {a: READY, b: READY}))
     L.eventually(lambda: weights(kernel, a) == {1}, 1)
     assert all(d.threshold == 0 for d in all_of(kernel, a)), "a deadline limits a backend"
-    assert all(c.ask(2 * L.SLOW).backend_port == a.port for c in conns)
+    assert all(c.ask(L.LIMIT).backend_port == a.port for c in conns)
     assert set(asked(lab, ip)) == {a.port, b.port}
     for c in conns:
         c.close()
@@ -259,7 +263,7 @@ def test_affinity_leaves(lab, vipd, kernel):
     vipd.write(objects("sticky", 4, {left: ENDING, stays: READY}, affinity=600))
     L.eventually(lambda: weights(kernel, left) == {0}, 1)
     assert set(asked(lab, ip)) == {stays.port}
-    assert all(c.ask(2 * L.SLOW).backend_port == left.port for c in conns)
+    assert all(c.ask(L.LIMIT).backend_port == left.port for c in conns)
     vipd.write(objects("sticky", 4, {left: READY, stays: READY}, affinity=600))
     L.eventually(lambda: weights(kernel, left) == {1}, 1)
     assert set(asked(lab, ip)) == {stays.port}
@@ -274,17 +278,18 @@ def test_deleted_when_drained(lab, vipd, kernel):
     ip = L.cluster_ip(5, 4)
     vipd.apply(objects("done", 5, {a: READY, b: READY}))
     conns = hold(lab, ip, 80, a)
+    began = boottime()
     vipd.apply(objects("done", 5, {b: READY}))
     drain = L.eventually(lambda: [x for x in leaving(vipd, "done", a) if x["active"]], 4,
-                         "nobody tells of the drain")[0]
-    assert drain["active"] == len(conns) and 0 <= drain["since_ms"] < 10000 * L.SLOW
+                         "no drain is reported")[0]
+    assert drain["active"] == len(conns) and 0 <= drain["since_ms"] / 1e3 <= boottime() - began + 1
     assert 0 <= DRAIN_S * 1000 - drain["since_ms"] - drain["timeout_ms"] <= 1000
     text = vipd.ctl("svc", "default/done")
     line = [x for x in text.splitlines() if L.endpoint(a.addr[4], a.port) + "/TCP" in x]
     assert "DRAINING" in text and line[0].split()[1] == str(len(conns))
     # No connection through IPv6: removed at the first check.
     L.eventually(lambda: not all_of(kernel, a, 6), 4, "drained, and there it is")
-    assert all(c.ask(2 * L.SLOW).backend_port == a.port for c in conns)
+    assert all(c.ask(L.LIMIT).backend_port == a.port for c in conns)
     for c in conns:
         reset(c.sock)
     L.eventually(lambda: not all_of(kernel, a), 8, "drained, and there it is")
@@ -300,9 +305,8 @@ def test_deadline_and_restart(lab, vipd, kernel):
     backend is removed, and its client gets a reset instead of waiting forever. With 0 there is
     none; an annotation overrides the flag."""
     a, b = Pod(lab, 231), Pod(lab, 232)
-    seconds = int(10 * L.SLOW ** 0.5)
 
-    def objs(states):
+    def objs(states, seconds=3000):
         return objects("late", 6, states, {"drain-timeout": "%ds" % seconds}, (4,)) + \
             objects("ever", 7, states, {"drain-timeout": "0"}, (4,))
     vipd.apply(objs({a: READY, b: READY}))
@@ -313,19 +317,23 @@ def test_deadline_and_restart(lab, vipd, kernel):
     held = {d.threshold for d in all_of(kernel, a)}
     assert len(held) == 2 and NO_DEADLINE in held
     deadline = min(held)
-    assert began + seconds <= deadline <= boottime() + seconds + 1
+    assert began + 3000 <= deadline <= boottime() + 3000 + 1
     vipd.kill()
     assert {d.threshold for d in all_of(kernel, a)} == held
     vipd.start()
     assert {d.threshold for d in all_of(kernel, a)} == held and weights(kernel, a) == {0}
-    report = leaving(vipd, "late", a)
-    assert len(report) == 1 and report[0]["since_ms"] / 1e3 <= boottime() - began + 1
-    assert abs(deadline - boottime() - report[0]["timeout_ms"] / 1e3) <= 2 * L.SLOW
-    assert all(c.ask(2 * L.SLOW).backend_port == a.port for c in late + ever)
-    L.eventually(lambda: len(all_of(kernel, a)) == 1, seconds + 5, "the deadline means nothing")
-    assert boottime() >= deadline
-    assert [c.ask(2 * L.SLOW).what for c in late] == ["reset"] * len(late)
-    assert all(c.ask(2 * L.SLOW).backend_port == a.port for c in ever)
+    before, report, after = boottime(), leaving(vipd, "late", a), boottime()
+    assert len(report) == 1 and report[0]["since_ms"] / 1e3 <= after - began + 1
+    assert before - 1 <= deadline - report[0]["timeout_ms"] / 1e3 <= after + 1
+    assert all(c.ask(L.LIMIT).backend_port == a.port for c in late + ever)
+    # A change of the drain timeout takes effect during the drain: it ends in 4 s.
+    since = deadline - 3000
+    seconds = int(boottime() - since) + 4
+    vipd.apply(objs({b: READY}, seconds))
+    L.eventually(lambda: len(all_of(kernel, a)) == 1, what="the deadline means nothing")
+    assert boottime() >= since + seconds
+    assert [c.ask(L.LIMIT).what for c in late] == ["reset"] * len(late)
+    assert all(c.ask(L.LIMIT).backend_port == a.port for c in ever)
     assert [d.threshold for d in all_of(kernel, a)] == [NO_DEADLINE]
     for c in late + ever:
         c.close()
@@ -340,29 +348,28 @@ def test_udp_moves_when_endpoint_is_removed(lab, vipd, kernel):
         vipd.apply(objects("dgram", 8, {a: READY, b: READY}))
         ip = L.cluster_ip(8, fam)
         flows = [L.connect(lab.client, ip, 80, "udp")[0] for _ in range(6)]
-        there = {c: c.ask(2 * L.SLOW).backend_port for c in flows}
+        there = {c: c.ask(L.LIMIT).backend_port for c in flows}
         assert set(there.values()) == {a.port, b.port}
         vipd.apply(objects("dgram", 8, {a: ENDING, b: READY}))
         time.sleep(1.2)  # a look at drains in between
-        assert {c: c.ask(2 * L.SLOW).backend_port for c in flows} == there
+        assert {c: c.ask(L.LIMIT).backend_port for c in flows} == there
         vipd.apply(objects("dgram", 8, {b: READY}))
         L.eventually(lambda: not all_of(kernel, a, fam), 0.4, "its flows stay")
         moved(flows, b)
-        # Not on its way out before.
+        # Not on its way out before. Flows that have no answer to come.
         vipd.apply(objects("dgram", 8, {a: READY, b: READY}))
-        flows += [L.connect(lab.client, ip, 80, "udp")[0] for _ in range(6)]
-        assert {c.ask(2 * L.SLOW).backend_port for c in flows} == {a.port, b.port}
+        flows = [L.connect(lab.client, ip, 80, "udp")[0] for _ in range(6)]
+        assert {c.ask(L.LIMIT).backend_port for c in flows} == {a.port, b.port}
         vipd.apply(objects("dgram", 8, {a: READY}))
         moved(flows, a)
-        for c in flows:
-            c.close()
 
 
 def moved(flows, to):
     """One datagram of each may be lost: with it IPVS detects that the backend is removed."""
     for c in flows:
         first = c.ask(0.5 * L.SLOW)
-        assert (first if first.ok else c.ask(2 * L.SLOW)).backend_port == to.port
+        assert (first if first.ok else c.ask(L.LIMIT)).backend_port == to.port
+        c.close()
 
 
 def test_terminating_serves_only_when_nothing_is_ready(lab, vipd, kernel):
@@ -378,7 +385,7 @@ def test_terminating_serves_only_when_nothing_is_ready(lab, vipd, kernel):
     conns = hold(lab, ip, 80, a)
     vipd.apply(objects("last", 9, {a: UNREADY, b: UNREADY}))
     assert L.probe(lab.client, ip, 80).what == "refused"
-    assert all(c.ask(2 * L.SLOW).backend_port == a.port for c in conns), "drained, not dropped"
+    assert all(c.ask(L.LIMIT).backend_port == a.port for c in conns), "drained, not dropped"
     for c in conns:
         c.close()
 
