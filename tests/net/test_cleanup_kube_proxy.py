@@ -226,10 +226,10 @@ def test_refusals(tmp_path):
         waiting.wait()
         n.start()
         shutil.copy(shutil.which("sleep"), tmp_path / "kube-proxy")
-        theirs = n.lab.node.popen(str(tmp_path / "kube-proxy"), "60")
+        theirs = n.lab.node.popen(str(tmp_path / "kube-proxy"), "600")
         refused("kube-proxy runs (process %d, kube-proxy) and would restore its state" % theirs.pid)
         with n.lab.client.entered():
-            elsewhere = subprocess.Popen([str(tmp_path / "kube-proxy"), "60"])
+            elsewhere = subprocess.Popen([str(tmp_path / "kube-proxy"), "600"])
         theirs.kill()
         theirs.wait()
         try:
@@ -386,7 +386,6 @@ def test_ipvs():
         run("ipvsadm", "-A", "-f", "77", "-s", "rr")
         foreign = run("ipvsadm", "-Sn")
         kubeproxy.ipvs(n.lab, (NUMBER, OTHER), NODE_PORT, ENDPOINTS, ("tcp", "udp"))
-        run("ipvsadm", "--set", "0", "0", "5")  # timeout of UDP in seconds; 0: unchanged
 
         def flow(role, proto, number):
             to = [x for fam in (4, 6) for x in ("--to", "%s:%s" % (proto, L.endpoint(
@@ -407,12 +406,14 @@ def test_ipvs():
         stays, ends = (flow("client", "udp", number) for number in (NUMBER, OTHER))
         n.start()
         removed(6, 6, 8 + 8)  # those of the flows stay, and all that they need
+        run("ipvsadm", "--set", "0", "0", "5")  # timeout of UDP in seconds, from the next packet on
+        n.check_steady()
         n.flows.remove(ends)
         ends.stop()
+        run("ipvsadm", "--set", "0", "0", "300")
         L.eventually(lambda: L.cluster_ip(OTHER, 4) not in run("ipvsadm", "-Lcn") and
                      L.cluster_ip(OTHER, 6) not in run("ipvsadm", "-Lcn"), 20)
         removed(2, 4, 8 + 4)
-        run("ipvsadm", "--set", "0", "0", "300")  # from the next packet on
         # As long as kube-ipvs0 has the addresses this host's own connections come from them: the nft
         # plane alone can lead those.
         roles = ("client", "pod3", "node") if planes.PLANE == "nft" else ("client", "pod3")
