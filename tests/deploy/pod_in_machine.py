@@ -33,8 +33,8 @@ def flags(folder):
 
 def readiness(ns):
     """The status of /healthz."""
-    code = "import http.client as h; c = h.HTTPConnection('127.0.0.1:10256', timeout=20); " \
-        "c.request('GET', '/healthz'); print(c.getresponse().status)"
+    code = "import http.client as h; c = h.HTTPConnection('127.0.0.1:10256', timeout=%d); " \
+        "c.request('GET', '/healthz'); print(c.getresponse().status)" % L.LIMIT
     return int(ns.run(PYTHON, "-c", code))
 
 
@@ -68,7 +68,7 @@ def test_ready(netns, tmp_path, is_prepared):
         assert len(re.findall(r"net\.ipv4\.vs\.conntrack.*not ready", log_text())) == 1
     finally:
         proc.kill()
-        proc.wait(60)
+        proc.wait(L.LIMIT)
 
 
 def test_paths(tmp_path):
@@ -83,7 +83,7 @@ def test_paths(tmp_path):
     os.chmod(top + "/vipd", 0o755)
     r = subprocess.run([PYTHON, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-k", PATHS,
                         "tests/net/test_paths.py"], cwd=ROOT, capture_output=True, text=True,
-                       env=dict(os.environ, VIPD_BUILD=top, VIPD_PLANE="ipvs"), timeout=900,
+                       env=dict(os.environ, VIPD_BUILD=top, VIPD_PLANE="ipvs"), timeout=3600,
                        check=False)
     assert r.returncode == 0, r.stdout[-4000:]
     assert re.search(r"\b[1-9]\d* passed", r.stdout), r.stdout

@@ -34,16 +34,16 @@ def objects(local=True):
     return out
 
 
-def probe_of_the_balancer(lab, fam):
+def probe_of_the_balancer(lab, fam, timeout=L.LIMIT):
     """Of the node port, from the address that it balances: the pod of this node answers, and sees
     the balancer."""
     lb = L.lb_ip(31, fam)
-    r = L.probe(lab.world, L.NODE[fam], NODE_PORT, timeout=L.SLOW, source=lb)
+    r = L.probe(lab.world, L.NODE[fam], NODE_PORT, timeout=timeout, source=lb)
     assert r.ok and (r.backend, r.peer) == (L.POD["pod1"][fam], lb), \
         "the probe of the node port from %s: %s" % (lb, r)
 
 
-def probe_of_its_own_address(lab):
+def probe_of_its_own_address(lab, tries=int(L.LIMIT)):
     """To the balanced address, from that same address, as it arrives without any rewriting.
     The answer has to leave the node."""
     lb = L.lb_ip(31, 4)
@@ -62,7 +62,7 @@ def probe_of_its_own_address(lab):
             ll = subprocess.run(["ip", "-o", "neigh", "get", L.NODE_TO_WORLD[4], "dev", "eth0"],
                                 capture_output=True, text=True, check=True).stdout
         mac = bytes.fromhex(ll.split("lladdr ")[1].split()[0].replace(":", ""))
-        for _ in range(5):
+        for _ in range(tries):
             out.sendto(ip + tcp, ("eth0", 0x800, 0, 0, mac))
             try:
                 while True:
@@ -81,11 +81,11 @@ def probe_of_its_own_address(lab):
 
 def daemon_is_out_of_reach(lab, fam):
     """What listens on the wildcard of the node has nothing to do with service addresses."""
-    assert L.probe(lab.client, L.NODE[fam], UNUSED, timeout=L.SLOW).ok, "there is no daemon"
+    assert L.probe(lab.client, L.NODE[fam], UNUSED, timeout=L.LIMIT).ok, "there is no daemon"
     for kind, at in KINDS.items():
         for role in ("client", "pod3", "node"):
             for proto in ("tcp", "udp"):
-                r = L.probe(lab.ns[role], at(fam), UNUSED, proto, timeout=L.SLOW)
+                r = L.probe(lab.ns[role], at(fam), UNUSED, proto, timeout=L.LIMIT)
                 good = ("refused", "unreachable") if proto == "udp" else ("refused",)
                 assert r.what in good, "%s %s from %s: %s" % (kind, proto, role, r)
 
@@ -100,7 +100,7 @@ def test_probes(lab, vipd, fam):
     vipd.apply(objects())
     probe_of_the_balancer(lab, fam)
     for at in (KINDS["external"], KINDS["lb2"]):
-        r = L.probe(lab.client, at(fam), 80, timeout=L.SLOW)
+        r = L.probe(lab.client, at(fam), 80, timeout=L.LIMIT)
         assert r.ok and (r.backend, r.peer) == (L.POD["pod1"][fam], L.CLIENT[fam]), r
     if fam == 4:
         probe_of_its_own_address(lab)
@@ -146,11 +146,11 @@ def test_these_checks_can_fail(lab, vipd, node_daemon):
             bind(lab, L.NODE[f], NODE_PORT, f)
             bind(lab, L.NODE_TO_WORLD[f], NODE_PORT, f)
         for f in (4, 6):
-            r = L.probe(lab.client, L.lb_ip(31, f), 80, timeout=L.SLOW)
+            r = L.probe(lab.client, L.lb_ip(31, f), 80, timeout=L.LIMIT)
             assert r.ok and r.backend == L.POD["pod1"][f], "it does not even work: %s" % r
             assert fails(daemon_is_out_of_reach, lab, f)
-        assert fails(probe_of_the_balancer, lab, 4)
-        assert fails(probe_of_its_own_address, lab)
+        assert fails(probe_of_the_balancer, lab, 4, L.SLOW)
+        assert fails(probe_of_its_own_address, lab, 5)
     finally:
         lab.node.run("ipvsadm", "-C")
         lab.node.run("ip", "link", "del", "bound0")

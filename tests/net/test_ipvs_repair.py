@@ -218,13 +218,14 @@ def test_older_layout(lab, vipd):
     age(lab)
     load = lab.flow("client", "new", "--to", "tcp:%s:80" % VIP, "--to", "tcp:%s:80" % STICKY,
                     "--to", "tcp:%s:80" % L.cluster_ip(139, 4), "--rate", "200", "--concurrency",
-                    "16", "--seconds", "60")
+                    "16")
     time.sleep(0.3)
     at = F.log_size(vipd)
     vipd.start()
     vipd.check_tables()
+    load.more_ok(20)
     result = load.stop()
-    assert result["failed"] == 0 and result["ok"] > 20, result
+    assert result["failed"] == 0, result
     text = lab.node.run("nft", "-t", "list", "table", "inet", ipvs.TABLE)
     assert VERSION in text and "chain late" in text
     assert [x for x in F.log_from(vipd, at) if "will be replaced: it is of another layout" in x]
@@ -257,7 +258,7 @@ def test_sysctls_repaired(lab, vipd):
     before = vipd.status()["sync"]["loads"]
     lab.node.sysctl(net__ipv4__vs__conntrack=0)
     path = "/proc/sys/net/ipv4/vs/conntrack"
-    L.eventually(lambda: lab.node.run("cat", path).strip() == "1", 12 * L.SLOW)
+    L.eventually(lambda: lab.node.run("cat", path).strip() == "1")
     L.eventually(lambda: "net.ipv4.vs.conntrack: changed to 0 by another process; repaired"
                  in vipd.log(), 3)
     assert L.probe(lab.client, VIP, 80).ok
