@@ -194,6 +194,9 @@ static double life_start(struct life *l)
 	return (double)(now_ns() - begin) / 1e6;
 }
 
+/* Memory is printed this number of times, of a run with many rounds. */
+#define RESIDENT_POINTS 20
+#define RESIDENT_ROUNDS 10000
 static long rss_kb(void)
 {
 	char line[256];
@@ -261,6 +264,9 @@ static void measure_changes(struct life *l, const struct cluster *c, uint64_t *t
 		int i = (int)((uint32_t)r * 2654435761U % (uint32_t)c->services);
 		int n = c->endpoints;
 
+		if (c->rounds >= RESIDENT_ROUNDS && r % (c->rounds / RESIDENT_POINTS) == 0)
+			printf("  resident after %8d changes %6.1f MB\n", 6 * r,
+			       (double)rss_kb() / 1e3);
 		took[CHANGE_REPLACE][r] = timed_slice(l, slice_of(i, n, 1));
 		took[CHANGE_ADD][r] = timed_slice(l, slice_of(i, n + 1, 1));
 		took[CHANGE_REMOVE][r] = timed_slice(l, slice_of(i, n, 1));
