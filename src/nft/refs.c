@@ -73,6 +73,34 @@ void nft_refs_pin(struct nft_refs *r, const void *addr)
 		value_set(r, addr, PINNED);
 }
 
+/* Has the address been unused since this entry was made? */
+static bool is_current(const struct nft_refs *r, const struct nft_grace *l)
+{
+	return value_get(r, l->addr) == (IN_GRACE | l->seq);
+}
+
+/*
+ * Drop stale entries when they are the majority: addresses that leave and return within their grace
+ * period do not make the FIFO grow.
+ */
+static void fifo_compact(struct nft_refs *r)
+{
+	size_t n_stamped = 0;
+	size_t kept = 0;
+
+	if (r->fifo.n - r->head < 2 * r->n_in_grace + FIFO_KEEP)
+		return;
+	for (size_t i = r->head; i < r->fifo.n; i++) {
+		if (!is_current(r, &r->fifo.v[i]))
+			continue;
+		n_stamped += i < r->head + r->n_stamped;
+		r->fifo.v[kept++] = r->fifo.v[i];
+	}
+	vec_cut(&r->fifo, kept);
+	r->n_stamped = n_stamped;
+	r->head = 0;
+}
+
 void nft_refs_grace(struct nft_refs *r, const void *addr)
 {
 	struct nft_grace *l;
@@ -82,17 +110,12 @@ void nft_refs_grace(struct nft_refs *r, const void *addr)
 		return;
 	r->seq = (r->seq + 1) & ~IN_GRACE;
 	r->seq += r->seq == 0;
+	fifo_compact(r);
 	l = vec_push(&r->fifo);
 	*l = (struct nft_grace){ .seq = r->seq };
 	memcpy(l->addr, addr, r->tab.key_len);
 	value_set(r, addr, IN_GRACE | r->seq);
 	r->n_in_grace++;
-}
-
-/* Has the address been unused since this entry was made? */
-static bool is_current(const struct nft_refs *r, const struct nft_grace *l)
-{
-	return value_get(r, l->addr) == (IN_GRACE | l->seq);
 }
 
 void nft_refs_inherit(struct nft_refs *r, struct nft_refs *old)

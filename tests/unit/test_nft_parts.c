@@ -75,6 +75,37 @@ static void test_tab_random(void **state)
 	free(model);
 }
 
+/* The FIFO does not grow with changes, and the grace periods of other addresses stay. */
+static void test_refs_flapping(void **state)
+{
+	struct nft_refs r;
+	uint8_t due[8 * sizeof(uint32_t)];
+	uint32_t a = 1;
+
+	(void)state;
+	nft_refs_init(&r, sizeof(a));
+	nft_refs_grace(&r, &a);
+	nft_refs_stamp(&r, 10);
+	a = 2;
+	nft_refs_grace(&r, &a);
+	for (int i = 0; i < 100000; i++) {
+		a = 3 + (uint32_t)i % 4;
+		nft_refs_grace(&r, &a);
+		nft_refs_set(&r, &a, 1);
+		if (i == 50000)
+			nft_refs_stamp(&r, 20);
+	}
+	assert_in_range(r.fifo.cap, 2, 8192);
+	assert_int_equal(r.n_in_grace, 2);
+	nft_refs_stamp(&r, 30);
+	assert_int_equal(nft_refs_due(&r, 19, 10, due, 8), 0);
+	assert_int_equal(nft_refs_due(&r, 20, 10, due, 8), 1);
+	assert_memory_equal(due, (&(uint32_t){ 1 }), sizeof(a));
+	assert_int_equal(nft_refs_due(&r, 30, 10, due, 8), 2);
+	assert_memory_equal(due + sizeof(a), (&(uint32_t){ 2 }), sizeof(a));
+	nft_refs_clear(&r);
+}
+
 /* Memory of 50,000 addresses: at most 1.6 places for each. */
 static void test_tab_density(void **state)
 {
@@ -465,11 +496,11 @@ static void test_watch_touched(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_watch_text), cmocka_unit_test(test_watch_touched),
-		cmocka_unit_test(test_tab_random), cmocka_unit_test(test_tab_density),
-		cmocka_unit_test(test_refs),       cmocka_unit_test(test_refs_inherit),
-		cmocka_unit_test(test_changes),    cmocka_unit_test(test_changes_many),
-		cmocka_unit_test(test_bytes),
+		cmocka_unit_test(test_watch_text),    cmocka_unit_test(test_watch_touched),
+		cmocka_unit_test(test_tab_random),    cmocka_unit_test(test_tab_density),
+		cmocka_unit_test(test_refs_flapping), cmocka_unit_test(test_refs),
+		cmocka_unit_test(test_refs_inherit),  cmocka_unit_test(test_changes),
+		cmocka_unit_test(test_changes_many),  cmocka_unit_test(test_bytes),
 	};
 
 	hash_seed(1, 2);
