@@ -172,9 +172,10 @@ def test_damage(many, what):
     report("%s gone: served again" % what, repaired, cpu, ELEMENT_CPU_MS)
 
 
-def storm(many, change, seconds):
-    """change(i) a thousand times a second at most, a hundred times at least, while a service changes;
-    how often it was, for how long, and milliseconds of each change of the service."""
+def storm(many, change, seconds, is_enough=lambda: True):
+    """change(i) a thousand times a second at most, a hundred times at least and until it is enough,
+    while a service changes; how often it was, for how long, and milliseconds of each change of the
+    service."""
     stop = threading.Event()
     n = [0]
 
@@ -190,7 +191,7 @@ def storm(many, change, seconds):
         end = start + seconds
         took = []
         i = 0
-        while time.monotonic() < end or n[0] < 100 or i < 2:
+        while time.monotonic() < end or n[0] < 100 or i < 2 or not is_enough():
             assert thread.is_alive()
             i += 1
             begin = time.monotonic()
@@ -240,7 +241,7 @@ def test_storm_of_damage(lab, many):
             hits[0] += 1
         except OSError:
             pass  # it is not back yet
-    n, seconds, took = storm(many, damage, 2)
+    n, seconds, took = storm(many, damage, 2, lambda: hits[0] >= 2)
     result = load.stop()
     lines = F.log_from(many.vipd, at)
     print("%d attempts, %d deleted something, in %.1f s: %d changes, %d lines" %
