@@ -12,8 +12,9 @@ import ipvs as I
 import lab as L
 from objects import entry, port, service, slice_, slice_port
 from shop import Svc
+from test_vipctl_trace import followed, live
 
-FLAGS = {"--ipvs-drain-timeout": "60s", "--v": "2"}
+FLAGS = {"--ipvs-drain-timeout": "10m", "--v": "2"}
 KINDS = [
     Svc("plain", 51),
     Svc("local", 52, etp="Local"),
@@ -42,7 +43,7 @@ def shelf():
 def vipctl(vipd, *args):
     with vipd.lab.node.entered():
         return subprocess.run([L.program("vipctl"), "--socket", vipd.socket] + list(args),
-                              capture_output=True, text=True, timeout=60, check=False)
+                              capture_output=True, text=True, timeout=L.LIMIT, check=False)
 
 
 def line_of(text, key=KEY):
@@ -166,18 +167,17 @@ def test_trace_and_packets(lab, vipd):
 def test_live(lab, vipd):
     """The rules of this plane's table, by the packet, and the endpoint that IPVS chose."""
     vipd.apply(shelf() + web(2))
-    p = lab.node.popen(L.program("vipctl"), "--socket", vipd.socket, "trace", L.CLIENT[4],
-                       L.endpoint(VIP, 80), "--live=3", stdout=subprocess.PIPE,
-                       stderr=subprocess.PIPE, text=True)
-    while not p.stdout.readline().startswith("new connections"):
-        assert p.poll() is None, p.stderr.read()
+    p = live(vipd, L.CLIENT[4], L.endpoint(VIP, 80), "--live=600")
     assert L.probe(lab.client, VIP, 80, source=L.CLIENT[4]).ok
-    out, err = p.communicate(timeout=60)
-    assert p.returncode == 0, err
-    words = [l.split() for l in out.splitlines()]
-    assert ["vipd-ipvs", "pre", "jump", "assign4"] in words, out
-    assert any(l.startswith("packet ") and l.endswith("-> %s:8080" % L.remote(2, 4))
-               for l in out.splitlines()), out
+    lines = followed(p, 1, "-> %s:8080" % L.remote(2, 4))
+    assert ["vipd-ipvs", "pre", "jump", "assign4"] in [l.split() for l in lines], lines
+    assert any(l.startswith("packet ") and l.endswith("-> %s:8080" % L.remote(2, 4)) for l in lines), lines
+
+
+def active_of(vipd, i):
+    """Connections of the draining backend `i` of the service `web`, if it drains."""
+    return [d["active"] for d in vipd.get("/v1/services/default/web")["draining"]
+            if d["address"] == L.remote(i, 4)]
 
 
 def test_first_second(lab, vipd):
@@ -185,10 +185,8 @@ def test_first_second(lab, vipd):
     vipd.apply(shelf() + web(1, 2))
     conns = [L.connect(lab.client, VIP, 80)[0] for _ in range(4)]
     vipd.apply(shelf() + web(1))
-    first = vipd.get("/v1/services/default/web")["draining"]
-    assert len(first) == 1 and first[0]["active"] in (None, 1), first
-    L.eventually(lambda: vipd.get("/v1/services/default/web")["draining"][0]["active"] == 1,
-                 3 * L.SLOW)
+    assert active_of(vipd, 2) in ([None], [1])
+    L.eventually(lambda: active_of(vipd, 2) == [1])
     assert vipd.status()["draining"]["backends"] >= 1
     assert "draining" in vipctl(vipd, "status").stdout
     text = vipctl(vipd, "svc", "--kernel", VIP).stdout
@@ -318,7 +316,7 @@ def test_while_planes_change(lab, vipd):
             checks, answer = doctor(vipd, "--socket", "/nowhere")
             assert answer["by"] == "vipctl" and not IPVS_CHECKS & set(checks)
             assert worst(checks["ipvs"])[0] == "ok"
-            assert all(c.ask(2 * L.SLOW).ok for c in conns)
+            assert all(c.ask(L.LIMIT).ok for c in conns)
     finally:
         for c in conns:
             c.close()
