@@ -34,11 +34,11 @@ def predicted(vipd, source, to, number, proto):
     return sure[0] if sure else None
 
 
-def met(lab, to, number, proto, fam):
+def met(lab, to, number, proto, fam, client=L.far):
     """{client: its backend}"""
     out = {}
     for i in CLIENTS:
-        source = L.far(i, fam)
+        source = client(i, fam)
         r = L.probe(lab.ns["client"], to, number, proto, source=source)
         assert r.ok, r
         out[source] = r.backend
@@ -88,6 +88,41 @@ def test_port(lab, vipd, fam):
         seen.add(backend)
     assert seen == {L.remote(i, fam) for i in (1, 2, 3)}
     assert predicted(vipd, L.far(100, fam), to, 80, "tcp") is None
+
+
+@FAM
+def test_local_policies(lab, vipd, fam):
+    """BAL-10 with POL-03: both policies Local: clients outside keep one of the endpoints on this
+    node at the node port, and all clients at the cluster IP; pods keep one of all at the node port.
+    A client keeps its endpoint over a restart, and when another one leaves."""
+    local = {L.POD[name][fam] for name in ("pod1", "pod2")}
+    remote = {L.remote(i, fam) for i in (1, 2)}
+
+    def apply(addrs):
+        """Each with the endpoints of its set: clients outside, and pods, at the node port."""
+        objs = objects("mh", fam, (), etp="Local", itp="Local")
+        objs[1] = slice_("hashed", [entry(a, L.NODE_NAME if a in local else "n2") for a in addrs],
+                         [slice_port(8080, p.upper(), p) for p in PROTOS], fam=fam)
+        vipd.apply(objs)
+        near, all_ = (frozenset((a, 8080) for a in addrs if a in some)
+                      for some in (local, local | remote))
+        out = []
+        for among, client in ((near, L.outer), (all_, L.far)):
+            out.append(met(lab, L.NODE[fam], 30061, "tcp", fam, client))
+            assert set(out[-1].values()) == {a for a, _ in among}
+            assert out[-1] == {s: hashing.pick(among, s)[0] for s in out[-1]}
+        return out
+
+    first = apply(sorted(local | remote))
+    assert met(lab, L.cluster_ip(61, fam), 80, "tcp", fam, L.outer) == first[0]
+    assert set(met(lab, L.cluster_ip(61, fam), 80, "tcp", fam, L.far).values()) == local
+    vipd.kill()
+    vipd.start()
+    assert vipd.status()["sync"]["writes"] == 0
+    assert apply(sorted(local | remote)) == first
+    second = apply(sorted((local | remote) - {min(remote)}))
+    assert second[0] == first[0]
+    apply([max(local)])
 
 
 def test_restart(lab, vipd):

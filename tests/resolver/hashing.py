@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The table of a pool with hashing, and a client's slot, written from doc/design/0015: every
 backend ranks every slot, and the best rank has it. Slow and without the rounds of vipd's code."""
+import array
 import functools
 import ipaddress
 import struct
@@ -64,22 +65,33 @@ def order(salt):
     return out
 
 
-@functools.lru_cache(maxsize=64)
-def bids(endpoint):
-    """For each slot the bid of an (address, port): the lowest of all backends wins."""
+@functools.lru_cache(maxsize=512)
+def ranks(endpoint, contender):
+    """(salt, the rank of each slot) of a contender of an (address, port)."""
     addr, port = endpoint
-    salt = mix64(siphash13(ipaddress.ip_address(addr).packed + struct.pack(">H", port), *KEYS))
-    out = [None] * SLOTS
-    for rank, slot in enumerate(order(salt)):
-        out[slot] = rank, mix64((salt + slot) & MASK64), salt
-    return out
+    key = siphash13(ipaddress.ip_address(addr).packed + struct.pack(">H", port), *KEYS)
+    salt = mix64((key + contender * 0x9e3779b97f4a7c15) & MASK64)
+    out = array.array("H", bytes(2 * SLOTS))
+    for rank, slot_ in enumerate(order(salt)):
+        out[slot_] = rank
+    return salt, out
 
 
 @functools.lru_cache(maxsize=64)
-def table(endpoints):
-    """The endpoint in each slot, of a frozenset of (address, port)."""
-    v = [(bids(e), e) for e in endpoints]
-    return [min((bid[slot], e) for bid, e in v)[1] for slot in range(SLOTS)]
+def table(weights):
+    """The endpoint in each slot, of a frozenset of ((address, port), weight): that of the contender
+    with the lowest rank."""
+    names = [e for e, weight in weights for _ in range(weight)]
+    salts, columns = zip(*(ranks(e, i) for e, weight in weights for i in range(weight)))
+    out = []
+    for at, row in enumerate(zip(*columns)):
+        best = min(row)
+        i = row.index(best)
+        if row.count(best) > 1:
+            i = min((mix64((salts[k] + at) & MASK64), salts[k], k)
+                    for k, rank in enumerate(row) if rank == best)[2]
+        out.append(names[i])
+    return out
 
 
 class _State(dict):
@@ -127,4 +139,4 @@ def slot(client, port=None):
 
 def pick(endpoints, client, port=None):
     """The endpoint of a client, of a frozenset of (address, port)."""
-    return table(frozenset(endpoints))[slot(client, port)]
+    return table(frozenset((e, 1) for e in endpoints))[slot(client, port)]

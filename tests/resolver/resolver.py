@@ -22,9 +22,12 @@ DROP = "drop"
 
 class Pool(collections.namedtuple("Pool", "endpoints affinity_s")):
     """endpoints: frozenset of (address, port); affinity_s: 0 or the ClientIP timeout.
-    weights: {(address, port): weight above 0}, None = unknown; unit: their common divisor."""
+    weights: {(address, port): weight above 0}, None = unknown; unit: their common divisor.
+    hashing: "", "mh" or "mh,mh-port"; slots: {slot: endpoint} of a pool with hashing."""
     weights = None
     unit = 1
+    hashing = ""
+    slots = None
 
 
 # kind: clusterip nodeport externalip lb
@@ -199,6 +202,16 @@ class Weights:
         return 1
 
 
+def hashing_of(svc):
+    """The scheduler by annotation, if it is one that picks by the client's address (BAL-10)."""
+    notes = (svc.get("metadata") or {}).get("annotations") or {}
+    text = notes.get("vipd.io/scheduler", notes.get("kube-router.io/service.scheduler", ""))
+    name, *flags = text.split(",")
+    if name not in ("mh", "sh") or set(flags) - {name + "-port", name + "-fallback"}:
+        return ""
+    return "mh,mh-port" if name + "-port" in flags else "mh"
+
+
 # ---- endpoints ----
 
 class Endpoint:
@@ -369,6 +382,7 @@ def service_frontends(svc, objects, config, node, fam):
                 out = Pool(frozenset((str(e.ip), e.port) for e in endpoints), affinity)
                 out.weights = {(str(e.ip), e.port): e.weight for e in endpoints}
                 out.unit = weights.unit
+                out.hashing = "" if affinity else hashing_of(svc)
                 return out
             return DROP if has_any else REJECT  # REJ-01, REJ-02, REJ-03
 

@@ -83,6 +83,10 @@ class Servers(Elements):
         return max(how, default=0)
 
     @staticmethod
+    def hashing_wrong(_want, _held):
+        """None: slots of IPVS cannot be read."""
+
+    @staticmethod
     def weights_of(pool):
         return pool.weights
 

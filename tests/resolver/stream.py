@@ -7,6 +7,7 @@ doc/behaviour.md leaves undefined.
 """
 import random
 
+import resolver
 from objects import entry, node, port, service, service_cidr, slice_, slice_port
 
 NODE = "n1"
@@ -149,6 +150,9 @@ class Stream:
         if self.chance(20):
             svc["metadata"].setdefault("annotations", {})["vipd.io/forwarding"] = rng.choice(
                 ["route", "tunnel", "tunnel", "masquerade", "direct"])
+        if self.chance(10):
+            svc["metadata"].setdefault("annotations", {})["vipd.io/scheduler"] = rng.choice(
+                ["rr", "fastest", "mh,rr-port"])
         if self.chance(25):
             spec["internalTrafficPolicy"] = rng.choice(["Local", "Cluster"])
         if self.chance(40):
@@ -205,7 +209,30 @@ class Stream:
             if what:
                 return "%s %s" % (change, what)
 
-    CHANGES = [("add_service", 12), ("del_service", 6), ("alter_service", 12), ("toggle_label", 2),
+    def hashed(self):
+        return [s for s in self.services() if resolver.hashing_of(s)]
+
+    def change_hash(self):
+        """One Service at a time, for some steps: a set of endpoints has 16,384 slots, and for the
+        reference each unit of weight ranks all of them."""
+        svc = self.some_service()
+        if svc is None or self.hashed():
+            return None
+        notes = svc["metadata"].setdefault("annotations", {})
+        notes["vipd.io/scheduler"] = self.rng.choice(["mh", "mh,mh-port", "mh,mh-fallback", "sh"])
+        if "vipd.io/weights" in notes:
+            notes["vipd.io/weights"] = self.rng.choice(["pod-1*=3,pod-2*=0", "*=2,pod-1*=4", "*=0"])
+        self.put(svc)
+        return "%s %s" % (svc["metadata"]["name"], notes)
+
+    def change_unhash(self):
+        for svc in self.hashed():
+            del svc["metadata"]["annotations"]["vipd.io/scheduler"]
+            self.put(svc)
+            return svc["metadata"]["name"]
+        return None
+
+    CHANGES = [("add_service", 12), ("hash", 5), ("unhash", 40), ("del_service", 6), ("alter_service", 12), ("toggle_label", 2),
                ("set_slice", 40), ("swap_endpoint", 20), ("del_slice", 8), ("zone", 3),
                ("flip_type", 3), ("many", 3), ("big", 2), ("service_cidr", 1),
                ("move_slice", 2), ("ports", 5)]

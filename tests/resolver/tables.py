@@ -173,8 +173,13 @@ class Tables(Elements):
         m = re.fullmatch(r"hp?(\d+)", chain)
         if m:
             slots = self.endpoints.get(pool, {})
-            self._check_assigned(pool, slots, int(m[1]))
-            return Pool(frozenset(slots.values()), 0)
+            if int(m[1]) != hashing.SLOTS or sorted(slots) != list(range(hashing.SLOTS)):
+                raise Wrong("pool %d: %d slots where the chain serves %s" %
+                            (pool, len(slots), m[1]))
+            out = Pool(frozenset(slots.values()), 0)
+            out.hashing = "mh,mh-port" if chain.startswith("hp") else "mh"
+            out.slots = slots
+            return out
         m = re.fullmatch(r"a(\d+)-(\d+)", chain)
         if m:
             slots = self.aff_slots.get(pool, {})
@@ -197,14 +202,15 @@ class Tables(Elements):
         return {e: w // pool.unit for e, w in pool.weights.items()}
 
     @staticmethod
-    def _check_assigned(pool, slots, n):
-        if n != hashing.SLOTS or sorted(slots) != list(range(n)):
-            raise Wrong("pool %d: %d slots where the chain serves %d" % (pool, len(slots), n))
-        wanted = hashing.table(frozenset(slots.values()))
-        wrong = [i for i in range(n) if slots[i] != wanted[i]]
-        if wrong:
-            raise Wrong("pool %d: %d slots are another endpoint's, the first is %d" %
-                        (pool, len(wrong), wrong[0]))
+    def hashing_wrong(want, held):
+        """How the picks of two pools with equal endpoints differ (BAL-10); None: they are equal."""
+        if want.hashing != held.hashing:
+            return "scheduler '%s' instead of '%s'" % (held.hashing, want.hashing)
+        if not held.hashing:
+            return None
+        wanted = hashing.table(frozenset(want.weights.items()))
+        wrong = [i for i, endpoint in enumerate(wanted) if held.slots[i] != endpoint]
+        return wrong and "%d slots are another endpoint's, the first is %d" % (len(wrong), wrong[0])
 
     @staticmethod
     def _check_slots(pool, slots, n):
@@ -325,6 +331,9 @@ def compare(result, tables, strict=True):
             if isinstance(h, Pool):
                 backends |= h.endpoints
                 here |= f.here & {a for a, _ in h.endpoints}
+            wrong = w == h and isinstance(h, Pool) and tables.hashing_wrong(w, h)
+            if wrong:
+                out.append("%s (%s) from %s: %s" % (key, f.owner, where, wrong))
             if w == h and isinstance(h, Pool) and h.weights is not None and \
                     h.weights != tables.weights_of(w):
                 out.append("%s (%s) from %s: weights %s instead of %s" %
