@@ -40,10 +40,12 @@ static void print_key(struct str *out, const struct ip_addr *addr, uint16_t port
 
 static void print_frontend(struct str *out, const struct plan_frontend *f)
 {
+	char buf[FORWARDING_TEXT_MAX];
+
 	print_key(out, &f->addr, f->port, f->proto);
 	str_printf(out, " %s masq=%s", plan_frontend_kind_text(f->kind), masq_text(f->masq));
 	if (f->forwarding != FORWARDING_MASQUERADE)
-		str_printf(out, " forwarding=%s", forwarding_text(f->forwarding));
+		str_printf(out, " forwarding=%s", forwarding_text(f->forwarding, buf));
 	if (f->is_guarded)
 		str_puts(out, " guarded");
 	str_puts(out, " -> ");
@@ -224,6 +226,7 @@ void plan_frontend_led_print(struct str *out, const struct plan_rows *rows,
 			     const struct plan_frontend *f, const struct plan_balancer *balancer)
 {
 	const struct plan_led led = { rows, balancer };
+	char buf[FORWARDING_TEXT_MAX];
 
 	print_key(out, &f->addr, f->port, f->proto);
 	if (f->kind == PLAN_FRONTEND_CLUSTERIP)
@@ -233,7 +236,7 @@ void plan_frontend_led_print(struct str *out, const struct plan_rows *rows,
 	else if (f->masq == PLAN_MASQ_HOST)
 		str_puts(out, " masq=host");
 	if (f->forwarding != FORWARDING_MASQUERADE && f->target.verdict == PLAN_VERDICT_POOL)
-		str_printf(out, " forwarding=%s", forwarding_text(f->forwarding));
+		str_printf(out, " forwarding=%s", forwarding_text(f->forwarding, buf));
 	if (f->is_guarded)
 		print_guard(out, plan_rows_pool(rows, ip_fam(&f->addr), f->target.pool_id));
 	print_led(out, &led, f, &f->target, false);

@@ -299,29 +299,39 @@ int drain_timeout_parse(uint32_t *ret, const char *text, struct err *err)
 
 /* --- forwarding --- */
 
-const char *forwarding_text(enum forwarding f)
+#define GUE "tunnel,gue"
+
+const char *forwarding_text(uint32_t f, char buf[static FORWARDING_TEXT_MAX])
 {
-	switch (f) {
-	case FORWARDING_MASQUERADE:
-		break;
-	case FORWARDING_TUNNEL:
-		return "tunnel";
-	case FORWARDING_ROUTE:
-		return "route";
-	}
-	return "masquerade";
+	const char *method = f == FORWARDING_MASQUERADE ? "masquerade"
+			     : f == FORWARDING_TUNNEL   ? "tunnel"
+			     : f == FORWARDING_ROUTE    ? "route"
+							: "other"; /* found in the kernel */
+
+	if (f > UINT16_MAX)
+		(void)snprintf(buf, FORWARDING_TEXT_MAX, GUE ":%u", f >> 16);
+	else
+		(void)snprintf(buf, FORWARDING_TEXT_MAX, "%s", method);
+	return buf;
 }
 
-int forwarding_parse(enum forwarding *ret, const char *text, struct err *err)
+int forwarding_parse(uint32_t *ret, const char *text, struct err *err)
 {
-	static const enum forwarding all[] = { FORWARDING_MASQUERADE, FORWARDING_ROUTE,
-					       FORWARDING_TUNNEL };
+	const char *full = strcmp(text, GUE) == 0 ? GUE ":6080" : text; /* IANA's port */
+	unsigned long port = strncmp(full, GUE ":", sizeof(GUE)) == 0
+				     ? strtoul(full + sizeof(GUE), NULL, 10)
+				     : 0;
+	const uint32_t all[] = { FORWARDING_MASQUERADE, FORWARDING_ROUTE, FORWARDING_TUNNEL,
+				 FORWARDING_GUE((uint16_t)port) };
+	char buf[FORWARDING_TEXT_MAX];
 
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
-		if (strcmp(text, forwarding_text(all[i])) != 0)
+		if (strcmp(full, forwarding_text(all[i], buf)) != 0)
 			continue;
 		*ret = all[i];
 		return 0;
 	}
-	return err_set(err, -EINVAL, "'%.40s' is not one of masquerade, route, tunnel", text);
+	return err_set(err, -EINVAL,
+		       "'%.40s' is not one of masquerade, route, tunnel, " GUE ", " GUE ":PORT",
+		       text);
 }

@@ -5,7 +5,7 @@
  *     vipd.io/scheduler      "mh"   "mh,mh-fallback,mh-port"   "sh,sh-port"   "wlc"
  *     vipd.io/weights        "web-canary-*=5,*=95"   "10.1.0.4=3,10.1.0.5=1"
  *     vipd.io/drain-timeout  "90"   "90s"   "1h30m"
- *     vipd.io/forwarding     "masquerade"   "route"   "tunnel"
+ *     vipd.io/forwarding     "masquerade"   "route"   "tunnel"   "tunnel,gue:6080"
  *
  * An annotation with an error has no effect. Pure.
  */
@@ -59,12 +59,15 @@ MUST_USE int drain_timeout_parse(uint32_t *ret, const char *text, struct err *er
 
 /* --- forwarding --- */
 
-/* How a backend gets the packets; the values are IPVS's: IP_VS_CONN_F_* of linux/ip_vs.h. */
+/* How a backend gets the packets; the values are those of `fwd` in nl/ipvs.h. */
 enum forwarding {
 	FORWARDING_MASQUERADE = 0, /* address and port are translated, in both directions */
 	FORWARDING_TUNNEL = 2,     /* IP in IP; the backend has the address, and answers directly */
 	FORWARDING_ROUTE = 3,      /* unchanged, to a neighbour; otherwise like TUNNEL */
 };
+/* Like TUNNEL, in UDP to this port of the backend (Generic UDP Encapsulation). */
+#define FORWARDING_GUE(port) (FORWARDING_TUNNEL | (uint32_t)(port) << 16)
 
-MUST_USE int forwarding_parse(enum forwarding *ret, const char *text, struct err *err);
-const char *forwarding_text(enum forwarding f);
+MUST_USE int forwarding_parse(uint32_t *ret, const char *text, struct err *err);
+#define FORWARDING_TEXT_MAX 24
+const char *forwarding_text(uint32_t f, char buf[static FORWARDING_TEXT_MAX]);

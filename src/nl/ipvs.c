@@ -18,7 +18,7 @@
 /* The largest message is a new service: about 140 bytes. */
 #define OP_BYTES_MAX 256
 #define REQUEST_MAX 512
-#define FWD_MASK 0x7 /* IP_VS_CONN_F_FWD_MASK */
+#define FWD_MASK UINT32_C(0x7) /* IP_VS_CONN_F_FWD_MASK */
 
 struct ipvs_wire {
 	struct nl_sock *nl;
@@ -153,6 +153,19 @@ int ipvs_wire_services(struct ipvs_wire *w, void (*begin)(void *arg),
 	return r < 0 ? err_wrap(err, r, "list virtual services") : 0;
 }
 
+static uint32_t fwd_read(const struct nlattr *const *tb)
+{
+	uint32_t fwd = nl_attr_u32(tb[IPVS_DEST_ATTR_FWD_METHOD], 0) & FWD_MASK;
+	const uint8_t *type = nl_attr_bytes(tb[IPVS_DEST_ATTR_TUN_TYPE], sizeof(*type));
+
+	if (fwd != IP_VS_CONN_F_TUNNEL || type == NULL || *type == IP_VS_CONN_F_TUNNEL_TYPE_IPIP)
+		return fwd;
+	if (*type != IP_VS_CONN_F_TUNNEL_TYPE_GUE ||
+	    nl_attr_u16(tb[IPVS_DEST_ATTR_TUN_FLAGS], 0) != IP_VS_TUNNEL_ENCAP_FLAG_NOCSUM)
+		return fwd | IPVS_FWD_OTHER;
+	return fwd | (uint32_t)ntohs(nl_attr_u16(tb[IPVS_DEST_ATTR_TUN_PORT], 0)) << 16;
+}
+
 static int dest_message(void *arg, const struct nlmsghdr *h, struct err *err)
 {
 	const struct nlattr *top[IPVS_CMD_ATTR_MAX + 1], *tb[IPVS_DEST_ATTR_MAX + 1];
@@ -169,7 +182,7 @@ static int dest_message(void *arg, const struct nlmsghdr *h, struct err *err)
 		     : rd->af;
 	d.addr = attr_addr(tb[IPVS_DEST_ATTR_ADDR], af);
 	d.port = ntohs(nl_attr_u16(tb[IPVS_DEST_ATTR_PORT], 0));
-	d.fwd = (uint16_t)(nl_attr_u32(tb[IPVS_DEST_ATTR_FWD_METHOD], 0) & FWD_MASK);
+	d.fwd = fwd_read(tb);
 	d.weight = nl_attr_u32(tb[IPVS_DEST_ATTR_WEIGHT], 0);
 	d.u_thresh = nl_attr_u32(tb[IPVS_DEST_ATTR_U_THRESH], 0);
 	d.l_thresh = nl_attr_u32(tb[IPVS_DEST_ATTR_L_THRESH], 0);
@@ -281,7 +294,11 @@ static void put_dest(struct nlmsghdr *h, const struct ipvs_key *k, const struct 
 	mnl_attr_put_u16(h, IPVS_DEST_ATTR_PORT, htons(d->port));
 	if (!is_whole)
 		return;
-	mnl_attr_put_u32(h, IPVS_DEST_ATTR_FWD_METHOD, d->fwd);
+	mnl_attr_put_u32(h, IPVS_DEST_ATTR_FWD_METHOD, d->fwd & FWD_MASK);
+	if (d->fwd > UINT16_MAX) {
+		mnl_attr_put_u8(h, IPVS_DEST_ATTR_TUN_TYPE, IP_VS_CONN_F_TUNNEL_TYPE_GUE);
+		mnl_attr_put_u16(h, IPVS_DEST_ATTR_TUN_PORT, htons((uint16_t)(d->fwd >> 16)));
+	}
 	mnl_attr_put_u32(h, IPVS_DEST_ATTR_WEIGHT, d->weight);
 	mnl_attr_put_u32(h, IPVS_DEST_ATTR_U_THRESH, d->u_thresh);
 	mnl_attr_put_u32(h, IPVS_DEST_ATTR_L_THRESH, d->l_thresh);

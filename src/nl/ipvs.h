@@ -45,10 +45,17 @@ struct ipvs_service {
  */
 #define IPVS_THRESH_NONE ((uint32_t)INT32_MAX)
 
+#define IPVS_FWD_OTHER UINT32_C(0x8)
+
 struct ipvs_dest {
 	struct ip_addr addr;
 	uint16_t port; /* host order */
-	uint16_t fwd;  /* IP_VS_CONN_F_FWD_MASK: 0 is masquerading */
+	/*
+	 * IP_VS_CONN_F_FWD_MASK: 0 is masquerading. The upper half is the UDP port of a tunnel
+	 * with GUE, without checksum; 0 = IP in IP. IPVS_FWD_OTHER: the kernel has another kind of
+	 * tunnel.
+	 */
+	uint32_t fwd;
 	uint32_t weight;
 	/* Limits of new connections, without effect where none begin: there they store drains. */
 	uint32_t u_thresh; /* not below the other, not above IPVS_THRESH_NONE */

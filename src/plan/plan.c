@@ -121,11 +121,11 @@ static void pool_guard(struct build *b, struct plan_pool *pool)
 }
 
 /* A backend that gets packets unchanged must listen on the Service's port. */
-static enum forwarding forwarding_of(const struct build *b, const struct service_port *port,
-				     const struct selection *sel)
+static uint32_t forwarding_of(const struct build *b, const struct service_port *port,
+			      const struct selection *sel)
 {
 	const struct service_tuning *t = b->s->tuning;
-	enum forwarding f = FORWARDING_MASQUERADE;
+	uint32_t f = FORWARDING_MASQUERADE;
 	bool is_local = service_is_etp_local(b->s);
 
 	if (!b->p->traits->has_forwarding || t == NULL || t->forwarding == NULL ||
@@ -139,13 +139,13 @@ static enum forwarding forwarding_of(const struct build *b, const struct service
 }
 
 static void external_frontends(struct build *b, const struct plan_frontend *like, enum ipfam fam,
-			       const struct service_port *port, enum forwarding forwarding)
+			       const struct service_port *port, uint32_t forwarding)
 {
 	const struct model *m = b->p->model;
 	struct plan_frontend external = *like;
 	struct plan_frontend guarded;
 
-	external.forwarding = (uint8_t)forwarding;
+	external.forwarding = forwarding;
 	if (forwarding != FORWARDING_MASQUERADE && external.masq == PLAN_MASQ_ALWAYS)
 		external.masq = PLAN_MASQ_UNSET;
 	guarded = external;

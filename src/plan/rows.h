@@ -110,14 +110,15 @@ struct plan_frontend {
 	uint8_t kind;  /* enum plan_frontend_kind */
 	uint8_t masq;  /* enum plan_masq */
 	/* ETP Local: `inside` serves pods and this host, `target` other clients (POL-25). */
-	bool is_split;
-	bool is_guarded; /* the target pool's ranges are checked first (REJ-10) */
-	/* enum forwarding, to `target`; not MASQUERADE: backends answer the client directly */
-	uint8_t forwarding;
+	bool is_split : 1;
+	bool is_guarded : 1; /* the target pool's ranges are checked first (REJ-10) */
 	uint16_t port_index; /* into the service's ports */
+	/* To `target`, as in model/tuning.h; not MASQUERADE: backends answer the client directly */
+	uint32_t forwarding;
 	struct plan_target target;
 	struct plan_target inside; /* zero unless is_split */
 };
+_Static_assert(sizeof(struct plan_frontend) == 48, "one per address and port: kept small");
 
 /* A frontend that the service claims and did not get. */
 struct plan_conflict {

@@ -58,7 +58,8 @@ static void forwarding_check(const struct plan_rows *rows, const char *how, stru
 void plane_remark_forwarding(struct str *out, const struct svc *svc, bool has_forwarding)
 {
 	const struct service_tuning *t = svc->service->tuning;
-	enum forwarding how = FORWARDING_MASQUERADE;
+	uint32_t how = FORWARDING_MASQUERADE;
+	char buf[FORWARDING_TEXT_MAX];
 	struct err err = { 0 };
 
 	if (t->forwarding == NULL)
@@ -66,9 +67,10 @@ void plane_remark_forwarding(struct str *out, const struct svc *svc, bool has_fo
 	if (forwarding_parse(&how, t->forwarding->text, &err) == 0 &&
 	    how != FORWARDING_MASQUERADE) {
 		if (has_forwarding)
-			forwarding_check(svc->rows, forwarding_text(how), &err);
+			forwarding_check(svc->rows, forwarding_text(how, buf), &err);
 		else
-			(void)err_set(&err, 0, "'%s' is for the ipvs plane", forwarding_text(how));
+			(void)err_set(&err, 0, "'%s' is for the ipvs plane",
+				      forwarding_text(how, buf));
 	}
 	if (err.text[0] != '\0')
 		plane_remark_add(out,

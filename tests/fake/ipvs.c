@@ -23,6 +23,9 @@ struct dest {
 	struct ip_addr addr;
 	uint16_t port;
 	uint32_t fwd;
+	uint8_t tun_type; /* IP_VS_CONN_F_TUNNEL_TYPE_* */
+	uint16_t tun_port;
+	uint16_t tun_flags;
 	uint32_t weight;
 	uint32_t u_thresh;
 	uint32_t l_thresh;
@@ -238,6 +241,9 @@ static void dest_put(struct connection *c, const struct nlmsghdr *to, const stru
 	mnl_attr_put_u16(h, IPVS_DEST_ATTR_ADDR_FAMILY, af(s->key.fam));
 	mnl_attr_put_u16(h, IPVS_DEST_ATTR_PORT, htons(d->port));
 	mnl_attr_put_u32(h, IPVS_DEST_ATTR_FWD_METHOD, d->fwd);
+	mnl_attr_put_u8(h, IPVS_DEST_ATTR_TUN_TYPE, d->tun_type);
+	mnl_attr_put_u16(h, IPVS_DEST_ATTR_TUN_PORT, htons(d->tun_port));
+	mnl_attr_put_u16(h, IPVS_DEST_ATTR_TUN_FLAGS, d->tun_flags);
 	mnl_attr_put_u32(h, IPVS_DEST_ATTR_WEIGHT, d->weight);
 	mnl_attr_put_u32(h, IPVS_DEST_ATTR_U_THRESH, d->u_thresh);
 	mnl_attr_put_u32(h, IPVS_DEST_ATTR_L_THRESH, d->l_thresh);
@@ -300,6 +306,7 @@ static int dest_change(struct fake_ipvs *f, struct virtual *s, uint8_t cmd,
 						 nl_attr_bytes(tb[IPVS_DEST_ATTR_ADDR], 16));
 	uint16_t port = ntohs(u16(tb[IPVS_DEST_ATTR_PORT]));
 	struct dest *d = dest_find(f, s, &addr, port);
+	const uint8_t *tun_type;
 
 	if (cmd == IPVS_CMD_NEW_DEST && d != NULL)
 		return EEXIST;
@@ -316,10 +323,17 @@ static int dest_change(struct fake_ipvs *f, struct virtual *s, uint8_t cmd,
 		return ERANGE;
 	if (u32(tb[IPVS_DEST_ATTR_U_THRESH]) > INT32_MAX)
 		return EINVAL;
+	tun_type = nl_attr_bytes(tb[IPVS_DEST_ATTR_TUN_TYPE], 1);
+	if (tun_type != NULL && *tun_type == IP_VS_CONN_F_TUNNEL_TYPE_GUE &&
+	    u16(tb[IPVS_DEST_ATTR_TUN_PORT]) == 0)
+		return EINVAL;
 	if (d == NULL) {
 		d = vec_push(&s->dests);
 		*d = (struct dest){ .addr = addr, .port = port };
 	}
+	d->tun_type = tun_type != NULL ? *tun_type : IP_VS_CONN_F_TUNNEL_TYPE_IPIP;
+	d->tun_port = ntohs(u16(tb[IPVS_DEST_ATTR_TUN_PORT]));
+	d->tun_flags = u16(tb[IPVS_DEST_ATTR_TUN_FLAGS]);
 	d->fwd = u32(tb[IPVS_DEST_ATTR_FWD_METHOD]);
 	d->weight = u32(tb[IPVS_DEST_ATTR_WEIGHT]);
 	d->u_thresh = u32(tb[IPVS_DEST_ATTR_U_THRESH]);
@@ -770,6 +784,18 @@ void fake_ipvs_foreign_weight(struct fake_ipvs *f, const char *addr, uint32_t we
 				d->weight = weight;
 }
 
+void fake_ipvs_foreign_tunnel(struct fake_ipvs *f, uint8_t type, uint16_t port, uint16_t flags)
+{
+	vec_for_each (s, &f->services)
+		vec_for_each (d, &(*s)->dests) {
+			if (d->fwd != IP_VS_CONN_F_TUNNEL)
+				continue;
+			d->tun_type = type;
+			d->tun_port = port;
+			d->tun_flags = flags;
+		}
+}
+
 static void foreign_rule_add(struct fake_ipvs *f, int family, uint32_t priority, uint32_t table,
 			     uint32_t mark, uint32_t mask)
 {
@@ -832,9 +858,12 @@ static void dests_print(const struct virtual *s, struct str *out)
 		struct str word = { 0 };
 
 		str_printf(&word, " %s=%u%s", ip_endpoint_text(&d->addr, d->port, ip), d->weight,
-			   d->fwd == IP_VS_CONN_F_TUNNEL   ? "(tunnel)"
-			   : d->fwd == IP_VS_CONN_F_DROUTE ? "(route)"
-							   : "");
+			   d->fwd == IP_VS_CONN_F_TUNNEL && d->tun_type == 0 ? "(tunnel)"
+			   : d->fwd == IP_VS_CONN_F_DROUTE                   ? "(route)"
+									     : "");
+		if (d->fwd == IP_VS_CONN_F_TUNNEL && d->tun_type != 0)
+			str_printf(&word, "(tunnel,%u:%u,%u)", d->tun_type, d->tun_port,
+				   d->tun_flags);
 		*vec_push(&words) = word.text;
 	}
 	if (words.n > 1)

@@ -157,7 +157,7 @@ def test_drain(lab, vipd, server, how, fam):
 
 
 @pytest.mark.parametrize("how, why", [
-    ("direct", "'direct' is not one of masquerade, route, tunnel"),
+    ("direct", "'direct' is not one of masquerade, route, tunnel, tunnel,gue, tunnel,gue:PORT"),
     ("route", "'route' is for the ipvs plane" if planes.PLANE == "nft" else
      "'route' needs endpoints with the Service's port 8080: %s" % L.endpoint(L.remote(1, 4), 8081)),
 ])

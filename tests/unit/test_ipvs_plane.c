@@ -337,6 +337,26 @@ static void test_forwarding(void **state)
 	expect_ipvs(&w, "192.0.2.1:8080/TCP rr flags 0x20: 10.0.1.1:8080=1(tunnel)\n"
 			"192.0.2.2:8080/TCP rr flags 0x20: 10.0.1.1:8080=1(tunnel)\n"
 			"mark 0x5a000001 rr: 10.0.1.1:8080=1\n");
+	/* A tunnel of another kind is an update of each destination, too, and repaired. */
+	service(&w, "shop/web", EXTERNAL " fwd=tunnel,gue:555");
+	settle(&w);
+	pass(&w, 2);
+	expect_ipvs(&w, "192.0.2.1:8080/TCP rr flags 0x20: 10.0.1.1:8080=1(tunnel,1:555,0)\n"
+			"192.0.2.2:8080/TCP rr flags 0x20: 10.0.1.1:8080=1(tunnel,1:555,0)\n"
+			"mark 0x5a000001 rr: 10.0.1.1:8080=1\n");
+	expect_adopted(&w);
+	for (uint16_t type = IP_VS_CONN_F_TUNNEL_TYPE_IPIP; type < IP_VS_CONN_F_TUNNEL_TYPE_MAX;
+	     type++) {
+		fake_ipvs_foreign_tunnel(w.ipvs, (uint8_t)type, 554, 0);
+		sync_audit(w.s);
+		w.now += 60 * NSEC_PER_SEC;
+		assert_true(sync_settle(w.s, w.now) > 0);
+		expect_ipvs(&w, "192.0.2.1:8080/TCP rr flags 0x20: "
+				"10.0.1.1:8080=1(tunnel,1:555,0)\n"
+				"192.0.2.2:8080/TCP rr flags 0x20: "
+				"10.0.1.1:8080=1(tunnel,1:555,0)\n"
+				"mark 0x5a000001 rr: 10.0.1.1:8080=1\n");
+	}
 	service(&w, "shop/web", EXTERNAL " fwd=tunnel affinity=60");
 	settle(&w);
 	pass(&w, 2);

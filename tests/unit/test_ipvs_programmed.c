@@ -180,6 +180,18 @@ static void test_forwarding(void **state)
 			"192.0.2.1:80/TCP forwarding=route -> 10.0.1.1:80 10.0.1.2:80 "
 			"scheduler=rr\n");
 	expect_diff(&w, "");
+	service(&w, "shop/web", "ip=10.96.0.10 port=http:80 ext=192.0.2.1 fwd=tunnel,gue");
+	settle(&w);
+	expect_held(&w, "10.96.0.10:80/TCP cluster-ip -> 10.0.1.1:80 10.0.1.2:80 scheduler=rr\n"
+			"192.0.2.1:80/TCP forwarding=tunnel,gue:6080 -> 10.0.1.1:80 10.0.1.2:80 "
+			"scheduler=rr\n");
+	expect_diff(&w, "");
+	fake_ipvs_foreign_tunnel(w.ipvs, IP_VS_CONN_F_TUNNEL_TYPE_GUE, 6080,
+				 IP_VS_TUNNEL_ENCAP_FLAG_CSUM);
+	expect_diff(&w, DIFFERS
+		    "192.0.2.1:80/TCP  shop/web\n"
+		    "  - forwarding=tunnel,gue:6080 -> 10.0.1.1:80 10.0.1.2:80 scheduler=rr\n"
+		    "  + forwarding=other -> 10.0.1.1:80 10.0.1.2:80 scheduler=rr\n");
 	world_close(&w);
 }
 

@@ -150,6 +150,59 @@ static void test_weights_number(void **state)
 	assert_string_equal(err.text, "more than 256 entries by name");
 }
 
+static void test_forwarding(void **state)
+{
+	static const struct {
+		const char *text;
+		int64_t value;       /* -1: rejected */
+		const char *printed; /* NULL: as `text` */
+	} cases[] = {
+		{ "masquerade", 0, NULL },
+		{ "tunnel", 2, NULL },
+		{ "route", 3, NULL },
+		{ "tunnel,gue", 2 | INT64_C(6080) << 16, "tunnel,gue:6080" },
+		{ "tunnel,gue:1", 2 | INT64_C(1) << 16, NULL },
+		{ "tunnel,gue:65535", 2 | INT64_C(65535) << 16, NULL },
+		{ "", -1, NULL },
+		{ "gue", -1, NULL },
+		{ "other", -1, NULL },
+		{ "tunnel,", -1, NULL },
+		{ "tunnel,ipip", -1, NULL },
+		{ "tunnel,gue,", -1, NULL },
+		{ "tunnel,gue:", -1, NULL },
+		{ "tunnel,gue:0", -1, NULL },
+		{ "tunnel,gue:-1", -1, NULL },
+		{ "tunnel,gue: 1", -1, NULL },
+		{ "tunnel,gue:6080x", -1, NULL },
+		{ "tunnel,gue:65536", -1, NULL },
+		{ "tunnel,gue:18446744073709551617", -1, NULL },
+		{ "route,gue", -1, NULL },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const char *text = cases[i].text;
+		char buf[FORWARDING_TEXT_MAX], expected[128];
+		struct err err = { 0 };
+		uint32_t f = 77;
+
+		print_message("    '%s'\n", text);
+		assert_int_equal(forwarding_parse(&f, text, &err),
+				 cases[i].value < 0 ? -EINVAL : 0);
+		if (cases[i].value < 0) {
+			(void)snprintf(expected, sizeof(expected),
+				       "'%s' is not one of masquerade, route, tunnel, tunnel,gue, "
+				       "tunnel,gue:PORT",
+				       text);
+			assert_string_equal(err.text, expected);
+			assert_int_equal(f, 77);
+			continue;
+		}
+		assert_int_equal(f, cases[i].value);
+		assert_string_equal(forwarding_text(f, buf),
+				    cases[i].printed != NULL ? cases[i].printed : text);
+	}
+}
+
 /* One slot may stand for the unit: no endpoint can have a weight between two multiples of it. */
 static void test_weights_unit(void **state)
 {
@@ -197,6 +250,7 @@ int main(void)
 		cmocka_unit_test(test_sched),           cmocka_unit_test(test_weights),
 		cmocka_unit_test(test_weights_refused), cmocka_unit_test(test_weights_unit),
 		cmocka_unit_test(test_weights_number),  cmocka_unit_test(test_durations),
+		cmocka_unit_test(test_forwarding),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -105,7 +105,7 @@ static void dest_done(struct ipvs_plane *p, struct ipvs_vs *vs, const struct ipv
 	d->flags |= DST_PROGRAMMED;
 	d->flags &= (uint8_t)~DST_DIFFERS;
 	d->weight = (uint16_t)op->dest.weight;
-	d->fwd = (uint8_t)op->dest.fwd;
+	d->fwd = op->dest.fwd;
 	d->since_s = op->dest.l_thresh;
 	d->deadline_s = op->dest.u_thresh < IPVS_THRESH_NONE ? op->dest.u_thresh : 0;
 	if (op->dest.l_thresh == 0)

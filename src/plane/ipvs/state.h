@@ -27,9 +27,9 @@ struct ipvs_dst {
 	struct ip_addr addr;
 	uint16_t port;
 	uint8_t flags;
-	uint8_t fwd;     /* programmed; enum forwarding */
 	uint16_t weight; /* programmed */
 	uint16_t desired_weight;
+	uint32_t fwd;        /* programmed; as in nl/ipvs.h */
 	uint32_t since_s;    /* CLOCK_BOOTTIME: start of its drain; 0 = not draining */
 	uint32_t deadline_s; /* CLOCK_BOOTTIME: the end of its drain; 0 = none */
 	uint32_t active;     /* while draining, at the last check */
@@ -49,8 +49,8 @@ struct ipvs_vs {
 	const struct name *ns;    /* Service it belongs to, for logs; NULL: unknown */
 	const struct name *name;
 	uint32_t drain_s;
-	uint8_t proto;      /* enum l4proto; 0 = unknown, of a mark found in the kernel */
-	uint8_t forwarding; /* desired, of a VIP:port service; enum forwarding */
+	uint32_t forwarding; /* desired, of a VIP:port service; as in model/tuning.h */
+	uint8_t proto;       /* enum l4proto; 0 = unknown, of a mark found in the kernel */
 	bool is_desired;
 	bool is_programmed;
 	bool is_vip_only;       /* not programmed: all clients reach the pool through its VIP:port
@@ -93,7 +93,7 @@ struct ipvs_undo {
 	/* of the service */
 	bool is_desired;
 	bool is_vip_only;
-	uint8_t forwarding;
+	uint32_t forwarding;
 	struct scheduler sched;
 	uint32_t timeout_s;
 	struct ipvs_vs *pool;

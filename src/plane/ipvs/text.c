@@ -117,7 +117,7 @@ static bool is_draining(const struct ipvs_dst *d)
 }
 
 /* Of all destinations, or of the first one. */
-static enum forwarding vs_forwarding(const struct ipvs_vs *vs)
+static uint32_t vs_forwarding(const struct ipvs_vs *vs)
 {
 	vec_for_each (d, &vs->dests)
 		if (vs->key.mark == 0 && !is_draining(d))
@@ -213,9 +213,10 @@ static void forwarding_print(const struct frontend_text *t, const uint8_t *data)
 {
 	const struct ipvs_vs *vs =
 		data != NULL && nft_get_word(data) == t->p->marks.tag ? vs_by_vip(t) : NULL;
+	char buf[FORWARDING_TEXT_MAX];
 
 	if (vs != NULL && vs_forwarding(vs) != FORWARDING_MASQUERADE)
-		str_printf(t->out, " forwarding=%s", forwarding_text(vs_forwarding(vs)));
+		str_printf(t->out, " forwarding=%s", forwarding_text(vs_forwarding(vs), buf));
 }
 
 /* The mark has no pool: `idle` has the mark of the pool. */

@@ -159,7 +159,7 @@ static void dests_undesire(struct tr *t, struct ipvs_vs *vs)
 }
 
 static void vip_service_attach(struct tr *t, struct ipvs_vs *vs, struct ipvs_vs *pool,
-			       uint8_t forwarding)
+			       uint32_t forwarding)
 {
 	ipvs_vs_touch(t->p, vs, t->svc);
 	vs->forwarding = forwarding;

@@ -230,7 +230,7 @@ static void dest_found(void *arg, const struct ipvs_dest *found)
 	}
 	d->flags |= DST_PROGRAMMED | DST_COUNTED;
 	d->weight = (uint16_t)MIN(found->weight, (uint32_t)IPVS_WEIGHT_MAX);
-	d->fwd = (uint8_t)found->fwd;
+	d->fwd = found->fwd;
 	is_draining = found->l_thresh != 0 && (found->weight == 0 || ds->is_retiring);
 	if (!is_draining && (found->u_thresh != 0 || found->l_thresh != 0))
 		d->flags |= DST_DIFFERS;
