@@ -93,6 +93,16 @@ static void put_sticky(struct model *m, uint32_t seconds, const char *range)
 	model_put_service(m, s, 1);
 }
 
+static void put_weighed(struct model *m, const char *weights)
+{
+	struct service *s = make_service_object("shop/weighed", "10.96.1.3", NULL, "http:TCP:80");
+
+	s->tuning = xcalloc(1, sizeof(*s->tuning));
+	s->tuning->weights = name_get_str(weights);
+	model_put_service(m, s, 1);
+	make_slice(m, "shop/weighed-a", "weighed", "http:TCP:8080", "10.1.0.8 10.1.0.9 10.1.0.10");
+}
+
 static void put_many(struct model *m, int n, int shift)
 {
 	for (int i = 0; i < n; i++) {
@@ -114,6 +124,7 @@ static void state_first(struct model *m)
 	make_slice(m, "shop/lb-6", "lb", "http:TCP:8080", "fd01::1@n1");
 	put_sticky(m, 600, "198.51.100.0/24");
 	make_slice(m, "shop/sticky-a", "sticky", "http:TCP:8080", "10.1.0.4 10.1.0.5 10.1.0.6");
+	put_weighed(m, "10.1.0.8=5,10.1.0.9=0,*=2");
 	put_many(m, 12, 0);
 }
 
@@ -123,6 +134,7 @@ static void state_second(struct model *m)
 	drop_slice(m, "shop/lb-6");
 	put_sticky(m, 60, "198.51.0.0/16");
 	make_slice(m, "shop/sticky-a", "sticky", "http:TCP:8080", "10.1.0.5 10.1.0.7");
+	put_weighed(m, "10.1.0.8=9,*=2");
 	for (int i = 0; i < 12; i += 3) {
 		char key[32];
 
