@@ -26,6 +26,7 @@ ATTR_SERVICE, ATTR_DEST = 1, 2
 SVC_AF, SVC_PROTOCOL, SVC_ADDR, SVC_PORT, SVC_FWMARK, SVC_SCHED, SVC_FLAGS, SVC_TIMEOUT = range(1, 9)
 DEST_ADDR, DEST_PORT, DEST_FWD, DEST_WEIGHT, DEST_UTHRESH, DEST_LTHRESH = range(1, 7)
 DEST_ACTIVE, DEST_INACTIVE = 7, 8
+DEST_TUN_TYPE, DEST_TUN_PORT, DEST_TUN_FLAGS = 13, 14, 15
 NESTED = 0x8000
 PROTO = {6: "tcp", 17: "udp", 132: "sctp", 0: ""}
 OURS = 0x20
@@ -66,6 +67,15 @@ def connections(ns, proto):
     """[(port of the client, port of the backend, state, seconds left)] of connections that IPVS has."""
     lines = ns.run("cat", "/proc/net/ip_vs_conn").splitlines()[1:]
     return [(int(w[2], 16), int(w[6], 16), w[7], int(w[8])) for w in map(str.split, lines) if w[0] == proto]
+
+
+def method(fwd, a):
+    """IP_VS_CONN_F_*, with the UDP port of GUE above 16 bits; a tuple for other tunnels."""
+    kind = a[DEST_TUN_TYPE][0]
+    port, flags = struct.unpack(">H", a[DEST_TUN_PORT])[0], struct.unpack("=H", a[DEST_TUN_FLAGS])[0]
+    if fwd != 2 or (kind, port, flags) == (0, 0, 0):
+        return fwd
+    return fwd | port << 16 if (kind, flags) == (1, 0) else (kind, port, flags)
 
 
 class Ipvs:
@@ -144,7 +154,7 @@ class Ipvs:
             port = struct.unpack(">H", a[DEST_PORT])[0]
             w, u, active, inactive, fwd = (struct.unpack("=I", a[k])[0] for k in (
                 DEST_WEIGHT, DEST_UTHRESH, DEST_ACTIVE, DEST_INACTIVE, DEST_FWD))
-            out[addr, port] = Dest(addr, port, w, u, active, inactive, fwd & 7)
+            out[addr, port] = Dest(addr, port, w, u, active, inactive, method(fwd & 7, a))
         return out
 
     def state(self, ours=True, fam=None):

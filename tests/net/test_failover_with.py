@@ -93,4 +93,6 @@ def test_moved_as_others(lab, vipd, options):
         assert moved > 10
     assert not {k: v for k, v in peers.items() if len(v) != 1}
     if "--metrics-per-service" in vipd.flags:
-        assert {n: series(lab, "vipd_service_connections_total", service=n) for n in SERVICES} == count
+        for name in SERVICES:  # a SYN that is repeated while its entry is being deleted counts again
+            n = series(lab, "vipd_service_connections_total", service=name)
+            assert count[name] <= n <= count[name] + 2, (name, n, count)

@@ -25,7 +25,7 @@ class Server:
     """node2 as a server for direct return, and counters of packets from the address on the node."""
 
     def __init__(self, lab, fam, how):
-        self.lab, self.fam = lab, fam
+        self.lab, self.fam, self.how = lab, fam, how
         client, server, length = DIRECT[fam]
         flag = "-%d" % fam
         lab.client.run("ip", "link", "add", "direct0", "type", "veth", "peer", "name", "direct0",
@@ -38,16 +38,18 @@ class Server:
         lab.node2.run("ip", flag, "addr", "add", "%s/%d" % (VIP[fam], 32 if fam == 4 else 128),
                       "dev", "lo", *(["nodad"] if fam == 6 else []))
         lab.node2.sysctl(net__ipv4__conf__all__arp_ignore=1, net__ipv4__conf__all__arp_announce=2)
-        if how == "tunnel" and fam == 6:  # it accepts packets for addresses of a device only
+        if how.startswith("tunnel") and fam == 6:  # it accepts packets for addresses of a device only
             for i in (1, 2):
                 lab.node2.run("ip", "-6", "addr", "replace", "%s/128" % L.remote(i, 6), "dev", "lo",
                               "nodad")
-        if how == "tunnel":
-            subprocess.run(["modprobe", "-a", "ipip", "ip6_tunnel"], check=True)
+        if how.startswith("tunnel"):
+            subprocess.run(["modprobe", "-a", "ipip", "ip6_tunnel", "fou", "fou6"], check=True)
             device = "tunl0" if fam == 4 else "ip6tnl0"
             if fam == 4:
                 lab.node2.sysctl(net__ipv4__conf__tunl0__rp_filter=0)
             lab.node2.run("ip", "link", "set", device, "up")
+        if "gue" in how:
+            lab.node2.run("ip", flag, "fou", "add", "port", how.partition(":")[2] or "6080", "gue")
         word = "ip" if fam == 4 else "ip6"
         lab.node.run("nft", "add table inet seen; add counter inet seen back; add chain inet seen pre "
                      "{ type filter hook prerouting priority -400; }; "
@@ -61,6 +63,9 @@ class Server:
     def close(self):
         self.lab.node.run("nft", "delete table inet seen")
         self.lab.client.run("ip", "link", "del", "direct0")
+        if "gue" in self.how:
+            self.lab.node2.run("ip", "-%d" % self.fam, "fou", "del", "port",
+                               self.how.partition(":")[2] or "6080")
         self.lab.node2.run("ip", "-%d" % self.fam, "addr", "del", "%s/%d" % (
             VIP[self.fam], 32 if self.fam == 4 else 128), "dev", "lo")
         self.lab.node2.sysctl(net__ipv4__conf__all__arp_ignore=0,
@@ -82,7 +87,7 @@ def server(lab, request):
 
 @IPVS
 @pytest.mark.parametrize("fam", (4, 6), ids=("v4", "v6"))
-@pytest.mark.parametrize("how", ("route", "tunnel"))
+@pytest.mark.parametrize("how", ("route", "tunnel", "tunnel,gue:5555"))
 def test_replies_bypass_the_node(lab, vipd, server, how, fam):
     """BAL-20, BAL-21: the server sees the client's address, and no reply passes the node. The
     cluster IP is masqueraded as before. A restart writes nothing."""
@@ -106,6 +111,7 @@ def test_replies_bypass_the_node(lab, vipd, server, how, fam):
     vipd.kill()
     vipd.start()
     assert vipd.status()["sync"]["writes"] == 0
+    conn.sock.sendall(20000 * b"x")  # segments that fit no tunnel: ICMP of the node shortens them
     assert conn.ask().ok
     conn.close()
     assert server.returned() == 0
@@ -154,6 +160,31 @@ def test_drain(lab, vipd, server, how, fam):
     assert all(c.ask().backend == VIP[fam] for c in conns)
     for c in conns:
         c.close()
+
+
+@IPVS
+@pytest.mark.no_steady
+@pytest.mark.parametrize("fam", (4,), ids=("v4",))
+@pytest.mark.parametrize("how", ("route",))
+def test_change_of_planes(lab, vipd, server, how, fam):
+    """BAL-23: on the nftables plane the Service is masqueraded, with a remark; back on the ipvs
+    plane it is direct again. Each is adopted without a write."""
+    vipd.apply(objects(how, fam))
+    for mode in ("nftables", "ipvs"):
+        vipd.stop()
+        vipd.flags["--proxy-mode"] = mode
+        vipd.start()
+        r = L.probe(lab.client, VIP[fam], 8080)
+        remark = vipd.get("/v1/services/default/direct").get("remark") or ""
+        if mode == "ipvs":
+            assert is_direct(r, fam) and not remark
+        else:
+            assert r.ok and r.backend in (L.remote(1, fam), L.remote(2, fam)), r
+            assert "vipd.io/forwarding: 'route' is for the ipvs plane" in remark
+        vipd.kill()
+        vipd.start()
+        assert vipd.status()["sync"]["writes"] == 0
+        assert L.probe(lab.client, VIP[fam], 8080).what == r.what
 
 
 @pytest.mark.parametrize("how, why", [

@@ -130,13 +130,13 @@ def test_foreign_services(lab, vipd, kernel):
     """As keepalived makes them: by address, on an address of the node, by marks beside ours. Not
     at a change, a restart, an audit or --cleanup; and the sysctls are as they were."""
     names = ("conntrack", "expire_nodest_conn", "expire_quiescent_template", "conn_reuse_mode",
-             "sloppy_tcp", "run_estimation")
+             "sloppy_tcp", "run_estimation", "pmtu_disc")
 
     def sysctls():
         return [lab.node.run("cat", "/proc/sys/net/ipv4/vs/" + n).strip() for n in names]
     vipd.stop()
     lab.node.run(*vipd.argv(), "--cleanup")
-    was = ["0", "0", "1", "1", "1", "1"]
+    was = ["0", "0", "1", "1", "1", "1", "1"]
     for name, value in zip(names, was):
         lab.node.sysctl(**{"net__ipv4__vs__" + name: value})
     lab.node.run("ipvsadm", "--set", "1234", "60", "70")
@@ -146,7 +146,7 @@ def test_foreign_services(lab, vipd, kernel):
         assert len(theirs) == len(THEIRS) and not kernel.state()
         vipd.flags.update({"--ipvs-tcp-timeout": "2h", "--ipvs-udp-timeout": "200s"})
         vipd.start()
-        assert sysctls() == ["1", "1", "1", "1", "0", "0"]
+        assert sysctls() == ["1", "1", "1", "1", "0", "0", "0"]
         assert lab.node.run("ipvsadm", "-Ln", "--timeout").split()[-3:] == ["7200", "60", "200"]
         vipd.apply(svc("one", 311))
         vipd.kill()
@@ -155,7 +155,7 @@ def test_foreign_services(lab, vipd, kernel):
         L.eventually(lambda: held(kernel, 2, 3), 4)
         assert kernel.state(ours=False) == theirs
         vipd.stop()
-        assert sysctls() == ["1", "1", "1", "1", "0", "0"]
+        assert sysctls() == ["1", "1", "1", "1", "0", "0", "0"]
         lab.node.run(*vipd.argv(), "--cleanup")
         assert sysctls() == was
         assert lab.node.run("ipvsadm", "-Ln", "--timeout").split()[-3:] == ["1234", "60", "70"]

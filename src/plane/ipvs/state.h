@@ -119,9 +119,11 @@ struct ipvs_large {
 };
 
 /* Sysctls and timeouts, and their values before vipd: sysctl.c. */
-#define IPVS_SYSCTLS 6
-#define IPVS_PREVIOUS_TAG (IPVS_SYSCTLS + 3) /* of an earlier --ipvs-mark; after the timeouts */
-#define IPVS_PREVIOUS_N (IPVS_PREVIOUS_TAG + 1)
+#define IPVS_SYSCTLS 7
+/* Numbers in `remembered`; others are those of sysctls (sysctl.c). They never change. */
+#define IPVS_PREVIOUS_TIMEOUTS 6 /* three */
+#define IPVS_PREVIOUS_TAG 9      /* of an earlier --ipvs-mark */
+#define IPVS_PREVIOUS_N 11
 
 struct ipvs_plane {
 	struct plane_common common; /* first: plane/common.h */

@@ -17,17 +17,19 @@
 #include "nft/decode.h"
 #include "plane/ipvs/state.h"
 
-/* The index is the number in `remembered`. */
 static const struct {
 	const char *name;
 	uint32_t value;
+	uint32_t no; /* in `remembered` */
 } sysctls[IPVS_SYSCTLS] = {
-	{ "conntrack", 1 },                 /* hairpins and masquerading */
-	{ "expire_nodest_conn", 1 },        /* packets to a deleted backend go to another at once */
-	{ "expire_quiescent_template", 1 }, /* affinity to a draining backend ends */
-	{ "conn_reuse_mode", 1 },
-	{ "sloppy_tcp", 0 },
-	{ "run_estimation", 0 }, /* it reads all objects every two seconds */
+	{ "conntrack", 1, 0 },          /* hairpins and masquerading */
+	{ "expire_nodest_conn", 1, 1 }, /* packets to a deleted backend go to another at once */
+	{ "expire_quiescent_template", 1, 2 }, /* affinity to a draining backend ends */
+	{ "conn_reuse_mode", 1, 3 },
+	{ "sloppy_tcp", 0, 4 },
+	/* Of tunnels: the kernel sends no ICMP error from an address that no device has. */
+	{ "pmtu_disc", 0, 10 },
+	{ "run_estimation", 0, 5 }, /* it reads all objects every two seconds */
 };
 #define EXPIRE_NODEST_CONN 1
 #define RUN_ESTIMATION (IPVS_SYSCTLS - 1)
@@ -214,13 +216,13 @@ static int previous_save(struct ipvs_plane *p, const struct ipvs_timeouts *now,
 	for (size_t i = 0; i < IPVS_SYSCTLS; i++) {
 		uint32_t value;
 
-		if (previous[i] == 0 && sysctl_read(p, i, &value))
-			previous_add(p, (uint32_t)i, value);
+		if (previous[sysctls[i].no] == 0 && sysctl_read(p, i, &value))
+			previous_add(p, sysctls[i].no, value);
 	}
-	if (previous[IPVS_SYSCTLS] == 0) {
-		previous_add(p, IPVS_SYSCTLS, now->tcp);
-		previous_add(p, IPVS_SYSCTLS + 1, now->tcp_fin);
-		previous_add(p, IPVS_SYSCTLS + 2, now->udp);
+	if (previous[IPVS_PREVIOUS_TIMEOUTS] == 0) {
+		previous_add(p, IPVS_PREVIOUS_TIMEOUTS, now->tcp);
+		previous_add(p, IPVS_PREVIOUS_TIMEOUTS + 1, now->tcp_fin);
+		previous_add(p, IPVS_PREVIOUS_TIMEOUTS + 2, now->udp);
 	}
 	if (previous[IPVS_PREVIOUS_TAG] != p->previous[IPVS_PREVIOUS_TAG]) {
 		if (previous[IPVS_PREVIOUS_TAG] != 0)
@@ -305,13 +307,13 @@ void ipvs_sysctls_restore(struct ipvs_plane *p, bool is_last)
 	struct err err = { 0 };
 
 	for (size_t i = 0; i < IPVS_SYSCTLS; i++)
-		if ((i == EXPIRE_NODEST_CONN) == is_last && previous[i] != 0 &&
+		if ((i == EXPIRE_NODEST_CONN) == is_last && previous[sysctls[i].no] != 0 &&
 		    p->config.sysctl_root != NULL)
-			(void)sysctl_write(p, i, previous[i] - 1);
-	if (is_last || previous[IPVS_SYSCTLS] == 0)
+			(void)sysctl_write(p, i, previous[sysctls[i].no] - 1);
+	previous += IPVS_PREVIOUS_TIMEOUTS;
+	if (is_last || previous[0] == 0)
 		return;
-	t = (struct ipvs_timeouts){ previous[IPVS_SYSCTLS] - 1, previous[IPVS_SYSCTLS + 1] - 1,
-				    previous[IPVS_SYSCTLS + 2] - 1 };
+	t = (struct ipvs_timeouts){ previous[0] - 1, previous[1] - 1, previous[2] - 1 };
 	if (ipvs_wire_timeouts_set(p->wire, &t, &err) < 0)
 		log_warn(LOG_AREA_PLANE, "%s", err.text);
 }
