@@ -534,7 +534,7 @@ bool failover_choose(struct failover *f, const struct failover_handshake *h,
 		return false;
 	failover_tick(f, now);
 	from = pool_find(f, pool, by);
-	s->is_again = s->is_early && (from != NULL || pool->part_of != 0);
+	s->is_again = s->is_early && (from != NULL || pool->is_part);
 	if (s->is_again)
 		return false;
 	if (h->proto == L4PROTO_TCP && !s->is_early)

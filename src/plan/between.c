@@ -22,9 +22,9 @@ static bool has_local_ids(const struct plan *p, const struct plan_pool *pool)
 	return pool->affinity_s != 0 && p->traits->class_affinity != NULL;
 }
 
-bool plan_pool_is_divisible(const struct plan *p, const struct plan_pool *pool)
+bool plan_pool_may_be_unled(const struct plan *p, const struct plan_pool *pool)
 {
-	return !is_by_slots(pool) || !has_local_ids(p, pool);
+	return !has_local_ids(p, pool);
 }
 
 size_t plan_pool_cost(const struct plan *p, const struct plan_pool *pool, size_t work)
@@ -39,8 +39,8 @@ bool plan_pool_is_equal(const struct plan_pool *a, const struct plan_pool *b)
 {
 	return a->affinity_s == b->affinity_s && a->class == b->class && a->tuning == b->tuning &&
 	       a->next_aff_id == b->next_aff_id && a->is_sticky == b->is_sticky &&
-	       a->hashing == b->hashing && a->backends.n == b->backends.n &&
-	       a->ranges.n == b->ranges.n &&
+	       a->hashing == b->hashing && a->is_part == b->is_part &&
+	       a->backends.n == b->backends.n && a->ranges.n == b->ranges.n &&
 	       (a->backends.n == 0 || memcmp(a->backends.v, b->backends.v,
 					     a->backends.n * sizeof(struct plan_backend)) == 0) &&
 	       (a->ranges.n == 0 ||
@@ -430,26 +430,6 @@ static void pool_between(struct plan_pool *ret, const struct slots *s, const str
 	ret->hashing = PLAN_HASHING_NONE;
 }
 
-static bool slots_between(struct plan_pool *ret, struct plan_between *b)
-{
-	bool is_all = true;
-	struct slots s;
-
-	slots_begin(&s, b);
-	if (s.n_desired > 0) {
-		s.are_right = slots_set(&s);
-		is_all = s.are_right && members_complete(&s);
-	}
-	is_all = is_all && slots_trim(&s) && members_leave(&s);
-	b->cost = s.n_done * b->work / 2 + s.table.n / COMPARE_COST + 1;
-	if (!is_all && ret != NULL)
-		pool_between(ret, &s, b);
-	vec_fini(&s.members);
-	vec_fini(&s.table);
-	free(s.at);
-	return !is_all;
-}
-
 /* Does a new backend get the local id of another one, which would still have it in a piece? */
 static bool are_ids_reused(const struct plan_between *b)
 {
@@ -473,17 +453,42 @@ static bool are_ids_reused(const struct plan_between *b)
  */
 static bool is_divisible(const struct plan_between *b)
 {
-	if (b->will != NULL && b->is_adopted && has_local_ids(b->p, b->will))
-		return false;
-	return (b->was == NULL || plan_pool_is_divisible(b->p, b->was)) &&
-	       (b->will == NULL || plan_pool_is_divisible(b->p, b->will)) && !are_ids_reused(b);
+	const struct plan_pool *pool = b->will ? b->will : b->was;
+	bool is_table = is_by_slots(pool) || (b->was != NULL && is_by_slots(b->was));
+
+	return !has_local_ids(b->p, pool) || (!is_table && !b->is_adopted && !are_ids_reused(b));
 }
 
-/* An index of a table has 16 bits, and the backends of both pools may be members. */
-static bool are_too_many(const struct plan_between *b)
+/* An index of a table has 16 bits: are the backends that leave and the desired ones too many? */
+static bool are_too_many(const struct slots *s)
 {
-	return b->was != NULL && b->will != NULL &&
-	       (size_t)b->was->backends.n + b->will->backends.n > UINT16_MAX + 1;
+	size_t n = s->will ? s->will->backends.n : 0;
+
+	vec_for_each (m, &s->members)
+		n += m->index == NONE;
+	return n > UINT16_MAX + 1;
+}
+
+static bool slots_between(struct plan_pool *ret, struct plan_between *b)
+{
+	bool is_all = true;
+	struct slots s;
+
+	slots_begin(&s, b);
+	if (are_too_many(&s) || !is_divisible(b))
+		s.left = SIZE_MAX;
+	if (s.n_desired > 0) {
+		s.are_right = slots_set(&s);
+		is_all = s.are_right && members_complete(&s);
+	}
+	is_all = is_all && slots_trim(&s) && members_leave(&s);
+	b->cost = s.n_done * b->work / 2 + s.table.n / COMPARE_COST + 1;
+	if (!is_all && ret != NULL)
+		pool_between(ret, &s, b);
+	vec_fini(&s.members);
+	vec_fini(&s.table);
+	free(s.at);
+	return !is_all;
 }
 
 bool plan_pool_between(struct plan_pool *ret, struct plan_between *b)
@@ -496,10 +501,6 @@ bool plan_pool_between(struct plan_pool *ret, struct plan_between *b)
 		return false;
 	}
 	b->work *= has_local_ids(b->p, b->will ? b->will : b->was) ? 2 : 1;
-	if (is_table && (are_too_many(b) || !is_divisible(b))) {
-		b->max = SIZE_MAX / 2;
-		ret = NULL;
-	}
 	if (is_table)
 		return slots_between(ret, b);
 	b->cost = plain_cost(b);

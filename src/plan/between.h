@@ -28,12 +28,15 @@ struct plan_between {
 
 /*
  * Are operations left for a later transaction? Then `ret`, unless NULL, is the pool meanwhile.
- * False also for a pool that is not divisible: two tables with more than 65,536 backends together;
+ * False also for a pool that is not divisible: two tables with more than 65,536 different backends;
  * local ids of affinity that are used again, or were adopted.
  */
 bool plan_pool_between(struct plan_pool *ret, struct plan_between *b);
-/* Not with a table and local ids. */
-bool plan_pool_is_divisible(const struct plan *p, const struct plan_pool *pool);
+/*
+ * May the pool stay without a frontend while it shrinks? Not with local ids: if vipd is killed, no
+ * process finds them again, and clients' affinity entries still name them.
+ */
+bool plan_pool_may_be_unled(const struct plan *p, const struct plan_pool *pool);
 /* Operations that make all of the pool, or remove it. */
 size_t plan_pool_cost(const struct plan *p, const struct plan_pool *pool, size_t work);
 bool plan_pool_is_equal(const struct plan_pool *a, const struct plan_pool *b);

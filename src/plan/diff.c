@@ -233,6 +233,8 @@ static void diff_pools(struct diff *d, const struct plan_rows *old, const struct
 			add_op(d, PLAN_POOL_ADD)->pool = pool;
 		else if (was->tuning != pool->tuning)
 			add_op(d, PLAN_POOL_CHANGE)->pool = pool;
+		if (was != NULL && was->is_part && !pool->is_part)
+			add_op(d, PLAN_POOL_END)->pool = pool;
 		diff_backends(d, was ? was : &none, pool);
 		diff_table(d, was ? was : &none, pool);
 		diff_ranges(d, was ? was : &none, pool);
@@ -351,6 +353,8 @@ const char *plan_op_text(enum plan_op_kind k)
 		break;
 	case PLAN_POOL_ADD:
 		return "pool-add";
+	case PLAN_POOL_END:
+		return "pool-end";
 	case PLAN_BACKEND_ADD:
 		return "backend-add";
 	case PLAN_BACKEND_MOVE:

@@ -193,7 +193,7 @@ static size_t replaced_cost(const struct piece *pc, const struct plan_pool *will
 		pc->programmed ? plan_rows_pool_like(pc->programmed, will) : NULL;
 	size_t cost = was != NULL && pool_desired(pc, was) == NULL ? drop_cost(pc, was) : 0;
 
-	return cost > pc->max && plan_pool_is_divisible(pc->p, was) ? 0 : cost;
+	return cost > pc->max && plan_pool_may_be_unled(pc->p, was) ? 0 : cost;
 }
 
 /* Pools of the goal, in order. Returns false when the piece is full. */
@@ -222,7 +222,7 @@ static bool pools_bring(struct piece *pc)
 		if (is_cut) {
 			pc->cut = will;
 			if (pc->pp->is_whole[pc->n_done])
-				pc->between.part_of = (uint32_t)plan_pool_slots(will);
+				pc->between.is_part = true;
 			else if (was == NULL || was->backends.n == 0)
 				frontends_select_cut(pc);
 			return false;
@@ -234,23 +234,42 @@ static bool pools_bring(struct piece *pc)
 	return true;
 }
 
-/* Remove undesired pools. Returns false when the piece is full. */
-static bool pools_drop(struct piece *pc)
+/*
+ * Shrink the large ones of the undesired pools while their frontends lead there. Returns false when
+ * the piece is full.
+ */
+static bool pools_shrink(struct piece *pc)
 {
 	for (size_t i = 0; pc->programmed != NULL && i < pc->programmed->pools.n; i++) {
 		const struct plan_pool *was = &pc->programmed->pools.v[i];
-		size_t cost = drop_cost(pc, was);
 		struct plan_between b = { .p = pc->p, .was = was, .max = pc->max };
+
+		if (pool_desired(pc, was) != NULL || drop_cost(pc, was) <= pc->max)
+			continue;
+		if (pc->cost > 0)
+			return false;
+		b.work = backend_work(pc->pp, was);
+		if (!plan_pool_between(&pc->between, &b))
+			continue;
+		pc->cut = was;
+		return false;
+	}
+	return true;
+}
+
+/* Remove undesired pools. Returns false when the piece is full. */
+static bool pools_drop(struct piece *pc)
+{
+	if (!pools_shrink(pc))
+		return false;
+	for (size_t i = 0; pc->programmed != NULL && i < pc->programmed->pools.n; i++) {
+		const struct plan_pool *was = &pc->programmed->pools.v[i];
+		size_t cost = drop_cost(pc, was);
 
 		if (pool_desired(pc, was) != NULL)
 			continue;
 		if (pc->cost > 0 && pc->cost + cost > pc->max)
 			return false;
-		b.work = backend_work(pc->pp, was);
-		if (cost > pc->max && plan_pool_between(&pc->between, &b)) {
-			pc->cut = was;
-			return false;
-		}
 		pc->cost += cost;
 		*vec_push(&pc->gone) = was;
 	}
@@ -291,15 +310,35 @@ static const struct plan_frontend *frontend_next(const struct piece *pc, struct 
 	return NULL;
 }
 
-static void led_note(const struct piece *pc, enum ipfam fam, const struct plan_target *t,
-		     uint8_t *is_led)
-{
-	const struct plan_pool *pool = t->verdict == PLAN_VERDICT_UNSET
-					       ? NULL
-					       : plan_rows_pool(pc->programmed, fam, t->pool_id);
+/* State of a programmed pool that is not desired, in a piece. */
+enum fate {
+	UNLED = 0, /* no frontend leads there: it goes */
+	KEPT,
+	GONE, /* it goes with its frontends */
+};
 
-	if (pool != NULL)
-		is_led[pool - pc->programmed->pools.v] = 1;
+/* The programmed pool of `t`, or NULL. */
+static const struct plan_pool *led_pool(const struct piece *pc, enum ipfam fam,
+					const struct plan_target *t)
+{
+	return t->verdict == PLAN_VERDICT_UNSET ? NULL
+						: plan_rows_pool(pc->programmed, fam, t->pool_id);
+}
+
+/* Keep the pools that a frontend leads to, unless it goes with one of them. */
+static void led_note(const struct piece *pc, const struct plan_frontend *f, uint8_t *fates)
+{
+	enum ipfam fam = ip_fam(&f->addr);
+	const struct plan_pool *to[] = { led_pool(pc, fam, &f->target),
+					 led_pool(pc, fam, &f->inside) };
+	const struct plan_pool *first = pc->programmed->pools.v;
+
+	for (int i = 0; i < 2; i++)
+		if (to[i] != NULL && fates[to[i] - first] == GONE)
+			return;
+	for (int i = 0; i < 2; i++)
+		if (to[i] != NULL)
+			fates[to[i] - first] = KEPT;
 }
 
 /*
@@ -309,7 +348,7 @@ static void led_note(const struct piece *pc, enum ipfam fam, const struct plan_t
 static void pools_drop_unled(struct piece *pc)
 {
 	size_t n = pc->programmed ? pc->programmed->pools.n : 0;
-	AUTO(free) uint8_t *is_kept = xcalloc(n + 1, 1);
+	AUTO(free) uint8_t *fates = xcalloc(n + 1, 1);
 	const struct plan_frontend *f;
 	struct merge m = { 0 };
 	size_t n_kept = 0;
@@ -317,19 +356,19 @@ static void pools_drop_unled(struct piece *pc)
 	for (size_t i = 0; i < n; i++) {
 		const struct plan_pool *was = &pc->programmed->pools.v[i];
 
-		is_kept[i] = pool_desired(pc, was) != NULL || was == pc->cut ||
-			     (drop_cost(pc, was) > pc->max && plan_pool_is_divisible(pc->p, was));
-		n_kept += is_kept[i];
+		if (pool_desired(pc, was) == NULL && was != pc->cut &&
+		    (drop_cost(pc, was) <= pc->max || !plan_pool_may_be_unled(pc->p, was)))
+			continue;
+		fates[i] = KEPT;
+		n_kept++;
 	}
-	while (n_kept < n && (f = frontend_next(pc, &m)) != NULL) {
-		led_note(pc, ip_fam(&f->addr), &f->target, is_kept);
-		led_note(pc, ip_fam(&f->addr), &f->inside, is_kept);
-	}
-	vec_for_each (was, &pc->gone) /* with their frontends */
-		is_kept[*was - pc->programmed->pools.v] = 0;
+	vec_for_each (was, &pc->gone)
+		fates[*was - pc->programmed->pools.v] = GONE;
+	while (n_kept < n && (f = frontend_next(pc, &m)) != NULL)
+		led_note(pc, f, fates);
 	vec_clear(&pc->gone);
 	for (size_t i = 0; i < n; i++)
-		if (!is_kept[i])
+		if (fates[i] != KEPT)
 			*vec_push(&pc->gone) = &pc->programmed->pools.v[i];
 }
 
@@ -357,6 +396,19 @@ static void pool_put_programmed(struct piece *pc, const struct plan_pool *was)
 		pool_keep(pc, was);
 }
 
+/*
+ * Does the piece complete a pool of the kernel, but not the other one of its port? A frontend of
+ * both leads to it with the size class of the kernel until then.
+ */
+static bool is_half(const struct piece *pc, size_t i)
+{
+	const struct plan_pool *pool = &pc->pp->goal->pools.v[i];
+
+	return pc->pp->is_whole[i] && i + 1 == pc->n_done && i + 1 < pc->pp->goal->pools.n &&
+	       pool[1].fam == pool->fam && pool[1].port_name == pool->port_name &&
+	       pool[1].proto == pool->proto;
+}
+
 static void pool_put_desired(struct piece *pc, size_t i, const struct plan_pool *was)
 {
 	const struct plan_pool *will = &pc->pp->goal->pools.v[i];
@@ -367,8 +419,12 @@ static void pool_put_desired(struct piece *pc, size_t i, const struct plan_pool 
 		*vec_push(&pc->rows->pools) = pc->between;
 	else if (was != NULL && (!is_brought || plan_pool_is_equal(was, will)))
 		pool_keep(pc, was);
-	else if (i < pc->n_done)
-		plan_pool_copy(vec_push(&pc->rows->pools), will);
+	else if (i < pc->n_done) {
+		struct plan_pool *to = vec_push(&pc->rows->pools);
+
+		plan_pool_copy(to, will);
+		to->is_part = is_half(pc, i);
+	}
 }
 
 static void pools_put(struct piece *pc)

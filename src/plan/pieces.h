@@ -14,7 +14,7 @@
  * exists; undesired pools are removed with their last frontend, or last if they must be divided. A
  * pool that is larger than a piece grows, is replaced slot by slot, or shrinks while it serves. A
  * pool that was adopted comes without its frontends until it is complete: in the kernel they lead
- * to all of it (part_of in rows.h).
+ * to all of it (is_part in rows.h).
  */
 #pragma once
 

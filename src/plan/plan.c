@@ -453,7 +453,7 @@ struct plan_rows *plan_build_end(struct plan *p, struct build *b)
 /* Upper bound of the slots of a desired pool of `n` backends; 0: it has no table. */
 static size_t slots_max(const struct plan *p, const struct service *s, size_t n)
 {
-	if (p->traits->hashing != NULL && p->traits->hashing(s) != PLAN_HASHING_NONE)
+	if (n > 0 && p->traits->hashing != NULL && p->traits->hashing(s) != PLAN_HASHING_NONE)
 		return RENDEZVOUS_SLOTS;
 	if (!p->traits->weighs_by_slots || service_weights(s) == NULL)
 		return 0;

@@ -60,7 +60,7 @@ struct plan_pool {
 	uint16_t class;       /* traits->pool_class(n, affinity_s), or hash_class(hashing) */
 	uint16_t next_aff_id; /* next local id to give out; wraps past ids in use */
 	uint32_t tuning;      /* hash of the service's annotations for schedulers; 0 = none */
-	uint32_t part_of; /* adopted piece by piece: the number of its slots; 0 = all are here */
+	bool is_part;         /* adopted piece by piece: the kernel may have further slots */
 	VEC(struct plan_backend) backends; /* by slot; with `table`, in any order */
 	uint8_t *weights;                  /* of the backends, each above 0; NULL: all are 1 */
 	/* Index of the backend in each slot: with hashing once numbered; by weight (plan/table.h).

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/rendezvous.h"
+#include "nft/decode.h"
 #include "nft/elem.h"
 #include "nft/fixed.h"
 #include "objects.h"
@@ -447,8 +448,11 @@ static void targets_check(const struct plan_rows *rows)
 
 /* --- large pools in pieces --- */
 
-/* Of a transaction: PLANE_PIECE_WORK operations of two elements, and chains of pool sizes. */
-#define PIECE_WRITES (2 * PLANE_PIECE_WORK + 100)
+/*
+ * Of a transaction: PLANE_PIECE_WORK operations of two elements, as much of a pool that goes with
+ * its last frontend, and chains of pool sizes.
+ */
+#define PIECE_WRITES (4 * PLANE_PIECE_WORK + 100)
 
 static const struct piece_step {
 	const char *what;
@@ -486,54 +490,61 @@ static void put_from(struct world *w, const char *service, int from, int n)
 	str_fini(&text);
 }
 
-/* Kind of the chain with that name; the mask for none. */
-static uint16_t kind_of(const char *chain)
+/* Slots of pools of the kernel, and the words of its frontends. */
+struct picks {
+	enum nft_set_id set;
+	VEC(uint32_t) words;
+	uint8_t has_slot[64][NFT_POOL_SLOTS_MAX];
+};
+
+static int picks_note(void *arg, const uint8_t *key, const uint8_t *data, struct err *err)
 {
-	char buf[NFT_CHAIN_NAME_MAX];
+	struct picks *p = arg;
 
-	for (uint16_t kind = 0; kind < NFT_KIND_MASK; kind++) {
-		const char *name = nft_kind_chain(kind, buf);
-
-		if (name != NULL && strcmp(name, chain) == 0)
-			return kind;
-	}
-	return NFT_KIND_MASK;
+	(void)err;
+	if (p->set == NFTSET_ENDPOINTS)
+		p->has_slot[nft_word_pool(nft_get_word(key)) % 64][nft_get_word(key + 4)] = 1;
+	else
+		*vec_push(&p->words) = nft_get_word(data);
+	return 0;
 }
 
 /* In the kernel, each slot that a frontend surely picks has a backend. */
 static void picks_check(const struct world *w)
 {
-	static uint8_t has_slot[64][NFT_POOL_SLOTS_MAX];
-	char *text = world_elements(w);
-	uint32_t pool;
-	uint32_t slot;
-	char chain[32];
+	static const enum nft_set_id sets[] = { NFTSET_ENDPOINTS, NFTSET_FRONTENDS,
+						NFTSET_XL_CLUSTER, NFTSET_XL_LOCAL };
+	struct nl_sock *nl = w->kernel->connect(w->kernel->ctx);
+	struct picks *p = xcalloc(1, sizeof(*p));
+	struct nft_layout *l;
 
-	memset(has_slot, 0, sizeof(has_slot));
-	for (const char *l = text; *l != '\0'; l = strchr(l, '\n') + 1)
-		if (sscanf(l, "%*s endpoints pool %u slot %u", &pool, &slot) == 2)
-			has_slot[pool % 64][slot] = 1;
-	for (const char *l = text; *l != '\0'; l = strchr(l, '\n') + 1) {
-		const char *to = strstr(l, "-> pool ");
+	nft_layout_open(&l, nl, IPFAM_V4);
+	assert_int_equal(nft_layout_load(l, NULL), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(sets); i++) {
+		struct nft_table_ref table = { nft_layout_table(l), IPFAM_V4 };
+
+		p->set = sets[i];
+		assert_int_equal(nft_elems_dump(nl, &table, sets[i], picks_note, p, NULL), 0);
+	}
+	vec_for_each (word, &p->words) {
 		struct nft_kind_info info = { 0 };
 
-		if (to == NULL || to > strchr(l, '\n') ||
-		    sscanf(to, "-> pool %u %31s", &pool, chain) != 2 ||
-		    !nft_kind_info(kind_of(chain), &info))
-			continue;
-		for (slot = 0; slot < info.safe_slots; slot++)
-			if (!has_slot[pool % 64][slot])
-				fail_msg("pool %u %s: slot %u is empty", pool, chain, slot);
+		(void)nft_kind_info(nft_word_kind(*word), &info);
+		for (uint32_t i = 0; i < info.safe_slots; i++)
+			if (!p->has_slot[nft_word_pool(*word) % 64][i])
+				fail_msg("pool %u: slot %u of %u is empty", nft_word_pool(*word), i,
+					 info.slots);
 	}
-	free(text);
+	nft_layout_close(l);
+	nl_sock_close(nl);
+	vec_fini(&p->words);
+	free(p);
 }
 
 /* Steps until nothing is pending, at most `max`. After a restart slots beyond the end go at once.
  */
-static bool settle_in_pieces(struct world *w, int max, bool is_settled)
+static bool settle_in_pieces(struct world *w, int max, bool is_settled, size_t writes_max)
 {
-	uint64_t writes_max = PIECE_WRITES + (is_settled ? 0 : 2 * RENDEZVOUS_SLOTS);
-
 	for (int i = 0; i < max; i++) {
 		uint64_t before = sync_stats_get(w->s)->writes;
 		uint64_t next = sync_step(w->s, w->now);
@@ -542,6 +553,7 @@ static bool settle_in_pieces(struct world *w, int max, bool is_settled)
 		assert_int_equal(sync_failure_count(w->s), 0);
 		if (sync_stats_get(w->s)->writes != before) {
 			targets_check(world_svc(w, "shop/web")->rows);
+			picks_check(w);
 			if (is_settled && i % 8 == 0)
 				world_check(w);
 		}
@@ -561,11 +573,14 @@ static bool has_affinity(const struct piece_step *s)
 
 /*
  * Each change in pieces: without interruption, then to this state again from the previous one, with
- * a restart after some steps. Affinity is switched without a restart: 0012 says what it leaves.
+ * a restart after some steps, and a change while vipd is down. Affinity is switched without a
+ * restart: 0012 says what it leaves.
  */
 static void case_pieces(const struct world_kernel *kernel)
 {
 	const struct piece_step *was = NULL;
+	const struct piece_step *down;
+	size_t n_restarts = 0;
 	struct world w;
 
 	world_open(&w, kernel);
@@ -573,10 +588,17 @@ static void case_pieces(const struct world_kernel *kernel)
 	for (const struct piece_step *to = piece_steps; to < piece_steps + ARRAY_SIZE(piece_steps);
 	     was = to++) {
 		bool is_done = was == NULL || has_affinity(was) != has_affinity(to);
+		size_t writes_max = PIECE_WRITES;
 
 		print_message("    %s\n", to->what);
+		if (was != NULL) {
+			put_from(&w, was->service, was->from, was->n);
+			world_settle(&w);
+		}
+		if (was != NULL && has_affinity(was)) /* a pool with local ids that is replaced */
+			writes_max += 7 * (size_t)was->n;
 		put_from(&w, to->service, to->from, to->n);
-		assert_true(settle_in_pieces(&w, 1000, true));
+		assert_true(settle_in_pieces(&w, 1000, true, writes_max));
 		world_check(&w);
 		assert_int_equal(world_audit(&w), 0);
 		world_restart(&w);
@@ -586,17 +608,20 @@ static void case_pieces(const struct world_kernel *kernel)
 			put_from(&w, was->service, was->from, was->n);
 			world_settle(&w);
 			put_from(&w, to->service, to->from, to->n);
-			is_done = settle_in_pieces(&w, steps, true);
+			is_done = settle_in_pieces(&w, steps, true, writes_max);
 			world_restart(&w);
-			is_done |= settle_in_pieces(&w, 1 + steps, false);
-			picks_check(&w);
-			assert_true(settle_in_pieces(&w, 1000, false));
+			down = &piece_steps[n_restarts++ % ARRAY_SIZE(piece_steps)];
+			put_from(&w, down->service, down->from, down->n);
+			is_done |= settle_in_pieces(&w, 1 + steps, false, SIZE_MAX);
+			world_restart(&w);
+			assert_true(settle_in_pieces(&w, 1000, false, SIZE_MAX));
 			world_walk(&w);
 			world_check(&w);
+			assert_int_equal(world_audit(&w), 0);
 		}
 	}
 	world_no_service(&w, "shop/web");
-	assert_true(settle_in_pieces(&w, 1000, true));
+	assert_true(settle_in_pieces(&w, 1000, true, PIECE_WRITES));
 	world_check(&w);
 	world_close(&w);
 }
@@ -824,8 +849,8 @@ static const struct {
 	  "type=LoadBalancer ip=10.96.0.4 port=http:80:30080 vip=192.0.2.1 "
 	  "ext=192.0.2.9 range=10.0.0.0/8 range=192.0.2.0/24",
 	  NULL, 25 },
-	{ "affinity off", "c/sticky", "ip=10.96.0.6 port=http:80",
-	  "| http:8080 | 1 rs; 2 rs; 3 rs; 4 rs", 2 + 8 },
+	{ "affinity off: another pool", "c/sticky", "ip=10.96.0.6 port=http:80",
+	  "| http:8080 | 1 rs; 2 rs; 3 rs; 4 rs", 2 + 8 + 8 },
 	{ "a sticky endpoint gone", "c/sticky", "ip=10.96.0.6 port=http:80 affinity=600",
 	  "| http:8080 | 2 rs; 3 rs; 4 rs", ANY },
 	{ "a big pool shrinks within its class", "c/big", "ip=10.96.0.7 port=http:80", NULL, 4 },

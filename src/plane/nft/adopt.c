@@ -134,6 +134,7 @@ static void adopt_pool(struct nft_loaded *h, const struct plan_rows *rows, struc
 
 	if (pool == NULL || pool->id != 0 ||
 	    !nft_loaded_pool_get(&h->fam[pool->fam], id, &programmed) ||
+	    (programmed.has_affinity && pool->affinity_s == 0) || /* local ids go with their pool */
 	    !plan_id_adopt(h->elems.plan, rows, pool, id))
 		return;
 	pool->id = id;

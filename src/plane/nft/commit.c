@@ -87,8 +87,7 @@ static int pool_beyond(struct nft_plane *p, const struct plan_op *op, struct err
 {
 	const struct plan_pool *pool = op->pool;
 	struct nft_table_ref table = nft_plane_table(p, pool->fam);
-	uint32_t slot = (uint32_t)MIN(MAX(plan_pool_slots(pool), (size_t)pool->part_of),
-				      (size_t)NFT_POOL_SLOTS_MAX);
+	uint32_t slot = (uint32_t)MIN(plan_pool_slots(pool), (size_t)NFT_POOL_SLOTS_MAX);
 
 	for (;;) {
 		size_t len = nft_key_len(NFTSET_ENDPOINTS, pool->fam);
@@ -181,28 +180,45 @@ static void frontend_touch(struct nft_plane *p, const struct plan_op *op)
 				true;
 }
 
-/* Verify and audit: read further elements of pools whose operations add the whole pool. */
+/* May the kernel have slots behind the end of the operation's pool that matter? */
+static bool needs_end(const struct nft_plane *p, const struct plan_op *op,
+		      enum plane_commit_mode mode)
+{
+	const struct nft_loaded *h = nft_plane_loaded(p);
+	struct nft_loaded_pool loaded;
+	struct nft_kind_info info;
+
+	if (op->kind == PLAN_POOL_END)
+		return mode == PLANE_COMMIT_VERIFY;
+	if (op->kind != PLAN_POOL_ADD || op->pool->is_part)
+		return false;
+	if (mode == PLANE_COMMIT_VERIFY)
+		return true;
+	if (nft_kind_info(op->pool->class, &info) && plan_pool_slots(op->pool) >= info.slots)
+		return false;
+	/* Its class picks them. In a loaded pool they are known. */
+	return mode == PLANE_COMMIT_AUDIT ||
+	       (h != NULL && !h->elems.is_fresh[op->pool->fam] &&
+		!nft_loaded_pool_get(&h->fam[op->pool->fam], op->pool->id, &loaded));
+}
+
+/* Read further elements of pools whose operations add the whole pool. */
 static int find_more(struct nft_plane *p, const struct plan_op *ops, size_t n,
 		     enum plane_commit_mode mode, struct err *err)
 {
 	int r;
 
 	for (size_t i = 0; i < n; i++) {
-		struct nft_kind_info info;
-
 		if (ops[i].kind == PLAN_FRONTEND_ADD && mode == PLANE_COMMIT_VERIFY)
 			frontend_touch(p, &ops[i]);
-		if (ops[i].kind != PLAN_POOL_ADD)
-			continue;
-		if (mode == PLANE_COMMIT_AUDIT && (!nft_kind_info(ops[i].pool->class, &info) ||
-						   plan_pool_slots(ops[i].pool) >= info.slots))
+		if (!needs_end(p, &ops[i], mode))
 			continue;
 		r = pool_beyond(p, &ops[i], err);
 		if (r < 0)
 			return r;
 	}
 	r = plane_changes_look(&p->common, err);
-	if (r < 0)
+	if (r < 0 || mode == PLANE_COMMIT_NORMAL)
 		return r;
 	find_old_ids(p, ops, n);
 	return plane_changes_look(&p->common, err);
@@ -281,7 +297,7 @@ int nft_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 		r = plane_settle(&p->common, mode, err);
 	if (r == 0 && p->common.loaded != NULL)
 		nft_loaded_touch_unled(nft_plane_loaded(p), &p->common.changes);
-	if (r == 0 && mode != PLANE_COMMIT_NORMAL)
+	if (r == 0 && (mode != PLANE_COMMIT_NORMAL || p->common.loaded != NULL))
 		r = find_more(p, ops, n, mode, err);
 	if (r == 0)
 		r = plane_transact(&p->common, res, err);

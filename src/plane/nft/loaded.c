@@ -187,17 +187,11 @@ static const uint8_t *ranges_of(const struct nft_loaded *h, enum ipfam fam, uint
 
 typedef void key_fn(void *arg, enum nft_set_id set, const uint8_t *key);
 
-/*
- * Call `fn` for every key that may belong to the pool: slots from `from` on, their affinity
- * elements, ranges.
- */
-static void each_key(const struct nft_loaded *h, enum ipfam fam, uint32_t id, uint32_t from,
-		     key_fn *fn, void *arg)
+/* Call `fn` for every key of slots from `from` on that may belong to the pool, and of local ids. */
+static void each_slot(const struct nft_loaded *h, enum ipfam fam, uint32_t id, uint32_t from,
+		      key_fn *fn, void *arg)
 {
-	size_t len = nft_key_len(NFTSET_FW_RANGES, fam);
 	struct nft_loaded_pool pool = { 0 };
-	const uint8_t *ranges;
-	size_t n;
 
 	(void)nft_loaded_pool_get(&h->fam[fam], id, &pool);
 	for (uint32_t slot = from; slot < pool.n_slots; slot++) {
@@ -213,7 +207,15 @@ static void each_key(const struct nft_loaded *h, enum ipfam fam, uint32_t id, ui
 			fn(arg, NFTSET_AFF_ENDPOINTS, key);
 		}
 	}
-	ranges = ranges_of(h, fam, id, &n);
+}
+
+static void each_range(const struct nft_loaded *h, enum ipfam fam, uint32_t id, key_fn *fn,
+		       void *arg)
+{
+	size_t len = nft_key_len(NFTSET_FW_RANGES, fam);
+	size_t n;
+	const uint8_t *ranges = ranges_of(h, fam, id, &n);
+
 	for (size_t i = 0; i < n; i++)
 		fn(arg, NFTSET_FW_RANGES, ranges + i * len);
 }
@@ -233,12 +235,22 @@ static void touch_key(void *arg, enum nft_set_id set, const uint8_t *key)
 		(void)nft_changes_touch(t->changes, t->fam, set, key, t->svc);
 }
 
-void nft_loaded_touch_pool(const struct nft_loaded *h, enum ipfam fam, uint32_t id, uint32_t from,
+void nft_loaded_touch_pool(const struct nft_loaded *h, const struct plan_pool *pool,
 			   struct nft_changes *changes, struct svc *svc)
 {
-	struct touch t = { h, fam, changes, svc };
+	struct touch t = { h, pool->fam, changes, svc };
 
-	each_key(h, fam, id, from, touch_key, &t);
+	if (!pool->is_part)
+		each_slot(h, pool->fam, pool->id, 0, touch_key, &t);
+	each_range(h, pool->fam, pool->id, touch_key, &t);
+}
+
+void nft_loaded_touch_end(const struct nft_loaded *h, const struct plan_pool *pool,
+			  struct nft_changes *changes, struct svc *svc)
+{
+	struct touch t = { h, pool->fam, changes, svc };
+
+	each_slot(h, pool->fam, pool->id, (uint32_t)plan_pool_slots(pool), touch_key, &t);
 }
 
 void nft_loaded_touch_frontend(const struct nft_loaded *h, enum ipfam fam, const uint8_t *key,
@@ -249,6 +261,12 @@ void nft_loaded_touch_frontend(const struct nft_loaded *h, enum ipfam fam, const
 	for (int set = 0; set < NFTSET_N; set++)
 		if (nft_set_is_by_tuple(set))
 			touch_key(&t, set, key);
+}
+
+static void each_key(const struct nft_loaded *h, enum ipfam fam, uint32_t id, key_fn *fn, void *arg)
+{
+	each_slot(h, fam, id, 0, fn, arg);
+	each_range(h, fam, id, fn, arg);
 }
 
 /* A pool and the change of the number of elements that name it. */
@@ -315,7 +333,7 @@ static void unled_family(const struct nft_loaded *h, enum ipfam fam, struct nft_
 			change += l.v[end].change;
 		if (change < 0 && nft_loaded_pool_get(&h->fam[fam], l.v[i].id, &pool) &&
 		    pool.n_leads + change <= 0)
-			each_key(h, fam, l.v[i].id, 0, unled_key, &t);
+			each_key(h, fam, l.v[i].id, unled_key, &t);
 	}
 }
 
@@ -353,9 +371,9 @@ void nft_loaded_mark_led(struct nft_loaded *h, enum ipfam fam, const uint8_t *ke
 	for (int set = 0; set < NFTSET_N; set++)
 		if (nft_set_is_by_tuple(set))
 			plane_loaded_desire(&h->elems, fam, set, key, true);
-	each_key(h, fam, nft_word_pool(led.target), 0, mark_key, &m);
+	each_key(h, fam, nft_word_pool(led.target), mark_key, &m);
 	if (led.is_split)
-		each_key(h, fam, nft_word_pool(led.inside), 0, mark_key, &m);
+		each_key(h, fam, nft_word_pool(led.inside), mark_key, &m);
 	if (led.is_guarded)
-		each_key(h, fam, nft_word_pool(led.guard), 0, mark_key, &m);
+		each_key(h, fam, nft_word_pool(led.guard), mark_key, &m);
 }

@@ -92,11 +92,14 @@ void nft_loaded_mark_led(struct nft_loaded *h, enum ipfam fam, const uint8_t *ke
 void nft_loaded_touch_unled(const struct nft_loaded *h, struct nft_changes *changes);
 
 /*
- * Add the elements of a pool, slots from `from` on, to the transaction: desired absent unless an
- * operation sets them.
+ * Add the elements of a pool, without its slots if it is_part, to the transaction: desired absent
+ * unless an operation sets them.
  */
-void nft_loaded_touch_pool(const struct nft_loaded *h, enum ipfam fam, uint32_t id, uint32_t from,
+void nft_loaded_touch_pool(const struct nft_loaded *h, const struct plan_pool *pool,
 			   struct nft_changes *changes, struct svc *svc);
+/* Like nft_loaded_touch_pool(), for slots behind the pool's end and their local ids. */
+void nft_loaded_touch_end(const struct nft_loaded *h, const struct plan_pool *pool,
+			  struct nft_changes *changes, struct svc *svc);
 
 /* Like nft_loaded_touch_pool(), for all elements with this frontend as key. */
 void nft_loaded_touch_frontend(const struct nft_loaded *h, enum ipfam fam, const uint8_t *key,

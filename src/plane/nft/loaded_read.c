@@ -3,7 +3,8 @@
  * plane/nft/loaded_read - dump the sets that name pools, then read slots and local ids by key.
  *
  * Pools are read in order of their ids, so that requests do not depend on hash order. Slots have no
- * gaps; the last slots of a size class may be empty, so the first missing one ends the pool.
+ * gaps; the last slots of a size class may be empty, so the first missing one ends the pool. A pool
+ * that was growing in adoption when vipd ended has slots behind those that its class picks.
  */
 #include "plane/nft/loaded.h"
 
@@ -163,7 +164,11 @@ static uint32_t slots_of(const struct nft_reading *rd, uint32_t id)
 		return 0;
 	if (rd->phase >= AFF_SLOTS)
 		return pool.has_affinity ? pool.n_slots : 0;
-	return (info.slots > info.safe_slots) == (rd->phase == CLASSES) ? info.slots : 0;
+	if ((info.slots > info.safe_slots) != (rd->phase == CLASSES))
+		return 0;
+	if (rd->phase == SLOTS)
+		return info.slots;
+	return rd->slot <= info.slots ? info.slots + 1 : rd->slot + NFT_READ_ELEMS;
 }
 
 static void key_gather(struct nft_reading *rd)

@@ -178,8 +178,11 @@ static void operation(struct tr *t, const struct plan_op *op)
 	switch ((enum plan_op_kind)op->kind) {
 	case PLAN_POOL_ADD:
 		if (t->loaded != NULL)
-			nft_loaded_touch_pool(t->loaded, op->pool->fam, op->pool->id,
-					      op->pool->part_of, t->c, t->svc);
+			nft_loaded_touch_pool(t->loaded, op->pool, t->c, t->svc);
+		return;
+	case PLAN_POOL_END:
+		if (t->loaded != NULL)
+			nft_loaded_touch_end(t->loaded, op->pool, t->c, t->svc);
 		return;
 	case PLAN_SLOT_ADD:
 		in_slot(t, WILL, op->pool, op->backend, op->slot);
