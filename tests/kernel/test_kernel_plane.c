@@ -21,7 +21,7 @@ static struct nl_sock *connect_kernel(void *ctx)
 	return kernel_sock();
 }
 
-static const struct world_kernel kernel = { .connect = connect_kernel };
+static const struct world_kernel kernel = { .connect = connect_kernel, .resizes = true };
 
 static void test_shared_cases(void **state)
 {

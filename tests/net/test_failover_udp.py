@@ -3,6 +3,7 @@
 (CT-33), with ejections beside it. Every endpoint stays in its slice."""
 import collections
 import contextlib
+import itertools
 import re
 import socket
 import time
@@ -37,7 +38,10 @@ def moves(lab):
 
 class Clients:
     """Each socket sends a datagram every PAUSE until a reply arrives: number of datagrams, and the
-    endpoint that replied, by socket."""
+    endpoint that replied, by socket. No port is used twice: its earlier flow may still be moved, or
+    deleted with its endpoint."""
+
+    ports = itertools.count(10000)
 
     def __init__(self, lab, to, number=80, n=N, role="client", sources=None):
         self.socks = []
@@ -45,6 +49,8 @@ class Clients:
             s = lab.ns[role].socket(L.af(to), socket.SOCK_DGRAM)
             if sources:
                 L.bind_any(s, sources[i])
+            else:
+                s.bind(("", next(self.ports)))
             s.connect((to, number))
             s.setblocking(False)
             self.socks.append(s)
@@ -63,6 +69,12 @@ class Clients:
                 with contextlib.suppress(BlockingIOError):
                     self.backends[s] = s.recv(200).decode().split()[0]
         return len(self.socks) - len(self.backends)
+
+    def has_flows(self, ct, to):
+        """Each client has a reply and a flow. A client whose flow was deleted sends again."""
+        present = flows(ct, to, self)
+        self.backends = {s: b for s, b in self.backends.items() if s.getsockname()[1] in present}
+        return self.poll() == 0 and len(flows(ct, to, self)) == len(self.socks)
 
     def __enter__(self):
         return self
@@ -114,8 +126,7 @@ def test_one_way(lab, vipd, ct, fam):
         mute = stack.enter_context(contextlib.ExitStack())
         mute.enter_context(remote_silent(lab, 61, 62, 63))
         c = stack.enter_context(Clients(lab, to, n=10))
-        c.poll()
-        L.eventually(lambda: len(flows(ct, to, c)) == 10)
+        L.eventually(lambda: c.poll() == 10 and len(flows(ct, to, c)) == 10)
         first = {k: e.id for k, e in flows(ct, to, c).items()}
         assert c.poll(4) == 10
         L.eventually(lambda: {k: e.id for k, e in flows(ct, to, c).items()} == first)
@@ -132,8 +143,7 @@ def test_replied(lab, vipd, ct):
     vipd.apply([svc()] + eps(1, 2, 3))
     to = L.cluster_ip(NUMBER, 4)
     with Clients(lab, to) as c, Clients(lab, to) as other:
-        L.eventually(lambda: c.poll() == 0)
-        L.eventually(lambda: len(flows(ct, to, c)) == len(c.socks))
+        L.eventually(lambda: c.has_flows(ct, to))
         first = {k: e.id for k, e in flows(ct, to, c).items()}
         with remote_silent(lab, 2):
             L.eventually(lambda: other.poll() == 0)

@@ -375,8 +375,9 @@ def test_datagrams_change_planes(lab, vipd):
         for c in flows:
             assert c.ask(0.5 * L.SLOW).ok or c.ask(L.LIMIT).ok, mode
         if mode == "nftables":
-            assert not [d for i in (6, 7) for d in vipd.ipvs().find(L.remote(i, 4), 8080)], \
-                "flows stay with a plane that does not serve"
+            L.eventually(lambda: not [d for i in (6, 7)
+                                      for d in vipd.ipvs().find(L.remote(i, 4), 8080)],
+                         what="flows stay with a plane that does not serve")
         assert all(c.ask(L.LIMIT).ok for c in flows)
     # No connection bypasses the serving plane: the backends are others now.
     vipd.apply([objs[0], slice_("dgram", [entry(L.remote(5, 4), "n2")], eports)])

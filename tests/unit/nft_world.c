@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "../sync_steps.h"
 #include "nft/decode.h"
@@ -133,6 +134,42 @@ static bool is_at_rest(const struct world *w, bool may_refuse)
 		(sync_failure_count(w->s) == 0 && plane_families_failed(w->plane) == 0));
 }
 
+static bool is_complete(const struct world *w)
+{
+	char *expected = world_expected(w);
+	char *programmed = world_elements(w);
+	const char *h = programmed;
+	bool ret = true;
+
+	for (const char *e = expected; ret && *e != '\0';) {
+		size_t n = strcspn(e, "\n") + 1;
+
+		while (*h != '\0' && strncmp(e, h, n) != 0)
+			h += strcspn(h, "\n") + 1;
+		ret = *h != '\0';
+		e += n;
+	}
+	free(expected);
+	free(programmed);
+	return ret;
+}
+
+/*
+ * After a transaction the kernel may resize the hash table of a map. Meanwhile a dump lacks
+ * elements (nft_rhash_walk(), net/netfilter/nft_set_hash.c), and adoption would write them once
+ * more.
+ */
+static void resizes_await(const struct world *w)
+{
+	const struct timespec wait = { 0, 10 * NSEC_PER_MSEC };
+	int n = 0;
+
+	for (int i = 0; w->kernel->resizes && i < 500 && n < 2; i++) {
+		n = is_complete(w) ? n + 1 : 0;
+		(void)nanosleep(&wait, NULL);
+	}
+}
+
 static size_t settle(struct world *w, bool may_refuse)
 {
 	uint64_t before = sync_stats_get(w->s)->writes;
@@ -142,8 +179,11 @@ static size_t settle(struct world *w, bool may_refuse)
 
 		if (next == SYNC_NOW)
 			continue;
-		if (is_at_rest(w, may_refuse))
+		if (is_at_rest(w, may_refuse)) {
+			if (sync_stats_get(w->s)->writes > before && !may_refuse)
+				resizes_await(w);
 			return sync_stats_get(w->s)->writes - before;
+		}
 		assert_true(next != SYNC_NEVER);
 		w->now = MAX(w->now, next);
 	}

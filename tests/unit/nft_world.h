@@ -18,6 +18,7 @@
 struct world_kernel {
 	struct nl_sock *(*connect)(void *ctx);
 	void *ctx;
+	bool resizes; /* hash tables: a dump may lack elements meanwhile */
 };
 
 /* nft_plane_guard(), if set. */
