@@ -110,9 +110,10 @@ static const struct {
 	  "D1:{\"a\":{\"b\":1},\"d\":{\"b\":2}}" },
 	{ "merge of two", "a: &x {b: 1}\nc: &y {b: 2, d: 3}\ne: {<<: [*x, *y]}\n",
 	  "D1:{\"a\":{\"b\":1},\"c\":{\"b\":2,\"d\":3},\"e\":{\"b\":1,\"d\":3}}" },
-	{ "merge of text", "a: {<<: x}", "E1:the value of a merge key '<<' is not an object" },
+	{ "merge of text", "a: {<<: x}",
+	  "E1:the value of a merge key '<<' is not an object or a list of them" },
 	{ "merge of a list of text", "a: {<<: [x]}",
-	  "E1:the value of a merge key '<<' is not a list of objects" },
+	  "E1:the value of a merge key '<<' is not an object or a list of them" },
 
 	/* lists */
 	{ "items one by one", "kind: List\nitems:\n- a: 1\n- b:\n    items: [2]\n- 3\n",

@@ -53,8 +53,8 @@ struct yaml {
 	yaml_parser_t parser;
 	yaml_read_fn read;
 	void *read_arg;
-	void (*twice)(void *arg, const char *key,
-		      uint32_t line); /* NULL: duplicate keys are errors */
+	/* NULL: duplicate keys are errors */
+	void (*twice)(void *arg, const char *key, uint32_t line);
 	void *twice_arg;
 	int read_error;
 	size_t text_bytes; /* read since the last returned value */
@@ -389,12 +389,9 @@ static int scalar_value(json_t **ret, const yaml_event_t *ev, struct err *err)
 
 	if (memchr(text, '\0', len) != NULL)
 		return err_set(err, -EINVAL, "text with a NUL character");
-	if (tag != NULL)
-		*ret = tagged_value(tag_short(tag), text, len);
-	else if (ev->data.scalar.style == YAML_PLAIN_SCALAR_STYLE)
-		*ret = plain_value(text, len);
-	else
-		*ret = text_value(text, len);
+	*ret = tag != NULL ? tagged_value(tag_short(tag), text, len)
+	       : ev->data.scalar.style == YAML_PLAIN_SCALAR_STYLE ? plain_value(text, len)
+								  : text_value(text, len);
 	if (*ret == NULL)
 		return err_set(err, -EINVAL, "value does not match its tag");
 	return 0;
@@ -452,6 +449,7 @@ static int anchor_put(struct yaml *y, const yaml_char_t *anchor, json_t *value, 
 /* "<<": an object, or a list of objects; merged when the object is complete. */
 static int merge_put(struct frame *f, json_t *value, struct err *err)
 {
+	bool is_right = json_is_array(value);
 	json_t *m;
 	size_t i;
 
@@ -459,14 +457,11 @@ static int merge_put(struct frame *f, json_t *value, struct err *err)
 		f->merges = json_array();
 	if (json_is_object(value))
 		return json_array_append(f->merges, value);
-	if (!json_is_array(value))
-		return err_set(err, -EINVAL, "the value of a merge key '<<' is not an object");
-	json_array_foreach (value, i, m) {
-		if (!json_is_object(m))
-			return err_set(err, -EINVAL,
-				       "the value of a merge key '<<' is not a list of objects");
-		(void)json_array_append(f->merges, m);
-	}
+	json_array_foreach (value, i, m)
+		is_right = is_right && json_is_object(m) && json_array_append(f->merges, m) == 0;
+	if (!is_right)
+		return err_set(err, -EINVAL,
+			       "the value of a merge key '<<' is not an object or a list of them");
 	return 0;
 }
 
@@ -510,7 +505,6 @@ static int value_put(struct yaml *y, json_t *value, uint32_t line, struct err *e
 		json_decref(value);
 	} else {
 		uint32_t ordinal = (uint32_t)json_object_size(f->value);
-
 		const struct decode_step step = { .in = f->value, .key = f->key };
 
 		if (json_object_get(f->value, f->key) != NULL)
@@ -544,30 +538,28 @@ static int key_put(struct yaml *y, const char *text, size_t len, uint32_t line, 
 	return 0;
 }
 
-static int container_open(struct yaml *y, json_t *value, const yaml_char_t *anchor, uint32_t line,
+static int container_open(struct yaml *y, bool is_object, const yaml_char_t *anchor, uint32_t line,
 			  struct err *err)
 {
 	struct frame *parent = y->depth > 0 ? &y->stack[y->depth - 1] : NULL;
 	struct frame *f;
 
-	if (wants_key(y)) {
-		json_decref(value);
+	if (wants_key(y))
 		return err_set(err, -EINVAL, "key is a list or an object");
-	}
-	if (y->depth == YAML_DEPTH_MAX) {
-		json_decref(value);
+	if (y->depth == YAML_DEPTH_MAX)
 		return err_set(err, -E2BIG, "nested deeper than %d levels", YAML_DEPTH_MAX);
-	}
 	f = &y->stack[y->depth++];
-	*f = (struct frame){ .value = value, .cost_before = y->cost, .line = line };
-	f->is_items = y->depth == 2 && parent != NULL && json_is_array(value) &&
-		      parent->key != NULL && strcmp(parent->key, "items") == 0;
+	*f = (struct frame){ .value = is_object ? json_object() : json_array(),
+			     .cost_before = y->cost,
+			     .line = line };
+	f->is_items = y->depth == 2 && parent != NULL && !is_object && parent->key != NULL &&
+		      strcmp(parent->key, "items") == 0;
 	if (f->is_items)
 		y->lines_root = y->lines.n;
 	if (anchor != NULL)
 		f->anchor = xstrdup((const char *)anchor);
-	line_put(y, value, LINE_SELF, line);
-	return cost_add(y, json_is_object(value) ? COST_OBJECT : COST_LIST, err);
+	line_put(y, f->value, LINE_SELF, line);
+	return cost_add(y, is_object ? COST_OBJECT : COST_LIST, err);
 }
 
 static int container_close(struct yaml *y, struct err *err)
@@ -621,12 +613,11 @@ static int on_alias(struct yaml *y, const yaml_event_t *ev, struct err *err)
 {
 	const char *name = (const char *)ev->data.alias.anchor;
 	const struct anchor *a = anchor_find(y, name);
-	int r;
+	int r = a != NULL
+			? cost_add(y, a->cost, err)
+			: err_set(err, -EINVAL,
+				  "alias without an anchor (text that begins with '*' needs quotes)");
 
-	if (a == NULL)
-		return err_set(err, -EINVAL,
-			       "alias without an anchor (text that begins with '*' needs quotes)");
-	r = cost_add(y, a->cost, err);
 	if (r < 0)
 		return r;
 	if (!wants_key(y))
@@ -649,8 +640,7 @@ static int on_container(struct yaml *y, const yaml_event_t *ev, struct err *err)
 	if (tag != NULL && strcmp(tag_short((const char *)tag), expected) != 0 &&
 	    strcmp((const char *)tag, "!") != 0)
 		return err_set(err, -EINVAL, "unknown tag");
-	return container_open(y, is_object ? json_object() : json_array(), anchor,
-			      event_line(y, ev), err);
+	return container_open(y, is_object, anchor, event_line(y, ev), err);
 }
 
 /* 1: end of the text. */
