@@ -38,8 +38,8 @@ struct line {
 	struct run run;
 	enum colour colour;
 	unsigned int timeout_s;
-	bool wants_version;
-	bool wants_help;
+	bool needs_version;
+	bool needs_help;
 };
 
 /* The only state of the process. */
@@ -288,8 +288,8 @@ static const struct cli_option options[] = {
 	  "10" },
 	{ "color", "WHEN", CHOICE(colour), "auto, always or never; honours $NO_COLOR", "auto",
 	  .words = "auto always never" },
-	{ "help", NULL, BOOL(wants_help), "help, also for a single command", .letter = 'h' },
-	{ "version", NULL, BOOL(wants_version), "version and control API", .letter = 'V' },
+	{ "help", NULL, BOOL(needs_help), "help, also for a single command", .letter = 'h' },
+	{ "version", NULL, BOOL(needs_version), "version and control API", .letter = 'V' },
 };
 
 static const struct cli vipctl = {
@@ -468,7 +468,7 @@ int command_main(int argc, char **argv)
 	code = line_parse(&words, argc, argv);
 	if (code != 0)
 		return code;
-	if (line.wants_version) {
+	if (line.needs_version) {
 		(void)printf("vipctl %s, control API %d\n", cli_version(), CONTROL_API_VERSION);
 		return EXIT_FINE;
 	}
@@ -476,7 +476,7 @@ int command_main(int argc, char **argv)
 		cmd = cli_command_find(&vipctl, words.v[0]);
 	if (words.n > 0 && cmd == NULL)
 		return command_unknown(words.v[0]);
-	if (line.wants_help)
+	if (line.needs_help)
 		return help(cmd);
 	return cmd == NULL ? usage("command missing") : command_run(&words, cmd);
 }

@@ -66,7 +66,7 @@ static int plane_check(const struct client *c, const char *plane, struct err *er
 	return r;
 }
 
-void doctor_ask(json_t **ret, const struct client *c, const char *plane)
+void doctor_fetch(json_t **ret, const struct client *c, const char *plane)
 {
 	struct err err = { 0 };
 	int r = plane_check(c, plane, &err);

@@ -17,5 +17,5 @@ enum doctor_exit {
  * `plane` NULL: the plane of vipd, or the one whose tables exist; vipctl checks for any other
  * plane.
  */
-void doctor_ask(json_t **ret, const struct client *c, const char *plane);
+void doctor_fetch(json_t **ret, const struct client *c, const char *plane);
 enum doctor_exit doctor_exit(const json_t *answer);

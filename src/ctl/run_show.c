@@ -275,7 +275,7 @@ int run_doctor(const struct run *run)
 {
 	json_t *answer;
 
-	doctor_ask(&answer, &run->client, run->plane);
+	doctor_fetch(&answer, &run->client, run->plane);
 	return answer_show(run, answer, (int)doctor_exit(answer), show_doctor);
 }
 

@@ -170,7 +170,7 @@ static const struct fact_link *link_find(const struct facts *f, uint32_t index)
  * On the ipvs plane: if a dummy device has the address of a service, connections of this host to
  * the service have that address as their source, and replies do not arrive.
  */
-static size_t check_held_addresses(struct check_report *r, const struct facts *f)
+static size_t check_service_addresses(struct check_report *r, const struct facts *f)
 {
 	char text[IP_TEXT_MAX];
 	size_t n = 0;
@@ -193,7 +193,7 @@ static size_t check_held_addresses(struct check_report *r, const struct facts *f
 
 void check_addresses(struct check_report *r, const struct facts *f)
 {
-	size_t n = f->ipvs_plane.is_selected ? check_held_addresses(r, f) : 0;
+	size_t n = f->ipvs_plane.is_selected ? check_service_addresses(r, f) : 0;
 	char text[IP_TEXT_MAX];
 
 	vec_for_each (a, &f->addrs) {

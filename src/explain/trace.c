@@ -250,16 +250,16 @@ static bool is_behind_interface(struct plan_trace *t)
 static void decide_source(struct plan_trace *t)
 {
 	const struct model *m = t->plan->model;
-	bool is_told = ip_is_set(&t->query.src);
+	bool has_source = ip_is_set(&t->query.src);
 
-	t->is_host = !is_told || is_host_addr(m, &t->query.src);
+	t->is_host = !has_source || is_host_addr(m, &t->query.src);
 	switch (m->config.detect_local) {
 	case DETECT_LOCAL_UNSET:
 		break;
 	case DETECT_LOCAL_CLUSTER_CIDR:
 	case DETECT_LOCAL_NODE_CIDR:
-		t->is_pod = is_told && prefixes_find(m->env.pod_cidrs.v, m->env.pod_cidrs.n,
-						     &t->query.src) != NULL;
+		t->is_pod = has_source && prefixes_find(m->env.pod_cidrs.v, m->env.pod_cidrs.n,
+							&t->query.src) != NULL;
 		break;
 	case DETECT_LOCAL_BRIDGE:
 	case DETECT_LOCAL_PREFIX:

@@ -472,13 +472,13 @@ static bool is_incomplete(const struct http_conn *c)
 static bool conn_evict(struct http_server *s, const struct ip_addr *client,
 		       const struct http_conn *keep)
 {
-	for (int wants_answered = 0; wants_answered < 2; wants_answered++)
+	for (int needs_answered = 0; needs_answered < 2; needs_answered++)
 		list_for_each (l, &s->conns) {
 			struct http_conn *c = list_entry(l, struct http_conn, link);
 
 			if (c == keep || (client != NULL && !ip_addr_is_equal(&c->client, client)))
 				continue;
-			if (wants_answered ? c->state != CONN_CLOSING : !is_incomplete(c))
+			if (needs_answered ? c->state != CONN_CLOSING : !is_incomplete(c))
 				continue;
 			conn_close(c);
 			return true;

@@ -307,10 +307,10 @@ static int slice_unlink(struct model *m, struct slice_entry *e, uint64_t at_ns)
 static bool trigger_counts(const struct model *m, const struct svc *svc, int64_t trigger_ns)
 {
 	bool is_early = trigger_ns < m->config.triggers_since_ns;
-	bool is_held_early = svc->trigger_ns < m->config.triggers_since_ns;
+	bool was_early = svc->trigger_ns < m->config.triggers_since_ns;
 
-	if (svc->trigger_ns == 0 || is_early != is_held_early)
-		return svc->trigger_ns == 0 || is_held_early;
+	if (svc->trigger_ns == 0 || is_early != was_early)
+		return svc->trigger_ns == 0 || was_early;
 	return trigger_ns < svc->trigger_ns;
 }
 

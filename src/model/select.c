@@ -46,7 +46,7 @@ const char *exclusion_text(enum exclusion e)
 	case EXCLUSION_EJECTED:
 		return "ejected";
 	case EXCLUSION_SET_UNUSED:
-		return "not asked for";
+		return "not used by a frontend";
 	}
 	return "-";
 }

@@ -18,7 +18,7 @@ struct affinity {
 	uint32_t slots;
 	uint32_t affinity_s;
 	bool is_coarse;
-	bool is_asked; /* by nft_pool_class(), since nft_kind_is_idle() last saw it */
+	bool is_used; /* by nft_pool_class(), since nft_kind_is_idle() last saw it */
 };
 
 static struct affinity affinities[AFFINITY_MAX];
@@ -166,7 +166,7 @@ static struct affinity *affinity_get(size_t n, uint32_t slots, uint32_t affinity
 			a = affinity_add(&coarse);
 	}
 	if (a != NULL)
-		a->is_asked = true;
+		a->is_used = true;
 	return a;
 }
 
@@ -296,10 +296,10 @@ int nft_kind_adopt(uint16_t kind, const char *name)
 bool nft_kind_is_idle(uint16_t kind)
 {
 	struct affinity *a = &affinities[kind - NFT_KIND_AFFINITY];
-	bool is_idle = a->slots != 0 && !a->is_asked;
+	bool is_idle = a->slots != 0 && !a->is_used;
 
 	assert(kind >= NFT_KIND_AFFINITY && kind < NFT_KIND_AFFINITY_END);
-	a->is_asked = false;
+	a->is_used = false;
 	return is_idle;
 }
 

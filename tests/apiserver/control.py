@@ -266,7 +266,7 @@ class Control:
     async def op_bookmark(self, resource=None):
         """Send a bookmark to each watch with allowWatchBookmarks."""
         chosen = [w for w in self.server.watches
-                  if w.wants_bookmarks and resource in (None, w.route.resource)]
+                  if w.needs_bookmarks and resource in (None, w.route.resource)]
         for watch in chosen:
             watch.bookmarks += 1
             watch.inject(watch.bookmark(self.server.store.rv))

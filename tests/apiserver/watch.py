@@ -39,7 +39,7 @@ class Watch:
         self.synced = False     # initial events are sent
         self.after = 0          # version of the request, perhaps in the future
         query = ex.request.query
-        self.wants_bookmarks = query.get("allowWatchBookmarks", "").lower() in ("true", "1")
+        self.needs_bookmarks = query.get("allowWatchBookmarks", "").lower() in ("true", "1")
         try:
             seconds = float(query.get("timeoutSeconds") or 0)
         except ValueError:
@@ -97,7 +97,7 @@ class Watch:
             snapshot = self.table.snapshot(self.server.store.rv)
             rv = self.server.store.rv
             await self._initial(snapshot.items)
-            if initial and self.wants_bookmarks:
+            if initial and self.needs_bookmarks:
                 await self.shaper.send(self.bookmark(rv, end=True))
         else:
             self.after = version
@@ -141,7 +141,7 @@ class Watch:
             if self.ending or now >= self.deadline:
                 return
             wait = self.deadline - now
-            if self.wants_bookmarks and self.server.bookmarks:
+            if self.needs_bookmarks and self.server.bookmarks:
                 if now >= self.next_bookmark:
                     await self.send_bookmark()
                     continue

@@ -89,7 +89,7 @@ static enum nft_layout_state run(struct world *w, const struct nft_layout_params
 	found = nft_layout_state(w->l);
 	if (nft_layout_apply(w->l, params, &w->res, &err) < 0)
 		fail_msg("apply: %s", err.text);
-	assert_int_equal(nft_layout_state(w->l), NFT_LAYOUT_HELD);
+	assert_int_equal(nft_layout_state(w->l), NFT_LAYOUT_PRESENT);
 	assert_int_not_equal(nft_layout_handle(w->l), 0);
 	return found;
 }
@@ -371,7 +371,7 @@ static void test_counting_changes(void **state)
 		enum nft_layout_state found;
 	} order[] = {
 		{ PLANE_COUNT_NONE, NFT_LAYOUT_ABSENT },
-		{ PLANE_COUNT_SERVICES, NFT_LAYOUT_HELD },
+		{ PLANE_COUNT_SERVICES, NFT_LAYOUT_PRESENT },
 		{ PLANE_COUNT_ENDPOINTS, NFT_LAYOUT_FOREIGN },
 		{ PLANE_COUNT_SERVICES, NFT_LAYOUT_FOREIGN },
 		{ PLANE_COUNT_NONE, NFT_LAYOUT_FOREIGN },
@@ -384,7 +384,8 @@ static void test_counting_changes(void **state)
 
 			counting = order[i].counting;
 			start(&w, IPFAM_V4);
-			assert_int_equal(run(&w, &cidrs), again ? NFT_LAYOUT_HELD : order[i].found);
+			assert_int_equal(run(&w, &cidrs),
+					 again ? NFT_LAYOUT_PRESENT : order[i].found);
 			assert_int_equal(w.res.n_writes == 0, again);
 			assert_int_equal(nft_layout_has_set(w.l, NFTSET_COUNTED),
 					 counting != PLANE_COUNT_NONE);
@@ -400,8 +401,8 @@ static void test_restart_writes_nothing(void **state)
 
 	both_families();
 	before = listing();
-	assert_int_equal(restart(IPFAM_V4, &cidrs, NFT_LAYOUT_HELD), 0);
-	assert_int_equal(restart(IPFAM_V6, &cidrs, NFT_LAYOUT_HELD), 0);
+	assert_int_equal(restart(IPFAM_V4, &cidrs, NFT_LAYOUT_PRESENT), 0);
+	assert_int_equal(restart(IPFAM_V6, &cidrs, NFT_LAYOUT_PRESENT), 0);
 	after = listing();
 	assert_string_equal(before, after);
 	free(before);
@@ -424,7 +425,7 @@ static void test_restart_adopts_kinds(void **state)
 	stop(&w);
 
 	start(&w, IPFAM_V4);
-	assert_int_equal(run(&w, &cidrs), NFT_LAYOUT_HELD);
+	assert_int_equal(run(&w, &cidrs), NFT_LAYOUT_PRESENT);
 	assert_int_equal(nft_pool_class(9, 998), NFT_KIND_AFFINITY);
 	assert_int_equal(nft_pool_class(3, 10800), a);
 	assert_int_equal(nft_pool_class(70, 60), b);
@@ -454,7 +455,7 @@ static void test_chains_need(void **state)
 			 -EINVAL);
 	assert_string_equal(err.text, "kind 0x300 leads to no chain");
 	stop(&w);
-	assert_int_equal(restart(IPFAM_V4, &cidrs, NFT_LAYOUT_HELD), 0);
+	assert_int_equal(restart(IPFAM_V4, &cidrs, NFT_LAYOUT_PRESENT), 0);
 }
 
 /* Foreign changes of our table as commands; each is repaired. */
@@ -498,13 +499,13 @@ static void test_edits_are_put_right(void **state)
 
 		print_message("    %s\n", edits[i].what);
 		assert_int_equal(sh("%s", edits[i].command), 0);
-		assert_int_not_equal(restart(IPFAM_V4, &cidrs, NFT_LAYOUT_HELD), 0);
+		assert_int_not_equal(restart(IPFAM_V4, &cidrs, NFT_LAYOUT_PRESENT), 0);
 		after = listing();
 		assert_string_equal(before, after);
-		assert_int_equal(restart(IPFAM_V4, &cidrs, NFT_LAYOUT_HELD), 0);
+		assert_int_equal(restart(IPFAM_V4, &cidrs, NFT_LAYOUT_PRESENT), 0);
 		free(after);
 	}
-	assert_int_equal(restart(IPFAM_V6, &cidrs, NFT_LAYOUT_HELD), 0);
+	assert_int_equal(restart(IPFAM_V6, &cidrs, NFT_LAYOUT_PRESENT), 0);
 	free(before);
 }
 
@@ -514,7 +515,7 @@ static void test_strangers_stay(void **state)
 	both_families();
 	assert_int_equal(
 		sh("nft 'table ip vipd { chain strange { drop; }; set odd { type mark; }; }'"), 0);
-	assert_int_equal(restart(IPFAM_V4, &cidrs, NFT_LAYOUT_HELD), 0);
+	assert_int_equal(restart(IPFAM_V4, &cidrs, NFT_LAYOUT_PRESENT), 0);
 	assert_int_equal(sh("nft list chain ip vipd strange >/dev/null"), 0);
 	assert_int_equal(sh("nft list set ip vipd odd >/dev/null"), 0);
 }
@@ -559,14 +560,14 @@ static void test_replacement(void **state)
 
 		/* A killed replacement is continued. */
 		start(&w, IPFAM_V4);
-		assert_int_equal(run(&w, &cidrs), NFT_LAYOUT_HELD);
+		assert_int_equal(run(&w, &cidrs), NFT_LAYOUT_PRESENT);
 		assert_int_equal(w.res.n_writes, 0);
 		assert_string_equal(nft_layout_table(w.l), "vipd-2");
 		assert_int_equal(nft_layout_retire(w.l, &w.res, &err), 0);
 		assert_int_equal(w.res.n_writes, 1);
 		assert_int_not_equal(sh("nft list table ip vipd 2>/dev/null"), 0);
 		stop(&w);
-		assert_int_equal(restart(IPFAM_V4, &cidrs, NFT_LAYOUT_HELD), 0);
+		assert_int_equal(restart(IPFAM_V4, &cidrs, NFT_LAYOUT_PRESENT), 0);
 	}
 }
 
@@ -584,7 +585,7 @@ static void test_name_is_taken(void **state)
 	start(&w, IPFAM_V4);
 	assert_int_equal(run(&w, &cidrs), NFT_LAYOUT_ABSENT);
 	assert_string_equal(nft_layout_table(w.l), "vipd-2");
-	assert_int_equal(run(&w, &cidrs), NFT_LAYOUT_HELD);
+	assert_int_equal(run(&w, &cidrs), NFT_LAYOUT_PRESENT);
 	assert_int_equal(w.res.n_writes, 0);
 	assert_int_equal(nft_layout_retire(w.l, &w.res, &err), 0);
 	assert_int_equal(nft_layout_cleanup(w.l, &w.res, &err), 0);
@@ -692,7 +693,7 @@ static void test_variants(void **state)
 		res = (struct nft_result){ 0 };
 		assert_int_equal(nft_layout_apply(w.l, &variants[i].params, &res, &err), 0);
 		assert_int_equal(res.n_batches, 0);
-		assert_int_equal(restart(IPFAM_V4, &variants[i].params, NFT_LAYOUT_HELD), 0);
+		assert_int_equal(restart(IPFAM_V4, &variants[i].params, NFT_LAYOUT_PRESENT), 0);
 		/* Only detect-local is changed back: variants differ from each other. */
 		assert_int_equal(nft_layout_apply(w.l, &cidrs, NULL, &err), 0);
 	}
@@ -752,7 +753,7 @@ static void test_ranges(void **state)
 				fail_msg("nft prints %s", text);
 		}
 		free(text);
-		assert_int_equal(restart(IPFAM_V4, &params, NFT_LAYOUT_HELD), 0);
+		assert_int_equal(restart(IPFAM_V4, &params, NFT_LAYOUT_PRESENT), 0);
 	}
 	stop(&w);
 }

@@ -366,7 +366,7 @@ struct meddler {
 	struct nl_sock *kernel; /* what is asked */
 	struct nl_batch *hand;  /* what changes */
 	unsigned int changes;   /* still to make */
-	bool is_asked;          /* a dump was requested, its first piece is not read yet */
+	bool is_requested;      /* a dump was requested, its first piece is not read yet */
 	uint16_t next;
 };
 
@@ -375,7 +375,7 @@ static ssize_t meddler_send(void *ctx, const void *data, size_t len)
 	struct meddler *m = ctx;
 	int r = nl_sock_send(m->kernel, data, len);
 
-	m->is_asked = true;
+	m->is_requested = true;
 	return r < 0 ? r : (ssize_t)len;
 }
 
@@ -384,7 +384,7 @@ static ssize_t meddler_recv(void *ctx, void *data, size_t size)
 	struct meddler *m = ctx;
 	ssize_t n = nl_sock_recv(m->kernel, data, size);
 
-	if (n > 0 && m->is_asked && m->changes > 0) {
+	if (n > 0 && m->is_requested && m->changes > 0) {
 		struct nlmsghdr *h =
 			kernel_msg(m->hand, NFT_MSG_NEWSETELEM, NLM_F_CREATE | NLM_F_EXCL, NULL);
 		struct nlattr *list = kernel_elems(h, "t", "m");
@@ -394,7 +394,7 @@ static ssize_t meddler_recv(void *ctx, void *data, size_t size)
 		mnl_attr_nest_end(h, list);
 		assert_int_equal(kernel_commit(m->hand), 0);
 		m->changes--;
-		m->is_asked = false;
+		m->is_requested = false;
 	}
 	return n;
 }

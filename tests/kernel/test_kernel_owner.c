@@ -141,9 +141,9 @@ static void test_layout_with_an_owner(void **state)
 		return;
 	assert_int_equal(kernel_fresh(NULL), 0);
 	life(true, NFT_LAYOUT_ABSENT, SIZE_MAX);
-	life(true, NFT_LAYOUT_HELD, 1);
+	life(true, NFT_LAYOUT_PRESENT, 1);
 	life(false, NFT_LAYOUT_FOREIGN, SIZE_MAX);
-	life(false, NFT_LAYOUT_HELD, 0);
+	life(false, NFT_LAYOUT_PRESENT, 0);
 	life(true, NFT_LAYOUT_FOREIGN, SIZE_MAX);
 
 	/* Another process makes it dormant while it has no owner: claimed and active in one
@@ -153,7 +153,7 @@ static void test_layout_with_an_owner(void **state)
 	assert_int_equal(
 		table_write(w.nl, "vipd", 0, NFT_FIXED_TABLE_F_PERSIST | NFT_TABLE_F_DORMANT), 0);
 	nl_sock_close(w.nl);
-	life(true, NFT_LAYOUT_HELD, 1);
+	life(true, NFT_LAYOUT_PRESENT, 1);
 	assert_int_equal(sh("! nft list tables dormant 2>/dev/null | grep -q vipd"), 0);
 
 	/* Two at once: the second gets an error. */

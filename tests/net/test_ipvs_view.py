@@ -233,7 +233,7 @@ def test_doctor(lab, vipd):
 
 TROUBLES = [
     # check, level, what is said; done; undone
-    ("policy-routing", "warning", "rule 7 of IPv4 is asked before",
+    ("policy-routing", "warning", "rule 7 of IPv4 has precedence over",
      "ip rule add priority 7 fwmark 0x20/0xf0 lookup main", "ip rule del priority 7"),
     ("policy-routing", "error", "0x5a000001",
      "ip rule add priority 30000 fwmark 0x5a000001/0xff000001 lookup main",

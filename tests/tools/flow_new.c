@@ -57,7 +57,7 @@ struct backend {
 
 struct slot {
 	int fd; /* -1 = free */
-	bool is_asked;
+	bool is_requested;
 	const struct flow_target *target;
 	unsigned left; /* requests, including the one in flight */
 	uint64_t start_ns;
@@ -277,7 +277,7 @@ static void slot_start(struct state *s)
 
 	c->target = &o->targets[s->next_target++ % o->n_targets];
 	c->start_ns = now_ns();
-	c->is_asked = false;
+	c->is_requested = false;
 	c->ask_ns = 0;
 	c->resent = 0;
 	c->left = c->target->type == SOCK_STREAM ? o->requests : 1;
@@ -308,11 +308,11 @@ static bool slot_is_lost(const struct state *s, const struct slot *c)
 
 static void slot_ask(struct state *s, struct slot *c)
 {
-	if (c->is_asked) { /* the time of the first request began with the connection */
+	if (c->is_requested) { /* the time of the first request began with the connection */
 		c->start_ns = now_ns();
 		c->resent = flow_resent(c->target, c->fd);
 	}
-	c->is_asked = true;
+	c->is_requested = true;
 	c->ask_ns = 0;
 	if (send(c->fd, "?\n", 2, MSG_NOSIGNAL) != 2)
 		slot_fail(s, c, errno);
@@ -348,7 +348,7 @@ static void slot_ready(struct state *s, struct slot *c, uint32_t events)
 		slot_fail(s, c, error ? error : ECONNRESET);
 		return;
 	}
-	if (!c->is_asked) {
+	if (!c->is_requested) {
 		flow_loop_change(&s->loop, c->fd, EPOLLIN, (uint64_t)(c - s->slots));
 		slot_ask(s, c);
 		return;

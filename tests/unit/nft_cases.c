@@ -964,7 +964,7 @@ static void case_sweep(const struct world_kernel *kernel)
 
 static void case_retained(const struct world_kernel *kernel)
 {
-	const uint64_t hour = NFT_LINGER_S * NSEC_PER_SEC;
+	const uint64_t hour = NFT_GRACE_S * NSEC_PER_SEC;
 	uint64_t t0 = 1000 * NSEC_PER_SEC;
 	struct plane *plane;
 	struct world w;

@@ -54,7 +54,7 @@ static void times_blank(char *text)
 		*to = '\0';
 }
 
-static void expect_held(const struct world *w, const char *want)
+static void expect_programmed(const struct world *w, const char *want)
 {
 	struct ipvs_programmed h;
 
@@ -129,8 +129,8 @@ static void test_weights(void **state)
 	struct world w;
 
 	web(&w);
-	expect_held(&w, "10.96.0.10:80/TCP cluster-ip -> 10.0.1.1:8080=3 10.0.1.2:8080 "
-			"scheduler=wrr\n");
+	expect_programmed(&w, "10.96.0.10:80/TCP cluster-ip -> 10.0.1.1:8080=3 10.0.1.2:8080 "
+			      "scheduler=wrr\n");
 	expect_diff(&w, "");
 	/* Reading writes neither to nf_tables nor to IPVS. */
 	fake_ipvs_writes_reset(w.ipvs);
@@ -156,8 +156,8 @@ static void test_retiring(void **state)
 		w.now = MAX(w.now, again);
 		assert_int_equal(w.plane->ops->retire(w.plane, &w.m, w.now, &again, NULL), 0);
 	} while (ipvs_plane_stats(w.plane).n_draining == 0);
-	expect_held(&w, "10.96.0.10:80/TCP cluster-ip -> NOWHERE scheduler=rr "
-			"draining=10.0.1.1:8080/Ns\n");
+	expect_programmed(&w, "10.96.0.10:80/TCP cluster-ip -> NOWHERE scheduler=rr "
+			      "draining=10.0.1.1:8080/Ns\n");
 	world_close(&w);
 }
 
@@ -170,21 +170,24 @@ static void test_forwarding(void **state)
 	service(&w, "shop/web", "ip=10.96.0.10 port=http:80 ext=192.0.2.1 fwd=tunnel");
 	slice(&w, "shop/web-1", "web", "| http:80 | 1 rs; 2 rs");
 	settle(&w);
-	expect_held(&w, "10.96.0.10:80/TCP cluster-ip -> 10.0.1.1:80 10.0.1.2:80 scheduler=rr\n"
-			"192.0.2.1:80/TCP forwarding=tunnel -> 10.0.1.1:80 10.0.1.2:80 "
-			"scheduler=rr\n");
+	expect_programmed(&w,
+			  "10.96.0.10:80/TCP cluster-ip -> 10.0.1.1:80 10.0.1.2:80 scheduler=rr\n"
+			  "192.0.2.1:80/TCP forwarding=tunnel -> 10.0.1.1:80 10.0.1.2:80 "
+			  "scheduler=rr\n");
 	expect_diff(&w, "");
 	service(&w, "shop/web", "ip=10.96.0.10 port=http:80 ext=192.0.2.1 fwd=route");
 	settle(&w);
-	expect_held(&w, "10.96.0.10:80/TCP cluster-ip -> 10.0.1.1:80 10.0.1.2:80 scheduler=rr\n"
-			"192.0.2.1:80/TCP forwarding=route -> 10.0.1.1:80 10.0.1.2:80 "
-			"scheduler=rr\n");
+	expect_programmed(&w,
+			  "10.96.0.10:80/TCP cluster-ip -> 10.0.1.1:80 10.0.1.2:80 scheduler=rr\n"
+			  "192.0.2.1:80/TCP forwarding=route -> 10.0.1.1:80 10.0.1.2:80 "
+			  "scheduler=rr\n");
 	expect_diff(&w, "");
 	service(&w, "shop/web", "ip=10.96.0.10 port=http:80 ext=192.0.2.1 fwd=tunnel,gue");
 	settle(&w);
-	expect_held(&w, "10.96.0.10:80/TCP cluster-ip -> 10.0.1.1:80 10.0.1.2:80 scheduler=rr\n"
-			"192.0.2.1:80/TCP forwarding=tunnel,gue:6080 -> 10.0.1.1:80 10.0.1.2:80 "
-			"scheduler=rr\n");
+	expect_programmed(&w,
+			  "10.96.0.10:80/TCP cluster-ip -> 10.0.1.1:80 10.0.1.2:80 scheduler=rr\n"
+			  "192.0.2.1:80/TCP forwarding=tunnel,gue:6080 -> 10.0.1.1:80 10.0.1.2:80 "
+			  "scheduler=rr\n");
 	expect_diff(&w, "");
 	fake_ipvs_foreign_tunnel(w.ipvs, IP_VS_CONN_F_TUNNEL_TYPE_GUE, 6080,
 				 IP_VS_TUNNEL_ENCAP_FLAG_CSUM);
@@ -239,21 +242,21 @@ static void test_draining(void **state)
 	struct world w;
 
 	world_open_draining(&w, "ip=10.96.0.10 port=http:80");
-	expect_held(&w, "10.96.0.10:80/TCP cluster-ip -> 10.0.1.1:8080 scheduler=rr "
-			"draining=10.0.1.2:8080/Ns\n");
+	expect_programmed(&w, "10.96.0.10:80/TCP cluster-ip -> 10.0.1.1:8080 scheduler=rr "
+			      "draining=10.0.1.2:8080/Ns\n");
 	expect_diff(&w, "");
 	/* The last backend drains too: the frontend rejects new connections. */
 	fake_ipvs_conns(w.ipvs, "10.0.1.1", 1, 0);
 	slice(&w, "shop/web-1", "web", "| http:8080 |");
 	settle(&w);
-	expect_held(&w, "10.96.0.10:80/TCP cluster-ip -> reject draining=10.0.1.1:8080/Ns "
-			"draining=10.0.1.2:8080/Ns\n");
+	expect_programmed(&w, "10.96.0.10:80/TCP cluster-ip -> reject draining=10.0.1.1:8080/Ns "
+			      "draining=10.0.1.2:8080/Ns\n");
 	expect_diff(&w, "");
 	/* The service is deleted: no frontend leads to its draining backends. */
 	no_service(&w, "shop", "web");
 	settle(&w);
-	expect_held(&w, "mark/0x5a000001/IPv4 -> draining=10.0.1.1:8080/Ns "
-			"draining=10.0.1.2:8080/Ns\n");
+	expect_programmed(&w, "mark/0x5a000001/IPv4 -> draining=10.0.1.1:8080/Ns "
+			      "draining=10.0.1.2:8080/Ns\n");
 	expect_diff(&w, "");
 	fake_ipvs_foreign_weight(w.ipvs, "10.0.1.1", 1);
 	expect_diff(&w, DIFFERS "mark/0x5a000001/IPv4  (no service)\n"
@@ -268,8 +271,8 @@ static void test_draining_without_deadline(void **state)
 	struct world w;
 
 	world_open_draining(&w, "ip=10.96.0.10 port=http:80 drain=0");
-	expect_held(&w, "10.96.0.10:80/TCP cluster-ip -> 10.0.1.1:8080 scheduler=rr "
-			"draining=10.0.1.2:8080/no-deadline\n");
+	expect_programmed(&w, "10.96.0.10:80/TCP cluster-ip -> 10.0.1.1:8080 scheduler=rr "
+			      "draining=10.0.1.2:8080/no-deadline\n");
 	expect_diff(&w, "");
 	world_close(&w);
 }
@@ -287,9 +290,9 @@ static void test_affinity(void **state)
 	service(&w, "shop/other", "ip=10.96.0.21 port=http:80");
 	slice(&w, "shop/other-1", "other", "| http:8080 | 7 rs");
 	settle(&w);
-	expect_held(&w, "10.96.0.20:80/TCP cluster-ip -> 10.0.1.1:8080 10.0.1.2:8080 "
-			"affinity=600s scheduler=rr\n"
-			"10.96.0.21:80/TCP cluster-ip -> 10.0.1.7:8080 scheduler=rr\n");
+	expect_programmed(&w, "10.96.0.20:80/TCP cluster-ip -> 10.0.1.1:8080 10.0.1.2:8080 "
+			      "affinity=600s scheduler=rr\n"
+			      "10.96.0.21:80/TCP cluster-ip -> 10.0.1.7:8080 scheduler=rr\n");
 	expect_diff(&w, "");
 	/* To another's pool. */
 	nft_key_tuple(key, &vip, L4PROTO_TCP, 80);
@@ -323,8 +326,8 @@ static void test_split(void **state)
 	service(&w, "shop/web", LOCAL " affinity=600");
 	settle(&w);
 	expect_diff(&w, "");
-	expect_held(&w,
-		    "10.96.0.30:80/TCP cluster-ip -> 10.0.1.1:8080 10.0.1.2:8080 affinity=600s "
+	expect_programmed(
+		&w, "10.96.0.30:80/TCP cluster-ip -> 10.0.1.1:8080 10.0.1.2:8080 affinity=600s "
 		    "scheduler=rr\n"
 		    "192.168.0.1:30080/TCP masq=host -> 10.0.1.1:8080 affinity=600s scheduler=rr; "
 		    "inside -> 10.0.1.1:8080 10.0.1.2:8080 scheduler=mh,mh-fallback\n"
@@ -392,7 +395,7 @@ static void test_configured(void **state)
 		strstr(h.routing.text, "IPv6/rule/2002 fwmark 0x60000000/0xff000f00 lookup 300\n"));
 	ipvs_programmed_fini(&h);
 	fake_ipvs_rules_flush(w.ipvs);
-	expect_held(&w, "10.96.0.10:80/TCP cluster-ip -> 10.0.1.1:8080 scheduler=rr\n");
+	expect_programmed(&w, "10.96.0.10:80/TCP cluster-ip -> 10.0.1.1:8080 scheduler=rr\n");
 	world_close(&w);
 }
 

@@ -110,7 +110,7 @@ static const struct {
 	  "10.96.0.2", "192.0.2.1" },
 	{ "mirror: what does not live", "203.0.113.9", "203.0.113.9", UDP, false, true, "10.96.0.4",
 	  "10.96.0.4" },
-	{ "mirror: not asked for", "203.0.113.9", "203.0.113.9", UDP, false, false, "10.96.0.1",
+	{ "mirror: not requested", "203.0.113.9", "203.0.113.9", UDP, false, false, "10.96.0.1",
 	  "10.96.0.1" },
 	{ "mirror: from an endpoint at the frontend's address", "203.0.113.9", "203.0.113.9", UDP,
 	  false, false, "10.1.0.1", "10.1.0.1" },

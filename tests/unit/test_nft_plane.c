@@ -372,7 +372,7 @@ static void test_refused_while_adopting(void **state)
 	assert_non_null(strstr(programmed, "ip vips 10.96.0.2\n"));
 	assert_non_null(strstr(programmed, "ip cluster_ips 10.96.0.2\n"));
 	free(programmed);
-	b.w.plane->ops->tick(b.w.plane, b.w.now + 2 * NFT_LINGER_S * NSEC_PER_SEC);
+	b.w.plane->ops->tick(b.w.plane, b.w.now + 2 * NFT_GRACE_S * NSEC_PER_SEC);
 	programmed = world_elements(&b.w);
 	assert_non_null(strstr(programmed, "ip endpoint_addrs 10.0.1.6:8080\n"));
 	free(programmed);
@@ -458,7 +458,7 @@ static void test_stale(void **state)
 	fake_foreign_add(b.f, IPFAM_V4, NFTSET_ENDPOINTS, slot, data);
 	assert_int_equal(world_reload(&b.w), 2);
 	b.w.plane->ops->tick(b.w.plane, b.w.now);
-	b.w.plane->ops->tick(b.w.plane, b.w.now + 2 * NFT_LINGER_S * NSEC_PER_SEC);
+	b.w.plane->ops->tick(b.w.plane, b.w.now + 2 * NFT_GRACE_S * NSEC_PER_SEC);
 	world_check(&b.w);
 	bench_close(&b);
 }

@@ -577,7 +577,7 @@ static void family_conflicts(const struct reading *rd, int family,
 
 		if (!has_precedence(rd->c, r))
 			continue;
-		str_printf(&text, "policy routing rule %u of %s is asked before vipd's",
+		str_printf(&text, "policy routing rule %u of %s has precedence over vipd's",
 			   r->priority, family_text(family));
 		if (r->mask != 0)
 			str_printf(&text, ", and marks 0x%x/0x%x can be a captured packet's",

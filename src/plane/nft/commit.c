@@ -269,7 +269,7 @@ static int ready_for(const struct nft_plane *p, struct err *err)
 {
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		if (!p->common.plane.family[fam].is_failed &&
-		    nft_layout_state(p->layout[fam]) != NFT_LAYOUT_HELD)
+		    nft_layout_state(p->layout[fam]) != NFT_LAYOUT_PRESENT)
 			return err_set(err, -ENOTRECOVERABLE, "the layout of %s is not known",
 				       fam == IPFAM_V6 ? "ip6" : "ip");
 	return 0;

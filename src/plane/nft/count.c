@@ -25,7 +25,7 @@ static bool is_in_force(const struct nft_plane *p)
 	if (p->load.loaded != NULL) /* the socket is in use */
 		return false;
 	for (int fam = 0; fam < IPFAM_N; fam++)
-		if (is_read(p, fam) && nft_layout_state(p->layout[fam]) != NFT_LAYOUT_HELD)
+		if (is_read(p, fam) && nft_layout_state(p->layout[fam]) != NFT_LAYOUT_PRESENT)
 			return false;
 	return true;
 }

@@ -75,7 +75,7 @@ void nft_layout_own(struct nft_layout *l, bool yes)
 
 bool nft_layout_is_owner(const struct nft_layout *l)
 {
-	return l->state == NFT_LAYOUT_HELD && (l->programmed.flags & NFT_TABLE_F_OWNER);
+	return l->state == NFT_LAYOUT_PRESENT && (l->programmed.flags & NFT_TABLE_F_OWNER);
 }
 
 void nft_layout_look(struct nft_layout *l)
@@ -317,7 +317,7 @@ static int load(struct nft_layout *l, const struct nft_fixed_tables *tables, str
 		return r;
 	if (l->programmed.exists) {
 		kinds_adopt(l);
-		l->state = NFT_LAYOUT_HELD;
+		l->state = NFT_LAYOUT_PRESENT;
 		return 0;
 	}
 	r = name_choose(l, tables, err);
@@ -555,7 +555,7 @@ int nft_layout_apply(struct nft_layout *l, const struct nft_layout_params *param
 		forget(l);
 		return r;
 	}
-	l->state = NFT_LAYOUT_HELD;
+	l->state = NFT_LAYOUT_PRESENT;
 	return 0;
 }
 

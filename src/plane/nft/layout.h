@@ -64,7 +64,7 @@ struct nft_layout_params {
 enum nft_layout_state {
 	NFT_LAYOUT_UNKNOWN = 0, /* not loaded, or a write failed */
 	NFT_LAYOUT_ABSENT,      /* no table of ours */
-	NFT_LAYOUT_HELD,        /* ours; apply() can repair it in place */
+	NFT_LAYOUT_PRESENT,     /* ours; apply() can repair it in place */
 	NFT_LAYOUT_FOREIGN,     /* ours, of another version or with other sets: will be replaced */
 };
 

@@ -271,7 +271,7 @@ void nft_reading_open(struct nft_reading **ret, struct nft_loaded *h, struct nl_
 	rd->nl = nl;
 	rd->layout = l;
 	rd->table = (struct nft_table_ref){ nft_layout_table(l), fam };
-	h->fam[fam].has_table = nft_layout_state(l) == NFT_LAYOUT_HELD;
+	h->fam[fam].has_table = nft_layout_state(l) == NFT_LAYOUT_PRESENT;
 	*ret = rd;
 }
 

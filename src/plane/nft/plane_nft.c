@@ -477,7 +477,7 @@ static int check_layout(struct nft_plane *p, enum ipfam fam, struct err *err)
 	memset(&p->ready[fam], 0, sizeof(p->ready[fam]));
 	if (r < 0)
 		return r;
-	if (nft_layout_state(l) != NFT_LAYOUT_HELD)
+	if (nft_layout_state(l) != NFT_LAYOUT_PRESENT)
 		return err_set(err, PLANE_CHECK_LOST, "table %s %s is %s", family, table,
 			       nft_layout_state(l) == NFT_LAYOUT_ABSENT ? "gone" : "beyond repair");
 	if (nft_layout_handle(l) != handle)

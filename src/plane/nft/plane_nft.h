@@ -8,7 +8,7 @@
  *
  * Rejections: the kernel's answer names an element, and the element its service:
  *             plane_result.culprit.
- * Grace period: the address of a removed backend stays in `endpoint_addrs` for NFT_LINGER_S,
+ * Grace period: the address of a removed backend stays in `endpoint_addrs` for NFT_GRACE_S,
  *             because INVALID packets of its established connections must be dropped. tick()
  *             removes it.
  * Kernel:     linux/netfilter/nf_tables.h; Linux 5.10 or newer.
@@ -19,7 +19,7 @@
 #include "plane/plane.h"
 
 /* Grace period of an address after its last backend. */
-#define NFT_LINGER_S 3600
+#define NFT_GRACE_S 3600
 /*
  * Elements of a batch. The kernel holds its nf_tables lock for 1 to 2 us an element, so a batch
  * stays below 50 ms.

@@ -76,7 +76,7 @@ static uint64_t tick_family(struct nft_plane *p, enum ipfam fam, uint64_t now)
 	int r;
 
 	nft_refs_stamp(refs, now_s);
-	n = nft_refs_due(refs, now_s, NFT_LINGER_S, addrs,
+	n = nft_refs_due(refs, now_s, NFT_GRACE_S, addrs,
 			 sizeof(addrs) / nft_data_len(NFTSET_ENDPOINTS, fam));
 	if (n > 0) {
 		r = retained_end(p, fam, addrs, n, &err);
@@ -86,7 +86,7 @@ static uint64_t tick_family(struct nft_plane *p, enum ipfam fam, uint64_t now)
 			return now + TICK_RETRY_NS;
 		}
 	}
-	due_s = nft_refs_next_due(refs, NFT_LINGER_S);
+	due_s = nft_refs_next_due(refs, NFT_GRACE_S);
 	if (due_s == 0)
 		return 0;
 	return due_s <= now_s ? now + TICK_AGAIN_NS : (uint64_t)due_s * NSEC_PER_SEC;
@@ -166,8 +166,8 @@ static uint64_t tick_guard(struct nft_plane *p, uint64_t now)
 
 static bool ready_for_kinds(const struct nft_plane *p)
 {
-	return nft_layout_state(p->layout[IPFAM_V4]) == NFT_LAYOUT_HELD &&
-	       nft_layout_state(p->layout[IPFAM_V6]) == NFT_LAYOUT_HELD;
+	return nft_layout_state(p->layout[IPFAM_V4]) == NFT_LAYOUT_PRESENT &&
+	       nft_layout_state(p->layout[IPFAM_V6]) == NFT_LAYOUT_PRESENT;
 }
 
 static uint64_t tick_kinds(struct nft_plane *p, uint64_t now)
@@ -201,7 +201,7 @@ uint64_t nft_tick(struct plane *plane, uint64_t now)
 	if (p->walk_nl != NULL && p->n_shortening == 0)
 		next = earlier(next, tick_walk(p, now));
 	for (int fam = 0; fam < IPFAM_N; fam++)
-		if (nft_layout_state(p->layout[fam]) == NFT_LAYOUT_HELD &&
+		if (nft_layout_state(p->layout[fam]) == NFT_LAYOUT_PRESENT &&
 		    !p->common.plane.family[fam].is_failed)
 			next = earlier(next, tick_family(p, fam, now));
 	return next;

@@ -123,7 +123,7 @@ static int open_bracket(struct jsonsplit *s, char c, struct err *err)
 		s->is_list &= ~(UINT64_C(1) << s->depth);
 	s->depth++;
 	if (s->depth == 1)
-		s->wants_key = true;
+		s->needs_key = true;
 	if (s->state == JSONSPLIT_ROOT && s->depth == 2 && c == '[' && s->is_items) {
 		s->state = JSONSPLIT_ITEMS;
 		s->index = 0;
@@ -150,9 +150,9 @@ static void root_text_done(struct jsonsplit *s)
 {
 	static const char items[] = "\"items\"";
 
-	s->is_items = s->wants_key && s->root.len - s->text_at == sizeof(items) - 1 &&
+	s->is_items = s->needs_key && s->root.len - s->text_at == sizeof(items) - 1 &&
 		      memcmp(s->root.text + s->text_at, items, sizeof(items) - 1) == 0;
-	s->wants_key = false;
+	s->needs_key = false;
 }
 
 /* --- the stream ----------------------------------------------------------- */
@@ -250,7 +250,7 @@ static int feed_value(struct jsonsplit *s, char c, size_t *used, struct err *err
 	} else if (c == '}' || c == ']') {
 		r = close_bracket(s, c, err);
 	} else if (c == ',') {
-		s->wants_key = s->depth == 1;
+		s->needs_key = s->depth == 1;
 		s->is_items = false;
 		r = cost_add(s, 1, err);
 	}

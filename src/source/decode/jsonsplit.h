@@ -63,7 +63,7 @@ struct jsonsplit {
 	unsigned int depth;
 	bool is_text;    /* inside quotes */
 	bool is_escaped; /* inside quotes, after a backslash */
-	bool wants_key;  /* depth 1: the next text is a key */
+	bool needs_key;  /* depth 1: the next text is a key */
 	bool is_items;   /* depth 1: the last key was "items" */
 	size_t text_at;  /* offset in `root` of the last text of depth 1 */
 	size_t root_cost;

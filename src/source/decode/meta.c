@@ -204,16 +204,16 @@ static bool has_namespace(enum object_kind kind)
 	return kind == OBJECT_KIND_SERVICE || kind == OBJECT_KIND_SLICE;
 }
 
-static void reject_name(struct decode *d, const char *text, bool wants_label)
+static void reject_name(struct decode *d, const char *text, bool needs_label)
 {
-	size_t max = wants_label ? DNS_LABEL_MAX : DNS_SUBDOMAIN_MAX;
+	size_t max = needs_label ? DNS_LABEL_MAX : DNS_SUBDOMAIN_MAX;
 
 	if (strlen(text) > max)
 		(void)trail_reject(d, "%zu characters, at most %zu", strlen(text), max);
 	else
 		(void)trail_reject(d,
 				   "'%.64s' is not a name (lower-case letters, digits and '-'%s)",
-				   text, wants_label ? "" : " or '.'");
+				   text, needs_label ? "" : " or '.'");
 }
 
 static const char *namespace_read(const struct meta *m, struct decode *d)

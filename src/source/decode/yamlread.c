@@ -516,7 +516,7 @@ static int value_put(struct yaml *y, json_t *value, uint32_t line, struct err *e
 	return r;
 }
 
-static bool wants_key(const struct yaml *y)
+static bool needs_key(const struct yaml *y)
 {
 	const struct frame *f = y->depth > 0 ? &y->stack[y->depth - 1] : NULL;
 
@@ -544,7 +544,7 @@ static int container_open(struct yaml *y, bool is_object, const yaml_char_t *anc
 	struct frame *parent = y->depth > 0 ? &y->stack[y->depth - 1] : NULL;
 	struct frame *f;
 
-	if (wants_key(y))
+	if (needs_key(y))
 		return err_set(err, -EINVAL, "key is a list or an object");
 	if (y->depth == YAML_DEPTH_MAX)
 		return err_set(err, -E2BIG, "nested deeper than %d levels", YAML_DEPTH_MAX);
@@ -600,7 +600,7 @@ static int on_scalar(struct yaml *y, const yaml_event_t *ev, struct err *err)
 	json_auto_t *v = NULL;
 	int r = cost_add(y, COST_SCALAR, err);
 
-	if (r == 0 && wants_key(y))
+	if (r == 0 && needs_key(y))
 		return on_key(y, ev, err);
 	if (r == 0)
 		r = scalar_value(&v, ev, err);
@@ -620,7 +620,7 @@ static int on_alias(struct yaml *y, const yaml_event_t *ev, struct err *err)
 
 	if (r < 0)
 		return r;
-	if (!wants_key(y))
+	if (!needs_key(y))
 		return value_put(y, json_incref(a->value), event_line(y, ev), err);
 	if (!json_is_string(a->value))
 		return err_set(err, -EINVAL, "key is an alias of a value that is not text");

@@ -39,9 +39,9 @@
 
 enum scan_why {
 	SCAN_FIRST,
-	SCAN_CHANGED, /* existing files are complete */
-	SCAN_TIMER,   /* files may be half written */
-	SCAN_ASKED,   /* read every file, even with an equal stamp */
+	SCAN_CHANGED,   /* existing files are complete */
+	SCAN_TIMER,     /* files may be half written */
+	SCAN_REQUESTED, /* read every file, even with an equal stamp */
 };
 
 struct files {
@@ -63,7 +63,7 @@ struct files {
 	bool is_ready;
 	bool is_complete;  /* files_are_complete() */
 	bool is_unsettled; /* a file was half written */
-	bool wants_soon;   /* another fault may end without an event */
+	bool needs_soon;   /* another fault may end without an event */
 	bool is_soon;      /* the timer runs for less than SCAN_MS */
 	unsigned int soon_ms;
 	unsigned int tries;
@@ -211,7 +211,7 @@ static void fail_errno(struct files *fs, struct file *f, int error)
 {
 	if (error == ENOENT && f->is_link) {
 		fail(fs, f, "is a link to nothing");
-		fs->wants_soon = true;
+		fs->needs_soon = true;
 		return;
 	}
 	if (error == ENOENT) {
@@ -351,7 +351,7 @@ static void queue_wanted(struct files *fs)
 
 	files = state_files(fs->state, &n);
 	for (size_t i = 0; i < n; i++)
-		if (files[i]->wants_reading)
+		if (files[i]->needs_reading)
 			refresh(fs, files[i]);
 	free(files);
 }
@@ -359,15 +359,15 @@ static void queue_wanted(struct files *fs)
 /* Schedule the next scan of the folder; an early one that is scheduled stays. */
 static void timer_arm(struct files *fs)
 {
-	bool wants_soon = fs->is_unsettled || fs->wants_soon || fs->failure != NULL;
+	bool needs_soon = fs->is_unsettled || fs->needs_soon || fs->failure != NULL;
 
 	fs->is_unsettled = false;
-	fs->wants_soon = false;
-	if (wants_soon ? fs->is_soon : event_pending(fs->timer, EV_TIMEOUT, NULL) != 0)
+	fs->needs_soon = false;
+	if (needs_soon ? fs->is_soon : event_pending(fs->timer, EV_TIMEOUT, NULL) != 0)
 		return;
-	fs->is_soon = wants_soon;
-	event_after(fs->timer, (wants_soon ? fs->soon_ms : SCAN_MS) * NSEC_PER_MSEC);
-	fs->soon_ms = wants_soon ? MIN(2 * fs->soon_ms, (unsigned int)SCAN_MS) : SOON_MS;
+	fs->is_soon = needs_soon;
+	event_after(fs->timer, (needs_soon ? fs->soon_ms : SCAN_MS) * NSEC_PER_MSEC);
+	fs->soon_ms = needs_soon ? MIN(2 * fs->soon_ms, (unsigned int)SCAN_MS) : SOON_MS;
 }
 
 /* Return freed memory after much parsing. Takes 1 ms, so not while a change is pending */
@@ -425,9 +425,9 @@ static void work(struct files *fs)
 		}
 		outcome = state_apply(fs->state, fs->event_ns ? fs->event_ns : now_ns());
 		is_changed = is_changed || (outcome & STATE_CHANGED);
-		if (outcome & STATE_WANTS_READING)
+		if (outcome & STATE_NEEDS_READING)
 			queue_wanted(fs);
-	} while (outcome & STATE_WANTS_READING);
+	} while (outcome & STATE_NEEDS_READING);
 	settle(fs, is_changed);
 }
 
@@ -468,7 +468,7 @@ static void consider(struct files *fs, const char *name, enum scan_why why)
 		return;
 	}
 	stamp = stamp_of(&st);
-	if (why != SCAN_ASKED && f->is_read && f->failure == NULL && !f->is_racy &&
+	if (why != SCAN_REQUESTED && f->is_read && f->failure == NULL && !f->is_racy &&
 	    stamps_are_equal(&stamp, &f->stamp))
 		return;
 	if (why == SCAN_TIMER && fs->is_ready && is_younger(&stamp, YOUNG_NS)) {
@@ -664,7 +664,7 @@ void files_read_again(struct files *fs)
 {
 	event_note(fs);
 	(void)watch_again(fs->watch);
-	scan(fs, SCAN_ASKED);
+	scan(fs, SCAN_REQUESTED);
 	event_active(fs->work, EV_TIMEOUT, 0);
 }
 

@@ -346,7 +346,7 @@ void state_file_read(struct state *s, struct file *f, struct manifest *m)
 	units_take(&g);
 	old_close(&g);
 	f->is_known |= !g.has_unreadable;
-	f->wants_reading = false;
+	f->needs_reading = false;
 	vec_fit(&f->units);
 	vec_fit(&f->entries);
 	vec_fit(&f->problems);

@@ -122,7 +122,7 @@ void state_file_failed(struct state *s, struct file *f, const char *why)
 		entry_wanted_drop(s, f->entries.v[i]);
 	for (size_t i = 0; why != NULL && i < f->orphans.n; i++)
 		entry_wanted_drop(s, f->orphans.v[i]);
-	f->wants_reading = f->wants_reading && why == NULL;
+	f->needs_reading = f->needs_reading && why == NULL;
 	if (why != NULL && (f->failure == NULL || strcmp(f->failure, why) != 0))
 		log_warn(LOG_AREA_SOURCE, "%s: %s", f->shown, why);
 	if (why == NULL && f->failure != NULL)
@@ -240,8 +240,8 @@ static int key_apply(struct state *s, const struct key *k, uint64_t at_ns)
 	}
 	if (winner->obj.kind == OBJECT_KIND_OTHER) {
 		winner->flags |= ENTRY_WANTED;
-		winner->file->wants_reading = true;
-		return STATE_WANTS_READING;
+		winner->file->needs_reading = true;
+		return STATE_NEEDS_READING;
 	}
 	applied_mark(s, k, winner);
 	return object_model_put(&winner->obj, s->model, at_ns) ? STATE_CHANGED : 0;
@@ -260,7 +260,7 @@ int state_apply(struct state *s, uint64_t at_ns)
 		bool is_done = i > 0 && key_cmp(k - 1, k) == 0;
 		int r = is_done ? 0 : key_apply(s, k, at_ns);
 
-		if (r == STATE_WANTS_READING)
+		if (r == STATE_NEEDS_READING)
 			entry_key_changed(s, k->kind, k->ns, k->name);
 		outcome |= r;
 	}

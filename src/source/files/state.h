@@ -18,8 +18,8 @@
  * disappears from the model.
  *
  * The model owns applied objects. If an object is needed again after the version of another file
- * has replaced it, its file must be read again: state_apply() sets `wants_reading` of the file,
- * returns STATE_WANTS_READING and leaves the old version in the model.
+ * has replaced it, its file must be read again: state_apply() sets `needs_reading` of the file,
+ * returns STATE_NEEDS_READING and leaves the old version in the model.
  */
 #pragma once
 
@@ -75,7 +75,7 @@ struct file {
 	bool is_known;           /* a version without unreadable units was read */
 	bool is_racy;   /* written so shortly before the read that the stamp is not sufficient */
 	bool must_read; /* even if the stamp is equal */
-	bool wants_reading; /* state_apply() lacks a version of this file */
+	bool needs_reading; /* state_apply() lacks a version of this file */
 	bool is_seen;       /* set by the scan of the folder */
 	bool is_link;
 	char *failure; /* why the file cannot be read, or NULL */
@@ -118,7 +118,7 @@ size_t state_unit_known(struct file *f, uint64_t hash);
 bool state_is_complete(const struct state *s, struct str *why);
 
 #define STATE_CHANGED 1       /* the model has changed */
-#define STATE_WANTS_READING 2 /* see above; may be combined */
+#define STATE_NEEDS_READING 2 /* see above; may be combined */
 int state_apply(struct state *s, uint64_t at_ns);
 
 size_t state_problems(const struct state *s, void (*each)(void *arg, const struct files_problem *p),

@@ -368,7 +368,7 @@ static char *exec_info(const struct access *a)
 	const struct kube_exec *x = a->where->exec;
 	json_auto_t *root = json_pack("{s:s, s:s, s:{s:b, s:o*}}", "apiVersion", x->api_version,
 				      "kind", "ExecCredential", "spec", "interactive", 0, "cluster",
-				      x->wants_cluster ? cluster_json(a) : NULL);
+				      x->needs_cluster ? cluster_json(a) : NULL);
 	AUTO(free) char *dump = json_dumps(root, JSON_COMPACT);
 	struct str text = { 0 };
 

@@ -243,7 +243,7 @@ static void exec_read(struct reader *rd, const json_t *obj)
 	text = trail_text(d, obj, "interactiveMode");
 	if (text != NULL && strcmp(text, "Always") == 0) /* a daemon has no terminal */
 		(void)trail_reject(d, "Always needs a terminal; use Never");
-	x->wants_cluster = trail_bool(d, obj, "provideClusterInfo", false);
+	x->needs_cluster = trail_bool(d, obj, "provideClusterInfo", false);
 	x->install_hint = public_text(rd, obj, "installHint");
 }
 

@@ -38,7 +38,7 @@ struct kube_exec {
 	VEC(struct kube_exec_env) env;
 	char *api_version;
 	char *install_hint;
-	bool wants_cluster; /* provideClusterInfo */
+	bool needs_cluster; /* provideClusterInfo */
 };
 
 struct kubeconfig {

@@ -43,7 +43,7 @@ struct reflector {
 	bool has_bookmarks; /* the server sends bookmarks in watches */
 
 	/* The next request. */
-	bool wants_list;
+	bool needs_list;
 	bool is_version_lost; /* the server has lost `version`: accept any */
 	bool is_unpaged;      /* the continue token expired once */
 	char version[STREAM_VERSION_MAX];
@@ -173,14 +173,14 @@ static void silence_note(struct reflector *r)
 	    now_ns() - r->began_ns < r->c.timing->bookmark_ns)
 		return;
 	r->has_bookmarks = false;
-	r->wants_list = true;
+	r->needs_list = true;
 }
 
 /* --- requests ------------------------------------------------------------- */
 
 static enum kube_query_kind phase_next(const struct reflector *r)
 {
-	if (!r->wants_list)
+	if (!r->needs_list)
 		return KUBE_QUERY_WATCH;
 	if (r->next != NULL || r->is_unpaged || now_ns() < r->no_watch_list_until)
 		return KUBE_QUERY_LIST;
@@ -307,7 +307,7 @@ static void list_complete(struct reflector *r, const char *version)
 	version_put(r, version);
 	r->is_changed |= n > 0;
 	r->is_complete = true;
-	r->wants_list = false;
+	r->needs_list = false;
 	r->is_version_lost = false;
 	r->is_unpaged = false;
 	r->garbage = r->watch_lists_failed = r->too_large = 0;
@@ -333,7 +333,7 @@ static void too_large_note(struct reflector *r, const struct api_status *status)
 	if (!status->is_too_large || ++r->too_large < TOO_LARGE_MAX)
 		return;
 	r->too_large = 0;
-	r->wants_list = r->is_version_lost = true;
+	r->needs_list = r->is_version_lost = true;
 }
 
 /* An ERROR event: -ESTALE if the version is lost, else -EAGAIN. */
@@ -487,7 +487,7 @@ static void garbage(struct reflector *r, const char *why)
 		r->is_json_only = true;
 	}
 	if (r->garbage >= GARBAGE_UNTIL_LIST)
-		r->wants_list = true;
+		r->needs_list = true;
 	watch_list_failed(r);
 	failed(r, 0, why);
 }
@@ -546,7 +546,7 @@ static void unacceptable(struct reflector *r, const char *why)
 		return;
 	}
 	free(TAKE(r->next));
-	r->wants_list = r->is_version_lost = true;
+	r->needs_list = r->is_version_lost = true;
 	failed(r, 0, why);
 }
 
@@ -564,7 +564,7 @@ static bool is_listed_at_once(struct reflector *r, const char *why)
 		return false;
 	log_notice(LOG_AREA_SOURCE, "api: watch %s: %s; listing again", r->resource->name, why);
 	r->gone_ns = now;
-	r->wants_list = true;
+	r->needs_list = true;
 	begin(r);
 	return true;
 }
@@ -582,7 +582,7 @@ static void stopped(struct reflector *r, int code, const char *why)
 	}
 	if (code == -ESTALE && is_listed_at_once(r, why))
 		return;
-	r->wants_list |= code == -ESTALE;
+	r->needs_list |= code == -ESTALE;
 	r->is_version_lost |= code == -ESTALE && r->phase == KUBE_QUERY_WATCH_LIST;
 	watch_list_failed(r);
 	failed(r, 0, why);
@@ -598,7 +598,7 @@ static void gone(struct reflector *r, const char *why)
 		free(TAKE(r->next));
 		r->is_version_lost = true;
 	}
-	r->wants_list = true;
+	r->needs_list = true;
 	failed(r, 0, why);
 }
 
@@ -726,7 +726,7 @@ void reflector_open(struct reflector **ret, const struct reflector_config *confi
 	r->resource = kube_resource(config->kind);
 	ledger_init(&r->ledger, config->model, config->kind);
 	r->is_json_only = config->is_json_only;
-	r->wants_list = true;
+	r->needs_list = true;
 	r->was_whole = true;
 	r->timer = xtimer_new(config->base, on_timer, r);
 	event_active(r->timer, EV_TIMEOUT, 0);
