@@ -183,10 +183,15 @@ def active_of(vipd, i):
 def test_first_second(lab, vipd):
     """The number of connections of a draining backend is shown after the first check."""
     vipd.apply(shelf() + web(1, 2))
-    conns = [L.connect(lab.client, VIP, 80)[0] for _ in range(4)]
+    conns, backends = [], []
+    while L.remote(2, 4) not in backends:
+        conn, r = L.connect(lab.client, VIP, 80, timeout=L.LIMIT)
+        assert r.ok and len(conns) < 20, (r, backends)
+        conns.append(conn)
+        backends.append(conn.ask(L.LIMIT).backend)
     vipd.apply(shelf() + web(1))
     assert active_of(vipd, 2) in ([None], [1])
-    L.eventually(lambda: active_of(vipd, 2) == [1])
+    L.eventually(lambda: active_of(vipd, 2) == [1], what=lambda: active_of(vipd, 2))
     assert vipd.status()["draining"]["backends"] >= 1
     assert "draining" in vipctl(vipd, "status").stdout
     text = vipctl(vipd, "svc", "--kernel", VIP).stdout
