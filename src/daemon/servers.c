@@ -170,7 +170,7 @@ void servers_failovers(struct servers *s, const struct metrics_failovers *f)
 	metrics_failovers(s->metrics, f);
 }
 
-void servers_conntrack(struct servers *s, uint64_t took_ns, uint64_t deleted)
+void servers_conntrack(struct servers *s, const struct metrics_scans *scans)
 {
-	metrics_conntrack(s->metrics, took_ns, deleted);
+	metrics_conntrack(s->metrics, scans);
 }

@@ -32,5 +32,5 @@ void servers_stepped(struct servers *s);
 /* The model was changed. */
 void servers_changed(struct servers *s);
 /* As metrics_conntrack() and metrics_failovers(). */
-void servers_conntrack(struct servers *s, uint64_t took_ns, uint64_t deleted);
+void servers_conntrack(struct servers *s, const struct metrics_scans *scans);
 void servers_failovers(struct servers *s, const struct metrics_failovers *f);

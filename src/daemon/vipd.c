@@ -112,7 +112,9 @@ static void flows_count(void *arg)
 	struct conntrack_stats st = conntrack_stats_get(v->conntrack);
 
 	for (; v->flow_passes < st.passes; v->flow_passes++)
-		servers_conntrack(v->servers, st.last_took_ns, st.n_deleted);
+		servers_conntrack(
+			v->servers,
+			&(struct metrics_scans){ st.last_took_ns, st.n_deleted, st.n_matches });
 	if (v->failover != NULL)
 		servers_failovers(v->servers,
 				  &(struct metrics_failovers){

@@ -120,10 +120,10 @@ void metrics_queued(struct metrics *m, int64_t wall_ns)
 	m->queued_wall_ns = wall_ns;
 }
 
-void metrics_conntrack(struct metrics *m, uint64_t took_ns, uint64_t deleted)
+void metrics_conntrack(struct metrics *m, const struct metrics_scans *scans)
 {
-	expo_hist_add(&m->conntrack_time, took_ns);
-	m->conntrack_deleted = deleted;
+	expo_hist_add(&m->conntrack_time, scans->last_took_ns);
+	m->scans = *scans;
 }
 
 void metrics_failovers(struct metrics *m, const struct metrics_failovers *f)

@@ -74,8 +74,14 @@ void metrics_accepted(struct metrics *m, const struct svc *svc, const struct pla
 		      const struct plan_rows *new, uint64_t now_ns, int64_t wall_ns);
 void metrics_stepped(struct metrics *m);
 void metrics_queued(struct metrics *m, int64_t wall_ns);
-/* A stale flow scan, of both families, ended; `deleted`: flows since the start. */
-void metrics_conntrack(struct metrics *m, uint64_t took_ns, uint64_t deleted);
+/* Stale flow scans, of both families, since the start. */
+struct metrics_scans {
+	uint64_t last_took_ns;
+	uint64_t n_deleted; /* flows, after they were dumped */
+	uint64_t n_filters; /* by which the kernel deleted flows; it does not count these */
+};
+/* A scan ended. */
+void metrics_conntrack(struct metrics *m, const struct metrics_scans *scans);
 /* Of conntrack/failover.h and conntrack/eject.h. */
 struct metrics_failovers {
 	uint64_t moves;     /* TCP handshakes so far */

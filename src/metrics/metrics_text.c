@@ -105,7 +105,10 @@ static void sync_lines(struct metrics *m, struct str *out, uint64_t now, int64_t
 		  "[ALPHA] Duration of stale flow scans", &m->conntrack_time, &m->conntrack_time);
 	/* Without ip_family: a scan covers both families. */
 	one(out, KP "conntrack_reconciler_deleted_entries_total", "counter",
-	    "[ALPHA] Stale flows deleted", m->conntrack_deleted);
+	    "[ALPHA] Stale flows deleted after a dump", m->scans.n_deleted);
+	one(out, "vipd_conntrack_filters_total", "counter",
+	    "Filters by which the kernel deleted stale flows; it does not count these flows",
+	    m->scans.n_filters);
 }
 
 static void no_local_lines(const struct metrics *m, struct str *out)
