@@ -93,6 +93,15 @@ static bool rows_use_id(const struct plan_rows *rows, const struct plan_pool *po
 		plan_rows_pool(rows, pool->fam, pool->id ^ PLAN_POOL_LOCAL) != NULL);
 }
 
+/* Until the sweep a frontend in the kernel may lead to any reserved id, whoever adopted it. */
+static void id_free(struct plan *p, enum ipfam fam, uint32_t id)
+{
+	if (p->ids[fam].programmed != NULL)
+		bit_set(p->ids[fam].programmed, id);
+	else
+		bit_clear(p->ids[fam].used, id);
+}
+
 void plan_ids_free(struct plan *p, const struct plan_rows *rows, const struct plan_rows *kept,
 		   const struct plan_rows *also_kept)
 {
@@ -101,7 +110,7 @@ void plan_ids_free(struct plan *p, const struct plan_rows *rows, const struct pl
 		uint32_t id = pool->id & ~PLAN_POOL_LOCAL;
 
 		if (id != 0 && !rows_use_id(kept, pool) && !rows_use_id(also_kept, pool))
-			bit_clear(p->ids[pool->fam].used, id);
+			id_free(p, pool->fam, id);
 	}
 }
 

@@ -213,8 +213,8 @@ void plan_rows_replace(struct plan *p, struct svc *svc, struct plan_rows *new,
 void plan_rows_reject(struct plan *p, struct svc *svc, struct plan_rows *new);
 /*
  * Adoption. Ids in the kernel are not given to new pools. The rows that an id was made for
- * adopt it, once, unless other rows have it already. At the end of adoption the other ids
- * are freed.
+ * adopt it, once, unless other rows have it already; if these are rejected or replaced, another
+ * attempt may adopt it. At the end of adoption the other ids are freed.
  */
 void plan_id_reserve(struct plan *p, enum ipfam fam, uint32_t id);
 bool plan_id_adopt(struct plan *p, const struct plan_rows *rows, const struct plan_pool *pool,

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "base/bits.h"
 #include "make.h"
 #include "mock_plane.h"
 
@@ -750,6 +751,43 @@ static void test_ids_rise(void **state)
 	world_fini(&w);
 }
 
+static struct plan_rows *adopting_rows(struct world *w, uint32_t id)
+{
+	struct plan_rows *rows = plan_rows_build(&w->p, model_find_text(&w->m, "shop", "web"));
+
+	assert_true(plan_id_adopt(&w->p, rows, &rows->pools.v[0], id));
+	rows->pools.v[0].id = id;
+	return rows;
+}
+
+/*
+ * Frontends in the kernel lead to a reserved id until the sweep: after the rows that adopted it are
+ * rejected, only the next rows of the service can adopt it, and no other pool gets it.
+ */
+static void test_reserved_id_rejected(void **state)
+{
+	struct world w;
+	struct plan_rows *rows;
+
+	world_init(&w);
+	make_service(&w.m, "shop/web", "10.96.0.1", "http:TCP:80");
+	make_service(&w.m, "shop/api", "10.96.0.2", "http:TCP:80");
+	plan_id_reserve(&w.p, IPFAM_V4, 7);
+	rows = adopting_rows(&w, 7);
+	plan_rows_reject(&w.p, rows->svc, rows);
+	assert_int_not_equal(world_sync(&w, "shop", "api")->pools.v[0].id, 7);
+	rows = adopting_rows(&w, 7);
+	plan_rows_accept(&w.p, rows->svc, rows);
+	assert_false(plan_id_adopt(&w.p, rows, &rows->pools.v[0], 7));
+	drop_service(&w.m, "shop/web");
+	world_sync(&w, "shop", "web");
+	plan_ids_release(&w.p);
+	assert_int_equal(w.p.ids[IPFAM_V4].next, 9);
+	assert_false(bit_is_set(w.p.ids[IPFAM_V4].used, 7));
+	assert_true(bit_is_set(w.p.ids[IPFAM_V4].used, 8)); /* shop/api */
+	world_fini(&w);
+}
+
 /* Rows of a common service are allocated in their final size: shrinking leaves holes in the heap.
  */
 static void test_rows_fit(void **state)
@@ -781,6 +819,7 @@ int main(void)
 		cmocka_unit_test(test_slots_random),
 		cmocka_unit_test(test_prefixes_are_safe),
 		cmocka_unit_test(test_ids_rise),
+		cmocka_unit_test(test_reserved_id_rejected),
 		cmocka_unit_test(test_rows_fit),
 	};
 
