@@ -63,10 +63,21 @@ static void backend_op(struct plan_op *op, const struct plan_pool *pool,
 	op->slot = (uint32_t)slot;
 }
 
-/* The slot of backend `i`, or none if the slots of either pool are operations of their own. */
+/* Frontends in the kernel pick slots behind the end of a part until PLAN_POOL_END. */
+static bool is_slot_kept(const struct plan_pool *old, const struct plan_pool *new, size_t slot)
+{
+	return old->is_part && new->is_part &&slot >= plan_pool_slots(new);
+}
+
+/*
+ * The slot of backend `i`, or none if it stays or the slots of either pool are operations of their
+ * own.
+ */
 static size_t slot_of(const struct plan_pool *old, const struct plan_pool *new, size_t i)
 {
-	return old->table.n > 0 || new->table.n > 0 ? PLAN_SLOT_NONE : i;
+	bool is_none = old->table.n > 0 || new->table.n > 0 || is_slot_kept(old, new, i);
+
+	return is_none ? PLAN_SLOT_NONE : i;
 }
 
 static int placed_cmp(const void *a, const void *b)
@@ -187,7 +198,7 @@ static void diff_table(struct diff *d, const struct plan_pool *old, const struct
 			continue;
 		if (will != NULL)
 			backend_op(add_op(d, PLAN_SLOT_ADD), new, will, i);
-		if (was != NULL)
+		if (was != NULL && !is_slot_kept(old, new, i))
 			backend_op(del_op(d, PLAN_SLOT_DEL), old, was, i);
 	}
 }
@@ -250,6 +261,8 @@ static void diff_pools(struct diff *d, const struct plan_rows *old, const struct
 		diff_table(d, pool, &none);
 		for (size_t k = 0; k < pool->ranges.n; k++)
 			range_op(del_op(d, PLAN_RANGE_DEL), pool, &pool->ranges.v[k]);
+		if (pool->is_part)
+			del_op(d, PLAN_POOL_END)->pool = pool;
 		del_op(d, PLAN_POOL_DEL)->pool = pool;
 	}
 }

@@ -116,6 +116,9 @@ static inline int mock_slot_del(struct mock_plane *m, const struct plan_op *op, 
 {
 	struct mock_slot *have = mock_slot_find(m, op->pool->fam, op->pool->id, slot);
 
+	/* It stays until the end of the pool; or it went there. */
+	if (slot == PLAN_SLOT_NONE || (have == NULL && m->is_comparing))
+		return 0;
 	if (have == NULL || memcmp(&have->b, op->backend, sizeof(have->b)) != 0)
 		return -ENOENT;
 	mock_remove(&m->slots, have);
@@ -141,6 +144,18 @@ static inline int mock_frontend_put(struct mock_plane *m, const struct plan_op *
 	return 0;
 }
 
+static inline void mock_pool_end(struct mock_plane *m, const struct plan_pool *pool)
+{
+	for (size_t i = m->slots.n; i-- > 0;) {
+		struct mock_slot *s = &m->slots.v[i];
+
+		if (s->fam != pool->fam || s->pool != pool->id || s->slot < plan_pool_slots(pool))
+			continue;
+		mock_remove(&m->slots, s);
+		m->n_writes++;
+	}
+}
+
 /* Slot deletions first: the order inside a transaction does not matter. */
 static inline int mock_apply_dels(struct mock_plane *m, const struct plan_op *op)
 {
@@ -150,6 +165,8 @@ static inline int mock_apply_dels(struct mock_plane *m, const struct plan_op *op
 		return mock_slot_del(m, op, op->from);
 	if (op->kind == PLAN_BACKEND_DEL)
 		return mock_slot_del(m, op, op->slot);
+	if (op->kind == PLAN_POOL_END)
+		mock_pool_end(m, op->pool);
 	if (op->kind == PLAN_FRONTEND_DEL) {
 		have = mock_frontend_find(m, op->old_frontend);
 		if (have == NULL)

@@ -643,6 +643,51 @@ static void case_pieces(const struct world_kernel *kernel)
 	world_close(&w);
 }
 
+/*
+ * After a restart all endpoints are replaced in pieces, and the Service changes between two of
+ * them: frontends lead to the whole pool of the previous process until they are written.
+ */
+static void case_pieces_fewer(const struct world_kernel *kernel)
+{
+	static const struct {
+		const char *service;
+		int n;     /* endpoints */
+		int fewer; /* of the changed service */
+		bool is_removed;
+	} cases[] = {
+		{ .service = WEB, .n = 2500, .fewer = 1 },
+		{ .service = WEB, .n = 2500, .fewer = 1600 },
+		{ .service = WEB, .n = 2500, .fewer = 1600, .is_removed = true },
+		{ .service = WEB " weights=*=7,10.2.0.60=60", .n = 300, .fewer = 3 },
+		{ .service = WEB " sched=mh", .n = 600, .fewer = 400 },
+	};
+	struct world w;
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		for (int steps = 2; steps < 9; steps += 3) {
+			world_open(&w, kernel);
+			world_settle(&w);
+			put_from(&w, cases[i].service, 0, cases[i].n);
+			world_settle(&w);
+			world_restart(&w);
+			put_from(&w, cases[i].service, 3000, cases[i].n);
+			(void)settle_in_pieces(&w, steps, false, SIZE_MAX);
+			put_from(&w, WEB " type=LoadBalancer vip=192.0.2.1", 5000, cases[i].fewer);
+			if (cases[i].is_removed) {
+				(void)settle_in_pieces(&w, 3, false, SIZE_MAX);
+				world_no_service(&w, "shop/web");
+			}
+			assert_true(settle_in_pieces(&w, 1000, false, SIZE_MAX));
+			assert_int_equal(world_audit(&w), 0);
+			world_restart(&w);
+			assert_int_equal(world_settle(&w), 0);
+			world_walk(&w);
+			world_check(&w);
+			world_close(&w);
+		}
+	}
+}
+
 /* In each piece, also for a frontend whose other pool is not complete yet. */
 static void case_split(const struct world_kernel *kernel)
 {
@@ -1252,6 +1297,7 @@ static const struct nft_case cases[] = {
 	{ "hashing", case_hashing },
 	{ "hashing of many endpoints", case_hashing_large },
 	{ "large pools in pieces", case_pieces },
+	{ "fewer endpoints between two pieces", case_pieces_fewer },
 	{ "classes of split frontends", case_split },
 	{ "restart writes nothing", case_restart },
 	{ "changes while down", case_while_down },
