@@ -1472,7 +1472,7 @@ static void test_piece_rejected(void **state)
  * Large services change at any time, transactions are rejected or lost, the process ends between
  * two pieces: the kernel is consistent after each transaction and finally equals the desired state.
  */
-static void test_pieces_random(void **state)
+static void pieces_random(unsigned seed)
 {
 	static const struct sync_config config = { .batch_ops = PIECE, .piece_ops = PIECE };
 	static struct plane_ops ops;
@@ -1482,7 +1482,7 @@ static void test_pieces_random(void **state)
 	struct world w;
 	uint64_t now = T0;
 
-	srandom(7);
+	srandom(seed);
 	large_world(&w, &ops);
 	log_level_set_all(LOG_LEVEL_ERR - 1);
 	sync_sources_ready(w.s);
@@ -1526,6 +1526,14 @@ static void test_pieces_random(void **state)
 	}
 	log_level_set_all(LOG_LEVEL_NOTICE);
 	world_fini(&w);
+}
+
+static void test_pieces_random(void **state)
+{
+	static const unsigned seeds[] = { 7, 106, 119 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(seeds); i++)
+		pieces_random(seeds[i]);
 }
 
 int main(void)
