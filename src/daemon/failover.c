@@ -55,10 +55,12 @@ struct failover_loop {
 	VEC(struct found) found; /* by the last read */
 	size_t next;             /* the first of them that is not worked off */
 	VEC(struct moved) moved; /* oldest first */
-	size_t moved_next;       /* the first of them that was not compared with the new rows */
-	uint64_t moved_ns;       /* when it is compared */
-	uint64_t due_ns;         /* of the next step */
-	uint64_t spent_ns;       /* of CPU time, for this read and what it found */
+	/* A new transaction continues at the next one: many do not delay any. */
+	size_t moved_next; /* the next of them to compare with the new rows; then the first */
+	size_t moved_left; /* so many are not compared */
+	uint64_t moved_ns; /* when the next one is */
+	uint64_t due_ns;   /* of the next step */
+	uint64_t spent_ns; /* of CPU time, for this read and what it found */
 	/* Of the current step. */
 	uint64_t now;
 	uint64_t claimed_ns; /* before move_begin() */
@@ -250,12 +252,15 @@ static void moves_note(struct failover_loop *l)
 		l->moved.n -= n;
 		memmove(l->moved.v, l->moved.v + n, l->moved.n * sizeof(*l->moved.v));
 		l->moved_next -= MIN(n, l->moved_next);
+		l->moved_left = MIN(l->moved_left, l->moved.n);
 	}
-	vec_for_each (m, &l->moves)
-		if (!m->is_void)
-			*vec_push(&l->moved) = (struct moved){
-				m->of, { m->to.addr, m->to.port, 0 }, l->now, false
-			};
+	vec_for_each (m, &l->moves) {
+		if (m->is_void)
+			continue;
+		*vec_push(&l->moved) =
+			(struct moved){ m->of, { m->to.addr, m->to.port, 0 }, l->now, false };
+		l->moved_left += l->moved_left > 0; /* it may be before those that are left */
+	}
 }
 
 /*
@@ -269,14 +274,16 @@ static int gone_delete(struct failover_loop *l, struct err *err)
 	uint64_t now = now_ns();
 	struct moved *ended[GONE_STEP];
 	size_t first = l->moved_next;
+	size_t left = l->moved_left;
 	int r = 0;
 
 	vec_clear(&l->moves);
-	while (l->moved_next < l->moved.n && l->moves.n < GONE_STEP &&
-	       failover_looks(l->failover) < until) {
-		struct moved *m = &l->moved.v[l->moved_next++];
+	for (; l->moved_left > 0 && l->moves.n < GONE_STEP && failover_looks(l->failover) < until;
+	     l->moved_left--) {
+		struct moved *m = &l->moved.v[l->moved_next];
 		struct failover_handshake key = key_of(&m->of);
 
+		l->moved_next = l->moved_next + 1 < l->moved.n ? l->moved_next + 1 : 0;
 		if (!is_moved(m, now) || failover_has(l->failover, &key, &m->to))
 			continue;
 		ended[l->moves.n] = m;
@@ -286,8 +293,10 @@ static int gone_delete(struct failover_loop *l, struct err *err)
 		r = p->ops->move_end(p, l->moves.v, l->moves.n, err);
 	for (size_t i = 0; i < l->moves.n; i++)
 		ended[i]->is_ended = r == 0;
-	if (r < 0)
+	if (r < 0) {
 		l->moved_next = first;
+		l->moved_left = left;
+	}
 	return r;
 }
 
@@ -403,7 +412,9 @@ static uint64_t moved_step(struct failover_loop *l, uint64_t now)
 	struct err err = { 0 };
 	int r;
 
-	if (!is_running(l) || l->moved_next == l->moved.n)
+	if (l->moved_left == 0)
+		l->is_moved_failing = false;
+	if (!is_running(l) || l->moved_left == 0)
 		return UINT64_MAX;
 	if (now < l->moved_ns)
 		return l->moved_ns - now;
@@ -412,7 +423,7 @@ static uint64_t moved_step(struct failover_loop *l, uint64_t now)
 	if (r < 0)
 		outcome_log(l, r, &err);
 	l->moved_ns = now + (r < 0 ? RETRY_NS : (thread_cpu_ns() - begin) * PACE);
-	return l->moved_next < l->moved.n ? l->moved_ns - now : UINT64_MAX;
+	return l->moved_left > 0 ? l->moved_ns - now : UINT64_MAX;
 }
 
 /* Returns the time to the next step. */
@@ -501,7 +512,7 @@ void failover_loop_accepted(struct failover_loop *l)
 	if (l == NULL)
 		return;
 	failover_accepted(l->failover, now_ns());
-	l->moved_next = 0;
+	l->moved_left = l->moved.n;
 	if (l->moved.n > 0)
 		arm(l, 0);
 }

@@ -29,6 +29,7 @@ static struct {
 	struct event_base *base;
 	uint64_t syn_ns;     /* of all handshakes */
 	size_t n_handshakes; /* that the kernel lists */
+	size_t n_other;      /* the last of them, to another Service */
 	int read_fails;      /* negative errno, returned after the list */
 	int lookup_fails;    /* negative errno, once */
 	size_t n_reads;
@@ -56,8 +57,9 @@ static int list_handshakes(struct plane *p, plane_handshake_fn *fn, void *arg, s
 	(void)p;
 	w.n_reads++;
 	for (size_t i = 0; i < w.n_handshakes; i++) {
+		bool is_other = i + w.n_other >= w.n_handshakes;
 		struct plane_handshake h = { test_addr("203.0.113.7"),
-					     test_addr("10.96.0.1"),
+					     test_addr(is_other ? "10.96.0.2" : "10.96.0.1"),
 					     (uint16_t)(1 + i),
 					     80,
 					     w.is_udp ? L4PROTO_UDP : L4PROTO_TCP,
@@ -344,12 +346,65 @@ static void test_moved_to_removed(void **state)
 	}
 }
 
+static void put_many(struct model *m, int n)
+{
+	struct str text = { 0 };
+
+	str_puts(&text, "| u/UDP:8080 |");
+	for (int i = 1; i <= n; i++)
+		str_printf(&text, " %d rs;", i);
+	(void)model_put_slice(m, test_slice("a1", "a", str_text(&text)), 3);
+	str_fini(&text);
+}
+
+/* Each transaction is followed by the next one before all moves are compared. */
+static void other_leaves(struct failover_loop *loop)
+{
+	struct service *other = test_service("b", "ip=10.96.0.2 port=u/UDP:80");
+	size_t n_void;
+
+	(void)model_put_service(w.m, other, 2);
+	(void)model_put_slice(w.m, test_slice("b1", "b", "| u/UDP:8080 | 1 rs; 2 rs"), 2);
+	put_many(w.m, 200);
+	sync_settle(w.s, now_ns());
+	failover_loop_accepted(loop);
+	while (w.n_deleted < w.n_handshakes)
+		(void)event_base_loop(w.base, EVLOOP_ONCE);
+	w.has_flows = false;
+	n_void = w.n_void;
+	(void)model_put_slice(w.m, test_slice("b1", "b", "| u/UDP:8080 | 1 rs"), 3);
+	sync_settle(w.s, now_ns());
+	for (int i = 0; i < 1000 && w.n_void - n_void < w.n_other; i++) {
+		failover_loop_accepted(loop);
+		(void)event_base_loop(w.base, EVLOOP_ONCE);
+	}
+	assert_int_equal(w.n_void - n_void, w.n_other);
+}
+
+/* CT-20: transactions of other Services do not delay the end of a move. */
+static void test_moved_among_changes(void **state)
+{
+	(void)state;
+	memset(&w, 0, sizeof(w));
+	w.n_handshakes = 160;
+	w.n_other = 40;
+	w.until = 1;
+	w.is_udp = w.has_flows = true;
+	w.replying = "10.0.1.2";
+	w.then = other_leaves;
+	run();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_one_read),      cmocka_unit_test(test_read_fails),
-		cmocka_unit_test(test_one_way),       cmocka_unit_test(test_moved_to_removed),
-		cmocka_unit_test(test_portion_fails), cmocka_unit_test(test_stopped),
+		cmocka_unit_test(test_one_read),
+		cmocka_unit_test(test_read_fails),
+		cmocka_unit_test(test_one_way),
+		cmocka_unit_test(test_moved_to_removed),
+		cmocka_unit_test(test_portion_fails),
+		cmocka_unit_test(test_stopped),
+		cmocka_unit_test(test_moved_among_changes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
