@@ -29,8 +29,6 @@
 
 #define FAILOVER_DOUBLINGS 3u
 #define FAILOVER_PATIENCE_NS (4 * NSEC_PER_SEC)
-/* The longest limit for a removed backend: less than the client's first repetition. */
-#define FAILOVER_REMOVED_NS (500 * NSEC_PER_MSEC)
 /* The longest limit for a backend that an update removed: less than the client's first repetition.
  */
 #define FAILOVER_REMOVED_NS (500 * NSEC_PER_MSEC)

@@ -613,6 +613,26 @@ static void test_slice_meta(void **state)
 	RUN("{addressType: IPv4, metadata: {", "}}", OBJECT_KIND_SLICE, slice_meta_cases);
 }
 
+/* The weights of too many pods: a warning, and the other annotations. */
+static void test_long_annotation(void **state)
+{
+	static char spec[70000];
+	static const struct decode_case long_case[] = {
+		{ "annotation of 65,537 characters", spec, 0,
+		  "default/a ClusterIP v4=10.96.0.1 sched=mh weights= drain= fwd=",
+		  "metadata.annotations[vipd.io/weights]: 65537 characters, at most 65536: "
+		  "ignored" },
+	};
+	static const char begin[] = "metadata: {name: a, annotations: {vipd.io/weights: ";
+	size_t n = sizeof(begin) - 1;
+
+	(void)state;
+	memcpy(spec, begin, n);
+	memset(spec + n, 'x', 65537);
+	strcpy(spec + n + 65537, ", vipd.io/scheduler: mh}}");
+	RUN("{spec: {clusterIP: 10.96.0.1}, ", "}", OBJECT_KIND_SERVICE, long_case);
+}
+
 /* A value with a NUL is not the value before the NUL. */
 static void test_nul(void **state)
 {
@@ -1099,12 +1119,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_service),       cmocka_unit_test(test_service_meta),
 		cmocka_unit_test(test_service_frame), cmocka_unit_test(test_slice),
-		cmocka_unit_test(test_slice_meta),    cmocka_unit_test(test_nul),
-		cmocka_unit_test(test_node),          cmocka_unit_test(test_service_cidr),
-		cmocka_unit_test(test_kind),          cmocka_unit_test(test_key),
-		cmocka_unit_test(test_bounds),        cmocka_unit_test(test_many_ports),
-		cmocka_unit_test(test_time),          cmocka_unit_test(test_api_lists),
-		cmocka_unit_test(test_api_watches),
+		cmocka_unit_test(test_slice_meta),    cmocka_unit_test(test_long_annotation),
+		cmocka_unit_test(test_nul),           cmocka_unit_test(test_node),
+		cmocka_unit_test(test_service_cidr),  cmocka_unit_test(test_kind),
+		cmocka_unit_test(test_key),           cmocka_unit_test(test_bounds),
+		cmocka_unit_test(test_many_ports),    cmocka_unit_test(test_time),
+		cmocka_unit_test(test_api_lists),     cmocka_unit_test(test_api_watches),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

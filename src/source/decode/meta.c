@@ -260,13 +260,13 @@ int decode_key(const struct name **ns, const struct name **name, enum object_kin
 	return 0;
 }
 
-void meta_label_at(const struct meta *m, const char *key, struct decode *d)
+void meta_value_at(const struct meta *m, const char *list, const char *key, struct decode *d)
 {
 	(void)trail_field(d, m->root, "metadata");
 	trail_into(d);
-	(void)trail_field(d, m->obj, "labels");
+	(void)trail_field(d, m->obj, list);
 	trail_into(d);
-	(void)trail_field(d, tree_get(m->obj, "labels"), key);
+	(void)trail_field(d, tree_get(m->obj, list), key);
 }
 
 const char *meta_label(const struct meta *m, const char *key, struct decode *d)

@@ -25,8 +25,11 @@ struct meta {
 struct meta meta_read(enum object_kind kind, const json_t *obj, struct decode *d, struct err *err);
 /* Text of metadata.labels[key] or metadata.annotations[key]; NULL when absent. */
 const char *meta_label(const struct meta *m, const char *key, struct decode *d);
-/* Make the label the current field, to reject or note it. No other field can be read afterwards. */
-void meta_label_at(const struct meta *m, const char *key, struct decode *d);
+/*
+ * Make the value of `list` ("labels" or "annotations") the current field, to reject or note it.
+ * trail_out() twice before other fields are read.
+ */
+void meta_value_at(const struct meta *m, const char *list, const char *key, struct decode *d);
 const char *meta_annotation(const struct meta *m, const char *key);
 
 /* Lower-case letters, digits, '-' inside; at most 63. May begin with a digit (SEL-15). */

@@ -452,30 +452,36 @@ static void spec_decode(struct service *s, const json_t *obj, struct decode *d)
 }
 
 /* The value as in the object; no value rejects a service. */
-static const struct name *annotation(const struct meta *m, const char *key)
+static const struct name *annotation(const struct meta *m, const char *key, struct decode *d)
 {
 	const char *text = meta_annotation(m, key);
+	size_t len = text != NULL ? strlen(text) : 0;
 
-	if (text == NULL || strlen(text) > ANNOTATION_MAX)
+	if (len > ANNOTATION_MAX) {
+		meta_value_at(m, "annotations", key, d);
+		trail_note(d, "%zu characters, at most %d: ignored", len, ANNOTATION_MAX);
+		trail_out(d);
+		trail_out(d);
 		return NULL;
-	return name_get_str(text);
+	}
+	return text != NULL ? name_get_str(text) : NULL;
 }
 
-static void tuning_decode(struct service *s, const struct meta *m)
+static void tuning_decode(struct service *s, const struct meta *m, struct decode *d)
 {
 	struct service_tuning t = {
-		.scheduler = annotation(m, "vipd.io/scheduler"),
-		.weights = annotation(m, "vipd.io/weights"),
-		.drain_timeout = annotation(m, "vipd.io/drain-timeout"),
-		.forwarding = annotation(m, "vipd.io/forwarding"),
+		.scheduler = annotation(m, "vipd.io/scheduler", d),
+		.weights = annotation(m, "vipd.io/weights", d),
+		.drain_timeout = annotation(m, "vipd.io/drain-timeout", d),
+		.forwarding = annotation(m, "vipd.io/forwarding", d),
 	};
 
 	if (t.scheduler == NULL) {
-		t.scheduler = annotation(m, "kube-router.io/service.scheduler");
+		t.scheduler = annotation(m, "kube-router.io/service.scheduler", d);
 		t.is_kube_router = t.scheduler != NULL;
 	}
 	if (t.forwarding == NULL) {
-		t.forwarding = annotation(m, "kube-router.io/service.dsr");
+		t.forwarding = annotation(m, "kube-router.io/service.dsr", d);
 		t.is_dsr = t.forwarding != NULL;
 	}
 	if (t.scheduler == NULL && t.weights == NULL && t.drain_timeout == NULL &&
@@ -504,7 +510,7 @@ int decode_service(struct service **ret, const json_t *obj, struct decode *d, st
 	ingress_decode(s, obj, d);
 	if (d->r < 0)
 		return d->r;
-	tuning_decode(s, &m);
+	tuning_decode(s, &m, d);
 	*ret = TAKE(s);
 	return 0;
 }

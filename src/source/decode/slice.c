@@ -211,12 +211,12 @@ static int labels_decode(struct slice *s, const struct meta *m, struct decode *d
 	if (d->r < 0)
 		return d->r;
 	if (service == NULL || service[0] == '\0') {
-		meta_label_at(m, LABEL_SERVICE_NAME, d);
+		meta_value_at(m, "labels", LABEL_SERVICE_NAME, d);
 		trail_note(d, "missing, the slice is ignored");
 		return DECODE_IGNORED;
 	}
 	if (!is_dns_label(service)) {
-		meta_label_at(m, LABEL_SERVICE_NAME, d);
+		meta_value_at(m, "labels", LABEL_SERVICE_NAME, d);
 		return trail_reject(d, "'%.64s' is not the name of a service", service);
 	}
 	s->service = name_get_str(service);
