@@ -13,7 +13,8 @@ struct claim {
 	struct ip_addr addr;
 	uint16_t port;
 	uint8_t proto;
-	uint8_t kind : 7;       /* enum plan_frontend_kind */
+	uint8_t kind : 6;       /* enum plan_frontend_kind */
+	uint8_t is_due : 1;     /* plan_claim_due() */
 	uint8_t is_leaving : 1; /* no longer claimed, but still programmed for the service */
 };
 _Static_assert(sizeof(struct claim) == 48, "one per frontend: kept small");
@@ -86,6 +87,15 @@ static bool rows_hold(const struct svc *svc, const struct claim *c)
 	return svc->rows != NULL && plan_rows_frontend(svc->rows, &key) != NULL;
 }
 
+/*
+ * A large service is programmed in pieces: a service that has the frontend keeps it until the
+ * piece that moves it.
+ */
+static bool is_deferred(const struct claim *c)
+{
+	return c->svc->is_large && !c->is_due && !rows_hold(c->svc, c);
+}
+
 static void wake_others(struct plan *p, const struct claim *c)
 {
 	htable_for_each_hash (n, &p->claims, c->node.hash) {
@@ -113,7 +123,7 @@ static struct claims *claims_make(struct svc *svc, const struct plan_rows *rows,
 					   .addr = f->addr,
 					   .port = f->port,
 					   .proto = f->proto,
-					   .kind = f->kind & 0x7fU };
+					   .kind = f->kind & 0x3fU };
 	}
 	return cs;
 }
@@ -130,7 +140,7 @@ static void claims_add_leaving(struct claims *cs, struct svc *svc)
 				   .addr = f->addr,
 				   .port = f->port,
 				   .proto = f->proto,
-				   .kind = f->kind & 0x7fU,
+				   .kind = f->kind & 0x3fU,
 				   .is_leaving = true };
 
 		while (j < cs->n_desired && claim_cmp(&cs->v[j], &c) < 0)
@@ -171,6 +181,7 @@ void plan_claims_replace(struct plan *p, struct svc *svc, const struct plan_rows
 	claims_wake(p, old, new);
 	free(old);
 	svc->claims = new;
+	svc->is_large = p->piece_work != 0 && plan_size(p, svc) > p->piece_work;
 }
 
 void plan_claims_left(struct plan *p, struct svc *svc)
@@ -209,6 +220,16 @@ static void conflict_add(struct plan_rows *rows, const struct plan_frontend *f,
 	};
 }
 
+/* Does `a` get the frontend, rather than `b`? For the service of `c`, the claim `c` is due. */
+static bool claim_precedes(const struct claim *a, const struct claim *b, const struct claim *c)
+{
+	if (is_deferred(a) && rows_hold(b->svc, b))
+		return false;
+	if (b != c && is_deferred(b) && rows_hold(a->svc, a))
+		return true;
+	return plan_precedes(a->svc, a->kind, b->svc, b->kind);
+}
+
 /* The claim with precedence for the frontend of `c` (SEL-14); `c` if there is no other. */
 static const struct claim *claim_best(const struct plan *p, const struct claim *c)
 {
@@ -218,11 +239,21 @@ static const struct claim *claim_best(const struct plan *p, const struct claim *
 		const struct claim *other = container_of(n, struct claim, node);
 
 		if (other->svc != best->svc && !other->is_leaving && claim_cmp(other, c) == 0 &&
-		    (best->is_leaving ||
-		     plan_precedes(other->svc, other->kind, best->svc, best->kind)))
+		    (best->is_leaving || claim_precedes(other, best, c)))
 			best = other;
 	}
 	return best;
+}
+
+/* Append the services that have the frontend of `c`, another service's, programmed. */
+static void holders_add(const struct plan *p, const struct claim *c, struct plan_displaced *d)
+{
+	htable_for_each_hash (n, &p->claims, c->node.hash) {
+		struct claim *other = container_of(n, struct claim, node);
+
+		if (other->svc != c->svc && claim_cmp(other, c) == 0 && rows_hold(other->svc, c))
+			displaced_add(d, other->svc);
+	}
 }
 
 /*
@@ -240,26 +271,50 @@ static const struct claim *claim_owner(struct plan *p, const struct claim *c,
 			model_mark_dirty(p->model, best->svc, 0);
 		return best;
 	}
-	htable_for_each_hash (n, &p->claims, c->node.hash) {
-		struct claim *other = container_of(n, struct claim, node);
-
-		if (other->svc != c->svc && claim_cmp(other, c) == 0 && rows_hold(other->svc, c))
-			displaced_add(displaced, other->svc);
-	}
+	holders_add(p, c, displaced);
 	return best;
 }
 
-bool plan_is_owner(const struct plan *p, const struct svc *svc, const struct plan_frontend *f)
+static struct claim *claim_find(const struct plan *p, const struct svc *svc,
+				const struct plan_frontend *f)
 {
 	const struct claim like = { .addr = f->addr, .port = f->port, .proto = f->proto };
 
 	htable_for_each_hash (n, &p->claims, claim_hash(&like)) {
-		const struct claim *c = container_of(n, struct claim, node);
+		struct claim *c = container_of(n, struct claim, node);
 
-		if (c->svc == svc && !c->is_leaving && claim_cmp(c, &like) == 0)
-			return claim_best(p, c) == c;
+		if (c->svc == svc && claim_cmp(c, &like) == 0)
+			return c;
 	}
-	return false;
+	return NULL;
+}
+
+bool plan_is_lost(const struct plan *p, const struct svc *svc, const struct plan_frontend *f)
+{
+	const struct claim *c = claim_find(p, svc, f);
+	const struct claim *best = c != NULL ? claim_best(p, c) : NULL;
+
+	return best != c && !is_deferred(best);
+}
+
+bool plan_claim_due(struct plan *p, const struct svc *svc, const struct plan_frontend *f,
+		    struct plan_displaced *displaced)
+{
+	struct claim *c = claim_find(p, svc, f);
+
+	if (c == NULL || c->is_leaving || claim_best(p, c) != c)
+		return false;
+	c->is_due = true;
+	holders_add(p, c, displaced);
+	return true;
+}
+
+void plan_claims_defer(const struct svc *svc)
+{
+	struct claims *cs = svc->claims;
+
+	for (size_t i = 0; cs != NULL && i < cs->n; i++)
+		cs->v[i].is_due = false;
 }
 
 const struct svc *plan_programmed(const struct plan *p, const struct ip_addr *addr, uint8_t proto,
@@ -283,7 +338,7 @@ void plan_heirs(const struct plan *p, const struct svc *svc, struct plan_displac
 	for (size_t i = 0; cs != NULL && i < cs->n; i++) {
 		const struct claim *best = claim_best(p, &cs->v[i]);
 
-		if (best != &cs->v[i] && rows_hold(svc, &cs->v[i]) &&
+		if (best != &cs->v[i] && !is_deferred(best) && rows_hold(svc, &cs->v[i]) &&
 		    !rows_hold(best->svc, &cs->v[i]))
 			displaced_add(heirs, best->svc);
 	}

@@ -141,6 +141,7 @@ struct piece {
 	size_t cost;
 	size_t n_done;               /* pools of the goal that the piece completes */
 	const struct plan_pool *cut; /* pool of the goal, or undesired pool, that is cut */
+	bool is_yielding;            /* the piece has no programmed frontend that is lost */
 	struct plan_pool between;
 	VEC(const struct plan_pool *) gone; /* programmed pools that the piece removes; sorted */
 };
@@ -304,6 +305,8 @@ static const struct plan_frontend *frontend_next(const struct piece *pc, struct 
 
 		m->i += c <= 0;
 		m->j += c >= 0;
+		if (pc->is_yielding && plan_is_lost(pc->p, pc->programmed->svc, a))
+			continue;
 		if (is_selected || c <= 0)
 			return is_selected ? b : a;
 	}
@@ -490,6 +493,17 @@ static void frontends_put(struct piece *pc)
 			frontend_put(pc, f);
 }
 
+static void rows_make(struct piece *pc)
+{
+	const struct plan_rows *goal = pc->pp->goal;
+
+	pc->rows = xcalloc(1, sizeof(*pc->rows));
+	pc->rows->svc = goal != NULL ? goal->svc : pc->programmed->svc;
+	pc->rows->is_of_host = goal != NULL && goal->is_of_host;
+	pools_put(pc);
+	frontends_put(pc);
+}
+
 struct plan_rows *plan_pieces_next(struct plan_pieces *pp, const struct plan *p,
 				   const struct plan_rows *programmed, size_t max)
 {
@@ -501,27 +515,39 @@ struct plan_rows *plan_pieces_next(struct plan_pieces *pp, const struct plan *p,
 		return NULL;
 	}
 	pools_drop_unled(&pc);
-	pc.rows = xcalloc(1, sizeof(*pc.rows));
-	pc.rows->svc = pp->goal ? pp->goal->svc : programmed->svc;
-	pc.rows->is_of_host = pp->goal != NULL && pp->goal->is_of_host;
-	pools_put(&pc);
-	frontends_put(&pc);
+	rows_make(&pc);
 	pp->next_pool = pc.n_done;
 	vec_fini(&pc.gone);
 	return pc.rows;
 }
 
-bool plan_pieces_are_owned(const struct plan_pieces *pp, const struct plan *p)
+bool plan_pieces_claim(const struct plan_pieces *pp, struct plan *p,
+		       struct plan_displaced *displaced)
 {
 	for (size_t i = pp->first_new; i < pp->order.n; i++) {
 		uint32_t f = pp->order.v[i].frontend;
 
 		if (!pp->is_selected[f])
 			break;
-		if (!plan_is_owner(p, pp->goal->svc, &pp->goal->frontends.v[f]))
+		if (!plan_claim_due(p, pp->goal->svc, &pp->goal->frontends.v[f], displaced))
 			return false;
 	}
 	return true;
+}
+
+struct plan_rows *plan_piece_yield(const struct plan *p, const struct svc *svc, size_t max,
+				   plan_work_fn *work, const struct plane *plane)
+{
+	struct plan_pieces pp = { .work = work, .plane = plane };
+	struct piece pc = {
+		.pp = &pp, .p = p, .programmed = svc->rows, .max = max, .is_yielding = true
+	};
+
+	pools_drop_unled(&pc);
+	rows_make(&pc);
+	pc.rows->is_of_host = pc.programmed->is_of_host;
+	vec_fini(&pc.gone);
+	return pc.rows;
 }
 
 /* --- outcomes --- */
@@ -546,11 +572,11 @@ static void borrowed_forget(struct plan_rows *from, const struct plan_rows *to)
 }
 
 void plan_piece_accept(struct plan *p, struct svc *svc, struct plan_rows *piece,
-		       const struct plan_pieces *pp)
+		       const struct plan_rows *goal)
 {
 	struct plan_rows *old = svc->rows;
 
-	plan_rows_replace(p, svc, piece, pp->goal);
+	plan_rows_replace(p, svc, piece, goal);
 	if (old != NULL)
 		borrowed_forget(old, piece);
 	plan_rows_close(old);

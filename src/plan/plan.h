@@ -110,12 +110,16 @@ struct plan {
 	} ids[IPFAM_N];
 	struct htable claims;
 	uint8_t left_out;          /* address families that rows are built without, as bits */
+	size_t piece_work;         /* services of a larger plan_size() change in pieces; 0: none */
 	size_t n_conflicts;        /* frontends that a service claims and did not get */
 	size_t n_unsticky;         /* services with affinity that is not in effect in a pool */
 	size_t n_host_cluster_ips; /* services whose cluster IP is an address of this host */
 };
 
-/* Services that lose a frontend to a service, or gain one from it. */
+/*
+ * Services that lose a frontend to a service, or gain one from it. A large service gains one that
+ * another service has with the piece that contains it: plan_claim_due().
+ */
 struct plan_displaced {
 	VEC(struct svc *) svcs;
 };
@@ -141,8 +145,15 @@ struct plan_rows *plan_build_end(struct plan *p, struct build *b);
 void plan_build_close(struct build *b);
 /* Upper bound of the work of a change: backends programmed plus backends possible, and tables. */
 size_t plan_size(const struct plan *p, const struct svc *svc);
-/* Does `svc` have precedence for its frontend? */
-bool plan_is_owner(const struct plan *p, const struct svc *svc, const struct plan_frontend *f);
+/* Has another service precedence for a frontend that is programmed for `svc`? */
+bool plan_is_lost(const struct plan *p, const struct svc *svc, const struct plan_frontend *f);
+/*
+ * The next transaction programs `f` for the large service `svc`: append the services that lose it.
+ * Returns false without precedence. plan_claims_defer(): it was not programmed.
+ */
+bool plan_claim_due(struct plan *p, const struct svc *svc, const struct plan_frontend *f,
+		    struct plan_displaced *displaced);
+void plan_claims_defer(const struct svc *svc);
 /* The service that this frontend is programmed for, or NULL. */
 const struct svc *plan_programmed(const struct plan *p, const struct ip_addr *addr, uint8_t proto,
 				  uint16_t port);

@@ -16,6 +16,7 @@ struct sync_item {
 	size_t ops_end;
 	bool is_glued; /* in one group with the previous item */
 	bool is_whole; /* `rows` are the desired state of the current model */
+	bool is_piece; /* `rows` are between programmed and desired ones: plan/pieces.h */
 	bool is_settled;
 };
 
@@ -101,7 +102,7 @@ struct sync {
 		struct plan_rows *goal; /* later phases; NULL: no rows are desired */
 		size_t adopted;         /* number of pools */
 		struct plan_pieces pieces;
-		const struct svc *whole; /* large, but next in one transaction; compared only */
+		bool is_rejected; /* the last piece, in adoption */
 	} large;
 	uint32_t family_rejections[IPFAM_N]; /* in a row, without a commit that the kernel took */
 };
@@ -133,9 +134,14 @@ MUST_USE int sync_transaction(struct sync *s, uint64_t now);
 /* Commit `ops`; repeat in verify mode if the kernel state differs from svc->rows. */
 MUST_USE int sync_commit_ops(struct sync *s, const struct plan_op *ops, size_t n,
 			     struct plane_result *res, struct err *err);
-/* Program `rows`, which are settled, for `svc`. Errors as sync_transaction(). */
-MUST_USE int sync_commit_rows(struct sync *s, struct svc *svc, struct plan_rows *rows, uint64_t now,
-			      struct err *err);
+/*
+ * Program `rows`, which are settled, for the large service `svc`, together with the services in
+ * s->displaced. Errors as sync_transaction().
+ */
+MUST_USE int sync_commit_rows(struct sync *s, struct svc *svc, struct plan_rows *rows,
+			      bool is_piece, uint64_t now, struct err *err);
+/* Program the services in s->displaced. Errors as sync_transaction(). */
+MUST_USE int sync_commit_displaced(struct sync *s, uint64_t now, struct err *err);
 /* While the sweep is on hold: drop frontends whose endpoints no source has delivered yet. */
 void sync_rows_explain(struct sync *s, struct plan_rows *rows);
 /* Measure of the work that rows cause; `rows` may be NULL. */

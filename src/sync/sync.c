@@ -711,6 +711,7 @@ void sync_open(struct sync **ret, struct model *m, struct plan *p, struct plane 
 	s->plan = p;
 	s->plane = plane;
 	s->config = *config;
+	p->piece_work = config->piece_ops ? config->piece_ops : PLANE_PIECE_WORK;
 	if (s->config.batch_ops == 0)
 		s->config.batch_ops = BATCH_OPS_DEFAULT;
 	*ret = s;

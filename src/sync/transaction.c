@@ -78,10 +78,25 @@ static void host_cluster_ip_log(const struct sync *s, const struct svc *svc,
 		 svc->ns->text, svc->name->text, ip_addr_text(addr, ip));
 }
 
+static void piece_accept(struct sync *s, struct sync_item *it)
+{
+	const struct plan_rows *goal = it->svc == s->large.svc ? s->large.goal : NULL;
+
+	if (s->config.accepted != NULL)
+		s->config.accepted(s->config.accepted_arg, it->svc, it->svc->rows, it->rows, false);
+	plan_piece_accept(s->plan, it->svc, TAKE(it->rows), goal);
+	it->svc->adopted_load = s->load_no;
+	item_decided(s, it);
+}
+
 static void item_accept(struct sync *s, struct sync_item *it)
 {
 	uint64_t since = it->svc->dirty_since_ns;
 
+	if (it->is_piece) {
+		piece_accept(s, it);
+		return;
+	}
 	conflicts_log(it->svc, it->svc->rows, it->rows);
 	host_cluster_ip_log(s, it->svc, it->svc->rows, it->rows);
 	if (s->config.accepted != NULL)
@@ -100,6 +115,27 @@ static void item_accept(struct sync *s, struct sync_item *it)
 	item_decided(s, it);
 }
 
+/* The service keeps its programmed rows; the next attempt starts from them. */
+static void piece_reject(struct sync *s, struct sync_item *it, int code, const struct err *err,
+			 uint64_t now)
+{
+	struct svc *svc = it->svc;
+
+	plan_piece_reject(svc, TAKE(it->rows));
+	/* Before the sweep every object must be requested once, or it is removed: plane.h. */
+	s->large.is_rejected = svc == s->large.svc && sync_is_plane_loaded(s);
+	if (!s->large.is_rejected) {
+		if (svc == s->large.svc)
+			sync_large_forget(s);
+		sync_failure_note(s, svc, code, err, now);
+		if (svc->is_claimed) { /* else changed meanwhile: retry at once */
+			list_del(&svc->dirty);
+			svc->dirty_since_ns = 0;
+		}
+	}
+	item_decided(s, it);
+}
+
 static void item_reject(struct sync *s, struct sync_item *it, int code, const struct err *err,
 			uint64_t now)
 {
@@ -107,6 +143,11 @@ static void item_reject(struct sync *s, struct sync_item *it, int code, const st
 	bool is_kept = it->svc->service != NULL || it->svc->n_slices > 0;
 	struct svc *svc = it->svc;
 
+	plan_claims_defer(svc);
+	if (it->is_piece) {
+		piece_reject(s, it, code, err, now);
+		return;
+	}
 	plan_rows_reject(s->plan, it->svc, TAKE(it->rows));
 	sync_failure_note(s, it->svc, code, err, now);
 	item_decided(s, it);
@@ -114,12 +155,26 @@ static void item_reject(struct sync *s, struct sync_item *it, int code, const st
 		svc->trigger_ns = trigger_ns;
 }
 
+/* A large service only gives up what it has lost; the rest of its change follows. */
+static struct sync_item item_make_piece(struct sync *s, struct svc *svc, bool is_glued)
+{
+	struct plan_rows *rows = plan_piece_yield(s->plan, svc, s->plan->piece_work,
+						  s->plane->ops->backend_work, s->plane);
+
+	model_mark_dirty(s->model, svc, 0);
+	plan_claim(s->plan, svc);
+	svc->is_in_transaction = true;
+	return (struct sync_item){
+		.svc = svc, .rows = rows, .is_glued = is_glued, .is_settled = true, .is_piece = true
+	};
+}
+
 static struct sync_item item_make(struct sync *s, struct svc *svc, bool is_glued)
 {
 	if (svc == s->large.svc)
 		sync_large_forget(s);
-	if (svc == s->large.whole)
-		s->large.whole = NULL;
+	if (sync_is_large(s, svc) && svc->rows != NULL)
+		return item_make_piece(s, svc, is_glued);
 	list_del(&svc->dirty);
 	svc->is_in_transaction = true;
 	return (struct sync_item){ .svc = svc,
@@ -300,7 +355,7 @@ static void item_diff(struct sync *s, struct sync_item *it)
 {
 	const struct plan_rows *programmed = sync_is_adopted(s, it->svc) ? it->svc->rows : NULL;
 
-	if (it->rows != NULL) {
+	if (it->rows != NULL && !it->is_piece) {
 		sync_rows_explain(s, it->rows);
 		if (sync_is_plane_loaded(s))
 			s->plane->ops->adopt(s->plane, s->plan, it->rows);
@@ -355,9 +410,6 @@ static void items_collect(struct sync *s)
 		*vec_push(&s->items) = item_make(s, svc, false);
 		weight += sync_rows_weight(s->items.v[s->items.n - 1].rows);
 	}
-	items_settle(s);
-	vec_for_each (it, &s->items)
-		item_diff(s, it);
 }
 
 static size_t group_end(const struct sync *s, size_t i)
@@ -521,37 +573,64 @@ static void items_put_back(struct sync *s)
 
 		if (it->svc == NULL)
 			continue;
-		plan_rows_reject(s->plan, it->svc, TAKE(it->rows));
+		plan_claims_defer(it->svc);
+		if (it->is_piece)
+			plan_piece_reject(it->svc, TAKE(it->rows));
+		else
+			plan_rows_reject(s->plan, it->svc, TAKE(it->rows));
+		if (it->svc == s->large.svc)
+			sync_large_forget(s);
 		it->svc->is_in_transaction = false;
 		list_del(&it->svc->dirty);
 		list_add_after(&s->model->dirty, &it->svc->dirty);
 	}
 }
 
-int sync_commit_rows(struct sync *s, struct svc *svc, struct plan_rows *rows, uint64_t now,
-		     struct err *err)
+static int items_commit(struct sync *s, uint64_t now, struct err *err)
 {
 	int r;
 
-	vec_clear(&s->items);
-	vec_clear(&s->ops.ops);
-	if (svc->is_claimed) /* otherwise it has changed meanwhile and stays dirty */
-		list_del(&svc->dirty);
-	svc->is_in_transaction = true;
-	*vec_push(&s->items) = (struct sync_item){
-		.svc = svc, .rows = rows, .is_settled = true, .is_whole = svc->is_claimed
-	};
-	item_diff(s, &s->items.v[0]);
-	r = commit_range(s, 0, 1, now, err);
+	items_settle(s);
+	vec_for_each (it, &s->items)
+		item_diff(s, it);
+	r = commit_range(s, 0, s->items.n, now, err);
 	if (r < 0)
 		items_put_back(s);
 	return r;
 }
 
+int sync_commit_rows(struct sync *s, struct svc *svc, struct plan_rows *rows, bool is_piece,
+		     uint64_t now, struct err *err)
+{
+	bool is_whole = !is_piece && svc->is_claimed;
+
+	vec_clear(&s->items);
+	vec_clear(&s->ops.ops);
+	if (is_whole) /* otherwise it stays dirty */
+		list_del(&svc->dirty);
+	svc->is_in_transaction = true;
+	*vec_push(&s->items) = (struct sync_item){ .svc = svc,
+						   .rows = rows,
+						   .is_settled = true,
+						   .is_piece = is_piece,
+						   .is_whole = is_whole };
+	vec_for_each (loser, &s->displaced.svcs)
+		(void)item_glue(s, 0, *loser);
+	return items_commit(s, now, err);
+}
+
+int sync_commit_displaced(struct sync *s, uint64_t now, struct err *err)
+{
+	vec_clear(&s->items);
+	vec_clear(&s->ops.ops);
+	vec_for_each (svc, &s->displaced.svcs)
+		*vec_push(&s->items) = item_make(s, *svc, false);
+	return items_commit(s, now, err);
+}
+
 int sync_transaction(struct sync *s, uint64_t now)
 {
 	struct err err = { 0 };
-	int r;
 
 	if (claims_register(s))
 		return 0;
@@ -561,8 +640,5 @@ int sync_transaction(struct sync *s, uint64_t now)
 	items_collect(s);
 	if (s->items.n == 0 && s->large.svc != NULL)
 		return sync_large_step(s, now, &err);
-	r = commit_range(s, 0, s->items.n, now, &err);
-	if (r < 0)
-		items_put_back(s);
-	return r;
+	return items_commit(s, now, &err);
 }
