@@ -344,6 +344,20 @@ void plan_heirs(const struct plan *p, const struct svc *svc, struct plan_displac
 	}
 }
 
+bool plan_awaits_heir(const struct plan *p, const struct svc *svc)
+{
+	const struct claims *cs = svc->claims;
+
+	for (size_t i = 0; cs != NULL && i < cs->n; i++) {
+		const struct claim *best = claim_best(p, &cs->v[i]);
+
+		if (best != &cs->v[i] && is_deferred(best) && rows_hold(svc, &cs->v[i]) &&
+		    list_is_linked(&best->svc->dirty))
+			return true;
+	}
+	return false;
+}
+
 void plan_rows_settle(struct plan *p, struct plan_rows *rows, struct plan_displaced *displaced)
 {
 	struct claims *claims = rows->svc->claims;

@@ -521,13 +521,13 @@ struct plan_rows *plan_pieces_next(struct plan_pieces *pp, const struct plan *p,
 	return pc.rows;
 }
 
-bool plan_pieces_claim(const struct plan_pieces *pp, struct plan *p,
+bool plan_pieces_claim(const struct plan_pieces *pp, struct plan *p, bool is_rest,
 		       struct plan_displaced *displaced)
 {
 	for (size_t i = pp->first_new; i < pp->order.n; i++) {
 		uint32_t f = pp->order.v[i].frontend;
 
-		if (!pp->is_selected[f])
+		if (!is_rest && !pp->is_selected[f])
 			break;
 		if (!plan_claim_due(p, pp->goal->svc, &pp->goal->frontends.v[f], displaced))
 			return false;

@@ -67,10 +67,11 @@ void plan_pieces_adopted(struct plan_pieces *pp, struct plan_rows *part);
 struct plan_rows *plan_pieces_next(struct plan_pieces *pp, const struct plan *p,
 				   const struct plan_rows *programmed, size_t max);
 /*
- * Claim the frontends that the last piece brings (plan_claim_due()): append the services that lose
- * one to `displaced`. Returns false if another service has precedence by now.
+ * Claim the frontends that the last piece brings (plan_claim_due()), or all that are left: append
+ * the services that lose one to `displaced`. Returns false if another service has precedence by
+ * now.
  */
-bool plan_pieces_claim(const struct plan_pieces *pp, struct plan *p,
+bool plan_pieces_claim(const struct plan_pieces *pp, struct plan *p, bool is_rest,
 		       struct plan_displaced *displaced);
 /*
  * A piece of its own: the programmed rows of a large service without the frontends that it has lost
@@ -78,7 +79,7 @@ bool plan_pieces_claim(const struct plan_pieces *pp, struct plan *p,
  */
 struct plan_rows *plan_piece_yield(const struct plan *p, const struct svc *svc, size_t max,
 				   plan_work_fn *work, const struct plane *plane);
-/* As plan_rows_accept() and plan_rows_reject(); claims and the ids of `goal` (or NULL) stay taken. */
+/* As plan_rows_accept() and plan_rows_reject(); claims, and ids of `goal` (or NULL), stay taken. */
 void plan_piece_accept(struct plan *p, struct svc *svc, struct plan_rows *piece,
 		       const struct plan_rows *goal);
 void plan_piece_reject(struct svc *svc, struct plan_rows *piece);

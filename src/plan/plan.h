@@ -175,6 +175,8 @@ void plan_claim(struct plan *p, struct svc *svc);
  * or loses by precedence. They belong to one transaction with `svc`. After plan_rows_build().
  */
 void plan_heirs(const struct plan *p, const struct svc *svc, struct plan_displaced *heirs);
+/* Is a large service going to take a frontend that is programmed for `svc` and not claimed? */
+bool plan_awaits_heir(const struct plan *p, const struct svc *svc);
 /*
  * Drop the frontends that other services get; they become conflicts. Appends services that
  * have a frontend of `rows` programmed, claimed or not, to `displaced`: build and settle

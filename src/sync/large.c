@@ -24,6 +24,7 @@ void sync_large_forget(struct sync *s)
 {
 	if (s->large.svc == NULL)
 		return;
+	plan_claims_defer(s->large.svc);
 	plan_build_close(TAKE(s->large.build));
 	if (s->large.goal != NULL)
 		plan_rows_reject(s->plan, s->large.svc, TAKE(s->large.goal));
@@ -90,11 +91,23 @@ static void step_adopt(struct sync *s)
 	plan_pieces_adopted(&s->large.pieces, part);
 }
 
+/* Claim the frontends of the next transaction. Otherwise the goal is no longer right. */
+static bool is_claiming(struct sync *s, bool is_rest)
+{
+	vec_clear(&s->displaced.svcs);
+	return plan_pieces_claim(&s->large.pieces, s->plan, is_rest, &s->displaced);
+}
+
 /* Program the rest, or everything, in one transaction. */
 static int step_rest(struct sync *s, uint64_t now, struct err *err)
 {
-	struct svc *svc = TAKE(s->large.svc);
+	struct svc *svc = s->large.svc;
 
+	if (!is_claiming(s, true)) {
+		sync_large_forget(s);
+		return 0;
+	}
+	s->large.svc = NULL;
 	plan_pieces_fini(&s->large.pieces);
 	return sync_commit_rows(s, svc, TAKE(s->large.goal), false, now, err);
 }
@@ -107,15 +120,13 @@ static int step_piece(struct sync *s, uint64_t now, struct err *err)
 		plan_pieces_next(&s->large.pieces, s->plan, programmed, s->plan->piece_work);
 	int r;
 
-	vec_clear(&s->displaced.svcs);
-	if (!plan_pieces_claim(&s->large.pieces, s->plan, &s->displaced)) {
-		if (rows != NULL)
-			plan_piece_reject(svc, rows);
+	if (rows == NULL)
+		return step_rest(s, now, err);
+	if (!is_claiming(s, false)) {
+		plan_piece_reject(svc, rows);
 		sync_large_forget(s);
 		return 0;
 	}
-	if (rows == NULL)
-		return step_rest(s, now, err);
 	s->large.is_rejected = false;
 	r = sync_commit_rows(s, svc, rows, true, now, err);
 	return r == 0 && s->large.is_rejected ? step_rest(s, now, err) : r;

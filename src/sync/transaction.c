@@ -240,6 +240,9 @@ static size_t item_glue(struct sync *s, size_t winner, struct svc *loser)
 	size_t end = group_end(s, winner);
 	size_t n;
 
+	/* Its own turn, in this load, finds that the kernel has the frontend for the winner. */
+	if (at == s->items.n && !sync_is_adopted(s, loser) && sync_is_large(s, loser))
+		return winner;
 	if (at == s->items.n) {
 		struct sync_item it = item_make(s, loser, true);
 
@@ -385,6 +388,15 @@ static bool is_put_off(struct sync *s, struct svc *svc)
 	return true;
 }
 
+/* A deleted service keeps its frontends until the large services that get them take them. */
+static bool is_awaiting(struct sync *s, struct svc *svc)
+{
+	if (svc->service != NULL || !sync_is_adopted(s, svc))
+		return false;
+	plan_claim(s->plan, svc);
+	return plan_awaits_heir(s->plan, svc);
+}
+
 /* Fill the transaction: build rows, settle conflicts, append the differences in order. */
 static void items_collect(struct sync *s)
 {
@@ -400,7 +412,7 @@ static void items_collect(struct sync *s)
 		next = l->next;
 		if (svc->is_in_transaction) /* marked again by a later service */
 			break;
-		if (svc == s->large.svc || is_put_off(s, svc))
+		if (svc == s->large.svc || is_put_off(s, svc) || is_awaiting(s, svc))
 			continue;
 		if (sync_is_large(s, svc)) {
 			if (s->large.svc == NULL)

@@ -1160,7 +1160,9 @@ static int mock_commit_counted(struct plane *p, const struct plan_op *ops, size_
 	return mock_commit(p, ops, n, mode, res, err);
 }
 
-static void large_put(struct world *w, int i, int ports, int endpoints, int shift)
+/* With an external IP, unless NULL. */
+static void large_put_with(struct world *w, int i, int ports, int endpoints, int shift,
+			   const char *external)
 {
 	struct service *s = make_service_object("shop/x", "10.96.0.1", NULL, "p:TCP:1");
 	struct slice *sl = make_slice_object("shop/x-a", "x", "p:TCP:1", "10.1.0.1");
@@ -1169,6 +1171,8 @@ static void large_put(struct world *w, int i, int ports, int endpoints, int shif
 	s->name = (name_unref(s->name), (void)snprintf(text, sizeof(text), "x%d", i),
 		   name_get_str(text));
 	s->cluster_ip[IPFAM_V4].bytes[3] = (uint8_t)(i + 1);
+	if (external != NULL)
+		*vec_push(&s->external_ips) = make_ip(external);
 	sl->service = (name_unref(sl->service), name_ref(s->name));
 	sl->name = (name_unref(sl->name), name_ref(s->name));
 	vec_for_each (p, &s->ports)
@@ -1198,6 +1202,11 @@ static void large_put(struct world *w, int i, int ports, int endpoints, int shif
 	}
 	model_put_service(&w->m, s, 1);
 	model_put_slice(&w->m, sl, 1);
+}
+
+static void large_put(struct world *w, int i, int ports, int endpoints, int shift)
+{
+	large_put_with(w, i, ports, endpoints, shift, NULL);
 }
 
 static void large_drop(struct world *w, int i)
@@ -1284,6 +1293,75 @@ static void test_pieces(void **state)
 	assert_int_equal(w.k.frontends.n, 1);
 	assert_true(longest_commit <= 4 * PIECE);
 	assert_null(model_find_text(&w.m, "shop", "x0"));
+	log_level_set_all(LOG_LEVEL_NOTICE);
+	world_fini(&w);
+}
+
+#define MOVING "10.96.0.1"
+
+static size_t n_moving;
+
+/* `n_moving` frontends of MOVING are programmed after each transaction. */
+static int commit_moving(struct plane *p, const struct plan_op *ops, size_t n,
+			 enum plane_commit_mode mode, struct plane_result *res, struct err *err)
+{
+	int r = commit_consistent(p, ops, n, mode, res, err);
+	const struct ip_addr addr = make_ip(MOVING);
+	size_t have = 0;
+
+	vec_for_each (f, &mock_of(p)->frontends)
+		have += ip_addr_is_equal(&f->f.addr, &addr);
+	assert_int_equal(have, n_moving);
+	return r;
+}
+
+static void moving_expect(struct world *w, const char *name, size_t n)
+{
+	const struct plan_rows *rows = model_find_text(&w->m, "shop", name)->rows;
+	const struct ip_addr addr = make_ip(MOVING);
+	size_t have = 0;
+
+	vec_for_each (f, &rows->frontends)
+		have += ip_addr_is_equal(&f->addr, &addr);
+	assert_int_equal(have, n);
+}
+
+/*
+ * SEL-14: the frontends of an external IP move to a large service, which has the address as its
+ * cluster IP, piece by piece; those of a large service move to it in the same way, and one moves to
+ * a small service. Each is programmed at any time, and no transaction is large.
+ */
+static void test_pieces_move(void **state)
+{
+	static struct plane_ops ops;
+	struct world w;
+
+	(void)state;
+	large_world(&w, &ops);
+	log_level_set_all(LOG_LEVEL_ERR);
+	sync_sources_ready(w.s);
+	large_put_with(&w, 1, 40, 1, 0, MOVING); /* before: not one large transaction */
+	large_put_with(&w, 2, 40, 10, 0, MOVING);
+	sync_settle(w.s, T0);
+	moving_expect(&w, "x1", 40);
+	moving_expect(&w, "x2", 0);
+	n_moving = 40;
+	ops.commit = commit_moving;
+	large_put(&w, 0, 40, 10, 0);
+	for (int i = 0; w.k.slots.n < 600; i++) { /* small changes meanwhile */
+		make_slice(&w.m, "shop/x1-b", "x1", "p0:TCP:2000", i % 2 ? "10.1.1.9" : "");
+		(void)sync_step(w.s, T0 + 1);
+	}
+	sync_settle(w.s, T0 + 1);
+	moving_expect(&w, "x0", 40);
+	moving_expect(&w, "x1", 0);
+	assert_int_equal(w.p.n_conflicts, 80);
+	assert_int_equal(w.k.frontends.n, 3 * 40);
+
+	large_drop(&w, 0); /* both claim them: x1 by name */
+	sync_settle(w.s, T0 + 2);
+	moving_expect(&w, "x1", 40);
+	assert_true(longest_commit <= 8 * PIECE);
 	log_level_set_all(LOG_LEVEL_NOTICE);
 	world_fini(&w);
 }
@@ -1479,6 +1557,7 @@ static void pieces_random(unsigned seed)
 	int ports[4] = { 0 };
 	int endpoints[4] = { 0 };
 	int shift[4] = { 0 };
+	const char *external[4] = { 0 }; /* of the same address: frontends move */
 	struct world w;
 	uint64_t now = T0;
 
@@ -1490,14 +1569,16 @@ static void pieces_random(unsigned seed)
 		int i = (int)(random() % 4);
 		size_t n_slots = 0;
 		size_t n_frontends = 0;
+		size_t n_external = 0;
 
 		ports[i] = random() % 4 == 0 ? 0 : 1 + (int)(random() % (random() % 2 ? 3 : 30));
 		endpoints[i] = (int)(random() % (ports[i] > 3 ? 12 : 120));
 		shift[i] = (int)(random() % 60);
+		external[i] = random() % 2 ? "203.0.113.9" : NULL;
 		if (ports[i] == 0)
 			large_drop(&w, i);
 		else
-			large_put(&w, i, ports[i], endpoints[i], shift[i]);
+			large_put_with(&w, i, ports[i], endpoints[i], shift[i], external[i]);
 		if (random() % 8 == 0)
 			w.k.fail_next_commit = random() % 2 ? -EBUSY : -EINVAL;
 		for (long n = random() % 30; n > 0; n--)
@@ -1507,7 +1588,8 @@ static void pieces_random(unsigned seed)
 			process_begin_with(&w, &config);
 			for (int k = 0; k < 4; k++)
 				if (ports[k] > 0)
-					large_put(&w, k, ports[k], endpoints[k], shift[k]);
+					large_put_with(&w, k, ports[k], endpoints[k], shift[k],
+						       external[k]);
 			sync_sources_ready(w.s);
 		}
 		if (random() % 3 != 0)
@@ -1517,10 +1599,12 @@ static void pieces_random(unsigned seed)
 			sync_settle(w.s, now += 400 * NSEC_PER_SEC);
 		for (int k = 0; k < 4; k++) {
 			n_frontends += (size_t)ports[k];
+			if (external[k] != NULL)
+				n_external = MAX(n_external, (size_t)ports[k]);
 			n_slots += (size_t)(ports[k] * endpoints[k]);
 		}
 		assert_int_equal(sync_failure_count(w.s), 0);
-		assert_int_equal(w.k.frontends.n, n_frontends);
+		assert_int_equal(w.k.frontends.n, n_frontends + n_external);
 		assert_int_equal(w.k.slots.n, n_slots);
 		assert_consistent(&w.k);
 	}
@@ -1530,7 +1614,7 @@ static void pieces_random(unsigned seed)
 
 static void test_pieces_random(void **state)
 {
-	static const unsigned seeds[] = { 7, 106, 119 };
+	static const unsigned seeds[] = { 7, 26, 106, 119, 1062 };
 
 	for (size_t i = 0; i < ARRAY_SIZE(seeds); i++)
 		pieces_random(seeds[i]);
@@ -1563,6 +1647,7 @@ int main(void)
 		cmocka_unit_test(test_latency),
 		cmocka_unit_test(test_random),
 		cmocka_unit_test(test_pieces),
+		cmocka_unit_test(test_pieces_move),
 		cmocka_unit_test(test_piece_rejected),
 		cmocka_unit_test(test_piece_outdated),
 		cmocka_unit_test(test_touched),
