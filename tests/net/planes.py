@@ -30,6 +30,7 @@ NOT = {
         "test_eject.py::test_late_endpoint": NO_MOVE,
         "test_failover.py": NO_MOVE,
         "test_failover_udp.py": NO_MOVE,
+        "test_failover_with.py": NO_MOVE,
         "test_hashing.py": "about slots of the nft plane's tables; IPVS has a table of its own",
         "test_guard.py":
             "about the guard of the nft plane's tables; connections of this plane end with its rules",
