@@ -21,7 +21,7 @@ struct failure {
 
 enum state {
 	SUSPECT = 0, /* evidence, maybe too little; or admitted */
-	CONFIRMING,  /* probed with `other`, as this process may be blocked; serves */
+	CONFIRMING,  /* probed; serves */
 	EJECTED,
 	PROBING, /* ejected */
 };
@@ -33,10 +33,12 @@ struct suspect {
 	size_t n;
 	struct failure failures[EVIDENCE_MAX]; /* in any order */
 	struct job_endpoint other;             /* of the pool: the one that answered last */
-	enum eject_probe results[2];           /* CONFIRMING: its own, and of `other` */
+	enum eject_probe results[2];           /* its own, and of `other` */
 	bool has_result[2];
 	uint64_t last_ns;   /* evidence, or admission */
 	uint64_t period_ns; /* 0: was not ejected */
+	uint64_t hold_ns;   /* evidence waited for so long; 0: it did not */
+	uint64_t held_ns;   /* until then */
 };
 
 struct eject {
@@ -104,6 +106,11 @@ static struct suspect *suspect_oldest(struct eject *j)
 			oldest = s;
 	}
 	return oldest;
+}
+
+static uint64_t doubled(uint64_t period_ns)
+{
+	return period_ns == 0 ? EJECT_PERIOD_NS : MIN(2 * period_ns, EJECT_PERIOD_MAX_NS);
 }
 
 /* NULL: there are too many. Clients cannot fill the list against new evidence: of the suspects that
@@ -187,20 +194,23 @@ struct answers {
 	VEC(struct eject_answer) v; /* the first one is the suspect's */
 };
 
-/* Those behind the suspect: each suspect of a large pool has others. */
-static void others_add(struct answers *a, const struct plan_pool *pool,
-		       const struct job_endpoint *by)
+/* Those behind the suspect: each suspect of a large pool has others. Pools lack an ejected one:
+ * those of its port count. */
+static void others_add(struct answers *a, const struct plan_pool *pool, const struct suspect *s)
 {
+	const struct job_endpoint *by = &s->of.by;
 	size_t n = pool->backends.n;
-	size_t own = 0;
+	size_t from = 0;
 
-	while (own < n && (pool->backends.v[own].port != by->port ||
-			   !ip_addr_is_equal(&pool->backends.v[own].addr, &by->addr)))
-		own++;
-	for (size_t i = 1; own < n && i < n && a->v.n <= OTHERS_MAX; i++) {
-		const struct plan_backend *b = &pool->backends.v[(own + i) % n];
+	while (from < n && (pool->backends.v[from].port != by->port ||
+			    (s->state != EJECTED &&
+			     !ip_addr_is_equal(&pool->backends.v[from].addr, &by->addr))))
+		from++;
+	for (size_t i = 0; from < n && i < n && a->v.n <= OTHERS_MAX; i++) {
+		const struct plan_backend *b = &pool->backends.v[(from + i) % n];
 
-		*vec_push(&a->v) = (struct eject_answer){ .by = { b->addr, b->port, 0 } };
+		if (b->port != by->port || !ip_addr_is_equal(&b->addr, &by->addr))
+			*vec_push(&a->v) = (struct eject_answer){ .by = { b->addr, b->port, 0 } };
 	}
 }
 
@@ -214,36 +224,60 @@ static void others_find(struct answers *a, const struct eject *j, const struct s
 		return;
 	vec_for_each (pool, &rows->pools)
 		if (pool->proto == L4PROTO_TCP)
-			others_add(a, pool, &s->of.by);
+			others_add(a, pool, s);
+}
+
+/* Choose s->other. Set the times at which it and the suspect answered, 0 if unknown. False: there
+ * is none. */
+static bool other_choose(struct eject *j, struct suspect *s, uint64_t now, uint64_t *own_ns,
+			 uint64_t *other_ns)
+{
+	struct answers a = { 0 };
+	const struct eject_answer *last;
+	bool has;
+
+	j->n_costs++;
+	others_find(&a, j, s);
+	has = a.v.n > 1;
+	if (has) {
+		bool is_known = j->calls->answers(j->calls->arg, a.v.v, a.v.n, now) == 0;
+
+		last = &a.v.v[1];
+		for (size_t i = 2; is_known && i < a.v.n; i++)
+			if (a.v.v[i].at_ns > last->at_ns)
+				last = &a.v.v[i];
+		s->other = last->by;
+		*own_ns = is_known ? a.v.v[0].at_ns : 0;
+		*other_ns = is_known ? last->at_ns : 0;
+	}
+	vec_fini(&a.v);
+	return has;
 }
 
 /* Is the evidence enough for a handshake of this process? */
 static bool is_suspicious(struct eject *j, struct suspect *s, uint64_t now)
 {
-	struct answers a = { 0 };
-	struct eject_answer last = { 0 };
-	bool is = false;
+	uint64_t own_ns, other_ns, first;
 
 	if (now > EJECT_EVIDENCE_NS)
 		(void)failures_void(s, now - EJECT_EVIDENCE_NS);
-	if (s->n < EJECT_MIN)
+	if (now < s->held_ns || s->n < EJECT_MIN || !other_choose(j, s, now, &own_ns, &other_ns))
 		return false;
-	j->n_costs++;
-	others_find(&a, j, s);
-	if (a.v.n > 1 && j->calls->answers(j->calls->arg, a.v.v, a.v.n, now) == 0) {
-		uint64_t first = failures_void(s, a.v.v[0].at_ns);
-
-		for (size_t i = 1; i < a.v.n; i++)
-			if (a.v.v[i].at_ns > last.at_ns)
-				last = a.v.v[i];
-		is = s->n >= EJECT_MIN && last.at_ns >= first;
-		s->other = last.by;
-	}
-	vec_fini(&a.v);
-	return is;
+	first = failures_void(s, own_ns);
+	return s->n >= EJECT_MIN && other_ns >= first;
 }
 
 /* --- ejection and admission --- */
+
+/* Clients or this process cannot connect, or the limit keeps the endpoint in its sets. */
+static void hold(struct suspect *s, uint64_t now)
+{
+	s->state = SUSPECT;
+	s->n = 0;
+	s->last_ns = now;
+	s->hold_ns = doubled(s->hold_ns);
+	s->held_ns = now + s->hold_ns;
+}
 
 static void begin(struct eject *j, struct suspect *s, uint64_t now)
 {
@@ -254,20 +288,19 @@ static void begin(struct eject *j, struct suspect *s, uint64_t now)
 				    .failed = (uint32_t)s->n + 1,
 				    .refused = s->results[0] == EJECT_PROBE_REFUSED,
 				    .since_ns = now };
-	uint64_t period =
-		s->period_ns == 0 ? EJECT_PERIOD_NS : MIN(2 * s->period_ns, EJECT_PERIOD_MAX_NS);
+	uint64_t period = doubled(s->period_ns);
 
 	for (size_t i = 0; i < s->n; i++)
 		e.refused += s->failures[i].is_refused;
 	e.probe_ns = now + period;
-	s->state = SUSPECT;
-	s->n = 0;
+	hold(s, now);
 	if (model_ejection(j->model, e.ns, e.name, &e.addr, e.port) != NULL) /* by an operator */
 		return;
 	if (model_eject(j->model, &e, now) < 0) /* e.g. half of the pool is ejected */
 		return;
 	s->state = EJECTED;
 	s->period_ns = period;
+	s->hold_ns = s->held_ns = 0;
 	j->n_ejected++;
 	j->calls->changed(j->calls->arg, &e, false);
 }
@@ -285,17 +318,17 @@ static void end(struct eject *j, struct suspect *s, const struct model_ejection 
 	j->calls->changed(j->calls->arg, &over, true);
 }
 
-/* The probe at the end of a period failed. */
-static void prolong(struct eject *j, struct suspect *s, struct model_ejection *e,
-		    enum eject_probe result, uint64_t now)
+/* The probe at the end of a period failed. Where another endpoint does not answer either, as a
+ * policy or a lost link causes it, clients decide after the longest period. */
+static void prolong(struct eject *j, struct suspect *s, struct model_ejection *e, uint64_t now)
 {
-	e->failed += result != EJECT_PROBE_UNKNOWN;
-	e->refused += result == EJECT_PROBE_REFUSED;
-	if (s->period_ns == EJECT_PERIOD_MAX_NS) {
+	e->failed += s->results[0] != EJECT_PROBE_UNKNOWN;
+	e->refused += s->results[0] == EJECT_PROBE_REFUSED;
+	if (s->period_ns == EJECT_PERIOD_MAX_NS && s->results[1] != EJECT_PROBE_ANSWERED) {
 		end(j, s, e, now);
 		return;
 	}
-	s->period_ns = MIN(2 * s->period_ns, EJECT_PERIOD_MAX_NS);
+	s->period_ns = doubled(s->period_ns);
 	e->probe_ns = now + s->period_ns;
 	s->state = EJECTED;
 }
@@ -307,11 +340,14 @@ static void probe(struct eject *j, const struct suspect *s, const struct job_end
 }
 
 /* Both at once: a policy or a path that changes meanwhile changes both results. */
-static void confirm(struct eject *j, struct suspect *s)
+static void probe_begin(struct eject *j, struct suspect *s, enum state state, bool has_other)
 {
-	s->state = CONFIRMING;
-	memset(s->has_result, 0, sizeof(s->has_result));
-	probe(j, s, &s->other);
+	s->state = state;
+	s->has_result[0] = false;
+	s->has_result[1] = !has_other;
+	s->results[1] = EJECT_PROBE_UNKNOWN;
+	if (has_other)
+		probe(j, s, &s->other);
 	probe(j, s, &s->of.by);
 }
 
@@ -320,12 +356,10 @@ static void confirmed(struct eject *j, struct suspect *s, uint64_t now)
 	bool is_failed =
 		s->results[0] == EJECT_PROBE_UNANSWERED || s->results[0] == EJECT_PROBE_REFUSED;
 
-	if (is_failed && s->results[1] == EJECT_PROBE_ANSWERED) {
+	if (is_failed && s->results[1] == EJECT_PROBE_ANSWERED)
 		begin(j, s, now);
-	} else { /* it accepts others, or this process is blocked or cannot connect */
-		s->state = SUSPECT;
-		s->n = 0;
-	}
+	else
+		hold(s, now);
 }
 
 enum eject_probe eject_probe_of(int error)
@@ -347,23 +381,22 @@ void eject_probed(struct eject *j, const struct eject_endpoint *of, const struct
 		  enum eject_probe result, uint64_t now)
 {
 	struct suspect *s = suspect_find(j, of);
+	bool is_other = job_endpoint_cmp(to, &of->by) != 0;
 	struct model_ejection *e;
 
-	if (s == NULL)
+	if (s == NULL || (s->state != CONFIRMING && s->state != PROBING))
 		return;
 	e = ejection_of(j, s);
-	if (s->state == PROBING && e != NULL && result == EJECT_PROBE_ANSWERED) {
+	s->results[is_other] = result;
+	s->has_result[is_other] = true;
+	if (s->state == PROBING && e != NULL && !is_other && result == EJECT_PROBE_ANSWERED)
 		end(j, s, e, now);
-	} else if (s->state == PROBING && e != NULL) {
-		prolong(j, s, e, result, now);
-	} else if (s->state == CONFIRMING) {
-		bool is_other = job_endpoint_cmp(to, &of->by) != 0;
-
-		s->results[is_other] = result;
-		s->has_result[is_other] = true;
-		if (s->has_result[0] && s->has_result[1])
-			confirmed(j, s, now);
-	}
+	else if (!s->has_result[0] || !s->has_result[1])
+		return;
+	else if (s->state == CONFIRMING)
+		confirmed(j, s, now);
+	else if (e != NULL)
+		prolong(j, s, e, now);
 }
 
 static bool is_listed(const struct eject *j, const struct suspect *s)
@@ -379,22 +412,30 @@ static bool is_listed(const struct eject *j, const struct suspect *s)
 	return false;
 }
 
+/* The end of a period. */
+static void probe_due(struct eject *j, struct suspect *s, struct model_ejection *e, uint64_t now)
+{
+	uint64_t own_ns, other_ns;
+
+	if (!is_listed(j, s))
+		end(j, s, e, now);
+	else
+		probe_begin(j, s, PROBING,
+			    s->period_ns == EJECT_PERIOD_MAX_NS &&
+				    other_choose(j, s, now, &own_ns, &other_ns));
+}
+
 static void suspect_step(struct eject *j, struct suspect *s, uint64_t now)
 {
 	struct model_ejection *e = ejection_of(j, s);
-	uint64_t keep = s->period_ns == 0 ? EJECT_EVIDENCE_NS : EJECT_MEMORY_NS;
+	uint64_t keep = s->period_ns == 0 && s->hold_ns == 0 ? EJECT_EVIDENCE_NS : EJECT_MEMORY_NS;
 
 	if (s->state >= EJECTED && e == NULL) { /* admitted by an operator */
 		suspect_drop(j, s);
 	} else if (s->state == EJECTED && now >= e->probe_ns) {
-		if (is_listed(j, s)) {
-			s->state = PROBING;
-			probe(j, s, &s->of.by);
-		} else {
-			end(j, s, e, now);
-		}
+		probe_due(j, s, e, now);
 	} else if (s->state == SUSPECT && is_suspicious(j, s, now)) {
-		confirm(j, s);
+		probe_begin(j, s, CONFIRMING, true);
 	} else if (s->state == SUSPECT && now > s->last_ns + keep) {
 		suspect_drop(j, s);
 	}

@@ -13,11 +13,14 @@
  *   - of two handshakes of this process that begin at once, the one with it fails, and the one
  *     with the other endpoint of the pool that answered last succeeds. So no client, and no policy
  *     against clients or this node, can cause an ejection while the endpoint accepts others.
+ *     Otherwise the next two begin after EJECT_PERIOD_NS, and then after twice the time, up to
+ *     EJECT_PERIOD_MAX_NS: clients decide neither how often this process connects, nor to how many.
  *
  * A period is EJECT_PERIOD_NS first, and doubles to EJECT_PERIOD_MAX_NS. At its end a handshake of
- * this process probes: an endpoint that answers is admitted. After a period of the maximum it is
- * admitted without an answer, as a policy may forbid the probe: clients' handshakes decide. An
- * endpoint that is ejected again within EJECT_MEMORY_NS begins with twice its last period.
+ * this process probes: an endpoint that answers is admitted. After a period of the maximum another
+ * endpoint is probed, too. If neither answers, a policy may forbid the probes: the endpoint is
+ * admitted, and clients' handshakes decide. An endpoint that is ejected again within
+ * EJECT_MEMORY_NS begins with twice its last period.
  *
  * Pure: no I/O, no clock.
  */

@@ -26,6 +26,7 @@ struct world {
 	uint64_t answered_ns[256]; /* by the last byte of an endpoint's address */
 	int answers_fail;          /* negative errno */
 	unsigned int n_probes;
+	unsigned int n_about[256];    /* probes about an endpoint, as answered_ns */
 	unsigned int n_answers;       /* calls of answers() */
 	struct eject_endpoint probed; /* the last one */
 	struct job_endpoint to;
@@ -50,6 +51,7 @@ static void probe(void *arg, const struct eject_endpoint *e, const struct job_en
 	struct world *w = arg;
 
 	w->n_probes++;
+	w->n_about[e->by.addr.bytes[3]]++;
 	w->probed = *e;
 	w->to_before = w->to;
 	w->to = *to;
@@ -211,27 +213,50 @@ static void test_ejected(void **state)
 	world_fini(&w);
 }
 
-/* CT-27: 1 s to 60 s; then clients decide, and the next ejection lasts as long. */
+/*
+ * CT-27: 1 s to 60 s. The endpoint stays ejected while another one answers this process; if none
+ * does, clients decide, and the next ejection lasts as long.
+ */
 static void test_periods(void **state)
 {
-	static const unsigned int periods[] = { 1, 2, 4, 8, 16, 32, 60 };
+	static const unsigned int periods[] = { 1, 2, 4, 8, 16, 32, 60, 60, 60, 60 };
+	static const unsigned int shorter = 6;
 	struct world w;
 
 	(void)state;
 	world_init(&w, NINE);
 	eject(&w, 2);
-	for (size_t i = 0; i < ARRAY_SIZE(periods); i++) {
+	for (unsigned int i = 0; i < ARRAY_SIZE(periods); i++) {
+		unsigned int before = w.n_probes;
+
+		assert_serving(&w, "1 3 9");
 		assert_int_equal(w.m.ejections.v[0].probe_ns, w.now + periods[i] * NSEC_PER_SEC);
 		w.now += periods[i] * NSEC_PER_SEC;
+		w.answered_ns[3] = w.now; /* the last one: 9 had answered before */
+		w.answers_fail = i == shorter + 1 ? -EAGAIN : 0; /* then any other */
 		step(&w);
+		assert_int_equal(w.n_probes, before + (i < shorter ? 1 : 2));
 		probed(&w, i % 2 == 0 ? EJECT_PROBE_UNANSWERED : EJECT_PROBE_REFUSED);
+		if (i < shorter)
+			continue;
+		assert_int_equal(w.to_before.addr.bytes[3], w.answers_fail < 0 ? 1 : 3);
+		eject_probed(w.j, &w.probed, &w.to_before,
+			     i + 1 < ARRAY_SIZE(periods) ? EJECT_PROBE_ANSWERED
+							 : EJECT_PROBE_UNANSWERED,
+			     w.now);
+		sync_settle(w.s, w.now);
 	}
 	assert_serving(&w, "1 2 3 9");
+	assert_int_equal(w.n_over, 1);
 	eject(&w, 2);
 	assert_int_equal(w.m.ejections.v[0].probe_ns, w.now + EJECT_PERIOD_MAX_NS);
 	w.now += EJECT_PERIOD_MAX_NS;
+	put(&w, SVC, P "2 rs; 3 rs"); /* no endpoint answered in the last seconds: any */
 	step(&w);
-	probed(&w, EJECT_PROBE_ANSWERED);
+	assert_int_equal(w.to_before.addr.bytes[3], 3);
+	probed(&w, EJECT_PROBE_ANSWERED); /* does not wait for the other one */
+	assert_int_equal(w.n_over, 2);
+	put(&w, SVC, NINE);
 	w.now += EJECT_MEMORY_NS + MS; /* forgotten */
 	step(&w);
 	eject(&w, 2);
@@ -286,23 +311,42 @@ static void test_nothing_answers(void **state)
 	world_fini(&w);
 }
 
-/* CT-28: clients that a policy blocks, or that send SYNs with other sources: the endpoint answers
- * this process. */
+/* All handshakes of a client with endpoint `n` fail for 300 s. Returns the number of probes about
+ * it. */
+static unsigned int fail_long(struct world *w, unsigned int n, enum eject_probe own)
+{
+	unsigned int before = w->n_about[n];
+	unsigned int probes = before;
+
+	for (unsigned int i = 0; i < 3000; i++) {
+		failures(w, n, EJECT_MIN, i % 2 == 0);
+		w->answered_ns[9] = w->now;
+		step(w);
+		if (w->n_about[n] > probes)
+			confirmed(w, own, EJECT_PROBE_ANSWERED);
+		probes = w->n_about[n];
+		w->now += 100 * MS - EJECT_MIN * MS;
+	}
+	return w->n_about[n] - before;
+}
+
+/*
+ * CT-28: clients that a policy blocks, or that send SYNs with other sources: the endpoint answers
+ * this process, which connects after 0, 1, 3, 7, 15, 31, 63, 123, 183 and 243 s.
+ */
 static void test_misbehaving_clients(void **state)
 {
 	struct world w;
 
 	(void)state;
 	world_init(&w, NINE);
-	for (unsigned int i = 0; i < 100; i++) {
-		failures(&w, 2, EJECT_MIN, i % 2 == 0);
-		w.answered_ns[9] = w.now;
-		step(&w);
-		confirmed(&w, EJECT_PROBE_ANSWERED, EJECT_PROBE_ANSWERED);
-	}
-	assert_int_equal(w.n_probes, 200);
+	assert_int_equal(fail_long(&w, 2, EJECT_PROBE_ANSWERED), 20);
 	assert_int_equal(w.n_begun, 0);
 	assert_serving(&w, "1 2 3 9");
+	w.now += EJECT_MEMORY_NS + MS; /* forgotten */
+	step(&w);
+	eject(&w, 2);
+	assert_int_equal(w.m.ejections.v[0].probe_ns, w.now + EJECT_PERIOD_NS);
 	world_fini(&w);
 }
 
@@ -325,6 +369,7 @@ static void test_blocked_node(void **state)
 		result = i % 2 == 0 ? EJECT_PROBE_UNANSWERED : EJECT_PROBE_REFUSED;
 		confirmed(&w, result, result);
 		step(&w); /* the evidence is void */
+		w.now += EJECT_PERIOD_MAX_NS;
 	}
 	assert_int_equal(w.n_probes, 20);
 	assert_int_equal(w.n_begun, 0);
@@ -351,6 +396,7 @@ static void test_unknown(void **state)
 		confirmed(&w, eject_probe_of(unknown[i]), EJECT_PROBE_ANSWERED);
 		step(&w);
 		assert_int_equal(w.n_probes, 2 * i + 2);
+		w.now += EJECT_PERIOD_MAX_NS;
 	}
 	assert_int_equal(w.n_begun, 0);
 	eject(&w, 2);
@@ -438,6 +484,9 @@ static void test_limits(void **state)
 	for (unsigned int n = 1; n <= 4; n++)
 		eject(&w, n);
 	assert_int_equal(w.n_begun, 2);
+	assert_serving(&w, "3 4 9");
+	/* One that fails and stays is probed as rarely. */
+	assert_int_equal(fail_long(&w, 3, EJECT_PROBE_REFUSED), 2 * 9);
 	assert_serving(&w, "3 4 9");
 	put(&w, SVC, P "1 rs; 2 rs; 9 rs"); /* half of three is one */
 	assert_serving(&w, "2 9");
@@ -610,6 +659,77 @@ static void test_operator(void **state)
 	world_fini(&w);
 }
 
+struct loss {
+	struct world *w;
+	uint64_t state;
+	unsigned int percent; /* in each direction */
+};
+
+/* Does a handshake lose its SYN or its answer? */
+static bool is_lost(struct loss *l)
+{
+	bool is = false;
+
+	for (unsigned int i = 0; i < 2; i++) {
+		l->state = l->state * UINT64_C(6364136223846793005) + 1442695040888963407u;
+		is |= (l->state >> 33) % 100 < l->percent;
+	}
+	return is;
+}
+
+/* `per_s` handshakes a second with ten endpoints, 100,000 in all; vipd's own may be lost, too. */
+static void handshakes_lose(struct loss *l, unsigned int per_s)
+{
+	static const unsigned int total = 100000;
+	uint64_t *lost_ns = calloc(total, sizeof(*lost_ns)); /* 0: answered */
+	struct world *w = l->w;
+	unsigned int due = 0;
+
+	assert_non_null(lost_ns);
+	for (unsigned int i = 0; i < total; i++) {
+		unsigned int before = w->n_probes;
+
+		w->now += NSEC_PER_SEC / per_s;
+		if (is_lost(l))
+			lost_ns[i] = w->now;
+		else
+			w->answered_ns[1 + i % 10] = w->now;
+		for (; due < i && lost_ns[due] + 500 * MS <= w->now; due++) {
+			struct job_endpoint by = at(1 + due % 10);
+
+			if (lost_ns[due] != 0)
+				eject_failed(w->j, svc_of(w), &by, lost_ns[due], false);
+		}
+		eject_step(w->j, w->now);
+		for (; before < w->n_probes; before++) {
+			eject_probed(w->j, &w->probed, before % 2 == 0 ? &w->to_before : &w->to,
+				     is_lost(l) ? EJECT_PROBE_UNANSWERED : EJECT_PROBE_ANSWERED,
+				     w->now);
+		}
+	}
+	free(lost_ns);
+}
+
+/* CT-26: packets get lost everywhere: no ejection. A busy endpoint answers another handshake
+ * before five have failed; one of few handshakes answers vipd. */
+static void test_packet_loss(void **state)
+{
+	static const struct {
+		unsigned int percent, per_s;
+	} cases[] = { { 5, 500 }, { 10, 500 }, { 5, 10 } };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct world w;
+		struct loss l = { &w, 1, cases[i].percent };
+
+		world_init(&w, P "1 rs; 2 rs; 3 rs; 4 rs; 5 rs; 6 rs; 7 rs; 8 rs; 9 rs; 10 rs");
+		handshakes_lose(&l, cases[i].per_s);
+		assert_int_equal(w.n_begun, 0);
+		world_fini(&w);
+	}
+}
+
 /* A probe of before is still under way when both probes begin: it does not count as both. */
 static void test_older_probe(void **state)
 {
@@ -657,6 +777,7 @@ int main(void)
 		cmocka_unit_test(test_protocols),
 		cmocka_unit_test(test_removed),
 		cmocka_unit_test(test_operator),
+		cmocka_unit_test(test_packet_loss),
 		cmocka_unit_test(test_older_probe),
 	};
 
