@@ -36,7 +36,8 @@ static void remove_at(struct model *m, struct model_ejection *e)
 	m->ejections.n--;
 }
 
-/* Is the endpoint left out of this set, and no ejected one kept in it by the limit? */
+/* Is the endpoint left out of this set, and no ejected one kept in it by the limit? An operator's
+ * ejection may keep one in that this process ejected. */
 static int set_effect(const struct selection *s, bool is_local_set, const struct model_ejection *of)
 {
 	bool is_full = false;
@@ -45,9 +46,11 @@ static int set_effect(const struct selection *s, bool is_local_set, const struct
 	vec_for_each (e, &s->endpoints) {
 		uint8_t why = is_local_set ? e->local : e->cluster;
 
-		if (!e->is_ejected || (why != EXCLUSION_NONE && why != EXCLUSION_EJECTED))
+		if (e->ejection == EJECTION_NONE ||
+		    (why != EXCLUSION_NONE && why != EXCLUSION_EJECTED))
 			continue;
-		is_full |= why == EXCLUSION_NONE;
+		is_full |=
+			why == EXCLUSION_NONE && (e->ejection == EJECTION_MANUAL || !of->is_manual);
 		has |= ip_addr_is_equal(&e->addr, &of->addr) &&
 		       (of->port == 0 || of->port == e->port);
 	}

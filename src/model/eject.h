@@ -4,8 +4,8 @@
  *
  * An ejected endpoint is taken from the cluster set and the local set after both were chosen: it
  * still counts as ready, so that no fallback begins and health checks of the node do not change.
- * At most half of a set is left out, so never its last endpoint, also when endpoints are removed
- * later. Established connections stay.
+ * At most half of a set is left out, those that an operator ejected first; so never its last
+ * endpoint, also when endpoints are removed later. Established connections stay.
  */
 #pragma once
 
@@ -18,8 +18,8 @@
  * Eject `e`; its names are copied. 0, or
  *   -EEXIST  is ejected already
  *   -ENOENT  is in no set of the service
- *   -EDOM    more than half of a set would be ejected: of any set for an operator; of each one for
- *            this process, as an endpoint that fails may stay in the smaller set
+ *   -EDOM    more than half of a set would be ejected: of any set for an operator, by operators;
+ *            of each one for this process, as an endpoint that fails may stay in the smaller set
  *   -ENOSPC  MODEL_EJECTIONS_MAX
  */
 MUST_USE int model_eject(struct model *m, const struct model_ejection *e, uint64_t at_ns);

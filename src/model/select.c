@@ -252,6 +252,7 @@ static struct endpoint endpoint_of(const struct model *m, const struct svc *svc,
 				   const struct candidate *c)
 {
 	const struct weights *w = service_weights(svc->service);
+	const struct model_ejection *ejection = NULL;
 	struct endpoint e = { .addr = c->from->addr,
 			      .port = c->port,
 			      .flags = c->from->flags,
@@ -262,9 +263,11 @@ static struct endpoint endpoint_of(const struct model *m, const struct svc *svc,
 	if (w != NULL)
 		e.weight = weights_of(w, &e.addr, c->from->pod, c->slice->name);
 	e.is_drained = e.weight == 0 || (m->drains.n > 0 && model_is_drained(m, svc, c->from));
-	e.is_ejected =
-		m->ejections.n > 0 && model_ejection(m, svc->ns, svc->name, &e.addr,
-						     proto == L4PROTO_TCP ? e.port : 0) != NULL;
+	if (m->ejections.n > 0)
+		ejection = model_ejection(m, svc->ns, svc->name, &e.addr,
+					  proto == L4PROTO_TCP ? e.port : 0);
+	if (ejection != NULL)
+		e.ejection = ejection->is_manual ? EJECTION_MANUAL : EJECTION_OWN;
 	return e;
 }
 
@@ -384,20 +387,27 @@ static enum exclusion classify_local(const struct endpoint *e, const struct sele
 	return classify_condition(e, t->ready_local > 0);
 }
 
-/* Leave ejected endpoints out of a set of *n, at most half of them. */
-static void leave_out(struct selection *s, bool is_local_set, size_t *n)
+/* Leave ejected endpoints out of a set of *n, down to `least`. */
+static void leave_out(struct selection *s, bool is_local_set, enum ejection by, size_t least,
+		      size_t *n)
 {
-	size_t left = *n / 2;
-
 	vec_for_each (e, &s->endpoints) {
 		uint8_t *why = is_local_set ? &e->local : &e->cluster;
 
-		if (left == 0 || !e->is_ejected || *why != EXCLUSION_NONE)
+		if (*n == least || e->ejection != by || *why != EXCLUSION_NONE)
 			continue;
 		*why = EXCLUSION_EJECTED;
-		left--;
 		(*n)--;
 	}
+}
+
+/* At most half of a set. */
+static void leave_out_ejected(struct selection *s, bool is_local_set, size_t *n)
+{
+	size_t least = *n - *n / 2;
+
+	leave_out(s, is_local_set, EJECTION_MANUAL, least, n);
+	leave_out(s, is_local_set, EJECTION_OWN, least, n);
 }
 
 static void classify(struct selection *s, const struct model *m)
@@ -412,8 +422,8 @@ static void classify(struct selection *s, const struct model *m)
 		s->n_local += e->local == EXCLUSION_NONE;
 	}
 	if (m->ejections.n > 0) {
-		leave_out(s, false, &s->n_cluster);
-		leave_out(s, true, &s->n_local);
+		leave_out_ejected(s, false, &s->n_cluster);
+		leave_out_ejected(s, true, &s->n_local);
 	}
 	s->is_cluster_fallback = t.ready == 0 && s->n_cluster > 0;
 	s->is_local_fallback = t.ready_local == 0 && s->n_local > 0;

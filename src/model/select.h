@@ -33,6 +33,13 @@ enum topology_mode {
 };
 const char *topology_text(enum topology_mode t);
 
+/* In order of precedence. */
+enum ejection {
+	EJECTION_NONE = 0,
+	EJECTION_MANUAL,
+	EJECTION_OWN, /* by this process */
+};
+
 /* One merged endpoint of a service port; identity is (addr, port) (EPS-10). */
 struct endpoint {
 	struct ip_addr addr;
@@ -41,7 +48,7 @@ struct endpoint {
 	bool is_local;                     /* EPS-12 */
 	bool is_drained;                   /* counts as not ready (model/drain.h, BAL-03) */
 	uint8_t weight;                    /* of vipd.io/weights; 1 without */
-	bool is_ejected;                   /* left out of sets (model/eject.h) */
+	uint8_t ejection;                  /* enum ejection: left out of sets (model/eject.h) */
 	uint8_t cluster;                   /* enum exclusion for the cluster set; NONE = in it */
 	uint8_t local;                     /* enum exclusion for the local set */
 	const struct slice_endpoint *from; /* borrowed: node, pod, hints */

@@ -551,6 +551,42 @@ static void test_sets_differ(void **state)
 	world_fini(&w);
 }
 
+/* CT-32: the limit keeps endpoints that vipd ejected in a set, before those of an operator. */
+static void test_operator_first(void **state)
+{
+	static const char two_local[] = P "1 rs @n1; 2 rs @n1; 3 rs @n2; 4 rs @n2; 9 rs @n2";
+	struct model_ejection e = { .addr = at(2).addr, .is_manual = true };
+	struct selection s;
+	struct world w;
+
+	(void)state;
+	world_init(&w, two_local);
+	put(&w, "type=LoadBalancer ip=10.96.0.1 port=web:80:30080 vip=192.0.2.9 etp", two_local);
+	e.ns = svc_of(&w)->ns;
+	e.name = svc_of(&w)->name;
+	assert_int_equal(model_eject(&w.m, &e, w.now), 0);
+	eject(&w, 1); /* from the cluster set only: its address is before that of the other */
+	select_endpoints(&s, &w.m, svc_of(&w), 0, IPFAM_V4);
+	assert_int_equal(s.endpoints.v[0].cluster, EXCLUSION_EJECTED);
+	assert_int_equal(s.endpoints.v[0].local, EXCLUSION_NONE);
+	assert_int_equal(s.endpoints.v[1].local, EXCLUSION_EJECTED);
+	selection_fini(&s);
+	e.addr = at(3).addr; /* the limit of the cluster set is two */
+	assert_int_equal(model_eject(&w.m, &e, w.now), 0);
+	select_endpoints(&s, &w.m, svc_of(&w), 0, IPFAM_V4);
+	assert_int_equal(s.endpoints.v[0].cluster, EXCLUSION_NONE);
+	assert_int_equal(s.endpoints.v[1].cluster, EXCLUSION_EJECTED);
+	assert_int_equal(s.endpoints.v[2].cluster, EXCLUSION_EJECTED);
+	selection_fini(&s);
+	e.addr = at(4).addr;
+	assert_int_equal(model_eject(&w.m, &e, w.now), -EDOM);
+	for (unsigned int n = 2; n <= 3; n++) {
+		e.addr = at(n).addr;
+		assert_int_equal(model_admit(&w.m, e.ns, e.name, &e.addr, 0, w.now), 1);
+	}
+	world_fini(&w);
+}
+
 /* CT-26: UDP to the port that fails for TCP is not concerned; an operator ejects from both. */
 static void test_protocols(void **state)
 {
@@ -774,6 +810,7 @@ int main(void)
 		cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_local_set),
 		cmocka_unit_test(test_sets_differ),
+		cmocka_unit_test(test_operator_first),
 		cmocka_unit_test(test_protocols),
 		cmocka_unit_test(test_removed),
 		cmocka_unit_test(test_operator),
