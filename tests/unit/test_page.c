@@ -12,6 +12,7 @@
 
 #include "api/history.h"
 #include "api/page.h"
+#include "model/eject.h"
 #include "serve_world.h"
 
 /* Bytes that one unit of work may add to an answer: one service of a list, for example. */
@@ -305,6 +306,52 @@ static void test_leaving(void **state)
 	world_fini(&w);
 }
 
+/* The page of service a/b at `now`, without an ETag: is `text` in it? */
+static bool is_ejected_page(struct world *w, const char *text)
+{
+	struct http_reply reply;
+	bool is;
+
+	assert_true(ask(w, "/v1/services/a/b", HERE, &reply));
+	assert_null(strstr(reply.headers.text, "ETag"));
+	is = strstr(reply.body.text, text) != NULL;
+	reply_fini(&reply);
+	return is;
+}
+
+/* CT-30: an ejection by vipd, and the time to its probe, which does not change the generation. */
+static void test_ejected(void **state)
+{
+	struct model_ejection e = { .addr = test_addr("10.1.0.2"), .port = 8080, .failed = 8 };
+	struct model_ejection *own;
+	struct world w;
+	char tag[64] = "";
+
+	(void)state;
+	world_init(&w);
+	put_service(&w.w, "a/b", "ip=10.96.0.1 port=http:80");
+	put_slice(&w.w, "a/s", "b", "|http:8080|10.1.0.1 rs;10.1.0.2 rs");
+	sync_all(&w.w);
+	e.ns = model_find_text(&w.w.m, "a", "b")->ns;
+	e.name = model_find_text(&w.w.m, "a", "b")->name;
+	e.probe_ns = now_ns() + 30 * NSEC_PER_SEC;
+	assert_int_equal(model_eject(&w.w.m, &e, T0), 0);
+	sync_settle(w.w.s, T0);
+	own = model_ejection(&w.w.m, e.ns, e.name, &e.addr, e.port);
+	assert_true(is_ejected_page(&w, "\"ejected: 8 of 8 handshakes unanswered, next probe in "));
+	own->refused = 8;
+	own->probe_ns = now_ns() + 3600 * NSEC_PER_SEC;
+	assert_true(is_ejected_page(&w, "\"ejected: 8 of 8 handshakes refused, next probe in 3"));
+	own->refused = 3;
+	own->probe_ns = now_ns();
+	assert_true(is_ejected_page(&w, "\"ejected: 8 of 8 handshakes failed, probed now\""));
+	assert_int_equal(model_admit(&w.w.m, e.ns, e.name, &e.addr, e.port, T0), 1);
+	sync_settle(w.w.s, T0);
+	assert_false(is_same(&w, "/v1/services/a/b", tag));
+	assert_true(is_same(&w, "/v1/services/a/b", tag));
+	world_fini(&w);
+}
+
 /* --- the last minutes --- */
 
 static json_t *history_of(struct world *w)
@@ -410,8 +457,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_hosts),   cmocka_unit_test(test_paths),
 		cmocka_unit_test(test_options), cmocka_unit_test(test_conditional),
-		cmocka_unit_test(test_leaving), cmocka_unit_test(test_history),
-		cmocka_unit_test(test_slices),
+		cmocka_unit_test(test_leaving), cmocka_unit_test(test_ejected),
+		cmocka_unit_test(test_history), cmocka_unit_test(test_slices),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

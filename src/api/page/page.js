@@ -799,11 +799,12 @@ async function getShown() {
 		window.scrollTo(0, 0);
 }
 
-// The end of a connection does not change the ETag.
-function isDraining() {
+// An answer without an ETag changes while the status does not: connections of draining backends,
+// times of probes.
+function isVolatile() {
 	const entry = view.service === "" ? null : cache.get(shown);
 
-	return entry && (entry.json.draining || []).length > 0;
+	return entry && entry.tag === null;
 }
 
 // ---- polling ----
@@ -831,7 +832,7 @@ async function turn(all) {
 				view.preset = ATTENTION.split(",").some((x) => r.json.states[x] > 0) ? ATTENTION : ALL;
 			if (r.fresh || all || shown !== pathOf())
 				await Promise.all([getHistory(), getDoctor(), getShown()]);
-			else if (isDraining())
+			else if (isVolatile())
 				await getShown();
 			await getCounts();
 		} catch (e) {
