@@ -271,20 +271,26 @@ def test_half(lab, vipd):
             lab.node2.run("nft", "flush", "table", "inet", "vipdt_silent")
             new = stack.enter_context(Connects(lab, to))
             assert new.wait(L.PATIENCE) == 0 and not new.errors
-            assert new.retries()[0] > N // 2  # a busy machine answers some late
+            assert new.retries()[0] == N
             assert old.wait(L.PATIENCE) == 0 and not old.errors
     L.eventually(lambda: not ejected(vipd))
 
 
 def test_restart(lab, vipd):
-    """CT-31: an ejection ends with vipd; the next one finds it again."""
+    """CT-31: an ejection ends with vipd; the next one finds it again, from the handshakes of a second.
+    Rounds are counted, as a busy machine needs more time: one has enough handshakes in 99 of 100 cases,
+    and vipd's own may be late once."""
     vipd.apply([svc()] + eps(37, 38, 39))
-    to = L.cluster_ip(NUMBER, 4)
+    to, dead = L.cluster_ip(NUMBER, 4), L.remote(38, 4)
     with remote_silent(lab, 38):
         for end in (vipd.kill, vipd.stop, None):
             assert not ejected(vipd)
-            eject(lab, vipd, to, L.remote(38, 4))
-            connect_unmet(lab, to, L.remote(38, 4))
+            rounds = 0
+            while not is_out(vipd, dead):
+                connect(lab, to)
+                rounds += 1
+            assert rounds <= 3
+            connect_unmet(lab, to, dead)
             if end is not None:
                 end()
                 vipd.start()
