@@ -41,7 +41,8 @@ TWINS = of("foreign", "foreign_element_in_the_way", "deleted_elements_are_restor
        "cluster_ip_of_node[v4]", "pools_of_e1") + \
     of("kernel_readers", "readers[default]", "readers[count-endpoints]") + \
     of("stream", "stream[restarts]") + of("changes", "a_port_is_removed") + \
-    of("eject", "silent[v4]", "affinity") + of("vipctl_drain")
+    of("eject", "silent[v4]", "affinity", "refused", "blocked_node", "visible", "restart") + \
+    of("vipctl_drain")
 COUNTERS = of("counters", "every_way[4-affinity]", "every_way[6-plain]", "refused",
               "nft_listing_loads_again", "estimation", "switched_off")
 VIEW = of("ipvs_view") + of("kernel_readers", "readers[mark]", "readers[prefix]")
