@@ -31,6 +31,7 @@ struct seen {
 	uint64_t refused_ns;         /* the last time, or later; 0 = never */
 	struct job_endpoint left_by; /* it was left with this backend; or unset */
 	uint64_t checked_ns;         /* the pool of left_by was last searched for another one */
+	uint64_t wait_ns;            /* due again then: the others were silent; 0 = not waiting */
 	unsigned int n_moves;
 	bool is_chosen;                       /* by the current step */
 	struct job_endpoint tried[TRIED_MAX]; /* the last one first; unset ones at the end */
@@ -491,12 +492,14 @@ bool failover_take(struct failover *f, const struct failover_handshake *h, uint6
 	forget(f, h, now);
 	s = seen_find(f, h);
 	is_new = s == NULL || s->is_again || s->at_ns + age_ns < now;
-	is_due = is_new ? age_ns >= patience_ns(f, h, s) : can_leave(f, s, now);
+	is_due = is_new ? age_ns >= patience_ns(f, h, s)
+			: (s->wait_ns != 0 && now >= s->wait_ns) || can_leave(f, s, now);
 	if (!is_due && !(is_new && is_early(f, h, s, age_ns, now)))
 		return false;
 	s = seen_note(f, h, now);
 	s->is_early = !is_due;
 	s->is_again = s->is_chosen = false;
+	s->wait_ns = 0;
 	if (now - age_ns > s->syn_ns + SAME_NS)
 		s->is_counted = false;
 	s->syn_ns = now - age_ns;
@@ -508,13 +511,37 @@ void failover_accepted(struct failover *f, uint64_t now)
 	f->accepted_ns = now;
 }
 
-static void failure_note(struct failover *f, const struct svc *svc, struct seen *s,
-			 const struct job_endpoint *by, bool is_in_pool, uint64_t now)
+void failover_note(struct failover *f, const struct failover_handshake *h,
+		   const struct job_endpoint *by, uint64_t now)
 {
+	struct seen *s = seen_find(f, h);
+	const struct plan_frontend *fe;
+	const struct plan_pool *pool;
+	const struct svc *svc;
+
+	failover_tick(f, now);
+	fe = frontend_find(f, h, &svc);
+	pool = fe != NULL ? pool_of(f, svc->rows, fe, by) : NULL;
+	if (s == NULL || s->is_early || pool == NULL || h->proto != L4PROTO_TCP)
+		return;
 	silent_note(f, svc, by, now);
-	if (is_in_pool && f->failed != NULL && !s->is_counted)
+	if (f->failed != NULL && !s->is_counted && pool_find(f, pool, by) != NULL)
 		f->failed(f->failed_arg, svc, by, s->syn_ns, false);
 	s->is_counted = true;
+}
+
+/* If the others are silent now, too, all may answer late: a move would only cost time. */
+static bool has_to_wait(const struct failover *f, struct seen *s, const struct plan_backend *to,
+			uint64_t now)
+{
+	struct job_endpoint e = endpoint_of(to);
+	const struct silent *other = s->of.proto == L4PROTO_TCP ? silent_find(f, &e) : NULL;
+
+	if (other == NULL || now - other->s.last_ns >= FAILOVER_WAIT_NS ||
+	    now - s->syn_ns >= FAILOVER_WAIT_NS)
+		return false;
+	s->wait_ns = s->syn_ns + FAILOVER_WAIT_NS;
+	return true;
 }
 
 bool failover_choose(struct failover *f, const struct failover_handshake *h,
@@ -532,16 +559,13 @@ bool failover_choose(struct failover *f, const struct failover_handshake *h,
 	s->checked_ns = now;
 	if (pool == NULL)
 		return false;
-	failover_tick(f, now);
 	from = pool_find(f, pool, by);
 	s->is_again = s->is_early && (from != NULL || pool->is_part);
 	if (s->is_again)
 		return false;
-	if (h->proto == L4PROTO_TCP && !s->is_early)
-		failure_note(f, svc, s, by, from != NULL, now);
 	tried_note(s, by);
 	to = pick(f, pool, s);
-	if (to == NULL)
+	if (to == NULL || (from != NULL && has_to_wait(f, s, to, now)))
 		return false;
 	s->left_by = (struct job_endpoint){ 0 };
 	s->is_chosen = true;

@@ -4,13 +4,15 @@
  * get another backend, and which one.
  *
  *     failover_take()       older than the limit, and not yet taken since its last SYN
+ *     failover_note()       its backend is silent; of all that were taken, then
  *     failover_choose()     another backend of the pool, or none
  *
  * A client repeats its SYN after 1, 3, 7 s. If the flow was deleted before, the repeated SYN is a
  * first packet again. Each move doubles the time that the next backend has: where every backend
  * needs longer than the limit to answer, one of them gets that time. A handshake moves to a backend
  * that it has not tried, and only then to the one that it tried longest ago. Backends that were
- * silent within FAILOVER_SILENT_NS are chosen last.
+ * silent within FAILOVER_SILENT_NS are chosen last. Where all others are silent they may all answer
+ * late, and the handshake stays until FAILOVER_WAIT_NS after its SYN.
  *
  * A frontend with externalTrafficPolicy Local has a pool for clients outside of the cluster and
  * one for pods and this host. A flow does not show by which of them it was balanced. If its
@@ -39,6 +41,8 @@
 #define FAILOVER_FORGET_NS (10 * NSEC_PER_SEC)
 #define FAILOVER_FORGET_LIMITS 8
 #define FAILOVER_SILENT_NS (10 * NSEC_PER_SEC)
+/* More than the client's first repetition (1 s), less than its second (3 s). */
+#define FAILOVER_WAIT_NS (2 * NSEC_PER_SEC)
 
 struct failover;
 
@@ -91,16 +95,19 @@ DEFINE_AUTO(struct failover *, failover_close);
 /*
  * Is `h` due? `age_ns` is the time since the SYN that made the flow. True once for each SYN, also
  * when the kernel lists the handshake twice; once more when the handshake was left alone and its
- * pool has another backend by now; and, after FAILOVER_REMOVED_NS, when rows were programmed since
- * the SYN: they may lack its backend.
+ * pool has another backend by now, or FAILOVER_WAIT_NS is over; and, after FAILOVER_REMOVED_NS,
+ * when rows were programmed since the SYN: they may lack its backend.
  */
 bool failover_take(struct failover *f, const struct failover_handshake *h, uint64_t age_ns,
 		   uint64_t now);
 /* Other rows of a service are programmed. */
 void failover_accepted(struct failover *f, uint64_t now);
+/* The flow of `h`, which was taken, was sent to `by`, without an answer until `now`. */
+void failover_note(struct failover *f, const struct failover_handshake *h,
+		   const struct job_endpoint *by, uint64_t now);
 /*
- * The flow of `h` was sent to `by`, without an answer until `now`. False: it stays; so does one
- * that is not due and whose backend was not removed.
+ * Which backend does the flow move to? False: it stays; so does one that is not due and whose
+ * backend was not removed.
  */
 bool failover_choose(struct failover *f, const struct failover_handshake *h,
 		     const struct job_endpoint *by, uint64_t now, struct failover_choice *ret);

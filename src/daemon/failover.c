@@ -33,6 +33,12 @@ struct found {
 	uint64_t at_ns; /* now_ns() of of.age_ns */
 };
 
+/* A flow without an answer. */
+struct silent_flow {
+	size_t i; /* in failover_loop.due */
+	struct job_endpoint by;
+};
+
 /* A flow that was moved: the client's next packet goes to `to` for some time. */
 struct moved {
 	struct plane_handshake of;
@@ -66,6 +72,7 @@ struct failover_loop {
 	uint64_t claimed_ns; /* before move_begin() */
 	VEC(struct plane_handshake) due;
 	VEC(struct ctnl_tuple) tuples;
+	VEC(struct silent_flow) silent;
 	VEC(struct plane_move) moves;
 };
 
@@ -181,17 +188,29 @@ static void on_due_flow(void *arg, size_t i, const struct ctnl_entry *e)
 {
 	struct failover_loop *l = arg;
 	struct failover_handshake key = key_of(&l->due.v[i]);
-	struct failover_choice c;
 
-	if (!is_unanswered(e) || is_foreign(l, &e->flow.by) ||
-	    !failover_choose(l->failover, &key, &e->flow.by, l->now, &c) || !can_move(l))
+	if (!is_unanswered(e) || is_foreign(l, &e->flow.by))
 		return;
-	/* Void until on_claimed_flow() finds the flow still unanswered, and deletes it. */
-	*vec_push(&l->moves) = (struct plane_move){
-		.of = l->due.v[i], .pool = c.pool, .from = c.from, .to = c.to, .is_void = true
-	};
-	if (key.proto == L4PROTO_UDP)
-		udp_log(&c);
+	failover_note(l->failover, &key, &e->flow.by, l->now);
+	*vec_push(&l->silent) = (struct silent_flow){ i, e->flow.by };
+}
+
+static void moves_choose(struct failover_loop *l)
+{
+	vec_for_each (s, &l->silent) {
+		const struct plane_handshake *h = &l->due.v[s->i];
+		struct failover_handshake key = key_of(h);
+		struct failover_choice c;
+
+		if (!failover_choose(l->failover, &key, &s->by, l->now, &c) || !can_move(l))
+			continue;
+		/* Void until on_claimed_flow() finds the flow still unanswered, and deletes it. */
+		*vec_push(&l->moves) = (struct plane_move){
+			.of = *h, .pool = c.pool, .from = c.from, .to = c.to, .is_void = true
+		};
+		if (key.proto == L4PROTO_UDP)
+			udp_log(&c);
+	}
 }
 
 /* The flow is claimed: the client has no answer, and gets none of this backend. */
@@ -342,11 +361,14 @@ static int due_move(struct failover_loop *l, struct err *err)
 	int r;
 
 	vec_clear(&l->moves);
+	vec_clear(&l->silent);
 	if (l->due.n == 0)
 		return 0;
 	r = ctnl_lookup(l->ctnl, l->tuples.v, l->tuples.n, on_due_flow, l, err);
-	if (r == 0)
+	if (r == 0) {
+		moves_choose(l);
 		r = moves_make(l, err);
+	}
 	if (r < 0)
 		moves_again(l);
 	return r;
@@ -502,6 +524,7 @@ void failover_loop_close(struct failover_loop *l)
 	vec_fini(&l->found);
 	vec_fini(&l->due);
 	vec_fini(&l->tuples);
+	vec_fini(&l->silent);
 	vec_fini(&l->moves);
 	vec_fini(&l->moved);
 	free(l);

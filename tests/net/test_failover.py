@@ -254,8 +254,8 @@ def test_half_silent(lab, vipd):
 
 
 def test_all_vanish_and_return(lab, vipd):
-    """CT-19: while every endpoint is silent, handshakes move on; once the endpoints answer again, all
-    connect, old ones and new ones, and none of the new ones repeats its SYN."""
+    """CT-19: while every endpoint is silent, handshakes move on before their third SYN; once the endpoints
+    answer again, all connect, old ones and new ones, and none of the new ones repeats its SYN."""
     vipd.apply([svc()] + eps(1, 2, 3))
     to = L.cluster_ip(NUMBER, 4)
     before = moves(lab)
@@ -263,9 +263,9 @@ def test_all_vanish_and_return(lab, vipd):
         with remote_silent(lab, 1, 2, 3):
             old = stack.enter_context(Connects(lab, to))
             assert old.wait(1.5) == N
+            L.eventually(lambda: moves(lab) >= before + N)
         new = stack.enter_context(Connects(lab, to))
         assert new.wait(L.PATIENCE) == 0 and not new.errors and new.retries() == {0: N}
-        assert moves(lab) >= before + N
         assert old.wait(L.PATIENCE) == 0 and not old.errors and sum(old.backends().values()) == N
 
 
@@ -511,6 +511,24 @@ def test_late_endpoint(lab, vipd):
         assert in_time == 8
     finally:
         late.close()
+
+
+def test_all_late(lab, vipd):
+    """CT-19: every endpoint answers after 0.8 s: no handshake moves, and no SYN is repeated. A busy machine
+    has three attempts: it may answer later, or vipd may read some handshakes before the others."""
+    vipd.apply([svc()] + eps(1, 2, 3))
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(remote_silent(lab, 1, 2, 3))
+        for i in (1, 2, 3):
+            stack.enter_context(contextlib.closing(Late(lab, L.remote(i, 4), 0.8)))
+        for _ in range(3):
+            before = moves(lab)
+            with Connects(lab, L.cluster_ip(NUMBER, 4), n=12, role="pod3") as c:
+                assert c.wait(L.PATIENCE) == 0 and not c.errors
+                n = 12 - c.retries()[0] + moves(lab) - before
+            if n == 0:
+                break
+        assert n == 0
 
 
 def test_late_and_silent(lab, vipd):

@@ -88,6 +88,14 @@ static struct failover_handshake shake(uint16_t client_port)
 					    L4PROTO_TCP };
 }
 
+/* `h`, which was taken, has no answer of `by`. */
+static bool choose(struct world *w, const struct failover_handshake *h,
+		   const struct job_endpoint *by)
+{
+	failover_note(w->f, h, by, w->now);
+	return failover_choose(w->f, h, by, w->now, &w->c);
+}
+
 /* A SYN of `h` to endpoint `by` (10.0.1.N) has no answer. Where does it move? 0: nowhere */
 static unsigned int ask_of(struct world *w, const struct failover_handshake *h, unsigned int by)
 {
@@ -101,8 +109,17 @@ static unsigned int ask_of(struct world *w, const struct failover_handshake *h, 
 		assert_true(w->waited < 8);
 		w->now += w->waited * LIMIT;
 	}
-	if (!failover_choose(w->f, h, &e, w->now, &w->c))
-		return 0;
+	if (!choose(w, h, &e)) { /* the others may be silent, too */
+		uint64_t left = FAILOVER_WAIT_NS - w->waited * LIMIT;
+
+		if (w->waited * LIMIT >= FAILOVER_WAIT_NS ||
+		    !failover_take(w->f, h, FAILOVER_WAIT_NS, w->now + left))
+			return 0;
+		w->now += left;
+		w->waited = 4;
+		if (!choose(w, h, &e))
+			return 0;
+	}
 	assert_int_equal(w->c.to.port, 8080);
 	assert_memory_equal(&w->c.from.addr, &e.addr, sizeof(e.addr));
 	return w->c.to.addr.bytes[3];
@@ -157,7 +174,7 @@ static void test_moves(void **state)
 		failover_again(w.f, &h);
 		(void)failover_take(w.f, &other, 0, w.now);
 		assert_true(failover_take(w.f, &h, LIMIT, w.now));
-		assert_true(failover_choose(w.f, &h, &by, w.now, &w.c));
+		assert_true(choose(&w, &h, &by));
 		assert_int_not_equal(w.c.to.addr.bytes[3], 2);
 	}
 	world_fini(&w);
@@ -200,6 +217,69 @@ static void test_each_once(void **state)
 	assert_int_equal(ask(&w, 3001, 2), 1);
 	assert_int_equal(ask(&w, 3000, 2), 1);
 	assert_int_equal(w.waited, 2);
+	world_fini(&w);
+}
+
+/*
+ * CT-19: all backends of the pool answer after 0.8 s: no handshake moves, whichever is examined
+ * first. One that never answers loses its handshakes before the client's third SYN.
+ */
+static void test_all_late(void **state)
+{
+	struct job_endpoint by[3];
+	struct world w;
+
+	(void)state;
+	for (unsigned int i = 0; i < 3; i++) {
+		char text[16];
+
+		(void)snprintf(text, sizeof(text), "10.0.1.%u", i + 1);
+		by[i] = at(text, 8080);
+	}
+	world_init(&w);
+	put(&w, SVC, P "1 rs; 2 rs; 3 rs");
+	for (unsigned int wave = 0; wave < 20; wave++) {
+		w.now += LIMIT + wave * NSEC_PER_SEC; /* more than silences last, later */
+		for (unsigned int i = 0; i < 6; i++) {
+			struct failover_handshake h = shake((uint16_t)(1000 + 10 * wave + i));
+
+			assert_true(failover_take(w.f, &h, LIMIT, w.now));
+			failover_note(w.f, &h, &by[i % 3], w.now);
+		}
+		for (unsigned int i = 0; i < 6; i++) {
+			struct failover_handshake h = shake((uint16_t)(1000 + 10 * wave + i));
+
+			assert_false(failover_choose(w.f, &h, &by[i % 3], w.now, &w.c));
+			assert_false(failover_take(w.f, &h, LIMIT + 300 * MS, w.now + 300 * MS));
+		}
+	}
+	w.now += FAILOVER_WAIT_NS - LIMIT;
+	for (unsigned int i = 0; i < 2; i++) { /* the kernel lists the last one still */
+		struct failover_handshake h = shake(1000 + 190);
+
+		assert_int_equal(failover_take(w.f, &h, FAILOVER_WAIT_NS, w.now), i == 0);
+		if (i == 0)
+			assert_true(choose(&w, &h, &by[0]));
+	}
+	world_fini(&w);
+}
+
+/* CT-19, CT-20: silence of the others some time ago, or an update, does not make one wait. */
+static void test_no_wait(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	put(&w, SVC, P "1 rs; 2 rs");
+	assert_int_equal(ask(&w, 1000, 2), 1);
+	w.now += FAILOVER_WAIT_NS;
+	assert_int_equal(ask(&w, 1001, 1), 2);
+	assert_int_equal(w.waited, 1);
+	put(&w, SVC, P "2 rs");
+	(void)ask(&w, 1002, 2);
+	assert_int_equal(ask(&w, 1003, 1), 2);
+	assert_int_equal(w.waited, 1);
 	world_fini(&w);
 }
 
@@ -265,7 +345,7 @@ static void test_long_limit(void **state)
 	put(&w, SVC, P "1 rs; 2 rs; 3 rs");
 	by = at("10.0.1.1", 8080);
 	for (unsigned int i = 0, seen = 1u << 1; i < 2; i++) {
-		assert_true(failover_choose(w.f, &h, &by, w.now, &w.c));
+		assert_true(choose(&w, &h, &by));
 		by.addr = w.c.to.addr;
 		assert_false(seen & 1u << by.addr.bytes[3]);
 		seen |= 1u << by.addr.bytes[3];
@@ -344,17 +424,17 @@ static void test_removed(void **state)
 	put(&w, SVC, P "2 rs; 3 rs");
 	assert_false(failover_take(w.f, &h, FAILOVER_REMOVED_NS - MS, w.now));
 	assert_true(failover_take(w.f, &h, NSEC_PER_SEC, w.now));
-	assert_true(failover_choose(w.f, &h, &one, w.now, &w.c));
+	assert_true(choose(&w, &h, &one));
 	assert_int_not_equal(w.c.to.addr.bytes[3], 1);
 	assert_int_equal(failover_n_silent(w.f) + f.n, 0);
 	assert_true(failover_take(w.f, &other, NSEC_PER_SEC, w.now));
-	assert_false(failover_choose(w.f, &other, &two, w.now, &w.c));
+	assert_false(choose(&w, &other, &two));
 	assert_int_equal(failover_n_silent(w.f) + f.n, 0);
 	w.now += MS;
 	assert_false(failover_take(w.f, &other, NSEC_PER_SEC + MS, w.now)); /* once for an update */
 	w.now += limit - NSEC_PER_SEC;
 	assert_true(failover_take(w.f, &other, limit + MS, w.now));
-	assert_true(failover_choose(w.f, &other, &two, w.now, &w.c));
+	assert_true(choose(&w, &other, &two));
 	assert_int_equal(w.c.to.addr.bytes[3], 3);
 	assert_int_equal(f.n, 1);
 	world_fini(&w);
@@ -367,7 +447,7 @@ static void test_removed(void **state)
 	w.now += MS;
 	h = shake(1000);
 	assert_true(failover_take(w.f, &h, 2 * LIMIT, w.now));
-	assert_true(failover_choose(w.f, &h, &one, w.now, &w.c));
+	assert_true(choose(&w, &h, &one));
 	assert_int_equal(w.c.to.addr.bytes[3], 3);
 	world_fini(&w);
 }
@@ -451,12 +531,12 @@ static void test_evidence(void **state)
 	failover_watch(w.f, on_failed, &f);
 	w.now += LIMIT;
 	assert_true(failover_take(w.f, &h, LIMIT, w.now));
-	assert_false(failover_choose(w.f, &h, &of_pool, w.now, &w.c));
+	assert_false(choose(&w, &h, &of_pool));
 	assert_int_equal(f.n, 1);
 	assert_int_equal(f.at_ns, w.now - LIMIT);
 	put(&w, SVC, P "2 rs; 3 rs"); /* moves now, after the same SYN */
 	assert_true(failover_take(w.f, &h, LIMIT + MS, w.now));
-	assert_true(failover_choose(w.f, &h, &of_pool, w.now, &w.c));
+	assert_true(choose(&w, &h, &of_pool));
 	assert_int_equal(f.n, 1);
 	h = shake(2000);
 	for (unsigned int i = 0; i < 10; i++)
@@ -501,13 +581,13 @@ static void test_udp(void **state)
 	assert_false(failover_take(w.f, &h, udp_limit - MS, w.now));
 	assert_true(failover_take(w.f, &h, udp_limit, w.now));
 	/* No backend replies: it stays, until one does. */
-	assert_false(failover_choose(w.f, &h, &one, w.now, &w.c));
+	assert_false(choose(&w, &h, &one));
 	assert_false(failover_take(w.f, &h, udp_limit + MS, w.now += MS));
 	failover_replied(w.f, &one, w.now, w.now); /* its own */
 	assert_false(failover_take(w.f, &h, udp_limit + 2 * MS, w.now += MS));
 	failover_replied(w.f, &two, w.now, w.now);
 	assert_true(failover_take(w.f, &h, udp_limit + 3 * MS, w.now += MS));
-	assert_true(failover_choose(w.f, &h, &one, w.now, &w.c));
+	assert_true(choose(&w, &h, &one));
 	assert_memory_equal(&w.c.to.addr, &two.addr, sizeof(two.addr));
 	assert_int_equal(w.c.pool->proto, L4PROTO_UDP);
 	/* A reply is forgotten after 10 s, unless there are later ones. */
@@ -515,14 +595,14 @@ static void test_udp(void **state)
 		h.client.port++;
 		w.now += FAILOVER_SILENT_NS - 2 * MS;
 		assert_true(failover_take(w.f, &h, udp_limit, w.now));
-		assert_int_equal(failover_choose(w.f, &h, &one, w.now, &w.c), i == 0);
+		assert_int_equal(choose(&w, &h, &one), i == 0);
 		w.now += 2 * MS;
 	}
 	/* Neither silence nor evidence, and TCP of the same client is another flow. */
 	assert_int_equal(f.n + failover_n_silent(w.f) + failover_unanswered(w.f), 0);
 	h.proto = L4PROTO_TCP;
 	assert_true(failover_take(w.f, &h, LIMIT, w.now));
-	assert_true(failover_choose(w.f, &h, &one, w.now, &w.c));
+	assert_true(choose(&w, &h, &one));
 	assert_int_equal(f.n, 1);
 	world_fini(&w);
 }
@@ -547,6 +627,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_moves),    cmocka_unit_test(test_each_once),
+		cmocka_unit_test(test_all_late), cmocka_unit_test(test_no_wait),
 		cmocka_unit_test(test_forgets),  cmocka_unit_test(test_single),
 		cmocka_unit_test(test_not_ours), cmocka_unit_test(test_local_policy),
 		cmocka_unit_test(test_many),     cmocka_unit_test(test_long_limit),
