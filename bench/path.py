@@ -373,7 +373,7 @@ def measure_rules(rounds, folder, made):
     whole, fewer = made
     keys = [(kind, "udp", 4, path) for path in (PATHS[0], PATHS[2]) for kind in ("new", "request")]
     steps = [(None, None, "all rules")]
-    for chain in ("forward", "input", "vip_loop", "prerouting_last", "localhost_in",
+    for chain in ("forward", "input", "prerouting_last", "localhost_in",
                   "localhost_out", "output_last", "postrouting"):
         steps += [(chain, handle, text) for handle, text in reversed(rules_of(fewer, chain))]
     for chain, handle, text in steps:

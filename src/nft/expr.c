@@ -245,18 +245,6 @@ void nft_expr_fib_type(struct nft_rules *rs, uint32_t flags, unsigned int word)
 	nftnl_expr_set_u32(e, NFTNL_EXPR_FIB_DREG, reg(word));
 }
 
-void nft_expr_fib_returns(struct nft_rules *rs, unsigned int word)
-{
-	struct nftnl_expr *e = expr_add(rs, "fib");
-	const uint8_t exists[4] = { 1 }; /* the kernel writes a byte, nft compares a word */
-
-	nftnl_expr_set_u32(e, NFTNL_EXPR_FIB_RESULT, NFT_FIB_RESULT_OIF);
-	nftnl_expr_set_u32(e, NFTNL_EXPR_FIB_FLAGS,
-			   NFTA_FIB_F_DADDR | NFTA_FIB_F_IIF | NFTA_FIB_F_PRESENT);
-	nftnl_expr_set_u32(e, NFTNL_EXPR_FIB_DREG, reg(word));
-	nft_expr_cmp(rs, NFT_CMP_EQ, word, exists, sizeof(exists));
-}
-
 void nft_expr_mask(struct nft_rules *rs, unsigned int word, uint32_t mask)
 {
 	nft_expr_mask_xor(rs, word, mask, 0);
@@ -348,6 +336,15 @@ void nft_expr_dynset(struct nft_rules *rs, uint32_t op, const char *map, unsigne
 		nftnl_expr_set_u32(e, NFTNL_EXPR_DYNSET_SREG_DATA, reg(data));
 	if (timeout_ms != 0)
 		nftnl_expr_set_u64(e, NFTNL_EXPR_DYNSET_TIMEOUT, timeout_ms);
+}
+
+void nft_match_returns(struct nft_rules *rs, const char *pairs)
+{
+	nft_expr_meta(rs, NFT_META_IIF, 0);
+	nft_expr_meta(rs, NFT_META_IIF, 1);
+	nft_expr_dynset(rs, NFT_DYNSET_OP_UPDATE, pairs, 0, NFT_NO_DATA, NFT_PAIRS_MS);
+	nft_expr_meta(rs, NFT_META_OIF, 1);
+	nft_expr_in(rs, 0, pairs);
 }
 
 void nft_expr_counter(struct nft_rules *rs)

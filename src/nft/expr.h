@@ -71,8 +71,6 @@ void nft_expr_daddr_set(struct nft_rules *rs, enum ipfam fam, unsigned int word)
 void nft_expr_addr(struct nft_rules *rs, const struct ip_addr *addr, unsigned int word);
 /* Address type by routing table; `flags` NFTA_FIB_F_SADDR or _DADDR. */
 void nft_expr_fib_type(struct nft_rules *rs, uint32_t flags, unsigned int word);
-/* Matches when the route to the destination uses the input interface; prerouting only. */
-void nft_expr_fib_returns(struct nft_rules *rs, unsigned int word);
 
 /* Arithmetic in place. */
 void nft_expr_mask(struct nft_rules *rs, unsigned int word, uint32_t mask);
@@ -123,6 +121,13 @@ void nft_expr_vmap(struct nft_rules *rs, unsigned int word, const char *map);
 #define NFT_NO_DATA UINT32_MAX /* `data` of a set */
 void nft_expr_dynset(struct nft_rules *rs, uint32_t op, const char *map, unsigned int key,
 		     unsigned int data, uint64_t timeout_ms);
+
+/*
+ * Matches a packet that is forwarded to its input interface. nf_tables cannot compare two
+ * registers, and `fib` is limited to prerouting before Linux 5.19: so the rule adds iif . iif to
+ * the dynamic set `pairs`, and looks iif . oif up.
+ */
+void nft_match_returns(struct nft_rules *rs, const char *pairs);
 
 /* Statements. */
 void nft_expr_meta_number(struct nft_rules *rs, uint32_t key, uint32_t value);

@@ -16,6 +16,7 @@
 #define TYPE_INET_PROTO 12
 #define TYPE_INET_SERVICE 13
 #define TYPE_MARK 19
+#define TYPE_IFINDEX 20
 #define TYPE_CLASSID 23
 #define TYPE_BITS 6
 
@@ -31,6 +32,7 @@ enum part {
 	PART_SLOT, /* numgen random mod 65536 */
 	PART_VERDICT,
 	PART_MARK, /* meta mark */
+	PART_IF,   /* meta iif, meta oif */
 };
 
 #define PARTS_MAX 4
@@ -68,6 +70,10 @@ struct spec {
 	{                 \
 		PART_WORD \
 	}
+#define PAIR                     \
+	{                        \
+		PART_IF, PART_IF \
+	}
 #define MARK              \
 	{                 \
 		PART_MARK \
@@ -78,6 +84,8 @@ struct spec {
 #define AFFINITY_TIMEOUT_MS (UINT64_C(10800) * 1000)
 /* Handshakes without an answer: when the set is full, further ones are not moved. */
 #define HANDSHAKES_SIZE 8192
+/* When a set is full, packets of further interfaces may loop. */
+#define PAIRS_SIZE 65536
 /* Evidence for ejections: when a set is full, further packets are none. */
 #define ANSWERED_SIZE 65536
 #define REFUSED_SIZE 1024
@@ -116,6 +124,8 @@ static const struct spec specs[NFTSET_END] = {
 	[NFTSET_AFF_ENDPOINTS] = { "aff_endpoints", 0, true, WORD, ADDR_PORT,
 				   .counts_at = NFT_COUNT_BACKENDS },
 	[NFTSET_LOCAL_BACKENDS] = { "local_backends", 0, false, { PART_DADDR } },
+	[NFTSET_PAIRS] = { "pairs", NFT_SET_TIMEOUT | NFT_SET_EVAL, false, PAIR, .size = PAIRS_SIZE,
+			   .timeout_ms = NFT_PAIRS_MS },
 	[NFTSET_COUNTED] = { "counted", 0, true, TUPLE, .exists_at = NFT_COUNT_FRONTENDS,
 			     .counts_at = NFT_COUNT_FRONTENDS },
 	[NFTSET_REFUSED] = { "refused", 0, true, TUPLE, .exists_at = NFT_COUNT_FRONTENDS,
@@ -157,6 +167,8 @@ static const struct spec specs[NFTSET_END] = {
 	[IPVSSET_MASQ] = { "masq", 0, false, TUPLE },
 	[IPVSSET_MASQ_HOSTS] = { "masq_hosts", 0, false, TUPLE },
 	[IPVSSET_LOCAL_BACKENDS] = { "local_backends", 0, false, { PART_DADDR } },
+	[IPVSSET_PAIRS] = { "pairs", NFT_SET_TIMEOUT | NFT_SET_EVAL, false, PAIR,
+			    .size = PAIRS_SIZE, .timeout_ms = NFT_PAIRS_MS },
 	[IPVSSET_IDLE] = { "idle", 0, false, TUPLE, MARK },
 	[IPVSSET_COUNTED] = { "counted", 0, false, TUPLE, .exists_at = NFT_COUNT_FRONTENDS,
 			      .counts_at = NFT_COUNT_FRONTENDS },
@@ -188,6 +200,8 @@ static uint32_t part_type(enum part p, enum ipfam fam)
 		return TYPE_CLASSID;
 	case PART_MARK:
 		return TYPE_MARK;
+	case PART_IF:
+		return TYPE_IFINDEX;
 	case PART_SLOT:
 		return TYPE_INTEGER;
 	case PART_VERDICT:
@@ -212,6 +226,7 @@ static uint32_t part_len(enum part p, enum ipfam fam)
 		return 2;
 	case PART_WORD:
 	case PART_MARK:
+	case PART_IF:
 	case PART_SLOT:
 		return 4;
 	case PART_VERDICT:
@@ -337,6 +352,7 @@ static uint32_t part_expr(enum part p)
 		return EXPR_NUMGEN;
 	case PART_VERDICT:
 		return EXPR_VERDICT;
+	case PART_IF: /* declared by `type` */
 	case PART_END:
 		break;
 	}
@@ -377,6 +393,7 @@ static void ud_part_data(struct udata *u, enum part p, enum ipfam fam)
 		ud_u32(u, 2, 0);
 		return;
 	case PART_VERDICT:
+	case PART_IF:
 	case PART_END:
 		return;
 	}

@@ -53,6 +53,7 @@ enum nft_set_id {
 	NFTSET_AFF_SLOTS, /* map pool<<12 . slot                 : pool<<12 | local id */
 	NFTSET_AFF_ENDPOINTS,  /* map pool<<12 | local id             : addr . port */
 	NFTSET_LOCAL_BACKENDS, /* set addr          on this node, with --preserve-local-source */
+	NFTSET_PAIRS,          /* set iif . iif     interfaces of packets to `vips`; dynamic */
 	NFTSET_COUNTED,        /* set addr . proto . port   counts new connections; optional */
 	NFTSET_REFUSED,        /* set addr . proto . port   counts rejected packets; optional */
 	NFTSET_POD_CIDRS,      /* set addr range            layout.c writes it */
@@ -92,6 +93,7 @@ enum nft_set_id {
 	IPVSSET_MASQ,        /* set addr . proto . port   always masqueraded (MASQ-07) */
 	IPVSSET_MASQ_HOSTS,  /* set addr . proto . port   masqueraded for this host (MASQ-08) */
 	IPVSSET_LOCAL_BACKENDS, /* set addr       on this node, with --preserve-local-source */
+	IPVSSET_PAIRS,          /* set iif . iif         interfaces of packets to `vips`; dynamic */
 	IPVSSET_IDLE,    /* map addr . proto . port : mark    pools of frontends that reject */
 	IPVSSET_COUNTED, /* set addr . proto . port   counts new connections; optional */
 	IPVSSET_REFUSED, /* set addr . proto . port   counts rejected packets; optional */
@@ -110,6 +112,8 @@ enum nft_set_id {
 #define FAILSET_REFUSED_S 1
 /* As long as the kernel keeps a flow without a reply, by default. */
 #define FAILSET_UDP_MOVES_S 30
+/* End of an element's life in a set of pairs of interfaces. */
+#define NFT_PAIRS_MS UINT64_C(60000)
 
 #define NFT_SET_USERDATA_MAX 256
 #define NFT_SET_FIELDS_MAX 2

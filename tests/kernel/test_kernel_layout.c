@@ -527,18 +527,18 @@ static const struct {
 } foreign[] = {
 	{ "another version", "table ip vipd { comment \"vipd layout 0\"; chain x { }; }" },
 	{ "a set of another type",
-	  "table ip vipd { comment \"vipd layout 2\"; set vips { type inet_service; }; }" },
+	  "table ip vipd { comment \"vipd layout 3\"; set vips { type inet_service; }; }" },
 	{ "a set that is a map",
-	  "table ip vipd { comment \"vipd layout 2\"; map vips { type ipv4_addr : mark; }; }" },
+	  "table ip vipd { comment \"vipd layout 3\"; map vips { type ipv4_addr : mark; }; }" },
 	{ "a chain at another hook",
-	  "table ip vipd { comment \"vipd layout 2\"; "
+	  "table ip vipd { comment \"vipd layout 3\"; "
 	  "chain output { type nat hook prerouting priority -100; }; }" },
-	{ "a chain at another priority", "table ip vipd { comment \"vipd layout 2\"; "
+	{ "a chain at another priority", "table ip vipd { comment \"vipd layout 3\"; "
 					 "chain output { type nat hook output priority -99; }; }" },
 	{ "a base chain that is none",
-	  "table ip vipd { comment \"vipd layout 2\"; chain output { }; }" },
+	  "table ip vipd { comment \"vipd layout 3\"; chain output { }; }" },
 	{ "a chain that became a base chain",
-	  "table ip vipd { comment \"vipd layout 2\"; "
+	  "table ip vipd { comment \"vipd layout 3\"; "
 	  "chain services { type filter hook input priority 0; }; }" },
 };
 

@@ -22,7 +22,7 @@ AUDIT_S = 2
 FLAGS = {"--audit-period": "%ds" % AUDIT_S}
 VIP = L.cluster_ip(1, 4)
 STICKY = L.cluster_ip(2, 4)
-VERSION, OLDER = 'comment "vipd ipvs layout 1"', 'comment "vipd ipvs layout 0"'
+VERSION, OLDER = 'comment "vipd ipvs layout 2"', 'comment "vipd ipvs layout 1"'
 
 
 def objs():

@@ -20,7 +20,7 @@ def path(version):
     return os.path.join(L.ROOT, "tests", "data", "release-%s" % version, "ruleset.nft")
 
 
-RECORDED = path("0.1.0")
+LAYOUTS = {"0.1.0": "vipd layout 1", "0.2.0": "vipd layout 2"}
 STICKY = {4: "10.96.0.50", 6: "fd00:10:96::50"}
 NODE_PORT = 30050
 pytestmark = pytest.mark.no_steady
@@ -41,15 +41,17 @@ def tables(lab):
                           lab.node.run("nft", "-t", "list", "ruleset"), re.M))
 
 
-@pytest.fixture
-def older(lab, vipd):
-    """0.1.0's tables, without a running vipd; conntrack's state is none of vipd's."""
+@pytest.fixture(params=sorted(LAYOUTS))
+def older(lab, vipd, request):
+    """Tables of that version, without a running vipd; conntrack's state is none of vipd's. Returns their comment."""
     vipd.apply(recorded())
     vipd.kill()
     lab.node.run("nft", "flush", "ruleset")
-    lab.node.run("nft", "-f", RECORDED)
+    lab.node.run("nft", "-f", path(request.param))
+    layout = LAYOUTS[request.param]
     assert tables(lab) == {(f, n, c) for f in ("ip", "ip6") for n, c in (
-        ("vipd", "vipd layout 1"), ("vipd-guard", "vipd guard 1"))}
+        ("vipd", layout), ("vipd-guard", "vipd guard 1"))}
+    return layout
 
 
 def targets():
@@ -58,15 +60,14 @@ def targets():
 
 
 @pytest.mark.parametrize("is_killed", (False, True), ids=("whole", "killed"))
-@pytest.mark.usefixtures("older")
-def test_upgrade(lab, vipd, is_killed):
+def test_upgrade(lab, vipd, older, is_killed):
     """New connections succeed, established ones go on, also if the first vipd is killed after its first write. Afterwards
-    no table of 0.1.0 is left, and a restart writes nothing."""
+    no table of that version is left, and a restart writes nothing."""
     to = [x for t in targets() for x in ("--to", t)]
     load = lab.flow("client", "new", *to, "--rate", "200", "--concurrency", "16")
     steady = lab.flow("client", "steady", *to, "--concurrency", "2")
     L.eventually(lambda: all(f["answers"] for f in steady.stat()["flows"]) and load.stat()["ok"] > 50, L.PATIENCE,
-                 "0.1.0's rules do not serve")
+                 "the recorded rules do not serve")
     if is_killed:
         genid = vipd.nft.genid()
         vipd.start(wait=False)
@@ -79,7 +80,7 @@ def test_upgrade(lab, vipd, is_killed):
     assert result["failed"] == 0, result["first_failure"]
     for f in steady.stop()["flows"]:
         assert not f["broken"] and not f["moved"], f
-    assert not {t for t in tables(lab) if t[2] == "vipd layout 1"}
+    assert not {t for t in tables(lab) if t[2] == older}
     assert len(vipd.main_tables(4)) == len(vipd.main_tables(6)) == 1
     assert is_killed or vipd.status()["sync"]["writes"] > 0
     vipd.kill()

@@ -8,12 +8,16 @@ import socket
 import pytest
 
 import lab as L
+import planes
+import rawpackets
 from objects import service, slice_
 from shop import E1, E2
 from test_health import scrape
 
 FAM = pytest.mark.parametrize("fam", (4, 6), ids=("v4", "v6"))
 METRIC = 'vipd_refused_packets_total{reason="unknown_port"}'
+# TCP flags: FIN and ACK, RST, SYN and ACK.
+STRAYS = (0x11, 0x04, 0x12)
 CAPTURE = """table inet looped {
  chain c {
   type filter hook prerouting priority raw
@@ -80,8 +84,8 @@ def ping(ns, addr):
 @FAM
 @pytest.mark.parametrize("kind", ("lb", "external"))
 def test_loop(lab, vipd, fam, kind):
-    """REJ-17: a packet that the router sends for a port that no service has does not go back to
-    the router. The served port, and another way out, are not touched."""
+    """REJ-17: a packet that the router sends to a port that no service has does not go back to the
+    router. The served port, and another way out, are not touched."""
     addr = (L.lb_ip if kind == "lb" else L.external_ip)(40, fam)
     where = {"lb": [addr]} if kind == "lb" else {"external_ips": [addr]}
     vipd.apply([service("loop", L.cluster_ip(40, fam), 80, **where),
@@ -96,6 +100,45 @@ def test_loop(lab, vipd, fam, kind):
         assert returned(lab) == 0, "the node sent packets back to the router"
         L.eventually(lambda: scrape(lab)[0][METRIC] >= before + 3)
         assert L.probe(lab.client, addr, 80).backend == E2[fam]
+
+
+@FAM
+def test_loop_invalid(lab, vipd, fam):
+    """REJ-17: segments without a connection are INVALID, and nat chains do not see them. From the
+    router they do not go back, from a pod they go to the router once, also to a served port."""
+    addr = L.lb_ip(40, fam)
+    vipd.apply([service("loop", L.cluster_ip(40, fam), 80, lb=[addr]),
+                slice_("loop", [E2[fam]], 8080)])
+    for ns, source, passes in ((lab.client, L.CLIENT[fam], 0), (lab.pod3, L.POD["pod3"][fam], 1)):
+        with router(lab, addr):
+            before = scrape(lab)[0][METRIC]
+            for port in (80, 81):
+                rawpackets.send_segments(ns, source, addr, [
+                    rawpackets.segment(source, addr, 40000 + flags, port, 1, 1, flags)
+                    for flags in STRAYS])
+            # On the ipvs plane IPVS takes those to the served port.
+            strays = len(STRAYS) * (1 if planes.PLANE == "ipvs" else 2)
+            L.eventually(lambda n=before + strays: scrape(lab)[0][METRIC] >= n,
+                         what=lambda: "%d packets came back" % returned(lab))
+            assert returned(lab) == strays * passes
+            assert scrape(lab)[0][METRIC] == before + strays
+
+
+@FAM
+def test_loop_pod(lab, vipd, fam):
+    """REJ-17: a packet of a pod goes to the router once. It returns with the conntrack entry of its
+    first pass, so that nat chains do not see it."""
+    addr = L.lb_ip(40, fam)
+    vipd.apply([service("loop", L.cluster_ip(40, fam), 80, lb=[addr]),
+                slice_("loop", [E2[fam]], 8080)])
+    with router(lab, addr):
+        before = scrape(lab)[0][METRIC]
+        for proto in ("tcp", "udp"):
+            assert L.probe(lab.pod3, addr, 81, proto, timeout=0.3 * L.SLOW).what == "timeout"
+        L.eventually(lambda: scrape(lab)[0][METRIC] >= before + 2,
+                     what=lambda: "%d packets came back" % returned(lab))
+        assert returned(lab) == scrape(lab)[0][METRIC] - before
+        assert L.probe(lab.pod3, addr, 80).backend == E2[fam]
 
 
 @FAM

@@ -177,6 +177,22 @@ static void unknown_port(struct nft_rules *rs, const struct ipvs_rules_params *p
 	nft_expr_verdict(rs, NFT_GOTO, "refuse");
 }
 
+/*
+ * REJ-17: not captured, and back to the router that sent it. With br_netfilter a bridge forwards
+ * captured packets of a neighbour's IPVS to an endpoint (0020), from and to itself.
+ */
+static void vip_loop(struct nft_rules *rs, const struct ipvs_rules_params *p)
+{
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		nft_rule_begin(rs);
+		daddr_in(rs, fam, IPVSSET_VIPS);
+		tag_is(rs, NFT_CMP_NEQ, p->marks.tag);
+		nft_match_returns(rs, set_name(IPVSSET_PAIRS, fam));
+		nft_expr_counter(rs);
+		nft_expr_verdict(rs, NF_DROP, NULL);
+	}
+}
+
 static void unknown_address(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
 	count_new(rs);
@@ -309,10 +325,8 @@ static void unknown(struct nft_rules *rs, enum ipfam fam, uint32_t tag)
 static void unknown_addresses(struct nft_rules *rs, enum ipfam fam)
 {
 	nft_rule_begin(rs);
-	daddr_in(rs, fam, IPVSSET_CLUSTER_IPS);
-	nft_expr_verdict(rs, NFT_RETURN, NULL);
-	nft_rule_begin(rs);
 	daddr_in(rs, fam, IPVSSET_SERVICE_CIDRS);
+	nft_expr_not_in(rs, 0, set_name(IPVSSET_CLUSTER_IPS, fam));
 	nft_match_fib_local(rs, NFTA_FIB_F_DADDR, NFT_CMP_NEQ);
 	nft_expr_verdict(rs, NFT_GOTO, "unknown_address");
 }
@@ -514,10 +528,15 @@ static void late(struct nft_rules *rs, const struct ipvs_rules_params *p)
 
 static void forward(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
-	for (int fam = 0; fam < IPFAM_N && !p->is_retiring; fam++) {
+	if (p->is_retiring)
+		return;
+	for (int fam = 0; fam < IPFAM_N; fam++) {
 		unknown(rs, fam, 0);
 		unknown_addresses(rs, fam);
 	}
+	nft_rule_begin(rs);
+	nft_match_ct_state(rs, NFT_CT_STATE_NEW | NFT_CT_STATE_INVALID);
+	nft_expr_verdict(rs, NFT_GOTO, "vip_loop");
 }
 
 static void ping(struct nft_rules *rs, const struct ipvs_rules_params *p)
@@ -534,19 +553,6 @@ static void ping(struct nft_rules *rs, const struct ipvs_rules_params *p)
 	nft_expr_daddr(rs, IPFAM_V4, 0);
 	nft_expr_in(rs, 0, set_name(IPVSSET_CLUSTER_IPS, IPFAM_V4));
 	nft_expr_redirect(rs);
-}
-
-/* REJ-17: not captured, and its route leads back to the router that sent it. */
-static void vip_loop(struct nft_rules *rs, const struct ipvs_rules_params *p)
-{
-	for (int fam = 0; fam < IPFAM_N && !p->is_retiring; fam++) {
-		nft_rule_begin(rs);
-		daddr_in(rs, fam, IPVSSET_VIPS);
-		tag_is(rs, NFT_CMP_NEQ, p->marks.tag);
-		nft_expr_fib_returns(rs, 0);
-		nft_expr_counter(rs);
-		nft_expr_verdict(rs, NF_DROP, NULL);
-	}
 }
 
 static void to_cluster_ip(struct nft_rules *rs, enum ipfam fam)
@@ -695,6 +701,7 @@ static const struct {
 	{ { "no_endpoints", NULL, 0, 0 }, no_endpoints },
 	{ { "no_local", NULL, 0, 0 }, no_local },
 	{ { "unknown_port", NULL, 0, 0 }, unknown_port },
+	{ { "vip_loop", NULL, 0, 0 }, vip_loop },
 	{ { "unknown_address", NULL, 0, 0 }, unknown_address },
 	{ { "no_socket", NULL, 0, 0 }, no_socket },
 	{ { "inside4", NULL, 0, 0 }, .build_of = inside, .fam = IPFAM_V4 },
@@ -715,7 +722,6 @@ static const struct {
 	{ { "late", "filter", NF_INET_LOCAL_IN, PRI_LATE }, late },
 	{ { "forward", "filter", NF_INET_FORWARD, NF_IP_PRI_FILTER }, forward },
 	{ { "ping", "nat", NF_INET_PRE_ROUTING, NF_IP_PRI_NAT_DST }, ping },
-	{ { "vip_loop", "nat", NF_INET_PRE_ROUTING, PRI_ASKED }, vip_loop },
 	{ { "post", "nat", NF_INET_POST_ROUTING, NF_IP_PRI_NAT_SRC }, post },
 	{ { "clear", "filter", NF_INET_POST_ROUTING, PRI_CLEAR }, clear },
 	{ { "asked", "nat", NF_INET_PRE_ROUTING, PRI_ASKED }, asked_pre, PLANE_COUNT_SERVICES },

@@ -35,7 +35,7 @@
 #include "nl/batch.h"
 #include "plane/plane.h"
 
-#define NFT_LAYOUT_VERSION 2
+#define NFT_LAYOUT_VERSION 3
 /* The batch size (bytes) at which a caller should commit; well below any socket limit as root. */
 #define NFT_BATCH_BYTES (2 * 1024 * 1024)
 

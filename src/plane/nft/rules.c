@@ -22,9 +22,6 @@
 /* Picks that may find an empty slot of a size class; the pick after them uses filled slots only. */
 #define CLASS_TRIES 3
 
-/* A nat chain after all that translate destinations: it sees untranslated packets only. */
-#define PRI_UNTRANSLATED (NF_IP_PRI_NAT_DST + 10)
-
 static const char *set_name(enum nft_set_id id)
 {
 	return nft_set_desc(id, IPFAM_V4)->name;
@@ -223,17 +220,9 @@ static void unknown_address(struct nft_rules *rs, enum ipfam fam, const struct n
 	count_and_drop(rs);
 }
 
-/*
- * REJ-17. A router sends the packets of a load balancer address or external IP to this node.
- * One for a port that no service has would be routed back to the router, and loop until its
- * hop limit is reached. A packet that this node routes elsewhere passes.
- */
 static void vip_loop(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p)
 {
 	nft_rule_begin(rs);
-	nft_expr_daddr(rs, fam, 0);
-	nft_expr_in(rs, 0, set_name(NFTSET_VIPS));
-	nft_expr_fib_returns(rs, 0);
 	count_and_drop(rs);
 }
 
@@ -351,8 +340,7 @@ static void postrouting(struct nft_rules *rs, enum ipfam fam, const struct nft_l
  * client, which has no such connection, answers with a reset, and the reset ends the connection. At
  * the input hook this host would send the reset, for connections that it masquerades to a remote
  * backend. Only addresses and ports of backends match: asymmetric routes of other hosts, and other
- * ports of a host with a hostNetwork endpoint, are not affected. A valid packet fails the first
- * condition, which costs no more than an accept rule before it.
+ * ports of a host with a hostNetwork endpoint, are not affected.
  */
 static void drop_invalid(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p)
 {
@@ -367,6 +355,26 @@ static void drop_invalid(struct nft_rules *rs, enum ipfam fam, const struct nft_
 	count_and_drop(rs);
 }
 
+/*
+ * REJ-17. A router sends the packets of a load balancer address or external IP to this node.
+ * One that this node does not translate would go back to the router, and loop until its hop limit
+ * is reached. nat chains see neither an INVALID packet nor one that returns with the conntrack
+ * entry of a first pass, from a pod to the router. A packet that this node routes elsewhere passes.
+ */
+static void forward(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p)
+{
+	/* Packets of established connections meet this rule only. */
+	nft_rule_begin(rs);
+	nft_match_ct_bits(rs, NFT_CT_STATE, NFT_CT_STATE_NEW | NFT_CT_STATE_INVALID, NFT_CMP_EQ);
+	nft_expr_verdict(rs, NFT_RETURN, NULL);
+	nft_rule_begin(rs);
+	nft_expr_daddr(rs, fam, 0);
+	nft_expr_in(rs, 0, set_name(NFTSET_VIPS));
+	nft_match_returns(rs, set_name(NFTSET_PAIRS));
+	nft_expr_verdict(rs, NFT_GOTO, "vip_loop");
+	drop_invalid(rs, fam, p);
+}
+
 static const struct {
 	struct nft_chain chain;
 	void (*build)(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p);
@@ -378,8 +386,8 @@ static const struct {
 	{ { "fw_pass", NULL, 0, 0 }, fw_pass },
 	{ { "fw", NULL, 0, 0 }, fw },
 	{ { "services", NULL, 0, 0 }, services },
+	{ { "vip_loop", NULL, 0, 0 }, vip_loop },
 	{ { "prerouting", "nat", NF_INET_PRE_ROUTING, NF_IP_PRI_NAT_DST }, entry_pre },
-	{ { "vip_loop", "nat", NF_INET_PRE_ROUTING, PRI_UNTRANSLATED }, vip_loop },
 	{ { "output", "nat", NF_INET_LOCAL_OUT, NF_IP_PRI_NAT_DST }, entry },
 	{ { "prerouting_last", "nat", NF_INET_PRE_ROUTING, NFT_PRI_NAT_LAST }, unknown_address },
 	{ { "output_last", "nat", NF_INET_LOCAL_OUT, NFT_PRI_NAT_LAST }, unknown_address },
@@ -387,7 +395,7 @@ static const struct {
 	{ { "localhost_in", "filter", NF_INET_LOCAL_IN, NFT_PRI_LOCALHOST_IN }, localhost_in },
 	{ { "postrouting", "nat", NF_INET_POST_ROUTING, NF_IP_PRI_NAT_SRC }, postrouting },
 	{ { "input", "filter", NF_INET_LOCAL_IN, NF_IP_PRI_FILTER }, drop_invalid },
-	{ { "forward", "filter", NF_INET_FORWARD, NF_IP_PRI_FILTER }, drop_invalid },
+	{ { "forward", "filter", NF_INET_FORWARD, NF_IP_PRI_FILTER }, forward },
 };
 
 const struct nft_chain *nft_chain_at(size_t i)
