@@ -272,8 +272,10 @@ void nft_watch_read(struct nft_watch *w)
 		ssize_t n = nl_sock_recv(w->nl, w->buf, DATAGRAM_MAX);
 		int left = (int)n;
 
-		if (n == -ENOBUFS || n == -EMSGSIZE)
+		if (n == -ENOBUFS || n == -EMSGSIZE) {
+			w->is_lost = true;
 			continue;
+		}
 		if (n < 0)
 			return;
 		for (const struct nlmsghdr *h = (const void *)w->buf; mnl_nlmsg_ok(h, left);
@@ -305,7 +307,7 @@ void nft_watch_load_begin(struct nft_watch *w)
 int nft_watch_load_end(struct nft_watch *w, struct err *err)
 {
 	nft_watch_read(w);
-	if (!w->is_flood && w->touched.n == 0) {
+	if (!w->is_flood && !w->is_lost && w->touched.n == 0) {
 		w->n_loads = 0;
 		return 0;
 	}
@@ -331,5 +333,6 @@ void nft_watch_reset(struct nft_watch *w)
 	w->name[0] = '\0';
 	w->is_several = false;
 	w->is_flood = false;
+	w->is_lost = false;
 	nft_keymap_clear(&w->touched);
 }

@@ -33,6 +33,7 @@ struct nft_watch {
 	char name[17];      /* of that process, printable */
 	bool is_several;    /* other processes committed too */
 	bool is_flood;
+	bool is_lost;    /* the socket overflowed: notifications are missing */
 	bool is_awaited; /* the generation has changed, and no notification has arrived */
 	unsigned int n_waits;
 	unsigned int n_loads;      /* loads in a row during which our tables were modified */
@@ -60,8 +61,9 @@ void nft_watch_read(struct nft_watch *w);
 bool nft_watch_is_awaited(struct nft_watch *w);
 /*
  * Begin and end of a load of our tables. End returns 0, 1 when another process changed an
- * element of them meanwhile (load again), or -EAGAIN the eighth time in a row. Commits to
- * other tables are irrelevant (nl/dump.h). The next check finds a commit whose
+ * element of them meanwhile, or may have done so because notifications were lost (load again), or
+ * -EAGAIN the eighth time in a row. Commits to other tables are irrelevant (nl/dump.h), but each is
+ * a notification: read between the steps of a load. The next check finds a commit whose
  * notifications are late.
  */
 void nft_watch_load_begin(struct nft_watch *w);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Parts of the nft plane without kernel access: tables, counts, changes, bytes of elements. */
 #include <arpa/inet.h>
+#include <errno.h>
 #include <libmnl/libmnl.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
@@ -493,14 +494,50 @@ static void test_watch_touched(void **state)
 	}
 }
 
+static ssize_t lost(void *ctx, void *data, size_t size)
+{
+	bool *is_lost = ctx;
+	ssize_t r = *is_lost ? -ENOBUFS : -EAGAIN;
+
+	(void)data;
+	(void)size;
+	*is_lost = false;
+	return r;
+}
+
+/* Notifications that were lost during a load may have been about our elements: load again. */
+static void test_watch_lost(void **state)
+{
+	struct err err = { 0 };
+	bool is_lost = true;
+	struct nft_watch w;
+
+	(void)state;
+	nft_watch_init(&w);
+	nl_sock_open_io(&w.nl, &(struct nl_io){ .recv = lost, .ctx = &is_lost });
+	nft_watch_load_begin(&w);
+	assert_int_equal(nft_watch_load_end(&w, &err), 0);
+	for (int i = 0; i < 8; i++) {
+		is_lost = true;
+		if (i % 2 == 0)
+			nft_watch_read(&w);
+		assert_int_equal(nft_watch_load_end(&w, &err), i < 7 ? 1 : -EAGAIN);
+		nft_watch_load_begin(&w);
+	}
+	assert_int_equal(nft_watch_load_end(&w, &err), 0);
+	nl_sock_close(w.nl);
+	nft_watch_fini(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_watch_text),    cmocka_unit_test(test_watch_touched),
-		cmocka_unit_test(test_tab_random),    cmocka_unit_test(test_tab_density),
-		cmocka_unit_test(test_refs_flapping), cmocka_unit_test(test_refs),
-		cmocka_unit_test(test_refs_inherit),  cmocka_unit_test(test_changes),
-		cmocka_unit_test(test_changes_many),  cmocka_unit_test(test_bytes),
+		cmocka_unit_test(test_watch_text),  cmocka_unit_test(test_watch_touched),
+		cmocka_unit_test(test_watch_lost),  cmocka_unit_test(test_tab_random),
+		cmocka_unit_test(test_tab_density), cmocka_unit_test(test_refs_flapping),
+		cmocka_unit_test(test_refs),        cmocka_unit_test(test_refs_inherit),
+		cmocka_unit_test(test_changes),     cmocka_unit_test(test_changes_many),
+		cmocka_unit_test(test_bytes),
 	};
 
 	hash_seed(1, 2);

@@ -884,12 +884,29 @@ static void large_slice(struct world *w, int i, int n)
 	str_fini(&text);
 }
 
-/* Run a load to its end; its number of keys and steps is in range. */
+/* Of the socket with notifications: none has arrived. */
+static ssize_t count_read(void *ctx, void *data, size_t size)
+{
+	size_t *n = ctx;
+
+	(void)data;
+	(void)size;
+	++*n;
+	return -EAGAIN;
+}
+
+/*
+ * Run a load to its end; its number of keys and steps is in range, and each step reads
+ * notifications.
+ */
 static void load_in_steps(struct bench *b, size_t steps_max)
 {
+	struct nft_watch *watch = &plane_common_of(b->w.plane)->watch;
+	size_t n_read = 0;
 	size_t n_keys = 0;
 	size_t n_steps = 0;
 
+	nl_sock_open_io(&watch->nl, &(struct nl_io){ .recv = count_read, .ctx = &n_read });
 	while (sync_state_get(b->w.s) == SYNC_LOADING) {
 		fake_count_reset(b->f);
 		assert_int_equal(sync_step(b->w.s, b->w.now), SYNC_NOW);
@@ -897,7 +914,9 @@ static void load_in_steps(struct bench *b, size_t steps_max)
 		assert_int_equal(fake_count(b->f).n_batches, 0);
 		n_keys += fake_count(b->f).n_gets;
 		n_steps++;
+		assert_true(n_read >= n_steps);
 	}
+	nl_sock_close(TAKE(watch->nl));
 	assert_in_range(n_keys, 12000, 14000);
 	assert_in_range(n_steps, 5, steps_max);
 }

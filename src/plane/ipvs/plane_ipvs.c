@@ -180,6 +180,7 @@ static int load_step(struct ipvs_plane *p, struct err *err)
 {
 	int r;
 
+	nft_watch_read(&p->common.watch);
 	if (p->load.loaded == NULL)
 		return load_begin(p, err);
 	if (p->load.services.vs != NULL || p->load.services.at < p->load.services.v.n) {

@@ -190,6 +190,7 @@ static int load_step(struct nft_plane *p, struct err *err)
 {
 	int r = 0;
 
+	nft_watch_read(&p->common.watch);
 	if (p->load.loaded == NULL)
 		r = load_begin(p, err);
 	if (r == 0)
