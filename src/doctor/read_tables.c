@@ -335,12 +335,16 @@ static void rules_begin(void *arg)
 	t->table->n_mentions = 0;
 }
 
+/*
+ * `is_scoped`, also for lists of all tables and chains: beside a process that commits permanently,
+ * each attempt is interrupted. An object that is deleted meanwhile may hide another one.
+ */
 static int dump(struct tables *t, uint8_t msg, uint8_t family, const char *table,
 		void (*begin)(void *arg),
 		int (*message)(void *arg, const struct nlmsghdr *h, struct err *err),
 		struct err *err)
 {
-	const struct nl_reader reader = { begin, message, t };
+	const struct nl_reader reader = { begin, message, t, true };
 	char buf[512];
 	struct nlmsghdr *req = nl_request_nfnl(buf, sizeof(buf), TYPE(msg), family);
 
@@ -422,7 +426,7 @@ static int element_message(void *arg, const struct nlmsghdr *h, struct err *err)
 /* Duplicates of an interrupted dump are harmless: the lists are only searched. */
 static int our_set_read(struct tables *t, const struct our_table *table, struct err *err)
 {
-	const struct nl_reader reader = { nothing, element_message, t };
+	const struct nl_reader reader = { nothing, element_message, t, true };
 	char buf[512];
 	struct nlmsghdr *req =
 		nl_request_nfnl(buf, sizeof(buf), TYPE(NFT_MSG_GETSETELEM), table->family);

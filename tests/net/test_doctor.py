@@ -8,8 +8,10 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import urllib.request
 
+import foreigner as F
 import lab as L
 import objects as k8s
 import planes
@@ -104,6 +106,31 @@ def test_trying_leaves_nothing(lab, vipd):
     doctor(vipd)
     assert vipd.lab.node.run("nft", "list", "ruleset") == before
     assert vipd.nft.genid() == genid
+
+
+def test_busy_neighbour(lab, vipd):
+    """Beside another process that commits permanently each list of tables and chains is
+    interrupted; the tables are read nevertheless."""
+    nft(vipd, "table ip busy { %s }" % " ".join("chain c%d { };" % i for i in range(20000)))
+    other = F.Foreigner(lab.node)
+    stop, genid = threading.Event(), vipd.nft.genid()
+
+    def commit():
+        while not stop.is_set():
+            other.add_table(4, "neighbour")
+            other.delete_table(4, "neighbour")
+    thread = threading.Thread(target=commit)
+    thread.start()
+    try:
+        for _ in range(5):
+            _, checks, _ = doctor(vipd, "--socket", "/nowhere/control.sock")
+            assert worst(checks["tables"]) == "ok", checks["tables"]
+        assert vipd.nft.genid() > genid + 10
+    finally:
+        stop.set()
+        thread.join()
+        other.close()
+        nft(vipd, "delete table ip busy")
 
 
 def test_sysctls(lab, vipd):
