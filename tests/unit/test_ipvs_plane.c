@@ -14,6 +14,7 @@
 #include "../sync_steps.h"
 #include "base/log.h"
 #include "ipvs_world.h"
+#include "nl/dump.h"
 
 #define WEB "ip=10.96.0.10 port=http:80"
 
@@ -83,6 +84,32 @@ static void test_load_in_steps(void **state)
 	assert_in_range(n_steps, 8, 80);
 	assert_int_equal(settle(&w), 0);
 	assert_int_equal(ipvs_plane_stats(w.plane).n_dests, 16000);
+	world_close(&w);
+}
+
+/*
+ * Permanent foreign commits: dumps of our table are not repeated. Only the list of tables is; then
+ * each of our names is requested.
+ */
+static void test_reading(void **state)
+{
+	size_t n_dumps, n_gets;
+	struct world w;
+
+	world_open(&w);
+	for (int i = 1; i <= 20; i++)
+		service_of(&w, i, 30);
+	settle(&w);
+	expect_adopted(&w);
+	n_dumps = fake_count(w.nft).n_dumps;
+	n_gets = fake_count(w.nft).n_gets;
+	fake_interrupt_dump(w.nft, 1, true);
+	expect_adopted(&w);
+	assert_int_equal(fake_count(w.nft).n_dumps, n_dumps + NL_DUMP_TRIES - 1);
+	assert_int_equal(fake_count(w.nft).n_gets, n_gets);
+	fake_calm(w.nft);
+	sync_reload(w.s);
+	assert_int_equal(settle(&w), 0);
 	world_close(&w);
 }
 
@@ -1716,6 +1743,7 @@ int main(void)
 		cmocka_unit_test(test_first),
 		cmocka_unit_test(test_one_endpoint),
 		cmocka_unit_test(test_load_in_steps),
+		cmocka_unit_test(test_reading),
 		cmocka_unit_test(test_adopt_in_pieces),
 		cmocka_unit_test(test_torn_dumps),
 		cmocka_unit_test(test_local_policy),
