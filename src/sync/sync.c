@@ -140,8 +140,8 @@ static void incident_end(struct sync *s, bool is_more)
 {
 	if (s->incident.begin_ns != 0 && s->incident.writes > 0)
 		log_notice(LOG_AREA_SYNC,
-			   "ruleset changed by %s: repaired: %" PRIu64
-			   " kernel operations, %" PRIu64 " ms",
+			   "ruleset changed by %s: repaired: kernel operations %" PRIu64
+			   ", %" PRIu64 " ms",
 			   s->incident.who, s->incident.writes,
 			   (s->incident.repaired_ns - s->incident.begin_ns) / NSEC_PER_MSEC);
 	s->incident.begin_ns = 0;
@@ -252,12 +252,12 @@ static uint64_t step_sweep(struct sync *s, uint64_t now)
 	if (s->stats.first_sync_ns == 0) {
 		s->stats.first_sync_ns = MAX(took, UINT64_C(1));
 		log_notice(LOG_AREA_SYNC,
-			   "in service: %zu services, %" PRIu64 " kernel operations, %" PRIu64
+			   "in service: services %zu, kernel operations %" PRIu64 ", %" PRIu64
 			   " ms",
 			   s->model->stats.services, writes, took / NSEC_PER_MSEC);
 	} else if (writes > 0) {
 		s->stats.repairs += writes;
-		log_notice(LOG_AREA_SYNC, "repaired: %" PRIu64 " kernel operations, %" PRIu64 " ms",
+		log_notice(LOG_AREA_SYNC, "repaired: kernel operations %" PRIu64 ", %" PRIu64 " ms",
 			   writes, took / NSEC_PER_MSEC);
 	}
 	s->incident.begin_ns = 0;
@@ -325,7 +325,8 @@ static void sync_ended(struct sync *s, uint64_t begin_ns, uint64_t services, uin
 	st->last_sync_writes = writes;
 	if (s->state == SYNC_RUNNING)
 		log_info(LOG_AREA_SYNC,
-			 "%" PRIu64 " services, %" PRIu64 " kernel operations, %" PRIu64 " us",
+			 "synced: services %" PRIu64 ", kernel operations %" PRIu64 ", %" PRIu64
+			 " us",
 			 services, writes, st->last_sync_took_ns / NSEC_PER_USEC);
 }
 
@@ -464,7 +465,7 @@ static void audit_end(struct sync *s, uint64_t now)
 	s->stats.repairs += s->audit.writes;
 	if (s->audit.writes > 0 && s->incident.begin_ns == 0)
 		log_notice(LOG_AREA_SYNC,
-			   "repaired foreign changes: %" PRIu64 " kernel operations, %" PRIu64
+			   "repaired foreign changes: kernel operations %" PRIu64 ", %" PRIu64
 			   " ms",
 			   s->audit.writes, took / NSEC_PER_MSEC);
 	s->next_audit_ns = now + s->config.audit_period_ns;

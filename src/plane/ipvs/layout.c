@@ -202,12 +202,11 @@ static void transition_log(const struct ipvs_layout *l, const struct nft_writer 
 	if (!l->is_fresh || w->n_writes == 0)
 		return;
 	if (is_new)
-		log_info(LOG_AREA_PLANE, "table inet " IPVS_TABLE ": made, %zu writes",
+		log_info(LOG_AREA_PLANE, "table inet " IPVS_TABLE ": made; writes %zu",
 			 w->n_writes);
 	else
 		log_notice(LOG_AREA_PLANE,
-			   "table inet " IPVS_TABLE
-			   ": differs; repaired with %zu writes, first: %s",
+			   "table inet " IPVS_TABLE ": differs; repaired: writes %zu, first: %s",
 			   w->n_writes, w->tags.v[0]);
 }
 

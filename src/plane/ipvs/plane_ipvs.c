@@ -378,7 +378,7 @@ static uint64_t tick_settings(struct ipvs_plane *p, uint64_t now)
 	else if (n > 0)
 		log_notice(
 			LOG_AREA_PLANE,
-			"policy routing: changed by another process; repaired: %zu kernel operations",
+			"policy routing: changed by another process; repaired: kernel operations %zu",
 			n);
 	return p->routes_at;
 }

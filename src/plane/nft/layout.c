@@ -482,9 +482,8 @@ static void transition_log(struct nft_layout *l, const struct nft_writer *w, siz
 	if (l->programmed.exists && w->n_writes == n_claims)
 		log_info(LOG_AREA_PLANE, "table %s %s: claimed", family, l->table);
 	else if (l->programmed.exists)
-		log_notice(LOG_AREA_PLANE,
-			   "table %s %s: differs; repaired with %zu writes, first: %s", family,
-			   l->table, w->n_writes - n_claims, w->tags.v[n_claims]);
+		log_notice(LOG_AREA_PLANE, "table %s %s: differs; repaired: writes %zu, first: %s",
+			   family, l->table, w->n_writes - n_claims, w->tags.v[n_claims]);
 	else if (l->misfit[0] != '\0')
 		log_notice(LOG_AREA_PLANE, "table %s %s: made to replace %s", family, l->table,
 			   l->misfit);
