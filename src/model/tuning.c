@@ -86,6 +86,9 @@ int scheduler_parse(struct scheduler *ret, const char *text, struct err *err)
 	if (s.no == 0)
 		return err_set(err, -EINVAL, "unknown scheduler '%.*s'", (int)MIN(len, (size_t)40),
 			       text);
+	/* Without it, clients of an endpoint of weight 0 are rejected until it is deleted. */
+	if (is_word(text, len, "mh") || is_word(text, len, "sh"))
+		s.flags = IP_VS_SVC_F_SCHED1;
 	while (text[len] == ',') {
 		int r;
 

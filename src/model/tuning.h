@@ -23,7 +23,7 @@ struct scheduler {
 	uint8_t flags; /* IP_VS_SVC_F_SCHED1, _SCHED2 */
 };
 
-/* -EINVAL: `err` names the unknown scheduler or flag. */
+/* -EINVAL: `err` names the unknown scheduler or flag. mh and sh always have their fallback. */
 MUST_USE int scheduler_parse(struct scheduler *ret, const char *text, struct err *err);
 /* "rr" ...; "" for 0. */
 const char *scheduler_name(uint8_t no);

@@ -115,6 +115,31 @@ def test_silent(lab, vipd, fam):
     assert count(lab) == before + 1
 
 
+@pytest.mark.parametrize("scheduler", ("mh", "sh"))
+def test_hashed_clients(lab, vipd, scheduler):
+    """BAL-12: the clients of an ejected endpoint get others."""
+    vipd.apply([svc(annotations={"vipd.io/scheduler": scheduler})] + eps(1, 2, 3))
+    dead, to = L.remote(2, 4), L.cluster_ip(NUMBER, 4)
+    first = {s: L.probe(lab.client, to, 80, source=s).backend
+             for s in (L.far(i, 4) for i in range(100, 150))}
+    assert set(first.values()) == {L.remote(i, 4) for i in (1, 2, 3)}
+    mine, other = (next(s for s, b in first.items() if (b == dead) is is_dead)
+                   for is_dead in (True, False))
+
+    def silence():
+        with Connects(lab, to, n=10, source=mine) as c:
+            connect(lab, to, 10, source=other)
+            assert c.wait(L.PATIENCE) == 0 and not c.errors
+        return is_out(vipd, dead)
+
+    with remote_silent(lab, 2):
+        L.eventually(silence, what="not ejected")
+        for source in first:
+            r = L.probe(lab.client, to, 80, timeout=L.PATIENCE, source=source)
+            assert r.ok and r.backend != dead, r
+    L.eventually(lambda: not ejected(vipd) and not page(vipd)["pending"], what="stays ejected")
+
+
 def test_no_latency(lab, vipd):
     """CT-26, CT-27: one of ten endpoints is silent, 500 new connections a second: none fails; after the
     ejection none meets it, through the next two probes."""

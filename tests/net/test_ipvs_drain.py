@@ -251,6 +251,35 @@ def test_weight_0_and_back(lab, vipd, kernel):
         c.close()
 
 
+@pytest.mark.parametrize("scheduler", ("mh", "sh"))
+def test_hashed_clients(lab, vipd, kernel, scheduler):
+    """BAL-12: the clients of a draining endpoint get others at once, and all others keep theirs: the
+    kernel leaves its slots in the table."""
+    pods = [Pod(lab, n) for n in (241, 242, 243)]
+    ip = L.cluster_ip(10, 4)
+
+    def met():
+        out = {}
+        for source in (L.far(i, 4) for i in range(100, 150)):
+            r = L.probe(lab.client, ip, 80, timeout=L.LIMIT, source=source)
+            assert r.ok, r
+            out[source] = r.backend_port
+        return out
+
+    vipd.apply(objects("hashed", 10, dict.fromkeys(pods, READY), {"scheduler": scheduler}))
+    first = met()
+    assert set(first.values()) == {p.port for p in pods}
+    left = pods[0].port
+    source = next(s for s, port in first.items() if port == left)
+    held = L.connect(lab.client, ip, 80, timeout=L.LIMIT, source=source)[0]
+    vipd.apply(objects("hashed", 10, dict.fromkeys(pods[1:], READY), {"scheduler": scheduler}))
+    assert weights(kernel, pods[0]) == {0}
+    for source, port in met().items():
+        assert port == first[source] != left or left == first[source] != port
+    assert held.ask(L.LIMIT).backend_port == left
+    held.close()
+
+
 def test_affinity_leaves(lab, vipd, kernel):
     """ClientIP: the client's next connection gets another backend and keeps it."""
     a, b = Pod(lab, 211), Pod(lab, 212)

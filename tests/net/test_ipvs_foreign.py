@@ -214,7 +214,7 @@ def test_every_scheduler_by_annotation(lab, vipd, kernel):
 
 
 @pytest.mark.parametrize("text,bits", (
-    ("sh", 0), ("sh,sh-fallback", FALLBACK), ("sh,sh-port", PORT),
+    ("sh", FALLBACK), ("sh,sh-fallback", FALLBACK), ("sh,sh-port", FALLBACK | PORT),
     ("mh,mh-fallback,mh-port", FALLBACK | PORT)))
 def test_flags_of_schedulers(lab, vipd, kernel, text, bits):
     vipd.apply(svc("flags", 340, (60, 61), {"vipd.io/scheduler": text}))

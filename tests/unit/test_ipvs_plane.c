@@ -731,7 +731,7 @@ static void test_tuning(void **state)
 	service(&w, "shop/web", WEB " sched=mh,mh-port weights=10.0.1.1=5,10.0.1.2=2");
 	settle(&w);
 	assert_int_equal(fake_ipvs_writes(w.ipvs), 2);
-	expect_ipvs(&w, "mark 0x5a000001 mh flags 0x10: 10.0.1.1:8080=5 10.0.1.2:8080=2\n");
+	expect_ipvs(&w, "mark 0x5a000001 mh flags 0x18: 10.0.1.1:8080=5 10.0.1.2:8080=2\n");
 	service(&w, "shop/web", WEB " sched=nonsense");
 	settle(&w);
 	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1 10.0.1.2:8080=1\n");
