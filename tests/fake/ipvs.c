@@ -18,6 +18,7 @@
 
 #define FAMILY 0x21
 #define MSG_MAX 512
+#define MH_SLOTS 4093
 
 struct dest {
 	struct ip_addr addr;
@@ -263,6 +264,8 @@ static int service_set(struct fake_ipvs *f, struct virtual *s, const struct nlat
 		return EINVAL;
 	if (strcmp(sched, f->lacked) == 0)
 		return ENOENT;
+	if (strcmp(sched, "mh") == 0 && strcmp(s->sched, sched) != 0 && s->dests.n > MH_SLOTS)
+		return EINVAL;
 	(void)snprintf(s->sched, sizeof(s->sched), "%s", sched);
 	memcpy(&s->flags, flags, sizeof(s->flags));
 	s->timeout_s = u32(tb[IPVS_SVC_ATTR_TIMEOUT]);

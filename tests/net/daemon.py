@@ -350,13 +350,13 @@ class Vipd:
         return out
 
     def check_tables(self, timeout=3.0, strict=True):
-        """Wait until the kernel has the desired state."""
+        """Wait until the kernel has the desired state; returns wanted()."""
         end = time.monotonic() + max(timeout, lab_.PATIENCE) * lab_.SLOW
         wanted = self.wanted()
         while True:
             found = self.differences(strict, wanted)
             if not found:
-                return
+                return wanted
             if time.monotonic() > end:
                 raise AssertionError("the kernel differs:\n  %s\n%s" % ("\n  ".join(found[:20]),
                                                                        self.log(10)))

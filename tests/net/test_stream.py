@@ -12,6 +12,7 @@ import pytest
 import daemon
 import lab as L
 import planes
+from resolver import Pool
 from stream import Stream
 
 SECONDS = float(os.environ.get("VIPD_STREAM_SECONDS") or {"nft": 20, "ipvs": 8}[planes.PLANE])
@@ -24,11 +25,16 @@ def run_stream(vipd, seed, seconds, restarts):
     vipd.write([])
     for _ in range(12):
         s.change_add_service()
+    first = None
+    while not first:
+        s.change_add_service()
+        first = s.change_direct()
     steps = []
+    forwarded = set()
     end = time.monotonic() + seconds
     rng = random.Random(seed)
     while time.monotonic() < end or len(steps) < seconds:
-        steps.append(s.step())
+        steps.append(s.step() if steps else first)
         if restarts and rng.random() < 0.05:
             steps[-1] += " (down)"
             vipd.kill()
@@ -37,11 +43,14 @@ def run_stream(vipd, seed, seconds, restarts):
         else:
             vipd.write(s.list())
         try:
-            vipd.check_tables(timeout=2)
+            result, wishes = vipd.check_tables(timeout=2)
+            forwarded |= {how for key, f in result.frontends.items()
+                          if isinstance(f.outside, Pool) and (how := wishes.forwarding(key, f))}
         except AssertionError as e:
             raise AssertionError("seed %d, step %d: %s\nbefore: %s\n%s" % (
                 seed, len(steps), steps[-1], "; ".join(steps[-4:-1]), e)) from None
-    print("seed %d: %d steps" % (seed, len(steps)))
+    print("seed %d: %d steps, forwarding methods %s" % (seed, len(steps), sorted(forwarded)))
+    assert forwarded, "none was in force"
 
 
 @pytest.mark.no_steady

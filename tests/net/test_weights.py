@@ -4,6 +4,7 @@ and destinations with a second implementation of the annotation; here: views, pa
 import collections
 
 import lab as L
+import planes
 from objects import entry, port, service, slice_, slice_port
 
 VIP = L.cluster_ip(62, 4)
@@ -11,7 +12,6 @@ WEIGHTS = "web-canary-*=5,*=95"
 
 
 def objects(weights, canaries=(1,), others=(2, 3), **notes):
-    notes["vipd.io/scheduler"] = notes.get("vipd.io/scheduler", "wrr")
     if weights is not None:
         notes["vipd.io/weights"] = weights
     svc = service("web", VIP, [port(80, "TCP", "t")], annotations=notes)
@@ -57,6 +57,31 @@ def test_by_name(lab, vipd):
     assert set(reached(lab, 12)) == {one}
     vipd.apply(objects("web-main-2=50,*=0"))
     assert set(reached(lab, 12)) == {two}
+
+
+def test_shares(lab, vipd):
+    """BAL-04, IPVS-17: without another annotation, 5:95. IPVS takes turns: exactly."""
+    one, two = (L.remote(i, 4) for i in (1, 2))
+    vipd.apply(objects(WEIGHTS, others=(2,)))
+    assert vipd.get("/v1/services/default/web").get("remark") is None
+    assert pool(vipd) == {one: (5, 0.05), two: (95, 0.95)}
+    n = {"nft": 2000, "ipvs": 200}[planes.PLANE]
+    met = reached(lab, n)
+    spread = {"nft": 5 * (n * 0.05 * 0.95) ** 0.5, "ipvs": 0}[planes.PLANE]
+    assert set(met) == {one, two} and abs(met[one] - n * 0.05) <= spread, met
+
+
+def test_scheduler_without_weights(lab, vipd):
+    """IPVS-17: a scheduler that ignores weights is named on the ipvs plane; nftables has neither lc nor
+    turns, and weights are in force."""
+    vipd.apply(objects(WEIGHTS, **{"vipd.io/scheduler": "rr"}))
+    remark = vipd.get("/v1/services/default/web").get("remark")
+    ignored = "vipd.io/weights: 'rr' ignores weights: only weight 0 has an effect"
+    assert remark == (ignored if planes.PLANE == "ipvs" else None)
+    assert (ignored in vipd.ctl("svc", "default/web")) == (planes.PLANE == "ipvs")
+    assert len(set(shares(vipd).values())) == (1 if planes.PLANE == "ipvs" else 2)
+    vipd.apply(objects(WEIGHTS, **{"vipd.io/scheduler": "wrr"}))
+    assert vipd.get("/v1/services/default/web").get("remark") is None
 
 
 def test_errors_are_named(lab, vipd):

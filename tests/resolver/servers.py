@@ -10,15 +10,29 @@ weight 0 counts as missing.
 import ipaddress
 
 import tables
-from resolver import DROP, REJECT, Pool
+from resolver import DROP, REJECT, Pool, Weights
 from tables import HASHED, Elements, Programmed, Wrong
 
 TAG = 0x5a000000
 MASK = 0xff000f00
 REFUSE, DISCARD = TAG | 0x7ff0fe, TAG | 0x7ff0ff
-# Flags of a virtual service: persistent, vipd's by address and port, fallback of mh.
-PERSISTENT, OURS, FALLBACK = 0x1, 0x20, 0x8
-FORWARDING = {"tunnel": 2, "route": 3}  # IP_VS_CONN_F_* of linux/ip_vs.h; masquerading is 0
+# Flags of a virtual service: persistent, vipd's by address and port, fallback and port of mh and sh.
+PERSISTENT, OURS, FALLBACK, PORT = 0x1, 0x20, 0x8, 0x10
+# IP_VS_CONN_F_* of linux/ip_vs.h, above 16 bits the port of GUE; masquerading is 0.
+FORWARDING = {"tunnel": 2, "route": 3, "tunnel,gue": 2 | 6080 << 16}
+SCHEDULERS = "rr wrr lc wlc fo ovf lblc lblcr dh sh mh sed nq twos".split()
+WEIGHTED = {"rr": "wrr", "lc": "wlc"}
+MH_MOST = 4093  # destinations
+
+
+def scheduler_of(text):
+    """(name, flags) of an annotation, or None: invalid (BAL-01, BAL-12)."""
+    name, *flags = text.split(",")
+    hashes = name in ("mh", "sh")
+    if name not in SCHEDULERS or \
+            set(flags) - ({name + "-port", name + "-fallback"} if hashes else set()):
+        return None
+    return name, (FALLBACK if hashes else 0) | (PORT if name + "-port" in flags else 0)
 
 
 class Servers(Elements):
@@ -138,20 +152,28 @@ class Wishes:
     """Schedulers and forwarding methods of annotations."""
 
     def __init__(self, objects, scheduler="rr"):
-        self.scheduler = scheduler
-        self.notes = {"%s/%s" % (o["metadata"].get("namespace") or "default",
-                                 o["metadata"]["name"]): o["metadata"].get("annotations") or {}
-                      for o in objects if o.get("kind") == "Service"}
+        self.by_default = scheduler_of(scheduler)
+        self.services = {"%s/%s" % (o["metadata"].get("namespace") or "default",
+                                    o["metadata"]["name"]): o
+                         for o in objects if o.get("kind") == "Service"}
+
+    def notes(self, owner):
+        """Annotations, for a Frontend's owner."""
+        svc = self.services.get(owner.partition(":")[0], {"metadata": {}})
+        return svc["metadata"].get("annotations") or {}
 
     def of(self, owner):
-        """The scheduler, or None: not compared, for a Frontend's owner."""
-        notes = self.notes.get(owner.partition(":")[0], {})
-        return None if any(name.endswith("scheduler") for name in notes) else self.scheduler
-
+        """Scheduler and flags; the default serves weights (IPVS-17)."""
+        notes = self.notes(owner)
+        text = notes.get("vipd.io/scheduler", notes.get("kube-router.io/service.scheduler", ""))
+        name, flags = self.by_default
+        if Weights({"metadata": {"annotations": notes}}).entries:
+            name = WEIGHTED.get(name, name)
+        return scheduler_of(text) or (name, flags)
 
     def forwarding(self, key, frontend):
         """BAL-20: to external addresses, if all endpoints have the port of the Service."""
-        notes = self.notes.get(frontend.owner.partition(":")[0], {})
+        notes = self.notes(frontend.owner)
         how = notes.get("vipd.io/forwarding", notes.get("kube-router.io/service.dsr"))
         pool = frontend.outside
         if frontend.kind not in ("lb", "externalip") or isinstance(pool, Pool) and \
@@ -177,10 +199,11 @@ def _odd(key, frontend, servers, wishes):
             yield "forwarding %d instead of %d" % (have, wanted)
     pools = [v for v in (frontend.outside, frontend.host) if isinstance(v, Pool)]
     for mark in sorted(set(servers.marks(key)) - {REFUSE, DISCARD}):
-        s, _ = servers.virtual(key, mark)
-        wanted = "mh" if s.mark and pools and pools[0].affinity_s else scheduler
-        if scheduler is not None and s.sched != wanted:
-            yield "%s: scheduler %s instead of %s" % (s, s.sched, wanted)
+        s, dests = servers.virtual(key, mark)
+        wanted = ("mh", FALLBACK) if s.mark and pools and pools[0].affinity_s else scheduler
+        have = s.sched, s.flags & (FALLBACK | PORT)
+        if have != wanted and (wanted[0] != "mh" or len(dests) <= MH_MOST):
+            yield "%s: scheduler %s with flags %#x instead of %s with %#x" % ((s,) + have + wanted)
 
 
 def compare(result, servers, wishes, strict=True):

@@ -152,7 +152,7 @@ class Stream:
                 ["route", "tunnel", "tunnel", "masquerade", "direct"])
         if self.chance(10):
             svc["metadata"].setdefault("annotations", {})["vipd.io/scheduler"] = rng.choice(
-                ["rr", "fastest", "mh,rr-port"])
+                ["rr", "wrr", "lc", "sed", "fastest", "mh,rr-port"])
         if self.chance(25):
             spec["internalTrafficPolicy"] = rng.choice(["Local", "Cluster"])
         if self.chance(40):
@@ -232,7 +232,32 @@ class Stream:
             return svc["metadata"]["name"]
         return None
 
-    CHANGES = [("add_service", 12), ("hash", 5), ("unhash", 40), ("del_service", 6), ("alter_service", 12), ("toggle_label", 2),
+    def change_direct(self):
+        """Forwarding that is in force: a load balancer's address, and endpoints with the Service's
+        ports."""
+        svc = self.some_service()
+        if svc is None or svc["spec"]["type"] != "LoadBalancer":
+            return None
+        meta, ip = svc["metadata"], 100 + self.next_ip % 100
+        meta["annotations"] = {"vipd.io/forwarding": self.rng.choice(["route", "tunnel", "tunnel,gue"])}
+        svc["status"] = {"loadBalancer": {"ingress": [{"ip": "192.0.2.%d" % ip},
+                                                      {"ip": "2001:db8:200::%x" % ip}]}}
+        self.put(svc)
+        for fam in (4, 6):
+            self.put(slice_(meta["name"], [entry(self.address(fam, local), NODE if local else "n2")
+                                           for local in (True, False)], [], ns=meta["namespace"],
+                            name="%s-direct-%d" % (meta["name"], fam), fam=fam))
+        for obj in self.slices():
+            labels = obj["metadata"]["labels"]
+            if obj["metadata"]["namespace"] == meta["namespace"] and \
+                    labels["kubernetes.io/service-name"] == meta["name"]:
+                obj["ports"] = [slice_port(p["port"], p["protocol"], p.get("name", ""))
+                                for p in svc["spec"]["ports"]]
+                self.put(obj)
+        return meta["name"]
+
+    CHANGES = [("add_service", 12), ("hash", 5), ("direct", 5), ("unhash", 40), ("del_service", 6),
+               ("alter_service", 12), ("toggle_label", 2),
                ("set_slice", 40), ("swap_endpoint", 20), ("del_slice", 8), ("zone", 3),
                ("flip_type", 3), ("many", 3), ("big", 2), ("service_cidr", 1),
                ("move_slice", 2), ("ports", 5)]

@@ -6,6 +6,7 @@
 #include "../sync_steps.h"
 #include "base/log.h"
 #include "ipvs_world.h"
+#include "plane/ipvs/sched.h"
 
 #define N 9000
 #define N_WRITES 6000 /* of tests that the fake's search makes slow */
@@ -393,6 +394,51 @@ static void test_verified_in_steps(void **state)
 	world_close(&w);
 }
 
+static void expect_mh(struct world *w, bool is_in_force)
+{
+	struct svc *svc = model_find_text(&w->m, "shop", "s1");
+	struct str text = { 0 };
+
+	fake_ipvs_print(w->ipvs, &text);
+	assert_non_null(strstr(str_text(&text), is_in_force ? "mark 0x5a000001 mh flags 0x8: "
+							    : "mark 0x5a000001 wrr: "));
+	str_clear(&text);
+	w->plane->ops->remark(w->plane, svc, &text);
+	assert_string_equal(
+		text.len > 0 ? str_text(&text) : "",
+		is_in_force ? ""
+			    : "vipd.io/scheduler: 'mh' of more than 4093 endpoints, draining "
+			      "ones included: the default scheduler is in force");
+	str_fini(&text);
+}
+
+/* BAL-13: mh has no table for more destinations than slots. */
+static void test_mh_limit(void **state)
+{
+	struct world w;
+
+	world_open(&w);
+	service(&w, "shop/s1", "ip=10.96.0.1 port=http:80 sched=mh");
+	endpoints_of(&w, 1, 0, IPVS_MH_DESTS_MAX);
+	settle(&w);
+	expect_mh(&w, true);
+	fake_ipvs_conns(w.ipvs, "10.1.0.0", 1, 0);
+	endpoints_of(&w, 1, 1, IPVS_MH_DESTS_MAX); /* one drains, one is new */
+	settle(&w);
+	assert_int_equal(ipvs_plane_stats(w.plane).n_draining, 1);
+	expect_mh(&w, false);
+	expect_adopted(&w);
+	fake_ipvs_conns(w.ipvs, "10.1.0.0", 0, 0);
+	pass(&w, 5);
+	assert_int_equal(ipvs_plane_stats(w.plane).n_dests, IPVS_MH_DESTS_MAX);
+	expect_mh(&w, true);
+	assert_int_equal(audit(&w, WRITES_MAX).n_writes, 0);
+	endpoints_of(&w, 1, 1, IPVS_MH_DESTS_MAX + 1);
+	settle(&w);
+	expect_mh(&w, false);
+	world_close(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -401,6 +447,7 @@ int main(void)
 		cmocka_unit_test(test_drain_in_steps),    cmocka_unit_test(test_changes_in_steps),
 		cmocka_unit_test(test_weights_in_steps),  cmocka_unit_test(test_adoption_in_steps),
 		cmocka_unit_test(test_verified_in_steps), cmocka_unit_test(test_affinity_in_steps),
+		cmocka_unit_test(test_mh_limit),
 	};
 
 	log_level_set_all(LOG_LEVEL_ERR);

@@ -619,13 +619,13 @@ static void test_drain_of_weight_0(void **state)
 	assert_int_equal(fake_ipvs_threshold(w.ipvs, "10.0.1.2"), 0);
 	service(&w, "shop/web", WEB " drain=10 weights=10.0.1.2=0");
 	settle(&w);
-	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1 10.0.1.2:8080=0\n");
+	expect_ipvs(&w, "mark 0x5a000001 wrr: 10.0.1.1:8080=1 10.0.1.2:8080=0\n");
 	assert_int_equal(fake_ipvs_threshold(w.ipvs, "10.0.1.2"), 1000010);
 	pass(&w, 6);
 	expect_adopted(&w);
 	fake_ipvs_conns(w.ipvs, "10.0.1.2", 3, 0);
 	pass(&w, 5);
-	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1\n");
+	expect_ipvs(&w, "mark 0x5a000001 wrr: 10.0.1.1:8080=1\n");
 	world_close(&w);
 }
 
@@ -737,6 +737,70 @@ static void test_tuning(void **state)
 	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1 10.0.1.2:8080=1\n");
 	expect_adopted(&w);
 	world_close(&w);
+}
+
+static void expect_remark(struct world *w, const char *expected)
+{
+	struct str text = { 0 };
+
+	w->plane->ops->remark(w->plane, model_find_text(&w->m, "shop", "web"), &text);
+	assert_string_equal(text.len > 0 ? str_text(&text) : "", expected);
+	str_fini(&text);
+}
+
+/* IPVS-17: weights are in force with each default; a scheduler that ignores them is named. */
+static void test_weights_by_default(void **state)
+{
+	static const struct {
+		const char *by_default;
+		const char *annotations;
+		const char *missing;
+		const char *sched; /* in force */
+		const char *remark;
+	} cases[] = {
+		{ "rr", "", NULL, "wrr", "" },
+		{ "lc", "", NULL, "wlc", "" },
+		{ "sed", "", NULL, "sed", "" },
+		{ "rr", " sched=mh", NULL, "mh flags 0x8", "" },
+		{ "rr", " sched=x", NULL, "wrr",
+		  "vipd.io/scheduler: unknown scheduler 'x': served with wrr" },
+		{ "rr", " sched=lc", NULL, "lc",
+		  "vipd.io/weights: 'lc' ignores weights: only weight 0 has an effect" },
+		{ "dh", "", NULL, "dh",
+		  "vipd.io/weights: 'dh' ignores weights: only weight 0 has an effect" },
+		{ "rr", "", "wrr", "rr",
+		  "vipd.io/weights: 'wrr' is not in this kernel (module ip_vs_wrr): only weight 0 "
+		  "has an effect" },
+		{ "rr", " sched=rr", "wrr", "rr",
+		  "vipd.io/weights: 'rr' ignores weights: only weight 0 has an effect" },
+		{ "rr", " sched=twos", "twos", "wrr",
+		  "vipd.io/scheduler: 'twos' is not in this kernel (module ip_vs_twos): served "
+		  "with wrr" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		char text[160];
+		struct world w;
+
+		print_message("    %s%s\n", cases[i].by_default, cases[i].annotations);
+		world_open(&w);
+		w.config.sched = cases[i].by_default;
+		(void)restart(&w);
+		if (cases[i].missing != NULL)
+			fake_ipvs_lack(w.ipvs, cases[i].missing);
+		(void)snprintf(text, sizeof(text), WEB " weights=10.0.1.1=5%s",
+			       cases[i].annotations);
+		service(&w, "shop/web", text);
+		slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
+		settle(&w);
+		settle(&w); /* a missing scheduler is known */
+		(void)snprintf(text, sizeof(text),
+			       "mark 0x5a000001 %s: 10.0.1.1:8080=5 10.0.1.2:8080=1\n",
+			       cases[i].sched);
+		expect_ipvs(&w, text);
+		expect_remark(&w, cases[i].remark);
+		world_close(&w);
+	}
 }
 
 static void expect_dests(struct world *w, const char *head, const char *dests)
@@ -1311,7 +1375,7 @@ static void test_stale(void **state)
 	fake_ipvs_foreign_del(w.ipvs, "10.0.1.1");
 	service(&w, "shop/web", WEB " weights=10.0.1.1=4");
 	settle(&w);
-	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=4 10.0.1.2:8080=1\n");
+	expect_ipvs(&w, "mark 0x5a000001 wrr: 10.0.1.1:8080=4 10.0.1.2:8080=1\n");
 	expect_adopted(&w);
 	world_close(&w);
 }
@@ -1763,6 +1827,7 @@ int main(void)
 		cmocka_unit_test(test_drain_udp),
 		cmocka_unit_test(test_service_gone),
 		cmocka_unit_test(test_tuning),
+		cmocka_unit_test(test_weights_by_default),
 		cmocka_unit_test(test_weights_by_name),
 		cmocka_unit_test(test_sched_missing),
 		cmocka_unit_test(test_sched_unsafe),

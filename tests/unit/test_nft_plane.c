@@ -61,6 +61,12 @@ static void test_remarks(void **state)
 		{ "fwd=tunnel", "vipd.io/forwarding: 'tunnel' is for the ipvs plane: connections "
 				"are masqueraded" },
 		{ "fwd=masquerade", NULL },
+		{ "sched=rr weights=a-*=5", NULL },
+		{ "sched=wrr", NULL },
+		{ "sched=wrr weights=a-*=5,*=95", NULL },
+		{ "sched=wrr,mh-port",
+		  "vipd.io/scheduler: flag 'mh-port' is not for scheduler 'wrr': endpoints are picked "
+		  "at random" },
 		{ "sched=mh", NULL },
 		{ "sched=mh,mh-fallback,mh-port", NULL },
 		{ "sched=sh,sh-port", "vipd.io/scheduler: 'sh' is a scheduler of the ipvs plane: "

@@ -214,6 +214,8 @@ static int vs_check(struct ipvs_plane *p, struct ipvs_vs *vs, uint32_t now_s, st
 	r = ipvs_ops_send(p, &res, err);
 	/* As after a commit: free entries that are neither programmed nor desired. */
 	ipvs_vs_touch(p, vs, NULL);
+	ipvs_op_service_renew(p, vs);
+	r = r == 0 ? ipvs_ops_send(p, &res, err) : r;
 	if (more > 0)
 		list_add_after(&p->draining, &vs->draining);
 	ipvs_drain_watch(p, vs);

@@ -30,13 +30,25 @@ static struct ipvs_op *op_push(struct ipvs_plane *p, enum ipvs_cmd cmd, struct i
 	return op;
 }
 
+/* Destinations after the operations so far. */
+static size_t dests_count(const struct ipvs_vs *vs)
+{
+	size_t n = 0;
+
+	if (vs->dests.n <= IPVS_MH_DESTS_MAX)
+		return vs->dests.n;
+	vec_for_each (d, &vs->dests)
+		n += (d->flags & (DST_PROGRAMMED | DST_DESIRED)) != 0;
+	return n;
+}
+
 /* The desired virtual service. */
 static struct ipvs_service vs_desired(const struct ipvs_plane *p, const struct ipvs_vs *vs)
 {
 	struct ipvs_service s = { .key = vs->key };
 	struct scheduler sched =
-		vs->key.mark != 0 ? ipvs_sched_by_mark(vs->sched, vs->timeout_s, p->missing_scheds)
-				  : vs->sched;
+		ipvs_sched_in_force(vs->sched, p->sched, vs->key.mark != 0 ? vs->timeout_s : 0,
+				    dests_count(vs), p->missing_scheds);
 
 	s.flags = sched.flags;
 	if (vs->key.mark == 0) {
@@ -259,6 +271,12 @@ static bool service_differs(const struct ipvs_plane *p, const struct ipvs_vs *vs
 	       (vs->programmed_timeout_s != desired.timeout_s && desired.timeout_s != 0);
 }
 
+void ipvs_op_service_renew(struct ipvs_plane *p, struct ipvs_vs *vs)
+{
+	if (is_in_kernel(vs) && vs->is_programmed && service_differs(p, vs))
+		ipvs_op_service(p, IPVS_SERVICE_SET, vs);
+}
+
 static void dst_add(struct ipvs_plane *p, struct ipvs_vs *vs, struct ipvs_dst *d)
 {
 	if (!(d->flags & DST_DESIRED) || d->flags & DST_QUEUED || ipvs_dst_is_good(vs, d))
@@ -291,9 +309,8 @@ static void additions_collect(struct ipvs_plane *p)
 		if (!vs->is_programmed) {
 			vs->is_whole |= !vs->is_part;
 			ipvs_op_service(p, IPVS_SERVICE_NEW, vs);
-		} else if (service_differs(p, vs)) {
-			ipvs_op_service(p, IPVS_SERVICE_SET, vs);
 		}
+		ipvs_op_service_renew(p, vs);
 		if (vs->is_whole && !vs->is_part)
 			vec_for_each (d, &vs->dests)
 				dst_add(p, vs, d);
@@ -318,14 +335,16 @@ static bool sched_fall_back(struct ipvs_plane *p)
 	vec_for_each (op, &p->ops) {
 		struct ipvs_vs *vs = op->tag;
 		uint8_t no = scheduler_no(op->service.sched);
+		struct ipvs_tuning tuning;
 
 		if (!op->is_done || !is_sched_missing(op))
 			continue;
 		if (no == p->sched.no)
 			return false;
 		p->missing_scheds |= UINT32_C(1) << no;
+		ipvs_tuning_read(&tuning, p, vs->svc != NULL ? vs->svc->service : NULL, NULL);
 		if (vs->sched.no == no)
-			vs->sched = p->sched;
+			vs->sched = tuning.sched;
 		is_any = true;
 	}
 	return is_any;

@@ -12,7 +12,6 @@
 #include "nft/decode.h"
 #include "plane/failover.h"
 #include "plane/ipvs/state.h"
-#include "plane/remark.h"
 
 /* Rules, routes and sysctls announce no change to vipd: how often they are verified. */
 #define ROUTES_PERIOD_NS (10 * NSEC_PER_SEC)
@@ -566,15 +565,6 @@ static int plane_retire(struct plane *plane, const struct model *m, uint64_t now
 	return plane_cleanup(plane, err);
 }
 
-static void plane_remark(const struct plane *plane, const struct svc *svc, struct str *ret)
-{
-	struct ipvs_tuning tuning;
-
-	ipvs_tuning_read(&tuning, (const struct ipvs_plane *)plane, svc->service, ret);
-	if (svc->service != NULL && svc->service->tuning != NULL)
-		plane_remark_forwarding(ret, svc, true);
-}
-
 struct ipvs_plane_stats ipvs_plane_stats(const struct plane *plane)
 {
 	const struct ipvs_plane *p = (const struct ipvs_plane *)plane;
@@ -654,7 +644,7 @@ const struct plane_ops ipvs_plane_ops = {
 	.refusals = plane_refusals,
 	.answers = plane_answers,
 	.balancing = ipvs_explain_balancing,
-	.remark = plane_remark,
+	.remark = ipvs_remark,
 	.retire = plane_retire,
 	.prepare = ipvs_sysctls_prepare,
 	.cleanup = plane_cleanup,

@@ -4,13 +4,44 @@
 #include <linux/ip_vs.h>
 #include <string.h>
 
-struct scheduler ipvs_sched_by_mark(struct scheduler sched, uint32_t affinity_s, uint32_t missing)
+struct scheduler ipvs_sched_weighted(struct scheduler by_default)
 {
-	uint8_t mh = scheduler_no("mh");
+	if (by_default.no == scheduler_no("rr"))
+		by_default.no = scheduler_no("wrr");
+	else if (by_default.no == scheduler_no("lc"))
+		by_default.no = scheduler_no("wlc");
+	return by_default;
+}
 
-	if (affinity_s == 0 || missing & UINT32_C(1) << mh)
+bool ipvs_sched_ignores_weights(uint8_t no)
+{
+	return no == scheduler_no("rr") || no == scheduler_no("lc") || no == scheduler_no("dh");
+}
+
+struct scheduler ipvs_sched_of(const struct service *s, struct scheduler by_default)
+{
+	const struct service_tuning *t = s != NULL ? s->tuning : NULL;
+	struct scheduler ret;
+
+	if (t != NULL && t->scheduler != NULL &&
+	    scheduler_parse(&ret, t->scheduler->text, NULL) == 0)
+		return ret;
+	return t != NULL && t->by_name != NULL ? ipvs_sched_weighted(by_default) : by_default;
+}
+
+struct scheduler ipvs_sched_in_force(struct scheduler sched, struct scheduler by_default,
+				     uint32_t by_mark_s, size_t n, uint32_t missing)
+{
+	struct scheduler mh = { .no = scheduler_no("mh"), .flags = IP_VS_SVC_F_SCHED1 };
+	struct scheduler wrr = { .no = scheduler_no("wrr") };
+
+	if (by_mark_s != 0 && n <= IPVS_MH_DESTS_MAX && !(missing & UINT32_C(1) << mh.no))
+		return mh;
+	if (sched.no != mh.no || n <= IPVS_MH_DESTS_MAX)
 		return sched;
-	return (struct scheduler){ .no = mh, .flags = IP_VS_SVC_F_SCHED1 };
+	/* There may be weights. */
+	sched = by_default.no == mh.no ? wrr : ipvs_sched_weighted(by_default);
+	return missing & UINT32_C(1) << sched.no ? by_default : sched;
 }
 
 static enum plan_balance deal_of(const char *name)

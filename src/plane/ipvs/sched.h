@@ -3,6 +3,7 @@
 #pragma once
 
 #include "explain/balancing.h"
+#include "model/object.h"
 #include "model/tuning.h"
 #include "nl/ipvs.h"
 
@@ -14,11 +15,22 @@
 
 #define IPVS_WEIGHT_MAX 65535
 
+/* Slots of mh's table, unless the kernel was built with another number. */
+#define IPVS_MH_DESTS_MAX 4093
+
+/* The default as it serves weights: wrr for rr, wlc for lc. */
+struct scheduler ipvs_sched_weighted(struct scheduler by_default);
+bool ipvs_sched_ignores_weights(uint8_t no);
+/* By the annotations of a service (may be NULL), if they are valid, else the default. */
+struct scheduler ipvs_sched_of(const struct service *s, struct scheduler by_default);
+
 /*
- * Scheduler of a virtual service by mark. Of a pool with affinity, it hashes client addresses in
- * place of persistence, if the kernel can (`missing`: bits by number).
+ * Scheduler of a virtual service with `n` destinations. `by_mark_s`: affinity, if it is one by
+ * mark: it hashes client addresses in place of persistence, if the kernel can (`missing`: bits by
+ * number). mh with more destinations than slots is replaced by the default.
  */
-struct scheduler ipvs_sched_by_mark(struct scheduler sched, uint32_t affinity_s, uint32_t missing);
+struct scheduler ipvs_sched_in_force(struct scheduler sched, struct scheduler by_default,
+				     uint32_t by_mark_s, size_t n, uint32_t missing);
 /*
  * Describe a scheduler with its flags ("mh,mh-port"); `svc_flags` as in the kernel. An unknown one
  * is "?".

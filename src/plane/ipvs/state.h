@@ -209,6 +209,7 @@ bool ipvs_sched_is_unsafe(const struct ipvs_plane *p, uint8_t no);
  */
 void ipvs_tuning_read(struct ipvs_tuning *ret, const struct ipvs_plane *p, const struct service *s,
 		      struct str *remark);
+void ipvs_remark(const struct plane *plane, const struct svc *svc, struct str *ret);
 
 /*
  * Replace the configured mark, routing table and priorities by those of vipd's rules in the kernel.
@@ -224,6 +225,8 @@ uint32_t ipvs_now_s(const struct ipvs_plane *p);
 struct ipvs_key ipvs_key_mark(enum ipfam fam, uint32_t mark);
 struct ipvs_key ipvs_key_vip(const struct ip_addr *addr, uint8_t proto, uint16_t port);
 struct ipvs_vs *ipvs_vs_find(const struct ipvs_plane *p, const struct ipvs_key *key);
+/* By the mark of the pool; NULL: none. */
+struct ipvs_vs *ipvs_vs_of_pool(const struct ipvs_plane *p, const struct plan_pool *pool);
 /* Creates the service if there is none. */
 struct ipvs_vs *ipvs_vs_get(struct ipvs_plane *p, const struct ipvs_key *key);
 /* Neither desired nor programmed. */
@@ -296,6 +299,8 @@ void ipvs_op_dest(struct ipvs_plane *p, enum ipvs_cmd cmd, struct ipvs_vs *vs,
 void ipvs_op_drain(struct ipvs_plane *p, struct ipvs_vs *vs, const struct ipvs_dst *d,
 		   uint32_t since_s, uint32_t deadline_s);
 void ipvs_op_service(struct ipvs_plane *p, enum ipvs_cmd cmd, struct ipvs_vs *vs);
+/* If it has another scheduler, flags or timeout than desired. */
+void ipvs_op_service_renew(struct ipvs_plane *p, struct ipvs_vs *vs);
 
 /* --- drain.c --- */
 

@@ -22,10 +22,8 @@
  * address replaces persistence.
  */
 static void balancing_fill(struct plan_balancing *ret, struct scheduler sched, uint32_t affinity_s,
-			   bool is_inside, uint32_t missing)
+			   bool is_inside)
 {
-	if (is_inside)
-		sched = ipvs_sched_by_mark(sched, affinity_s, missing);
 	ret->affinity_s = is_inside ? 0 : affinity_s;
 	ipvs_sched_balancing(ret, sched.no, sched.flags);
 }
@@ -36,12 +34,12 @@ static void objects_balancing(const void *ctx, const struct plan_rows *rows,
 			      const struct plan_pool *pool, bool is_inside,
 			      struct plan_balancing *ret)
 {
-	const struct service *s = rows->svc->service;
-	struct scheduler sched = *(const struct scheduler *)ctx;
+	const struct scheduler *by_default = ctx;
+	struct scheduler sched = ipvs_sched_of(rows->svc->service, *by_default);
 
-	if (s != NULL && s->tuning != NULL && s->tuning->scheduler != NULL)
-		(void)!scheduler_parse(&sched, s->tuning->scheduler->text, NULL);
-	balancing_fill(ret, sched, pool->affinity_s, is_inside, 0);
+	sched = ipvs_sched_in_force(sched, *by_default, is_inside ? pool->affinity_s : 0,
+				    pool->backends.n, 0);
+	balancing_fill(ret, sched, pool->affinity_s, is_inside);
 }
 
 struct plan_balancer ipvs_objects_dealer(const struct scheduler *by_default)
@@ -51,24 +49,18 @@ struct plan_balancer ipvs_objects_dealer(const struct scheduler *by_default)
 
 /* --- acknowledged by the kernel --- */
 
-static const struct ipvs_vs *vs_of_pool(const struct plane *plane, const struct plan_pool *pool)
-{
-	const struct ipvs_plane *p = (const struct ipvs_plane *)plane;
-	struct ipvs_key key =
-		ipvs_key_mark(pool->fam, ipvs_mark_pool(&p->marks, pool->id, pool->scope));
-
-	return ipvs_vs_find(p, &key);
-}
-
 void ipvs_explain_balancing(const struct plane *plane, const struct plan_pool *pool, bool is_inside,
 			    struct plan_balancing *ret)
 {
-	const struct ipvs_vs *vs = vs_of_pool(plane, pool);
+	const struct ipvs_plane *p = (const struct ipvs_plane *)plane;
+	const struct ipvs_vs *vs = ipvs_vs_of_pool(p, pool);
 
 	if (vs == NULL || vs->sched.no == 0)
 		return;
-	balancing_fill(ret, vs->sched, vs->timeout_s, is_inside,
-		       ((const struct ipvs_plane *)plane)->missing_scheds);
+	balancing_fill(ret,
+		       ipvs_sched_in_force(vs->sched, p->sched, is_inside ? vs->timeout_s : 0,
+					   vs->dests.n, p->missing_scheds),
+		       vs->timeout_s, is_inside);
 }
 
 /* --- loaded --- */

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include "base/name.h"
+#include "base/util.h"
+#include "model/select.h"
 #include "plane/ipvs/state.h"
 #include "plane/remark.h"
 
@@ -20,26 +22,44 @@ bool ipvs_sched_is_unsafe(const struct ipvs_plane *p, uint8_t no)
 	return access(module, F_OK) != 0 && access(ipvs, F_OK) == 0; /* else built in */
 }
 
-static void sched_read(struct ipvs_tuning *ret, const struct ipvs_plane *p,
-		       const struct service_tuning *t, struct str *remark)
+/* Names the scheduler in `err`. */
+static bool is_lacking(const struct ipvs_plane *p, uint8_t no, struct err *err)
 {
+	if (!(p->missing_scheds & UINT32_C(1) << no) && !ipvs_sched_is_unsafe(p, no))
+		return false;
+	(void)err_set(err, 0, "'%s' is not in this kernel (module ip_vs_%s)", scheduler_name(no),
+		      scheduler_name(no));
+	return true;
+}
+
+static void sched_read(struct ipvs_tuning *ret, const struct ipvs_plane *p, const struct service *s,
+		       struct str *remark)
+{
+	const struct service_tuning *t = s->tuning;
 	FINI(str_fini) struct str instead = { 0 };
 	struct scheduler sched;
 	struct err err = { 0 };
+	struct err weights_err = { 0 };
 
-	if (t->scheduler == NULL)
-		return;
-	str_printf(&instead, "served with %s", scheduler_name(p->sched.no));
-	if (scheduler_parse(&sched, t->scheduler->text, &err) < 0) {
-		plane_remark_scheduler(remark, t, err.text, str_text(&instead));
-	} else if (p->missing_scheds & UINT32_C(1) << sched.no ||
-		   ipvs_sched_is_unsafe(p, sched.no)) {
-		(void)err_set(&err, 0, "'%s' is not in this kernel (module ip_vs_%s)",
-			      scheduler_name(sched.no), scheduler_name(sched.no));
-		plane_remark_scheduler(remark, t, err.text, str_text(&instead));
-	} else {
+	if (service_weights(s) != NULL &&
+	    !is_lacking(p, ipvs_sched_weighted(p->sched).no, &weights_err))
+		ret->sched = ipvs_sched_weighted(p->sched);
+	if (t->scheduler != NULL && scheduler_parse(&sched, t->scheduler->text, &err) == 0 &&
+	    !is_lacking(p, sched.no, &err)) {
 		ret->sched = sched;
+		weights_err = (struct err){ 0 };
 	}
+	if (err.text[0] != '\0') {
+		str_printf(&instead, "served with %s", scheduler_name(ret->sched.no));
+		plane_remark_scheduler(remark, t, err.text, str_text(&instead));
+	}
+	if (service_weights(s) == NULL || !ipvs_sched_ignores_weights(ret->sched.no))
+		return;
+	if (weights_err.text[0] == '\0')
+		(void)err_set(&weights_err, 0, "'%s' ignores weights",
+			      scheduler_name(ret->sched.no));
+	plane_remark_add(remark, "vipd.io/weights", weights_err.text,
+			 "only weight 0 has an effect");
 }
 
 void ipvs_tuning_read(struct ipvs_tuning *ret, const struct ipvs_plane *p, const struct service *s,
@@ -51,10 +71,44 @@ void ipvs_tuning_read(struct ipvs_tuning *ret, const struct ipvs_plane *p, const
 	*ret = (struct ipvs_tuning){ .sched = p->sched, .drain_s = p->config.drain_s };
 	if (t == NULL)
 		return;
-	sched_read(ret, p, t, remark);
+	sched_read(ret, p, s, remark);
 	if (t->drain_timeout != NULL &&
 	    drain_timeout_parse(&ret->drain_s, t->drain_timeout->text, &err) < 0)
 		plane_remark_add(remark, "vipd.io/drain-timeout", err.text,
 				 "the default is in force");
 	plane_remark_weights(remark, t);
+}
+
+/* Of which pool mh has more destinations than slots, draining ones included. */
+static void limit_remark(const struct ipvs_plane *p, const struct svc *svc, struct str *ret)
+{
+	const struct plan_rows *rows = svc->rows;
+	char why[64];
+
+	(void)snprintf(why, sizeof(why), "'mh' of more than %d endpoints, draining ones included",
+		       IPVS_MH_DESTS_MAX);
+	for (size_t i = 0; rows != NULL && i < rows->pools.n; i++) {
+		const struct plan_pool *pool = &rows->pools.v[i];
+		const struct ipvs_vs *vs = ipvs_vs_of_pool(p, pool);
+
+		if (MAX(pool->backends.n, vs != NULL ? vs->dests.n : 0) <= IPVS_MH_DESTS_MAX)
+			continue;
+		plane_remark_scheduler(ret, svc->service->tuning, why,
+				       "the default scheduler is in force");
+		return;
+	}
+}
+
+void ipvs_remark(const struct plane *plane, const struct svc *svc, struct str *ret)
+{
+	const struct ipvs_plane *p = (const struct ipvs_plane *)plane;
+	const struct service_tuning *t = svc->service != NULL ? svc->service->tuning : NULL;
+	struct ipvs_tuning tuning;
+
+	ipvs_tuning_read(&tuning, p, svc->service, ret);
+	if (t == NULL)
+		return;
+	if (t->scheduler != NULL && tuning.sched.no == scheduler_no("mh"))
+		limit_remark(p, svc, ret);
+	plane_remark_forwarding(ret, svc, true);
 }

@@ -397,7 +397,7 @@ int ipvs_dests_read(struct ipvs_plane *p, struct ipvs_vs *vs, struct err *err)
  */
 #define DESTS_OF_WORK 1000
 
-static struct ipvs_vs *vs_of_pool(const struct ipvs_plane *p, const struct plan_pool *pool)
+struct ipvs_vs *ipvs_vs_of_pool(const struct ipvs_plane *p, const struct plan_pool *pool)
 {
 	struct ipvs_key key =
 		ipvs_key_mark(pool->fam, ipvs_mark_pool(&p->marks, pool->id, pool->scope));
@@ -423,7 +423,7 @@ size_t ipvs_backend_work(const struct plane *plane, const struct plan_pool *pool
 			 const struct plan_frontend *leading, size_t n_leading)
 {
 	const struct ipvs_plane *p = (const struct ipvs_plane *)plane;
-	const struct ipvs_vs *vs = vs_of_pool(p, pool);
+	const struct ipvs_vs *vs = ipvs_vs_of_pool(p, pool);
 	bool is_by_mark = pool->affinity_s == 0 || (vs != NULL && !vs->is_vip_only);
 	size_t by_vip = 0;
 	size_t work;
@@ -443,7 +443,7 @@ size_t ipvs_backend_work(const struct plane *plane, const struct plan_pool *pool
 
 void ipvs_adopted(struct ipvs_plane *p, const struct plan_pool *pool)
 {
-	struct ipvs_vs *vs = vs_of_pool(p, pool);
+	struct ipvs_vs *vs = ipvs_vs_of_pool(p, pool);
 	size_t next = 0;
 
 	if (vs == NULL)
@@ -569,7 +569,7 @@ static void part_limit(struct ipvs_plane *p, const struct plan_rows *rows, size_
 	size_t work = 0;
 
 	vec_for_each (pool, &rows->pools) {
-		const struct ipvs_vs *vs = vs_of_pool(p, pool);
+		const struct ipvs_vs *vs = ipvs_vs_of_pool(p, pool);
 
 		if (vs == NULL)
 			continue;
@@ -588,7 +588,7 @@ int ipvs_audit_read(struct plane *plane, const struct plan_rows *rows, size_t *p
 	int r = 0;
 
 	vec_for_each (pool, &rows->pools) {
-		struct ipvs_vs *vs = vs_of_pool(p, pool);
+		struct ipvs_vs *vs = ipvs_vs_of_pool(p, pool);
 
 		if (vs == NULL)
 			continue;

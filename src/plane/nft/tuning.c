@@ -65,6 +65,9 @@ static void remark_scheduler(const struct svc *svc, struct str *ret)
 
 	if (scheduler_parse(&sched, t->scheduler->text, &err) == 0)
 		how = hashing_of(&sched);
+	/* rr and wrr: by the weights, if there are any */
+	if (sched.no == scheduler_no("rr") || sched.no == scheduler_no("wrr"))
+		return;
 	if (err.text[0] == '\0' && how == PLAN_HASHING_NONE) {
 		(void)err_set(&err, 0, "'%s' is a scheduler of the ipvs plane",
 			      scheduler_name(sched.no));
