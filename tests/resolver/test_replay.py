@@ -109,6 +109,7 @@ CASES = [
     ("trouble", DEFAULT, True),
     ("nodeports", ["--nodeport-addresses=0.0.0.0/0,fd00:192::/64"], True),
     ("node-cidr", ["--detect-local-mode=NodeCIDR", "--nodeport-addresses=203.0.113.0/24"], False),
+    ("local-source", DEFAULT + ["--preserve-local-source"], True),
     ("bridge", ["--detect-local-mode=BridgeInterface", "--pod-bridge-interface=br0",
                 "--masquerade-all"], True),
 ]
@@ -133,7 +134,8 @@ def test_replay(number, name, flags, trouble, tmp_path):
     config = Config("n1", detect=detect[0] if detect else "ClusterCIDR",
                     cluster_cidrs=cidrs(flags, "--cluster-cidr"),
                     nodeport_addresses=nodeports or None, host_addresses=HOST,
-                    service_cidrs=cidrs(flags, "--service-cluster-ip-range"))
+                    service_cidrs=cidrs(flags, "--service-cluster-ip-range"),
+                    preserve_local_source="--preserve-local-source" in flags)
     replay = Replay(flags)
     report = []
 
