@@ -457,8 +457,9 @@ static size_t slots_max(const struct plan *p, const struct service *s, size_t n)
 		return RENDEZVOUS_SLOTS;
 	if (!p->traits->weighs_by_slots || service_weights(s) == NULL)
 		return 0;
-	return MIN(n * (WEIGHT_MAX / weights_unit(service_weights(s))),
-		   (size_t)PLAN_WEIGHT_SLOTS_MAX);
+	return MAX(MIN(n * (WEIGHT_MAX / weights_unit(service_weights(s))),
+		       (size_t)PLAN_WEIGHT_SLOTS_MAX),
+		   MIN(n * WEIGHT_MAX, (size_t)PLAN_WEIGHT_SLOTS_PLAIN));
 }
 
 size_t plan_size(const struct plan *p, const struct svc *svc)

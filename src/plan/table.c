@@ -88,9 +88,10 @@ static size_t slots_sum(const struct plan_pool *pool, uint32_t unit)
 /* Sorted by address and port; returns the number of slots of all. */
 static size_t places_make(struct place *v, const struct plan_pool *pool, uint32_t unit)
 {
-	uint32_t by = unit;
-	size_t n = slots_sum(pool, by);
+	size_t n = slots_sum(pool, 1);
+	uint32_t by = n <= PLAN_WEIGHT_SLOTS_PLAIN ? 1 : unit;
 
+	n = by == 1 ? n : slots_sum(pool, by);
 	while (n > PLAN_WEIGHT_SLOTS_MAX && by <= 2 * WEIGHT_MAX) {
 		by += unit;
 		n = slots_sum(pool, by);

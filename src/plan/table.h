@@ -2,9 +2,9 @@
 /*
  * plan/table - slots of a pool in which a backend has more than one: with hashing, or by weight.
  *
- * By weight, a backend of weight w has w / unit slots, where the unit is the greatest common
- * divisor of the weights in the annotation: an endpoint that arrives never changes it. A change
- * moves as few slots as possible. Above PLAN_WEIGHT_SLOTS_MAX slots the unit is a multiple of that.
+ * By weight, a backend of weight w has w slots: a change moves as few slots as possible. If these
+ * are more than PLAN_WEIGHT_SLOTS_PLAIN, it has w / unit slots, where the unit is the greatest
+ * common divisor of the weights in the annotation; above PLAN_WEIGHT_SLOTS_MAX slots a multiple.
  *
  * With hashing, slots are assigned by rendezvous hashing (base/rendezvous.h) from addresses and
  * ports of the backends alone, so that all nodes with these backends, and all processes, agree on
@@ -28,6 +28,7 @@ size_t plan_table_slots(const struct plan_pool *pool);
  * Slots of a pool with weights. `unit`: weights_unit(). `programmed`: the backends in the present
  * slots; an unset address is an empty slot.
  */
+#define PLAN_WEIGHT_SLOTS_PLAIN 4096
 #define PLAN_WEIGHT_SLOTS_MAX 65536
 void plan_table_weigh(struct plan_pool *pool, uint8_t unit, const struct plan_backend *programmed,
 		      size_t n_programmed);

@@ -22,7 +22,7 @@ DROP = "drop"
 
 class Pool(collections.namedtuple("Pool", "endpoints affinity_s")):
     """endpoints: frozenset of (address, port); affinity_s: 0 or the ClientIP timeout.
-    weights: {(address, port): weight above 0}, None = unknown; unit: their common divisor.
+    weights: {(address, port): weight above 0}, None = unknown; unit: that of a slot.
     hashing: "", "mh" or "mh,mh-port"; slots: {slot: endpoint} of a pool with hashing."""
     weights = None
     unit = 1
@@ -381,7 +381,7 @@ def service_frontends(svc, objects, config, node, fam):
             if endpoints:
                 out = Pool(frozenset((str(e.ip), e.port) for e in endpoints), affinity)
                 out.weights = {(str(e.ip), e.port): e.weight for e in endpoints}
-                out.unit = weights.unit
+                out.unit = weights.unit if sum(out.weights.values()) > 4096 else 1
                 out.hashing = "" if affinity else hashing_of(svc)
                 return out
             return DROP if has_any else REJECT  # REJ-01, REJ-02, REJ-03

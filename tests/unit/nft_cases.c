@@ -756,28 +756,32 @@ static const struct weight_step weight_steps[] = {
 	{ "to 0: its slots are filled from the last ones",
 	  WEB " weights=a-*=64,b-1=0,*=2",
 	  NULL,
-	  { 32, 0, 1 },
+	  { 64, 0, 2 },
 	  ANY },
-	{ "a common divisor", WEB " weights=a-*=5,*=95", NULL, { 1, 19, 19 }, ANY },
+	{ "a common divisor", WEB " weights=a-*=50,*=50", NULL, { 50, 50, 50 }, ANY },
+	{ "without it: the slot that moves", WEB " weights=a-*=51,*=50", NULL, { 51, 50, 50 }, 1 },
+	{ "with it again", WEB " weights=a-*=50,*=50", NULL, { 50, 50, 50 }, 1 },
+	{ "a weight of two endpoints", WEB " weights=a-*=50,*=54", NULL, { 50, 54, 54 }, 8 },
+	{ "a canary", WEB " weights=a-*=5,*=95", NULL, { 5, 95, 95 }, ANY },
 	{ "an endpoint arrives",
 	  WEB " weights=a-*=5,*=95",
 	  "| http:8080 | 1 rs ~a-1; 2 rs ~b-1; 3 rs ~b-2; 4 rs ~a-2",
-	  { 1, 19, 19, 1 },
-	  4 + 7 /* and a chain */ },
+	  { 5, 95, 95, 5 },
+	  5 + 1 /* its address */ },
 	{ "affinity: another pool",
 	  WEB " affinity=600 weights=a-*=5,*=95",
 	  NULL,
-	  { 1, 19, 19, 1 },
+	  { 5, 95, 95, 5 },
 	  ANY },
 	{ "another weight with affinity",
 	  WEB " affinity=600 weights=a-*=10,*=95",
 	  NULL,
-	  { 2, 19, 19, 2 },
+	  { 10, 95, 95, 10 },
 	  ANY },
 	{ "one of both canaries goes",
 	  WEB " affinity=600 weights=a-*=10,*=95",
 	  "| http:8080 | 1 rs ~a-1; 2 rs ~b-1; 3 rs ~b-2",
-	  { 2, 19, 19 },
+	  { 10, 95, 95 },
 	  ANY },
 	{ "no weights with affinity", WEB " affinity=600", NULL, { 1, 1, 1 }, ANY },
 	{ "each weight 0: rejected", WEB " weights=*=0", NULL, { 0 }, ANY },
@@ -814,6 +818,40 @@ static void case_weights(const struct world_kernel *kernel)
 		world_walk(&w);
 		world_check(&w);
 	}
+	world_close(&w);
+}
+
+static void slots_expect(struct world *w, size_t slots)
+{
+	char *programmed;
+
+	world_settle(w);
+	world_check(w);
+	programmed = world_elements(w);
+	assert_int_equal(count_slots(programmed, 1), slots);
+	free(programmed);
+	world_restart(w);
+	assert_int_equal(world_settle(w), 0);
+}
+
+/* BAL-04: above 4,096 slots, a slot stands for the common divisor. */
+static void case_weights_divided(const struct world_kernel *kernel)
+{
+	const char *many = "| http:8080 | 10.0.1.1 rs; 10.0.1.2 rs";
+	char buf[2048];
+	struct world w;
+
+	world_open(&w, kernel);
+	world_service(&w, "shop/web", WEB " weights=*=100");
+	world_slice(&w, "shop/web-1", "web", many);
+	world_slice(&w, "shop/web-2", "web", endpoints(buf, sizeof(buf), "| http:80", 3000, 3037));
+	slots_expect(&w, 100);
+	world_slice(&w, "shop/web-2", "web", endpoints(buf, sizeof(buf), "| http:80", 3000, 3038));
+	slots_expect(&w, 1);
+	world_service(&w, "shop/web", WEB " weights=10.0.1.1=98,*=100");
+	slots_expect(&w, 49);
+	world_slice(&w, "shop/web-2", "web", endpoints(buf, sizeof(buf), "| http:80", 3000, 3037));
+	slots_expect(&w, 98);
 	world_close(&w);
 }
 
@@ -1294,6 +1332,7 @@ static const struct nft_case cases[] = {
 	{ "backends on this node, a large service", case_local_source_large },
 	{ "size classes", case_classes },
 	{ "weights", case_weights },
+	{ "weights, divided", case_weights_divided },
 	{ "hashing", case_hashing },
 	{ "hashing of many endpoints", case_hashing_large },
 	{ "large pools in pieces", case_pieces },
