@@ -195,6 +195,8 @@ def test_one_version():
     for folder in "deploy/base", "deploy/cleanup":
         images = {i["name"]: i["newTag"] for i in yaml.safe_load(read(folder + "/kustomization.yaml"))["images"]}
         assert images["vipd"] == version
+    chart = yaml.safe_load(read("deploy/chart/Chart.yaml"))
+    assert chart["version"] == chart["appVersion"] == version
     assert 'image.version="%s"' % version in read("deploy/Containerfile")
     assert "\nVersion:        %s\n" % version in read("deploy/vipd.spec")
     wanted = re.findall(r"dependency\('([\w.-]+)', version: '(>=)([\d.]+)'", read("meson.build"))

@@ -29,7 +29,7 @@ for goal; do
 done
 """
 FILES = {"vipd-1.2.3.tar.gz", "vipd_1.2.3-1_amd64.deb", "vipd-1.2.3-linux-amd64", "vipctl-1.2.3-linux-amd64",
-         "vipd-1.2.3-amd64.oci.tar", "vipd-1.2.3.spdx.json", "kubectl-vipd"}
+         "vipd-1.2.3-amd64.oci.tar", "vipd-1.2.3.spdx.json", "kubectl-vipd", "vipd-chart-1.2.3.tgz"}
 
 
 def git(tree, *argv):
@@ -47,6 +47,8 @@ def tree(tmp_path):
         os.makedirs(os.path.dirname(os.path.join(top, path)), exist_ok=True)
         with open(os.path.join(top, path), "w", encoding="utf-8") as f:
             f.write(text)
+    for folder in "base", "chart", "monitoring", "overlays":
+        shutil.copytree(os.path.join(ROOT, "deploy", folder), os.path.join(top, "deploy", folder), symlinks=True)
     os.mkdir(top + "/tools")
     shutil.copy(os.path.join(ROOT, "tools", "release"), top + "/tools")
     (tmp_path / "bin").mkdir()
@@ -81,6 +83,19 @@ def test_release(tree):
     with tarfile.open(tree + "/build-release/vipd-1.2.3.tar.gz") as tar:
         names = tar.getnames()
     assert "vipd-1.2.3/meson.build" in names and not [n for n in names if "build-" in n]
+
+
+def test_chart_is_complete(tree):
+    """Files in place of the links."""
+    assert release(tree).returncode == 0
+    with tarfile.open(tree + "/build-release/vipd-chart-1.2.3.tgz") as tar:
+        found = {m.name: tar.extractfile(m).read() for m in tar if m.isfile()}
+        assert {m.name for m in tar if not m.isdir()} == found.keys()
+    for name, path in (("Chart.yaml", "chart/Chart.yaml"), ("base/daemonset.yaml", "base/daemonset.yaml"),
+                       ("overlays/openshift/scc.yaml", "overlays/openshift/scc.yaml"),
+                       ("monitoring/podmonitor.yaml", "monitoring/podmonitor.yaml")):
+        with open(os.path.join(ROOT, "deploy", path), "rb") as f:
+            assert found["vipd/" + name] == f.read()
 
 
 def test_equal_in_each_folder(tree, tmp_path):
