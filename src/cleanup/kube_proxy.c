@@ -66,7 +66,7 @@ static int gate(const struct cleanup_config *config, struct nl_sock *nl, size_t 
 	if (r < 0)
 		(void)err_wrap(err, r, "vipd does not serve in its place");
 	else
-		r = serving_no_other(config->proxy, err);
+		r = serving_no_other(proxy_name(config->proxy), err);
 	return r < 0 ? err_wrap(err, r,
 				"nothing of %s's is removed (--cleanup=%s,force skips this check)",
 				proxy_name(config->proxy), proxy_name(config->proxy))

@@ -69,14 +69,14 @@ int serving_wait(const char *control_socket, bool is_occupied_allowed, size_t *n
 	}
 }
 
-int serving_no_other(enum proxy proxy, struct err *err)
+int serving_no_other(const char *proxy, struct err *err)
 {
 	struct proxies proxies = { 0 };
 	const struct proxy_process *p;
 	int r = 0;
 
 	proxies_read(&proxies, "");
-	p = proxies_find(&proxies, proxy_name(proxy));
+	p = proxies_find(&proxies, proxy);
 	if (p != NULL)
 		r = err_set(err, -EBUSY,
 			    "%s runs (process %" PRId64 ", %s) and would restore its state",

@@ -15,5 +15,8 @@
  */
 MUST_USE int serving_wait(const char *control_socket, bool is_occupied_allowed, size_t *n_occupied,
 			  struct err *err);
-/* -EBUSY: the proxy runs in this network namespace, also inside k3s or MicroK8s. */
-MUST_USE int serving_no_other(enum proxy p, struct err *err);
+/*
+ * -EBUSY: another process of this network namespace is `proxy` ("kube-proxy", "kube-router",
+ * "vipd"), or k3s or MicroK8s with kube-proxy inside.
+ */
+MUST_USE int serving_no_other(const char *proxy, struct err *err);

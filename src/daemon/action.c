@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "cleanup/kube_proxy.h"
+#include "cleanup/serving.h"
 #include "conntrack/conntrack.h"
 #include "daemon/lock.h"
 #include "daemon/planes.h"
@@ -16,6 +17,8 @@ static int cleanup(const struct options *o, struct err *err)
 	struct plane *plane = NULL;
 	int r = lock_take(&lock, LOCK_DIR, err); /* a running vipd would repair its tables */
 
+	if (r == 0) /* it may run without the lock */
+		r = serving_no_other("vipd", err);
 	if (r == 0)
 		r = planes_open(&plane, o, err);
 	if (r == 0)

@@ -44,6 +44,8 @@ static const char *family_text(uint8_t family)
 static void check_processes(struct check_report *r, const struct facts *f)
 {
 	vec_for_each (p, &f->proxies.v) {
+		if (strcmp(p->proxy, "vipd") == 0)
+			continue;
 		if (strcmp(p->proxy, "cilium") == 0)
 			check_add(r, "proxies", CHECK_NOTE, p->remedy,
 				  "cilium-agent runs (process %" PRId64

@@ -37,6 +37,7 @@ static const struct {
 	{ "kube-router", "kube-router", "run it with --run-service-proxy=false, or delete it",
 	  BY_FLAG, "--run-service-proxy=false" },
 	{ "cilium-agent", "cilium", "set Cilium's kubeProxyReplacement to false" },
+	{ "vipd", "vipd", NULL },
 };
 
 /* --- sockets --- */
@@ -166,7 +167,8 @@ void proxies_read(struct proxies *ret, const char *root)
 	if (d == NULL)
 		return;
 	while ((e = readdir(d)) != NULL)
-		if (isdigit((unsigned char)e->d_name[0]))
+		if (isdigit((unsigned char)e->d_name[0]) &&
+		    strtoll(e->d_name, NULL, 10) != getpid())
 			process_read(ret, root, e->d_name);
 	closedir(d);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * doctor/proxies - processes of this network namespace that run a service proxy.
+ * doctor/proxies - other processes of this network namespace that run a service proxy.
  *
  * Programs that contain kube-proxy (k3s, kubelite of MicroK8s) count if they listen on one of
  * kube-proxy's ports, 10249 or 10256; kube-router counts unless it runs with
@@ -13,8 +13,8 @@
 
 struct proxy_process {
 	const char *name;   /* of the process, "k3s-server" */
-	const char *proxy;  /* "kube-proxy", "kube-router" or "cilium" */
-	const char *remedy; /* how to stop the proxy */
+	const char *proxy;  /* "kube-proxy", "kube-router", "cilium" or "vipd" */
+	const char *remedy; /* how to stop the proxy; NULL: vipd */
 	int64_t pid;
 };
 

@@ -197,6 +197,9 @@ def test_cleanup_removes_the_kernel_state(netns):
     for field in "hostNetwork", "nodeSelector", "tolerations":
         assert made[field] == base[field]
     assert [v for v in base["volumes"] if v["name"] == "run"] == made["volumes"]
+    # The label with which doc/migration.md keeps vipd on a node; hostPID: a vipd without lock is visible.
+    (term,) = made["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert term == {"matchExpressions": [{"key": "vipd.io/proxy", "operator": "DoesNotExist"}]} and made["hostPID"]
     (c,) = made["initContainers"]
     vipd = netns.popen(PYTHON, sandbox.__file__, sandbox.request(confinement(c), "errno"), L.program("vipd"), *EXAMPLES,
                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

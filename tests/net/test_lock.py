@@ -35,6 +35,29 @@ def test_second_names_the_first(lab, vipd):
     assert vipd.status()["state"] == "running" and vipd.status()["pid"] == vipd.proc.pid
 
 
+WITHOUT_RUN = ["unshare", "--mount", "sh", "-c", "mount -t tmpfs -o ro none /run && exec \"$@\"", "sh"]
+
+
+def test_cleanup_beside_a_vipd_without_lock():
+    """A vipd that cannot write the lock file serves: --cleanup recognises the process, and removes nothing."""
+    with L.Lab(servers=False) as other:
+        vipd = daemon.Vipd(other, {"--nft-guard": "off"})
+        vipd.write(udp(1))
+        try:
+            with_lock = vipd.argv
+            vipd.argv = lambda: WITHOUT_RUN + with_lock()
+            vipd.start()
+            vipd.argv = with_lock
+            assert "continuing without it" in vipd.log() and lock_holder(other) == 0
+            assert "vipd runs (process %d, vipd)" % vipd.proc.pid in second(vipd, "--cleanup")
+            assert L.cluster_ip(910, 4) in other.node.run("nft", "list", "ruleset")
+            vipd.stop()
+            other.node.run(*vipd.argv(), "--cleanup")
+            assert other.node.run("nft", "list", "ruleset") == ""
+        finally:
+            vipd.close()
+
+
 BIND = """
 import os, socket, time
 os.setuid(65534)

@@ -284,11 +284,14 @@ static void test_proxies(void **state)
 	assert_non_null(f);
 	assert_int_equal(fwrite(quiet, 1, sizeof(quiet), f), sizeof(quiet));
 	assert_int_equal(fclose(f), 0);
+	put("/proc/26/comm", "vipd\n");
+	put("/proc/27/comm", "vipd-conntrack\n"); /* its helper */
 	put_socket(21, 901);
 	put_socket(22, 902);
 	put_socket(23, 903);
 	put("/proc/self/net/tcp", "");
-	proxies_expect("24 kube-router in kube-router\n"); /* disabled in k3s: no listener */
+	proxies_expect("24 kube-router in kube-router\n"
+		       "26 vipd in vipd\n"); /* disabled in k3s: no listener */
 	put("/proc/self/net/tcp",
 	    "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid\n"
 	    "   0: 0100007F:2809 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0 "
@@ -300,7 +303,8 @@ static void test_proxies(void **state)
 	    "0A 00000000:00000000 00:00000000 00000000     0        0 903 1 0 100 0 0 10 0\n");
 	proxies_expect("21 kube-proxy in k3s-server\n" /* 22 listens on 10248 */
 		       "23 kube-proxy in kubelite\n"
-		       "24 kube-router in kube-router\n");
+		       "24 kube-router in kube-router\n"
+		       "26 vipd in vipd\n");
 }
 
 /* The limit with the least memory left counts. */
