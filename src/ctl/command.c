@@ -233,9 +233,9 @@ static const struct cli_command commands[] = {
 	  "  --vmodule, --log-level).\n",
 	  .run = run_log },
 	{ "migrate", "FILE [-- FLAGS]", "compare kube-proxy's settings with vipd", "C",
-	  "  FILE is kube-proxy's configuration (config.conf of its ConfigMap), - standard input;\n"
-	  "  flags of kube-proxy, with or without FILE, follow after --. The table has the settings\n"
-	  "  that stay the same, differ or have no effect, and the findings of doctor on this node.\n"
+	  "  FILE is kube-proxy's configuration, or its ConfigMap as kubectl prints it; - is standard\n"
+	  "  input. Flags of kube-proxy follow after --, with or without FILE. The table has the\n"
+	  "  settings that stay the same, differ or have no effect, and the findings of doctor.\n"
 	  "  --write-config-to writes vipd's configuration; with - only that, to standard output.\n"
 	  "  Nothing else is changed. Exit code as of doctor; 2 also for a setting that vipd rejects.\n",
 	  .run = run_migrate },

@@ -5,6 +5,7 @@
  * options_parse() reads the configuration as vipd would: a setting that vipd rejects is an error
  * here, and the table of flags says what each setting does. The checks of the node are doctor's.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,12 +13,14 @@
 #include <unistd.h>
 
 #include "base/control.h"
+#include "base/file.h"
 #include "cli/cli.h"
 #include "ctl/doctor.h"
 #include "ctl/run.h"
 #include "doctor/check.h"
 #include "settings/config.h"
 #include "settings/options.h"
+#include "source/decode/yamlread.h"
 
 #define ADVICE_STEPS \
 	"stop kube-proxy, start vipd, run vipd --cleanup=kube-proxy; doc/migration.md has the exact steps and the way back"
@@ -159,8 +162,6 @@ static int config_write(const struct options *o, const char *path, struct err *e
 	return r;
 }
 
-/* --- the command --- */
-
 static int report_show(const struct run *run, const struct options *o)
 {
 	FINI(check_report_fini) struct check_report report = { 0 };
@@ -174,35 +175,81 @@ static int report_show(const struct run *run, const struct options *o)
 	return answer_show(run, answer, (int)doctor_exit(answer), show_doctor);
 }
 
-/* Copy standard input to a file in memory: config_read() does not wait for a pipe's writer. */
-static int stdin_copy(struct err *err)
+/* --- kube-proxy's file --- */
+
+static int stdin_read(struct str *ret, struct err *err)
 {
 	char buf[4096];
-	size_t len = 0;
 	ssize_t n;
-	AUTO(close) int fd = memfd_create("stdin", MFD_CLOEXEC);
-	int r = 0;
 
-	if (fd == -1)
-		return err_errno(err, "memfd");
-	while (len <= CONFIG_SIZE_MAX && (n = read(STDIN_FILENO, buf, sizeof(buf))) != 0) {
-		if (n == -1 || write(fd, buf, (size_t)n) != n) {
-			r = err_errno(err, "standard input");
-			break;
-		}
-		len += (size_t)n;
+	while (ret->len <= CONFIG_SIZE_MAX && (n = read(STDIN_FILENO, buf, sizeof(buf))) != 0) {
+		if (n == -1)
+			return err_errno(err, "standard input");
+		str_add(ret, buf, (size_t)n);
 	}
-	if (r == 0 && dup2(fd, STDIN_FILENO) == -1)
-		r = err_errno(err, "standard input");
-	return r;
+	return 0;
 }
 
-/* kube-proxy's command line as vipd's: FILE becomes --config, and the default mode is iptables. */
-static char **argv_make(const struct run *run, int *argc)
+/* `text` as standard input: config_read() does not wait for a pipe's writer. */
+static int stdin_set(const char *text, size_t len, struct err *err)
+{
+	AUTO(close) int fd = memfd_create("stdin", MFD_CLOEXEC);
+
+	if (fd == -1 || write(fd, text, len) == -1 || dup2(fd, STDIN_FILENO) == -1)
+		return err_errno(err, "standard input");
+	return 0;
+}
+
+/* The first document, if it is a ConfigMap, as kubectl prints it; else NULL. */
+static json_t *configmap_read(const struct str *text)
+{
+	AUTO(yaml_close) struct yaml *y = NULL;
+	json_auto_t *root = NULL;
+	struct err ignored;
+	const char *kind = NULL;
+
+	yaml_open_text(&y, str_text(text), text->len, 1);
+	if (yaml_next(y, &root, &ignored) == YAML_DOCUMENT)
+		kind = json_string_value(json_object_get(root, "kind"));
+	return kind != NULL && strcmp(kind, "ConfigMap") == 0 ? json_incref(root) : NULL;
+}
+
+/* Standard input and the file in a ConfigMap become /dev/stdin. */
+static int input_open(const char **path, struct err *err)
+{
+	static const char *const keys[] = { "config.conf", "config" }; /* kubeadm's, EKS's */
+	FINI(str_fini) struct str text = { 0 };
+	json_auto_t *map = NULL;
+	const char *inner = NULL;
+	bool is_stdin = strcmp(*path, "-") == 0;
+	int r = is_stdin ? stdin_read(&text, err) : file_read(&text, *path, CONFIG_SIZE_MAX, err);
+
+	if (r < 0)
+		return r;
+	map = configmap_read(&text);
+	for (size_t i = 0; map != NULL && inner == NULL && i < ARRAY_SIZE(keys); i++)
+		inner = json_string_value(json_object_get(json_object_get(map, "data"), keys[i]));
+	if (map != NULL && inner == NULL)
+		return err_set(err, -EINVAL,
+			       "%s: ConfigMap without the key config.conf or config in data",
+			       *path);
+	if (map == NULL && !is_stdin)
+		return 0;
+	*path = "/dev/stdin";
+	return inner != NULL ? stdin_set(inner, strlen(inner), err)
+			     : stdin_set(str_text(&text), text.len, err);
+}
+
+/* --- the command --- */
+
+/*
+ * kube-proxy's command line as vipd's: `path`, NULL or of the first argument, becomes --config, and
+ * the default mode is iptables.
+ */
+static char **argv_make(const struct run *run, const char *path, int *argc)
 {
 	char **argv = xcalloc((size_t)run->n_args + 3, sizeof(*argv));
-	bool has_file =
-		run->n_args > 0 && (run->args[0][0] != '-' || strcmp(run->args[0], "-") == 0);
+	bool has_file = path != NULL;
 	bool has_config = has_file;
 	int n = 0;
 
@@ -214,10 +261,8 @@ static char **argv_make(const struct run *run, int *argc)
 		argv[n++] = (char *)(uintptr_t) "--config";
 	else if (!has_config)
 		argv[n++] = (char *)(uintptr_t) "--proxy-mode=iptables";
-	if (has_file && strcmp(run->args[0], "-") == 0)
-		argv[n++] = (char *)(uintptr_t) "/dev/stdin";
-	else if (has_file)
-		argv[n++] = run->args[0];
+	if (has_file)
+		argv[n++] = (char *)(uintptr_t)path;
 	for (int i = has_file; i < run->n_args; i++)
 		argv[n++] = run->args[i];
 	*argc = n;
@@ -229,6 +274,7 @@ int run_migrate(const struct run *run)
 	struct model_config model = { 0 };
 	struct options o;
 	struct err err;
+	const char *path;
 	int argc;
 	char **argv;
 	int code = EXIT_FINE;
@@ -236,9 +282,10 @@ int run_migrate(const struct run *run)
 
 	if (run->n_args == 0)
 		return usage("migrate takes kube-proxy's configuration FILE, `-`, or -- FLAGS");
-	if (strcmp(run->args[0], "-") == 0 && stdin_copy(&err) < 0)
-		return complain(EXIT_PROBLEM, "%s", err.text);
-	argv = argv_make(run, &argc);
+	path = run->args[0][0] != '-' || run->args[0][1] == '\0' ? run->args[0] : NULL;
+	if (path != NULL && input_open(&path, &err) < 0)
+		return complain(EXIT_USAGE, "%s", err.text);
+	argv = argv_make(run, path, &argc);
 	r = options_parse(&o, &model, argc, argv, &err);
 	if (r < 0)
 		code = complain(EXIT_USAGE, "%s", err.text);

@@ -3,6 +3,7 @@
 import glob
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -220,6 +221,30 @@ def test_cleanup_removes_the_kernel_state(netns):
     text = after.communicate()[0]
     assert after.returncode == 0, text
     assert netns.run("nft", "list", "ruleset") == ""
+
+
+# ---- the proxy's label ----
+
+TERMS = [{"matchExpressions": [{"key": "eks.amazonaws.com/compute-type", "operator": "NotIn", "values": ["fargate"]}]}]
+OURS = {"key": "vipd.io/proxy", "operator": "DoesNotExist"}
+
+
+@pytest.mark.parametrize("kind, terms", [("merge", None), ("json", TERMS)])
+@pytest.mark.skipif(not shutil.which("kubectl"), reason="kubectl is not installed")
+def test_patches_of_kube_proxy(tmp_path, kind, terms):
+    """Those of doc/migration.md, for a DaemonSet without affinity and for EKS's: its own constraint stays."""
+    with open(os.path.join(ROOT, "doc", "migration.md"), encoding="utf-8") as f:
+        (patch,) = re.findall(r"patch daemonset kube-proxy --type=%s -p '([^']*)'" % kind, f.read())
+    obj = of_kind(DEPLOY, "DaemonSet")
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    if terms:
+        obj["spec"]["template"]["spec"]["affinity"] = {"nodeAffinity": {required: {"nodeSelectorTerms": terms}}}
+    (tmp_path / "kube-proxy.yaml").write_text(yaml.safe_dump(obj))
+    r = subprocess.run(["kubectl", "patch", "--local", "-f", tmp_path / "kube-proxy.yaml", "--type=" + kind, "-p", patch,
+                        "-o", "yaml"], capture_output=True, text=True, check=False)
+    assert r.returncode == 0, r.stderr
+    (term,) = yaml.safe_load(r.stdout)["spec"]["template"]["spec"]["affinity"]["nodeAffinity"][required]["nodeSelectorTerms"]
+    assert term == {"matchExpressions": (terms or [{"matchExpressions": []}])[0]["matchExpressions"] + [OURS]}
 
 
 # ---- system calls ----

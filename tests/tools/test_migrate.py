@@ -237,3 +237,24 @@ def test_flags():
     written = yaml.safe_load(migrate("--write-config-to=-", "--", "--proxy-mode=nftables",
                                      "--iptables-sync-period=1m").stdout)
     assert written == tree({"mode": "nftables", "nftables.syncPeriod": "1m"})
+
+
+@pytest.mark.parametrize("key", ["config.conf", "config"])
+@pytest.mark.parametrize("dump", [json.dumps, yaml.safe_dump])
+def test_configmap(key, dump, tmp_path):
+    """`kubectl get configmap -o yaml|json`: the keys of kubeadm and EKS, from a file and from standard input."""
+    file = yaml.safe_dump(tree({"mode": "nftables", "clusterCIDR": "10.1.0.0/16"}))
+    text = dump({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kube-proxy"},
+                 "data": {key: file, "kubeconfig.conf": "kind: Config\n"}})
+    (tmp_path / "map").write_text(text)
+    wanted = found(results("-", text=file), SAME)
+    assert wanted == ["clusterCIDR 10.1.0.0/16"]
+    assert found(results("-", text=text), SAME) == found(results(str(tmp_path / "map")), SAME) == wanted
+    r = migrate("-", text=text.replace("clusterCIDR", "windowsRunAsService"))
+    assert r.returncode == 2 and "/dev/stdin:" in r.stderr and "windowsRunAsService" in r.stderr
+
+
+def test_configmap_without_file():
+    r = migrate("-", text=json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "data": {"config.yaml": ""}}))
+    assert (r.returncode, r.stderr) == (
+        2, "vipctl: -: ConfigMap without the key config.conf or config in data\n")
