@@ -16,6 +16,7 @@ import daemon
 import kubeproxy
 import lab as L
 import planes
+import recorded
 from objects import entry, port, service, slice_, slice_port
 
 NUMBER = 900
@@ -80,10 +81,11 @@ class Node:
             self.restore(fam, kubeproxy.iptables_rules(target(fam), ENDPOINTS[fam], fam,
                                                        L.CLUSTER_CIDR[fam], extra))
 
-    def steady(self):
-        """Flows through the service from everywhere, before vipd is there."""
-        to = [x for fam in (4, 6) for proto in ("tcp", "udp")
-              for x in ("--to", "%s:%s" % (proto, L.endpoint(L.cluster_ip(NUMBER, fam), 80)))]
+    def steady(self, targets=None):
+        """Flows through the service, or these targets, from everywhere, before vipd is there."""
+        targets = targets or ["%s:%s" % (proto, L.endpoint(L.cluster_ip(NUMBER, fam), 80))
+                              for fam in (4, 6) for proto in ("tcp", "udp")]
+        to = [x for target in targets for x in ("--to", target)]
         for role in ("client", "pod3", "node"):
             self.flows.append(self.lab.flow(role, *STEADY, *to))
         L.eventually(lambda: all(f["answers"] for flow in self.flows
@@ -197,6 +199,46 @@ def test_nftables():
         n.check_steady()
         n.serves()
         n.serves(OTHER)
+
+
+def migrated(n, mode):
+    """What `vipctl migrate` finds of kube-proxy on this node."""
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"config.conf": (
+        "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: %s\n" % mode)}}
+    with n.lab.node.entered():
+        r = subprocess.run([L.program("vipctl"), "-o", "json", "migrate", "-"], input=json.dumps(config),
+                           capture_output=True, text=True, timeout=60 * L.SLOW, check=False)
+    assert r.stderr == "" and json.loads(r.stdout)["mode"] == mode, r.stderr
+    return {c["found"].partition(": ")[0] for c in json.loads(r.stdout)["results"] if c["check"] == "kube-proxy"}
+
+
+@pytest.mark.parametrize("mode", ["nftables", "iptables"])
+def test_recorded(mode):
+    """The state of kube-proxy 1.36.2 itself: migrate names it, cleanup removes all but the kubelet's chain."""
+    if mode == "iptables":
+        usable("nft")
+    with node() as n:
+        n.vipd.write(recorded.objects())
+        recorded.put(n.lab, mode)
+        n.steady(recorded.TARGETS)
+        leftovers = {"nftables": ["table %s kube-proxy exists"],
+                     "iptables": ["chain KUBE-SERVICES in table %s nat", "chain KUBE-SERVICES in table %s filter"]}[mode]
+        assert migrated(n, mode) == {text % fam for text in leftovers for fam in ("ip", "ip6")}
+        n.start()
+        r = n.cleanup()
+        texts = [recorded.text(tool + ".save") for tool in ("iptables", "ip6tables")]
+        chains, jumps = (sum(len(re.findall(pattern, t, re.M)) for t in texts) for pattern in (
+            "^:KUBE-(?!FIREWALL)", "^-A [A-Z]+ .*-j KUBE-(?!FIREWALL)"))
+        said = r"nftables: removed 2 tables\n" if mode == "nftables" else (
+            r"iptables \(nf_tables\): removed %d chains, \d+ rules in them, %d jumps to them\n" % (chains, jumps))
+        assert r.returncode == 0 and re.fullmatch(said, r.stdout), r.stdout + r.stderr
+        assert set(re.findall(r"KUBE-[A-Z-]+", n.save())) == ({"KUBE-FIREWALL"} if mode == "iptables" else set())
+        assert migrated(n, mode) == {"no other service proxy found"}
+        n.check_steady()
+        for target in recorded.TARGETS:
+            proto, ip, number = target.split(":")
+            for role in ("client", "pod3", "node"):
+                assert L.probe(n.lab.ns[role], ip, int(number), proto).backend.startswith("10.244."), (role, target)
 
 
 def test_refusals(tmp_path):

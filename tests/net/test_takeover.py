@@ -4,6 +4,8 @@ without a pause: not one fails.
 
     kube-proxy's rules -> vipd starts -> --cleanup=kube-proxy -> kube-proxy's rules -> --cleanup
 
+The rules are those of kubeproxy.py, for many services, and the recorded ones of kube-proxy 1.36.2.
+
 Virtual services that carry connections are removed by force when none of these is established.
 VIPD_TAKEOVERS is how often (default 2), VIPD_TAKEOVER_SERVICES how many services there are (40). In
 a virtual machine a connection may take longer than TCP needs to repeat a lost packet: there the
@@ -17,6 +19,7 @@ import pytest
 import kubeproxy
 import kuberouter
 import lab as L
+import recorded
 from objects import entry, port, service, slice_, slice_port
 from test_cleanup_kube_proxy import Node, wanted
 
@@ -59,11 +62,14 @@ class Takeover(Node):
         self.has_ipvs = mode in ("ipvs", "kube-router")
         self.clients = {}
         self.vipd.write([])
-        every = objects()
+        every = self.objects()
         for i in range(0, len(every), CHUNK):
             self.vipd.manifests.put("takeover-%05d.json" % i, json.dumps(
                 {"apiVersion": "v1", "kind": "List", "items": every[i:i + CHUNK]}))
         self.rules = {fam: self.render(fam) for fam in (4, 6)}
+
+    def objects(self):
+        return objects()
 
     def render(self, fam):
         main = (L.cluster_ip(NUMBER, fam), 80, NODE_PORT)
@@ -87,15 +93,20 @@ class Takeover(Node):
             else:
                 self.lab.node.run("nft", "-f", "-", input=self.rules[fam], timeout=300)
 
-    def connect(self):
-        """Clients in pods, outside and on the node itself."""
+    def targets(self):
+        """Of clients in pods and on the node, and of clients outside."""
         first, last = MORE, MORE + SERVICES - 1
         pods = ["tcp:" + L.endpoint(L.cluster_ip(n, fam), 80) for n in (NUMBER, first, last)
                 for fam in (4, 6)]
         pods += ["udp:" + L.endpoint(L.cluster_ip(NUMBER, fam), 80) for fam in (4, 6)]
         outside = ["%s:%s" % (proto, L.endpoint(L.NODE[fam], NODE_PORT)) for fam in (4, 6)
                    for proto in ("tcp", "udp")]
-        clients = {"pod2": pods, "pod3": pods, "node": pods, "client": outside + pods}
+        return pods, outside + pods
+
+    def connect(self):
+        """Clients in pods, outside and on the node itself."""
+        pods, outside = self.targets()
+        clients = {"pod2": pods, "pod3": pods, "node": pods, "client": outside}
         ports, rate = [], RATE
         if self.has_ipvs:
             # With the device of service addresses, this host's own connections come from it.
@@ -107,6 +118,9 @@ class Takeover(Node):
             to = [x for target in targets for x in ("--to", target)]
             self.clients[role] = self.lab.flow(role, "new", "--concurrency", 2, "--rate", rate,
                                                *ports, *to)
+
+    def total(self):
+        return sum(flow.stat()["ok"] for flow in self.clients.values())
 
     def good(self, when):
         """Some hundred connections later, none failed."""
@@ -158,8 +172,26 @@ class Takeover(Node):
         super().close()
 
 
-@pytest.mark.parametrize("mode", ["nftables", "iptables", "ipvs", "kube-router"])
-def test_takeover(mode):
+class Recorded(Takeover):
+    """With the state of kube-proxy 1.36.2 itself."""
+
+    def objects(self):
+        return recorded.objects()
+
+    def render(self, fam):
+        return None
+
+    def put_other(self):
+        recorded.put(self.lab, self.mode)
+
+    def targets(self):
+        return recorded.TARGETS, recorded.OUTSIDE
+
+
+@pytest.mark.parametrize("mode, kind", [
+    pytest.param(mode, Takeover, id=mode) for mode in ("nftables", "iptables", "ipvs", "kube-router")] + [
+    pytest.param(mode, Recorded, id=mode + "-recorded") for mode in ("nftables", "iptables")])
+def test_takeover(mode, kind):
     if mode != "nftables":
         wanted("iptables-nft-restore")
     with L.Lab() as lab:
@@ -170,7 +202,7 @@ def test_takeover(mode):
                 lab.node.run("ip", "link", "add", "other0", "type", "dummy")
             except RuntimeError as e:
                 pytest.skip("the kernel lacks IPVS or dummy devices: %s" % e)
-        n = Takeover(lab, mode)
+        n = kind(lab, mode)
         try:
             n.put_other()
             n.connect()
@@ -178,5 +210,7 @@ def test_takeover(mode):
             for i in range(TIMES):
                 n.away(i)
                 n.back(i)
+            print("%s, %s: %d takeovers there and back, %d connections, none failed" % (
+                mode, kind.__name__, TIMES, n.total()))
         finally:
             n.close()
