@@ -99,6 +99,56 @@ def test_named_target_ports(lab, vipd, fam):
         assert seen == set(zip((E1[fam], E2[fam]), want)), (role, to)  # 30 alike: 2^-29
 
 
+def served(lab, fam, role, to, number, proto):
+    """Does an endpoint answer? Not: a reset, silence, or the host that has the address without a proxy."""
+    r = L.probe(lab.ns[role], to, number, proto, timeout=L.LATE)
+    return r.ok and r.backend in (E1[fam], E2[fam])
+
+
+@FAM
+@pytest.mark.parametrize("proto", ("tcp", "udp"))
+def test_type_and_ports_change(lab, vipd, fam, proto):
+    """All types in turn, also from and to ExternalName; node port and port change; no endpoints. Each earlier frontend
+    ends."""
+    at = {"ip": L.cluster_ip(57, fam), "lb": L.lb_ip(57, fam), "node": L.NODE[fam]}
+    every = [("ip", 80), ("ip", 81), ("node", 30057), ("node", 30058), ("lb", 80), ("lb", 81)]
+
+    def check(kind, frontends, number=80, node_port=0, addresses=(E1[fam], E2[fam])):
+        vipd.apply([service("types", at["ip"], [port(number, proto.upper(), "p", node_port)], kind=kind,
+                            lb=[at["lb"]] if kind == "LoadBalancer" else ()),
+                    slice_("types", list(addresses), [slice_port(8080, proto.upper(), "p")], fam=fam)])
+        for place, to in every:
+            for role in ("client", "pod3") if place == "ip" else ("client",):
+                assert served(lab, fam, role, at[place], to, proto) == ((place, to) in frontends), (kind, role, place, to)
+
+    check("ExternalName", [])
+    check("ClusterIP", [("ip", 80)])
+    check("ExternalName", [])
+    check("NodePort", [("ip", 80), ("node", 30057)], node_port=30057)
+    check("ExternalName", [])
+    check("LoadBalancer", [("ip", 80), ("lb", 80)])     # allocateLoadBalancerNodePorts: false
+    check("LoadBalancer", [("ip", 80), ("node", 30057), ("lb", 80)], node_port=30057)
+    check("LoadBalancer", [("ip", 80), ("node", 30058), ("lb", 80)], node_port=30058)
+    check("LoadBalancer", [("ip", 81), ("node", 30058), ("lb", 81)], 81, 30058)
+    check("LoadBalancer", [], 81, 30058, addresses=())
+    for place, to in ("node", 30058), ("lb", 81):
+        shop.fails(lab, "X", at[place], to, proto, "reject")
+    check("LoadBalancer", [("ip", 81), ("node", 30058), ("lb", 81)], 81, 30058)
+    check("ClusterIP", [("ip", 81)], 81)
+
+
+@FAM
+def test_up_and_down(lab, vipd, fam):
+    """Two Services with the same endpoints: each is deleted and made again, the other one serves."""
+    one, two = Svc("one", 58), Svc("two", 59)
+    for up in [one], [one, two], [two], [one, two], [one], []:
+        vipd.apply([obj for svc in up for obj in svc.objects()])
+        for svc in one, two:
+            for role, kind in ("pod3", "clusterip"), ("client", "clusterip"), ("client", "nodeport"):
+                for proto in "tcp", "udp":
+                    assert served(lab, fam, role, *svc.target(kind, fam), proto) == (svc in up), (svc.name, role, kind)
+
+
 PORTMAP = """*nat
 :CNI-HOSTPORT-DNAT - [0:0]
 -A PREROUTING -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT
