@@ -42,6 +42,7 @@ deb:
 	@tools/install-deps deb
 	@rm -rf build-deb && mkdir -p build-deb/vipd
 	@git ls-files -z --cached --others --exclude-standard | tar -c --null -T - | tar -x -C build-deb/vipd
+	@! git diff --quiet HEAD || git rev-parse HEAD >build-deb/vipd/src/cli/commit
 	@cd build-deb/vipd && env $(DEB) dpkg-buildpackage -b -us -uc
 	@rm -r build-deb/vipd
 	@lintian --fail-on error,warning --suppress-tags initial-upload-closes-no-bugs build-deb/*.changes

@@ -158,5 +158,5 @@ void cli_help_text(struct str *ret, const struct cli_option *o);
 MUST_USE int cli_completion(struct str *ret, const struct cli *cli, const char *shell);
 /* Print candidates if a completion script called the program. False: it did not. */
 bool cli_complete(const struct cli *cli, int argc, char **argv);
-/* "0.2.0 (commit 8a7655d7c2aa)"; without the commit when the sources were no git clone. */
+/* "0.2.0 (commit 8a7655d7c2aa)"; without the commit when the sources did not have it. */
 const char *cli_version(void);

@@ -2,6 +2,7 @@
 """deploy/: flags, permissions and paths in the manifests and the unit are those that vipd has
 and needs."""
 import base64
+import io
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 
 import pytest
@@ -203,6 +205,15 @@ def test_one_version():
     assert len(wanted) >= 6
     for name, op, least in wanted:
         assert "\nBuildRequires:  pkgconfig(%s) %s %s\n" % (name, op, least) in read("deploy/vipd.spec")
+
+
+@pytest.mark.skipif(not os.path.isdir(os.path.join(ROOT, ".git")), reason="no clone")
+def test_archive_has_its_commit():
+    """`vipd --version` of a build from `git archive`: the build reads src/cli/commit."""
+    def git(*argv):
+        return subprocess.run(["git", "-C", ROOT, *argv], capture_output=True, check=True).stdout
+    with tarfile.open(fileobj=io.BytesIO(git("archive", "HEAD", "src/cli/commit"))) as tar:
+        assert tar.extractfile("src/cli/commit").read() == git("rev-parse", "HEAD")
 
 
 # ---- systemd ----
