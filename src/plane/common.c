@@ -318,7 +318,8 @@ size_t plane_unwanted(const struct plane *p)
 
 	for (size_t i = 0; c->loaded != NULL && i < c->ops->n_frontends; i++)
 		for (int fam = 0; fam < IPFAM_N; fam++)
-			n += plane_loaded_undesired_count(c->loaded, fam, c->ops->sweep[i]);
+			if (!p->family[fam].is_failed)
+				n += plane_loaded_undesired_count(c->loaded, fam, c->ops->sweep[i]);
 	return n;
 }
 

@@ -106,7 +106,7 @@ static int rejection_code(const struct nl_rejection *f)
 	return f->error;
 }
 
-/* Family of a rejected message as a bit; 0 for tables of both families. */
+/* Family of a rejected message as a bit; 0: of a table of both families. */
 static uint8_t families_of(const struct nlmsghdr *h)
 {
 	const struct nfgenmsg *msg = h != NULL ? mnl_nlmsg_get_payload(h) : NULL;
@@ -132,6 +132,8 @@ static int rejection(const struct nl_batch *b, const struct nft_table_ref tables
 		return r;
 	if (r != -ENOTRECOVERABLE)
 		res->culprit = ch->svc;
+	if (r != -ENOTRECOVERABLE && r != -EPERM) /* else the table is at fault */
+		res->families = (uint8_t)(1u << ch->fam);
 	return name_element(ch, &tables[ch->fam], r, err);
 }
 

@@ -327,8 +327,8 @@ struct plane_fault {
 
 /*
  * An address family that failed is left out of every operation, and the caller leaves it out of
- * rows and operations: its kernel state stays. The caller retries by clearing
- * is_failed before a load. Planes whose families cannot fail one by one never set it.
+ * rows and operations: its kernel state stays. The caller retries by clearing is_failed before a
+ * load.
  */
 struct plane_family {
 	bool is_failed;

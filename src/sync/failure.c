@@ -175,7 +175,7 @@ bool sync_family_failed(struct sync *s, int r, const struct plane_result *res,
 		if (r == -ENOTRECOVERABLE) /* the next load finds which families are gone */
 			return s->state == SYNC_ADOPTING && plane_family_lost(s->plane, fam) == 0;
 		if (++s->family_rejections[fam] < FAMILY_REJECTIONS_MAX && r != -EPERM &&
-		    r != -EOPNOTSUPP && r != -EBUSY)
+		    r != -EOPNOTSUPP && r != -EAFNOSUPPORT && r != -EBUSY)
 			return false;
 		s->family_rejections[fam] = 0;
 		return plane_family_fail(s->plane, fam, r, err) == 0;

@@ -70,6 +70,7 @@ struct fake_ipvs {
 	bool is_cut;
 	size_t n_left;
 	char lacked[IPVS_SCHED_MAX];
+	bool lacks_v6;
 };
 
 struct datagram {
@@ -363,7 +364,9 @@ static int change(struct fake_ipvs *f, uint8_t cmd, const struct nlattr *const *
 	key = key_read(svc);
 	s = service_find(f, &key);
 	if (cmd == IPVS_CMD_NEW_SERVICE)
-		return s != NULL ? EEXIST : service_new(f, svc);
+		return f->lacks_v6 && key.fam == IPFAM_V6 ? EAFNOSUPPORT
+		       : s != NULL                        ? EEXIST
+							  : service_new(f, svc);
 	if (s == NULL)
 		return ESRCH;
 	switch (cmd) {
@@ -687,6 +690,11 @@ void fake_ipvs_refuse(struct fake_ipvs *f, size_t k, int error)
 {
 	f->refuse_k = k;
 	f->refuse_error = error;
+}
+
+void fake_ipvs_lack_v6(struct fake_ipvs *f, bool on)
+{
+	f->lacks_v6 = on;
 }
 
 void fake_ipvs_cut(struct fake_ipvs *f, size_t k)

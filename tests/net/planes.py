@@ -11,6 +11,7 @@ FLAGS = {"nft": {}, "ipvs": {"--proxy-mode": "ipvs"}}
 OWN = "in the nft plane's words; test_ipvs_view.py has its own"
 CONNTRACK = "about NAT entries of conntrack; IPVS keeps its own connections"
 NO_MOVE = "handshakes do not move on this plane"
+ONE_TABLE = "about a table for each address family: that of this plane has both, which fail with it"
 IPVS = "about IPVS: VIPD_PLANE=ipvs, in a machine of tools/vm-run"
 # {plane: {a file, or file::test, or file::test[parameters beginning so: why not}}
 NOT = {
@@ -20,10 +21,11 @@ NOT = {
         "test_ipvs_probe.py": IPVS,
         "test_ipvs_foreign.py": IPVS,
         "test_ipvs_repair.py": IPVS,
+        "test_families.py::test_foreign_route": IPVS,
     },
     "ipvs": {
-        "test_families.py":
-            "about a table for each address family; the table of this plane has both",
+        "test_families.py::test_table_of_another_process": ONE_TABLE,
+        "test_families.py::test_deleted_again_and_again": ONE_TABLE,
         "test_owner.py": "about owners of the nft plane's tables; that of this plane has none",
         "test_eject.py::test_half": NO_MOVE,
         "test_eject.py::test_all_vanish_and_return": NO_MOVE,

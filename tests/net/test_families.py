@@ -2,7 +2,11 @@
 """One address family fails: the other one is served and gets every change; the failed one is named
 and recovers."""
 import contextlib
+import json
+import re
 import struct
+import urllib.error
+import urllib.request
 
 import pytest
 
@@ -46,6 +50,39 @@ def backends(lab, fam, n=12):
     return {r.backend for r in answers if r.ok and r.backend != L.cluster_ip(1, fam)}
 
 
+def get(lab, url):
+    with lab.node.entered():
+        try:
+            with urllib.request.urlopen("http://127.0.0.1" + url, timeout=L.LIMIT) as r:
+                return r.status, r.read().decode()
+        except urllib.error.HTTPError as e:
+            return e.code, e.read().decode()
+
+
+def up(lab):
+    """vipd_family_up of IPv4 and IPv6."""
+    text = get(lab, ":10249/metrics")[1]
+    return tuple(int(re.search(r'^vipd_family_up\{ip_family="IPv%d"\} (\d)$' % fam, text,
+                               re.M).group(1)) for fam in (4, 6))
+
+
+def is_unready(lab, fam):
+    """After 10 s in failure /healthz names the family."""
+    code, body = get(lab, ":10256/healthz")
+    answer = json.loads(body)
+    return code == 503 and answer["reason"].startswith("IPv%d failed: " % fam) and \
+        not answer["status"]["IPv%d" % fam]["healthy"]
+
+
+def expect_recovered(lab, vipd, fam, both):
+    L.eventually(lambda: problems(vipd) == [], 60, lambda: (problems(vipd), vipd.log()))
+    assert backends(lab, fam) == both
+    assert "IPv%d recovered after " % fam in vipd.log()
+    assert up(lab) == (1, 1)
+    assert get(lab, ":10256/healthz")[0] == 200
+    vipd.check_tables()
+
+
 @pytest.mark.parametrize("fam", [6, 4])
 def test_table_of_another_process(fam):
     well = 10 - fam
@@ -66,11 +103,42 @@ def test_table_of_another_process(fam):
                 L.eventually(lambda: backends(lab, well) == {L.remote(1, well),
                                                              L.remote(2, well)}, 10)
                 assert backends(lab, fam, 1) == set()
-            both = {L.remote(1, fam), L.remote(2, fam)}
-            L.eventually(lambda: problems(vipd) == [], 60, lambda: (problems(vipd), vipd.log()))
-            assert backends(lab, fam) == both
-            assert "IPv%d recovered after " % fam in vipd.log()
-            vipd.check_tables()
+                assert up(lab) == (int(fam == 6), int(fam == 4))
+                L.eventually(lambda: is_unready(lab, fam), L.PATIENCE)
+            expect_recovered(lab, vipd, fam, {L.remote(1, fam), L.remote(2, fam)})
+            load.more_ok()
+            result = load.stop()
+            assert result["failed"] == 0, result["first_failure"]
+        finally:
+            vipd.close()
+
+
+@pytest.mark.parametrize("fam", [6, 4])
+def test_foreign_route(fam):
+    """Another process uses vipd's routing table for one family before the first start: the other
+    family is served from the start on."""
+    well = 10 - fam
+    route = ("blackhole", "2001:db8:ffff::/48" if fam == 6 else "203.0.113.192/26", "table", "23130")
+    with L.Lab() as lab:
+        vipd = daemon.Vipd(lab)
+        try:
+            lab.node.run("ip", "-%d" % fam, "route", "add", *route)
+            vipd.write(objects([1]))
+            vipd.start()
+            load = lab.flow("client", "new", "--to",
+                            "tcp:" + L.endpoint(L.cluster_ip(1, well), 80), "--rate", "300",
+                            "--concurrency", "4")
+            assert backends(lab, well) == {L.remote(1, well)}
+            assert backends(lab, fam, 1) == set()
+            assert any("IPv%d failed: routing table 23130 of IPv%d has foreign routes" % (fam, fam)
+                       in p for p in problems(vipd)), problems(vipd)
+            assert up(lab) == (int(fam == 6), int(fam == 4))
+            vipd.write(objects([1, 2]))
+            L.eventually(lambda: backends(lab, well) == {L.remote(1, well), L.remote(2, well)}, 10)
+            assert backends(lab, fam, 1) == set()
+            L.eventually(lambda: is_unready(lab, fam), L.PATIENCE)
+            lab.node.run("ip", "-%d" % fam, "route", "del", *route)
+            expect_recovered(lab, vipd, fam, {L.remote(1, fam), L.remote(2, fam)})
             load.more_ok()
             result = load.stop()
             assert result["failed"] == 0, result["first_failure"]

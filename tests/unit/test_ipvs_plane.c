@@ -1501,14 +1501,15 @@ static void test_route_conflict(void **state)
 	/* At the start: vipd's local route would deliver the packets of that rule to this host. */
 	world_open(&w);
 	fake_ipvs_foreign_rule(w.ipvs, AF_INET, 32000, IPVS_ROUTE_TABLE_DEFAULT);
+	fake_ipvs_foreign_rule(w.ipvs, AF_INET6, 32000, IPVS_ROUTE_TABLE_DEFAULT);
 	for (int i = 0; i < 50 && *sync_stats_get(w.s)->last_error == '\0'; i++)
 		(void)sync_step(w.s, w.now);
 	assert_non_null(strstr(sync_stats_get(w.s)->last_error,
-			       "'32000: lookup 23130' leads into vipd's routing table"));
+			       "of IPv4: '32000: lookup 23130' leads into vipd's routing table"));
 	assert_string_equal(plane_unready(w.plane), sync_stats_get(w.s)->last_error);
-	assert_int_equal(fake_ipvs_n_rules(w.ipvs), 1);
+	assert_int_equal(fake_ipvs_n_rules(w.ipvs), 2);
 	assert_int_equal(fake_ipvs_n_routes(w.ipvs), 0);
-	/* After the rule is deleted vipd serves. */
+	/* After the rules are deleted vipd serves. */
 	fake_ipvs_rules_del(w.ipvs, 32000);
 	settle(&w);
 	assert_int_equal(fake_ipvs_n_rules(w.ipvs), 8);
@@ -1526,6 +1527,136 @@ static void test_route_conflict(void **state)
 	fake_ipvs_rules_del(w.ipvs, 32000);
 	pass(&w, 12);
 	assert_string_equal(w.plane->faults[PLANE_FAULT_ROUTING].text, "");
+	world_close(&w);
+}
+
+/* --- address families --- */
+
+static void dual_service(struct world *w, int no, const char *hosts)
+{
+	static const char *const prefixes[IPFAM_N] = { "", "v6 " };
+	char of[8];
+	char name[32];
+	char text[96];
+
+	(void)snprintf(of, sizeof(of), "d%d", no);
+	(void)snprintf(name, sizeof(name), "shop/%s", of);
+	(void)snprintf(text, sizeof(text), "ip=10.96.1.%d ip=fd02::%x port=http:80", no, no);
+	service(w, name, text);
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		(void)snprintf(name, sizeof(name), "shop/%s-%d", of, fam);
+		(void)snprintf(text, sizeof(text), "%s| http:8080 | %s", prefixes[fam], hosts);
+		slice(w, name, of, text);
+	}
+}
+
+/* The services of one family, as in expect_ipvs(). */
+static void expect_family(const struct world *w, enum ipfam fam, size_t n, const char *host)
+{
+	struct str all = { 0 };
+	size_t n_hosts = 0;
+	size_t n_all = 0;
+
+	fake_ipvs_print(w->ipvs, &all);
+	for (char *line = all.text; line != NULL && *line; line = strchr(line, '\n') + 1) {
+		char *end = strchr(line, '\n');
+		const char *v6 = strstr(line, " (IPv6)");
+
+		if ((v6 != NULL && v6 < end) != (fam == IPFAM_V6))
+			continue;
+		n_all++;
+		n_hosts += strstr(line, host) != NULL && strstr(line, host) < end;
+	}
+	assert_int_equal(n_all, n);
+	assert_int_equal(n_hosts, n);
+	str_fini(&all);
+}
+
+static bool has_family_failed(const struct world *w)
+{
+	bool has_failed = plane_family_has_failed(w->plane, IPFAM_V6);
+
+	assert_false(plane_family_has_failed(w->plane, IPFAM_V4));
+	assert_int_equal(has_failed,
+			 w->plane->faults[PLANE_FAULT_FAMILY + (int)IPFAM_V6].text[0] != '\0');
+	return has_failed;
+}
+
+static void family_recovers(struct world *w, size_t n)
+{
+	for (int i = 0; i < STEPS_MAX && has_family_failed(w); i++) {
+		uint64_t next = sync_step(w->s, w->now);
+
+		w->now = next == SYNC_NOW ? w->now : next;
+	}
+	assert_false(has_family_failed(w));
+	(void)settle(w);
+	pass(w, 3);
+	expect_family(w, IPFAM_V4, n, "10.0.1.3:8080=1");
+	expect_family(w, IPFAM_V6, n, "[fd00::3]:8080=1");
+	assert_true(mark_of(w, "fd02::1", 80) != 0);
+	expect_adopted(w);
+}
+
+/* IPv6 fails at the start: IPv4 is served, and gets every change. */
+static void test_family_fails_at_start(void **state)
+{
+	for (int is_ipvs = 0; is_ipvs < 2; is_ipvs++) {
+		struct world w;
+
+		world_open(&w);
+		if (is_ipvs)
+			fake_ipvs_lack_v6(w.ipvs, true);
+		else
+			fake_ipvs_foreign_rule(w.ipvs, AF_INET6, 32000, IPVS_ROUTE_TABLE_DEFAULT);
+		for (int i = 1; i <= 12; i++)
+			dual_service(&w, i, "1 rs; 2 rs");
+		(void)settle(&w);
+		assert_true(has_family_failed(&w));
+		for (int i = 1; i <= 12; i++)
+			dual_service(&w, i, "1 rs; 3 rs");
+		(void)settle(&w);
+		assert_true(has_family_failed(&w));
+		assert_non_null(
+			strstr(w.plane->faults[PLANE_FAULT_FAMILY + (int)IPFAM_V6].text,
+			       is_ipvs ? "Address family not supported"
+				       : "IPv6 failed: foreign policy routing rule of IPv6"));
+		expect_family(&w, IPFAM_V4, 12, "10.0.1.3:8080=1");
+		expect_family(&w, IPFAM_V6, 0, "");
+		assert_int_equal(mark_of(&w, "fd02::1", 80), 0);
+		assert_int_equal(fake_ipvs_n_rules(w.ipvs), is_ipvs ? 8 : 5);
+		fake_ipvs_lack_v6(w.ipvs, false);
+		fake_ipvs_rules_del(w.ipvs, 32000);
+		family_recovers(&w, 12);
+		world_close(&w);
+	}
+}
+
+/* IPv6 fails later: what it has in the kernel stays, also over a restart; IPv4 gets every change.
+ */
+static void test_family_fails_later(void **state)
+{
+	struct world w;
+
+	world_open(&w);
+	for (int i = 1; i <= 3; i++)
+		dual_service(&w, i, "1 rs; 2 rs");
+	(void)settle(&w);
+	fake_ipvs_lack_v6(w.ipvs, true);
+	for (int i = 1; i <= 4; i++) /* the last one is new */
+		dual_service(&w, i, "1 rs; 3 rs");
+	(void)settle(&w);
+	for (int life = 0; life < 2; life++) {
+		assert_true(has_family_failed(&w));
+		pass(&w, 3);
+		expect_family(&w, IPFAM_V4, 4, "10.0.1.3:8080=1");
+		expect_family(&w, IPFAM_V6, 3, "[fd00::1]:8080=1");
+		assert_true(mark_of(&w, "fd02::3", 80) != 0);
+		assert_int_equal(mark_of(&w, "fd02::4", 80), 0);
+		(void)restart(&w);
+	}
+	fake_ipvs_lack_v6(w.ipvs, false);
+	family_recovers(&w, 4);
 	world_close(&w);
 }
 
@@ -1849,6 +1980,8 @@ int main(void)
 		cmocka_unit_test(test_occupied),
 		cmocka_unit_test(test_refused_by_nft),
 		cmocka_unit_test(test_route_conflict),
+		cmocka_unit_test(test_family_fails_at_start),
+		cmocka_unit_test(test_family_fails_later),
 		cmocka_unit_test(test_route_marks),
 		cmocka_unit_test(test_route_priority_shared),
 		cmocka_unit_test(test_route_table_changes),

@@ -221,6 +221,9 @@ static int results_note(struct ipvs_plane *p, struct plane_result *res, struct e
 			if (r == 0) {
 				r = rejected_err(p, op, err);
 				res->culprit = vs->svc;
+				/* Else the service or the kernel is at fault. */
+				if (r != -EEXIST && r != -EPERM)
+					res->families = (uint8_t)(1u << vs->key.fam);
 			}
 		}
 	}
@@ -460,7 +463,7 @@ int ipvs_ops_sweep(struct ipvs_plane *p, struct plane_result *res, struct err *e
 	htable_for_each (n, &p->vss) {
 		struct ipvs_vs *vs = container_of(n, struct ipvs_vs, node);
 
-		if (vs->is_kept || vs->is_swept)
+		if (vs->is_kept || vs->is_swept || p->common.plane.family[vs->key.fam].is_failed)
 			continue;
 		is_done = left > 0 && p->touched.n < SWEEP_SERVICES;
 		if (!is_done)

@@ -260,23 +260,40 @@ static int layout_apply(struct ipvs_plane *p, const struct model *m, struct plan
 	return r == -ENOBUFS ? -EBUSY : r;
 }
 
-/* A conflicting foreign rule is a fault to report, not a reason to stop. */
-static int routes_apply(struct ipvs_plane *p, size_t *n_writes, struct err *err)
+/* A foreign rule that conflicts with rules in force is a fault to report, not a reason to stop. */
+static void conflict_note(struct ipvs_plane *p, const struct err *conflict)
 {
-	struct err conflict = { 0 };
-	int r = ipvs_route_apply(p->route, &p->route_config, n_writes, &conflict, err);
-
-	p->route_config.is_in_force |= r == 0;
-	if (r == -EBUSY) {
-		(void)plane_fault_set(&p->common.plane, PLANE_FAULT_ROUTING, true, err->text);
-	} else if (r == 0 && conflict.text[0] != '\0') {
-		if (plane_fault_set(&p->common.plane, PLANE_FAULT_ROUTING, false, conflict.text))
-			log_err(LOG_AREA_PLANE, "%s; vipd's own rules stay", conflict.text);
-	} else if (r == 0 && plane_fault_clear(&p->common.plane, PLANE_FAULT_ROUTING)) {
+	if (conflict->text[0] != '\0') {
+		if (plane_fault_set(&p->common.plane, PLANE_FAULT_ROUTING, false, conflict->text))
+			log_err(LOG_AREA_PLANE, "%s; vipd's own rules stay", conflict->text);
+	} else if (plane_fault_clear(&p->common.plane, PLANE_FAULT_ROUTING)) {
 		log_notice(LOG_AREA_PLANE, "policy routing: recovered: no foreign rule or route "
 					   "conflicts with vipd's any more");
 	}
-	return r;
+}
+
+/* A family without policy routing has failed, and is left out. */
+static int routes_apply(struct ipvs_plane *p, size_t *n_writes, struct err *err)
+{
+	struct plane *plane = &p->common.plane;
+	struct err own[IPFAM_N] = { 0 };
+	struct err conflict = { 0 };
+
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		int r = plane->family[fam].is_failed
+				? 0
+				: ipvs_route_apply(p->route, &p->route_config, fam, n_writes,
+						   &conflict, &own[fam]);
+
+		if (r == 0 || plane_family_fail(plane, fam, r, &own[fam]) == 0)
+			continue;
+		*err = own[own[IPFAM_V4].text[0] != '\0' ? IPFAM_V4 : fam];
+		if (r == -EBUSY)
+			(void)plane_fault_set(plane, PLANE_FAULT_ROUTING, true, err->text);
+		return r;
+	}
+	conflict_note(p, &conflict);
+	return 0;
 }
 
 static int plane_env(struct plane *plane, const struct model *m, struct plane_result *res,
@@ -357,12 +374,34 @@ static int layouts_check(struct plane_common *c, struct err *err)
 
 /* --- tick --- */
 
+/* A failure here does not fail the family: its rules are in force. */
+static void routes_watch(struct ipvs_plane *p)
+{
+	struct err conflict = { 0 };
+	bool is_any_failed = false;
+	size_t n = 0;
+
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		struct err err = { 0 };
+
+		if (p->common.plane.family[fam].is_failed ||
+		    ipvs_route_apply(p->route, &p->route_config, fam, &n, &conflict, &err) == 0)
+			continue;
+		is_any_failed = true;
+		log_warn(LOG_AREA_PLANE, "policy routing: not repaired: %s; next attempt in 10 s",
+			 err.text);
+	}
+	if (!is_any_failed)
+		conflict_note(p, &conflict);
+	if (n > 0)
+		log_notice(
+			LOG_AREA_PLANE,
+			"policy routing: changed by another process; repaired: kernel operations %zu",
+			n);
+}
+
 static uint64_t tick_settings(struct ipvs_plane *p, uint64_t now)
 {
-	struct err err = { 0 };
-	size_t n = 0;
-	int r;
-
 	if (p->routes_at == 0)
 		p->routes_at = now + ROUTES_PERIOD_NS;
 	if (now < p->routes_at)
@@ -370,15 +409,7 @@ static uint64_t tick_settings(struct ipvs_plane *p, uint64_t now)
 	p->routes_at = now + ROUTES_PERIOD_NS;
 	if (!p->is_retiring)
 		ipvs_sysctls_watch(p);
-	r = routes_apply(p, &n, &err);
-	if (r < 0)
-		log_warn(LOG_AREA_PLANE, "policy routing: not repaired: %s; next attempt in 10 s",
-			 err.text);
-	else if (n > 0)
-		log_notice(
-			LOG_AREA_PLANE,
-			"policy routing: changed by another process; repaired: kernel operations %zu",
-			n);
+	routes_watch(p);
 	return p->routes_at;
 }
 

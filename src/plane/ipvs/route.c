@@ -36,7 +36,7 @@ struct reading {
 	bool has_foreign_route;
 };
 
-static const int families[] = { AF_INET, AF_INET6 };
+static const int families[IPFAM_N] = { AF_INET, AF_INET6 };
 
 static const char *family_text(int family)
 {
@@ -394,9 +394,10 @@ static int family_write(struct nl_sock *nl, const struct reading *rd, int family
 	return r < 0 ? r : old_rules_del(nl, rd, family, desired, n_writes, err);
 }
 
-static int apply_family(struct nl_sock *nl, const struct ipvs_route_config *c, int family,
-			size_t *n_writes, struct err *conflict, struct err *err)
+int ipvs_route_apply(struct nl_sock *nl, struct ipvs_route_config *c, enum ipfam fam,
+		     size_t *n_writes, struct err *conflict, struct err *err)
 {
+	int family = families[fam];
 	struct reading rd = { .c = c };
 	struct rule desired[RULES];
 	struct err found = { 0 };
@@ -404,7 +405,7 @@ static int apply_family(struct nl_sock *nl, const struct ipvs_route_config *c, i
 
 	rules_desired(desired, c);
 	if (r == 0 && conflict_find(&rd, family, &found) < 0) {
-		if (c->is_in_force || is_in_place(&rd, desired))
+		if (c->is_in_force[fam] || is_in_place(&rd, desired))
 			*conflict = found;
 		else
 			r = err_set(err, -EBUSY, "%s", found.text);
@@ -412,23 +413,9 @@ static int apply_family(struct nl_sock *nl, const struct ipvs_route_config *c, i
 	if (r == 0)
 		r = family_write(nl, &rd, family, desired, n_writes, err);
 	vec_fini(&rd.rules);
-	return r;
-}
-
-int ipvs_route_apply(struct nl_sock *nl, const struct ipvs_route_config *c, size_t *n_writes,
-		     struct err *conflict, struct err *err)
-{
-	*conflict = (struct err){ 0 };
-	for (size_t i = 0; i < ARRAY_SIZE(families); i++) {
-		int r = apply_family(nl, c, families[i], n_writes, conflict, err);
-
-		/* A kernel without IPv6 has neither rules nor packets of it. */
-		if (r == -EAFNOSUPPORT && families[i] == AF_INET6)
-			continue;
-		if (r < 0)
-			return r;
-	}
-	return 0;
+	c->is_in_force[fam] |= r == 0;
+	/* A kernel without IPv6 has neither rules nor packets of it. */
+	return r == -EAFNOSUPPORT && fam == IPFAM_V6 ? 0 : r;
 }
 
 /* vipd's rules, and the route in each table that they lead to, whatever the configuration. */

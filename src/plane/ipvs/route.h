@@ -33,16 +33,17 @@ struct ipvs_route_config {
 	struct ipvs_marks marks;
 	uint32_t table;
 	uint32_t priority; /* of the first of four rules */
-	bool is_in_force;  /* the rules are in use: a conflict does not stop their repair */
+	/* The rules are in use: a conflict does not stop their repair. Set by ipvs_route_apply() */
+	bool is_in_force[IPFAM_N];
 };
 
 /*
- *  Read rules and routes, add missing ones, remove vipd's old ones; `n_writes` counts writes.
- *  -EBUSY: a foreign rule or route uses the table or the marks, and vipd's rules do not exist yet;
- *  `err` names it. If they exist they are repaired in spite of it, and `conflict` names it. Foreign
- *  rules with vipd's priorities are no conflict: rules of one priority coexist.
+ *  Read rules and routes of a family, add missing ones, remove vipd's old ones; `n_writes` counts
+ * writes. -EBUSY: a foreign rule or route uses the table or the marks, and vipd's rules do not
+ * exist yet; `err` names it. If they exist they are repaired in spite of it, and `conflict` names
+ * it. Foreign rules with vipd's priorities are no conflict: rules of one priority coexist.
  */
-MUST_USE int ipvs_route_apply(struct nl_sock *nl, const struct ipvs_route_config *c,
+MUST_USE int ipvs_route_apply(struct nl_sock *nl, struct ipvs_route_config *c, enum ipfam fam,
 			      size_t *n_writes, struct err *conflict, struct err *err);
 /* Remove all rules and routes with vipd's protocol. */
 MUST_USE int ipvs_route_cleanup(struct nl_sock *nl, struct err *err);
