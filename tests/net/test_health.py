@@ -166,6 +166,39 @@ def test_idle_connections_starve_no_probe(lab, vipd):
         vipd.apply([])
 
 
+def is_at_its_end(sock):
+    """Has the server closed the connection?"""
+    sock.setblocking(False)
+    try:
+        while sock.recv(4096):
+            pass
+        return True
+    except BlockingIOError:
+        return False
+
+
+def test_head_limit(lab, vipd):
+    """HC-15: connections without a request end sooner on health ports than on others: those that
+    were opened later end before one to the metrics port."""
+    vipd.apply([with_health("head", 92, PORT, fams=(4,)), slices("head", 4, here(1, 4))])
+    L.eventually(lambda: status(lab, L.NODE[4], PORT) == 200)
+    for _ in range(5):  # vipd may be delayed until it is time for all of them
+        with lab.node.entered():
+            first = socket.create_connection(("127.0.0.1", METRICS), L.PATIENCE)
+            time.sleep(1)
+            later = [socket.create_connection((L.NODE[4], port), L.PATIENCE)
+                     for port in (HEALTHZ, PORT)]
+        while first.recv(4096):
+            pass
+        are_closed = [is_at_its_end(s) for s in later]
+        for s in (first, *later):
+            s.close()
+        if all(are_closed):
+            break
+    vipd.apply([])
+    assert all(are_closed)
+
+
 def put_node(vipd, change):
     obj = daemon.node_object(vipd.zone)
     change(obj)

@@ -34,6 +34,9 @@ OPTIONS = {
     "no-detector": {"--cluster-cidr": None},
     "masquerade-all": {"--masquerade-all": True},
     "no-service-cidrs": {"--service-cluster-ip-range": None},
+    "local-source": {"--preserve-local-source": True},
+    "failover": {"--failover": "handshake"},
+    "eject": {"--failover": "eject", "--failover-udp-timeout": "2s"},
     "localhost": {"--iptables-localhost-nodeports": True,
                   "--nodeport-addresses": "0.0.0.0/0,::/0"},
 }

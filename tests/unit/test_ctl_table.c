@@ -56,6 +56,7 @@ static const struct {
 	{ "web-counts", "web-counts", SERVICE, &pipe_style, false },
 	{ "web-undetected", "web-undetected", SERVICE, &pipe_style, false },
 	{ "draining", "draining", SERVICE, &pipe_style, false },
+	{ "unsticky", "unsticky", SERVICE, &pipe_style, false },
 	{ "headless", "headless", SERVICE, &pipe_style, false },
 	{ "typo", "typo", SERVICE, &pipe_style, false },
 	{ "bad", "bad", SERVICE, &pipe_style, false },

@@ -170,6 +170,48 @@ static void test_answers(void **state)
 	}
 }
 
+/* --- a failed address family --- */
+
+/* HC-05: /healthz names the family after it has failed for 10 s, until it recovers. */
+static void test_family(void **state)
+{
+	struct health_config config;
+	struct health_facts f;
+	struct serve_world w;
+	struct plane_family *v6 = &w.k.plane.family[IPFAM_V6];
+	struct health *h;
+	struct err err;
+
+	(void)state;
+	serve_world_init(&w);
+	sync_all(&w);
+	config = (struct health_config){ .ctx = &w.ctx, .sync_period_ns = 30 * S };
+	assert_int_equal(health_open(&h, NULL, &config, &err), 0);
+	(void)err_set(&err, -EPERM, "its table is another process's");
+	for (int k = 0; k < 2; k++) { /* each failure has its 10 s */
+		assert_int_equal(plane_family_fail(&w.k.plane, IPFAM_V6, -EPERM, &err), 0);
+		health_facts_get(&f, h, now_ns(), WALL);
+		assert_string_equal(f.reason, "");
+		assert_true(f.has_failed[IPFAM_V6]);
+		assert_false(f.has_failed[IPFAM_V4]);
+		v6->since_ns -= 5 * S;
+		assert_int_equal(plane_family_fail(&w.k.plane, IPFAM_V6, -EPERM, &err), 0);
+		health_facts_get(&f, h, now_ns(), WALL);
+		assert_string_equal(f.reason, "");
+		v6->since_ns -= 5 * S;
+		assert_int_equal(plane_family_fail(&w.k.plane, IPFAM_V6, -EPERM, &err), 0);
+		health_facts_get(&f, h, now_ns(), WALL);
+		assert_string_equal(f.reason, "IPv6 failed: its table is another process's");
+		v6->is_failed = false;
+		plane_families_settled(&w.k.plane);
+		health_facts_get(&f, h, now_ns(), WALL);
+		assert_string_equal(f.reason, "");
+		assert_false(f.has_failed[IPFAM_V6]);
+	}
+	health_close(h);
+	serve_world_fini(&w);
+}
+
 /* --- pending changes of the sync --- */
 
 static void test_pending(void **state)
@@ -268,6 +310,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_answers),
+		cmocka_unit_test(test_family),
 		cmocka_unit_test(test_pending),
 		cmocka_unit_test(test_trigger_survives_refusal),
 	};

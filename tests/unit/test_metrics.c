@@ -2,9 +2,12 @@
 /* metrics/metrics, metrics/expo: the text, sums after changes, counters that never decrease. */
 #include "test.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
+#include "base/log.h"
 #include "metrics/counts.h"
 #include "metrics/expo.h"
 #include "metrics/metrics.h"
@@ -580,6 +583,83 @@ static void test_counts(void **state)
 	world_fini(&w);
 }
 
+static uint32_t no_affinity(uint16_t class)
+{
+	return 0;
+}
+
+/* A service without the session affinity that it configures is counted while that lasts. */
+static void test_unsticky(void **state)
+{
+	struct plan_traits traits = { .pool_class = mock_pool_class,
+				      .class_affinity = no_affinity };
+	struct world w;
+
+	world_init(&w);
+	w.w.p.traits = &traits;
+	assert_value(&w, "vipd_services_without_affinity", 0);
+	put_service(&w.w, "shop/a", "ip=10.96.0.1 port=http:80 affinity=600");
+	put_slice(&w.w, "shop/a-x", "a", "|http:8080|1 rs; 2 rs");
+	put_service(&w.w, "shop/b", "ip=10.96.0.2 port=http:80");
+	put_slice(&w.w, "shop/b-x", "b", "|http:8080|1 rs");
+	settle(&w);
+	assert_value(&w, "vipd_services_without_affinity", 1);
+	put_service(&w.w, "shop/a", "ip=10.96.0.1 port=http:80");
+	settle(&w);
+	assert_value(&w, "vipd_services_without_affinity", 0);
+	world_fini(&w);
+}
+
+/* The reader of standard error does not read: lost lines are counted. */
+static void test_dropped_lines(void **state)
+{
+	struct log_site site = { 0 };
+	int saved = dup(STDERR_FILENO);
+	static char buf[65536];
+	struct world w;
+	int fds[2];
+
+	world_init(&w);
+	assert_value(&w, "vipd_log_lines_dropped_total", 0);
+	assert_int_equal(pipe2(fds, O_NONBLOCK), 0);
+	(void)dup2(fds[1], STDERR_FILENO);
+	while (log_dropped() < 3) {
+		site.tokens = LOG_BURST;
+		site.refill_ns = now_ns();
+		log_line(&site, LOG_AREA_SYNC, LOG_LEVEL_ERR, "a line %d", (int)site.refill_ns);
+	}
+	do
+		(void)log_tick(now_ns());
+	while (read(fds[0], buf, sizeof(buf)) > 0);
+	(void)dup2(saved, STDERR_FILENO);
+	assert_value(&w, "vipd_log_lines_dropped_total", 3);
+	close(saved);
+	close(fds[0]);
+	close(fds[1]);
+	world_fini(&w);
+}
+
+/* One address family fails and recovers. */
+static void test_family_up(void **state)
+{
+	struct err err = { 0 };
+	struct world w;
+
+	world_init(&w);
+	settle(&w);
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		assert_int_equal(plane_family_fail(&w.w.k.plane, fam, -EPERM, &err), 0);
+		assert_value(&w, "vipd_family_up" IP4, fam != IPFAM_V4);
+		assert_value(&w, "vipd_family_up{ip_family=\"IPv6\"}", fam != IPFAM_V6);
+		w.w.k.plane.family[fam].is_failed = false; /* an attempt: not recovered yet */
+		assert_value(&w, "vipd_family_up" IP4, fam != IPFAM_V4);
+		plane_families_settled(&w.w.k.plane);
+		assert_value(&w, "vipd_family_up" IP4, 1);
+		assert_value(&w, "vipd_family_up{ip_family=\"IPv6\"}", 1);
+	}
+	world_fini(&w);
+}
+
 /* Many services: every line once, none above the limit; in small pieces. */
 static void test_counts_bound(void **state)
 {
@@ -631,6 +711,9 @@ int main(void)
 		cmocka_unit_test(test_cardinality),
 		cmocka_unit_test(test_counts),
 		cmocka_unit_test(test_counts_bound),
+		cmocka_unit_test(test_unsticky),
+		cmocka_unit_test(test_family_up),
+		cmocka_unit_test(test_dropped_lines),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

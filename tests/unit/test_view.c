@@ -587,6 +587,97 @@ static void test_status(void **state)
 }
 
 /* Requests before sync and plane are open. */
+/* --- session affinity that is not in force --- */
+
+static uint32_t class_timeout;
+
+static uint32_t timeout_of(uint16_t class)
+{
+	(void)class;
+	return class_timeout;
+}
+
+/* Number of problems of the kind "affinity"; `text`, if not NULL, is the text of one. */
+static size_t affinity_problems(struct serve_world *w, const char *text)
+{
+	json_t *st = status(w, T0);
+	size_t n = 0;
+	json_t *p;
+	size_t i;
+
+	json_array_foreach (at(st, "problems"), i, p) {
+		if (strcmp(text_at(p, "kind"), "affinity") != 0)
+			continue;
+		n++;
+		assert_string_equal(text_at(p, "text"), text);
+	}
+	json_decref(st);
+	return n;
+}
+
+static void expect_remark(struct serve_world *w, const char *text)
+{
+	json_t *p = page(w, "shop", "web");
+
+	if (text != NULL)
+		assert_string_equal(text_at(p, "remark"), text);
+	else
+		assert_true(json_is_null(at(p, "remark")));
+	json_decref(p);
+}
+
+static void test_affinity(void **state)
+{
+	struct plan_traits traits = { .pool_class = mock_pool_class, .class_affinity = timeout_of };
+	struct str many = { 0 };
+	struct serve_world w;
+
+	(void)state;
+	serve_world_init(&w);
+	w.p.traits = &traits;
+	/* No kind is free. */
+	put_service(&w, "shop/web", "ip=10.96.0.1 port=http:80 affinity=600");
+	put_slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
+	put_service(&w, "shop/plain", "ip=10.96.0.2 port=http:80");
+	put_slice(&w, "shop/plain-1", "plain", "| http:8080 | 1 rs");
+	sync_all(&w);
+	assert_int_equal(w.p.n_unsticky, 1);
+	assert_int_equal(
+		affinity_problems(&w, "1 service has no session affinity: see vipctl svc NAME"), 1);
+	expect_remark(&w, "affinity: not in force: no chain is free for this number of endpoints "
+			  "and this timeout");
+	/* Another timeout is no loss of affinity, but it is shown. */
+	class_timeout = 500;
+	put_slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs; 3 rs");
+	sync_all(&w);
+	assert_int_equal(w.p.n_unsticky, 0);
+	assert_int_equal(affinity_problems(&w, NULL), 0);
+	expect_remark(&w, "affinity: lasts 500 s instead of 600 s: too many different timeouts are "
+			  "in use");
+	class_timeout = 600;
+	put_slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
+	sync_all(&w);
+	expect_remark(&w, NULL);
+	/* More endpoints than local ids, of two services. */
+	str_puts(&many, "| http:8080 | ");
+	for (int i = 0; i <= PLAN_AFFINITY_BACKENDS_MAX; i++)
+		str_printf(&many, "10.9.%d.%d rs; ", i / 250, i % 250);
+	put_slice(&w, "shop/web-1", "web", str_text(&many));
+	put_service(&w, "shop/other", "ip=10.96.0.3 port=http:80 affinity=60");
+	put_slice(&w, "shop/other-1", "other", str_text(&many));
+	sync_all(&w);
+	assert_int_equal(
+		affinity_problems(&w, "2 services have no session affinity: see vipctl svc NAME"),
+		1);
+	expect_remark(&w, "affinity: not in force: 4096 endpoints, at most 4095");
+	del_service(&w, "shop", "other");
+	del_service(&w, "shop", "web");
+	sync_all(&w);
+	assert_int_equal(affinity_problems(&w, NULL), 0);
+	str_fini(&many);
+	serve_world_fini(&w);
+}
+
 static void test_status_early(void **state)
 {
 	struct serve_world w;
@@ -617,6 +708,7 @@ int main(void)
 		cmocka_unit_test(test_reload_is_not_pending),
 		cmocka_unit_test(test_change_between_pieces),
 		cmocka_unit_test(test_status),
+		cmocka_unit_test(test_affinity),
 		cmocka_unit_test(test_status_early),
 	};
 
