@@ -42,10 +42,11 @@ PROTOBUF = "application/vnd.kubernetes.protobuf"
 SIZES = ("10000x5", "50000x5")
 START_SECONDS = 120
 LISTS = {"services": 1, "endpointslices": 1}
-CHURN = (1000, 10)      # a second, seconds
+QUICK = "BENCH_QUICK" in os.environ     # tools/bench
+CHURN = (1000, 1 if QUICK else 10)      # a second, seconds
 STORM = (2000, 60)
 SINGLE_RATE = 50
-SINGLE_SECONDS = 20
+SINGLE_SECONDS = 1 if QUICK else 20
 
 
 class Vipd:

@@ -197,19 +197,6 @@ static double life_start(struct life *l)
 /* Memory is printed this number of times, of a run with many rounds. */
 #define RESIDENT_POINTS 20
 #define RESIDENT_ROUNDS 10000
-static long rss_kb(void)
-{
-	char line[256];
-	long kb = 0;
-	FILE *f = fopen("/proc/self/status", "r");
-
-	while (f != NULL && fgets(line, sizeof(line), f) != NULL)
-		if (sscanf(line, "VmRSS: %ld kB", &kb) == 1)
-			break;
-	if (f != NULL)
-		(void)fclose(f);
-	return kb;
-}
 
 static uint64_t timed_settle(struct life *l, uint64_t begin)
 {
@@ -265,8 +252,7 @@ static void measure_changes(struct life *l, const struct cluster *c, uint64_t *t
 		int n = c->endpoints;
 
 		if (c->rounds >= RESIDENT_ROUNDS && r % (c->rounds / RESIDENT_POINTS) == 0)
-			printf("  resident after %8d changes %6.1f MB\n", 6 * r,
-			       (double)rss_kb() / 1e3);
+			printf("  resident after %8d changes %6.1f MB\n", 6 * r, resident_mb());
 		took[CHANGE_REPLACE][r] = timed_slice(l, slice_of(i, n, 1));
 		took[CHANGE_ADD][r] = timed_slice(l, slice_of(i, n + 1, 1));
 		took[CHANGE_REMOVE][r] = timed_slice(l, slice_of(i, n, 1));
@@ -533,7 +519,6 @@ static int run(const struct cluster *c)
 	double first_ms;
 	double cpu_ms;
 	double adopt_ms;
-	long kb;
 
 	if (unshare(CLONE_NEWNET) < 0) {
 		(void)fprintf(stderr,
@@ -553,11 +538,10 @@ static int run(const struct cluster *c)
 	cpu_ms = system_ms();
 	first_ms = life_start(&l);
 	cpu_ms = system_ms() - cpu_ms;
-	kb = rss_kb();
 	printf("%d services x %d endpoints\n", c->services, c->endpoints);
 	printf("  first sync         %9.1f ms   %llu kernel operations, %llu batches, resident %.1f MB\n",
 	       first_ms, (unsigned long long)sync_stats_get(l.s)->writes,
-	       (unsigned long long)sync_stats_get(l.s)->batches, (double)kb / 1024);
+	       (unsigned long long)sync_stats_get(l.s)->batches, resident_mb());
 	/* Figures that depend little on the load of the machine. */
 	printf("  kernel CPU         %9.1f ms   in the first sync, %.1f a batch\n", cpu_ms,
 	       cpu_ms / (double)sync_stats_get(l.s)->batches);
@@ -571,7 +555,7 @@ static int run(const struct cluster *c)
 	life_begin(&l, c);
 	adopt_ms = life_start(&l);
 	printf("  adoption           %9.1f ms   %llu kernel operations, resident %.1f MB\n",
-	       adopt_ms, (unsigned long long)sync_stats_get(l.s)->writes, (double)rss_kb() / 1024);
+	       adopt_ms, (unsigned long long)sync_stats_get(l.s)->writes, resident_mb());
 	life_end(&l);
 	if (c->is_emptied) {
 		measure_missing();

@@ -117,6 +117,20 @@ void life_end(struct life *l)
 	model_fini(&l->m);
 }
 
+double resident_mb(void)
+{
+	char line[256];
+	long kb = 0;
+	FILE *f = fopen("/proc/self/status", "r");
+
+	while (f != NULL && fgets(line, sizeof(line), f) != NULL)
+		if (sscanf(line, "VmRSS: %ld kB", &kb) == 1)
+			break;
+	if (f != NULL)
+		(void)fclose(f);
+	return (double)kb / 1024;
+}
+
 uint64_t cpu_ns(void)
 {
 	struct timespec t;

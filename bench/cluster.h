@@ -37,6 +37,8 @@ bool is_ipvs(void);
 void life_open(struct life *l);
 void life_end(struct life *l);
 
+/* Resident memory of this process. */
+double resident_mb(void);
 /* CPU time of this process. */
 uint64_t cpu_ns(void);
 int u64_cmp(const void *a, const void *b);

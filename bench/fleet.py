@@ -47,7 +47,7 @@ INITIAL = {"watch": "1", "sendInitialEvents": "true", "allowWatchBookmarks": "tr
            "resourceVersionMatch": "NotOlderThan"}
 LISTING = 50            # clients that list at once
 CHANGES = 20
-SETTLE_S = 60
+SETTLE_S = 8 if A.QUICK else 60
 PORT = 6443
 GZIP_LEVEL = 4
 

@@ -56,6 +56,8 @@ SERVICES = 1000
 SIZES = (10, 1000, 10000) if IN_A_MACHINE else (10, 1000, 10000, 100000)
 COUNT = {"new": 500, "request": 1000, "bulk": 20 << 20} if IN_A_MACHINE else \
     {"new": 2000, "request": 20000, "bulk": 200 << 20}
+if "BENCH_QUICK" in os.environ:     # tools/bench
+    SERVICES, COUNT = 20, {kind: n // 100 for kind, n in COUNT.items()}
 SETTLE_S = 600
 BESIDE = []     # another build
 PATHS = ("cluster IP", "node port", "external")

@@ -5,10 +5,11 @@
  * Very large services, over the kernel: first sync, one endpoint replaced, three seconds
  * without changes (on the ipvs plane two endpoints drain meanwhile), an audit, all endpoints
  * replaced, drained, back, all weights changed, repair of emptied maps, adoption, removal; of each
- * the total time and the longest step, wall time and CPU time. VIPD_PLANE=ipvs: the ipvs plane.
- * STEPS_SERVICE: affinity, mh, weights: services with ClientIP affinity, hashing or weights. Then
- * 10,000 services x 5 endpoints without and with a minimum sync period of 1 s: first sync, the
- * same after `nft delete table ip vipd`, an update of all slices, adoption.
+ * the total time and the longest step, wall time and CPU time, and resident memory.
+ * VIPD_PLANE=ipvs: the ipvs plane. STEPS_SERVICE: affinity, mh, weights: services with ClientIP
+ * affinity, hashing or weights. Then 10,000 services x 5 endpoints without and with a minimum sync
+ * period of 1 s: first sync, the same after `nft delete table ip vipd`, an update of all slices,
+ * adoption.
  *
  * Services of 10,000 and 50,000 endpoints in slices of 100 are replaced completely, one endpoint
  * a change: CPU time of a change. 1,000 services of 500 ports x 2 endpoints. STEPS_OVER=MS
@@ -142,9 +143,9 @@ static void run_until(struct life *l, const char *what, const struct end *end)
 	}
 	if (sync_failure_count(l->s) > 0)
 		die(what, sync_stats_get(l->s)->last_error);
-	printf("  %-22s %9.1f ms  %6zu steps  longest %7.1f ms CPU, %7.1f ms wall; load %6.1f ms CPU\n",
+	printf("  %-22s %9.1f ms  %6zu steps  longest %7.1f ms CPU, %7.1f ms wall; load %6.1f ms CPU; resident %.1f MB\n",
 	       what, (double)(now_ns() - begin) / 1e6, steps, (double)cpu_max / 1e6,
-	       (double)wall_max / 1e6, (double)load_cpu / 1e6);
+	       (double)wall_max / 1e6, (double)load_cpu / 1e6, resident_mb());
 	(void)fflush(stdout);
 }
 
@@ -271,9 +272,10 @@ static void measure_rolling(const struct cluster *c)
 		took[i] = cpu_ns() - begin;
 	}
 	qsort(took, ROLLING_CHANGES, sizeof(took[0]), u64_cmp);
-	printf("  change                 %9.3f ms CPU median, %.3f ms 99 %%  longest step %7.1f ms CPU\n",
+	printf("  change                 %9.3f ms CPU median, %.3f ms 99 %%  longest step %7.1f ms CPU; resident %.1f MB\n",
 	       (double)took[ROLLING_CHANGES / 2] / 1e6,
-	       (double)took[ROLLING_CHANGES * 99 / 100] / 1e6, (double)longest / 1e6);
+	       (double)took[ROLLING_CHANGES * 99 / 100] / 1e6, (double)longest / 1e6,
+	       resident_mb());
 	(void)fflush(stdout);
 	life_end(&l);
 }

@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Takeovers from a real kube-proxy, and back, under load: not one connection fails.
 
-    BENCH_KUBE_PROXY=PATH bench/takeover.py BUILD MODE [--rounds 20] [--services 200]
+    BENCH_KUBE_PROXY=PATH bench/takeover.py BUILD [MODE ...] [--rounds 20] [--services 200]
 
-MODE is iptables, nftables or, in a kernel with IPVS, ipvs. In each round: kube-proxy ends, vipd starts,
---cleanup=kube-proxy; kube-proxy starts, vipd ends, --cleanup. Between two steps 200 connections are made.
-tests/net/test_takeover.py does the same with recorded rules in place of kube-proxy. Needs root.
+MODE is iptables, nftables or, in a kernel with IPVS, ipvs; default: all that this kernel has. In each round:
+kube-proxy ends, vipd starts, --cleanup=kube-proxy; kube-proxy starts, vipd ends, --cleanup. Between two steps
+200 connections are made. tests/net/test_takeover.py does the same without kube-proxy: it writes rules with the
+layout of kube-proxy's (tests/net/kubeproxy.py). Needs root.
 """
 import argparse
 import functools
@@ -73,30 +74,35 @@ def takeover(bed, mode, turn):
     return removed
 
 
-def main(argv):
-    p = argparse.ArgumentParser(usage=__doc__)
-    p.add_argument("build")
-    p.add_argument("mode", choices=("iptables", "nftables", "ipvs"))
-    p.add_argument("--rounds", type=int, default=20)
-    p.add_argument("--services", type=int, default=200)
-    args = p.parse_args(argv)
-    if L.missing() or "BENCH_KUBE_PROXY" not in os.environ:
-        print("bench/takeover: %s" % (L.missing() or "BENCH_KUBE_PROXY is not set"))
-        return 77
+def measure(args, mode):
     with tempfile.TemporaryDirectory(prefix="vipd-bench-") as folder:
         bed = e2e.Bed("%dx5" % args.services, os.environ["BENCH_KUBE_PROXY"],
-                      functools.partial(proxies.KubeProxy, args.mode), folder)
+                      functools.partial(proxies.KubeProxy, mode), folder)
         try:
             bed.vipd = os.path.join(os.path.abspath(args.build), "vipd")
             bed.start()
             bed.load = bed.lab.flow("pod1", "new", "--rate", RATE, "--concurrency", 20, *(
                 x for ip in bed.api.ips for x in ("--to", "tcp:%s:80" % ip)))
             for turn in range(args.rounds):
-                removed = takeover(bed, args.mode, turn)
-            print("%sin each of %d takeovers and back; %d connections, 0 failed" % (
-                removed, args.rounds, bed.load.stat()["started"]))
+                removed = takeover(bed, mode, turn)
+            print("%s: %sin each of %d takeovers and back; %d connections, 0 failed" % (
+                mode, removed, args.rounds, bed.load.stat()["started"]), flush=True)
         finally:
             bed.close()
+
+
+def main(argv):
+    p = argparse.ArgumentParser(usage=__doc__)
+    p.add_argument("build")
+    p.add_argument("modes", nargs="*", metavar="mode", choices=(*proxies.MODES, []))
+    p.add_argument("--rounds", type=int, default=20)
+    p.add_argument("--services", type=int, default=200)
+    args = p.parse_args(argv)
+    if L.missing() or "BENCH_KUBE_PROXY" not in os.environ:
+        print("bench/takeover: %s" % (L.missing() or "BENCH_KUBE_PROXY is not set: the path of a kube-proxy"))
+        return 77
+    for mode in args.modes or proxies.modes():
+        measure(args, mode)
     return 0
 
 

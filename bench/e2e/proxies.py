@@ -9,6 +9,7 @@ import urllib.request
 
 import api
 
+MODES = ("iptables", "nftables", "ipvs")
 HEALTH_PORT, METRICS_PORT = 10256, 10249
 SYNCS = re.compile(r"^kubeproxy_sync_proxy_rules_duration_seconds_count(?:{.*})? (\d+)$", re.M)
 
@@ -75,13 +76,18 @@ class KubeProxy(api.Vipd):
         self.lab.node.run(self.program, "--cleanup", timeout=600)
 
 
+def modes():
+    """Modes of kube-proxy that this kernel has."""
+    has_ipvs = os.path.exists("/proc/net/ip_vs") or subprocess.run(
+        ["modprobe", "-q", "ip_vs"], check=False).returncode == 0
+    return MODES[:3 if has_ipvs else 2]
+
+
 def all_proxies(build):
     """[(name, program, function of program, lab, kubeconfig and folder)]"""
     found = [("vipd", os.path.join(build, "vipd"), Vipd)]
     path = os.environ.get("BENCH_KUBE_PROXY")
     if path:
-        has_ipvs = os.path.exists("/proc/net/ip_vs") or subprocess.run(
-            ["modprobe", "-q", "ip_vs"], check=False).returncode == 0
-        for mode in ("iptables", "nftables", "ipvs")[:3 if has_ipvs else 2]:
+        for mode in modes():
             found.append(("kube-proxy " + mode, path, functools.partial(KubeProxy, mode)))
     return found
