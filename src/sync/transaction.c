@@ -303,7 +303,7 @@ static void items_settle(struct sync *s)
 			i = SIZE_MAX; /* from the start: unsettled items may be anywhere */
 }
 
-#define CLAIMS_MAX 2048 /* services in a step: about 5 ms */
+#define CLAIMS_MAX 2048 /* ports, at least one per service, in a step: about 5 ms */
 
 /*
  * Register the claims of all dirty services before the first of them is built: the service
@@ -326,8 +326,9 @@ static bool claims_register(struct sync *s)
 		/* The claims of a large service under way show that it changed meanwhile. */
 		if (svc->is_claimed || svc == s->large.svc)
 			continue;
-		if (n++ == CLAIMS_MAX)
+		if (n >= CLAIMS_MAX)
 			return true;
+		n += svc->service != NULL ? MAX(svc->service->ports.n, 1U) : 1;
 		plan_claim(s->plan, svc);
 	}
 	s->are_claims_made = s->state == SYNC_ADOPTING;

@@ -1240,6 +1240,24 @@ static uint64_t slots_hash(const struct world *w)
 	return h;
 }
 
+/* The step that registers claims is bounded by ports, not by services. */
+static void test_claims_of_many_ports(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	sync_sources_ready(w.s);
+	sync_settle(w.s, T0);
+	for (int i = 0; i < 20; i++)
+		large_put(&w, i, 500, 0, 0);
+	for (size_t was = 0; was < 20 * 500; was = w.p.claims.count) {
+		(void)sync_step(w.s, T0 + 1);
+		assert_in_range(w.p.claims.count - was, 1, 3000);
+	}
+	world_fini(&w);
+}
+
 /* A service with many ports or many endpoints is programmed in pieces. */
 static void test_pieces(void **state)
 {
@@ -1655,6 +1673,7 @@ int main(void)
 		cmocka_unit_test(test_pieces_random),
 		cmocka_unit_test(test_move_is_atomic),
 		cmocka_unit_test(test_claims_in_adoption),
+		cmocka_unit_test(test_claims_of_many_ports),
 		cmocka_unit_test(test_rejected_heir),
 		cmocka_unit_test(test_min_period),
 		cmocka_unit_test(test_min_period_waits),
