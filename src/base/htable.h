@@ -2,11 +2,9 @@
 /*
  * base/htable - an intrusive chained hash table with stored hash values.
  *
- *     htable_for_each_hash(n, &t, hash)       walk the candidates of one hash
- *             if (key_matches(container_of(n, struct x, node)))
- *                     ...
+ *     struct x *x = htable_find(&t, hash, struct x, e, key_matches(e));
  *
- * The caller embeds a struct hnode, computes the hash (base/hash.h) and compares
+ * The caller embeds a struct hnode as `node`, computes the hash (base/hash.h) and compares
  * keys itself. Linking cannot fail. The table doubles when it has 1.5 nodes
  * a bucket, and never shrinks.
  * The order of a walk is random from run to run: sort before anything is
@@ -58,3 +56,19 @@ struct hnode *htable_next(const struct htable *t, const struct hnode *n);
 	for (struct hnode * (pos) = htable_next((t), NULL),                  \
 			    *(tmp) = (pos) ? htable_next((t), (pos)) : NULL; \
 	     (pos) != NULL; (pos) = (tmp), (tmp) = (pos) ? htable_next((t), (pos)) : NULL)
+
+/* The first element `e` with this hash for which `is_match` is true, or NULL. */
+#define htable_find(t, h, type, e, is_match)                             \
+	({                                                               \
+		uint32_t find_hash = (h);                                \
+		type *found = NULL;                                      \
+                                                                         \
+		htable_for_each_hash (find_node, (t), find_hash) {       \
+			type *(e) = container_of(find_node, type, node); \
+			if (is_match) {                                  \
+				found = (e);                             \
+				break;                                   \
+			}                                                \
+		}                                                        \
+		found;                                                   \
+	})

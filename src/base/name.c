@@ -12,13 +12,8 @@ static struct htable names;
 
 static struct name *find(const char *text, size_t len, uint32_t hash)
 {
-	htable_for_each_hash (n, &names, hash) {
-		struct name *name = container_of(n, struct name, node);
-
-		if (name->len == len && memcmp(name->text, text, len) == 0)
-			return name;
-	}
-	return NULL;
+	return htable_find(&names, hash, struct name, name,
+			   name->len == len && memcmp(name->text, text, len) == 0);
 }
 
 const struct name *name_get(const char *text, size_t len)

@@ -256,13 +256,8 @@ static uint32_t key_hash(const struct name *ns, const struct name *name)
 
 static struct entry *entry_find(const struct health_services *hs, const struct svc *svc)
 {
-	htable_for_each_hash (n, &hs->entries, key_hash(svc->ns, svc->name)) {
-		struct entry *e = container_of(n, struct entry, node);
-
-		if (e->ns == svc->ns && e->name == svc->name)
-			return e;
-	}
-	return NULL;
+	return htable_find(&hs->entries, key_hash(svc->ns, svc->name), struct entry, e,
+			   e->ns == svc->ns && e->name == svc->name);
 }
 
 static struct entry *entry_add(struct health_services *hs, const struct svc *svc, uint16_t port)

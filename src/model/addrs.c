@@ -15,13 +15,8 @@ struct counted {
 
 static struct counted *find(const struct htable *t, const struct ip_addr *a)
 {
-	htable_for_each_hash (n, t, hash_bytes(a, sizeof(*a))) {
-		struct counted *c = container_of(n, struct counted, node);
-
-		if (ip_addr_is_equal(&c->addr, a))
-			return c;
-	}
-	return NULL;
+	return htable_find(t, hash_bytes(a, sizeof(*a)), struct counted, c,
+			   ip_addr_is_equal(&c->addr, a));
 }
 
 void addrs_add(struct htable *t, const struct slice *s)

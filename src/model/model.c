@@ -32,13 +32,7 @@ static uint32_t key_hash(const struct name *ns, const struct name *name)
 static struct svc *svc_find(const struct model *m, const struct name *ns, const struct name *name,
 			    uint32_t hash)
 {
-	htable_for_each_hash (n, &m->services, hash) {
-		struct svc *svc = container_of(n, struct svc, node);
-
-		if (svc->ns == ns && svc->name == name)
-			return svc;
-	}
-	return NULL;
+	return htable_find(&m->services, hash, struct svc, svc, svc->ns == ns && svc->name == name);
 }
 
 struct svc *model_find(const struct model *m, const struct name *ns, const struct name *name)
@@ -57,13 +51,8 @@ struct svc *model_find_text(const struct model *m, const char *ns, const char *n
 struct slice_entry *model_find_slice(const struct model *m, const struct name *ns,
 				     const struct name *name)
 {
-	htable_for_each_hash (n, &m->slices, key_hash(ns, name)) {
-		struct slice_entry *e = container_of(n, struct slice_entry, node);
-
-		if (e->slice->ns == ns && e->slice->name == name)
-			return e;
-	}
-	return NULL;
+	return htable_find(&m->slices, key_hash(ns, name), struct slice_entry, e,
+			   e->slice->ns == ns && e->slice->name == name);
 }
 
 /* Find or create the entry of a name. */

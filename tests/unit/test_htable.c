@@ -18,13 +18,7 @@ struct item {
 
 static struct item *find(const struct htable *t, uint32_t key, uint32_t hash)
 {
-	htable_for_each_hash (n, t, hash) {
-		struct item *item = container_of(n, struct item, node);
-
-		if (item->key == key)
-			return item;
-	}
-	return NULL;
+	return htable_find(t, hash, struct item, e, e->key == key);
 }
 
 static void test_empty(void **state)
