@@ -142,13 +142,8 @@ void failover_close(struct failover *f)
 
 static struct seen *seen_find(const struct failover *f, const struct failover_handshake *h)
 {
-	htable_for_each_hash (n, &f->seen, hash_bytes(h, sizeof(*h))) {
-		struct seen *s = container_of(n, struct seen, node);
-
-		if (memcmp(&s->of, h, sizeof(*h)) == 0)
-			return s;
-	}
-	return NULL;
+	return htable_find(&f->seen, hash_bytes(h, sizeof(*h)), struct seen, s,
+			   memcmp(&s->of, h, sizeof(*h)) == 0);
 }
 
 static uint64_t limit_of(const struct failover *f, const struct failover_handshake *h)
@@ -222,13 +217,8 @@ static struct seen *seen_note(struct failover *f, const struct failover_handshak
 
 static struct silent *silent_find(const struct failover *f, const struct job_endpoint *e)
 {
-	htable_for_each_hash (n, &f->silent, hash_bytes(e, sizeof(*e))) {
-		struct silent *s = container_of(n, struct silent, node);
-
-		if (job_endpoint_cmp(&s->of, e) == 0)
-			return s;
-	}
-	return NULL;
+	return htable_find(&f->silent, hash_bytes(e, sizeof(*e)), struct silent, s,
+			   job_endpoint_cmp(&s->of, e) == 0);
 }
 
 static void silent_note(struct failover *f, const struct svc *svc, const struct job_endpoint *e,
@@ -285,13 +275,8 @@ uint64_t failover_unanswered(const struct failover *f)
 
 static struct replied *replied_find(const struct failover *f, const struct job_endpoint *e)
 {
-	htable_for_each_hash (n, &f->replied, hash_bytes(e, sizeof(*e))) {
-		struct replied *r = container_of(n, struct replied, node);
-
-		if (job_endpoint_cmp(&r->of, e) == 0)
-			return r;
-	}
-	return NULL;
+	return htable_find(&f->replied, hash_bytes(e, sizeof(*e)), struct replied, r,
+			   job_endpoint_cmp(&r->of, e) == 0);
 }
 
 void failover_replied(struct failover *f, const struct job_endpoint *by, uint64_t at_ns,

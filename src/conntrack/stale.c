@@ -153,14 +153,9 @@ static uint32_t scan_hash(const struct frontend *f, const struct job_endpoint *t
 static struct scan *scan_find(const struct stale *s, const struct frontend *f, enum job_kind kind,
 			      const struct job_endpoint *to)
 {
-	htable_for_each_hash (n, &s->scans, scan_hash(f, to)) {
-		struct scan *l = container_of(n, struct scan, node);
-
-		if (l->frontend == f && l->kind == kind && !l->is_under_way &&
-		    job_endpoint_cmp(&l->to, to) == 0)
-			return l;
-	}
-	return NULL;
+	return htable_find(&s->scans, scan_hash(f, to), struct scan, l,
+			   l->frontend == f && l->kind == kind && !l->is_under_way &&
+				   job_endpoint_cmp(&l->to, to) == 0);
 }
 
 /* Is a scan for all endpoints that are not live pending? */
@@ -246,13 +241,8 @@ static uint32_t record_hash(const struct name *ns, const struct name *name)
 
 static struct record *record_find(const struct stale *s, const struct svc *svc)
 {
-	htable_for_each_hash (n, &s->records, record_hash(svc->ns, svc->name)) {
-		struct record *r = container_of(n, struct record, node);
-
-		if (r->ns == svc->ns && r->name == svc->name)
-			return r;
-	}
-	return NULL;
+	return htable_find(&s->records, record_hash(svc->ns, svc->name), struct record, r,
+			   r->ns == svc->ns && r->name == svc->name);
 }
 
 /* UDP: endpoints that answer. TCP: all endpoints; a removed one is absent from its slice. */
@@ -304,13 +294,8 @@ static bool are_tracked(const struct stale *s, const struct plan_rows *rows)
 static struct frontend *frontend_find(const struct stale *s, const struct key *key)
 {
 	assert(key != NULL);
-	htable_for_each_hash (n, &s->frontends, hash_bytes(key, sizeof(*key))) {
-		struct frontend *f = container_of(n, struct frontend, node);
-
-		if (memcmp(&f->key, key, sizeof(*key)) == 0)
-			return f;
-	}
-	return NULL;
+	return htable_find(&s->frontends, hash_bytes(key, sizeof(*key)), struct frontend, f,
+			   memcmp(&f->key, key, sizeof(*key)) == 0);
 }
 
 static struct frontend *frontend_get(struct stale *s, const struct key *key)

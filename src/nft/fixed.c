@@ -70,13 +70,8 @@ void nft_fixed_tables_fini(struct nft_fixed_tables *t)
 
 struct nft_fixed_chain *nft_fixed_chain(const struct nft_fixed *h, const char *name)
 {
-	htable_for_each_hash (n, &h->chains, hash_bytes(name, strlen(name))) {
-		struct nft_fixed_chain *c = container_of(n, struct nft_fixed_chain, node);
-
-		if (strcmp(c->name, name) == 0)
-			return c;
-	}
-	return NULL;
+	return htable_find(&h->chains, hash_bytes(name, strlen(name)), struct nft_fixed_chain, c,
+			   strcmp(c->name, name) == 0);
 }
 
 struct nft_fixed_chain *nft_fixed_chain_add(struct nft_fixed *h, const char *name)

@@ -22,13 +22,8 @@ static uint32_t svc_hash(const struct name *ns, const struct name *name)
 
 struct sync_failure *sync_failure_find(const struct sync *s, const struct svc *svc)
 {
-	htable_for_each_hash (n, &s->failures, svc_hash(svc->ns, svc->name)) {
-		struct sync_failure *f = container_of(n, struct sync_failure, node);
-
-		if (f->ns == svc->ns && f->name == svc->name)
-			return f;
-	}
-	return NULL;
+	return htable_find(&s->failures, svc_hash(svc->ns, svc->name), struct sync_failure, f,
+			   f->ns == svc->ns && f->name == svc->name);
 }
 
 static void failure_close(struct sync *s, struct sync_failure *f)

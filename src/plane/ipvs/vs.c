@@ -50,13 +50,8 @@ static struct ipvs_key key_clean(const struct ipvs_key *k)
 
 struct ipvs_vs *ipvs_vs_find(const struct ipvs_plane *p, const struct ipvs_key *key)
 {
-	htable_for_each_hash (n, &p->vss, hash_bytes(key, sizeof(*key))) {
-		struct ipvs_vs *vs = container_of(n, struct ipvs_vs, node);
-
-		if (memcmp(&vs->key, key, sizeof(*key)) == 0)
-			return vs;
-	}
-	return NULL;
+	return htable_find(&p->vss, hash_bytes(key, sizeof(*key)), struct ipvs_vs, vs,
+			   memcmp(&vs->key, key, sizeof(*key)) == 0);
 }
 
 struct ipvs_vs *ipvs_vs_get(struct ipvs_plane *p, const struct ipvs_key *key)

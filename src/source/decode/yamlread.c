@@ -410,13 +410,8 @@ static int cost_add(struct yaml *y, size_t cost, struct err *err)
 
 static struct anchor *anchor_find(const struct yaml *y, const char *name)
 {
-	htable_for_each_hash (n, &y->anchors, hash_bytes(name, strlen(name))) {
-		struct anchor *a = container_of(n, struct anchor, node);
-
-		if (strcmp(a->name, name) == 0)
-			return a;
-	}
-	return NULL;
+	return htable_find(&y->anchors, hash_bytes(name, strlen(name)), struct anchor, a,
+			   strcmp(a->name, name) == 0);
 }
 
 /* Anchors outlive the list entry that contains them, so their values have their own limit. */

@@ -74,13 +74,8 @@ void state_close(struct state *s)
 
 struct file *state_file_find(const struct state *s, const char *name)
 {
-	htable_for_each_hash (n, &s->files, hash_bytes(name, strlen(name))) {
-		struct file *f = container_of(n, struct file, node);
-
-		if (strcmp(f->name, name) == 0)
-			return f;
-	}
-	return NULL;
+	return htable_find(&s->files, hash_bytes(name, strlen(name)), struct file, f,
+			   strcmp(f->name, name) == 0);
 }
 
 struct file *state_file_get(struct state *s, const char *name)

@@ -40,13 +40,8 @@ static uint32_t key_hash(const struct name *ns, const struct name *name)
 
 static struct key *key_find(const struct ledger *l, const struct name *ns, const struct name *name)
 {
-	htable_for_each_hash (n, &l->keys, key_hash(ns, name)) {
-		struct key *k = container_of(n, struct key, node);
-
-		if (k->ns == ns && k->name == name)
-			return k;
-	}
-	return NULL;
+	return htable_find(&l->keys, key_hash(ns, name), struct key, k,
+			   k->ns == ns && k->name == name);
 }
 
 /* Record that the object is on the server. Its key; without one, a new key if `is_needed`. */
