@@ -2,14 +2,25 @@
 /* base/log - levels per area, a token bucket per call site, a longer memory for equal texts. */
 #include "base/log.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "base/hash.h"
-#include "base/log_out.h"
-#include "base/log_record.h"
+#include "base/str.h"
 
+/* A record has at most PIPE_BUF bytes, so that one write() to a pipe is atomic. */
+#define RECORD_MAX 4096
+#define VALUE_MAX 1800 /* bytes of one JSON text, escape sequences included: a record has two */
+#define QUEUE_MAX (64 * 1024) /* bytes queued for standard error */
 #define TEXT_MAX 1920
 #define TAIL_MAX 128 /* note about suppressed lines */
 /* Retry interval for a reader that does not read. */
@@ -113,6 +124,281 @@ uint64_t log_suppressed(enum log_area area)
 	return n_suppressed[area];
 }
 
+/* --- records ----------------------------------------------------------------------- */
+
+struct record {
+	enum log_area area;
+	enum log_level level;
+	const char *text;
+	const char *tail; /* appended to `text` */
+	const char *file; /* NULL: unknown */
+	int line;
+};
+
+struct out {
+	char *at;
+	char *end; /* followed by room for the newline */
+};
+
+static void out_add(struct out *o, const char *data, size_t len)
+{
+	len = MIN(len, (size_t)(o->end - o->at));
+	memcpy(o->at, data, len);
+	o->at += len;
+}
+
+static void out_printf(struct out *o, const char *fmt, ...) PRINTF_LIKE(2, 3);
+static void out_printf(struct out *o, const char *fmt, ...)
+{
+	char buf[256];
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vsnprintf(buf, sizeof(buf), fmt, ap);
+	va_end(ap);
+	if (n > 0)
+		out_add(o, buf, MIN((size_t)n, sizeof(buf) - 1));
+}
+
+static void text_put(struct out *o, const char *text)
+{
+	size_t len;
+
+	for (; *text != '\0'; text += len)
+		if (str_is_control(str_char(text, &len)))
+			out_add(o, "?", 1);
+		else
+			out_add(o, text, len);
+}
+
+/* Write without quotes; a character that does not fit before `end` ends the text. */
+static void json_put(struct out *o, const char *text, const char *end)
+{
+	char buf[8];
+	size_t len;
+
+	for (; *text != '\0'; text += len) {
+		int32_t c = str_char(text, &len);
+		const char *data = text;
+		size_t n = len;
+
+		if (c == '"' || c == '\\') {
+			n = (size_t)snprintf(buf, sizeof(buf), "\\%c", c);
+			data = buf;
+		} else if (str_is_control(c)) {
+			n = (size_t)snprintf(buf, sizeof(buf), "\\u%04x",
+					     c < 0 ? 0xfffd : (unsigned int)c);
+			data = buf;
+		}
+		if (n > (size_t)(end - o->at))
+			return;
+		out_add(o, data, n);
+	}
+}
+
+static void json_member(struct out *o, const char *key, const char *text, const char *tail)
+{
+	const char *end = o->at + VALUE_MAX;
+
+	out_printf(o, ",\"%s\":\"", key);
+	json_put(o, text, end);
+	json_put(o, tail, end);
+	out_add(o, "\"", 1);
+}
+
+/* "http/http.c" of "../src/http/http.c". */
+static const char *short_path(const char *path)
+{
+	const char *at = path + strlen(path);
+
+	for (int slashes = 0; at > path; at--)
+		if (at[-1] == '/' && ++slashes == 2)
+			break;
+	return at;
+}
+
+static size_t out_end(char *ret, struct out *o)
+{
+	*o->at++ = '\n';
+	return (size_t)(o->at - ret);
+}
+
+/* "<4>area: text" for the journal, else with time and level. Returns the length with newline. */
+static size_t record_text(char ret[RECORD_MAX], const struct record *rec, bool is_journal)
+{
+	struct out o = { ret, ret + RECORD_MAX - 1 };
+	struct timespec ts;
+	struct tm tm;
+
+	if (is_journal) {
+		out_printf(&o, "<%d>", (int)rec->level);
+	} else {
+		clock_gettime(CLOCK_REALTIME, &ts);
+		gmtime_r(&ts.tv_sec, &tm);
+		out_printf(&o, "%02d:%02d:%02d.%03ld %-6s ", tm.tm_hour, tm.tm_min, tm.tm_sec,
+			   ts.tv_nsec / 1000000, log_level_text(rec->level));
+	}
+	out_printf(&o, "%s: ", log_area_text(rec->area));
+	text_put(&o, rec->text);
+	text_put(&o, rec->tail);
+	return out_end(ret, &o);
+}
+
+/* The -v of a level. */
+static int verbosity(enum log_level level)
+{
+	return level >= LOG_LEVEL_DEBUG ? 4 : level >= LOG_LEVEL_INFO ? 2 : 0;
+}
+
+/*
+ * The fields of Kubernetes' JSON log format: ts (Unix time in ms), logger (the area), caller,
+ * msg, v (not of an error), err (of an error); and level, which that format lacks.
+ */
+static size_t record_json(char ret[RECORD_MAX], const struct record *rec)
+{
+	struct out o = { ret, ret + RECORD_MAX - 1 };
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	out_printf(&o, "{\"ts\":%lld%03ld.%03ld,\"logger\":\"%s\"", (long long)ts.tv_sec,
+		   ts.tv_nsec / 1000000, ts.tv_nsec / 1000 % 1000, log_area_text(rec->area));
+	if (rec->file != NULL)
+		out_printf(&o, ",\"caller\":\"%s:%d\"", short_path(rec->file), rec->line);
+	json_member(&o, "msg", rec->text, rec->tail);
+	if (rec->level <= LOG_LEVEL_ERR)
+		json_member(&o, "err", rec->text, rec->tail);
+	else
+		out_printf(&o, ",\"v\":%d", verbosity(rec->level));
+	out_printf(&o, ",\"level\":\"%s\"}", log_level_text(rec->level));
+	return out_end(ret, &o);
+}
+
+/* --- standard error ---------------------------------------------------------------- */
+
+/*
+ * Lines are written without waiting for the reader. Other processes share standard error, so
+ * O_NONBLOCK is not set on it. A socket (the journal's) gets MSG_DONTWAIT. A pipe or a terminal is
+ * opened again, for a file description of our own, or polled before each write if that is not
+ * permitted. A file is written directly: its offset is shared.
+ */
+static char queue[QUEUE_MAX];
+static size_t queue_at; /* bytes before are written */
+static size_t queue_end;
+static int own_fd = -1; /* standard error, opened again */
+
+/*
+ * `st` is the status of standard error, which may be another file than at the last call (dup2()).
+ * In a forked child own_fd may be closed or reused: it is then replaced without close().
+ */
+static int own_fd_get(const struct stat *st)
+{
+	struct stat own;
+
+	if (own_fd >= 0 && fstat(own_fd, &own) == 0 && own.st_dev == st->st_dev &&
+	    own.st_ino == st->st_ino)
+		return own_fd;
+	own_fd = open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	return own_fd;
+}
+
+/* Like write(), without waiting. */
+static ssize_t out_write(const char *data, size_t len)
+{
+	struct pollfd p = { .fd = STDERR_FILENO, .events = POLLOUT };
+	struct stat st;
+	int fd;
+
+	if (fstat(STDERR_FILENO, &st) < 0)
+		return -1;
+	if (S_ISSOCK(st.st_mode))
+		return send(STDERR_FILENO, data, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (!S_ISFIFO(st.st_mode) && !S_ISCHR(st.st_mode))
+		return write(STDERR_FILENO, data, len);
+	fd = own_fd_get(&st);
+	if (fd >= 0)
+		return write(fd, data, len);
+	if (poll(&p, 1, 0) == 1)
+		return write(STDERR_FILENO, data, len);
+	errno = EAGAIN;
+	return -1;
+}
+
+/* Number of bytes written of a line, or of the rest of a line. */
+static size_t out_line(const char *line, size_t len)
+{
+	size_t at = 0;
+	ssize_t n;
+
+	do {
+		n = out_write(line + at, len - at);
+		if (n > 0)
+			at += (size_t)n;
+	} while (at < len && (n > 0 || (n < 0 && errno == EINTR)));
+	return at;
+}
+
+/* Write the queue. True: it is empty. */
+static bool out_flush(void)
+{
+	while (queue_at < queue_end) { /* line by line: lines of two processes do not mix */
+		const char *line = queue + queue_at;
+		const char *end = memchr(line, '\n', queue_end - queue_at);
+		size_t len = end ? (size_t)(end - line) + 1 : queue_end - queue_at;
+		size_t n = out_line(line, len);
+
+		queue_at += n;
+		if (n < len)
+			return false;
+	}
+	queue_at = queue_end = 0;
+	return true;
+}
+
+/* Write one line, its newline included, or queue it. False: the queue is full, the line is lost. */
+static bool out_put(const char *line, size_t len)
+{
+	size_t n = out_flush() ? out_line(line, len) : 0;
+
+	if (n == len)
+		return true;
+	if (queue_end - queue_at + len - n > sizeof(queue))
+		return false;
+	memmove(queue, queue + queue_at, queue_end - queue_at);
+	queue_end -= queue_at;
+	queue_at = 0;
+	memcpy(queue + queue_end, line + n, len - n);
+	queue_end += len - n;
+	return true;
+}
+
+/* Flush, waiting at most `ms` for the reader. Called at exit. */
+static void out_drain(int ms)
+{
+	uint64_t end = now_ns() + (uint64_t)ms * NSEC_PER_MSEC;
+	struct pollfd p = { .fd = STDERR_FILENO, .events = POLLOUT };
+
+	while (!out_flush()) {
+		uint64_t now = now_ns();
+
+		if (errno != EAGAIN || now >= end ||
+		    poll(&p, 1, (int)((end - now) / NSEC_PER_MSEC) + 1) != 1)
+			return;
+	}
+}
+
+/* Is standard error the stream that JOURNAL_STREAM names (systemd.exec(5))? */
+static bool out_is_journal(void)
+{
+	const char *text = getenv("JOURNAL_STREAM");
+	unsigned long long dev;
+	unsigned long long ino;
+	struct stat st;
+
+	return text != NULL && sscanf(text, "%llu:%llu", &dev, &ino) == 2 &&
+	       fstat(STDERR_FILENO, &st) == 0 && st.st_dev == dev && st.st_ino == ino;
+}
+
 /* --- suppressed lines ------------------------------------------------------------- */
 
 static bool bucket_take(struct log_site *site, uint64_t now)
@@ -207,24 +493,24 @@ uint64_t log_dropped(void)
 	return n_dropped;
 }
 
-static bool line_put(const struct log_record *rec)
+static bool line_put(const struct record *rec)
 {
-	char line[LOG_RECORD_MAX];
-	size_t len = format == LOG_FORMAT_JSON ? log_record_json(line, rec)
-					       : log_record_text(line, rec, log_out_is_journal());
+	char line[RECORD_MAX];
+	size_t len = format == LOG_FORMAT_JSON ? record_json(line, rec)
+					       : record_text(line, rec, out_is_journal());
 
-	return log_out_put(line, len);
+	return out_put(line, len);
 }
 
 /* Log the number of dropped lines before the next line. */
 static bool dropped_log(void)
 {
 	char text[128];
-	struct log_record rec = { LOG_AREA_MAIN, LOG_LEVEL_WARN, text, "", __FILE__, __LINE__ };
+	struct record rec = { LOG_AREA_MAIN, LOG_LEVEL_WARN, text, "", __FILE__, __LINE__ };
 
 	if (n_dropped == n_dropped_logged)
 		return true;
-	if (!log_out_flush())
+	if (!out_flush())
 		return false;
 	(void)snprintf(text, sizeof(text),
 		       "log: %llu lines dropped: standard error did not take them",
@@ -235,13 +521,13 @@ static bool dropped_log(void)
 	return true;
 }
 
-static void line_write(const struct log_record *rec)
+static void line_write(const struct record *rec)
 {
 	bool was_waiting = is_waiting;
 
 	if (!dropped_log() || !line_put(rec))
 		n_dropped++;
-	is_waiting = !log_out_flush();
+	is_waiting = !out_flush();
 	if (is_waiting && !was_waiting) {
 		retry_ns = WAIT_MIN_NS;
 		pending_arm(retry_ns);
@@ -275,7 +561,7 @@ void log_line(struct log_site *site, enum log_area area, enum log_level level, c
 		(void)snprintf(tail, sizeof(tail), " (%u like it not shown)", site->suppressed);
 		site->suppressed = 0;
 	}
-	line_write(&(struct log_record){ area, level, text, tail, site->file, site->line });
+	line_write(&(struct record){ area, level, text, tail, site->file, site->line });
 }
 
 static uint64_t site_due(const struct log_site *site)
@@ -295,8 +581,7 @@ static void site_log(struct log_site *site, uint64_t now)
 		       site->suppressed, site->suppressed == 1 ? "" : "s", site->sample,
 		       strlen(site->sample) == sizeof(site->sample) - 1 ? "..." : "",
 		       area_hints[site->area] ? area_hints[site->area] : "vipctl status");
-	line_write(
-		&(struct log_record){ site->area, site->level, text, "", site->file, site->line });
+	line_write(&(struct record){ site->area, site->level, text, "", site->file, site->line });
 	site->suppressed = 0;
 }
 
@@ -305,7 +590,7 @@ static uint64_t out_tick(uint64_t now)
 {
 	if (!is_waiting)
 		return 0;
-	is_waiting = !log_out_flush() || !dropped_log() || !log_out_flush();
+	is_waiting = !out_flush() || !dropped_log() || !out_flush();
 	retry_ns = MIN(retry_ns * 2, WAIT_MAX_NS);
 	return is_waiting ? now + retry_ns : 0;
 }
@@ -313,7 +598,7 @@ static uint64_t out_tick(uint64_t now)
 void log_end(void)
 {
 	(void)log_tick(UINT64_MAX);
-	log_out_drain(END_WAIT_MS);
+	out_drain(END_WAIT_MS);
 	(void)dropped_log();
 }
 

@@ -4,8 +4,11 @@
  *
  * One line to standard error, lower case, no full stop, with the journal's
  * priority prefix when standard error is the journal (JOURNAL_STREAM, systemd.exec(5)).
- * A reader that does not read stops nothing: lines are queued, then dropped and counted
- * (base/log_out.h), and their number is logged before the next line that is taken.
+ * A reader that does not read stops nothing: lines are queued, then dropped and counted, and their
+ * number is logged before the next line that is taken.
+ *
+ * Names and answers of servers may contain control and bidirectional characters and invalid UTF-8:
+ * text has '?' instead, JSON an escape sequence.
  *
  * Repeated lines are limited in two ways:
  * - a call site has a bucket: LOG_BURST lines at once, then one per second;

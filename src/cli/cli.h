@@ -149,8 +149,7 @@ MUST_USE int cli_prefixes(struct cli_prefixes *ret, const char *value, struct er
 
 /* Does `cmd` take `o`? */
 bool cli_takes(const struct cli_command *cmd, const struct cli_option *o);
-/* One line of at most CLI_WIDTH columns per option. `cmd`: NULL, or help of a single command. */
-#define CLI_WIDTH 80
+/* One line of at most 80 columns per option. `cmd`: NULL, or help of a single command. */
 void cli_help(struct str *ret, const struct cli *cli, const struct cli_command *cmd);
 /* What --help says about `o`: help and [default]. */
 void cli_help_text(struct str *ret, const struct cli_option *o);
