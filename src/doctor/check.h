@@ -2,13 +2,13 @@
 /*
  * doctor/check - checks of the node, behind `vipctl doctor`.
  *
- *     check_run(&report, &env)             everything, in this process; takes up to a second
+ *     check_run(&report, &env)             everything; takes up to a second
  *     vec_for_each (c, &report.v) ...
  *     check_report_fini(&report)
  *
- * Three steps: read facts (read_*.c, proc.c: netlink, and files below a root that tests choose),
- * test features (try.c: a child process uses each nf_tables feature), check (checks_*.c, pure).
- * Nothing is written, in the kernel or elsewhere.
+ * Three steps in a child process (run.c), which is killed after 30 s: read facts (read_*.c, proc.c:
+ * netlink, and files below a root that tests choose), try each kernel feature, check (checks_*.c,
+ * pure). Nothing is written, in the kernel or elsewhere.
  *
  * Addresses of services are read from the kernel's tables, so the results do not depend on a
  * running vipd.
@@ -55,6 +55,8 @@ json_t *check_report_json(const struct check_report *r);
 MUST_USE int check_report_from_json(struct check_report *ret, const json_t *results,
 				    struct err *err);
 
+#define CHECK_ADVICE_FAILED "run the check again; report the fault if it persists"
+
 struct check_env {
 	const char *root; /* in front of /proc and /sys; "" */
 	/* Wall clock minus monotonic clock when the daemon started; 0: no daemon. */
@@ -66,4 +68,5 @@ struct check_env {
 /* Wall clock minus monotonic clock, now. */
 int64_t check_clock_offset_ns(void);
 
+/* If the child process fails, the report has that as its only result. */
 void check_run(struct check_report *ret, const struct check_env *env);

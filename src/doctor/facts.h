@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * doctor/facts - facts about the node, collected by read_*.c and try.c.
+ * doctor/facts - facts about the node, collected by read_*.c and run.c.
  *
  * Numbers are FACT_UNKNOWN if their file does not exist. Lists own their texts.
  * Private to doctor/.
@@ -19,7 +19,7 @@
 #define FACT_NAME_MAX 64
 #define FACT_IPVS_SYSCTLS 8 /* room for ipvs_sysctl_required()'s */
 
-/* Results of try.h. */
+/* Results of try_kernel() in run.c. */
 struct fact_try {
 	bool is_done;
 	bool is_private;         /* tried in a network namespace of its own, with the layout */

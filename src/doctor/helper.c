@@ -3,13 +3,10 @@
 #include "doctor/helper.h"
 
 #include <errno.h>
-#include <signal.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/child.h"
@@ -19,10 +16,7 @@
 
 #define NICENESS 10 /* traffic and syncs come first */
 
-/*
- * Protocol: a request is one byte. An answer is JSON and a NUL: a report, or the status of a
- * process that failed.
- */
+/* A request is one byte. An answer is a report as JSON, and a NUL. */
 
 struct check_helper {
 	struct event_base *base;
@@ -45,45 +39,23 @@ struct check_helper {
 
 /* --- the helper -------------------------------------------------------------------- */
 
-/* The alarm does not interrupt the answer: it is whole, or absent. */
-static _Noreturn void run_child(int fd, const struct check_env *env)
-{
-	struct check_report report;
-	json_t *json;
-	char *text;
-
-	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-	(void)signal(SIGALRM, SIG_DFL);
-	(void)alarm(CHECK_DEADLINE_S);
-	check_run(&report, env);
-	json = check_report_json(&report);
-	text = json_dumps(json, JSON_COMPACT);
-	(void)alarm(0);
-	_exit(text != NULL && child_write(fd, text, strlen(text) + 1) ? 0 : 1);
-}
-
-static bool request_serve(int fd, const struct check_env *env)
-{
-	char answer[16];
-	int status = -1;
-	pid_t pid = fork();
-
-	if (pid == 0)
-		run_child(fd, env);
-	while (pid > 0 && waitpid(pid, &status, 0) == -1 && errno == EINTR)
-		;
-	(void)snprintf(answer, sizeof(answer), "%d", status);
-	return status == 0 || child_write(fd, answer, strlen(answer) + 1);
-}
-
 static void helper_main(void *arg, int fd)
 {
 	const struct check_env *env = &((const struct check_helper *)arg)->env;
+	bool is_open = true;
 	char request;
 
 	(void)setpriority(PRIO_PROCESS, 0, NICENESS);
-	while (child_read(fd, &request, 1) && request_serve(fd, env))
-		;
+	while (is_open && child_read(fd, &request, 1)) {
+		FINI(check_report_fini) struct check_report report;
+		json_auto_t *json = NULL;
+		AUTO(free) char *text = NULL;
+
+		check_run(&report, env);
+		json = check_report_json(&report);
+		text = json_dumps(json, JSON_COMPACT);
+		is_open = text != NULL && child_write(fd, text, strlen(text) + 1);
+	}
 }
 
 /* --- the daemon's end ------------------------------------------------------------------ */
@@ -115,21 +87,8 @@ static void run_failed(struct check_helper *h, const char *why)
 {
 	struct check_report report = { 0 };
 
-	check_add(&report, "doctor", CHECK_ERROR,
-		  "run the check again; report the fault if it persists",
-		  "the process that checks %s", why);
+	check_add(&report, "doctor", CHECK_ERROR, CHECK_ADVICE_FAILED, "helper: %s", why);
 	run_ended(h, &report);
-}
-
-static void run_died(struct check_helper *h, int status)
-{
-	char why[64];
-
-	if (WIFSIGNALED(status))
-		(void)snprintf(why, sizeof(why), "ended by signal %d", WTERMSIG(status));
-	else
-		(void)snprintf(why, sizeof(why), "failed (%d)", status);
-	run_failed(h, why);
 }
 
 static void helper_died(struct check_helper *h)
@@ -137,7 +96,7 @@ static void helper_died(struct check_helper *h)
 	helper_stop(h);
 	child_reap(&h->child);
 	if (h->is_running)
-		run_failed(h, "died");
+		run_failed(h, "ended");
 }
 
 /* Parse a complete answer. */
@@ -145,13 +104,11 @@ static void answer_take(struct check_helper *h)
 {
 	struct check_report report = { 0 };
 	struct err err = { 0 };
-	json_auto_t *json = json_loads(h->in.text, JSON_DECODE_ANY, NULL);
+	json_auto_t *json = json_loads(h->in.text, 0, NULL);
 	int r = check_report_from_json(&report, json, &err);
 
 	str_clear(&h->in);
-	if (json_is_integer(json))
-		run_died(h, (int)json_integer_value(json));
-	else if (r < 0)
+	if (r < 0)
 		run_failed(h, err.text);
 	else
 		run_ended(h, &report);
@@ -194,7 +151,7 @@ static void on_lost(evutil_socket_t fd, short what, void *arg)
 	struct check_helper *h = arg;
 
 	if (h->is_running && h->child.fd == -1)
-		run_failed(h, "could not be started");
+		run_failed(h, "cannot be started");
 }
 
 void check_helper_run(struct check_helper *h)

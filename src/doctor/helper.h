@@ -6,9 +6,8 @@
  *     check_helper_run()     start; the event loop calls done() with the results
  *     check_helper_close()   the helper ends
  *
- * The helper forks again for each run, so that a run leaves no state behind. A run that does not
- * end within CHECK_DEADLINE_S is killed and reported as such. If the helper dies, the next run
- * starts another.
+ * The helper calls check_run(), which forks again: a run leaves no state behind. If the helper
+ * ends, the next run starts another.
  */
 #pragma once
 
@@ -18,8 +17,6 @@
 
 struct event_base;
 struct check_helper;
-
-#define CHECK_DEADLINE_S 30
 
 struct check_helper_state {
 	const struct check_report *report; /* of the last run, borrowed; NULL: none yet */

@@ -1,19 +1,76 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* doctor/run - read facts, test features, check. */
+/* doctor/run - a child process reads facts, tries the kernel, checks, and sends the report as JSON.
+ */
 #include "doctor/check.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/netlink.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "base/child.h"
+#include "base/log.h"
 #include "doctor/checks.h"
 #include "doctor/facts.h"
-#include "doctor/try.h"
 
-void check_run(struct check_report *ret, const struct check_env *env)
+#define DEADLINE_S 30
+
+/* --- the kernel (plane/nft/tryout.h, plane/ipvs/tryout.h) --- */
+
+/* A request loads the module of IPVS; a virtual service loads that of its scheduler. */
+static void try_ipvs(struct fact_try *t)
+{
+	AUTO(ipvs_wire_close) struct ipvs_wire *w = NULL;
+	struct nl_sock *nl = NULL;
+
+	t->ipvs_result = nl_sock_open(&nl, NETLINK_GENERIC, NULL);
+	if (t->ipvs_result < 0)
+		return;
+	ipvs_wire_open(&w, nl);
+	t->ipvs_result = ipvs_wire_resolve(w, NULL);
+	if (t->ipvs_result == 0 && t->is_private)
+		t->n_scheds = ipvs_try_scheds(t->scheds, w);
+}
+
+/*
+ * With CAP_SYS_ADMIN in a network namespace of its own, where the whole layout is programmed too.
+ * Otherwise in the current namespace, with transactions that the kernel never applies.
+ */
+static void try_kernel(struct fact_try *t, bool is_ipvs)
+{
+	AUTO(nl_sock_close) struct nl_sock *nl = NULL;
+	struct err err = { 0 };
+	int r;
+
+	t->is_private = unshare(CLONE_NEWNET) == 0;
+	r = nl_sock_open(&nl, NETLINK_NETFILTER, &err);
+	t->is_done = r == 0;
+	if (r == 0) {
+		for (int fam = 0; fam < IPFAM_N; fam++)
+			t->n[fam] = is_ipvs ? ipvs_try_features(t->tries[fam], nl, (enum ipfam)fam)
+					    : nft_try_features(t->tries[fam], nl, (enum ipfam)fam);
+		if (t->is_private)
+			t->layout_result =
+				is_ipvs ? ipvs_try_layout(nl, &err) : nft_try_layout(nl, &err);
+	}
+	if (is_ipvs)
+		try_ipvs(t);
+	(void)snprintf(t->text, sizeof(t->text), "%s", err.text);
+}
+
+/* --- the child process --- */
+
+static void facts_check(struct check_report *ret, const struct check_env *env)
 {
 	AUTO(free) struct facts *f = xmalloc(sizeof(*f)); /* too large for the stack */
 
 	facts_init(f);
-	*ret = (struct check_report){ 0 };
 	f->ipvs_plane.is_selected = env->plane != NULL && strcmp(env->plane, "ipvs") == 0;
 	read_links(f);
 	read_tables(f);
@@ -22,7 +79,64 @@ void check_run(struct check_report *ret, const struct check_env *env)
 	read_files(f, env->root);
 	read_ipvs(f, env->root);
 	read_self(f, env->root, env->clock_offset_ns);
+	log_level_set_all(LOG_LEVEL_ERR - 1); /* without the log lines of the layout */
 	try_kernel(&f->trial, f->ipvs_plane.is_selected);
 	check_all(ret, f);
 	facts_fini(f);
+}
+
+/* The alarm does not interrupt the answer: it is whole, or absent. */
+static void run_main(void *arg, int fd)
+{
+	FINI(check_report_fini) struct check_report report = { 0 };
+	json_auto_t *json = NULL;
+	AUTO(free) char *text = NULL;
+
+	(void)signal(SIGALRM, SIG_DFL);
+	(void)alarm(DEADLINE_S);
+	facts_check(&report, arg);
+	json = check_report_json(&report);
+	text = json_dumps(json, JSON_COMPACT);
+	(void)alarm(0);
+	if (text == NULL || !child_write(fd, text, strlen(text)))
+		_exit(1);
+}
+
+static int report_read(struct check_report *ret, struct child *c, struct err *err)
+{
+	FINI(str_fini) struct str text = { 0 };
+	json_auto_t *json = NULL;
+	char buf[4096];
+	int status = -1;
+	ssize_t n;
+
+	while ((n = read(c->fd, buf, sizeof(buf))) > 0 || (n == -1 && errno == EINTR))
+		str_add(&text, buf, n > 0 ? (size_t)n : 0);
+	while (waitpid(c->pid, &status, 0) == -1 && errno == EINTR)
+		;
+	c->pid = 0;
+	json = json_loadb(str_text(&text), text.len, 0, NULL);
+	if (json != NULL)
+		return check_report_from_json(ret, json, err);
+	if (WIFSIGNALED(status))
+		return err_set(err, -EIO, "ended by signal %d", WTERMSIG(status));
+	return err_set(err, -EIO, "failed (%d)", status);
+}
+
+void check_run(struct check_report *ret, const struct check_env *env)
+{
+	struct check_env copy = *env;
+	struct child c = CHILD_NONE;
+	struct err err = { 0 };
+	int r = child_start(&c, "vipd-check", run_main, &copy, &err);
+
+	*ret = (struct check_report){ 0 };
+	if (r == 0) {
+		(void)fcntl(c.fd, F_SETFL, 0); /* blocking */
+		r = report_read(ret, &c, &err);
+	}
+	child_reap(&c);
+	if (r < 0)
+		check_add(ret, "doctor", CHECK_ERROR, CHECK_ADVICE_FAILED, "check process: %s",
+			  err.text);
 }

@@ -332,7 +332,7 @@ def test_run_dies(vipd):
                                    stdout=subprocess.PIPE, text=True)
         L.eventually(killed, L.PATIENCE, "no run of checks")
         text = look.communicate(timeout=L.LIMIT)[0]
-        return "the process that checks ended by signal 9" in text
+        return "check process: ended by signal 9" in text
     # A run that has written its result ends as if it was not killed.
     L.eventually(shown, L.PATIENCE, "no run was killed before its end")
     _, checks, _ = doctor(vipd)
