@@ -55,7 +55,7 @@ struct metrics_config {
 			void *add_arg);
 	/* Called before each answer, for deferred updates (metrics_conntrack). May be NULL. */
 	void (*refresh)(void *arg);
-	/* For /configz and /flagz (zpages.h). May be NULL. */
+	/* For /configz and /flagz. May be NULL. */
 	void (*config)(void *arg, struct str *out);
 	void (*flags)(void *arg, struct str *out);
 	void *arg;

@@ -4,7 +4,6 @@
 
 #include "metrics/expo.h"
 #include "metrics/metrics.h"
-#include "metrics/zpages.h"
 
 enum metrics_policy {
 	METRICS_INTERNAL = 0,

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "http/http.h"
 #include "metrics/metrics_state.h"
 
 #define KP "kubeproxy_"
