@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/filter.h"
 #include "api/generation.h"
 #include "api/view.h"
 #include "base/control.h"
+#include "state/state.h"
 
 #define TYPE_JSON "application/json"
 
@@ -134,6 +134,195 @@ void items_open(struct http_reply *reply, struct items *b, const struct serve_co
 	b->ops = ops;
 	page_init(&b->page, ctx->model, query);
 	http_reply_stream(reply, TYPE_JSON, &body_ops, b);
+}
+
+/* --- selection of services by request parameters --- */
+
+/*
+ * Parameters: "namespace", "name" (exact), "state" (a list of states, separated by
+ * commas) and "q", a search text: a part of NAMESPACE/NAME, the name of a pod, a state,
+ * or an address with or without a port, of a frontend or of an endpoint.
+ */
+struct filter {
+	const struct serve_context *ctx;
+	char *ns;
+	char *name;
+	char *text;
+	struct ip_addr addr;         /* set: `text` is an address, or an address and a port */
+	uint16_t port;               /* 0 = any */
+	uint32_t states;             /* bits of enum serve_state; 0 = all */
+	enum serve_state text_state; /* state named by `text`; UNSET: none */
+	struct serve_facts scratch;
+	struct str key;
+};
+
+static int states_parse(uint32_t *ret, const char *text, struct err *err)
+{
+	while (*text != '\0') {
+		size_t len = strcspn(text, ",");
+		enum serve_state s = serve_state_parse(text, len);
+
+		if (s == SERVE_STATE_UNSET)
+			return err_set(err, -EINVAL, "state: there is no state '%.*s'",
+				       (int)MIN(len, (size_t)64), text);
+		*ret |= UINT32_C(1) << s;
+		text += len;
+		if (*text == ',')
+			text++;
+	}
+	return 0;
+}
+
+static char *param_copy(const struct http_request *q, const char *name)
+{
+	const char *value = http_request_param(q, name);
+
+	return value != NULL && value[0] != '\0' ? xstrdup(value) : NULL;
+}
+
+/* -EINVAL: `err` names the parameter. `ret` is initialised in any case. */
+static int filter_init(struct filter *ret, const struct serve_context *ctx,
+		       const struct http_request *q, struct err *err)
+{
+	const char *states = http_request_param(q, "state");
+
+	*ret = (struct filter){ .ctx = ctx };
+	ret->ns = param_copy(q, "namespace");
+	ret->name = param_copy(q, "name");
+	ret->text = param_copy(q, "q");
+	if (ret->text != NULL)
+		ret->text_state = serve_state_parse(ret->text, strlen(ret->text));
+	if (ret->text != NULL && ip_addr_parse(&ret->addr, ret->text, NULL) < 0 &&
+	    ip_endpoint_parse(&ret->addr, &ret->port, ret->text) < 0)
+		ret->port = 0; /* neither: a part of a name, or the name of a pod */
+	return states ? states_parse(&ret->states, states, err) : 0;
+}
+
+static void filter_fini(struct filter *f)
+{
+	free(f->ns);
+	free(f->name);
+	free(f->text);
+	serve_facts_fini(&f->scratch);
+	str_fini(&f->key);
+}
+
+static bool has_port(const struct filter *f, const struct service *s)
+{
+	if (f->port == 0)
+		return true;
+	vec_for_each (p, &s->ports)
+		if (p->port == f->port)
+			return true;
+	return false;
+}
+
+static bool has_node_port(const struct filter *f, const struct service *s)
+{
+	vec_for_each (p, &s->ports)
+		if (p->node_port != 0 && (f->port == 0 || p->node_port == f->port))
+			return true;
+	return false;
+}
+
+/* Addresses of the object, programmed or not. */
+static bool object_has_addr(const struct filter *f, const struct service *s)
+{
+	bool is_vip = ip_addr_is_equal(&s->cluster_ip[ip_fam(&f->addr)], &f->addr);
+
+	vec_for_each (in, &s->ingress)
+		is_vip |= ip_addr_is_equal(&in->addr, &f->addr);
+	vec_for_each (a, &s->external_ips)
+		is_vip |= ip_addr_is_equal(a, &f->addr);
+	if (is_vip && has_port(f, s))
+		return true;
+	vec_for_each (a, &f->ctx->model->env.nodeport_addrs)
+		if (ip_addr_is_equal(a, &f->addr))
+			return has_node_port(f, s);
+	return false;
+}
+
+static bool rows_have_addr(const struct filter *f, const struct plan_rows *rows)
+{
+	vec_for_each (fe, &rows->frontends)
+		if (ip_addr_is_equal(&fe->addr, &f->addr) && (f->port == 0 || fe->port == f->port))
+			return true;
+	return false;
+}
+
+static bool slice_has_port(const struct filter *f, const struct slice *sl)
+{
+	if (f->port == 0)
+		return true;
+	vec_for_each (p, &sl->ports)
+		if (p->port == f->port)
+			return true;
+	return false;
+}
+
+static bool slice_has_addr(const struct filter *f, const struct slice *sl)
+{
+	if (sl->fam != ip_fam(&f->addr) || !slice_has_port(f, sl))
+		return false;
+	vec_for_each (ep, &sl->endpoints)
+		if (ip_addr_is_equal(&ep->addr, &f->addr))
+			return true;
+	return false;
+}
+
+static bool slice_has_pod(const struct filter *f, const struct slice *sl)
+{
+	vec_for_each (ep, &sl->endpoints)
+		if (ep->pod != NULL && strcmp(ep->pod, f->text) == 0)
+			return true;
+	return false;
+}
+
+static bool slices_match(const struct filter *f, const struct svc *svc)
+{
+	list_for_each (l, &svc->slices) {
+		const struct slice *sl = list_entry(l, struct slice_entry, link)->slice;
+
+		if (ip_is_set(&f->addr) ? slice_has_addr(f, sl) : slice_has_pod(f, sl))
+			return true;
+	}
+	return false;
+}
+
+static bool text_matches(struct filter *f, const struct svc *svc)
+{
+	if (ip_is_set(&f->addr)) {
+		if ((svc->service != NULL && object_has_addr(f, svc->service)) ||
+		    (svc->rows != NULL && rows_have_addr(f, svc->rows)))
+			return true;
+	} else {
+		str_clear(&f->key);
+		str_add(&f->key, svc->ns->text, svc->ns->len);
+		str_add(&f->key, "/", 1);
+		str_add(&f->key, svc->name->text, svc->name->len);
+		if (strstr(f->key.text, f->text) != NULL)
+			return true;
+	}
+	if (f->text_state != SERVE_STATE_UNSET) {
+		serve_facts_get(&f->scratch, f->ctx, svc);
+		if (f->scratch.state == f->text_state)
+			return true;
+	}
+	return slices_match(f, svc);
+}
+
+static bool filter_matches(struct filter *f, const struct svc *svc)
+{
+	if (f->ns != NULL && strcmp(f->ns, svc->ns->text) != 0)
+		return false;
+	if (f->name != NULL && strcmp(f->name, svc->name->text) != 0)
+		return false;
+	if (f->text != NULL && !text_matches(f, svc))
+		return false;
+	if (f->states == 0)
+		return true;
+	serve_facts_get(&f->scratch, f->ctx, svc);
+	return (f->states >> f->scratch.state) & 1;
 }
 
 /* --- services and dumps --- */
