@@ -218,23 +218,17 @@ static void pool_copy(struct plan_pool *to, const struct plan_pool *from)
 	*to = *from;
 	(void)name_ref(to->port_name);
 	memset(&to->table, 0, sizeof(to->table));
+	memset(&to->backends, 0, sizeof(to->backends));
+	memset(&to->ranges, 0, sizeof(to->ranges));
 	if (from->weights != NULL) {
 		to->weights = xmalloc(from->backends.n);
 		memcpy(to->weights, from->weights, from->backends.n);
 	}
-	to->backends.v = NULL;
-	to->backends.n = to->backends.cap = 0;
-	to->ranges.v = NULL;
-	to->ranges.n = to->ranges.cap = 0;
 	vec_reserve(&to->backends, from->backends.n);
-	vec_reserve(&to->ranges, from->ranges.n);
-	to->backends.n = from->backends.n;
-	to->ranges.n = from->ranges.n;
-	if (from->backends.n > 0)
-		memcpy(to->backends.v, from->backends.v,
-		       from->backends.n * sizeof(to->backends.v[0]));
-	if (from->ranges.n > 0)
-		memcpy(to->ranges.v, from->ranges.v, from->ranges.n * sizeof(to->ranges.v[0]));
+	vec_for_each (b, &from->backends)
+		*vec_push(&to->backends) = *b;
+	vec_for_each (r, &from->ranges)
+		*vec_push(&to->ranges) = *r;
 }
 
 static void rows_copy(struct view_page *v, const struct plan_rows *rows)
@@ -293,11 +287,12 @@ static int slot_cmp(const void *a, const void *b)
 static const struct plan_pool *pool_of(const struct view_page *v, const struct page_port *port,
 				       enum plan_scope scope)
 {
-	vec_for_each (pool, &v->rows->pools)
-		if (pool->fam == v->fam && pool->scope == scope &&
-		    pool->proto == port->port.proto && pool->port_name == port->name)
-			return pool;
-	return NULL;
+	const struct plan_pool like = { .fam = (uint8_t)v->fam,
+					.scope = scope,
+					.proto = port->port.proto,
+					.port_name = port->name };
+
+	return plan_rows_pool_like(v->rows, &like);
 }
 
 /* Merge endpoints and slots, both in order of address. */
@@ -580,14 +575,10 @@ static void view_selection(struct jsonw *w, const struct selection *sel)
 static void view_locality(struct view_page *v, struct jsonw *w, const struct selection *sel)
 {
 	const struct page_port *p = &v->ports.v[v->i];
-	const struct plan_pool like = { .fam = (uint8_t)v->fam,
-					.scope = PLAN_SCOPE_CLUSTER,
-					.proto = p->port.proto,
-					.port_name = p->name };
 	const struct plan_balancer balancer = plane_balancer(v->ctx->plane);
 	struct plan_locality l;
 
-	plan_locality_of(&l, v->ctx->model, sel, v->rows, plan_rows_pool_like(v->rows, &like),
+	plan_locality_of(&l, v->ctx->model, sel, v->rows, pool_of(v, p, PLAN_SCOPE_CLUSTER),
 			 &balancer);
 	jsonw_share(w, "on_this_node_share", l.node);
 	jsonw_share(w, "in_this_zone_share", l.zone);
