@@ -61,7 +61,7 @@ struct sync {
 		uint64_t begin_ns; /* 0: none */
 		uint64_t repaired_ns;
 		uint64_t writes;
-		char who[sizeof(((struct plane *)0)->changed_by)];
+		char by[sizeof(((struct plane *)0)->changed_by)];
 	} incident;
 	/* Services that the foreign change may concern: verified before all others. */
 	struct {

@@ -121,7 +121,7 @@ static void incident_begin(struct sync *s)
 		return; /* the previous one is not yet logged: count both as one */
 	s->incident.begin_ns = now_ns();
 	s->incident.writes = 0;
-	memcpy(s->incident.who, s->plane->changed_by, sizeof(s->incident.who));
+	memcpy(s->incident.by, s->plane->changed_by, sizeof(s->incident.by));
 }
 
 static void incident_writes(struct sync *s, uint64_t writes)
@@ -142,7 +142,7 @@ static void incident_end(struct sync *s, bool is_more)
 		log_notice(LOG_AREA_SYNC,
 			   "ruleset changed by %s: repaired: kernel operations %" PRIu64
 			   ", %" PRIu64 " ms",
-			   s->incident.who, s->incident.writes,
+			   s->incident.by, s->incident.writes,
 			   (s->incident.repaired_ns - s->incident.begin_ns) / NSEC_PER_MSEC);
 	s->incident.begin_ns = 0;
 	if (is_more)
