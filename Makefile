@@ -19,7 +19,7 @@ demo:
 	@ninja -C $(B) tests/tools/flow
 	@VIPD_BUILD=$(abspath $(B)) $(PYTHON) tools/demo
 
-# Everything there is; the last line says "N passed, N failed".
+# The whole suite; the last line is "N passed, N failed".
 test:
 	@tools/install-deps test
 	@$(PYTHON) tools/run-tests

@@ -75,7 +75,7 @@ static void put_how(struct str *out, const struct serve_context *ctx, const stru
 	if (t->is_host)
 		return;
 	if (!m->env.has_detector[ip_fam(&t->query.dst)]) {
-		str_puts(out, ": detect-local is not configured, pods count as outside clients");
+		str_puts(out, ": detect-local is not configured: pods count as outside clients");
 	} else if (t->is_assumed) {
 		str_printf(out, ": detect-local uses interface %s%s; %s", m->config.detect_ifname,
 			   m->config.detect_local == DETECT_LOCAL_PREFIX ? "..." : "",

@@ -83,8 +83,9 @@ static int child_wait(pid_t pid, const char *name, int complaints, struct err *e
 		file_read(&text, complaints);
 		while (text.len > 0 && text.text[text.len - 1] == '\n')
 			text.text[--text.len] = '\0';
-		r = err_set(err, -EIO, "%s: %s", name,
-			    text.len > 0 ? text.text : "it failed and did not say why");
+		r = err_set(err, -EIO, "%s%s%s", name,
+			    text.len > 0 ? ": " : " failed without an error message",
+			    str_text(&text));
 		str_fini(&text);
 	}
 	return r;

@@ -137,7 +137,7 @@ static void tally_report(const struct tally *t, struct report *report)
 	if (t->n_busy > 0)
 		report_left(report,
 			    "ipvs: left: %zu virtual services that carry %" PRIu64
-			    " connections: do this again when they are over "
+			    " connections: run the cleanup again when the connections have ended "
 			    "(--cleanup=%s,force ends them)",
 			    t->n_busy, t->n_conns, proxy_name(report->proxy));
 	if (t->n_failed > 0)

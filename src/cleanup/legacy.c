@@ -223,8 +223,8 @@ int cleanup_iptables_legacy(struct report *report, struct err *err)
 
 		if (r == -ENOENT)
 			report_left(report,
-				    "iptables (legacy): left: the kernel has %s tables of it, and "
-				    "there is no %s here to look at them with",
+				    "iptables (legacy): left: the kernel has %s tables; install %s "
+				    "to read them",
 				    families[i].text, families[i].save);
 		else if (r < 0)
 			report_left(report, "iptables (legacy): left: %s: %s", families[i].text,

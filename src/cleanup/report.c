@@ -60,6 +60,6 @@ int report_end(const struct report *r, struct err *err)
 		return err_set(err, -EBUSY, "%zu object%s of %s could not be removed", r->n_left,
 			       r->n_left == 1 ? "" : "s", proxy_name(r->proxy));
 	if (r->n_removed == 0)
-		(void)fprintf(r->out, "nothing of %s's is here\n", proxy_name(r->proxy));
+		(void)fprintf(r->out, "no state of %s found\n", proxy_name(r->proxy));
 	return 0;
 }

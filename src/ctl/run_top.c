@@ -24,7 +24,7 @@
 #define BATCH_WAIT_S 1
 #define PERIOD_S_DEFAULT 2
 
-/* The alternate screen without a cursor, and the way back. */
+/* Enter the alternate screen and hide the cursor; undo both. */
 #define SCREEN_BEGIN "\033[?1049h\033[?25l"
 #define SCREEN_END "\033[?25h\033[?1049l"
 #define LINE_BEGIN "\033[%d;1H\033[K"

@@ -57,7 +57,7 @@ static void policies(struct str *out, const json_t *page)
 	str_puts(out, is_itp_local ? "Local: the cluster IP uses endpoints of this node only\n"
 				   : "Cluster\n");
 	label(out, "external policy");
-	str_puts(out, is_etp_local ? "Local: external clients use endpoints of this node only\n"
+	str_puts(out, is_etp_local ? "Local: outside clients use endpoints of this node only\n"
 				   : "Cluster\n");
 }
 
@@ -177,7 +177,7 @@ static const char *masquerade_text(const char *word)
 
 /* Properties of the frontends that decide which columns are shown. */
 struct frontend_traits {
-	bool is_split; /* of some, external clients use another pool */
+	bool is_split; /* of some, outside clients use another pool */
 	bool has_guards;
 	bool are_pods_inside;  /* of some */
 	bool are_pods_outside; /* of some */
@@ -221,7 +221,7 @@ static void frontends(struct str *out, const json_t *page, const struct style *s
 		return;
 	table_column(&t, "FRONTEND", 0);
 	table_column(&t, "KIND", 0);
-	table_column(&t, traits.is_split ? "EXTERNAL" : "TARGET", 0);
+	table_column(&t, traits.is_split ? "OUTSIDE" : "TARGET", 0);
 	if (traits.is_split)
 		table_column(&t, traits.are_pods_inside ? "PODS, HOST" : "THIS HOST", 0);
 	if (traits.has_guards)
@@ -233,9 +233,9 @@ static void frontends(struct str *out, const json_t *page, const struct style *s
 	table_print(out, &t, style, 0);
 	table_fini(&t);
 	if (traits.are_pods_outside)
-		str_printf(out, "%sods count as external clients\n",
-			   traits.are_pods_inside ? "Where pod detection is off, p"
-						  : "Pod detection is off: p");
+		str_printf(out, "%sods count as outside clients\n",
+			   traits.are_pods_inside ? "Where detect-local is not configured, p"
+						  : "detect-local is not configured: p");
 }
 
 static void conflicts(struct str *out, const json_t *page, const struct style *style)

@@ -78,7 +78,7 @@ static void source(struct str *out, const json_t *status, const struct style *st
 	label(out, style, "source");
 	str_puts(out, value_has(s, "text") ? value_text(s, "text") : "none");
 	if (!value_bool(s, "synced"))
-		str_puts(out, ", first list not complete yet");
+		str_puts(out, ", not synced");
 	if (value_has(s, "last_event_ms")) {
 		str_puts(out, ", last change ");
 		say_ago(out, s, "last_event_ms");

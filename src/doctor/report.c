@@ -57,7 +57,7 @@ json_t *check_report_json(const struct check_report *r)
 
 		/* Names from other programs can be any bytes: only UTF-8 is shown. */
 		if (found == NULL)
-			found = json_string("(a name that is no text)");
+			found = json_string("(a name that is not UTF-8)");
 		(void)json_object_set_new(o, "check", json_string(c->check));
 		(void)json_object_set_new(o, "level", json_string(level_names[c->level]));
 		(void)json_object_set_new(o, "found", found);
@@ -89,11 +89,11 @@ int check_report_from_json(struct check_report *ret, const json_t *results, stru
 
 		if (check == NULL || found == NULL || level == CHECK_UNSET) {
 			check_report_fini(ret);
-			return err_set(err, -EPROTO, "result %zu of the checks is none", i);
+			return err_set(err, -EPROTO, "result %zu is invalid", i);
 		}
 		check_add(ret, check, level, advice, "%s", found);
 	}
 	if (ret->v.n == 0)
-		return err_set(err, -EPROTO, "no results of checks");
+		return err_set(err, -EPROTO, "no results");
 	return 0;
 }

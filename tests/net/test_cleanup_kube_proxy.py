@@ -179,7 +179,7 @@ def test_iptables(xtables):
         for fam in (4, 6):
             assert L.probe(n.lab.client, L.NODE[fam], NODE_PORT).ok
         again = n.cleanup()
-        assert (again.returncode, again.stdout) == (0, "nothing of kube-proxy's is here\n")
+        assert (again.returncode, again.stdout) == (0, "no state of kube-proxy found\n")
         n.check_steady()
 
 
@@ -482,7 +482,7 @@ def test_ipvs():
                                                                       before)), 5, stays.stat)
         n.serves()
         n.serves(OTHER)
-        assert n.cleanup().stdout == "nothing of kube-proxy's is here\n"
+        assert n.cleanup().stdout == "no state of kube-proxy found\n"
 
 
 def test_ipvs_affinity():

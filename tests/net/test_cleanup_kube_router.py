@@ -84,7 +84,7 @@ def test_rules_and_routing(xtables):
         n.check_steady()
         n.serves(OTHER)
         again = n.cleanup(how="kube-router")
-        assert (again.returncode, again.stdout) == (0, "nothing of kube-router's is here\n")
+        assert (again.returncode, again.stdout) == (0, "no state of kube-router found\n")
 
 
 def test_refusals():
@@ -192,4 +192,4 @@ def test_everything():
         assert "kube-dummy-if" not in run("ip", "link") and "other0" in run("ip", "link")
         n.serves()
         n.serves(OTHER)
-        assert n.cleanup(how="kube-router").stdout == "nothing of kube-router's is here\n"
+        assert n.cleanup(how="kube-router").stdout == "no state of kube-router found\n"

@@ -749,7 +749,7 @@ static void test_json(void **state)
 	assert_null(back.v.v[0].advice);
 	assert_string_equal(back.v.v[1].found, "broken \"here\"");
 	assert_string_equal(back.v.v[1].advice, "mend it");
-	assert_string_equal(back.v.v[2].found, "(a name that is no text)");
+	assert_string_equal(back.v.v[2].found, "(a name that is not UTF-8)");
 	check_report_fini(&back);
 	(void)json_object_set_new(json_array_get(json, 1), "level", json_string("bad"));
 	assert_int_equal(check_report_from_json(&back, json, &err), -EPROTO);
