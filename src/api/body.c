@@ -211,18 +211,13 @@ static bool has_port(const struct filter *f, const struct service *s)
 {
 	if (f->port == 0)
 		return true;
-	vec_for_each (p, &s->ports)
-		if (p->port == f->port)
-			return true;
-	return false;
+	return vec_has(&s->ports, p, p->port == f->port);
 }
 
 static bool has_node_port(const struct filter *f, const struct service *s)
 {
-	vec_for_each (p, &s->ports)
-		if (p->node_port != 0 && (f->port == 0 || p->node_port == f->port))
-			return true;
-	return false;
+	return vec_has(&s->ports, p,
+		       p->node_port != 0 && (f->port == 0 || p->node_port == f->port));
 }
 
 /* Addresses of the object, programmed or not. */
@@ -244,38 +239,28 @@ static bool object_has_addr(const struct filter *f, const struct service *s)
 
 static bool rows_have_addr(const struct filter *f, const struct plan_rows *rows)
 {
-	vec_for_each (fe, &rows->frontends)
-		if (ip_addr_is_equal(&fe->addr, &f->addr) && (f->port == 0 || fe->port == f->port))
-			return true;
-	return false;
+	return vec_has(&rows->frontends, fe,
+		       ip_addr_is_equal(&fe->addr, &f->addr) &&
+			       (f->port == 0 || fe->port == f->port));
 }
 
 static bool slice_has_port(const struct filter *f, const struct slice *sl)
 {
 	if (f->port == 0)
 		return true;
-	vec_for_each (p, &sl->ports)
-		if (p->port == f->port)
-			return true;
-	return false;
+	return vec_has(&sl->ports, p, p->port == f->port);
 }
 
 static bool slice_has_addr(const struct filter *f, const struct slice *sl)
 {
 	if (sl->fam != ip_fam(&f->addr) || !slice_has_port(f, sl))
 		return false;
-	vec_for_each (ep, &sl->endpoints)
-		if (ip_addr_is_equal(&ep->addr, &f->addr))
-			return true;
-	return false;
+	return vec_has(&sl->endpoints, ep, ip_addr_is_equal(&ep->addr, &f->addr));
 }
 
 static bool slice_has_pod(const struct filter *f, const struct slice *sl)
 {
-	vec_for_each (ep, &sl->endpoints)
-		if (ep->pod != NULL && strcmp(ep->pod, f->text) == 0)
-			return true;
-	return false;
+	return vec_has(&sl->endpoints, ep, ep->pod != NULL && strcmp(ep->pod, f->text) == 0);
 }
 
 static bool slices_match(const struct filter *f, const struct svc *svc)

@@ -335,11 +335,9 @@ static const char *const masq_words[] = {
 
 static bool meets_itself(const struct plan_trace *t)
 {
-	vec_for_each (ep, &t->endpoints)
-		if (plan_trace_endpoint_why(ep) == NULL &&
-		    ip_addr_is_equal(&ep->addr, &t->query.src))
-			return true;
-	return false;
+	return vec_has(&t->endpoints, ep,
+		       plan_trace_endpoint_why(ep) == NULL &&
+			       ip_addr_is_equal(&ep->addr, &t->query.src));
 }
 
 static void step_masq(struct jsonw *w, const struct plan_trace *t)

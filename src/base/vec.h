@@ -5,6 +5,7 @@
  *     VEC(struct op) ops = { 0 };
  *     *vec_push(&ops) = (struct op){ ... };
  *     vec_for_each(op, &ops) use(op);
+ *     struct op *first = vec_find(&ops, op, op->is_new);
  *     vec_fini(&ops);
  *
  * Zeroed memory is an empty vector. Pointers into it are valid until the next push.
@@ -103,3 +104,17 @@ static inline void *vec_bsearch(const void *key, const void *v, size_t n, size_t
 #define vec_end(vec) ((vec)->n == 0 ? (vec)->v : (vec)->v + (vec)->n)
 #define vec_for_each(pos, vec) \
 	for (__typeof__((vec)->v + 0)(pos) = (vec)->v; (pos) != vec_end(vec); (pos)++)
+/* The first element `e` for which `is_match` is true, or NULL. */
+#define vec_find(vec, e, is_match)                         \
+	({                                                 \
+		__typeof__((vec)->v + 0) vec_found = NULL; \
+                                                           \
+		vec_for_each (e, vec) {                    \
+			if (is_match) {                    \
+				vec_found = (e);           \
+				break;                     \
+			}                                  \
+		}                                          \
+		vec_found;                                 \
+	})
+#define vec_has(vec, e, is_match) (vec_find(vec, e, is_match) != NULL)

@@ -122,10 +122,7 @@ struct entries {
 
 static bool list_has(const struct addr_list *list, const struct ip_addr *a)
 {
-	vec_for_each (b, &list->v)
-		if (ip_addr_cmp(a, b) == 0)
-			return true;
-	return false;
+	return vec_has(&list->v, b, ip_addr_cmp(a, b) == 0);
 }
 
 static bool entry_addr(struct ip_addr *ret, const struct nlattr *nest)

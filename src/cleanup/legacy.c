@@ -59,10 +59,7 @@ static void chain_parse(struct xt_table *t, const char *line)
 
 static struct xt_chain *chain_named(struct xt_table *t, const char *name, size_t len)
 {
-	vec_for_each (c, &t->chains)
-		if (word_is(name, len, c->name))
-			return c;
-	return NULL;
+	return vec_find(&t->chains, c, word_is(name, len, c->name));
 }
 
 /* kube-router masquerades what IPVS translates, with rules in POSTROUTING itself. */

@@ -108,28 +108,19 @@ bool xt_has_owned(const struct xt_table *t)
 {
 	if (t->proxy == PROXY_KUBE_ROUTER && table_bit(t->name) == IN_NAT)
 		return true;
-	vec_for_each (c, &t->chains)
-		if (!c->is_base && is_owned(t, c->name))
-			return true;
-	return false;
+	return vec_has(&t->chains, c, !c->is_base && is_owned(t, c->name));
 }
 
 /* --- chains that stay --- */
 
 static const struct xt_chain *chain_find(const struct xt_table *t, const char *name)
 {
-	vec_for_each (c, &t->chains)
-		if (strcmp(c->name, name) == 0)
-			return c;
-	return NULL;
+	return vec_find(&t->chains, c, strcmp(c->name, name) == 0);
 }
 
 static struct xt_kept *kept_find(const struct xt_table *t, const char *name)
 {
-	vec_for_each (k, &t->kept)
-		if (strcmp(k->chain, name) == 0)
-			return k;
-	return NULL;
+	return vec_find(&t->kept, k, strcmp(k->chain, name) == 0);
 }
 
 /* Keep a chain. False: it is kept already, for another reason. */

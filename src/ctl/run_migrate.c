@@ -85,10 +85,7 @@ static bool needs_all_nodeports(const struct options *o)
 /* The mode is the first choice of a migration, and kubeadm's file leaves it empty. */
 static bool names_mode(const struct options *o)
 {
-	vec_for_each (s, &o->record.settings)
-		if (strcmp(s->option->name, "proxy-mode") == 0)
-			return true;
-	return false;
+	return vec_has(&o->record.settings, s, strcmp(s->option->name, "proxy-mode") == 0);
 }
 
 static void settings_report(struct check_report *r, const struct options *o)

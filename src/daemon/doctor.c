@@ -18,10 +18,8 @@ struct doctor {
 
 static bool is_logged(const struct doctor *d, const struct check_result *c)
 {
-	vec_for_each (t, &d->logged.v)
-		if (strcmp(t->check, c->check) == 0 && strcmp(t->found, c->found) == 0)
-			return true;
-	return false;
+	return vec_has(&d->logged.v, t,
+		       strcmp(t->check, c->check) == 0 && strcmp(t->found, c->found) == 0);
 }
 
 static void on_checked(void *arg, const struct check_report *report)

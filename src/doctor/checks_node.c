@@ -12,10 +12,7 @@
 
 static bool has_family(const struct fact_ours *o, uint8_t family)
 {
-	vec_for_each (a, &o->vips)
-		if (a->family == family)
-			return true;
-	return false;
+	return vec_has(&o->vips, a, a->family == family);
 }
 
 void check_forwarding(struct check_report *r, const struct facts *f)
@@ -98,10 +95,7 @@ void check_localnet(struct check_report *r, const struct facts *f)
 
 static bool has_ports(const struct facts *f, const struct fact_link *bridge)
 {
-	vec_for_each (l, &f->links)
-		if (l->master == bridge->index)
-			return true;
-	return false;
+	return vec_has(&f->links, l, l->master == bridge->index);
 }
 
 static bool shares_bits(const struct ip_addr *a, const struct ip_addr *b, size_t n)

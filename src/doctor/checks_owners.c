@@ -162,10 +162,7 @@ void check_ipvs(struct check_report *r, const struct facts *f)
 
 static const struct fact_link *link_find(const struct facts *f, uint32_t index)
 {
-	vec_for_each (l, &f->links)
-		if (l->index == index)
-			return l;
-	return NULL;
+	return vec_find(&f->links, l, l->index == index);
 }
 
 /*
@@ -232,18 +229,12 @@ static bool listener_covers(const struct fact_tuple *l, const struct fact_tuple 
 
 static bool is_local(const struct facts *f, const struct ip_addr *addr)
 {
-	vec_for_each (a, &f->addrs)
-		if (ip_addr_is_equal(&a->addr, addr))
-			return true;
-	return false;
+	return vec_has(&f->addrs, a, ip_addr_is_equal(&a->addr, addr));
 }
 
 static bool is_listened_on(const struct facts *f, const struct fact_tuple *frontend)
 {
-	vec_for_each (l, &f->listeners)
-		if (listener_covers(l, frontend))
-			return true;
-	return false;
+	return vec_has(&f->listeners, l, listener_covers(l, frontend));
 }
 
 void check_listeners(struct check_report *r, const struct facts *f)

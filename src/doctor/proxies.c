@@ -175,8 +175,5 @@ void proxies_read(struct proxies *ret, const char *root)
 
 const struct proxy_process *proxies_find(const struct proxies *p, const char *proxy)
 {
-	vec_for_each (process, &p->v)
-		if (strcmp(process->proxy, proxy) == 0)
-			return process;
-	return NULL;
+	return vec_find(&p->v, process, strcmp(process->proxy, proxy) == 0);
 }

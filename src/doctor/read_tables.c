@@ -140,10 +140,7 @@ static int table_message(void *arg, const struct nlmsghdr *h, struct err *err)
 
 static struct fact_table *table_find(struct facts *f, uint8_t family, const char *name)
 {
-	vec_for_each (t, &f->tables)
-		if (t->family == family && strcmp(t->name, name) == 0)
-			return t;
-	return NULL;
+	return vec_find(&f->tables, t, t->family == family && strcmp(t->name, name) == 0);
 }
 
 /* --- chains --------------------------------------------------------------------------- */

@@ -74,10 +74,8 @@ static bool is_host_addr(const struct model *m, const struct ip_addr *a)
 
 static bool ingress_has(const struct service *s, const struct ip_addr *a, bool is_proxy_mode)
 {
-	vec_for_each (in, &s->ingress)
-		if (in->is_proxy_mode == is_proxy_mode && ip_addr_is_equal(&in->addr, a))
-			return true;
-	return false;
+	return vec_has(&s->ingress, in,
+		       in->is_proxy_mode == is_proxy_mode && ip_addr_is_equal(&in->addr, a));
 }
 
 /* The kind of the destination among the addresses of `s`; UNSET: not among them. */
@@ -96,19 +94,14 @@ static enum plan_frontend_kind kind_of_address(const struct plan_trace *t, const
 
 static bool has_port(const struct plan_trace *t, const struct service *s)
 {
-	vec_for_each (p, &s->ports)
-		if (p->port == t->query.port && p->proto == t->query.proto)
-			return true;
-	return false;
+	return vec_has(&s->ports, p, p->port == t->query.port && p->proto == t->query.proto);
 }
 
 static bool has_node_port(const struct plan_trace *t, const struct service *s)
 {
-	vec_for_each (p, &s->ports)
-		if (p->node_port != 0 && p->node_port == t->query.port &&
-		    p->proto == t->query.proto)
-			return true;
-	return false;
+	return vec_has(&s->ports, p,
+		       p->node_port != 0 && p->node_port == t->query.port &&
+			       p->proto == t->query.proto);
 }
 
 static int other_cmp(const struct plan_trace_other *a, const struct plan_trace_other *b)
@@ -360,10 +353,8 @@ bool plan_trace_masquerades(const struct plan_trace *t)
 {
 	if (t->masq != PLAN_TRACE_MASQ_REMOTE)
 		return t->masq >= PLAN_TRACE_MASQ_ALL;
-	vec_for_each (ep, &t->endpoints)
-		if (plan_trace_endpoint_why(ep) == NULL && ep->is_masqueraded)
-			return true;
-	return false;
+	return vec_has(&t->endpoints, ep,
+		       plan_trace_endpoint_why(ep) == NULL && ep->is_masqueraded);
 }
 
 static void decide_endpoints(struct plan_trace *t, const struct svc *svc)
@@ -399,11 +390,9 @@ static void decide_endpoints(struct plan_trace *t, const struct svc *svc)
 static const struct plan_pool *pool_find(const struct plan_trace *t, const struct plan_rows *rows,
 					 const struct plan_target *target)
 {
-	vec_for_each (pool, &rows->pools)
-		if (pool->fam == ip_fam(&t->query.dst) && pool->scope == target->scope &&
-		    pool->proto == t->query.proto && pool->port_name == t->port_name)
-			return pool;
-	return NULL;
+	return vec_find(&rows->pools, pool,
+			pool->fam == ip_fam(&t->query.dst) && pool->scope == target->scope &&
+				pool->proto == t->query.proto && pool->port_name == t->port_name);
 }
 
 /* In the order of the postrouting rules: the frontend's own, then that of cluster IPs. */

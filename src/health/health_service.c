@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hash.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "http/http.h"
@@ -175,10 +174,7 @@ static bool is_wanted(const struct entry *e, const struct ip_addr *addr)
 {
 	if (!e->has_family[ip_fam(addr)])
 		return false;
-	vec_for_each (a, &e->all->addrs)
-		if (ip_addr_is_equal(a, addr))
-			return true;
-	return false;
+	return vec_has(&e->all->addrs, a, ip_addr_is_equal(a, addr));
 }
 
 /* Retry in `s` seconds at the latest. */
@@ -247,16 +243,9 @@ static void on_retry(evutil_socket_t fd, short what, void *arg)
 
 /* --- entries --- */
 
-static uint32_t key_hash(const struct name *ns, const struct name *name)
-{
-	const struct name *key[2] = { ns, name };
-
-	return hash_bytes(key, sizeof(key));
-}
-
 static struct entry *entry_find(const struct health_services *hs, const struct svc *svc)
 {
-	return htable_find(&hs->entries, key_hash(svc->ns, svc->name), struct entry, e,
+	return htable_find(&hs->entries, name_pair_hash(svc->ns, svc->name), struct entry, e,
 			   e->ns == svc->ns && e->name == svc->name);
 }
 
@@ -270,7 +259,7 @@ static struct entry *entry_add(struct health_services *hs, const struct svc *svc
 	e->port = port;
 	list_init(&e->listeners);
 	list_init(&e->closing);
-	htable_insert(&hs->entries, &e->node, key_hash(svc->ns, svc->name));
+	htable_insert(&hs->entries, &e->node, name_pair_hash(svc->ns, svc->name));
 	return e;
 }
 

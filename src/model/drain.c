@@ -8,10 +8,8 @@
 static struct model_drain *drain_find(const struct model *m, const struct name *ns,
 				      const struct name *name, const struct ip_addr *addr)
 {
-	vec_for_each (d, &m->drains)
-		if (d->ns == ns && d->name == name && ip_addr_is_equal(&d->addr, addr))
-			return d;
-	return NULL;
+	return vec_find(&m->drains, d,
+			d->ns == ns && d->name == name && ip_addr_is_equal(&d->addr, addr));
 }
 
 static void drain_fini(struct model_drain *d)
@@ -63,12 +61,10 @@ int model_undrain(struct model *m, const struct name *ns, const struct name *nam
 
 bool model_is_drained(const struct model *m, const struct svc *svc, const struct slice_endpoint *e)
 {
-	vec_for_each (d, &m->drains)
-		if (d->ns == svc->ns && d->name == svc->name &&
-		    ip_addr_is_equal(&d->addr, &e->addr) &&
-		    (d->pod == NULL || e->pod == NULL || strcmp(d->pod, e->pod) == 0))
-			return true;
-	return false;
+	return vec_has(&m->drains, d,
+		       d->ns == svc->ns && d->name == svc->name &&
+			       ip_addr_is_equal(&d->addr, &e->addr) &&
+			       (d->pod == NULL || e->pod == NULL || strcmp(d->pod, e->pod) == 0));
 }
 
 void model_drains_fini(struct model *m)

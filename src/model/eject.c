@@ -12,11 +12,9 @@ static struct model_ejection *find(const struct model *m, const struct name *ns,
 				   const struct name *name, const struct ip_addr *addr,
 				   uint16_t port)
 {
-	vec_for_each (e, &m->ejections)
-		if (e->ns == ns && e->name == name && e->port == port &&
-		    ip_addr_is_equal(&e->addr, addr))
-			return e;
-	return NULL;
+	return vec_find(&m->ejections, e,
+			e->ns == ns && e->name == name && e->port == port &&
+				ip_addr_is_equal(&e->addr, addr));
 }
 
 struct model_ejection *model_ejection(const struct model *m, const struct name *ns,

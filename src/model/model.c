@@ -21,12 +21,6 @@
 #include "model/env.h"
 #include "model/select.h"
 
-static uint32_t key_hash(const struct name *ns, const struct name *name)
-{
-	/* Both are keyed hashes already; the factor keeps (a, b) and (b, a) apart. */
-	return ns->node.hash * UINT32_C(0x9e3779b1) + name->node.hash;
-}
-
 /* --- entries -------------------------------------------------------------------- */
 
 static struct svc *svc_find(const struct model *m, const struct name *ns, const struct name *name,
@@ -37,7 +31,7 @@ static struct svc *svc_find(const struct model *m, const struct name *ns, const 
 
 struct svc *model_find(const struct model *m, const struct name *ns, const struct name *name)
 {
-	return svc_find(m, ns, name, key_hash(ns, name));
+	return svc_find(m, ns, name, name_pair_hash(ns, name));
 }
 
 struct svc *model_find_text(const struct model *m, const char *ns, const char *name)
@@ -51,14 +45,14 @@ struct svc *model_find_text(const struct model *m, const char *ns, const char *n
 struct slice_entry *model_find_slice(const struct model *m, const struct name *ns,
 				     const struct name *name)
 {
-	return htable_find(&m->slices, key_hash(ns, name), struct slice_entry, e,
+	return htable_find(&m->slices, name_pair_hash(ns, name), struct slice_entry, e,
 			   e->slice->ns == ns && e->slice->name == name);
 }
 
 /* Find or create the entry of a name. */
 static struct svc *svc_get(struct model *m, const struct name *ns, const struct name *name)
 {
-	uint32_t hash = key_hash(ns, name);
+	uint32_t hash = name_pair_hash(ns, name);
 	struct svc *svc = svc_find(m, ns, name, hash);
 
 	if (svc != NULL)
@@ -336,7 +330,7 @@ static int slice_put_new(struct model *m, struct slice *s, uint64_t at_ns)
 
 	e->slice = s;
 	e->list_no = m->list_no[MODEL_EVENT_SLICE];
-	htable_insert(&m->slices, &e->node, key_hash(s->ns, s->name));
+	htable_insert(&m->slices, &e->node, name_pair_hash(s->ns, s->name));
 	slice_link(svc_get(m, s->ns, s->service), e);
 	m->stats.slices++;
 	m->stats.endpoints += s->endpoints.n;
@@ -494,10 +488,7 @@ static bool has_zone_hints(const struct svc *svc)
 
 static bool has_node_ports(const struct service *s)
 {
-	vec_for_each (p, &s->ports)
-		if (p->node_port != 0)
-			return true;
-	return false;
+	return vec_has(&s->ports, p, p->node_port != 0);
 }
 
 /* `changes`: enum env_change. The node's IP matters to source ranges (SVC-25), LIFE-16. */
@@ -572,10 +563,7 @@ int model_del_node(struct model *m, const struct name *name, uint64_t at_ns)
 
 static struct service_cidr **service_cidr_find(struct model *m, const struct name *name)
 {
-	vec_for_each (c, &m->service_cidrs)
-		if ((*c)->name == name)
-			return c;
-	return NULL;
+	return vec_find(&m->service_cidrs, c, (*c)->name == name);
 }
 
 static int service_cidr_put(struct model *m, struct service_cidr *c, uint64_t at_ns)
@@ -672,10 +660,7 @@ const char *model_nodeports_text(enum model_nodeports why, enum ipfam fam)
 
 bool model_serves_localhost(const struct model *m, enum ipfam fam)
 {
-	vec_for_each (a, &m->env.nodeport_addrs)
-		if (ip_fam(a) == fam && ip_addr_is_loopback(a))
-			return true;
-	return false;
+	return vec_has(&m->env.nodeport_addrs, a, ip_fam(a) == fam && ip_addr_is_loopback(a));
 }
 
 /* Rows of a service depend on whether its cluster IP is an address of this host. */

@@ -399,8 +399,7 @@ struct slice_place *slice_place_make(const struct name *node, const struct name 
 
 	like.zones = hints_sorted(zones);
 	like.nodes = hints_sorted(nodes);
-	hash = (node ? node->node.hash : 0) * UINT32_C(0x9e3779b1) + (zone ? zone->node.hash : 0);
-	hash = hints_hash(hints_hash(hash, &like.zones), &like.nodes);
+	hash = hints_hash(hints_hash(name_pair_hash(node, zone), &like.zones), &like.nodes);
 	htable_for_each_hash (n, &places, hash) {
 		p = container_of(n, struct slice_place, hnode);
 		if (slice_place_cmp(p, &like) != 0)

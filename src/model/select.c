@@ -94,10 +94,7 @@ bool service_is_external(const struct service *s, size_t port, enum ipfam fam)
 	vec_for_each (i, &s->ingress)
 		if (ip_fam(&i->addr) == fam && !i->is_proxy_mode)
 			return true;
-	vec_for_each (a, &s->external_ips)
-		if (ip_fam(a) == fam)
-			return true;
-	return false;
+	return vec_has(&s->external_ips, a, ip_fam(a) == fam);
 }
 
 bool service_is_etp_local(const struct service *s)

@@ -382,10 +382,7 @@ void config_fini(struct config *c)
 
 const struct config_value *config_find(const struct config *c, const char *name)
 {
-	vec_for_each (v, &c->values)
-		if (strcmp(v->name, name) == 0)
-			return v;
-	return NULL;
+	return vec_find(&c->values, v, strcmp(v->name, name) == 0);
 }
 
 /* --- trees --- */
