@@ -125,10 +125,7 @@ bool job_is_stale(const struct job *j, const struct job_flow *flow)
 
 bool job_has_family(const struct job *j, enum ipfam fam)
 {
-	vec_for_each (f, &j->frontends)
-		if (ip_fam(&f->addr) == fam)
-			return true;
-	return false;
+	return vec_has(&j->frontends, f, ip_fam(&f->addr) == fam);
 }
 
 bool job_is_udp_only(const struct job *j)

@@ -232,16 +232,9 @@ static void record_close(struct record *r)
 	free(r);
 }
 
-static uint32_t record_hash(const struct name *ns, const struct name *name)
-{
-	const struct name *key[2] = { ns, name };
-
-	return hash_bytes(key, sizeof(key));
-}
-
 static struct record *record_find(const struct stale *s, const struct svc *svc)
 {
-	return htable_find(&s->records, record_hash(svc->ns, svc->name), struct record, r,
+	return htable_find(&s->records, name_pair_hash(svc->ns, svc->name), struct record, r,
 			   r->ns == svc->ns && r->name == svc->name);
 }
 
@@ -283,10 +276,7 @@ static bool are_tracked(const struct stale *s, const struct plan_rows *rows)
 {
 	if (rows == NULL)
 		return false;
-	vec_for_each (f, &rows->frontends)
-		if (is_tracked(s, f))
-			return true;
-	return false;
+	return vec_has(&rows->frontends, f, is_tracked(s, f));
 }
 
 /* --- scans after a change --- */
@@ -374,10 +364,7 @@ static void frontend_give_up(struct stale *s, struct frontend *f, uint64_t now)
 
 static bool record_has_live(const struct record *r, const struct live *live)
 {
-	vec_for_each (l, &r->lives)
-		if (*l == live)
-			return true;
-	return false;
+	return vec_has(&r->lives, l, *l == live);
 }
 
 static struct record *record_make(struct stale *s, const struct svc *svc,
@@ -441,7 +428,7 @@ void stale_accepted(struct stale *s, const struct svc *svc, const struct plan_ro
 	if (old != NULL)
 		record_give_up(s, old, now);
 	if (new->keys.n > 0)
-		htable_insert(&s->records, &new->node, record_hash(new->ns, new->name));
+		htable_insert(&s->records, &new->node, name_pair_hash(new->ns, new->name));
 	else
 		record_close(new);
 }

@@ -170,10 +170,7 @@ struct plan_pool *plan_rows_pool(const struct plan_rows *r, enum ipfam fam, uint
 		at = bsearch(&key, r->by_id, r->pools.n, sizeof(r->by_id[0]), by_id_cmp);
 		return at ? *at : NULL;
 	}
-	vec_for_each (pool, &r->pools)
-		if (pool->fam == fam && pool->id == id)
-			return pool;
-	return NULL;
+	return vec_find(&r->pools, pool, pool->fam == fam && pool->id == id);
 }
 
 const char *plan_conflict_reason(const struct plan_conflict *c)

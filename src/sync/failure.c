@@ -7,22 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hash.h"
 #include "base/log.h"
 
 #define SPARED_RETRY_MAX_NS (300 * NSEC_PER_SEC) /* each attempt costs a load */
 #define OCCUPIED_RETRY_MAX_NS (10 * NSEC_PER_SEC)
 
-static uint32_t svc_hash(const struct name *ns, const struct name *name)
-{
-	const struct name *key[2] = { ns, name };
-
-	return hash_bytes(key, sizeof(key));
-}
-
 struct sync_failure *sync_failure_find(const struct sync *s, const struct svc *svc)
 {
-	return htable_find(&s->failures, svc_hash(svc->ns, svc->name), struct sync_failure, f,
+	return htable_find(&s->failures, name_pair_hash(svc->ns, svc->name), struct sync_failure, f,
 			   f->ns == svc->ns && f->name == svc->name);
 }
 
@@ -65,7 +57,7 @@ void sync_failure_note(struct sync *s, struct svc *svc, int code, const struct e
 		f->ns = name_ref(svc->ns);
 		f->name = name_ref(svc->name);
 		f->since_ns = now;
-		htable_insert(&s->failures, &f->node, svc_hash(svc->ns, svc->name));
+		htable_insert(&s->failures, &f->node, name_pair_hash(svc->ns, svc->name));
 	}
 	f->is_spared |= sync_is_plane_loaded(s);
 	f->code = code;

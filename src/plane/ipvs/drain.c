@@ -225,10 +225,7 @@ static int vs_check(struct ipvs_plane *p, struct ipvs_vs *vs, uint32_t now_s, st
 
 static bool has_unserved(const struct ipvs_plane *p, const struct ipvs_vs *vs)
 {
-	vec_for_each (d, &vs->dests)
-		if (d->flags & DST_DRAINING && !is_serving(p, vs, &d->addr))
-			return true;
-	return false;
+	return vec_has(&vs->dests, d, d->flags & DST_DRAINING && !is_serving(p, vs, &d->addr));
 }
 
 /*

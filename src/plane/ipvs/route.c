@@ -294,10 +294,7 @@ static int route_del(struct nl_sock *nl, int family, uint32_t table, struct err 
 
 static const struct rule *rule_find(const struct reading *rd, const struct rule *desired)
 {
-	vec_for_each (r, &rd->rules)
-		if (r->is_ours && rule_is_equal(r, desired))
-			return r;
-	return NULL;
+	return vec_find(&rd->rules, r, r->is_ours && rule_is_equal(r, desired));
 }
 
 /* -EBUSY: `err` names the foreign rule. */

@@ -151,10 +151,7 @@ static void draining_text(struct str *out, const struct ipvs_plane *p, const str
 
 static bool has_backends(const struct ipvs_vs *vs)
 {
-	vec_for_each (d, &vs->dests)
-		if (!is_draining(d))
-			return true;
-	return false;
+	return vec_has(&vs->dests, d, !is_draining(d));
 }
 
 static void vs_text(struct str *out, const struct frontend_text *t, const struct ipvs_vs *vs)

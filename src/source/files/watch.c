@@ -86,10 +86,7 @@ static bool wd_is_used(const struct watch *w, int wd)
 {
 	if (wd == w->dir_wd)
 		return true;
-	vec_for_each (r, &w->rows)
-		if (r->wd == wd)
-			return true;
-	return false;
+	return vec_has(&w->rows, r, r->wd == wd);
 }
 
 /* Remove rows of a role that were not kept, and their watches if no other role uses them. */

@@ -74,10 +74,7 @@ static void known_expire(struct events *e, uint64_t now)
 
 static bool is_known(const struct events *e, uint64_t key)
 {
-	vec_for_each (k, &e->known)
-		if (k->key == key)
-			return true;
-	return false;
+	return vec_has(&e->known, k, k->key == key);
 }
 
 bool kube_problem_add(struct events *e, const struct kube_problem *p)

@@ -33,14 +33,9 @@ static enum model_event_kind list_kind(const struct ledger *l)
 
 /* --- names ---------------------------------------------------------------- */
 
-static uint32_t key_hash(const struct name *ns, const struct name *name)
-{
-	return (ns ? ns->node.hash * UINT32_C(0x9e3779b1) : 0) + name->node.hash;
-}
-
 static struct key *key_find(const struct ledger *l, const struct name *ns, const struct name *name)
 {
-	return htable_find(&l->keys, key_hash(ns, name), struct key, k,
+	return htable_find(&l->keys, name_pair_hash(ns, name), struct key, k,
 			   k->ns == ns && k->name == name);
 }
 
@@ -54,7 +49,7 @@ static struct key *key_mark(struct ledger *l, const struct name *ns, const struc
 		k = xcalloc(1, sizeof(*k));
 		k->ns = name_ref(ns);
 		k->name = name_ref(name);
-		htable_insert(&l->keys, &k->node, key_hash(ns, name));
+		htable_insert(&l->keys, &k->node, name_pair_hash(ns, name));
 	}
 	if (k != NULL)
 		k->generation = l->generation;
@@ -76,10 +71,7 @@ static struct ledger_remark *remark_find(struct ledger *l, const struct key *k)
 	assert(k != NULL);
 	if (!k->has_remark)
 		return NULL;
-	vec_for_each (rm, &l->remarks)
-		if (rm->ns == k->ns && rm->name == k->name)
-			return rm;
-	return NULL;
+	return vec_find(&l->remarks, rm, rm->ns == k->ns && rm->name == k->name);
 }
 
 static void known_set(struct ledger *l, struct key *k)
