@@ -40,8 +40,3 @@ static inline uint32_t name_pair_hash(const struct name *a, const struct name *b
 	/* Both are keyed hashes already; the factor keeps (a, b) and (b, a) apart. */
 	return (a ? a->node.hash : 0) * UINT32_C(0x9e3779b1) + (b ? b->node.hash : 0);
 }
-
-static inline void name_unref_auto(const struct name **n)
-{
-	name_unref(*n);
-}

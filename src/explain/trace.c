@@ -656,16 +656,11 @@ void plan_trace_weigh(struct plan_trace *t, const struct plan_balancer *balancer
 	t->affinity_s = t->balancing.affinity_s;
 }
 
-bool plan_trace_is_predicted(const struct plan_trace *t, const struct plan_trace_endpoint *ep)
-{
-	return t->is_predicted && ep->port == t->predicted.port &&
-	       ip_addr_is_equal(&ep->addr, &t->predicted.addr);
-}
-
 double plan_trace_share(const struct plan_trace *t, const struct plan_trace_endpoint *ep)
 {
-	if (t->is_predicted)
-		return plan_trace_is_predicted(t, ep) ? 1.0 : 0.0;
+	if (t->is_predicted) /* all connections of the client get one endpoint */
+		return ep->port == t->predicted.port &&
+		       ip_addr_is_equal(&ep->addr, &t->predicted.addr);
 	return plan_balance_share(t->balancing.deal, ep->weight, t->weight, t->n_used);
 }
 

@@ -186,8 +186,6 @@ void plan_trace_decide(struct plan_trace *t);
 void plan_trace_weigh(struct plan_trace *t, const struct plan_balancer *balancer);
 /* Is the source masqueraded on the way to a used endpoint? */
 bool plan_trace_masquerades(const struct plan_trace *t);
-/* Do all connections of the client get this endpoint? */
-bool plan_trace_is_predicted(const struct plan_trace *t, const struct plan_trace_endpoint *ep);
 /* Share of connections of a used endpoint, 0 to 1; negative when it is not predictable. */
 double plan_trace_share(const struct plan_trace *t, const struct plan_trace_endpoint *ep);
 void plan_trace_fini(struct plan_trace *t);

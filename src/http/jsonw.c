@@ -211,13 +211,6 @@ void jsonw_frontend(struct jsonw *w, const struct ip_addr *a, uint16_t port, uin
 	jsonw_text(w, "protocol", l4proto_text(proto));
 }
 
-void jsonw_prefix(struct jsonw *w, const char *key, const struct ip_prefix *p)
-{
-	char buf[IP_PREFIX_TEXT_MAX];
-
-	jsonw_text(w, key, ip_prefix_text(p, buf));
-}
-
 void jsonw_addrs(struct jsonw *w, const char *key, const struct ip_addr *v, size_t n)
 {
 	jsonw_array(w, key);
@@ -229,8 +222,10 @@ void jsonw_addrs(struct jsonw *w, const char *key, const struct ip_addr *v, size
 
 void jsonw_prefixes(struct jsonw *w, const char *key, const struct ip_prefix *v, size_t n)
 {
+	char buf[IP_PREFIX_TEXT_MAX];
+
 	jsonw_array(w, key);
 	for (size_t i = 0; i < n; i++)
-		jsonw_prefix(w, NULL, &v[i]);
+		jsonw_text(w, NULL, ip_prefix_text(&v[i], buf));
 	jsonw_end(w);
 }

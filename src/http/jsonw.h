@@ -57,7 +57,6 @@ void jsonw_endpoint(struct jsonw *w, const struct ip_addr *a, uint16_t port);
 void jsonw_frontend(struct jsonw *w, const struct ip_addr *a, uint16_t port, uint8_t proto);
 /* An unset address is null. */
 void jsonw_addr(struct jsonw *w, const char *key, const struct ip_addr *a);
-void jsonw_prefix(struct jsonw *w, const char *key, const struct ip_prefix *p);
 /* Arrays; unset addresses are omitted. */
 void jsonw_addrs(struct jsonw *w, const char *key, const struct ip_addr *v, size_t n);
 void jsonw_prefixes(struct jsonw *w, const char *key, const struct ip_prefix *v, size_t n);

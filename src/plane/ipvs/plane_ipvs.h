@@ -23,12 +23,6 @@
 #include "plane/ipvs/route.h"
 #include "plane/plane.h"
 
-/*
- * Drain timeout. TCP gives up a silent peer after about 15 minutes (net.ipv4.tcp_retries2). After
- * the timeout the next packet of a connection is answered with a reset.
- */
-#define IPVS_DRAIN_TIMEOUT_DEFAULT_S 900
-
 struct ipvs_config {
 	const char *sched;      /* default scheduler, with flags; NULL: rr */
 	uint32_t drain_s;       /* 0 = no timeout */

@@ -36,8 +36,6 @@
 #include "plane/plane.h"
 
 #define NFT_LAYOUT_VERSION 3
-/* The batch size (bytes) at which a caller should commit; well below any socket limit as root. */
-#define NFT_BATCH_BYTES (2 * 1024 * 1024)
 
 struct nft_layout;
 

@@ -20,11 +20,6 @@
 
 /* Grace period of an address after its last backend. */
 #define NFT_GRACE_S 3600
-/*
- * Elements of a batch. The kernel holds its nf_tables lock for 1 to 2 us an element, so a batch
- * stays below 50 ms.
- */
-#define NFT_BATCH_ELEMS 16384
 
 extern const struct plane_ops nft_plane_ops;
 

@@ -47,10 +47,6 @@ struct object {
 };
 /* Free the content of `o`, which is empty then. Accepts an empty `o`. */
 void object_fini(struct object *o);
-static inline void object_fini_auto(struct object *o)
-{
-	object_fini(o);
-}
 
 /* Put it into the model, which takes the content: as model_put_service() and others. */
 int object_model_put(struct object *o, struct model *m, uint64_t at_ns);
