@@ -9,13 +9,6 @@
 #define INDEX_MIN 64
 #define KEEP_MAX 32768 /* entries kept from one transaction to the next */
 
-bool nft_set_is_by_tuple(enum nft_set_id set)
-{
-	return set == NFTSET_FRONTENDS || set == NFTSET_FW_FRONTENDS || set == NFTSET_XL_CLUSTER ||
-	       set == NFTSET_XL_LOCAL || set == NFTSET_MASQ_FRONTENDS || set == NFTSET_MASQ_HOSTS ||
-	       set == NFTSET_COUNTED || set == NFTSET_REFUSED;
-}
-
 bool nft_set_is_ranges(enum nft_set_id set)
 {
 	return set == NFTSET_FW_RANGES || set == IPVSSET_RANGES;

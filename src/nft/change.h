@@ -55,8 +55,6 @@ struct nft_changes {
 /* Bytes of a key and of data in struct nft_change: for fw_ranges both ends. */
 size_t nft_key_len(enum nft_set_id set, enum ipfam fam);
 size_t nft_data_len(enum nft_set_id set, enum ipfam fam);
-/* Are the keys of this set frontends: address . protocol . port? */
-bool nft_set_is_by_tuple(enum nft_set_id set);
 /* Are the keys of this set ranges? A key is then the first value and the last. */
 bool nft_set_is_ranges(enum nft_set_id set);
 

@@ -181,26 +181,15 @@ static void text_range(struct str *out, enum ipfam fam, const uint8_t *key)
 /* False: the set is not shown with its data. */
 static bool text_key(struct str *out, enum ipfam fam, enum nft_set_id set, const uint8_t *key)
 {
-	switch (set) {
-	case NFTSET_FRONTENDS:
-	case NFTSET_XL_CLUSTER:
-	case NFTSET_XL_LOCAL:
-	case NFTSET_FW_FRONTENDS:
-	case NFTSET_MASQ_FRONTENDS:
-	case NFTSET_MASQ_HOSTS:
-	case IPVSSET_FE:
-	case IPVSSET_FE_IN:
-	case IPVSSET_FE_OUT:
-	case IPVSSET_GUARDED:
-	case IPVSSET_MASQ:
-	case IPVSSET_MASQ_HOSTS:
-	case IPVSSET_IDLE:
-	case IPVSSET_COUNTED:
-	case IPVSSET_REFUSED:
-	case NFTSET_COUNTED:
-	case NFTSET_REFUSED:
+	if (nft_set_is_by_tuple(set)) {
 		nft_tuple_text(out, fam, key);
-		break;
+		return true;
+	}
+	if (nft_set_is_by_addr(set)) {
+		text_addr(out, fam, key);
+		return true;
+	}
+	switch ((int)set) { /* the others are not shown */
 	case NFTSET_ENDPOINTS:
 	case NFTSET_AFF_SLOTS:
 		text_slot(out, key);
@@ -208,19 +197,6 @@ static bool text_key(struct str *out, enum ipfam fam, enum nft_set_id set, const
 	case NFTSET_AFF_ENDPOINTS:
 		str_printf(out, "pool %u id %u", nft_word_pool(nft_get_word(key)),
 			   nft_word_kind(nft_get_word(key)));
-		break;
-	case NFTSET_VIPS:
-	case NFTSET_CLUSTER_IPS:
-	case NFTSET_LOCAL_BACKENDS:
-	case NFTSET_POD_CIDRS:
-	case NFTSET_SERVICE_CIDRS:
-	case IPVSSET_VIPS:
-	case IPVSSET_CLUSTER_IPS:
-	case IPVSSET_HAIRPINS:
-	case IPVSSET_LOCAL_BACKENDS:
-	case IPVSSET_POD_CIDRS:
-	case IPVSSET_SERVICE_CIDRS:
-		text_addr(out, fam, key);
 		break;
 	case NFTSET_ENDPOINT_ADDRS:
 		text_endpoint(out, fam, key);
@@ -256,12 +232,7 @@ static bool text_key(struct str *out, enum ipfam fam, enum nft_set_id set, const
 		str_printf(out, "pool %u client ", nft_word_pool(nft_get_word(key)));
 		text_addr(out, fam, key + 4);
 		break;
-	case NFTSET_LEAVES:
-	case NFTSET_KINDS_X:
-	case NFTSET_KINDS:
-	case IPVSSET_REMEMBERED:
-	case NFTSET_N:
-	case NFTSET_END:
+	default:
 		str_printf(out, "0x%x", nft_get_word(key));
 		return false;
 	}

@@ -508,6 +508,20 @@ bool nft_set_exists(enum nft_set_id id, unsigned int counting)
 	return counting >= specs[id].exists_at;
 }
 
+bool nft_set_is_by_tuple(enum nft_set_id id)
+{
+	const enum part *key = specs[id].key;
+
+	return key[0] == PART_DADDR && key[1] == PART_L4PROTO && key[2] == PART_DPORT;
+}
+
+bool nft_set_is_by_addr(enum nft_set_id id)
+{
+	const enum part *key = specs[id].key;
+
+	return (key[0] == PART_DADDR || key[0] == PART_SADDR) && key[1] == PART_END;
+}
+
 bool nft_set_counts(enum nft_set_id id, unsigned int counting)
 {
 	return specs[id].counts_at != NFT_COUNT_NONE && counting >= specs[id].counts_at;

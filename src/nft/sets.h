@@ -138,6 +138,10 @@ struct nft_set_desc {
 const struct nft_set_desc *nft_set_desc(enum nft_set_id id, enum ipfam fam);
 /* Does a table with this level of counting (enum nft_counting) have the set? */
 bool nft_set_exists(enum nft_set_id id, unsigned int counting);
+/* Are the keys frontends: address . protocol . port? */
+bool nft_set_is_by_tuple(enum nft_set_id id);
+/* Are the keys addresses, or ranges of them? */
+bool nft_set_is_by_addr(enum nft_set_id id);
 /* Does each element have a counter of its own? */
 bool nft_set_counts(enum nft_set_id id, unsigned int counting);
 /* The inline set { tcp, udp, sctp } of rules: anonymous, one for both families. */

@@ -182,14 +182,6 @@ static inline struct nft_refs *ipvs_refs(struct ipvs_plane *p, enum ipfam fam, e
 					       : NULL;
 }
 
-/* Are the keys of `set` frontends: address . protocol . port? */
-static inline bool ipvs_set_is_by_tuple(enum nft_set_id set)
-{
-	return set == IPVSSET_FE || set == IPVSSET_FE_IN || set == IPVSSET_FE_OUT ||
-	       set == IPVSSET_GUARDED || set == IPVSSET_MASQ || set == IPVSSET_MASQ_HOSTS ||
-	       set == IPVSSET_IDLE || set == IPVSSET_COUNTED || set == IPVSSET_REFUSED;
-}
-
 /* Settings of a Service: its annotations, else the configuration. */
 struct ipvs_tuning {
 	struct scheduler sched;

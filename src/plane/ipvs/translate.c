@@ -258,7 +258,7 @@ static void frontend(struct tr *t, enum side side, const struct plan_frontend *f
 	    t->p->common.loaded !=
 		    NULL) /* elements of the frontend that the kernel has are part of the change */
 		for (enum nft_set_id set = IPVSSET_BEGIN; set < IPVSSET_REMEMBERED; set++)
-			if (ipvs_set_is_by_tuple(set) &&
+			if (nft_set_is_by_tuple(set) &&
 			    plane_loaded_find(t->p->common.loaded, fam, set, key) != NULL)
 				(void)nft_changes_touch(&t->p->common.changes, fam, set, key,
 							t->svc);
