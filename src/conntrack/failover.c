@@ -545,7 +545,7 @@ bool failover_choose(struct failover *f, const struct failover_handshake *h,
 	if (pool == NULL)
 		return false;
 	from = pool_find(f, pool, by);
-	s->is_again = s->is_early && (from != NULL || pool->is_part);
+	s->is_again = s->is_early && (from != NULL || plan_pool_is_part(pool));
 	if (s->is_again)
 		return false;
 	tried_note(s, by);

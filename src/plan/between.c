@@ -16,15 +16,9 @@ static bool is_by_slots(const struct plan_pool *pool)
 	return pool->table.n > 0 || pool->hashing != PLAN_HASHING_NONE;
 }
 
-/* Has each backend elements for its local id, as many as without? */
-static bool has_local_ids(const struct plan *p, const struct plan_pool *pool)
+bool plan_pool_has_ids(const struct plan *p, const struct plan_pool *pool)
 {
 	return pool->affinity_s != 0 && p->traits->class_affinity != NULL;
-}
-
-bool plan_pool_may_be_unled(const struct plan *p, const struct plan_pool *pool)
-{
-	return !has_local_ids(p, pool);
 }
 
 size_t plan_pool_cost(const struct plan *p, const struct plan_pool *pool, size_t work)
@@ -32,15 +26,15 @@ size_t plan_pool_cost(const struct plan *p, const struct plan_pool *pool, size_t
 	size_t slots = MAX(plan_table_slots(pool), plan_pool_slots(pool));
 	size_t n = is_by_slots(pool) ? (pool->backends.n + slots) / 2 : pool->backends.n;
 
-	return n * work * (has_local_ids(p, pool) ? 2 : 1) + 1;
+	return n * work * (plan_pool_has_ids(p, pool) ? 2 : 1) + 1;
 }
 
 bool plan_pool_is_equal(const struct plan_pool *a, const struct plan_pool *b)
 {
 	return a->affinity_s == b->affinity_s && a->class == b->class && a->tuning == b->tuning &&
 	       a->next_aff_id == b->next_aff_id && a->is_sticky == b->is_sticky &&
-	       a->hashing == b->hashing && a->is_part == b->is_part &&
-	       a->backends.n == b->backends.n && a->ranges.n == b->ranges.n &&
+	       a->hashing == b->hashing && a->backends.n == b->backends.n &&
+	       a->ranges.n == b->ranges.n &&
 	       (a->backends.n == 0 || memcmp(a->backends.v, b->backends.v,
 					     a->backends.n * sizeof(struct plan_backend)) == 0) &&
 	       (a->ranges.n == 0 ||
@@ -436,7 +430,7 @@ static bool are_ids_reused(const struct plan_between *b)
 	AUTO(free) const struct plan_backend **had = NULL;
 	bool ret = false;
 
-	if (b->was == NULL || b->will == NULL || !has_local_ids(b->p, b->will))
+	if (b->was == NULL || b->will == NULL || !plan_pool_has_ids(b->p, b->will))
 		return false;
 	had = xcalloc(PLAN_AFFINITY_BACKENDS_MAX + 1, sizeof(const struct plan_backend *));
 	vec_for_each (was, &b->was->backends)
@@ -447,16 +441,12 @@ static bool are_ids_reused(const struct plan_between *b)
 	return ret;
 }
 
-/*
- * A pool with local ids that an earlier process left is compared as a whole: ids that it does not
- * have are deleted.
- */
 static bool is_divisible(const struct plan_between *b)
 {
 	const struct plan_pool *pool = b->will ? b->will : b->was;
 	bool is_table = is_by_slots(pool) || (b->was != NULL && is_by_slots(b->was));
 
-	return !has_local_ids(b->p, pool) || (!is_table && !b->is_adopted && !are_ids_reused(b));
+	return !plan_pool_has_ids(b->p, pool) || (!is_table && !b->is_whole && !are_ids_reused(b));
 }
 
 /* An index of a table has 16 bits: are the backends that leave and the desired ones too many? */
@@ -500,7 +490,7 @@ bool plan_pool_between(struct plan_pool *ret, struct plan_between *b)
 		b->cost = plan_pool_slots(b->was) / COMPARE_COST + 1;
 		return false;
 	}
-	b->work *= has_local_ids(b->p, b->will ? b->will : b->was) ? 2 : 1;
+	b->work *= plan_pool_has_ids(b->p, b->will ? b->will : b->was) ? 2 : 1;
 	if (is_table)
 		return slots_between(ret, b);
 	b->cost = plain_cost(b);

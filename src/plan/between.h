@@ -22,21 +22,22 @@ struct plan_between {
 	const struct plan_pool *will; /* with class and table; NULL: all but one slot go */
 	size_t work;                  /* of a backend, in operations */
 	size_t max;                   /* operations of this transaction, about */
-	bool is_adopted;              /* the kernel has it, `was` is what is compared already */
+	bool is_whole;                /* not divisible if it has local ids */
 	size_t cost;                  /* out: operations, if all are done */
 };
 
 /*
  * Are operations left for a later transaction? Then `ret`, unless NULL, is the pool meanwhile.
  * False also for a pool that is not divisible: two tables with more than 65,536 different backends;
- * local ids of affinity that are used again, or were adopted.
+ * local ids of affinity that are used again, or are compared with those of an earlier process.
  */
 bool plan_pool_between(struct plan_pool *ret, struct plan_between *b);
 /*
- * May the pool stay without a frontend while it shrinks? Not with local ids: if vipd is killed, no
- * process finds them again, and clients' affinity entries still name them.
+ * Has each backend elements for its local id, as many as without? Such a pool never stays without a
+ * frontend: if vipd is killed, no process finds them again, and clients' affinity entries still
+ * name them.
  */
-bool plan_pool_may_be_unled(const struct plan *p, const struct plan_pool *pool);
+bool plan_pool_has_ids(const struct plan *p, const struct plan_pool *pool);
 /* Operations that make all of the pool, or remove it. */
 size_t plan_pool_cost(const struct plan *p, const struct plan_pool *pool, size_t work);
 bool plan_pool_is_equal(const struct plan_pool *a, const struct plan_pool *b);

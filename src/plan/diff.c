@@ -64,9 +64,9 @@ static void backend_op(struct plan_op *op, const struct plan_pool *pool,
 }
 
 /* Frontends in the kernel pick slots behind the end of a part until PLAN_POOL_END. */
-static bool is_slot_kept(const struct plan_pool *old, const struct plan_pool *new, size_t slot)
+static bool is_slot_kept(const struct plan_pool *new, size_t slot)
 {
-	return old->is_part && new->is_part &&slot >= plan_pool_slots(new);
+	return slot >= plan_pool_slots(new) && slot < new->n_found;
 }
 
 /*
@@ -75,7 +75,7 @@ static bool is_slot_kept(const struct plan_pool *old, const struct plan_pool *ne
  */
 static size_t slot_of(const struct plan_pool *old, const struct plan_pool *new, size_t i)
 {
-	bool is_none = old->table.n > 0 || new->table.n > 0 || is_slot_kept(old, new, i);
+	bool is_none = old->table.n > 0 || new->table.n > 0 || is_slot_kept(new, i);
 
 	return is_none ? PLAN_SLOT_NONE : i;
 }
@@ -198,7 +198,7 @@ static void diff_table(struct diff *d, const struct plan_pool *old, const struct
 			continue;
 		if (will != NULL)
 			backend_op(add_op(d, PLAN_SLOT_ADD), new, will, i);
-		if (was != NULL && !is_slot_kept(old, new, i))
+		if (was != NULL && !is_slot_kept(new, i))
 			backend_op(del_op(d, PLAN_SLOT_DEL), old, was, i);
 	}
 }
@@ -244,7 +244,7 @@ static void diff_pools(struct diff *d, const struct plan_rows *old, const struct
 			add_op(d, PLAN_POOL_ADD)->pool = pool;
 		else if (was->tuning != pool->tuning)
 			add_op(d, PLAN_POOL_CHANGE)->pool = pool;
-		if (was != NULL && was->is_part && !pool->is_part)
+		if (was != NULL && plan_pool_is_part(was) && !plan_pool_is_part(pool))
 			add_op(d, PLAN_POOL_END)->pool = pool;
 		diff_backends(d, was ? was : &none, pool);
 		diff_table(d, was ? was : &none, pool);
@@ -261,7 +261,7 @@ static void diff_pools(struct diff *d, const struct plan_rows *old, const struct
 		diff_table(d, pool, &none);
 		for (size_t k = 0; k < pool->ranges.n; k++)
 			range_op(del_op(d, PLAN_RANGE_DEL), pool, &pool->ranges.v[k]);
-		if (pool->is_part)
+		if (plan_pool_is_part(pool))
 			del_op(d, PLAN_POOL_END)->pool = pool;
 		del_op(d, PLAN_POOL_DEL)->pool = pool;
 	}

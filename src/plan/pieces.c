@@ -34,7 +34,7 @@ void plan_pieces_init(struct plan_pieces *pp, struct plan_rows *goal, plan_work_
 	if (goal == NULL)
 		return;
 	pp->is_selected = xcalloc(goal->frontends.n + 1, 1);
-	pp->is_whole = xcalloc(goal->pools.n + 1, 1);
+	pp->n_found = xcalloc(goal->pools.n + 1, sizeof(*pp->n_found));
 	vec_reserve(&pp->order, goal->frontends.n);
 	for (size_t i = 0; i < goal->frontends.n; i++) {
 		const struct plan_frontend *f = &goal->frontends.v[i];
@@ -50,7 +50,7 @@ void plan_pieces_fini(struct plan_pieces *pp)
 {
 	vec_fini(&pp->order);
 	free(pp->is_selected);
-	free(pp->is_whole);
+	free(pp->n_found);
 	*pp = (struct plan_pieces){ 0 };
 }
 
@@ -91,7 +91,8 @@ void plan_pieces_adopted(struct plan_pieces *pp, struct plan_rows *part)
 		struct plan_pool *to = plan_rows_pool_like(pp->goal, pool);
 
 		*to = *pool;
-		pp->is_whole[to - pp->goal->pools.v] = pool->id != 0;
+		pp->n_found[to - pp->goal->pools.v] = to->n_found;
+		to->n_found = 0;
 	}
 	vec_fini(&part->pools); /* the goal owns their members */
 	vec_fini(&part->frontends);
@@ -170,15 +171,27 @@ static void frontends_select(struct piece *pc)
 	}
 }
 
-/* A new pool serves from its first piece on. */
-static void frontends_select_cut(struct piece *pc)
+static bool is_same_port(const struct plan_pool *a, const struct plan_pool *b)
 {
-	struct plan_pieces *pp = pc->pp;
+	return a->fam == b->fam && a->port_name == b->port_name && a->proto == b->proto;
+}
 
-	for (size_t i = pp->next_waiting; i < pp->order.n; i++) {
-		if (pp->order.v[i].pool != pc->n_done)
+/*
+ * Pool `at` serves: its frontends come, and those that another pool of its port only waits for.
+ * Otherwise that pool may be without frontends meanwhile.
+ */
+static void frontends_select_port(struct piece *pc, size_t at)
+{
+	const struct plan_pool *pools = pc->pp->goal->pools.v;
+
+	for (size_t i = pc->pp->next_waiting; i < pc->pp->order.n; i++) {
+		const struct plan_waiting *w = &pc->pp->order.v[i];
+		const struct plan_pool *was = pool_programmed(pc, &pools[w->pool]);
+
+		if (w->pool != at && (!is_same_port(&pools[w->pool], &pools[at]) || was == NULL ||
+				      was->backends.n == 0))
 			break;
-		pp->is_selected[pp->order.v[i].frontend] = 1;
+		pc->pp->is_selected[w->frontend] = 1;
 	}
 }
 
@@ -194,7 +207,33 @@ static size_t replaced_cost(const struct piece *pc, const struct plan_pool *will
 		pc->programmed ? plan_rows_pool_like(pc->programmed, will) : NULL;
 	size_t cost = was != NULL && pool_desired(pc, was) == NULL ? drop_cost(pc, was) : 0;
 
-	return cost > pc->max && plan_pool_may_be_unled(pc->p, was) ? 0 : cost;
+	return cost > pc->max && !plan_pool_has_ids(pc->p, was) ? 0 : cost;
+}
+
+/*
+ * Slots of desired pool `i` that frontends in the kernel pick and no piece has written; `was`: its
+ * programmed pool, or NULL.
+ */
+static uint32_t n_found(const struct piece *pc, size_t i, const struct plan_pool *was)
+{
+	return was == NULL || was->n_found > 0 ? pc->pp->n_found[i] : 0;
+}
+
+/* Must the pool be compared at once, so that local ids that it does not have any more go? */
+static bool is_whole(const struct piece *pc, size_t i)
+{
+	const struct plan_pool *pool = &pc->pp->goal->pools.v[i];
+
+	return pc->pp->n_found[i] > 0 && pool_programmed(pc, pool) == NULL &&
+	       plan_pool_has_ids(pc->p, pool);
+}
+
+/* Is the pool compared together with the previous one, to which frontends of this one lead, too? */
+static bool is_bound(const struct piece *pc, size_t i)
+{
+	const struct plan_pool *pool = &pc->pp->goal->pools.v[i];
+
+	return i > pc->pp->next_pool && is_same_port(pool - 1, pool) && is_whole(pc, i - 1);
 }
 
 /* Pools of the goal, in order. Returns false when the piece is full. */
@@ -206,11 +245,13 @@ static bool pools_bring(struct piece *pc)
 		struct plan_pool *will = &goal->pools.v[pc->n_done];
 		const struct plan_pool *was = pool_programmed(pc, will);
 		size_t more = was == NULL ? replaced_cost(pc, will) : 0;
+		uint32_t found = n_found(pc, pc->n_done, was);
+		bool is_next = is_bound(pc, pc->n_done);
 		struct plan_between b = { .p = pc->p,
 					  .was = was,
 					  .will = will,
 					  .max = pc->max,
-					  .is_adopted = pc->pp->is_whole[pc->n_done] };
+					  .is_whole = is_next || is_whole(pc, pc->n_done) };
 		bool is_cut;
 
 		plan_table_make(will, was);
@@ -218,19 +259,19 @@ static bool pools_bring(struct piece *pc)
 		if (pc->cost > 0)
 			b.max -= MIN(pc->max, pc->cost + more);
 		is_cut = plan_pool_between(pc->cost > 0 ? NULL : &pc->between, &b);
-		if (pc->cost > 0 && (is_cut || pc->cost + b.cost + more > pc->max))
+		if (pc->cost > 0 && !is_next && (is_cut || pc->cost + b.cost + more > pc->max))
 			return false;
 		if (is_cut) {
 			pc->cut = will;
-			if (pc->pp->is_whole[pc->n_done])
-				pc->between.is_part = true;
-			else if (was == NULL || was->backends.n == 0)
-				frontends_select_cut(pc);
+			if (plan_pool_slots(&pc->between) >= found &&
+			    (found > 0 || was == NULL || was->backends.n == 0))
+				frontends_select_port(pc, pc->n_done);
 			return false;
 		}
 		pc->cost += b.cost + more;
 		pc->n_done++;
 		frontends_select(pc);
+		frontends_select_port(pc, pc->n_done - 1);
 	}
 	return true;
 }
@@ -344,6 +385,12 @@ static void led_note(const struct piece *pc, const struct plan_frontend *f, uint
 			fates[to[i] - first] = KEPT;
 }
 
+/* May a frontend in the kernel that is not written yet lead to this pool? */
+static bool is_picked(const struct piece *pc, const struct plan_pool *was)
+{
+	return was->n_found > 0 && (pc->is_yielding || pc->pp->next_waiting < pc->pp->order.n);
+}
+
 /*
  * Remove undesired pools with their last frontend: a restart finds pools through frontends. One
  * that must be divided stays until it has been shrunk.
@@ -359,8 +406,8 @@ static void pools_drop_unled(struct piece *pc)
 	for (size_t i = 0; i < n; i++) {
 		const struct plan_pool *was = &pc->programmed->pools.v[i];
 
-		if (pool_desired(pc, was) == NULL && was != pc->cut &&
-		    (drop_cost(pc, was) <= pc->max || !plan_pool_may_be_unled(pc->p, was)))
+		if (pool_desired(pc, was) == NULL && was != pc->cut && !is_picked(pc, was) &&
+		    (drop_cost(pc, was) <= pc->max || plan_pool_has_ids(pc->p, was)))
 			continue;
 		fates[i] = KEPT;
 		n_kept++;
@@ -399,35 +446,30 @@ static void pool_put_programmed(struct piece *pc, const struct plan_pool *was)
 		pool_keep(pc, was);
 }
 
-/*
- * Does the piece complete a pool of the kernel, but not the other one of its port? A frontend of
- * both leads to it with the size class of the kernel until then.
- */
-static bool is_half(const struct piece *pc, size_t i)
+/* Are frontends of the port of pool `i` left for later pieces? */
+static bool is_open(const struct piece *pc, size_t i)
 {
-	const struct plan_pool *pool = &pc->pp->goal->pools.v[i];
+	const struct plan_rows *goal = pc->pp->goal;
 
-	return pc->pp->is_whole[i] && i + 1 == pc->n_done && i + 1 < pc->pp->goal->pools.n &&
-	       pool[1].fam == pool->fam && pool[1].port_name == pool->port_name &&
-	       pool[1].proto == pool->proto;
+	while (i + 1 < goal->pools.n && is_same_port(&goal->pools.v[i], &goal->pools.v[i + 1]))
+		i++;
+	return i >= pc->n_done;
 }
 
 static void pool_put_desired(struct piece *pc, size_t i, const struct plan_pool *was)
 {
 	const struct plan_pool *will = &pc->pp->goal->pools.v[i];
-
 	bool is_brought = i >= pc->pp->next_pool && i < pc->n_done;
 
 	if (will == pc->cut)
 		*vec_push(&pc->rows->pools) = pc->between;
 	else if (was != NULL && (!is_brought || plan_pool_is_equal(was, will)))
 		pool_keep(pc, was);
-	else if (i < pc->n_done) {
-		struct plan_pool *to = vec_push(&pc->rows->pools);
-
-		plan_pool_copy(to, will);
-		to->is_part = is_half(pc, i);
-	}
+	else if (i < pc->n_done)
+		plan_pool_copy(vec_push(&pc->rows->pools), will);
+	else
+		return;
+	vec_end(&pc->rows->pools)[-1].n_found = is_open(pc, i) ? n_found(pc, i, was) : 0;
 }
 
 static void pools_put(struct piece *pc)

@@ -13,8 +13,9 @@
  * pools come first, each with its frontends; a frontend is removed after its replacement
  * exists; undesired pools are removed with their last frontend, or last if they must be divided. A
  * pool that is larger than a piece grows, is replaced slot by slot, or shrinks while it serves. A
- * pool that was adopted comes without its frontends until it is complete: in the kernel they lead
- * to all of it (is_part in rows.h).
+ * pool that was adopted comes without its frontends until it has the slots that they pick in the
+ * kernel (n_found in rows.h); slots behind its end stay until all frontends of its port are
+ * written.
  */
 #pragma once
 
@@ -44,8 +45,7 @@ struct plan_pieces {
 	size_t next_waiting;
 	size_t first_new;     /* index in `order` of the last piece */
 	uint8_t *is_selected; /* frontends of the goal whose pools are programmed */
-	uint8_t *
-		is_whole; /* pools of the goal that the kernel has, and frontends that lead there */
+	uint32_t *n_found;    /* of the pools of the goal (plan/rows.h), at the load */
 };
 
 void plan_pieces_init(struct plan_pieces *pp, struct plan_rows *goal, plan_work_fn *work,

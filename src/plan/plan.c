@@ -555,8 +555,10 @@ void plan_rows_number(struct plan *p, struct plan_rows *rows)
 	const struct plan_rows *programmed = rows->svc->rows;
 
 	plan_rows_number_ids(p, rows);
-	vec_for_each (pool, &rows->pools)
+	vec_for_each (pool, &rows->pools) {
 		plan_table_make(pool, programmed ? plan_rows_pool_like(programmed, pool) : NULL);
+		pool->n_found = 0; /* one transaction writes all frontends */
+	}
 }
 
 void plan_rows_number_ids(struct plan *p, struct plan_rows *rows)

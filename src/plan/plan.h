@@ -60,10 +60,10 @@ enum plan_op_kind {
 	PLAN_OP_UNSET = 0,
 	/*
 	 * pool; its backends follow as BACKEND_ADD, its ranges as RANGE_ADD. Loaded phase: what the
-	 * kernel has besides goes, but for slots if pool->is_part.
+	 * kernel has besides goes, but for slots if plan_pool_is_part().
 	 */
 	PLAN_POOL_ADD,
-	PLAN_POOL_END,    /* pool: was is_part; slots behind its end go */
+	PLAN_POOL_END,    /* pool: was a part; slots behind its end go */
 	PLAN_BACKEND_ADD, /* pool, backend, slot */
 	/* pool, backend, from -> slot, which are equal if only its is_local changes: was_local */
 	PLAN_BACKEND_MOVE,

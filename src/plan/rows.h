@@ -60,7 +60,11 @@ struct plan_pool {
 	uint16_t class;       /* traits->pool_class(n, affinity_s), or hash_class(hashing) */
 	uint16_t next_aff_id; /* next local id to give out; wraps past ids in use */
 	uint32_t tuning;      /* hash of the service's annotations for schedulers; 0 = none */
-	bool is_part;         /* adopted piece by piece: the kernel may have further slots */
+	/*
+	 * Slots that frontends in the kernel pick and no transaction has written yet
+	 * (plane_ops.adopt); 0: all such frontends are written. Until then slots below it stay.
+	 */
+	uint32_t n_found;
 	VEC(struct plan_backend) backends; /* by slot; with `table`, in any order */
 	uint8_t *weights;                  /* of the backends, each above 0; NULL: all are 1 */
 	/* Index of the backend in each slot: with hashing once numbered; by weight (plan/table.h).
@@ -155,6 +159,12 @@ int plan_backend_key_cmp(const void *a, const void *b);
 static inline size_t plan_pool_slots(const struct plan_pool *pool)
 {
 	return pool->table.n > 0 ? pool->table.n : pool->backends.n;
+}
+
+/* Does the kernel have further slots of the pool that must stay? */
+static inline bool plan_pool_is_part(const struct plan_pool *pool)
+{
+	return pool->n_found > plan_pool_slots(pool);
 }
 
 static inline uint8_t plan_pool_weight(const struct plan_pool *pool, size_t backend)

@@ -184,7 +184,7 @@ struct plane_ops {
 	/*
 	 * Loaded phase only: give the pools in `rows` (fresh from plan_rows_build, ids 0) the ids,
 	 * slots and local ids that the kernel has for their frontends, as far as they fit, each id
-	 * at most once. Never fails: a pool without a match is new.
+	 * at most once; set n_found (plan/rows.h). Never fails: a pool without a match is new.
 	 */
 	void (*adopt)(struct plane *p, struct plan *plan, struct plan_rows *rows);
 	/*

@@ -266,11 +266,12 @@ static inline void mock_adopt(struct plane *p, struct plan *plan, struct plan_ro
 		struct mock_frontend *have = mock_frontend_find(m, f);
 		struct plan_pool *pool = plan_rows_pool_of(rows, f, f->target.scope);
 
-		if (have == NULL || pool == NULL || pool->id != 0)
+		if (have == NULL || pool == NULL)
 			continue;
 		plan_id_reserve(plan, pool->fam, have->f.target.pool_id);
-		if (plan_id_adopt(plan, rows, pool, have->f.target.pool_id))
+		if (pool->id == 0 && plan_id_adopt(plan, rows, pool, have->f.target.pool_id))
 			pool->id = have->f.target.pool_id;
+		pool->n_found = pool->id == have->f.target.pool_id;
 	}
 	vec_for_each (pool, &rows->pools) {
 		struct plan_backend programmed[256];
@@ -283,6 +284,7 @@ static inline void mock_adopt(struct plane *p, struct plan *plan, struct plan_ro
 			programmed[n] = s->b;
 		}
 		plan_slots_arrange(pool->backends.v, pool->backends.n, programmed, n);
+		pool->n_found *= (uint32_t)n;
 	}
 }
 

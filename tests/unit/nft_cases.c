@@ -7,12 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/rendezvous.h"
-#include "nft/decode.h"
-#include "nft/elem.h"
 #include "nft/fixed.h"
+#include "nft_large.h"
 #include "objects.h"
 #include "plan/rows.h"
 #include "plane/nft/layout.h"
@@ -421,273 +419,6 @@ static void case_hashing_large(const struct world_kernel *kernel)
 	world_close(&w);
 }
 
-/* A frontend picks slots of a pool that has them. */
-static void target_check(const struct plan_rows *rows, enum ipfam fam, const struct plan_target *t)
-{
-	const struct plan_pool *pool;
-	struct nft_kind_info info;
-
-	if (t->verdict != PLAN_VERDICT_POOL)
-		return;
-	pool = plan_rows_pool(rows, fam, t->pool_id);
-	assert_non_null(pool);
-	assert_in_range(pool->backends.n, 1, UINT32_MAX);
-	assert_int_equal(t->class, pool->class);
-	assert_true(nft_kind_info(t->class, &info));
-	assert_in_range(plan_pool_slots(pool), info.safe_slots, info.slots);
-}
-
-static void targets_check(const struct plan_rows *rows)
-{
-	for (size_t i = 0; rows != NULL && i < rows->frontends.n; i++) {
-		const struct plan_frontend *f = &rows->frontends.v[i];
-
-		target_check(rows, ip_fam(&f->addr), &f->target);
-		target_check(rows, ip_fam(&f->addr), &f->inside);
-	}
-}
-
-/* --- large pools in pieces --- */
-
-/*
- * Of a transaction: PLANE_PIECE_WORK operations of two elements, as much of a pool that goes with
- * its last frontend, and chains of pool sizes.
- */
-#define PIECE_WRITES (4 * PLANE_PIECE_WORK + 100)
-
-static const struct piece_step {
-	const char *what;
-	const char *service;
-	int from; /* number of the first endpoint, and of endpoints */
-	int n;
-} piece_steps[] = {
-	{ "hashing", WEB " sched=mh", 0, 300 },
-	{ "some replaced, address and port", WEB " sched=mh,mh-port", 50, 300 },
-	{ "with weights", WEB " sched=mh,mh-port weights=10.2.0.60=9,*=4", 50, 300 },
-	{ "weights only", WEB " weights=10.2.0.60=90,*=41", 50, 100 },
-	{ "other weights", WEB " weights=10.2.0.60=90,*=83", 100, 70 },
-	{ "at random", WEB, 100, 2500 },
-	{ "one endpoint, hashing", WEB " sched=mh", 100, 1 },
-	{ "one endpoint", WEB, 100, 1 },
-	{ "two pools", WEB " sched=mh type=LoadBalancer vip=192.0.2.1 etp", 100, 3 },
-	{ "affinity", WEB " affinity=300 type=LoadBalancer vip=192.0.2.1 etp", 0, 1500 },
-	{ "all replaced", WEB " affinity=300 type=LoadBalancer vip=192.0.2.1 etp", 1500, 1500 },
-	{ "ids of leaving endpoints", WEB " affinity=300 type=LoadBalancer vip=192.0.2.1 etp", 3000,
-	  1500 },
-	{ "fewer", WEB " affinity=400", 4480, 30 },
-	{ "more", WEB " affinity=400", 4000, 1200 },
-	{ "none", WEB " sched=mh", 0, 0 },
-};
-
-static void put_from(struct world *w, const char *service, int from, int n)
-{
-	struct str text = { 0 };
-
-	world_service(w, "shop/web", service);
-	str_puts(&text, "| http:8080 |");
-	for (int i = from; i < from + n; i++)
-		str_printf(&text, " 10.2.%d.%d rs @n%d;", i / 250, i % 250, 1 + i % 2);
-	world_slice(w, "shop/web-1", "web", str_text(&text));
-	str_fini(&text);
-}
-
-/* Slots of pools of the kernel, and the words of its frontends. */
-struct picks {
-	enum nft_set_id set;
-	VEC(uint32_t) words;
-	uint8_t has_slot[64][NFT_POOL_SLOTS_MAX];
-};
-
-static int picks_note(void *arg, const uint8_t *key, const uint8_t *data, struct err *err)
-{
-	struct picks *p = arg;
-
-	(void)err;
-	if (p->set == NFTSET_ENDPOINTS)
-		p->has_slot[nft_word_pool(nft_get_word(key)) % 64][nft_get_word(key + 4)] = 1;
-	else
-		*vec_push(&p->words) = nft_get_word(data);
-	return 0;
-}
-
-static bool is_filled(const struct picks *p, uint32_t word)
-{
-	struct nft_kind_info info = { 0 };
-
-	(void)nft_kind_info(nft_word_kind(word), &info);
-	return info.safe_slots == 0 ||
-	       memchr(p->has_slot[nft_word_pool(word) % 64], 0, info.safe_slots) == NULL;
-}
-
-static bool picks_are_filled(const struct world *w)
-{
-	static const enum nft_set_id sets[] = { NFTSET_ENDPOINTS, NFTSET_FRONTENDS,
-						NFTSET_XL_CLUSTER, NFTSET_XL_LOCAL };
-	struct nl_sock *nl = w->kernel->connect(w->kernel->ctx);
-	struct picks *p = xcalloc(1, sizeof(*p));
-	struct nft_layout *l;
-	bool ret = true;
-
-	nft_layout_open(&l, nl, IPFAM_V4);
-	assert_int_equal(nft_layout_load(l, NULL), 0);
-	for (size_t i = 0; i < ARRAY_SIZE(sets); i++) {
-		struct nft_table_ref table = { nft_layout_table(l), IPFAM_V4 };
-
-		p->set = sets[i];
-		assert_int_equal(nft_elems_dump(nl, &table, sets[i], picks_note, p, NULL), 0);
-	}
-	vec_for_each (word, &p->words)
-		ret &= is_filled(p, *word);
-	nft_layout_close(l);
-	nl_sock_close(nl);
-	vec_fini(&p->words);
-	free(p);
-	return ret;
-}
-
-/*
- * In the kernel, each slot that a frontend surely picks has a backend. While the kernel resizes the
- * hash table of a map, a dump lacks elements.
- */
-static void picks_check(const struct world *w)
-{
-	const struct timespec wait = { 0, 10 * NSEC_PER_MSEC };
-
-	for (int i = 0; i < 1000 && !picks_are_filled(w); i++)
-		(void)nanosleep(&wait, NULL);
-	assert_true(picks_are_filled(w));
-}
-
-/* Steps until nothing is pending, at most `max`. After a restart slots beyond the end go at once.
- */
-static bool settle_in_pieces(struct world *w, int max, bool is_settled, size_t writes_max)
-{
-	for (int i = 0; i < max; i++) {
-		uint64_t before = sync_stats_get(w->s)->writes;
-		uint64_t next = sync_step(w->s, w->now);
-
-		assert_in_range(sync_stats_get(w->s)->writes - before, 0, writes_max);
-		assert_int_equal(sync_failure_count(w->s), 0);
-		if (sync_stats_get(w->s)->writes != before) {
-			targets_check(world_svc(w, "shop/web")->rows);
-			picks_check(w);
-			if (is_settled && i % 8 == 0)
-				world_check(w);
-		}
-		if (next == SYNC_NOW)
-			continue;
-		if (sync_state_get(w->s) == SYNC_RUNNING && list_is_empty(&w->m.dirty))
-			return true;
-		w->now = MAX(w->now, next);
-	}
-	return false;
-}
-
-static bool has_affinity(const struct piece_step *s)
-{
-	return strstr(s->service, "affinity") != NULL;
-}
-
-/*
- * Each change in pieces: without interruption, then to this state again from the previous one, with
- * a restart after some steps, and a change while vipd is down. Affinity is switched without a
- * restart: 0012 says what it leaves.
- */
-static void case_pieces(const struct world_kernel *kernel)
-{
-	const struct piece_step *was = NULL;
-	const struct piece_step *down;
-	size_t n_restarts = 0;
-	struct world w;
-
-	world_open(&w, kernel);
-	world_settle(&w);
-	for (const struct piece_step *to = piece_steps; to < piece_steps + ARRAY_SIZE(piece_steps);
-	     was = to++) {
-		bool is_done = was == NULL || has_affinity(was) != has_affinity(to);
-		size_t writes_max = PIECE_WRITES;
-
-		print_message("    %s\n", to->what);
-		if (was != NULL) {
-			put_from(&w, was->service, was->from, was->n);
-			world_settle(&w);
-		}
-		if (was != NULL && has_affinity(was)) /* a pool with local ids that is replaced */
-			writes_max += 7 * (size_t)was->n;
-		put_from(&w, to->service, to->from, to->n);
-		assert_true(settle_in_pieces(&w, 1000, true, writes_max));
-		world_check(&w);
-		assert_int_equal(world_audit(&w), 0);
-		world_restart(&w);
-		assert_int_equal(world_settle(&w), 0);
-		world_walk(&w);
-		for (int steps = 4; !is_done; steps *= 4) {
-			put_from(&w, was->service, was->from, was->n);
-			world_settle(&w);
-			put_from(&w, to->service, to->from, to->n);
-			is_done = settle_in_pieces(&w, steps, true, writes_max);
-			world_restart(&w);
-			down = &piece_steps[n_restarts++ % ARRAY_SIZE(piece_steps)];
-			put_from(&w, down->service, down->from, down->n);
-			is_done |= settle_in_pieces(&w, 1 + steps, false, SIZE_MAX);
-			world_restart(&w);
-			assert_true(settle_in_pieces(&w, 1000, false, SIZE_MAX));
-			world_walk(&w);
-			world_check(&w);
-			assert_int_equal(world_audit(&w), 0);
-		}
-	}
-	world_no_service(&w, "shop/web");
-	assert_true(settle_in_pieces(&w, 1000, true, PIECE_WRITES));
-	world_check(&w);
-	world_close(&w);
-}
-
-/*
- * After a restart all endpoints are replaced in pieces, and the Service changes between two of
- * them: frontends lead to the whole pool of the previous process until they are written.
- */
-static void case_pieces_fewer(const struct world_kernel *kernel)
-{
-	static const struct {
-		const char *service;
-		int n;     /* endpoints */
-		int fewer; /* of the changed service */
-		bool is_removed;
-	} cases[] = {
-		{ .service = WEB, .n = 2500, .fewer = 1 },
-		{ .service = WEB, .n = 2500, .fewer = 1600 },
-		{ .service = WEB, .n = 2500, .fewer = 1600, .is_removed = true },
-		{ .service = WEB " weights=*=7,10.2.0.60=60", .n = 300, .fewer = 3 },
-		{ .service = WEB " sched=mh", .n = 600, .fewer = 400 },
-	};
-	struct world w;
-
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		for (int steps = 2; steps < 9; steps += 3) {
-			world_open(&w, kernel);
-			world_settle(&w);
-			put_from(&w, cases[i].service, 0, cases[i].n);
-			world_settle(&w);
-			world_restart(&w);
-			put_from(&w, cases[i].service, 3000, cases[i].n);
-			(void)settle_in_pieces(&w, steps, false, SIZE_MAX);
-			put_from(&w, WEB " type=LoadBalancer vip=192.0.2.1", 5000, cases[i].fewer);
-			if (cases[i].is_removed) {
-				(void)settle_in_pieces(&w, 3, false, SIZE_MAX);
-				world_no_service(&w, "shop/web");
-			}
-			assert_true(settle_in_pieces(&w, 1000, false, SIZE_MAX));
-			assert_int_equal(world_audit(&w), 0);
-			world_restart(&w);
-			assert_int_equal(world_settle(&w), 0);
-			world_walk(&w);
-			world_check(&w);
-			world_close(&w);
-		}
-	}
-}
-
 /* In each piece, also for a frontend whose other pool is not complete yet. */
 static void case_split(const struct world_kernel *kernel)
 {
@@ -704,7 +435,7 @@ static void case_split(const struct world_kernel *kernel)
 		for (int steps = 0; steps < 1000; steps++) {
 			uint64_t next = sync_step(w.s, w.now);
 
-			targets_check(world_svc(&w, "shop/web")->rows);
+			nft_targets_check(world_svc(&w, "shop/web")->rows);
 			if (next != SYNC_NOW)
 				break;
 		}
@@ -1335,8 +1066,9 @@ static const struct nft_case cases[] = {
 	{ "weights, divided", case_weights_divided },
 	{ "hashing", case_hashing },
 	{ "hashing of many endpoints", case_hashing_large },
-	{ "large pools in pieces", case_pieces },
-	{ "fewer endpoints between two pieces", case_pieces_fewer },
+	{ "large pools in pieces", nft_case_pieces },
+	{ "fewer endpoints between two pieces", nft_case_pieces_fewer },
+	{ "changes while down, in pieces", nft_case_pieces_down },
 	{ "classes of split frontends", case_split },
 	{ "restart writes nothing", case_restart },
 	{ "changes while down", case_while_down },

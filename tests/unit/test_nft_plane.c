@@ -13,6 +13,7 @@
 #include "nft/decode.h"
 #include "nft/elem.h"
 #include "nft_cases.h"
+#include "nft_large.h"
 #include "nl/dump.h"
 #include "objects.h"
 #include "plane/failover.h"
@@ -597,6 +598,33 @@ static void test_tables_gone(void **state)
 	assert_int_equal(b.w.plane->ops->cleanup(b.w.plane, &b.err), 0);
 	assert_int_equal(fake_chain_count(b.f, IPFAM_V4) + fake_chain_count(b.f, IPFAM_V6), 0);
 	bench_close(&b);
+}
+
+/* The table is lost: a large service is served from its first piece on, and found after a kill. */
+static void test_tables_gone_large(void **state)
+{
+	for (int is_killed = 0; is_killed < 2; is_killed++) {
+		struct bench b;
+
+		(void)state;
+		bench_open(&b);
+		world_service(&b.w, "shop/other", "ip=10.96.0.9 port=http:80");
+		world_settle(&b.w);
+		nft_large_put(&b.w, 4000);
+		world_settle(&b.w);
+		world_no_service(&b.w, "shop/other"); /* its pool has the first id */
+		world_settle(&b.w);
+		fake_foreign_flush(b.f, IPFAM_V4);
+		sync_reload(b.w.s);
+		nft_large_step(&b.w, 1);
+		if (is_killed)
+			world_restart(&b.w);
+		nft_large_step(&b.w, 100);
+		world_settle(&b.w);
+		world_walk(&b.w);
+		world_check(&b.w);
+		bench_close(&b);
+	}
 }
 
 /*
@@ -1226,6 +1254,29 @@ static void test_random(void **state)
 	}
 }
 
+static void flush_v4(void *ctx)
+{
+	fake_foreign_flush(ctx, IPFAM_V4);
+}
+
+static void test_large_random(void **state)
+{
+	const char *want = getenv("VIPD_RANDOM_RUNS"); /* more, for a longer search */
+	uint64_t seeds = want ? (uint64_t)atoi(want) : 3;
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= seeds; seed++) {
+		AUTO(fake_close) struct fake *f = NULL;
+		struct world_kernel kernel = { .connect = connect_fake };
+		struct rng r = { .state = seed };
+
+		print_message("    seed %llu\n", (unsigned long long)seed);
+		fake_open(&f);
+		kernel.ctx = f;
+		nft_large_random(&kernel, &r, flush_v4);
+	}
+}
+
 /* --- address families --- */
 
 #define DUALS 12
@@ -1588,6 +1639,7 @@ int main(void)
 		cmocka_unit_test(test_stranger_in_class),
 		cmocka_unit_test(test_lost_answer),
 		cmocka_unit_test(test_tables_gone),
+		cmocka_unit_test(test_tables_gone_large),
 		cmocka_unit_test(test_interrupted_look),
 		cmocka_unit_test(test_owner_is_refused),
 		cmocka_unit_test(test_held_by_other),
@@ -1601,6 +1653,7 @@ int main(void)
 		cmocka_unit_test(test_lacking),
 		cmocka_unit_test(test_no_jhash),
 		cmocka_unit_test(test_random),
+		cmocka_unit_test(test_large_random),
 		cmocka_unit_test(test_family_fails_at_start),
 		cmocka_unit_test(test_family_fails_later),
 		cmocka_unit_test(test_family_is_deleted_again_and_again),

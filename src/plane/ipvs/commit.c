@@ -57,7 +57,7 @@ static int services_read(struct ipvs_plane *p, enum plane_commit_mode mode, stru
 		/* Parts that follow add the destinations of a large service. */
 		vs->is_part = mode == PLANE_COMMIT_AUDIT && (vs->is_read || !vs->is_whole);
 		vs->is_read &= !vs->is_whole;
-		/* Else a loaded service may lack pieces (is_part in plan/rows.h). */
+		/* Else a loaded service may lack pieces (n_found in plan/rows.h). */
 		vs->is_whole |= mode != PLANE_COMMIT_AUDIT && p->common.loaded == NULL;
 	}
 	return 0;

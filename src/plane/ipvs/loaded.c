@@ -187,6 +187,8 @@ static void adopt_from(const struct ipvs_plane *p, const struct plan_rows *rows,
 				 mark & IPVS_MARK_LOCAL ? PLAN_SCOPE_LOCAL : PLAN_SCOPE_CLUSTER);
 	if (pool != NULL && pool->id == 0 && plan_id_adopt(p->common.loaded->plan, rows, pool, id))
 		pool->id = id;
+	if (pool != NULL && id != 0 && pool->id == id)
+		pool->n_found = UINT32_MAX; /* destinations have no order */
 }
 
 void ipvs_loaded_adopt(struct ipvs_plane *p, struct plan *plan, struct plan_rows *rows)

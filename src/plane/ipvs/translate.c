@@ -315,7 +315,7 @@ static void pool_add(struct tr *t, const struct plan_pool *pool)
 	vs_named(vs, t->svc);
 	vs_tune(t, vs, pool);
 	vs->is_desired = true;
-	vs->is_whole = !pool->is_part; /* else sweep() removes the rest */
+	vs->is_whole = !plan_pool_is_part(pool); /* else sweep() removes the rest */
 	/* An audit adds the pool again: a changed value stays. */
 	if (!was_desired)
 		vs->is_vip_only = pool->affinity_s != 0 && !is_used_inside(t->svc->service, pool);

@@ -125,20 +125,27 @@ static void adopt_slots(const struct nft_loaded *h, const struct plan_rows *rows
 			ids->max == PLAN_AFFINITY_BACKENDS_MAX ? 1 : (uint16_t)(ids->max + 1);
 }
 
-/* Give the pool the id in `word`, unless either is matched already. */
+/*
+ * Give the pool the id in `word`, unless either is matched already, and note the slots that the
+ * frontend picks.
+ */
 static void adopt_pool(struct nft_loaded *h, const struct plan_rows *rows, struct plan_pool *pool,
 		       uint32_t word)
 {
 	uint32_t id = nft_word_pool(word);
 	struct nft_loaded_pool programmed;
 
-	if (pool == NULL || pool->id != 0 ||
-	    !nft_loaded_pool_get(&h->fam[pool->fam], id, &programmed) ||
-	    (programmed.has_affinity && pool->affinity_s == 0) || /* local ids go with their pool */
-	    !plan_id_adopt(h->elems.plan, rows, pool, id))
+	if (pool == NULL || !nft_loaded_pool_get(&h->fam[pool->fam], id, &programmed))
 		return;
-	pool->id = id;
-	adopt_slots(h, rows, pool, programmed.n_slots);
+	if (pool->id == 0 &&
+	    (!programmed.has_affinity ||
+	     pool->affinity_s != 0) && /* local ids go with their pool */
+	    plan_id_adopt(h->elems.plan, rows, pool, id)) {
+		pool->id = id;
+		adopt_slots(h, rows, pool, programmed.n_slots);
+	}
+	if (pool->id == id)
+		pool->n_found = programmed.n_slots;
 }
 
 /* The frontend has the desired structure in the kernel. */

@@ -190,7 +190,7 @@ static bool needs_end(const struct nft_plane *p, const struct plan_op *op,
 
 	if (op->kind == PLAN_POOL_END)
 		return mode == PLANE_COMMIT_VERIFY;
-	if (op->kind != PLAN_POOL_ADD || op->pool->is_part)
+	if (op->kind != PLAN_POOL_ADD || plan_pool_is_part(op->pool))
 		return false;
 	if (mode == PLANE_COMMIT_VERIFY)
 		return true;

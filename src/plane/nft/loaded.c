@@ -240,7 +240,7 @@ void nft_loaded_touch_pool(const struct nft_loaded *h, const struct plan_pool *p
 {
 	struct touch t = { h, pool->fam, changes, svc };
 
-	if (!pool->is_part)
+	if (!plan_pool_is_part(pool))
 		each_slot(h, pool->fam, pool->id, 0, touch_key, &t);
 	each_range(h, pool->fam, pool->id, touch_key, &t);
 }

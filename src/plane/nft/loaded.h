@@ -92,12 +92,12 @@ void nft_loaded_mark_led(struct nft_loaded *h, enum ipfam fam, const uint8_t *ke
 void nft_loaded_touch_unled(const struct nft_loaded *h, struct nft_changes *changes);
 
 /*
- * Add the elements of a pool, without its slots if it is_part, to the transaction: desired absent
+ * Add the elements of a pool, without the slots of a part, to the transaction: desired absent
  * unless an operation sets them.
  */
 void nft_loaded_touch_pool(const struct nft_loaded *h, const struct plan_pool *pool,
 			   struct nft_changes *changes, struct svc *svc);
-/* Like nft_loaded_touch_pool(), for slots behind the pool's end and their local ids. */
+/* Like nft_loaded_touch_pool(), for slots behind the pool's end. */
 void nft_loaded_touch_end(const struct nft_loaded *h, const struct plan_pool *pool,
 			  struct nft_changes *changes, struct svc *svc);
 
