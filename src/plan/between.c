@@ -95,7 +95,8 @@ static bool is_same_slot(const struct plan_pool *a, const struct plan_pool *b, s
 	       plan_pool_weight(a, i) == plan_pool_weight(b, i);
 }
 
-static size_t plain_cost(const struct plan_between *b)
+/* Number of operations; sets the cost. */
+static size_t plain_cost(struct plan_between *b)
 {
 	size_t n_was = b->was ? b->was->backends.n : 0;
 	size_t n_will = b->will ? b->will->backends.n : 0;
@@ -104,7 +105,8 @@ static size_t plain_cost(const struct plan_between *b)
 
 	for (size_t i = 0; i < both; i++)
 		n += 2 * !is_same_slot(b->was, b->will, i);
-	return n * b->work + both / COMPARE_COST + 1;
+	b->cost = n * b->work + both / COMPARE_COST + 1;
+	return n;
 }
 
 /*
@@ -493,8 +495,7 @@ bool plan_pool_between(struct plan_pool *ret, struct plan_between *b)
 	b->work *= plan_pool_has_ids(b->p, b->will ? b->will : b->was) ? 2 : 1;
 	if (is_table)
 		return slots_between(ret, b);
-	b->cost = plain_cost(b);
-	if (b->cost <= b->max || !is_divisible(b))
+	if (plain_cost(b) == 0 || b->cost <= b->max || !is_divisible(b))
 		return false;
 	if (ret != NULL)
 		plain_between(ret, b);

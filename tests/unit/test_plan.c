@@ -10,6 +10,7 @@
 #include "base/bits.h"
 #include "make.h"
 #include "mock_plane.h"
+#include "plan/between.h"
 
 static const struct plan_traits traits = { .pool_class = mock_pool_class };
 
@@ -806,6 +807,35 @@ static void test_rows_fit(void **state)
 	world_fini(&w);
 }
 
+/* A pool without a slot that differs is not divided: otherwise its pieces would never end. */
+static void test_between_equal(void **state)
+{
+	struct plan p = { .traits = &traits };
+	struct plan_pool was = { .port_name = name_get_str("p"), .tuning = 1 };
+	struct plan_pool will = { .port_name = name_get_str("p"), .tuning = 2 };
+	struct plan_between b = { .p = &p, .was = &was, .will = &will, .work = 1, .max = 24 };
+	struct plan_pool between;
+
+	(void)state;
+	for (uint16_t i = 0; i < 2000; i++)
+		*vec_push(&was.backends) = (struct plan_backend){ .port = i };
+	vec_for_each (x, &was.backends)
+		*vec_push(&will.backends) = *x;
+	assert_false(plan_pool_between(NULL, &b));
+	assert_true(b.cost > b.max);
+	for (int n = 0; n < 2; n++) { /* the first piece has the only slot that differs */
+		will.backends.v[7].port = 9999;
+		b.work = 1;
+		assert_int_equal(plan_pool_between(&between, &b), n == 0);
+		if (n > 0)
+			break;
+		plan_pool_fini(&was);
+		was = between;
+	}
+	plan_pool_fini(&was);
+	plan_pool_fini(&will);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -821,6 +851,7 @@ int main(void)
 		cmocka_unit_test(test_ids_rise),
 		cmocka_unit_test(test_reserved_id_rejected),
 		cmocka_unit_test(test_rows_fit),
+		cmocka_unit_test(test_between_equal),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
