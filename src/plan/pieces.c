@@ -535,6 +535,20 @@ static void frontends_put(struct piece *pc)
 			frontend_put(pc, f);
 }
 
+/* Those of the last complete rows: conflicts are logged when they change. */
+static void conflicts_put(struct piece *pc)
+{
+	const struct plan_rows *was = pc->rows->svc->rows;
+
+	for (size_t i = 0; was != NULL && i < was->conflicts.n; i++) {
+		struct plan_conflict *c = vec_push(&pc->rows->conflicts);
+
+		*c = was->conflicts.v[i];
+		(void)name_ref(c->owner_ns);
+		(void)name_ref(c->owner_name);
+	}
+}
+
 static void rows_make(struct piece *pc)
 {
 	const struct plan_rows *goal = pc->pp->goal;
@@ -542,6 +556,7 @@ static void rows_make(struct piece *pc)
 	pc->rows = xcalloc(1, sizeof(*pc->rows));
 	pc->rows->svc = goal != NULL ? goal->svc : pc->programmed->svc;
 	pc->rows->is_of_host = goal != NULL && goal->is_of_host;
+	conflicts_put(pc);
 	pools_put(pc);
 	frontends_put(pc);
 }

@@ -1069,6 +1069,7 @@ static const struct nft_case cases[] = {
 	{ "large pools in pieces", nft_case_pieces },
 	{ "fewer endpoints between two pieces", nft_case_pieces_fewer },
 	{ "changes while down, in pieces", nft_case_pieces_down },
+	{ "a conflict between two pieces", nft_case_conflict },
 	{ "classes of split frontends", case_split },
 	{ "restart writes nothing", case_restart },
 	{ "changes while down", case_while_down },

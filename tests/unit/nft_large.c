@@ -394,6 +394,29 @@ void nft_case_pieces_down(const struct world_kernel *kernel)
 	}
 }
 
+/* Between the pieces of a change, a frontend that another service has remains a conflict. */
+void nft_case_conflict(const struct world_kernel *kernel)
+{
+	struct world w;
+
+	world_open(&w, kernel);
+	world_settle(&w);
+	world_service(&w, "shop/owner", "ip=10.96.0.2 port=http:80 ext=192.0.2.7 created=1");
+	for (int from = 0; from <= 6000; from += 2000) {
+		bool is_done = false;
+
+		put_from(&w, WEB " ext=192.0.2.7 created=2", from, 3000);
+		while (!is_done) {
+			is_done = settle_in_pieces(&w, 1, from > 0, PIECE_WRITES);
+			assert_true(is_done || from == 0 || w.p.n_conflicts == 1);
+		}
+		assert_int_equal(w.p.n_conflicts, 1);
+		if (from == 4000)
+			world_reload(&w);
+	}
+	world_close(&w);
+}
+
 /* --- at random --- */
 
 /*
