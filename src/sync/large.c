@@ -32,8 +32,16 @@ void sync_large_forget(struct sync *s)
 	s->large.svc = NULL;
 }
 
+/* A service that changes often does not keep others from their turn. */
+static void turn_end(struct sync *s, struct svc *svc)
+{
+	list_del(&svc->dirty);
+	list_add_tail(&s->model->dirty, &svc->dirty);
+}
+
 void sync_large_begin(struct sync *s, struct svc *svc)
 {
+	turn_end(s, svc);
 	plan_claim(s->plan, svc); /* any later change clears svc->is_claimed */
 	s->large.svc = svc;
 	s->large.service_no = svc->service_no;
@@ -109,6 +117,8 @@ static int step_rest(struct sync *s, uint64_t now, struct err *err)
 	}
 	s->large.svc = NULL;
 	plan_pieces_fini(&s->large.pieces);
+	if (!svc->is_claimed) /* it stays dirty, in adoption at the head of the queue */
+		turn_end(s, svc);
 	return sync_commit_rows(s, svc, TAKE(s->large.goal), false, now, err);
 }
 
@@ -135,6 +145,7 @@ static int step_piece(struct sync *s, uint64_t now, struct err *err)
 int sync_large_step(struct sync *s, uint64_t now, struct err *err)
 {
 	if (s->large.svc->service_no != s->large.service_no) {
+		turn_end(s, s->large.svc);
 		sync_large_forget(s);
 		return 0;
 	}

@@ -1630,6 +1630,43 @@ static void pieces_random(unsigned seed)
 	world_fini(&w);
 }
 
+/* A large service that changes again and again does not keep another one from its turn. */
+static void test_large_turns(void **state)
+{
+	static const struct sync_config config = { .batch_ops = PIECE, .piece_ops = PIECE };
+	static struct plane_ops ops;
+	const struct plan_rows *rows;
+	struct svc *other;
+	struct world w;
+
+	(void)state;
+	large_world(&w, &ops);
+	log_level_set_all(LOG_LEVEL_ERR);
+	for (int is_adoption = 0; is_adoption < 2; is_adoption++) {
+		sync_sources_ready(w.s);
+		if (!is_adoption)
+			sync_settle(w.s, T0);
+		large_put(&w, 0, 1, 200, 0);
+		large_put(&w, 1, 1, 200, 0);
+		other = model_find_text(&w.m, "shop", "x1");
+		for (int i = 0; i < 500; i++) {
+			if (!is_adoption || i % 7 == 0)
+				large_put(&w, 0, 1, 200, i);
+			(void)sync_step(w.s, T0);
+		}
+		rows = other->rows;
+		assert_non_null(rows);
+		assert_int_equal(rows->pools.v[0].backends.n, 200);
+		assert_false(list_is_linked(&other->dirty));
+		sync_settle(w.s, T0);
+		assert_true(list_is_empty(&w.m.dirty));
+		process_end(&w);
+		process_begin_with(&w, &config);
+	}
+	log_level_set_all(LOG_LEVEL_NOTICE);
+	world_fini(&w);
+}
+
 static void test_pieces_random(void **state)
 {
 	static const unsigned seeds[] = { 7, 26, 106, 119, 1062 };
@@ -1670,6 +1707,7 @@ int main(void)
 		cmocka_unit_test(test_piece_outdated),
 		cmocka_unit_test(test_touched),
 		cmocka_unit_test(test_audit_in_parts),
+		cmocka_unit_test(test_large_turns),
 		cmocka_unit_test(test_pieces_random),
 		cmocka_unit_test(test_move_is_atomic),
 		cmocka_unit_test(test_claims_in_adoption),
