@@ -37,8 +37,8 @@ TWINS = of("foreign", "foreign_element_in_the_way", "deleted_elements_are_restor
            "edited_rule_is_restored", "noticed_at_once") + \
     of("invalid", "out_of_window[masqueraded-local-v4]", "out_of_window[kept-remote-v6]",
        "host_network[backend-v4]", "host_network[other-port-v6]") + \
-    of("unknown_port", "loop[lb-v4]", "loop[external-v6]", "loop_local_address[v6]",
-       "cluster_ip_of_node[v4]", "pools_of_e1") + \
+    of("unknown_port", "loop[lb-v4]", "loop[external-v6]", "loop_invalid[v4]", "loop_pod[v6]",
+       "loop_local_address[v6]", "cluster_ip_of_node[v4]", "pools_of_e1") + \
     of("kernel_readers", "readers[default]", "readers[count-endpoints]") + \
     of("stream", "stream[restarts]") + of("changes", "a_port_is_removed") + \
     of("eject", "silent[v4]", "affinity", "refused", "blocked_node", "visible", "restart") + \
