@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "nl/answer.h"
 #include "nl/attr.h"
 #include "nl/dump.h"
 
@@ -329,16 +330,13 @@ void ctnl_delete_now(struct ctnl *c)
 	c->n_queued = 0;
 	rx = nl_sock_buffer(c->del);
 	while ((n = nl_sock_recv(c->del, rx, NL_RECV_MAX)) != -EAGAIN) {
-		int len = (int)n;
-
 		if (n < 0) { /* an answer was lost; it may have been an error */
 			c->error = c->error ? c->error : (int)n;
 			if (n != -ENOBUFS)
 				break;
 			continue;
 		}
-		for (const struct nlmsghdr *h = (const void *)rx; mnl_nlmsg_ok(h, len);
-		     h = mnl_nlmsg_next(h, &len))
+		nl_for_each_message (h, rx, (size_t)n)
 			note_answer(c, h);
 	}
 }

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "nft/decode.h"
+#include "nl/answer.h"
 #include "nl/attr.h"
 #include "nl/dump.h"
 
@@ -270,7 +271,6 @@ void nft_watch_read(struct nft_watch *w)
 {
 	for (int i = 0; w->nl != NULL && i < READ_MAX; i++) {
 		ssize_t n = nl_sock_recv(w->nl, w->buf, DATAGRAM_MAX);
-		int left = (int)n;
 
 		if (n == -ENOBUFS || n == -EMSGSIZE) {
 			w->is_lost = true;
@@ -278,8 +278,7 @@ void nft_watch_read(struct nft_watch *w)
 		}
 		if (n < 0)
 			return;
-		for (const struct nlmsghdr *h = (const void *)w->buf; mnl_nlmsg_ok(h, left);
-		     h = mnl_nlmsg_next(h, &left))
+		nl_for_each_message (h, w->buf, (size_t)n)
 			nft_watch_message(w, h);
 	}
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * nl/answer - parse the kernel's answers; shared by batches and dumps.
- * Private to nl/.
+ * Other folders use nl_for_each_message() only.
  */
 #pragma once
 

@@ -88,8 +88,10 @@ static void answer_message(struct answer *a, const struct nlmsghdr *h)
 		/* The result of a dump that failed midway. */
 		code = h->nlmsg_len >= MNL_NLMSG_HDRLEN + sizeof(int) ? mnl_nlmsg_get_payload(h)
 								      : NULL;
-		if (code != NULL && *code < 0 && a->result == 0)
+		if (code != NULL && *code < 0 && a->result == 0) {
 			a->result = *code;
+			a->extack.is_error = true;
+		}
 		return;
 	default:
 		generation_check(a, h);
@@ -279,7 +281,8 @@ int nl_query_each(struct nl_sock *nl, void *requests, size_t len, size_t n, nl_e
 	if (r < 0)
 		return err_set(err, r, "%zu netlink requests: %s", n, strerror(-r));
 	r = each_read(&e, nl);
+	r = r < 0 ? r : e.result;
 	if (r < 0)
 		return err_set(err, r, "answers to %zu netlink requests: %s", n, strerror(-r));
-	return e.result;
+	return r;
 }
