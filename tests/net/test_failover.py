@@ -5,6 +5,7 @@ import collections
 import contextlib
 import errno
 import json
+import os
 import re
 import select
 import socket
@@ -545,22 +546,23 @@ def test_late_and_silent(lab, vipd):
 
 @pytest.mark.no_steady
 def test_removed_endpoint(lab, vipd):
-    """CT-20: handshakes to an endpoint that an update removes move at once, with a limit of 10 s, too. The
-    clients repeat their SYNs after 1 s, so less than 8 s show it; a busy machine has three attempts."""
+    """CT-20: handshakes to an endpoint that an update removes move, with a limit of 10 s, too: SYNs
+    succeed that clients repeat before that time (after 1, 3 and 7 s; newer kernels after 1, 2, 3, 4,
+    5 and 7). A machine on which the update takes as long gets another attempt."""
     vipd.stop()
     vipd.flags["--failover-timeout"] = "10s"
+    linear = os.path.exists("/proc/sys/net/ipv4/tcp_syn_linear_timeouts")
+
+    def is_moved_before():
+        vipd.apply([svc()] + eps(1, 2, 3))
+        with remote_silent(lab, 2), Connects(lab, L.cluster_ip(NUMBER, 4)) as c:
+            assert c.wait(0.5) > 0
+            vipd.apply([svc()] + eps(1, 3))
+            assert c.wait(L.PATIENCE) == 0 and not c.errors
+            return max(c.retries()) <= (6 if linear else 3)
     try:
         vipd.start()
-        took = []
-        while len(took) < 3 and min(took, default=8) >= 8:
-            vipd.apply([svc()] + eps(1, 2, 3))
-            begin = time.monotonic()
-            with remote_silent(lab, 2), Connects(lab, L.cluster_ip(NUMBER, 4)) as c:
-                assert c.wait(0.5) > 0
-                vipd.apply([svc()] + eps(1, 3))
-                assert c.wait(L.PATIENCE) == 0 and not c.errors
-            took.append(time.monotonic() - begin)
-        assert min(took) < 8
+        L.eventually(is_moved_before, what="handshakes moved after 10 s only")
     finally:
         vipd.stop()
         del vipd.flags["--failover-timeout"]
