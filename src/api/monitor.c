@@ -81,9 +81,7 @@ static bool is_about(const struct subscriber *r, const char *ns, const char *nam
 /* True if a subscriber wants the event; checked before the event is formatted. */
 static bool is_wanted(const struct monitor *mon, enum kind kind, const char *ns, const char *name)
 {
-	list_for_each (l, &mon->subscribers) {
-		const struct subscriber *r = list_entry(l, struct subscriber, link);
-
+	list_for_each_entry (r, &mon->subscribers, struct subscriber, link) {
 		if ((r->kinds >> kind & 1) && is_about(r, ns, name))
 			return true;
 	}
@@ -94,9 +92,7 @@ static bool is_wanted(const struct monitor *mon, enum kind kind, const char *ns,
 static void line_send(struct monitor *mon, enum kind kind, const char *ns, const char *name)
 {
 	str_puts(&mon->line, "\n");
-	list_for_each (l, &mon->subscribers) {
-		struct subscriber *r = list_entry(l, struct subscriber, link);
-
+	list_for_each_entry (r, &mon->subscribers, struct subscriber, link) {
 		if ((r->kinds >> kind & 1) && is_about(r, ns, name))
 			subscriber_take(r, &mon->line);
 	}

@@ -57,6 +57,24 @@ struct hnode *htable_next(const struct htable *t, const struct hnode *n);
 			    *(tmp) = (pos) ? htable_next((t), (pos)) : NULL; \
 	     (pos) != NULL; (pos) = (tmp), (tmp) = (pos) ? htable_next((t), (pos)) : NULL)
 
+static inline void *htable_next_element(const struct htable *t, const struct hnode *n,
+					size_t offset)
+{
+	struct hnode *next = htable_next(t, n);
+
+	return next != NULL ? (char *)next - offset : NULL;
+}
+
+/* The same for the elements that contain the nodes. */
+#define htable_for_each_entry(pos, t, type)                                                      \
+	for (type * (pos) = htable_next_element((t), NULL, offsetof(type, node)); (pos) != NULL; \
+	     (pos) = htable_next_element((t), &(pos)->node, offsetof(type, node)))
+#define htable_for_each_entry_safe(pos, tmp, t, type)                                            \
+	for (type * (pos) = htable_next_element((t), NULL, offsetof(type, node)), *(tmp) = NULL; \
+	     (pos) != NULL &&                                                                    \
+	     ((tmp) = htable_next_element((t), &(pos)->node, offsetof(type, node)), true);       \
+	     (pos) = (tmp))
+
 /* The first element `e` with this hash for which `is_match` is true, or NULL. */
 #define htable_find(t, h, type, e, is_match)                             \
 	({                                                               \

@@ -73,9 +73,7 @@ void eject_close(struct eject *j)
 {
 	if (j == NULL)
 		return;
-	list_for_each_safe (i, tmp, &j->suspects) {
-		struct suspect *s = list_entry(i, struct suspect, link);
-
+	list_for_each_entry_safe (s, tmp, &j->suspects, struct suspect, link) {
 		(void)model_admit(j->model, s->of.ns, s->of.name, &s->of.by.addr, s->of.by.port, 0);
 		suspect_drop(j, s);
 	}
@@ -84,9 +82,7 @@ void eject_close(struct eject *j)
 
 static struct suspect *suspect_find(struct eject *j, const struct eject_endpoint *e)
 {
-	list_for_each (i, &j->suspects) {
-		struct suspect *s = list_entry(i, struct suspect, link);
-
+	list_for_each_entry (s, &j->suspects, struct suspect, link) {
 		if (s->of.ns == e->ns && s->of.name == e->name &&
 		    job_endpoint_cmp(&s->of.by, &e->by) == 0)
 			return s;
@@ -98,9 +94,7 @@ static struct suspect *suspect_oldest(struct eject *j)
 {
 	struct suspect *oldest = NULL;
 
-	list_for_each (i, &j->suspects) {
-		struct suspect *s = list_entry(i, struct suspect, link);
-
+	list_for_each_entry (s, &j->suspects, struct suspect, link) {
 		if (s->state == SUSPECT && s->period_ns == 0 &&
 		    (oldest == NULL || s->last_ns < oldest->last_ns))
 			oldest = s;

@@ -168,9 +168,7 @@ static void forget(struct failover *f, const struct failover_handshake *h, uint6
 
 	if (own != NULL && is_old(f, own, now))
 		seen_drop(f, own);
-	list_for_each_safe (i, tmp, &f->seen_age) {
-		struct seen *s = list_entry(i, struct seen, age);
-
+	list_for_each_entry_safe (s, tmp, &f->seen_age, struct seen, age) {
 		if (f->seen.count <= SEEN_MAX && !is_old(f, s, now))
 			break;
 		seen_drop(f, s);
@@ -179,18 +177,14 @@ static void forget(struct failover *f, const struct failover_handshake *h, uint6
 
 void failover_tick(struct failover *f, uint64_t now)
 {
-	list_for_each_safe (i, tmp, &f->silent_age) {
-		struct silent *s = list_entry(i, struct silent, age);
-
+	list_for_each_entry_safe (s, tmp, &f->silent_age, struct silent, age) {
 		if (now - s->s.last_ns < FAILOVER_SILENT_NS)
 			break;
 		if (f->fn != NULL)
 			f->fn(f->arg, &s->s, true);
 		silent_drop(f, s);
 	}
-	list_for_each_safe (i, tmp, &f->replied_age) {
-		struct replied *r = list_entry(i, struct replied, age);
-
+	list_for_each_entry_safe (r, tmp, &f->replied_age, struct replied, age) {
 		if (now - r->noted_ns < FAILOVER_SILENT_NS)
 			break;
 		replied_drop(f, r);

@@ -190,9 +190,7 @@ static void scan_add(struct stale *s, struct frontend *f, enum job_kind kind,
 
 static void scans_drop(struct stale *s, struct frontend *f)
 {
-	list_for_each_safe (i, tmp, &f->scans) {
-		struct scan *l = list_entry(i, struct scan, of);
-
+	list_for_each_entry_safe (l, tmp, &f->scans, struct scan, of) {
 		if (!l->is_under_way)
 			scan_drop(s, l);
 	}
@@ -321,9 +319,7 @@ static void lost_add(struct stale *s, struct frontend *f, const struct live *old
  */
 static void scan_soften(struct frontend *f)
 {
-	list_for_each (i, &f->scans) {
-		struct scan *l = list_entry(i, struct scan, of);
-
+	list_for_each_entry (l, &f->scans, struct scan, of) {
 		if (l->kind == JOB_TARGET_TRANSLATED)
 			l->kind = JOB_TARGET_NOT_LIVE;
 	}
@@ -487,9 +483,7 @@ static void tcp_take(struct tcp_scan *t, struct job *ret)
 void stale_recheck(struct stale *s, uint64_t now)
 {
 	tcp_begin(&s->tcp, now);
-	htable_for_each (n, &s->frontends) {
-		struct frontend *f = container_of(n, struct frontend, node);
-
+	htable_for_each_entry (f, &s->frontends, struct frontend) {
 		if (f->live == NULL || f->key.proto != L4PROTO_UDP)
 			continue;
 		scans_drop(s, f);
@@ -606,9 +600,7 @@ static void frontend_write(struct job *job, struct frontend *f)
 		.target = (uint32_t)job->targets.n,
 	};
 
-	list_for_each (i, &f->scans) {
-		const struct scan *l = list_entry(i, struct scan, of);
-
+	list_for_each_entry (l, &f->scans, struct scan, of) {
 		if (l->is_under_way)
 			*vec_push(&job->targets) =
 				(struct job_target){ .to = l->to, .kind = l->kind };
@@ -633,9 +625,7 @@ bool stale_job_take(struct stale *s, struct job *ret, uint64_t now)
 	s->job = s->job == UINT32_MAX ? 1 : s->job + 1;
 	ret->id = s->job;
 	for (int q = 0; q < QUEUE_N; q++)
-		list_for_each_safe (i, tmp, &s->queues[q]) {
-			struct scan *l = list_entry(i, struct scan, due);
-
+		list_for_each_entry_safe (l, tmp, &s->queues[q], struct scan, due) {
 			if (l->due_ns > now || is_full(&t))
 				break;
 			scan_settle(s, &t, l, now);
@@ -685,9 +675,7 @@ void stale_job_done(struct stale *s, uint32_t id, int result, uint64_t took_ns, 
 	if (!s->is_busy || id != s->job)
 		return;
 	s->is_busy = false;
-	list_for_each_safe (i, tmp, &s->under_way) {
-		struct scan *l = list_entry(i, struct scan, due);
-
+	list_for_each_entry_safe (l, tmp, &s->under_way, struct scan, due) {
 		if (result == 0) {
 			scan_done(s, l, now);
 			continue;
@@ -726,9 +714,7 @@ void stale_close(struct stale *s)
 		return;
 	htable_for_each_safe (n, tmp, &s->records)
 		record_close(container_of(n, struct record, node));
-	htable_for_each_safe (n, tmp, &s->frontends) {
-		struct frontend *f = container_of(n, struct frontend, node);
-
+	htable_for_each_entry_safe (f, tmp, &s->frontends, struct frontend) {
 		list_for_each_safe (i, next, &f->scans)
 			free(list_entry(i, struct scan, of));
 		free(f);

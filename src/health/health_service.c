@@ -161,9 +161,7 @@ static int listener_add(struct entry *e, const struct ip_addr *addr, struct err 
 
 static struct listener *listener_find(const struct entry *e, const struct ip_addr *addr)
 {
-	list_for_each (l, &e->listeners) {
-		struct listener *d = list_entry(l, struct listener, link);
-
+	list_for_each_entry (d, &e->listeners, struct listener, link) {
 		if (ip_addr_is_equal(&d->addr, addr))
 			return d;
 	}
@@ -217,9 +215,7 @@ static void entry_listen(struct entry *e)
 	struct err err = { 0 };
 	bool is_whole = true;
 
-	list_for_each_safe (l, tmp, &e->listeners) {
-		struct listener *d = list_entry(l, struct listener, link);
-
+	list_for_each_entry_safe (d, tmp, &e->listeners, struct listener, link) {
 		if (!is_wanted(e, &d->addr))
 			listener_retire(d);
 	}
@@ -377,9 +373,7 @@ void health_services_open(struct health_services **ret, struct event_base *base,
 
 static void listeners_close(struct list *listeners)
 {
-	list_for_each_safe (l, tmp, listeners) {
-		struct listener *d = list_entry(l, struct listener, link);
-
+	list_for_each_entry_safe (d, tmp, listeners, struct listener, link) {
 		http_server_close(d->http);
 		free(d);
 	}

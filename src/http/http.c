@@ -473,9 +473,7 @@ static bool conn_evict(struct http_server *s, const struct ip_addr *client,
 		       const struct http_conn *keep)
 {
 	for (int needs_answered = 0; needs_answered < 2; needs_answered++)
-		list_for_each (l, &s->conns) {
-			struct http_conn *c = list_entry(l, struct http_conn, link);
-
+		list_for_each_entry (c, &s->conns, struct http_conn, link) {
 			if (c == keep || (client != NULL && !ip_addr_is_equal(&c->client, client)))
 				continue;
 			if (needs_answered ? c->state != CONN_CLOSING : !is_incomplete(c))
@@ -494,9 +492,7 @@ static bool client_admit(struct http_server *s, const struct ip_addr *client)
 
 	if (!ip_is_set(client))
 		return true;
-	list_for_each (l, &s->conns) {
-		const struct http_conn *c = list_entry(l, struct http_conn, link);
-
+	list_for_each_entry (c, &s->conns, struct http_conn, link) {
 		if (ip_addr_is_equal(&c->client, client)) {
 			n++;
 			n_busy += c->state == CONN_BODY || c->state == CONN_FLUSH;

@@ -453,16 +453,12 @@ size_t model_list_end(struct model *m, enum model_event_kind kind, uint64_t at_n
 	int n = 0;
 
 	if (kind == MODEL_EVENT_SLICE)
-		htable_for_each_safe (node, tmp, &m->slices) {
-			const struct slice_entry *e = container_of(node, struct slice_entry, node);
-
+		htable_for_each_entry_safe (e, tmp, &m->slices, const struct slice_entry) {
 			if (e->list_no != m->list_no[kind])
 				n += model_del_slice(m, e->slice->ns, e->slice->name, at_ns);
 		}
 	if (kind == MODEL_EVENT_SERVICE)
-		htable_for_each_safe (node, tmp, &m->services) {
-			const struct svc *svc = container_of(node, struct svc, node);
-
+		htable_for_each_entry_safe (svc, tmp, &m->services, const struct svc) {
 			if (svc->service != NULL && svc->list_no != m->list_no[kind])
 				n += model_del_service(m, svc->ns, svc->name, at_ns);
 		}
@@ -711,15 +707,11 @@ void model_configured(struct model *m)
 
 void model_fini(struct model *m)
 {
-	htable_for_each_safe (n, next, &m->slices) {
-		struct slice_entry *e = container_of(n, struct slice_entry, node);
-
+	htable_for_each_entry_safe (e, next, &m->slices, struct slice_entry) {
 		list_del(&e->link);
 		slice_free(m, e);
 	}
-	htable_for_each_safe (n, next, &m->services) {
-		struct svc *svc = container_of(n, struct svc, node);
-
+	htable_for_each_entry_safe (svc, next, &m->services, struct svc) {
 		assert(svc->rows == NULL);
 		list_del(&svc->dirty);
 		service_close(svc->service);

@@ -29,9 +29,7 @@ void plan_init(struct plan *p, struct model *m, const struct plan_traits *traits
 
 void plan_fini(struct plan *p)
 {
-	htable_for_each (n, &p->model->services) {
-		struct svc *svc = container_of(n, struct svc, node);
-
+	htable_for_each_entry (svc, &p->model->services, struct svc) {
 		plan_rows_close(svc->rows);
 		svc->rows = NULL;
 		free(svc->claims);

@@ -92,8 +92,7 @@ uint64_t sync_failures_requeue(struct sync *s, uint64_t now)
 		return SYNC_NEVER;
 	if (now < s->next_retry_ns)
 		return s->next_retry_ns;
-	htable_for_each_safe (n, tmp, &s->failures) {
-		struct sync_failure *f = container_of(n, struct sync_failure, node);
+	htable_for_each_entry_safe (f, tmp, &s->failures, struct sync_failure) {
 		struct svc *svc = model_find(s->model, f->ns, f->name);
 
 		if (svc == NULL) {
@@ -130,8 +129,7 @@ size_t sync_pending_count(const struct sync *s)
 
 	list_for_each (l, &s->model->dirty)
 		n++;
-	htable_for_each (node, &s->failures) {
-		const struct sync_failure *f = container_of(node, struct sync_failure, node);
+	htable_for_each_entry (f, &s->failures, const struct sync_failure) {
 		const struct svc *svc = model_find(s->model, f->ns, f->name);
 
 		n += svc == NULL || !list_is_linked(&svc->dirty); /* else it is counted already */

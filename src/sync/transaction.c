@@ -318,9 +318,7 @@ static bool claims_register(struct sync *s)
 
 	if (dirty->next == dirty->prev)
 		return false;
-	list_for_each (l, dirty) {
-		struct svc *svc = list_entry(l, struct svc, dirty);
-
+	list_for_each_entry (svc, dirty, struct svc, dirty) {
 		if (svc->is_claimed && s->are_claims_made)
 			break;
 		/* The claims of a large service under way show that it changed meanwhile. */

@@ -311,9 +311,7 @@ void ipvs_drain_each(const struct plane *plane, const struct svc *svc,
 	const struct ipvs_plane *p = (const struct ipvs_plane *)plane;
 	uint32_t now_s = ipvs_now_s(p);
 
-	list_for_each (l, &p->draining) {
-		const struct ipvs_vs *vs = list_entry(l, struct ipvs_vs, draining);
-
+	list_for_each_entry (vs, &p->draining, struct ipvs_vs, draining) {
 		if (vs->ns != svc->ns || vs->name != svc->name)
 			continue;
 		vec_for_each (d, &vs->dests) {

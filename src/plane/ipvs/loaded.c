@@ -161,9 +161,7 @@ static void ids_reserve(struct ipvs_plane *p, struct plan *plan)
 	plan_ids_release(plan); /* of an interrupted load */
 	p->common.loaded->plan = plan;
 	frontends_walk(p->common.loaded, id_reserve, p);
-	htable_for_each (n, &p->vss) {
-		const struct ipvs_vs *vs = container_of(n, struct ipvs_vs, node);
-
+	htable_for_each_entry (vs, &p->vss, const struct ipvs_vs) {
 		id_reserve(p, vs->key.fam, NULL, vs->key.mark);
 	}
 }

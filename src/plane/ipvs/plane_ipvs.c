@@ -603,9 +603,7 @@ struct ipvs_plane_stats ipvs_plane_stats(const struct plane *plane)
 
 	s.n_foreign = p->common.n_foreign;
 	s.is_retiring = p->is_retiring;
-	htable_for_each (n, &p->vss) {
-		const struct ipvs_vs *vs = container_of(n, struct ipvs_vs, node);
-
+	htable_for_each_entry (vs, &p->vss, const struct ipvs_vs) {
 		s.n_services += vs->is_programmed;
 		vec_for_each (d, &vs->dests) {
 			s.n_dests += (d->flags & DST_PROGRAMMED) != 0;

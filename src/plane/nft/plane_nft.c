@@ -249,9 +249,7 @@ static size_t svc_endpoints(const struct svc *svc, enum ipfam fam)
 {
 	size_t n = 0;
 
-	list_for_each (l, &svc->slices) {
-		const struct slice_entry *e = container_of(l, struct slice_entry, link);
-
+	list_for_each_entry (e, &svc->slices, struct slice_entry, link) {
 		if (e->slice->fam == fam)
 			n += e->slice->endpoints.n;
 	}
@@ -268,8 +266,7 @@ static int kinds_foresee(struct nft_plane *p, enum ipfam fam, const struct model
 {
 	struct nft_kinds need = { 0 };
 
-	list_for_each (l, &m->all) {
-		const struct svc *svc = list_entry(l, struct svc, all);
+	list_for_each_entry (svc, &m->all, struct svc, all) {
 		size_t n = svc_endpoints(svc, fam);
 
 		if (n == 0 || svc->service == NULL || service_skip_reason(svc->service) != NULL)

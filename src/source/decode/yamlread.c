@@ -124,9 +124,7 @@ void yaml_open_text(struct yaml **ret, const char *text, size_t len, uint32_t li
 
 static void anchors_clear(struct yaml *y)
 {
-	htable_for_each_safe (n, tmp, &y->anchors) {
-		struct anchor *a = container_of(n, struct anchor, node);
-
+	htable_for_each_entry_safe (a, tmp, &y->anchors, struct anchor) {
 		json_decref(a->value);
 		free(a);
 	}

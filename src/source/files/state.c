@@ -423,16 +423,12 @@ void state_stats(const struct state *s, struct files_stats *ret)
 	ret->objects = 0;
 	ret->errors = s->n_shadowed;
 	ret->notes = 0;
-	htable_for_each (n, &s->files) {
-		const struct file *f = container_of(n, struct file, node);
-
+	htable_for_each_entry (f, &s->files, const struct file) {
 		ret->errors += f->failure != NULL;
 		vec_for_each (p, &f->problems)
 			*(p->is_error ? &ret->errors : &ret->notes) += 1;
 	}
-	htable_for_each (n, &s->entries) {
-		const struct entry *e = container_of(n, struct entry, node);
-
+	htable_for_each_entry (e, &s->entries, const struct entry) {
 		ret->objects += (e->flags & ENTRY_HAS_GOOD) && !(e->flags & ENTRY_IGNORED);
 	}
 }

@@ -301,9 +301,7 @@ bool ledger_is_complete(const struct ledger *l, struct str *why)
 		str_printf(why, "%s without a readable name", object_kind_text(l->kind));
 		return false;
 	}
-	htable_for_each (node, &l->keys) {
-		const struct key *k = container_of(node, struct key, node);
-
+	htable_for_each_entry (k, &l->keys, const struct key) {
 		if (k->is_known || !k->is_rejected)
 			continue;
 		str_printf(why, "%s %s%s%s: no good version of it is known",
@@ -331,9 +329,7 @@ size_t ledger_list_end(struct ledger *l, uint64_t at_ns)
 			 object_kind_text(l->kind));
 		return 0;
 	}
-	htable_for_each_safe (node, tmp, &l->keys) {
-		struct key *k = container_of(node, struct key, node);
-
+	htable_for_each_entry_safe (k, tmp, &l->keys, struct key) {
 		if (k->generation == l->generation)
 			continue;
 		n += (size_t)object_model_del(l->model, l->kind, k->ns, k->name, at_ns);

@@ -83,9 +83,7 @@ int peers_open(struct peers *p, int family, int type, int protocol, size_t serve
 
 int peers_close(struct peers *p, int fd)
 {
-	list_for_each_safe (n, tmp, &p->sockets) {
-		struct peer *c = list_entry(n, struct peer, link);
-
+	list_for_each_entry_safe (c, tmp, &p->sockets, struct peer, link) {
 		if (c->fd == fd)
 			peer_free(c);
 	}
@@ -105,8 +103,7 @@ size_t peers_fds(const struct peers *p, int *fds, size_t n)
 /* Forget sockets that libcurl has closed without a callback. */
 static void forget_closed(struct peers *p)
 {
-	list_for_each_safe (n, tmp, &p->sockets) {
-		struct peer *c = list_entry(n, struct peer, link);
+	list_for_each_entry_safe (c, tmp, &p->sockets, struct peer, link) {
 		struct stat st;
 
 		if (fstat(c->fd, &st) == -1 || st.st_ino != c->inode)
@@ -118,9 +115,7 @@ static void forget_closed(struct peers *p)
 
 void peers_alive(struct peers *p, size_t server, uint64_t now_ns)
 {
-	list_for_each (n, &p->sockets) {
-		struct peer *c = list_entry(n, struct peer, link);
-
+	list_for_each_entry (c, &p->sockets, struct peer, link) {
 		if (c->server == server)
 			c->alive_ns = now_ns;
 	}

@@ -161,9 +161,7 @@ void transport_avoid(struct transport *t, size_t server)
 	t->http_version = 0;
 	t->stats.failovers++;
 	log_notice(LOG_AREA_SOURCE, "api: failover to %s", transport_server(t));
-	list_for_each_safe (n, tmp, &t->requests) {
-		struct http *h = list_entry(n, struct http, link);
-
+	list_for_each_entry_safe (h, tmp, &t->requests, struct http, link) {
 		if (h->server == server && !h->has_head && !h->needs_access)
 			finish(h, HTTP_UNREACHABLE, "failover to another server");
 	}
@@ -343,9 +341,7 @@ static void on_resume(evutil_socket_t fd, short what, void *arg)
 	size_t n = 0;
 
 	t->spent_ns = 0;
-	list_for_each (node, &t->requests) {
-		struct http *h = list_entry(node, struct http, link);
-
+	list_for_each_entry (h, &t->requests, struct http, link) {
 		if (!h->is_paused)
 			continue;
 		paused = paused ? paused : h;
@@ -493,9 +489,7 @@ static bool is_total_over(const struct http *h, uint64_t now)
 
 static struct http *overdue(const struct transport *t, uint64_t now)
 {
-	list_for_each (n, &t->requests) {
-		struct http *h = list_entry(n, struct http, link);
-
+	list_for_each_entry (h, &t->requests, struct http, link) {
 		if (!h->needs_access && !h->is_paused &&
 		    (is_total_over(h, now) ||
 		     (limit_of(h) != 0 && waited_ns(h, now) >= limit_of(h))))
@@ -527,9 +521,7 @@ static void expire(struct http *h, uint64_t now)
  */
 static void unpark(struct transport *t)
 {
-	list_for_each (n, &t->requests) {
-		struct http *h = list_entry(n, struct http, link);
-
+	list_for_each_entry (h, &t->requests, struct http, link) {
 		if (!h->is_parked)
 			continue;
 		h->is_parked = false;
