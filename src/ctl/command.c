@@ -294,9 +294,8 @@ static const struct cli_option options[] = {
 
 static const struct cli vipctl = {
 	.name = "vipctl",
-	.usage =
-		"Usage: vipctl COMMAND [OPTIONS]\n\n"
-		"Show and explain this node's vipd. Only drain, undrain, eject, admit and log change it.\n",
+	.usage = "Usage: vipctl COMMAND [OPTIONS]\n\n"
+		 "Show this node's vipd. Only drain, undrain, eject, admit and log change it.\n",
 	.usage_end = "\nExit code: 0 success, 1 not found or a problem, 2 usage, "
 		     "3 vipd unreachable.\n",
 	.options = options,
