@@ -141,14 +141,15 @@ def test_node_has_the_address(lab, vipd, server, how, fam):
 
 
 @IPVS
-@pytest.mark.parametrize("fam", (4,), ids=("v4",))
-@pytest.mark.parametrize("how", ("tunnel",))
+@pytest.mark.parametrize("fam", (4, 6), ids=("v4", "v6"))
+@pytest.mark.parametrize("how", ("route", "tunnel"))
 def test_drain(lab, vipd, server, how, fam):
     """BAL-22: a server leaves: its connections continue, new ones go to the other; also with source
     ranges, and after the Service's method changes."""
-    vipd.apply(objects(how, fam, ranges=["%s/32" % L.CLIENT[fam]]))
+    ranges = ["%s/%d" % (L.CLIENT[fam], 32 if fam == 4 else 128)]
+    vipd.apply(objects(how, fam, ranges=ranges))
     conns = [L.connect(lab.client, VIP[fam], 8080)[0] for _ in range(4)]
-    vipd.apply(objects(how, fam, eps=(2,), ranges=["%s/32" % L.CLIENT[fam]]))
+    vipd.apply(objects(how, fam, eps=(2,), ranges=ranges))
     assert {d.weight for d in vipd.ipvs().find(L.remote(1, fam), 8080)} <= {0}
     assert all(c.ask().backend == VIP[fam] for c in conns)
     assert is_direct(L.probe(lab.client, VIP[fam], 8080), fam)

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+import hashing
 import ipvs
 import lab as L
 from objects import entry, port, service, slice_, slice_port
@@ -224,6 +225,43 @@ def test_flags_of_schedulers(lab, vipd, kernel, text, bits):
         met = {L.probe(lab.client, L.cluster_ip(340, 4), 80, timeout=L.LIMIT).backend
                for _ in range(8)}
         assert len(met) == 1
+
+
+@pytest.mark.parametrize("number, weights", ((348, ""), (349, "%s=3,%s=6" % (L.remote(81, 4),
+                                                                          L.remote(83, 4)))))
+def test_table_of_mh(lab, vipd, kernel, number, weights):
+    """The endpoint of each of 50 clients, computed as bench/hashing computes it (0015)."""
+    notes = {"vipd.io/scheduler": "mh", **({"vipd.io/weights": weights} if weights else {})}
+    vipd.apply(svc("table", number, (80, 81, 82, 83, 84), notes))
+    (dests,) = held(kernel, 80, 81, 82, 83, 84).values()
+    table = hashing.ipvs_table([(at, d.weight) for at, d in dests.items()])
+    for client in (L.far(i, 4) for i in range(100, 150)):
+        r = L.probe(lab.client, L.cluster_ip(number, 4), 80, timeout=L.LIMIT, source=client)
+        assert r.ok and (r.backend, 8080) == table[hashing.ipvs_slot(client)], (client, r)
+
+
+def test_limit_of_mh(lab, vipd, kernel):
+    """BAL-13: the kernel has no table of mh for more than 4,093 destinations. They are added and deleted
+    without mh, which would make a table for each of them."""
+    def large(n, notes):
+        objs = [service("large", L.cluster_ip(350, 4), [port(80, "TCP", "t")], annotations=notes)]
+        for begin in range(0, n, 1000):
+            objs.append(slice_("large", [entry("10.244.%d.%d" % (200 + i // 250, i % 250 + 1), "n2")
+                                         for i in range(begin, min(n, begin + 1000))],
+                               [slice_port(8080, "TCP", "t")], name="large-%d" % begin))
+        vipd.apply(objs)
+        return [s for s, d in kernel.state().items() if len(d) >= 4093]
+
+    mh = {"vipd.io/scheduler": "mh"}
+    assert [s.sched for s in large(4094, None)] == ["rr"]
+    (made,) = large(4094, mh)
+    assert made.sched == "wrr"
+    with pytest.raises(RuntimeError):
+        lab.node.run("ipvsadm", "-E", "-f", str(made.mark), "-s", "mh")
+    assert "'mh' of more than 4093 endpoints" in vipd.ctl("svc", "default/large")
+    L.eventually(lambda: [s.sched for s in large(4093, mh)] == ["mh"], what="the last one stays")
+    assert vipd.get("/v1/services/default/large").get("remark") is None
+    large(4093, None)
 
 
 def test_the_default_scheduler(lab, vipd, kernel):

@@ -206,3 +206,22 @@ def test_option_changes(lab, vipd):
         "nft": ("ip", "vipd", "local_backends"),
         "ipvs": ("inet", "vipd-ipvs", "local_backends4")}[planes.PLANE], "{", E1[4], "}")
     vipd.check_tables()
+
+
+@pytest.mark.no_steady
+@pytest.mark.skipif(planes.PLANE != "ipvs", reason="needs a kernel with both planes")
+def test_change_of_planes(lab, vipd):
+    """MASQ-07: in force on the new plane, and adopted without a write."""
+    restart(lab, vipd, FLAGS)
+    for mode in ("nftables", "ipvs"):
+        vipd.stop()
+        vipd.flags["--proxy-mode"] = mode
+        vipd.start()
+        for fam in (4, 6):
+            to, number = BOTH.target("lb", fam)
+            want = {E1[fam]: False, E2[fam]: True}
+            assert traced(vipd, L.CLIENT[fam], to, number, "tcp") == want
+            sees(lab, "X", to, number, "tcp", fam, want)
+        vipd.kill()
+        vipd.start()
+        assert vipd.status()["sync"]["writes"] == 0

@@ -60,14 +60,14 @@ def test_by_name(lab, vipd):
 
 
 def test_shares(lab, vipd):
-    """BAL-04, IPVS-17: without another annotation, 5:95. IPVS takes turns: exactly."""
+    """BAL-04, IPVS-17: without another annotation, 5:95. IPVS takes turns."""
     one, two = (L.remote(i, 4) for i in (1, 2))
     vipd.apply(objects(WEIGHTS, others=(2,)))
     assert vipd.get("/v1/services/default/web").get("remark") is None
     assert pool(vipd) == {one: (5, 0.05), two: (95, 0.95)}
     n = {"nft": 2000, "ipvs": 200}[planes.PLANE]
     met = reached(lab, n)
-    spread = {"nft": 5 * (n * 0.05 * 0.95) ** 0.5, "ipvs": 0}[planes.PLANE]
+    spread = {"nft": 5 * (n * 0.05 * 0.95) ** 0.5, "ipvs": 2}[planes.PLANE]
     assert set(met) == {one, two} and abs(met[one] - n * 0.05) <= spread, met
 
 

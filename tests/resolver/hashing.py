@@ -4,6 +4,8 @@ backend ranks every slot, and the best rank has it. Slow and without the rounds 
 import array
 import functools
 import ipaddress
+import itertools
+import math
 import struct
 
 BITS = 14
@@ -11,6 +13,8 @@ SLOTS = 1 << BITS
 MASK64 = (1 << 64) - 1
 KEYS = 0x5f8e3a1b7c2d4960, 0xc3a5917e04b86d2f
 SEED = 0x76697064
+IPVS_SLOTS = 4093
+IPVS_KEYS = 2654435761, 2654446892
 
 
 def _rotl(x, by, bits):
@@ -92,6 +96,35 @@ def table(weights):
                     for k, rank in enumerate(row) if rank == best)[2]
         out.append(names[i])
     return out
+
+
+def ipvs_table(dests):
+    """The (address, port) in each slot of IPVS's mh, IPv4 and 4,093 slots, of [((address, port),
+    weight)] in the order of the kernel's list: in turns, each takes its next free slots, as many as
+    its weight by the common divisor."""
+    unit = math.gcd(*(weight for _, weight in dests))
+    at, skip, out, left = {}, {}, [None] * IPVS_SLOTS, IPVS_SLOTS
+    for (addr, port), _ in dests:
+        at[addr, port] = _ipvs_hash(addr, port, IPVS_KEYS[0]) % IPVS_SLOTS
+        skip[addr, port] = _ipvs_hash(addr, port, IPVS_KEYS[1]) % (IPVS_SLOTS - 1) + 1
+    for to, weight in itertools.cycle(dests):
+        for _ in range(min(left, weight // unit)):
+            while out[at[to]] is not None:
+                at[to] = (at[to] + skip[to]) % IPVS_SLOTS
+            out[at[to]] = to
+            left -= 1
+        if not left:
+            return out
+
+
+def ipvs_slot(client):
+    """Of a client by its address alone."""
+    return _ipvs_hash(client, 0, IPVS_KEYS[0]) % IPVS_SLOTS
+
+
+def _ipvs_hash(addr, port, key):
+    word = (int(ipaddress.ip_address(addr)) + port) & 0xffffffff
+    return siphash13(struct.pack("=I", word), key, key) & 0xffffffff
 
 
 class _State(dict):

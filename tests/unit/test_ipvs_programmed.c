@@ -119,7 +119,7 @@ static void web(struct world *w)
 {
 	world_open(w);
 	service(w, "shop/web",
-		"ip=10.96.0.10 port=http:80 sched=wrr weights=10.0.1.1=3,10.0.1.3=0");
+		"ip=10.96.0.10 port=http:80 weights=10.0.1.1=3,10.0.1.3=0"); /* wrr */
 	slice(w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs; 3 rs");
 	settle(w);
 }

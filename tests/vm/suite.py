@@ -41,8 +41,14 @@ TWINS = of("foreign", "foreign_element_in_the_way", "deleted_elements_are_restor
        "loop_local_address[v6]", "cluster_ip_of_node[v4]", "pools_of_e1") + \
     of("kernel_readers", "readers[default]", "readers[count-endpoints]") + \
     of("stream", "stream[restarts]") + of("changes", "a_port_is_removed") + \
-    of("eject", "silent[v4]", "affinity", "refused", "blocked_node", "visible", "restart") + \
-    of("vipctl_drain")
+    of("eject", "silent[v4]", "affinity", "refused", "blocked_node", "visible", "restart",
+       "hashed_clients") + of("vipctl_drain")
+BALANCING = of("weights") + of(
+    "local_source", "cluster_policy[cluster-cidr-nodeport-X-tcp-v4]",
+    "cluster_policy[cluster-cidr-lb-P-udp-v6]", "cluster_policy[cluster-cidr-externalip-H-tcp-v6]",
+    "external_policy_local[cluster-cidr-lb-X-v6]", "hairpin[cluster-cidr-nodeport-udp-v4]",
+    "clients_that_stay[cluster-cidr-sticky-v4]", "clients_that_stay[cluster-cidr-hashed-v6]",
+    "host_network[cluster-cidr-v4]", "option_changes", "change_of_planes")
 COUNTERS = of("counters", "every_way[4-affinity]", "every_way[6-plain]", "refused",
               "nft_listing_loads_again", "estimation", "switched_off")
 VIEW = of("ipvs_view") + of("kernel_readers", "readers[mark]", "readers[prefix]")
@@ -141,8 +147,8 @@ def runs(how):
                 of("cleanup_kube_router", "everything") +
                 of("takeover", "takeover[ipvs]", "takeover[kube-router]"),
                 env=dict(PAIRS, VIPD_TAKEOVERS="1"), cpus=1),
-            Run("6.1 ipvs", "6.1", PATHS + RESTART + TWINS + of("takeover", "takeover[ipvs]"),
-                "ipvs", env=PAIRS, cpus=1),
+            Run("6.1 ipvs", "6.1", PATHS + RESTART + TWINS + BALANCING +
+                of("takeover", "takeover[ipvs]"), "ipvs", env=PAIRS, cpus=1),
             Run(NEWER + " ipvs", NEWER, NEWER_PATHS + NEWER_IPVS, "ipvs", env=PAIRS),
             Run("6.1 systemd", "6.1", ["tests/deploy/unit_in_machine.py"], systemd=True),
             many("6.1"),
