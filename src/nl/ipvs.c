@@ -304,7 +304,8 @@ static void put_dest(struct nlmsghdr *h, const struct ipvs_key *k, const struct 
 	mnl_attr_put_u32(h, IPVS_DEST_ATTR_L_THRESH, d->l_thresh);
 }
 
-static size_t put_op(const struct ipvs_wire *w, uint8_t *at, const struct ipvs_op *op, uint32_t seq)
+static struct nlmsghdr *put_op(const struct ipvs_wire *w, uint8_t *at, const struct ipvs_op *op,
+			       uint32_t seq)
 {
 	static const uint8_t cmds[] = {
 		[IPVS_SERVICE_NEW] = IPVS_CMD_NEW_SERVICE,
@@ -317,7 +318,6 @@ static size_t put_op(const struct ipvs_wire *w, uint8_t *at, const struct ipvs_o
 	struct nlmsghdr *h = request(w, at, OP_BYTES_MAX, cmds[op->cmd]);
 	struct nlattr *nest = mnl_attr_nest_start(h, IPVS_CMD_ATTR_SERVICE);
 
-	h->nlmsg_flags |= NLM_F_ACK;
 	h->nlmsg_seq = seq;
 	put_key(h, &op->service.key);
 	if (op->cmd == IPVS_SERVICE_NEW || op->cmd == IPVS_SERVICE_SET)
@@ -328,7 +328,7 @@ static size_t put_op(const struct ipvs_wire *w, uint8_t *at, const struct ipvs_o
 		put_dest(h, &op->service.key, &op->dest, op->cmd != IPVS_DEST_DEL);
 		mnl_attr_nest_end(h, nest);
 	}
-	return MNL_ALIGN(h->nlmsg_len);
+	return h;
 }
 
 /* The verdicts in one datagram. */
@@ -350,12 +350,21 @@ static int batch_send(struct ipvs_wire *w, struct ipvs_op *ops, size_t n, struct
 {
 	uint32_t seq0 = nl_sock_seq(w->nl, (uint32_t)n);
 	void *rx = nl_sock_buffer(w->nl);
+	struct nlmsghdr *h = NULL;
 	size_t used = 0;
+	bool is_lost = false;
 	int r;
 
 	nl_sock_drain(w->nl);
-	for (size_t i = 0; i < n; i++)
-		used += put_op(w, w->tx + used, &ops[i], seq0 + (uint32_t)i);
+	for (size_t i = 0; i < n; i++) {
+		h = put_op(w, w->tx + used, &ops[i], seq0 + (uint32_t)i);
+		used += MNL_ALIGN(h->nlmsg_len);
+	}
+	/*
+	 * The kernel answers rejected messages without it. No answer is read before all are queued,
+	 * so the last one does not fit if another one does not.
+	 */
+	h->nlmsg_flags |= NLM_F_ACK;
 	r = nl_sock_send(w->nl, w->tx, used);
 	if (r < 0)
 		return err_set(err, r, "IPVS request: %s", strerror(-r));
@@ -366,12 +375,14 @@ static int batch_send(struct ipvs_wire *w, struct ipvs_op *ops, size_t n, struct
 			break;
 		if (len < 0 && len != -ENOBUFS)
 			return err_set(err, (int)len, "IPVS answer: %s", strerror((int)-len));
+		is_lost |= len == -ENOBUFS;
 		if (len > 0)
 			verdicts_read(ops, n, seq0, rx, (size_t)len);
 	}
+	if (is_lost || !ops[n - 1].is_done)
+		return err_set(err, -ENOBUFS, "IPVS answer lost, outcome unknown");
 	for (size_t i = 0; i < n; i++)
-		if (!ops[i].is_done)
-			return err_set(err, -ENOBUFS, "IPVS answer lost, outcome unknown");
+		ops[i].is_done = true;
 	return 0;
 }
 

@@ -4,8 +4,8 @@
  *
  *     open -> resolve -> services, dests (dumps); send (changes) ... -> close
  *
- * A datagram has many changes, each acknowledged separately: IPVS has no
- * transactions. Changes after a rejected one in its datagram are performed; later
+ * A datagram has many changes: IPVS has no transactions. The kernel answers those that it
+ * rejects, and the last one. Changes after a rejected one in its datagram are performed; later
  * datagrams are not sent.
  *
  * The kernel has no notifications for this family, and cannot return a single
@@ -18,7 +18,7 @@
 #include "base/ip.h"
 #include "nl/sock.h"
 
-/* Messages in a datagram: their acknowledgements fit the smallest receive buffer. */
+/* Messages in a datagram: if all are rejected, the answers fit the smallest receive buffer. */
 #define IPVS_BATCH_MAX 128
 #define IPVS_SCHED_MAX 16 /* IP_VS_SCHEDNAME_MAXLEN, terminated */
 
@@ -76,8 +76,8 @@ enum ipvs_cmd {
 
 struct ipvs_op {
 	uint8_t cmd;                 /* enum ipvs_cmd */
-	bool is_done;                /* the kernel answered */
-	int result;                  /* 0, or -errno; valid when done */
+	bool is_done;                /* sent, and the result is certain */
+	int result;                  /* 0 before it is sent; 0, or -errno, when done */
 	struct ipvs_service service; /* for IPVS_DEST_*: only its key */
 	struct ipvs_dest dest;
 	void *tag;

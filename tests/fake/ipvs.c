@@ -116,7 +116,8 @@ static void verdict(struct connection *c, const struct nlmsghdr *to, int error)
 	e->error = -error;
 	e->msg = *to;
 	h->nlmsg_flags = NLM_F_CAPPED;
-	queue_put(c, h);
+	if (error != 0 || to->nlmsg_flags & NLM_F_ACK)
+		queue_put(c, h);
 }
 
 static void done(struct connection *c, const struct nlmsghdr *to)

@@ -5,8 +5,9 @@
  *     fake_ipvs_open -> fake_ipvs_connect, fake_ipvs_connect_route ... -> fake_ipvs_close
  *
  * The same bytes and answers as Linux, as far as vipd goes: every message of a datagram
- * is performed and acknowledged by itself; EEXIST, ENOENT, ESRCH where the kernel has
- * them (net/netfilter/ipvs/ip_vs_ctl.c), ENOENT for a scheduler that is not loaded.
+ * is performed by itself, and answered if it is rejected or has NLM_F_ACK; EEXIST, ENOENT, ESRCH
+ * where the kernel has them (net/netfilter/ipvs/ip_vs_ctl.c), ENOENT for a scheduler that is not
+ * loaded.
  *
  * Not modelled: packets. Connections are set by the test.
  */

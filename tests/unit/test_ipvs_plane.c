@@ -113,6 +113,28 @@ static void test_reading(void **state)
 	world_close(&w);
 }
 
+/* The kernel answers the last message of a datagram, and each one that it rejects. */
+static void test_few_answers(void **state)
+{
+	struct world w;
+
+	world_open(&w);
+	settle(&w);
+	for (int i = 1; i <= 100; i++)
+		service_of(&w, i, 5);
+	fake_ipvs_writes_reset(w.ipvs);
+	settle(&w);
+	assert_in_range(fake_ipvs_writes(w.ipvs), 600, 700);
+	assert_in_range(fake_ipvs_received(w.ipvs), 1, 700 / IPVS_BATCH_MAX + 10);
+	fake_ipvs_writes_reset(w.ipvs);
+	fake_ipvs_refuse(w.ipvs, 3, ENOMEM);
+	for (int i = 101; i <= 110; i++)
+		service_of(&w, i, 5);
+	settle(&w);
+	assert_int_equal(ipvs_plane_stats(w.plane).n_dests, 550);
+	world_close(&w);
+}
+
 #define LARGE 4000 /* three pieces */
 
 /*
@@ -2007,6 +2029,7 @@ int main(void)
 		cmocka_unit_test(test_one_endpoint),
 		cmocka_unit_test(test_load_in_steps),
 		cmocka_unit_test(test_reading),
+		cmocka_unit_test(test_few_answers),
 		cmocka_unit_test(test_adopt_in_pieces),
 		cmocka_unit_test(test_torn_dumps),
 		cmocka_unit_test(test_local_policy),
