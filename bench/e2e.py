@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Delay from the API server to the first connection: vipd compared with kube-proxy.
 
-    bench/e2e.py BUILD [SERVICESxENDPOINTS ...] [--json] [--plot FILE.svg] [--changes N]
+    bench/e2e.py BUILD [SERVICESxENDPOINTS ...] [--json] [--plot FILE.svg] [--changes N] [--storm]
                  (default 1000x5 10000x5 44000x5 100000x2; 500 changes)
 
 A node in network namespaces of its own (tests/net/lab.py), all of whose endpoints answer, and an
@@ -19,6 +19,9 @@ proxy:
            connection reaches the new endpoint; with a change during adoption. Commits: the
            ruleset's generation, nf_tables only
   failed   failed connections, of 200 a second through two services
+
+--storm measures another thing: 1,000 new connections a second through one service, alone and beside 2,000
+slice updates a second of the others, in turns of 20 s. Test server only.
 
 BENCH_KUBE_PROXY=PATH also measures that kube-proxy in modes iptables, nftables and, if the kernel
 has IPVS, ipvs.
@@ -39,6 +42,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 for _folder in ("tests", "tests/net", "bench", "bench/e2e"):
     sys.path.insert(0, os.path.join(ROOT, _folder))
 
+import api  # noqa: E402
 import apis  # noqa: E402
 import lab as L  # noqa: E402
 import nftables  # noqa: E402
@@ -53,6 +57,8 @@ BURST = 1000
 LOAD_RATE = 200
 PAUSE_S = 0.02                  # between two changes: long enough that each is programmed before the next
 FIRST_S = 600
+STORM_RATE, STORM_LOAD, STORM_TURNS = 2000, 1000, 3
+STORM_S = 1 if api.QUICK else 20
 
 
 class Bed:
@@ -217,6 +223,28 @@ class Bed:
         written = self.api.change_one(self.changed_slice())
         return self.reached() - written
 
+    def storm(self):
+        self.start()
+        for rate in (0, STORM_RATE) * STORM_TURNS:
+            cpu, begin = self.proxy.cpu(), time.monotonic()
+            self.load = self.lab.flow("pod1", "new", "--rate", STORM_LOAD, "--concurrency", 64,
+                                      "--to", "tcp:%s:80" % self.api.ips[0])
+            if rate:
+                updates = self.api.server.churn(rate=rate, seconds=STORM_S,
+                                                without=self.api.ns)["result"]["changes"]
+            else:
+                time.sleep(STORM_S)
+                updates = 0
+            took, r = time.monotonic() - begin, self.load.stop()
+            self.load = None
+            self.settle()
+            cpu = (self.proxy.cpu() - cpu) * 1e6
+            print("%5.0f updates a second: %.1f connections a second, p50 %d us, p99 %d us, longest %d us, %d failed; "
+                  "CPU of the proxy %.1f ms a second%s" % (
+                      updates / took, r["ok"] / took, r["p50_us"], r["p99_us"], r["max_us"], r["failed"],
+                      cpu / took / 1e3, ", %.0f us an update" % (cpu / updates) if rate else ""), flush=True)
+        print("event to ack: %s" % self.proxy.event_to_ack())
+
     def measure(self, out, count):
         self.starts(out)
         self.load = self.lab.flow("pod1", "new", "--rate", LOAD_RATE, "--concurrency", 20, *(
@@ -234,6 +262,7 @@ def main(argv):
     p.add_argument("--json", action="store_true")
     p.add_argument("--plot")
     p.add_argument("--changes", type=int, default=500)
+    p.add_argument("--storm", action="store_true")
     args = p.parse_args(argv)
     if L.missing():
         print("bench/e2e: " + L.missing())
@@ -245,10 +274,16 @@ def main(argv):
             with tempfile.TemporaryDirectory(prefix="vipd-bench-") as folder:
                 bed = Bed(size, program, make, folder)
                 try:
+                    if args.storm:
+                        print("%s, %s" % (size, name), flush=True)
+                        bed.storm()
+                        continue
                     bed.measure(out, args.changes)
                 finally:
                     bed.close()
             results.append(out)
+    if args.storm:
+        return 0
     print(json.dumps({"machine": about, "results": results}) if args.json else "\n".join(
         ["%s: %s" % (k, v) for k, v in about.items()] + report.table(results)))
     if args.plot:

@@ -398,13 +398,14 @@ class Life:
             await asyncio.sleep(step)
         return len(steps)
 
-    async def churn(self, rate, seconds, what="replace"):
+    async def churn(self, rate, seconds, what="replace", without=None):
         """Change random endpoints, `rate` per second: "replace" gives one a new address, "ready"
-        inverts its readiness. Returns the achieved numbers."""
+        inverts its readiness. Slices of the namespace `without` stay. Returns the achieved numbers."""
         if what not in ("replace", "ready"):
             raise StoreError("what: %r is neither replace nor ready" % (what,))
         table = self.store.tables["endpointslices"]
-        keys = [k for k, i in table.items.items() if b'"addresses":[' in i.js]
+        keys = [k for k, i in table.items.items() if b'"addresses":[' in i.js and
+                not k.startswith("%s/" % without)]
         if not keys or rate <= 0:
             raise StoreError("churn needs slices with endpoints and a rate above 0")
         begin = time.monotonic()

@@ -131,9 +131,9 @@ class Control:
         """Rolling update of services ("namespace/name"), `step` seconds between changes."""
         return await self._task(self.life.roll(services, step, endpoints), wait)
 
-    async def op_churn(self, rate, seconds, what="replace", wait=True):
+    async def op_churn(self, rate, seconds, what="replace", without=None, wait=True):
         """Random endpoint changes; see cluster.Life.churn()."""
-        return await self._task(self.life.churn(rate, seconds, what), wait)
+        return await self._task(self.life.churn(rate, seconds, what, without), wait)
 
     async def _task(self, coro, wait):
         task = asyncio.get_running_loop().create_task(coro)
