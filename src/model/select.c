@@ -117,8 +117,8 @@ struct candidate {
 };
 
 struct candidates {
-	VEC(struct candidate) all;
-	VEC(size_t) runs; /* where each sorted run starts */
+	VEC(struct candidate) all; /* with as much room again, to merge into */
+	VEC(size_t) runs;          /* where each sorted run starts */
 };
 
 static void candidates_fini(struct candidates *c)
@@ -163,6 +163,11 @@ static void add_run(struct candidates *c, const struct slice *s, uint16_t port)
 static void collect(struct candidates *c, const struct svc *svc, const struct service_port *port,
 		    enum ipfam fam)
 {
+	size_t n = 0;
+
+	list_for_each (l, &svc->slices)
+		n += list_entry(l, struct slice_entry, link)->slice->endpoints.n;
+	vec_reserve(&c->all, 2 * n);
 	list_for_each (l, &svc->slices) {
 		const struct slice *s = list_entry(l, struct slice_entry, link)->slice;
 
@@ -187,15 +192,19 @@ static void merge_two(struct candidate *to, const struct candidate *a, const str
 	memcpy(to + (mid - a), b, (size_t)(end - b) * sizeof(*b));
 }
 
-/* Merge neighbouring runs until one is left. */
-static void merge_runs(struct candidates *c)
+/*
+ * Merge neighbouring runs until one is left, and return it. Both halves are one block: a block is
+ * what glibc keeps free without returning it, and page faults of a large service cost more than
+ * the merge.
+ */
+static const struct candidate *merge_runs(struct candidates *c)
 {
-	struct candidate *from = c->all.v;
+	struct candidate *from;
 	struct candidate *to;
 
-	if (c->runs.n < 2)
-		return;
-	to = xreallocarray(NULL, c->all.n, sizeof(*to));
+	vec_reserve(&c->all, 2ULL * c->all.n);
+	from = c->all.v;
+	to = vec_end(&c->all);
 	while (c->runs.n > 1) {
 		struct candidate *swap = from;
 		size_t n = 0;
@@ -212,9 +221,7 @@ static void merge_runs(struct candidates *c)
 		from = to;
 		to = swap;
 	}
-	c->all.v = from;
-	c->all.cap = c->all.n;
-	free(to);
+	return from;
 }
 
 /*
@@ -273,13 +280,16 @@ static void merge(struct selection *ret, const struct model *m, const struct svc
 		  const struct service_port *port, enum ipfam fam)
 {
 	FINI(candidates_fini) struct candidates c = { 0 };
+	const struct candidate *i;
 	const struct candidate *end;
 
 	collect(&c, svc, port, fam);
-	merge_runs(&c);
+	if (c.all.n == 0)
+		return;
+	i = merge_runs(&c);
 	vec_reserve(&ret->endpoints, c.all.n);
-	end = vec_end(&c.all);
-	for (const struct candidate *i = c.all.v; i < end;) {
+	end = i + c.all.n;
+	while (i < end) {
 		const struct candidate *best = i;
 
 		for (i++; i < end && identity_cmp(i, best) == 0; i++)
