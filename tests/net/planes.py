@@ -31,6 +31,7 @@ NOT = {
         "test_eject.py::test_all_vanish_and_return": NO_MOVE,
         "test_eject.py::test_late_endpoint": NO_MOVE,
         "test_failover.py": NO_MOVE,
+        "test_failover_off.py::test_a_tenth_vanishes": NO_MOVE,
         "test_failover_udp.py": NO_MOVE,
         "test_failover_with.py": NO_MOVE,
         "test_hashing.py": "about slots of the nft plane's tables; IPVS has a table of its own",
