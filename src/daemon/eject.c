@@ -11,11 +11,10 @@
 
 #include "base/log.h"
 #include "base/loop.h"
+#include "daemon/failover.h"
 
 /* Between reads while there are refusals. */
 #define HURRY_NS (2 * NSEC_PER_MSEC)
-/* Rest after a read, in multiples of its CPU time: 5 % of a CPU at most. */
-#define PACE 19
 
 /* A handshake of this process. */
 struct probe {
@@ -178,7 +177,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 		eject_step(l->eject, now_ns());
 	}
 	event_after(l->timer, MAX(l->has_refusals ? HURRY_NS : EJECT_READ_NS,
-				  (thread_cpu_ns() - begin) * PACE));
+				  failover_rest_ns(thread_cpu_ns() - begin)));
 }
 
 /* --- log --- */

@@ -25,8 +25,9 @@
  * this process may have been stopped meanwhile, and clients have answers then.
  */
 #define CLAIM_NS (500 * NSEC_PER_MSEC)
-/* Rest after a read, in multiples of its CPU time: 5 % of a CPU at most. */
+/* Rest after work, in multiples of its CPU time: 5 % of a CPU. */
 #define PACE 19
+#define REST_MAX_NS (5 * NSEC_PER_SEC)
 
 struct found {
 	struct plane_handshake of;
@@ -427,6 +428,11 @@ static bool is_running(const struct failover_loop *l)
 	return sync_state_get(l->config.sync) == SYNC_RUNNING;
 }
 
+uint64_t failover_rest_ns(uint64_t cpu_ns)
+{
+	return MIN(cpu_ns * PACE, REST_MAX_NS);
+}
+
 /* Returns the time until there is more to do; UINT64_MAX: nothing. */
 static uint64_t moved_step(struct failover_loop *l, uint64_t now)
 {
@@ -444,7 +450,7 @@ static uint64_t moved_step(struct failover_loop *l, uint64_t now)
 	l->is_moved_failing = r < 0;
 	if (r < 0)
 		outcome_log(l, r, &err);
-	l->moved_ns = now + (r < 0 ? RETRY_NS : (thread_cpu_ns() - begin) * PACE);
+	l->moved_ns = now + (r < 0 ? RETRY_NS : failover_rest_ns(thread_cpu_ns() - begin));
 	return l->moved_left > 0 ? l->moved_ns - now : UINT64_MAX;
 }
 
@@ -465,7 +471,7 @@ static uint64_t due_step(struct failover_loop *l)
 		outcome_log(l, r, &err);
 	l->spent_ns += thread_cpu_ns() - begin;
 	if (l->next == l->found.n)
-		wait = MAX(l->look_ns, l->spent_ns * PACE);
+		wait = MAX(l->look_ns, failover_rest_ns(l->spent_ns));
 	return r < 0 && r != -EAGAIN ? MAX(wait, RETRY_NS) : wait;
 }
 

@@ -8,7 +8,7 @@
  * A timer reads the handshakes in flight a few times per limit. Flows are deleted one by one, by
  * their tuple: no call walks the table of flows. A turn of the loop moves up to
  * FAILOVER_STEP handshakes; the next turn continues, without another read. After the last one of
- * a read nothing is done for 19 times the CPU time that it took.
+ * a read nothing is done for failover_rest_ns().
  */
 #pragma once
 
@@ -33,6 +33,11 @@ struct failover_config {
 	void *arg;
 };
 
+/*
+ * The time to rest after work of so much CPU time: 5 % of a CPU, and 5 s at most. A virtual machine
+ * that its host stops for a second may have used that second.
+ */
+uint64_t failover_rest_ns(uint64_t cpu_ns);
 MUST_USE int failover_loop_open(struct failover_loop **ret, struct event_base *base,
 				const struct failover_config *config, struct err *err);
 void failover_loop_close(struct failover_loop *l);

@@ -220,6 +220,16 @@ static void test_one_read(void **state)
 	assert_int_equal(w.most, FAILOVER_STEP);
 }
 
+/* A pause of the machine, which counts as CPU time, does not end the work for minutes. */
+static void test_rest(void **state)
+{
+	(void)state;
+	assert_int_equal(failover_rest_ns(0), 0);
+	assert_int_equal(failover_rest_ns(NSEC_PER_MSEC), 19 * NSEC_PER_MSEC);
+	assert_int_equal(failover_rest_ns(NSEC_PER_SEC), 5 * NSEC_PER_SEC);
+	assert_int_equal(failover_rest_ns(3600 * NSEC_PER_SEC), 5 * NSEC_PER_SEC);
+}
+
 /* Handshakes read before an error are looked up. */
 static void test_read_fails(void **state)
 {
@@ -402,13 +412,10 @@ static void test_moved_among_changes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_one_read),
-		cmocka_unit_test(test_read_fails),
-		cmocka_unit_test(test_one_way),
-		cmocka_unit_test(test_moved_to_removed),
-		cmocka_unit_test(test_portion_fails),
-		cmocka_unit_test(test_stopped),
-		cmocka_unit_test(test_moved_among_changes),
+		cmocka_unit_test(test_one_read),         cmocka_unit_test(test_rest),
+		cmocka_unit_test(test_read_fails),       cmocka_unit_test(test_one_way),
+		cmocka_unit_test(test_moved_to_removed), cmocka_unit_test(test_portion_fails),
+		cmocka_unit_test(test_stopped),          cmocka_unit_test(test_moved_among_changes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
