@@ -350,21 +350,21 @@ static int batch_send(struct ipvs_wire *w, struct ipvs_op *ops, size_t n, struct
 {
 	uint32_t seq0 = nl_sock_seq(w->nl, (uint32_t)n);
 	void *rx = nl_sock_buffer(w->nl);
-	struct nlmsghdr *h = NULL;
 	size_t used = 0;
 	bool is_lost = false;
 	int r;
 
 	nl_sock_drain(w->nl);
+	/*
+	 * The kernel answers rejected messages without NLM_F_ACK. No answer is read before all are
+	 * queued, so the last one does not fit if another one does not.
+	 */
 	for (size_t i = 0; i < n; i++) {
-		h = put_op(w, w->tx + used, &ops[i], seq0 + (uint32_t)i);
+		struct nlmsghdr *h = put_op(w, w->tx + used, &ops[i], seq0 + (uint32_t)i);
+
+		h->nlmsg_flags |= i + 1 == n ? NLM_F_ACK : 0;
 		used += MNL_ALIGN(h->nlmsg_len);
 	}
-	/*
-	 * The kernel answers rejected messages without it. No answer is read before all are queued,
-	 * so the last one does not fit if another one does not.
-	 */
-	h->nlmsg_flags |= NLM_F_ACK;
 	r = nl_sock_send(w->nl, w->tx, used);
 	if (r < 0)
 		return err_set(err, r, "IPVS request: %s", strerror(-r));
