@@ -244,11 +244,11 @@ static void diff_pools(struct diff *d, const struct plan_rows *old, const struct
 			add_op(d, PLAN_POOL_ADD)->pool = pool;
 		else if (was->tuning != pool->tuning)
 			add_op(d, PLAN_POOL_CHANGE)->pool = pool;
-		if (was != NULL && plan_pool_is_part(was) && !plan_pool_is_part(pool))
-			add_op(d, PLAN_POOL_END)->pool = pool;
 		diff_backends(d, was ? was : &none, pool);
 		diff_table(d, was ? was : &none, pool);
 		diff_ranges(d, was ? was : &none, pool);
+		if (was != NULL && plan_pool_is_part(was) && !plan_pool_is_part(pool))
+			add_op(d, PLAN_POOL_END)->pool = pool;
 	}
 	for (size_t i = 0; old != NULL && i < old->pools.n; i++) {
 		const struct plan_pool *pool = &old->pools.v[i];

@@ -63,7 +63,7 @@ enum plan_op_kind {
 	 * kernel has besides goes, but for slots if plan_pool_is_part().
 	 */
 	PLAN_POOL_ADD,
-	PLAN_POOL_END,    /* pool: was a part; slots behind its end go */
+	PLAN_POOL_END,    /* pool: was a part; slots behind its end go, other backends drain */
 	PLAN_BACKEND_ADD, /* pool, backend, slot */
 	/* pool, backend, from -> slot, which are equal if only its is_local changes: was_local */
 	PLAN_BACKEND_MOVE,

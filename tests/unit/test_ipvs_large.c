@@ -335,6 +335,32 @@ static void test_affinity_in_steps(void **state)
 	world_close(&w);
 }
 
+/*
+ * An object is unreadable at the start, so no sweep follows: endpoints that left while vipd was
+ * down drain as those of a small service.
+ */
+static void test_left_while_down(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_open(&w);
+	service_of(&w, 1, 2000);
+	settle(&w);
+	fake_ipvs_conns(w.ipvs, "10.1.0.0", 1, 0);
+	life_end(&w);
+	htable_for_each (n, &w.m.services)
+		container_of(n, struct svc, node)->adopted_load = 0;
+	endpoints_of(&w, 1, 100, 1900);
+	life_begin(&w);
+	sync_sweep_hold(w.s);
+	for (int i = 0; i < 100; i++)
+		(void)sync_step(w.s, w.now);
+	assert_int_equal(ipvs_plane_stats(w.plane).n_draining, 100);
+	assert_int_equal(ipvs_plane_stats(w.plane).n_dests, 2000);
+	world_close(&w);
+}
+
 /* A restart compares in large pieces. What changed meanwhile is written in small ones. */
 static void test_adoption_in_steps(void **state)
 {
@@ -446,8 +472,8 @@ int main(void)
 		cmocka_unit_test(test_change_while_read), cmocka_unit_test(test_gone_while_read),
 		cmocka_unit_test(test_drain_in_steps),    cmocka_unit_test(test_changes_in_steps),
 		cmocka_unit_test(test_weights_in_steps),  cmocka_unit_test(test_adoption_in_steps),
-		cmocka_unit_test(test_verified_in_steps), cmocka_unit_test(test_affinity_in_steps),
-		cmocka_unit_test(test_mh_limit),
+		cmocka_unit_test(test_left_while_down),   cmocka_unit_test(test_verified_in_steps),
+		cmocka_unit_test(test_affinity_in_steps), cmocka_unit_test(test_mh_limit),
 	};
 
 	log_level_set_all(LOG_LEVEL_ERR);

@@ -321,6 +321,18 @@ static void pool_add(struct tr *t, const struct plan_pool *pool)
 		vs->is_vip_only = pool->affinity_s != 0 && !is_used_inside(t->svc->service, pool);
 }
 
+/* Drain destinations of an earlier process; if they are many, sweep() does it in steps. */
+static void pool_end(struct tr *t, const struct plan_pool *pool)
+{
+	struct ipvs_vs *vs = vs_of(t, pool);
+	size_t n = 0;
+
+	ipvs_vs_touch(t->p, vs, t->svc);
+	vec_for_each (d, &vs->dests)
+		n += !(d->flags & DST_DESIRED);
+	vs->is_whole |= n * ipvs_dests_work(vs->dests.n) <= PLANE_PIECE_WORK;
+}
+
 static void pool_change(struct tr *t, const struct plan_pool *pool)
 {
 	struct ipvs_vs *vs = vs_of(t, pool);
@@ -438,6 +450,9 @@ static void operation(struct tr *t, const struct plan_op *op)
 	case PLAN_FRONTEND_DEL:
 		frontend(t, WAS, op->old_frontend);
 		return;
+	case PLAN_POOL_END:
+		pool_end(t, op->pool);
+		return;
 	case PLAN_POOL_DEL:
 		pool_del(t, op->pool);
 		return;
@@ -450,7 +465,6 @@ static void operation(struct tr *t, const struct plan_op *op)
 		return;
 	case PLAN_SLOT_ADD:
 	case PLAN_SLOT_DEL:
-	case PLAN_POOL_END:
 	case PLAN_OP_UNSET:
 		return;
 	}
