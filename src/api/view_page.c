@@ -288,7 +288,7 @@ static const struct plan_pool *pool_of(const struct view_page *v, const struct p
 				       enum plan_scope scope)
 {
 	const struct plan_pool like = { .fam = (uint8_t)v->fam,
-					.scope = scope,
+					.scope = (uint8_t)scope,
 					.proto = port->port.proto,
 					.port_name = port->name };
 
