@@ -47,7 +47,8 @@ INITIAL = {"watch": "1", "sendInitialEvents": "true", "allowWatchBookmarks": "tr
            "resourceVersionMatch": "NotOlderThan"}
 LISTING = 50            # clients that list at once
 CHANGES = 20
-SETTLE_S = 8 if A.QUICK else 60
+SETTLE_S = 60
+HERD_S = 1 if A.QUICK else 15
 PORT = 6443
 GZIP_LEVEL = 4
 
@@ -203,6 +204,11 @@ def watching(fleet, count):
     clients.close()
 
 
+def reconnections(fleet, begin):
+    return [r for r in fleet.server.requests(last=20000)
+            if r["time"] >= begin and r["verb"] in ("list", "watch", "watchlist")]
+
+
 def herd(fleet, what, has_history):
     """The connections of the vipds are reset."""
     fleet.server.forget()
@@ -211,14 +217,14 @@ def herd(fleet, what, has_history):
         fleet.server.compact()
     begin = time.monotonic()
     fleet.server.end_watches(how="reset")
-    time.sleep(SETTLE_S / 4)
+    time.sleep(HERD_S)
+    L.eventually(lambda: len(reconnections(fleet, begin)) >= len(fleet.vipds), SETTLE_S, "no reconnection")
     times, kinds = [], {}
     got = sum(w["bytes"] for w in fleet.server.watches())
-    for r in fleet.server.requests(last=20000):
-        if r["time"] >= begin and r["verb"] in ("list", "watch", "watchlist"):
-            times.append(r["time"] - begin)
-            got += r["bytes"]   # if it has ended
-            kinds[r["verb"]] = kinds.get(r["verb"], 0) + 1
+    for r in reconnections(fleet, begin):
+        times.append(r["time"] - begin)
+        got += r["bytes"]   # if it has ended
+        kinds[r["verb"]] = kinds.get(r["verb"], 0) + 1
     times.sort()
     n = len(fleet.vipds)
     print("  %s, %d vipds: requests %s; first after %.2f s, half after %.2f s, last after %.2f s" % (
