@@ -24,7 +24,11 @@ import lab as L  # noqa: E402
 
 DEFAULTS, SERVICES = "/etc/default/vipd", "/etc/vipd/services"
 ROUNDS = int(os.environ.get("VIPD_ROUNDS", "3"))
+# The earlier packages: those of this commit, vipd 0.2.0 before its later changes, with a lower version. Without the
+# history of the repository: today's.
+COMMIT = "5a38acb432e69710a63c938f7f028fe68b1af8ad"
 OLDER = "0~before"
+CONFFILE_LINE = "# A line of the earlier package.\n"
 
 # A private root with systemd as the first process, in the network namespace of the caller. Without CAP_SYS_MODULE, as
 # in any container: otherwise systemd-modules-load.service starts, and fails on Debian 13, which has no libkmod there.
@@ -82,13 +86,41 @@ def packages(tmp_path_factory):
                    "--customize-hook=chroot $1 apt-get build-dep -y -q --no-install-recommends /b/vipd",
                    "--customize-hook=chroot $1 sh -c 'cd /b/vipd && DEB_BUILD_OPTIONS=nocheck dpkg-buildpackage -b -us -uc'",
                    "--customize-hook=cp $1/b/*.*deb %s" % folder)  # Ubuntu: debug symbols in .ddeb
-    found = {os.path.basename(p).split("_")[0]: p for p in glob.glob(folder + "/*.*deb")}
+    found = named(folder)
     assert {"vipd", "vipctl", "vipd-dbgsym", "vipctl-dbgsym"} <= set(found), "run `make deb`"
     return found
 
 
+def named(folder):
+    return {os.path.basename(p).split("_")[0]: p for p in glob.glob(folder + "/*.*deb")}
+
+
+@pytest.fixture(scope="session")
+def earlier(packages):
+    """As `packages`, of COMMIT; kept beside those, where debs_in_machine.py gets them."""
+    folder = os.path.join(os.path.dirname(packages["vipd"]), "earlier")
+    if not os.path.isdir(folder) and not in_machine() and not subprocess.run(
+            ["git", "-C", ROOT, "cat-file", "-e", COMMIT + "^{commit}"], capture_output=True, check=False).returncode:
+        source = "git -C %s archive --prefix=vipd/ %s | tar -x -C " % (ROOT, COMMIT)
+        build = "DEB_BUILD_OPTIONS=nocheck dpkg-buildpackage -b -us -uc"
+        os.makedirs(folder + "/b")
+        if SUITE == host_suite():
+            r = subprocess.run("%s %s/b && cd %s/b/vipd && %s" % (source, folder, folder, build), shell=True,
+                               capture_output=True, text=True, check=False)
+            assert r.returncode == 0, (r.stdout + r.stderr)[-4000:]
+        else:
+            mmdebstrap("/dev/null", "ca-certificates", "--customize-hook=mkdir $1/b; %s $1/b" % source,
+                       "--customize-hook=chroot $1 apt-get build-dep -y -q --no-install-recommends /b/vipd",
+                       "--customize-hook=chroot $1 sh -c 'cd /b/vipd && %s'" % build,
+                       "--customize-hook=cp $1/b/*.*deb %s/b" % folder)
+        for p in named(folder + "/b").values():
+            shutil.move(p, folder)
+        shutil.rmtree(folder + "/b")
+    return named(folder) or packages
+
+
 def older(path, folder):
-    """The package with a lower version and without today's conffile: what an earlier release may have been."""
+    """The package with a lower version and another text of the conffile, which dpkg then merges with the administrator's."""
     tree = os.path.join(folder, "tree")
     subprocess.run(["dpkg-deb", "-R", path, tree], check=True)
     control = os.path.join(tree, "DEBIAN", "control")
@@ -96,6 +128,9 @@ def older(path, folder):
         lines = ["Version: %s\n" % OLDER if line.startswith("Version:") else line for line in f]
     with open(control, "w", encoding="utf-8") as f:
         f.writelines(lines)
+    if os.path.exists(tree + DEFAULTS):
+        with open(tree + DEFAULTS, "a", encoding="utf-8") as f:
+            f.write(CONFFILE_LINE)
     out = os.path.join(folder, "older-" + os.path.basename(path))
     subprocess.run(["dpkg-deb", "-b", "--root-owner-group", tree, out], check=True, stdout=subprocess.DEVNULL)
     shutil.rmtree(tree)
@@ -217,14 +252,14 @@ def lab():
 
 
 @pytest.fixture(scope="module")
-def debian(lab, packages, tmp_path_factory):
+def debian(lab, packages, earlier, tmp_path_factory):
     """The container with the older packages installed by apt, which gets the dependencies from the archive and nothing
     else; their services do not run while the system is a folder."""
     folder = str(tmp_path_factory.mktemp("debian"))
     root = os.path.join(folder, "root")
     debs = os.path.join(folder, "debs")
     os.mkdir(debs)
-    before = [os.path.basename(older(packages[p], debs)) for p in ("vipd", "vipctl")]
+    before = [os.path.basename(older(earlier[p], debs)) for p in ("vipd", "vipctl")]
     for p in packages.values():
         shutil.copy(p, debs)
     if in_machine():
@@ -266,9 +301,16 @@ def test_installed(lab, debian):
     assert debian.run("dpkg", "--verify", "vipctl").stdout == ""
 
 
+def tables(lab):
+    """With their handles: a table that is replaced gets another one."""
+    return lab.node.run("nft", "-j", "list", "tables")
+
+
 def test_upgrade_and_downgrade_under_load(lab, debian):
-    """dpkg replaces the files and restarts the service: no connection fails, established ones go on, and vipd writes
-    nothing to the kernel. The administrator's configuration stays."""
+    """From and to the earlier packages, dpkg replaces the files and restarts the service: no connection fails, established
+    ones go on, and vipd adopts the tables of the other version, whose rules differ. The administrator's configuration
+    stays; dpkg puts the package's, which differs between the versions, beside it."""
+    handles = tables(lab)
     steady = daemon.Steady(lab).start()
     load = lab.flow("client", "new", "--to", "tcp:%s:80" % daemon.STEADY_IP[4], "--to", "tcp:%s" % L.endpoint(
         daemon.STEADY_IP[6], 80), "--rate", "200" if L.SLOW == 1 else "50", "--concurrency", "16")
@@ -278,8 +320,10 @@ def test_upgrade_and_downgrade_under_load(lab, debian):
             debian.dpkg("-i", *packages)
             debian.wait_serving()
             assert debian.show("MainPID") not in ("0", pid)
+            offered = debian.run("cat", DEFAULTS + ".dpkg-dist").stdout
+            assert (CONFFILE_LINE in offered) == (version is not None) and "--cluster-cidr" not in offered
             assert (debian.version("vipd") == OLDER + " installed") == (version is not None)
-            assert debian.status()["sync"]["writes"] == 0, debian.status()["sync"]
+            assert tables(lab) == handles, debian.status()["sync"]
             L.eventually(lambda: load.stat()["ok"] > before + 50, L.PATIENCE, "the load stands still")
     debian.dpkg("-i", *debian.new)
     debian.wait_serving()
@@ -299,10 +343,6 @@ def test_disabled_stays_disabled(debian):
     assert debian.show("ActiveState") == "inactive"
     debian.run("systemctl", "enable", "--now", "vipd")
     debian.wait_serving()
-
-
-def tables(lab):
-    return lab.node.run("nft", "list", "tables")
 
 
 def test_removed_and_purged(lab, debian):

@@ -26,7 +26,7 @@ def test_in_a_machine():
     files = [tree.real(p) for p in listed.splitlines() if not tree.NOT_FILES.match(p) and os.path.isfile(p)]
     programs = [os.path.join(build, p) for p in ("vipd", "tests/tools/flow")]
     files += [tree.real(p) for p in tree.libraries([p for p in files if os.access(p, os.X_OK)] + programs)]
-    files += [os.path.realpath(p) for p in files] + programs[1:] + glob.glob(debs.ROOT + "/build-deb/*.deb")
+    files += [os.path.realpath(p) for p in files] + programs[1:] + glob.glob(debs.ROOT + "/build-deb/**/*.deb", recursive=True)
     r = vm.run(["/usr/bin/python3", "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider",
                 "tests/deploy/debs_in_container.py"], cwd=debs.ROOT, env={"VIPD_BUILD": build}, files=sorted(set(files)),
                systemd=True, timeout=1800)
