@@ -250,16 +250,20 @@ def test_limit_of_mh(lab, vipd, kernel):
                                          for i in range(begin, min(n, begin + 1000))],
                                [slice_port(8080, "TCP", "t")], name="large-%d" % begin))
         vipd.apply(objs)
-        return [s for s, d in kernel.state().items() if len(d) >= 4093]
+
+    def sched():
+        return [s.sched for s in kernel.services() if (s.fam, s.mark) == (4, mark)]
 
     mh = {"vipd.io/scheduler": "mh"}
-    assert [s.sched for s in large(4094, None)] == ["rr"]
-    (made,) = large(4094, mh)
-    assert made.sched == "wrr"
+    large(4094, None)
+    mark = next(s.mark for s, d in kernel.state(fam=4).items() if len(d) == 4094)
+    large(4094, mh)
+    assert sched() == ["wrr"]
     with pytest.raises(RuntimeError):
-        lab.node.run("ipvsadm", "-E", "-f", str(made.mark), "-s", "mh")
+        lab.node.run("ipvsadm", "-E", "-f", str(mark), "-s", "mh")
     assert "'mh' of more than 4093 endpoints" in vipd.ctl("svc", "default/large")
-    L.eventually(lambda: [s.sched for s in large(4093, mh)] == ["mh"], what="the last one stays")
+    large(4093, mh)
+    L.eventually(lambda: sched() == ["mh"], what="the last one stays")
     assert vipd.get("/v1/services/default/large").get("remark") is None
     large(4093, None)
 
