@@ -1604,10 +1604,15 @@ static void pieces_random(unsigned seed)
 		if (random() % 8 == 0) {
 			process_end(&w);
 			process_begin_with(&w, &config);
-			for (int k = 0; k < 4; k++)
+			for (int k = 0; k < 4; k++) {
+				if (random() % 2) { /* endpoints change while vipd is down */
+					endpoints[k] = (int)(random() % (ports[k] > 3 ? 12 : 120));
+					shift[k] = (int)(random() % 60);
+				}
 				if (ports[k] > 0)
 					large_put_with(&w, k, ports[k], endpoints[k], shift[k],
 						       external[k]);
+			}
 			sync_sources_ready(w.s);
 		}
 		if (random() % 3 != 0)
