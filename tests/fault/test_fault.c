@@ -16,6 +16,7 @@
 #include "../sync_steps.h"
 #include "../unit/make.h"
 #include "base/log.h"
+#include "base/str.h"
 #include "fake/fake.h"
 #include "nft/decode.h"
 #include "plane/nft/plane_nft.h"
@@ -38,7 +39,8 @@ static void life_begin(struct world *w)
 {
 	static const struct sync_config config = { .check_period_ns = 100 * NSEC_PER_MSEC,
 						   .audit_period_ns = 300 * NSEC_PER_SEC,
-						   .batch_ops = 40 };
+						   .batch_ops = 40,
+						   .piece_ops = 24 };
 
 	make_model(&w->m);
 	nft_plane_open(&w->plane, fake_connect(w->kernel), fake_connect(w->kernel));
@@ -118,6 +120,18 @@ static void put_many(struct model *m, int n, int shift)
 	}
 }
 
+/* A service that changes in pieces. */
+static void put_large(struct model *m, int from, int n)
+{
+	struct str text = { 0 };
+
+	make_service(m, "shop/large", "10.96.4.1", "http:TCP:80");
+	for (int i = from; i < from + n; i++)
+		str_printf(&text, "%s10.1.200.%d", i > from ? " " : "", i);
+	make_slice(m, "shop/large-a", "large", "http:TCP:8080", str_text(&text));
+	str_fini(&text);
+}
+
 static void state_first(struct model *m)
 {
 	put_local(m, "10.1.0.1@n1 10.1.0.2@n2");
@@ -126,6 +140,7 @@ static void state_first(struct model *m)
 	make_slice(m, "shop/sticky-a", "sticky", "http:TCP:8080", "10.1.0.4 10.1.0.5 10.1.0.6");
 	put_weighed(m, "10.1.0.8=5,10.1.0.9=0,*=2");
 	put_many(m, 12, 0);
+	put_large(m, 0, 40);
 }
 
 static void state_second(struct model *m)
@@ -135,6 +150,7 @@ static void state_second(struct model *m)
 	put_sticky(m, 60, "198.51.0.0/16");
 	make_slice(m, "shop/sticky-a", "sticky", "http:TCP:8080", "10.1.0.5 10.1.0.7");
 	put_weighed(m, "10.1.0.8=9,*=2");
+	put_large(m, 20, 50);
 	for (int i = 0; i < 12; i += 3) {
 		char key[32];
 
