@@ -178,7 +178,8 @@ static bool is_same_port(const struct plan_pool *a, const struct plan_pool *b)
 
 /*
  * Pool `at` serves: its frontends come, and those that another pool of its port only waits for.
- * Otherwise that pool may be without frontends meanwhile.
+ * Otherwise that pool may be without frontends meanwhile. Those that reject come when the pool is
+ * empty: they do not say how many slots it has.
  */
 static void frontends_select_port(struct piece *pc, size_t at)
 {
@@ -188,8 +189,9 @@ static void frontends_select_port(struct piece *pc, size_t at)
 		const struct plan_waiting *w = &pc->pp->order.v[i];
 		const struct plan_pool *was = pool_programmed(pc, &pools[w->pool]);
 
-		if (w->pool != at && (!is_same_port(&pools[w->pool], &pools[at]) || was == NULL ||
-				      was->backends.n == 0))
+		if (pools[w->pool].backends.n == 0 ||
+		    (w->pool != at && (!is_same_port(&pools[w->pool], &pools[at]) || was == NULL ||
+				       was->backends.n == 0)))
 			break;
 		pc->pp->is_selected[w->frontend] = 1;
 	}
