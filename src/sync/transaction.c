@@ -173,8 +173,7 @@ static struct sync_item item_make(struct sync *s, struct svc *svc, bool is_glued
 {
 	if (svc == s->large.svc)
 		sync_large_forget(s);
-	if (svc->rows != NULL &&
-	    (sync_is_large(s, svc) || (is_glued && plan_size_check(svc, NULL) < 0)))
+	if (sync_is_large(s, svc) && svc->rows != NULL)
 		return item_make_piece(s, svc, is_glued);
 	list_del(&svc->dirty);
 	svc->is_in_transaction = true;

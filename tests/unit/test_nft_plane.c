@@ -1440,7 +1440,7 @@ static void test_family_is_deleted_again_and_again(void **state)
 static void ports_text(struct str *text, bool is_slice)
 {
 	str_clear(text);
-	str_puts(text, is_slice ? "|" : "ip=10.96.9.9 ext=203.0.113.5");
+	str_puts(text, is_slice ? "|" : "ip=10.96.9.9");
 	for (int i = 0; i < PORTS; i++)
 		str_printf(text, is_slice ? " p%d:%d" : " port=p%d:%d", i, 1000 + i);
 }
@@ -1485,7 +1485,6 @@ static void test_too_large(void **state)
 	world_slice(&b.w, "big/s-1", "s", text.text);
 	world_settle(&b.w);
 	fake_print_services(b.f, &kernel);
-	*strstr(kernel.text, "203.0.113.5:") = '\0'; /* those of the cluster IP are before */
 	endpoints_text(&text, 1000);
 	world_slice(&b.w, "big/s-1", "s", text.text);
 	world_service(&b.w, "big/a", "ip=10.96.9.8 port=http:80");
@@ -1495,21 +1494,6 @@ static void test_too_large(void **state)
 	world_restart(&b.w);
 	world_settle_refused(&b.w);
 	expect_too_large(&b, strstr(kernel.text, "10.96.9.9:"));
-	endpoints_text(&text, 3);
-	world_slice(&b.w, "big/s-1", "s", text.text);
-	world_settle(&b.w);
-	/* A frontend of another service by precedence leaves it, and nothing else. */
-	endpoints_text(&text, 1000);
-	world_slice(&b.w, "big/s-1", "s", text.text);
-	world_settle_refused(&b.w);
-	world_service(&b.w, "big/thief", "ip=203.0.113.5 port=http:1000");
-	world_slice(&b.w, "big/thief-1", "thief", "| http:8080 | 1 rs");
-	world_settle_refused(&b.w);
-	str_clear(&kernel);
-	fake_print_services(b.f, &kernel);
-	assert_non_null(strstr(kernel.text, "203.0.113.5:1000/TCP cluster-ip -> 10.0.1.1:8080\n"));
-	expect_too_large(&b, "203.0.113.5:1001/TCP cluster-ip masq -> 10.9.0.0:1001 10.9.0.1:1001 "
-			     "10.9.0.2:1001\n");
 	endpoints_text(&text, 3);
 	world_slice(&b.w, "big/s-1", "s", text.text);
 	world_settle(&b.w);
