@@ -9,7 +9,6 @@
 #include "plan/plan.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <string.h>
 
 #include "base/hash.h"
@@ -50,8 +49,7 @@ struct build {
 	const struct plan_rows *old;
 	enum ipfam fam; /* the next port to build */
 	size_t port;
-	size_t n_seen;   /* endpoints of the current step */
-	struct svc bare; /* the service without slices: its endpoints are too many */
+	size_t n_seen; /* endpoints of the current step */
 };
 
 static struct plan_target target_to(enum plan_scope scope, size_t n, enum plan_verdict if_empty)
@@ -372,7 +370,7 @@ static void port_rows(struct build *b, size_t i, enum ipfam fam)
 {
 	FINI(selection_fini) struct selection sel;
 
-	select_endpoints(&sel, b->p->model, b->rows->is_too_large ? &b->bare : b->svc, i, fam);
+	select_endpoints(&sel, b->p->model, b->svc, i, fam);
 	if (sel.uses_cluster)
 		port_pool(b, &b->s->ports.v[i], fam, PLAN_SCOPE_CLUSTER, &sel);
 	if (sel.uses_local)
@@ -390,9 +388,6 @@ void plan_build_open(struct build **ret, const struct plan *p, struct svc *svc)
 		return;
 	b->rows = xcalloc(1, sizeof(*b->rows));
 	b->rows->svc = svc;
-	b->rows->is_too_large = plan_size_check(svc, NULL) < 0;
-	b->bare = (struct svc){ .ns = svc->ns, .name = svc->name, .service = svc->service };
-	list_init(&b->bare.slices);
 	/* Most services have one of each: rows grown and shrunk later leave holes in the heap. */
 	vec_reserve(&b->rows->pools, b->s->ports.n);
 	vec_reserve(&b->rows->frontends, b->s->ports.n);
@@ -465,33 +460,14 @@ static size_t slots_max(const struct plan *p, const struct service *s, size_t n)
 		   MIN(n * WEIGHT_MAX, (size_t)PLAN_WEIGHT_SLOTS_PLAIN));
 }
 
-static size_t slices_endpoints(const struct svc *svc)
-{
-	size_t n = 0;
-
-	list_for_each (l, &svc->slices)
-		n += list_entry(l, struct slice_entry, link)->slice->endpoints.n;
-	return n;
-}
-
-int plan_size_check(const struct svc *svc, struct err *err)
-{
-	size_t ports = svc->service != NULL ? svc->service->ports.n : 0;
-	size_t endpoints = slices_endpoints(svc);
-
-	if (ports * endpoints <= PLAN_BACKENDS_MAX)
-		return 0;
-	return err_set(err, -E2BIG,
-		       "spec.ports: %zu ports with %zu endpoints are %zu backends, at most %d",
-		       ports, endpoints, ports * endpoints, PLAN_BACKENDS_MAX);
-}
-
 size_t plan_size(const struct plan *p, const struct svc *svc)
 {
 	const struct plan_rows *rows = svc->rows;
 	const struct service *s = svc->service;
-	size_t n = slices_endpoints(svc);
+	size_t n = 0;
 
+	list_for_each (l, &svc->slices)
+		n += list_entry(l, struct slice_entry, link)->slice->endpoints.n;
 	if (s != NULL) {
 		bool has_ids = s->affinity_s != 0 && p->traits->class_affinity != NULL;
 

@@ -143,8 +143,6 @@ void plan_build_open(struct build **ret, const struct plan *p, struct svc *svc);
 bool plan_build_step(struct build *b, size_t max);
 struct plan_rows *plan_build_end(struct plan *p, struct build *b);
 void plan_build_close(struct build *b);
-/* -E2BIG: the service may have more than PLAN_BACKENDS_MAX backends; `err` has the numbers. */
-MUST_USE int plan_size_check(const struct svc *svc, struct err *err);
 /* Upper bound of the work of a change: backends programmed plus backends possible, and tables. */
 size_t plan_size(const struct plan *p, const struct svc *svc);
 /* Has another service precedence for a frontend that is programmed for `svc`? */

@@ -20,8 +20,6 @@ enum plan_scope {
 	PLAN_SCOPE_LOCAL = 1,   /* the local set (POL-06) */
 };
 
-/* Ports of a service times endpoints of its slices: 250 bytes each (0012). */
-#define PLAN_BACKENDS_MAX 2000000
 #define PLAN_POOL_ID_MAX 524285 /* 19 bits without the last two; ids start at 1 */
 /*
  * With traits->shares_affinity: set in the id of a Local pool with affinity. The id without
@@ -142,9 +140,8 @@ struct plan_rows {
 	VEC(struct plan_pool) pools; /* sorted by (fam, port_name, proto, scope, has affinity) */
 	VEC(struct plan_frontend) frontends; /* sorted by (addr, proto, port) */
 	VEC(struct plan_conflict) conflicts;
-	bool is_unsticky;  /* once accepted: plan_rows_is_unsticky() */
-	bool is_of_host;   /* model_host_cluster_ip() */
-	bool is_too_large; /* plan_size_check(): rows without endpoints, not to be committed */
+	bool is_unsticky;         /* once accepted: plan_rows_is_unsticky() */
+	bool is_of_host;          /* model_host_cluster_ip() */
 	struct plan_pool **by_id; /* pools by (fam, id), of plan_rows_index(); NULL: few pools */
 };
 _Static_assert(sizeof(struct plan_rows) == 72, "one per service: kept small");

@@ -54,11 +54,6 @@ enum plane_commit_mode {
 	 * elements by key, and send what the kernel lacks or has otherwise.
 	 */
 	PLANE_COMMIT_AUDIT,
-	/*
-	 * Loaded phase: send nothing, fail with -E2BIG. As after a rejection, what the kernel has
-	 * of the services stays.
-	 */
-	PLANE_COMMIT_KEEP,
 };
 
 /* What the kernel counts; each level costs more (doc/design/0010-counters.md). */

@@ -17,7 +17,7 @@
 
 bool sync_is_large(const struct sync *s, const struct svc *svc)
 {
-	return plan_size(s->plan, svc) > s->plan->piece_work && plan_size_check(svc, NULL) == 0;
+	return plan_size(s->plan, svc) > s->plan->piece_work;
 }
 
 void sync_large_forget(struct sync *s)

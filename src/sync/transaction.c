@@ -353,11 +353,6 @@ void sync_rows_explain(struct sync *s, struct plan_rows *rows)
 		plan_rows_filter(rows, is_unexplained, s);
 }
 
-static bool is_too_large(const struct sync_item *it)
-{
-	return it->rows != NULL && it->rows->is_too_large;
-}
-
 static void item_diff(struct sync *s, struct sync_item *it)
 {
 	const struct plan_rows *programmed = sync_is_adopted(s, it->svc) ? it->svc->rows : NULL;
@@ -369,10 +364,7 @@ static void item_diff(struct sync *s, struct sync_item *it)
 		plan_rows_number(s->plan, it->rows);
 	}
 	it->ops_begin = s->ops.ops.n;
-	if (!is_too_large(it))
-		plan_diff(&s->ops, it->svc, programmed, it->rows);
-	else if (sync_is_plane_loaded(s)) /* for PLANE_COMMIT_KEEP */
-		plan_diff(&s->ops, it->svc, NULL, it->rows);
+	plan_diff(&s->ops, it->svc, programmed, it->rows);
 	plan_ops_leave_out(s->plan, &s->ops, it->ops_begin);
 	it->ops_end = s->ops.ops.n;
 }
@@ -549,31 +541,6 @@ static int plane_commit(struct sync *s, size_t begin, size_t end, struct plane_r
 	return n == 0 ? 0 : sync_commit_ops(s, ops, n, res, err);
 }
 
-/* The index of an item that is not to be committed; `end`: there is none. */
-static size_t too_large_find(const struct sync *s, size_t begin, size_t end)
-{
-	while (begin < end && !is_too_large(&s->items.v[begin]))
-		begin++;
-	return begin;
-}
-
-/* What is programmed of the service stays, also if an earlier process has done it. */
-static int commit_without_large(struct sync *s, size_t begin, size_t end, size_t large,
-				uint64_t now, struct err *err)
-{
-	const struct sync_item *it = &s->items.v[large];
-	struct plane_result res = { 0 };
-	int r = -E2BIG;
-
-	if (sync_is_plane_loaded(s))
-		r = s->plane->ops->commit(s->plane, s->ops.ops.v + it->ops_begin,
-					  it->ops_end - it->ops_begin, PLANE_COMMIT_KEEP, &res,
-					  err);
-	if (r != -E2BIG)
-		return r;
-	return commit_without(s, begin, end, large, plan_size_check(it->svc, err), now, err);
-}
-
 /*
  * Commit items [begin, end); each is accepted or rejected on its own. Returns a negative
  * errno when the outcome is unknown, our tables are gone, or (-EAGAIN) an address family is
@@ -581,14 +548,11 @@ static int commit_without_large(struct sync *s, size_t begin, size_t end, size_t
  */
 static int commit_range(struct sync *s, size_t begin, size_t end, uint64_t now, struct err *err)
 {
-	size_t large = too_large_find(s, begin, end);
 	struct plane_result res = { 0 };
 	int r;
 
 	if (begin >= end)
 		return 0;
-	if (large < end)
-		return commit_without_large(s, begin, end, large, now, err);
 	r = plane_commit(s, begin, end, &res, err);
 	sync_result_note(s, &res);
 	if (r == 0) {

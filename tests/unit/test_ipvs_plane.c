@@ -1682,74 +1682,6 @@ static void test_family_fails_later(void **state)
 	world_close(&w);
 }
 
-/* --- a service with too many backends --- */
-
-#define PORTS 2001
-
-static void big_slice(struct world *w, int n)
-{
-	struct str text = { 0 };
-
-	str_puts(&text, "|");
-	for (int i = 0; i < PORTS; i++)
-		str_printf(&text, " p%d:%d", i, 1000 + i);
-	str_puts(&text, " | ");
-	for (int i = 0; i < n; i++)
-		str_printf(&text, "10.9.%d.%d rs; ", i / 250, i % 250);
-	slice(w, "shop/big-1", "big", str_text(&text));
-	str_fini(&text);
-}
-
-static void expect_too_large(struct world *w, const struct str *ipvs)
-{
-	size_t n;
-	const struct sync_failure **v = sync_failures(w->s, &n);
-
-	assert_int_equal(n, 1);
-	assert_int_equal(v[0]->code, -E2BIG);
-	free(v);
-	pass(w, 3);
-	expect_ipvs(w, str_text(ipvs));
-	assert_true(mark_of(w, "10.96.9.9", 3000) != 0);
-}
-
-/* It is rejected by name, and its last good state stays, also over a restart. */
-static void test_too_large(void **state)
-{
-	struct str text = { 0 };
-	struct str ipvs = { 0 };
-	struct world w;
-
-	world_open(&w);
-	str_puts(&text, "ip=10.96.9.9");
-	for (int i = 0; i < PORTS; i++)
-		str_printf(&text, " port=p%d:%d", i, 1000 + i);
-	service(&w, "shop/big", str_text(&text));
-	big_slice(&w, 2);
-	service(&w, "shop/a", WEB);
-	slice(&w, "shop/a-1", "a", "| http:8080 | 1 rs");
-	(void)settle(&w);
-	fake_ipvs_print(w.ipvs, &ipvs);
-	big_slice(&w, 1000);
-	(void)settle_until(&w, true);
-	expect_too_large(&w, &ipvs);
-	life_end(&w);
-	htable_for_each (n, &w.m.services)
-		container_of(n, struct svc, node)->adopted_load = 0;
-	life_begin(&w);
-	(void)settle_until(&w, true);
-	expect_too_large(&w, &ipvs);
-	big_slice(&w, 3);
-	(void)settle(&w);
-	assert_int_equal(sync_failure_count(w.s), 0);
-	str_clear(&ipvs);
-	fake_ipvs_print(w.ipvs, &ipvs);
-	assert_non_null(strstr(ipvs.text, " 10.9.0.2:3000=1"));
-	str_fini(&ipvs);
-	str_fini(&text);
-	world_close(&w);
-}
-
 struct troubles {
 	size_t n_hard;
 	size_t n_soft;
@@ -2073,7 +2005,6 @@ int main(void)
 		cmocka_unit_test(test_route_conflict),
 		cmocka_unit_test(test_family_fails_at_start),
 		cmocka_unit_test(test_family_fails_later),
-		cmocka_unit_test(test_too_large),
 		cmocka_unit_test(test_route_marks),
 		cmocka_unit_test(test_route_priority_shared),
 		cmocka_unit_test(test_route_table_changes),

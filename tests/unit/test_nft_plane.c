@@ -1432,82 +1432,6 @@ static void test_family_is_deleted_again_and_again(void **state)
 	bench_close(&b);
 }
 
-/* --- a service with too many backends --- */
-
-/* The text of a service or a slice with PORTS ports, and `n` endpoints. */
-#define PORTS 2001
-
-static void ports_text(struct str *text, bool is_slice)
-{
-	str_clear(text);
-	str_puts(text, is_slice ? "|" : "ip=10.96.9.9");
-	for (int i = 0; i < PORTS; i++)
-		str_printf(text, is_slice ? " p%d:%d" : " port=p%d:%d", i, 1000 + i);
-}
-
-static void endpoints_text(struct str *text, int n)
-{
-	ports_text(text, true);
-	str_puts(text, " | ");
-	for (int i = 0; i < n; i++)
-		str_printf(text, "10.9.%d.%d rs; ", i / 250, i % 250);
-}
-
-static void expect_too_large(struct bench *b, const char *kernel)
-{
-	struct str now = { 0 };
-	size_t n;
-	const struct sync_failure **v = sync_failures(b->w.s, &n);
-
-	assert_int_equal(n, 1);
-	assert_int_equal(v[0]->code, -E2BIG);
-	assert_string_equal(v[0]->text, "spec.ports: 2001 ports with 1000 endpoints are 2001000 "
-					"backends, at most 2000000");
-	free(v);
-	fake_print_services(b->f, &now);
-	assert_non_null(strstr(now.text, "10.96.9.8:80/TCP cluster-ip -> 10.0.1.1:8080\n"));
-	assert_non_null(strstr(now.text, kernel));
-	str_fini(&now);
-}
-
-/* It is rejected by name, and its last good state stays, also over a restart. */
-static void test_too_large(void **state)
-{
-	struct str kernel = { 0 };
-	struct str text = { 0 };
-	struct bench b;
-
-	(void)state;
-	bench_open(&b);
-	ports_text(&text, false);
-	world_service(&b.w, "big/s", text.text);
-	endpoints_text(&text, 2);
-	world_slice(&b.w, "big/s-1", "s", text.text);
-	world_settle(&b.w);
-	fake_print_services(b.f, &kernel);
-	endpoints_text(&text, 1000);
-	world_slice(&b.w, "big/s-1", "s", text.text);
-	world_service(&b.w, "big/a", "ip=10.96.9.8 port=http:80");
-	world_slice(&b.w, "big/a-1", "a", "| http:8080 | 1 rs");
-	world_settle_refused(&b.w);
-	expect_too_large(&b, strstr(kernel.text, "10.96.9.9:"));
-	world_restart(&b.w);
-	world_settle_refused(&b.w);
-	expect_too_large(&b, strstr(kernel.text, "10.96.9.9:"));
-	endpoints_text(&text, 3);
-	world_slice(&b.w, "big/s-1", "s", text.text);
-	world_settle(&b.w);
-	assert_int_equal(sync_failure_count(b.w.s), 0);
-	str_clear(&kernel);
-	fake_print_services(b.f, &kernel);
-	assert_non_null(strstr(kernel.text, "10.96.9.9:3000/TCP cluster-ip -> 10.9.0.0:3000 "
-					    "10.9.0.1:3000 10.9.0.2:3000\n"));
-	world_check(&b.w);
-	str_fini(&kernel);
-	str_fini(&text);
-	bench_close(&b);
-}
-
 /* --- counters --- */
 
 static struct plane_count count_of(struct bench *b, enum plane_frontend_counter which)
@@ -1734,7 +1658,6 @@ int main(void)
 		cmocka_unit_test(test_large_random),
 		cmocka_unit_test(test_family_fails_at_start),
 		cmocka_unit_test(test_family_fails_later),
-		cmocka_unit_test(test_too_large),
 		cmocka_unit_test(test_family_is_deleted_again_and_again),
 		cmocka_unit_test(test_counters),
 		cmocka_unit_test(test_nonsense),

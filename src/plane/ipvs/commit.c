@@ -83,8 +83,6 @@ int ipvs_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 		frontends_touch(p, ops, n);
 	if (r == 0)
 		r = plane_settle(&p->common, mode, err);
-	if (r == 0 && mode == PLANE_COMMIT_KEEP)
-		r = -E2BIG;
 	if (r == 0 && mode != PLANE_COMMIT_NORMAL)
 		r = services_read(p, mode, err);
 	if (r == 0)

@@ -295,8 +295,6 @@ int nft_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 	}
 	if (r == 0)
 		r = plane_settle(&p->common, mode, err);
-	if (r == 0 && mode == PLANE_COMMIT_KEEP)
-		r = -E2BIG;
 	if (r == 0 && p->common.loaded != NULL)
 		nft_loaded_touch_unled(nft_plane_loaded(p), &p->common.changes);
 	if (r == 0 && (mode != PLANE_COMMIT_NORMAL || p->common.loaded != NULL))
