@@ -220,17 +220,22 @@ static void conflict_add(struct plan_rows *rows, const struct plan_frontend *f,
 	};
 }
 
-/* Does `a` get the frontend, rather than `b`? For the service of `c`, the claim `c` is due. */
-static bool claim_precedes(const struct claim *a, const struct claim *b, const struct claim *c)
+/* Does a service that claims the frontend of `c` have it? */
+static bool is_claim_held(const struct plan *p, const struct claim *c)
 {
-	if (is_deferred(a) && rows_hold(b->svc, b))
-		return false;
-	if (b != c && is_deferred(b) && rows_hold(a->svc, a))
-		return true;
-	return plan_precedes(a->svc, a->kind, b->svc, b->kind);
+	htable_for_each_hash (n, &p->claims, c->node.hash) {
+		const struct claim *o = container_of(n, struct claim, node);
+
+		if (!o->is_leaving && claim_cmp(o, c) == 0 && rows_hold(o->svc, o))
+			return true;
+	}
+	return false;
 }
 
-/* The claim with precedence for the frontend of `c` (SEL-14); `c` if there is no other. */
+/*
+ * The claim with precedence for the frontend of `c` (SEL-14); `c` if there is no other. For the
+ * service of `c` its own claim is due.
+ */
 static const struct claim *claim_best(const struct plan *p, const struct claim *c)
 {
 	const struct claim *best = c;
@@ -239,7 +244,9 @@ static const struct claim *claim_best(const struct plan *p, const struct claim *
 		const struct claim *other = container_of(n, struct claim, node);
 
 		if (other->svc != best->svc && !other->is_leaving && claim_cmp(other, c) == 0 &&
-		    (best->is_leaving || claim_precedes(other, best, c)))
+		    (best->is_leaving ||
+		     plan_precedes(other->svc, other->kind, best->svc, best->kind)) &&
+		    !(is_deferred(other) && is_claim_held(p, c)))
 			best = other;
 	}
 	return best;
@@ -294,7 +301,14 @@ bool plan_is_lost(const struct plan *p, const struct svc *svc, const struct plan
 	const struct claim *c = claim_find(p, svc, f);
 	const struct claim *best = c != NULL ? claim_best(p, c) : NULL;
 
-	return best != c && !is_deferred(best);
+	return best != c && best->svc->is_in_transaction && !is_deferred(best);
+}
+
+bool plan_is_claimed(const struct plan *p, const struct svc *svc, const struct plan_frontend *f)
+{
+	const struct claim *c = claim_find(p, svc, f);
+
+	return c != NULL && !c->is_leaving;
 }
 
 bool plan_claim_due(struct plan *p, const struct svc *svc, const struct plan_frontend *f,

@@ -590,6 +590,7 @@ void plan_rows_replace(struct plan *p, struct svc *svc, struct plan_rows *new,
 	p->n_host_cluster_ips -= old != NULL && old->is_of_host;
 	p->n_host_cluster_ips += new != NULL &&new->is_of_host;
 	svc->rows = new;
+	svc->is_large = p->piece_work != 0 && plan_size(p, svc) > p->piece_work;
 }
 
 void plan_rows_accept(struct plan *p, struct svc *svc, struct plan_rows *new)

@@ -145,8 +145,9 @@ struct plan_rows *plan_build_end(struct plan *p, struct build *b);
 void plan_build_close(struct build *b);
 /* Upper bound of the work of a change: backends programmed plus backends possible, and tables. */
 size_t plan_size(const struct plan *p, const struct svc *svc);
-/* Has another service precedence for a frontend that is programmed for `svc`? */
+/* Does a service of this transaction get a frontend that is programmed for `svc`? */
 bool plan_is_lost(const struct plan *p, const struct svc *svc, const struct plan_frontend *f);
+bool plan_is_claimed(const struct plan *p, const struct svc *svc, const struct plan_frontend *f);
 /*
  * The next transaction programs `f` for the large service `svc`: append the services that lose it.
  * Returns false without precedence. plan_claims_defer(): it was not programmed.

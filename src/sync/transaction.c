@@ -123,8 +123,9 @@ static void piece_reject(struct sync *s, struct sync_item *it, int code, const s
 
 	plan_piece_reject(svc, TAKE(it->rows));
 	/* Before the sweep every object must be requested once, or it is removed: plane.h. */
-	s->large.is_rejected = svc == s->large.svc && sync_is_plane_loaded(s);
-	if (!s->large.is_rejected) {
+	if (svc == s->large.svc && sync_is_plane_loaded(s)) {
+		s->large.is_rejected = true;
+	} else {
 		if (svc == s->large.svc)
 			sync_large_forget(s);
 		sync_failure_note(s, svc, code, err, now);
@@ -158,14 +159,11 @@ static void item_reject(struct sync *s, struct sync_item *it, int code, const st
 /* A large service only gives up what it has lost; the rest of its change follows. */
 static struct sync_item item_make_piece(struct sync *s, struct svc *svc, bool is_glued)
 {
-	struct plan_rows *rows = plan_piece_yield(s->plan, svc, s->plan->piece_work,
-						  s->plane->ops->backend_work, s->plane);
-
 	model_mark_dirty(s->model, svc, 0);
 	plan_claim(s->plan, svc);
 	svc->is_in_transaction = true;
 	return (struct sync_item){
-		.svc = svc, .rows = rows, .is_glued = is_glued, .is_settled = true, .is_piece = true
+		.svc = svc, .is_glued = is_glued, .is_settled = true, .is_piece = true
 	};
 }
 
@@ -357,6 +355,9 @@ static void item_diff(struct sync *s, struct sync_item *it)
 {
 	const struct plan_rows *programmed = sync_is_adopted(s, it->svc) ? it->svc->rows : NULL;
 
+	if (it->is_piece && it->rows == NULL)
+		it->rows = plan_piece_yield(s->plan, it->svc, s->plan->piece_work,
+					    s->plane->ops->backend_work, s->plane);
 	if (it->rows != NULL && !it->is_piece) {
 		sync_rows_explain(s, it->rows);
 		if (sync_is_plane_loaded(s))
@@ -381,8 +382,10 @@ static bool is_put_off(struct sync *s, struct svc *svc)
 
 	if (f == NULL || !f->is_spared)
 		return false;
-	if (svc->service == NULL)
+	if (svc->service == NULL) {
+		plan_claim(s->plan, svc); /* claims nothing: the model may free it */
 		f->retry_ns = s->next_retry_ns = 0;
+	}
 	list_del(&svc->dirty);
 	return true;
 }
@@ -458,13 +461,27 @@ static bool is_gaining(const struct sync *s, size_t begin, size_t end, const str
 	return false;
 }
 
+/* Does a large service lose a frontend that it claims? */
+static bool is_losing(const struct sync *s, const struct sync_item *it)
+{
+	for (size_t k = it->ops_begin; it->is_piece && k < it->ops_end; k++) {
+		const struct plan_op *op = &s->ops.ops.v[k];
+
+		if (op->kind == PLAN_FRONTEND_DEL &&
+		    plan_is_claimed(s->plan, it->svc, op->old_frontend))
+			return true;
+	}
+	return false;
+}
+
 /*
  * Can the item be committed without its group? Yes when it gains no frontend of the group,
  * and no service that may be the rejected one takes a frontend that the item serves now.
  */
 static bool is_separable(const struct sync *s, size_t begin, size_t end, const struct sync_item *it)
 {
-	return (it->rows == NULL || it->rows->conflicts.n == 0) && !is_gaining(s, begin, end, it);
+	return (it->rows == NULL || it->rows->conflicts.n == 0) && !is_losing(s, it) &&
+	       !is_gaining(s, begin, end, it);
 }
 
 /* Record a failure for the group [begin, end), except for separable services. */
@@ -521,6 +538,8 @@ int sync_commit_ops(struct sync *s, const struct plan_op *ops, size_t n, struct 
 	s->stats.steps++;
 	r = s->plane->ops->commit(s->plane, ops, n, PLANE_COMMIT_NORMAL, res, err);
 	if (r == -ESTALE) {
+		res->families = 0;
+		res->culprit = NULL;
 		s->audit.is_wanted = true; /* the repeated commit repairs its own rows */
 		log_notice(LOG_AREA_SYNC,
 			   "kernel state differs from the programmed state: %s; verifying",
@@ -585,7 +604,7 @@ static void items_put_back(struct sync *s)
 		if (it->svc == NULL)
 			continue;
 		plan_claims_defer(it->svc);
-		if (it->is_piece)
+		if (it->is_piece && it->rows != NULL)
 			plan_piece_reject(it->svc, TAKE(it->rows));
 		else
 			plan_rows_reject(s->plan, it->svc, TAKE(it->rows));
@@ -610,6 +629,16 @@ static int items_commit(struct sync *s, uint64_t now, struct err *err)
 	return r;
 }
 
+static bool is_any_lost(const struct sync *s, const struct svc *svc, const struct plan_rows *rows)
+{
+	if (s->items.n == 1 || rows == NULL)
+		return false;
+	vec_for_each (f, &rows->frontends)
+		if (plan_is_lost(s->plan, svc, f))
+			return true;
+	return false;
+}
+
 int sync_commit_rows(struct sync *s, struct svc *svc, struct plan_rows *rows, bool is_piece,
 		     uint64_t now, struct err *err)
 {
@@ -627,6 +656,11 @@ int sync_commit_rows(struct sync *s, struct svc *svc, struct plan_rows *rows, bo
 						   .is_whole = is_whole };
 	vec_for_each (loser, &s->displaced.svcs)
 		(void)item_glue(s, 0, *loser);
+	items_settle(s);
+	if (is_any_lost(s, svc, rows)) { /* to a service that gains from a loser */
+		items_put_back(s);
+		return 0;
+	}
 	return items_commit(s, now, err);
 }
 

@@ -100,6 +100,9 @@ int ipvs_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 		plane_applied(&p->common);
 	r = ipvs_ops_remove(p, res, err);
 	ipvs_ops_done(p);
-	/* nf_tables is up to date: the next load finds what is left in IPVS. */
-	return r < 0 ? -EBUSY : 0;
+	if (r == 0)
+		return 0;
+	/* nf_tables is up to date: the next load, of both families, finds what is left in IPVS. */
+	res->families = 0;
+	return -EBUSY;
 }
