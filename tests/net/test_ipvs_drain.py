@@ -251,7 +251,7 @@ def test_weight_0_and_back(lab, vipd, kernel):
         c.close()
 
 
-@pytest.mark.parametrize("number, scheduler", ((241, "mh"), (251, "sh")))
+@pytest.mark.parametrize("number, scheduler", ((271, "mh"), (281, "sh")))
 def test_hashed_clients(lab, vipd, kernel, number, scheduler):
     """BAL-12: the clients of a draining endpoint get others at once, and all others keep theirs: the
     kernel leaves its slots in the table."""
