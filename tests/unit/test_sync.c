@@ -1384,6 +1384,40 @@ static void test_pieces_move(void **state)
 	world_fini(&w);
 }
 
+/*
+ * A large service keeps a frontend that another one would get, while the kernel rejects that one.
+ * The frontend moves when it no longer does.
+ */
+static void test_pieces_keep(void **state)
+{
+	(void)state;
+	for (int is_named = 0; is_named < 2; is_named++) {
+		static struct plane_ops ops;
+		struct world w;
+
+		large_world(&w, &ops);
+		log_level_set_all(LOG_LEVEL_ERR);
+		sync_sources_ready(w.s);
+		large_put_with(&w, 1, 40, 10, 0, MOVING);
+		sync_settle(w.s, T0);
+		n_moving = 40;
+		ops.commit = commit_moving;
+		make_service(&w.m, "shop/b", MOVING, "p0:TCP:1000");
+		refuse(&w, "b", is_named);
+		sync_settle(w.s, T0 + 1);
+		moving_expect(&w, "x1", 40);
+		assert_in_range(sync_failure_count(w.s), 1, 2);
+		refuse(&w, NULL, false);
+		for (uint64_t k = 1; k < 5; k++)
+			sync_settle(w.s, T0 + k * NSEC_PER_SEC);
+		moving_expect(&w, "x1", 39);
+		moving_expect(&w, "b", 1);
+		assert_int_equal(sync_failure_count(w.s), 0);
+		log_level_set_all(LOG_LEVEL_NOTICE);
+		world_fini(&w);
+	}
+}
+
 struct parts {
 	size_t n_parts;
 	size_t n_whole;
@@ -1708,6 +1742,7 @@ int main(void)
 		cmocka_unit_test(test_random),
 		cmocka_unit_test(test_pieces),
 		cmocka_unit_test(test_pieces_move),
+		cmocka_unit_test(test_pieces_keep),
 		cmocka_unit_test(test_piece_rejected),
 		cmocka_unit_test(test_piece_outdated),
 		cmocka_unit_test(test_touched),
