@@ -196,7 +196,7 @@ int serve_control_open(struct serve_control **ret, struct event_base *base,
 		serve_control_close(c);
 		return err_wrap(err, r, "control socket");
 	}
-	log_info(LOG_AREA_HTTP, "control socket: %s", path);
+	log_info(LOG_AREA_HTTP, "control socket: listening on %s", path);
 	*ret = c;
 	return 0;
 }

@@ -192,7 +192,7 @@ static void ruleset_wait(struct vipd *v)
 	v->checks = checks;
 }
 
-/* The sync is complete: connections of another plane come to an end. */
+/* After the first sync: remove the other plane's state once its connections have ended. */
 static void other_plane_end(struct vipd *v)
 {
 	uint64_t now = now_ns();

@@ -218,7 +218,7 @@ enum model_nodeports {
 	MODEL_NODEPORTS_NO_PREFIX, /* --nodeport-addresses has prefixes of the other family only */
 	MODEL_NODEPORTS_NO_MATCH,  /* no address of the node is in the prefixes of this family */
 };
-/* Are node ports of the family served on this node, or why not? */
+/* Does this node serve node ports of the family? If not, the reason. */
 enum model_nodeports model_nodeports(const struct model *m, enum ipfam fam);
 /* "IPv6 node ports are not served: ..."; NULL for MODEL_NODEPORTS_OK. */
 const char *model_nodeports_text(enum model_nodeports why, enum ipfam fam);

@@ -100,7 +100,10 @@ const char *nft_kind_chain(uint16_t kind, char buf[static NFT_CHAIN_NAME_MAX]);
  * `name` is not a name of ours for that range.
  */
 MUST_USE int nft_kind_adopt(uint16_t kind, const char *name);
-/* Is this affinity number registered, and unused by pool_class() since the last call? */
+/*
+ * Is this affinity number registered, and not returned by pool_class() since the last call for this
+ * number? The call starts a new period.
+ */
 bool nft_kind_is_idle(uint16_t kind);
 /* Number of registered affinity numbers. */
 size_t nft_kind_count(void);

@@ -95,9 +95,8 @@ int plane_family_fail(struct plane *p, enum ipfam fam, int code, const struct er
 	(void)snprintf(text, sizeof(text), "%s failed: %.200s", family_text(fam), err->text);
 	if (plane_fault_set(p, PLANE_FAULT_FAMILY + (int)fam,
 			    now - f->since_ns >= FAMILY_UNREADY_NS, text))
-		log_err(LOG_AREA_PLANE,
-			"%s; its rules stay as they are; next attempt in %" PRIu64 " ms", text,
-			family_pause(f) / NSEC_PER_MSEC);
+		log_err(LOG_AREA_PLANE, "%s; previous rules stay; next attempt in %" PRIu64 " ms",
+			text, family_pause(f) / NSEC_PER_MSEC);
 	return 0;
 }
 

@@ -68,8 +68,9 @@ enum plane_reject_reason {
 	PLANE_REJECT_NO_ENDPOINTS = 0,   /* REJ-01 */
 	PLANE_REJECT_NO_LOCAL_ENDPOINTS, /* REJ-02, REJ-03 */
 	PLANE_REJECT_SOURCE_RANGES,      /* REJ-10 */
-	PLANE_REJECT_UNKNOWN_PORT,       /* of a cluster IP, REJ-05 */
-	PLANE_REJECT_UNKNOWN_ADDRESS,    /* of a service CIDR, REJ-06 */
+	PLANE_REJECT_UNKNOWN_PORT,    /* of a cluster IP (REJ-05); of another address, back to its
+					 router (REJ-17) */
+	PLANE_REJECT_UNKNOWN_ADDRESS, /* of a service CIDR, REJ-06 */
 	PLANE_REJECT_N,
 };
 

@@ -302,7 +302,7 @@ static int set_ipvs_table(void *to, const struct cli_option *f, const char *valu
 
 #define LOG_NOTE "no effect: the log goes to standard error"
 #define ID_NOTE "no effect: machine and boot ids are not read"
-#define MARK_NOTE "no effect: no packet mark is used"
+#define MARK_NOTE "no effect: masquerading uses no packet mark"
 #define IPVS_PERIOD_NOTE "no effect: see --min-sync-period"
 #define WINDOWS_NOTE "for Windows"
 

@@ -25,7 +25,7 @@ import lab as L  # noqa: E402
 
 DEFAULTS, SERVICES = "/etc/default/vipd", "/etc/vipd/services"
 ROUNDS = int(os.environ.get("VIPD_ROUNDS", "3"))
-# The earlier packages: those of this commit, vipd 0.2.0 before its later changes, with a lower version. Without the
+# The earlier packages: those of this commit, 0.2.0-rc1, with a lower version. Without the
 # history of the repository: today's.
 COMMIT = "5a38acb432e69710a63c938f7f028fe68b1af8ad"
 OLDER = "0~before"

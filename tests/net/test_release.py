@@ -20,7 +20,7 @@ def path(version):
     return os.path.join(L.ROOT, "tests", "data", "release-%s" % version, "ruleset.nft")
 
 
-LAYOUTS = {"0.1.0": "vipd layout 1", "0.2.0": "vipd layout 2"}
+LAYOUTS = {"0.1.0": "vipd layout 1", "0.2.0-rc1": "vipd layout 2"}
 STICKY = {4: "10.96.0.50", 6: "fd00:10:96::50"}
 NODE_PORT = 30050
 pytestmark = pytest.mark.no_steady

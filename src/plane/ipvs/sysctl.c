@@ -315,5 +315,6 @@ void ipvs_sysctls_restore(struct ipvs_plane *p, bool is_last)
 		return;
 	t = (struct ipvs_timeouts){ previous[0] - 1, previous[1] - 1, previous[2] - 1 };
 	if (ipvs_wire_timeouts_set(p->wire, &t, &err) < 0)
-		log_warn(LOG_AREA_PLANE, "%s", err.text);
+		log_warn(LOG_AREA_PLANE, "IPVS timeouts: not restored: %s; vipd's values stay",
+			 err.text);
 }

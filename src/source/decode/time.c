@@ -5,7 +5,7 @@
 
 #include "source/decode/decode.h"
 
-/* `digits` decimal digits at *p, advanced; -1 if there are fewer. */
+/* Parse `digits` decimal digits at *p and advance *p past them; -1 if there are fewer. */
 static int number(const char **p, int digits)
 {
 	int n = 0;
