@@ -27,7 +27,47 @@ static uint32_t pool_index(const struct plan_rows *rows, const struct plan_front
 	return pool != NULL ? (uint32_t)(pool - rows->pools.v) : 0;
 }
 
-void plan_pieces_init(struct plan_pieces *pp, struct plan_rows *goal, plan_work_fn *work,
+/* The programmed pool of `t`, or NULL. */
+static const struct plan_pool *led_pool(const struct plan_rows *programmed, enum ipfam fam,
+					const struct plan_target *t)
+{
+	return t->verdict == PLAN_VERDICT_UNSET ? NULL
+						: plan_rows_pool(programmed, fam, t->pool_id);
+}
+
+/*
+ * The pool of `t` if it becomes empty, or 0. Its frontends stay until then: a restart finds its
+ * slots through them.
+ */
+static uint32_t emptied_index(const struct plan_rows *goal, const struct plan_rows *programmed,
+			      enum ipfam fam, const struct plan_target *t)
+{
+	const struct plan_pool *was = led_pool(programmed, fam, t);
+	const struct plan_pool *will =
+		was != NULL && was->backends.n > 0 ? plan_rows_pool_like(goal, was) : NULL;
+
+	return will != NULL && will->id == was->id && will->backends.n == 0
+		       ? (uint32_t)(will - goal->pools.v)
+		       : 0;
+}
+
+/* The last pool that must be done before the frontend `f` of the goal is written. */
+static uint32_t waiting_index(const struct plan_rows *goal, const struct plan_rows *programmed,
+			      const struct plan_frontend *f)
+{
+	const struct plan_frontend *was = programmed ? plan_rows_frontend(programmed, f) : NULL;
+	enum ipfam fam = ip_fam(&f->addr);
+	uint32_t ret = pool_index(goal, f, &f->target);
+
+	ret = MAX(ret, pool_index(goal, f, &f->inside));
+	if (was == NULL)
+		return ret;
+	ret = MAX(ret, emptied_index(goal, programmed, fam, &was->target));
+	return MAX(ret, emptied_index(goal, programmed, fam, &was->inside));
+}
+
+void plan_pieces_init(struct plan_pieces *pp, struct plan_rows *goal,
+		      const struct plan_rows *programmed, plan_work_fn *work,
 		      const struct plane *plane)
 {
 	*pp = (struct plan_pieces){ .goal = goal, .work = work, .plane = plane };
@@ -37,11 +77,9 @@ void plan_pieces_init(struct plan_pieces *pp, struct plan_rows *goal, plan_work_
 	pp->n_found = xcalloc(goal->pools.n + 1, sizeof(*pp->n_found));
 	vec_reserve(&pp->order, goal->frontends.n);
 	for (size_t i = 0; i < goal->frontends.n; i++) {
-		const struct plan_frontend *f = &goal->frontends.v[i];
-		uint32_t target = pool_index(goal, f, &f->target);
-		uint32_t inside = pool_index(goal, f, &f->inside);
+		uint32_t pool = waiting_index(goal, programmed, &goal->frontends.v[i]);
 
-		*vec_push(&pp->order) = (struct plan_waiting){ MAX(target, inside), (uint32_t)i };
+		*vec_push(&pp->order) = (struct plan_waiting){ pool, (uint32_t)i };
 	}
 	vec_sort(&pp->order, waiting_cmp);
 }
@@ -363,20 +401,12 @@ enum fate {
 	GONE, /* it goes with its frontends */
 };
 
-/* The programmed pool of `t`, or NULL. */
-static const struct plan_pool *led_pool(const struct piece *pc, enum ipfam fam,
-					const struct plan_target *t)
-{
-	return t->verdict == PLAN_VERDICT_UNSET ? NULL
-						: plan_rows_pool(pc->programmed, fam, t->pool_id);
-}
-
 /* Keep the pools that a frontend leads to, unless it goes with one of them. */
 static void led_note(const struct piece *pc, const struct plan_frontend *f, uint8_t *fates)
 {
 	enum ipfam fam = ip_fam(&f->addr);
-	const struct plan_pool *to[] = { led_pool(pc, fam, &f->target),
-					 led_pool(pc, fam, &f->inside) };
+	const struct plan_pool *to[] = { led_pool(pc->programmed, fam, &f->target),
+					 led_pool(pc->programmed, fam, &f->inside) };
 	const struct plan_pool *first = pc->programmed->pools.v;
 
 	for (int i = 0; i < 2; i++)

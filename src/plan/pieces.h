@@ -2,7 +2,7 @@
 /*
  * plan/pieces - change a large service from programmed to desired rows, in several transactions.
  *
- *     plan_pieces_init(&pp, goal, work, plane)
+ *     plan_pieces_init(&pp, goal, programmed, work, plane)
  *     while ((rows = plan_pieces_next(&pp, plan, programmed, max)) != NULL)
  *             ... plan_diff(programmed, rows), the plane accepts: plan_piece_accept()
  *             ... or rejects: plan_piece_reject(), plan_pieces_fini()
@@ -11,17 +11,17 @@
  * The rows after each piece are valid on their own: every frontend has a pool whose slots
  * are all filled, and every pool has a frontend, so that a restart adopts all of them. New
  * pools come first, each with its frontends; a frontend is removed after its replacement
- * exists; undesired pools are removed with their last frontend, or last if they must be divided. A
- * pool that is larger than a piece grows, is replaced slot by slot, or shrinks while it serves. A
- * pool that was adopted comes without its frontends until it has the slots that they pick in the
- * kernel (n_found in rows.h); slots behind its end stay until all frontends of its port are
- * written.
+ * exists; undesired pools are removed with their last frontend, or last if they must be divided.
+ * Frontends of a pool that becomes empty stay until it is. A pool that is larger than a piece
+ * grows, is replaced slot by slot, or shrinks while it serves. A pool that was adopted comes
+ * without its frontends until it has the slots that they pick in the kernel (n_found in rows.h);
+ * slots behind its end stay until all frontends of its port are written.
  */
 #pragma once
 
 #include "plan/plan.h"
 
-/* A frontend of the goal, and the last pool that it needs. */
+/* A frontend of the goal, and the last pool that must be done before. */
 struct plan_waiting {
 	uint32_t pool;
 	uint32_t frontend;
@@ -48,7 +48,8 @@ struct plan_pieces {
 	uint32_t *n_found;    /* of the pools of the goal (plan/rows.h), at the load */
 };
 
-void plan_pieces_init(struct plan_pieces *pp, struct plan_rows *goal, plan_work_fn *work,
+void plan_pieces_init(struct plan_pieces *pp, struct plan_rows *goal,
+		      const struct plan_rows *programmed, plan_work_fn *work,
 		      const struct plane *plane);
 void plan_pieces_fini(struct plan_pieces *pp);
 /*

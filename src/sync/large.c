@@ -78,7 +78,8 @@ static int step_build(struct sync *s, uint64_t now, struct err *err)
 		plan_rows_settle(s->plan, s->large.goal, &s->displaced);
 		sync_rows_explain(s, s->large.goal);
 	}
-	plan_pieces_init(&s->large.pieces, s->large.goal, s->plane->ops->backend_work, s->plane);
+	plan_pieces_init(&s->large.pieces, s->large.goal, sync_programmed(s, svc),
+			 s->plane->ops->backend_work, s->plane);
 	if (sync_is_plane_loaded(s))
 		s->large.phase = SYNC_LARGE_ADOPT;
 	else
@@ -125,7 +126,7 @@ static int step_rest(struct sync *s, uint64_t now, struct err *err)
 static int step_piece(struct sync *s, uint64_t now, struct err *err)
 {
 	struct svc *svc = s->large.svc;
-	const struct plan_rows *programmed = sync_is_adopted(s, svc) ? svc->rows : NULL;
+	const struct plan_rows *programmed = sync_programmed(s, svc);
 	struct plan_rows *rows =
 		plan_pieces_next(&s->large.pieces, s->plan, programmed, s->plan->piece_work);
 	int r;

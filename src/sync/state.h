@@ -116,6 +116,12 @@ static inline bool sync_is_adopted(const struct sync *s, const struct svc *svc)
 	return svc->adopted_load == s->load_no;
 }
 
+/* The rows of `svc` in the kernel, or NULL. */
+static inline const struct plan_rows *sync_programmed(const struct sync *s, const struct svc *svc)
+{
+	return sync_is_adopted(s, svc) ? svc->rows : NULL;
+}
+
 /* Does the plane have the loaded kernel state, so that it can adopt ids and compare? */
 static inline bool sync_is_plane_loaded(const struct sync *s)
 {

@@ -353,8 +353,6 @@ void sync_rows_explain(struct sync *s, struct plan_rows *rows)
 
 static void item_diff(struct sync *s, struct sync_item *it)
 {
-	const struct plan_rows *programmed = sync_is_adopted(s, it->svc) ? it->svc->rows : NULL;
-
 	if (it->is_piece && it->rows == NULL)
 		it->rows = plan_piece_yield(s->plan, it->svc, s->plan->piece_work,
 					    s->plane->ops->backend_work, s->plane);
@@ -365,7 +363,7 @@ static void item_diff(struct sync *s, struct sync_item *it)
 		plan_rows_number(s->plan, it->rows);
 	}
 	it->ops_begin = s->ops.ops.n;
-	plan_diff(&s->ops, it->svc, programmed, it->rows);
+	plan_diff(&s->ops, it->svc, sync_programmed(s, it->svc), it->rows);
 	plan_ops_leave_out(s->plan, &s->ops, it->ops_begin);
 	it->ops_end = s->ops.ops.n;
 }

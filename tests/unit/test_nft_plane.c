@@ -1261,7 +1261,7 @@ static void flush_v4(void *ctx)
 
 static void test_large_random(void **state)
 {
-	static const uint64_t seeds[] = { 1, 4, 101, 1074 };
+	static const uint64_t seeds[] = { 1, 4, 101, 1074, 2237, 2285 };
 	const char *want = getenv("VIPD_RANDOM_RUNS"); /* more, for a longer search */
 	size_t runs = want ? (size_t)atoi(want) : ARRAY_SIZE(seeds);
 

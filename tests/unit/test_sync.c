@@ -1598,6 +1598,51 @@ static void test_piece_rejected(void **state)
 	world_fini(&w);
 }
 
+/* With a cluster IP and an external IP, `n` endpoints on this node and `n` on another one. */
+static void policies_put(struct world *w, bool is_itp_local, bool is_etp_local, int n)
+{
+	struct service *s = make_service_object("shop/x", "10.96.0.1", NULL, "p:TCP:1");
+	struct str text = { 0 };
+
+	*vec_push(&s->external_ips) = make_ip("203.0.113.9");
+	s->is_itp_local = is_itp_local;
+	s->is_etp_local = is_etp_local;
+	model_put_service(&w->m, s, 1);
+	str_puts(&text, "");
+	for (int i = 1; i <= n; i++)
+		str_printf(&text, "10.1.0.%d@n1 10.1.1.%d@n2 ", i, i);
+	make_slice(&w->m, "shop/x-a", "x", "p:TCP:1", str_text(&text));
+	str_fini(&text);
+}
+
+/*
+ * The pool of the local endpoints loses its frontend to the other pool of its port, and becomes
+ * empty: its slots go together with the frontend.
+ */
+static void test_pieces_empty(void **state)
+{
+	static struct plane_ops ops;
+	struct world w;
+
+	(void)state;
+	large_world(&w, &ops);
+	log_level_set_all(LOG_LEVEL_ERR);
+	sync_sources_ready(w.s);
+	sync_settle(w.s, T0);
+	for (int n = PIECE / 2; n <= 2 * PIECE; n *= 2) {
+		policies_put(&w, true, false, n);
+		sync_settle(w.s, T0);
+		assert_int_equal(w.k.slots.n, 3 * n);
+		policies_put(&w, false, true, 0);
+		sync_settle(w.s, T0);
+		assert_int_equal(w.k.slots.n, 0);
+		assert_int_equal(w.k.frontends.n, 2);
+	}
+	assert_true(longest_commit <= 4 * PIECE);
+	log_level_set_all(LOG_LEVEL_NOTICE);
+	world_fini(&w);
+}
+
 /*
  * Large services change at any time, transactions are rejected or lost, the process ends between
  * two pieces: the kernel is consistent after each transaction and finally equals the desired state.
@@ -1744,6 +1789,7 @@ int main(void)
 		cmocka_unit_test(test_pieces_move),
 		cmocka_unit_test(test_pieces_keep),
 		cmocka_unit_test(test_piece_rejected),
+		cmocka_unit_test(test_pieces_empty),
 		cmocka_unit_test(test_piece_outdated),
 		cmocka_unit_test(test_touched),
 		cmocka_unit_test(test_audit_in_parts),
