@@ -380,10 +380,9 @@ static bool is_put_off(struct sync *s, struct svc *svc)
 
 	if (f == NULL || !f->is_spared)
 		return false;
-	if (svc->service == NULL) {
-		plan_claim(s->plan, svc); /* claims nothing: the model may free it */
+	plan_claim(s->plan, svc); /* the model may free it if it claims nothing */
+	if (svc->service == NULL)
 		f->retry_ns = s->next_retry_ns = 0;
-	}
 	list_del(&svc->dirty);
 	return true;
 }

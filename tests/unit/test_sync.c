@@ -604,6 +604,37 @@ static void test_spared(void **state)
 	}
 }
 
+/*
+ * A service that is put off until the next load, and deleted: its claims are released before the
+ * model frees it, also if it has no frontends meanwhile.
+ */
+static void test_spared_claims(void **state)
+{
+	struct world w;
+
+	for (int is_headless = 0; is_headless < 2; is_headless++) {
+		world_init(&w);
+		log_level_set_all(LOG_LEVEL_ERR);
+		some_services(&w, 1);
+		refuse(&w, "s0", true);
+		sync_sources_ready(w.s);
+		sync_settle(w.s, T0);
+		assert_int_equal(w.p.claims.count, 1);
+		if (is_headless)
+			make_service(&w.m, "shop/s0", NULL, "http:TCP:80");
+		else
+			drop_service(&w.m, "shop/s0");
+		while (!list_is_empty(&w.m.dirty))
+			(void)sync_step(w.s, T0);
+		drop_slice(&w.m, "shop/s0-a");
+		drop_service(&w.m, "shop/s0");
+		assert_null(model_find_text(&w.m, "shop", "s0"));
+		assert_int_equal(w.p.claims.count, 0);
+		log_level_set_all(LOG_LEVEL_NOTICE);
+		world_fini(&w);
+	}
+}
+
 /* Callbacks get acknowledged rows, and no rejected ones. */
 static void test_accepted(void **state)
 {
@@ -1781,6 +1812,7 @@ int main(void)
 		cmocka_unit_test(test_audit_of_fewer),
 		cmocka_unit_test(test_audit_in_storm),
 		cmocka_unit_test(test_spared),
+		cmocka_unit_test(test_spared_claims),
 		cmocka_unit_test(test_accepted),
 		cmocka_unit_test(test_one_owner),
 		cmocka_unit_test(test_latency),
