@@ -1449,6 +1449,138 @@ static void test_pieces_keep(void **state)
 	}
 }
 
+/*
+ * A service has a frontend that a large service and a small one get, in either order, while it
+ * changes itself. The frontend is programmed at any time, at the end for the large service.
+ */
+static void test_pieces_precede(void **state)
+{
+	(void)state;
+	for (int is_small_first = 0; is_small_first < 2; is_small_first++) {
+		static struct plane_ops ops;
+		struct world w;
+
+		large_world(&w, &ops);
+		log_level_set_all(LOG_LEVEL_ERR);
+		sync_sources_ready(w.s);
+		large_put_with(&w, 2, 1, 2, 0, MOVING);
+		sync_settle(w.s, T0);
+		n_moving = 1;
+		ops.commit = commit_moving;
+		if (is_small_first)
+			large_put_with(&w, 1, 1, 2, 0, MOVING); /* precedes by name */
+		large_put(&w, 0, 1, 200, 0);
+		if (!is_small_first)
+			large_put_with(&w, 1, 1, 2, 0, MOVING);
+		make_slice(&w.m, "shop/x2-b", "x2", "p0:TCP:2000", "10.1.2.9");
+		sync_settle(w.s, T0 + 1);
+		moving_expect(&w, "x0", 1);
+		assert_int_equal(w.p.n_conflicts, 2);
+		log_level_set_all(LOG_LEVEL_NOTICE);
+		world_fini(&w);
+	}
+}
+
+/*
+ * A service that is large for its next change only, as it has rows by now, gets the frontend of a
+ * deleted one.
+ */
+static void test_pieces_inherit(void **state)
+{
+	static struct plane_ops ops;
+	struct world w;
+
+	(void)state;
+	large_world(&w, &ops);
+	log_level_set_all(LOG_LEVEL_ERR);
+	sync_sources_ready(w.s);
+	large_put(&w, 0, 1, 1, 0);
+	large_put_with(&w, 1, 1, PIECE * 2 / 3, 0, MOVING);
+	sync_settle(w.s, T0);
+	n_moving = 1;
+	ops.commit = commit_moving;
+	large_drop(&w, 0);
+	sync_settle(w.s, T0 + 1);
+	moving_expect(&w, "x1", 1);
+	log_level_set_all(LOG_LEVEL_NOTICE);
+	world_fini(&w);
+}
+
+#define TAKEN "10.96.0.3" /* the cluster IP of x2 */
+
+/* The sweep keeps what a rejected transaction names. */
+static void spare(struct mock_plane *k, const struct plan_op *op)
+{
+	vec_for_each (f, &k->frontends)
+		f->is_wanted |=
+			op->frontend != NULL && plan_frontend_key_cmp(&f->f, op->frontend) == 0;
+	vec_for_each (s, &k->slots)
+		s->is_wanted |= op->pool != NULL && s->pool == op->pool->id;
+}
+
+/* Reject transactions in which x1 loses a frontend to x2. */
+static int commit_refusing(struct plane *p, const struct plan_op *ops, size_t n,
+			   enum plane_commit_mode mode, struct plane_result *res, struct err *err)
+{
+	struct svc *x2 = NULL;
+	bool is_lost = false;
+
+	for (size_t i = 0; i < n; i++) {
+		if (strcmp(ops[i].svc->name->text, "x2") == 0)
+			x2 = ops[i].svc;
+		else
+			is_lost |= ops[i].kind == PLAN_FRONTEND_DEL;
+	}
+	if (x2 == NULL || !is_lost)
+		return mock_commit_counted(p, ops, n, mode, res, err);
+	res->culprit = x2;
+	for (size_t i = 0; i < n; i++)
+		spare(mock_of(p), &ops[i]);
+	return err_set(err, -EINVAL, "set to reject x2");
+}
+
+/* In adoption a large service takes frontends of another one: when this is rejected, both stay. */
+static void test_piece_rejected_in_adoption(void **state)
+{
+	static const struct sync_config config = { .batch_ops = PIECE, .piece_ops = PIECE };
+	static struct plane_ops ops;
+	struct world w;
+	size_t n_slots;
+
+	(void)state;
+	large_world(&w, &ops);
+	log_level_set_all(LOG_LEVEL_ERR);
+	large_put_with(&w, 1, 60, 2, 0, TAKEN);
+	large_put(&w, 2, 40, 10, 0);
+	sync_sources_ready(w.s);
+	sync_settle(w.s, T0);
+	n_slots = w.k.slots.n;
+	assert_int_equal(w.k.frontends.n, 2 * 60); /* x1 has 20 of the address */
+	process_end(&w);
+
+	ops.commit = commit_refusing;
+	process_begin_with(&w, &config);
+	large_put_with(&w, 1, 60, 2, 0, TAKEN);
+	large_put(&w, 2, 40, 10, 0);
+	sync_sources_ready(w.s);
+	while (list_is_linked(&model_find_text(&w.m, "shop", "x1")->dirty))
+		(void)sync_step(w.s, T0);
+	assert_int_equal(sync_state_get(w.s), SYNC_ADOPTING);
+	large_put(&w, 2, 60, 10, 0);
+	sync_settle(w.s, T0);
+	assert_int_equal(sync_state_get(w.s), SYNC_RUNNING);
+	assert_in_range(sync_failure_count(w.s), 1, 2);
+	assert_in_range(w.k.slots.n, n_slots, n_slots + PIECE);
+	ops.commit = commit_consistent;
+	for (uint64_t k = 1; k < 5; k++)
+		sync_settle(w.s, T0 + k * 60 * NSEC_PER_SEC);
+	assert_int_equal(sync_failure_count(w.s), 0);
+	assert_int_equal(w.k.frontends.n, 60 + 60);
+	assert_int_equal(w.k.slots.n, 60 * 2 + 60 * 10);
+	log_level_set_all(LOG_LEVEL_NOTICE);
+	world_fini(&w);
+}
+
 struct parts {
 	size_t n_parts;
 	size_t n_whole;
@@ -1822,6 +1954,9 @@ int main(void)
 		cmocka_unit_test(test_pieces_keep),
 		cmocka_unit_test(test_piece_rejected),
 		cmocka_unit_test(test_pieces_empty),
+		cmocka_unit_test(test_pieces_precede),
+		cmocka_unit_test(test_pieces_inherit),
+		cmocka_unit_test(test_piece_rejected_in_adoption),
 		cmocka_unit_test(test_piece_outdated),
 		cmocka_unit_test(test_touched),
 		cmocka_unit_test(test_audit_in_parts),
