@@ -1433,6 +1433,29 @@ static void test_refused(void **state)
 	}
 }
 
+/* A removal that IPVS rejects is repeated after a load, and the address family has not failed. */
+static void test_refused_removal(void **state)
+{
+	struct world w;
+	uint64_t loads;
+
+	world_open(&w);
+	service(&w, "shop/web", WEB);
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
+	settle(&w);
+	loads = sync_stats_get(w.s)->loads;
+	fake_ipvs_refuse(w.ipvs, 1, EINVAL);
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs");
+	for (; sync_stats_get(w.s)->loads == loads; w.now += 10 * NSEC_PER_MSEC) {
+		(void)sync_step(w.s, w.now);
+		assert_int_equal(plane_families_failed(w.plane), 0);
+	}
+	settle(&w);
+	pass(&w, 2);
+	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1\n");
+	world_close(&w);
+}
+
 static void test_refused_at_first(void **state)
 {
 	for (size_t k = 1; k <= 5; k++) {
@@ -1999,6 +2022,7 @@ int main(void)
 		cmocka_unit_test(test_audit),
 		cmocka_unit_test(test_stale),
 		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_refused_removal),
 		cmocka_unit_test(test_refused_at_first),
 		cmocka_unit_test(test_occupied),
 		cmocka_unit_test(test_refused_by_nft),
