@@ -65,6 +65,14 @@ static void print_backend(struct str *out, const struct plan_backend *b)
 		str_printf(out, "#%u", b->aff_id);
 }
 
+static void print_slot(struct str *out, uint32_t slot)
+{
+	if (slot == PLAN_SLOT_NONE)
+		str_puts(out, "-");
+	else
+		str_printf(out, "%u", slot);
+}
+
 void plan_op_print(struct str *out, const struct plan_op *op)
 {
 	char buf[IP_PREFIX_TEXT_MAX];
@@ -75,10 +83,14 @@ void plan_op_print(struct str *out, const struct plan_op *op)
 	if (op->backend != NULL) {
 		str_puts(out, " ");
 		print_backend(out, op->backend);
-		if (op->kind == PLAN_BACKEND_MOVE)
-			str_printf(out, " %u -> %u", op->from, op->slot);
-		else if (op->slot != PLAN_SLOT_NONE)
+		if (op->kind == PLAN_BACKEND_MOVE) {
+			str_puts(out, " ");
+			print_slot(out, op->from);
+			str_puts(out, " -> ");
+			print_slot(out, op->slot);
+		} else if (op->slot != PLAN_SLOT_NONE) {
 			str_printf(out, " at %u", op->slot);
+		}
 	}
 	if (op->range != NULL)
 		str_printf(out, " %s", ip_prefix_text(op->range, buf));

@@ -11,6 +11,7 @@
 #include "../sync_steps.h"
 #include "base/log.h"
 #include "base/rendezvous.h"
+#include "explain/text.h"
 #include "explain/trace.h"
 #include "make.h"
 #include "mock_plane.h"
@@ -120,6 +121,24 @@ static void test_operations(void **state)
 	(void)world_put(&w, "");
 	assert_int_equal(count(&w, PLAN_SLOT_DEL), RENDEZVOUS_SLOTS);
 	assert_int_equal(count(&w, PLAN_FRONTEND_CHANGE), 1);
+	world_fini(&w);
+}
+
+/* A backend that takes the place of a removed one has no slot of its own: the table has them. */
+static void test_move_as_text(void **state)
+{
+	struct str out = { 0 };
+	struct world w;
+
+	world_init(&w);
+	(void)world_put(&w, "10.1.0.1 10.1.0.2");
+	(void)world_put(&w, "10.1.0.2");
+	assert_int_equal(count(&w, PLAN_BACKEND_MOVE), 1);
+	vec_for_each (op, &w.ops.ops)
+		if (op->kind == PLAN_BACKEND_MOVE)
+			plan_op_print(&out, op);
+	assert_string_equal(out.text, "backend-move pool 1 10.1.0.2:8080 - -> -\n");
+	str_fini(&out);
 	world_fini(&w);
 }
 
@@ -527,7 +546,7 @@ int main(void)
 		cmocka_unit_test(test_many_services),  cmocka_unit_test(test_many_ports),
 		cmocka_unit_test(test_pools_max),      cmocka_unit_test(test_pieces_lead),
 		cmocka_unit_test(test_remark),         cmocka_unit_test(test_affinity_too_large),
-		cmocka_unit_test(test_audit_in_parts),
+		cmocka_unit_test(test_audit_in_parts), cmocka_unit_test(test_move_as_text),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
