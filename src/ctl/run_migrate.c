@@ -93,7 +93,7 @@ static void settings_report(struct check_report *r, const struct options *o)
 	if (!names_mode(o))
 		check_add(
 			r, "differs", CHECK_NOTE, NULL,
-			"mode is empty: kube-proxy's default, %s, but with vipd's own rules: doc/migration.md",
+			"mode is empty: kube-proxy's default, %s, which vipd serves with nftables: doc/migration.md",
 			mode_text(o));
 	if (needs_all_nodeports(o))
 		check_add(
@@ -239,6 +239,17 @@ static int input_open(const char **path, struct err *err)
 
 /* --- the command --- */
 
+static bool has_flag(const struct run *run, const char *flag)
+{
+	size_t len = strlen(flag);
+
+	for (int i = 0; i < run->n_args; i++)
+		if (is_prefix(flag, run->args[i]) &&
+		    (run->args[i][len] == '=' || run->args[i][len] == '\0'))
+			return true;
+	return false;
+}
+
 /*
  * kube-proxy's command line as vipd's: `path`, NULL or of the first argument, becomes --config, and
  * the default mode is iptables.
@@ -247,16 +258,12 @@ static char **argv_make(const struct run *run, const char *path, int *argc)
 {
 	char **argv = xcalloc((size_t)run->n_args + 3, sizeof(*argv));
 	bool has_file = path != NULL;
-	bool has_config = has_file;
 	int n = 0;
 
-	for (int i = 0; i < run->n_args; i++)
-		has_config |= strcmp(run->args[i], "--config") == 0 ||
-			      is_prefix("--config=", run->args[i]);
 	argv[n++] = (char *)(uintptr_t) "vipctl migrate";
 	if (has_file)
 		argv[n++] = (char *)(uintptr_t) "--config";
-	else if (!has_config)
+	else if (!has_flag(run, "--config") && !has_flag(run, "--proxy-mode"))
 		argv[n++] = (char *)(uintptr_t) "--proxy-mode=iptables";
 	if (has_file)
 		argv[n++] = (char *)(uintptr_t)path;

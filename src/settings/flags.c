@@ -357,7 +357,8 @@ static const struct cli_option flags[] = {
 
 	{ "proxy-mode", "MODE", CLI_VALUE(CLI_FUNCTION, CLI_AT(plane.mode), 0, 0, set_mode),
 	  "nftables, ipvs or iptables", "nftables", "mode", .words = "nftables ipvs iptables",
-	  .differs = "vipd's own rules, of nftables in mode iptables: doc/migration.md",
+	  .differs =
+		  "vipd has rules of its own, and serves iptables with nftables: doc/migration.md",
 	  .group = "Traffic" },
 	{ "cluster-cidr", "LIST", PREFIXES(model.cluster_cidrs),
 	  "CIDR ranges of the pods in the cluster", "", "clusterCIDR", .kind = CONFIG_TEXT },

@@ -206,7 +206,7 @@ def test_default_mode(values):
     """kubeadm's file has an empty mode."""
     text = json.dumps(tree(values))
     assert found(results("-", text=text), DIFFERS) == [
-        "mode is empty: kube-proxy's default, iptables, but with vipd's own rules: doc/migration.md"]
+        "mode is empty: kube-proxy's default, iptables, which vipd serves with nftables: doc/migration.md"]
     assert yaml.safe_load(migrate("-", "--write-config-to=-", text=text).stdout) == tree({"mode": "iptables"})
 
 
@@ -237,6 +237,13 @@ def test_flags():
     written = yaml.safe_load(migrate("--write-config-to=-", "--", "--proxy-mode=nftables",
                                      "--iptables-sync-period=1m").stdout)
     assert written == tree({"mode": "nftables", "nftables.syncPeriod": "1m"})
+
+
+@pytest.mark.parametrize("args,mode", [(["--masquerade-all"], "iptables"), (["--proxy-mode=nftables"], "nftables"),
+                                       (["--proxy-mode", "nftables"], "nftables")])
+def test_flag_of_mode(args, mode):
+    """The default mode is listed only without --proxy-mode."""
+    assert [line.partition(":")[0] for line in found(results("--", *args), DIFFERS)] == ["--proxy-mode " + mode]
 
 
 @pytest.mark.parametrize("key", ["config.conf", "config"])
