@@ -223,9 +223,8 @@ static const struct cli_command commands[] = {
 	  .words = ":services", .run = run_dump },
 	{ "doctor", "", "check this node, and list remedies", "D",
 	  "  vipd checks features and settings of the kernel, other owners of service addresses, the\n"
-	  "  clock and its resource limits. Without a vipd, vipctl checks itself; with --plane also\n"
-	  "  for the plane that vipd does not use. Exit code: 0 without findings above notes, 1 with\n"
-	  "  warnings, 2 with errors.\n",
+	  "  clock and its resource limits. Without a running vipd, or with --plane for the plane that\n"
+	  "  vipd does not use, vipctl makes the checks.\n",
 	  .run = run_doctor },
 	{ "log", "[AREA LEVEL]", "show or change vipd's log levels", "",
 	  "  AREA is a listed area, or all; LEVEL is error, warn, notice, info or debug. SUPPRESSED\n"
@@ -237,7 +236,7 @@ static const struct cli_command commands[] = {
 	  "  input. Flags of kube-proxy follow after --, with or without FILE. The table has the\n"
 	  "  settings that stay the same, differ or have no effect, and the findings of doctor.\n"
 	  "  --write-config-to writes vipd's configuration; with - only that, to standard output.\n"
-	  "  Nothing else is changed. Exit code as of doctor; 2 also for a setting that vipd rejects.\n",
+	  "  Nothing else is changed. Exit code 2 also for a setting that vipd rejects.\n",
 	  .run = run_migrate },
 	{ "completion", "SHELL", "completion for bash, zsh or fish", "",
 	  "  For the current shell: source <(vipctl completion bash)\n", .words = "bash zsh fish",
@@ -296,8 +295,9 @@ static const struct cli vipctl = {
 	.name = "vipctl",
 	.usage = "Usage: vipctl COMMAND [OPTIONS]\n\n"
 		 "Show this node's vipd. Only drain, undrain, eject, admit and log change it.\n",
-	.usage_end = "\nExit code: 0 success, 1 not found or a problem, 2 usage, "
-		     "3 vipd unreachable.\n",
+	.usage_end =
+		"\nExit code: 0 success, 1 not found or a problem, 2 usage, 3 vipd unreachable;\n"
+		"doctor and migrate: 1 with warnings, 2 with errors.\n",
 	.options = options,
 	.n_options = ARRAY_SIZE(options),
 	.commands = commands,

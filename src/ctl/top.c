@@ -218,7 +218,7 @@ static void head_put(struct str *out, const struct top *t, size_t width)
 	} else {
 		str_puts(&line, "p50 ");
 		say_us(&line, value_int(ack, "p50_us"));
-		str_puts(&line, ", 99% in ");
+		str_puts(&line, ", p99 ");
 		say_us(&line, value_int(ack, "p99_us"));
 	}
 	str_printf(&line, "; %.1f syncs/s, %.1f writes/s", sync_rate(t, "transactions"),

@@ -122,7 +122,7 @@ static void test_services(void **state)
 	two_samples(&t);
 	assert_line(&t, 0, "vipd on n1  running  up 5 s  3 services  pending 0  rejected 1");
 	assert_line(&t, 1,
-		    "event to kernel: p50 85 us, 99% in 1.2 ms; 2.0 syncs/s, 30.0 "
+		    "event to kernel: p50 85 us, p99 1.2 ms; 2.0 syncs/s, 30.0 "
 		    "writes/s");
 	assert_line(&t, 3, "    CONN/S REFUSED/S  CONNECTIONS    REFUSED  SERVICE");
 	assert_line(&t, 4, "      50.0       0.0          200          0  shop/cart");
