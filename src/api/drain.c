@@ -374,7 +374,7 @@ static void change_done(struct http_reply *reply, const struct list_kind *k, str
 	char problem[256] = "";
 	int r = k == &drain_kind ? file_write(d) : 0;
 
-	log_notice(LOG_AREA_HTTP, "service %s/%s: %s %s by an operator", c->ns, c->name,
+	log_notice(LOG_AREA_HTTP, "service %s/%s: endpoint %s: %s by an operator", c->ns, c->name,
 		   c->endpoint,
 		   c->is_out          ? k->out
 		   : k == &drain_kind ? "undrained"

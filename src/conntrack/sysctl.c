@@ -101,7 +101,7 @@ static int set(const char *root, const char *file, uint64_t desired, enum rule r
 		log_warn(LOG_AREA_CONNTRACK, "%s", err.text);
 		return r;
 	}
-	log_notice(LOG_AREA_CONNTRACK, "%s: %" PRIu64 ", was %" PRIu64, file, desired, is);
+	log_notice(LOG_AREA_CONNTRACK, "%s: set to %" PRIu64 ", was %" PRIu64, file, desired, is);
 	return 0;
 }
 

@@ -149,12 +149,12 @@ static void on_silence(void *arg, const struct failover_silence *s, bool is_over
 
 	(void)ip_endpoint_text(&s->addr, s->port, text);
 	if (is_over)
-		log_notice(LOG_AREA_CONNTRACK,
-			   "service %s/%s: endpoint %s: no TCP handshake without an answer for "
-			   "%d s; before, %" PRIu64 " in %" PRIu64 " s",
-			   s->ns->text, s->name->text, text,
-			   (int)(FAILOVER_SILENT_NS / NSEC_PER_SEC), s->unanswered,
-			   (s->last_ns - s->since_ns) / NSEC_PER_SEC + 1);
+		log_notice(
+			LOG_AREA_CONNTRACK,
+			"service %s/%s: endpoint %s: recovered: no TCP handshake without an answer for "
+			"%d s; before, %" PRIu64 " in %" PRIu64 " s",
+			s->ns->text, s->name->text, text, (int)(FAILOVER_SILENT_NS / NSEC_PER_SEC),
+			s->unanswered, (s->last_ns - s->since_ns) / NSEC_PER_SEC + 1);
 	else
 		log_notice(
 			LOG_AREA_CONNTRACK,

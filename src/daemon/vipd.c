@@ -726,7 +726,7 @@ static void set_oom_score(int32_t score)
 	if (f != NULL)
 		(void)fprintf(f, "%d", score); /* written by fclose() */
 	if (f == NULL || fclose(f) != 0)
-		log_warn(LOG_AREA_MAIN, "oom score %d: %s", score, strerror(errno));
+		log_warn(LOG_AREA_MAIN, "--oom-score-adj %d: not set: %s", score, strerror(errno));
 }
 
 static int run(struct vipd *v, struct err *err)

@@ -92,7 +92,7 @@ static int table_read(struct ipvs_layout *l, const struct nft_fixed_table *t, st
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		if (l->fixed[fam].misfit[0] == '\0' || l->is_readonly)
 			continue;
-		log_notice(LOG_AREA_PLANE, "table inet %s will be replaced: %s", t->name,
+		log_notice(LOG_AREA_PLANE, "table inet %s: will be replaced: %s", t->name,
 			   l->fixed[fam].misfit);
 		l->state = IPVS_LAYOUT_ABSENT;
 	}

@@ -348,7 +348,7 @@ static void trouble_log(struct nft_guard *g, const struct err *err)
 			 ": this kernel has no tables with an owner that outlive it (Linux 6.9 "
 			 "has), so a flush of the ruleset interrupts established connections");
 	else if (!g->is_trouble_logged)
-		log_info(LOG_AREA_PLANE, "table " NFT_GUARD_TABLE " put off: %s", err->text);
+		log_info(LOG_AREA_PLANE, "table " NFT_GUARD_TABLE ": put off: %s", err->text);
 	g->is_trouble_logged = true;
 }
 

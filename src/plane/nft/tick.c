@@ -135,7 +135,7 @@ static uint64_t tick_walk(struct nft_plane *p, uint64_t now)
 	p->is_walking = r >= 0;
 	p->walk_at = now + (r >= 0 ? WALK_STEP_NS : WALK_RETRY_NS);
 	if (r < 0)
-		log_info(LOG_AREA_PLANE, "search for stray addresses postponed: %s", err.text);
+		log_info(LOG_AREA_PLANE, "search for stray addresses: put off: %s", err.text);
 	return p->walk_at;
 }
 

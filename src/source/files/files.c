@@ -443,7 +443,7 @@ static void folder_failed(struct files *fs, const char *why)
 	if (why != NULL && (fs->failure == NULL || strcmp(why, fs->failure) != 0))
 		log_err(LOG_AREA_SOURCE, "%s; its last content stays", why);
 	if (why == NULL && fs->failure != NULL)
-		log_notice(LOG_AREA_SOURCE, "folder '%s': is there again", fs->path);
+		log_notice(LOG_AREA_SOURCE, "folder '%s': recovered", fs->path);
 	free(fs->failure);
 	fs->failure = why != NULL ? xstrdup(why) : NULL;
 }

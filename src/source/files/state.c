@@ -121,7 +121,7 @@ void state_file_failed(struct state *s, struct file *f, const char *why)
 	if (why != NULL && (f->failure == NULL || strcmp(f->failure, why) != 0))
 		log_warn(LOG_AREA_SOURCE, "%s: %s", f->shown, why);
 	if (why == NULL && f->failure != NULL)
-		log_notice(LOG_AREA_SOURCE, "%s: can be read again", f->shown);
+		log_notice(LOG_AREA_SOURCE, "%s: recovered", f->shown);
 	free(f->failure);
 	f->failure = why != NULL ? str_clean(xstrdup(why)) : NULL;
 }
