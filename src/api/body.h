@@ -24,8 +24,9 @@ void body_begin(struct http_reply *reply, struct jsonw *w);
 void body_end(struct http_reply *reply, struct jsonw *w);
 
 /*
- * A list of services as a stream: "api", other members, "items", other members. First member of
- * the state of a list, which is allocated; its other members are zeroed.
+ * A list of services as a stream: an object with "api", the members of head(), "items", and the
+ * members of tail(). It is the first member of the allocated state of a list, whose other members
+ * begin as zeros.
  */
 struct items {
 	const struct serve_context *ctx;

@@ -14,7 +14,7 @@
 #include "nl/dump.h"
 
 #define REQUEST_MAX 1024
-/* Deletions of one datagram; an entry's name takes 120 to 200 bytes. */
+/* Deletions sent as one datagram; the tuples that select an entry take 120 to 200 bytes. */
 #define DELETE_BUF 65536
 #define DELETE_MSG_MAX 512
 

@@ -11,7 +11,7 @@
 /* Failed handshakes remembered for an endpoint; the last ones. */
 #define EVIDENCE_MAX 8
 #define SUSPECTS_MAX 1024
-/* Other endpoints of the pools that are looked at. */
+/* Endpoints among which other_choose() chooses. */
 #define OTHERS_MAX ((size_t)64)
 
 struct failure {
@@ -37,8 +37,8 @@ struct suspect {
 	bool has_result[2];
 	uint64_t last_ns;   /* evidence, or admission */
 	uint64_t period_ns; /* 0: was not ejected */
-	uint64_t hold_ns;   /* evidence waited for so long; 0: it did not */
-	uint64_t held_ns;   /* until then */
+	uint64_t hold_ns;   /* the last pause before the next confirmation; 0: none */
+	uint64_t held_ns;   /* its end */
 };
 
 struct eject {
@@ -149,7 +149,7 @@ void eject_failed(struct eject *j, const struct svc *svc, const struct job_endpo
 		return;
 	s->last_ns = MAX(s->last_ns, at_ns);
 	e = ejection_of(j, s);
-	if (e != NULL) { /* of a client that met it before */
+	if (e != NULL) { /* the handshake began before the ejection */
 		e->failed++;
 		e->refused += is_refused;
 		return;
@@ -188,8 +188,10 @@ struct answers {
 	VEC(struct eject_answer) v; /* the first one is the suspect's */
 };
 
-/* Those behind the suspect: each suspect of a large pool has others. Pools lack an ejected one:
- * those of its port count. */
+/*
+ * Begin behind the suspect, so that the suspects of a large pool have different others. An ejected
+ * suspect is in no pool: begin at a backend with its port.
+ */
 static void others_add(struct answers *a, const struct plan_pool *pool, const struct suspect *s)
 {
 	const struct job_endpoint *by = &s->of.by;
@@ -221,8 +223,10 @@ static void others_find(struct answers *a, const struct eject *j, const struct s
 			others_add(a, pool, s);
 }
 
-/* Choose s->other. Set the times at which it and the suspect answered, 0 if unknown. False: there
- * is none. */
+/*
+ * Choose s->other. Set the times at which the suspect and s->other last answered, 0 if unknown.
+ * False: the pools have no other endpoint.
+ */
 static bool other_choose(struct eject *j, struct suspect *s, uint64_t now, uint64_t *own_ns,
 			 uint64_t *other_ns)
 {
@@ -263,7 +267,10 @@ static bool is_suspicious(struct eject *j, struct suspect *s, uint64_t now)
 
 /* --- ejection and admission --- */
 
-/* Clients or this process cannot connect, or the limit keeps the endpoint in its sets. */
+/*
+ * Pause before the next confirmation: the probes did not confirm the evidence. Also the first part
+ * of an ejection, for the case that a limit prevents it.
+ */
 static void hold(struct suspect *s, uint64_t now)
 {
 	s->state = SUSPECT;
@@ -312,8 +319,11 @@ static void end(struct eject *j, struct suspect *s, const struct model_ejection 
 	j->calls->changed(j->calls->arg, &over, true);
 }
 
-/* The probe at the end of a period failed. Where another endpoint does not answer either, as a
- * policy or a lost link causes it, clients decide after the longest period. */
+/*
+ * The probe at the end of a period failed: double the period. If another endpoint does not answer
+ * either after the longest period, a policy or a lost link may be the cause: admit the endpoint,
+ * and let the handshakes of clients decide.
+ */
 static void prolong(struct eject *j, struct suspect *s, struct model_ejection *e, uint64_t now)
 {
 	e->failed += s->results[0] != EJECT_PROBE_UNKNOWN;

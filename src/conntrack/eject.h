@@ -59,7 +59,10 @@ enum eject_probe {
 };
 
 struct eject_calls {
-	/* Set the times of `v`, all of one family. Negative errno: unknown, next step again. */
+	/*
+	 * Set the times of `v`, endpoints of one address family. Negative errno: the times are
+	 * unknown; the next step retries.
+	 */
 	int (*answers)(void *arg, struct eject_answer *v, size_t n, uint64_t now);
 	/* Begin a handshake with `to`, about `e`; eject_probed() gets its result, later. */
 	void (*probe)(void *arg, const struct eject_endpoint *e, const struct job_endpoint *to);
@@ -72,13 +75,15 @@ struct eject_calls {
 void eject_open(struct eject **ret, struct model *m, const struct eject_calls *calls);
 /* Ends its ejections. Accepts NULL. */
 void eject_close(struct eject *j);
-/* A client's handshake, begun at `at_ns` or refused at that time. */
+/* Note a failed handshake of a client: refused at `at_ns`, or begun then and unanswered. */
 void eject_failed(struct eject *j, const struct svc *svc, const struct job_endpoint *by,
 		  uint64_t at_ns, bool is_refused);
-/* To be called after evidence, and a few times per second. A call makes about EJECT_STEP checks
- * and probes; the next call continues. */
+/*
+ * Call it after eject_failed(), and a few times per second. A call makes about EJECT_STEP checks
+ * and probes; the next call continues.
+ */
 void eject_step(struct eject *j, uint64_t now);
-/* Of connect() or SO_ERROR; ETIMEDOUT after the limit. */
+/* `error` is that of connect() or SO_ERROR, 0 for success, ETIMEDOUT after the time limit. */
 enum eject_probe eject_probe_of(int error);
 void eject_probed(struct eject *j, const struct eject_endpoint *of, const struct job_endpoint *to,
 		  enum eject_probe result, uint64_t now);

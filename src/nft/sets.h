@@ -41,7 +41,7 @@ enum nft_set_id {
 	NFTSET_ENDPOINTS = 0,  /* map pool<<12 . slot                 : addr . port */
 	NFTSET_FRONTENDS,      /* map addr . proto . port             : word */
 	NFTSET_VIPS,           /* set addr                  every address that has a frontend */
-	NFTSET_CLUSTER_IPS,    /* set addr                  unknown ports are refused (REJ-05) */
+	NFTSET_CLUSTER_IPS,    /* set addr                  unknown ports are rejected (REJ-05) */
 	NFTSET_ENDPOINT_ADDRS, /* set addr . port . addr    a.port.a of every backend */
 	NFTSET_MASQ_FRONTENDS, /* set addr . proto . port   always masqueraded (MASQ-07) */
 	NFTSET_MASQ_HOSTS,     /* set addr . proto . port   masqueraded for this host (MASQ-08) */
@@ -88,7 +88,7 @@ enum nft_set_id {
 	IPVSSET_GUARDED,     /* map addr . proto . port : mark    with source ranges */
 	IPVSSET_RANGES,      /* set mark . addr range */
 	IPVSSET_VIPS,        /* set addr                  every address that has a frontend */
-	IPVSSET_CLUSTER_IPS, /* set addr                  unknown ports are refused (REJ-05) */
+	IPVSSET_CLUSTER_IPS, /* set addr                  unknown ports are rejected (REJ-05) */
 	IPVSSET_HAIRPINS,    /* set addr . addr           a.a of every backend (MASQ-09) */
 	IPVSSET_MASQ,        /* set addr . proto . port   always masqueraded (MASQ-07) */
 	IPVSSET_MASQ_HOSTS,  /* set addr . proto . port   masqueraded for this host (MASQ-08) */

@@ -51,7 +51,7 @@ struct plane_common_ops {
 	/* Before a transaction of the sweep, and for each change of it afterwards. May be NULL. */
 	void (*sweep_prepare)(struct plane_common *c);
 	void (*swept)(struct plane_common *c, const struct nft_change *ch);
-	/* Read the layouts again: enum plane_check, or -errno. env() then repairs differences. */
+	/* Read the layouts again. Returns enum plane_check or -errno; env() repairs differences. */
 	int (*layouts_check)(struct plane_common *c, struct err *err);
 	void (*loaded_close)(struct plane_loaded *l);
 };
