@@ -268,8 +268,10 @@ static int eject_one(struct http_reply *reply, const struct serve_context *ctx,
 	return r;
 }
 
-/* The ejections from index `first` are those of a request: they stay, in place of those by this
- * process, or none of them does. */
+/*
+ * The ejections from index `first` are those of a request. If it succeeded they replace ejections
+ * by this process, else they end.
+ */
 static void ejections_end(const struct serve_context *ctx, size_t first, bool is_ok)
 {
 	struct model *m = ctx->drains->model;
