@@ -221,6 +221,8 @@ static const struct {
 	{ "", -EPROTO, "closed the connection without an answer" },
 	{ "HTTP/1.1 404 Not Found\r\n\r\n{\"error\":{\"text\":\"there is no service a/b\"}}",
 	  -ENODATA, "there is no service a/b" },
+	{ "HTTP/1.1 409 Conflict\r\n\r\n{\"error\":{\"text\":\"cannot be ejected\"}}", -ENODATA,
+	  "cannot be ejected" },
 	{ "HTTP/1.1 400 Bad\r\n\r\n{\"error\":{\"text\":\"limit: 'x'\"}}", -EINVAL, "limit: 'x'" },
 	{ "HTTP/1.1 500 Oh\r\n\r\n<html>", -EPROTO, "HTTP status 500" },
 };
