@@ -158,7 +158,7 @@ void check_ipvs_input(struct check_report *r, const struct facts *f)
 				input->chain, t->name);
 		}
 	if (!f->has_tables)
-		check_add(r, "input-policy", CHECK_WARNING, "CAP_NET_ADMIN",
+		check_add(r, "input-policy", CHECK_WARNING, "run with CAP_NET_ADMIN",
 			  "tables of nf_tables cannot be read");
 	else if (r->v.n == before)
 		check_add(r, "input-policy", CHECK_OK, NULL,

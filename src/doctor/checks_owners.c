@@ -18,6 +18,8 @@
 #define ADVICE_LINK \
 	"with its addresses this host answers for every cluster IP: stop the proxy, then ip link del, or vipd --cleanup="
 #define TABLE_OURS "vipd"
+/* The addresses of services are in vipd's tables. */
+#define NOT_CHECKED "not checked: tables of nf_tables cannot be read"
 
 static const char *family_text(uint8_t family)
 {
@@ -212,7 +214,9 @@ void check_addresses(struct check_report *r, const struct facts *f)
 	}
 	if (n > LISTED_MAX)
 		check_add(r, "addresses", CHECK_WARNING, "ip addr", "and %zu more", n - LISTED_MAX);
-	if (n == 0)
+	if (n == 0 && !f->has_tables)
+		check_add(r, "addresses", CHECK_NOTE, NULL, NOT_CHECKED);
+	else if (n == 0)
 		check_add(r, "addresses", CHECK_OK, NULL,
 			  "%u cluster IPs, none is an address of this host", f->ours.cluster_ips.n);
 }
@@ -257,6 +261,8 @@ void check_listeners(struct check_report *r, const struct facts *f)
 			"find the daemon with `ss -lntup`; change its port, or the service's node port",
 			"a daemon listens on a port of a service and is not reachable: %s",
 			list.text);
+	else if (!f->has_tables)
+		check_add(r, "listeners", CHECK_NOTE, NULL, NOT_CHECKED);
 	else
 		check_add(r, "listeners", CHECK_OK, NULL,
 			  "%zu ports of services on this host, no daemon listens on them", n_local);
@@ -317,7 +323,8 @@ void check_tables(struct check_report *r, const struct facts *f)
 	size_t before = r->v.n;
 
 	if (!f->has_tables) {
-		check_add(r, "tables", CHECK_ERROR, "CAP_NET_ADMIN, and a kernel with nf_tables",
+		check_add(r, "tables", CHECK_ERROR,
+			  "run with CAP_NET_ADMIN, on a kernel with nf_tables",
 			  "tables of nf_tables cannot be read: %s", f->tables_error);
 		return;
 	}

@@ -49,8 +49,7 @@ void check_netlink(struct check_report *r, const struct facts *f)
 	if (f->rcvbuf_result < 0)
 		check_add(
 			r, "netlink", CHECK_WARNING,
-			"CAP_NET_ADMIN in the initial user namespace, or a larger "
-			"net.core.rmem_max",
+			"run with CAP_NET_ADMIN in the initial user namespace, or raise net.core.rmem_max",
 			"receive buffers cannot be enlarged (%s): long answers are lost and requested again",
 			strerror(-f->rcvbuf_result));
 	else

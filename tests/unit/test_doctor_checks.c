@@ -587,6 +587,8 @@ static const struct {
 	{ tables_two, "tables", CHECK_NOTE, "2 tables of vipd for IPv4", NULL },
 	{ table_squatter, "tables", CHECK_NOTE, "table ip vipd is not vipd's", "rename" },
 	{ no_tables, "tables", CHECK_ERROR, "Operation not permitted", NULL },
+	{ no_tables, "addresses", CHECK_NOTE, "not checked", NULL },
+	{ no_tables, "listeners", CHECK_NOTE, "not checked", NULL },
 	{ ipvs_ours, "ipvs", CHECK_WARNING, "10.96.0.1:443/TCP", "ipvsadm" },
 	{ ipvs_others, "ipvs", CHECK_NOTE, "none of vipd's services", NULL },
 	{ vip_bound, "addresses", CHECK_WARNING,
@@ -662,6 +664,10 @@ static bool is_exempt(const char *check, size_t i)
 	/* A foreign table of a proxy is a foreign table, too. */
 	if (strcmp(check, "tables") == 0 && strcmp(cases[i].check, "proxies") == 0)
 		return true;
+	/* Three checks need the addresses in vipd's tables. */
+	if (cases[i].change == no_tables)
+		return strcmp(check, "tables") == 0 || strcmp(check, "addresses") == 0 ||
+		       strcmp(check, "listeners") == 0;
 	/* Features and schedulers are tried in a network namespace of its own. */
 	return strcmp(check, "nftables") == 0 && cases[i].change == scheds_untried;
 }
