@@ -39,10 +39,11 @@ static bool log_change(struct http_reply *reply, const char *area_text, const ch
 
 	if (area < 0 && !is_all)
 		http_reply_error(reply, 400,
-				 "area '%.64s': see vipctl log for those there are, or all",
+				 "area: '%.64s' is neither all nor an area that vipctl log lists",
 				 area_text != NULL ? area_text : "");
 	else if (level < 0)
-		http_reply_error(reply, 400, "level '%.64s': error, warn, notice, info or debug",
+		http_reply_error(reply, 400,
+				 "level: '%.64s' is not error, warn, notice, info or debug",
 				 level_text != NULL ? level_text : "");
 	if (level < 0 || (area < 0 && !is_all))
 		return false;

@@ -163,7 +163,7 @@ static int states_parse(uint32_t *ret, const char *text, struct err *err)
 		enum serve_state s = serve_state_parse(text, len);
 
 		if (s == SERVE_STATE_UNSET)
-			return err_set(err, -EINVAL, "state: there is no state '%.*s'",
+			return err_set(err, -EINVAL, "state: '%.*s' is not a state of a service",
 				       (int)MIN(len, (size_t)64), text);
 		*ret |= UINT32_C(1) << s;
 		text += len;

@@ -230,8 +230,7 @@ int run_trace(const struct run *run)
 	int code;
 
 	if (run->n_args < 2 || run->n_args > 3)
-		return usage(
-			"trace takes two arguments, SRC and DST:PORT[/PROTO], and perhaps POD");
+		return usage("trace takes SRC and DST:PORT[/PROTOCOL], and optionally POD");
 	if (run->live_s > 0 && run->output == OUTPUT_JSON)
 		return usage("--live writes text: it excludes -o json and -o yaml");
 	code = answer_get(&trace, run, false, "/v1/trace", "from", run->args[0], "to", run->args[1],

@@ -53,7 +53,7 @@ static void node(struct str *out, const json_t *status, const struct style *styl
 	if (!value_bool(detector, "ipv4") && !value_bool(detector, "ipv6")) {
 		str_puts(out, "none");
 		if (value_has(detector, "mode"))
-			str_printf(out, ": %s, but no prefix or interface is known",
+			str_printf(out, ": no prefix or interface of pods is known (%s)",
 				   value_text(detector, "mode"));
 	} else {
 		str_puts(out, value_text(detector, "interface"));
@@ -210,7 +210,9 @@ static void hist(struct str *out, const json_t *h)
 	say_us(out, value_int(h, "p99_us"));
 	str_puts(out, ", max ");
 	say_us(out, value_int(h, "max_us"));
-	str_printf(out, " (%" JSON_INTEGER_FORMAT " changes)\n", value_int(h, "count"));
+	str_puts(out, " (");
+	say_count(out, value_int(h, "count"), "change", "changes");
+	str_puts(out, ")\n");
 }
 
 static void sync_lines(struct str *out, const json_t *status, const struct style *style)

@@ -113,7 +113,7 @@ def test_master_overrides(api, start):
 def test_nothing_is_configured():
     env = {k: v for k, v in os.environ.items() if not k.startswith("KUBERNETES_")}
     for args, words in (
-            ([], "neither --kubeconfig nor --master"),
+            ([], "none of --kubeconfig, --master and --manifests"),
             (["--kubeconfig", "/nowhere"], "/nowhere: No such file"),
             (["--master", "gopher://x"], "--master: 'gopher' is neither https nor http"),
             (["--master", "https://x", "--content-type", "text/plain"],

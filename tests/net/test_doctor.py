@@ -366,7 +366,7 @@ def test_log_levels(lab, vipd):
     assert "log level of sync: debug" in vipd.log()
     vipd.ctl("log", "all", "notice")
     assert set(levels().values()) == {"notice"}
-    for args, word in ((("moon", "debug"), "area 'moon'"), (("sync", "loud"), "level 'loud'"),
+    for args, word in ((("moon", "debug"), "area: 'moon'"), (("sync", "loud"), "level: 'loud'"),
                        (("sync",), "AREA and LEVEL")):
         r = subprocess.run([L.program("vipctl"), "--socket", vipd.socket, "log", *args],
                            capture_output=True, text=True, timeout=L.LIMIT, check=False)

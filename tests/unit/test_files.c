@@ -416,9 +416,9 @@ static void test_bad_keeps_last_good(void **state)
 	expect_problems(w, "");
 }
 
-#define UNREADABLE                                                                        \
-	"document: while parsing a flow node: did not find expected node content; until " \
-	"it can be read no object leaves this file\n"
+#define UNREADABLE                                                                     \
+	"document: while parsing a flow node: did not find expected node content; no " \
+	"object of this file is removed until it can be read\n"
 
 /* An unreadable document may be any object: no object of the file is removed. */
 static void test_unreadable_keeps_all(void **state)
@@ -622,8 +622,9 @@ static void test_complete(void **state)
 	expect_unknown(w, "b.yaml:14: Service x/c: spec.ports[0].port: 70000 is not in 1..65535; "
 			  "no good version of it is known");
 	put(w, "f/b.yaml", SERVICE("b", "80") SERVICE("c", "81"));
-	expect_unknown(w, "d.yaml:10: document: while parsing a flow node: did not find "
-			  "expected node content; until it can be read no object leaves this file");
+	expect_unknown(
+		w, "d.yaml:10: document: while parsing a flow node: did not find "
+		   "expected node content; no object of this file is removed until it can be read");
 	n_changed = w->n_changed;
 	put(w, "f/d.yaml", SERVICE("d", "80"));
 	expect_unknown(w, "e.yaml: is a link to nothing; its last content stays");

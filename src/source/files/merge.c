@@ -36,7 +36,7 @@ static void unreadable_add(struct file *f, uint32_t unit, const struct piece *p)
 	struct str text = { 0 };
 
 	object_title(&text, p->kind, p->ns, p->name);
-	str_printf(&text, ": %s; until it can be read no object leaves this file", p->why);
+	str_printf(&text, ": %s; no object of this file is removed until it can be read", p->why);
 	problem_add(f, unit, p->why_line, true, text.text);
 }
 

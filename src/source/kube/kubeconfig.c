@@ -387,9 +387,10 @@ static int account_open(struct kubeconfig **ret, const char *account_dir, struct
 	int r;
 
 	if (host == NULL || host[0] == '\0' || port == NULL || port[0] == '\0')
-		return err_set(err, -ENOENT,
-			       "neither --kubeconfig nor --master is set, and this is not a pod "
-			       "(KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set)");
+		return err_set(
+			err, -ENOENT,
+			"none of --kubeconfig, --master and --manifests is set, and this is not a pod "
+			"(KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set)");
 	str_printf(&url, strchr(host, ':') != NULL ? "https://[%s]:%s" : "https://%s:%s", host,
 		   port);
 	r = server_put(k, url.text, url.len, err);
