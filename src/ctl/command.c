@@ -145,6 +145,8 @@ int failed(int r, const struct err *err)
 {
 	if (r == -ENODATA)
 		return error_print(EXIT_PROBLEM, err->text, "");
+	if (r == -EPERM) /* the kernel; the control socket returns EACCES */
+		return error_print(EXIT_PROBLEM, err->text, "; run as root or with CAP_NET_ADMIN");
 	return error_print(r == -EINVAL ? EXIT_USAGE : EXIT_NO_VIPD, err->text, "");
 }
 

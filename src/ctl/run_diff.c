@@ -177,9 +177,10 @@ int run_svc_kernel(const struct run *run)
 	FINI(programmed_fini) struct programmed programmed;
 	struct err err;
 	int code = EXIT_FINE;
+	int r = programmed_read(&programmed, run->plane, &err);
 
-	if (programmed_read(&programmed, run->plane, &err) < 0)
-		return complain(EXIT_NO_VIPD, "%s", err.text);
+	if (r < 0)
+		return failed(r == -EPERM ? r : -ENODATA, &err);
 	if (run->output == OUTPUT_JSON)
 		code = kernel_json(run, &programmed);
 	else if (programmed.text.len == 0 && programmed.routing.len == 0)

@@ -250,14 +250,24 @@ def test_foreign_tables(lab, vipd):
     expect(vipd, "tables", "ok", "no other table")
 
 
-def test_without_rights(lab, vipd):
-    """vipctl without any capability reports that."""
+def run_without_rights(lab, *args):
     p = lab.node.popen("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
                        "--bounding-set=-all", "--inh-caps=-all", L.program("vipctl"), "--socket",
-                       "/nowhere", "doctor", "-o", "json", stdout=subprocess.PIPE, text=True)
-    out, _ = p.communicate(timeout=L.LIMIT)
+                       "/nowhere", *args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    out, err = p.communicate(timeout=L.LIMIT)
+    return p.returncode, out, err
+
+
+def test_reading_the_kernel_without_rights(lab, vipd):
+    code, _, err = run_without_rights(lab, "svc", "--kernel")
+    assert code == 1 and "run as root or with CAP_NET_ADMIN" in err
+
+
+def test_without_rights(lab, vipd):
+    """vipctl without any capability reports that."""
+    code, out, _ = run_without_rights(lab, "doctor", "-o", "json")
     levels = {r["check"]: r["level"] for r in json.loads(out)["results"]}
-    assert p.returncode == 2
+    assert code == 2
     assert levels["capabilities"] == "error" and levels["nftables"] == "error"
     assert levels["tables"] == "error" and levels["netlink"] == "warning"
 
