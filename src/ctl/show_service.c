@@ -36,12 +36,11 @@ static void kernel_state(struct str *out, const json_t *page, const struct style
 	} else if (value_bool(page, "pending")) {
 		label(out, "kernel");
 		mark_puts(out, style, MARK_ATTENTION, "pending");
-		str_printf(out, ": %s", value_text(page, "note"));
 		if (value_has(page, "pending_ms")) {
-			str_puts(out, ", for ");
+			str_puts(out, " for ");
 			say_ms(out, value_int(page, "pending_ms"));
 		}
-		str_puts(out, "\n");
+		str_printf(out, ": %s\n", value_text(page, "note"));
 	} else if (value_has(page, "note")) {
 		label(out, "note");
 		str_printf(out, "%s\n", value_text(page, "note"));
