@@ -65,7 +65,7 @@ static inline void *htable_next_element(const struct htable *t, const struct hno
 	return next != NULL ? (char *)next - offset : NULL;
 }
 
-/* The same for the elements that contain the nodes. */
+/* Iterate over the elements that contain the nodes. */
 #define htable_for_each_entry(pos, t, type)                                                      \
 	for (type * (pos) = htable_next_element((t), NULL, offsetof(type, node)); (pos) != NULL; \
 	     (pos) = htable_next_element((t), &(pos)->node, offsetof(type, node)))

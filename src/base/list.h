@@ -68,7 +68,7 @@ static inline void list_del(struct list *node)
 #define list_for_each_safe(pos, tmp, head)                                              \
 	for (struct list * (pos) = (head)->next, *(tmp) = (pos)->next; (pos) != (head); \
 	     (pos) = (tmp), (tmp) = (pos)->next)
-/* The same for the elements that contain the nodes. */
+/* Iterate over the elements that contain the nodes. */
 #define list_for_each_entry(pos, head, type, member)                                          \
 	for (type * (pos) = list_entry((head)->next, type, member); &(pos)->member != (head); \
 	     (pos) = list_entry((pos)->member.next, type, member))

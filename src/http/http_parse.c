@@ -113,7 +113,8 @@ static int target_parse(struct http_request *ret, const char *target, size_t len
 
 		if (slash == NULL)
 			return reject(err, STATUS_BAD, "the request names no path");
-		/* It has precedence over the Host header (RFC 9112 section 3.2.2). */
+		/* The authority of the target has precedence over the Host header (RFC 9112
+		 * section 3.2.2). */
 		ret->host = xstrndup(target + 7, (size_t)(slash - target - 7));
 		len -= (size_t)(slash - target);
 		target = slash;

@@ -375,7 +375,7 @@ int plane_family_fail(struct plane *p, enum ipfam fam, int code, const struct er
 int plane_family_lost(struct plane *p, enum ipfam fam);
 /* Families that failed, as bits. */
 uint8_t plane_families_failed(const struct plane *p);
-/* It did, and has not recovered, even if an attempt is under way. `p` may be NULL. */
+/* `fam` failed and has not recovered, even if an attempt is under way. `p` may be NULL. */
 bool plane_family_has_failed(const struct plane *p, enum ipfam fam);
 /* End of a load: families that had failed and were included have recovered. */
 void plane_families_settled(struct plane *p);
@@ -403,7 +403,7 @@ static inline int plane_load_all(struct plane *p, struct err *err)
 	return r;
 }
 
-/* The same for sweep(). */
+/* sweep() to its end, for callers without an event loop. */
 static inline int plane_sweep_all(struct plane *p, struct plane_result *res, struct err *err)
 {
 	int r;

@@ -104,7 +104,7 @@ struct sync {
 		struct plan_pieces pieces;
 		bool is_rejected; /* the last piece, in adoption */
 	} large;
-	uint32_t family_rejections[IPFAM_N]; /* in a row, without a commit that the kernel took */
+	uint32_t family_rejections[IPFAM_N]; /* in a row, since the last accepted commit */
 };
 
 /*

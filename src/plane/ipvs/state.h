@@ -274,7 +274,7 @@ void ipvs_vs_touch(struct ipvs_plane *p, struct ipvs_vs *vs, struct svc *svc);
 MUST_USE int ipvs_ops_add(struct ipvs_plane *p, struct plane_result *res, struct err *err);
 /* Start to drain programmed services and destinations that are not desired. */
 MUST_USE int ipvs_ops_remove(struct ipvs_plane *p, struct plane_result *res, struct err *err);
-/* The same for all services of the loaded phase, in steps. 1: call it again. */
+/* Like ipvs_ops_remove(), for all services of the loaded phase, in steps. 1: call it again. */
 MUST_USE int ipvs_ops_sweep(struct ipvs_plane *p, struct plane_result *res, struct err *err);
 /*
  * The commit failed: restore the desired state, delete what was added. `is_rejected`: in the loaded
