@@ -181,7 +181,7 @@ void plan_claims_replace(struct plan *p, struct svc *svc, const struct plan_rows
 	claims_wake(p, old, new);
 	free(old);
 	svc->claims = new;
-	svc->is_large = p->piece_work != 0 && plan_size(p, svc) > p->piece_work;
+	svc->is_large = plan_is_large(p, svc);
 }
 
 void plan_claims_left(struct plan *p, struct svc *svc)

@@ -460,24 +460,26 @@ static size_t slots_max(const struct plan *p, const struct service *s, size_t n)
 		   MIN(n * WEIGHT_MAX, (size_t)PLAN_WEIGHT_SLOTS_PLAIN));
 }
 
-size_t plan_size(const struct plan *p, const struct svc *svc)
+/* Stop when the answer is known: called for each change, also of a service with 500 slices. */
+bool plan_is_large(const struct plan *p, const struct svc *svc)
 {
 	const struct plan_rows *rows = svc->rows;
 	const struct service *s = svc->service;
+	size_t max = p->piece_work;
 	size_t n = 0;
 
-	list_for_each (l, &svc->slices)
-		n += list_entry(l, struct slice_entry, link)->slice->endpoints.n;
-	if (s != NULL) {
+	if (p->piece_work == 0)
+		return false;
+	if (s != NULL && s->ports.n > 0) {
 		bool has_ids = s->affinity_s != 0 && p->traits->class_affinity != NULL;
 
+		for (struct list *l = svc->slices.next; l != &svc->slices && n <= max; l = l->next)
+			n += list_entry(l, struct slice_entry, link)->slice->endpoints.n;
 		n = s->ports.n * ((n << has_ids) + 1 + slots_max(p, s, n));
-	} else {
-		n = 0;
 	}
-	for (size_t i = 0; rows != NULL && i < rows->pools.n; i++)
+	for (size_t i = 0; rows != NULL && i < rows->pools.n && n <= max; i++)
 		n += plan_pool_cost(p, &rows->pools.v[i], 1);
-	return n;
+	return n > max;
 }
 
 struct plan_rows *plan_rows_build(struct plan *p, struct svc *svc)
@@ -590,7 +592,7 @@ void plan_rows_replace(struct plan *p, struct svc *svc, struct plan_rows *new,
 	p->n_host_cluster_ips -= old != NULL && old->is_of_host;
 	p->n_host_cluster_ips += new != NULL &&new->is_of_host;
 	svc->rows = new;
-	svc->is_large = p->piece_work != 0 && plan_size(p, svc) > p->piece_work;
+	svc->is_large = plan_is_large(p, svc);
 }
 
 void plan_rows_accept(struct plan *p, struct svc *svc, struct plan_rows *new)

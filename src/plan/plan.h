@@ -110,7 +110,7 @@ struct plan {
 	} ids[IPFAM_N];
 	struct htable claims;
 	uint8_t left_out;          /* address families that rows are built without, as bits */
-	size_t piece_work;         /* services of a larger plan_size() change in pieces; 0: none */
+	size_t piece_work;         /* services with more work change in pieces; 0: none */
 	size_t n_conflicts;        /* frontends that a service claims and did not get */
 	size_t n_unsticky;         /* services with affinity that is not in effect in a pool */
 	size_t n_host_cluster_ips; /* services whose cluster IP is an address of this host */
@@ -143,8 +143,11 @@ void plan_build_open(struct build **ret, const struct plan *p, struct svc *svc);
 bool plan_build_step(struct build *b, size_t max);
 struct plan_rows *plan_build_end(struct plan *p, struct build *b);
 void plan_build_close(struct build *b);
-/* Upper bound of the work of a change: backends programmed plus backends possible, and tables. */
-size_t plan_size(const struct plan *p, const struct svc *svc);
+/*
+ * Does `svc` change in pieces? Is the upper bound of the work of a change above `piece_work`:
+ * backends programmed plus backends possible, and tables?
+ */
+bool plan_is_large(const struct plan *p, const struct svc *svc);
 /* Does a service of this transaction get a frontend that is programmed for `svc`? */
 bool plan_is_lost(const struct plan *p, const struct svc *svc, const struct plan_frontend *f);
 bool plan_is_claimed(const struct plan *p, const struct svc *svc, const struct plan_frontend *f);

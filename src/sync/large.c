@@ -15,11 +15,6 @@
 
 #define STEP_ENDPOINTS 20000 /* endpoints of a step of BUILD or ADOPT: about 6 ms */
 
-bool sync_is_large(const struct sync *s, const struct svc *svc)
-{
-	return plan_size(s->plan, svc) > s->plan->piece_work;
-}
-
 void sync_large_forget(struct sync *s)
 {
 	if (s->large.svc == NULL)

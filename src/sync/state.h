@@ -155,8 +155,6 @@ size_t sync_rows_weight(const struct plan_rows *rows);
 
 /* --- large.c --- */
 
-/* Is `svc` updated in pieces? */
-bool sync_is_large(const struct sync *s, const struct svc *svc);
 void sync_large_begin(struct sync *s, struct svc *svc);
 /* Drop the goal; programmed pieces stay. The service stays dirty. */
 void sync_large_forget(struct sync *s);

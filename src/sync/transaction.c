@@ -171,7 +171,7 @@ static struct sync_item item_make(struct sync *s, struct svc *svc, bool is_glued
 {
 	if (svc == s->large.svc)
 		sync_large_forget(s);
-	if (sync_is_large(s, svc) && svc->rows != NULL)
+	if (plan_is_large(s->plan, svc) && svc->rows != NULL)
 		return item_make_piece(s, svc, is_glued);
 	list_del(&svc->dirty);
 	svc->is_in_transaction = true;
@@ -239,7 +239,7 @@ static size_t item_glue(struct sync *s, size_t winner, struct svc *loser)
 	size_t n;
 
 	/* Its own turn, in this load, finds that the kernel has the frontend for the winner. */
-	if (at == s->items.n && !sync_is_adopted(s, loser) && sync_is_large(s, loser))
+	if (at == s->items.n && !sync_is_adopted(s, loser) && plan_is_large(s->plan, loser))
 		return winner;
 	if (at == s->items.n) {
 		struct sync_item it = item_make(s, loser, true);
@@ -413,7 +413,7 @@ static void items_collect(struct sync *s)
 			break;
 		if (svc == s->large.svc || is_put_off(s, svc) || is_awaiting(s, svc))
 			continue;
-		if (sync_is_large(s, svc)) {
+		if (plan_is_large(s->plan, svc)) {
 			if (s->large.svc == NULL)
 				sync_large_begin(s, svc);
 			continue;
