@@ -108,11 +108,12 @@ struct svc **model_sorted(const struct model *m, size_t *n)
 
 /* --- dirty services --------------------------------------------------------------- */
 
-void model_mark_dirty(struct model *m, struct svc *svc, uint64_t at_ns)
+/* Endpoints of `svc` changed: its frontends did not. */
+static void mark_endpoints(struct model *m, struct svc *svc, uint64_t at_ns)
 {
 	bool was_dirty = list_is_linked(&svc->dirty);
 
-	svc->is_claimed = false;
+	svc->is_unchanged = false;
 	if (m->has_changes_first) {
 		list_del(&svc->dirty);
 		list_add_after(&m->dirty, &svc->dirty);
@@ -121,6 +122,12 @@ void model_mark_dirty(struct model *m, struct svc *svc, uint64_t at_ns)
 	}
 	if (!was_dirty)
 		svc->dirty_since_ns = MAX(at_ns, UINT64_C(1));
+}
+
+void model_mark_dirty(struct model *m, struct svc *svc, uint64_t at_ns)
+{
+	svc->is_claimed = false;
+	mark_endpoints(m, svc, at_ns);
 }
 
 void model_clean(struct model *m, struct svc *svc)
@@ -278,7 +285,7 @@ static int slice_unlink(struct model *m, struct slice_entry *e, uint64_t at_ns)
 	svc->n_slices--;
 	svc->trigger_ns = 0;
 	if (does_matter)
-		model_mark_dirty(m, svc, at_ns);
+		mark_endpoints(m, svc, at_ns);
 	model_reap(m, svc);
 	return does_matter;
 }
@@ -309,7 +316,7 @@ static int slice_arrived(struct model *m, struct slice_entry *e, uint64_t at_ns)
 	    trigger_counts(m, svc, trigger_ns))
 		svc->trigger_ns = trigger_ns;
 	if (does_matter)
-		model_mark_dirty(m, svc, at_ns);
+		mark_endpoints(m, svc, at_ns);
 	return does_matter;
 }
 
@@ -357,7 +364,7 @@ static int slice_put_known(struct model *m, struct slice_entry *e, struct slice 
 	if (has_moved)
 		slice_link(svc_get(m, s->ns, s->service), e);
 	else if (was_family)
-		model_mark_dirty(m, e->svc, at_ns);
+		mark_endpoints(m, e->svc, at_ns);
 	slice_close(old);
 	return slice_arrived(m, e, at_ns) || moved || was_family;
 }

@@ -39,8 +39,9 @@ struct svc {
 	uint32_t adopted_load;  /* the sync's: number of the load that last compared this service */
 	uint32_t remark;        /* the plane's: hash of the remark in the log; 0 = none */
 	uint32_t list_no;       /* last list with `service`: model_list_end() */
-	bool is_claimed;        /* the plan's: no change since `claims` was made */
-	bool is_large;          /* the plan's: plan_size() above plan.piece_work */
+	bool is_claimed;        /* the plan's: only endpoints changed since `claims` was made */
+	bool is_unchanged;      /* the plan's: nothing changed since plan_claim() */
+	bool is_large;          /* the plan's: plan_is_large() then */
 	bool is_in_transaction; /* the sync's: taken from the dirty list, outcome open */
 	uint64_t dirty_since_ns; /* arrival of the oldest event not yet synced; 0 = clean */
 	int64_t trigger_ns; /* oldest trigger time not yet synced, Unix ns; 0 = none (MET-06) */

@@ -181,7 +181,17 @@ void plan_claims_replace(struct plan *p, struct svc *svc, const struct plan_rows
 	claims_wake(p, old, new);
 	free(old);
 	svc->claims = new;
+	p->n_claims_made += new ? new->n : 0;
+}
+
+/* Which frontends are claimed does not depend on endpoints: mostly nothing is to be done. */
+void plan_claims_follow(struct plan *p, struct svc *svc, const struct plan_rows *rows)
+{
 	svc->is_large = plan_is_large(p, svc);
+	if (svc->is_claimed)
+		plan_claims_defer(svc);
+	else
+		plan_claims_replace(p, svc, rows);
 }
 
 void plan_claims_left(struct plan *p, struct svc *svc)

@@ -33,7 +33,7 @@ void plan_fini(struct plan *p)
 		svc->rows = NULL;
 		free(svc->claims);
 		svc->claims = NULL;
-		svc->is_claimed = false;
+		svc->is_claimed = svc->is_unchanged = false;
 	}
 	htable_fini(&p->claims);
 	plan_ids_fini(p);
@@ -444,7 +444,7 @@ struct plan_rows *plan_build_end(struct plan *p, struct build *b)
 	struct svc *svc = b->svc;
 	struct plan_rows *rows = build_end(b);
 
-	plan_claims_replace(p, svc, rows);
+	plan_claims_follow(p, svc, rows);
 	return rows;
 }
 
@@ -486,7 +486,7 @@ struct plan_rows *plan_rows_build(struct plan *p, struct svc *svc)
 {
 	struct plan_rows *rows = plan_rows_desired(p, svc);
 
-	plan_claims_replace(p, svc, rows);
+	plan_claims_follow(p, svc, rows);
 	return rows;
 }
 
@@ -496,6 +496,8 @@ void plan_claim(struct plan *p, struct svc *svc)
 	static const struct selection none;
 	struct build b = { .p = p, .svc = svc, .s = svc->service };
 
+	svc->is_unchanged = true;
+	svc->is_large = plan_is_large(p, svc);
 	if (svc->is_claimed)
 		return;
 	svc->is_claimed = true;

@@ -109,6 +109,7 @@ struct plan {
 		uint32_t next;
 	} ids[IPFAM_N];
 	struct htable claims;
+	uint64_t n_claims_made;    /* so far: the work of plan_claim() */
 	uint8_t left_out;          /* address families that rows are built without, as bits */
 	size_t piece_work;         /* services with more work change in pieces; 0: none */
 	size_t n_conflicts;        /* frontends that a service claims and did not get */

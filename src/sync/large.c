@@ -37,7 +37,7 @@ static void turn_end(struct sync *s, struct svc *svc)
 void sync_large_begin(struct sync *s, struct svc *svc)
 {
 	turn_end(s, svc);
-	plan_claim(s->plan, svc); /* any later change clears svc->is_claimed */
+	plan_claim(s->plan, svc); /* any later change clears svc->is_unchanged */
 	s->large.svc = svc;
 	s->large.service_no = svc->service_no;
 	s->large.phase = SYNC_LARGE_BUILD;
@@ -113,7 +113,7 @@ static int step_rest(struct sync *s, uint64_t now, struct err *err)
 	}
 	s->large.svc = NULL;
 	plan_pieces_fini(&s->large.pieces);
-	if (!svc->is_claimed) /* it stays dirty, in adoption at the head of the queue */
+	if (!svc->is_unchanged) /* it stays dirty, in adoption at the head of the queue */
 		turn_end(s, svc);
 	return sync_commit_rows(s, svc, TAKE(s->large.goal), false, now, err);
 }

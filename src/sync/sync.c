@@ -173,8 +173,8 @@ static void left_out_follow(struct sync *s)
 	s->plan->left_out = failed;
 	sync_large_forget(s); /* its goal was built for other families */
 	s->are_claims_made = false;
-	list_for_each (l, &s->model->all)
-		list_entry(l, struct svc, all)->is_claimed = false;
+	list_for_each_entry (svc, &s->model->all, struct svc, all)
+		svc->is_claimed = svc->is_unchanged = false;
 }
 
 static void load_begin(struct sync *s)

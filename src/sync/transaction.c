@@ -129,7 +129,7 @@ static void piece_reject(struct sync *s, struct sync_item *it, int code, const s
 		if (svc == s->large.svc)
 			sync_large_forget(s);
 		sync_failure_note(s, svc, code, err, now);
-		if (svc->is_claimed) { /* else changed meanwhile: retry at once */
+		if (svc->is_unchanged) { /* else changed meanwhile: retry at once */
 			list_del(&svc->dirty);
 			svc->dirty_since_ns = 0;
 		}
@@ -317,14 +317,14 @@ static bool claims_register(struct sync *s)
 	if (dirty->next == dirty->prev)
 		return false;
 	list_for_each_entry (svc, dirty, struct svc, dirty) {
-		if (svc->is_claimed && s->are_claims_made)
+		if (svc->is_unchanged && s->are_claims_made)
 			break;
-		/* The claims of a large service under way show that it changed meanwhile. */
-		if (svc->is_claimed || svc == s->large.svc)
+		/* That of a large service under way shows whether it changed meanwhile. */
+		if (svc->is_unchanged || svc == s->large.svc)
 			continue;
 		if (n >= CLAIMS_MAX)
 			return true;
-		n += svc->service != NULL ? MAX(svc->service->ports.n, 1U) : 1;
+		n += svc->service != NULL && !svc->is_claimed ? MAX(svc->service->ports.n, 1U) : 1;
 		plan_claim(s->plan, svc);
 	}
 	s->are_claims_made = s->state == SYNC_ADOPTING;
@@ -639,7 +639,7 @@ static bool is_any_lost(const struct sync *s, const struct svc *svc, const struc
 int sync_commit_rows(struct sync *s, struct svc *svc, struct plan_rows *rows, bool is_piece,
 		     uint64_t now, struct err *err)
 {
-	bool is_whole = !is_piece && svc->is_claimed;
+	bool is_whole = !is_piece && svc->is_unchanged;
 
 	vec_clear(&s->items);
 	vec_clear(&s->ops.ops);

@@ -1289,6 +1289,36 @@ static void test_claims_of_many_ports(void **state)
 	world_fini(&w);
 }
 
+/* A change of endpoints does not renew the claims of a service; a change of its ports does. */
+static void test_claims_stay(void **state)
+{
+	static struct plane_ops ops;
+	struct world w;
+	uint64_t made;
+
+	(void)state;
+	large_world(&w, &ops);
+	sync_sources_ready(w.s);
+	large_put(&w, 0, 40, 3, 0); /* in pieces */
+	large_put(&w, 1, 2, 3, 0);  /* in one transaction */
+	sync_settle(w.s, T0);
+	made = w.p.n_claims_made;
+	for (int i = 1; i < 5; i++) {
+		large_put(&w, 0, 40, 3 + i, i);
+		large_put(&w, 1, 2, 3 + i, i);
+		for (int k = 0; k < 3 * i; k++) /* the next change may come between two pieces */
+			(void)sync_step(w.s, T0 + 1);
+	}
+	sync_settle(w.s, T0 + 1);
+	assert_int_equal(w.k.slots.n, 42 * 7);
+	assert_int_equal(w.p.n_claims_made, made);
+	large_put(&w, 0, 41, 7, 4);
+	sync_settle(w.s, T0 + 2);
+	assert_in_range(w.p.n_claims_made - made, 41, 4 * 41);
+	assert_int_equal(w.p.claims.count, 43);
+	world_fini(&w);
+}
+
 /* A service with many ports or many endpoints is programmed in pieces. */
 static void test_pieces(void **state)
 {
@@ -1949,6 +1979,7 @@ int main(void)
 		cmocka_unit_test(test_one_owner),
 		cmocka_unit_test(test_latency),
 		cmocka_unit_test(test_random),
+		cmocka_unit_test(test_claims_stay),
 		cmocka_unit_test(test_pieces),
 		cmocka_unit_test(test_pieces_move),
 		cmocka_unit_test(test_pieces_keep),
