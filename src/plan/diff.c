@@ -101,16 +101,28 @@ static bool is_same_slot(const struct plan_pool *a, const struct plan_pool *b, s
 	       memcmp(&a->backends.v[i], &b->backends.v[i], sizeof(struct plan_backend)) == 0;
 }
 
-/* The backends of `pool` in slots where the two pools differ, sorted by placed_cmp(). */
-static struct placed *differing(const struct plan_pool *pool, const struct plan_pool *other,
-				size_t *ret_n)
+struct slots {
+	VEC(uint32_t) v;
+};
+
+/* Slots in which the two pools differ. */
+static void differing(struct slots *ret, const struct plan_pool *a, const struct plan_pool *b)
 {
-	struct placed *v = xmalloc(MAX(pool->backends.n, (size_t)1) * sizeof(*v));
+	for (size_t i = 0; i < MAX(a->backends.n, b->backends.n); i++)
+		if (!is_same_slot(a, b, i))
+			*vec_push(&ret->v) = (uint32_t)i;
+}
+
+/* The backends of `pool` in these slots, sorted by placed_cmp(). */
+static struct placed *placed_make(const struct plan_pool *pool, const struct slots *slots,
+				  size_t *ret_n)
+{
+	struct placed *v = xreallocarray(NULL, slots->v.n + 1, sizeof(*v));
 	size_t n = 0;
 
-	for (size_t i = 0; i < pool->backends.n; i++)
-		if (!is_same_slot(pool, other, i))
-			v[n++] = (struct placed){ pool->backends.v[i], (uint32_t)i };
+	vec_for_each (i, &slots->v)
+		if (*i < pool->backends.n)
+			v[n++] = (struct placed){ pool->backends.v[*i], *i };
 	qsort(v, n, sizeof(*v), placed_cmp);
 	*ret_n = n;
 	return v;
@@ -147,36 +159,36 @@ static void diff_backends(struct diff *d, const struct plan_pool *old, const str
 {
 	AUTO(free) struct placed *was = NULL;
 	AUTO(free) struct placed *will = NULL;
+	struct slots slots = { 0 };
 	size_t n_was;
 	size_t n_will;
 
 	diff_weights(d, old, new);
-	if (old->backends.n == new->backends.n &&
-	    (old->backends.n == 0 || old->backends.v == new->backends.v ||
-	     memcmp(old->backends.v, new->backends.v,
-		    old->backends.n * sizeof(struct plan_backend)) == 0))
+	if (old->backends.v != new->backends.v)
+		differing(&slots, old, new);
+	if (slots.v.n == 0)
 		return;
-	was = differing(old, new, &n_was);
-	will = differing(new, old, &n_will);
-	for (size_t i = 0; i < new->backends.n; i++) {
-		const struct plan_backend *b = &new->backends.v[i];
+	was = placed_make(old, &slots, &n_was);
+	will = placed_make(new, &slots, &n_will);
+	vec_for_each (i, &slots.v) {
+		const struct plan_backend *b = &new->backends.v[*i];
 		const struct placed *from;
 
-		if (is_same_slot(old, new, i))
-			continue;
+		if (*i >= new->backends.n)
+			break;
 		from = placed_find(was, n_was, b);
 		if (from == NULL) {
-			backend_op(add_op(d, PLAN_BACKEND_ADD), new, b, slot_of(old, new, i));
+			backend_op(add_op(d, PLAN_BACKEND_ADD), new, b, slot_of(old, new, *i));
 		} else {
-			move_op(d, old, from, new, i);
-			weigh_op(d, old, from->slot, new, i);
+			move_op(d, old, from, new, *i);
+			weigh_op(d, old, from->slot, new, *i);
 		}
 	}
-	for (size_t i = 0; i < old->backends.n; i++)
-		if (!is_same_slot(old, new, i) &&
-		    placed_find(will, n_will, &old->backends.v[i]) == NULL)
-			backend_op(del_op(d, PLAN_BACKEND_DEL), old, &old->backends.v[i],
-				   slot_of(old, new, i));
+	vec_for_each (i, &slots.v)
+		if (*i < old->backends.n && placed_find(will, n_will, &old->backends.v[*i]) == NULL)
+			backend_op(del_op(d, PLAN_BACKEND_DEL), old, &old->backends.v[*i],
+				   slot_of(old, new, *i));
+	vec_fini(&slots.v);
 }
 
 /* The backend in a slot, or NULL. */
