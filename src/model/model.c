@@ -20,6 +20,7 @@
 #include "model/eject.h"
 #include "model/env.h"
 #include "model/select.h"
+#include "model/track.h"
 
 /* --- entries -------------------------------------------------------------------- */
 
@@ -71,6 +72,7 @@ static void svc_free(struct model *m, struct svc *svc)
 {
 	htable_remove(&m->services, &svc->node);
 	list_del(&svc->all);
+	svc_track_close(svc);
 	name_unref(svc->ns);
 	name_unref(svc->name);
 	free(svc);
@@ -127,6 +129,7 @@ static void mark_endpoints(struct model *m, struct svc *svc, uint64_t at_ns)
 void model_mark_dirty(struct model *m, struct svc *svc, uint64_t at_ns)
 {
 	svc->is_claimed = false;
+	svc_track_end(svc);
 	mark_endpoints(m, svc, at_ns);
 }
 
@@ -267,6 +270,7 @@ static void slice_link(struct svc *svc, struct slice_entry *e)
 		if (strcmp(other->slice->name->text, e->slice->name->text) < 0)
 			break;
 	}
+	svc_track_end(svc);
 	list_add_after(after, &e->link);
 	e->svc = svc;
 	svc->n_slices++;
@@ -281,6 +285,7 @@ static int slice_unlink(struct model *m, struct slice_entry *e, uint64_t at_ns)
 	struct svc *svc = TAKE(e->svc);
 	bool does_matter = slice_does_matter(svc, e->slice->fam);
 
+	svc_track_end(svc);
 	list_del(&e->link);
 	svc->n_slices--;
 	svc->trigger_ns = 0;
@@ -365,7 +370,7 @@ static int slice_put_known(struct model *m, struct slice_entry *e, struct slice 
 		slice_link(svc_get(m, s->ns, s->service), e);
 	else if (was_family)
 		mark_endpoints(m, e->svc, at_ns);
-	slice_close(old);
+	svc_track_slice(e, old);
 	return slice_arrived(m, e, at_ns) || moved || was_family;
 }
 

@@ -19,6 +19,8 @@
 #include "base/list.h"
 #include "model/object.h"
 
+struct svc_track;
+
 /* One service name: the Service object, its slices, and state of the plan and the sync. */
 struct svc {
 	struct hnode node; /* in model.services */
@@ -34,6 +36,7 @@ struct svc {
 	 */
 	void *rows;
 	void *claims; /* the plan's: frontends that this service claims (plan/claims.c) */
+	struct svc_track *track; /* of a large service: model/track.h; NULL: none */
 	uint32_t n_slices;
 	uint32_t service_no;    /* raised when `service` is replaced or deleted */
 	uint32_t adopted_load;  /* the sync's: number of the load that last compared this service */

@@ -291,10 +291,15 @@ const struct slice_port *slice_port_find(const struct slice *s, const struct nam
 	return &s->ports.v[lo];
 }
 
+bool slice_ports_are_equal(const struct slice *a, const struct slice *b)
+{
+	return a->fam == b->fam && vecs_are_equal(&a->ports, &b->ports, slice_port_cmp);
+}
+
 bool slice_is_equal(const struct slice *a, const struct slice *b)
 {
 	return a->ns == b->ns && a->name == b->name && a->service == b->service &&
-	       a->fam == b->fam && vecs_are_equal(&a->ports, &b->ports, slice_port_cmp) &&
+	       slice_ports_are_equal(a, b) &&
 	       vecs_are_equal(&a->endpoints, &b->endpoints, endpoint_cmp);
 }
 

@@ -184,6 +184,8 @@ const struct slice_port *slice_port_find(const struct slice *s, const struct nam
  */
 bool service_is_equal(const struct service *a, const struct service *b);
 bool slice_is_equal(const struct slice *a, const struct slice *b);
+/* And their families. */
+bool slice_ports_are_equal(const struct slice *a, const struct slice *b);
 bool node_is_equal(const struct node *a, const struct node *b);
 
 /*

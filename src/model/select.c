@@ -12,12 +12,14 @@
  */
 #include "model/select.h"
 
+#include <assert.h>
 #include <endian.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "model/drain.h"
 #include "model/eject.h"
+#include "model/track.h"
 #include "model/tuning.h"
 
 /* --- text ------------------------------------------------------------------ */
@@ -297,19 +299,10 @@ static void merge(struct selection *ret, const struct model *m, const struct svc
 				best = i;
 		*vec_push(&ret->endpoints) = endpoint_of(m, svc, port->proto, best);
 	}
+	ret->sums.twice = (int32_t)(c.all.n - ret->endpoints.n);
 }
 
 /* --- classify ------------------------------------------------------------------ */
-
-struct tally {
-	size_t ready;
-	size_t ready_local;
-	size_t node_hinted; /* of the ready ones */
-	size_t node_ours;
-	size_t zone_hinted;
-	size_t zone_ours;
-	bool has_fallback; /* any serving and terminating */
-};
 
 static bool is_ready(const struct endpoint *e)
 {
@@ -323,27 +316,26 @@ static bool is_fallback(const struct endpoint *e)
 	return (e->flags & both) == both && !e->is_drained;
 }
 
-static struct tally count(const struct selection *s, const struct model *m)
+/* Add the endpoints of `s` to `t`, `sign` times. */
+static void count(struct selection_sums *t, const struct selection *s, const struct model *m,
+		  int sign)
 {
-	struct tally t = { 0 };
-
 	vec_for_each (e, &s->endpoints) {
 		if (!is_ready(e)) {
-			t.has_fallback |= is_fallback(e);
+			t->fallback += sign * is_fallback(e);
 			continue;
 		}
-		t.ready++;
-		t.ready_local += e->is_local;
-		t.node_hinted += e->from->place->nodes.n > 0;
-		t.zone_hinted += e->from->place->zones.n > 0;
-		t.node_ours += hints_contain(&e->from->place->nodes, m->config.node_name);
-		t.zone_ours += hints_contain(&e->from->place->zones, m->env.zone);
+		t->ready += sign;
+		t->ready_local += sign * e->is_local;
+		t->node_hinted += sign * (e->from->place->nodes.n > 0);
+		t->zone_hinted += sign * (e->from->place->zones.n > 0);
+		t->node_ours += sign * hints_contain(&e->from->place->nodes, m->config.node_name);
+		t->zone_ours += sign * hints_contain(&e->from->place->zones, m->env.zone);
 	}
-	return t;
 }
 
 /* POL-13 to POL-17: every ready endpoint must be hinted, and one for this node or zone. */
-static enum topology_mode topology(const struct tally *t)
+static enum topology_mode topology(const struct selection_sums *t)
 {
 	if (t->ready == 0)
 		return TOPOLOGY_OFF;
@@ -370,7 +362,7 @@ static enum exclusion classify_condition(const struct endpoint *e, bool has_read
 
 /* POL-03, POL-04. */
 static enum exclusion classify_cluster(const struct endpoint *e, const struct selection *s,
-				       const struct model *m, const struct tally *t)
+				       const struct model *m, const struct selection_sums *t)
 {
 	if (!s->uses_cluster)
 		return EXCLUSION_SET_UNUSED;
@@ -385,7 +377,7 @@ static enum exclusion classify_cluster(const struct endpoint *e, const struct se
 
 /* POL-06 to POL-08; hints do not count. */
 static enum exclusion classify_local(const struct endpoint *e, const struct selection *s,
-				     const struct tally *t)
+				     const struct selection_sums *t)
 {
 	if (!s->uses_local)
 		return EXCLUSION_SET_UNUSED;
@@ -417,38 +409,158 @@ static void leave_out_ejected(struct selection *s, bool is_local_set, size_t *n)
 	leave_out(s, is_local_set, EJECTION_OWN, least, n);
 }
 
-static void classify(struct selection *s, const struct model *m)
+/* With the sums of the whole selection. */
+static void classify_each(struct selection *s, const struct model *m,
+			  const struct selection_sums *t)
 {
-	struct tally t = count(s, m);
-
-	s->topology = s->uses_cluster ? topology(&t) : TOPOLOGY_OFF;
+	s->topology = s->uses_cluster ? topology(t) : TOPOLOGY_OFF;
 	vec_for_each (e, &s->endpoints) {
-		e->cluster = (uint8_t)classify_cluster(e, s, m, &t);
-		e->local = (uint8_t)classify_local(e, s, &t);
+		e->cluster = (uint8_t)classify_cluster(e, s, m, t);
+		e->local = (uint8_t)classify_local(e, s, t);
 		s->n_cluster += e->cluster == EXCLUSION_NONE;
 		s->n_local += e->local == EXCLUSION_NONE;
 	}
+}
+
+static void classify(struct selection *s, const struct model *m)
+{
+	const struct selection_sums *t = &s->sums;
+
+	count(&s->sums, s, m, 1);
+	classify_each(s, m, t);
 	if (m->ejections.n > 0) {
 		leave_out_ejected(s, false, &s->n_cluster);
 		leave_out_ejected(s, true, &s->n_local);
 	}
-	s->is_cluster_fallback = t.ready == 0 && s->n_cluster > 0;
-	s->is_local_fallback = t.ready_local == 0 && s->n_local > 0;
-	s->has_any = s->n_cluster > 0 || (s->uses_local && (t.ready > 0 || t.has_fallback));
+	s->is_cluster_fallback = t->ready == 0 && s->n_cluster > 0;
+	s->is_local_fallback = t->ready_local == 0 && s->n_local > 0;
+	s->has_any = s->n_cluster > 0 || (s->uses_local && (t->ready > 0 || t->fallback > 0));
+}
+
+/* --- changes ---------------------------------------------------------------------- */
+
+/* Has another slice, or another entry of this one, the address of entry `e` of `in`? */
+static bool is_twice(const struct svc *svc, const struct slice *in, const struct slice_endpoint *e)
+{
+	const struct slice_endpoint *near = vec_search(&in->endpoints, &e->addr, ip_addr_cmp);
+
+	assert(near != NULL);
+	if ((near > in->endpoints.v && ip_addr_is_equal(&near[-1].addr, &e->addr)) ||
+	    (near + 1 < vec_end(&in->endpoints) && ip_addr_is_equal(&near[1].addr, &e->addr)))
+		return true;
+	list_for_each (l, &svc->slices) {
+		const struct slice *s = list_entry(l, struct slice_entry, link)->slice;
+
+		if (s != in && s->fam == in->fam &&
+		    vec_search(&s->endpoints, &e->addr, ip_addr_cmp) != NULL)
+			return true;
+	}
+	return false;
+}
+
+/* The endpoints of one entry of a slice: one for each of its ports that serves `port`. */
+static void add_entry(struct selection *to, const struct model *m, const struct svc *svc,
+		      const struct service_port *port, const struct slice *s,
+		      const struct slice_endpoint *e)
+{
+	for (const struct slice_port *p = slice_port_find(s, port->name, port->proto);
+	     p != NULL && p < vec_end(&s->ports) && p->name == port->name &&
+	     p->proto == port->proto;
+	     p++) {
+		const struct candidate c = { .from = e, .slice = s, .port = p->port };
+
+		*vec_push(&to->endpoints) = endpoint_of(m, svc, port->proto, &c);
+	}
+}
+
+/* The entries that one version of a slice has and the other has not. False: some are twice. */
+static bool add_change(struct selection *gone, struct selection *come, const struct model *m,
+		       const struct svc *svc, const struct service_port *port,
+		       const struct slice_change *change)
+{
+	const struct slice *was = change->was;
+	const struct slice *is = change->entry->slice;
+	size_t i = 0;
+	size_t j = 0;
+
+	while (i < was->endpoints.n || j < is->endpoints.n) {
+		int c = i == was->endpoints.n ? 1
+			: j == is->endpoints.n
+				? -1
+				: slice_endpoint_cmp(&was->endpoints.v[i], &is->endpoints.v[j]);
+
+		if (c < 0)
+			add_entry(gone, m, svc, port, was, &was->endpoints.v[i]);
+		else if (c > 0 && is_twice(svc, is, &is->endpoints.v[j]))
+			return false;
+		else if (c > 0)
+			add_entry(come, m, svc, port, is, &is->endpoints.v[j]);
+		i += c <= 0;
+		j += c >= 0;
+	}
+	return true;
+}
+
+static bool has_local(const struct selection *s)
+{
+	return vec_has(&s->endpoints, e, e->is_local);
+}
+
+/*
+ * Do all other endpoints stay in the sets in which they are, or not? Endpoints of several slices
+ * depend on the versions of these. The local set has local endpoints only.
+ */
+static bool do_others_stay(const struct selection *gone, const struct selection *come,
+			   const struct selection_sums *was, const struct selection_sums *is)
+{
+	if (was->twice > 0 || was->ready == 0 || is->ready == 0)
+		return false;
+	if (gone->uses_cluster && topology(was) != topology(is))
+		return false;
+	return !gone->uses_local || (was->ready_local > 0 && is->ready_local > 0) ||
+	       (!has_local(gone) && !has_local(come));
 }
 
 /* --- entry points ----------------------------------------------------------------- */
+
+static struct selection selection_of(const struct service *s, size_t port, enum ipfam fam)
+{
+	bool is_external = service_is_external(s, port, fam);
+
+	return (struct selection){
+		.uses_cluster = !s->is_itp_local || is_external,
+		.uses_local = s->is_itp_local || (service_is_etp_local(s) && is_external),
+	};
+}
+
+bool select_changes(struct selection *gone, struct selection *come, struct selection_sums *sums,
+		    const struct model *m, const struct svc *svc, size_t port, enum ipfam fam)
+{
+	const struct selection_sums was = *sums;
+
+	*gone = *come = selection_of(svc->service, port, fam);
+	if (vec_has(&m->ejections, e, e->ns == svc->ns && e->name == svc->name))
+		return false;
+	vec_for_each (c, &svc->track->slices) {
+		if (!slice_ports_are_equal(c->was, c->entry->slice))
+			return false;
+		if (c->was->fam == fam &&
+		    !add_change(gone, come, m, svc, &svc->service->ports.v[port], c))
+			return false;
+	}
+	count(sums, gone, m, -1);
+	count(sums, come, m, 1);
+	classify_each(gone, m, &was);
+	classify_each(come, m, sums);
+	return do_others_stay(gone, come, &was, sums);
+}
 
 void select_endpoints(struct selection *ret, const struct model *m, const struct svc *svc,
 		      size_t port, enum ipfam fam)
 {
 	const struct service *s = svc->service;
-	bool is_external = service_is_external(s, port, fam);
 
-	*ret = (struct selection){
-		.uses_cluster = !s->is_itp_local || is_external,
-		.uses_local = s->is_itp_local || (service_is_etp_local(s) && is_external),
-	};
+	*ret = selection_of(s, port, fam);
 	merge(ret, m, svc, &s->ports.v[port], fam);
 	classify(ret, m);
 }

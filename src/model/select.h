@@ -54,6 +54,18 @@ struct endpoint {
 	const struct slice_endpoint *from; /* borrowed: node, pod, hints */
 };
 
+/* Numbers of endpoints on which a set as a whole depends. */
+struct selection_sums {
+	int32_t ready;
+	int32_t ready_local;
+	int32_t node_hinted; /* of the ready ones */
+	int32_t node_ours;
+	int32_t zone_hinted;
+	int32_t zone_ours;
+	int32_t fallback; /* serving and terminating */
+	int32_t twice;    /* entries of slices beyond the first one of an endpoint */
+};
+
 struct selection {
 	VEC(struct endpoint) endpoints; /* sorted by ip_addr_cmp, then port */
 	enum topology_mode topology;
@@ -64,6 +76,7 @@ struct selection {
 	bool is_local_fallback;   /* POL-08 was taken */
 	size_t n_cluster;
 	size_t n_local;
+	struct selection_sums sums;
 };
 
 /*
@@ -73,6 +86,14 @@ struct selection {
  */
 void select_endpoints(struct selection *ret, const struct model *m, const struct svc *svc,
 		      size_t port, enum ipfam fam);
+/*
+ * What the tracked changes of slices (model/track.h) do to a selection with `sums`: the endpoints
+ * that go and those that come, in no order, and its new sums. An endpoint that changed is in both.
+ * No set becomes empty, and none that was empty gets endpoints. False: other endpoints may enter or
+ * leave a set; the service then needs select_endpoints().
+ */
+bool select_changes(struct selection *gone, struct selection *come, struct selection_sums *sums,
+		    const struct model *m, const struct svc *svc, size_t port, enum ipfam fam);
 void selection_fini(struct selection *s);
 
 /* NULL when the service is proxied (section 2), else the reason for display. */

@@ -59,7 +59,7 @@ static void pool_like(struct plan_pool *to, const struct plan_pool *from, size_t
 		vec_reserve(&to->backends, n);
 }
 
-static void pool_copy(struct plan_pool *to, const struct plan_pool *from, size_t n)
+void plan_pool_copy(struct plan_pool *to, const struct plan_pool *from, size_t n)
 {
 	pool_like(to, from, MAX(n, (size_t)from->backends.n));
 	to->backends.n = from->backends.n;
@@ -75,11 +75,6 @@ static void pool_copy(struct plan_pool *to, const struct plan_pool *from, size_t
 		to->weights = xmalloc(from->backends.n);
 		memcpy(to->weights, from->weights, from->backends.n);
 	}
-}
-
-void plan_pool_copy(struct plan_pool *to, const struct plan_pool *from)
-{
-	pool_copy(to, from, 0);
 }
 
 struct slot {
@@ -168,7 +163,7 @@ static void plain_between(struct plan_pool *ret, const struct plan_between *b)
 	size_t max = b->max / b->work + 1;
 	size_t cost = 0;
 
-	pool_copy(ret, b->was ? b->was : will, n);
+	plan_pool_copy(ret, b->was ? b->was : will, n);
 	if (b->was == NULL)
 		ret->backends.n = 0;
 	weights_reserve(ret, will, n);

@@ -41,5 +41,5 @@ bool plan_pool_has_ids(const struct plan *p, const struct plan_pool *pool);
 /* Operations that make all of the pool, or remove it. */
 size_t plan_pool_cost(const struct plan *p, const struct plan_pool *pool, size_t work);
 bool plan_pool_is_equal(const struct plan_pool *a, const struct plan_pool *b);
-/* Copy `from` to `to`, with vectors of its own. */
-void plan_pool_copy(struct plan_pool *to, const struct plan_pool *from);
+/* Copy `from` to `to`, with vectors of its own; room for `n` backends. */
+void plan_pool_copy(struct plan_pool *to, const struct plan_pool *from, size_t n);

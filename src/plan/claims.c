@@ -194,6 +194,13 @@ void plan_claims_follow(struct plan *p, struct svc *svc, const struct plan_rows 
 		plan_claims_replace(p, svc, rows);
 }
 
+size_t plan_claims_count(const struct svc *svc)
+{
+	const struct claims *cs = svc->claims;
+
+	return cs != NULL ? cs->n_desired : 0;
+}
+
 void plan_claims_left(struct plan *p, struct svc *svc)
 {
 	struct claims *cs = svc->claims;

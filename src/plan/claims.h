@@ -17,7 +17,10 @@ unsigned int plan_kind_rank(uint8_t kind);
  * programmed frontends. Marks services dirty that may get a frontend.
  */
 void plan_claims_replace(struct plan *p, struct svc *svc, const struct plan_rows *rows);
-/* plan_claims_replace(), unless only endpoints changed since the last time; no claim is due then. */
+/* plan_claims_replace(), unless only endpoints changed since the last time; no claim is due then.
+ */
 void plan_claims_follow(struct plan *p, struct svc *svc, const struct plan_rows *rows);
+/* Number of frontends that `svc` claims. */
+size_t plan_claims_count(const struct svc *svc);
 /* The kernel no longer has frontends of `svc` that `svc` does not claim. */
 void plan_claims_left(struct plan *p, struct svc *svc);

@@ -498,7 +498,7 @@ static void pool_put_desired(struct piece *pc, size_t i, const struct plan_pool 
 	else if (was != NULL && (!is_brought || plan_pool_is_equal(was, will)))
 		pool_keep(pc, was);
 	else if (i < pc->n_done)
-		plan_pool_copy(vec_push(&pc->rows->pools), will);
+		plan_pool_copy(vec_push(&pc->rows->pools), will, 0);
 	else
 		return;
 	vec_end(&pc->rows->pools)[-1].n_found = is_open(pc, i) ? n_found(pc, i, was) : 0;

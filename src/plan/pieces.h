@@ -36,6 +36,14 @@ struct plane;
 typedef size_t plan_work_fn(const struct plane *plane, const struct plan_pool *pool,
 			    const struct plan_frontend *leading, size_t n_leading);
 
+/*
+ * Desired rows, as plan_rows_build() makes them, of a large service of which few endpoints changed
+ * since its programmed rows were built (model/track.h): other endpoints are not selected. NULL:
+ * more may have changed, or the change has more work than p->piece_work.
+ */
+struct plan_rows *plan_rows_patch(struct plan *p, struct svc *svc, plan_work_fn *work,
+				  const struct plane *plane);
+
 struct plan_pieces {
 	plan_work_fn *work; /* NULL: always 1 */
 	const struct plane *plane;

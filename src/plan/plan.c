@@ -14,10 +14,12 @@
 #include "base/hash.h"
 #include "base/rendezvous.h"
 #include "model/select.h"
+#include "model/track.h"
 #include "model/tuning.h"
 #include "plan/between.h"
 #include "plan/claims.h"
 #include "plan/ids.h"
+#include "plan/patch.h"
 #include "plan/table.h"
 
 void plan_init(struct plan *p, struct model *m, const struct plan_traits *traits)
@@ -50,6 +52,8 @@ struct build {
 	enum ipfam fam; /* the next port to build */
 	size_t port;
 	size_t n_seen; /* endpoints of the current step */
+	size_t n_selected;
+	struct selection_sums *sums; /* to fill in; NULL: not needed */
 };
 
 static struct plan_target target_to(enum plan_scope scope, size_t n, enum plan_verdict if_empty)
@@ -297,11 +301,7 @@ static void port_pool(struct build *b, const struct service_port *port, enum ipf
 	pool->backends.cap = (uint32_t)n;
 	vec_for_each (ep, &sel->endpoints)
 		if ((scope == PLAN_SCOPE_LOCAL ? ep->local : ep->cluster) == EXCLUSION_NONE)
-			pool->backends.v[pool->backends.n++] = (struct plan_backend){
-				.addr = ep->addr,
-				.port = ep->port,
-				.is_local = preserves && ep->is_local,
-			};
+			pool->backends.v[pool->backends.n++] = plan_backend_of(ep, preserves);
 	assert(pool->backends.n == n);
 	pool_inherit(b->old, pool);
 	pool_weigh(b, pool, sel);
@@ -376,10 +376,13 @@ static void port_rows(struct build *b, size_t i, enum ipfam fam)
 	if (sel.uses_local)
 		port_pool(b, &b->s->ports.v[i], fam, PLAN_SCOPE_LOCAL, &sel);
 	port_frontends(b, i, fam, &sel);
+	if (b->sums != NULL)
+		b->sums[plan_sums_at(b->s, i, fam)] = sel.sums;
+	b->n_selected += sel.endpoints.n;
 	b->n_seen += sel.endpoints.n + 1;
 }
 
-void plan_build_open(struct build **ret, const struct plan *p, struct svc *svc)
+static void build_open(struct build **ret, const struct plan *p, struct svc *svc)
 {
 	struct build *b = *ret = xcalloc(1, sizeof(*b));
 
@@ -392,6 +395,16 @@ void plan_build_open(struct build **ret, const struct plan *p, struct svc *svc)
 	vec_reserve(&b->rows->pools, b->s->ports.n);
 	vec_reserve(&b->rows->frontends, b->s->ports.n);
 	b->rows->is_of_host = model_host_cluster_ip(p->model, b->s) != NULL;
+}
+
+void plan_build_open(struct build **ret, const struct plan *p, struct svc *svc)
+{
+	build_open(ret, p, svc);
+	svc_track_close(svc);
+	if (!plan_is_patchable(p, svc->service))
+		return;
+	svc_track_open(svc, IPFAM_N * svc->service->ports.n);
+	(*ret)->sums = svc->track->next;
 }
 
 bool plan_build_step(struct build *b, size_t max)
@@ -426,7 +439,7 @@ struct plan_rows *plan_rows_desired(const struct plan *p, struct svc *svc)
 {
 	struct build *b;
 
-	plan_build_open(&b, p, svc);
+	build_open(&b, p, svc);
 	(void)plan_build_step(b, SIZE_MAX);
 	return build_end(b);
 }
@@ -442,8 +455,10 @@ void plan_build_close(struct build *b)
 struct plan_rows *plan_build_end(struct plan *p, struct build *b)
 {
 	struct svc *svc = b->svc;
-	struct plan_rows *rows = build_end(b);
+	struct plan_rows *rows;
 
+	p->n_selected += b->n_selected;
+	rows = build_end(b);
 	plan_claims_follow(p, svc, rows);
 	return rows;
 }
@@ -486,6 +501,7 @@ struct plan_rows *plan_rows_build(struct plan *p, struct svc *svc)
 {
 	struct plan_rows *rows = plan_rows_desired(p, svc);
 
+	svc_track_close(svc);
 	plan_claims_follow(p, svc, rows);
 	return rows;
 }

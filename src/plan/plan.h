@@ -110,6 +110,7 @@ struct plan {
 	} ids[IPFAM_N];
 	struct htable claims;
 	uint64_t n_claims_made;    /* so far: the work of plan_claim() */
+	uint64_t n_selected;       /* so far: endpoints of plan_build_end() and plan_rows_patch() */
 	uint8_t left_out;          /* address families that rows are built without, as bits */
 	size_t piece_work;         /* services with more work change in pieces; 0: none */
 	size_t n_conflicts;        /* frontends that a service claims and did not get */

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "model/track.h"
 #include "plan/table.h"
 #include "plane/remark.h"
 
@@ -105,6 +106,8 @@ static void item_accept(struct sync *s, struct sync_item *it)
 	if (it->is_whole)
 		it->svc->trigger_ns = 0; /* measured, even if the service is dirty again */
 	plan_rows_accept(s->plan, it->svc, TAKE(it->rows));
+	if (it->is_whole && !list_is_linked(&it->svc->dirty))
+		svc_track_begin(it->svc);
 	if (it->is_whole)
 		plane_remark_log(s->plane, it->svc);
 	it->svc->adopted_load = s->load_no;
@@ -167,18 +170,23 @@ static struct sync_item item_make_piece(struct sync *s, struct svc *svc, bool is
 	};
 }
 
+/* `rows`: desired, not settled. */
+static struct sync_item item_of(struct svc *svc, struct plan_rows *rows, bool is_glued)
+{
+	list_del(&svc->dirty);
+	svc->is_in_transaction = true;
+	return (struct sync_item){
+		.svc = svc, .rows = rows, .is_glued = is_glued, .is_whole = true
+	};
+}
+
 static struct sync_item item_make(struct sync *s, struct svc *svc, bool is_glued)
 {
 	if (svc == s->large.svc)
 		sync_large_forget(s);
 	if (plan_is_large(s->plan, svc) && svc->rows != NULL)
 		return item_make_piece(s, svc, is_glued);
-	list_del(&svc->dirty);
-	svc->is_in_transaction = true;
-	return (struct sync_item){ .svc = svc,
-				   .rows = plan_rows_build(s->plan, svc),
-				   .is_glued = is_glued,
-				   .is_whole = true };
+	return item_of(svc, plan_rows_build(s->plan, svc), is_glued);
 }
 
 size_t sync_rows_weight(const struct plan_rows *rows)
@@ -396,12 +404,29 @@ static bool is_awaiting(struct sync *s, struct svc *svc)
 	return plan_awaits_heir(s->plan, svc);
 }
 
+/*
+ * A large service of which few endpoints changed is programmed like others, if its rows are the
+ * kernel's. Otherwise it is the next one that is programmed in pieces.
+ */
+static void large_collect(struct sync *s, struct svc *svc)
+{
+	struct plan_rows *rows = NULL;
+
+	if (sync_is_adopted(s, svc) && !sync_is_plane_loaded(s))
+		rows = plan_rows_patch(s->plan, svc, s->plane->ops->backend_work, s->plane);
+	if (rows != NULL)
+		*vec_push(&s->items) = item_of(svc, rows, false);
+	else if (s->large.svc == NULL)
+		sync_large_begin(s, svc);
+}
+
 /* Fill the transaction: build rows, settle conflicts, append the differences in order. */
 static void items_collect(struct sync *s)
 {
 	struct list *dirty = &s->model->dirty;
 	struct list *next;
 	size_t weight = 0;
+	size_t n;
 
 	vec_clear(&s->items);
 	vec_clear(&s->ops.ops);
@@ -413,13 +438,13 @@ static void items_collect(struct sync *s)
 			break;
 		if (svc == s->large.svc || is_put_off(s, svc) || is_awaiting(s, svc))
 			continue;
-		if (plan_is_large(s->plan, svc)) {
-			if (s->large.svc == NULL)
-				sync_large_begin(s, svc);
-			continue;
-		}
-		*vec_push(&s->items) = item_make(s, svc, false);
-		weight += sync_rows_weight(s->items.v[s->items.n - 1].rows);
+		n = s->items.n;
+		if (plan_is_large(s->plan, svc))
+			large_collect(s, svc);
+		else
+			*vec_push(&s->items) = item_make(s, svc, false);
+		if (s->items.n > n)
+			weight += sync_rows_weight(s->items.v[n].rows);
 	}
 }
 

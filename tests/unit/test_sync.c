@@ -1319,6 +1319,53 @@ static void test_claims_stay(void **state)
 	world_fini(&w);
 }
 
+/* Slice `i` of service shop/x has 20 endpoints; the first of them has another address by `shift`.
+ */
+static void part_put(struct world *w, int i, int shift)
+{
+	char endpoints[20 * 16] = "";
+	char key[16];
+	int len = 0;
+
+	(void)snprintf(key, sizeof(key), "shop/x-%d", i);
+	for (int k = 0; k < 20; k++)
+		len += snprintf(endpoints + len, sizeof(endpoints) - (size_t)len, "%s10.%d.%d.%d",
+				k > 0 ? " " : "", k > 0 ? 0 : shift, i, k);
+	make_slice(&w->m, key, "x", "p:TCP:1", endpoints);
+}
+
+/* One changed endpoint costs a service of 1,000 endpoints as much as one of 200: a transaction. */
+static void test_few_changed(void **state)
+{
+	static struct plane_ops ops;
+	struct world w;
+
+	(void)state;
+	for (int n = 10; n <= 50; n += 40) {
+		large_world(&w, &ops);
+		ops.commit = mock_commit_counted;
+		sync_sources_ready(w.s);
+		make_service(&w.m, "shop/x", "10.96.0.1", "p:TCP:80");
+		for (int i = 0; i < n; i++)
+			part_put(&w, i, 0);
+		sync_settle(w.s, T0);
+		assert_int_equal(w.k.slots.n, 20 * n);
+		for (int shift = 1; shift < 4; shift++) {
+			uint64_t selected = w.p.n_selected;
+			size_t commits = w.k.n_commits;
+			size_t writes = w.k.n_writes;
+
+			part_put(&w, n / 2, shift);
+			(void)sync_step(w.s, T0 + 1);
+			assert_true(list_is_empty(&w.m.dirty));
+			assert_int_equal(w.p.n_selected - selected, 2);
+			assert_int_equal(w.k.n_commits - commits, 1);
+			assert_int_equal(w.k.n_writes - writes, 2);
+		}
+		world_fini(&w);
+	}
+}
+
 /* A service with many ports or many endpoints is programmed in pieces. */
 static void test_pieces(void **state)
 {
@@ -1873,6 +1920,12 @@ static void pieces_random(unsigned seed)
 			w.k.fail_next_commit = random() % 2 ? -EBUSY : -EINVAL;
 		for (long n = random() % 30; n > 0; n--)
 			(void)sync_step(w.s, now);
+		while (ports[i] > 0 && random() % 3 != 0) { /* two endpoints change */
+			shift[i]++;
+			large_put_with(&w, i, ports[i], endpoints[i], shift[i], external[i]);
+			for (long n = random() % 3; n > 0; n--)
+				(void)sync_step(w.s, now);
+		}
 		if (random() % 8 == 0) {
 			process_end(&w);
 			process_begin_with(&w, &config);
@@ -1980,6 +2033,7 @@ int main(void)
 		cmocka_unit_test(test_latency),
 		cmocka_unit_test(test_random),
 		cmocka_unit_test(test_claims_stay),
+		cmocka_unit_test(test_few_changed),
 		cmocka_unit_test(test_pieces),
 		cmocka_unit_test(test_pieces_move),
 		cmocka_unit_test(test_pieces_keep),
