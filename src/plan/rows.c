@@ -94,26 +94,37 @@ struct plan_pool *plan_rows_pool_like(const struct plan_rows *r, const struct pl
 	return vec_search(&r->pools, like, plan_pool_key_cmp);
 }
 
-static int by_id_cmp(const void *a, const void *b)
+static uint32_t id_key(enum ipfam fam, uint32_t id)
 {
-	const struct plan_pool *pa = *(struct plan_pool *const *)a;
-	const struct plan_pool *pb = *(struct plan_pool *const *)b;
-
-	if (pa->fam != pb->fam)
-		return pa->fam < pb->fam ? -1 : 1;
-	return pa->id < pb->id ? -1 : pa->id > pb->id;
+	return (uint32_t)fam << 31 | id;
 }
 
+static int pool_key_cmp(const void *a, const void *b)
+{
+	const struct plan_pool_key *x = a;
+	const struct plan_pool_key *y = b;
+
+	return x->key < y->key ? -1 : x->key > y->key;
+}
+
+/* Most pools get their ids in order. */
 void plan_rows_index(struct plan_rows *r)
 {
+	bool is_sorted = true;
+
 	free(r->by_id);
 	r->by_id = NULL;
 	if (r->pools.n < PLAN_INDEX_MIN)
 		return;
 	r->by_id = xreallocarray(NULL, r->pools.n, sizeof(r->by_id[0]));
-	for (size_t i = 0; i < r->pools.n; i++)
-		r->by_id[i] = &r->pools.v[i];
-	qsort(r->by_id, r->pools.n, sizeof(r->by_id[0]), by_id_cmp);
+	for (uint32_t i = 0; i < r->pools.n; i++) {
+		const struct plan_pool *pool = &r->pools.v[i];
+
+		r->by_id[i] = (struct plan_pool_key){ id_key(pool->fam, pool->id), i };
+		is_sorted &= i == 0 || r->by_id[i - 1].key <= r->by_id[i].key;
+	}
+	if (!is_sorted)
+		qsort(r->by_id, r->pools.n, sizeof(r->by_id[0]), pool_key_cmp);
 }
 
 static void led_note(const struct plan_rows *rows, const struct plan_frontend *f,
@@ -162,15 +173,17 @@ void plan_rows_filter(struct plan_rows *rows,
 
 struct plan_pool *plan_rows_pool(const struct plan_rows *r, enum ipfam fam, uint32_t id)
 {
-	const struct plan_pool like = { .fam = (uint8_t)fam, .id = id };
-	const struct plan_pool *key = &like;
-	struct plan_pool **at;
+	const struct plan_pool_key like = { .key = id_key(fam, id) };
+	const struct plan_pool_key *at;
+	uint32_t guess;
 
-	if (r->by_id != NULL) {
-		at = bsearch(&key, r->by_id, r->pools.n, sizeof(r->by_id[0]), by_id_cmp);
-		return at ? *at : NULL;
-	}
-	return vec_find(&r->pools, pool, pool->fam == fam && pool->id == id);
+	if (r->by_id == NULL)
+		return vec_find(&r->pools, pool, pool->fam == fam && pool->id == id);
+	guess = like.key - r->by_id[0].key; /* most ids of a service follow each other */
+	if (guess < r->pools.n && r->by_id[guess].key == like.key)
+		return &r->pools.v[r->by_id[guess].index];
+	at = bsearch(&like, r->by_id, r->pools.n, sizeof(r->by_id[0]), pool_key_cmp);
+	return at != NULL ? &r->pools.v[at->index] : NULL;
 }
 
 const char *plan_conflict_reason(const struct plan_conflict *c)

@@ -135,14 +135,20 @@ struct plan_conflict {
 	const struct name *owner_name;
 };
 
+/* A pool by family and id; apart from the pools, so that a search touches little memory. */
+struct plan_pool_key {
+	uint32_t key;
+	uint32_t index; /* of the pool */
+};
+
 struct plan_rows {
 	struct svc *svc;
 	VEC(struct plan_pool) pools; /* sorted by (fam, port_name, proto, scope, has affinity) */
 	VEC(struct plan_frontend) frontends; /* sorted by (addr, proto, port) */
 	VEC(struct plan_conflict) conflicts;
-	bool is_unsticky;         /* once accepted: plan_rows_is_unsticky() */
-	bool is_of_host;          /* model_host_cluster_ip() */
-	struct plan_pool **by_id; /* pools by (fam, id), of plan_rows_index(); NULL: few pools */
+	bool is_unsticky;            /* once accepted: plan_rows_is_unsticky() */
+	bool is_of_host;             /* model_host_cluster_ip() */
+	struct plan_pool_key *by_id; /* sorted, of plan_rows_index(); NULL: few pools */
 };
 _Static_assert(sizeof(struct plan_rows) == 72, "one per service: kept small");
 
