@@ -2,7 +2,7 @@
 /*
  * sync/large - program a service that is too large for one transaction.
  *
- *     BUILD -> (ADOPT) -> PIECES -> an ordinary transaction with the rest
+ *     BUILD -> SETTLE -> DIVIDE -> ADOPT -> PIECES -> an ordinary transaction with the rest
  *
  * One large service at a time; its steps of bounded work alternate with transactions of
  * other services. It stays in the dirty queue until its last piece. svc->rows is what is
@@ -53,15 +53,20 @@ static void pieces_begin(struct sync *s)
 	s->large.phase = SYNC_LARGE_PIECES;
 }
 
-static int step_build(struct sync *s, uint64_t now, struct err *err)
+static void step_build(struct sync *s)
+{
+	if (!s->large.is_built) {
+		s->large.is_built = !plan_build_step(s->large.build, STEP_ENDPOINTS);
+		return;
+	}
+	s->large.goal = plan_build_end(s->plan, TAKE(s->large.build));
+	s->large.phase = SYNC_LARGE_SETTLE;
+}
+
+static int step_settle(struct sync *s, uint64_t now, struct err *err)
 {
 	struct svc *svc = s->large.svc;
 
-	if (!s->large.is_built) {
-		s->large.is_built = !plan_build_step(s->large.build, STEP_ENDPOINTS);
-		return 0;
-	}
-	s->large.goal = plan_build_end(s->plan, TAKE(s->large.build));
 	vec_clear(&s->displaced.svcs);
 	if (sync_is_adopted(s, svc))
 		plan_heirs(s->plan, svc, &s->displaced);
@@ -73,20 +78,16 @@ static int step_build(struct sync *s, uint64_t now, struct err *err)
 		plan_rows_settle(s->plan, s->large.goal, &s->displaced);
 		sync_rows_explain(s, s->large.goal);
 	}
-	plan_pieces_init(&s->large.pieces, s->large.goal, sync_programmed(s, svc),
-			 s->plane->ops->backend_work, s->plane);
-	if (sync_is_plane_loaded(s))
-		s->large.phase = SYNC_LARGE_ADOPT;
-	else
-		pieces_begin(s);
+	s->large.phase = SYNC_LARGE_DIVIDE;
 	return 0;
 }
 
 static void step_adopt(struct sync *s)
 {
-	struct plan_rows *part =
-		plan_pieces_part(&s->large.pieces, &s->large.adopted, STEP_ENDPOINTS);
+	struct plan_rows *part = NULL;
 
+	if (sync_is_plane_loaded(s))
+		part = plan_pieces_part(&s->large.pieces, &s->large.adopted, STEP_ENDPOINTS);
 	if (part == NULL) {
 		pieces_begin(s);
 		return;
@@ -147,7 +148,16 @@ int sync_large_step(struct sync *s, uint64_t now, struct err *err)
 	}
 	switch (s->large.phase) {
 	case SYNC_LARGE_BUILD:
-		return step_build(s, now, err);
+		step_build(s);
+		return 0;
+	case SYNC_LARGE_SETTLE:
+		return step_settle(s, now, err);
+	case SYNC_LARGE_DIVIDE:
+		plan_pieces_init(&s->large.pieces, s->large.goal,
+				 sync_programmed(s, s->large.svc), s->plane->ops->backend_work,
+				 s->plane);
+		s->large.phase = SYNC_LARGE_ADOPT;
+		return 0;
 	case SYNC_LARGE_ADOPT:
 		step_adopt(s);
 		return 0;

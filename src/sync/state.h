@@ -22,7 +22,9 @@ struct sync_item {
 
 enum sync_large_phase {
 	SYNC_LARGE_BUILD = 0,
-	SYNC_LARGE_ADOPT,
+	SYNC_LARGE_SETTLE,
+	SYNC_LARGE_DIVIDE,
+	SYNC_LARGE_ADOPT, /* what the load found, and numbers */
 	SYNC_LARGE_PIECES,
 };
 
