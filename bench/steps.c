@@ -13,6 +13,7 @@
  *
  * Services of 10,000 and 50,000 endpoints in slices of 100 are replaced completely, one endpoint
  * a change: CPU time and page faults of a change. 1,000 services of 500 ports x 2 endpoints.
+ * With "beside": changes of a small service while endpoints of all ports of a large one change.
  * STEPS_OVER=MS prints each step that takes longer.
  *
  * Needs root: everything happens in a private network namespace that goes with the process.
@@ -35,6 +36,7 @@
 #define SLICE_MAX 1000 /* endpoints, as the API */
 #define ROLLING_SLICE 100
 #define ROLLING_CHANGES 500
+#define BESIDE_CHANGES 100
 #define WEIGHTS "10.0.0.7=3,*=1"
 #define OTHER_WEIGHTS "10.0.0.7=1,*=3"
 
@@ -285,6 +287,45 @@ static void measure_rolling(const struct cluster *c)
 	life_end(&l);
 }
 
+/* Changes of a small service, at any time while endpoints of all ports of a large one change. */
+static void measure_beside(const struct cluster *c)
+{
+	const struct cluster small = { 2, 1, 5, 0 };
+	uint64_t took[BESIDE_CHANGES];
+	struct svc *other;
+	struct svc *large;
+	struct life l;
+
+	printf("1 service, %d ports x %d endpoints; changes of another one\n", c->ports,
+	       c->endpoints);
+	life_begin(&l, c);
+	put_service(&l, &small, 1, NULL);
+	put_slices(&l, &small, 1, 0);
+	sync_sources_ready(l.s);
+	run(&l, "first sync", 1);
+	large = model_find_text(&l.m, "bench", "service-0");
+	other = model_find_text(&l.m, "bench", "service-1");
+	for (int i = 0; i < BESIDE_CHANGES; i++) {
+		uint64_t begin;
+
+		if (!list_is_linked(&large->dirty) || i % 4 == 0)
+			put_slices(&l, c, 0, i % 2);
+		put_slices(&l, &small, 1, 1 + i % 2);
+		begin = cpu_ns();
+		while (list_is_linked(&other->dirty))
+			(void)sync_step(l.s, now_ns());
+		took[i] = cpu_ns() - begin;
+		for (int k = i % 5; k > 0; k--)
+			(void)sync_step(l.s, now_ns());
+	}
+	qsort(took, BESIDE_CHANGES, sizeof(took[0]), u64_cmp);
+	printf("  change                 %9.3f ms CPU median, %.3f ms 90 %%, longest %.3f ms; of it its own %.3f ms\n",
+	       (double)took[BESIDE_CHANGES / 2] / 1e6, (double)took[BESIDE_CHANGES * 9 / 10] / 1e6,
+	       (double)took[BESIDE_CHANGES - 1] / 1e6, (double)took[0] / 1e6);
+	(void)fflush(stdout);
+	life_end(&l);
+}
+
 static void measure_period(const struct cluster *c)
 {
 	struct life l;
@@ -342,6 +383,11 @@ int main(int argc, char **argv)
 		struct cluster c = { 1, 1, atoi(argv[1]), 0 };
 
 		return run_child(measure_rolling, &c);
+	}
+	if (argc == 4 && strcmp(argv[1], "beside") == 0) { /* PORTS ENDPOINTS */
+		struct cluster c = { 1, atoi(argv[2]), atoi(argv[3]), 0 };
+
+		return run_child(measure_beside, &c);
 	}
 	if (argc >= 3) { /* PORTS ENDPOINTS [SERVICES] */
 		struct cluster c = { argc > 3 ? atoi(argv[3]) : 1, atoi(argv[1]), atoi(argv[2]), 0,
