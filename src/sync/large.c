@@ -153,9 +153,8 @@ int sync_large_step(struct sync *s, uint64_t now, struct err *err)
 	case SYNC_LARGE_SETTLE:
 		return step_settle(s, now, err);
 	case SYNC_LARGE_DIVIDE:
-		plan_pieces_init(&s->large.pieces, s->large.goal,
-				 sync_programmed(s, s->large.svc), s->plane->ops->backend_work,
-				 s->plane);
+		plan_pieces_init(&s->large.pieces, s->large.goal, sync_programmed(s, s->large.svc),
+				 s->plane->ops->backend_work, s->plane);
 		s->large.phase = SYNC_LARGE_ADOPT;
 		return 0;
 	case SYNC_LARGE_ADOPT:
