@@ -439,12 +439,19 @@ static void classify(struct selection *s, const struct model *m)
 
 /* --- changes ---------------------------------------------------------------------- */
 
-/* Has another slice, or another entry of this one, the address of entry `e` of `in`? */
+/*
+ * Has another slice, or another entry of this one, the address of entry `e` of `in`? Or has this
+ * slice a port twice?
+ */
 static bool is_twice(const struct svc *svc, const struct slice *in, const struct slice_endpoint *e)
 {
 	const struct slice_endpoint *near = vec_search(&in->endpoints, &e->addr, ip_addr_cmp);
 
 	assert(near != NULL);
+	if (vec_has(&in->ports, p,
+		    p > in->ports.v && p->name == p[-1].name && p->proto == p[-1].proto &&
+			    p->port == p[-1].port))
+		return true;
 	if ((near > in->endpoints.v && ip_addr_is_equal(&near[-1].addr, &e->addr)) ||
 	    (near + 1 < vec_end(&in->endpoints) && ip_addr_is_equal(&near[1].addr, &e->addr)))
 		return true;

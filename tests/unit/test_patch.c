@@ -205,7 +205,7 @@ static void finish(struct world *w, struct plan_rows *rows)
 	plan_rows_number(&w->p, rows);
 }
 
-static void sync_step(struct world *w, struct svc *svc)
+static void step(struct world *w, struct svc *svc, bool is_rejected)
 {
 	struct plan_rows *rows;
 
@@ -225,7 +225,7 @@ static void sync_step(struct world *w, struct svc *svc)
 		rows = built(w, svc);
 		finish(w, rows);
 	}
-	if (rng_below(&w->rng, 8) == 0) { /* rejected */
+	if (is_rejected) {
 		plan_rows_reject(&w->p, svc, rows);
 	} else {
 		plan_rows_accept(&w->p, svc, rows);
@@ -234,10 +234,9 @@ static void sync_step(struct world *w, struct svc *svc)
 	model_clean(&w->m, svc);
 }
 
-static void history(struct world *w, uint64_t seed)
+static void world_init(struct world *w, uint64_t seed)
 {
 	struct ip_addr addr = test_addr("192.0.2.1");
-	struct svc *svc;
 
 	w->rng.state = seed;
 	model_init(&w->m);
@@ -248,6 +247,20 @@ static void history(struct world *w, uint64_t seed)
 	model_put_host_addrs(&w->m, &addr, 1, 1);
 	plan_init(&w->p, &w->m, &traits);
 	w->p.piece_work = 100;
+}
+
+static void world_fini(struct world *w)
+{
+	plan_fini(&w->p);
+	model_fini(&w->m);
+	assert_int_equal(name_count(), 0);
+}
+
+static void history(struct world *w, uint64_t seed)
+{
+	struct svc *svc;
+
+	world_init(w, seed);
 	w->n_duplicates = seed % 3 == 0 ? 10 : 0;
 	w->n_odd = (size_t[]){ 0, 5, 40, 95 }[rng_below(&w->rng, 4)];
 	w->are_hinted = rng_below(&w->rng, 2);
@@ -261,11 +274,9 @@ static void history(struct world *w, uint64_t seed)
 	for (int i = 0; i < EVENTS; i++) {
 		event(w, svc);
 		if (rng_below(&w->rng, 3) != 0)
-			sync_step(w, svc);
+			step(w, svc, rng_below(&w->rng, 8) == 0);
 	}
-	plan_fini(&w->p);
-	model_fini(&w->m);
-	assert_int_equal(name_count(), 0);
+	world_fini(w);
 }
 
 static void test_random(void **state)
@@ -280,10 +291,32 @@ static void test_random(void **state)
 	assert_true(w.n_built > 2000);
 }
 
+/* An empty slice may list a port twice; its first endpoint has one backend then. */
+static void test_port_twice(void **state)
+{
+	static const char *const texts[] = { "| http:8080 http:8080 |",
+					     "| http:8080 http:8080 | 3 rs" };
+	struct world w = { 0 };
+	struct svc *svc;
+
+	(void)state;
+	world_init(&w, 1);
+	model_put_service(&w.m, test_service("shop/web", "ip=10.96.0.1 port=http:80"), 1);
+	model_put_slice(&w.m, test_slice("shop/web-0", "web", "| http:8080 | 1 rs; 2 rs"), 1);
+	svc = model_find_text(&w.m, "shop", "web");
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+		model_put_slice(&w.m, test_slice("shop/web-1", "web", texts[i]), 1);
+		step(&w, svc, false);
+	}
+	assert_int_equal(((struct plan_rows *)svc->rows)->pools.v[0].backends.n, 3);
+	world_fini(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_random),
+		cmocka_unit_test(test_port_twice),
 	};
 
 	return cmocka_run_group_tests_name("patch", tests, NULL, NULL);
