@@ -485,8 +485,11 @@ bool model_has_addr(const struct model *m, const struct ip_addr *a)
 
 /* --- environment ------------------------------------------------------------------------ */
 
+/* Also a version that a tracked change replaced may have hints: they are in the sums. */
 static bool has_zone_hints(const struct svc *svc)
 {
+	if (svc->track != NULL && svc->track->slices.n > 0)
+		return true;
 	list_for_each (l, &svc->slices)
 		vec_for_each (e, &list_entry(l, struct slice_entry, link)->slice->endpoints)
 			if (e->place->zones.n > 0)

@@ -312,11 +312,38 @@ static void test_port_twice(void **state)
 	world_fini(&w);
 }
 
+/* The node gets another zone while hints go: their number stays right. */
+static void test_zone_and_hints(void **state)
+{
+	static const char *const texts[][2] = {
+		{ "| http:8080 | 1 rs; 2 rs; 3 rs +b", "| http:8080 | 4 rs" },
+		{ "| http:8080 | 1 rs; 2 rs; 3 rs", "| http:8080 | 4 rs" },
+		{ "| http:8080 | 1 rs +b", "| http:8080 | 4 rs +c" },
+	};
+	struct world w = { 0 };
+	struct svc *svc;
+
+	(void)state;
+	world_init(&w, 1);
+	model_put_service(&w.m, test_service("shop/web", "ip=10.96.0.1 port=http:80"), 1);
+	svc = model_find_text(&w.m, "shop", "web");
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+		model_put_slice(&w.m, test_slice("shop/web-0", "web", texts[i][0]), 1);
+		model_put_slice(&w.m, test_slice("shop/web-1", "web", texts[i][1]), 1);
+		if (i == 1)
+			model_put_node(&w.m, test_node("n1", "zone=b"), 1);
+		step(&w, svc, false);
+	}
+	assert_int_equal(((struct plan_rows *)svc->rows)->pools.v[0].backends.n, 1);
+	world_fini(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_random),
 		cmocka_unit_test(test_port_twice),
+		cmocka_unit_test(test_zone_and_hints),
 	};
 
 	return cmocka_run_group_tests_name("patch", tests, NULL, NULL);
