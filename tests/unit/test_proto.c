@@ -3,6 +3,7 @@
 #include "source/kube/proto_objects.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -341,6 +342,38 @@ static void test_values(void **state)
 	tree_pool_fini(&pool);
 }
 
+/* Each annotation that decode/service.c reads is kept. */
+static void test_annotations(void **state)
+{
+	static const char *const keys[] = {
+		"vipd.io/scheduler",
+		"vipd.io/weights",
+		"vipd.io/drain-timeout",
+		"vipd.io/forwarding",
+		"kube-router.io/service.scheduler",
+		"kube-router.io/service.dsr",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+		uint8_t len = (uint8_t)strlen(keys[i]);
+		struct tree_pool pool = { 0 };
+		const json_t *obj = NULL;
+		char bytes[100];
+		const json_t *v;
+		int n;
+
+		print_message("    %s\n", keys[i]);
+		n = snprintf(bytes, sizeof(bytes), "\x0a%c\x62%c\x0a%c%s\x12\x01x", len + 7,
+			     len + 5, len, keys[i]);
+		assert_int_equal(
+			proto_object(&obj, &pool, OBJECT_KIND_SERVICE, bytes, (size_t)n, NULL), 0);
+		v = tree_get(tree_get(tree_get(obj, "metadata"), "annotations"), keys[i]);
+		assert_non_null(v);
+		assert_string_equal(tree_text(v), "x");
+		tree_pool_fini(&pool);
+	}
+}
+
 /* Jansson finds nothing in a value of a message. */
 static void test_jansson(void **state)
 {
@@ -442,7 +475,7 @@ int main(void)
 		cmocka_unit_test(test_wire),     cmocka_unit_test(test_both),
 		cmocka_unit_test(test_values),   cmocka_unit_test(test_jansson),
 		cmocka_unit_test(test_large),    cmocka_unit_test(test_bomb),
-		cmocka_unit_test(test_envelope),
+		cmocka_unit_test(test_envelope), cmocka_unit_test(test_annotations),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -57,7 +57,9 @@ static const char *const kept_keys[] = {
 	"vipd.io/scheduler",
 	"vipd.io/weights",
 	"vipd.io/drain-timeout",
+	"vipd.io/forwarding",
 	"kube-router.io/service.scheduler",
+	"kube-router.io/service.dsr",
 };
 
 #define OBJECT_META                                                                \
