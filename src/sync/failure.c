@@ -28,7 +28,7 @@ static void failure_close(struct sync *s, struct sync_failure *f)
 
 static void failure_end(struct sync *s, struct sync_failure *f)
 {
-	s->is_load_wanted |= f->is_spared && !sync_is_plane_loaded(s);
+	s->is_load_wanted |= f->spared_load == s->load_no; /* to sweep what was spared */
 	failure_close(s, f);
 }
 
@@ -44,7 +44,7 @@ static uint64_t retry_max_ns(const struct sync_failure *f)
 {
 	if (f->code == -EEXIST)
 		return OCCUPIED_RETRY_MAX_NS;
-	return f->is_spared ? SPARED_RETRY_MAX_NS : SYNC_RETRY_MAX_NS;
+	return f->spared_load != 0 ? SPARED_RETRY_MAX_NS : SYNC_RETRY_MAX_NS;
 }
 
 void sync_failure_note(struct sync *s, struct svc *svc, int code, const struct err *err,
@@ -59,7 +59,8 @@ void sync_failure_note(struct sync *s, struct svc *svc, int code, const struct e
 		f->since_ns = now;
 		htable_insert(&s->failures, &f->node, name_pair_hash(svc->ns, svc->name));
 	}
-	f->is_spared |= sync_is_plane_loaded(s);
+	if (sync_is_plane_loaded(s))
+		f->spared_load = s->load_no;
 	f->code = code;
 	f->retry_ns = now + sync_backoff(f->attempts++, retry_max_ns(f));
 	s->next_retry_ns = MIN(s->next_retry_ns, f->retry_ns);
@@ -99,7 +100,7 @@ uint64_t sync_failures_requeue(struct sync *s, uint64_t now)
 			failure_end(s, f);
 		} else if (f->retry_ns <= now) {
 			f->retry_ns = now + SYNC_RETRY_MAX_NS; /* the attempt sets it again */
-			if (f->is_spared && !sync_is_plane_loaded(s))
+			if (f->spared_load != 0 && !sync_is_plane_loaded(s))
 				s->is_load_wanted = true;
 			else
 				model_mark_dirty(s->model, svc, now);

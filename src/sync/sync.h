@@ -35,10 +35,11 @@ struct sync_failure {
 	uint64_t since_ns;
 	uint64_t retry_ns; /* earliest next attempt */
 	/*
-	 * Rejected before the sweep, which therefore spared the service's kernel objects. Only
-	 * a loaded plane knows those objects: the next attempt follows the next load.
+	 * Load before whose sweep the service was rejected; 0: none. The sweep spares the service's
+	 * kernel objects. Only a loaded plane knows those objects: the next attempt follows the
+	 * next load.
 	 */
-	bool is_spared;
+	uint32_t spared_load;
 };
 
 struct sync_stats {

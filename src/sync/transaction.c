@@ -386,7 +386,7 @@ static bool is_put_off(struct sync *s, struct svc *svc)
 					 ? sync_failure_find(s, svc)
 					 : NULL;
 
-	if (f == NULL || !f->is_spared)
+	if (f == NULL || f->spared_load == 0)
 		return false;
 	plan_claim(s->plan, svc); /* the model may free it if it claims nothing */
 	if (svc->service == NULL)

@@ -26,6 +26,7 @@ struct mock_slot {
 struct mock_frontend {
 	struct plan_frontend f;
 	bool is_wanted;
+	bool is_spared; /* of a rejected transaction: the sweep keeps it and its pool */
 };
 
 struct mock_plane {
@@ -165,7 +166,8 @@ static inline int mock_apply_dels(struct mock_plane *m, const struct plan_op *op
 		return mock_slot_del(m, op, op->from);
 	if (op->kind == PLAN_BACKEND_DEL)
 		return mock_slot_del(m, op, op->slot);
-	if (op->kind == PLAN_POOL_END)
+	if (op->kind == PLAN_POOL_END ||
+	    (op->kind == PLAN_POOL_ADD && m->is_comparing && !plan_pool_is_part(op->pool)))
 		mock_pool_end(m, op->pool);
 	if (op->kind == PLAN_FRONTEND_DEL) {
 		have = mock_frontend_find(m, op->old_frontend);
@@ -206,6 +208,17 @@ static inline int mock_refuses(struct mock_plane *m, const struct plan_op *ops, 
 	return 0;
 }
 
+static inline void mock_spare(struct mock_plane *m, const struct plan_op *ops, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct mock_frontend *f =
+			ops[i].frontend != NULL ? mock_frontend_find(m, ops[i].frontend) : NULL;
+
+		if (f != NULL)
+			f->is_spared = true;
+	}
+}
+
 /* Does a comparison contain a frontend twice? */
 static inline bool mock_is_twice(const struct plan_op *ops, size_t n)
 {
@@ -225,6 +238,8 @@ static inline int mock_commit(struct plane *p, const struct plan_op *ops, size_t
 	size_t before = m->n_writes;
 	int r = mock_refuses(m, ops, n, mode, res, err);
 
+	if (r < 0 && r != -EBUSY && r != -ESTALE)
+		mock_spare(m, ops, n);
 	if (r < 0)
 		return r;
 	if (mode == PLANE_COMMIT_AUDIT && mock_is_twice(ops, n))
@@ -253,7 +268,7 @@ static inline int mock_load(struct plane *p, struct err *err)
 	vec_for_each (s, &m->slots)
 		s->is_wanted = false;
 	vec_for_each (f, &m->frontends)
-		f->is_wanted = false;
+		f->is_wanted = f->is_spared = false;
 	return 0;
 }
 
@@ -294,18 +309,26 @@ static inline int mock_env(struct plane *p, const struct model *m, struct plane_
 	return 0;
 }
 
+static inline bool mock_is_spared(const struct mock_plane *m, const struct mock_slot *s)
+{
+	vec_for_each (f, &m->frontends)
+		if (f->is_spared && f->f.target.pool_id == s->pool && ip_fam(&f->f.addr) == s->fam)
+			return true;
+	return false;
+}
+
 static inline int mock_sweep(struct plane *p, struct plane_result *res, struct err *err)
 {
 	struct mock_plane *m = mock_of(p);
 
 	m->is_loaded_phase = false;
 	for (size_t i = m->slots.n; i-- > 0;)
-		if (!m->slots.v[i].is_wanted) {
+		if (!m->slots.v[i].is_wanted && !mock_is_spared(m, &m->slots.v[i])) {
 			mock_remove(&m->slots, &m->slots.v[i]);
 			res->n_writes++;
 		}
 	for (size_t i = m->frontends.n; i-- > 0;)
-		if (!m->frontends.v[i].is_wanted) {
+		if (!m->frontends.v[i].is_wanted && !m->frontends.v[i].is_spared) {
 			mock_remove(&m->frontends, &m->frontends.v[i]);
 			res->n_writes++;
 		}

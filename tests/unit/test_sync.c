@@ -605,6 +605,43 @@ static void test_spared(void **state)
 }
 
 /*
+ * A service is rejected in adoption, and deleted or changed before its end: what the sweep spared
+ * is removed.
+ */
+static void test_spared_in_vain(void **state)
+{
+	struct world w;
+
+	for (int is_gone = 0; is_gone < 2; is_gone++) {
+		world_init(&w);
+		log_level_set_all(LOG_LEVEL_ERR);
+		some_services(&w, 2);
+		sync_sources_ready(w.s);
+		sync_settle(w.s, T0);
+		process_end(&w);
+		process_begin(&w);
+		some_services(&w, 2);
+		refuse(&w, "s0", true);
+		sync_sources_ready(w.s);
+		while (sync_failure_count(w.s) == 0)
+			(void)sync_step(w.s, T0);
+		assert_int_equal(sync_state_get(w.s), SYNC_ADOPTING);
+		refuse(&w, NULL, false);
+		if (is_gone)
+			drop_service(&w.m, "shop/s0");
+		else
+			make_service(&w.m, "shop/s0", "10.96.0.9", "http:TCP:80");
+		sync_settle(w.s, T0);
+		assert_null(frontend(&w, "10.96.0.1"));
+		assert_int_equal(w.k.frontends.n, is_gone ? 1 : 2);
+		assert_int_equal(w.k.slots.n, is_gone ? 2 : 4);
+		assert_int_equal(w.k.n_loads, 3);
+		log_level_set_all(LOG_LEVEL_NOTICE);
+		world_fini(&w);
+	}
+}
+
+/*
  * A service that is put off until the next load, and deleted: its claims are released before the
  * model frees it, also if it has no frontends meanwhile.
  */
@@ -1585,16 +1622,6 @@ static void test_pieces_inherit(void **state)
 
 #define TAKEN "10.96.0.3" /* the cluster IP of x2 */
 
-/* The sweep keeps what a rejected transaction names. */
-static void spare(struct mock_plane *k, const struct plan_op *op)
-{
-	vec_for_each (f, &k->frontends)
-		f->is_wanted |=
-			op->frontend != NULL && plan_frontend_key_cmp(&f->f, op->frontend) == 0;
-	vec_for_each (s, &k->slots)
-		s->is_wanted |= op->pool != NULL && s->pool == op->pool->id;
-}
-
 /* Reject transactions in which x1 loses a frontend to x2. */
 static int commit_refusing(struct plane *p, const struct plan_op *ops, size_t n,
 			   enum plane_commit_mode mode, struct plane_result *res, struct err *err)
@@ -1611,8 +1638,7 @@ static int commit_refusing(struct plane *p, const struct plan_op *ops, size_t n,
 	if (x2 == NULL || !is_lost)
 		return mock_commit_counted(p, ops, n, mode, res, err);
 	res->culprit = x2;
-	for (size_t i = 0; i < n; i++)
-		spare(mock_of(p), &ops[i]);
+	mock_spare(mock_of(p), ops, n);
 	return err_set(err, -EINVAL, "set to reject x2");
 }
 
@@ -2027,6 +2053,7 @@ int main(void)
 		cmocka_unit_test(test_audit_of_fewer),
 		cmocka_unit_test(test_audit_in_storm),
 		cmocka_unit_test(test_spared),
+		cmocka_unit_test(test_spared_in_vain),
 		cmocka_unit_test(test_spared_claims),
 		cmocka_unit_test(test_accepted),
 		cmocka_unit_test(test_one_owner),
