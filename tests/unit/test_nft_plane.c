@@ -481,6 +481,48 @@ static size_t n_slots(const struct world *w)
 	return n;
 }
 
+/*
+ * While vipd is down, a new service gets an address of another one. It does not adopt that one's
+ * pool, to which the other cluster IP leads, even if the kernel rejects the other service.
+ */
+static void test_adopt_moved(void **state)
+{
+	static const char *const cases[] = {
+		"ip=10.96.0.9 port=http:80 ext=192.0.2.7 created=1",
+		"ip=192.0.2.7 port=http:80",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct str text = { 0 };
+		uint8_t key[NFT_KEY_MAX];
+		struct bench b;
+
+		bench_open(&b);
+		world_service(&b.w, "shop/old",
+			      "ip=10.96.0.3 port=http:80 ext=192.0.2.7 created=2");
+		world_slice(&b.w, "shop/old-1", "old", "| http:8080 | 1 rs; 2 rs");
+		world_settle(&b.w);
+		world_restart(&b.w);
+		world_service(&b.w, "shop/new", cases[i]);
+		world_slice(&b.w, "shop/new-1", "new", "| http:8080 | 9 rs");
+		text_key(key, "10.96.0.3", 80);
+		fake_refuse_key(b.f, NFTSET_FRONTENDS, key, 12, ENOSPC);
+		world_settle_refused(&b.w);
+		fake_print_services(b.f, &text);
+		assert_non_null(strstr(str_text(&text), "10.96.0.3:80/TCP cluster-ip -> "
+							"10.0.1.1:8080 10.0.1.2:8080\n"));
+		assert_non_null(strstr(str_text(&text), "-> 10.0.1.9:8080\n"));
+		str_fini(&text);
+		fake_refuse_key(b.f, NFTSET_N, NULL, 0, 0);
+		world_settle(&b.w);
+		world_walk(&b.w);
+		world_check(&b.w);
+		world_restart(&b.w);
+		assert_int_equal(world_settle(&b.w), 0);
+		bench_close(&b);
+	}
+}
+
 /* A part of a large pool is verified in adoption: the slots behind it stay. */
 static void test_stale_part(void **state)
 {
@@ -1627,6 +1669,7 @@ static void test_handshakes_unreadable(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_adopt_moved),
 		cmocka_unit_test(test_shared_cases),
 		cmocka_unit_test(test_handshakes_unreadable),
 		cmocka_unit_test(test_remarks),

@@ -126,11 +126,28 @@ static void adopt_slots(const struct nft_loaded *h, const struct plan_rows *rows
 }
 
 /*
- * Give the pool the id in `word`, unless either is matched already, and note the slots that the
- * frontend picks.
+ * Does the cluster IP of another service lead to the pool? A frontend that moves between services
+ * must not take this service's pool along.
  */
-static void adopt_pool(struct nft_loaded *h, const struct plan_rows *rows, struct plan_pool *pool,
-		       uint32_t word)
+static bool is_of_other(const struct nft_loaded *h, const struct service *s,
+			const struct plan_frontend *f, uint32_t id)
+{
+	enum ipfam fam = ip_fam(&f->addr);
+	const struct ip_addr *ip = &s->cluster_ip[fam];
+	struct nft_led led = { 0 };
+	uint8_t key[NFT_KEY_MAX];
+
+	nft_key_tuple(key, ip, f->proto, s->ports.v[f->port_index].port);
+	return plane_loaded_find(&h->elems, fam, NFTSET_CLUSTER_IPS, key) == NULL ||
+	       !nft_loaded_led(h, fam, key, &led) || nft_word_pool(led.target) != id;
+}
+
+/*
+ * Give the pool the id in `word` of frontend `f`, unless either is matched already, and note the
+ * slots that the frontend picks.
+ */
+static void adopt_pool(struct nft_loaded *h, const struct plan_rows *rows,
+		       const struct plan_frontend *f, struct plan_pool *pool, uint32_t word)
 {
 	uint32_t id = nft_word_pool(word);
 	struct nft_loaded_pool programmed;
@@ -138,6 +155,7 @@ static void adopt_pool(struct nft_loaded *h, const struct plan_rows *rows, struc
 	if (pool == NULL || !nft_loaded_pool_get(&h->fam[pool->fam], id, &programmed))
 		return;
 	if (pool->id == 0 &&
+	    !(programmed.is_of_cluster_ip && is_of_other(h, rows->svc->service, f, id)) &&
 	    (!programmed.has_affinity ||
 	     pool->affinity_s != 0) && /* local ids go with their pool */
 	    plan_id_adopt(h->elems.plan, rows, pool, id)) {
@@ -152,9 +170,9 @@ static void adopt_pool(struct nft_loaded *h, const struct plan_rows *rows, struc
 static void adopt_alike(struct nft_loaded *h, const struct plan_rows *rows,
 			const struct plan_frontend *f, const struct nft_led *led)
 {
-	adopt_pool(h, rows, plan_rows_pool_of(rows, f, f->target.scope), led->target);
+	adopt_pool(h, rows, f, plan_rows_pool_of(rows, f, f->target.scope), led->target);
 	if (f->is_split)
-		adopt_pool(h, rows, plan_rows_pool_of(rows, f, f->inside.scope), led->inside);
+		adopt_pool(h, rows, f, plan_rows_pool_of(rows, f, f->inside.scope), led->inside);
 }
 
 /* The frontend becomes split, or no longer is: the pool for all clients was the cluster pool. */
@@ -162,12 +180,12 @@ static void adopt_unlike(struct nft_loaded *h, const struct plan_rows *rows,
 			 const struct plan_frontend *f, const struct nft_led *led)
 {
 	if (f->is_split) {
-		adopt_pool(h, rows, plan_rows_pool_of(rows, f, f->inside.scope), led->target);
-		adopt_pool(h, rows, plan_rows_pool_of(rows, f, f->target.scope), led->target);
+		adopt_pool(h, rows, f, plan_rows_pool_of(rows, f, f->inside.scope), led->target);
+		adopt_pool(h, rows, f, plan_rows_pool_of(rows, f, f->target.scope), led->target);
 	} else {
 		bool is_local = f->target.scope == PLAN_SCOPE_LOCAL;
 
-		adopt_pool(h, rows, plan_rows_pool_of(rows, f, f->target.scope),
+		adopt_pool(h, rows, f, plan_rows_pool_of(rows, f, f->target.scope),
 			   is_local ? led->target : led->inside);
 	}
 }

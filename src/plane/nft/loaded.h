@@ -17,10 +17,11 @@
 
 /* A pool that a frontend in the kernel names. */
 struct nft_loaded_pool {
-	uint32_t n_slots;  /* slots 0..n-1 were read; the kernel may lack some */
-	uint32_t n_leads;  /* number of map elements that name it */
-	uint16_t kind;     /* with the most slots; 0: no chain picks from it */
-	bool has_affinity; /* of any kind that leads to it */
+	uint32_t n_slots;      /* slots 0..n-1 were read; the kernel may lack some */
+	uint32_t n_leads;      /* number of map elements that name it */
+	uint16_t kind;         /* with the most slots; 0: no chain picks from it */
+	bool has_affinity;     /* of any kind that leads to it */
+	bool is_of_cluster_ip; /* a frontend of a cluster IP leads to it */
 };
 
 struct nft_loaded_family {

@@ -51,10 +51,11 @@ static struct nft_loaded_family *family_of(const struct nft_reading *rd)
 /* --- dumps --- */
 
 /*
- * Store the number of slots of the pool in `word`, and whether it has affinity. Frontends of one
- * pool differ in both while the kernel still has one that was removed from the service.
+ * Store the number of slots of the pool in `word`, whether it has affinity, and whether it is of a
+ * cluster IP. Frontends of one pool differ while the kernel still has one that was removed from the
+ * service.
  */
-static void kind_note(struct nft_loaded_family *f, uint32_t word)
+static void kind_note(struct nft_loaded_family *f, uint32_t word, bool is_cluster_ip)
 {
 	uint32_t id = nft_word_pool(word);
 	struct nft_kind_info info = { 0 };
@@ -62,8 +63,8 @@ static void kind_note(struct nft_loaded_family *f, uint32_t word)
 
 	if (!nft_loaded_pool_get(f, id, &pool))
 		return;
-	if (!nft_kind_info(nft_word_kind(word), &info))
-		return;
+	pool.is_of_cluster_ip |= is_cluster_ip;
+	(void)nft_kind_info(nft_word_kind(word), &info);
 	if (info.slots > pool.n_slots) {
 		pool.kind = nft_word_kind(word);
 		pool.n_slots = info.slots;
@@ -80,7 +81,9 @@ static int dump_elem(void *arg, const uint8_t *key, const uint8_t *data, struct 
 	(void)err;
 	plane_loaded_found(&rd->h->elems, rd->table.fam, set, key, data);
 	if (nft_loaded_is_leading(set))
-		kind_note(family_of(rd), nft_get_word(data));
+		kind_note(family_of(rd), nft_get_word(data),
+			  plane_loaded_find(&rd->h->elems, rd->table.fam, NFTSET_CLUSTER_IPS,
+					    key) != NULL);
 	rd->work++;
 	return 0;
 }
