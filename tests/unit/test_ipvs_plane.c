@@ -1475,6 +1475,39 @@ static void test_refused_at_first(void **state)
 }
 
 /*
+ * While vipd is down, a new service gets an address of another one. It does not adopt that one's
+ * pool, to which the other cluster IP leads, even if the kernel rejects the other service.
+ */
+static void test_adopt_moved(void **state)
+{
+	const struct ip_addr addr = test_addr("10.96.0.3");
+	uint8_t key[NFT_KEY_MAX] = { 0 };
+	struct world w;
+
+	world_open(&w);
+	service(&w, "shop/old", "ip=10.96.0.3 port=http:80 ext=192.0.2.7 created=2");
+	slice(&w, "shop/old-1", "old", "| http:8080 | 1 rs; 2 rs");
+	settle(&w);
+	life_end(&w);
+	htable_for_each (n, &w.m.services)
+		container_of(n, struct svc, node)->adopted_load = 0;
+	life_begin(&w);
+	service(&w, "shop/new", "ip=10.96.0.9 port=http:80 ext=192.0.2.7 created=1");
+	slice(&w, "shop/new-1", "new", "| http:8080 | 9 rs");
+	nft_key_tuple(key, &addr, L4PROTO_TCP, 80);
+	fake_refuse_key(w.nft, IPVSSET_FE, key, nft_key_len(IPVSSET_FE, IPFAM_V4), ENOSPC);
+	settle_until(&w, true);
+	assert_int_equal(mark_of(&w, "10.96.0.3", 80), 0x5a000001);
+	assert_int_equal(mark_of(&w, "192.0.2.7", 80), 0x5a000002);
+	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1 10.0.1.2:8080=1\n"
+			"mark 0x5a000002 rr: 10.0.1.9:8080=1\n");
+	fake_refuse_key(w.nft, NFTSET_N, NULL, 0, 0);
+	settle(&w);
+	expect_adopted(&w);
+	world_close(&w);
+}
+
+/*
  * A foreign virtual service has the address and port that affinity needs: the error names it, the
  * last good state stays, also after a restart, and the service is served when the foreign one is
  * deleted or taken over.
@@ -2024,6 +2057,7 @@ int main(void)
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_refused_removal),
 		cmocka_unit_test(test_refused_at_first),
+		cmocka_unit_test(test_adopt_moved),
 		cmocka_unit_test(test_occupied),
 		cmocka_unit_test(test_refused_by_nft),
 		cmocka_unit_test(test_route_conflict),

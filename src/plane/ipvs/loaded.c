@@ -112,19 +112,31 @@ static void frontends_walk(const struct plane_loaded *c,
 		}
 }
 
-static void protocol_set(void *arg, enum ipfam fam, const struct nft_tuple *t, uint32_t mark)
-{
-	struct ipvs_plane *p = arg;
-	struct ipvs_key key = ipvs_key_mark(fam, mark);
-	struct ipvs_vs *vs = ipvs_vs_find(p, &key);
+struct frontends_setting {
+	const struct plane_loaded *c;
+	struct ipvs_plane *p;
+};
 
-	if (vs != NULL)
-		vs->proto = t->proto;
+static void frontend_set(void *arg, enum ipfam fam, const struct nft_tuple *t, uint32_t mark)
+{
+	const struct frontends_setting *s = arg;
+	struct ipvs_key key = ipvs_key_mark(fam, mark);
+	struct ipvs_vs *vs = ipvs_vs_find(s->p, &key);
+
+	if (vs == NULL)
+		return;
+	vs->proto = t->proto;
+	vs->is_of_cluster_ip |=
+		plane_loaded_find(s->c, fam, IPVSSET_CLUSTER_IPS, t->addr.bytes) != NULL;
 }
 
-void ipvs_loaded_set_protocols(const struct plane_loaded *c, struct ipvs_plane *p)
+void ipvs_loaded_set_frontends(const struct plane_loaded *c, struct ipvs_plane *p)
 {
-	frontends_walk(c, protocol_set, p);
+	struct frontends_setting s = { c, p };
+
+	htable_for_each_entry (vs, &p->vss, struct ipvs_vs)
+		vs->is_of_cluster_ip = false;
+	frontends_walk(c, frontend_set, &s);
 }
 
 struct protocol_query {
@@ -166,6 +178,33 @@ static void ids_reserve(struct ipvs_plane *p, struct plan *plan)
 	}
 }
 
+/*
+ * Does the cluster IP of another service lead to the pool? A frontend that moves between services
+ * must not take this service's pool along.
+ */
+static bool is_of_other(const struct ipvs_plane *p, const struct service *s,
+			const struct plan_frontend *f, uint32_t mark)
+{
+	const struct plane_loaded *c = p->common.loaded;
+	enum ipfam fam = ip_fam(&f->addr);
+	struct ipvs_key by_mark = ipvs_key_mark(fam, mark);
+	const struct ipvs_vs *vs = ipvs_vs_find(p, &by_mark);
+	uint8_t key[NFT_KEY_MAX];
+
+	if (vs == NULL || !vs->is_of_cluster_ip)
+		return false;
+	nft_key_tuple(key, &s->cluster_ip[fam], f->proto, s->ports.v[f->port_index].port);
+	if (plane_loaded_find(c, fam, IPVSSET_CLUSTER_IPS, key) == NULL)
+		return true;
+	for (size_t i = 0; i < ARRAY_SIZE(pool_maps); i++) {
+		const uint8_t *data = plane_loaded_find(c, fam, pool_maps[i], key);
+
+		if (data != NULL && nft_get_word(data) == mark)
+			return false;
+	}
+	return true;
+}
+
 /* Give a pool the id in the mark of this frontend's element, if the scope matches. */
 static void adopt_from(const struct ipvs_plane *p, const struct plan_rows *rows,
 		       const struct plan_frontend *f, enum nft_set_id set)
@@ -183,7 +222,8 @@ static void adopt_from(const struct ipvs_plane *p, const struct plan_rows *rows,
 	id = ipvs_mark_id(&p->marks, mark);
 	pool = plan_rows_pool_of(rows, f,
 				 mark & IPVS_MARK_LOCAL ? PLAN_SCOPE_LOCAL : PLAN_SCOPE_CLUSTER);
-	if (pool != NULL && pool->id == 0 && plan_id_adopt(p->common.loaded->plan, rows, pool, id))
+	if (pool != NULL && pool->id == 0 && !is_of_other(p, rows->svc->service, f, mark) &&
+	    plan_id_adopt(p->common.loaded->plan, rows, pool, id))
 		pool->id = id;
 	if (pool != NULL && id != 0 && pool->id == id)
 		pool->n_found = UINT32_MAX; /* destinations have no order */

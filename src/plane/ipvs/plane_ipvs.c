@@ -206,7 +206,7 @@ static int plane_load(struct plane *plane, struct err *err)
 		/* a table or set was deleted meanwhile */
 		return r == -ENOTRECOVERABLE || r == -ENOENT ? -EAGAIN : r;
 	}
-	ipvs_loaded_set_protocols(p->load.loaded, p);
+	ipvs_loaded_set_frontends(p->load.loaded, p);
 	counts_clear(p);
 	plane_loaded_begin(&p->common, TAKE(p->load.loaded), p->load.genid);
 	load_reset(p);

@@ -49,8 +49,9 @@ struct ipvs_vs {
 	const struct name *ns;    /* Service it belongs to, for logs; NULL: unknown */
 	const struct name *name;
 	uint32_t drain_s;
-	uint32_t forwarding; /* desired, of a VIP:port service; as in model/tuning.h */
-	uint8_t proto;       /* enum l4proto; 0 = unknown, of a mark found in the kernel */
+	uint32_t forwarding;   /* desired, of a VIP:port service; as in model/tuning.h */
+	uint8_t proto;         /* enum l4proto; 0 = unknown, of a mark found in the kernel */
+	bool is_of_cluster_ip; /* at the load: a frontend of a cluster IP leads to it */
 	bool is_desired;
 	bool is_programmed;
 	bool is_vip_only;       /* not programmed: all clients reach the pool through its VIP:port
@@ -317,8 +318,8 @@ void ipvs_loaded_close(struct plane_loaded *c);
 DEFINE_AUTO(struct plane_loaded *, ipvs_loaded_close);
 /* Read the next elements into p->load.loaded. 1: more left. */
 MUST_USE int ipvs_loaded_read(struct ipvs_plane *p, struct err *err);
-/* Set the protocol of services by mark, which the frontends that use the mark have. */
-void ipvs_loaded_set_protocols(const struct plane_loaded *c, struct ipvs_plane *p);
+/* Set protocol and is_of_cluster_ip of services by mark, from the frontends that use the mark. */
+void ipvs_loaded_set_frontends(const struct plane_loaded *c, struct ipvs_plane *p);
 /* Does any frontend use the protocol? */
 bool ipvs_loaded_has_protocol(const struct plane_loaded *c, uint8_t proto);
 /* Write all elements into an empty table. */
