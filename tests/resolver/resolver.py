@@ -238,18 +238,20 @@ class Endpoint:
         self.nodes = {n["name"] for n in hints.get("forNodes") or []}
 
 
-def slices_of(objects, service_key, fam):
-    out = []
+def slices_by_service(objects):
+    """{(key of a Service, address type): [EndpointSlice]}"""
+    out = collections.defaultdict(list)
     for obj in objects:
-        if obj.get("kind") != "EndpointSlice" or obj.get("addressType") != "IPv%d" % fam:
+        if obj.get("kind") != "EndpointSlice":
             continue
         if "service.kubernetes.io/headless" in labels(obj):  # IN-04
             continue
         owner = labels(obj).get("kubernetes.io/service-name")
-        if owner and (key_of(obj)[0], owner) == service_key:  # EPS-02
-            out.append(obj)
+        if owner:  # EPS-02
+            out[(key_of(obj)[0], owner), obj.get("addressType")].append(obj)
     # NEWER RESOURCE VERSION WINS among duplicates (EPS-15), so it comes last.
-    out.sort(key=lambda s: (int(s["metadata"].get("resourceVersion") or 0), s["metadata"]["name"]))
+    for slices in out.values():
+        slices.sort(key=lambda s: (int(s["metadata"].get("resourceVersion") or 0), s["metadata"]["name"]))
     return out
 
 
@@ -347,8 +349,8 @@ def created_of(svc):
     return datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
 
 
-def service_frontends(svc, objects, config, node, fam):
-    """[(key, Frontend)] of one service in one family."""
+def service_frontends(svc, slices, config, node, fam):
+    """[(key, Frontend)] of one service in one family; `slices` as of slices_by_service()."""
     spec = svc["spec"]
     cip = cluster_ip_of(svc, fam)
     if not is_proxied(svc) or cip is None:  # SEL-04
@@ -360,7 +362,7 @@ def service_frontends(svc, objects, config, node, fam):
     itp_local = spec.get("internalTrafficPolicy") == "Local"
     etp_local = is_etp_local(svc)
     has_detector = detector_of(config, node, fam) is not None
-    slices = slices_of(objects, key_of(svc), fam)
+    slices = slices.get((key_of(svc), "IPv%d" % fam), [])
     weights = Weights(svc)
     out = []
 
@@ -379,8 +381,9 @@ def service_frontends(svc, objects, config, node, fam):
 
         def pool(endpoints, has_any=has_any):
             if endpoints:
-                out = Pool(frozenset((str(e.ip), e.port) for e in endpoints), affinity)
-                out.weights = {(str(e.ip), e.port): e.weight for e in endpoints}
+                weight_of = {(str(e.ip), e.port): e.weight for e in endpoints}
+                out = Pool(frozenset(weight_of), affinity)
+                out.weights = weight_of
                 out.unit = weights.unit if sum(out.weights.values()) > 4096 else 1
                 out.hashing = "" if affinity else hashing_of(svc)
                 return out
@@ -419,12 +422,13 @@ def resolve(objects, config):
     services = [o for o in objects if o.get("kind") == "Service"]
     # BY KIND OF ADDRESS; within one kind THE OLDER SERVICE WINS, then namespace and name (SEL-14).
     services.sort(key=lambda s: (created_of(s),) + key_of(s))
+    slices = slices_by_service(objects)
     frontends = {}
     cluster_ips = set()
     conflicts = []
     for fam in (4, 6):
         claims = [c for svc in services
-                  for c in service_frontends(svc, objects, config, node, fam)]
+                  for c in service_frontends(svc, slices, config, node, fam)]
         for kind in ("clusterip", "nodeport", "lb", "externalip"):
             for key, frontend in (c for c in claims if c[1].kind == kind):
                 if frontend.kind == "clusterip":
