@@ -134,9 +134,8 @@ static bool is_at_rest(const struct world *w, bool may_refuse)
 		(sync_failure_count(w->s) == 0 && plane_families_failed(w->plane) == 0));
 }
 
-static bool is_complete(const struct world *w)
+static bool is_complete(const struct world *w, const char *expected)
 {
-	char *expected = world_expected(w);
 	char *programmed = world_elements(w);
 	const char *h = programmed;
 	bool ret = true;
@@ -149,7 +148,6 @@ static bool is_complete(const struct world *w)
 		ret = *h != '\0';
 		e += n;
 	}
-	free(expected);
 	free(programmed);
 	return ret;
 }
@@ -162,12 +160,14 @@ static bool is_complete(const struct world *w)
 static void resizes_await(const struct world *w)
 {
 	const struct timespec wait = { 0, 10 * NSEC_PER_MSEC };
+	char *expected = world_expected(w);
 	int n = 0;
 
-	for (int i = 0; w->kernel->resizes && i < 500 && n < 2; i++) {
-		n = is_complete(w) ? n + 1 : 0;
+	for (int i = 0; i < 500 && n < 2; i++) {
+		n = is_complete(w, expected) ? n + 1 : 0;
 		(void)nanosleep(&wait, NULL);
 	}
+	free(expected);
 }
 
 static size_t settle(struct world *w, bool may_refuse)
@@ -180,7 +180,8 @@ static size_t settle(struct world *w, bool may_refuse)
 		if (next == SYNC_NOW)
 			continue;
 		if (is_at_rest(w, may_refuse)) {
-			if (sync_stats_get(w->s)->writes > before && !may_refuse)
+			if (w->kernel->resizes && !may_refuse &&
+			    sync_stats_get(w->s)->writes > before)
 				resizes_await(w);
 			return sync_stats_get(w->s)->writes - before;
 		}
