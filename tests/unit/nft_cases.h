@@ -10,6 +10,7 @@
 struct nft_case {
 	const char *name;
 	void (*run)(const struct world_kernel *kernel);
+	bool is_long; /* hundreds of transactions, to test their order */
 };
 
 const struct nft_case *nft_cases(size_t *n);
