@@ -30,7 +30,7 @@ def machine():
 
 
 def bash(script, **kw):
-    return vm.run(["bash", "-c", script], **kw)
+    return vm.run(["bash", "-c", script], cpus=1, **kw)
 
 
 def left():
