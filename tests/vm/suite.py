@@ -141,15 +141,15 @@ def runs(how):
     return [Run("6.1 ipvs, by itself", "6.1", IPVS, "ipvs"),
             Run("6.1 ipvs, with others", "6.1", IPVS_BESIDE + COUNTERS + VIEW + LOCALHOST, "ipvs",
                 cpus=1),
+            Run("6.1 ipvs", "6.1", PATHS + RESTART + TWINS + BALANCING +
+                of("takeover", "takeover[ipvs]"), "ipvs", env=PAIRS, cpus=1),
+            Run(NEWER + " ipvs", NEWER, NEWER_PATHS + NEWER_IPVS, "ipvs", env=PAIRS),
             Run("6.1 nft", "6.1", ["kernel"] + PATHS + of("sctp_sockets") + RESTART +
                 of("restart", "changes_while_down") +
                 of("cleanup_kube_proxy", "ipvs") +
                 of("cleanup_kube_router", "everything") +
                 of("takeover", "takeover[ipvs]", "takeover[kube-router]"),
                 env=dict(PAIRS, VIPD_TAKEOVERS="1"), cpus=1),
-            Run("6.1 ipvs", "6.1", PATHS + RESTART + TWINS + BALANCING +
-                of("takeover", "takeover[ipvs]"), "ipvs", env=PAIRS, cpus=1),
-            Run(NEWER + " ipvs", NEWER, NEWER_PATHS + NEWER_IPVS, "ipvs", env=PAIRS),
             Run("6.1 systemd", "6.1", ["tests/deploy/unit_in_machine.py"], systemd=True),
             many("6.1"),
             Run(NEWER + " nft", NEWER, NEWER_PATHS + of("sctp_sockets"), env=PAIRS)]
