@@ -118,7 +118,7 @@ def test_nothing_is_configured():
             (["--master", "gopher://x"], "--master: 'gopher' is neither https nor http"),
             (["--master", "https://x", "--content-type", "text/plain"],
              "--kube-api-content-type: 'text/plain' is neither")):
-        r = subprocess.run([KUBEFEED] + args, env=env, stdin=subprocess.DEVNULL, timeout=10,
+        r = subprocess.run([KUBEFEED] + args, env=env, stdin=subprocess.DEVNULL, timeout=60,
                            stderr=subprocess.PIPE, text=True, check=False)
         assert r.returncode == 1 and words in r.stderr, r.stderr
 

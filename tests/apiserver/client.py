@@ -193,7 +193,7 @@ class Server:
                 return f["used"]
         raise ApiServerError("there is no fault %r" % (fault,))
 
-    def wait(self, timeout=10, **what):
+    def wait(self, timeout=60, **what):
         """Wait for the conditions of op_wait(); return whether they were met."""
         return self.call("wait", timeout=timeout, **what)["met"]
 
