@@ -146,7 +146,7 @@ _next_port = [20000]
 def sctp_probe(ns, addr, port, timeout=L.LIMIT, source=None):
     """Send an INIT; returns the answer as lab.probe() does."""
     fam = L.family(addr)
-    _next_port[0] = 20000 + (_next_port[0] - 19999) % 40000
+    _next_port[0] = 20000 + (_next_port[0] - 19999) % 12000
     sport = _next_port[0]
     s = ns.socket(L.af(addr), socket.SOCK_RAW, IPPROTO_SCTP)
     start = time.monotonic()

@@ -52,7 +52,7 @@ def probe_of_its_own_address(lab, tries=int(L.LIMIT)):
     try:
         out.bind(("eth0", 0x800))
         out.settimeout(0.3)
-        tcp = struct.pack("!HHIIBBHHH", 40001, 80, 1000, 0, 5 << 4, 2, 65535, 0, 0)
+        tcp = struct.pack("!HHIIBBHHH", 32001, 80, 1000, 0, 5 << 4, 2, 65535, 0, 0)
         check = rawpackets.inet_sum(rawpackets.pseudo(lb, lb, 6, len(tcp)) + tcp)
         tcp = tcp[:16] + struct.pack("!H", check) + tcp[18:]
         ip = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + len(tcp), 1, 0, 64, 6, 0,
@@ -70,7 +70,7 @@ def probe_of_its_own_address(lab, tries=int(L.LIMIT)):
                     at = (data[0] & 15) * 4
                     if where[2] == socket.PACKET_HOST and data[9] == 6 and \
                             data[12:20] == socket.inet_aton(lb) * 2 and \
-                            data[at:at + 4] == struct.pack("!HH", 80, 40001) and data[at + 13] == 18:
+                            data[at:at + 4] == struct.pack("!HH", 80, 32001) and data[at + 13] == 18:
                         return
             except socket.timeout:
                 continue

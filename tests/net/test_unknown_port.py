@@ -114,7 +114,7 @@ def test_loop_invalid(lab, vipd, fam):
             before = scrape(lab)[0][METRIC]
             for port in (80, 81):
                 rawpackets.send_segments(ns, source, addr, [
-                    rawpackets.segment(source, addr, 40000 + flags, port, 1, 1, flags)
+                    rawpackets.segment(source, addr, 32100 + flags, port, 1, 1, flags)
                     for flags in STRAYS])
             # On the ipvs plane IPVS takes those to the served port.
             strays = len(STRAYS) * (1 if planes.PLANE == "ipvs" else 2)
