@@ -177,9 +177,9 @@ class Vipd:
 
     def ctl(self, *args, check=True):
         """Run vipctl with this daemon; returns its standard output."""
-        r = subprocess.run([lab_.program("vipctl"), "--socket", self.socket] + list(args),
-                           capture_output=True, text=True, timeout=lab_.LIMIT,
-                           check=False)
+        r = subprocess.run([lab_.program("vipctl"), "--socket", self.socket,
+                            "--timeout", str(int(lab_.LIMIT))] + list(args),
+                           capture_output=True, text=True, timeout=lab_.LIMIT, check=False)
         if check and r.returncode != 0:
             raise AssertionError("vipctl %s: %d: %s" % (" ".join(args), r.returncode, r.stderr))
         return r.stdout

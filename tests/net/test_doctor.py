@@ -30,7 +30,8 @@ SLICES = [k8s.slice_("doc", [L.POD["pod1"][fam]], [k8s.slice_port(8080)]) for fa
 def doctor(vipd, *socket):
     """(exit code, {check: [result]}, the answer)"""
     r = vipd.lab.node.popen(L.program("vipctl"), *(socket or ("--socket", vipd.socket)), "doctor",
-                            "-o", "json", stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                            "--timeout", str(int(L.LIMIT)), "-o", "json", stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True)
     out, err = r.communicate(timeout=L.LIMIT)
     assert not err, err
     answer = json.loads(out)
@@ -80,8 +81,7 @@ def test_all_is_shown(lab, vipd):
         assert worst(checks[check]) == "ok", checks[check]
     assert "accepts the whole ruleset" in checks["nftables"][0]["found"]
     assert code == {"ok": 0, "note": 0, "warning": 1, "error": 2}[answer["worst"]]
-    text = subprocess.run([L.program("vipctl"), "--socket", vipd.socket, "doctor"], check=False,
-                          capture_output=True, text=True, timeout=L.LIMIT).stdout.splitlines()
+    text = vipd.ctl("doctor", check=False).splitlines()
     assert text[0].split() == ["LEVEL", "CHECK", "FOUND"]
     assert [line.split()[:2] for line in text[1:1 + len(answer["results"])]] == \
         [[r["level"], r["check"]] for r in answer["results"]]

@@ -42,7 +42,8 @@ def shelf():
 
 def vipctl(vipd, *args):
     with vipd.lab.node.entered():
-        return subprocess.run([L.program("vipctl"), "--socket", vipd.socket] + list(args),
+        return subprocess.run([L.program("vipctl"), "--socket", vipd.socket,
+                               "--timeout", str(int(L.LIMIT))] + list(args),
                               capture_output=True, text=True, timeout=L.LIMIT, check=False)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 VIPCTL = os.path.join(os.environ.get("VIPD_BUILD", os.path.join(ROOT, "build")), "vipctl")
-USAGE, NO_VIPD = 2, 3
+PROBLEM, USAGE, NO_VIPD = 1, 2, 3
 
 pytestmark = pytest.mark.skipif(not os.access(VIPCTL, os.X_OK), reason="vipctl is not built")
 
@@ -91,4 +91,4 @@ def test_errors_of_kernel_readers_are_json():
                        capture_output=True, text=True, timeout=60, check=False)
     if "unshare" in r.stderr:
         pytest.skip(r.stderr)
-    assert r.returncode == NO_VIPD == json.loads(r.stderr)["error"]["exit_code"]
+    assert r.returncode == PROBLEM == json.loads(r.stderr)["error"]["exit_code"]
