@@ -284,9 +284,9 @@ int ctnl_lookup(struct ctnl *c, const struct ctnl_tuple *v, size_t n,
 
 		for (size_t i = 0; i < m; i++) {
 			const struct ctnl_tuple *t = &v[l.first + i];
-			struct nlmsghdr *h = nl_request_nfnl(
-				buf + len, sizeof(buf) - len, TYPE(IPCTNL_MSG_CT_GET),
-				ip_fam(&t->from.addr) == IPFAM_V6 ? AF_INET6 : AF_INET);
+			struct nlmsghdr *h = nl_request_nfnl(buf + len, sizeof(buf) - len,
+							     TYPE(IPCTNL_MSG_CT_GET),
+							     ip_family(ip_fam(&t->from.addr)));
 
 			put_whole_tuple(h, t);
 			len += MNL_ALIGN(h->nlmsg_len);

@@ -32,8 +32,6 @@ struct pass {
 	uint64_t counts[IPFAM_N]; /* UDP flows */
 };
 
-static const uint8_t families[IPFAM_N] = { AF_INET, AF_INET6 };
-
 void pass_open(struct pass **ret, struct ctnl *c)
 {
 	struct pass *p = xcalloc(1, sizeof(*p));
@@ -138,7 +136,7 @@ static int dump(struct pass *p, uint8_t family, uint8_t proto, struct err *err)
 	p->counts[IPFAM_V4] = p->counts[IPFAM_V6] = 0;
 	r = ctnl_dump(p->ctnl, family, proto, on_entry, p, err);
 	for (int fam = 0; r == 0 && fam < IPFAM_N; fam++)
-		if (family == 0 || family == families[fam])
+		if (family == 0 || family == ip_family(fam))
 			p->n_udp[fam] = p->counts[fam];
 	return r;
 }
@@ -152,7 +150,7 @@ static int dump_all(struct pass *p, bool is_udp, struct err *err)
 		return dump(p, 0, 0, err);
 	for (int fam = 0; fam < IPFAM_N && r == 0; fam++)
 		if (job_has_family(p->job, fam))
-			r = dump(p, families[fam], IPPROTO_UDP, err);
+			r = dump(p, ip_family(fam), IPPROTO_UDP, err);
 	return r;
 }
 

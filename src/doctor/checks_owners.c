@@ -21,26 +21,6 @@
 /* The addresses of services are in vipd's tables. */
 #define NOT_CHECKED "not checked: tables of nf_tables cannot be read"
 
-static const char *family_text(uint8_t family)
-{
-	switch (family) {
-	case NFPROTO_IPV4:
-		return "ip";
-	case NFPROTO_IPV6:
-		return "ip6";
-	case NFPROTO_INET:
-		return "inet";
-	case NFPROTO_BRIDGE:
-		return "bridge";
-	case NFPROTO_NETDEV:
-		return "netdev";
-	case NFPROTO_ARP:
-		return "arp";
-	default:
-		return "?";
-	}
-}
-
 /* --- other proxies ------------------------------------------------------------------- */
 
 static void check_processes(struct check_report *r, const struct facts *f)
@@ -92,20 +72,20 @@ static void check_leftovers(struct check_report *r, const struct facts *f)
 		if (strcmp(t->name, "kube-proxy") == 0)
 			check_add(r, "proxies", CHECK_WARNING, advice,
 				  "table %s kube-proxy exists: rules of kube-proxy's nftables mode",
-				  family_text(t->family));
+				  nft_family_text(t->family));
 		else if (t->has_kube_services)
 			check_add(
 				r, "proxies", CHECK_WARNING, advice,
 				"chain KUBE-SERVICES in table %s %s: rules of kube-proxy's iptables "
 				"mode",
-				family_text(t->family), t->name);
+				nft_family_text(t->family), t->name);
 		if (t->has_router_services)
 			check_add(
 				r, "proxies", CHECK_WARNING,
 				"vipd --cleanup=kube-router, after its service proxy is stopped",
 				"chain KUBE-ROUTER-SERVICES in table %s %s: rules of kube-router's "
 				"service proxy",
-				family_text(t->family), t->name);
+				nft_family_text(t->family), t->name);
 	}
 	if (f->has_legacy_kube)
 		check_add(
@@ -284,7 +264,7 @@ static const struct fact_hook *first_hook(const struct fact_table *t)
 static void check_foreign(struct check_report *r, const struct fact_table *t, bool is_ipvs)
 {
 	const struct fact_hook *h = first_hook(t);
-	const char *family = family_text(t->family);
+	const char *family = nft_family_text(t->family);
 	char text[IP_TEXT_MAX];
 
 	if (h == NULL)
@@ -345,7 +325,7 @@ void check_tables(struct check_report *r, const struct facts *f)
 			check_add(r, "tables", CHECK_NOTE,
 				  "rename the table: vipd uses another name while it exists",
 				  "table %s %s is not vipd's: its comment differs",
-				  family_text(t->family), t->name);
+				  nft_family_text(t->family), t->name);
 		check_foreign(r, t, f->ipvs_plane.is_selected);
 	}
 	if (r->v.n == before)

@@ -28,11 +28,9 @@
 #define ATTR_HDR 4
 #define REQUEST_MAX 512 /* a request without keys */
 
-static uint8_t nfproto(const struct nft_table_ref *table)
+uint8_t nft_table_family(const struct nft_table_ref *table)
 {
-	if (table->family != 0)
-		return table->family;
-	return table->fam == IPFAM_V6 ? NFPROTO_IPV6 : NFPROTO_IPV4;
+	return table->family != 0 ? table->family : nft_family(table->fam);
 }
 
 static uint16_t msg_type(uint16_t nft_msg)
@@ -104,9 +102,9 @@ void nft_elem_put(struct nft_elem_writer *w, enum nft_write write, enum ipfam fa
 
 	if (w->msg == NULL || w->write != write || w->fam != fam || w->set != set ||
 	    w->list->nla_len + size > LIST_MAX) {
-		w->msg = nl_batch_msg(w->batch,
-				      msg_type(is_del ? NFT_MSG_DELSETELEM : NFT_MSG_NEWSETELEM),
-				      is_del ? 0 : NLM_F_CREATE, nfproto(&w->tables[fam]), NULL);
+		w->msg = nl_batch_msg(
+			w->batch, msg_type(is_del ? NFT_MSG_DELSETELEM : NFT_MSG_NEWSETELEM),
+			is_del ? 0 : NLM_F_CREATE, nft_table_family(&w->tables[fam]), NULL);
 		w->list = list_begin(w->msg, &w->tables[fam], set);
 		w->list->nla_len = ATTR_HDR;
 		w->write = write;
@@ -228,7 +226,7 @@ static struct nlmsghdr *dump_request(char *buf, size_t size, const struct nft_ta
 				     enum nft_set_id set)
 {
 	struct nlmsghdr *h =
-		nl_request_nfnl(buf, size, msg_type(NFT_MSG_GETSETELEM), nfproto(table));
+		nl_request_nfnl(buf, size, msg_type(NFT_MSG_GETSETELEM), nft_table_family(table));
 
 	mnl_attr_put_strz(h, NFTA_SET_ELEM_LIST_TABLE, table->name);
 	mnl_attr_put_strz(h, NFTA_SET_ELEM_LIST_SET, nft_set_desc(set, table->fam)->name);
@@ -366,7 +364,7 @@ static int get_some(struct nl_sock *nl, const struct nft_table_ref *table, struc
 {
 	const struct nl_reader rd = { .message = get_message, .arg = g };
 	struct nlmsghdr *h = nl_request_nfnl(g->request, GET_REQUEST_MAX,
-					     msg_type(NFT_MSG_GETSETELEM), nfproto(table));
+					     msg_type(NFT_MSG_GETSETELEM), nft_table_family(table));
 	struct nlattr *list = list_begin(h, table, g->set);
 	size_t key_len = nft_key_len(g->set, g->fam);
 	struct nl_bad bad;
@@ -415,8 +413,9 @@ static int get_each(struct nl_sock *nl, const struct nft_table_ref *table, struc
 	int r;
 
 	for (size_t i = 0; i < g->n; i++) {
-		struct nlmsghdr *h = nl_request_nfnl(g->request + len, GET_ONE_MAX,
-						     msg_type(NFT_MSG_GETSETELEM), nfproto(table));
+		struct nlmsghdr *h =
+			nl_request_nfnl(g->request + len, GET_ONE_MAX, msg_type(NFT_MSG_GETSETELEM),
+					nft_table_family(table));
 		struct nlattr *list = list_begin(h, table, g->set);
 
 		list->nla_len = ATTR_HDR;

@@ -31,6 +31,8 @@ struct nft_table_ref {
 	enum ipfam fam;
 	uint8_t family; /* NFPROTO_*; 0: that of `fam` */
 };
+/* NFPROTO_* */
+uint8_t nft_table_family(const struct nft_table_ref *table);
 
 enum nft_write {
 	NFT_WRITE_DEL = 0,

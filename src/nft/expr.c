@@ -370,7 +370,7 @@ void nft_expr_dnat(struct nft_rules *rs, enum ipfam fam, unsigned int addr, unsi
 	struct nftnl_expr *e = expr_add(rs, "nat");
 
 	nftnl_expr_set_u32(e, NFTNL_EXPR_NAT_TYPE, NFT_NAT_DNAT);
-	nftnl_expr_set_u32(e, NFTNL_EXPR_NAT_FAMILY, fam == IPFAM_V6 ? NFPROTO_IPV6 : NFPROTO_IPV4);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_NAT_FAMILY, nft_family(fam));
 	nftnl_expr_set_u32(e, NFTNL_EXPR_NAT_REG_ADDR_MIN, reg(addr));
 	nftnl_expr_set_u32(e, NFTNL_EXPR_NAT_REG_PROTO_MIN, reg(port));
 }
@@ -427,7 +427,7 @@ void nft_match_meta(struct nft_rules *rs, uint32_t key, uint32_t op, uint32_t va
 
 void nft_match_family(struct nft_rules *rs, enum ipfam fam)
 {
-	uint8_t proto = fam == IPFAM_V6 ? NFPROTO_IPV6 : NFPROTO_IPV4;
+	uint8_t proto = nft_family(fam);
 
 	nft_expr_meta(rs, NFT_META_NFPROTO, 0);
 	nft_expr_cmp(rs, NFT_CMP_EQ, 0, &proto, sizeof(proto));

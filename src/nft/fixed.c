@@ -143,9 +143,7 @@ struct reading {
 
 static uint8_t family_of(const struct reading *rd)
 {
-	if (rd->schema->family != 0)
-		return rd->schema->family;
-	return rd->fam == IPFAM_V6 ? NFPROTO_IPV6 : NFPROTO_IPV4;
+	return rd->schema->family != 0 ? rd->schema->family : nft_family(rd->fam);
 }
 
 /* The value of TLV `type` in userdata; NULL when there is none. */

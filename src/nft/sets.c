@@ -2,6 +2,7 @@
 #include "nft/sets.h"
 
 #include <assert.h>
+#include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <stdio.h>
 #include <string.h>
@@ -551,4 +552,24 @@ enum nft_set_id nft_set_by_name_in(const char *name, enum ipfam fam, enum nft_se
 enum nft_set_id nft_set_by_name(const char *name)
 {
 	return nft_set_by_name_in(name, IPFAM_V4, 0, NFTSET_N);
+}
+
+const char *nft_family_text(uint8_t family)
+{
+	switch (family) {
+	case NFPROTO_IPV4:
+		return "ip";
+	case NFPROTO_IPV6:
+		return "ip6";
+	case NFPROTO_INET:
+		return "inet";
+	case NFPROTO_BRIDGE:
+		return "bridge";
+	case NFPROTO_NETDEV:
+		return "netdev";
+	case NFPROTO_ARP:
+		return "arp";
+	default:
+		return "?";
+	}
 }

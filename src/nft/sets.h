@@ -134,6 +134,18 @@ struct nft_set_desc {
 	uint8_t userdata[NFT_SET_USERDATA_MAX];
 };
 
+/* NFPROTO_* of a table of one family. */
+static inline uint8_t nft_family(enum ipfam fam)
+{
+	return ip_family(fam); /* NFPROTO_IPV4 and NFPROTO_IPV6 are AF_INET and AF_INET6 */
+}
+/* nft's word for NFPROTO_*: "ip", "inet". */
+const char *nft_family_text(uint8_t family);
+static inline const char *nft_fam_text(enum ipfam fam)
+{
+	return nft_family_text(nft_family(fam));
+}
+
 /* Borrow the description; it lives as long as the process. */
 const struct nft_set_desc *nft_set_desc(enum nft_set_id id, enum ipfam fam);
 /* Does a table with this level of counting (enum nft_counting) have the set? */

@@ -28,9 +28,7 @@ void nft_writer_init(struct nft_writer *w, struct nl_sock *nl, const struct nft_
 		     enum ipfam fam, const char *table)
 {
 	*w = (struct nft_writer){ .fam = fam, .table = table, .schema = schema };
-	w->family = schema->family;
-	if (w->family == 0)
-		w->family = fam == IPFAM_V6 ? NFPROTO_IPV6 : NFPROTO_IPV4;
+	w->family = schema->family != 0 ? schema->family : nft_family(fam);
 	nl_batch_open(&w->batch, nl);
 }
 
@@ -383,9 +381,7 @@ static const char *expr_rejected(const struct nl_rejection *f)
 
 int nft_writer_commit(struct nft_writer *w, struct nft_result *res, struct err *err)
 {
-	const char *family = w->family == NFPROTO_INET   ? "inet"
-			     : w->family == NFPROTO_IPV6 ? "ip6"
-							 : "ip";
+	const char *family = nft_family_text(w->family);
 	const struct nl_rejection *f;
 	uint64_t took;
 	int r;

@@ -77,15 +77,12 @@ int plane_changes_read(struct nft_changes *c, struct nl_sock *query,
 static int name_element(const struct nft_change *ch, const struct nft_table_ref *table, int r,
 			struct err *err)
 {
-	const char *family = table->family == NFPROTO_INET ? "inet"
-			     : ch->fam == IPFAM_V6         ? "ip6"
-							   : "ip";
 	FINI(str_fini) struct str text = { 0 };
 
 	nft_elem_text(&text, ch->fam, ch->set, ch->key,
 		      ch->has_new && nft_data_len(ch->set, ch->fam) > 0 ? ch->data : NULL);
-	return err_wrap(err, r, "%s %s %s", family, nft_set_desc(ch->set, ch->fam)->name,
-			str_text(&text));
+	return err_wrap(err, r, "%s %s %s", nft_family_text(nft_table_family(table)),
+			nft_set_desc(ch->set, ch->fam)->name, str_text(&text));
 }
 
 static int rejection_code(const struct nl_rejection *f)

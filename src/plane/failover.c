@@ -280,11 +280,6 @@ static struct plane_failover *failover_new(struct plane_common *c,
 	return f;
 }
 
-static const char *family_text(enum ipfam fam)
-{
-	return fam == IPFAM_V6 ? "ip6" : "ip";
-}
-
 void plane_failover_open(struct plane *plane, const struct plane_failover_config *config)
 {
 	struct plane_common *c = plane_common_of(plane);
@@ -350,7 +345,7 @@ static int family_write(struct plane_failover *f, enum ipfam fam, uint64_t old,
 	if (r < 0)
 		res->n_batches--; /* a batch without an effect */
 	else if (old != 0 || f->config.limit_ms != 0)
-		log_info(LOG_AREA_PLANE, "table %s %s: %s", family_text(fam), f->schema.table,
+		log_info(LOG_AREA_PLANE, "table %s %s: %s", nft_fam_text(fam), f->schema.table,
 			 f->config.limit_ms != 0 ? "made" : "removed");
 	nft_writer_fini(&w);
 	return r;
@@ -359,11 +354,10 @@ static int family_write(struct plane_failover *f, enum ipfam fam, uint64_t old,
 static int family_follow(struct plane_failover *f, enum ipfam fam, struct nft_result *res,
 			 struct err *err)
 {
-	const uint8_t family = fam == IPFAM_V6 ? NFPROTO_IPV6 : NFPROTO_IPV4;
 	struct nft_fixed_tables tables = { 0 };
 	struct nft_fixed programmed = { 0 };
 	uint64_t old = 0;
-	int r = nft_fixed_tables_read(&tables, f->nl, family, &f->schema, err);
+	int r = nft_fixed_tables_read(&tables, f->nl, nft_family(fam), &f->schema, err);
 
 	vec_for_each (t, &tables.v) {
 		if (r < 0 || strcmp(t->name, f->schema.table) != 0)
@@ -371,7 +365,7 @@ static int family_follow(struct plane_failover *f, enum ipfam fam, struct nft_re
 		old = t->handle;
 		if (!t->is_ours && f->config.limit_ms != 0)
 			r = err_set(err, -EEXIST, "table %s %s exists and is not vipd's",
-				    family_text(fam), t->name);
+				    nft_fam_text(fam), t->name);
 		else if (!t->is_ours)
 			old = 0;
 		else if (f->config.limit_ms != 0)
@@ -396,7 +390,7 @@ static void family_failed(struct plane_failover *f, enum ipfam fam, uint64_t now
 		return;
 	f->fault[fam] = *err;
 	if (f->failures[fam] == 2)
-		log_warn(LOG_AREA_PLANE, "failover: %s: %s; retrying every %d s", family_text(fam),
+		log_warn(LOG_AREA_PLANE, "failover: %s: %s; retrying every %d s", nft_fam_text(fam),
 			 err->text, (int)(RETRY_NS / NSEC_PER_SEC));
 }
 
@@ -431,7 +425,7 @@ static void fault_set(struct plane *plane, const struct plane_failover *f)
 	(void)snprintf(text, sizeof(text),
 		       "failover: %s: %s; TCP handshakes stay with their "
 		       "endpoints",
-		       family_text(fam), f->fault[fam].text);
+		       nft_fam_text(fam), f->fault[fam].text);
 	(void)plane_fault_set(plane, PLANE_FAULT_FAILOVER, false,
 			      f->fault[fam].text[0] != '\0' ? text : "");
 }
@@ -580,7 +574,7 @@ static int old_delete(struct plane_common *c, const struct reading *rd, struct e
 	if (rd->old.n > 0)
 		log_info(LOG_AREA_PLANE,
 			 "table %s %s: more than half of set %s is used: %zu older flows deleted",
-			 family_text(rd->fam), c->failover->schema.table, set_name(rd->set),
+			 nft_fam_text(rd->fam), c->failover->schema.table, set_name(rd->set),
 			 (size_t)rd->old.n);
 	return r == -ENOENT ? 0 : r;
 }

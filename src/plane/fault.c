@@ -46,11 +46,6 @@ const char *plane_unready(const struct plane *p)
 
 /* --- address families --- */
 
-static const char *family_text(enum ipfam fam)
-{
-	return fam == IPFAM_V6 ? "IPv6" : "IPv4";
-}
-
 uint8_t plane_families_failed(const struct plane *p)
 {
 	uint8_t ret = 0;
@@ -92,7 +87,7 @@ int plane_family_fail(struct plane *p, enum ipfam fam, int code, const struct er
 	f->failures++;
 	f->is_failed = true;
 	f->n_again = 0;
-	(void)snprintf(text, sizeof(text), "%s failed: %.200s", family_text(fam), err->text);
+	(void)snprintf(text, sizeof(text), "%s failed: %.200s", ipfam_text(fam), err->text);
 	if (plane_fault_set(p, PLANE_FAULT_FAMILY + (int)fam,
 			    now - f->since_ns >= FAMILY_UNREADY_NS, text))
 		log_err(LOG_AREA_PLANE, "%s; previous rules stay; next attempt in %" PRIu64 " ms",
@@ -127,7 +122,7 @@ void plane_families_settled(struct plane *p)
 		f->recovered_ns = now_ns();
 		log_notice(LOG_AREA_PLANE,
 			   "%s recovered after %" PRIu32 " failures in %" PRIu64 ".%" PRIu64 " s",
-			   family_text(fam), f->failures,
+			   ipfam_text(fam), f->failures,
 			   (f->recovered_ns - f->since_ns) / NSEC_PER_SEC,
 			   (f->recovered_ns - f->since_ns) / (NSEC_PER_SEC / 10) % 10);
 		f->since_ns = 0;

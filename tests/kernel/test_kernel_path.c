@@ -370,7 +370,7 @@ static void put(struct world *w, enum nft_set_id set, const struct parts *key,
 		const struct parts *data)
 {
 	struct nlmsghdr *h = nl_batch_msg(w->b, NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_NEWSETELEM,
-					  NLM_F_CREATE, nft_layout_family(w->layout), NULL);
+					  NLM_F_CREATE, nft_family(w->fam), NULL);
 	const struct nft_set_desc *d = nft_set_desc(set, w->fam);
 	struct nlattr *list = kernel_elems(h, nft_layout_table(w->layout), d->name);
 
@@ -729,7 +729,7 @@ static void test_source_ranges(void **state)
 	put_addr(w, NFTSET_VIPS, ext);
 	/* allowed: pod1 to pod2 */
 	h = nl_batch_msg(w->b, NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_NEWSETELEM, NLM_F_CREATE,
-			 nft_layout_family(w->layout), NULL);
+			 nft_family(w->fam), NULL);
 	list = kernel_elems(h, nft_layout_table(w->layout), "fw_ranges");
 	e = mnl_attr_nest_start(h, NFTA_LIST_ELEM);
 	for (int end = 0; end < 2; end++) {

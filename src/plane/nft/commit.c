@@ -271,7 +271,7 @@ static int ready_for(const struct nft_plane *p, struct err *err)
 		if (!p->common.plane.family[fam].is_failed &&
 		    nft_layout_state(p->layout[fam]) != NFT_LAYOUT_PRESENT)
 			return err_set(err, -ENOTRECOVERABLE, "the layout of %s is not known",
-				       fam == IPFAM_V6 ? "ip6" : "ip");
+				       nft_fam_text(fam));
 	return 0;
 }
 

@@ -95,11 +95,6 @@ static const struct nft_schema guard_schema = {
 	.chain = guard_chain,
 };
 
-static const char *family_text(enum ipfam fam)
-{
-	return fam == IPFAM_V6 ? "ip6" : "ip";
-}
-
 void nft_guard_open(struct nft_guard **ret, struct nl_sock *nl, enum nft_guard_mode mode)
 {
 	struct nft_guard *g = xcalloc(1, sizeof(*g));
@@ -155,7 +150,7 @@ static int holder_check(const struct nft_guard *g, enum ipfam fam, const struct 
 	return err_set(err, -EPERM,
 		       "table %s %s is owned by another running process (netlink port %" PRIu32
 		       ", which is usually its process id)",
-		       family_text(fam), t->name, t->owner);
+		       nft_fam_text(fam), t->name, t->owner);
 }
 
 /*
@@ -166,8 +161,7 @@ static int family_read(const struct nft_guard *g, enum ipfam fam, struct nft_fix
 		       uint64_t *handle, struct err *err)
 {
 	struct nft_fixed_tables tables = { 0 };
-	const uint8_t family = fam == IPFAM_V6 ? NFPROTO_IPV6 : NFPROTO_IPV4;
-	int r = nft_fixed_tables_read(&tables, g->nl, family, &guard_schema, err);
+	int r = nft_fixed_tables_read(&tables, g->nl, nft_family(fam), &guard_schema, err);
 
 	*handle = 0;
 	vec_for_each (t, &tables.v) {
@@ -176,7 +170,7 @@ static int family_read(const struct nft_guard *g, enum ipfam fam, struct nft_fix
 		*handle = t->handle;
 		r = t->is_ours ? holder_check(g, fam, t, err)
 			       : err_set(err, -EEXIST, "table %s %s is there and is not vipd's",
-					 family_text(fam), t->name);
+					 nft_fam_text(fam), t->name);
 		if (r == 0)
 			r = nft_fixed_read(programmed, g->nl, fam, t, &guard_schema,
 					   NFT_COUNT_BACKENDS, err);
@@ -248,7 +242,7 @@ static int family_write(struct nft_guard *g, enum ipfam fam, uint64_t old, struc
 	r = commit(&w, res, err);
 	g->is_refused = r < 0 && is_new && nft_writer_is_table_rejected(&w);
 	if (r == 0 && !gf->is_programmed)
-		log_info(LOG_AREA_PLANE, "table %s %s: %s", family_text(fam), NFT_GUARD_TABLE,
+		log_info(LOG_AREA_PLANE, "table %s %s: %s", nft_fam_text(fam), NFT_GUARD_TABLE,
 			 is_new ? "made" : "claimed");
 	nft_writer_fini(&w);
 	return r;
@@ -291,8 +285,7 @@ static int family_delete(struct nft_guard *g, enum ipfam fam, struct nft_result 
 			 struct err *err)
 {
 	struct nft_fixed_tables tables = { 0 };
-	const uint8_t family = fam == IPFAM_V6 ? NFPROTO_IPV6 : NFPROTO_IPV4;
-	int r = nft_fixed_tables_read(&tables, g->nl, family, &guard_schema, err);
+	int r = nft_fixed_tables_read(&tables, g->nl, nft_family(fam), &guard_schema, err);
 
 	vec_for_each (t, &tables.v) {
 		struct nft_writer w;

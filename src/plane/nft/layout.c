@@ -19,7 +19,6 @@
 struct nft_layout {
 	struct nl_sock *nl;
 	enum ipfam fam;
-	uint8_t family;
 	enum nft_layout_state state;
 	char table[NFT_TABLE_NAME_MAX];
 	uint64_t handle;
@@ -46,7 +45,6 @@ void nft_layout_open(struct nft_layout **ret, struct nl_sock *nl, enum ipfam fam
 
 	l->nl = nl;
 	l->fam = fam;
-	l->family = fam == IPFAM_V6 ? NFPROTO_IPV6 : NFPROTO_IPV4;
 	nft_table_name(l->table, nft_schema.table, 1);
 	for (uint16_t kind = 1; kind <= NFT_KIND_PRECREATED; kind++)
 		bit_set(l->kinds.bits, kind);
@@ -121,11 +119,6 @@ enum nft_layout_state nft_layout_state(const struct nft_layout *l)
 enum ipfam nft_layout_fam(const struct nft_layout *l)
 {
 	return l->fam;
-}
-
-uint8_t nft_layout_family(const struct nft_layout *l)
-{
-	return l->family;
 }
 
 const char *nft_layout_table(const struct nft_layout *l)
@@ -237,7 +230,7 @@ static int holder_check(const struct nft_layout *l, struct err *err)
 	return err_set(err, -EPERM,
 		       "table %s %s is owned by another running process (netlink port %" PRIu32
 		       ", which is usually its process id): end that one first",
-		       l->fam == IPFAM_V6 ? "ip6" : "ip", l->holder, l->holder_port);
+		       nft_fam_text(l->fam), l->holder, l->holder_port);
 }
 
 /* The reason why a table with these properties cannot be repaired; NULL: it can. */
@@ -336,7 +329,7 @@ int nft_layout_load(struct nft_layout *l, struct err *err)
 	memset(&l->programmed, 0, sizeof(l->programmed));
 	memset(&l->old, 0, sizeof(l->old));
 	forget(l);
-	r = nft_fixed_tables_read(&tables, l->nl, l->family, &nft_schema, err);
+	r = nft_fixed_tables_read(&tables, l->nl, nft_family(l->fam), &nft_schema, err);
 	if (r == 0)
 		r = load(l, &tables, err);
 	nft_fixed_tables_fini(&tables);
@@ -475,7 +468,7 @@ static int verdicts_lead(struct nft_layout *l, bool even_fresh, struct nft_resul
  */
 static void transition_log(struct nft_layout *l, const struct nft_writer *w, size_t n_claims)
 {
-	const char *family = l->fam == IPFAM_V6 ? "ip6" : "ip";
+	const char *family = nft_fam_text(l->fam);
 
 	if (!l->is_fresh || w->n_writes == 0)
 		return;
@@ -546,7 +539,7 @@ int nft_layout_apply(struct nft_layout *l, const struct nft_layout_params *param
 	counting.counting = l->counting;
 	r = apply(l, &counting, res, err);
 	if (r == 0 && is_new)
-		r = nft_fixed_handle_read(l->nl, l->family, l->table, &l->handle, err);
+		r = nft_fixed_handle_read(l->nl, nft_family(l->fam), l->table, &l->handle, err);
 	/* Chains created in an existing table get their map elements in a second batch. */
 	if (r == 0 && !is_new)
 		r = verdicts_lead(l, false, res, err);
@@ -659,7 +652,7 @@ int nft_layout_cleanup(struct nft_layout *l, struct nft_result *res, struct err 
 	int r;
 
 	forget(l);
-	r = nft_fixed_tables_read(&tables, l->nl, l->family, &nft_schema, err);
+	r = nft_fixed_tables_read(&tables, l->nl, nft_family(l->fam), &nft_schema, err);
 	vec_for_each (t, &tables.v) {
 		if (t->is_ours)
 			holder_note(l, t);
@@ -699,7 +692,7 @@ int nft_layout_drops(struct nft_layout *l, struct plane_drops *ret, struct err *
 
 	for (size_t i = 0; i < ARRAY_SIZE(counted); i++) {
 		enum plane_reject_reason what = counted[i].refusal;
-		int r = nft_fixed_counters(l->nl, l->family, l->table, counted[i].chain,
+		int r = nft_fixed_counters(l->nl, nft_family(l->fam), l->table, counted[i].chain,
 					   &packets[what], &bytes[what], err);
 
 		if (r < 0)

@@ -117,8 +117,6 @@ MUST_USE int nft_layout_cleanup(struct nft_layout *l, struct nft_result *res, st
 
 enum nft_layout_state nft_layout_state(const struct nft_layout *l);
 enum ipfam nft_layout_fam(const struct nft_layout *l);
-/* NFPROTO_IPV4 or NFPROTO_IPV6, for messages. */
-uint8_t nft_layout_family(const struct nft_layout *l);
 /* Name of the table in force: the one that load() found or apply() created. */
 const char *nft_layout_table(const struct nft_layout *l);
 /* The kernel's handle of that table, unique for each table; 0 = unknown. */

@@ -65,8 +65,7 @@ static int table_make(struct nft_live *l, const struct nft_live_query *q, struct
 		{ "output", "filter", NF_INET_LOCAL_OUT, PRIORITY },
 	};
 	struct nft_schema schema = { .comment = "vipctl trace ",
-				     .family = ip_fam(&q->dst) == IPFAM_V6 ? NFPROTO_IPV6
-									   : NFPROTO_IPV4 };
+				     .family = nft_family(ip_fam(&q->dst)) };
 	struct nft_writer w;
 	int r;
 

@@ -464,7 +464,7 @@ static bool plane_leads(const struct plane *plane, const struct plan_frontend *f
 /* Read the layout again; env() then repairs differences. */
 static int check_layout(struct nft_plane *p, enum ipfam fam, struct err *err)
 {
-	const char *family = fam == IPFAM_V6 ? "ip6" : "ip";
+	const char *family = nft_fam_text(fam);
 	struct nft_layout *l = p->layout[fam];
 	uint64_t handle = nft_layout_handle(l);
 	char table[NFT_TABLE_NAME_MAX];

@@ -108,9 +108,8 @@ static void element_put(struct nft_plane *p, enum ipfam fam, const struct nft_af
 			bool is_del)
 {
 	uint16_t msg = is_del ? NFT_MSG_DELSETELEM : NFT_MSG_NEWSETELEM;
-	struct nlmsghdr *h =
-		nl_batch_msg(p->common.batch, NFNL_SUBSYS_NFTABLES << 8 | msg,
-			     is_del ? 0 : NLM_F_CREATE, nft_layout_family(p->layout[fam]), NULL);
+	struct nlmsghdr *h = nl_batch_msg(p->common.batch, NFNL_SUBSYS_NFTABLES << 8 | msg,
+					  is_del ? 0 : NLM_F_CREATE, nft_family(fam), NULL);
 	struct nlattr *list, *elem;
 
 	mnl_attr_put_strz(h, NFTA_SET_ELEM_LIST_TABLE, nft_layout_table(p->layout[fam]));
