@@ -26,6 +26,12 @@
 #include "plane/plane.h"
 
 struct plane_common;
+/* A chain that counts packets that it rejects or drops. The last one has no name. */
+struct plane_drop_chain {
+	const char *name;
+	enum plane_reject_reason refusal; /* PLANE_REJECT_N: INVALID packets */
+	bool leads_on; /* to a chain of PLANE_REJECT_NO_ENDPOINTS, which counts a packet again */
+};
 
 /* Where the planes differ. */
 struct plane_common_ops {
@@ -54,6 +60,22 @@ struct plane_common_ops {
 	/* Read the layouts again. Returns enum plane_check or -errno; env() repairs differences. */
 	int (*layouts_check)(struct plane_common *c, struct err *err);
 	void (*loaded_close)(struct plane_loaded *l);
+	/*
+	 * Counters (plane/counters.h). Is the table of the family in force? 1; 0: the family is
+	 * left out; -EAGAIN: not now.
+	 */
+	int (*is_in_force)(const struct plane_common *c, enum ipfam fam);
+	const struct plane_drop_chain *drop_chains;
+	enum nft_set_id frontend_counters[PLANE_FRONTEND_REJECTED + 1];
+	const enum nft_set_id *slot_counters; /* each slot has a counter in one of them */
+	size_t n_slot_counters;
+	/*
+	 * The key of a slot's element in `set`, and the data that it has while the counter is that
+	 * of the slot's backend. False: the slot has its counter in another set.
+	 */
+	bool (*slot_counter)(const struct plane_common *c, enum nft_set_id set,
+			     const struct plane_slot *s, uint8_t key[static NFT_KEY_MAX],
+			     uint8_t data[static NFT_DATA_MAX]);
 };
 
 struct plane_common {
@@ -67,7 +89,8 @@ struct plane_common {
 	struct plane_loaded *loaded; /* loaded phase only */
 	struct nft_watch watch;
 	struct plane_failover *failover; /* or NULL; plane/failover.h */
-	bool is_written;                 /* by this process */
+	enum plane_counting counting;
+	bool is_written; /* by this process */
 	bool is_genid_known;
 	uint32_t genid; /* after vipd's last transaction */
 	bool has_env;

@@ -1,72 +1,198 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "plane/counters.h"
 
+#include <linux/netfilter.h>
 #include <string.h>
 
 #include "nft/decode.h"
 
-void plane_counters_init(struct plane_counters_query *a, size_t max)
+static int in_force(const struct plane_common *c, enum ipfam fam, struct err *err)
 {
-	*a = (struct plane_counters_query){ .keys = xreallocarray(NULL, max, NFT_KEY_MAX),
-					    .of = xreallocarray(NULL, max, sizeof(size_t)),
-					    .data = xreallocarray(NULL, max, NFT_DATA_MAX),
-					    .found = xreallocarray(NULL, max, 1),
-					    .packets = xreallocarray(NULL, max, sizeof(uint64_t)) };
+	int r = c->ops->is_in_force(c, fam);
+
+	return r < 0 ? err_set(err, r, "no layout in force") : r;
 }
 
-void plane_counters_fini(struct plane_counters_query *a)
+/* --- rules --- */
+
+int plane_drops_read(struct nl_sock *nl, const struct nft_table_ref *table,
+		     const struct plane_drop_chain *chains, struct plane_drops *ret,
+		     struct err *err)
 {
-	free(a->keys);
-	free(a->of);
-	free(a->data);
-	free(a->found);
-	free(a->packets);
+	uint64_t packets[PLANE_REJECT_N + 1] = { 0 };
+	uint64_t bytes[PLANE_REJECT_N + 1] = { 0 };
+	uint64_t *reject = &packets[PLANE_REJECT_NO_ENDPOINTS];
+	uint64_t led_to_reject = 0;
+
+	for (const struct plane_drop_chain *c = chains; c->name != NULL; c++) {
+		uint64_t before = packets[c->refusal];
+		int r = nft_fixed_counters(nl, nft_table_family(table), table->name, c->name,
+					   &packets[c->refusal], &bytes[c->refusal], err);
+
+		if (r < 0)
+			return r;
+		if (c->leads_on)
+			led_to_reject += packets[c->refusal] - before;
+	}
+	/* Read earlier, so it may be smaller. */
+	*reject -= MIN(*reject, led_to_reject);
+	for (int i = 0; i < PLANE_REJECT_N; i++)
+		ret->refused[i] += packets[i];
+	ret->invalid_packets += packets[PLANE_REJECT_N];
+	ret->invalid_bytes += bytes[PLANE_REJECT_N];
+	return 0;
 }
 
-void plane_counters_begin(struct plane_counters_query *a, const struct nft_table_ref *table,
-			  enum nft_set_id set)
+int plane_drops(const struct plane *plane, struct plane_drops *ret, struct err *err)
 {
-	a->table = *table;
-	a->set = set;
-	a->n = 0;
+	const struct plane_common *c = (const struct plane_common *)plane;
+	struct plane_drops drops = { 0 };
+
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		struct nft_table_ref table = c->ops->table(c, fam);
+		bool is_again = fam > 0 && table.family == NFPROTO_INET;
+		int r = in_force(c, fam, err);
+
+		if (r > 0 && !is_again)
+			r = plane_drops_read(c->query, &table, c->ops->drop_chains, &drops, err);
+		if (r < 0)
+			return r;
+	}
+	*ret = drops;
+	return 0;
 }
 
-void plane_counters_add(struct plane_counters_query *a, const uint8_t *key, size_t of)
-{
-	size_t len = nft_key_len(a->set, a->table.fam);
+/* --- elements --- */
 
-	memcpy(a->keys + a->n * len, key, len);
-	a->of[a->n++] = of;
+/* Elements of one set. */
+struct query {
+	const struct plane_common *c;
+	struct nft_table_ref table;
+	enum nft_set_id set;
+	size_t n;
+	size_t *of; /* index of the object with key i */
+	uint8_t *keys;
+	uint8_t *desired; /* data */
+	uint8_t *data;
+	uint8_t *found;
+	uint64_t *packets;
+};
+
+/* Key and data of the i-th object in the query's set; false: it has no element there. */
+typedef bool element_fn(const struct query *q, const void *objects, size_t i, uint8_t *key,
+			uint8_t *data);
+
+static bool frontend_element(const struct query *q, const void *objects, size_t i, uint8_t *key,
+			     uint8_t *data)
+{
+	const struct plan_frontend *f = (const struct plan_frontend *)objects + i;
+
+	nft_key_tuple(key, &f->addr, f->proto, f->port);
+	return ip_fam(&f->addr) == q->table.fam;
 }
 
-int plane_counters_read(struct plane_counters_query *a, struct nl_sock *nl, struct err *err)
+static bool slot_element(const struct query *q, const void *objects, size_t i, uint8_t *key,
+			 uint8_t *data)
 {
-	return a->n == 0 ? 0
-			 : nft_elems_count(nl, &a->table, a->set, a->keys, a->n, a->data, a->found,
-					   a->packets, err);
+	const struct plane_slot *s = (const struct plane_slot *)objects + i;
+
+	return ip_fam(&s->addr) == q->table.fam &&
+	       q->c->ops->slot_counter(q->c, q->set, s, key, data);
 }
 
-struct plane_count plane_counters_result(const struct plane_counters_query *a, size_t i)
+static void query_init(struct query *q, const struct plane_common *c, size_t max)
 {
-	return (struct plane_count){ .is_known = a->found[i] != 0,
-				     .packets = a->found[i] != 0 ? a->packets[i] : 0 };
+	*q = (struct query){ .c = c,
+			     .of = xreallocarray(NULL, max, sizeof(size_t)),
+			     .keys = xreallocarray(NULL, max, NFT_KEY_MAX),
+			     .desired = xreallocarray(NULL, max, NFT_DATA_MAX),
+			     .data = xreallocarray(NULL, max, NFT_DATA_MAX),
+			     .found = xreallocarray(NULL, max, 1),
+			     .packets = xreallocarray(NULL, max, sizeof(uint64_t)) };
 }
 
-int plane_counters_frontends(struct plane_counters_query *a, struct nl_sock *nl,
-			     const struct plan_frontend *v, size_t n, struct plane_count *ret,
-			     struct err *err)
+static void query_fini(struct query *q)
 {
+	free(q->of);
+	free(q->keys);
+	free(q->desired);
+	free(q->data);
+	free(q->found);
+	free(q->packets);
+}
+
+static int set_read(struct query *q, element_fn *element, const void *objects, size_t n,
+		    struct plane_count *ret, struct err *err)
+{
+	size_t key_len = nft_key_len(q->set, q->table.fam);
+	size_t len = nft_data_len(q->set, q->table.fam);
 	int r;
 
+	q->n = 0;
 	for (size_t i = 0; i < n; i++) {
 		uint8_t key[NFT_KEY_MAX];
+		uint8_t data[NFT_DATA_MAX] = { 0 };
 
-		nft_key_tuple(key, &v[i].addr, v[i].proto, v[i].port);
-		if (ip_fam(&v[i].addr) == a->table.fam)
-			plane_counters_add(a, key, i);
+		if (!element(q, objects, i, key, data))
+			continue;
+		memcpy(q->keys + q->n * key_len, key, key_len);
+		memcpy(q->desired + q->n * len, data, len);
+		q->of[q->n++] = i;
 	}
-	r = plane_counters_read(a, nl, err);
-	for (size_t i = 0; i < a->n && r == 0; i++)
-		ret[a->of[i]] = plane_counters_result(a, i);
+	if (q->n == 0)
+		return 0;
+	r = nft_elems_count(q->c->query, &q->table, q->set, q->keys, q->n, q->data, q->found,
+			    q->packets, err);
+	for (size_t i = 0; i < q->n && r == 0; i++)
+		if (q->found[i] && memcmp(q->data + i * len, q->desired + i * len, len) == 0)
+			ret[q->of[i]] =
+				(struct plane_count){ .is_known = true, .packets = q->packets[i] };
 	return r;
+}
+
+/* Read the counters of `n` objects in the sets. */
+static int sets_read(const struct plane_common *c, const enum nft_set_id *sets, size_t n_sets,
+		     element_fn *element, const void *objects, size_t n, struct plane_count *ret,
+		     struct err *err)
+{
+	struct query q;
+	int r = 0;
+
+	query_init(&q, c, n);
+	for (int fam = 0; fam < IPFAM_N && r >= 0; fam++) {
+		r = in_force(c, fam, err);
+		if (r <= 0)
+			continue;
+		q.table = c->ops->table(c, fam);
+		for (size_t i = 0; i < n_sets && r >= 0; i++) {
+			q.set = sets[i];
+			r = set_read(&q, element, objects, n, ret, err);
+		}
+	}
+	query_fini(&q);
+	return MIN(r, 0);
+}
+
+int plane_count_frontends(const struct plane *plane, enum plane_frontend_counter which,
+			  const struct plan_frontend *v, size_t n, struct plane_count *ret,
+			  struct err *err)
+{
+	const struct plane_common *c = (const struct plane_common *)plane;
+
+	memset(ret, 0, n * sizeof(*ret));
+	if (c->counting < PLANE_COUNT_SERVICES || n == 0)
+		return 0;
+	return sets_read(c, &c->ops->frontend_counters[which], 1, frontend_element, v, n, ret, err);
+}
+
+int plane_count_slots(const struct plane *plane, const struct plane_slot *v, size_t n,
+		      struct plane_count *ret, struct err *err)
+{
+	const struct plane_common *c = (const struct plane_common *)plane;
+
+	memset(ret, 0, n * sizeof(*ret));
+	if (c->counting < PLANE_COUNT_ENDPOINTS || n == 0)
+		return 0;
+	return sets_read(c, c->ops->slot_counters, c->ops->n_slot_counters, slot_element, v, n, ret,
+			 err);
 }

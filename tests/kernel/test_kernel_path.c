@@ -29,7 +29,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "plane/nft/layout.h"
+#include "plane/counters.h"
+#include "plane/nft/state.h"
 
 /* The place of a client or server. */
 enum place {
@@ -886,10 +887,11 @@ static void send_stray_reset(struct world *w, enum place from, const char *to)
 
 static uint64_t drops(struct world *w)
 {
+	const struct nft_table_ref table = { nft_layout_table(w->layout), w->fam };
 	struct plane_drops is = { 0 };
 	struct err err = { 0 };
 
-	if (nft_layout_drops(w->layout, &is, &err) < 0)
+	if (plane_drops_read(w->nl, &table, nft_drop_chains, &is, &err) < 0)
 		fail_msg("%s", err.text);
 	assert_int_equal(is.invalid_bytes, is.invalid_packets * (w->fam == IPFAM_V6 ? 60 : 40));
 	return is.invalid_packets;

@@ -21,7 +21,7 @@ static void frontends_touch(struct ipvs_plane *p, const struct plan_op *ops, siz
 		fam = ip_fam(&f->addr);
 		nft_key_tuple(key, &f->addr, f->proto, f->port);
 		for (enum nft_set_id set = IPVSSET_BEGIN; set < IPVSSET_REMEMBERED; set++)
-			if (nft_set_is_by_tuple(set) && nft_set_exists(set, p->config.counting))
+			if (nft_set_is_by_tuple(set) && nft_set_exists(set, p->common.counting))
 				(void)nft_changes_touch(&p->common.changes, fam, set, key,
 							ops[i].svc);
 	}

@@ -259,27 +259,6 @@ int ipvs_layout_apply(struct ipvs_layout *l, const struct ipvs_rules_params *par
 	return 0;
 }
 
-int ipvs_layout_drops(const struct ipvs_layout *l, struct plane_drops *ret, struct err *err)
-{
-	uint64_t packets[PLANE_REJECT_N + 1] = { 0 };
-	uint64_t bytes[PLANE_REJECT_N + 1] = { 0 };
-	size_t n;
-	const struct ipvs_drop_chain *chains = ipvs_drop_chains(&n);
-
-	for (size_t i = 0; i < n; i++) {
-		enum plane_reject_reason what = chains[i].refusal;
-		int r = nft_fixed_counters(l->nl, ipvs_schema.family, IPVS_TABLE, chains[i].name,
-					   &packets[what], &bytes[what], err);
-
-		if (r < 0)
-			return r;
-	}
-	memcpy(ret->refused, packets, sizeof(ret->refused));
-	ret->invalid_packets = packets[PLANE_REJECT_N];
-	ret->invalid_bytes = bytes[PLANE_REJECT_N];
-	return 0;
-}
-
 int ipvs_layout_cleanup(struct ipvs_layout *l, struct err *err)
 {
 	FINI(nft_fixed_tables_fini) struct nft_fixed_tables tables = { 0 };

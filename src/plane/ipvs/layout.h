@@ -45,9 +45,6 @@ struct ipvs_table_elements {
 MUST_USE int ipvs_layout_apply(struct ipvs_layout *l, const struct ipvs_rules_params *params,
 			       const struct model *m, const struct ipvs_table_elements *elements,
 			       struct nft_result *res, struct err *err);
-/* Counters of rejected and dropped packets, read from the kernel. */
-MUST_USE int ipvs_layout_drops(const struct ipvs_layout *l, struct plane_drops *ret,
-			       struct err *err);
 /* Delete the table if it is vipd's. */
 MUST_USE int ipvs_layout_cleanup(struct ipvs_layout *l, struct err *err);
 

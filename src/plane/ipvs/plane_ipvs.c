@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "nft/decode.h"
+#include "plane/counters.h"
 #include "plane/failover.h"
 #include "plane/ipvs/state.h"
 
@@ -75,6 +76,7 @@ int ipvs_plane_open(struct plane **ret, const struct ipvs_socks *socks,
 		return r;
 	}
 	plane_common_open(&p->common, &ipvs_plane_ops, &common_ops, socks->nft, socks->query);
+	p->common.counting = config->counting;
 	p->route = socks->route;
 	ipvs_wire_open(&p->wire, socks->genl);
 	ipvs_wire_open(&p->large.wire, socks->large);
@@ -227,7 +229,7 @@ static struct ipvs_rules_params params_from(const struct ipvs_plane *p, const st
 		.detect = m->config.detect_local,
 		.is_masquerade_all = m->config.is_masquerade_all,
 		.preserves_local_source = m->config.preserves_local_source,
-		.counting = p->config.counting,
+		.counting = p->common.counting,
 		.is_retiring = p->is_retiring,
 	};
 
@@ -546,7 +548,7 @@ static int retire_begin(struct ipvs_plane *p, const struct model *m, uint64_t no
 		r = ipvs_layout_load(p->layout, err);
 		if (r == -EEXIST || (r == 0 && ipvs_layout_state(p->layout) != IPVS_LAYOUT_PRESENT))
 			return 0;
-		p->config.counting = PLANE_COUNT_NONE;
+		p->common.counting = PLANE_COUNT_NONE;
 		if (r == 0)
 			r = MIN(ipvs_marks_read(p, err), 0);
 	}
@@ -647,6 +649,13 @@ static const struct plane_common_ops common_ops = {
 	.settle_loaded = settle_loaded,
 	.layouts_check = layouts_check,
 	.loaded_close = ipvs_loaded_close,
+	.is_in_force = ipvs_is_in_force,
+	.drop_chains = ipvs_drop_chains,
+	.frontend_counters = { [PLANE_FRONTEND_CONNECTIONS] = IPVSSET_COUNTED,
+			       [PLANE_FRONTEND_REJECTED] = IPVSSET_REFUSED },
+	.slot_counters = (const enum nft_set_id[]){ IPVSSET_REACHED },
+	.n_slot_counters = 1,
+	.slot_counter = ipvs_slot_counter,
 };
 
 const struct plane_ops ipvs_plane_ops = {
@@ -664,9 +673,9 @@ const struct plane_ops ipvs_plane_ops = {
 	.check = plane_check,
 	.touched = plane_touched,
 	.tick = plane_tick,
-	.drops = ipvs_drops,
-	.count_frontends = ipvs_count_frontends,
-	.count_slots = ipvs_count_slots,
+	.drops = plane_drops,
+	.count_frontends = plane_count_frontends,
+	.count_slots = plane_count_slots,
 	.draining = ipvs_drain_each,
 	.drains = ipvs_drain_count,
 	.handshakes = plane_handshakes,

@@ -749,23 +749,6 @@ void ipvs_rules_build(struct nft_rules *rs, size_t i, const struct ipvs_rules_pa
 		chains[i].build(rs, p);
 }
 
-const struct ipvs_drop_chain *ipvs_drop_chains(size_t *n)
-{
-	static const struct ipvs_drop_chain v[] = {
-		{ "no_endpoints", PLANE_REJECT_NO_ENDPOINTS },
-		{ "no_local", PLANE_REJECT_NO_LOCAL_ENDPOINTS },
-		{ "guard4", PLANE_REJECT_SOURCE_RANGES },
-		{ "guard6", PLANE_REJECT_SOURCE_RANGES },
-		{ "unknown_port", PLANE_REJECT_UNKNOWN_PORT },
-		{ "vip_loop", PLANE_REJECT_UNKNOWN_PORT },
-		{ "unknown_address", PLANE_REJECT_UNKNOWN_ADDRESS },
-		{ "no_socket", PLANE_REJECT_N },
-	};
-
-	*n = ARRAY_SIZE(v);
-	return v;
-}
-
 const struct nft_schema ipvs_schema = {
 	.table = IPVS_TABLE,
 	.comment = IPVS_TABLE_COMMENT,

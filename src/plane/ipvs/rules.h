@@ -46,10 +46,3 @@ const struct nft_chain *ipvs_chain_at(size_t i);
 bool ipvs_chain_exists(size_t i, enum plane_counting counting);
 /* Build the rules of the i-th chain. */
 void ipvs_rules_build(struct nft_rules *rs, size_t i, const struct ipvs_rules_params *p);
-
-/* Chains with counters of rejected packets (PLANE_REJECT_N: INVALID packets), and their number. */
-struct ipvs_drop_chain {
-	const char *name;
-	enum plane_reject_reason refusal;
-};
-const struct ipvs_drop_chain *ipvs_drop_chains(size_t *n);

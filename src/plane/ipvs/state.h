@@ -326,14 +326,13 @@ bool ipvs_loaded_has_protocol(const struct plane_loaded *c, uint8_t proto);
 void ipvs_loaded_write(const struct plane_loaded *c, struct nft_elem_writer *w);
 void ipvs_loaded_adopt(struct ipvs_plane *p, struct plan *plan, struct plan_rows *rows);
 
-/* --- count.c: plane_ops.drops, .count_frontends, .count_slots --- */
+/* --- count.c: plane_common_ops.is_in_force, .slot_counter --- */
 
-MUST_USE int ipvs_drops(const struct plane *plane, struct plane_drops *ret, struct err *err);
-MUST_USE int ipvs_count_frontends(const struct plane *plane, enum plane_frontend_counter which,
-				  const struct plan_frontend *v, size_t n, struct plane_count *ret,
-				  struct err *err);
-MUST_USE int ipvs_count_slots(const struct plane *plane, const struct plane_slot *v, size_t n,
-			      struct plane_count *ret, struct err *err);
+extern const struct plane_drop_chain ipvs_drop_chains[];
+int ipvs_is_in_force(const struct plane_common *c, enum ipfam fam);
+bool ipvs_slot_counter(const struct plane_common *c, enum nft_set_id set,
+		       const struct plane_slot *s, uint8_t key[static NFT_KEY_MAX],
+		       uint8_t data[static NFT_DATA_MAX]);
 
 /* --- commit.c --- */
 

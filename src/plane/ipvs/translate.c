@@ -269,7 +269,7 @@ static void frontend(struct tr *t, enum side side, const struct plan_frontend *f
 		element(t, side, fam, IPVSSET_MASQ, key, NULL);
 	else if (f->masq == PLAN_MASQ_HOST)
 		element(t, side, fam, IPVSSET_MASQ_HOSTS, key, NULL);
-	if (nft_set_exists(IPVSSET_COUNTED, t->p->config.counting)) {
+	if (nft_set_exists(IPVSSET_COUNTED, t->p->common.counting)) {
 		element(t, side, fam, IPVSSET_COUNTED, key, NULL);
 		element(t, side, fam, IPVSSET_REFUSED, key, NULL);
 	}
@@ -395,7 +395,7 @@ static void backend(struct tr *t, enum side side, const struct plan_op *op)
 	uint8_t key[NFT_KEY_MAX];
 
 	backend_weigh(t, pool, b, side == WILL ? plan_pool_weight(pool, op->slot) : 0);
-	if (nft_set_exists(IPVSSET_REACHED, t->p->config.counting)) {
+	if (nft_set_exists(IPVSSET_REACHED, t->p->common.counting)) {
 		nft_key_reached(key, ipvs_mark_pool(&t->p->marks, pool->id, pool->scope), &b->addr,
 				b->port);
 		element(t, side, pool->fam, IPVSSET_REACHED, key, NULL);

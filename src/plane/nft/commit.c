@@ -175,7 +175,7 @@ static void frontend_touch(struct nft_plane *p, const struct plan_op *op)
 
 	nft_key_tuple(key, &f->addr, f->proto, f->port);
 	for (int set = 0; set < NFTSET_N; set++)
-		if (nft_set_is_by_tuple(set) && nft_set_exists(set, p->counting))
+		if (nft_set_is_by_tuple(set) && nft_set_exists(set, p->common.counting))
 			nft_changes_touch(&p->common.changes, fam, set, key, op->svc)->needs_look =
 				true;
 }

@@ -125,5 +125,3 @@ uint64_t nft_layout_handle(const struct nft_layout *l);
 bool nft_layout_has_set(const struct nft_layout *l, enum nft_set_id id);
 /* After load(): does a chain for this kind exist and do the verdict maps lead to it? */
 bool nft_layout_has_kind(const struct nft_layout *l, uint16_t kind);
-/* Add the packets that the rules have rejected and dropped to `ret`; reads the kernel. */
-MUST_USE int nft_layout_drops(struct nft_layout *l, struct plane_drops *ret, struct err *err);

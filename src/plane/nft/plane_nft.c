@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "model/select.h"
 #include "nft/decode.h"
+#include "plane/counters.h"
 #include "plane/failover.h"
 #include "plane/nft/hashing.h"
 #include "plane/nft/moves.h"
@@ -75,7 +76,7 @@ void nft_plane_count(struct plane *plane, enum plane_counting counting)
 {
 	struct nft_plane *p = nft_plane_of(plane);
 
-	p->counting = counting;
+	p->common.counting = counting;
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		nft_layout_count(p->layout[fam], counting);
 }
@@ -601,6 +602,13 @@ static const struct plane_common_ops common_ops = {
 	.swept = swept,
 	.layouts_check = layouts_check,
 	.loaded_close = loaded_close,
+	.is_in_force = nft_is_in_force,
+	.drop_chains = nft_drop_chains,
+	.frontend_counters = { [PLANE_FRONTEND_CONNECTIONS] = NFTSET_COUNTED,
+			       [PLANE_FRONTEND_REJECTED] = NFTSET_REFUSED },
+	.slot_counters = nft_slot_counters,
+	.n_slot_counters = NFT_SLOT_COUNTERS_N,
+	.slot_counter = nft_slot_counter,
 };
 
 const struct plane_ops nft_plane_ops = {
@@ -623,9 +631,9 @@ const struct plane_ops nft_plane_ops = {
 	.check = plane_check,
 	.touched = plane_touched,
 	.tick = nft_tick,
-	.drops = nft_drops,
-	.count_frontends = nft_count_frontends,
-	.count_slots = nft_count_slots,
+	.drops = plane_drops,
+	.count_frontends = plane_count_frontends,
+	.count_slots = plane_count_slots,
 	.remark = nft_remark,
 	.handshakes = plane_handshakes,
 	.refusals = plane_refusals,

@@ -42,7 +42,6 @@ struct nft_plane {
 	struct nft_refs cluster_ips[IPFAM_N];
 	struct nft_refs local_backends[IPFAM_N];
 	struct nft_refs endpoint_addrs[IPFAM_N];
-	enum plane_counting counting;
 	/*
 	 * Loaded phase: counts from before the load. Addresses that no service uses any more enter
 	 * the grace period at its end.
@@ -100,14 +99,14 @@ static inline struct nft_table_ref nft_plane_table(const struct nft_plane *p, en
 MUST_USE int nft_translate(struct nft_plane *p, const struct plan_op *ops, size_t n,
 			   struct nft_kinds need[IPFAM_N], struct svc **culprit, struct err *err);
 
-/* --- count.c: plane_ops.drops, .count_frontends, .count_slots --- */
+/* --- count.c: plane_common_ops.is_in_force, .slot_counters, .slot_counter --- */
 
-MUST_USE int nft_drops(const struct plane *plane, struct plane_drops *ret, struct err *err);
-MUST_USE int nft_count_frontends(const struct plane *plane, enum plane_frontend_counter which,
-				 const struct plan_frontend *v, size_t n, struct plane_count *ret,
-				 struct err *err);
-MUST_USE int nft_count_slots(const struct plane *plane, const struct plane_slot *v, size_t n,
-			     struct plane_count *ret, struct err *err);
+extern const struct plane_drop_chain nft_drop_chains[];
+int nft_is_in_force(const struct plane_common *c, enum ipfam fam);
+#define NFT_SLOT_COUNTERS_N 2
+extern const enum nft_set_id nft_slot_counters[NFT_SLOT_COUNTERS_N];
+bool nft_slot_counter(const struct plane_common *c, enum nft_set_id set, const struct plane_slot *s,
+		      uint8_t key[static NFT_KEY_MAX], uint8_t data[static NFT_DATA_MAX]);
 
 /* --- tuning.c: plane_ops.remark --- */
 

@@ -236,7 +236,7 @@ int nft_translate(struct nft_plane *p, const struct plan_op *ops, size_t n,
 			.plane = p,
 			.loaded = nft_plane_loaded(p),
 			.need = need,
-			.counting = p->counting };
+			.counting = p->common.counting };
 
 	for (size_t i = 0; i < n; i++) {
 		t.svc = ops[i].svc;
