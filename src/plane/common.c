@@ -13,6 +13,20 @@
 
 /* --- opening and closing --- */
 
+/* An address that a key begins with is repeated at the end of some keys. */
+static size_t refs_key_len(enum nft_set_id set, enum ipfam fam)
+{
+	size_t len = nft_key_len(set, fam);
+
+	return len > ip_len(fam) ? len - ip_len(fam) : len;
+}
+
+void plane_refs_clear(struct plane_common *c, enum ipfam fam)
+{
+	for (size_t i = 0; i < PLANE_COUNTED_N; i++)
+		nft_refs_clear(&c->refs[fam][i]);
+}
+
 void plane_common_open(struct plane_common *c, const struct plane_ops *ops,
 		       const struct plane_common_ops *common_ops, struct nl_sock *cmd,
 		       struct nl_sock *query)
@@ -23,6 +37,9 @@ void plane_common_open(struct plane_common *c, const struct plane_ops *ops,
 	c->query = query;
 	nl_batch_open(&c->batch, cmd);
 	nft_watch_init(&c->watch);
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		for (size_t i = 0; i < PLANE_COUNTED_N; i++)
+			nft_refs_init(&c->refs[fam][i], refs_key_len(common_ops->counted[i], fam));
 }
 
 void plane_common_close(struct plane_common *c)
@@ -33,6 +50,8 @@ void plane_common_close(struct plane_common *c)
 	nl_sock_close(c->query);
 	nl_sock_close(c->watch_nl);
 	nft_watch_fini(&c->watch);
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		plane_refs_clear(c, fam);
 	free(c->failover);
 }
 
@@ -163,7 +182,7 @@ int plane_conflict_check(const struct plane_common *c, struct svc **culprit, str
 /* Set the count of an address, and whether it is programmed and desired. */
 static void settle_counted(struct plane_common *c, struct nft_change *ch)
 {
-	const struct nft_refs *refs = c->ops->refs(c, ch->fam, ch->set);
+	const struct nft_refs *refs = plane_refs(c, ch->fam, ch->set);
 	uint32_t base = nft_refs_count(refs, ch->key);
 
 	assert(ch->delta >= 0 || base >= (uint32_t)-ch->delta);
@@ -204,7 +223,7 @@ int plane_settle(struct plane_common *c, enum plane_commit_mode mode, struct err
 
 static void applied_counted(struct plane_common *c, const struct nft_change *ch)
 {
-	struct nft_refs *refs = c->ops->refs(c, ch->fam, ch->set);
+	struct nft_refs *refs = plane_refs(c, ch->fam, ch->set);
 
 	if (ch->delta == 0)
 		return;

@@ -26,6 +26,8 @@
 #include "plane/plane.h"
 
 struct plane_common;
+#define PLANE_COUNTED_N 4
+
 /* A chain that counts packets that it rejects or drops. The last one has no name. */
 struct plane_drop_chain {
 	const char *name;
@@ -36,8 +38,8 @@ struct plane_drop_chain {
 /* Where the planes differ. */
 struct plane_common_ops {
 	struct nft_table_ref (*table)(const struct plane_common *c, enum ipfam fam);
-	/* Reference counts of a counted set. */
-	struct nft_refs *(*refs)(struct plane_common *c, enum ipfam fam, enum nft_set_id set);
+	/* Sets of addresses with reference counts: plane_refs(). */
+	enum nft_set_id counted[PLANE_COUNTED_N];
 	/* Addresses of this set stay for a grace period after the last use. NFTSET_END: none. */
 	enum nft_set_id retained_set;
 	/*
@@ -89,6 +91,7 @@ struct plane_common {
 	struct plane_loaded *loaded; /* loaded phase only */
 	struct nft_watch watch;
 	struct plane_failover *failover; /* or NULL; plane/failover.h */
+	struct nft_refs refs[IPFAM_N][PLANE_COUNTED_N];
 	enum plane_counting counting;
 	bool is_written; /* by this process */
 	bool is_genid_known;
@@ -102,6 +105,18 @@ static inline struct plane_common *plane_common_of(struct plane *p)
 {
 	return container_of(p, struct plane_common, plane);
 }
+
+/* Reference counts of a counted set. */
+static inline struct nft_refs *plane_refs(struct plane_common *c, enum ipfam fam,
+					  enum nft_set_id set)
+{
+	size_t i = 0;
+
+	while (c->ops->counted[i] != set)
+		i++;
+	return &c->refs[fam][i];
+}
+void plane_refs_clear(struct plane_common *c, enum ipfam fam);
 
 /* Takes the sockets. */
 void plane_common_open(struct plane_common *c, const struct plane_ops *ops,

@@ -21,27 +21,6 @@ static const struct plane_common_ops common_ops;
 
 /* --- opening and closing --- */
 
-static void counts_init(struct ipvs_plane *p)
-{
-	for (int fam = 0; fam < IPFAM_N; fam++) {
-		nft_refs_init(&p->vips[fam], ip_len(fam));
-		nft_refs_init(&p->cluster_ips[fam], ip_len(fam));
-		nft_refs_init(&p->local_backends[fam], ip_len(fam));
-		/* Keys are pairs of addresses. */
-		nft_refs_init(&p->hairpins[fam], ip_len(fam));
-	}
-}
-
-static void counts_clear(struct ipvs_plane *p)
-{
-	for (int fam = 0; fam < IPFAM_N; fam++) {
-		nft_refs_clear(&p->vips[fam]);
-		nft_refs_clear(&p->cluster_ips[fam]);
-		nft_refs_clear(&p->local_backends[fam]);
-		nft_refs_clear(&p->hairpins[fam]);
-	}
-}
-
 static int config_check(struct ipvs_plane *p, struct err *err)
 {
 	struct ipvs_config *c = &p->config;
@@ -82,7 +61,6 @@ int ipvs_plane_open(struct plane **ret, const struct ipvs_socks *socks,
 	ipvs_wire_open(&p->large.wire, socks->large);
 	ipvs_layout_open(&p->layout, socks->nft);
 	list_init(&p->draining);
-	counts_init(p);
 	*ret = &p->common.plane;
 	return 0;
 }
@@ -116,7 +94,6 @@ static void plane_close(struct plane *plane)
 	p = ipvs_plane_of(plane);
 	load_reset(p);
 	ipvs_vss_clear(p);
-	counts_clear(p);
 	vec_fini(&p->touched);
 	vec_fini(&p->undo);
 	vec_fini(&p->ops);
@@ -209,7 +186,8 @@ static int plane_load(struct plane *plane, struct err *err)
 		return r == -ENOTRECOVERABLE || r == -ENOENT ? -EAGAIN : r;
 	}
 	ipvs_loaded_set_frontends(p->load.loaded, p);
-	counts_clear(p);
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		plane_refs_clear(&p->common, fam);
 	plane_loaded_begin(&p->common, TAKE(p->load.loaded), p->load.genid);
 	load_reset(p);
 	return 0;
@@ -628,11 +606,6 @@ static struct nft_table_ref table(const struct plane_common *c, enum ipfam fam)
 	return ipvs_table(fam);
 }
 
-static struct nft_refs *refs(struct plane_common *c, enum ipfam fam, enum nft_set_id set)
-{
-	return ipvs_refs(ipvs_plane_of(&c->plane), fam, set);
-}
-
 static void settle_loaded(struct plane_common *c)
 {
 	vec_for_each (ch, &c->changes.v)
@@ -641,7 +614,7 @@ static void settle_loaded(struct plane_common *c)
 
 static const struct plane_common_ops common_ops = {
 	.table = table,
-	.refs = refs,
+	.counted = { IPVSSET_VIPS, IPVSSET_CLUSTER_IPS, IPVSSET_HAIRPINS, IPVSSET_LOCAL_BACKENDS },
 	.retained_set = NFTSET_END,
 	.sweep = sweep_order,
 	.n_sweep = ARRAY_SIZE(sweep_order),

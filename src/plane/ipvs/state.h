@@ -136,10 +136,6 @@ struct ipvs_plane {
 	struct ipvs_large large;
 	struct nl_sock *route;
 	struct ipvs_layout *layout;
-	struct nft_refs vips[IPFAM_N];
-	struct nft_refs cluster_ips[IPFAM_N];
-	struct nft_refs hairpins[IPFAM_N];
-	struct nft_refs local_backends[IPFAM_N];
 	struct htable vss;
 	struct list draining;
 	VEC(struct ipvs_vs *) touched;
@@ -171,16 +167,6 @@ struct ipvs_plane {
 static inline struct ipvs_plane *ipvs_plane_of(struct plane *p)
 {
 	return container_of(p, struct ipvs_plane, common.plane);
-}
-
-/* Reference counts of a counted set; NULL for other sets. */
-static inline struct nft_refs *ipvs_refs(struct ipvs_plane *p, enum ipfam fam, enum nft_set_id set)
-{
-	return set == IPVSSET_VIPS             ? &p->vips[fam]
-	       : set == IPVSSET_CLUSTER_IPS    ? &p->cluster_ips[fam]
-	       : set == IPVSSET_HAIRPINS       ? &p->hairpins[fam]
-	       : set == IPVSSET_LOCAL_BACKENDS ? &p->local_backends[fam]
-					       : NULL;
 }
 
 /* Settings of a Service: its annotations, else the configuration. */

@@ -18,12 +18,12 @@
 /* --- settling --- */
 
 /* Not loaded: addresses, and slots and local ids of pools without a frontend. */
-static void settle_loaded(const struct nft_plane *p, struct nft_change *ch)
+static void settle_loaded(struct nft_plane *p, struct nft_change *ch)
 {
 	if (p->common.loaded->is_fresh[ch->fam])
 		return;
 	if (ch->set == NFTSET_ENDPOINT_ADDRS) {
-		if (nft_refs_count(&p->endpoint_addrs[ch->fam], ch->key) > 0)
+		if (nft_refs_count(nft_endpoint_addrs(p, ch->fam), ch->key) > 0)
 			return; /* acknowledged since the load */
 		ch->has_programmed = false;
 		ch->needs_look = ch->has_new;
@@ -230,8 +230,8 @@ static int find_more(struct nft_plane *p, const struct plan_op *ops, size_t n,
 static void retain_replaced(struct nft_plane *p, const struct nft_change *ch)
 {
 	if (nft_change_is_del(ch, nft_data_len(ch->set, ch->fam)) &&
-	    nft_refs_count(&p->endpoint_addrs[ch->fam], ch->programmed) == 0)
-		nft_refs_grace(&p->endpoint_addrs[ch->fam], ch->programmed);
+	    nft_refs_count(nft_endpoint_addrs(p, ch->fam), ch->programmed) == 0)
+		nft_refs_grace(nft_endpoint_addrs(p, ch->fam), ch->programmed);
 }
 
 static void applied(struct nft_plane *p)
@@ -260,7 +260,7 @@ static void keep_led(struct nft_plane *p)
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		nft_changes_for_each (ch, &p->common.changes, fam, NFTSET_FRONTENDS)
 			nft_loaded_mark_led(nft_plane_loaded(p), fam, ch->key, hold_address,
-					    &p->endpoint_addrs[fam]);
+					    nft_endpoint_addrs(p, fam));
 }
 
 /* --- commit --- */

@@ -16,7 +16,7 @@ bool nft_is_backend(struct plane *plane, const struct ip_addr *addr, uint16_t po
 	uint8_t key[NFT_DATA_MAX];
 
 	nft_data_endpoint(key, addr, port);
-	return nft_refs_is_known(&p->endpoint_addrs[ip_fam(addr)], key);
+	return nft_refs_is_known(nft_endpoint_addrs(p, ip_fam(addr)), key);
 }
 
 static void flow_key(uint8_t key[static NFT_KEY_MAX], const struct plane_handshake *h)

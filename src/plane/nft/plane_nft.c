@@ -29,25 +29,15 @@ static const struct plane_common_ops common_ops;
 
 /* --- opening and closing --- */
 
-static void counts_init(struct nft_plane *p)
-{
-	for (int fam = 0; fam < IPFAM_N; fam++) {
-		nft_refs_init(&p->vips[fam], ip_len(fam));
-		nft_refs_init(&p->cluster_ips[fam], ip_len(fam));
-		nft_refs_init(&p->local_backends[fam], ip_len(fam));
-		nft_refs_init(&p->endpoint_addrs[fam], nft_data_len(NFTSET_ENDPOINTS, fam));
-		nft_refs_init(&p->before[fam], nft_data_len(NFTSET_ENDPOINTS, fam));
-	}
-}
-
 void nft_plane_open(struct plane **ret, struct nl_sock *cmd, struct nl_sock *query)
 {
 	struct nft_plane *p = xcalloc(1, sizeof(*p));
 
 	plane_common_open(&p->common, &nft_plane_ops, &common_ops, cmd, query);
-	for (int fam = 0; fam < IPFAM_N; fam++)
+	for (int fam = 0; fam < IPFAM_N; fam++) {
 		nft_layout_open(&p->layout[fam], cmd, fam);
-	counts_init(p);
+		nft_refs_init(&p->before[fam], nft_endpoint_addrs(p, fam)->tab.key_len);
+	}
 	*ret = &p->common.plane;
 }
 
@@ -98,10 +88,6 @@ static void plane_close(struct plane *plane)
 	vec_fini(&p->led);
 	vec_fini(&p->shorten);
 	for (int fam = 0; fam < IPFAM_N; fam++) {
-		nft_refs_clear(&p->vips[fam]);
-		nft_refs_clear(&p->cluster_ips[fam]);
-		nft_refs_clear(&p->local_backends[fam]);
-		nft_refs_clear(&p->endpoint_addrs[fam]);
 		nft_refs_clear(&p->before[fam]);
 		nft_layout_close(p->layout[fam]);
 	}
@@ -116,18 +102,17 @@ static void plane_close(struct plane *plane)
 /* Reset the counts. Grace periods continue if the table still exists. */
 static void counts_restart(struct nft_plane *p, enum ipfam fam, bool has_table)
 {
-	struct nft_refs old = p->endpoint_addrs[fam];
+	struct nft_refs *addrs = nft_endpoint_addrs(p, fam);
+	struct nft_refs old = *addrs;
 
-	nft_refs_clear(&p->vips[fam]);
-	nft_refs_clear(&p->cluster_ips[fam]);
-	nft_refs_clear(&p->local_backends[fam]);
-	nft_refs_init(&p->endpoint_addrs[fam], nft_data_len(NFTSET_ENDPOINTS, fam));
+	nft_refs_init(addrs, old.tab.key_len);
+	plane_refs_clear(&p->common, fam);
 	if (!has_table) {
 		nft_refs_clear(&old);
 		nft_refs_clear(&p->before[fam]);
 		return;
 	}
-	nft_refs_inherit(&p->endpoint_addrs[fam], &old);
+	nft_refs_inherit(addrs, &old);
 	if (p->common.loaded == NULL) {
 		assert(p->before[fam].tab.n == 0);
 		p->before[fam] = old;
@@ -393,7 +378,7 @@ static size_t sweep_more(const struct plane_common *c, enum ipfam fam, enum nft_
 
 static void swept(struct plane_common *c, const struct nft_change *ch)
 {
-	struct nft_refs *addrs = &nft_plane_of(&c->plane)->endpoint_addrs[ch->fam];
+	struct nft_refs *addrs = nft_endpoint_addrs(nft_plane_of(&c->plane), ch->fam);
 
 	if (ch->set == NFTSET_ENDPOINTS && nft_refs_count(addrs, ch->programmed) == 0)
 		nft_refs_grace(addrs, ch->programmed);
@@ -429,7 +414,7 @@ static int plane_sweep(struct plane *plane, struct plane_result *res, struct err
 	if (r != 0)
 		return r;
 	for (int fam = 0; fam < IPFAM_N; fam++) {
-		nft_refs_grace_rest(&p->endpoint_addrs[fam], &p->before[fam]);
+		nft_refs_grace_rest(nft_endpoint_addrs(p, fam), &p->before[fam]);
 		nft_refs_clear(&p->before[fam]);
 	}
 	nft_kinds_keep(p);
@@ -554,10 +539,12 @@ struct nft_plane_stats nft_plane_stats(const struct plane *plane)
 				     .is_table_owner = nft_plane_is_owner(p) };
 
 	for (int fam = 0; fam < IPFAM_N; fam++) {
-		s.n_vips += p->vips[fam].tab.n;
-		s.n_cluster_ips += p->cluster_ips[fam].tab.n;
-		s.n_endpoint_addrs += p->endpoint_addrs[fam].tab.n;
-		s.n_in_grace += p->endpoint_addrs[fam].n_in_grace;
+		const struct nft_refs *refs = p->common.refs[fam]; /* in the order of common_ops */
+
+		s.n_endpoint_addrs += refs[0].tab.n;
+		s.n_in_grace += refs[0].n_in_grace;
+		s.n_vips += refs[1].tab.n;
+		s.n_cluster_ips += refs[2].tab.n;
 	}
 	s.n_endpoint_addrs -= s.n_in_grace;
 	s.has_guard = p->guard != NULL && nft_guard_is_programmed(p->guard);
@@ -578,11 +565,6 @@ static struct nft_table_ref table(const struct plane_common *c, enum ipfam fam)
 	return nft_plane_table((const struct nft_plane *)c, fam);
 }
 
-static struct nft_refs *refs(struct plane_common *c, enum ipfam fam, enum nft_set_id set)
-{
-	return nft_plane_refs(nft_plane_of(&c->plane), fam, set);
-}
-
 static void loaded_close(struct plane_loaded *l)
 {
 	nft_loaded_close(l != NULL ? nft_loaded_of(l) : NULL);
@@ -590,7 +572,8 @@ static void loaded_close(struct plane_loaded *l)
 
 static const struct plane_common_ops common_ops = {
 	.table = table,
-	.refs = refs,
+	.counted = { NFTSET_ENDPOINT_ADDRS, NFTSET_VIPS, NFTSET_CLUSTER_IPS,
+		     NFTSET_LOCAL_BACKENDS },
 	.retained_set = NFTSET_ENDPOINT_ADDRS,
 	.sweep = sweep_order,
 	.n_sweep = ARRAY_SIZE(sweep_order),

@@ -38,10 +38,6 @@ struct nft_plane {
 	unsigned int shorten_tries;      /* failed walks in a row */
 	bool is_shorten_failed;          /* the current walk could not replace some entries */
 	uint64_t kinds_at;               /* when tick() removes idle ones; 0 = not set */
-	struct nft_refs vips[IPFAM_N];
-	struct nft_refs cluster_ips[IPFAM_N];
-	struct nft_refs local_backends[IPFAM_N];
-	struct nft_refs endpoint_addrs[IPFAM_N];
 	/*
 	 * Loaded phase: counts from before the load. Addresses that no service uses any more enter
 	 * the grace period at its end.
@@ -73,15 +69,9 @@ static inline struct nft_loaded *nft_plane_loaded(const struct nft_plane *p)
 	return p->common.loaded != NULL ? nft_loaded_of(p->common.loaded) : NULL;
 }
 
-/* The counter of a counted set; NULL for others. */
-static inline struct nft_refs *nft_plane_refs(struct nft_plane *p, enum ipfam fam,
-					      enum nft_set_id set)
+static inline struct nft_refs *nft_endpoint_addrs(struct nft_plane *p, enum ipfam fam)
 {
-	return set == NFTSET_VIPS             ? &p->vips[fam]
-	       : set == NFTSET_CLUSTER_IPS    ? &p->cluster_ips[fam]
-	       : set == NFTSET_LOCAL_BACKENDS ? &p->local_backends[fam]
-	       : set == NFTSET_ENDPOINT_ADDRS ? &p->endpoint_addrs[fam]
-					      : NULL;
+	return plane_refs(&p->common, fam, NFTSET_ENDPOINT_ADDRS);
 }
 
 static inline struct nft_table_ref nft_plane_table(const struct nft_plane *p, enum ipfam fam)

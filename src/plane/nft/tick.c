@@ -60,14 +60,14 @@ static int retained_end(struct nft_plane *p, enum ipfam fam, const uint8_t *addr
 	}
 	r = plane_transact_verified(&p->common, &res, err);
 	for (size_t i = 0; i < n && r == 0; i++)
-		nft_refs_set(&p->endpoint_addrs[fam], addrs + i * len, 0);
+		nft_refs_set(nft_endpoint_addrs(p, fam), addrs + i * len, 0);
 	nft_changes_reset(&p->common.changes);
 	return r;
 }
 
 static uint64_t tick_family(struct nft_plane *p, enum ipfam fam, uint64_t now)
 {
-	struct nft_refs *refs = &p->endpoint_addrs[fam];
+	struct nft_refs *refs = nft_endpoint_addrs(p, fam);
 	uint32_t now_s = (uint32_t)(now / NSEC_PER_SEC) + 1;
 	struct err err = { 0 };
 	uint8_t addrs[TICK_MAX * 8]; /* fewer addresses of IPv6 */
@@ -123,7 +123,7 @@ static uint64_t tick_walk(struct nft_plane *p, uint64_t now)
 		p->is_walk_wanted = false;
 		r = walk_begin(p, IPFAM_V4, &err);
 	} else {
-		r = nft_walk_step(&p->walk, stray_found, &p->endpoint_addrs[p->walk.fam], &err);
+		r = nft_walk_step(&p->walk, stray_found, nft_endpoint_addrs(p, p->walk.fam), &err);
 		if (r == 0 && p->walk.fam == IPFAM_V6) {
 			p->is_walking = false;
 			p->walk_at = now + (p->is_walk_wanted ? WALK_STEP_NS : WALK_PERIOD_NS);
