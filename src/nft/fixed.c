@@ -143,7 +143,7 @@ struct reading {
 
 static uint8_t family_of(const struct reading *rd)
 {
-	return rd->schema->family != 0 ? rd->schema->family : nft_family(rd->fam);
+	return nft_schema_family(rd->schema, rd->fam);
 }
 
 /* The value of TLV `type` in userdata; NULL when there is none. */
@@ -181,7 +181,8 @@ static int tables_message(void *arg, const struct nlmsghdr *h, struct err *err)
 
 	nl_attr_table(tb, NFTA_TABLE_MAX, h, sizeof(struct nfgenmsg));
 	t = vec_push(&rd->tables->v);
-	*t = (struct nft_fixed_table){ .owner = nl_attr_be32(tb[NFTA_TABLE_OWNER], 0),
+	*t = (struct nft_fixed_table){ .family = family_of(rd),
+				       .owner = nl_attr_be32(tb[NFTA_TABLE_OWNER], 0),
 				       .handle = nl_attr_be64(tb[NFTA_TABLE_HANDLE], 0),
 				       .flags = nl_attr_be32(tb[NFTA_TABLE_FLAGS], 0) };
 	snprintf(t->name, sizeof(t->name), "%s", nl_attr_str(tb[NFTA_TABLE_NAME]));
@@ -207,13 +208,13 @@ static int table_cmp(const void *a, const void *b)
  * Request the tables of our names one by one. When another process deletes a table, those
  * after it move forward, so an interrupted dump of all tables may lack one of ours.
  */
-static int tables_query(struct reading *rd, struct nl_sock *nl, uint8_t family, struct err *err)
+static int tables_query(struct reading *rd, struct nl_sock *nl, struct err *err)
 {
 	tables_begin(rd);
 	for (int i = 1; i <= NFT_TABLE_NAMES_MAX; i++) {
 		char buf[REQUEST_MAX];
 		struct nlmsghdr *h =
-			nl_request_nfnl(buf, sizeof(buf), TYPE(NFT_MSG_GETTABLE), family);
+			nl_request_nfnl(buf, sizeof(buf), TYPE(NFT_MSG_GETTABLE), family_of(rd));
 		char name[NFT_TABLE_NAME_MAX];
 		int r;
 
@@ -227,17 +228,17 @@ static int tables_query(struct reading *rd, struct nl_sock *nl, uint8_t family, 
 	return 0;
 }
 
-int nft_fixed_tables_read(struct nft_fixed_tables *ret, struct nl_sock *nl, uint8_t family,
+int nft_fixed_tables_read(struct nft_fixed_tables *ret, struct nl_sock *nl, enum ipfam fam,
 			  const struct nft_schema *schema, struct err *err)
 {
-	struct reading rd = { .tables = ret, .schema = schema };
+	struct reading rd = { .tables = ret, .schema = schema, .fam = fam };
 	char buf[REQUEST_MAX];
 	int r;
 
-	r = nl_dump(nl, nl_request_nfnl(buf, sizeof(buf), TYPE(NFT_MSG_GETTABLE), family),
+	r = nl_dump(nl, nl_request_nfnl(buf, sizeof(buf), TYPE(NFT_MSG_GETTABLE), family_of(&rd)),
 		    &(struct nl_reader){ tables_begin, tables_message, &rd }, err);
 	if (r == -EAGAIN)
-		r = tables_query(&rd, nl, family, err);
+		r = tables_query(&rd, nl, err);
 	/* nfnetlink has no such subsystem, and its module cannot be loaded. */
 	if (r == -EINVAL)
 		return err_set(err, -EOPNOTSUPP, "no nf_tables in this kernel (module nf_tables)");
@@ -245,6 +246,37 @@ int nft_fixed_tables_read(struct nft_fixed_tables *ret, struct nl_sock *nl, uint
 		return err_wrap(err, r, "list tables");
 	vec_sort(&ret->v, table_cmp);
 	return 0;
+}
+
+int nft_fixed_table_find(struct nft_fixed_table *ret, struct nl_sock *nl, enum ipfam fam,
+			 const struct nft_schema *schema, struct err *err)
+{
+	FINI(nft_fixed_tables_fini) struct nft_fixed_tables tables = { 0 };
+	int r = nft_fixed_tables_read(&tables, nl, fam, schema, err);
+
+	if (r < 0)
+		return r;
+	vec_for_each (t, &tables.v) {
+		if (strcmp(t->name, schema->table) != 0)
+			continue;
+		if (!t->is_ours)
+			return err_set(err, -EEXIST, "table %s %s exists and is not vipd's",
+				       nft_family_text(t->family), t->name);
+		*ret = *t;
+		return 1;
+	}
+	return 0;
+}
+
+int nft_fixed_owner_check(const struct nft_fixed_table *t, const struct nl_sock *nl,
+			  struct err *err)
+{
+	if (!(t->flags & NFT_TABLE_F_OWNER) || t->owner == nl_sock_port(nl))
+		return 0;
+	return err_set(err, -EPERM,
+		       "table %s %s is owned by another running process (netlink port %" PRIu32
+		       ", which is usually its process id): end that one first",
+		       nft_family_text(t->family), t->name, t->owner);
 }
 
 static int handle_message(void *arg, const struct nlmsghdr *h, struct err *err)

@@ -82,6 +82,7 @@ struct nft_fixed {
 
 /* A table of this family, ours or not. */
 struct nft_fixed_table {
+	uint8_t family; /* NFPROTO_* */
 	char name[256]; /* NFT_NAME_MAXLEN */
 	uint64_t handle;
 	uint32_t flags;
@@ -102,9 +103,21 @@ void nft_table_name(char buf[static NFT_TABLE_NAME_MAX], const char *base, int i
 void nft_fixed_fini(struct nft_fixed *h);
 void nft_fixed_tables_fini(struct nft_fixed_tables *t);
 
-/* The tables of `family` (NFPROTO_*) with the names of the schema. */
-MUST_USE int nft_fixed_tables_read(struct nft_fixed_tables *ret, struct nl_sock *nl, uint8_t family,
+/* NFPROTO_* of the tables of a schema. */
+static inline uint8_t nft_schema_family(const struct nft_schema *schema, enum ipfam fam)
+{
+	return schema->family != 0 ? schema->family : nft_family(fam);
+}
+
+/* The tables of `fam`. */
+MUST_USE int nft_fixed_tables_read(struct nft_fixed_tables *ret, struct nl_sock *nl, enum ipfam fam,
 				   const struct nft_schema *schema, struct err *err);
+/* The table with the schema's first name: 1; 0: none; -EEXIST: it is not vipd's. */
+MUST_USE int nft_fixed_table_find(struct nft_fixed_table *ret, struct nl_sock *nl, enum ipfam fam,
+				  const struct nft_schema *schema, struct err *err);
+/* -EPERM: another process owns the table, and only that process can modify it. */
+MUST_USE int nft_fixed_owner_check(const struct nft_fixed_table *t, const struct nl_sock *nl,
+				   struct err *err);
 /* The handle of a table by its name; -ENOENT: there is none. */
 MUST_USE int nft_fixed_handle_read(struct nl_sock *nl, uint8_t family, const char *table,
 				   uint64_t *handle, struct err *err);

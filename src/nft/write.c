@@ -28,7 +28,7 @@ void nft_writer_init(struct nft_writer *w, struct nl_sock *nl, const struct nft_
 		     enum ipfam fam, const char *table)
 {
 	*w = (struct nft_writer){ .fam = fam, .table = table, .schema = schema };
-	w->family = schema->family != 0 ? schema->family : nft_family(fam);
+	w->family = nft_schema_family(schema, fam);
 	nl_batch_open(&w->batch, nl);
 }
 
@@ -393,15 +393,13 @@ int nft_writer_commit(struct nft_writer *w, struct nft_result *res, struct err *
 	took = now_ns() - took;
 	if (res != NULL) {
 		res->kernel_ns += took;
-		res->n_batches++;
+		res->n_batches += r == 0;
+		res->n_writes += r == 0 ? w->n_writes : 0;
 	}
 	if (res != NULL && res->times != NULL)
 		hist_add(res->times, took);
-	if (r == 0) {
-		if (res != NULL)
-			res->n_writes += w->n_writes;
+	if (r == 0)
 		return 0;
-	}
 	f = nl_batch_rejection(w->batch);
 	if (expr_rejected(f)[0] != '\0')
 		return err_set(err, -EOPNOTSUPP, "%s %s: %s: the kernel lacks '%s' (module nft_%s)",
@@ -439,7 +437,7 @@ struct nft_fixed_chain *nft_ensure_chain(struct nft_writer *w, struct nft_fixed 
 	return c;
 }
 
-bool nft_chain_has_rules(const struct nft_fixed_chain *c, struct nft_rules *rs)
+static bool chain_has_rules(const struct nft_fixed_chain *c, struct nft_rules *rs)
 {
 	nft_rules_hash(rs);
 	if (c == NULL || c->hashes.n != rs->v.n)
@@ -452,7 +450,7 @@ bool nft_chain_has_rules(const struct nft_fixed_chain *c, struct nft_rules *rs)
 
 void nft_ensure_rules(struct nft_writer *w, struct nft_fixed_chain *c, struct nft_rules *rs)
 {
-	if (nft_chain_has_rules(c, rs))
+	if (chain_has_rules(c, rs))
 		return;
 	if (c->hashes.n > 0)
 		write_rules_del(w, c->name);
@@ -460,6 +458,45 @@ void nft_ensure_rules(struct nft_writer *w, struct nft_fixed_chain *c, struct nf
 	vec_clear(&c->hashes);
 	vec_for_each (r, &rs->v)
 		*vec_push(&c->hashes) = r->hash;
+}
+
+void nft_ensure_chains(struct nft_writer *w, struct nft_fixed *h, nft_build_fn *build,
+		       const void *ctx)
+{
+	const struct nft_chain *c;
+
+	/* A rule may only name chains that exist. */
+	for (size_t i = 0; (c = w->schema->chain(i)) != NULL; i++) {
+		if (build(ctx, NULL, w->fam, i)) {
+			(void)nft_ensure_chain(w, h, c->name, c->type != NULL ? c : NULL);
+		} else if (nft_fixed_chain(h, c->name) != NULL) {
+			nft_write_chain_del(w, c->name);
+			nft_fixed_chain_del(h, c->name);
+		}
+	}
+	for (size_t i = 0; (c = w->schema->chain(i)) != NULL; i++) {
+		FINI(nft_rules_fini) struct nft_rules rs = { 0 };
+
+		if (build(ctx, &rs, w->fam, i))
+			nft_ensure_rules(w, nft_fixed_chain(h, c->name), &rs);
+	}
+}
+
+bool nft_chains_are_right(const struct nft_fixed *h, const struct nft_schema *schema,
+			  enum ipfam fam, nft_build_fn *build, const void *ctx)
+{
+	bool is_right = true;
+	const struct nft_chain *chain;
+
+	for (size_t i = 0; is_right && (chain = schema->chain(i)) != NULL; i++) {
+		const struct nft_fixed_chain *c = nft_fixed_chain(h, chain->name);
+		FINI(nft_rules_fini) struct nft_rules rs = { 0 };
+
+		is_right = build(ctx, &rs, fam, i)
+				   ? chain_has_rules(c, &rs) && c->policy == NF_ACCEPT
+				   : c == NULL;
+	}
+	return is_right;
 }
 
 void nft_ensure_sets(struct nft_writer *w, struct nft_fixed *h)
@@ -489,4 +526,34 @@ void nft_ensure_ranges(struct nft_writer *w, struct nft_fixed *h, unsigned int i
 	nft_write_ranges(w, set, &desired);
 	nft_bounds_fini(programmed);
 	*programmed = desired;
+}
+
+/* --- tables as a whole --- */
+
+int nft_table_delete(struct nl_sock *nl, const struct nft_schema *schema,
+		     const struct nft_fixed_table *t, struct nft_result *res, struct err *err)
+{
+	FINI(nft_writer_fini) struct nft_writer w;
+	int r;
+
+	nft_writer_init(&w, nl, schema, IPFAM_V4, t->name);
+	w.family = t->family;
+	nft_write_table_del(&w, t->handle);
+	r = nft_writer_commit(&w, res, err);
+	return r == -ENOENT ? 0 : r;
+}
+
+int nft_tables_delete(struct nl_sock *nl, const struct nft_schema *schema, enum ipfam fam,
+		      struct nft_result *res, struct err *err)
+{
+	FINI(nft_fixed_tables_fini) struct nft_fixed_tables tables = { 0 };
+	int r = nft_fixed_tables_read(&tables, nl, fam, schema, err);
+
+	vec_for_each (t, &tables.v) {
+		if (r == 0 && t->is_ours)
+			r = nft_fixed_owner_check(t, nl, err);
+		if (r == 0 && t->is_ours)
+			r = nft_table_delete(nl, schema, t, res, err);
+	}
+	return r;
 }

@@ -29,11 +29,17 @@ struct nft_writer {
 
 /* Totals of commits; added to, never reset. */
 struct nft_result {
-	size_t n_writes; /* messages other than batch begin and end; elements one by one */
-	size_t n_batches;
+	size_t n_writes;  /* messages other than batch begin and end; elements one by one */
+	size_t n_batches; /* committed */
 	uint64_t kernel_ns;
 	struct hist *times; /* or NULL */
 };
+
+/*
+ * Build the rules of the i-th chain of a schema. `rs` NULL: nothing. Returns whether the table has
+ * that chain.
+ */
+typedef bool nft_build_fn(const void *ctx, struct nft_rules *rs, enum ipfam fam, size_t i);
 
 /* One element of a verdict map. */
 struct nft_verdict {
@@ -77,9 +83,13 @@ void nft_write_ranges(struct nft_writer *w, enum nft_set_id set, const struct nf
  */
 struct nft_fixed_chain *nft_ensure_chain(struct nft_writer *w, struct nft_fixed *h,
 					 const char *name, const struct nft_chain *base);
-/* Does the chain have exactly these rules? `c` NULL: no. */
-bool nft_chain_has_rules(const struct nft_fixed_chain *c, struct nft_rules *rs);
 void nft_ensure_rules(struct nft_writer *w, struct nft_fixed_chain *c, struct nft_rules *rs);
+/* The schema's chains with their rules; chains that the table does not have are deleted. */
+void nft_ensure_chains(struct nft_writer *w, struct nft_fixed *h, nft_build_fn *build,
+		       const void *ctx);
+/* Has `h` exactly these chains of the schema, with exactly these rules? */
+bool nft_chains_are_right(const struct nft_fixed *h, const struct nft_schema *schema,
+			  enum ipfam fam, nft_build_fn *build, const void *ctx);
 void nft_ensure_sets(struct nft_writer *w, struct nft_fixed *h);
 void nft_ensure_ranges(struct nft_writer *w, struct nft_fixed *h, unsigned int index,
 		       const struct ip_prefix *prefixes, size_t n);
@@ -92,3 +102,10 @@ void nft_ensure_ranges(struct nft_writer *w, struct nft_fixed *h, unsigned int i
 MUST_USE int nft_writer_commit(struct nft_writer *w, struct nft_result *res, struct err *err);
 /* Was the last commit rejected because the kernel does not support a table's flags? */
 bool nft_writer_is_table_rejected(const struct nft_writer *w);
+
+/* Delete a table, or all tables of the schema; 0 also if one no longer exists. */
+MUST_USE int nft_table_delete(struct nl_sock *nl, const struct nft_schema *schema,
+			      const struct nft_fixed_table *t, struct nft_result *res,
+			      struct err *err);
+MUST_USE int nft_tables_delete(struct nl_sock *nl, const struct nft_schema *schema, enum ipfam fam,
+			       struct nft_result *res, struct err *err);

@@ -92,13 +92,13 @@ void plane_committed(struct plane_common *c, size_t n)
 			c->genid = 1;
 }
 
-void plane_layout_result(struct plane_common *c, const struct nft_result *lr, int r,
+void plane_layout_result(struct plane_common *c, const struct nft_result *lr,
 			 struct plane_result *res)
 {
 	res->n_writes += lr->n_writes;
 	res->n_batches += lr->n_batches;
 	res->kernel_ns += lr->kernel_ns;
-	plane_committed(c, lr->n_batches - (r < 0 && lr->n_batches > 0));
+	plane_committed(c, lr->n_batches);
 }
 
 /* --- reading and sending --- */

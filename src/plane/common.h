@@ -138,8 +138,8 @@ void plane_forget(struct plane_common *c);
 
 /* `n` transactions of vipd were committed. */
 void plane_committed(struct plane_common *c, size_t n);
-/* Add transactions of a layout, which returned `r`. */
-void plane_layout_result(struct plane_common *c, const struct nft_result *lr, int r,
+/* Add transactions of a layout. */
+void plane_layout_result(struct plane_common *c, const struct nft_result *lr,
 			 struct plane_result *res);
 
 /* --- a commit --- */

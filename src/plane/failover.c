@@ -246,11 +246,16 @@ static const struct {
 	{ { "input", "nat", NF_INET_LOCAL_IN, PRI_NOTE }, note },
 };
 
-static bool has_chain(const struct plane_failover *f, size_t i)
+static bool failover_build(const void *ctx, struct nft_rules *rs, enum ipfam fam, size_t i)
 {
-	return chains[i].build == datagram ? f->config.udp_ms != 0
-	       : chains[i].build == move   ? can_move(f)
-					   : true;
+	const struct plane_failover *f = ctx;
+	bool has_chain = chains[i].build == datagram ? f->config.udp_ms != 0
+			 : chains[i].build == move   ? can_move(f)
+						     : true;
+
+	if (has_chain && rs != NULL)
+		chains[i].build(rs, fam, f);
+	return has_chain;
 }
 
 static const struct nft_chain *failover_chain(size_t i)
@@ -297,36 +302,19 @@ static bool is_right(const struct plane_failover *f, const struct nft_fixed *pro
 
 	for (enum nft_set_id id = FAILSET_BEGIN; id < FAILSET_END; id++)
 		is = is && (programmed->has_set[id] || !has_set(f, id));
-	for (size_t i = 0; is && i < ARRAY_SIZE(chains); i++) {
-		struct nft_rules rs = { 0 };
-
-		if (!has_chain(f, i))
-			continue;
-		chains[i].build(&rs, fam, f);
-		is = nft_chain_has_rules(nft_fixed_chain(programmed, chains[i].chain.name), &rs);
-		nft_rules_fini(&rs);
-	}
-	return is;
+	return is && nft_chains_are_right(programmed, &f->schema, fam, failover_build, f);
 }
 
 static void table_write(struct nft_writer *w, const struct plane_failover *f)
 {
+	struct nft_fixed made = { 0 };
+
 	nft_write_table(w, 0);
 	for (enum nft_set_id id = FAILSET_BEGIN; id < FAILSET_END; id++)
 		if (has_set(f, id))
 			nft_write_set(w, id);
-	for (size_t i = 0; i < ARRAY_SIZE(chains); i++) {
-		const struct nft_chain *c = &chains[i].chain;
-		struct nft_rules rs = { 0 };
-
-		if (!has_chain(f, i))
-			continue;
-		chains[i].build(&rs, w->fam, f);
-		nft_rules_hash(&rs);
-		nft_write_chain(w, c->name, c->type != NULL ? c : NULL);
-		nft_write_rules(w, c->name, &rs);
-		nft_rules_fini(&rs);
-	}
+	nft_ensure_chains(w, &made, failover_build, f);
+	nft_fixed_fini(&made);
 }
 
 /* Replace table `old` (0: none) by the desired one, if one is desired. */
@@ -342,9 +330,7 @@ static int family_write(struct plane_failover *f, enum ipfam fam, uint64_t old,
 	if (f->config.limit_ms != 0)
 		table_write(&w, f);
 	r = nft_writer_commit(&w, res, err);
-	if (r < 0)
-		res->n_batches--; /* a batch without an effect */
-	else if (old != 0 || f->config.limit_ms != 0)
+	if (r == 0 && (old != 0 || f->config.limit_ms != 0))
 		log_info(LOG_AREA_PLANE, "table %s %s: %s", nft_fam_text(fam), f->schema.table,
 			 f->config.limit_ms != 0 ? "made" : "removed");
 	nft_writer_fini(&w);
@@ -354,25 +340,19 @@ static int family_write(struct plane_failover *f, enum ipfam fam, uint64_t old,
 static int family_follow(struct plane_failover *f, enum ipfam fam, struct nft_result *res,
 			 struct err *err)
 {
-	struct nft_fixed_tables tables = { 0 };
 	struct nft_fixed programmed = { 0 };
+	struct nft_fixed_table t;
 	uint64_t old = 0;
-	int r = nft_fixed_tables_read(&tables, f->nl, nft_family(fam), &f->schema, err);
+	int r = nft_fixed_table_find(&t, f->nl, fam, &f->schema, err);
 
-	vec_for_each (t, &tables.v) {
-		if (r < 0 || strcmp(t->name, f->schema.table) != 0)
-			continue;
-		old = t->handle;
-		if (!t->is_ours && f->config.limit_ms != 0)
-			r = err_set(err, -EEXIST, "table %s %s exists and is not vipd's",
-				    nft_fam_text(fam), t->name);
-		else if (!t->is_ours)
-			old = 0;
-		else if (f->config.limit_ms != 0)
-			r = nft_fixed_read(&programmed, f->nl, fam, t, &f->schema, NFT_COUNT_NONE,
-					   err);
+	if (r == -EEXIST && f->config.limit_ms == 0)
+		r = 0;
+	if (r > 0) {
+		old = t.handle;
+		r = f->config.limit_ms == 0 ? 0
+					    : nft_fixed_read(&programmed, f->nl, fam, &t,
+							     &f->schema, NFT_COUNT_NONE, err);
 	}
-	nft_fixed_tables_fini(&tables);
 	if (r == 0 && !is_right(f, &programmed, fam))
 		r = family_write(f, fam, old, res, err);
 	nft_fixed_fini(&programmed);

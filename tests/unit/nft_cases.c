@@ -987,7 +987,7 @@ static bool has_chain(const struct world *w, const char *name)
 	struct nft_fixed fixed = { 0 };
 	bool has = false;
 
-	assert_int_equal(nft_fixed_tables_read(&tables, nl, NFPROTO_IPV4, &nft_schema, NULL), 0);
+	assert_int_equal(nft_fixed_tables_read(&tables, nl, IPFAM_V4, &nft_schema, NULL), 0);
 	vec_for_each (t, &tables.v) {
 		if (!t->is_ours)
 			continue;

@@ -80,52 +80,34 @@ bool ipvs_layout_has_set(const struct ipvs_layout *l, enum ipfam fam, enum nft_s
 
 static int table_read(struct ipvs_layout *l, const struct nft_fixed_table *t, struct err *err)
 {
+	l->handle = t->handle;
 	for (int fam = 0; fam < IPFAM_N; fam++) {
-		int r = nft_fixed_read(&l->fixed[fam], l->nl, fam, t, &ipvs_schema,
-				       NFT_COUNT_BACKENDS, err);
+		struct nft_fixed *h = &l->fixed[fam];
+		int r = nft_fixed_read(h, l->nl, fam, t, &ipvs_schema, NFT_COUNT_BACKENDS, err);
 
 		if (r < 0)
 			return r;
-	}
-	l->handle = t->handle;
-	l->state = IPVS_LAYOUT_PRESENT;
-	for (int fam = 0; fam < IPFAM_N; fam++) {
-		if (l->fixed[fam].misfit[0] == '\0' || l->is_readonly)
+		if (h->misfit[0] == '\0' || l->is_readonly)
 			continue;
 		log_notice(LOG_AREA_PLANE, "table inet %s: will be replaced: %s", t->name,
-			   l->fixed[fam].misfit);
+			   h->misfit);
 		l->state = IPVS_LAYOUT_ABSENT;
-	}
-	return 0;
-}
-
-static int tables_find(struct ipvs_layout *l, const struct nft_fixed_tables *tables,
-		       struct err *err)
-{
-	l->state = IPVS_LAYOUT_ABSENT;
-	vec_for_each (t, &tables->v) {
-		if (strcmp(t->name, IPVS_TABLE) != 0)
-			continue;
-		if (!t->is_ours)
-			return err_set(err, -EEXIST, "table inet %s is there and is not vipd's",
-				       IPVS_TABLE);
-		return table_read(l, t, err);
 	}
 	return 0;
 }
 
 int ipvs_layout_load(struct ipvs_layout *l, struct err *err)
 {
-	struct nft_fixed_tables tables = { 0 };
+	struct nft_fixed_table t;
 	struct ipvs_layout known = *l; /* restored if the read fails */
 	int r;
 
 	memset(l->fixed, 0, sizeof(l->fixed));
 	forget(l);
-	r = nft_fixed_tables_read(&tables, l->nl, NFPROTO_INET, &ipvs_schema, err);
-	if (r == 0)
-		r = tables_find(l, &tables, err);
-	nft_fixed_tables_fini(&tables);
+	r = nft_fixed_table_find(&t, l->nl, IPFAM_V4, &ipvs_schema, err);
+	l->state = r > 0 ? IPVS_LAYOUT_PRESENT : IPVS_LAYOUT_ABSENT;
+	if (r > 0)
+		r = table_read(l, &t, err);
 	if (r < 0) {
 		forget(l);
 		*l = known;
@@ -137,34 +119,6 @@ int ipvs_layout_load(struct ipvs_layout *l, struct err *err)
 }
 
 /* --- writing --- */
-
-static void chain_remove(struct ipvs_layout *l, struct nft_writer *w, const char *name)
-{
-	nft_write_chain_del(w, name);
-	nft_fixed_chain_del(&l->fixed[0], name);
-}
-
-static void chains_write(struct ipvs_layout *l, struct nft_writer *w,
-			 const struct ipvs_rules_params *params)
-{
-	const struct nft_chain *c;
-
-	for (size_t i = 0; (c = ipvs_chain_at(i)) != NULL; i++) {
-		if (ipvs_chain_exists(i, params->counting))
-			(void)nft_ensure_chain(w, &l->fixed[0], c->name,
-					       c->type != NULL ? c : NULL);
-		else if (nft_fixed_chain(&l->fixed[0], c->name) != NULL)
-			chain_remove(l, w, c->name);
-	}
-	for (size_t i = 0; (c = ipvs_chain_at(i)) != NULL; i++) {
-		FINI(nft_rules_fini) struct nft_rules rs = { 0 };
-
-		if (!ipvs_chain_exists(i, params->counting))
-			continue;
-		ipvs_rules_build(&rs, i, params);
-		nft_ensure_rules(w, nft_fixed_chain(&l->fixed[0], c->name), &rs);
-	}
-}
 
 static void family_write(struct ipvs_layout *l, struct nft_writer *w, enum ipfam fam,
 			 const struct model *m)
@@ -236,7 +190,7 @@ int ipvs_layout_apply(struct ipvs_layout *l, const struct ipvs_rules_params *par
 		family_write(l, &w, fam, m);
 	if (has_elements)
 		elements_add(&w, elements);
-	chains_write(l, &w, params);
+	nft_ensure_chains(&w, &l->fixed[0], ipvs_rules_build, params);
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		sets_remove(l, &w, fam);
 	r = nft_writer_commit(&w, res, err);
@@ -261,22 +215,6 @@ int ipvs_layout_apply(struct ipvs_layout *l, const struct ipvs_rules_params *par
 
 int ipvs_layout_cleanup(struct ipvs_layout *l, struct err *err)
 {
-	FINI(nft_fixed_tables_fini) struct nft_fixed_tables tables = { 0 };
-	int r;
-
 	forget(l);
-	r = nft_fixed_tables_read(&tables, l->nl, NFPROTO_INET, &ipvs_schema, err);
-	vec_for_each (t, &tables.v) {
-		struct nft_writer w;
-
-		if (r < 0 || !t->is_ours)
-			continue;
-		nft_writer_init(&w, l->nl, &ipvs_schema, IPFAM_V4, t->name);
-		nft_write_table_del(&w, t->handle);
-		r = nft_writer_commit(&w, NULL, err);
-		if (r == -ENOENT)
-			r = 0;
-		nft_writer_fini(&w);
-	}
-	return r;
+	return nft_tables_delete(l->nl, &ipvs_schema, IPFAM_V4, NULL, err);
 }

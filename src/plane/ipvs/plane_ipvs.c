@@ -236,7 +236,7 @@ static int layout_apply(struct ipvs_plane *p, const struct model *m, struct plan
 				  &(struct ipvs_table_elements){ elements_write, p->common.loaded },
 				  &lr, err);
 
-	plane_layout_result(&p->common, &lr, r, res);
+	plane_layout_result(&p->common, &lr, res);
 	return r == -ENOBUFS ? -EBUSY : r;
 }
 

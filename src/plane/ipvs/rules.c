@@ -736,17 +736,17 @@ const struct nft_chain *ipvs_chain_at(size_t i)
 	return i < ARRAY_SIZE(chains) ? &chains[i].chain : NULL;
 }
 
-bool ipvs_chain_exists(size_t i, enum plane_counting counting)
+bool ipvs_rules_build(const void *ctx, struct nft_rules *rs, enum ipfam fam, size_t i)
 {
-	return counting >= chains[i].exists_at;
-}
+	const struct ipvs_rules_params *p = ctx;
 
-void ipvs_rules_build(struct nft_rules *rs, size_t i, const struct ipvs_rules_params *p)
-{
-	if (chains[i].build_of != NULL)
+	if (p->counting < chains[i].exists_at)
+		return false;
+	if (rs != NULL && chains[i].build_of != NULL)
 		chains[i].build_of(rs, chains[i].fam, p);
-	else
+	else if (rs != NULL)
 		chains[i].build(rs, p);
+	return true;
 }
 
 const struct nft_schema ipvs_schema = {

@@ -42,7 +42,5 @@ extern const struct nft_schema ipvs_schema;
 
 /* The i-th chain, targets of jumps first; NULL after the last. */
 const struct nft_chain *ipvs_chain_at(size_t i);
-/* Does the i-th chain exist at this level of counting? */
-bool ipvs_chain_exists(size_t i, enum plane_counting counting);
-/* Build the rules of the i-th chain. */
-void ipvs_rules_build(struct nft_rules *rs, size_t i, const struct ipvs_rules_params *p);
+/* The rules of the i-th chain (nft_build_fn), by struct ipvs_rules_params. */
+bool ipvs_rules_build(const void *params, struct nft_rules *rs, enum ipfam fam, size_t i);

@@ -3,13 +3,10 @@
 
 #include <netinet/in.h> /* before linux/in.h, which then omits duplicates */
 
-#include <errno.h>
-#include <inttypes.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter_ipv4.h>
 #include <linux/rtnetlink.h>
-#include <string.h>
 
 #include "base/log.h"
 #include "nft/write.h"
@@ -26,16 +23,16 @@
 struct guard_family {
 	struct nft_fixed programmed;
 	bool is_programmed; /* as desired, and owned by this process */
-	struct nft_bounds desired;
 };
 
 struct nft_guard {
 	struct nl_sock *nl;
 	enum nft_guard_mode mode;
 	struct guard_family fams[IPFAM_N];
-	uint64_t at;     /* when to write; 0 = the first tick sets it */
-	bool is_done;    /* as desired; no write until the desired state changes */
-	bool is_refused; /* the kernel does not support such tables */
+	VEC(struct ip_prefix) cidrs; /* desired, of both families */
+	uint64_t at;                 /* when to write; 0 = the first tick sets it */
+	bool is_done;                /* as desired; no write until the desired state changes */
+	bool is_refused;             /* the kernel does not support such tables */
 	bool is_trouble_logged;
 };
 
@@ -85,6 +82,13 @@ static const struct nft_chain *guard_chain(size_t i)
 	return i < ARRAY_SIZE(chains) ? &chains[i].chain : NULL;
 }
 
+static bool guard_build(const void *ctx, struct nft_rules *rs, enum ipfam fam, size_t i)
+{
+	if (rs != NULL)
+		chains[i].build(rs, fam);
+	return true;
+}
+
 static const struct nft_schema guard_schema = {
 	.table = NFT_GUARD_TABLE,
 	.comment = NFT_GUARD_COMMENT,
@@ -108,10 +112,9 @@ void nft_guard_close(struct nft_guard *g)
 {
 	if (g == NULL)
 		return;
-	for (int fam = 0; fam < IPFAM_N; fam++) {
+	for (int fam = 0; fam < IPFAM_N; fam++)
 		nft_fixed_fini(&g->fams[fam].programmed);
-		nft_bounds_fini(&g->fams[fam].desired);
-	}
+	vec_fini(&g->cidrs);
 	free(g);
 }
 
@@ -122,105 +125,37 @@ bool nft_guard_is_programmed(const struct nft_guard *g)
 
 /* --- reading --- */
 
-static bool chain_is_right(const struct nft_fixed *programmed, enum ipfam fam, size_t i)
-{
-	const struct nft_fixed_chain *c = nft_fixed_chain(programmed, chains[i].chain.name);
-	FINI(nft_rules_fini) struct nft_rules rs = { 0 };
-
-	chains[i].build(&rs, fam);
-	return nft_chain_has_rules(c, &rs) && c->policy == NF_ACCEPT;
-}
-
 /* Can the table be claimed as it is, with any ranges? Otherwise it is replaced. */
 static bool is_right(const struct nft_fixed *programmed, enum ipfam fam)
 {
-	bool is = programmed->misfit[0] == '\0' && programmed->has_set[NFTSET_SERVICE_CIDRS] &&
-		  (programmed->flags & NFT_FIXED_TABLE_F_PERSIST);
-
-	for (size_t i = 0; is && i < ARRAY_SIZE(chains); i++)
-		is = chain_is_right(programmed, fam, i);
-	return is;
-}
-
-static int holder_check(const struct nft_guard *g, enum ipfam fam, const struct nft_fixed_table *t,
-			struct err *err)
-{
-	if (!(t->flags & NFT_TABLE_F_OWNER) || t->owner == nl_sock_port(g->nl))
-		return 0;
-	return err_set(err, -EPERM,
-		       "table %s %s is owned by another running process (netlink port %" PRIu32
-		       ", which is usually its process id)",
-		       nft_fam_text(fam), t->name, t->owner);
+	return programmed->misfit[0] == '\0' && programmed->has_set[NFTSET_SERVICE_CIDRS] &&
+	       (programmed->flags & NFT_FIXED_TABLE_F_PERSIST) &&
+	       nft_chains_are_right(programmed, &guard_schema, fam, guard_build, NULL);
 }
 
 /*
- * Read the table: `handle` 0 if there is none, `programmed->exists` if it can be kept. -EEXIST: a
- * foreign table of that name; -EPERM: another process owns it.
+ * Read the table: `handle` stays 0 if there is none, `programmed->exists` if it can be kept.
+ * -EEXIST: a foreign table of that name; -EPERM: another process owns it.
  */
 static int family_read(const struct nft_guard *g, enum ipfam fam, struct nft_fixed *programmed,
 		       uint64_t *handle, struct err *err)
 {
-	struct nft_fixed_tables tables = { 0 };
-	int r = nft_fixed_tables_read(&tables, g->nl, nft_family(fam), &guard_schema, err);
+	struct nft_fixed_table t;
+	int r = nft_fixed_table_find(&t, g->nl, fam, &guard_schema, err);
 
-	*handle = 0;
-	vec_for_each (t, &tables.v) {
-		if (r < 0 || strcmp(t->name, NFT_GUARD_TABLE) != 0)
-			continue;
-		*handle = t->handle;
-		r = t->is_ours ? holder_check(g, fam, t, err)
-			       : err_set(err, -EEXIST, "table %s %s is there and is not vipd's",
-					 nft_fam_text(fam), t->name);
-		if (r == 0)
-			r = nft_fixed_read(programmed, g->nl, fam, t, &guard_schema,
-					   NFT_COUNT_BACKENDS, err);
-	}
-	nft_fixed_tables_fini(&tables);
+	if (r <= 0)
+		return r;
+	*handle = t.handle;
+	r = nft_fixed_owner_check(&t, g->nl, err);
+	if (r == 0)
+		r = nft_fixed_read(programmed, g->nl, fam, &t, &guard_schema, NFT_COUNT_BACKENDS,
+				   err);
 	if (r == 0 && programmed->exists && !is_right(programmed, fam))
 		nft_fixed_fini(programmed);
 	return r;
 }
 
 /* --- writing --- */
-
-static void whole_write(struct nft_writer *w, enum ipfam fam)
-{
-	nft_write_table(w, TABLE_FLAGS);
-	nft_write_set(w, NFTSET_SERVICE_CIDRS);
-	for (size_t i = 0; i < ARRAY_SIZE(chains); i++) {
-		FINI(nft_rules_fini) struct nft_rules rs = { 0 };
-
-		chains[i].build(&rs, fam);
-		nft_rules_hash(&rs);
-		nft_write_chain(w, chains[i].chain.name, &chains[i].chain);
-		nft_write_rules(w, chains[i].chain.name, &rs);
-	}
-}
-
-static void ranges_write(struct nft_writer *w, const struct nft_bounds *programmed,
-			 const struct nft_bounds *desired)
-{
-	if (nft_bounds_are_equal(programmed, desired))
-		return;
-	nft_write_ranges_del(w, NFTSET_SERVICE_CIDRS, programmed);
-	nft_write_ranges(w, NFTSET_SERVICE_CIDRS, desired);
-}
-
-static void writer_init(struct nft_writer *w, const struct nft_guard *g, enum ipfam fam)
-{
-	nft_writer_init(w, g->nl, &guard_schema, fam, NFT_GUARD_TABLE);
-	w->schema = &guard_schema;
-}
-
-/* Commit; count in `res` only batches that changed something. */
-static int commit(struct nft_writer *w, struct nft_result *res, struct err *err)
-{
-	int r = nft_writer_commit(w, res, err);
-
-	if (r < 0 && res != NULL)
-		res->n_batches--;
-	return r;
-}
 
 /* `old`: handle of an existing table that cannot be kept; 0: none. */
 static int family_write(struct nft_guard *g, enum ipfam fam, uint64_t old, struct nft_result *res,
@@ -231,34 +166,23 @@ static int family_write(struct nft_guard *g, enum ipfam fam, uint64_t old, struc
 	struct nft_writer w;
 	int r;
 
-	writer_init(&w, g, fam);
+	nft_writer_init(&w, g->nl, &guard_schema, fam, NFT_GUARD_TABLE);
 	if (is_new && old != 0)
 		nft_write_table_del(&w, old);
 	if (is_new)
-		whole_write(&w, fam);
+		nft_write_table(&w, TABLE_FLAGS);
 	else if (gf->programmed.flags != TABLE_FLAGS)
 		nft_write_table_flags(&w, TABLE_FLAGS);
-	ranges_write(&w, &gf->programmed.ranges[RANGE_CIDRS], &gf->desired);
-	r = commit(&w, res, err);
+	nft_ensure_sets(&w, &gf->programmed);
+	nft_ensure_chains(&w, &gf->programmed, guard_build, NULL);
+	nft_ensure_ranges(&w, &gf->programmed, RANGE_CIDRS, g->cidrs.v, g->cidrs.n);
+	r = nft_writer_commit(&w, res, err);
 	g->is_refused = r < 0 && is_new && nft_writer_is_table_rejected(&w);
 	if (r == 0 && !gf->is_programmed)
 		log_info(LOG_AREA_PLANE, "table %s %s: %s", nft_fam_text(fam), NFT_GUARD_TABLE,
 			 is_new ? "made" : "claimed");
 	nft_writer_fini(&w);
 	return r;
-}
-
-/* The table is as desired: drop read state that is not compared again. */
-static void programmed_set(struct guard_family *gf)
-{
-	struct nft_bounds *ranges = &gf->programmed.ranges[RANGE_CIDRS];
-
-	gf->programmed.exists = true;
-	gf->programmed.flags = TABLE_FLAGS;
-	vec_clear(&ranges->v);
-	vec_for_each (b, &gf->desired.v)
-		*vec_push(&ranges->v) = *b;
-	gf->is_programmed = true;
 }
 
 static int family_apply(struct nft_guard *g, enum ipfam fam, struct nft_result *res,
@@ -272,39 +196,20 @@ static int family_apply(struct nft_guard *g, enum ipfam fam, struct nft_result *
 		r = family_read(g, fam, &gf->programmed, &old, err);
 	if (r == 0)
 		r = family_write(g, fam, old, res, err);
-	if (r == 0) {
-		programmed_set(gf);
-		return 0;
-	}
-	nft_fixed_fini(&gf->programmed);
-	gf->is_programmed = false;
+	if (r < 0)
+		nft_fixed_fini(&gf->programmed);
+	else
+		gf->programmed.flags = TABLE_FLAGS;
+	gf->programmed.exists = gf->is_programmed = r == 0;
 	return r;
 }
 
 static int family_delete(struct nft_guard *g, enum ipfam fam, struct nft_result *res,
 			 struct err *err)
 {
-	struct nft_fixed_tables tables = { 0 };
-	int r = nft_fixed_tables_read(&tables, g->nl, nft_family(fam), &guard_schema, err);
-
-	vec_for_each (t, &tables.v) {
-		struct nft_writer w;
-
-		if (r < 0 || !t->is_ours)
-			continue;
-		r = holder_check(g, fam, t, err);
-		if (r < 0)
-			continue;
-		writer_init(&w, g, fam);
-		nft_write_table_del(&w, t->handle);
-		r = commit(&w, res, err);
-		r = r == -ENOENT ? 0 : r;
-		nft_writer_fini(&w);
-	}
-	nft_fixed_tables_fini(&tables);
 	nft_fixed_fini(&g->fams[fam].programmed);
 	g->fams[fam].is_programmed = false;
-	return r;
+	return nft_tables_delete(g->nl, &guard_schema, fam, res, err);
 }
 
 int nft_guard_cleanup(struct nft_guard *g, struct err *err)
@@ -363,16 +268,11 @@ void nft_guard_desire(struct nft_guard *g, const struct ip_prefix *cidrs, size_t
 {
 	if (g->mode != NFT_GUARD_ON || g->is_refused)
 		return;
-	for (int fam = 0; fam < IPFAM_N; fam++) {
-		struct guard_family *gf = &g->fams[fam];
-		struct nft_bounds desired = { 0 };
-
-		nft_bounds_from(&desired, fam, cidrs, n);
-		g->is_done &= nft_bounds_are_equal(&desired, &gf->desired);
-		nft_bounds_fini(&gf->desired);
-		gf->desired = desired;
-	}
-	if (!g->is_done && nft_guard_is_programmed(g))
+	g->is_done = false;
+	vec_clear(&g->cidrs);
+	for (size_t i = 0; i < n; i++)
+		*vec_push(&g->cidrs) = cidrs[i];
+	if (nft_guard_is_programmed(g))
 		(void)try(g, res);
 }
 

@@ -31,7 +31,7 @@ int nft_kinds_make(struct nft_plane *p, enum ipfam fam, const struct nft_kinds *
 		return 0;
 	r = nft_layout_chains_need(p->layout[fam], kinds.v, kinds.n, &lr, err);
 	vec_fini(&kinds);
-	plane_layout_result(&p->common, &lr, r, res);
+	plane_layout_result(&p->common, &lr, res);
 	if (r == 0) {
 		for (size_t i = 0; i < ARRAY_SIZE(need->bits); i++)
 			p->ready[fam].bits[i] |= need->bits[i];

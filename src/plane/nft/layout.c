@@ -4,7 +4,6 @@
 #include <arpa/inet.h> /* before linux/in.h, which then omits duplicates */
 
 #include <errno.h>
-#include <inttypes.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <stdio.h>
@@ -23,14 +22,13 @@ struct nft_layout {
 	char table[NFT_TABLE_NAME_MAX];
 	uint64_t handle;
 	struct nft_fixed programmed;
-	VEC(uint64_t) old; /* handles of our tables that this one replaces */
-	char misfit[512];  /* the reason if one of them could not be repaired */
-	bool is_fresh;     /* read and not written since: differences are foreign changes */
-	bool is_looking;   /* nft_layout_look() */
-	bool is_owned;     /* nft_layout_own() */
+	VEC(struct nft_fixed_table) old; /* tables of ours that this one replaces */
+	char misfit[512];                /* the reason if one of them could not be repaired */
+	bool is_fresh;   /* read and not written since: differences are foreign changes */
+	bool is_looking; /* nft_layout_look() */
+	bool is_owned;   /* nft_layout_own() */
 	bool is_owner_refused;
-	char holder[256]; /* a table of ours that another process owns, or "" */
-	uint32_t holder_port;
+	struct err holder; /* another process owns a table of ours, or "" */
 	enum plane_counting counting;
 	/* Kinds with an existing or desired chain. */
 	struct nft_kinds kinds;
@@ -214,25 +212,6 @@ static int name_choose(struct nft_layout *l, const struct nft_fixed_tables *tabl
 		       l->table);
 }
 
-/* Remember that another process owns a table of ours: only the owner can modify it. */
-static void holder_note(struct nft_layout *l, const struct nft_fixed_table *t)
-{
-	if (!(t->flags & NFT_TABLE_F_OWNER) || t->owner == nl_sock_port(l->nl))
-		return;
-	snprintf(l->holder, sizeof(l->holder), "%s", t->name);
-	l->holder_port = t->owner;
-}
-
-static int holder_check(const struct nft_layout *l, struct err *err)
-{
-	if (l->holder[0] == '\0')
-		return 0;
-	return err_set(err, -EPERM,
-		       "table %s %s is owned by another running process (netlink port %" PRIu32
-		       ", which is usually its process id): end that one first",
-		       nft_fam_text(l->fam), l->holder, l->holder_port);
-}
-
 /* The reason why a table with these properties cannot be repaired; NULL: it can. */
 static const char *kind_misfit(const struct nft_layout *l, const struct nft_fixed_table *t)
 {
@@ -276,17 +255,19 @@ static int table_choose(struct nft_layout *l, const struct nft_fixed_tables *tab
 			struct err *err)
 {
 	vec_for_each (t, &tables->v) {
+		struct err holder;
 		int r = 0;
 
 		if (!t->is_ours)
 			continue;
-		holder_note(l, t);
+		if (nft_fixed_owner_check(t, l->nl, &holder) < 0)
+			l->holder = holder;
 		if (!l->programmed.exists)
 			r = table_try(l, t, err);
 		if (r < 0)
 			return r;
 		if (r == 0)
-			*vec_push(&l->old) = t->handle;
+			*vec_push(&l->old) = *t;
 	}
 	return 0;
 }
@@ -296,7 +277,7 @@ static void forget(struct nft_layout *l)
 	nft_fixed_fini(&l->programmed);
 	vec_clear(&l->old);
 	l->misfit[0] = '\0';
-	l->holder[0] = '\0';
+	l->holder.text[0] = '\0';
 	l->is_fresh = false;
 	l->handle = 0;
 	l->state = NFT_LAYOUT_UNKNOWN;
@@ -329,7 +310,7 @@ int nft_layout_load(struct nft_layout *l, struct err *err)
 	memset(&l->programmed, 0, sizeof(l->programmed));
 	memset(&l->old, 0, sizeof(l->old));
 	forget(l);
-	r = nft_fixed_tables_read(&tables, l->nl, nft_family(l->fam), &nft_schema, err);
+	r = nft_fixed_tables_read(&tables, l->nl, l->fam, &nft_schema, err);
 	if (r == 0)
 		r = load(l, &tables, err);
 	nft_fixed_tables_fini(&tables);
@@ -343,22 +324,6 @@ int nft_layout_load(struct nft_layout *l, struct err *err)
 	vec_fini(&known.old);
 	l->is_fresh = true;
 	return 0;
-}
-
-static void fixed_rules_write(struct nft_layout *l, struct nft_writer *w,
-			      const struct nft_layout_params *params)
-{
-	const struct nft_chain *c;
-
-	/* A rule may only name chains that exist. */
-	for (size_t i = 0; (c = nft_chain_at(i)) != NULL; i++)
-		(void)nft_ensure_chain(w, &l->programmed, c->name, c->type != NULL ? c : NULL);
-	for (size_t i = 0; (c = nft_chain_at(i)) != NULL; i++) {
-		FINI(nft_rules_fini) struct nft_rules rs = { 0 };
-
-		nft_rules_build(&rs, i, l->fam, params);
-		nft_ensure_rules(w, nft_fixed_chain(&l->programmed, c->name), &rs);
-	}
 }
 
 /* Write the chain of a kind with a pick chain; other kinds have fixed chains. */
@@ -499,7 +464,7 @@ static int apply(struct nft_layout *l, const struct nft_layout_params *params,
 	else if (l->programmed.flags != desired_flags(l)) /* dormant, or without an owner */
 		nft_write_table_flags(&w, desired_flags(l));
 	nft_ensure_sets(&w, &l->programmed);
-	fixed_rules_write(l, &w, params);
+	nft_ensure_chains(&w, &l->programmed, nft_rules_build, params);
 	for (uint16_t kind = 1; kind < NFT_KIND_AFFINITY_END; kind++) {
 		if (bit_is_set(l->kinds.bits, kind))
 			pick_rules_write(l, &w, kind);
@@ -532,10 +497,10 @@ int nft_layout_apply(struct nft_layout *l, const struct nft_layout_params *param
 	bool is_new = !l->programmed.exists;
 	int r = is_loaded(l, err);
 
-	if (r == 0)
-		r = holder_check(l, err);
 	if (r < 0)
 		return r;
+	if (l->holder.text[0] != '\0')
+		return err_set(err, -EPERM, "%s", l->holder.text);
 	counting.counting = l->counting;
 	r = apply(l, &counting, res, err);
 	if (r == 0 && is_new)
@@ -621,23 +586,10 @@ int nft_layout_chains_remove(struct nft_layout *l, const uint16_t *kinds, size_t
 	return written(l, r);
 }
 
-/* Delete a table; success also if it no longer exists. */
-static int table_delete(struct nft_layout *l, uint64_t handle, struct nft_result *res,
-			struct err *err)
-{
-	FINI(nft_writer_fini) struct nft_writer w;
-	int r;
-
-	nft_writer_init(&w, l->nl, &nft_schema, l->fam, l->table);
-	nft_write_table_del(&w, handle);
-	r = nft_writer_commit(&w, res, err);
-	return r == -ENOENT ? 0 : r;
-}
-
 int nft_layout_retire(struct nft_layout *l, struct nft_result *res, struct err *err)
 {
 	while (l->old.n > 0) {
-		int r = table_delete(l, l->old.v[l->old.n - 1], res, err);
+		int r = nft_table_delete(l->nl, &nft_schema, &l->old.v[l->old.n - 1], res, err);
 
 		if (r < 0)
 			return r;
@@ -648,20 +600,10 @@ int nft_layout_retire(struct nft_layout *l, struct nft_result *res, struct err *
 
 int nft_layout_cleanup(struct nft_layout *l, struct nft_result *res, struct err *err)
 {
-	struct nft_fixed_tables tables = { 0 };
 	int r;
 
 	forget(l);
-	r = nft_fixed_tables_read(&tables, l->nl, nft_family(l->fam), &nft_schema, err);
-	vec_for_each (t, &tables.v) {
-		if (t->is_ours)
-			holder_note(l, t);
-		if (r == 0)
-			r = holder_check(l, err);
-		if (r == 0 && t->is_ours)
-			r = table_delete(l, t->handle, res, err);
-	}
-	nft_fixed_tables_fini(&tables);
+	r = nft_tables_delete(l->nl, &nft_schema, l->fam, res, err);
 	if (r == 0)
 		l->state = NFT_LAYOUT_ABSENT;
 	return r;

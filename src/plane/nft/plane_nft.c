@@ -281,7 +281,7 @@ static int env_family(struct nft_plane *p, enum ipfam fam, const struct model *m
 	struct nft_result lr = { .times = &p->common.plane.times };
 	int r = nft_layout_apply(p->layout[fam], &params, &lr, err);
 
-	plane_layout_result(&p->common, &lr, r, res);
+	plane_layout_result(&p->common, &lr, res);
 	if (r < 0) {
 		memset(&p->ready[fam], 0, sizeof(p->ready[fam]));
 		if (nft_layout_is_owner_refused(p->layout[fam])) {
@@ -392,7 +392,7 @@ static int sweep_retire(struct nft_plane *p, struct plane_result *res, struct er
 				? 0
 				: nft_layout_retire(p->layout[fam], &lr, err);
 
-		plane_layout_result(&p->common, &lr, r, res);
+		plane_layout_result(&p->common, &lr, res);
 		if (r < 0) {
 			res->families = (uint8_t)(1u << fam);
 			return r;

@@ -403,10 +403,11 @@ const struct nft_chain *nft_chain_at(size_t i)
 	return i < ARRAY_SIZE(chains) ? &chains[i].chain : NULL;
 }
 
-void nft_rules_build(struct nft_rules *rs, size_t i, enum ipfam fam,
-		     const struct nft_layout_params *p)
+bool nft_rules_build(const void *params, struct nft_rules *rs, enum ipfam fam, size_t i)
 {
-	chains[i].build(rs, fam, p);
+	if (rs != NULL)
+		chains[i].build(rs, fam, params);
+	return true;
 }
 
 const struct nft_schema nft_schema = {
