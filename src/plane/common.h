@@ -35,9 +35,23 @@ struct plane_drop_chain {
 	bool leads_on; /* to a chain of PLANE_REJECT_NO_ENDPOINTS, which counts a packet again */
 };
 
+/* Sets that both planes fill alike. */
+struct plane_sets {
+	enum nft_set_id begin; /* those with elements of services ... */
+	enum nft_set_id end;   /* ... up to before this one */
+	enum nft_set_id vips;
+	enum nft_set_id cluster_ips;
+	enum nft_set_id local_backends;
+	enum nft_set_id masq;
+	enum nft_set_id masq_hosts;
+	enum nft_set_id counted; /* counts first packets of a frontend */
+	enum nft_set_id refused; /* counts those that were rejected */
+};
+
 /* Where the planes differ. */
 struct plane_common_ops {
 	struct nft_table_ref (*table)(const struct plane_common *c, enum ipfam fam);
+	struct plane_sets sets;
 	/* Sets of addresses with reference counts: plane_refs(). */
 	enum nft_set_id counted[PLANE_COUNTED_N];
 	/* Addresses of this set stay for a grace period after the last use. NFTSET_END: none. */
@@ -68,7 +82,6 @@ struct plane_common_ops {
 	 */
 	int (*is_in_force)(const struct plane_common *c, enum ipfam fam);
 	const struct plane_drop_chain *drop_chains;
-	enum nft_set_id frontend_counters[PLANE_FRONTEND_REJECTED + 1];
 	const enum nft_set_id *slot_counters; /* each slot has a counter in one of them */
 	size_t n_slot_counters;
 	/*

@@ -182,7 +182,10 @@ int plane_count_frontends(const struct plane *plane, enum plane_frontend_counter
 	memset(ret, 0, n * sizeof(*ret));
 	if (c->counting < PLANE_COUNT_SERVICES || n == 0)
 		return 0;
-	return sets_read(c, &c->ops->frontend_counters[which], 1, frontend_element, v, n, ret, err);
+	return sets_read(c,
+			 which == PLANE_FRONTEND_CONNECTIONS ? &c->ops->sets.counted
+							     : &c->ops->sets.refused,
+			 1, frontend_element, v, n, ret, err);
 }
 
 int plane_count_slots(const struct plane *plane, const struct plane_slot *v, size_t n,

@@ -8,25 +8,6 @@
 #include "nft/decode.h"
 #include "plane/ipvs/state.h"
 
-/* A frontend may have elements of an earlier target. */
-static void frontends_touch(struct ipvs_plane *p, const struct plan_op *ops, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		const struct plan_frontend *f = ops[i].frontend;
-		enum ipfam fam;
-		uint8_t key[NFT_KEY_MAX];
-
-		if (ops[i].kind != PLAN_FRONTEND_ADD && ops[i].kind != PLAN_FRONTEND_CHANGE)
-			continue;
-		fam = ip_fam(&f->addr);
-		nft_key_tuple(key, &f->addr, f->proto, f->port);
-		for (enum nft_set_id set = IPVSSET_BEGIN; set < IPVSSET_REMEMBERED; set++)
-			if (nft_set_is_by_tuple(set) && nft_set_exists(set, p->common.counting))
-				(void)nft_changes_touch(&p->common.changes, fam, set, key,
-							ops[i].svc);
-	}
-}
-
 /* Read a large service in steps. Its destinations besides those of the commit: for the audit. */
 static int large_verify(struct ipvs_plane *p, struct ipvs_vs *vs, struct err *err)
 {
@@ -75,12 +56,13 @@ int ipvs_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 		return err_set(err, -ENOTRECOVERABLE, "the layout of the table is not known");
 	assert(mode != PLANE_COMMIT_AUDIT || p->common.loaded == NULL);
 	nft_changes_reset(&p->common.changes);
-	r = ipvs_translate(p, ops, n, &res->culprit, err);
+	r = plane_translate(&p->common, ipvs_translate, NULL, ops, n, &res->culprit, err);
 	vec_for_each (vs, &p->touched)
 		if (mode == PLANE_COMMIT_NORMAL && (*vs)->is_verified)
 			mode = PLANE_COMMIT_VERIFY;
-	if (r == 0 && mode == PLANE_COMMIT_VERIFY)
-		frontends_touch(p, ops, n);
+	for (size_t i = 0; i < n && r == 0 && mode == PLANE_COMMIT_VERIFY; i++)
+		if (ops[i].kind == PLAN_FRONTEND_ADD || ops[i].kind == PLAN_FRONTEND_CHANGE)
+			plane_frontend_look(&p->common, ops[i].frontend, ops[i].svc);
 	if (r == 0)
 		r = plane_settle(&p->common, mode, err);
 	if (r == 0 && mode != PLANE_COMMIT_NORMAL)

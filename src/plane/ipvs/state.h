@@ -10,6 +10,7 @@
 #include "plane/ipvs/layout.h"
 #include "plane/ipvs/plane_ipvs.h"
 #include "plane/ipvs/sched.h"
+#include "plane/translate.h"
 
 enum ipvs_dst_flags {
 	DST_DESIRED = 1 << 0,
@@ -250,8 +251,8 @@ void ipvs_adopted(struct ipvs_plane *p, const struct plan_pool *pool);
 
 /* --- translate.c --- */
 
-MUST_USE int ipvs_translate(struct ipvs_plane *p, const struct plan_op *ops, size_t n,
-			    struct svc **culprit, struct err *err);
+/* For plane_translate(). */
+void ipvs_translate(struct plane_tr *t, const struct plan_op *op);
 /* Make a service part of the commit under way: save its state for the undo. */
 void ipvs_vs_touch(struct ipvs_plane *p, struct ipvs_vs *vs, struct svc *svc);
 

@@ -23,22 +23,16 @@
 #include "nft/decode.h"
 #include "plane/ipvs/state.h"
 
-/* Before or after the transaction. */
-enum side {
-	WAS = 0,
-	WILL,
-};
-
 /* Values of a target's class. */
 enum pool_class {
 	CLASS_PLAIN = 1,
 	CLASS_AFFINITY,
 };
 
-struct tr {
-	struct ipvs_plane *p;
-	struct svc *svc;
-};
+static struct ipvs_plane *plane_of(const struct plane_tr *t)
+{
+	return ipvs_plane_of(&t->c->plane);
+}
 
 uint16_t ipvs_pool_class(size_t n, uint32_t affinity_s)
 {
@@ -74,27 +68,9 @@ static void dst_save(struct ipvs_plane *p, struct ipvs_vs *vs, const struct ipvs
 
 /* --- elements --- */
 
-static void element(struct tr *t, enum side side, enum ipfam fam, enum nft_set_id set,
-		    const uint8_t *key, const uint8_t *data)
+static uint32_t target_pool(const struct plane_tr *t, const struct plan_target *target)
 {
-	if (side == WAS)
-		nft_changes_was(&t->p->common.changes, fam, set, key, data, t->svc);
-	else
-		nft_changes_will(&t->p->common.changes, fam, set, key, data, t->svc);
-}
-
-static void map_mark(struct tr *t, enum side side, enum ipfam fam, enum nft_set_id set,
-		     const uint8_t *key, uint32_t mark)
-{
-	uint8_t data[NFT_DATA_MAX];
-
-	nft_put_word(data, mark);
-	element(t, side, fam, set, key, data);
-}
-
-static uint32_t target_pool(const struct tr *t, const struct plan_target *target)
-{
-	return ipvs_mark_pool(&t->p->marks, target->pool_id, target->scope);
+	return ipvs_mark_pool(&plane_of(t)->marks, target->pool_id, target->scope);
 }
 
 static bool has_affinity(const struct plan_target *target)
@@ -109,24 +85,24 @@ static bool is_by_vip(const struct plan_frontend *f)
 	       (f->target.verdict == PLAN_VERDICT_POOL && f->forwarding != FORWARDING_MASQUERADE);
 }
 
-static uint32_t target_mark(const struct tr *t, const struct plan_target *target)
+static uint32_t target_mark(const struct plane_tr *t, const struct plan_target *target)
 {
 	switch ((enum plan_verdict)target->verdict) {
 	case PLAN_VERDICT_POOL:
 		return target_pool(t, target);
 	case PLAN_VERDICT_DROP:
-		return t->p->marks.tag | IPVS_MARK_DROP;
+		return plane_of(t)->marks.tag | IPVS_MARK_DROP;
 	case PLAN_VERDICT_UNSET:
 	case PLAN_VERDICT_REJECT:
 		break;
 	}
-	return t->p->marks.tag | IPVS_MARK_REFUSE;
+	return plane_of(t)->marks.tag | IPVS_MARK_REFUSE;
 }
 
 /* The mark for clients outside, or for all clients. */
-static uint32_t frontend_mark(const struct tr *t, const struct plan_frontend *f)
+static uint32_t frontend_mark(const struct plane_tr *t, const struct plan_frontend *f)
 {
-	return is_by_vip(f) ? t->p->marks.tag : target_mark(t, &f->target);
+	return is_by_vip(f) ? plane_of(t)->marks.tag : target_mark(t, &f->target);
 }
 
 static void vs_named(struct ipvs_vs *vs, const struct svc *svc)
@@ -141,27 +117,28 @@ static void vs_named(struct ipvs_vs *vs, const struct svc *svc)
 
 /* --- services by address and port --- */
 
-static struct ipvs_vs *pool_vs(const struct tr *t, enum ipfam fam, const struct plan_target *target)
+static struct ipvs_vs *pool_vs(const struct plane_tr *t, enum ipfam fam,
+			       const struct plan_target *target)
 {
 	struct ipvs_key key = ipvs_key_mark(fam, target_pool(t, target));
 
-	return ipvs_vs_find(t->p, &key);
+	return ipvs_vs_find(plane_of(t), &key);
 }
 
-static void dests_undesire(struct tr *t, struct ipvs_vs *vs)
+static void dests_undesire(struct plane_tr *t, struct ipvs_vs *vs)
 {
 	vec_for_each (d, &vs->dests) {
 		if (!(d->flags & DST_DESIRED))
 			continue;
-		dst_save(t->p, vs, d);
+		dst_save(plane_of(t), vs, d);
 		d->flags &= (uint8_t)~DST_DESIRED;
 	}
 }
 
-static void vip_service_attach(struct tr *t, struct ipvs_vs *vs, struct ipvs_vs *pool,
+static void vip_service_attach(struct plane_tr *t, struct ipvs_vs *vs, struct ipvs_vs *pool,
 			       uint32_t forwarding)
 {
-	ipvs_vs_touch(t->p, vs, t->svc);
+	ipvs_vs_touch(plane_of(t), vs, t->svc);
 	vs->forwarding = forwarding;
 	vs->is_desired = true;
 	vs->is_whole = true;
@@ -183,17 +160,17 @@ static void vip_service_attach(struct tr *t, struct ipvs_vs *vs, struct ipvs_vs 
 		d = ipvs_dst_get(vs, &from->addr, from->port);
 		if (d->flags & DST_DESIRED && d->desired_weight == from->desired_weight)
 			continue;
-		dst_save(t->p, vs, d);
+		dst_save(plane_of(t), vs, d);
 		d->flags |= DST_DESIRED;
 		d->desired_weight = from->desired_weight;
 	}
 }
 
-static void vip_service_detach(struct tr *t, struct ipvs_vs *vs, const struct ipvs_vs *pool)
+static void vip_service_detach(struct plane_tr *t, struct ipvs_vs *vs, const struct ipvs_vs *pool)
 {
 	if (vs == NULL || vs->pool != pool) /* another service already has it */
 		return;
-	ipvs_vs_touch(t->p, vs, t->svc);
+	ipvs_vs_touch(plane_of(t), vs, t->svc);
 	vs->is_desired = false;
 	vs->is_whole = true;
 	vs->pool = NULL;
@@ -201,100 +178,79 @@ static void vip_service_detach(struct tr *t, struct ipvs_vs *vs, const struct ip
 	dests_undesire(t, vs);
 }
 
-static void vip_service(struct tr *t, enum side side, const struct plan_frontend *f)
+static void vip_service(struct plane_tr *t, enum plane_side side, const struct plan_frontend *f)
 {
 	struct ipvs_key key = ipvs_key_vip(&f->addr, f->proto, f->port);
 	struct ipvs_vs *pool = pool_vs(t, ip_fam(&f->addr), &f->target);
 
 	if (pool == NULL)
 		return;
-	if (side == WILL)
-		vip_service_attach(t, ipvs_vs_get(t->p, &key), pool, f->forwarding);
+	if (side == PLANE_WILL)
+		vip_service_attach(t, ipvs_vs_get(plane_of(t), &key), pool, f->forwarding);
 	else
-		vip_service_detach(t, ipvs_vs_find(t->p, &key), pool);
+		vip_service_detach(t, ipvs_vs_find(plane_of(t), &key), pool);
 }
 
 /* --- frontends --- */
 
 /* Also program a pool with affinity as a virtual service by mark. */
-static void pool_show(struct tr *t, enum ipfam fam, const struct plan_target *target)
+static void pool_show(struct plane_tr *t, enum ipfam fam, const struct plan_target *target)
 {
 	struct ipvs_vs *vs = pool_vs(t, fam, target);
 
 	if (vs == NULL || !vs->is_vip_only)
 		return;
-	ipvs_vs_touch(t->p, vs, t->svc);
+	ipvs_vs_touch(plane_of(t), vs, t->svc);
 	vs->is_vip_only = false;
 	vs->is_whole = true;
 }
 
-static void frontend_leads(struct tr *t, enum side side, const struct plan_frontend *f,
+static void frontend_leads(struct plane_tr *t, enum plane_side side, const struct plan_frontend *f,
 			   const uint8_t *key)
 {
 	enum ipfam fam = ip_fam(&f->addr);
 
 	if (f->is_split) {
-		map_mark(t, side, fam, IPVSSET_FE_OUT, key, frontend_mark(t, f));
-		map_mark(t, side, fam, IPVSSET_FE_IN, key, target_mark(t, &f->inside));
-		if (side == WILL && has_affinity(&f->inside))
+		plane_element_word(t, side, fam, IPVSSET_FE_OUT, key, frontend_mark(t, f));
+		plane_element_word(t, side, fam, IPVSSET_FE_IN, key, target_mark(t, &f->inside));
+		if (side == PLANE_WILL && has_affinity(&f->inside))
 			pool_show(t, fam, &f->inside);
 	} else {
-		map_mark(t, side, fam, IPVSSET_FE, key, frontend_mark(t, f));
+		plane_element_word(t, side, fam, IPVSSET_FE, key, frontend_mark(t, f));
 	}
 	if (f->target.verdict != PLAN_VERDICT_POOL || is_by_vip(f))
-		map_mark(t, side, fam, IPVSSET_IDLE, key, target_pool(t, &f->target));
+		plane_element_word(t, side, fam, IPVSSET_IDLE, key, target_pool(t, &f->target));
 	if (is_by_vip(f))
 		vip_service(t, side, f);
 }
 
-static void frontend(struct tr *t, enum side side, const struct plan_frontend *f)
+static void frontend(struct plane_tr *t, enum plane_side side, const struct plan_frontend *f)
 {
-	enum ipfam fam = ip_fam(&f->addr);
-	int32_t one = side == WILL ? 1 : -1;
 	uint8_t key[NFT_KEY_MAX];
 
-	nft_key_tuple(key, &f->addr, f->proto, f->port);
-	if (side == WILL &&
-	    t->p->common.loaded !=
-		    NULL) /* elements of the frontend that the kernel has are part of the change */
-		for (enum nft_set_id set = IPVSSET_BEGIN; set < IPVSSET_REMEMBERED; set++)
-			if (nft_set_is_by_tuple(set) &&
-			    plane_loaded_find(t->p->common.loaded, fam, set, key) != NULL)
-				(void)nft_changes_touch(&t->p->common.changes, fam, set, key,
-							t->svc);
+	plane_frontend(t, side, f, key);
 	frontend_leads(t, side, f, key);
 	if (f->is_guarded)
-		map_mark(t, side, fam, IPVSSET_GUARDED, key, target_pool(t, &f->target));
-	if (f->masq == PLAN_MASQ_ALWAYS)
-		element(t, side, fam, IPVSSET_MASQ, key, NULL);
-	else if (f->masq == PLAN_MASQ_HOST)
-		element(t, side, fam, IPVSSET_MASQ_HOSTS, key, NULL);
-	if (nft_set_exists(IPVSSET_COUNTED, t->p->common.counting)) {
-		element(t, side, fam, IPVSSET_COUNTED, key, NULL);
-		element(t, side, fam, IPVSSET_REFUSED, key, NULL);
-	}
-	nft_changes_count(&t->p->common.changes, fam, IPVSSET_VIPS, f->addr.bytes, one, t->svc);
-	if (f->kind == PLAN_FRONTEND_CLUSTERIP)
-		nft_changes_count(&t->p->common.changes, fam, IPVSSET_CLUSTER_IPS, f->addr.bytes,
-				  one, t->svc);
+		plane_element_word(t, side, ip_fam(&f->addr), IPVSSET_GUARDED, key,
+				   target_pool(t, &f->target));
 }
 
 /* --- pools and backends --- */
 
-static struct ipvs_vs *vs_of(const struct tr *t, const struct plan_pool *pool)
+static struct ipvs_vs *vs_of(const struct plane_tr *t, const struct plan_pool *pool)
 {
-	struct ipvs_key key =
-		ipvs_key_mark(pool->fam, ipvs_mark_pool(&t->p->marks, pool->id, pool->scope));
+	struct ipvs_key key = ipvs_key_mark(
+		pool->fam, ipvs_mark_pool(&plane_of(t)->marks, pool->id, pool->scope));
 
-	return ipvs_vs_get(t->p, &key);
+	return ipvs_vs_get(plane_of(t), &key);
 }
 
 /* Set scheduler, weights and drain timeout by the settings of the service. */
-static void vs_tune(struct tr *t, struct ipvs_vs *vs, const struct plan_pool *pool)
+static void vs_tune(struct plane_tr *t, struct ipvs_vs *vs, const struct plan_pool *pool)
 {
 	struct ipvs_tuning tuning;
 
-	ipvs_tuning_read(&tuning, t->p, t->svc->service, NULL);
+	ipvs_tuning_read(&tuning, plane_of(t), t->svc->service, NULL);
 	vs->sched = tuning.sched;
 	vs->drain_s = tuning.drain_s;
 	vs->timeout_s = pool->affinity_s;
@@ -306,12 +262,12 @@ static bool is_used_inside(const struct service *s, const struct plan_pool *pool
 	return s != NULL && pool->scope == PLAN_SCOPE_CLUSTER && service_is_etp_local(s);
 }
 
-static void pool_add(struct tr *t, const struct plan_pool *pool)
+static void pool_add(struct plane_tr *t, const struct plan_pool *pool)
 {
 	struct ipvs_vs *vs = vs_of(t, pool);
 	bool was_desired = vs->is_desired;
 
-	ipvs_vs_touch(t->p, vs, t->svc);
+	ipvs_vs_touch(plane_of(t), vs, t->svc);
 	vs_named(vs, t->svc);
 	vs_tune(t, vs, pool);
 	vs->is_desired = true;
@@ -322,22 +278,22 @@ static void pool_add(struct tr *t, const struct plan_pool *pool)
 }
 
 /* Drain destinations of an earlier process; if they are many, sweep() does it in steps. */
-static void pool_end(struct tr *t, const struct plan_pool *pool)
+static void pool_end(struct plane_tr *t, const struct plan_pool *pool)
 {
 	struct ipvs_vs *vs = vs_of(t, pool);
 	size_t n = 0;
 
-	ipvs_vs_touch(t->p, vs, t->svc);
+	ipvs_vs_touch(plane_of(t), vs, t->svc);
 	vec_for_each (d, &vs->dests)
 		n += !(d->flags & DST_DESIRED);
 	vs->is_whole |= n * ipvs_dests_work(vs->dests.n) <= PLANE_PIECE_WORK;
 }
 
-static void pool_change(struct tr *t, const struct plan_pool *pool)
+static void pool_change(struct plane_tr *t, const struct plan_pool *pool)
 {
 	struct ipvs_vs *vs = vs_of(t, pool);
 
-	ipvs_vs_touch(t->p, vs, t->svc);
+	ipvs_vs_touch(plane_of(t), vs, t->svc);
 	vs_tune(t, vs, pool);
 	vs->is_whole = true;
 	list_for_each_safe (l, tmp, &vs->vip_services)
@@ -345,23 +301,23 @@ static void pool_change(struct tr *t, const struct plan_pool *pool)
 				   list_entry(l, struct ipvs_vs, sibling)->forwarding);
 }
 
-static void pool_del(struct tr *t, const struct plan_pool *pool)
+static void pool_del(struct plane_tr *t, const struct plan_pool *pool)
 {
 	struct ipvs_vs *vs = vs_of(t, pool);
 
-	ipvs_vs_touch(t->p, vs, t->svc);
+	ipvs_vs_touch(plane_of(t), vs, t->svc);
 	vs->is_desired = false;
 }
 
 /* `weight` 0: not desired. */
-static void dst_set_desired(struct tr *t, struct ipvs_vs *vs, const struct plan_backend *b,
+static void dst_set_desired(struct plane_tr *t, struct ipvs_vs *vs, const struct plan_backend *b,
 			    uint8_t weight)
 {
 	struct ipvs_dst *d;
 
-	ipvs_vs_touch(t->p, vs, t->svc);
+	ipvs_vs_touch(plane_of(t), vs, t->svc);
 	d = ipvs_dst_get(vs, &b->addr, b->port);
-	dst_save(t->p, vs, d);
+	dst_save(plane_of(t), vs, d);
 	if (weight == 0) {
 		d->flags &= (uint8_t)~DST_DESIRED;
 		return;
@@ -370,16 +326,8 @@ static void dst_set_desired(struct tr *t, struct ipvs_vs *vs, const struct plan_
 	d->desired_weight = weight;
 }
 
-static void of_locality(struct tr *t, enum side side, enum ipfam fam, const struct plan_backend *b,
-			bool is_local)
-{
-	if (is_local)
-		nft_changes_count(&t->p->common.changes, fam, IPVSSET_LOCAL_BACKENDS, b->addr.bytes,
-				  side == WILL ? 1 : -1, t->svc);
-}
-
-static void backend_weigh(struct tr *t, const struct plan_pool *pool, const struct plan_backend *b,
-			  uint8_t weight)
+static void backend_weigh(struct plane_tr *t, const struct plan_pool *pool,
+			  const struct plan_backend *b, uint8_t weight)
 {
 	struct ipvs_vs *vs = vs_of(t, pool);
 
@@ -388,38 +336,37 @@ static void backend_weigh(struct tr *t, const struct plan_pool *pool, const stru
 		dst_set_desired(t, list_entry(l, struct ipvs_vs, sibling), b, weight);
 }
 
-static void backend(struct tr *t, enum side side, const struct plan_op *op)
+static void backend(struct plane_tr *t, enum plane_side side, const struct plan_op *op)
 {
 	const struct plan_pool *pool = op->pool;
 	const struct plan_backend *b = op->backend;
 	uint8_t key[NFT_KEY_MAX];
 
-	backend_weigh(t, pool, b, side == WILL ? plan_pool_weight(pool, op->slot) : 0);
-	if (nft_set_exists(IPVSSET_REACHED, t->p->common.counting)) {
-		nft_key_reached(key, ipvs_mark_pool(&t->p->marks, pool->id, pool->scope), &b->addr,
-				b->port);
-		element(t, side, pool->fam, IPVSSET_REACHED, key, NULL);
+	backend_weigh(t, pool, b, side == PLANE_WILL ? plan_pool_weight(pool, op->slot) : 0);
+	if (nft_set_exists(IPVSSET_REACHED, t->c->counting)) {
+		nft_key_reached(key, ipvs_mark_pool(&plane_of(t)->marks, pool->id, pool->scope),
+				&b->addr, b->port);
+		plane_element(t, side, pool->fam, IPVSSET_REACHED, key, NULL);
 	}
 	nft_key_addr_pair(key, &b->addr);
-	nft_changes_count(&t->p->common.changes, pool->fam, IPVSSET_HAIRPINS, key,
-			  side == WILL ? 1 : -1, t->svc);
-	of_locality(t, side, pool->fam, b, b->is_local);
+	plane_element_count(t, side, pool->fam, IPVSSET_HAIRPINS, key);
+	plane_locality(t, side, op, b->is_local);
 }
 
 /* In network byte order: ranges are compared as bytes. */
-static void range(struct tr *t, enum side side, const struct plan_pool *pool,
+static void range(struct plane_tr *t, enum plane_side side, const struct plan_pool *pool,
 		  const struct ip_prefix *r)
 {
-	uint32_t mark = htonl(ipvs_mark_pool(&t->p->marks, pool->id, pool->scope));
+	uint32_t mark = htonl(ipvs_mark_pool(&plane_of(t)->marks, pool->id, pool->scope));
 	uint8_t key[NFT_KEY_MAX];
 
 	nft_key_range(key, pool->id, r);
 	nft_put_word(key, mark);
 	nft_put_word(key + nft_key_len(IPVSSET_RANGES, pool->fam) / 2, mark);
-	element(t, side, pool->fam, IPVSSET_RANGES, key, NULL);
+	plane_element(t, side, pool->fam, IPVSSET_RANGES, key, NULL);
 }
 
-static void operation(struct tr *t, const struct plan_op *op)
+void ipvs_translate(struct plane_tr *t, const struct plan_op *op)
 {
 	switch ((enum plan_op_kind)op->kind) {
 	case PLAN_POOL_ADD:
@@ -429,26 +376,26 @@ static void operation(struct tr *t, const struct plan_op *op)
 		pool_change(t, op->pool);
 		return;
 	case PLAN_BACKEND_ADD:
-		backend(t, WILL, op);
+		backend(t, PLANE_WILL, op);
 		return;
 	case PLAN_BACKEND_DEL:
-		backend(t, WAS, op);
+		backend(t, PLANE_WAS, op);
 		return;
 	case PLAN_RANGE_ADD:
-		range(t, WILL, op->pool, op->range);
+		range(t, PLANE_WILL, op->pool, op->range);
 		return;
 	case PLAN_RANGE_DEL:
-		range(t, WAS, op->pool, op->range);
+		range(t, PLANE_WAS, op->pool, op->range);
 		return;
 	case PLAN_FRONTEND_ADD:
-		frontend(t, WILL, op->frontend);
+		frontend(t, PLANE_WILL, op->frontend);
 		return;
 	case PLAN_FRONTEND_CHANGE:
-		frontend(t, WAS, op->old_frontend);
-		frontend(t, WILL, op->frontend);
+		frontend(t, PLANE_WAS, op->old_frontend);
+		frontend(t, PLANE_WILL, op->frontend);
 		return;
 	case PLAN_FRONTEND_DEL:
-		frontend(t, WAS, op->old_frontend);
+		frontend(t, PLANE_WAS, op->old_frontend);
 		return;
 	case PLAN_POOL_END:
 		pool_end(t, op->pool);
@@ -457,8 +404,8 @@ static void operation(struct tr *t, const struct plan_op *op)
 		pool_del(t, op->pool);
 		return;
 	case PLAN_BACKEND_MOVE: /* destinations have no order */
-		of_locality(t, WAS, op->pool->fam, op->backend, op->was_local);
-		of_locality(t, WILL, op->pool->fam, op->backend, op->backend->is_local);
+		plane_locality(t, PLANE_WAS, op, op->was_local);
+		plane_locality(t, PLANE_WILL, op, op->backend->is_local);
 		return;
 	case PLAN_BACKEND_WEIGH:
 		backend_weigh(t, op->pool, op->backend, plan_pool_weight(op->pool, op->slot));
@@ -468,21 +415,4 @@ static void operation(struct tr *t, const struct plan_op *op)
 	case PLAN_OP_UNSET:
 		return;
 	}
-}
-
-int ipvs_translate(struct ipvs_plane *p, const struct plan_op *ops, size_t n, struct svc **culprit,
-		   struct err *err)
-{
-	struct tr t = { .p = p };
-
-	for (size_t i = 0; i < n; i++) {
-		t.svc = ops[i].svc;
-		if (ops[i].kind == PLAN_POOL_ADD && ops[i].pool->id == 0) {
-			*culprit = ops[i].svc;
-			return err_set(err, -ENOSPC, "all %d pool ids are in use",
-				       PLAN_POOL_ID_MAX);
-		}
-		operation(&t, &ops[i]);
-	}
-	return plane_conflict_check(&p->common, culprit, err);
 }

@@ -166,20 +166,6 @@ static void find_old_ids(struct nft_plane *p, const struct plan_op *ops, size_t 
 	vec_fini(&pools);
 }
 
-/* Other sets may have elements from an earlier structure of this frontend. */
-static void frontend_touch(struct nft_plane *p, const struct plan_op *op)
-{
-	const struct plan_frontend *f = op->frontend;
-	enum ipfam fam = ip_fam(&f->addr);
-	uint8_t key[NFT_KEY_MAX];
-
-	nft_key_tuple(key, &f->addr, f->proto, f->port);
-	for (int set = 0; set < NFTSET_N; set++)
-		if (nft_set_is_by_tuple(set) && nft_set_exists(set, p->common.counting))
-			nft_changes_touch(&p->common.changes, fam, set, key, op->svc)->needs_look =
-				true;
-}
-
 /* May the kernel have slots behind the end of the operation's pool that matter? */
 static bool needs_end(const struct nft_plane *p, const struct plan_op *op,
 		      enum plane_commit_mode mode)
@@ -210,7 +196,7 @@ static int find_more(struct nft_plane *p, const struct plan_op *ops, size_t n,
 
 	for (size_t i = 0; i < n; i++) {
 		if (ops[i].kind == PLAN_FRONTEND_ADD && mode == PLANE_COMMIT_VERIFY)
-			frontend_touch(p, &ops[i]);
+			plane_frontend_look(&p->common, ops[i].frontend, ops[i].svc);
 		if (!needs_end(p, &ops[i], mode))
 			continue;
 		r = pool_beyond(p, &ops[i], err);
@@ -287,7 +273,7 @@ int nft_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 	assert(mode != PLANE_COMMIT_AUDIT || p->common.loaded == NULL);
 	nft_changes_reset(&p->common.changes);
 	vec_clear(&p->led);
-	r = nft_translate(p, ops, n, need, &res->culprit, err);
+	r = plane_translate(&p->common, nft_translate, need, ops, n, &res->culprit, err);
 	for (int fam = 0; fam < IPFAM_N && r == 0; fam++) {
 		r = nft_kinds_make(p, fam, &need[fam], res, err);
 		if (r < 0)

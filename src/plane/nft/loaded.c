@@ -253,16 +253,6 @@ void nft_loaded_touch_end(const struct nft_loaded *h, const struct plan_pool *po
 	each_slot(h, pool->fam, pool->id, (uint32_t)plan_pool_slots(pool), touch_key, &t);
 }
 
-void nft_loaded_touch_frontend(const struct nft_loaded *h, enum ipfam fam, const uint8_t *key,
-			       struct nft_changes *changes, struct svc *svc)
-{
-	struct touch t = { h, fam, changes, svc };
-
-	for (int set = 0; set < NFTSET_N; set++)
-		if (nft_set_is_by_tuple(set))
-			touch_key(&t, set, key);
-}
-
 static void each_key(const struct nft_loaded *h, enum ipfam fam, uint32_t id, key_fn *fn, void *arg)
 {
 	each_slot(h, fam, id, 0, fn, arg);

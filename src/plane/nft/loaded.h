@@ -102,10 +102,6 @@ void nft_loaded_touch_pool(const struct nft_loaded *h, const struct plan_pool *p
 void nft_loaded_touch_end(const struct nft_loaded *h, const struct plan_pool *pool,
 			  struct nft_changes *changes, struct svc *svc);
 
-/* Like nft_loaded_touch_pool(), for all elements with this frontend as key. */
-void nft_loaded_touch_frontend(const struct nft_loaded *h, enum ipfam fam, const uint8_t *key,
-			       struct nft_changes *changes, struct svc *svc);
-
 /* plane_ops.adopt */
 void nft_loaded_adopt(struct nft_loaded *h, struct plan *plan, struct plan_rows *rows);
 

@@ -8,6 +8,7 @@
 #include "plane/nft/layout.h"
 #include "plane/nft/loaded.h"
 #include "plane/nft/plane_nft.h"
+#include "plane/translate.h"
 
 /* Change of the number of frontends that lead to an affinity kind, applied when the transaction is
  * acknowledged. */
@@ -81,13 +82,8 @@ static inline struct nft_table_ref nft_plane_table(const struct nft_plane *p, en
 
 /* --- translate.c --- */
 
-/*
- * Translate operations into p->changes; add the kinds that they lead to to `need`. In the loaded
- * phase an added frontend or pool touches all of its elements in the kernel.
- * -ENOSPC (no pool ids) and -EINVAL (contradictory operations) set `culprit`.
- */
-MUST_USE int nft_translate(struct nft_plane *p, const struct plan_op *ops, size_t n,
-			   struct nft_kinds need[IPFAM_N], struct svc **culprit, struct err *err);
+/* For plane_translate(); `arg`: struct nft_kinds[IPFAM_N], which gets the kinds that are led to. */
+void nft_translate(struct plane_tr *t, const struct plan_op *op);
 
 /* --- count.c: plane_common_ops.is_in_force, .slot_counters, .slot_counter --- */
 

@@ -20,53 +20,27 @@
  */
 #include "plane/nft/state.h"
 
-#include <errno.h>
-
 #include "nft/decode.h"
 
 _Static_assert(NFT_POOL_LOCAL == PLAN_POOL_LOCAL << NFT_KIND_BITS, "a bit of the pool id");
 
-/* Before the transaction or after it. */
-enum side {
-	WAS = 0,
-	WILL,
-};
-
-struct tr {
-	struct nft_changes *c;
-	struct nft_plane *plane;
-	const struct nft_loaded *loaded;
-	struct nft_kinds *need;
-	enum plane_counting counting;
-	struct svc *svc;
-};
-
-static void element(struct tr *t, enum side side, enum ipfam fam, enum nft_set_id set,
-		    const uint8_t *key, const uint8_t *data)
-{
-	if (side == WAS)
-		nft_changes_was(t->c, fam, set, key, data, t->svc);
-	else
-		nft_changes_will(t->c, fam, set, key, data, t->svc);
-}
-
-static void map_word(struct tr *t, enum side side, enum ipfam fam, enum nft_set_id set,
+static void map_word(struct plane_tr *t, enum plane_side side, enum ipfam fam, enum nft_set_id set,
 		     const uint8_t *key, uint32_t pool_id, uint16_t kind)
 {
-	uint8_t data[NFT_DATA_MAX];
-
-	nft_put_word(data, nft_word(pool_id, kind));
-	element(t, side, fam, set, key, data);
+	plane_element_word(t, side, fam, set, key, nft_word(pool_id, kind));
 }
 
-static uint16_t target_kind(struct tr *t, enum side side, enum ipfam fam,
+static uint16_t target_kind(struct plane_tr *t, enum plane_side side, enum ipfam fam,
 			    const struct plan_target *target)
 {
+	struct nft_kinds *need = t->arg;
+
 	switch ((enum plan_verdict)target->verdict) {
 	case PLAN_VERDICT_POOL:
-		if (side == WILL)
-			bit_set(t->need[fam].bits, target->class & NFT_KIND_MASK);
-		nft_kinds_led(t->plane, fam, target->class & NFT_KIND_MASK, side == WILL ? 1 : -1);
+		if (side == PLANE_WILL)
+			bit_set(need[fam].bits, target->class & NFT_KIND_MASK);
+		nft_kinds_led(nft_plane_of(&t->c->plane), fam, target->class & NFT_KIND_MASK,
+			      side == PLANE_WILL ? 1 : -1);
 		return target->class & NFT_KIND_MASK;
 	case PLAN_VERDICT_DROP:
 		return NFT_KIND_DROP;
@@ -77,22 +51,19 @@ static uint16_t target_kind(struct tr *t, enum side side, enum ipfam fam,
 	return NFT_KIND_REJECT;
 }
 
-static void map_target(struct tr *t, enum side side, enum ipfam fam, enum nft_set_id set,
-		       const uint8_t *key, const struct plan_target *target)
+static void map_target(struct plane_tr *t, enum plane_side side, enum ipfam fam,
+		       enum nft_set_id set, const uint8_t *key, const struct plan_target *target)
 {
 	map_word(t, side, fam, set, key, target->pool_id, target_kind(t, side, fam, target));
 }
 
-static void frontend(struct tr *t, enum side side, const struct plan_frontend *f)
+static void frontend(struct plane_tr *t, enum plane_side side, const struct plan_frontend *f)
 {
 	enum ipfam fam = ip_fam(&f->addr);
 	enum nft_set_id to = NFTSET_FRONTENDS;
-	int32_t one = side == WILL ? 1 : -1;
 	uint8_t key[NFT_KEY_MAX];
 
-	nft_key_tuple(key, &f->addr, f->proto, f->port);
-	if (side == WILL && t->loaded != NULL)
-		nft_loaded_touch_frontend(t->loaded, fam, key, t->c, t->svc);
+	plane_frontend(t, side, f, key);
 	if (f->is_guarded) {
 		map_word(t, side, fam, to, key, f->target.pool_id, NFT_KIND_FW);
 		to = NFTSET_FW_FRONTENDS;
@@ -104,17 +75,6 @@ static void frontend(struct tr *t, enum side side, const struct plan_frontend *f
 	} else {
 		map_target(t, side, fam, to, key, &f->target);
 	}
-	if (f->masq == PLAN_MASQ_ALWAYS)
-		element(t, side, fam, NFTSET_MASQ_FRONTENDS, key, NULL);
-	else if (f->masq == PLAN_MASQ_HOST)
-		element(t, side, fam, NFTSET_MASQ_HOSTS, key, NULL);
-	if (t->counting >= PLANE_COUNT_SERVICES) {
-		element(t, side, fam, NFTSET_COUNTED, key, NULL);
-		element(t, side, fam, NFTSET_REFUSED, key, NULL);
-	}
-	nft_changes_count(t->c, fam, NFTSET_VIPS, f->addr.bytes, one, t->svc);
-	if (f->kind == PLAN_FRONTEND_CLUSTERIP)
-		nft_changes_count(t->c, fam, NFTSET_CLUSTER_IPS, f->addr.bytes, one, t->svc);
 }
 
 static bool has_affinity(const struct plan_pool *pool, const struct plan_backend *b)
@@ -123,7 +83,7 @@ static bool has_affinity(const struct plan_pool *pool, const struct plan_backend
 }
 
 /* Add the elements of a slot, unless no chain picks it. */
-static void in_slot(struct tr *t, enum side side, const struct plan_pool *pool,
+static void in_slot(struct plane_tr *t, enum plane_side side, const struct plan_pool *pool,
 		    const struct plan_backend *b, uint32_t slot)
 {
 	uint8_t key[NFT_KEY_MAX];
@@ -133,92 +93,84 @@ static void in_slot(struct tr *t, enum side side, const struct plan_pool *pool,
 		return;
 	nft_key_slot(key, pool->id, slot);
 	nft_data_endpoint(data, &b->addr, b->port);
-	element(t, side, pool->fam, NFTSET_ENDPOINTS, key, data);
+	plane_element(t, side, pool->fam, NFTSET_ENDPOINTS, key, data);
 	if (has_affinity(pool, b))
 		map_word(t, side, pool->fam, NFTSET_AFF_SLOTS, key, pool->id, b->aff_id);
 }
 
-static void of_locality(struct tr *t, enum side side, enum ipfam fam, const struct plan_backend *b,
-			bool is_local)
+static void backend(struct plane_tr *t, enum plane_side side, const struct plan_op *op)
 {
-	if (is_local)
-		nft_changes_count(t->c, fam, NFTSET_LOCAL_BACKENDS, b->addr.bytes,
-				  side == WILL ? 1 : -1, t->svc);
-}
-
-/* Add the elements of a backend that do not depend on its slot. */
-static void of_backend(struct tr *t, enum side side, const struct plan_pool *pool,
-		       const struct plan_backend *b)
-{
+	const struct plan_pool *pool = op->pool;
+	const struct plan_backend *b = op->backend;
 	uint8_t key[NFT_KEY_MAX];
 	uint8_t data[NFT_DATA_MAX];
 
+	in_slot(t, side, pool, b, op->slot);
+	plane_locality(t, side, op, b->is_local);
 	nft_key_endpoint(key, &b->addr, b->port);
-	nft_changes_count(t->c, pool->fam, NFTSET_ENDPOINT_ADDRS, key, side == WILL ? 1 : -1,
-			  t->svc);
-	of_locality(t, side, pool->fam, b, b->is_local);
+	plane_element_count(t, side, pool->fam, NFTSET_ENDPOINT_ADDRS, key);
 	if (!has_affinity(pool, b))
 		return;
 	nft_put_word(key, nft_word(pool->id, b->aff_id));
 	nft_data_endpoint(data, &b->addr, b->port);
-	element(t, side, pool->fam, NFTSET_AFF_ENDPOINTS, key, data);
+	plane_element(t, side, pool->fam, NFTSET_AFF_ENDPOINTS, key, data);
 }
 
-static void range(struct tr *t, enum side side, const struct plan_pool *pool,
+static void range(struct plane_tr *t, enum plane_side side, const struct plan_pool *pool,
 		  const struct ip_prefix *r)
 {
 	uint8_t key[NFT_KEY_MAX];
 
 	nft_key_range(key, pool->id, r);
-	element(t, side, pool->fam, NFTSET_FW_RANGES, key, NULL);
+	plane_element(t, side, pool->fam, NFTSET_FW_RANGES, key, NULL);
 }
 
-static void operation(struct tr *t, const struct plan_op *op)
+void nft_translate(struct plane_tr *t, const struct plan_op *op)
 {
+	const struct nft_loaded *loaded = nft_plane_loaded(nft_plane_of(&t->c->plane));
+
 	switch ((enum plan_op_kind)op->kind) {
 	case PLAN_POOL_ADD:
-		if (t->loaded != NULL)
-			nft_loaded_touch_pool(t->loaded, op->pool, t->c, t->svc);
+		if (loaded != NULL)
+			nft_loaded_touch_pool(loaded, op->pool, &t->c->changes, t->svc);
 		return;
 	case PLAN_POOL_END:
-		if (t->loaded != NULL)
-			nft_loaded_touch_end(t->loaded, op->pool, t->c, t->svc);
+		if (loaded != NULL)
+			nft_loaded_touch_end(loaded, op->pool, &t->c->changes, t->svc);
 		return;
 	case PLAN_SLOT_ADD:
-		in_slot(t, WILL, op->pool, op->backend, op->slot);
+		in_slot(t, PLANE_WILL, op->pool, op->backend, op->slot);
 		return;
 	case PLAN_BACKEND_ADD:
-		in_slot(t, WILL, op->pool, op->backend, op->slot);
-		of_backend(t, WILL, op->pool, op->backend);
+		backend(t, PLANE_WILL, op);
 		return;
 	case PLAN_BACKEND_MOVE:
-		in_slot(t, WAS, op->pool, op->backend, op->from);
-		in_slot(t, WILL, op->pool, op->backend, op->slot);
-		of_locality(t, WAS, op->pool->fam, op->backend, op->was_local);
-		of_locality(t, WILL, op->pool->fam, op->backend, op->backend->is_local);
+		in_slot(t, PLANE_WAS, op->pool, op->backend, op->from);
+		in_slot(t, PLANE_WILL, op->pool, op->backend, op->slot);
+		plane_locality(t, PLANE_WAS, op, op->was_local);
+		plane_locality(t, PLANE_WILL, op, op->backend->is_local);
 		return;
 	case PLAN_RANGE_ADD:
-		range(t, WILL, op->pool, op->range);
+		range(t, PLANE_WILL, op->pool, op->range);
 		return;
 	case PLAN_FRONTEND_ADD:
-		frontend(t, WILL, op->frontend);
+		frontend(t, PLANE_WILL, op->frontend);
 		return;
 	case PLAN_FRONTEND_CHANGE:
-		frontend(t, WAS, op->old_frontend);
-		frontend(t, WILL, op->frontend);
+		frontend(t, PLANE_WAS, op->old_frontend);
+		frontend(t, PLANE_WILL, op->frontend);
 		return;
 	case PLAN_FRONTEND_DEL:
-		frontend(t, WAS, op->old_frontend);
+		frontend(t, PLANE_WAS, op->old_frontend);
 		return;
 	case PLAN_RANGE_DEL:
-		range(t, WAS, op->pool, op->range);
+		range(t, PLANE_WAS, op->pool, op->range);
 		return;
 	case PLAN_SLOT_DEL:
-		in_slot(t, WAS, op->pool, op->backend, op->slot);
+		in_slot(t, PLANE_WAS, op->pool, op->backend, op->slot);
 		return;
 	case PLAN_BACKEND_DEL:
-		in_slot(t, WAS, op->pool, op->backend, op->slot);
-		of_backend(t, WAS, op->pool, op->backend);
+		backend(t, PLANE_WAS, op);
 		return;
 	case PLAN_OP_UNSET:
 	case PLAN_BACKEND_WEIGH: /* its slots change */
@@ -226,26 +178,4 @@ static void operation(struct tr *t, const struct plan_op *op)
 	case PLAN_POOL_DEL: /* its backends were deleted one by one */
 		return;
 	}
-}
-
-int nft_translate(struct nft_plane *p, const struct plan_op *ops, size_t n,
-		  struct nft_kinds need[IPFAM_N], struct svc **culprit, struct err *err)
-{
-	struct nft_changes *c = &p->common.changes;
-	struct tr t = { .c = c,
-			.plane = p,
-			.loaded = nft_plane_loaded(p),
-			.need = need,
-			.counting = p->common.counting };
-
-	for (size_t i = 0; i < n; i++) {
-		t.svc = ops[i].svc;
-		if (ops[i].kind == PLAN_POOL_ADD && ops[i].pool->id == 0) {
-			*culprit = ops[i].svc;
-			return err_set(err, -ENOSPC, "all %d pool ids are in use",
-				       PLAN_POOL_ID_MAX);
-		}
-		operation(&t, &ops[i]);
-	}
-	return plane_conflict_check(&p->common, culprit, err);
 }
