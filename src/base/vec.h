@@ -100,6 +100,23 @@ static inline void *vec_bsearch(const void *key, const void *v, size_t n, size_t
 {
 	return n == 0 ? NULL : bsearch(key, v, n, size, cmp);
 }
+/* The first of `n` indexes for which `is_before`, an expression of `i`, is false; `n` if it is true
+ * for all. */
+#define bisect(n, i, is_before)                                 \
+	({                                                      \
+		size_t bisect_lo = 0;                           \
+		size_t bisect_hi = (n);                         \
+                                                                \
+		while (bisect_lo < bisect_hi) {                 \
+			size_t i = (bisect_lo + bisect_hi) / 2; \
+                                                                \
+			if (is_before)                          \
+				bisect_lo = i + 1;              \
+			else                                    \
+				bisect_hi = i;                  \
+		}                                               \
+		bisect_lo;                                      \
+	})
 /* One past the last element; NULL of an empty vector, because NULL + 0 is undefined. */
 #define vec_end(vec) ((vec)->n == 0 ? (vec)->v : (vec)->v + (vec)->n)
 #define vec_for_each(pos, vec) \

@@ -279,17 +279,8 @@ static void endpoint_push(struct plan_trace *t, const struct slice_endpoint *fro
 /* The first selected endpoint with that address, on any port, or NULL. */
 static const struct endpoint *classified_find(const struct selection *sel, const struct ip_addr *a)
 {
-	size_t lo = 0;
-	size_t hi = sel->endpoints.n;
+	size_t lo = bisect(sel->endpoints.n, i, ip_addr_cmp(&sel->endpoints.v[i].addr, a) < 0);
 
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (ip_addr_cmp(&sel->endpoints.v[mid].addr, a) < 0)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
 	if (lo == sel->endpoints.n || !ip_addr_is_equal(&sel->endpoints.v[lo].addr, a))
 		return NULL;
 	return &sel->endpoints.v[lo];

@@ -275,17 +275,8 @@ const struct slice_port *slice_port_find(const struct slice *s, const struct nam
 					 uint8_t proto)
 {
 	const struct slice_port key = { .name = name, .proto = proto };
-	size_t lo = 0;
-	size_t hi = s->ports.n;
+	size_t lo = bisect(s->ports.n, i, slice_port_cmp(&s->ports.v[i], &key) < 0);
 
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (slice_port_cmp(&s->ports.v[mid], &key) < 0)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
 	if (lo == s->ports.n || s->ports.v[lo].name != name || s->ports.v[lo].proto != proto)
 		return NULL;
 	return &s->ports.v[lo];

@@ -233,17 +233,8 @@ void weights_close(struct weights *w)
 static const struct weights_entry *addr_find(const struct weights *w, const struct ip_addr *addr)
 {
 	const struct weights_entry key = { .addr = *addr };
-	size_t lo = 0;
-	size_t hi = w->addrs.n;
+	size_t lo = bisect(w->addrs.n, i, entry_cmp(&w->addrs.v[i], &key) < 0);
 
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (entry_cmp(&w->addrs.v[mid], &key) < 0)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
 	return lo < w->addrs.n && ip_addr_is_equal(&w->addrs.v[lo].addr, addr) ? &w->addrs.v[lo]
 									       : NULL;
 }

@@ -110,18 +110,7 @@ static int dst_cmp(const struct ipvs_dst *d, const struct ip_addr *addr, uint16_
 static size_t dst_place(const struct ipvs_vs *vs, size_t n, const struct ip_addr *addr,
 			uint16_t port)
 {
-	size_t lo = 0;
-	size_t hi = n;
-
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (dst_cmp(&vs->dests.v[mid], addr, port) < 0)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo;
+	return bisect(n, i, dst_cmp(&vs->dests.v[i], addr, port) < 0);
 }
 
 static struct ipvs_dst *dst_find(const struct ipvs_vs *vs, size_t n, const struct ip_addr *addr,

@@ -166,18 +166,9 @@ static const uint8_t *ranges_of(const struct nft_loaded *h, enum ipfam fam, uint
 {
 	const struct nft_loaded_family *f = &h->fam[fam];
 	size_t len = nft_key_len(NFTSET_FW_RANGES, fam);
-	size_t lo = 0;
-	size_t hi = f->n_ranges;
+	size_t lo = bisect(f->n_ranges, i, nft_get_range_pool(f->ranges + i * len) < id);
 	size_t end;
 
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (nft_get_range_pool(f->ranges + mid * len) < id)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
 	for (end = lo; end < f->n_ranges; end++)
 		if (nft_get_range_pool(f->ranges + end * len) != id)
 			break;

@@ -91,20 +91,11 @@ static void index_make(struct file *f)
 /* The first unused unit with this hash; false: none. */
 static bool index_find(struct file *f, uint64_t hash, size_t *ret)
 {
-	size_t lo = 0;
-	size_t hi;
+	size_t lo;
 
 	if (f->index.n == 0)
 		index_make(f);
-	hi = f->index.n;
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (f->index.v[mid].hash < hash)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
+	lo = bisect(f->index.n, i, f->index.v[i].hash < hash);
 	for (; lo < f->index.n && f->index.v[lo].hash == hash; lo++) {
 		*ret = f->index.v[lo].unit;
 		if (!f->units.v[*ret].is_used)
@@ -140,18 +131,7 @@ size_t state_unit_known(struct file *f, uint64_t hash)
 /* Index of the first problem of `unit`; problems are sorted by unit. */
 static size_t problems_find(const struct file *f, uint32_t unit)
 {
-	size_t lo = 0;
-	size_t hi = f->problems.n;
-
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (f->problems.v[mid].unit < unit)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo;
+	return bisect(f->problems.n, i, f->problems.v[i].unit < unit);
 }
 
 static struct file_unit *unit_add(struct merge *g, const struct unit *from)
