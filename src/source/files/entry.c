@@ -17,20 +17,19 @@ uint32_t entry_line(const struct entry *e)
 
 void entry_title(struct str *ret, const struct entry *e)
 {
-	object_title(ret, e->kind, e->ns, e->name);
+	object_title(ret, e->key.kind, e->key.ns, e->key.name);
 }
 
-uint32_t entry_key_hash(enum object_kind kind, const struct name *ns, const struct name *name)
+uint32_t entry_key_hash(const struct key *k)
 {
-	const void *parts[] = { ns, name, (const void *)(uintptr_t)kind };
+	const void *parts[] = { k->ns, k->name, (const void *)(uintptr_t)k->kind };
 
 	return hash_bytes(parts, sizeof(parts)); /* names are interned: hash the pointers */
 }
 
-bool entry_is(const struct entry *e, enum object_kind kind, const struct name *ns,
-	      const struct name *name)
+bool entry_is(const struct entry *e, const struct key *k)
 {
-	return e->kind == kind && e->ns == ns && e->name == name;
+	return e->key.kind == k->kind && e->key.ns == k->ns && e->key.name == k->name;
 }
 
 struct entry *entry_new(struct state *s, struct file *f, const struct piece *p)
@@ -38,22 +37,14 @@ struct entry *entry_new(struct state *s, struct file *f, const struct piece *p)
 	struct entry *e = xcalloc(1, sizeof(*e));
 
 	e->file = f;
-	e->kind = (uint8_t)p->kind;
-	e->ns = name_ref(p->ns);
-	e->name = name_ref(p->name);
-	htable_insert(&s->entries, &e->node, entry_key_hash(p->kind, p->ns, p->name));
+	e->key = (struct key){ p->kind, name_ref(p->ns), name_ref(p->name) };
+	htable_insert(&s->entries, &e->node, entry_key_hash(&e->key));
 	return e;
 }
 
-void entry_key_changed(struct state *s, enum object_kind kind, const struct name *ns,
-		       const struct name *name)
+void entry_key_changed(struct state *s, const struct key *k)
 {
-	*vec_push(&s->changed) = (struct key){ kind, name_ref(ns), name_ref(name) };
-}
-
-void entry_changed(struct state *s, const struct entry *e)
-{
-	entry_key_changed(s, e->kind, e->ns, e->name);
+	*vec_push(&s->changed) = (struct key){ k->kind, name_ref(k->ns), name_ref(k->name) };
 }
 
 void entry_shadow_set(struct state *s, struct entry *e, bool is_shadowed)
@@ -70,25 +61,25 @@ void entry_shadow_set(struct state *s, struct entry *e, bool is_shadowed)
 void entry_free(struct state *s, struct entry *e)
 {
 	if (!s->is_closing)
-		entry_changed(s, e);
+		entry_key_changed(s, &e->key);
 	entry_shadow_set(s, e, false);
 	htable_remove(&s->entries, &e->node);
 	object_fini(&e->obj);
-	name_unref(e->ns);
-	name_unref(e->name);
+	name_unref(e->key.ns);
+	name_unref(e->key.name);
 	free(e);
 }
 
 struct entry *entry_find_old(const struct state *s, const struct file *f, const struct piece *p)
 {
-	uint32_t hash = entry_key_hash(p->kind, p->ns, p->name);
+	const struct key k = { p->kind, p->ns, p->name };
 	struct entry *found = NULL;
 
-	htable_for_each_hash (n, &s->entries, hash) {
+	htable_for_each_hash (n, &s->entries, entry_key_hash(&k)) {
 		struct entry *e = container_of(n, struct entry, node);
 
-		if (e->file == f && !(e->flags & ENTRY_MOVED) &&
-		    entry_is(e, p->kind, p->ns, p->name) && (found == NULL || e->pos < found->pos))
+		if (e->file == f && !(e->flags & ENTRY_MOVED) && entry_is(e, &k) &&
+		    (found == NULL || e->pos < found->pos))
 			found = e;
 	}
 	return found;
@@ -99,5 +90,5 @@ void entry_wanted_drop(struct state *s, struct entry *e)
 	if (!(e->flags & ENTRY_WANTED))
 		return;
 	e->flags &= (uint8_t) ~(ENTRY_WANTED | ENTRY_HAS_GOOD);
-	entry_changed(s, e);
+	entry_key_changed(s, &e->key);
 }

@@ -18,6 +18,12 @@ enum entry_flags {
 	ENTRY_MOVED = 1 << 6,    /* during a merge: found in the new version */
 };
 
+struct key {
+	enum object_kind kind;
+	const struct name *ns; /* references; NULL for kinds without a namespace */
+	const struct name *name;
+};
+
 /*
  * The good version of an entry is in `obj` until it is applied, then in the model (APPLIED). When
  * another entry's version replaces it in the model, it is freed; it is read again when needed.
@@ -25,20 +31,12 @@ enum entry_flags {
 struct entry {
 	struct hnode node; /* in state.entries, by key */
 	struct file *file;
-	const struct name *ns; /* NULL for kinds without a namespace */
-	const struct name *name;
+	struct key key;
 	struct object obj;
-	uint8_t kind;
 	uint8_t flags;
 	uint32_t unit;
 	uint32_t line; /* counted from the unit's first */
 	uint32_t pos;  /* position in the file: the first entry of a key is used */
-};
-
-struct key {
-	enum object_kind kind;
-	const struct name *ns; /* references */
-	const struct name *name;
 };
 
 struct state {
@@ -50,18 +48,15 @@ struct state {
 	bool is_closing;
 };
 
-uint32_t entry_key_hash(enum object_kind kind, const struct name *ns, const struct name *name);
-bool entry_is(const struct entry *e, enum object_kind kind, const struct name *ns,
-	      const struct name *name);
+uint32_t entry_key_hash(const struct key *k);
+bool entry_is(const struct entry *e, const struct key *k);
 struct entry *entry_new(struct state *s, struct file *f, const struct piece *p);
 void entry_free(struct state *s, struct entry *e);
 /* The first entry of `f` with this key that the new version has not taken over yet. */
 struct entry *entry_find_old(const struct state *s, const struct file *f, const struct piece *p);
 
-/* state_apply() must check this entry. */
-void entry_changed(struct state *s, const struct entry *e);
-void entry_key_changed(struct state *s, enum object_kind kind, const struct name *ns,
-		       const struct name *name);
+/* state_apply() must check the entries of this key. */
+void entry_key_changed(struct state *s, const struct key *k);
 void entry_shadow_set(struct state *s, struct entry *e, bool is_shadowed);
 /* A version that should be read again cannot be: the entry has no good version any more. */
 void entry_wanted_drop(struct state *s, struct entry *e);

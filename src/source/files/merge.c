@@ -172,7 +172,8 @@ static void unit_carry(struct merge *g, const struct unit *from)
 
 		entry_add(g, e, e->line);
 		if (g->s->n_shadowed > 0 && e->pos != was_pos)
-			entry_changed(g->s, e); /* another entry of this key may be the first now */
+			entry_key_changed(
+				g->s, &e->key); /* another entry of this key may be the first now */
 	}
 	for (size_t i = problems_find(&g->old, (uint32_t)from->known - 1);
 	     i < g->old.problems.n && g->old.problems.v[i].unit == from->known - 1; i++) {
@@ -200,7 +201,7 @@ static void entry_take_good(struct merge *g, struct entry *e, struct piece *p)
 	e->flags |= ENTRY_HAS_GOOD;
 	if (p->state == PIECE_IGNORED)
 		e->flags |= ENTRY_IGNORED;
-	entry_changed(g->s, e);
+	entry_key_changed(g->s, &e->key);
 }
 
 /* The new text is invalid: the last good version stays, unless it had to be read again. */

@@ -30,7 +30,7 @@ static void problems_clear(struct file *f)
 	f->n_problems_lost = 0;
 }
 
-static void file_free(struct state *s, struct file *f)
+void state_file_gone(struct state *s, struct file *f)
 {
 	vec_for_each (e, &f->entries)
 		entry_free(s, *e);
@@ -49,13 +49,10 @@ static void file_free(struct state *s, struct file *f)
 	free(f);
 }
 
-static void changed_clear(struct state *s)
+static void key_fini(const struct key *k)
 {
-	vec_for_each (k, &s->changed) {
-		name_unref(k->ns);
-		name_unref(k->name);
-	}
-	vec_clear(&s->changed);
+	name_unref(k->ns);
+	name_unref(k->name);
 }
 
 void state_close(struct state *s)
@@ -64,10 +61,11 @@ void state_close(struct state *s)
 		return;
 	s->is_closing = true;
 	htable_for_each_safe (n, tmp, &s->files)
-		file_free(s, container_of(n, struct file, node));
+		state_file_gone(s, container_of(n, struct file, node));
 	htable_fini(&s->files);
 	htable_fini(&s->entries);
-	changed_clear(s);
+	vec_for_each (k, &s->changed)
+		key_fini(k);
 	vec_fini(&s->changed);
 	free(s);
 }
@@ -126,11 +124,6 @@ void state_file_failed(struct state *s, struct file *f, const char *why)
 	f->failure = why != NULL ? str_clean(xstrdup(why)) : NULL;
 }
 
-void state_file_gone(struct state *s, struct file *f)
-{
-	file_free(s, f);
-}
-
 /* --- the model ----------------------------------------------------------------- */
 
 static int key_cmp(const void *a, const void *b)
@@ -161,8 +154,7 @@ static bool entry_wins(const struct entry *a, const struct entry *b)
 	return r != 0 ? r < 0 : a->pos < b->pos;
 }
 
-#define entries_for_each(n, s, k) \
-	htable_for_each_hash (n, &(s)->entries, entry_key_hash((k)->kind, (k)->ns, (k)->name))
+#define entries_for_each(n, s, k) htable_for_each_hash (n, &(s)->entries, entry_key_hash(k))
 
 static struct entry *winner_find(const struct state *s, const struct key *k)
 {
@@ -172,7 +164,7 @@ static struct entry *winner_find(const struct state *s, const struct key *k)
 	{
 		struct entry *e = container_of(n, struct entry, node);
 
-		if (entry_is(e, k->kind, k->ns, k->name) && (e->flags & ENTRY_HAS_GOOD) &&
+		if (entry_is(e, k) && (e->flags & ENTRY_HAS_GOOD) &&
 		    (winner == NULL || entry_wins(e, winner)))
 			winner = e;
 	}
@@ -196,8 +188,8 @@ static void shadows_update(struct state *s, const struct key *k, struct entry *w
 	{
 		struct entry *e = container_of(n, struct entry, node);
 
-		if (e == winner || !entry_is(e, k->kind, k->ns, k->name) ||
-		    !(e->flags & ENTRY_HAS_GOOD) || (e->flags & ENTRY_SHADOWED))
+		if (e == winner || !entry_is(e, k) || !(e->flags & ENTRY_HAS_GOOD) ||
+		    (e->flags & ENTRY_SHADOWED))
 			continue;
 		entry_shadow_set(s, e, true);
 		str_clear(&text);
@@ -214,7 +206,7 @@ static void applied_mark(struct state *s, const struct key *k, struct entry *win
 	{
 		struct entry *e = container_of(n, struct entry, node);
 
-		if (entry_is(e, k->kind, k->ns, k->name))
+		if (entry_is(e, k))
 			e->flags &= (uint8_t)~ENTRY_APPLIED;
 	}
 	winner->flags |= ENTRY_APPLIED;
@@ -256,13 +248,11 @@ int state_apply(struct state *s, uint64_t at_ns)
 		int r = is_done ? 0 : key_apply(s, k, at_ns);
 
 		if (r == STATE_NEEDS_READING)
-			entry_key_changed(s, k->kind, k->ns, k->name);
+			entry_key_changed(s, k);
 		outcome |= r;
 	}
-	vec_for_each (k, &now) {
-		name_unref(k->ns);
-		name_unref(k->name);
-	}
+	vec_for_each (k, &now)
+		key_fini(k);
 	return outcome;
 }
 
@@ -313,13 +303,12 @@ static void file_list(const struct state *s, const struct file *f, struct listin
 	vec_for_each (p, &f->problems)
 		list_add(l, f->units.v[p->unit].line + p->line, p->is_error, xstrdup(p->text));
 	for (size_t i = 0; s->n_shadowed > 0 && i < f->entries.n; i++) {
-		struct key k = { f->entries.v[i]->kind, f->entries.v[i]->ns,
-				 f->entries.v[i]->name };
+		const struct entry *e = f->entries.v[i];
 
-		if (!(f->entries.v[i]->flags & ENTRY_SHADOWED))
+		if (!(e->flags & ENTRY_SHADOWED))
 			continue;
-		shadow_text(&text, f->entries.v[i], winner_find(s, &k));
-		list_add(l, entry_line(f->entries.v[i]), true, TAKE(text.text));
+		shadow_text(&text, e, winner_find(s, &e->key));
+		list_add(l, entry_line(e), true, TAKE(text.text));
 		text = (struct str){ 0 };
 	}
 	vec_sort(&l->v, listed_cmp);
@@ -373,9 +362,8 @@ static bool unit_is_unknown(const struct state *s, const struct file *f, const s
 		return !f->is_known;
 	for (uint32_t i = 0; i < u->n_entries; i++) {
 		const struct entry *e = f->entries.v[u->first_entry + i];
-		struct key k = { e->kind, e->ns, e->name };
 
-		if (!(e->flags & ENTRY_HAS_GOOD) && winner_find(s, &k) == NULL)
+		if (!(e->flags & ENTRY_HAS_GOOD) && winner_find(s, &e->key) == NULL)
 			return true;
 	}
 	return false;
