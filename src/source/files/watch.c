@@ -4,7 +4,7 @@
  *
  * The path is resolved part by part, as the kernel does: each folder is watched before it is read,
  * so no change is missed. A watch belongs to an inode, and a folder may occur in the path twice, so
- * the table of watches has one row per inode with all of its roles.
+ * a watch may have several rows.
  */
 #include "source/files/watch.h"
 
@@ -30,16 +30,11 @@
 
 #define LINKS_MAX 40 /* as in the kernel, path_resolution(7) */
 
-/* A name of the path, in the folder whose watch is `wd`. */
-struct way {
-	int wd;
-	char *name;
-};
-
-/* A watch of another folder than the watched one. */
+/* A role of another watch than that of the folder. */
 struct row {
 	int wd;
-	bool is_link; /* the target of a link in the folder */
+	char *name;   /* of a part of the path, in that folder; NULL: target of a link in the folder
+		       */
 	bool is_kept; /* during a renewal: still needed */
 };
 
@@ -59,7 +54,6 @@ struct watch {
 	dev_t dev;
 	ino_t ino;
 	struct err why;
-	VEC(struct way) way;
 	VEC(struct row) rows;
 	_Alignas(struct inotify_event) char buf[16384]; /* of events, or of a path */
 	/* The current batch. */
@@ -71,15 +65,19 @@ struct watch {
 
 /* --- watches ------------------------------------------------------------------ */
 
-static void row_keep(struct watch *w, int wd, bool is_link)
+/* `name` as in struct row. */
+static void row_keep(struct watch *w, int wd, const char *name)
 {
-	vec_for_each (r, &w->rows) {
-		if (r->wd == wd && r->is_link == is_link) {
-			r->is_kept = true;
-			return;
-		}
+	struct row *row = vec_find(
+		&w->rows, r,
+		r->wd == wd && (name == NULL ? r->name == NULL
+					     : r->name != NULL && strcmp(r->name, name) == 0));
+
+	if (row == NULL) {
+		row = vec_push(&w->rows);
+		*row = (struct row){ .wd = wd, .name = name != NULL ? xstrdup(name) : NULL };
 	}
-	*vec_push(&w->rows) = (struct row){ wd, is_link, true };
+	row->is_kept = true;
 }
 
 static bool wd_is_used(const struct watch *w, int wd)
@@ -89,7 +87,8 @@ static bool wd_is_used(const struct watch *w, int wd)
 	return vec_has(&w->rows, r, r->wd == wd);
 }
 
-/* Remove rows of a role that were not kept, and their watches if no other role uses them. */
+/* Remove rows of links, or of the path, that were not kept; and their watches if no other row uses
+ * them. */
 static void rows_sweep(struct watch *w, bool is_link)
 {
 	size_t n = 0;
@@ -97,7 +96,7 @@ static void rows_sweep(struct watch *w, bool is_link)
 	for (size_t i = 0; i < w->rows.n; i++) {
 		struct row r = w->rows.v[i];
 
-		if (r.is_link != is_link || r.is_kept) {
+		if ((r.name == NULL) != is_link || r.is_kept) {
 			w->rows.v[n++] = r;
 			continue;
 		}
@@ -105,6 +104,7 @@ static void rows_sweep(struct watch *w, bool is_link)
 		w->rows.v[i].wd = -1;
 		if (!wd_is_used(w, r.wd))
 			(void)inotify_rm_watch(w->inotify, r.wd);
+		free(r.name);
 	}
 	vec_cut(&w->rows, n);
 }
@@ -112,18 +112,11 @@ static void rows_sweep(struct watch *w, bool is_link)
 static void rows_unkeep(struct watch *w, bool is_link)
 {
 	vec_for_each (r, &w->rows)
-		if (r->is_link == is_link)
+		if ((r->name == NULL) == is_link)
 			r->is_kept = false;
 }
 
 /* --- the path ----------------------------------------------------------------- */
-
-static void way_clear(struct watch *w)
-{
-	vec_for_each (p, &w->way)
-		free(p->name);
-	vec_clear(&w->way);
-}
 
 /* Watch folder `at` for changes of `name`. Without a watch the timer finds changes. */
 static void way_add(struct watch *w, const char *at, const char *name)
@@ -134,8 +127,7 @@ static void way_add(struct watch *w, const char *at, const char *name)
 		log_debug(LOG_AREA_SOURCE, "%s: no watch: %s", at, strerror(errno));
 		return;
 	}
-	row_keep(w, wd, false);
-	*vec_push(&w->way) = (struct way){ wd, xstrdup(name) };
+	row_keep(w, wd, name);
 }
 
 /* Replace `ahead`, the unresolved rest of the path, by the link's target and `rest`. */
@@ -263,7 +255,6 @@ static int renew(struct watch *w, struct err *err)
 	FINI(str_fini) struct str at = { 0 };
 	int r;
 
-	way_clear(w);
 	rows_unkeep(w, false);
 	r = way_resolve(w, &at);
 	if (r < 0)
@@ -313,7 +304,7 @@ void watch_link(struct watch *w, const char *name)
 	str_printf(&path, "%s/%s", w->path, name);
 	wd = inotify_add_watch(w->inotify, path.text, LINK_EVENTS | IN_MASK_ADD);
 	if (wd >= 0)
-		row_keep(w, wd, true);
+		row_keep(w, wd, NULL);
 }
 
 void watch_links_end(struct watch *w)
@@ -385,14 +376,11 @@ static void on_event(struct watch *w, const struct inotify_event *ev)
 	vec_for_each (r, &w->rows) {
 		if (r->wd != ev->wd)
 			continue;
-		if (r->is_link)
+		if (r->name == NULL)
 			w->is_all = true;
-		else if (ev->len == 0)
+		else if (ev->len == 0 || strcmp(r->name, ev->name) == 0)
 			w->is_moved = true;
 	}
-	vec_for_each (p, &w->way)
-		if (p->wd == ev->wd && ev->len > 0 && strcmp(p->name, ev->name) == 0)
-			w->is_moved = true;
 }
 
 static void batch_log(struct watch *w)
@@ -468,11 +456,11 @@ void watch_close(struct watch *w)
 		close(w->dir);
 	if (w->inotify >= 0)
 		close(w->inotify);
-	way_clear(w);
 	vec_for_each (t, &w->changes)
 		free(t->name);
+	vec_for_each (r, &w->rows)
+		free(r->name);
 	vec_fini(&w->changes);
-	vec_fini(&w->way);
 	vec_fini(&w->rows);
 	free(w->path);
 	free(w);
