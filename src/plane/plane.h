@@ -403,17 +403,6 @@ static inline int plane_load_all(struct plane *p, struct err *err)
 	return r;
 }
 
-/* sweep() to its end, for callers without an event loop. */
-static inline int plane_sweep_all(struct plane *p, struct plane_result *res, struct err *err)
-{
-	int r;
-
-	do
-		r = p->ops->sweep(p, res, err);
-	while (r > 0);
-	return r;
-}
-
 static inline void plane_balancing(const void *plane, const struct plan_rows *rows,
 				   const struct plan_pool *pool, bool is_inside,
 				   struct plan_balancing *ret)

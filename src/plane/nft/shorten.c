@@ -175,13 +175,6 @@ static int walk_piece(struct nft_plane *p, struct err *err)
 	return r;
 }
 
-static int walk_begin(struct nft_plane *p, enum ipfam fam, struct err *err)
-{
-	struct nft_table_ref table = nft_plane_table(p, fam);
-
-	return nft_walk_begin(&p->walk, p->walk_nl, &table, NFTSET_AFFINITY, err);
-}
-
 bool nft_shorten_step(struct nft_plane *p, struct err *err)
 {
 	int r;
@@ -189,11 +182,11 @@ bool nft_shorten_step(struct nft_plane *p, struct err *err)
 	if (p->n_shortening == 0) {
 		p->n_shortening = p->shorten.n;
 		p->is_shorten_failed = false;
-		r = walk_begin(p, IPFAM_V4, err);
+		r = nft_plane_walk_begin(p, IPFAM_V4, NFTSET_AFFINITY, err);
 	} else {
 		r = walk_piece(p, err);
 		if (r == 0 && p->walk.fam == IPFAM_V4)
-			r = walk_begin(p, IPFAM_V6, err) < 0 ? -EIO : 1;
+			r = nft_plane_walk_begin(p, IPFAM_V6, NFTSET_AFFINITY, err) < 0 ? -EIO : 1;
 		else if (r == 0)
 			r = -ENODATA; /* both families are complete */
 	}

@@ -146,6 +146,9 @@ MUST_USE int nft_affinity_replace(struct nft_plane *p, enum ipfam fam,
 
 /* plane_ops.tick */
 uint64_t nft_tick(struct plane *plane, uint64_t now);
+/* Begin a walk over a set: of stray addresses, or of affinity entries. */
+MUST_USE int nft_plane_walk_begin(struct nft_plane *p, enum ipfam fam, enum nft_set_id set,
+				  struct err *err);
 /* Delete unused affinity chains; after a failure the next period retries. */
 void nft_tick_kinds_remove(struct nft_plane *p);
 /* Does `cmd` own both tables? */

@@ -104,11 +104,11 @@ static int stray_found(void *arg, const uint8_t *key, const uint8_t *data, struc
 	return 0;
 }
 
-static int walk_begin(struct nft_plane *p, enum ipfam fam, struct err *err)
+int nft_plane_walk_begin(struct nft_plane *p, enum ipfam fam, enum nft_set_id set, struct err *err)
 {
 	struct nft_table_ref table = nft_plane_table(p, fam);
 
-	return nft_walk_begin(&p->walk, p->walk_nl, &table, NFTSET_ENDPOINT_ADDRS, err);
+	return nft_walk_begin(&p->walk, p->walk_nl, &table, set, err);
 }
 
 /* Begin a walk or do one piece. Returns the time of the next call, 0 = none. */
@@ -121,7 +121,7 @@ static uint64_t tick_walk(struct nft_plane *p, uint64_t now)
 		return p->walk_at;
 	if (!p->is_walking) {
 		p->is_walk_wanted = false;
-		r = walk_begin(p, IPFAM_V4, &err);
+		r = nft_plane_walk_begin(p, IPFAM_V4, NFTSET_ENDPOINT_ADDRS, &err);
 	} else {
 		r = nft_walk_step(&p->walk, stray_found, nft_endpoint_addrs(p, p->walk.fam), &err);
 		if (r == 0 && p->walk.fam == IPFAM_V6) {
@@ -130,7 +130,7 @@ static uint64_t tick_walk(struct nft_plane *p, uint64_t now)
 			return p->walk_at;
 		}
 		if (r == 0)
-			r = walk_begin(p, IPFAM_V6, &err);
+			r = nft_plane_walk_begin(p, IPFAM_V6, NFTSET_ENDPOINT_ADDRS, &err);
 	}
 	p->is_walking = r >= 0;
 	p->walk_at = now + (r >= 0 ? WALK_STEP_NS : WALK_RETRY_NS);
