@@ -439,12 +439,17 @@ static void classify(struct selection *s, const struct model *m)
 
 /* --- changes ---------------------------------------------------------------------- */
 
+/* Searches for addresses in slices: more take longer than selecting 50,000 endpoints. */
+#define SEARCHES_MAX 20000
+
 /*
- * Has another slice, or another entry of this one, the address of entry `e` of `in`? Or has this
- * slice a port twice?
+ * Has another slice, or another entry of this one, the address of entry `e` of the new version of
+ * a slice? Or has this slice a port twice? Also true when `*searches` is at its limit.
  */
-static bool is_twice(const struct svc *svc, const struct slice *in, const struct slice_endpoint *e)
+static bool is_twice(const struct svc *svc, const struct slice_change *change,
+		     const struct slice_endpoint *e, size_t *searches)
 {
+	const struct slice *in = change->entry->slice;
 	const struct slice_endpoint *near = vec_search(&in->endpoints, &e->addr, ip_addr_cmp);
 
 	assert(near != NULL);
@@ -455,10 +460,15 @@ static bool is_twice(const struct svc *svc, const struct slice *in, const struct
 	if ((near > in->endpoints.v && ip_addr_is_equal(&near[-1].addr, &e->addr)) ||
 	    (near + 1 < vec_end(&in->endpoints) && ip_addr_is_equal(&near[1].addr, &e->addr)))
 		return true;
+	/* No other slice had it then, and one that has it now has this search for its entry. */
+	if (vec_search(&change->was->endpoints, &e->addr, ip_addr_cmp) != NULL)
+		return false;
 	list_for_each (l, &svc->slices) {
 		const struct slice *s = list_entry(l, struct slice_entry, link)->slice;
 
-		if (s != in && s->fam == in->fam &&
+		if (s == in || s->fam != in->fam)
+			continue;
+		if (++*searches > SEARCHES_MAX ||
 		    vec_search(&s->endpoints, &e->addr, ip_addr_cmp) != NULL)
 			return true;
 	}
@@ -483,7 +493,7 @@ static void add_entry(struct selection *to, const struct model *m, const struct 
 /* The entries that one version of a slice has and the other has not. False: some are twice. */
 static bool add_change(struct selection *gone, struct selection *come, const struct model *m,
 		       const struct svc *svc, const struct service_port *port,
-		       const struct slice_change *change)
+		       const struct slice_change *change, size_t *searches)
 {
 	const struct slice *was = change->was;
 	const struct slice *is = change->entry->slice;
@@ -498,7 +508,7 @@ static bool add_change(struct selection *gone, struct selection *come, const str
 
 		if (c < 0)
 			add_entry(gone, m, svc, port, was, &was->endpoints.v[i]);
-		else if (c > 0 && is_twice(svc, is, &is->endpoints.v[j]))
+		else if (c > 0 && is_twice(svc, change, &is->endpoints.v[j], searches))
 			return false;
 		else if (c > 0)
 			add_entry(come, m, svc, port, is, &is->endpoints.v[j]);
@@ -544,6 +554,7 @@ bool select_changes(struct selection *gone, struct selection *come, struct selec
 		    const struct model *m, const struct svc *svc, size_t port, enum ipfam fam)
 {
 	const struct selection_sums was = *sums;
+	size_t searches = 0;
 
 	*gone = *come = selection_of(svc->service, port, fam);
 	if (vec_has(&m->ejections, e, e->ns == svc->ns && e->name == svc->name))
@@ -552,7 +563,7 @@ bool select_changes(struct selection *gone, struct selection *come, struct selec
 		if (!slice_ports_are_equal(c->was, c->entry->slice))
 			return false;
 		if (c->was->fam == fam &&
-		    !add_change(gone, come, m, svc, &svc->service->ports.v[port], c))
+		    !add_change(gone, come, m, svc, &svc->service->ports.v[port], c, &searches))
 			return false;
 	}
 	count(sums, gone, m, -1);

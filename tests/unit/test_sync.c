@@ -1356,18 +1356,18 @@ static void test_claims_stay(void **state)
 	world_fini(&w);
 }
 
-/* Slice `i` of service shop/x has 20 endpoints; the first of them has another address by `shift`.
- */
-static void part_put(struct world *w, int i, int shift)
+/* Slice `i` of service shop/x has 20 endpoints; `shift` is in the addresses of the first `n`, which
+ * have `flags`. */
+static void part_put(struct world *w, int i, int n, int shift, const char *flags)
 {
-	char endpoints[20 * 16] = "";
+	char endpoints[20 * 18] = "";
 	char key[16];
 	int len = 0;
 
 	(void)snprintf(key, sizeof(key), "shop/x-%d", i);
 	for (int k = 0; k < 20; k++)
-		len += snprintf(endpoints + len, sizeof(endpoints) - (size_t)len, "%s10.%d.%d.%d",
-				k > 0 ? " " : "", k > 0 ? 0 : shift, i, k);
+		len += snprintf(endpoints + len, sizeof(endpoints) - (size_t)len, "%s10.%d.%d.%d%s",
+				k > 0 ? " " : "", k < n ? shift : 0, i, k, k < n ? flags : "");
 	make_slice(&w->m, key, "x", "p:TCP:1", endpoints);
 }
 
@@ -1384,7 +1384,7 @@ static void test_few_changed(void **state)
 		sync_sources_ready(w.s);
 		make_service(&w.m, "shop/x", "10.96.0.1", "p:TCP:80");
 		for (int i = 0; i < n; i++)
-			part_put(&w, i, 0);
+			part_put(&w, i, 0, 0, "");
 		sync_settle(w.s, T0);
 		assert_int_equal(w.k.slots.n, 20 * n);
 		for (int shift = 1; shift < 4; shift++) {
@@ -1392,7 +1392,7 @@ static void test_few_changed(void **state)
 			size_t commits = w.k.n_commits;
 			size_t writes = w.k.n_writes;
 
-			part_put(&w, n / 2, shift);
+			part_put(&w, n / 2, 1, shift, "");
 			(void)sync_step(w.s, T0 + 1);
 			assert_true(list_is_empty(&w.m.dirty));
 			assert_int_equal(w.p.n_selected - selected, 2);
@@ -1401,6 +1401,52 @@ static void test_few_changed(void **state)
 		}
 		world_fini(&w);
 	}
+}
+
+/*
+ * A new address is searched in all slices. When many are, all endpoints are selected instead; but
+ * an entry whose address stays needs no search.
+ */
+static void test_searched(void **state)
+{
+	enum {
+		FILLED = 10,
+		SLICES = 5050,
+		FEW = 3,
+		MANY = 4
+	}; /* MANY * SLICES > 20,000 */
+	static struct plane_ops ops;
+	struct world w;
+	uint64_t selected;
+
+	(void)state;
+	large_world(&w, &ops);
+	ops.commit = mock_commit_counted;
+	sync_sources_ready(w.s);
+	make_service(&w.m, "shop/x", "10.96.0.1", "p:TCP:80");
+	for (int i = 0; i < FILLED; i++)
+		part_put(&w, i, 0, 0, "");
+	for (int i = FILLED; i < SLICES; i++) {
+		char key[24];
+
+		(void)snprintf(key, sizeof(key), "shop/x-%d", i);
+		make_slice(&w.m, key, "x", "p:TCP:1", "");
+	}
+	sync_settle(w.s, T0);
+	selected = w.p.n_selected;
+	part_put(&w, 3, FEW, 1, "");
+	sync_settle(w.s, T0 + 1);
+	assert_int_equal(w.p.n_selected - selected, 2 * FEW);
+	selected = w.p.n_selected;
+	part_put(&w, 4, MANY, 1, "");
+	sync_settle(w.s, T0 + 2);
+	assert_int_equal(w.p.n_selected - selected, 20 * FILLED);
+	selected = w.p.n_selected;
+	part_put(&w, 4, MANY, 1, "!t"); /* the same addresses */
+	sync_settle(w.s, T0 + 3);
+	assert_int_equal(w.p.n_selected - selected, 2 * MANY);
+	assert_int_equal(w.k.slots.n, 20 * FILLED - MANY);
+	world_fini(&w);
 }
 
 /* A service with many ports or many endpoints is programmed in pieces. */
@@ -2061,6 +2107,7 @@ int main(void)
 		cmocka_unit_test(test_random),
 		cmocka_unit_test(test_claims_stay),
 		cmocka_unit_test(test_few_changed),
+		cmocka_unit_test(test_searched),
 		cmocka_unit_test(test_pieces),
 		cmocka_unit_test(test_pieces_move),
 		cmocka_unit_test(test_pieces_keep),
