@@ -6,9 +6,9 @@
  *     vec_for_each (c, &report.v) ...
  *     check_report_fini(&report)
  *
- * Three steps in a child process (run.c), which is killed after 30 s: read facts (read_*.c, proc.c:
- * netlink, and files below a root that tests choose), try each kernel feature, check (checks_*.c,
- * pure). Nothing is written, in the kernel or elsewhere.
+ * Three steps in a child process (run.c), which is killed after 2 minutes: read facts (read_*.c,
+ * proc.c: netlink, and files below a root that tests choose), try each kernel feature, check
+ * (checks_*.c, pure). Nothing is written, in the kernel or elsewhere.
  *
  * Addresses of services are read from the kernel's tables, so the results do not depend on a
  * running vipd.

@@ -139,13 +139,9 @@ int plane_changes_look(struct plane_common *c, struct err *err)
 int plane_transact(struct plane_common *c, struct plane_result *res, struct err *err)
 {
 	struct nft_table_ref tables[IPFAM_N];
-	int r;
 
 	tables_of(c, tables);
-	r = plane_changes_send(&c->changes, &c->batch, c->cmd, tables, &c->plane, res, err);
-	if (r > 0)
-		plane_committed(c, 1);
-	return MIN(r, 0);
+	return plane_changes_send(c, tables, res, err);
 }
 
 int plane_transact_verified(struct plane_common *c, struct plane_result *res, struct err *err)

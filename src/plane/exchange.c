@@ -9,6 +9,7 @@
 
 #include "nft/decode.h"
 #include "nl/batch.h"
+#include "plane/common.h"
 
 /* A larger batch buffer is freed after its transaction. */
 #define BATCH_KEEP ((size_t)4 * 1024 * 1024)
@@ -146,8 +147,66 @@ void plane_rejection_blame(struct plane_result *res, const struct plan_op *ops, 
 
 /* --- sending --- */
 
-static void write_all(struct nft_elem_writer *w, const struct nft_changes *c, enum nft_write write)
+/*
+ * The kernel replaces a set of ranges as a whole (nft_set_pipapo), when the other changes of a
+ * transaction are in effect already. A frontend that begins to use ranges would drop packets of
+ * allowed clients meanwhile (SVC-20), for milliseconds on a busy node. So all changes to the ranges
+ * of pools that get some are a transaction of their own, before the others. Ranges of pools that
+ * only lose some go with the others, because an unrestricted frontend takes effect before them.
+ */
+
+static int pool_id_cmp(const void *a, const void *b)
 {
+	uint32_t x = *(const uint32_t *)a;
+	uint32_t y = *(const uint32_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static size_t early_mark(const struct nft_changes *c, enum ipfam fam, enum nft_set_id set)
+{
+	VEC(uint32_t) pools = { 0 };
+	size_t n;
+
+	nft_changes_for_each (ch, c, fam, set)
+		if (nft_change_is_add(ch, nft_data_len(set, fam)))
+			*vec_push(&pools) = nft_get_range_pool(ch->key);
+	vec_sort(&pools, pool_id_cmp);
+	nft_changes_for_each (ch, c, fam, set) {
+		uint32_t id = nft_get_range_pool(ch->key);
+
+		ch->is_early = pools.n > 0 &&
+			       bsearch(&id, pools.v, pools.n, sizeof(id), pool_id_cmp) != NULL;
+	}
+	n = pools.n;
+	vec_fini(&pools);
+	return n;
+}
+
+static bool has_early(const struct nft_changes *c)
+{
+	size_t n = 0;
+
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		for (int set = 0; set < NFTSET_END; set++)
+			if (nft_set_is_ranges(set))
+				n += early_mark(c, fam, set);
+	return n > 0;
+}
+
+enum part {
+	PART_REST = 0,
+	PART_EARLY,
+	PART_EARLY_UNDO,
+};
+
+static void write_all(struct nft_elem_writer *w, const struct nft_changes *c, enum part part,
+		      enum nft_write write)
+{
+	enum nft_write as = part != PART_EARLY_UNDO  ? write
+			    : write == NFT_WRITE_ADD ? NFT_WRITE_DEL
+						     : NFT_WRITE_ADD;
+
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		for (int set = 0; set < NFTSET_END; set++) {
 			size_t data_len;
@@ -156,47 +215,71 @@ static void write_all(struct nft_elem_writer *w, const struct nft_changes *c, en
 				continue;
 			data_len = nft_data_len(set, fam);
 			nft_changes_for_each (ch, c, fam, set) {
-				if (write == NFT_WRITE_DEL && nft_change_is_del(ch, data_len))
+				if (ch->is_early != (part != PART_REST))
+					continue;
+				if (as == NFT_WRITE_DEL && nft_change_is_del(ch, data_len))
 					nft_elem_put(w, write, fam, set, ch->key, NULL, ch);
-				else if (write == NFT_WRITE_ADD && nft_change_is_add(ch, data_len))
+				else if (as == NFT_WRITE_ADD && nft_change_is_add(ch, data_len))
 					nft_elem_put(w, write, fam, set, ch->key,
 						     data_len > 0 ? ch->data : NULL, ch);
 			}
 		}
 }
 
-int plane_changes_send(const struct nft_changes *c, struct nl_batch **batch, struct nl_sock *cmd,
-		       const struct nft_table_ref tables[IPFAM_N], struct plane *plane,
-		       struct plane_result *res, struct err *err)
+/* Returns the number of transactions, or an error. */
+static int part_send(struct plane_common *c, const struct nft_table_ref tables[IPFAM_N],
+		     enum part part, struct plane_result *res, struct err *err)
 {
-	struct nft_elem_writer w = { .batch = *batch };
+	struct nft_elem_writer w = { .batch = c->batch };
 	uint64_t began;
 	uint64_t took;
 	int r;
 
 	memcpy(w.tables, tables, sizeof(w.tables));
-	nl_batch_reset(*batch);
-	write_all(&w, c, NFT_WRITE_DEL);
-	write_all(&w, c, NFT_WRITE_ADD);
+	nl_batch_reset(c->batch);
+	write_all(&w, &c->changes, part, NFT_WRITE_DEL);
+	write_all(&w, &c->changes, part, NFT_WRITE_ADD);
 	if (w.n == 0)
 		return 0;
 	began = now_ns();
-	r = nl_batch_commit(*batch, err);
+	r = nl_batch_commit(c->batch, err);
 	took = now_ns() - began;
 	res->kernel_ns += took;
-	hist_add(&plane->times, took);
+	hist_add(&c->plane.times, took);
 	if (r < 0) {
-		r = rejection(*batch, tables, r, res, err);
+		r = rejection(c->batch, tables, r, res, err);
 	} else {
 		res->n_writes += w.n;
 		res->n_batches++;
+		plane_committed(c, 1);
 		r = 1;
 	}
-	if (nl_batch_bytes(*batch) > BATCH_KEEP) {
-		nl_batch_close(*batch);
-		nl_batch_open(batch, cmd);
+	if (nl_batch_bytes(c->batch) > BATCH_KEEP) {
+		nl_batch_close(c->batch);
+		nl_batch_open(&c->batch, c->cmd);
 	}
 	return r;
+}
+
+int plane_changes_send(struct plane_common *c, const struct nft_table_ref tables[IPFAM_N],
+		       struct plane_result *res, struct err *err)
+{
+	struct plane_result undo = { 0 };
+	struct err own = { 0 };
+	int early = 0;
+	int r;
+
+	if (has_early(&c->changes)) {
+		early = part_send(c, tables, PART_EARLY, res, err);
+		if (early < 0)
+			return early;
+	}
+	r = part_send(c, tables, PART_REST, res, err);
+	if (early > 0 && plane_is_rejection(r) &&
+	    part_send(c, tables, PART_EARLY_UNDO, &undo, &own) < 0)
+		return err_set(err, -EBUSY, "source ranges of a rejected change stay: %s",
+			       own.text);
+	return MIN(r, 0);
 }
 
 bool plane_watch_touches(const struct nft_watch *w, const struct plan_rows *rows)

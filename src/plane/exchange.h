@@ -13,8 +13,8 @@
 #include "nft/watch.h"
 #include "plane/plane.h"
 
-struct nl_batch;
 struct nl_sock;
+struct plane_common;
 
 /*
  * Read the programmed state, `programmed`, of each change with needs_look, and pass the change to
@@ -26,18 +26,17 @@ MUST_USE int plane_changes_read(struct nft_changes *c, struct nl_sock *query,
 				struct err *err);
 
 /*
- *  Send the difference between desired and programmed, deletions first, in one transaction. Returns
- * 1, or 0 if there was nothing to send. Adds to `res` and to the times of `plane`. May replace
- * *batch.
+ *  Send the difference between desired and programmed, deletions first, in one transaction, or in
+ *  two if pools get source ranges. Adds to `res` and to the times of the plane. May replace
+ *  c->batch.
  *
  *  Errors as plane.h commit: an element that already exists, or does not exist, means that the
  *  programmed state is unknown (-ESTALE); a missing table or set, that another process deleted it
  *  (-ENOTRECOVERABLE). `err` names the element as nft prints it, after the family of its table;
  *  res->culprit is its service.
  */
-MUST_USE int plane_changes_send(const struct nft_changes *c, struct nl_batch **batch,
-				struct nl_sock *cmd, const struct nft_table_ref tables[IPFAM_N],
-				struct plane *plane, struct plane_result *res, struct err *err);
+MUST_USE int plane_changes_send(struct plane_common *c, const struct nft_table_ref tables[IPFAM_N],
+				struct plane_result *res, struct err *err);
 
 /* Did the kernel reject a change? Else it lost the answer, or its state differs. */
 static inline bool plane_is_rejection(int r)

@@ -158,6 +158,42 @@ static void case_affinity(const struct world_kernel *kernel)
 	run_steps(kernel, affinity_steps, ARRAY_SIZE(affinity_steps));
 }
 
+/*
+ * The kernel replaces fw_ranges after the other changes of a transaction: ranges of a pool that
+ * gets some are one before those of the frontends. REJ-10.
+ */
+static void case_ranges(const struct world_kernel *kernel)
+{
+	static const struct {
+		const char *what;
+		const char *service;
+		uint32_t transactions;
+	} steps[] = {
+		{ "the first range", LB " range=10.0.0.0/8", 2 },
+		{ "one more", LB " range=10.0.0.0/8 range=192.0.2.128/25", 1 },
+		{ "another one, and another policy", LB " etp range=10.0.0.0/9", 2 },
+		{ "one goes", LB " range=10.0.0.0/8", 2 },
+		{ "all go", LB, 1 },
+	};
+	struct world w;
+
+	world_open(&w, kernel);
+	world_service(&w, "shop/web", LB);
+	world_slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs @n1; 2 rs @n2");
+	world_settle(&w);
+	for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
+		uint32_t before = world_genid(&w);
+
+		print_message("    %s\n", steps[i].what);
+		world_service(&w, "shop/web", steps[i].service);
+		world_settle(&w);
+		world_check(&w);
+		assert_int_equal(world_genid(&w) - before, steps[i].transactions);
+		assert_int_equal(w.plane->ops->check(w.plane, NULL), PLANE_CHECK_QUIET);
+	}
+	world_close(&w);
+}
+
 /* --- addresses that several need --- */
 
 static void case_shared(const struct world_kernel *kernel)
@@ -1058,6 +1094,7 @@ static const struct nft_case cases[] = {
 	{ "cluster ip", case_cluster_ip },
 	{ "ipv6", case_ipv6 },
 	{ "external frontends and guards", case_external },
+	{ "source ranges before frontends", case_ranges },
 	{ "local policies", case_local },
 	{ "affinity", case_affinity },
 	{ "unused affinity chains", case_unused_kinds },

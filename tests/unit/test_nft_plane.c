@@ -407,6 +407,61 @@ static void test_refused_while_adopting(void **state)
 	bench_close(&b);
 }
 
+/*
+ * Source ranges are committed before the frontends that use them. After a rejection of these the
+ * ranges are as before; if they cannot be, the plane loads again.
+ */
+static void test_refused_after_ranges(void **state)
+{
+	static const struct {
+		const char *before;
+		const char *after;
+		bool is_undo_refused;
+	} cases[] = {
+		{ "", " range=10.0.0.0/9", false },
+		{ " range=10.0.0.0/8 range=192.0.2.0/24", " etp range=10.0.0.0/9", false },
+		{ " range=10.0.0.0/8", " etp range=10.0.0.0/9", true },
+	};
+	static const char lb[] = "type=LoadBalancer ip=10.96.0.1 port=http:80:30080 vip=192.0.2.1";
+	uint8_t key[NFT_KEY_MAX];
+
+	(void)state;
+	text_key(key, "192.0.2.1", 80);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		char text[160];
+		struct bench b;
+		char *before;
+		char *after;
+
+		bench_open(&b);
+		snprintf(text, sizeof(text), "%s%s", lb, cases[i].before);
+		world_service(&b.w, "shop/a", text);
+		world_slice(&b.w, "shop/a-1", "a", "| http:8080 | 1 rs @n1; 2 rs @n2");
+		world_settle(&b.w);
+		before = world_elements(&b.w);
+		fake_count_reset(b.f);
+		fake_refuse_key(b.f, NFTSET_FW_FRONTENDS, key, 12, ENOSPC);
+		if (cases[i].is_undo_refused)
+			fake_fail_send(b.f, 3, ENOSPC);
+		snprintf(text, sizeof(text), "%s%s", lb, cases[i].after);
+		world_service(&b.w, "shop/a", text);
+		assert_int_equal(commit_dirty(&b, PLANE_COMMIT_NORMAL),
+				 cases[i].is_undo_refused ? -EBUSY : -ENOSPC);
+		after = world_elements(&b.w);
+		if (!cases[i].is_undo_refused) {
+			assert_string_equal(after, before);
+			assert_int_equal(fake_count(b.f).n_batches, 2);
+			assert_ptr_equal(b.res.culprit, world_svc(&b.w, "shop/a"));
+		}
+		free(before);
+		free(after);
+		fake_calm(b.f);
+		world_settle(&b.w);
+		world_check(&b.w);
+		bench_close(&b);
+	}
+}
+
 /* --- the kernel holds something else --- */
 
 static void test_stale(void **state)
@@ -1683,6 +1738,7 @@ int main(void)
 		cmocka_unit_test(test_sweep_in_steps),
 		cmocka_unit_test(test_sweep_of_large_pools),
 		cmocka_unit_test(test_refused_while_adopting),
+		cmocka_unit_test(test_refused_after_ranges),
 		cmocka_unit_test(test_stale),
 		cmocka_unit_test(test_stale_part),
 		cmocka_unit_test(test_stranger_in_class),
