@@ -275,7 +275,8 @@ int plane_changes_send(struct plane_common *c, const struct nft_table_ref tables
 			return early;
 	}
 	r = part_send(c, tables, PART_REST, res, err);
-	if (early > 0 && plane_is_rejection(r) &&
+	/* Also before the difference is read and sent again: that may be rejected in its turn. */
+	if (early > 0 && (plane_is_rejection(r) || r == -ESTALE) &&
 	    part_send(c, tables, PART_EARLY_UNDO, &undo, &own) < 0)
 		return err_set(err, -EBUSY, "source ranges of a rejected change stay: %s",
 			       own.text);

@@ -416,11 +416,12 @@ static void test_refused_after_ranges(void **state)
 	static const struct {
 		const char *before;
 		const char *after;
-		bool is_undo_refused;
+		int result;
 	} cases[] = {
-		{ "", " range=10.0.0.0/9", false },
-		{ " range=10.0.0.0/8 range=192.0.2.0/24", " etp range=10.0.0.0/9", false },
-		{ " range=10.0.0.0/8", " etp range=10.0.0.0/9", true },
+		{ "", " range=10.0.0.0/9", -ENOSPC },
+		{ " range=10.0.0.0/8 range=192.0.2.0/24", " etp range=10.0.0.0/9", -ENOSPC },
+		{ "", " range=10.0.0.0/9", -ESTALE },
+		{ " range=10.0.0.0/8", " etp range=10.0.0.0/9", -EBUSY }, /* not undone */
 	};
 	static const char lb[] = "type=LoadBalancer ip=10.96.0.1 port=http:80:30080 vip=192.0.2.1";
 	uint8_t key[NFT_KEY_MAX];
@@ -438,17 +439,19 @@ static void test_refused_after_ranges(void **state)
 		world_service(&b.w, "shop/a", text);
 		world_slice(&b.w, "shop/a-1", "a", "| http:8080 | 1 rs @n1; 2 rs @n2");
 		world_settle(&b.w);
+		if (cases[i].result == -ESTALE)
+			assert_true(fake_foreign_del(b.f, IPFAM_V4, NFTSET_FRONTENDS, key));
+		else
+			fake_refuse_key(b.f, NFTSET_FW_FRONTENDS, key, 12, ENOSPC);
 		before = world_elements(&b.w);
 		fake_count_reset(b.f);
-		fake_refuse_key(b.f, NFTSET_FW_FRONTENDS, key, 12, ENOSPC);
-		if (cases[i].is_undo_refused)
+		if (cases[i].result == -EBUSY)
 			fake_fail_send(b.f, 3, ENOSPC);
 		snprintf(text, sizeof(text), "%s%s", lb, cases[i].after);
 		world_service(&b.w, "shop/a", text);
-		assert_int_equal(commit_dirty(&b, PLANE_COMMIT_NORMAL),
-				 cases[i].is_undo_refused ? -EBUSY : -ENOSPC);
+		assert_int_equal(commit_dirty(&b, PLANE_COMMIT_NORMAL), cases[i].result);
 		after = world_elements(&b.w);
-		if (!cases[i].is_undo_refused) {
+		if (cases[i].result != -EBUSY) {
 			assert_string_equal(after, before);
 			assert_int_equal(fake_count(b.f).n_batches, 2);
 			assert_ptr_equal(b.res.culprit, world_svc(&b.w, "shop/a"));
