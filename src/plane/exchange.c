@@ -150,40 +150,45 @@ void plane_rejection_blame(struct plane_result *res, const struct plan_op *ops, 
 /*
  * The kernel replaces a set of ranges as a whole (nft_set_pipapo), when the other changes of a
  * transaction are in effect already. A frontend that begins to use ranges would drop packets of
- * allowed clients meanwhile (SVC-20), for milliseconds on a busy node. So all changes to the ranges
- * of pools that get some are a transaction of their own, before the others. Ranges of pools that
- * only lose some go with the others, because an unrestricted frontend takes effect before them.
+ * allowed clients meanwhile (SVC-20), for milliseconds on a busy node. So ranges that come are a
+ * transaction of their own, before the others. Ranges that go are in effect until then, except
+ * those that overlap one that comes: the kernel rejects both together.
  */
 
-static int pool_id_cmp(const void *a, const void *b)
+static int change_cmp(const void *a, const void *b)
 {
-	uint32_t x = *(const uint32_t *)a;
-	uint32_t y = *(const uint32_t *)b;
+	const struct nft_change *x = *(struct nft_change *const *)a;
+	const struct nft_change *y = *(struct nft_change *const *)b;
 
-	return x < y ? -1 : x > y;
+	return memcmp(x->key, y->key, sizeof(x->key));
 }
 
+/* Set is_early; returns the number of ranges that come. The first word of a key names the pool. */
 static size_t early_mark(const struct nft_changes *c, enum ipfam fam, enum nft_set_id set)
 {
-	VEC(uint32_t) pools = { 0 };
+	VEC(struct nft_change *) come = { 0 };
+	size_t half = nft_key_len(set, fam) / 2;
 	size_t n;
 
-	nft_changes_for_each (ch, c, fam, set)
-		if (nft_change_is_add(ch, nft_data_len(set, fam)))
-			*vec_push(&pools) = nft_get_range_pool(ch->key);
-	vec_sort(&pools, pool_id_cmp);
 	nft_changes_for_each (ch, c, fam, set) {
-		uint32_t id = nft_get_range_pool(ch->key);
-
-		ch->is_early = pools.n > 0 &&
-			       bsearch(&id, pools.v, pools.n, sizeof(id), pool_id_cmp) != NULL;
+		ch->is_early = nft_change_is_add(ch, 0);
+		if (ch->is_early)
+			*vec_push(&come) = ch;
 	}
-	n = pools.n;
-	vec_fini(&pools);
+	vec_sort(&come, change_cmp);
+	nft_changes_for_each (ch, c, fam, set) {
+		const uint8_t *last = ch->key + half;
+		size_t i = bisect(come.n, k, memcmp(come.v[k]->key, last, half) <= 0);
+
+		ch->is_early |= nft_change_is_del(ch, 0) && i > 0 &&
+				memcmp(come.v[i - 1]->key + half, ch->key, half) >= 0;
+	}
+	n = come.n;
+	vec_fini(&come);
 	return n;
 }
 
-static bool has_early(const struct nft_changes *c)
+static size_t all_early_mark(const struct nft_changes *c)
 {
 	size_t n = 0;
 
@@ -191,7 +196,7 @@ static bool has_early(const struct nft_changes *c)
 		for (int set = 0; set < NFTSET_END; set++)
 			if (nft_set_is_ranges(set))
 				n += early_mark(c, fam, set);
-	return n > 0;
+	return n;
 }
 
 enum part {
@@ -261,25 +266,40 @@ static int part_send(struct plane_common *c, const struct nft_table_ref tables[I
 	return r;
 }
 
-int plane_changes_send(struct plane_common *c, const struct nft_table_ref tables[IPFAM_N],
-		       struct plane_result *res, struct err *err)
+/* The kernel rejected the rest. Returns `r`, or -EBUSY if the early part is in effect. */
+static int early_undo(struct plane_common *c, const struct nft_table_ref tables[IPFAM_N], int r,
+		      struct plane_result *res, struct err *err)
 {
 	struct plane_result undo = { 0 };
 	struct err own = { 0 };
+	bool is_undone = part_send(c, tables, PART_EARLY_UNDO, &undo, &own) >= 0;
+
+	res->n_batches += undo.n_batches;
+	res->kernel_ns += undo.kernel_ns;
+	if (is_undone) {
+		res->n_writes -= undo.n_writes;
+		return r;
+	}
+	res->families = 0;
+	res->culprit = NULL;
+	return err_wrap(err, -EBUSY, "source ranges of a rejected change stay (%s)", own.text);
+}
+
+int plane_changes_send(struct plane_common *c, const struct nft_table_ref tables[IPFAM_N],
+		       struct plane_result *res, struct err *err)
+{
 	int early = 0;
 	int r;
 
-	if (has_early(&c->changes)) {
+	if (all_early_mark(&c->changes) > 0) {
 		early = part_send(c, tables, PART_EARLY, res, err);
 		if (early < 0)
 			return early;
 	}
 	r = part_send(c, tables, PART_REST, res, err);
 	/* Also before the difference is read and sent again: that may be rejected in its turn. */
-	if (early > 0 && (plane_is_rejection(r) || r == -ESTALE) &&
-	    part_send(c, tables, PART_EARLY_UNDO, &undo, &own) < 0)
-		return err_set(err, -EBUSY, "source ranges of a rejected change stay: %s",
-			       own.text);
+	if (early > 0 && (plane_is_rejection(r) || r == -ESTALE))
+		r = early_undo(c, tables, r, res, err);
 	return MIN(r, 0);
 }
 

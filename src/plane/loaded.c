@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "plane/loaded.h"
 
+#include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "nft/decode.h"
 
 #define DESIRED 1
 
@@ -17,6 +20,8 @@ void plane_loaded_forget(struct plane_loaded *l, enum ipfam fam)
 {
 	for (int set = 0; set < NFTSET_END; set++)
 		nft_keymap_clear(&l->sets[fam][set]);
+	free(l->ranges[fam].keys);
+	memset(&l->ranges[fam], 0, sizeof(l->ranges[fam]));
 }
 
 /* --- elements --- */
@@ -128,6 +133,27 @@ void plane_loaded_each(const struct plane_loaded *l, enum ipfam fam, enum nft_se
 
 	for (size_t i = 0; i < n; i++)
 		fn(arg, keys + i * len);
+}
+
+/* Before the first commit no element is desired. */
+void plane_loaded_ranges_list(struct plane_loaded *l, enum ipfam fam, enum nft_set_id set)
+{
+	free(l->ranges[fam].keys);
+	l->ranges[fam].keys = plane_loaded_undesired(l, fam, set, SIZE_MAX, &l->ranges[fam].n);
+}
+
+void plane_loaded_each_range(const struct plane_loaded *l, enum ipfam fam, enum nft_set_id set,
+			     uint32_t word,
+			     void (*fn)(void *arg, enum nft_set_id set, const uint8_t *key),
+			     void *arg)
+{
+	const uint8_t *keys = l->ranges[fam].keys;
+	size_t len = nft_key_len(set, fam);
+	size_t n = l->ranges[fam].n;
+	size_t i = bisect(n, k, ntohl(nft_get_word(keys + k * len)) < word);
+
+	for (; i < n && ntohl(nft_get_word(keys + i * len)) == word; i++)
+		fn(arg, set, keys + i * len);
 }
 
 void plane_loaded_ids_release(struct plane_loaded *l)

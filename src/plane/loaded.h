@@ -18,6 +18,11 @@ struct plane_loaded {
 	struct nft_keymap sets[IPFAM_N][NFTSET_END];
 	/* The kernel had no table: its elements are those of this process, which needs no copy. */
 	bool is_fresh[IPFAM_N];
+	/* Keys of the set of ranges at the load, sorted: those of a pool are adjacent. */
+	struct {
+		uint8_t *keys;
+		size_t n;
+	} ranges[IPFAM_N];
 	struct plan *plan; /* in which the ids are reserved; NULL: not yet */
 	/* An element changes from `was` to `will`; NULL: it does not exist. May be NULL. */
 	void (*changed)(struct plane_loaded *l, enum ipfam fam, enum nft_set_id set,
@@ -68,6 +73,14 @@ size_t plane_loaded_undesired_count(const struct plane_loaded *l, enum ipfam fam
 /* Call `fn` for all elements that are not desired: before the first commit, these are all. */
 void plane_loaded_each(const struct plane_loaded *l, enum ipfam fam, enum nft_set_id set,
 		       void (*fn)(void *arg, const uint8_t *key), void *arg);
+
+/* After the load: remember the keys of the set of ranges for plane_loaded_each_range(). */
+void plane_loaded_ranges_list(struct plane_loaded *l, enum ipfam fam, enum nft_set_id set);
+/* Call `fn` for each of these keys that begins with `word`, which names a pool. */
+void plane_loaded_each_range(const struct plane_loaded *l, enum ipfam fam, enum nft_set_id set,
+			     uint32_t word,
+			     void (*fn)(void *arg, enum nft_set_id set, const uint8_t *key),
+			     void *arg);
 
 /* Release the reserved ids that no pool adopted. */
 void plane_loaded_ids_release(struct plane_loaded *l);

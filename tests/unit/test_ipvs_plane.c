@@ -4,6 +4,7 @@
  * the virtual services are compared with a text, and a second process must find nothing to write.
  * Each test runs at three levels of counting: none, services, endpoints.
  */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <linux/ip_vs.h>
 #include <stdio.h>
@@ -1402,6 +1403,79 @@ static void test_stale(void **state)
 	world_close(&w);
 }
 
+/* --- source ranges (REJ-10) --- */
+
+#define LB_A "type=LoadBalancer ip=10.96.0.10 port=http:80 vip=192.0.2.1"
+#define LB_B "type=LoadBalancer ip=10.96.0.11 port=http:80 vip=192.0.2.2"
+
+static void open_guarded(struct world *w)
+{
+	world_open(w);
+	service(w, "shop/a", LB_A " range=10.0.0.0/8");
+	slice(w, "shop/a-1", "a", "| http:8080 | 1 rs");
+	service(w, "shop/b", LB_B);
+	slice(w, "shop/b-1", "b", "| http:8080 | 2 rs");
+	settle(w);
+}
+
+static bool has_range(const struct world *w, const char *range, uint32_t mark)
+{
+	struct ip_prefix p = test_prefix(range);
+	uint8_t key[NFT_KEY_MAX];
+
+	nft_key_range(key, 0, &p);
+	nft_put_word(key, htonl(mark));
+	nft_put_word(key + nft_key_len(IPVSSET_RANGES, IPFAM_V4) / 2, htonl(mark));
+	return fake_find(w->nft, IPFAM_V4, IPVSSET_RANGES, key) != NULL;
+}
+
+/* Ranges that come are committed first; those that go are in force as long as their frontends. */
+static void test_ranges_first(void **state)
+{
+	struct world w;
+	uint64_t before;
+	uint32_t a;
+	uint32_t b;
+
+	open_guarded(&w);
+	a = mark_in(&w, IPVSSET_GUARDED, "192.0.2.1", 80, L4PROTO_TCP);
+	b = mark_of(&w, "192.0.2.2", 80);
+	assert_true(a != 0 && b != 0 && has_range(&w, "10.0.0.0/8", a));
+	before = sync_stats_get(w.s)->failures;
+	fake_lose_answer(w.nft, 1);
+	service(&w, "shop/a", LB_A);
+	service(&w, "shop/b", LB_B " range=172.16.0.0/12");
+	while (sync_stats_get(w.s)->failures == before)
+		(void)sync_step(w.s, w.now);
+	assert_true(has_range(&w, "172.16.0.0/12", b) && has_range(&w, "10.0.0.0/8", a));
+	assert_int_equal(mark_in(&w, IPVSSET_GUARDED, "192.0.2.1", 80, L4PROTO_TCP), a);
+	assert_int_equal(mark_in(&w, IPVSSET_GUARDED, "192.0.2.2", 80, L4PROTO_TCP), 0);
+	settle(&w);
+	assert_false(has_range(&w, "10.0.0.0/8", a));
+	assert_int_equal(mark_in(&w, IPVSSET_GUARDED, "192.0.2.1", 80, L4PROTO_TCP), 0);
+	assert_int_equal(mark_in(&w, IPVSSET_GUARDED, "192.0.2.2", 80, L4PROTO_TCP), b);
+	expect_adopted(&w);
+	world_close(&w);
+}
+
+/* A range that overlaps one of the last life replaces it. */
+static void test_ranges_while_down(void **state)
+{
+	struct world w;
+	uint32_t a;
+
+	open_guarded(&w);
+	a = mark_in(&w, IPVSSET_GUARDED, "192.0.2.1", 80, L4PROTO_TCP);
+	service(&w, "shop/a", LB_A " range=10.0.0.0/9");
+	(void)restart(&w);
+	assert_int_equal(sync_stats_get(w.s)->failures, 0);
+	assert_true(has_range(&w, "10.0.0.0/9", a));
+	assert_false(has_range(&w, "10.0.0.0/8", a));
+	assert_int_equal(mark_in(&w, IPVSSET_GUARDED, "192.0.2.1", 80, L4PROTO_TCP), a);
+	expect_adopted(&w);
+	world_close(&w);
+}
+
 /* --- refusals --- */
 
 /*
@@ -2054,6 +2128,8 @@ int main(void)
 		cmocka_unit_test(test_retires_not),
 		cmocka_unit_test(test_audit),
 		cmocka_unit_test(test_stale),
+		cmocka_unit_test(test_ranges_first),
+		cmocka_unit_test(test_ranges_while_down),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_refused_removal),
 		cmocka_unit_test(test_refused_at_first),

@@ -455,6 +455,11 @@ static void test_refused_after_ranges(void **state)
 			assert_string_equal(after, before);
 			assert_int_equal(fake_count(b.f).n_batches, 2);
 			assert_ptr_equal(b.res.culprit, world_svc(&b.w, "shop/a"));
+		} else { /* the whole state is loaded, not only a family */
+			assert_null(b.res.culprit);
+			assert_int_equal(b.res.families, 0);
+			assert_non_null(strstr(b.err.text, "source ranges"));
+			assert_non_null(strstr(b.err.text, "192.0.2.1:80/TCP"));
 		}
 		free(before);
 		free(after);

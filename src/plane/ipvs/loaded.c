@@ -57,6 +57,7 @@ static int read_some(struct ipvs_plane *p, struct err *err)
 	p->load.walk = (struct nft_walk){ 0 };
 	if (++p->load.set < IPVSSET_REMEMBERED)
 		return 1;
+	plane_loaded_ranges_list(p->load.loaded, p->load.fam, IPVSSET_RANGES);
 	p->load.set = IPVSSET_BEGIN;
 	return ++p->load.fam < IPFAM_N;
 }

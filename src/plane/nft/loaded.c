@@ -102,9 +102,6 @@ void nft_loaded_forget(struct nft_loaded *h, enum ipfam fam)
 
 	plane_loaded_forget(&h->elems, fam);
 	nft_keymap_clear(&f->pools);
-	free(f->ranges);
-	f->ranges = NULL;
-	f->n_ranges = 0;
 	f->has_table = false;
 }
 
@@ -161,21 +158,6 @@ void nft_loaded_kinds(const struct nft_loaded *h, enum ipfam fam, struct nft_kin
 
 /* --- pools --- */
 
-/* The source ranges of a pool. Their keys begin with its id in network order. */
-static const uint8_t *ranges_of(const struct nft_loaded *h, enum ipfam fam, uint32_t id, size_t *n)
-{
-	const struct nft_loaded_family *f = &h->fam[fam];
-	size_t len = nft_key_len(NFTSET_FW_RANGES, fam);
-	size_t lo = bisect(f->n_ranges, i, nft_get_range_pool(f->ranges + i * len) < id);
-	size_t end;
-
-	for (end = lo; end < f->n_ranges; end++)
-		if (nft_get_range_pool(f->ranges + end * len) != id)
-			break;
-	*n = end - lo;
-	return f->ranges == NULL ? NULL : f->ranges + lo * len;
-}
-
 typedef void key_fn(void *arg, enum nft_set_id set, const uint8_t *key);
 
 /* Call `fn` for every key of slots from `from` on that may belong to the pool, and of local ids. */
@@ -203,12 +185,7 @@ static void each_slot(const struct nft_loaded *h, enum ipfam fam, uint32_t id, u
 static void each_range(const struct nft_loaded *h, enum ipfam fam, uint32_t id, key_fn *fn,
 		       void *arg)
 {
-	size_t len = nft_key_len(NFTSET_FW_RANGES, fam);
-	size_t n;
-	const uint8_t *ranges = ranges_of(h, fam, id, &n);
-
-	for (size_t i = 0; i < n; i++)
-		fn(arg, NFTSET_FW_RANGES, ranges + i * len);
+	plane_loaded_each_range(&h->elems, fam, NFTSET_FW_RANGES, nft_word(id, 0), fn, arg);
 }
 
 struct touch {

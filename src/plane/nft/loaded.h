@@ -27,8 +27,6 @@ struct nft_loaded_pool {
 struct nft_loaded_family {
 	bool has_table;
 	struct nft_keymap pools; /* id -> struct nft_loaded_pool */
-	uint8_t *ranges;         /* keys of fw_ranges, sorted: grouped by pool */
-	size_t n_ranges;
 };
 
 struct nft_loaded {

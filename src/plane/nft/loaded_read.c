@@ -88,15 +88,6 @@ static int dump_elem(void *arg, const uint8_t *key, const uint8_t *data, struct 
 	return 0;
 }
 
-/* All ranges of the kernel: before the first commit no element is desired. */
-static void ranges_list(struct nft_reading *rd)
-{
-	struct nft_loaded_family *f = family_of(rd);
-
-	f->ranges = plane_loaded_undesired(&rd->h->elems, rd->table.fam, NFTSET_FW_RANGES, SIZE_MAX,
-					   &f->n_ranges);
-}
-
 static int id_cmp(const void *a, const void *b)
 {
 	uint32_t x = *(const uint32_t *)a;
@@ -142,7 +133,7 @@ static int dump_some(struct nft_reading *rd, struct err *err)
 	rd->walk = (struct nft_walk){ 0 };
 	if (++rd->i < NFT_DUMPED_N)
 		return 1;
-	ranges_list(rd);
+	plane_loaded_ranges_list(&rd->h->elems, rd->table.fam, NFTSET_FW_RANGES);
 	pools_list(rd);
 	rd->phase = SLOTS;
 	return has_pool_sets(rd->layout);
