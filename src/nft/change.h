@@ -32,7 +32,7 @@ struct nft_change {
 	bool has_programmed; /* the kernel has the key, with data `programmed` */
 	bool has_new;        /* the desired data is `data` */
 	bool needs_look;     /* the kernel's data has to be read */
-	bool is_early;       /* is sent in a transaction of its own, before the others */
+	bool is_early;       /* is sent with others like it, in a transaction before the rest */
 	int32_t delta;       /* of a counted address */
 	uint32_t count;      /* of a counted address, after the commit */
 	uint8_t key[NFT_KEY_MAX];

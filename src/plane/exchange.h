@@ -26,9 +26,9 @@ MUST_USE int plane_changes_read(struct nft_changes *c, struct nl_sock *query,
 				struct err *err);
 
 /*
- *  Send the difference between desired and programmed, deletions first, in one transaction, or in
- *  two if pools get source ranges. Adds to `res` and to the times of the plane. May replace
- *  c->batch.
+ *  Send the difference between desired and programmed, deletions first, in one transaction. Source
+ *  ranges that come are one before it, which is undone if the kernel rejects the rest. Adds to
+ * `res` and to the times of the plane. May replace c->batch.
  *
  *  Errors as plane.h commit: an element that already exists, or does not exist, means that the
  *  programmed state is unknown (-ESTALE); a missing table or set, that another process deleted it

@@ -201,7 +201,8 @@ struct plane_ops {
 	int (*env)(struct plane *p, const struct model *m, struct plane_result *res,
 		   struct err *err);
 	/*
-	 * Commit operations: all of them or, on the nft plane, none. Returns 0, or
+	 * Commit operations: all of them or, on the nft plane, none. Source ranges of rejected
+	 * operations may have been in force for some milliseconds. Returns 0, or
 	 *   -ESTALE           the kernel state differs from the acknowledged one; nothing was
 	 *                     applied; repeat with PLANE_COMMIT_VERIFY
 	 *   -EINPROGRESS      mode VERIFY, a large service: about 10 ms of the reading are done;

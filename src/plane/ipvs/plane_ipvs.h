@@ -7,8 +7,8 @@
  *  services by address and port instead: in a persistent service by mark, IPVS keeps the client's
  *  port. No address is bound to a device: a policy routing rule delivers marked packets locally.
  *
- *  IPVS has no transactions. A commit first adds to IPVS, then changes nf_tables in one batch, then
- *  removes from IPVS; each prefix of that sequence is a safe state. A removed backend gets weight 0
+ *  IPVS has no transactions. A commit first adds to IPVS, then changes nf_tables, then removes
+ *  from IPVS; each prefix of that sequence is a safe state. A removed backend gets weight 0
  *  at once, and is deleted when its connections have ended or at the drain timeout: tick() checks
  *  services with such backends once a second.
  *
