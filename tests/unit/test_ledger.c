@@ -155,8 +155,8 @@ static void test_rejected(void **state)
 	assert_int_equal(w.l.remarks.n, 2);
 	assert_int_equal(w.l.keys.count, 2);
 	assert_int_equal(ledger_objects(&w.l), 2);
-	assert_string_equal(w.l.remarks.v[1].text, "spec.ports[0].port: 70000 is not in 1..65535");
-	assert_true(w.l.remarks.v[1].is_rejected);
+	assert_string_equal(w.l.remarks.v[1]->text, "spec.ports[0].port: 70000 is not in 1..65535");
+	assert_true(w.l.remarks.v[1]->is_rejected);
 
 	ledger_list_begin(&w.l);
 	assert_int_equal(put(&w, service("a", 70000)), 0);
@@ -247,7 +247,7 @@ static void test_unreadable(void **state)
 	assert_int_equal(ledger_list_end(&w.l, 1), 1);
 	assert_string_equal(names(&w), "b");
 	assert_int_equal(w.l.n_rejected, 1);
-	assert_string_equal(w.l.remarks.v[0].text, "larger than one object may be");
+	assert_string_equal(w.l.remarks.v[0]->text, "larger than one object may be");
 
 	/* An object that has no name at all. */
 	ledger_list_begin(&w.l);

@@ -34,6 +34,9 @@ enum object_kind {
 	OBJECT_KIND_LIST, /* "List", "ServiceList", ...: see decode_kind() */
 };
 const char *object_kind_text(enum object_kind kind);
+/* "Service shop/cart", "Node n1"; "document" without a name. */
+void object_title(struct str *ret, enum object_kind kind, const struct name *ns,
+		  const struct name *name);
 
 /* One decoded object of any kind. */
 struct object {

@@ -25,6 +25,16 @@ const char *object_kind_text(enum object_kind kind)
 	return "object";
 }
 
+void object_title(struct str *ret, enum object_kind kind, const struct name *ns,
+		  const struct name *name)
+{
+	if (name == NULL)
+		str_puts(ret, kind == OBJECT_KIND_OTHER ? "document" : object_kind_text(kind));
+	else
+		str_printf(ret, "%s %s%s%s", object_kind_text(kind), name_text(ns), ns ? "/" : "",
+			   name->text);
+}
+
 void object_fini(struct object *o)
 {
 	switch (o->kind) {

@@ -108,16 +108,6 @@ void manifest_close(struct manifest *m)
 	free(m);
 }
 
-void object_title(struct str *ret, enum object_kind kind, const struct name *ns,
-		  const struct name *name)
-{
-	if (name == NULL)
-		str_puts(ret, kind == OBJECT_KIND_OTHER ? "document" : object_kind_text(kind));
-	else
-		str_printf(ret, "%s %s%s%s", object_kind_text(kind), name_text(ns), ns ? "/" : "",
-			   name->text);
-}
-
 /* --- units and pieces ----------------------------------------------------- */
 
 static struct unit *unit_last(struct manifest *m)

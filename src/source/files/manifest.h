@@ -83,7 +83,3 @@ DEFINE_AUTO(struct manifest *, manifest_close);
 
 /* 1: more left; 0: complete; -errno: the file could not be read. */
 MUST_USE int manifest_step(struct manifest *m, struct err *err);
-
-/* "Service shop/cart", "Node n1"; "document" without a name. */
-void object_title(struct str *ret, enum object_kind kind, const struct name *ns,
-		  const struct name *name);

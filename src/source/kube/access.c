@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "source/decode/decode.h"
 #include "source/kube/base64.h"
+#include "source/kube/kube.h"
 #include "source/kube/process.h"
 #include "source/kube/textfile.h"
 
@@ -21,6 +22,15 @@
 #define PLUGIN_PAUSE_NS (2 * NSEC_PER_SEC)
 /* Shortest validity of a plugin's output: a wrong clock must not run the plugin for each request */
 #define PLUGIN_LIFE_MIN_NS (30 * NSEC_PER_SEC)
+
+/* Files that a kubeconfig names. */
+enum file {
+	FILE_TOKEN = 0,
+	FILE_CA,
+	FILE_CERT,
+	FILE_KEY,
+	FILE_N,
+};
 
 struct pending {
 	struct list link;
@@ -50,10 +60,7 @@ struct access {
 	uint64_t plugin_timeout_ns;
 	struct kubeconfig *where;
 	struct textfile kubeconfig; /* to detect changes */
-	struct textfile token;
-	struct textfile ca;
-	struct textfile cert;
-	struct textfile key;
+	struct textfile files[FILE_N];
 	struct plugin plugin;
 	struct str authorization;
 	struct list pending; /* requests without credentials yet, sorted by number */
@@ -73,19 +80,20 @@ static void warn_once(struct access *a, const char *text)
 	log_warn(LOG_AREA_SOURCE, "api: credentials: %s; previous credentials stay in use", text);
 }
 
-static void textfile_set(struct textfile *f, const char *path)
-{
-	textfile_fini(f);
-	if (path != NULL)
-		f->path = xstrdup(path);
-}
-
 static void files_set(struct access *a)
 {
-	textfile_set(&a->token, a->where->token_file);
-	textfile_set(&a->ca, a->where->ca.path);
-	textfile_set(&a->cert, a->where->cert.path);
-	textfile_set(&a->key, a->where->key.path);
+	const char *const paths[FILE_N] = {
+		[FILE_TOKEN] = a->where->token_file,
+		[FILE_CA] = a->where->ca.path,
+		[FILE_CERT] = a->where->cert.path,
+		[FILE_KEY] = a->where->key.path,
+	};
+
+	for (size_t i = 0; i < FILE_N; i++) {
+		textfile_fini(&a->files[i]);
+		if (paths[i] != NULL)
+			a->files[i].path = xstrdup(paths[i]);
+	}
 }
 
 /* An error only if the file was never read; otherwise its last content stays. */
@@ -143,16 +151,11 @@ static void kubeconfig_check(struct access *a)
 
 static int files_check(struct access *a, struct err *err)
 {
-	int r;
+	int r = 0;
 
 	kubeconfig_check(a);
-	r = file_check(a, &a->token, TOKEN_MAX, err);
-	if (r == 0)
-		r = file_check(a, &a->ca, PEM_MAX, err);
-	if (r == 0)
-		r = file_check(a, &a->cert, PEM_MAX, err);
-	if (r == 0)
-		r = file_check(a, &a->key, PEM_MAX, err);
+	for (size_t i = 0; r == 0 && i < FILE_N; i++)
+		r = file_check(a, &a->files[i], i == FILE_TOKEN ? TOKEN_MAX : PEM_MAX, err);
 	return r;
 }
 
@@ -181,12 +184,13 @@ static int bearer(struct str *ret, const char *token, size_t size, struct err *e
 
 static int authorization(struct access *a, struct err *err)
 {
+	const struct textfile *token = &a->files[FILE_TOKEN];
 	const struct kubeconfig *k = a->where;
 	FINI(str_fini) struct str pair = { 0 };
 
 	str_clear(&a->authorization);
-	if (a->token.path != NULL)
-		return bearer(&a->authorization, str_text(&a->token.text), a->token.text.len, err);
+	if (token->path != NULL)
+		return bearer(&a->authorization, str_text(&token->text), token->text.len, err);
 	if (k->token != NULL)
 		return bearer(&a->authorization, k->token, strlen(k->token), err);
 	if (k->username != NULL) {
@@ -207,9 +211,9 @@ static int grant_make(struct access *a, struct access_grant *ret, struct err *er
 
 	*ret = (struct access_grant){
 		.where = k,
-		.ca = pem(&k->ca, &a->ca),
-		.cert = pem(&k->cert, &a->cert),
-		.key = pem(&k->key, &a->key),
+		.ca = pem(&k->ca, &a->files[FILE_CA]),
+		.cert = pem(&k->cert, &a->files[FILE_CERT]),
+		.key = pem(&k->key, &a->files[FILE_KEY]),
 	};
 	if (a->authorization.len > 0)
 		ret->authorization = a->authorization.text;
@@ -350,17 +354,15 @@ static void on_plugin(void *arg, int r, const struct str *output, const char *wh
 static json_t *cluster_json(const struct access *a)
 {
 	const struct kubeconfig *k = a->where;
-	const struct str *ca = pem(&k->ca, &a->ca);
+	const struct str *ca = pem(&k->ca, &a->files[FILE_CA]);
 	FINI(str_fini) struct str text = { 0 };
-	json_t *c;
 
 	if (ca != NULL)
 		base64_encode(&text, ca->text, ca->len);
-	c = json_pack("{s:s, s:s*, s:o*, s:s*, s:s*}", "server", k->servers.v[0], "tls-server-name",
-		      k->tls_server_name, "insecure-skip-tls-verify",
-		      k->is_insecure ? json_true() : NULL, "proxy-url", k->proxy_url,
-		      "certificate-authority-data", ca != NULL ? str_text(&text) : NULL);
-	return c;
+	return json_pack("{s:s, s:s*, s:o*, s:s*, s:s*}", "server", k->servers.v[0],
+			 "tls-server-name", k->tls_server_name, "insecure-skip-tls-verify",
+			 k->is_insecure ? json_true() : NULL, "proxy-url", k->proxy_url,
+			 "certificate-authority-data", ca != NULL ? str_text(&text) : NULL);
 }
 
 static char *exec_info(const struct access *a)
@@ -472,12 +474,10 @@ void access_request(struct access *a, access_fn fn, void *arg)
 
 void access_cancel(struct access *a, const void *arg)
 {
-	list_for_each_safe (n, tmp, &a->pending) {
-		struct pending *q = list_entry(n, struct pending, link);
-
-		if (q->arg != arg)
+	list_for_each_entry_safe (q, tmp, &a->pending, struct pending, link) {
+		if (arg != NULL && q->arg != arg)
 			continue;
-		list_del(n);
+		list_del(&q->link);
 		free(q);
 	}
 }
@@ -510,7 +510,7 @@ static char *dup_nonempty(const char *text)
 	return text != NULL && text[0] != '\0' ? xstrdup(text) : NULL;
 }
 
-int access_open(struct access **ret, struct event_base *base, const struct access_config *config,
+int access_open(struct access **ret, struct event_base *base, const struct kube_config *config,
 		struct err *err)
 {
 	struct access *a = xcalloc(1, sizeof(*a));
@@ -520,7 +520,7 @@ int access_open(struct access **ret, struct event_base *base, const struct acces
 	a->path = dup_nonempty(config->kubeconfig);
 	a->master = dup_nonempty(config->master);
 	a->account_dir = dup_nonempty(config->account_dir);
-	a->plugin_timeout_ns = config->plugin_timeout_ns;
+	a->plugin_timeout_ns = config->timing.plugin_ns;
 	list_init(&a->pending);
 	if (a->path != NULL)
 		a->kubeconfig.path = xstrdup(a->path);
@@ -541,16 +541,11 @@ void access_close(struct access *a)
 	if (a == NULL)
 		return;
 	process_close(a->plugin.process);
-	list_for_each_safe (n, tmp, &a->pending) {
-		list_del(n);
-		free(list_entry(n, struct pending, link));
-	}
+	access_cancel(a, NULL);
 	kubeconfig_close(a->where);
 	textfile_fini(&a->kubeconfig);
-	textfile_fini(&a->token);
-	textfile_fini(&a->ca);
-	textfile_fini(&a->cert);
-	textfile_fini(&a->key);
+	for (size_t i = 0; i < FILE_N; i++)
+		textfile_fini(&a->files[i]);
 	str_fini(&a->plugin.token);
 	str_fini(&a->plugin.cert);
 	str_fini(&a->plugin.key);

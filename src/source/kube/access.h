@@ -18,13 +18,7 @@
 #include "source/kube/kubeconfig.h"
 
 struct access;
-
-struct access_config {
-	const char *kubeconfig; /* as kubeconfig_open(); all copied */
-	const char *master;
-	const char *account_dir;
-	uint64_t plugin_timeout_ns;
-};
+struct kube_config;
 
 /* Borrowed for the call of access_fn. NULL members: none. */
 struct access_grant {
@@ -39,8 +33,9 @@ struct access_grant {
 typedef void (*access_fn)(void *arg, int r, const struct access_grant *grant,
 			  const struct err *err);
 
+/* Copies what it needs of `config`. */
 MUST_USE int access_open(struct access **ret, struct event_base *base,
-			 const struct access_config *config, struct err *err);
+			 const struct kube_config *config, struct err *err);
 void access_close(struct access *a);
 
 /*
@@ -48,7 +43,7 @@ void access_close(struct access *a);
  * access_request(), but not access_close().
  */
 void access_request(struct access *a, access_fn fn, void *arg);
-/* Cancel pending requests with `arg`. */
+/* Cancel pending requests with `arg`; NULL: all. */
 void access_cancel(struct access *a, const void *arg);
 /* The server answered 401: discard the output of the plugin. */
 void access_reject(struct access *a);

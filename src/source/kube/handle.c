@@ -7,6 +7,15 @@
 #include "base/str.h"
 #include "base/util.h"
 
+#if defined(__x86_64__)
+#define MACHINE "amd64"
+#elif defined(__aarch64__)
+#define MACHINE "arm64"
+#else
+#define MACHINE "other"
+#endif
+#define USER_AGENT "vipd/" VIPD_VERSION " (linux/" MACHINE ")"
+
 DEFINE_AUTO(char *, curl_free);
 DEFINE_AUTO(CURLU *, curl_url_cleanup);
 
@@ -52,14 +61,14 @@ static int tls_name_set(struct handle *h, CURLU *url, const char *name)
 	return 0;
 }
 
-static int url_set(struct handle *h, const struct handle_config *c)
+static int url_set(struct handle *h, const struct kubeconfig *k, const char *server,
+		   const char *path)
 {
-	const struct kubeconfig *k = c->grant->where;
 	FINI(str_fini) struct str text = { 0 };
 	AUTO(curl_url_cleanup) CURLU *url = curl_url();
 	AUTO(curl_free) char *full = NULL;
 
-	str_printf(&text, "%s%s", handle_server(k, c->server), c->path);
+	str_printf(&text, "%s%s", server, path);
 	if (url == NULL || curl_url_set(url, CURLUPART_URL, text.text, 0) != CURLUE_OK ||
 	    (k->tls_server_name != NULL && tls_name_set(h, url, k->tls_server_name) < 0) ||
 	    curl_url_get(url, CURLUPART_URL, &full, 0) != CURLUE_OK)
@@ -95,12 +104,13 @@ bool handle_is_tls(const char *server)
 	return strncasecmp(server, "https://", 8) == 0;
 }
 
-int handle_open(struct handle *ret, const struct handle_config *c)
+int handle_open(struct handle *ret, const struct access_grant *g, size_t server,
+		const struct http_request *request, uint64_t connect_ns)
 {
-	const struct access_grant *g = c->grant;
+	const char *where = handle_server(g->where, server);
 	struct handle h = { .easy = curl_easy_init() };
 
-	if (h.easy == NULL || url_set(&h, c) < 0) {
+	if (h.easy == NULL || url_set(&h, g->where, where, request->path) < 0) {
 		handle_close(&h);
 		return -EINVAL;
 	}
@@ -108,19 +118,19 @@ int handle_open(struct handle *ret, const struct handle_config *c)
 	(void)curl_easy_setopt(h.easy, CURLOPT_PROTOCOLS_STR, "http,https");
 	(void)curl_easy_setopt(h.easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
 	(void)curl_easy_setopt(h.easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
-	(void)curl_easy_setopt(h.easy, CURLOPT_USERAGENT, c->user_agent);
+	(void)curl_easy_setopt(h.easy, CURLOPT_USERAGENT, USER_AGENT);
 	(void)curl_easy_setopt(h.easy, CURLOPT_CONNECTTIMEOUT_MS,
-			       (long)(c->connect_ns / NSEC_PER_MSEC));
+			       (long)(connect_ns / NSEC_PER_MSEC));
 	if (g->where->proxy_url != NULL) {
 		(void)curl_easy_setopt(h.easy, CURLOPT_PROXY, g->where->proxy_url);
 		(void)curl_easy_setopt(h.easy, CURLOPT_NOPROXY, "");
 	}
-	header_add(&h, "Accept", c->accept);
-	if (c->body != NULL) {
+	header_add(&h, "Accept", request->accept);
+	if (request->body != NULL) {
 		header_add(&h, "Content-Type", "application/json");
-		(void)curl_easy_setopt(h.easy, CURLOPT_COPYPOSTFIELDS, c->body);
+		(void)curl_easy_setopt(h.easy, CURLOPT_COPYPOSTFIELDS, request->body);
 	}
-	if (g->authorization != NULL && handle_is_tls(handle_server(g->where, c->server)))
+	if (g->authorization != NULL && handle_is_tls(where))
 		header_add(&h, "Authorization", g->authorization);
 	(void)curl_easy_setopt(h.easy, CURLOPT_HTTPHEADER, h.headers);
 	tls_set(h.easy, g);

@@ -3,11 +3,8 @@
 #pragma once
 
 #include <curl/curl.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include "source/kube/access.h"
+#include "source/kube/transport.h"
 
 struct handle {
 	CURL *easy; /* NULL: none */
@@ -15,21 +12,15 @@ struct handle {
 	struct curl_slist *connect_to;
 };
 
-struct handle_config {
-	const struct access_grant *grant;
-	size_t server; /* index into the grant's servers, modulo their number */
-	const char *path;
-	const char *accept;
-	const char *body; /* JSON for POST; NULL: GET */
-	const char *user_agent;
-	uint64_t connect_ns;
-};
-
-/* The server that `server` of the config selects. */
+/* The server with this index, modulo the number of servers. */
 const char *handle_server(const struct kubeconfig *k, size_t server);
 /* Over plain http any host on the way reads credentials: they are sent over https only. */
 bool handle_is_tls(const char *server);
-/* Copies what it needs of `config`. -EINVAL: the URL cannot be used; `ret` is empty then. */
-int handle_open(struct handle *ret, const struct handle_config *config);
+/*
+ * For a request to server number `server` of the grant; copies what it needs. -EINVAL: the URL
+ * cannot be used; `ret` is empty then.
+ */
+int handle_open(struct handle *ret, const struct access_grant *grant, size_t server,
+		const struct http_request *request, uint64_t connect_ns);
 /* The handle must not be in a libcurl multi handle. */
 void handle_close(struct handle *h);

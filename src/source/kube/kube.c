@@ -14,18 +14,9 @@
 #include "source/kube/transport.h"
 
 #define ACCOUNT_DIR "/var/run/secrets/kubernetes.io/serviceaccount"
-#if defined(__x86_64__)
-#define MACHINE "amd64"
-#elif defined(__aarch64__)
-#define MACHINE "arm64"
-#else
-#define MACHINE "other"
-#endif
 /* As the flags of kube-proxy. */
 #define QPS_DEFAULT 5
 #define BURST_DEFAULT 10
-
-#define USER_AGENT "vipd/" VIPD_VERSION " (linux/" MACHINE ")"
 
 /* The gate waits for the first two (IN-15). */
 enum which {
@@ -160,13 +151,13 @@ static void on_collect(void *arg, struct events *e)
 		const struct ledger *l = reflector_ledger(k->reflectors[i]);
 
 		vec_for_each (rm, &l->remarks)
-			if (is_open && rm->is_rejected)
+			if (is_open && (*rm)->is_rejected)
 				is_open = kube_problem_add(
 					e, &(struct kube_problem){ .kind = l->kind,
-								   .ns = name_text(rm->ns),
-								   .name = name_text(rm->name),
+								   .ns = name_text((*rm)->ns),
+								   .name = name_text((*rm)->name),
 								   .reason = "InvalidObject",
-								   .text = rm->text });
+								   .text = (*rm)->text });
 	}
 	if (is_open && k->callbacks.problems != NULL)
 		k->callbacks.problems(k->callbacks.arg, e);
@@ -192,28 +183,6 @@ static int is_json_only(bool *ret, const char *type, struct err *err)
 		       "--kube-api-content-type: '%.64s' is neither "
 		       "application/vnd.kubernetes.protobuf nor application/json",
 		       type);
-}
-
-static int transport_begin(struct kube *k, struct event_base *base, const struct kube_config *c,
-			   struct err *err)
-{
-	int r = access_open(&k->access, base,
-			    &(struct access_config){ .kubeconfig = c->kubeconfig,
-						     .master = c->master,
-						     .account_dir = c->account_dir,
-						     .plugin_timeout_ns = c->timing.plugin_ns },
-			    err);
-
-	if (r < 0)
-		return r;
-	return transport_open(&k->transport, base, k->access,
-			      &(struct transport_config){ .user_agent = USER_AGENT,
-							  .connect_ns = c->timing.connect_ns,
-							  .quiet_ns = c->timing.quiet_ns,
-							  .probe_ns = c->timing.probe_ns,
-							  .keepalive_ns = c->timing.keepalive_ns,
-							  .turn_ns = c->timing.turn_ns },
-			      err);
 }
 
 static void reflectors_open(struct kube *k, struct event_base *base, struct model *m,
@@ -262,7 +231,9 @@ int kube_open(struct kube **ret, struct event_base *base, struct model *m,
 	k->gate = xtimer_new(base, on_gate, k);
 	r = is_json_only(&json_only, config->content_type, err);
 	if (r == 0)
-		r = transport_begin(k, base, config, err);
+		r = access_open(&k->access, base, config, err);
+	if (r == 0)
+		r = transport_open(&k->transport, base, k->access, &k->timing, err);
 	if (r < 0) {
 		kube_close(k);
 		return err_wrap(err, r, "API server");
@@ -306,18 +277,10 @@ void kube_read_again(struct kube *k)
 
 struct kube_status kube_status(const struct kube *k)
 {
-	struct transport_stats s = transport_stats(k->transport);
+	struct kube_status s = transport_status(k->transport);
 
-	return (struct kube_status){
-		.server = transport_server(k->transport),
-		.is_http2 = transport_is_http2(k->transport),
-		.is_synced = k->is_synced,
-		.requests = s.requests,
-		.connections = s.connections,
-		.failovers = s.failovers,
-		.probes = s.probes,
-		.dead_connections = s.dead,
-	};
+	s.is_synced = k->is_synced;
+	return s;
 }
 
 bool kube_is_complete(const struct kube *k, struct str *why)
@@ -343,7 +306,7 @@ size_t kube_n_remarks(const struct kube *k, size_t i)
 
 struct kube_remark kube_remark(const struct kube *k, size_t i, size_t n)
 {
-	const struct ledger_remark *rm = &reflector_ledger(k->reflectors[i])->remarks.v[n];
+	const struct ledger_key *rm = reflector_ledger(k->reflectors[i])->remarks.v[n];
 
 	return (struct kube_remark){
 		.ns = name_text(rm->ns),

@@ -122,7 +122,6 @@ struct kube_reflector_status {
 	bool is_complete;       /* synced: a list was completed */
 	const char *error;      /* current failure; "": none */
 	uint64_t error_ns;      /* start of the failure; 0: none */
-	uint64_t retry_ns;      /* next attempt; 0: under way */
 	uint32_t failures;      /* consecutive */
 	uint64_t last_event_ns; /* bookmarks too; 0: none */
 	const char *version;    /* resource version; "" before the first list */

@@ -2,27 +2,11 @@
 /* kube/ledger - see ledger.h. Mark and sweep over names. */
 #include "source/kube/ledger.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/str.h"
-
-/*
- * An object on the server with a remark or without a version in the model. The model counts the
- * others as listed (model_list_end()): most objects have no key.
- */
-struct key {
-	struct hnode node;
-	const struct name *ns; /* NULL for kinds without namespace */
-	const struct name *name;
-	uint32_t generation;
-	bool is_rejected;
-	bool is_known;   /* a version was valid */
-	bool is_listed;  /* by the model, which has a version */
-	bool has_remark; /* with or without a text in `remarks` */
-};
 
 static enum model_event_kind list_kind(const struct ledger *l)
 {
@@ -33,17 +17,18 @@ static enum model_event_kind list_kind(const struct ledger *l)
 
 /* --- names ---------------------------------------------------------------- */
 
-static struct key *key_find(const struct ledger *l, const struct name *ns, const struct name *name)
+static struct ledger_key *key_find(const struct ledger *l, const struct name *ns,
+				   const struct name *name)
 {
-	return htable_find(&l->keys, name_pair_hash(ns, name), struct key, k,
+	return htable_find(&l->keys, name_pair_hash(ns, name), struct ledger_key, k,
 			   k->ns == ns && k->name == name);
 }
 
 /* Record that the object is on the server. Its key; without one, a new key if `is_needed`. */
-static struct key *key_mark(struct ledger *l, const struct name *ns, const struct name *name,
-			    bool is_needed)
+static struct ledger_key *key_mark(struct ledger *l, const struct name *ns, const struct name *name,
+				   bool is_needed)
 {
-	struct key *k = key_find(l, ns, name);
+	struct ledger_key *k = key_find(l, ns, name);
 
 	if (k == NULL && is_needed) {
 		k = xcalloc(1, sizeof(*k));
@@ -57,24 +42,16 @@ static struct key *key_mark(struct ledger *l, const struct name *ns, const struc
 }
 
 /* As key_mark(), of an object whose version in the model, if any, stays. */
-static struct key *key_keep(struct ledger *l, const struct name *ns, const struct name *name)
+static struct ledger_key *key_keep(struct ledger *l, const struct name *ns, const struct name *name)
 {
-	struct key *k = key_mark(l, ns, name, true);
+	struct ledger_key *k = key_mark(l, ns, name, true);
 
 	k->is_listed = model_list_keep(l->model, list_kind(l), ns, name);
 	k->is_known |= k->is_listed;
 	return k;
 }
 
-static struct ledger_remark *remark_find(struct ledger *l, const struct key *k)
-{
-	assert(k != NULL);
-	if (!k->has_remark)
-		return NULL;
-	return vec_find(&l->remarks, rm, rm->ns == k->ns && rm->name == k->name);
-}
-
-static void known_set(struct ledger *l, struct key *k)
+static void known_set(struct ledger *l, struct ledger_key *k)
 {
 	if (k->is_known)
 		return;
@@ -82,23 +59,20 @@ static void known_set(struct ledger *l, struct key *k)
 	k->is_known = true;
 }
 
-static void remark_drop(struct ledger *l, struct key *k)
+static void remark_drop(struct ledger *l, struct ledger_key *k)
 {
-	struct ledger_remark *rm = remark_find(l, k);
+	struct ledger_key **rm = k->text != NULL ? vec_find(&l->remarks, it, *it == k) : NULL;
 
 	l->n_remarked -= k->has_remark;
 	l->n_rejected -= k->is_rejected;
 	l->n_unknown -= !k->is_known && k->is_rejected;
 	k->has_remark = k->is_rejected = false;
-	if (rm == NULL)
-		return;
-	name_unref(rm->ns);
-	name_unref(rm->name);
-	free(rm->text);
-	*rm = l->remarks.v[--l->remarks.n];
+	if (rm != NULL)
+		*rm = l->remarks.v[--l->remarks.n];
+	free(TAKE(k->text));
 }
 
-static void key_drop(struct ledger *l, struct key *k)
+static void key_drop(struct ledger *l, struct ledger_key *k)
 {
 	remark_drop(l, k);
 	htable_remove(&l->keys, &k->node);
@@ -109,29 +83,25 @@ static void key_drop(struct ledger *l, struct key *k)
 
 /* --- remarks -------------------------------------------------------------- */
 
-static void remark_log(const struct ledger *l, const struct key *k, bool is_rejected,
+static void remark_log(const struct ledger *l, const struct ledger_key *k, bool is_rejected,
 		       const char *text)
 {
-	const char *slash = k->ns != NULL ? "/" : "";
+	FINI(str_fini) struct str title = { 0 };
 
+	object_title(&title, l->kind, k->ns, k->name);
 	if (is_rejected)
-		log_warn(LOG_AREA_SOURCE, "%s %s%s%s: rejected: %s; %s", object_kind_text(l->kind),
-			 name_text(k->ns), slash, name_text(k->name), text,
+		log_warn(LOG_AREA_SOURCE, "%s: rejected: %s; %s", title.text, text,
 			 k->is_known ? "its last good version stays"
 				     : "no good version of it is known");
 	else
-		log_warn(LOG_AREA_SOURCE, "%s %s%s%s: %s", object_kind_text(l->kind),
-			 name_text(k->ns), slash, name_text(k->name), text);
+		log_warn(LOG_AREA_SOURCE, "%s: %s", title.text, text);
 }
 
 /* Log a remark once: an equal text about the object is not repeated. */
-static void remark_put(struct ledger *l, struct key *k, bool is_rejected, const char *text)
+static void remark_put(struct ledger *l, struct ledger_key *k, bool is_rejected, const char *text)
 {
-	struct ledger_remark *rm = remark_find(l, k);
-	bool is_known = rm != NULL ? rm->is_rejected == is_rejected && strcmp(rm->text, text) == 0
-				   : k->has_remark && k->is_rejected == is_rejected;
-
-	if (is_known)
+	if (k->has_remark && k->is_rejected == is_rejected &&
+	    (k->text == NULL || strcmp(k->text, text) == 0))
 		return;
 	remark_log(l, k, is_rejected, text);
 	remark_drop(l, k);
@@ -142,10 +112,8 @@ static void remark_put(struct ledger *l, struct key *k, bool is_rejected, const 
 	l->n_unknown += !k->is_known && is_rejected;
 	if (l->remarks.n == LEDGER_REMARKS_MAX)
 		return;
-	*vec_push(&l->remarks) = (struct ledger_remark){ .ns = name_ref(k->ns),
-							 .name = name_ref(k->name),
-							 .is_rejected = is_rejected,
-							 .text = str_clean(xstrdup(text)) };
+	k->text = str_clean(xstrdup(text));
+	*vec_push(&l->remarks) = k;
 }
 
 void ledger_unreadable(struct ledger *l, const json_t *identity, const char *why)
@@ -168,7 +136,7 @@ void ledger_unreadable(struct ledger *l, const json_t *identity, const char *why
 
 /* --- objects -------------------------------------------------------------- */
 
-static struct key *object_mark(struct ledger *l, const struct object *o, bool has_notes)
+static struct ledger_key *object_mark(struct ledger *l, const struct object *o, bool has_notes)
 {
 	switch (o->kind) {
 	case OBJECT_KIND_SERVICE:
@@ -203,7 +171,7 @@ static void on_note(void *arg, const struct decode *d, const char *text)
 	memcpy(notes->first, e.text, sizeof(notes->first));
 }
 
-static void notes_put(struct ledger *l, struct key *k, const struct notes *notes)
+static void notes_put(struct ledger *l, struct ledger_key *k, const struct notes *notes)
 {
 	struct err text;
 
@@ -225,7 +193,7 @@ static int put_key(struct ledger *l, const json_t *obj, int r, const struct note
 	const struct name *name;
 	const struct name *ns;
 	struct decode d = { 0 };
-	struct key *k;
+	struct ledger_key *k;
 	int changed = 0;
 
 	if (decode_key(&ns, &name, l->kind, obj, &d, NULL) < 0) {
@@ -251,7 +219,7 @@ int ledger_put(struct ledger *l, const json_t *obj, uint64_t at_ns)
 	struct notes notes = { .n = 0 };
 	struct decode d = { .note = on_note, .arg = &notes };
 	struct object o = { 0 };
-	struct key *k;
+	struct ledger_key *k;
 	struct err err;
 	int r = decode_object(&o, l->kind, obj, &d, &err);
 
@@ -273,7 +241,7 @@ int ledger_del(struct ledger *l, const json_t *obj, uint64_t at_ns)
 	const struct name *name;
 	const struct name *ns;
 	struct decode d = { 0 };
-	struct key *k;
+	struct ledger_key *k;
 	int changed;
 
 	if (decode_key(&ns, &name, l->kind, obj, &d, NULL) < 0) {
@@ -301,12 +269,11 @@ bool ledger_is_complete(const struct ledger *l, struct str *why)
 		str_printf(why, "%s without a readable name", object_kind_text(l->kind));
 		return false;
 	}
-	htable_for_each_entry (k, &l->keys, const struct key) {
+	htable_for_each_entry (k, &l->keys, const struct ledger_key) {
 		if (k->is_known || !k->is_rejected)
 			continue;
-		str_printf(why, "%s %s%s%s: no good version of it is known",
-			   object_kind_text(l->kind), name_text(k->ns), k->ns != NULL ? "/" : "",
-			   name_text(k->name));
+		object_title(why, l->kind, k->ns, k->name);
+		str_puts(why, ": no good version of it is known");
 		break;
 	}
 	return false;
@@ -329,7 +296,7 @@ size_t ledger_list_end(struct ledger *l, uint64_t at_ns)
 			 object_kind_text(l->kind));
 		return 0;
 	}
-	htable_for_each_entry_safe (k, tmp, &l->keys, struct key) {
+	htable_for_each_entry_safe (k, tmp, &l->keys, struct ledger_key) {
 		if (k->generation == l->generation)
 			continue;
 		n += (size_t)object_model_del(l->model, l->kind, k->ns, k->name, at_ns);
@@ -345,7 +312,7 @@ size_t ledger_objects(const struct ledger *l)
 						  : 0;
 
 	htable_for_each (node, &l->keys)
-		n += !container_of(node, struct key, node)->is_listed;
+		n += !container_of(node, struct ledger_key, node)->is_listed;
 	return n;
 }
 
@@ -359,7 +326,7 @@ void ledger_init(struct ledger *l, struct model *m, enum object_kind kind)
 void ledger_fini(struct ledger *l)
 {
 	htable_for_each_safe (node, tmp, &l->keys)
-		key_drop(l, container_of(node, struct key, node));
+		key_drop(l, container_of(node, struct ledger_key, node));
 	htable_fini(&l->keys);
 	vec_fini(&l->remarks);
 }

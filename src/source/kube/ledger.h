@@ -27,11 +27,20 @@ struct str;
 /* Number of remarks with text; more objects may have remarks. */
 #define LEDGER_REMARKS_MAX 64
 
-struct ledger_remark {
+/*
+ * An object on the server with a remark or without a version in the model. The model counts the
+ * others as listed (model_list_end()): most objects have no key.
+ */
+struct ledger_key {
+	struct hnode node;
 	const struct name *ns; /* NULL for kinds without namespace */
 	const struct name *name;
-	bool is_rejected; /* rejected; false: entries were skipped */
-	char *text;
+	uint32_t generation;
+	bool is_known;    /* a version was valid */
+	bool is_listed;   /* by the model, which has a version */
+	bool has_remark;  /* with or without a text */
+	bool is_rejected; /* the remark is a rejection; else entries were skipped */
+	char *text;       /* of the remark; NULL: none, or beyond LEDGER_REMARKS_MAX */
 };
 
 struct ledger {
@@ -42,10 +51,10 @@ struct ledger {
 	bool has_unknown;     /* this list has an object without a name, so it deletes nothing */
 	bool is_list_partial; /* has_unknown of the last complete list */
 	size_t n_rejected;
-	size_t n_unknown;      /* rejected objects without a good version */
-	size_t n_remarked;     /* objects rejected, or with entries skipped */
-	uint64_t n_unreadable; /* objects and events without a name, since start */
-	VEC(struct ledger_remark) remarks;
+	size_t n_unknown;                 /* rejected objects without a good version */
+	size_t n_remarked;                /* objects rejected, or with entries skipped */
+	uint64_t n_unreadable;            /* objects and events without a name, since start */
+	VEC(struct ledger_key *) remarks; /* those with a text */
 };
 
 void ledger_init(struct ledger *l, struct model *m, enum object_kind kind);

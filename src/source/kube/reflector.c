@@ -37,7 +37,6 @@ struct reflector {
 	struct event *timer;           /* end of a pause, or limit of a watch */
 	enum kube_query_kind phase;    /* a watch-list becomes a watch after its initial events */
 	enum stream_encoding encoding; /* of the last answer */
-	bool is_complete;
 	bool is_json_only;
 	bool is_old_path;
 	bool has_bookmarks; /* the server sends bookmarks in watches */
@@ -59,23 +58,16 @@ struct reflector {
 	bool was_whole;  /* the ledger was complete at the last call of `changed` */
 
 	/* Failures. */
-	uint32_t failures;
 	uint32_t doublings;
 	uint32_t garbage;
 	uint32_t watch_lists_failed;
 	uint32_t too_large;
 	char error[ERR_TEXT_MAX];
-	uint64_t error_ns;
 	uint64_t failed_ns; /* last failure */
 	uint64_t gone_ns;   /* last list without a pause, for a watch whose version was lost */
 	uint64_t logged_ns;
-	uint64_t retry_ns;
 
-	uint64_t last_event_ns;
-	uint64_t lists;
-	uint64_t watches;
-	uint64_t events;
-	uint64_t bytes;
+	struct kube_reflector_status status; /* see reflector_status() for what is set there */
 };
 
 static const struct http_ops http_ops;
@@ -114,7 +106,7 @@ static uint64_t pause_next(struct reflector *r, uint64_t now)
 /* Log a failure when it first occurs, when the text changes, and every LOG_AGAIN_NS. */
 static void failure_log(struct reflector *r, const char *text, uint64_t pause, uint64_t now)
 {
-	bool is_same = r->failures > 1 && strcmp(r->error, text) == 0;
+	bool is_same = r->status.failures > 1 && strcmp(r->error, text) == 0;
 
 	(void)snprintf(r->error, sizeof(r->error), "%s", text);
 	if (is_same && now - r->logged_ns < LOG_AGAIN_NS)
@@ -134,11 +126,10 @@ static void failed(struct reflector *r, uint64_t pause, const char *why)
 	if (pause == 0)
 		pause = pause_next(r, now);
 	r->failed_ns = now;
-	r->failures++;
-	if (r->error_ns == 0)
-		r->error_ns = now;
+	r->status.failures++;
+	if (r->status.error_ns == 0)
+		r->status.error_ns = now;
 	failure_log(r, text.text, pause, now);
-	r->retry_ns = now + pause;
 	event_after(r->timer, pause);
 }
 
@@ -147,19 +138,19 @@ static void server_failed(struct reflector *r, const char *why)
 {
 	size_t n = transport_n_servers(r->c.transport);
 
-	failed(r, (r->failures + 1) % n == 0 ? 0 : NEXT_SERVER_NS, why);
+	failed(r, (r->status.failures + 1) % n == 0 ? 0 : NEXT_SERVER_NS, why);
 }
 
 static void recovered(struct reflector *r)
 {
-	if (r->failures == 0)
+	if (r->status.failures == 0)
 		return;
 	log_notice(LOG_AREA_SOURCE, "api: %s: recovered after %u failures in %.1f s",
-		   r->resource->name, r->failures,
-		   (double)(now_ns() - r->error_ns) / (double)NSEC_PER_SEC);
-	r->failures = 0;
+		   r->resource->name, r->status.failures,
+		   (double)(now_ns() - r->status.error_ns) / (double)NSEC_PER_SEC);
+	r->status.failures = 0;
 	r->error[0] = '\0';
-	r->error_ns = 0;
+	r->status.error_ns = 0;
 }
 
 /*
@@ -169,7 +160,8 @@ static void recovered(struct reflector *r)
  */
 static void silence_note(struct reflector *r)
 {
-	if (r->phase != KUBE_QUERY_WATCH || !r->has_bookmarks || r->events != r->events_before ||
+	if (r->phase != KUBE_QUERY_WATCH || !r->has_bookmarks ||
+	    r->status.events != r->events_before ||
 	    now_ns() - r->began_ns < r->c.timing->bookmark_ns)
 		return;
 	r->has_bookmarks = false;
@@ -248,15 +240,13 @@ static void begin(struct reflector *r)
 
 	assert(r->http == NULL);
 	if (wait > 0) {
-		r->retry_ns = now_ns() + wait;
 		event_after(r->timer, wait);
 		return;
 	}
 	(void)event_del(r->timer);
-	r->retry_ns = 0;
 	r->phase = phase_next(r);
 	r->began_ns = now_ns();
-	r->events_before = r->events;
+	r->events_before = r->status.events;
 	if (r->phase != KUBE_QUERY_WATCH && r->next == NULL) {
 		ledger_list_begin(&r->ledger);
 		r->list_began_ns = r->began_ns;
@@ -306,7 +296,7 @@ static void list_complete(struct reflector *r, const char *version)
 		 r->resource->name, ledger_objects(&r->ledger), version, n);
 	version_put(r, version);
 	r->is_changed |= n > 0;
-	r->is_complete = true;
+	r->status.is_complete = true;
 	r->needs_list = false;
 	r->is_version_lost = false;
 	r->is_unpaged = false;
@@ -372,8 +362,8 @@ static int on_object(void *arg, enum stream_event event, const json_t *obj, stru
 	const char *version = stream_version_of(obj);
 	int n;
 
-	r->events++;
-	r->last_event_ns = r->at_ns;
+	r->status.events++;
+	r->status.last_event_ns = r->at_ns;
 	switch (event) {
 	case STREAM_ITEM:
 	case STREAM_ADDED:
@@ -413,8 +403,8 @@ static int on_unreadable(void *arg, enum stream_event event, const json_t *ident
 	struct reflector *r = arg;
 	const char *version = stream_version_of(identity);
 
-	r->events++;
-	r->last_event_ns = r->at_ns;
+	r->status.events++;
+	r->status.last_event_ns = r->at_ns;
 	if (identity != NULL && event == STREAM_DELETED)
 		r->is_changed |= ledger_del(&r->ledger, identity, r->at_ns) > 0;
 	else
@@ -430,17 +420,17 @@ static int on_unreadable(void *arg, enum stream_event event, const json_t *ident
 
 /* --- answers -------------------------------------------------------------- */
 
-static int on_head(void *arg, const struct http_head *head, struct err *err)
+static int on_head(void *arg, const char *content_type, struct err *err)
 {
 	static const struct stream_ops ops = { on_object, on_unreadable };
 	struct reflector *r = arg;
 
-	r->encoding = stream_encoding_of(head->content_type);
+	r->encoding = stream_encoding_of(content_type);
 	if (r->encoding == STREAM_ENCODING_UNSET)
 		return err_set(err, -EBADMSG, "content type '%.64s' is neither protobuf nor JSON",
-			       head->content_type ? head->content_type : "");
-	r->lists += r->phase != KUBE_QUERY_WATCH && r->next == NULL;
-	r->watches += r->phase != KUBE_QUERY_LIST;
+			       content_type ? content_type : "");
+	r->status.lists += r->phase != KUBE_QUERY_WATCH && r->next == NULL;
+	r->status.watches += r->phase != KUBE_QUERY_LIST;
 	stream_open(&r->stream,
 		    &(struct stream_config){
 			    .mode = r->phase == KUBE_QUERY_LIST ? STREAM_LIST : STREAM_WATCH,
@@ -457,7 +447,7 @@ static int on_data(void *arg, const void *data, size_t len, struct err *err)
 	struct reflector *r = arg;
 	int n;
 
-	r->bytes += len;
+	r->status.bytes += len;
 	r->at_ns = now_ns();
 	n = stream_feed(r->stream, data, len, err);
 	if (r->phase == KUBE_QUERY_WATCH)
@@ -525,7 +515,8 @@ static void watch_over(struct reflector *r)
 		failed(r, 0, "ended before the end of the initial events");
 	} else if (stream_end(r->stream, NULL, &err) < 0) {
 		garbage(r, err.text);
-	} else if (r->events == r->events_before && now_ns() - r->began_ns < SHORT_WATCH_NS) {
+	} else if (r->status.events == r->events_before &&
+		   now_ns() - r->began_ns < SHORT_WATCH_NS) {
 		failed(r, 0, "ended within 1 s without an event");
 	} else {
 		r->garbage = 0;
@@ -559,7 +550,7 @@ static bool is_listed_at_once(struct reflector *r, const char *why)
 {
 	uint64_t now = now_ns();
 
-	if (r->phase != KUBE_QUERY_WATCH || r->events > r->events_before + 1 ||
+	if (r->phase != KUBE_QUERY_WATCH || r->status.events > r->events_before + 1 ||
 	    now - r->began_ns > SHORT_WATCH_NS || now - r->gone_ns < r->c.timing->backoff_max_ns)
 		return false;
 	log_notice(LOG_AREA_SOURCE, "api: watch %s: %s; listing again", r->resource->name, why);
@@ -610,8 +601,8 @@ static void not_found(struct reflector *r, const char *why)
 		return;
 	}
 	failed(r, r->resource->is_optional ? r->c.timing->backoff_max_ns : 0, why);
-	if (r->resource->is_optional && !r->is_complete) {
-		r->is_complete = true;
+	if (r->resource->is_optional && !r->status.is_complete) {
+		r->status.is_complete = true;
 		r->c.listed(r->c.arg);
 	}
 }
@@ -724,6 +715,9 @@ void reflector_open(struct reflector **ret, const struct reflector_config *confi
 
 	r->c = *config;
 	r->resource = kube_resource(config->kind);
+	r->status = (struct kube_reflector_status){ .resource = r->resource->name,
+						    .error = r->error,
+						    .version = r->version };
 	ledger_init(&r->ledger, config->model, config->kind);
 	r->is_json_only = config->is_json_only;
 	r->needs_list = true;
@@ -753,7 +747,7 @@ void reflector_close(struct reflector *r)
 
 bool reflector_is_complete(const struct reflector *r)
 {
-	return r->is_complete;
+	return r->status.is_complete;
 }
 
 const char *reflector_resource(const struct reflector *r)
@@ -775,24 +769,11 @@ static enum kube_state state_of(const struct reflector *r)
 
 void reflector_status(const struct reflector *r, struct kube_reflector_status *ret)
 {
-	*ret = (struct kube_reflector_status){
-		.resource = r->resource->name,
-		.state = state_of(r),
-		.is_complete = r->is_complete,
-		.error = r->error,
-		.error_ns = r->error_ns,
-		.retry_ns = r->http == NULL ? r->retry_ns : 0,
-		.failures = r->failures,
-		.last_event_ns = r->last_event_ns,
-		.version = r->version,
-		.encoding = stream_encoding_text(r->encoding),
-		.objects = ledger_objects(&r->ledger),
-		.rejected = r->ledger.n_rejected,
-		.remarked = r->ledger.n_remarked,
-		.unreadable = r->ledger.n_unreadable,
-		.lists = r->lists,
-		.watches = r->watches,
-		.events = r->events,
-		.bytes = r->bytes,
-	};
+	*ret = r->status;
+	ret->state = state_of(r);
+	ret->encoding = stream_encoding_text(r->encoding);
+	ret->objects = ledger_objects(&r->ledger);
+	ret->rejected = r->ledger.n_rejected;
+	ret->remarked = r->ledger.n_remarked;
+	ret->unreadable = r->ledger.n_unreadable;
 }

@@ -14,6 +14,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/loop.h"
+#include "base/vec.h"
 #include "source/kube/handle.h"
 #include "source/kube/peers.h"
 
@@ -21,17 +22,10 @@
 #define CONNECTIONS_MAX 16 /* idle connections kept open */
 #define TICK_MAX_NS (2 * NSEC_PER_SEC)
 
-/* libcurl's events for one socket. */
-struct watch {
-	struct event *event;
-	short what;
-};
-
 struct transport {
 	struct event_base *base;
 	struct access *access;
-	struct transport_config config;
-	char *user_agent;
+	const struct kube_timing *timing;
 	CURLM *multi;
 	struct event *timer;    /* libcurl's */
 	struct event *tick;     /* time limits, dead peers, parked requests */
@@ -41,12 +35,12 @@ struct transport {
 	bool is_cut;            /* a transfer failed in this collect() */
 	struct list requests;   /* running */
 	struct list finished;
-	struct peers peers;
+	struct list peers; /* of struct peer */
 	size_t server;     /* counts up; modulo the number of servers */
 	long http_version; /* CURL_HTTP_VERSION_* of the last answer; 0: none from this server */
 	bool is_plain_warned;
 	struct http *probe;
-	struct transport_stats stats;
+	struct kube_status status; /* the counters */
 };
 
 struct http {
@@ -54,7 +48,6 @@ struct http {
 	struct transport *t;
 	struct http_request request;
 	char *path;
-	char *accept;
 	char *sent; /* body of the request, or NULL */
 	struct handle handle;
 	size_t server;
@@ -91,7 +84,6 @@ void http_close(struct http *h)
 	list_del(&h->link);
 	detach(h);
 	free(h->path);
-	free(h->accept);
 	free(h->sent);
 	free(h->content_type);
 	str_fini(&h->body);
@@ -116,22 +108,14 @@ static void on_deferred(evutil_socket_t fd, short what, void *arg)
 
 	while (!list_is_empty(&t->finished)) {
 		struct http *h = list_entry(t->finished.next, struct http, link);
-		const struct http_ops *ops = h->request.ops;
-		void *ops_arg = h->request.arg;
-		struct http_result result = h->result;
-		FINI(str_fini) struct str body = h->body;
-		char *content_type = h->content_type;
-		struct err why = h->why;
 
-		h->body = (struct str){ 0 };
-		h->content_type = NULL;
-		result.server = h->server;
-		result.body = &body;
-		result.content_type = content_type;
-		result.why = why.text;
+		list_del(&h->link);
+		h->result.server = h->server;
+		h->result.body = &h->body;
+		h->result.content_type = h->content_type;
+		h->result.why = h->why.text;
+		h->request.ops->done(h->request.arg, &h->result);
 		http_close(h);
-		ops->done(ops_arg, &result);
-		free(content_type);
 	}
 }
 
@@ -147,11 +131,6 @@ static const char *server_text(const struct transport *t, size_t server)
 	return handle_server(access_where(t->access), server);
 }
 
-const char *transport_server(const struct transport *t)
-{
-	return server_text(t, t->server);
-}
-
 /* Requests without an answer from `server` end, so that they move to the next server. */
 void transport_avoid(struct transport *t, size_t server)
 {
@@ -159,8 +138,8 @@ void transport_avoid(struct transport *t, size_t server)
 		return;
 	t->server++;
 	t->http_version = 0;
-	t->stats.failovers++;
-	log_notice(LOG_AREA_SOURCE, "api: failover to %s", transport_server(t));
+	t->status.failovers++;
+	log_notice(LOG_AREA_SOURCE, "api: failover to %s", server_text(t, t->server));
 	list_for_each_entry_safe (h, tmp, &t->requests, struct http, link) {
 		if (h->server == server && !h->has_head && !h->needs_access)
 			finish(h, HTTP_UNREACHABLE, "failover to another server");
@@ -172,6 +151,11 @@ void transport_avoid(struct transport *t, size_t server)
 static bool is_http1(const struct transport *t)
 {
 	return t->http_version != 0 && t->http_version < CURL_HTTP_VERSION_2_0;
+}
+
+static bool is_http2(const struct transport *t)
+{
+	return t->http_version >= CURL_HTTP_VERSION_2_0;
 }
 
 static void answer_begin(struct http *h)
@@ -191,10 +175,7 @@ static void answer_begin(struct http *h)
 	if (is_http1(h->t))
 		event_active(h->t->tick, EV_TIMEOUT, 0); /* for unpark() */
 	if (status == 200 && h->request.ops->head != NULL)
-		h->stopped = h->request.ops->head(
-			h->request.arg,
-			&(struct http_head){ .status = (int)status, .content_type = type },
-			&h->why);
+		h->stopped = h->request.ops->head(h->request.arg, type, &h->why);
 }
 
 /* One header line; the empty line ends the head. 1xx answers precede the final answer. */
@@ -228,7 +209,7 @@ static size_t on_body(char *data, size_t size, size_t n, void *arg)
 		str_add(&h->body, data, MIN(len, BODY_MAX - h->body.len));
 		return h->is_body_full ? 0 : len;
 	}
-	if (h->t->spent_ns >= h->t->config.turn_ns) {
+	if (h->t->spent_ns >= h->t->timing->turn_ns) {
 		h->is_paused = true;
 		event_after(h->t->resume, 0);
 		return CURL_WRITEFUNC_PAUSE; /* libcurl keeps the bytes and stops reading */
@@ -268,6 +249,15 @@ static void transfer_done(struct http *h, CURLcode code)
 	transport_avoid(h->t, h->server);
 }
 
+/* NULL: a handle of libcurl's own. */
+static struct http *request_of(CURL *easy)
+{
+	char *h = NULL;
+
+	(void)curl_easy_getinfo(easy, CURLINFO_PRIVATE, &h);
+	return (struct http *)(void *)h;
+}
+
 static void collect_done(struct transport *t)
 {
 	CURLMsg *m;
@@ -275,13 +265,11 @@ static void collect_done(struct transport *t)
 
 	while ((m = curl_multi_info_read(t->multi, &left)) != NULL) {
 		CURLcode code = m->data.result; /* freed with the handle */
-		char *h = NULL;
 
 		if (m->msg != CURLMSG_DONE)
 			continue;
-		(void)curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &h);
 		t->is_cut |= code != CURLE_OK;
-		transfer_done((struct http *)(void *)h, code);
+		transfer_done(request_of(m->easy_handle), code);
 	}
 }
 
@@ -291,17 +279,17 @@ static void collect_done(struct transport *t)
  */
 static void collect(struct transport *t)
 {
-	int fds[CONNECTIONS_MAX];
-	size_t n;
+	AUTO(vec_fini) VEC(int) fds = { 0 };
 	int running;
 
 	t->is_cut = false;
 	collect_done(t);
 	if (!t->is_cut)
 		return;
-	n = peers_fds(&t->peers, fds, ARRAY_SIZE(fds));
-	for (size_t i = 0; i < n; i++)
-		(void)curl_multi_socket_action(t->multi, fds[i], CURL_CSELECT_IN, &running);
+	list_for_each (n, &t->peers)
+		*vec_push(&fds) = list_entry(n, struct peer, link)->fd;
+	vec_for_each (fd, &fds)
+		(void)curl_multi_socket_action(t->multi, *fd, CURL_CSELECT_IN, &running);
 	collect_done(t);
 }
 
@@ -374,39 +362,41 @@ static int on_timer_request(CURLM *multi, long timeout_ms, void *arg)
 static int on_socket_request(CURL *easy, curl_socket_t fd, int what, void *arg, void *socket_arg)
 {
 	struct transport *t = arg;
-	struct watch *w = socket_arg;
+	struct peer *p = socket_arg;
 	short events = (short)((what & CURL_POLL_IN ? EV_READ : 0) |
 			       (what & CURL_POLL_OUT ? EV_WRITE : 0) | EV_PERSIST);
 
 	if (what == CURL_POLL_REMOVE) {
-		if (w != NULL) {
+		if (p != NULL) {
 			(void)curl_multi_assign(t->multi, fd, NULL);
-			event_drop(w->event);
-			free(w);
+			peer_close(p);
 		}
 		return 0;
 	}
-	if (w == NULL) {
-		w = xcalloc(1, sizeof(*w));
-		(void)curl_multi_assign(t->multi, fd, w);
+	if (p == NULL) {
+		const struct http *h = request_of(easy);
+
+		p = peer_open(&t->peers, fd, h != NULL ? h->server : t->server);
+		(void)curl_multi_assign(t->multi, fd, p);
 	}
-	if (w->event != NULL && w->what == events)
+	if (p->event != NULL && p->what == events)
 		return 0;
-	event_drop(w->event);
-	w->what = events;
-	w->event = xevent_new(t->base, fd, events, on_ready, t);
-	return event_add(w->event, NULL) < 0 ? -1 : 0;
+	event_drop(p->event);
+	p->what = events;
+	p->event = xevent_new(t->base, fd, events, on_ready, t);
+	return event_add(p->event, NULL) < 0 ? -1 : 0;
 }
 
 /* --- sockets -------------------------------------------------------------- */
 
-static curl_socket_t socket_open(void *arg, curlsocktype purpose, struct curl_sockaddr *a)
+static int on_socket(void *arg, curl_socket_t fd, curlsocktype purpose)
 {
 	struct http *h = arg;
-	int fd = peers_open(&h->t->peers, a->family, a->socktype, a->protocol, h->server);
 
+	peer_options_set(fd, h->t->timing->keepalive_ns);
 	h->is_parked = false;
-	return fd == -1 ? CURL_SOCKET_BAD : fd;
+	h->t->status.connections++;
+	return CURL_SOCKOPT_OK;
 }
 
 /* The request has a connection: a new one, or the one of another request. */
@@ -416,13 +406,6 @@ static int on_connection(void *arg, char *remote, char *local, int remote_port, 
 
 	h->is_parked = false;
 	return CURL_PREREQFUNC_OK;
-}
-
-static int socket_close(void *arg, curl_socket_t fd)
-{
-	struct transport *t = arg;
-
-	return peers_close(&t->peers, fd);
 }
 
 /* --- dead peers ----------------------------------------------------------- */
@@ -448,16 +431,16 @@ static void on_quiet(void *arg)
 		.path = "/version",
 		.accept = "application/json",
 		/* Longer than probe_ns: the quiet connection is closed before the probe fails. */
-		.head_ns = 2 * t->config.probe_ns,
-		.idle_ns = 2 * t->config.probe_ns,
-		.total_ns = 4 * t->config.probe_ns,
+		.head_ns = 2 * t->timing->probe_ns,
+		.idle_ns = 2 * t->timing->probe_ns,
+		.total_ns = 4 * t->timing->probe_ns,
 		.ops = &ops,
 		.arg = t,
 	};
 
 	if (t->probe != NULL)
 		return;
-	t->stats.probes++;
+	t->status.probes++;
 	http_open(&t->probe, t, &request);
 }
 
@@ -465,6 +448,7 @@ static void on_dead(void *arg, size_t server, uint64_t silence_ns)
 {
 	struct transport *t = arg;
 
+	t->status.dead_connections++;
 	log_notice(LOG_AREA_SOURCE, "api: %s: connection closed: no data for %.3g s",
 		   server_text(t, server), (double)silence_ns / (double)NSEC_PER_SEC);
 	transport_avoid(t, server);
@@ -534,7 +518,7 @@ static void unpark(struct transport *t)
 static void tick_schedule(struct transport *t)
 {
 	if (!list_is_empty(&t->requests) && !event_pending(t->tick, EV_TIMEOUT, NULL))
-		event_after(t->tick, MIN(t->config.quiet_ns / 10, TICK_MAX_NS));
+		event_after(t->tick, MIN(t->timing->quiet_ns / 10, TICK_MAX_NS));
 }
 
 static void on_tick(evutil_socket_t fd, short what, void *arg)
@@ -549,7 +533,8 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 		expire(h, now);
 	if (is_http1(t))
 		unpark(t);
-	peers_check(&t->peers, transport_is_http2(t), now, &peers_ops, t);
+	if (is_http2(t)) /* HTTP/1.1 allows no probe */
+		peers_check(&t->peers, t->timing, now, &peers_ops, t);
 	tick_schedule(t);
 }
 
@@ -557,20 +542,16 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 
 static void callbacks_set(struct http *h)
 {
-	struct transport *t = h->t;
-
 	(void)curl_easy_setopt(h->handle.easy, CURLOPT_PRIVATE, h);
 	(void)curl_easy_setopt(h->handle.easy, CURLOPT_ERRORBUFFER, h->errbuf);
 	(void)curl_easy_setopt(h->handle.easy, CURLOPT_HEADERFUNCTION, on_header);
 	(void)curl_easy_setopt(h->handle.easy, CURLOPT_HEADERDATA, h);
 	(void)curl_easy_setopt(h->handle.easy, CURLOPT_WRITEFUNCTION, on_body);
 	(void)curl_easy_setopt(h->handle.easy, CURLOPT_WRITEDATA, h);
-	(void)curl_easy_setopt(h->handle.easy, CURLOPT_OPENSOCKETFUNCTION, socket_open);
-	(void)curl_easy_setopt(h->handle.easy, CURLOPT_OPENSOCKETDATA, h);
+	(void)curl_easy_setopt(h->handle.easy, CURLOPT_SOCKOPTFUNCTION, on_socket);
+	(void)curl_easy_setopt(h->handle.easy, CURLOPT_SOCKOPTDATA, h);
 	(void)curl_easy_setopt(h->handle.easy, CURLOPT_PREREQFUNCTION, on_connection);
 	(void)curl_easy_setopt(h->handle.easy, CURLOPT_PREREQDATA, h);
-	(void)curl_easy_setopt(h->handle.easy, CURLOPT_CLOSESOCKETFUNCTION, socket_close);
-	(void)curl_easy_setopt(h->handle.easy, CURLOPT_CLOSESOCKETDATA, t);
 }
 
 static void warn_of_plain(struct transport *t, const char *server)
@@ -586,15 +567,7 @@ static int request_prepare(struct http *h, const struct access_grant *g)
 	struct transport *t = h->t;
 	const char *server = server_text(t, h->server);
 	bool is_tls = handle_is_tls(server);
-	int r = handle_open(&h->handle, &(struct handle_config){
-						.grant = g,
-						.server = h->server,
-						.path = h->path,
-						.accept = h->accept,
-						.body = h->sent,
-						.user_agent = t->user_agent,
-						.connect_ns = t->config.connect_ns,
-					});
+	int r = handle_open(&h->handle, g, h->server, &h->request, t->timing->connect_ns);
 
 	if (r < 0)
 		return r;
@@ -623,7 +596,7 @@ static void on_grant(void *arg, int r, const struct access_grant *g, const struc
 		finish(h, HTTP_UNREACHABLE, "invalid server URL");
 		return;
 	}
-	t->stats.requests++;
+	t->status.requests++;
 	if (curl_multi_add_handle(t->multi, h->handle.easy) != CURLM_OK)
 		finish(h, HTTP_UNREACHABLE, "libcurl: cannot add the request");
 }
@@ -634,9 +607,8 @@ void http_open(struct http **ret, struct transport *t, const struct http_request
 
 	h->t = t;
 	h->request = *request;
-	h->path = xstrdup(request->path);
-	h->accept = xstrdup(request->accept);
-	h->sent = request->body ? xstrdup(request->body) : NULL;
+	h->request.path = h->path = xstrdup(request->path);
+	h->request.body = h->sent = request->body ? xstrdup(request->body) : NULL;
 	h->needs_access = true;
 	list_add_tail(&t->requests, &h->link);
 	*ret = h;
@@ -652,17 +624,12 @@ void http_set_idle(struct http *h, uint64_t idle_ns)
 
 /* --- life ----------------------------------------------------------------- */
 
-bool transport_is_http2(const struct transport *t)
+struct kube_status transport_status(const struct transport *t)
 {
-	return t->http_version >= CURL_HTTP_VERSION_2_0;
-}
+	struct kube_status s = t->status;
 
-struct transport_stats transport_stats(const struct transport *t)
-{
-	struct transport_stats s = t->stats;
-
-	s.connections = t->peers.opened;
-	s.dead = t->peers.dead;
+	s.server = server_text(t, t->server);
+	s.is_http2 = is_http2(t);
 	return s;
 }
 
@@ -682,21 +649,17 @@ static int multi_open(struct transport *t, struct err *err)
 }
 
 int transport_open(struct transport **ret, struct event_base *base, struct access *access,
-		   const struct transport_config *config, struct err *err)
+		   const struct kube_timing *timing, struct err *err)
 {
 	struct transport *t = xcalloc(1, sizeof(*t));
 	int r;
 
 	t->base = base;
 	t->access = access;
-	t->config = *config;
-	t->user_agent = xstrdup(config->user_agent);
+	t->timing = timing;
 	list_init(&t->requests);
 	list_init(&t->finished);
-	peers_init(&t->peers);
-	t->peers.quiet_ns = config->quiet_ns;
-	t->peers.probe_ns = config->probe_ns;
-	t->peers.keepalive_ns = config->keepalive_ns;
+	list_init(&t->peers);
 	t->timer = xtimer_new(base, on_timer, t);
 	t->tick = xtimer_new(base, on_tick, t);
 	t->deferred = xtimer_new(base, on_deferred, t);
@@ -717,11 +680,12 @@ void transport_close(struct transport *t)
 	http_close(t->probe);
 	if (t->multi != NULL)
 		(void)curl_multi_cleanup(t->multi);
-	peers_fini(&t->peers);
+	list_for_each_entry_safe (p, tmp, &t->peers, struct peer, link) {
+		peer_close(p);
+	}
 	event_drop(t->timer);
 	event_drop(t->tick);
 	event_drop(t->deferred);
 	event_drop(t->resume);
-	free(t->user_agent);
 	free(t);
 }

@@ -22,39 +22,22 @@
 #pragma once
 
 #include "source/kube/access.h"
+#include "source/kube/kube.h"
 
 struct transport;
 struct http;
 
-struct transport_config {
-	const char *user_agent;
-	uint64_t connect_ns; /* TCP and TLS, per address */
-	uint64_t quiet_ns;
-	uint64_t probe_ns;
-	uint64_t keepalive_ns; /* silence after which TCP ends the connection */
-	uint64_t turn_ns;      /* for bodies in one turn of the event loop */
-};
-
-struct transport_stats {
-	uint64_t requests;
-	uint64_t connections;
-	uint64_t failovers;
-	uint64_t probes;
-	uint64_t dead; /* connections shut because of silence */
-};
-
+/* `timing` is borrowed. */
 MUST_USE int transport_open(struct transport **ret, struct event_base *base, struct access *access,
-			    const struct transport_config *config, struct err *err);
+			    const struct kube_timing *timing, struct err *err);
 /* All requests must have been closed. Accepts NULL. */
 void transport_close(struct transport *t);
 
-/* The server in use, "https://10.0.0.1:6443". Borrowed. */
-const char *transport_server(const struct transport *t);
 size_t transport_n_servers(const struct transport *t);
 /* Fail over from `server`, which is unreachable or failing, to the next server, if there is one. */
 void transport_avoid(struct transport *t, size_t server);
-bool transport_is_http2(const struct transport *t);
-struct transport_stats transport_stats(const struct transport *t);
+/* All but is_synced. */
+struct kube_status transport_status(const struct transport *t);
 
 enum http_outcome {
 	HTTP_ANSWERED = 1, /* complete answer, with any status */
@@ -64,18 +47,14 @@ enum http_outcome {
 	HTTP_STOPPED,      /* an operation returned an error */
 };
 
-struct http_head {
-	int status;
-	const char *content_type; /* NULL: none. Borrowed for the call */
-};
-
+/* Texts are borrowed for the call. */
 struct http_result {
 	enum http_outcome outcome;
 	int code;                 /* HTTP_STOPPED: what the operation returned */
 	int status;               /* 0: none */
 	size_t server;            /* for transport_avoid() */
 	uint64_t retry_after_s;   /* Retry-After; 0: none */
-	const char *content_type; /* as in http_head */
+	const char *content_type; /* NULL: none */
 	const struct str *body;   /* first 64 KiB, unless `data` got them */
 	const char *why;          /* cause of an outcome that is not HTTP_ANSWERED */
 };
@@ -85,16 +64,16 @@ struct http_ops {
 	 * An answer with status 200 begins. A negative result ends the request: HTTP_STOPPED.
 	 * NULL, as `data`: the body goes to the result.
 	 */
-	int (*head)(void *arg, const struct http_head *head, struct err *err);
+	int (*head)(void *arg, const char *content_type, struct err *err);
 	/* Bytes of the body. A negative result ends the request: HTTP_STOPPED. */
 	int (*data)(void *arg, const void *data, size_t len, struct err *err);
-	/* Called once, from the event loop, after the request is closed. */
+	/* Called once, from the event loop; then the request is closed. */
 	void (*done)(void *arg, const struct http_result *result);
 };
 
 struct http_request {
 	const char *path;   /* with the query; copied */
-	const char *accept; /* copied */
+	const char *accept; /* borrowed */
 	const char *body;   /* JSON for POST, copied; NULL: GET */
 	uint64_t head_ns;   /* limit until the answer begins */
 	uint64_t idle_ns;   /* limit of a pause in the answer; 0: no limit */
