@@ -247,8 +247,7 @@ struct meta meta_read(enum object_kind kind, const json_t *obj, struct decode *d
 	trail_start(d, err);
 	if (!tree_is(obj, JSON_OBJECT))
 		(void)trail_reject(d, "not an object");
-	m.obj = trail_object(d, obj, "metadata");
-	trail_into(d);
+	m.obj = trail_enter(d, obj, "metadata");
 	if (has_namespace(kind))
 		m.ns = namespace_read(&m, d);
 	m.name = trail_required(d, m.obj, "name");
@@ -286,8 +285,7 @@ const char *meta_label(const struct meta *m, const char *key, struct decode *d)
 
 	(void)trail_field(d, m->root, "metadata");
 	trail_into(d);
-	labels = trail_object(d, m->obj, "labels");
-	trail_into(d);
+	labels = trail_enter(d, m->obj, "labels");
 	text = trail_text(d, labels, key);
 	trail_out(d);
 	trail_out(d);

@@ -10,16 +10,12 @@
 /* HC-08. */
 static void taints_decode(struct node *n, const json_t *spec, struct decode *d)
 {
-	const json_t *list = trail_list(d, spec, "taints", SERVICE_ADDRS_MAX);
-
-	trail_into(d);
-	trail_for_each_object (taint, d, list) {
+	trail_for_each_object (taint, d, trail_list(d, spec, "taints", SERVICE_ADDRS_MAX)) {
 		const char *key = trail_text(d, taint, "key");
 
 		if (key != NULL && strcmp(key, TAINT_AUTOSCALER) == 0)
 			n->has_autoscaler_taint = true;
 	}
-	trail_out(d);
 }
 
 static struct ip_prefix prefix_decode(const char *text, struct decode *d)
@@ -44,13 +40,11 @@ static void pod_cidrs_decode(struct node *n, const json_t *spec, struct decode *
 			*vec_push(&n->pod_cidrs) = prefix_decode(text, d);
 		return;
 	}
-	trail_into(d);
 	trail_for_each (i, d, list)
 		*vec_push(&n->pod_cidrs) = prefix_decode(trail_element_text(d, list, i), d);
-	trail_out(d);
 }
 
-/* Append the entries of status.addresses with type `kind`. The trail is inside the list. */
+/* Append the entries of status.addresses with type `kind`. */
 static void addresses_of_type(struct node *n, const json_t *list, const char *kind,
 			      struct decode *d)
 {
@@ -73,15 +67,11 @@ static void addresses_of_type(struct node *n, const json_t *list, const char *ki
 /* LIFE-12: all internal addresses, then all external ones. */
 static void addresses_decode(struct node *n, const json_t *obj, struct decode *d)
 {
-	const json_t *status = trail_object(d, obj, "status");
-	const json_t *list;
+	const json_t *status = trail_enter(d, obj, "status");
+	const json_t *list = trail_list(d, status, "addresses", SERVICE_ADDRS_MAX);
 
-	trail_into(d);
-	list = trail_list(d, status, "addresses", SERVICE_ADDRS_MAX);
-	trail_into(d);
 	addresses_of_type(n, list, "InternalIP", d);
 	addresses_of_type(n, list, "ExternalIP", d);
-	trail_out(d);
 	trail_out(d);
 }
 
@@ -99,8 +89,7 @@ static int decode_node(struct node **ret, const json_t *obj, struct decode *d, s
 	zone = meta_label(&m, LABEL_ZONE, d);
 	if (zone != NULL && zone[0] != '\0') /* IN-22 */
 		n->zone = name_get_str(zone);
-	spec = trail_object(d, obj, "spec");
-	trail_into(d);
+	spec = trail_enter(d, obj, "spec");
 	taints_decode(n, spec, d);
 	pod_cidrs_decode(n, spec, d);
 	trail_out(d);
@@ -116,19 +105,14 @@ static int decode_service_cidr(struct service_cidr **ret, const json_t *obj, str
 {
 	AUTO(service_cidr_close) struct service_cidr *c = service_cidr_open();
 	struct meta m = meta_read(OBJECT_KIND_SERVICE_CIDR, obj, d, err);
-	const json_t *spec;
 	const json_t *list;
 
 	if (d->r < 0)
 		return d->r;
 	c->name = name_get_str(m.name);
-	spec = trail_object(d, obj, "spec");
-	trail_into(d);
-	list = trail_list(d, spec, "cidrs", SERVICE_ADDRS_MAX);
-	trail_into(d);
+	list = trail_list(d, trail_enter(d, obj, "spec"), "cidrs", SERVICE_ADDRS_MAX);
 	trail_for_each (i, d, list)
 		*vec_push(&c->cidrs) = prefix_decode(trail_element_text(d, list, i), d);
-	trail_out(d);
 	trail_out(d);
 	if (d->r < 0)
 		return d->r;

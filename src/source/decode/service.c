@@ -53,124 +53,111 @@ static void port_decode(struct service *s, const json_t *port, struct decode *d)
 	*vec_push(&s->ports) = p;
 }
 
-/* A value that must be unique among the ports, and the index of its port. */
-struct port_claim {
-	const struct name *name;
-	uint32_t number;
-	uint32_t index;
-	uint8_t proto;
-};
-
-static int claim_cmp(const void *a, const void *b)
-{
-	const struct port_claim *x = a;
-	const struct port_claim *y = b;
-
-	if (x->proto != y->proto)
-		return x->proto < y->proto ? -1 : 1;
-	if (x->number != y->number)
-		return x->number < y->number ? -1 : 1;
-	if (x->name != y->name)
-		return (uintptr_t)x->name < (uintptr_t)y->name ? -1 : 1;
-	return (x->index > y->index) - (x->index < y->index);
-}
-
-static bool claims_are_equal(const struct port_claim *a, const struct port_claim *b)
-{
-	return a->proto == b->proto && a->number == b->number && a->name == b->name;
-}
-
-/* The first port of the list with the value of an earlier port, whose index is `earlier`; or NULL.
- */
-static const struct port_claim *claim_conflict(struct port_claim *claims, size_t n,
-					       uint32_t *earlier)
-{
-	const struct port_claim *found = NULL;
-
-	qsort(claims, n, sizeof(*claims), claim_cmp);
-	for (size_t i = 1; i < n; i++) {
-		if (!claims_are_equal(&claims[i - 1], &claims[i]))
-			continue;
-		if (found == NULL || claims[i].index < found->index) {
-			found = &claims[i];
-			*earlier = claims[i - 1].index;
-		}
-	}
-	return found;
-}
-
 enum claim_what {
 	CLAIM_PORT,
 	CLAIM_NODE_PORT,
 	CLAIM_NAME,
 };
 
-static size_t claims_fill(struct port_claim *claims, const struct service *s, enum claim_what what)
+/* A value that must be unique among the ports. */
+struct port_claim {
+	enum claim_what what;
+	uint8_t proto;
+	uint32_t number;
+	const struct name *name;
+	uint32_t place; /* of the port in spec.ports */
+};
+
+struct port_claims {
+	VEC(struct port_claim) v;
+};
+
+static bool claims_are_equal(const struct port_claim *a, const struct port_claim *b)
 {
-	size_t n = 0;
-
-	for (size_t i = 0; i < s->ports.n; i++) {
-		const struct service_port *p = &s->ports.v[i];
-		struct port_claim c = { .proto = p->proto, .index = (uint32_t)i };
-
-		if (what == CLAIM_PORT)
-			c.number = p->port;
-		else if (what == CLAIM_NODE_PORT)
-			c.number = p->node_port;
-		else
-			c.name = p->name;
-		if (what != CLAIM_NODE_PORT || p->node_port != 0)
-			claims[n++] = c;
-	}
-	return n;
+	return a->what == b->what && a->proto == b->proto && a->number == b->number &&
+	       a->name == b->name;
 }
 
-/* Index in spec.ports of the `i`th port that was not skipped. */
-static uint32_t port_place(const json_t *list, uint32_t i)
+static int claim_cmp(const void *a, const void *b)
+{
+	const struct port_claim *x = a;
+	const struct port_claim *y = b;
+
+	if (x->what != y->what)
+		return x->what < y->what ? -1 : 1;
+	if (x->proto != y->proto)
+		return x->proto < y->proto ? -1 : 1;
+	if (x->number != y->number)
+		return x->number < y->number ? -1 : 1;
+	if (x->name != y->name)
+		return (uintptr_t)x->name < (uintptr_t)y->name ? -1 : 1;
+	return (x->place > y->place) - (x->place < y->place);
+}
+
+/* Of all ports that were not skipped, sorted. */
+static void claims_fill(struct port_claims *c, const struct service *s, const json_t *list)
 {
 	uint32_t place = 0;
 
-	for (;; place++) {
-		const json_t *port = tree_at(list, place);
-		const char *proto = tree_text(tree_get(port, "protocol"));
+	vec_for_each (p, &s->ports) {
+		struct port_claim claim = { CLAIM_PORT, p->proto, p->port };
 
-		if (l4proto_parse(proto) != L4PROTO_UNSET && i-- == 0)
-			return place;
+		while (l4proto_parse(tree_text(tree_get(tree_at(list, place), "protocol"))) ==
+		       L4PROTO_UNSET)
+			place++;
+		claim.place = place++;
+		*vec_push(&c->v) = claim;
+		claim.what = CLAIM_NODE_PORT;
+		claim.number = p->node_port;
+		if (p->node_port != 0)
+			*vec_push(&c->v) = claim;
+		claim.what = CLAIM_NAME;
+		claim.number = 0;
+		claim.name = p->name;
+		*vec_push(&c->v) = claim;
 	}
+	vec_sort(&c->v, claim_cmp);
 }
 
-/* The trail is inside spec.ports. */
+/* `c` is also that of the port at `earlier`. The trail is at spec.ports. */
+static void claim_reject(const struct port_claim *c, uint32_t earlier, const json_t *list,
+			 struct decode *d)
+{
+	static const char *const fields[] = { "port", "nodePort", "name" };
+
+	trail_into(d);
+	(void)trail_element(d, list, c->place);
+	trail_into(d);
+	(void)trail_field(d, tree_at(list, c->place), fields[c->what]);
+	if (c->what == CLAIM_NAME && c->name->len == 0)
+		(void)trail_reject(d, "missing, as is that of ports[%u]", earlier);
+	else if (c->what == CLAIM_NAME)
+		(void)trail_reject(d, "'%s' with protocol %s is also ports[%u]", c->name->text,
+				   l4proto_text(c->proto), earlier);
+	else
+		(void)trail_reject(d, "%u with protocol %s is also ports[%u]", c->number,
+				   l4proto_text(c->proto), earlier);
+}
+
+/* Reject the first port that has a value of an earlier one. The trail is at spec.ports. */
 static void ports_check(const struct service *s, const json_t *list, struct decode *d)
 {
-	static const char *const field[] = { "port", "nodePort", "name" };
-	AUTO(free) struct port_claim *claims = NULL;
+	const struct port_claim *found = NULL;
+	struct port_claims c = { 0 };
 
 	if (s->ports.n < 2 || d->r < 0)
 		return;
-	claims = xcalloc(s->ports.n, sizeof(*claims));
-	for (enum claim_what what = CLAIM_PORT; what <= CLAIM_NAME && d->r == 0; what++) {
-		size_t n = claims_fill(claims, s, what);
-		const struct port_claim *c;
-		uint32_t earlier = 0;
-		uint32_t place;
+	claims_fill(&c, s, list);
+	for (size_t i = 1; i < c.v.n; i++) {
+		const struct port_claim *claim = &c.v.v[i];
 
-		c = claim_conflict(claims, n, &earlier);
-		if (c == NULL)
-			continue;
-		place = port_place(list, c->index);
-		earlier = port_place(list, earlier);
-		(void)trail_element(d, list, place);
-		trail_into(d);
-		(void)trail_field(d, tree_at(list, place), field[what]);
-		if (what == CLAIM_NAME && c->name->len == 0)
-			(void)trail_reject(d, "missing, as is that of ports[%u]", earlier);
-		else if (what == CLAIM_NAME)
-			(void)trail_reject(d, "'%s' with protocol %s is also ports[%u]",
-					   c->name->text, l4proto_text(c->proto), earlier);
-		else
-			(void)trail_reject(d, "%u with protocol %s is also ports[%u]", c->number,
-					   l4proto_text(c->proto), earlier);
+		if (claims_are_equal(claim - 1, claim) &&
+		    (found == NULL || (found->what == claim->what && claim->place < found->place)))
+			found = claim;
 	}
+	if (found != NULL)
+		claim_reject(found, found[-1].place, list, d);
+	vec_fini(&c.v);
 }
 
 static void ports_decode(struct service *s, const json_t *spec, struct decode *d)
@@ -178,11 +165,9 @@ static void ports_decode(struct service *s, const json_t *spec, struct decode *d
 	const json_t *list = trail_list(d, spec, "ports", SERVICE_PORTS_MAX);
 
 	vec_reserve(&s->ports, tree_count(list));
-	trail_into(d);
 	trail_for_each_object (port, d, list)
 		port_decode(s, port, d);
 	ports_check(s, list, d);
-	trail_out(d);
 }
 
 /* --- cluster IPs ---------------------------------------------------------- */
@@ -202,23 +187,20 @@ static int family_text_parse(enum ipfam *ret, const char *text)
 static size_t families_decode(enum ipfam fams[static IPFAM_N], const json_t *spec, struct decode *d)
 {
 	const json_t *list = trail_list(d, spec, "ipFamilies", IPFAM_N);
-	size_t n = tree_count(list);
 
-	trail_into(d);
 	trail_for_each (i, d, list) {
 		const char *text = trail_element_text(d, list, i);
 
 		if (family_text_parse(&fams[i], text) < 0) {
 			trail_note(d, "'%.64s' is not IPv4 or IPv6, ipFamilies is ignored",
 				   text ? text : "");
-			n = 0;
-			break;
+			trail_out(d);
+			return 0;
 		}
 		if (i > 0 && fams[i] == fams[0])
 			(void)trail_reject(d, "'%s' is listed twice", text);
 	}
-	trail_out(d);
-	return n;
+	return tree_count(list);
 }
 
 /* Set the cluster IP of the current field. `n_fams` 0: the address determines the family (SEL-05).
@@ -249,7 +231,6 @@ static void cluster_ips_decode(struct service *s, const json_t *list, const char
 	struct ip_addr a;
 	struct ip_addr b;
 
-	trail_into(d);
 	trail_for_each (i, d, list) {
 		const char *text = trail_element_text(d, list, i);
 
@@ -263,7 +244,6 @@ static void cluster_ips_decode(struct service *s, const json_t *list, const char
 			(void)trail_reject(d, "'%.64s' differs from spec.clusterIP '%.64s'", text,
 					   first);
 	}
-	trail_out(d);
 }
 
 /* SEL-01, SEL-05. */
@@ -314,7 +294,6 @@ static void external_ips_decode(struct service *s, const json_t *spec, struct de
 {
 	const json_t *list = trail_list(d, spec, "externalIPs", SERVICE_ADDRS_MAX);
 
-	trail_into(d);
 	trail_for_each (i, d, list) {
 		const char *text = trail_element_text(d, list, i);
 		struct ip_addr a;
@@ -327,7 +306,6 @@ static void external_ips_decode(struct service *s, const json_t *spec, struct de
 		else
 			vec_push_once(&s->external_ips, a);
 	}
-	trail_out(d);
 }
 
 /* SVC-20, SVC-23: invalid ranges are counted, because they must not open the service. */
@@ -335,7 +313,6 @@ static void source_ranges_decode(struct service *s, const json_t *spec, struct d
 {
 	const json_t *list = trail_list(d, spec, "loadBalancerSourceRanges", SERVICE_ADDRS_MAX);
 
-	trail_into(d);
 	trail_for_each (i, d, list) {
 		const char *text = trail_element_text(d, list, i);
 		char trimmed[80];
@@ -356,7 +333,6 @@ static void source_ranges_decode(struct service *s, const json_t *spec, struct d
 		}
 		vec_push_once(&s->source_ranges, p);
 	}
-	trail_out(d);
 }
 
 /* SVC-16: an entry with an unknown mode captures nothing, like Proxy. */
@@ -381,18 +357,11 @@ static void ingress_entry(struct service *s, const json_t *entry, struct decode 
 
 static void ingress_decode(struct service *s, const json_t *obj, struct decode *d)
 {
-	const json_t *status = trail_object(d, obj, "status");
-	const json_t *balancer;
-	const json_t *list;
+	const json_t *status = trail_enter(d, obj, "status");
+	const json_t *balancer = trail_enter(d, status, "loadBalancer");
 
-	trail_into(d);
-	balancer = trail_object(d, status, "loadBalancer");
-	trail_into(d);
-	list = trail_list(d, balancer, "ingress", SERVICE_ADDRS_MAX);
-	trail_into(d);
-	trail_for_each_object (entry, d, list)
+	trail_for_each_object (entry, d, trail_list(d, balancer, "ingress", SERVICE_ADDRS_MAX))
 		ingress_entry(s, entry, d);
-	trail_out(d);
 	trail_out(d);
 	trail_out(d);
 }
@@ -403,15 +372,11 @@ static void ingress_decode(struct service *s, const json_t *obj, struct decode *
 static void affinity_decode(struct service *s, const json_t *spec, struct decode *d)
 {
 	static const char *const words[] = { "None", "ClientIP" };
-	const json_t *config;
 	const json_t *client_ip;
 
 	if (word_field(d, spec, "sessionAffinity", words, ARRAY_SIZE(words)) == 0)
 		return;
-	config = trail_object(d, spec, "sessionAffinityConfig");
-	trail_into(d);
-	client_ip = trail_object(d, config, "clientIP");
-	trail_into(d);
+	client_ip = trail_enter(d, trail_enter(d, spec, "sessionAffinityConfig"), "clientIP");
 	s->affinity_s = (uint32_t)trail_int(d, client_ip, "timeoutSeconds", 1, AFFINITY_MAX_S,
 					    AFFINITY_DEFAULT_S);
 	trail_out(d);
@@ -436,11 +401,10 @@ static void spec_decode(struct service *s, const json_t *obj, struct decode *d)
 {
 	static const char *const types[] = { "ClusterIP", "NodePort", "LoadBalancer",
 					     "ExternalName" };
-	const json_t *spec = trail_object(d, obj, "spec");
+	const json_t *spec = trail_enter(d, obj, "spec");
 
 	if (spec == NULL)
 		(void)trail_reject(d, "missing");
-	trail_into(d);
 	s->type = (uint8_t)(SERVICE_TYPE_CLUSTERIP +
 			    word_field(d, spec, "type", types, ARRAY_SIZE(types)));
 	cluster_ip_decode(s, spec, d);

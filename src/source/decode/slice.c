@@ -36,12 +36,8 @@ static void port_decode(struct slice *s, const json_t *port, struct decode *d)
 
 static void ports_decode(struct slice *s, const json_t *obj, struct decode *d)
 {
-	const json_t *list = trail_list(d, obj, "ports", SLICE_PORTS_MAX);
-
-	trail_into(d);
-	trail_for_each_object (port, d, list)
+	trail_for_each_object (port, d, trail_list(d, obj, "ports", SLICE_PORTS_MAX))
 		port_decode(s, port, d);
-	trail_out(d);
 }
 
 /* --- endpoints ------------------------------------------------------------ */
@@ -75,10 +71,9 @@ static struct ip_addr address_decode(const json_t *endpoint, enum ipfam fam, str
 /* EPS-11. */
 static uint8_t conditions_decode(const json_t *endpoint, struct decode *d)
 {
-	const json_t *c = trail_object(d, endpoint, "conditions");
+	const json_t *c = trail_enter(d, endpoint, "conditions");
 	unsigned int flags = 0;
 
-	trail_into(d);
 	flags |= trail_bool(d, c, "ready", true) ? ENDPOINT_READY : 0;
 	flags |= trail_bool(d, c, "serving", true) ? ENDPOINT_SERVING : 0;
 	flags |= trail_bool(d, c, "terminating", false) ? ENDPOINT_TERMINATING : 0;
@@ -101,15 +96,12 @@ static const struct name *name_decode(const json_t *obj, const char *key, struct
 static struct hints hint_list_decode(const json_t *hints, const char *key,
 				     const struct name *names[HINTS_MAX], struct decode *d)
 {
-	const json_t *list = trail_list(d, hints, key, HINTS_MAX);
 	uint32_t n = 0;
 
-	trail_into(d);
-	trail_for_each_object (entry, d, list) {
+	trail_for_each_object (entry, d, trail_list(d, hints, key, HINTS_MAX)) {
 		names[n] = name_decode(entry, "name", d);
 		n += names[n] != NULL;
 	}
-	trail_out(d);
 	return (struct hints){ names, n };
 }
 
@@ -172,10 +164,8 @@ static void endpoints_decode(struct slice *s, const json_t *obj, struct decode *
 	const json_t *list = trail_list(d, obj, "endpoints", SLICE_ENDPOINTS_MAX);
 
 	vec_reserve(&s->endpoints, tree_count(list));
-	trail_into(d);
 	trail_for_each_object (endpoint, d, list)
 		endpoint_decode(s, endpoint, d);
-	trail_out(d);
 }
 
 /* --- the slice ------------------------------------------------------------ */

@@ -219,6 +219,13 @@ const json_t *trail_object(struct decode *d, const json_t *obj, const char *key)
 	return NULL;
 }
 
+const json_t *trail_enter(struct decode *d, const json_t *obj, const char *key)
+{
+	obj = trail_object(d, obj, key);
+	trail_into(d);
+	return obj;
+}
+
 const json_t *trail_list(struct decode *d, const json_t *obj, const char *key, size_t max)
 {
 	const json_t *v = trail_field(d, obj, key);
@@ -247,6 +254,16 @@ static const json_t *element_object(struct decode *d, const json_t *list, size_t
 	return NULL;
 }
 
+bool trail_more(struct decode *d, const json_t *list, size_t i)
+{
+	if (i == 0)
+		trail_into(d);
+	if (d->r == 0 && i < tree_count(list))
+		return true;
+	trail_out(d);
+	return false;
+}
+
 const json_t *trail_object_next(struct decode *d, const json_t *list, const json_t *prev)
 {
 	size_t i = 0;
@@ -255,7 +272,7 @@ const json_t *trail_object_next(struct decode *d, const json_t *list, const json
 		trail_out(d);
 		i = d->steps[d->depth].index + 1;
 	}
-	if (d->r < 0 || i >= tree_count(list))
+	if (!trail_more(d, list, i))
 		return NULL;
 	prev = element_object(d, list, i);
 	trail_into(d);

@@ -3,10 +3,10 @@
  * decode/trail - read fields of a JSON object and report the path of an invalid one.
  *
  *     trail_start(d, err);
- *     list = trail_list(d, spec, "ports", MAX);
- *     trail_into(d);
+ *     spec = trail_enter(d, obj, "spec");
+ *     list = trail_list(d, spec, "clusterIPs", MAX);
  *     trail_for_each (i, d, list)
- *             ... trail_element(d, list, i) ... trail_reject(d, "is not an object");
+ *             ... trail_element(d, list, i) ... trail_reject(d, "is not an IP address");
  *     trail_out(d);
  *     return d->r;
  *
@@ -31,7 +31,17 @@ void trail_out(struct decode *d);
 /* Make the field or element the current one. Returns NULL if it is absent or null. */
 const json_t *trail_field(struct decode *d, const json_t *obj, const char *key);
 const json_t *trail_element(struct decode *d, const json_t *list, size_t i);
-#define trail_for_each(i, d, list) for (size_t i = 0; (d)->r == 0 && i < tree_count(list); i++)
+/*
+ * Iterate over a list, with the trail inside the list; in trail_for_each_object(), whose elements
+ * must be objects, inside the current one. If the loop is left early, the trail stays there.
+ */
+#define trail_for_each(i, d, list) for (size_t i = 0; trail_more((d), (list), i); i++)
+#define trail_for_each_object(pos, d, list)                                                      \
+	for (const json_t *pos##_list = (list), *pos = trail_object_next((d), pos##_list, NULL); \
+	     pos != NULL; pos = trail_object_next((d), pos##_list, pos))
+/* Before element `i`. */
+bool trail_more(struct decode *d, const json_t *list, size_t i);
+const json_t *trail_object_next(struct decode *d, const json_t *list, const json_t *prev);
 
 /* Store "path: text" in the error; returns -EINVAL, or the code of an earlier rejection. */
 int trail_reject(struct decode *d, const char *fmt, ...) PRINTF_LIKE(2, 3);
@@ -49,15 +59,9 @@ int64_t trail_int(struct decode *d, const json_t *obj, const char *key, int64_t 
 		  int64_t preset);
 bool trail_bool(struct decode *d, const json_t *obj, const char *key, bool preset);
 const json_t *trail_object(struct decode *d, const json_t *obj, const char *key);
+/* trail_object(), then trail_into(). */
+const json_t *trail_enter(struct decode *d, const json_t *obj, const char *key);
 /* -E2BIG: more than `max` elements. */
 const json_t *trail_list(struct decode *d, const json_t *obj, const char *key, size_t max);
-/*
- * Iterate over a list, whose elements must be objects, with the trail inside the current one. If
- * the loop is left early, the trail stays there.
- */
-#define trail_for_each_object(pos, d, list)                                         \
-	for (const json_t *pos = trail_object_next((d), (list), NULL); pos != NULL; \
-	     pos = trail_object_next((d), (list), pos))
-const json_t *trail_object_next(struct decode *d, const json_t *list, const json_t *prev);
 /* Element `i`, which must be text. */
 const char *trail_element_text(struct decode *d, const json_t *list, size_t i);

@@ -201,18 +201,13 @@ static void exec_args(struct kube_exec *x, struct reader *rd, const json_t *obj)
 {
 	const json_t *list = trail_list(&rd->d, obj, "args", ENTRIES_MAX);
 
-	trail_into(&rd->d);
 	trail_for_each (i, &rd->d, list)
 		*vec_push(&x->args) = xstrdup(secret_value(rd, trail_element(&rd->d, list, i)));
-	trail_out(&rd->d);
 }
 
 static void exec_env(struct kube_exec *x, struct reader *rd, const json_t *obj)
 {
-	const json_t *list = trail_list(&rd->d, obj, "env", ENTRIES_MAX);
-
-	trail_into(&rd->d);
-	trail_for_each_object (entry, &rd->d, list) {
+	trail_for_each_object (entry, &rd->d, trail_list(&rd->d, obj, "env", ENTRIES_MAX)) {
 		struct kube_exec_env *e = vec_push(&x->env);
 
 		e->value = secret_text(rd, entry, "value");
@@ -220,7 +215,6 @@ static void exec_env(struct kube_exec *x, struct reader *rd, const json_t *obj)
 		if (e->name == NULL || strchr(e->name, '=') != NULL)
 			(void)trail_reject(&rd->d, "missing, or not the name of a variable");
 	}
-	trail_out(&rd->d);
 }
 
 static void exec_read(struct reader *rd, const json_t *obj)
@@ -270,11 +264,9 @@ static void user_read(struct reader *rd, const json_t *u)
 	k->token_file = path_field(rd, u, "tokenFile");
 	k->username = secret_text(rd, u, "username");
 	k->password = secret_text(rd, u, "password");
-	exec = trail_object(&rd->d, u, "exec");
-	if (exec == NULL)
-		return;
-	trail_into(&rd->d);
-	exec_read(rd, exec);
+	exec = trail_enter(&rd->d, u, "exec");
+	if (exec != NULL)
+		exec_read(rd, exec);
 	trail_out(&rd->d);
 }
 
@@ -285,23 +277,15 @@ static const json_t *entry_find(struct reader *rd, const json_t *root, const cha
 				const char *inner, const char *name)
 {
 	struct decode *d = &rd->d;
-	const json_t *list;
 
 	while (d->r == 0 && d->depth > 0)
 		trail_out(d);
-	list = trail_list(d, root, key, ENTRIES_MAX);
-	trail_into(d);
-	trail_for_each_object (entry, d, list) {
+	trail_for_each_object (entry, d, trail_list(d, root, key, ENTRIES_MAX)) {
 		const char *text = trail_text(d, entry, "name");
 
-		if (text != NULL && strcmp(text, name) == 0) {
-			const json_t *found = trail_object(d, entry, inner);
-
-			trail_into(d);
-			return found;
-		}
+		if (text != NULL && strcmp(text, name) == 0)
+			return trail_enter(d, entry, inner);
 	}
-	trail_out(d);
 	(void)trail_reject(d, "has no entry '%.64s'", name);
 	return NULL;
 }
