@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* model/walk - the position in the table, and the heap of the smallest keys. */
+/* model/walk - the position in the table, and a heap of keys. */
 #include "model/walk.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define WALK_END (UINT64_C(1) << 32)
-#define RUN 1024 /* keys sorted at a time: a quarter of a millisecond */
 
 static uint32_t reverse(uint32_t x)
 {
@@ -64,102 +63,57 @@ static bool is_after(const struct page_query *q, const struct walk_key *key)
 	return c > 0 || (c == 0 && strcmp(key->name->text, q->after_name) > 0);
 }
 
-/* The largest key is the first of the heap, so that a smaller one can take its place. */
-static void heap_sink(struct walk_key *v, size_t n)
-{
-	size_t i = 0;
-
-	for (;;) {
-		size_t child = 2 * i + 1;
-		struct walk_key tmp = v[i];
-
-		if (child >= n)
-			return;
-		if (child + 1 < n && walk_key_cmp(&v[child], &v[child + 1]) < 0)
-			child++;
-		if (walk_key_cmp(&v[i], &v[child]) >= 0)
-			return;
-		v[i] = v[child];
-		v[child] = tmp;
-		i = child;
-	}
-}
-
-static void heap_rise(struct walk_key *v, size_t i)
-{
-	while (i > 0 && walk_key_cmp(&v[(i - 1) / 2], &v[i]) < 0) {
-		struct walk_key tmp = v[i];
-
-		v[i] = v[(i - 1) / 2];
-		v[(i - 1) / 2] = tmp;
-		i = (i - 1) / 2;
-	}
-}
-
 static struct walk_key key_ref(const struct walk_key *key)
 {
 	return (struct walk_key){ key->rank, name_ref(key->ns), name_ref(key->name) };
 }
 
-/* --- runs, when all keys are kept --- */
+/* --- the heap ---
+ *
+ * Of the `limit` smallest keys, with the largest one first, so that a smaller one can take its
+ * place. Without a limit: of all keys, with the smallest one first.
+ */
 
-static void run_sort(struct page *p, size_t start)
+static bool is_above(const struct page *p, const struct walk_key *a, const struct walk_key *b)
 {
-	if (p->keys.n - start > 1)
-		qsort(p->keys.v + start, p->keys.n - start, sizeof(struct walk_key), walk_key_cmp);
-	*vec_push(&p->heads) = start;
+	int c = walk_key_cmp(a, b);
+
+	return p->query.limit > 0 ? c > 0 : c < 0;
 }
 
-static void run_add(struct page *p, const struct walk_key *key)
+static void key_swap(struct walk_key *a, struct walk_key *b)
 {
-	*vec_push(&p->keys) = key_ref(key);
-	if (p->keys.n % RUN == 0)
-		run_sort(p, p->keys.n - RUN);
+	struct walk_key tmp = *a;
+
+	*a = *b;
+	*b = tmp;
 }
 
-/* The run whose next key is the smallest comes first. */
-static void heads_sink(struct page *p, size_t i)
+/* Of the first `n` keys. */
+static void heap_sink(struct page *p, size_t n)
 {
-	size_t *v = p->heads.v;
+	struct walk_key *v = p->keys.v;
+	size_t i = 0;
 
-	for (;;) {
-		size_t child = 2 * i + 1;
-		size_t tmp = v[i];
-
-		if (child >= p->heads.n)
-			return;
-		if (child + 1 < p->heads.n &&
-		    walk_key_cmp(&p->keys.v[v[child + 1]], &p->keys.v[v[child]]) < 0)
+	for (size_t child = 1; child < n; child = 2 * i + 1) {
+		if (child + 1 < n && is_above(p, &v[child + 1], &v[child]))
 			child++;
-		if (walk_key_cmp(&p->keys.v[v[i]], &p->keys.v[v[child]]) <= 0)
+		if (!is_above(p, &v[child], &v[i]))
 			return;
-		v[i] = v[child];
-		v[child] = tmp;
+		key_swap(&v[i], &v[child]);
 		i = child;
 	}
 }
 
-static void runs_done(struct page *p)
+static void heap_add(struct page *p, const struct walk_key *key)
 {
-	if (p->keys.n % RUN != 0)
-		run_sort(p, p->keys.n - p->keys.n % RUN);
-	for (size_t i = p->heads.n / 2; i-- > 0;)
-		heads_sink(p, i);
-}
+	struct walk_key *v;
 
-static const struct walk_key *runs_next(struct page *p)
-{
-	size_t at;
-
-	if (p->heads.n == 0)
-		return NULL;
-	at = p->heads.v[0];
-	if ((at + 1) % RUN != 0 && at + 1 < p->keys.n)
-		p->heads.v[0] = at + 1;
-	else
-		p->heads.v[0] = p->heads.v[--p->heads.n];
-	heads_sink(p, 0);
-	return &p->keys.v[at];
+	*vec_push(&p->keys) = key_ref(key);
+	v = p->keys.v;
+	for (size_t i = p->keys.n - 1; i > 0 && is_above(p, &v[i], &v[(i - 1) / 2]);
+	     i = (i - 1) / 2)
+		key_swap(&v[i], &v[(i - 1) / 2]);
 }
 
 static void page_visit(void *arg, struct svc *svc)
@@ -174,22 +128,17 @@ static void page_visit(void *arg, struct svc *svc)
 		key.rank = p->query.rank(p->query.arg, svc);
 	if (!is_after(&p->query, &key))
 		return;
-	if (p->query.limit == 0) {
-		run_add(p, &key);
-		return;
-	}
-	if (p->keys.n < p->query.limit) {
-		*vec_push(&p->keys) = key_ref(&key);
-		heap_rise(p->keys.v, p->keys.n - 1);
+	if (p->query.limit == 0 || p->keys.n < p->query.limit) {
+		heap_add(p, &key);
 		return;
 	}
 	p->has_more = true;
-	if (p->keys.n == 0 || walk_key_cmp(&key, &p->keys.v[0]) > 0)
+	if (is_above(p, &key, &p->keys.v[0]))
 		return;
 	name_unref(p->keys.v[0].ns);
 	name_unref(p->keys.v[0].name);
 	p->keys.v[0] = key_ref(&key);
-	heap_sink(p->keys.v, p->keys.n);
+	heap_sink(p, p->keys.n);
 }
 
 void page_init(struct page *ret, const struct model *m, const struct page_query *query)
@@ -201,18 +150,23 @@ int page_more(struct page *p, uint64_t deadline_ns)
 {
 	if (walk_services(&p->walk, p->model, page_visit, p, deadline_ns))
 		return 1;
-	if (p->query.limit == 0)
-		runs_done(p);
-	else
+	if (p->query.limit > 0)
 		vec_sort(&p->keys, walk_key_cmp);
 	return 0;
 }
 
 const struct walk_key *page_next(struct page *p)
 {
-	if (p->query.limit == 0)
-		return runs_next(p);
-	return p->n_read < p->keys.n ? &p->keys.v[p->n_read++] : NULL;
+	size_t left = p->keys.n - p->n_read;
+
+	if (left == 0)
+		return NULL;
+	p->n_read++;
+	if (p->query.limit > 0)
+		return &p->keys.v[p->n_read - 1];
+	key_swap(&p->keys.v[0], &p->keys.v[left - 1]);
+	heap_sink(p, left - 1);
+	return &p->keys.v[left - 1];
 }
 
 void page_fini(struct page *p)
@@ -222,7 +176,6 @@ void page_fini(struct page *p)
 		name_unref(key->name);
 	}
 	vec_fini(&p->keys);
-	vec_fini(&p->heads);
 	free(p->query.after_ns);
 	free(p->query.after_name);
 	*p = (struct page){ 0 };

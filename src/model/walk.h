@@ -13,8 +13,7 @@
  *
  * A page is the first `limit` services after a key that match a filter, sorted. It keeps
  * `limit` keys while it walks, however many services exist. A page without a limit keeps
- * all keys, sorts them in runs as they arrive and merges the runs as they are read: n log n
- * in short steps.
+ * all keys in a heap, from which they are read one by one: n log n in short steps.
  */
 #pragma once
 
@@ -51,8 +50,7 @@ struct page {
 	struct page_query query;
 	const struct model *model;
 	struct walk walk;
-	VEC(struct walk_key) keys; /* sorted once the walk is over; in runs when all are kept */
-	VEC(size_t) heads;         /* next key of each run, the smallest first */
+	VEC(struct walk_key) keys; /* sorted once the walk is over; a heap when all are kept */
 	size_t n_read;
 	size_t n_matching; /* matches of the filter on all pages */
 	bool has_more;     /* keys after the last one exist */
