@@ -3,6 +3,7 @@
 #ifndef BENCH_CLUSTER_H
 #define BENCH_CLUSTER_H
 
+#include "../tests/model_put.h"
 #include "plane/ipvs/plane_ipvs.h"
 #include "plane/nft/plane_nft.h"
 #include "sync/sync.h"

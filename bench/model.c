@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../tests/model_put.h"
 #include "model/select.h"
 
 #define NODES 1000

@@ -14,9 +14,9 @@
 
 #define TYPE_LINES "application/x-ndjson"
 
-/* Kinds of events; the first ones are those of the model. */
+/* Kinds of events; the first ones are those of the model, which has no lists. */
 enum kind {
-	KIND_SYNC = MODEL_EVENT_N,
+	KIND_SYNC = OBJECT_KIND_LIST,
 	KIND_REFUSED,
 	KIND_KERNEL,
 	KIND_SILENT,
@@ -25,11 +25,11 @@ enum kind {
 };
 
 static const char *const kind_names[] = {
-	[MODEL_EVENT_SERVICE] = "service",
-	[MODEL_EVENT_SLICE] = "endpointslice",
-	[MODEL_EVENT_NODE] = "node",
-	[MODEL_EVENT_SERVICE_CIDR] = "servicecidr",
-	[MODEL_EVENT_HOST_ADDRS] = "addresses",
+	[OBJECT_KIND_OTHER] = "addresses",
+	[OBJECT_KIND_SERVICE] = "service",
+	[OBJECT_KIND_SLICE] = "endpointslice",
+	[OBJECT_KIND_NODE] = "node",
+	[OBJECT_KIND_SERVICE_CIDR] = "servicecidr",
 	[KIND_SYNC] = "sync",
 	[KIND_REFUSED] = "rejected",
 	[KIND_KERNEL] = "kernel",
@@ -112,8 +112,8 @@ static struct jsonw line_begin(struct monitor *mon, enum kind kind)
 static void on_model_event(void *arg, const struct model_event *event)
 {
 	struct monitor *mon = arg;
-	enum kind kind = event->kind;
-	bool is_slice = kind == (enum kind)MODEL_EVENT_SLICE;
+	enum kind kind = (enum kind)event->kind;
+	bool is_slice = event->kind == OBJECT_KIND_SLICE;
 	const struct name *service = is_slice ? event->service : event->name;
 	struct jsonw w;
 

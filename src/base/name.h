@@ -8,6 +8,8 @@
  */
 #pragma once
 
+#include <string.h>
+
 #include "base/htable.h"
 
 struct name {
@@ -32,6 +34,16 @@ size_t name_count(void);
 static inline const char *name_text(const struct name *n)
 {
 	return n ? n->text : "";
+}
+
+/* Order by text; NULL comes first. */
+static inline int name_cmp(const struct name *a, const struct name *b)
+{
+	if (a == b)
+		return 0;
+	if (a == NULL || b == NULL)
+		return a == NULL ? -1 : 1;
+	return strcmp(a->text, b->text);
 }
 
 /* Of the pair, in this order. Each may be NULL. */

@@ -90,9 +90,9 @@ static int svc_cmp(const void *va, const void *vb)
 {
 	const struct svc *a = *(struct svc *const *)va;
 	const struct svc *b = *(struct svc *const *)vb;
-	int r = a->ns == b->ns ? 0 : strcmp(a->ns->text, b->ns->text);
+	int r = name_cmp(a->ns, b->ns);
 
-	return r != 0 ? r : strcmp(a->name->text, b->name->text);
+	return r != 0 ? r : name_cmp(a->name, b->name);
 }
 
 struct svc **model_sorted(const struct model *m, size_t *n)
@@ -165,27 +165,6 @@ static int mark_if(struct model *m,
 	return n;
 }
 
-/* --- events -------------------------------------------------------------------------- */
-
-/* Report an object event with result `r` and release its names. Returns `r`. */
-static int event_report(struct model *m, struct model_event *event, int r)
-{
-	event->does_matter = r > 0;
-	if (m->event != NULL)
-		m->event(m->event_arg, event);
-	name_unref(event->ns);
-	name_unref(event->name);
-	name_unref(event->service);
-	return r;
-}
-
-static size_t endpoints_known(const struct model *m, const struct name *ns, const struct name *name)
-{
-	const struct slice_entry *e = model_find_slice(m, ns, name);
-
-	return e ? e->slice->endpoints.n : 0;
-}
-
 /* --- services ---------------------------------------------------------------------- */
 
 static int service_put(struct model *m, struct service *s, uint64_t at_ns)
@@ -195,7 +174,7 @@ static int service_put(struct model *m, struct service *s, uint64_t at_ns)
 	bool does_matter = is_proxied(old) || is_proxied(s) || svc->rows != NULL;
 
 	m->stats.service_events++;
-	svc->list_no = m->list_no[MODEL_EVENT_SERVICE];
+	svc->list_no = m->list_no[OBJECT_KIND_SERVICE];
 	service_normalise(s);
 	if (old != NULL && service_is_equal(old, s)) {
 		service_close(s);
@@ -209,15 +188,6 @@ static int service_put(struct model *m, struct service *s, uint64_t at_ns)
 	if (does_matter)
 		model_mark_dirty(m, svc, at_ns);
 	return does_matter;
-}
-
-int model_put_service(struct model *m, struct service *s, uint64_t at_ns)
-{
-	struct model_event event = { .kind = MODEL_EVENT_SERVICE, .at_ns = at_ns };
-
-	event.ns = name_ref(s->ns);
-	event.name = name_ref(s->name);
-	return event_report(m, &event, service_put(m, s, at_ns));
 }
 
 static int service_del(struct model *m, const struct name *ns, const struct name *name,
@@ -237,18 +207,6 @@ static int service_del(struct model *m, const struct name *ns, const struct name
 		model_mark_dirty(m, svc, at_ns);
 	model_reap(m, svc); /* stays while dirty: the plan has to release rows and claims */
 	return does_matter;
-}
-
-int model_del_service(struct model *m, const struct name *ns, const struct name *name,
-		      uint64_t at_ns)
-{
-	struct model_event event = { .kind = MODEL_EVENT_SERVICE,
-				     .is_delete = true,
-				     .at_ns = at_ns };
-
-	event.ns = name_ref(ns);
-	event.name = name_ref(name);
-	return event_report(m, &event, service_del(m, ns, name, at_ns));
 }
 
 /* --- slices ------------------------------------------------------------------------- */
@@ -341,7 +299,7 @@ static int slice_put_new(struct model *m, struct slice *s, uint64_t at_ns)
 	struct slice_entry *e = xcalloc(1, sizeof(*e));
 
 	e->slice = s;
-	e->list_no = m->list_no[MODEL_EVENT_SLICE];
+	e->list_no = m->list_no[OBJECT_KIND_SLICE];
 	htable_insert(&m->slices, &e->node, name_pair_hash(s->ns, s->name));
 	slice_link(svc_get(m, s->ns, s->service), e);
 	m->stats.slices++;
@@ -402,7 +360,7 @@ static int slice_put(struct model *m, struct slice *s, uint64_t at_ns)
 	slice_normalise(s);
 	if (e == NULL)
 		return slice_put_new(m, s, at_ns);
-	e->list_no = m->list_no[MODEL_EVENT_SLICE];
+	e->list_no = m->list_no[OBJECT_KIND_SLICE];
 	/*
 	 * Keep the version of the first event with this content: it ranks duplicates
 	 * (EPS-15), and an update without a change must not alter the ranking.
@@ -412,69 +370,6 @@ static int slice_put(struct model *m, struct slice *s, uint64_t at_ns)
 		return 0;
 	}
 	return slice_put_known(m, e, s, at_ns);
-}
-
-int model_put_slice(struct model *m, struct slice *s, uint64_t at_ns)
-{
-	struct model_event event = { .kind = MODEL_EVENT_SLICE, .at_ns = at_ns };
-	int r;
-
-	event.ns = name_ref(s->ns);
-	event.name = name_ref(s->name);
-	event.service = name_ref(s->service);
-	event.endpoints_before = endpoints_known(m, s->ns, s->name);
-	r = slice_put(m, s, at_ns);
-	event.endpoints_after = endpoints_known(m, event.ns, event.name);
-	return event_report(m, &event, r);
-}
-
-int model_del_slice(struct model *m, const struct name *ns, const struct name *name, uint64_t at_ns)
-{
-	struct model_event event = { .kind = MODEL_EVENT_SLICE, .is_delete = true, .at_ns = at_ns };
-	const struct slice_entry *e = model_find_slice(m, ns, name);
-
-	event.ns = name_ref(ns);
-	event.name = name_ref(name);
-	event.service = e ? name_ref(e->slice->service) : NULL;
-	event.endpoints_before = e ? e->slice->endpoints.n : 0;
-	return event_report(m, &event, slice_del(m, ns, name, at_ns));
-}
-
-/* --- lists ------------------------------------------------------------------------------ */
-
-void model_list_begin(struct model *m, enum model_event_kind kind)
-{
-	m->list_no[kind]++;
-}
-
-bool model_list_keep(struct model *m, enum model_event_kind kind, const struct name *ns,
-		     const struct name *name)
-{
-	struct slice_entry *e = kind == MODEL_EVENT_SLICE ? model_find_slice(m, ns, name) : NULL;
-	struct svc *svc = kind == MODEL_EVENT_SERVICE ? model_find(m, ns, name) : NULL;
-
-	if (e != NULL)
-		e->list_no = m->list_no[kind];
-	if (svc != NULL)
-		svc->list_no = m->list_no[kind];
-	return e != NULL || (svc != NULL && svc->service != NULL);
-}
-
-size_t model_list_end(struct model *m, enum model_event_kind kind, uint64_t at_ns)
-{
-	int n = 0;
-
-	if (kind == MODEL_EVENT_SLICE)
-		htable_for_each_entry_safe (e, tmp, &m->slices, const struct slice_entry) {
-			if (e->list_no != m->list_no[kind])
-				n += model_del_slice(m, e->slice->ns, e->slice->name, at_ns);
-		}
-	if (kind == MODEL_EVENT_SERVICE)
-		htable_for_each_entry_safe (svc, tmp, &m->services, const struct svc) {
-			if (svc->service != NULL && svc->list_no != m->list_no[kind])
-				n += model_del_service(m, svc->ns, svc->name, at_ns);
-		}
-	return (size_t)n;
 }
 
 bool model_has_addr(const struct model *m, const struct ip_addr *a)
@@ -548,28 +443,12 @@ static int node_put(struct model *m, struct node *n, uint64_t at_ns)
 	return 1; /* eligibility may have changed, even if env did not (HC-08) */
 }
 
-int model_put_node(struct model *m, struct node *n, uint64_t at_ns)
-{
-	struct model_event event = { .kind = MODEL_EVENT_NODE, .at_ns = at_ns };
-
-	event.name = name_ref(n->name);
-	return event_report(m, &event, node_put(m, n, at_ns));
-}
-
-static int node_del(struct model *m, const struct name *name, uint64_t at_ns)
+static int node_del(struct model *m, const struct name *name)
 {
 	if (m->self == NULL || m->self->name != name || m->self->is_deleting)
 		return 0;
 	m->self->is_deleting = true;
 	return 1;
-}
-
-int model_del_node(struct model *m, const struct name *name, uint64_t at_ns)
-{
-	struct model_event event = { .kind = MODEL_EVENT_NODE, .is_delete = true, .at_ns = at_ns };
-
-	event.name = name_ref(name);
-	return event_report(m, &event, node_del(m, name, at_ns));
 }
 
 static struct service_cidr **service_cidr_find(struct model *m, const struct name *name)
@@ -590,14 +469,6 @@ static int service_cidr_put(struct model *m, struct service_cidr *c, uint64_t at
 	return env_update(m, at_ns);
 }
 
-int model_put_service_cidr(struct model *m, struct service_cidr *c, uint64_t at_ns)
-{
-	struct model_event event = { .kind = MODEL_EVENT_SERVICE_CIDR, .at_ns = at_ns };
-
-	event.name = name_ref(c->name);
-	return event_report(m, &event, service_cidr_put(m, c, at_ns));
-}
-
 static int service_cidr_del(struct model *m, const struct name *name, uint64_t at_ns)
 {
 	struct service_cidr **known = service_cidr_find(m, name);
@@ -607,16 +478,6 @@ static int service_cidr_del(struct model *m, const struct name *name, uint64_t a
 	service_cidr_close(*known);
 	*known = m->service_cidrs.v[--m->service_cidrs.n];
 	return env_update(m, at_ns);
-}
-
-int model_del_service_cidr(struct model *m, const struct name *name, uint64_t at_ns)
-{
-	struct model_event event = { .kind = MODEL_EVENT_SERVICE_CIDR,
-				     .is_delete = true,
-				     .at_ns = at_ns };
-
-	event.name = name_ref(name);
-	return event_report(m, &event, service_cidr_del(m, name, at_ns));
 }
 
 bool model_is_host_addr(const struct model *m, const struct ip_addr *a)
@@ -697,11 +558,139 @@ static int host_addrs_put(struct model *m, const struct ip_addr *addrs, size_t n
 	return env_update(m, at_ns) | r;
 }
 
+/* --- objects ------------------------------------------------------------------------- */
+
+/* Report an object event with result `r` and release its names. Returns `r`. */
+static int event_report(struct model *m, struct model_event *event, int r)
+{
+	event->does_matter = r > 0;
+	if (m->event != NULL)
+		m->event(m->event_arg, event);
+	name_unref(event->ns);
+	name_unref(event->name);
+	name_unref(event->service);
+	return r;
+}
+
+static size_t endpoints_known(const struct model *m, const struct name *ns, const struct name *name)
+{
+	const struct slice_entry *e = model_find_slice(m, ns, name);
+
+	return e ? e->slice->endpoints.n : 0;
+}
+
+int model_put(struct model *m, struct object *o, uint64_t at_ns)
+{
+	struct model_event event = { .kind = o->kind, .at_ns = at_ns };
+	struct object in = *o;
+	int r = 0;
+
+	*o = (struct object){ 0 };
+	switch (in.kind) {
+	case OBJECT_KIND_SERVICE:
+		event.ns = name_ref(in.service->ns);
+		event.name = name_ref(in.service->name);
+		r = service_put(m, in.service, at_ns);
+		break;
+	case OBJECT_KIND_SLICE:
+		event.ns = name_ref(in.slice->ns);
+		event.name = name_ref(in.slice->name);
+		event.service = name_ref(in.slice->service);
+		event.endpoints_before = endpoints_known(m, event.ns, event.name);
+		r = slice_put(m, in.slice, at_ns);
+		event.endpoints_after = endpoints_known(m, event.ns, event.name);
+		break;
+	case OBJECT_KIND_NODE:
+		event.name = name_ref(in.node->name);
+		r = node_put(m, in.node, at_ns);
+		break;
+	case OBJECT_KIND_SERVICE_CIDR:
+		event.name = name_ref(in.cidr->name);
+		r = service_cidr_put(m, in.cidr, at_ns);
+		break;
+	case OBJECT_KIND_OTHER:
+	case OBJECT_KIND_LIST:
+		return 0;
+	}
+	return event_report(m, &event, r);
+}
+
+int model_del(struct model *m, enum object_kind kind, const struct name *ns,
+	      const struct name *name, uint64_t at_ns)
+{
+	const struct slice_entry *e =
+		kind == OBJECT_KIND_SLICE ? model_find_slice(m, ns, name) : NULL;
+	struct model_event event = { .kind = kind,
+				     .is_delete = true,
+				     .ns = name_ref(ns),
+				     .name = name_ref(name),
+				     .service = e ? name_ref(e->slice->service) : NULL,
+				     .endpoints_before = e ? e->slice->endpoints.n : 0,
+				     .at_ns = at_ns };
+	int r = 0;
+
+	switch (kind) {
+	case OBJECT_KIND_SERVICE:
+		r = service_del(m, ns, name, at_ns);
+		break;
+	case OBJECT_KIND_SLICE:
+		r = slice_del(m, ns, name, at_ns);
+		break;
+	case OBJECT_KIND_NODE:
+		r = node_del(m, name);
+		break;
+	case OBJECT_KIND_SERVICE_CIDR:
+		r = service_cidr_del(m, name, at_ns);
+		break;
+	case OBJECT_KIND_OTHER:
+	case OBJECT_KIND_LIST:
+		break;
+	}
+	return event_report(m, &event, r);
+}
+
 int model_put_host_addrs(struct model *m, const struct ip_addr *addrs, size_t n, uint64_t at_ns)
 {
-	struct model_event event = { .kind = MODEL_EVENT_HOST_ADDRS, .at_ns = at_ns };
+	struct model_event event = { .kind = OBJECT_KIND_OTHER, .at_ns = at_ns };
 
 	return event_report(m, &event, host_addrs_put(m, addrs, n, at_ns));
+}
+
+/* --- lists ------------------------------------------------------------------------------ */
+
+void model_list_begin(struct model *m, enum object_kind kind)
+{
+	m->list_no[kind]++;
+}
+
+bool model_list_keep(struct model *m, enum object_kind kind, const struct name *ns,
+		     const struct name *name)
+{
+	struct slice_entry *e = kind == OBJECT_KIND_SLICE ? model_find_slice(m, ns, name) : NULL;
+	struct svc *svc = kind == OBJECT_KIND_SERVICE ? model_find(m, ns, name) : NULL;
+
+	if (e != NULL)
+		e->list_no = m->list_no[kind];
+	if (svc != NULL)
+		svc->list_no = m->list_no[kind];
+	return e != NULL || (svc != NULL && svc->service != NULL);
+}
+
+size_t model_list_end(struct model *m, enum object_kind kind, uint64_t at_ns)
+{
+	int n = 0;
+
+	if (kind == OBJECT_KIND_SLICE)
+		htable_for_each_entry_safe (e, tmp, &m->slices, const struct slice_entry) {
+			if (e->list_no != m->list_no[kind])
+				n += model_del(m, kind, e->slice->ns, e->slice->name, at_ns);
+		}
+	if (kind == OBJECT_KIND_SERVICE)
+		htable_for_each_entry_safe (svc, tmp, &m->services, const struct svc) {
+			if (svc->service != NULL && svc->list_no != m->list_no[kind])
+				n += model_del(m, kind, svc->ns, svc->name, at_ns);
+		}
+	return (size_t)n;
 }
 
 /* --- life --------------------------------------------------------------------------------- */

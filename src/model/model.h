@@ -120,17 +120,8 @@ struct model_ejection {
 };
 
 /* An object event, for vipctl monitor and the history. */
-enum model_event_kind {
-	MODEL_EVENT_SERVICE = 0,
-	MODEL_EVENT_SLICE,
-	MODEL_EVENT_NODE,
-	MODEL_EVENT_SERVICE_CIDR,
-	MODEL_EVENT_HOST_ADDRS,
-	MODEL_EVENT_N,
-};
-
 struct model_event {
-	uint8_t kind; /* enum model_event_kind */
+	enum object_kind kind; /* OTHER: the addresses of the host */
 	bool is_delete;
 	bool does_matter;      /* the desired state may change */
 	const struct name *ns; /* NULL where there is none; names are borrowed */
@@ -166,7 +157,7 @@ struct model {
 	uint64_t env_generation;         /* raised whenever env changes; planes compare it */
 	VEC(struct model_drain) drains;  /* in order of request */
 	VEC(struct model_ejection) ejections;
-	uint32_t list_no[MODEL_EVENT_N];
+	uint32_t list_no[OBJECT_KIND_LIST]; /* of each kind */
 	struct model_stats stats;
 	/* Called after every object event. NULL: no subscriber. */
 	void (*event)(void *arg, const struct model_event *event);
@@ -180,33 +171,26 @@ void model_fini(struct model *m);
 void model_configured(struct model *m);
 
 /*
- * Objects enter and leave. `at_ns` is the event's arrival, for latency only.
- * Return 1 when anything that matters changed, 0 when not.
+ * Objects enter and leave. The model takes the content of `o`, which is empty then. `ns` is NULL
+ * for kinds without namespace. `at_ns` is the event's arrival, for latency only. Return 1 when
+ * anything that matters changed, 0 when not.
+ *
+ * Nodes other than our own are ignored. A deleted Node keeps its last state (IN-24) except
+ * for its eligibility (HC-08).
  */
-int model_put_service(struct model *m, struct service *s, uint64_t at_ns);
-int model_del_service(struct model *m, const struct name *ns, const struct name *name,
-		      uint64_t at_ns);
-int model_put_slice(struct model *m, struct slice *s, uint64_t at_ns);
-int model_del_slice(struct model *m, const struct name *ns, const struct name *name,
-		    uint64_t at_ns);
+int model_put(struct model *m, struct object *o, uint64_t at_ns);
+int model_del(struct model *m, enum object_kind kind, const struct name *ns,
+	      const struct name *name, uint64_t at_ns);
 /*
  * A complete list of all services or slices (`kind`): model_list_end() deletes those that were
  * neither put nor kept since model_list_begin(), and returns how many of the deletions matter. No
  * effect on other kinds. model_list_keep() keeps the version in the model; false: the model has
  * none.
  */
-void model_list_begin(struct model *m, enum model_event_kind kind);
-bool model_list_keep(struct model *m, enum model_event_kind kind, const struct name *ns,
+void model_list_begin(struct model *m, enum object_kind kind);
+bool model_list_keep(struct model *m, enum object_kind kind, const struct name *ns,
 		     const struct name *name);
-size_t model_list_end(struct model *m, enum model_event_kind kind, uint64_t at_ns);
-/*
- * Nodes other than our own are ignored. A deleted Node keeps its last state (IN-24) except
- * for its eligibility (HC-08).
- */
-int model_put_node(struct model *m, struct node *n, uint64_t at_ns);
-int model_del_node(struct model *m, const struct name *name, uint64_t at_ns);
-int model_put_service_cidr(struct model *m, struct service_cidr *c, uint64_t at_ns);
-int model_del_service_cidr(struct model *m, const struct name *name, uint64_t at_ns);
+size_t model_list_end(struct model *m, enum object_kind kind, uint64_t at_ns);
 /*
  * The addresses of this host that could serve node ports, from rtnetlink; the
  * list is copied. The first address of a family is what "primary" falls back to

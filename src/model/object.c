@@ -23,16 +23,6 @@ static int u64_cmp(uint64_t a, uint64_t b)
 	return (a > b) - (a < b);
 }
 
-/* NULL comes first. */
-static int name_cmp(const struct name *a, const struct name *b)
-{
-	if (a == b)
-		return 0;
-	if (a == NULL || b == NULL)
-		return a == NULL ? -1 : 1;
-	return strcmp(a->text, b->text);
-}
-
 /* --- sets kept in arrays ------------------------------------------------- */
 
 static bool is_sorted(const char *v, size_t n, size_t size, cmp_fn cmp)
@@ -125,19 +115,14 @@ void service_normalise(struct service *s)
 	vec_fit(&s->source_ranges);
 }
 
-static bool service_ports_are_equal(const struct service *a, const struct service *b)
+/* For equality only. */
+static int service_port_differs(const void *a, const void *b)
 {
-	if (a->ports.n != b->ports.n)
-		return false;
-	for (size_t i = 0; i < a->ports.n; i++) {
-		const struct service_port *p = &a->ports.v[i];
-		const struct service_port *q = &b->ports.v[i];
+	const struct service_port *p = a;
+	const struct service_port *q = b;
 
-		if (p->name != q->name || p->proto != q->proto || p->port != q->port ||
-		    p->node_port != q->node_port)
-			return false;
-	}
-	return true;
+	return p->name != q->name || p->proto != q->proto || p->port != q->port ||
+	       p->node_port != q->node_port;
 }
 
 static bool tunings_are_equal(const struct service_tuning *a, const struct service_tuning *b)
@@ -159,7 +144,8 @@ bool service_is_equal(const struct service *a, const struct service *b)
 	       a->health_check_node_port == b->health_check_node_port &&
 	       a->n_bad_source_ranges == b->n_bad_source_ranges &&
 	       memcmp(a->cluster_ip, b->cluster_ip, sizeof(a->cluster_ip)) == 0 &&
-	       service_ports_are_equal(a, b) && tunings_are_equal(a->tuning, b->tuning) &&
+	       vecs_are_equal(&a->ports, &b->ports, service_port_differs) &&
+	       tunings_are_equal(a->tuning, b->tuning) &&
 	       vecs_are_equal(&a->external_ips, &b->external_ips, ip_addr_cmp) &&
 	       vecs_are_equal(&a->ingress, &b->ingress, ingress_cmp) &&
 	       vecs_are_equal(&a->source_ranges, &b->source_ranges, ip_prefix_cmp);
@@ -340,6 +326,30 @@ void service_cidr_close(struct service_cidr *c)
 	free(c);
 }
 
+/* --- any of them --- */
+
+void object_fini(struct object *o)
+{
+	switch (o->kind) {
+	case OBJECT_KIND_SERVICE:
+		service_close(o->service);
+		break;
+	case OBJECT_KIND_SLICE:
+		slice_close(o->slice);
+		break;
+	case OBJECT_KIND_NODE:
+		node_close(o->node);
+		break;
+	case OBJECT_KIND_SERVICE_CIDR:
+		service_cidr_close(o->cidr);
+		break;
+	case OBJECT_KIND_OTHER:
+	case OBJECT_KIND_LIST:
+		break;
+	}
+	*o = (struct object){ 0 };
+}
+
 /* --- places --------------------------------------------------------------- */
 
 static int hint_name_cmp(const void *a, const void *b)
@@ -445,17 +455,13 @@ bool hints_contain(const struct hints *h, const struct name *n)
 
 const char *service_type_text(enum service_type t)
 {
-	switch (t) {
-	case SERVICE_TYPE_CLUSTERIP:
-		return "ClusterIP";
-	case SERVICE_TYPE_NODEPORT:
-		return "NodePort";
-	case SERVICE_TYPE_LOADBALANCER:
-		return "LoadBalancer";
-	case SERVICE_TYPE_EXTERNALNAME:
-		return "ExternalName";
-	case SERVICE_TYPE_UNSET:
-		break;
-	}
-	return "-";
+	static const char *const texts[] = {
+		[SERVICE_TYPE_UNSET] = "-",
+		[SERVICE_TYPE_CLUSTERIP] = "ClusterIP",
+		[SERVICE_TYPE_NODEPORT] = "NodePort",
+		[SERVICE_TYPE_LOADBALANCER] = "LoadBalancer",
+		[SERVICE_TYPE_EXTERNALNAME] = "ExternalName",
+	};
+
+	return texts[t];
 }

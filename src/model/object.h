@@ -151,6 +151,26 @@ struct service_cidr {
 	VEC(struct ip_prefix) cidrs;
 };
 
+enum object_kind {
+	OBJECT_KIND_OTHER = 0, /* a kind that vipd does not read */
+	OBJECT_KIND_SERVICE,
+	OBJECT_KIND_SLICE,
+	OBJECT_KIND_NODE,
+	OBJECT_KIND_SERVICE_CIDR,
+	OBJECT_KIND_LIST, /* "List", "ServiceList", ...: see decode_kind() */
+};
+
+/* One object of any kind. */
+struct object {
+	enum object_kind kind;
+	union {
+		struct service *service;
+		struct slice *slice;
+		struct node *node;
+		struct service_cidr *cidr;
+	};
+};
+
 /* Constructors return zeroed objects; x_close frees all members and accepts NULL. */
 struct service *service_open(void);
 void service_close(struct service *s);
@@ -165,6 +185,9 @@ DEFINE_AUTO(struct service *, service_close);
 DEFINE_AUTO(struct slice *, slice_close);
 DEFINE_AUTO(struct node *, node_close);
 DEFINE_AUTO(struct service_cidr *, service_cidr_close);
+
+/* Free the content of `o`, which is empty then. Accepts an empty `o`. */
+void object_fini(struct object *o);
 
 /*
  * Sort lists without an order in Kubernetes (endpoints and ports of a slice; addresses

@@ -26,44 +26,32 @@
 
 const char *exclusion_text(enum exclusion e)
 {
-	switch (e) {
-	case EXCLUSION_NONE:
-		return "used";
-	case EXCLUSION_NOT_READY:
-		return "not ready";
-	case EXCLUSION_TERMINATING:
-		return "terminating, others are ready";
-	case EXCLUSION_NOT_SERVING:
-		return "terminating, no longer serving";
-	case EXCLUSION_OTHER_NODE:
-		return "hinted for other nodes";
-	case EXCLUSION_OTHER_ZONE:
-		return "hinted for other zones";
-	case EXCLUSION_NOT_LOCAL:
-		return "not on this node";
-	case EXCLUSION_DRAINED:
-		return "drained by an operator";
-	case EXCLUSION_WEIGHTLESS:
-		return "weight 0";
-	case EXCLUSION_EJECTED:
-		return "ejected";
-	case EXCLUSION_SET_UNUSED:
-		return "not used by a frontend";
-	}
-	return "-";
+	static const char *const texts[] = {
+		[EXCLUSION_NONE] = "used",
+		[EXCLUSION_NOT_READY] = "not ready",
+		[EXCLUSION_TERMINATING] = "terminating, others are ready",
+		[EXCLUSION_NOT_SERVING] = "terminating, no longer serving",
+		[EXCLUSION_OTHER_NODE] = "hinted for other nodes",
+		[EXCLUSION_OTHER_ZONE] = "hinted for other zones",
+		[EXCLUSION_NOT_LOCAL] = "not on this node",
+		[EXCLUSION_DRAINED] = "drained by an operator",
+		[EXCLUSION_WEIGHTLESS] = "weight 0",
+		[EXCLUSION_EJECTED] = "ejected",
+		[EXCLUSION_SET_UNUSED] = "not used by a frontend",
+	};
+
+	return texts[e];
 }
 
 const char *topology_text(enum topology_mode t)
 {
-	switch (t) {
-	case TOPOLOGY_OFF:
-		return "off";
-	case TOPOLOGY_SAME_NODE:
-		return "same node";
-	case TOPOLOGY_SAME_ZONE:
-		return "same zone";
-	}
-	return "-";
+	static const char *const texts[] = {
+		[TOPOLOGY_OFF] = "off",
+		[TOPOLOGY_SAME_NODE] = "same node",
+		[TOPOLOGY_SAME_ZONE] = "same zone",
+	};
+
+	return texts[t];
 }
 
 /* --- the service's fields ------------------------------------------------------ */

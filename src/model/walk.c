@@ -36,11 +36,6 @@ int walk_services(struct walk *w, const struct model *m, void (*visit)(void *arg
 
 /* --- pages --- */
 
-static int name_cmp(const struct name *a, const struct name *b)
-{
-	return a == b ? 0 : strcmp(a->text, b->text);
-}
-
 static int walk_key_cmp(const void *a, const void *b)
 {
 	const struct walk_key *ka = a;

@@ -175,36 +175,18 @@ static void key_seen(struct world *w, enum object_kind kind, const struct name *
 
 static void object_put(struct world *w, struct object *o)
 {
-	switch (o->kind) {
-	case OBJECT_KIND_SERVICE:
+	if (o->kind == OBJECT_KIND_SERVICE)
 		key_seen(w, o->kind, o->service->ns, o->service->name);
-		model_put_service(&w->m, TAKE(o->service), w->now);
-		break;
-	case OBJECT_KIND_SLICE:
+	else if (o->kind == OBJECT_KIND_SLICE)
 		key_seen(w, o->kind, o->slice->ns, o->slice->name);
-		model_put_slice(&w->m, TAKE(o->slice), w->now);
-		break;
-	case OBJECT_KIND_NODE:
-		model_put_node(&w->m, TAKE(o->node), w->now);
-		break;
-	case OBJECT_KIND_SERVICE_CIDR:
+	else if (o->kind == OBJECT_KIND_SERVICE_CIDR)
 		key_seen(w, o->kind, NULL, o->cidr->name);
-		model_put_service_cidr(&w->m, TAKE(o->cidr), w->now);
-		break;
-	case OBJECT_KIND_OTHER:
-	case OBJECT_KIND_LIST:
-		break;
-	}
+	model_put(&w->m, o, w->now);
 }
 
 static void object_gone(struct world *w, const struct key *k)
 {
-	if (k->kind == OBJECT_KIND_SERVICE)
-		model_del_service(&w->m, k->ns, k->name, w->now);
-	else if (k->kind == OBJECT_KIND_SLICE)
-		model_del_slice(&w->m, k->ns, k->name, w->now);
-	else if (k->kind == OBJECT_KIND_SERVICE_CIDR)
-		model_del_service_cidr(&w->m, k->name, w->now);
+	model_del(&w->m, k->kind, k->ns, k->name, w->now);
 }
 
 static void note(void *arg, const struct decode *d, const char *text)

@@ -88,35 +88,14 @@ static void life_end(struct world *w)
 
 /* ---- objects ---- */
 
-static void object_put(struct world *w, struct object *o)
-{
-	switch (o->kind) {
-	case OBJECT_KIND_SERVICE:
-		model_put_service(&w->m, TAKE(o->service), w->now);
-		break;
-	case OBJECT_KIND_SLICE:
-		model_put_slice(&w->m, TAKE(o->slice), w->now);
-		break;
-	case OBJECT_KIND_NODE:
-		model_put_node(&w->m, TAKE(o->node), w->now);
-		break;
-	case OBJECT_KIND_SERVICE_CIDR:
-		model_put_service_cidr(&w->m, TAKE(o->cidr), w->now);
-		break;
-	case OBJECT_KIND_OTHER:
-	case OBJECT_KIND_LIST:
-		break;
-	}
-}
-
 static void del(struct world *w, const char *kind, const struct name *ns, const struct name *name)
 {
 	if (strcmp(kind, "Service") == 0)
-		model_del_service(&w->m, ns, name, w->now);
+		model_del(&w->m, OBJECT_KIND_SERVICE, ns, name, w->now);
 	else if (strcmp(kind, "EndpointSlice") == 0)
-		model_del_slice(&w->m, ns, name, w->now);
+		model_del(&w->m, OBJECT_KIND_SLICE, ns, name, w->now);
 	else if (strcmp(kind, "ServiceCIDR") == 0)
-		model_del_service_cidr(&w->m, name, w->now);
+		model_del(&w->m, OBJECT_KIND_SERVICE_CIDR, NULL, name, w->now);
 	else
 		die("del", "unknown kind");
 }
@@ -161,7 +140,7 @@ static void on_put(struct world *w, json_t *what)
 		name_unref(ns);
 		name_unref(name);
 	} else {
-		object_put(w, &o);
+		model_put(&w->m, &o, w->now);
 	}
 	object_fini(&o);
 }

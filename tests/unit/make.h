@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "model/model.h"
+#include "../model_put.h"
 
 static inline const struct name *make_part(const char *key, int want_name)
 {

@@ -20,7 +20,7 @@
  */
 #pragma once
 
-#include "model/object.h"
+#include "../model_put.h"
 
 struct service *test_service(const char *name, const char *text);
 struct slice *test_slice(const char *name, const char *service, const char *text);

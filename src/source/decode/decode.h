@@ -25,37 +25,10 @@
 #include "model/model.h"
 #include "source/decode/tree.h"
 
-enum object_kind {
-	OBJECT_KIND_OTHER = 0, /* a kind that vipd does not read */
-	OBJECT_KIND_SERVICE,
-	OBJECT_KIND_SLICE,
-	OBJECT_KIND_NODE,
-	OBJECT_KIND_SERVICE_CIDR,
-	OBJECT_KIND_LIST, /* "List", "ServiceList", ...: see decode_kind() */
-};
 const char *object_kind_text(enum object_kind kind);
 /* "Service shop/cart", "Node n1"; "document" without a name. */
 void object_title(struct str *ret, enum object_kind kind, const struct name *ns,
 		  const struct name *name);
-
-/* One decoded object of any kind. */
-struct object {
-	enum object_kind kind;
-	union {
-		struct service *service;
-		struct slice *slice;
-		struct node *node;
-		struct service_cidr *cidr;
-	};
-};
-/* Free the content of `o`, which is empty then. Accepts an empty `o`. */
-void object_fini(struct object *o);
-
-/* Put it into the model, which takes the content: as model_put_service() and others. */
-int object_model_put(struct object *o, struct model *m, uint64_t at_ns);
-/* As model_del_service() and others. `ns` is NULL for kinds without namespace. */
-int object_model_del(struct model *m, enum object_kind kind, const struct name *ns,
-		     const struct name *name, uint64_t at_ns);
 
 /* One step to a value: a field of an object, or an element of a list. */
 struct decode_step {
@@ -110,7 +83,7 @@ MUST_USE int decode_object(struct object *ret, enum object_kind kind, const json
 
 /*
  * Report fields that the API does not have: one note each (of a list, those of the first element
- * with unknown fields), or -EINVAL for the first one with `is_strict`.
+ * with unknown fields), or -EINVAL for the first one with `is_strict`. `kind` is one of the four.
  */
 MUST_USE int decode_fields(enum object_kind kind, const json_t *obj, struct decode *d,
 			   struct err *err);

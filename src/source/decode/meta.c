@@ -35,68 +35,6 @@ void object_title(struct str *ret, enum object_kind kind, const struct name *ns,
 			   name->text);
 }
 
-void object_fini(struct object *o)
-{
-	switch (o->kind) {
-	case OBJECT_KIND_SERVICE:
-		service_close(o->service);
-		break;
-	case OBJECT_KIND_SLICE:
-		slice_close(o->slice);
-		break;
-	case OBJECT_KIND_NODE:
-		node_close(o->node);
-		break;
-	case OBJECT_KIND_SERVICE_CIDR:
-		service_cidr_close(o->cidr);
-		break;
-	case OBJECT_KIND_OTHER:
-	case OBJECT_KIND_LIST:
-		break;
-	}
-	*o = (struct object){ 0 };
-}
-
-int object_model_put(struct object *o, struct model *m, uint64_t at_ns)
-{
-	struct object in = *o;
-
-	*o = (struct object){ 0 };
-	switch (in.kind) {
-	case OBJECT_KIND_SERVICE:
-		return model_put_service(m, in.service, at_ns);
-	case OBJECT_KIND_SLICE:
-		return model_put_slice(m, in.slice, at_ns);
-	case OBJECT_KIND_NODE:
-		return model_put_node(m, in.node, at_ns);
-	case OBJECT_KIND_SERVICE_CIDR:
-		return model_put_service_cidr(m, in.cidr, at_ns);
-	case OBJECT_KIND_OTHER:
-	case OBJECT_KIND_LIST:
-		break;
-	}
-	return 0;
-}
-
-int object_model_del(struct model *m, enum object_kind kind, const struct name *ns,
-		     const struct name *name, uint64_t at_ns)
-{
-	switch (kind) {
-	case OBJECT_KIND_SERVICE:
-		return model_del_service(m, ns, name, at_ns);
-	case OBJECT_KIND_SLICE:
-		return model_del_slice(m, ns, name, at_ns);
-	case OBJECT_KIND_NODE:
-		return model_del_node(m, name, at_ns);
-	case OBJECT_KIND_SERVICE_CIDR:
-		return model_del_service_cidr(m, name, at_ns);
-	case OBJECT_KIND_OTHER:
-	case OBJECT_KIND_LIST:
-		break;
-	}
-	return 0;
-}
-
 static bool version_is_known(size_t kind, const char *version)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(kinds[kind].versions); i++)

@@ -134,15 +134,14 @@ static int key_cmp(const void *a, const void *b)
 
 	if (x->kind != y->kind)
 		return x->kind < y->kind ? -1 : 1;
-	r = strcmp(name_text(x->ns), name_text(y->ns));
-	return r != 0 ? r : strcmp(x->name->text, y->name->text);
+	r = name_cmp(x->ns, y->ns);
+	return r != 0 ? r : name_cmp(x->name, y->name);
 }
 
 /* IN-24: the last state of a Node stays. */
 static int key_del(struct state *s, const struct key *k, uint64_t at_ns)
 {
-	if (k->kind == OBJECT_KIND_NODE ||
-	    !object_model_del(s->model, k->kind, k->ns, k->name, at_ns))
+	if (k->kind == OBJECT_KIND_NODE || !model_del(s->model, k->kind, k->ns, k->name, at_ns))
 		return 0;
 	return STATE_CHANGED;
 }
@@ -231,7 +230,7 @@ static int key_apply(struct state *s, const struct key *k, uint64_t at_ns)
 		return STATE_NEEDS_READING;
 	}
 	applied_mark(s, k, winner);
-	return object_model_put(&winner->obj, s->model, at_ns) ? STATE_CHANGED : 0;
+	return model_put(s->model, &winner->obj, at_ns) ? STATE_CHANGED : 0;
 }
 
 int state_apply(struct state *s, uint64_t at_ns)
@@ -329,11 +328,10 @@ static void file_list(const struct state *s, const struct file *f, struct listin
 size_t state_problems(const struct state *s, void (*each)(void *arg, const struct files_problem *p),
 		      void *arg)
 {
-	struct file **files;
 	size_t n_files;
+	AUTO(free) struct file **files = state_files(s, &n_files);
 	size_t n = 0;
 
-	files = state_files(s, &n_files);
 	for (size_t i = 0; i < n_files; i++) {
 		struct listing l = { 0 };
 
@@ -351,7 +349,6 @@ size_t state_problems(const struct state *s, void (*each)(void *arg, const struc
 		}
 		vec_fini(&l.v);
 	}
-	free(files);
 	return n;
 }
 
@@ -394,15 +391,13 @@ static bool file_is_complete(const struct state *s, const struct file *f, struct
 
 bool state_is_complete(const struct state *s, struct str *why)
 {
-	bool is_complete = true;
-	struct file **files;
 	size_t n;
+	AUTO(free) struct file **files = state_files(s, &n);
 
-	files = state_files(s, &n);
-	for (size_t i = 0; is_complete && i < n; i++)
-		is_complete = file_is_complete(s, files[i], why);
-	free(files);
-	return is_complete;
+	for (size_t i = 0; i < n; i++)
+		if (!file_is_complete(s, files[i], why))
+			return false;
+	return true;
 }
 
 void state_stats(const struct state *s, struct files_stats *ret)

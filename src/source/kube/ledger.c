@@ -8,12 +8,7 @@
 #include "base/log.h"
 #include "base/str.h"
 
-static enum model_event_kind list_kind(const struct ledger *l)
-{
-	return l->kind == OBJECT_KIND_SERVICE ? MODEL_EVENT_SERVICE
-	       : l->kind == OBJECT_KIND_SLICE ? MODEL_EVENT_SLICE
-					      : MODEL_EVENT_NODE; /* not listed by the model */
-}
+DEFINE_AUTO(const struct name *, name_unref);
 
 /* --- names ---------------------------------------------------------------- */
 
@@ -46,7 +41,7 @@ static struct ledger_key *key_keep(struct ledger *l, const struct name *ns, cons
 {
 	struct ledger_key *k = key_mark(l, ns, name, true);
 
-	k->is_listed = model_list_keep(l->model, list_kind(l), ns, name);
+	k->is_listed = model_list_keep(l->model, l->kind, ns, name);
 	k->is_known |= k->is_listed;
 	return k;
 }
@@ -118,8 +113,8 @@ static void remark_put(struct ledger *l, struct ledger_key *k, bool is_rejected,
 
 void ledger_unreadable(struct ledger *l, const json_t *identity, const char *why)
 {
-	const struct name *name = NULL;
-	const struct name *ns = NULL;
+	AUTO(name_unref) const struct name *name = NULL;
+	AUTO(name_unref) const struct name *ns = NULL;
 	struct decode d = { 0 };
 
 	if (identity == NULL || decode_key(&ns, &name, l->kind, identity, &d, NULL) < 0) {
@@ -130,8 +125,6 @@ void ledger_unreadable(struct ledger *l, const json_t *identity, const char *why
 		return;
 	}
 	remark_put(l, key_keep(l, ns, name), true, why);
-	name_unref(ns);
-	name_unref(name);
 }
 
 /* --- objects -------------------------------------------------------------- */
@@ -190,28 +183,24 @@ static void notes_put(struct ledger *l, struct ledger_key *k, const struct notes
 static int put_key(struct ledger *l, const json_t *obj, int r, const struct notes *notes,
 		   const char *why, uint64_t at_ns)
 {
-	const struct name *name;
-	const struct name *ns;
+	AUTO(name_unref) const struct name *name = NULL;
+	AUTO(name_unref) const struct name *ns = NULL;
 	struct decode d = { 0 };
 	struct ledger_key *k;
-	int changed = 0;
 
 	if (decode_key(&ns, &name, l->kind, obj, &d, NULL) < 0) {
 		ledger_unreadable(l, NULL, why);
 		return 0;
 	}
 	k = key_keep(l, ns, name);
-	if (r == DECODE_IGNORED) {
-		known_set(l, k);
-		notes_put(l, k, notes);
-		changed = object_model_del(l->model, l->kind, ns, name, at_ns);
-		k->is_listed = false;
-	} else {
+	if (r != DECODE_IGNORED) {
 		remark_put(l, k, true, why);
+		return 0;
 	}
-	name_unref(ns);
-	name_unref(name);
-	return changed;
+	known_set(l, k);
+	notes_put(l, k, notes);
+	k->is_listed = false;
+	return model_del(l->model, l->kind, ns, name, at_ns);
 }
 
 int ledger_put(struct ledger *l, const json_t *obj, uint64_t at_ns)
@@ -229,20 +218,19 @@ int ledger_put(struct ledger *l, const json_t *obj, uint64_t at_ns)
 	if (k != NULL) {
 		known_set(l, k);
 		notes_put(l, k, &notes);
-		k->is_listed = list_kind(l) != MODEL_EVENT_NODE;
+		k->is_listed = l->kind == OBJECT_KIND_SERVICE || l->kind == OBJECT_KIND_SLICE;
 		if (k->is_listed && !k->has_remark)
 			key_drop(l, k);
 	}
-	return object_model_put(&o, l->model, at_ns);
+	return model_put(l->model, &o, at_ns);
 }
 
 int ledger_del(struct ledger *l, const json_t *obj, uint64_t at_ns)
 {
-	const struct name *name;
-	const struct name *ns;
+	AUTO(name_unref) const struct name *name = NULL;
+	AUTO(name_unref) const struct name *ns = NULL;
 	struct decode d = { 0 };
 	struct ledger_key *k;
-	int changed;
 
 	if (decode_key(&ns, &name, l->kind, obj, &d, NULL) < 0) {
 		ledger_unreadable(l, NULL, "deletion without a name");
@@ -251,10 +239,7 @@ int ledger_del(struct ledger *l, const json_t *obj, uint64_t at_ns)
 	k = key_find(l, ns, name);
 	if (k != NULL)
 		key_drop(l, k);
-	changed = object_model_del(l->model, l->kind, ns, name, at_ns);
-	name_unref(ns);
-	name_unref(name);
-	return changed;
+	return model_del(l->model, l->kind, ns, name, at_ns);
 }
 
 /* --- lists ---------------------------------------------------------------- */
@@ -283,7 +268,7 @@ void ledger_list_begin(struct ledger *l)
 {
 	l->generation++;
 	l->has_unknown = false;
-	model_list_begin(l->model, list_kind(l));
+	model_list_begin(l->model, l->kind);
 }
 
 size_t ledger_list_end(struct ledger *l, uint64_t at_ns)
@@ -299,10 +284,10 @@ size_t ledger_list_end(struct ledger *l, uint64_t at_ns)
 	htable_for_each_entry_safe (k, tmp, &l->keys, struct ledger_key) {
 		if (k->generation == l->generation)
 			continue;
-		n += (size_t)object_model_del(l->model, l->kind, k->ns, k->name, at_ns);
+		n += (size_t)model_del(l->model, l->kind, k->ns, k->name, at_ns);
 		key_drop(l, k);
 	}
-	return n + model_list_end(l->model, list_kind(l), at_ns);
+	return n + model_list_end(l->model, l->kind, at_ns);
 }
 
 size_t ledger_objects(const struct ledger *l)
