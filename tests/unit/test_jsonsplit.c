@@ -13,6 +13,7 @@ struct seen {
 	struct jsonsplit split;
 	struct str out;
 	struct str root;
+	size_t n_items; /* of the object */
 };
 
 static int on_item(void *arg, const struct json_piece *p, struct err *err)
@@ -21,7 +22,7 @@ static int on_item(void *arg, const struct json_piece *p, struct err *err)
 
 	(void)err;
 	assert_int_equal(strlen(p->text) >= p->len, 1);
-	str_printf(&s->out, "I%u#%zu:%.*s|", p->line, p->index, (int)p->len, p->text);
+	str_printf(&s->out, "I%u#%zu:%.*s|", p->line, s->n_items++, (int)p->len, p->text);
 	jsonsplit_root(&s->split, &s->root);
 	return 0;
 }
@@ -32,6 +33,7 @@ static int on_object(void *arg, const struct json_piece *p, struct err *err)
 
 	(void)err;
 	str_printf(&s->out, "O%u:%s|", p->line, p->text);
+	s->n_items = 0;
 	return 0;
 }
 

@@ -55,24 +55,6 @@ static const struct known cidr_spec = { "cidrs" };
 static const struct known cidr = { "apiVersion kind status",
 				   { { "metadata", &meta }, { "spec", &cidr_spec } } };
 
-static const struct known *known_of(enum object_kind kind)
-{
-	switch (kind) {
-	case OBJECT_KIND_SERVICE:
-		return &service;
-	case OBJECT_KIND_SLICE:
-		return &slice;
-	case OBJECT_KIND_NODE:
-		return &node;
-	case OBJECT_KIND_SERVICE_CIDR:
-		return &cidr;
-	case OBJECT_KIND_OTHER:
-	case OBJECT_KIND_LIST:
-		break;
-	}
-	return NULL;
-}
-
 /* `*of`: the fields of its value; NULL: not checked. */
 static bool is_known(const struct known *known, const char *key, const struct known **of)
 {
@@ -141,7 +123,14 @@ static bool object_check(const json_t *obj, const struct known *known, struct de
 
 int decode_fields(enum object_kind kind, const json_t *obj, struct decode *d, struct err *err)
 {
+	static const struct known *const kinds[] = {
+		[OBJECT_KIND_SERVICE] = &service,
+		[OBJECT_KIND_SLICE] = &slice,
+		[OBJECT_KIND_NODE] = &node,
+		[OBJECT_KIND_SERVICE_CIDR] = &cidr,
+	};
+
 	trail_start(d, err);
-	(void)object_check(obj, known_of(kind), d);
+	(void)object_check(obj, kinds[kind], d);
 	return d->r;
 }

@@ -30,10 +30,8 @@ static bool is_space(char c)
 /* The current piece exceeds a limit: -E2BIG, or 0 if the caller skips such pieces. */
 static int too_big(struct jsonsplit *s, struct err *err)
 {
-	if (s->ops->too_big == NULL) {
-		(void)err_set(err, -E2BIG, "%s", s->why.text);
-		return -E2BIG;
-	}
+	if (s->ops->too_big == NULL)
+		return err_set(err, -E2BIG, "%s", s->why.text);
 	s->is_too_big = true;
 	return 0;
 }
@@ -79,8 +77,7 @@ static int item_done(struct jsonsplit *s, struct err *err)
 {
 	struct json_piece p = { .text = str_text(&s->item),
 				.len = s->item.len,
-				.line = s->item_line,
-				.index = s->index++ };
+				.line = s->item_line };
 	int r;
 
 	while (p.len > 0 && is_space(p.text[p.len - 1]))
@@ -124,10 +121,8 @@ static int open_bracket(struct jsonsplit *s, char c, struct err *err)
 	s->depth++;
 	if (s->depth == 1)
 		s->needs_key = true;
-	if (s->state == JSONSPLIT_ROOT && s->depth == 2 && c == '[' && s->is_items) {
+	if (s->state == JSONSPLIT_ROOT && s->depth == 2 && c == '[' && s->is_items)
 		s->state = JSONSPLIT_ITEMS;
-		s->index = 0;
-	}
 	s->is_items = false;
 	return 0;
 }

@@ -31,7 +31,6 @@ struct json_piece {
 	const char *text; /* terminated; borrowed for the call */
 	size_t len;
 	uint32_t line; /* of the first byte; the stream begins with line 1 */
-	size_t index;  /* of an item in the list */
 };
 
 struct jsonsplit_ops {
@@ -70,7 +69,6 @@ struct jsonsplit {
 	size_t item_cost;
 	bool is_too_big; /* the rest of this piece is skipped */
 	struct err why;  /* reason of is_too_big */
-	size_t index;
 	uint32_t line;
 	uint32_t root_line;
 	uint32_t item_line;

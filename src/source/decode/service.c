@@ -279,16 +279,6 @@ static bool is_blank(const char *text)
 	return text[strspn(text, " \t\r\n")] == '\0';
 }
 
-/* Append a value unless the vector contains it. */
-#define vec_push_once(vec, value)                                                          \
-	do {                                                                               \
-		bool is_present = false;                                                   \
-		vec_for_each (it, (vec))                                                   \
-			is_present = is_present || memcmp(it, &(value), sizeof(*it)) == 0; \
-		if (!is_present)                                                           \
-			*vec_push(vec) = (value);                                          \
-	} while (0)
-
 /* SVC-14. */
 static void external_ips_decode(struct service *s, const json_t *spec, struct decode *d)
 {
@@ -303,8 +293,8 @@ static void external_ips_decode(struct service *s, const json_t *spec, struct de
 			continue;
 		if (decode_address(&a, text, &why) < 0)
 			trail_note(d, "%s, skipped", why.text);
-		else
-			vec_push_once(&s->external_ips, a);
+		else if (!vec_has(&s->external_ips, it, ip_addr_is_equal(it, &a)))
+			*vec_push(&s->external_ips) = a;
 	}
 }
 
@@ -331,7 +321,8 @@ static void source_ranges_decode(struct service *s, const json_t *spec, struct d
 			trail_note(d, "%s; it allows no address", why.text);
 			continue;
 		}
-		vec_push_once(&s->source_ranges, p);
+		if (!vec_has(&s->source_ranges, it, ip_prefix_cmp(it, &p) == 0))
+			*vec_push(&s->source_ranges) = p;
 	}
 }
 
@@ -351,8 +342,8 @@ static void ingress_entry(struct service *s, const json_t *entry, struct decode 
 		return;
 	if (decode_address(&in.addr, text, &why) < 0)
 		trail_note(d, "%s, skipped", why.text);
-	else
-		vec_push_once(&s->ingress, in);
+	else if (!vec_has(&s->ingress, it, memcmp(it, &in, sizeof(in)) == 0))
+		*vec_push(&s->ingress) = in;
 }
 
 static void ingress_decode(struct service *s, const json_t *obj, struct decode *d)

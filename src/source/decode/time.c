@@ -1,97 +1,71 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* decode/time - RFC 3339 section 5.6, without the C library's locale and zone. */
+#include <ctype.h>
 #include <errno.h>
+#include <stdio.h>
 #include <time.h>
 
 #include "source/decode/decode.h"
 
-/* Parse `digits` decimal digits at *p and advance *p past them; -1 if there are fewer. */
-static int number(const char **p, int digits)
-{
-	int n = 0;
+#define SECONDS "0000-00-00T00:00:00"
 
-	for (int i = 0; i < digits; i++, (*p)++) {
-		if (**p < '0' || **p > '9')
-			return -1;
-		n = n * 10 + (**p - '0');
-	}
-	return n;
-}
-
-static bool is_next(const char **p, char a, char b)
+/* Does `text` begin like `shape`, in which 0 is any digit? */
+static bool has_shape(const char *text, const char *shape)
 {
-	if (**p != a && **p != b)
-		return false;
-	(*p)++;
+	for (; *shape != '\0'; shape++, text++)
+		if (*shape == '0' ? !isdigit((unsigned char)*text)
+				  : toupper((unsigned char)*text) != *shape)
+			return false;
 	return true;
 }
 
 /* "YYYY-MM-DDTHH:MM:SS" to Unix seconds; a leap second equals the second after it. */
-static bool seconds(int64_t *ret, const char **p)
+static bool seconds(int64_t *ret, const char *text)
 {
-	int year = number(p, 4);
-	int month = is_next(p, '-', '-') ? number(p, 2) : -1;
-	int day = is_next(p, '-', '-') ? number(p, 2) : -1;
-	int hour = is_next(p, 'T', 't') ? number(p, 2) : -1;
-	int min = is_next(p, ':', ':') ? number(p, 2) : -1;
-	int sec = is_next(p, ':', ':') ? number(p, 2) : -1;
+	struct tm tm = { 0 };
+	int year, month, day, hour, min, sec;
 
-	struct tm tm = { .tm_year = year - 1900, .tm_mon = month - 1, .tm_mday = day };
-
-	if (year < 1678 || year > 2261 || month < 1 || month > 12 || day < 1 || hour < 0 ||
-	    hour > 23 || min < 0 || min > 59 || sec < 0 || sec > 60)
+	if (!has_shape(text, SECONDS) ||
+	    sscanf(text, "%4d-%2d-%2d%*c%2d:%2d:%2d", &year, &month, &day, &hour, &min, &sec) != 6)
 		return false;
+	if (year < 1678 || year > 2261 || month < 1 || month > 12 || day < 1 || hour > 23 ||
+	    min > 59 || sec > 60)
+		return false;
+	tm = (struct tm){ .tm_year = year - 1900, .tm_mon = month - 1, .tm_mday = day };
 	*ret = timegm(&tm) + hour * 3600 + min * 60 + sec;
 	return tm.tm_mday == day; /* timegm() carries days that the month does not have */
 }
 
-/* ".123456789": digits beyond the ninth are read and dropped. */
-static bool fraction(int64_t *ret_ns, const char **p)
+/* "Z" or "+HH:MM", then the end. */
+static bool offset(int64_t *ret_s, const char *text)
 {
-	int64_t scale = 100000000;
-	int digit;
-
-	*ret_ns = 0;
-	if (!is_next(p, '.', '.'))
-		return true;
-	digit = number(p, 1);
-	if (digit < 0)
-		return false;
-	for (; digit >= 0; digit = **p >= '0' && **p <= '9' ? number(p, 1) : -1) {
-		*ret_ns += digit * scale;
-		scale /= 10;
-	}
-	return true;
-}
-
-/* "Z" or "+HH:MM". */
-static bool offset(int64_t *ret_s, const char **p)
-{
-	int sign = **p == '-' ? -1 : 1;
 	int hour;
 	int min;
 
 	*ret_s = 0;
-	if (is_next(p, 'Z', 'z'))
-		return true;
-	if (!is_next(p, '+', '-'))
+	if (*text == 'Z' || *text == 'z')
+		return text[1] == '\0';
+	if ((*text != '+' && *text != '-') || !has_shape(text + 1, "00:00") || text[6] != '\0' ||
+	    sscanf(text + 1, "%2d:%2d", &hour, &min) != 2 || hour > 23 || min > 59)
 		return false;
-	hour = number(p, 2);
-	min = is_next(p, ':', ':') ? number(p, 2) : -1;
-	if (hour < 0 || hour > 23 || min < 0 || min > 59)
-		return false;
-	*ret_s = sign * (hour * 3600 + min * 60);
+	*ret_s = (*text == '-' ? -1 : 1) * (hour * 3600 + min * 60);
 	return true;
 }
 
 int decode_time(int64_t *ret_ns, const char *text)
 {
-	const char *p = text;
 	int64_t offset_s;
-	int64_t ns;
+	int64_t ns = 0;
 	int64_t s;
 
-	if (!seconds(&s, &p) || !fraction(&ns, &p) || !offset(&offset_s, &p) || *p != '\0')
+	if (!seconds(&s, text))
+		return -EINVAL;
+	text += sizeof(SECONDS) - 1;
+	if (has_shape(text, ".0")) /* digits beyond the ninth are dropped */
+		for (int64_t scale = NSEC_PER_SEC / 10; isdigit((unsigned char)*++text);
+		     scale /= 10)
+			ns += (*text - '0') * scale;
+	if (!offset(&offset_s, text))
 		return -EINVAL;
 	*ret_ns = (s - offset_s) * (int64_t)NSEC_PER_SEC + ns;
 	return 0;

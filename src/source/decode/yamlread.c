@@ -228,7 +228,10 @@ uint32_t yaml_line_of(const struct yaml *y, const struct decode *d)
 	return line;
 }
 
-/* --- scalars -------------------------------------------------------------- */
+/* --- scalars --------------------------------------------------------------
+ *
+ * json_stringn_nocheck(): libyaml accepts UTF-8 only.
+ */
 
 struct word {
 	const char *text;
@@ -337,18 +340,13 @@ static json_t *number_value(const char *text, size_t len)
 	return isfinite(f) ? json_real(f) : NULL;
 }
 
-static json_t *text_value(const char *text, size_t len)
-{
-	return json_stringn_nocheck(text, len); /* libyaml accepts UTF-8 only */
-}
-
 static json_t *plain_value(const char *text, size_t len)
 {
 	json_t *v = word_value(text, len);
 
 	if (v == NULL)
 		v = number_value(text, len);
-	return v != NULL ? v : text_value(text, len);
+	return v != NULL ? v : json_stringn_nocheck(text, len);
 }
 
 static const char *tag_short(const char *tag)
@@ -367,7 +365,7 @@ static json_t *tagged_value(const char *tag, const char *text, size_t len)
 	bool is_right;
 
 	if (strcmp(tag, "str") == 0 || strcmp(tag, "!") == 0)
-		return text_value(text, len);
+		return json_stringn_nocheck(text, len);
 	v = plain_value(text, len);
 	is_right = (strcmp(tag, "int") == 0 && json_is_integer(v)) ||
 		   (strcmp(tag, "float") == 0 && json_is_number(v)) ||
@@ -389,7 +387,7 @@ static int scalar_value(json_t **ret, const yaml_event_t *ev, struct err *err)
 		return err_set(err, -EINVAL, "text with a NUL character");
 	*ret = tag != NULL ? tagged_value(tag_short(tag), text, len)
 	       : ev->data.scalar.style == YAML_PLAIN_SCALAR_STYLE ? plain_value(text, len)
-								  : text_value(text, len);
+								  : json_stringn_nocheck(text, len);
 	if (*ret == NULL)
 		return err_set(err, -EINVAL, "value does not match its tag");
 	return 0;
@@ -584,7 +582,7 @@ static int on_key(struct yaml *y, const yaml_event_t *ev, struct err *err)
 
 	if (r < 0)
 		return r;
-	v = text_value(text, len);
+	v = json_stringn_nocheck(text, len);
 	return anchor_put(y, ev->data.scalar.anchor, v, COST_SCALAR, err);
 }
 
