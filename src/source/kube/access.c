@@ -513,7 +513,7 @@ static char *dup_nonempty(const char *text)
 int access_open(struct access **ret, struct event_base *base, const struct kube_config *config,
 		struct err *err)
 {
-	struct access *a = xcalloc(1, sizeof(*a));
+	AUTO(access_close) struct access *a = xcalloc(1, sizeof(*a));
 	int r;
 
 	a->base = base;
@@ -527,12 +527,10 @@ int access_open(struct access **ret, struct event_base *base, const struct kube_
 	r = kubeconfig_open(&a->where, a->path, a->master, a->account_dir, err);
 	if (r == 0 && a->path != NULL)
 		r = textfile_check(&a->kubeconfig, KUBECONFIG_MAX, err);
-	if (r < 0) {
-		access_close(a);
+	if (r < 0)
 		return r;
-	}
 	files_set(a);
-	*ret = a;
+	*ret = TAKE(a);
 	return 0;
 }
 

@@ -37,6 +37,7 @@ typedef void (*access_fn)(void *arg, int r, const struct access_grant *grant,
 MUST_USE int access_open(struct access **ret, struct event_base *base,
 			 const struct kube_config *config, struct err *err);
 void access_close(struct access *a);
+DEFINE_AUTO(struct access *, access_close);
 
 /*
  * Call `fn` once: within this call, or later when a plugin must run first. `fn` may call

@@ -10,6 +10,7 @@
 #include "base/loop.h"
 #include "source/kube/access.h"
 #include "source/kube/events.h"
+#include "source/kube/query.h"
 #include "source/kube/reflector.h"
 #include "source/kube/transport.h"
 
@@ -113,7 +114,7 @@ static void on_gate(evutil_socket_t fd, short what, void *arg)
 	for (size_t i = 0; i < k->n; i++)
 		if (!reflector_is_complete(k->reflectors[i]))
 			log_warn(LOG_AREA_SOURCE, "api: %s: not synced; continuing without",
-				 reflector_resource(k->reflectors[i]));
+				 kube_resource(reflector_ledger(k->reflectors[i])->kind)->name);
 	open_gate(k);
 }
 
@@ -167,18 +168,12 @@ static void on_collect(void *arg, struct events *e)
 
 static int is_json_only(bool *ret, const char *type, struct err *err)
 {
-	*ret = false;
-	if (type == NULL || type[0] == '\0')
+	bool is_default = type == NULL || type[0] == '\0';
+	enum stream_encoding e = is_default ? STREAM_PROTOBUF : stream_encoding_of(type);
+
+	*ret = e == STREAM_JSON;
+	if (e != STREAM_ENCODING_UNSET)
 		return 0;
-	switch (stream_encoding_of(type)) {
-	case STREAM_JSON:
-		*ret = true;
-		return 0;
-	case STREAM_PROTOBUF:
-		return 0;
-	case STREAM_ENCODING_UNSET:
-		break;
-	}
 	return err_set(err, -EINVAL,
 		       "--kube-api-content-type: '%.64s' is neither "
 		       "application/vnd.kubernetes.protobuf nor application/json",
@@ -218,7 +213,7 @@ int kube_open(struct kube **ret, struct event_base *base, struct model *m,
 	      const struct kube_config *config, const struct kube_callbacks *callbacks,
 	      struct err *err)
 {
-	struct kube *k = xcalloc(1, sizeof(*k));
+	AUTO(kube_close) struct kube *k = xcalloc(1, sizeof(*k));
 	bool json_only;
 	int r;
 
@@ -234,10 +229,8 @@ int kube_open(struct kube **ret, struct event_base *base, struct model *m,
 		r = access_open(&k->access, base, config, err);
 	if (r == 0)
 		r = transport_open(&k->transport, base, k->access, &k->timing, err);
-	if (r < 0) {
-		kube_close(k);
+	if (r < 0)
 		return err_wrap(err, r, "API server");
-	}
 	reflectors_open(k, base, m, json_only);
 	if (k->timing.events_ns != 0)
 		events_open(&k->events,
@@ -247,7 +240,7 @@ int kube_open(struct kube **ret, struct event_base *base, struct model *m,
 						     .timing = &k->timing,
 						     .collect = on_collect,
 						     .arg = k });
-	*ret = k;
+	*ret = TAKE(k);
 	return 0;
 }
 

@@ -98,6 +98,7 @@ MUST_USE int kube_open(struct kube **ret, struct event_base *base, struct model 
 void kube_read_again(struct kube *k);
 /* The model stays as it is. Accepts NULL. */
 void kube_close(struct kube *k);
+DEFINE_AUTO(struct kube *, kube_close);
 
 /* --- status --------------------------------------------------------------- */
 

@@ -332,7 +332,7 @@ int kubeconfig_parse(struct kubeconfig **ret, const char *text, size_t len, cons
 	AUTO(kubeconfig_close) struct kubeconfig *k = xcalloc(1, sizeof(*k));
 	AUTO(yaml_close) struct yaml *y = NULL;
 	struct reader rd = { .dir = dir, .k = k };
-	json_t *root = NULL;
+	json_auto_t *root = NULL;
 	int r = 0;
 
 	if (master != NULL && master[0] != '\0')
@@ -343,14 +343,11 @@ int kubeconfig_parse(struct kubeconfig **ret, const char *text, size_t len, cons
 	r = yaml_next(y, &root, err);
 	if (r < 0)
 		return err_wrap(err, r, "line %u", yaml_line(y));
-	if (r != YAML_DOCUMENT || !json_is_object(root)) {
-		json_decref(root);
+	if (r != YAML_DOCUMENT || !json_is_object(root))
 		return err_set(err, -EINVAL, "not a kubeconfig");
-	}
 	r = context_read(&rd, root, err);
 	if (r < 0)
 		r = err_wrap(err, r, "line %u", yaml_line_of(y, &rd.d));
-	json_decref(root);
 	if (r == 0)
 		r = pairs_check(k, err);
 	if (r < 0)
@@ -362,12 +359,11 @@ int kubeconfig_parse(struct kubeconfig **ret, const char *text, size_t len, cons
 /* --- files ---------------------------------------------------------------- */
 
 /* The kubelet sets KUBERNETES_SERVICE_HOST and _PORT in every container. */
-static int account_open(struct kubeconfig **ret, const char *account_dir, struct err *err)
+static int account_read(struct kubeconfig *k, const char *account_dir, struct err *err)
 {
-	AUTO(kubeconfig_close) struct kubeconfig *k = xcalloc(1, sizeof(*k));
 	const char *host = getenv("KUBERNETES_SERVICE_HOST");
 	const char *port = getenv("KUBERNETES_SERVICE_PORT");
-	struct str url = { 0 };
+	FINI(str_fini) struct str url = { 0 };
 	int r;
 
 	if (host == NULL || host[0] == '\0' || port == NULL || port[0] == '\0')
@@ -378,19 +374,19 @@ static int account_open(struct kubeconfig **ret, const char *account_dir, struct
 	str_printf(&url, strchr(host, ':') != NULL ? "https://[%s]:%s" : "https://%s:%s", host,
 		   port);
 	r = server_put(k, url.text, url.len, err);
-	str_fini(&url);
 	if (r < 0)
 		return err_wrap(err, r, "KUBERNETES_SERVICE_HOST");
 	k->ca.path = path_from(account_dir, "ca.crt");
 	k->token_file = path_from(account_dir, "token");
-	*ret = TAKE(k);
 	return 0;
 }
 
-static int master_open(struct kubeconfig **ret, const char *master, struct err *err)
+static int kubeconfig_without_file(struct kubeconfig **ret, const char *master,
+				   const char *account_dir, struct err *err)
 {
 	AUTO(kubeconfig_close) struct kubeconfig *k = xcalloc(1, sizeof(*k));
-	int r = master_parse(k, master, err);
+	bool has_master = master != NULL && master[0] != '\0';
+	int r = has_master ? master_parse(k, master, err) : account_read(k, account_dir, err);
 
 	if (r == 0)
 		*ret = TAKE(k);
@@ -406,8 +402,7 @@ int kubeconfig_open(struct kubeconfig **ret, const char *path, const char *maste
 	int r;
 
 	if (path == NULL || path[0] == '\0')
-		return master != NULL && master[0] != '\0' ? master_open(ret, master, err)
-							   : account_open(ret, account_dir, err);
+		return kubeconfig_without_file(ret, master, account_dir, err);
 	r = file_read(&text, path, KUBECONFIG_MAX, err);
 	if (r < 0)
 		return r;

@@ -74,36 +74,23 @@ static uint64_t silence_of(int fd)
 	return info.tcpi_last_data_recv * NSEC_PER_MSEC;
 }
 
-/* True: `p` was dead. */
-static bool check(struct peer *p, const struct kube_timing *t, uint64_t now,
-		  const struct peers_ops *ops, void *arg)
+enum peer_state peer_check(struct peer *p, const struct kube_timing *timing, uint64_t now_ns)
 {
-	uint64_t alive = now - MIN(p->alive_ns, now);
+	uint64_t alive = now_ns - MIN(p->alive_ns, now_ns);
 	uint64_t silence = silence_of(p->fd);
 
-	silence = MIN(silence, alive);
-	if (silence < t->quiet_ns) {
+	p->silence_ns = MIN(silence, alive);
+	if (p->silence_ns < timing->quiet_ns) {
 		p->probed_ns = 0;
-		return false;
+		return PEER_ALIVE;
 	}
 	if (p->probed_ns == 0) {
-		p->probed_ns = now;
-		ops->probe(arg);
-		return false;
+		p->probed_ns = now_ns;
+		return PEER_QUIET;
 	}
-	if (now - p->probed_ns < t->probe_ns)
-		return false;
-	p->probed_ns = now;               /* not dead again at the next check */
+	if (now_ns - p->probed_ns < timing->probe_ns)
+		return PEER_ALIVE;
+	p->probed_ns = now_ns;            /* not dead again at the next check */
 	(void)shutdown(p->fd, SHUT_RDWR); /* libcurl reads EOF and ends all transfers */
-	ops->dead(arg, p->server, silence);
-	return true;
-}
-
-void peers_check(struct list *peers, const struct kube_timing *timing, uint64_t now_ns,
-		 const struct peers_ops *ops, void *arg)
-{
-	list_for_each_entry (p, peers, struct peer, link) {
-		if (check(p, timing, now_ns, ops, arg))
-			return; /* dead() may have closed others: they follow at the next check */
-	}
+	return PEER_DEAD;
 }

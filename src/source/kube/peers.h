@@ -3,7 +3,7 @@
  * kube/peers - sockets of the requests, and detection of dead connections.
  *
  * TCP detects a lost machine (keepalive, user timeout). A process that hangs behind a working
- * kernel is detected by a probe: peers_check() requests one after `quiet_ns` of silence and shuts
+ * kernel is detected by a probe: peer_check() requests one after `quiet_ns` of silence and shuts
  * the connection when no byte follows within `probe_ns`. TCP_INFO has the time of the last byte
  * received.
  */
@@ -23,8 +23,9 @@ struct peer {
 	size_t server;
 	struct event *event;
 	short what;
-	uint64_t probed_ns; /* a probe was requested; 0: none since the last byte */
-	uint64_t alive_ns;  /* a probe was answered, perhaps over another connection */
+	uint64_t probed_ns;  /* a probe was requested; 0: none since the last byte */
+	uint64_t alive_ns;   /* a probe was answered, perhaps over another connection */
+	uint64_t silence_ns; /* at the last check */
 };
 
 /* A socket of a connection to server number `server`. peer_close() does not close the socket. */
@@ -36,10 +37,9 @@ void peer_options_set(int fd, uint64_t silence_ns);
 /* `server` has answered: all connections to it count as alive. */
 void peers_alive(struct list *peers, size_t server, uint64_t now_ns);
 
-struct peers_ops {
-	void (*probe)(void *arg); /* send a request that the server answers */
-	void (*dead)(void *arg, size_t server, uint64_t silence_ns); /* the connection was shut */
+enum peer_state {
+	PEER_ALIVE = 0,
+	PEER_QUIET, /* send a request that the server answers */
+	PEER_DEAD,  /* was shut */
 };
-/* Check all connections, up to a dead one. */
-void peers_check(struct list *peers, const struct kube_timing *timing, uint64_t now_ns,
-		 const struct peers_ops *ops, void *arg);
+enum peer_state peer_check(struct peer *p, const struct kube_timing *timing, uint64_t now_ns);

@@ -223,28 +223,22 @@ static int open_events(struct process *p, struct event_base *base, struct err *e
 int process_open(struct process **ret, struct event_base *base, const struct process_config *config,
 		 struct err *err)
 {
-	struct process *p = xcalloc(1, sizeof(*p));
+	AUTO(process_close) struct process *p = xcalloc(1, sizeof(*p));
 	int fds[2];
 	int r;
 
 	p->config = *config;
 	p->out = -1;
 	p->pidfd = -1;
-	if (pipe2(fds, O_CLOEXEC) == -1) {
-		r = err_errno(err, "pipe");
-		process_close(p);
-		return r;
-	}
+	if (pipe2(fds, O_CLOEXEC) == -1)
+		return err_errno(err, "pipe");
 	p->out = fds[0];
 	(void)fcntl(p->out, F_SETFL, O_NONBLOCK); /* not the program's end */
 	r = spawn(p, fds[1], err);
 	close(fds[1]);
 	if (r == 0)
 		r = open_events(p, base, err);
-	if (r < 0) {
-		process_close(p);
-		return r;
-	}
-	*ret = p;
-	return 0;
+	if (r == 0)
+		*ret = TAKE(p);
+	return r;
 }

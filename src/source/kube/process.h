@@ -33,3 +33,4 @@ MUST_USE int process_open(struct process **ret, struct event_base *base,
 			  const struct process_config *config, struct err *err);
 /* Kill the program and its descendants without calling `done`. Accepts NULL. */
 void process_close(struct process *p);
+DEFINE_AUTO(struct process *, process_close);

@@ -750,27 +750,17 @@ bool reflector_is_complete(const struct reflector *r)
 	return r->status.is_complete;
 }
 
-const char *reflector_resource(const struct reflector *r)
-{
-	return r->resource->name;
-}
-
 const struct ledger *reflector_ledger(const struct reflector *r)
 {
 	return &r->ledger;
 }
 
-static enum kube_state state_of(const struct reflector *r)
-{
-	if (r->http == NULL)
-		return KUBE_STATE_WAITING;
-	return r->phase == KUBE_QUERY_WATCH ? KUBE_STATE_WATCHING : KUBE_STATE_LISTING;
-}
-
 void reflector_status(const struct reflector *r, struct kube_reflector_status *ret)
 {
 	*ret = r->status;
-	ret->state = state_of(r);
+	ret->state = r->http == NULL                ? KUBE_STATE_WAITING
+		     : r->phase == KUBE_QUERY_WATCH ? KUBE_STATE_WATCHING
+						    : KUBE_STATE_LISTING;
 	ret->encoding = stream_encoding_text(r->encoding);
 	ret->objects = ledger_objects(&r->ledger);
 	ret->rejected = r->ledger.n_rejected;

@@ -42,6 +42,5 @@ void reflector_open(struct reflector **ret, const struct reflector_config *confi
 void reflector_hurry(struct reflector *r);
 void reflector_close(struct reflector *r);
 bool reflector_is_complete(const struct reflector *r);
-const char *reflector_resource(const struct reflector *r);
 void reflector_status(const struct reflector *r, struct kube_reflector_status *ret);
 const struct ledger *reflector_ledger(const struct reflector *r);

@@ -101,13 +101,12 @@ static int json_read(json_t **ret, const char *text, size_t len, struct err *err
 /* Check the kind before the first item. */
 static int json_list_begin(struct stream *s, struct err *err)
 {
-	struct str text = { 0 };
+	FINI(str_fini) struct str text = { 0 };
 	json_auto_t *root = NULL;
 	int r;
 
 	jsonsplit_root(&s->json, &text);
 	r = json_read(&root, str_text(&text), text.len, err);
-	str_fini(&text);
 	if (r < 0)
 		return r;
 	return list_kind_check(s, json_string_value(json_object_get(root, "kind")), err);
@@ -206,11 +205,10 @@ static json_t *json_beginning(const char *text, size_t len)
 static int json_too_big(void *arg, const struct json_piece *p, const char *why, struct err *err)
 {
 	struct stream *s = arg;
-	json_t *root = json_beginning(p->text, MIN(p->len, (size_t)JSON_HEAD_MAX));
+	json_auto_t *root = json_beginning(p->text, MIN(p->len, (size_t)JSON_HEAD_MAX));
 	const json_t *type = json_object_get(root, "type");
 	enum stream_event e = STREAM_ITEM;
 	const json_t *obj = root;
-	int r;
 
 	if (s->c.mode != STREAM_LIST) {
 		obj = json_object_get(root, "object");
@@ -220,9 +218,7 @@ static int json_too_big(void *arg, const struct json_piece *p, const char *why, 
 	}
 	if (!json_is_string(json_object_get(json_object_get(obj, "metadata"), "name")))
 		obj = NULL;
-	r = s->c.ops->unreadable(s->c.arg, e, obj, why, err);
-	json_decref(root);
-	return r;
+	return s->c.ops->unreadable(s->c.arg, e, obj, why, err);
 }
 
 static const struct jsonsplit_ops json_ops = {
@@ -456,26 +452,53 @@ enum stream_encoding stream_encoding_of(const char *content_type)
 
 const char *stream_encoding_text(enum stream_encoding e)
 {
-	switch (e) {
-	case STREAM_JSON:
-		return "json";
-	case STREAM_PROTOBUF:
-		return "protobuf";
-	case STREAM_ENCODING_UNSET:
-		break;
+	static const char *const texts[] = {
+		[STREAM_ENCODING_UNSET] = "",
+		[STREAM_JSON] = "json",
+		[STREAM_PROTOBUF] = "protobuf",
+	};
+
+	return texts[e];
+}
+
+/* --- Status ---------------------------------------------------------------- */
+
+/* Servers give the reason as a cause; old ones in the message. */
+static bool is_too_large(const json_t *status, const char *message)
+{
+	const json_t *causes = tree_get(tree_get(status, "details"), "causes");
+
+	for (size_t i = 0; i < tree_count(causes); i++) {
+		const char *reason = tree_text(tree_get(tree_at(causes, i), "reason"));
+
+		if (reason != NULL && strcmp(reason, "ResourceVersionTooLarge") == 0)
+			return true;
 	}
-	return "";
+	return message != NULL && strstr(message, "Too large resource version") != NULL;
+}
+
+void api_status_read(struct api_status *ret, const json_t *status)
+{
+	const char *message = tree_text(tree_get(status, "message"));
+	const char *reason = tree_text(tree_get(status, "reason"));
+
+	ret->code = (int)tree_number(tree_get(status, "code"));
+	ret->is_too_large = is_too_large(status, message);
+	(void)err_set(&ret->text, 0, "%d %.64s: %.300s", ret->code, reason ? reason : "",
+		      message ? message : "no message");
+	for (char *p = ret->text.text; *p != '\0'; p++)
+		if ((unsigned char)*p < ' ')
+			*p = ' ';
 }
 
 bool stream_status(struct api_status *ret, enum stream_encoding encoding, const void *data,
 		   size_t len)
 {
-	struct tree_pool pool = { 0 };
+	FINI(tree_pool_fini) struct tree_pool pool = { 0 };
 	struct proto_envelope e = { .kind = "" };
 	const char *kind = e.kind;
 	const json_t *obj = NULL;
-	json_t *root = NULL;
-	bool is_status;
+	json_auto_t *root = NULL;
 
 	if (encoding == STREAM_PROTOBUF && proto_envelope_read(&e, data, len, NULL) == 0 &&
 	    proto_status(&obj, &pool, e.raw, e.raw_len, NULL) < 0)
@@ -484,10 +507,8 @@ bool stream_status(struct api_status *ret, enum stream_encoding encoding, const 
 		kind = json_string_value(json_object_get(root, "kind")) ?: "";
 		obj = root;
 	}
-	is_status = obj != NULL && strcmp(kind, "Status") == 0;
-	if (is_status)
-		api_status_read(ret, obj);
-	json_decref(root);
-	tree_pool_fini(&pool);
-	return is_status;
+	if (obj == NULL || strcmp(kind, "Status") != 0)
+		return false;
+	api_status_read(ret, obj);
+	return true;
 }

@@ -14,7 +14,6 @@
 #pragma once
 
 #include "source/decode/decode.h"
-#include "source/kube/api_status.h"
 
 enum stream_mode {
 	STREAM_LIST = 0,
@@ -77,6 +76,14 @@ MUST_USE int stream_end(struct stream *s, struct stream_list *ret, struct err *e
 /* Encoding of a Content-Type header; UNSET: none of an API server. */
 enum stream_encoding stream_encoding_of(const char *content_type);
 const char *stream_encoding_text(enum stream_encoding e);
+
+/* The API's Status object (metav1.Status): the error of a request. */
+struct api_status {
+	int code;
+	struct err text;   /* code, reason and message, one line */
+	bool is_too_large; /* the requested version is newer than the server's */
+};
+void api_status_read(struct api_status *ret, const json_t *status);
 /* Read a whole body that is a Status, as in error answers; false: not a Status. */
 bool stream_status(struct api_status *ret, enum stream_encoding encoding, const void *data,
 		   size_t len);

@@ -423,10 +423,9 @@ static void probe_done(void *arg, const struct http_result *result)
 		peers_alive(&t->peers, result->server, now_ns());
 }
 
-static void on_quiet(void *arg)
+static void probe(struct transport *t)
 {
 	static const struct http_ops ops = { .done = probe_done };
-	struct transport *t = arg;
 	struct http_request request = {
 		.path = "/version",
 		.accept = "application/json",
@@ -444,14 +443,28 @@ static void on_quiet(void *arg)
 	http_open(&t->probe, t, &request);
 }
 
-static void on_dead(void *arg, size_t server, uint64_t silence_ns)
+static void peer_died(struct transport *t, const struct peer *p)
 {
-	struct transport *t = arg;
-
 	t->status.dead_connections++;
 	log_notice(LOG_AREA_SOURCE, "api: %s: connection closed: no data for %.3g s",
-		   server_text(t, server), (double)silence_ns / (double)NSEC_PER_SEC);
-	transport_avoid(t, server);
+		   server_text(t, p->server), (double)p->silence_ns / (double)NSEC_PER_SEC);
+	transport_avoid(t, p->server);
+}
+
+static void peers_check(struct transport *t, uint64_t now)
+{
+	list_for_each_entry (p, &t->peers, struct peer, link) {
+		switch (peer_check(p, t->timing, now)) {
+		case PEER_ALIVE:
+			break;
+		case PEER_QUIET:
+			probe(t);
+			break;
+		case PEER_DEAD:
+			peer_died(t, p); /* may close others: they follow at the next check */
+			return;
+		}
+	}
 }
 
 /* --- limits --------------------------------------------------------------- */
@@ -523,7 +536,6 @@ static void tick_schedule(struct transport *t)
 
 static void on_tick(evutil_socket_t fd, short what, void *arg)
 {
-	static const struct peers_ops peers_ops = { on_quiet, on_dead };
 	struct transport *t = arg;
 	uint64_t now = now_ns();
 	struct http *h;
@@ -534,7 +546,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	if (is_http1(t))
 		unpark(t);
 	if (is_http2(t)) /* HTTP/1.1 allows no probe */
-		peers_check(&t->peers, t->timing, now, &peers_ops, t);
+		peers_check(t, now);
 	tick_schedule(t);
 }
 
@@ -651,7 +663,7 @@ static int multi_open(struct transport *t, struct err *err)
 int transport_open(struct transport **ret, struct event_base *base, struct access *access,
 		   const struct kube_timing *timing, struct err *err)
 {
-	struct transport *t = xcalloc(1, sizeof(*t));
+	AUTO(transport_close) struct transport *t = xcalloc(1, sizeof(*t));
 	int r;
 
 	t->base = base;
@@ -665,12 +677,9 @@ int transport_open(struct transport **ret, struct event_base *base, struct acces
 	t->deferred = xtimer_new(base, on_deferred, t);
 	t->resume = xtimer_new(base, on_resume, t);
 	r = multi_open(t, err);
-	if (r < 0) {
-		transport_close(t);
-		return r;
-	}
-	*ret = t;
-	return 0;
+	if (r == 0)
+		*ret = TAKE(t);
+	return r;
 }
 
 void transport_close(struct transport *t)

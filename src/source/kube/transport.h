@@ -32,6 +32,7 @@ MUST_USE int transport_open(struct transport **ret, struct event_base *base, str
 			    const struct kube_timing *timing, struct err *err);
 /* All requests must have been closed. Accepts NULL. */
 void transport_close(struct transport *t);
+DEFINE_AUTO(struct transport *, transport_close);
 
 size_t transport_n_servers(const struct transport *t);
 /* Fail over from `server`, which is unreachable or failing, to the next server, if there is one. */
