@@ -65,8 +65,6 @@ static int reject(struct walk *w, int code, struct err *err)
 /* --- values as text --- */
 
 static const char *const kind_words[] = {
-	[CONFIG_NONE] = "an object",
-	[CONFIG_SECTION] = "an object",
 	[CONFIG_TEXT] = "text",
 	[CONFIG_BOOL] = "true or false",
 	[CONFIG_INT] = "a whole number",
@@ -77,7 +75,6 @@ static const char *const kind_words[] = {
 	[CONFIG_GATES] = "an object of names with true or false",
 	[CONFIG_VMODULE] = "a list of filePattern and verbosity",
 	[CONFIG_ANY] = "an object",
-	[CONFIG_SHARED] = "an object",
 };
 
 static bool text_list(struct str *ret, const json_t *v)
@@ -191,14 +188,13 @@ static void word_add(json_t *ret, enum config_kind kind, char *word)
 static json_t *from_words(enum config_kind kind, const char *text)
 {
 	json_t *ret = kind == CONFIG_GATES ? json_object() : json_array();
-	char *copy = xstrdup(text);
+	AUTO(free) char *copy = xstrdup(text);
 	char *rest = copy;
 	char *word;
 
 	while ((word = str_word(&rest)) != NULL)
 		if (*word != '\0')
 			word_add(ret, kind, word);
-	free(copy);
 	return ret;
 }
 
@@ -429,7 +425,7 @@ static int by_text(const void *a, const void *b)
 static void section_print(struct str *ret, const json_t *obj, int indent)
 {
 	size_t n = json_object_size(obj);
-	const char **keys = xreallocarray(NULL, n + 1, sizeof(*keys));
+	AUTO(free) const char **keys = xreallocarray(NULL, n + 1, sizeof(*keys));
 	const char *key;
 	json_t *v;
 	size_t i = 0;
@@ -449,7 +445,6 @@ static void section_print(struct str *ret, const json_t *obj, int indent)
 			str_printf(ret, " %s\n", text);
 		}
 	}
-	free(keys);
 }
 
 void config_print(struct str *ret, const json_t *root)

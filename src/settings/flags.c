@@ -137,7 +137,7 @@ static int each_entry(struct options *o, const char *list,
 				 struct err *err),
 		      struct err *err)
 {
-	char *copy = xstrdup(list);
+	AUTO(free) char *copy = xstrdup(list);
 	char *rest = copy;
 	char *word;
 	int r = 0;
@@ -149,7 +149,6 @@ static int each_entry(struct options *o, const char *list,
 			*value++ = '\0';
 		r = set(o, word, value, err);
 	}
-	free(copy);
 	return r;
 }
 

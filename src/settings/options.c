@@ -388,28 +388,24 @@ static bool is_replaced(const struct parse *p, const struct cli_option *f)
 static int flag_apply(struct parse *p, const struct cli_option *f, const char *value,
 		      struct err *err)
 {
-	struct str name = { 0 };
-	int r = 0;
+	FINI(str_fini) struct str name = { 0 };
+	int r;
 
 	cli_name(&name, f);
 	if (is_replaced(p, f)) {
 		str_printf(&p->replaced, "%s%s", p->replaced.len > 0 ? ", " : "", name.text);
-		goto out;
+		return 0;
 	}
 	r = option_set(p->o, f, name.text, value, err);
-	if (r < 0) {
-		r = err_wrap(err, r, "%s", name.text);
-		goto out;
-	}
+	if (r < 0)
+		return err_wrap(err, r, "%s", name.text);
 	(void)setting_add(p->o, f, name.text, value ? value : "true");
 	if (f->preset != NULL && value != NULL && *value == '\0')
 		effective_put(p->o, f, f->preset); /* an empty value is the default */
 	else
 		effective_put(p->o, f, value ? value : "true");
 	(void)json_object_set_new(p->o->record.given, f->name, json_string(value ? value : "true"));
-out:
-	str_fini(&name);
-	return r;
+	return 0;
 }
 
 static int flags_apply(struct parse *p, int argc, char **argv, struct err *err)

@@ -346,14 +346,12 @@ static bool read_queue(struct files *fs, uint64_t deadline_ns)
 /* Queue files whose version the model needs again. */
 static void queue_wanted(struct files *fs)
 {
-	struct file **files;
 	size_t n;
+	AUTO(free) struct file **files = state_files(fs->state, &n);
 
-	files = state_files(fs->state, &n);
 	for (size_t i = 0; i < n; i++)
 		if (files[i]->needs_reading)
 			refresh(fs, files[i]);
-	free(files);
 }
 
 /* Schedule the next scan of the folder; an early one that is scheduled stays. */
@@ -389,7 +387,7 @@ static bool is_all_known(const struct files *fs, struct str *why)
 /* The queue is empty, and changes are applied. */
 static void settle(struct files *fs, bool is_changed)
 {
-	struct str why = { 0 };
+	FINI(str_fini) struct str why = { 0 };
 
 	if (!fs->is_ready && fs->is_unsettled && fs->tries++ < SETTLE_TRIES) {
 		event_after(fs->timer, SETTLE_MS * NSEC_PER_MSEC);
@@ -401,7 +399,6 @@ static void settle(struct files *fs, bool is_changed)
 		fs->is_complete = true;
 		is_changed = true;
 	}
-	str_fini(&why);
 	if (!fs->is_ready) {
 		fs->is_ready = true;
 		memory_return(fs);
@@ -518,22 +515,20 @@ static int names_read(struct names *ret, const struct files *fs, struct err *err
 
 static void unseen_drop(struct files *fs)
 {
-	struct file **files;
 	size_t n;
+	AUTO(free) struct file **files = state_files(fs->state, &n);
 
-	files = state_files(fs->state, &n);
 	for (size_t i = 0; i < n; i++) {
 		if (!files[i]->is_seen)
 			drop(fs, files[i]);
 		else
 			files[i]->is_seen = false;
 	}
-	free(files);
 }
 
 static void scan(struct files *fs, enum scan_why why)
 {
-	struct names names = { 0 };
+	FINI(names_clear) struct names names = { 0 };
 	struct err err;
 
 	if (watch_dir(fs->watch) < 0) {
@@ -542,7 +537,6 @@ static void scan(struct files *fs, enum scan_why why)
 	}
 	if (names_read(&names, fs, &err) < 0) {
 		folder_failed(fs, err.text);
-		names_clear(&names);
 		return;
 	}
 	folder_failed(fs, NULL);
@@ -550,7 +544,6 @@ static void scan(struct files *fs, enum scan_why why)
 	vec_for_each (n, &names.v)
 		consider(fs, *n, why);
 	watch_links_end(fs->watch);
-	names_clear(&names);
 	unseen_drop(fs);
 }
 

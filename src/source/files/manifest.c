@@ -221,6 +221,16 @@ static enum object_kind kind_guess(const json_t *obj)
 	return OBJECT_KIND_OTHER;
 }
 
+/* Guess kind and name of an object that cannot be decoded. False: no name. */
+static bool name_guess(struct piece *p, const json_t *obj)
+{
+	struct decode d = { .default_ns = "default" };
+
+	p->kind = kind_guess(obj);
+	return p->kind != OBJECT_KIND_OTHER &&
+	       decode_key(&p->ns, &p->name, p->kind, obj, &d, NULL) == 0;
+}
+
 static void piece_reject(struct taking *t, struct piece *p, const struct decode *d,
 			 enum piece_state state, const char *why)
 {
@@ -235,11 +245,7 @@ static void piece_reject(struct taking *t, struct piece *p, const struct decode 
 static void bad_kind_add(struct taking *t, struct piece *p, const json_t *obj,
 			 const struct decode *d, const char *why)
 {
-	struct decode again = { .default_ns = d->default_ns };
-
-	p->kind = kind_guess(obj);
-	if (p->kind != OBJECT_KIND_OTHER &&
-	    decode_key(&p->ns, &p->name, p->kind, obj, &again, NULL) < 0)
+	if (!name_guess(p, obj))
 		p->kind = OBJECT_KIND_OTHER;
 	piece_reject(t, p, d, p->kind != OBJECT_KIND_OTHER ? PIECE_BAD : PIECE_UNREADABLE, why);
 }
@@ -568,30 +574,18 @@ static bool json_instead(struct manifest *m)
 	return is_json;
 }
 
-/* Guess the name of a broken object, for messages. */
-static void name_guess(struct piece *p, const json_t *root)
-{
-	struct decode d = { .default_ns = "default" };
-
-	p->kind = kind_guess(root);
-	if (p->kind != OBJECT_KIND_OTHER &&
-	    decode_key(&p->ns, &p->name, p->kind, root, &d, NULL) < 0)
-		return;
-}
-
 /* Report a syntax error; read a streamed document to its end to find the next one. */
 static int yaml_fail(struct manifest *m, const char *why, struct err *err)
 {
 	struct manifest_work *w = m->work;
 	uint32_t line = yaml_line(w->yaml);
-	json_t *root = json_incref(yaml_root(w->yaml));
+	json_auto_t *root = json_incref(yaml_root(w->yaml));
 	char skipped[4096];
 	ssize_t n = 1;
 
 	yaml_close(TAKE(w->yaml));
 	if (!json_instead(m))
-		name_guess(unreadable_add(m, line, why), root);
-	json_decref(root);
+		(void)name_guess(unreadable_add(m, line, why), root); /* for messages */
 	list_forget(w);
 	while (w->is_stream && n > 0)
 		n = cut_read(&w->cut, skipped, sizeof(skipped));

@@ -220,30 +220,20 @@ static void dir_close(struct watch *w)
 /* Open `at` as the folder. 1: another folder than before; 0: unchanged. */
 static int dir_open(struct watch *w, const char *at, struct err *err)
 {
-	int fd = open(at, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK);
+	AUTO(close) int fd = open(at, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK);
 	struct stat st;
 	int wd;
 
-	if (fd == -1 || fstat(fd, &st) == -1) {
-		int r = err_errno(err, "folder '%s'", w->path);
-
-		if (fd >= 0)
-			close(fd);
-		return r;
-	}
-	if (w->dir >= 0 && st.st_dev == w->dev && st.st_ino == w->ino && st.st_nlink > 0) {
-		close(fd);
+	if (fd == -1 || fstat(fd, &st) == -1)
+		return err_errno(err, "folder '%s'", w->path);
+	if (w->dir >= 0 && st.st_dev == w->dev && st.st_ino == w->ino && st.st_nlink > 0)
 		return 0;
-	}
 	wd = inotify_add_watch(w->inotify, at, DIR_EVENTS | IN_ONLYDIR | IN_MASK_ADD);
-	if (wd == -1) {
-		int r = err_errno(err, "watch '%s'", w->path);
-
-		close(fd);
-		return r;
-	}
+	if (wd == -1)
+		return err_errno(err, "watch '%s'", w->path);
 	dir_close(w);
 	w->dir = fd;
+	fd = -1;
 	w->dir_wd = wd;
 	w->dev = st.st_dev;
 	w->ino = st.st_ino;
@@ -323,27 +313,18 @@ static void change_add(struct watch *w, const char *name, enum watch_what what)
 	*vec_push(&w->changes) = (struct change){ xstrdup(name), what };
 }
 
-/* A new symbolic link may concern any file; a new hard link is a complete file. */
-static void on_created(struct watch *w, const char *name)
+/* A new symbolic link may concern any file; a renamed file, or a new hard link, is complete. */
+static void on_appeared(struct watch *w, const struct inotify_event *ev)
 {
-	struct stat st;
+	struct stat st = { 0 }; /* no file any more: its mode is 0 */
 
-	if (fstatat(w->dir, name, &st, AT_SYMLINK_NOFOLLOW) == -1)
-		return;
+	(void)fstatat(w->dir, ev->name, &st, AT_SYMLINK_NOFOLLOW);
 	if (S_ISLNK(st.st_mode))
 		w->is_all = true;
-	else
-		change_add(w, name,
-			   S_ISREG(st.st_mode) && st.st_nlink > 1 ? WATCH_WRITTEN : WATCH_MADE);
-}
-
-static void on_moved_to(struct watch *w, const char *name)
-{
-	struct stat st;
-
-	if (fstatat(w->dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode))
-		w->is_all = true;
-	change_add(w, name, WATCH_WRITTEN);
+	if (ev->mask & IN_MOVED_TO || (S_ISREG(st.st_mode) && st.st_nlink > 1))
+		change_add(w, ev->name, WATCH_WRITTEN);
+	else if (st.st_mode != 0 && !S_ISLNK(st.st_mode))
+		change_add(w, ev->name, WATCH_MADE);
 }
 
 static void on_dir_event(struct watch *w, const struct inotify_event *ev)
@@ -352,10 +333,8 @@ static void on_dir_event(struct watch *w, const struct inotify_event *ev)
 		w->is_moved = true;
 	if (ev->len == 0 || w->dir < 0)
 		return;
-	if (ev->mask & IN_MOVED_TO)
-		on_moved_to(w, ev->name);
-	if (ev->mask & IN_CREATE)
-		on_created(w, ev->name);
+	if (ev->mask & (IN_MOVED_TO | IN_CREATE))
+		on_appeared(w, ev);
 	if (ev->mask & IN_CLOSE_WRITE)
 		change_add(w, ev->name, WATCH_WRITTEN);
 	if (ev->mask & (IN_DELETE | IN_MOVED_FROM))

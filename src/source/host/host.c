@@ -81,32 +81,30 @@ static int dump_message(void *arg, const struct nlmsghdr *msg, struct err *err)
  * socket looks up the route and sends nothing. The destination is a documentation prefix (RFC 5737,
  * RFC 3849). Unset without a route.
  */
-static struct ip_addr source_towards_world(int family)
+static struct ip_addr source_towards_world(enum ipfam fam)
 {
-	struct sockaddr_in6 in6 = { .sin6_family = AF_INET6,
-				    .sin6_port = htons(9),
-				    .sin6_addr.s6_addr = { 0x20, 0x01, 0x0d, 0xb8, [15] = 1 } };
-	struct sockaddr_in in = { .sin_family = AF_INET,
-				  .sin_port = htons(9),
-				  .sin_addr.s_addr = htonl(0xc0000201) };
-	const struct sockaddr *to =
-		family == AF_INET6 ? (const struct sockaddr *)&in6 : (const struct sockaddr *)&in;
-	socklen_t len = family == AF_INET6 ? sizeof(in6) : sizeof(in);
-	struct ip_addr ret = { 0 };
-	union {
+	union name {
 		struct sockaddr any;
 		struct sockaddr_in in;
 		struct sockaddr_in6 in6;
-	} name;
-	socklen_t name_len = sizeof(name);
-	AUTO(close) int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	};
+	const union name to[IPFAM_N] = {
+		[IPFAM_V4].in = { .sin_family = AF_INET,
+				  .sin_port = htons(9),
+				  .sin_addr.s_addr = htonl(0xc0000201) },
+		[IPFAM_V6].in6 = { .sin6_family = AF_INET6,
+				   .sin6_port = htons(9),
+				   .sin6_addr.s6_addr = { 0x20, 0x01, 0x0d, 0xb8, [15] = 1 } },
+	};
+	union name from;
+	socklen_t len = sizeof(from);
+	AUTO(close) int fd = socket(ip_family(fam), SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
-	if (fd < 0)
-		return ret;
-	if (connect(fd, to, len) == 0 && getsockname(fd, &name.any, &name_len) == 0)
-		ret = family == AF_INET6 ? ip_addr_from_bytes(AF_INET6, &name.in6.sin6_addr)
-					 : ip_addr_from_bytes(AF_INET, &name.in.sin_addr);
-	return ret;
+	if (fd < 0 || connect(fd, &to[fam].any, sizeof(to[fam])) == -1 ||
+	    getsockname(fd, &from.any, &len) == -1)
+		return (struct ip_addr){ 0 };
+	return fam == IPFAM_V6 ? ip_addr_from_bytes(AF_INET6, &from.in6.sin6_addr)
+			       : ip_addr_from_bytes(AF_INET, &from.in.sin_addr);
 }
 
 static int addr_cmp(const void *a, const void *b)
@@ -124,8 +122,8 @@ static int addr_cmp(const void *a, const void *b)
 static int read_addrs(struct host *h, struct err *err)
 {
 	const struct nl_reader reader = { dump_begin, dump_message, h };
-	struct ip_addr source[IPFAM_N] = { source_towards_world(AF_INET),
-					   source_towards_world(AF_INET6) };
+	struct ip_addr source[IPFAM_N] = { source_towards_world(IPFAM_V4),
+					   source_towards_world(IPFAM_V6) };
 	AUTO(vec_fini) VEC(struct ip_addr) list = { 0 };
 	char buf[256];
 	struct nlmsghdr *req = nl_request(buf, sizeof(buf), RTM_GETADDR);
