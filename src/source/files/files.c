@@ -409,8 +409,10 @@ static void settle(struct files *fs, bool is_changed)
 	}
 }
 
-static void work(struct files *fs)
+/* Also the end of a batch of events. */
+static void work(void *arg)
 {
+	struct files *fs = arg;
 	uint64_t deadline_ns = now_ns() + TURN_NS;
 	bool is_changed = false;
 	int outcome;
@@ -592,11 +594,6 @@ static void on_all(void *arg, bool is_lost)
 	}
 }
 
-static void on_done(void *arg)
-{
-	work(arg);
-}
-
 static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
 	struct files *fs = arg;
@@ -617,7 +614,7 @@ int files_open(struct files **ret, struct event_base *base, struct model *m, con
 	       const struct files_ops *ops, struct err *err)
 {
 	AUTO(files_close) struct files *fs = xcalloc(1, sizeof(*fs));
-	struct watch_ops watch_ops = { on_name, on_all, on_done, fs };
+	struct watch_ops watch_ops = { on_name, on_all, work, fs };
 	int r;
 
 	fs->ops = *ops;

@@ -204,22 +204,15 @@ static void entry_take_good(struct merge *g, struct entry *e, struct piece *p)
 	entry_key_changed(g->s, &e->key);
 }
 
-/* The new text is invalid: the last good version stays, unless it had to be read again. */
-static void entry_take_bad(struct merge *g, struct entry *e, const struct piece *p)
-{
-	entry_wanted_drop(g->s, e);
-	e->flags |= ENTRY_BAD;
-	bad_add(g->f, (uint32_t)g->f->units.n - 1, p, e);
-}
-
 static void piece_take(struct merge *g, struct piece *p)
 {
+	uint32_t unit = (uint32_t)g->f->units.n - 1;
 	struct entry *e;
 
 	if (p->state == PIECE_UNREADABLE) {
-		g->f->units.v[g->f->units.n - 1].is_unreadable = true;
+		g->f->units.v[unit].is_unreadable = true;
 		g->has_unreadable = true;
-		unreadable_add(g->f, (uint32_t)g->f->units.n - 1, p);
+		unreadable_add(g->f, unit, p);
 		return;
 	}
 	e = entry_find_old(g->s, g->f, p);
@@ -227,10 +220,13 @@ static void piece_take(struct merge *g, struct piece *p)
 		e = entry_new(g->s, g->f, p);
 	e->flags |= ENTRY_MOVED;
 	entry_add(g, e, p->line);
-	if (p->state == PIECE_BAD)
-		entry_take_bad(g, e, p);
-	else
+	if (p->state != PIECE_BAD) {
 		entry_take_good(g, e, p);
+		return;
+	}
+	entry_wanted_drop(g->s, e); /* the last good version stays, if it need not be read again */
+	e->flags |= ENTRY_BAD;
+	bad_add(g->f, unit, p, e);
 }
 
 /* Remove an entry that the new version lacks, unless the new version has an unreadable unit. */

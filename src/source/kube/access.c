@@ -383,7 +383,7 @@ static char **environment(const struct access *a)
 {
 	const struct kube_exec *x = a->where->exec;
 	VEC(char *) v = { 0 };
-	struct str text = { 0 };
+	FINI(str_fini) struct str text = { 0 };
 
 	*vec_push(&v) = exec_info(a);
 	vec_for_each (e, &x->env) {
@@ -391,7 +391,6 @@ static char **environment(const struct access *a)
 		str_printf(&text, "%s=%s", e->name, e->value ? e->value : "");
 		*vec_push(&v) = xstrdup(text.text);
 	}
-	str_fini(&text);
 	for (char **e = environ; *e != NULL; e++) {
 		size_t len = strcspn(*e, "=") + 1;
 		bool is_new = true;

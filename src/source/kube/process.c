@@ -59,13 +59,11 @@ static void children_add(struct pids *ret, pid_t pid)
 	if (glob(path, GLOB_NOSORT, NULL, &tasks) != 0)
 		return;
 	for (size_t i = 0; i < tasks.gl_pathc; i++) {
-		FILE *f = fopen(tasks.gl_pathv[i], "re");
+		AUTO(fclose) FILE *f = fopen(tasks.gl_pathv[i], "re");
 		int child;
 
 		while (f != NULL && ret->n < CHILDREN_MAX && fscanf(f, "%d", &child) == 1)
 			*vec_push(ret) = child;
-		if (f != NULL)
-			(void)fclose(f);
 	}
 	globfree(&tasks);
 }
