@@ -197,18 +197,18 @@ static const struct cli_command commands[] = {
 	  "  ENDPOINT is a pod's name or an address. From this node it gets no new connections;\n"
 	  "  established ones continue. It remains drained over restarts of vipd, until `undrain`.\n"
 	  "  Without arguments: list drained endpoints.\n",
-	  .words = ":services", .run = run_drain },
+	  .words = ":services", .run = run_taken_out },
 	{ "undrain", "NS/NAME ENDPOINT", "use a drained endpoint again", "", "",
-	  .words = ":services", .run = run_undrain },
+	  .words = ":services", .run = run_taken_out },
 	{ "eject", "[NS/NAME ENDPOINT]", "as drain, for at most half of the endpoints", "",
 	  "  ENDPOINT is a pod's name or an address. From this node it gets no new connections until\n"
 	  "  `admit` or a restart of vipd, but still counts as ready. At most half of the endpoints of\n"
 	  "  a service can be ejected. Without arguments: list ejected endpoints, those that vipd\n"
 	  "  ejected (--failover=eject) included.\n",
-	  .words = ":services", .run = run_eject },
+	  .words = ":services", .run = run_taken_out },
 	{ "admit", "NS/NAME ENDPOINT", "use an ejected endpoint again", "",
 	  "  Also one that vipd ejected: it needs new failures to be ejected again.\n",
-	  .words = ":services", .run = run_admit },
+	  .words = ":services", .run = run_taken_out },
 	{ "trace", "SRC DST:PORT [POD]", "path of a connection, step by step", "wL",
 	  "  SRC is an address, ADDRESS:PORT, the name of a pod, or `host`. DST:PORT is\n"
 	  "  ADDRESS:PORT[/PROTOCOL] (udp, sctp; else tcp), or NAMESPACE/NAME[:PORT] for the\n"
@@ -448,6 +448,7 @@ static int command_run(const struct words *words, const struct cli_command *cmd)
 	if (run->is_yaml)
 		run->output = OUTPUT_JSON;
 	run->client.timeout_ms = line.timeout_s * 1000;
+	run->command = cmd;
 	run->n_args = words->n - 1;
 	run->args = words->v + 1;
 	style_decide();

@@ -9,6 +9,7 @@
 
 #include <jansson.h>
 
+#include "cli/cli.h"
 #include "ctl/client.h"
 #include "ctl/command.h"
 #include "ctl/show.h"
@@ -41,6 +42,7 @@ struct run {
 	const char *kinds;           /* monitor: filter */
 	const char *write_config_to; /* migrate: file, or "-" without a report */
 	struct style style;
+	const struct cli_command *command;
 	int n_args;
 	char **args; /* of the command */
 };
@@ -82,10 +84,7 @@ int run_migrate(const struct run *run);
 int run_diff(const struct run *run);
 int run_svc_kernel(const struct run *run);
 int run_monitor(const struct run *run);
-int run_drain(const struct run *run);
-int run_undrain(const struct run *run);
-int run_eject(const struct run *run);
-int run_admit(const struct run *run);
+int run_taken_out(const struct run *run);
 int run_top(const struct run *run);
 int run_bundle(const struct run *run);
 /* Follow packets of the flow in `trace`, an answer of /v1/trace. */

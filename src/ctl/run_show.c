@@ -79,7 +79,7 @@ static int list_get(json_t **ret, const struct run *run, const char *text)
 static void show_names(struct str *out, const json_t *answer, const struct style *style)
 {
 	value_for_each (item, value_get(answer, "items"))
-		str_printf(out, "%s/%s\n", value_text(item, "namespace"), value_text(item, "name"));
+		say(out, item, "{namespace}/{name}\n");
 }
 
 static int list_show(const struct run *run, json_t *list)
@@ -294,9 +294,6 @@ int run_log(const struct run *run)
 
 /* --- drain, undrain, eject, admit --- */
 
-#define DRAINS "/v1/drains"
-#define EJECTIONS "/v1/ejections"
-
 static int taken_out_show(const struct run *run, json_t *answer, const char *none)
 {
 	AUTO(free) char *problem = xstrdup(value_text(answer, "problem"));
@@ -310,44 +307,34 @@ static int taken_out_show(const struct run *run, json_t *answer, const char *non
 	return code;
 }
 
-/* Set the endpoint to `state`; or list without arguments, if the command may. */
-static int taken_out(const struct run *run, const char *command, const char *path,
-		     const char *state, bool lists)
+/* Set an endpoint to the state of the command; or list without arguments, if the command may. */
+int run_taken_out(const struct run *run)
 {
-	bool is_drain = strcmp(path, DRAINS) == 0;
+	static const struct {
+		const char *command;
+		const char *path;
+		const char *state;
+		const char *none;
+	} kinds[] = {
+		{ "drain", "/v1/drains", "drained", "no endpoint is drained" },
+		{ "undrain", "/v1/drains", "serving", "no endpoint is drained" },
+		{ "eject", "/v1/ejections", "ejected", "no endpoint is ejected" },
+		{ "admit", "/v1/ejections", "admitted", "no endpoint is ejected" },
+	};
+	bool lists = run->command->args[0] == '[';
 	json_t *answer;
 	int code;
+	size_t i = 0;
 
+	while (strcmp(kinds[i].command, run->command->name) != 0)
+		i++;
 	if (run->n_args == 2)
-		code = answer_get(&answer, run, true, path, "service", run->args[0], "endpoint",
-				  run->args[1], "state", state, NULL);
+		code = answer_get(&answer, run, true, kinds[i].path, "service", run->args[0],
+				  "endpoint", run->args[1], "state", kinds[i].state, NULL);
 	else if (run->n_args == 0 && lists)
-		code = answer_get(&answer, run, false, path, NULL);
+		code = answer_get(&answer, run, false, kinds[i].path, NULL);
 	else
-		return usage("%s takes NAMESPACE/NAME and ENDPOINT%s", command,
+		return usage("%s takes NAMESPACE/NAME and ENDPOINT%s", run->command->name,
 			     lists ? ", or nothing" : "");
-	return code != 0 ? code
-			 : taken_out_show(run, answer,
-					  is_drain ? "no endpoint is drained"
-						   : "no endpoint is ejected");
-}
-
-int run_drain(const struct run *run)
-{
-	return taken_out(run, "drain", DRAINS, "drained", true);
-}
-
-int run_undrain(const struct run *run)
-{
-	return taken_out(run, "undrain", DRAINS, "serving", false);
-}
-
-int run_eject(const struct run *run)
-{
-	return taken_out(run, "eject", EJECTIONS, "ejected", true);
-}
-
-int run_admit(const struct run *run)
-{
-	return taken_out(run, "admit", EJECTIONS, "admitted", false);
+	return code != 0 ? code : taken_out_show(run, answer, kinds[i].none);
 }

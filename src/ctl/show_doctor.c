@@ -33,8 +33,7 @@ static void advice(struct str *out, const json_t *results, const struct style *s
 			str_puts(out, "\n");
 		}
 		has_any = true;
-		str_printf(out, "  %s: %s\n", value_text(result, "check"),
-			   value_text(result, "advice"));
+		say(out, result, "  {check}: {advice}\n");
 	}
 }
 
@@ -50,14 +49,14 @@ void show_doctor(struct str *out, const json_t *answer, const struct style *styl
 		const char *level = value_text(result, "level");
 
 		table_cell(&t, level_mark(level), "%s", level);
-		cell_text(&t, result, "check");
-		cell_text(&t, result, "found");
+		cell_say(&t, MARK_NONE, result, "{check}");
+		cell_say(&t, MARK_NONE, result, "{found}");
 	}
 	table_print(out, &t, style, 0);
 	table_fini(&t);
 	advice(out, results, style);
 	if (strcmp(value_text(answer, "by"), "vipctl") == 0)
-		str_printf(out, "\nChecked by vipctl: %s\n", value_text(answer, "vipd"));
+		say(out, answer, "\nChecked by vipctl: {vipd}\n");
 }
 
 /* The log level of each area. */
@@ -69,9 +68,9 @@ void show_log(struct str *out, const json_t *answer, const struct style *style)
 	table_column(&t, "LEVEL", 0);
 	table_column(&t, "SUPPRESSED", TABLE_RIGHT);
 	value_for_each (area, value_get(answer, "areas")) {
-		cell_text(&t, area, "area");
-		cell_text(&t, area, "level");
-		cell_int(&t, area, "suppressed");
+		cell_say(&t, MARK_NONE, area, "{area}");
+		cell_say(&t, MARK_NONE, area, "{level}");
+		cell_say(&t, MARK_NONE, area, "{suppressed:d}");
 	}
 	table_print(out, &t, style, 0);
 }
@@ -90,14 +89,11 @@ void show_taken_out(struct str *out, const json_t *answer, const struct style *s
 	if (has_text)
 		table_column(&t, "REASON", 0);
 	value_for_each (item, value_get(answer, "items")) {
-		cell_name(&t, item);
-		if (value_has(item, "port"))
-			cell_endpoint(&t, MARK_NONE, item);
-		else
-			cell_text(&t, item, "address");
-		cell_text(&t, item, "pod");
+		cell_say(&t, MARK_NONE, item, "{namespace}/{name}");
+		cell_endpoint(&t, MARK_NONE, item);
+		cell_say(&t, MARK_NONE, item, "{pod}");
 		if (has_text)
-			cell_text(&t, item, "text");
+			cell_say(&t, MARK_NONE, item, "{text}");
 	}
 	if (table_rows(&t) > 0)
 		table_print(out, &t, style, 0);

@@ -22,35 +22,19 @@ static void say_who(struct str *out, const json_t *event)
 {
 	FINI(str_fini) struct str name = { 0 };
 
-	if (*value_text(event, "namespace") != '\0')
-		str_printf(&name, "%s/", value_text(event, "namespace"));
-	str_puts(&name, value_text(event, "name"));
+	say(&name, event,
+	    *value_text(event, "namespace") != '\0' ? "{namespace}/{name}" : "{name}");
 	str_printf(out, "%-28s  ", str_text(&name));
 }
 
 static void say_object(struct str *out, const json_t *event)
 {
-	json_int_t before = value_int(event, "endpoints_before");
-	json_int_t after = value_int(event, "endpoints_after");
-
-	str_puts(out, value_text(event, "change"));
+	say(out, event, "{change}");
 	if (value_has(event, "endpoints_after"))
-		str_printf(out,
-			   ", of %s: %" JSON_INTEGER_FORMAT " -> %" JSON_INTEGER_FORMAT
-			   " endpoints",
-			   value_text(event, "service"), before, after);
+		say(out, event,
+		    ", of {service}: {endpoints_before:d} -> {endpoints_after:d} endpoints");
 	if (!value_bool(event, "relevant"))
 		str_puts(out, "; no change");
-}
-
-static void say_sync(struct str *out, const json_t *event)
-{
-	say_count(out, value_int(event, "operations"), "operation", "operations");
-	if (value_has(event, "took_us")) {
-		str_puts(out, ", acknowledged ");
-		say_us(out, value_int(event, "took_us"));
-		str_puts(out, " after the event");
-	}
 }
 
 static void operations(struct str *out, const json_t *event)
@@ -68,27 +52,14 @@ static void operations(struct str *out, const json_t *event)
 			   n - (json_int_t)json_array_size(texts));
 }
 
-static void say_silent(struct str *out, const json_t *event)
+static void say_endpoint_event(struct str *out, const json_t *event, const char *text)
 {
-	bool is_over = value_bool(event, "over");
-
 	str_puts(out, "endpoint ");
-	say_endpoint(out, value_text(event, "address"), value_int(event, "port"));
-	str_puts(out, is_over ? ": no longer silent; unanswered TCP handshakes: "
-			      : ": silent; unanswered TCP handshakes: ");
-	str_printf(out, "%" JSON_INTEGER_FORMAT, value_int(event, "unanswered"));
-}
-
-static void say_ejected(struct str *out, const json_t *event)
-{
-	json_int_t port = value_int(event, "port");
-
-	str_puts(out, "endpoint ");
-	if (port != 0)
-		say_endpoint(out, value_text(event, "address"), port);
+	if (value_int(event, "port") != 0)
+		say_endpoint(out, event);
 	else
-		str_puts(out, value_text(event, "address"));
-	str_printf(out, ": %s", value_text(event, "text"));
+		say(out, event, "{address}");
+	say(out, event, text);
 }
 
 void show_event(struct str *out, const json_t *event, const struct style *style)
@@ -99,9 +70,7 @@ void show_event(struct str *out, const json_t *event, const struct style *style)
 		return;
 	if (strcmp(kind, "lost") == 0) {
 		mark_puts(out, style, MARK_ATTENTION, "lost");
-		str_printf(out,
-			   ": %" JSON_INTEGER_FORMAT " events, because this reader is too slow\n",
-			   value_int(event, "count"));
+		say(out, event, ": {count:d} events, because this reader is too slow\n");
 		return;
 	}
 	say_time(out, value_int(event, "time_ms"));
@@ -112,16 +81,22 @@ void show_event(struct str *out, const json_t *event, const struct style *style)
 	if (strcmp(kind, "kernel") != 0)
 		say_who(out, event);
 	if (strcmp(kind, "sync") == 0)
-		say_sync(out, event);
+		say(out, event,
+		    value_has(event, "took_us")
+			    ? "{operations:operation}, acknowledged {took_us:us} after the event"
+			    : "{operations:operation}");
 	else if (strcmp(kind, "rejected") == 0)
-		str_puts(out, value_text(event, "text"));
+		say(out, event, "{text}");
 	else if (strcmp(kind, "silent") == 0)
-		say_silent(out, event);
+		say_endpoint_event(out, event,
+				   value_bool(event, "over")
+					   ? ": no longer silent; unanswered TCP handshakes: "
+					     "{unanswered:d}"
+					   : ": silent; unanswered TCP handshakes: {unanswered:d}");
 	else if (strcmp(kind, "ejected") == 0)
-		say_ejected(out, event);
+		say_endpoint_event(out, event, ": {text}");
 	else if (strcmp(kind, "kernel") == 0)
-		str_printf(out, "%s (%" JSON_INTEGER_FORMAT ")", value_text(event, "text"),
-			   value_int(event, "count"));
+		say(out, event, "{text} ({count:d})");
 	else
 		say_object(out, event);
 	while (out->len > 0 && out->text[out->len - 1] == ' ')

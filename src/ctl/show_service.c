@@ -18,32 +18,33 @@ static void label(struct str *out, const char *text)
 	str_printf(out, "  %-*s", LABEL_WIDTH, text);
 }
 
+/* The label, and `text` with members of `object` (value.h). */
+static void line(struct str *out, const char *name, const json_t *object, const char *text)
+{
+	label(out, name);
+	say(out, object, text);
+	str_puts(out, "\n");
+}
+
 /* --- head --- */
 
 static void kernel_state(struct str *out, const json_t *page, const struct style *style)
 {
-	const json_t *rejected = value_get(page, "rejected");
-
 	if (value_has(page, "rejected")) {
 		label(out, "kernel");
 		mark_puts(out, style, MARK_BAD, "rejected");
-		str_printf(out, ": %s (", value_text(rejected, "text"));
-		say_count(out, value_int(rejected, "attempts"), "attempt, next in ",
-			  "attempts, next in ");
-		say_ms(out, value_int(rejected, "retry_ms"));
-		str_puts(out, value_bool(page, "programmed") ? "); previous rules stay\n"
-							     : "); not programmed\n");
+		say(out, value_get(page, "rejected"),
+		    ": {text} ({attempts:attempt}, next in {retry_ms:ms})");
+		str_puts(out, value_bool(page, "programmed") ? "; previous rules stay\n"
+							     : "; not programmed\n");
 	} else if (value_bool(page, "pending")) {
 		label(out, "kernel");
 		mark_puts(out, style, MARK_ATTENTION, "pending");
-		if (value_has(page, "pending_ms")) {
-			str_puts(out, " for ");
-			say_ms(out, value_int(page, "pending_ms"));
-		}
-		str_printf(out, ": %s\n", value_text(page, "note"));
+		say(out, page,
+		    value_has(page, "pending_ms") ? " for {pending_ms:ms}: {note}\n"
+						  : ": {note}\n");
 	} else if (value_has(page, "note")) {
-		label(out, "note");
-		str_printf(out, "%s\n", value_text(page, "note"));
+		line(out, "note", page, "{note}");
 	}
 }
 
@@ -52,34 +53,29 @@ static void policies(struct str *out, const json_t *page)
 	bool is_itp_local = strcmp(value_text(page, "internal_policy"), "Local") == 0;
 	bool is_etp_local = strcmp(value_text(page, "external_policy"), "Local") == 0;
 
-	label(out, "internal policy");
-	str_puts(out, is_itp_local ? "Local: the cluster IP uses endpoints of this node only\n"
-				   : "Cluster\n");
-	label(out, "external policy");
-	str_puts(out, is_etp_local ? "Local: outside clients use endpoints of this node only\n"
-				   : "Cluster\n");
+	line(out, "internal policy", NULL,
+	     is_itp_local ? "Local: the cluster IP uses endpoints of this node only" : "Cluster");
+	line(out, "external policy", NULL,
+	     is_etp_local ? "Local: outside clients use endpoints of this node only" : "Cluster");
 }
 
 static void addresses(struct str *out, const json_t *page)
 {
-	const json_t *ingress = value_get(page, "ingress");
 	bool has_any = false;
 
-	if (json_array_size(value_get(page, "source_ranges")) > 0 ||
-	    value_int(page, "invalid_source_ranges") > 0) {
-		label(out, "source ranges");
-		value_join(out, value_get(page, "source_ranges"), " ");
-		if (value_int(page, "invalid_source_ranges") > 0)
-			str_printf(out, " (and %" JSON_INTEGER_FORMAT " invalid)",
-				   value_int(page, "invalid_source_ranges"));
-		str_puts(out, ": allowed on the LoadBalancer addresses\n");
-	}
-	value_for_each (in, ingress) {
+	if (value_int(page, "invalid_source_ranges") > 0)
+		line(out, "source ranges", page,
+		     "{source_ranges} (and {invalid_source_ranges:d} invalid): allowed on the "
+		     "LoadBalancer addresses");
+	else if (json_array_size(value_get(page, "source_ranges")) > 0)
+		line(out, "source ranges", page,
+		     "{source_ranges}: allowed on the LoadBalancer addresses");
+	value_for_each (in, value_get(page, "ingress")) {
 		if (value_bool(in, "captured"))
 			continue;
 		if (!has_any)
 			label(out, "not captured");
-		str_printf(out, "%s%s", has_any ? " " : "", value_text(in, "address"));
+		say(out, in, has_any ? " {address}" : "{address}");
 		has_any = true;
 	}
 	if (has_any)
@@ -90,15 +86,14 @@ static void head(struct str *out, const json_t *page, const struct style *style)
 {
 	const char *state = value_text(page, "state");
 
-	str_printf(out, "%s/%s  ", value_text(page, "namespace"), value_text(page, "name"));
-	if (value_bool(page, "has_object"))
-		str_printf(out, "%s  ", value_text(page, "type"));
+	say(out, page, "{namespace}/{name}  ");
+	say(out, page, value_bool(page, "has_object") ? "{type}  " : "");
 	mark_puts(out, style, state_mark(state), state);
 	str_puts(out, "\n");
 	kernel_state(out, page, style);
 	if (value_has(page, "remark")) {
 		str_puts(out, "  ");
-		mark_puts(out, style, MARK_ATTENTION, value_text(page, "remark"));
+		mark_say(out, style, MARK_ATTENTION, page, "{remark}");
 		str_puts(out, "\n");
 	}
 	if (!value_bool(page, "has_object"))
@@ -111,19 +106,11 @@ static void head(struct str *out, const json_t *page, const struct style *style)
 		str_puts(out, "\n");
 	}
 	addresses(out, page);
-	if (value_has(page, "counts")) {
-		const json_t *counts = value_get(page, "counts");
-
-		label(out, "connections");
-		str_printf(out,
-			   "%" JSON_INTEGER_FORMAT ", of these %" JSON_INTEGER_FORMAT " rejected\n",
-			   value_int(counts, "connections"), value_int(counts, "refused"));
-	}
-	if (value_int(page, "health_check_node_port") != 0) {
-		label(out, "health check port");
-		str_printf(out, "%" JSON_INTEGER_FORMAT "\n",
-			   value_int(page, "health_check_node_port"));
-	}
+	if (value_has(page, "counts"))
+		line(out, "connections", value_get(page, "counts"),
+		     "{connections:d}, of these {refused:d} rejected");
+	if (value_int(page, "health_check_node_port") != 0)
+		line(out, "health check port", page, "{health_check_node_port:d}");
 }
 
 /* --- frontends --- */
@@ -161,11 +148,9 @@ static const char *masquerade_text(const char *word)
 		const char *word;
 		const char *text;
 	} texts[] = {
-		{ "all", "all" },
 		{ "not-pods", "all but pods" },
 		{ "this-host", "this host" },
 		{ "to-other-nodes", "to other nodes" },
-		{ "none", "none" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
@@ -199,7 +184,7 @@ static void frontend_row(struct table *t, const json_t *page, const json_t *f,
 			 const struct frontend_traits *traits)
 {
 	cell_endpoint(t, MARK_NONE, f);
-	cell_text(t, f, "kind");
+	cell_say(t, MARK_NONE, f, "{kind}");
 	target_cell(t, page, f, "outside");
 	if (traits->is_split)
 		target_cell(t, page, f, "inside");
@@ -250,10 +235,9 @@ static void conflicts(struct str *out, const json_t *page, const struct style *s
 	table_column(&t, "REASON", 0);
 	value_for_each (c, list) {
 		cell_endpoint(&t, MARK_NONE, c);
-		cell_text(&t, c, "kind");
-		table_cell(&t, MARK_ATTENTION, "%s/%s", value_text(c, "owner_namespace"),
-			   value_text(c, "owner_name"));
-		cell_text(&t, c, "reason");
+		cell_say(&t, MARK_NONE, c, "{kind}");
+		cell_say(&t, MARK_ATTENTION, c, "{owner_namespace}/{owner_name}");
+		cell_say(&t, MARK_NONE, c, "{reason}");
 	}
 	str_puts(out, "\n");
 	table_print(out, &t, style, 0);
@@ -271,8 +255,7 @@ static json_t *endpoints_index(const json_t *page)
 			value_for_each (ep, value_get(family, "endpoints")) {
 				FINI(str_fini) struct str key = { 0 };
 
-				say_endpoint(&key, value_text(ep, "address"),
-					     value_int(ep, "port"));
+				say_endpoint(&key, ep);
 				(void)json_object_set(index, key.text, (json_t *)(uintptr_t)ep);
 			}
 	return index;
@@ -293,18 +276,15 @@ static void pool_print(struct str *out, const json_t *pool, const json_t *index,
 {
 	bool has_counts = json_array_size(value_get(counts, "endpoints")) > 0;
 	const json_t *backends = value_get(pool, "backends");
-	const char *name = value_text(pool, "port_name");
-	bool has_scheduler = value_has(pool, "scheduler");
 	bool has_weights = value_has(json_array_get(backends, 0), "weight");
 	FINI(table_fini) struct table t = { 0 };
 
-	str_printf(out, "\nPOOL %" JSON_INTEGER_FORMAT "  %s %s%s%s, %s, ", value_int(pool, "id"),
-		   value_text(pool, "family"), value_text(pool, "protocol"), *name ? " " : "", name,
-		   strcmp(value_text(pool, "scope"), "local") == 0 ? "endpoints of this node"
-								   : "endpoints of the cluster");
-	say_count(out, (json_int_t)json_array_size(backends), "backend", "backends");
-	str_printf(out, "%s%s\n", has_scheduler ? ", scheduler " : "",
-		   has_scheduler ? value_text(pool, "scheduler") : "");
+	say(out, pool, "\nPOOL {id:d}  {family} {protocol}");
+	say(out, pool, *value_text(pool, "port_name") ? " {port_name}" : "");
+	str_printf(out, ", endpoints of %s, %zu backend%s",
+		   strcmp(value_text(pool, "scope"), "local") == 0 ? "this node" : "the cluster",
+		   json_array_size(backends), json_array_size(backends) == 1 ? "" : "s");
+	say(out, pool, value_has(pool, "scheduler") ? ", scheduler {scheduler}\n" : "\n");
 	if (json_array_size(backends) == 0)
 		return;
 	table_column(&t, "SLOT", TABLE_RIGHT);
@@ -321,19 +301,19 @@ static void pool_print(struct str *out, const json_t *pool, const json_t *index,
 		FINI(str_fini) struct str where = { 0 };
 		const json_t *ep;
 
-		say_endpoint(&where, value_text(b, "address"), value_int(b, "port"));
+		say_endpoint(&where, b);
 		ep = json_object_get(index, where.text);
-		cell_int(&t, b, "slot");
+		cell_say(&t, MARK_NONE, b, "{slot:d}");
 		table_cell(&t, MARK_NONE, "%s", where.text);
 		if (has_weights) {
-			cell_int(&t, b, "weight");
+			cell_say(&t, MARK_NONE, b, "{weight:d}");
 			cell_share(&t, MARK_NONE, b, "share");
 		}
 		table_cell(&t, ep ? MARK_NONE : MARK_ATTENTION, "%s",
 			   ep ? dash(value_text(ep, "pod")) : "no longer an endpoint");
-		cell_text(&t, ep, "node");
+		cell_say(&t, MARK_NONE, ep, "{node}");
 		if (has_counts)
-			cell_int(&t, count_find(counts, b), "connections");
+			cell_say(&t, MARK_NONE, count_find(counts, b), "{connections:d}");
 	}
 	table_print(out, &t, style, 2);
 }
@@ -353,12 +333,11 @@ static void set_cell(struct table *t, const json_t *ep, const char *key)
 	const json_t *set = value_get(ep, key);
 
 	if (value_has(set, "slot") && value_bool(set, "used"))
-		table_cell(t, MARK_GOOD, "slot %" JSON_INTEGER_FORMAT, value_int(set, "slot"));
+		cell_say(t, MARK_GOOD, set, "slot {slot:d}");
 	else if (value_bool(set, "used"))
 		table_cell(t, MARK_ATTENTION, "pending");
 	else if (value_has(set, "slot"))
-		table_cell(t, MARK_ATTENTION, "still slot %" JSON_INTEGER_FORMAT ": %s",
-			   value_int(set, "slot"), value_text(set, "reason"));
+		cell_say(t, MARK_ATTENTION, set, "still slot {slot:d}: {reason}");
 	else
 		table_cell(t, MARK_FAINT, "%s", value_text(set, "reason"));
 }
@@ -382,22 +361,19 @@ static void say_locality(struct str *out, const json_t *family)
 
 static void set_summary(struct str *out, const json_t *family)
 {
-	const char *topology = value_text(family, "topology");
+	size_t n = json_array_size(value_get(family, "endpoints"));
 
-	say_count(out, (json_int_t)json_array_size(value_get(family, "endpoints")), "endpoint",
-		  "endpoints");
+	str_printf(out, "%zu endpoint%s", n, n == 1 ? "" : "s");
 	if (value_bool(family, "uses_cluster_set")) {
-		str_printf(out, "; %" JSON_INTEGER_FORMAT " for the cluster",
-			   value_int(family, "in_cluster_set"));
-		if (strcmp(topology, "off") != 0)
-			str_printf(out, ", %s preferred", topology);
+		say(out, family, "; {in_cluster_set:d} for the cluster");
+		if (strcmp(value_text(family, "topology"), "off") != 0)
+			say(out, family, ", {topology} preferred");
 		if (value_bool(family, "cluster_fallback"))
 			str_puts(out, ", terminating ones because none is ready");
 		say_locality(out, family);
 	}
 	if (value_bool(family, "uses_local_set")) {
-		str_printf(out, "; %" JSON_INTEGER_FORMAT " of this node",
-			   value_int(family, "in_local_set"));
+		say(out, family, "; {in_local_set:d} of this node");
 		if (value_bool(family, "local_fallback"))
 			str_puts(out, ", terminating ones because none is ready");
 	}
@@ -428,7 +404,7 @@ static void endpoints(struct str *out, const json_t *family, const struct style 
 		table_column(&t, "SILENT", 0);
 	value_for_each (ep, list) {
 		cell_endpoint(&t, MARK_NONE, ep);
-		cell_text(&t, ep, "pod");
+		cell_say(&t, MARK_NONE, ep, "{pod}");
 		cell_node(&t, ep);
 		table_cell(&t, MARK_NONE, "%s", condition_text(ep));
 		if (uses_cluster)
@@ -443,32 +419,29 @@ static void endpoints(struct str *out, const json_t *family, const struct style 
 
 static void port_print(struct str *out, const json_t *port, const struct style *style)
 {
-	const char *name = value_text(port, "name");
 	const char *state = value_text(port, "state");
 
-	str_printf(out, "\nPORT %s%s%" JSON_INTEGER_FORMAT "/%s", name, *name ? " " : "",
-		   value_int(port, "port"), value_text(port, "protocol"));
-	if (value_int(port, "node_port") != 0)
-		str_printf(out, ", node port %" JSON_INTEGER_FORMAT, value_int(port, "node_port"));
+	say(out, port, *value_text(port, "name") ? "\nPORT {name} " : "\nPORT ");
+	say(out, port, "{port:d}/{protocol}");
+	say(out, port, value_int(port, "node_port") != 0 ? ", node port {node_port:d}" : "");
 	str_puts(out, "  ");
 	mark_puts(out, style, state_mark(state), state);
 	str_puts(out, "\n");
 	if (value_has(port, "note"))
-		str_printf(out, "  %s\n", value_text(port, "note"));
+		say(out, port, "  {note}\n");
 	value_for_each (family, value_get(port, "families")) {
-		str_printf(out, "  %s: ", value_text(family, "family"));
+		say(out, family, "  {family}: ");
 		set_summary(out, family);
 		endpoints(out, family, style);
 	}
 }
 
 /* Unknown until the first check, a second after the drain began. */
-static void connections_cell(struct table *t, const json_t *l, const char *key)
+static void connections_cell(struct table *t, const json_t *l, const char *key, const char *text)
 {
-	if (value_has(l, key))
-		cell_int(t, l, key);
-	else
-		table_cell(t, MARK_FAINT, "-");
+	bool is_known = value_has(l, key);
+
+	cell_say(t, is_known ? MARK_NONE : MARK_FAINT, l, is_known ? text : "-");
 }
 
 /* Backends that are draining. */
@@ -485,18 +458,12 @@ static void draining(struct str *out, const json_t *page, const struct style *st
 	table_column(&t, "FOR", 0);
 	table_column(&t, "TIMEOUT IN", 0);
 	value_for_each (l, list) {
-		FINI(str_fini) struct str text = { 0 };
-
 		cell_endpoint(&t, MARK_ATTENTION, l);
-		connections_cell(&t, l, "active");
-		connections_cell(&t, l, "inactive");
-		if (value_has(l, "since_ms"))
-			say_ms(&text, value_int(l, "since_ms"));
-		table_cell(&t, MARK_NONE, "%s", value_has(l, "since_ms") ? text.text : "?");
-		str_clear(&text);
-		if (value_has(l, "timeout_ms"))
-			say_ms(&text, value_int(l, "timeout_ms"));
-		table_cell(&t, MARK_NONE, "%s", value_has(l, "timeout_ms") ? text.text : "never");
+		connections_cell(&t, l, "active", "{active:d}");
+		connections_cell(&t, l, "inactive", "{inactive:d}");
+		cell_say(&t, MARK_NONE, l, value_has(l, "since_ms") ? "{since_ms:ms}" : "?");
+		cell_say(&t, MARK_NONE, l,
+			 value_has(l, "timeout_ms") ? "{timeout_ms:ms}" : "never");
 	}
 	str_puts(out, "\n");
 	table_print(out, &t, style, 0);

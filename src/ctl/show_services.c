@@ -14,10 +14,9 @@
 /* "80/TCP", "80:30080/TCP" */
 static void say_port(struct str *out, const json_t *port)
 {
-	str_printf(out, "%" JSON_INTEGER_FORMAT, value_int(port, "port"));
-	if (value_int(port, "node_port") != 0)
-		str_printf(out, ":%" JSON_INTEGER_FORMAT, value_int(port, "node_port"));
-	str_printf(out, "/%s", value_text(port, "protocol"));
+	say(out, port,
+	    value_int(port, "node_port") != 0 ? "{port:d}:{node_port:d}/{protocol}"
+					      : "{port:d}/{protocol}");
 }
 
 static void say_backends(struct str *out, const json_t *family)
@@ -26,13 +25,12 @@ static void say_backends(struct str *out, const json_t *family)
 	bool has_pool = false;
 
 	value_for_each (pool, pools) {
-		str_printf(out, "%s%" JSON_INTEGER_FORMAT "%s", has_pool ? "+" : "",
-			   value_int(pool, "backends"),
-			   strcmp(value_text(pool, "scope"), "local") == 0 ? "L" : "");
+		str_puts(out, has_pool ? "+" : "");
+		say(out, pool, "{backends:d}");
+		str_puts(out, strcmp(value_text(pool, "scope"), "local") == 0 ? "L" : "");
 		has_pool = true;
 	}
-	str_printf(out, "%s/%" JSON_INTEGER_FORMAT, has_pool ? "" : "-",
-		   value_int(family, "endpoints"));
+	say(out, family, has_pool ? "/{endpoints:d}" : "-/{endpoints:d}");
 }
 
 /* Both families of a dual-stack port; one text if they are equal. */
@@ -87,11 +85,11 @@ static void row(struct table *t, const json_t *item, const json_t *port, bool is
 		say_port(&number, port);
 		say_port_backends(&backends, port);
 	}
-	cell_name(t, item);
+	cell_say(t, MARK_NONE, item, "{namespace}/{name}");
 	table_cell(t, MARK_NONE, "%s", dash(str_text(&number)));
 	if (is_wide)
-		cell_text(t, port, "name");
-	cell_text(t, item, "type");
+		cell_say(t, MARK_NONE, port, "{name}");
+	cell_say(t, MARK_NONE, item, "{type}");
 	table_cell(t, MARK_NONE, "%s", vips.text);
 	table_cell(t, MARK_NONE, "%s", dash(str_text(&backends)));
 	table_cell(t, state_mark(state), "%s", state);

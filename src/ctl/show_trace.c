@@ -24,17 +24,14 @@ static void head(struct str *out, const json_t *trace, const struct style *style
 {
 	const json_t *source = value_get(trace, "source");
 	const json_t *to = value_get(trace, "destination");
-	const json_t *service = value_get(trace, "service");
 	const char *verdict = value_text(trace, "verdict");
 
-	str_printf(out, "%s -> ",
-		   value_has(source, "address") ? value_text(source, "address") : "this host");
-	say_endpoint(out, value_text(to, "address"), value_int(to, "port"));
-	str_printf(out, "/%s  ", value_text(to, "protocol"));
+	say(out, source, value_has(source, "address") ? "{address} -> " : "this host -> ");
+	say_endpoint(out, to);
+	say(out, to, "/{protocol}  ");
 	mark_puts(out, style, verdict_mark(verdict), verdict);
 	if (value_has(trace, "service"))
-		str_printf(out, "  %s/%s", value_text(service, "namespace"),
-			   value_text(service, "name"));
+		say(out, value_get(trace, "service"), "  {namespace}/{name}");
 	str_puts(out, "\n");
 }
 
@@ -43,7 +40,7 @@ static void row(struct table *t, const json_t *ep)
 	bool is_used = value_bool(ep, "used");
 
 	cell_endpoint(t, MARK_NONE, ep);
-	cell_text(t, ep, "pod");
+	cell_say(t, MARK_NONE, ep, "{pod}");
 	cell_node(t, ep);
 	table_cell(t, MARK_NONE, "%s", condition_text(ep));
 	if (is_used)
@@ -61,7 +58,7 @@ static bool is_selected(const json_t *ep, const char *text)
 {
 	FINI(str_fini) struct str where = { 0 };
 
-	say_endpoint(&where, value_text(ep, "address"), value_int(ep, "port"));
+	say_endpoint(&where, ep);
 	return strcmp(value_text(ep, "pod"), text) == 0 ||
 	       strcmp(value_text(ep, "address"), text) == 0 || strcmp(where.text, text) == 0;
 }

@@ -30,7 +30,7 @@ static json_t *items_index(const json_t *counts)
 		json_t *item = json_array_get(items, i);
 		FINI(str_fini) struct str key = { 0 };
 
-		str_printf(&key, "%s/%s", value_text(item, "namespace"), value_text(item, "name"));
+		say(&key, item, "{namespace}/{name}");
 		(void)json_object_set(index, key.text, item);
 	}
 	return index;
@@ -60,7 +60,7 @@ static void rows_endpoints(struct top *t, const char *name, const json_t *item, 
 		json_int_t n = value_int(ep, "connections");
 		struct str where = { 0 };
 
-		say_endpoint(&where, value_text(ep, "address"), value_int(ep, "port"));
+		say_endpoint(&where, ep);
 		*vec_push(&t->rows) = (struct top_row){
 			.name = xstrdup(name),
 			.endpoint = where.text,
@@ -102,7 +102,7 @@ static void rows_make(struct top *t)
 		FINI(str_fini) struct str name = { 0 };
 		const json_t *old;
 
-		str_printf(&name, "%s/%s", value_text(item, "namespace"), value_text(item, "name"));
+		say(&name, item, "{namespace}/{name}");
 		old = json_object_get(index, name.text);
 		if (t->shows_endpoints)
 			rows_endpoints(t, name.text, item, old, seconds);
@@ -202,25 +202,15 @@ static void head_put(struct str *out, const struct top *t, size_t width)
 	const json_t *ack = value_get(sync, "event_to_ack");
 	FINI(str_fini) struct str line = { 0 };
 
-	str_printf(&line, "vipd on %s  %s  up ", value_text(value_get(t->status, "node"), "name"),
-		   value_text(t->status, "state"));
-	say_ms(&line, value_int(t->status, "uptime_ms"));
-	str_puts(&line, "  ");
-	say_count(&line, value_int(value_get(t->status, "counts"), "services"), "service",
-		  "services");
-	str_printf(&line, "  pending %" JSON_INTEGER_FORMAT "  rejected %" JSON_INTEGER_FORMAT,
-		   value_int(value_get(t->status, "pending"), "services"),
-		   value_int(value_get(t->status, "rejected"), "count"));
+	say(&line, value_get(t->status, "node"), "vipd on {name}");
+	say(&line, t->status, "  {state}  up {uptime_ms:ms}");
+	say(&line, value_get(t->status, "counts"), "  {services:service}");
+	say(&line, value_get(t->status, "pending"), "  pending {services:d}");
+	say(&line, value_get(t->status, "rejected"), "  rejected {count:d}");
 	line_put(out, &line, width);
-	str_puts(&line, "event to kernel: ");
-	if (value_int(ack, "count") == 0) {
-		str_puts(&line, "no change yet");
-	} else {
-		str_puts(&line, "p50 ");
-		say_us(&line, value_int(ack, "p50_us"));
-		str_puts(&line, ", p99 ");
-		say_us(&line, value_int(ack, "p99_us"));
-	}
+	say(&line, ack,
+	    value_int(ack, "count") == 0 ? "event to kernel: no change yet"
+					 : "event to kernel: p50 {p50_us:us}, p99 {p99_us:us}");
 	str_printf(&line, "; %.1f syncs/s, %.1f writes/s", sync_rate(t, "transactions"),
 		   sync_rate(t, "writes"));
 	line_put(out, &line, width);

@@ -2,6 +2,7 @@
 /* ctl/value - members, numbers and durations. */
 #include "ctl/value.h"
 
+#include <assert.h>
 #include <string.h>
 
 const char *value_text(const json_t *object, const char *key)
@@ -80,15 +81,6 @@ void value_clean(json_t *json)
 	}
 }
 
-void value_join(struct str *out, const json_t *array, const char *separator)
-{
-	for (size_t i = 0; i < json_array_size(array); i++) {
-		const char *text = json_string_value(json_array_get(array, i));
-
-		str_printf(out, "%s%s", i ? separator : "", text ? text : "");
-	}
-}
-
 void say_ms(struct str *out, json_int_t ms)
 {
 	json_int_t s = ms / 1000;
@@ -118,16 +110,75 @@ void say_us(struct str *out, json_int_t us)
 		str_printf(out, "%.1f s", (double)us / 1e6);
 }
 
-void say_count(struct str *out, json_int_t n, const char *one, const char *many)
+void say_endpoint(struct str *out, const json_t *object)
 {
-	str_printf(out, "%" JSON_INTEGER_FORMAT " %s", n, n == 1 ? one : many);
+	say(out, object,
+	    strchr(value_text(object, "address"), ':') ? "[{address}]:{port:d}"
+						       : "{address}:{port:d}");
 }
 
-void say_endpoint(struct str *out, const char *address, json_int_t port)
+static void say_array(struct str *out, const json_t *array)
 {
-	str_printf(out,
-		   strchr(address, ':') ? "[%s]:%" JSON_INTEGER_FORMAT : "%s:%" JSON_INTEGER_FORMAT,
-		   address, port);
+	for (size_t i = 0; i < json_array_size(array); i++) {
+		const char *text = json_string_value(json_array_get(array, i));
+
+		str_printf(out, "%s%s", i ? " " : "", text ? text : "");
+	}
+}
+
+static void say_member(struct str *out, const json_t *v, const char *format)
+{
+	json_int_t n = json_integer_value(v);
+
+	if (*format == '\0' && json_is_array(v)) {
+		say_array(out, v);
+	} else if (*format == '\0') {
+		str_puts(out, json_is_string(v) ? json_string_value(v) : "");
+	} else if (strcmp(format, "ms") == 0) {
+		say_ms(out, n);
+	} else if (strcmp(format, "us") == 0) {
+		say_us(out, n);
+	} else if (strcmp(format, "ago") == 0) {
+		say_ms(out, n);
+		str_puts(out, " ago");
+	} else {
+		str_printf(out, "%" JSON_INTEGER_FORMAT, n);
+		if (strcmp(format, "d") != 0)
+			str_printf(out, " %s%s", format, n == 1 ? "" : "s");
+	}
+}
+
+void say(struct str *out, const json_t *object, const char *text)
+{
+	char member[64];
+
+	for (;;) {
+		size_t len = strcspn(text, "{");
+		char *format;
+
+		str_add(out, text, len);
+		if (text[len] == '\0')
+			return;
+		text += len + 1;
+		len = strcspn(text, "}");
+		assert(text[len] == '}' && len < sizeof(member));
+		memcpy(member, text, len);
+		member[len] = '\0';
+		text += len + 1;
+		format = member + strcspn(member, ":");
+		if (*format == ':')
+			*format++ = '\0';
+		say_member(out, json_object_get(object, member), format);
+	}
+}
+
+void mark_say(struct str *out, const struct style *style, enum mark mark, const json_t *object,
+	      const char *text)
+{
+	FINI(str_fini) struct str said = { 0 };
+
+	say(&said, object, text);
+	mark_puts(out, style, mark, str_text(&said));
 }
 
 enum mark state_mark(const char *state)
@@ -166,9 +217,12 @@ const char *dash(const char *text)
 
 /* --- cells --- */
 
-void cell_text(struct table *t, const json_t *object, const char *key)
+void cell_say(struct table *t, enum mark mark, const json_t *object, const char *text)
 {
-	table_cell(t, MARK_NONE, "%s", dash(value_text(object, key)));
+	FINI(str_fini) struct str said = { 0 };
+
+	say(&said, object, text);
+	table_cell(t, mark, "%s", dash(str_text(&said)));
 }
 
 void cell_share(struct table *t, enum mark mark, const json_t *object, const char *key)
@@ -179,27 +233,17 @@ void cell_share(struct table *t, enum mark mark, const json_t *object, const cha
 		table_cell(t, mark, "?");
 }
 
-void cell_int(struct table *t, const json_t *object, const char *key)
-{
-	table_cell(t, MARK_NONE, "%" JSON_INTEGER_FORMAT, value_int(object, key));
-}
-
-void cell_name(struct table *t, const json_t *object)
-{
-	table_cell(t, MARK_NONE, "%s/%s", value_text(object, "namespace"),
-		   value_text(object, "name"));
-}
-
 void cell_endpoint(struct table *t, enum mark mark, const json_t *object)
 {
-	const char *proto = value_text(object, "protocol");
 	FINI(str_fini) struct str text = { 0 };
 
 	if (value_has(object, "port"))
-		say_endpoint(&text, value_text(object, "address"), value_int(object, "port"));
+		say_endpoint(&text, object);
 	else
 		str_puts(&text, value_text(object, "address"));
-	table_cell(t, mark, "%s%s%s", text.text, *proto ? "/" : "", proto);
+	if (value_has(object, "protocol"))
+		say(&text, object, "/{protocol}");
+	table_cell(t, mark, "%s", text.text);
 }
 
 void cell_node(struct table *t, const json_t *endpoint)
@@ -208,26 +252,14 @@ void cell_node(struct table *t, const json_t *endpoint)
 		   value_bool(endpoint, "on_this_node") ? "*" : "");
 }
 
-void say_ago(struct str *out, const json_t *object, const char *key)
-{
-	if (!value_has(object, key))
-		return;
-	say_ms(out, value_int(object, key));
-	str_puts(out, " ago");
-}
-
 void cell_silent(struct table *t, const char *before, const json_t *endpoint)
 {
-	const json_t *s = value_get(endpoint, "silent");
 	FINI(str_fini) struct str text = { 0 };
 
-	if (!value_has(endpoint, "silent")) {
-		table_cell(t, MARK_NONE, "-");
-		return;
+	if (value_has(endpoint, "silent")) {
+		str_puts(&text, before);
+		say(&text, value_get(endpoint, "silent"),
+		    "{unanswered:handshake} unanswered, the last {last_ms:ago}");
 	}
-	str_puts(&text, before);
-	say_count(&text, value_int(s, "unanswered"), "handshake unanswered, the last ",
-		  "handshakes unanswered, the last ");
-	say_ago(&text, s, "last_ms");
-	table_cell(t, MARK_ATTENTION, "%s", text.text);
+	table_cell(t, text.len > 0 ? MARK_ATTENTION : MARK_NONE, "%s", dash(str_text(&text)));
 }

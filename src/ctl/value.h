@@ -32,17 +32,24 @@ const json_t *value_get(const json_t *object, const char *key);
  */
 void value_clean(json_t *json);
 
-/* Append the texts of an array with a separator between them. */
-void value_join(struct str *out, const json_t *array, const char *separator);
-
-/* "350 ms", "12 s", "3 m 20 s", "5 h 12 m", "2 d 3 h". */
+/*
+ * Append `text`, in which members of `object` stand in braces:
+ *
+ *     {name}               a text, or an array of texts with blanks between them
+ *     {port:d}             a number
+ *     {services:service}   "1 service", "2 services": a number and what it counts
+ *     {took_us:us}         "85 us", "1.2 ms", "3.4 s"
+ *     {uptime_ms:ms}       "350 ms", "12 s", "3 m 20 s", "5 h 12 m", "2 d 3 h"
+ *     {last_ms:ago}        the same, with " ago"
+ */
+void say(struct str *out, const json_t *object, const char *text);
+/* In the colour of `mark`. */
+void mark_say(struct str *out, const struct style *style, enum mark mark, const json_t *object,
+	      const char *text);
 void say_ms(struct str *out, json_int_t ms);
-/* "85 us", "1.2 ms", "3.4 s". */
 void say_us(struct str *out, json_int_t us);
-/* "1 service", "2 services". */
-void say_count(struct str *out, json_int_t n, const char *one, const char *many);
-/* "10.0.0.1:80", "[fd00::1]:80". */
-void say_endpoint(struct str *out, const char *address, json_int_t port);
+/* Members "address" and "port": "10.0.0.1:80", "[fd00::1]:80". */
+void say_endpoint(struct str *out, const json_t *object);
 
 enum mark state_mark(const char *state);
 /* READY of an endpoint: yes, no, terminating, terminated. */
@@ -50,17 +57,12 @@ const char *condition_text(const json_t *endpoint);
 /* `text`, or "-" when it is empty. */
 const char *dash(const char *text);
 
-/* A member as a cell; "-" for an empty or missing text. */
-void cell_text(struct table *t, const json_t *object, const char *key);
-void cell_int(struct table *t, const json_t *object, const char *key);
+/* A cell with say(); "-" if nothing is said. */
+void cell_say(struct table *t, enum mark mark, const json_t *object, const char *text);
 /* A share of connections; "?" if it is null: not predictable. */
 void cell_share(struct table *t, enum mark mark, const json_t *object, const char *key);
-/* "NAMESPACE/NAME" */
-void cell_name(struct table *t, const json_t *object);
 /* "ADDRESS:PORT", with "/PROTOCOL" if the object has one. */
 void cell_endpoint(struct table *t, enum mark mark, const json_t *object);
-/* "3 s ago", from an age in milliseconds. */
-void say_ago(struct str *out, const json_t *object, const char *key);
 /* Member "silent" of the endpoint, after `before`; "-" without one. */
 void cell_silent(struct table *t, const char *before, const json_t *endpoint);
 /* Its node, with a star for this one. */
