@@ -170,3 +170,13 @@ char *str_word(char **rest)
 	word[strcspn(word, " \t")] = '\0';
 	return word;
 }
+
+char *str_line(char **rest)
+{
+	char *line;
+
+	do
+		line = strsep(rest, "\n");
+	while (line != NULL && *line == '\0');
+	return line;
+}

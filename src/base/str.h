@@ -36,6 +36,8 @@ int32_t str_char(const char *text, size_t *len);
 bool str_is_control(int32_t c);
 /* The next word of a list separated by commas, without blanks around it, as strsep(). */
 char *str_word(char **rest);
+/* The next line that is not empty, as strsep(). */
+char *str_line(char **rest);
 
 /* Well-formed UTF-8 (RFC 3629: no surrogates, no overlong forms)? */
 bool str_is_utf8(const char *data, size_t len);

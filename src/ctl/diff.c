@@ -30,11 +30,9 @@ static void item_pending(struct diff *d, const json_t *item)
 
 	if (!value_bool(item, "pending") && !value_has(item, "rejected"))
 		return;
-	str_printf(&text, "%s/%s", value_text(item, "namespace"), value_text(item, "name"));
-	if (value_has(item, "rejected"))
-		str_printf(&text, " rejected: %s", value_text(item, "rejected"));
-	else
-		str_puts(&text, " pending");
+	say(&text, item,
+	    value_has(item, "rejected") ? "{namespace}/{name} rejected: {rejected}"
+					: "{namespace}/{name} pending");
 	*vec_push(&d->pending) = text.text;
 }
 
@@ -49,8 +47,7 @@ void diff_desired(struct diff *d, const json_t *items)
 			struct str service = { 0 };
 
 			line_split(to, line ? line : "");
-			str_printf(&service, "%s/%s", value_text(item, "namespace"),
-				   value_text(item, "name"));
+			say(&service, item, "{namespace}/{name}");
 			to->service = service.text;
 		}
 	}
@@ -60,12 +57,9 @@ void diff_desired_lines(struct diff *d, char *text, const char *owner)
 {
 	char *line;
 
-	while ((line = strsep(&text, "\n")) != NULL) {
-		struct diff_line *to;
+	while ((line = str_line(&text)) != NULL) {
+		struct diff_line *to = vec_push(&d->desired);
 
-		if (*line == '\0')
-			continue;
-		to = vec_push(&d->desired);
 		line_split(to, line);
 		to->service = xstrdup(owner);
 	}
@@ -75,9 +69,8 @@ void diff_programmed(struct diff *d, char *text)
 {
 	char *line;
 
-	while ((line = strsep(&text, "\n")) != NULL)
-		if (*line != '\0')
-			line_split(vec_push(&d->programmed), line);
+	while ((line = str_line(&text)) != NULL)
+		line_split(vec_push(&d->programmed), line);
 }
 
 static int line_cmp(const void *a, const void *b)

@@ -52,19 +52,14 @@ void programmed_fini(struct programmed *h)
 	str_fini(&h->routing_desired);
 }
 
-static void lines(char *text, bool is_frontend,
-		  void (*fn)(void *arg, const char *line, bool is_frontend), void *arg)
+json_t *programmed_lines(struct str *text, const char *part)
 {
+	json_t *lines = json_array();
+	char *rest = text->text;
 	char *line;
 
-	while ((line = strsep(&text, "\n")) != NULL)
-		if (*line != '\0')
-			fn(arg, line, is_frontend);
-}
-
-void programmed_lines(struct programmed *h,
-		      void (*fn)(void *arg, const char *line, bool is_frontend), void *arg)
-{
-	lines(h->text.text, true, fn, arg);
-	lines(h->routing.text, false, fn, arg);
+	while ((line = str_line(&rest)) != NULL)
+		if (part == NULL || strstr(line, part) != NULL)
+			(void)json_array_append_new(lines, json_string(line));
+	return lines;
 }

@@ -2,6 +2,8 @@
 /* ctl/programmed - the programmed state of either plane, read from the kernel without vipd. */
 #pragma once
 
+#include <jansson.h>
+
 #include "base/err.h"
 #include "base/str.h"
 
@@ -20,6 +22,5 @@ struct programmed {
  */
 MUST_USE int programmed_read(struct programmed *ret, const char *plane, struct err *err);
 void programmed_fini(struct programmed *h);
-/* Call `fn` for each line of frontends, then of routing. Destroys both texts. */
-void programmed_lines(struct programmed *h,
-		      void (*fn)(void *arg, const char *line, bool is_frontend), void *arg);
+/* An array of lines: those that contain `part`; NULL: all. Destroys `text`. */
+json_t *programmed_lines(struct str *text, const char *part);

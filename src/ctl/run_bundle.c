@@ -78,18 +78,6 @@ static int part_write(const struct run *run, const char *member, const char *tar
 	return r;
 }
 
-struct kernel {
-	json_t *frontends;
-	json_t *routing;
-};
-
-static void kernel_line(void *arg, const char *line, bool is_frontend)
-{
-	struct kernel *k = arg;
-
-	(void)json_array_append_new(is_frontend ? k->frontends : k->routing, json_string(line));
-}
-
 static void member(const char *name, json_t *value, const char *behind)
 {
 	(void)printf("\"%s\": ", name);
@@ -101,16 +89,15 @@ static void member(const char *name, json_t *value, const char *behind)
 /* Lines of the kernel's tables as arrays. */
 static void kernel_write(const struct run *run)
 {
-	struct kernel k = { json_array(), json_array() };
 	FINI(programmed_fini) struct programmed programmed;
 	struct err err = { "" };
 	int r = programmed_read(&programmed, run->plane, &err);
 
-	if (r == 0)
-		programmed_lines(&programmed, kernel_line, &k);
+	if (r < 0)
+		programmed_fini(&programmed); /* the part that was read */
 	member("kernel_plane", json_string(programmed.is_ipvs ? "ipvs" : "nftables"), ",\n");
-	member("kernel_frontends", k.frontends, ",\n");
-	member("kernel_routing", k.routing, ",\n");
+	member("kernel_frontends", programmed_lines(&programmed.text, NULL), ",\n");
+	member("kernel_routing", programmed_lines(&programmed.routing, NULL), ",\n");
 	member("kernel_error", r < 0 ? json_string(err.text) : json_null(), "}\n");
 }
 

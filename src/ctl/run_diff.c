@@ -130,50 +130,31 @@ int run_diff(const struct run *run)
 
 /* --- svc --kernel --- */
 
-struct lines {
-	const struct run *run;
-	json_t *frontends;
-	json_t *routing;
-	bool is_over; /* the reader of stdout has exited */
-};
-
-static bool is_wanted(const struct run *run, const char *line)
+static int kernel_json(struct programmed *programmed, const char *part)
 {
-	return run->n_args == 0 || strstr(line, run->args[0]) != NULL;
-}
+	json_auto_t *json = json_pack("{s:i, s:s, s:o, s:o}", "api", CONTROL_API_VERSION, "plane",
+				      programmed->is_ipvs ? "ipvs" : "nftables", "frontends",
+				      programmed_lines(&programmed->text, part), "routing",
+				      programmed_lines(&programmed->routing, part));
 
-static void line_json(void *arg, const char *line, bool is_frontend)
-{
-	struct lines *l = arg;
-
-	if (is_wanted(l->run, line))
-		(void)json_array_append_new(is_frontend ? l->frontends : l->routing,
-					    json_string(line));
-}
-
-static int kernel_json(const struct run *run, struct programmed *programmed)
-{
-	struct lines l = { .run = run, .frontends = json_array(), .routing = json_array() };
-	json_auto_t *json = NULL;
-
-	programmed_lines(programmed, line_json, &l);
-	json = json_pack("{s:i, s:s, s:o, s:o}", "api", CONTROL_API_VERSION, "plane",
-			 programmed->is_ipvs ? "ipvs" : "nftables", "frontends", l.frontends,
-			 "routing", l.routing);
 	return out_json(json, EXIT_FINE);
 }
 
-static void line_print(void *arg, const char *line, bool is_frontend)
+/* False: the reader of stdout has exited. */
+static bool lines_print(char *text, const char *part)
 {
-	struct lines *l = arg;
+	char *line;
 
-	if (!l->is_over && is_wanted(l->run, line))
-		l->is_over = out_write(line, strlen(line)) < 0 || out_write("\n", 1) < 0;
+	while ((line = str_line(&text)) != NULL)
+		if ((part == NULL || strstr(line, part) != NULL) &&
+		    (out_write(line, strlen(line)) < 0 || out_write("\n", 1) < 0))
+			return false;
+	return true;
 }
 
 int run_svc_kernel(const struct run *run)
 {
-	struct lines l = { .run = run };
+	const char *part = run->n_args > 0 ? run->args[0] : NULL;
 	FINI(programmed_fini) struct programmed programmed;
 	struct err err;
 	int code = EXIT_FINE;
@@ -182,10 +163,10 @@ int run_svc_kernel(const struct run *run)
 	if (r < 0)
 		return failed(r == -EPERM ? r : -ENODATA, &err);
 	if (run->output == OUTPUT_JSON)
-		code = kernel_json(run, &programmed);
+		code = kernel_json(&programmed, part);
 	else if (programmed.text.len == 0 && programmed.routing.len == 0)
 		(void)fputs("no table of vipd, or an empty one\n", stderr);
-	else
-		programmed_lines(&programmed, line_print, &l);
+	else if (lines_print(programmed.text.text, part))
+		(void)lines_print(programmed.routing.text, part);
 	return code;
 }

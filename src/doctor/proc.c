@@ -46,9 +46,9 @@ int64_t proc_number(const char *root, const char *fmt, ...)
 
 void proc_lines(char *text, void (*line)(void *arg, char *line), void *arg)
 {
-	char *save = NULL;
+	char *at;
 
-	for (char *at = strtok_r(text, "\n", &save); at != NULL; at = strtok_r(NULL, "\n", &save))
+	while ((at = str_line(&text)) != NULL)
 		line(arg, at);
 }
 

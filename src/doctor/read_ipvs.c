@@ -106,8 +106,8 @@ static int routing_try(struct fact_ipvs *p, struct nl_sock *nl, struct err *err)
 	if (r >= 0)
 		r = ipvs_route_conflicts(nl, &c, trouble, p, err);
 	rest = desired.text;
-	while ((line = strsep(&rest, "\n")) != NULL)
-		if (*line != '\0' && !has_line(str_text(&programmed), line))
+	while ((line = str_line(&rest)) != NULL)
+		if (!has_line(str_text(&programmed), line))
 			*vec_push(&p->missing) = xstrdup(line);
 	str_fini(&desired);
 	return r;
