@@ -68,11 +68,8 @@ static const struct http_body_ops status_ops = { status_more, status_close };
 void body_status(struct http_reply *reply, const struct serve_context *ctx,
 		 const struct http_request *q)
 {
-	struct status_body *b;
+	struct status_body *b = xcalloc(1, sizeof(*b));
 
-	if (serve_unchanged(reply, ctx, q))
-		return;
-	b = xcalloc(1, sizeof(*b));
 	b->ctx = ctx;
 	http_reply_stream(reply, TYPE_JSON, &status_ops, b);
 }
@@ -480,17 +477,11 @@ static int after_parse(struct page_query *ret, const struct http_request *q, str
 static void list_open(struct http_reply *reply, const struct serve_context *ctx,
 		      const struct http_request *q, bool is_dump)
 {
-	struct list_body *b;
+	struct list_body *b = xcalloc(1, sizeof(*b));
 	struct page_query query = { .is_wanted = list_is_wanted };
 	struct err err = { 0 };
 	int r;
 
-	/* A dump is not paged. */
-	if (!body_params_check(reply, q,
-			       is_dump ? "namespace name q state"
-				       : "namespace name q state limit after sort"))
-		return;
-	b = xcalloc(1, sizeof(*b));
 	b->is_dump = is_dump;
 	query.arg = &b->filter;
 	r = filter_init(&b->filter, ctx, q, &err);
@@ -500,7 +491,7 @@ static void list_open(struct http_reply *reply, const struct serve_context *ctx,
 		r = sort_parse(&query, q, &err);
 	if (r == 0)
 		r = after_parse(&query, q, &err);
-	if (is_dump)
+	if (is_dump) /* not paged */
 		query.limit = 0;
 	items_open(reply, &b->items, ctx, &list_ops, &query);
 	if (r < 0) {
@@ -513,8 +504,7 @@ static void list_open(struct http_reply *reply, const struct serve_context *ctx,
 void body_services(struct http_reply *reply, const struct serve_context *ctx,
 		   const struct http_request *q)
 {
-	if (!serve_unchanged(reply, ctx, q))
-		list_open(reply, ctx, q, false);
+	list_open(reply, ctx, q, false);
 }
 
 void body_dump(struct http_reply *reply, const struct serve_context *ctx,

@@ -178,8 +178,6 @@ void body_counts(struct http_reply *reply, const struct serve_context *ctx,
 	struct page_query query = { .is_wanted = is_requested };
 	struct counts_body *b;
 
-	if (!body_params_check(reply, q, "service"))
-		return;
 	if (service != NULL && slash == NULL) {
 		http_reply_error(reply, 400, "service: '%.64s' is not NAMESPACE/NAME", service);
 		return;

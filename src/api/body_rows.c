@@ -82,10 +82,7 @@ void body_rows(struct http_reply *reply, const struct serve_context *ctx,
 					      .more = rows_more,
 					      .close = rows_close };
 	const struct page_query all = { 0 };
-	struct rows_body *b;
+	struct rows_body *b = xcalloc(1, sizeof(*b));
 
-	if (!body_params_check(reply, q, ""))
-		return;
-	b = xcalloc(1, sizeof(*b));
 	items_open(reply, &b->items, ctx, &ops, &all);
 }

@@ -14,6 +14,7 @@
 #include "api/admin.h"
 #include "api/body.h"
 #include "api/drain.h"
+#include "api/generation.h"
 #include "api/history.h"
 #include "api/monitor.h"
 #include "api/trace.h"
@@ -123,19 +124,20 @@ static int socket_open(int *ret, const char *path, struct serve_control *c, stru
 /* --- routes --- */
 
 static const struct control_route routes[] = {
-	{ "/v1/status", body_status, .is_public = true },
-	{ BODY_SERVICES, body_services, .is_public = true },
+	{ "/v1/status", body_status, .is_public = true, .is_conditional = true },
+	{ BODY_SERVICES, body_services, "namespace name q state limit after sort",
+	  .is_public = true, .is_conditional = true },
 	{ BODY_SERVICES "/NAMESPACE/NAME", body_service, .is_public = true },
-	{ "/v1/trace", body_trace },
-	{ "/v1/rows", body_rows },
-	{ "/v1/counts", body_counts, .is_public = true },
-	{ "/v1/monitor", body_monitor },
-	{ "/v1/history", body_history, .is_public = true },
-	{ "/v1/doctor", admin_doctor, .takes_writes = true, .is_public = true },
+	{ "/v1/trace", body_trace, "from to" },
+	{ "/v1/rows", body_rows, "" },
+	{ "/v1/counts", body_counts, "service", .is_public = true },
+	{ "/v1/monitor", body_monitor, "service kind" },
+	{ "/v1/history", body_history, .is_public = true, .is_conditional = true },
+	{ "/v1/doctor", admin_doctor, "", .takes_writes = true, .is_public = true },
 	{ "/v1/drains", admin_drains, .takes_writes = true },
 	{ "/v1/ejections", admin_ejections, .takes_writes = true },
-	{ "/v1/log", admin_log, .takes_writes = true },
-	{ "/v1/dump", body_dump },
+	{ "/v1/log", admin_log, "area level", .takes_writes = true },
+	{ "/v1/dump", body_dump, "namespace name q state" },
 };
 
 const struct control_route *control_route_find(const char *path)
@@ -148,6 +150,15 @@ const struct control_route *control_route_find(const char *path)
 		     strncmp(path, service, strlen(service)) == 0))
 			return &routes[i];
 	return NULL;
+}
+
+void control_route_answer(const struct control_route *r, struct http_reply *reply,
+			  const struct serve_context *ctx, const struct http_request *q)
+{
+	if (r->params != NULL && !body_params_check(reply, q, r->params))
+		return;
+	if (!r->is_conditional || !serve_unchanged(reply, ctx, q))
+		r->answer(reply, ctx, q);
 }
 
 static void not_found(struct http_reply *reply, const char *path)
@@ -174,7 +185,7 @@ static void route(void *arg, const struct http_request *q, struct http_reply *re
 	else if (r == NULL)
 		not_found(reply, q->path);
 	else
-		r->answer(reply, c->ctx, q);
+		control_route_answer(r, reply, c->ctx, q);
 }
 
 int serve_control_open(struct serve_control **ret, struct event_base *base,

@@ -21,12 +21,17 @@ struct control_route {
 	const char *path;
 	void (*answer)(struct http_reply *reply, const struct serve_context *ctx,
 		       const struct http_request *q);
-	bool takes_writes; /* PUT and POST */
-	bool is_public;    /* harmless: also on the status page */
+	const char *params;  /* separated by blanks; NULL: not checked here */
+	bool takes_writes;   /* PUT and POST */
+	bool is_public;      /* harmless: also on the status page */
+	bool is_conditional; /* answers If-None-Match (generation.h) */
 };
 
 /* NULL: no such path. */
 const struct control_route *control_route_find(const char *path);
+/* Check the parameters and If-None-Match, then answer. */
+void control_route_answer(const struct control_route *r, struct http_reply *reply,
+			  const struct serve_context *ctx, const struct http_request *q);
 
 /*
  * `ctx` is borrowed. Creates the last folder of `path` if it is missing. -EADDRINUSE:

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "api/body.h"
-#include "api/generation.h"
 
 /* Counts of one second. */
 struct second {
@@ -120,8 +119,6 @@ void body_history(struct http_reply *reply, const struct serve_context *ctx,
 	struct jsonw w;
 	uint64_t now_s = now_ns() / NSEC_PER_SEC;
 
-	if (serve_unchanged(reply, ctx, q))
-		return;
 	body_begin(reply, &w);
 	jsonw_uint(&w, "seconds", HISTORY_SECONDS);
 	jsonw_array(&w, "items");

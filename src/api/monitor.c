@@ -52,7 +52,11 @@ struct monitor {
 	struct model *model;
 	struct list subscribers;
 	size_t n_subscribers;
-	struct str line;
+	struct str line; /* the event being written, and whom it is about */
+	struct jsonw w;
+	enum kind kind;
+	const char *ns;
+	const char *name;
 	struct plan_ops ops;      /* reused */
 	uint64_t foreign_changes; /* counters of the sync at the last event */
 	uint64_t repairs;
@@ -88,48 +92,65 @@ static bool is_wanted(const struct monitor *mon, enum kind kind, const char *ns,
 	return false;
 }
 
-/* `ns` and `name`: service of the event. */
-static void line_send(struct monitor *mon, enum kind kind, const char *ns, const char *name)
+/*
+ * Begin the line of an event about the service `ns`/`name`; NULL: no subscriber wants it. The names
+ * are borrowed until event_end().
+ */
+static struct jsonw *event_begin(struct monitor *mon, enum kind kind, const char *ns,
+				 const char *name)
 {
+	if (mon == NULL || !is_wanted(mon, kind, ns, name))
+		return NULL;
+	mon->kind = kind;
+	mon->ns = ns;
+	mon->name = name;
+	str_clear(&mon->line);
+	mon->w = (struct jsonw){ .out = &mon->line };
+	jsonw_object(&mon->w, NULL);
+	jsonw_int(&mon->w, "time_ms", wall_now_ns() / (int64_t)NSEC_PER_MSEC);
+	jsonw_text(&mon->w, "event", kind_names[kind]);
+	return &mon->w;
+}
+
+/* As event_begin(), with the names of the service. */
+static struct jsonw *service_event_begin(struct monitor *mon, enum kind kind, const struct name *ns,
+					 const struct name *name)
+{
+	struct jsonw *w = event_begin(mon, kind, ns->text, name->text);
+
+	if (w != NULL)
+		jsonw_names(w, ns, name);
+	return w;
+}
+
+static void event_end(struct monitor *mon)
+{
+	jsonw_end(&mon->w);
 	str_puts(&mon->line, "\n");
 	list_for_each_entry (r, &mon->subscribers, struct subscriber, link) {
-		if ((r->kinds >> kind & 1) && is_about(r, ns, name))
+		if ((r->kinds >> mon->kind & 1) && is_about(r, mon->ns, mon->name))
 			subscriber_take(r, &mon->line);
 	}
 }
 
-static struct jsonw line_begin(struct monitor *mon, enum kind kind)
-{
-	struct jsonw w = { .out = &mon->line };
-
-	str_clear(&mon->line);
-	jsonw_object(&w, NULL);
-	jsonw_int(&w, "time_ms", wall_now_ns() / (int64_t)NSEC_PER_MSEC);
-	jsonw_text(&w, "event", kind_names[kind]);
-	return w;
-}
-
 static void on_model_event(void *arg, const struct model_event *event)
 {
-	struct monitor *mon = arg;
 	enum kind kind = (enum kind)event->kind;
 	bool is_slice = event->kind == OBJECT_KIND_SLICE;
 	const struct name *service = is_slice ? event->service : event->name;
-	struct jsonw w;
+	struct jsonw *w = event_begin(arg, kind, name_text(event->ns), name_text(service));
 
-	if (!is_wanted(mon, kind, name_text(event->ns), name_text(service)))
+	if (w == NULL)
 		return;
-	w = line_begin(mon, kind);
-	jsonw_names(&w, event->ns, event->name);
+	jsonw_names(w, event->ns, event->name);
 	if (is_slice) {
-		jsonw_name(&w, "service", event->service);
-		jsonw_uint(&w, "endpoints_before", event->endpoints_before);
-		jsonw_uint(&w, "endpoints_after", event->endpoints_after);
+		jsonw_name(w, "service", event->service);
+		jsonw_uint(w, "endpoints_before", event->endpoints_before);
+		jsonw_uint(w, "endpoints_after", event->endpoints_after);
 	}
-	jsonw_text(&w, "change", event->is_delete ? "delete" : "put");
-	jsonw_bool(&w, "relevant", event->does_matter);
-	jsonw_end(&w);
-	line_send(mon, kind, name_text(event->ns), name_text(service));
+	jsonw_text(w, "change", event->is_delete ? "delete" : "put");
+	jsonw_bool(w, "relevant", event->does_matter);
+	event_end(arg);
 }
 
 static void ops_write(struct monitor *mon, struct jsonw *w)
@@ -152,82 +173,66 @@ void monitor_accepted(struct monitor *mon, const struct svc *svc, const struct p
 		      const struct plan_rows *new)
 {
 	uint64_t since = svc->dirty_since_ns;
-	struct jsonw w;
+	struct jsonw *w;
 
-	if (mon == NULL || mon->n_subscribers == 0 ||
-	    !is_wanted(mon, KIND_SYNC, svc->ns->text, svc->name->text))
+	if (mon == NULL || !is_wanted(mon, KIND_SYNC, svc->ns->text, svc->name->text))
 		return;
 	vec_clear(&mon->ops.ops);
 	if (old != NULL || new != NULL)
 		plan_diff(&mon->ops, new ? new->svc : old->svc, old, new);
 	if (mon->ops.ops.n == 0 && since == 0)
 		return; /* an audit without differences */
-	w = line_begin(mon, KIND_SYNC);
-	jsonw_names(&w, svc->ns, svc->name);
-	jsonw_uint_if(&w, "took_us", since > 1, (now_ns() - since) / NSEC_PER_USEC);
-	ops_write(mon, &w);
-	jsonw_end(&w);
-	line_send(mon, KIND_SYNC, svc->ns->text, svc->name->text);
+	w = service_event_begin(mon, KIND_SYNC, svc->ns, svc->name);
+	jsonw_uint_if(w, "took_us", since > 1, (now_ns() - since) / NSEC_PER_USEC);
+	ops_write(mon, w);
+	event_end(mon);
 }
 
 void monitor_rejected(struct monitor *mon, const struct svc *svc, const char *text)
 {
-	struct jsonw w;
+	struct jsonw *w = service_event_begin(mon, KIND_REFUSED, svc->ns, svc->name);
 
-	if (mon == NULL || !is_wanted(mon, KIND_REFUSED, svc->ns->text, svc->name->text))
+	if (w == NULL)
 		return;
-	w = line_begin(mon, KIND_REFUSED);
-	jsonw_names(&w, svc->ns, svc->name);
-	jsonw_text(&w, "text", text);
-	jsonw_end(&w);
-	line_send(mon, KIND_REFUSED, svc->ns->text, svc->name->text);
+	jsonw_text(w, "text", text);
+	event_end(mon);
 }
 
 void monitor_silence(struct monitor *mon, const struct failover_silence *s, bool is_over)
 {
-	struct jsonw w;
+	struct jsonw *w = service_event_begin(mon, KIND_SILENT, s->ns, s->name);
 
-	if (mon == NULL || !is_wanted(mon, KIND_SILENT, s->ns->text, s->name->text))
+	if (w == NULL)
 		return;
-	w = line_begin(mon, KIND_SILENT);
-	jsonw_names(&w, s->ns, s->name);
-	jsonw_endpoint(&w, &s->addr, s->port);
-	jsonw_bool(&w, "over", is_over);
-	jsonw_uint(&w, "unanswered", s->unanswered);
-	jsonw_end(&w);
-	line_send(mon, KIND_SILENT, s->ns->text, s->name->text);
+	jsonw_endpoint(w, &s->addr, s->port);
+	jsonw_bool(w, "over", is_over);
+	jsonw_uint(w, "unanswered", s->unanswered);
+	event_end(mon);
 }
 
 void monitor_ejection(struct monitor *mon, const struct model_ejection *e, bool is_over)
 {
+	struct jsonw *w = service_event_begin(mon, KIND_EJECTED, e->ns, e->name);
 	FINI(str_fini) struct str text = { 0 };
-	struct jsonw w;
 
-	if (mon == NULL || !is_wanted(mon, KIND_EJECTED, e->ns->text, e->name->text))
+	if (w == NULL)
 		return;
 	model_ejection_text(&text, e, e->since_ns);
-	w = line_begin(mon, KIND_EJECTED);
-	jsonw_names(&w, e->ns, e->name);
-	jsonw_endpoint(&w, &e->addr, e->port);
-	jsonw_bool(&w, "over", is_over);
-	jsonw_text(&w, "text", is_over ? "admitted" : text.text);
-	jsonw_end(&w);
-	line_send(mon, KIND_EJECTED, e->ns->text, e->name->text);
+	jsonw_endpoint(w, &e->addr, e->port);
+	jsonw_bool(w, "over", is_over);
+	jsonw_text(w, "text", is_over ? "admitted" : text.text);
+	event_end(mon);
 }
 
 /* Send the increase of a counter since its last event. */
 static void counter_event(struct monitor *mon, uint64_t *sent, uint64_t now, const char *what)
 {
-	struct jsonw w;
+	struct jsonw *w = now != *sent ? event_begin(mon, KIND_KERNEL, NULL, NULL) : NULL;
 
-	if (now == *sent)
-		return;
-	if (is_wanted(mon, KIND_KERNEL, NULL, NULL)) {
-		w = line_begin(mon, KIND_KERNEL);
-		jsonw_text(&w, "text", what);
-		jsonw_uint(&w, "count", now - *sent);
-		jsonw_end(&w);
-		line_send(mon, KIND_KERNEL, NULL, NULL);
+	if (w != NULL) {
+		jsonw_text(w, "text", what);
+		jsonw_uint(w, "count", now - *sent);
+		event_end(mon);
 	}
 	*sent = now;
 }
@@ -350,12 +355,9 @@ void body_monitor(struct http_reply *reply, const struct serve_context *ctx,
 		  const struct http_request *q)
 {
 	struct monitor *mon = ctx->monitor;
-	struct subscriber *r;
+	struct subscriber *r = xcalloc(1, sizeof(*r));
 	struct err err = { 0 };
 
-	if (!body_params_check(reply, q, "service kind"))
-		return;
-	r = xcalloc(1, sizeof(*r));
 	if (subscriber_parse(r, q, &err) < 0) {
 		http_reply_error(reply, 400, "%s", err.text);
 	} else if (mon == NULL || mon->n_subscribers == MONITOR_SUBSCRIBERS_MAX) {

@@ -95,7 +95,7 @@ static void view_answer(struct page_server *p, const struct control_route *view,
 	if (view->answer == body_counts && http_request_param(q, "service") == NULL)
 		http_reply_error(reply, 400, "service: NAMESPACE/NAME is missing");
 	else
-		view->answer(reply, &p->ctx, q);
+		control_route_answer(view, reply, &p->ctx, q);
 }
 
 bool page_answer(struct page_server *p, const struct http_request *q, struct http_reply *reply)

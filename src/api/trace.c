@@ -203,11 +203,8 @@ void body_trace(struct http_reply *reply, const struct serve_context *ctx,
 	struct plan_trace_query query = { 0 };
 	struct trace_body *b;
 	struct err err = { 0 };
-	int r;
+	int r = query_parse(&query, ctx, q, &err);
 
-	if (!body_params_check(reply, q, "from to"))
-		return;
-	r = query_parse(&query, ctx, q, &err);
 	if (r < 0) {
 		http_reply_error(reply, r == -ENOENT ? 404 : 400, "%s", err.text);
 		return;

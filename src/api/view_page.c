@@ -15,6 +15,7 @@
 #include "explain/locality.h"
 #include "model/select.h"
 #include "model/tuning.h"
+#include "plan/between.h"
 
 enum stage {
 	STAGE_HEAD = 0,
@@ -213,30 +214,12 @@ static void head_write(struct view_page *v, const struct svc *svc, const struct 
 
 /* --- copies --- */
 
-static void pool_copy(struct plan_pool *to, const struct plan_pool *from)
-{
-	*to = *from;
-	(void)name_ref(to->port_name);
-	memset(&to->table, 0, sizeof(to->table));
-	memset(&to->backends, 0, sizeof(to->backends));
-	memset(&to->ranges, 0, sizeof(to->ranges));
-	if (from->weights != NULL) {
-		to->weights = xmalloc(from->backends.n);
-		memcpy(to->weights, from->weights, from->backends.n);
-	}
-	vec_reserve(&to->backends, from->backends.n);
-	vec_for_each (b, &from->backends)
-		*vec_push(&to->backends) = *b;
-	vec_for_each (r, &from->ranges)
-		*vec_push(&to->ranges) = *r;
-}
-
 static void rows_copy(struct view_page *v, const struct plan_rows *rows)
 {
 	vec_for_each (f, &rows->frontends)
 		*vec_push(&v->rows->frontends) = *f;
 	vec_for_each (pool, &rows->pools)
-		pool_copy(vec_push(&v->rows->pools), pool);
+		plan_pool_copy(vec_push(&v->rows->pools), pool, 0);
 	vec_for_each (c, &rows->conflicts) {
 		*vec_push(&v->rows->conflicts) = *c;
 		(void)name_ref(c->owner_ns);

@@ -3,7 +3,6 @@
 #include "api/view.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -275,8 +274,15 @@ static void view_source(struct jsonw *w, const struct serve_source_info *source,
 }
 
 /* `kind` is the member of the status with details, or a subject. */
-static void problem(struct jsonw *w, const char *kind, const char *text)
+PRINTF_LIKE(3, 4)
+static void problem(struct jsonw *w, const char *kind, const char *fmt, ...)
 {
+	AUTO(free) char *text = NULL;
+	va_list ap;
+
+	va_start(ap, fmt);
+	text = xvasprintf(fmt, ap);
+	va_end(ap);
 	jsonw_object(w, NULL);
 	jsonw_text(w, "kind", kind);
 	jsonw_text(w, "text", text);
@@ -286,44 +292,22 @@ static void problem(struct jsonw *w, const char *kind, const char *text)
 static void problem_count(struct jsonw *w, const char *kind, uint64_t n, const char *one,
 			  const char *many)
 {
-	char text[128];
-
-	if (n == 0)
-		return;
-	(void)snprintf(text, sizeof(text), "%" PRIu64 " %s", n, n == 1 ? one : many);
-	problem(w, kind, text);
+	if (n > 0)
+		problem(w, kind, "%" PRIu64 " %s", n, n == 1 ? one : many);
 }
 
-static void problem_load(struct jsonw *w, const struct sync *sync)
-{
-	FINI(str_fini) struct str text = { 0 };
-
-	if (sync_state_get(sync) != SYNC_LOADING || sync_stats_get(sync)->last_error_ns == 0)
-		return;
-	str_printf(&text, "kernel state cannot be loaded: %s", sync_stats_get(sync)->last_error);
-	problem(w, "kernel", text.text);
-}
-
-static void problem_sweep(struct jsonw *w, const struct sync *sync,
+static void problems_sync(struct jsonw *w, const struct serve_context *ctx,
 			  const struct serve_source_info *source)
 {
-	FINI(str_fini) struct str text = { 0 };
+	const struct sync_stats *st = sync_stats_get(ctx->sync);
 
-	if (!sync_is_sweep_pending(sync))
-		return;
-	str_printf(&text, "sweep pending: %s; frontends kept: %zu",
-		   source->unknown != NULL ? source->unknown : "the source is read again",
-		   sync_sweep_kept(sync));
-	problem(w, "source", text.text);
-}
-
-static void problem_node(struct jsonw *w, const struct model *m)
-{
-	FINI(str_fini) struct str text = { 0 };
-
-	str_printf(&text, "no Node object named \"%s\": " SERVE_NO_NODE,
-		   name_text(m->config.node_name));
-	problem(w, "node", text.text);
+	if (plane_unready(ctx->plane) == NULL && sync_state_get(ctx->sync) == SYNC_LOADING &&
+	    st->last_error_ns != 0)
+		problem(w, "kernel", "kernel state cannot be loaded: %s", st->last_error);
+	if (sync_is_sweep_pending(ctx->sync))
+		problem(w, "source", "sweep pending: %s; frontends kept: %zu",
+			source->unknown != NULL ? source->unknown : "the source is read again",
+			sync_sweep_kept(ctx->sync));
 }
 
 static void view_problems(struct jsonw *w, const struct serve_context *ctx,
@@ -350,18 +334,18 @@ static void view_problems(struct jsonw *w, const struct serve_context *ctx,
 		      "services have a cluster IP that is an address of this node");
 	for (int i = 0; ctx->plane != NULL && i < PLANE_FAULT_N; i++)
 		if (ctx->plane->faults[i].text[0] != '\0')
-			problem(w, "plane", ctx->plane->faults[i].text);
-	if (ctx->sync != NULL && plane_unready(ctx->plane) == NULL)
-		problem_load(w, ctx->sync);
+			problem(w, "plane", "%s", ctx->plane->faults[i].text);
 	if (ctx->sync != NULL)
-		problem_sweep(w, ctx->sync, source);
+		problems_sync(w, ctx, source);
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		if (model_nodeports(m, fam) != MODEL_NODEPORTS_OK)
-			problem(w, "node", model_nodeports_text(model_nodeports(m, fam), fam));
+			problem(w, "node", "%s",
+				model_nodeports_text(model_nodeports(m, fam), fam));
 	if (m->config.node_name == NULL || m->config.node_name->len == 0)
 		problem(w, "node", "the node's name is unknown: no endpoint counts as local");
 	else if (ctx->health != NULL && health_lacks_node(ctx->health))
-		problem_node(w, m);
+		problem(w, "node", "no Node object named \"%s\": " SERVE_NO_NODE,
+			name_text(m->config.node_name));
 	jsonw_end(w);
 }
 

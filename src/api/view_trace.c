@@ -124,63 +124,63 @@ static void put_node_addrs(struct str *out, const struct serve_context *ctx, enu
 		str_puts(out, "no address of this family");
 }
 
+/* Reasons for a verdict. */
+static const struct {
+	const char *word;
+	/* If no frontend matches, the sentence "ADDRESS is ...". */
+	const char *text;
+	enum plan_trace_relation named; /* services to name behind it; CLAIMS: none */
+	const char *rest;
+} whys[] = {
+	[PLAN_TRACE_WHY_UNSET] = { "-" },
+	[PLAN_TRACE_WHY_POOL] = { "pool" },
+	[PLAN_TRACE_WHY_NO_ENDPOINT] = { "no-endpoint" },
+	[PLAN_TRACE_WHY_INTERNAL_POLICY] = { "internal-policy" },
+	[PLAN_TRACE_WHY_EXTERNAL_POLICY] = { "external-policy" },
+	[PLAN_TRACE_WHY_RANGES] = { "source-ranges" },
+	[PLAN_TRACE_WHY_OTHER_PORT] = { "unknown-port", "an unknown port of the cluster IP of ",
+					PLAN_TRACE_HAS_ADDRESS, "" },
+	[PLAN_TRACE_WHY_UNALLOCATED] = { "unallocated-cluster-ip", "in service CIDR ", 0,
+					 ", but no service has this cluster IP" },
+	[PLAN_TRACE_WHY_NOT_CAPTURED] = { "ipmode-proxy", "ipMode Proxy, not captured: address of ",
+					  PLAN_TRACE_NOT_CAPTURED, "" },
+	[PLAN_TRACE_WHY_EXTERNAL_OFF] = { "external-ips-off",
+					  "external IPs are not served here: address of ",
+					  PLAN_TRACE_EXTERNAL_OFF, "" },
+	[PLAN_TRACE_WHY_NOT_PROXIED] = { "not-proxied", "of a service that is not proxied here: ",
+					 PLAN_TRACE_NOT_PROXIED, "" },
+	[PLAN_TRACE_WHY_VIP_OTHER_PORT] = { "unknown-port-of-external-address", "an address of ",
+					    PLAN_TRACE_HAS_ADDRESS,
+					    ", but not this port and protocol: passed on, or "
+					    "dropped where the route leads back to the sender's "
+					    "interface" },
+	[PLAN_TRACE_WHY_NODE_PORT_ELSEWHERE] = { "node-port-on-other-addresses",
+						 "the node port of ", PLAN_TRACE_HAS_NODE_PORT,
+						 ", but node ports are served at " },
+	[PLAN_TRACE_WHY_NO_NODE_PORT] = { "no-node-port",
+					  "an address of this host, and no service's node port", 0,
+					  "" },
+	[PLAN_TRACE_WHY_ENDPOINT] = { "endpoint-address", "the address of an endpoint", 0,
+				      "; vipd does not change the packet" },
+	[PLAN_TRACE_WHY_UNKNOWN] = { "unknown-address", "no service's address", 0, "" },
+};
+
 /* The reason why no frontend matches. */
 static void put_none(struct str *out, const struct serve_context *ctx, const struct plan_trace *t)
 {
-	switch (t->why) {
-	case PLAN_TRACE_WHY_OTHER_PORT:
-		str_puts(out, "an unknown port of the cluster IP of ");
-		put_others(out, t, PLAN_TRACE_HAS_ADDRESS);
-		break;
-	case PLAN_TRACE_WHY_UNALLOCATED:
-		str_puts(out, "in service CIDR ");
+	str_puts(out, whys[t->why].text);
+	if (whys[t->why].named != PLAN_TRACE_CLAIMS)
+		put_others(out, t, whys[t->why].named);
+	else if (t->why == PLAN_TRACE_WHY_UNALLOCATED)
 		put_prefix(out, &t->service_cidr);
-		str_puts(out, ", but no service has this cluster IP");
-		if (t->n_others[PLAN_TRACE_NOT_PROXIED] > 0) {
-			str_puts(out, "; not proxied: ");
-			put_others(out, t, PLAN_TRACE_NOT_PROXIED);
-		}
-		break;
-	case PLAN_TRACE_WHY_NOT_CAPTURED:
-		str_puts(out, "ipMode Proxy, not captured: address of ");
-		put_others(out, t, PLAN_TRACE_NOT_CAPTURED);
-		break;
-	case PLAN_TRACE_WHY_EXTERNAL_OFF:
-		str_puts(out, "external IPs are not served here: address of ");
-		put_others(out, t, PLAN_TRACE_EXTERNAL_OFF);
-		break;
-	case PLAN_TRACE_WHY_NOT_PROXIED:
-		str_puts(out, "of a service that is not proxied here: ");
-		put_others(out, t, PLAN_TRACE_NOT_PROXIED);
-		break;
-	case PLAN_TRACE_WHY_VIP_OTHER_PORT:
-		str_puts(out, "an address of ");
-		put_others(out, t, PLAN_TRACE_HAS_ADDRESS);
-		str_puts(out, ", but not this port and protocol: passed on, or dropped where the "
-			      "route leads back to the sender's interface");
-		break;
-	case PLAN_TRACE_WHY_NODE_PORT_ELSEWHERE:
-		str_puts(out, "the node port of ");
-		put_others(out, t, PLAN_TRACE_HAS_NODE_PORT);
-		str_puts(out, ", but node ports are served at ");
+	else if (t->why == PLAN_TRACE_WHY_ENDPOINT && t->dst_pod != NULL)
+		str_printf(out, ", %s", t->dst_pod);
+	str_puts(out, whys[t->why].rest);
+	if (t->why == PLAN_TRACE_WHY_NODE_PORT_ELSEWHERE)
 		put_node_addrs(out, ctx, ip_fam(&t->query.dst));
-		break;
-	case PLAN_TRACE_WHY_NO_NODE_PORT:
-		str_puts(out, "an address of this host, and no service's node port");
-		break;
-	case PLAN_TRACE_WHY_ENDPOINT:
-		str_printf(out, "the address of an endpoint%s%s; vipd does not change the packet",
-			   t->dst_pod ? ", " : "", t->dst_pod ? t->dst_pod : "");
-		break;
-	case PLAN_TRACE_WHY_UNSET:
-	case PLAN_TRACE_WHY_POOL:
-	case PLAN_TRACE_WHY_NO_ENDPOINT:
-	case PLAN_TRACE_WHY_INTERNAL_POLICY:
-	case PLAN_TRACE_WHY_EXTERNAL_POLICY:
-	case PLAN_TRACE_WHY_RANGES:
-	case PLAN_TRACE_WHY_UNKNOWN:
-		str_puts(out, "no service's address");
-		break;
+	if (t->why == PLAN_TRACE_WHY_UNALLOCATED && t->n_others[PLAN_TRACE_NOT_PROXIED] > 0) {
+		str_puts(out, "; not proxied: ");
+		put_others(out, t, PLAN_TRACE_NOT_PROXIED);
 	}
 }
 
@@ -389,25 +389,6 @@ static void view_source(struct jsonw *w, const struct plan_trace *t)
 	jsonw_end(w);
 }
 
-static const char *const why_words[] = {
-	[PLAN_TRACE_WHY_UNSET] = "-",
-	[PLAN_TRACE_WHY_POOL] = "pool",
-	[PLAN_TRACE_WHY_NO_ENDPOINT] = "no-endpoint",
-	[PLAN_TRACE_WHY_INTERNAL_POLICY] = "internal-policy",
-	[PLAN_TRACE_WHY_EXTERNAL_POLICY] = "external-policy",
-	[PLAN_TRACE_WHY_RANGES] = "source-ranges",
-	[PLAN_TRACE_WHY_OTHER_PORT] = "unknown-port",
-	[PLAN_TRACE_WHY_UNALLOCATED] = "unallocated-cluster-ip",
-	[PLAN_TRACE_WHY_NOT_CAPTURED] = "ipmode-proxy",
-	[PLAN_TRACE_WHY_EXTERNAL_OFF] = "external-ips-off",
-	[PLAN_TRACE_WHY_NOT_PROXIED] = "not-proxied",
-	[PLAN_TRACE_WHY_VIP_OTHER_PORT] = "unknown-port-of-external-address",
-	[PLAN_TRACE_WHY_NODE_PORT_ELSEWHERE] = "node-port-on-other-addresses",
-	[PLAN_TRACE_WHY_NO_NODE_PORT] = "no-node-port",
-	[PLAN_TRACE_WHY_ENDPOINT] = "endpoint-address",
-	[PLAN_TRACE_WHY_UNKNOWN] = "unknown-address",
-};
-
 static void view_others(struct jsonw *w, const struct plan_trace *t)
 {
 	static const char *const relations[] = {
@@ -461,7 +442,7 @@ static void view_service(struct jsonw *w, const struct plan_trace *t)
 void view_trace(struct jsonw *w, const struct serve_context *ctx, const struct plan_trace *t)
 {
 	jsonw_text(w, "verdict", plan_trace_verdict_text(t->verdict));
-	jsonw_text(w, "reason", why_words[t->why]);
+	jsonw_text(w, "reason", whys[t->why].word);
 	view_source(w, t);
 	view_service(w, t);
 	jsonw_array(w, "steps");

@@ -682,17 +682,14 @@ void plan_trace_fini(struct plan_trace *t)
 
 const char *plan_trace_verdict_text(enum plan_trace_verdict v)
 {
-	switch (v) {
-	case PLAN_TRACE_UNTOUCHED:
-		return "untouched";
-	case PLAN_TRACE_BALANCED:
-		return "balance";
-	case PLAN_TRACE_REJECTED:
-		return "reject";
-	case PLAN_TRACE_DROPPED:
-		return "drop";
-	}
-	return "-";
+	static const char *const texts[] = {
+		[PLAN_TRACE_UNTOUCHED] = "untouched",
+		[PLAN_TRACE_BALANCED] = "balance",
+		[PLAN_TRACE_REJECTED] = "reject",
+		[PLAN_TRACE_DROPPED] = "drop",
+	};
+
+	return texts[v];
 }
 
 const char *plan_trace_endpoint_why(const struct plan_trace_endpoint *ep)

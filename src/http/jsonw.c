@@ -127,23 +127,13 @@ void jsonw_names(struct jsonw *w, const struct name *ns, const struct name *name
 
 void jsonw_printf(struct jsonw *w, const char *key, const char *fmt, ...)
 {
-	char buf[512];
-	char *text = buf;
+	AUTO(free) char *text = NULL;
 	va_list ap;
-	int n;
 
 	va_start(ap, fmt);
-	n = vsnprintf(buf, sizeof(buf), fmt, ap);
+	text = xvasprintf(fmt, ap);
 	va_end(ap);
-	if (n >= (int)sizeof(buf)) { /* rare: long names */
-		text = xmalloc((size_t)n + 1);
-		va_start(ap, fmt);
-		(void)vsnprintf(text, (size_t)n + 1, fmt, ap);
-		va_end(ap);
-	}
 	jsonw_text(w, key, text);
-	if (text != buf)
-		free(text);
 }
 
 void jsonw_uint(struct jsonw *w, const char *key, uint64_t n)

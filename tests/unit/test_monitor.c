@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "api/control.h"
 #include "api/monitor.h"
 #include "serve_world.h"
 
@@ -69,7 +70,7 @@ static int watch_open(struct watch *ret, struct world *w, const char *params)
 
 	*ret = (struct watch){ 0 };
 	assert_int_equal(http_request_parse(&q, head, (size_t)n, HTTP_TAKES_READS, &err), 0);
-	body_monitor(&ret->reply, &w->w.ctx, &q);
+	control_route_answer(control_route_find(q.path), &ret->reply, &w->w.ctx, &q);
 	http_request_fini(&q);
 	return ret->reply.status;
 }
