@@ -3,16 +3,17 @@
 #include "api/history.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "api/body.h"
+
+#define COUNTERS 4
+static const char *const names[COUNTERS] = { "events", "services", "writes", "rejections" };
 
 /* Counts of one second. */
 struct second {
 	uint64_t at; /* now_ns() in seconds; 0 = never used */
-	uint32_t events;
-	uint32_t services;
-	uint32_t writes;
-	uint32_t rejections;
+	uint32_t n[COUNTERS];
 	uint32_t acks; /* acknowledged services */
 	uint32_t slow; /* upper bound of the longest time to acknowledge, us */
 	uint64_t ack_sum_ns;
@@ -22,10 +23,7 @@ struct history {
 	const struct serve_context *ctx;
 	struct second ring[HISTORY_SECONDS];
 	/* Counters at the last history_note(). */
-	uint64_t events;
-	uint64_t services;
-	uint64_t writes;
-	uint64_t rejected;
+	uint64_t seen[COUNTERS];
 	struct hist acks;
 };
 
@@ -83,17 +81,15 @@ void history_note(struct history *h, uint64_t now_ns)
 {
 	const struct model_stats *m = &h->ctx->model->stats;
 	const struct sync_stats *st = sync_stats_get(h->ctx->sync);
-	uint64_t events = m->service_events + m->slice_events;
+	const uint64_t now[COUNTERS] = { m->service_events + m->slice_events, st->services,
+					 st->writes, st->rejected };
 	struct second *s;
 
-	if (events == h->events && st->services == h->services && st->writes == h->writes &&
-	    st->rejected == h->rejected && st->event_to_ack.count == h->acks.count)
+	if (memcmp(now, h->seen, sizeof(now)) == 0 && st->event_to_ack.count == h->acks.count)
 		return;
 	s = second_of(h, now_ns);
-	s->events += since(&h->events, events);
-	s->services += since(&h->services, st->services);
-	s->writes += since(&h->writes, st->writes);
-	s->rejections += since(&h->rejected, st->rejected);
+	for (size_t i = 0; i < COUNTERS; i++)
+		s->n[i] += since(&h->seen[i], now[i]);
 	note_acks(h, s, &st->event_to_ack);
 }
 
@@ -103,10 +99,8 @@ static void view_second(struct jsonw *w, const struct second *s, uint64_t now_s)
 {
 	jsonw_object(w, NULL);
 	jsonw_uint(w, "age_s", now_s - s->at);
-	jsonw_uint(w, "events", s->events);
-	jsonw_uint(w, "services", s->services);
-	jsonw_uint(w, "writes", s->writes);
-	jsonw_uint(w, "rejections", s->rejections);
+	for (size_t i = 0; i < COUNTERS; i++)
+		jsonw_uint(w, names[i], s->n[i]);
 	jsonw_uint_if(w, "ack_mean_us", s->acks > 0,
 		      s->ack_sum_ns / MAX(s->acks, 1U) / NSEC_PER_USEC);
 	jsonw_uint_if(w, "ack_max_us", s->acks > 0, s->slow);

@@ -36,6 +36,9 @@ void view_status(struct jsonw *w, const struct serve_context *ctx, const struct 
 /* One service of a list: an object. `scratch` is reused from row to row. */
 void view_row(struct jsonw *w, const struct serve_context *ctx, const struct svc *svc,
 	      struct serve_facts *scratch);
+/* A port of a service: an object that is open, up to its open array "families". */
+void view_port_begin(struct jsonw *w, const struct service_port *port, enum serve_state state,
+		     const char *note);
 /* An object `key`: this node and its detect-local. */
 void view_node(struct jsonw *w, const char *key, const struct model *m);
 /* An array of names; `h` may be NULL. */

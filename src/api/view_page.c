@@ -33,19 +33,13 @@ enum stage {
 
 /* Copy of a service port, made by view_page_open(). */
 struct page_port {
-	const struct name *name; /* counted */
-	struct service_port port;
+	struct service_port port; /* its name is counted */
 	uint8_t state;
 	char *note; /* NULL = none */
 };
 
 struct page_endpoint {
-	struct ip_addr addr;
-	uint16_t port;
-	uint8_t flags;
-	bool is_local;
-	uint8_t cluster;
-	uint8_t local;
+	struct endpoint as;   /* without `from` */
 	int64_t cluster_slot; /* -1 = not in the programmed pool */
 	int64_t local_slot;
 	char *pod;
@@ -235,11 +229,11 @@ static void ports_copy(struct view_page *v, const struct svc *svc, const struct 
 
 		serve_port_note(&note, f, v->ctx->model, svc, i);
 		*p = (struct page_port){
-			.name = name_ref(svc->service->ports.v[i].name),
 			.port = svc->service->ports.v[i],
 			.state = (uint8_t)serve_port_state(f, i),
 			.note = note.text,
 		};
+		(void)name_ref(p->port.name);
 	}
 }
 
@@ -273,7 +267,7 @@ static const struct plan_pool *pool_of(const struct view_page *v, const struct p
 	const struct plan_pool like = { .fam = (uint8_t)v->fam,
 					.scope = (uint8_t)scope,
 					.proto = port->port.proto,
-					.port_name = port->name };
+					.port_name = port->port.name };
 
 	return plan_rows_pool_like(v->rows, &like);
 }
@@ -296,7 +290,7 @@ static void slots_assign(struct view_page *v, const struct page_port *port, enum
 		int c = -1;
 
 		while (k < n && (c = backend_cmp(&slots[k].backend->addr, slots[k].backend->port,
-						 &ep->addr, ep->port)) < 0)
+						 &ep->as.addr, ep->as.port)) < 0)
 			k++;
 		if (k < n && c == 0)
 			*(scope == PLAN_SCOPE_LOCAL ? &ep->local_slot : &ep->cluster_slot) =
@@ -317,19 +311,18 @@ static void endpoints_copy(struct view_page *v, const struct selection *sel)
 {
 	endpoints_clear(v);
 	vec_reserve(&v->endpoints, sel->endpoints.n);
-	vec_for_each (ep, &sel->endpoints)
-		*vec_push(&v->endpoints) = (struct page_endpoint){
-			.addr = ep->addr,
-			.port = ep->port,
-			.flags = ep->flags,
-			.is_local = ep->is_local,
-			.cluster = ep->cluster,
-			.local = ep->local,
+	vec_for_each (ep, &sel->endpoints) {
+		struct page_endpoint *to = vec_push(&v->endpoints);
+
+		*to = (struct page_endpoint){
+			.as = *ep,
 			.cluster_slot = -1,
 			.local_slot = -1,
 			.pod = ep->from->pod ? xstrdup(ep->from->pod) : NULL,
 			.place = slice_place_ref(ep->from->place),
 		};
+		to->as.from = NULL; /* no pointer into the model is kept */
+	}
 }
 
 static void view_set(struct view_page *v, struct jsonw *w, const char *key,
@@ -337,7 +330,7 @@ static void view_set(struct view_page *v, struct jsonw *w, const char *key,
 {
 	jsonw_object(w, key);
 	jsonw_bool(w, "used", why == EXCLUSION_NONE);
-	view_reason(w, v->ctx->model, v->ns, v->name, &ep->addr, ep->port, why,
+	view_reason(w, v->ctx->model, v->ns, v->name, &ep->as.addr, ep->as.port, why,
 		    v->mode == VIEW_PAGE_PEOPLE ? now_ns() : 0);
 	jsonw_uint_if(w, "slot", slot >= 0, (uint64_t)slot);
 	jsonw_end(w);
@@ -346,20 +339,20 @@ static void view_set(struct view_page *v, struct jsonw *w, const char *key,
 static void view_endpoint(struct view_page *v, struct jsonw *w, const struct page_endpoint *ep)
 {
 	jsonw_object(w, NULL);
-	jsonw_endpoint(w, &ep->addr, ep->port);
+	jsonw_endpoint(w, &ep->as.addr, ep->as.port);
 	jsonw_text(w, "pod", ep->pod);
 	jsonw_name(w, "node", ep->place->node);
 	jsonw_name(w, "zone", ep->place->zone);
-	jsonw_bool(w, "on_this_node", ep->is_local);
+	jsonw_bool(w, "on_this_node", ep->as.is_local);
 	view_hints(w, "zone_hints", &ep->place->zones);
 	view_hints(w, "node_hints", &ep->place->nodes);
-	jsonw_bool(w, "ready", ep->flags & ENDPOINT_READY);
-	jsonw_bool(w, "serving", ep->flags & ENDPOINT_SERVING);
-	jsonw_bool(w, "terminating", ep->flags & ENDPOINT_TERMINATING);
-	view_set(v, w, "cluster_set", ep, ep->cluster, ep->cluster_slot);
-	view_set(v, w, "local_set", ep, ep->local, ep->local_slot);
+	jsonw_bool(w, "ready", ep->as.flags & ENDPOINT_READY);
+	jsonw_bool(w, "serving", ep->as.flags & ENDPOINT_SERVING);
+	jsonw_bool(w, "terminating", ep->as.flags & ENDPOINT_TERMINATING);
+	view_set(v, w, "cluster_set", ep, ep->as.cluster, ep->cluster_slot);
+	view_set(v, w, "local_set", ep, ep->as.local, ep->local_slot);
 	if (v->mode == VIEW_PAGE_PEOPLE)
-		view_silence(w, v->ctx, &ep->addr, ep->port, v->ports.v[v->i].port.proto);
+		view_silence(w, v->ctx, &ep->as.addr, ep->as.port, v->ports.v[v->i].port.proto);
 	jsonw_end(w);
 }
 
@@ -392,7 +385,7 @@ static void view_frontend(struct view_page *v, struct jsonw *w, const struct pla
 		if (p->port.proto == f->proto &&
 		    f->port ==
 			    (f->kind == PLAN_FRONTEND_NODEPORT ? p->port.node_port : p->port.port))
-			port_name = p->name->text;
+			port_name = p->port.name->text;
 	}
 	jsonw_object(w, NULL);
 	jsonw_frontend(w, &f->addr, f->port, f->proto);
@@ -517,14 +510,7 @@ static void step_ports(struct view_page *v, struct jsonw *w)
 		return;
 	}
 	p = &v->ports.v[v->i];
-	jsonw_object(w, NULL);
-	jsonw_name(w, "name", p->name);
-	jsonw_text(w, "protocol", l4proto_text(p->port.proto));
-	jsonw_uint(w, "port", p->port.port);
-	jsonw_uint(w, "node_port", p->port.node_port);
-	jsonw_text(w, "state", serve_state_text(p->state));
-	jsonw_text(w, "note", p->note);
-	jsonw_array(w, "families");
+	view_port_begin(w, &p->port, p->state, p->note);
 	v->stage = STAGE_FAMILIES;
 	v->fam = 0;
 }
@@ -539,7 +525,7 @@ static const struct svc *port_still(const struct view_page *v, size_t i)
 	if (svc == NULL || svc->service == NULL || i >= svc->service->ports.n)
 		return NULL;
 	now = &svc->service->ports.v[i];
-	return now->name == p->name && now->proto == p->port.proto ? svc : NULL;
+	return now->name == p->port.name && now->proto == p->port.proto ? svc : NULL;
 }
 
 static void view_selection(struct jsonw *w, const struct selection *sel)
@@ -598,7 +584,7 @@ static void step_families(struct view_page *v, struct jsonw *w)
 	v->k = PLAN_SCOPE_CLUSTER;
 }
 
-static void step_slots(struct view_page *v)
+static void step_slots(struct view_page *v, struct jsonw *w)
 {
 	slots_assign(v, &v->ports.v[v->i], (enum plan_scope)v->k);
 	if (v->k++ == PLAN_SCOPE_LOCAL) {
@@ -629,47 +615,29 @@ static void step_head(struct view_page *v, struct jsonw *w)
 	stage_next(v, STAGE_FRONTENDS);
 }
 
+static void step_end(struct view_page *v, struct jsonw *w)
+{
+	jsonw_end(w);
+	jsonw_bool(w, "complete", !v->is_cut);
+	jsonw_end(w);
+	stage_next(v, STAGE_DONE);
+}
+
 int view_page_more(struct view_page *v, struct jsonw *w, uint64_t deadline_ns)
 {
-	do {
-		switch (v->stage) {
-		case STAGE_HEAD:
-			step_head(v, w);
+	static void (*const steps[STAGE_DONE])(struct view_page * v, struct jsonw * w) = {
+		[STAGE_HEAD] = step_head,           [STAGE_FRONTENDS] = step_frontends,
+		[STAGE_CONFLICTS] = step_conflicts, [STAGE_POOLS] = step_pools,
+		[STAGE_BACKENDS] = step_backends,   [STAGE_PORTS] = step_ports,
+		[STAGE_FAMILIES] = step_families,   [STAGE_SLOTS] = step_slots,
+		[STAGE_ENDPOINTS] = step_endpoints, [STAGE_END] = step_end,
+	};
+
+	while (v->stage != STAGE_DONE) {
+		steps[v->stage](v, w);
+		if (now_ns() >= deadline_ns)
 			break;
-		case STAGE_FRONTENDS:
-			step_frontends(v, w);
-			break;
-		case STAGE_CONFLICTS:
-			step_conflicts(v, w);
-			break;
-		case STAGE_POOLS:
-			step_pools(v, w);
-			break;
-		case STAGE_BACKENDS:
-			step_backends(v, w);
-			break;
-		case STAGE_PORTS:
-			step_ports(v, w);
-			break;
-		case STAGE_FAMILIES:
-			step_families(v, w);
-			break;
-		case STAGE_SLOTS:
-			step_slots(v);
-			break;
-		case STAGE_ENDPOINTS:
-			step_endpoints(v, w);
-			break;
-		case STAGE_END:
-			jsonw_end(w);
-			jsonw_bool(w, "complete", !v->is_cut);
-			jsonw_end(w);
-			stage_next(v, STAGE_DONE);
-			break;
-		case STAGE_DONE:
-			return 0;
-		}
-	} while (v->stage != STAGE_DONE && now_ns() < deadline_ns);
+	}
 	return v->stage != STAGE_DONE;
 }
 
@@ -700,7 +668,7 @@ void view_page_close(struct view_page *v)
 		return;
 	plan_rows_close(v->rows);
 	vec_for_each (p, &v->ports) {
-		name_unref(p->name);
+		name_unref(p->port.name);
 		free(p->note);
 	}
 	vec_fini(&v->ports);

@@ -97,21 +97,27 @@ static void view_port_pools(struct jsonw *w, const struct plan_rows *rows,
 	jsonw_end(w);
 }
 
+void view_port_begin(struct jsonw *w, const struct service_port *port, enum serve_state state,
+		     const char *note)
+{
+	jsonw_object(w, NULL);
+	jsonw_name(w, "name", port->name);
+	jsonw_text(w, "protocol", l4proto_text(port->proto));
+	jsonw_uint(w, "port", port->port);
+	jsonw_uint(w, "node_port", port->node_port);
+	jsonw_text(w, "state", serve_state_text(state));
+	jsonw_text(w, "note", note);
+	jsonw_array(w, "families");
+}
+
 static void view_port(struct jsonw *w, const struct model *m, const struct svc *svc,
 		      const struct serve_facts *f, size_t i)
 {
 	const struct service_port *port = &svc->service->ports.v[i];
 	FINI(str_fini) struct str note = { 0 };
 
-	jsonw_object(w, NULL);
-	jsonw_name(w, "name", port->name);
-	jsonw_text(w, "protocol", l4proto_text(port->proto));
-	jsonw_uint(w, "port", port->port);
-	jsonw_uint(w, "node_port", port->node_port);
-	jsonw_text(w, "state", serve_state_text(serve_port_state(f, i)));
 	serve_port_note(&note, f, m, svc, i);
-	jsonw_text(w, "note", note.text);
-	jsonw_array(w, "families");
+	view_port_begin(w, port, serve_port_state(f, i), note.text);
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		if (!service_has_family(svc->service, fam))
 			continue;
