@@ -9,6 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/child.h"
+
 enum {
 	TO = 0, /* descriptors of the child */
 	FROM,
@@ -25,20 +27,13 @@ static void files_close(int fds[static N_FILES])
 
 static int files_open(int fds[static N_FILES], const char *in, struct err *err)
 {
-	size_t len = strlen(in);
-
 	for (int i = 0; i < N_FILES; i++) {
 		fds[i] = memfd_create("vipd", MFD_CLOEXEC);
 		if (fds[i] < 0)
 			return err_errno(err, "memfd");
 	}
-	for (size_t at = 0; at < len;) {
-		ssize_t n = pwrite(fds[TO], in + at, len - at, (off_t)at);
-
-		if (n < 0)
-			return err_errno(err, "memfd");
-		at += (size_t)n;
-	}
+	if (!child_write(fds[TO], in, strlen(in)) || lseek(fds[TO], 0, SEEK_SET) == -1)
+		return err_errno(err, "memfd");
 	return 0;
 }
 

@@ -91,31 +91,13 @@ static int proto_index(uint8_t proto)
 	return proto == IPPROTO_TCP ? 0 : proto == IPPROTO_UDP ? 1 : proto == IPPROTO_SCTP ? 2 : -1;
 }
 
-static int port_message(void *arg, const struct nlmsghdr *h, struct err *err)
-{
-	const struct nlattr *tb[IPSET_ATTR_CMD_MAX + 1];
-
-	nl_attr_table(tb, IPSET_ATTR_CMD_MAX, h, sizeof(struct nfgenmsg));
-	nl_attr_for_each (data, tb[IPSET_ATTR_ADT]) {
-		const struct nlattr *da[IPSET_ATTR_CADT_MAX + 1];
-		const uint8_t *b;
-
-		nl_attr_nest(da, IPSET_ATTR_CADT_MAX, data);
-		b = nl_attr_bytes(da[IPSET_ATTR_PORT], 2);
-		if (b != NULL)
-			bit_set(arg, (size_t)b[0] << 8 | b[1]);
-	}
-	return 0;
-}
-
-/* --- node ports of kube-router --- */
-
 struct addr_list {
 	VEC(struct ip_addr) v;
 };
 
-/* Entries of hash:ip and hash:ip,port. */
+/* What becomes of the entries of a set. */
 struct entries {
+	uint64_t *bits;           /* not NULL: add each port */
 	struct addr_list *addrs;  /* hash:ip: add each address */
 	struct node_ports *ports; /* hash:ip,port: add the ports of `addrs` */
 };
@@ -154,9 +136,11 @@ static int entry_message(void *arg, const struct nlmsghdr *h, struct err *err)
 		int i;
 
 		nl_attr_nest(da, IPSET_ATTR_CADT_MAX, data);
-		if (!entry_addr(&a, da[IPSET_ATTR_IP]))
-			continue;
 		port = nl_attr_bytes(da[IPSET_ATTR_PORT], 2);
+		if (e->bits != NULL && port != NULL)
+			bit_set(e->bits, (size_t)port[0] << 8 | port[1]);
+		if (e->bits != NULL || !entry_addr(&a, da[IPSET_ATTR_IP]))
+			continue;
 		proto = nl_attr_bytes(da[IPSET_ATTR_PROTO], 1);
 		i = proto != NULL ? proto_index(*proto) : -1;
 		if (e->ports == NULL)
@@ -167,7 +151,7 @@ static int entry_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	return 0;
 }
 
-/* 0 also if the set does not exist. */
+/* 0 also if the set does not exist, or the kernel has no ipset. */
 static int entries_read(struct entries *e, const char *prefix, const char *set, struct nl_sock *nl,
 			struct err *err)
 {
@@ -202,25 +186,19 @@ static int router_node_ports(struct node_ports *ret, struct nl_sock *nl, struct 
 int ipset_node_ports(struct node_ports *ret, enum proxy p, struct nl_sock *nl, struct err *err)
 {
 	static const char *const endings_of[] = { "TCP", "UDP", "SCTP-HASH" };
+	int r = 0;
 
 	if (p == PROXY_KUBE_ROUTER)
 		return router_node_ports(ret, nl, err);
 	for (int fam = 0; fam < IPFAM_N; fam++)
-		for (size_t i = 0; i < ARRAY_SIZE(endings_of); i++) {
-			_Alignas(8) char buf[REQUEST_MAX] = { 0 };
-			struct nl_reader rd = { .message = port_message, .arg = ret->bits[fam][i] };
-			char name[IPSET_MAXNAMELEN];
-			int r;
+		for (size_t i = 0; r == 0 && i < ARRAY_SIZE(endings_of); i++) {
+			struct entries e = { .bits = ret->bits[fam][i] };
 
-			(void)snprintf(name, sizeof(name), "KUBE-%sNODE-PORT-%s",
-				       fam == IPFAM_V6 ? "6-" : "", endings_of[i]);
-			r = nl_dump(nl, request(buf, CMD(LIST), name), &rd, err);
-			if (r == -EINVAL) /* the kernel has no ipset */
-				return 0;
-			if (r < 0 && r != -ENOENT)
-				return r;
+			r = entries_read(&e,
+					 fam == IPFAM_V6 ? "KUBE-6-NODE-PORT-" : "KUBE-NODE-PORT-",
+					 endings_of[i], nl, err);
 		}
-	return 0;
+	return r;
 }
 
 bool node_ports_has(const struct node_ports *p, uint8_t family, uint8_t proto, uint16_t port)

@@ -318,41 +318,33 @@ static int family_read(struct family *f, struct nl_sock *nl, struct err *err)
 
 /* --- deletion --- */
 
-static void put_rules(struct nl_batch *b, const struct family *f, const struct xt_table *t)
+/* A message about the table. */
+static struct nlmsghdr *put(struct nl_batch *b, uint16_t type, const struct family *f,
+			    const struct xt_table *t)
 {
-	vec_for_each (r, &t->rules) {
-		struct nlmsghdr *h;
+	struct nlmsghdr *h = nl_batch_msg(b, type, 0, f->nfproto, NULL);
 
-		if (!r->is_doomed)
-			continue;
-		h = nl_batch_msg(b, NFT(DELRULE), 0, f->nfproto, NULL);
-		mnl_attr_put_strz(h, NFTA_RULE_TABLE, t->name);
-		mnl_attr_put_strz(h, NFTA_RULE_CHAIN, r->chain);
-		mnl_attr_put_u64(h, NFTA_RULE_HANDLE, htobe64(r->handle));
-	}
+	_Static_assert((int)NFTA_CHAIN_TABLE == (int)NFTA_RULE_TABLE, "for both");
+	mnl_attr_put_strz(h, NFTA_RULE_TABLE, t->name);
+	return h;
 }
 
 /* Flush all chains before deleting the first: they refer to each other. */
-static void put_chains(struct nl_batch *b, const struct family *f, const struct xt_table *t)
+static void put_doomed(struct nl_batch *b, const struct family *f, const struct xt_table *t)
 {
-	vec_for_each (c, &t->chains) {
-		struct nlmsghdr *h;
+	vec_for_each (r, &t->rules)
+		if (r->is_doomed) {
+			struct nlmsghdr *h = put(b, NFT(DELRULE), f, t);
 
-		if (!c->is_doomed || c->n_rules == 0)
-			continue;
-		h = nl_batch_msg(b, NFT(DELRULE), 0, f->nfproto, NULL);
-		mnl_attr_put_strz(h, NFTA_RULE_TABLE, t->name);
-		mnl_attr_put_strz(h, NFTA_RULE_CHAIN, c->name);
-	}
-	vec_for_each (c, &t->chains) {
-		struct nlmsghdr *h;
-
-		if (!c->is_doomed)
-			continue;
-		h = nl_batch_msg(b, NFT(DELCHAIN), 0, f->nfproto, NULL);
-		mnl_attr_put_strz(h, NFTA_CHAIN_TABLE, t->name);
-		mnl_attr_put_strz(h, NFTA_CHAIN_NAME, c->name);
-	}
+			mnl_attr_put_strz(h, NFTA_RULE_CHAIN, r->chain);
+			mnl_attr_put_u64(h, NFTA_RULE_HANDLE, htobe64(r->handle));
+		}
+	vec_for_each (c, &t->chains)
+		if (c->is_doomed && c->n_rules > 0)
+			mnl_attr_put_strz(put(b, NFT(DELRULE), f, t), NFTA_RULE_CHAIN, c->name);
+	vec_for_each (c, &t->chains)
+		if (c->is_doomed)
+			mnl_attr_put_strz(put(b, NFT(DELCHAIN), f, t), NFTA_CHAIN_NAME, c->name);
 }
 
 static int attempt(struct family *f, struct xt_counts *counts, struct nl_sock *nl,
@@ -372,8 +364,7 @@ static int attempt(struct family *f, struct xt_counts *counts, struct nl_sock *n
 		for (size_t k = 0; k < ARRAY_SIZE(table_names); k++) {
 			xt_decide(&f[i].tables[k], report->is_forced);
 			xt_count(&f[i].tables[k], counts);
-			put_rules(b, &f[i], &f[i].tables[k]);
-			put_chains(b, &f[i], &f[i].tables[k]);
+			put_doomed(b, &f[i], &f[i].tables[k]);
 		}
 	}
 	return nl_batch_commit(b, err);
