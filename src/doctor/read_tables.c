@@ -22,6 +22,7 @@
 
 #include "doctor/proc.h"
 #include "nft/decode.h"
+#include "nft/elem.h"
 #include "nl/attr.h"
 #include "nl/dump.h"
 #include "plane/ipvs/route.h"
@@ -71,10 +72,6 @@ static const struct our_set {
 	{ IPVSSET_CLUSTER_IPS, OUR_CLUSTER_IPS },
 	{ IPVSSET_HAIRPINS, OUR_ENDPOINTS },
 };
-
-static void nothing(void *arg)
-{
-}
 
 /* --- tables ------------------------------------------------------------------------ */
 
@@ -371,82 +368,48 @@ static int others_read(struct tables *t, struct err *err)
 /* --- vipd's tables
  * --------------------------------------------------------------------------------- */
 
-static void element_add(struct tables *t, const struct nlattr *key)
+static int element_add(void *arg, const uint8_t *key, const uint8_t *data, struct err *err)
 {
-	const struct nft_set_desc *d = nft_set_desc(t->set->id, t->fam);
-	const void *bytes = nl_attr_bytes(key, d->key_len);
+	struct tables *t = arg;
 	struct fact_ours *o = &t->f->ours;
+	struct ip_addr addr = ip_addr_from_bytes(t->fam == IPFAM_V6 ? AF_INET6 : AF_INET, key);
 	struct nft_tuple tuple;
-	struct ip_addr addr;
 
-	if (bytes == NULL)
-		return;
-	addr = ip_addr_from_bytes(t->fam == IPFAM_V6 ? AF_INET6 : AF_INET, bytes);
 	switch (t->set->kind) {
 	case OUR_FRONTENDS:
-		nft_get_tuple(&tuple, t->fam, bytes);
+		nft_get_tuple(&tuple, t->fam, key);
 		*vec_push(&o->frontends) = (struct fact_tuple){ .addr = tuple.addr,
 								.proto = tuple.proto,
 								.port = tuple.port };
-		return;
+		break;
 	case OUR_VIPS:
 		*vec_push(&o->vips) = addr;
-		return;
+		break;
 	case OUR_CLUSTER_IPS:
 		*vec_push(&o->cluster_ips) = addr;
-		return;
+		break;
 	case OUR_ENDPOINTS:
 		*vec_push(&o->endpoints) = addr;
-		return;
-	}
-}
-
-static int element_message(void *arg, const struct nlmsghdr *h, struct err *err)
-{
-	const struct nlattr *tb[NFTA_SET_ELEM_LIST_MAX + 1];
-
-	nl_attr_table(tb, NFTA_SET_ELEM_LIST_MAX, h, sizeof(struct nfgenmsg));
-	if (tb[NFTA_SET_ELEM_LIST_ELEMENTS] == NULL)
-		return 0;
-	nl_attr_for_each (e, tb[NFTA_SET_ELEM_LIST_ELEMENTS]) {
-		const struct nlattr *elem[NFTA_SET_ELEM_MAX + 1];
-		const struct nlattr *key[NFTA_DATA_MAX + 1];
-
-		nl_attr_nest(elem, NFTA_SET_ELEM_MAX, e);
-		nl_attr_nest(key, NFTA_DATA_MAX, elem[NFTA_SET_ELEM_KEY]);
-		if (key[NFTA_DATA_VALUE] != NULL)
-			element_add(arg, key[NFTA_DATA_VALUE]);
+		break;
 	}
 	return 0;
 }
 
 /* Duplicates of an interrupted dump are harmless: the lists are only searched. */
-static int our_set_read(struct tables *t, const struct our_table *table, struct err *err)
-{
-	const struct nl_reader reader = { nothing, element_message, t, true };
-	char buf[512];
-	struct nlmsghdr *req =
-		nl_request_nfnl(buf, sizeof(buf), TYPE(NFT_MSG_GETSETELEM), table->family);
-	int r;
-
-	mnl_attr_put_strz(req, NFTA_SET_ELEM_LIST_TABLE, table->name);
-	mnl_attr_put_strz(req, NFTA_SET_ELEM_LIST_SET, nft_set_desc(t->set->id, t->fam)->name);
-	r = nl_dump(t->nl, req, &reader, err);
-	return r == -ENOENT ? 0 : r; /* no such set, or no table any more */
-}
-
 static int ours_read(struct tables *t, struct err *err)
 {
 	vec_for_each (table, &t->ours) {
 		for (size_t i = 0; i < ARRAY_SIZE(our_sets) * IPFAM_N; i++) {
+			struct nft_table_ref ref = { table->name, (enum ipfam)(i % IPFAM_N),
+						     table->family };
 			int r;
 
-			t->fam = (enum ipfam)(i % IPFAM_N);
+			t->fam = ref.fam;
 			t->set = &our_sets[i / IPFAM_N];
 			if (table->family == (t->fam == IPFAM_V6 ? NFPROTO_IPV4 : NFPROTO_IPV6))
 				continue;
-			r = our_set_read(t, table, err);
-			if (r < 0)
+			r = nft_elems_dump(t->nl, &ref, t->set->id, element_add, t, err);
+			if (r < 0 && r != -ENOENT) /* no such set, or no table any more */
 				return err_wrap(err, r, "table %s", table->name);
 		}
 	}
