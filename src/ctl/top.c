@@ -301,21 +301,17 @@ void top_lines(struct str *out, struct top *t, size_t width, size_t height)
 
 bool top_key(struct top *t, int key, size_t height)
 {
+	static const char sorts[] = { [TOP_BY_RATE] = 'r',
+				      [TOP_BY_TOTAL] = 't',
+				      [TOP_BY_REFUSED] = 'x',
+				      [TOP_BY_NAME] = 'n' };
+
+	for (size_t i = 0; i < ARRAY_SIZE(sorts); i++)
+		if (sorts[i] == key)
+			t->sort = (enum top_sort)i;
 	switch (key) {
 	case 'q':
 		return true;
-	case 'r':
-		t->sort = TOP_BY_RATE;
-		break;
-	case 't':
-		t->sort = TOP_BY_TOTAL;
-		break;
-	case 'x':
-		t->sort = TOP_BY_REFUSED;
-		break;
-	case 'n':
-		t->sort = TOP_BY_NAME;
-		break;
 	case 'e':
 		t->shows_endpoints = !t->shows_endpoints;
 		t->first = 0;

@@ -8,20 +8,12 @@
 #include "model/tuning.h"
 #include "plan/table.h"
 
-static const char *masq_text(enum plan_masq m)
-{
-	switch (m) {
-	case PLAN_MASQ_UNSET:
-		break;
-	case PLAN_MASQ_CLUSTERIP:
-		return "clusterip";
-	case PLAN_MASQ_ALWAYS:
-		return "always";
-	case PLAN_MASQ_HOST:
-		return "host";
-	}
-	return "-";
-}
+static const char *const masq_texts[] = {
+	[PLAN_MASQ_UNSET] = "-",
+	[PLAN_MASQ_CLUSTERIP] = "clusterip",
+	[PLAN_MASQ_ALWAYS] = "always",
+	[PLAN_MASQ_HOST] = "host",
+};
 
 static void print_target(struct str *out, const struct plan_target *t)
 {
@@ -43,7 +35,7 @@ static void print_frontend(struct str *out, const struct plan_frontend *f)
 	char buf[FORWARDING_TEXT_MAX];
 
 	print_key(out, &f->addr, f->port, f->proto);
-	str_printf(out, " %s masq=%s", plan_frontend_kind_text(f->kind), masq_text(f->masq));
+	str_printf(out, " %s masq=%s", plan_frontend_kind_text(f->kind), masq_texts[f->masq]);
 	if (f->forwarding != FORWARDING_MASQUERADE)
 		str_printf(out, " forwarding=%s", forwarding_text(f->forwarding, buf));
 	if (f->is_guarded)
