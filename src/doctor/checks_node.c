@@ -51,7 +51,7 @@ void check_rp_filter(struct check_report *r, const struct facts *f)
 	FINI(str_fini) struct str names = { 0 };
 	size_t n = 0;
 
-	vec_for_each (l, &f->links)
+	vec_for_each (l, &f->net.links)
 		if (is_strict(f, l))
 			check_list_add(&names, &n, LISTED_MAX, l->name);
 	check_list_end(&names, n, LISTED_MAX);
@@ -77,7 +77,7 @@ void check_localnet(struct check_report *r, const struct facts *f)
 
 	if (f->route_localnet_all > 0)
 		check_list_add(&names, &n, LISTED_MAX, "all");
-	vec_for_each (l, &f->links)
+	vec_for_each (l, &f->net.links)
 		if (l->route_localnet > 0)
 			check_list_add(&names, &n, LISTED_MAX, l->name);
 	check_list_end(&names, n, LISTED_MAX);
@@ -95,7 +95,7 @@ void check_localnet(struct check_report *r, const struct facts *f)
 
 static bool has_ports(const struct facts *f, const struct fact_link *bridge)
 {
-	return vec_has(&f->links, l, l->master == bridge->index);
+	return vec_has(&f->net.links, l, l->master == bridge->index);
 }
 
 static bool shares_bits(const struct ip_addr *a, const struct ip_addr *b, size_t n)
@@ -109,7 +109,7 @@ static bool shares_bits(const struct ip_addr *a, const struct ip_addr *b, size_t
 /* Is an endpoint of that family in a prefix of the bridge? Then pods are connected to it. */
 static bool has_endpoints(const struct facts *f, const struct fact_link *bridge, uint8_t family)
 {
-	vec_for_each (a, &f->addrs) {
+	vec_for_each (a, &f->net.addrs) {
 		if (a->link != bridge->index || a->addr.family != family ||
 		    a->prefix_len == ip_len(ip_fam(&a->addr)) * 8)
 			continue;
@@ -157,7 +157,7 @@ void check_bridge(struct check_report *r, const struct facts *f)
 			  f->links_error);
 		return;
 	}
-	vec_for_each (l, &f->links) {
+	vec_for_each (l, &f->net.links) {
 		if (strcmp(l->kind, "bridge") != 0 || !has_ports(f, l) || n++ >= LISTED_MAX)
 			continue;
 		bridge_check(r, f, l);

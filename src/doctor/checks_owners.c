@@ -48,7 +48,7 @@ static void check_processes(struct check_report *r, const struct facts *f)
 
 static void check_links(struct check_report *r, const struct facts *f)
 {
-	vec_for_each (l, &f->links) {
+	vec_for_each (l, &f->net.links) {
 		if (strcmp(l->name, "kube-ipvs0") == 0 || strcmp(l->name, "kube-dummy-if") == 0)
 			check_add(r, "proxies", CHECK_WARNING,
 				  l->name[5] == 'i' ? ADVICE_LINK "kube-proxy"
@@ -144,7 +144,7 @@ void check_ipvs(struct check_report *r, const struct facts *f)
 
 static const struct fact_link *link_find(const struct facts *f, uint32_t index)
 {
-	return vec_find(&f->links, l, l->index == index);
+	return vec_find(&f->net.links, l, l->index == index);
 }
 
 /*
@@ -156,7 +156,7 @@ static size_t check_service_addresses(struct check_report *r, const struct facts
 	char text[IP_TEXT_MAX];
 	size_t n = 0;
 
-	vec_for_each (a, &f->addrs) {
+	vec_for_each (a, &f->net.addrs) {
 		const struct fact_link *l = link_find(f, a->link);
 
 		if (l == NULL || strcmp(l->kind, "dummy") != 0 ||
@@ -177,7 +177,7 @@ void check_addresses(struct check_report *r, const struct facts *f)
 	size_t n = f->ipvs_plane.is_selected ? check_service_addresses(r, f) : 0;
 	char text[IP_TEXT_MAX];
 
-	vec_for_each (a, &f->addrs) {
+	vec_for_each (a, &f->net.addrs) {
 		const struct fact_link *l = link_find(f, a->link);
 		bool is_cache = l != NULL && strcmp(l->name, "nodelocaldns") == 0;
 
@@ -213,7 +213,7 @@ static bool listener_covers(const struct fact_tuple *l, const struct fact_tuple 
 
 static bool is_local(const struct facts *f, const struct ip_addr *addr)
 {
-	return vec_has(&f->addrs, a, ip_addr_is_equal(&a->addr, addr));
+	return vec_has(&f->net.addrs, a, ip_addr_is_equal(&a->addr, addr));
 }
 
 static bool is_listened_on(const struct facts *f, const struct fact_tuple *frontend)

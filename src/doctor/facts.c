@@ -48,8 +48,7 @@ void facts_fini(struct facts *f)
 	}
 	vec_fini(&f->tables);
 	vec_fini(&f->proxies.v);
-	vec_fini(&f->links);
-	vec_fini(&f->addrs);
+	links_fini(&f->net);
 	vec_fini(&f->listeners);
 	vec_fini(&f->ipvs);
 	ipvs_fini(&f->ipvs_plane);

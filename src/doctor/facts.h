@@ -11,12 +11,11 @@
 
 #include "base/ip.h"
 #include "base/vec.h"
+#include "doctor/links.h"
 #include "doctor/proxies.h"
 #include "plane/ipvs/tryout.h"
 #include "plane/nft/tryout.h"
 
-#define FACT_UNKNOWN (-1)
-#define FACT_NAME_MAX 64
 #define FACT_IPVS_SYSCTLS 8 /* room for ipvs_sysctl_required()'s */
 
 /* Results of try_kernel() in run.c. */
@@ -31,22 +30,6 @@ struct fact_try {
 	int ipvs_result; /* 0: IPVS is available, or -errno */
 	size_t n_scheds; /* tried only with is_private */
 	struct ipvs_try scheds[IPVS_TRIES_MAX];
-};
-
-struct fact_link {
-	uint32_t index;
-	uint32_t master; /* index of the bridge it is a port of; 0: none */
-	char name[FACT_NAME_MAX];
-	char kind[FACT_NAME_MAX]; /* "bridge", "dummy"; "": none */
-	bool is_up;
-	int64_t rp_filter;
-	int64_t route_localnet;
-};
-
-struct fact_addr {
-	struct ip_addr addr;
-	uint8_t prefix_len;
-	uint32_t link;
 };
 
 /* A frontend, a listening socket, or an IPVS virtual server. */
@@ -123,8 +106,7 @@ struct facts {
 	/* links */
 	bool has_links;
 	char links_error[ERR_TEXT_MAX];
-	VEC(struct fact_link) links;
-	VEC(struct fact_addr) addrs;
+	struct links net;
 	/* other programs */
 	struct proxies proxies;
 	VEC(struct fact_tuple) listeners;

@@ -28,7 +28,7 @@ static void read_links_sysctl(struct facts *f, const char *root)
 	f->route_localnet_all = proc_number(root, SYSCTL "ipv4/conf/all/route_localnet");
 	f->bridge_call_iptables = proc_number(root, SYSCTL "bridge/bridge-nf-call-iptables");
 	f->bridge_call_ip6tables = proc_number(root, SYSCTL "bridge/bridge-nf-call-ip6tables");
-	vec_for_each (l, &f->links) {
+	vec_for_each (l, &f->net.links) {
 		l->rp_filter = proc_number(root, SYSCTL "ipv4/conf/%s/rp_filter", l->name);
 		l->route_localnet =
 			proc_number(root, SYSCTL "ipv4/conf/%s/route_localnet", l->name);

@@ -13,14 +13,14 @@
 
 static void links_begin(void *arg)
 {
-	vec_clear(&((struct facts *)arg)->links);
+	vec_clear(&((struct links *)arg)->links);
 }
 
 static int link_message(void *arg, const struct nlmsghdr *h, struct err *err)
 {
 	const struct nlattr *tb[IFLA_MAX + 1];
 	const struct nlattr *info[IFLA_INFO_MAX + 1];
-	struct facts *f = arg;
+	struct links *all = arg;
 	const struct ifinfomsg *ifi;
 	struct fact_link *l;
 
@@ -29,7 +29,7 @@ static int link_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	ifi = mnl_nlmsg_get_payload(h);
 	nl_attr_table(tb, IFLA_MAX, h, sizeof(*ifi));
 	nl_attr_nest(info, IFLA_INFO_MAX, tb[IFLA_LINKINFO]);
-	l = vec_push(&f->links);
+	l = vec_push(&all->links);
 	*l = (struct fact_link){ .index = (uint32_t)ifi->ifi_index,
 				 .is_up = ifi->ifi_flags & IFF_UP,
 				 .master = nl_attr_u32(tb[IFLA_MASTER], 0),
@@ -42,13 +42,13 @@ static int link_message(void *arg, const struct nlmsghdr *h, struct err *err)
 
 static void addrs_begin(void *arg)
 {
-	vec_clear(&((struct facts *)arg)->addrs);
+	vec_clear(&((struct links *)arg)->addrs);
 }
 
 static int addr_message(void *arg, const struct nlmsghdr *h, struct err *err)
 {
 	const struct nlattr *tb[IFA_MAX + 1];
-	struct facts *f = arg;
+	struct links *l = arg;
 	const struct ifaddrmsg *ifa;
 	const void *bytes;
 
@@ -62,17 +62,17 @@ static int addr_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	bytes = nl_attr_bytes(tb[IFA_LOCAL] ? tb[IFA_LOCAL] : tb[IFA_ADDRESS],
 			      ifa->ifa_family == AF_INET6 ? 16 : 4);
 	if (bytes != NULL)
-		*vec_push(&f->addrs) =
+		*vec_push(&l->addrs) =
 			(struct fact_addr){ .addr = ip_addr_from_bytes(ifa->ifa_family, bytes),
 					    .prefix_len = ifa->ifa_prefixlen,
 					    .link = ifa->ifa_index };
 	return 0;
 }
 
-static int links_dump(struct facts *f, struct nl_sock *nl, struct err *err)
+int links_read(struct links *ret, struct nl_sock *nl, struct err *err)
 {
-	const struct nl_reader links = { links_begin, link_message, f };
-	const struct nl_reader addrs = { addrs_begin, addr_message, f };
+	const struct nl_reader links = { links_begin, link_message, ret };
+	const struct nl_reader addrs = { addrs_begin, addr_message, ret };
 	char buf[256];
 	struct nlmsghdr *req = nl_request(buf, sizeof(buf), RTM_GETLINK);
 	struct ifinfomsg *ifi = mnl_nlmsg_put_extra_header(req, sizeof(*ifi));
@@ -90,6 +90,12 @@ static int links_dump(struct facts *f, struct nl_sock *nl, struct err *err)
 	return r < 0 ? err_wrap(err, r, "addresses of this host") : 0;
 }
 
+void links_fini(struct links *l)
+{
+	vec_fini(&l->links);
+	vec_fini(&l->addrs);
+}
+
 void read_links(struct facts *f)
 {
 	AUTO(nl_sock_close) struct nl_sock *nl = NULL;
@@ -97,7 +103,7 @@ void read_links(struct facts *f)
 	int r = nl_sock_open(&nl, NETLINK_ROUTE, &err);
 
 	if (r == 0)
-		r = links_dump(f, nl, &err);
+		r = links_read(&f->net, nl, &err);
 	f->has_links = r == 0;
 	(void)snprintf(f->links_error, sizeof(f->links_error), "%s", r < 0 ? err.text : "");
 }

@@ -23,7 +23,7 @@ static struct ip_addr addr(const char *text)
 static void link_put(struct facts *f, uint32_t index, const char *name, const char *kind,
 		     uint32_t master)
 {
-	struct fact_link *l = vec_push(&f->links);
+	struct fact_link *l = vec_push(&f->net.links);
 
 	*l = (struct fact_link){ .index = index, .master = master, .is_up = true };
 	strcpy(l->name, name);
@@ -32,7 +32,7 @@ static void link_put(struct facts *f, uint32_t index, const char *name, const ch
 
 static void addr_put(struct facts *f, uint32_t link, const char *text, uint8_t len)
 {
-	*vec_push(&f->addrs) = (struct fact_addr){ addr(text), len, link };
+	*vec_push(&f->net.addrs) = (struct fact_addr){ addr(text), len, link };
 }
 
 static void tries_put(struct facts *f)
@@ -153,7 +153,7 @@ static void no_six(struct facts *f)
 }
 static void strict_one(struct facts *f)
 {
-	f->links.v[1].rp_filter = 1;
+	f->net.links.v[1].rp_filter = 1;
 }
 static void strict_all(struct facts *f)
 {
@@ -163,11 +163,11 @@ static void strict_all(struct facts *f)
 static void loose_wins(struct facts *f)
 {
 	f->rp_filter_all = 2;
-	f->links.v[1].rp_filter = 1;
+	f->net.links.v[1].rp_filter = 1;
 }
 static void strict_lo(struct facts *f)
 {
-	f->links.v[0].rp_filter = 1;
+	f->net.links.v[0].rp_filter = 1;
 }
 static void localnet(struct facts *f)
 {
@@ -175,7 +175,7 @@ static void localnet(struct facts *f)
 }
 static void localnet_one(struct facts *f)
 {
-	f->links.v[1].route_localnet = 1;
+	f->net.links.v[1].route_localnet = 1;
 }
 static void bridged(struct facts *f)
 {

@@ -198,7 +198,7 @@ static void test_files(void **state)
 
 	(void)state;
 	facts_init(&f);
-	*vec_push(&f.links) = (struct fact_link){ .index = 2, .name = "eth0" };
+	*vec_push(&f.net.links) = (struct fact_link){ .index = 2, .name = "eth0" };
 	put("/proc/sys/kernel/osrelease", "6.1.0-13-amd64\n");
 	put("/proc/sys/net/ipv4/ip_forward", "1\n");
 	put("/proc/sys/net/ipv4/conf/all/rp_filter", "0\n");
@@ -220,8 +220,8 @@ static void test_files(void **state)
 	assert_string_equal(f.release, "6.1.0-13-amd64");
 	assert_int_equal(f.ip_forward, 1);
 	assert_int_equal(f.ip6_forward, FACT_UNKNOWN);
-	assert_int_equal(f.links.v[0].rp_filter, 1);
-	assert_int_equal(f.links.v[0].route_localnet, 1);
+	assert_int_equal(f.net.links.v[0].rp_filter, 1);
+	assert_int_equal(f.net.links.v[0].route_localnet, 1);
 	assert_int_equal(f.bridge_call_iptables, 0);
 	assert_int_equal(f.bridge_call_ip6tables, FACT_UNKNOWN);
 	assert_int_equal(f.ct_max, 262144);
