@@ -6,15 +6,6 @@
 
 #include "ctl/value.h"
 
-static enum mark level_mark(const char *level)
-{
-	if (strcmp(level, "ok") == 0)
-		return MARK_GOOD;
-	if (strcmp(level, "warning") == 0)
-		return MARK_ATTENTION;
-	return strcmp(level, "error") == 0 ? MARK_BAD : MARK_NONE;
-}
-
 static bool needs_advice(const json_t *result)
 {
 	return strcmp(value_text(result, "level"), "ok") != 0 && value_has(result, "advice");
@@ -48,7 +39,7 @@ void show_doctor(struct str *out, const json_t *answer, const struct style *styl
 	value_for_each (result, results) {
 		const char *level = value_text(result, "level");
 
-		table_cell(&t, level_mark(level), "%s", level);
+		table_cell(&t, state_mark(level), "%s", level);
 		cell_say(&t, MARK_NONE, result, "{check}");
 		cell_say(&t, MARK_NONE, result, "{found}");
 	}

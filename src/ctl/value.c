@@ -195,6 +195,8 @@ enum mark state_mark(const char *state)
 		{ "rejected", MARK_BAD },
 		{ "not-proxied", MARK_FAINT },
 		{ "no-service", MARK_FAINT },
+		{ "warning", MARK_ATTENTION },
+		{ "error", MARK_BAD },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(marks); i++)

@@ -51,6 +51,7 @@ void say_us(struct str *out, json_int_t us);
 /* Members "address" and "port": "10.0.0.1:80", "[fd00::1]:80". */
 void say_endpoint(struct str *out, const json_t *object);
 
+/* Of the state of a service, or the level of a check. */
 enum mark state_mark(const char *state);
 /* READY of an endpoint: yes, no, terminating, terminated. */
 const char *condition_text(const json_t *endpoint);
