@@ -206,9 +206,7 @@ static void filter_fini(struct filter *f)
 
 static bool has_port(const struct filter *f, const struct service *s)
 {
-	if (f->port == 0)
-		return true;
-	return vec_has(&s->ports, p, p->port == f->port);
+	return f->port == 0 || vec_has(&s->ports, p, p->port == f->port);
 }
 
 static bool has_node_port(const struct filter *f, const struct service *s)
@@ -220,18 +218,14 @@ static bool has_node_port(const struct filter *f, const struct service *s)
 /* Addresses of the object, programmed or not. */
 static bool object_has_addr(const struct filter *f, const struct service *s)
 {
-	bool is_vip = ip_addr_is_equal(&s->cluster_ip[ip_fam(&f->addr)], &f->addr);
+	bool is_vip = ip_addr_is_equal(&s->cluster_ip[ip_fam(&f->addr)], &f->addr) ||
+		      vec_has(&s->ingress, in, ip_addr_is_equal(&in->addr, &f->addr)) ||
+		      vec_has(&s->external_ips, a, ip_addr_is_equal(a, &f->addr));
 
-	vec_for_each (in, &s->ingress)
-		is_vip |= ip_addr_is_equal(&in->addr, &f->addr);
-	vec_for_each (a, &s->external_ips)
-		is_vip |= ip_addr_is_equal(a, &f->addr);
 	if (is_vip && has_port(f, s))
 		return true;
-	vec_for_each (a, &f->ctx->model->env.nodeport_addrs)
-		if (ip_addr_is_equal(a, &f->addr))
-			return has_node_port(f, s);
-	return false;
+	return has_node_port(f, s) &&
+	       vec_has(&f->ctx->model->env.nodeport_addrs, a, ip_addr_is_equal(a, &f->addr));
 }
 
 static bool rows_have_addr(const struct filter *f, const struct plan_rows *rows)
@@ -243,9 +237,7 @@ static bool rows_have_addr(const struct filter *f, const struct plan_rows *rows)
 
 static bool slice_has_port(const struct filter *f, const struct slice *sl)
 {
-	if (f->port == 0)
-		return true;
-	return vec_has(&sl->ports, p, p->port == f->port);
+	return f->port == 0 || vec_has(&sl->ports, p, p->port == f->port);
 }
 
 static bool slice_has_addr(const struct filter *f, const struct slice *sl)

@@ -14,27 +14,23 @@
 
 #define TAG_MAX 24
 
-struct mix {
-	uint64_t h;
-};
-
-static void mix(struct mix *m, const void *data, size_t len)
+static void mix(uint64_t *h, const void *data, size_t len)
 {
-	m->h = hash_bytes_fixed(data, len, m->h, len);
+	*h = hash_bytes_fixed(data, len, *h, len);
 }
 
-static void mix_uint(struct mix *m, uint64_t n)
+static void mix_uint(uint64_t *h, uint64_t n)
 {
-	mix(m, &n, sizeof(n));
+	mix(h, &n, sizeof(n));
 }
 
-static void mix_text(struct mix *m, const char *text)
+static void mix_text(uint64_t *h, const char *text)
 {
-	mix(m, text ? text : "", text ? strlen(text) : 0);
+	mix(h, text ? text : "", text ? strlen(text) : 0);
 }
 
 /* Selected counters: others change without a change of the answers. */
-static void mix_sync(struct mix *m, const struct sync *sync)
+static void mix_sync(uint64_t *h, const struct sync *sync)
 {
 	const struct sync_stats *st = sync_stats_get(sync);
 	const uint64_t counters[] = {
@@ -56,66 +52,66 @@ static void mix_sync(struct mix *m, const struct sync *sync)
 		sync_failure_count(sync),
 	};
 
-	mix(m, counters, sizeof(counters));
+	mix(h, counters, sizeof(counters));
 }
 
-static void mix_health(struct mix *m, const struct health *health)
+static void mix_health(uint64_t *h, const struct health *health)
 {
 	struct health_facts f;
 
 	health_facts_get(&f, health, now_ns(), 0);
-	mix_uint(m, (uint64_t)health_is_good(&f) << 2 | (uint64_t)f.has_synced << 1 |
+	mix_uint(h, (uint64_t)health_is_good(&f) << 2 | (uint64_t)f.has_synced << 1 |
 			    (uint64_t)f.is_eligible);
-	mix_text(m, f.reason);
+	mix_text(h, f.reason);
 }
 
 /* The first errors by place and text, further ones by number. */
-static void mix_source(struct mix *m, const struct serve_source *source)
+static void mix_source(uint64_t *h, const struct serve_source *source)
 {
 	FINI(serve_source_info_fini) struct serve_source_info info = { 0 };
 
 	if (source->describe == NULL)
 		return;
 	source->describe(source->arg, &info);
-	mix_text(m, info.text);
-	mix_text(m, info.waiting_for);
-	mix_text(m, info.unknown);
-	mix_uint(m, info.is_complete);
-	mix_uint(m, info.n_errors);
-	mix_uint(m, info.n_notes);
+	mix_text(h, info.text);
+	mix_text(h, info.waiting_for);
+	mix_text(h, info.unknown);
+	mix_uint(h, info.is_complete);
+	mix_uint(h, info.n_errors);
+	mix_uint(h, info.n_notes);
 	vec_for_each (e, &info.errors) {
-		mix_text(m, e->where);
-		mix_text(m, e->text);
+		mix_text(h, e->where);
+		mix_text(h, e->text);
 	}
 }
 
 static uint64_t generation(const struct serve_context *ctx)
 {
 	const struct model_stats *st = &ctx->model->stats;
-	struct mix m = { ctx->started_ns ^ (uint64_t)getpid() };
+	uint64_t h = ctx->started_ns ^ (uint64_t)getpid();
 
-	mix_uint(&m, st->services);
-	mix_uint(&m, st->slices);
-	mix_uint(&m, st->service_events);
-	mix_uint(&m, st->slice_events);
-	mix_uint(&m, ctx->model->env_generation);
-	mix_uint(&m, ctx->plan->n_conflicts);
-	mix_uint(&m, ctx->plan->n_unsticky);
-	mix_uint(&m, ctx->plan->n_host_cluster_ips);
+	mix_uint(&h, st->services);
+	mix_uint(&h, st->slices);
+	mix_uint(&h, st->service_events);
+	mix_uint(&h, st->slice_events);
+	mix_uint(&h, ctx->model->env_generation);
+	mix_uint(&h, ctx->plan->n_conflicts);
+	mix_uint(&h, ctx->plan->n_unsticky);
+	mix_uint(&h, ctx->plan->n_host_cluster_ips);
 	for (int i = 0; ctx->plane != NULL && i < PLANE_FAULT_N; i++)
-		mix_text(&m, ctx->plane->faults[i].text);
-	mix_source(&m, &ctx->source);
+		mix_text(&h, ctx->plane->faults[i].text);
+	mix_source(&h, &ctx->source);
 	if (ctx->failover != NULL) {
-		mix_uint(&m, failover_unanswered(ctx->failover));
-		mix_uint(&m, failover_n_silent(ctx->failover));
+		mix_uint(&h, failover_unanswered(ctx->failover));
+		mix_uint(&h, failover_n_silent(ctx->failover));
 	}
 	if (ctx->checks != NULL)
-		mix_uint(&m, check_helper_state(ctx->checks).runs);
+		mix_uint(&h, check_helper_state(ctx->checks).runs);
 	if (ctx->sync != NULL)
-		mix_sync(&m, ctx->sync);
+		mix_sync(&h, ctx->sync);
 	if (ctx->sync != NULL && ctx->health != NULL)
-		mix_health(&m, ctx->health);
-	return m.h;
+		mix_health(&h, ctx->health);
+	return h;
 }
 
 bool serve_unchanged(struct http_reply *reply, const struct serve_context *ctx,

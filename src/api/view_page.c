@@ -128,11 +128,8 @@ static void head_pending(struct jsonw *w, const struct svc *svc, const struct sy
 	jsonw_bool(w, "pending", serve_is_pending(svc));
 	if (mode == VIEW_PAGE_PEOPLE && svc->dirty_since_ns > 1 && now > svc->dirty_since_ns)
 		jsonw_uint(w, "pending_ms", (now - svc->dirty_since_ns) / NSEC_PER_MSEC);
-	if (failure == NULL) {
-		jsonw_null(w, "rejected");
+	if (!jsonw_object_if(w, "rejected", failure != NULL))
 		return;
-	}
-	jsonw_object(w, "rejected");
 	jsonw_text(w, "text", failure->text);
 	if (mode == VIEW_PAGE_PEOPLE) {
 		jsonw_uint(w, "attempts", failure->attempts);

@@ -119,11 +119,8 @@ static void view_hist(struct jsonw *w, const char *key, const struct hist *h)
 
 static void view_last_step(struct jsonw *w, const struct sync_stats *st, uint64_t now)
 {
-	if (st->last_sync_ns == 0) {
-		jsonw_null(w, "last");
+	if (!jsonw_object_if(w, "last", st->last_sync_ns != 0))
 		return;
-	}
-	jsonw_object(w, "last");
 	age(w, "age_ms", st->last_sync_ns, now);
 	jsonw_uint(w, "took_us", st->last_sync_took_ns / NSEC_PER_USEC);
 	jsonw_uint(w, "services", st->last_sync_services);
@@ -135,11 +132,8 @@ static void view_sync(struct jsonw *w, const struct serve_context *ctx, uint64_t
 {
 	const struct sync_stats *st = ctx->sync ? sync_stats_get(ctx->sync) : NULL;
 
-	if (st == NULL) {
-		jsonw_null(w, "sync");
+	if (!jsonw_object_if(w, "sync", st != NULL))
 		return;
-	}
-	jsonw_object(w, "sync");
 	view_last_step(w, st, now);
 	age(w, "synced_age_ms", st->last_ok_ns, now);
 	jsonw_uint(w, "transactions", st->steps);
@@ -154,13 +148,10 @@ static void view_sync(struct jsonw *w, const struct serve_context *ctx, uint64_t
 		      st->first_sync_ns / NSEC_PER_USEC);
 	view_hist(w, "event_to_ack", &st->event_to_ack);
 	view_hist(w, "step", &st->step_time);
-	if (st->last_error_ns != 0) {
-		jsonw_object(w, "last_error");
+	if (jsonw_object_if(w, "last_error", st->last_error_ns != 0)) {
 		jsonw_text(w, "text", st->last_error);
 		age(w, "age_ms", st->last_error_ns, now);
 		jsonw_end(w);
-	} else {
-		jsonw_null(w, "last_error");
 	}
 	jsonw_end(w);
 }
@@ -198,12 +189,9 @@ static void view_health(struct jsonw *w, const struct serve_context *ctx, uint64
 {
 	struct health_facts f;
 
-	if (ctx->health == NULL || ctx->sync == NULL) {
-		jsonw_null(w, "health");
+	if (!jsonw_object_if(w, "health", ctx->health != NULL && ctx->sync != NULL))
 		return;
-	}
 	health_facts_get(&f, ctx->health, now, 0);
-	jsonw_object(w, "health");
 	jsonw_bool(w, "live", health_is_good(&f));
 	jsonw_bool(w, "ready",
 		   health_is_good(&f) && f.has_synced && f.is_eligible && f.unready == NULL);
@@ -354,11 +342,8 @@ static void view_problems(struct jsonw *w, const struct serve_context *ctx,
 /* Null without --failover. */
 static void view_failover(struct jsonw *w, const struct failover *f)
 {
-	if (f == NULL) {
-		jsonw_null(w, "failover");
+	if (!jsonw_object_if(w, "failover", f != NULL))
 		return;
-	}
-	jsonw_object(w, "failover");
 	jsonw_uint(w, "unanswered", failover_unanswered(f));
 	jsonw_uint(w, "silent", failover_n_silent(f));
 	jsonw_end(w);

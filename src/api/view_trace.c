@@ -415,11 +415,8 @@ static void view_others(struct jsonw *w, const struct plan_trace *t)
 
 static void view_service(struct jsonw *w, const struct plan_trace *t)
 {
-	if (t->ns == NULL) {
-		jsonw_null(w, "service");
+	if (!jsonw_object_if(w, "service", t->ns != NULL))
 		return;
-	}
-	jsonw_object(w, "service");
 	jsonw_names(w, t->ns, t->name);
 	jsonw_name(w, "port_name", t->port_name);
 	jsonw_uint(w, "port", t->service_port);

@@ -58,14 +58,6 @@ static void relate_endpoints(struct plan_trace *t, const struct slice *sl)
 	}
 }
 
-static bool addrs_have(const struct ip_addr *v, size_t n, const struct ip_addr *a)
-{
-	for (size_t i = 0; i < n; i++)
-		if (ip_addr_is_equal(&v[i], a))
-			return true;
-	return false;
-}
-
 static bool is_host_addr(const struct model *m, const struct ip_addr *a)
 {
 	return ip_addr_is_loopback(a) || model_is_host_addr(m, a) ||
@@ -87,7 +79,7 @@ static enum plan_frontend_kind kind_of_address(const struct plan_trace *t, const
 		return PLAN_FRONTEND_CLUSTERIP;
 	if (ingress_has(s, dst, false))
 		return PLAN_FRONTEND_LB;
-	if (addrs_have(s->external_ips.v, s->external_ips.n, dst))
+	if (vec_has(&s->external_ips, a, ip_addr_is_equal(a, dst)))
 		return PLAN_FRONTEND_EXTERNALIP;
 	return PLAN_FRONTEND_UNSET;
 }
@@ -171,7 +163,7 @@ static void relate_service(struct plan_trace *t, const struct svc *svc)
 {
 	const struct service *s = svc->service;
 	const struct model_env *env = &t->plan->model->env;
-	bool is_here = addrs_have(env->nodeport_addrs.v, env->nodeport_addrs.n, &t->query.dst);
+	bool is_here = vec_has(&env->nodeport_addrs, a, ip_addr_is_equal(a, &t->query.dst));
 	enum plan_frontend_kind kind = kind_of_address(t, s);
 
 	if (service_skip_reason(s) != NULL) {
@@ -217,15 +209,6 @@ bool plan_trace_lacks_source(const struct plan_trace *t)
 
 /* --- the source --- */
 
-static const struct ip_prefix *prefixes_find(const struct ip_prefix *v, size_t n,
-					     const struct ip_addr *a)
-{
-	for (size_t i = 0; i < n; i++)
-		if (ip_prefix_contains(&v[i], a))
-			return &v[i];
-	return NULL;
-}
-
 /* detect-local by interface: an address is assumed local if it is a pod's of this node. */
 static bool is_behind_interface(struct plan_trace *t)
 {
@@ -236,8 +219,7 @@ static bool is_behind_interface(struct plan_trace *t)
 		return false;
 	if (t->is_pod_of_this_node)
 		return true;
-	return self != NULL &&
-	       prefixes_find(self->pod_cidrs.v, self->pod_cidrs.n, &t->query.src) != NULL;
+	return self != NULL && vec_has(&self->pod_cidrs, p, ip_prefix_contains(p, &t->query.src));
 }
 
 static void decide_source(struct plan_trace *t)
@@ -251,8 +233,8 @@ static void decide_source(struct plan_trace *t)
 		break;
 	case DETECT_LOCAL_CLUSTER_CIDR:
 	case DETECT_LOCAL_NODE_CIDR:
-		t->is_pod = has_source && prefixes_find(m->env.pod_cidrs.v, m->env.pod_cidrs.n,
-							&t->query.src) != NULL;
+		t->is_pod = has_source &&
+			    vec_has(&m->env.pod_cidrs, p, ip_prefix_contains(p, &t->query.src));
 		break;
 	case DETECT_LOCAL_BRIDGE:
 	case DETECT_LOCAL_PREFIX:
@@ -456,7 +438,7 @@ static void decide_ranges(struct plan_trace *t, const struct plan_rows *rows)
 		return;
 	vec_for_each (p, &pool->ranges)
 		*vec_push(&t->ranges) = *p;
-	range = prefixes_find(t->ranges.v, t->ranges.n, &t->query.src);
+	range = vec_find(&t->ranges, p, ip_prefix_contains(p, &t->query.src));
 	if (range != NULL)
 		t->range = *range;
 }
@@ -618,7 +600,7 @@ void plan_trace_decide(struct plan_trace *t)
 {
 	const struct model_env *env = &t->plan->model->env;
 	const struct ip_prefix *cidr =
-		prefixes_find(env->service_cidrs.v, env->service_cidrs.n, &t->query.dst);
+		vec_find(&env->service_cidrs, p, ip_prefix_contains(p, &t->query.dst));
 
 	if (cidr != NULL)
 		t->service_cidr = *cidr;

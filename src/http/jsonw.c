@@ -91,6 +91,15 @@ void jsonw_object(struct jsonw *w, const char *key)
 	enter(w, true);
 }
 
+bool jsonw_object_if(struct jsonw *w, const char *key, bool is_known)
+{
+	if (is_known)
+		jsonw_object(w, key);
+	else
+		jsonw_null(w, key);
+	return is_known;
+}
+
 void jsonw_array(struct jsonw *w, const char *key)
 {
 	lead(w, key);

@@ -33,6 +33,8 @@ struct jsonw {
 };
 
 void jsonw_object(struct jsonw *w, const char *key);
+/* An object, or null. Returns `is_known`: the object is open. */
+bool jsonw_object_if(struct jsonw *w, const char *key, bool is_known);
 void jsonw_array(struct jsonw *w, const char *key);
 /* Close the innermost object or array. */
 void jsonw_end(struct jsonw *w);
