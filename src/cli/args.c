@@ -34,14 +34,14 @@ static size_t distance(const char *a, const char *b)
 	return d[n][m];
 }
 
-const char *cli_nearest(const char *typed, const char *(*word)(const struct cli *cli, size_t i),
-			const struct cli *cli, size_t n)
+const char *cli_nearest(const char *typed, const void *table, size_t size, size_t n)
 {
 	const char *best = NULL;
 	size_t limit = 3;
 
 	for (size_t i = 0; i < n; i++) {
-		const char *w = word(cli, i);
+		const char *w =
+			*(const char *const *)((const void *)((const char *)table + i * size));
 		size_t d = w != NULL ? distance(typed, w) : limit;
 
 		if (d < limit && d < strlen(w)) {
@@ -50,16 +50,6 @@ const char *cli_nearest(const char *typed, const char *(*word)(const struct cli 
 		}
 	}
 	return best;
-}
-
-static const char *option_name(const struct cli *cli, size_t i)
-{
-	return cli->options[i].name;
-}
-
-const char *cli_command_name(const struct cli *cli, size_t i)
-{
-	return cli->commands[i].name;
 }
 
 const struct cli_command *cli_command_find(const struct cli *cli, const char *name)
@@ -129,7 +119,7 @@ static int unknown(const struct cli *cli, const char *name, size_t len, struct e
 	const char *near;
 
 	(void)snprintf(typed, sizeof(typed), "%.*s", (int)len, name);
-	near = cli_nearest(typed, option_name, cli, cli->n_options);
+	near = cli_nearest(typed, cli->options, sizeof(*cli->options), cli->n_options);
 	if (near != NULL)
 		return err_set(err, -EINVAL, "unknown option '--%s' (did you mean '--%s'?)", typed,
 			       near);

@@ -119,10 +119,11 @@ MUST_USE int cli_next(struct cli_args *args, const struct cli *cli,
 		      const struct cli_option **option, const char **value, struct err *err);
 /* By long name, in which '_' equals '-'; NULL: none. */
 const struct cli_option *cli_find(const struct cli *cli, const char *name, size_t len);
-/* The entry of `words` nearest to `typed`; NULL when none is similar. */
-const char *cli_nearest(const char *typed, const char *(*word)(const struct cli *cli, size_t i),
-			const struct cli *cli, size_t n);
-const char *cli_command_name(const struct cli *cli, size_t i);
+/*
+ * The word nearest to `typed`; NULL when none is similar. A word, or NULL, is the first member of
+ * each of the `n` entries of `size` bytes.
+ */
+const char *cli_nearest(const char *typed, const void *table, size_t size, size_t n);
 /* NULL: no such command. */
 const struct cli_command *cli_command_find(const struct cli *cli, const char *name);
 /* "--name", or "-n" for a single letter. */

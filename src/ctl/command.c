@@ -368,7 +368,7 @@ static int line_parse(struct words *words, int argc, char **argv)
 
 static int command_unknown(const char *name)
 {
-	const char *near = cli_nearest(name, cli_command_name, &vipctl, vipctl.n_commands);
+	const char *near = cli_nearest(name, commands, sizeof(*commands), ARRAY_SIZE(commands));
 
 	if (near != NULL)
 		return usage("unknown command '%s' (did you mean '%s'?)", name, near);
