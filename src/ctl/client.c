@@ -102,6 +102,16 @@ static int head_read(struct answer *a, FILE *in, uint64_t *left, bool *is_chunke
 	return malformed(err);
 }
 
+static int body_take(struct answer *a, const char *data, size_t len)
+{
+	if (a->status == 200 || a->error == NULL)
+		return a->sink(a->arg, data, len);
+	if (a->error->len + len > ERROR_MAX)
+		return -EPROTO;
+	str_add(a->error, data, len);
+	return 0;
+}
+
 /* Pass on `left` bytes, or all up to the end for UINT64_MAX. */
 static int body_read(struct answer *a, FILE *in, uint64_t left, struct err *err)
 {
@@ -111,7 +121,7 @@ static int body_read(struct answer *a, FILE *in, uint64_t left, struct err *err)
 		size_t chunk = (size_t)MIN(left, (uint64_t)sizeof(buf));
 		size_t n = fread(buf, 1, chunk, in);
 		int code = errno;
-		int r = n > 0 ? a->sink(a->arg, buf, n) : 0;
+		int r = n > 0 ? body_take(a, buf, n) : 0;
 
 		errno = code;
 		if (r < 0)
@@ -246,30 +256,12 @@ static int status_error(int status, const struct str *body, struct err *err)
 	return code;
 }
 
-struct exchange {
-	struct answer answer;
-	int (*sink)(void *arg, const char *data, size_t len);
-	void *arg;
-	struct str error; /* body of an error */
-};
-
-static int exchange_sink(void *arg, const char *data, size_t len)
-{
-	struct exchange *x = arg;
-
-	if (x->answer.status == 200)
-		return x->sink(x->arg, data, len);
-	if (x->error.len + len > ERROR_MAX)
-		return -EPROTO;
-	str_add(&x->error, data, len);
-	return 0;
-}
-
-static int request(const struct client *c, const char *method, const char *target,
+int client_request(const struct client *c, const char *method, const char *target,
 		   int (*sink)(void *arg, const char *data, size_t len), void *arg, struct err *err)
 {
-	struct exchange x = { .sink = sink, .arg = arg };
+	FINI(str_fini) struct str error = { 0 };
 	FINI(str_fini) struct str text = { 0 };
+	struct answer answer = { .sink = sink, .arg = arg, .error = &error };
 	AUTO(close) int fd = socket_connect(c, err);
 	AUTO(fclose) FILE *in = NULL;
 	int r = 0;
@@ -277,28 +269,19 @@ static int request(const struct client *c, const char *method, const char *targe
 	if (fd < 0)
 		return fd;
 	in = stream_open(&fd);
-	x.answer.sink = exchange_sink;
-	x.answer.arg = &x;
 	str_printf(&text, "%s %s HTTP/1.1\r\nHost: vipd\r\nConnection: close\r\n\r\n", method,
 		   target);
 	/* Blocking: it sends all, or fails. */
 	if (send(fd, text.text, text.len, MSG_NOSIGNAL) != (ssize_t)text.len)
 		r = err_errno(err, "%s", c->path);
 	if (r == 0)
-		r = answer_read(&x.answer, in, err);
+		r = answer_read(&answer, in, err);
 	if (r == -ETIMEDOUT)
 		(void)err_set(err, r, "vipd did not answer within %u s on %s",
 			      (c->timeout_ms + 999) / 1000, c->path);
-	if (r == 0 && x.answer.status != 200)
-		r = status_error(x.answer.status, &x.error, err);
-	str_fini(&x.error);
+	if (r == 0 && answer.status != 200)
+		r = status_error(answer.status, &error, err);
 	return r;
-}
-
-int client_get(const struct client *c, const char *target,
-	       int (*sink)(void *arg, const char *data, size_t len), void *arg, struct err *err)
-{
-	return request(c, "GET", target, sink, arg, err);
 }
 
 /* --- values --- */
@@ -332,7 +315,7 @@ int client_json(json_t **ret, const struct client *c, const char *method, const 
 {
 	FINI(str_fini) struct str text = { 0 };
 	json_auto_t *body = NULL;
-	int r = request(c, method, target, sink_str, &text, err);
+	int r = client_request(c, method, target, sink_str, &text, err);
 
 	if (r == -EFBIG)
 		(void)err_set(err, r, "the answer is larger than %u MB", CLIENT_BODY_MAX >> 20);

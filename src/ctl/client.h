@@ -28,6 +28,7 @@ struct answer {
 	/* Takes a piece of the body; a negative errno ends the exchange. */
 	int (*sink)(void *arg, const char *data, size_t len);
 	void *arg;
+	struct str *error; /* takes the body of a status other than 200; NULL: the sink does */
 };
 
 /*
@@ -37,16 +38,16 @@ struct answer {
 MUST_USE int answer_read(struct answer *a, FILE *in, struct err *err);
 
 /*
- * GET `target`; the body of an answer of status 200 goes to `sink` piece by piece.
+ * Request `target`; the body of an answer of status 200 goes to `sink` piece by piece.
  * Returns 0, or with vipd's own words in `err` -ENODATA for status 404 and -EINVAL for
  * 400; what the sink returned; other -errno when there is no usable answer.
  */
-MUST_USE int client_get(const struct client *c, const char *target,
-			int (*sink)(void *arg, const char *data, size_t len), void *arg,
-			struct err *err);
+MUST_USE int client_request(const struct client *c, const char *method, const char *target,
+			    int (*sink)(void *arg, const char *data, size_t len), void *arg,
+			    struct err *err);
 /*
  * The same into a value; -EPROTONOSUPPORT when vipd speaks another version. The method PUT changes
- * something: logs, drains, checks of the node.
+ * something: logs, drains, checks of the node; else it is GET.
  */
 MUST_USE int client_json(json_t **ret, const struct client *c, const char *method,
 			 const char *target, struct err *err);

@@ -4,23 +4,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "plane/ipvs/programmed.h"
 #include "plane/nft/programmed.h"
 
 static int ipvs_read(struct programmed *ret, struct err *err)
 {
-	struct ipvs_programmed ipvs = { 0 };
-	int r = ipvs_programmed_read(&ipvs, err);
+	int r = ipvs_programmed_read(&ret->lines, err);
 
-	if (r < 0) {
-		ipvs_programmed_fini(&ipvs);
-		return r;
-	}
-	ret->is_ipvs = true;
-	ret->text = ipvs.frontends;
-	ret->routing = ipvs.routing;
-	ret->routing_desired = ipvs.routing_desired;
-	return 0;
+	ret->is_ipvs = r == 0;
+	return r;
 }
 
 int programmed_read(struct programmed *ret, const char *plane, struct err *err)
@@ -31,13 +22,13 @@ int programmed_read(struct programmed *ret, const char *plane, struct err *err)
 	*ret = (struct programmed){ 0 };
 	if (is_ipvs)
 		return ipvs_read(ret, err);
-	r = nft_programmed_text(&ret->text, err);
+	r = nft_programmed_text(&ret->lines.frontends, err);
 	if (r < 0 || plane != NULL)
 		return r;
 	r = ipvs_programmed_exists(err);
 	if (r <= 0)
 		return r;
-	if (ret->text.len == 0)
+	if (ret->lines.frontends.len == 0)
 		return ipvs_read(ret, err);
 	(void)fputs("vipctl: tables of both planes exist: one takes over from the other; showing "
 		    "nftables (--plane=ipvs: the other)\n",
@@ -47,9 +38,7 @@ int programmed_read(struct programmed *ret, const char *plane, struct err *err)
 
 void programmed_fini(struct programmed *h)
 {
-	str_fini(&h->text);
-	str_fini(&h->routing);
-	str_fini(&h->routing_desired);
+	ipvs_programmed_fini(&h->lines);
 }
 
 json_t *programmed_lines(struct str *text, const char *part)

@@ -4,16 +4,12 @@
 
 #include <jansson.h>
 
-#include "base/err.h"
-#include "base/str.h"
+#include "plane/ipvs/programmed.h"
 
 /* Zeroed memory is empty. */
 struct programmed {
-	bool is_ipvs; /* false: nftables */
-	struct str
-		text; /* one line per frontend: plane/nft/programmed.h, plane/ipvs/programmed.h */
-	struct str routing; /* ipvs plane: existing rules and routes, and required ones */
-	struct str routing_desired;
+	bool is_ipvs;                 /* false: nftables */
+	struct ipvs_programmed lines; /* of nftables, frontends only: plane/nft/programmed.h */
 };
 
 /*

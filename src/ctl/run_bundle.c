@@ -29,16 +29,20 @@ static int sink_str(void *arg, const char *data, size_t len)
 	return 0;
 }
 
+static int member(const char *name, json_t *value, const char *behind)
+{
+	(void)printf("\"%s\": ", name);
+	(void)json_dumpf(value, stdout, JSON_INDENT(1) | JSON_ENCODE_ANY);
+	json_decref(value);
+	return out_write(behind, strlen(behind));
+}
+
+/* Null for a text that is not UTF-8. */
 static int text_member(const char *name, const char *text)
 {
-	json_auto_t *json = json_pack("{s:s?}", name, text);
-	int r;
+	json_t *value = json_string(text);
 
-	if (json == NULL) /* not UTF-8 */
-		json = json_pack("{s:n}", name);
-	/* Without the outer braces, followed by a comma. */
-	r = json_dumpf(json, stdout, JSON_EMBED);
-	return r < 0 ? r : out_write(",\n", 2);
+	return member(name, value ? value : json_null(), ",\n");
 }
 
 static int head_write(void)
@@ -64,7 +68,7 @@ static int part_write(const struct run *run, const char *member, const char *tar
 {
 	FINI(str_fini) struct str body = { 0 };
 	struct err err;
-	int r = client_get(&run->client, target, sink_str, &body, &err);
+	int r = client_request(&run->client, "GET", target, sink_str, &body, &err);
 
 	(void)printf("\"%s\": ", member);
 	if (r == 0) {
@@ -78,14 +82,6 @@ static int part_write(const struct run *run, const char *member, const char *tar
 	return r;
 }
 
-static void member(const char *name, json_t *value, const char *behind)
-{
-	(void)printf("\"%s\": ", name);
-	(void)json_dumpf(value, stdout, JSON_INDENT(1) | JSON_ENCODE_ANY);
-	(void)out_write(behind, strlen(behind));
-	json_decref(value);
-}
-
 /* Lines of the kernel's tables as arrays. */
 static void kernel_write(const struct run *run)
 {
@@ -95,10 +91,11 @@ static void kernel_write(const struct run *run)
 
 	if (r < 0)
 		programmed_fini(&programmed); /* the part that was read */
-	member("kernel_plane", json_string(programmed.is_ipvs ? "ipvs" : "nftables"), ",\n");
-	member("kernel_frontends", programmed_lines(&programmed.text, NULL), ",\n");
-	member("kernel_routing", programmed_lines(&programmed.routing, NULL), ",\n");
-	member("kernel_error", r < 0 ? json_string(err.text) : json_null(), "}\n");
+	(void)member("kernel_plane", json_string(programmed.is_ipvs ? "ipvs" : "nftables"), ",\n");
+	(void)member("kernel_frontends", programmed_lines(&programmed.lines.frontends, NULL),
+		     ",\n");
+	(void)member("kernel_routing", programmed_lines(&programmed.lines.routing, NULL), ",\n");
+	(void)member("kernel_error", r < 0 ? json_string(err.text) : json_null(), "}\n");
 }
 
 int run_bundle(const struct run *run)

@@ -63,9 +63,9 @@ static int diff_try(struct diff *d, const struct run *run, const char *plane, st
 	if (r == 0 && run->manifests != NULL)
 		r = desired_read(d, run, programmed.is_ipvs, err);
 	if (r == 0) {
-		diff_desired_lines(d, programmed.routing_desired.text, "(policy routing)");
-		diff_programmed(d, programmed.text.text);
-		diff_programmed(d, programmed.routing.text);
+		diff_desired_lines(d, programmed.lines.routing_desired.text, "(policy routing)");
+		diff_programmed(d, programmed.lines.frontends.text);
+		diff_programmed(d, programmed.lines.routing.text);
 		diff_compare(d);
 	}
 	return r;
@@ -132,10 +132,11 @@ int run_diff(const struct run *run)
 
 static int kernel_json(struct programmed *programmed, const char *part)
 {
-	json_auto_t *json = json_pack("{s:i, s:s, s:o, s:o}", "api", CONTROL_API_VERSION, "plane",
-				      programmed->is_ipvs ? "ipvs" : "nftables", "frontends",
-				      programmed_lines(&programmed->text, part), "routing",
-				      programmed_lines(&programmed->routing, part));
+	json_auto_t *json =
+		json_pack("{s:i, s:s, s:o, s:o}", "api", CONTROL_API_VERSION, "plane",
+			  programmed->is_ipvs ? "ipvs" : "nftables", "frontends",
+			  programmed_lines(&programmed->lines.frontends, part), "routing",
+			  programmed_lines(&programmed->lines.routing, part));
 
 	return out_json(json, EXIT_FINE);
 }
@@ -164,9 +165,9 @@ int run_svc_kernel(const struct run *run)
 		return failed(r == -EPERM ? r : -ENODATA, &err);
 	if (run->output == OUTPUT_JSON)
 		code = kernel_json(&programmed, part);
-	else if (programmed.text.len == 0 && programmed.routing.len == 0)
+	else if (programmed.lines.frontends.len == 0 && programmed.lines.routing.len == 0)
 		(void)fputs("no table of vipd, or an empty one\n", stderr);
-	else if (lines_print(programmed.text.text, part))
-		(void)lines_print(programmed.routing.text, part);
+	else if (lines_print(programmed.lines.frontends.text, part))
+		(void)lines_print(programmed.lines.routing.text, part);
 	return code;
 }

@@ -73,7 +73,7 @@ int run_monitor(const struct run *run)
 	str_puts(&target, "/v1/monitor");
 	query_add(&target, "service", run->service);
 	query_add(&target, "kind", run->kinds);
-	r = client_get(&client, target.text, sink_lines, &lines, &err);
+	r = client_request(&client, "GET", target.text, sink_lines, &lines, &err);
 	str_fini(&lines.rest);
 	return r == 0 || r == -EPIPE ? EXIT_FINE : failed(r, &err);
 }

@@ -264,7 +264,7 @@ int run_dump(const struct run *run)
 	query_add(&target, "namespace", run->ns);
 	if (run->n_args == 1)
 		query_add(&target, "q", run->args[0]);
-	r = client_get(&run->client, target.text, sink_stdout, NULL, &err);
+	r = client_request(&run->client, "GET", target.text, sink_stdout, NULL, &err);
 	return r == 0 || r == -EPIPE ? EXIT_FINE : failed(r, &err);
 }
 

@@ -40,19 +40,15 @@ static void on_signal(int number)
 
 static int sample(struct top *t, const struct run *run, struct err *err)
 {
-	json_t *counts;
+	json_auto_t *counts = NULL;
 	json_t *status;
 	int r = client_json(&counts, &run->client, "GET", "/v1/counts", err);
 
-	if (r < 0)
-		return r;
-	r = client_json(&status, &run->client, "GET", "/v1/status", err);
-	if (r < 0) {
-		json_decref(counts);
-		return r;
-	}
-	top_feed(t, counts, status);
-	return 0;
+	if (r == 0)
+		r = client_json(&status, &run->client, "GET", "/v1/status", err);
+	if (r == 0)
+		top_feed(t, TAKE(counts), status);
+	return r;
 }
 
 /* --- the terminal --- */

@@ -26,22 +26,16 @@ int proc_read(struct str *out, const char *root, const char *path)
 
 int64_t proc_number(const char *root, const char *fmt, ...)
 {
-	FINI(str_fini) struct str text = { 0 };
-	int64_t ret = FACT_UNKNOWN;
-	char path[PROC_PATH_MAX];
+	AUTO(free) char *path = NULL;
+	char full[PROC_PATH_MAX];
+	uint64_t n;
 	va_list ap;
 
 	va_start(ap, fmt);
-	(void)vsnprintf(path, sizeof(path), fmt, ap);
+	path = xvasprintf(fmt, ap);
 	va_end(ap);
-	if (proc_read(&text, root, path) == 0) {
-		char *end = NULL;
-		long long n = strtoll(str_text(&text), &end, 10);
-
-		if (end != str_text(&text))
-			ret = n;
-	}
-	return ret;
+	(void)snprintf(full, sizeof(full), "%s%s", root, path);
+	return file_read_number(&n, full, NULL) == 0 ? (int64_t)n : FACT_UNKNOWN;
 }
 
 void proc_lines(char *text, void (*line)(void *arg, char *line), void *arg)
