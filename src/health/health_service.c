@@ -4,7 +4,7 @@
  *
  * An entry is a service on a port. When the service or its port is removed, the entry leaves
  * the table and its listeners close. The entry then answers 503 (HC-22) on its open
- * connections and is freed with the last of its servers (`n_servers`).
+ * connections and is freed with the last of its listeners.
  */
 #include "health/health_service.h"
 
@@ -24,9 +24,10 @@
 
 /* An HTTP server on one address. */
 struct listener {
-	struct list link; /* in entry.listeners, or in entry.closing */
+	struct list link; /* in entry.listeners */
 	struct entry *entry;
 	struct ip_addr addr;
+	bool is_closing; /* accepts no connections, but has open ones */
 	struct http_server *http;
 };
 
@@ -43,8 +44,6 @@ struct entry {
 	bool has_family[IPFAM_N];
 	size_t ready[IPFAM_N]; /* EPS-24 */
 	struct list listeners;
-	struct list closing; /* accept no connections, but have open ones */
-	size_t n_servers;    /* in both lists */
 };
 
 struct health_services {
@@ -115,18 +114,16 @@ static void on_retired(void *arg)
 
 	list_del(&d->link);
 	free(d);
-	e->n_servers--;
-	if (e->is_removed && e->n_servers == 0)
+	if (e->is_removed && list_is_empty(&e->listeners))
 		entry_free(e);
 }
 
 static void listener_retire(struct listener *d)
 {
-	struct entry *e = d->entry;
-
-	list_del(&d->link);
-	list_add_tail(&e->closing, &d->link);
-	e->all->n_listeners--;
+	if (d->is_closing)
+		return;
+	d->is_closing = true;
+	d->entry->all->n_listeners--;
 	http_server_retire(d->http, on_retired);
 }
 
@@ -154,7 +151,6 @@ static int listener_add(struct entry *e, const struct ip_addr *addr, struct err 
 	d->entry = e;
 	d->addr = *addr;
 	list_add_tail(&e->listeners, &d->link);
-	e->n_servers++;
 	e->all->n_listeners++;
 	return 0;
 }
@@ -162,7 +158,7 @@ static int listener_add(struct entry *e, const struct ip_addr *addr, struct err 
 static struct listener *listener_find(const struct entry *e, const struct ip_addr *addr)
 {
 	list_for_each_entry (d, &e->listeners, struct listener, link) {
-		if (ip_addr_is_equal(&d->addr, addr))
+		if (!d->is_closing && ip_addr_is_equal(&d->addr, addr))
 			return d;
 	}
 	return NULL;
@@ -254,7 +250,6 @@ static struct entry *entry_add(struct health_services *hs, const struct svc *svc
 	e->name = name_ref(svc->name);
 	e->port = port;
 	list_init(&e->listeners);
-	list_init(&e->closing);
 	htable_insert(&hs->entries, &e->node, name_pair_hash(svc->ns, svc->name));
 	return e;
 }
@@ -266,11 +261,10 @@ static void entry_retire(struct entry *e)
 	htable_remove(&hs->entries, &e->node);
 	list_del(&e->unbound);
 	list_add_tail(&hs->removed, &e->removed);
-	e->n_servers++; /* keeps the entry until all listeners are closed */
 	list_for_each_safe (l, tmp, &e->listeners)
 		listener_retire(list_entry(l, struct listener, link));
-	e->is_removed = true;
-	if (--e->n_servers == 0)
+	e->is_removed = true; /* only now: on_retired() would free the entry */
+	if (list_is_empty(&e->listeners))
 		entry_free(e);
 	retry_in(hs, 0); /* the port is free for another entry */
 }
@@ -371,18 +365,12 @@ void health_services_open(struct health_services **ret, struct event_base *base,
 	*ret = hs;
 }
 
-static void listeners_close(struct list *listeners)
+static void entry_close(struct entry *e)
 {
-	list_for_each_entry_safe (d, tmp, listeners, struct listener, link) {
+	list_for_each_entry_safe (d, tmp, &e->listeners, struct listener, link) {
 		http_server_close(d->http);
 		free(d);
 	}
-}
-
-static void entry_close(struct entry *e)
-{
-	listeners_close(&e->listeners);
-	listeners_close(&e->closing);
 	entry_free(e);
 }
 
