@@ -254,10 +254,8 @@ static bool slice_has_pod(const struct filter *f, const struct slice *sl)
 
 static bool slices_match(const struct filter *f, const struct svc *svc)
 {
-	list_for_each (l, &svc->slices) {
-		const struct slice *sl = list_entry(l, struct slice_entry, link)->slice;
-
-		if (ip_is_set(&f->addr) ? slice_has_addr(f, sl) : slice_has_pod(f, sl))
+	list_for_each_entry (l, &svc->slices, struct slice_entry, link) {
+		if (ip_is_set(&f->addr) ? slice_has_addr(f, l->slice) : slice_has_pod(f, l->slice))
 			return true;
 	}
 	return false;

@@ -91,21 +91,12 @@ static int proto_index(uint8_t proto)
 	return proto == IPPROTO_TCP ? 0 : proto == IPPROTO_UDP ? 1 : proto == IPPROTO_SCTP ? 2 : -1;
 }
 
-struct addr_list {
-	VEC(struct ip_addr) v;
-};
-
 /* What becomes of the entries of a set. */
 struct entries {
-	uint64_t *bits;           /* not NULL: add each port */
-	struct addr_list *addrs;  /* hash:ip: add each address */
-	struct node_ports *ports; /* hash:ip,port: add the ports of `addrs` */
+	uint64_t *bits;            /* not NULL: add each port */
+	VEC(struct ip_addr) addrs; /* hash:ip: add each address */
+	struct node_ports *ports;  /* hash:ip,port: add the ports of `addrs` */
 };
-
-static bool list_has(const struct addr_list *list, const struct ip_addr *a)
-{
-	return vec_has(&list->v, b, ip_addr_cmp(a, b) == 0);
-}
 
 static bool entry_addr(struct ip_addr *ret, const struct nlattr *nest)
 {
@@ -144,8 +135,9 @@ static int entry_message(void *arg, const struct nlmsghdr *h, struct err *err)
 		proto = nl_attr_bytes(da[IPSET_ATTR_PROTO], 1);
 		i = proto != NULL ? proto_index(*proto) : -1;
 		if (e->ports == NULL)
-			*vec_push(&e->addrs->v) = a;
-		else if (port != NULL && i >= 0 && list_has(e->addrs, &a))
+			*vec_push(&e->addrs) = a;
+		else if (port != NULL && i >= 0 &&
+			 vec_has(&e->addrs, own, ip_addr_is_equal(own, &a)))
 			bit_set(e->ports->bits[ip_fam(&a)][i], (size_t)port[0] << 8 | port[1]);
 	}
 	return 0;
@@ -171,14 +163,13 @@ static int router_node_ports(struct node_ports *ret, struct nl_sock *nl, struct 
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(prefixes); i++) {
-		struct addr_list addrs = { 0 };
-		struct entries e = { .addrs = &addrs };
+		struct entries e = { 0 };
 
 		r = entries_read(&e, prefixes[i], "kube-router-local-ips", nl, err);
 		e.ports = ret;
 		if (r == 0)
 			r = entries_read(&e, prefixes[i], "kube-router-svip-prt", nl, err);
-		vec_fini(&addrs.v);
+		vec_fini(&e.addrs);
 	}
 	return r;
 }

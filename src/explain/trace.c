@@ -192,11 +192,9 @@ void plan_trace_init(struct plan_trace *ret, const struct plan *p,
 
 void plan_trace_visit(struct plan_trace *t, const struct svc *svc)
 {
-	list_for_each (l, &svc->slices) {
-		const struct slice *sl = list_entry(l, struct slice_entry, link)->slice;
-
-		if (sl->fam == ip_fam(&t->query.dst))
-			relate_endpoints(t, sl);
+	list_for_each_entry (l, &svc->slices, struct slice_entry, link) {
+		if (l->slice->fam == ip_fam(&t->query.dst))
+			relate_endpoints(t, l->slice);
 	}
 	if (svc->service != NULL)
 		relate_service(t, svc);

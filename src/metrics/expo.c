@@ -4,7 +4,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #define MS NSEC_PER_MSEC
 #define S NSEC_PER_SEC
@@ -24,23 +23,15 @@ static const uint64_t npl[] = {
 	270 * S,        300 * S,
 };
 _Static_assert(ARRAY_SIZE(e15) == 15, "E15");
-_Static_assert(ARRAY_SIZE(npl) == 80, "NPL");
+_Static_assert(ARRAY_SIZE(npl) == EXPO_BOUNDS_MAX, "NPL");
 
 const struct expo_bounds expo_e15 = { e15, ARRAY_SIZE(e15) };
 const struct expo_bounds expo_npl = { npl, ARRAY_SIZE(npl) };
-
-void expo_hist_fini(struct expo_hist *h)
-{
-	free(h->buckets);
-	h->buckets = NULL;
-}
 
 void expo_hist_add(struct expo_hist *h, uint64_t ns)
 {
 	size_t i = 0;
 
-	if (h->buckets == NULL)
-		h->buckets = xcalloc(h->bounds->n + 1, sizeof(*h->buckets));
 	while (i < h->bounds->n && ns > h->bounds->v[i])
 		i++;
 	h->buckets[i]++;
@@ -114,7 +105,7 @@ void expo_hist(struct str *out, const char *name, const char *labels, const stru
 	uint64_t n = 0;
 
 	for (size_t i = 0; i < h->bounds->n; i++) {
-		n += h->buckets ? h->buckets[i] : 0;
+		n += h->buckets[i];
 		expo_bucket(out, name, labels, h->bounds->v[i], n);
 	}
 	expo_bucket(out, name, labels, 0, h->count);

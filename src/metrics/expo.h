@@ -22,15 +22,16 @@ struct expo_bounds {
 extern const struct expo_bounds expo_e15; /* 1 ms doubled fourteen times */
 extern const struct expo_bounds expo_npl; /* a quarter of a second to five minutes */
 
+#define EXPO_BOUNDS_MAX 80
+
 /* Empty when zeroed except `bounds`. */
 struct expo_hist {
 	const struct expo_bounds *bounds;
-	uint64_t *buckets; /* bounds->n + 1; NULL while empty */
+	uint64_t buckets[EXPO_BOUNDS_MAX + 1];
 	uint64_t count;
 	uint64_t sum_ns;
 };
 
-void expo_hist_fini(struct expo_hist *h);
 void expo_hist_add(struct expo_hist *h, uint64_t ns);
 
 void expo_head(struct str *out, const char *name, const char *type, const char *help);

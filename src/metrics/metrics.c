@@ -311,11 +311,5 @@ void metrics_close(struct metrics *m)
 	if (m == NULL)
 		return;
 	http_port_close(m->port);
-	expo_hist_fini(&m->sync_time);
-	expo_hist_fini(&m->full_time);
-	expo_hist_fini(&m->partial_time);
-	expo_hist_fini(&m->conntrack_time);
-	for (int fam = 0; fam < IPFAM_N; fam++)
-		expo_hist_fini(&m->programming[fam]);
 	free(m);
 }

@@ -121,7 +121,6 @@ static void test_hist(void **state)
 	assert_non_null(strstr(out.text, "x_seconds_bucket{le=\"+Inf\"} 3\n"));
 	assert_non_null(strstr(out.text, "x_seconds_sum 3600.002000001\nx_seconds_count 3\n"));
 	str_fini(&out);
-	expo_hist_fini(&h);
 }
 
 /* Section 13: NPL is 0.25, 0.5, 1..59, 60..115 by 5, 120..300 by 30. */
