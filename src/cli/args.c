@@ -101,7 +101,7 @@ static const struct cli_option *find_beginning(const struct cli *cli, const char
 	return found;
 }
 
-static const struct cli_option *find_letter(const struct cli *cli, char letter)
+const struct cli_option *cli_find_letter(const struct cli *cli, char letter)
 {
 	for (size_t i = 0; i < cli->n_options; i++) {
 		const struct cli_option *o = &cli->options[i];
@@ -145,7 +145,7 @@ static int next_letter(struct cli_args *a, const struct cli *cli, const struct c
 {
 	char letter = *a->cluster++;
 
-	*option = find_letter(cli, letter);
+	*option = cli_find_letter(cli, letter);
 	if (*option == NULL) {
 		a->cluster = NULL;
 		return err_set(err, -EINVAL, "unknown option '-%c'", letter);

@@ -119,6 +119,8 @@ MUST_USE int cli_next(struct cli_args *args, const struct cli *cli,
 		      const struct cli_option **option, const char **value, struct err *err);
 /* By long name, in which '_' equals '-'; NULL: none. */
 const struct cli_option *cli_find(const struct cli *cli, const char *name, size_t len);
+/* By letter, or a name of one letter. */
+const struct cli_option *cli_find_letter(const struct cli *cli, char letter);
 /*
  * The word nearest to `typed`; NULL when none is similar. A word, or NULL, is the first member of
  * each of the `n` entries of `size` bytes.

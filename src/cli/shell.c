@@ -77,10 +77,7 @@ static const struct cli_option *option_of(const struct cli *cli, const char *wor
 {
 	if (strncmp(word, "--", 2) == 0)
 		return cli_find(cli, word + 2, strcspn(word + 2, "="));
-	for (size_t i = 0; i < cli->n_options; i++)
-		if (cli->options[i].letter == word[strlen(word) - 1])
-			return &cli->options[i];
-	return cli_find(cli, word + 1, 1);
+	return cli_find_letter(cli, word[strlen(word) - 1]);
 }
 
 /* `words` are separated by blanks; each candidate begins with `len` bytes of `before`. */

@@ -42,7 +42,7 @@ struct diff {
 /* Zeroed memory is empty. */
 void diff_desired(struct diff *d, const json_t *items);
 void diff_programmed(struct diff *d, char *text);
-/* Desired lines that belong to no service; `owner` is shown instead. */
+/* Desired lines of `owner`: a service, or what is shown in place of one. */
 void diff_desired_lines(struct diff *d, char *text, const char *owner);
 void diff_compare(struct diff *d);
 bool diff_is_empty(const struct diff *d);

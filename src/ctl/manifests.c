@@ -101,27 +101,19 @@ static int folder_read(struct reading *rd, const char *dir, struct err *err)
 
 /* --- rows --- */
 
-static json_t *item_of(const struct svc *svc, const struct plan_balancer *balancer)
+static void rows_print(struct str *out, const struct plan_rows *rows,
+		       const struct plan_balancer *balancer)
 {
-	const struct plan_rows *rows = svc->rows;
-	json_t *lines = json_array();
-	FINI(str_fini) struct str line = { 0 };
-
 	vec_for_each (f, &rows->frontends) {
-		str_clear(&line);
-		plan_frontend_led_print(&line, rows, f, balancer);
-		(void)json_array_append_new(lines, json_string(line.text));
+		plan_frontend_led_print(out, rows, f, balancer);
+		str_puts(out, "\n");
 	}
-	return json_pack("{s:s, s:s, s:b, s:n, s:b, s:o}", "namespace", svc->ns->text, "name",
-			 svc->name->text, "pending", 0, "rejected", "complete", 1, "frontends",
-			 lines);
 }
 
 /* Build all rows before settling the first, so that all claims are known (plan.h). */
-static json_t *rows_make(struct reading *rd)
+static void rows_make(struct reading *rd, struct diff *d)
 {
 	struct plan_displaced displaced = { 0 };
-	json_t *items = json_array();
 	size_t n;
 	struct svc **all = model_sorted(&rd->model, &n);
 	struct plan_rows **rows = xcalloc(n + 1, sizeof(struct plan_rows *));
@@ -135,17 +127,21 @@ static json_t *rows_make(struct reading *rd)
 		plan_rows_number(&rd->plan, rows[i]);
 	}
 	for (size_t i = 0; i < n; i++) {
+		FINI(str_fini) struct str lines = { 0 };
+		FINI(str_fini) struct str owner = { 0 };
+
 		plan_rows_accept(&rd->plan, all[i], rows[i]);
 		if (rows[i] != NULL)
-			(void)json_array_append_new(items, item_of(all[i], rd->balancer));
+			rows_print(&lines, all[i]->rows, rd->balancer);
+		str_printf(&owner, "%s/%s", all[i]->ns->text, all[i]->name->text);
+		diff_desired_lines(d, lines.text, owner.text);
 	}
 	vec_fini(&displaced.svcs);
 	free(rows);
 	free(all);
-	return items;
 }
 
-int manifests_rows(json_t **ret, const struct manifests_config *config,
+int manifests_rows(struct diff *ret, const struct manifests_config *config,
 		   void (*problem)(const char *where, const char *text), struct err *err)
 {
 	static const struct plan_traits nft_traits = { .pool_class = nft_pool_class,
@@ -176,7 +172,7 @@ int manifests_rows(json_t **ret, const struct manifests_config *config,
 	}
 	plan_init(&rd.plan, &rd.model, config->is_ipvs ? &ipvs_traits : &nft_traits);
 	if (r == 0)
-		*ret = rows_make(&rd);
+		rows_make(&rd, ret);
 	plan_fini(&rd.plan);
 	model_fini(&rd.model);
 	event_base_free(rd.base);

@@ -9,9 +9,8 @@
 
 #include <stdbool.h>
 
-#include <jansson.h>
-
 #include "base/err.h"
+#include "ctl/diff.h"
 
 struct manifests_config {
 	const char *dir;
@@ -22,8 +21,8 @@ struct manifests_config {
 };
 
 /*
- * The items of /v1/rows (doc/control-api.md). `problem` is called for each document that is not
+ * Add the desired lines of all services. `problem` is called for each document that is not
  * served as written. -errno: the folder, or a prefix, cannot be read.
  */
-MUST_USE int manifests_rows(json_t **ret, const struct manifests_config *config,
+MUST_USE int manifests_rows(struct diff *ret, const struct manifests_config *config,
 			    void (*problem)(const char *where, const char *text), struct err *err);

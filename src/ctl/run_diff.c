@@ -43,13 +43,8 @@ static int desired_read(struct diff *d, const struct run *run, bool is_ipvs, str
 		.is_ipvs = is_ipvs,
 		.ipvs_scheduler = run->ipvs_scheduler,
 	};
-	json_auto_t *items = NULL;
-	int r = manifests_rows(&items, &config, problem_report, err);
 
-	if (r < 0)
-		return r;
-	diff_desired(d, items);
-	return 0;
+	return manifests_rows(d, &config, problem_report, err);
 }
 
 /* The desired state first: vipd programs changes soon after they become desired. */

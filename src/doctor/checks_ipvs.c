@@ -48,7 +48,7 @@ void check_ipvs_kernel(struct check_report *r, const struct facts *f)
 
 	if (!t->is_done)
 		check_add(r, "ipvs-kernel", CHECK_ERROR, "see the error",
-			  "features cannot be tested: %s", t->text);
+			  "features cannot be tested: %s", t->error.text);
 	else if (t->ipvs_result < 0)
 		check_add(
 			r, "ipvs-kernel", CHECK_ERROR,
@@ -73,7 +73,7 @@ void check_ipvs_routing(struct check_report *r, const struct facts *f)
 
 	if (!p->has_routing) {
 		check_add(r, "policy-routing", CHECK_WARNING, "see the error",
-			  "policy routing cannot be read: %s", p->routing_error);
+			  "policy routing cannot be read: %s", p->routing_error.text);
 		return;
 	}
 	vec_for_each (text, &p->hard)

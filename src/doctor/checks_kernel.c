@@ -57,7 +57,7 @@ void check_nftables(struct check_report *r, const struct facts *f)
 
 	if (!t->is_done)
 		check_add(r, "nftables", CHECK_ERROR, "see the error",
-			  "features cannot be tested: %s", t->text);
+			  "features cannot be tested: %s", t->error.text);
 	else if (all_are(t, -EPERM))
 		check_add(r, "nftables", CHECK_ERROR, "run with CAP_NET_ADMIN",
 			  "this process has no permission to use nf_tables");
@@ -74,7 +74,7 @@ void check_nftables(struct check_report *r, const struct facts *f)
 			r, "nftables", CHECK_ERROR,
 			"report this with the kernel's version: each feature alone is accepted",
 			"all features are available, but the kernel rejects the whole ruleset: %s",
-			t->text);
+			t->error.text);
 	else
 		check_add(
 			r, "nftables", CHECK_OK, NULL,

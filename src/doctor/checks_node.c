@@ -154,7 +154,7 @@ void check_bridge(struct check_report *r, const struct facts *f)
 
 	if (!f->has_links) {
 		check_add(r, "bridge", CHECK_WARNING, "see the error", "links cannot be read: %s",
-			  f->links_error);
+			  f->links_error.text);
 		return;
 	}
 	vec_for_each (l, &f->net.links) {

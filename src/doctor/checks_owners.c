@@ -305,7 +305,7 @@ void check_tables(struct check_report *r, const struct facts *f)
 	if (!f->has_tables) {
 		check_add(r, "tables", CHECK_ERROR,
 			  "run with CAP_NET_ADMIN, on a kernel with nf_tables",
-			  "tables of nf_tables cannot be read: %s", f->tables_error);
+			  "tables of nf_tables cannot be read: %s", f->tables_error.text);
 		return;
 	}
 	for (int fam = 0; fam < IPFAM_N; fam++)

@@ -21,9 +21,9 @@
 /* Results of try_kernel() in run.c. */
 struct fact_try {
 	bool is_done;
-	bool is_private;         /* tried in a network namespace of its own, with the layout */
-	int layout_result;       /* 0 or -errno; only with is_private */
-	char text[ERR_TEXT_MAX]; /* why nothing was tried, or the error of the layout */
+	bool is_private;   /* tried in a network namespace of its own, with the layout */
+	int layout_result; /* 0 or -errno; only with is_private */
+	struct err error;  /* why nothing was tried, or the error of the layout */
 	size_t n[IPFAM_N];
 	struct nft_try tries[IPFAM_N][NFT_TRIES_MAX];
 	/* Of the ipvs plane: */
@@ -83,7 +83,7 @@ struct fact_ipvs {
 	bool has_other;   /* a table of the nft plane exists too; its hooks run first */
 	uint32_t mark;    /* of captured packets, in the bits of IPVS_MARK_MASK */
 	bool has_routing; /* the two lists below are known */
-	char routing_error[ERR_TEXT_MAX];
+	struct err routing_error;
 	VEC(char *) missing; /* policy routing rules and routes */
 	VEC(char *) hard;    /* foreign rules that prevent vipd from serving */
 	VEC(char *) soft;    /* foreign rules that precede vipd's */
@@ -105,7 +105,7 @@ struct facts {
 	uint64_t ct_drops; /* new flows dropped because the table was full, since boot */
 	/* links */
 	bool has_links;
-	char links_error[ERR_TEXT_MAX];
+	struct err links_error;
 	struct links net;
 	/* other programs */
 	struct proxies proxies;
@@ -114,7 +114,7 @@ struct facts {
 	VEC(struct fact_tuple) ipvs; /* foreign ones */
 	struct fact_ipvs ipvs_plane;
 	bool has_tables;
-	char tables_error[ERR_TEXT_MAX];
+	struct err tables_error;
 	VEC(struct fact_table) tables;
 	struct fact_ours ours;
 	bool has_legacy_kube; /* KUBE-SERVICES in iptables-legacy */

@@ -28,13 +28,9 @@ struct check_helper {
 	struct event *lost; /* reports a run that could not begin */
 	struct str in;
 	struct check_report report;
-	bool has_report;
-	bool is_running;
+	struct check_helper_state state;
 	bool is_wanted_again;
 	uint64_t begun_ns;
-	uint64_t ended_ns;
-	uint64_t took_ns;
-	uint64_t runs;
 };
 
 /* --- the helper -------------------------------------------------------------------- */
@@ -72,14 +68,13 @@ static void run_ended(struct check_helper *h, struct check_report *report)
 {
 	check_report_fini(&h->report);
 	h->report = *report;
-	h->has_report = true;
-	h->is_running = false;
-	h->ended_ns = now_ns();
-	h->took_ns = h->ended_ns - h->begun_ns;
-	h->runs++;
+	h->state = (struct check_helper_state){ .report = &h->report,
+						.ended_ns = now_ns(),
+						.runs = h->state.runs + 1 };
+	h->state.took_ns = h->state.ended_ns - h->begun_ns;
 	if (h->done != NULL)
 		h->done(h->arg, &h->report);
-	if (h->is_wanted_again && !h->is_running)
+	if (h->is_wanted_again && !h->state.is_running)
 		check_helper_run(h);
 }
 
@@ -95,7 +90,7 @@ static void helper_died(struct check_helper *h)
 {
 	helper_stop(h);
 	child_reap(&h->child);
-	if (h->is_running)
+	if (h->state.is_running)
 		run_failed(h, "ended");
 }
 
@@ -127,7 +122,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 		return;
 	}
 	str_add(&h->in, buf, (size_t)n);
-	if (buf[n - 1] == '\0' && h->is_running)
+	if (buf[n - 1] == '\0' && h->state.is_running)
 		answer_take(h);
 }
 
@@ -150,7 +145,7 @@ static void on_lost(evutil_socket_t fd, short what, void *arg)
 {
 	struct check_helper *h = arg;
 
-	if (h->is_running && h->child.fd == -1)
+	if (h->state.is_running && h->child.fd == -1)
 		run_failed(h, "cannot be started");
 }
 
@@ -158,10 +153,10 @@ void check_helper_run(struct check_helper *h)
 {
 	struct err err = { 0 };
 
-	h->is_wanted_again = h->is_running;
-	if (h->is_running)
+	h->is_wanted_again = h->state.is_running;
+	if (h->state.is_running)
 		return;
-	h->is_running = true;
+	h->state.is_running = true;
 	h->begun_ns = now_ns();
 	if (h->child.fd == -1 && helper_start(h, &err) < 0) {
 		log_warn(LOG_AREA_MAIN, "%s", err.text);
@@ -174,13 +169,7 @@ void check_helper_run(struct check_helper *h)
 
 struct check_helper_state check_helper_state(const struct check_helper *h)
 {
-	return (struct check_helper_state){
-		.report = h->has_report ? &h->report : NULL,
-		.ended_ns = h->ended_ns,
-		.took_ns = h->took_ns,
-		.runs = h->runs,
-		.is_running = h->is_running,
-	};
+	return h->state;
 }
 
 int check_helper_open(struct check_helper **ret, struct event_base *base, const char *plane,

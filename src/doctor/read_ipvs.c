@@ -116,13 +116,9 @@ static int routing_try(struct fact_ipvs *p, struct nl_sock *nl, struct err *err)
 static void routing_read(struct fact_ipvs *p)
 {
 	AUTO(nl_sock_close) struct nl_sock *nl = NULL;
-	struct err err = { 0 };
-	int r = nl_sock_open(&nl, NETLINK_ROUTE, &err);
 
-	if (r == 0)
-		r = routing_try(p, nl, &err);
-	p->has_routing = r == 0;
-	(void)snprintf(p->routing_error, sizeof(p->routing_error), "%s", r < 0 ? err.text : "");
+	p->has_routing = nl_sock_open(&nl, NETLINK_ROUTE, &p->routing_error) == 0 &&
+			 routing_try(p, nl, &p->routing_error) == 0;
 }
 
 void read_ipvs(struct facts *f, const char *root)

@@ -99,11 +99,7 @@ void links_fini(struct links *l)
 void read_links(struct facts *f)
 {
 	AUTO(nl_sock_close) struct nl_sock *nl = NULL;
-	struct err err = { 0 };
-	int r = nl_sock_open(&nl, NETLINK_ROUTE, &err);
 
-	if (r == 0)
-		r = links_read(&f->net, nl, &err);
-	f->has_links = r == 0;
-	(void)snprintf(f->links_error, sizeof(f->links_error), "%s", r < 0 ? err.text : "");
+	f->has_links = nl_sock_open(&nl, NETLINK_ROUTE, &f->links_error) == 0 &&
+		       links_read(&f->net, nl, &f->links_error) == 0;
 }

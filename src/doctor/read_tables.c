@@ -487,15 +487,11 @@ void read_tables(struct facts *f)
 {
 	AUTO(nl_sock_close) struct nl_sock *nl = NULL;
 	struct tables t = { .f = f };
-	struct err err = { 0 };
-	int r = nl_sock_open(&nl, NETLINK_NETFILTER, &err);
+	int r = nl_sock_open(&nl, NETLINK_NETFILTER, &f->tables_error);
 
 	t.nl = nl;
 	mark_read(f);
-	if (r == 0)
-		r = all_read(&t, &err);
+	f->has_tables = r == 0 && all_read(&t, &f->tables_error) == 0;
 	vec_fini(&t.ours);
-	f->has_tables = r == 0;
-	(void)snprintf(f->tables_error, sizeof(f->tables_error), "%s", r < 0 ? err.text : "");
 	legacy_read(f);
 }

@@ -45,23 +45,19 @@ static void try_ipvs(struct fact_try *t)
 static void try_kernel(struct fact_try *t, bool is_ipvs)
 {
 	AUTO(nl_sock_close) struct nl_sock *nl = NULL;
-	struct err err = { 0 };
-	int r;
 
 	t->is_private = unshare(CLONE_NEWNET) == 0;
-	r = nl_sock_open(&nl, NETLINK_NETFILTER, &err);
-	t->is_done = r == 0;
-	if (r == 0) {
+	t->is_done = nl_sock_open(&nl, NETLINK_NETFILTER, &t->error) == 0;
+	if (t->is_done) {
 		for (int fam = 0; fam < IPFAM_N; fam++)
 			t->n[fam] = is_ipvs ? ipvs_try_features(t->tries[fam], nl, (enum ipfam)fam)
 					    : nft_try_features(t->tries[fam], nl, (enum ipfam)fam);
 		if (t->is_private)
-			t->layout_result =
-				is_ipvs ? ipvs_try_layout(nl, &err) : nft_try_layout(nl, &err);
+			t->layout_result = is_ipvs ? ipvs_try_layout(nl, &t->error)
+						   : nft_try_layout(nl, &t->error);
 	}
 	if (is_ipvs)
 		try_ipvs(t);
-	(void)snprintf(t->text, sizeof(t->text), "%s", err.text);
 }
 
 /* --- the child process --- */

@@ -109,7 +109,7 @@ static void strange_kernel(struct facts *f)
 static void not_tried(struct facts *f)
 {
 	f->trial.is_done = false;
-	strcpy(f->trial.text, "fork: no");
+	strcpy(f->trial.error.text, "fork: no");
 }
 static void not_allowed(struct facts *f)
 {
@@ -289,7 +289,7 @@ static void table_squatter(struct facts *f)
 static void no_tables(struct facts *f)
 {
 	f->has_tables = false;
-	strcpy(f->tables_error, "Operation not permitted");
+	strcpy(f->tables_error.text, "Operation not permitted");
 }
 static void ipvs_ours(struct facts *f)
 {
@@ -444,7 +444,7 @@ static void routing_unread(struct facts *f)
 {
 	as_ipvs(f);
 	f->ipvs_plane.has_routing = false;
-	strcpy(f->ipvs_plane.routing_error, "not permitted");
+	strcpy(f->ipvs_plane.routing_error.text, "not permitted");
 }
 static void other_sysctl(struct facts *f)
 {
