@@ -34,6 +34,16 @@ size_t text_width(const char *text)
 	return n;
 }
 
+size_t text_prefix(const char *text, size_t max)
+{
+	const char *p = text;
+
+	for (size_t n = 0; *p != '\0'; p++)
+		if (((unsigned char)*p & 0xc0) != 0x80 && n++ == max)
+			break;
+	return (size_t)(p - text);
+}
+
 void table_column(struct table *t, const char *title, unsigned int flags)
 {
 	assert(t->cells.n == 0);
@@ -112,22 +122,6 @@ static void pad(struct str *out, size_t n)
 		str_add(out, " ", 1);
 }
 
-/* The first `max` - 1 characters and an ellipsis. */
-static void cut(struct str *out, const char *text, size_t max, bool is_utf8)
-{
-	size_t n = 0;
-	const char *p = text;
-
-	while (*p != '\0') {
-		n += ((unsigned char)*p & 0xc0) != 0x80;
-		if (n == max)
-			break;
-		p++;
-	}
-	str_add(out, text, (size_t)(p - text));
-	str_puts(out, is_utf8 ? "\xe2\x80\xa6" : "~");
-}
-
 static void cell_print(struct str *out, const struct style *style, const char *text, enum mark mark,
 		       size_t width, unsigned int flags, bool is_last)
 {
@@ -135,7 +129,8 @@ static void cell_print(struct str *out, const struct style *style, const char *t
 	size_t n = text_width(text);
 
 	if (n > width) {
-		cut(&shown, text, width, style->is_utf8);
+		str_add(&shown, text, text_prefix(text, width - 1));
+		str_puts(&shown, style->is_utf8 ? "\xe2\x80\xa6" : "~");
 		n = width;
 	} else {
 		str_puts(&shown, text);

@@ -74,3 +74,5 @@ void table_fini(struct table *t);
 void mark_puts(struct str *out, const struct style *style, enum mark mark, const char *text);
 /* Width of `text`: its number of UTF-8 characters. */
 size_t text_width(const char *text);
+/* Length in bytes of the first `max` characters, or of all. */
+size_t text_prefix(const char *text, size_t max);

@@ -172,14 +172,7 @@ static int row_cmp(const void *a, const void *b, void *arg)
 /* One line: cut at `width` characters. */
 static void line_put(struct str *out, struct str *line, size_t width)
 {
-	size_t n = 0;
-	const char *p = str_text(line);
-
-	for (; *p != '\0'; p++) {
-		if (((unsigned char)*p & 0xc0) != 0x80 && n++ == width)
-			break;
-	}
-	str_add(out, str_text(line), (size_t)(p - str_text(line)));
+	str_add(out, str_text(line), text_prefix(str_text(line), width));
 	str_puts(out, "\n");
 	str_clear(line);
 }
