@@ -186,89 +186,6 @@ static const struct spec specs[NFTSET_END] = {
 	[IPVSSET_SERVICE_CIDRS] = { "service_cidrs", NFT_SET_INTERVAL, false, { PART_DADDR } },
 };
 
-static uint32_t part_type(enum part p, enum ipfam fam)
-{
-	switch (p) {
-	case PART_DADDR:
-	case PART_SADDR:
-		return fam == IPFAM_V6 ? TYPE_IP6ADDR : TYPE_IPADDR;
-	case PART_L4PROTO:
-		return TYPE_INET_PROTO;
-	case PART_SPORT:
-	case PART_DPORT:
-		return TYPE_INET_SERVICE;
-	case PART_WORD:
-		return TYPE_CLASSID;
-	case PART_MARK:
-		return TYPE_MARK;
-	case PART_IF:
-		return TYPE_IFINDEX;
-	case PART_SLOT:
-		return TYPE_INTEGER;
-	case PART_VERDICT:
-		return NFT_DATA_VERDICT;
-	case PART_END:
-		break;
-	}
-	return 0;
-}
-
-/* Bytes of the value itself; in a concatenation it is padded to 4. */
-static uint32_t part_len(enum part p, enum ipfam fam)
-{
-	switch (p) {
-	case PART_DADDR:
-	case PART_SADDR:
-		return (uint32_t)ip_len(fam);
-	case PART_L4PROTO:
-		return 1;
-	case PART_SPORT:
-	case PART_DPORT:
-		return 2;
-	case PART_WORD:
-	case PART_MARK:
-	case PART_IF:
-	case PART_SLOT:
-		return 4;
-	case PART_VERDICT:
-	case PART_END:
-		break;
-	}
-	return 0;
-}
-
-static size_t parts_count(const enum part parts[PARTS_MAX])
-{
-	size_t n = 0;
-
-	while (n < PARTS_MAX && parts[n] != PART_END)
-		n++;
-	return n;
-}
-
-static uint32_t parts_type(const enum part parts[PARTS_MAX], enum ipfam fam)
-{
-	uint32_t type = 0;
-
-	if (parts[0] == PART_VERDICT)
-		return NFT_DATA_VERDICT;
-	for (size_t i = 0; i < parts_count(parts); i++)
-		type = type << TYPE_BITS | part_type(parts[i], fam);
-	return type;
-}
-
-static uint32_t parts_len(const enum part parts[PARTS_MAX], enum ipfam fam)
-{
-	size_t n = parts_count(parts);
-	uint32_t len = 0;
-
-	if (n == 1)
-		return part_len(parts[0], fam);
-	for (size_t i = 0; i < n; i++)
-		len += (part_len(parts[i], fam) + 3) & ~UINT32_C(3);
-	return len;
-}
-
 /*
  * Userdata: type(1) len(1) value, nested; numbers are 32 bit in host order. The
  * numbers are nft's (its src/mnl.c for sets, src/expression.c, src/payload.c,
@@ -302,6 +219,67 @@ static uint32_t parts_len(const enum part parts[PARTS_MAX], enum ipfam fam)
 #define PROTO_IP6_SADDR 8
 #define PROTO_IP6_DADDR 9
 
+/* Numbers of a part in the kernel and in userdata. */
+struct part_desc {
+	uint32_t type;
+	uint8_t len; /* bytes of the value itself; in a concatenation it is padded to 4 */
+	uint8_t expr;
+	uint8_t n_data; /* numbers that describe the expression */
+	uint32_t data[3];
+};
+
+static const struct part_desc part_descs[] = {
+	[PART_DADDR] = { TYPE_IPADDR, 4, EXPR_PAYLOAD, 2, { PROTO_IP, PROTO_IP_DADDR } },
+	[PART_SADDR] = { TYPE_IPADDR, 4, EXPR_PAYLOAD, 2, { PROTO_IP, PROTO_IP_SADDR } },
+	[PART_L4PROTO] = { TYPE_INET_PROTO, 1, EXPR_META, 1, { NFT_META_L4PROTO } },
+	[PART_SPORT] = { TYPE_INET_SERVICE, 2, EXPR_PAYLOAD, 2, { PROTO_TH, PROTO_TH_SPORT } },
+	[PART_DPORT] = { TYPE_INET_SERVICE, 2, EXPR_PAYLOAD, 2, { PROTO_TH, PROTO_TH_DPORT } },
+	[PART_WORD] = { TYPE_CLASSID, 4, EXPR_META, 1, { NFT_META_PRIORITY } },
+	[PART_SLOT] = { TYPE_INTEGER, 4, EXPR_NUMGEN, 3, { NFT_NG_RANDOM, 65536, 0 } },
+	[PART_VERDICT] = { NFT_DATA_VERDICT, 0, EXPR_VERDICT },
+	[PART_MARK] = { TYPE_MARK, 4, EXPR_META, 1, { NFT_META_MARK } },
+	[PART_IF] = { TYPE_IFINDEX, 4 }, /* declared by `type` */
+};
+static const struct part_desc addrs_v6[] = {
+	[PART_DADDR] = { TYPE_IP6ADDR, 16, EXPR_PAYLOAD, 2, { PROTO_IP6, PROTO_IP6_DADDR } },
+	[PART_SADDR] = { TYPE_IP6ADDR, 16, EXPR_PAYLOAD, 2, { PROTO_IP6, PROTO_IP6_SADDR } },
+};
+
+static const struct part_desc *part_desc(enum part p, enum ipfam fam)
+{
+	return fam == IPFAM_V6 && p <= PART_SADDR ? &addrs_v6[p] : &part_descs[p];
+}
+
+static size_t parts_count(const enum part parts[PARTS_MAX])
+{
+	size_t n = 0;
+
+	while (n < PARTS_MAX && parts[n] != PART_END)
+		n++;
+	return n;
+}
+
+static uint32_t parts_type(const enum part parts[PARTS_MAX], enum ipfam fam)
+{
+	uint32_t type = 0;
+
+	for (size_t i = 0; i < parts_count(parts); i++)
+		type = type << TYPE_BITS | part_desc(parts[i], fam)->type;
+	return type;
+}
+
+static uint32_t parts_len(const enum part parts[PARTS_MAX], enum ipfam fam)
+{
+	size_t n = parts_count(parts);
+	uint32_t len = 0;
+
+	if (n == 1)
+		return part_desc(parts[0], fam)->len;
+	for (size_t i = 0; i < n; i++)
+		len += (part_desc(parts[i], fam)->len + 3U) & ~UINT32_C(3);
+	return len;
+}
+
 struct udata {
 	uint8_t *bytes;
 	size_t len;
@@ -331,82 +309,15 @@ static void ud_end(struct udata *u, size_t begin)
 	u->bytes[begin - 1] = (uint8_t)(u->len - begin);
 }
 
-static void ud_payload(struct udata *u, uint32_t proto, uint32_t field)
-{
-	ud_u32(u, 0, proto);
-	ud_u32(u, 1, field);
-}
-
-static uint32_t part_expr(enum part p)
-{
-	switch (p) {
-	case PART_DADDR:
-	case PART_SADDR:
-	case PART_SPORT:
-	case PART_DPORT:
-		return EXPR_PAYLOAD;
-	case PART_L4PROTO:
-	case PART_WORD:
-	case PART_MARK:
-		return EXPR_META;
-	case PART_SLOT:
-		return EXPR_NUMGEN;
-	case PART_VERDICT:
-		return EXPR_VERDICT;
-	case PART_IF: /* declared by `type` */
-	case PART_END:
-		break;
-	}
-	return 0;
-}
-
-static void ud_part_data(struct udata *u, enum part p, enum ipfam fam)
-{
-	bool is_v6 = fam == IPFAM_V6;
-
-	switch (p) {
-	case PART_DADDR:
-		ud_payload(u, is_v6 ? PROTO_IP6 : PROTO_IP,
-			   is_v6 ? PROTO_IP6_DADDR : PROTO_IP_DADDR);
-		return;
-	case PART_SADDR:
-		ud_payload(u, is_v6 ? PROTO_IP6 : PROTO_IP,
-			   is_v6 ? PROTO_IP6_SADDR : PROTO_IP_SADDR);
-		return;
-	case PART_SPORT:
-		ud_payload(u, PROTO_TH, PROTO_TH_SPORT);
-		return;
-	case PART_DPORT:
-		ud_payload(u, PROTO_TH, PROTO_TH_DPORT);
-		return;
-	case PART_L4PROTO:
-		ud_u32(u, 0, NFT_META_L4PROTO);
-		return;
-	case PART_WORD:
-		ud_u32(u, 0, NFT_META_PRIORITY);
-		return;
-	case PART_MARK:
-		ud_u32(u, 0, NFT_META_MARK);
-		return;
-	case PART_SLOT:
-		ud_u32(u, 0, NFT_NG_RANDOM);
-		ud_u32(u, 1, 65536);
-		ud_u32(u, 2, 0);
-		return;
-	case PART_VERDICT:
-	case PART_IF:
-	case PART_END:
-		return;
-	}
-}
-
 static void ud_part(struct udata *u, enum part p, enum ipfam fam)
 {
+	const struct part_desc *d = part_desc(p, fam);
 	size_t data;
 
-	ud_u32(u, UD_EXPR, part_expr(p));
+	ud_u32(u, UD_EXPR, d->expr);
 	data = ud_begin(u, UD_EXPR_DATA);
-	ud_part_data(u, p, fam);
+	for (uint8_t i = 0; i < d->n_data; i++)
+		ud_u32(u, i, d->data[i]);
 	ud_end(u, data);
 }
 
@@ -478,7 +389,7 @@ static void desc_fill(struct nft_set_desc *d, const struct spec *s, enum ipfam f
 		d->n_fields = parts_count(s->key);
 		assert(d->n_fields <= NFT_SET_FIELDS_MAX);
 		for (size_t i = 0; i < d->n_fields; i++)
-			d->field_len[i] = (uint8_t)part_len(s->key[i], fam);
+			d->field_len[i] = part_desc(s->key[i], fam)->len;
 	}
 	d->userdata_len = userdata_write(d->userdata, s, fam);
 }
