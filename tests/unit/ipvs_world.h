@@ -10,7 +10,7 @@
 #include "fake/ipvs.h"
 #include "nft/decode.h"
 #include "objects.h"
-#include "plane/ipvs/plane_ipvs.h"
+#include "plane/ipvs/state.h"
 #include "sync/sync.h"
 #include "test.h"
 
@@ -164,6 +164,24 @@ static inline void no_service(struct world *w, const char *ns, const char *name)
 	model_del_service(&w->m, n, m, 1);
 	name_unref(n);
 	name_unref(m);
+}
+
+struct ipvs_plane_stats {
+	size_t n_dests; /* in the kernel */
+	size_t n_draining;
+};
+
+static inline struct ipvs_plane_stats ipvs_plane_stats(struct plane *plane)
+{
+	struct ipvs_plane_stats s = { 0 };
+
+	htable_for_each_entry (vs, &ipvs_plane_of(plane)->vss, const struct ipvs_vs) {
+		vec_for_each (d, &vs->dests) {
+			s.n_dests += (d->flags & DST_PROGRAMMED) != 0;
+			s.n_draining += (d->flags & DST_DRAINING) != 0;
+		}
+	}
+	return s;
 }
 
 static inline void expect_ipvs(const struct world *w, const char *want)

@@ -12,7 +12,7 @@
 #include "nft/kind.h"
 #include "nft/watch.h"
 #include "objects.h"
-#include "plane/nft/layout.h"
+#include "plane/nft/state.h"
 #include "test.h"
 
 #define STEPS_MAX 20000
@@ -510,4 +510,18 @@ void world_check(const struct world *w)
 	assert_false(nft_plane_stats(w->plane).is_loaded);
 	free(expected);
 	free(programmed);
+}
+
+struct nft_plane_stats nft_plane_stats(struct plane *plane)
+{
+	struct nft_plane *p = nft_plane_of(plane);
+	struct nft_plane_stats s = {
+		.is_loaded = p->common.loaded != NULL,
+		.is_table_owner = nft_plane_is_owner(p),
+		.has_guard = p->guard != NULL && nft_guard_is_programmed(p->guard),
+	};
+
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		s.n_in_grace += nft_endpoint_addrs(p, fam)->n_in_grace;
+	return s;
 }

@@ -84,3 +84,11 @@ char *world_expected(const struct world *w);
 void world_check(const struct world *w);
 
 struct svc *world_svc(struct world *w, const char *name);
+
+struct nft_plane_stats {
+	size_t n_in_grace;   /* addresses, both families */
+	bool is_loaded;      /* the loaded phase (plane/plane.h) */
+	bool is_table_owner; /* this process owns the tables */
+	bool has_guard;      /* nft_plane_guard(): exists, and owned by this process */
+};
+struct nft_plane_stats nft_plane_stats(struct plane *plane);

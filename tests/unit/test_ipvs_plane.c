@@ -578,7 +578,7 @@ static void test_drain_deadline(void **state)
 	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1 10.0.1.2:8080=0\n");
 	pass(&w, 1);
 	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1\n");
-	assert_int_equal(ipvs_plane_stats(w.plane).n_timed_out, 1);
+	assert_int_equal(drains(&w).n_timed_out, 1);
 	world_close(&w);
 }
 
@@ -1207,7 +1207,7 @@ static uint64_t retire_once(struct world *w, struct plane *p)
 	do {
 		w->now = MAX(w->now, again);
 		assert_int_equal(p->ops->retire(p, &w->m, w->now, &again, NULL), 0);
-	} while (again != 0 && !ipvs_plane_stats(p).is_retiring);
+	} while (again != 0 && !ipvs_plane_of(p)->is_retiring);
 	return again;
 }
 

@@ -137,12 +137,12 @@ static bool is_drained(struct ipvs_plane *p, const struct ipvs_vs *vs, const str
 		       uint32_t now_s)
 {
 	if (d->active == 0 && d->inactive == 0) {
-		p->stats.n_drained++;
+		p->drained.n_drained++;
 		return true;
 	}
 	/* Both are rounded to seconds: at the deadline itself the timeout may not have passed. */
 	if (d->deadline_s != 0 && now_s > d->deadline_s) {
-		p->stats.n_timed_out++;
+		p->drained.n_timed_out++;
 		timeout_log(vs, d);
 		return true;
 	}
@@ -336,8 +336,7 @@ void ipvs_drain_count(const struct plane *plane, struct plane_drains *ret)
 {
 	const struct ipvs_plane *p = (const struct ipvs_plane *)plane;
 
-	*ret = (struct plane_drains){ .n_drained = p->stats.n_drained,
-				      .n_timed_out = p->stats.n_timed_out };
+	*ret = p->drained;
 	list_for_each (l, &p->draining)
 		vec_for_each (d, &list_entry(l, struct ipvs_vs, draining)->dests)
 			ret->n_draining += (d->flags & DST_DRAINING) != 0;

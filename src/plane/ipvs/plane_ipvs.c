@@ -576,23 +576,6 @@ static int plane_retire(struct plane *plane, const struct model *m, uint64_t now
 	return plane_cleanup(plane, err);
 }
 
-struct ipvs_plane_stats ipvs_plane_stats(const struct plane *plane)
-{
-	const struct ipvs_plane *p = (const struct ipvs_plane *)plane;
-	struct ipvs_plane_stats s = p->stats;
-
-	s.n_foreign = p->common.n_foreign;
-	s.is_retiring = p->is_retiring;
-	htable_for_each_entry (vs, &p->vss, const struct ipvs_vs) {
-		s.n_services += vs->is_programmed;
-		vec_for_each (d, &vs->dests) {
-			s.n_dests += (d->flags & DST_PROGRAMMED) != 0;
-			s.n_draining += (d->flags & DST_DRAINING) != 0;
-		}
-	}
-	return s;
-}
-
 /* Elements are removed before their targets. */
 static const enum nft_set_id sweep_order[] = {
 	IPVSSET_FE,          IPVSSET_FE_OUT,  IPVSSET_FE_IN,          IPVSSET_GUARDED,

@@ -64,18 +64,6 @@ MUST_USE int ipvs_plane_open(struct plane **ret, const struct ipvs_socks *socks,
  */
 void ipvs_plane_failover(struct plane *p, uint64_t limit_ms);
 
-/* Numbers of the plane, for status and tests. */
-struct ipvs_plane_stats {
-	size_t n_services; /* vipd's virtual services in the kernel */
-	size_t n_dests;
-	size_t n_draining;
-	uint64_t n_drained;   /* ended without a connection left */
-	uint64_t n_timed_out; /* ended by the drain timeout */
-	uint64_t n_foreign;   /* foreign changes that check() found */
-	bool is_retiring;     /* retire() has loaded the state */
-};
-struct ipvs_plane_stats ipvs_plane_stats(const struct plane *p);
-
 /* Class of a target in plan_traits, for callers without a plane. */
 uint16_t ipvs_pool_class(size_t n, uint32_t affinity_s);
 

@@ -162,7 +162,7 @@ struct ipvs_plane {
 	uint64_t routes_at;
 	bool is_retiring; /* another plane serves, see plane.h retire */
 	uint64_t retire_until;
-	struct ipvs_plane_stats stats;
+	struct plane_drains drained; /* without n_draining */
 };
 
 static inline struct ipvs_plane *ipvs_plane_of(struct plane *p)

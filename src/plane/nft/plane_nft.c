@@ -532,26 +532,6 @@ static int plane_retire(struct plane *plane, const struct model *m, uint64_t now
 	return plane_cleanup(plane, err);
 }
 
-struct nft_plane_stats nft_plane_stats(const struct plane *plane)
-{
-	const struct nft_plane *p = (const struct nft_plane *)plane;
-	struct nft_plane_stats s = { .n_foreign = p->common.n_foreign,
-				     .is_table_owner = nft_plane_is_owner(p) };
-
-	for (int fam = 0; fam < IPFAM_N; fam++) {
-		const struct nft_refs *refs = p->common.refs[fam]; /* in the order of common_ops */
-
-		s.n_endpoint_addrs += refs[0].tab.n;
-		s.n_in_grace += refs[0].n_in_grace;
-		s.n_vips += refs[1].tab.n;
-		s.n_cluster_ips += refs[2].tab.n;
-	}
-	s.n_endpoint_addrs -= s.n_in_grace;
-	s.has_guard = p->guard != NULL && nft_guard_is_programmed(p->guard);
-	s.is_loaded = p->common.loaded != NULL;
-	return s;
-}
-
 /* Delete elements before the elements that they refer to. */
 static const enum nft_set_id sweep_order[] = {
 	NFTSET_FRONTENDS,      NFTSET_FW_FRONTENDS,  NFTSET_XL_CLUSTER,     NFTSET_XL_LOCAL,

@@ -53,18 +53,5 @@ void nft_plane_guard(struct plane *p, bool is_wanted);
 /* Of plane/failover.h. */
 #define NFT_FAILOVER_TABLE "vipd-failover"
 
-/* For status, tests and memory budgets. */
-struct nft_plane_stats {
-	size_t n_vips; /* addresses counted, both families */
-	size_t n_cluster_ips;
-	size_t n_endpoint_addrs;
-	size_t n_in_grace;
-	bool is_loaded;      /* the loaded phase (plane/plane.h) */
-	uint64_t n_foreign;  /* foreign changes found by check() */
-	bool is_table_owner; /* this process owns the tables */
-	bool has_guard;      /* nft_plane_guard(): exists, and owned by this process */
-};
-struct nft_plane_stats nft_plane_stats(const struct plane *p);
-
 /* Set the level of counting before the first load(). Tables of another level are replaced. */
 void nft_plane_count(struct plane *p, enum plane_counting counting);
