@@ -2,11 +2,11 @@
 #include "plane/common.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <string.h>
 
 #include "nft/decode.h"
 #include "nl/batch.h"
-#include "plane/exchange.h"
 
 /* Elements of one transaction of the sweep. */
 #define SWEEP_MAX ((size_t)2048)
@@ -103,23 +103,15 @@ void plane_layout_result(struct plane_common *c, const struct nft_result *lr,
 
 /* --- reading and sending --- */
 
-static void tables_of(const struct plane_common *c, struct nft_table_ref ret[IPFAM_N])
-{
-	for (int fam = 0; fam < IPFAM_N; fam++)
-		ret[fam] = c->ops->table(c, fam);
-}
-
 static bool is_copied(const struct plane_common *c, const struct nft_change *ch)
 {
 	return c->loaded != NULL && !c->loaded->is_fresh[ch->fam] &&
 	       plane_loaded_covers(c->loaded, ch->set);
 }
 
-/* Update the copy. */
-static void seen(void *arg, const struct nft_change *ch)
+/* The programmed state of a change was read: update the copy. */
+static void seen(struct plane_common *c, const struct nft_change *ch)
 {
-	struct plane_common *c = arg;
-
 	if (!is_copied(c, ch))
 		return;
 	if (ch->has_programmed)
@@ -128,20 +120,56 @@ static void seen(void *arg, const struct nft_change *ch)
 		plane_loaded_del(c->loaded, ch->fam, ch->set, ch->key);
 }
 
-int plane_changes_look(struct plane_common *c, struct err *err)
+static int read_set(struct plane_common *c, enum ipfam fam, enum nft_set_id set, struct err *err)
 {
-	struct nft_table_ref tables[IPFAM_N];
+	struct nft_table_ref table;
+	size_t key_len;
+	size_t data_len;
+	AUTO(free) uint8_t *keys = NULL;
+	uint8_t *data;
+	uint8_t *found;
+	size_t n = 0;
+	size_t i = 0;
+	int r;
 
-	tables_of(c, tables);
-	return plane_changes_read(&c->changes, c->query, tables, seen, c, err);
+	nft_changes_for_each (ch, &c->changes, fam, set)
+		n += ch->needs_look;
+	if (n == 0)
+		return 0;
+	table = c->ops->table(c, fam);
+	key_len = nft_key_len(set, fam);
+	data_len = nft_data_len(set, fam);
+	keys = xreallocarray(NULL, n, key_len + data_len + 1);
+	data = keys + n * key_len;
+	found = data + n * data_len;
+	nft_changes_for_each (ch, &c->changes, fam, set)
+		if (ch->needs_look)
+			memcpy(keys + i++ * key_len, ch->key, key_len);
+	r = nft_elems_get(c->query, &table, set, keys, n, data, found, NFT_GET_ALL, err);
+	i = 0;
+	nft_changes_for_each (ch, &c->changes, fam, set) {
+		if (r < 0 || !ch->needs_look)
+			continue;
+		ch->needs_look = false;
+		ch->has_programmed = found[i] != 0;
+		if (ch->has_programmed)
+			memcpy(ch->programmed, data + i * data_len, data_len);
+		seen(c, ch);
+		i++;
+	}
+	return r;
 }
 
-int plane_transact(struct plane_common *c, struct plane_result *res, struct err *err)
+int plane_changes_look(struct plane_common *c, struct err *err)
 {
-	struct nft_table_ref tables[IPFAM_N];
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		for (int set = 0; set < NFTSET_END; set++) {
+			int r = read_set(c, fam, set, err);
 
-	tables_of(c, tables);
-	return plane_changes_send(c, tables, res, err);
+			if (r < 0)
+				return r;
+		}
+	return 0;
 }
 
 int plane_transact_verified(struct plane_common *c, struct plane_result *res, struct err *err)
@@ -245,13 +273,24 @@ void plane_applied(struct plane_common *c)
 	}
 }
 
+/* A rejection without a culprit is due to the service of the commit, if there is only one. */
+static void blame(struct plane_result *res, const struct plan_op *ops, size_t n)
+{
+	if (res->culprit != NULL || n == 0)
+		return;
+	for (size_t i = 1; i < n; i++)
+		if (ops[i].svc != ops[0].svc)
+			return;
+	res->culprit = ops[0].svc;
+}
+
 bool plane_rejected(struct plane_common *c, int r, enum plane_commit_mode mode,
 		    const struct plan_op *ops, size_t n, struct plane_result *res)
 {
 	/* A commit that has read the kernel state and gets -ESTALE is not repeated. */
 	if (!plane_is_rejection(r) && !(r == -ESTALE && mode == PLANE_COMMIT_VERIFY))
 		return false;
-	plane_rejection_blame(res, ops, n);
+	blame(res, ops, n);
 	vec_for_each (ch, &c->changes.v)
 		if (is_copied(c, ch))
 			plane_loaded_desire(c->loaded, ch->fam, ch->set, ch->key, true);
@@ -358,7 +397,6 @@ int plane_check(struct plane *p, struct err *err)
 	nft_watch_read(&c->watch);
 	if (nft_watch_is_awaited(&c->watch))
 		return PLANE_CHECK_QUIET;
-	c->n_foreign++;
 	nft_watch_text(&c->watch, p->changed_by);
 	r = c->ops->layouts_check(c, err);
 	if (r < 0)
@@ -373,5 +411,19 @@ int plane_check(struct plane *p, struct err *err)
 
 bool plane_touched(const struct plane *p, const struct plan_rows *rows)
 {
-	return plane_watch_touches(&((const struct plane_common *)p)->watch, rows);
+	const struct nft_watch *w = &((const struct plane_common *)p)->watch;
+
+	if (w->touched.n == 0 || rows == NULL)
+		return w->touched.n > 0;
+	vec_for_each (f, &rows->frontends)
+		if (nft_watch_touches_addr(w, ip_fam(&f->addr), f->addr.bytes))
+			return true;
+	vec_for_each (pool, &rows->pools) {
+		if (nft_watch_touches_pool(w, pool->fam, pool->id))
+			return true;
+		vec_for_each (b, &pool->backends)
+			if (nft_watch_touches_addr(w, pool->fam, b->addr.bytes))
+				return true;
+	}
+	return false;
 }

@@ -17,6 +17,8 @@
  */
 #pragma once
 
+#include <errno.h>
+
 #include "nft/change.h"
 #include "nft/elem.h"
 #include "nft/refs.h"
@@ -111,7 +113,6 @@ struct plane_common {
 	uint32_t genid; /* after vipd's last transaction */
 	bool has_env;
 	uint64_t env_generation;
-	uint64_t n_foreign; /* foreign changes that check() found */
 };
 
 static inline struct plane_common *plane_common_of(struct plane *p)
@@ -164,16 +165,23 @@ MUST_USE int plane_conflict_check(const struct plane_common *c, struct svc **cul
 MUST_USE int plane_settle(struct plane_common *c, enum plane_commit_mode mode, struct err *err);
 /* Set the programmed state of a change from the copy. */
 void plane_settle_copied(const struct plane_common *c, struct nft_change *ch);
-/* Read the programmed state of changes with needs_look. */
+/* Read the programmed state of changes with needs_look. Errors as nft_elems_get(). */
 MUST_USE int plane_changes_look(struct plane_common *c, struct err *err);
 /*
- * Send the changes. Returns as plane_ops.commit; after a rejection res->culprit is the service that
- * the kernel's answer names.
+ * Send the difference between desired and programmed, deletions first, in one transaction. Source
+ * ranges that come are one before it, which is undone if the kernel rejects the rest. Adds to
+ * `res`; may replace c->batch. Returns as plane_ops.commit; after a rejection `err` names the
+ * element as nft prints it, after the family of its table, and res->culprit is its service.
  */
 MUST_USE int plane_transact(struct plane_common *c, struct plane_result *res, struct err *err);
 /* After -ESTALE, read the programmed state and send the difference. */
 MUST_USE int plane_transact_verified(struct plane_common *c, struct plane_result *res,
 				     struct err *err);
+/* Did the kernel reject a change? Else it lost the answer, or its state differs. */
+static inline bool plane_is_rejection(int r)
+{
+	return r < 0 && r != -EBUSY && r != -ENOTRECOVERABLE && r != -ESTALE;
+}
 /* The transaction was acknowledged: update counts and the copy. */
 void plane_applied(struct plane_common *c);
 /*

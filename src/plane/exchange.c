@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "plane/exchange.h"
-
+/* plane/exchange - send the changes of a transaction, and interpret a rejection. */
+#include <errno.h>
 #include <libmnl/libmnl.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
@@ -14,75 +14,18 @@
 /* A larger batch buffer is freed after its transaction. */
 #define BATCH_KEEP ((size_t)4 * 1024 * 1024)
 
-/* --- reading --- */
-
-static int read_set(struct nft_changes *c, struct nl_sock *query, const struct nft_table_ref *table,
-		    enum ipfam fam, enum nft_set_id set,
-		    void (*seen)(void *arg, const struct nft_change *ch), void *arg,
-		    struct err *err)
-{
-	size_t key_len;
-	size_t data_len;
-	AUTO(free) uint8_t *keys = NULL;
-	uint8_t *data;
-	uint8_t *found;
-	size_t n = 0;
-	size_t i = 0;
-	int r;
-
-	nft_changes_for_each (ch, c, fam, set)
-		n += ch->needs_look;
-	if (n == 0)
-		return 0;
-	key_len = nft_key_len(set, fam);
-	data_len = nft_data_len(set, fam);
-	keys = xreallocarray(NULL, n, key_len + data_len + 1);
-	data = keys + n * key_len;
-	found = data + n * data_len;
-	nft_changes_for_each (ch, c, fam, set)
-		if (ch->needs_look)
-			memcpy(keys + i++ * key_len, ch->key, key_len);
-	r = nft_elems_get(query, table, set, keys, n, data, found, NFT_GET_ALL, err);
-	i = 0;
-	nft_changes_for_each (ch, c, fam, set) {
-		if (r < 0 || !ch->needs_look)
-			continue;
-		ch->needs_look = false;
-		ch->has_programmed = found[i] != 0;
-		if (ch->has_programmed)
-			memcpy(ch->programmed, data + i * data_len, data_len);
-		seen(arg, ch);
-		i++;
-	}
-	return r;
-}
-
-int plane_changes_read(struct nft_changes *c, struct nl_sock *query,
-		       const struct nft_table_ref tables[IPFAM_N],
-		       void (*seen)(void *arg, const struct nft_change *ch), void *arg,
-		       struct err *err)
-{
-	for (int fam = 0; fam < IPFAM_N; fam++)
-		for (int set = 0; set < NFTSET_END; set++) {
-			int r = read_set(c, query, &tables[fam], fam, set, seen, arg, err);
-
-			if (r < 0)
-				return r;
-		}
-	return 0;
-}
-
 /* --- rejections --- */
 
 /* "ip frontends 10.0.0.1:80/TCP -> pool 7 p3" before the kernel's error. */
-static int name_element(const struct nft_change *ch, const struct nft_table_ref *table, int r,
+static int name_element(const struct plane_common *c, const struct nft_change *ch, int r,
 			struct err *err)
 {
+	struct nft_table_ref table = c->ops->table(c, ch->fam);
 	FINI(str_fini) struct str text = { 0 };
 
 	nft_elem_text(&text, ch->fam, ch->set, ch->key,
 		      ch->has_new && nft_data_len(ch->set, ch->fam) > 0 ? ch->data : NULL);
-	return err_wrap(err, r, "%s %s %s", nft_family_text(nft_table_family(table)),
+	return err_wrap(err, r, "%s %s %s", nft_family_text(nft_table_family(&table)),
 			nft_set_desc(ch->set, ch->fam)->name, str_text(&text));
 }
 
@@ -115,11 +58,14 @@ static uint8_t families_of(const struct nlmsghdr *h)
 					: 0;
 }
 
-/* Interpret r < 0 of the commit of `b`, whose tags are changes. */
-static int rejection(const struct nl_batch *b, const struct nft_table_ref tables[IPFAM_N], int r,
-		     struct plane_result *res, struct err *err)
+/*
+ * Interpret r < 0 of the commit of c->batch, whose tags are changes: an element that already
+ * exists, or does not exist, means that the programmed state is unknown (-ESTALE); a missing table
+ * or set, that another process deleted it (-ENOTRECOVERABLE).
+ */
+static int rejection(const struct plane_common *c, int r, struct plane_result *res, struct err *err)
 {
-	const struct nl_rejection *f = nl_batch_rejection(b);
+	const struct nl_rejection *f = nl_batch_rejection(c->batch);
 	const struct nft_change *ch = f->tag;
 
 	if (f->error == 0) /* no answer, or nothing sent */
@@ -132,17 +78,7 @@ static int rejection(const struct nl_batch *b, const struct nft_table_ref tables
 		res->culprit = ch->svc;
 	if (r != -ENOTRECOVERABLE && r != -EPERM) /* else the table is at fault */
 		res->families = (uint8_t)(1u << ch->fam);
-	return name_element(ch, &tables[ch->fam], r, err);
-}
-
-void plane_rejection_blame(struct plane_result *res, const struct plan_op *ops, size_t n)
-{
-	if (res->culprit != NULL || n == 0)
-		return;
-	for (size_t i = 1; i < n; i++)
-		if (ops[i].svc != ops[0].svc)
-			return;
-	res->culprit = ops[0].svc;
+	return name_element(c, ch, r, err);
 }
 
 /* --- sending --- */
@@ -232,15 +168,16 @@ static void write_all(struct nft_elem_writer *w, const struct nft_changes *c, en
 }
 
 /* Returns the number of transactions, or an error. */
-static int part_send(struct plane_common *c, const struct nft_table_ref tables[IPFAM_N],
-		     enum part part, struct plane_result *res, struct err *err)
+static int part_send(struct plane_common *c, enum part part, struct plane_result *res,
+		     struct err *err)
 {
 	struct nft_elem_writer w = { .batch = c->batch };
 	uint64_t began;
 	uint64_t took;
 	int r;
 
-	memcpy(w.tables, tables, sizeof(w.tables));
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		w.tables[fam] = c->ops->table(c, fam);
 	nl_batch_reset(c->batch);
 	write_all(&w, &c->changes, part, NFT_WRITE_DEL);
 	write_all(&w, &c->changes, part, NFT_WRITE_ADD);
@@ -252,7 +189,7 @@ static int part_send(struct plane_common *c, const struct nft_table_ref tables[I
 	res->kernel_ns += took;
 	hist_add(&c->plane.times, took);
 	if (r < 0) {
-		r = rejection(c->batch, tables, r, res, err);
+		r = rejection(c, r, res, err);
 	} else {
 		res->n_writes += w.n;
 		res->n_batches++;
@@ -267,12 +204,11 @@ static int part_send(struct plane_common *c, const struct nft_table_ref tables[I
 }
 
 /* The kernel rejected the rest. Returns `r`, or -EBUSY if the early part is in effect. */
-static int early_undo(struct plane_common *c, const struct nft_table_ref tables[IPFAM_N], int r,
-		      struct plane_result *res, struct err *err)
+static int early_undo(struct plane_common *c, int r, struct plane_result *res, struct err *err)
 {
 	struct plane_result undo = { 0 };
 	struct err own = { 0 };
-	bool is_undone = part_send(c, tables, PART_EARLY_UNDO, &undo, &own) >= 0;
+	bool is_undone = part_send(c, PART_EARLY_UNDO, &undo, &own) >= 0;
 
 	res->n_batches += undo.n_batches;
 	res->kernel_ns += undo.kernel_ns;
@@ -285,37 +221,19 @@ static int early_undo(struct plane_common *c, const struct nft_table_ref tables[
 	return err_wrap(err, -EBUSY, "source ranges of a rejected change stay (%s)", own.text);
 }
 
-int plane_changes_send(struct plane_common *c, const struct nft_table_ref tables[IPFAM_N],
-		       struct plane_result *res, struct err *err)
+int plane_transact(struct plane_common *c, struct plane_result *res, struct err *err)
 {
 	int early = 0;
 	int r;
 
 	if (all_early_mark(&c->changes) > 0) {
-		early = part_send(c, tables, PART_EARLY, res, err);
+		early = part_send(c, PART_EARLY, res, err);
 		if (early < 0)
 			return early;
 	}
-	r = part_send(c, tables, PART_REST, res, err);
+	r = part_send(c, PART_REST, res, err);
 	/* Also before the difference is read and sent again: that may be rejected in its turn. */
 	if (early > 0 && (plane_is_rejection(r) || r == -ESTALE))
-		r = early_undo(c, tables, r, res, err);
+		r = early_undo(c, r, res, err);
 	return MIN(r, 0);
-}
-
-bool plane_watch_touches(const struct nft_watch *w, const struct plan_rows *rows)
-{
-	if (w->touched.n == 0 || rows == NULL)
-		return w->touched.n > 0;
-	vec_for_each (f, &rows->frontends)
-		if (nft_watch_touches_addr(w, ip_fam(&f->addr), f->addr.bytes))
-			return true;
-	vec_for_each (pool, &rows->pools) {
-		if (nft_watch_touches_pool(w, pool->fam, pool->id))
-			return true;
-		vec_for_each (b, &pool->backends)
-			if (nft_watch_touches_addr(w, pool->fam, b->addr.bytes))
-				return true;
-	}
-	return false;
 }
