@@ -258,7 +258,6 @@ static void seal(struct nl_batch *b)
 
 int nl_batch_commit(struct nl_batch *b, struct err *err)
 {
-	struct nl_stats *stats = nl_sock_stats(b->nl);
 	size_t bytes;
 	int r;
 
@@ -266,15 +265,14 @@ int nl_batch_commit(struct nl_batch *b, struct err *err)
 		return 0;
 	seal(b);
 	bytes = nl_batch_bytes(b);
-	nl_sock_mute_begin(b->nl);
+	nl_sock_muted_set(b->nl, NETLINK_DROP_MEMBERSHIP);
 	r = nl_sock_send(b->nl, b->buf, bytes);
-	nl_sock_mute_end(b->nl);
+	nl_sock_muted_set(b->nl, NETLINK_ADD_MEMBERSHIP);
 	if (r == -EMSGSIZE)
 		return err_set(err, r, "batch of %zu bytes: larger than the socket allows", bytes);
 	if (r < 0)
 		return err_set(err, r, "send batch of %zu bytes: %s", bytes, strerror(-r));
-	stats->n_batches++;
-	stats->n_ops += b->msgs.n;
+	nl_sock_stats(b->nl)->n_batches++;
 	r = verdicts_read(b, err);
 	if (b->rejection.error == 0)
 		return r;

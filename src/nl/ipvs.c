@@ -209,30 +209,26 @@ static void put_key(struct nlmsghdr *h, const struct ipvs_key *k)
 	mnl_attr_put_u16(h, IPVS_SVC_ATTR_PORT, htons(k->port));
 }
 
+static struct nlmsghdr *key_request(const struct ipvs_wire *w, void *buf, size_t size, uint8_t cmd,
+				    const struct ipvs_key *key)
+{
+	struct nlmsghdr *h = request(w, buf, size, cmd);
+	struct nlattr *nest = mnl_attr_nest_start(h, IPVS_CMD_ATTR_SERVICE);
+
+	put_key(h, key);
+	mnl_attr_nest_end(h, nest);
+	return h;
+}
+
 int ipvs_wire_service(struct ipvs_wire *w, const struct ipvs_key *key,
 		      void (*fn)(void *arg, const struct ipvs_service *s), void *arg,
 		      struct err *err)
 {
 	struct reading rd = { .service = fn, .arg = arg };
 	_Alignas(8) char buf[REQUEST_MAX] = { 0 };
-	struct nlmsghdr *h = request(w, buf, sizeof(buf), IPVS_CMD_GET_SERVICE);
-	struct nlattr *nest = mnl_attr_nest_start(h, IPVS_CMD_ATTR_SERVICE);
 
-	put_key(h, key);
-	mnl_attr_nest_end(h, nest);
-	return nl_query(w->nl, h, &(struct nl_reader){ .message = service_message, .arg = &rd },
-			NULL, err);
-}
-
-static struct nlmsghdr *dests_request(struct ipvs_wire *w, char *buf, size_t size,
-				      const struct ipvs_key *key)
-{
-	struct nlmsghdr *h = request(w, buf, size, IPVS_CMD_GET_DEST);
-	struct nlattr *nest = mnl_attr_nest_start(h, IPVS_CMD_ATTR_SERVICE);
-
-	put_key(h, key);
-	mnl_attr_nest_end(h, nest);
-	return h;
+	return nl_query(w->nl, key_request(w, buf, sizeof(buf), IPVS_CMD_GET_SERVICE, key),
+			&(struct nl_reader){ .message = service_message, .arg = &rd }, NULL, err);
 }
 
 static int dests_result(int r, const struct ipvs_key *key, struct err *err)
@@ -248,7 +244,7 @@ int ipvs_wire_dests(struct ipvs_wire *w, const struct ipvs_key *key, void (*begi
 	struct reading rd = { .begin = begin, .dest = fn, .arg = arg, .af = ip_family(key->fam) };
 	_Alignas(8) char buf[REQUEST_MAX] = { 0 };
 
-	return dests_result(nl_dump(w->nl, dests_request(w, buf, sizeof(buf), key),
+	return dests_result(nl_dump(w->nl, key_request(w, buf, sizeof(buf), IPVS_CMD_GET_DEST, key),
 				    &(struct nl_reader){ reading_begin, dest_message, &rd }, err),
 			    key, err);
 }
@@ -258,7 +254,9 @@ int ipvs_wire_dests_begin(struct ipvs_wire *w, const struct ipvs_key *key, uint3
 {
 	_Alignas(8) char buf[REQUEST_MAX] = { 0 };
 
-	return dests_result(nl_dump_begin(w->nl, dests_request(w, buf, sizeof(buf), key), seq, err),
+	return dests_result(nl_dump_begin(w->nl,
+					  key_request(w, buf, sizeof(buf), IPVS_CMD_GET_DEST, key),
+					  seq, err),
 			    key, err);
 }
 

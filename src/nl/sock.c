@@ -178,20 +178,10 @@ void nl_sock_mute(struct nl_sock *nl, struct nl_sock *watch, unsigned int group)
 	nl->muted_group = group;
 }
 
-static void muted_set(const struct nl_sock *nl, int option)
+void nl_sock_muted_set(const struct nl_sock *nl, int option)
 {
 	if (nl->muted != NULL)
 		option_set(nl->muted->fd, SOL_NETLINK, option, (int)nl->muted_group);
-}
-
-void nl_sock_mute_begin(struct nl_sock *nl)
-{
-	muted_set(nl, NETLINK_DROP_MEMBERSHIP);
-}
-
-void nl_sock_mute_end(struct nl_sock *nl)
-{
-	muted_set(nl, NETLINK_ADD_MEMBERSHIP);
 }
 
 int nl_sock_fd(const struct nl_sock *nl)
@@ -240,7 +230,6 @@ int nl_sock_send(struct nl_sock *nl, const void *data, size_t len)
 	if (n < 0)
 		return (int)n;
 	nl->stats.n_sends++;
-	nl->stats.sent_bytes += (uint64_t)n;
 	/* A datagram is sent whole or not at all. */
 	return (size_t)n == len ? 0 : -EMSGSIZE;
 }
@@ -249,10 +238,7 @@ ssize_t nl_sock_recv(struct nl_sock *nl, void *data, size_t size)
 {
 	ssize_t n = nl->io.recv(nl->io.ctx, data, size);
 
-	if (n >= 0) {
-		nl->stats.n_recvs++;
-		nl->stats.recv_bytes += (uint64_t)n;
-	}
+	nl->stats.n_recvs += n >= 0;
 	return n;
 }
 

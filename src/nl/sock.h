@@ -41,12 +41,9 @@ struct nl_io {
 
 /* Traffic since the socket was opened. */
 struct nl_stats {
-	uint64_t n_sends; /* datagrams to the kernel */
-	uint64_t n_recvs; /* datagrams from it */
-	uint64_t sent_bytes;
-	uint64_t recv_bytes;
+	uint64_t n_sends;   /* datagrams to the kernel */
+	uint64_t n_recvs;   /* datagrams from it */
 	uint64_t n_batches; /* committed or rejected, see nl/batch.h */
-	uint64_t n_ops;     /* messages of batches, without begin and end */
 	uint64_t n_dumps;   /* dump requests, repeated ones included */
 };
 
@@ -78,9 +75,8 @@ MUST_USE int nl_sock_filter(struct nl_sock *nl, struct sock_filter *prog, uint16
  * changes more expensive. Borrowed.
  */
 void nl_sock_mute(struct nl_sock *nl, struct nl_sock *watch, unsigned int group);
-/* For nl/batch: the muted socket leaves its group, and joins it again. */
-void nl_sock_mute_begin(struct nl_sock *nl);
-void nl_sock_mute_end(struct nl_sock *nl);
+/* For nl/batch: the muted socket leaves its group (NETLINK_DROP_MEMBERSHIP), or joins it again. */
+void nl_sock_muted_set(const struct nl_sock *nl, int option);
 /* For the event loop; -1 on a scripted socket. */
 int nl_sock_fd(const struct nl_sock *nl);
 /*
