@@ -186,11 +186,6 @@ static void ct_original(struct nft_rules *rs, uint32_t key, unsigned int word)
 	nftnl_expr_set_u32(e, NFTNL_EXPR_CT_DREG, reg(word));
 }
 
-void nft_expr_ct_direction(struct nft_rules *rs, unsigned int word)
-{
-	nft_expr_ct(rs, NFT_CT_DIRECTION, word);
-}
-
 void nft_expr_socket_wildcard(struct nft_rules *rs, unsigned int word)
 {
 	struct nftnl_expr *e = expr_add(rs, "socket");
@@ -250,16 +245,22 @@ void nft_expr_mask(struct nft_rules *rs, unsigned int word, uint32_t mask)
 	nft_expr_mask_xor(rs, word, mask, 0);
 }
 
-void nft_expr_mask_xor(struct nft_rules *rs, unsigned int word, uint32_t mask, uint32_t bits)
+static void bitwise(struct nft_rules *rs, unsigned int word, const void *mask, const void *bits,
+		    uint32_t len)
 {
 	struct nftnl_expr *e = expr_add(rs, "bitwise");
 
 	nftnl_expr_set_u32(e, NFTNL_EXPR_BITWISE_SREG, reg(word));
 	nftnl_expr_set_u32(e, NFTNL_EXPR_BITWISE_DREG, reg(word));
 	nftnl_expr_set_u32(e, NFTNL_EXPR_BITWISE_OP, NFT_BITWISE_BOOL);
-	nftnl_expr_set_u32(e, NFTNL_EXPR_BITWISE_LEN, sizeof(mask));
-	nftnl_expr_set(e, NFTNL_EXPR_BITWISE_MASK, &mask, sizeof(mask));
-	nftnl_expr_set(e, NFTNL_EXPR_BITWISE_XOR, &bits, sizeof(bits));
+	nftnl_expr_set_u32(e, NFTNL_EXPR_BITWISE_LEN, len);
+	nftnl_expr_set(e, NFTNL_EXPR_BITWISE_MASK, mask, len);
+	nftnl_expr_set(e, NFTNL_EXPR_BITWISE_XOR, bits, len);
+}
+
+void nft_expr_mask_xor(struct nft_rules *rs, unsigned int word, uint32_t mask, uint32_t bits)
+{
+	bitwise(rs, word, &mask, &bits, sizeof(mask));
 }
 
 void nft_expr_hton(struct nft_rules *rs, unsigned int word)
@@ -453,6 +454,14 @@ void nft_match_ct_state(struct nft_rules *rs, uint32_t state)
 	nft_match_ct_bits(rs, NFT_CT_STATE, state, NFT_CMP_NEQ);
 }
 
+void nft_match_reply(struct nft_rules *rs)
+{
+	const uint8_t reply = IP_CT_DIR_REPLY;
+
+	nft_expr_ct(rs, NFT_CT_DIRECTION, 0);
+	nft_expr_cmp(rs, NFT_CMP_EQ, 0, &reply, sizeof(reply));
+}
+
 void nft_match_fib_local(struct nft_rules *rs, uint32_t flags, uint32_t op)
 {
 	uint32_t local = RTN_LOCAL;
@@ -514,17 +523,10 @@ void nft_expr_original_flow(struct nft_rules *rs, enum ipfam fam)
 
 void nft_match_tcp_flags(struct nft_rules *rs, uint8_t mask, uint32_t op, uint8_t value)
 {
-	struct nftnl_expr *e;
 	const uint8_t none = 0;
 
 	nft_match_l4proto(rs, IPPROTO_TCP);
 	payload(rs, NFT_PAYLOAD_TRANSPORT_HEADER, TCP_FLAGS, 1, 0);
-	e = expr_add(rs, "bitwise");
-	nftnl_expr_set_u32(e, NFTNL_EXPR_BITWISE_SREG, reg(0));
-	nftnl_expr_set_u32(e, NFTNL_EXPR_BITWISE_DREG, reg(0));
-	nftnl_expr_set_u32(e, NFTNL_EXPR_BITWISE_OP, NFT_BITWISE_BOOL);
-	nftnl_expr_set_u32(e, NFTNL_EXPR_BITWISE_LEN, sizeof(mask));
-	nftnl_expr_set(e, NFTNL_EXPR_BITWISE_MASK, &mask, sizeof(mask));
-	nftnl_expr_set(e, NFTNL_EXPR_BITWISE_XOR, &none, sizeof(none));
+	bitwise(rs, 0, &mask, &none, sizeof(mask));
 	nft_expr_cmp(rs, op, 0, &value, sizeof(value));
 }

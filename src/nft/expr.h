@@ -58,8 +58,6 @@ void nft_expr_random(struct nft_rules *rs, unsigned int word, uint32_t modulus);
 /* jhash of `len` bytes from `from` on, scaled to 0..modulus-1. */
 void nft_expr_jhash(struct nft_rules *rs, unsigned int word, unsigned int from, uint32_t len,
 		    uint32_t modulus, uint32_t seed);
-/* The connection's direction: one byte, IP_CT_DIR_*. */
-void nft_expr_ct_direction(struct nft_rules *rs, unsigned int word);
 /* One byte: is the packet's local socket bound to the wildcard address? No socket: no match. */
 void nft_expr_socket_wildcard(struct nft_rules *rs, unsigned int word);
 /* The first byte of the transport header: the type of ICMP. */
@@ -97,6 +95,8 @@ void nft_match_ct_state(struct nft_rules *rs, uint32_t state);
 /* A TCP packet with (flags & mask) `op` value; TH_SYN and others of netinet/tcp.h. */
 void nft_match_tcp_flags(struct nft_rules *rs, uint8_t mask, uint32_t op, uint8_t value);
 void nft_match_ct_bits(struct nft_rules *rs, uint32_t key, uint32_t bits, uint32_t op);
+/* The packet has the reply direction of its connection. */
+void nft_match_reply(struct nft_rules *rs);
 /* The address is one of this host; `flags` NFTA_FIB_F_SADDR or _DADDR. */
 void nft_match_fib_local(struct nft_rules *rs, uint32_t flags, uint32_t op);
 /* Compare an interface's name (`key`), or its beginning, with `name`. */

@@ -19,7 +19,6 @@ void nft_try_rule(struct nft_writer *w, const struct nft_chain *base,
 	nft_write_chain(w, NFT_TRY_CHAIN, base);
 	nft_rule_begin(&rs);
 	expr(&rs, w->fam);
-	nft_rules_hash(&rs);
 	nft_write_rules(w, NFT_TRY_CHAIN, &rs);
 }
 

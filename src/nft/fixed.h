@@ -72,9 +72,9 @@ struct nft_fixed_verdict {
 struct nft_fixed {
 	bool exists;
 	uint32_t flags;
-	bool has_set[NFTSET_END];
-	char misfit[128];     /* reason why it cannot be repaired in place; "" = it can */
-	struct htable chains; /* of struct nft_fixed_chain, by name */
+	bool has_set[NFTSET_END]; /* with our types: others are not to be dumped */
+	char misfit[128];         /* reason why it cannot be repaired in place; "" = it can */
+	struct htable chains;     /* of struct nft_fixed_chain, by name */
 	VEC(struct nft_fixed_verdict) verdicts[NFT_VERDICT_MAPS];
 	uint16_t *by_kind[NFT_VERDICT_MAPS]; /* of verdicts, or NULL: position plus 1 by kind */
 	struct nft_bounds ranges[NFT_RANGE_SETS]; /* sorted */

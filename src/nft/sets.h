@@ -150,6 +150,7 @@ static inline const char *nft_fam_text(enum ipfam fam)
 const struct nft_set_desc *nft_set_desc(enum nft_set_id id, enum ipfam fam);
 /* Does a table with this level of counting (enum nft_counting) have the set? */
 bool nft_set_exists(enum nft_set_id id, unsigned int counting);
+bool nft_set_is_among(enum nft_set_id id, const enum nft_set_id *sets, size_t n);
 /* Are the keys frontends: address . protocol . port? */
 bool nft_set_is_by_tuple(enum nft_set_id id);
 /* Are the keys addresses, or ranges of them? */

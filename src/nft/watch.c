@@ -150,14 +150,6 @@ static struct touched touched_pool(enum ipfam fam, uint32_t id)
 	return t;
 }
 
-static bool is_among(enum nft_set_id set, const enum nft_set_id *sets, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (sets[i] == set)
-			return true;
-	return false;
-}
-
 /* False: an element of the layout, or of a client's affinity, which is not repaired. */
 static bool touched_of(struct touched *ret, enum nft_set_id set, enum ipfam fam, const uint8_t *key)
 {
@@ -178,13 +170,13 @@ static bool touched_of(struct touched *ret, enum nft_set_id set, enum ipfam fam,
 		IPVSSET_LOCAL_BACKENDS,
 	};
 
-	if (is_among(set, pools, ARRAY_SIZE(pools))) {
+	if (nft_set_is_among(set, pools, ARRAY_SIZE(pools))) {
 		*ret = touched_pool(fam, set == NFTSET_FW_RANGES
 						 ? nft_get_range_pool(key)
 						 : nft_word_pool(nft_get_word(key)));
 		return true;
 	}
-	if (!is_among(set, addrs, ARRAY_SIZE(addrs)))
+	if (!nft_set_is_among(set, addrs, ARRAY_SIZE(addrs)))
 		return false;
 	*ret = touched_addr(fam, key);
 	return true;

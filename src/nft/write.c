@@ -254,6 +254,7 @@ static void rule_put(struct nft_writer *w, const char *chain, size_t number, str
 
 void nft_write_rules(struct nft_writer *w, const char *chain, struct nft_rules *rs)
 {
+	nft_rules_hash(rs);
 	for (size_t i = 0; i < rs->v.n; i++)
 		rule_put(w, chain, i + 1, &rs->v.v[i]);
 }
@@ -346,16 +347,6 @@ static void ranges_put(struct nft_writer *w, enum nft_set_id set, const struct n
 		mnl_attr_nest_end(es.h, e);
 	}
 	elements_end(&es);
-}
-
-void nft_write_ranges_del(struct nft_writer *w, enum nft_set_id set, const struct nft_bounds *b)
-{
-	ranges_put(w, set, b, NFT_MSG_DELSETELEM);
-}
-
-void nft_write_ranges(struct nft_writer *w, enum nft_set_id set, const struct nft_bounds *b)
-{
-	ranges_put(w, set, b, NFT_MSG_NEWSETELEM);
 }
 
 /*
@@ -522,8 +513,8 @@ void nft_ensure_ranges(struct nft_writer *w, struct nft_fixed *h, unsigned int i
 		return;
 	}
 	/* Few and rarely changed: replace all in one message, so that ranges never overlap. */
-	nft_write_ranges_del(w, set, programmed);
-	nft_write_ranges(w, set, &desired);
+	ranges_put(w, set, programmed, NFT_MSG_DELSETELEM);
+	ranges_put(w, set, &desired, NFT_MSG_NEWSETELEM);
 	nft_bounds_fini(programmed);
 	*programmed = desired;
 }

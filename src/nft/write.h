@@ -68,14 +68,12 @@ void nft_write_set_del(struct nft_writer *w, enum nft_set_id id);
 void nft_write_chain(struct nft_writer *w, const char *name, const struct nft_chain *base);
 /* Nothing may jump to the chain any more; deletes its rules too. */
 void nft_write_chain_del(struct nft_writer *w, const char *name);
-/* Append the rules, after nft_rules_hash(), to the chain. */
+/* Append the rules, with their hashes, to the chain. */
 void nft_write_rules(struct nft_writer *w, const char *chain, struct nft_rules *rs);
 void nft_write_verdicts_del(struct nft_writer *w, enum nft_set_id map, const uint32_t *kinds,
 			    size_t n);
 void nft_write_verdicts(struct nft_writer *w, enum nft_set_id map, const struct nft_verdict *v,
 			size_t n);
-void nft_write_ranges_del(struct nft_writer *w, enum nft_set_id set, const struct nft_bounds *b);
-void nft_write_ranges(struct nft_writer *w, enum nft_set_id set, const struct nft_bounds *b);
 
 /*
  * Write the parts that `h`, the table in the kernel, lacks, and update `h`. After a failed

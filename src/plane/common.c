@@ -235,8 +235,11 @@ int plane_settle(struct plane_common *c, enum plane_commit_mode mode, struct err
 			settle_counted(c, ch);
 		ch->needs_look = mode != PLANE_COMMIT_NORMAL;
 	}
-	if (mode == PLANE_COMMIT_NORMAL && c->loaded != NULL)
+	if (mode == PLANE_COMMIT_NORMAL && c->loaded != NULL && c->ops->settle_loaded != NULL)
 		c->ops->settle_loaded(c);
+	else if (mode == PLANE_COMMIT_NORMAL && c->loaded != NULL)
+		vec_for_each (ch, &c->changes.v)
+			plane_settle_copied(c, ch);
 	r = mode != PLANE_COMMIT_NORMAL || c->loaded != NULL ? plane_changes_look(c, err) : 0;
 	/* Services that are not committed yet may need an address: it stays until the sweep. */
 	vec_for_each (ch, &c->changes.v)

@@ -26,6 +26,7 @@
 #include "nft/write.h"
 #include "plane/loaded.h"
 #include "plane/plane.h"
+#include "plane/rules.h"
 
 struct plane_common;
 #define PLANE_COUNTED_N 4
@@ -37,23 +38,10 @@ struct plane_drop_chain {
 	bool leads_on; /* to a chain of PLANE_REJECT_NO_ENDPOINTS, which counts a packet again */
 };
 
-/* Sets that both planes fill alike. */
-struct plane_sets {
-	enum nft_set_id begin; /* those with elements of services ... */
-	enum nft_set_id end;   /* ... up to before this one */
-	enum nft_set_id vips;
-	enum nft_set_id cluster_ips;
-	enum nft_set_id local_backends;
-	enum nft_set_id masq;
-	enum nft_set_id masq_hosts;
-	enum nft_set_id counted; /* counts first packets of a frontend */
-	enum nft_set_id refused; /* counts those that were rejected */
-};
-
 /* Where the planes differ. */
 struct plane_common_ops {
 	struct nft_table_ref (*table)(const struct plane_common *c, enum ipfam fam);
-	struct plane_sets sets;
+	const struct plane_sets *sets;
 	/* Sets of addresses with reference counts: plane_refs(). */
 	enum nft_set_id counted[PLANE_COUNTED_N];
 	/* Addresses of this set stay for a grace period after the last use. NFTSET_END: none. */
@@ -67,7 +55,7 @@ struct plane_common_ops {
 	size_t n_sweep;
 	size_t n_frontends;
 	size_t n_leading;
-	/* Loaded phase: set the programmed state of all changes from the copy. */
+	/* Loaded phase: set the programmed state of all changes. NULL: plane_settle_copied(). */
 	void (*settle_loaded)(struct plane_common *c);
 	/* How many elements may go with this one in sweep_prepare(), at most. May be NULL: none. */
 	size_t (*sweep_more)(const struct plane_common *c, enum ipfam fam, enum nft_set_id set,

@@ -183,8 +183,8 @@ int plane_count_frontends(const struct plane *plane, enum plane_frontend_counter
 	if (c->counting < PLANE_COUNT_SERVICES || n == 0)
 		return 0;
 	return sets_read(c,
-			 which == PLANE_FRONTEND_CONNECTIONS ? &c->ops->sets.counted
-							     : &c->ops->sets.refused,
+			 which == PLANE_FRONTEND_CONNECTIONS ? &c->ops->sets->counted
+							     : &c->ops->sets->refused,
 			 1, frontend_element, v, n, ret, err);
 }
 

@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_conntrack_common.h>
-#include <linux/netfilter/nf_conntrack_tuple_common.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter_ipv4.h>
 #include <stdio.h>
@@ -123,11 +122,8 @@ static void note(struct nft_rules *rs, enum ipfam fam, const struct plane_failov
 /* Match the protocol although it is known: nft decodes ports only after such a match. */
 static void is_reply(struct nft_rules *rs, uint8_t proto)
 {
-	const uint8_t reply = IP_CT_DIR_REPLY;
-
 	nft_match_l4proto(rs, proto);
-	nft_expr_ct_direction(rs, 0);
-	nft_expr_cmp(rs, NFT_CMP_EQ, 0, &reply, sizeof(reply));
+	nft_match_reply(rs);
 }
 
 /* The backend of a translated flow becomes an element for `s` seconds. */

@@ -31,7 +31,7 @@ void plane_element_count(struct plane_tr *t, enum plane_side side, enum ipfam fa
 
 static void frontend_touch_loaded(struct plane_tr *t, enum ipfam fam, const uint8_t *key)
 {
-	const struct plane_sets *sets = &t->c->ops->sets;
+	const struct plane_sets *sets = t->c->ops->sets;
 
 	for (enum nft_set_id set = sets->begin; set < sets->end; set++)
 		if (nft_set_is_by_tuple(set) &&
@@ -44,7 +44,7 @@ void plane_frontend_look(struct plane_common *c, const struct plan_frontend *f, 
 	uint8_t key[NFT_KEY_MAX];
 
 	nft_key_tuple(key, &f->addr, f->proto, f->port);
-	for (enum nft_set_id set = c->ops->sets.begin; set < c->ops->sets.end; set++)
+	for (enum nft_set_id set = c->ops->sets->begin; set < c->ops->sets->end; set++)
 		if (nft_set_is_by_tuple(set) && nft_set_exists(set, c->counting))
 			nft_changes_touch(&c->changes, ip_fam(&f->addr), set, key, svc)
 				->needs_look = true;
@@ -53,7 +53,7 @@ void plane_frontend_look(struct plane_common *c, const struct plan_frontend *f, 
 void plane_frontend(struct plane_tr *t, enum plane_side side, const struct plan_frontend *f,
 		    uint8_t key[static NFT_KEY_MAX])
 {
-	const struct plane_sets *sets = &t->c->ops->sets;
+	const struct plane_sets *sets = t->c->ops->sets;
 	enum ipfam fam = ip_fam(&f->addr);
 
 	nft_key_tuple(key, &f->addr, f->proto, f->port);
@@ -76,7 +76,7 @@ void plane_locality(struct plane_tr *t, enum plane_side side, const struct plan_
 		    bool is_local)
 {
 	if (is_local)
-		plane_element_count(t, side, op->pool->fam, t->c->ops->sets.local_backends,
+		plane_element_count(t, side, op->pool->fam, t->c->ops->sets->local_backends,
 				    op->backend->addr.bytes);
 }
 

@@ -52,7 +52,7 @@ struct world {
 static int setup(void **state)
 {
 	struct world *w = xcalloc(1, sizeof(*w));
-	const struct nft_layout_params params = { 0 };
+	const struct plane_rules_params params = { 0 };
 	struct err err;
 
 	if (kernel_fresh(NULL) != 0)
@@ -83,7 +83,7 @@ static int teardown(void **state)
 static void add(struct world *w, uint16_t flags, uint32_t at, uint8_t last)
 {
 	struct nlmsghdr *h = kernel_msg(w->b, NFT_MSG_NEWSETELEM, NLM_F_CREATE | flags, NULL);
-	struct nlattr *list = kernel_elems(h, nft_layout_table(w->layout), "endpoints");
+	struct nlattr *list = kernel_elems(h, w->layout->table, "endpoints");
 	struct data d = backend(last);
 	struct key k = slot(at);
 
@@ -94,7 +94,7 @@ static void add(struct world *w, uint16_t flags, uint32_t at, uint8_t last)
 static void del(struct world *w, uint32_t at)
 {
 	struct nlmsghdr *h = kernel_msg(w->b, NFT_MSG_DELSETELEM, 0, NULL);
-	struct nlattr *list = kernel_elems(h, nft_layout_table(w->layout), "endpoints");
+	struct nlattr *list = kernel_elems(h, w->layout->table, "endpoints");
 	struct key k = slot(at);
 
 	kernel_elem(h, &k, sizeof(k), NULL, 0);
@@ -140,7 +140,7 @@ static int read_keys(struct world *w, uint32_t first, uint32_t n, struct program
 	static char buf[65536];
 	struct nlmsghdr *h =
 		nl_request_nfnl(buf, sizeof(buf), TYPE(NFT_MSG_GETSETELEM), NFPROTO_IPV4);
-	struct nlattr *list = kernel_elems(h, nft_layout_table(w->layout), "endpoints");
+	struct nlattr *list = kernel_elems(h, w->layout->table, "endpoints");
 
 	*programmed = (struct programmed){ 0 };
 	for (uint32_t i = first; i < first + n; i++) {
@@ -261,7 +261,7 @@ static int verdict_add(struct world *w, const char *map, uint32_t kind, int32_t 
 		       const char *chain)
 {
 	struct nlmsghdr *h = kernel_msg(w->b, NFT_MSG_NEWSETELEM, NLM_F_CREATE | NLM_F_EXCL, NULL);
-	struct nlattr *list = kernel_elems(h, nft_layout_table(w->layout), map);
+	struct nlattr *list = kernel_elems(h, w->layout->table, map);
 	struct nlattr *e = mnl_attr_nest_start(h, NFTA_LIST_ELEM);
 	struct nlattr *n = mnl_attr_nest_start(h, NFTA_SET_ELEM_KEY);
 
@@ -304,7 +304,7 @@ static void test_ranges_must_not_overlap(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(ranges); i++) {
 		struct nlmsghdr *h =
 			kernel_msg(w->b, NFT_MSG_NEWSETELEM, NLM_F_CREATE | NLM_F_EXCL, NULL);
-		struct nlattr *list = kernel_elems(h, nft_layout_table(w->layout), "fw_ranges");
+		struct nlattr *list = kernel_elems(h, w->layout->table, "fw_ranges");
 		struct nlattr *e = mnl_attr_nest_start(h, NFTA_LIST_ELEM);
 
 		for (int end = 0; end < 2; end++) {

@@ -27,7 +27,7 @@
 
 /* Base configuration: detect-local by CIDR, one service CIDR, both families. */
 static struct ip_prefix pods[8], services[8];
-static struct nft_layout_params cidrs;
+static struct plane_rules_params cidrs;
 
 static struct ip_prefix prefix(const char *text)
 {
@@ -45,12 +45,12 @@ static void cidrs_make(void)
 	pods[1] = prefix("fd00:10:244::/56");
 	services[0] = prefix("10.96.0.0/12");
 	services[1] = prefix("fd00:10:96::/112");
-	cidrs = (struct nft_layout_params){ .detect = DETECT_LOCAL_CLUSTER_CIDR,
-					    .has_detector = true,
-					    .pod_cidrs = pods,
-					    .n_pod_cidrs = 2,
-					    .service_cidrs = services,
-					    .n_service_cidrs = 2 };
+	cidrs = (struct plane_rules_params){ .detect = DETECT_LOCAL_CLUSTER_CIDR,
+					     .has_detector = { true, true },
+					     .pod_cidrs = pods,
+					     .n_pod_cidrs = 2,
+					     .service_cidrs = services,
+					     .n_service_cidrs = 2 };
 }
 
 /* The layout of one family in a new process. */
@@ -68,7 +68,7 @@ static void start(struct world *w, enum ipfam fam)
 	memset(w, 0, sizeof(*w));
 	w->nl = kernel_sock();
 	nft_layout_open(&w->l, w->nl, fam);
-	nft_layout_count(w->l, counting);
+	w->l->counting = counting;
 }
 
 static void stop(struct world *w)
@@ -78,7 +78,7 @@ static void stop(struct world *w)
 }
 
 /* Load and apply; returns the state that load found. */
-static enum nft_layout_state run(struct world *w, const struct nft_layout_params *params)
+static enum nft_layout_state run(struct world *w, const struct plane_rules_params *params)
 {
 	enum nft_layout_state found;
 	struct err err = { 0 };
@@ -86,16 +86,16 @@ static enum nft_layout_state run(struct world *w, const struct nft_layout_params
 	w->res = (struct nft_result){ 0 };
 	if (nft_layout_load(w->l, &err) < 0)
 		fail_msg("load: %s", err.text);
-	found = nft_layout_state(w->l);
+	found = w->l->state;
 	if (nft_layout_apply(w->l, params, &w->res, &err) < 0)
 		fail_msg("apply: %s", err.text);
-	assert_int_equal(nft_layout_state(w->l), NFT_LAYOUT_PRESENT);
-	assert_int_not_equal(nft_layout_handle(w->l), 0);
+	assert_int_equal(w->l->state, NFT_LAYOUT_PRESENT);
+	assert_int_not_equal(w->l->handle, 0);
 	return found;
 }
 
 /* Start a process, apply, end it. Returns the number of writes. */
-static size_t restart(enum ipfam fam, const struct nft_layout_params *params,
+static size_t restart(enum ipfam fam, const struct plane_rules_params *params,
 		      enum nft_layout_state expected)
 {
 	struct world w;
@@ -387,7 +387,7 @@ static void test_counting_changes(void **state)
 			assert_int_equal(run(&w, &cidrs),
 					 again ? NFT_LAYOUT_PRESENT : order[i].found);
 			assert_int_equal(w.res.n_writes == 0, again);
-			assert_int_equal(nft_layout_has_set(w.l, NFTSET_COUNTED),
+			assert_int_equal(w.l->programmed.has_set[NFTSET_COUNTED],
 					 counting != PLANE_COUNT_NONE);
 			assert_int_equal(nft_layout_retire(w.l, NULL, &err), 0);
 			stop(&w);
@@ -553,7 +553,7 @@ static void test_replacement(void **state)
 		assert_int_equal(sh("nft '%s'", foreign[i].ruleset), 0);
 		start(&w, IPFAM_V4);
 		assert_int_equal(run(&w, &cidrs), NFT_LAYOUT_FOREIGN);
-		assert_string_equal(nft_layout_table(w.l), "vipd-2");
+		assert_string_equal(w.l->table, "vipd-2");
 		/* The old one serves until the new one is filled. */
 		assert_int_equal(sh("nft list table ip vipd >/dev/null"), 0);
 		stop(&w);
@@ -562,7 +562,7 @@ static void test_replacement(void **state)
 		start(&w, IPFAM_V4);
 		assert_int_equal(run(&w, &cidrs), NFT_LAYOUT_PRESENT);
 		assert_int_equal(w.res.n_writes, 0);
-		assert_string_equal(nft_layout_table(w.l), "vipd-2");
+		assert_string_equal(w.l->table, "vipd-2");
 		assert_int_equal(nft_layout_retire(w.l, &w.res, &err), 0);
 		assert_int_equal(w.res.n_writes, 1);
 		assert_int_not_equal(sh("nft list table ip vipd 2>/dev/null"), 0);
@@ -584,13 +584,13 @@ static void test_name_is_taken(void **state)
 	before = listing();
 	start(&w, IPFAM_V4);
 	assert_int_equal(run(&w, &cidrs), NFT_LAYOUT_ABSENT);
-	assert_string_equal(nft_layout_table(w.l), "vipd-2");
+	assert_string_equal(w.l->table, "vipd-2");
 	assert_int_equal(run(&w, &cidrs), NFT_LAYOUT_PRESENT);
 	assert_int_equal(w.res.n_writes, 0);
 	assert_int_equal(nft_layout_retire(w.l, &w.res, &err), 0);
 	assert_int_equal(nft_layout_cleanup(w.l, &w.res, &err), 0);
 	assert_int_equal(w.res.n_writes, 1);
-	assert_int_equal(nft_layout_state(w.l), NFT_LAYOUT_ABSENT);
+	assert_int_equal(w.l->state, NFT_LAYOUT_ABSENT);
 	after = listing();
 	assert_string_equal(before, after);
 	free(before);
@@ -601,34 +601,40 @@ static void test_name_is_taken(void **state)
 /* The rules that depend on configuration (MASQ-01, MASQ-02, MASQ-05). */
 static const struct {
 	const char *what;
-	struct nft_layout_params params;
+	struct plane_rules_params params;
 	const char *xl;         /* a line of chain xl; NULL: no line for detect-local */
 	const char *masquerade; /* lines of postrouting */
 	size_t n_masquerade;    /* number of lines for cluster IPs */
 } variants[] = {
 	{ "CIDRs",
-	  { .detect = DETECT_LOCAL_NODE_CIDR, .has_detector = true },
+	  { .detect = DETECT_LOCAL_NODE_CIDR, .has_detector = { true, true } },
 	  "ip saddr @pod_cidrs goto xl_short",
 	  "ip saddr != @pod_cidrs ct original ip daddr @cluster_ips masquerade fully-random",
 	  1 },
 	{ "bridge",
-	  { .detect = DETECT_LOCAL_BRIDGE, .has_detector = true, .ifname = "br0" },
+	  { .detect = DETECT_LOCAL_BRIDGE, .has_detector = { true, true }, .ifname = "br0" },
 	  "iifname \"br0\" goto xl_short",
 	  "ct original ip daddr @cluster_ips iif 0 oifname != \"br0\" masquerade fully-random",
 	  3 },
 	{ "longest name",
-	  { .detect = DETECT_LOCAL_BRIDGE, .has_detector = true, .ifname = "fifteencharname" },
+	  { .detect = DETECT_LOCAL_BRIDGE,
+	    .has_detector = { true, true },
+	    .ifname = "fifteencharname" },
 	  "iifname \"fifteencharname\" goto xl_short",
 	  "ct original ip daddr @cluster_ips iif 0 oifname != \"fifteencharname\" masquerade "
 	  "fully-random",
 	  3 },
 	{ "prefix",
-	  { .detect = DETECT_LOCAL_PREFIX, .has_detector = true, .ifname = "cali" },
+	  { .detect = DETECT_LOCAL_PREFIX, .has_detector = { true, true }, .ifname = "cali" },
 	  "iifname \"cali*\" goto xl_short",
 	  "ct original ip daddr @cluster_ips iif 0 oifname != \"cali*\" masquerade fully-random",
 	  3 },
 	{ "no CIDR for the family", { .detect = DETECT_LOCAL_CLUSTER_CIDR }, NULL, NULL, 0 },
-	{ "no detector", { .detect = DETECT_LOCAL_UNSET, .has_detector = true }, NULL, NULL, 0 },
+	{ "no detector",
+	  { .detect = DETECT_LOCAL_UNSET, .has_detector = { true, true } },
+	  NULL,
+	  NULL,
+	  0 },
 	{ "masquerade all, no detector",
 	  { .is_masquerade_all = true },
 	  NULL,
@@ -643,7 +649,7 @@ static const struct {
 	  0 },
 	{ "masquerade all, detector",
 	  { .detect = DETECT_LOCAL_PREFIX,
-	    .has_detector = true,
+	    .has_detector = { true, true },
 	    .is_masquerade_all = true,
 	    .ifname = "veth" },
 	  "iifname \"veth*\" goto xl_short",
@@ -726,7 +732,7 @@ static void test_ranges(void **state)
 	start(&w, IPFAM_V4);
 	run(&w, &cidrs);
 	for (size_t i = 0; i < ARRAY_SIZE(range_cases); i++) {
-		struct nft_layout_params params = cidrs;
+		struct plane_rules_params params = cidrs;
 		struct ip_prefix list[5];
 		struct err err = { 0 };
 		char *text;
@@ -770,7 +776,7 @@ static void test_table_vanishes(void **state)
 	assert_int_equal(sh("nft flush ruleset"), 0);
 	assert_int_equal(nft_layout_chains_need(w.l, &kind, 1, NULL, &err), -ENOENT);
 	assert_string_equal(err.text, "ip vipd: chain p40: No such file or directory");
-	assert_int_equal(nft_layout_state(w.l), NFT_LAYOUT_UNKNOWN);
+	assert_int_equal(w.l->state, NFT_LAYOUT_UNKNOWN);
 	assert_int_equal(nft_layout_apply(w.l, &cidrs, NULL, &err), -EINVAL);
 	assert_int_equal(run(&w, &cidrs), NFT_LAYOUT_ABSENT);
 	/* Requested chains are created again. */

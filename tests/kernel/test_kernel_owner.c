@@ -99,7 +99,7 @@ struct life {
 
 static int life_run(struct life *w, bool is_owned, struct err *err)
 {
-	static const struct nft_layout_params params;
+	static const struct plane_rules_params params;
 	int r;
 
 	*w = (struct life){ .nl = kernel_sock() };
@@ -107,7 +107,7 @@ static int life_run(struct life *w, bool is_owned, struct err *err)
 	nft_layout_open(&w->l, w->nl, IPFAM_V4);
 	nft_layout_own(w->l, is_owned);
 	assert_int_equal(nft_layout_load(w->l, err), 0);
-	w->found = nft_layout_state(w->l);
+	w->found = w->l->state;
 	r = nft_layout_apply(w->l, &params, &w->res, err);
 	return r < 0 ? r : nft_layout_retire(w->l, &w->res, err);
 }

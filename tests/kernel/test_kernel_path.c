@@ -249,7 +249,7 @@ static void world_open(struct world *w, enum ipfam fam)
 	}
 }
 
-static void params_apply(struct world *w, const struct nft_layout_params *params)
+static void params_apply(struct world *w, const struct plane_rules_params *params)
 {
 	struct err err = { 0 };
 
@@ -260,23 +260,23 @@ static void params_apply(struct world *w, const struct nft_layout_params *params
 static struct ip_prefix pods, services;
 
 /* The detector by CIDR, and a service CIDR. */
-static struct nft_layout_params by_cidr(const struct world *w)
+static struct plane_rules_params by_cidr(const struct world *w)
 {
 	if (ip_prefix_parse(&pods, nets[w->fam].pods, NULL) < 0 ||
 	    ip_prefix_parse(&services, nets[w->fam].services, NULL) < 0)
 		fail_msg("no prefix");
-	return (struct nft_layout_params){ .detect = DETECT_LOCAL_CLUSTER_CIDR,
-					   .has_detector = true,
-					   .pod_cidrs = &pods,
-					   .n_pod_cidrs = 1,
-					   .service_cidrs = &services,
-					   .n_service_cidrs = 1 };
+	return (struct plane_rules_params){ .detect = DETECT_LOCAL_CLUSTER_CIDR,
+					    .has_detector = { true, true },
+					    .pod_cidrs = &pods,
+					    .n_pod_cidrs = 1,
+					    .service_cidrs = &services,
+					    .n_service_cidrs = 1 };
 }
 
 static int setup(void **state, enum ipfam fam)
 {
 	struct world *w = xcalloc(1, sizeof(*w));
-	struct nft_layout_params params;
+	struct plane_rules_params params;
 	struct err err = { 0 };
 
 	*state = w;
@@ -373,7 +373,7 @@ static void put(struct world *w, enum nft_set_id set, const struct parts *key,
 	struct nlmsghdr *h = nl_batch_msg(w->b, NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_NEWSETELEM,
 					  NLM_F_CREATE, nft_family(w->fam), NULL);
 	const struct nft_set_desc *d = nft_set_desc(set, w->fam);
-	struct nlattr *list = kernel_elems(h, nft_layout_table(w->layout), d->name);
+	struct nlattr *list = kernel_elems(h, w->layout->table, d->name);
 
 	assert_int_equal(key->len, (d->key_len + 3) & ~3u);
 	kernel_elem(h, key->bytes, d->key_len, data != NULL ? data->bytes : NULL, d->data_len);
@@ -629,21 +629,23 @@ static void check_detectors(struct world *w)
 	const char *const *a = nets[w->fam].addrs;
 	const struct {
 		const char *what;
-		struct nft_layout_params params;
+		struct plane_rules_params params;
 		const char *pod, *host, *outside; /* what the backend sees */
 	} cases[] = {
 		{ "bridge",
-		  { .detect = DETECT_LOCAL_BRIDGE, .has_detector = true, .ifname = "br0" },
+		  { .detect = DETECT_LOCAL_BRIDGE,
+		    .has_detector = { true, true },
+		    .ifname = "br0" },
 		  a[POD2],
 		  a[NODE],
 		  a[NODE] },
 		{ "prefix",
-		  { .detect = DETECT_LOCAL_PREFIX, .has_detector = true, .ifname = "b" },
+		  { .detect = DETECT_LOCAL_PREFIX, .has_detector = { true, true }, .ifname = "b" },
 		  a[POD2],
 		  a[NODE],
 		  a[NODE] },
 		{ "a bridge that is none of ours",
-		  { .detect = DETECT_LOCAL_BRIDGE, .has_detector = true, .ifname = "br" },
+		  { .detect = DETECT_LOCAL_BRIDGE, .has_detector = { true, true }, .ifname = "br" },
 		  a[NODE],
 		  a[NODE],
 		  a[NODE] },
@@ -731,7 +733,7 @@ static void test_source_ranges(void **state)
 	/* allowed: pod1 to pod2 */
 	h = nl_batch_msg(w->b, NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_NEWSETELEM, NLM_F_CREATE,
 			 nft_family(w->fam), NULL);
-	list = kernel_elems(h, nft_layout_table(w->layout), "fw_ranges");
+	list = kernel_elems(h, w->layout->table, "fw_ranges");
 	e = mnl_attr_nest_start(h, NFTA_LIST_ELEM);
 	for (int end = 0; end < 2; end++) {
 		struct nlattr *n =
@@ -887,7 +889,7 @@ static void send_stray_reset(struct world *w, enum place from, const char *to)
 
 static uint64_t drops(struct world *w)
 {
-	const struct nft_table_ref table = { nft_layout_table(w->layout), w->fam };
+	const struct nft_table_ref table = { w->layout->table, w->fam };
 	struct plane_drops is = { 0 };
 	struct err err = { 0 };
 

@@ -140,7 +140,7 @@ static bool picks_are_filled(const struct world *w)
 	nft_layout_open(&l, nl, IPFAM_V4);
 	assert_int_equal(nft_layout_load(l, NULL), 0);
 	for (size_t i = 0; i < ARRAY_SIZE(sets); i++) {
-		struct nft_table_ref table = { nft_layout_table(l), IPFAM_V4 };
+		struct nft_table_ref table = { l->table, IPFAM_V4 };
 
 		p->set = sets[i];
 		assert_int_equal(nft_elems_dump(nl, &table, sets[i], picks_note, p, NULL), 0);

@@ -328,14 +328,14 @@ char *world_elements(const struct world *w)
 
 		nft_layout_open(&l, nl, fam);
 		nft_layout_own(l, nft_plane_stats(w->plane).is_table_owner);
-		nft_layout_count(l, w->counting);
+		l->counting = w->counting;
 		assert_int_equal(nft_layout_load(l, &err), 0);
 		for (int set = 0; set < NFTSET_POD_CIDRS; set++) {
-			struct nft_table_ref table = { nft_layout_table(l), fam };
+			struct nft_table_ref table = { l->table, fam };
 
 			ls.fam = fam;
 			ls.set = set;
-			if (set == NFTSET_AFFINITY || !nft_layout_has_set(l, set))
+			if (set == NFTSET_AFFINITY || !l->programmed.has_set[set])
 				continue;
 			assert_int_equal(nft_elems_dump(nl, &table, set, kernel_elem, &ls, &err),
 					 0);

@@ -28,9 +28,7 @@ int ipvs_is_in_force(const struct plane_common *c, enum ipfam fam)
 	const struct ipvs_plane *p = (const struct ipvs_plane *)c;
 
 	/* One table, also while the policy routing of a family has failed. */
-	return p->load.loaded == NULL && ipvs_layout_state(p->layout) == IPVS_LAYOUT_PRESENT
-		       ? 1
-		       : -EAGAIN;
+	return p->load.loaded == NULL && p->layout->state == IPVS_LAYOUT_PRESENT ? 1 : -EAGAIN;
 }
 
 /* Mark of a pool by its id. */

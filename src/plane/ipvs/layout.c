@@ -11,28 +11,12 @@
 #include "base/log.h"
 #include "nft/write.h"
 
-struct ipvs_layout {
-	struct nl_sock *nl;
-	enum ipvs_layout_state state;
-	uint64_t handle; /* of vipd's table, also of one that will be replaced; 0 = none */
-	/* per family: its sets and ranges, and all chains */
-	struct nft_fixed fixed[IPFAM_N];
-	bool is_fresh; /* no write since load() */
-	bool is_readonly;
-	bool is_content_rejected; /* the kernel rejected the elements of the replaced table */
-};
-
 void ipvs_layout_open(struct ipvs_layout **ret, struct nl_sock *nl)
 {
 	struct ipvs_layout *l = xcalloc(1, sizeof(*l));
 
 	l->nl = nl;
 	*ret = l;
-}
-
-void ipvs_layout_set_readonly(struct ipvs_layout *l)
-{
-	l->is_readonly = true;
 }
 
 static void forget(struct ipvs_layout *l)
@@ -52,11 +36,6 @@ void ipvs_layout_close(struct ipvs_layout *l)
 	free(l);
 }
 
-enum ipvs_layout_state ipvs_layout_state(const struct ipvs_layout *l)
-{
-	return l->state;
-}
-
 /* Chain `ping` is empty then only (rules.c). */
 bool ipvs_layout_is_retiring(const struct ipvs_layout *l)
 {
@@ -64,11 +43,6 @@ bool ipvs_layout_is_retiring(const struct ipvs_layout *l)
 		l->state == IPVS_LAYOUT_PRESENT ? nft_fixed_chain(&l->fixed[0], "ping") : NULL;
 
 	return c != NULL && c->hashes.n == 0;
-}
-
-uint64_t ipvs_layout_handle(const struct ipvs_layout *l)
-{
-	return l->handle;
 }
 
 bool ipvs_layout_has_set(const struct ipvs_layout *l, enum ipfam fam, enum nft_set_id set)
@@ -121,12 +95,12 @@ int ipvs_layout_load(struct ipvs_layout *l, struct err *err)
 /* --- writing --- */
 
 static void family_write(struct ipvs_layout *l, struct nft_writer *w, enum ipfam fam,
-			 const struct model *m)
+			 const struct plane_rules_params *p)
 {
 	w->fam = fam;
 	nft_ensure_sets(w, &l->fixed[fam]);
-	nft_ensure_ranges(w, &l->fixed[fam], 0, m->env.pod_cidrs.v, m->env.pod_cidrs.n);
-	nft_ensure_ranges(w, &l->fixed[fam], 1, m->env.service_cidrs.v, m->env.service_cidrs.n);
+	nft_ensure_ranges(w, &l->fixed[fam], 0, p->pod_cidrs, p->n_pod_cidrs);
+	nft_ensure_ranges(w, &l->fixed[fam], 1, p->service_cidrs, p->n_service_cidrs);
 }
 
 /* After the rules that use the sets. */
@@ -165,9 +139,10 @@ static void transition_log(const struct ipvs_layout *l, const struct nft_writer 
 }
 
 int ipvs_layout_apply(struct ipvs_layout *l, const struct ipvs_rules_params *params,
-		      const struct model *m, const struct ipvs_table_elements *elements,
-		      struct nft_result *res, struct err *err)
+		      const struct ipvs_table_elements *elements, struct nft_result *res,
+		      struct err *err)
 {
+	struct ipvs_rules_params own = *params;
 	bool is_new = l->state != IPVS_LAYOUT_PRESENT;
 	bool has_elements = is_new && l->handle != 0 && elements != NULL && !l->is_content_rejected;
 	struct nft_writer w;
@@ -176,7 +151,8 @@ int ipvs_layout_apply(struct ipvs_layout *l, const struct ipvs_rules_params *par
 	if (l->state == IPVS_LAYOUT_UNKNOWN)
 		return err_set(err, -EINVAL, "table inet " IPVS_TABLE " is not loaded");
 	nft_writer_init(&w, l->nl, &ipvs_schema, IPFAM_V4, IPVS_TABLE);
-	w.counting = params->counting;
+	own.common.sets = &ipvs_plane_sets;
+	w.counting = own.common.counting;
 	if (is_new && l->handle != 0)
 		nft_write_table_del(&w, l->handle);
 	if (is_new) {
@@ -187,10 +163,10 @@ int ipvs_layout_apply(struct ipvs_layout *l, const struct ipvs_rules_params *par
 		nft_write_table_flags(&w, 0);
 	}
 	for (int fam = 0; fam < IPFAM_N; fam++)
-		family_write(l, &w, fam, m);
+		family_write(l, &w, fam, &own.common);
 	if (has_elements)
 		elements_add(&w, elements);
-	nft_ensure_chains(&w, &l->fixed[0], ipvs_rules_build, params);
+	nft_ensure_chains(&w, &l->fixed[0], ipvs_rules_build, &own);
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		sets_remove(l, &w, fam);
 	r = nft_writer_commit(&w, res, err);

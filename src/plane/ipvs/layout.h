@@ -16,20 +16,28 @@
 #include "nft/elem.h"
 #include "plane/ipvs/rules.h"
 
-struct ipvs_layout;
-
 enum ipvs_layout_state {
 	IPVS_LAYOUT_UNKNOWN = 0, /* not loaded, or a write failed */
 	IPVS_LAYOUT_ABSENT,      /* no table of vipd, or one that will be replaced */
 	IPVS_LAYOUT_PRESENT,
 };
 
+struct ipvs_layout {
+	struct nl_sock *nl;
+	enum ipvs_layout_state state;
+	uint64_t handle; /* of vipd's table, also of one that will be replaced; 0 = none */
+	/* per family: its sets and ranges, and all chains */
+	struct nft_fixed fixed[IPFAM_N];
+	bool is_fresh; /* no write since load() */
+	/* A table that would be replaced is read, too. apply() is not allowed. */
+	bool is_readonly;
+	bool is_content_rejected; /* the kernel rejected the elements of the replaced table */
+};
+
 /* `nl` is borrowed. */
 void ipvs_layout_open(struct ipvs_layout **ret, struct nl_sock *nl);
 void ipvs_layout_close(struct ipvs_layout *l);
 DEFINE_AUTO(struct ipvs_layout *, ipvs_layout_close);
-/* Read only: a table that would be replaced is read, too. apply() is not allowed afterwards. */
-void ipvs_layout_set_readonly(struct ipvs_layout *l);
 
 /* On an error (-EAGAIN: foreign changes interrupted it) the previous state stays. */
 MUST_USE int ipvs_layout_load(struct ipvs_layout *l, struct err *err);
@@ -43,15 +51,13 @@ struct ipvs_table_elements {
  * the next attempt, after load(), omits them.
  */
 MUST_USE int ipvs_layout_apply(struct ipvs_layout *l, const struct ipvs_rules_params *params,
-			       const struct model *m, const struct ipvs_table_elements *elements,
-			       struct nft_result *res, struct err *err);
+			       const struct ipvs_table_elements *elements, struct nft_result *res,
+			       struct err *err);
 /* Delete the table if it is vipd's. */
 MUST_USE int ipvs_layout_cleanup(struct ipvs_layout *l, struct err *err);
 
-enum ipvs_layout_state ipvs_layout_state(const struct ipvs_layout *l);
 /* Has the table the rules of a plane that retires? */
 bool ipvs_layout_is_retiring(const struct ipvs_layout *l);
-uint64_t ipvs_layout_handle(const struct ipvs_layout *l);
 /*
  * After load(): does the set exist with the expected types? Also for a table that will be replaced.
  */

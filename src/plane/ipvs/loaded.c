@@ -230,8 +230,10 @@ static void adopt_from(const struct ipvs_plane *p, const struct plan_rows *rows,
 		pool->n_found = UINT32_MAX; /* destinations have no order */
 }
 
-void ipvs_loaded_adopt(struct ipvs_plane *p, struct plan *plan, struct plan_rows *rows)
+void ipvs_adopt(struct plane *plane, struct plan *plan, struct plan_rows *rows)
 {
+	struct ipvs_plane *p = ipvs_plane_of(plane);
+
 	if (p->common.loaded->plan == NULL)
 		ids_reserve(p, plan);
 	for (size_t i = 0; i < ARRAY_SIZE(pool_maps); i++)

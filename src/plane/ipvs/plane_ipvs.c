@@ -193,32 +193,7 @@ static int plane_load(struct plane *plane, struct err *err)
 	return 0;
 }
 
-static void plane_adopt(struct plane *plane, struct plan *plan, struct plan_rows *rows)
-{
-	ipvs_loaded_adopt(ipvs_plane_of(plane), plan, rows);
-}
-
 /* --- environment --- */
-
-static struct ipvs_rules_params params_from(const struct ipvs_plane *p, const struct model *m)
-{
-	struct ipvs_rules_params params = {
-		.marks = p->marks,
-		.detect = m->config.detect_local,
-		.is_masquerade_all = m->config.is_masquerade_all,
-		.preserves_local_source = m->config.preserves_local_source,
-		.counting = p->common.counting,
-		.is_retiring = p->is_retiring,
-	};
-
-	for (int fam = 0; fam < IPFAM_N; fam++) {
-		params.has_detector[fam] = m->env.has_detector[fam];
-		if (model_serves_localhost(m, fam))
-			params.localhost_source[fam] = m->env.node_ip[fam];
-	}
-	memcpy(params.ifname, m->config.detect_ifname, sizeof(params.ifname));
-	return params;
-}
 
 /* No connection notices the replacement: the new table gets the elements of the old one. */
 static void elements_write(void *arg, struct nft_elem_writer *w)
@@ -230,12 +205,16 @@ static void elements_write(void *arg, struct nft_elem_writer *w)
 static int layout_apply(struct ipvs_plane *p, const struct model *m, struct plane_result *res,
 			struct err *err)
 {
-	struct ipvs_rules_params params = params_from(p, m);
+	struct ipvs_rules_params params = { .common = plane_rules_params_from(m),
+					    .marks = p->marks,
+					    .is_retiring = p->is_retiring };
 	struct nft_result lr = { 0 };
-	int r = ipvs_layout_apply(p->layout, &params, m,
-				  &(struct ipvs_table_elements){ elements_write, p->common.loaded },
-				  &lr, err);
+	int r;
 
+	params.common.counting = p->common.counting;
+	r = ipvs_layout_apply(p->layout, &params,
+			      &(struct ipvs_table_elements){ elements_write, p->common.loaded },
+			      &lr, err);
 	plane_layout_result(&p->common, &lr, res);
 	return r == -ENOBUFS ? -EBUSY : r;
 }
@@ -338,16 +317,16 @@ static bool plane_leads(const struct plane *plane, const struct plan_frontend *f
 static int layouts_check(struct plane_common *c, struct err *err)
 {
 	struct ipvs_plane *p = ipvs_plane_of(&c->plane);
-	uint64_t handle = ipvs_layout_handle(p->layout);
+	uint64_t handle = p->layout->handle;
 	int r = ipvs_layout_load(p->layout, err);
 
 	plane_failover_recheck(c);
 	if (r < 0)
 		return r;
-	if (ipvs_layout_state(p->layout) != IPVS_LAYOUT_PRESENT)
+	if (p->layout->state != IPVS_LAYOUT_PRESENT)
 		return err_set(err, PLANE_CHECK_LOST, "table inet " IPVS_TABLE " is %s",
-			       ipvs_layout_handle(p->layout) == 0 ? "gone" : "beyond repair");
-	if (ipvs_layout_handle(p->layout) != handle)
+			       p->layout->handle == 0 ? "gone" : "beyond repair");
+	if (p->layout->handle != handle)
 		return err_set(err, PLANE_CHECK_LOST, "table inet " IPVS_TABLE " is another one");
 	return PLANE_CHECK_CHANGED;
 }
@@ -524,7 +503,7 @@ static int retire_begin(struct ipvs_plane *p, const struct model *m, uint64_t no
 		if (!is_loaded(p))
 			return 0;
 		r = ipvs_layout_load(p->layout, err);
-		if (r == -EEXIST || (r == 0 && ipvs_layout_state(p->layout) != IPVS_LAYOUT_PRESENT))
+		if (r == -EEXIST || (r == 0 && p->layout->state != IPVS_LAYOUT_PRESENT))
 			return 0;
 		p->common.counting = PLANE_COUNT_NONE;
 		if (r == 0)
@@ -589,29 +568,14 @@ static struct nft_table_ref table(const struct plane_common *c, enum ipfam fam)
 	return ipvs_table(fam);
 }
 
-static void settle_loaded(struct plane_common *c)
-{
-	vec_for_each (ch, &c->changes.v)
-		plane_settle_copied(c, ch);
-}
-
 static const struct plane_common_ops common_ops = {
 	.table = table,
-	.sets = { .begin = IPVSSET_BEGIN,
-		  .end = IPVSSET_REMEMBERED,
-		  .vips = IPVSSET_VIPS,
-		  .cluster_ips = IPVSSET_CLUSTER_IPS,
-		  .local_backends = IPVSSET_LOCAL_BACKENDS,
-		  .masq = IPVSSET_MASQ,
-		  .masq_hosts = IPVSSET_MASQ_HOSTS,
-		  .counted = IPVSSET_COUNTED,
-		  .refused = IPVSSET_REFUSED },
+	.sets = &ipvs_plane_sets,
 	.counted = { IPVSSET_VIPS, IPVSSET_CLUSTER_IPS, IPVSSET_HAIRPINS, IPVSSET_LOCAL_BACKENDS },
 	.retained_set = NFTSET_END,
 	.sweep = sweep_order,
 	.n_sweep = ARRAY_SIZE(sweep_order),
 	.n_frontends = 2,
-	.settle_loaded = settle_loaded,
 	.layouts_check = layouts_check,
 	.loaded_close = ipvs_loaded_close,
 	.is_in_force = ipvs_is_in_force,
@@ -625,7 +589,7 @@ const struct plane_ops ipvs_plane_ops = {
 	.name = "ipvs",
 	.traits = { .pool_class = ipvs_pool_class, .has_tuning = true, .has_forwarding = true },
 	.load = plane_load,
-	.adopt = plane_adopt,
+	.adopt = ipvs_adopt,
 	.env = plane_env,
 	.commit = ipvs_commit,
 	.sweep = plane_sweep,

@@ -55,7 +55,7 @@ static int read_once(struct ipvs_programmed *ret, struct ipvs_plane *p, struct e
 	if (n_rules < 0)
 		return n_rules;
 	r = ipvs_layout_load(p->layout, err);
-	ret->exists = r == 0 && ipvs_layout_state(p->layout) == IPVS_LAYOUT_PRESENT;
+	ret->exists = r == 0 && p->layout->state == IPVS_LAYOUT_PRESENT;
 	if (r == 0 && ret->exists)
 		r = table_load(p, n_rules > 0, err);
 	if (r == 0)
@@ -77,7 +77,7 @@ int ipvs_programmed_read_from(struct ipvs_programmed *ret, const struct ipvs_soc
 
 	if (r < 0)
 		return r;
-	ipvs_layout_set_readonly(ipvs_plane_of(plane)->layout);
+	ipvs_plane_of(plane)->layout->is_readonly = true;
 	r = socks->watch != NULL ? plane_watch_with(plane, socks->watch, err) : 0;
 	r = r < 0 ? r : 1;
 	for (int i = 0; i < TRIES && r > 0; i++)
@@ -118,7 +118,7 @@ int ipvs_programmed_exists(struct err *err)
 	if (r < 0)
 		return r;
 	ipvs_layout_open(&l, nl);
-	ipvs_layout_set_readonly(l);
+	l->is_readonly = true;
 	r = ipvs_layout_load(l, err);
-	return r < 0 ? r : ipvs_layout_state(l) == IPVS_LAYOUT_PRESENT;
+	return r < 0 ? r : l->state == IPVS_LAYOUT_PRESENT;
 }

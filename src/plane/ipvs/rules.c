@@ -7,13 +7,10 @@
 #include <linux/icmpv6.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_conntrack_common.h>
-#include <linux/netfilter/nf_conntrack_tuple_common.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter_ipv4.h>
 #include <linux/rtnetlink.h>
 #include <string.h>
-
-#include "nft/localhost.h"
 
 /* IPVS sees packets of this host at -98 of its output hook, nat at -100. */
 #define PRI_BIRTH_END (-99)
@@ -53,11 +50,8 @@ static void daddr_in(struct nft_rules *rs, enum ipfam fam, enum nft_set_id set)
 
 static void reply_return(struct nft_rules *rs)
 {
-	uint8_t reply = IP_CT_DIR_REPLY;
-
 	nft_rule_begin(rs);
-	nft_expr_ct_direction(rs, 0);
-	nft_expr_cmp(rs, NFT_CMP_EQ, 0, &reply, sizeof(reply));
+	nft_match_reply(rs);
 	nft_expr_verdict(rs, NFT_RETURN, NULL);
 }
 
@@ -76,29 +70,6 @@ static void dnat_return(struct nft_rules *rs)
 	nft_expr_verdict(rs, NFT_RETURN, NULL);
 }
 
-static bool is_by_ifname(const struct ipvs_rules_params *p)
-{
-	return p->detect == DETECT_LOCAL_BRIDGE || p->detect == DETECT_LOCAL_PREFIX;
-}
-
-static bool has_detector(const struct ipvs_rules_params *p, enum ipfam fam)
-{
-	return p->has_detector[fam] && p->detect != DETECT_LOCAL_UNSET;
-}
-
-/* Section 6.1 of the behaviour, as prerouting sees a packet. */
-static void from_pod(struct nft_rules *rs, enum ipfam fam, const struct ipvs_rules_params *p)
-{
-	if (is_by_ifname(p)) {
-		nft_match_ifname(rs, NFT_META_IIFNAME, NFT_CMP_EQ, p->ifname,
-				 p->detect == DETECT_LOCAL_PREFIX);
-		return;
-	}
-	nft_match_family(rs, fam);
-	nft_expr_saddr(rs, fam, 0);
-	nft_expr_in(rs, 0, set_name(IPVSSET_POD_CIDRS, fam));
-}
-
 /* --- counting --- */
 
 static void tuple_in(struct nft_rules *rs, enum ipfam fam, enum nft_set_id set)
@@ -115,7 +86,7 @@ static void count_refused(struct nft_rules *rs, enum ipfam fam, const struct ipv
 	static const enum nft_set_id sets[] = { IPVSSET_COUNTED, IPVSSET_REFUSED };
 
 	for (size_t i = 0; i < ARRAY_SIZE(sets); i++) {
-		if (!nft_set_exists(sets[i], p->counting))
+		if (!nft_set_exists(sets[i], p->common.counting))
 			continue;
 		nft_rule_begin(rs);
 		tuple_in(rs, fam, sets[i]);
@@ -279,17 +250,17 @@ static void assign(struct nft_rules *rs, enum ipfam fam, const struct ipvs_rules
 	const char *in = fam == IPFAM_V6 ? "inside6" : "inside4";
 
 	guard_jump(rs, fam);
-	if (has_detector(p, fam) && is_by_ifname(p)) {
+	if (plane_has_detector(&p->common, fam) && plane_detects_by_ifname(&p->common)) {
 		nft_rule_begin(rs);
 		nft_match_ct_state(rs, NFT_CT_STATE_NEW);
-		from_pod(rs, fam, p);
+		plane_match_from_pod(rs, fam, &p->common);
 		nft_expr_meta_number(rs, NFT_META_PRIORITY, PRIORITY_POD);
 	}
 	mark_from(rs, fam, IPVSSET_FE);
 	ended(rs, fam, p);
-	if (has_detector(p, fam)) {
+	if (plane_has_detector(&p->common, fam)) {
 		nft_rule_begin(rs);
-		from_pod(rs, fam, p);
+		plane_match_from_pod(rs, fam, &p->common);
 		nft_expr_verdict(rs, NFT_GOTO, in);
 	}
 	nft_rule_begin(rs);
@@ -346,40 +317,24 @@ static void reject_new(struct nft_rules *rs, const struct ipvs_rules_params *p)
 
 /* --- base chains --- */
 
-static struct nft_localhost localhost_of(const struct ipvs_rules_params *p, enum ipfam fam)
-{
-	return (struct nft_localhost){ .source = p->localhost_source[fam],
-				       .sets = { IPVSSET_MASQ, IPVSSET_MASQ_HOSTS },
-				       .is_inet = true };
-}
-
 static void localhost_out(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
-	for (int fam = 0; fam < IPFAM_N; fam++) {
-		const struct nft_localhost l = localhost_of(p, fam);
-
-		nft_localhost_out(rs, &l);
-	}
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		plane_localhost_out(rs, fam, &p->common);
 }
 
 static void localhost_in(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
-	for (int fam = 0; fam < IPFAM_N; fam++) {
-		const struct nft_localhost l = localhost_of(p, fam);
-
-		nft_localhost_in(rs, &l);
-	}
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		plane_localhost_in(rs, fam, &p->common);
 }
 
 static void pre(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
 	uint8_t echo6 = ICMPV6_ECHO_REQUEST;
 
-	for (int fam = 0; fam < IPFAM_N; fam++) {
-		const struct nft_localhost l = localhost_of(p, fam);
-
-		nft_localhost_pre(rs, &l);
-	}
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		plane_localhost_pre(rs, fam, &p->common);
 	reply_return(rs);
 	dnat_return(rs);
 	if (p->is_retiring) {
@@ -567,35 +522,14 @@ static void to_cluster_ip(struct nft_rules *rs, enum ipfam fam)
 static void masquerade_cluster_ips(struct nft_rules *rs, enum ipfam fam,
 				   const struct ipvs_rules_params *p)
 {
-	if (!p->is_masquerade_all && !has_detector(p, fam))
+	if (!p->common.is_masquerade_all && !plane_has_detector(&p->common, fam))
 		return;
 	to_cluster_ip(rs, fam);
-	if (!p->is_masquerade_all && is_by_ifname(p)) {
+	if (!p->common.is_masquerade_all && plane_detects_by_ifname(&p->common)) {
 		nft_match_meta(rs, NFT_META_PRIORITY, NFT_CMP_NEQ, PRIORITY_POD);
-	} else if (!p->is_masquerade_all) {
+	} else if (!p->common.is_masquerade_all) {
 		nft_expr_saddr(rs, fam, 0);
 		nft_expr_not_in(rs, 0, set_name(IPVSSET_POD_CIDRS, fam));
-	}
-	nft_expr_masquerade(rs);
-}
-
-/* External frontends with policy Cluster (MASQ-07): as masquerade_frontends() of the nft plane. */
-static void masquerade_frontends(struct nft_rules *rs, enum ipfam fam,
-				 const struct ipvs_rules_params *p)
-{
-	nft_rule_begin(rs);
-	nft_match_family(rs, fam);
-	nft_expr_original_tuple(rs, fam);
-	nft_expr_in(rs, 0, set_name(IPVSSET_MASQ, fam));
-	if (p->preserves_local_source) {
-		nft_expr_daddr(rs, fam, 0);
-		nft_expr_not_in(rs, 0, set_name(IPVSSET_LOCAL_BACKENDS, fam));
-		nft_expr_masquerade(rs);
-		nft_rule_begin(rs);
-		nft_match_family(rs, fam);
-		nft_expr_original_tuple(rs, fam);
-		nft_expr_in(rs, 0, set_name(IPVSSET_MASQ, fam));
-		nft_match_fib_local(rs, NFTA_FIB_F_SADDR, NFT_CMP_EQ);
 	}
 	nft_expr_masquerade(rs);
 }
@@ -613,14 +547,7 @@ static void post(struct nft_rules *rs, const struct ipvs_rules_params *p)
 		nft_expr_daddr(rs, fam, nft_addr_words(fam));
 		nft_expr_in(rs, 0, set_name(IPVSSET_HAIRPINS, fam));
 		nft_expr_masquerade(rs);
-		masquerade_frontends(rs, fam, p);
-		/* MASQ-08 */
-		nft_rule_begin(rs);
-		nft_match_family(rs, fam);
-		nft_expr_original_tuple(rs, fam);
-		nft_expr_in(rs, 0, set_name(IPVSSET_MASQ_HOSTS, fam));
-		nft_match_fib_local(rs, NFTA_FIB_F_SADDR, NFT_CMP_EQ);
-		nft_expr_masquerade(rs);
+		plane_masquerade_frontends(rs, fam, &p->common);
 		masquerade_cluster_ips(rs, fam, p);
 	}
 }
@@ -632,7 +559,7 @@ static void clear(struct nft_rules *rs, const struct ipvs_rules_params *p)
 	tag_is(rs, NFT_CMP_EQ, p->marks.tag);
 	nft_expr_number(rs, 0, 0);
 	nft_expr_meta_set(rs, NFT_META_MARK, 0);
-	if (is_by_ifname(p))
+	if (plane_detects_by_ifname(&p->common))
 		nft_expr_meta_set(rs, NFT_META_PRIORITY, 0);
 }
 
@@ -712,8 +639,9 @@ static const struct {
 	{ { "assign6", NULL, 0, 0 }, .build_of = assign, .fam = IPFAM_V6 },
 	{ { "pre", "filter", NF_INET_PRE_ROUTING, NF_IP_PRI_MANGLE }, pre },
 	{ { "out_first", "route", NF_INET_LOCAL_OUT, NF_IP_PRI_MANGLE }, out_first },
-	{ { "localhost_out", "filter", NF_INET_LOCAL_OUT, NFT_PRI_LOCALHOST_OUT }, localhost_out },
-	{ { "localhost_in", "filter", NF_INET_LOCAL_IN, NFT_PRI_LOCALHOST_IN }, localhost_in },
+	{ { "localhost_out", "filter", NF_INET_LOCAL_OUT, PLANE_PRI_LOCALHOST_OUT },
+	  localhost_out },
+	{ { "localhost_in", "filter", NF_INET_LOCAL_IN, PLANE_PRI_LOCALHOST_IN }, localhost_in },
 	{ { "pre_nat", "filter", NF_INET_PRE_ROUTING, PRI_BIRTH_END }, pre_nat },
 	{ { "out_nat", "route", NF_INET_LOCAL_OUT, PRI_BIRTH_END }, out_nat },
 	{ { "out_last", "filter", NF_INET_LOCAL_OUT, PRI_BIRTH_END }, out_last },
@@ -740,7 +668,7 @@ bool ipvs_rules_build(const void *ctx, struct nft_rules *rs, enum ipfam fam, siz
 {
 	const struct ipvs_rules_params *p = ctx;
 
-	if (p->counting < chains[i].exists_at)
+	if (p->common.counting < chains[i].exists_at)
 		return false;
 	if (rs != NULL && chains[i].build_of != NULL)
 		chains[i].build_of(rs, chains[i].fam, p);
@@ -748,6 +676,20 @@ bool ipvs_rules_build(const void *ctx, struct nft_rules *rs, enum ipfam fam, siz
 		chains[i].build(rs, p);
 	return true;
 }
+
+const struct plane_sets ipvs_plane_sets = {
+	.is_inet = true,
+	.begin = IPVSSET_BEGIN,
+	.end = IPVSSET_REMEMBERED,
+	.vips = IPVSSET_VIPS,
+	.cluster_ips = IPVSSET_CLUSTER_IPS,
+	.local_backends = IPVSSET_LOCAL_BACKENDS,
+	.masq = IPVSSET_MASQ,
+	.masq_hosts = IPVSSET_MASQ_HOSTS,
+	.counted = IPVSSET_COUNTED,
+	.refused = IPVSSET_REFUSED,
+	.pod_cidrs = IPVSSET_POD_CIDRS,
+};
 
 const struct nft_schema ipvs_schema = {
 	.table = IPVS_TABLE,

@@ -7,12 +7,11 @@
  */
 #pragma once
 
-#include "model/model.h"
 #include "nft/expr.h"
 #include "nft/fixed.h"
 #include "nft/write.h"
 #include "plane/ipvs/marks.h"
-#include "plane/plane.h"
+#include "plane/rules.h"
 
 #define IPVS_TABLE "vipd-ipvs"
 /* In both families; plane/failover.h. */
@@ -26,18 +25,13 @@
 
 /* Parameters of the rules. */
 struct ipvs_rules_params {
+	struct plane_rules_params common;
 	struct ipvs_marks marks;
-	enum detect_local detect;
-	bool has_detector[IPFAM_N];
-	bool is_masquerade_all;
-	bool preserves_local_source;
-	char ifname[IFNAME_MAX];
-	enum plane_counting counting;
-	struct ip_addr localhost_source[IPFAM_N]; /* as in nft_localhost */
 	/* another plane serves: capture only connections that IPVS already has */
 	bool is_retiring;
 };
 
+extern const struct plane_sets ipvs_plane_sets;
 extern const struct nft_schema ipvs_schema;
 
 /* The i-th chain, targets of jumps first; NULL after the last. */

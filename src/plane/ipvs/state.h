@@ -311,7 +311,8 @@ void ipvs_loaded_set_frontends(const struct plane_loaded *c, struct ipvs_plane *
 bool ipvs_loaded_has_protocol(const struct plane_loaded *c, uint8_t proto);
 /* Write all elements into an empty table. */
 void ipvs_loaded_write(const struct plane_loaded *c, struct nft_elem_writer *w);
-void ipvs_loaded_adopt(struct ipvs_plane *p, struct plan *plan, struct plan_rows *rows);
+/* plane_ops.adopt */
+void ipvs_adopt(struct plane *plane, struct plan *plan, struct plan_rows *rows);
 
 /* --- count.c: plane_common_ops.is_in_force, .slot_counter --- */
 

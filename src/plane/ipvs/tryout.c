@@ -41,7 +41,7 @@ static void expr_mark(struct nft_rules *rs, enum ipfam fam)
 
 static void expr_ct(struct nft_rules *rs, enum ipfam fam)
 {
-	nft_expr_ct_direction(rs, 0);
+	nft_expr_ct(rs, NFT_CT_DIRECTION, 0);
 	nft_expr_ct(rs, NFT_CT_STATE, 0);
 	nft_expr_ct(rs, NFT_CT_STATUS, 0);
 	nft_expr_original_tuple(rs, fam);
@@ -127,8 +127,7 @@ size_t ipvs_try_features(struct nft_try ret[static NFT_TRIES_MAX], struct nl_soc
 
 /* --- as a whole --- */
 
-static int layout_try(struct nl_sock *nl, const struct ipvs_rules_params *params,
-		      const struct model *m, struct err *err)
+static int layout_try(struct nl_sock *nl, const struct ipvs_rules_params *params, struct err *err)
 {
 	AUTO(ipvs_layout_close) struct ipvs_layout *l = NULL;
 	struct nft_result res = { 0 };
@@ -137,7 +136,7 @@ static int layout_try(struct nl_sock *nl, const struct ipvs_rules_params *params
 	ipvs_layout_open(&l, nl);
 	r = ipvs_layout_load(l, err);
 	if (r == 0)
-		r = ipvs_layout_apply(l, params, m, NULL, &res, err);
+		r = ipvs_layout_apply(l, params, NULL, &res, err);
 	if (r == 0)
 		r = ipvs_layout_cleanup(l, err);
 	return r;
@@ -145,20 +144,19 @@ static int layout_try(struct nl_sock *nl, const struct ipvs_rules_params *params
 
 int ipvs_try_layout(struct nl_sock *nl, struct err *err)
 {
-	struct ipvs_rules_params params[] = {
+	const struct plane_rules_params params[] = {
 		{ .detect = DETECT_LOCAL_CLUSTER_CIDR, .has_detector = { true, true } },
 		{ .detect = DETECT_LOCAL_BRIDGE, .has_detector = { true, true }, .ifname = "vipd" },
 		{ .is_masquerade_all = true, .preserves_local_source = true },
 	};
-	struct model m;
 	int r = 0;
 
-	model_init(&m);
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(params); i++) {
-		params[i].marks = ipvs_marks_from(IPVS_MARK_TAG_DEFAULT);
-		r = layout_try(nl, &params[i], &m, err);
-	}
-	model_fini(&m);
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(params); i++)
+		r = layout_try(nl,
+			       &(struct ipvs_rules_params){
+				       .common = params[i],
+				       .marks = ipvs_marks_from(IPVS_MARK_TAG_DEFAULT) },
+			       err);
 	return r;
 }
 

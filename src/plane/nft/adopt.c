@@ -5,14 +5,13 @@
  * A pool is identified by the frontends that lead to it. Frontends with unchanged structure are
  * matched first, because their match is certain.
  */
-#include "plane/nft/loaded.h"
-
 #include <string.h>
 
 #include "model/select.h"
 #include "model/tuning.h"
 #include "nft/decode.h"
 #include "plan/table.h"
+#include "plane/nft/state.h"
 
 static void ids_hold(struct nft_loaded *h, struct plan *plan)
 {
@@ -190,8 +189,10 @@ static void adopt_unlike(struct nft_loaded *h, const struct plan_rows *rows,
 	}
 }
 
-void nft_loaded_adopt(struct nft_loaded *h, struct plan *plan, struct plan_rows *rows)
+void nft_adopt(struct plane *plane, struct plan *plan, struct plan_rows *rows)
 {
+	struct nft_loaded *h = nft_plane_loaded(nft_plane_of(plane));
+
 	if (h->elems.plan == NULL)
 		ids_hold(h, plan);
 	for (int pass = 0; pass < 2; pass++) {

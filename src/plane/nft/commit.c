@@ -255,7 +255,7 @@ static int ready_for(const struct nft_plane *p, struct err *err)
 {
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		if (!p->common.plane.family[fam].is_failed &&
-		    nft_layout_state(p->layout[fam]) != NFT_LAYOUT_PRESENT)
+		    p->layout[fam]->state != NFT_LAYOUT_PRESENT)
 			return err_set(err, -ENOTRECOVERABLE, "the layout of %s is not known",
 				       nft_fam_text(fam));
 	return 0;
@@ -290,6 +290,7 @@ int nft_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 	if (r == 0) {
 		if (mode != PLANE_COMMIT_AUDIT)
 			applied(p);
+		nft_plane_guard_follow(p);
 		return 0;
 	}
 	if (plane_rejected(&p->common, r, mode, ops, n, res) && p->common.loaded != NULL)

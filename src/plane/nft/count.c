@@ -37,7 +37,7 @@ int nft_is_in_force(const struct plane_common *c, enum ipfam fam)
 		return -EAGAIN;
 	if (c->plane.family[fam].is_failed)
 		return 0;
-	return nft_layout_state(p->layout[fam]) == NFT_LAYOUT_PRESENT ? 1 : -EAGAIN;
+	return p->layout[fam]->state == NFT_LAYOUT_PRESENT ? 1 : -EAGAIN;
 }
 
 /* With affinity every connection goes through the backend's local id, else through its slot. */

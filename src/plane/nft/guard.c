@@ -6,7 +6,6 @@
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter_ipv4.h>
-#include <linux/rtnetlink.h>
 
 #include "base/log.h"
 #include "nft/write.h"
@@ -14,8 +13,6 @@
 
 #define RETRY_NS (60 * NSEC_PER_SEC)
 #define TABLE_FLAGS (NFT_TABLE_F_OWNER | NFT_FIXED_TABLE_F_PERSIST)
-/* nft's state bits: NF_CT_STATE_BIT(IP_CT_NEW) of the kernel's nf_conntrack.h. */
-#define CT_STATE_NEW 8
 /* Index of NFTSET_SERVICE_CIDRS in the ranges of a schema. */
 #define RANGE_CIDRS 1
 
@@ -38,17 +35,12 @@ struct nft_guard {
 
 static void drop_strays(struct nft_rules *rs, enum ipfam fam)
 {
-	uint32_t local = RTN_LOCAL, none = 0;
-
 	nft_expr_daddr(rs, fam, 0);
 	nft_expr_in(rs, 0, nft_set_desc(NFTSET_SERVICE_CIDRS, fam)->name);
 	/* True for every packet in a nat chain; the rule exists because it needs connection
 	 * tracking. */
-	nft_expr_ct(rs, NFT_CT_STATE, 0);
-	nft_expr_mask(rs, 0, CT_STATE_NEW);
-	nft_expr_cmp(rs, NFT_CMP_NEQ, 0, &none, sizeof(none));
-	nft_expr_fib_type(rs, NFTA_FIB_F_DADDR, 0);
-	nft_expr_cmp(rs, NFT_CMP_NEQ, 0, &local, sizeof(local));
+	nft_match_ct_state(rs, NFT_CT_STATE_NEW);
+	nft_match_fib_local(rs, NFTA_FIB_F_DADDR, NFT_CMP_NEQ);
 	nft_expr_counter(rs);
 	nft_expr_verdict(rs, NF_DROP, NULL);
 }

@@ -15,25 +15,6 @@
 
 #define KINDS (1 << NFT_KIND_BITS)
 
-struct nft_layout {
-	struct nl_sock *nl;
-	enum ipfam fam;
-	enum nft_layout_state state;
-	char table[NFT_TABLE_NAME_MAX];
-	uint64_t handle;
-	struct nft_fixed programmed;
-	VEC(struct nft_fixed_table) old; /* tables of ours that this one replaces */
-	char misfit[512];                /* the reason if one of them could not be repaired */
-	bool is_fresh;   /* read and not written since: differences are foreign changes */
-	bool is_looking; /* nft_layout_look() */
-	bool is_owned;   /* nft_layout_own() */
-	bool is_owner_refused;
-	struct err holder; /* another process owns a table of ours, or "" */
-	enum plane_counting counting;
-	/* Kinds with an existing or desired chain. */
-	struct nft_kinds kinds;
-};
-
 /* Kinds without a pick chain: for frontends without backends or with conditions. */
 static const uint16_t fixed_kinds[] = { NFT_KIND_FW, NFT_KIND_XL, NFT_KIND_DROP, NFT_KIND_REJECT };
 
@@ -47,11 +28,6 @@ void nft_layout_open(struct nft_layout **ret, struct nl_sock *nl, enum ipfam fam
 	for (uint16_t kind = 1; kind <= NFT_KIND_PRECREATED; kind++)
 		bit_set(l->kinds.bits, kind);
 	*ret = l;
-}
-
-void nft_layout_count(struct nft_layout *l, enum plane_counting counting)
-{
-	l->counting = counting;
 }
 
 void nft_layout_close(struct nft_layout *l)
@@ -74,64 +50,10 @@ bool nft_layout_is_owner(const struct nft_layout *l)
 	return l->state == NFT_LAYOUT_PRESENT && (l->programmed.flags & NFT_TABLE_F_OWNER);
 }
 
-void nft_layout_look(struct nft_layout *l)
-{
-	l->is_looking = true;
-}
-
-bool nft_layout_is_owner_refused(const struct nft_layout *l)
-{
-	return l->is_owner_refused;
-}
-
 /* Always both: the kernel deletes an owned, not persistent table with its owner. */
 static uint32_t desired_flags(const struct nft_layout *l)
 {
 	return l->is_owned ? NFT_TABLE_F_OWNER | NFT_FIXED_TABLE_F_PERSIST : 0;
-}
-
-struct nft_layout_params nft_layout_params_from(const struct model *m, enum ipfam fam)
-{
-	struct nft_layout_params p = {
-		.detect = m->config.detect_local,
-		.has_detector = m->env.has_detector[fam],
-		.is_masquerade_all = m->config.is_masquerade_all,
-		.preserves_local_source = m->config.preserves_local_source,
-		.pod_cidrs = m->env.pod_cidrs.v,
-		.n_pod_cidrs = m->env.pod_cidrs.n,
-		.service_cidrs = m->env.service_cidrs.v,
-		.n_service_cidrs = m->env.service_cidrs.n,
-	};
-
-	if (model_serves_localhost(m, fam))
-		p.localhost_source = m->env.node_ip[fam];
-	memcpy(p.ifname, m->config.detect_ifname, sizeof(p.ifname));
-	return p;
-}
-
-enum nft_layout_state nft_layout_state(const struct nft_layout *l)
-{
-	return l->state;
-}
-
-enum ipfam nft_layout_fam(const struct nft_layout *l)
-{
-	return l->fam;
-}
-
-const char *nft_layout_table(const struct nft_layout *l)
-{
-	return l->table;
-}
-
-uint64_t nft_layout_handle(const struct nft_layout *l)
-{
-	return l->handle;
-}
-
-bool nft_layout_has_set(const struct nft_layout *l, enum nft_set_id id)
-{
-	return l->programmed.has_set[id];
 }
 
 /* The element of a verdict map for a kind; false: the map has none. */
@@ -449,7 +371,7 @@ static void transition_log(struct nft_layout *l, const struct nft_writer *w, siz
 		log_info(LOG_AREA_PLANE, "table %s %s: made", family, l->table);
 }
 
-static int apply(struct nft_layout *l, const struct nft_layout_params *params,
+static int apply(struct nft_layout *l, const struct plane_rules_params *params,
 		 struct nft_result *res, struct err *err)
 {
 	bool is_new = !l->programmed.exists;
@@ -490,10 +412,10 @@ static int is_loaded(const struct nft_layout *l, struct err *err)
 		       : err_set(err, -EINVAL, "table %s is not loaded", l->table);
 }
 
-int nft_layout_apply(struct nft_layout *l, const struct nft_layout_params *params,
+int nft_layout_apply(struct nft_layout *l, const struct plane_rules_params *params,
 		     struct nft_result *res, struct err *err)
 {
-	struct nft_layout_params counting = *params;
+	struct plane_rules_params own = *params;
 	bool is_new = !l->programmed.exists;
 	int r = is_loaded(l, err);
 
@@ -501,8 +423,9 @@ int nft_layout_apply(struct nft_layout *l, const struct nft_layout_params *param
 		return r;
 	if (l->holder.text[0] != '\0')
 		return err_set(err, -EPERM, "%s", l->holder.text);
-	counting.counting = l->counting;
-	r = apply(l, &counting, res, err);
+	own.counting = l->counting;
+	own.sets = &nft_plane_sets;
+	r = apply(l, &own, res, err);
 	if (r == 0 && is_new)
 		r = nft_fixed_handle_read(l->nl, nft_family(l->fam), l->table, &l->handle, err);
 	/* Chains created in an existing table get their map elements in a second batch. */

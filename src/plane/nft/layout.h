@@ -27,37 +27,17 @@
  */
 #pragma once
 
-#include "model/model.h"
 #include "nft/fixed.h"
 #include "nft/kind.h"
 #include "nft/sets.h"
 #include "nft/write.h"
 #include "nl/batch.h"
-#include "plane/plane.h"
+#include "plane/rules.h"
 
 #define NFT_LAYOUT_VERSION 3
 
-struct nft_layout;
-
 /* The nft plane's tables. */
 extern const struct nft_schema nft_schema;
-
-/* Values of the model that rules depend on. Arrays are borrowed; prefixes of the other family are
- * skipped. */
-struct nft_layout_params {
-	enum detect_local detect;
-	bool has_detector;
-	bool is_masquerade_all;
-	bool preserves_local_source;
-	char ifname[IFNAME_MAX];
-	/* If set, node ports are served on the loopback address; clients there get this source. */
-	struct ip_addr localhost_source;
-	const struct ip_prefix *pod_cidrs;
-	size_t n_pod_cidrs;
-	const struct ip_prefix *service_cidrs;
-	size_t n_service_cidrs;
-	enum plane_counting counting; /* nft_layout_apply() fills it in */
-};
 
 enum nft_layout_state {
 	NFT_LAYOUT_UNKNOWN = 0, /* not loaded, or a write failed */
@@ -66,10 +46,28 @@ enum nft_layout_state {
 	NFT_LAYOUT_FOREIGN,     /* ours, of another version or with other sets: will be replaced */
 };
 
+/* Other files read `state` and what it says is valid; before load() they set `counting`. */
+struct nft_layout {
+	struct nl_sock *nl;
+	enum ipfam fam;
+	enum nft_layout_state state;
+	char table[NFT_TABLE_NAME_MAX]; /* in force: that load() found or apply() created */
+	uint64_t handle;                /* of that table, unique for each table; 0 = unknown */
+	struct nft_fixed programmed;
+	VEC(struct nft_fixed_table) old; /* tables of ours that this one replaces */
+	char misfit[512];                /* the reason if one of them could not be repaired */
+	bool is_fresh; /* read and not written since: differences are foreign changes */
+	/* Accept tables with and without an owner, for reading only: apply() must not be called. */
+	bool is_looking;
+	bool is_owned;                /* nft_layout_own() */
+	bool is_owner_refused;        /* the last apply() failed: the kernel has no owned tables */
+	struct err holder;            /* another process owns a table of ours, or "" */
+	enum plane_counting counting; /* a table of another level is replaced */
+	struct nft_kinds kinds;       /* with an existing or desired chain */
+};
+
 /* `nl` is borrowed. Both families may share one socket. */
 void nft_layout_open(struct nft_layout **ret, struct nl_sock *nl, enum ipfam fam);
-/* Set the level of counting before load(); a table of another level is replaced. */
-void nft_layout_count(struct nft_layout *l, enum plane_counting counting);
 void nft_layout_close(struct nft_layout *l);
 DEFINE_AUTO(struct nft_layout *, nft_layout_close);
 
@@ -81,19 +79,12 @@ DEFINE_AUTO(struct nft_layout *, nft_layout_close);
 void nft_layout_own(struct nft_layout *l, bool yes);
 /* Does `nl` own the table in force? */
 bool nft_layout_is_owner(const struct nft_layout *l);
-/* Accept tables with and without an owner, for reading only: apply() must not be called. */
-void nft_layout_look(struct nft_layout *l);
-/* Did the last apply() fail because the kernel does not support owned tables? */
-bool nft_layout_is_owner_refused(const struct nft_layout *l);
-
-/* Borrowed arrays of the model's environment. */
-struct nft_layout_params nft_layout_params_from(const struct model *m, enum ipfam fam);
 
 /* On an error (-EAGAIN: foreign changes interrupted each attempt) the previous state stays. */
 MUST_USE int nft_layout_load(struct nft_layout *l, struct err *err);
 /* Write the difference; `res` may be NULL. One batch (two when chains for known kinds are missing).
  */
-MUST_USE int nft_layout_apply(struct nft_layout *l, const struct nft_layout_params *params,
+MUST_USE int nft_layout_apply(struct nft_layout *l, const struct plane_rules_params *params,
 			      struct nft_result *res, struct err *err);
 /*
  * Create the missing pick chains of `kinds` in one batch, then their entries in the verdict maps in
@@ -115,13 +106,5 @@ MUST_USE int nft_layout_retire(struct nft_layout *l, struct nft_result *res, str
 /* Delete every table of this family with our comment (--cleanup). The state is then ABSENT. */
 MUST_USE int nft_layout_cleanup(struct nft_layout *l, struct nft_result *res, struct err *err);
 
-enum nft_layout_state nft_layout_state(const struct nft_layout *l);
-enum ipfam nft_layout_fam(const struct nft_layout *l);
-/* Name of the table in force: the one that load() found or apply() created. */
-const char *nft_layout_table(const struct nft_layout *l);
-/* The kernel's handle of that table, unique for each table; 0 = unknown. */
-uint64_t nft_layout_handle(const struct nft_layout *l);
-/* After load(): does the table have this set with our types? Otherwise do not dump it. */
-bool nft_layout_has_set(const struct nft_layout *l, enum nft_set_id id);
 /* After load(): does a chain for this kind exist and do the verdict maps lead to it? */
 bool nft_layout_has_kind(const struct nft_layout *l, uint16_t kind);

@@ -22,7 +22,6 @@
 #define TABLE_NAME "vipd-trace"
 /* After connection tracking (-200), which sets the state; before vipd's chains (-150). */
 #define PRIORITY (-160)
-#define CT_STATE_NEW 8 /* nft's bit: NF_CT_STATE_BIT(IP_CT_NEW) */
 
 struct nft_live {
 	struct nl_sock *owner; /* of the table */
@@ -38,20 +37,16 @@ static void mark_rule(struct nft_rules *rs, const struct nft_live_query *q)
 {
 	enum ipfam fam = ip_fam(&q->dst);
 	uint8_t port[2] = { (uint8_t)(q->port >> 8), (uint8_t)q->port };
-	uint32_t none = 0;
 
 	nft_rule_begin(rs);
-	nft_expr_ct(rs, NFT_CT_STATE, 0);
-	nft_expr_mask(rs, 0, CT_STATE_NEW);
-	nft_expr_cmp(rs, NFT_CMP_NEQ, 0, &none, sizeof(none));
+	nft_match_ct_state(rs, NFT_CT_STATE_NEW);
 	nft_expr_daddr(rs, fam, 0);
 	nft_expr_cmp(rs, NFT_CMP_EQ, 0, q->dst.bytes, (uint32_t)ip_len(fam));
 	if (ip_is_set(&q->src)) {
 		nft_expr_saddr(rs, fam, 0);
 		nft_expr_cmp(rs, NFT_CMP_EQ, 0, q->src.bytes, (uint32_t)ip_len(fam));
 	}
-	nft_expr_meta(rs, NFT_META_L4PROTO, 0);
-	nft_expr_cmp(rs, NFT_CMP_EQ, 0, &q->proto, sizeof(q->proto));
+	nft_match_l4proto(rs, q->proto);
 	nft_expr_dport(rs, 0);
 	nft_expr_cmp(rs, NFT_CMP_EQ, 0, port, sizeof(port));
 	nft_expr_number(rs, 0, htole32(1)); /* the first byte is read */
@@ -75,7 +70,6 @@ static int table_make(struct nft_live *l, const struct nft_live_query *q, struct
 		FINI(nft_rules_fini) struct nft_rules rs = { 0 };
 
 		mark_rule(&rs, q);
-		nft_rules_hash(&rs);
 		nft_write_chain(&w, chains[i].name, &chains[i]);
 		nft_write_rules(&w, chains[i].name, &rs);
 	}

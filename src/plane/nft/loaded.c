@@ -24,10 +24,7 @@ const enum nft_set_id nft_leading[NFT_LEADING_N] = {
 
 bool nft_loaded_is_partial(enum nft_set_id set)
 {
-	for (size_t i = 0; i < NFT_BY_KEY_N; i++)
-		if (nft_by_key[i] == set)
-			return true;
-	return false;
+	return nft_set_is_among(set, nft_by_key, NFT_BY_KEY_N);
 }
 
 /* --- pools and the elements that name them --- */
@@ -50,10 +47,7 @@ void nft_loaded_pool_put(struct nft_loaded_family *f, uint32_t id,
 
 bool nft_loaded_is_leading(enum nft_set_id set)
 {
-	for (size_t i = 0; i < NFT_LEADING_N; i++)
-		if (nft_leading[i] == set)
-			return true;
-	return false;
+	return nft_set_is_among(set, nft_leading, NFT_LEADING_N);
 }
 
 /* Add `by` to the number of elements that name the pool of `word`. */

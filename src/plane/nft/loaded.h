@@ -100,9 +100,6 @@ void nft_loaded_touch_pool(const struct nft_loaded *h, const struct plan_pool *p
 void nft_loaded_touch_end(const struct nft_loaded *h, const struct plan_pool *pool,
 			  struct nft_changes *changes, struct svc *svc);
 
-/* plane_ops.adopt */
-void nft_loaded_adopt(struct nft_loaded *h, struct plan *plan, struct plan_rows *rows);
-
 /* Words of a frontend in the kernel; 0: none. */
 struct nft_led {
 	bool is_guarded;

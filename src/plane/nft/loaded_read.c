@@ -111,7 +111,7 @@ static void pools_list(struct nft_reading *rd)
 static bool has_pool_sets(const struct nft_layout *l)
 {
 	for (size_t i = 0; i < NFT_BY_KEY_N; i++)
-		if (!nft_layout_has_set(l, nft_by_key[i]))
+		if (!l->programmed.has_set[nft_by_key[i]])
 			return false;
 	return true;
 }
@@ -122,7 +122,7 @@ static bool has_pool_sets(const struct nft_layout *l)
  */
 static int dump_some(struct nft_reading *rd, struct err *err)
 {
-	int r = nft_layout_has_set(rd->layout, nft_dumped[rd->i])
+	int r = rd->layout->programmed.has_set[nft_dumped[rd->i]]
 			? plane_loaded_dump_step(&rd->h->elems, &rd->walk, rd->nl, &rd->table,
 						 nft_dumped[rd->i], dump_elem, rd, err)
 			: 0;
@@ -259,13 +259,13 @@ void nft_reading_open(struct nft_reading **ret, struct nft_loaded *h, struct nl_
 		      const struct nft_layout *l)
 {
 	struct nft_reading *rd = xcalloc(1, sizeof(*rd));
-	enum ipfam fam = nft_layout_fam(l);
+	enum ipfam fam = l->fam;
 
 	rd->h = h;
 	rd->nl = nl;
 	rd->layout = l;
-	rd->table = (struct nft_table_ref){ nft_layout_table(l), fam };
-	h->fam[fam].has_table = nft_layout_state(l) == NFT_LAYOUT_PRESENT;
+	rd->table = (struct nft_table_ref){ l->table, fam };
+	h->fam[fam].has_table = l->state == NFT_LAYOUT_PRESENT;
 	*ret = rd;
 }
 

@@ -20,6 +20,7 @@
 #include "plane/failover.h"
 #include "plane/nft/hashing.h"
 #include "plane/nft/moves.h"
+#include "plane/nft/rules.h"
 #include "plane/nft/state.h"
 
 /* Larger pools are programmed in pieces (sync/large.c). Size classes differ by an eighth */
@@ -68,7 +69,7 @@ void nft_plane_count(struct plane *plane, enum plane_counting counting)
 
 	p->common.counting = counting;
 	for (int fam = 0; fam < IPFAM_N; fam++)
-		nft_layout_count(p->layout[fam], counting);
+		p->layout[fam]->counting = counting;
 }
 
 static void load_forget(struct nft_plane *p)
@@ -221,14 +222,6 @@ static size_t backend_work(const struct plane *plane, const struct plan_pool *po
 	return loaded != NULL && !loaded->is_fresh[pool->fam] ? 2 : 1;
 }
 
-static void plane_adopt(struct plane *plane, struct plan *plan, struct plan_rows *rows)
-{
-	struct nft_plane *p = nft_plane_of(plane);
-
-	assert(p->common.loaded != NULL);
-	nft_loaded_adopt(nft_plane_loaded(p), plan, rows);
-}
-
 /* --- environment --- */
 
 static size_t svc_endpoints(const struct svc *svc, enum ipfam fam)
@@ -277,14 +270,14 @@ static void owner_give_up(struct nft_plane *p)
 static int env_family(struct nft_plane *p, enum ipfam fam, const struct model *m,
 		      struct plane_result *res, struct err *err)
 {
-	struct nft_layout_params params = nft_layout_params_from(m, fam);
+	struct plane_rules_params params = plane_rules_params_from(m);
 	struct nft_result lr = { .times = &p->common.plane.times };
 	int r = nft_layout_apply(p->layout[fam], &params, &lr, err);
 
 	plane_layout_result(&p->common, &lr, res);
 	if (r < 0) {
 		memset(&p->ready[fam], 0, sizeof(p->ready[fam]));
-		if (nft_layout_is_owner_refused(p->layout[fam])) {
+		if (p->layout[fam]->is_owner_refused) {
 			owner_give_up(p);
 			return -EAGAIN;
 		}
@@ -297,7 +290,7 @@ static int env_family(struct nft_plane *p, enum ipfam fam, const struct model *m
 
 /* --- the guard (guard.h) --- */
 
-static void guard_follow(struct nft_plane *p)
+void nft_plane_guard_follow(struct nft_plane *p)
 {
 	struct nft_result lr = { .times = &p->common.plane.times };
 
@@ -305,16 +298,6 @@ static void guard_follow(struct nft_plane *p)
 		return;
 	nft_guard_follow(p->guard, &lr);
 	nft_plane_guard_written(p, &lr);
-}
-
-static int plane_commit(struct plane *plane, const struct plan_op *ops, size_t n,
-			enum plane_commit_mode mode, struct plane_result *res, struct err *err)
-{
-	int r = nft_commit(plane, ops, n, mode, res, err);
-
-	if (r == 0)
-		guard_follow(nft_plane_of(plane));
-	return r;
 }
 
 static void guard_want(struct nft_plane *p, const struct model *m)
@@ -423,7 +406,7 @@ static int plane_sweep(struct plane *plane, struct plane_result *res, struct err
 	nft_tick_kinds_remove(p);
 	p->kinds_at = 0;
 	p->is_walk_wanted = p->walk_nl != NULL;
-	guard_follow(p);
+	nft_plane_guard_follow(p);
 	return 0;
 }
 
@@ -452,19 +435,19 @@ static int check_layout(struct nft_plane *p, enum ipfam fam, struct err *err)
 {
 	const char *family = nft_fam_text(fam);
 	struct nft_layout *l = p->layout[fam];
-	uint64_t handle = nft_layout_handle(l);
+	uint64_t handle = l->handle;
 	char table[NFT_TABLE_NAME_MAX];
 	int r;
 
-	(void)snprintf(table, sizeof(table), "%s", nft_layout_table(l));
+	(void)snprintf(table, sizeof(table), "%s", l->table);
 	r = nft_layout_load(l, err);
 	memset(&p->ready[fam], 0, sizeof(p->ready[fam]));
 	if (r < 0)
 		return r;
-	if (nft_layout_state(l) != NFT_LAYOUT_PRESENT)
+	if (l->state != NFT_LAYOUT_PRESENT)
 		return err_set(err, PLANE_CHECK_LOST, "table %s %s is %s", family, table,
-			       nft_layout_state(l) == NFT_LAYOUT_ABSENT ? "gone" : "beyond repair");
-	if (nft_layout_handle(l) != handle)
+			       l->state == NFT_LAYOUT_ABSENT ? "gone" : "beyond repair");
+	if (l->handle != handle)
 		return err_set(err, PLANE_CHECK_LOST, "table %s %s is another one", family, table);
 	return PLANE_CHECK_CHANGED;
 }
@@ -552,15 +535,7 @@ static void loaded_close(struct plane_loaded *l)
 
 static const struct plane_common_ops common_ops = {
 	.table = table,
-	.sets = { .begin = 0,
-		  .end = NFTSET_N,
-		  .vips = NFTSET_VIPS,
-		  .cluster_ips = NFTSET_CLUSTER_IPS,
-		  .local_backends = NFTSET_LOCAL_BACKENDS,
-		  .masq = NFTSET_MASQ_FRONTENDS,
-		  .masq_hosts = NFTSET_MASQ_HOSTS,
-		  .counted = NFTSET_COUNTED,
-		  .refused = NFTSET_REFUSED },
+	.sets = &nft_plane_sets,
 	.counted = { NFTSET_ENDPOINT_ADDRS, NFTSET_VIPS, NFTSET_CLUSTER_IPS,
 		     NFTSET_LOCAL_BACKENDS },
 	.retained_set = NFTSET_ENDPOINT_ADDRS,
@@ -591,10 +566,10 @@ const struct plane_ops nft_plane_ops = {
 		    .hashing = nft_hashing,
 		    .hash_class = nft_hash_class },
 	.load = plane_load,
-	.adopt = plane_adopt,
+	.adopt = nft_adopt,
 	.env = plane_env,
 	.backend_work = backend_work,
-	.commit = plane_commit,
+	.commit = nft_commit,
 	.sweep = plane_sweep,
 	.unwanted = plane_unwanted,
 	.leads = plane_leads,

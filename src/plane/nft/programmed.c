@@ -28,7 +28,7 @@ static int family_read(struct nft_loaded *h, struct nl_sock *nl, enum ipfam fam,
 	int r;
 
 	nft_layout_open(&l, nl, fam);
-	nft_layout_look(l);
+	l->is_looking = true;
 	r = nft_layout_load(l, err);
 	if (r < 0)
 		return r;

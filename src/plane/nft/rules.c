@@ -10,7 +10,6 @@
 #include <linux/rtnetlink.h>
 #include <string.h>
 
-#include "nft/localhost.h"
 #include "plan/table.h"
 
 /*
@@ -49,7 +48,7 @@ static void dispatch(struct nft_rules *rs, enum ipfam fam, enum nft_set_id words
 
 /* A rule that counts packets of a frontend in its element, if the table has counters. */
 static void count(struct nft_rules *rs, enum ipfam fam, enum nft_set_id set,
-		  const struct nft_layout_params *p)
+		  const struct plane_rules_params *p)
 {
 	if (!nft_set_exists(set, p->counting))
 		return;
@@ -58,7 +57,7 @@ static void count(struct nft_rules *rs, enum ipfam fam, enum nft_set_id set,
 	nft_expr_in(rs, 0, set_name(set));
 }
 
-static void reject_conn(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p)
+static void reject_conn(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p)
 {
 	count(rs, fam, NFTSET_REFUSED, p);
 	nft_rule_begin(rs);
@@ -76,51 +75,24 @@ static void count_and_drop(struct nft_rules *rs)
 	nft_expr_verdict(rs, NF_DROP, NULL);
 }
 
-static void drop_conn(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p)
+static void drop_conn(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p)
 {
 	count(rs, fam, NFTSET_REFUSED, p);
 	nft_rule_begin(rs);
 	count_and_drop(rs);
 }
 
-/*
- * Match packets from pods in prerouting, by detect-local (section 6.1 of doc/behaviour.md). Packets
- * of this host have no input interface and do not match (MASQ-02).
- */
-static void from_pod(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p)
-{
-	switch (p->detect) {
-	case DETECT_LOCAL_CLUSTER_CIDR:
-	case DETECT_LOCAL_NODE_CIDR:
-		nft_expr_saddr(rs, fam, 0);
-		nft_expr_in(rs, 0, set_name(NFTSET_POD_CIDRS));
-		return;
-	case DETECT_LOCAL_BRIDGE:
-	case DETECT_LOCAL_PREFIX:
-		nft_match_ifname(rs, NFT_META_IIFNAME, NFT_CMP_EQ, p->ifname,
-				 p->detect == DETECT_LOCAL_PREFIX);
-		return;
-	case DETECT_LOCAL_UNSET:
-		return;
-	}
-}
-
-static bool has_detector(const struct nft_layout_params *p)
-{
-	return p->has_detector && p->detect != DETECT_LOCAL_UNSET;
-}
-
 /* externalTrafficPolicy Local for pods and this host: the cluster pool (POL-25) */
-static void xl_short(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p)
+static void xl_short(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p)
 {
 	dispatch(rs, fam, NFTSET_XL_CLUSTER, NFTSET_LEAVES);
 }
 
-static void xl(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p)
+static void xl(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p)
 {
-	if (has_detector(p)) {
+	if (plane_has_detector(p, fam)) {
 		nft_rule_begin(rs);
-		from_pod(rs, fam, p);
+		plane_match_from_pod(rs, fam, p);
 		nft_expr_verdict(rs, NFT_GOTO, "xl_short");
 	}
 	nft_rule_begin(rs);
@@ -129,13 +101,13 @@ static void xl(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_par
 	dispatch(rs, fam, NFTSET_XL_LOCAL, NFTSET_LEAVES);
 }
 
-static void fw_pass(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p)
+static void fw_pass(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p)
 {
 	dispatch(rs, fam, NFTSET_FW_FRONTENDS, NFTSET_KINDS_X);
 }
 
 /* loadBalancerSourceRanges (REJ-10); ranges are compared in network order */
-static void fw(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p)
+static void fw(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p)
 {
 	nft_rule_begin(rs);
 	pool(rs);
@@ -148,7 +120,7 @@ static void fw(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_par
 	count_and_drop(rs);
 }
 
-static void services(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p)
+static void services(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p)
 {
 	count(rs, fam, NFTSET_COUNTED, p);
 	for (int i = 0; i < DISPATCHES; i++)
@@ -169,28 +141,8 @@ static void services(struct nft_rules *rs, enum ipfam fam, const struct nft_layo
 	nft_expr_vmap(rs, 0, set_name(NFTSET_KINDS));
 }
 
-static struct nft_localhost localhost_of(const struct nft_layout_params *p)
-{
-	return (struct nft_localhost){ .source = p->localhost_source,
-				       .sets = { NFTSET_MASQ_FRONTENDS, NFTSET_MASQ_HOSTS } };
-}
-
-static void localhost_out(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p)
-{
-	const struct nft_localhost l = localhost_of(p);
-
-	nft_localhost_out(rs, &l);
-}
-
-static void localhost_in(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p)
-{
-	const struct nft_localhost l = localhost_of(p);
-
-	nft_localhost_in(rs, &l);
-}
-
 /* prerouting and output: the first packet of a connection, before it is routed */
-static void entry(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p)
+static void entry(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p)
 {
 	nft_rule_begin(rs);
 	nft_expr_daddr(rs, fam, 0);
@@ -198,11 +150,9 @@ static void entry(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_
 	nft_expr_verdict(rs, NFT_JUMP, "services");
 }
 
-static void entry_pre(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p)
+static void entry_pre(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p)
 {
-	const struct nft_localhost l = localhost_of(p);
-
-	nft_localhost_pre(rs, &l);
+	plane_localhost_pre(rs, fam, p);
 	entry(rs, fam, p);
 }
 
@@ -211,7 +161,8 @@ static void entry_pre(struct nft_rules *rs, enum ipfam fam, const struct nft_lay
  * another proxy serves is not unknown, during a takeover in either direction or beside vipd. An
  * address of this host inside a service CIDR is a configuration error, but stays reachable.
  */
-static void unknown_address(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p)
+static void unknown_address(struct nft_rules *rs, enum ipfam fam,
+			    const struct plane_rules_params *p)
 {
 	nft_rule_begin(rs);
 	nft_expr_daddr(rs, fam, 0);
@@ -220,7 +171,7 @@ static void unknown_address(struct nft_rules *rs, enum ipfam fam, const struct n
 	count_and_drop(rs);
 }
 
-static void vip_loop(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p)
+static void vip_loop(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p)
 {
 	nft_rule_begin(rs);
 	count_and_drop(rs);
@@ -246,7 +197,7 @@ static void to_cluster_ip(struct nft_rules *rs, enum ipfam fam)
  * (MASQ-13), so packets from and to the same bridge are recognised by the output interface.
  */
 static void masquerade_by_ifname(struct nft_rules *rs, enum ipfam fam,
-				 const struct nft_layout_params *p)
+				 const struct plane_rules_params *p)
 {
 	to_cluster_ip(rs, fam);
 	nft_match_fib_local(rs, NFTA_FIB_F_SADDR, NFT_CMP_EQ);
@@ -265,16 +216,16 @@ static void masquerade_by_ifname(struct nft_rules *rs, enum ipfam fam,
 
 /* Cluster IPs: clients that are not pods, or all (MASQ-05); without detection no rule (MASQ-01). */
 static void masquerade_cluster_ips(struct nft_rules *rs, enum ipfam fam,
-				   const struct nft_layout_params *p)
+				   const struct plane_rules_params *p)
 {
 	if (p->is_masquerade_all) {
 		to_cluster_ip(rs, fam);
 		nft_expr_masquerade(rs);
 		return;
 	}
-	if (!has_detector(p))
+	if (!plane_has_detector(p, fam))
 		return;
-	if (p->detect == DETECT_LOCAL_BRIDGE || p->detect == DETECT_LOCAL_PREFIX) {
+	if (plane_detects_by_ifname(p)) {
 		masquerade_by_ifname(rs, fam, p);
 		return;
 	}
@@ -286,29 +237,7 @@ static void masquerade_cluster_ips(struct nft_rules *rs, enum ipfam fam,
 	nft_expr_masquerade(rs);
 }
 
-/*
- * External frontends with policy Cluster (MASQ-07). This host may have used the frontend's address
- * as its source, so its connections are masqueraded to all backends.
- */
-static void masquerade_frontends(struct nft_rules *rs, enum ipfam fam,
-				 const struct nft_layout_params *p)
-{
-	nft_rule_begin(rs);
-	nft_expr_original_tuple(rs, fam);
-	nft_expr_in(rs, 0, set_name(NFTSET_MASQ_FRONTENDS));
-	if (p->preserves_local_source) {
-		nft_expr_daddr(rs, fam, 0);
-		nft_expr_not_in(rs, 0, set_name(NFTSET_LOCAL_BACKENDS));
-		nft_expr_masquerade(rs);
-		nft_rule_begin(rs);
-		nft_expr_original_tuple(rs, fam);
-		nft_expr_in(rs, 0, set_name(NFTSET_MASQ_FRONTENDS));
-		nft_match_fib_local(rs, NFTA_FIB_F_SADDR, NFT_CMP_EQ);
-	}
-	nft_expr_masquerade(rs);
-}
-
-static void postrouting(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p)
+static void postrouting(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p)
 {
 	unsigned int n = nft_addr_words(fam);
 
@@ -325,13 +254,7 @@ static void postrouting(struct nft_rules *rs, enum ipfam fam, const struct nft_l
 	nft_expr_daddr(rs, fam, n + 1);
 	nft_expr_in(rs, 0, set_name(NFTSET_ENDPOINT_ADDRS));
 	nft_expr_masquerade(rs);
-	masquerade_frontends(rs, fam, p);
-	/* MASQ-08: this host may have used the frontend's address as its source */
-	nft_rule_begin(rs);
-	nft_expr_original_tuple(rs, fam);
-	nft_expr_in(rs, 0, set_name(NFTSET_MASQ_HOSTS));
-	nft_match_fib_local(rs, NFTA_FIB_F_SADDR, NFT_CMP_EQ);
-	nft_expr_masquerade(rs);
+	plane_masquerade_frontends(rs, fam, p);
 	masquerade_cluster_ips(rs, fam, p);
 }
 
@@ -342,7 +265,7 @@ static void postrouting(struct nft_rules *rs, enum ipfam fam, const struct nft_l
  * backend. Only addresses and ports of backends match: asymmetric routes of other hosts, and other
  * ports of a host with a hostNetwork endpoint, are not affected.
  */
-static void drop_invalid(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p)
+static void drop_invalid(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p)
 {
 	unsigned int n = nft_addr_words(fam);
 
@@ -361,7 +284,7 @@ static void drop_invalid(struct nft_rules *rs, enum ipfam fam, const struct nft_
  * is reached. nat chains see neither an INVALID packet nor one that returns with the conntrack
  * entry of a first pass, from a pod to the router. A packet that this node routes elsewhere passes.
  */
-static void forward(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p)
+static void forward(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p)
 {
 	/* Packets of established connections meet this rule only. */
 	nft_rule_begin(rs);
@@ -377,7 +300,7 @@ static void forward(struct nft_rules *rs, enum ipfam fam, const struct nft_layou
 
 static const struct {
 	struct nft_chain chain;
-	void (*build)(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p);
+	void (*build)(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p);
 } chains[] = {
 	{ { "reject_conn", NULL, 0, 0 }, reject_conn },
 	{ { "drop_conn", NULL, 0, 0 }, drop_conn },
@@ -391,8 +314,10 @@ static const struct {
 	{ { "output", "nat", NF_INET_LOCAL_OUT, NF_IP_PRI_NAT_DST }, entry },
 	{ { "prerouting_last", "nat", NF_INET_PRE_ROUTING, NFT_PRI_NAT_LAST }, unknown_address },
 	{ { "output_last", "nat", NF_INET_LOCAL_OUT, NFT_PRI_NAT_LAST }, unknown_address },
-	{ { "localhost_out", "filter", NF_INET_LOCAL_OUT, NFT_PRI_LOCALHOST_OUT }, localhost_out },
-	{ { "localhost_in", "filter", NF_INET_LOCAL_IN, NFT_PRI_LOCALHOST_IN }, localhost_in },
+	{ { "localhost_out", "filter", NF_INET_LOCAL_OUT, PLANE_PRI_LOCALHOST_OUT },
+	  plane_localhost_out },
+	{ { "localhost_in", "filter", NF_INET_LOCAL_IN, PLANE_PRI_LOCALHOST_IN },
+	  plane_localhost_in },
 	{ { "postrouting", "nat", NF_INET_POST_ROUTING, NF_IP_PRI_NAT_SRC }, postrouting },
 	{ { "input", "filter", NF_INET_LOCAL_IN, NF_IP_PRI_FILTER }, drop_invalid },
 	{ { "forward", "filter", NF_INET_FORWARD, NF_IP_PRI_FILTER }, forward },
@@ -409,6 +334,19 @@ bool nft_rules_build(const void *params, struct nft_rules *rs, enum ipfam fam, s
 		chains[i].build(rs, fam, params);
 	return true;
 }
+
+const struct plane_sets nft_plane_sets = {
+	.begin = 0,
+	.end = NFTSET_N,
+	.vips = NFTSET_VIPS,
+	.cluster_ips = NFTSET_CLUSTER_IPS,
+	.local_backends = NFTSET_LOCAL_BACKENDS,
+	.masq = NFTSET_MASQ_FRONTENDS,
+	.masq_hosts = NFTSET_MASQ_HOSTS,
+	.counted = NFTSET_COUNTED,
+	.refused = NFTSET_REFUSED,
+	.pod_cidrs = NFTSET_POD_CIDRS,
+};
 
 const struct nft_schema nft_schema = {
 	.table = "vipd",

@@ -14,10 +14,12 @@
 /* After the nat chains of all other proxies, which have then translated their packets. */
 #define NFT_PRI_NAT_LAST (NF_IP_PRI_NAT_DST + 10)
 
+extern const struct plane_sets nft_plane_sets;
+
 /* The i-th chain of the layout, in order of creation: chains without jumps first; NULL after the
  * last. */
 const struct nft_chain *nft_chain_at(size_t i);
-/* The rules of the i-th chain (nft_build_fn), by struct nft_layout_params. */
+/* The rules of the i-th chain (nft_build_fn), by struct plane_rules_params. */
 bool nft_rules_build(const void *params, struct nft_rules *rs, enum ipfam fam, size_t i);
 
 /* The chain that picks a backend for a kind that nft_kind_info() knows. */

@@ -35,25 +35,20 @@ struct walking {
 
 void nft_shorten_applied(struct nft_plane *p)
 {
-	static const enum nft_set_id leading[] = { NFTSET_FRONTENDS, NFTSET_FW_FRONTENDS,
-						   NFTSET_XL_CLUSTER, NFTSET_XL_LOCAL };
-
 	vec_for_each (ch, &p->common.changes.v) {
-		uint32_t old, new;
+		uint32_t was, will, old, new;
 
-		if (ch->set > NFTSET_FW_FRONTENDS || !ch->has_programmed || !ch->has_new)
+		if (!nft_loaded_is_leading(ch->set) || !ch->has_programmed || !ch->has_new)
 			continue;
-		for (size_t i = 0; i < ARRAY_SIZE(leading); i++) {
-			if (ch->set != leading[i] || nft_word_pool(nft_get_word(ch->programmed)) !=
-							     nft_word_pool(nft_get_word(ch->data)))
-				continue;
-			old = nft_class_affinity(nft_word_kind(nft_get_word(ch->programmed)));
-			new = nft_class_affinity(nft_word_kind(nft_get_word(ch->data)));
-			if (new != 0 && new < old)
-				*vec_push(&p->shorten) =
-					(struct nft_shorten){ nft_word_pool(nft_get_word(ch->data)),
-							      ch->fam, old, new };
-		}
+		was = nft_get_word(ch->programmed);
+		will = nft_get_word(ch->data);
+		if (nft_word_pool(was) != nft_word_pool(will))
+			continue;
+		old = nft_class_affinity(nft_word_kind(was));
+		new = nft_class_affinity(nft_word_kind(will));
+		if (new != 0 && new < old)
+			*vec_push(&p->shorten) =
+				(struct nft_shorten){ nft_word_pool(will), ch->fam, old, new };
 	}
 }
 
@@ -112,7 +107,7 @@ static void element_put(struct nft_plane *p, enum ipfam fam, const struct nft_af
 					  is_del ? 0 : NLM_F_CREATE, nft_family(fam), NULL);
 	struct nlattr *list, *elem;
 
-	mnl_attr_put_strz(h, NFTA_SET_ELEM_LIST_TABLE, nft_layout_table(p->layout[fam]));
+	mnl_attr_put_strz(h, NFTA_SET_ELEM_LIST_TABLE, p->layout[fam]->table);
 	mnl_attr_put_strz(h, NFTA_SET_ELEM_LIST_SET, nft_set_desc(NFTSET_AFFINITY, fam)->name);
 	list = mnl_attr_nest_start(h, NFTA_SET_ELEM_LIST_ELEMENTS);
 	elem = mnl_attr_nest_start(h, NFTA_LIST_ELEM);

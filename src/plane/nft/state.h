@@ -77,8 +77,12 @@ static inline struct nft_refs *nft_endpoint_addrs(struct nft_plane *p, enum ipfa
 
 static inline struct nft_table_ref nft_plane_table(const struct nft_plane *p, enum ipfam fam)
 {
-	return (struct nft_table_ref){ nft_layout_table(p->layout[fam]), fam };
+	return (struct nft_table_ref){ p->layout[fam]->table, fam };
 }
+
+/* --- adopt.c: plane_ops.adopt --- */
+
+void nft_adopt(struct plane *plane, struct plan *plan, struct plan_rows *rows);
 
 /* --- translate.c --- */
 
@@ -153,5 +157,7 @@ MUST_USE int nft_plane_walk_begin(struct nft_plane *p, enum ipfam fam, enum nft_
 void nft_tick_kinds_remove(struct nft_plane *p);
 /* Does `cmd` own both tables? */
 bool nft_plane_is_owner(const struct nft_plane *p);
+/* Another write was made: create, claim or remove the guard now. */
+void nft_plane_guard_follow(struct nft_plane *p);
 /* Count writes for the guard, which belong to no service and are not reported by a commit. */
 void nft_plane_guard_written(struct nft_plane *p, const struct nft_result *lr);

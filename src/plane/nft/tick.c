@@ -166,8 +166,8 @@ static uint64_t tick_guard(struct nft_plane *p, uint64_t now)
 
 static bool ready_for_kinds(const struct nft_plane *p)
 {
-	return nft_layout_state(p->layout[IPFAM_V4]) == NFT_LAYOUT_PRESENT &&
-	       nft_layout_state(p->layout[IPFAM_V6]) == NFT_LAYOUT_PRESENT;
+	return p->layout[IPFAM_V4]->state == NFT_LAYOUT_PRESENT &&
+	       p->layout[IPFAM_V6]->state == NFT_LAYOUT_PRESENT;
 }
 
 static uint64_t tick_kinds(struct nft_plane *p, uint64_t now)
@@ -201,7 +201,7 @@ uint64_t nft_tick(struct plane *plane, uint64_t now)
 	if (p->walk_nl != NULL && p->n_shortening == 0)
 		next = earlier(next, tick_walk(p, now));
 	for (int fam = 0; fam < IPFAM_N; fam++)
-		if (nft_layout_state(p->layout[fam]) == NFT_LAYOUT_PRESENT &&
+		if (p->layout[fam]->state == NFT_LAYOUT_PRESENT &&
 		    !p->common.plane.family[fam].is_failed)
 			next = earlier(next, tick_family(p, fam, now));
 	return next;

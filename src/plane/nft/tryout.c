@@ -104,7 +104,6 @@ static void try_reject(struct nft_writer *w)
 	nft_try_rule(w, NULL, expr_reject_tcp);
 	nft_rule_begin(&rs);
 	nft_expr_reject_port(&rs, w->fam);
-	nft_rules_hash(&rs);
 	nft_write_rules(w, NFT_TRY_CHAIN, &rs);
 }
 
@@ -188,7 +187,7 @@ size_t nft_try_features(struct nft_try ret[static NFT_TRIES_MAX], struct nl_sock
 	return ARRAY_SIZE(features_nft);
 }
 
-static int layout_try(struct nl_sock *nl, enum ipfam fam, const struct nft_layout_params *params,
+static int layout_try(struct nl_sock *nl, enum ipfam fam, const struct plane_rules_params *params,
 		      struct err *err)
 {
 	AUTO(nft_layout_close) struct nft_layout *l = NULL;
@@ -209,9 +208,11 @@ static int layout_try(struct nl_sock *nl, enum ipfam fam, const struct nft_layou
 
 int nft_try_layout(struct nl_sock *nl, struct err *err)
 {
-	struct nft_layout_params params[] = {
-		{ .detect = DETECT_LOCAL_CLUSTER_CIDR, .has_detector = true },
-		{ .detect = DETECT_LOCAL_BRIDGE, .has_detector = true, .ifname = "vipd-try" },
+	struct plane_rules_params params[] = {
+		{ .detect = DETECT_LOCAL_CLUSTER_CIDR, .has_detector = { true, true } },
+		{ .detect = DETECT_LOCAL_BRIDGE,
+		  .has_detector = { true, true },
+		  .ifname = "vipd-try" },
 		{ .is_masquerade_all = true, .preserves_local_source = true },
 	};
 	int r = 0;
