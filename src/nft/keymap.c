@@ -158,8 +158,7 @@ bool nft_keymap_del(struct nft_keymap *t, const void *key)
 	return true;
 }
 
-bool nft_keymap_next(const struct nft_keymap *t, struct nft_keymap_pos *pos, const uint8_t **key,
-		     uint8_t **val)
+bool nft_keymap_next(const struct nft_keymap *t, struct nft_keymap_pos *pos)
 {
 	for (; pos->shard < NFT_KEYMAP_SHARDS; pos->shard++, pos->i = 0) {
 		const struct nft_keymap_shard *s = &t->shards[pos->shard];
@@ -169,8 +168,8 @@ bool nft_keymap_next(const struct nft_keymap *t, struct nft_keymap_pos *pos, con
 
 			if (s->tags[i] == 0)
 				continue;
-			*key = entry_at(t, s, i);
-			*val = entry_at(t, s, i) + t->key_len;
+			pos->key = entry_at(t, s, i);
+			pos->val = entry_at(t, s, i) + t->key_len;
 			return true;
 		}
 	}
@@ -179,12 +178,9 @@ bool nft_keymap_next(const struct nft_keymap *t, struct nft_keymap_pos *pos, con
 
 size_t nft_keymap_count_without(const struct nft_keymap *t, size_t at, uint8_t mask)
 {
-	struct nft_keymap_pos pos = { 0 };
-	const uint8_t *key;
-	uint8_t *val;
 	size_t n = 0;
 
-	while (nft_keymap_next(t, &pos, &key, &val))
-		n += (val[at] & mask) == 0;
+	nft_keymap_for_each (e, t)
+		n += (e.val[at] & mask) == 0;
 	return n;
 }

@@ -32,9 +32,11 @@ struct nft_keymap {
 	struct nft_keymap_shard shards[NFT_KEYMAP_SHARDS];
 };
 
-/* Position of a walk; zero is the beginning. */
+/* An entry in a walk; zero is before the first. */
 struct nft_keymap_pos {
-	uint32_t shard;
+	const uint8_t *key;
+	uint8_t *val;
+	uint32_t shard; /* of the next entry */
 	uint32_t i;
 };
 
@@ -54,5 +56,6 @@ size_t nft_keymap_count_without(const struct nft_keymap *t, size_t at, uint8_t m
  * The next entry of a walk, false at the end. During a walk values may change, but no entry
  * may be added or deleted. The value follows the key in memory.
  */
-bool nft_keymap_next(const struct nft_keymap *t, struct nft_keymap_pos *pos, const uint8_t **key,
-		     uint8_t **val);
+bool nft_keymap_next(const struct nft_keymap *t, struct nft_keymap_pos *pos);
+#define nft_keymap_for_each(pos, t) \
+	for (struct nft_keymap_pos(pos) = { 0 }; nft_keymap_next((t), &(pos));)

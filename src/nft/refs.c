@@ -133,13 +133,9 @@ void nft_refs_inherit(struct nft_refs *r, struct nft_refs *old)
 
 void nft_refs_grace_rest(struct nft_refs *r, const struct nft_refs *old)
 {
-	struct nft_keymap_pos pos = { 0 };
-	const uint8_t *addr;
-	uint8_t *val;
-
-	while (nft_keymap_next(&old->tab, &pos, &addr, &val))
-		if (nft_keymap_find(&r->tab, addr) == NULL)
-			nft_refs_grace(r, addr);
+	nft_keymap_for_each (e, &old->tab)
+		if (nft_keymap_find(&r->tab, e.key) == NULL)
+			nft_refs_grace(r, e.key);
 }
 
 void nft_refs_stamp(struct nft_refs *r, uint32_t now_s)

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "nft/decode.h"
-
 #define DESIRED 1
 
 void plane_loaded_cover(struct plane_loaded *l, enum nft_set_id set)
@@ -107,19 +105,19 @@ uint8_t *plane_loaded_undesired(const struct plane_loaded *l, enum ipfam fam, en
 {
 	size_t len = nft_key_len(set, fam);
 	size_t data_len = nft_data_len(set, fam);
-	struct nft_keymap_pos pos = { 0 };
-	const uint8_t *key;
 	uint8_t *keys;
-	uint8_t *val;
 
 	*n = 0;
 	max = MIN(max, plane_loaded_undesired_count(l, fam, set));
 	if (max == 0)
 		return NULL;
 	keys = xreallocarray(NULL, max, len);
-	while (*n < max && nft_keymap_next(&l->sets[fam][set], &pos, &key, &val))
-		if (val[data_len] != DESIRED)
-			memcpy(keys + (*n)++ * len, key, len);
+	nft_keymap_for_each (e, &l->sets[fam][set]) {
+		if (*n == max)
+			break;
+		if (e.val[data_len] != DESIRED)
+			memcpy(keys + (*n)++ * len, e.key, len);
+	}
 	qsort_r(keys, *n, len, key_cmp, &len);
 	return keys;
 }
@@ -133,6 +131,23 @@ void plane_loaded_each(const struct plane_loaded *l, enum ipfam fam, enum nft_se
 
 	for (size_t i = 0; i < n; i++)
 		fn(arg, keys + i * len);
+}
+
+static const uint8_t *source_find(const void *ctx, enum ipfam fam, enum nft_set_id set,
+				  const uint8_t *key)
+{
+	return plane_loaded_covers(ctx, set) ? plane_loaded_find(ctx, fam, set, key) : key;
+}
+
+static void source_each(const void *ctx, enum ipfam fam, enum nft_set_id set,
+			void (*fn)(void *arg, const uint8_t *key), void *arg)
+{
+	plane_loaded_each(ctx, fam, set, fn, arg);
+}
+
+struct nft_source plane_loaded_source(const struct plane_loaded *l)
+{
+	return (struct nft_source){ source_find, source_each, l };
 }
 
 /* Before the first commit no element is desired. */
@@ -154,6 +169,14 @@ void plane_loaded_each_range(const struct plane_loaded *l, enum ipfam fam, enum 
 
 	for (; i < n && ntohl(nft_get_word(keys + i * len)) == word; i++)
 		fn(arg, set, keys + i * len);
+}
+
+void plane_touch_key(void *touch, enum nft_set_id set, const uint8_t *key)
+{
+	const struct plane_touch *t = touch;
+
+	if (plane_loaded_find(t->l, t->fam, set, key) != NULL)
+		(void)nft_changes_touch(t->changes, t->fam, set, key, t->svc);
 }
 
 void plane_loaded_ids_release(struct plane_loaded *l)

@@ -9,6 +9,7 @@
  */
 #pragma once
 
+#include "nft/decode.h"
 #include "nft/elem.h"
 #include "nft/keymap.h"
 #include "plan/plan.h"
@@ -74,6 +75,9 @@ size_t plane_loaded_undesired_count(const struct plane_loaded *l, enum ipfam fam
 void plane_loaded_each(const struct plane_loaded *l, enum ipfam fam, enum nft_set_id set,
 		       void (*fn)(void *arg, const uint8_t *key), void *arg);
 
+/* For text (nft/decode.h). Elements of sets that are not covered are assumed to exist. */
+struct nft_source plane_loaded_source(const struct plane_loaded *l);
+
 /* After the load: remember the keys of the set of ranges for plane_loaded_each_range(). */
 void plane_loaded_ranges_list(struct plane_loaded *l, enum ipfam fam, enum nft_set_id set);
 /* Call `fn` for each of these keys that begins with `word`, which names a pool. */
@@ -81,6 +85,15 @@ void plane_loaded_each_range(const struct plane_loaded *l, enum ipfam fam, enum 
 			     uint32_t word,
 			     void (*fn)(void *arg, enum nft_set_id set, const uint8_t *key),
 			     void *arg);
+
+/* Add an element that the kernel has to the changes: desired absent unless an operation sets it. */
+struct plane_touch {
+	const struct plane_loaded *l;
+	enum ipfam fam;
+	struct nft_changes *changes;
+	struct svc *svc;
+};
+void plane_touch_key(void *touch, enum nft_set_id set, const uint8_t *key);
 
 /* Release the reserved ids that no pool adopted. */
 void plane_loaded_ids_release(struct plane_loaded *l);

@@ -54,16 +54,13 @@ static void test_tab_random(void **state)
 		}
 	}
 	{
-		struct nft_keymap_pos pos = { 0 };
-		const uint8_t *key;
-		uint8_t *val;
 		size_t n = 0;
 
-		while (nft_keymap_next(&t, &pos, &key, &val)) {
+		nft_keymap_for_each (e, &t) {
 			uint32_t k;
 
-			memcpy(&k, key, sizeof(k));
-			assert_memory_equal(val, &model[k], sizeof(uint32_t));
+			memcpy(&k, e.key, sizeof(k));
+			assert_memory_equal(e.val, &model[k], sizeof(uint32_t));
 			model[k] = 0;
 			n++;
 		}

@@ -76,13 +76,10 @@ void ipvs_loaded_write(const struct plane_loaded *c, struct nft_elem_writer *w)
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		for (enum nft_set_id set = IPVSSET_BEGIN; set < IPVSSET_REMEMBERED; set++) {
 			bool has_data = nft_data_len(set, fam) > 0;
-			struct nft_keymap_pos pos = { 0 };
-			const uint8_t *key;
-			uint8_t *val;
 
-			while (nft_keymap_next(&c->sets[fam][set], &pos, &key, &val))
-				nft_elem_put(w, NFT_WRITE_ADD, fam, set, key, has_data ? val : NULL,
-					     "an element of the old one");
+			nft_keymap_for_each (e, &c->sets[fam][set])
+				nft_elem_put(w, NFT_WRITE_ADD, fam, set, e.key,
+					     has_data ? e.val : NULL, "an element of the old one");
 		}
 }
 
@@ -99,18 +96,13 @@ static void frontends_walk(const struct plane_loaded *c,
 			   void *arg)
 {
 	for (int fam = 0; fam < IPFAM_N; fam++)
-		for (size_t i = 0; i < ARRAY_SIZE(pool_maps); i++) {
-			struct nft_keymap_pos pos = { 0 };
-			const uint8_t *key;
-			uint8_t *val;
-
-			while (nft_keymap_next(&c->sets[fam][pool_maps[i]], &pos, &key, &val)) {
+		for (size_t i = 0; i < ARRAY_SIZE(pool_maps); i++)
+			nft_keymap_for_each (e, &c->sets[fam][pool_maps[i]]) {
 				struct nft_tuple t;
 
-				nft_get_tuple(&t, fam, key);
-				fn(arg, fam, &t, nft_get_word(val));
+				nft_get_tuple(&t, fam, e.key);
+				fn(arg, fam, &t, nft_get_word(e.val));
 			}
-		}
 }
 
 struct frontends_setting {

@@ -22,14 +22,9 @@ static uint32_t tag_of_maps(const struct plane_loaded *c)
 {
 	static const enum nft_set_id maps[] = { IPVSSET_FE, IPVSSET_FE_OUT };
 
-	for (size_t i = 0; i < ARRAY_SIZE(maps) * IPFAM_N; i++) {
-		struct nft_keymap_pos pos = { 0 };
-		const uint8_t *key;
-		uint8_t *val;
-
-		if (nft_keymap_next(&c->sets[i % IPFAM_N][maps[i / IPFAM_N]], &pos, &key, &val))
-			return nft_get_word(val) & IPVS_MARK_MASK;
-	}
+	for (size_t i = 0; i < ARRAY_SIZE(maps) * IPFAM_N; i++)
+		nft_keymap_for_each (e, &c->sets[i % IPFAM_N][maps[i / IPFAM_N]])
+			return nft_get_word(e.val) & IPVS_MARK_MASK;
 	return 0;
 }
 

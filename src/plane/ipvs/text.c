@@ -68,7 +68,7 @@ void ipvs_explain_balancing(const struct plane *plane, const struct plan_pool *p
 struct frontend_text {
 	struct str *out;
 	const struct ipvs_plane *p;
-	const struct nft_source *src;
+	const struct source *src;
 	enum ipfam fam;
 	const uint8_t *key;
 };
@@ -77,30 +77,16 @@ struct vss {
 	VEC(const struct ipvs_vs *) v;
 };
 
-struct source_ctx {
+/* What frontend_print() gets as its source. */
+struct source {
+	struct nft_source elems;
 	const struct ipvs_plane *p;
 	struct vss *referenced; /* virtual services that a frontend leads to */
 };
 
-static const uint8_t *source_find(const void *ctx, enum ipfam fam, enum nft_set_id set,
-				  const uint8_t *key)
-{
-	const struct source_ctx *source_ctx = ctx;
-
-	return plane_loaded_find(source_ctx->p->common.loaded, fam, set, key);
-}
-
-static void source_each(const void *ctx, enum ipfam fam, enum nft_set_id set,
-			void (*fn)(void *arg, const uint8_t *key), void *arg)
-{
-	const struct source_ctx *source_ctx = ctx;
-
-	plane_loaded_each(source_ctx->p->common.loaded, fam, set, fn, arg);
-}
-
 static const uint8_t *find(const struct frontend_text *t, enum nft_set_id set, const uint8_t *key)
 {
-	return t->src->find(t->src->ctx, t->fam, set, key);
+	return t->src->elems.find(t->src->elems.ctx, t->fam, set, key);
 }
 
 static bool is_draining(const struct ipvs_dst *d)
@@ -172,11 +158,10 @@ static void vs_text(struct str *out, const struct frontend_text *t, const struct
 static const struct ipvs_vs *vs_find_noted(const struct frontend_text *t,
 					   const struct ipvs_key *key)
 {
-	const struct source_ctx *source_ctx = t->src->ctx;
 	const struct ipvs_vs *vs = ipvs_vs_find(t->p, key);
 
 	if (vs != NULL)
-		*vec_push(&source_ctx->referenced->v) = vs;
+		*vec_push(&t->src->referenced->v) = vs;
 	return vs;
 }
 
@@ -248,8 +233,8 @@ static void target_text(const struct frontend_text *t, const uint8_t *data, bool
 static void frontend_print(struct str *out, const struct nft_source *src, enum ipfam fam,
 			   const uint8_t *key)
 {
-	const struct source_ctx *source_ctx = src->ctx;
-	struct frontend_text t = { out, source_ctx->p, src, fam, key };
+	const struct source *source = (const struct source *)src; /* elems is first */
+	struct frontend_text t = { out, source->p, source, fam, key };
 	const uint8_t *guard = find(&t, IPVSSET_GUARDED, key);
 	const uint8_t *data = find(&t, IPVSSET_FE, key);
 
@@ -329,10 +314,9 @@ void ipvs_loaded_text(struct str *out, const struct ipvs_plane *p)
 {
 	static const enum nft_set_id sets[] = { IPVSSET_FE, IPVSSET_FE_OUT, IPVSSET_FE_IN };
 	struct vss referenced = { 0 };
-	const struct source_ctx source_ctx = { p, &referenced };
-	const struct nft_source src = { source_find, source_each, &source_ctx };
+	const struct source src = { plane_loaded_source(p->common.loaded), p, &referenced };
 
-	nft_frontends_each(out, &src, sets, ARRAY_SIZE(sets), frontend_print);
+	nft_frontends_each(out, &src.elems, sets, ARRAY_SIZE(sets), frontend_print);
 	vec_sort(&referenced.v, pointer_cmp);
 	unreferenced_text(out, p, &referenced);
 	vec_fini(&referenced.v);

@@ -262,29 +262,15 @@ static bool is_used_inside(const struct service *s, const struct plan_pool *pool
 	return s != NULL && pool->scope == PLAN_SCOPE_CLUSTER && service_is_etp_local(s);
 }
 
-struct touch {
-	const struct plane_tr *t;
-	enum ipfam fam;
-};
-
-static void range_touch(void *arg, enum nft_set_id set, const uint8_t *key)
-{
-	const struct touch *touch = arg;
-	struct plane_common *c = touch->t->c;
-
-	if (plane_loaded_find(c->loaded, touch->fam, set, key) != NULL)
-		(void)nft_changes_touch(&c->changes, touch->fam, set, key, touch->t->svc);
-}
-
 /* Source ranges of an earlier process go, unless they are added again. */
 static void ranges_touch(struct plane_tr *t, const struct plan_pool *pool)
 {
 	uint32_t mark = ipvs_mark_pool(&plane_of(t)->marks, pool->id, pool->scope);
-	struct touch touch = { t, pool->fam };
+	struct plane_touch touch = { t->c->loaded, pool->fam, &t->c->changes, t->svc };
 
 	if (t->c->loaded != NULL)
-		plane_loaded_each_range(t->c->loaded, pool->fam, IPVSSET_RANGES, mark, range_touch,
-					&touch);
+		plane_loaded_each_range(t->c->loaded, pool->fam, IPVSSET_RANGES, mark,
+					plane_touch_key, &touch);
 }
 
 static void pool_add(struct plane_tr *t, const struct plan_pool *pool)

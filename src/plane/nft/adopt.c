@@ -16,18 +16,9 @@
 static void ids_hold(struct nft_loaded *h, struct plan *plan)
 {
 	plan_ids_release(plan); /* of an earlier load that did not complete */
-	for (int fam = 0; fam < IPFAM_N; fam++) {
-		struct nft_keymap_pos pos = { 0 };
-		const uint8_t *key;
-		uint8_t *val;
-
-		while (nft_keymap_next(&h->fam[fam].pools, &pos, &key, &val)) {
-			uint32_t id;
-
-			memcpy(&id, key, sizeof(id));
-			plan_id_reserve(plan, fam, id);
-		}
-	}
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		nft_keymap_for_each (e, &h->fam[fam].pools)
+			plan_id_reserve(plan, fam, nft_get_word(e.key));
 	h->elems.plan = plan;
 }
 

@@ -140,14 +140,9 @@ bool nft_loaded_led(const struct nft_loaded *h, enum ipfam fam, const uint8_t *k
 
 void nft_loaded_kinds(const struct nft_loaded *h, enum ipfam fam, struct nft_kinds *ret)
 {
-	for (size_t i = 0; i < NFT_LEADING_N; i++) {
-		struct nft_keymap_pos pos = { 0 };
-		const uint8_t *key;
-		uint8_t *val;
-
-		while (nft_keymap_next(&h->elems.sets[fam][nft_leading[i]], &pos, &key, &val))
-			bit_set(ret->bits, nft_word_kind(nft_get_word(val)));
-	}
+	for (size_t i = 0; i < NFT_LEADING_N; i++)
+		nft_keymap_for_each (e, &h->elems.sets[fam][nft_leading[i]])
+			bit_set(ret->bits, nft_word_kind(nft_get_word(e.val)));
 }
 
 /* --- pools --- */
@@ -182,37 +177,22 @@ static void each_range(const struct nft_loaded *h, enum ipfam fam, uint32_t id, 
 	plane_loaded_each_range(&h->elems, fam, NFTSET_FW_RANGES, nft_word(id, 0), fn, arg);
 }
 
-struct touch {
-	const struct nft_loaded *h;
-	enum ipfam fam;
-	struct nft_changes *changes;
-	struct svc *svc;
-};
-
-static void touch_key(void *arg, enum nft_set_id set, const uint8_t *key)
-{
-	const struct touch *t = arg;
-
-	if (plane_loaded_find(&t->h->elems, t->fam, set, key) != NULL)
-		(void)nft_changes_touch(t->changes, t->fam, set, key, t->svc);
-}
-
 void nft_loaded_touch_pool(const struct nft_loaded *h, const struct plan_pool *pool,
 			   struct nft_changes *changes, struct svc *svc)
 {
-	struct touch t = { h, pool->fam, changes, svc };
+	struct plane_touch t = { &h->elems, pool->fam, changes, svc };
 
 	if (!plan_pool_is_part(pool))
-		each_slot(h, pool->fam, pool->id, 0, touch_key, &t);
-	each_range(h, pool->fam, pool->id, touch_key, &t);
+		each_slot(h, pool->fam, pool->id, 0, plane_touch_key, &t);
+	each_range(h, pool->fam, pool->id, plane_touch_key, &t);
 }
 
 void nft_loaded_touch_end(const struct nft_loaded *h, const struct plan_pool *pool,
 			  struct nft_changes *changes, struct svc *svc)
 {
-	struct touch t = { h, pool->fam, changes, svc };
+	struct plane_touch t = { &h->elems, pool->fam, changes, svc };
 
-	each_slot(h, pool->fam, pool->id, (uint32_t)plan_pool_slots(pool), touch_key, &t);
+	each_slot(h, pool->fam, pool->id, (uint32_t)plan_pool_slots(pool), plane_touch_key, &t);
 }
 
 static void each_key(const struct nft_loaded *h, enum ipfam fam, uint32_t id, key_fn *fn, void *arg)
@@ -245,8 +225,8 @@ static int unled_cmp(const void *a, const void *b)
 /* plane_settle() has run already: set the programmed state of added keys here. */
 static void unled_key(void *arg, enum nft_set_id set, const uint8_t *key)
 {
-	const struct touch *t = arg;
-	const uint8_t *data = plane_loaded_find(&t->h->elems, t->fam, set, key);
+	const struct plane_touch *t = arg;
+	const uint8_t *data = plane_loaded_find(t->l, t->fam, set, key);
 	struct nft_change *ch;
 
 	if (data == NULL)
@@ -271,7 +251,7 @@ static void unled_collect(struct unled_list *l, const struct nft_changes *change
 
 static void unled_family(const struct nft_loaded *h, enum ipfam fam, struct nft_changes *changes)
 {
-	struct touch t = { h, fam, changes, NULL };
+	struct plane_touch t = { &h->elems, fam, changes, NULL };
 	AUTO(vec_fini) struct unled_list l = { 0 };
 	struct nft_loaded_pool pool;
 

@@ -99,12 +99,8 @@ static int id_cmp(const void *a, const void *b)
 /* A list, because one element of another process may name the highest of a million ids. */
 static void pools_list(struct nft_reading *rd)
 {
-	struct nft_keymap_pos pos = { 0 };
-	const uint8_t *id;
-	uint8_t *val;
-
-	while (nft_keymap_next(&family_of(rd)->pools, &pos, &id, &val))
-		memcpy(vec_push(&rd->ids), id, sizeof(uint32_t));
+	nft_keymap_for_each (e, &family_of(rd)->pools)
+		memcpy(vec_push(&rd->ids), e.key, sizeof(uint32_t));
 	vec_sort(&rd->ids, id_cmp);
 }
 

@@ -9,18 +9,6 @@
 #include "plane/nft/layout.h"
 #include "plane/nft/loaded.h"
 
-static const uint8_t *find(const void *ctx, enum ipfam fam, enum nft_set_id set, const uint8_t *key)
-{
-	/* Addresses are not loaded: assume that they exist. */
-	return plane_loaded_covers(ctx, set) ? plane_loaded_find(ctx, fam, set, key) : key;
-}
-
-static void each(const void *ctx, enum ipfam fam, enum nft_set_id set,
-		 void (*fn)(void *arg, const uint8_t *key), void *arg)
-{
-	plane_loaded_each(ctx, fam, set, fn, arg);
-}
-
 static int family_read(struct nft_loaded *h, struct nl_sock *nl, enum ipfam fam, struct err *err)
 {
 	AUTO(nft_layout_close) struct nft_layout *l = NULL;
@@ -61,7 +49,7 @@ int nft_programmed_text(struct str *out, struct err *err)
 {
 	AUTO(nl_sock_close) struct nl_sock *nl = NULL;
 	AUTO(nl_sock_close) struct nl_sock *watch_nl = NULL;
-	struct nft_source src = { find, each, NULL };
+	struct nft_source src;
 	AUTO(nft_loaded_close) struct nft_loaded *loaded = NULL;
 	struct nft_watch watch;
 	int r = nl_sock_open(&nl, NETLINK_NETFILTER, err);
@@ -76,7 +64,7 @@ int nft_programmed_text(struct str *out, struct err *err)
 	for (r = r < 0 ? r : 1; r > 0;)
 		r = tables_read(loaded, nl, &watch, err);
 	nft_watch_fini(&watch);
-	src.ctx = &loaded->elems;
+	src = plane_loaded_source(&loaded->elems);
 	if (r == 0)
 		nft_frontends_text(out, &src);
 	return r;
