@@ -5,6 +5,7 @@
 #include <arpa/inet.h> /* before linux/in.h, which then omits duplicates */
 
 #include <assert.h>
+#include <endian.h>
 #include <errno.h>
 #include <libmnl/libmnl.h>
 #include <linux/netfilter.h>
@@ -26,6 +27,7 @@
 #define EACH_SHARE 16
 
 #define ATTR_HDR 4
+#define TIME_SIZE (ATTR_HDR + sizeof(uint64_t))
 #define REQUEST_MAX 512 /* a request without keys */
 
 uint8_t nft_table_family(const struct nft_table_ref *table)
@@ -64,6 +66,14 @@ static uint8_t *put_value(uint8_t *p, uint16_t type, const void *bytes, size_t l
 	return p + len;
 }
 
+static uint8_t *put_time(uint8_t *p, uint16_t type, uint64_t ms)
+{
+	uint64_t be = htobe64(ms);
+
+	memcpy(put_attr(p, type, sizeof(be)), &be, sizeof(be));
+	return p + TIME_SIZE;
+}
+
 static size_t elem_size(size_t key_len, bool is_range, size_t data_len)
 {
 	size_t value = (size_t)2 * ATTR_HDR; /* both headers of a value */
@@ -74,13 +84,13 @@ static size_t elem_size(size_t key_len, bool is_range, size_t data_len)
 
 /* Append one element to the list; the caller ensures that there is room. */
 static void put_elem(struct nlmsghdr *h, struct nlattr *list, enum nft_set_id set, enum ipfam fam,
-		     const void *key, const void *data)
+		     const void *key, const void *data, const struct nft_elem_writer *times)
 {
 	bool is_range = nft_set_is_ranges(set);
 	size_t key_len = nft_key_len(set, fam);
 	size_t data_len = data ? nft_data_len(set, fam) : 0;
 	size_t part = is_range ? key_len / 2 : key_len;
-	size_t size = elem_size(key_len, is_range, data_len);
+	size_t size = elem_size(key_len, is_range, data_len) + (times ? 2 * TIME_SIZE : 0);
 	uint8_t *p = (uint8_t *)h + h->nlmsg_len;
 
 	p = put_attr(p, NFTA_LIST_ELEM | NLA_F_NESTED, size - ATTR_HDR);
@@ -88,7 +98,10 @@ static void put_elem(struct nlmsghdr *h, struct nlattr *list, enum nft_set_id se
 	if (data_len > 0)
 		p = put_value(p, NFTA_SET_ELEM_DATA, data, data_len);
 	if (is_range)
-		(void)put_value(p, NFTA_SET_ELEM_KEY_END, (const uint8_t *)key + part, part);
+		p = put_value(p, NFTA_SET_ELEM_KEY_END, (const uint8_t *)key + part, part);
+	if (times != NULL)
+		(void)put_time(put_time(p, NFTA_SET_ELEM_TIMEOUT, times->timeout_ms),
+			       NFTA_SET_ELEM_EXPIRATION, times->left_ms);
 	h->nlmsg_len += (uint32_t)size;
 	list->nla_len = (uint16_t)(list->nla_len + size);
 }
@@ -96,9 +109,11 @@ static void put_elem(struct nlmsghdr *h, struct nlattr *list, enum nft_set_id se
 void nft_elem_put(struct nft_elem_writer *w, enum nft_write write, enum ipfam fam,
 		  enum nft_set_id set, const void *key, const void *data, const void *tag)
 {
-	size_t size = elem_size(nft_key_len(set, fam), nft_set_is_ranges(set),
-				data ? nft_data_len(set, fam) : 0);
 	bool is_del = write == NFT_WRITE_DEL;
+	bool has_times = !is_del && w->timeout_ms != 0;
+	size_t size = elem_size(nft_key_len(set, fam), nft_set_is_ranges(set),
+				data ? nft_data_len(set, fam) : 0) +
+		      (has_times ? 2 * TIME_SIZE : 0);
 
 	if (w->msg == NULL || w->write != write || w->fam != fam || w->set != set ||
 	    w->list->nla_len + size > LIST_MAX) {
@@ -112,7 +127,7 @@ void nft_elem_put(struct nft_elem_writer *w, enum nft_write write, enum ipfam fa
 		w->set = set;
 	}
 	nl_batch_tag(w->batch, tag);
-	put_elem(w->msg, w->list, set, fam, key, data);
+	put_elem(w->msg, w->list, set, fam, key, data, has_times ? w : NULL);
 	w->n++;
 }
 
@@ -372,7 +387,7 @@ static int get_some(struct nl_sock *nl, const struct nft_table_ref *table, struc
 
 	list->nla_len = ATTR_HDR;
 	for (size_t i = 0; i < g->n; i++)
-		put_elem(h, list, g->set, g->fam, g->keys + i * key_len, NULL);
+		put_elem(h, list, g->set, g->fam, g->keys + i * key_len, NULL, NULL);
 	r = nl_query(nl, h, &rd, &bad, err);
 	*is_missing = r == -ENOENT;
 	if (r != -ENOENT)
@@ -419,7 +434,7 @@ static int get_each(struct nl_sock *nl, const struct nft_table_ref *table, struc
 		struct nlattr *list = list_begin(h, table, g->set);
 
 		list->nla_len = ATTR_HDR;
-		put_elem(h, list, g->set, g->fam, g->keys + i * key_len, NULL);
+		put_elem(h, list, g->set, g->fam, g->keys + i * key_len, NULL, NULL);
 		assert(h->nlmsg_len <= GET_ONE_MAX);
 		len += h->nlmsg_len;
 	}
@@ -505,22 +520,15 @@ int nft_elems_get(struct nl_sock *nl, const struct nft_table_ref *table, enum nf
 
 int nft_elems_count(struct nl_sock *nl, const struct nft_table_ref *table, enum nft_set_id set,
 		    const uint8_t *keys, size_t n, uint8_t *data, uint8_t *found, uint64_t *packets,
-		    struct err *err)
+		    uint64_t *expires_ms, struct err *err)
 {
-	struct get g = {
-		.set = set, .keys = keys, .data = data, .found = found, .packets = packets, .n = n
-	};
-
-	return elems_read(nl, table, g, NFT_GET_ALL, err);
-}
-
-int nft_elems_expiry(struct nl_sock *nl, const struct nft_table_ref *table, enum nft_set_id set,
-		     const uint8_t *keys, size_t n, uint8_t *found, uint64_t *expires_ms,
-		     struct err *err)
-{
-	struct get g = {
-		.set = set, .keys = keys, .found = found, .expires_ms = expires_ms, .n = n
-	};
+	struct get g = { .set = set,
+			 .keys = keys,
+			 .data = data,
+			 .found = found,
+			 .packets = packets,
+			 .expires_ms = expires_ms,
+			 .n = n };
 
 	return elems_read(nl, table, g, NFT_GET_ALL, err);
 }

@@ -43,6 +43,8 @@ enum nft_write {
 struct nft_elem_writer {
 	struct nl_batch *batch;
 	struct nft_table_ref tables[IPFAM_N];
+	uint64_t timeout_ms;  /* of the next elements; 0: that of the set */
+	uint64_t left_ms;     /* ... and the time until they expire */
 	struct nlmsghdr *msg; /* the current message, or NULL */
 	struct nlattr *list;
 	enum nft_write write;
@@ -109,15 +111,14 @@ MUST_USE int nft_elems_get(struct nl_sock *nl, const struct nft_table_ref *table
 			   enum nft_set_id set, const uint8_t *keys, size_t n, uint8_t *data,
 			   uint8_t *found, enum nft_get how, struct err *err);
 
-/* nft_elems_get() with the packet counters of the elements, in packets[i]. */
+/*
+ * nft_elems_get() with the packet counters of the elements, in packets[i], and the times until they
+ * expire, in expires_ms[i]; either may be NULL.
+ */
 MUST_USE int nft_elems_count(struct nl_sock *nl, const struct nft_table_ref *table,
 			     enum nft_set_id set, const uint8_t *keys, size_t n, uint8_t *data,
-			     uint8_t *found, uint64_t *packets, struct err *err);
-
-/* nft_elems_get() without data, with the time until an element expires in expires_ms[i]. */
-MUST_USE int nft_elems_expiry(struct nl_sock *nl, const struct nft_table_ref *table,
-			      enum nft_set_id set, const uint8_t *keys, size_t n, uint8_t *found,
-			      uint64_t *expires_ms, struct err *err);
+			     uint8_t *found, uint64_t *packets, uint64_t *expires_ms,
+			     struct err *err);
 
 /* Is the attribute at `offset` of a rejected message one of its elements? */
 bool nft_offset_is_elem(const struct nlmsghdr *msg, uint32_t offset);

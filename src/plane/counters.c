@@ -142,7 +142,7 @@ static int set_read(struct query *q, element_fn *element, const void *objects, s
 	if (q->n == 0)
 		return 0;
 	r = nft_elems_count(q->c->query, &q->table, q->set, q->keys, q->n, q->data, q->found,
-			    q->packets, err);
+			    q->packets, NULL, err);
 	for (size_t i = 0; i < q->n && r == 0; i++)
 		if (q->found[i] && memcmp(q->data + i * len, q->desired + i * len, len) == 0)
 			ret[q->of[i]] =

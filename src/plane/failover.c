@@ -651,7 +651,8 @@ int plane_answers(struct plane *plane, struct plane_answer *v, size_t n, struct 
 		nft_data_endpoint(key, &v[i].addr, v[i].port);
 		memcpy(keys + i * len, key, len);
 	}
-	r = nft_elems_expiry(c->query, &table, FAILSET_ANSWERED, keys, n, found, expires_ms, err);
+	r = nft_elems_count(c->query, &table, FAILSET_ANSWERED, keys, n, NULL, found, NULL,
+			    expires_ms, err);
 	for (size_t i = 0; i < n; i++) {
 		uint64_t life = FAILSET_ANSWERED_S * 1000;
 

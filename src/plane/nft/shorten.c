@@ -11,13 +11,7 @@
  */
 #include "plane/nft/state.h"
 
-#include <arpa/inet.h> /* before linux/in.h, which then omits duplicates */
-
-#include <endian.h>
 #include <errno.h>
-#include <libmnl/libmnl.h>
-#include <linux/netfilter/nf_tables.h>
-#include <linux/netfilter/nfnetlink.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -91,46 +85,21 @@ static int entry_found(void *arg, const uint8_t *key, const uint8_t *data, struc
 	return 0;
 }
 
-static void value_put(struct nlmsghdr *h, uint16_t type, const void *bytes, size_t len)
-{
-	struct nlattr *n = mnl_attr_nest_start(h, type);
-
-	mnl_attr_put(h, NFTA_DATA_VALUE, len, bytes);
-	mnl_attr_nest_end(h, n);
-}
-
-static void element_put(struct nft_plane *p, enum ipfam fam, const struct nft_affinity_entry *e,
-			bool is_del)
-{
-	uint16_t msg = is_del ? NFT_MSG_DELSETELEM : NFT_MSG_NEWSETELEM;
-	struct nlmsghdr *h = nl_batch_msg(p->common.batch, NFNL_SUBSYS_NFTABLES << 8 | msg,
-					  is_del ? 0 : NLM_F_CREATE, nft_family(fam), NULL);
-	struct nlattr *list, *elem;
-
-	mnl_attr_put_strz(h, NFTA_SET_ELEM_LIST_TABLE, p->layout[fam]->table);
-	mnl_attr_put_strz(h, NFTA_SET_ELEM_LIST_SET, nft_set_desc(NFTSET_AFFINITY, fam)->name);
-	list = mnl_attr_nest_start(h, NFTA_SET_ELEM_LIST_ELEMENTS);
-	elem = mnl_attr_nest_start(h, NFTA_LIST_ELEM);
-	value_put(h, NFTA_SET_ELEM_KEY, e->key, nft_key_len(NFTSET_AFFINITY, fam));
-	if (!is_del) {
-		value_put(h, NFTA_SET_ELEM_DATA, e->data, nft_data_len(NFTSET_AFFINITY, fam));
-		mnl_attr_put_u64(h, NFTA_SET_ELEM_TIMEOUT, htobe64(e->timeout_ms));
-		mnl_attr_put_u64(h, NFTA_SET_ELEM_EXPIRATION, htobe64(e->left_ms));
-	}
-	mnl_attr_nest_end(h, elem);
-	mnl_attr_nest_end(h, list);
-}
-
 int nft_affinity_replace(struct nft_plane *p, enum ipfam fam, const struct nft_affinity_entry *v,
 			 size_t n, struct err *err)
 {
+	struct nft_elem_writer w = { .batch = p->common.batch };
 	int r;
 
+	w.tables[fam] = nft_plane_table(p, fam);
 	nl_batch_reset(p->common.batch);
 	for (size_t i = 0; i < n; i++) {
-		element_put(p, fam, &v[i], true);
+		nft_elem_put(&w, NFT_WRITE_DEL, fam, NFTSET_AFFINITY, v[i].key, NULL, NULL);
+		w.timeout_ms = v[i].timeout_ms;
+		w.left_ms = v[i].left_ms;
 		if (v[i].left_ms != 0)
-			element_put(p, fam, &v[i], false);
+			nft_elem_put(&w, NFT_WRITE_ADD, fam, NFTSET_AFFINITY, v[i].key, v[i].data,
+				     NULL);
 	}
 	r = nl_batch_commit(p->common.batch, err);
 	nl_batch_reset(p->common.batch);
