@@ -10,15 +10,16 @@
 #define TABLE "vipd-tryout"
 #define NO_TABLE "vipd-tryout-end" /* does not exist: deleting it ends the transaction */
 
-/* A chain with one rule, which `expr` fills. */
-void nft_try_rule(struct nft_writer *w, const struct nft_chain *base,
-		  void (*expr)(struct nft_rules *rs, enum ipfam fam))
+void nft_try_rule(struct nft_writer *w, const struct nft_feature *f)
 {
 	FINI(nft_rules_fini) struct nft_rules rs = { 0 };
 
-	nft_write_chain(w, NFT_TRY_CHAIN, base);
+	nft_write_chain(w, NFT_TRY_CHAIN, f->base);
 	nft_rule_begin(&rs);
-	expr(&rs, w->fam);
+	if (f->statement != NULL)
+		f->statement(&rs);
+	else
+		f->expr(&rs, w->fam);
 	nft_write_rules(w, NFT_TRY_CHAIN, &rs);
 }
 
@@ -37,8 +38,8 @@ static void feature_add(struct nft_writer *w, const struct nft_feature *f)
 {
 	for (size_t i = 0; i < f->n_sets; i++)
 		nft_write_set(w, f->sets[i]);
-	if (f->expr != NULL)
-		nft_try_rule(w, f->base, f->expr);
+	if (f->expr != NULL || f->statement != NULL)
+		nft_try_rule(w, f);
 	if (f->add != NULL)
 		f->add(w);
 }

@@ -25,16 +25,17 @@ struct nft_feature {
 	const char *needs[IPFAM_N]; /* IPv6 may be NULL: as IPv4 */
 	size_t n_sets;
 	enum nft_set_id sets[3];
-	void (*expr)(struct nft_rules *rs, enum ipfam fam); /* or NULL: no rule */
+	/* The rule: either of these; both NULL: none. */
+	void (*expr)(struct nft_rules *rs, enum ipfam fam);
+	void (*statement)(struct nft_rules *rs);
 	const struct nft_chain
 		*base; /* of the rule, named NFT_TRY_CHAIN; NULL: an ordinary chain */
 	void (*add)(struct nft_writer *w); /* or NULL */
 };
 #define NFT_TRY_CHAIN "try"
 
-/* Add a chain NFT_TRY_CHAIN with one rule, which `expr` writes; `base` as in nft_write_chain(). */
-void nft_try_rule(struct nft_writer *w, const struct nft_chain *base,
-		  void (*expr)(struct nft_rules *rs, enum ipfam fam));
+/* Add a chain NFT_TRY_CHAIN with the rule of the feature. */
+void nft_try_rule(struct nft_writer *w, const struct nft_feature *f);
 /* Try each of `n` features; ret[i] is the result of features[i]. */
 void nft_try_list(struct nft_try *ret, struct nl_sock *nl, enum ipfam fam,
 		  const struct nft_schema *schema, const struct nft_feature *features, size_t n);

@@ -44,8 +44,6 @@ static void chains_clear(struct nft_fixed *h)
 
 static void verdicts_clear(struct nft_fixed *h, unsigned int map)
 {
-	vec_for_each (v, &h->verdicts[map])
-		free(v->chain);
 	vec_clear(&h->verdicts[map]);
 	free(h->by_kind[map]);
 	h->by_kind[map] = NULL;
@@ -92,8 +90,7 @@ void nft_fixed_chain_del(struct nft_fixed *h, const char *name)
 		chain_free(h, c);
 }
 
-struct nft_fixed_verdict *nft_fixed_verdict(const struct nft_fixed *h, unsigned int map,
-					    uint32_t kind)
+struct nft_verdict *nft_fixed_verdict(const struct nft_fixed *h, unsigned int map, uint32_t kind)
 {
 	uint16_t at = h->by_kind[map] != NULL && kind < NFT_FIXED_KINDS ? h->by_kind[map][kind] : 0;
 
@@ -102,31 +99,27 @@ struct nft_fixed_verdict *nft_fixed_verdict(const struct nft_fixed *h, unsigned 
 
 void nft_fixed_verdict_del(struct nft_fixed *h, unsigned int map, uint32_t kind)
 {
-	struct nft_fixed_verdict *v = nft_fixed_verdict(h, map, kind);
+	struct nft_verdict *v = nft_fixed_verdict(h, map, kind);
 
 	if (v == NULL)
 		return;
-	free(v->chain);
 	*v = h->verdicts[map].v[--h->verdicts[map].n];
 	h->by_kind[map][v->kind] = h->by_kind[map][kind];
 	h->by_kind[map][kind] = 0;
 }
 
-void nft_fixed_verdict_put(struct nft_fixed *h, unsigned int map, uint32_t kind, int32_t code,
-			   const char *chain)
+void nft_fixed_verdict_put(struct nft_fixed *h, unsigned int map, const struct nft_verdict *v)
 {
-	struct nft_fixed_verdict *v = nft_fixed_verdict(h, map, kind);
+	struct nft_verdict *old = nft_fixed_verdict(h, map, v->kind);
 
-	assert(kind < NFT_FIXED_KINDS);
+	assert(v->kind < NFT_FIXED_KINDS);
 	if (h->by_kind[map] == NULL)
 		h->by_kind[map] = xcalloc(NFT_FIXED_KINDS, sizeof(h->by_kind[map][0]));
-	if (v == NULL) {
-		v = vec_push(&h->verdicts[map]);
-		v->chain = NULL;
-		h->by_kind[map][kind] = (uint16_t)h->verdicts[map].n;
+	if (old == NULL) {
+		old = vec_push(&h->verdicts[map]);
+		h->by_kind[map][v->kind] = (uint16_t)h->verdicts[map].n;
 	}
-	free(v->chain);
-	*v = (struct nft_fixed_verdict){ .kind = kind, .code = code, .chain = xstrdup(chain) };
+	*old = *v;
 }
 
 /* Argument of the readers below. */
@@ -445,24 +438,26 @@ static void verdict_element(struct reading *rd, const struct nlattr *elem)
 {
 	const struct nlattr *tb[NFTA_SET_ELEM_MAX + 1], *key[NFTA_DATA_MAX + 1];
 	const struct nlattr *data[NFTA_DATA_MAX + 1], *verdict[NFTA_VERDICT_MAX + 1];
+	struct nft_verdict v;
+	const char *chain;
 	const void *p;
-	uint32_t kind;
 
 	nl_attr_nest(tb, NFTA_SET_ELEM_MAX, elem);
 	nl_attr_nest(key, NFTA_DATA_MAX, tb[NFTA_SET_ELEM_KEY]);
 	nl_attr_nest(data, NFTA_DATA_MAX, tb[NFTA_SET_ELEM_DATA]);
 	nl_attr_nest(verdict, NFTA_VERDICT_MAX, data[NFTA_DATA_VERDICT]);
-	p = nl_attr_bytes(key[NFTA_DATA_VALUE], sizeof(kind));
+	p = nl_attr_bytes(key[NFTA_DATA_VALUE], sizeof(v.kind));
 	if (p == NULL)
 		return;
-	memcpy(&kind, p, sizeof(kind));
-	if (kind >= NFT_FIXED_KINDS) /* no frontend can have this kind */
+	memcpy(&v.kind, p, sizeof(v.kind));
+	if (v.kind >= NFT_FIXED_KINDS) /* no frontend can have this kind */
 		return;
+	chain = nl_attr_str(verdict[NFTA_VERDICT_CHAIN]);
 	if (verdict[NFTA_VERDICT_CHAIN] != NULL)
-		(void)chain_get(rd->programmed, nl_attr_str(verdict[NFTA_VERDICT_CHAIN]));
-	nft_fixed_verdict_put(rd->programmed, rd->index, kind,
-			      (int32_t)nl_attr_be32(verdict[NFTA_VERDICT_CODE], 0),
-			      nl_attr_str(verdict[NFTA_VERDICT_CHAIN]));
+		(void)chain_get(rd->programmed, chain);
+	v.code = (int32_t)nl_attr_be32(verdict[NFTA_VERDICT_CODE], 0);
+	(void)snprintf(v.chain, sizeof(v.chain), "%.*s", (int)sizeof(v.chain) - 1, chain);
+	nft_fixed_verdict_put(rd->programmed, rd->index, &v);
 }
 
 static void ranges_begin(void *arg)

@@ -63,10 +63,11 @@ struct nft_fixed_chain {
 	VEC(uint64_t) hashes; /* one per rule, in order; 0: a foreign rule */
 };
 
-struct nft_fixed_verdict {
-	uint32_t kind; /* below NFT_FIXED_KINDS; others are not read */
-	int32_t code;  /* NFT_JUMP, NFT_GOTO, NF_DROP ... */
-	char *chain;   /* "" when the code has none */
+/* An element of a verdict map. */
+struct nft_verdict {
+	uint32_t kind;                  /* below NFT_FIXED_KINDS; others are not read */
+	int32_t code;                   /* NFT_JUMP, NFT_GOTO, NF_DROP ... */
+	char chain[NFT_CHAIN_NAME_MAX]; /* "" when the code has none; a longer name is cut */
 };
 
 struct nft_fixed {
@@ -75,7 +76,7 @@ struct nft_fixed {
 	bool has_set[NFTSET_END]; /* with our types: others are not to be dumped */
 	char misfit[128];         /* reason why it cannot be repaired in place; "" = it can */
 	struct htable chains;     /* of struct nft_fixed_chain, by name */
-	VEC(struct nft_fixed_verdict) verdicts[NFT_VERDICT_MAPS];
+	VEC(struct nft_verdict) verdicts[NFT_VERDICT_MAPS];
 	uint16_t *by_kind[NFT_VERDICT_MAPS]; /* of verdicts, or NULL: position plus 1 by kind */
 	struct nft_bounds ranges[NFT_RANGE_SETS]; /* sorted */
 };
@@ -138,9 +139,7 @@ MUST_USE int nft_fixed_counters(struct nl_sock *nl, uint8_t family, const char *
 struct nft_fixed_chain *nft_fixed_chain(const struct nft_fixed *h, const char *name);
 struct nft_fixed_chain *nft_fixed_chain_add(struct nft_fixed *h, const char *name);
 void nft_fixed_chain_del(struct nft_fixed *h, const char *name);
-struct nft_fixed_verdict *nft_fixed_verdict(const struct nft_fixed *h, unsigned int map,
-					    uint32_t kind);
+struct nft_verdict *nft_fixed_verdict(const struct nft_fixed *h, unsigned int map, uint32_t kind);
 void nft_fixed_verdict_del(struct nft_fixed *h, unsigned int map, uint32_t kind);
 /* Enter or replace. */
-void nft_fixed_verdict_put(struct nft_fixed *h, unsigned int map, uint32_t kind, int32_t code,
-			   const char *chain);
+void nft_fixed_verdict_put(struct nft_fixed *h, unsigned int map, const struct nft_verdict *v);

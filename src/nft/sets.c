@@ -475,20 +475,11 @@ enum nft_set_id nft_set_by_name(const char *name)
 
 const char *nft_family_text(uint8_t family)
 {
-	switch (family) {
-	case NFPROTO_IPV4:
-		return "ip";
-	case NFPROTO_IPV6:
-		return "ip6";
-	case NFPROTO_INET:
-		return "inet";
-	case NFPROTO_BRIDGE:
-		return "bridge";
-	case NFPROTO_NETDEV:
-		return "netdev";
-	case NFPROTO_ARP:
-		return "arp";
-	default:
-		return "?";
-	}
+	static const char *const texts[] = {
+		[NFPROTO_IPV4] = "ip",       [NFPROTO_IPV6] = "ip6",      [NFPROTO_INET] = "inet",
+		[NFPROTO_BRIDGE] = "bridge", [NFPROTO_NETDEV] = "netdev", [NFPROTO_ARP] = "arp",
+	};
+	const char *text = family < ARRAY_SIZE(texts) ? texts[family] : NULL;
+
+	return text != NULL ? text : "?";
 }

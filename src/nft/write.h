@@ -41,13 +41,6 @@ struct nft_result {
  */
 typedef bool nft_build_fn(const void *ctx, struct nft_rules *rs, enum ipfam fam, size_t i);
 
-/* One element of a verdict map. */
-struct nft_verdict {
-	uint32_t kind;
-	int32_t code;
-	const char *chain;
-};
-
 /* `schema` and `table` are borrowed until fini. `fam` selects the sets; it may be changed. */
 void nft_writer_init(struct nft_writer *w, struct nl_sock *nl, const struct nft_schema *schema,
 		     enum ipfam fam, const char *table);

@@ -36,13 +36,6 @@ struct reading {
 	bool has_foreign_route;
 };
 
-static const int families[IPFAM_N] = { AF_INET, AF_INET6 };
-
-static const char *family_text(int family)
-{
-	return family == AF_INET6 ? "IPv6" : "IPv4";
-}
-
 /* Desired rules in the order of their creation: the exception comes first. */
 static void rules_desired(struct rule desired[static RULES], const struct ipvs_route_config *c)
 {
@@ -149,24 +142,24 @@ static int route_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	return 0;
 }
 
-static struct nlmsghdr *route_request(void *buf, size_t size, uint16_t type, int family,
+static struct nlmsghdr *route_request(void *buf, size_t size, uint16_t type, enum ipfam fam,
 				      uint32_t table)
 {
 	struct nlmsghdr *h = nl_request(buf, size, type);
 	struct rtmsg *m = mnl_nlmsg_put_extra_header(h, sizeof(*m));
 
-	m->rtm_family = (unsigned char)family;
+	m->rtm_family = ip_family(fam);
 	m->rtm_table = table < 256 ? (unsigned char)table : RT_TABLE_COMPAT;
 	mnl_attr_put_u32(h, RTA_TABLE, table);
 	return h;
 }
 
-static struct nlmsghdr *rule_request(void *buf, size_t size, uint16_t type, int family)
+static struct nlmsghdr *rule_request(void *buf, size_t size, uint16_t type, enum ipfam fam)
 {
 	struct nlmsghdr *h = nl_request(buf, size, type);
 	struct fib_rule_hdr *f = mnl_nlmsg_put_extra_header(h, sizeof(*f));
 
-	f->family = (uint8_t)family;
+	f->family = ip_family(fam);
 	return h;
 }
 
@@ -180,49 +173,44 @@ static void set_strict_check(struct nl_sock *nl)
 				 sizeof(on));
 }
 
-static int read_rules(struct reading *rd, struct nl_sock *nl, int family, struct err *err)
+static int read_rules(struct reading *rd, struct nl_sock *nl, enum ipfam fam, struct err *err)
 {
 	char buf[REQUEST_MAX];
 	int r;
 
 	set_strict_check(nl);
-	r = nl_dump(nl, rule_request(buf, sizeof(buf), RTM_GETRULE, family),
+	r = nl_dump(nl, rule_request(buf, sizeof(buf), RTM_GETRULE, fam),
 		    &(struct nl_reader){ rules_begin, rule_message, rd }, err);
-	return r < 0 ? err_wrap(err, r, "list policy routing rules of %s", family_text(family)) : 0;
+	return r < 0 ? err_wrap(err, r, "list policy routing rules of %s", ipfam_text(fam)) : 0;
 }
 
-static int read_family(struct reading *rd, struct nl_sock *nl, int family, struct err *err)
+static int read_family(struct reading *rd, struct nl_sock *nl, enum ipfam fam, struct err *err)
 {
 	char buf[REQUEST_MAX];
-	int r = read_rules(rd, nl, family, err);
+	int r = read_rules(rd, nl, fam, err);
 
 	if (r < 0)
 		return r;
-	r = nl_dump(nl, route_request(buf, sizeof(buf), RTM_GETROUTE, family, rd->c->table),
+	r = nl_dump(nl, route_request(buf, sizeof(buf), RTM_GETROUTE, fam, rd->c->table),
 		    &(struct nl_reader){ routes_begin, route_message, rd }, err);
 	if (r == -ENOENT) /* strict check: no such table yet */
 		r = 0;
-	return r < 0 ? err_wrap(err, r, "list routes of %s", family_text(family)) : 0;
+	return r < 0 ? err_wrap(err, r, "list routes of %s", ipfam_text(fam)) : 0;
 }
 
 /* --- writing --- */
 
-static int nothing_message(void *arg, const struct nlmsghdr *h, struct err *err)
-{
-	return 0;
-}
-
 static int act(struct nl_sock *nl, struct nlmsghdr *h, uint16_t flags, struct err *err)
 {
 	h->nlmsg_flags |= flags;
-	return nl_query(nl, h, &(struct nl_reader){ .message = nothing_message }, NULL, err);
+	return nl_query(nl, h, &(struct nl_reader){ 0 }, NULL, err);
 }
 
-static int rule_act(struct nl_sock *nl, uint16_t type, int family, const struct rule *r,
+static int rule_act(struct nl_sock *nl, uint16_t type, enum ipfam fam, const struct rule *r,
 		    struct err *err)
 {
 	char buf[REQUEST_MAX];
-	struct nlmsghdr *h = rule_request(buf, sizeof(buf), type, family);
+	struct nlmsghdr *h = rule_request(buf, sizeof(buf), type, fam);
 	struct fib_rule_hdr *f = mnl_nlmsg_get_payload(h);
 	int ret;
 
@@ -243,23 +231,24 @@ static int rule_act(struct nl_sock *nl, uint16_t type, int family, const struct 
 	}
 	ret = act(nl, h, type == RTM_NEWRULE ? NLM_F_CREATE | NLM_F_EXCL : 0, err);
 	return ret < 0 ? err_wrap(err, ret, "policy routing rule %u of %s", r->priority,
-				  family_text(family))
+				  ipfam_text(fam))
 		       : 0;
 }
 
-static int route_act(struct nl_sock *nl, uint16_t type, int family, uint32_t table, struct err *err)
+static int route_act(struct nl_sock *nl, uint16_t type, enum ipfam fam, uint32_t table,
+		     struct err *err)
 {
 	char buf[REQUEST_MAX];
-	struct nlmsghdr *h = route_request(buf, sizeof(buf), type, family, table);
+	struct nlmsghdr *h = route_request(buf, sizeof(buf), type, fam, table);
 	struct rtmsg *m = mnl_nlmsg_get_payload(h);
 	int r;
 
 	m->rtm_protocol = IPVS_ROUTE_PROTOCOL;
-	m->rtm_scope = family == AF_INET ? RT_SCOPE_HOST : RT_SCOPE_UNIVERSE;
+	m->rtm_scope = fam == IPFAM_V4 ? RT_SCOPE_HOST : RT_SCOPE_UNIVERSE;
 	m->rtm_type = RTN_LOCAL;
 	mnl_attr_put_u32(h, RTA_OIF, LO_INDEX);
 	r = act(nl, h, type == RTM_NEWROUTE ? NLM_F_CREATE | NLM_F_EXCL : 0, err);
-	return r < 0 ? err_wrap(err, r, "local route in table %u of %s", table, family_text(family))
+	return r < 0 ? err_wrap(err, r, "local route in table %u of %s", table, ipfam_text(fam))
 		     : 0;
 }
 
@@ -285,9 +274,9 @@ static void rule_conditions_print(struct str *out, const struct rule *r)
 }
 
 /* Delete vipd's route. A missing route is no error. */
-static int route_del(struct nl_sock *nl, int family, uint32_t table, struct err *err)
+static int route_del(struct nl_sock *nl, enum ipfam fam, uint32_t table, struct err *err)
 {
-	int r = route_act(nl, RTM_DELROUTE, family, table, err);
+	int r = route_act(nl, RTM_DELROUTE, fam, table, err);
 
 	return r == -ESRCH || r == -ENOENT ? 0 : r;
 }
@@ -298,13 +287,13 @@ static const struct rule *rule_find(const struct reading *rd, const struct rule 
 }
 
 /* -EBUSY: `err` names the foreign rule. */
-static int conflict_err(struct err *err, int family, const struct rule *r, const char *why)
+static int conflict_err(struct err *err, enum ipfam fam, const struct rule *r, const char *why)
 {
 	FINI(str_fini) struct str text = { 0 };
 
 	rule_conditions_print(&text, r);
-	(void)err_set(err, -EBUSY, "foreign policy routing rule of %s: '%u:%s' %s",
-		      family_text(family), r->priority, str_text(&text), why);
+	(void)err_set(err, -EBUSY, "foreign policy routing rule of %s: '%u:%s' %s", ipfam_text(fam),
+		      r->priority, str_text(&text), why);
 	return -EBUSY;
 }
 
@@ -320,7 +309,7 @@ static bool may_match(const struct rule *r, const struct ipvs_marks *m)
  * Find foreign rules and routes that conflict with vipd's table or marks: a foreign rule that leads
  * into vipd's table would deliver its packets, for example of all pods, to this host.
  */
-static int conflict_find(const struct reading *rd, int family, struct err *err)
+static int conflict_find(const struct reading *rd, enum ipfam fam, struct err *err)
 {
 	const struct ipvs_route_config *c = rd->c;
 
@@ -328,17 +317,17 @@ static int conflict_find(const struct reading *rd, int family, struct err *err)
 		return err_set(err, -EBUSY,
 			       "routing table %u of %s has foreign routes: choose another table "
 			       "with --ipvs-route-table",
-			       c->table, family_text(family));
+			       c->table, ipfam_text(fam));
 	vec_for_each (r, &rd->rules) {
 		if (r->is_ours)
 			continue;
 		if (r->action == FR_ACT_TO_TBL && r->table == c->table)
-			return conflict_err(err, family, r,
+			return conflict_err(err, fam, r,
 					    "leads into vipd's routing table: choose another "
 					    "table with --ipvs-route-table");
 		/* The mask covers the tag: the rule matches marks of a tag. */
 		if ((r->mask & IPVS_MARK_TAG) == IPVS_MARK_TAG && may_match(r, &c->marks))
-			return conflict_err(err, family, r,
+			return conflict_err(err, fam, r,
 					    "matches vipd's marks: choose another tag with "
 					    "--ipvs-mark");
 	}
@@ -352,7 +341,7 @@ static bool is_in_place(const struct reading *rd, const struct rule desired[stat
 }
 
 /* Delete vipd's rules that are not desired, and the route in the table that they led to. */
-static int old_rules_del(struct nl_sock *nl, const struct reading *rd, int family,
+static int old_rules_del(struct nl_sock *nl, const struct reading *rd, enum ipfam fam,
 			 const struct rule desired[static RULES], size_t *n_writes, struct err *err)
 {
 	int r = 0;
@@ -365,50 +354,49 @@ static int old_rules_del(struct nl_sock *nl, const struct reading *rd, int famil
 			is_desired |= rule_is_equal(old, &desired[k]);
 		if (!old->is_ours || is_desired)
 			continue;
-		r = rule_act(nl, RTM_DELRULE, family, old, err);
+		r = rule_act(nl, RTM_DELRULE, fam, old, err);
 		if (r == 0 && old->action == FR_ACT_TO_TBL && old->table != rd->c->table)
-			r = route_del(nl, family, old->table, err);
+			r = route_del(nl, fam, old->table, err);
 		*n_writes += r == 0;
 	}
 	return r;
 }
 
-static int family_write(struct nl_sock *nl, const struct reading *rd, int family,
+static int family_write(struct nl_sock *nl, const struct reading *rd, enum ipfam fam,
 			const struct rule desired[static RULES], size_t *n_writes, struct err *err)
 {
 	int r = 0;
 
 	if (!rd->has_route) {
-		r = route_act(nl, RTM_NEWROUTE, family, rd->c->table, err);
+		r = route_act(nl, RTM_NEWROUTE, fam, rd->c->table, err);
 		*n_writes += r == 0;
 	}
 	for (size_t i = 0; i < RULES && r == 0; i++) {
 		if (rule_find(rd, &desired[i]) != NULL)
 			continue;
-		r = rule_act(nl, RTM_NEWRULE, family, &desired[i], err);
+		r = rule_act(nl, RTM_NEWRULE, fam, &desired[i], err);
 		*n_writes += r == 0;
 	}
-	return r < 0 ? r : old_rules_del(nl, rd, family, desired, n_writes, err);
+	return r < 0 ? r : old_rules_del(nl, rd, fam, desired, n_writes, err);
 }
 
 int ipvs_route_apply(struct nl_sock *nl, struct ipvs_route_config *c, enum ipfam fam,
 		     size_t *n_writes, struct err *conflict, struct err *err)
 {
-	int family = families[fam];
 	struct reading rd = { .c = c };
 	struct rule desired[RULES];
 	struct err found = { 0 };
-	int r = read_family(&rd, nl, family, err);
+	int r = read_family(&rd, nl, fam, err);
 
 	rules_desired(desired, c);
-	if (r == 0 && conflict_find(&rd, family, &found) < 0) {
+	if (r == 0 && conflict_find(&rd, fam, &found) < 0) {
 		if (c->is_in_force[fam] || is_in_place(&rd, desired))
 			*conflict = found;
 		else
 			r = err_set(err, -EBUSY, "%s", found.text);
 	}
 	if (r == 0)
-		r = family_write(nl, &rd, family, desired, n_writes, err);
+		r = family_write(nl, &rd, fam, desired, n_writes, err);
 	vec_fini(&rd.rules);
 	c->is_in_force[fam] |= r == 0;
 	/* A kernel without IPv6 has neither rules nor packets of it. */
@@ -416,33 +404,33 @@ int ipvs_route_apply(struct nl_sock *nl, struct ipvs_route_config *c, enum ipfam
 }
 
 /* vipd's rules, and the route in each table that they lead to, whatever the configuration. */
-static int cleanup_family(struct nl_sock *nl, int family, struct err *err)
+static int cleanup_family(struct nl_sock *nl, enum ipfam fam, struct err *err)
 {
 	struct ipvs_route_config c = { .table = IPVS_ROUTE_TABLE_DEFAULT };
 	struct reading rd = { .c = &c };
-	int r = read_family(&rd, nl, family, err);
+	int r = read_family(&rd, nl, fam, err);
 
 	for (size_t i = 0; i < rd.rules.n && r == 0; i++) {
 		const struct rule *old = &rd.rules.v[i];
 
 		if (!old->is_ours)
 			continue;
-		r = rule_act(nl, RTM_DELRULE, family, old, err);
+		r = rule_act(nl, RTM_DELRULE, fam, old, err);
 		if (r == 0 && old->action == FR_ACT_TO_TBL)
-			r = route_del(nl, family, old->table, err);
+			r = route_del(nl, fam, old->table, err);
 	}
 	if (r == 0 && rd.has_route)
-		r = route_del(nl, family, c.table, err);
+		r = route_del(nl, fam, c.table, err);
 	vec_fini(&rd.rules);
 	return r;
 }
 
 int ipvs_route_cleanup(struct nl_sock *nl, struct err *err)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(families); i++) {
-		int r = cleanup_family(nl, families[i], err);
+	for (enum ipfam fam = 0; fam < IPFAM_N; fam++) {
+		int r = cleanup_family(nl, fam, err);
 
-		if (r == -EAFNOSUPPORT && families[i] == AF_INET6)
+		if (r == -EAFNOSUPPORT && fam == IPFAM_V6)
 			continue;
 		if (r < 0)
 			return r;
@@ -472,28 +460,28 @@ int ipvs_route_config_read(struct nl_sock *nl, struct ipvs_route_config *c, stru
 {
 	int n = 0;
 
-	for (size_t i = 0; i < ARRAY_SIZE(families); i++) {
+	for (enum ipfam fam = 0; fam < IPFAM_N; fam++) {
 		struct reading rd = { 0 };
-		int r = read_rules(&rd, nl, families[i], err);
+		int r = read_rules(&rd, nl, fam, err);
 
 		vec_for_each (rule, &rd.rules)
 			n += rule_config(rule, c);
 		vec_fini(&rd.rules);
-		if (r < 0 && !(r == -EAFNOSUPPORT && families[i] == AF_INET6))
+		if (r < 0 && !(r == -EAFNOSUPPORT && fam == IPFAM_V6))
 			return r;
 	}
 	return n;
 }
 
-static void rule_print(struct str *out, int family, const struct rule *r)
+static void rule_print(struct str *out, enum ipfam fam, const struct rule *r)
 {
-	str_printf(out, "%s/rule/%u", family_text(family), r->priority);
+	str_printf(out, "%s/rule/%u", ipfam_text(fam), r->priority);
 	rule_conditions_print(out, r);
 	str_puts(out, "\n");
 }
-static void route_print(struct str *out, int family, uint32_t table)
+static void route_print(struct str *out, enum ipfam fam, uint32_t table)
 {
-	str_printf(out, "%s/table/%u local default dev lo\n", family_text(family), table);
+	str_printf(out, "%s/table/%u local default dev lo\n", ipfam_text(fam), table);
 }
 
 static int rule_cmp(const void *a, const void *b)
@@ -504,7 +492,7 @@ static int rule_cmp(const void *a, const void *b)
 	return (x->priority > y->priority) - (x->priority < y->priority);
 }
 
-static void family_print(const struct reading *rd, int family, struct str *desired,
+static void family_print(const struct reading *rd, enum ipfam fam, struct str *desired,
 			 struct str *programmed)
 {
 	struct rule desired_rules[RULES];
@@ -512,27 +500,27 @@ static void family_print(const struct reading *rd, int family, struct str *desir
 	rules_desired(desired_rules, rd->c);
 	qsort(desired_rules, RULES, sizeof(desired_rules[0]), rule_cmp);
 	for (size_t i = 0; i < RULES; i++)
-		rule_print(desired, family, &desired_rules[i]);
+		rule_print(desired, fam, &desired_rules[i]);
 	vec_sort(&rd->rules, rule_cmp);
 	vec_for_each (r, &rd->rules)
 		if (r->is_ours)
-			rule_print(programmed, family, r);
-	route_print(desired, family, rd->c->table);
+			rule_print(programmed, fam, r);
+	route_print(desired, fam, rd->c->table);
 	if (rd->has_route)
-		route_print(programmed, family, rd->c->table);
+		route_print(programmed, fam, rd->c->table);
 }
 
 int ipvs_route_text(struct nl_sock *nl, const struct ipvs_route_config *c, struct str *desired,
 		    struct str *programmed, struct err *err)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(families); i++) {
+	for (enum ipfam fam = 0; fam < IPFAM_N; fam++) {
 		struct reading rd = { .c = c };
-		int r = read_family(&rd, nl, families[i], err);
+		int r = read_family(&rd, nl, fam, err);
 
 		if (r == 0)
-			family_print(&rd, families[i], desired, programmed);
+			family_print(&rd, fam, desired, programmed);
 		vec_fini(&rd.rules);
-		if (r < 0 && !(r == -EAFNOSUPPORT && families[i] == AF_INET6))
+		if (r < 0 && !(r == -EAFNOSUPPORT && fam == IPFAM_V6))
 			return r;
 	}
 	return 0;
@@ -549,12 +537,12 @@ static bool has_precedence(const struct ipvs_route_config *c, const struct rule 
 	return may_match(r, &c->marks);
 }
 
-static void family_conflicts(const struct reading *rd, int family,
+static void family_conflicts(const struct reading *rd, enum ipfam fam,
 			     void (*fn)(void *arg, bool is_fatal, const char *text), void *arg)
 {
 	struct err err = { 0 };
 
-	if (conflict_find(rd, family, &err) < 0)
+	if (conflict_find(rd, fam, &err) < 0)
 		fn(arg, true, err.text);
 	vec_for_each (r, &rd->rules) {
 		FINI(str_fini) struct str text = { 0 };
@@ -562,7 +550,7 @@ static void family_conflicts(const struct reading *rd, int family,
 		if (!has_precedence(rd->c, r))
 			continue;
 		str_printf(&text, "policy routing rule %u of %s has precedence over vipd's",
-			   r->priority, family_text(family));
+			   r->priority, ipfam_text(fam));
 		if (r->mask != 0)
 			str_printf(&text, ", and marks 0x%x/0x%x can be a captured packet's",
 				   r->mark, r->mask);
@@ -574,14 +562,14 @@ int ipvs_route_conflicts(struct nl_sock *nl, const struct ipvs_route_config *c,
 			 void (*fn)(void *arg, bool is_fatal, const char *text), void *arg,
 			 struct err *err)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(families); i++) {
+	for (enum ipfam fam = 0; fam < IPFAM_N; fam++) {
 		struct reading rd = { .c = c };
-		int r = read_family(&rd, nl, families[i], err);
+		int r = read_family(&rd, nl, fam, err);
 
 		if (r == 0)
-			family_conflicts(&rd, families[i], fn, arg);
+			family_conflicts(&rd, fam, fn, arg);
 		vec_fini(&rd.rules);
-		if (r < 0 && !(r == -EAFNOSUPPORT && families[i] == AF_INET6))
+		if (r < 0 && !(r == -EAFNOSUPPORT && fam == IPFAM_V6))
 			return r;
 	}
 	return 0;

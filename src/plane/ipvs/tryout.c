@@ -57,26 +57,6 @@ static void expr_socket(struct nft_rules *rs, enum ipfam fam)
 	nft_expr_socket_wildcard(rs, 0);
 }
 
-static void expr_reject(struct nft_rules *rs, enum ipfam fam)
-{
-	nft_expr_reject_port_any(rs);
-}
-
-static void expr_masquerade(struct nft_rules *rs, enum ipfam fam)
-{
-	nft_expr_masquerade(rs);
-}
-
-static void expr_redirect(struct nft_rules *rs, enum ipfam fam)
-{
-	nft_expr_redirect(rs);
-}
-
-static void expr_counter(struct nft_rules *rs, enum ipfam fam)
-{
-	nft_expr_counter(rs);
-}
-
 static const struct nft_feature features[] = {
 	{ "tables of both families", { "CONFIG_NF_TABLES, CONFIG_NF_TABLES_INET" } },
 	{ "sets of addresses and prefixes",
@@ -104,17 +84,17 @@ static const struct nft_feature features[] = {
 	{ "sockets of packets", { "CONFIG_NFT_SOCKET" }, .expr = expr_socket, .base = &on_input },
 	{ "rejecting",
 	  { "CONFIG_NFT_REJECT, CONFIG_NFT_REJECT_INET" },
-	  .expr = expr_reject,
+	  .statement = nft_expr_reject_port_any,
 	  .base = &on_input },
 	{ "masquerading",
 	  { "CONFIG_NFT_NAT, CONFIG_NFT_MASQ" },
-	  .expr = expr_masquerade,
+	  .statement = nft_expr_masquerade,
 	  .base = &on_snat },
 	{ "redirecting",
 	  { "CONFIG_NFT_NAT, CONFIG_NFT_REDIR" },
-	  .expr = expr_redirect,
+	  .statement = nft_expr_redirect,
 	  .base = &on_dnat },
-	{ "counters", { "CONFIG_NFT_COUNTER" }, .expr = expr_counter },
+	{ "counters", { "CONFIG_NFT_COUNTER" }, .statement = nft_expr_counter },
 };
 _Static_assert(ARRAY_SIZE(features) <= NFT_TRIES_MAX, "they must fit what callers have");
 

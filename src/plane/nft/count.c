@@ -25,9 +25,6 @@ const struct plane_drop_chain nft_drop_chains[] = {
 	{ NULL },
 };
 
-const enum nft_set_id nft_slot_counters[NFT_SLOT_COUNTERS_N] = { NFTSET_ENDPOINTS,
-								 NFTSET_AFF_ENDPOINTS };
-
 /* Counters of a failed address family are not read. */
 int nft_is_in_force(const struct plane_common *c, enum ipfam fam)
 {

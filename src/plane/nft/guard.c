@@ -196,37 +196,26 @@ static int family_apply(struct nft_guard *g, enum ipfam fam, struct nft_result *
 	return r;
 }
 
-static int family_delete(struct nft_guard *g, enum ipfam fam, struct nft_result *res,
-			 struct err *err)
+int nft_guard_cleanup(struct nl_sock *nl, struct nft_result *res, struct err *err)
 {
-	nft_fixed_fini(&g->fams[fam].programmed);
-	g->fams[fam].is_programmed = false;
-	return nft_tables_delete(g->nl, &guard_schema, fam, res, err);
-}
+	int r = 0;
 
-int nft_guard_cleanup(struct nft_guard *g, struct err *err)
-{
-	for (int fam = 0; fam < IPFAM_N; fam++) {
-		int r = family_delete(g, fam, NULL, err);
-
-		if (r < 0)
-			return r;
-	}
-	return 0;
+	for (int fam = 0; fam < IPFAM_N && r == 0; fam++)
+		r = nft_tables_delete(nl, &guard_schema, fam, res, err);
+	return r;
 }
 
 /* --- timing --- */
 
 static int apply(struct nft_guard *g, struct nft_result *res, struct err *err)
 {
-	for (int fam = 0; fam < IPFAM_N; fam++) {
-		int r = g->mode == NFT_GUARD_ON ? family_apply(g, fam, res, err)
-						: family_delete(g, fam, res, err);
+	int r = 0;
 
-		if (r < 0)
-			return r;
-	}
-	return 0;
+	if (g->mode == NFT_GUARD_OFF)
+		return nft_guard_cleanup(g->nl, res, err);
+	for (int fam = 0; fam < IPFAM_N && r == 0; fam++)
+		r = family_apply(g, fam, res, err);
+	return r;
 }
 
 /* vipd serves without a guard: log once. */

@@ -3,7 +3,7 @@
  * plane/nft/guard - a small table that survives a flush of the ruleset by another process.
  *
  *     open -> want -> (tick, follow)* ... -> close    while vipd serves
- *     open -> cleanup -> close                       --cleanup
+ *     cleanup                                        --cleanup
  *
  * A flush deletes vipd's tables, and with the last NAT chain the hooks of NAT and connection
  * tracking in this network namespace. Until vipd is back, packets of established connections
@@ -45,7 +45,6 @@ struct nft_guard;
 /* `nl` is borrowed; it owns the tables. */
 void nft_guard_open(struct nft_guard **ret, struct nl_sock *nl, enum nft_guard_mode mode);
 void nft_guard_close(struct nft_guard *g);
-DEFINE_AUTO(struct nft_guard *, nft_guard_close);
 
 /* Set the service CIDRs of both families; written at once into tables that this process owns, else
  * by tick(). */
@@ -57,8 +56,8 @@ void nft_guard_desire(struct nft_guard *g, const struct ip_prefix *cidrs, size_t
  */
 uint64_t nft_guard_tick(struct nft_guard *g, uint64_t now, struct nft_result *res);
 void nft_guard_follow(struct nft_guard *g, struct nft_result *res);
-/* Delete the tables. -EPERM: another process owns one. */
-MUST_USE int nft_guard_cleanup(struct nft_guard *g, struct err *err);
+/* Delete the tables; `res` may be NULL. -EPERM: another process owns one. */
+MUST_USE int nft_guard_cleanup(struct nl_sock *nl, struct nft_result *res, struct err *err);
 
 /* Are the tables of both families as desired, and owned by this process? */
 bool nft_guard_is_programmed(const struct nft_guard *g);

@@ -57,26 +57,27 @@ static uint32_t desired_flags(const struct nft_layout *l)
 }
 
 /* The element of a verdict map for a kind; false: the map has none. */
-static bool verdict_of(struct nft_verdict *ret, enum nft_set_id map, uint16_t kind,
-		       char buf[static NFT_CHAIN_NAME_MAX])
+static bool verdict_of(struct nft_verdict *ret, enum nft_set_id map, uint16_t kind)
 {
+	char buf[NFT_CHAIN_NAME_MAX];
+	const char *chain = nft_kind_chain(kind, buf);
 	bool is_end = kind == NFT_KIND_REJECT || kind == NFT_KIND_DROP;
 
 	/* Each map leads only to chains that use lower maps, because the kernel rejects loops. */
-	if ((kind == NFT_KIND_FW && map != NFTSET_KINDS) ||
+	if (chain == NULL || (kind == NFT_KIND_FW && map != NFTSET_KINDS) ||
 	    (kind == NFT_KIND_XL && map == NFTSET_LEAVES))
 		return false;
 	ret->kind = kind;
-	ret->chain = nft_kind_chain(kind, buf);
+	(void)snprintf(ret->chain, sizeof(ret->chain), "%s", chain);
 	/* After a miss in a pick chain, jump and goto both return behind the dispatch rule. */
 	ret->code = is_end || map == NFTSET_LEAVES ? NFT_GOTO : NFT_JUMP;
-	return ret->chain != NULL;
+	return true;
 }
 
 static bool verdict_is_programmed(const struct nft_layout *l, unsigned int map,
 				  const struct nft_verdict *desired)
 {
-	const struct nft_fixed_verdict *v = nft_fixed_verdict(&l->programmed, map, desired->kind);
+	const struct nft_verdict *v = nft_fixed_verdict(&l->programmed, map, desired->kind);
 
 	return v != NULL && v->code == desired->code && strcmp(v->chain, desired->chain) == 0;
 }
@@ -91,7 +92,7 @@ bool nft_layout_has_kind(const struct nft_layout *l, uint16_t kind)
 	for (unsigned int map = 0; map < NFT_VERDICT_MAPS; map++) {
 		struct nft_verdict desired;
 
-		if (verdict_of(&desired, NFTSET_LEAVES + map, kind, buf) &&
+		if (verdict_of(&desired, NFTSET_LEAVES + map, kind) &&
 		    !verdict_is_programmed(l, map, &desired))
 			return false;
 	}
@@ -266,12 +267,10 @@ static void pick_rules_write(struct nft_layout *l, struct nft_writer *w, uint16_
 struct verdicts {
 	VEC(uint32_t) gone; /* kinds that lead to another chain */
 	VEC(struct nft_verdict) new;
-	VEC(char *) names;
 };
 
 static void verdicts_fini(struct verdicts *vs)
 {
-	vec_free_all(&vs->names);
 	vec_fini(&vs->gone);
 	vec_fini(&vs->new);
 }
@@ -288,17 +287,13 @@ static bool verdict_is_pending(const struct nft_layout *l, unsigned int map,
 static void verdict_check(struct nft_layout *l, struct verdicts *vs, unsigned int map,
 			  uint16_t kind, bool even_fresh)
 {
-	char buf[NFT_CHAIN_NAME_MAX], *name;
 	struct nft_verdict desired;
 
-	if (!verdict_of(&desired, NFTSET_LEAVES + map, kind, buf) ||
+	if (!verdict_of(&desired, NFTSET_LEAVES + map, kind) ||
 	    !verdict_is_pending(l, map, &desired, even_fresh))
 		return;
 	if (nft_fixed_verdict(&l->programmed, map, kind) != NULL)
 		*vec_push(&vs->gone) = kind;
-	name = xstrdup(desired.chain);
-	*vec_push(&vs->names) = name;
-	desired.chain = name;
 	*vec_push(&vs->new) = desired;
 }
 
@@ -320,7 +315,7 @@ static void verdicts_write(struct nft_layout *l, struct nft_writer *w, bool even
 		nft_write_verdicts_del(w, NFTSET_LEAVES + map, vs.gone.v, vs.gone.n);
 		nft_write_verdicts(w, NFTSET_LEAVES + map, vs.new.v, vs.new.n);
 		vec_for_each (v, &vs.new)
-			nft_fixed_verdict_put(&l->programmed, map, v->kind, v->code, v->chain);
+			nft_fixed_verdict_put(&l->programmed, map, v);
 		verdicts_fini(&vs);
 	}
 }
@@ -337,14 +332,13 @@ static int written(struct nft_layout *l, int r)
 	return 0;
 }
 
-static int verdicts_lead(struct nft_layout *l, bool even_fresh, struct nft_result *res,
-			 struct err *err)
+static int verdicts_lead(struct nft_layout *l, struct nft_result *res, struct err *err)
 {
 	FINI(nft_writer_fini) struct nft_writer w;
 	int r;
 
 	nft_writer_init(&w, l->nl, &nft_schema, l->fam, l->table);
-	verdicts_write(l, &w, even_fresh);
+	verdicts_write(l, &w, false);
 	r = nft_writer_commit(&w, res, err);
 	return written(l, r);
 }
@@ -430,7 +424,7 @@ int nft_layout_apply(struct nft_layout *l, const struct plane_rules_params *para
 		r = nft_fixed_handle_read(l->nl, nft_family(l->fam), l->table, &l->handle, err);
 	/* Chains created in an existing table get their map elements in a second batch. */
 	if (r == 0 && !is_new)
-		r = verdicts_lead(l, false, res, err);
+		r = verdicts_lead(l, res, err);
 	if (r < 0) {
 		forget(l);
 		return r;
@@ -465,7 +459,7 @@ int nft_layout_chains_need(struct nft_layout *l, const uint16_t *kinds, size_t n
 	r = nft_writer_commit(&w, res, err);
 	nft_writer_fini(&w);
 	r = written(l, r);
-	return r < 0 || is_complete ? r : verdicts_lead(l, false, res, err);
+	return r < 0 || is_complete ? r : verdicts_lead(l, res, err);
 }
 
 /* Delete `kinds` from the verdict maps. */

@@ -140,32 +140,21 @@ static void addrs_read(struct nft_live_event *ret, const struct nlattr *network,
 
 static const char *code_text(uint32_t code)
 {
-	switch ((int32_t)code) {
-	case NFT_CONTINUE:
-		return "continue";
-	case NFT_BREAK:
-		return "break";
-	case NFT_JUMP:
-		return "jump";
-	case NFT_GOTO:
-		return "goto";
-	case NFT_RETURN:
-		return "return";
-	default:
-		break;
-	}
-	switch (code & NF_VERDICT_MASK) {
-	case NF_DROP:
-		return "drop";
-	case NF_ACCEPT:
-		return "accept";
-	case NF_STOLEN:
-		return "stolen";
-	case NF_QUEUE:
-		return "queue";
-	default:
-		return "?";
-	}
+	static const struct {
+		int32_t code;
+		const char *text;
+	} verdicts[] = {
+		{ NFT_CONTINUE, "continue" }, { NFT_BREAK, "break" },   { NFT_JUMP, "jump" },
+		{ NFT_GOTO, "goto" },         { NFT_RETURN, "return" }, { NF_DROP, "drop" },
+		{ NF_ACCEPT, "accept" },      { NF_STOLEN, "stolen" },  { NF_QUEUE, "queue" },
+	};
+
+	/* Those of nf_tables are negative; others have data in their upper half. */
+	for (size_t i = 0; i < ARRAY_SIZE(verdicts); i++)
+		if (verdicts[i].code == (int32_t)code ||
+		    verdicts[i].code == (int32_t)(code & NF_VERDICT_MASK))
+			return verdicts[i].text;
+	return "?";
 }
 
 static void verdict_read(struct nft_live_event *ret, const struct nlattr **tb)

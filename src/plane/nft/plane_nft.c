@@ -487,7 +487,6 @@ static int layouts_check(struct plane_common *c, struct err *err)
 static int plane_cleanup(struct plane *plane, struct err *err)
 {
 	struct nft_plane *p = nft_plane_of(plane);
-	AUTO(nft_guard_close) struct nft_guard *guard = NULL;
 	int r;
 
 	plane_forget(&p->common);
@@ -499,10 +498,7 @@ static int plane_cleanup(struct plane *plane, struct err *err)
 			return r;
 	}
 	r = plane_failover_cleanup(&p->common, NFT_FAILOVER_TABLE, err);
-	if (r < 0)
-		return r;
-	nft_guard_open(&guard, p->common.cmd, NFT_GUARD_OFF);
-	return nft_guard_cleanup(guard, err);
+	return r < 0 ? r : nft_guard_cleanup(p->common.cmd, NULL, err);
 }
 
 /* Established connections do not need the tables: conntrack translates their packets. */
@@ -551,8 +547,8 @@ static const struct plane_common_ops common_ops = {
 	.loaded_close = loaded_close,
 	.is_in_force = nft_is_in_force,
 	.drop_chains = nft_drop_chains,
-	.slot_counters = nft_slot_counters,
-	.n_slot_counters = NFT_SLOT_COUNTERS_N,
+	.slot_counters = (const enum nft_set_id[]){ NFTSET_ENDPOINTS, NFTSET_AFF_ENDPOINTS },
+	.n_slot_counters = 2,
 	.slot_counter = nft_slot_counter,
 };
 

@@ -89,12 +89,10 @@ void nft_adopt(struct plane *plane, struct plan *plan, struct plan_rows *rows);
 /* For plane_translate(); `arg`: struct nft_kinds[IPFAM_N], which gets the kinds that are led to. */
 void nft_translate(struct plane_tr *t, const struct plan_op *op);
 
-/* --- count.c: plane_common_ops.is_in_force, .slot_counters, .slot_counter --- */
+/* --- count.c: plane_common_ops.is_in_force, .slot_counter --- */
 
 extern const struct plane_drop_chain nft_drop_chains[];
 int nft_is_in_force(const struct plane_common *c, enum ipfam fam);
-#define NFT_SLOT_COUNTERS_N 2
-extern const enum nft_set_id nft_slot_counters[NFT_SLOT_COUNTERS_N];
 bool nft_slot_counter(const struct plane_common *c, enum nft_set_id set, const struct plane_slot *s,
 		      uint8_t key[static NFT_KEY_MAX], uint8_t data[static NFT_DATA_MAX]);
 

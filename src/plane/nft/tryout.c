@@ -36,7 +36,7 @@ static void try_verdicts(struct nft_writer *w)
 	nft_write_set(w, NFTSET_LEAVES);
 	nft_write_chain(w, v.chain, NULL);
 	nft_write_verdicts(w, NFTSET_LEAVES, &v, 1);
-	nft_try_rule(w, NULL, expr_vmap);
+	nft_try_rule(w, &(struct nft_feature){ .expr = expr_vmap });
 }
 
 static void expr_dynset(struct nft_rules *rs, enum ipfam fam)
@@ -86,11 +86,6 @@ static void expr_dnat(struct nft_rules *rs, enum ipfam fam)
 	nft_expr_dnat(rs, fam, 0, nft_addr_words(fam));
 }
 
-static void expr_masquerade(struct nft_rules *rs, enum ipfam fam)
-{
-	nft_expr_masquerade(rs);
-}
-
 static void expr_reject_tcp(struct nft_rules *rs, enum ipfam fam)
 {
 	nft_match_l4proto(rs, IPPROTO_TCP);
@@ -101,7 +96,7 @@ static void try_reject(struct nft_writer *w)
 {
 	FINI(nft_rules_fini) struct nft_rules rs = { 0 };
 
-	nft_try_rule(w, NULL, expr_reject_tcp);
+	nft_try_rule(w, &(struct nft_feature){ .expr = expr_reject_tcp });
 	nft_rule_begin(&rs);
 	nft_expr_reject_port(&rs, w->fam);
 	nft_write_rules(w, NFT_TRY_CHAIN, &rs);
@@ -118,11 +113,6 @@ static void expr_ct(struct nft_rules *rs, enum ipfam fam)
 	nft_expr_ct(rs, NFT_CT_STATE, 0);
 	nft_expr_ct(rs, NFT_CT_STATUS, 0);
 	nft_expr_original_tuple(rs, fam);
-}
-
-static void expr_counter(struct nft_rules *rs, enum ipfam fam)
-{
-	nft_expr_counter(rs);
 }
 
 static void expr_ifname(struct nft_rules *rs, enum ipfam fam)
@@ -166,7 +156,7 @@ static const struct nft_feature features_nft[] = {
 	  .n_sets = 1,
 	  .sets = { NFTSET_ENDPOINTS },
 	  .expr = expr_dnat },
-	{ "masquerading", { "CONFIG_NFT_MASQ" }, .expr = expr_masquerade },
+	{ "masquerading", { "CONFIG_NFT_MASQ" }, .statement = nft_expr_masquerade },
 	{ "rejecting",
 	  { "CONFIG_NFT_REJECT, CONFIG_NFT_REJECT_IPV4",
 	    "CONFIG_NFT_REJECT, CONFIG_NFT_REJECT_IPV6" },
@@ -175,7 +165,7 @@ static const struct nft_feature features_nft[] = {
 	  { "CONFIG_NFT_FIB, CONFIG_NFT_FIB_IPV4", "CONFIG_NFT_FIB, CONFIG_NFT_FIB_IPV6" },
 	  .expr = expr_fib },
 	{ "connection tracking", { "CONFIG_NFT_CT, CONFIG_NF_CONNTRACK" }, .expr = expr_ct },
-	{ "counters", { "CONFIG_NFT_COUNTER" }, .expr = expr_counter },
+	{ "counters", { "CONFIG_NFT_COUNTER" }, .statement = nft_expr_counter },
 	{ "names of interfaces", { "CONFIG_NF_TABLES" }, .expr = expr_ifname },
 };
 _Static_assert(ARRAY_SIZE(features_nft) <= NFT_TRIES_MAX, "they must fit what callers have");
