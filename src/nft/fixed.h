@@ -26,6 +26,8 @@ struct nft_chain {
 	int32_t priority;
 };
 
+struct nft_rules;
+
 /* Properties of the tables of one plane. */
 struct nft_schema {
 	const char *table;   /* its tables' first name: nft_table_name() */
@@ -37,6 +39,11 @@ struct nft_schema {
 	enum nft_set_id ranges; /* ... of them NFT_RANGE_SETS that are written with the rules */
 	bool has_verdict_maps;
 	const struct nft_chain *(*chain)(size_t i); /* the i-th chain, NULL after the last */
+	/*
+	 * Build the rules of the i-th chain. `rs` NULL: nothing. Returns whether the table has that
+	 * chain.
+	 */
+	bool (*build)(const void *ctx, struct nft_rules *rs, enum ipfam fam, size_t i);
 };
 
 /* NFT_TABLE_F_PERSIST, Linux 6.9: headers of Linux 6.1 do not have it. */

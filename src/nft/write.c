@@ -451,14 +451,13 @@ void nft_ensure_rules(struct nft_writer *w, struct nft_fixed_chain *c, struct nf
 		*vec_push(&c->hashes) = r->hash;
 }
 
-void nft_ensure_chains(struct nft_writer *w, struct nft_fixed *h, nft_build_fn *build,
-		       const void *ctx)
+void nft_ensure_chains(struct nft_writer *w, struct nft_fixed *h, const void *ctx)
 {
 	const struct nft_chain *c;
 
 	/* A rule may only name chains that exist. */
 	for (size_t i = 0; (c = w->schema->chain(i)) != NULL; i++) {
-		if (build(ctx, NULL, w->fam, i)) {
+		if (w->schema->build(ctx, NULL, w->fam, i)) {
 			(void)nft_ensure_chain(w, h, c->name, c->type != NULL ? c : NULL);
 		} else if (nft_fixed_chain(h, c->name) != NULL) {
 			nft_write_chain_del(w, c->name);
@@ -468,13 +467,13 @@ void nft_ensure_chains(struct nft_writer *w, struct nft_fixed *h, nft_build_fn *
 	for (size_t i = 0; (c = w->schema->chain(i)) != NULL; i++) {
 		FINI(nft_rules_fini) struct nft_rules rs = { 0 };
 
-		if (build(ctx, &rs, w->fam, i))
+		if (w->schema->build(ctx, &rs, w->fam, i))
 			nft_ensure_rules(w, nft_fixed_chain(h, c->name), &rs);
 	}
 }
 
 bool nft_chains_are_right(const struct nft_fixed *h, const struct nft_schema *schema,
-			  enum ipfam fam, nft_build_fn *build, const void *ctx)
+			  enum ipfam fam, const void *ctx)
 {
 	bool is_right = true;
 	const struct nft_chain *chain;
@@ -483,7 +482,7 @@ bool nft_chains_are_right(const struct nft_fixed *h, const struct nft_schema *sc
 		const struct nft_fixed_chain *c = nft_fixed_chain(h, chain->name);
 		FINI(nft_rules_fini) struct nft_rules rs = { 0 };
 
-		is_right = build(ctx, &rs, fam, i)
+		is_right = schema->build(ctx, &rs, fam, i)
 				   ? chain_has_rules(c, &rs) && c->policy == NF_ACCEPT
 				   : c == NULL;
 	}

@@ -35,12 +35,6 @@ struct nft_result {
 	struct hist *times; /* or NULL */
 };
 
-/*
- * Build the rules of the i-th chain of a schema. `rs` NULL: nothing. Returns whether the table has
- * that chain.
- */
-typedef bool nft_build_fn(const void *ctx, struct nft_rules *rs, enum ipfam fam, size_t i);
-
 /* `schema` and `table` are borrowed until fini. `fam` selects the sets; it may be changed. */
 void nft_writer_init(struct nft_writer *w, struct nl_sock *nl, const struct nft_schema *schema,
 		     enum ipfam fam, const char *table);
@@ -75,12 +69,12 @@ void nft_write_verdicts(struct nft_writer *w, enum nft_set_id map, const struct 
 struct nft_fixed_chain *nft_ensure_chain(struct nft_writer *w, struct nft_fixed *h,
 					 const char *name, const struct nft_chain *base);
 void nft_ensure_rules(struct nft_writer *w, struct nft_fixed_chain *c, struct nft_rules *rs);
-/* The schema's chains with their rules; chains that the table does not have are deleted. */
-void nft_ensure_chains(struct nft_writer *w, struct nft_fixed *h, nft_build_fn *build,
-		       const void *ctx);
+/* The schema's chains with their rules, built for `ctx`; chains that the table does not have are
+ * deleted. */
+void nft_ensure_chains(struct nft_writer *w, struct nft_fixed *h, const void *ctx);
 /* Has `h` exactly these chains of the schema, with exactly these rules? */
 bool nft_chains_are_right(const struct nft_fixed *h, const struct nft_schema *schema,
-			  enum ipfam fam, nft_build_fn *build, const void *ctx);
+			  enum ipfam fam, const void *ctx);
 void nft_ensure_sets(struct nft_writer *w, struct nft_fixed *h);
 void nft_ensure_ranges(struct nft_writer *w, struct nft_fixed *h, unsigned int index,
 		       const struct ip_prefix *prefixes, size_t n);

@@ -10,6 +10,7 @@
 
 #include "base/vec.h"
 #include "nl/answer.h"
+#include "nl/dump.h"
 
 /* Room for BATCH_BEGIN, or BATCH_END. */
 #define FRAME_MAX 64
@@ -58,21 +59,6 @@ static size_t append_at(struct nl_batch *b, size_t size)
 	return b->used;
 }
 
-static struct nlmsghdr *put_header(struct nl_batch *b, size_t offset, uint16_t type, uint16_t flags,
-				   uint8_t family, uint16_t res_id)
-{
-	struct nlmsghdr *h = mnl_nlmsg_put_header(b->buf + offset);
-	struct nfgenmsg *g;
-
-	h->nlmsg_type = type;
-	h->nlmsg_flags = (uint16_t)(NLM_F_REQUEST | flags);
-	g = mnl_nlmsg_put_extra_header(h, sizeof(*g));
-	g->nfgen_family = family;
-	g->version = NFNETLINK_V0;
-	g->res_id = htons(res_id);
-	return h;
-}
-
 void nl_batch_open(struct nl_batch **ret, struct nl_sock *nl)
 {
 	struct nl_batch *b = xcalloc(1, sizeof(*b));
@@ -100,7 +86,7 @@ void nl_batch_reset(struct nl_batch *b)
 	b->used = 0;
 	if (b->cap == 0)
 		buffer_grow(b, NL_BATCH_MSG_MAX + 2 * FRAME_MAX);
-	(void)put_header(b, 0, NFNL_MSG_BATCH_BEGIN, 0, AF_UNSPEC, 0);
+	(void)nl_request_nfnl(b->buf, FRAME_MAX, NFNL_MSG_BATCH_BEGIN, AF_UNSPEC);
 }
 
 /* The begin message names the subsystem that all messages are for. */
@@ -115,8 +101,9 @@ struct nlmsghdr *nl_batch_msg(struct nl_batch *b, uint16_t type, uint16_t flags,
 			      const void *tag)
 {
 	size_t at = append_at(b, NL_BATCH_MSG_MAX + FRAME_MAX);
-	struct nlmsghdr *h = put_header(b, at, type, flags, family, 0);
+	struct nlmsghdr *h = nl_request_nfnl(b->buf + at, NL_BATCH_MSG_MAX, type, family);
 
+	h->nlmsg_flags |= flags;
 	if (b->msgs.n == 0)
 		subsystem_set(b, type);
 	*vec_push(&b->msgs) = (struct msg){ .offset = at, .first_mark = b->marks.n };
@@ -252,7 +239,7 @@ static void seal(struct nl_batch *b)
 	for (size_t i = 0; i < b->msgs.n; i++)
 		header_at(b, b->msgs.v[i].offset)->nlmsg_seq = b->seq0 + 1 + (uint32_t)i;
 	header_at(b, b->msgs.v[b->msgs.n - 1].offset)->nlmsg_flags |= NLM_F_ACK;
-	h = put_header(b, end, NFNL_MSG_BATCH_END, 0, AF_UNSPEC, 0);
+	h = nl_request_nfnl(b->buf + end, FRAME_MAX, NFNL_MSG_BATCH_END, AF_UNSPEC);
 	h->nlmsg_seq = b->seq0 + 1 + (uint32_t)b->msgs.n;
 }
 

@@ -186,23 +186,6 @@ int plane_transact_verified(struct plane_common *c, struct plane_result *res, st
 
 /* --- a commit --- */
 
-int plane_conflict_check(const struct plane_common *c, struct svc **culprit, struct err *err)
-{
-	struct str text = { 0 };
-	const struct nft_change *ch;
-	int r;
-
-	if (c->changes.conflict == 0)
-		return 0;
-	ch = &c->changes.v.v[c->changes.conflict - 1];
-	nft_elem_text(&text, ch->fam, ch->set, ch->key, NULL);
-	r = err_set(err, -EINVAL, "two operations disagree on %s of %s", str_text(&text),
-		    nft_set_desc(ch->set, ch->fam)->name);
-	str_fini(&text);
-	*culprit = ch->svc;
-	return r;
-}
-
 /* Set the count of an address, and whether it is programmed and desired. */
 static void settle_counted(struct plane_common *c, struct nft_change *ch)
 {

@@ -146,9 +146,6 @@ void plane_layout_result(struct plane_common *c, const struct nft_result *lr,
 
 /* --- a commit --- */
 
-/* -EINVAL, `culprit`: two operations disagree on an element. */
-MUST_USE int plane_conflict_check(const struct plane_common *c, struct svc **culprit,
-				  struct err *err);
 /* Set programmed and desired state of the changes. */
 MUST_USE int plane_settle(struct plane_common *c, enum plane_commit_mode mode, struct err *err);
 /* Set the programmed state of a change from the copy. */

@@ -266,6 +266,7 @@ static const struct nft_schema failover_schema = {
 	.end = FAILSET_END,
 	.ranges = FAILSET_END, /* none */
 	.chain = failover_chain,
+	.build = failover_build,
 };
 
 /* All tables, so that the tables of one plane stay while the other one removes its own. */
@@ -298,7 +299,7 @@ static bool is_right(const struct plane_failover *f, const struct nft_fixed *pro
 
 	for (enum nft_set_id id = FAILSET_BEGIN; id < FAILSET_END; id++)
 		is = is && (programmed->has_set[id] || !has_set(f, id));
-	return is && nft_chains_are_right(programmed, &f->schema, fam, failover_build, f);
+	return is && nft_chains_are_right(programmed, &f->schema, fam, f);
 }
 
 static void table_write(struct nft_writer *w, const struct plane_failover *f)
@@ -309,7 +310,7 @@ static void table_write(struct nft_writer *w, const struct plane_failover *f)
 	for (enum nft_set_id id = FAILSET_BEGIN; id < FAILSET_END; id++)
 		if (has_set(f, id))
 			nft_write_set(w, id);
-	nft_ensure_chains(w, &made, failover_build, f);
+	nft_ensure_chains(w, &made, f);
 	nft_fixed_fini(&made);
 }
 

@@ -80,6 +80,23 @@ void plane_locality(struct plane_tr *t, enum plane_side side, const struct plan_
 				    op->backend->addr.bytes);
 }
 
+static int conflict_check(const struct plane_common *c, struct svc **culprit, struct err *err)
+{
+	struct str text = { 0 };
+	const struct nft_change *ch;
+	int r;
+
+	if (c->changes.conflict == 0)
+		return 0;
+	ch = &c->changes.v.v[c->changes.conflict - 1];
+	nft_elem_text(&text, ch->fam, ch->set, ch->key, NULL);
+	r = err_set(err, -EINVAL, "two operations disagree on %s of %s", str_text(&text),
+		    nft_set_desc(ch->set, ch->fam)->name);
+	str_fini(&text);
+	*culprit = ch->svc;
+	return r;
+}
+
 int plane_translate(struct plane_common *c,
 		    void (*fn)(struct plane_tr *t, const struct plan_op *op), void *arg,
 		    const struct plan_op *ops, size_t n, struct svc **culprit, struct err *err)
@@ -95,5 +112,5 @@ int plane_translate(struct plane_common *c,
 		}
 		fn(&t, &ops[i]);
 	}
-	return plane_conflict_check(c, culprit, err);
+	return conflict_check(c, culprit, err);
 }

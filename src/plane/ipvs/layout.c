@@ -166,7 +166,7 @@ int ipvs_layout_apply(struct ipvs_layout *l, const struct ipvs_rules_params *par
 		family_write(l, &w, fam, &own.common);
 	if (has_elements)
 		elements_add(&w, elements);
-	nft_ensure_chains(&w, &l->fixed[0], ipvs_rules_build, &own);
+	nft_ensure_chains(&w, &l->fixed[0], &own);
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		sets_remove(l, &w, fam);
 	r = nft_writer_commit(&w, res, err);

@@ -107,13 +107,8 @@ int ipvs_programmed_read(struct ipvs_programmed *ret, struct err *err)
 int ipvs_programmed_exists(struct err *err)
 {
 	AUTO(nl_sock_close) struct nl_sock *nl = NULL;
-	AUTO(ipvs_layout_close) struct ipvs_layout *l = NULL;
+	struct nft_fixed_table t;
 	int r = nl_sock_open(&nl, NETLINK_NETFILTER, err);
 
-	if (r < 0)
-		return r;
-	ipvs_layout_open(&l, nl);
-	l->is_readonly = true;
-	r = ipvs_layout_load(l, err);
-	return r < 0 ? r : l->state == IPVS_LAYOUT_PRESENT;
+	return r < 0 ? r : nft_fixed_table_find(&t, nl, IPFAM_V4, &ipvs_schema, err);
 }

@@ -616,6 +616,7 @@ static void reached(struct nft_rules *rs, const struct ipvs_rules_params *p)
 	}
 }
 
+/* Targets of jumps first. */
 static const struct {
 	struct nft_chain chain;
 	void (*build)(struct nft_rules *rs, const struct ipvs_rules_params *p);
@@ -659,12 +660,12 @@ static const struct {
 	{ { "reached_in", "nat", NF_INET_LOCAL_IN, PRI_REACHED }, reached, PLANE_COUNT_ENDPOINTS },
 };
 
-const struct nft_chain *ipvs_chain_at(size_t i)
+static const struct nft_chain *chain_at(size_t i)
 {
 	return i < ARRAY_SIZE(chains) ? &chains[i].chain : NULL;
 }
 
-bool ipvs_rules_build(const void *ctx, struct nft_rules *rs, enum ipfam fam, size_t i)
+static bool build(const void *ctx, struct nft_rules *rs, enum ipfam fam, size_t i)
 {
 	const struct ipvs_rules_params *p = ctx;
 
@@ -699,5 +700,6 @@ const struct nft_schema ipvs_schema = {
 	.begin = IPVSSET_BEGIN,
 	.end = NFTSET_END,
 	.ranges = IPVSSET_POD_CIDRS,
-	.chain = ipvs_chain_at,
+	.chain = chain_at,
+	.build = build,
 };

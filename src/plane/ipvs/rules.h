@@ -32,9 +32,5 @@ struct ipvs_rules_params {
 };
 
 extern const struct plane_sets ipvs_plane_sets;
+/* Rules are built for struct ipvs_rules_params. */
 extern const struct nft_schema ipvs_schema;
-
-/* The i-th chain, targets of jumps first; NULL after the last. */
-const struct nft_chain *ipvs_chain_at(size_t i);
-/* The rules of the i-th chain (nft_build_fn), by struct ipvs_rules_params. */
-bool ipvs_rules_build(const void *params, struct nft_rules *rs, enum ipfam fam, size_t i);

@@ -89,6 +89,7 @@ static const struct nft_schema guard_schema = {
 	.end = NFTSET_SERVICE_CIDRS + 1,
 	.ranges = NFTSET_SERVICE_CIDRS - RANGE_CIDRS,
 	.chain = guard_chain,
+	.build = guard_build,
 };
 
 void nft_guard_open(struct nft_guard **ret, struct nl_sock *nl, enum nft_guard_mode mode)
@@ -122,7 +123,7 @@ static bool is_right(const struct nft_fixed *programmed, enum ipfam fam)
 {
 	return programmed->misfit[0] == '\0' && programmed->has_set[NFTSET_SERVICE_CIDRS] &&
 	       (programmed->flags & NFT_FIXED_TABLE_F_PERSIST) &&
-	       nft_chains_are_right(programmed, &guard_schema, fam, guard_build, NULL);
+	       nft_chains_are_right(programmed, &guard_schema, fam, NULL);
 }
 
 /*
@@ -166,7 +167,7 @@ static int family_write(struct nft_guard *g, enum ipfam fam, uint64_t old, struc
 	else if (gf->programmed.flags != TABLE_FLAGS)
 		nft_write_table_flags(&w, TABLE_FLAGS);
 	nft_ensure_sets(&w, &gf->programmed);
-	nft_ensure_chains(&w, &gf->programmed, guard_build, NULL);
+	nft_ensure_chains(&w, &gf->programmed, NULL);
 	nft_ensure_ranges(&w, &gf->programmed, RANGE_CIDRS, g->cidrs.v, g->cidrs.n);
 	r = nft_writer_commit(&w, res, err);
 	g->is_refused = r < 0 && is_new && nft_writer_is_table_rejected(&w);

@@ -380,7 +380,7 @@ static int apply(struct nft_layout *l, const struct plane_rules_params *params,
 	else if (l->programmed.flags != desired_flags(l)) /* dormant, or without an owner */
 		nft_write_table_flags(&w, desired_flags(l));
 	nft_ensure_sets(&w, &l->programmed);
-	nft_ensure_chains(&w, &l->programmed, nft_rules_build, params);
+	nft_ensure_chains(&w, &l->programmed, params);
 	for (uint16_t kind = 1; kind < NFT_KIND_AFFINITY_END; kind++) {
 		if (bit_is_set(l->kinds.bits, kind))
 			pick_rules_write(l, &w, kind);

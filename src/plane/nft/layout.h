@@ -36,7 +36,7 @@
 
 #define NFT_LAYOUT_VERSION 3
 
-/* The nft plane's tables. */
+/* The nft plane's tables; rules are built for struct plane_rules_params. */
 extern const struct nft_schema nft_schema;
 
 enum nft_layout_state {

@@ -298,6 +298,7 @@ static void forward(struct nft_rules *rs, enum ipfam fam, const struct plane_rul
 	drop_invalid(rs, fam, p);
 }
 
+/* In order of creation: chains without jumps first. */
 static const struct {
 	struct nft_chain chain;
 	void (*build)(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p);
@@ -323,12 +324,12 @@ static const struct {
 	{ { "forward", "filter", NF_INET_FORWARD, NF_IP_PRI_FILTER }, forward },
 };
 
-const struct nft_chain *nft_chain_at(size_t i)
+static const struct nft_chain *chain_at(size_t i)
 {
 	return i < ARRAY_SIZE(chains) ? &chains[i].chain : NULL;
 }
 
-bool nft_rules_build(const void *params, struct nft_rules *rs, enum ipfam fam, size_t i)
+static bool build(const void *params, struct nft_rules *rs, enum ipfam fam, size_t i)
 {
 	if (rs != NULL)
 		chains[i].build(rs, fam, params);
@@ -356,7 +357,8 @@ const struct nft_schema nft_schema = {
 	.end = NFTSET_N,
 	.ranges = NFTSET_POD_CIDRS,
 	.has_verdict_maps = true,
-	.chain = nft_chain_at,
+	.chain = chain_at,
+	.build = build,
 };
 
 /* dnat to @endpoints[pool . random slot] */

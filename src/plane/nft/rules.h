@@ -16,11 +16,5 @@
 
 extern const struct plane_sets nft_plane_sets;
 
-/* The i-th chain of the layout, in order of creation: chains without jumps first; NULL after the
- * last. */
-const struct nft_chain *nft_chain_at(size_t i);
-/* The rules of the i-th chain (nft_build_fn), by struct plane_rules_params. */
-bool nft_rules_build(const void *params, struct nft_rules *rs, enum ipfam fam, size_t i);
-
 /* The chain that picks a backend for a kind that nft_kind_info() knows. */
 void nft_rules_pick(struct nft_rules *rs, enum ipfam fam, const struct nft_kind_info *kind);
