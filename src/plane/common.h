@@ -155,8 +155,9 @@ MUST_USE int plane_changes_look(struct plane_common *c, struct err *err);
 /*
  * Send the difference between desired and programmed, deletions first, in one transaction. Source
  * ranges that come are one before it, which is undone if the kernel rejects the rest. Adds to
- * `res`; may replace c->batch. Returns as plane_ops.commit; after a rejection `err` names the
- * element as nft prints it, after the family of its table, and res->culprit is its service.
+ * `res` and to the plane's times; may replace c->batch. Returns as plane_ops.commit; after a
+ * rejection `err` names the element as nft prints it, after the family of its table, and
+ * res->culprit is its service.
  */
 MUST_USE int plane_transact(struct plane_common *c, struct plane_result *res, struct err *err);
 /* After -ESTALE, read the programmed state and send the difference. */
