@@ -238,28 +238,29 @@ struct ip_prefix ip_prefix_host(const struct ip_addr *a)
 	return (struct ip_prefix){ .addr = *a, .len = (uint8_t)(ip_len(ip_fam(a)) * 8) };
 }
 
+static const struct {
+	enum l4proto proto;
+	const char *text;
+} l4protos[] = {
+	{ L4PROTO_TCP, "TCP" },
+	{ L4PROTO_UDP, "UDP" },
+	{ L4PROTO_SCTP, "SCTP" },
+};
+
 const char *l4proto_text(uint8_t proto)
 {
-	switch ((enum l4proto)proto) {
-	case L4PROTO_TCP:
-		return "TCP";
-	case L4PROTO_UDP:
-		return "UDP";
-	case L4PROTO_SCTP:
-		return "SCTP";
-	case L4PROTO_UNSET:
-		break;
-	}
+	for (size_t i = 0; i < ARRAY_SIZE(l4protos); i++)
+		if (l4protos[i].proto == proto)
+			return l4protos[i].text;
 	return "-";
 }
 
 enum l4proto l4proto_parse(const char *text)
 {
-	if (text == NULL || text[0] == '\0' || strcmp(text, "TCP") == 0)
+	if (text == NULL || text[0] == '\0')
 		return L4PROTO_TCP;
-	if (strcmp(text, "UDP") == 0)
-		return L4PROTO_UDP;
-	if (strcmp(text, "SCTP") == 0)
-		return L4PROTO_SCTP;
+	for (size_t i = 0; i < ARRAY_SIZE(l4protos); i++)
+		if (strcmp(text, l4protos[i].text) == 0)
+			return l4protos[i].proto;
 	return L4PROTO_UNSET;
 }

@@ -61,6 +61,13 @@ static inline void list_del(struct list *node)
 	list_init(node);
 }
 
+/* Link `node`, which may be in a list, at the end of another or the same list. */
+static inline void list_move_tail(struct list *head, struct list *node)
+{
+	list_del(node);
+	list_add_tail(head, node);
+}
+
 #define list_entry(ptr, type, member) container_of(ptr, type, member)
 #define list_for_each(pos, head) \
 	for (struct list * (pos) = (head)->next; (pos) != (head); (pos) = (pos)->next)

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/util.h"
 
@@ -80,6 +81,16 @@ static inline void vec_fini_auto(void *vec)
 		(to)->cap = (from)->cap;     \
 		(from)->n = (from)->cap = 0; \
 	} while (0)
+#define vec_append(to, from)                                                                \
+	do {                                                                                \
+		vec_reserve((to), (size_t)(to)->n + (from)->n);                             \
+		if ((from)->n > 0)                                                          \
+			memcpy((to)->v + (to)->n, (from)->v, (from)->n * sizeof(*(to)->v)); \
+		(to)->n += (from)->n;                                                       \
+	} while (0)
+/* Equal lengths, and elements that are equal as raw bytes? */
+#define vec_is_equal(a, b) \
+	((a)->n == (b)->n && ((a)->n == 0 || memcmp((a)->v, (b)->v, (a)->n * sizeof(*(a)->v)) == 0))
 /* vec_fini() of a vector of pointers, which it frees. */
 #define vec_free_all(vec)                                         \
 	do {                                                      \
