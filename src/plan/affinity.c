@@ -57,11 +57,8 @@ static uint16_t id_take(struct local_ids *ids)
 
 static int backend_cmp(const void *a, const void *b)
 {
-	const struct plan_backend *x = *(struct plan_backend *const *)a;
-	const struct plan_backend *y = *(struct plan_backend *const *)b;
-	int c = ip_addr_cmp(&x->addr, &y->addr);
-
-	return c != 0 ? c : x->port == y->port ? 0 : x->port < y->port ? -1 : 1;
+	return plan_backend_key_cmp(*(struct plan_backend *const *)a,
+				    *(struct plan_backend *const *)b);
 }
 
 /* The backends of `pool`, sorted by address and port. Owned by the caller. */

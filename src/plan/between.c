@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "plan/between.h"
 
-#include <assert.h>
 #include <string.h>
 
 #define COMPARE_COST 64 /* comparisons of backends or slots that cost as much as one operation */
@@ -33,15 +32,9 @@ bool plan_pool_is_equal(const struct plan_pool *a, const struct plan_pool *b)
 {
 	return a->affinity_s == b->affinity_s && a->class == b->class && a->tuning == b->tuning &&
 	       a->next_aff_id == b->next_aff_id && a->is_sticky == b->is_sticky &&
-	       a->hashing == b->hashing && a->backends.n == b->backends.n &&
-	       a->ranges.n == b->ranges.n &&
-	       (a->backends.n == 0 || memcmp(a->backends.v, b->backends.v,
-					     a->backends.n * sizeof(struct plan_backend)) == 0) &&
-	       (a->ranges.n == 0 ||
-		memcmp(a->ranges.v, b->ranges.v, a->ranges.n * sizeof(struct ip_prefix)) == 0) &&
-	       plan_weights_are_equal(a, b) && a->table.n == b->table.n &&
-	       (a->table.n == 0 ||
-		memcmp(a->table.v, b->table.v, a->table.n * sizeof(a->table.v[0])) == 0);
+	       a->hashing == b->hashing && vec_is_equal(&a->backends, &b->backends) &&
+	       vec_is_equal(&a->ranges, &b->ranges) && plan_weights_are_equal(a, b) &&
+	       vec_is_equal(&a->table, &b->table);
 }
 
 /* Copy `from` without backends, weights and table; room for `n` backends. */
@@ -50,8 +43,7 @@ static void pool_like(struct plan_pool *to, const struct plan_pool *from, size_t
 	*to = *from;
 	(void)name_ref(to->port_name);
 	memset(&to->ranges, 0, sizeof(to->ranges));
-	vec_for_each (r, &from->ranges)
-		*vec_push(&to->ranges) = *r;
+	vec_append(&to->ranges, &from->ranges);
 	memset(&to->backends, 0, sizeof(to->backends));
 	memset(&to->table, 0, sizeof(to->table));
 	to->weights = NULL;
@@ -62,15 +54,8 @@ static void pool_like(struct plan_pool *to, const struct plan_pool *from, size_t
 void plan_pool_copy(struct plan_pool *to, const struct plan_pool *from, size_t n)
 {
 	pool_like(to, from, MAX(n, (size_t)from->backends.n));
-	to->backends.n = from->backends.n;
-	if (from->backends.n > 0)
-		memcpy(to->backends.v, from->backends.v,
-		       from->backends.n * sizeof(struct plan_backend));
-	if (from->table.n > 0) {
-		vec_reserve(&to->table, from->table.n);
-		to->table.n = from->table.n;
-		memcpy(to->table.v, from->table.v, from->table.n * sizeof(to->table.v[0]));
-	}
+	vec_append(&to->backends, &from->backends);
+	vec_append(&to->table, &from->table);
 	if (from->weights != NULL) {
 		to->weights = xmalloc(from->backends.n);
 		memcpy(to->weights, from->weights, from->backends.n);

@@ -106,6 +106,15 @@ static void wake_others(struct plan *p, const struct claim *c)
 	}
 }
 
+static struct claim claim_of(struct svc *svc, const struct plan_frontend *f)
+{
+	return (struct claim){ .svc = svc,
+			       .addr = f->addr,
+			       .port = f->port,
+			       .proto = f->proto,
+			       .kind = f->kind & 0x3fU };
+}
+
 /* The claims of `rows` (sorted), with room for `n_more`. */
 static struct claims *claims_make(struct svc *svc, const struct plan_rows *rows, size_t n_more)
 {
@@ -116,15 +125,8 @@ static struct claims *claims_make(struct svc *svc, const struct plan_rows *rows,
 		return NULL;
 	cs = xmalloc(sizeof(*cs) + (n + n_more) * sizeof(cs->v[0]));
 	cs->n = cs->n_desired = (uint32_t)n;
-	for (size_t i = 0; i < n; i++) {
-		const struct plan_frontend *f = &rows->frontends.v[i];
-
-		cs->v[i] = (struct claim){ .svc = svc,
-					   .addr = f->addr,
-					   .port = f->port,
-					   .proto = f->proto,
-					   .kind = f->kind & 0x3fU };
-	}
+	for (size_t i = 0; i < n; i++)
+		cs->v[i] = claim_of(svc, &rows->frontends.v[i]);
 	return cs;
 }
 
@@ -135,14 +137,9 @@ static void claims_add_leaving(struct claims *cs, struct svc *svc)
 	size_t j = 0;
 
 	for (size_t i = 0; programmed != NULL && i < programmed->frontends.n; i++) {
-		const struct plan_frontend *f = &programmed->frontends.v[i];
-		struct claim c = { .svc = svc,
-				   .addr = f->addr,
-				   .port = f->port,
-				   .proto = f->proto,
-				   .kind = f->kind & 0x3fU,
-				   .is_leaving = true };
+		struct claim c = claim_of(svc, &programmed->frontends.v[i]);
 
+		c.is_leaving = true;
 		while (j < cs->n_desired && claim_cmp(&cs->v[j], &c) < 0)
 			j++;
 		if (j == cs->n_desired || claim_cmp(&cs->v[j], &c) != 0)
@@ -240,13 +237,8 @@ static void conflict_add(struct plan_rows *rows, const struct plan_frontend *f,
 /* Does a service that claims the frontend of `c` have it? */
 static bool is_claim_held(const struct plan *p, const struct claim *c)
 {
-	htable_for_each_hash (n, &p->claims, c->node.hash) {
-		const struct claim *o = container_of(n, struct claim, node);
-
-		if (!o->is_leaving && claim_cmp(o, c) == 0 && rows_hold(o->svc, o))
-			return true;
-	}
-	return false;
+	return htable_find(&p->claims, c->node.hash, struct claim, o,
+			   !o->is_leaving && claim_cmp(o, c) == 0 && rows_hold(o->svc, o)) != NULL;
 }
 
 /*
@@ -304,13 +296,8 @@ static struct claim *claim_find(const struct plan *p, const struct svc *svc,
 {
 	const struct claim like = { .addr = f->addr, .port = f->port, .proto = f->proto };
 
-	htable_for_each_hash (n, &p->claims, claim_hash(&like)) {
-		struct claim *c = container_of(n, struct claim, node);
-
-		if (c->svc == svc && claim_cmp(c, &like) == 0)
-			return c;
-	}
-	return NULL;
+	return htable_find(&p->claims, claim_hash(&like), struct claim, c,
+			   c->svc == svc && claim_cmp(c, &like) == 0);
 }
 
 bool plan_is_lost(const struct plan *p, const struct svc *svc, const struct plan_frontend *f)
@@ -352,14 +339,11 @@ const struct svc *plan_programmed(const struct plan *p, const struct ip_addr *ad
 				  uint16_t port)
 {
 	const struct claim like = { .addr = *addr, .port = port, .proto = proto };
+	const struct claim *owner =
+		htable_find(&p->claims, claim_hash(&like), struct claim, c,
+			    claim_cmp(c, &like) == 0 && rows_hold(c->svc, &like));
 
-	htable_for_each_hash (n, &p->claims, claim_hash(&like)) {
-		const struct claim *c = container_of(n, struct claim, node);
-
-		if (claim_cmp(c, &like) == 0 && rows_hold(c->svc, &like))
-			return c->svc;
-	}
-	return NULL;
+	return owner != NULL ? owner->svc : NULL;
 }
 
 void plan_heirs(const struct plan *p, const struct svc *svc, struct plan_displaced *heirs)

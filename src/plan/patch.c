@@ -8,7 +8,6 @@
 #include "plan/patch.h"
 
 #include <assert.h>
-#include <string.h>
 
 #include "model/track.h"
 #include "plan/between.h"
@@ -197,9 +196,7 @@ struct plan_rows *plan_rows_patch(struct plan *p, struct svc *svc, plan_work_fn 
 		svc_track_end(svc);
 		return NULL;
 	}
-	vec_reserve(&rows->frontends, was->frontends.n);
-	memcpy(rows->frontends.v, was->frontends.v, was->frontends.n * sizeof(was->frontends.v[0]));
-	vec_cut(&rows->frontends, was->frontends.n);
+	vec_append(&rows->frontends, &was->frontends);
 	plan_claims_follow(p, svc, rows);
 	return rows;
 }

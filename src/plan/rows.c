@@ -208,34 +208,25 @@ const char *plan_conflict_reason(const struct plan_conflict *c)
 
 const char *plan_frontend_kind_text(enum plan_frontend_kind k)
 {
-	switch (k) {
-	case PLAN_FRONTEND_UNSET:
-		break;
-	case PLAN_FRONTEND_CLUSTERIP:
-		return "ClusterIP";
-	case PLAN_FRONTEND_NODEPORT:
-		return "NodePort";
-	case PLAN_FRONTEND_EXTERNALIP:
-		return "ExternalIP";
-	case PLAN_FRONTEND_LB:
-		return "LoadBalancer";
-	}
-	return "-";
+	static const char *const texts[] = {
+		[PLAN_FRONTEND_UNSET] = "-",           [PLAN_FRONTEND_CLUSTERIP] = "ClusterIP",
+		[PLAN_FRONTEND_NODEPORT] = "NodePort", [PLAN_FRONTEND_EXTERNALIP] = "ExternalIP",
+		[PLAN_FRONTEND_LB] = "LoadBalancer",
+	};
+
+	return texts[k];
 }
 
 const char *plan_verdict_text(enum plan_verdict v)
 {
-	switch (v) {
-	case PLAN_VERDICT_UNSET:
-		break;
-	case PLAN_VERDICT_POOL:
-		return "balance";
-	case PLAN_VERDICT_REJECT:
-		return "reject";
-	case PLAN_VERDICT_DROP:
-		return "drop";
-	}
-	return "-";
+	static const char *const texts[] = {
+		[PLAN_VERDICT_UNSET] = "-",
+		[PLAN_VERDICT_POOL] = "balance",
+		[PLAN_VERDICT_REJECT] = "reject",
+		[PLAN_VERDICT_DROP] = "drop",
+	};
+
+	return texts[v];
 }
 
 const char *plan_scope_text(enum plan_scope s)

@@ -38,9 +38,7 @@ static bool has_backends(const struct plan_pool *pool, const struct plan_pool *p
 {
 	return programmed != NULL && programmed->hashing != PLAN_HASHING_NONE &&
 	       programmed->table.n == RENDEZVOUS_SLOTS &&
-	       programmed->backends.n == pool->backends.n &&
-	       memcmp(programmed->backends.v, pool->backends.v,
-		      pool->backends.n * sizeof(struct plan_backend)) == 0 &&
+	       vec_is_equal(&programmed->backends, &pool->backends) &&
 	       plan_weights_are_equal(programmed, pool);
 }
 
@@ -48,12 +46,13 @@ void plan_table_make(struct plan_pool *pool, const struct plan_pool *programmed)
 {
 	if (pool->hashing == PLAN_HASHING_NONE || pool->table.n > 0 || pool->backends.n == 0)
 		return;
+	if (has_backends(pool, programmed)) {
+		vec_append(&pool->table, &programmed->table);
+		return;
+	}
 	vec_reserve(&pool->table, RENDEZVOUS_SLOTS);
-	pool->table.n = RENDEZVOUS_SLOTS;
-	if (has_backends(pool, programmed))
-		memcpy(pool->table.v, programmed->table.v, RENDEZVOUS_SLOTS * sizeof(uint16_t));
-	else
-		assign(pool->table.v, pool);
+	vec_cut(&pool->table, RENDEZVOUS_SLOTS);
+	assign(pool->table.v, pool);
 }
 
 size_t plan_table_slots(const struct plan_pool *pool)
