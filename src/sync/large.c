@@ -30,8 +30,7 @@ void sync_large_forget(struct sync *s)
 /* A service that changes often does not keep others from their turn. */
 static void turn_end(struct sync *s, struct svc *svc)
 {
-	list_del(&svc->dirty);
-	list_add_tail(&s->model->dirty, &svc->dirty);
+	list_move_tail(&s->model->dirty, &svc->dirty);
 }
 
 void sync_large_begin(struct sync *s, struct svc *svc)

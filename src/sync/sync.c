@@ -60,6 +60,16 @@ void sync_result_note(struct sync *s, const struct plane_result *res)
 	s->stats.kernel_ns += res->kernel_ns;
 }
 
+static void sync_note(struct sync *s, uint64_t begin_ns, uint64_t services, uint64_t writes)
+{
+	struct sync_stats *st = &s->stats;
+
+	st->last_sync_ns = now_ns();
+	st->last_sync_took_ns = st->last_sync_ns - begin_ns;
+	st->last_sync_services = services;
+	st->last_sync_writes = writes;
+}
+
 /* --- states --- */
 
 static bool is_first_served(const struct svc *svc)
@@ -78,12 +88,9 @@ static void queue_all(struct sync *s)
 	struct svc **all = model_sorted(s->model, &n);
 
 	for (int is_rest = 0; is_rest < 2; is_rest++)
-		for (size_t i = 0; i < n; i++) {
-			if (is_first_served(all[i]) == is_rest)
-				continue;
-			list_del(&all[i]->dirty);
-			list_add_tail(&s->model->dirty, &all[i]->dirty);
-		}
+		for (size_t i = 0; i < n; i++)
+			if (is_first_served(all[i]) != is_rest)
+				list_move_tail(&s->model->dirty, &all[i]->dirty);
 	free(all);
 }
 
@@ -242,13 +249,10 @@ static uint64_t step_sweep(struct sync *s, uint64_t now)
 	s->load_failures = 0;
 	s->load_logged[0] = '\0';
 	s->pending_since_ns = 0;
-	took = now_ns() - s->load_begin_ns;
-	s->stats.last_load_took_ns = MAX(took, UINT64_C(1));
 	writes = s->stats.writes - s->load_writes;
-	s->stats.last_sync_ns = now_ns();
-	s->stats.last_sync_took_ns = took;
-	s->stats.last_sync_services = s->model->stats.services;
-	s->stats.last_sync_writes = writes;
+	sync_note(s, s->load_begin_ns, s->model->stats.services, writes);
+	took = s->stats.last_sync_took_ns;
+	s->stats.last_load_took_ns = MAX(took, UINT64_C(1));
 	if (s->stats.first_sync_ns == 0) {
 		s->stats.first_sync_ns = MAX(took, UINT64_C(1));
 		log_notice(LOG_AREA_SYNC,
@@ -313,21 +317,17 @@ static int look(struct sync *s, uint64_t now)
 	return r;
 }
 
-static void sync_ended(struct sync *s, uint64_t begin_ns, uint64_t services, uint64_t writes)
+static void sync_ended(struct sync *s)
 {
-	struct sync_stats *st = &s->stats;
+	uint64_t services = s->stats.services - s->sync_services;
+	uint64_t writes = s->stats.writes - s->sync_writes;
 
 	if (services == 0)
 		return;
-	st->last_sync_ns = now_ns();
-	st->last_sync_took_ns = st->last_sync_ns - begin_ns;
-	st->last_sync_services = services;
-	st->last_sync_writes = writes;
-	if (s->state == SYNC_RUNNING)
-		log_info(LOG_AREA_SYNC,
-			 "synced: services %" PRIu64 ", kernel operations %" PRIu64 ", %" PRIu64
-			 " us",
-			 services, writes, st->last_sync_took_ns / NSEC_PER_USEC);
+	sync_note(s, s->sync_begin_ns, services, writes);
+	log_info(LOG_AREA_SYNC,
+		 "synced: services %" PRIu64 ", kernel operations %" PRIu64 ", %" PRIu64 " us",
+		 services, writes, s->stats.last_sync_took_ns / NSEC_PER_USEC);
 }
 
 static uint64_t step_transaction(struct sync *s, uint64_t now)
@@ -349,7 +349,6 @@ static uint64_t step_transaction(struct sync *s, uint64_t now)
 	s->stats.last_step_ns = end;
 	s->stats.last_step_took_ns = end - begin;
 	s->stats.last_step_writes = s->stats.writes - writes;
-	s->stats.last_step_services = s->stats.services - services;
 	if (r == -EAGAIN) /* an address family failed: retry without it */
 		return SYNC_NOW;
 	if (r < 0) {
@@ -370,8 +369,7 @@ static uint64_t step_transaction(struct sync *s, uint64_t now)
 	hist_add(&s->stats.step_time, end - begin);
 	s->is_draining = s->state == SYNC_RUNNING && !list_is_empty(&s->model->dirty);
 	if (s->state == SYNC_RUNNING && !s->is_draining)
-		sync_ended(s, s->sync_begin_ns, s->stats.services - s->sync_services,
-			   s->stats.writes - s->sync_writes);
+		sync_ended(s);
 	if (s->config.min_period_ns != 0 && s->state == SYNC_RUNNING && !s->is_draining)
 		s->next_sync_ns = now + (end - begin) + s->config.min_period_ns;
 	if (s->failures.count == 0 && list_is_empty(&s->model->dirty))
@@ -447,8 +445,7 @@ static int audit_collect(struct sync *s, size_t *left, struct err *err)
 				break;
 			is_in = false;
 		}
-		list_del(&svc->all);
-		list_add_tail(all, &svc->all);
+		list_move_tail(all, &svc->all);
 		--*left;
 		if (is_in)
 			plan_diff(&s->ops, svc, NULL, svc->rows);

@@ -66,7 +66,6 @@ struct sync_stats {
 	uint64_t last_step_ns; /* its end; 0 = none yet */
 	uint64_t last_step_took_ns;
 	uint64_t last_step_writes;
-	uint64_t last_step_services;
 	/* The last sync: all transactions from the first change to an empty queue, or a load. */
 	uint64_t last_sync_ns; /* its end; 0 = none yet */
 	uint64_t last_sync_took_ns;

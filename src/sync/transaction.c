@@ -224,16 +224,12 @@ static size_t group_end(const struct sync *s, size_t i);
 /* Move items [from, from + n) directly before the item that is now at `to`. */
 static void items_move(struct sync *s, size_t from, size_t n, size_t to)
 {
-	AUTO(free) struct sync_item *tmp = xreallocarray(NULL, n, sizeof(*tmp));
+	struct sync_item *room = items_insert(s, to, n);
 
-	memcpy(tmp, &s->items.v[from], n * sizeof(*tmp));
-	if (from < to) {
-		memmove(&s->items.v[from], &s->items.v[from + n], (to - from - n) * sizeof(*tmp));
-		memcpy(&s->items.v[to - n], tmp, n * sizeof(*tmp));
-	} else {
-		memmove(&s->items.v[to + n], &s->items.v[to], (from - to) * sizeof(*tmp));
-		memcpy(&s->items.v[to], tmp, n * sizeof(*tmp));
-	}
+	from += from >= to ? n : 0;
+	memcpy(room, &s->items.v[from], n * sizeof(*room));
+	memmove(&s->items.v[from], &s->items.v[from + n], (s->items.n - from - n) * sizeof(*room));
+	vec_cut(&s->items, s->items.n - n);
 }
 
 /*
