@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "conntrack/conntrack.h"
 
-#include <errno.h>
-#include <event2/event.h>
 #include <inttypes.h>
-#include <linux/netlink.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
 #include "base/log.h"
+#include "base/loop.h"
 #include "conntrack/worker.h"
 
 /*
@@ -25,31 +23,16 @@ struct conntrack {
 	struct worker *worker;
 	struct event *timer;
 	struct pass *pass; /* in the helper only */
-	struct conntrack_stats stats;
-	struct sysctl_config sysctls;
+	struct conntrack_config config;
+	struct pass_result total; /* of all successful passes */
 	bool are_sysctls_set;
 	bool is_failing;
 };
-
-static int ctnl_sockets_open(struct ctnl **ret, struct err *err)
-{
-	AUTO(nl_sock_close) struct nl_sock *query = NULL;
-	AUTO(nl_sock_close) struct nl_sock *del = NULL;
-	int r = nl_sock_open(&query, NETLINK_NETFILTER, err);
-
-	if (r == 0)
-		r = nl_sock_open(&del, NETLINK_NETFILTER, err);
-	if (r == 0)
-		ctnl_open(ret, TAKE(query), TAKE(del));
-	return r;
-}
 
 /* --- --init-only ------------------------------------------------------------------ */
 
 static void ignore(void *arg, const struct ctnl_entry *e)
 {
-	(void)arg;
-	(void)e;
 }
 
 int conntrack_prepare(const struct sysctl_config *sysctls, struct err *err)
@@ -58,7 +41,7 @@ int conntrack_prepare(const struct sysctl_config *sysctls, struct err *err)
 	int r = 0;
 
 	if (!sysctl_is_there("")) {
-		r = ctnl_sockets_open(&ctnl, err);
+		r = ctnl_connect(&ctnl, err);
 		/* Any request loads the modules; this one has the shortest answer. */
 		if (r == 0)
 			r = ctnl_dump(ctnl, AF_INET, IPPROTO_SCTP, ignore, NULL, err);
@@ -74,7 +57,7 @@ static int helper_run(void *helper, const struct job *job, struct pass_result *r
 {
 	struct conntrack *c = helper;
 	struct ctnl *ctnl;
-	int r = c->pass == NULL ? ctnl_sockets_open(&ctnl, err) : 0;
+	int r = c->pass == NULL ? ctnl_connect(&ctnl, err) : 0;
 
 	if (r < 0)
 		return r;
@@ -90,12 +73,9 @@ static void arm(struct conntrack *c)
 	uint64_t next = worker_is_idle(c->worker) ? stale_next(c->stale) : STALE_NEVER;
 	uint64_t now = now_ns();
 	uint64_t due = next == STALE_NEVER ? next : next + GRACE_NS + TOGETHER_NS;
-	uint64_t wait = due > now ? due - now : 0;
-	struct timeval tv = { (time_t)(wait / NSEC_PER_SEC),
-			      (suseconds_t)(wait % NSEC_PER_SEC / NSEC_PER_USEC) };
 
 	if (next != STALE_NEVER)
-		(void)event_add(c->timer, &tv);
+		event_after(c->timer, due > now ? due - now : 0);
 }
 
 static void on_timer(evutil_socket_t fd, short what, void *arg)
@@ -116,14 +96,10 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 
 static void note_success(struct conntrack *c, const struct worker_answer *a)
 {
-	struct conntrack_stats *s = &c->stats;
-
-	s->passes++;
-	s->n_matches += a->pass.n_matches;
-	s->n_seen += a->pass.n_seen;
-	s->n_deleted += a->pass.n_deleted;
-	s->last_took_ns = a->took_ns;
-	s->longest_ns = MAX(s->longest_ns, a->took_ns);
+	c->total.n_matches += a->pass.n_matches;
+	c->total.n_seen += a->pass.n_seen;
+	c->total.n_deleted += a->pass.n_deleted;
+	c->config.scanned(c->config.arg, a->took_ns, &c->total);
 	if (c->is_failing)
 		log_notice(LOG_AREA_CONNTRACK, "stale flow scan: recovered");
 	c->is_failing = false;
@@ -135,7 +111,6 @@ static void note_success(struct conntrack *c, const struct worker_answer *a)
 
 static void note_failure(struct conntrack *c, const struct worker_answer *a)
 {
-	c->stats.failures++;
 	if (!c->is_failing)
 		log_warn(LOG_AREA_CONNTRACK,
 			 "stale flow scan: %s; stale flows stay until a retry succeeds",
@@ -172,7 +147,7 @@ void conntrack_gone(void *arg, const struct ip_addr *addr, uint16_t port, uint8_
 static void sysctls_set(struct conntrack *c)
 {
 	if (!c->are_sysctls_set)
-		(void)sysctl_apply(&c->sysctls, "");
+		(void)sysctl_apply(&c->config.sysctls, "");
 	c->are_sysctls_set = true;
 }
 
@@ -195,17 +170,6 @@ void conntrack_recheck(struct conntrack *c)
 	arm(c);
 }
 
-struct conntrack_stats conntrack_stats_get(const struct conntrack *c)
-{
-	struct stale_stats stale = stale_stats_get(c->stale);
-	struct conntrack_stats s = c->stats;
-
-	s.restarts = worker_restarts(c->worker);
-	s.frontends = stale.frontends;
-	s.pending = stale.pending;
-	return s;
-}
-
 int conntrack_open(struct conntrack **ret, struct event_base *base, const struct model *m,
 		   const struct conntrack_config *config, struct err *err)
 {
@@ -216,10 +180,8 @@ int conntrack_open(struct conntrack **ret, struct event_base *base, const struct
 	if (r < 0)
 		return r;
 	stale_open(&c->stale, m, config->is_reset);
-	c->sysctls = config->sysctls;
-	c->timer = event_new(base, -1, 0, on_timer, c);
-	if (c->timer == NULL)
-		return err_set(err, -ENOMEM, "event");
+	c->config = *config;
+	c->timer = xtimer_new(base, on_timer, c);
 	*ret = TAKE(c);
 	return 0;
 }
@@ -228,8 +190,7 @@ void conntrack_close(struct conntrack *c)
 {
 	if (c == NULL)
 		return;
-	if (c->timer != NULL)
-		event_free(c->timer);
+	event_drop(c->timer);
 	worker_close(c->worker);
 	stale_close(c->stale);
 	free(c);

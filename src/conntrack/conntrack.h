@@ -14,28 +14,19 @@
  */
 #pragma once
 
+#include "conntrack/pass.h"
 #include "conntrack/stale.h"
 #include "conntrack/sysctl.h"
 
 struct conntrack;
 struct event_base;
 
-struct conntrack_stats {
-	uint64_t passes;    /* successful ones */
-	uint64_t failures;  /* failed passes */
-	uint64_t n_matches; /* targets filtered by the kernel, which does not count flows */
-	uint64_t n_seen;    /* flows checked */
-	uint64_t n_deleted; /* of n_seen */
-	uint64_t last_took_ns;
-	uint64_t longest_ns;
-	uint64_t restarts; /* of the helper */
-	size_t frontends;  /* in the ledger */
-	size_t pending;    /* targets */
-};
-
 struct conntrack_config {
 	bool is_reset; /* --dead-flows=reset: see conntrack/stale.h */
 	struct sysctl_config sysctls;
+	/* A pass succeeded in `took_ns`; `total`: of all passes since the start. */
+	void (*scanned)(void *arg, uint64_t took_ns, const struct pass_result *total);
+	void *arg;
 };
 
 /*
@@ -66,5 +57,3 @@ void conntrack_gone(void *arg, const struct ip_addr *addr, uint16_t port, uint8_
 void conntrack_start(struct conntrack *c);
 /* After a foreign change to the rules: scan all frontends again. */
 void conntrack_recheck(struct conntrack *c);
-
-struct conntrack_stats conntrack_stats_get(const struct conntrack *c);

@@ -6,6 +6,7 @@
 #include <linux/netfilter/nf_conntrack_common.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netfilter/nfnetlink_conntrack.h>
+#include <linux/netlink.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,6 +49,19 @@ void ctnl_open(struct ctnl **ret, struct nl_sock *query, struct nl_sock *del)
 	*ret = c;
 }
 
+int ctnl_connect(struct ctnl **ret, struct err *err)
+{
+	AUTO(nl_sock_close) struct nl_sock *query = NULL;
+	AUTO(nl_sock_close) struct nl_sock *del = NULL;
+	int r = nl_sock_open(&query, NETLINK_NETFILTER, err);
+
+	if (r == 0)
+		r = nl_sock_open(&del, NETLINK_NETFILTER, err);
+	if (r == 0)
+		ctnl_open(ret, TAKE(query), TAKE(del));
+	return r;
+}
+
 void ctnl_close(struct ctnl *c)
 {
 	if (c == NULL)
@@ -66,23 +80,45 @@ enum side {
 	SIDE_DST,
 };
 
-/* Put a tuple with one side and the protocol. Returns the filter flags of these fields. */
-static uint32_t put_tuple(struct nlmsghdr *h, uint16_t type, enum side side,
-			  const struct job_endpoint *e, uint8_t proto)
+static const struct {
+	uint16_t v4;
+	uint16_t v6;
+	uint16_t port;
+	uint32_t flags; /* of a filter */
+} sides[] = {
+	[SIDE_SRC] = { CTA_IP_V4_SRC, CTA_IP_V6_SRC, CTA_PROTO_SRC_PORT,
+		       FILTER_IP_SRC | FILTER_SRC_PORT },
+	[SIDE_DST] = { CTA_IP_V4_DST, CTA_IP_V6_DST, CTA_PROTO_DST_PORT,
+		       FILTER_IP_DST | FILTER_DST_PORT },
+};
+
+/* Put a tuple, of one side (the other is NULL) or both. Returns the filter flags of its fields. */
+static uint32_t put_tuple(struct nlmsghdr *h, uint16_t type, const struct job_endpoint *src,
+			  const struct job_endpoint *dst, uint8_t proto)
 {
-	bool is_src = side == SIDE_SRC;
+	const struct job_endpoint *const at[] = { [SIDE_SRC] = src, [SIDE_DST] = dst };
 	struct nlattr *tuple = mnl_attr_nest_start(h, type);
 	struct nlattr *nest = mnl_attr_nest_start(h, CTA_TUPLE_IP);
+	uint32_t flags = FILTER_PROTO_NUM;
 
-	mnl_attr_put(h, is_src ? CTA_IP_V4_SRC : CTA_IP_V4_DST, 4, e->addr.bytes);
+	for (enum side i = SIDE_SRC; i <= SIDE_DST; i++) {
+		enum ipfam fam = at[i] != NULL ? ip_fam(&at[i]->addr) : IPFAM_V4;
+
+		if (at[i] == NULL)
+			continue;
+		mnl_attr_put(h, fam == IPFAM_V6 ? sides[i].v6 : sides[i].v4, ip_len(fam),
+			     at[i]->addr.bytes);
+		flags |= sides[i].flags;
+	}
 	mnl_attr_nest_end(h, nest);
 	nest = mnl_attr_nest_start(h, CTA_TUPLE_PROTO);
 	mnl_attr_put_u8(h, CTA_PROTO_NUM, proto);
-	mnl_attr_put_u16(h, is_src ? CTA_PROTO_SRC_PORT : CTA_PROTO_DST_PORT, htons(e->port));
+	for (enum side i = SIDE_SRC; i <= SIDE_DST; i++)
+		if (at[i] != NULL)
+			mnl_attr_put_u16(h, sides[i].port, htons(at[i]->port));
 	mnl_attr_nest_end(h, nest);
 	mnl_attr_nest_end(h, tuple);
-	return is_src ? FILTER_PROTO_NUM | FILTER_IP_SRC | FILTER_SRC_PORT
-		      : FILTER_PROTO_NUM | FILTER_IP_DST | FILTER_DST_PORT;
+	return flags;
 }
 
 /*
@@ -91,15 +127,15 @@ static uint32_t put_tuple(struct nlmsghdr *h, uint16_t type, enum side side,
  */
 static void put_filter(struct nlmsghdr *h, const struct ctnl_match *m)
 {
-	uint32_t orig =
-		put_tuple(h, CTA_TUPLE_ORIG, m->is_mirror ? SIDE_SRC : SIDE_DST, &m->to, m->proto);
+	uint32_t orig = put_tuple(h, CTA_TUPLE_ORIG, m->is_mirror ? &m->to : NULL,
+				  m->is_mirror ? NULL : &m->to, m->proto);
 	uint32_t reply = 0;
 	struct nlattr *filter;
 
 	if (m->is_mirror)
-		reply = put_tuple(h, CTA_TUPLE_REPLY, SIDE_DST, &m->to, m->proto);
+		reply = put_tuple(h, CTA_TUPLE_REPLY, NULL, &m->to, m->proto);
 	else if (m->has_by)
-		reply = put_tuple(h, CTA_TUPLE_REPLY, SIDE_SRC, &m->by, m->proto);
+		reply = put_tuple(h, CTA_TUPLE_REPLY, &m->by, NULL, m->proto);
 	filter = mnl_attr_nest_start(h, CTA_FILTER);
 	mnl_attr_put_u32(h, CTA_FILTER_ORIG_FLAGS, orig);
 	if (reply != 0)
@@ -139,10 +175,9 @@ struct dump {
 static bool read_side(struct job_endpoint *ret, const struct nlattr *const *ip,
 		      const struct nlattr *const *proto, enum side side)
 {
-	const void *v4 = nl_attr_bytes(ip[side == SIDE_SRC ? CTA_IP_V4_SRC : CTA_IP_V4_DST], 4);
-	const void *v6 = nl_attr_bytes(ip[side == SIDE_SRC ? CTA_IP_V6_SRC : CTA_IP_V6_DST], 16);
-	const uint16_t *port = nl_attr_bytes(
-		proto[side == SIDE_SRC ? CTA_PROTO_SRC_PORT : CTA_PROTO_DST_PORT], sizeof(*port));
+	const void *v4 = nl_attr_bytes(ip[sides[side].v4], 4);
+	const void *v6 = nl_attr_bytes(ip[sides[side].v6], 16);
+	const uint16_t *port = nl_attr_bytes(proto[sides[side].port], sizeof(*port));
 
 	if ((v4 == NULL && v6 == NULL) || port == NULL)
 		return false;
@@ -252,25 +287,7 @@ static int on_answer(void *arg, size_t i, const struct nlmsghdr *h, int error,
 	return 0;
 }
 
-static void put_whole_tuple(struct nlmsghdr *h, const struct ctnl_tuple *t)
-{
-	bool is_v6 = ip_fam(&t->from.addr) == IPFAM_V6;
-	size_t len = ip_len(ip_fam(&t->from.addr));
-	struct nlattr *tuple = mnl_attr_nest_start(h, CTA_TUPLE_ORIG);
-	struct nlattr *nest = mnl_attr_nest_start(h, CTA_TUPLE_IP);
-
-	mnl_attr_put(h, is_v6 ? CTA_IP_V6_SRC : CTA_IP_V4_SRC, len, t->from.addr.bytes);
-	mnl_attr_put(h, is_v6 ? CTA_IP_V6_DST : CTA_IP_V4_DST, len, t->to.addr.bytes);
-	mnl_attr_nest_end(h, nest);
-	nest = mnl_attr_nest_start(h, CTA_TUPLE_PROTO);
-	mnl_attr_put_u8(h, CTA_PROTO_NUM, t->proto);
-	mnl_attr_put_u16(h, CTA_PROTO_SRC_PORT, htons(t->from.port));
-	mnl_attr_put_u16(h, CTA_PROTO_DST_PORT, htons(t->to.port));
-	mnl_attr_nest_end(h, nest);
-	mnl_attr_nest_end(h, tuple);
-}
-
-int ctnl_lookup(struct ctnl *c, const struct ctnl_tuple *v, size_t n,
+int ctnl_lookup(struct ctnl *c, const struct job_tuple *v, size_t n,
 		void (*fn)(void *arg, size_t i, const struct ctnl_entry *e), void *arg,
 		struct err *err)
 {
@@ -283,12 +300,12 @@ int ctnl_lookup(struct ctnl *c, const struct ctnl_tuple *v, size_t n,
 		size_t len = 0;
 
 		for (size_t i = 0; i < m; i++) {
-			const struct ctnl_tuple *t = &v[l.first + i];
+			const struct job_tuple *t = &v[l.first + i];
 			struct nlmsghdr *h = nl_request_nfnl(buf + len, sizeof(buf) - len,
 							     TYPE(IPCTNL_MSG_CT_GET),
 							     ip_family(ip_fam(&t->from.addr)));
 
-			put_whole_tuple(h, t);
+			(void)put_tuple(h, CTA_TUPLE_ORIG, &t->from, &t->to, (uint8_t)t->proto);
 			len += MNL_ALIGN(h->nlmsg_len);
 		}
 		r = nl_query_each(c->query, buf, len, m, on_answer, &l, err);

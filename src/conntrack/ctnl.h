@@ -49,6 +49,8 @@ struct ctnl_entry {
 
 /* Takes both sockets (NETLINK_NETFILTER). */
 void ctnl_open(struct ctnl **ret, struct nl_sock *query, struct nl_sock *del);
+/* ctnl_open() with sockets of this network namespace. Errors as nl_sock_open(). */
+MUST_USE int ctnl_connect(struct ctnl **ret, struct err *err);
 void ctnl_close(struct ctnl *c);
 DEFINE_AUTO(struct ctnl *, ctnl_close);
 
@@ -70,12 +72,7 @@ MUST_USE int ctnl_dump(struct ctnl *c, uint8_t family, uint8_t proto,
  * Look up `n` flows of the default zone by original source and destination, and call `fn` for
  * each that exists. No walk: a few microseconds each.
  */
-struct ctnl_tuple {
-	struct job_endpoint from;
-	struct job_endpoint to; /* of the family of `from` */
-	uint8_t proto;
-};
-MUST_USE int ctnl_lookup(struct ctnl *c, const struct ctnl_tuple *v, size_t n,
+MUST_USE int ctnl_lookup(struct ctnl *c, const struct job_tuple *v, size_t n,
 			 void (*fn)(void *arg, size_t i, const struct ctnl_entry *e), void *arg,
 			 struct err *err);
 

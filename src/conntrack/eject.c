@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/list.h"
 #include "plan/rows.h"
@@ -451,8 +450,7 @@ void eject_step(struct eject *j, uint64_t now)
 	for (size_t n = j->n_suspects; n > 0 && j->n_costs < EJECT_STEP; n--) {
 		struct list *i = j->suspects.next;
 
-		list_del(i);
-		list_add_tail(&j->suspects, i);
+		list_move_tail(&j->suspects, i);
 		suspect_step(j, list_entry(i, struct suspect, link), now);
 	}
 }

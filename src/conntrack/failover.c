@@ -22,7 +22,7 @@
 struct seen {
 	struct hnode node; /* in failover.seen, by `of` */
 	struct list age;   /* in failover.seen_age, oldest first */
-	struct failover_handshake of;
+	struct job_tuple of;
 	uint64_t at_ns;
 	bool is_again;               /* due again for the last SYN, as if not considered */
 	bool is_early;               /* considered before its time: only a removed backend counts */
@@ -140,13 +140,13 @@ void failover_close(struct failover *f)
 
 /* --- memory --- */
 
-static struct seen *seen_find(const struct failover *f, const struct failover_handshake *h)
+static struct seen *seen_find(const struct failover *f, const struct job_tuple *h)
 {
 	return htable_find(&f->seen, hash_bytes(h, sizeof(*h)), struct seen, s,
 			   memcmp(&s->of, h, sizeof(*h)) == 0);
 }
 
-static uint64_t limit_of(const struct failover *f, const struct failover_handshake *h)
+static uint64_t limit_of(const struct failover *f, const struct job_tuple *h)
 {
 	return h->proto == L4PROTO_UDP ? f->udp_ns : f->limit_ns;
 }
@@ -162,7 +162,7 @@ static bool is_old(const struct failover *f, const struct seen *s, uint64_t now)
  * Drop `h` if it is too old, others that are, and the oldest if there are too many. TCP and UDP
  * differ in what is too old: some of one may stay until older ones of the other are dropped.
  */
-static void forget(struct failover *f, const struct failover_handshake *h, uint64_t now)
+static void forget(struct failover *f, const struct job_tuple *h, uint64_t now)
 {
 	struct seen *own = seen_find(f, h);
 
@@ -191,7 +191,7 @@ void failover_tick(struct failover *f, uint64_t now)
 	}
 }
 
-static struct seen *seen_note(struct failover *f, const struct failover_handshake *h, uint64_t now)
+static struct seen *seen_note(struct failover *f, const struct job_tuple *h, uint64_t now)
 {
 	struct seen *s;
 
@@ -201,11 +201,9 @@ static struct seen *seen_note(struct failover *f, const struct failover_handshak
 		s = xcalloc(1, sizeof(*s));
 		s->of = *h;
 		htable_insert(&f->seen, &s->node, hash_bytes(h, sizeof(*h)));
-	} else {
-		list_del(&s->age);
 	}
 	s->at_ns = now;
-	list_add_tail(&f->seen_age, &s->age);
+	list_move_tail(&f->seen_age, &s->age);
 	return s;
 }
 
@@ -233,12 +231,10 @@ static void silent_note(struct failover *f, const struct svc *svc, const struct 
 						  .port = e->port,
 						  .since_ns = now };
 		htable_insert(&f->silent, &s->node, hash_bytes(e, sizeof(*e)));
-	} else {
-		list_del(&s->age);
 	}
 	s->s.unanswered++;
 	s->s.last_ns = now;
-	list_add_tail(&f->silent_age, &s->age);
+	list_move_tail(&f->silent_age, &s->age);
 	if (is_new && f->fn != NULL)
 		f->fn(f->arg, &s->s, false);
 }
@@ -284,14 +280,12 @@ void failover_replied(struct failover *f, const struct job_endpoint *by, uint64_
 		r = xcalloc(1, sizeof(*r));
 		r->of = *by;
 		htable_insert(&f->replied, &r->node, hash_bytes(by, sizeof(*by)));
-	} else {
-		list_del(&r->age);
 	}
 	if (r->at_ns + FAILOVER_SILENT_NS <= at_ns)
 		f->accepted_ns = now; /* flows that were left may move */
 	r->at_ns = MAX(r->at_ns, at_ns);
 	r->noted_ns = now;
-	list_add_tail(&f->replied_age, &r->age);
+	list_move_tail(&f->replied_age, &r->age);
 }
 
 /* --- the choice --- */
@@ -404,21 +398,23 @@ static const struct plan_backend *pick(struct failover *f, const struct plan_poo
 	return second != NULL ? second : pick_tried(f, pool, s);
 }
 
-static const struct plan_frontend *
-frontend_find(const struct failover *f, const struct failover_handshake *h, const struct svc **svc)
+/* pool_of() the handshake's frontend, and the service of it. */
+static const struct plan_pool *pool_get(struct failover *f, const struct job_tuple *h,
+					const struct job_endpoint *by, const struct svc **svc)
 {
-	struct plan_frontend key = { .addr = h->frontend.addr,
-				     .port = h->frontend.port,
-				     .proto = (uint8_t)h->proto };
+	const struct plan_frontend key = { .addr = h->to.addr,
+					   .port = h->to.port,
+					   .proto = (uint8_t)h->proto };
+	const struct plan_frontend *fe;
 
 	*svc = plan_programmed(f->plan, &key.addr, key.proto, key.port);
-	return *svc != NULL ? plan_rows_frontend((*svc)->rows, &key) : NULL;
+	fe = *svc != NULL ? plan_rows_frontend((*svc)->rows, &key) : NULL;
+	return fe != NULL ? pool_of(f, (*svc)->rows, fe, by) : NULL;
 }
 
 /* Does the pool have another backend by now than the one that the handshake was left with? */
 static bool can_leave(struct failover *f, struct seen *s, uint64_t now)
 {
-	const struct plan_frontend *fe;
 	const struct plan_pool *pool;
 	const struct svc *svc;
 
@@ -426,26 +422,22 @@ static bool can_leave(struct failover *f, struct seen *s, uint64_t now)
 		return false;
 	s->checked_ns = now;
 	f->n_looks++;
-	fe = frontend_find(f, &s->of, &svc);
-	pool = fe != NULL ? pool_of(f, svc->rows, fe, &s->left_by) : NULL;
+	pool = pool_get(f, &s->of, &s->left_by, &svc);
 	return pool != NULL && pick(f, pool, s) != NULL;
 }
 
-bool failover_has(struct failover *f, const struct failover_handshake *h,
-		  const struct job_endpoint *to)
+bool failover_has(struct failover *f, const struct job_tuple *h, const struct job_endpoint *to)
 {
-	const struct plan_frontend *fe;
 	const struct plan_pool *pool;
 	const struct svc *svc;
 
 	f->n_looks++;
-	fe = frontend_find(f, h, &svc);
-	pool = fe != NULL ? pool_of(f, svc->rows, fe, to) : NULL;
+	pool = pool_get(f, h, to, &svc);
 	return pool != NULL && pool_find(f, pool, to) != NULL;
 }
 
 /* As the client doubles the time between its SYNs. */
-static uint64_t patience_ns(const struct failover *f, const struct failover_handshake *h,
+static uint64_t patience_ns(const struct failover *f, const struct job_tuple *h,
 			    const struct seen *s)
 {
 	unsigned int n = s != NULL ? MIN(s->n_moves, FAILOVER_DOUBLINGS) : 0;
@@ -455,15 +447,14 @@ static uint64_t patience_ns(const struct failover *f, const struct failover_hand
 }
 
 /* An update may have removed the backend of a handshake that has time left. */
-static bool is_early(const struct failover *f, const struct failover_handshake *h,
-		     const struct seen *s, uint64_t age_ns, uint64_t now)
+static bool is_early(const struct failover *f, const struct job_tuple *h, const struct seen *s,
+		     uint64_t age_ns, uint64_t now)
 {
 	return h->proto == L4PROTO_TCP && age_ns >= FAILOVER_REMOVED_NS &&
 	       now - age_ns < f->accepted_ns && (s == NULL || s->checked_ns <= f->accepted_ns);
 }
 
-bool failover_take(struct failover *f, const struct failover_handshake *h, uint64_t age_ns,
-		   uint64_t now)
+bool failover_take(struct failover *f, const struct job_tuple *h, uint64_t age_ns, uint64_t now)
 {
 	struct seen *s;
 	bool is_new, is_due;
@@ -490,17 +481,15 @@ void failover_accepted(struct failover *f, uint64_t now)
 	f->accepted_ns = now;
 }
 
-void failover_note(struct failover *f, const struct failover_handshake *h,
-		   const struct job_endpoint *by, uint64_t now)
+void failover_note(struct failover *f, const struct job_tuple *h, const struct job_endpoint *by,
+		   uint64_t now)
 {
 	struct seen *s = seen_find(f, h);
-	const struct plan_frontend *fe;
 	const struct plan_pool *pool;
 	const struct svc *svc;
 
 	failover_tick(f, now);
-	fe = frontend_find(f, h, &svc);
-	pool = fe != NULL ? pool_of(f, svc->rows, fe, by) : NULL;
+	pool = pool_get(f, h, by, &svc);
 	if (s == NULL || s->is_early || pool == NULL || h->proto != L4PROTO_TCP)
 		return;
 	silent_note(f, svc, by, now);
@@ -523,17 +512,15 @@ static bool has_to_wait(const struct failover *f, struct seen *s, const struct p
 	return true;
 }
 
-bool failover_choose(struct failover *f, const struct failover_handshake *h,
-		     const struct job_endpoint *by, uint64_t now, struct failover_choice *ret)
+bool failover_choose(struct failover *f, const struct job_tuple *h, const struct job_endpoint *by,
+		     uint64_t now, struct failover_choice *ret)
 {
 	struct seen *s = seen_note(f, h, now);
 	const struct plan_backend *from, *to;
-	const struct plan_frontend *fe;
 	const struct plan_pool *pool;
 	const struct svc *svc;
 
-	fe = frontend_find(f, h, &svc);
-	pool = fe != NULL ? pool_of(f, svc->rows, fe, by) : NULL;
+	pool = pool_get(f, h, by, &svc);
 	s->left_by = *by;
 	s->checked_ns = now;
 	if (pool == NULL)
@@ -557,13 +544,11 @@ bool failover_choose(struct failover *f, const struct failover_handshake *h,
 	return true;
 }
 
-void failover_refused(struct failover *f, const struct failover_handshake *h,
-		      const struct job_endpoint *by, uint64_t at_ns, uint64_t until_ns,
-		      uint64_t now)
+void failover_refused(struct failover *f, const struct job_tuple *h, const struct job_endpoint *by,
+		      uint64_t at_ns, uint64_t until_ns, uint64_t now)
 {
 	struct seen *s = seen_find(f, h);
 	uint64_t seen_ns = s != NULL ? s->at_ns : 0;
-	const struct plan_frontend *fe;
 	const struct plan_pool *pool;
 	const struct svc *svc;
 
@@ -572,13 +557,12 @@ void failover_refused(struct failover *f, const struct failover_handshake *h,
 	s = seen_note(f, h, now);
 	s->at_ns = MAX(seen_ns, at_ns); /* a SYN after the refusal is another handshake */
 	s->refused_ns = until_ns;
-	fe = frontend_find(f, h, &svc);
-	pool = fe != NULL ? pool_of(f, svc->rows, fe, by) : NULL;
+	pool = pool_get(f, h, by, &svc);
 	if (pool != NULL && pool_find(f, pool, by) != NULL && f->failed != NULL)
 		f->failed(f->failed_arg, svc, by, at_ns, true);
 }
 
-void failover_again(struct failover *f, const struct failover_handshake *h)
+void failover_again(struct failover *f, const struct job_tuple *h)
 {
 	struct seen *s = seen_find(f, h);
 

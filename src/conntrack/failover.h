@@ -46,13 +46,6 @@
 
 struct failover;
 
-struct failover_handshake {
-	struct job_endpoint client;
-	struct job_endpoint frontend;
-	uint32_t proto; /* enum l4proto: TCP or UDP */
-};
-_Static_assert(sizeof(struct failover_handshake) == 52, "hashed as raw bytes");
-
 struct failover_choice {
 	const struct svc *svc;
 	const struct plan_pool *pool; /* borrowed from the programmed rows */
@@ -98,26 +91,24 @@ DEFINE_AUTO(struct failover *, failover_close);
  * pool has another backend by now, or FAILOVER_WAIT_NS is over; and, after FAILOVER_REMOVED_NS,
  * when rows were programmed since the SYN: they may lack its backend.
  */
-bool failover_take(struct failover *f, const struct failover_handshake *h, uint64_t age_ns,
-		   uint64_t now);
+bool failover_take(struct failover *f, const struct job_tuple *h, uint64_t age_ns, uint64_t now);
 /* Other rows of a service are programmed. */
 void failover_accepted(struct failover *f, uint64_t now);
 /* The flow of `h`, which was taken, was sent to `by`, without an answer until `now`. */
-void failover_note(struct failover *f, const struct failover_handshake *h,
-		   const struct job_endpoint *by, uint64_t now);
+void failover_note(struct failover *f, const struct job_tuple *h, const struct job_endpoint *by,
+		   uint64_t now);
 /*
  * Which backend does the flow move to? False: it stays; so does one that is not due and whose
  * backend was not removed.
  */
-bool failover_choose(struct failover *f, const struct failover_handshake *h,
-		     const struct job_endpoint *by, uint64_t now, struct failover_choice *ret);
+bool failover_choose(struct failover *f, const struct job_tuple *h, const struct job_endpoint *by,
+		     uint64_t now, struct failover_choice *ret);
 /*
  * `by` refused `h` between `at_ns` and `until_ns`; the same refusal may be reported again within
  * FAILOVER_FORGET_NS.
  */
-void failover_refused(struct failover *f, const struct failover_handshake *h,
-		      const struct job_endpoint *by, uint64_t at_ns, uint64_t until_ns,
-		      uint64_t now);
+void failover_refused(struct failover *f, const struct job_tuple *h, const struct job_endpoint *by,
+		      uint64_t at_ns, uint64_t until_ns, uint64_t now);
 /* End silences; to be called now and then. */
 void failover_tick(struct failover *f, uint64_t now);
 /* Is the backend silent? NULL: no. Valid until the next call that is not const. */
@@ -127,9 +118,8 @@ size_t failover_n_silent(const struct failover *f);
 /* SYNs without an answer that were due, since the start. */
 uint64_t failover_unanswered(const struct failover *f);
 /* Is `to` in a pool of the handshake's frontend? */
-bool failover_has(struct failover *f, const struct failover_handshake *h,
-		  const struct job_endpoint *to);
+bool failover_has(struct failover *f, const struct job_tuple *h, const struct job_endpoint *to);
 /* The work of all calls so far: backends looked at, and flows that were left before. */
 uint64_t failover_looks(const struct failover *f);
 /* The step that took `h` failed: it is due again. */
-void failover_again(struct failover *f, const struct failover_handshake *h);
+void failover_again(struct failover *f, const struct job_tuple *h);

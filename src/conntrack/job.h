@@ -30,6 +30,14 @@ struct job_endpoint {
 };
 _Static_assert(sizeof(struct job_endpoint) == 24, "travels as raw bytes");
 
+/* What a client's packet shows of its flow. */
+struct job_tuple {
+	struct job_endpoint from;
+	struct job_endpoint to; /* of the family of `from` */
+	uint32_t proto;         /* enum l4proto */
+};
+_Static_assert(sizeof(struct job_tuple) == 52, "hashed as raw bytes");
+
 enum job_kind {
 	JOB_TARGET_UNSET = 0,
 	JOB_TARGET_EXACT,        /* translated to `to` */

@@ -27,9 +27,6 @@ struct pass {
 	struct ctnl *ctnl;
 	bool cannot_match;       /* the kernel cannot delete by filter */
 	uint64_t n_udp[IPFAM_N]; /* UDP flows in the last dump of them */
-	const struct job *job;   /* of the current dump, as the next two */
-	struct pass_result *result;
-	uint64_t counts[IPFAM_N]; /* UDP flows */
 };
 
 void pass_open(struct pass **ret, struct ctnl *c)
@@ -117,61 +114,52 @@ static int match_all(struct pass *p, const struct job *job, struct pass_result *
 
 /* --- dumped and checked --- */
 
+struct dump {
+	struct ctnl *ctnl;
+	const struct job *job;
+	struct pass_result *result;
+	uint64_t n_udp[IPFAM_N]; /* UDP flows */
+};
+
 static void on_entry(void *arg, const struct ctnl_entry *e)
 {
-	struct pass *p = arg;
+	struct dump *d = arg;
 
-	p->result->n_seen++;
-	p->counts[ip_fam(&e->flow.to.addr)] += e->flow.proto == IPPROTO_UDP;
-	if (job_is_stale(p->job, &e->flow))
-		ctnl_delete(p->ctnl, e);
-	if (p->result->n_seen % DELETE_EVERY == 0)
-		ctnl_delete_now(p->ctnl);
-}
-
-static int dump(struct pass *p, uint8_t family, uint8_t proto, struct err *err)
-{
-	int r;
-
-	p->counts[IPFAM_V4] = p->counts[IPFAM_V6] = 0;
-	r = ctnl_dump(p->ctnl, family, proto, on_entry, p, err);
-	for (int fam = 0; r == 0 && fam < IPFAM_N; fam++)
-		if (family == 0 || family == ip_family(fam))
-			p->n_udp[fam] = p->counts[fam];
-	return r;
+	d->result->n_seen++;
+	d->n_udp[ip_fam(&e->flow.to.addr)] += e->flow.proto == IPPROTO_UDP;
+	if (job_is_stale(d->job, &e->flow))
+		ctnl_delete(d->ctnl, e);
+	if (d->result->n_seen % DELETE_EVERY == 0)
+		ctnl_delete_now(d->ctnl);
 }
 
 /* `is_udp`: a dump of UDP flows for each family of the job, else one of all flows. */
-static int dump_all(struct pass *p, bool is_udp, struct err *err)
+static int dump_all(struct pass *p, struct dump *d, bool is_udp, struct err *err)
 {
 	int r = 0;
 
 	if (!is_udp)
-		return dump(p, 0, 0, err);
-	for (int fam = 0; fam < IPFAM_N && r == 0; fam++)
-		if (job_has_family(p->job, fam))
-			r = dump(p, ip_family(fam), IPPROTO_UDP, err);
+		r = ctnl_dump(p->ctnl, 0, 0, on_entry, d, err);
+	for (int fam = 0; fam < IPFAM_N && r == 0; fam++) {
+		bool is_dumped = !is_udp || job_has_family(d->job, fam);
+
+		if (is_udp && is_dumped)
+			r = ctnl_dump(p->ctnl, ip_family(fam), IPPROTO_UDP, on_entry, d, err);
+		if (is_dumped && r == 0)
+			p->n_udp[fam] = d->n_udp[fam];
+	}
 	return r;
 }
 
 static int check_all(struct pass *p, const struct job *job, bool is_udp, struct pass_result *result,
 		     struct err *err)
 {
-	struct err del_err;
-	int r, d;
-
-	p->job = job;
-	p->result = result;
-	r = dump_all(p, is_udp, err);
+	struct dump d = { .ctnl = p->ctnl, .job = job, .result = result };
+	int r = dump_all(p, &d, is_udp, err);
 	/* Also after a dump that failed: the checked flows are valid. */
-	d = ctnl_delete_flush(p->ctnl, &result->n_deleted, &del_err);
-	p->job = NULL;
-	p->result = NULL;
-	if (r == 0 && d < 0) {
-		*err = del_err;
-		r = d;
-	}
-	return r;
+	int q = ctnl_delete_flush(p->ctnl, &result->n_deleted, r < 0 ? NULL : err);
+
+	return r < 0 ? r : q;
 }
 
 /* --- choice --------------------------------------------------------------------------- */

@@ -133,9 +133,8 @@ static void scan_drop(struct stale *s, struct scan *l)
 
 static void scan_queue(struct stale *s, struct scan *l, enum queue q, uint64_t due_ns)
 {
-	list_del(&l->due);
 	l->due_ns = due_ns;
-	list_add_tail(&s->queues[q], &l->due);
+	list_move_tail(&s->queues[q], &l->due);
 }
 
 /* Excludes the kind, which scan_soften() changes. */
@@ -545,8 +544,7 @@ static void scan_take(struct stale *s, struct taking *t, struct scan *l)
 {
 	struct frontend *f = l->frontend;
 
-	list_del(&l->due);
-	list_add_tail(&s->under_way, &l->due);
+	list_move_tail(&s->under_way, &l->due);
 	l->is_under_way = true;
 	t->n_scans++;
 	if (f->job == s->job)
@@ -586,9 +584,7 @@ static void live_write(struct job *job, struct live *live)
 		return;
 	live->job = job->id;
 	live->at = (uint32_t)job->live.n;
-	vec_reserve(&job->live, job->live.n + live->v.n);
-	memcpy(&job->live.v[job->live.n], live->v.v, live->v.n * sizeof(*live->v.v));
-	job->live.n += live->v.n;
+	vec_append(&job->live, &live->v);
 }
 
 static void frontend_write(struct job *job, struct frontend *f)

@@ -24,14 +24,6 @@ int sysctl_read(uint64_t *ret, const char *root, const char *file, struct err *e
 	return file_read_number(ret, path, err);
 }
 
-static int sysctl_write(uint64_t n, const char *root, const char *file, struct err *err)
-{
-	char path[PATH_MAX];
-
-	(void)snprintf(path, sizeof(path), "%s%s", root, file);
-	return file_write_number(path, n, err);
-}
-
 /* --- what and how much ------------------------------------------------------------ */
 
 uint64_t sysctl_table_max(const struct sysctl_config *c, size_t n_cpus)
@@ -89,14 +81,17 @@ enum rule {
 /* 0, or an error, which is logged. */
 static int set(const char *root, const char *file, uint64_t desired, enum rule rule)
 {
+	char path[PATH_MAX];
 	struct err err;
 	uint64_t is = 0;
-	int r = sysctl_read(&is, root, file, &err);
+	int r;
 
+	(void)snprintf(path, sizeof(path), "%s%s", root, file);
+	r = file_read_number(&is, path, &err);
 	if (r == 0 && (is == desired || (rule == RULE_RAISE && is > desired)))
 		return 0;
 	if (r == 0)
-		r = sysctl_write(desired, root, file, &err);
+		r = file_write_number(path, desired, &err);
 	if (r < 0) {
 		log_warn(LOG_AREA_CONNTRACK, "%s", err.text);
 		return r;

@@ -30,7 +30,6 @@ struct worker {
 	struct bufferevent *stream; /* over child.fd; NULL: no helper */
 	struct event *lost;         /* fires for a job that could not be sent */
 	uint32_t job;               /* current job; 0: none */
-	uint64_t restarts;
 };
 
 /* --- the helper ------------------------------------------------------------------ */
@@ -158,35 +157,26 @@ static void on_lost(evutil_socket_t fd, short what, void *arg)
 #define write_vec(w, vec) \
 	(bufferevent_write((w)->stream, (vec)->v, (vec)->n * sizeof(*(vec)->v)) == 0)
 
-static bool job_write(struct worker *w, const struct head *head, const struct job *job)
+static bool job_write(struct worker *w, const struct job *job)
 {
-	return bufferevent_write(w->stream, head, sizeof(*head)) == 0 &&
+	const struct head head = { job->id, job->frontends.n, job->targets.n, job->live.n,
+				   job->tcp.n };
+
+	return bufferevent_write(w->stream, &head, sizeof(head)) == 0 &&
 	       write_vec(w, &job->frontends) && write_vec(w, &job->targets) &&
 	       write_vec(w, &job->live) && write_vec(w, &job->tcp);
 }
 
 void worker_send(struct worker *w, const struct job *job)
 {
-	struct head head = {
-		.id = job->id,
-		.n_frontends = (uint32_t)job->frontends.n,
-		.n_targets = (uint32_t)job->targets.n,
-		.n_live = (uint32_t)job->live.n,
-		.n_tcp = (uint32_t)job->tcp.n,
-	};
 	struct err err = { 0 };
 
 	assert(w->job == 0 && job->id != 0);
 	w->job = job->id;
-	if (w->child.fd == -1) {
-		w->restarts++;
-		if (helper_start(w, &err) < 0) {
-			log_warn(LOG_AREA_CONNTRACK, "%s", err.text);
-			event_active(w->lost, EV_TIMEOUT, 0);
-			return;
-		}
-	}
-	if (!job_write(w, &head, job)) {
+	if (w->child.fd == -1 && helper_start(w, &err) < 0) {
+		log_warn(LOG_AREA_CONNTRACK, "%s", err.text);
+		event_active(w->lost, EV_TIMEOUT, 0);
+	} else if (!job_write(w, job)) {
 		/* A helper that has the head alone waits for the rest for ever. */
 		helper_stop(w);
 		child_reap(&w->child);
@@ -203,11 +193,6 @@ bool worker_is_idle(const struct worker *w)
 int worker_pid(const struct worker *w)
 {
 	return (int)w->child.pid;
-}
-
-uint64_t worker_restarts(const struct worker *w)
-{
-	return w->restarts;
 }
 
 /* --- life ------------------------------------------------------------------------------- */

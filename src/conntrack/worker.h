@@ -48,5 +48,3 @@ bool worker_is_idle(const struct worker *w);
 void worker_send(struct worker *w, const struct job *job);
 /* Process id of the helper, for display and tests; 0 while there is none. */
 int worker_pid(const struct worker *w);
-/* Number of restarts of the helper. */
-uint64_t worker_restarts(const struct worker *w);

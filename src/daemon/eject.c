@@ -68,7 +68,6 @@ static void on_probe(evutil_socket_t fd, short what, void *arg)
 {
 	struct probe *p = arg;
 
-	(void)fd;
 	eject_probed(p->loop->eject, &p->of, &p->to, eject_probe_of(probe_error(p, what)),
 		     now_ns());
 	probe_close(p);
@@ -140,9 +139,9 @@ static int answers_read(void *arg, struct eject_answer *v, size_t n, uint64_t no
 static void on_refusal(void *arg, const struct plane_refusal *r)
 {
 	struct eject_loop *l = arg;
-	const struct failover_handshake h = { { r->of.client, r->of.client_port, 0 },
-					      { r->of.addr, r->of.port, 0 },
-					      L4PROTO_TCP };
+	const struct job_tuple h = { { r->of.client, r->of.client_port, 0 },
+				     { r->of.addr, r->of.port, 0 },
+				     L4PROTO_TCP };
 	const struct job_endpoint by = { r->by, r->by_port, 0 };
 	uint64_t now = now_ns();
 
@@ -168,8 +167,6 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	uint64_t begin = thread_cpu_ns();
 	struct err err = { 0 };
 
-	(void)fd;
-	(void)what;
 	l->has_refusals = false;
 	l->read_ns = now_ns();
 	if (sync_state_get(l->config.sync) == SYNC_RUNNING) {

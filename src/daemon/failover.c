@@ -2,14 +2,13 @@
 #include "daemon/failover.h"
 
 #include <errno.h>
-#include <event2/event.h>
 #include <inttypes.h>
 #include <linux/netfilter/nf_conntrack_common.h>
-#include <linux/netlink.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
+#include "base/loop.h"
 #include "conntrack/ctnl.h"
 
 /* Looks within one limit: a handshake is moved at 1.2 limits at the latest. */
@@ -72,23 +71,16 @@ struct failover_loop {
 	uint64_t now;
 	uint64_t claimed_ns; /* before move_begin() */
 	VEC(struct plane_handshake) due;
-	VEC(struct ctnl_tuple) tuples;
+	VEC(struct job_tuple) tuples; /* of `due`; then of `moves` */
 	VEC(struct silent_flow) silent;
 	VEC(struct plane_move) moves;
 };
 
-static struct failover_handshake key_of(const struct plane_handshake *h)
+static struct job_tuple tuple_of(const struct plane_handshake *h)
 {
-	return (struct failover_handshake){ { h->client, h->client_port, 0 },
-					    { h->addr, h->port, 0 },
-					    h->proto };
-}
-
-static void tuple_add(struct failover_loop *l, const struct plane_handshake *h)
-{
-	*vec_push(&l->tuples) = (struct ctnl_tuple){ .from = { h->client, h->client_port, 0 },
-						     .to = { h->addr, h->port, 0 },
-						     .proto = (uint8_t)h->proto };
+	return (struct job_tuple){ { h->client, h->client_port, 0 },
+				   { h->addr, h->port, 0 },
+				   h->proto };
 }
 
 static void on_handshake(void *arg, const struct plane_handshake *h)
@@ -119,11 +111,11 @@ static void due_take(struct failover_loop *l)
 	while (l->next < l->found.n && l->due.n < FAILOVER_STEP &&
 	       failover_looks(l->failover) < until) {
 		const struct found *f = &l->found.v[l->next++];
-		struct failover_handshake key = key_of(&f->of);
+		struct job_tuple key = tuple_of(&f->of);
 
 		if (failover_take(l->failover, &key, f->of.age_ns + (l->now - f->at_ns), l->now)) {
 			*vec_push(&l->due) = f->of;
-			tuple_add(l, &f->of);
+			*vec_push(&l->tuples) = key;
 		}
 	}
 }
@@ -188,28 +180,28 @@ static bool is_foreign(const struct failover_loop *l, const struct job_endpoint 
 static void on_due_flow(void *arg, size_t i, const struct ctnl_entry *e)
 {
 	struct failover_loop *l = arg;
-	struct failover_handshake key = key_of(&l->due.v[i]);
 
 	if (!is_unanswered(e) || is_foreign(l, &e->flow.by))
 		return;
-	failover_note(l->failover, &key, &e->flow.by, l->now);
+	failover_note(l->failover, &l->tuples.v[i], &e->flow.by, l->now);
 	*vec_push(&l->silent) = (struct silent_flow){ i, e->flow.by };
 }
 
 static void moves_choose(struct failover_loop *l)
 {
 	vec_for_each (s, &l->silent) {
-		const struct plane_handshake *h = &l->due.v[s->i];
-		struct failover_handshake key = key_of(h);
+		const struct job_tuple *key = &l->tuples.v[s->i];
 		struct failover_choice c;
 
-		if (!failover_choose(l->failover, &key, &s->by, l->now, &c) || !can_move(l))
+		if (!failover_choose(l->failover, key, &s->by, l->now, &c) || !can_move(l))
 			continue;
 		/* Void until on_claimed_flow() finds the flow still unanswered, and deletes it. */
-		*vec_push(&l->moves) = (struct plane_move){
-			.of = *h, .pool = c.pool, .from = c.from, .to = c.to, .is_void = true
-		};
-		if (key.proto == L4PROTO_UDP)
+		*vec_push(&l->moves) = (struct plane_move){ .of = l->due.v[s->i],
+							    .pool = c.pool,
+							    .from = c.from,
+							    .to = c.to,
+							    .is_void = true };
+		if (key->proto == L4PROTO_UDP)
 			udp_log(&c);
 	}
 }
@@ -232,7 +224,7 @@ static int claimed_delete(struct failover_loop *l, uint64_t *n_moved, struct err
 
 	vec_clear(&l->tuples);
 	vec_for_each (m, &l->moves)
-		tuple_add(l, &m->of);
+		*vec_push(&l->tuples) = tuple_of(&m->of);
 	r = ctnl_lookup(l->ctnl, l->tuples.v, l->tuples.n, on_claimed_flow, l, err);
 	if (now_ns() - l->claimed_ns > CLAIM_NS) {
 		ctnl_delete_drop(l->ctnl);
@@ -301,7 +293,7 @@ static int gone_delete(struct failover_loop *l, struct err *err)
 	for (; l->moved_left > 0 && l->moves.n < GONE_STEP && failover_looks(l->failover) < until;
 	     l->moved_left--) {
 		struct moved *m = &l->moved.v[l->moved_next];
-		struct failover_handshake key = key_of(&m->of);
+		struct job_tuple key = tuple_of(&m->of);
 
 		l->moved_next = l->moved_next + 1 < l->moved.n ? l->moved_next + 1 : 0;
 		if (!is_moved(m, now) || failover_has(l->failover, &key, &m->to))
@@ -343,7 +335,7 @@ static int moves_make(struct failover_loop *l, struct err *err)
 static void moves_again(struct failover_loop *l)
 {
 	vec_for_each (h, &l->due) {
-		struct failover_handshake key = key_of(h);
+		struct job_tuple key = tuple_of(h);
 
 		failover_again(l->failover, &key);
 	}
@@ -414,14 +406,6 @@ static void outcome_log(struct failover_loop *l, int r, const struct err *err)
 	l->is_failing = r < 0;
 }
 
-static void arm(struct failover_loop *l, uint64_t wait)
-{
-	struct timeval tv = { (time_t)(wait / NSEC_PER_SEC),
-			      (suseconds_t)(wait % NSEC_PER_SEC / NSEC_PER_USEC) };
-
-	(void)event_add(l->timer, &tv);
-}
-
 /* While the sync loads or adopts, only it uses the plane. */
 static bool is_running(const struct failover_loop *l)
 {
@@ -481,41 +465,29 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	uint64_t now = now_ns();
 	uint64_t wait = moved_step(l, now);
 
-	(void)fd;
-	(void)what;
 	if (now >= l->due_ns)
 		l->due_ns = now_ns() + due_step(l);
 	now = now_ns();
-	arm(l, MIN(wait, l->due_ns > now ? l->due_ns - now : 0));
+	event_after(l->timer, MIN(wait, l->due_ns > now ? l->due_ns - now : 0));
 }
 
 int failover_loop_open(struct failover_loop **ret, struct event_base *base,
 		       const struct failover_config *config, struct err *err)
 {
-	struct failover_loop *l = xcalloc(1, sizeof(*l));
-	AUTO(nl_sock_close) struct nl_sock *query = NULL;
-	AUTO(nl_sock_close) struct nl_sock *del = NULL;
-	int r = nl_sock_open(&query, NETLINK_NETFILTER, err);
+	AUTO(failover_loop_close) struct failover_loop *l = xcalloc(1, sizeof(*l));
+	int r = ctnl_connect(&l->ctnl, err);
 
-	l->config = *config;
-	if (r == 0)
-		r = nl_sock_open(&del, NETLINK_NETFILTER, err);
-	if (r == 0) {
-		l->timer = event_new(base, -1, 0, on_timer, l);
-		ctnl_open(&l->ctnl, TAKE(query), TAKE(del));
-		failover_open(&l->failover, config->plan, config->limit_ns, on_silence, l);
-		failover_udp(l->failover, config->udp_ns);
-		r = l->timer == NULL ? err_set(err, -ENOMEM, "event") : 0;
-	}
-	if (r < 0) {
-		failover_loop_close(l);
+	if (r < 0)
 		return r;
-	}
+	l->config = *config;
+	l->timer = xtimer_new(base, on_timer, l);
+	failover_open(&l->failover, config->plan, config->limit_ns, on_silence, l);
+	failover_udp(l->failover, config->udp_ns);
 	l->look_ns = MIN(config->limit_ns, FAILOVER_REMOVED_NS) / LOOKS;
 	if (config->udp_ns != 0)
 		l->look_ns = MIN(l->look_ns, config->udp_ns / LOOKS);
-	arm(l, l->look_ns);
-	*ret = l;
+	event_after(l->timer, l->look_ns);
+	*ret = TAKE(l);
 	return 0;
 }
 
@@ -523,8 +495,7 @@ void failover_loop_close(struct failover_loop *l)
 {
 	if (l == NULL)
 		return;
-	if (l->timer != NULL)
-		event_free(l->timer);
+	event_drop(l->timer);
 	ctnl_close(l->ctnl);
 	failover_close(l->failover);
 	vec_fini(&l->found);
@@ -543,7 +514,7 @@ void failover_loop_accepted(struct failover_loop *l)
 	failover_accepted(l->failover, now_ns());
 	l->moved_left = l->moved.n;
 	if (l->moved.n > 0)
-		arm(l, 0);
+		event_after(l->timer, 0);
 }
 
 struct failover *failover_loop_state(const struct failover_loop *l)

@@ -41,6 +41,7 @@ uint64_t failover_rest_ns(uint64_t cpu_ns);
 MUST_USE int failover_loop_open(struct failover_loop **ret, struct event_base *base,
 				const struct failover_config *config, struct err *err);
 void failover_loop_close(struct failover_loop *l);
+DEFINE_AUTO(struct failover_loop *, failover_loop_close);
 /* Other rows of a service are programmed; `l` may be NULL. */
 void failover_loop_accepted(struct failover_loop *l);
 /* Borrowed; `l` may be NULL. */

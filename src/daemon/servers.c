@@ -165,12 +165,7 @@ void servers_changed(struct servers *s)
 	history_note(s->history, now_ns());
 }
 
-void servers_failovers(struct servers *s, const struct metrics_failovers *f)
+struct metrics *servers_metrics(const struct servers *s)
 {
-	metrics_failovers(s->metrics, f);
-}
-
-void servers_conntrack(struct servers *s, const struct metrics_scans *scans)
-{
-	metrics_conntrack(s->metrics, scans);
+	return s->metrics;
 }

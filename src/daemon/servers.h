@@ -31,6 +31,4 @@ void servers_accepted(struct servers *s, const struct svc *svc, const struct pla
 void servers_stepped(struct servers *s);
 /* The model was changed. */
 void servers_changed(struct servers *s);
-/* As metrics_conntrack() and metrics_failovers(). */
-void servers_conntrack(struct servers *s, const struct metrics_scans *scans);
-void servers_failovers(struct servers *s, const struct metrics_failovers *f);
+struct metrics *servers_metrics(const struct servers *s);

@@ -66,7 +66,6 @@ struct vipd {
 	struct monitor *monitor;
 	struct drains *drains;
 	struct lock *lock;
-	uint64_t flow_passes; /* of conntrack, already counted in the metrics */
 	struct event *sync_event;
 	struct event *ruleset_event; /* notifications of foreign changes; NULL: only polling */
 	uint64_t checks;             /* checks of the sync when ruleset_event was armed */
@@ -105,18 +104,20 @@ static void conntrack_follow(struct vipd *v)
 	v->repairs = repairs;
 }
 
-/* Passes of conntrack end between steps of the sync, too. */
-static void flows_count(void *arg)
+static void on_scanned(void *arg, uint64_t took_ns, const struct pass_result *total)
 {
 	struct vipd *v = arg;
-	struct conntrack_stats st = conntrack_stats_get(v->conntrack);
 
-	for (; v->flow_passes < st.passes; v->flow_passes++)
-		servers_conntrack(
-			v->servers,
-			&(struct metrics_scans){ st.last_took_ns, st.n_deleted, st.n_matches });
+	metrics_conntrack(servers_metrics(v->servers),
+			  &(struct metrics_scans){ took_ns, total->n_deleted, total->n_matches });
+}
+
+static void failovers_count(void *arg)
+{
+	struct vipd *v = arg;
+
 	if (v->failover != NULL)
-		servers_failovers(v->servers,
+		metrics_failovers(servers_metrics(v->servers),
 				  &(struct metrics_failovers){
 					  failover_loop_moves(v->failover, L4PROTO_TCP),
 					  failover_loop_moves(v->failover, L4PROTO_UDP),
@@ -127,7 +128,7 @@ static void flows_count(void *arg)
 
 static void observers_follow(struct vipd *v)
 {
-	flows_count(v);
+	failovers_count(v);
 	servers_stepped(v->servers);
 	monitor_stepped(v->monitor, v->sync);
 }
@@ -364,6 +365,8 @@ static int open_conntrack(struct vipd *v, struct err *err)
 	struct conntrack_config config = {
 		.is_reset = v->options.conntrack.resets_dead_flows,
 		.sysctls = v->options.conntrack.sysctls,
+		.scanned = on_scanned,
+		.arg = v,
 	};
 
 	return conntrack_open(&v->conntrack, v->base, &v->model, &config, err);
@@ -517,7 +520,7 @@ static int open_servers(struct vipd *v, struct err *err)
 			.mode = v->plane->ops->name,
 			.counting = v->options.plane.counting,
 			.sources = sources,
-			.refresh = flows_count,
+			.refresh = failovers_count,
 			.config = configz,
 			.flags = flagz,
 			.arg = v,

@@ -53,7 +53,7 @@ struct metrics_config {
 	/* Call `add` for each source. May be NULL. */
 	void (*sources)(void *arg, void (*add)(void *add_arg, const struct metrics_source *s),
 			void *add_arg);
-	/* Called before each answer, for deferred updates (metrics_conntrack). May be NULL. */
+	/* Called before each answer, for deferred updates (metrics_failovers). May be NULL. */
 	void (*refresh)(void *arg);
 	/* For /configz and /flagz. May be NULL. */
 	void (*config)(void *arg, struct str *out);

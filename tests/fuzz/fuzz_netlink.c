@@ -168,7 +168,7 @@ static void flow_looked_up(void *arg, size_t i, const struct ctnl_entry *e)
 
 static void read_flows(const struct nl_io *io)
 {
-	struct ctnl_tuple tuples[2] = { { .proto = L4PROTO_TCP }, { .proto = L4PROTO_UDP } };
+	struct job_tuple tuples[2] = { { .proto = L4PROTO_TCP }, { .proto = L4PROTO_UDP } };
 	struct ctnl *c;
 	uint64_t n = 0;
 	struct err err = { 0 };

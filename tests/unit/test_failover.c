@@ -82,22 +82,21 @@ static struct job_endpoint at(const char *addr, uint16_t port)
 	return (struct job_endpoint){ test_addr(addr), port, 0 };
 }
 
-static struct failover_handshake shake(uint16_t client_port)
+static struct job_tuple shake(uint16_t client_port)
 {
-	return (struct failover_handshake){ at("203.0.113.7", client_port), at("10.96.0.1", 80),
-					    L4PROTO_TCP };
+	return (struct job_tuple){ at("203.0.113.7", client_port), at("10.96.0.1", 80),
+				   L4PROTO_TCP };
 }
 
 /* `h`, which was taken, has no answer of `by`. */
-static bool choose(struct world *w, const struct failover_handshake *h,
-		   const struct job_endpoint *by)
+static bool choose(struct world *w, const struct job_tuple *h, const struct job_endpoint *by)
 {
 	failover_note(w->f, h, by, w->now);
 	return failover_choose(w->f, h, by, w->now, &w->c);
 }
 
 /* A SYN of `h` to endpoint `by` (10.0.1.N) has no answer. Where does it move? 0: nowhere */
-static unsigned int ask_of(struct world *w, const struct failover_handshake *h, unsigned int by)
+static unsigned int ask_of(struct world *w, const struct job_tuple *h, unsigned int by)
 {
 	char text[16];
 	struct job_endpoint e;
@@ -127,7 +126,7 @@ static unsigned int ask_of(struct world *w, const struct failover_handshake *h, 
 
 static unsigned int ask(struct world *w, uint16_t client_port, unsigned int by)
 {
-	struct failover_handshake h = shake(client_port);
+	struct job_tuple h = shake(client_port);
 
 	return ask_of(w, &h, by);
 }
@@ -138,7 +137,7 @@ static unsigned int ask(struct world *w, uint16_t client_port, unsigned int by)
 /* CT-18: to another backend of the pool, each handshake once per SYN. */
 static void test_moves(void **state)
 {
-	struct failover_handshake h = shake(1000);
+	struct job_tuple h = shake(1000);
 	struct world w;
 
 	(void)state;
@@ -168,7 +167,7 @@ static void test_moves(void **state)
 	assert_true(failover_take(w.f, &h, LIMIT, w.now));
 	/* Nor does it forget the endpoints that were tried, however many steps fail. */
 	for (unsigned int i = 0; i < 20; i++) {
-		struct failover_handshake other = shake((uint16_t)(3000 + i));
+		struct job_tuple other = shake((uint16_t)(3000 + i));
 		struct job_endpoint by = at("10.0.1.2", 8080);
 
 		failover_again(w.f, &h);
@@ -241,13 +240,13 @@ static void test_all_late(void **state)
 	for (unsigned int wave = 0; wave < 20; wave++) {
 		w.now += LIMIT + wave * NSEC_PER_SEC; /* more than silences last, later */
 		for (unsigned int i = 0; i < 6; i++) {
-			struct failover_handshake h = shake((uint16_t)(1000 + 10 * wave + i));
+			struct job_tuple h = shake((uint16_t)(1000 + 10 * wave + i));
 
 			assert_true(failover_take(w.f, &h, LIMIT, w.now));
 			failover_note(w.f, &h, &by[i % 3], w.now);
 		}
 		for (unsigned int i = 0; i < 6; i++) {
-			struct failover_handshake h = shake((uint16_t)(1000 + 10 * wave + i));
+			struct job_tuple h = shake((uint16_t)(1000 + 10 * wave + i));
 
 			assert_false(failover_choose(w.f, &h, &by[i % 3], w.now, &w.c));
 			assert_false(failover_take(w.f, &h, LIMIT + 300 * MS, w.now + 300 * MS));
@@ -255,7 +254,7 @@ static void test_all_late(void **state)
 	}
 	w.now += FAILOVER_WAIT_NS - LIMIT;
 	for (unsigned int i = 0; i < 2; i++) { /* the kernel lists the last one still */
-		struct failover_handshake h = shake(1000 + 190);
+		struct job_tuple h = shake(1000 + 190);
 
 		assert_int_equal(failover_take(w.f, &h, FAILOVER_WAIT_NS, w.now), i == 0);
 		if (i == 0)
@@ -334,7 +333,7 @@ static void test_silence(void **state)
 /* CT-19: the time between two SYNs of a client may be a multiple of the limit. */
 static void test_long_limit(void **state)
 {
-	struct failover_handshake h = shake(1000);
+	struct job_tuple h = shake(1000);
 	struct job_endpoint by;
 	struct world w;
 
@@ -357,7 +356,7 @@ static void test_long_limit(void **state)
 /* CT-20: one backend keeps its handshakes until the pool has another one. */
 static void test_single(void **state)
 {
-	struct failover_handshake h = shake(1000);
+	struct job_tuple h = shake(1000);
 	struct world w;
 
 	(void)state;
@@ -408,7 +407,7 @@ static void test_removed(void **state)
 {
 	static const uint64_t limit = 4 * NSEC_PER_SEC;
 	const struct job_endpoint one = at("10.0.1.1", 8080), two = at("10.0.1.2", 8080);
-	struct failover_handshake h = shake(1000), other = shake(1001);
+	struct job_tuple h = shake(1000), other = shake(1001);
 	struct failed f = { 0 };
 	struct world w;
 
@@ -455,7 +454,7 @@ static void test_removed(void **state)
 /* CT-21: no service has this frontend, or it has no backend. */
 static void test_not_ours(void **state)
 {
-	struct failover_handshake h = { at("203.0.113.7", 1000), at("10.96.0.2", 80), L4PROTO_TCP };
+	struct job_tuple h = { at("203.0.113.7", 1000), at("10.96.0.2", 80), L4PROTO_TCP };
 	struct world w;
 
 	(void)state;
@@ -463,10 +462,10 @@ static void test_not_ours(void **state)
 	put(&w, SVC, P "1 rs; 2 rs");
 	assert_int_equal(ask_of(&w, &h, 1), 0);
 	assert_false(failover_take(w.f, &h, 2 * LIMIT, w.now));
-	h.frontend = at("10.96.0.1", 81);
+	h.to = at("10.96.0.1", 81);
 	assert_int_equal(ask_of(&w, &h, 1), 0);
 	put(&w, SVC, P "");
-	h.frontend = at("10.96.0.1", 80);
+	h.to = at("10.96.0.1", 80);
 	assert_int_equal(ask_of(&w, &h, 1), 0);
 	world_fini(&w);
 }
@@ -474,8 +473,7 @@ static void test_not_ours(void **state)
 /* CT-23: both pools of a frontend with externalTrafficPolicy Local. */
 static void test_local_policy(void **state)
 {
-	struct failover_handshake h = { at("203.0.113.7", 1000), at("203.0.113.1", 80),
-					L4PROTO_TCP };
+	struct job_tuple h = { at("203.0.113.7", 1000), at("203.0.113.1", 80), L4PROTO_TCP };
 	struct world w;
 
 	(void)state;
@@ -485,15 +483,15 @@ static void test_local_policy(void **state)
 	for (uint16_t port = 1000; port < 1020; port++) {
 		unsigned int to;
 
-		h.client.port = port;
+		h.from.port = port;
 		assert_int_equal(ask_of(&w, &h, 1), 2);
-		h.client.port = (uint16_t)(port + 1000);
+		h.from.port = (uint16_t)(port + 1000);
 		to = ask_of(&w, &h, 3);
 		assert_true(to == 4 || to == 2);
 	}
 	put(&w, "type=LoadBalancer ip=10.96.0.1 vip=203.0.113.1 etp port=web:80:30080",
 	    P "1 rs @n1; 3 rs; 4 rs");
-	h.client.port = 5000;
+	h.from.port = 5000;
 	assert_int_equal(ask_of(&w, &h, 1), 0);
 	world_fini(&w);
 }
@@ -507,10 +505,10 @@ static void test_many(void **state)
 	world_init(&w);
 	put(&w, SVC, P "1 rs; 2 rs; 3 rs");
 	for (unsigned int i = 0; i < 100000; i++) {
-		struct failover_handshake h = shake((uint16_t)(1 + i % 60000));
+		struct job_tuple h = shake((uint16_t)(1 + i % 60000));
 		struct job_endpoint by = at("10.0.1.1", 8080);
 
-		h.client.addr.bytes[2] = (uint8_t)(i / 60000);
+		h.from.addr.bytes[2] = (uint8_t)(i / 60000);
 		assert_true(failover_choose(w.f, &h, &by, w.now + i, &w.c));
 	}
 	world_fini(&w);
@@ -521,7 +519,7 @@ static void test_evidence(void **state)
 {
 	struct job_endpoint of_pool = at("10.0.1.2", 8080);
 	struct job_endpoint other = at("10.0.1.9", 8080);
-	struct failover_handshake h = shake(1000);
+	struct job_tuple h = shake(1000);
 	struct failed f = { 0 };
 	struct world w;
 
@@ -555,7 +553,7 @@ static void test_evidence(void **state)
 	assert_true(failover_take(w.f, &h, LIMIT, w.now));
 	h = shake(3000);
 	failover_refused(w.f, &h, &other, T0, T0, w.now);
-	h.frontend.port = 81;
+	h.to.port = 81;
 	failover_refused(w.f, &h, &of_pool, T0, T0, w.now);
 	assert_int_equal(f.n_refused, 3);
 	world_fini(&w);
@@ -566,7 +564,7 @@ static void test_udp(void **state)
 {
 	static const uint64_t udp_limit = 2 * NSEC_PER_SEC;
 	const struct job_endpoint one = at("10.0.1.1", 8080), two = at("10.0.1.2", 8080);
-	struct failover_handshake h = shake(1000);
+	struct job_tuple h = shake(1000);
 	struct failed f = { 0 };
 	struct world w;
 
@@ -592,7 +590,7 @@ static void test_udp(void **state)
 	assert_int_equal(w.c.pool->proto, L4PROTO_UDP);
 	/* A reply is forgotten after 10 s, unless there are later ones. */
 	for (unsigned int i = 0; i < 2; i++) {
-		h.client.port++;
+		h.from.port++;
 		w.now += FAILOVER_SILENT_NS - 2 * MS;
 		assert_true(failover_take(w.f, &h, udp_limit, w.now));
 		assert_int_equal(choose(&w, &h, &one), i == 0);

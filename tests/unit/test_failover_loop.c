@@ -17,7 +17,7 @@
 
 #define LIMIT (100 * NSEC_PER_MSEC)
 
-int __wrap_ctnl_lookup(struct ctnl *c, const struct ctnl_tuple *v, size_t n,
+int __wrap_ctnl_lookup(struct ctnl *c, const struct job_tuple *v, size_t n,
 		       void (*fn)(void *arg, size_t i, const struct ctnl_entry *e), void *arg,
 		       struct err *err);
 
@@ -82,7 +82,7 @@ static int list_replies(struct plane *p, plane_reply_fn *fn, void *arg, struct e
 	return 0;
 }
 
-int __wrap_ctnl_lookup(struct ctnl *c, const struct ctnl_tuple *v, size_t n,
+int __wrap_ctnl_lookup(struct ctnl *c, const struct job_tuple *v, size_t n,
 		       void (*fn)(void *arg, size_t i, const struct ctnl_entry *e), void *arg,
 		       struct err *err)
 {

@@ -137,8 +137,10 @@ static void test_sizes(void **state)
 {
 	static const size_t sizes[] = { 0, 1, 2, 1000, 16384 };
 	struct world w;
+	int helper;
 
 	world_init(&w);
+	helper = worker_pid(w.worker);
 	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
 		struct job j = { .id = 100 + (uint32_t)i };
 
@@ -156,7 +158,7 @@ static void test_sizes(void **state)
 		assert_true(w.answer.pass.n_seen == sum_of(&j));
 		job_fini(&j);
 	}
-	assert_int_equal(worker_restarts(w.worker), 0);
+	assert_int_equal(worker_pid(w.worker), helper);
 	world_fini(&w);
 }
 
@@ -179,7 +181,7 @@ static void test_failure(void **state)
 static void test_death(void **state)
 {
 	struct world w;
-	int first;
+	int first, second;
 
 	world_init(&w);
 	first = worker_pid(w.worker);
@@ -187,9 +189,10 @@ static void test_death(void **state)
 	simple_job(&w, ID_DIES);
 	wait_answers(&w, 2);
 	assert_int_equal(w.answer.result, 0);
-	assert_int_not_equal(worker_pid(w.worker), first);
+	second = worker_pid(w.worker);
+	assert_int_not_equal(second, first);
 	simple_job(&w, ID_HANGS);
-	assert_int_equal(kill(worker_pid(w.worker), SIGKILL), 0);
+	assert_int_equal(kill(second, SIGKILL), 0);
 	wait_answers(&w, 3);
 	assert_int_equal(w.answer.id, ID_HANGS);
 	assert_int_equal(w.answer.result, -EPIPE);
@@ -197,7 +200,7 @@ static void test_death(void **state)
 	simple_job(&w, 2);
 	wait_answers(&w, 4);
 	assert_int_equal(w.answer.result, 0);
-	assert_int_equal(worker_restarts(w.worker), 2);
+	assert_int_not_equal(worker_pid(w.worker), second);
 	world_fini(&w);
 }
 
@@ -232,7 +235,6 @@ static void test_no_memory(void **state)
 		wait_answers(&w, 2 * (size_t)i + 2);
 		assert_int_equal(w.answer.result, 0);
 	}
-	assert_int_equal(worker_restarts(w.worker), 4);
 	world_fini(&w);
 }
 
