@@ -16,10 +16,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/log.h"
 
 #define PF_EXITING 0x4 /* linux/sched.h of the kernel; proc(5), stat, field 9 */
 
+#define PROC_MAX 16384
 #define RETRY_NS (2 * NSEC_PER_MSEC)
 /* Time to wait for a running holder, and for one that exits. */
 #define BUSY_WAIT_NS (200 * NSEC_PER_MSEC)
@@ -33,42 +35,33 @@ struct lock {
 
 /* --- the holder --- */
 
-/* Read a hexadecimal field of /proc/PID/status; 0 on failure. */
-static uint64_t status_bits(pid_t pid, const char *name)
+/* Empty if the process is gone. */
+static void proc_read(struct str *ret, pid_t pid, const char *file)
 {
-	size_t len = strlen(name);
-	uint64_t bits = 0;
 	char path[32];
-	char line[256];
-	AUTO(fclose) FILE *f = NULL;
 
-	(void)snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-	f = fopen(path, "re");
-	if (f == NULL)
-		return 0;
-	while (fgets(line, sizeof(line), f) != NULL)
-		if (strncmp(line, name, len) == 0 && line[len] == ':')
-			bits = strtoull(line + len + 1, NULL, 16);
-	return bits;
+	(void)snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
+	(void)!file_read(ret, path, PROC_MAX, NULL);
+}
+
+/* A hexadecimal field, "\nName:", of /proc/PID/status; 0 without it. */
+static uint64_t status_bits(const struct str *status, const char *field)
+{
+	const char *at = strstr(str_text(status), field);
+
+	return at != NULL ? strtoull(at + strlen(field), NULL, 16) : 0;
 }
 
 /* In exit(), or killed: the kernel is releasing resources of the process. */
 static bool is_exiting(pid_t pid)
 {
-	char path[32];
-	char line[512] = "";
-	const char *rest;
+	FINI(str_fini) struct str stat = { 0 };
 	unsigned int flags = 0;
-	FILE *f;
+	const char *rest;
 
-	(void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	f = fopen(path, "re");
-	if (f == NULL)
-		return false;
-	if (fgets(line, sizeof(line), f) == NULL)
-		line[0] = '\0';
-	(void)fclose(f);
-	rest = strrchr(line, ')'); /* state, parent, group, session, terminal, its group, flags */
+	proc_read(&stat, pid, "stat");
+	rest = strrchr(str_text(&stat), ')'); /* state, parent, group, session, terminal, its
+						 group, flags */
 	return rest != NULL && sscanf(rest + 1, " %*c %*d %*d %*d %*d %*d %u", &flags) == 1 &&
 	       (flags & PF_EXITING) != 0;
 }
@@ -78,10 +71,12 @@ static bool is_ending(pid_t pid)
 {
 	static const uint64_t ends = UINT64_C(1) << (SIGKILL - 1) | UINT64_C(1) << (SIGTERM - 1) |
 				     UINT64_C(1) << (SIGINT - 1);
+	FINI(str_fini) struct str status = { 0 };
 
-	return pid > 0 &&
-	       (((status_bits(pid, "SigPnd") | status_bits(pid, "ShdPnd")) & ends) != 0 ||
-		is_exiting(pid));
+	proc_read(&status, pid, "status");
+	return ((status_bits(&status, "\nSigPnd:") | status_bits(&status, "\nShdPnd:")) & ends) !=
+		       0 ||
+	       is_exiting(pid);
 }
 
 /* -EAGAIN: the holder exits; else -EBUSY. */

@@ -12,70 +12,57 @@
 
 #define RETIRE_RETRY_NS (60 * NSEC_PER_SEC)
 
-static int open_nft(struct plane **ret, struct err *err)
+static void socks_close(struct nl_sock **v, size_t n)
 {
-	AUTO(nl_sock_close) struct nl_sock *cmd = NULL;
-	AUTO(nl_sock_close) struct nl_sock *query = NULL;
-	AUTO(nl_sock_close) struct nl_sock *walk = NULL;
-	int r = nl_sock_open(&cmd, NETLINK_NETFILTER, err);
+	for (size_t i = 0; i < n; i++)
+		nl_sock_close(v[i]);
+}
 
-	if (r == 0)
-		r = nl_sock_open(&query, NETLINK_NETFILTER, err);
-	if (r == 0)
-		r = nl_sock_open(&walk, NETLINK_NETFILTER, err);
-	if (r < 0)
-		return r;
-	nft_plane_open(ret, TAKE(cmd), TAKE(query));
-	nft_plane_walk_with(*ret, TAKE(walk));
+static int socks_open(struct nl_sock **ret, const int *protocols, size_t n, struct err *err)
+{
+	for (size_t i = 0; i < n; i++) {
+		int r = nl_sock_open(&ret[i], protocols[i], err);
+
+		if (r < 0) {
+			socks_close(ret, i);
+			return r;
+		}
+	}
 	return 0;
 }
 
-static struct ipvs_config ipvs_config_from(const struct options_ipvs *o)
+static int open_nft(struct plane **ret, struct err *err)
 {
-	return (struct ipvs_config){
-		.sched = o->scheduler,
-		.drain_s = o->drain_s,
-		.mark_tag = (uint8_t)o->mark_tag,
-		.route_table = o->route_table,
-		.rule_priority = o->rule_priority,
-		.timeouts = { o->tcp_s, o->tcpfin_s, o->udp_s },
-		.is_estimating = o->is_estimating,
-		.exclude = o->exclude.v,
-		.n_exclude = o->exclude.n,
-		.sysctl_root = "",
-	};
+	static const int protocols[] = { NETLINK_NETFILTER, NETLINK_NETFILTER, NETLINK_NETFILTER };
+	struct nl_sock *v[ARRAY_SIZE(protocols)];
+	int r = socks_open(v, protocols, ARRAY_SIZE(protocols), err);
+
+	if (r < 0)
+		return r;
+	nft_plane_open(ret, v[0], v[1]);
+	nft_plane_walk_with(*ret, v[2]);
+	return 0;
 }
 
 static int open_ipvs(struct plane **ret, const struct options *o, struct err *err)
 {
-	struct ipvs_config config = ipvs_config_from(&o->ipvs);
-	AUTO(nl_sock_close) struct nl_sock *nft = NULL;
-	AUTO(nl_sock_close) struct nl_sock *query = NULL;
-	AUTO(nl_sock_close) struct nl_sock *genl = NULL;
-	AUTO(nl_sock_close) struct nl_sock *route = NULL;
-	AUTO(nl_sock_close) struct nl_sock *large = NULL;
-	int r = nl_sock_open(&nft, NETLINK_NETFILTER, err);
+	static const int protocols[] = { NETLINK_NETFILTER, NETLINK_NETFILTER, NETLINK_GENERIC,
+					 NETLINK_ROUTE, NETLINK_GENERIC };
+	struct ipvs_config config = o->ipvs;
+	struct nl_sock *v[ARRAY_SIZE(protocols)];
+	int r = socks_open(v, protocols, ARRAY_SIZE(protocols), err);
 
-	config.counting = o->plane.counting;
-	if (r == 0)
-		r = nl_sock_open(&query, NETLINK_NETFILTER, err);
-	if (r == 0)
-		r = nl_sock_open(&genl, NETLINK_GENERIC, err);
-	if (r == 0)
-		r = nl_sock_open(&route, NETLINK_ROUTE, err);
-	if (r == 0)
-		r = nl_sock_open(&large, NETLINK_GENERIC, err);
-	if (r == 0)
-		r = ipvs_plane_open(ret, &(struct ipvs_socks){ nft, query, genl, route, large },
-				    &config, err);
 	if (r < 0)
 		return r;
-	(void)TAKE(nft);
-	(void)TAKE(query);
-	(void)TAKE(genl);
-	(void)TAKE(route);
-	(void)TAKE(large);
-	return 0;
+	config.counting = o->plane.counting;
+	config.exclude = o->ipvs_exclude.v;
+	config.n_exclude = o->ipvs_exclude.n;
+	config.sysctl_root = "";
+	r = ipvs_plane_open(ret, &(struct ipvs_socks){ v[0], v[1], v[2], v[3], v[4], NULL },
+			    &config, err);
+	if (r < 0)
+		socks_close(v, ARRAY_SIZE(protocols));
+	return r;
 }
 
 static bool is_ipvs(const struct options *o)
@@ -109,7 +96,7 @@ int planes_open(struct plane **ret, const struct options *o, struct err *err)
 	return 0;
 }
 
-int planes_watch(struct plane *p, const struct options *o, int *fd, struct err *err)
+int planes_watch(struct plane *p, int *fd, struct err *err)
 {
 	struct nl_sock *watch;
 	int r = nl_sock_open(&watch, NETLINK_NETFILTER, err);

@@ -16,7 +16,7 @@ MUST_USE int planes_open(struct plane **ret, const struct options *o, struct err
  * Listen to notifications about foreign changes. *fd becomes readable; it belongs to the plane.
  * On an error, foreign changes are found by polling.
  */
-MUST_USE int planes_watch(struct plane *p, const struct options *o, int *fd, struct err *err);
+MUST_USE int planes_watch(struct plane *p, int *fd, struct err *err);
 
 /* Zero it. */
 struct other_plane {

@@ -112,16 +112,8 @@ static int api_open(struct source *s, struct event_base *base, struct model *m,
 		    const struct options *options, struct err *err)
 {
 	struct kube_callbacks cb = { on_ready, on_changed, on_problems, s };
-	struct kube_config config;
 
-	kube_config_init(&config);
-	config.kubeconfig = options->api.kubeconfig;
-	config.master = options->api.master;
-	config.content_type = options->api.content_type;
-	config.qps = options->api.qps;
-	config.burst = options->api.burst;
-	config.timing.events_ns = options->api.events_ns;
-	return kube_open(&s->kube, base, m, &config, &cb, err);
+	return kube_open(&s->kube, base, m, &options->api, &cb, err);
 }
 
 /* One error for a resource whose watch fails, one remark for each object that has one. */

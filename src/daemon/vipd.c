@@ -350,7 +350,7 @@ static void open_watch(struct vipd *v)
 	struct err err;
 	int fd;
 
-	if (planes_watch(v->plane, &v->options, &fd, &err) < 0) {
+	if (planes_watch(v->plane, &fd, &err) < 0) {
 		log_info(LOG_AREA_PLANE,
 			 "foreign changes are found by polling, without notifications: %s",
 			 err.text);
@@ -362,13 +362,10 @@ static void open_watch(struct vipd *v)
 
 static int open_conntrack(struct vipd *v, struct err *err)
 {
-	struct conntrack_config config = {
-		.is_reset = v->options.conntrack.resets_dead_flows,
-		.sysctls = v->options.conntrack.sysctls,
-		.scanned = on_scanned,
-		.arg = v,
-	};
+	struct conntrack_config config = v->options.conntrack;
 
+	config.scanned = on_scanned;
+	config.arg = v;
 	return conntrack_open(&v->conntrack, v->base, &v->model, &config, err);
 }
 
@@ -790,7 +787,7 @@ int main(int argc, char **argv)
 	vec_for_each (note, &v.options.record.notes)
 		log_warn(LOG_AREA_MAIN, "%s", *note);
 	v.model.config.node_name = name_get_str(v.options.hostname);
-	v.model.config.tracks_addrs = v.options.conntrack.resets_dead_flows;
+	v.model.config.tracks_addrs = v.options.conntrack.is_reset;
 	v.model.config.triggers_since_ns = wall_now_ns();
 	model_configured(&v.model);
 	r = v.options.action == OPTIONS_RUN ? run(&v, &err) : action_run(&v.options, &err);

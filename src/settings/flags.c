@@ -262,7 +262,7 @@ static int set_ipvs_mark(void *to, const struct cli_option *f, const char *value
 
 	if (end == value || *end != '\0' || n < 2 || n > 254 || n % 2 != 0)
 		return err_set(err, -EINVAL, "'%s' is not an even number from 2 to 254", value);
-	o->ipvs.mark_tag = (uint32_t)n;
+	o->ipvs.mark_tag = (uint8_t)n;
 	return 0;
 }
 
@@ -337,8 +337,8 @@ static const struct cli_option flags[] = {
 	  "limit of lists and watches per second", "5", "clientConnection.qps" },
 	{ "kube-api-burst", "N", INT(api.burst, 0, 1000000), "burst of lists and watches", "10",
 	  "clientConnection.burst" },
-	{ "events-period", "TIME", TIME(api.events_ns, 0), "report problems as Events (0: never)",
-	  "3m" },
+	{ "events-period", "TIME", TIME(api.timing.events_ns, 0),
+	  "report problems as Events (0: never)", "3m" },
 	{ "config-sync-period", "TIME", CHECKED(CLI_DURATION, 1, 0),
 	  "no effect: see --audit-period", "15m", "configSyncPeriod", .effect = CLI_ACCEPTED },
 
@@ -379,7 +379,7 @@ static const struct cli_option flags[] = {
 	{ "feature-gates", "LIST", SPECIAL(set_feature_gates),
 	  "NAME=true|false,...: AllowServiceExternalIPs", "", "featureGates", .kind = CONFIG_GATES,
 	  .differs = "only AllowServiceExternalIPs has an effect" },
-	{ "dead-flows", "keep|reset", CHOICE(conntrack.resets_dead_flows),
+	{ "dead-flows", "keep|reset", CHOICE(conntrack.is_reset),
 	  "TCP connections to removed endpoints", "keep", .words = "keep reset" },
 	{ "failover", "WHAT", CHOICE(plane.failover), "move TCP handshakes without an answer",
 	  "off", "failover", .words = "off handshake eject" },
@@ -476,17 +476,17 @@ static const struct cli_option flags[] = {
 	{ "boot-id-file", "FILES", ANY, ID_NOTE, .effect = CLI_ACCEPTED },
 	{ "machine-id-file", "FILES", ANY, ID_NOTE, .effect = CLI_ACCEPTED },
 
-	{ "ipvs-scheduler", "NAME", TEXT(ipvs.scheduler), "IPVS scheduler [rr]", "",
-	  "ipvs.scheduler", .group = "IPVS" },
+	{ "ipvs-scheduler", "NAME", TEXT(ipvs.sched), "IPVS scheduler [rr]", "", "ipvs.scheduler",
+	  .group = "IPVS" },
 	{ "ipvs-drain-timeout", "TIME", SECONDS(ipvs.drain_s, IPVS_SECONDS_MAX),
 	  "drain timeout of removed backends", "15m", "ipvs.drainTimeout" },
-	{ "ipvs-exclude-cidrs", "LIST", PREFIXES(ipvs.exclude),
+	{ "ipvs-exclude-cidrs", "LIST", PREFIXES(ipvs_exclude),
 	  "CIDRs of virtual services not to touch", "", "ipvs.excludeCIDRs", .kind = CONFIG_LIST },
-	{ "ipvs-tcp-timeout", "TIME", SECONDS(ipvs.tcp_s, IPVS_SECONDS_MAX),
+	{ "ipvs-tcp-timeout", "TIME", SECONDS(ipvs.timeouts.tcp, IPVS_SECONDS_MAX),
 	  "timeout of idle TCP flows (0: unchanged)", "0s", "ipvs.tcpTimeout" },
-	{ "ipvs-tcpfin-timeout", "TIME", SECONDS(ipvs.tcpfin_s, IPVS_SECONDS_MAX),
+	{ "ipvs-tcpfin-timeout", "TIME", SECONDS(ipvs.timeouts.tcp_fin, IPVS_SECONDS_MAX),
 	  "TCP timeout after FIN (0: unchanged)", "0s", "ipvs.tcpFinTimeout" },
-	{ "ipvs-udp-timeout", "TIME", SECONDS(ipvs.udp_s, IPVS_SECONDS_MAX),
+	{ "ipvs-udp-timeout", "TIME", SECONDS(ipvs.timeouts.udp, IPVS_SECONDS_MAX),
 	  "timeout of UDP flows (0: unchanged)", "0s", "ipvs.udpTimeout" },
 	{ "ipvs-mark", "TAG", SPECIAL(set_ipvs_mark), "upper eight bits of packet marks, even",
 	  "0x5a" },

@@ -474,6 +474,7 @@ static void options_init(struct options *o)
 		.record.effective = json_object(),
 		.record.given = json_object(),
 	};
+	kube_config_init(&o->api);
 	for (size_t i = 0; i < ARRAY_SIZE(o->log.area_verbosity); i++)
 		o->log.area_verbosity[i] = -1;
 	for (size_t i = 0; i < vipd_cli.n_options; i++) {
@@ -498,7 +499,7 @@ void options_fini(struct options *o)
 {
 	vec_free_all(&o->record.texts);
 	vec_free_all(&o->record.notes);
-	vec_fini(&o->ipvs.exclude);
+	vec_fini(&o->ipvs_exclude);
 	options_config_fini(&o->model);
 	vec_fini(&o->record.settings);
 	str_fini(&o->record.ignored);

@@ -16,10 +16,11 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "conntrack/sysctl.h"
+#include "conntrack/conntrack.h"
 #include "http/listen.h"
 #include "model/model.h"
-#include "plane/plane.h"
+#include "plane/ipvs/plane_ipvs.h"
+#include "source/kube/kube.h"
 
 enum options_action {
 	OPTIONS_RUN = 0,
@@ -41,20 +42,6 @@ enum proxy_mode {
 	PROXY_MODE_NFTABLES = 0,
 	PROXY_MODE_IPVS,
 	PROXY_MODE_IPTABLES,
-};
-
-/* --ipvs-*; 0 and NULL: the plane's own default, except for drain_s. */
-struct options_ipvs {
-	const char *scheduler;
-	uint32_t drain_s; /* 0: no limit */
-	uint32_t tcp_s;   /* 0: the kernel's value */
-	uint32_t tcpfin_s;
-	uint32_t udp_s;
-	uint32_t mark_tag;
-	uint32_t route_table;
-	uint32_t rule_priority;
-	bool is_estimating;
-	VEC(struct ip_prefix) exclude;
 };
 
 struct cli_option;
@@ -81,16 +68,6 @@ enum status_page {
 	STATUS_PAGE_OFF,
 };
 
-/* The API server. */
-struct options_api {
-	const char *kubeconfig;   /* NULL without manifests: master, or the pod's service account */
-	const char *master;       /* URLs, comma separated; NULL: the kubeconfig's */
-	const char *content_type; /* NULL: protobuf */
-	double qps;               /* lists and watches per second; 0: default, < 0: no limit */
-	int burst;
-	uint64_t events_ns; /* --events-period; 0: no Events */
-};
-
 struct options_sync {
 	uint64_t min_period_ns;
 	uint64_t period_ns; /* HC-04: pending for twice this period is unhealthy */
@@ -112,11 +89,6 @@ struct options_log {
 	int verbosity;
 	int area_verbosity[LOG_AREA_N];        /* --vmodule; -1: `verbosity` */
 	enum log_level area_level[LOG_AREA_N]; /* --log-level; 0: by verbosity */
-};
-
-struct options_conntrack {
-	struct sysctl_config sysctls;
-	bool resets_dead_flows; /* --dead-flows=reset */
 };
 
 enum failover_mode {
@@ -162,16 +134,17 @@ struct options {
 	bool is_cleanup_forced;      /* --cleanup=...,force */
 	const char *manifests;       /* folder; NULL: API server */
 	bool is_strict;              /* --strict */
-	struct options_api api;
+	struct kube_config api;
 	const char *control_socket; /* "": none */
 	char hostname[256];         /* LIFE-11: trimmed, lower case */
 	struct options_sync sync;
 	struct options_servers servers;
 	struct options_log log;
-	int32_t oom_score_adj; /* OOM_SCORE_UNSET: unchanged */
-	struct options_conntrack conntrack;
+	int32_t oom_score_adj;             /* OOM_SCORE_UNSET: unchanged */
+	struct conntrack_config conntrack; /* but for `scanned` */
 	struct options_plane plane;
-	struct options_ipvs ipvs;
+	struct ipvs_config ipvs; /* what --ipvs-* sets */
+	VEC(struct ip_prefix) ipvs_exclude;
 	struct options_pods pods;
 	struct model_config model; /* until options_parse() hands it over */
 	struct options_record record;
