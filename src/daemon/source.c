@@ -33,17 +33,19 @@ static void on_changed(void *arg)
 	s->cb.changed(s->cb.arg);
 }
 
-struct serve_source_error *source_remark(struct serve_source_info *info, bool is_error, char *where,
-					 const char *text)
+struct serve_source_error *source_remark(struct serve_source_info *info, bool is_error,
+					 const char *text, const char *where, ...)
 {
 	struct serve_source_errors *list = is_error ? &info->errors : &info->notes;
+	va_list ap;
 
 	*(is_error ? &info->n_errors : &info->n_notes) += 1;
-	if (list->n == REMARKS_MAX) {
-		free(where);
+	if (list->n == REMARKS_MAX)
 		return NULL;
-	}
-	*vec_push(list) = (struct serve_source_error){ .where = where, .text = xstrdup(text) };
+	va_start(ap, where);
+	*vec_push(list) = (struct serve_source_error){ .where = xvasprintf(where, ap),
+						       .text = xstrdup(text) };
+	va_end(ap);
 	return &list->v[list->n - 1];
 }
 
@@ -60,12 +62,10 @@ static int manifests_open(struct source *s, struct event_base *base, struct mode
 
 static void problem_add(void *arg, const struct files_problem *p)
 {
-	struct str where = { 0 };
-
-	str_puts(&where, p->file);
 	if (p->line != 0)
-		str_printf(&where, ":%u", p->line);
-	(void)source_remark(arg, p->is_error, where.text, p->text);
+		(void)source_remark(arg, p->is_error, p->text, "%s:%u", p->file, p->line);
+	else
+		(void)source_remark(arg, p->is_error, p->text, "%s", p->file);
 }
 
 static void manifests_describe(const struct source *s, struct serve_source_info *info)
@@ -127,21 +127,15 @@ static void reflector_describe(const struct source *s, size_t i, struct serve_so
 	if (!st.is_complete)
 		str_printf(waiting, "%s%s%s%s", waiting->len > 0 ? ", " : "", st.resource,
 			   *st.error ? ": " : "", st.error);
-	if (*st.error != '\0') {
-		struct str where = { 0 };
-
-		str_printf(&where, "watch %s", st.resource);
-		e = source_remark(info, true, where.text, st.error);
-	}
+	if (*st.error != '\0')
+		e = source_remark(info, true, st.error, "watch %s", st.resource);
 	if (e != NULL)
 		e->since_ns = st.error_ns;
 	for (size_t k = 0; k < kube_n_remarks(s->kube, i); k++) {
 		struct kube_remark remark = kube_remark(s->kube, i, k);
-		struct str where = { 0 };
 
-		str_printf(&where, "%s %s%s%s", st.resource, remark.ns, *remark.ns ? "/" : "",
-			   remark.name);
-		(void)source_remark(info, remark.is_rejected, where.text, remark.text);
+		(void)source_remark(info, remark.is_rejected, remark.text, "%s %s%s%s", st.resource,
+				    remark.ns, *remark.ns ? "/" : "", remark.name);
 	}
 }
 

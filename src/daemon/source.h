@@ -40,9 +40,13 @@ bool source_is_ready(const struct source *s);
 bool source_is_complete(const struct source *s, struct str *why);
 /* Fill `info`; `s` may be NULL: nothing is known. */
 void source_describe(const struct source *s, struct serve_source_info *info);
-/* Add an error (not served as written) or a note (partly served), unless there are too many. */
-struct serve_source_error *source_remark(struct serve_source_info *info, bool is_error, char *where,
-					 const char *text);
+/*
+ * Add an error (not served as written) or a note (partly served) about `where`, unless there are
+ * too many.
+ */
+struct serve_source_error *source_remark(struct serve_source_info *info, bool is_error,
+					 const char *text, const char *where, ...)
+	PRINTF_LIKE(4, 5);
 /* Call `add` for each kind of objects. */
 void source_metrics(const struct source *s,
 		    void (*add)(void *add_arg, const struct metrics_source *m), void *add_arg);

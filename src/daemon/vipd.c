@@ -469,10 +469,11 @@ static void describe_source(void *arg, struct serve_source_info *info)
 	source_describe(v->source, info);
 	for (enum ipfam fam = 0; fam < IPFAM_N; fam++)
 		if (v->is_cidr_missing[fam])
-			(void)source_remark(
-				info, false, xstrdup("--cluster-cidr"),
-				fam == IPFAM_V6 ? "no IPv6 prefix, but there are IPv6 services"
-						: "no IPv4 prefix, but there are IPv4 services");
+			(void)source_remark(info, false,
+					    fam == IPFAM_V6
+						    ? "no IPv6 prefix, but there are IPv6 services"
+						    : "no IPv4 prefix, but there are IPv4 services",
+					    "--cluster-cidr");
 }
 
 static void sources(void *arg, void (*add)(void *add_arg, const struct metrics_source *s),

@@ -67,6 +67,17 @@ struct slot {
 	uint32_t slot;
 };
 
+static void slots_sort(struct slot *v, size_t n)
+{
+	qsort(v, n, sizeof(*v), plan_backend_key_cmp);
+}
+
+/* In a sorted array. */
+static const struct slot *slot_find(const struct slot *v, size_t n, const struct plan_backend *b)
+{
+	return n > 0 ? bsearch(b, v, n, sizeof(*v), plan_backend_key_cmp) : NULL;
+}
+
 /* --- a slot for each backend --- */
 
 static bool is_same_slot(const struct plan_pool *a, const struct plan_pool *b, size_t i)
@@ -102,12 +113,10 @@ static size_t pool_shrink(struct plan_pool *pool, const struct plan_pool *will, 
 
 	for (size_t i = 0; i < n; i++)
 		sorted[i] = (struct slot){ will->backends.v[i], (uint32_t)i };
-	qsort(sorted, n, sizeof(*sorted), plan_backend_key_cmp);
+	slots_sort(sorted, n);
 	while (pool->backends.n > n_min && cost < max) {
 		const struct plan_backend *last = &pool->backends.v[pool->backends.n - 1];
-		const struct slot *to =
-			n > 0 ? bsearch(last, sorted, n, sizeof(*sorted), plan_backend_key_cmp)
-			      : NULL;
+		const struct slot *to = slot_find(sorted, n, last);
 
 		if (to != NULL && to->slot < pool->backends.n - 1) {
 			pool->backends.v[to->slot] = *last;
@@ -213,12 +222,10 @@ static void members_match(struct slots *s)
 		else
 			sorted[n++] = (struct slot){ m->b, i };
 	}
-	qsort(sorted, n, sizeof(*sorted), plan_backend_key_cmp);
+	slots_sort(sorted, n);
 	for (uint32_t i = 0; i < will->backends.n && n > 0; i++) {
-		const struct slot *found = s->at[i] != NONE
-						   ? NULL
-						   : bsearch(&will->backends.v[i], sorted, n,
-							     sizeof(*sorted), plan_backend_key_cmp);
+		const struct slot *found =
+			s->at[i] == NONE ? slot_find(sorted, n, &will->backends.v[i]) : NULL;
 
 		if (found == NULL)
 			continue;
