@@ -43,13 +43,13 @@ int file_read_number(uint64_t *ret, const char *path, struct err *err)
 	return 0;
 }
 
-int file_write_number(const char *path, uint64_t n, struct err *err)
+int file_write_number(const char *path, int64_t n, struct err *err)
 {
 	AUTO(close) int fd = open(path, O_WRONLY | O_CLOEXEC);
 	char text[32];
-	int len = snprintf(text, sizeof(text), "%" PRIu64 "\n", n);
+	int len = snprintf(text, sizeof(text), "%" PRId64 "\n", n);
 
 	if (fd == -1 || write(fd, text, (size_t)len) != len)
-		return err_errno(err, "%s: cannot be set to %" PRIu64, path, n);
+		return err_errno(err, "%s: cannot be set to %" PRId64, path, n);
 	return 0;
 }

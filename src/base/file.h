@@ -11,4 +11,4 @@ MUST_USE int file_read(struct str *ret, const char *path, size_t max, struct err
 /* The decimal number at the start of the file; -EINVAL: none. */
 MUST_USE int file_read_number(uint64_t *ret, const char *path, struct err *err);
 /* Write the number and a newline into an existing file. */
-MUST_USE int file_write_number(const char *path, uint64_t n, struct err *err);
+MUST_USE int file_write_number(const char *path, int64_t n, struct err *err);

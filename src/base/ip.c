@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -203,6 +204,23 @@ bool ip_addr_is_equal(const struct ip_addr *a, const struct ip_addr *b)
 	return memcmp(a, b, sizeof(*a)) == 0;
 }
 
+socklen_t ip_sockaddr(struct sockaddr_storage *ret, const struct ip_addr *a, uint16_t port)
+{
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)ret;
+	struct sockaddr_in *in = (struct sockaddr_in *)ret;
+
+	memset(ret, 0, sizeof(*ret));
+	ret->ss_family = a->family;
+	if (a->family == AF_INET6) {
+		in6->sin6_port = htons(port);
+		memcpy(&in6->sin6_addr, a->bytes, sizeof(in6->sin6_addr));
+		return sizeof(*in6);
+	}
+	in->sin_port = htons(port);
+	memcpy(&in->sin_addr, a->bytes, sizeof(in->sin_addr));
+	return sizeof(*in);
+}
+
 struct ip_addr ip_addr_loopback(enum ipfam fam)
 {
 	static const uint8_t v4[4] = { 127, 0, 0, 1 };
@@ -231,6 +249,23 @@ bool ip_prefix_contains(const struct ip_prefix *p, const struct ip_addr *a)
 bool ip_prefix_covers(const struct ip_prefix *outer, const struct ip_prefix *inner)
 {
 	return inner->len >= outer->len && ip_prefix_contains(outer, &inner->addr);
+}
+
+/*
+ * A prefix sorts after the one that covers it, and all prefixes between the two are covered too:
+ * comparing with the last one kept is enough.
+ */
+size_t ip_prefixes_reduce(struct ip_prefix *v, size_t n)
+{
+	size_t kept = 0;
+
+	if (n == 0)
+		return 0;
+	qsort(v, n, sizeof(*v), ip_prefix_cmp);
+	for (size_t i = 0; i < n; i++)
+		if (kept == 0 || !ip_prefix_covers(&v[kept - 1], &v[i]))
+			v[kept++] = v[i];
+	return kept;
 }
 
 struct ip_prefix ip_prefix_host(const struct ip_addr *a)

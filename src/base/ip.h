@@ -93,11 +93,15 @@ int ip_addr_cmp(const void *a, const void *b);
 int ip_prefix_cmp(const void *a, const void *b);
 bool ip_addr_is_equal(const struct ip_addr *a, const struct ip_addr *b);
 bool ip_addr_is_loopback(const struct ip_addr *a);
+/* The address of a socket; returns its length. */
+socklen_t ip_sockaddr(struct sockaddr_storage *ret, const struct ip_addr *a, uint16_t port);
 /* 127.0.0.1 or ::1 */
 struct ip_addr ip_addr_loopback(enum ipfam fam);
 bool ip_prefix_contains(const struct ip_prefix *p, const struct ip_addr *a);
 /* Does `outer` cover all of `inner`? */
 bool ip_prefix_covers(const struct ip_prefix *outer, const struct ip_prefix *inner);
+/* Sort `n` prefixes, and drop those inside of another one. Returns how many are left. */
+size_t ip_prefixes_reduce(struct ip_prefix *v, size_t n);
 /* The prefix of full length that holds only `a`. */
 struct ip_prefix ip_prefix_host(const struct ip_addr *a);
 

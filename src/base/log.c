@@ -150,15 +150,14 @@ static void out_add(struct out *o, const char *data, size_t len)
 static void out_printf(struct out *o, const char *fmt, ...) PRINTF_LIKE(2, 3);
 static void out_printf(struct out *o, const char *fmt, ...)
 {
-	char buf[256];
+	size_t room = (size_t)(o->end - o->at);
 	va_list ap;
 	int n;
 
 	va_start(ap, fmt);
-	n = vsnprintf(buf, sizeof(buf), fmt, ap);
+	n = vsnprintf(o->at, room + 1, fmt, ap);
 	va_end(ap);
-	if (n > 0)
-		out_add(o, buf, MIN((size_t)n, sizeof(buf) - 1));
+	o->at += MIN((size_t)MAX(n, 0), room);
 }
 
 static void text_put(struct out *o, const char *text)
@@ -464,8 +463,7 @@ static void suppress(struct log_site *site, enum log_area area, enum log_level l
 	site->last_ns = now;
 	site->area = area;
 	site->level = level;
-	memcpy(site->sample, text, strnlen(text, sizeof(site->sample) - 1));
-	site->sample[strnlen(text, sizeof(site->sample) - 1)] = '\0';
+	(void)snprintf(site->sample, sizeof(site->sample), "%s", text);
 	if (site->is_pending)
 		return;
 	site->is_pending = true;

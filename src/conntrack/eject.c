@@ -11,7 +11,7 @@
 #define EVIDENCE_MAX 8
 #define SUSPECTS_MAX 1024
 /* Endpoints among which other_choose() chooses. */
-#define OTHERS_MAX ((size_t)64)
+#define OTHERS_MAX 64
 
 struct failure {
 	uint64_t at_ns;
@@ -183,15 +183,12 @@ static uint64_t failures_void(struct suspect *s, uint64_t at_ns)
 
 /* --- others of the pools --- */
 
-struct answers {
-	VEC(struct eject_answer) v; /* the first one is the suspect's */
-};
-
 /*
  * Begin behind the suspect, so that the suspects of a large pool have different others. An ejected
  * suspect is in no pool: begin at a backend with its port.
  */
-static void others_add(struct answers *a, const struct plan_pool *pool, const struct suspect *s)
+static size_t others_add(struct eject_answer v[static OTHERS_MAX + 1], size_t len,
+			 const struct plan_pool *pool, const struct suspect *s)
 {
 	const struct job_endpoint *by = &s->of.by;
 	size_t n = pool->backends.n;
@@ -201,25 +198,30 @@ static void others_add(struct answers *a, const struct plan_pool *pool, const st
 			    (s->state != EJECTED &&
 			     !ip_addr_is_equal(&pool->backends.v[from].addr, &by->addr))))
 		from++;
-	for (size_t i = 0; from < n && i < n && a->v.n <= OTHERS_MAX; i++) {
+	for (size_t i = 0; from < n && i < n && len <= OTHERS_MAX; i++) {
 		const struct plan_backend *b = &pool->backends.v[(from + i) % n];
 
 		if (b->port != by->port || !ip_addr_is_equal(&b->addr, &by->addr))
-			*vec_push(&a->v) = (struct eject_answer){ .by = { b->addr, b->port, 0 } };
+			v[len++] = (struct eject_answer){ .by = { b->addr, b->port, 0 } };
 	}
+	return len;
 }
 
-static void others_find(struct answers *a, const struct eject *j, const struct suspect *s)
+/* The suspect, then others of its pools. Returns their number. */
+static size_t others_find(struct eject_answer v[static OTHERS_MAX + 1], const struct eject *j,
+			  const struct suspect *s)
 {
 	const struct svc *svc = model_find(j->model, s->of.ns, s->of.name);
 	const struct plan_rows *rows = svc != NULL ? svc->rows : NULL;
+	size_t n = 1;
 
-	*vec_push(&a->v) = (struct eject_answer){ .by = s->of.by };
+	v[0] = (struct eject_answer){ .by = s->of.by };
 	if (rows == NULL)
-		return;
+		return n;
 	vec_for_each (pool, &rows->pools)
 		if (pool->proto == L4PROTO_TCP)
-			others_add(a, pool, s);
+			n = others_add(v, n, pool, s);
+	return n;
 }
 
 /*
@@ -229,26 +231,22 @@ static void others_find(struct answers *a, const struct eject *j, const struct s
 static bool other_choose(struct eject *j, struct suspect *s, uint64_t now, uint64_t *own_ns,
 			 uint64_t *other_ns)
 {
-	struct answers a = { 0 };
-	const struct eject_answer *last;
-	bool has;
+	struct eject_answer v[OTHERS_MAX + 1];
+	size_t n = others_find(v, j, s);
+	const struct eject_answer *last = &v[1];
+	bool is_known;
 
 	j->n_costs++;
-	others_find(&a, j, s);
-	has = a.v.n > 1;
-	if (has) {
-		bool is_known = j->calls->answers(j->calls->arg, a.v.v, a.v.n, now) == 0;
-
-		last = &a.v.v[1];
-		for (size_t i = 2; is_known && i < a.v.n; i++)
-			if (a.v.v[i].at_ns > last->at_ns)
-				last = &a.v.v[i];
-		s->other = last->by;
-		*own_ns = is_known ? a.v.v[0].at_ns : 0;
-		*other_ns = is_known ? last->at_ns : 0;
-	}
-	vec_fini(&a.v);
-	return has;
+	if (n < 2)
+		return false;
+	is_known = j->calls->answers(j->calls->arg, v, n, now) == 0;
+	for (size_t i = 2; is_known && i < n; i++)
+		if (v[i].at_ns > last->at_ns)
+			last = &v[i];
+	s->other = last->by;
+	*own_ns = is_known ? v[0].at_ns : 0;
+	*other_ns = is_known ? last->at_ns : 0;
+	return true;
 }
 
 /* Is the evidence enough for a handshake of this process? */

@@ -210,18 +210,14 @@ static void scan_add_exact(struct stale *s, struct frontend *f, const struct job
 
 /* --- records --- */
 
-static void live_close(struct live *l)
-{
-	vec_fini(&l->v);
-	free(l);
-}
-
 static void record_close(struct record *r)
 {
 	if (r == NULL)
 		return;
-	vec_for_each (l, &r->lives)
-		live_close(*l);
+	vec_for_each (l, &r->lives) {
+		vec_fini(&(*l)->v);
+		free(*l);
+	}
 	vec_fini(&r->lives);
 	vec_fini(&r->keys);
 	name_unref(r->ns);
@@ -362,8 +358,9 @@ static bool record_has_live(const struct record *r, const struct live *live)
 	return vec_has(&r->lives, l, *l == live);
 }
 
+/* A record that takes over the tracked frontends of `rows` (NULL: none). */
 static struct record *record_make(struct stale *s, const struct svc *svc,
-				  const struct plan_rows *rows)
+				  const struct plan_rows *rows, uint64_t now)
 {
 	struct record *r = xcalloc(1, sizeof(*r));
 
@@ -371,30 +368,17 @@ static struct record *record_make(struct stale *s, const struct svc *svc,
 	r->name = name_ref(svc->name);
 	for (size_t i = 0; rows != NULL && i < rows->frontends.n; i++) {
 		const struct plan_frontend *f = &rows->frontends.v[i];
-
-		if (is_tracked(s, f))
-			*vec_push(&r->keys) =
-				(struct key){ .addr = f->addr, .port = f->port, .proto = f->proto };
-	}
-	vec_fit(&r->keys);
-	return r;
-}
-
-/* Take over the frontends of `r`, whose keys are those of `rows` in the order of `rows`. */
-static void record_take(struct stale *s, struct record *r, const struct svc *svc,
-			const struct plan_rows *rows, uint64_t now)
-{
-	size_t k = 0;
-
-	for (size_t i = 0; rows != NULL && i < rows->frontends.n; i++) {
-		const struct plan_frontend *f = &rows->frontends.v[i];
+		struct key key = { .addr = f->addr, .port = f->port, .proto = f->proto };
 
 		if (!is_tracked(s, f))
 			continue;
-		frontend_take(s, &r->keys.v[k++], record_live(s, r, svc, f),
+		*vec_push(&r->keys) = key;
+		frontend_take(s, &key, record_live(s, r, svc, f),
 			      f->forwarding != FORWARDING_MASQUERADE, now);
 	}
+	vec_fit(&r->keys);
 	vec_fit(&r->lives);
+	return r;
 }
 
 /* Frontends of `r` that no service took over are removed. */
@@ -418,8 +402,7 @@ void stale_accepted(struct stale *s, const struct svc *svc, const struct plan_ro
 
 	if (old == NULL && !are_tracked(s, rows))
 		return;
-	new = record_make(s, svc, rows);
-	record_take(s, new, svc, rows, now);
+	new = record_make(s, svc, rows, now);
 	if (old != NULL)
 		record_give_up(s, old, now);
 	if (new->keys.n > 0)

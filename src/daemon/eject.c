@@ -3,9 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <netinet/in.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -77,30 +75,16 @@ static void on_probe(evutil_socket_t fd, short what, void *arg)
 static void probe_connect(struct probe *p, const struct job_endpoint *to)
 {
 	const struct linger reset = { .l_onoff = 1 };
-	union {
-		struct sockaddr any;
-		struct sockaddr_in v4;
-		struct sockaddr_in6 v6;
-	} sa = { 0 };
-	bool is_v6 = ip_fam(&to->addr) == IPFAM_V6;
-	socklen_t len = is_v6 ? sizeof(sa.v6) : sizeof(sa.v4);
+	struct sockaddr_storage addr;
+	socklen_t len = ip_sockaddr(&addr, &to->addr, to->port);
 
-	p->fd = socket(is_v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	p->fd = socket(to->addr.family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (p->fd < 0) {
 		p->error = errno;
 		return;
 	}
 	(void)setsockopt(p->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
-	if (is_v6) {
-		sa.v6.sin6_family = AF_INET6;
-		sa.v6.sin6_port = htons(to->port);
-		memcpy(&sa.v6.sin6_addr, to->addr.bytes, sizeof(sa.v6.sin6_addr));
-	} else {
-		sa.v4.sin_family = AF_INET;
-		sa.v4.sin_port = htons(to->port);
-		memcpy(&sa.v4.sin_addr, to->addr.bytes, sizeof(sa.v4.sin_addr));
-	}
-	if (connect(p->fd, &sa.any, len) < 0 && errno != EINPROGRESS)
+	if (connect(p->fd, (const struct sockaddr *)&addr, len) < 0 && errno != EINPROGRESS)
 		p->error = errno;
 }
 

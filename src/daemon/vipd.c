@@ -20,6 +20,7 @@
 #include "api/control.h"
 #include "api/drain.h"
 #include "api/monitor.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/str.h"
@@ -719,15 +720,12 @@ static void vipd_close(struct vipd *v)
 /* CFG-18: not fatal. */
 static void set_oom_score(int32_t score)
 {
-	FILE *f;
+	int r = 0;
 
-	if (score == OOM_SCORE_UNSET)
-		return;
-	f = fopen("/proc/self/oom_score_adj", "we");
-	if (f != NULL)
-		(void)fprintf(f, "%d", score); /* written by fclose() */
-	if (f == NULL || fclose(f) != 0)
-		log_warn(LOG_AREA_MAIN, "--oom-score-adj %d: not set: %s", score, strerror(errno));
+	if (score != OOM_SCORE_UNSET)
+		r = file_write_number("/proc/self/oom_score_adj", score, NULL);
+	if (r < 0)
+		log_warn(LOG_AREA_MAIN, "--oom-score-adj %d: not set: %s", score, strerror(-r));
 }
 
 static int run(struct vipd *v, struct err *err)

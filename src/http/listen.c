@@ -3,33 +3,15 @@
 #include "http/listen.h"
 
 #include <netinet/in.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #define BACKLOG 1024
 
-static socklen_t sockaddr_fill(struct sockaddr_storage *ret, const struct listen_place *at)
-{
-	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)ret;
-	struct sockaddr_in *in = (struct sockaddr_in *)ret;
-
-	memset(ret, 0, sizeof(*ret));
-	ret->ss_family = at->addr.family;
-	if (at->addr.family == AF_INET6) {
-		in6->sin6_port = htons(at->port);
-		memcpy(&in6->sin6_addr, at->addr.bytes, sizeof(in6->sin6_addr));
-		return sizeof(*in6);
-	}
-	in->sin_port = htons(at->port);
-	memcpy(&in->sin_addr, at->addr.bytes, sizeof(in->sin_addr));
-	return sizeof(*in);
-}
-
 int listen_tcp(int *ret, const struct listen_place *at, bool is_dual, struct err *err)
 {
 	struct sockaddr_storage addr;
-	socklen_t len = sockaddr_fill(&addr, at);
+	socklen_t len = ip_sockaddr(&addr, &at->addr, at->port);
 	char text[IP_ENDPOINT_TEXT_MAX];
 	int on = 1;
 	int v6only = !is_dual;

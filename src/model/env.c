@@ -7,7 +7,6 @@
  */
 #include "model/env.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static bool is_unspecified(const struct ip_addr *a)
@@ -89,24 +88,9 @@ static void derive_nodeport_addrs(struct model_env *e, const struct model *m)
 /* --- prefixes --------------------------------------------------------------- */
 
 /*
- * Sort, and drop prefixes inside of another one: interval sets reject overlaps. A prefix
- * sorts after the one that covers it, and all prefixes between the two are covered too:
- * comparing with the last one kept is enough.
+ * IN-26, IN-27: a range stays while any object or the configuration carries it. Reduced: interval
+ * sets reject overlaps.
  */
-static size_t prefixes_reduce(struct ip_prefix *v, size_t n)
-{
-	size_t kept = 0;
-
-	if (n == 0)
-		return 0;
-	qsort(v, n, sizeof(*v), ip_prefix_cmp);
-	for (size_t i = 0; i < n; i++)
-		if (kept == 0 || !ip_prefix_covers(&v[kept - 1], &v[i]))
-			v[kept++] = v[i];
-	return kept;
-}
-
-/* IN-26, IN-27: a range stays while any object or the configuration carries it. */
 static void derive_service_cidrs(struct model_env *e, const struct model *m)
 {
 	vec_for_each (p, &m->config.service_cidrs)
@@ -114,7 +98,7 @@ static void derive_service_cidrs(struct model_env *e, const struct model *m)
 	vec_for_each (c, &m->service_cidrs)
 		vec_for_each (p, &(*c)->cidrs)
 			*vec_push(&e->service_cidrs) = *p;
-	vec_cut(&e->service_cidrs, prefixes_reduce(e->service_cidrs.v, e->service_cidrs.n));
+	vec_cut(&e->service_cidrs, ip_prefixes_reduce(e->service_cidrs.v, e->service_cidrs.n));
 }
 
 static void add_pod_cidrs(struct model_env *e, const struct ip_prefix *v, size_t n)
@@ -123,7 +107,7 @@ static void add_pod_cidrs(struct model_env *e, const struct ip_prefix *v, size_t
 		*vec_push(&e->pod_cidrs) = v[i];
 		e->has_detector[ip_fam(&v[i].addr)] = true;
 	}
-	vec_cut(&e->pod_cidrs, prefixes_reduce(e->pod_cidrs.v, e->pod_cidrs.n));
+	vec_cut(&e->pod_cidrs, ip_prefixes_reduce(e->pod_cidrs.v, e->pod_cidrs.n));
 }
 
 /* Section 6.1; every CIDR of a family counts (MASQ-03). */

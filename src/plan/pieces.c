@@ -364,12 +364,6 @@ struct merge {
 	size_t j;
 };
 
-static size_t frontends_max(const struct piece *pc)
-{
-	return (pc->programmed ? pc->programmed->frontends.n : 0) +
-	       (pc->pp->goal ? pc->pp->goal->frontends.n : 0);
-}
-
 /* The next frontend of the piece in order of keys, or NULL: selected ones, then programmed ones. */
 static const struct plan_frontend *frontend_next(const struct piece *pc, struct merge *m)
 {
@@ -560,7 +554,8 @@ static void frontends_put(struct piece *pc)
 	const struct plan_frontend *f;
 	struct merge m = { 0 };
 
-	vec_reserve(&pc->rows->frontends, frontends_max(pc));
+	vec_reserve(&pc->rows->frontends, (pc->programmed ? pc->programmed->frontends.n : 0) +
+						  (pc->pp->goal ? pc->pp->goal->frontends.n : 0));
 	while ((f = frontend_next(pc, &m)) != NULL)
 		if (!is_gone(pc, ip_fam(&f->addr), &f->target) &&
 		    !is_gone(pc, ip_fam(&f->addr), &f->inside))

@@ -90,20 +90,6 @@ static bool ranges_are_unrestricted(const struct service *s, enum ipfam fam)
 	return n == 0 && s->n_bad_source_ranges == 0;
 }
 
-/* Sorted by address, shorter first: a covered range follows the range that covers it. */
-static void ranges_normalise(struct plan_pool *pool)
-{
-	size_t kept = 0;
-
-	if (pool->ranges.n == 0)
-		return;
-	vec_sort(&pool->ranges, ip_prefix_cmp);
-	for (size_t i = 1; i < pool->ranges.n; i++)
-		if (!ip_prefix_covers(&pool->ranges.v[kept], &pool->ranges.v[i]))
-			pool->ranges.v[++kept] = pool->ranges.v[i];
-	vec_cut(&pool->ranges, kept + 1);
-}
-
 static void pool_guard(struct build *b, struct plan_pool *pool)
 {
 	enum ipfam fam = pool->fam;
@@ -119,7 +105,7 @@ static void pool_guard(struct build *b, struct plan_pool *pool)
 	vec_for_each (in, &b->s->ingress) /* SVC-25 */
 		if (is_node_inside && !in->is_proxy_mode && ip_fam(&in->addr) == fam)
 			*vec_push(&pool->ranges) = ip_prefix_host(&in->addr);
-	ranges_normalise(pool);
+	vec_cut(&pool->ranges, ip_prefixes_reduce(pool->ranges.v, pool->ranges.n));
 }
 
 /* A backend that gets packets unchanged must listen on the Service's port. */

@@ -125,7 +125,6 @@ void plan_table_weigh(struct plan_pool *pool, uint8_t unit, const struct plan_ba
 	AUTO(free) uint8_t *is_taken = NULL;
 
 	vec_clear(&pool->table);
-	pool->table.n = 0;
 	if (pool->backends.n > 0) {
 		size_t n = places_make(v, pool, unit);
 
