@@ -39,9 +39,9 @@ static void die(const char *what, const char *why)
 	exit(1);
 }
 
-static struct job_endpoint at(const char *addr, uint16_t port)
+static struct ip_endpoint at(const char *addr, uint16_t port)
 {
-	struct job_endpoint e = { .port = port };
+	struct ip_endpoint e = { .port = port };
 
 	if (ip_addr_parse(&e.addr, addr, NULL) < 0)
 		die(addr, "no address");
@@ -51,14 +51,14 @@ static struct job_endpoint at(const char *addr, uint16_t port)
 /* --- filling the table ----------------------------------------------------------- */
 
 struct flow {
-	struct job_endpoint from;
-	struct job_endpoint to;
-	struct job_endpoint by;
+	struct ip_endpoint from;
+	struct ip_endpoint to;
+	struct ip_endpoint by;
 	uint8_t proto;
 };
 
-static void put_tuple(struct nlmsghdr *h, uint16_t type, const struct job_endpoint *src,
-		      const struct job_endpoint *dst, uint8_t proto)
+static void put_tuple(struct nlmsghdr *h, uint16_t type, const struct ip_endpoint *src,
+		      const struct ip_endpoint *dst, uint8_t proto)
 {
 	bool is_v4 = src->addr.family == AF_INET;
 	struct nlattr *tuple = mnl_attr_nest_start(h, type);
@@ -184,7 +184,7 @@ static const struct bench benches[] = {
 	{ "first endpoint after none, IPv4", { "10.96.0.1" }, JOB_TARGET_UNTRANSLATED },
 };
 
-static struct job_endpoint endpoint_of(const struct job_endpoint *f)
+static struct ip_endpoint endpoint_of(const struct ip_endpoint *f)
 {
 	return f->addr.family == AF_INET ? at("10.1.0.1", 53) : at("fd00:1::1", 53);
 }
@@ -193,7 +193,7 @@ static void job_make(struct job *j, const struct bench *b)
 {
 	*j = (struct job){ .id = 1 };
 	for (size_t i = 0; i < ARRAY_SIZE(b->frontends) && b->frontends[i] != NULL; i++) {
-		struct job_endpoint f = at(b->frontends[i], 53);
+		struct ip_endpoint f = at(b->frontends[i], 53);
 
 		*vec_push(&j->frontends) = (struct job_frontend){ .addr = f.addr,
 								  .port = f.port,

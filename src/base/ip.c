@@ -194,6 +194,15 @@ int ip_addr_cmp(const void *a, const void *b)
 	return memcmp(a, b, sizeof(struct ip_addr));
 }
 
+int ip_endpoint_cmp(const void *a, const void *b)
+{
+	const struct ip_endpoint *x = a;
+	const struct ip_endpoint *y = b;
+	int c = ip_addr_cmp(&x->addr, &y->addr);
+
+	return c != 0 ? c : (int)x->port - (int)y->port;
+}
+
 int ip_prefix_cmp(const void *a, const void *b)
 {
 	return memcmp(a, b, sizeof(struct ip_prefix));

@@ -34,6 +34,22 @@ struct ip_prefix {
 };
 _Static_assert(sizeof(struct ip_prefix) == 24, "hashed and compared as raw bytes");
 
+/* Of a TCP connection, or of a datagram. */
+struct ip_endpoint {
+	struct ip_addr addr;
+	uint16_t port; /* host order */
+	uint16_t pad;
+};
+_Static_assert(sizeof(struct ip_endpoint) == 24, "hashed and compared as raw bytes");
+
+/* What a client's packet shows of its flow. */
+struct ip_flow {
+	struct ip_endpoint from;
+	struct ip_endpoint to; /* of the family of `from` */
+	uint32_t proto;        /* enum l4proto */
+};
+_Static_assert(sizeof(struct ip_flow) == 52, "hashed as raw bytes");
+
 #define IP_TEXT_MAX 48 /* an address and its terminator */
 #define IP_PREFIX_TEXT_MAX 52
 #define IP_ENDPOINT_TEXT_MAX 58 /* "[address]:port" */
@@ -89,6 +105,8 @@ static inline uint8_t ip_family(enum ipfam fam)
 struct ip_addr ip_addr_from_bytes(uint8_t family, const void *bytes);
 /* Order two struct ip_addr by family, then bytes; for qsort() and bsearch(), too. */
 int ip_addr_cmp(const void *a, const void *b);
+/* Order two struct ip_endpoint by address, then port. */
+int ip_endpoint_cmp(const void *a, const void *b);
 /* Order two struct ip_prefix by address, then length. */
 int ip_prefix_cmp(const void *a, const void *b);
 bool ip_addr_is_equal(const struct ip_addr *a, const struct ip_addr *b);

@@ -93,10 +93,10 @@ static const struct {
 };
 
 /* Put a tuple, of one side (the other is NULL) or both. Returns the filter flags of its fields. */
-static uint32_t put_tuple(struct nlmsghdr *h, uint16_t type, const struct job_endpoint *src,
-			  const struct job_endpoint *dst, uint8_t proto)
+static uint32_t put_tuple(struct nlmsghdr *h, uint16_t type, const struct ip_endpoint *src,
+			  const struct ip_endpoint *dst, uint8_t proto)
 {
-	const struct job_endpoint *const at[] = { [SIDE_SRC] = src, [SIDE_DST] = dst };
+	const struct ip_endpoint *const at[] = { [SIDE_SRC] = src, [SIDE_DST] = dst };
 	struct nlattr *tuple = mnl_attr_nest_start(h, type);
 	struct nlattr *nest = mnl_attr_nest_start(h, CTA_TUPLE_IP);
 	uint32_t flags = FILTER_PROTO_NUM;
@@ -172,7 +172,7 @@ struct dump {
 	void *arg;
 };
 
-static bool read_side(struct job_endpoint *ret, const struct nlattr *const *ip,
+static bool read_side(struct ip_endpoint *ret, const struct nlattr *const *ip,
 		      const struct nlattr *const *proto, enum side side)
 {
 	const void *v4 = nl_attr_bytes(ip[sides[side].v4], 4);
@@ -186,7 +186,7 @@ static bool read_side(struct job_endpoint *ret, const struct nlattr *const *ip,
 	return true;
 }
 
-static bool read_tuple(struct job_endpoint *src, struct job_endpoint *dst, uint8_t *proto,
+static bool read_tuple(struct ip_endpoint *src, struct ip_endpoint *dst, uint8_t *proto,
 		       const struct nlattr *const *tuple)
 {
 	const struct nlattr *ip[CTA_IP_MAX + 1];
@@ -287,7 +287,7 @@ static int on_answer(void *arg, size_t i, const struct nlmsghdr *h, int error,
 	return 0;
 }
 
-int ctnl_lookup(struct ctnl *c, const struct job_tuple *v, size_t n,
+int ctnl_lookup(struct ctnl *c, const struct ip_flow *v, size_t n,
 		void (*fn)(void *arg, size_t i, const struct ctnl_entry *e), void *arg,
 		struct err *err)
 {
@@ -300,7 +300,7 @@ int ctnl_lookup(struct ctnl *c, const struct job_tuple *v, size_t n,
 		size_t len = 0;
 
 		for (size_t i = 0; i < m; i++) {
-			const struct job_tuple *t = &v[l.first + i];
+			const struct ip_flow *t = &v[l.first + i];
 			struct nlmsghdr *h = nl_request_nfnl(buf + len, sizeof(buf) - len,
 							     TYPE(IPCTNL_MSG_CT_GET),
 							     ip_family(ip_fam(&t->from.addr)));

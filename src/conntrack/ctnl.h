@@ -28,12 +28,12 @@ struct ctnl;
 
 /* Flows to one frontend, or from it; all fields that are set must match. */
 struct ctnl_match {
-	struct job_endpoint to; /* original destination, IPv4 */
+	struct ip_endpoint to; /* original destination, IPv4 */
 	uint8_t proto;
 	bool is_mirror; /* flows from the frontend instead, with an untranslated source */
 	bool has_by;
-	struct job_endpoint by; /* source of the replies; not with is_mirror */
-	bool is_translated;     /* the destination was translated */
+	struct ip_endpoint by; /* source of the replies; not with is_mirror */
+	bool is_translated;    /* the destination was translated */
 	bool is_default_zone;
 };
 
@@ -72,7 +72,7 @@ MUST_USE int ctnl_dump(struct ctnl *c, uint8_t family, uint8_t proto,
  * Look up `n` flows of the default zone by original source and destination, and call `fn` for
  * each that exists. No walk: a few microseconds each.
  */
-MUST_USE int ctnl_lookup(struct ctnl *c, const struct job_tuple *v, size_t n,
+MUST_USE int ctnl_lookup(struct ctnl *c, const struct ip_flow *v, size_t n,
 			 void (*fn)(void *arg, size_t i, const struct ctnl_entry *e), void *arg,
 			 struct err *err);
 

@@ -31,7 +31,7 @@ struct suspect {
 	enum state state;
 	size_t n;
 	struct failure failures[EVIDENCE_MAX]; /* in any order */
-	struct job_endpoint other;             /* of the pool: the one that answered last */
+	struct ip_endpoint other;              /* of the pool: the one that answered last */
 	enum eject_probe results[2];           /* its own, and of `other` */
 	bool has_result[2];
 	uint64_t last_ns;   /* evidence, or admission */
@@ -83,7 +83,7 @@ static struct suspect *suspect_find(struct eject *j, const struct eject_endpoint
 {
 	list_for_each_entry (s, &j->suspects, struct suspect, link) {
 		if (s->of.ns == e->ns && s->of.name == e->name &&
-		    job_endpoint_cmp(&s->of.by, &e->by) == 0)
+		    ip_endpoint_cmp(&s->of.by, &e->by) == 0)
 			return s;
 	}
 	return NULL;
@@ -136,7 +136,7 @@ static struct model_ejection *ejection_of(const struct eject *j, const struct su
 	return e != NULL && !e->is_manual ? e : NULL;
 }
 
-void eject_failed(struct eject *j, const struct svc *svc, const struct job_endpoint *by,
+void eject_failed(struct eject *j, const struct svc *svc, const struct ip_endpoint *by,
 		  uint64_t at_ns, bool is_refused)
 {
 	const struct eject_endpoint of = { svc->ns, svc->name, *by };
@@ -190,7 +190,7 @@ static uint64_t failures_void(struct suspect *s, uint64_t at_ns)
 static size_t others_add(struct eject_answer v[static OTHERS_MAX + 1], size_t len,
 			 const struct plan_pool *pool, const struct suspect *s)
 {
-	const struct job_endpoint *by = &s->of.by;
+	const struct ip_endpoint *by = &s->of.by;
 	size_t n = pool->backends.n;
 	size_t from = 0;
 
@@ -334,7 +334,7 @@ static void prolong(struct eject *j, struct suspect *s, struct model_ejection *e
 	s->state = EJECTED;
 }
 
-static void probe(struct eject *j, const struct suspect *s, const struct job_endpoint *to)
+static void probe(struct eject *j, const struct suspect *s, const struct ip_endpoint *to)
 {
 	j->n_costs++;
 	j->calls->probe(j->calls->arg, &s->of, to);
@@ -378,11 +378,11 @@ enum eject_probe eject_probe_of(int error)
 	}
 }
 
-void eject_probed(struct eject *j, const struct eject_endpoint *of, const struct job_endpoint *to,
+void eject_probed(struct eject *j, const struct eject_endpoint *of, const struct ip_endpoint *to,
 		  enum eject_probe result, uint64_t now)
 {
 	struct suspect *s = suspect_find(j, of);
-	bool is_other = job_endpoint_cmp(to, &of->by) != 0;
+	bool is_other = ip_endpoint_cmp(to, &of->by) != 0;
 	struct model_ejection *e;
 
 	if (s == NULL || (s->state != CONFIRMING && s->state != PROBING))

@@ -42,12 +42,12 @@ struct eject;
 struct eject_endpoint {
 	const struct name *ns;
 	const struct name *name;
-	struct job_endpoint by;
+	struct ip_endpoint by;
 };
 
 /* When did this endpoint last accept a handshake? */
 struct eject_answer {
-	struct job_endpoint by;
+	struct ip_endpoint by;
 	uint64_t at_ns; /* 0 = not within EJECT_EVIDENCE_NS */
 };
 
@@ -65,7 +65,7 @@ struct eject_calls {
 	 */
 	int (*answers)(void *arg, struct eject_answer *v, size_t n, uint64_t now);
 	/* Begin a handshake with `to`, about `e`; eject_probed() gets its result, later. */
-	void (*probe)(void *arg, const struct eject_endpoint *e, const struct job_endpoint *to);
+	void (*probe)(void *arg, const struct eject_endpoint *e, const struct ip_endpoint *to);
 	/* An ejection begins, or is over; `e` is valid during the call. */
 	void (*changed)(void *arg, const struct model_ejection *e, bool is_over);
 	void *arg;
@@ -76,7 +76,7 @@ void eject_open(struct eject **ret, struct model *m, const struct eject_calls *c
 /* Ends its ejections. Accepts NULL. */
 void eject_close(struct eject *j);
 /* Note a failed handshake of a client: refused at `at_ns`, or begun then and unanswered. */
-void eject_failed(struct eject *j, const struct svc *svc, const struct job_endpoint *by,
+void eject_failed(struct eject *j, const struct svc *svc, const struct ip_endpoint *by,
 		  uint64_t at_ns, bool is_refused);
 /*
  * Call it after eject_failed(), and a few times per second. A call makes about EJECT_STEP checks
@@ -85,7 +85,7 @@ void eject_failed(struct eject *j, const struct svc *svc, const struct job_endpo
 void eject_step(struct eject *j, uint64_t now);
 /* `error` is that of connect() or SO_ERROR, 0 for success, ETIMEDOUT after the time limit. */
 enum eject_probe eject_probe_of(int error);
-void eject_probed(struct eject *j, const struct eject_endpoint *of, const struct job_endpoint *to,
+void eject_probed(struct eject *j, const struct eject_endpoint *of, const struct ip_endpoint *to,
 		  enum eject_probe result, uint64_t now);
 /* Ejections begun since the start. */
 uint64_t eject_count(const struct eject *j);

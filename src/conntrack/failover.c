@@ -22,26 +22,26 @@
 struct seen {
 	struct hnode node; /* in failover.seen, by `of` */
 	struct list age;   /* in failover.seen_age, oldest first */
-	struct job_tuple of;
+	struct ip_flow of;
 	uint64_t at_ns;
-	bool is_again;               /* due again for the last SYN, as if not considered */
-	bool is_early;               /* considered before its time: only a removed backend counts */
-	uint64_t syn_ns;             /* of the last SYN that was due */
-	bool is_counted;             /* that SYN, as failed */
-	uint64_t refused_ns;         /* the last time, or later; 0 = never */
-	struct job_endpoint left_by; /* it was left with this backend; or unset */
-	uint64_t checked_ns;         /* the pool of left_by was last searched for another one */
-	uint64_t wait_ns;            /* due again then: the others were silent; 0 = not waiting */
+	bool is_again;              /* due again for the last SYN, as if not considered */
+	bool is_early;              /* considered before its time: only a removed backend counts */
+	uint64_t syn_ns;            /* of the last SYN that was due */
+	bool is_counted;            /* that SYN, as failed */
+	uint64_t refused_ns;        /* the last time, or later; 0 = never */
+	struct ip_endpoint left_by; /* it was left with this backend; or unset */
+	uint64_t checked_ns;        /* the pool of left_by was last searched for another one */
+	uint64_t wait_ns;           /* due again then: the others were silent; 0 = not waiting */
 	unsigned int n_moves;
-	bool is_chosen;                       /* by the current step */
-	struct job_endpoint tried[TRIED_MAX]; /* the last one first; unset ones at the end */
+	bool is_chosen;                      /* by the current step */
+	struct ip_endpoint tried[TRIED_MAX]; /* the last one first; unset ones at the end */
 };
 
 /* A backend with a handshake that it did not answer. */
 struct silent {
 	struct hnode node;
 	struct list age;
-	struct job_endpoint of;
+	struct ip_endpoint of;
 	struct failover_silence s; /* counted names */
 };
 
@@ -49,7 +49,7 @@ struct silent {
 struct replied {
 	struct hnode node;
 	struct list age; /* in failover.replied_age, in the order of failover_replied() */
-	struct job_endpoint of;
+	struct ip_endpoint of;
 	uint64_t at_ns;
 	uint64_t noted_ns;
 };
@@ -140,13 +140,13 @@ void failover_close(struct failover *f)
 
 /* --- memory --- */
 
-static struct seen *seen_find(const struct failover *f, const struct job_tuple *h)
+static struct seen *seen_find(const struct failover *f, const struct ip_flow *h)
 {
 	return htable_find(&f->seen, hash_bytes(h, sizeof(*h)), struct seen, s,
 			   memcmp(&s->of, h, sizeof(*h)) == 0);
 }
 
-static uint64_t limit_of(const struct failover *f, const struct job_tuple *h)
+static uint64_t limit_of(const struct failover *f, const struct ip_flow *h)
 {
 	return h->proto == L4PROTO_UDP ? f->udp_ns : f->limit_ns;
 }
@@ -162,7 +162,7 @@ static bool is_old(const struct failover *f, const struct seen *s, uint64_t now)
  * Drop `h` if it is too old, others that are, and the oldest if there are too many. TCP and UDP
  * differ in what is too old: some of one may stay until older ones of the other are dropped.
  */
-static void forget(struct failover *f, const struct job_tuple *h, uint64_t now)
+static void forget(struct failover *f, const struct ip_flow *h, uint64_t now)
 {
 	struct seen *own = seen_find(f, h);
 
@@ -191,7 +191,7 @@ void failover_tick(struct failover *f, uint64_t now)
 	}
 }
 
-static struct seen *seen_note(struct failover *f, const struct job_tuple *h, uint64_t now)
+static struct seen *seen_note(struct failover *f, const struct ip_flow *h, uint64_t now)
 {
 	struct seen *s;
 
@@ -207,13 +207,13 @@ static struct seen *seen_note(struct failover *f, const struct job_tuple *h, uin
 	return s;
 }
 
-static struct silent *silent_find(const struct failover *f, const struct job_endpoint *e)
+static struct silent *silent_find(const struct failover *f, const struct ip_endpoint *e)
 {
 	return htable_find(&f->silent, hash_bytes(e, sizeof(*e)), struct silent, s,
-			   job_endpoint_cmp(&s->of, e) == 0);
+			   ip_endpoint_cmp(&s->of, e) == 0);
 }
 
-static void silent_note(struct failover *f, const struct svc *svc, const struct job_endpoint *e,
+static void silent_note(struct failover *f, const struct svc *svc, const struct ip_endpoint *e,
 			uint64_t now)
 {
 	struct silent *s = silent_find(f, e);
@@ -242,7 +242,7 @@ static void silent_note(struct failover *f, const struct svc *svc, const struct 
 const struct failover_silence *failover_silence(const struct failover *f,
 						const struct ip_addr *addr, uint16_t port)
 {
-	struct job_endpoint e = { *addr, port, 0 };
+	struct ip_endpoint e = { *addr, port, 0 };
 	const struct silent *s = silent_find(f, &e);
 
 	return s != NULL ? &s->s : NULL;
@@ -263,13 +263,13 @@ uint64_t failover_unanswered(const struct failover *f)
 	return f->unanswered;
 }
 
-static struct replied *replied_find(const struct failover *f, const struct job_endpoint *e)
+static struct replied *replied_find(const struct failover *f, const struct ip_endpoint *e)
 {
 	return htable_find(&f->replied, hash_bytes(e, sizeof(*e)), struct replied, r,
-			   job_endpoint_cmp(&r->of, e) == 0);
+			   ip_endpoint_cmp(&r->of, e) == 0);
 }
 
-void failover_replied(struct failover *f, const struct job_endpoint *by, uint64_t at_ns,
+void failover_replied(struct failover *f, const struct ip_endpoint *by, uint64_t at_ns,
 		      uint64_t now)
 {
 	struct replied *r = replied_find(f, by);
@@ -290,19 +290,19 @@ void failover_replied(struct failover *f, const struct job_endpoint *by, uint64_
 
 /* --- the choice --- */
 
-static struct job_endpoint endpoint_of(const struct plan_backend *b)
+static struct ip_endpoint endpoint_of(const struct plan_backend *b)
 {
-	return (struct job_endpoint){ b->addr, b->port, 0 };
+	return (struct ip_endpoint){ b->addr, b->port, 0 };
 }
 
 static const struct plan_backend *pool_find(struct failover *f, const struct plan_pool *pool,
-					    const struct job_endpoint *e)
+					    const struct ip_endpoint *e)
 {
 	f->n_looks += pool->backends.n;
 	vec_for_each (b, &pool->backends) {
-		struct job_endpoint have = endpoint_of(b);
+		struct ip_endpoint have = endpoint_of(b);
 
-		if (job_endpoint_cmp(&have, e) == 0)
+		if (ip_endpoint_cmp(&have, e) == 0)
 			return b;
 	}
 	return NULL;
@@ -316,8 +316,7 @@ static const struct plan_pool *target_pool(const struct plan_rows *rows, enum ip
 
 /* The pool that the flow to `by` may be moved in; NULL: none. */
 static const struct plan_pool *pool_of(struct failover *f, const struct plan_rows *rows,
-				       const struct plan_frontend *fe,
-				       const struct job_endpoint *by)
+				       const struct plan_frontend *fe, const struct ip_endpoint *by)
 {
 	enum ipfam fam = ip_fam(&fe->addr);
 	const struct plan_pool *outside = target_pool(rows, fam, &fe->target);
@@ -331,27 +330,27 @@ static const struct plan_pool *pool_of(struct failover *f, const struct plan_row
 	return inside != NULL && pool_find(f, inside, by) != NULL ? inside : outside;
 }
 
-static bool is_tried(const struct seen *s, const struct job_endpoint *e)
+static bool is_tried(const struct seen *s, const struct ip_endpoint *e)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(s->tried); i++)
-		if (job_endpoint_cmp(&s->tried[i], e) == 0)
+		if (ip_endpoint_cmp(&s->tried[i], e) == 0)
 			return true;
 	return false;
 }
 
 /* `e` becomes the first of those tried. */
-static void tried_note(struct seen *s, const struct job_endpoint *e)
+static void tried_note(struct seen *s, const struct ip_endpoint *e)
 {
 	size_t i = 0;
 
-	while (i < ARRAY_SIZE(s->tried) - 1 && job_endpoint_cmp(&s->tried[i], e) != 0)
+	while (i < ARRAY_SIZE(s->tried) - 1 && ip_endpoint_cmp(&s->tried[i], e) != 0)
 		i++;
 	memmove(&s->tried[1], &s->tried[0], i * sizeof(s->tried[0]));
 	s->tried[0] = *e;
 }
 
 /* Is the backend one that the handshake may move to? */
-static bool may_take(const struct failover *f, const struct seen *s, const struct job_endpoint *e)
+static bool may_take(const struct failover *f, const struct seen *s, const struct ip_endpoint *e)
 {
 	const struct replied *r;
 
@@ -386,7 +385,7 @@ static const struct plan_backend *pick(struct failover *f, const struct plan_poo
 	from = hash_bytes(s, sizeof(*s)) % n;
 	for (size_t i = 0; i < MIN(n, LOOKS_MAX); i++) {
 		const struct plan_backend *b = &pool->backends.v[(from + i) % n];
-		struct job_endpoint e = endpoint_of(b);
+		struct ip_endpoint e = endpoint_of(b);
 
 		f->n_looks++;
 		if (is_tried(s, &e) || !may_take(f, s, &e))
@@ -399,8 +398,8 @@ static const struct plan_backend *pick(struct failover *f, const struct plan_poo
 }
 
 /* pool_of() the handshake's frontend, and the service of it. */
-static const struct plan_pool *pool_get(struct failover *f, const struct job_tuple *h,
-					const struct job_endpoint *by, const struct svc **svc)
+static const struct plan_pool *pool_get(struct failover *f, const struct ip_flow *h,
+					const struct ip_endpoint *by, const struct svc **svc)
 {
 	const struct plan_frontend key = { .addr = h->to.addr,
 					   .port = h->to.port,
@@ -426,7 +425,7 @@ static bool can_leave(struct failover *f, struct seen *s, uint64_t now)
 	return pool != NULL && pick(f, pool, s) != NULL;
 }
 
-bool failover_has(struct failover *f, const struct job_tuple *h, const struct job_endpoint *to)
+bool failover_has(struct failover *f, const struct ip_flow *h, const struct ip_endpoint *to)
 {
 	const struct plan_pool *pool;
 	const struct svc *svc;
@@ -437,8 +436,7 @@ bool failover_has(struct failover *f, const struct job_tuple *h, const struct jo
 }
 
 /* As the client doubles the time between its SYNs. */
-static uint64_t patience_ns(const struct failover *f, const struct job_tuple *h,
-			    const struct seen *s)
+static uint64_t patience_ns(const struct failover *f, const struct ip_flow *h, const struct seen *s)
 {
 	unsigned int n = s != NULL ? MIN(s->n_moves, FAILOVER_DOUBLINGS) : 0;
 	uint64_t limit = limit_of(f, h);
@@ -447,14 +445,14 @@ static uint64_t patience_ns(const struct failover *f, const struct job_tuple *h,
 }
 
 /* An update may have removed the backend of a handshake that has time left. */
-static bool is_early(const struct failover *f, const struct job_tuple *h, const struct seen *s,
+static bool is_early(const struct failover *f, const struct ip_flow *h, const struct seen *s,
 		     uint64_t age_ns, uint64_t now)
 {
 	return h->proto == L4PROTO_TCP && age_ns >= FAILOVER_REMOVED_NS &&
 	       now - age_ns < f->accepted_ns && (s == NULL || s->checked_ns <= f->accepted_ns);
 }
 
-bool failover_take(struct failover *f, const struct job_tuple *h, uint64_t age_ns, uint64_t now)
+bool failover_take(struct failover *f, const struct ip_flow *h, uint64_t age_ns, uint64_t now)
 {
 	struct seen *s;
 	bool is_new, is_due;
@@ -481,7 +479,7 @@ void failover_accepted(struct failover *f, uint64_t now)
 	f->accepted_ns = now;
 }
 
-void failover_note(struct failover *f, const struct job_tuple *h, const struct job_endpoint *by,
+void failover_note(struct failover *f, const struct ip_flow *h, const struct ip_endpoint *by,
 		   uint64_t now)
 {
 	struct seen *s = seen_find(f, h);
@@ -502,7 +500,7 @@ void failover_note(struct failover *f, const struct job_tuple *h, const struct j
 static bool has_to_wait(const struct failover *f, struct seen *s, const struct plan_backend *to,
 			uint64_t now)
 {
-	struct job_endpoint e = endpoint_of(to);
+	struct ip_endpoint e = endpoint_of(to);
 	const struct silent *other = s->of.proto == L4PROTO_TCP ? silent_find(f, &e) : NULL;
 
 	if (other == NULL || now - other->s.last_ns >= FAILOVER_WAIT_NS ||
@@ -512,7 +510,7 @@ static bool has_to_wait(const struct failover *f, struct seen *s, const struct p
 	return true;
 }
 
-bool failover_choose(struct failover *f, const struct job_tuple *h, const struct job_endpoint *by,
+bool failover_choose(struct failover *f, const struct ip_flow *h, const struct ip_endpoint *by,
 		     uint64_t now, struct failover_choice *ret)
 {
 	struct seen *s = seen_note(f, h, now);
@@ -533,7 +531,7 @@ bool failover_choose(struct failover *f, const struct job_tuple *h, const struct
 	to = pick(f, pool, s);
 	if (to == NULL || (from != NULL && has_to_wait(f, s, to, now)))
 		return false;
-	s->left_by = (struct job_endpoint){ 0 };
+	s->left_by = (struct ip_endpoint){ 0 };
 	s->is_chosen = true;
 	s->n_moves++;
 	*ret = (struct failover_choice){ .svc = svc, .pool = pool, .to = *to };
@@ -544,7 +542,7 @@ bool failover_choose(struct failover *f, const struct job_tuple *h, const struct
 	return true;
 }
 
-void failover_refused(struct failover *f, const struct job_tuple *h, const struct job_endpoint *by,
+void failover_refused(struct failover *f, const struct ip_flow *h, const struct ip_endpoint *by,
 		      uint64_t at_ns, uint64_t until_ns, uint64_t now)
 {
 	struct seen *s = seen_find(f, h);
@@ -562,7 +560,7 @@ void failover_refused(struct failover *f, const struct job_tuple *h, const struc
 		f->failed(f->failed_arg, svc, by, at_ns, true);
 }
 
-void failover_again(struct failover *f, const struct job_tuple *h)
+void failover_again(struct failover *f, const struct ip_flow *h)
 {
 	struct seen *s = seen_find(f, h);
 

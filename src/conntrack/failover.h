@@ -68,7 +68,7 @@ struct failover_silence {
 typedef void failover_silence_fn(void *arg, const struct failover_silence *s, bool is_over);
 
 /* A handshake of a client failed: a SYN of `at_ns` is unanswered, or was refused at that time. */
-typedef void failover_failed_fn(void *arg, const struct svc *svc, const struct job_endpoint *by,
+typedef void failover_failed_fn(void *arg, const struct svc *svc, const struct ip_endpoint *by,
 				uint64_t at_ns, bool is_refused);
 
 /* `plan` is borrowed. `fn`, which may be NULL, is called when a backend becomes silent, and then.
@@ -80,7 +80,7 @@ void failover_watch(struct failover *f, failover_failed_fn *fn, void *arg);
 /* Move flows of UDP, too. */
 void failover_udp(struct failover *f, uint64_t limit_ns);
 /* The backend replied to a flow of UDP, at `at_ns`. */
-void failover_replied(struct failover *f, const struct job_endpoint *by, uint64_t at_ns,
+void failover_replied(struct failover *f, const struct ip_endpoint *by, uint64_t at_ns,
 		      uint64_t now);
 void failover_close(struct failover *f);
 DEFINE_AUTO(struct failover *, failover_close);
@@ -91,23 +91,23 @@ DEFINE_AUTO(struct failover *, failover_close);
  * pool has another backend by now, or FAILOVER_WAIT_NS is over; and, after FAILOVER_REMOVED_NS,
  * when rows were programmed since the SYN: they may lack its backend.
  */
-bool failover_take(struct failover *f, const struct job_tuple *h, uint64_t age_ns, uint64_t now);
+bool failover_take(struct failover *f, const struct ip_flow *h, uint64_t age_ns, uint64_t now);
 /* Other rows of a service are programmed. */
 void failover_accepted(struct failover *f, uint64_t now);
 /* The flow of `h`, which was taken, was sent to `by`, without an answer until `now`. */
-void failover_note(struct failover *f, const struct job_tuple *h, const struct job_endpoint *by,
+void failover_note(struct failover *f, const struct ip_flow *h, const struct ip_endpoint *by,
 		   uint64_t now);
 /*
  * Which backend does the flow move to? False: it stays; so does one that is not due and whose
  * backend was not removed.
  */
-bool failover_choose(struct failover *f, const struct job_tuple *h, const struct job_endpoint *by,
+bool failover_choose(struct failover *f, const struct ip_flow *h, const struct ip_endpoint *by,
 		     uint64_t now, struct failover_choice *ret);
 /*
  * `by` refused `h` between `at_ns` and `until_ns`; the same refusal may be reported again within
  * FAILOVER_FORGET_NS.
  */
-void failover_refused(struct failover *f, const struct job_tuple *h, const struct job_endpoint *by,
+void failover_refused(struct failover *f, const struct ip_flow *h, const struct ip_endpoint *by,
 		      uint64_t at_ns, uint64_t until_ns, uint64_t now);
 /* End silences; to be called now and then. */
 void failover_tick(struct failover *f, uint64_t now);
@@ -118,8 +118,8 @@ size_t failover_n_silent(const struct failover *f);
 /* SYNs without an answer that were due, since the start. */
 uint64_t failover_unanswered(const struct failover *f);
 /* Is `to` in a pool of the handshake's frontend? */
-bool failover_has(struct failover *f, const struct job_tuple *h, const struct job_endpoint *to);
+bool failover_has(struct failover *f, const struct ip_flow *h, const struct ip_endpoint *to);
 /* The work of all calls so far: backends looked at, and flows that were left before. */
 uint64_t failover_looks(const struct failover *f);
 /* The step that took `h` failed: it is due again. */
-void failover_again(struct failover *f, const struct job_tuple *h);
+void failover_again(struct failover *f, const struct ip_flow *h);

@@ -12,15 +12,6 @@ void job_fini(struct job *j)
 	vec_fini(&j->tcp);
 }
 
-int job_endpoint_cmp(const void *a, const void *b)
-{
-	const struct job_endpoint *x = a;
-	const struct job_endpoint *y = b;
-	int c = ip_addr_cmp(&x->addr, &y->addr);
-
-	return c != 0 ? c : (int)x->port - (int)y->port;
-}
-
 int job_frontend_cmp(const void *a, const void *b)
 {
 	const struct job_frontend *fa = a;
@@ -32,12 +23,12 @@ int job_frontend_cmp(const void *a, const void *b)
 	return c != 0 ? c : (int)fa->port - (int)fb->port;
 }
 
-bool job_endpoint_is_in(const struct job_endpoint *e, const struct job_endpoint *v, size_t n)
+bool job_endpoint_is_in(const struct ip_endpoint *e, const struct ip_endpoint *v, size_t n)
 {
-	return n > 0 && bsearch(e, v, n, sizeof(*v), job_endpoint_cmp) != NULL;
+	return n > 0 && bsearch(e, v, n, sizeof(*v), ip_endpoint_cmp) != NULL;
 }
 
-static const struct job_frontend *frontend_find(const struct job *j, const struct job_endpoint *at,
+static const struct job_frontend *frontend_find(const struct job *j, const struct ip_endpoint *at,
 						uint8_t proto)
 {
 	struct job_frontend key = { .addr = at->addr, .port = at->port, .proto = proto };
@@ -45,12 +36,12 @@ static const struct job_frontend *frontend_find(const struct job *j, const struc
 	return vec_search(&j->frontends, &key, job_frontend_cmp);
 }
 
-static bool is_same(const struct job_endpoint *a, const struct job_endpoint *b)
+static bool is_same(const struct ip_endpoint *a, const struct ip_endpoint *b)
 {
-	return job_endpoint_cmp(a, b) == 0;
+	return ip_endpoint_cmp(a, b) == 0;
 }
 
-static bool is_live(const struct job *j, const struct job_frontend *f, const struct job_endpoint *e)
+static bool is_live(const struct job *j, const struct job_frontend *f, const struct ip_endpoint *e)
 {
 	return f->n_live > 0 && job_endpoint_is_in(e, &j->live.v[f->live], f->n_live);
 }
@@ -101,7 +92,7 @@ static bool is_mirror(const struct job *j, const struct job_frontend *f,
 
 void job_prepare(struct job *j)
 {
-	vec_sort(&j->tcp, job_endpoint_cmp);
+	vec_sort(&j->tcp, ip_endpoint_cmp);
 }
 
 /* A SYN passed while the rules were missing. Its next copy is translated if the flow is deleted. */

@@ -23,21 +23,6 @@
 #define JOB_TARGETS_MAX 65536
 #define JOB_LIVE_MAX 131072
 
-struct job_endpoint {
-	struct ip_addr addr;
-	uint16_t port; /* host order */
-	uint16_t pad;
-};
-_Static_assert(sizeof(struct job_endpoint) == 24, "travels as raw bytes");
-
-/* What a client's packet shows of its flow. */
-struct job_tuple {
-	struct job_endpoint from;
-	struct job_endpoint to; /* of the family of `from` */
-	uint32_t proto;         /* enum l4proto */
-};
-_Static_assert(sizeof(struct job_tuple) == 52, "hashed as raw bytes");
-
 enum job_kind {
 	JOB_TARGET_UNSET = 0,
 	JOB_TARGET_EXACT,        /* translated to `to` */
@@ -48,8 +33,8 @@ enum job_kind {
 };
 
 struct job_target {
-	struct job_endpoint to; /* JOB_TARGET_EXACT only, else zero */
-	uint8_t kind;           /* enum job_kind */
+	struct ip_endpoint to; /* JOB_TARGET_EXACT only, else zero */
+	uint8_t kind;          /* enum job_kind */
 	uint8_t pad[3];
 };
 
@@ -68,9 +53,9 @@ struct job {
 	uint32_t id;
 	VEC(struct job_frontend) frontends; /* sorted by job_frontend_cmp() */
 	VEC(struct job_target) targets;
-	VEC(struct job_endpoint) live;
+	VEC(struct ip_endpoint) live;
 	/* TCP frontends, in any order: untranslated handshakes to these are stale (CT-12). */
-	VEC(struct job_endpoint) tcp;
+	VEC(struct ip_endpoint) tcp;
 };
 
 /*
@@ -80,10 +65,10 @@ struct job {
  * passes untranslated again.
  */
 struct job_flow {
-	struct job_endpoint from; /* original source */
-	struct job_endpoint to;   /* original destination */
-	struct job_endpoint by;   /* source of the replies */
-	struct job_endpoint back; /* destination of the replies */
+	struct ip_endpoint from; /* original source */
+	struct ip_endpoint to;   /* original destination */
+	struct ip_endpoint by;   /* source of the replies */
+	struct ip_endpoint back; /* destination of the replies */
 	uint8_t proto;
 	/*
 	 * In the default zone. An untranslated flow of another zone is another tracker's view
@@ -94,11 +79,10 @@ struct job_flow {
 };
 
 void job_fini(struct job *j);
-/* By address, port; by address, protocol, port. For qsort() and bsearch(). */
-int job_endpoint_cmp(const void *a, const void *b);
+/* By address, protocol, port. For qsort() and bsearch(). */
 int job_frontend_cmp(const void *a, const void *b);
 /* Is `e` in the sorted array `v`? */
-bool job_endpoint_is_in(const struct job_endpoint *e, const struct job_endpoint *v, size_t n);
+bool job_endpoint_is_in(const struct ip_endpoint *e, const struct ip_endpoint *v, size_t n);
 
 /* To be called once, before job_is_stale(). */
 void job_prepare(struct job *j);

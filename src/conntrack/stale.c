@@ -43,7 +43,7 @@ struct live {
 	uint16_t port_index;
 	uint32_t job; /* the job that contains a copy, at `at` */
 	uint32_t at;
-	VEC(struct job_endpoint) v; /* sorted */
+	VEC(struct ip_endpoint) v; /* sorted */
 };
 
 struct key {
@@ -69,7 +69,7 @@ struct scan {
 	struct list due;   /* in a queue or in stale.under_way */
 	struct list of;    /* in frontend.scans */
 	struct frontend *frontend;
-	struct job_endpoint to;
+	struct ip_endpoint to;
 	uint8_t kind;   /* enum job_kind */
 	uint8_t n_left; /* number left */
 	bool is_under_way;
@@ -90,7 +90,7 @@ struct tcp_scan {
 	bool is_under_way;
 	size_t bucket; /* the next one of model.services: a table that grows repeats some */
 	uint64_t due_ns;
-	VEC(struct job_endpoint) v;
+	VEC(struct ip_endpoint) v;
 };
 
 struct stale {
@@ -112,7 +112,7 @@ struct stale {
 
 /* --- scans --- */
 
-static const struct job_endpoint nowhere; /* `to` of targets that are not exact */
+static const struct ip_endpoint nowhere; /* `to` of targets that are not exact */
 
 static void frontend_reap(struct stale *s, struct frontend *f)
 {
@@ -138,11 +138,11 @@ static void scan_queue(struct stale *s, struct scan *l, enum queue q, uint64_t d
 }
 
 /* Excludes the kind, which scan_soften() changes. */
-static uint32_t scan_hash(const struct frontend *f, const struct job_endpoint *to)
+static uint32_t scan_hash(const struct frontend *f, const struct ip_endpoint *to)
 {
 	struct {
 		const struct frontend *f;
-		struct job_endpoint to;
+		struct ip_endpoint to;
 	} key = { f, *to };
 
 	return hash_bytes(&key, sizeof(key));
@@ -150,11 +150,11 @@ static uint32_t scan_hash(const struct frontend *f, const struct job_endpoint *t
 
 /* The scan of this target that has not begun yet, or NULL. */
 static struct scan *scan_find(const struct stale *s, const struct frontend *f, enum job_kind kind,
-			      const struct job_endpoint *to)
+			      const struct ip_endpoint *to)
 {
 	return htable_find(&s->scans, scan_hash(f, to), struct scan, l,
 			   l->frontend == f && l->kind == kind && !l->is_under_way &&
-				   job_endpoint_cmp(&l->to, to) == 0);
+				   ip_endpoint_cmp(&l->to, to) == 0);
 }
 
 /* Is a scan for all endpoints that are not live pending? */
@@ -165,7 +165,7 @@ static bool scans_not_live(const struct stale *s, const struct frontend *f)
 
 /* Add scans of a target; restart those that are pending already. */
 static void scan_add(struct stale *s, struct frontend *f, enum job_kind kind,
-		     const struct job_endpoint *to, uint64_t now)
+		     const struct ip_endpoint *to, uint64_t now)
 {
 	struct scan *l;
 
@@ -196,7 +196,7 @@ static void scans_drop(struct stale *s, struct frontend *f)
 }
 
 /* Many exact targets of a UDP frontend become one: all endpoints that are not live. */
-static void scan_add_exact(struct stale *s, struct frontend *f, const struct job_endpoint *to,
+static void scan_add_exact(struct stale *s, struct frontend *f, const struct ip_endpoint *to,
 			   uint64_t now)
 {
 	if (f->key.proto != L4PROTO_UDP ||
@@ -253,7 +253,7 @@ static struct live *record_live(struct stale *s, struct record *r, const struct 
 	select_endpoints(&sel, s->model, svc, f->port_index, fam);
 	vec_for_each (e, &sel.endpoints)
 		if (is_live(e, f->proto))
-			*vec_push(&new->v) = (struct job_endpoint){ e->addr, e->port, 0 };
+			*vec_push(&new->v) = (struct ip_endpoint){ e->addr, e->port, 0 };
 	selection_fini(&sel);
 	vec_fit(&new->v);
 	*vec_push(&r->lives) = new;
@@ -301,9 +301,9 @@ static void lost_add(struct stale *s, struct frontend *f, const struct live *old
 	size_t j = 0;
 
 	vec_for_each (e, &old->v) {
-		while (new != NULL && j < new->v.n &&job_endpoint_cmp(&new->v.v[j], e) < 0)
+		while (new != NULL && j < new->v.n &&ip_endpoint_cmp(&new->v.v[j], e) < 0)
 			j++;
-		if (new == NULL || j == new->v.n || job_endpoint_cmp(&new->v.v[j], e) != 0)
+		if (new == NULL || j == new->v.n || ip_endpoint_cmp(&new->v.v[j], e) != 0)
 			scan_add_exact(s, f, e, now);
 	}
 }
@@ -439,7 +439,7 @@ static void tcp_add(struct tcp_scan *t, const struct plan_rows *rows)
 		return;
 	vec_for_each (f, &rows->frontends)
 		if (f->proto == L4PROTO_TCP && f->forwarding == FORWARDING_MASQUERADE)
-			*vec_push(&t->v) = (struct job_endpoint){ f->addr, f->port, 0 };
+			*vec_push(&t->v) = (struct ip_endpoint){ f->addr, f->port, 0 };
 }
 
 /* False: there are more. */

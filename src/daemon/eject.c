@@ -19,7 +19,7 @@ struct probe {
 	struct list link;
 	struct eject_loop *loop;
 	struct eject_endpoint of; /* counted names */
-	struct job_endpoint to;
+	struct ip_endpoint to;
 	struct event *event;
 	int fd;    /* -1: none */
 	int error; /* of socket() or connect() */
@@ -72,7 +72,7 @@ static void on_probe(evutil_socket_t fd, short what, void *arg)
 }
 
 /* Set fd and error. */
-static void probe_connect(struct probe *p, const struct job_endpoint *to)
+static void probe_connect(struct probe *p, const struct ip_endpoint *to)
 {
 	const struct linger reset = { .l_onoff = 1 };
 	struct sockaddr_storage addr;
@@ -88,7 +88,7 @@ static void probe_connect(struct probe *p, const struct job_endpoint *to)
 		p->error = errno;
 }
 
-static void probe_begin(void *arg, const struct eject_endpoint *e, const struct job_endpoint *to)
+static void probe_begin(void *arg, const struct eject_endpoint *e, const struct ip_endpoint *to)
 {
 	struct eject_loop *l = arg;
 	struct probe *p = xcalloc(1, sizeof(*p));
@@ -112,7 +112,7 @@ static int answers_read(void *arg, struct eject_answer *v, size_t n, uint64_t no
 	int r;
 
 	for (size_t i = 0; i < n; i++)
-		a[i] = (struct plane_answer){ .addr = v[i].by.addr, .port = v[i].by.port };
+		a[i] = (struct plane_answer){ .by = v[i].by };
 	r = l->config.plane->ops->answers(l->config.plane, a, n, &err);
 	for (size_t i = 0; i < n; i++)
 		v[i].at_ns = a[i].age_ns < now ? now - a[i].age_ns : 0;
@@ -123,19 +123,15 @@ static int answers_read(void *arg, struct eject_answer *v, size_t n, uint64_t no
 static void on_refusal(void *arg, const struct plane_refusal *r)
 {
 	struct eject_loop *l = arg;
-	const struct job_tuple h = { { r->of.client, r->of.client_port, 0 },
-				     { r->of.addr, r->of.port, 0 },
-				     L4PROTO_TCP };
-	const struct job_endpoint by = { r->by, r->by_port, 0 };
 	uint64_t now = now_ns();
 
 	l->has_refusals = true;
 	/* The kernel computed the age between the two times. */
-	failover_refused(l->config.failover, &h, &by, l->read_ns - r->of.age_ns, now - r->of.age_ns,
-			 now);
+	failover_refused(l->config.failover, &r->of.flow, &r->by, l->read_ns - r->of.age_ns,
+			 now - r->of.age_ns, now);
 }
 
-static void on_failed(void *arg, const struct svc *svc, const struct job_endpoint *by,
+static void on_failed(void *arg, const struct svc *svc, const struct ip_endpoint *by,
 		      uint64_t at_ns, bool is_refused)
 {
 	const struct eject_loop *l = arg;

@@ -29,20 +29,20 @@
 #define REST_MAX_NS (5 * NSEC_PER_SEC)
 
 struct found {
-	struct plane_handshake of;
-	uint64_t at_ns; /* now_ns() of of.age_ns */
+	struct ip_flow of;
+	uint64_t syn_ns; /* the last packet that made a flow */
 };
 
 /* A flow without an answer. */
 struct silent_flow {
 	size_t i; /* in failover_loop.due */
-	struct job_endpoint by;
+	struct ip_endpoint by;
 };
 
 /* A flow that was moved: the client's next packet goes to `to` for some time. */
 struct moved {
-	struct plane_handshake of;
-	struct job_endpoint to;
+	struct ip_flow of;
+	struct ip_endpoint to;
 	uint64_t at_ns;
 	bool is_ended;
 };
@@ -70,25 +70,18 @@ struct failover_loop {
 	/* Of the current step. */
 	uint64_t now;
 	uint64_t claimed_ns; /* before move_begin() */
-	VEC(struct plane_handshake) due;
-	VEC(struct job_tuple) tuples; /* of `due`; then of `moves` */
+	VEC(struct ip_flow) due;
+	VEC(struct ip_flow) claimed; /* of `moves` */
 	VEC(struct silent_flow) silent;
 	VEC(struct plane_move) moves;
 };
-
-static struct job_tuple tuple_of(const struct plane_handshake *h)
-{
-	return (struct job_tuple){ { h->client, h->client_port, 0 },
-				   { h->addr, h->port, 0 },
-				   h->proto };
-}
 
 static void on_handshake(void *arg, const struct plane_handshake *h)
 {
 	struct failover_loop *l = arg;
 
-	l->has_udp |= h->proto == L4PROTO_UDP;
-	*vec_push(&l->found) = (struct found){ *h, now_ns() };
+	l->has_udp |= h->flow.proto == L4PROTO_UDP;
+	*vec_push(&l->found) = (struct found){ h->flow, now_ns() - h->age_ns };
 }
 
 static void on_udp_reply(void *arg, const struct plane_answer *a)
@@ -96,8 +89,7 @@ static void on_udp_reply(void *arg, const struct plane_answer *a)
 	struct failover_loop *l = arg;
 	uint64_t now = now_ns();
 
-	failover_replied(l->failover, &(struct job_endpoint){ a->addr, a->port, 0 },
-			 now - a->age_ns, now);
+	failover_replied(l->failover, &a->by, now - a->age_ns, now);
 }
 
 /* Those that are due of the next ones found, up to FAILOVER_STEP, for FAILOVER_LOOKS. */
@@ -106,17 +98,13 @@ static void due_take(struct failover_loop *l)
 	uint64_t until = failover_looks(l->failover) + FAILOVER_LOOKS;
 
 	vec_clear(&l->due);
-	vec_clear(&l->tuples);
 	l->now = now_ns();
 	while (l->next < l->found.n && l->due.n < FAILOVER_STEP &&
 	       failover_looks(l->failover) < until) {
 		const struct found *f = &l->found.v[l->next++];
-		struct job_tuple key = tuple_of(&f->of);
 
-		if (failover_take(l->failover, &key, f->of.age_ns + (l->now - f->at_ns), l->now)) {
+		if (failover_take(l->failover, &f->of, l->now - f->syn_ns, l->now))
 			*vec_push(&l->due) = f->of;
-			*vec_push(&l->tuples) = key;
-		}
 	}
 }
 
@@ -124,7 +112,7 @@ static void due_take(struct failover_loop *l)
 static bool is_unanswered(const struct ctnl_entry *e)
 {
 	bool is_translated =
-		e->status & IPS_DST_NAT || job_endpoint_cmp(&e->flow.by, &e->flow.to) != 0;
+		e->status & IPS_DST_NAT || ip_endpoint_cmp(&e->flow.by, &e->flow.to) != 0;
 
 	return is_translated && !(e->status & IPS_SEEN_REPLY);
 }
@@ -170,7 +158,7 @@ static void udp_log(const struct failover_choice *c)
 }
 
 /* Another program may translate a frontend's packets before vipd does. */
-static bool is_foreign(const struct failover_loop *l, const struct job_endpoint *by)
+static bool is_foreign(const struct failover_loop *l, const struct ip_endpoint *by)
 {
 	struct plane *p = l->config.plane;
 
@@ -183,17 +171,17 @@ static void on_due_flow(void *arg, size_t i, const struct ctnl_entry *e)
 
 	if (!is_unanswered(e) || is_foreign(l, &e->flow.by))
 		return;
-	failover_note(l->failover, &l->tuples.v[i], &e->flow.by, l->now);
+	failover_note(l->failover, &l->due.v[i], &e->flow.by, l->now);
 	*vec_push(&l->silent) = (struct silent_flow){ i, e->flow.by };
 }
 
 static void moves_choose(struct failover_loop *l)
 {
 	vec_for_each (s, &l->silent) {
-		const struct job_tuple *key = &l->tuples.v[s->i];
+		const struct ip_flow *flow = &l->due.v[s->i];
 		struct failover_choice c;
 
-		if (!failover_choose(l->failover, key, &s->by, l->now, &c) || !can_move(l))
+		if (!failover_choose(l->failover, flow, &s->by, l->now, &c) || !can_move(l))
 			continue;
 		/* Void until on_claimed_flow() finds the flow still unanswered, and deletes it. */
 		*vec_push(&l->moves) = (struct plane_move){ .of = l->due.v[s->i],
@@ -201,7 +189,7 @@ static void moves_choose(struct failover_loop *l)
 							    .from = c.from,
 							    .to = c.to,
 							    .is_void = true };
-		if (key->proto == L4PROTO_UDP)
+		if (flow->proto == L4PROTO_UDP)
 			udp_log(&c);
 	}
 }
@@ -222,10 +210,10 @@ static int claimed_delete(struct failover_loop *l, uint64_t *n_moved, struct err
 {
 	int r, q;
 
-	vec_clear(&l->tuples);
+	vec_clear(&l->claimed);
 	vec_for_each (m, &l->moves)
-		*vec_push(&l->tuples) = tuple_of(&m->of);
-	r = ctnl_lookup(l->ctnl, l->tuples.v, l->tuples.n, on_claimed_flow, l, err);
+		*vec_push(&l->claimed) = m->of;
+	r = ctnl_lookup(l->ctnl, l->claimed.v, l->claimed.n, on_claimed_flow, l, err);
 	if (now_ns() - l->claimed_ns > CLAIM_NS) {
 		ctnl_delete_drop(l->ctnl);
 		vec_for_each (m, &l->moves)
@@ -293,10 +281,9 @@ static int gone_delete(struct failover_loop *l, struct err *err)
 	for (; l->moved_left > 0 && l->moves.n < GONE_STEP && failover_looks(l->failover) < until;
 	     l->moved_left--) {
 		struct moved *m = &l->moved.v[l->moved_next];
-		struct job_tuple key = tuple_of(&m->of);
 
 		l->moved_next = l->moved_next + 1 < l->moved.n ? l->moved_next + 1 : 0;
-		if (!is_moved(m, now) || failover_has(l->failover, &key, &m->to))
+		if (!is_moved(m, now) || failover_has(l->failover, &m->of, &m->to))
 			continue;
 		ended[l->moves.n] = m;
 		*vec_push(&l->moves) = (struct plane_move){ .of = m->of, .is_void = true };
@@ -334,11 +321,8 @@ static int moves_make(struct failover_loop *l, struct err *err)
 /* All of the step, those that succeeded included: their flows no longer exist. */
 static void moves_again(struct failover_loop *l)
 {
-	vec_for_each (h, &l->due) {
-		struct job_tuple key = tuple_of(h);
-
-		failover_again(l->failover, &key);
-	}
+	vec_for_each (flow, &l->due)
+		failover_again(l->failover, flow);
 }
 
 static void found_clear(struct failover_loop *l)
@@ -357,7 +341,7 @@ static int due_move(struct failover_loop *l, struct err *err)
 	vec_clear(&l->silent);
 	if (l->due.n == 0)
 		return 0;
-	r = ctnl_lookup(l->ctnl, l->tuples.v, l->tuples.n, on_due_flow, l, err);
+	r = ctnl_lookup(l->ctnl, l->due.v, l->due.n, on_due_flow, l, err);
 	if (r == 0) {
 		moves_choose(l);
 		r = moves_make(l, err);
@@ -500,7 +484,7 @@ void failover_loop_close(struct failover_loop *l)
 	failover_close(l->failover);
 	vec_fini(&l->found);
 	vec_fini(&l->due);
-	vec_fini(&l->tuples);
+	vec_fini(&l->claimed);
 	vec_fini(&l->silent);
 	vec_fini(&l->moves);
 	vec_fini(&l->moved);

@@ -114,10 +114,9 @@ void nft_get_tuple(struct nft_tuple *ret, enum ipfam fam, const uint8_t *key)
 	ret->port = get_port(key + len + 4);
 }
 
-void nft_get_endpoint(struct nft_endpoint *ret, enum ipfam fam, const uint8_t *data)
+void nft_get_endpoint(struct ip_endpoint *ret, enum ipfam fam, const uint8_t *data)
 {
-	ret->addr = get_addr(fam, data);
-	ret->port = get_port(data + ip_len(fam));
+	*ret = (struct ip_endpoint){ get_addr(fam, data), get_port(data + ip_len(fam)), 0 };
 }
 
 uint32_t nft_get_range_pool(const uint8_t *key)
@@ -143,7 +142,7 @@ static void text_word(struct str *out, const uint8_t *data)
 static void text_endpoint(struct str *out, enum ipfam fam, const uint8_t *data)
 {
 	char buf[IP_ENDPOINT_TEXT_MAX];
-	struct nft_endpoint b;
+	struct ip_endpoint b;
 
 	nft_get_endpoint(&b, fam, data);
 	str_puts(out, ip_endpoint_text(&b.addr, b.port, buf));
@@ -269,18 +268,9 @@ static const uint8_t *find(const struct text *t, enum nft_set_id set, const uint
 	return t->src->find(t->src->ctx, t->fam, set, key);
 }
 
-static int backend_cmp(const void *a, const void *b)
-{
-	const struct nft_endpoint *x = a;
-	const struct nft_endpoint *y = b;
-	int c = ip_addr_cmp(&x->addr, &y->addr);
-
-	return c != 0 ? c : (x->port > y->port) - (x->port < y->port);
-}
-
 static void text_pool(const struct text *t, uint32_t pool_id, const struct nft_kind_info *info)
 {
-	VEC(struct nft_endpoint) found = { 0 };
+	VEC(struct ip_endpoint) found = { 0 };
 	char buf[IP_ENDPOINT_TEXT_MAX];
 	uint8_t key[NFT_KEY_MAX];
 
@@ -296,11 +286,11 @@ static void text_pool(const struct text *t, uint32_t pool_id, const struct nft_k
 		else
 			break;
 	}
-	vec_sort(&found, backend_cmp);
+	vec_sort(&found, ip_endpoint_cmp);
 	for (size_t i = 0, n; i < found.n; i += n) {
-		const struct nft_endpoint *b = &found.v[i];
+		const struct ip_endpoint *b = &found.v[i];
 
-		for (n = 1; i + n < found.n && backend_cmp(b, &found.v[i + n]) == 0;)
+		for (n = 1; i + n < found.n && ip_endpoint_cmp(b, &found.v[i + n]) == 0;)
 			n++;
 		str_printf(t->out, " %s", ip_endpoint_text(&b->addr, b->port, buf));
 		if (n > 1 && !info->is_hashed) /* as explain/text.h prints a weight */
@@ -341,7 +331,7 @@ static void text_target(const struct text *t, const uint8_t *data)
 struct guard {
 	enum ipfam fam;
 	uint32_t word;
-	VEC(struct nft_endpoint) ends; /* first and last in turn */
+	VEC(struct ip_endpoint) ends; /* first and last in turn */
 };
 
 static void guard_collect(void *arg, const uint8_t *key)
@@ -351,16 +341,8 @@ static void guard_collect(void *arg, const uint8_t *key)
 
 	if (ntohl(nft_get_word(key)) != g->word)
 		return;
-	*vec_push(&g->ends) = (struct nft_endpoint){ .addr = get_addr(g->fam, key + 4) };
-	*vec_push(&g->ends) = (struct nft_endpoint){ .addr = get_addr(g->fam, key + 8 + len) };
-}
-
-static int guard_cmp(const void *a, const void *b)
-{
-	const struct nft_endpoint *x = a;
-	const struct nft_endpoint *y = b;
-
-	return ip_addr_cmp(&x->addr, &y->addr);
+	*vec_push(&g->ends) = (struct ip_endpoint){ .addr = get_addr(g->fam, key + 4) };
+	*vec_push(&g->ends) = (struct ip_endpoint){ .addr = get_addr(g->fam, key + 8 + len) };
 }
 
 void nft_guard_text(struct str *out, const struct nft_source *src, enum ipfam fam,
@@ -371,7 +353,7 @@ void nft_guard_text(struct str *out, const struct nft_source *src, enum ipfam fa
 
 	src->each(src->ctx, fam, set, guard_collect, &g);
 	if (g.ends.n > 2)
-		qsort(g.ends.v, g.ends.n / 2, 2 * sizeof(g.ends.v[0]), guard_cmp);
+		qsort(g.ends.v, g.ends.n / 2, 2 * sizeof(g.ends.v[0]), ip_endpoint_cmp);
 	str_puts(out, g.ends.n == 0 ? " guard=none" : " guard=");
 	for (size_t i = 0; i < g.ends.n; i++)
 		str_printf(out, "%s%s",

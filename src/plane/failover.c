@@ -474,34 +474,23 @@ static int elem_found(void *arg, const uint8_t *key, const uint8_t *data, struct
 {
 	struct reading *rd = arg;
 	uint64_t age_ms = rd->life_ms - MIN(rd->life_ms, rd->walk.expires_ms);
-	struct nft_endpoint from, to, by;
-	struct plane_refusal r;
+	struct plane_refusal r = { .of.age_ns = age_ms * NSEC_PER_MSEC };
+	struct ip_flow *flow = &r.of.flow;
 
 	(void)err;
-	nft_get_endpoint(&from, rd->fam, key);
+	nft_get_endpoint(&flow->from, rd->fam, key);
 	if (rd->reply != NULL) {
-		const struct plane_answer a = { from.addr, from.port, age_ms * NSEC_PER_MSEC };
-
-		rd->reply(rd->arg, &a);
+		rd->reply(rd->arg, &(struct plane_answer){ flow->from, r.of.age_ns });
 		return 0;
 	}
 	if (age_ms >= rd->needed_ms && rd->walk.expires_ms > EXPIRY_MS && rd->old.n < OLD_MAX)
 		memcpy(vec_push(&rd->old)->key, key, nft_key_len(rd->set, rd->fam));
-	nft_get_endpoint(&to, rd->fam, key + nft_data_len(FAILSET_MOVES, rd->fam));
-	r.of = (struct plane_handshake){
-		from.addr,
-		to.addr,
-		from.port,
-		to.port,
-		rd->set == FAILSET_UDP_FLOWS ? L4PROTO_UDP : L4PROTO_TCP,
-		age_ms * NSEC_PER_MSEC,
-	};
+	nft_get_endpoint(&flow->to, rd->fam, key + nft_data_len(FAILSET_MOVES, rd->fam));
+	flow->proto = rd->set == FAILSET_UDP_FLOWS ? L4PROTO_UDP : L4PROTO_TCP;
 	if (rd->handshake != NULL) {
 		rd->handshake(rd->arg, &r.of);
 	} else if (data != NULL) {
-		nft_get_endpoint(&by, rd->fam, data);
-		r.by = by.addr;
-		r.by_port = by.port;
+		nft_get_endpoint(&r.by, rd->fam, data);
 		rd->refusal(rd->arg, &r);
 	}
 	return 0;
@@ -638,7 +627,7 @@ int plane_refusals(struct plane *plane, plane_refusal_fn *fn, void *arg, struct 
 int plane_answers(struct plane *plane, struct plane_answer *v, size_t n, struct err *err)
 {
 	struct plane_common *c = plane_common_of(plane);
-	enum ipfam fam = ip_fam(&v->addr);
+	enum ipfam fam = ip_fam(&v->by.addr);
 	struct nft_table_ref table = plane_failover_table(c, fam);
 	size_t len = nft_key_len(FAILSET_ANSWERED, fam);
 	uint64_t *expires_ms = xcalloc(n, sizeof(*expires_ms));
@@ -649,7 +638,7 @@ int plane_answers(struct plane *plane, struct plane_answer *v, size_t n, struct 
 	for (size_t i = 0; i < n; i++) {
 		uint8_t key[NFT_DATA_MAX];
 
-		nft_data_endpoint(key, &v[i].addr, v[i].port);
+		nft_data_endpoint(key, &v[i].by.addr, v[i].by.port);
 		memcpy(keys + i * len, key, len);
 	}
 	r = nft_elems_count(c->query, &table, FAILSET_ANSWERED, keys, n, NULL, found, NULL,

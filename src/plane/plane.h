@@ -137,34 +137,28 @@ struct plane_drains {
  * later. May be another program's.
  */
 struct plane_handshake {
-	struct ip_addr client;
-	struct ip_addr addr; /* of the frontend */
-	uint16_t client_port;
-	uint16_t port;
-	enum l4proto proto;
-	uint64_t age_ns; /* since the last packet that made a flow */
+	struct ip_flow flow; /* of a client to a frontend */
+	uint64_t age_ns;     /* since the last packet that made a flow */
 };
 typedef void plane_handshake_fn(void *arg, const struct plane_handshake *h);
 
 /* A SYN that its backend answered with a reset, `of.age_ns` ago. */
 struct plane_refusal {
 	struct plane_handshake of;
-	struct ip_addr by;
-	uint16_t by_port;
+	struct ip_endpoint by;
 };
 typedef void plane_refusal_fn(void *arg, const struct plane_refusal *r);
 
 /* A backend, and the time since it last accepted a handshake, or replied to a flow of UDP. */
 struct plane_answer {
-	struct ip_addr addr;
-	uint16_t port;
+	struct ip_endpoint by;
 	uint64_t age_ns; /* UINT64_MAX: not for at least 10 s */
 };
 typedef void plane_reply_fn(void *arg, const struct plane_answer *a);
 
 /* A handshake that gets another backend of the pool. */
 struct plane_move {
-	struct plane_handshake of;
+	struct ip_flow of;
 	const struct plan_pool *pool;
 	struct plan_backend from; /* aff_id 0: unknown, or without affinity */
 	struct plan_backend to;

@@ -168,15 +168,15 @@ static void flow_looked_up(void *arg, size_t i, const struct ctnl_entry *e)
 
 static void read_flows(const struct nl_io *io)
 {
-	struct job_tuple tuples[2] = { { .proto = L4PROTO_TCP }, { .proto = L4PROTO_UDP } };
+	struct ip_flow tuples[2] = { { .proto = L4PROTO_TCP }, { .proto = L4PROTO_UDP } };
 	struct ctnl *c;
 	uint64_t n = 0;
 	struct err err = { 0 };
 
 	for (int i = 0; i < 2; i++) {
 		tuples[i].from =
-			(struct job_endpoint){ .addr = ip_addr_from_bytes(AF_INET, "\x0a\0\0\x01"),
-					       .port = 1000 };
+			(struct ip_endpoint){ .addr = ip_addr_from_bytes(AF_INET, "\x0a\0\0\x01"),
+					      .port = 1000 };
 		tuples[i].to = tuples[i].from;
 	}
 	ctnl_open(&c, connect_to(io), connect_to(io));

@@ -27,9 +27,9 @@
 /* --- flows by hand ------------------------------------------------------------- */
 
 /* "10.96.0.1", "10.96.0.1/5353", "fd00::1"; port 53 if none is given. */
-static struct job_endpoint at(const char *text)
+static struct ip_endpoint at(const char *text)
 {
-	struct job_endpoint e = { .port = 53 };
+	struct ip_endpoint e = { .port = 53 };
 	char *copy = xstrdup(text);
 	char *slash = strchr(copy, '/');
 
@@ -51,8 +51,7 @@ struct flow {
 	const char *from; /* NULL: the client */
 };
 
-static void put_ip(struct nlmsghdr *h, const struct job_endpoint *src,
-		   const struct job_endpoint *dst)
+static void put_ip(struct nlmsghdr *h, const struct ip_endpoint *src, const struct ip_endpoint *dst)
 {
 	bool is_v4 = src->addr.family == AF_INET;
 	struct nlattr *nest = mnl_attr_nest_start(h, CTA_TUPLE_IP);
@@ -62,8 +61,8 @@ static void put_ip(struct nlmsghdr *h, const struct job_endpoint *src,
 	mnl_attr_nest_end(h, nest);
 }
 
-static void put_tuple(struct nlmsghdr *h, uint16_t type, const struct job_endpoint *src,
-		      const struct job_endpoint *dst, uint8_t proto)
+static void put_tuple(struct nlmsghdr *h, uint16_t type, const struct ip_endpoint *src,
+		      const struct ip_endpoint *dst, uint8_t proto)
 {
 	struct nlattr *tuple = mnl_attr_nest_start(h, type);
 	struct nlattr *nest;
@@ -78,7 +77,7 @@ static void put_tuple(struct nlmsghdr *h, uint16_t type, const struct job_endpoi
 }
 
 /* The kernel translates the entry as for a packet: status and reply tuple are its own. */
-static void put_nat(struct nlmsghdr *h, const struct job_endpoint *by)
+static void put_nat(struct nlmsghdr *h, const struct ip_endpoint *by)
 {
 	bool is_v4 = by->addr.family == AF_INET;
 	struct nlattr *nat = mnl_attr_nest_start(h, CTA_NAT_DST);
@@ -112,10 +111,10 @@ static int flow_try(struct nl_sock *nl, const struct flow *f)
 {
 	static const struct nl_reader rd = { .message = no_message };
 	uint8_t buf[1024];
-	struct job_endpoint to = at(f->to);
-	struct job_endpoint client = at(f->from                     ? f->from
-					: to.addr.family == AF_INET ? CLIENT4
-								    : CLIENT6);
+	struct ip_endpoint to = at(f->to);
+	struct ip_endpoint client = at(f->from                     ? f->from
+				       : to.addr.family == AF_INET ? CLIENT4
+								   : CLIENT6);
 	struct nlmsghdr *h =
 		nl_request_nfnl(buf, sizeof(buf), TYPE(IPCTNL_MSG_CT_NEW), to.addr.family);
 
@@ -124,7 +123,7 @@ static int flow_try(struct nl_sock *nl, const struct flow *f)
 	put_tuple(h, CTA_TUPLE_ORIG, &client, &to, f->proto);
 	put_tuple(h, CTA_TUPLE_REPLY, &to, &client, f->proto);
 	if (f->by != NULL) {
-		struct job_endpoint by = at(f->by);
+		struct ip_endpoint by = at(f->by);
 
 		put_nat(h, &by);
 	}
@@ -184,8 +183,8 @@ static size_t count(struct ctnl *c, uint8_t family, uint8_t proto)
 
 static bool is_there(struct ctnl *c, const struct flow *f)
 {
-	struct job_endpoint to = at(f->to);
-	struct job_endpoint by = at(f->by ? f->by : f->to);
+	struct ip_endpoint to = at(f->to);
+	struct ip_endpoint by = at(f->by ? f->by : f->to);
 	struct seen s = { 0 };
 	struct err err;
 	bool is_found = false;
@@ -193,8 +192,8 @@ static bool is_there(struct ctnl *c, const struct flow *f)
 	if (ctnl_dump(c, 0, 0, on_entry, &s, &err) < 0)
 		fail_msg("%s", err.text);
 	vec_for_each (i, &s.flows)
-		is_found |= i->proto == f->proto && job_endpoint_cmp(&i->to, &to) == 0 &&
-			    job_endpoint_cmp(&i->by, &by) == 0 &&
+		is_found |= i->proto == f->proto && ip_endpoint_cmp(&i->to, &to) == 0 &&
+			    ip_endpoint_cmp(&i->by, &by) == 0 &&
 			    i->is_default_zone == (f->zone == 0);
 	vec_fini(&s.flows);
 	return is_found;
@@ -343,7 +342,7 @@ struct target {
 
 static void job_add(struct job *j, const struct target *t)
 {
-	struct job_endpoint f = at(t->frontend);
+	struct ip_endpoint f = at(t->frontend);
 	struct job_target *target = vec_push(&j->targets);
 
 	*vec_push(&j->frontends) = (struct job_frontend){

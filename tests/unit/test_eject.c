@@ -29,8 +29,8 @@ struct world {
 	unsigned int n_about[256];    /* probes about an endpoint, as answered_ns */
 	unsigned int n_answers;       /* calls of answers() */
 	struct eject_endpoint probed; /* the last one */
-	struct job_endpoint to;
-	struct job_endpoint to_before; /* of the last but one */
+	struct ip_endpoint to;
+	struct ip_endpoint to_before; /* of the last but one */
 	unsigned int n_begun;
 	unsigned int n_over;
 };
@@ -46,7 +46,7 @@ static int answers(void *arg, struct eject_answer *v, size_t n, uint64_t now)
 	return w->answers_fail;
 }
 
-static void probe(void *arg, const struct eject_endpoint *e, const struct job_endpoint *to)
+static void probe(void *arg, const struct eject_endpoint *e, const struct ip_endpoint *to)
 {
 	struct world *w = arg;
 
@@ -111,18 +111,18 @@ static struct svc *svc_of(struct world *w)
 	return model_find_text(&w->m, "default", "a");
 }
 
-static struct job_endpoint at(unsigned int n)
+static struct ip_endpoint at(unsigned int n)
 {
 	char text[16];
 
 	(void)snprintf(text, sizeof(text), "10.0.1.%u", n);
-	return (struct job_endpoint){ test_addr(text), 8080, 0 };
+	return (struct ip_endpoint){ test_addr(text), 8080, 0 };
 }
 
 /* `count` handshakes fail at endpoint `n`, one per millisecond. */
 static void failures(struct world *w, unsigned int n, unsigned int count, bool is_refused)
 {
-	struct job_endpoint by = at(n);
+	struct ip_endpoint by = at(n);
 
 	for (unsigned int i = 0; i < count; i++)
 		eject_failed(w->j, svc_of(w), &by, w->now += MS, is_refused);
@@ -438,7 +438,7 @@ static void test_step_limit(void **state)
 /* Evidence about many endpoints does not keep evidence about others out. */
 static void test_many_suspects(void **state)
 {
-	struct job_endpoint by = at(1);
+	struct ip_endpoint by = at(1);
 	struct world w;
 
 	(void)state;
@@ -648,7 +648,7 @@ static void test_removed(void **state)
 /* CT-30: an operator admits it, and ejects it. */
 static void test_operator(void **state)
 {
-	struct job_endpoint by = at(2);
+	struct ip_endpoint by = at(2);
 	struct model_ejection e = { .addr = by.addr, .is_manual = true };
 	struct world w;
 
@@ -731,7 +731,7 @@ static void handshakes_lose(struct loss *l, unsigned int per_s)
 		else
 			w->answered_ns[1 + i % 10] = w->now;
 		for (; due < i && lost_ns[due] + 500 * MS <= w->now; due++) {
-			struct job_endpoint by = at(1 + due % 10);
+			struct ip_endpoint by = at(1 + due % 10);
 
 			if (lost_ns[due] != 0)
 				eject_failed(w->j, svc_of(w), &by, lost_ns[due], false);
@@ -769,7 +769,7 @@ static void test_packet_loss(void **state)
 /* A probe of before is still under way when both probes begin: it does not count as both. */
 static void test_older_probe(void **state)
 {
-	struct job_endpoint two = at(2);
+	struct ip_endpoint two = at(2);
 	struct eject_endpoint of;
 	struct world w;
 

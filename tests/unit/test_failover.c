@@ -77,29 +77,28 @@ static void put(struct world *w, const char *service, const char *slice)
 	w->now += MS;
 }
 
-static struct job_endpoint at(const char *addr, uint16_t port)
+static struct ip_endpoint at(const char *addr, uint16_t port)
 {
-	return (struct job_endpoint){ test_addr(addr), port, 0 };
+	return (struct ip_endpoint){ test_addr(addr), port, 0 };
 }
 
-static struct job_tuple shake(uint16_t client_port)
+static struct ip_flow shake(uint16_t client_port)
 {
-	return (struct job_tuple){ at("203.0.113.7", client_port), at("10.96.0.1", 80),
-				   L4PROTO_TCP };
+	return (struct ip_flow){ at("203.0.113.7", client_port), at("10.96.0.1", 80), L4PROTO_TCP };
 }
 
 /* `h`, which was taken, has no answer of `by`. */
-static bool choose(struct world *w, const struct job_tuple *h, const struct job_endpoint *by)
+static bool choose(struct world *w, const struct ip_flow *h, const struct ip_endpoint *by)
 {
 	failover_note(w->f, h, by, w->now);
 	return failover_choose(w->f, h, by, w->now, &w->c);
 }
 
 /* A SYN of `h` to endpoint `by` (10.0.1.N) has no answer. Where does it move? 0: nowhere */
-static unsigned int ask_of(struct world *w, const struct job_tuple *h, unsigned int by)
+static unsigned int ask_of(struct world *w, const struct ip_flow *h, unsigned int by)
 {
 	char text[16];
-	struct job_endpoint e;
+	struct ip_endpoint e;
 
 	(void)snprintf(text, sizeof(text), "10.0.1.%u", by);
 	e = at(text, 8080);
@@ -126,7 +125,7 @@ static unsigned int ask_of(struct world *w, const struct job_tuple *h, unsigned 
 
 static unsigned int ask(struct world *w, uint16_t client_port, unsigned int by)
 {
-	struct job_tuple h = shake(client_port);
+	struct ip_flow h = shake(client_port);
 
 	return ask_of(w, &h, by);
 }
@@ -137,7 +136,7 @@ static unsigned int ask(struct world *w, uint16_t client_port, unsigned int by)
 /* CT-18: to another backend of the pool, each handshake once per SYN. */
 static void test_moves(void **state)
 {
-	struct job_tuple h = shake(1000);
+	struct ip_flow h = shake(1000);
 	struct world w;
 
 	(void)state;
@@ -167,8 +166,8 @@ static void test_moves(void **state)
 	assert_true(failover_take(w.f, &h, LIMIT, w.now));
 	/* Nor does it forget the endpoints that were tried, however many steps fail. */
 	for (unsigned int i = 0; i < 20; i++) {
-		struct job_tuple other = shake((uint16_t)(3000 + i));
-		struct job_endpoint by = at("10.0.1.2", 8080);
+		struct ip_flow other = shake((uint16_t)(3000 + i));
+		struct ip_endpoint by = at("10.0.1.2", 8080);
 
 		failover_again(w.f, &h);
 		(void)failover_take(w.f, &other, 0, w.now);
@@ -225,7 +224,7 @@ static void test_each_once(void **state)
  */
 static void test_all_late(void **state)
 {
-	struct job_endpoint by[3];
+	struct ip_endpoint by[3];
 	struct world w;
 
 	(void)state;
@@ -240,13 +239,13 @@ static void test_all_late(void **state)
 	for (unsigned int wave = 0; wave < 20; wave++) {
 		w.now += LIMIT + wave * NSEC_PER_SEC; /* more than silences last, later */
 		for (unsigned int i = 0; i < 6; i++) {
-			struct job_tuple h = shake((uint16_t)(1000 + 10 * wave + i));
+			struct ip_flow h = shake((uint16_t)(1000 + 10 * wave + i));
 
 			assert_true(failover_take(w.f, &h, LIMIT, w.now));
 			failover_note(w.f, &h, &by[i % 3], w.now);
 		}
 		for (unsigned int i = 0; i < 6; i++) {
-			struct job_tuple h = shake((uint16_t)(1000 + 10 * wave + i));
+			struct ip_flow h = shake((uint16_t)(1000 + 10 * wave + i));
 
 			assert_false(failover_choose(w.f, &h, &by[i % 3], w.now, &w.c));
 			assert_false(failover_take(w.f, &h, LIMIT + 300 * MS, w.now + 300 * MS));
@@ -254,7 +253,7 @@ static void test_all_late(void **state)
 	}
 	w.now += FAILOVER_WAIT_NS - LIMIT;
 	for (unsigned int i = 0; i < 2; i++) { /* the kernel lists the last one still */
-		struct job_tuple h = shake(1000 + 190);
+		struct ip_flow h = shake(1000 + 190);
 
 		assert_int_equal(failover_take(w.f, &h, FAILOVER_WAIT_NS, w.now), i == 0);
 		if (i == 0)
@@ -333,8 +332,8 @@ static void test_silence(void **state)
 /* CT-19: the time between two SYNs of a client may be a multiple of the limit. */
 static void test_long_limit(void **state)
 {
-	struct job_tuple h = shake(1000);
-	struct job_endpoint by;
+	struct ip_flow h = shake(1000);
+	struct ip_endpoint by;
 	struct world w;
 
 	(void)state;
@@ -356,7 +355,7 @@ static void test_long_limit(void **state)
 /* CT-20: one backend keeps its handshakes until the pool has another one. */
 static void test_single(void **state)
 {
-	struct job_tuple h = shake(1000);
+	struct ip_flow h = shake(1000);
 	struct world w;
 
 	(void)state;
@@ -387,7 +386,7 @@ struct failed {
 	uint64_t at_ns;
 };
 
-static void on_failed(void *arg, const struct svc *svc, const struct job_endpoint *by,
+static void on_failed(void *arg, const struct svc *svc, const struct ip_endpoint *by,
 		      uint64_t at_ns, bool is_refused)
 {
 	struct failed *f = arg;
@@ -406,8 +405,8 @@ static void on_failed(void *arg, const struct svc *svc, const struct job_endpoin
 static void test_removed(void **state)
 {
 	static const uint64_t limit = 4 * NSEC_PER_SEC;
-	const struct job_endpoint one = at("10.0.1.1", 8080), two = at("10.0.1.2", 8080);
-	struct job_tuple h = shake(1000), other = shake(1001);
+	const struct ip_endpoint one = at("10.0.1.1", 8080), two = at("10.0.1.2", 8080);
+	struct ip_flow h = shake(1000), other = shake(1001);
 	struct failed f = { 0 };
 	struct world w;
 
@@ -454,7 +453,7 @@ static void test_removed(void **state)
 /* CT-21: no service has this frontend, or it has no backend. */
 static void test_not_ours(void **state)
 {
-	struct job_tuple h = { at("203.0.113.7", 1000), at("10.96.0.2", 80), L4PROTO_TCP };
+	struct ip_flow h = { at("203.0.113.7", 1000), at("10.96.0.2", 80), L4PROTO_TCP };
 	struct world w;
 
 	(void)state;
@@ -473,7 +472,7 @@ static void test_not_ours(void **state)
 /* CT-23: both pools of a frontend with externalTrafficPolicy Local. */
 static void test_local_policy(void **state)
 {
-	struct job_tuple h = { at("203.0.113.7", 1000), at("203.0.113.1", 80), L4PROTO_TCP };
+	struct ip_flow h = { at("203.0.113.7", 1000), at("203.0.113.1", 80), L4PROTO_TCP };
 	struct world w;
 
 	(void)state;
@@ -505,8 +504,8 @@ static void test_many(void **state)
 	world_init(&w);
 	put(&w, SVC, P "1 rs; 2 rs; 3 rs");
 	for (unsigned int i = 0; i < 100000; i++) {
-		struct job_tuple h = shake((uint16_t)(1 + i % 60000));
-		struct job_endpoint by = at("10.0.1.1", 8080);
+		struct ip_flow h = shake((uint16_t)(1 + i % 60000));
+		struct ip_endpoint by = at("10.0.1.1", 8080);
 
 		h.from.addr.bytes[2] = (uint8_t)(i / 60000);
 		assert_true(failover_choose(w.f, &h, &by, w.now + i, &w.c));
@@ -517,9 +516,9 @@ static void test_many(void **state)
 /* CT-26: a SYN is evidence once, and a refusal is, however often the kernel lists it. */
 static void test_evidence(void **state)
 {
-	struct job_endpoint of_pool = at("10.0.1.2", 8080);
-	struct job_endpoint other = at("10.0.1.9", 8080);
-	struct job_tuple h = shake(1000);
+	struct ip_endpoint of_pool = at("10.0.1.2", 8080);
+	struct ip_endpoint other = at("10.0.1.9", 8080);
+	struct ip_flow h = shake(1000);
 	struct failed f = { 0 };
 	struct world w;
 
@@ -563,8 +562,8 @@ static void test_evidence(void **state)
 static void test_udp(void **state)
 {
 	static const uint64_t udp_limit = 2 * NSEC_PER_SEC;
-	const struct job_endpoint one = at("10.0.1.1", 8080), two = at("10.0.1.2", 8080);
-	struct job_tuple h = shake(1000);
+	const struct ip_endpoint one = at("10.0.1.1", 8080), two = at("10.0.1.2", 8080);
+	struct ip_flow h = shake(1000);
 	struct failed f = { 0 };
 	struct world w;
 

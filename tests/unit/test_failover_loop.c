@@ -17,7 +17,7 @@
 
 #define LIMIT (100 * NSEC_PER_MSEC)
 
-int __wrap_ctnl_lookup(struct ctnl *c, const struct job_tuple *v, size_t n,
+int __wrap_ctnl_lookup(struct ctnl *c, const struct ip_flow *v, size_t n,
 		       void (*fn)(void *arg, size_t i, const struct ctnl_entry *e), void *arg,
 		       struct err *err);
 
@@ -58,12 +58,12 @@ static int list_handshakes(struct plane *p, plane_handshake_fn *fn, void *arg, s
 	w.n_reads++;
 	for (size_t i = 0; i < w.n_handshakes; i++) {
 		bool is_other = i + w.n_other >= w.n_handshakes;
-		struct plane_handshake h = { test_addr("203.0.113.7"),
-					     test_addr(is_other ? "10.96.0.2" : "10.96.0.1"),
-					     (uint16_t)(1 + i),
-					     80,
-					     w.is_udp ? L4PROTO_UDP : L4PROTO_TCP,
-					     now_ns() - w.syn_ns };
+		struct plane_handshake h = {
+			{ { test_addr("203.0.113.7"), (uint16_t)(1 + i), 0 },
+			  { test_addr(is_other ? "10.96.0.2" : "10.96.0.1"), 80, 0 },
+			  w.is_udp ? L4PROTO_UDP : L4PROTO_TCP },
+			now_ns() - w.syn_ns,
+		};
 
 		fn(arg, &h);
 	}
@@ -75,14 +75,14 @@ static int list_replies(struct plane *p, plane_reply_fn *fn, void *arg, struct e
 	(void)p;
 	(void)err;
 	if (w.replying != NULL) {
-		const struct plane_answer a = { test_addr(w.replying), 8080, 0 };
+		const struct plane_answer a = { { test_addr(w.replying), 8080, 0 }, 0 };
 
 		fn(arg, &a);
 	}
 	return 0;
 }
 
-int __wrap_ctnl_lookup(struct ctnl *c, const struct job_tuple *v, size_t n,
+int __wrap_ctnl_lookup(struct ctnl *c, const struct ip_flow *v, size_t n,
 		       void (*fn)(void *arg, size_t i, const struct ctnl_entry *e), void *arg,
 		       struct err *err)
 {
@@ -100,7 +100,7 @@ int __wrap_ctnl_lookup(struct ctnl *c, const struct job_tuple *v, size_t n,
 			w.stop_at = 0;
 			(void)nanosleep(&stop, NULL);
 		}
-		e.flow.by = (struct job_endpoint){ test_addr("10.0.1.1"), 8080, 0 };
+		e.flow.by = (struct ip_endpoint){ test_addr("10.0.1.1"), 8080, 0 };
 		fn(arg, i, &e);
 	}
 	w.n_lookups += n;

@@ -11,9 +11,9 @@
 #define UDP 17
 #define TCP 6
 
-static struct job_endpoint at(const char *text)
+static struct ip_endpoint at(const char *text)
 {
-	struct job_endpoint e = { .port = 53 };
+	struct ip_endpoint e = { .port = 53 };
 	char *copy = xstrdup(text);
 	char *slash = strchr(copy, '/');
 
@@ -30,7 +30,7 @@ static struct job_endpoint at(const char *text)
 static void frontend_add(struct job *j, const char *addr, uint8_t proto, enum job_kind kind,
 			 const char *to, bool is_served)
 {
-	struct job_endpoint e = at(addr);
+	struct ip_endpoint e = at(addr);
 
 	*vec_push(&j->frontends) = (struct job_frontend){
 		.addr = e.addr,

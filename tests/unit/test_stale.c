@@ -809,7 +809,7 @@ static bool is_good(struct world *w, const struct job_flow *f)
 {
 	const struct plan_frontend *frontend;
 	const struct svc *svc = owner_of(w, f, &frontend);
-	bool is_translated = job_endpoint_cmp(&f->to, &f->by) != 0;
+	bool is_translated = ip_endpoint_cmp(&f->to, &f->by) != 0;
 
 	if (f->proto == L4PROTO_TCP)
 		return !is_translated || model_has_addr(&w->m, &f->by.addr);
@@ -834,7 +834,7 @@ static void flow_new(struct world *w, struct table *t, struct rng *rng)
 
 	(void)snprintf(ip, sizeof(ip), rng_below(rng, 2) ? "10.96.0.%zu" : "198.51.100.%zu",
 		       rng_below(rng, 7));
-	f.to = (struct job_endpoint){ test_addr(ip), 53, 0 };
+	f.to = (struct ip_endpoint){ test_addr(ip), 53, 0 };
 	f.by = f.to;
 	svc = owner_of(w, &f, &frontend);
 	if (svc != NULL) {
@@ -845,7 +845,7 @@ static void flow_new(struct world *w, struct table *t, struct rng *rng)
 		if (frontend->target.verdict != PLAN_VERDICT_POOL)
 			return; /* refused: no flow */
 		b = &pool->backends.v[rng_below(rng, pool->backends.n)];
-		f.by = (struct job_endpoint){ b->addr, b->port, 0 };
+		f.by = (struct ip_endpoint){ b->addr, b->port, 0 };
 	}
 	*vec_push(&t->flows) = f;
 }

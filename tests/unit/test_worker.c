@@ -147,8 +147,8 @@ static void test_sizes(void **state)
 		for (size_t k = 0; k < sizes[i]; k++) {
 			*vec_push(&j.frontends) = (struct job_frontend){ .port = (uint16_t)k };
 			*vec_push(&j.targets) = (struct job_target){ .kind = (uint8_t)(k % 5) };
-			*vec_push(&j.live) = (struct job_endpoint){ .port = (uint16_t)(k * 7) };
-			*vec_push(&j.live) = (struct job_endpoint){ .port = (uint16_t)(k * 3) };
+			*vec_push(&j.live) = (struct ip_endpoint){ .port = (uint16_t)(k * 7) };
+			*vec_push(&j.live) = (struct ip_endpoint){ .port = (uint16_t)(k * 3) };
 		}
 		worker_send(w.worker, &j);
 		assert_false(worker_is_idle(w.worker));

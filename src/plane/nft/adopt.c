@@ -92,7 +92,7 @@ static void adopt_slots(const struct nft_loaded *h, const struct plan_rows *rows
 
 	for (uint32_t slot = 0; slot < n_slots; slot++) {
 		uint8_t key[NFT_KEY_MAX];
-		struct nft_endpoint at;
+		struct ip_endpoint at;
 		const uint8_t *data;
 
 		nft_key_slot(key, pool->id, slot);

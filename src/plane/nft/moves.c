@@ -19,14 +19,14 @@ bool nft_is_backend(struct plane *plane, const struct ip_addr *addr, uint16_t po
 	return nft_refs_is_known(nft_endpoint_addrs(p, ip_fam(addr)), key);
 }
 
-static void flow_key(uint8_t key[static NFT_KEY_MAX], const struct plane_handshake *h)
+static void flow_key(uint8_t key[static NFT_KEY_MAX], const struct ip_flow *f)
 {
 	uint8_t side[NFT_DATA_MAX];
-	size_t len = nft_data_len(FAILSET_MOVES, ip_fam(&h->addr));
+	size_t len = nft_data_len(FAILSET_MOVES, ip_fam(&f->to.addr));
 
-	nft_data_endpoint(side, &h->client, h->client_port);
+	nft_data_endpoint(side, &f->from.addr, f->from.port);
 	memcpy(key, side, len);
-	nft_data_endpoint(side, &h->addr, h->port);
+	nft_data_endpoint(side, &f->to.addr, f->to.port);
 	memcpy(key + len, side, len);
 }
 
@@ -56,7 +56,7 @@ static int old_moves_delete(struct nft_plane *p, struct nft_elem_writer *w, enum
 	for (size_t i = 0; i < n; i++) {
 		uint8_t key[NFT_KEY_MAX];
 
-		if (ip_fam(&v[i].of.addr) != fam || v[i].of.proto != proto)
+		if (ip_fam(&v[i].of.to.addr) != fam || v[i].of.proto != proto)
 			continue;
 		flow_key(key, &v[i].of);
 		memcpy(keys + m++ * len, key, len);
@@ -76,13 +76,13 @@ static int affinity_move(struct nft_plane *p, const struct plane_move *m, uint32
 {
 	const uint64_t ms = UINT64_C(1000) * nft_class_affinity(m->pool->class);
 	struct nft_affinity_entry e = { .left_ms = ms, .timeout_ms = ms };
-	enum ipfam fam = ip_fam(&m->of.client);
+	enum ipfam fam = ip_fam(&m->of.from.addr);
 	struct nft_table_ref table = nft_plane_table(p, fam);
 	uint8_t found = 0;
 	int r;
 
 	nft_put_word(e.key, nft_word(id, 0));
-	memcpy(e.key + 4, m->of.client.bytes, ip_len(fam));
+	memcpy(e.key + 4, m->of.from.addr.bytes, ip_len(fam));
 	r = nft_elems_get(p->common.query, &table, NFTSET_AFFINITY, e.key, 1, e.data, &found,
 			  NFT_GET_ALL, err);
 	if (r < 0 || !found || nft_word_kind(nft_get_word(e.data)) != m->from.aff_id)
@@ -121,7 +121,7 @@ int nft_move_begin(struct plane *plane, const struct plane_move *v, size_t n, st
 			r = old_moves_delete(p, &w, fam, L4PROTO_UDP, v, n, err);
 	}
 	for (size_t i = 0; i < n && r == 0; i++) {
-		enum ipfam fam = ip_fam(&v[i].of.addr);
+		enum ipfam fam = ip_fam(&v[i].of.to.addr);
 		uint8_t key[NFT_KEY_MAX], data[NFT_DATA_MAX];
 
 		flow_key(key, &v[i].of);
@@ -141,7 +141,7 @@ static void claim_del(struct nft_elem_writer *w, const struct plane_move *m, enu
 	if (set == moves_of(m->of.proto) && !m->is_void)
 		return;
 	flow_key(key, &m->of);
-	nft_elem_put(w, NFT_WRITE_DEL, ip_fam(&m->of.addr), set, key, NULL, NULL);
+	nft_elem_put(w, NFT_WRITE_DEL, ip_fam(&m->of.to.addr), set, key, NULL, NULL);
 }
 
 /* Delete claims one by one; a claim that has expired is not an error. */
