@@ -44,9 +44,10 @@ static const char *const endings[] = {
 	"IPVS-IPS",
 };
 
-/* kube-router's, also with "inet6:" in front. */
+/* kube-router's. Version 2 has them also with "inet6:" in front; the last two are of version 1. */
 static const char *const router_sets[] = { "kube-router-local-ips", "kube-router-svip",
-					   "kube-router-svip-prt" };
+					   "kube-router-svip-prt", "kube-router-service-ips",
+					   "kube-router-ipvs-services" };
 
 static bool is_routers(const char *name)
 {
@@ -169,6 +170,8 @@ static int router_node_ports(struct node_ports *ret, struct nl_sock *nl, struct 
 		e.ports = ret;
 		if (r == 0)
 			r = entries_read(&e, prefixes[i], "kube-router-svip-prt", nl, err);
+		if (r == 0) /* of version 1 */
+			r = entries_read(&e, prefixes[i], "kube-router-ipvs-services", nl, err);
 		vec_fini(&e.addrs);
 	}
 	return r;

@@ -24,14 +24,15 @@ static void service_found(void *arg, const struct ipvs_service *s)
 {
 	struct services *services = arg;
 
-	if (s->key.mark == 0 &&
-	    !(s->flags & IPVS_FLAG_OURS)) /* vipd's own, for ClientIP affinity */
+	if (!(s->flags & IPVS_FLAG_OURS)) /* vipd's own, for ClientIP affinity */
 		*vec_push(&services->v) = *s;
 }
 
 static bool is_owned(const struct ipvs_key *k, const struct ipvs_link *link,
-		     const struct node_ports *ports)
+		     const struct node_ports *ports, const struct dsr_marks *marks)
 {
+	if (k->mark != 0)
+		return dsr_marks_has(marks, ip_family(k->fam), k->mark);
 	return ipvs_link_has(link, &k->addr) ||
 	       node_ports_has(ports, ip_family(k->fam), k->proto, k->port);
 }
@@ -166,9 +167,9 @@ int cleanup_ipvs(struct cleanup_ipvs_result *ret, struct ipvs_wire *wire,
 			      ": cannot be set to 1; clients that use the port of an "
 			      "ended connection again may get no answer for 5 minutes\n");
 	vec_for_each (s, &services.v) {
-		if (r < 0 || !is_owned(&s->key, link, ports))
+		if (r < 0 || !is_owned(&s->key, link, ports, &report->marks))
 			continue;
-		if (hands_over && s->flags & IPVS_FLAG_PERSISTENT)
+		if (hands_over && s->key.mark == 0 && s->flags & IPVS_FLAG_PERSISTENT)
 			service_hand_over(s, wire, &tally);
 		else
 			service_end(&s->key, wire, report->is_forced, &tally);

@@ -111,19 +111,19 @@ static int clean(const struct cleanup_config *config, struct sockets *s, size_t 
 
 	if (config->proxy == PROXY_KUBE_PROXY)
 		r = cleanup_nftables(s->netfilter, report, err);
-
+	if (r == 0 && config->proxy == PROXY_KUBE_ROUTER)
+		r = dsr_marks_read(&report->marks, s->route, err);
 	if (r == 0)
 		r = clean_ipvs(&is_drained, config, s, n_occupied, report, err);
 	if (r < 0 || !is_drained)
 		return r;
-	if (config->proxy == PROXY_KUBE_ROUTER)
-		r = cleanup_routing(s->route, report, err);
-	if (r == 0)
-		r = cleanup_iptables_nft(s->netfilter, report, err);
+	r = cleanup_iptables_nft(s->netfilter, report, err);
 	if (r == 0)
 		r = cleanup_iptables_legacy(report, err);
 	if (r == 0)
 		r = cleanup_ipsets(s->netfilter, report, err);
+	if (r == 0 && config->proxy == PROXY_KUBE_ROUTER)
+		r = cleanup_routing(s->route, report, err);
 	return r;
 }
 
@@ -142,6 +142,7 @@ int cleanup_kube_proxy(const struct cleanup_config *config, struct err *err)
 		r = clean(config, &s, n_occupied, &report, err);
 	if (r == 0)
 		r = report_end(&report, err);
+	dsr_marks_fini(&report.marks);
 	sockets_close(&s);
 	return r;
 }

@@ -4,7 +4,7 @@
  * (--cleanup=kube-proxy, --cleanup=kube-router).
  *
  * Requires that vipd serves all services, unless force is requested. Order: nftables
- * (kube-proxy), IPVS, policy routing (kube-router), iptables, then the sets that its rules used;
+ * (kube-proxy), IPVS, iptables, the sets that its rules used, then policy routing (kube-router);
  * one transaction each where the kernel has transactions. Tracked connections stay, so translated
  * connections continue.
  */

@@ -3,6 +3,8 @@
 #include "cleanup/legacy.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,6 +76,50 @@ static bool is_stray(const struct xt_table *t, const char *text)
 	       memmem(text, len, " -j SNAT ", 9) != NULL;
 }
 
+/* Copy the word after `option`; "" without the option. */
+static void option_read(char ret[static IP_PREFIX_TEXT_MAX], const char *text, const char *option)
+{
+	const char *at = text;
+	size_t len;
+
+	ret[0] = '\0';
+	while ((len = word_next(&at)) > 0) {
+		bool is_option = word_is(at, len, option);
+
+		at += len;
+		if (!is_option)
+			continue;
+		len = word_next(&at);
+		(void)snprintf(ret, IP_PREFIX_TEXT_MAX, "%.*s", (int)len, at);
+		return;
+	}
+}
+
+/* Details of MARK and TCPMSS rules for one address. */
+static void dsr_parse(struct xt_rule *r)
+{
+	bool is_mark = strcmp(r->target, "MARK") == 0;
+	char text[IP_PREFIX_TEXT_MAX];
+	struct ip_prefix at;
+	uint32_t mark;
+	uint32_t mask;
+
+	option_read(text, r->text, "!");
+	if (text[0] != '\0' || (!is_mark && strcmp(r->target, "TCPMSS") != 0))
+		return;
+	option_read(text, r->text, "-d");
+	if (text[0] == '\0')
+		option_read(text, r->text, "-s");
+	if (ip_prefix_parse(&at, text, NULL) < 0 || at.len != ip_len(ip_fam(&at.addr)) * 8)
+		return;
+	r->addr = at.addr;
+	r->is_mss = !is_mark;
+	option_read(text, r->text, "--set-xmark");
+	if (is_mark && sscanf(text, "%" SCNx32 "/%" SCNx32, &mark, &mask) == 2 &&
+	    mask == UINT32_MAX)
+		r->mark = mark;
+}
+
 /* Rules are grouped by chain. */
 static void rule_parse(struct xt_table *t, struct xt_chain **last, const char *line)
 {
@@ -103,6 +149,8 @@ static void rule_parse(struct xt_table *t, struct xt_chain **last, const char *l
 					  .target = xstrndup(at, len),
 					  .text = xstrndup(text, strcspn(text, "\n")),
 					  .is_stray = (*last)->is_base && is_stray(t, text) };
+		if (t->marks != NULL)
+			dsr_parse(&t->rules.v[t->rules.n - 1]);
 		return;
 	}
 }
@@ -170,6 +218,7 @@ static int table_undo(struct str *out, struct xt_counts *counts, size_t i, size_
 			 (char *)(uintptr_t)table_names[k], NULL };
 	FINI(xt_fini)
 	struct xt_table t = { .proxy = report->proxy,
+			      .marks = &report->marks,
 			      .family = families[i].text,
 			      .name = table_names[k] };
 	FINI(str_fini) struct str saved = { 0 };

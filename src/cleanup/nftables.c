@@ -11,6 +11,10 @@
 #include <linux/netfilter/nf_tables_compat.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netfilter/xt_ipvs.h>
+#include <linux/netfilter/xt_mark.h>
+#include <netinet/ip.h>
+#include <netinet/ip6.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "cleanup/owned.h"
@@ -122,11 +126,12 @@ static void family_fini(struct family *f)
 		xt_fini(&f->tables[i]);
 }
 
-static void family_init(struct family *f, size_t i, enum proxy proxy)
+static void family_init(struct family *f, size_t i, const struct report *report)
 {
 	*f = (struct family){ .nfproto = families[i].nfproto };
 	for (size_t k = 0; k < ARRAY_SIZE(f->tables); k++)
-		f->tables[k] = (struct xt_table){ .proxy = proxy,
+		f->tables[k] = (struct xt_table){ .proxy = report->proxy,
+						  .marks = &report->marks,
 						  .family = families[i].text,
 						  .name = table_names[k] };
 }
@@ -164,6 +169,10 @@ struct rule_effect {
 	bool is_rejection;  /* ... and drops or rejects */
 	bool has_ipvs;      /* is_ipvs_match() */
 	bool is_snat;
+	bool is_mss;
+	uint32_t mark;       /* the whole mark; 0: none */
+	bool is_addr_loaded; /* the previous expression */
+	struct ip_addr addr; /* equal to the source or destination */
 };
 
 static void effect_immediate(struct rule_effect *d, const struct nlattr *data)
@@ -181,6 +190,18 @@ static void effect_immediate(struct rule_effect *d, const struct nlattr *data)
 		d->is_rejection = nl_attr_be32(ve[NFTA_VERDICT_CODE], NF_ACCEPT) == NF_DROP;
 }
 
+/* "--set-xmark MARK/0xffffffff"; 0: another mask. */
+static uint32_t mark_read(const struct nlattr *info)
+{
+	struct xt_mark_tginfo2 mark;
+	const void *bytes = nl_attr_bytes(info, sizeof(mark));
+
+	if (bytes == NULL)
+		return 0;
+	memcpy(&mark, bytes, sizeof(mark));
+	return mark.mask == UINT32_MAX ? mark.mark : 0;
+}
+
 static void effect_xtables(struct rule_effect *d, const struct nlattr *data)
 {
 	const struct nlattr *tg[NFTA_TARGET_MAX + 1];
@@ -188,6 +209,42 @@ static void effect_xtables(struct rule_effect *d, const struct nlattr *data)
 	nl_attr_nest(tg, NFTA_TARGET_MAX, data);
 	d->is_rejection = strcmp(nl_attr_str(tg[NFTA_TARGET_NAME]), "REJECT") == 0;
 	d->is_snat = strcmp(nl_attr_str(tg[NFTA_TARGET_NAME]), "SNAT") == 0;
+	d->is_mss = strcmp(nl_attr_str(tg[NFTA_TARGET_NAME]), "TCPMSS") == 0;
+	if (strcmp(nl_attr_str(tg[NFTA_TARGET_NAME]), "MARK") == 0)
+		d->mark = mark_read(tg[NFTA_TARGET_INFO]);
+}
+
+/* Without a bitwise expression between the two, which a prefix has. */
+static void effect_payload(struct rule_effect *d, const struct nlattr *data)
+{
+	const struct nlattr *pa[NFTA_PAYLOAD_MAX + 1];
+	uint32_t offset;
+	uint32_t len;
+
+	nl_attr_nest(pa, NFTA_PAYLOAD_MAX, data);
+	offset = nl_attr_be32(pa[NFTA_PAYLOAD_OFFSET], 0);
+	len = nl_attr_be32(pa[NFTA_PAYLOAD_LEN], 0);
+	d->is_addr_loaded = nl_attr_be32(pa[NFTA_PAYLOAD_BASE], 0) == NFT_PAYLOAD_NETWORK_HEADER &&
+			    ((len == 4 && (offset == offsetof(struct iphdr, saddr) ||
+					   offset == offsetof(struct iphdr, daddr))) ||
+			     (len == 16 && (offset == offsetof(struct ip6_hdr, ip6_src) ||
+					    offset == offsetof(struct ip6_hdr, ip6_dst))));
+}
+
+static void effect_cmp(struct rule_effect *d, const struct nlattr *data)
+{
+	const struct nlattr *cm[NFTA_CMP_MAX + 1];
+	const struct nlattr *da[NFTA_DATA_MAX + 1];
+	const void *v4;
+	const void *v6;
+
+	nl_attr_nest(cm, NFTA_CMP_MAX, data);
+	nl_attr_nest(da, NFTA_DATA_MAX, cm[NFTA_CMP_DATA]);
+	v4 = nl_attr_bytes(da[NFTA_DATA_VALUE], 4);
+	v6 = nl_attr_bytes(da[NFTA_DATA_VALUE], 16);
+	if (d->is_addr_loaded && nl_attr_be32(cm[NFTA_CMP_OP], NFT_CMP_NEQ) == NFT_CMP_EQ &&
+	    (v4 != NULL || v6 != NULL))
+		d->addr = ip_addr_from_bytes(v6 ? AF_INET6 : AF_INET, v6 ? v6 : v4);
 }
 
 /* "-m ipvs --ipvs --vdir ORIGINAL --vmethod MASQ", for all addresses. */
@@ -228,6 +285,11 @@ static struct rule_effect effect_read(const struct nlattr *expressions)
 			d.is_blanket = false;
 		if (strcmp(name, "match") == 0)
 			d.has_ipvs |= is_ipvs_match(tb[NFTA_EXPR_DATA]);
+		if (strcmp(name, "cmp") == 0)
+			effect_cmp(&d, tb[NFTA_EXPR_DATA]);
+		d.is_addr_loaded = false;
+		if (strcmp(name, "payload") == 0)
+			effect_payload(&d, tb[NFTA_EXPR_DATA]);
 		if (strcmp(name, "nat") == 0) /* of nft, in place of the target */
 			d.is_snat = true;
 	}
@@ -285,11 +347,14 @@ static int rule_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	if (c->is_base && d.is_blanket && d.is_rejection)
 		c->is_closed = true;
 	is_stray = rs->t->proxy == PROXY_KUBE_ROUTER && c->is_base && d.has_ipvs && d.is_snat;
-	if (d.target != NULL || is_stray)
+	if (d.target != NULL || is_stray || d.mark != 0 || d.is_mss)
 		*vec_push(&rs->t->rules) =
 			(struct xt_rule){ .chain = xstrdup(c->name),
 					  .target = xstrdup(d.target ? d.target : ""),
 					  .handle = nl_attr_be64(tb[NFTA_RULE_HANDLE], 0),
+					  .mark = d.mark,
+					  .is_mss = d.is_mss,
+					  .addr = d.addr,
 					  .is_stray = is_stray };
 	return 0;
 }
@@ -357,7 +422,7 @@ static int attempt(struct family *f, struct xt_counts *counts, struct nl_sock *n
 	for (size_t i = 0; i < ARRAY_SIZE(families); i++) {
 		int r;
 
-		family_init(&f[i], i, report->proxy);
+		family_init(&f[i], i, report);
 		r = family_read(&f[i], nl, err);
 		if (r < 0)
 			return r;

@@ -104,9 +104,16 @@ static bool is_owned(const struct xt_table *t, const char *chain)
 	return xt_is_owned(t->proxy, t->name, chain);
 }
 
+bool dsr_marks_has(const struct dsr_marks *marks, uint8_t family, uint32_t mark)
+{
+	return marks != NULL && vec_has(&marks->v, m, m->family == family && m->mark == mark);
+}
+
 bool xt_has_owned(const struct xt_table *t)
 {
 	if (t->proxy == PROXY_KUBE_ROUTER && table_bit(t->name) == IN_NAT)
+		return true;
+	if (table_bit(t->name) == IN_MANGLE && t->marks != NULL && t->marks->v.n > 0)
 		return true;
 	return vec_has(&t->chains, c, !c->is_base && is_owned(t, c->name));
 }
@@ -177,10 +184,30 @@ static void keep_pair(struct xt_table *t)
 		(void)keep(t, "KUBE-POSTROUTING", true, "it acts on the mark of KUBE-MARK-MASQ");
 }
 
+static bool is_marked(const struct xt_table *t, const struct ip_addr *addr)
+{
+	return vec_has(&t->rules, r,
+		       r->mark != 0 && r->is_stray && ip_addr_is_equal(&r->addr, addr));
+}
+
+static void find_dsr(struct xt_table *t)
+{
+	if (table_bit(t->name) != IN_MANGLE)
+		return;
+	vec_for_each (r, &t->rules)
+		if (r->mark != 0 && ip_is_set(&r->addr) &&
+		    dsr_marks_has(t->marks, r->addr.family, r->mark) && is_base(t, r->chain))
+			r->is_stray = true;
+	vec_for_each (r, &t->rules)
+		if (r->is_mss && is_marked(t, &r->addr) && is_base(t, r->chain))
+			r->is_stray = true;
+}
+
 void xt_decide(struct xt_table *t, bool is_forced)
 {
 	bool is_more = true;
 
+	find_dsr(t);
 	vec_for_each (r, &t->rules) {
 		if (!is_owned(t, r->target) || is_owned(t, r->chain))
 			continue;

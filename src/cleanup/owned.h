@@ -13,11 +13,15 @@
  * KUBE-MARK-MASQ; KUBE-POSTROUTING, which acts on the mark, then stays too. Or it accepts packets,
  * and the base chain that jumps to it drops packets that no rule accepts: without it established
  * connections would end. Force removes the latter.
+ *
+ * kube-router has rules in base chains, too. In nat: SNAT of what IPVS translates. In mangle: rules
+ * for one address that set the mark of a DSR service, and TCPMSS rules for an address of these.
  */
 #pragma once
 
 #include <stdbool.h>
 
+#include "base/ip.h"
 #include "base/str.h"
 #include "base/vec.h"
 
@@ -37,14 +41,30 @@ struct xt_chain {
 	bool is_doomed; /* xt_decide(): empty it, then delete it */
 };
 
-/* A rule that jumps to another chain, or a stray one; other rules are not kept. */
+/* A rule that jumps to another chain, or may be a stray one; other rules are not kept. */
 struct xt_rule {
 	char *chain;
 	char *target;
-	uint64_t handle; /* nf_tables */
-	char *text;      /* legacy: text after "-A CHAIN" in iptables-save */
-	bool is_stray;   /* it is the proxy's without a jump to a chain of the proxy */
-	bool is_doomed;  /* xt_decide(): delete the rule; its chain stays */
+	uint64_t handle;     /* nf_tables */
+	char *text;          /* legacy: text after "-A CHAIN" in iptables-save */
+	uint32_t mark;       /* the whole mark that it gives packets; 0: none */
+	bool is_mss;         /* target TCPMSS */
+	struct ip_addr addr; /* its single source or destination, with a mark or TCPMSS */
+	bool is_stray;       /* it is the proxy's without a jump to a chain of the proxy */
+	bool is_doomed;      /* xt_decide(): delete the rule; its chain stays */
+};
+
+/*
+ * Packet marks of kube-router's services with direct server return (DSR), one a service address,
+ * protocol and port. Rules in mangle set them, routing rules and virtual services match them.
+ */
+struct dsr_mark {
+	uint8_t family; /* AF_INET or AF_INET6 */
+	uint32_t mark;
+};
+
+struct dsr_marks {
+	VEC(struct dsr_mark) v;
 };
 
 /* A chain of kube-proxy that stays, with the reason. */
@@ -56,8 +76,9 @@ struct xt_kept {
 
 struct xt_table {
 	enum proxy proxy;
-	const char *family; /* "ip" or "ip6" */
-	const char *name;   /* "filter", "nat", "mangle" */
+	const struct dsr_marks *marks; /* NULL: none */
+	const char *family;            /* "ip" or "ip6" */
+	const char *name;              /* "filter", "nat", "mangle" */
 	VEC(struct xt_chain) chains;
 	VEC(struct xt_rule) rules;
 	VEC(struct xt_kept) kept; /* xt_decide() */
@@ -70,6 +91,7 @@ struct xt_counts {
 	size_t n_strays;
 };
 
+bool dsr_marks_has(const struct dsr_marks *marks, uint8_t family, uint32_t mark);
 /* Does the chain belong to the proxy? */
 bool xt_is_owned(enum proxy p, const char *table, const char *chain);
 /* Can the table have chains or rules of the proxy? Otherwise its rules need not be read. */

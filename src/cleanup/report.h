@@ -12,6 +12,7 @@ struct report {
 	FILE *out;
 	bool is_forced;
 	enum proxy proxy;
+	struct dsr_marks marks; /* of kube-router; owned */
 	size_t n_removed;
 	size_t n_left;
 };

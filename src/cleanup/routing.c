@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <linux/fib_rules.h>
 #include <linux/rtnetlink.h>
+#include <net/if.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,9 +18,12 @@
 #define EXTERNAL_TABLE 79
 #define EXTERNAL_PRIORITY 32765
 
+#define BRIDGE "kube-bridge"
+
 /* Messages of the kernel, to be sent as deletions. */
 struct doomed {
 	VEC(struct nlmsghdr *) v;
+	uint32_t bridge; /* index of the device; 0: none */
 };
 
 static void doomed_begin(void *arg)
@@ -39,7 +43,8 @@ static void doomed_add(struct doomed *d, const struct nlmsghdr *h, uint16_t type
 	*vec_push(&d->v) = copy;
 }
 
-static int rule_message(void *arg, const struct nlmsghdr *h, struct err *err)
+/* The table of a rule of kube-router; 0: not kube-router's. `mark`: of table 78. */
+static uint32_t rule_table(uint32_t *mark, const struct nlmsghdr *h)
 {
 	const struct nlattr *tb[FRA_MAX + 1];
 	uint32_t priority;
@@ -51,22 +56,70 @@ static int rule_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	nl_attr_table(tb, FRA_MAX, h, sizeof(struct fib_rule_hdr));
 	priority = nl_attr_u32(tb[FRA_PRIORITY], 0);
 	table = nl_attr_u32(tb[FRA_TABLE], 0);
-	if ((table == DSR_TABLE && priority == DSR_PRIORITY && tb[FRA_FWMARK] != NULL) ||
-	    (table == EXTERNAL_TABLE && priority == EXTERNAL_PRIORITY))
+	*mark = nl_attr_u32(tb[FRA_FWMARK], 0);
+	if (table == DSR_TABLE && priority == DSR_PRIORITY && *mark != 0)
+		return table;
+	return table == EXTERNAL_TABLE && priority == EXTERNAL_PRIORITY ? table : 0;
+}
+
+static int rule_message(void *arg, const struct nlmsghdr *h, struct err *err)
+{
+	uint32_t mark;
+
+	if (rule_table(&mark, h) != 0)
 		doomed_add(arg, h, RTM_DELRULE);
 	return 0;
+}
+
+static void marks_begin(void *arg)
+{
+	struct dsr_marks *marks = arg;
+
+	vec_clear(&marks->v);
+}
+
+static int mark_message(void *arg, const struct nlmsghdr *h, struct err *err)
+{
+	const uint8_t *family = mnl_nlmsg_get_payload(h);
+	struct dsr_marks *marks = arg;
+	uint32_t mark;
+
+	if (rule_table(&mark, h) == DSR_TABLE)
+		*vec_push(&marks->v) = (struct dsr_mark){ .family = *family, .mark = mark };
+	return 0;
+}
+
+/* Rules of all families come in one dump. */
+int dsr_marks_read(struct dsr_marks *ret, struct nl_sock *nl, struct err *err)
+{
+	_Alignas(8) char buf[256] = { 0 };
+	struct nlmsghdr *h = nl_request(buf, sizeof(buf), RTM_GETRULE);
+	struct nl_reader rd = { .begin = marks_begin, .message = mark_message, .arg = ret };
+
+	mnl_nlmsg_put_extra_header(h, sizeof(struct fib_rule_hdr));
+	return nl_dump(nl, h, &rd, err);
+}
+
+void dsr_marks_fini(struct dsr_marks *m)
+{
+	vec_fini(&m->v);
 }
 
 static int route_message(void *arg, const struct nlmsghdr *h, struct err *err)
 {
 	const struct rtmsg *rt = mnl_nlmsg_get_payload(h);
 	const struct nlattr *tb[RTA_MAX + 1];
+	const struct doomed *d = arg;
+	uint32_t table;
 
 	if (h->nlmsg_type != RTM_NEWROUTE || mnl_nlmsg_get_payload_len(h) < sizeof(*rt))
 		return 0;
 	nl_attr_table(tb, RTA_MAX, h, sizeof(*rt));
-	if (nl_attr_u32(tb[RTA_TABLE], 0) == DSR_TABLE && rt->rtm_type == RTN_LOCAL &&
-	    rt->rtm_dst_len == 0)
+	table = nl_attr_u32(tb[RTA_TABLE], 0);
+	if ((table == DSR_TABLE && rt->rtm_type == RTN_LOCAL && rt->rtm_dst_len == 0) ||
+	    (table == EXTERNAL_TABLE && rt->rtm_type == RTN_UNICAST &&
+	     rt->rtm_dst_len == (rt->rtm_family == AF_INET ? 32 : 128) && d->bridge != 0 &&
+	     nl_attr_u32(tb[RTA_OIF], 0) == d->bridge && tb[RTA_GATEWAY] == NULL))
 		doomed_add(arg, h, RTM_DELROUTE);
 	return 0;
 }
@@ -78,7 +131,7 @@ static int delete_all(struct nl_sock *nl, uint16_t type, size_t head, uint8_t fa
 {
 	_Alignas(8) char buf[256] = { 0 };
 	struct nlmsghdr *h = nl_request(buf, sizeof(buf), type);
-	struct doomed doomed = { 0 };
+	struct doomed doomed = { .bridge = if_nametoindex(BRIDGE) };
 	struct nl_reader rd = { .begin = doomed_begin, .message = message, .arg = &doomed };
 	uint8_t *first = mnl_nlmsg_put_extra_header(h, head); /* begins with the family */
 	int n;

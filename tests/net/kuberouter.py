@@ -1,22 +1,33 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""State that kube-router's service proxy leaves on a node, with the names of kube-router 2."""
+"""State that kube-router's service proxy leaves on a node, with the names and rules of the source of kube-router 2.9."""
 import kubeproxy
 import lab as L
 
 RULES = """*nat
 :KUBE-ROUTER-HAIRPIN - [0:0]
 -A POSTROUTING %s-j KUBE-ROUTER-HAIRPIN
--A KUBE-ROUTER-HAIRPIN -s {pod}/{bits} -d {pod}/{bits} -j SNAT --to-source {vip}
+-A KUBE-ROUTER-HAIRPIN -s {pod}/{bits} -d {pod}/{bits} %s-j SNAT --to-source {vip}
 %sCOMMIT
 *filter
 :KUBE-ROUTER-SERVICES - [0:0]
--A INPUT %s-j KUBE-ROUTER-SERVICES
-%s-A KUBE-ROUTER-SERVICES -p {icmp} -j ACCEPT
--A KUBE-ROUTER-SERVICES %s-j REJECT
+-A INPUT -m comment --comment "handle traffic to IPVS service IPs in custom chain" %s-j KUBE-ROUTER-SERVICES
+-A KUBE-ROUTER-SERVICES -p {icmp} -j ACCEPT
+%s-A KUBE-ROUTER-SERVICES %s-j REJECT
 COMMIT
 """
-IPVS = ("-m ipvs --ipvs --vdir ORIGINAL ",
-        "-A POSTROUTING -m ipvs --ipvs --vdir ORIGINAL --vmethod MASQ -j SNAT --to-source {node}\n",
+# Direct server return: TCPMSS of version 2.2 and later, and of earlier ones from 1.3 on.
+DSR_MARK = "0x2a3b"
+DSR = """*mangle
+-A PREROUTING -d {dsr} -p tcp -m tcp --dport 80 -j MARK --set-xmark {mark}/0xffffffff
+-A OUTPUT -d {dsr} -p tcp -m tcp --dport 80 -j MARK --set-xmark {mark}/0xffffffff
+-A PREROUTING -s {dsr} -i kube-bridge -p tcp -m tcp --sport 80 --tcp-flags SYN,RST SYN -j TCPMSS --set-mss 1400
+-A POSTROUTING -s {dsr} -p tcp -m tcp --tcp-flags SYN,RST SYN -j TCPMSS --set-mss 1400
+COMMIT
+"""
+IPVS = ("-m ipvs --vdir ORIGINAL ",
+        "-m ipvs --vaddr {vip} --vport 80 ",
+        "-A POSTROUTING ! -s {pods} ! -d {pods} -m ipvs --vdir ORIGINAL --vmethod MASQ -m comment --comment \"\" "
+        "-j SNAT --to-source {node} --random-fully\n",
         "-m set --match-set {six}kube-router-svip dst ",
         "-A KUBE-ROUTER-SERVICES -m set --match-set {six}kube-router-svip-prt dst,dst -j ACCEPT\n",
         "-m set ! --match-set {six}kube-router-local-ips dst ")
@@ -24,10 +35,14 @@ IPVS = ("-m ipvs --ipvs --vdir ORIGINAL ",
 
 def rules(fam, vip, pod, has_ipvs=False):
     """`has_ipvs`: with what needs sets and the match of IPVS in the kernel."""
-    return (RULES % (IPVS if has_ipvs else ("", "", "", "", "-d {net} "))).format(
+    return (RULES % (IPVS if has_ipvs else ("", "", "", "", "", "-d {net} "))).format(
         pod=pod, bits=32 if fam == 4 else 128, vip=vip, icmp="icmp" if fam == 4 else "ipv6-icmp",
         net="10.99.0.0/16" if fam == 4 else "fd00:99::/64", node=L.NODE[fam],
-        six="inet6:" if fam == 6 else "")
+        pods=L.POD_CIDR[fam], six="inet6:" if fam == 6 else "")
+
+
+def dsr_rules(fam):
+    return DSR.format(dsr=L.external_ip(20, fam), mark=DSR_MARK)
 
 
 def service_proxy(lab, numbers, node_port, endpoints, protos=("tcp",)):

@@ -18,7 +18,7 @@ FOREIGN = """*nat
 :KUBE-ROUTER-SERVICES - [0:0]
 :MINE - [0:0]
 -A POSTROUTING -j MINE
--A MINE -s 198.18.0.0/24 -j MASQUERADE
+-A MINE -s {clients} -j MASQUERADE
 COMMIT
 *filter
 :KUBE-ROUTER-INPUT - [0:0]
@@ -26,13 +26,22 @@ COMMIT
 -A INPUT -j KUBE-ROUTER-INPUT
 -A KUBE-ROUTER-INPUT -m mark --mark 0x20000/0x20000 -j ACCEPT
 COMMIT
+*mangle
+:PREROUTING ACCEPT [0:0]
+:OUTPUT ACCEPT [0:0]
+:POSTROUTING ACCEPT [0:0]
+-A PREROUTING -d {dsr} -p tcp -m tcp --dport 81 -j MARK --set-xmark 0x77/0xffffffff
+-A PREROUTING -d {net} -p tcp -m tcp --dport 80 -j MARK --set-xmark {mark}/0xffffffff
+-A PREROUTING -p tcp -m tcp --dport 81 -j MARK --set-xmark {mark}/0xffffffff
+-A PREROUTING -d {other} -p tcp -m tcp --tcp-flags SYN,RST SYN -j TCPMSS --set-mss 1400
+COMMIT
 """
 
 
 def put_routing(lab):
     """Direct server return, and rules and routes of others in the same tables."""
     for flag in ("-4", "-6"):
-        for line in ("rule add pref 32764 fwmark 0x2a3b table 78", "rule add pref 32765 table 79",
+        for line in ("rule add pref 32764 fwmark %s table 78" % kuberouter.DSR_MARK, "rule add pref 32765 table 79",
                      "rule add pref 300 fwmark 0x77 table 78", "rule add pref 301 table 79",
                      "route add local default dev lo table 78",
                      "route add unreachable %s table 79" % ("198.18.7.0/24" if flag == "-4"
@@ -57,13 +66,15 @@ def test_rules_and_routing(xtables):
     usable(xtables)
     with node(xtables) as n:
         for fam in (4, 6):
-            n.restore(fam, FOREIGN.replace("198.18.0.0/24", "2001:db8:18::/64")
-                      if fam == 6 else FOREIGN)
+            n.restore(fam, FOREIGN.format(
+                clients=L.OUTER_CIDR[fam], dsr=L.external_ip(20, fam), net=L.EXTERNAL_CIDR[fam],
+                other=L.external_ip(21, fam), mark=kuberouter.DSR_MARK))
         n.put_kube_proxy()
         n.start()  # the ipvs plane has routing rules of its own
         before, routes = n.save(), routing(n.lab)
         for fam in (4, 6):
             n.restore(fam, kuberouter.rules(fam, L.cluster_ip(NUMBER, fam), ENDPOINTS[fam][0]))
+            n.restore(fam, kuberouter.dsr_rules(fam))
         put_routing(n.lab)
         n.steady()
         if xtables == "nft":
@@ -74,8 +85,8 @@ def test_rules_and_routing(xtables):
         r = n.cleanup(how="kube-router")
         assert r.returncode == 0, r.stdout + r.stderr
         backend = {"nft": "nf_tables", "legacy": "legacy"}[xtables]
-        assert r.stdout == ("routing: removed 4 rules and 2 routes\niptables (%s): removed 4 chains, "
-                            "6 rules in them, 4 jumps to them\n" % backend), r.stdout
+        assert r.stdout == ("iptables (%s): removed 4 chains, 6 rules in them, 4 jumps to them, 8 other rules\n"
+                            "routing: removed 4 rules and 2 routes\n" % backend), r.stdout
         assert n.save() == before, "kube-proxy's chains and those of others stay"
         added = set(routing(n.lab).splitlines()) - set(routes.splitlines())
         assert sorted(re.sub(r"\s+", " ", line).split(" metric")[0].strip() for line in added) == [

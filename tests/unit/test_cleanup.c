@@ -76,6 +76,8 @@ static void test_owned_by_router(void **state)
 	assert_false(xt_is_owned(PROXY_KUBE_ROUTER, "nat", "KUBE-SVC-ABCDEFGHIJKLMNOP"));
 	assert_false(xt_is_owned(PROXY_KUBE_PROXY, "filter", "KUBE-ROUTER-SERVICES"));
 	assert_true(ipset_is_owned(PROXY_KUBE_ROUTER, "inet6:kube-router-svip-prt"));
+	assert_true(ipset_is_owned(PROXY_KUBE_ROUTER, "kube-router-ipvs-services")); /* version 1 */
+	assert_true(ipset_is_owned(PROXY_KUBE_ROUTER, "kube-router-service-ips"));
 	assert_false(ipset_is_owned(PROXY_KUBE_ROUTER, "kube-router-pod-subnets"));
 	assert_false(ipset_is_owned(PROXY_KUBE_ROUTER, "KUBE-CLUSTER-IP"));
 	assert_false(ipset_is_owned(PROXY_KUBE_PROXY, "kube-router-svip"));
@@ -110,6 +112,57 @@ static void test_rules_of_router(void **state)
 		str_fini(&out);
 		xt_fini(&t);
 	}
+}
+
+/* Direct server return: rules of one address with a mark of a routing rule, and TCPMSS for it. */
+static void test_dsr_of_router(void **state)
+{
+#define OWN                                                                            \
+	"PREROUTING -d 198.51.100.20/32 -p tcp -m tcp --dport 80 -j MARK --set-xmark " \
+	"0x1f0a/0xffffffff\n"
+#define MSS                                                                                   \
+	"PREROUTING -s 198.51.100.20/32 -i kube-bridge -p tcp -m tcp --sport 80 --tcp-flags " \
+	"SYN,RST SYN -j TCPMSS --set-mss 1440\n"
+#define OLD_MSS                                                                            \
+	"POSTROUTING -s 198.51.100.20/32 -p tcp -m tcp --tcp-flags SYN,RST SYN -j TCPMSS " \
+	"--set-mss 1440\n"
+	static const char saved[] =
+		"*mangle\n:PREROUTING ACCEPT [0:0]\n:POSTROUTING ACCEPT [0:0]\n:MINE - [0:0]\n"
+		"-A " MSS "-A " OWN
+		/* another mark, mask, no or more than one address, another chain */
+		"-A PREROUTING -d 198.51.100.20/32 -j MARK --set-xmark 0x1f0b/0xffffffff\n"
+		"-A PREROUTING -d 198.51.100.20/32 -j MARK --set-xmark 0x1f0a/0xffff\n"
+		"-A PREROUTING -p tcp -j MARK --set-xmark 0x1f0a/0xffffffff\n"
+		"-A PREROUTING -d 198.51.100.0/24 -j MARK --set-xmark 0x1f0a/0xffffffff\n"
+		"-A PREROUTING ! -d 198.51.100.9/32 -j MARK --set-xmark 0x1f0a/0xffffffff\n"
+		"-A PREROUTING -s 198.51.100.21/32 -p tcp -j TCPMSS --set-mss 1440\n"
+		"-A PREROUTING -p tcp -j TCPMSS --clamp-mss-to-pmtu\n"
+		"-A " OLD_MSS "-A MINE -d 198.51.100.20/32 -j MARK --set-xmark 0x1f0a/0xffffffff\n"
+		"COMMIT\n";
+	static const char undo[] = "*mangle\n-D " MSS "-D " OWN "-D " OLD_MSS "COMMIT\n";
+	struct dsr_marks marks = { 0 };
+
+	*vec_push(&marks.v) = (struct dsr_mark){ .family = AF_INET, .mark = 0x1f0a };
+	*vec_push(&marks.v) = (struct dsr_mark){ .family = AF_INET6, .mark = 0x1f0b };
+	for (int has = 0; has <= 1; has++) {
+		struct xt_table t = { .proxy = PROXY_KUBE_ROUTER,
+				      .marks = has ? &marks : NULL,
+				      .family = "ip",
+				      .name = "mangle" };
+		struct str out = { 0 };
+
+		assert_int_equal(xt_has_owned(&t), has);
+		legacy_parse(&t, saved);
+		xt_decide(&t, false);
+		legacy_print(&out, &t);
+		assert_string_equal(str_text(&out), has ? undo : "");
+		str_fini(&out);
+		xt_fini(&t);
+	}
+	vec_fini(&marks.v);
+#undef OWN
+#undef MSS
+#undef OLD_MSS
 }
 
 static void test_ipset_names(void **state)
@@ -273,8 +326,9 @@ struct kernel {
 	bool has_ipvs;
 	struct virtual_service services[8];
 	size_t n;
-	struct str out;  /* next datagram to be read */
-	bool hands_over; /* vipd's pending services take over persistent ones */
+	struct str out;      /* next datagram to be read */
+	bool hands_over;     /* vipd's pending services take over persistent ones */
+	struct dsr_mark dsr; /* of a routing rule of kube-router; mark 0: none */
 };
 
 static struct nlmsghdr *answer_begin(void *buf, const struct nlmsghdr *q, uint16_t type)
@@ -460,6 +514,8 @@ static bool run_ipvs(struct kernel *k, bool is_forced, struct report *report, ch
 	ports->bits[IPFAM_V4][0][30080 / 64] |= UINT64_C(1) << 30080 % 64;
 	*report = (struct report){ .out = tmpfile(), .is_forced = is_forced };
 	assert_non_null(report->out);
+	if (k->dsr.mark != 0)
+		*vec_push(&report->marks.v) = k->dsr;
 	nl_sock_open_io(&nl, &io);
 	ipvs_wire_open(&wire, nl);
 	assert_int_equal(cleanup_ipvs(&done, wire, &link, ports, k->hands_over, report, &err), 0);
@@ -468,6 +524,7 @@ static bool run_ipvs(struct kernel *k, bool is_forced, struct report *report, ch
 			*deleted++ = (char)('0' + i);
 	*deleted = '\0';
 	(void)fclose(report->out);
+	vec_fini(&report->marks.v);
 	ipvs_link_fini(&link);
 	free(ports);
 	str_fini(&k->out);
@@ -504,6 +561,14 @@ static void test_ipvs(void **state)
 	assert_string_equal(deleted, "0123");
 	assert_true(run_ipvs(&k, true, &report, deleted));
 	assert_int_equal(report.n_removed + report.n_left, 0);
+	/* A mark of kube-router's; it is never handed over. */
+	k.dsr = (struct dsr_mark){ .family = AF_INET6, .mark = 77 };
+	assert_true(run_ipvs(&k, true, &report, deleted));
+	assert_string_equal(deleted, "0123");
+	k.dsr.family = AF_INET;
+	k.hands_over = k.services[6].is_persistent = true;
+	assert_true(run_ipvs(&k, true, &report, deleted));
+	assert_string_equal(deleted, "01236");
 }
 
 /* vipd takes over persistent services with their connections; the others as before. */
@@ -537,15 +602,11 @@ static void test_ipvs_none(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_owned),
-		cmocka_unit_test(test_owned_by_router),
-		cmocka_unit_test(test_rules_of_router),
-		cmocka_unit_test(test_ipset_names),
-		cmocka_unit_test(test_legacy),
-		cmocka_unit_test(test_child),
-		cmocka_unit_test(test_ipvs),
-		cmocka_unit_test(test_ipvs_none),
-		cmocka_unit_test(test_ipvs_handed_over),
+		cmocka_unit_test(test_owned),           cmocka_unit_test(test_owned_by_router),
+		cmocka_unit_test(test_rules_of_router), cmocka_unit_test(test_dsr_of_router),
+		cmocka_unit_test(test_ipset_names),     cmocka_unit_test(test_legacy),
+		cmocka_unit_test(test_child),           cmocka_unit_test(test_ipvs),
+		cmocka_unit_test(test_ipvs_none),       cmocka_unit_test(test_ipvs_handed_over),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
