@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""State that kube-router's service proxy leaves on a node, with the names and rules of the source of kube-router 2.9."""
+"""State that kube-router's service proxy leaves on a node, with the names and rules of the source of kube-router 2.9.
+recorded_router.py has what version 1.2 left."""
 import kubeproxy
 import lab as L
 

@@ -9,6 +9,7 @@ import pytest
 import kubeproxy
 import kuberouter
 import lab as L
+import recorded_router
 from test_cleanup_kube_proxy import (ENDPOINTS, NODE_PORT, NUMBER, OTHER, STEADY, node, usable,
                                      wanted)
 
@@ -203,4 +204,63 @@ def test_everything():
         assert "kube-dummy-if" not in run("ip", "link") and "other0" in run("ip", "link")
         n.serves()
         n.serves(OTHER)
+        assert n.cleanup(how="kube-router").stdout == "no state of kube-router found\n"
+
+
+def kernel_state(n):
+    """What the recording adds to, without vipd's part."""
+    run = n.lab.node.run
+    ours = re.compile(r"^.*(?: -f 15099\d{5} |23130|0x5a).*\n", re.M)  # marks, table and rule of the ipvs plane
+    out = {"iptables": chains_and_rules(n), "ipsets": run("ipset", "save"), "links": run("ip", "-o", "link")}
+    out["ipvs"] = ours.sub("", run("ipvsadm", "-Sn"))
+    for fam in ("-4", "-6"):
+        out["rules" + fam] = ours.sub("", run("ip", fam, "rule"))
+        out["routes" + fam] = ours.sub("", run("ip", fam, "route", "show", "table", "all"))
+    return out
+
+
+@pytest.mark.parametrize("xtables", ["nft", "legacy"])
+def test_recorded(xtables):
+    """What kube-router 1.2 left: its connections are waited for; then all of it is removed, and nothing else."""
+    usable(xtables)
+    wanted("ipvsadm", "ipset")
+    with node(xtables) as n:
+        run = n.lab.node.run
+        n.vipd.write(recorded_router.objects())
+        try:
+            run("ipvsadm", "-Sn")
+            run("ip", "-batch", "-", input="link add other0 type dummy\nlink add kube-bridge type bridge\n"
+                "link set kube-bridge up\n")
+        except RuntimeError as e:
+            pytest.skip("the kernel lacks IPVS or dummy devices: %s" % e)
+        # Of others: a virtual service by mark, its rules, a set, a node port at another address.
+        mark = recorded_router.marks()[0]
+        kubeproxy.virtual_services(n.lab, [("192.0.2.77:443", ENDPOINTS[4], "tcp")])
+        run("ipvsadm", "-A", "-f", "119", "-s", "rr")
+        run("ipset", "create", "kube-router-pod-subnets", "hash:net")
+        run("ip", "rule", "add", "pref", "300", "fwmark", "0x77", "table", "78")
+        run("ip", "route", "add", "198.51.100.77", "dev", "br0", "table", "79")
+        n.restore(4, FOREIGN.format(clients=L.OUTER_CIDR[4], dsr=recorded_router.DSR, net=L.EXTERNAL_CIDR[4],
+                                    other=L.external_ip(21, 4), mark=mark))
+        if xtables == "nft":
+            recorded_router.put_policies(n.lab)
+        before = kernel_state(n)
+        recorded_router.put(n.lab, xtables)
+        n.steady(["tcp:10.96.0.10:80", "udp:10.96.0.15:53"])
+        n.start()
+        r = n.cleanup(how="kube-router")
+        assert r.returncode == 1 and "ipvs: left: 2 virtual services that carry" in r.stdout, r.stdout + r.stderr
+        n.check_steady()
+        for flow in n.flows:
+            flow.stop()
+        n.flows.clear()
+        r = n.cleanup(how="kube-router,force")
+        assert r.returncode == 0, r.stdout + r.stderr
+        after = kernel_state(n)
+        for name, was in before.items():
+            assert after[name] == was, (name, r.stdout)
+        for role in ("client", "pod3", "node"):
+            for target in recorded_router.OUTSIDE + ["%s:%s:80" % (p, recorded_router.DSR) for p in ("tcp", "udp")]:
+                proto, ip, number = target.split(":")
+                assert L.probe(n.lab.ns[role], ip, int(number), proto).ok, (role, target)
         assert n.cleanup(how="kube-router").stdout == "no state of kube-router found\n"

@@ -4,7 +4,8 @@ without a pause: not one fails.
 
     kube-proxy's rules -> vipd starts -> --cleanup=kube-proxy -> kube-proxy's rules -> --cleanup
 
-The rules are those of kubeproxy.py, for many services, and the recorded ones of kube-proxy 1.36.2.
+The rules are those of kubeproxy.py and kuberouter.py, for many services, and the recorded ones of kube-proxy
+1.36.2 and kube-router 1.2.
 
 Virtual services that carry connections are removed by force when none of these is established.
 VIPD_TAKEOVERS is how often (default 2), VIPD_TAKEOVER_SERVICES how many services there are (40). In
@@ -20,6 +21,7 @@ import kubeproxy
 import kuberouter
 import lab as L
 import recorded
+import recorded_router
 from objects import entry, port, service, slice_, slice_port
 from test_cleanup_kube_proxy import Node, wanted
 
@@ -173,24 +175,27 @@ class Takeover(Node):
 
 
 class Recorded(Takeover):
-    """With the state of kube-proxy 1.36.2 itself."""
+    """With the state of kube-proxy 1.36.2 itself, or of kube-router 1.2."""
 
     def objects(self):
-        return recorded.objects()
+        return self.recording().objects()
 
     def render(self, fam):
         return None
 
+    def recording(self):
+        return recorded_router if self.mode == "kube-router" else recorded
+
     def put_other(self):
-        recorded.put(self.lab, self.mode)
+        self.recording().put(self.lab, *([] if self.mode == "kube-router" else [self.mode]))
 
     def targets(self):
-        return recorded.TARGETS, recorded.OUTSIDE
+        return self.recording().TARGETS, self.recording().OUTSIDE
 
 
 @pytest.mark.parametrize("mode, kind", [
     pytest.param(mode, Takeover, id=mode) for mode in ("nftables", "iptables", "ipvs", "kube-router")] + [
-    pytest.param(mode, Recorded, id=mode + "-recorded") for mode in ("nftables", "iptables")])
+    pytest.param(mode, Recorded, id=mode + "-recorded") for mode in ("nftables", "iptables", "kube-router")])
 def test_takeover(mode, kind):
     if mode != "nftables":
         wanted("iptables-nft-restore")
