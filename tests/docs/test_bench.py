@@ -47,7 +47,8 @@ def test_change_of_a_large_service_keeps_memory():
     assert int(re.search(r"; (\d+) page faults a change", out).group(1)) < 100, out
 
 
-def test_takeover_without_kube_proxy():
+@pytest.mark.parametrize("name, other", [("takeover", "BENCH_KUBE_PROXY"), ("router", "BENCH_KUBE_ROUTER")])
+def test_without_the_other_proxy(name, other):
     """It needs no argument but BUILD, and names what is missing."""
-    figures, out = bench("takeover")
-    assert figures == [] and (L.missing() or "BENCH_KUBE_PROXY is not set") in out
+    figures, out = bench(name)
+    assert figures == [] and any(why in out for why in (L.missing() or other, other + " is not set"))
