@@ -4,7 +4,7 @@
  *
  * One fixed table per family (plane/nft/layout.h); everything that depends on services is a set
  * element (nft/sets.h). A commit is one batch, all or nothing; a new pool size needs two small
- * batches before it, and source ranges that come are one (plane/exchange.h).
+ * batches before it, and source ranges that come are one (plane/common.h).
  *
  * Rejections: the kernel's answer names an element, and the element its service:
  *             plane_result.culprit.
