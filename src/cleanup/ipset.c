@@ -87,16 +87,12 @@ static struct nlmsghdr *request(void *buf, uint16_t type, const char *name)
 
 /* --- node ports --- */
 
-static int proto_index(uint8_t proto)
-{
-	return proto == IPPROTO_TCP ? 0 : proto == IPPROTO_UDP ? 1 : proto == IPPROTO_SCTP ? 2 : -1;
-}
-
 /* What becomes of the entries of a set. */
 struct entries {
 	uint64_t *bits;            /* not NULL: add each port */
 	VEC(struct ip_addr) addrs; /* hash:ip: add each address */
-	struct node_ports *ports;  /* hash:ip,port: add the ports of `addrs` */
+	struct node_ports *ports;  /* hash:ip,port: add the ports of `addrs` ... */
+	uint16_t first, last;      /* ... in this range */
 };
 
 static bool entry_addr(struct ip_addr *ret, const struct nlattr *nest)
@@ -122,24 +118,24 @@ static int entry_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	nl_attr_table(tb, IPSET_ATTR_CMD_MAX, h, sizeof(struct nfgenmsg));
 	nl_attr_for_each (data, tb[IPSET_ATTR_ADT]) {
 		const struct nlattr *da[IPSET_ATTR_CADT_MAX + 1];
+		struct ip_endpoint at = { 0 };
 		const uint8_t *port;
 		const uint8_t *proto;
-		struct ip_addr a;
-		int i;
 
 		nl_attr_nest(da, IPSET_ATTR_CADT_MAX, data);
 		port = nl_attr_bytes(da[IPSET_ATTR_PORT], 2);
+		if (port != NULL)
+			at.port = (uint16_t)(port[0] << 8 | port[1]);
 		if (e->bits != NULL && port != NULL)
-			bit_set(e->bits, (size_t)port[0] << 8 | port[1]);
-		if (e->bits != NULL || !entry_addr(&a, da[IPSET_ATTR_IP]))
+			bit_set(e->bits, at.port);
+		if (e->bits != NULL || !entry_addr(&at.addr, da[IPSET_ATTR_IP]))
 			continue;
 		proto = nl_attr_bytes(da[IPSET_ATTR_PROTO], 1);
-		i = proto != NULL ? proto_index(*proto) : -1;
 		if (e->ports == NULL)
-			*vec_push(&e->addrs) = a;
-		else if (port != NULL && i >= 0 &&
-			 vec_has(&e->addrs, own, ip_addr_is_equal(own, &a)))
-			bit_set(e->ports->bits[ip_fam(&a)][i], (size_t)port[0] << 8 | port[1]);
+			*vec_push(&e->addrs) = at.addr;
+		else if (proto != NULL && at.port >= e->first && at.port <= e->last &&
+			 vec_has(&e->addrs, own, ip_addr_is_equal(own, &at.addr)))
+			*vec_push(&e->ports->at) = (struct node_port){ at, *proto };
 	}
 	return 0;
 }
@@ -158,6 +154,15 @@ static int entries_read(struct entries *e, const char *prefix, const char *set, 
 	return r == -EINVAL || r == -ENOENT ? 0 : r;
 }
 
+static int node_port_cmp(const void *a, const void *b)
+{
+	const struct node_port *x = a;
+	const struct node_port *y = b;
+	int r = ip_endpoint_cmp(&x->at, &y->at);
+
+	return r != 0 ? r : x->proto - y->proto;
+}
+
 static int router_node_ports(struct node_ports *ret, struct nl_sock *nl, struct err *err)
 {
 	static const char *const prefixes[] = { "", "inet6:" };
@@ -168,12 +173,17 @@ static int router_node_ports(struct node_ports *ret, struct nl_sock *nl, struct 
 
 		r = entries_read(&e, prefixes[i], "kube-router-local-ips", nl, err);
 		e.ports = ret;
+		e.first = 1;
+		e.last = UINT16_MAX;
 		if (r == 0)
 			r = entries_read(&e, prefixes[i], "kube-router-svip-prt", nl, err);
+		e.first = 30000;
+		e.last = 32767;
 		if (r == 0) /* of version 1 */
 			r = entries_read(&e, prefixes[i], "kube-router-ipvs-services", nl, err);
 		vec_fini(&e.addrs);
 	}
+	vec_sort(&ret->at, node_port_cmp);
 	return r;
 }
 
@@ -195,12 +205,24 @@ int ipset_node_ports(struct node_ports *ret, enum proxy p, struct nl_sock *nl, s
 	return r;
 }
 
-bool node_ports_has(const struct node_ports *p, uint8_t family, uint8_t proto, uint16_t port)
+bool node_ports_has(const struct node_ports *p, const struct ip_endpoint *at, uint8_t proto)
 {
-	int i = proto_index(proto);
-	int fam = family == AF_INET6 ? IPFAM_V6 : IPFAM_V4;
+	int i = proto == IPPROTO_TCP    ? 0
+		: proto == IPPROTO_UDP  ? 1
+		: proto == IPPROTO_SCTP ? 2
+					: -1;
+	struct node_port key = { *at, proto };
 
-	return i >= 0 && bit_is_set(p->bits[fam][i], port);
+	if (i >= 0 && bit_is_set(p->bits[ip_fam(&at->addr)][i], at->port))
+		return true;
+	return vec_search(&p->at, &key, node_port_cmp) != NULL;
+}
+
+void node_ports_free(struct node_ports *p)
+{
+	if (p != NULL)
+		vec_fini(&p->at);
+	free(p);
 }
 
 /* --- destruction --- */

@@ -7,23 +7,36 @@
 #pragma once
 
 #include "base/bits.h"
+#include "base/ip.h"
+#include "base/util.h"
+#include "base/vec.h"
 #include "cleanup/report.h"
 #include "nl/sock.h"
 
+struct node_port {
+	struct ip_endpoint at;
+	uint8_t proto; /* IPPROTO_* */
+};
+
 /* Node ports in the sets of node ports. */
 struct node_ports {
-	/* Indexed by family (IPFAM_*) and protocol: tcp, udp, sctp. */
+	/* kube-proxy's, of any address; indexed by family (IPFAM_*) and protocol: tcp, udp, sctp.
+	 */
 	uint64_t bits[2][3][BITS_WORDS(65536)];
+	VEC(struct node_port) at; /* kube-router's, sorted */
 };
 
 /* Is it a set of the proxy, of either family: "KUBE-...", "KUBE-6-...", or kube-router's? */
 bool ipset_is_owned(enum proxy p, const char *name);
 /*
  * `ret` must be zeroed. A protocol without a set stays empty. kube-router has no set of node ports
- * alone: those of addresses in kube-router-local-ips.
+ * alone: those of addresses in kube-router-local-ips. Version 1 lists all virtual services of the
+ * kernel: those with a port in Kubernetes' default range of node ports.
  */
 MUST_USE int ipset_node_ports(struct node_ports *ret, enum proxy p, struct nl_sock *nl,
 			      struct err *err);
-bool node_ports_has(const struct node_ports *p, uint8_t family, uint8_t proto, uint16_t port);
+bool node_ports_has(const struct node_ports *p, const struct ip_endpoint *at, uint8_t proto);
+void node_ports_free(struct node_ports *p);
+DEFINE_AUTO(struct node_ports *, node_ports_free);
 /* Call after the rules that use the sets are deleted; waits until the kernel has released them. */
 MUST_USE int cleanup_ipsets(struct nl_sock *nl, struct report *report, struct err *err);

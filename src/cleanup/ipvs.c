@@ -34,7 +34,8 @@ static bool is_owned(const struct ipvs_key *k, const struct ipvs_link *link,
 	if (k->mark != 0)
 		return dsr_marks_has(marks, ip_family(k->fam), k->mark);
 	return ipvs_link_has(link, &k->addr) ||
-	       node_ports_has(ports, ip_family(k->fam), k->proto, k->port);
+	       node_ports_has(ports, &(struct ip_endpoint){ .addr = k->addr, .port = k->port },
+			      k->proto);
 }
 
 static void conns_begin(void *arg)

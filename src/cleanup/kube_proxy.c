@@ -82,7 +82,7 @@ static int clean_ipvs(bool *ret, const struct cleanup_config *config, struct soc
 {
 	struct cleanup_ipvs_result done = { 0 };
 	struct err why = { 0 };
-	AUTO(free) struct node_ports *ports = xcalloc(1, sizeof(*ports));
+	AUTO(node_ports_free) struct node_ports *ports = xcalloc(1, sizeof(*ports));
 	FINI(ipvs_link_fini) struct ipvs_link link = { 0 };
 	int r = ipvs_link_read(&link, config->proxy, s->route, err);
 

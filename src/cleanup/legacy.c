@@ -113,7 +113,7 @@ static void dsr_parse(struct xt_rule *r)
 	if (ip_prefix_parse(&at, text, NULL) < 0 || at.len != ip_len(ip_fam(&at.addr)) * 8)
 		return;
 	r->addr = at.addr;
-	r->is_mss = !is_mark;
+	r->is_mss = !is_mark && strstr(r->text, "--set-mss") != NULL;
 	option_read(text, r->text, "--set-xmark");
 	if (is_mark && sscanf(text, "%" SCNx32 "/%" SCNx32, &mark, &mask) == 2 &&
 	    mask == UINT32_MAX)

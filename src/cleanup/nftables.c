@@ -10,6 +10,7 @@
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nf_tables_compat.h>
 #include <linux/netfilter/nfnetlink.h>
+#include <linux/netfilter/xt_TCPMSS.h>
 #include <linux/netfilter/xt_ipvs.h>
 #include <linux/netfilter/xt_mark.h>
 #include <netinet/ip.h>
@@ -202,6 +203,18 @@ static uint32_t mark_read(const struct nlattr *info)
 	return mark.mask == UINT32_MAX ? mark.mark : 0;
 }
 
+/* "--set-mss", not "--clamp-mss-to-pmtu" */
+static bool is_mss_set(const struct nlattr *info)
+{
+	struct xt_tcpmss_info mss;
+	const void *bytes = nl_attr_bytes(info, sizeof(mss));
+
+	if (bytes == NULL)
+		return false;
+	memcpy(&mss, bytes, sizeof(mss));
+	return mss.mss != XT_TCPMSS_CLAMP_PMTU;
+}
+
 static void effect_xtables(struct rule_effect *d, const struct nlattr *data)
 {
 	const struct nlattr *tg[NFTA_TARGET_MAX + 1];
@@ -209,7 +222,8 @@ static void effect_xtables(struct rule_effect *d, const struct nlattr *data)
 	nl_attr_nest(tg, NFTA_TARGET_MAX, data);
 	d->is_rejection = strcmp(nl_attr_str(tg[NFTA_TARGET_NAME]), "REJECT") == 0;
 	d->is_snat = strcmp(nl_attr_str(tg[NFTA_TARGET_NAME]), "SNAT") == 0;
-	d->is_mss = strcmp(nl_attr_str(tg[NFTA_TARGET_NAME]), "TCPMSS") == 0;
+	d->is_mss = strcmp(nl_attr_str(tg[NFTA_TARGET_NAME]), "TCPMSS") == 0 &&
+		    is_mss_set(tg[NFTA_TARGET_INFO]);
 	if (strcmp(nl_attr_str(tg[NFTA_TARGET_NAME]), "MARK") == 0)
 		d->mark = mark_read(tg[NFTA_TARGET_INFO]);
 }

@@ -190,16 +190,22 @@ static bool is_marked(const struct xt_table *t, const struct ip_addr *addr)
 		       r->mark != 0 && r->is_stray && ip_addr_is_equal(&r->addr, addr));
 }
 
+/* kube-router has its rules of both targets in PREROUTING, and each target in one other chain. */
+static bool is_dsr_chain(const struct xt_rule *r, const char *other)
+{
+	return strcmp(r->chain, "PREROUTING") == 0 || strcmp(r->chain, other) == 0;
+}
+
 static void find_dsr(struct xt_table *t)
 {
 	if (table_bit(t->name) != IN_MANGLE)
 		return;
 	vec_for_each (r, &t->rules)
-		if (r->mark != 0 && ip_is_set(&r->addr) &&
-		    dsr_marks_has(t->marks, r->addr.family, r->mark) && is_base(t, r->chain))
+		if (r->mark != 0 && ip_is_set(&r->addr) && is_dsr_chain(r, "OUTPUT") &&
+		    dsr_marks_has(t->marks, r->addr.family, r->mark))
 			r->is_stray = true;
 	vec_for_each (r, &t->rules)
-		if (r->is_mss && is_marked(t, &r->addr) && is_base(t, r->chain))
+		if (r->is_mss && is_marked(t, &r->addr) && is_dsr_chain(r, "POSTROUTING"))
 			r->is_stray = true;
 }
 

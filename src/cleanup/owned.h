@@ -48,7 +48,7 @@ struct xt_rule {
 	uint64_t handle;     /* nf_tables */
 	char *text;          /* legacy: text after "-A CHAIN" in iptables-save */
 	uint32_t mark;       /* the whole mark that it gives packets; 0: none */
-	bool is_mss;         /* target TCPMSS */
+	bool is_mss;         /* target TCPMSS with --set-mss */
 	struct ip_addr addr; /* its single source or destination, with a mark or TCPMSS */
 	bool is_stray;       /* it is the proxy's without a jump to a chain of the proxy */
 	bool is_doomed;      /* xt_decide(): delete the rule; its chain stays */

@@ -57,7 +57,8 @@ static uint32_t rule_table(uint32_t *mark, const struct nlmsghdr *h)
 	priority = nl_attr_u32(tb[FRA_PRIORITY], 0);
 	table = nl_attr_u32(tb[FRA_TABLE], 0);
 	*mark = nl_attr_u32(tb[FRA_FWMARK], 0);
-	if (table == DSR_TABLE && priority == DSR_PRIORITY && *mark != 0)
+	if (table == DSR_TABLE && priority == DSR_PRIORITY && *mark != 0 &&
+	    nl_attr_u32(tb[FRA_FWMASK], UINT32_MAX) == UINT32_MAX)
 		return table;
 	return table == EXTERNAL_TABLE && priority == EXTERNAL_PRIORITY ? table : 0;
 }

@@ -29,8 +29,11 @@ COMMIT
 COMMIT
 *mangle
 :PREROUTING ACCEPT [0:0]
+:FORWARD ACCEPT [0:0]
 :OUTPUT ACCEPT [0:0]
 :POSTROUTING ACCEPT [0:0]
+-A FORWARD -d {dsr} -p tcp -m tcp --tcp-flags SYN,RST SYN -j TCPMSS --set-mss 1400
+-A POSTROUTING -d {dsr} -p tcp -m tcp --tcp-flags SYN,RST SYN -j TCPMSS --clamp-mss-to-pmtu
 -A PREROUTING -d {dsr} -p tcp -m tcp --dport 81 -j MARK --set-xmark 0x77/0xffffffff
 -A PREROUTING -d {net} -p tcp -m tcp --dport 80 -j MARK --set-xmark {mark}/0xffffffff
 -A PREROUTING -p tcp -m tcp --dport 81 -j MARK --set-xmark {mark}/0xffffffff
@@ -233,9 +236,11 @@ def test_recorded(xtables):
                 "link set kube-bridge up\n")
         except RuntimeError as e:
             pytest.skip("the kernel lacks IPVS or dummy devices: %s" % e)
-        # Of others: a virtual service by mark, its rules, a set, a node port at another address.
+        # Of others: a virtual service by mark, its rules, a set; one with the number of a node port at another
+        # address, and one of the node's address, which kube-router 1 had in its set.
         mark = recorded_router.marks()[0]
-        kubeproxy.virtual_services(n.lab, [("192.0.2.77:443", ENDPOINTS[4], "tcp")])
+        kubeproxy.virtual_services(n.lab, [(at, ENDPOINTS[4], "tcp") for at in (
+            "192.0.2.77:443", "192.0.2.77:%d" % recorded_router.NODE_PORT, L.NODE[4] + ":8443")])
         run("ipvsadm", "-A", "-f", "119", "-s", "rr")
         run("ipset", "create", "kube-router-pod-subnets", "hash:net")
         run("ip", "rule", "add", "pref", "300", "fwmark", "0x77", "table", "78")
@@ -246,6 +251,7 @@ def test_recorded(xtables):
             recorded_router.put_policies(n.lab)
         before = kernel_state(n)
         recorded_router.put(n.lab, xtables)
+        run("ipset", "add", "kube-router-ipvs-services", L.NODE[4] + ",tcp:8443", "timeout", "0")
         n.steady(["tcp:10.96.0.10:80", "udp:10.96.0.15:53"])
         n.start()
         r = n.cleanup(how="kube-router")

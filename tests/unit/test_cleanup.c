@@ -127,7 +127,8 @@ static void test_dsr_of_router(void **state)
 	"POSTROUTING -s 198.51.100.20/32 -p tcp -m tcp --tcp-flags SYN,RST SYN -j TCPMSS " \
 	"--set-mss 1440\n"
 	static const char saved[] =
-		"*mangle\n:PREROUTING ACCEPT [0:0]\n:POSTROUTING ACCEPT [0:0]\n:MINE - [0:0]\n"
+		"*mangle\n:PREROUTING ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n"
+		":POSTROUTING ACCEPT [0:0]\n:MINE - [0:0]\n"
 		"-A " MSS "-A " OWN
 		/* another mark, mask, no or more than one address, another chain */
 		"-A PREROUTING -d 198.51.100.20/32 -j MARK --set-xmark 0x1f0b/0xffffffff\n"
@@ -137,6 +138,9 @@ static void test_dsr_of_router(void **state)
 		"-A PREROUTING ! -d 198.51.100.9/32 -j MARK --set-xmark 0x1f0a/0xffffffff\n"
 		"-A PREROUTING -s 198.51.100.21/32 -p tcp -j TCPMSS --set-mss 1440\n"
 		"-A PREROUTING -p tcp -j TCPMSS --clamp-mss-to-pmtu\n"
+		"-A PREROUTING -d 198.51.100.20/32 -p tcp -j TCPMSS --clamp-mss-to-pmtu\n"
+		"-A FORWARD -d 198.51.100.20/32 -p tcp -j TCPMSS --set-mss 1440\n"
+		"-A FORWARD -d 198.51.100.20/32 -j MARK --set-xmark 0x1f0a/0xffffffff\n"
 		"-A " OLD_MSS "-A MINE -d 198.51.100.20/32 -j MARK --set-xmark 0x1f0a/0xffffffff\n"
 		"COMMIT\n";
 	static const char undo[] = "*mangle\n-D " MSS "-D " OWN "-D " OLD_MSS "COMMIT\n";
@@ -326,9 +330,10 @@ struct kernel {
 	bool has_ipvs;
 	struct virtual_service services[8];
 	size_t n;
-	struct str out;      /* next datagram to be read */
-	bool hands_over;     /* vipd's pending services take over persistent ones */
-	struct dsr_mark dsr; /* of a routing rule of kube-router; mark 0: none */
+	struct str out;             /* next datagram to be read */
+	bool hands_over;            /* vipd's pending services take over persistent ones */
+	struct dsr_mark dsr;        /* of a routing rule of kube-router; mark 0: none */
+	struct node_port node_port; /* of kube-router; protocol 0: none */
 };
 
 static struct nlmsghdr *answer_begin(void *buf, const struct nlmsghdr *q, uint16_t type)
@@ -516,6 +521,8 @@ static bool run_ipvs(struct kernel *k, bool is_forced, struct report *report, ch
 	assert_non_null(report->out);
 	if (k->dsr.mark != 0)
 		*vec_push(&report->marks.v) = k->dsr;
+	if (k->node_port.proto != 0)
+		*vec_push(&ports->at) = k->node_port;
 	nl_sock_open_io(&nl, &io);
 	ipvs_wire_open(&wire, nl);
 	assert_int_equal(cleanup_ipvs(&done, wire, &link, ports, k->hands_over, report, &err), 0);
@@ -526,7 +533,7 @@ static bool run_ipvs(struct kernel *k, bool is_forced, struct report *report, ch
 	(void)fclose(report->out);
 	vec_fini(&report->marks.v);
 	ipvs_link_fini(&link);
-	free(ports);
+	node_ports_free(ports);
 	str_fini(&k->out);
 	return !done.is_busy;
 }
@@ -569,6 +576,19 @@ static void test_ipvs(void **state)
 	k.hands_over = k.services[6].is_persistent = true;
 	assert_true(run_ipvs(&k, true, &report, deleted));
 	assert_string_equal(deleted, "01236");
+	/* A node port of kube-router's is of one address and protocol. */
+	k.hands_over = false;
+	k.node_port =
+		(struct node_port){ .at = { addr_of("192.0.2.10"), 443 }, .proto = IPPROTO_TCP };
+	assert_true(run_ipvs(&k, true, &report, deleted));
+	assert_string_equal(deleted, "01236");
+	k.node_port =
+		(struct node_port){ .at = { addr_of("192.0.2.9"), 443 }, .proto = IPPROTO_UDP };
+	assert_true(run_ipvs(&k, true, &report, deleted));
+	assert_string_equal(deleted, "01236");
+	k.node_port.proto = IPPROTO_TCP;
+	assert_true(run_ipvs(&k, true, &report, deleted));
+	assert_string_equal(deleted, "012356");
 }
 
 /* vipd takes over persistent services with their connections; the others as before. */

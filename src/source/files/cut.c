@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BLOCK 16384 /* most files are smaller */
+#define BLOCK 16384    /* most files are smaller */
+#define PEEK_MAX 65536 /* of white space at the start */
 
 void cut_init(struct cut *c, cut_read_fn read, void *arg)
 {
@@ -108,7 +109,7 @@ int cut_peek(struct cut *c, char *ret, struct err *err)
 			*ret = c->buf[i];
 			return 0;
 		}
-		if (c->is_eof || c->len - c->pos >= BLOCK)
+		if (c->is_eof || c->len - c->pos >= PEEK_MAX)
 			return 0;
 		r = fill(c, err); /* at the start: nothing moves */
 		if (r < 0)
