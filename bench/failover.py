@@ -141,10 +141,11 @@ def dump_ms(ct):
 
 @contextlib.contextmanager
 def flow_limit(n):
+    """Raise the limit, which is the machine's, for `n` flows."""
     with open(MAX, encoding="ascii") as f:
         before = f.read()
     with open(MAX, "w", encoding="ascii") as f:
-        f.write(str(2 * n + 100000))
+        f.write(str(max(2 * n + 100000, int(before))))
     try:
         yield
     finally:

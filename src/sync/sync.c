@@ -60,12 +60,13 @@ void sync_result_note(struct sync *s, const struct plane_result *res)
 	s->stats.kernel_ns += res->kernel_ns;
 }
 
-static void sync_note(struct sync *s, uint64_t begin_ns, uint64_t services, uint64_t writes)
+static void sync_note(struct sync *s, uint64_t begin_ns, uint64_t end_ns, uint64_t services,
+		      uint64_t writes)
 {
 	struct sync_stats *st = &s->stats;
 
-	st->last_sync_ns = now_ns();
-	st->last_sync_took_ns = st->last_sync_ns - begin_ns;
+	st->last_sync_ns = end_ns;
+	st->last_sync_took_ns = end_ns - begin_ns;
 	st->last_sync_services = services;
 	st->last_sync_writes = writes;
 }
@@ -250,7 +251,7 @@ static uint64_t step_sweep(struct sync *s, uint64_t now)
 	s->load_logged[0] = '\0';
 	s->pending_since_ns = 0;
 	writes = s->stats.writes - s->load_writes;
-	sync_note(s, s->load_begin_ns, s->model->stats.services, writes);
+	sync_note(s, s->load_begin_ns, now_ns(), s->model->stats.services, writes);
 	took = s->stats.last_sync_took_ns;
 	s->stats.last_load_took_ns = MAX(took, UINT64_C(1));
 	if (s->stats.first_sync_ns == 0) {
@@ -324,7 +325,7 @@ static void sync_ended(struct sync *s)
 
 	if (services == 0)
 		return;
-	sync_note(s, s->sync_begin_ns, services, writes);
+	sync_note(s, s->sync_begin_ns, s->stats.last_step_ns, services, writes);
 	log_info(LOG_AREA_SYNC,
 		 "synced: services %" PRIu64 ", kernel operations %" PRIu64 ", %" PRIu64 " us",
 		 services, writes, s->stats.last_sync_took_ns / NSEC_PER_USEC);

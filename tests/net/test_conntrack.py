@@ -383,8 +383,8 @@ def test_burst_is_one_pass(lab, vipd, ct):
         s.endpoints = "local"
     vipd.apply([o for s in many for o in s.objects()])
     settled(vipd)
-    # At once, and the second look; files are read a few at a time.
-    assert before < passes(vipd) <= before + 8, vipd.log()
+    # One at once and a second look for each few files that are read together: 3 to 5 on an idle machine.
+    assert before < passes(vipd) <= before + len(many) // 2, vipd.log()
     before = passes(vipd)
     tcp = [service("t", L.cluster_ip(70, 4), port(80, "TCP"))]
     objs = [o for s in many for o in s.objects()]
