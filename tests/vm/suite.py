@@ -147,8 +147,9 @@ def runs(how):
             Run("6.1 nft", "6.1", ["kernel"] + PATHS + of("sctp_sockets") + RESTART +
                 of("restart", "changes_while_down") +
                 of("cleanup_kube_proxy", "ipvs") +
-                of("cleanup_kube_router", "recorded[nft]") +
-                of("takeover", "takeover[ipvs]", "takeover[kube-router]"),
+                of("cleanup_kube_router") +
+                of("takeover", "takeover[ipvs]", "takeover[kube-router]",
+                   "takeover[kube-router-recorded]"),
                 env=dict(PAIRS, VIPD_TAKEOVERS="1"), cpus=1),
             Run("6.1 systemd", "6.1", ["tests/deploy/unit_in_machine.py"], systemd=True),
             many("6.1"),
