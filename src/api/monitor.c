@@ -52,7 +52,7 @@ struct monitor {
 	struct model *model;
 	struct list subscribers;
 	size_t n_subscribers;
-	struct str line; /* the event being written, and whom it is about */
+	struct str line; /* the event being written; its service */
 	struct jsonw w;
 	enum kind kind;
 	const char *ns;

@@ -210,7 +210,7 @@ static void rows_copy(struct view_page *v, const struct plan_rows *rows)
 	vec_for_each (f, &rows->frontends)
 		*vec_push(&v->rows->frontends) = *f;
 	vec_for_each (pool, &rows->pools)
-		plan_pool_copy(vec_push(&v->rows->pools), pool, 0);
+		plan_pool_copy_backends(vec_push(&v->rows->pools), pool, 0);
 	vec_for_each (c, &rows->conflicts) {
 		*vec_push(&v->rows->conflicts) = *c;
 		(void)name_ref(c->owner_ns);

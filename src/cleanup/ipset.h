@@ -13,6 +13,7 @@
 #include "cleanup/report.h"
 #include "nl/sock.h"
 
+/* A port of one address. */
 struct node_port {
 	struct ip_endpoint at;
 	uint8_t proto; /* IPPROTO_* */
@@ -20,8 +21,7 @@ struct node_port {
 
 /* Node ports in the sets of node ports. */
 struct node_ports {
-	/* kube-proxy's, of any address; indexed by family (IPFAM_*) and protocol: tcp, udp, sctp.
-	 */
+	/* kube-proxy's, of any address; by family (IPFAM_*) and protocol: tcp, udp, sctp. */
 	uint64_t bits[2][3][BITS_WORDS(65536)];
 	VEC(struct node_port) at; /* kube-router's, sorted */
 };
@@ -30,8 +30,8 @@ struct node_ports {
 bool ipset_is_owned(enum proxy p, const char *name);
 /*
  * `ret` must be zeroed. A protocol without a set stays empty. kube-router has no set of node ports
- * alone: those of addresses in kube-router-local-ips. Version 1 lists all virtual services of the
- * kernel: those with a port in Kubernetes' default range of node ports.
+ * alone: they are the entries with an address of kube-router-local-ips. Version 1 lists all virtual
+ * services of the kernel: only ports of Kubernetes' default range of node ports count.
  */
 MUST_USE int ipset_node_ports(struct node_ports *ret, enum proxy p, struct nl_sock *nl,
 			      struct err *err);

@@ -51,15 +51,20 @@ static void pool_like(struct plan_pool *to, const struct plan_pool *from, size_t
 		vec_reserve(&to->backends, n);
 }
 
-void plan_pool_copy(struct plan_pool *to, const struct plan_pool *from, size_t n)
+void plan_pool_copy_backends(struct plan_pool *to, const struct plan_pool *from, size_t n)
 {
 	pool_like(to, from, MAX(n, (size_t)from->backends.n));
 	vec_append(&to->backends, &from->backends);
-	vec_append(&to->table, &from->table);
 	if (from->weights != NULL) {
 		to->weights = xmalloc(from->backends.n);
 		memcpy(to->weights, from->weights, from->backends.n);
 	}
+}
+
+void plan_pool_copy(struct plan_pool *to, const struct plan_pool *from, size_t n)
+{
+	plan_pool_copy_backends(to, from, n);
+	vec_append(&to->table, &from->table);
 }
 
 struct slot {

@@ -43,3 +43,5 @@ size_t plan_pool_cost(const struct plan *p, const struct plan_pool *pool, size_t
 bool plan_pool_is_equal(const struct plan_pool *a, const struct plan_pool *b);
 /* Copy `from` to `to`, with vectors of its own; room for `n` backends. */
 void plan_pool_copy(struct plan_pool *to, const struct plan_pool *from, size_t n);
+/* plan_pool_copy() without the table, which may have PLAN_WEIGHT_SLOTS_MAX slots. */
+void plan_pool_copy_backends(struct plan_pool *to, const struct plan_pool *from, size_t n);

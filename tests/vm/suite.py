@@ -75,7 +75,7 @@ THOROUGH = {"VIPD_IPVS_REQUESTS": "10000"}
 class Run:
     """One machine and its tests: "kernel" (programs of that Meson suite), files for pytest."""
 
-    def __init__(self, name, kernel, tests, plane=None, seconds=2 * 3600, env=None, **machine):
+    def __init__(self, name, kernel, tests, plane=None, seconds=3600, env=None, **machine):
         self.name = name
         self.kernel = kernel
         self.tests = tests
