@@ -65,7 +65,7 @@ struct port_claim {
 	uint8_t proto;
 	uint32_t number;
 	const struct name *name;
-	uint32_t place; /* of the port in spec.ports */
+	uint32_t index; /* of the port in service.ports */
 };
 
 struct port_claims {
@@ -91,21 +91,17 @@ static int claim_cmp(const void *a, const void *b)
 		return x->number < y->number ? -1 : 1;
 	if (x->name != y->name)
 		return (uintptr_t)x->name < (uintptr_t)y->name ? -1 : 1;
-	return (x->place > y->place) - (x->place < y->place);
+	return (x->index > y->index) - (x->index < y->index);
 }
 
-/* Of all ports that were not skipped, sorted. */
-static void claims_fill(struct port_claims *c, const struct service *s, const json_t *list)
+/* Sorted. */
+static void claims_fill(struct port_claims *c, const struct service *s)
 {
-	uint32_t place = 0;
+	vec_reserve(&c->v, (size_t)3 * s->ports.n);
+	for (size_t i = 0; i < s->ports.n; i++) {
+		const struct service_port *p = &s->ports.v[i];
+		struct port_claim claim = { CLAIM_PORT, p->proto, p->port, NULL, (uint32_t)i };
 
-	vec_for_each (p, &s->ports) {
-		struct port_claim claim = { CLAIM_PORT, p->proto, p->port };
-
-		while (l4proto_parse(tree_text(tree_get(tree_at(list, place), "protocol"))) ==
-		       L4PROTO_UNSET)
-			place++;
-		claim.place = place++;
 		*vec_push(&c->v) = claim;
 		claim.what = CLAIM_NODE_PORT;
 		claim.number = p->node_port;
@@ -119,16 +115,28 @@ static void claims_fill(struct port_claims *c, const struct service *s, const js
 	vec_sort(&c->v, claim_cmp);
 }
 
-/* `c` is also that of the port at `earlier`. The trail is at spec.ports. */
-static void claim_reject(const struct port_claim *c, uint32_t earlier, const json_t *list,
-			 struct decode *d)
+/* The index in spec.ports of the i-th port that was not skipped. */
+static uint32_t port_place(const json_t *list, uint32_t i)
+{
+	for (uint32_t place = 0;; place++) {
+		const char *proto = tree_text(tree_get(tree_at(list, place), "protocol"));
+
+		if (l4proto_parse(proto) != L4PROTO_UNSET && i-- == 0)
+			return place;
+	}
+}
+
+/* `c` is also that of the claim before it. The trail is at spec.ports. */
+static void claim_reject(const struct port_claim *c, const json_t *list, struct decode *d)
 {
 	static const char *const fields[] = { "port", "nodePort", "name" };
+	uint32_t place = port_place(list, c->index);
+	uint32_t earlier = port_place(list, c[-1].index);
 
 	trail_into(d);
-	(void)trail_element(d, list, c->place);
+	(void)trail_element(d, list, place);
 	trail_into(d);
-	(void)trail_field(d, tree_at(list, c->place), fields[c->what]);
+	(void)trail_field(d, tree_at(list, place), fields[c->what]);
 	if (c->what == CLAIM_NAME && c->name->len == 0)
 		(void)trail_reject(d, "missing, as is that of ports[%u]", earlier);
 	else if (c->what == CLAIM_NAME)
@@ -147,16 +155,16 @@ static void ports_check(const struct service *s, const json_t *list, struct deco
 
 	if (s->ports.n < 2 || d->r < 0)
 		return;
-	claims_fill(&c, s, list);
+	claims_fill(&c, s);
 	for (size_t i = 1; i < c.v.n; i++) {
 		const struct port_claim *claim = &c.v.v[i];
 
 		if (claims_are_equal(claim - 1, claim) &&
-		    (found == NULL || (found->what == claim->what && claim->place < found->place)))
+		    (found == NULL || (found->what == claim->what && claim->index < found->index)))
 			found = claim;
 	}
 	if (found != NULL)
-		claim_reject(found, found[-1].place, list, d);
+		claim_reject(found, list, d);
 	vec_fini(&c.v);
 }
 
