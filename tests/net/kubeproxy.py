@@ -94,16 +94,19 @@ def number(i):
 
 def nftables_rules(services, endpoints, fam, service_cidr=None):
     """Of mode nftables, for services of (cluster IP, port, node port or 0). `service_cidr`: drop
-    what is sent to its other addresses, as kube-proxy does when the API server names it."""
+    what is sent to its other addresses, as kube-proxy does when the API server names it. All services
+    have one map of endpoints: nf_tables compares the name of each new map with all others, so 10,000
+    maps take a minute, in which other transactions and, on a small machine, packets wait."""
     v = "ip" if fam == 4 else "ip6"
     to = ", ".join("%d : %s . 8080" % (i, e) for i, e in enumerate(endpoints))
+    dnat = " ".join("meta l4proto %s dnat %s to numgen random mod %d map @endpoints;" % (
+        proto, v, len(endpoints)) for proto in ("tcp", "udp"))
     ips, ports, chains = [], [], []
     for ip, port, node_port in services:
         name = "%s-%d" % (ip.replace(":", "_"), port)
         ips += ["%s . %s . %d : goto service-%s" % (ip, proto, port, name)
                 for proto in ("tcp", "udp")]
-        chains.append("chain service-%s { meta l4proto { tcp, udp } dnat %s to numgen random mod %d "
-                      "map { %s }; }" % (name, v, len(endpoints), to))
+        chains.append("chain service-%s { %s }" % (name, dnat))
         if node_port:
             ports += ["%s . %d : goto external-%s" % (proto, node_port, name)
                       for proto in ("tcp", "udp")]
@@ -115,6 +118,7 @@ def nftables_rules(services, endpoints, fam, service_cidr=None):
         comment "rules for kube-proxy"
         set hairpin-connections { type %(addr)s . %(addr)s . inet_proto . inet_service;
             elements = { %(hairpins)s }; }
+        map endpoints { typeof numgen random mod 2 : %(v)s daddr . th dport; elements = { %(to)s }; }
         set cluster-ips { type %(addr)s; elements = { %(cluster_ips)s }; }
         set nodeport-ips { type %(addr)s; elements = { %(node)s }; }
         map service-ips { type %(addr)s . inet_proto . inet_service : verdict;
@@ -138,7 +142,7 @@ def nftables_rules(services, endpoints, fam, service_cidr=None):
                 masquerade fully-random; }
         chain nat-postrouting { type nat hook postrouting priority srcnat; jump masquerading; }
     }
-    """ % {"v": v, "addr": "ipv%d_addr" % fam, "hairpins": hairpins, "node": L.NODE[fam],
+    """ % {"v": v, "addr": "ipv%d_addr" % fam, "to": to, "hairpins": hairpins, "node": L.NODE[fam],
            "cluster_ips": ", ".join(sorted({ip for ip, _, _ in services})), "ips": ", ".join(ips),
            "ports": "elements = { %s };" % ", ".join(ports) if ports else "",
            "chains": "\n".join(chains), "pods": L.CLUSTER_CIDR[fam],

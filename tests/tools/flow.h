@@ -30,7 +30,7 @@
 #define FLOW_PORTS_MAX 256
 #define FLOW_TARGETS_MAX 64
 #define FLOW_SLOTS_MAX 4096
-#define FLOW_SECONDS_MAX 3600
+#define FLOW_SECONDS_MAX 14400
 
 union flow_sa {
 	struct sockaddr sa;
