@@ -31,7 +31,7 @@ static struct ip_addr v4(uint8_t a, uint32_t low)
 
 struct service *make_service(int i, int n_ports)
 {
-	struct service *s = service_open();
+	struct service *s = object_open(OBJECT_KIND_SERVICE).service;
 
 	s->ns = name_get_str("bench");
 	s->name = numbered("service-", i);
@@ -47,7 +47,7 @@ struct service *make_service(int i, int n_ports)
 
 struct slice *make_slice(int i, int n_ports, int base, int from, int n, int shift)
 {
-	struct slice *sl = slice_open();
+	struct slice *sl = object_open(OBJECT_KIND_SLICE).slice;
 	char text[64];
 
 	(void)snprintf(text, sizeof(text), "service-%d-%06d", i, from);

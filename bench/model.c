@@ -41,7 +41,7 @@ static const struct name *ns_of(unsigned int i)
 static struct service *make_service(unsigned int i)
 {
 	const uint8_t addr[4] = { 10, (uint8_t)(96 + (i >> 16)), (uint8_t)(i >> 8), (uint8_t)i };
-	struct service *s = service_open();
+	struct service *s = object_open(OBJECT_KIND_SERVICE).service;
 
 	s->ns = ns_of(i);
 	s->name = name_get_str(text("service-%05u", i));
@@ -72,7 +72,7 @@ static void add_endpoint(struct slice *s, unsigned int service, unsigned int j)
 /* Slice `k` of service `i`. */
 static struct slice *make_slice(unsigned int i, unsigned int k, unsigned int endpoints)
 {
-	struct slice *s = slice_open();
+	struct slice *s = object_open(OBJECT_KIND_SLICE).slice;
 
 	s->ns = ns_of(i);
 	s->name = name_get_str(text("service-%05u-%05x", i, (i * 31 + k * 7919) & 0xfffff));
@@ -161,7 +161,7 @@ static void bench_big(struct model *m, unsigned int i)
 
 static void bench_zone(struct model *m)
 {
-	struct node *n = node_open();
+	struct node *n = object_open(OBJECT_KIND_NODE).node;
 	uint64_t start = now_ns();
 
 	n->name = name_get_str("node-1");

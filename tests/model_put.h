@@ -4,24 +4,33 @@
 
 #include "model/model.h"
 
+static inline int model_put_and_close(struct model *m, struct object o, uint64_t at_ns)
+{
+	int r = model_put(m, &o, at_ns);
+
+	object_fini(&o);
+	return r;
+}
+
 static inline int model_put_service(struct model *m, struct service *s, uint64_t at_ns)
 {
-	return model_put(m, &(struct object){ OBJECT_KIND_SERVICE, .service = s }, at_ns);
+	return model_put_and_close(m, (struct object){ OBJECT_KIND_SERVICE, .service = s }, at_ns);
 }
 
 static inline int model_put_slice(struct model *m, struct slice *s, uint64_t at_ns)
 {
-	return model_put(m, &(struct object){ OBJECT_KIND_SLICE, .slice = s }, at_ns);
+	return model_put_and_close(m, (struct object){ OBJECT_KIND_SLICE, .slice = s }, at_ns);
 }
 
 static inline int model_put_node(struct model *m, struct node *n, uint64_t at_ns)
 {
-	return model_put(m, &(struct object){ OBJECT_KIND_NODE, .node = n }, at_ns);
+	return model_put_and_close(m, (struct object){ OBJECT_KIND_NODE, .node = n }, at_ns);
 }
 
 static inline int model_put_service_cidr(struct model *m, struct service_cidr *c, uint64_t at_ns)
 {
-	return model_put(m, &(struct object){ OBJECT_KIND_SERVICE_CIDR, .cidr = c }, at_ns);
+	return model_put_and_close(m, (struct object){ OBJECT_KIND_SERVICE_CIDR, .cidr = c },
+				   at_ns);
 }
 
 static inline int model_del_service(struct model *m, const struct name *ns, const struct name *name,

@@ -167,8 +167,18 @@ static int mark_if(struct model *m,
 
 /* --- services ---------------------------------------------------------------------- */
 
-static int service_put(struct model *m, struct service *s, uint64_t at_ns)
+/* The model has an object equal to `o`: refer to that one. */
+static int object_replace(struct object *o, struct object by)
 {
+	by = object_ref(&by);
+	object_fini(o);
+	*o = by;
+	return 0;
+}
+
+static int service_put(struct model *m, struct object *o, uint64_t at_ns)
+{
+	struct service *s = o->service;
 	struct svc *svc = svc_get(m, s->ns, s->name);
 	struct service *old = svc->service;
 	bool does_matter = is_proxied(old) || is_proxied(s) || svc->rows != NULL;
@@ -176,11 +186,9 @@ static int service_put(struct model *m, struct service *s, uint64_t at_ns)
 	m->stats.service_events++;
 	svc->list_no = m->list_no[OBJECT_KIND_SERVICE];
 	service_normalise(s);
-	if (old != NULL && service_is_equal(old, s)) {
-		service_close(s);
-		return 0;
-	}
-	svc->service = s;
+	if (old != NULL && service_is_equal(old, s))
+		return object_replace(o, (struct object){ o->kind, .service = old });
+	svc->service = object_ref(o).service;
 	svc->service_no++;
 	if (old == NULL)
 		m->stats.services++;
@@ -346,30 +354,25 @@ static int slice_del(struct model *m, const struct name *ns, const struct name *
 	return r;
 }
 
-static int slice_put(struct model *m, struct slice *s, uint64_t at_ns)
+static int slice_put(struct model *m, struct object *o, uint64_t at_ns)
 {
+	struct slice *s = o->slice;
 	struct slice_entry *e = model_find_slice(m, s->ns, s->name);
-	int r;
 
-	if (s->service == NULL || s->service->len == 0) { /* IN-34; a label taken away: IN-36 */
-		r = e != NULL ? slice_del(m, s->ns, s->name, at_ns) : 0;
-		slice_close(s);
-		return r;
-	}
+	if (s->service == NULL || s->service->len == 0) /* IN-34; a label taken away: IN-36 */
+		return e != NULL ? slice_del(m, s->ns, s->name, at_ns) : 0;
 	m->stats.slice_events++;
 	slice_normalise(s);
 	if (e == NULL)
-		return slice_put_new(m, s, at_ns);
+		return slice_put_new(m, object_ref(o).slice, at_ns);
 	e->list_no = m->list_no[OBJECT_KIND_SLICE];
 	/*
 	 * Keep the version of the first event with this content: it ranks duplicates
 	 * (EPS-15), and an update without a change must not alter the ranking.
 	 */
-	if (slice_is_equal(e->slice, s)) {
-		slice_close(s);
-		return 0;
-	}
-	return slice_put_known(m, e, s, at_ns);
+	if (slice_is_equal(e->slice, s))
+		return object_replace(o, (struct object){ o->kind, .slice = e->slice });
+	return slice_put_known(m, e, object_ref(o).slice, at_ns);
 }
 
 bool model_has_addr(const struct model *m, const struct ip_addr *a)
@@ -429,16 +432,16 @@ static int env_update(struct model *m, uint64_t at_ns)
 	return 1;
 }
 
-static int node_put(struct model *m, struct node *n, uint64_t at_ns)
+static int node_put(struct model *m, struct object *o, uint64_t at_ns)
 {
+	struct node *n = o->node;
+
 	node_normalise(n);
 	if (m->config.node_name == NULL || n->name != m->config.node_name ||
-	    (m->self != NULL && node_is_equal(m->self, n))) {
-		node_close(n);
+	    (m->self != NULL && node_is_equal(m->self, n)))
 		return 0;
-	}
 	node_close(m->self);
-	m->self = n;
+	m->self = object_ref(o).node;
 	env_update(m, at_ns);
 	return 1; /* eligibility may have changed, even if env did not (HC-08) */
 }
@@ -456,16 +459,15 @@ static struct service_cidr **service_cidr_find(struct model *m, const struct nam
 	return vec_find(&m->service_cidrs, c, (*c)->name == name);
 }
 
-static int service_cidr_put(struct model *m, struct service_cidr *c, uint64_t at_ns)
+static int service_cidr_put(struct model *m, struct object *o, uint64_t at_ns)
 {
-	struct service_cidr **known = service_cidr_find(m, c->name);
+	struct service_cidr **known = service_cidr_find(m, o->cidr->name);
 
-	if (known == NULL) {
-		*vec_push(&m->service_cidrs) = c;
-	} else {
+	if (known != NULL)
 		service_cidr_close(*known);
-		*known = c;
-	}
+	else
+		known = vec_push(&m->service_cidrs);
+	*known = object_ref(o).cidr;
 	return env_update(m, at_ns);
 }
 
@@ -581,36 +583,31 @@ static size_t endpoints_known(const struct model *m, const struct name *ns, cons
 
 int model_put(struct model *m, struct object *o, uint64_t at_ns)
 {
-	struct model_event event = { .kind = o->kind, .at_ns = at_ns };
-	struct object in = *o;
+	struct model_event event = { .kind = o->kind,
+				     .ns = name_ref(o->head->ns),
+				     .name = name_ref(o->head->name),
+				     .at_ns = at_ns };
 	int r = 0;
 
-	*o = (struct object){ 0 };
-	switch (in.kind) {
+	switch (o->kind) {
 	case OBJECT_KIND_SERVICE:
-		event.ns = name_ref(in.service->ns);
-		event.name = name_ref(in.service->name);
-		r = service_put(m, in.service, at_ns);
+		r = service_put(m, o, at_ns);
 		break;
 	case OBJECT_KIND_SLICE:
-		event.ns = name_ref(in.slice->ns);
-		event.name = name_ref(in.slice->name);
-		event.service = name_ref(in.slice->service);
+		event.service = name_ref(o->slice->service);
 		event.endpoints_before = endpoints_known(m, event.ns, event.name);
-		r = slice_put(m, in.slice, at_ns);
+		r = slice_put(m, o, at_ns);
 		event.endpoints_after = endpoints_known(m, event.ns, event.name);
 		break;
 	case OBJECT_KIND_NODE:
-		event.name = name_ref(in.node->name);
-		r = node_put(m, in.node, at_ns);
+		r = node_put(m, o, at_ns);
 		break;
 	case OBJECT_KIND_SERVICE_CIDR:
-		event.name = name_ref(in.cidr->name);
-		r = service_cidr_put(m, in.cidr, at_ns);
+		r = service_cidr_put(m, o, at_ns);
 		break;
 	case OBJECT_KIND_OTHER:
 	case OBJECT_KIND_LIST:
-		return 0;
+		break;
 	}
 	return event_report(m, &event, r);
 }

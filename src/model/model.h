@@ -11,7 +11,7 @@
  * Entries vanish with their last object (IN-37).
  *
  * Pure: no I/O, no clock, no kernel. The caller passes the time where needed.
- * Ownership: the model owns the objects put in. svc pointers are borrowed and
+ * Ownership: the model has references to the objects put in. svc pointers are borrowed and
  * stay valid while the entry exists; entries are only freed in model_reap().
  */
 #pragma once
@@ -171,9 +171,10 @@ void model_fini(struct model *m);
 void model_configured(struct model *m);
 
 /*
- * Objects enter and leave. The model takes the content of `o`, which is empty then. `ns` is NULL
- * for kinds without namespace. `at_ns` is the event's arrival, for latency only. Return 1 when
- * anything that matters changed, 0 when not.
+ * Objects enter and leave. The model refers to the content of `o`, which is normalised. If it has
+ * an equal service or slice already, that one replaces the content of `o`. `ns` is NULL for kinds
+ * without namespace. `at_ns` is the event's arrival, for latency only. Return 1 when anything that
+ * matters changed, 0 when not.
  *
  * Nodes other than our own are ignored. A deleted Node keeps its last state (IN-24) except
  * for its eligibility (HC-08).

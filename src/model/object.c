@@ -23,6 +23,49 @@ static int u64_cmp(uint64_t a, uint64_t b)
 	return (a > b) - (a < b);
 }
 
+/* --- references ---------------------------------------------------------- */
+
+#define STARTS_AS_HEAD(type)                                                               \
+	_Static_assert(offsetof(type, name) == offsetof(struct object_head, name) &&       \
+			       offsetof(type, refs) == offsetof(struct object_head, refs), \
+		       "release() and struct object")
+STARTS_AS_HEAD(struct service);
+STARTS_AS_HEAD(struct slice);
+STARTS_AS_HEAD(struct node);
+STARTS_AS_HEAD(struct service_cidr);
+
+struct object object_open(enum object_kind kind)
+{
+	static const size_t sizes[] = {
+		[OBJECT_KIND_SERVICE] = sizeof(struct service),
+		[OBJECT_KIND_SLICE] = sizeof(struct slice),
+		[OBJECT_KIND_NODE] = sizeof(struct node),
+		[OBJECT_KIND_SERVICE_CIDR] = sizeof(struct service_cidr),
+	};
+	struct object o = { .kind = kind, .head = xcalloc(1, sizes[kind]) };
+
+	o.head->refs = 1;
+	return o;
+}
+
+struct object object_ref(const struct object *o)
+{
+	o->head->refs++;
+	return *o;
+}
+
+/* Release a reference. True: it was the last one; the names are released, too. */
+static bool release(void *object)
+{
+	struct object_head *head = object;
+
+	if (head == NULL || --head->refs > 0)
+		return false;
+	name_unref(head->ns);
+	name_unref(head->name);
+	return true;
+}
+
 /* --- sets kept in arrays ------------------------------------------------- */
 
 static bool is_sorted(const char *v, size_t n, size_t size, cmp_fn cmp)
@@ -73,14 +116,9 @@ static int slice_port_cmp(const void *va, const void *vb)
 
 /* --- service -------------------------------------------------------------- */
 
-struct service *service_open(void)
-{
-	return xcalloc(1, sizeof(struct service));
-}
-
 void service_close(struct service *s)
 {
-	if (s == NULL)
+	if (!release(s))
 		return;
 	vec_for_each (p, &s->ports)
 		name_unref(p->name);
@@ -96,8 +134,6 @@ void service_close(struct service *s)
 		weights_close(s->tuning->by_name);
 		free(s->tuning);
 	}
-	name_unref(s->ns);
-	name_unref(s->name);
 	free(s);
 }
 
@@ -153,14 +189,9 @@ bool service_is_equal(const struct service *a, const struct service *b)
 
 /* --- slice ---------------------------------------------------------------- */
 
-struct slice *slice_open(void)
-{
-	return xcalloc(1, sizeof(struct slice));
-}
-
 void slice_close(struct slice *s)
 {
-	if (s == NULL)
+	if (!release(s))
 		return;
 	vec_for_each (p, &s->ports)
 		name_unref(p->name);
@@ -172,8 +203,6 @@ void slice_close(struct slice *s)
 	vec_fini(&s->ports);
 	vec_fini(&s->endpoints);
 	free(s->pods);
-	name_unref(s->ns);
-	name_unref(s->name);
 	name_unref(s->service);
 	free(s);
 }
@@ -282,18 +311,12 @@ bool slice_is_equal(const struct slice *a, const struct slice *b)
 
 /* --- node and service CIDR ------------------------------------------------ */
 
-struct node *node_open(void)
-{
-	return xcalloc(1, sizeof(struct node));
-}
-
 void node_close(struct node *n)
 {
-	if (n == NULL)
+	if (!release(n))
 		return;
 	vec_fini(&n->addrs);
 	vec_fini(&n->pod_cidrs);
-	name_unref(n->name);
 	name_unref(n->zone);
 	free(n);
 }
@@ -312,17 +335,11 @@ bool node_is_equal(const struct node *a, const struct node *b)
 	       vecs_are_equal(&a->pod_cidrs, &b->pod_cidrs, ip_prefix_cmp);
 }
 
-struct service_cidr *service_cidr_open(void)
-{
-	return xcalloc(1, sizeof(struct service_cidr));
-}
-
 void service_cidr_close(struct service_cidr *c)
 {
-	if (c == NULL)
+	if (!release(c))
 		return;
 	vec_fini(&c->cidrs);
-	name_unref(c->name);
 	free(c);
 }
 

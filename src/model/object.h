@@ -2,7 +2,8 @@
 /*
  * model/object - the Kubernetes objects that vipd reads, reduced to the fields it uses.
  *
- * Sources decode into these values; they are plain data, each with one owner.
+ * Sources decode into these values; they are plain data, counted: the model and a file of
+ * manifests may share one. An object in the model never changes.
  * A decoder fills in the parsed fields of the object; model/select and plan decide
  * what they mean for traffic.
  *
@@ -57,9 +58,17 @@ struct service_tuning {
 	struct weights *by_name; /* of `weights`, when normalised; NULL: none, or an error */
 };
 
-struct service {
-	const struct name *ns;
+/* The beginning of every object. */
+struct object_head {
+	const struct name *ns; /* NULL for kinds without namespace */
 	const struct name *name;
+	uint32_t refs;
+};
+
+struct service {
+	const struct name *ns; /* as struct object_head */
+	const struct name *name;
+	uint32_t refs;
 	int64_t created_s; /* creationTimestamp, Unix seconds; 0 = unknown, counts as newest */
 	uint8_t type;      /* enum service_type */
 	bool is_headless;  /* clusterIP empty or "None" (SEL-01) */
@@ -125,8 +134,9 @@ struct slice_endpoint {
 _Static_assert(sizeof(struct slice_endpoint) == 40, "one per endpoint: kept small");
 
 struct slice {
-	const struct name *ns;
+	const struct name *ns; /* as struct object_head */
 	const struct name *name;
+	uint32_t refs;
 	const struct name *service; /* label kubernetes.io/service-name (EPS-02) */
 	enum ipfam fam;             /* addressType; others are not kept (EPS-01) */
 	uint64_t version;           /* resourceVersion as a number, 0 unknown (EPS-15) */
@@ -138,7 +148,9 @@ struct slice {
 };
 
 struct node {
+	const struct name *ns; /* as struct object_head */
 	const struct name *name;
+	uint32_t refs;
 	const struct name *zone;   /* NULL = no zone; an empty label counts as none (IN-22) */
 	bool is_deleting;          /* deletionTimestamp set (HC-08) */
 	bool has_autoscaler_taint; /* ToBeDeletedByClusterAutoscaler (HC-08) */
@@ -147,7 +159,9 @@ struct node {
 };
 
 struct service_cidr {
+	const struct name *ns; /* as struct object_head */
 	const struct name *name;
+	uint32_t refs;
 	VEC(struct ip_prefix) cidrs;
 };
 
@@ -164,6 +178,7 @@ enum object_kind {
 struct object {
 	enum object_kind kind;
 	union {
+		struct object_head *head; /* NULL: none */
 		struct service *service;
 		struct slice *slice;
 		struct node *node;
@@ -171,23 +186,16 @@ struct object {
 	};
 };
 
-/* Constructors return zeroed objects; x_close frees all members and accepts NULL. */
-struct service *service_open(void);
-void service_close(struct service *s);
-struct slice *slice_open(void);
-void slice_close(struct slice *s);
-struct node *node_open(void);
-void node_close(struct node *n);
-struct service_cidr *service_cidr_open(void);
-void service_cidr_close(struct service_cidr *c);
-
-DEFINE_AUTO(struct service *, service_close);
-DEFINE_AUTO(struct slice *, slice_close);
-DEFINE_AUTO(struct node *, node_close);
-DEFINE_AUTO(struct service_cidr *, service_cidr_close);
-
-/* Free the content of `o`, which is empty then. Accepts an empty `o`. */
+/* A zeroed object with one reference; `kind` is one of the four. */
+struct object object_open(enum object_kind kind);
+struct object object_ref(const struct object *o);
+/* Release the reference `o`, which is empty then. Accepts an empty `o`. */
 void object_fini(struct object *o);
+/* Release a reference. Accept NULL. */
+void service_close(struct service *s);
+void slice_close(struct slice *s);
+void node_close(struct node *n);
+void service_cidr_close(struct service_cidr *c);
 
 /*
  * Sort lists without an order in Kubernetes (endpoints and ports of a slice; addresses

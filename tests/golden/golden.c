@@ -175,12 +175,10 @@ static void key_seen(struct world *w, enum object_kind kind, const struct name *
 
 static void object_put(struct world *w, struct object *o)
 {
-	if (o->kind == OBJECT_KIND_SERVICE)
-		key_seen(w, o->kind, o->service->ns, o->service->name);
-	else if (o->kind == OBJECT_KIND_SLICE)
-		key_seen(w, o->kind, o->slice->ns, o->slice->name);
-	else if (o->kind == OBJECT_KIND_SERVICE_CIDR)
-		key_seen(w, o->kind, NULL, o->cidr->name);
+	if (o->kind == OBJECT_KIND_OTHER)
+		return;
+	if (o->kind != OBJECT_KIND_NODE)
+		key_seen(w, o->kind, o->head->ns, o->head->name);
 	model_put(&w->m, o, w->now);
 }
 

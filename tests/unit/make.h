@@ -38,7 +38,7 @@ static inline struct ip_addr make_ip(const char *text)
 static inline struct service *make_service_object(const char *key, const char *ip, const char *ip6,
 						  const char *ports)
 {
-	struct service *s = service_open();
+	struct service *s = object_open(OBJECT_KIND_SERVICE).service;
 	char *copy = xstrdup(ports);
 	char *rest = copy;
 	char *word;
@@ -105,7 +105,7 @@ static inline void make_endpoint(struct slice *sl, char *word)
 static inline struct slice *make_slice_object(const char *key, const char *service,
 					      const char *ports, const char *endpoints)
 {
-	struct slice *sl = slice_open();
+	struct slice *sl = object_open(OBJECT_KIND_SLICE).slice;
 	char *copy = xstrdup(ports);
 	char *rest = copy;
 	char *word;

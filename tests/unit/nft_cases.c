@@ -959,7 +959,7 @@ static bool is_guarded(const struct world *w)
 
 static void guard_cidrs(struct world *w)
 {
-	struct service_cidr *c = service_cidr_open();
+	struct service_cidr *c = object_open(OBJECT_KIND_SERVICE_CIDR).cidr;
 
 	c->name = name_get_str("more");
 	*vec_push(&c->cidrs) = test_prefix("10.200.0.0/16");

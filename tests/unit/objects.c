@@ -137,7 +137,7 @@ static bool service_value(struct service *s, const char *word)
 
 struct service *test_service(const char *name, const char *text)
 {
-	struct service *s = service_open();
+	struct service *s = object_open(OBJECT_KIND_SERVICE).service;
 	char *copy = xstrdup(text);
 	char *save = NULL;
 
@@ -243,7 +243,7 @@ static void slice_head(struct slice *s, char *text)
 
 struct slice *test_slice(const char *name, const char *service, const char *text)
 {
-	struct slice *s = slice_open();
+	struct slice *s = object_open(OBJECT_KIND_SLICE).slice;
 	char *copy = xstrdup(text);
 	char *ports = strchr(copy, '|');
 	char *endpoints = ports ? strchr(ports + 1, '|') : NULL;
@@ -269,7 +269,7 @@ struct slice *test_slice(const char *name, const char *service, const char *text
 
 struct node *test_node(const char *name, const char *text)
 {
-	struct node *n = node_open();
+	struct node *n = object_open(OBJECT_KIND_NODE).node;
 	char *copy = xstrdup(text);
 	char *save = NULL;
 	const char *v;
@@ -295,7 +295,7 @@ struct node *test_node(const char *name, const char *text)
 
 struct service_cidr *test_service_cidr(const char *name, const char *text)
 {
-	struct service_cidr *c = service_cidr_open();
+	struct service_cidr *c = object_open(OBJECT_KIND_SERVICE_CIDR).cidr;
 	char *copy = xstrdup(text);
 	char *save = NULL;
 

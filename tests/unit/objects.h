@@ -22,6 +22,10 @@
 
 #include "../model_put.h"
 
+DEFINE_AUTO(struct service *, service_close);
+DEFINE_AUTO(struct slice *, slice_close);
+DEFINE_AUTO(struct node *, node_close);
+
 struct service *test_service(const char *name, const char *text);
 struct slice *test_slice(const char *name, const char *service, const char *text);
 struct node *test_node(const char *name, const char *text);

@@ -850,7 +850,7 @@ static void test_bounds(void **state)
 static void test_many_ports(void **state)
 {
 	struct decode d = { .default_ns = "default" };
-	struct service *s = NULL;
+	struct object o = { 0 };
 	struct str yaml = { 0 };
 	struct err err;
 	json_t *obj;
@@ -861,14 +861,15 @@ static void test_many_ports(void **state)
 		str_printf(&yaml, "{name: p%d, port: %d},", i, 20000 + i);
 	str_puts(&yaml, "]}}");
 	obj = from_yaml(str_text(&yaml));
-	assert_int_equal(decode_service(&s, obj, &d, &err), 0);
-	assert_int_equal(s->ports.n, SERVICE_PORTS_MAX);
-	assert_int_equal(s->ports.v[SERVICE_PORTS_MAX - 1].port, 20000 + SERVICE_PORTS_MAX - 1);
-	service_close(s);
+	assert_int_equal(decode_object(&o, OBJECT_KIND_SERVICE, obj, &d, &err), 0);
+	assert_int_equal(o.service->ports.n, SERVICE_PORTS_MAX);
+	assert_int_equal(o.service->ports.v[SERVICE_PORTS_MAX - 1].port,
+			 20000 + SERVICE_PORTS_MAX - 1);
+	object_fini(&o);
 	json_object_set_new(json_array_get(json_object_get(json_object_get(obj, "spec"), "ports"),
 					   SERVICE_PORTS_MAX - 1),
 			    "port", json_integer(20007));
-	assert_int_equal(decode_service(&s, obj, &d, &err), -EINVAL);
+	assert_int_equal(decode_object(&o, OBJECT_KIND_SERVICE, obj, &d, &err), -EINVAL);
 	assert_string_equal(err.text,
 			    "spec.ports[19999].port: 20007 with protocol TCP is also ports[7]");
 	json_decref(obj);

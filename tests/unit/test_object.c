@@ -268,10 +268,10 @@ static void test_close_null(void **state)
 	slice_close(NULL);
 	node_close(NULL);
 	service_cidr_close(NULL);
-	service_close(service_open());
-	slice_close(slice_open());
-	node_close(node_open());
-	service_cidr_close(service_cidr_open());
+	service_close(object_open(OBJECT_KIND_SERVICE).service);
+	slice_close(object_open(OBJECT_KIND_SLICE).slice);
+	node_close(object_open(OBJECT_KIND_NODE).node);
+	service_cidr_close(object_open(OBJECT_KIND_SERVICE_CIDR).cidr);
 }
 
 /* --- places ------------------------------------------------------------------- */

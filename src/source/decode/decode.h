@@ -2,7 +2,7 @@
 /*
  * source/decode - convert Kubernetes objects to the model's.
  *
- *     decode_kind() -> decode_object() or decode_service(), decode_slice(), ...
+ *     decode_kind() -> decode_object()
  *
  * One decoder for manifests and for the API; it reads values of decode/tree.h. An object that
  * contradicts itself or the API's rules is rejected, with the exceptions of doc/behaviour.md:
@@ -73,11 +73,10 @@ MUST_USE int decode_kind(enum object_kind *ret, enum object_kind *items, const j
 MUST_USE int decode_key(const struct name **ns, const struct name **name, enum object_kind kind,
 			const json_t *obj, struct decode *d, struct err *err);
 
-/* 0 (sets `ret`), DECODE_IGNORED (slices only), or rejected: -EINVAL, -E2BIG. */
-MUST_USE int decode_service(struct service **ret, const json_t *obj, struct decode *d,
-			    struct err *err);
-MUST_USE int decode_slice(struct slice **ret, const json_t *obj, struct decode *d, struct err *err);
-/* Decode an object of `kind`, one of the four. Results as above. */
+/*
+ * Decode an object of `kind`, one of the four. 0 (sets `ret`), DECODE_IGNORED (slices only), or
+ * rejected: -EINVAL, -E2BIG.
+ */
 MUST_USE int decode_object(struct object *ret, enum object_kind kind, const json_t *obj,
 			   struct decode *d, struct err *err);
 

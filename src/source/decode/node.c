@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* decode/node - core/v1 Node and networking.k8s.io/v1 ServiceCIDR, sections 1.4, 1.5 and 16. */
+/*
+ * decode/node - core/v1 Node and networking.k8s.io/v1 ServiceCIDR, sections 1.4, 1.5 and 16; the
+ * decoder of any kind.
+ */
 #include <string.h>
 
 #include "source/decode/meta.h"
@@ -75,76 +78,63 @@ static void addresses_decode(struct node *n, const json_t *obj, struct decode *d
 	trail_out(d);
 }
 
-static int decode_node(struct node **ret, const json_t *obj, struct decode *d, struct err *err)
+static void decode_node(struct node *n, const struct meta *m, struct decode *d)
 {
-	AUTO(node_close) struct node *n = node_open();
-	struct meta m = meta_read(OBJECT_KIND_NODE, obj, d, err);
+	const char *zone = meta_label(m, LABEL_ZONE, d);
 	const json_t *spec;
-	const char *zone;
 
-	if (d->r < 0)
-		return d->r;
-	n->name = name_get_str(m.name);
-	n->is_deleting = tree_text(tree_get(m.obj, "deletionTimestamp")) != NULL;
-	zone = meta_label(&m, LABEL_ZONE, d);
+	n->is_deleting = tree_text(tree_get(m->obj, "deletionTimestamp")) != NULL;
 	if (zone != NULL && zone[0] != '\0') /* IN-22 */
 		n->zone = name_get_str(zone);
-	spec = trail_enter(d, obj, "spec");
+	spec = trail_enter(d, m->root, "spec");
 	taints_decode(n, spec, d);
 	pod_cidrs_decode(n, spec, d);
 	trail_out(d);
-	addresses_decode(n, obj, d);
-	if (d->r < 0)
-		return d->r;
-	*ret = TAKE(n);
-	return 0;
+	addresses_decode(n, m->root, d);
 }
 
-static int decode_service_cidr(struct service_cidr **ret, const json_t *obj, struct decode *d,
-			       struct err *err)
+static void decode_service_cidr(struct service_cidr *c, const struct meta *m, struct decode *d)
 {
-	AUTO(service_cidr_close) struct service_cidr *c = service_cidr_open();
-	struct meta m = meta_read(OBJECT_KIND_SERVICE_CIDR, obj, d, err);
-	const json_t *list;
+	const json_t *spec = trail_enter(d, m->root, "spec");
+	const json_t *list = trail_list(d, spec, "cidrs", SERVICE_ADDRS_MAX);
 
-	if (d->r < 0)
-		return d->r;
-	c->name = name_get_str(m.name);
-	list = trail_list(d, trail_enter(d, obj, "spec"), "cidrs", SERVICE_ADDRS_MAX);
 	trail_for_each (i, d, list)
 		*vec_push(&c->cidrs) = prefix_decode(trail_element_text(d, list, i), d);
 	trail_out(d);
-	if (d->r < 0)
-		return d->r;
-	*ret = TAKE(c);
-	return 0;
 }
 
 int decode_object(struct object *ret, enum object_kind kind, const json_t *obj, struct decode *d,
 		  struct err *err)
 {
-	struct object o = { .kind = kind };
+	struct meta m = meta_read(kind, obj, d, err);
+	FINI(object_fini) struct object o = { 0 };
 	int r = 0;
 
+	if (d->r < 0)
+		return d->r;
+	o = object_open(kind);
+	o.head->ns = m.ns != NULL ? name_get_str(m.ns) : NULL;
+	o.head->name = name_get_str(m.name);
 	switch (kind) {
 	case OBJECT_KIND_SERVICE:
-		r = decode_service(&o.service, obj, d, err);
+		decode_service(o.service, &m, d);
 		break;
 	case OBJECT_KIND_SLICE:
-		r = decode_slice(&o.slice, obj, d, err);
+		r = decode_slice(o.slice, &m, d);
 		break;
 	case OBJECT_KIND_NODE:
-		r = decode_node(&o.node, obj, d, err);
+		decode_node(o.node, &m, d);
 		break;
 	case OBJECT_KIND_SERVICE_CIDR:
-		r = decode_service_cidr(&o.cidr, obj, d, err);
+		decode_service_cidr(o.cidr, &m, d);
 		break;
 	case OBJECT_KIND_OTHER:
 	case OBJECT_KIND_LIST:
-		trail_start(d, err);
-		return trail_reject(d, "unsupported kind");
+		break;
 	}
+	if (d->r < 0)
+		return d->r;
 	if (r == 0)
-		*ret = o;
+		*ret = object_ref(&o);
 	return r;
 }

@@ -454,26 +454,16 @@ static void tuning_decode(struct service *s, const struct meta *m, struct decode
 	*s->tuning = t;
 }
 
-int decode_service(struct service **ret, const json_t *obj, struct decode *d, struct err *err)
+void decode_service(struct service *s, const struct meta *m, struct decode *d)
 {
-	AUTO(service_close) struct service *s = service_open();
-	struct meta m = meta_read(OBJECT_KIND_SERVICE, obj, d, err);
-	const char *created;
+	const char *created = tree_text(tree_get(m->obj, "creationTimestamp"));
 	int64_t created_ns;
 
-	if (d->r < 0)
-		return d->r;
-	s->ns = name_get_str(m.ns);
-	s->name = name_get_str(m.name);
-	created = tree_text(tree_get(m.obj, "creationTimestamp"));
 	if (created != NULL && decode_time(&created_ns, created) == 0)
 		s->created_s = created_ns / (int64_t)NSEC_PER_SEC;
-	s->has_proxy_name_label = meta_label(&m, LABEL_PROXY_NAME, d) != NULL;
-	spec_decode(s, obj, d);
-	ingress_decode(s, obj, d);
-	if (d->r < 0)
-		return d->r;
-	tuning_decode(s, &m, d);
-	*ret = TAKE(s);
-	return 0;
+	s->has_proxy_name_label = meta_label(m, LABEL_PROXY_NAME, d) != NULL;
+	spec_decode(s, m->root, d);
+	ingress_decode(s, m->root, d);
+	if (d->r == 0)
+		tuning_decode(s, m, d);
 }

@@ -226,30 +226,20 @@ static uint64_t version_value(const char *text)
 	return errno != 0 || *end != '\0' ? 0 : n;
 }
 
-int decode_slice(struct slice **ret, const json_t *obj, struct decode *d, struct err *err)
+int decode_slice(struct slice *s, const struct meta *m, struct decode *d)
 {
-	AUTO(slice_close) struct slice *s = slice_open();
-	struct meta m = meta_read(OBJECT_KIND_SLICE, obj, d, err);
-	const char *trigger;
+	const char *trigger = meta_annotation(m, ANNOTATION_TRIGGER_TIME);
 	int r;
 
-	if (d->r < 0)
-		return d->r;
-	s->ns = name_get_str(m.ns);
-	s->name = name_get_str(m.name);
-	s->version = version_value(tree_text(tree_get(m.obj, "resourceVersion")));
-	trigger = meta_annotation(&m, ANNOTATION_TRIGGER_TIME);
+	s->version = version_value(tree_text(tree_get(m->obj, "resourceVersion")));
 	if (trigger != NULL && decode_time(&s->trigger_ns, trigger) < 0)
 		s->trigger_ns = 0; /* IN-40 */
-	r = labels_decode(s, &m, d);
+	r = labels_decode(s, m, d);
 	if (r == 0)
-		r = family_decode(s, obj, d);
+		r = family_decode(s, m->root, d);
 	if (r != 0)
 		return r;
-	ports_decode(s, obj, d);
-	endpoints_decode(s, obj, d);
-	if (d->r < 0)
-		return d->r;
-	*ret = TAKE(s);
+	ports_decode(s, m->root, d);
+	endpoints_decode(s, m->root, d);
 	return 0;
 }

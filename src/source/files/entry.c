@@ -84,11 +84,3 @@ struct entry *entry_find_old(const struct state *s, const struct file *f, const 
 	}
 	return found;
 }
-
-void entry_wanted_drop(struct state *s, struct entry *e)
-{
-	if (!(e->flags & ENTRY_WANTED))
-		return;
-	e->flags &= (uint8_t) ~(ENTRY_WANTED | ENTRY_HAS_GOOD);
-	entry_key_changed(s, &e->key);
-}

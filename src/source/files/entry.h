@@ -9,13 +9,12 @@
 #include "source/files/state.h"
 
 enum entry_flags {
-	ENTRY_HAS_GOOD = 1 << 0, /* there is a valid version; see below for its place */
+	ENTRY_HAS_GOOD = 1 << 0, /* there is a valid version: `obj`, unless it is ignored */
 	ENTRY_IGNORED = 1 << 1,  /* vipd does not use that version */
 	ENTRY_BAD = 1 << 2,      /* the current text is invalid */
 	ENTRY_APPLIED = 1 << 3,  /* the model has the good version */
 	ENTRY_SHADOWED = 1 << 4, /* another version is used; logged */
-	ENTRY_WANTED = 1 << 5,   /* its file must be read again for the good version */
-	ENTRY_MOVED = 1 << 6,    /* during a merge: found in the new version */
+	ENTRY_MOVED = 1 << 5,    /* during a merge: found in the new version */
 };
 
 struct key {
@@ -24,15 +23,11 @@ struct key {
 	const struct name *name;
 };
 
-/*
- * The good version of an entry is in `obj` until it is applied, then in the model (APPLIED). When
- * another entry's version replaces it in the model, it is freed; it is read again when needed.
- */
 struct entry {
 	struct hnode node; /* in state.entries, by key */
 	struct file *file;
 	struct key key;
-	struct object obj;
+	struct object obj; /* shared with the model while it is applied */
 	uint8_t flags;
 	uint32_t unit;
 	uint32_t line; /* counted from the unit's first */
@@ -58,8 +53,6 @@ struct entry *entry_find_old(const struct state *s, const struct file *f, const 
 /* state_apply() must check the entries of this key. */
 void entry_key_changed(struct state *s, const struct key *k);
 void entry_shadow_set(struct state *s, struct entry *e, bool is_shadowed);
-/* A version that should be read again cannot be: the entry has no good version any more. */
-void entry_wanted_drop(struct state *s, struct entry *e);
 
 /* "Service shop/cart", and its line in the file (0: no longer in the file). */
 void entry_title(struct str *ret, const struct entry *e);

@@ -178,29 +178,29 @@ static size_t on_known(void *arg, uint64_t hash)
 	return state_unit_known(fs->file, hash);
 }
 
-static void fail(struct files *fs, struct file *f, const char *what)
+static void fail(struct file *f, const char *what)
 {
 	FINI(str_fini) struct str text = { 0 };
 
 	str_printf(&text, "%s; its last content stays", what);
-	state_file_failed(fs->state, f, str_text(&text));
+	state_file_failed(f, str_text(&text));
 }
 
 /* 1: regular and not too large; 0: not a manifest; else -errno, and the problem is recorded. */
-static int check(struct files *fs, struct file *f, const struct stat *st)
+static int check(struct file *f, const struct stat *st)
 {
 	char text[80];
 
 	if (S_ISDIR(st->st_mode))
 		return 0;
 	if (!S_ISREG(st->st_mode)) {
-		fail(fs, f, "is not a regular file");
+		fail(f, "is not a regular file");
 		return -EINVAL;
 	}
 	if (st->st_size > (off_t)FILES_FILE_MAX) {
 		(void)snprintf(text, sizeof(text), "has %" PRIu64 " MiB, at most %u are read",
 			       (uint64_t)st->st_size >> 20, FILES_FILE_MAX >> 20);
-		fail(fs, f, text);
+		fail(f, text);
 		return -EFBIG;
 	}
 	return 1;
@@ -210,7 +210,7 @@ static int check(struct files *fs, struct file *f, const struct stat *st)
 static void fail_errno(struct files *fs, struct file *f, int error)
 {
 	if (error == ENOENT && f->is_link) {
-		fail(fs, f, "is a link to nothing");
+		fail(f, "is a link to nothing");
 		fs->needs_soon = true;
 		return;
 	}
@@ -218,7 +218,7 @@ static void fail_errno(struct files *fs, struct file *f, int error)
 		drop(fs, f);
 		return;
 	}
-	fail(fs, f, strerror(error));
+	fail(f, strerror(error));
 }
 
 static void reading_start(struct files *fs, struct file *f)
@@ -241,7 +241,7 @@ static void reading_start(struct files *fs, struct file *f)
 		fail_errno(fs, f, errno);
 		return;
 	}
-	r = check(fs, f, &st);
+	r = check(f, &st);
 	if (r == 0)
 		drop(fs, f);
 	if (r != 1)
@@ -252,7 +252,7 @@ static void reading_start(struct files *fs, struct file *f)
 		reading_stop(fs);
 		return;
 	}
-	if (check(fs, f, &st) != 1) {
+	if (check(f, &st) != 1) {
 		reading_stop(fs);
 		return;
 	}
@@ -319,7 +319,7 @@ static void reading_step(struct files *fs)
 		(void)err_set(&err, r, "has more than the %u MiB that are read",
 			      FILES_FILE_MAX >> 20);
 	fs->file->is_read = false;
-	fail(fs, fs->file, err.text);
+	fail(fs->file, err.text);
 	reading_stop(fs);
 }
 
@@ -341,17 +341,6 @@ static bool read_queue(struct files *fs, uint64_t deadline_ns)
 			return false;
 	}
 	return true;
-}
-
-/* Queue files whose version the model needs again. */
-static void queue_wanted(struct files *fs)
-{
-	size_t n;
-	AUTO(free) struct file **files = state_files(fs->state, &n);
-
-	for (size_t i = 0; i < n; i++)
-		if (files[i]->needs_reading)
-			refresh(fs, files[i]);
 }
 
 /* Schedule the next scan of the folder; an early one that is scheduled stays. */
@@ -413,21 +402,11 @@ static void settle(struct files *fs, bool is_changed)
 static void work(void *arg)
 {
 	struct files *fs = arg;
-	uint64_t deadline_ns = now_ns() + TURN_NS;
-	bool is_changed = false;
-	int outcome;
 
-	do {
-		if (!read_queue(fs, deadline_ns)) {
-			event_active(fs->work, EV_TIMEOUT, 0);
-			return;
-		}
-		outcome = state_apply(fs->state, fs->event_ns ? fs->event_ns : now_ns());
-		is_changed = is_changed || (outcome & STATE_CHANGED);
-		if (outcome & STATE_NEEDS_READING)
-			queue_wanted(fs);
-	} while (outcome & STATE_NEEDS_READING);
-	settle(fs, is_changed);
+	if (read_queue(fs, now_ns() + TURN_NS))
+		settle(fs, state_apply(fs->state, fs->event_ns ? fs->event_ns : now_ns()));
+	else
+		event_active(fs->work, EV_TIMEOUT, 0);
 }
 
 static void on_work(evutil_socket_t fd, short what, void *arg)

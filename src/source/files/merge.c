@@ -104,14 +104,6 @@ static bool index_find(struct file *f, uint64_t hash, size_t *ret)
 	return false;
 }
 
-static bool unit_is_wanted(const struct file *f, const struct file_unit *u)
-{
-	for (uint32_t i = 0; i < u->n_entries; i++)
-		if (f->entries.v[u->first_entry + i]->flags & ENTRY_WANTED)
-			return true;
-	return false;
-}
-
 size_t state_unit_known(struct file *f, uint64_t hash)
 {
 	size_t at = f->next_unit; /* mostly the next one */
@@ -120,8 +112,6 @@ size_t state_unit_known(struct file *f, uint64_t hash)
 		return 0;
 	if ((at >= f->units.n || f->units.v[at].hash != hash || f->units.v[at].is_used) &&
 	    !index_find(f, hash, &at))
-		return 0;
-	if (unit_is_wanted(f, &f->units.v[at]))
 		return 0;
 	f->units.v[at].is_used = true;
 	f->next_unit = at + 1;
@@ -197,7 +187,7 @@ static void entry_take_good(struct merge *g, struct entry *e, struct piece *p)
 	object_fini(&e->obj);
 	e->obj = p->obj;
 	p->obj = (struct object){ 0 };
-	e->flags &= (uint8_t) ~(ENTRY_BAD | ENTRY_IGNORED | ENTRY_APPLIED | ENTRY_WANTED);
+	e->flags &= (uint8_t) ~(ENTRY_BAD | ENTRY_IGNORED | ENTRY_APPLIED);
 	e->flags |= ENTRY_HAS_GOOD;
 	if (p->state == PIECE_IGNORED)
 		e->flags |= ENTRY_IGNORED;
@@ -224,7 +214,6 @@ static void piece_take(struct merge *g, struct piece *p)
 		entry_take_good(g, e, p);
 		return;
 	}
-	entry_wanted_drop(g->s, e); /* the last good version stays, if it need not be read again */
 	e->flags |= ENTRY_BAD;
 	bad_add(g->f, unit, p, e);
 }
@@ -234,7 +223,7 @@ static void leftover(struct merge *g, struct entry *e)
 {
 	if (e->flags & ENTRY_MOVED)
 		return;
-	if (g->has_unreadable && !(e->flags & ENTRY_WANTED)) {
+	if (g->has_unreadable) {
 		e->unit = UINT32_MAX;
 		e->pos = (uint32_t)(g->f->entries.n + g->f->orphans.n);
 		*vec_push(&g->f->orphans) = e;
@@ -314,7 +303,7 @@ void state_file_read(struct state *s, struct file *f, struct manifest *m)
 {
 	struct merge g = { .s = s, .f = f, .m = m };
 
-	state_file_failed(s, f, NULL);
+	state_file_failed(f, NULL);
 	old_take(&g);
 	f->n_problems_lost = m->n_notes_lost;
 	if (m->other[0] != '\0')
@@ -323,7 +312,6 @@ void state_file_read(struct state *s, struct file *f, struct manifest *m)
 	units_take(&g);
 	old_close(&g);
 	f->is_known |= !g.has_unreadable;
-	f->needs_reading = false;
 	vec_fit(&f->units);
 	vec_fit(&f->entries);
 	vec_fit(&f->problems);

@@ -109,13 +109,8 @@ struct file **state_files(const struct state *s, size_t *n)
 	return v;
 }
 
-void state_file_failed(struct state *s, struct file *f, const char *why)
+void state_file_failed(struct file *f, const char *why)
 {
-	for (size_t i = 0; why != NULL && i < f->entries.n; i++)
-		entry_wanted_drop(s, f->entries.v[i]);
-	for (size_t i = 0; why != NULL && i < f->orphans.n; i++)
-		entry_wanted_drop(s, f->orphans.v[i]);
-	f->needs_reading = f->needs_reading && why == NULL;
 	if (why != NULL && (f->failure == NULL || strcmp(f->failure, why) != 0))
 		log_warn(LOG_AREA_SOURCE, "%s: %s", f->shown, why);
 	if (why == NULL && f->failure != NULL)
@@ -141,9 +136,8 @@ static int key_cmp(const void *a, const void *b)
 /* IN-24: the last state of a Node stays. */
 static int key_del(struct state *s, const struct key *k, uint64_t at_ns)
 {
-	if (k->kind == OBJECT_KIND_NODE || !model_del(s->model, k->kind, k->ns, k->name, at_ns))
-		return 0;
-	return STATE_CHANGED;
+	return k->kind == OBJECT_KIND_NODE ? 0
+					   : model_del(s->model, k->kind, k->ns, k->name, at_ns);
 }
 
 static bool entry_wins(const struct entry *a, const struct entry *b)
@@ -211,6 +205,7 @@ static void applied_mark(struct state *s, const struct key *k, struct entry *win
 	winner->flags |= ENTRY_APPLIED;
 }
 
+/* 1: the model has changed. */
 static int key_apply(struct state *s, const struct key *k, uint64_t at_ns)
 {
 	struct entry *winner = winner_find(s, k);
@@ -220,39 +215,25 @@ static int key_apply(struct state *s, const struct key *k, uint64_t at_ns)
 	shadows_update(s, k, winner);
 	if (winner->flags & ENTRY_APPLIED)
 		return 0;
-	if (winner->flags & ENTRY_IGNORED) {
-		applied_mark(s, k, winner);
-		return key_del(s, k, at_ns);
-	}
-	if (winner->obj.kind == OBJECT_KIND_OTHER) {
-		winner->flags |= ENTRY_WANTED;
-		winner->file->needs_reading = true;
-		return STATE_NEEDS_READING;
-	}
 	applied_mark(s, k, winner);
-	return model_put(s->model, &winner->obj, at_ns) ? STATE_CHANGED : 0;
+	return winner->flags & ENTRY_IGNORED ? key_del(s, k, at_ns)
+					     : model_put(s->model, &winner->obj, at_ns);
 }
 
-int state_apply(struct state *s, uint64_t at_ns)
+bool state_apply(struct state *s, uint64_t at_ns)
 {
 	AUTO(vec_fini)
 	VEC(struct key) now = { .v = s->changed.v, .n = s->changed.n, .cap = s->changed.cap };
-	int outcome = 0;
+	bool is_changed = false;
 
 	memset(&s->changed, 0, sizeof(s->changed));
 	vec_sort(&now, key_cmp);
-	for (size_t i = 0; i < now.n; i++) {
-		struct key *k = &now.v[i];
-		bool is_done = i > 0 && key_cmp(k - 1, k) == 0;
-		int r = is_done ? 0 : key_apply(s, k, at_ns);
-
-		if (r == STATE_NEEDS_READING)
-			entry_key_changed(s, k);
-		outcome |= r;
-	}
+	vec_for_each (k, &now)
+		if (k == now.v || key_cmp(k - 1, k) != 0)
+			is_changed |= key_apply(s, k, at_ns) > 0;
 	vec_for_each (k, &now)
 		key_fini(k);
-	return outcome;
+	return is_changed;
 }
 
 /* --- problems ------------------------------------------------------------------- */

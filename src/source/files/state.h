@@ -16,10 +16,6 @@
  *
  * The model changes only in state_apply(), so an object that moves from one file to another never
  * disappears from the model.
- *
- * The model owns applied objects. If an object is needed again after the version of another file
- * has replaced it, its file must be read again: state_apply() sets `needs_reading` of the file,
- * returns STATE_NEEDS_READING and leaves the old version in the model.
  */
 #pragma once
 
@@ -75,8 +71,7 @@ struct file {
 	bool is_known;           /* a version without unreadable units was read */
 	bool is_racy;   /* written so shortly before the read that the stamp is not sufficient */
 	bool must_read; /* even if the stamp is equal */
-	bool needs_reading; /* state_apply() lacks a version of this file */
-	bool is_seen;       /* set by the scan of the folder */
+	bool is_seen;   /* set by the scan of the folder */
 	bool is_link;
 	char *failure; /* why the file cannot be read, or NULL */
 	VEC(struct file_unit) units;
@@ -102,7 +97,7 @@ struct file **state_files(const struct state *s, size_t *n);
 /* `f` was read to its end: takes the pieces out of `m`. New problems are logged. */
 void state_file_read(struct state *s, struct file *f, struct manifest *m);
 /* `f` cannot be read, for the reason `why`; its objects stay. `why` NULL: it can be read again. */
-void state_file_failed(struct state *s, struct file *f, const char *why);
+void state_file_failed(struct file *f, const char *why);
 /* `f` was removed; frees it. */
 void state_file_gone(struct state *s, struct file *f);
 
@@ -117,9 +112,8 @@ size_t state_unit_known(struct file *f, uint64_t hash);
  */
 bool state_is_complete(const struct state *s, struct str *why);
 
-#define STATE_CHANGED 1       /* the model has changed */
-#define STATE_NEEDS_READING 2 /* see above; may be combined */
-int state_apply(struct state *s, uint64_t at_ns);
+/* True: the model has changed. */
+bool state_apply(struct state *s, uint64_t at_ns);
 
 size_t state_problems(const struct state *s, void (*each)(void *arg, const struct files_problem *p),
 		      void *arg);

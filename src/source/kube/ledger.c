@@ -129,24 +129,6 @@ void ledger_unreadable(struct ledger *l, const json_t *identity, const char *why
 
 /* --- objects -------------------------------------------------------------- */
 
-static struct ledger_key *object_mark(struct ledger *l, const struct object *o, bool has_notes)
-{
-	switch (o->kind) {
-	case OBJECT_KIND_SERVICE:
-		return key_mark(l, o->service->ns, o->service->name, has_notes);
-	case OBJECT_KIND_SLICE:
-		return key_mark(l, o->slice->ns, o->slice->name, has_notes);
-	case OBJECT_KIND_NODE:
-		return key_mark(l, NULL, o->node->name, true);
-	case OBJECT_KIND_SERVICE_CIDR:
-		return key_mark(l, NULL, o->cidr->name, true);
-	case OBJECT_KIND_OTHER:
-	case OBJECT_KIND_LIST:
-		break;
-	}
-	return NULL;
-}
-
 /* The first skipped entry of an object, and the number of skipped entries. */
 struct notes {
 	char first[ERR_TEXT_MAX];
@@ -206,19 +188,20 @@ static int put_key(struct ledger *l, const json_t *obj, int r, const struct note
 int ledger_put(struct ledger *l, const json_t *obj, uint64_t at_ns)
 {
 	struct notes notes = { .n = 0 };
+	bool is_listed = l->kind == OBJECT_KIND_SERVICE || l->kind == OBJECT_KIND_SLICE;
 	struct decode d = { .note = on_note, .arg = &notes };
-	struct object o = { 0 };
+	FINI(object_fini) struct object o = { 0 };
 	struct ledger_key *k;
 	struct err err;
 	int r = decode_object(&o, l->kind, obj, &d, &err);
 
 	if (r != 0)
 		return put_key(l, obj, r, &notes, err.text, at_ns);
-	k = object_mark(l, &o, notes.n > 0);
+	k = key_mark(l, o.head->ns, o.head->name, notes.n > 0 || !is_listed);
 	if (k != NULL) {
 		known_set(l, k);
 		notes_put(l, k, &notes);
-		k->is_listed = l->kind == OBJECT_KIND_SERVICE || l->kind == OBJECT_KIND_SLICE;
+		k->is_listed = is_listed;
 		if (k->is_listed && !k->has_remark)
 			key_drop(l, k);
 	}
