@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* kube/protosplit - see protosplit.h. Headers are read byte by byte, values in blocks. */
+/* kube/protosplit - see protosplit.h. */
 #include "source/kube/protosplit.h"
 
 #include <errno.h>
@@ -14,225 +14,154 @@
 void protosplit_init(struct protosplit *s, enum protosplit_mode mode, protosplit_fn fn, void *arg)
 {
 	*s = (struct protosplit){ .fn = fn, .arg = arg, .mode = mode };
-	if (mode == PROTOSPLIT_WATCH)
-		s->state = PROTOSPLIT_HEAD;
 }
 
 void protosplit_fini(struct protosplit *s)
 {
-	str_fini(&s->buf);
+	str_fini(&s->rest);
 }
 
-/* End of a field. */
-static void next(struct protosplit *s)
-{
-	s->state = PROTOSPLIT_HEAD;
-	s->n_head = 0;
-	s->piece = PROTO_PIECE_NONE;
-	if (s->is_inside && s->inside_left == 0)
-		s->is_inside = false;
-}
+/* Bytes at the position. `used` of them are done; 0: more are needed. */
+struct input {
+	const uint8_t *data;
+	size_t len;
+	size_t used;
+};
 
-/* Count `n` bytes of the list. */
-static int list_count(struct protosplit *s, uint64_t n, struct err *err)
-{
-	if (!s->is_inside)
-		return 0;
-	if (n > s->inside_left)
-		return err_set(err, -EBADMSG, "field exceeds the list");
-	s->inside_left -= n;
-	return 0;
-}
-
-/* --- values --------------------------------------------------------------- */
-
-static int piece_put(struct protosplit *s, const void *data, size_t len, struct err *err)
-{
-	struct proto_bytes b = { .data = data, .len = len, .whole_len = (size_t)s->piece_len };
-	enum proto_piece what = s->piece;
-
-	next(s);
-	if (what == PROTO_PIECE_NONE)
-		return 0;
-	s->has_type |= what == PROTO_PIECE_TYPE;
-	return s->fn(s->arg, what, &b, err);
-}
-
-/* `len` bytes of a value follow. */
-static int value_begin(struct protosplit *s, enum proto_piece what, uint64_t len, struct err *err)
+/* A piece of `size` bytes follows after `head` bytes. */
+static int piece(struct protosplit *s, struct input *in, enum proto_piece what, size_t head,
+		 uint64_t size, struct err *err)
 {
 	bool is_object = what == PROTO_PIECE_ITEM || what == PROTO_PIECE_FRAME;
-	int r = list_count(s, len, err);
+	uint64_t shown = size > PROTO_PIECE_MAX ? PROTO_HEAD_MAX : size;
+	struct proto_bytes b = { in->data + head, (size_t)shown, (size_t)size };
 
-	if (r < 0)
-		return r;
-	s->piece = what;
-	s->left = len;
-	s->piece_len = len;
-	s->state = what == PROTO_PIECE_NONE ? PROTOSPLIT_SKIP : PROTOSPLIT_COLLECT;
-	if (what != PROTO_PIECE_NONE && !is_object && len > PROTO_HEAD_MAX)
-		return err_set(err, -EBADMSG, "metadata of %" PRIu64 " bytes", len);
-	if (is_object && len > PROTO_LENGTH_MAX)
-		return err_set(err, -EBADMSG, "object of %" PRIu64 " bytes", len);
-	return len == 0 ? piece_put(s, "", 0, err) : 0;
+	if (s->list_left > 0 && (head > s->list_left || size > s->list_left - head))
+		return err_set(err, -EBADMSG, "field exceeds the list");
+	if (is_object && size > PROTO_LENGTH_MAX)
+		return err_set(err, -EBADMSG, "object of %" PRIu64 " bytes", size);
+	if (what == PROTO_PIECE_NONE)
+		shown = 0;
+	else if (!is_object && size > PROTO_HEAD_MAX)
+		return err_set(err, -EBADMSG, "metadata of %" PRIu64 " bytes", size);
+	if (in->len - head < shown)
+		return 0;
+	if (s->list_left > 0)
+		s->list_left -= head + size;
+	in->used = head + (size_t)shown;
+	s->skip = size - shown;
+	s->has_type |= what == PROTO_PIECE_TYPE;
+	return what == PROTO_PIECE_NONE ? 0 : s->fn(s->arg, what, &b, err);
 }
-
-static int buffer_put(struct protosplit *s, struct err *err)
-{
-	int r = piece_put(s, str_text(&s->buf), s->buf.len, err);
-
-	str_clear(&s->buf);
-	return r;
-}
-
-static int feed_skip(struct protosplit *s, size_t len, size_t *used, struct err *err)
-{
-	*used = s->left < len ? (size_t)s->left : len;
-	s->left -= *used;
-	return s->left > 0 ? 0 : buffer_put(s, err);
-}
-
-static int feed_collect(struct protosplit *s, const uint8_t *data, size_t len, size_t *used,
-			struct err *err)
-{
-	bool is_too_big = s->piece_len > PROTO_PIECE_MAX;
-
-	if (is_too_big)
-		len = MIN(len, PROTO_HEAD_MAX - s->buf.len);
-	*used = s->left < len ? (size_t)s->left : len;
-	s->left -= *used;
-	if (s->buf.len == 0 && s->left == 0)
-		return piece_put(s, data, *used, err);
-	str_add(&s->buf, (const char *)data, *used);
-	if (is_too_big && s->buf.len == PROTO_HEAD_MAX)
-		s->state = PROTOSPLIT_SKIP;
-	return s->left > 0 ? 0 : buffer_put(s, err);
-}
-
-/* --- headers -------------------------------------------------------------- */
 
 /* The following fields are those of the list. */
-static int list_begin(struct protosplit *s, uint64_t len, struct err *err)
+static int list_begin(struct protosplit *s, struct input *in, size_t head, uint64_t len,
+		      struct err *err)
 {
 	if (s->has_list)
 		return err_set(err, -EBADMSG, "more than one list");
 	if (!s->has_type)
 		return err_set(err, -EBADMSG, "list without a kind");
 	s->has_list = true;
-	s->is_inside = true;
-	s->inside_left = len;
-	next(s);
+	s->list_left = len;
+	in->used = head;
 	return 0;
 }
 
-static int bytes_begin(struct protosplit *s, uint32_t number, uint64_t len, struct err *err)
+/* A field of the envelope or of the list. */
+static int field(struct protosplit *s, struct input *in, struct err *err)
 {
-	if (s->is_inside)
-		return value_begin(s,
-				   number == 1   ? PROTO_PIECE_META
-				   : number == 2 ? PROTO_PIECE_ITEM
-						 : PROTO_PIECE_NONE,
-				   len, err);
-	if (number == 2)
-		return list_begin(s, len, err);
-	return value_begin(s, number == 1 ? PROTO_PIECE_TYPE : PROTO_PIECE_NONE, len, err);
-}
-
-/* Parse the header; 0: the field has begun, or more bytes are needed. */
-static int field_head(struct protosplit *s, struct err *err)
-{
+	bool is_inside = s->list_left > 0;
+	enum proto_piece what = PROTO_PIECE_NONE;
 	struct proto_field f;
-	uint64_t key;
 	uint64_t value;
-	int used = proto_varint(&key, s->head, s->n_head, err);
-	int r;
+	int head = proto_varint(&value, in->data, in->len, err);
+	int n = head > 0 ? proto_key(&f, value, err) : head;
 
-	if (used <= 0)
-		return used;
-	r = proto_key(&f, key, err);
-	if (r < 0)
-		return r;
+	if (head <= 0 || n < 0)
+		return n;
 	if (f.type == PROTO_FIXED32 || f.type == PROTO_FIXED64)
-		return value_begin(s, PROTO_PIECE_NONE, f.type == PROTO_FIXED32 ? 4 : 8, err);
-	r = proto_varint(&value, s->head + used, (size_t)(s->n_head - used), err);
-	if (r <= 0)
-		return r;
-	if (f.type == PROTO_VARINT) {
-		next(s);
-		return 0;
-	}
-	return bytes_begin(s, f.number, value, err);
+		return piece(s, in, what, (size_t)head, f.type == PROTO_FIXED32 ? 4 : 8, err);
+	n = proto_varint(&value, in->data + head, in->len - (size_t)head, err);
+	if (n <= 0)
+		return n;
+	head += n;
+	if (f.type == PROTO_VARINT)
+		return piece(s, in, what, (size_t)head, 0, err);
+	if (f.number == 1)
+		what = is_inside ? PROTO_PIECE_META : PROTO_PIECE_TYPE;
+	else if (f.number == 2 && is_inside)
+		what = PROTO_PIECE_ITEM;
+	else if (f.number == 2)
+		return list_begin(s, in, (size_t)head, value, err);
+	return piece(s, in, what, (size_t)head, value, err);
 }
 
-static int frame_head(struct protosplit *s, struct err *err)
+static int frame(struct protosplit *s, struct input *in, struct err *err)
 {
 	uint32_t len = 0;
 
-	if (s->n_head < FRAME_HEAD)
+	if (in->len < FRAME_HEAD)
 		return 0;
 	for (size_t i = 0; i < FRAME_HEAD; i++)
-		len = len << 8 | s->head[i];
-	return value_begin(s, PROTO_PIECE_FRAME, len, err);
+		len = len << 8 | in->data[i];
+	return piece(s, in, PROTO_PIECE_FRAME, FRAME_HEAD, len, err);
 }
 
-static int feed_head(struct protosplit *s, uint8_t byte, struct err *err)
+static int magic(struct protosplit *s, struct input *in, struct err *err)
 {
-	int r = list_count(s, 1, err);
-
-	if (r < 0)
-		return r;
-	s->head[s->n_head++] = byte; /* two varints have at most 20 bytes */
-	return s->mode == PROTOSPLIT_WATCH ? frame_head(s, err) : field_head(s, err);
-}
-
-static int feed_magic(struct protosplit *s, uint8_t byte, struct err *err)
-{
-	if (byte != (uint8_t)PROTO_MAGIC[s->n_head])
+	if (memcmp(in->data, PROTO_MAGIC, MIN(in->len, (size_t)PROTO_MAGIC_LEN)) != 0)
 		return err_set(err, -EBADMSG, "no magic bytes of Kubernetes' protobuf");
-	if (++s->n_head == PROTO_MAGIC_LEN)
-		next(s);
+	s->has_magic = in->len >= PROTO_MAGIC_LEN;
+	in->used = s->has_magic ? PROTO_MAGIC_LEN : 0;
 	return 0;
+}
+
+static int step(struct protosplit *s, struct input *in, struct err *err)
+{
+	in->used = (size_t)MIN(s->skip, (uint64_t)in->len);
+	s->skip -= in->used;
+	if (in->used > 0 || in->len == 0)
+		return 0;
+	if (s->mode == PROTOSPLIT_WATCH)
+		return frame(s, in, err);
+	return s->has_magic ? field(s, in, err) : magic(s, in, err);
 }
 
 int protosplit_feed(struct protosplit *s, const void *data, size_t len, struct err *err)
 {
-	const uint8_t *p = data;
-	size_t used;
-	int r = 0;
+	struct input in = { .data = data, .len = len };
+	bool is_rest = s->rest.len > 0;
+	int r;
 
-	for (; len > 0 && r == 0; p += used, len -= used) {
-		used = 1;
-		switch (s->state) {
-		case PROTOSPLIT_MAGIC:
-			r = feed_magic(s, *p, err);
-			break;
-		case PROTOSPLIT_HEAD:
-			r = feed_head(s, *p, err);
-			break;
-		case PROTOSPLIT_COLLECT:
-			r = feed_collect(s, p, len, &used, err);
-			break;
-		case PROTOSPLIT_SKIP:
-			r = feed_skip(s, len, &used, err);
-			break;
-		case PROTOSPLIT_FAILED:
-			r = err_set(err, -EBADMSG, "malformed stream");
-			break;
-		}
+	if (s->is_failed)
+		return err_set(err, -EBADMSG, "malformed stream");
+	if (is_rest) {
+		str_add(&s->rest, data, len);
+		in = (struct input){ (const uint8_t *)s->rest.text, s->rest.len, 0 };
 	}
-	if (r != 0)
-		s->state = PROTOSPLIT_FAILED;
+	while ((r = step(s, &in, err)) == 0 && in.used > 0) {
+		in.data += in.used;
+		in.len -= in.used;
+	}
+	s->is_failed = r != 0;
+	if (!is_rest && in.len > 0) {
+		str_add(&s->rest, (const char *)in.data, in.len);
+	} else if (in.len < s->rest.len) {
+		memmove(s->rest.text, in.data, in.len);
+		s->rest.len = in.len;
+	}
 	return r;
 }
 
 int protosplit_end(struct protosplit *s, struct err *err)
 {
-	bool is_between = s->state == PROTOSPLIT_HEAD && s->n_head == 0;
+	bool is_between = s->rest.len == 0 && s->skip == 0;
 
-	if (s->state == PROTOSPLIT_FAILED)
+	if (s->is_failed)
 		return err_set(err, -EBADMSG, "malformed stream");
-	s->state = PROTOSPLIT_FAILED;
-	if (s->mode == PROTOSPLIT_LIST && (!is_between || s->is_inside || !s->has_list))
+	s->is_failed = true;
+	if (s->mode == PROTOSPLIT_LIST && (!is_between || s->list_left > 0 || !s->has_list))
 		return err_set(err, -EBADMSG, "ends inside the list");
 	return is_between ? 0 : err_set(err, -EBADMSG, "ends inside an event");
 }

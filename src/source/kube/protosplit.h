@@ -6,7 +6,7 @@
  *
  * A list is an envelope around one message with the items; a watch is a sequence of frames, each
  * after its length. Each piece is complete when it is passed on, so the memory needed is that of
- * the largest object, and none for an object within one feed.
+ * the largest object.
  *
  * Source: appendix A of doc/behaviour.md.
  */
@@ -45,29 +45,17 @@ struct proto_bytes {
 typedef int (*protosplit_fn)(void *arg, enum proto_piece what, const struct proto_bytes *bytes,
 			     struct err *err);
 
-enum protosplit_state {
-	PROTOSPLIT_MAGIC = 0,
-	PROTOSPLIT_HEAD, /* key and length of a field, or the length of a frame */
-	PROTOSPLIT_COLLECT,
-	PROTOSPLIT_SKIP,
-	PROTOSPLIT_FAILED,
-};
-
 struct protosplit {
 	protosplit_fn fn;
 	void *arg;
 	enum protosplit_mode mode;
-	enum protosplit_state state;
-	enum proto_piece piece; /* current piece; NONE: skipped */
-	uint8_t head[24];
-	uint8_t n_head;
+	bool is_failed;
+	bool has_magic;
 	bool has_type;
-	bool is_inside; /* list: inside the raw bytes of the envelope */
-	bool has_list;  /* list: the raw bytes have begun */
-	uint64_t inside_left;
-	uint64_t left;      /* of the current field */
-	uint64_t piece_len; /* of the whole piece */
-	struct str buf;
+	bool has_list;      /* list: the raw bytes of the envelope have begun */
+	uint64_t list_left; /* list: bytes of them that follow */
+	uint64_t skip;      /* bytes of no piece that follow */
+	struct str rest;    /* the beginning of a piece */
 };
 
 void protosplit_init(struct protosplit *s, enum protosplit_mode mode, protosplit_fn fn, void *arg);
