@@ -125,6 +125,25 @@ int proto_next(struct proto_field *ret, struct proto *p, struct err *err)
 	return cut(p, err);
 }
 
+int proto_fields(struct proto_field *ret, size_t n, const void *data, size_t len, struct err *err)
+{
+	struct proto p = proto_over(data, len);
+	struct proto_field f;
+	int r;
+
+	for (size_t i = 0; i < n; i++)
+		ret[i] = (struct proto_field){ .data = (const uint8_t *)"" };
+	while ((r = proto_next(&f, &p, err)) > 0) {
+		if (f.number > n)
+			continue;
+		if (f.type != PROTO_BYTES)
+			return err_set(err, -EBADMSG, "field %" PRIu32 ": wire type %d", f.number,
+				       (int)f.type);
+		ret[f.number - 1] = f;
+	}
+	return r;
+}
+
 bool proto_enter(struct proto *p, uint32_t number)
 {
 	struct proto_field f;

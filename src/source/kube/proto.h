@@ -49,6 +49,12 @@ static inline struct proto proto_over(const void *data, size_t len)
 /* 1: a field; 0: end; -EBADMSG: malformed. */
 MUST_USE int proto_next(struct proto_field *ret, struct proto *p, struct err *err);
 /*
+ * The bytes of the fields 1 to `n`, of each number the last one; absent: number 0, no bytes.
+ * -EBADMSG: malformed, or one of them has another type.
+ */
+MUST_USE int proto_fields(struct proto_field *ret, size_t n, const void *data, size_t len,
+			  struct err *err);
+/*
  * Enter the first field `number`, a message or text. False: no such field; `p` is then at its end.
  */
 bool proto_enter(struct proto *p, uint32_t number);

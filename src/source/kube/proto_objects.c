@@ -208,23 +208,14 @@ static const char *kept_key(const struct proto_field *key)
 static int entry_read(json_t *obj, struct reader *rd, const struct field *fd,
 		      const struct proto_field *f, struct err *err)
 {
-	struct proto p = proto_over(f->data, f->len);
-	struct proto_field value = { .data = (const uint8_t *)"" };
-	struct proto_field key = value;
-	struct proto_field part;
-	const char *text;
+	struct proto_field part[2];
+	int r = proto_fields(part, ARRAY_SIZE(part), f->data, f->len, err);
+	const char *text = r == 0 ? kept_key(&part[0]) : NULL;
 	json_t *v = NULL;
-	int r;
 
-	while ((r = proto_next(&part, &p, err)) > 0)
-		if (part.type == PROTO_BYTES && part.number == 1)
-			key = part;
-		else if (part.type == PROTO_BYTES && part.number == 2)
-			value = part;
-	text = r == 0 ? kept_key(&key) : NULL;
 	if (text == NULL)
 		return r;
-	r = text_read(&v, rd, &value, err);
+	r = text_read(&v, rd, &part[1], err);
 	if (r < 0)
 		return err_wrap(err, r, "[%s]", text);
 	tree_set(container(obj, rd, fd), text, v);
@@ -398,58 +389,37 @@ int proto_list_meta(const json_t **ret, struct tree_pool *pool, const void *data
 
 /* --- the envelope --------------------------------------------------------- */
 
-static int word_read(char ret[static 64], const struct proto_field *f, const char *name,
-		     struct err *err)
+/* Fields of TypeMeta: 1 apiVersion, 2 kind. */
+int proto_kind_read(char ret[static PROTO_KIND_MAX], const void *data, size_t len, struct err *err)
 {
-	if (f->type != PROTO_BYTES || f->len >= 64 || memchr(f->data, 0, f->len) != NULL ||
-	    !str_is_utf8((const char *)f->data, f->len))
-		return err_set(err, -EBADMSG, "%s: invalid", name);
-	memcpy(ret, f->data, f->len);
-	ret[f->len] = '\0';
+	struct proto_field f[2];
+	int r = proto_fields(f, ARRAY_SIZE(f), data, len, err);
+
+	if (r < 0)
+		return r;
+	if (f[1].len >= PROTO_KIND_MAX || memchr(f[1].data, 0, f[1].len) != NULL ||
+	    !str_is_utf8((const char *)f[1].data, f[1].len))
+		return err_set(err, -EBADMSG, "kind: invalid");
+	memcpy(ret, f[1].data, f[1].len);
+	ret[f[1].len] = '\0';
 	return 0;
 }
 
-int proto_type_read(struct proto_envelope *ret, const void *data, size_t len, struct err *err)
-{
-	struct proto p = proto_over(data, len);
-	struct proto_field f;
-	int r;
-
-	while ((r = proto_next(&f, &p, err)) > 0) {
-		if (f.number == 1)
-			r = word_read(ret->api_version, &f, "apiVersion", err);
-		else if (f.number == 2)
-			r = word_read(ret->kind, &f, "kind", err);
-		if (r < 0)
-			break;
-	}
-	return r;
-}
-
+/* Fields: 1 TypeMeta, 2 raw. */
 int proto_envelope_read(struct proto_envelope *ret, const void *data, size_t len, struct err *err)
 {
-	struct proto_envelope e = { .raw = (const uint8_t *)"" };
-	struct proto_field f;
-	struct proto p;
+	struct proto_field f[2];
 	int r;
 
 	if (len < PROTO_MAGIC_LEN || memcmp(data, PROTO_MAGIC, PROTO_MAGIC_LEN) != 0)
 		return err_set(err, -EBADMSG, "no magic bytes of Kubernetes' protobuf");
-	p = proto_over((const uint8_t *)data + PROTO_MAGIC_LEN, len - PROTO_MAGIC_LEN);
-	while ((r = proto_next(&f, &p, err)) > 0) {
-		if (f.number <= 2 && f.type != PROTO_BYTES)
-			return err_set(err, -EBADMSG, "envelope: wire type %d", (int)f.type);
-		if (f.number == 1)
-			r = proto_type_read(&e, f.data, f.len, err);
-		if (f.number == 2) {
-			e.raw = f.data;
-			e.raw_len = f.len;
-		}
-		if (r < 0)
-			break;
-	}
+	r = proto_fields(f, ARRAY_SIZE(f), (const uint8_t *)data + PROTO_MAGIC_LEN,
+			 len - PROTO_MAGIC_LEN, err);
+	if (r == 0)
+		r = proto_kind_read(ret->kind, f[0].data, f[0].len, err);
 	if (r < 0)
 		return err_wrap(err, r, "envelope");
-	*ret = e;
+	ret->raw = f[1].data;
+	ret->raw_len = f[1].len;
 	return 0;
 }

@@ -22,10 +22,11 @@
 #define PROTO_MAGIC "k8s"
 #define PROTO_MAGIC_LEN 4
 
+#define PROTO_KIND_MAX 64 /* with the terminator */
+
 /* The envelope of an object (runtime.Unknown) and its content. */
 struct proto_envelope {
-	char kind[64];
-	char api_version[64];
+	char kind[PROTO_KIND_MAX];
 	const uint8_t *raw; /* borrowed */
 	size_t raw_len;
 };
@@ -33,8 +34,8 @@ struct proto_envelope {
 /* -EBADMSG: no magic bytes, or malformed. */
 MUST_USE int proto_envelope_read(struct proto_envelope *ret, const void *data, size_t len,
 				 struct err *err);
-/* Read kind and version of a TypeMeta message. */
-MUST_USE int proto_type_read(struct proto_envelope *ret, const void *data, size_t len,
+/* The kind in a TypeMeta message; "" if absent. */
+MUST_USE int proto_kind_read(char ret[static PROTO_KIND_MAX], const void *data, size_t len,
 			     struct err *err);
 
 /*

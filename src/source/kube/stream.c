@@ -259,48 +259,28 @@ static int proto_put(struct stream *s, enum stream_event e, const void *data, si
 
 static int proto_type(struct stream *s, const void *data, size_t len, struct err *err)
 {
-	struct proto_envelope e = { .kind = "" };
-	int r = proto_type_read(&e, data, len, err);
+	char kind[PROTO_KIND_MAX];
+	int r = proto_kind_read(kind, data, len, err);
 
-	return r < 0 ? r : list_kind_check(s, e.kind, err);
+	return r < 0 ? r : list_kind_check(s, kind, err);
 }
 
 /* Fields of WatchEvent: 1 type, 2 object (RawExtension: 1 raw, an envelope). */
-static int frame_read(struct proto_field *type, struct proto_field *raw, const void *data,
-		      size_t len, struct err *err)
-{
-	struct proto p = proto_over(data, len);
-	struct proto inner = { 0 };
-	struct proto_field f;
-	int r;
-
-	while ((r = proto_next(&f, &p, err)) > 0)
-		if (f.number == 1 && f.type == PROTO_BYTES)
-			*type = f;
-		else if (f.number == 2 && f.type == PROTO_BYTES)
-			inner = proto_over(f.data, f.len);
-	while (r == 0 && inner.p != inner.end) {
-		r = proto_next(&f, &inner, err);
-		if (r > 0 && f.number == 1 && f.type == PROTO_BYTES)
-			*raw = f;
-		r = r < 0 ? r : 0;
-	}
-	if (r == 0 && (type->data == NULL || raw->data == NULL))
-		r = err_set(err, -EBADMSG, "not a watch event");
-	return r;
-}
-
 static int proto_frame(struct stream *s, const void *data, size_t len, struct err *err)
 {
-	struct proto_field type = { 0 };
+	struct proto_field f[2];
 	struct proto_field raw = { 0 };
 	struct proto_envelope env;
 	enum stream_event e;
-	int r = frame_read(&type, &raw, data, len, err);
+	int r = proto_fields(f, ARRAY_SIZE(f), data, len, err);
 
+	if (r == 0)
+		r = proto_fields(&raw, 1, f[1].data, f[1].len, err);
+	if (r == 0 && (f[0].number == 0 || raw.number == 0))
+		r = err_set(err, -EBADMSG, "not a watch event");
 	if (r < 0)
 		return r;
-	e = event_parse((const char *)type.data, type.len);
+	e = event_parse((const char *)f[0].data, f[0].len);
 	if (e == STREAM_UNKNOWN)
 		return s->c.ops->unreadable(s->c.arg, e, NULL, "unknown event type", err);
 	r = proto_envelope_read(&env, raw.data, raw.len, err);
