@@ -10,10 +10,8 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "source/decode/decode.h"
-#include "source/kube/base64.h"
 #include "source/kube/kube.h"
 #include "source/kube/process.h"
-#include "source/kube/textfile.h"
 
 #define TOKEN_MAX (256U << 10)
 #define PEM_MAX (1U << 20)
@@ -107,7 +105,7 @@ static int file_check(struct access *a, struct textfile *f, size_t max, struct e
 	r = textfile_check(f, max, &why);
 	if (r >= 0)
 		return 0;
-	if (!f->is_read)
+	if (f->text.len == 0)
 		return err_set(err, r, "%s", why.text);
 	warn_once(a, why.text);
 	return 0;
@@ -137,7 +135,7 @@ static void kubeconfig_check(struct access *a)
 	if (r > 0)
 		r = kubeconfig_open(&fresh, a->path, a->master, a->account_dir, &err);
 	if (r < 0) {
-		a->kubeconfig.is_read = false; /* read it again at the next request */
+		str_clear(&a->kubeconfig.text); /* read it again at the next request */
 		warn_once(a, err.text);
 		return;
 	}
@@ -415,14 +413,14 @@ static int plugin_run(struct access *a, struct err *err)
 		.arg = a,
 	};
 	char **envp = environment(a);
-	VEC(char *) argv = { 0 };
+	VEC(const char *) argv = { 0 };
 	int r;
 
 	*vec_push(&argv) = x->command;
 	vec_for_each (arg, &x->args)
 		*vec_push(&argv) = *arg;
 	*vec_push(&argv) = NULL;
-	config.argv = argv.v;
+	config.argv = (char *const *)(uintptr_t)argv.v; /* execve() does not write */
 	config.envp = envp;
 	r = process_open(&a->plugin.process, a->base, &config, err);
 	for (char **e = envp; *e != NULL; e++)

@@ -9,7 +9,6 @@
 #include "base/file.h"
 #include "source/decode/trail.h"
 #include "source/decode/yamlread.h"
-#include "source/kube/base64.h"
 
 #define ENTRIES_MAX 10000
 #define EXEC_GROUP "client.authentication.k8s.io/"
@@ -22,12 +21,19 @@ struct reader {
 
 /* --- fields --------------------------------------------------------------- */
 
+/* Takes `text`. */
+static const char *keep(struct kubeconfig *k, char *text)
+{
+	*vec_push(&k->texts) = text;
+	return text;
+}
+
 /* Copy a text field that is no secret; NULL: absent or empty. */
-static char *public_text(struct reader *rd, const json_t *obj, const char *key)
+static const char *public_text(struct reader *rd, const json_t *obj, const char *key)
 {
 	const char *text = trail_text(&rd->d, obj, key);
 
-	return text != NULL && text[0] != '\0' ? xstrdup(text) : NULL;
+	return text != NULL && text[0] != '\0' ? keep(rd->k, xstrdup(text)) : NULL;
 }
 
 /* The text of a field that may be a secret: a value of another type is not quoted. */
@@ -40,7 +46,7 @@ static const char *secret_value(struct reader *rd, const json_t *v)
 }
 
 /* Copy a field that is a secret; NULL: absent or empty. */
-static char *secret_text(struct reader *rd, const json_t *obj, const char *key)
+static const char *secret_text(struct reader *rd, const json_t *obj, const char *key)
 {
 	const json_t *v = trail_field(&rd->d, obj, key);
 	const char *text = v != NULL ? secret_value(rd, v) : "";
@@ -48,24 +54,25 @@ static char *secret_text(struct reader *rd, const json_t *obj, const char *key)
 	/* A line end would start another header of the request. */
 	if (strpbrk(text, "\r\n") != NULL)
 		(void)trail_reject(&rd->d, "contains a line end");
-	return text[0] != '\0' ? xstrdup(text) : NULL;
+	return text[0] != '\0' ? keep(rd->k, xstrdup(text)) : NULL;
 }
 
-static char *path_from(const char *dir, const char *path)
+static const char *path_from(struct kubeconfig *k, const char *dir, const char *path)
 {
 	struct str text = { 0 };
 
 	if (path[0] == '/')
-		return xstrdup(path);
-	str_printf(&text, "%s/%s", dir, path);
-	return text.text;
+		str_puts(&text, path);
+	else
+		str_printf(&text, "%s/%s", dir, path);
+	return keep(k, text.text);
 }
 
-static char *path_field(struct reader *rd, const json_t *obj, const char *key)
+static const char *path_field(struct reader *rd, const json_t *obj, const char *key)
 {
 	const char *text = trail_text(&rd->d, obj, key);
 
-	return text != NULL && text[0] != '\0' ? path_from(rd->dir, text) : NULL;
+	return text != NULL && text[0] != '\0' ? path_from(rd->k, rd->dir, text) : NULL;
 }
 
 /* `key` (a path) and `data_key` (base64), which has precedence. */
@@ -83,7 +90,7 @@ static void pem_field(struct kube_pem *ret, struct reader *rd, const json_t *obj
 		return;
 	if (base64_decode(&ret->data, json_string_value(v), json_string_length(v), &why) < 0)
 		(void)trail_reject(&rd->d, "%s", why.text);
-	free(TAKE(ret->path));
+	ret->path = NULL;
 }
 
 /* --- servers -------------------------------------------------------------- */
@@ -202,7 +209,8 @@ static void exec_args(struct kube_exec *x, struct reader *rd, const json_t *obj)
 	const json_t *list = trail_list(&rd->d, obj, "args", ENTRIES_MAX);
 
 	trail_for_each (i, &rd->d, list)
-		*vec_push(&x->args) = xstrdup(secret_value(rd, trail_element(&rd->d, list, i)));
+		*vec_push(&x->args) =
+			keep(rd->k, xstrdup(secret_value(rd, trail_element(&rd->d, list, i))));
 }
 
 static void exec_env(struct kube_exec *x, struct reader *rd, const json_t *obj)
@@ -230,8 +238,9 @@ static void exec_read(struct reader *rd, const json_t *obj)
 	text = trail_required(d, obj, "command");
 	if (d->r < 0)
 		return;
-	x->api_version = xstrdup(version);
-	x->command = strchr(text, '/') != NULL ? path_from(rd->dir, text) : xstrdup(text);
+	x->api_version = keep(rd->k, xstrdup(version));
+	x->command = strchr(text, '/') != NULL ? path_from(rd->k, rd->dir, text)
+					       : keep(rd->k, xstrdup(text));
 	exec_args(x, rd, obj);
 	exec_env(x, rd, obj);
 	text = trail_text(d, obj, "interactiveMode");
@@ -376,8 +385,8 @@ static int account_read(struct kubeconfig *k, const char *account_dir, struct er
 	r = server_put(k, url.text, url.len, err);
 	if (r < 0)
 		return err_wrap(err, r, "KUBERNETES_SERVICE_HOST");
-	k->ca.path = path_from(account_dir, "ca.crt");
-	k->token_file = path_from(account_dir, "token");
+	k->ca.path = path_from(k, account_dir, "ca.crt");
+	k->token_file = path_from(k, account_dir, "token");
 	return 0;
 }
 
@@ -414,42 +423,101 @@ int kubeconfig_open(struct kubeconfig **ret, const char *path, const char *maste
 
 /* --- life ----------------------------------------------------------------- */
 
-static void pem_fini(struct kube_pem *p)
-{
-	free(p->path);
-	str_fini(&p->data);
-}
-
-static void exec_close(struct kube_exec *x)
-{
-	if (x == NULL)
-		return;
-	vec_free_all(&x->args);
-	vec_for_each (e, &x->env) {
-		free(e->name);
-		free(e->value);
-	}
-	vec_fini(&x->env);
-	free(x->command);
-	free(x->api_version);
-	free(x->install_hint);
-	free(x);
-}
-
 void kubeconfig_close(struct kubeconfig *k)
 {
 	if (k == NULL)
 		return;
 	vec_free_all(&k->servers);
-	free(k->tls_server_name);
-	free(k->proxy_url);
-	pem_fini(&k->ca);
-	pem_fini(&k->cert);
-	pem_fini(&k->key);
-	free(k->token);
-	free(k->token_file);
-	free(k->username);
-	free(k->password);
-	exec_close(k->exec);
+	vec_free_all(&k->texts);
+	str_fini(&k->ca.data);
+	str_fini(&k->cert.data);
+	str_fini(&k->key.data);
+	if (k->exec != NULL) {
+		vec_fini(&k->exec->args);
+		vec_fini(&k->exec->env);
+	}
+	free(k->exec);
 	free(k);
+}
+
+/* --- texts of credentials -------------------------------------------------- */
+
+int textfile_check(struct textfile *f, size_t max, struct err *err)
+{
+	FINI(str_fini) struct str text = { 0 };
+	struct str old = f->text;
+	int r = file_read(&text, f->path, max, err);
+
+	if (r == 0 && text.len == 0)
+		r = err_set(err, -ENODATA, "%s: empty", f->path);
+	if (r < 0 || (text.len == old.len && memcmp(text.text, old.text, text.len) == 0))
+		return r;
+	f->text = text;
+	text = old;
+	return 1;
+}
+
+void textfile_fini(struct textfile *f)
+{
+	free(f->path);
+	str_fini(&f->text);
+	*f = (struct textfile){ 0 };
+}
+
+static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+static int bad(struct str *ret, size_t len, struct err *err)
+{
+	ret->len = len;
+	if (ret->text != NULL)
+		ret->text[len] = '\0';
+	return err_set(err, -EINVAL, "not base64");
+}
+
+int base64_decode(struct str *ret, const char *text, size_t len, struct err *err)
+{
+	size_t before = ret->len;
+	uint32_t bits = 0;
+	size_t n = 0; /* characters without white space, with padding */
+	size_t pad = 0;
+
+	for (size_t i = 0; i < len; i++) {
+		const char *at = text[i] == '\0' ? NULL : strchr(alphabet, text[i]);
+		char byte;
+
+		if (text[i] == ' ' || text[i] == '\t' || text[i] == '\r' || text[i] == '\n')
+			continue;
+		n++;
+		if (text[i] == '=' && pad < 2) {
+			pad++;
+			continue;
+		}
+		if (at == NULL || pad > 0)
+			return bad(ret, before, err);
+		bits = (bits << 6 | (uint32_t)(at - alphabet)) & 0xffffff;
+		if (n % 4 == 1)
+			continue;
+		byte = (char)(bits >> (n % 4 == 2 ? 4 : n % 4 == 3 ? 2 : 0));
+		str_add(ret, &byte, 1);
+	}
+	return n % 4 == 0 ? 0 : bad(ret, before, err);
+}
+
+void base64_encode(struct str *ret, const void *data, size_t len)
+{
+	const uint8_t *p = data;
+
+	for (size_t step; len > 0; p += step, len -= step) {
+		uint32_t bits = (uint32_t)p[0] << 16 | (len > 1 ? (uint32_t)p[1] << 8 : 0) |
+				(len > 2 ? p[2] : 0);
+		char out[4] = {
+			alphabet[bits >> 18],
+			alphabet[bits >> 12 & 63],
+			len > 1 ? alphabet[bits >> 6 & 63] : '=',
+			len > 2 ? alphabet[bits & 63] : '=',
+		};
+
+		step = MIN(len, (size_t)3);
+		str_add(ret, out, sizeof(out));
+	}
 }

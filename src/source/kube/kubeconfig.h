@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * kube/kubeconfig - addresses of the API servers and credentials.
+ * kube/kubeconfig - addresses of the API servers and credentials, and the texts they are in.
  *
  * Reads the current context of a kubeconfig, or a pod's service account. Opens no connection and
  * none of the files that a kubeconfig names: they change at run time (see kube/access.h).
@@ -22,38 +22,39 @@
 
 /* A certificate or a key: a file or data. Both empty: none. */
 struct kube_pem {
-	char *path;
+	const char *path;
 	struct str data;
 };
 
 struct kube_exec_env {
-	char *name;
-	char *value;
+	const char *name;
+	const char *value;
 };
 
 /* A program that prints an ExecCredential (client.authentication.k8s.io). */
 struct kube_exec {
-	char *command; /* with a slash: absolute path; else searched in PATH */
-	VEC(char *) args;
+	const char *command; /* with a slash: absolute path; else searched in PATH */
+	VEC(const char *) args;
 	VEC(struct kube_exec_env) env;
-	char *api_version;
-	char *install_hint;
+	const char *api_version;
+	const char *install_hint;
 	bool needs_cluster; /* provideClusterInfo */
 };
 
 struct kubeconfig {
 	VEC(char *) servers; /* "https://host:port/prefix", no slash at the end; at least one */
-	char *tls_server_name;
-	char *proxy_url;
+	const char *tls_server_name;
+	const char *proxy_url;
 	bool is_insecure; /* insecure-skip-tls-verify */
 	struct kube_pem ca;
 	struct kube_pem cert;
 	struct kube_pem key;
-	char *token;
-	char *token_file; /* precedes token, as in client-go */
-	char *username;
-	char *password;
+	const char *token;
+	const char *token_file; /* precedes token, as in client-go */
+	const char *username;
+	const char *password;
 	struct kube_exec *exec;
+	VEC(char *) texts; /* all texts but the servers */
 };
 
 /*
@@ -69,3 +70,27 @@ DEFINE_AUTO(struct kubeconfig *, kubeconfig_close);
 /* Like kubeconfig_open(), from text; `dir` is the base of relative paths. */
 MUST_USE int kubeconfig_parse(struct kubeconfig **ret, const char *text, size_t len,
 			      const char *dir, const char *master, struct err *err);
+
+/*
+ * A small file that other programs replace at run time: tokens and certificates are rotated by a
+ * new file or by a changed symbolic link.
+ */
+struct textfile {
+	char *path;      /* owned */
+	struct str text; /* last valid content; empty: none */
+};
+
+/*
+ * 1: content changed; 0: unchanged. On failure, and for an empty file (another program is writing
+ * it), the previous content stays.
+ */
+MUST_USE int textfile_check(struct textfile *f, size_t max, struct err *err);
+void textfile_fini(struct textfile *f);
+
+/*
+ * RFC 4648 section 4. Append the decoded `text`; white space is ignored. -EINVAL: `ret` unchanged;
+ * the message does not quote the text.
+ */
+MUST_USE int base64_decode(struct str *ret, const char *text, size_t len, struct err *err);
+/* Append the encoded `data`. */
+void base64_encode(struct str *ret, const void *data, size_t len);
