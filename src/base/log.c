@@ -400,24 +400,6 @@ static bool out_is_journal(void)
 
 /* --- suppressed lines ------------------------------------------------------------- */
 
-static bool bucket_take(struct log_site *site, uint64_t now)
-{
-	if (site->refill_ns == 0) {
-		site->refill_ns = now;
-		site->tokens = LOG_BURST;
-	}
-	while (site->tokens < LOG_BURST && now - site->refill_ns >= NSEC_PER_SEC) {
-		site->refill_ns += NSEC_PER_SEC;
-		site->tokens++;
-	}
-	if (site->tokens == LOG_BURST)
-		site->refill_ns = now;
-	if (site->tokens == 0)
-		return false;
-	site->tokens--;
-	return true;
-}
-
 /* May a repeated text be logged again? `n_repeats` is the number of suppressed lines. */
 static bool same_take(const char *text, uint64_t now, uint32_t *n_repeats)
 {
@@ -548,7 +530,7 @@ void log_line(struct log_site *site, enum log_area area, enum log_level level, c
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	if ((level <= LOG_LEVEL_NOTICE && !same_take(text, now, &same)) ||
-	    !bucket_take(site, now)) {
+	    bucket_take(&site->bucket_ns, NSEC_PER_SEC, LOG_BURST, now) != 0) {
 		suppress(site, area, level, text, now);
 		return;
 	}

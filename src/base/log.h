@@ -57,11 +57,10 @@ struct log_site {
 	struct log_site *next;
 	const char *file;
 	int line;
-	uint64_t refill_ns;
+	uint64_t bucket_ns;
 	uint64_t last_ns;     /* last suppressed line */
 	uint64_t logged_ns;   /* last line of log_tick() about it */
 	uint64_t log_wait_ns; /* pause before the next such line; increases */
-	uint32_t tokens;
 	uint32_t suppressed;
 	enum log_area area;
 	enum log_level level;

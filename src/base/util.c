@@ -91,6 +91,16 @@ int process_fd(pid_t pid)
 	return (int)syscall(SYS_pidfd_open, pid, 0);
 }
 
+uint64_t bucket_take(uint64_t *full_ns, uint64_t each_ns, uint64_t burst, uint64_t now)
+{
+	uint64_t full = MAX(*full_ns, now) + each_ns;
+
+	if (full > now + burst * each_ns)
+		return full - now - burst * each_ns;
+	*full_ns = full;
+	return 0;
+}
+
 static uint64_t clock_ns(clockid_t clock)
 {
 	struct timespec ts;

@@ -77,6 +77,12 @@ MUST_USE int close_from(int first);
 MUST_USE int cloexec_from(int first); /* not inherited by programs started later */
 MUST_USE int process_fd(pid_t pid);
 
+/*
+ * Take a token from a bucket of `burst`, which gets one each `each_ns`; *full_ns is the time at
+ * which it is full, 0 at first. 0: taken; else the time until there is one.
+ */
+uint64_t bucket_take(uint64_t *full_ns, uint64_t each_ns, uint64_t burst, uint64_t now);
+
 /* CLOCK_MONOTONIC in nanoseconds. Only owners of a timer call it; pure code gets the time as an
  * argument. */
 uint64_t now_ns(void);

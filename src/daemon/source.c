@@ -3,6 +3,7 @@
 
 #include "source/files/files.h"
 #include "source/kube/kube.h"
+#include "source/kube/ledger.h"
 
 /* Errors and notes that an answer lists; further ones are only counted. */
 #define REMARKS_MAX 100
@@ -131,12 +132,9 @@ static void reflector_describe(const struct source *s, size_t i, struct serve_so
 		e = source_remark(info, true, st.error, "watch %s", st.resource);
 	if (e != NULL)
 		e->since_ns = st.error_ns;
-	for (size_t k = 0; k < kube_n_remarks(s->kube, i); k++) {
-		struct kube_remark remark = kube_remark(s->kube, i, k);
-
-		(void)source_remark(info, remark.is_rejected, remark.text, "%s %s%s%s", st.resource,
-				    remark.ns, *remark.ns ? "/" : "", remark.name);
-	}
+	vec_for_each (rm, &kube_ledger(s->kube, i)->remarks)
+		(void)source_remark(info, (*rm)->is_rejected, (*rm)->text, "%s %s%s%s", st.resource,
+				    name_text((*rm)->ns), (*rm)->ns ? "/" : "", (*rm)->name->text);
 }
 
 static void api_describe(const struct source *s, struct serve_source_info *info)
@@ -169,7 +167,7 @@ static void api_metrics(const struct source *s,
 			.is_failing = *st.error != '\0',
 			.last_event_ns = st.last_event_ns,
 			.objects = st.objects,
-			.invalid = st.rejected,
+			.invalid = kube_ledger(s->kube, i)->n_rejected,
 			.lists = st.lists,
 			.watches = st.watches,
 			.events = st.events,

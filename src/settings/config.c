@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "source/decode/decode.h"
+#include "source/decode/trail.h"
 #include "source/decode/yamlread.h"
 #include "source/files/watch.h"
 
@@ -21,7 +21,7 @@ struct walk {
 	struct config *c;
 	struct yaml *yaml;
 	config_kind_fn kind_of;
-	struct decode at; /* steps to the current value; depth counts them */
+	struct decode at; /* the current value */
 	char name[NAME_MAX_LEN];
 };
 
@@ -43,23 +43,12 @@ static void on_twice(void *arg, const char *key, uint32_t line)
 	complain(arg, line, "duplicate key", key, ": the last one counts");
 }
 
-static uint32_t line_here(const struct walk *w)
-{
-	struct decode d = w->at;
-
-	if (d.depth == 0)
-		d.steps[0] = (struct decode_step){ 0 }; /* the document itself */
-	else
-		d.depth--; /* yaml_line_of() takes the index of the last step */
-	return yaml_line_of(w->yaml, &d);
-}
-
 /* Prefix `err` with "FILE:LINE: field: ". */
 static int reject(struct walk *w, int code, struct err *err)
 {
 	if (w->name[0] != '\0')
 		(void)err_wrap(err, code, "%s", w->name);
-	return err_wrap(err, code, "%s:%u", w->c->path, line_here(w));
+	return err_wrap(err, code, "%s:%u", w->c->path, yaml_line_of(w->yaml, &w->at));
 }
 
 /* --- values as text --- */
@@ -227,7 +216,7 @@ json_t *config_from_text(enum config_kind kind, const char *text)
 
 /* --- reading --- */
 
-static int value_take(struct walk *w, enum config_kind kind, json_t *v, struct err *err)
+static int value_take(struct walk *w, enum config_kind kind, const json_t *v, struct err *err)
 {
 	struct str text = { 0 };
 
@@ -238,8 +227,7 @@ static int value_take(struct walk *w, enum config_kind kind, json_t *v, struct e
 	*vec_push(&w->c->values) = (struct config_value){
 		.name = xstrdup(w->name),
 		.text = text.text ? text.text : xstrdup(""),
-		.json = json_incref(v),
-		.line = line_here(w),
+		.line = yaml_line_of(w->yaml, &w->at),
 	};
 	return 0;
 }
@@ -252,12 +240,14 @@ static int section_walk(struct walk *w, const json_t *obj, struct err *err)
 	json_t *v;
 	int r = 0;
 
+	if (len > 0)
+		trail_into(&w->at);
 	json_object_foreach ((json_t *)(uintptr_t)obj, key, v) {
 		enum config_kind kind = CONFIG_NONE;
 
 		if (len == 0 && (strcmp(key, "apiVersion") == 0 || strcmp(key, "kind") == 0))
 			continue;
-		w->at.steps[w->at.depth++] = (struct decode_step){ .in = obj, .key = key };
+		(void)trail_field(&w->at, obj, key);
 		if (len + strlen(key) + 2 <= sizeof(w->name)) {
 			if (len > 0)
 				strcpy(w->name + len, ".");
@@ -265,7 +255,8 @@ static int section_walk(struct walk *w, const json_t *obj, struct err *err)
 			kind = w->kind_of(w->name);
 		}
 		if (kind == CONFIG_NONE)
-			complain(w->c, line_here(w), "unknown field", len ? w->name : key, "");
+			complain(w->c, yaml_line_of(w->yaml, &w->at), "unknown field",
+				 len ? w->name : key, "");
 		else if (json_is_null(v))
 			;
 		else if (kind != CONFIG_SECTION)
@@ -277,18 +268,17 @@ static int section_walk(struct walk *w, const json_t *obj, struct err *err)
 		if (r < 0)
 			return r;
 		w->name[len] = '\0';
-		w->at.depth--;
 	}
+	if (len > 0)
+		trail_out(&w->at);
 	return 0;
 }
 
 static int head_check(struct walk *w, const json_t *root, const char *key, const char *required,
 		      struct err *err)
 {
-	const json_t *v = json_object_get(root, key);
+	const json_t *v = trail_field(&w->at, root, key);
 
-	w->at.steps[0] = (struct decode_step){ .in = root, .key = key };
-	w->at.depth = v != NULL;
 	if (v == NULL)
 		return reject(w,
 			      err_set(err, -EINVAL, "%s is missing; required is %s", key, required),
@@ -299,7 +289,6 @@ static int head_check(struct walk *w, const json_t *root, const char *key, const
 				      json_is_string(v) ? json_string_value(v) : "(no text)",
 				      required),
 			      err);
-	w->at.depth = 0;
 	return 0;
 }
 
@@ -368,7 +357,6 @@ void config_fini(struct config *c)
 	vec_for_each (v, &c->values) {
 		free(v->name);
 		free(v->text);
-		json_decref(v->json);
 	}
 	vec_fini(&c->values);
 	str_fini(&c->complaints);

@@ -44,7 +44,6 @@ typedef enum config_kind (*config_kind_fn)(const char *name);
 struct config_value {
 	char *name;
 	char *text; /* as the flag takes it */
-	json_t *json;
 	uint32_t line;
 };
 

@@ -170,9 +170,7 @@ static bool is_unset(const struct cli_option *f, const struct config_value *v)
 /* Equal to the default. */
 static bool is_preset(const struct cli_option *f, const struct config_value *v)
 {
-	json_auto_t *preset = f->preset ? config_from_text(kind_of(f), f->preset) : NULL;
-
-	return preset != NULL && json_equal(preset, v->json);
+	return f->preset != NULL && strcmp(f->preset, v->text) == 0;
 }
 
 static int field_reject(const struct parse *p, const struct config_value *v, int code,
@@ -404,7 +402,6 @@ static int flag_apply(struct parse *p, const struct cli_option *f, const char *v
 		effective_put(p->o, f, f->preset); /* an empty value is the default */
 	else
 		effective_put(p->o, f, value ? value : "true");
-	(void)json_object_set_new(p->o->record.given, f->name, json_string(value ? value : "true"));
 	return 0;
 }
 
@@ -472,7 +469,6 @@ static void options_init(struct options *o)
 		.servers.metrics_port = -1,
 		.oom_score_adj = OOM_SCORE_UNSET,
 		.record.effective = json_object(),
-		.record.given = json_object(),
 	};
 	kube_config_init(&o->api);
 	for (size_t i = 0; i < ARRAY_SIZE(o->log.area_verbosity); i++)
@@ -505,8 +501,6 @@ void options_fini(struct options *o)
 	str_fini(&o->record.ignored);
 	json_decref(o->record.effective);
 	o->record.effective = NULL;
-	json_decref(o->record.given);
-	o->record.given = NULL;
 }
 
 /*
@@ -733,21 +727,21 @@ static void value_put(struct str *ret, const char *value)
 /* The effective value: from the command line, the file or the default. */
 static void flag_value(const struct options *o, const struct cli_option *f, struct str *ret)
 {
-	const json_t *v = json_object_get(o->record.given, f->name);
+	const char *text = f->preset;
+	AUTO(free) char *dump = NULL;
 	char name[FIELD_NAME_MAX];
-	char *text;
+	const json_t *v;
 
-	if (f->fields != NULL && f->kind != CONFIG_SHARED && field_next(f->fields, name) != NULL)
+	if (f->fields != NULL && f->kind != CONFIG_SHARED && field_next(f->fields, name) != NULL) {
 		v = config_tree_get(o->record.effective, name);
-	if (v == NULL && f->fields == NULL && f->preset != NULL) {
-		str_puts(ret, f->preset);
-	} else if (json_is_string(v)) {
-		value_put(ret, json_string_value(v));
-	} else if (v != NULL) {
-		text = json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY | JSON_SORT_KEYS);
-		value_put(ret, text ? text : "");
-		free(text);
+		dump = json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY | JSON_SORT_KEYS);
+		text = json_is_string(v) ? json_string_value(v) : dump;
+	} else {
+		vec_for_each (s, &o->record.settings)
+			if (s->option == f)
+				text = s->value;
 	}
+	value_put(ret, text != NULL ? text : "");
 }
 
 void options_list(const struct options *o,

@@ -116,7 +116,6 @@ struct options_pods {
 /* What was given, and what follows from it. */
 struct options_record {
 	json_t *effective;  /* configuration file's fields, with effective values */
-	json_t *given;      /* flags of the command line, by name */
 	struct str ignored; /* settings without effect, separated by commas */
 	VEC(struct options_setting) settings; /* effective or not, in their order */
 	VEC(char *) texts;

@@ -23,6 +23,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "source/kube/kube.h"
+#include "source/kube/ledger.h"
 
 /* Period of the timer whose delay measures how long the loop was busy. */
 #define LAG_PERIOD_NS NSEC_PER_MSEC
@@ -171,13 +172,11 @@ static json_t *remarks_json(const struct feed *f, size_t i)
 {
 	json_t *list = json_array();
 
-	for (size_t n = 0; n < kube_n_remarks(f->kube, i); n++) {
-		struct kube_remark rm = kube_remark(f->kube, i, n);
-
+	vec_for_each (rm, &kube_ledger(f->kube, i)->remarks)
 		(void)json_array_append_new(list,
-					    json_pack("{sssssbss}", "ns", rm.ns, "name", rm.name,
-						      "rejected", rm.is_rejected, "text", rm.text));
-	}
+					    json_pack("{sssssbss}", "ns", name_text((*rm)->ns),
+						      "name", (*rm)->name->text, "rejected",
+						      (*rm)->is_rejected, "text", (*rm)->text));
 	return list;
 }
 
@@ -188,6 +187,7 @@ static json_t *reflector_json(const struct feed *f, size_t i)
 		[KUBE_STATE_LISTING] = "listing",
 		[KUBE_STATE_WATCHING] = "watching",
 	};
+	const struct ledger *l = kube_ledger(f->kube, i);
 	struct kube_reflector_status s;
 	json_t *obj;
 
@@ -195,10 +195,10 @@ static json_t *reflector_json(const struct feed *f, size_t i)
 	obj = json_pack("{sssbsssisssssIsIsIsIsIsIsIsI}", "state", states[s.state], "complete",
 			s.is_complete, "error", s.error, "failures", (int)s.failures, "version",
 			s.version, "encoding", s.encoding, "objects", (json_int_t)s.objects,
-			"rejected", (json_int_t)s.rejected, "remarked", (json_int_t)s.remarked,
-			"unreadable", (json_int_t)s.unreadable, "lists", (json_int_t)s.lists,
-			"watches", (json_int_t)s.watches, "events", (json_int_t)s.events, "bytes",
-			(json_int_t)s.bytes);
+			"rejected", (json_int_t)l->n_rejected, "remarked",
+			(json_int_t)l->n_remarked, "unreadable", (json_int_t)l->n_unreadable,
+			"lists", (json_int_t)s.lists, "watches", (json_int_t)s.watches, "events",
+			(json_int_t)s.events, "bytes", (json_int_t)s.bytes);
 	(void)json_object_set_new(obj, "error_age", age_json(s.error_ns));
 	(void)json_object_set_new(obj, "event_age", age_json(s.last_event_ns));
 	(void)json_object_set_new(obj, "remarks", remarks_json(f, i));

@@ -8,8 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "source/kube/base64.h"
-#include "source/kube/textfile.h"
 #include "test.h"
 
 /* --- kubeconfigs as text -------------------------------------------------- */

@@ -160,12 +160,12 @@ static void test_bucket(void **state)
 	log_line(&other, LOG_AREA_SYNC, LOG_LEVEL_WARN, "other site");
 	assert_string_equal(written(), "<4>sync: other site\n");
 
-	site.refill_ns -= NSEC_PER_SEC; /* a second later */
+	site.bucket_ns -= NSEC_PER_SEC; /* a second later */
 	log_line(&site, LOG_AREA_SYNC, LOG_LEVEL_WARN, "once more");
 	log_line(&site, LOG_AREA_SYNC, LOG_LEVEL_WARN, "too soon");
 	assert_string_equal(written(), "<4>sync: once more (15 like it not shown)\n");
 
-	site.refill_ns -= 3600 * NSEC_PER_SEC; /* an hour later: full, not more than full */
+	site.bucket_ns = 1; /* long ago: full, not more than full */
 	for (int i = 0; i < 25; i++)
 		log_line(&site, LOG_AREA_SYNC, LOG_LEVEL_WARN, "full %d", i);
 	assert_int_equal(count_lines(written()), LOG_BURST);
@@ -290,8 +290,7 @@ static void blocked_case(int reader)
 	log_level_set_all(LOG_LEVEL_INFO);
 	log_on_pending(on_pending, &n_calls);
 	for (i = 0; log_dropped() < before + 100; i++) {
-		site.tokens = LOG_BURST;
-		site.refill_ns = now_ns();
+		site.bucket_ns = 0;
 		log_line(&site, LOG_AREA_SYNC, LOG_LEVEL_INFO, "line %d", i);
 	}
 	assert_int_equal(n_calls, 1);

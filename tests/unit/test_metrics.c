@@ -623,9 +623,8 @@ static void test_dropped_lines(void **state)
 	assert_int_equal(pipe2(fds, O_NONBLOCK), 0);
 	(void)dup2(fds[1], STDERR_FILENO);
 	while (log_dropped() < 3) {
-		site.tokens = LOG_BURST;
-		site.refill_ns = now_ns();
-		log_line(&site, LOG_AREA_SYNC, LOG_LEVEL_ERR, "a line %d", (int)site.refill_ns);
+		site.bucket_ns = 0;
+		log_line(&site, LOG_AREA_SYNC, LOG_LEVEL_ERR, "a line %d", (int)now_ns());
 	}
 	do
 		(void)log_tick(now_ns());

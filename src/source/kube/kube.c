@@ -17,6 +17,7 @@
 #define ACCOUNT_DIR "/var/run/secrets/kubernetes.io/serviceaccount"
 /* As the flags of kube-proxy. */
 #define QPS_DEFAULT 5
+#define QPS_MIN 0.001
 #define BURST_DEFAULT 10
 
 /* The gate waits for the first two (IN-15). */
@@ -28,20 +29,14 @@ enum which {
 	WHICH_N,
 };
 
-/* Token bucket. */
-struct bucket {
-	double qps;
-	double burst;
-	double tokens;
-	uint64_t filled_ns;
-};
-
 struct kube {
 	struct kube_timing timing;
 	struct kube_callbacks callbacks;
 	struct access *access;
 	struct transport *transport;
-	struct bucket bucket;
+	double qps;
+	uint64_t burst;
+	uint64_t bucket_ns;
 	struct reflector *reflectors[WHICH_N];
 	size_t n;
 	struct events *events; /* NULL: off */
@@ -76,26 +71,13 @@ void kube_config_init(struct kube_config *c)
 
 /* --- --kube-api-qps ------------------------------------------------------- */
 
-static uint64_t bucket_take(struct bucket *b, uint64_t now)
-{
-	double seconds = (double)(now - b->filled_ns) / (double)NSEC_PER_SEC;
-
-	if (b->qps < 0)
-		return 0;
-	b->tokens = MIN(b->tokens + seconds * b->qps, b->burst);
-	b->filled_ns = now;
-	if (b->tokens >= 1) {
-		b->tokens -= 1;
-		return 0;
-	}
-	return (uint64_t)((1 - b->tokens) / b->qps * (double)NSEC_PER_SEC) + 1;
-}
-
 static uint64_t on_admit(void *arg)
 {
 	struct kube *k = arg;
 
-	return bucket_take(&k->bucket, now_ns());
+	uint64_t each_ns = (uint64_t)((double)NSEC_PER_SEC / MAX(k->qps, QPS_MIN));
+
+	return k->qps < 0 ? 0 : bucket_take(&k->bucket_ns, each_ns, k->burst, now_ns());
 }
 
 /* --- the gate ------------------------------------------------------------- */
@@ -219,10 +201,8 @@ int kube_open(struct kube **ret, struct event_base *base, struct model *m,
 
 	k->timing = config->timing;
 	k->callbacks = *callbacks;
-	k->bucket = (struct bucket){ .qps = config->qps != 0 ? config->qps : QPS_DEFAULT,
-				     .burst = config->burst != 0 ? config->burst : BURST_DEFAULT,
-				     .filled_ns = now_ns() };
-	k->bucket.tokens = k->bucket.burst;
+	k->qps = config->qps != 0 ? config->qps : QPS_DEFAULT;
+	k->burst = (uint64_t)(config->burst != 0 ? config->burst : BURST_DEFAULT);
 	k->gate = xtimer_new(base, on_gate, k);
 	r = is_json_only(&json_only, config->content_type, err);
 	if (r == 0)
@@ -292,19 +272,7 @@ void kube_reflector_status(const struct kube *k, size_t i, struct kube_reflector
 	reflector_status(k->reflectors[i], ret);
 }
 
-size_t kube_n_remarks(const struct kube *k, size_t i)
+const struct ledger *kube_ledger(const struct kube *k, size_t i)
 {
-	return reflector_ledger(k->reflectors[i])->remarks.n;
-}
-
-struct kube_remark kube_remark(const struct kube *k, size_t i, size_t n)
-{
-	const struct ledger_key *rm = reflector_ledger(k->reflectors[i])->remarks.v[n];
-
-	return (struct kube_remark){
-		.ns = name_text(rm->ns),
-		.name = name_text(rm->name),
-		.is_rejected = rm->is_rejected,
-		.text = rm->text,
-	};
+	return reflector_ledger(k->reflectors[i]);
 }

@@ -20,6 +20,7 @@
 
 struct events;
 struct kube;
+struct ledger;
 struct str;
 
 /* Time limits and pauses with their defaults (kube_config_init()). */
@@ -108,14 +109,6 @@ enum kube_state {
 	KUBE_STATE_WATCHING,
 };
 
-/* A rejected object, or an object with skipped entries. */
-struct kube_remark {
-	const char *ns; /* "" for kinds without namespace */
-	const char *name;
-	bool is_rejected;
-	const char *text;
-};
-
 /* All texts are borrowed until the next turn of the event loop. */
 struct kube_reflector_status {
 	const char *resource; /* "services" */
@@ -128,9 +121,6 @@ struct kube_reflector_status {
 	const char *version;    /* resource version; "" before the first list */
 	const char *encoding;   /* "protobuf", "json", "" */
 	size_t objects;         /* on the server */
-	size_t rejected;        /* rejected objects */
-	size_t remarked;        /* rejected, or with entries skipped */
-	uint64_t unreadable;    /* objects and events without a name, since start */
 	uint64_t lists;         /* answered; all but the first are relists */
 	uint64_t watches;
 	uint64_t events;
@@ -156,6 +146,5 @@ struct kube_status kube_status(const struct kube *k);
 bool kube_is_complete(const struct kube *k, struct str *why);
 size_t kube_n_reflectors(const struct kube *k);
 void kube_reflector_status(const struct kube *k, size_t i, struct kube_reflector_status *ret);
-/* Of reflector `i`; there may be more remarked objects than remarks. */
-size_t kube_n_remarks(const struct kube *k, size_t i);
-struct kube_remark kube_remark(const struct kube *k, size_t i, size_t n);
+/* Invalid objects of reflector `i`. */
+const struct ledger *kube_ledger(const struct kube *k, size_t i);

@@ -763,7 +763,4 @@ void reflector_status(const struct reflector *r, struct kube_reflector_status *r
 						    : KUBE_STATE_LISTING;
 	ret->encoding = stream_encoding_text(r->encoding);
 	ret->objects = ledger_objects(&r->ledger);
-	ret->rejected = r->ledger.n_rejected;
-	ret->remarked = r->ledger.n_remarked;
-	ret->unreadable = r->ledger.n_unreadable;
 }
