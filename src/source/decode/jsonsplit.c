@@ -16,8 +16,8 @@ void jsonsplit_init(struct jsonsplit *s, const struct jsonsplit_ops *ops, void *
 
 void jsonsplit_fini(struct jsonsplit *s)
 {
-	str_fini(&s->root);
-	str_fini(&s->item);
+	str_fini(&s->root.text);
+	str_fini(&s->item.text);
 }
 
 static bool is_space(char c)
@@ -26,6 +26,11 @@ static bool is_space(char c)
 }
 
 /* --- pieces --------------------------------------------------------------- */
+
+static struct jsonsplit_part *part_of(struct jsonsplit *s)
+{
+	return s->state == JSONSPLIT_ITEM ? &s->item : &s->root;
+}
 
 /* The current piece exceeds a limit: -E2BIG, or 0 if the caller skips such pieces. */
 static int too_big(struct jsonsplit *s, struct err *err)
@@ -39,7 +44,7 @@ static int too_big(struct jsonsplit *s, struct err *err)
 /* Append bytes to the current piece. */
 static int keep(struct jsonsplit *s, const char *data, size_t len, struct err *err)
 {
-	struct str *to = s->state == JSONSPLIT_ITEM ? &s->item : &s->root;
+	struct str *to = &part_of(s)->text;
 
 	if (s->is_too_big)
 		return 0;
@@ -54,53 +59,40 @@ static int keep(struct jsonsplit *s, const char *data, size_t len, struct err *e
 
 static int cost_add(struct jsonsplit *s, size_t cost, struct err *err)
 {
-	size_t *sum = s->state == JSONSPLIT_ITEM ? &s->item_cost : &s->root_cost;
+	struct jsonsplit_part *part = part_of(s);
 
-	*sum += cost;
-	if (*sum <= JSON_COST_MAX || s->is_too_big)
+	part->cost += cost;
+	if (part->cost <= JSON_COST_MAX || s->is_too_big)
 		return 0;
 	(void)err_set(&s->why, -E2BIG, "more values than one object may have (%d)", JSON_COST_MAX);
 	return too_big(s, err);
 }
 
-static int hand_out(struct jsonsplit *s,
-		    int (*fn)(void *arg, const struct json_piece *p, struct err *err),
-		    const struct json_piece *p, struct err *err)
+/* The current piece is complete. */
+static int part_done(struct jsonsplit *s, struct err *err)
 {
-	if (!s->is_too_big)
-		return fn(s->arg, p, err);
-	s->is_too_big = false;
-	return s->ops->too_big(s->arg, p, s->why.text, err);
-}
-
-static int item_done(struct jsonsplit *s, struct err *err)
-{
-	struct json_piece p = { .text = str_text(&s->item),
-				.len = s->item.len,
-				.line = s->item_line };
+	struct jsonsplit_part *part = part_of(s);
+	struct json_piece p = { str_text(&part->text), part->text.len, part->line };
+	bool is_item = part == &s->item;
 	int r;
 
 	while (p.len > 0 && is_space(p.text[p.len - 1]))
 		p.len--;
-	s->state = JSONSPLIT_ITEMS;
-	r = hand_out(s, s->ops->item, &p, err);
-	str_clear(&s->item);
-	s->item_cost = 0;
+	s->state = is_item ? JSONSPLIT_ITEMS : JSONSPLIT_BETWEEN;
+	if (s->is_too_big)
+		r = s->ops->too_big(s->arg, &p, s->why.text, err);
+	else
+		r = (is_item ? s->ops->item : s->ops->object)(s->arg, &p, err);
+	s->is_too_big = false;
+	str_clear(&part->text);
+	part->cost = 0;
 	return r;
 }
 
-static int root_done(struct jsonsplit *s, struct err *err)
+static void part_begin(struct jsonsplit *s, enum jsonsplit_state state)
 {
-	struct json_piece p = { .text = str_text(&s->root),
-				.len = s->root.len,
-				.line = s->root_line };
-	int r;
-
-	s->state = JSONSPLIT_BETWEEN;
-	r = hand_out(s, s->ops->object, &p, err);
-	str_clear(&s->root);
-	s->root_cost = 0;
-	return r;
+	s->state = state;
+	part_of(s)->line = s->line;
 }
 
 /* --- brackets ------------------------------------------------------------- */
@@ -145,8 +137,8 @@ static void root_text_done(struct jsonsplit *s)
 {
 	static const char items[] = "\"items\"";
 
-	s->is_items = s->needs_key && s->root.len - s->text_at == sizeof(items) - 1 &&
-		      memcmp(s->root.text + s->text_at, items, sizeof(items) - 1) == 0;
+	s->is_items = s->needs_key && s->root.text.len - s->text_at == sizeof(items) - 1 &&
+		      memcmp(s->root.text.text + s->text_at, items, sizeof(items) - 1) == 0;
 	s->needs_key = false;
 }
 
@@ -200,8 +192,7 @@ static int feed_between(struct jsonsplit *s, char c, size_t *used, struct err *e
 	if (c != '{')
 		return err_set(err, -EINVAL, "'%c' instead of an object",
 			       c > ' ' && c < 0x7f ? c : '?');
-	s->state = JSONSPLIT_ROOT;
-	s->root_line = s->line;
+	part_begin(s, JSONSPLIT_ROOT);
 	return 0;
 }
 
@@ -219,8 +210,7 @@ static int feed_items(struct jsonsplit *s, char c, size_t *used, struct err *err
 		return r < 0 ? r : keep(s, &c, 1, err);
 	}
 	*used = 0;
-	s->state = JSONSPLIT_ITEM;
-	s->item_line = s->line;
+	part_begin(s, JSONSPLIT_ITEM);
 	return 0;
 }
 
@@ -233,11 +223,11 @@ static int feed_value(struct jsonsplit *s, char c, size_t *used, struct err *err
 	if (is_forbidden(c))
 		return forbidden(c, err);
 	if (s->state == JSONSPLIT_ITEM && s->depth == 2 && (c == ',' || c == ']'))
-		return item_done(s, err); /* feed_items() consumes this byte */
+		return part_done(s, err); /* feed_items() consumes this byte */
 	*used = 1;
 	if (c == '"') {
 		s->is_text = true;
-		s->text_at = s->root.len;
+		s->text_at = s->root.text.len;
 		r = cost_add(s, 1, err);
 	} else if (c == '{' || c == '[') {
 		r = keep(s, &c, 1, err);
@@ -252,7 +242,7 @@ static int feed_value(struct jsonsplit *s, char c, size_t *used, struct err *err
 	if (r == 0)
 		r = keep(s, &c, 1, err);
 	if (r == 0 && s->depth == 0)
-		r = root_done(s, err);
+		r = part_done(s, err);
 	return r;
 }
 
@@ -310,14 +300,15 @@ int jsonsplit_end(struct jsonsplit *s, struct err *err)
 	if (s->state == JSONSPLIT_BETWEEN)
 		return 0;
 	s->state = JSONSPLIT_FAILED;
-	return err_set(err, -EINVAL, "ends inside the object of line %u", s->root_line);
+	return err_set(err, -EINVAL, "ends inside the object of line %u", s->root.line);
 }
 
-void jsonsplit_root(const struct jsonsplit *s, struct str *ret)
+json_t *jsonsplit_root(const struct jsonsplit *s, json_error_t *why)
 {
-	str_clear(ret);
-	str_add(ret, str_text(&s->root), s->root.len);
-	str_puts(ret, "]}");
+	FINI(str_fini) struct str text = { 0 };
+
+	str_printf(&text, "%s]}", str_text(&s->root.text));
+	return json_loadb(text.text, text.len, JSON_ALLOW_NUL, why);
 }
 
 /* --- lines of values ------------------------------------------------------ */

@@ -52,12 +52,19 @@ enum jsonsplit_state {
 	JSONSPLIT_FAILED,
 };
 
+/* A piece so far. */
+struct jsonsplit_part {
+	struct str text;
+	size_t cost;
+	uint32_t line; /* the first one */
+};
+
 struct jsonsplit {
 	const struct jsonsplit_ops *ops;
 	void *arg;
 	enum jsonsplit_state state;
-	struct str root; /* text of the object so far, without items */
-	struct str item;
+	struct jsonsplit_part root; /* the object without items */
+	struct jsonsplit_part item;
 	uint64_t is_list; /* bit d: the bracket at depth d is '[' */
 	unsigned int depth;
 	bool is_text;    /* inside quotes */
@@ -65,13 +72,9 @@ struct jsonsplit {
 	bool needs_key;  /* depth 1: the next text is a key */
 	bool is_items;   /* depth 1: the last key was "items" */
 	size_t text_at;  /* offset in `root` of the last text of depth 1 */
-	size_t root_cost;
-	size_t item_cost;
 	bool is_too_big; /* the rest of this piece is skipped */
 	struct err why;  /* reason of is_too_big */
 	uint32_t line;
-	uint32_t root_line;
-	uint32_t item_line;
 };
 
 void jsonsplit_init(struct jsonsplit *s, const struct jsonsplit_ops *ops, void *arg);
@@ -83,8 +86,8 @@ void jsonsplit_fini(struct jsonsplit *s);
 MUST_USE int jsonsplit_feed(struct jsonsplit *s, const char *data, size_t len, struct err *err);
 /* -EINVAL: the last object is incomplete. */
 MUST_USE int jsonsplit_end(struct jsonsplit *s, struct err *err);
-/* During item(): text of the list's object so far, with matching brackets. */
-void jsonsplit_root(const struct jsonsplit *s, struct str *ret);
+/* During item(): the list's object so far. A new reference, or NULL: not JSON. */
+json_t *jsonsplit_root(const struct jsonsplit *s, json_error_t *why);
 
 /* Lines of the values of one piece, which is parsed for the first of them. Zeroed memory is empty.
  */

@@ -3,7 +3,7 @@
  * decode/yamlread - convert libyaml's events to jansson values.
  *
  * A stack of open containers, each with the key of its next value. A table has the line of each
- * value: (container, ordinal of the child), with ordinal LINE_SELF for the container. The table is
+ * value: (container, index or hash of the key), with LINE_SELF for the container. The table is
  * searched only for errors and notes.
  */
 #include "source/decode/yamlread.h"
@@ -27,7 +27,7 @@
 
 struct line {
 	const json_t *in;
-	uint32_t ordinal; /* index of the value in its container, in order of the text */
+	uint32_t child; /* index of the value in a list, or hash of its key; or LINE_SELF */
 	uint32_t line;
 };
 
@@ -175,36 +175,23 @@ static uint32_t event_line(const struct yaml *y, const yaml_event_t *ev)
 	return y->line0 + (uint32_t)ev->start_mark.line;
 }
 
-static void line_put(struct yaml *y, const json_t *in, uint32_t ordinal, uint32_t line)
+static void line_put(struct yaml *y, const json_t *in, uint32_t child, uint32_t line)
 {
-	*vec_push(&y->lines) = (struct line){ in, ordinal, line };
+	*vec_push(&y->lines) = (struct line){ in, child, line };
 }
 
-/* Number of children before the value of the step. */
-static uint32_t step_ordinal(const struct decode_step *s)
+static uint32_t key_child(const char *key)
 {
-	uint32_t i = 0;
-	const char *key;
-	json_t *v;
-
-	if (s->key == NULL)
-		return (uint32_t)s->index;
-	/* jansson iterates in order of insertion; its macro takes a pointer without const. */
-	json_object_foreach ((json_t *)(uintptr_t)s->in, key, v) {
-		if (strcmp(key, s->key) == 0)
-			return i;
-		i++;
-	}
-	return LINE_SELF;
+	return hash_bytes(key, strlen(key));
 }
 
 /* Search from the end: the address may be that of an earlier, freed container. */
-static bool line_find(const struct yaml *y, const json_t *in, uint32_t ordinal, uint32_t *ret)
+static bool line_find(const struct yaml *y, const json_t *in, uint32_t child, uint32_t *ret)
 {
 	for (size_t i = y->lines.n; i-- > 0;) {
 		const struct line *l = &y->lines.v[i];
 
-		if (l->in == in && l->ordinal == ordinal) {
+		if (l->in == in && l->child == child) {
 			*ret = l->line;
 			return true;
 		}
@@ -218,11 +205,10 @@ uint32_t yaml_line_of(const struct yaml *y, const struct decode *d)
 
 	for (size_t i = d->depth + 1; i-- > 0;) {
 		const struct decode_step *s = &d->steps[i];
+		uint32_t child = s->key != NULL ? key_child(s->key) : (uint32_t)s->index;
 
-		if (s->in == NULL)
-			continue;
-		if (line_find(y, s->in, step_ordinal(s), &line) ||
-		    line_find(y, s->in, LINE_SELF, &line))
+		if (s->in != NULL &&
+		    (line_find(y, s->in, child, &line) || line_find(y, s->in, LINE_SELF, &line)))
 			break;
 	}
 	return line;
@@ -495,12 +481,7 @@ static int value_put(struct yaml *y, json_t *value, uint32_t line, struct err *e
 		r = merge_put(f, value, err);
 		json_decref(value);
 	} else {
-		uint32_t ordinal = (uint32_t)json_object_size(f->value);
-		const struct decode_step step = { .in = f->value, .key = f->key };
-
-		if (json_object_get(f->value, f->key) != NULL)
-			ordinal = step_ordinal(&step); /* a replaced value keeps its ordinal */
-		line_put(y, f->value, ordinal, line);
+		line_put(y, f->value, key_child(f->key), line);
 		(void)json_object_set_new_nocheck(f->value, f->key, value);
 	}
 	free(TAKE(f->key));

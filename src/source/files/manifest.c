@@ -392,18 +392,6 @@ static int piece_load(json_t **ret, struct json_piece *p, struct manifest *m, st
 	return 1;
 }
 
-static void json_list_learn(struct manifest_work *w)
-{
-	FINI(str_fini) struct str root = { 0 };
-	json_auto_t *v = NULL;
-
-	if (w->is_list_known)
-		return;
-	jsonsplit_root(&w->json, &root);
-	v = json_loadb(root.text, root.len, JSON_ALLOW_NUL, NULL);
-	list_learn(w, v);
-}
-
 static int on_json_item(void *arg, const struct json_piece *piece, struct err *err)
 {
 	struct manifest *m = arg;
@@ -413,7 +401,9 @@ static int on_json_item(void *arg, const struct json_piece *piece, struct err *e
 	int r;
 
 	if (!w->is_sub) {
-		json_list_learn(w);
+		json_auto_t *root = w->is_list_known ? NULL : jsonsplit_root(&w->json, NULL);
+
+		list_learn(w, root);
 		/* The same text is another object in a list of another kind. */
 		if (unit_begin(m, w->is_list_known ? p.text : NULL, p.len, 1 + w->list_kind,
 			       p.line))

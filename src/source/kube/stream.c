@@ -101,14 +101,11 @@ static int json_read(json_t **ret, const char *text, size_t len, struct err *err
 /* Check the kind before the first item. */
 static int json_list_begin(struct stream *s, struct err *err)
 {
-	FINI(str_fini) struct str text = { 0 };
-	json_auto_t *root = NULL;
-	int r;
+	json_error_t why;
+	json_auto_t *root = jsonsplit_root(&s->json, &why);
 
-	jsonsplit_root(&s->json, &text);
-	r = json_read(&root, str_text(&text), text.len, err);
-	if (r < 0)
-		return r;
+	if (root == NULL)
+		return err_set(err, -EBADMSG, "not JSON: %s", json_error_words(&why));
 	return list_kind_check(s, json_string_value(json_object_get(root, "kind")), err);
 }
 
