@@ -245,6 +245,13 @@ bool ip_addr_is_loopback(const struct ip_addr *a)
 	return a->family == AF_INET ? a->bytes[0] == 127 : ip_addr_is_equal(a, &v6);
 }
 
+bool ip_addr_is_any(const struct ip_addr *a)
+{
+	static const uint8_t zero[sizeof(a->bytes)];
+
+	return memcmp(a->bytes, zero, sizeof(zero)) == 0;
+}
+
 bool ip_prefix_contains(const struct ip_prefix *p, const struct ip_addr *a)
 {
 	struct ip_prefix host = { .addr = *a, .len = p->len };

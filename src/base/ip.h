@@ -111,6 +111,8 @@ int ip_endpoint_cmp(const void *a, const void *b);
 int ip_prefix_cmp(const void *a, const void *b);
 bool ip_addr_is_equal(const struct ip_addr *a, const struct ip_addr *b);
 bool ip_addr_is_loopback(const struct ip_addr *a);
+/* 0.0.0.0, ::, or unset */
+bool ip_addr_is_any(const struct ip_addr *a);
 /* The address of a socket; returns its length. */
 socklen_t ip_sockaddr(struct sockaddr_storage *ret, const struct ip_addr *a, uint16_t port);
 /* 127.0.0.1 or ::1 */

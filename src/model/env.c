@@ -9,13 +9,6 @@
 
 #include <string.h>
 
-static bool is_unspecified(const struct ip_addr *a)
-{
-	static const uint8_t zero[16];
-
-	return memcmp(a->bytes, zero, sizeof(zero)) == 0;
-}
-
 static bool is_link_local(const struct ip_addr *a)
 {
 	if (a->family == AF_INET6)
@@ -33,7 +26,7 @@ static struct ip_addr node_ip(const struct model *m, enum ipfam fam)
 {
 	const struct ip_addr *bind = &m->config.bind_addr[fam];
 
-	if (ip_is_set(bind) && !is_unspecified(bind))
+	if (!ip_addr_is_any(bind))
 		return *bind;
 	if (m->self != NULL && m->self->addrs.n > 0) {
 		vec_for_each (a, &m->self->addrs)
@@ -153,13 +146,6 @@ void env_fini(struct model_env *e)
 	*e = (struct model_env){ 0 };
 }
 
-static bool are_same(const void *a, size_t n_a, const void *b, size_t n_b, size_t size)
-{
-	return n_a == n_b && (n_a == 0 || memcmp(a, b, n_a * size) == 0);
-}
-
-#define vecs_are_same(a, b) are_same((a)->v, (a)->n, (b)->v, (b)->n, sizeof(*(a)->v))
-
 unsigned int env_diff(const struct model_env *a, const struct model_env *b)
 {
 	unsigned int diff = 0;
@@ -168,11 +154,11 @@ unsigned int env_diff(const struct model_env *a, const struct model_env *b)
 		diff |= ENV_CHANGE_ZONE;
 	if (memcmp(a->node_ip, b->node_ip, sizeof(a->node_ip)) != 0)
 		diff |= ENV_CHANGE_NODE_IP;
-	if (!vecs_are_same(&a->nodeport_addrs, &b->nodeport_addrs))
+	if (!vec_is_equal(&a->nodeport_addrs, &b->nodeport_addrs))
 		diff |= ENV_CHANGE_NODEPORT_ADDRS;
 	if (memcmp(a->has_detector, b->has_detector, sizeof(a->has_detector)) != 0 ||
-	    !vecs_are_same(&a->pod_cidrs, &b->pod_cidrs) ||
-	    !vecs_are_same(&a->service_cidrs, &b->service_cidrs))
+	    !vec_is_equal(&a->pod_cidrs, &b->pod_cidrs) ||
+	    !vec_is_equal(&a->service_cidrs, &b->service_cidrs))
 		diff |= ENV_CHANGE_PLANE;
 	return diff;
 }

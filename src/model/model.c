@@ -484,8 +484,7 @@ static int service_cidr_del(struct model *m, const struct name *name, uint64_t a
 
 bool model_is_host_addr(const struct model *m, const struct ip_addr *a)
 {
-	return m->host_sorted.n > 0 && bsearch(a, m->host_sorted.v, m->host_sorted.n,
-					       sizeof(*m->host_sorted.v), ip_addr_cmp) != NULL;
+	return vec_search(&m->host_sorted, a, ip_addr_cmp) != NULL;
 }
 
 const struct ip_addr *model_host_cluster_ip(const struct model *m, const struct service *s)
@@ -554,8 +553,7 @@ static int host_addrs_put(struct model *m, const struct ip_addr *addrs, size_t n
 	vec_reserve(&m->host_addrs, n);
 	for (size_t i = 0; i < n; i++)
 		*vec_push(&m->host_addrs) = *vec_push(&m->host_sorted) = addrs[i];
-	if (n > 1)
-		qsort(m->host_sorted.v, n, sizeof(*m->host_sorted.v), ip_addr_cmp);
+	vec_sort(&m->host_sorted, ip_addr_cmp);
 	r |= mark_if(m, has_host_cluster_ip, 0, at_ns);
 	return env_update(m, at_ns) | r;
 }

@@ -86,7 +86,6 @@ static int set_mode(void *to, const struct cli_option *f, const char *value, str
 static int set_bind_address(void *to, const struct cli_option *f, const char *value,
 			    struct err *err)
 {
-	static const uint8_t any[16];
 	struct options *o = to;
 	struct ip_addr a;
 	int r;
@@ -96,7 +95,7 @@ static int set_bind_address(void *to, const struct cli_option *f, const char *va
 	r = ip_addr_parse(&a, value, err);
 	if (r == 0)
 		o->servers.is_ipv6 = a.family == AF_INET6;
-	if (r == 0 && memcmp(a.bytes, any, sizeof(any)) != 0) /* LIFE-14 */
+	if (r == 0 && !ip_addr_is_any(&a)) /* LIFE-14 */
 		o->model.bind_addr[ip_fam(&a)] = a;
 	return r;
 }

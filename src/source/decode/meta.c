@@ -249,10 +249,9 @@ uint8_t trail_proto(struct decode *d, const json_t *obj)
 
 static bool is_host(const struct ip_addr *a)
 {
-	static const struct ip_addr zero;
 	static const uint8_t ones[4] = { 255, 255, 255, 255 };
 
-	if (memcmp(a->bytes, zero.bytes, sizeof(zero.bytes)) == 0)
+	if (ip_addr_is_any(a))
 		return false;
 	if (a->family == AF_INET6)
 		return a->bytes[0] != 0xff;

@@ -83,28 +83,20 @@ static int dump_message(void *arg, const struct nlmsghdr *msg, struct err *err)
  */
 static struct ip_addr source_towards_world(enum ipfam fam)
 {
-	union name {
-		struct sockaddr any;
-		struct sockaddr_in in;
-		struct sockaddr_in6 in6;
+	static const struct ip_addr far[IPFAM_N] = {
+		[IPFAM_V4] = { AF_INET, .bytes = { 192, 0, 2, 1 } },
+		[IPFAM_V6] = { AF_INET6, .bytes = { 0x20, 0x01, 0x0d, 0xb8, [15] = 1 } },
 	};
-	const union name to[IPFAM_N] = {
-		[IPFAM_V4].in = { .sin_family = AF_INET,
-				  .sin_port = htons(9),
-				  .sin_addr.s_addr = htonl(0xc0000201) },
-		[IPFAM_V6].in6 = { .sin6_family = AF_INET6,
-				   .sin6_port = htons(9),
-				   .sin6_addr.s6_addr = { 0x20, 0x01, 0x0d, 0xb8, [15] = 1 } },
-	};
-	union name from;
-	socklen_t len = sizeof(from);
+	struct sockaddr_storage name;
+	struct sockaddr *any = (struct sockaddr *)&name;
+	socklen_t len = ip_sockaddr(&name, &far[fam], 9);
 	AUTO(close) int fd = socket(ip_family(fam), SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
-	if (fd < 0 || connect(fd, &to[fam].any, sizeof(to[fam])) == -1 ||
-	    getsockname(fd, &from.any, &len) == -1)
+	if (fd < 0 || connect(fd, any, len) == -1 || getsockname(fd, any, &len) == -1)
 		return (struct ip_addr){ 0 };
-	return fam == IPFAM_V6 ? ip_addr_from_bytes(AF_INET6, &from.in6.sin6_addr)
-			       : ip_addr_from_bytes(AF_INET, &from.in.sin_addr);
+	return fam == IPFAM_V6
+		       ? ip_addr_from_bytes(AF_INET6, &((struct sockaddr_in6 *)&name)->sin6_addr)
+		       : ip_addr_from_bytes(AF_INET, &((struct sockaddr_in *)&name)->sin_addr);
 }
 
 static int addr_cmp(const void *a, const void *b)

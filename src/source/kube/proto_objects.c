@@ -222,28 +222,17 @@ static int entry_read(json_t *obj, struct reader *rd, const struct field *fd,
 	return 0;
 }
 
+/* A value that means absent. */
 static bool is_nothing(const struct field *fd, const struct proto_field *f)
 {
-	switch (fd->type) {
-	case FIELD_TEXT:
-	case FIELD_TIME:
-		return f->len == 0;
-	case FIELD_INT:
-		return f->value == 0;
-	case FIELD_TEXT_OR_NIL:
-	case FIELD_INT_OR_NIL:
-	case FIELD_BOOL_OR_NIL:
-	case FIELD_MESSAGE:
-	case FIELD_TEXTS:
-	case FIELD_MESSAGES:
-	case FIELD_MAP:
-		break;
-	}
-	return false;
+	return fd->type == FIELD_INT
+		       ? f->value == 0
+		       : f->len == 0 && (fd->type == FIELD_TEXT || fd->type == FIELD_TIME);
 }
 
-/* Read one value of the field's type; `ret` is NULL for a value that means absent. */
-static int value_read(json_t **ret, struct reader *rd, const struct field *fd,
+/* Read one value of the field's type; `ret` is NULL if it means absent, and for an entry of a map.
+ */
+static int value_read(json_t **ret, json_t *obj, struct reader *rd, const struct field *fd,
 		      const struct proto_field *f, struct err *err)
 {
 	bool is_number = fd->type == FIELD_INT || fd->type == FIELD_INT_OR_NIL ||
@@ -275,7 +264,7 @@ static int value_read(json_t **ret, struct reader *rd, const struct field *fd,
 	case FIELD_TIME:
 		return time_read(ret, rd, f, err);
 	case FIELD_MAP:
-		break; /* field_read() */
+		return entry_read(obj, rd, fd, f, err);
 	}
 	return 0;
 }
@@ -285,16 +274,8 @@ static int field_read(json_t *obj, struct reader *rd, const struct field *fd,
 {
 	bool is_list = fd->type == FIELD_TEXTS || fd->type == FIELD_MESSAGES;
 	json_t *v;
-	int r;
+	int r = value_read(&v, obj, rd, fd, f, err);
 
-	if (fd->type == FIELD_MAP) {
-		r = f->type != PROTO_BYTES ? err_set(err, -EBADMSG, "wire type %d", (int)f->type)
-					   : spend(rd, err);
-		if (r == 0)
-			r = entry_read(obj, rd, fd, f, err);
-		return r < 0 ? err_wrap(err, r, "%s", fd->name) : 0;
-	}
-	r = value_read(&v, rd, fd, f, err);
 	if (r < 0 && is_list)
 		return err_wrap(err, r, "%s[%zu]", fd->name, tree_count(tree_get(obj, fd->name)));
 	if (r < 0)

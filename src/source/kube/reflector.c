@@ -618,37 +618,25 @@ static uint64_t server_pause(const struct http_result *result)
 static void rejected(struct reflector *r, const struct http_result *result, const char *why)
 {
 	uint64_t pause = server_pause(result);
+	int status = result->status;
 
-	if (result->status == 401)
+	if (status == 401)
 		access_reject(r->c.access);
-	r->is_json_only |= result->status == 406;
-	switch (result->status) {
-	case 401:
-	case 403:
-	case 406:
-	case 408:
-		pause = 0;
-		break;
-	case 404:
-		not_found(r, why);
-		return;
-	case 410:
-		gone(r, why);
-		return;
-	case 429:
-		break;
-	default:
-		if (result->status >= 400 && result->status < 500) {
-			unacceptable(r, why);
-			return;
-		}
+	r->is_json_only |= status == 406;
+	if (status >= 500 || status < 400)
 		transport_avoid(r->c.transport, result->server);
-		if (pause != 0)
-			break;
+	if (status == 404)
+		not_found(r, why);
+	else if (status == 410)
+		gone(r, why);
+	else if (status == 401 || status == 403 || status == 406 || status == 408)
+		failed(r, 0, why);
+	else if (status == 429 || ((status >= 500 || status < 400) && pause != 0))
+		failed(r, pause, why);
+	else if (status >= 400 && status < 500)
+		unacceptable(r, why);
+	else
 		server_failed(r, why);
-		return;
-	}
-	failed(r, pause, why);
 }
 
 static void refusal_read(struct reflector *r, const struct http_result *result)
