@@ -32,7 +32,7 @@ static ssize_t on_read(void *arg, void *buf, size_t size)
 	return (ssize_t)n;
 }
 
-static size_t on_known(void *arg, uint64_t hash)
+static uint32_t on_known(void *arg, uint64_t hash)
 {
 	struct feed *f = arg;
 

@@ -37,13 +37,13 @@ static ssize_t on_read(void *arg, void *buf, size_t size)
 	return (ssize_t)n;
 }
 
-static size_t on_known(void *arg, uint64_t hash)
+static uint32_t on_known(void *arg, uint64_t hash)
 {
 	const struct feed *f = arg;
 
 	for (size_t i = 0; i < f->n_known; i++)
 		if (f->known[i] == hash)
-			return i + 1;
+			return (uint32_t)i + 1;
 	return 0;
 }
 
@@ -72,7 +72,7 @@ static void manifest_text(struct str *ret, const struct manifest *m)
 		const struct unit *u = &m->units.v[i];
 
 		if (u->known != 0)
-			str_printf(ret, "%u: known %zu\n", u->line, u->known);
+			str_printf(ret, "%u: known %u\n", u->line, u->known);
 		for (uint32_t k = 0; k < u->n_pieces; k++) {
 			const struct piece *p = &m->pieces.v[at++];
 

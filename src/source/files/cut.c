@@ -39,7 +39,6 @@ static int fill(struct cut *c, struct err *err)
 		return err_set(err, (int)n, "%s", strerror((int)-n));
 	c->is_eof = n == 0;
 	c->len += (size_t)n;
-	c->total_bytes += (uint64_t)n;
 	return 0;
 }
 

@@ -46,7 +46,6 @@ struct cut {
 	uint32_t line;  /* of the byte at `pos` */
 	bool is_eof;
 	bool is_streamed; /* cut_read() has returned the whole document */
-	uint64_t total_bytes;
 };
 
 void cut_init(struct cut *c, cut_read_fn read, void *arg);

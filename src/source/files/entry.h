@@ -29,7 +29,7 @@ struct entry {
 	struct key key;
 	struct object obj; /* shared with the model while it is applied */
 	uint8_t flags;
-	uint32_t unit;
+	uint32_t unit; /* UINT32_MAX: not in the text */
 	uint32_t line; /* counted from the unit's first */
 	uint32_t pos;  /* position in the file: the first entry of a key is used */
 };

@@ -154,7 +154,6 @@ static void refresh(struct files *fs, struct file *f)
 {
 	if (fs->file == f)
 		reading_stop(fs);
-	f->must_read = true;
 	queue(fs, f);
 }
 
@@ -171,7 +170,7 @@ static ssize_t on_read(void *arg, void *buf, size_t size)
 	return fs->read_bytes > FILES_FILE_MAX ? -EFBIG : n;
 }
 
-static size_t on_known(void *arg, uint64_t hash)
+static uint32_t on_known(void *arg, uint64_t hash)
 {
 	struct files *fs = arg;
 
@@ -233,7 +232,6 @@ static void reading_start(struct files *fs, struct file *f)
 	struct stat st;
 	int r;
 
-	f->must_read = false;
 	if (dir < 0)
 		return; /* the folder does not exist: objects stay */
 	/* stat before open: opening a FIFO or a device may have effects. */

@@ -184,7 +184,6 @@ static void on_note(void *arg, const struct decode *d, const char *text)
 {
 	struct taking *t = arg;
 	struct manifest *m = t->m;
-	struct manifest_note *n;
 	struct str title = { 0 };
 	uint32_t line;
 
@@ -195,10 +194,11 @@ static void on_note(void *arg, const struct decode *d, const char *text)
 	line = value_line(m->work, d, t->line);
 	object_title(&title, t->piece->kind, t->piece->ns, t->piece->name);
 	str_printf(&title, ": %s", text);
-	n = vec_push(&m->notes);
-	n->unit = t->piece->unit;
-	n->line = line - MIN(line, unit_last(m)->line);
-	n->text = title.text;
+	*vec_push(&m->notes) = (struct manifest_problem){
+		.unit = t->piece->unit,
+		.line = line - MIN(line, unit_last(m)->line),
+		.text = title.text,
+	};
 }
 
 static void other_count(struct manifest *m, const json_t *obj)

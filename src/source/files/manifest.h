@@ -46,20 +46,25 @@ struct unit {
 	uint32_t line;
 	uint32_t n_pieces;
 	uint32_t n_others; /* objects of kinds that are not read */
-	size_t known;      /* result of the caller's `known` */
+	uint32_t known;    /* result of the caller's `known` */
+	/* For the owner of the file (state.h). */
+	uint32_t first_entry; /* of n_entries in a row */
+	uint32_t n_entries;
+	bool is_unreadable; /* may contain any object */
+	bool is_used;       /* the version being read has this unit too */
 };
 
-/* A part of a valid piece was skipped. */
-struct manifest_note {
+struct manifest_problem {
 	uint32_t unit;
-	uint32_t line;
-	char *text; /* "Service shop/cart: spec.externalIPs[0]: ..." */
+	uint32_t line; /* counted from the first line of the unit */
+	bool is_error; /* false: a part of a valid piece was skipped */
+	char *text;    /* "Service shop/cart: spec.externalIPs[0]: ..." */
 };
 
 struct manifest_ops {
 	cut_read_fn read;
 	/* The number of an unused unit with this hash in the last version of the file; 0: none. */
-	size_t (*known)(void *arg, uint64_t hash);
+	uint32_t (*known)(void *arg, uint64_t hash);
 	void *arg;
 	uint64_t key[2]; /* of the hash */
 	bool is_json;    /* by the file's name */
@@ -69,11 +74,11 @@ struct manifest_ops {
 struct manifest {
 	VEC(struct unit) units;
 	VEC(struct piece) pieces;
-	VEC(struct manifest_note) notes;
-	size_t n_notes_lost;        /* beyond MANIFEST_NOTES_MAX */
-	char other[64];             /* the first kind that is not read, or "" */
-	uint64_t parsed_bytes;      /* approximately, of units that were not known */
-	struct manifest_work *work; /* private */
+	VEC(struct manifest_problem) notes; /* no errors: those are in `pieces` */
+	size_t n_notes_lost;                /* beyond MANIFEST_NOTES_MAX */
+	char other[64];                     /* the first kind that is not read, or "" */
+	uint64_t parsed_bytes;              /* approximately, of units that were not known */
+	struct manifest_work *work;         /* private */
 };
 
 void manifest_open(struct manifest **ret, const struct manifest_ops *ops);

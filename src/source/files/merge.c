@@ -28,7 +28,7 @@ static void problem_add(struct file *f, uint32_t unit, uint32_t line, bool is_er
 		free(text);
 		return;
 	}
-	*vec_push(&f->problems) = (struct file_problem){ unit, line, is_error, text };
+	*vec_push(&f->problems) = (struct manifest_problem){ unit, line, is_error, text };
 }
 
 static void unreadable_add(struct file *f, uint32_t unit, const struct piece *p)
@@ -58,7 +58,7 @@ struct merge {
 	struct state *s;
 	struct file *f;
 	struct manifest *m;
-	struct file old; /* only vectors are used */
+	struct file old; /* only vectors are used; those of `f` are the new version's */
 	bool has_unreadable;
 };
 
@@ -104,7 +104,7 @@ static bool index_find(struct file *f, uint64_t hash, size_t *ret)
 	return false;
 }
 
-size_t state_unit_known(struct file *f, uint64_t hash)
+uint32_t state_unit_known(struct file *f, uint64_t hash)
 {
 	size_t at = f->next_unit; /* mostly the next one */
 
@@ -115,7 +115,7 @@ size_t state_unit_known(struct file *f, uint64_t hash)
 		return 0;
 	f->units.v[at].is_used = true;
 	f->next_unit = at + 1;
-	return at + 1;
+	return (uint32_t)at + 1;
 }
 
 /* Index of the first problem of `unit`; problems are sorted by unit. */
@@ -124,20 +124,9 @@ static size_t problems_find(const struct file *f, uint32_t unit)
 	return bisect(f->problems.n, i, f->problems.v[i].unit < unit);
 }
 
-static struct file_unit *unit_add(struct merge *g, const struct unit *from)
-{
-	struct file_unit *u = vec_push(&g->f->units);
-
-	*u = (struct file_unit){ .hash = from->hash,
-				 .line = from->line,
-				 .first_entry = (uint32_t)g->f->entries.n };
-	return u;
-}
-
-static void entry_add(struct merge *g, struct entry *e, uint32_t line)
+static void entry_add(struct merge *g, uint32_t unit, struct entry *e, uint32_t line)
 {
 	struct file *f = g->f;
-	uint32_t unit = (uint32_t)f->units.n - 1;
 
 	e->unit = unit;
 	e->line = line;
@@ -147,11 +136,10 @@ static void entry_add(struct merge *g, struct entry *e, uint32_t line)
 }
 
 /* Keep the entries and problems of a unit with unchanged text. */
-static void unit_carry(struct merge *g, const struct unit *from)
+static void unit_carry(struct merge *g, uint32_t unit)
 {
-	const struct file_unit *was = &g->old.units.v[from->known - 1];
-	struct file_unit *u = unit_add(g, from);
-	uint32_t unit = (uint32_t)g->f->units.n - 1;
+	struct unit *u = &g->f->units.v[unit];
+	const struct unit *was = &g->old.units.v[u->known - 1];
 
 	u->n_others = was->n_others;
 	u->is_unreadable = was->is_unreadable;
@@ -160,14 +148,14 @@ static void unit_carry(struct merge *g, const struct unit *from)
 		struct entry *e = g->old.entries.v[was->first_entry + i];
 		uint32_t was_pos = e->pos;
 
-		entry_add(g, e, e->line);
+		entry_add(g, unit, e, e->line);
 		if (g->s->n_shadowed > 0 && e->pos != was_pos)
 			entry_key_changed(
 				g->s, &e->key); /* another entry of this key may be the first now */
 	}
-	for (size_t i = problems_find(&g->old, (uint32_t)from->known - 1);
-	     i < g->old.problems.n && g->old.problems.v[i].unit == from->known - 1; i++) {
-		struct file_problem *p = &g->old.problems.v[i];
+	for (size_t i = problems_find(&g->old, u->known - 1);
+	     i < g->old.problems.n && g->old.problems.v[i].unit == u->known - 1; i++) {
+		struct manifest_problem *p = &g->old.problems.v[i];
 
 		*vec_push(&g->f->problems) = *p;
 		g->f->problems.v[g->f->problems.n - 1].unit = unit;
@@ -194,9 +182,8 @@ static void entry_take_good(struct merge *g, struct entry *e, struct piece *p)
 	entry_key_changed(g->s, &e->key);
 }
 
-static void piece_take(struct merge *g, struct piece *p)
+static void piece_take(struct merge *g, uint32_t unit, struct piece *p)
 {
-	uint32_t unit = (uint32_t)g->f->units.n - 1;
 	struct entry *e;
 
 	if (p->state == PIECE_UNREADABLE) {
@@ -209,7 +196,7 @@ static void piece_take(struct merge *g, struct piece *p)
 	if (e == NULL)
 		e = entry_new(g->s, g->f, p);
 	e->flags |= ENTRY_MOVED;
-	entry_add(g, e, p->line);
+	entry_add(g, unit, e, p->line);
 	if (p->state != PIECE_BAD) {
 		entry_take_good(g, e, p);
 		return;
@@ -225,8 +212,8 @@ static void leftover(struct merge *g, struct entry *e)
 		return;
 	if (g->has_unreadable) {
 		e->unit = UINT32_MAX;
-		e->pos = (uint32_t)(g->f->entries.n + g->f->orphans.n);
-		*vec_push(&g->f->orphans) = e;
+		e->pos = (uint32_t)g->f->entries.n;
+		*vec_push(&g->f->entries) = e;
 		return;
 	}
 	entry_free(g->s, e);
@@ -234,7 +221,7 @@ static void leftover(struct merge *g, struct entry *e)
 
 static void moved_mark(struct merge *g)
 {
-	vec_for_each (u, &g->m->units)
+	vec_for_each (u, &g->f->units)
 		for (uint32_t i = 0; u->known != 0 && i < g->old.units.v[u->known - 1].n_entries;
 		     i++)
 			g->old.entries.v[g->old.units.v[u->known - 1].first_entry + i]->flags |=
@@ -256,38 +243,34 @@ static void units_take(struct merge *g)
 	size_t note = 0;
 	size_t piece = 0;
 
-	for (size_t i = 0; i < g->m->units.n; i++) {
-		const struct unit *u = &g->m->units.v[i];
+	for (uint32_t i = 0; i < g->f->units.n; i++) {
+		struct unit *u = &g->f->units.v[i];
 
+		u->first_entry = (uint32_t)g->f->entries.n;
 		if (u->known != 0) {
-			unit_carry(g, u);
+			unit_carry(g, i);
 			continue;
 		}
-		unit_add(g, u)->n_others = u->n_others;
 		for (uint32_t k = 0; k < u->n_pieces; k++)
-			piece_take(g, &g->m->pieces.v[piece++]);
-		notes_take(g, (uint32_t)i, &note);
+			piece_take(g, i, &g->m->pieces.v[piece++]);
+		notes_take(g, i, &note);
 	}
 }
 
-/* Give the vectors of the old version back to `f`, empty, for reuse. */
 static void old_take(struct merge *g)
 {
 	struct file *f = g->f;
 
-	g->old = *f;
-	memset(&f->units, 0, sizeof(f->units));
-	memset(&f->entries, 0, sizeof(f->entries));
-	memset(&f->orphans, 0, sizeof(f->orphans));
-	memset(&f->problems, 0, sizeof(f->problems));
+	vec_move(&g->old.units, &f->units);
+	vec_move(&g->old.entries, &f->entries);
+	vec_move(&g->old.problems, &f->problems);
 	vec_fini(&f->index);
+	vec_move(&f->units, &g->m->units);
 }
 
 static void old_close(struct merge *g)
 {
 	vec_for_each (e, &g->old.entries)
-		leftover(g, *e);
-	vec_for_each (e, &g->old.orphans)
 		leftover(g, *e);
 	vec_for_each (e, &g->f->entries)
 		(*e)->flags &= (uint8_t)~ENTRY_MOVED;
@@ -295,7 +278,6 @@ static void old_close(struct merge *g)
 		free(p->text);
 	vec_fini(&g->old.units);
 	vec_fini(&g->old.entries);
-	vec_fini(&g->old.orphans);
 	vec_fini(&g->old.problems);
 }
 

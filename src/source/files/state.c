@@ -34,12 +34,9 @@ void state_file_gone(struct state *s, struct file *f)
 {
 	vec_for_each (e, &f->entries)
 		entry_free(s, *e);
-	vec_for_each (e, &f->orphans)
-		entry_free(s, *e);
 	problems_clear(f);
 	vec_fini(&f->problems);
 	vec_fini(&f->entries);
-	vec_fini(&f->orphans);
 	vec_fini(&f->units);
 	list_del(&f->dirty);
 	htable_remove(&s->files, &f->node);
@@ -117,6 +114,85 @@ void state_file_failed(struct file *f, const char *why)
 		log_notice(LOG_AREA_SOURCE, "%s: recovered", f->shown);
 	free(f->failure);
 	f->failure = why != NULL ? str_clean(xstrdup(why)) : NULL;
+}
+
+/* --- entries ------------------------------------------------------------------ */
+
+uint32_t entry_line(const struct entry *e)
+{
+	const struct file *f = e->file;
+
+	return e->unit < f->units.n ? f->units.v[e->unit].line + e->line : 0;
+}
+
+void entry_title(struct str *ret, const struct entry *e)
+{
+	object_title(ret, e->key.kind, e->key.ns, e->key.name);
+}
+
+uint32_t entry_key_hash(const struct key *k)
+{
+	const void *parts[] = { k->ns, k->name, (const void *)(uintptr_t)k->kind };
+
+	return hash_bytes(parts, sizeof(parts)); /* names are interned: hash the pointers */
+}
+
+bool entry_is(const struct entry *e, const struct key *k)
+{
+	return e->key.kind == k->kind && e->key.ns == k->ns && e->key.name == k->name;
+}
+
+struct entry *entry_new(struct state *s, struct file *f, const struct piece *p)
+{
+	struct entry *e = xcalloc(1, sizeof(*e));
+
+	e->file = f;
+	e->key = (struct key){ p->kind, name_ref(p->ns), name_ref(p->name) };
+	htable_insert(&s->entries, &e->node, entry_key_hash(&e->key));
+	return e;
+}
+
+void entry_key_changed(struct state *s, const struct key *k)
+{
+	*vec_push(&s->changed) = (struct key){ k->kind, name_ref(k->ns), name_ref(k->name) };
+}
+
+void entry_shadow_set(struct state *s, struct entry *e, bool is_shadowed)
+{
+	if (is_shadowed == ((e->flags & ENTRY_SHADOWED) != 0))
+		return;
+	e->flags ^= ENTRY_SHADOWED;
+	if (is_shadowed)
+		s->n_shadowed++;
+	else
+		s->n_shadowed--;
+}
+
+void entry_free(struct state *s, struct entry *e)
+{
+	if (!s->is_closing)
+		entry_key_changed(s, &e->key);
+	entry_shadow_set(s, e, false);
+	htable_remove(&s->entries, &e->node);
+	object_fini(&e->obj);
+	name_unref(e->key.ns);
+	name_unref(e->key.name);
+	free(e);
+}
+
+struct entry *entry_find_old(const struct state *s, const struct file *f, const struct piece *p)
+{
+	const struct key k = { p->kind, p->ns, p->name };
+	struct entry *found = NULL;
+
+	htable_for_each_hash (n, &s->entries, entry_key_hash(&k)) {
+		struct entry *e = container_of(n, struct entry, node);
+
+		if (e->file == f && !(e->flags & ENTRY_MOVED) && entry_is(e, &k) &&
+		    (found == NULL || e->pos < found->pos))
+			found = e;
+	}
+	return found;
 }
 
 /* --- the model ----------------------------------------------------------------- */
@@ -223,10 +299,10 @@ static int key_apply(struct state *s, const struct key *k, uint64_t at_ns)
 bool state_apply(struct state *s, uint64_t at_ns)
 {
 	AUTO(vec_fini)
-	VEC(struct key) now = { .v = s->changed.v, .n = s->changed.n, .cap = s->changed.cap };
+	VEC(struct key) now = { 0 };
 	bool is_changed = false;
 
-	memset(&s->changed, 0, sizeof(s->changed));
+	vec_move(&now, &s->changed);
 	vec_sort(&now, key_cmp);
 	vec_for_each (k, &now)
 		if (k == now.v || key_cmp(k - 1, k) != 0)
@@ -238,30 +314,24 @@ bool state_apply(struct state *s, uint64_t at_ns)
 
 /* --- problems ------------------------------------------------------------------- */
 
-struct listed {
-	uint32_t line;
-	uint32_t order;
-	bool is_error;
-	char *text;
+/* Problems of one file: `line` counts from its first line, `unit` is the order of equal lines. */
+struct listing {
+	VEC(struct manifest_problem) v;
 };
 
 static int listed_cmp(const void *a, const void *b)
 {
-	const struct listed *x = a;
-	const struct listed *y = b;
+	const struct manifest_problem *x = a;
+	const struct manifest_problem *y = b;
 
 	if (x->line != y->line)
 		return x->line < y->line ? -1 : 1;
-	return (x->order > y->order) - (x->order < y->order);
+	return (x->unit > y->unit) - (x->unit < y->unit);
 }
-
-struct listing {
-	VEC(struct listed) v;
-};
 
 static void list_add(struct listing *l, uint32_t line, bool is_error, char *text)
 {
-	*vec_push(&l->v) = (struct listed){ line, (uint32_t)l->v.n, is_error, text };
+	*vec_push(&l->v) = (struct manifest_problem){ (uint32_t)l->v.n, line, is_error, text };
 }
 
 static size_t others_count(const struct file *f)
@@ -285,7 +355,7 @@ static void file_list(const struct state *s, const struct file *f, struct listin
 	for (size_t i = 0; s->n_shadowed > 0 && i < f->entries.n; i++) {
 		const struct entry *e = f->entries.v[i];
 
-		if (!(e->flags & ENTRY_SHADOWED))
+		if (!(e->flags & ENTRY_SHADOWED) || e->unit == UINT32_MAX)
 			continue;
 		shadow_text(&text, e, winner_find(s, &e->key));
 		list_add(l, entry_line(e), true, TAKE(text.text));
@@ -334,7 +404,7 @@ size_t state_problems(const struct state *s, void (*each)(void *arg, const struc
 }
 
 /* Does the unit have an object without a valid version in any file? */
-static bool unit_is_unknown(const struct state *s, const struct file *f, const struct file_unit *u)
+static bool unit_is_unknown(const struct state *s, const struct file *f, const struct unit *u)
 {
 	if (u->is_unreadable)
 		return !f->is_known;
@@ -356,7 +426,7 @@ static bool file_is_complete(const struct state *s, const struct file *f, struct
 	if (is_complete)
 		return true;
 	vec_for_each (p, &f->problems) {
-		const struct file_unit *u = &f->units.v[p->unit];
+		const struct unit *u = &f->units.v[p->unit];
 
 		if (f->failure != NULL || !p->is_error || !unit_is_unknown(s, f, u))
 			continue;

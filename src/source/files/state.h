@@ -38,27 +38,10 @@ struct file_stamp {
 	int64_t ctime_ns;
 };
 
-struct file_unit {
-	uint64_t hash;
-	uint32_t line;
-	uint32_t first_entry; /* of n_entries in a row */
-	uint32_t n_entries;
-	uint32_t n_others;  /* objects of kinds that are not read */
-	bool is_unreadable; /* may contain any object */
-	bool is_used;       /* the version being read has this unit too */
-};
-
 /* Index of a unit by its hash. */
 struct file_unit_ref {
 	uint64_t hash;
 	uint32_t unit;
-};
-
-struct file_problem {
-	uint32_t unit;
-	uint32_t line; /* counted from the first line of the unit */
-	bool is_error;
-	char *text;
 };
 
 struct file {
@@ -69,17 +52,16 @@ struct file {
 	struct file_stamp stamp; /* of the version read last */
 	bool is_read;            /* `stamp` is valid */
 	bool is_known;           /* a version without unreadable units was read */
-	bool is_racy;   /* written so shortly before the read that the stamp is not sufficient */
-	bool must_read; /* even if the stamp is equal */
-	bool is_seen;   /* set by the scan of the folder */
+	bool is_racy; /* written so shortly before the read that the stamp is not sufficient */
+	bool is_seen; /* set by the scan of the folder */
 	bool is_link;
 	char *failure; /* why the file cannot be read, or NULL */
-	VEC(struct file_unit) units;
+	VEC(struct unit) units;
 	VEC(struct file_unit_ref) index; /* of the units, by hash; only during a reading */
 	size_t next_unit;                /* during a reading: guess for the next lookup */
-	VEC(struct entry *) entries;     /* by unit, in order of the text */
-	VEC(struct entry *) orphans;     /* no longer in the text, but a unit is unreadable */
-	VEC(struct file_problem) problems;
+	/* By unit, in order of the text; then those not in the text while a unit is unreadable. */
+	VEC(struct entry *) entries;
+	VEC(struct manifest_problem) problems;
 	size_t n_problems_lost;
 	char other[64]; /* a kind that is not read, for display */
 };
@@ -104,7 +86,7 @@ void state_file_gone(struct state *s, struct file *f);
 /* Call before a reading of `f`: clears is_used of its units. */
 void state_units_reset(struct file *f);
 /* manifest_ops.known for `f`. */
-size_t state_unit_known(struct file *f, uint64_t hash);
+uint32_t state_unit_known(struct file *f, uint64_t hash);
 
 /*
  * Is every object of the folder known in some version? If not, `why` gets the first reason:
