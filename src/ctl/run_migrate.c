@@ -143,14 +143,14 @@ static int config_write(const struct options *o, const char *path, struct err *e
 		json_t *value = options_field(o, s, name);
 
 		if (value != NULL && (use == OPTIONS_SAME || use == OPTIONS_DIFFERS))
-			config_tree_put(root, name, value);
+			(void)json_object_set_new(root, name, value);
 		else
 			json_decref(value);
 	}
-	config_tree_put(root, "mode", json_string(mode_text(o)));
+	(void)json_object_set_new(root, "mode", json_string(mode_text(o)));
 	if (needs_all_nodeports(o))
-		config_tree_put(root, "nodePortAddresses",
-				json_pack("[s, s]", "0.0.0.0/0", "::/0"));
+		(void)json_object_set_new(root, "nodePortAddresses",
+					  json_pack("[s, s]", "0.0.0.0/0", "::/0"));
 	config_print(&text, root);
 	if (f == NULL || fputs(text.text, f) == EOF)
 		r = err_errno(err, "%s", path);

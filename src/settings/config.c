@@ -371,7 +371,7 @@ const struct config_value *config_find(const struct config *c, const char *name)
 
 /* --- trees --- */
 
-void config_tree_put(json_t *root, const char *name, json_t *value)
+static void tree_put(json_t *root, const char *name, json_t *value)
 {
 	const char *dot;
 
@@ -387,21 +387,18 @@ void config_tree_put(json_t *root, const char *name, json_t *value)
 		root = next;
 		name = dot + 1;
 	}
-	(void)json_object_set_new(root, name, value);
+	(void)json_object_set(root, name, value);
 }
 
-const json_t *config_tree_get(const json_t *root, const char *name)
+json_t *config_tree(const json_t *fields)
 {
-	const char *dot;
+	json_t *root = json_object();
+	const char *name;
+	json_t *v;
 
-	while (root != NULL && (dot = strchr(name, '.')) != NULL) {
-		char *key = xstrndup(name, (size_t)(dot - name));
-
-		root = json_object_get(root, key);
-		free(key);
-		name = dot + 1;
-	}
-	return json_object_get(root, name);
+	json_object_foreach ((json_t *)(uintptr_t)fields, name, v)
+		tree_put(root, name, v);
+	return root;
 }
 
 static int by_text(const void *a, const void *b)
@@ -435,8 +432,10 @@ static void section_print(struct str *ret, const json_t *obj, int indent)
 	}
 }
 
-void config_print(struct str *ret, const json_t *root)
+void config_print(struct str *ret, const json_t *fields)
 {
+	json_auto_t *root = config_tree(fields);
+
 	str_puts(ret, "apiVersion: " API_VERSION "\nkind: " KIND "\n");
 	section_print(ret, root, 0);
 }

@@ -67,12 +67,13 @@ const struct config_value *config_find(const struct config *c, const char *name)
 
 /* A valid value of a flag as a value of the file; a new reference. */
 json_t *config_from_text(enum config_kind kind, const char *text);
-/* Set "iptables.syncPeriod" below `root`; takes `value`. */
-void config_tree_put(json_t *root, const char *name, json_t *value);
-/* Borrowed; NULL when absent. */
-const json_t *config_tree_get(const json_t *root, const char *name);
-/* As YAML that config_read() takes, apiVersion and kind first, fields sorted. */
-void config_print(struct str *ret, const json_t *root);
+/*
+ * The content of a file: `fields` have names such as "iptables.syncPeriod", the result has an
+ * object "iptables". A new reference.
+ */
+json_t *config_tree(const json_t *fields);
+/* `fields` as YAML that config_read() takes, apiVersion and kind first, sorted. */
+void config_print(struct str *ret, const json_t *fields);
 
 /*
  * Call `changed` when the file may have changed: written, replaced, or its folder exchanged

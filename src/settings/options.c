@@ -88,7 +88,8 @@ static void effective_put(struct options *o, const struct cli_option *f, const c
 	char name[FIELD_NAME_MAX];
 
 	while ((at = field_next(at, name)) != NULL)
-		config_tree_put(o->record.effective, name, config_from_text(kind_of(f), text));
+		(void)json_object_set_new(o->record.effective, name,
+					  config_from_text(kind_of(f), text));
 }
 
 static bool is_prefix(const char *prefix, const char *text)
@@ -126,8 +127,8 @@ static void nodeports_by_mode(struct options *o)
 
 	if (!o->record.has_localhost)
 		o->model.serves_localhost = is_iptables;
-	config_tree_put(o->record.effective, "iptables.localhostNodePorts",
-			json_boolean(o->model.serves_localhost));
+	(void)json_object_set_new(o->record.effective, "iptables.localhostNodePorts",
+				  json_boolean(o->model.serves_localhost));
 	if (!is_iptables || o->record.has_nodeport_addresses)
 		return;
 	list = json_array();
@@ -136,7 +137,7 @@ static void nodeports_by_mode(struct options *o)
 		*vec_push(&o->model.nodeport_cidrs) = all[i];
 	}
 	o->model.has_nodeport_cidrs = true;
-	config_tree_put(o->record.effective, "nodePortAddresses", list);
+	(void)json_object_set_new(o->record.effective, "nodePortAddresses", list);
 }
 
 /* --- the file --- */
@@ -196,12 +197,10 @@ static int foreign_check(const struct parse *p, const struct cli_option *f,
 static const char *setting_add(struct options *o, const struct cli_option *f, const char *name,
 			       const char *value)
 {
-	struct options_setting s = { f, xstrdup(name), xstrdup(value) };
+	struct options_setting *s = vec_push(&o->record.settings);
 
-	*vec_push(&o->record.texts) = (char *)(uintptr_t)s.name;
-	*vec_push(&o->record.texts) = (char *)(uintptr_t)s.value;
-	*vec_push(&o->record.settings) = s;
-	return s.value;
+	*s = (struct options_setting){ f, xstrdup(name), xstrdup(value) };
+	return s->value;
 }
 
 static int field_apply(struct parse *p, const struct config_value *v, struct err *err)
@@ -248,7 +247,7 @@ static const char *period_text(const struct parse *p, const char *name)
 
 	if (v != NULL && cli_duration(&ns, v->text, NULL) == 0 && ns > 0)
 		return v->text;
-	return json_string_value(config_tree_get(p->o->record.effective, name));
+	return json_string_value(json_object_get(p->o->record.effective, name));
 }
 
 /* CFG-44. The error names the file or the flag. */
@@ -493,7 +492,10 @@ void options_config_fini(struct model_config *config)
 
 void options_fini(struct options *o)
 {
-	vec_free_all(&o->record.texts);
+	vec_for_each (s, &o->record.settings) {
+		free(s->name);
+		free(s->value);
+	}
 	vec_free_all(&o->record.notes);
 	vec_fini(&o->ipvs_exclude);
 	options_config_fini(&o->model);
@@ -591,10 +593,10 @@ int options_parse(struct options *o, struct model_config *config, int argc, char
 		nodeports_by_mode(o);
 		notes_make(&p);
 	}
-	config_tree_put(o->record.effective, "mode",
-			json_string(o->plane.mode == PROXY_MODE_IPVS       ? "ipvs"
-				    : o->plane.mode == PROXY_MODE_IPTABLES ? "iptables"
-									   : "nftables"));
+	(void)json_object_set_new(o->record.effective, "mode",
+				  json_string(o->plane.mode == PROXY_MODE_IPVS       ? "ipvs"
+					      : o->plane.mode == PROXY_MODE_IPTABLES ? "iptables"
+										     : "nftables"));
 	if (o->shell != NULL)
 		o->action = OPTIONS_COMPLETION;
 	else if (o->write_config_to != NULL && !is_for_people(o))
@@ -650,43 +652,35 @@ void options_effective(const struct options *o, struct str *ret)
 	config_print(ret, o->record.effective);
 }
 
-/* `old` and `new`: NULL if absent. */
-static void differences_add(struct str *ret, const char *name, const json_t *old, const json_t *new)
-{
-	const json_t *trees[] = { old, new };
-	const char *key;
-	json_t *v;
-
-	if (!json_is_object(old) || !json_is_object(new)) {
-		if (!json_equal(old, new))
-			str_printf(ret, "%s%s", ret->len > 0 ? ", " : "", name);
-		return;
-	}
-	for (size_t i = 0; i < ARRAY_SIZE(trees); i++)
-		json_object_foreach ((json_t *)(uintptr_t)trees[i], key, v) {
-			char full[128];
-
-			if (i == 1 && json_object_get(old, key) != NULL)
-				continue; /* compared in the first round */
-			(void)snprintf(full, sizeof(full), "%s%s%s", name, *name ? "." : "", key);
-			if (strcmp(full, "logging") != 0)
-				differences_add(ret, full, json_object_get(old, key),
-						json_object_get(new, key));
-		}
-}
-
 void options_differences(const struct options *old, const struct options *new, struct str *ret)
 {
-	differences_add(ret, "", old->record.effective, new->record.effective);
+	json_auto_t *all = json_copy(old->record.effective);
+	const char *name;
+	json_t *v;
+
+	(void)json_object_update_missing(all, new->record.effective);
+	json_object_foreach (all, name, v)
+		if (!is_prefix("logging.", name) &&
+		    !json_equal(json_object_get(old->record.effective, name),
+				json_object_get(new->record.effective, name)))
+			str_printf(ret, "%s%s", ret->len > 0 ? ", " : "", name);
 }
 
 bool options_take_log(struct options *o, const struct options *new)
 {
-	json_t *logging = json_object_get(new->record.effective, "logging");
+	bool is_changed = false;
+	const char *name;
+	json_t *v;
 
-	if (json_equal(json_object_get(o->record.effective, "logging"), logging))
+	json_object_foreach (new->record.effective, name, v) {
+		if (!is_prefix("logging.", name) ||
+		    json_equal(json_object_get(o->record.effective, name), v))
+			continue;
+		(void)json_object_set(o->record.effective, name, v);
+		is_changed = true;
+	}
+	if (!is_changed)
 		return false;
-	(void)json_object_set(o->record.effective, "logging", logging);
 	o->log.format = new->log.format;
 	o->log.verbosity = new->log.verbosity;
 	memcpy(o->log.area_verbosity, new->log.area_verbosity, sizeof(o->log.area_verbosity));
@@ -696,7 +690,7 @@ bool options_take_log(struct options *o, const struct options *new)
 
 void options_configz(const struct options *o, struct str *ret)
 {
-	json_t *config = json_copy(o->record.effective);
+	json_t *config = config_tree(o->record.effective);
 	json_auto_t *all = json_object();
 	AUTO(free) char *text = NULL;
 
@@ -733,7 +727,7 @@ static void flag_value(const struct options *o, const struct cli_option *f, stru
 	const json_t *v;
 
 	if (f->fields != NULL && f->kind != CONFIG_SHARED && field_next(f->fields, name) != NULL) {
-		v = config_tree_get(o->record.effective, name);
+		v = json_object_get(o->record.effective, name);
 		dump = json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY | JSON_SORT_KEYS);
 		text = json_is_string(v) ? json_string_value(v) : dump;
 	} else {

@@ -49,8 +49,8 @@ struct cli_option;
 /* A flag that was given, or a field of the file that is not empty. */
 struct options_setting {
 	const struct cli_option *option;
-	const char *name; /* "--ipvs-scheduler" or "ipvs.scheduler" */
-	const char *value;
+	char *name; /* "--ipvs-scheduler" or "ipvs.scheduler" */
+	char *value;
 };
 
 /* A setting compared with kube-proxy's setting of the same name. */
@@ -115,18 +115,17 @@ struct options_pods {
 
 /* What was given, and what follows from it. */
 struct options_record {
-	json_t *effective;  /* configuration file's fields, with effective values */
+	json_t *effective;  /* effective values of the file's fields, by name: "ipvs.scheduler" */
 	struct str ignored; /* settings without effect, separated by commas */
 	VEC(struct options_setting) settings; /* effective or not, in their order */
-	VEC(char *) texts;
-	VEC(char *) notes;           /* to be logged as warnings, in this order */
-	bool has_nodeport_addresses; /* --nodeport-addresses is not empty */
-	bool has_localhost;          /* --iptables-localhost-nodeports was given */
+	VEC(char *) notes;                    /* to be logged as warnings, in this order */
+	bool has_nodeport_addresses;          /* --nodeport-addresses is not empty */
+	bool has_localhost;                   /* --iptables-localhost-nodeports was given */
 };
 
 struct options {
 	enum options_action action;
-	/* Texts are borrowed from argv, or from `record.texts`. */
+	/* Texts are borrowed from argv, or from `record.settings`. */
 	const char *config;          /* --config FILE; NULL: flags only */
 	const char *write_config_to; /* file, or NULL */
 	const char *shell;           /* --completion */
