@@ -52,15 +52,6 @@ struct serve_source_error *source_remark(struct serve_source_info *info, bool is
 
 /* --- manifests --- */
 
-static int manifests_open(struct source *s, struct event_base *base, struct model *m,
-			  const struct options *options, struct err *err)
-{
-	struct files_ops ops = { on_ready, on_changed, s, options->is_strict };
-
-	s->dir = options->manifests;
-	return files_open(&s->files, base, m, s->dir, &ops, err);
-}
-
 static void problem_add(void *arg, const struct files_problem *p)
 {
 	if (p->line != 0)
@@ -107,14 +98,6 @@ static void on_problems(void *arg, struct events *e)
 	struct source *s = arg;
 
 	s->cb.problems(s->cb.arg, e);
-}
-
-static int api_open(struct source *s, struct event_base *base, struct model *m,
-		    const struct options *options, struct err *err)
-{
-	struct kube_callbacks cb = { on_ready, on_changed, on_problems, s };
-
-	return kube_open(&s->kube, base, m, &options->api, &cb, err);
 }
 
 /* One error for a resource whose watch fails, one remark for each object that has one. */
@@ -183,11 +166,14 @@ int source_open(struct source **ret, struct event_base *base, struct model *m,
 		const struct options *options, const struct source_callbacks *cb, struct err *err)
 {
 	struct source *s = xcalloc(1, sizeof(*s));
+	struct files_ops files = { on_ready, on_changed, s, options->is_strict };
+	struct kube_callbacks kube = { on_ready, on_changed, on_problems, s };
 	int r;
 
 	s->cb = *cb;
-	r = options->manifests != NULL ? manifests_open(s, base, m, options, err)
-				       : api_open(s, base, m, options, err);
+	s->dir = options->manifests;
+	r = s->dir != NULL ? files_open(&s->files, base, m, s->dir, &files, err)
+			   : kube_open(&s->kube, base, m, &options->api, &kube, err);
 	if (r < 0)
 		free(s);
 	else

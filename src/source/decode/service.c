@@ -72,26 +72,26 @@ struct port_claims {
 	VEC(struct port_claim) v;
 };
 
-static bool claims_are_equal(const struct port_claim *a, const struct port_claim *b)
+/* 0: the ports have this value in common. */
+static int value_cmp(const struct port_claim *x, const struct port_claim *y)
 {
-	return a->what == b->what && a->proto == b->proto && a->number == b->number &&
-	       a->name == b->name;
-}
-
-static int claim_cmp(const void *a, const void *b)
-{
-	const struct port_claim *x = a;
-	const struct port_claim *y = b;
-
 	if (x->what != y->what)
 		return x->what < y->what ? -1 : 1;
 	if (x->proto != y->proto)
 		return x->proto < y->proto ? -1 : 1;
 	if (x->number != y->number)
 		return x->number < y->number ? -1 : 1;
-	if (x->name != y->name)
-		return (uintptr_t)x->name < (uintptr_t)y->name ? -1 : 1;
-	return (x->index > y->index) - (x->index < y->index);
+	return ((uintptr_t)x->name > (uintptr_t)y->name) -
+	       ((uintptr_t)x->name < (uintptr_t)y->name);
+}
+
+static int claim_cmp(const void *a, const void *b)
+{
+	const struct port_claim *x = a;
+	const struct port_claim *y = b;
+	int r = value_cmp(x, y);
+
+	return r != 0 ? r : (x->index > y->index) - (x->index < y->index);
 }
 
 /* Sorted. */
@@ -159,7 +159,7 @@ static void ports_check(const struct service *s, const json_t *list, struct deco
 	for (size_t i = 1; i < c.v.n; i++) {
 		const struct port_claim *claim = &c.v.v[i];
 
-		if (claims_are_equal(claim - 1, claim) &&
+		if (value_cmp(claim - 1, claim) == 0 &&
 		    (found == NULL || (found->what == claim->what && claim->index < found->index)))
 			found = claim;
 	}

@@ -31,23 +31,12 @@ static void problem_add(struct file *f, uint32_t unit, uint32_t line, bool is_er
 	*vec_push(&f->problems) = (struct manifest_problem){ unit, line, is_error, text };
 }
 
-static void unreadable_add(struct file *f, uint32_t unit, const struct piece *p)
+static void error_add(struct file *f, uint32_t unit, const struct piece *p, const char *effect)
 {
 	struct str text = { 0 };
 
 	object_title(&text, p->kind, p->ns, p->name);
-	str_printf(&text, ": %s; no object of this file is removed until it can be read", p->why);
-	problem_add(f, unit, p->why_line, true, text.text);
-}
-
-static void bad_add(struct file *f, uint32_t unit, const struct piece *p, const struct entry *e)
-{
-	struct str text = { 0 };
-
-	entry_title(&text, e);
-	str_printf(&text, ": %s; %s", p->why,
-		   e->flags & ENTRY_HAS_GOOD ? "its last good version stays"
-					     : "no good version of it is known");
+	str_printf(&text, ": %s; %s", p->why, effect);
 	problem_add(f, unit, p->why_line, true, text.text);
 }
 
@@ -189,7 +178,7 @@ static void piece_take(struct merge *g, uint32_t unit, struct piece *p)
 	if (p->state == PIECE_UNREADABLE) {
 		g->f->units.v[unit].is_unreadable = true;
 		g->has_unreadable = true;
-		unreadable_add(g->f, unit, p);
+		error_add(g->f, unit, p, "no object of this file is removed until it can be read");
 		return;
 	}
 	e = entry_find_old(g->s, g->f, p);
@@ -202,7 +191,9 @@ static void piece_take(struct merge *g, uint32_t unit, struct piece *p)
 		return;
 	}
 	e->flags |= ENTRY_BAD;
-	bad_add(g->f, unit, p, e);
+	error_add(g->f, unit, p,
+		  e->flags & ENTRY_HAS_GOOD ? "its last good version stays"
+					    : "no good version of it is known");
 }
 
 /* Remove an entry that the new version lacks, unless the new version has an unreadable unit. */
