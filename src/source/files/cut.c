@@ -97,23 +97,18 @@ static bool find_end(struct cut *c, size_t *ret)
 
 int cut_peek(struct cut *c, char *ret, struct err *err)
 {
-	size_t i = c->pos;
-	int r;
-
 	*ret = '\0';
-	for (;;) {
-		while (i < c->len && memchr(" \t\r\n", c->buf[i], 4) != NULL)
-			i++;
-		if (i < c->len) {
+	for (size_t i = 0; i < PEEK_MAX; i++) {
+		int r = i == c->len ? fill(c, err) : 0; /* at the start: nothing moves */
+
+		if (r < 0 || i == c->len)
+			return r;
+		if (memchr(" \t\r\n", c->buf[i], 4) == NULL) {
 			*ret = c->buf[i];
 			return 0;
 		}
-		if (c->is_eof || c->len - c->pos >= PEEK_MAX)
-			return 0;
-		r = fill(c, err); /* at the start: nothing moves */
-		if (r < 0)
-			return r;
 	}
+	return 0;
 }
 
 int cut_next(struct cut *c, struct cut_piece *ret, struct err *err)

@@ -33,9 +33,9 @@
 /* A role of another watch than that of the folder. */
 struct row {
 	int wd;
-	char *name;   /* of a part of the path, in that folder; NULL: target of a link in the folder
-		       */
-	bool is_kept; /* during a renewal: still needed */
+	char *name; /* of a part of the path, in that folder; NULL: target of a link in the folder
+		     */
+	uint32_t pass; /* the last one in which it was needed */
 };
 
 /* One change of a batch of events. */
@@ -55,6 +55,7 @@ struct watch {
 	ino_t ino;
 	struct err why;
 	VEC(struct row) rows;
+	uint32_t pass[2]; /* number of renewals: of the path, of the links */
 	_Alignas(struct inotify_event) char buf[16384]; /* of events, or of a path */
 	/* The current batch. */
 	VEC(struct change) changes;
@@ -77,7 +78,7 @@ static void row_keep(struct watch *w, int wd, const char *name)
 		row = vec_push(&w->rows);
 		*row = (struct row){ .wd = wd, .name = name != NULL ? xstrdup(name) : NULL };
 	}
-	row->is_kept = true;
+	row->pass = w->pass[name == NULL];
 }
 
 static bool wd_is_used(const struct watch *w, int wd)
@@ -87,8 +88,8 @@ static bool wd_is_used(const struct watch *w, int wd)
 	return vec_has(&w->rows, r, r->wd == wd);
 }
 
-/* Remove rows of links, or of the path, that were not kept; and their watches if no other row uses
- * them. */
+/* Remove rows of links, or of the path, that this pass did not need; and their watches if no other
+ * row uses them. */
 static void rows_sweep(struct watch *w, bool is_link)
 {
 	size_t n = 0;
@@ -96,7 +97,7 @@ static void rows_sweep(struct watch *w, bool is_link)
 	for (size_t i = 0; i < w->rows.n; i++) {
 		struct row r = w->rows.v[i];
 
-		if ((r.name == NULL) != is_link || r.is_kept) {
+		if ((r.name == NULL) != is_link || r.pass == w->pass[is_link]) {
 			w->rows.v[n++] = r;
 			continue;
 		}
@@ -107,13 +108,6 @@ static void rows_sweep(struct watch *w, bool is_link)
 		free(r.name);
 	}
 	vec_cut(&w->rows, n);
-}
-
-static void rows_unkeep(struct watch *w, bool is_link)
-{
-	vec_for_each (r, &w->rows)
-		if ((r->name == NULL) == is_link)
-			r->is_kept = false;
 }
 
 /* --- the path ----------------------------------------------------------------- */
@@ -245,7 +239,7 @@ static int renew(struct watch *w, struct err *err)
 	FINI(str_fini) struct str at = { 0 };
 	int r;
 
-	rows_unkeep(w, false);
+	w->pass[false]++;
 	r = way_resolve(w, &at);
 	if (r < 0)
 		(void)err_set(err, r, "folder '%s': %s", w->path, strerror(-r));
@@ -281,7 +275,7 @@ const char *watch_why(const struct watch *w)
 
 void watch_links_begin(struct watch *w)
 {
-	rows_unkeep(w, true);
+	w->pass[true]++;
 }
 
 void watch_link(struct watch *w, const char *name)
