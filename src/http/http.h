@@ -35,19 +35,20 @@ struct event_base;
 #define HTTP_PARAMS_MAX 32
 
 struct http_param {
-	char *name;
-	char *value;
+	const char *name;
+	const char *value;
 };
 
-/* Decoded: terminated UTF-8 without control characters. */
+/* Path and parameters are decoded: terminated UTF-8 without control characters. */
 struct http_request {
+	char *head; /* copy, divided into the texts below */
 	char *path; /* begins with "/" */
 	VEC(struct http_param) params;
-	char *host;          /* Host header; NULL: none */
-	char *if_none_match; /* If-None-Match header; NULL: none */
-	bool is_head;        /* HEAD: answer without the body */
-	bool is_write;       /* PUT or POST, where allowed */
-	bool is_http10;      /* no chunked encoding */
+	const char *host;          /* Host header; NULL: none */
+	const char *if_none_match; /* If-None-Match header; NULL: none */
+	bool is_head;              /* HEAD: answer without the body */
+	bool is_write;             /* PUT or POST, where allowed */
+	bool is_http10;            /* no chunked encoding */
 };
 
 /*
