@@ -40,11 +40,6 @@ static void trace_begin(struct trace_body *b)
 	} else {
 		jsonw_null(&b->w, "problem");
 		plan_trace_decide(&b->trace);
-		if (b->ctx->plane != NULL && b->ctx->plane->ops->balancing != NULL) {
-			const struct plan_balancer balancer = plane_balancer(b->ctx->plane);
-
-			plan_trace_weigh(&b->trace, &balancer);
-		}
 		view_trace(&b->w, b->ctx, &b->trace);
 	}
 	jsonw_array(&b->w, "endpoints");
@@ -209,6 +204,8 @@ void body_trace(struct http_reply *reply, const struct serve_context *ctx,
 		http_reply_error(reply, r == -ENOENT ? 404 : 400, "%s", err.text);
 		return;
 	}
+	if (ctx->plane != NULL)
+		query.balancer = plane_balancer(ctx->plane);
 	b = xcalloc(1, sizeof(*b));
 	b->ctx = ctx;
 	plan_trace_init(&b->trace, ctx->plan, &query);

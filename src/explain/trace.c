@@ -482,6 +482,18 @@ static void decide_backend(struct plan_trace *t, const struct plan_pool *pool)
 	t->predicted = *plan_table_pick(pool, &t->query.src, t->query.src_port);
 }
 
+/* Add the plane's scheduler. */
+static void decide_scheduler(struct plan_trace *t, const struct plan_rows *rows,
+			     const struct plan_pool *pool)
+{
+	const struct plan_balancer *b = &t->query.balancer;
+
+	if (b->balancing == NULL || t->verdict != PLAN_TRACE_BALANCED || t->pool_id == 0)
+		return;
+	b->balancing(b->ctx, rows, pool, t->is_inside, &t->balancing);
+	t->affinity_s = t->balancing.affinity_s;
+}
+
 static void decide_frontend(struct plan_trace *t, struct svc *svc, const struct plan_rows *rows,
 			    const struct plan_frontend *f)
 {
@@ -505,6 +517,7 @@ static void decide_frontend(struct plan_trace *t, struct svc *svc, const struct 
 	t->masq = decide_masq(t);
 	decide_ranges(t, rows);
 	decide_verdict(t, target);
+	decide_scheduler(t, rows, pool);
 	t->programmed = decide_programmed(t, svc->rows, rows);
 	decide_endpoints(t, svc);
 }
@@ -608,23 +621,6 @@ void plan_trace_decide(struct plan_trace *t)
 	else
 		decide_none(t);
 	vec_sort(&t->others, others_cmp);
-}
-
-/* --- balancing --- */
-
-void plan_trace_weigh(struct plan_trace *t, const struct plan_balancer *balancer)
-{
-	struct plan_pool pool = { .id = t->pool_id,
-				  .fam = (uint8_t)ip_fam(&t->query.dst),
-				  .scope = (uint8_t)t->scope,
-				  .proto = t->query.proto,
-				  .port_name = t->port_name,
-				  .affinity_s = t->affinity_s };
-
-	if (t->ns == NULL || t->verdict != PLAN_TRACE_BALANCED || t->pool_id == 0)
-		return;
-	balancer->balancing(balancer->ctx, NULL, &pool, t->is_inside, &t->balancing);
-	t->affinity_s = t->balancing.affinity_s;
 }
 
 double plan_trace_share(const struct plan_trace *t, const struct plan_trace_endpoint *ep)

@@ -33,7 +33,8 @@ struct plan_trace_query {
 	uint16_t src_port;          /* 0 = unknown */
 	struct ip_addr dst;
 	uint16_t port;
-	uint8_t proto; /* enum l4proto */
+	uint8_t proto;                 /* enum l4proto */
+	struct plan_balancer balancer; /* of the plane; zeroed: by the pool alone */
 };
 
 enum plan_trace_source {
@@ -182,8 +183,6 @@ void plan_trace_visit(struct plan_trace *t, const struct svc *svc);
 /* The source is a pod by name, but no endpoint of the destination's family has that name. */
 bool plan_trace_lacks_source(const struct plan_trace *t);
 void plan_trace_decide(struct plan_trace *t);
-/* After plan_trace_decide(): add the plane's scheduler. */
-void plan_trace_weigh(struct plan_trace *t, const struct plan_balancer *balancer);
 /* Is the source masqueraded on the way to a used endpoint? */
 bool plan_trace_masquerades(const struct plan_trace *t);
 /* Share of connections of a used endpoint, 0 to 1; negative when it is not predictable. */

@@ -419,17 +419,16 @@ static void test_nothing(void **state)
 
 static void trace_of(struct world *w, struct plan_trace *t, const char *to)
 {
-	const struct plan_balancer balancer = plane_balancer(w->plane);
 	struct plan_trace_query q = { .src = test_addr("10.0.1.99"),
 				      .dst = test_addr(to),
 				      .port = 80,
-				      .proto = L4PROTO_TCP };
+				      .proto = L4PROTO_TCP,
+				      .balancer = plane_balancer(w->plane) };
 
 	plan_trace_init(t, &w->p, &q);
 	htable_for_each (n, &w->m.services)
 		plan_trace_visit(t, container_of(n, struct svc, node));
 	plan_trace_decide(t);
-	plan_trace_weigh(t, &balancer);
 }
 
 static void expect_chances(struct world *w, const char *sched, size_t n, const double *chances)
