@@ -34,6 +34,7 @@ struct status_body {
 	const struct serve_context *ctx;
 	struct walk walk;
 	struct view_totals totals;
+	bool is_public;
 };
 
 static void status_visit(void *arg, struct svc *svc)
@@ -50,7 +51,7 @@ static int status_more(void *state, struct str *out, uint64_t deadline_ns)
 
 	if (walk_services(&b->walk, b->ctx->model, status_visit, b, deadline_ns))
 		return 1;
-	view_status(&w, b->ctx, &b->totals, now_ns());
+	view_status(&w, b->ctx, &b->totals, b->is_public, now_ns());
 	str_puts(out, "\n");
 	return 0;
 }
@@ -65,13 +66,25 @@ static void status_close(void *state)
 
 static const struct http_body_ops status_ops = { status_more, status_close };
 
-void body_status(struct http_reply *reply, const struct serve_context *ctx,
-		 const struct http_request *q)
+static void status_open(struct http_reply *reply, const struct serve_context *ctx, bool is_public)
 {
 	struct status_body *b = xcalloc(1, sizeof(*b));
 
 	b->ctx = ctx;
+	b->is_public = is_public;
 	http_reply_stream(reply, TYPE_JSON, &status_ops, b);
+}
+
+void body_status(struct http_reply *reply, const struct serve_context *ctx,
+		 const struct http_request *q)
+{
+	status_open(reply, ctx, false);
+}
+
+void body_status_public(struct http_reply *reply, const struct serve_context *ctx,
+			const struct http_request *q)
+{
+	status_open(reply, ctx, true);
 }
 
 /* --- lists: find the keys, then write service by service --- */
@@ -153,21 +166,11 @@ struct filter {
 	struct str key;
 };
 
-static int states_parse(uint32_t *ret, const char *text, struct err *err)
+static int state_find(const char *word, size_t len)
 {
-	while (*text != '\0') {
-		size_t len = strcspn(text, ",");
-		enum serve_state s = serve_state_parse(text, len);
+	enum serve_state s = serve_state_parse(word, len);
 
-		if (s == SERVE_STATE_UNSET)
-			return err_set(err, -EINVAL, "state: '%.*s' is not a state of a service",
-				       (int)MIN(len, (size_t)64), text);
-		*ret |= UINT32_C(1) << s;
-		text += len;
-		if (*text == ',')
-			text++;
-	}
-	return 0;
+	return s == SERVE_STATE_UNSET ? -1 : (int)s;
 }
 
 static char *param_copy(const struct http_request *q, const char *name)
@@ -192,7 +195,9 @@ static int filter_init(struct filter *ret, const struct serve_context *ctx,
 	if (ret->text != NULL && ip_addr_parse(&ret->addr, ret->text, NULL) < 0 &&
 	    ip_endpoint_parse(&ret->addr, &ret->port, ret->text) < 0)
 		ret->port = 0; /* neither: a part of a name, or the name of a pod */
-	return states ? states_parse(&ret->states, states, err) : 0;
+	return states ? body_words_parse(&ret->states, states, state_find, "state",
+					 "a state of a service", err)
+		      : 0;
 }
 
 static void filter_fini(struct filter *f)
@@ -405,6 +410,39 @@ bool body_params_check(struct http_reply *reply, const struct http_request *q, c
 		}
 	}
 	return true;
+}
+
+bool body_service_param(const struct name **ns, const struct name **name, struct http_reply *reply,
+			const struct http_request *q)
+{
+	const char *text = http_request_param(q, "service");
+	const char *slash = text ? strchr(text, '/') : NULL;
+
+	*ns = *name = NULL;
+	if (slash != NULL) {
+		*ns = name_get(text, (size_t)(slash - text));
+		*name = name_get_str(slash + 1);
+	} else if (text != NULL) {
+		http_reply_error(reply, 400, "service: '%.64s' is not NAMESPACE/NAME", text);
+	}
+	return slash != NULL || text == NULL;
+}
+
+int body_words_parse(uint32_t *ret, const char *list, int (*find)(const char *word, size_t len),
+		     const char *key, const char *what, struct err *err)
+{
+	*ret = 0;
+	while (*list != '\0') {
+		size_t len = strcspn(list, ",");
+		int n = find(list, len);
+
+		if (n < 0)
+			return err_set(err, -EINVAL, "%s: '%.*s' is not %s", key,
+				       (int)MIN(len, (size_t)64), list, what);
+		*ret |= UINT32_C(1) << n;
+		list += len + (list[len] == ',');
+	}
+	return 0;
 }
 
 static int limit_parse(size_t *ret, const struct http_request *q, struct err *err)

@@ -19,6 +19,19 @@
 
 /* False for a parameter that is not in `names`, separated by blanks: `reply` has the error. */
 bool body_params_check(struct http_reply *reply, const struct http_request *q, const char *names);
+/*
+ * The parameter "service", NAMESPACE/NAME: counted names, or NULL without the parameter. False:
+ * `reply` has the error.
+ */
+bool body_service_param(const struct name **ns, const struct name **name, struct http_reply *reply,
+			const struct http_request *q);
+/*
+ * Bits of the words of a list separated by commas; `find` returns the number of a word, or -1.
+ * -EINVAL: "KEY: 'WORD' is not WHAT".
+ */
+MUST_USE int body_words_parse(uint32_t *ret, const char *list,
+			      int (*find)(const char *word, size_t len), const char *key,
+			      const char *what, struct err *err);
 /* An answer that is written at once: an object that begins with "api". */
 void body_begin(struct http_reply *reply, struct jsonw *w);
 void body_end(struct http_reply *reply, struct jsonw *w);
@@ -54,6 +67,9 @@ void items_open(struct http_reply *reply, struct items *b, const struct serve_co
 /* /v1/status */
 void body_status(struct http_reply *reply, const struct serve_context *ctx,
 		 const struct http_request *q);
+/* Without the options. */
+void body_status_public(struct http_reply *reply, const struct serve_context *ctx,
+			const struct http_request *q);
 /* /v1/services */
 void body_services(struct http_reply *reply, const struct serve_context *ctx,
 		   const struct http_request *q);

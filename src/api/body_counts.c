@@ -170,23 +170,14 @@ static void counts_close(struct items *items)
 void body_counts(struct http_reply *reply, const struct serve_context *ctx,
 		 const struct http_request *q)
 {
-	const char *service = http_request_param(q, "service");
 	static const struct items_ops ops = {
 		.head = counts_head, .item = counts_item, .tail = counts_tail, .close = counts_close
 	};
-	const char *slash = service ? strchr(service, '/') : NULL;
-	struct page_query query = { .is_wanted = is_requested };
-	struct counts_body *b;
+	struct counts_body *b = xcalloc(1, sizeof(*b));
+	const struct page_query query = { .is_wanted = is_requested, .arg = b };
 
-	if (service != NULL && slash == NULL) {
-		http_reply_error(reply, 400, "service: '%.64s' is not NAMESPACE/NAME", service);
-		return;
-	}
-	b = xcalloc(1, sizeof(*b));
-	if (service != NULL) {
-		b->ns = name_get(service, (size_t)(slash - service));
-		b->name = name_get_str(slash + 1);
-	}
-	query.arg = b;
-	items_open(reply, &b->items, ctx, &ops, &query);
+	if (body_service_param(&b->ns, &b->name, reply, q))
+		items_open(reply, &b->items, ctx, &ops, &query);
+	else
+		free(b);
 }

@@ -112,16 +112,22 @@ static int file_write(const struct drains *d)
 
 /* --- the request --- */
 
+/* A request of PUT. */
+struct change {
+	const struct name *ns; /* counted */
+	const struct name *name;
+	const char *endpoint;
+	struct ip_addr addr; /* that is `endpoint`; unset: it is the name of a pod */
+	bool is_out;
+};
+
 /* A kind of request: the list of endpoints without new connections, and how it is changed. */
 struct list_kind {
 	const char *out; /* states */
 	const char *in;
-	/* Take `e` of `svc` out; negative errno: `reply` has the error, unless it is -ENOSPC. */
-	int (*take_out)(struct http_reply *reply, const struct serve_context *ctx,
-			const struct svc *svc, const struct slice_endpoint *e, const char *text);
-	/* Return all endpoints that `text` names; their number. */
-	int (*bring_in)(const struct serve_context *ctx, const char *ns, const char *name,
-			const char *text);
+	int (*take_out)(struct model *m, const struct svc *svc, const struct slice_endpoint *e);
+	/* Return all endpoints that `c` names; their number. */
+	int (*bring_in)(const struct serve_context *ctx, const struct change *c);
 	void (*item)(struct jsonw *w, const struct model *m, size_t i);
 	int limit;
 };
@@ -134,48 +140,26 @@ static void item_print(struct jsonw *w, const struct name *ns, const struct name
 	jsonw_text(w, "pod", pod);
 }
 
-static void list_print(struct http_reply *reply, const struct list_kind *k, const struct model *m,
-		       size_t n, const char *problem)
+static bool is_meant(const struct change *c, const struct ip_addr *addr, const char *pod)
 {
-	struct jsonw w;
-
-	body_begin(reply, &w);
-	jsonw_text(&w, "problem", problem);
-	jsonw_array(&w, "items");
-	for (size_t i = 0; i < n; i++) {
-		jsonw_object(&w, NULL);
-		k->item(&w, m, i);
-		jsonw_end(&w);
-	}
-	jsonw_end(&w);
-	body_end(reply, &w);
+	if (ip_is_set(&c->addr))
+		return ip_addr_is_equal(addr, &c->addr);
+	return pod != NULL && strcmp(pod, c->endpoint) == 0;
 }
 
-/* Is the endpoint meant by `text`, with the address `addr` or the name of a pod? */
-static bool is_meant(const struct ip_addr *own, const char *pod, const struct ip_addr *addr,
-		     const char *text)
+/* Take out all addresses that the slices of the service list; return their number, or -errno. */
+static int endpoints_take_out(const struct list_kind *k, struct model *m, const struct svc *svc,
+			      const struct change *c)
 {
-	if (ip_is_set(addr))
-		return ip_addr_is_equal(own, addr);
-	return pod != NULL && strcmp(pod, text) == 0;
-}
-
-/* Take out all addresses that the slices of the service list for `text`; return their number. */
-static int endpoints_take_out(struct http_reply *reply, const struct list_kind *k,
-			      const struct serve_context *ctx, const struct svc *svc,
-			      const char *text)
-{
-	struct ip_addr addr = { 0 };
 	int n = 0;
 
-	(void)!ip_addr_parse(&addr, text, NULL); /* else the name of a pod */
 	list_for_each (l, &svc->slices)
 		vec_for_each (e, &list_entry(l, struct slice_entry, link)->slice->endpoints) {
 			int r;
 
-			if (!is_meant(&e->addr, e->pod, &addr, text))
+			if (!is_meant(c, &e->addr, e->pod))
 				continue;
-			r = k->take_out(reply, ctx, svc, e, text);
+			r = k->take_out(m, svc, e);
 			if (r < 0)
 				return r;
 			n++;
@@ -185,30 +169,22 @@ static int endpoints_take_out(struct http_reply *reply, const struct list_kind *
 
 /* --- drains --- */
 
-static int drain_one(struct http_reply *reply, const struct serve_context *ctx,
-		     const struct svc *svc, const struct slice_endpoint *e, const char *text)
+static int drain_one(struct model *m, const struct svc *svc, const struct slice_endpoint *e)
 {
-	(void)reply;
-	(void)text;
-	return model_drain(ctx->drains->model, svc->ns, svc->name, &e->addr, e->pod, now_ns());
+	return model_drain(m, svc->ns, svc->name, &e->addr, e->pod, now_ns());
 }
 
 /* Search the list of drains: the endpoint may be in no slice any more. */
-static int endpoints_undrain(const struct serve_context *ctx, const char *ns, const char *name,
-			     const char *text)
+static int endpoints_undrain(const struct serve_context *ctx, const struct change *c)
 {
 	struct model *m = ctx->drains->model;
-	struct ip_addr addr = { 0 };
 	int n = 0;
 
-	(void)!ip_addr_parse(&addr, text, NULL);
 	for (size_t i = m->drains.n; i-- > 0;) {
-		const struct model_drain *e = &m->drains.v[i];
-		const struct model_drain copy = *e;
+		const struct model_drain e = m->drains.v[i];
 
-		if (strcmp(e->ns->text, ns) == 0 && strcmp(e->name->text, name) == 0 &&
-		    is_meant(&e->addr, e->pod, &addr, text))
-			n += model_undrain(m, copy.ns, copy.name, &copy.addr, now_ns());
+		if (e.ns == c->ns && e.name == c->name && is_meant(c, &e.addr, e.pod))
+			n += model_undrain(m, e.ns, e.name, &e.addr, now_ns());
 	}
 	return n;
 }
@@ -227,8 +203,8 @@ static const struct list_kind drain_kind = {
 /* --- ejections --- */
 
 /* End the ejections of an address, by this process and by operators. */
-static int address_admit(const struct serve_context *ctx, const char *ns, const char *name,
-			 const struct ip_addr *addr, bool is_manual_too)
+static int address_admit(const struct serve_context *ctx, const struct name *ns,
+			 const struct name *name, const struct ip_addr *addr, bool is_manual_too)
 {
 	struct model *m = ctx->drains->model;
 	int n = 0;
@@ -236,8 +212,8 @@ static int address_admit(const struct serve_context *ctx, const char *ns, const 
 	for (size_t i = m->ejections.n; i-- > 0;) {
 		struct model_ejection e = m->ejections.v[i];
 
-		if (strcmp(e.ns->text, ns) != 0 || strcmp(e.name->text, name) != 0 ||
-		    !ip_addr_is_equal(&e.addr, addr) || (e.is_manual && !is_manual_too))
+		if (e.ns != ns || e.name != name || !ip_addr_is_equal(&e.addr, addr) ||
+		    (e.is_manual && !is_manual_too))
 			continue;
 		monitor_ejection(ctx->monitor, &e, true);
 		n += model_admit(m, e.ns, e.name, &e.addr, e.port, now_ns());
@@ -245,27 +221,16 @@ static int address_admit(const struct serve_context *ctx, const char *ns, const 
 	return n;
 }
 
-static int eject_one(struct http_reply *reply, const struct serve_context *ctx,
-		     const struct svc *svc, const struct slice_endpoint *e, const char *text)
+static int eject_one(struct model *m, const struct svc *svc, const struct slice_endpoint *e)
 {
 	const struct model_ejection of = { .ns = svc->ns,
 					   .name = svc->name,
 					   .addr = e->addr,
 					   .is_manual = true,
 					   .since_ns = now_ns() };
-	int r = model_eject(ctx->drains->model, &of, of.since_ns);
+	int r = model_eject(m, &of, of.since_ns);
 
-	if (r == -EEXIST)
-		return 0;
-	if (r == -EDOM)
-		http_reply_error(reply, 409,
-				 "%.64s/%.64s: '%.64s' cannot be ejected: more than half of the "
-				 "endpoints would be; drain has no limit",
-				 svc->ns->text, svc->name->text, text);
-	else if (r == -ENOENT)
-		http_reply_error(reply, 409, "%.64s/%.64s: '%.64s' gets no new connections already",
-				 svc->ns->text, svc->name->text, text);
-	return r;
+	return r == -EEXIST ? 0 : r;
 }
 
 /*
@@ -281,28 +246,26 @@ static void ejections_end(const struct serve_context *ctx, size_t first, bool is
 
 		if (is_ok) {
 			monitor_ejection(ctx->monitor, &e, false);
-			(void)address_admit(ctx, e.ns->text, e.name->text, &e.addr, false);
+			(void)address_admit(ctx, e.ns, e.name, &e.addr, false);
 		} else {
 			(void)model_admit(m, e.ns, e.name, &e.addr, 0, now_ns());
 		}
 	}
 }
 
-static int endpoints_admit(const struct serve_context *ctx, const char *ns, const char *name,
-			   const char *text)
+static int endpoints_admit(const struct serve_context *ctx, const struct change *c)
 {
-	const struct svc *svc = model_find_text(ctx->model, ns, name);
-	struct ip_addr addr = { 0 };
+	const struct svc *svc = model_find(ctx->model, c->ns, c->name);
 	int n = 0;
 
-	if (ip_addr_parse(&addr, text, NULL) == 0)
-		return address_admit(ctx, ns, name, &addr, true);
+	if (ip_is_set(&c->addr))
+		return address_admit(ctx, c->ns, c->name, &c->addr, true);
 	if (svc == NULL)
 		return 0;
 	list_for_each (l, &svc->slices)
 		vec_for_each (e, &list_entry(l, struct slice_entry, link)->slice->endpoints)
-			if (is_meant(&e->addr, e->pod, &addr, text))
-				n += address_admit(ctx, ns, name, &e->addr, true);
+			if (is_meant(c, &e->addr, e->pod))
+				n += address_admit(ctx, c->ns, c->name, &e->addr, true);
 	return n;
 }
 
@@ -332,94 +295,103 @@ static const struct list_kind ejection_kind = {
 
 /* --- both --- */
 
-struct change {
-	char *ns;
-	const char *name;
-	const char *endpoint;
-	bool is_out;
-};
+static void list_print(struct http_reply *reply, const struct list_kind *k, const struct model *m,
+		       const char *problem)
+{
+	size_t n = k == &drain_kind ? m->drains.n : m->ejections.n;
+	struct jsonw w;
+
+	body_begin(reply, &w);
+	jsonw_text(&w, "problem", problem);
+	jsonw_array(&w, "items");
+	for (size_t i = 0; i < n; i++) {
+		jsonw_object(&w, NULL);
+		k->item(&w, m, i);
+		jsonw_end(&w);
+	}
+	jsonw_end(&w);
+	body_end(reply, &w);
+}
 
 /* False: `reply` has the error. */
 static bool change_parse(struct change *ret, struct http_reply *reply, const struct list_kind *k,
 			 const struct http_request *q)
 {
-	const char *service = http_request_param(q, "service");
 	const char *state = http_request_param(q, "state");
-	const char *slash = service ? strchr(service, '/') : NULL;
 
 	*ret = (struct change){ .endpoint = http_request_param(q, "endpoint") };
-	if (slash == NULL) {
-		http_reply_error(reply, 400, "service: '%.64s' is not NAMESPACE/NAME",
-				 service ? service : "");
+	if (!body_service_param(&ret->ns, &ret->name, reply, q))
+		return false;
+	if (ret->ns == NULL) {
+		http_reply_error(reply, 400, "service: '' is not NAMESPACE/NAME");
 	} else if (ret->endpoint == NULL || ret->endpoint[0] == '\0') {
 		http_reply_error(reply, 400, "endpoint: a pod's name or an address is missing");
 	} else if (state == NULL || (strcmp(state, k->out) != 0 && strcmp(state, k->in) != 0)) {
 		http_reply_error(reply, 400, "state: '%.64s' is not %s or %s", state ? state : "",
 				 k->out, k->in);
 	} else {
-		ret->ns = xstrndup(service, (size_t)(slash - service));
-		ret->name = slash + 1;
+		(void)!ip_addr_parse(&ret->addr, ret->endpoint, NULL);
 		ret->is_out = strcmp(state, k->out) == 0;
 		return true;
 	}
 	return false;
 }
 
-static size_t list_count(const struct list_kind *k, const struct model *m)
-{
-	return k == &drain_kind ? m->drains.n : m->ejections.n;
-}
-
 static void change_done(struct http_reply *reply, const struct list_kind *k, struct drains *d,
 			const struct change *c)
 {
-	char problem[256] = "";
+	FINI(str_fini) struct str problem = { 0 };
 	int r = k == &drain_kind ? file_write(d) : 0;
 
-	log_notice(LOG_AREA_HTTP, "service %s/%s: endpoint %s: %s by an operator", c->ns, c->name,
-		   c->endpoint,
+	log_notice(LOG_AREA_HTTP, "service %s/%s: endpoint %s: %s by an operator", c->ns->text,
+		   c->name->text, c->endpoint,
 		   c->is_out          ? k->out
 		   : k == &drain_kind ? "undrained"
 				      : k->in);
 	if (r < 0)
-		(void)snprintf(problem, sizeof(problem),
-			       "%s cannot be written (%s): the drain ends with this process",
-			       d->path, strerror(-r));
+		str_printf(&problem, "%s cannot be written (%s): the drain ends with this process",
+			   d->path, strerror(-r));
 	d->changed(d->arg);
-	list_print(reply, k, d->model, list_count(k, d->model), *problem != '\0' ? problem : NULL);
+	list_print(reply, k, d->model, problem.text);
 }
 
 /* A pod with several addresses may be taken out in part: the file and the sync have to follow. */
-static void limit_reached(struct http_reply *reply, const struct list_kind *k, struct drains *d,
-			  int r)
+static void change_failed(struct http_reply *reply, const struct list_kind *k, struct drains *d,
+			  const struct change *c, int r)
 {
 	(void)!file_write(d);
 	d->changed(d->arg);
 	if (r == -ENOSPC)
 		http_reply_error(reply, 503, "no more than %d endpoints can be %s", k->limit,
 				 k->out);
+	else
+		http_reply_error(reply, 409, "%.64s/%.64s: '%.64s' %s", c->ns->text, c->name->text,
+				 c->endpoint,
+				 r == -EDOM ? "cannot be ejected: more than half of the endpoints "
+					      "would be; drain has no limit"
+					    : "gets no new connections already");
 }
 
 static void change_perform(struct http_reply *reply, const struct list_kind *k,
 			   const struct serve_context *ctx, const struct change *c)
 {
-	const struct svc *svc = model_find_text(ctx->model, c->ns, c->name);
+	const struct svc *svc = model_find(ctx->model, c->ns, c->name);
 	size_t n_ejections = ctx->model->ejections.n;
 	int n;
 
 	if (c->is_out && svc == NULL) {
-		http_reply_error(reply, 404, "there is no service %.64s/%.64s", c->ns, c->name);
+		http_reply_error(reply, 404, "there is no service %.64s/%.64s", c->ns->text,
+				 c->name->text);
 		return;
 	}
-	n = c->is_out ? endpoints_take_out(reply, k, ctx, svc, c->endpoint)
-		      : k->bring_in(ctx, c->ns, c->name, c->endpoint);
+	n = c->is_out ? endpoints_take_out(k, ctx->drains->model, svc, c) : k->bring_in(ctx, c);
 	if (c->is_out && k == &ejection_kind) /* all addresses of a pod, or none */
 		ejections_end(ctx, n_ejections, n >= 0);
 	if (n < 0)
-		limit_reached(reply, k, ctx->drains, n);
+		change_failed(reply, k, ctx->drains, c, n);
 	else if (n == 0)
-		http_reply_error(reply, 404, "%.64s/%.64s has no %s%sendpoint '%.64s'", c->ns,
-				 c->name, c->is_out ? "" : k->out, c->is_out ? "" : " ",
+		http_reply_error(reply, 404, "%.64s/%.64s has no %s%sendpoint '%.64s'", c->ns->text,
+				 c->name->text, c->is_out ? "" : k->out, c->is_out ? "" : " ",
 				 c->endpoint);
 	else
 		change_done(reply, k, ctx->drains, c);
@@ -428,18 +400,18 @@ static void change_perform(struct http_reply *reply, const struct list_kind *k,
 static void answer(struct http_reply *reply, const struct list_kind *k,
 		   const struct serve_context *ctx, const struct http_request *q)
 {
-	struct change c;
+	struct change c = { 0 };
 
 	if (ctx->drains == NULL)
 		http_reply_error(reply, 404, "endpoints cannot be %s here", k->out);
 	else if (!body_params_check(reply, q, q->is_write ? "service endpoint state" : ""))
 		return;
 	else if (!q->is_write)
-		list_print(reply, k, ctx->model, list_count(k, ctx->model), NULL);
-	else if (change_parse(&c, reply, k, q)) {
+		list_print(reply, k, ctx->model, NULL);
+	else if (change_parse(&c, reply, k, q))
 		change_perform(reply, k, ctx, &c);
-		free(c.ns);
-	}
+	name_unref(c.ns);
+	name_unref(c.name);
 }
 
 void admin_drains(struct http_reply *reply, const struct serve_context *ctx,

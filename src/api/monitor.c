@@ -2,7 +2,6 @@
 /* api/monitor - subscribers, their queues, and events as lines of JSON. */
 #include "api/monitor.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,8 +40,8 @@ struct subscriber {
 	struct list link; /* in monitor.subscribers */
 	struct monitor *mon;
 	struct http_conn *conn; /* NULL before begin() */
-	char *ns;               /* of the requested service; NULL = all */
-	char *name;
+	const struct name *ns;  /* counted; of the requested service, NULL = all */
+	const struct name *name;
 	uint32_t kinds; /* bits of enum kind */
 	struct str queue;
 	uint64_t lost;
@@ -55,8 +54,8 @@ struct monitor {
 	struct str line; /* the event being written; its service */
 	struct jsonw w;
 	enum kind kind;
-	const char *ns;
-	const char *name;
+	const struct name *ns;
+	const struct name *name;
 	struct plan_ops ops;      /* reused */
 	uint64_t foreign_changes; /* counters of the sync at the last event */
 	uint64_t repairs;
@@ -75,15 +74,14 @@ static void subscriber_take(struct subscriber *r, const struct str *line)
 		http_wake(r->conn);
 }
 
-static bool is_about(const struct subscriber *r, const char *ns, const char *name)
+static bool is_about(const struct subscriber *r, const struct name *ns, const struct name *name)
 {
-	if (r->name == NULL)
-		return true;
-	return ns != NULL && name != NULL && strcmp(r->ns, ns) == 0 && strcmp(r->name, name) == 0;
+	return r->name == NULL || (r->ns == ns && r->name == name);
 }
 
 /* True if a subscriber wants the event; checked before the event is formatted. */
-static bool is_wanted(const struct monitor *mon, enum kind kind, const char *ns, const char *name)
+static bool is_wanted(const struct monitor *mon, enum kind kind, const struct name *ns,
+		      const struct name *name)
 {
 	list_for_each_entry (r, &mon->subscribers, struct subscriber, link) {
 		if ((r->kinds >> kind & 1) && is_about(r, ns, name))
@@ -96,8 +94,8 @@ static bool is_wanted(const struct monitor *mon, enum kind kind, const char *ns,
  * Begin the line of an event about the service `ns`/`name`; NULL: no subscriber wants it. The names
  * are borrowed until event_end().
  */
-static struct jsonw *event_begin(struct monitor *mon, enum kind kind, const char *ns,
-				 const char *name)
+static struct jsonw *event_begin(struct monitor *mon, enum kind kind, const struct name *ns,
+				 const struct name *name)
 {
 	if (mon == NULL || !is_wanted(mon, kind, ns, name))
 		return NULL;
@@ -116,7 +114,7 @@ static struct jsonw *event_begin(struct monitor *mon, enum kind kind, const char
 static struct jsonw *service_event_begin(struct monitor *mon, enum kind kind, const struct name *ns,
 					 const struct name *name)
 {
-	struct jsonw *w = event_begin(mon, kind, ns->text, name->text);
+	struct jsonw *w = event_begin(mon, kind, ns, name);
 
 	if (w != NULL)
 		jsonw_names(w, ns, name);
@@ -138,7 +136,7 @@ static void on_model_event(void *arg, const struct model_event *event)
 	enum kind kind = (enum kind)event->kind;
 	bool is_slice = event->kind == OBJECT_KIND_SLICE;
 	const struct name *service = is_slice ? event->service : event->name;
-	struct jsonw *w = event_begin(arg, kind, name_text(event->ns), name_text(service));
+	struct jsonw *w = event_begin(arg, kind, event->ns, service);
 
 	if (w == NULL)
 		return;
@@ -175,7 +173,7 @@ void monitor_accepted(struct monitor *mon, const struct svc *svc, const struct p
 	uint64_t since = svc->dirty_since_ns;
 	struct jsonw *w;
 
-	if (mon == NULL || !is_wanted(mon, KIND_SYNC, svc->ns->text, svc->name->text))
+	if (mon == NULL || !is_wanted(mon, KIND_SYNC, svc->ns, svc->name))
 		return;
 	vec_clear(&mon->ops.ops);
 	if (old != NULL || new != NULL)
@@ -283,8 +281,8 @@ static int subscriber_more(void *state, struct str *out, uint64_t deadline_ns)
 static void subscriber_free(struct subscriber *r)
 {
 	str_fini(&r->queue);
-	free(r->ns);
-	free(r->name);
+	name_unref(r->ns);
+	name_unref(r->name);
 	free(r);
 }
 
@@ -302,41 +300,12 @@ static void subscriber_close(void *state)
 static const struct http_body_ops subscriber_ops = { subscriber_more, subscriber_close,
 						     subscriber_begin };
 
-static int kinds_parse(uint32_t *ret, const char *text, struct err *err)
+static int kind_find(const char *word, size_t len)
 {
-	*ret = 0;
-	while (*text != '\0') {
-		size_t len = strcspn(text, ",");
-		size_t k = 0;
-
-		while (k < KIND_N &&
-		       (strlen(kind_names[k]) != len || memcmp(kind_names[k], text, len) != 0))
-			k++;
-		if (k == KIND_N)
-			return err_set(err, -EINVAL, "kind: there is no kind '%.*s'",
-				       (int)MIN(len, (size_t)64), text);
-		*ret |= UINT32_C(1) << k;
-		text += len;
-		if (*text == ',')
-			text++;
-	}
-	return 0;
-}
-
-static int subscriber_parse(struct subscriber *r, const struct http_request *q, struct err *err)
-{
-	const char *service = http_request_param(q, "service");
-	const char *kinds = http_request_param(q, "kind");
-	const char *slash = service ? strchr(service, '/') : NULL;
-
-	if (service != NULL && slash == NULL)
-		return err_set(err, -EINVAL, "service: '%.64s' is not NAMESPACE/NAME", service);
-	if (service != NULL) {
-		r->ns = xstrndup(service, (size_t)(slash - service));
-		r->name = xstrdup(slash + 1);
-	}
-	r->kinds = (UINT32_C(1) << KIND_N) - 1;
-	return kinds != NULL ? kinds_parse(&r->kinds, kinds, err) : 0;
+	for (int k = 0; k < KIND_N; k++)
+		if (strlen(kind_names[k]) == len && memcmp(kind_names[k], word, len) == 0)
+			return k;
+	return -1;
 }
 
 static void hello(struct subscriber *r)
@@ -356,10 +325,15 @@ void body_monitor(struct http_reply *reply, const struct serve_context *ctx,
 {
 	struct monitor *mon = ctx->monitor;
 	struct subscriber *r = xcalloc(1, sizeof(*r));
+	const char *kinds = http_request_param(q, "kind");
 	struct err err = { 0 };
 
-	if (subscriber_parse(r, q, &err) < 0) {
+	r->kinds = (UINT32_C(1) << KIND_N) - 1;
+	if (kinds != NULL &&
+	    body_words_parse(&r->kinds, kinds, kind_find, "kind", "a kind of event", &err) < 0) {
 		http_reply_error(reply, 400, "%s", err.text);
+	} else if (!body_service_param(&r->ns, &r->name, reply, q)) {
+		/* `reply` has the error */
 	} else if (mon == NULL || mon->n_subscribers == MONITOR_SUBSCRIBERS_MAX) {
 		http_reply_error(reply, 503, "limit of %d subscribers reached",
 				 MONITOR_SUBSCRIBERS_MAX);

@@ -2,7 +2,6 @@
 /* api/page - check of requests, and the function of each path. */
 #include "api/page.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -19,24 +18,6 @@ static const char safe_headers[] =
 	"Cross-Origin-Resource-Policy: same-origin\r\n"
 	"Referrer-Policy: no-referrer\r\n"
 	"X-Frame-Options: DENY\r\n";
-
-struct page_server {
-	const struct serve_context *given;
-	struct serve_context ctx; /* public part; streams refer to this copy */
-};
-
-void page_server_open(struct page_server **ret, const struct serve_context *ctx)
-{
-	struct page_server *p = xcalloc(1, sizeof(*p));
-
-	p->given = ctx;
-	*ret = p;
-}
-
-void page_server_close(struct page_server *p)
-{
-	free(p);
-}
 
 /* --- check of the Host header --- */
 
@@ -86,19 +67,21 @@ static const struct page_file *file_find(const char *path)
 }
 
 /* GET and HEAD only: starts no checks of the node. */
-static void view_answer(struct page_server *p, const struct control_route *view,
+static void view_answer(const struct control_route *view, const struct serve_context *ctx,
 			const struct http_request *q, struct http_reply *reply)
 {
-	p->ctx = *p->given;
-	p->ctx.options = NULL; /* not public */
-	p->ctx.n_options = 0;
-	if (view->answer == body_counts && http_request_param(q, "service") == NULL)
+	struct control_route public = *view;
+
+	if (public.answer == body_status)
+	public.answer = body_status_public;
+	if (public.answer == body_counts && http_request_param(q, "service") == NULL)
 		http_reply_error(reply, 400, "service: NAMESPACE/NAME is missing");
 	else
-		control_route_answer(view, reply, &p->ctx, q);
+		control_route_answer(&public, reply, ctx, q);
 }
 
-bool page_answer(struct page_server *p, const struct http_request *q, struct http_reply *reply)
+bool page_answer(const struct serve_context *ctx, const struct http_request *q,
+		 struct http_reply *reply)
 {
 	const struct page_file *file = file_find(q->path);
 	const struct control_route *view = control_route_find(q->path);
@@ -111,7 +94,7 @@ bool page_answer(struct page_server *p, const struct http_request *q, struct htt
 		reply->type = file->type;
 		str_add(&reply->body, file->data, file->len);
 	} else {
-		view_answer(p, view, q, reply);
+		view_answer(view, ctx, q, reply);
 	}
 	return true;
 }

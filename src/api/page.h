@@ -16,15 +16,11 @@
 #include "http/http.h"
 #include "state/context.h"
 
-struct page_server;
-
-/* `ctx` is borrowed. */
-void page_server_open(struct page_server **ret, const struct serve_context *ctx);
-void page_server_close(struct page_server *p);
 /*
  * True if the Host header is an address, localhost or the name of this node. All paths of the
  * port reject other names: a foreign web page can send requests only with its own name.
  */
 bool page_host_is_good(const struct serve_context *ctx, const char *host);
 /* False: not a path of the page; `reply` is unchanged. The caller has checked the Host. */
-bool page_answer(struct page_server *p, const struct http_request *q, struct http_reply *reply);
+bool page_answer(const struct serve_context *ctx, const struct http_request *q,
+		 struct http_reply *reply);

@@ -30,9 +30,9 @@ struct view_totals {
 
 void view_totals_add(struct view_totals *t, const struct serve_context *ctx, const struct svc *svc);
 
-/* An object; `now` is now_ns(). */
+/* An object; `now` is now_ns(). `is_public`: without the options. */
 void view_status(struct jsonw *w, const struct serve_context *ctx, const struct view_totals *t,
-		 uint64_t now);
+		 bool is_public, uint64_t now);
 /* One service of a list: an object. `scratch` is reused from row to row. */
 void view_row(struct jsonw *w, const struct serve_context *ctx, const struct svc *svc,
 	      struct serve_facts *scratch);

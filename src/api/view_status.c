@@ -387,7 +387,7 @@ static void view_counts(struct jsonw *w, const struct serve_context *ctx,
 }
 
 void view_status(struct jsonw *w, const struct serve_context *ctx, const struct view_totals *t,
-		 uint64_t now)
+		 bool is_public, uint64_t now)
 {
 	FINI(serve_source_info_fini) struct serve_source_info source = { 0 };
 
@@ -412,7 +412,7 @@ void view_status(struct jsonw *w, const struct serve_context *ctx, const struct 
 	view_sync(w, ctx, now);
 	view_rejected(w, ctx, now);
 	jsonw_object(w, "options");
-	for (size_t i = 0; i < ctx->n_options; i++)
+	for (size_t i = 0; !is_public && i < ctx->n_options; i++)
 		jsonw_text(w, ctx->options[i].name, ctx->options[i].value);
 	jsonw_end(w);
 	view_problems(w, ctx, &source, t);

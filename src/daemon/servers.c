@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "api/history.h"
-#include "api/page.h"
 #include "base/log.h"
 #include "daemon/notify.h"
 
@@ -17,7 +16,6 @@ struct servers {
 	struct health *health;
 	struct health_services *services;
 	struct history *history;
-	struct page_server *page; /* NULL: no status page */
 	struct metrics *metrics;
 	struct notify *notify;
 	uint64_t status_ns; /* last STATUS= message */
@@ -51,11 +49,8 @@ static int open_parts(struct servers *s, struct event_base *base, const struct s
 		return r;
 	health_services_open(&s->services, base, &services);
 	history_open(&s->history, s->ctx);
-	if (c->has_page)
-		page_server_open(&s->page, s->ctx);
 	metrics.ctx = s->ctx;
 	metrics.started_wall_ns = wall_now_ns();
-	metrics.page = s->page;
 	metrics.health = s->health;
 	metrics.health_services = s->services;
 	return metrics_open(&s->metrics, base, &metrics, err);
@@ -87,7 +82,6 @@ void servers_close(struct servers *s)
 		return;
 	notify_close(s->notify);
 	metrics_close(s->metrics);
-	page_server_close(s->page);
 	history_close(s->history);
 	health_services_close(s->services);
 	health_close(s->health);

@@ -11,11 +11,9 @@
 struct servers;
 
 struct servers_config {
-	struct metrics_config
-		metrics; /* servers_open() adds context, health, page and the start time */
-	struct listen_place healthz; /* port 0: none */
-	bool has_page;               /* the status page, beside the metrics */
-	bool is_node_optional;       /* see health.h */
+	struct metrics_config metrics; /* servers_open() adds context, health and the start time */
+	struct listen_place healthz;   /* port 0: none */
+	bool is_node_optional;         /* see health.h */
 	uint64_t sync_period_ns;
 };
 

@@ -113,23 +113,21 @@ static void on_scanned(void *arg, uint64_t took_ns, const struct pass_result *to
 			  &(struct metrics_scans){ took_ns, total->n_deleted, total->n_matches });
 }
 
-static void failovers_count(void *arg)
+static void failovers_count(void *arg, struct metrics_failovers *ret)
 {
-	struct vipd *v = arg;
+	const struct vipd *v = arg;
 
 	if (v->failover != NULL)
-		metrics_failovers(servers_metrics(v->servers),
-				  &(struct metrics_failovers){
-					  failover_loop_moves(v->failover, L4PROTO_TCP),
-					  failover_loop_moves(v->failover, L4PROTO_UDP),
-					  eject_loop_count(v->eject),
-					  failover_n_silent(failover_loop_state(v->failover)),
-				  });
+		*ret = (struct metrics_failovers){
+			failover_loop_moves(v->failover, L4PROTO_TCP),
+			failover_loop_moves(v->failover, L4PROTO_UDP),
+			eject_loop_count(v->eject),
+			failover_n_silent(failover_loop_state(v->failover)),
+		};
 }
 
 static void observers_follow(struct vipd *v)
 {
-	failovers_count(v);
 	servers_stepped(v->servers);
 	monitor_stepped(v->monitor, v->sync);
 }
@@ -519,13 +517,13 @@ static int open_servers(struct vipd *v, struct err *err)
 			.mode = v->plane->ops->name,
 			.counting = v->options.plane.counting,
 			.sources = sources,
-			.refresh = failovers_count,
+			.has_page = options_has_page(&v->options),
+			.failovers = failovers_count,
 			.config = configz,
 			.flags = flagz,
 			.arg = v,
 		},
 		.healthz = v->options.servers.healthz,
-		.has_page = options_has_page(&v->options),
 		.is_node_optional = v->options.manifests != NULL,
 		.sync_period_ns = v->options.sync.period_ns,
 	};

@@ -133,11 +133,6 @@ void metrics_conntrack(struct metrics *m, const struct metrics_scans *scans)
 	m->scans = *scans;
 }
 
-void metrics_failovers(struct metrics *m, const struct metrics_failovers *f)
-{
-	m->failovers = *f;
-}
-
 /* --- debugging pages of Kubernetes components, in the format of kube-proxy --- */
 
 static void configz(const struct metrics_config *c, struct http_reply *reply)
@@ -255,12 +250,10 @@ static void answer(void *arg, const struct http_request *q, struct http_reply *r
 				 q->host ? q->host : "");
 		return;
 	}
-	if (m->config.page != NULL && page_answer(m->config.page, q, reply))
+	if (m->config.has_page && page_answer(m->config.ctx, q, reply))
 		return;
 	if (strcmp(q->path, "/metrics") == 0) {
 		reply->type = "text/plain; version=0.0.4; charset=utf-8";
-		if (m->config.refresh != NULL)
-			m->config.refresh(m->config.arg);
 		metrics_text(m, &reply->body, now_ns(), wall_now_ns());
 		if (is_counting(m))
 			counts_reply(reply, &counts, &reply->body);

@@ -24,7 +24,6 @@
 
 struct event_base;
 struct metrics;
-struct page_server;
 
 /* One list and watch, or one folder. */
 struct metrics_source {
@@ -40,12 +39,20 @@ struct metrics_source {
 	uint64_t bytes;
 };
 
+/* Of conntrack/failover.h and conntrack/eject.h. */
+struct metrics_failovers {
+	uint64_t moves;     /* TCP handshakes so far */
+	uint64_t udp_moves; /* flows of UDP so far */
+	uint64_t ejections; /* begun so far */
+	size_t n_silent;    /* endpoints now */
+};
+
 struct metrics_config {
 	const struct serve_context *ctx;               /* borrowed, like all pointers here */
 	const struct health *health;                   /* may be NULL */
 	const struct health_services *health_services; /* may be NULL */
-	struct page_server *page;                      /* has precedence; may be NULL */
 	struct listen_place at;                        /* port 0: no server */
+	bool has_page;                                 /* of api/page.h */
 	bool is_hard_fail;
 	int64_t started_wall_ns;      /* Unix ns */
 	const char *mode;             /* for /proxyMode */
@@ -53,8 +60,8 @@ struct metrics_config {
 	/* Call `add` for each source. May be NULL. */
 	void (*sources)(void *arg, void (*add)(void *add_arg, const struct metrics_source *s),
 			void *add_arg);
-	/* Called before each answer, for deferred updates (metrics_failovers). May be NULL. */
-	void (*refresh)(void *arg);
+	/* Read the counters of failover. May be NULL. */
+	void (*failovers)(void *arg, struct metrics_failovers *ret);
 	/* For /configz and /flagz. May be NULL. */
 	void (*config)(void *arg, struct str *out);
 	void (*flags)(void *arg, struct str *out);
@@ -82,14 +89,6 @@ struct metrics_scans {
 };
 /* A scan ended. */
 void metrics_conntrack(struct metrics *m, const struct metrics_scans *scans);
-/* Of conntrack/failover.h and conntrack/eject.h. */
-struct metrics_failovers {
-	uint64_t moves;     /* TCP handshakes so far */
-	uint64_t udp_moves; /* flows of UDP so far */
-	uint64_t ejections; /* begun so far */
-	size_t n_silent;    /* endpoints now */
-};
-void metrics_failovers(struct metrics *m, const struct metrics_failovers *f);
 
 /* Append the text of /metrics. */
 void metrics_text(struct metrics *m, struct str *out, uint64_t now_ns, int64_t wall_ns);

@@ -25,7 +25,6 @@ struct metrics {
 	struct expo_hist programming[IPFAM_N];
 	struct expo_hist conntrack_time;
 	struct metrics_scans scans;
-	struct metrics_failovers failovers;
 	int64_t queued_wall_ns;
 	uint64_t seen_step_ns; /* step and loads of the sync's statistics already counted */
 	uint64_t seen_loads;

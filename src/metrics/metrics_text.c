@@ -296,18 +296,20 @@ static void failover_lines(const struct metrics *m, struct str *out)
 {
 	static const char moved[] = "vipd_failovers_total";
 	const struct plane *plane = m->config.ctx->plane;
+	struct metrics_failovers f = { 0 };
 
 	if (plane == NULL || plane->ops->handshakes == NULL)
 		return;
+	if (m->config.failovers != NULL)
+		m->config.failovers(m->config.arg, &f);
 	expo_head(
 		out, moved, "counter",
 		"Handshakes and UDP flows moved to another endpoint, and endpoints ejected, by reason");
-	expo_uint(out, moved, "reason=\"handshake\"", m->failovers.moves);
-	expo_uint(out, moved, "reason=\"udp\"", m->failovers.udp_moves);
-	expo_uint(out, moved, "reason=\"ejection\"", m->failovers.ejections);
+	expo_uint(out, moved, "reason=\"handshake\"", f.moves);
+	expo_uint(out, moved, "reason=\"udp\"", f.udp_moves);
+	expo_uint(out, moved, "reason=\"ejection\"", f.ejections);
 	one(out, "vipd_silent_endpoints", "gauge",
-	    "Endpoints that left a TCP handshake unanswered in the last 10 s",
-	    m->failovers.n_silent);
+	    "Endpoints that left a TCP handshake unanswered in the last 10 s", f.n_silent);
 }
 
 /* Absent on a plane without draining. */

@@ -20,7 +20,6 @@
 
 struct world {
 	struct serve_world w;
-	struct page_server *page;
 	struct history *history;
 	size_t n_units; /* calls for the last answer, each with its deadline passed */
 	size_t largest; /* bytes that one of them added */
@@ -30,14 +29,12 @@ static void world_init(struct world *w)
 {
 	*w = (struct world){ 0 };
 	serve_world_init(&w->w);
-	page_server_open(&w->page, &w->w.ctx);
 	history_open(&w->history, &w->w.ctx);
 	w->w.ctx.history = w->history;
 }
 
 static void world_fini(struct world *w)
 {
-	page_server_close(w->page);
 	history_close(w->history);
 	serve_world_fini(&w->w);
 }
@@ -74,7 +71,7 @@ static bool ask(struct world *w, const char *path, const char *headers, struct h
 
 	*reply = (struct http_reply){ 0 };
 	assert_int_equal(http_request_parse(&q, head, (size_t)n, HTTP_TAKES_READS, &err), 0);
-	is_ours = page_answer(w->page, &q, reply);
+	is_ours = page_answer(&w->w.ctx, &q, reply);
 	if (!page_host_is_good(&w->w.ctx, q.host))
 		reply->status = 403; /* as in metrics.c, for any path */
 	http_request_fini(&q);
