@@ -68,18 +68,22 @@ void admin_log(struct http_reply *reply, const struct serve_context *ctx,
 
 /* --- doctor --- */
 
-static void doctor_result(struct jsonw *w, const struct check_result *c)
+static void results_print(struct jsonw *w, const json_t *report)
 {
-	jsonw_object(w, NULL);
-	jsonw_text(w, "check", c->check);
-	jsonw_text(w, "level", check_level_text(c->level));
-	jsonw_text(w, "found", c->found);
-	jsonw_text(w, "advice", c->advice);
-	jsonw_end(w);
+	static const char *const keys[] = { "check", "level", "found", "advice" };
+	const json_t *result;
+	size_t i;
+
+	json_array_foreach (report, i, result) {
+		jsonw_object(w, NULL);
+		for (size_t k = 0; k < ARRAY_SIZE(keys); k++)
+			jsonw_text(w, keys[k], check_text(result, keys[k]));
+		jsonw_end(w);
+	}
 }
 
 /* Not of the helper: the plane of this process reports them. */
-static void failover_results(struct check_report *own, const struct plane *p)
+static void failover_results(json_t *own, const struct plane *p)
 {
 	static const enum plane_fault_kind kinds[] = { PLANE_FAULT_FAILOVER, PLANE_FAULT_MOVES };
 
@@ -91,10 +95,9 @@ static void failover_results(struct check_report *own, const struct plane *p)
 }
 
 /* Results of the helper, and of the Node object, which only this process has. */
-static void doctor_results(struct jsonw *w, const struct check_report *report,
-			   const struct serve_context *ctx)
+static void doctor_results(struct jsonw *w, const json_t *report, const struct serve_context *ctx)
 {
-	FINI(check_report_fini) struct check_report own = { 0 };
+	json_auto_t *own = json_array();
 
 	if (report == NULL) {
 		jsonw_text(w, "worst", NULL);
@@ -103,23 +106,21 @@ static void doctor_results(struct jsonw *w, const struct check_report *report,
 		return;
 	}
 	if (ctx->health != NULL && health_lacks_node(ctx->health))
-		check_add(&own, "node", CHECK_ERROR,
+		check_add(own, "node", CHECK_ERROR,
 			  "--hostname-override must be the name of this node's Node object "
 			  "(kubectl get nodes)",
 			  "no Node object named \"%s\": /healthz answers 503, and no endpoint "
 			  "counts as local",
 			  name_text(ctx->model->config.node_name));
 	else if (ctx->model->self != NULL)
-		check_add(&own, "node", CHECK_OK, NULL, "there is a Node object named \"%s\"",
+		check_add(own, "node", CHECK_OK, NULL, "there is a Node object named \"%s\"",
 			  name_text(ctx->model->config.node_name));
-	failover_results(&own, ctx->plane);
+	failover_results(own, ctx->plane);
 	jsonw_text(w, "worst",
-		   check_level_text(MAX(check_report_worst(report), check_report_worst(&own))));
+		   check_level_text(MAX(check_report_worst(report), check_report_worst(own))));
 	jsonw_array(w, "results");
-	vec_for_each (c, &own.v)
-		doctor_result(w, c);
-	vec_for_each (c, &report->v)
-		doctor_result(w, c);
+	results_print(w, own);
+	results_print(w, report);
 	jsonw_end(w);
 }
 

@@ -41,12 +41,11 @@ static int ask_vipd(json_t **ret, const struct client *c, struct err *err)
 static json_t *run_here(const struct err *why, const char *plane)
 {
 	const struct check_env env = { .root = "", .plane = plane };
-	FINI(check_report_fini) struct check_report report;
+	json_t *report = check_run(&env);
 
-	check_run(&report, &env);
 	return json_pack("{s:i, s:s, s:s, s:s, s:o}", "api", CONTROL_API_VERSION, "by", "vipctl",
-			 "vipd", why->text, "worst", check_level_text(check_report_worst(&report)),
-			 "results", check_report_json(&report));
+			 "vipd", why->text, "worst", check_level_text(check_report_worst(report)),
+			 "results", report);
 }
 
 /* 0 when vipd runs on `plane`. */

@@ -42,8 +42,7 @@ static const char *reason(const char *help)
 	return colon != NULL ? colon + strlen("no effect: ") : help;
 }
 
-static void setting_report(struct check_report *r, const struct options *o,
-			   const struct options_setting *s)
+static void setting_report(json_t *r, const struct options *o, const struct options_setting *s)
 {
 	char name[FIELD_NAME_MAX];
 	json_auto_t *field = options_field(o, s, name);
@@ -88,7 +87,7 @@ static bool names_mode(const struct options *o)
 	return vec_has(&o->record.settings, s, strcmp(s->option->name, "proxy-mode") == 0);
 }
 
-static void settings_report(struct check_report *r, const struct options *o)
+static void settings_report(json_t *r, const struct options *o)
 {
 	if (!names_mode(o))
 		check_add(
@@ -111,20 +110,25 @@ static void settings_report(struct check_report *r, const struct options *o)
 /* --- the node --- */
 
 /* A kube-proxy that runs, and its kernel state, are what is to be replaced. */
-static void node_report(struct check_report *r, const struct options *o)
+static void node_report(json_t *r, const struct options *o)
 {
 	const struct check_env env = { .root = "",
 				       .plane = o->plane.mode == PROXY_MODE_IPVS ? "ipvs"
 										 : "nftables" };
-	FINI(check_report_fini) struct check_report node;
+	json_auto_t *node = check_run(&env);
+	json_t *c;
+	size_t i;
 
-	check_run(&node, &env);
-	vec_for_each (c, &node.v)
-		if (strcmp(c->check, "proxies") == 0)
-			check_add(r, "kube-proxy", c->level > CHECK_NOTE ? CHECK_NOTE : c->level,
-				  c->advice, "%s", c->found);
-		else if (c->level > CHECK_OK)
-			check_add(r, c->check, c->level, c->advice, "%s", c->found);
+	json_array_foreach (node, i, c) {
+		enum check_level level = check_level(c);
+		bool is_proxies = strcmp(check_text(c, "check"), "proxies") == 0;
+
+		if (is_proxies)
+			check_add(r, "kube-proxy", level > CHECK_NOTE ? CHECK_NOTE : level,
+				  check_text(c, "advice"), "%s", check_text(c, "found"));
+		else if (level > CHECK_OK)
+			(void)json_array_append(r, c);
+	}
 	check_add(r, "steps", CHECK_NOTE, ADVICE_STEPS, "kube-proxy to vipd, one node at a time");
 }
 
@@ -161,14 +165,14 @@ static int config_write(const struct options *o, const char *path, struct err *e
 
 static int report_show(const struct run *run, const struct options *o)
 {
-	FINI(check_report_fini) struct check_report report = { 0 };
+	json_t *report = json_array();
 	json_t *answer;
 
-	settings_report(&report, o);
-	node_report(&report, o);
-	answer = json_pack("{s:i, s:s, s:s, s:o}", "api", CONTROL_API_VERSION, "mode", mode_text(o),
-			   "worst", check_level_text(check_report_worst(&report)), "results",
-			   check_report_json(&report));
+	settings_report(report, o);
+	node_report(report, o);
+	answer =
+		json_pack("{s:i, s:s, s:s, s:o}", "api", CONTROL_API_VERSION, "mode", mode_text(o),
+			  "worst", check_level_text(check_report_worst(report)), "results", report);
 	return answer_show(run, answer, (int)doctor_exit(answer), show_doctor);
 }
 

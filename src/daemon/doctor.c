@@ -10,35 +10,41 @@ struct doctor {
 	struct check_helper *checks;
 	struct event *patience;
 	struct event *log_timer;
-	struct check_report logged; /* warnings and errors of the last run */
+	json_t *logged; /* the last report */
 	bool is_settled;
 };
 
 /* --- checks --- */
 
-static bool is_logged(const struct doctor *d, const struct check_result *c)
+static bool is_logged(const struct doctor *d, const json_t *result)
 {
-	return vec_has(&d->logged.v, t,
-		       strcmp(t->check, c->check) == 0 && strcmp(t->found, c->found) == 0);
+	const json_t *old;
+	size_t i;
+
+	json_array_foreach (d->logged, i, old)
+		if (strcmp(check_text(old, "check"), check_text(result, "check")) == 0 &&
+		    strcmp(check_text(old, "found"), check_text(result, "found")) == 0)
+			return check_level(old) >= CHECK_WARNING;
+	return false;
 }
 
-static void on_checked(void *arg, const struct check_report *report)
+static void on_checked(void *arg, const json_t *report)
 {
 	struct doctor *d = arg;
-	struct check_report logged = { 0 };
+	json_t *c;
+	size_t i;
 
-	vec_for_each (c, &report->v) {
-		if (c->level < CHECK_WARNING)
-			continue;
-		if (!is_logged(d, c))
-			log_warn(LOG_AREA_MAIN, "doctor: %s: %s: %s%s%s",
-				 check_level_text(c->level), c->check, c->found,
-				 c->advice != NULL ? "; what to do: " : "",
-				 c->advice != NULL ? c->advice : "");
-		check_add(&logged, c->check, c->level, NULL, "%s", c->found);
+	json_array_foreach (report, i, c) {
+		const char *advice = check_text(c, "advice");
+
+		if (check_level(c) >= CHECK_WARNING && !is_logged(d, c))
+			log_warn(LOG_AREA_MAIN, "doctor: %s: %s: %s%s%s", check_text(c, "level"),
+				 check_text(c, "check"), check_text(c, "found"),
+				 advice != NULL ? "; what to do: " : "",
+				 advice != NULL ? advice : "");
 	}
-	check_report_fini(&d->logged);
-	d->logged = logged;
+	json_decref(d->logged);
+	d->logged = json_deep_copy(report);
 }
 
 static void on_patience(evutil_socket_t fd, short what, void *arg)
@@ -105,6 +111,6 @@ void doctor_close(struct doctor *d)
 	check_helper_close(d->checks);
 	event_drop(d->patience);
 	event_drop(d->log_timer);
-	check_report_fini(&d->logged);
+	json_decref(d->logged);
 	free(d);
 }

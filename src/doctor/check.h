@@ -2,9 +2,8 @@
 /*
  * doctor/check - checks of the node, behind `vipctl doctor`.
  *
- *     check_run(&report, &env)             everything; takes up to a second
- *     vec_for_each (c, &report.v) ...
- *     check_report_fini(&report)
+ *     report = check_run(&env)             everything; takes up to a second
+ *     json_array_foreach (report, i, result) ...
  *
  * Three steps in a child process (run.c), which is killed after 2 minutes: read facts (read_*.c,
  * proc.c: netlink, and files below a root that tests choose), try each kernel feature, check
@@ -18,7 +17,6 @@
 #include <jansson.h>
 
 #include "base/err.h"
-#include "base/vec.h"
 
 enum check_level {
 	CHECK_UNSET = 0,
@@ -31,29 +29,18 @@ enum check_level {
 /* "ok", "note", "warning", "error" */
 const char *check_level_text(enum check_level level);
 
-/* A check may have several results, one for each finding. */
-struct check_result {
-	char *check; /* "conntrack": stable, for scripts */
-	enum check_level level;
-	char *found;  /* one line */
-	char *advice; /* what to do; NULL: nothing */
-};
-
-/* Zeroed memory is an empty report. */
-struct check_report {
-	VEC(struct check_result) v;
-};
-
-void check_report_fini(struct check_report *r);
-enum check_level check_report_worst(const struct check_report *r);
-/* `advice` may be NULL. */
-void check_add(struct check_report *r, const char *check, enum check_level level,
-	       const char *advice, const char *fmt, ...) PRINTF_LIKE(5, 6);
-
-/* The members of an answer of /v1/doctor: an array, and back. -EPROTO: not a report. */
-json_t *check_report_json(const struct check_report *r);
-MUST_USE int check_report_from_json(struct check_report *ret, const json_t *results,
-				    struct err *err);
+/*
+ * A report is an array of results, as in answers of /v1/doctor: objects with the texts "check"
+ * ("conntrack": stable, for scripts), "level", "found" (one line) and "advice" (what to do; null:
+ * nothing). A check may have several results, one for each finding.
+ */
+void check_add(json_t *report, const char *check, enum check_level level, const char *advice,
+	       const char *fmt, ...) PRINTF_LIKE(5, 6);
+/* CHECK_UNSET: not a result. */
+enum check_level check_level(const json_t *result);
+/* A member; NULL for null. */
+const char *check_text(const json_t *result, const char *key);
+enum check_level check_report_worst(const json_t *report);
 
 #define CHECK_ADVICE_FAILED "run the check again; report the fault if it persists"
 
@@ -68,5 +55,5 @@ struct check_env {
 /* Wall clock minus monotonic clock, now. */
 int64_t check_clock_offset_ns(void);
 
-/* If the child process fails, the report has that as its only result. */
-void check_run(struct check_report *ret, const struct check_env *env);
+/* A new report. If the child process fails, it has that as its only result. */
+json_t *check_run(const struct check_env *env);

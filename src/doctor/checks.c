@@ -13,7 +13,7 @@ void check_list_end(struct str *list, size_t n, size_t max)
 		str_printf(list, " and %zu more", n - max);
 }
 
-void check_all(struct check_report *r, const struct facts *f)
+void check_all(json_t *r, const struct facts *f)
 {
 	check_kernel(r, f);
 	check_nftables(r, f);

@@ -16,7 +16,7 @@
 
 /* --- IPVS itself --- */
 
-static void check_scheds(struct check_report *r, const struct fact_try *t)
+static void check_scheds(json_t *r, const struct fact_try *t)
 {
 	size_t n_bad = 0;
 
@@ -42,7 +42,7 @@ static void check_scheds(struct check_report *r, const struct fact_try *t)
 			  t->n_scheds);
 }
 
-void check_ipvs_kernel(struct check_report *r, const struct facts *f)
+void check_ipvs_kernel(json_t *r, const struct facts *f)
 {
 	const struct fact_try *t = &f->trial;
 
@@ -64,11 +64,11 @@ void check_ipvs_kernel(struct check_report *r, const struct facts *f)
 
 /* --- policy routing --- */
 
-void check_ipvs_routing(struct check_report *r, const struct facts *f)
+void check_ipvs_routing(json_t *r, const struct facts *f)
 {
 	const struct fact_ipvs *p = &f->ipvs_plane;
 	FINI(str_fini) struct str list = { 0 };
-	size_t before = r->v.n;
+	size_t before = json_array_size(r);
 	size_t n = 0;
 
 	if (!p->has_routing) {
@@ -92,7 +92,7 @@ void check_ipvs_routing(struct check_report *r, const struct facts *f)
 			r, "policy-routing", CHECK_ERROR,
 			"vipd restores them within 10 s; find the process that removes them (ip monitor rule); until then connections from other hosts and pods fail",
 			"missing: %s", list.text);
-	if (r->v.n == before)
+	if (json_array_size(r) == before)
 		check_add(r, "policy-routing", CHECK_OK, NULL,
 			  p->is_in_force
 				  ? "rules and routes exist, and no foreign rule precedes them"
@@ -101,7 +101,7 @@ void check_ipvs_routing(struct check_report *r, const struct facts *f)
 
 /* --- sysctls --- */
 
-void check_ipvs_sysctls(struct check_report *r, const struct facts *f)
+void check_ipvs_sysctls(json_t *r, const struct facts *f)
 {
 	const struct fact_ipvs *p = &f->ipvs_plane;
 	FINI(str_fini) struct str list = { 0 };
@@ -136,9 +136,9 @@ void check_ipvs_sysctls(struct check_report *r, const struct facts *f)
 
 /* --- INPUT --- */
 
-void check_ipvs_input(struct check_report *r, const struct facts *f)
+void check_ipvs_input(json_t *r, const struct facts *f)
 {
-	size_t before = r->v.n;
+	size_t before = json_array_size(r);
 
 	vec_for_each (t, &f->tables)
 		vec_for_each (input, &t->inputs) {
@@ -160,14 +160,14 @@ void check_ipvs_input(struct check_report *r, const struct facts *f)
 	if (!f->has_tables)
 		check_add(r, "input-policy", CHECK_WARNING, "run with CAP_NET_ADMIN",
 			  "tables of nf_tables cannot be read");
-	else if (r->v.n == before)
+	else if (json_array_size(r) == before)
 		check_add(r, "input-policy", CHECK_OK, NULL,
 			  "no nf_tables chain with policy drop affects packets to services");
 }
 
 /* --- connections --- */
 
-void check_ipvs_conns(struct check_report *r, const struct facts *f)
+void check_ipvs_conns(json_t *r, const struct facts *f)
 {
 	const struct fact_ipvs *p = &f->ipvs_plane;
 

@@ -9,7 +9,7 @@
 #define MAJOR_MIN 5U
 #define MINOR_MIN 10U
 
-void check_kernel(struct check_report *r, const struct facts *f)
+void check_kernel(json_t *r, const struct facts *f)
 {
 	unsigned int major;
 	unsigned int minor;
@@ -33,7 +33,7 @@ static bool all_are(const struct fact_try *t, int result)
 	return t->n[IPFAM_V4] > 0;
 }
 
-static void missing(struct check_report *r, const struct fact_try *t, size_t i)
+static void missing(json_t *r, const struct fact_try *t, size_t i)
 {
 	const struct nft_try *four = &t->tries[IPFAM_V4][i];
 	const struct nft_try *six = &t->tries[IPFAM_V6][i];
@@ -51,7 +51,7 @@ static void missing(struct check_report *r, const struct fact_try *t, size_t i)
 		  bad->detail);
 }
 
-void check_nftables(struct check_report *r, const struct facts *f)
+void check_nftables(json_t *r, const struct facts *f)
 {
 	const struct fact_try *t = &f->trial;
 

@@ -15,7 +15,7 @@ static bool has_family(const struct fact_ours *o, uint8_t family)
 	return vec_has(&o->vips, a, a->family == family);
 }
 
-void check_forwarding(struct check_report *r, const struct facts *f)
+void check_forwarding(json_t *r, const struct facts *f)
 {
 	if (f->ip_forward == 0)
 		check_add(r, "forwarding", CHECK_ERROR, "sysctl -w net.ipv4.ip_forward=1",
@@ -46,7 +46,7 @@ static bool is_strict(const struct facts *f, const struct fact_link *l)
 	return MAX(f->rp_filter_all, l->rp_filter) == 1 && l->is_up && strcmp(l->name, "lo") != 0;
 }
 
-void check_rp_filter(struct check_report *r, const struct facts *f)
+void check_rp_filter(json_t *r, const struct facts *f)
 {
 	FINI(str_fini) struct str names = { 0 };
 	size_t n = 0;
@@ -70,7 +70,7 @@ void check_rp_filter(struct check_report *r, const struct facts *f)
 			  "strict on %s", names.text);
 }
 
-void check_localnet(struct check_report *r, const struct facts *f)
+void check_localnet(json_t *r, const struct facts *f)
 {
 	FINI(str_fini) struct str names = { 0 };
 	size_t n = 0;
@@ -120,8 +120,7 @@ static bool has_endpoints(const struct facts *f, const struct fact_link *bridge,
 	return false;
 }
 
-static void bridge_check(struct check_report *r, const struct facts *f,
-			 const struct fact_link *bridge)
+static void bridge_check(json_t *r, const struct facts *f, const struct fact_link *bridge)
 {
 	bool has_four = has_endpoints(f, bridge, AF_INET);
 	bool has_six = has_endpoints(f, bridge, AF_INET6);
@@ -148,7 +147,7 @@ static void bridge_check(struct check_report *r, const struct facts *f,
 			  bridge->name);
 }
 
-void check_bridge(struct check_report *r, const struct facts *f)
+void check_bridge(json_t *r, const struct facts *f)
 {
 	size_t n = 0;
 
@@ -168,7 +167,7 @@ void check_bridge(struct check_report *r, const struct facts *f)
 
 /* --- connection tracking -------------------------------------------------------------- */
 
-static void check_liberal(struct check_report *r, const struct facts *f)
+static void check_liberal(json_t *r, const struct facts *f)
 {
 	check_add(
 		r, "invalid", CHECK_OK, NULL,
@@ -177,7 +176,7 @@ static void check_liberal(struct check_report *r, const struct facts *f)
 			: "INVALID packets of backends are dropped and counted");
 }
 
-static void check_fill(struct check_report *r, const struct facts *f)
+static void check_fill(json_t *r, const struct facts *f)
 {
 	int64_t percent = f->ct_max > 0 ? f->ct_count * 100 / f->ct_max : 0;
 	enum check_level level = percent >= 95   ? CHECK_ERROR
@@ -195,7 +194,7 @@ static void check_fill(struct check_report *r, const struct facts *f)
 		f->ct_count, f->ct_max, percent, f->ct_drops);
 }
 
-void check_conntrack(struct check_report *r, const struct facts *f)
+void check_conntrack(json_t *r, const struct facts *f)
 {
 	if (f->ct_max < 0 || f->ct_count < 0) {
 		check_add(r, "conntrack", CHECK_NOTE, NULL, "conntrack is not loaded yet");
@@ -214,7 +213,7 @@ void check_conntrack(struct check_report *r, const struct facts *f)
 
 /* --- clock -------------------------------------------------------------------------------- */
 
-void check_clock(struct check_report *r, const struct facts *f)
+void check_clock(json_t *r, const struct facts *f)
 {
 	int64_t jump_ms = f->clock_jump_ns / (int64_t)NSEC_PER_MSEC;
 

@@ -23,7 +23,7 @@
 
 /* --- other proxies ------------------------------------------------------------------- */
 
-static void check_processes(struct check_report *r, const struct facts *f)
+static void check_processes(json_t *r, const struct facts *f)
 {
 	vec_for_each (p, &f->proxies.v) {
 		if (strcmp(p->proxy, "vipd") == 0)
@@ -46,7 +46,7 @@ static void check_processes(struct check_report *r, const struct facts *f)
 	}
 }
 
-static void check_links(struct check_report *r, const struct facts *f)
+static void check_links(json_t *r, const struct facts *f)
 {
 	vec_for_each (l, &f->net.links) {
 		if (strcmp(l->name, "kube-ipvs0") == 0 || strcmp(l->name, "kube-dummy-if") == 0)
@@ -63,7 +63,7 @@ static void check_links(struct check_report *r, const struct facts *f)
 	}
 }
 
-static void check_leftovers(struct check_report *r, const struct facts *f)
+static void check_leftovers(json_t *r, const struct facts *f)
 {
 	static const char advice[] =
 		"vipd --cleanup=kube-proxy, after kube-proxy is stopped: its rules still translate packets";
@@ -93,14 +93,14 @@ static void check_leftovers(struct check_report *r, const struct facts *f)
 			"chain KUBE-SERVICES in iptables-legacy: rules of kube-proxy's iptables mode");
 }
 
-void check_proxies(struct check_report *r, const struct facts *f)
+void check_proxies(json_t *r, const struct facts *f)
 {
-	size_t before = r->v.n;
+	size_t before = json_array_size(r);
 
 	check_processes(r, f);
 	check_links(r, f);
 	check_leftovers(r, f);
-	if (r->v.n == before)
+	if (json_array_size(r) == before)
 		check_add(r, "proxies", CHECK_OK, NULL, "no other service proxy found");
 }
 
@@ -118,7 +118,7 @@ static void tuple_list(struct str *list, size_t *n, const struct ip_addr *a, uin
 	check_list_add(list, n, LISTED_MAX, text);
 }
 
-void check_ipvs(struct check_report *r, const struct facts *f)
+void check_ipvs(json_t *r, const struct facts *f)
 {
 	FINI(str_fini) struct str list = { 0 };
 	size_t n = 0;
@@ -151,7 +151,7 @@ static const struct fact_link *link_find(const struct facts *f, uint32_t index)
  * On the ipvs plane: if a dummy device has the address of a service, connections of this host to
  * the service have that address as their source, and replies do not arrive.
  */
-static size_t check_service_addresses(struct check_report *r, const struct facts *f)
+static size_t check_service_addresses(json_t *r, const struct facts *f)
 {
 	char text[IP_TEXT_MAX];
 	size_t n = 0;
@@ -172,7 +172,7 @@ static size_t check_service_addresses(struct check_report *r, const struct facts
 	return n;
 }
 
-void check_addresses(struct check_report *r, const struct facts *f)
+void check_addresses(json_t *r, const struct facts *f)
 {
 	size_t n = f->ipvs_plane.is_selected ? check_service_addresses(r, f) : 0;
 	char text[IP_TEXT_MAX];
@@ -221,7 +221,7 @@ static bool is_listened_on(const struct facts *f, const struct fact_tuple *front
 	return vec_has(&f->listeners, l, listener_covers(l, frontend));
 }
 
-void check_listeners(struct check_report *r, const struct facts *f)
+void check_listeners(json_t *r, const struct facts *f)
 {
 	FINI(str_fini) struct str list = { 0 };
 	size_t n_local = 0;
@@ -261,7 +261,7 @@ static const struct fact_hook *first_hook(const struct fact_table *t)
 	return first;
 }
 
-static void check_foreign(struct check_report *r, const struct fact_table *t, bool is_ipvs)
+static void check_foreign(json_t *r, const struct fact_table *t, bool is_ipvs)
 {
 	const struct fact_hook *h = first_hook(t);
 	const char *family = nft_family_text(t->family);
@@ -298,9 +298,9 @@ static void check_foreign(struct check_report *r, const struct fact_table *t, bo
 							   : "after");
 }
 
-void check_tables(struct check_report *r, const struct facts *f)
+void check_tables(json_t *r, const struct facts *f)
 {
-	size_t before = r->v.n;
+	size_t before = json_array_size(r);
 
 	if (!f->has_tables) {
 		check_add(r, "tables", CHECK_ERROR,
@@ -328,6 +328,6 @@ void check_tables(struct check_report *r, const struct facts *f)
 				  nft_family_text(t->family), t->name);
 		check_foreign(r, t, f->ipvs_plane.is_selected);
 	}
-	if (r->v.n == before)
+	if (json_array_size(r) == before)
 		check_add(r, "tables", CHECK_OK, NULL, "no other table translates destinations");
 }

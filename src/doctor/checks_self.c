@@ -15,7 +15,7 @@ static bool has_cap(const struct facts *f, unsigned int cap)
 	return f->capabilities >> cap & 1;
 }
 
-void check_capabilities(struct check_report *r, const struct facts *f)
+void check_capabilities(json_t *r, const struct facts *f)
 {
 	if (!f->has_capabilities)
 		check_add(r, "capabilities", CHECK_NOTE, NULL, "cannot be read");
@@ -28,7 +28,7 @@ void check_capabilities(struct check_report *r, const struct facts *f)
 		check_add(r, "capabilities", CHECK_OK, NULL, "CAP_NET_ADMIN and CAP_SYS_ADMIN");
 }
 
-void check_files(struct check_report *r, const struct facts *f)
+void check_files(json_t *r, const struct facts *f)
 {
 	if (f->nofile_hard < 0)
 		check_add(r, "files", CHECK_NOTE, NULL, "the limit of open files cannot be read");
@@ -44,7 +44,7 @@ void check_files(struct check_report *r, const struct facts *f)
 			  f->nofile_hard);
 }
 
-void check_netlink(struct check_report *r, const struct facts *f)
+void check_netlink(json_t *r, const struct facts *f)
 {
 	if (f->rcvbuf_result < 0)
 		check_add(
@@ -56,7 +56,7 @@ void check_netlink(struct check_report *r, const struct facts *f)
 		check_add(r, "netlink", CHECK_OK, NULL, "receive buffers can be enlarged");
 }
 
-void check_memory(struct check_report *r, const struct facts *f)
+void check_memory(json_t *r, const struct facts *f)
 {
 	int64_t left = f->memory_max - f->memory_used;
 

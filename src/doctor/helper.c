@@ -20,14 +20,14 @@
 
 struct check_helper {
 	struct event_base *base;
-	void (*done)(void *arg, const struct check_report *report);
+	void (*done)(void *arg, const json_t *report);
 	void *arg;
 	struct check_env env; /* as of when it was opened */
 	struct child child;
 	struct event *readable;
 	struct event *lost; /* reports a run that could not begin */
 	struct str in;
-	struct check_report report;
+	json_t *report;
 	struct check_helper_state state;
 	bool is_wanted_again;
 	uint64_t begun_ns;
@@ -43,13 +43,9 @@ static void helper_main(void *arg, int fd)
 
 	(void)setpriority(PRIO_PROCESS, 0, NICENESS);
 	while (is_open && child_read(fd, &request, 1)) {
-		FINI(check_report_fini) struct check_report report;
-		json_auto_t *json = NULL;
-		AUTO(free) char *text = NULL;
+		json_auto_t *report = check_run(env);
+		AUTO(free) char *text = json_dumps(report, JSON_COMPACT);
 
-		check_run(&report, env);
-		json = check_report_json(&report);
-		text = json_dumps(json, JSON_COMPACT);
 		is_open = text != NULL && child_write(fd, text, strlen(text) + 1);
 	}
 }
@@ -64,26 +60,27 @@ static void helper_stop(struct check_helper *h)
 	str_clear(&h->in);
 }
 
-static void run_ended(struct check_helper *h, struct check_report *report)
+/* Takes `report`. */
+static void run_ended(struct check_helper *h, json_t *report)
 {
-	check_report_fini(&h->report);
-	h->report = *report;
-	h->state = (struct check_helper_state){ .report = &h->report,
+	json_decref(h->report);
+	h->report = report;
+	h->state = (struct check_helper_state){ .report = report,
 						.ended_ns = now_ns(),
 						.runs = h->state.runs + 1 };
 	h->state.took_ns = h->state.ended_ns - h->begun_ns;
 	if (h->done != NULL)
-		h->done(h->arg, &h->report);
+		h->done(h->arg, report);
 	if (h->is_wanted_again && !h->state.is_running)
 		check_helper_run(h);
 }
 
 static void run_failed(struct check_helper *h, const char *why)
 {
-	struct check_report report = { 0 };
+	json_t *report = json_array();
 
-	check_add(&report, "doctor", CHECK_ERROR, CHECK_ADVICE_FAILED, "helper: %s", why);
-	run_ended(h, &report);
+	check_add(report, "doctor", CHECK_ERROR, CHECK_ADVICE_FAILED, "helper: %s", why);
+	run_ended(h, report);
 }
 
 static void helper_died(struct check_helper *h)
@@ -97,16 +94,13 @@ static void helper_died(struct check_helper *h)
 /* Parse a complete answer. */
 static void answer_take(struct check_helper *h)
 {
-	struct check_report report = { 0 };
-	struct err err = { 0 };
-	json_auto_t *json = json_loads(h->in.text, 0, NULL);
-	int r = check_report_from_json(&report, json, &err);
+	json_t *report = json_loads(h->in.text, 0, NULL);
 
 	str_clear(&h->in);
-	if (r < 0)
-		run_failed(h, err.text);
+	if (report == NULL)
+		run_failed(h, "its answer is not JSON");
 	else
-		run_ended(h, &report);
+		run_ended(h, report);
 }
 
 static void on_readable(evutil_socket_t fd, short what, void *arg)
@@ -173,8 +167,7 @@ struct check_helper_state check_helper_state(const struct check_helper *h)
 }
 
 int check_helper_open(struct check_helper **ret, struct event_base *base, const char *plane,
-		      void (*done)(void *arg, const struct check_report *report), void *arg,
-		      struct err *err)
+		      void (*done)(void *arg, const json_t *report), void *arg, struct err *err)
 {
 	AUTO(check_helper_close) struct check_helper *h = xcalloc(1, sizeof(*h));
 	int r;
@@ -201,6 +194,6 @@ void check_helper_close(struct check_helper *h)
 	helper_stop(h);
 	event_drop(h->lost);
 	str_fini(&h->in);
-	check_report_fini(&h->report);
+	json_decref(h->report);
 	free(h);
 }

@@ -19,8 +19,8 @@ struct event_base;
 struct check_helper;
 
 struct check_helper_state {
-	const struct check_report *report; /* of the last run, borrowed; NULL: none yet */
-	uint64_t ended_ns;                 /* end of the last run; 0: never */
+	const json_t *report; /* of the last run, borrowed; NULL: none yet */
+	uint64_t ended_ns;    /* end of the last run; 0: never */
 	uint64_t took_ns;
 	uint64_t runs; /* completed */
 	bool is_running;
@@ -28,8 +28,7 @@ struct check_helper_state {
 
 /* `done` may be NULL; `plane` as in check_env, of static storage. */
 MUST_USE int check_helper_open(struct check_helper **ret, struct event_base *base,
-			       const char *plane,
-			       void (*done)(void *arg, const struct check_report *report),
+			       const char *plane, void (*done)(void *arg, const json_t *report),
 			       void *arg, struct err *err);
 void check_helper_close(struct check_helper *h);
 DEFINE_AUTO(struct check_helper *, check_helper_close);

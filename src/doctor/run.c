@@ -62,7 +62,7 @@ static void try_kernel(struct fact_try *t, bool is_ipvs)
 
 /* --- the child process --- */
 
-static void facts_check(struct check_report *ret, const struct check_env *env)
+static void facts_check(json_t *ret, const struct check_env *env)
 {
 	AUTO(free) struct facts *f = xmalloc(sizeof(*f)); /* too large for the stack */
 
@@ -84,24 +84,22 @@ static void facts_check(struct check_report *ret, const struct check_env *env)
 /* The alarm does not interrupt the answer: it is whole, or absent. */
 static void run_main(void *arg, int fd)
 {
-	FINI(check_report_fini) struct check_report report = { 0 };
-	json_auto_t *json = NULL;
+	json_auto_t *report = json_array();
 	AUTO(free) char *text = NULL;
 
 	(void)signal(SIGALRM, SIG_DFL);
 	(void)alarm(DEADLINE_S);
-	facts_check(&report, arg);
-	json = check_report_json(&report);
-	text = json_dumps(json, JSON_COMPACT);
+	facts_check(report, arg);
+	text = json_dumps(report, JSON_COMPACT);
 	(void)alarm(0);
 	if (text == NULL || !child_write(fd, text, strlen(text)))
 		_exit(1);
 }
 
-static int report_read(struct check_report *ret, struct child *c, struct err *err)
+static json_t *report_read(struct child *c, struct err *err)
 {
 	FINI(str_fini) struct str text = { 0 };
-	json_auto_t *json = NULL;
+	json_t *report;
 	char buf[4096];
 	int status = -1;
 	ssize_t n;
@@ -111,28 +109,30 @@ static int report_read(struct check_report *ret, struct child *c, struct err *er
 	while (waitpid(c->pid, &status, 0) == -1 && errno == EINTR)
 		;
 	c->pid = 0;
-	json = json_loadb(str_text(&text), text.len, 0, NULL);
-	if (json != NULL)
-		return check_report_from_json(ret, json, err);
-	if (WIFSIGNALED(status))
-		return err_set(err, -EIO, "ended by signal %d", WTERMSIG(status));
-	return err_set(err, -EIO, "failed (%d)", status);
+	report = json_loadb(str_text(&text), text.len, 0, NULL);
+	if (report == NULL && WIFSIGNALED(status))
+		(void)err_set(err, -EIO, "ended by signal %d", WTERMSIG(status));
+	else if (report == NULL)
+		(void)err_set(err, -EIO, "failed (%d)", status);
+	return report;
 }
 
-void check_run(struct check_report *ret, const struct check_env *env)
+json_t *check_run(const struct check_env *env)
 {
 	struct check_env copy = *env;
 	struct child c = CHILD_NONE;
 	struct err err = { 0 };
-	int r = child_start(&c, "vipd-check", run_main, &copy, &err);
+	json_t *report = NULL;
 
-	*ret = (struct check_report){ 0 };
-	if (r == 0) {
+	if (child_start(&c, "vipd-check", run_main, &copy, &err) == 0) {
 		(void)fcntl(c.fd, F_SETFL, 0); /* blocking */
-		r = report_read(ret, &c, &err);
+		report = report_read(&c, &err);
 	}
 	child_reap(&c);
-	if (r < 0)
-		check_add(ret, "doctor", CHECK_ERROR, CHECK_ADVICE_FAILED, "check process: %s",
+	if (report == NULL) {
+		report = json_array();
+		check_add(report, "doctor", CHECK_ERROR, CHECK_ADVICE_FAILED, "check process: %s",
 			  err.text);
+	}
+	return report;
 }
