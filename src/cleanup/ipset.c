@@ -97,13 +97,9 @@ struct entries {
 
 static bool entry_addr(struct ip_addr *ret, const struct nlattr *nest)
 {
-	const struct nlattr *ip[IPSET_ATTR_IPADDR_MAX + 1];
-	const void *v4;
-	const void *v6;
+	const void *v4 = nl_attr_bytes(nl_attr_find(nest, IPSET_ATTR_IPADDR_IPV4), 4);
+	const void *v6 = nl_attr_bytes(nl_attr_find(nest, IPSET_ATTR_IPADDR_IPV6), 16);
 
-	nl_attr_nest(ip, IPSET_ATTR_IPADDR_MAX, nest);
-	v4 = nl_attr_bytes(ip[IPSET_ATTR_IPADDR_IPV4], 4);
-	v6 = nl_attr_bytes(ip[IPSET_ATTR_IPADDR_IPV6], 16);
 	if (v4 == NULL && v6 == NULL)
 		return false;
 	*ret = ip_addr_from_bytes(v4 ? AF_INET : AF_INET6, v4 ? v4 : v6);
@@ -117,20 +113,16 @@ static int entry_message(void *arg, const struct nlmsghdr *h, struct err *err)
 
 	nl_attr_table(tb, IPSET_ATTR_CMD_MAX, h, sizeof(struct nfgenmsg));
 	nl_attr_for_each (data, tb[IPSET_ATTR_ADT]) {
-		const struct nlattr *da[IPSET_ATTR_CADT_MAX + 1];
 		struct ip_endpoint at = { 0 };
-		const uint8_t *port;
-		const uint8_t *proto;
+		const uint8_t *port = nl_attr_bytes(nl_attr_find(data, IPSET_ATTR_PORT), 2);
+		const uint8_t *proto = nl_attr_bytes(nl_attr_find(data, IPSET_ATTR_PROTO), 1);
 
-		nl_attr_nest(da, IPSET_ATTR_CADT_MAX, data);
-		port = nl_attr_bytes(da[IPSET_ATTR_PORT], 2);
 		if (port != NULL)
 			at.port = (uint16_t)(port[0] << 8 | port[1]);
 		if (e->bits != NULL && port != NULL)
 			bit_set(e->bits, at.port);
-		if (e->bits != NULL || !entry_addr(&at.addr, da[IPSET_ATTR_IP]))
+		if (e->bits != NULL || !entry_addr(&at.addr, nl_attr_find(data, IPSET_ATTR_IP)))
 			continue;
-		proto = nl_attr_bytes(da[IPSET_ATTR_PROTO], 1);
 		if (e->ports == NULL)
 			*vec_push(&e->addrs) = at.addr;
 		else if (proto != NULL && at.port >= e->first && at.port <= e->last &&

@@ -178,17 +178,15 @@ struct rule_effect {
 
 static void effect_immediate(struct rule_effect *d, const struct nlattr *data)
 {
-	const struct nlattr *im[NFTA_IMMEDIATE_MAX + 1];
-	const struct nlattr *da[NFTA_DATA_MAX + 1];
-	const struct nlattr *ve[NFTA_VERDICT_MAX + 1];
+	const struct nlattr *verdict =
+		nl_attr_find(nl_attr_find(data, NFTA_IMMEDIATE_DATA), NFTA_DATA_VERDICT);
+	const struct nlattr *chain = nl_attr_find(verdict, NFTA_VERDICT_CHAIN);
+	const struct nlattr *code = nl_attr_find(verdict, NFTA_VERDICT_CODE);
 
-	nl_attr_nest(im, NFTA_IMMEDIATE_MAX, data);
-	nl_attr_nest(da, NFTA_DATA_MAX, im[NFTA_IMMEDIATE_DATA]);
-	nl_attr_nest(ve, NFTA_VERDICT_MAX, da[NFTA_DATA_VERDICT]);
-	if (ve[NFTA_VERDICT_CHAIN] != NULL)
-		d->target = nl_attr_str(ve[NFTA_VERDICT_CHAIN]);
-	else if (ve[NFTA_VERDICT_CODE] != NULL)
-		d->is_rejection = nl_attr_be32(ve[NFTA_VERDICT_CODE], NF_ACCEPT) == NF_DROP;
+	if (chain != NULL)
+		d->target = nl_attr_str(chain);
+	else if (code != NULL)
+		d->is_rejection = nl_attr_be32(code, NF_ACCEPT) == NF_DROP;
 }
 
 /* "--set-xmark MARK/0xffffffff"; 0: another mask. */
@@ -217,62 +215,50 @@ static bool is_mss_set(const struct nlattr *info)
 
 static void effect_xtables(struct rule_effect *d, const struct nlattr *data)
 {
-	const struct nlattr *tg[NFTA_TARGET_MAX + 1];
+	const char *name = nl_attr_str(nl_attr_find(data, NFTA_TARGET_NAME));
+	const struct nlattr *info = nl_attr_find(data, NFTA_TARGET_INFO);
 
-	nl_attr_nest(tg, NFTA_TARGET_MAX, data);
-	d->is_rejection = strcmp(nl_attr_str(tg[NFTA_TARGET_NAME]), "REJECT") == 0;
-	d->is_snat = strcmp(nl_attr_str(tg[NFTA_TARGET_NAME]), "SNAT") == 0;
-	d->is_mss = strcmp(nl_attr_str(tg[NFTA_TARGET_NAME]), "TCPMSS") == 0 &&
-		    is_mss_set(tg[NFTA_TARGET_INFO]);
-	if (strcmp(nl_attr_str(tg[NFTA_TARGET_NAME]), "MARK") == 0)
-		d->mark = mark_read(tg[NFTA_TARGET_INFO]);
+	d->is_rejection = strcmp(name, "REJECT") == 0;
+	d->is_snat = strcmp(name, "SNAT") == 0;
+	d->is_mss = strcmp(name, "TCPMSS") == 0 && is_mss_set(info);
+	if (strcmp(name, "MARK") == 0)
+		d->mark = mark_read(info);
 }
 
 /* Without a bitwise expression between the two, which a prefix has. */
-static void effect_payload(struct rule_effect *d, const struct nlattr *data)
+static bool is_addr_load(const struct nlattr *data)
 {
-	const struct nlattr *pa[NFTA_PAYLOAD_MAX + 1];
-	uint32_t offset;
-	uint32_t len;
+	uint32_t offset = nl_attr_be32(nl_attr_find(data, NFTA_PAYLOAD_OFFSET), 0);
+	uint32_t len = nl_attr_be32(nl_attr_find(data, NFTA_PAYLOAD_LEN), 0);
 
-	nl_attr_nest(pa, NFTA_PAYLOAD_MAX, data);
-	offset = nl_attr_be32(pa[NFTA_PAYLOAD_OFFSET], 0);
-	len = nl_attr_be32(pa[NFTA_PAYLOAD_LEN], 0);
-	d->is_addr_loaded = nl_attr_be32(pa[NFTA_PAYLOAD_BASE], 0) == NFT_PAYLOAD_NETWORK_HEADER &&
-			    ((len == 4 && (offset == offsetof(struct iphdr, saddr) ||
-					   offset == offsetof(struct iphdr, daddr))) ||
-			     (len == 16 && (offset == offsetof(struct ip6_hdr, ip6_src) ||
-					    offset == offsetof(struct ip6_hdr, ip6_dst))));
+	return nl_attr_be32(nl_attr_find(data, NFTA_PAYLOAD_BASE), 0) ==
+		       NFT_PAYLOAD_NETWORK_HEADER &&
+	       ((len == 4 && (offset == offsetof(struct iphdr, saddr) ||
+			      offset == offsetof(struct iphdr, daddr))) ||
+		(len == 16 && (offset == offsetof(struct ip6_hdr, ip6_src) ||
+			       offset == offsetof(struct ip6_hdr, ip6_dst))));
 }
 
 static void effect_cmp(struct rule_effect *d, const struct nlattr *data)
 {
-	const struct nlattr *cm[NFTA_CMP_MAX + 1];
-	const struct nlattr *da[NFTA_DATA_MAX + 1];
-	const void *v4;
-	const void *v6;
+	const struct nlattr *value =
+		nl_attr_find(nl_attr_find(data, NFTA_CMP_DATA), NFTA_DATA_VALUE);
+	const void *v4 = nl_attr_bytes(value, 4);
+	const void *v6 = nl_attr_bytes(value, 16);
 
-	nl_attr_nest(cm, NFTA_CMP_MAX, data);
-	nl_attr_nest(da, NFTA_DATA_MAX, cm[NFTA_CMP_DATA]);
-	v4 = nl_attr_bytes(da[NFTA_DATA_VALUE], 4);
-	v6 = nl_attr_bytes(da[NFTA_DATA_VALUE], 16);
-	if (d->is_addr_loaded && nl_attr_be32(cm[NFTA_CMP_OP], NFT_CMP_NEQ) == NFT_CMP_EQ &&
-	    (v4 != NULL || v6 != NULL))
-		d->addr = ip_addr_from_bytes(v6 ? AF_INET6 : AF_INET, v6 ? v6 : v4);
+	if (d->is_addr_loaded && v4 != NULL &&
+	    nl_attr_be32(nl_attr_find(data, NFTA_CMP_OP), NFT_CMP_NEQ) == NFT_CMP_EQ)
+		d->addr = ip_addr_from_bytes(v6 ? AF_INET6 : AF_INET, v4);
 }
 
 /* "-m ipvs --ipvs --vdir ORIGINAL --vmethod MASQ", for all addresses. */
 static bool is_ipvs_match(const struct nlattr *data)
 {
-	const struct nlattr *ma[NFTA_MATCH_MAX + 1];
+	const void *bytes =
+		nl_attr_bytes(nl_attr_find(data, NFTA_MATCH_INFO), sizeof(struct xt_ipvs_mtinfo));
 	struct xt_ipvs_mtinfo info;
-	const void *bytes;
 
-	nl_attr_nest(ma, NFTA_MATCH_MAX, data);
-	if (strcmp(nl_attr_str(ma[NFTA_MATCH_NAME]), "ipvs") != 0 || ma[NFTA_MATCH_INFO] == NULL)
-		return false;
-	bytes = nl_attr_bytes(ma[NFTA_MATCH_INFO], sizeof(info));
-	if (bytes == NULL)
+	if (strcmp(nl_attr_str(nl_attr_find(data, NFTA_MATCH_NAME)), "ipvs") != 0 || bytes == NULL)
 		return false;
 	memcpy(&info, bytes, sizeof(info));
 	return info.bitmask == (XT_IPVS_IPVS_PROPERTY | XT_IPVS_DIR | XT_IPVS_METHOD) &&
@@ -283,29 +269,24 @@ static struct rule_effect effect_read(const struct nlattr *expressions)
 {
 	struct rule_effect d = { .is_blanket = true };
 
-	nl_attr_for_each (a, expressions) {
-		const struct nlattr *tb[NFTA_EXPR_MAX + 1];
-		const char *name;
+	nl_attr_for_each (e, expressions) {
+		const char *name = nl_attr_str(nl_attr_find(e, NFTA_EXPR_NAME));
+		const struct nlattr *data = nl_attr_find(e, NFTA_EXPR_DATA);
 
-		nl_attr_nest(tb, NFTA_EXPR_MAX, a);
-		name = nl_attr_str(tb[NFTA_EXPR_NAME]);
 		if (strcmp(name, "immediate") == 0)
-			effect_immediate(&d, tb[NFTA_EXPR_DATA]);
+			effect_immediate(&d, data);
 		else if (strcmp(name, "target") == 0)
-			effect_xtables(&d, tb[NFTA_EXPR_DATA]);
+			effect_xtables(&d, data);
 		else if (strcmp(name, "reject") == 0)
 			d.is_rejection = true;
 		else if (strcmp(name, "counter") != 0)
 			d.is_blanket = false;
 		if (strcmp(name, "match") == 0)
-			d.has_ipvs |= is_ipvs_match(tb[NFTA_EXPR_DATA]);
+			d.has_ipvs |= is_ipvs_match(data);
 		if (strcmp(name, "cmp") == 0)
-			effect_cmp(&d, tb[NFTA_EXPR_DATA]);
-		d.is_addr_loaded = false;
-		if (strcmp(name, "payload") == 0)
-			effect_payload(&d, tb[NFTA_EXPR_DATA]);
-		if (strcmp(name, "nat") == 0) /* of nft, in place of the target */
-			d.is_snat = true;
+			effect_cmp(&d, data);
+		d.is_addr_loaded = strcmp(name, "payload") == 0 && is_addr_load(data);
+		d.is_snat |= strcmp(name, "nat") == 0; /* of nft, in place of the target */
 	}
 	return d;
 }

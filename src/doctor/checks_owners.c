@@ -160,8 +160,8 @@ static size_t check_service_addresses(json_t *r, const struct facts *f)
 		const struct fact_link *l = link_find(f, a->link);
 
 		if (l == NULL || strcmp(l->kind, "dummy") != 0 ||
-		    strcmp(l->name, "nodelocaldns") == 0 || !ours_has_vip(&f->ours, &a->addr) ||
-		    ours_has_cluster_ip(&f->ours, &a->addr) || n++ >= LISTED_MAX)
+		    strcmp(l->name, "nodelocaldns") == 0 || !ours_has(&f->ours.vips, &a->addr) ||
+		    ours_has(&f->ours.cluster_ips, &a->addr) || n++ >= LISTED_MAX)
 			continue;
 		check_add(
 			r, "addresses", CHECK_WARNING,
@@ -181,7 +181,7 @@ void check_addresses(json_t *r, const struct facts *f)
 		const struct fact_link *l = link_find(f, a->link);
 		bool is_cache = l != NULL && strcmp(l->name, "nodelocaldns") == 0;
 
-		if (!ours_has_cluster_ip(&f->ours, &a->addr) || n++ >= LISTED_MAX)
+		if (!ours_has(&f->ours.cluster_ips, &a->addr) || n++ >= LISTED_MAX)
 			continue;
 		check_add(
 			r, "addresses", is_cache ? CHECK_NOTE : CHECK_WARNING,

@@ -88,13 +88,3 @@ bool ours_has_frontend(const struct fact_ours *o, const struct ip_addr *a, uint8
 
 	return vec_search(&o->frontends, &key, tuple_cmp) != NULL;
 }
-
-bool ours_has_vip(const struct fact_ours *o, const struct ip_addr *a)
-{
-	return vec_search(&o->vips, a, ip_addr_cmp) != NULL;
-}
-
-bool ours_has_cluster_ip(const struct fact_ours *o, const struct ip_addr *a)
-{
-	return vec_search(&o->cluster_ips, a, ip_addr_cmp) != NULL;
-}

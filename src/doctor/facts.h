@@ -147,6 +147,6 @@ void read_ipvs(struct facts *f, const char *root);
 /* Does vipd's kernel state have this frontend? */
 bool ours_has_frontend(const struct fact_ours *o, const struct ip_addr *a, uint8_t proto,
 		       uint16_t port);
-bool ours_has_vip(const struct fact_ours *o, const struct ip_addr *a);
-bool ours_has_cluster_ip(const struct fact_ours *o, const struct ip_addr *a);
+/* Does one of its vectors of addresses have `addr`? */
+#define ours_has(vec, addr) (vec_search((vec), (addr), ip_addr_cmp) != NULL)
 void ours_sort(struct fact_ours *o);

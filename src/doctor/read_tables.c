@@ -23,6 +23,7 @@
 #include "doctor/proc.h"
 #include "nft/decode.h"
 #include "nft/elem.h"
+#include "nft/fixed.h"
 #include "nl/attr.h"
 #include "nl/dump.h"
 #include "plane/ipvs/route.h"
@@ -75,23 +76,6 @@ static const struct our_set {
 
 /* --- tables ------------------------------------------------------------------------ */
 
-/* The comment in a table's userdata: type 0, length, text with its NUL. "": none. */
-static void comment_get(char *buf, size_t size, const struct nlattr *udata)
-{
-	const uint8_t *at = udata ? mnl_attr_get_payload(udata) : NULL;
-	size_t len = udata ? mnl_attr_get_payload_len(udata) : 0;
-
-	buf[0] = '\0';
-	while (len >= 2 && len - 2 >= at[1]) {
-		if (at[0] == 0 && at[1] > 0) {
-			(void)snprintf(buf, size, "%.*s", at[1], (const char *)at + 2);
-			return;
-		}
-		len -= 2U + at[1];
-		at += 2U + at[1];
-	}
-}
-
 static void tables_begin(void *arg)
 {
 	struct tables *t = arg;
@@ -107,10 +91,10 @@ static int table_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	const struct nlattr *tb[NFTA_TABLE_MAX + 1];
 	const struct nfgenmsg *nfg = mnl_nlmsg_get_payload(h);
 	struct tables *t = arg;
-	char comment[256];
+	const char *comment;
 
 	nl_attr_table(tb, NFTA_TABLE_MAX, h, sizeof(*nfg));
-	comment_get(comment, sizeof(comment), tb[NFTA_TABLE_USERDATA]);
+	comment = nft_table_comment(tb[NFTA_TABLE_USERDATA]);
 	if (strncmp(comment, COMMENT_GUARD, strlen(COMMENT_GUARD)) == 0)
 		return 0;
 	if (strncmp(comment, COMMENT_OURS, strlen(COMMENT_OURS)) == 0) {
@@ -207,43 +191,35 @@ static void chains_begin(void *arg)
 
 /* --- rules ------------------------------------------------------------------------------ */
 
+/* The value of a comparison. */
+static const struct nlattr *cmp_value(const struct nlattr *data)
+{
+	return nl_attr_find(nl_attr_find(data, NFTA_CMP_DATA), NFTA_DATA_VALUE);
+}
+
 /* The address that an expression compares with, if it is a service address. */
 static bool cmp_mentions(struct ip_addr *ret, const struct facts *f, const struct nlattr *data)
 {
-	const struct nlattr *tb[NFTA_CMP_MAX + 1];
-	const struct nlattr *value[NFTA_DATA_MAX + 1];
-	size_t len;
+	const struct nlattr *value = cmp_value(data);
+	size_t len = value != NULL ? mnl_attr_get_payload_len(value) : 0;
 
-	nl_attr_nest(tb, NFTA_CMP_MAX, data);
-	nl_attr_nest(value, NFTA_DATA_MAX, tb[NFTA_CMP_DATA]);
-	if (value[NFTA_DATA_VALUE] == NULL)
-		return false;
-	len = mnl_attr_get_payload_len(value[NFTA_DATA_VALUE]);
 	if (len != 4 && len != 16)
 		return false;
-	*ret = ip_addr_from_bytes(len == 4 ? AF_INET : AF_INET6,
-				  mnl_attr_get_payload(value[NFTA_DATA_VALUE]));
-	return ours_has_vip(&f->ours, ret);
+	*ret = ip_addr_from_bytes(len == 4 ? AF_INET : AF_INET6, mnl_attr_get_payload(value));
+	return ours_has(&f->ours.vips, ret);
 }
 
-static bool nat_is_dnat(const char *name, const struct nlattr *data)
+static bool is_dnat(const char *name, const struct nlattr *data)
 {
-	const struct nlattr *tb[NFTA_NAT_MAX + 1];
+	const char *target;
 
-	if (strcmp(name, "redir") == 0)
-		return true;
-	if (strcmp(name, "target") == 0) { /* an iptables target */
-		const struct nlattr *target[NFTA_TARGET_MAX + 1];
-		const char *what;
-
-		nl_attr_nest(target, NFTA_TARGET_MAX, data);
-		what = nl_attr_str(target[NFTA_TARGET_NAME]);
-		return strcmp(what, "DNAT") == 0 || strcmp(what, "REDIRECT") == 0;
-	}
-	if (strcmp(name, "nat") != 0)
-		return false;
-	nl_attr_nest(tb, NFTA_NAT_MAX, data);
-	return nl_attr_be32(tb[NFTA_NAT_TYPE], NFT_NAT_SNAT) == NFT_NAT_DNAT;
+	if (strcmp(name, "nat") == 0)
+		return nl_attr_be32(nl_attr_find(data, NFTA_NAT_TYPE), NFT_NAT_SNAT) ==
+		       NFT_NAT_DNAT;
+	if (strcmp(name, "target") != 0)
+		return strcmp(name, "redir") == 0;
+	target = nl_attr_str(nl_attr_find(data, NFTA_TARGET_NAME)); /* of iptables */
+	return strcmp(target, "DNAT") == 0 || strcmp(target, "REDIRECT") == 0;
 }
 
 /*
@@ -253,20 +229,13 @@ static bool nat_is_dnat(const char *name, const struct nlattr *data)
  */
 static bool expr_has_mark(const char *name, const struct nlattr *data, uint32_t mark)
 {
-	const struct nlattr *tb[NFTA_CMP_MAX + 1];
-	const struct nlattr *value[NFTA_DATA_MAX + 1];
-	const struct nlattr *match[NFTA_MATCH_MAX + 1];
 	const struct nlattr *word = NULL;
 
-	if (strcmp(name, "cmp") == 0) {
-		nl_attr_nest(tb, NFTA_CMP_MAX, data);
-		nl_attr_nest(value, NFTA_DATA_MAX, tb[NFTA_CMP_DATA]);
-		word = value[NFTA_DATA_VALUE];
-	} else if (strcmp(name, "match") == 0) { /* an iptables match: struct xt_mark_mtinfo1 */
-		nl_attr_nest(match, NFTA_MATCH_MAX, data);
-		if (strcmp(nl_attr_str(match[NFTA_MATCH_NAME]), "mark") == 0)
-			word = match[NFTA_MATCH_INFO];
-	}
+	if (strcmp(name, "cmp") == 0)
+		word = cmp_value(data);
+	else if (strcmp(name, "match") == 0 && /* of iptables: struct xt_mark_mtinfo1 */
+		 strcmp(nl_attr_str(nl_attr_find(data, NFTA_MATCH_NAME)), "mark") == 0)
+		word = nl_attr_find(data, NFTA_MATCH_INFO);
 	return (nl_attr_u32(word, ~mark) & IPVS_MARK_MASK) == mark;
 }
 
@@ -289,33 +258,22 @@ static int rule_message(void *arg, const struct nlmsghdr *h, struct err *err)
 {
 	const struct nlattr *tb[NFTA_RULE_MAX + 1];
 	struct tables *t = arg;
-	struct ip_addr addr;
 	bool has_mention = false;
 
 	nl_attr_table(tb, NFTA_RULE_MAX, h, sizeof(struct nfgenmsg));
-	if (tb[NFTA_RULE_EXPRESSIONS] == NULL)
-		return 0;
 	nl_attr_for_each (e, tb[NFTA_RULE_EXPRESSIONS]) {
-		const struct nlattr *expr[NFTA_EXPR_MAX + 1];
-		const char *name;
-		struct ip_addr a;
+		const char *name = nl_attr_str(nl_attr_find(e, NFTA_EXPR_NAME));
+		const struct nlattr *data = nl_attr_find(e, NFTA_EXPR_DATA);
+		struct ip_addr addr;
 
-		nl_attr_nest(expr, NFTA_EXPR_MAX, e);
-		name = nl_attr_str(expr[NFTA_EXPR_NAME]);
-		if (expr[NFTA_EXPR_DATA] == NULL)
-			continue;
-		if (nat_is_dnat(name, expr[NFTA_EXPR_DATA]))
-			t->table->has_dnat = true;
-		if (expr_has_mark(name, expr[NFTA_EXPR_DATA], t->f->ipvs_plane.mark))
+		t->table->has_dnat |= is_dnat(name, data);
+		if (expr_has_mark(name, data, t->f->ipvs_plane.mark))
 			inputs_accept(t->table);
-		if (strcmp(name, "cmp") == 0 && !has_mention &&
-		    cmp_mentions(&a, t->f, expr[NFTA_EXPR_DATA])) {
-			addr = a;
+		if (strcmp(name, "cmp") == 0 && !has_mention && cmp_mentions(&addr, t->f, data)) {
+			rule_mentions(t->table, &addr, nl_attr_str(tb[NFTA_RULE_CHAIN]));
 			has_mention = true;
 		}
 	}
-	if (has_mention)
-		rule_mentions(t->table, &addr, nl_attr_str(tb[NFTA_RULE_CHAIN]));
 	return 0;
 }
 

@@ -156,6 +156,15 @@ static const uint8_t *udata_find(const struct nlattr *a, uint8_t type, size_t *l
 	return NULL;
 }
 
+const char *nft_table_comment(const struct nlattr *udata)
+{
+	/* TLV 0 is the comment (libnftnl, NFTNL_UDATA_TABLE_COMMENT). */
+	size_t len;
+	const uint8_t *comment = udata_find(udata, 0, &len);
+
+	return comment != NULL && memchr(comment, '\0', len) != NULL ? (const char *)comment : "";
+}
+
 static void tables_begin(void *arg)
 {
 	struct reading *rd = arg;
@@ -169,8 +178,7 @@ static int tables_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	const struct nlattr *tb[NFTA_TABLE_MAX + 1];
 	char version[NFT_TABLE_COMMENT_MAX];
 	struct nft_fixed_table *t;
-	const uint8_t *comment;
-	size_t len;
+	const char *comment;
 
 	nl_attr_table(tb, NFTA_TABLE_MAX, h, sizeof(struct nfgenmsg));
 	t = vec_push(&rd->tables->v);
@@ -179,14 +187,10 @@ static int tables_message(void *arg, const struct nlmsghdr *h, struct err *err)
 				       .handle = nl_attr_be64(tb[NFTA_TABLE_HANDLE], 0),
 				       .flags = nl_attr_be32(tb[NFTA_TABLE_FLAGS], 0) };
 	snprintf(t->name, sizeof(t->name), "%s", nl_attr_str(tb[NFTA_TABLE_NAME]));
-	/* TLV 0 is the comment (libnftnl, NFTNL_UDATA_TABLE_COMMENT), terminated. */
-	comment = udata_find(tb[NFTA_TABLE_USERDATA], 0, &len);
-	if (comment == NULL || memchr(comment, '\0', len) == NULL)
-		return 0;
+	comment = nft_table_comment(tb[NFTA_TABLE_USERDATA]);
 	snprintf(version, sizeof(version), "%s%d", rd->schema->comment, rd->schema->version);
-	t->is_ours = strncmp((const char *)comment, rd->schema->comment,
-			     strlen(rd->schema->comment)) == 0;
-	t->is_current = strcmp((const char *)comment, version) == 0;
+	t->is_ours = strncmp(comment, rd->schema->comment, strlen(rd->schema->comment)) == 0;
+	t->is_current = strcmp(comment, version) == 0;
 	return 0;
 }
 

@@ -49,6 +49,9 @@ struct nft_schema {
 /* NFT_TABLE_F_PERSIST, Linux 6.9: headers of Linux 6.1 do not have it. */
 #define NFT_FIXED_TABLE_F_PERSIST 0x4
 
+struct nlattr;
+/* The comment in the userdata of a table, NULL or not; "": none. */
+const char *nft_table_comment(const struct nlattr *udata);
 /* The chain of that name, or NULL. */
 const struct nft_chain *nft_schema_chain(const struct nft_schema *schema, const char *name);
 

@@ -64,6 +64,16 @@ const struct nlattr *nl_attr_next(const struct nlattr *nest, const struct nlattr
 	return a;
 }
 
+const struct nlattr *nl_attr_find(const struct nlattr *nest, uint16_t type)
+{
+	const struct nlattr *found = NULL;
+
+	nl_attr_for_each (a, nest)
+		if (mnl_attr_get_type(a) == type)
+			found = a;
+	return found;
+}
+
 const void *nl_attr_bytes(const struct nlattr *a, size_t len)
 {
 	return a != NULL && mnl_attr_get_payload_len(a) >= len ? mnl_attr_get_payload(a) : NULL;

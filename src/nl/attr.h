@@ -23,6 +23,8 @@
 void nl_attr_table(const struct nlattr **tb, uint16_t max, const struct nlmsghdr *h, size_t offset);
 /* The attributes inside `nest`; NULL is an empty nest. */
 void nl_attr_nest(const struct nlattr **tb, uint16_t max, const struct nlattr *nest);
+/* The last attribute of a type inside `nest`, or NULL; NULL is an empty nest. */
+const struct nlattr *nl_attr_find(const struct nlattr *nest, uint16_t type);
 /* Walk the attributes inside `nest`: first with prev = NULL; NULL at the end. */
 const struct nlattr *nl_attr_next(const struct nlattr *nest, const struct nlattr *prev);
 
