@@ -38,25 +38,6 @@ int64_t proc_number(const char *root, const char *fmt, ...)
 	return file_read_number(&n, full, NULL) == 0 ? (int64_t)n : FACT_UNKNOWN;
 }
 
-void proc_lines(char *text, void (*line)(void *arg, char *line), void *arg)
-{
-	char *at;
-
-	while ((at = str_line(&text)) != NULL)
-		line(arg, at);
-}
-
-int proc_file_lines(const char *root, const char *path, void (*line)(void *arg, char *line),
-		    void *arg)
-{
-	FINI(str_fini) struct str text = { 0 };
-	int r = proc_read(&text, root, path);
-
-	if (r == 0 && text.text != NULL)
-		proc_lines(text.text, line, arg);
-	return r;
-}
-
 /* --- sockets ----------------------------------------------------------------------- */
 
 /*
@@ -156,63 +137,46 @@ int64_t proc_ipvs_size(const char *line)
 
 /* --- routes and counters --------------------------------------------------------------- */
 
-struct routes {
-	char names[16][32];
-	size_t n;
-};
-
-static void route_line(void *arg, char *line)
-{
-	struct routes *rs = arg;
-	unsigned int dest;
-	unsigned int mask;
-	char name[32];
-
-	/* Iface Destination Gateway Flags RefCnt Use Metric Mask ... */
-	if (sscanf(line, "%31s %8x %*8x %*x %*d %*d %*d %8x", name, &dest, &mask) != 3 ||
-	    dest != 0 || mask != 0 || rs->n == ARRAY_SIZE(rs->names))
-		return;
-	for (size_t i = 0; i < rs->n; i++)
-		if (strcmp(rs->names[i], name) == 0)
-			return;
-	memcpy(rs->names[rs->n++], name, sizeof(name));
-}
-
 size_t proc_default_routes(char *text)
 {
-	struct routes rs = { 0 };
+	char names[16][32];
+	size_t n = 0;
+	char *line;
 
-	proc_lines(text, route_line, &rs);
-	return rs.n;
-}
+	while (n < ARRAY_SIZE(names) && (line = str_line(&text)) != NULL) {
+		unsigned int dest;
+		unsigned int mask;
+		size_t i = 0;
 
-struct column {
-	const char *name;
-	int index; /* -1: header not read yet, or without the column */
-	bool has_head;
-	uint64_t sum;
-};
-
-static void stat_line(void *arg, char *line)
-{
-	struct column *c = arg;
-	char *save = NULL;
-	int i = 0;
-
-	for (char *word = strtok_r(line, " \t", &save); word != NULL;
-	     word = strtok_r(NULL, " \t", &save), i++) {
-		if (!c->has_head && strcmp(word, c->name) == 0)
-			c->index = i;
-		else if (c->has_head && i == c->index)
-			c->sum += strtoull(word, NULL, 16);
+		/* Iface Destination Gateway Flags RefCnt Use Metric Mask ... */
+		if (sscanf(line, "%31s %8x %*8x %*x %*d %*d %*d %8x", names[n], &dest, &mask) !=
+			    3 ||
+		    dest != 0 || mask != 0)
+			continue;
+		while (strcmp(names[i], names[n]) != 0)
+			i++;
+		n += i == n; /* not one of those before */
 	}
-	c->has_head = true;
+	return n;
 }
 
 uint64_t proc_stat_sum(char *text, const char *column)
 {
-	struct column c = { .name = column, .index = -1 };
+	int index = -1; /* the header has no such column */
+	uint64_t sum = 0;
+	char *line;
 
-	proc_lines(text, stat_line, &c);
-	return c.sum;
+	for (bool is_head = true; (line = str_line(&text)) != NULL; is_head = false) {
+		char *save = NULL;
+		int i = 0;
+
+		for (char *word = strtok_r(line, " \t", &save); word != NULL;
+		     word = strtok_r(NULL, " \t", &save), i++) {
+			if (is_head && strcmp(word, column) == 0)
+				index = i;
+			else if (!is_head && i == index)
+				sum += strtoull(word, NULL, 16);
+		}
+	}
+	return sum;
 }

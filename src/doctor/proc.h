@@ -15,12 +15,6 @@
 MUST_USE int proc_read(struct str *out, const char *root, const char *path);
 /* The file's first number; FACT_UNKNOWN without the file or without a number in it. */
 int64_t proc_number(const char *root, const char *fmt, ...) PRINTF_LIKE(2, 3);
-/* Call `line` for each line, without its newline. Destroys `text`. */
-void proc_lines(char *text, void (*line)(void *arg, char *line), void *arg);
-/* Like proc_lines(), for a file. 0 or -errno of proc_read(). */
-int proc_file_lines(const char *root, const char *path, void (*line)(void *arg, char *line),
-		    void *arg);
-
 /*
  * Parse a line of /proc/net/{tcp,tcp6,udp,udp6}; `proto` is the protocol of the file. 1: a
  * listening socket, stored in `ret`; 0: none.

@@ -47,26 +47,30 @@ struct ports {
 	VEC(uint64_t) inodes;
 };
 
-static void port_line(void *arg, char *line)
+static void ports_read(struct ports *ports, const char *root, const char *path)
 {
-	struct ports *ports = arg;
-	struct fact_tuple t;
-	unsigned long long inode;
+	FINI(str_fini) struct str text = { 0 };
+	char *rest;
+	char *line;
 
-	if (proc_listener(&t, line, IPPROTO_TCP) && (t.port == 10249 || t.port == 10256) &&
-	    sscanf(line, " %*u: %*s %*s %*x %*s %*s %*s %*u %*u %llu", &inode) == 1)
-		*vec_push(&ports->inodes) = inode;
+	(void)!proc_read(&text, root, path);
+	rest = text.text;
+	while ((line = str_line(&rest)) != NULL) {
+		struct fact_tuple t;
+		unsigned long long inode;
+
+		if (proc_listener(&t, line, IPPROTO_TCP) && (t.port == 10249 || t.port == 10256) &&
+		    sscanf(line, " %*u: %*s %*s %*x %*s %*s %*s %*u %*u %llu", &inode) == 1)
+			*vec_push(&ports->inodes) = inode;
+	}
 }
 
 static bool is_listening(const struct ports *ports, const char *link)
 {
 	unsigned long long inode;
 
-	if (sscanf(link, "socket:[%llu]", &inode) == 1)
-		vec_for_each (i, &ports->inodes)
-			if (*i == inode)
-				return true;
-	return false;
+	return sscanf(link, "socket:[%llu]", &inode) == 1 &&
+	       vec_has(&ports->inodes, i, *i == inode);
 }
 
 static bool has_port(const char *root, const char *pid)
@@ -78,8 +82,8 @@ static bool has_port(const char *root, const char *pid)
 	bool ret = false;
 	DIR *d;
 
-	(void)proc_file_lines(root, "/proc/self/net/tcp", port_line, &ports);
-	(void)proc_file_lines(root, "/proc/self/net/tcp6", port_line, &ports);
+	ports_read(&ports, root, "/proc/self/net/tcp");
+	ports_read(&ports, root, "/proc/self/net/tcp6");
 	(void)snprintf(path, sizeof(path), "%s/proc/%s/fd", root, pid);
 	d = ports.inodes.n > 0 ? opendir(path) : NULL;
 	while (!ret && d != NULL && (e = readdir(d)) != NULL) {
@@ -101,12 +105,10 @@ static bool has_flag(const char *root, const char *pid, const char *flag)
 {
 	FINI(str_fini) struct str text = { 0 };
 	char path[64];
-	bool ret = false;
 
 	(void)snprintf(path, sizeof(path), "/proc/%.20s/cmdline", pid);
-	if (proc_read(&text, root, path) == 0)
-		ret = text.len > 0 && memmem(text.text, text.len, flag, strlen(flag) + 1) != NULL;
-	return ret;
+	return proc_read(&text, root, path) == 0 && text.len > 0 &&
+	       memmem(text.text, text.len, flag, strlen(flag) + 1) != NULL;
 }
 
 /* Is the process in this network namespace? True if that cannot be read. */

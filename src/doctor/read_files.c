@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* doctor/read_files - sysctls, counters and sockets, from files below a root. */
 #include <netinet/in.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "doctor/proc.h"
@@ -11,13 +12,9 @@ static void read_release(struct facts *f, const char *root)
 {
 	FINI(str_fini) struct str text = { 0 };
 
-	if (proc_read(&text, root, "/proc/sys/kernel/osrelease") == 0) {
-		size_t n = strcspn(str_text(&text), "\n");
-
-		n = MIN(n, sizeof(f->release) - 1);
-		memcpy(f->release, str_text(&text), n);
-		f->release[n] = '\0';
-	}
+	if (proc_read(&text, root, "/proc/sys/kernel/osrelease") == 0)
+		(void)snprintf(f->release, sizeof(f->release), "%.*s",
+			       (int)strcspn(str_text(&text), "\n"), str_text(&text));
 }
 
 static void read_links_sysctl(struct facts *f, const char *root)
@@ -40,8 +37,7 @@ static void read_routes(struct facts *f, const char *root)
 	FINI(str_fini) struct str text = { 0 };
 
 	if (proc_read(&text, root, "/proc/self/net/route") == 0)
-		f->n_default_routes =
-			text.text != NULL ? (int64_t)proc_default_routes(text.text) : 0;
+		f->n_default_routes = (int64_t)proc_default_routes(text.text);
 }
 
 static void read_conntrack(struct facts *f, const char *root)
@@ -52,25 +48,11 @@ static void read_conntrack(struct facts *f, const char *root)
 	f->ct_count = proc_number(root, SYSCTL "netfilter/nf_conntrack_count");
 	f->ct_buckets = proc_number(root, SYSCTL "netfilter/nf_conntrack_buckets");
 	f->ct_liberal = proc_number(root, SYSCTL "netfilter/nf_conntrack_tcp_be_liberal");
-	if (proc_read(&text, root, "/proc/self/net/stat/nf_conntrack") == 0 && text.text != NULL)
+	if (proc_read(&text, root, "/proc/self/net/stat/nf_conntrack") == 0)
 		f->ct_drops = proc_stat_sum(text.text, "drop");
 }
 
 /* --- sockets -------------------------------------------------------------------------- */
-
-struct sockets {
-	struct facts *f;
-	uint8_t proto;
-};
-
-static void socket_line(void *arg, char *line)
-{
-	struct sockets *s = arg;
-	struct fact_tuple t;
-
-	if (proc_listener(&t, line, s->proto))
-		*vec_push(&s->f->listeners) = t;
-}
 
 static void read_listeners(struct facts *f, const char *root)
 {
@@ -85,9 +67,16 @@ static void read_listeners(struct facts *f, const char *root)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
-		struct sockets s = { f, files[i].proto };
+		FINI(str_fini) struct str text = { 0 };
+		struct fact_tuple t;
+		char *rest;
+		char *line;
 
-		(void)proc_file_lines(root, files[i].path, socket_line, &s);
+		(void)!proc_read(&text, root, files[i].path);
+		rest = text.text;
+		while ((line = str_line(&rest)) != NULL)
+			if (proc_listener(&t, line, files[i].proto))
+				*vec_push(&f->listeners) = t;
 	}
 }
 

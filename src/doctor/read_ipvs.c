@@ -16,24 +16,7 @@
 
 /* --- virtual servers --- */
 
-static void server_line(void *arg, char *line)
-{
-	struct facts *f = arg;
-	struct fact_ipvs *p = &f->ipvs_plane;
-	struct fact_tuple t;
-	int64_t n;
-
-	if (proc_ipvs(&t, line))
-		*vec_push(&f->ipvs) = t;
-	n = proc_ipvs_conns(line);
-	if (n >= 0)
-		p->n_conns = MAX(p->n_conns, (int64_t)0) + n;
-	n = proc_ipvs_size(line);
-	if (n > 0)
-		p->table_size = n;
-}
-
-/* Store the address of one of the plane's virtual services. */
+/* Remove one of the plane's virtual services. */
 static void server_ours(void *arg, const struct ipvs_service *s)
 {
 	struct facts *f = arg;
@@ -54,11 +37,24 @@ static void server_ours(void *arg, const struct ipvs_service *s)
 static void servers_read(struct facts *f, const char *root)
 {
 	AUTO(ipvs_wire_close) struct ipvs_wire *w = NULL;
+	FINI(str_fini) struct str text = { 0 };
+	struct fact_ipvs *p = &f->ipvs_plane;
 	struct nl_sock *nl;
+	char *rest;
+	char *line;
 
-	f->has_ipvs = proc_file_lines(root, "/proc/self/net/ip_vs", server_line, f) == 0;
+	f->has_ipvs = proc_read(&text, root, "/proc/self/net/ip_vs") == 0;
 	if (f->has_ipvs)
-		f->ipvs_plane.n_conns = MAX(f->ipvs_plane.n_conns, (int64_t)0);
+		p->n_conns = 0;
+	rest = text.text;
+	while ((line = str_line(&rest)) != NULL) {
+		struct fact_tuple t;
+
+		if (proc_ipvs(&t, line))
+			*vec_push(&f->ipvs) = t;
+		p->n_conns += MAX(proc_ipvs_conns(line), INT64_C(0));
+		p->table_size = MAX(p->table_size, proc_ipvs_size(line));
+	}
 	if (f->ipvs.n == 0 || nl_sock_open(&nl, NETLINK_GENERIC, NULL) < 0)
 		return;
 	ipvs_wire_open(&w, nl);

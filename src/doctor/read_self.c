@@ -54,15 +54,16 @@ static void read_rcvbuf(struct facts *f)
 		close(fd);
 }
 
-static void status_line(void *arg, char *line)
+static void read_capabilities(struct facts *f, const char *root)
 {
-	struct facts *f = arg;
+	FINI(str_fini) struct str text = { 0 };
+	const char *at;
 	unsigned long long caps;
 
-	if (sscanf(line, "CapEff: %llx", &caps) == 1) {
-		f->capabilities = caps;
-		f->has_capabilities = true;
-	}
+	(void)!proc_read(&text, root, "/proc/self/status");
+	at = strstr(str_text(&text), "\nCapEff:");
+	f->has_capabilities = at != NULL && sscanf(at, "\nCapEff: %llx", &caps) == 1;
+	f->capabilities = f->has_capabilities ? caps : 0;
 }
 
 /* The lowest memory limit of our control group (version 2) and its ancestors. */
@@ -106,6 +107,6 @@ void read_self(struct facts *f, const char *root, int64_t clock_offset_ns)
 	read_clock(f, clock_offset_ns);
 	read_limits(f);
 	read_rcvbuf(f);
-	(void)proc_file_lines(root, "/proc/self/status", status_line, f);
+	read_capabilities(f, root);
 	read_memory(f, root);
 }
