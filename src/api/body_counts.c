@@ -15,8 +15,7 @@
 #define SLOTS_MAX 2048
 
 struct sum {
-	struct ip_addr addr;
-	uint16_t port;
+	struct ip_endpoint at;
 	uint64_t n;
 };
 
@@ -69,15 +68,6 @@ static void slots_gather(struct counts_body *b, const struct plan_rows *rows)
 		}
 }
 
-static int sum_cmp(const void *a, const void *b)
-{
-	const struct sum *x = a;
-	const struct sum *y = b;
-	int c = ip_addr_cmp(&x->addr, &y->addr);
-
-	return c != 0 ? c : (x->port > y->port) - (x->port < y->port);
-}
-
 /* A backend may be in two pools, the cluster pool and the local pool. */
 static void read_slots(struct counts_body *b)
 {
@@ -94,15 +84,15 @@ static void read_slots(struct counts_body *b)
 			return;
 		for (size_t k = 0; k < n; k++)
 			if (got[k].is_known && got[k].packets > 0)
-				*vec_push(&b->sums) =
-					(struct sum){ b->slots.v[i + k].addr,
-						      b->slots.v[i + k].port, got[k].packets };
+				*vec_push(&b->sums) = (struct sum){ { b->slots.v[i + k].addr,
+								      b->slots.v[i + k].port, 0 },
+								    got[k].packets };
 	}
 	if (b->sums.n == 0)
 		return;
-	vec_sort(&b->sums, sum_cmp);
+	vec_sort(&b->sums, ip_endpoint_cmp);
 	for (size_t i = 1; i < b->sums.n; i++) {
-		if (sum_cmp(&b->sums.v[kept], &b->sums.v[i]) == 0)
+		if (ip_endpoint_cmp(&b->sums.v[kept].at, &b->sums.v[i].at) == 0)
 			b->sums.v[kept].n += b->sums.v[i].n;
 		else
 			b->sums.v[++kept] = b->sums.v[i];
@@ -129,7 +119,7 @@ static void counts_item(struct items *items, const struct svc *svc)
 		read_slots(b);
 	for (size_t i = 0; b->slots.n <= SLOTS_MAX && i < b->sums.n; i++) {
 		jsonw_object(w, NULL);
-		jsonw_endpoint(w, &b->sums.v[i].addr, b->sums.v[i].port);
+		jsonw_endpoint(w, &b->sums.v[i].at.addr, b->sums.v[i].at.port);
 		jsonw_uint(w, "connections", b->sums.v[i].n);
 		jsonw_end(w);
 	}

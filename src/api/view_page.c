@@ -236,28 +236,6 @@ static void ports_copy(struct view_page *v, const struct svc *svc, const struct 
 
 /* --- endpoints and their slots --- */
 
-static int backend_cmp(const struct ip_addr *a_addr, uint16_t a_port, const struct ip_addr *b_addr,
-		       uint16_t b_port)
-{
-	int c = ip_addr_cmp(a_addr, b_addr);
-
-	return c != 0 ? c : a_port < b_port ? -1 : a_port > b_port;
-}
-
-struct slot {
-	const struct plan_backend *backend;
-	uint32_t slot;
-};
-
-static int slot_cmp(const void *a, const void *b)
-{
-	const struct slot *sa = a;
-	const struct slot *sb = b;
-
-	return backend_cmp(&sa->backend->addr, sa->backend->port, &sb->backend->addr,
-			   sb->backend->port);
-}
-
 static const struct plan_pool *pool_of(const struct view_page *v, const struct page_port *port,
 				       enum plan_scope scope)
 {
@@ -269,29 +247,26 @@ static const struct plan_pool *pool_of(const struct view_page *v, const struct p
 	return plan_rows_pool_like(v->rows, &like);
 }
 
-/* Merge endpoints and slots, both in order of address. */
+static int backend_cmp(const struct page_endpoint *ep, const struct plan_backend *b)
+{
+	int c = ip_addr_cmp(&ep->as.addr, &b->addr);
+
+	return c != 0 ? c : (int)ep->as.port - (int)b->port;
+}
+
+/* Endpoints are in order of address and port. */
 static void slots_assign(struct view_page *v, const struct page_port *port, enum plan_scope scope)
 {
 	const struct plan_pool *pool = pool_of(v, port, scope);
-	size_t n = pool ? pool->backends.n : 0;
-	AUTO(free) struct slot *slots = NULL;
-	size_t k = 0;
 
-	if (n == 0)
-		return;
-	slots = xcalloc(n, sizeof(*slots));
-	for (size_t i = 0; i < n; i++)
-		slots[i] = (struct slot){ &pool->backends.v[i], (uint32_t)i };
-	qsort(slots, n, sizeof(*slots), slot_cmp);
-	vec_for_each (ep, &v->endpoints) {
-		int c = -1;
+	for (size_t slot = 0; pool != NULL && slot < pool->backends.n; slot++) {
+		const struct plan_backend *b = &pool->backends.v[slot];
+		size_t at = bisect(v->endpoints.n, i, backend_cmp(&v->endpoints.v[i], b) < 0);
+		struct page_endpoint *ep = &v->endpoints.v[at];
 
-		while (k < n && (c = backend_cmp(&slots[k].backend->addr, slots[k].backend->port,
-						 &ep->as.addr, ep->as.port)) < 0)
-			k++;
-		if (k < n && c == 0)
+		if (at < v->endpoints.n && backend_cmp(ep, b) == 0)
 			*(scope == PLAN_SCOPE_LOCAL ? &ep->local_slot : &ep->cluster_slot) =
-				slots[k].slot;
+				(int64_t)slot;
 	}
 }
 

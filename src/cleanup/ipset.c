@@ -89,7 +89,7 @@ static struct nlmsghdr *request(void *buf, uint16_t type, const char *name)
 
 /* What becomes of the entries of a set. */
 struct entries {
-	uint64_t *bits;            /* not NULL: add each port */
+	struct node_port any;      /* protocol not 0: add each port, of this address */
 	VEC(struct ip_addr) addrs; /* hash:ip: add each address */
 	struct node_ports *ports;  /* hash:ip,port: add the ports of `addrs` ... */
 	uint16_t first, last;      /* ... in this range */
@@ -119,9 +119,11 @@ static int entry_message(void *arg, const struct nlmsghdr *h, struct err *err)
 
 		if (port != NULL)
 			at.port = (uint16_t)(port[0] << 8 | port[1]);
-		if (e->bits != NULL && port != NULL)
-			bit_set(e->bits, at.port);
-		if (e->bits != NULL || !entry_addr(&at.addr, nl_attr_find(data, IPSET_ATTR_IP)))
+		if (e->any.proto != 0 && port != NULL) {
+			e->any.at.port = at.port;
+			*vec_push(&e->ports->at) = e->any;
+		}
+		if (e->any.proto != 0 || !entry_addr(&at.addr, nl_attr_find(data, IPSET_ATTR_IP)))
 			continue;
 		if (e->ports == NULL)
 			*vec_push(&e->addrs) = at.addr;
@@ -175,46 +177,55 @@ static int router_node_ports(struct node_ports *ret, struct nl_sock *nl, struct 
 			r = entries_read(&e, prefixes[i], "kube-router-ipvs-services", nl, err);
 		vec_fini(&e.addrs);
 	}
-	vec_sort(&ret->at, node_port_cmp);
+	return r;
+}
+
+static int kube_proxy_node_ports(struct node_ports *ret, struct nl_sock *nl, struct err *err)
+{
+	static const struct {
+		const char *ending;
+		uint8_t proto;
+	} sets[] = {
+		{ "TCP", IPPROTO_TCP },
+		{ "UDP", IPPROTO_UDP },
+		{ "SCTP-HASH", IPPROTO_SCTP },
+	};
+	int r = 0;
+
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		for (size_t i = 0; r == 0 && i < ARRAY_SIZE(sets); i++) {
+			struct entries e = { .any = { .at.addr.family = ip_family(fam),
+						      .proto = sets[i].proto },
+					     .ports = ret };
+
+			r = entries_read(&e,
+					 fam == IPFAM_V6 ? "KUBE-6-NODE-PORT-" : "KUBE-NODE-PORT-",
+					 sets[i].ending, nl, err);
+		}
 	return r;
 }
 
 int ipset_node_ports(struct node_ports *ret, enum proxy p, struct nl_sock *nl, struct err *err)
 {
-	static const char *const endings_of[] = { "TCP", "UDP", "SCTP-HASH" };
-	int r = 0;
+	int r = p == PROXY_KUBE_ROUTER ? router_node_ports(ret, nl, err)
+				       : kube_proxy_node_ports(ret, nl, err);
 
-	if (p == PROXY_KUBE_ROUTER)
-		return router_node_ports(ret, nl, err);
-	for (int fam = 0; fam < IPFAM_N; fam++)
-		for (size_t i = 0; r == 0 && i < ARRAY_SIZE(endings_of); i++) {
-			struct entries e = { .bits = ret->bits[fam][i] };
-
-			r = entries_read(&e,
-					 fam == IPFAM_V6 ? "KUBE-6-NODE-PORT-" : "KUBE-NODE-PORT-",
-					 endings_of[i], nl, err);
-		}
+	vec_sort(&ret->at, node_port_cmp);
 	return r;
 }
 
 bool node_ports_has(const struct node_ports *p, const struct ip_endpoint *at, uint8_t proto)
 {
-	int i = proto == IPPROTO_TCP    ? 0
-		: proto == IPPROTO_UDP  ? 1
-		: proto == IPPROTO_SCTP ? 2
-					: -1;
-	struct node_port key = { *at, proto };
+	const struct node_port key = { *at, proto };
+	const struct node_port any = { { { .family = at->addr.family }, at->port, 0 }, proto };
 
-	if (i >= 0 && bit_is_set(p->bits[ip_fam(&at->addr)][i], at->port))
-		return true;
-	return vec_search(&p->at, &key, node_port_cmp) != NULL;
+	return vec_search(&p->at, &key, node_port_cmp) != NULL ||
+	       vec_search(&p->at, &any, node_port_cmp) != NULL;
 }
 
-void node_ports_free(struct node_ports *p)
+void node_ports_fini(struct node_ports *p)
 {
-	if (p != NULL)
-		vec_fini(&p->at);
-	free(p);
+	vec_fini(&p->at);
 }
 
 /* --- destruction --- */

@@ -6,14 +6,13 @@
  */
 #pragma once
 
-#include "base/bits.h"
 #include "base/ip.h"
 #include "base/util.h"
 #include "base/vec.h"
 #include "cleanup/report.h"
 #include "nl/sock.h"
 
-/* A port of one address. */
+/* A port of one address; 0.0.0.0, or ::, is any. */
 struct node_port {
 	struct ip_endpoint at;
 	uint8_t proto; /* IPPROTO_* */
@@ -21,9 +20,7 @@ struct node_port {
 
 /* Node ports in the sets of node ports. */
 struct node_ports {
-	/* kube-proxy's, of any address; by family (IPFAM_*) and protocol: tcp, udp, sctp. */
-	uint64_t bits[2][3][BITS_WORDS(65536)];
-	VEC(struct node_port) at; /* kube-router's, sorted */
+	VEC(struct node_port) at; /* sorted; kube-proxy's are of any address */
 };
 
 /* Is it a set of the proxy, of either family: "KUBE-...", "KUBE-6-...", or kube-router's? */
@@ -36,7 +33,6 @@ bool ipset_is_owned(enum proxy p, const char *name);
 MUST_USE int ipset_node_ports(struct node_ports *ret, enum proxy p, struct nl_sock *nl,
 			      struct err *err);
 bool node_ports_has(const struct node_ports *p, const struct ip_endpoint *at, uint8_t proto);
-void node_ports_free(struct node_ports *p);
-DEFINE_AUTO(struct node_ports *, node_ports_free);
+void node_ports_fini(struct node_ports *p);
 /* Call after the rules that use the sets are deleted; waits until the kernel has released them. */
 MUST_USE int cleanup_ipsets(struct nl_sock *nl, struct report *report, struct err *err);

@@ -82,14 +82,14 @@ static int clean_ipvs(bool *ret, const struct cleanup_config *config, struct soc
 {
 	struct cleanup_ipvs_result done = { 0 };
 	struct err why = { 0 };
-	AUTO(node_ports_free) struct node_ports *ports = xcalloc(1, sizeof(*ports));
+	FINI(node_ports_fini) struct node_ports ports = { 0 };
 	FINI(ipvs_link_fini) struct ipvs_link link = { 0 };
 	int r = ipvs_link_read(&link, config->proxy, s->route, err);
 
 	if (r == 0)
-		r = ipset_node_ports(ports, config->proxy, s->netfilter, err);
+		r = ipset_node_ports(&ports, config->proxy, s->netfilter, err);
 	if (r == 0)
-		r = cleanup_ipvs(&done, s->ipvs, &link, ports, n_occupied > 0, report, err);
+		r = cleanup_ipvs(&done, s->ipvs, &link, &ports, n_occupied > 0, report, err);
 	*ret = r == 0 && !done.is_busy;
 	if (*ret && done.n_handed_over > 0 &&
 	    serving_wait(config->control_socket, false, &n_occupied, &why) < 0) {

@@ -40,7 +40,7 @@ static int ask_vipd(json_t **ret, const struct client *c, struct err *err)
 
 static json_t *run_here(const struct err *why, const char *plane)
 {
-	const struct check_env env = { .root = "", .plane = plane };
+	const struct check_env env = { .plane = plane };
 	json_t *report = check_run(&env);
 
 	return json_pack("{s:i, s:s, s:s, s:s, s:o}", "api", CONTROL_API_VERSION, "by", "vipctl",

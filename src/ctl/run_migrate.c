@@ -112,8 +112,7 @@ static void settings_report(json_t *r, const struct options *o)
 /* A kube-proxy that runs, and its kernel state, are what is to be replaced. */
 static void node_report(json_t *r, const struct options *o)
 {
-	const struct check_env env = { .root = "",
-				       .plane = o->plane.mode == PROXY_MODE_IPVS ? "ipvs"
+	const struct check_env env = { .plane = o->plane.mode == PROXY_MODE_IPVS ? "ipvs"
 										 : "nftables" };
 	json_auto_t *node = check_run(&env);
 	json_t *c;

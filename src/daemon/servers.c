@@ -91,12 +91,9 @@ void servers_close(struct servers *s)
 void servers_accepted(struct servers *s, const struct svc *svc, const struct plan_rows *old,
 		      const struct plan_rows *new, bool is_whole)
 {
-	if (!is_whole) {
-		metrics_piece_accepted(s->metrics, old, new);
-		return;
-	}
-	metrics_accepted(s->metrics, svc, old, new, now_ns(), wall_now_ns());
-	health_services_accepted(s->services, svc);
+	metrics_accepted(s->metrics, is_whole ? svc : NULL, old, new, now_ns(), wall_now_ns());
+	if (is_whole)
+		health_services_accepted(s->services, svc);
 }
 
 static void status_notify(struct servers *s)

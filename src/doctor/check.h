@@ -45,7 +45,6 @@ enum check_level check_report_worst(const json_t *report);
 #define CHECK_ADVICE_FAILED "run the check again; report the fault if it persists"
 
 struct check_env {
-	const char *root; /* in front of /proc and /sys; "" */
 	/* Wall clock minus monotonic clock when the daemon started; 0: no daemon. */
 	int64_t clock_offset_ns;
 	/* "nftables" or "ipvs": the plane to check for. NULL: the one whose tables exist. */

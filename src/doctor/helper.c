@@ -177,7 +177,6 @@ int check_helper_open(struct check_helper **ret, struct event_base *base, const 
 	h->done = done;
 	h->arg = arg;
 	h->child = CHILD_NONE;
-	h->env.root = "";
 	h->env.clock_offset_ns = check_clock_offset_ns();
 	h->lost = xtimer_new(base, on_lost, h);
 	r = helper_start(h, err);

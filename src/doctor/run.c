@@ -72,9 +72,9 @@ static void facts_check(json_t *ret, const struct check_env *env)
 	read_tables(f);
 	if (env->plane == NULL)
 		f->ipvs_plane.is_selected = f->ipvs_plane.is_in_force && !f->ipvs_plane.has_other;
-	read_files(f, env->root);
-	read_ipvs(f, env->root);
-	read_self(f, env->root, env->clock_offset_ns);
+	read_files(f, "");
+	read_ipvs(f, "");
+	read_self(f, "", env->clock_offset_ns);
 	log_level_set_all(LOG_LEVEL_ERR - 1); /* without the log lines of the layout */
 	try_kernel(&f->trial, f->ipvs_plane.is_selected);
 	check_all(ret, f);

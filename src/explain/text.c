@@ -112,7 +112,7 @@ static int led_cmp(const void *a, const void *b)
 	const struct plan_backend *y = ((const struct led_backend *)b)->b;
 	int c = ip_addr_cmp(&x->addr, &y->addr);
 
-	return c != 0 ? c : (x->port > y->port) - (x->port < y->port);
+	return c != 0 ? c : (int)x->port - (int)y->port;
 }
 
 /* With a table, what the kernel has of a weight: the number of slots. Hashing hides it. */

@@ -400,8 +400,7 @@ static bool backends_are_same(const struct plan_pool *a, const struct plan_pool 
 	if (a->backends.n != b->backends.n)
 		return false;
 	for (size_t i = 0; i < a->backends.n; i++)
-		if (a->backends.v[i].port != b->backends.v[i].port ||
-		    !ip_addr_is_equal(&a->backends.v[i].addr, &b->backends.v[i].addr))
+		if (plan_backend_key_cmp(&a->backends.v[i], &b->backends.v[i]) != 0)
 			return false;
 	return true;
 }

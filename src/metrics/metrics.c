@@ -84,19 +84,13 @@ static void programming_add(struct metrics *m, const struct svc *svc, uint64_t n
 			expo_hist_add(&m->programming[fam], took > 0 ? (uint64_t)took : 0);
 }
 
-void metrics_piece_accepted(struct metrics *m, const struct plan_rows *old,
-			    const struct plan_rows *new)
-{
-	rows_add(m, old, -1);
-	rows_add(m, new, 1);
-}
-
 void metrics_accepted(struct metrics *m, const struct svc *svc, const struct plan_rows *old,
 		      const struct plan_rows *new, uint64_t now_ns, int64_t wall_ns)
 {
 	rows_add(m, old, -1);
 	rows_add(m, new, 1);
-	programming_add(m, svc, now_ns, wall_ns);
+	if (svc != NULL)
+		programming_add(m, svc, now_ns, wall_ns);
 }
 
 /* --- the sync --- */

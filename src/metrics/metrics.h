@@ -73,10 +73,10 @@ MUST_USE int metrics_open(struct metrics **ret, struct event_base *base,
 void metrics_close(struct metrics *m);
 DEFINE_AUTO(struct metrics *, metrics_close);
 
-/* The kernel accepted a part of a large service; the sync of the service continues. */
-void metrics_piece_accepted(struct metrics *m, const struct plan_rows *old,
-			    const struct plan_rows *new);
-/* As sync_config.accepted; `wall_ns` is the current Unix time in ns. */
+/*
+ * As sync_config.accepted; `wall_ns` is the current Unix time in ns. `svc` NULL: a part of a large
+ * service, whose sync continues.
+ */
 void metrics_accepted(struct metrics *m, const struct svc *svc, const struct plan_rows *old,
 		      const struct plan_rows *new, uint64_t now_ns, int64_t wall_ns);
 void metrics_stepped(struct metrics *m);

@@ -507,7 +507,7 @@ static struct ip_addr addr_of(const char *text)
 static bool run_ipvs(struct kernel *k, bool is_forced, struct report *report, char deleted[9])
 {
 	struct ipvs_link link = { .index = 3, .is_dummy = true };
-	struct node_ports *ports = xcalloc(1, sizeof(*ports));
+	FINI(node_ports_fini) struct node_ports ports = { 0 };
 	struct nl_io io = { .send = kernel_send, .recv = kernel_recv, .ctx = k };
 	AUTO(ipvs_wire_close) struct ipvs_wire *wire = NULL;
 	struct nl_sock *nl;
@@ -516,16 +516,16 @@ static bool run_ipvs(struct kernel *k, bool is_forced, struct report *report, ch
 
 	*vec_push(&link.addrs) = addr_of("10.96.0.1");
 	*vec_push(&link.addrs) = addr_of("fd00::1");
-	ports->bits[IPFAM_V4][0][30080 / 64] |= UINT64_C(1) << 30080 % 64;
+	*vec_push(&ports.at) = (struct node_port){ { addr_of("0.0.0.0"), 30080, 0 }, IPPROTO_TCP };
 	*report = (struct report){ .out = tmpfile(), .is_forced = is_forced };
 	assert_non_null(report->out);
 	if (k->dsr.mark != 0)
 		*vec_push(&report->marks.v) = k->dsr;
 	if (k->node_port.proto != 0)
-		*vec_push(&ports->at) = k->node_port;
+		*vec_push(&ports.at) = k->node_port;
 	nl_sock_open_io(&nl, &io);
 	ipvs_wire_open(&wire, nl);
-	assert_int_equal(cleanup_ipvs(&done, wire, &link, ports, k->hands_over, report, &err), 0);
+	assert_int_equal(cleanup_ipvs(&done, wire, &link, &ports, k->hands_over, report, &err), 0);
 	for (size_t i = 0; i < k->n; i++)
 		if (k->services[i].is_deleted)
 			*deleted++ = (char)('0' + i);
@@ -533,7 +533,6 @@ static bool run_ipvs(struct kernel *k, bool is_forced, struct report *report, ch
 	(void)fclose(report->out);
 	vec_fini(&report->marks.v);
 	ipvs_link_fini(&link);
-	node_ports_free(ports);
 	str_fini(&k->out);
 	return !done.is_busy;
 }
