@@ -39,15 +39,7 @@ static const struct {
 			      "Connections forwarded to the endpoint", PLANE_COUNT_ENDPOINTS },
 };
 
-/* One line. */
-struct series {
-	char *labels;
-	uint64_t sum;
-	size_t n_unread; /* counters that are not in `sum` yet */
-	bool is_known;
-};
-
-/* One counter, and its series. */
+/* One counter. The items of a series follow each other. */
 struct item {
 	union {
 		struct plan_frontend frontend;
@@ -56,7 +48,7 @@ struct item {
 	const struct name *port_name; /* borrowed, valid while its service is gathered */
 	uint8_t fam;
 	uint8_t proto;
-	size_t series;
+	char *labels; /* of a series, in its first item; NULL: one more of the series */
 };
 
 struct counts {
@@ -65,10 +57,11 @@ struct counts {
 	enum counts_metric metric;
 	bool is_begun; /* the metric's head was written */
 	struct walk walk;
-	VEC(struct item) items; /* in order of their series */
-	VEC(struct series) series;
-	size_t n_read;    /* items */
-	size_t n_written; /* series */
+	VEC(struct item) items;
+	size_t n_read;      /* items */
+	const char *labels; /* of the series that is read; NULL: none */
+	uint64_t sum;       /* of its counters */
+	bool is_known;      /* at least one of them */
 	size_t n_series;
 	size_t n_omitted;
 	union { /* argument of the plane's function */
@@ -161,34 +154,27 @@ static void gather_slots(struct counts *c, const struct plan_rows *rows)
 		}
 }
 
-static void series_add(struct counts *c, const struct svc *svc, const struct item *i)
-{
-	*vec_push(&c->series) = (struct series){ .labels = labels_of(svc, i, c->metric) };
-	c->n_series++;
-}
-
 /* Sort items from `first` into series. Series above the limit are counted and dropped. */
 static void series_make(struct counts *c, const struct svc *svc, size_t first)
 {
 	int (*cmp)(const void *, const void *) =
 		c->metric == COUNTS_BACKENDS ? slot_cmp : frontend_cmp;
+	bool is_omitted = false;
 	size_t kept = first;
 
 	qsort(&c->items.v[first], c->items.n - first, sizeof(struct item), cmp);
 	for (size_t i = first; i < c->items.n; i++) {
-		bool is_new = i == first || cmp(&c->items.v[i - 1], &c->items.v[i]) != 0;
+		struct item *item = &c->items.v[i];
 
-		if (is_new && c->n_series >= c->config.series_max) {
-			c->n_omitted++;
-			continue;
+		if (i == first || cmp(item - 1, item) != 0) {
+			is_omitted = c->n_series >= c->config.series_max;
+			c->n_omitted += is_omitted;
+			c->n_series += !is_omitted;
+			if (!is_omitted)
+				item->labels = labels_of(svc, item, c->metric);
 		}
-		if (is_new)
-			series_add(c, svc, &c->items.v[i]);
-		else if (c->n_series >= c->config.series_max && kept < i)
-			continue; /* its series was omitted */
-		c->series.v[c->series.n - 1].n_unread++;
-		c->items.v[kept] = c->items.v[i];
-		c->items.v[kept++].series = c->series.n - 1;
+		if (!is_omitted)
+			c->items.v[kept++] = *item;
 	}
 	vec_cut(&c->items, kept);
 }
@@ -210,11 +196,10 @@ static void gather(void *arg, struct svc *svc)
 
 static void gathered_clear(struct counts *c)
 {
-	vec_for_each (s, &c->series)
-		free(s->labels);
-	vec_clear(&c->series);
+	vec_for_each (item, &c->items)
+		free(item->labels);
 	vec_clear(&c->items);
-	c->n_read = c->n_written = 0;
+	c->n_read = 0;
 }
 
 /* --- reading --- */
@@ -238,7 +223,17 @@ static int read_plane(struct counts *c, size_t n, struct plane_count *ret)
 					   c->frontends, n, ret, &err);
 }
 
-static void read_batch(struct counts *c)
+/* Write the series that was read, and begin the next one; `labels` NULL: none. */
+static void series_begin(struct counts *c, struct str *out, const char *labels)
+{
+	if (c->labels != NULL && c->is_known)
+		expo_uint(out, metrics[c->metric].name, c->labels, c->sum);
+	c->labels = labels;
+	c->sum = 0;
+	c->is_known = false;
+}
+
+static void read_batch(struct counts *c, struct str *out)
 {
 	size_t n = MIN(c->items.n - c->n_read, (size_t)COUNTS_BATCH);
 	struct plane_count counts[COUNTS_BATCH] = { 0 };
@@ -247,32 +242,22 @@ static void read_batch(struct counts *c)
 	if (read_plane(c, n, counts) < 0)
 		memset(counts, 0, sizeof(counts));
 	for (size_t i = 0; i < n; i++) {
-		struct series *s = &c->series.v[c->items.v[c->n_read + i].series];
+		const struct item *item = &c->items.v[c->n_read++];
 
-		s->sum += counts[i].packets;
-		s->is_known |= counts[i].is_known;
-		s->n_unread--;
+		if (item->labels != NULL)
+			series_begin(c, out, item->labels);
+		c->sum += counts[i].packets;
+		c->is_known |= counts[i].is_known;
 	}
-	c->n_read += n;
-}
-
-static void write_complete(struct counts *c, struct str *out)
-{
-	for (; c->n_written < c->series.n && c->series.v[c->n_written].n_unread == 0;
-	     c->n_written++) {
-		const struct series *s = &c->series.v[c->n_written];
-
-		if (s->is_known)
-			expo_uint(out, metrics[c->metric].name, s->labels, s->sum);
-	}
+	if (c->n_read == c->items.n)
+		series_begin(c, out, NULL);
 }
 
 /* Read a batch of counters or gather further services. False at the end of the metric. */
 static bool metric_step(struct counts *c, struct str *out, uint64_t deadline_ns)
 {
 	if (c->n_read < c->items.n) {
-		read_batch(c);
-		write_complete(c, out);
+		read_batch(c, out);
 		return true;
 	}
 	gathered_clear(c);
@@ -326,7 +311,6 @@ static void counts_close(void *state)
 	struct counts *c = state;
 
 	gathered_clear(c);
-	vec_fini(&c->series);
 	vec_fini(&c->items);
 	str_fini(&c->head);
 	free(c);
