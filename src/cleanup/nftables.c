@@ -22,6 +22,7 @@
 #include "nl/attr.h"
 #include "nl/batch.h"
 #include "nl/dump.h"
+#include "plane/ipvs/rules.h"
 
 #define NFT(msg) (NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_##msg)
 #define TRIES 5
@@ -34,53 +35,39 @@ static const struct {
 
 static const char *const table_names[] = { "filter", "nat", "mangle" };
 
-/* Relevant tables of one family. */
-struct tables {
-	bool has_vipd;
-	bool has_kube_proxy;
-};
-
 /* --- tables --- */
 
-static void tables_begin(void *arg)
+static int ignore(void *arg, const struct nlmsghdr *h, struct err *err)
 {
-	*(struct tables *)arg = (struct tables){ 0 };
-}
-
-static int tables_message(void *arg, const struct nlmsghdr *h, struct err *err)
-{
-	const struct nlattr *tb[NFTA_TABLE_MAX + 1];
-	struct tables *t = arg;
-	const char *name;
-
-	nl_attr_table(tb, NFTA_TABLE_MAX, h, sizeof(struct nfgenmsg));
-	name = nl_attr_str(tb[NFTA_TABLE_NAME]);
-	t->has_vipd |= strcmp(name, "vipd") == 0 || strcmp(name, "vipd-ipvs") == 0;
-	t->has_kube_proxy |= strcmp(name, KUBE_PROXY_TABLE) == 0;
 	return 0;
 }
 
-static int tables_read(struct tables *ret, struct nl_sock *nl, uint8_t nfproto, struct err *err)
+/* 1, 0 or -errno. */
+static int table_exists(struct nl_sock *nl, uint8_t nfproto, const char *name, struct err *err)
 {
 	_Alignas(8) char buf[256] = { 0 };
 	struct nlmsghdr *h = nl_request_nfnl(buf, sizeof(buf), NFT(GETTABLE), nfproto);
-	struct nl_reader rd = { .begin = tables_begin, .message = tables_message, .arg = ret };
+	struct nl_reader rd = { .message = ignore };
+	int r;
 
-	return nl_dump(nl, h, &rd, err);
+	mnl_attr_put_strz(h, NFTA_TABLE_NAME, name);
+	r = nl_query(nl, h, &rd, NULL, err);
+	return r == -ENOENT ? 0 : r < 0 ? r : 1;
 }
 
 int cleanup_has_vipd(struct nl_sock *nl, struct err *err)
 {
-	static const uint8_t places[] = { NFPROTO_IPV4, NFPROTO_IPV6, NFPROTO_INET };
+	static const struct {
+		uint8_t nfproto;
+		const char *table;
+	} places[] = { { NFPROTO_IPV4, "vipd" },
+		       { NFPROTO_IPV6, "vipd" },
+		       { NFPROTO_INET, IPVS_TABLE } };
+	int r = 0;
 
-	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
-		struct tables t = { 0 };
-		int r = tables_read(&t, nl, places[i], err);
-
-		if (r < 0 || t.has_vipd)
-			return r < 0 ? r : 1;
-	}
-	return 0;
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(places); i++)
+		r = table_exists(nl, places[i].nfproto, places[i].table, err);
+	return r;
 }
 
 int cleanup_nftables(struct nl_sock *nl, struct report *report, struct err *err)
@@ -92,13 +79,12 @@ int cleanup_nftables(struct nl_sock *nl, struct report *report, struct err *err)
 
 	nl_batch_open(&b, nl);
 	for (size_t i = 0; i < ARRAY_SIZE(families); i++) {
-		struct tables t = { 0 };
 		struct nlmsghdr *h;
 
-		r = tables_read(&t, nl, families[i].nfproto, err);
+		r = table_exists(nl, families[i].nfproto, KUBE_PROXY_TABLE, err);
 		if (r < 0)
 			return r;
-		if (!t.has_kube_proxy)
+		if (r == 0)
 			continue;
 		h = nl_batch_msg(b, NFT(DELTABLE), 0, families[i].nfproto, NULL);
 		mnl_attr_put_strz(h, NFTA_TABLE_NAME, KUBE_PROXY_TABLE);
