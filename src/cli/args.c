@@ -88,17 +88,14 @@ const struct cli_option *cli_find(const struct cli *cli, const char *name, size_
 static const struct cli_option *find_beginning(const struct cli *cli, const char *name, size_t len)
 {
 	const struct cli_option *found = NULL;
+	size_t n = 0;
 
-	for (size_t i = 0; i < cli->n_options; i++) {
-		const struct cli_option *o = &cli->options[i];
-
-		if (o->name == NULL || len == 0 || !is_name(o->name, name, len))
-			continue;
-		if (found != NULL)
-			return NULL;
-		found = o;
-	}
-	return found;
+	for (size_t i = 0; i < cli->n_options; i++)
+		if (cli->options[i].name != NULL && is_name(cli->options[i].name, name, len)) {
+			found = &cli->options[i];
+			n++;
+		}
+	return len > 0 && n == 1 ? found : NULL;
 }
 
 const struct cli_option *cli_find_letter(const struct cli *cli, char letter)
