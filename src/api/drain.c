@@ -10,11 +10,12 @@
 
 #include "api/body.h"
 #include "api/monitor.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "model/drain.h"
 #include "model/eject.h"
 
-#define LINE_MAX_BYTES 2048
+#define FILE_MAX (16U << 20) /* more than MODEL_DRAINS_MAX lines */
 
 struct drains {
 	struct model *model;
@@ -46,67 +47,60 @@ static bool line_take(struct drains *d, char *line)
 	return true;
 }
 
-static void file_read(struct drains *d)
+static void list_read(struct drains *d)
 {
-	char line[LINE_MAX_BYTES];
+	FINI(str_fini) struct str text = { 0 };
+	int r = file_read(&text, d->path, FILE_MAX, NULL);
+	char *rest = text.text;
 	unsigned int number = 0;
-	FILE *f = fopen(d->path, "re");
+	char *line;
 
-	if (f == NULL) {
-		if (errno != ENOENT)
-			log_warn(LOG_AREA_HTTP, "%s: %s; no endpoint is drained", d->path,
-				 strerror(errno));
-		return;
-	}
-	while (fgets(line, sizeof(line), f) != NULL) {
+	if (r < 0 && r != -ENOENT)
+		log_warn(LOG_AREA_HTTP, "%s: %s; no endpoint is drained", d->path, strerror(-r));
+	while (r == 0 && (line = strsep(&rest, "\n")) != NULL) {
 		number++;
-		line[strcspn(line, "\n")] = '\0';
 		if (*line != '\0' && !line_take(d, line))
 			log_warn(LOG_AREA_HTTP, "%s:%u: not NAMESPACE/NAME ADDRESS [POD]: ignored",
 				 d->path, number);
 	}
-	(void)fclose(f);
 	if (d->model->drains.n > 0)
 		log_notice(LOG_AREA_HTTP, "endpoints drained by an operator: %u (%s)",
 			   d->model->drains.n, d->path);
 }
 
-static int file_print(const struct drains *d, FILE *f)
+static void list_text(struct str *ret, const struct drains *d)
 {
 	char addr[IP_TEXT_MAX];
-	int r = 0;
 
 	vec_for_each (e, &d->model->drains) {
 		/* A name with these characters would break the line format. */
 		bool has_pod = e->pod != NULL && strpbrk(e->pod, " \r\n") == NULL;
 
-		if (fprintf(f, "%s/%s %s%s%s\n", e->ns->text, e->name->text,
-			    ip_addr_text(&e->addr, addr), has_pod ? " " : "",
-			    has_pod ? e->pod : "") < 0)
-			r = -errno;
+		str_printf(ret, "%s/%s %s%s%s\n", e->ns->text, e->name->text,
+			   ip_addr_text(&e->addr, addr), has_pod ? " " : "", has_pod ? e->pod : "");
 	}
-	return r;
 }
 
 /* Write a new file and rename it, so that readers find the old or the new list. */
-static int file_write(const struct drains *d)
+static int list_write(const struct drains *d)
 {
-	AUTO(free) char *tmp = NULL;
+	FINI(str_fini) struct str text = { 0 };
+	FINI(str_fini) struct str tmp = { 0 };
 	FILE *f;
 	int r;
 
 	if (d->path == NULL)
 		return 0;
-	if (asprintf(&tmp, "%s.new", d->path) < 0)
-		abort();
-	f = fopen(tmp, "we");
-	r = f == NULL ? -errno : file_print(d, f);
+	list_text(&text, d);
+	str_printf(&tmp, "%s.new", d->path);
+	f = fopen(tmp.text, "we");
+	r = f == NULL || fputs(str_text(&text), f) == EOF ? -errno : 0;
 	if (f != NULL && fclose(f) != 0 && r == 0)
 		r = -errno;
-	if (r == 0 && rename(tmp, d->path) < 0)
+	if (r == 0 && rename(tmp.text, d->path) < 0)
 		r = -errno;
 	if (r < 0)
-		(void)unlink(tmp);
+		(void)unlink(tmp.text);
 	return r;
 }
 
@@ -341,7 +335,7 @@ static void change_done(struct http_reply *reply, const struct list_kind *k, str
 			const struct change *c)
 {
 	FINI(str_fini) struct str problem = { 0 };
-	int r = k == &drain_kind ? file_write(d) : 0;
+	int r = k == &drain_kind ? list_write(d) : 0;
 
 	log_notice(LOG_AREA_HTTP, "service %s/%s: endpoint %s: %s by an operator", c->ns->text,
 		   c->name->text, c->endpoint,
@@ -359,7 +353,7 @@ static void change_done(struct http_reply *reply, const struct list_kind *k, str
 static void change_failed(struct http_reply *reply, const struct list_kind *k, struct drains *d,
 			  const struct change *c, int r)
 {
-	(void)!file_write(d);
+	(void)!list_write(d);
 	d->changed(d->arg);
 	if (r == -ENOSPC)
 		http_reply_error(reply, 503, "no more than %d endpoints can be %s", k->limit,
@@ -438,7 +432,7 @@ void drains_open(struct drains **ret, struct model *m, const char *path, void (*
 	d->changed = changed;
 	d->arg = arg;
 	if (path != NULL)
-		file_read(d);
+		list_read(d);
 	*ret = d;
 }
 
