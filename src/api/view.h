@@ -41,8 +41,9 @@ void view_port_begin(struct jsonw *w, const struct service_port *port, enum serv
 		     const char *note);
 /* An object `key`: this node and its detect-local. */
 void view_node(struct jsonw *w, const char *key, const struct model *m);
-/* An array of names; `h` may be NULL. */
-void view_hints(struct jsonw *w, const char *key, const struct hints *h);
+/* Members of an endpoint: its pod, its place except the zone, and its conditions. */
+void view_endpoint_state(struct jsonw *w, const char *pod, const struct slice_place *place,
+			 bool is_local, uint8_t flags);
 /*
  * Member "silent" if the backend left TCP handshakes unanswered (conntrack/failover.h), else none.
  */

@@ -312,15 +312,8 @@ static void view_endpoint(struct view_page *v, struct jsonw *w, const struct pag
 {
 	jsonw_object(w, NULL);
 	jsonw_endpoint(w, &ep->as.addr, ep->as.port);
-	jsonw_text(w, "pod", ep->pod);
-	jsonw_name(w, "node", ep->place->node);
 	jsonw_name(w, "zone", ep->place->zone);
-	jsonw_bool(w, "on_this_node", ep->as.is_local);
-	view_hints(w, "zone_hints", &ep->place->zones);
-	view_hints(w, "node_hints", &ep->place->nodes);
-	jsonw_bool(w, "ready", ep->as.flags & ENDPOINT_READY);
-	jsonw_bool(w, "serving", ep->as.flags & ENDPOINT_SERVING);
-	jsonw_bool(w, "terminating", ep->as.flags & ENDPOINT_TERMINATING);
+	view_endpoint_state(w, ep->pod, ep->place, ep->as.is_local, ep->as.flags);
 	view_set(v, w, "cluster_set", ep, ep->as.cluster, ep->cluster_slot);
 	view_set(v, w, "local_set", ep, ep->as.local, ep->local_slot);
 	if (v->mode == VIEW_PAGE_PEOPLE)
@@ -335,6 +328,22 @@ static void stage_next(struct view_page *v, enum stage s)
 	v->stage = s;
 	v->i = 0;
 	v->k = 0;
+}
+
+/*
+ * Open the list `key` of `n` elements at its first one. False after the last one: the list is
+ * closed, and `next` begins.
+ */
+static bool list_more(struct view_page *v, struct jsonw *w, const char *key, size_t n,
+		      enum stage next)
+{
+	if (v->i == 0)
+		jsonw_array(w, key);
+	if (v->i < n)
+		return true;
+	jsonw_end(w);
+	stage_next(v, next);
+	return false;
 }
 
 static void view_target(struct jsonw *w, const char *key, const struct plan_target *t)
@@ -377,36 +386,25 @@ static void view_frontend(struct view_page *v, struct jsonw *w, const struct pla
 
 static void step_frontends(struct view_page *v, struct jsonw *w)
 {
-	if (v->i == 0)
-		jsonw_array(w, "frontends");
-	if (v->i < v->rows->frontends.n) {
+	if (list_more(v, w, "frontends", v->rows->frontends.n, STAGE_CONFLICTS))
 		view_frontend(v, w, &v->rows->frontends.v[v->i++]);
-		return;
-	}
-	jsonw_end(w);
-	stage_next(v, STAGE_CONFLICTS);
 }
 
 static void step_conflicts(struct view_page *v, struct jsonw *w)
 {
-	if (v->i == 0)
-		jsonw_array(w, "conflicts");
-	if (v->i < v->rows->conflicts.n) {
-		const struct plan_conflict *c = &v->rows->conflicts.v[v->i++];
+	const struct plan_conflict *c;
 
-		jsonw_object(w, NULL);
-		jsonw_frontend(w, &c->addr, c->port, c->proto);
-		jsonw_text(w, "kind", plan_frontend_kind_text(c->kind));
-		jsonw_name(w, "owner_namespace", c->owner_ns);
-		jsonw_name(w, "owner_name", c->owner_name);
-		jsonw_text(w, "owner_kind", plan_frontend_kind_text(c->owner_kind));
-		jsonw_text(w, "reason", plan_conflict_reason(c));
-		jsonw_end(w);
+	if (!list_more(v, w, "conflicts", v->rows->conflicts.n, STAGE_POOLS))
 		return;
-	}
+	c = &v->rows->conflicts.v[v->i++];
+	jsonw_object(w, NULL);
+	jsonw_frontend(w, &c->addr, c->port, c->proto);
+	jsonw_text(w, "kind", plan_frontend_kind_text(c->kind));
+	jsonw_name(w, "owner_namespace", c->owner_ns);
+	jsonw_name(w, "owner_name", c->owner_name);
+	jsonw_text(w, "owner_kind", plan_frontend_kind_text(c->owner_kind));
+	jsonw_text(w, "reason", plan_conflict_reason(c));
 	jsonw_end(w);
-	jsonw_array(w, "pools");
-	stage_next(v, STAGE_POOLS);
 }
 
 static void step_pools(struct view_page *v, struct jsonw *w)
@@ -414,12 +412,8 @@ static void step_pools(struct view_page *v, struct jsonw *w)
 	const struct plan_pool *pool;
 	bool has_scheduler;
 
-	if (v->i == v->rows->pools.n) {
-		jsonw_end(w);
-		jsonw_array(w, "ports");
-		stage_next(v, STAGE_PORTS);
+	if (!list_more(v, w, "pools", v->rows->pools.n, STAGE_PORTS))
 		return;
-	}
 	pool = &v->rows->pools.v[v->i];
 	jsonw_object(w, NULL);
 	jsonw_uint(w, "id", pool->id);
@@ -477,10 +471,8 @@ static void step_ports(struct view_page *v, struct jsonw *w)
 {
 	const struct page_port *p;
 
-	if (v->i == v->ports.n) {
-		stage_next(v, STAGE_END);
+	if (!list_more(v, w, "ports", v->ports.n, STAGE_END))
 		return;
-	}
 	p = &v->ports.v[v->i];
 	view_port_begin(w, &p->port, p->state, p->note);
 	v->stage = STAGE_FAMILIES;
@@ -589,7 +581,6 @@ static void step_head(struct view_page *v, struct jsonw *w)
 
 static void step_end(struct view_page *v, struct jsonw *w)
 {
-	jsonw_end(w);
 	jsonw_bool(w, "complete", !v->is_cut);
 	jsonw_end(w);
 	stage_next(v, STAGE_DONE);

@@ -5,12 +5,25 @@
 #include "conntrack/failover.h"
 #include "model/eject.h"
 
-void view_hints(struct jsonw *w, const char *key, const struct hints *h)
+static void view_hints(struct jsonw *w, const char *key, const struct hints *h)
 {
 	jsonw_array(w, key);
 	for (uint32_t i = 0; i < h->n; i++)
 		jsonw_name(w, NULL, h->names[i]);
 	jsonw_end(w);
+}
+
+void view_endpoint_state(struct jsonw *w, const char *pod, const struct slice_place *place,
+			 bool is_local, uint8_t flags)
+{
+	jsonw_text(w, "pod", pod);
+	jsonw_name(w, "node", place->node);
+	jsonw_bool(w, "on_this_node", is_local);
+	view_hints(w, "zone_hints", &place->zones);
+	view_hints(w, "node_hints", &place->nodes);
+	jsonw_bool(w, "ready", flags & ENDPOINT_READY);
+	jsonw_bool(w, "serving", flags & ENDPOINT_SERVING);
+	jsonw_bool(w, "terminating", flags & ENDPOINT_TERMINATING);
 }
 
 void view_silence(struct jsonw *w, const struct serve_context *ctx, const struct ip_addr *addr,

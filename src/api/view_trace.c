@@ -291,8 +291,8 @@ static void put_pool(struct str *out, const struct plan_trace *t)
 		str_printf(out, "; those hinted for the %s only", topology_text(t->topology));
 	if (t->is_fallback)
 		str_puts(out, "; terminating endpoints, because none is ready");
-	if (t->affinity_s != 0)
-		str_printf(out, "; session affinity for %u s", t->affinity_s);
+	if (t->balancing.affinity_s != 0)
+		str_printf(out, "; session affinity for %u s", t->balancing.affinity_s);
 }
 
 static void step_pool(struct jsonw *w, const struct plan_trace *t)
@@ -427,7 +427,7 @@ static void view_service(struct jsonw *w, const struct plan_trace *t)
 	jsonw_text(w, "scope", plan_scope_text(t->scope));
 	jsonw_uint_if(w, "pool", t->pool_id != 0, t->pool_id);
 	jsonw_text(w, "topology", topology_text(t->topology));
-	jsonw_uint(w, "affinity_s", t->affinity_s);
+	jsonw_uint(w, "affinity_s", t->balancing.affinity_s);
 	if (t->balancing.scheduler[0] != '\0')
 		jsonw_text(w, "scheduler", t->balancing.scheduler);
 	jsonw_bool(w, "masqueraded", plan_trace_masquerades(t));
@@ -471,14 +471,7 @@ void view_trace_endpoint(struct jsonw *w, const struct serve_context *ctx,
 	jsonw_object(w, NULL);
 	jsonw_addr(w, "address", &ep->addr);
 	jsonw_uint_if(w, "port", ep->port != 0, ep->port);
-	jsonw_text(w, "pod", ep->pod);
-	jsonw_name(w, "node", ep->place->node);
-	jsonw_bool(w, "on_this_node", ep->is_local);
-	view_hints(w, "zone_hints", &ep->place->zones);
-	view_hints(w, "node_hints", &ep->place->nodes);
-	jsonw_bool(w, "ready", ep->flags & ENDPOINT_READY);
-	jsonw_bool(w, "serving", ep->flags & ENDPOINT_SERVING);
-	jsonw_bool(w, "terminating", ep->flags & ENDPOINT_TERMINATING);
+	view_endpoint_state(w, ep->pod, ep->place, ep->is_local, ep->flags);
 	jsonw_bool(w, "used", is_used);
 	jsonw_share(w, "probability", is_used ? plan_trace_share(t, ep) : 0.0);
 	if (is_used &&

@@ -490,7 +490,6 @@ static void decide_scheduler(struct plan_trace *t, const struct plan_rows *rows,
 	if (b->balancing == NULL || t->verdict != PLAN_TRACE_BALANCED || t->pool_id == 0)
 		return;
 	b->balancing(b->ctx, rows, pool, t->is_inside, &t->balancing);
-	t->affinity_s = t->balancing.affinity_s;
 }
 
 static void decide_frontend(struct plan_trace *t, struct svc *svc, const struct plan_rows *rows,
@@ -511,7 +510,6 @@ static void decide_frontend(struct plan_trace *t, struct svc *svc, const struct 
 	t->scope = target->scope;
 	pool = pool_find(t, rows, target);
 	t->pool_id = pool ? pool->id : 0;
-	t->affinity_s = pool ? pool->affinity_s : 0;
 	decide_backend(t, pool);
 	t->masq = decide_masq(t);
 	decide_ranges(t, rows);

@@ -157,7 +157,6 @@ struct plan_trace {
 	bool is_inside;                /* split frontend: the client is a pod or this host */
 	enum plan_scope scope;
 	uint32_t pool_id; /* 0 = not programmed yet */
-	uint32_t affinity_s;
 	enum plan_trace_masq masq;
 	enum topology_mode topology;
 	bool is_fallback; /* terminating endpoints, as none is ready (POL-04, POL-08) */
