@@ -128,6 +128,7 @@ void admin_doctor(struct http_reply *reply, const struct serve_context *ctx,
 		  const struct http_request *q)
 {
 	struct check_helper_state state;
+	uint64_t runs;
 	struct jsonw w;
 
 	if (ctx->checks == NULL) {
@@ -135,13 +136,15 @@ void admin_doctor(struct http_reply *reply, const struct serve_context *ctx,
 		return;
 	}
 	state = check_helper_state(ctx->checks);
+	runs = state.runs + (q->is_write && state.is_running);
 	if (q->is_write)
 		check_helper_run(ctx->checks);
+	state = check_helper_state(ctx->checks);
 	body_begin(reply, &w);
 	jsonw_text(&w, "by", "vipd");
 	jsonw_int(&w, "pid", getpid());
 	/* The run started by a PUT has ended when `runs` exceeds this value. */
-	jsonw_uint(&w, "runs", state.runs + (q->is_write && state.is_running));
+	jsonw_uint(&w, "runs", runs);
 	jsonw_bool(&w, "running", state.is_running || q->is_write);
 	jsonw_uint_if(&w, "age_ms", state.ended_ns != 0,
 		      (now_ns() - state.ended_ns) / NSEC_PER_MSEC);

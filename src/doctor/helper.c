@@ -25,7 +25,6 @@ struct check_helper {
 	struct check_env env; /* as of when it was opened */
 	struct child child;
 	struct event *readable;
-	struct event *lost; /* reports a run that could not begin */
 	struct str in;
 	json_t *report;
 	struct check_helper_state state;
@@ -135,14 +134,6 @@ static int helper_start(struct check_helper *h, struct err *err)
 	return 0;
 }
 
-static void on_lost(evutil_socket_t fd, short what, void *arg)
-{
-	struct check_helper *h = arg;
-
-	if (h->state.is_running && h->child.fd == -1)
-		run_failed(h, "cannot be started");
-}
-
 void check_helper_run(struct check_helper *h)
 {
 	struct err err = { 0 };
@@ -154,7 +145,7 @@ void check_helper_run(struct check_helper *h)
 	h->begun_ns = now_ns();
 	if (h->child.fd == -1 && helper_start(h, &err) < 0) {
 		log_warn(LOG_AREA_MAIN, "%s", err.text);
-		event_active(h->lost, EV_TIMEOUT, 0);
+		run_failed(h, "cannot be started");
 		return;
 	}
 	/* One byte always fits an empty socket; on_readable() handles a closed one. */
@@ -178,7 +169,6 @@ int check_helper_open(struct check_helper **ret, struct event_base *base, const 
 	h->arg = arg;
 	h->child = CHILD_NONE;
 	h->env.clock_offset_ns = check_clock_offset_ns();
-	h->lost = xtimer_new(base, on_lost, h);
 	r = helper_start(h, err);
 	if (r < 0)
 		return r;
@@ -191,7 +181,6 @@ void check_helper_close(struct check_helper *h)
 	if (h == NULL)
 		return;
 	helper_stop(h);
-	event_drop(h->lost);
 	str_fini(&h->in);
 	json_decref(h->report);
 	free(h);

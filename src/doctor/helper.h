@@ -3,7 +3,8 @@
  * doctor/helper - runs the checks in a helper process: the event loop does not wait.
  *
  *     check_helper_open()    fork, early: while the process is small
- *     check_helper_run()     start; the event loop calls done() with the results
+ *     check_helper_run()     start; the event loop calls done() with the results, or
+ *                            check_helper_run() itself if no helper can be started
  *     check_helper_close()   the helper ends
  *
  * The helper calls check_run(), which forks again: a run leaves no state behind. If the helper
