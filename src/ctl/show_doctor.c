@@ -69,14 +69,12 @@ void show_log(struct str *out, const json_t *answer, const struct style *style)
 /* Endpoints drained by operators. */
 void show_taken_out(struct str *out, const json_t *answer, const struct style *style)
 {
-	bool has_text = false;
+	bool has_text = value_any(value_get(answer, "items"), "text");
 	FINI(table_fini) struct table t = { 0 };
 
 	table_column(&t, "SERVICE", 0);
 	table_column(&t, "ENDPOINT", 0);
 	table_column(&t, "POD", 0);
-	value_for_each (item, value_get(answer, "items"))
-		has_text = has_text || value_has(item, "text");
 	if (has_text)
 		table_column(&t, "REASON", 0);
 	value_for_each (item, value_get(answer, "items")) {

@@ -159,67 +159,45 @@ static const char *masquerade_text(const char *word)
 	return word;
 }
 
-/* Properties of the frontends that decide which columns are shown. */
-struct frontend_traits {
-	bool is_split; /* of some, outside clients use another pool */
-	bool has_guards;
-	bool are_pods_inside;  /* of some */
-	bool are_pods_outside; /* of some */
-};
-
-static struct frontend_traits frontend_traits(const json_t *list)
-{
-	struct frontend_traits t = { 0 };
-
-	value_for_each (f, list) {
-		t.is_split |= value_bool(f, "split");
-		t.has_guards |= value_bool(f, "has_source_ranges");
-		t.are_pods_inside |= value_bool(f, "pods_are_inside");
-		t.are_pods_outside |= value_bool(f, "split") && !value_bool(f, "pods_are_inside");
-	}
-	return t;
-}
-
-static void frontend_row(struct table *t, const json_t *page, const json_t *f,
-			 const struct frontend_traits *traits)
-{
-	cell_endpoint(t, MARK_NONE, f);
-	cell_say(t, MARK_NONE, f, "{kind}");
-	target_cell(t, page, f, "outside");
-	if (traits->is_split)
-		target_cell(t, page, f, "inside");
-	if (traits->has_guards)
-		table_cell(t, MARK_NONE, "%s",
-			   value_bool(f, "has_source_ranges") ? "ranges" : "any");
-	table_cell(t, MARK_NONE, "%s%s%s", masquerade_text(value_text(f, "masquerade")),
-		   value_get(f, "forwarding") != NULL ? "; " : "", value_text(f, "forwarding"));
-}
-
 static void frontends(struct str *out, const json_t *page, const struct style *style)
 {
 	const json_t *list = value_get(page, "frontends");
-	struct frontend_traits traits = frontend_traits(list);
-	struct table t = { 0 };
+	bool is_split = value_any(list, "split"); /* outside clients use another pool */
+	bool has_guards = value_any(list, "has_source_ranges");
+	bool are_pods_inside = value_any(list, "pods_are_inside"); /* of some */
+	bool are_pods_outside = false;
+	FINI(table_fini) struct table t = { 0 };
 
 	if (json_array_size(list) == 0)
 		return;
 	table_column(&t, "FRONTEND", 0);
 	table_column(&t, "KIND", 0);
-	table_column(&t, traits.is_split ? "OUTSIDE" : "TARGET", 0);
-	if (traits.is_split)
-		table_column(&t, traits.are_pods_inside ? "PODS, HOST" : "THIS HOST", 0);
-	if (traits.has_guards)
+	table_column(&t, is_split ? "OUTSIDE" : "TARGET", 0);
+	if (is_split)
+		table_column(&t, are_pods_inside ? "PODS, HOST" : "THIS HOST", 0);
+	if (has_guards)
 		table_column(&t, "SOURCES", 0);
 	table_column(&t, "MASQUERADED", 0);
-	value_for_each (f, list)
-		frontend_row(&t, page, f, &traits);
+	value_for_each (f, list) {
+		cell_endpoint(&t, MARK_NONE, f);
+		cell_say(&t, MARK_NONE, f, "{kind}");
+		target_cell(&t, page, f, "outside");
+		if (is_split)
+			target_cell(&t, page, f, "inside");
+		if (has_guards)
+			table_cell(&t, MARK_NONE, "%s",
+				   value_bool(f, "has_source_ranges") ? "ranges" : "any");
+		table_cell(&t, MARK_NONE, "%s%s%s", masquerade_text(value_text(f, "masquerade")),
+			   value_get(f, "forwarding") != NULL ? "; " : "",
+			   value_text(f, "forwarding"));
+		are_pods_outside |= value_bool(f, "split") && !value_bool(f, "pods_are_inside");
+	}
 	str_puts(out, "\n");
 	table_print(out, &t, style, 0);
-	table_fini(&t);
-	if (traits.are_pods_outside)
+	if (are_pods_outside)
 		str_printf(out, "%sods count as outside clients\n",
-			   traits.are_pods_inside ? "Where detect-local is not configured, p"
-						  : "detect-local is not configured: p");
+			   are_pods_inside ? "Where detect-local is not configured, p"
+					   : "detect-local is not configured: p");
 }
 
 static void conflicts(struct str *out, const json_t *page, const struct style *style)
@@ -385,7 +363,7 @@ static void endpoints(struct str *out, const json_t *family, const struct style 
 	const json_t *list = value_get(family, "endpoints");
 	bool uses_cluster = value_bool(family, "uses_cluster_set");
 	bool uses_local = value_bool(family, "uses_local_set");
-	bool has_silent = false;
+	bool has_silent = value_any(list, "silent");
 	FINI(table_fini) struct table t = { 0 };
 
 	if (json_array_size(list) == 0)
@@ -398,8 +376,6 @@ static void endpoints(struct str *out, const json_t *family, const struct style 
 		table_column(&t, "CLUSTER SET", 0);
 	if (uses_local)
 		table_column(&t, "LOCAL SET", 0);
-	value_for_each (ep, list)
-		has_silent = has_silent || value_has(ep, "silent");
 	if (has_silent)
 		table_column(&t, "SILENT", 0);
 	value_for_each (ep, list) {

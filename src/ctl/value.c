@@ -29,6 +29,14 @@ bool value_has(const json_t *object, const char *key)
 	return v != NULL && !json_is_null(v);
 }
 
+bool value_any(const json_t *list, const char *key)
+{
+	value_for_each (item, list)
+		if (value_has(item, key) && !json_is_false(json_object_get(item, key)))
+			return true;
+	return false;
+}
+
 const json_t *value_get(const json_t *object, const char *key)
 {
 	return json_object_get(object, key);

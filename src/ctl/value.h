@@ -17,6 +17,8 @@ json_int_t value_int(const json_t *object, const char *key);
 bool value_bool(const json_t *object, const char *key);
 /* Does the member exist, with a value other than null? */
 bool value_has(const json_t *object, const char *key);
+/* Does an element of the list have the member, with a value other than null and false? */
+bool value_any(const json_t *list, const char *key);
 /* NULL when the member is missing; NULL reads as an empty object and as an empty array. */
 const json_t *value_get(const json_t *object, const char *key);
 
