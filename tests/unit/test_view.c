@@ -12,6 +12,7 @@
 
 #include "api/view.h"
 #include "base/log.h"
+#include "explain/text.h"
 #include "serve_world.h"
 
 /* The page of a service in the smallest pieces. */
@@ -87,6 +88,38 @@ static json_t *frontend(json_t *p, const char *addr)
 			return fe;
 	fail_msg("no frontend %s", addr);
 	return NULL;
+}
+
+/* Endpoints that share an address are in the order of their ports, as numbers. */
+static void test_ports_of_one_address(void **state)
+{
+	struct serve_world w;
+	FINI(str_fini) struct str line = { 0 };
+	const struct plan_rows *rows;
+	json_t *backend;
+	json_t *p;
+	size_t i;
+
+	(void)state;
+	serve_world_init(&w);
+	put_service(&w, "shop/cart", "ip=10.96.0.1 port=http:80");
+	put_slice(&w, "shop/cart-1", "cart", "|http:256|1 rs");
+	put_slice(&w, "shop/cart-2", "cart", "|http:255|1 rs");
+	sync_all(&w);
+	p = page(&w, "shop", "cart");
+	assert_int_equal(len_at(p, "pools.0.backends"), 2);
+	json_array_foreach (at(p, "pools.0.backends"), i, backend) {
+		json_t *eps = at(p, "ports.0.families.0.endpoints");
+		json_t *ep = json_array_get(eps, int_at(backend, "port") == 256);
+
+		assert_int_equal(int_at(ep, "port"), int_at(backend, "port"));
+		assert_int_equal(int_at(ep, "cluster_set.slot"), int_at(backend, "slot"));
+	}
+	json_decref(p);
+	rows = model_find_text(&w.m, "shop", "cart")->rows;
+	plan_frontend_led_print(&line, rows, &rows->frontends.v[0], NULL);
+	assert_string_equal(line.text, "10.96.0.1:80/TCP cluster-ip -> 10.0.1.1:255 10.0.1.1:256");
+	serve_world_fini(&w);
 }
 
 /* Every exclusion reason, and the slots of used endpoints. */
@@ -699,6 +732,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_exclusions),
+		cmocka_unit_test(test_ports_of_one_address),
 		cmocka_unit_test(test_locality),
 		cmocka_unit_test(test_states),
 		cmocka_unit_test(test_frontends),
