@@ -87,13 +87,9 @@ static void mix_source(uint64_t *h, const struct serve_source *source)
 
 static uint64_t generation(const struct serve_context *ctx)
 {
-	const struct model_stats *st = &ctx->model->stats;
 	uint64_t h = ctx->started_ns ^ (uint64_t)getpid();
 
-	mix_uint(&h, st->services);
-	mix_uint(&h, st->slices);
-	mix_uint(&h, st->service_events);
-	mix_uint(&h, st->slice_events);
+	mix(&h, &ctx->model->stats, sizeof(ctx->model->stats));
 	mix_uint(&h, ctx->model->env_generation);
 	mix_uint(&h, ctx->plan->n_conflicts);
 	mix_uint(&h, ctx->plan->n_unsticky);

@@ -172,13 +172,6 @@ static void conn_finish(struct http_conn *c)
 	deadline_set(c, CLOSING_MS);
 }
 
-static void conn_flush(struct http_conn *c)
-{
-	c->state = CONN_FLUSH;
-	if (evbuffer_get_length(bufferevent_get_output(c->bev)) == 0)
-		conn_finish(c);
-}
-
 static void ready_add(struct http_conn *c)
 {
 	list_add_tail(&c->server->ready, &c->ready);
@@ -370,7 +363,9 @@ static void body_step(struct http_conn *c, uint64_t deadline_ns)
 		body_close(c);
 		if (c->is_chunked)
 			evbuffer_add(out, "0\r\n\r\n", 5);
-		conn_flush(c);
+		c->state = CONN_FLUSH;
+		if (evbuffer_get_length(out) == 0)
+			conn_finish(c);
 	} else if (r == HTTP_BODY_WAIT) {
 		if (s->piece.len > 0)
 			deadline_set(c, s->config.reply_ms);
