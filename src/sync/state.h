@@ -14,9 +14,10 @@ struct sync_item {
 	struct plan_rows *rows; /* desired; NULL = nothing */
 	size_t ops_begin;
 	size_t ops_end;
-	bool is_glued; /* in one group with the previous item */
-	bool is_whole; /* `rows` are the desired state of the current model */
-	bool is_piece; /* `rows` are between programmed and desired ones: plan/pieces.h */
+	uint32_t group; /* items of one change together */
+	uint32_t no;    /* in its group: one that gets a frontend comes before one that had it */
+	bool is_whole;  /* `rows` are the desired state of the current model */
+	bool is_piece;  /* `rows` are between programmed and desired ones: plan/pieces.h */
 	bool is_settled;
 };
 

@@ -5,8 +5,8 @@
  * Build the rows of all, settle frontend conflicts, append the differences in order. A
  * rejection that names a service sets the service's group aside, and the transaction is
  * repeated without it; a rejection without a name halves the transaction until one group
- * is left. A service that takes a frontend from another one is glued to it: both change
- * together or not at all.
+ * is left. A service that takes a frontend from another one is in one group with it: both
+ * change together or not at all.
  */
 #include "sync/state.h"
 
@@ -160,33 +160,29 @@ static void item_reject(struct sync *s, struct sync_item *it, int code, const st
 }
 
 /* A large service only gives up what it has lost; the rest of its change follows. */
-static struct sync_item item_make_piece(struct sync *s, struct svc *svc, bool is_glued)
+static struct sync_item item_make_piece(struct sync *s, struct svc *svc)
 {
 	model_mark_dirty(s->model, svc, 0);
 	plan_claim(s->plan, svc);
 	svc->is_in_transaction = true;
-	return (struct sync_item){
-		.svc = svc, .is_glued = is_glued, .is_settled = true, .is_piece = true
-	};
+	return (struct sync_item){ .svc = svc, .is_settled = true, .is_piece = true };
 }
 
 /* `rows`: desired, not settled. */
-static struct sync_item item_of(struct svc *svc, struct plan_rows *rows, bool is_glued)
+static struct sync_item item_of(struct svc *svc, struct plan_rows *rows)
 {
 	list_del(&svc->dirty);
 	svc->is_in_transaction = true;
-	return (struct sync_item){
-		.svc = svc, .rows = rows, .is_glued = is_glued, .is_whole = true
-	};
+	return (struct sync_item){ .svc = svc, .rows = rows, .is_whole = true };
 }
 
-static struct sync_item item_make(struct sync *s, struct svc *svc, bool is_glued)
+static struct sync_item item_make(struct sync *s, struct svc *svc)
 {
 	if (svc == s->large.svc)
 		sync_large_forget(s);
 	if (plan_is_large(s->plan, svc) && svc->rows != NULL)
-		return item_make_piece(s, svc, is_glued);
-	return item_of(svc, plan_rows_build(s->plan, svc), is_glued);
+		return item_make_piece(s, svc);
+	return item_of(svc, plan_rows_build(s->plan, svc));
 }
 
 size_t sync_rows_weight(const struct plan_rows *rows)
@@ -201,13 +197,11 @@ size_t sync_rows_weight(const struct plan_rows *rows)
 	return n;
 }
 
-/* Make room for `n` items at `at`, uninitialised. */
-static struct sync_item *items_insert(struct sync *s, size_t at, size_t n)
+/* Append an item, as a group of its own. */
+static void item_add(struct sync *s, struct sync_item it)
 {
-	vec_reserve(&s->items, s->items.n + n);
-	memmove(&s->items.v[at + n], &s->items.v[at], (s->items.n - at) * sizeof(struct sync_item));
-	s->items.n += (uint32_t)n;
-	return &s->items.v[at];
+	it.group = s->items.n;
+	*vec_push(&s->items) = it;
 }
 
 static size_t item_find(const struct sync *s, const struct svc *svc)
@@ -218,91 +212,79 @@ static size_t item_find(const struct sync *s, const struct svc *svc)
 	return s->items.n;
 }
 
-static size_t group_begin(const struct sync *s, size_t i);
-static size_t group_end(const struct sync *s, size_t i);
-
-/* Move items [from, from + n) directly before the item that is now at `to`. */
-static void items_move(struct sync *s, size_t from, size_t n, size_t to)
+/* The item of `svc`, which is added if need be. */
+static size_t item_need(struct sync *s, struct svc *svc)
 {
-	struct sync_item *room = items_insert(s, to, n);
+	size_t at = item_find(s, svc);
 
-	from += from >= to ? n : 0;
-	memcpy(room, &s->items.v[from], n * sizeof(*room));
-	memmove(&s->items.v[from], &s->items.v[from + n], (s->items.n - from - n) * sizeof(*room));
-	vec_cut(&s->items, s->items.n - n);
+	if (at == s->items.n)
+		item_add(s, item_make(s, svc));
+	return at;
 }
 
-/*
- * `loser` gives up a frontend to the item at `winner`: join their groups, the winner first.
- * Returns the new index of the winner.
- */
-static size_t item_glue(struct sync *s, size_t winner, struct svc *loser)
+/* `loser` gives up a frontend to `winner`: join their groups, the winner's first. */
+static void items_join(struct sync *s, size_t winner, size_t loser)
 {
-	size_t at = item_find(s, loser);
-	size_t end = group_end(s, winner);
-	size_t n;
+	uint32_t to = s->items.v[winner].group;
+	uint32_t from = s->items.v[loser].group;
+	uint32_t n = 0;
 
+	if (to == from)
+		return;
+	vec_for_each (it, &s->items)
+		n += it->group == to;
+	vec_for_each (it, &s->items) {
+		it->no += it->group == from ? n : 0;
+		if (it->group == to || it->group == from)
+			it->group = MIN(to, from);
+	}
+}
+
+static void item_displace(struct sync *s, size_t winner, struct svc *loser)
+{
 	/* Its own turn, in this load, finds that the kernel has the frontend for the winner. */
-	if (at == s->items.n && !sync_is_adopted(s, loser) && plan_is_large(s->plan, loser))
-		return winner;
-	if (at == s->items.n) {
-		struct sync_item it = item_make(s, loser, true);
-
-		*items_insert(s, end, 1) = it;
-		return winner;
-	}
-	at = group_begin(s, at);
-	if (at == group_begin(s, winner))
-		return winner;
-	n = group_end(s, at) - at;
-	s->items.v[at].is_glued = true;
-	items_move(s, at, n, end);
-	return at < winner ? winner - n : winner;
+	if (item_find(s, loser) == s->items.n && !sync_is_adopted(s, loser) &&
+	    plan_is_large(s->plan, loser))
+		return;
+	items_join(s, winner, item_need(s, loser));
 }
 
-/* item_glue() for a `winner` that may not be in the transaction yet. Returns the loser's index. */
-static size_t item_inherit(struct sync *s, size_t loser, struct svc *winner)
-{
-	struct svc *svc = s->items.v[loser].svc;
-	size_t at = item_find(s, winner);
-
-	if (at == s->items.n) {
-		struct sync_item it = item_make(s, winner, false);
-
-		at = group_begin(s, loser);
-		*items_insert(s, at, 1) = it;
-	}
-	(void)item_glue(s, at, svc);
-	return item_find(s, svc);
-}
-
-/* Glue the services that exchange a frontend with the item at `i` to it. Did items move? */
-static bool item_settle(struct sync *s, size_t i)
+static void item_settle(struct sync *s, size_t i)
 {
 	struct plan_displaced *displaced = &s->displaced;
-	bool is_moved;
 
 	s->items.v[i].is_settled = true;
 	vec_clear(&displaced->svcs);
 	plan_heirs(s->plan, s->items.v[i].svc, displaced);
-	is_moved = displaced->svcs.n > 0;
 	vec_for_each (winner, &displaced->svcs)
-		i = item_inherit(s, i, *winner);
+		items_join(s, item_need(s, *winner), i);
 	vec_clear(&displaced->svcs);
 	if (s->items.v[i].rows != NULL)
 		plan_rows_settle(s->plan, s->items.v[i].rows, displaced);
-	is_moved |= displaced->svcs.n > 0;
 	vec_for_each (loser, &displaced->svcs)
-		i = item_glue(s, i, *loser);
-	return is_moved;
+		item_displace(s, i, *loser);
 }
 
-/* Give frontends that several services claim to one by precedence (SEL-14). */
+static int item_cmp(const void *a, const void *b)
+{
+	const struct sync_item *x = a;
+	const struct sync_item *y = b;
+
+	if (x->group != y->group)
+		return x->group < y->group ? -1 : 1;
+	return x->no < y->no ? -1 : 1;
+}
+
+/*
+ * Give frontends that several services claim to one by precedence (SEL-14). Services that exchange
+ * one are appended; afterwards the items of a group are adjacent.
+ */
 static void items_settle(struct sync *s)
 {
 	for (size_t i = 0; i < s->items.n; i++)
-		if (!s->items.v[i].is_settled && item_settle(s, i))
-			i = SIZE_MAX; /* from the start: unsettled items may be anywhere */
+		if (!s->items.v[i].is_settled)
+			item_settle(s, i);
+	vec_sort(&s->items, item_cmp);
 }
 
 #define CLAIMS_MAX 2048 /* ports, at least one per service, in a step: about 5 ms */
@@ -411,7 +393,7 @@ static void large_collect(struct sync *s, struct svc *svc)
 	if (sync_is_adopted(s, svc) && !sync_is_plane_loaded(s))
 		rows = plan_rows_patch(s->plan, svc, s->plane->ops->backend_work, s->plane);
 	if (rows != NULL)
-		*vec_push(&s->items) = item_of(svc, rows, false);
+		item_add(s, item_of(svc, rows));
 	else if (s->large.svc == NULL)
 		sync_large_begin(s, svc);
 }
@@ -438,7 +420,7 @@ static void items_collect(struct sync *s)
 		if (plan_is_large(s->plan, svc))
 			large_collect(s, svc);
 		else
-			*vec_push(&s->items) = item_make(s, svc, false);
+			item_add(s, item_make(s, svc));
 		if (s->items.n > n)
 			weight += sync_rows_weight(s->items.v[n].rows);
 	}
@@ -446,14 +428,14 @@ static void items_collect(struct sync *s)
 
 static size_t group_end(const struct sync *s, size_t i)
 {
-	for (i++; i < s->items.n && s->items.v[i].is_glued; i++)
+	for (i++; i < s->items.n && s->items.v[i].group == s->items.v[i - 1].group; i++)
 		;
 	return i;
 }
 
 static size_t group_begin(const struct sync *s, size_t i)
 {
-	while (i > 0 && s->items.v[i].is_glued)
+	while (i > 0 && s->items.v[i].group == s->items.v[i - 1].group)
 		i--;
 	return i;
 }
@@ -667,13 +649,13 @@ int sync_commit_rows(struct sync *s, struct svc *svc, struct plan_rows *rows, bo
 	if (is_whole) /* otherwise it stays dirty */
 		list_del(&svc->dirty);
 	svc->is_in_transaction = true;
-	*vec_push(&s->items) = (struct sync_item){ .svc = svc,
-						   .rows = rows,
-						   .is_settled = true,
-						   .is_piece = is_piece,
-						   .is_whole = is_whole };
+	item_add(s, (struct sync_item){ .svc = svc,
+					.rows = rows,
+					.is_settled = true,
+					.is_piece = is_piece,
+					.is_whole = is_whole });
 	vec_for_each (loser, &s->displaced.svcs)
-		(void)item_glue(s, 0, *loser);
+		item_displace(s, 0, *loser);
 	items_settle(s);
 	if (is_any_lost(s, svc, rows)) { /* to a service that gains from a loser */
 		items_put_back(s);
@@ -687,7 +669,7 @@ int sync_commit_displaced(struct sync *s, uint64_t now, struct err *err)
 	vec_clear(&s->items);
 	vec_clear(&s->ops.ops);
 	vec_for_each (svc, &s->displaced.svcs)
-		*vec_push(&s->items) = item_make(s, *svc, false);
+		item_add(s, item_make(s, *svc));
 	return items_commit(s, now, err);
 }
 
