@@ -358,31 +358,23 @@ static void sets_flush(void)
 static void measure_missing(void)
 {
 	const struct nft_table_ref table = { .name = "vipd", .fam = IPFAM_V4 };
-	size_t len = nft_key_len(NFTSET_ENDPOINTS, IPFAM_V4);
-	uint8_t *keys = xcalloc(MISSING_KEYS, len);
-	uint8_t *found = xcalloc(MISSING_KEYS, 1);
+	struct nft_looked *keys = xcalloc(MISSING_KEYS, sizeof(*keys));
 	struct err err = { 0 };
 	struct nl_sock *nl;
 	double cpu_ms;
 
-	for (uint32_t i = 0; i < MISSING_KEYS; i++) {
-		uint8_t key[NFT_KEY_MAX];
-
-		nft_key_slot(key, PLAN_POOL_ID_MAX, i);
-		memcpy(keys + i * len, key, len);
-	}
+	for (uint32_t i = 0; i < MISSING_KEYS; i++)
+		nft_key_slot(keys[i].key, PLAN_POOL_ID_MAX, i);
 	if (nl_sock_open(&nl, NETLINK_NETFILTER, &err) < 0)
 		die("netlink", err.text);
 	cpu_ms = system_ms();
-	if (nft_elems_get(nl, &table, NFTSET_ENDPOINTS, keys, MISSING_KEYS, NULL, found,
-			  NFT_GET_ALL, &err) < 0)
+	if (nft_elems_get(nl, &table, NFTSET_ENDPOINTS, keys, MISSING_KEYS, &err) < 0)
 		die("missing keys", err.text);
 	printf("  50,000 missing keys %8.1f ms   kernel CPU, %llu requests, %llu answers\n",
 	       system_ms() - cpu_ms, (unsigned long long)nl_sock_stats(nl)->n_sends,
 	       (unsigned long long)nl_sock_stats(nl)->n_recvs);
 	nl_sock_close(nl);
 	free(keys);
-	free(found);
 }
 
 static void audit(struct life *l)

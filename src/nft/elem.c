@@ -18,13 +18,10 @@
 
 /* Maximum length of a list attribute, its header included. */
 #define LIST_MAX 65528
-/* Keys in a request. Each answer is a datagram, all queued before the first is read. */
-#define GET_KEYS_MAX 256
-#define GET_REQUEST_MAX (256 + GET_KEYS_MAX * (3 * 12 + NFT_KEY_MAX))
+/* Keys looked up at once. Each answer is a datagram, all queued before the first is read. */
+#define GET_KEYS_MAX ((size_t)256)
 /* A request of one key: the headers, names of table and set, and the key. */
 #define GET_ONE_MAX 256
-/* One missing key in so many: every key gets a request of its own. */
-#define EACH_SHARE 16
 
 #define ATTR_HDR 4
 #define TIME_SIZE (ATTR_HDR + sizeof(uint64_t))
@@ -228,6 +225,7 @@ static int message_elems(const struct nlmsghdr *h, struct nft_walk *w, nft_elem_
 		struct parsed e = elem_parse(elem, w->set, w->fam);
 		uint8_t key[NFT_KEY_MAX];
 
+		w->elem = elem;
 		w->expires_ms = e.expires_ms;
 		if (r != 0 || !elem_key(&e, w->set, w->fam, key))
 			continue;
@@ -322,92 +320,41 @@ int nft_elems_dump(struct nl_sock *nl, const struct nft_table_ref *table, enum n
 	return r;
 }
 
-/* Keys of one request, and the progress of the answer. */
+/* Keys that are looked up at once. */
 struct get {
 	enum nft_set_id set;
 	enum ipfam fam;
-	char *request; /* GET_ONE_MAX bytes for each key of a request */
-	const uint8_t *keys;
-	uint8_t *data;
-	uint8_t *found;
-	uint64_t *packets;    /* or NULL */
-	uint64_t *expires_ms; /* or NULL */
+	char *requests; /* at most GET_ONE_MAX bytes for each key */
+	struct nft_looked *v;
 	size_t n;
-	size_t answered;
 };
 
 /* Store the element `elem` as the answer for key `i`. */
 static void get_elem(struct get *g, size_t i, const struct nlattr *elem)
 {
 	struct parsed e = elem_parse(elem, g->set, g->fam);
-	size_t key_len = nft_key_len(g->set, g->fam);
-	size_t data_len = nft_data_len(g->set, g->fam);
 	uint8_t key[NFT_KEY_MAX];
 
 	/* The kernel finds a range by any value inside it: require equal bounds. */
-	if (i >= g->n || !elem_key(&e, g->set, g->fam, key) ||
-	    memcmp(key, g->keys + i * key_len, key_len) != 0)
+	if (!elem_key(&e, g->set, g->fam, key) ||
+	    memcmp(key, g->v[i].key, nft_key_len(g->set, g->fam)) != 0)
 		return;
-	g->found[i] = 1;
-	if (g->data != NULL && e.data != NULL)
-		memcpy(g->data + i * data_len, e.data, data_len);
-	if (g->packets != NULL)
-		g->packets[i] = elem_packets(&e);
-	if (g->expires_ms != NULL)
-		g->expires_ms[i] = e.expires_ms;
+	g->v[i].is_found = true;
+	if (e.data != NULL)
+		memcpy(g->v[i].data, e.data, nft_data_len(g->set, g->fam));
+	g->v[i].packets = elem_packets(&e);
+	g->v[i].expires_ms = e.expires_ms;
 }
 
-static int get_message(void *arg, const struct nlmsghdr *h, struct err *err)
-{
-	struct get *g = arg;
-	const struct nlattr *list = answer_list(h);
-
-	(void)err;
-	if (list == NULL)
-		return 0;
-	nl_attr_for_each (elem, list)
-		get_elem(g, g->answered++, elem);
-	return 0;
-}
-
-/*
- * One request. Returns the number of keys that are decided, found or missing. The kernel
- * answers in order and stops at the first key that does not exist.
- */
-static int get_some(struct nl_sock *nl, const struct nft_table_ref *table, struct get *g,
-		    bool *is_missing, struct err *err)
-{
-	const struct nl_reader rd = { .message = get_message, .arg = g };
-	struct nlmsghdr *h = nl_request_nfnl(g->request, GET_REQUEST_MAX,
-					     msg_type(NFT_MSG_GETSETELEM), nft_table_family(table));
-	struct nlattr *list = list_begin(h, table, g->set);
-	size_t key_len = nft_key_len(g->set, g->fam);
-	struct nl_bad bad;
-	int r;
-
-	list->nla_len = ATTR_HDR;
-	for (size_t i = 0; i < g->n; i++)
-		put_elem(h, list, g->set, g->fam, g->keys + i * key_len, NULL, NULL);
-	r = nl_query(nl, h, &rd, &bad, err);
-	*is_missing = r == -ENOENT;
-	if (r != -ENOENT)
-		return r;
-	if (bad.has_offset && !nft_offset_is_elem(h, bad.offset))
-		return err_set(err, -ENOTRECOVERABLE, "table %s or its set %s is gone", table->name,
-			       nft_set_desc(g->set, table->fam)->name);
-	return 0;
-}
-
-static int each_answer(void *arg, size_t i, const struct nlmsghdr *answer, int error,
-		       const struct nl_bad *bad)
+static int get_answer(void *arg, size_t i, const struct nlmsghdr *answer, int error,
+		      const struct nl_bad *bad)
 {
 	struct get *g = arg;
 	const struct nlattr *list = answer != NULL ? answer_list(answer) : NULL;
 
-	g->answered++;
 	/* All requests differ only in their key: offsets are equal. */
 	if (error == -ENOENT && bad->has_offset &&
-	    !nft_offset_is_elem((const void *)g->request, bad->offset))
+	    !nft_offset_is_elem((const void *)g->requests, bad->offset))
 		return -ENOTRECOVERABLE;
 	if (list == NULL)
 		return error == -ENOENT ? 0 : error;
@@ -416,119 +363,53 @@ static int each_answer(void *arg, size_t i, const struct nlmsghdr *answer, int e
 	return 0;
 }
 
-/*
- * A request for each key, all in one datagram: for keys of which many are missing, as a
- * request ends at the first missing key. Sets the number of missing keys.
- */
-static int get_each(struct nl_sock *nl, const struct nft_table_ref *table, struct get *g,
-		    size_t *n_missing, struct err *err)
+/* A request for each key, all in one datagram: the kernel ends a request at a missing key. */
+static int get_some(struct nl_sock *nl, const struct nft_table_ref *table, struct get *g,
+		    struct err *err)
 {
-	size_t key_len = nft_key_len(g->set, g->fam);
 	size_t len = 0;
 	int r;
 
 	for (size_t i = 0; i < g->n; i++) {
 		struct nlmsghdr *h =
-			nl_request_nfnl(g->request + len, GET_ONE_MAX, msg_type(NFT_MSG_GETSETELEM),
-					nft_table_family(table));
+			nl_request_nfnl(g->requests + len, GET_ONE_MAX,
+					msg_type(NFT_MSG_GETSETELEM), nft_table_family(table));
 		struct nlattr *list = list_begin(h, table, g->set);
 
 		list->nla_len = ATTR_HDR;
-		put_elem(h, list, g->set, g->fam, g->keys + i * key_len, NULL, NULL);
+		put_elem(h, list, g->set, g->fam, g->v[i].key, NULL, NULL);
 		assert(h->nlmsg_len <= GET_ONE_MAX);
 		len += h->nlmsg_len;
+		g->v[i].is_found = false;
 	}
-	r = nl_query_each(nl, g->request, len, g->n, each_answer, g, err);
+	r = nl_query_each(nl, g->requests, len, g->n, get_answer, g, err);
 	if (r == -ENOTRECOVERABLE)
 		return err_set(err, r, "table %s or its set %s is gone", table->name,
 			       nft_set_desc(g->set, table->fam)->name);
-	*n_missing = 0;
-	for (size_t i = 0; i < g->n; i++)
-		*n_missing += !g->found[i];
 	return r;
 }
 
-/* Set `g` to the part of `all` from key `i` on, for one request. */
-static void get_portion(struct get *g, const struct get *all, size_t i, size_t max)
+int nft_elems_get(struct nl_sock *nl, const struct nft_table_ref *table, enum nft_set_id set,
+		  struct nft_looked *v, size_t n, struct err *err)
 {
-	g->keys = all->keys + i * nft_key_len(all->set, all->fam);
-	g->data = all->data ? all->data + i * nft_data_len(all->set, all->fam) : NULL;
-	g->found = all->found + i;
-	g->packets = all->packets ? all->packets + i : NULL;
-	g->expires_ms = all->expires_ms ? all->expires_ms + i : NULL;
-	g->n = MIN(all->n - i, max);
-	g->answered = 0;
-	memset(g->found, 0, g->n);
-}
-
-/*
- * Common part of nft_elems_get() and nft_elems_count(). One request with many keys is the
- * cheapest while all exist. After a missing key, each key gets a request of its own until
- * few are missing again.
- */
-static int get_all(struct nl_sock *nl, const struct nft_table_ref *table, const struct get *all,
-		   enum nft_get how, struct err *err)
-{
-	struct get g = *all;
+	AUTO(free) char *requests = xmalloc((MIN(n, GET_KEYS_MAX) + 1) * GET_ONE_MAX);
+	struct get g = { .set = set, .fam = table->fam, .requests = requests };
 	size_t max = GET_KEYS_MAX;
-	bool is_each = false;
 
-	memset(all->found, 0, all->n);
-	for (size_t i = 0; i < all->n;) {
-		size_t n_missing = 0;
-		bool is_missing = false;
+	for (size_t i = 0; i < n;) {
 		int r;
 
-		get_portion(&g, all, i, max);
-		r = is_each ? get_each(nl, table, &g, &n_missing, err)
-			    : get_some(nl, table, &g, &is_missing, err);
+		g.v = v + i;
+		g.n = MIN(n - i, max);
+		r = get_some(nl, table, &g, err);
 		if (r == -ENOBUFS && max > 1) { /* a small receive buffer: request less */
 			max /= 2;
 			continue;
 		}
 		if (r < 0)
 			return err_wrap(err, r, "elements of %s",
-					nft_set_desc(all->set, table->fam)->name);
-		i += is_missing ? MIN(g.answered, g.n - 1) + 1 : g.n;
-		if (is_missing && how == NFT_GET_PREFIX)
-			break;
-		is_each = is_missing || n_missing * EACH_SHARE > g.n;
+					nft_set_desc(set, table->fam)->name);
+		i += g.n;
 	}
 	return 0;
-}
-
-static int elems_read(struct nl_sock *nl, const struct nft_table_ref *table, struct get g,
-		      enum nft_get how, struct err *err)
-{
-	int r;
-
-	g.fam = table->fam;
-	g.request = xmalloc(MIN(MAX(g.n, 1U), (size_t)GET_KEYS_MAX) * GET_ONE_MAX);
-	r = get_all(nl, table, &g, how, err);
-	free(g.request);
-	return r;
-}
-
-int nft_elems_get(struct nl_sock *nl, const struct nft_table_ref *table, enum nft_set_id set,
-		  const uint8_t *keys, size_t n, uint8_t *data, uint8_t *found, enum nft_get how,
-		  struct err *err)
-{
-	struct get g = { .set = set, .keys = keys, .data = data, .found = found, .n = n };
-
-	return elems_read(nl, table, g, how, err);
-}
-
-int nft_elems_count(struct nl_sock *nl, const struct nft_table_ref *table, enum nft_set_id set,
-		    const uint8_t *keys, size_t n, uint8_t *data, uint8_t *found, uint64_t *packets,
-		    uint64_t *expires_ms, struct err *err)
-{
-	struct get g = { .set = set,
-			 .keys = keys,
-			 .data = data,
-			 .found = found,
-			 .packets = packets,
-			 .expires_ms = expires_ms,
-			 .n = n };
-
-	return elems_read(nl, table, g, NFT_GET_ALL, err);
 }

@@ -76,9 +76,10 @@ struct nft_walk {
 	enum ipfam fam;
 	enum nft_set_id set;
 	uint32_t seq;
-	uint64_t expires_ms; /* of the current element; 0 = never */
-	size_t n;            /* elements since the walk began */
-	bool is_begun;       /* of nft_elems_dump_step() */
+	const struct nlattr *elem; /* the current element */
+	uint64_t expires_ms;       /* of it; 0 = never */
+	size_t n;                  /* elements since the walk began */
+	bool is_begun;             /* of nft_elems_dump_step() */
 	unsigned int starts;
 };
 MUST_USE int nft_walk_begin(struct nft_walk *w, struct nl_sock *nl,
@@ -97,28 +98,21 @@ MUST_USE int nft_elems_dump_step(struct nft_walk *w, struct nl_sock *nl,
 /* The next step begins at the first element. 1, or -EAGAIN: too often. */
 MUST_USE int nft_elems_dump_again(struct nft_walk *w, struct err *err);
 
-enum nft_get {
-	NFT_GET_ALL = 0, /* look up every key */
-	NFT_GET_PREFIX,  /* stop at the first missing key */
+/* A key to look up, and the element that the kernel has there. */
+struct nft_looked {
+	uint8_t key[NFT_KEY_MAX];
+	uint8_t data[NFT_DATA_MAX];
+	bool is_found;       /* the rest is valid then only */
+	uint64_t packets;    /* of its counter; 0 when it has none */
+	uint64_t expires_ms; /* time until it expires; 0 = never */
 };
 
 /*
- * Look up `n` keys (nft_key_len() bytes each). Sets found[i] to 1 and fills data i
- * (nft_data_len() bytes) for keys that exist; `data` may be NULL. A range is found only
- * with both its ends. -ENOTRECOVERABLE when the table or the set is gone.
+ * Look up the `n` keys of `v`. A range is found only with both its ends. -ENOTRECOVERABLE when the
+ * table or the set is gone.
  */
 MUST_USE int nft_elems_get(struct nl_sock *nl, const struct nft_table_ref *table,
-			   enum nft_set_id set, const uint8_t *keys, size_t n, uint8_t *data,
-			   uint8_t *found, enum nft_get how, struct err *err);
-
-/*
- * nft_elems_get() with the packet counters of the elements, in packets[i], and the times until they
- * expire, in expires_ms[i]; either may be NULL.
- */
-MUST_USE int nft_elems_count(struct nl_sock *nl, const struct nft_table_ref *table,
-			     enum nft_set_id set, const uint8_t *keys, size_t n, uint8_t *data,
-			     uint8_t *found, uint64_t *packets, uint64_t *expires_ms,
-			     struct err *err);
+			   enum nft_set_id set, struct nft_looked *v, size_t n, struct err *err);
 
 /* Is the attribute at `offset` of a rejected message one of its elements? */
 bool nft_offset_is_elem(const struct nlmsghdr *msg, uint32_t offset);

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "nft/elem.h"
 #include "nl/attr.h"
 #include "nl/dump.h"
 
@@ -125,12 +126,12 @@ void nft_fixed_verdict_put(struct nft_fixed *h, unsigned int map, const struct n
 /* Argument of the readers below. */
 struct reading {
 	struct nft_fixed *programmed;
-	struct nft_fixed_tables *tables;
 	const struct nft_schema *schema;
 	enum ipfam fam;
 	const char *table;
 	unsigned int counting;
 	unsigned int index; /* of the map or set */
+	struct nft_walk walk;
 	uint64_t packets, bytes;
 };
 
@@ -165,33 +166,50 @@ const char *nft_table_comment(const struct nlattr *udata)
 	return comment != NULL && memchr(comment, '\0', len) != NULL ? (const char *)comment : "";
 }
 
-static void tables_begin(void *arg)
-{
-	struct reading *rd = arg;
+/* Argument of table_message(). */
+struct table {
+	struct nft_fixed_table *ret;
+	const struct nft_schema *schema;
+};
 
-	vec_clear(&rd->tables->v);
-}
-
-static int tables_message(void *arg, const struct nlmsghdr *h, struct err *err)
+static int table_message(void *arg, const struct nlmsghdr *h, struct err *err)
 {
-	struct reading *rd = arg;
+	const struct table *q = arg;
 	const struct nlattr *tb[NFTA_TABLE_MAX + 1];
 	char version[NFT_TABLE_COMMENT_MAX];
-	struct nft_fixed_table *t;
+	struct nft_fixed_table *t = q->ret;
 	const char *comment;
 
 	nl_attr_table(tb, NFTA_TABLE_MAX, h, sizeof(struct nfgenmsg));
-	t = vec_push(&rd->tables->v);
-	*t = (struct nft_fixed_table){ .family = family_of(rd),
-				       .owner = nl_attr_be32(tb[NFTA_TABLE_OWNER], 0),
-				       .handle = nl_attr_be64(tb[NFTA_TABLE_HANDLE], 0),
-				       .flags = nl_attr_be32(tb[NFTA_TABLE_FLAGS], 0) };
-	snprintf(t->name, sizeof(t->name), "%s", nl_attr_str(tb[NFTA_TABLE_NAME]));
+	t->owner = nl_attr_be32(tb[NFTA_TABLE_OWNER], 0);
+	t->handle = nl_attr_be64(tb[NFTA_TABLE_HANDLE], 0);
+	t->flags = nl_attr_be32(tb[NFTA_TABLE_FLAGS], 0);
 	comment = nft_table_comment(tb[NFTA_TABLE_USERDATA]);
-	snprintf(version, sizeof(version), "%s%d", rd->schema->comment, rd->schema->version);
-	t->is_ours = strncmp(comment, rd->schema->comment, strlen(rd->schema->comment)) == 0;
+	snprintf(version, sizeof(version), "%s%d", q->schema->comment, q->schema->version);
+	t->is_ours = strncmp(comment, q->schema->comment, strlen(q->schema->comment)) == 0;
 	t->is_current = strcmp(comment, version) == 0;
 	return 0;
+}
+
+int nft_fixed_table_read(struct nft_fixed_table *ret, struct nl_sock *nl, enum ipfam fam,
+			 const struct nft_schema *schema, const char *name, struct err *err)
+{
+	struct table q = { ret, schema };
+	char buf[REQUEST_MAX];
+	struct nlmsghdr *h;
+	int r;
+
+	*ret = (struct nft_fixed_table){ .family = nft_schema_family(schema, fam) };
+	snprintf(ret->name, sizeof(ret->name), "%s", name);
+	h = nl_request_nfnl(buf, sizeof(buf), TYPE(NFT_MSG_GETTABLE), ret->family);
+	mnl_attr_put_strz(h, NFTA_TABLE_NAME, name);
+	r = nl_query(nl, h, &(struct nl_reader){ .message = table_message, .arg = &q }, NULL, err);
+	/* nfnetlink has no such subsystem, and its module cannot be loaded. */
+	if (r == -EINVAL)
+		return err_set(err, -EOPNOTSUPP, "no nf_tables in this kernel (module nf_tables)");
+	if (r == -ENOENT)
+		return 0;
+	return r < 0 ? err_wrap(err, r, "read table %s", name) : 1;
 }
 
 static int table_cmp(const void *a, const void *b)
@@ -202,45 +220,25 @@ static int table_cmp(const void *a, const void *b)
 }
 
 /*
- * Request the tables of our names one by one. When another process deletes a table, those
- * after it move forward, so an interrupted dump of all tables may lack one of ours.
+ * By name: a dump lists the tables of all processes, and when another process deletes one
+ * meanwhile, those after it move forward, so that one of ours may be missing.
  */
-static int tables_query(struct reading *rd, struct nl_sock *nl, struct err *err)
-{
-	tables_begin(rd);
-	for (int i = 1; i <= NFT_TABLE_NAMES_MAX; i++) {
-		char buf[REQUEST_MAX];
-		struct nlmsghdr *h =
-			nl_request_nfnl(buf, sizeof(buf), TYPE(NFT_MSG_GETTABLE), family_of(rd));
-		char name[NFT_TABLE_NAME_MAX];
-		int r;
-
-		nft_table_name(name, rd->schema->table, i);
-		mnl_attr_put_strz(h, NFTA_TABLE_NAME, name);
-		r = nl_query(nl, h, &(struct nl_reader){ .message = tables_message, .arg = rd },
-			     NULL, err);
-		if (r < 0 && r != -ENOENT)
-			return r;
-	}
-	return 0;
-}
-
 int nft_fixed_tables_read(struct nft_fixed_tables *ret, struct nl_sock *nl, enum ipfam fam,
 			  const struct nft_schema *schema, struct err *err)
 {
-	struct reading rd = { .tables = ret, .schema = schema, .fam = fam };
-	char buf[REQUEST_MAX];
-	int r;
+	vec_clear(&ret->v);
+	for (int i = 1; i <= NFT_TABLE_NAMES_MAX; i++) {
+		char name[NFT_TABLE_NAME_MAX];
+		struct nft_fixed_table t;
+		int r;
 
-	r = nl_dump(nl, nl_request_nfnl(buf, sizeof(buf), TYPE(NFT_MSG_GETTABLE), family_of(&rd)),
-		    &(struct nl_reader){ tables_begin, tables_message, &rd }, err);
-	if (r == -EAGAIN)
-		r = tables_query(&rd, nl, err);
-	/* nfnetlink has no such subsystem, and its module cannot be loaded. */
-	if (r == -EINVAL)
-		return err_set(err, -EOPNOTSUPP, "no nf_tables in this kernel (module nf_tables)");
-	if (r < 0)
-		return err_wrap(err, r, "list tables");
+		nft_table_name(name, schema->table, i);
+		r = nft_fixed_table_read(&t, nl, fam, schema, name, err);
+		if (r < 0)
+			return r;
+		if (r > 0)
+			*vec_push(&ret->v) = t;
+	}
 	vec_sort(&ret->v, table_cmp);
 	return 0;
 }
@@ -248,21 +246,12 @@ int nft_fixed_tables_read(struct nft_fixed_tables *ret, struct nl_sock *nl, enum
 int nft_fixed_table_find(struct nft_fixed_table *ret, struct nl_sock *nl, enum ipfam fam,
 			 const struct nft_schema *schema, struct err *err)
 {
-	FINI(nft_fixed_tables_fini) struct nft_fixed_tables tables = { 0 };
-	int r = nft_fixed_tables_read(&tables, nl, fam, schema, err);
+	int r = nft_fixed_table_read(ret, nl, fam, schema, schema->table, err);
 
-	if (r < 0)
-		return r;
-	vec_for_each (t, &tables.v) {
-		if (strcmp(t->name, schema->table) != 0)
-			continue;
-		if (!t->is_ours)
-			return err_set(err, -EEXIST, "table %s %s exists and is not vipd's",
-				       nft_family_text(t->family), t->name);
-		*ret = *t;
-		return 1;
-	}
-	return 0;
+	if (r > 0 && !ret->is_ours)
+		return err_set(err, -EEXIST, "table %s %s exists and is not vipd's",
+			       nft_family_text(ret->family), ret->name);
+	return r;
 }
 
 int nft_fixed_owner_check(const struct nft_fixed_table *t, const struct nl_sock *nl,
@@ -274,29 +263,6 @@ int nft_fixed_owner_check(const struct nft_fixed_table *t, const struct nl_sock 
 		       "table %s %s is owned by another running process (netlink port %" PRIu32
 		       ", which is usually its process id): end that one first",
 		       nft_family_text(t->family), t->name, t->owner);
-}
-
-static int handle_message(void *arg, const struct nlmsghdr *h, struct err *err)
-{
-	const struct nlattr *tb[NFTA_TABLE_MAX + 1];
-	uint64_t *handle = arg;
-
-	nl_attr_table(tb, NFTA_TABLE_MAX, h, sizeof(struct nfgenmsg));
-	*handle = nl_attr_be64(tb[NFTA_TABLE_HANDLE], 0);
-	return 0;
-}
-
-int nft_fixed_handle_read(struct nl_sock *nl, uint8_t family, const char *table, uint64_t *handle,
-			  struct err *err)
-{
-	char buf[REQUEST_MAX];
-	struct nlmsghdr *h = nl_request_nfnl(buf, sizeof(buf), TYPE(NFT_MSG_GETTABLE), family);
-	int r;
-
-	mnl_attr_put_strz(h, NFTA_TABLE_NAME, table);
-	r = nl_query(nl, h, &(struct nl_reader){ .message = handle_message, .arg = handle }, NULL,
-		     err);
-	return r < 0 ? err_wrap(err, r, "read table %s", table) : 0;
 }
 
 static void sets_begin(void *arg)
@@ -431,82 +397,45 @@ static int chains_read(struct reading *rd, struct nl_sock *nl, struct err *err)
 	return r;
 }
 
-static void verdicts_begin(void *arg)
+static int verdict_found(void *arg, const uint8_t *key, const uint8_t *none, struct err *err)
 {
-	struct reading *rd = arg;
-
-	verdicts_clear(rd->programmed, rd->index);
-}
-
-static void verdict_element(struct reading *rd, const struct nlattr *elem)
-{
-	const struct nlattr *tb[NFTA_SET_ELEM_MAX + 1], *key[NFTA_DATA_MAX + 1];
+	const struct nlattr *tb[NFTA_SET_ELEM_MAX + 1];
 	const struct nlattr *data[NFTA_DATA_MAX + 1], *verdict[NFTA_VERDICT_MAX + 1];
+	struct reading *rd = arg;
 	struct nft_verdict v;
 	const char *chain;
-	const void *p;
 
-	nl_attr_nest(tb, NFTA_SET_ELEM_MAX, elem);
-	nl_attr_nest(key, NFTA_DATA_MAX, tb[NFTA_SET_ELEM_KEY]);
+	if (rd->walk.n == 1) /* a dump may begin again */
+		verdicts_clear(rd->programmed, rd->index);
+	memcpy(&v.kind, key, sizeof(v.kind));
+	if (v.kind >= NFT_FIXED_KINDS) /* no frontend can have this kind */
+		return 0;
+	nl_attr_nest(tb, NFTA_SET_ELEM_MAX, rd->walk.elem);
 	nl_attr_nest(data, NFTA_DATA_MAX, tb[NFTA_SET_ELEM_DATA]);
 	nl_attr_nest(verdict, NFTA_VERDICT_MAX, data[NFTA_DATA_VERDICT]);
-	p = nl_attr_bytes(key[NFTA_DATA_VALUE], sizeof(v.kind));
-	if (p == NULL)
-		return;
-	memcpy(&v.kind, p, sizeof(v.kind));
-	if (v.kind >= NFT_FIXED_KINDS) /* no frontend can have this kind */
-		return;
 	chain = nl_attr_str(verdict[NFTA_VERDICT_CHAIN]);
 	if (verdict[NFTA_VERDICT_CHAIN] != NULL)
 		(void)chain_get(rd->programmed, chain);
 	v.code = (int32_t)nl_attr_be32(verdict[NFTA_VERDICT_CODE], 0);
 	(void)snprintf(v.chain, sizeof(v.chain), "%.*s", (int)sizeof(v.chain) - 1, chain);
 	nft_fixed_verdict_put(rd->programmed, rd->index, &v);
-}
-
-static void ranges_begin(void *arg)
-{
-	struct reading *rd = arg;
-
-	vec_clear(&rd->programmed->ranges[rd->index].v);
-}
-
-static void range_element(struct reading *rd, const struct nlattr *elem)
-{
-	const struct nlattr *tb[NFTA_SET_ELEM_MAX + 1], *key[NFTA_DATA_MAX + 1];
-	struct nft_bound *b;
-	const void *p;
-
-	nl_attr_nest(tb, NFTA_SET_ELEM_MAX, elem);
-	nl_attr_nest(key, NFTA_DATA_MAX, tb[NFTA_SET_ELEM_KEY]);
-	p = nl_attr_bytes(key[NFTA_DATA_VALUE], ip_len(rd->fam));
-	if (p == NULL)
-		return;
-	b = vec_push(&rd->programmed->ranges[rd->index].v);
-	*b = (struct nft_bound){ .is_end = nl_attr_be32(tb[NFTA_SET_ELEM_FLAGS], 0) &
-					   NFT_SET_ELEM_INTERVAL_END };
-	memcpy(b->key, p, ip_len(rd->fam));
-}
-
-static const struct nlattr *elements_of(const struct nlmsghdr *h)
-{
-	const struct nlattr *tb[NFTA_SET_ELEM_LIST_MAX + 1];
-
-	nl_attr_table(tb, NFTA_SET_ELEM_LIST_MAX, h, sizeof(struct nfgenmsg));
-	return tb[NFTA_SET_ELEM_LIST_ELEMENTS];
-}
-
-static int verdicts_message(void *arg, const struct nlmsghdr *h, struct err *err)
-{
-	nl_attr_for_each (elem, elements_of(h))
-		verdict_element(arg, elem);
 	return 0;
 }
 
-static int ranges_message(void *arg, const struct nlmsghdr *h, struct err *err)
+static int range_found(void *arg, const uint8_t *key, const uint8_t *none, struct err *err)
 {
-	nl_attr_for_each (elem, elements_of(h))
-		range_element(arg, elem);
+	const struct nlattr *tb[NFTA_SET_ELEM_MAX + 1];
+	struct reading *rd = arg;
+	struct nft_bounds *bounds = &rd->programmed->ranges[rd->index];
+	struct nft_bound *b;
+
+	if (rd->walk.n == 1)
+		vec_clear(&bounds->v);
+	nl_attr_nest(tb, NFTA_SET_ELEM_MAX, rd->walk.elem);
+	b = vec_push(&bounds->v);
+	*b = (struct nft_bound){ .is_end = nl_attr_be32(tb[NFTA_SET_ELEM_FLAGS], 0) &
+					   NFT_SET_ELEM_INTERVAL_END };
+	memcpy(b->key, key, ip_len(rd->fam));
 	return 0;
 }
 
@@ -522,21 +451,15 @@ static int read_dump(struct reading *rd, struct nl_sock *nl, uint16_t msg, uint1
 	return nl_dump(nl, h, &(struct nl_reader){ begin, message, rd, true }, err);
 }
 
-static int read_elements(struct reading *rd, struct nl_sock *nl, enum nft_set_id id,
-			 void (*begin)(void *),
-			 int (*message)(void *, const struct nlmsghdr *, struct err *),
-			 struct err *err)
+static int read_elements(struct reading *rd, struct nl_sock *nl, enum nft_set_id set,
+			 nft_elem_fn *fn, struct err *err)
 {
-	char buf[REQUEST_MAX];
-	struct nlmsghdr *h;
-	int r;
+	const struct nft_table_ref table = { rd->table, rd->fam, family_of(rd) };
+	int r = rd->programmed->has_set[set];
 
-	if (!rd->programmed->has_set[id])
-		return 0;
-	h = nl_request_nfnl(buf, sizeof(buf), TYPE(NFT_MSG_GETSETELEM), family_of(rd));
-	mnl_attr_put_strz(h, NFTA_SET_ELEM_LIST_TABLE, rd->table);
-	mnl_attr_put_strz(h, NFTA_SET_ELEM_LIST_SET, nft_set_desc(id, rd->fam)->name);
-	r = nl_dump(nl, h, &(struct nl_reader){ begin, message, rd, true }, err);
+	rd->walk = (struct nft_walk){ 0 };
+	while (r > 0)
+		r = nft_elems_dump_step(&rd->walk, nl, &table, set, fn, rd, err);
 	/* The table existed before: it was deleted meanwhile. */
 	return r == -ENOENT ? -EAGAIN : r;
 }
@@ -586,11 +509,9 @@ static int objects_read(struct reading *rd, struct nl_sock *nl, struct err *err)
 	r = chains_read(rd, nl, err);
 	for (rd->index = 0; r == 0 && rd->schema->has_verdict_maps && rd->index < NFT_VERDICT_MAPS;
 	     rd->index++)
-		r = read_elements(rd, nl, NFTSET_LEAVES + rd->index, verdicts_begin,
-				  verdicts_message, err);
+		r = read_elements(rd, nl, NFTSET_LEAVES + rd->index, verdict_found, err);
 	for (rd->index = 0; r == 0 && rd->index < NFT_RANGE_SETS; rd->index++) {
-		r = read_elements(rd, nl, rd->schema->ranges + rd->index, ranges_begin,
-				  ranges_message, err);
+		r = read_elements(rd, nl, rd->schema->ranges + rd->index, range_found, err);
 		nft_bounds_sort(&rd->programmed->ranges[rd->index]);
 	}
 	return r;

@@ -94,8 +94,8 @@ struct nft_fixed {
 /* A table of this family, ours or not. */
 struct nft_fixed_table {
 	uint8_t family; /* NFPROTO_* */
-	char name[256]; /* NFT_NAME_MAXLEN */
-	uint64_t handle;
+	char name[NFT_TABLE_NAME_MAX];
+	uint64_t handle; /* 0: there is none */
 	uint32_t flags;
 	uint32_t owner; /* netlink port; of a table with NFT_TABLE_F_OWNER */
 	bool is_ours;
@@ -120,7 +120,11 @@ static inline uint8_t nft_schema_family(const struct nft_schema *schema, enum ip
 	return schema->family != 0 ? schema->family : nft_family(fam);
 }
 
-/* The tables of `fam`. */
+/* The table of that name, vipd's or not: 1; 0: none. */
+MUST_USE int nft_fixed_table_read(struct nft_fixed_table *ret, struct nl_sock *nl, enum ipfam fam,
+				  const struct nft_schema *schema, const char *name,
+				  struct err *err);
+/* Those of nft_table_name(). */
 MUST_USE int nft_fixed_tables_read(struct nft_fixed_tables *ret, struct nl_sock *nl, enum ipfam fam,
 				   const struct nft_schema *schema, struct err *err);
 /* The table with the schema's first name: 1; 0: none; -EEXIST: it is not vipd's. */
@@ -129,9 +133,6 @@ MUST_USE int nft_fixed_table_find(struct nft_fixed_table *ret, struct nl_sock *n
 /* -EPERM: another process owns the table, and only that process can modify it. */
 MUST_USE int nft_fixed_owner_check(const struct nft_fixed_table *t, const struct nl_sock *nl,
 				   struct err *err);
-/* The handle of a table by its name; -ENOENT: there is none. */
-MUST_USE int nft_fixed_handle_read(struct nl_sock *nl, uint8_t family, const char *table,
-				   uint64_t *handle, struct err *err);
 /*
  * Read `table`; replaces `ret`. Sets and chains of another level of counting do not fit,
  * unless `counting` is NFT_COUNT_ANY. Of a table for both families, reads the sets of `fam`.

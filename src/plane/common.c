@@ -122,40 +122,28 @@ static void seen(struct plane_common *c, const struct nft_change *ch)
 
 static int read_set(struct plane_common *c, enum ipfam fam, enum nft_set_id set, struct err *err)
 {
+	AUTO(vec_fini) VEC(struct nft_looked) keys = { 0 };
+	const struct nft_looked *k;
 	struct nft_table_ref table;
-	size_t key_len;
-	size_t data_len;
-	AUTO(free) uint8_t *keys = NULL;
-	uint8_t *data;
-	uint8_t *found;
-	size_t n = 0;
-	size_t i = 0;
 	int r;
 
 	nft_changes_for_each (ch, &c->changes, fam, set)
-		n += ch->needs_look;
-	if (n == 0)
+		if (ch->needs_look)
+			memcpy(vec_push(&keys)->key, ch->key, sizeof(ch->key));
+	if (keys.n == 0)
 		return 0;
 	table = c->ops->table(c, fam);
-	key_len = nft_key_len(set, fam);
-	data_len = nft_data_len(set, fam);
-	keys = xreallocarray(NULL, n, key_len + data_len + 1);
-	data = keys + n * key_len;
-	found = data + n * data_len;
-	nft_changes_for_each (ch, &c->changes, fam, set)
-		if (ch->needs_look)
-			memcpy(keys + i++ * key_len, ch->key, key_len);
-	r = nft_elems_get(c->query, &table, set, keys, n, data, found, NFT_GET_ALL, err);
-	i = 0;
+	r = nft_elems_get(c->query, &table, set, keys.v, keys.n, err);
+	k = keys.v;
 	nft_changes_for_each (ch, &c->changes, fam, set) {
 		if (r < 0 || !ch->needs_look)
 			continue;
 		ch->needs_look = false;
-		ch->has_programmed = found[i] != 0;
-		if (ch->has_programmed)
-			memcpy(ch->programmed, data + i * data_len, data_len);
+		ch->has_programmed = k->is_found;
+		if (k->is_found)
+			memcpy(ch->programmed, k->data, sizeof(k->data));
 		seen(c, ch);
-		i++;
+		k++;
 	}
 	return r;
 }

@@ -69,13 +69,12 @@ struct query {
 	const struct plane_common *c;
 	struct nft_table_ref table;
 	enum nft_set_id set;
-	size_t n;
-	size_t *of; /* index of the object with key i */
-	uint8_t *keys;
-	uint8_t *desired; /* data */
-	uint8_t *data;
-	uint8_t *found;
-	uint64_t *packets;
+};
+
+/* Whose counter an element is, while it has this data. */
+struct counted {
+	size_t object;
+	uint8_t data[NFT_DATA_MAX];
 };
 
 /* Key and data of the i-th object in the query's set; false: it has no element there. */
@@ -100,53 +99,29 @@ static bool slot_element(const struct query *q, const void *objects, size_t i, u
 	       q->c->ops->slot_counter(q->c, q->set, s, key, data);
 }
 
-static void query_init(struct query *q, const struct plane_common *c, size_t max)
-{
-	*q = (struct query){ .c = c,
-			     .of = xreallocarray(NULL, max, sizeof(size_t)),
-			     .keys = xreallocarray(NULL, max, NFT_KEY_MAX),
-			     .desired = xreallocarray(NULL, max, NFT_DATA_MAX),
-			     .data = xreallocarray(NULL, max, NFT_DATA_MAX),
-			     .found = xreallocarray(NULL, max, 1),
-			     .packets = xreallocarray(NULL, max, sizeof(uint64_t)) };
-}
-
-static void query_fini(struct query *q)
-{
-	free(q->of);
-	free(q->keys);
-	free(q->desired);
-	free(q->data);
-	free(q->found);
-	free(q->packets);
-}
-
-static int set_read(struct query *q, element_fn *element, const void *objects, size_t n,
+static int set_read(const struct query *q, element_fn *element, const void *objects, size_t n,
 		    struct plane_count *ret, struct err *err)
 {
-	size_t key_len = nft_key_len(q->set, q->table.fam);
+	AUTO(vec_fini) VEC(struct nft_looked) keys = { 0 };
+	AUTO(vec_fini) VEC(struct counted) counted = { 0 };
 	size_t len = nft_data_len(q->set, q->table.fam);
 	int r;
 
-	q->n = 0;
 	for (size_t i = 0; i < n; i++) {
-		uint8_t key[NFT_KEY_MAX];
-		uint8_t data[NFT_DATA_MAX] = { 0 };
+		struct counted of = { .object = i };
+		struct nft_looked key;
 
-		if (!element(q, objects, i, key, data))
+		if (!element(q, objects, i, key.key, of.data))
 			continue;
-		memcpy(q->keys + q->n * key_len, key, key_len);
-		memcpy(q->desired + q->n * len, data, len);
-		q->of[q->n++] = i;
+		*vec_push(&keys) = key;
+		*vec_push(&counted) = of;
 	}
-	if (q->n == 0)
-		return 0;
-	r = nft_elems_count(q->c->query, &q->table, q->set, q->keys, q->n, q->data, q->found,
-			    q->packets, NULL, err);
-	for (size_t i = 0; i < q->n && r == 0; i++)
-		if (q->found[i] && memcmp(q->data + i * len, q->desired + i * len, len) == 0)
-			ret[q->of[i]] =
-				(struct plane_count){ .is_known = true, .packets = q->packets[i] };
+	r = nft_elems_get(q->c->query, &q->table, q->set, keys.v, keys.n, err);
+	for (size_t i = 0; i < keys.n && r == 0; i++)
+		if (keys.v[i].is_found && memcmp(keys.v[i].data, counted.v[i].data, len) == 0)
+			ret[counted.v[i].object] =
+				(struct plane_count){ .is_known = true,
+						      .packets = keys.v[i].packets };
 	return r;
 }
 
@@ -155,10 +130,9 @@ static int sets_read(const struct plane_common *c, const enum nft_set_id *sets, 
 		     element_fn *element, const void *objects, size_t n, struct plane_count *ret,
 		     struct err *err)
 {
-	struct query q;
+	struct query q = { .c = c };
 	int r = 0;
 
-	query_init(&q, c, n);
 	for (int fam = 0; fam < IPFAM_N && r >= 0; fam++) {
 		r = in_force(c, fam, err);
 		if (r <= 0)
@@ -169,7 +143,6 @@ static int sets_read(const struct plane_common *c, const enum nft_set_id *sets, 
 			r = set_read(&q, element, objects, n, ret, err);
 		}
 	}
-	query_fini(&q);
 	return MIN(r, 0);
 }
 

@@ -629,28 +629,16 @@ int plane_answers(struct plane *plane, struct plane_answer *v, size_t n, struct 
 	struct plane_common *c = plane_common_of(plane);
 	enum ipfam fam = ip_fam(&v->by.addr);
 	struct nft_table_ref table = plane_failover_table(c, fam);
-	size_t len = nft_key_len(FAILSET_ANSWERED, fam);
-	uint64_t *expires_ms = xcalloc(n, sizeof(*expires_ms));
-	uint8_t *keys = xcalloc(n, NFT_DATA_MAX);
-	uint8_t *found = xcalloc(n, 1);
+	AUTO(free) struct nft_looked *keys = xcalloc(n, sizeof(*keys));
+	const uint64_t life = FAILSET_ANSWERED_S * 1000;
 	int r;
 
-	for (size_t i = 0; i < n; i++) {
-		uint8_t key[NFT_DATA_MAX];
-
-		nft_data_endpoint(key, &v[i].by.addr, v[i].by.port);
-		memcpy(keys + i * len, key, len);
-	}
-	r = nft_elems_count(c->query, &table, FAILSET_ANSWERED, keys, n, NULL, found, NULL,
-			    expires_ms, err);
-	for (size_t i = 0; i < n; i++) {
-		uint64_t life = FAILSET_ANSWERED_S * 1000;
-
-		v[i].age_ns =
-			found[i] ? (life - MIN(life, expires_ms[i])) * NSEC_PER_MSEC : UINT64_MAX;
-	}
-	free(found);
-	free(keys);
-	free(expires_ms);
+	for (size_t i = 0; i < n; i++)
+		nft_data_endpoint(keys[i].key, &v[i].by.addr, v[i].by.port);
+	r = nft_elems_get(c->query, &table, FAILSET_ANSWERED, keys, n, err);
+	for (size_t i = 0; i < n; i++)
+		v[i].age_ns = keys[i].is_found
+				      ? (life - MIN(life, keys[i].expires_ms)) * NSEC_PER_MSEC
+				      : UINT64_MAX;
 	return table_lost(c, fam, r);
 }

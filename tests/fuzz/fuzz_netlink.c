@@ -202,18 +202,14 @@ static int element_found(void *arg, const uint8_t *key, const uint8_t *data, str
 static void read_elements(const struct nl_io *io)
 {
 	static const struct nft_table_ref table = { .name = "vipd", .fam = IPFAM_V4 };
-	static const uint8_t keys[2 * NFT_KEY_MAX];
+	struct nft_looked keys[2] = { 0 };
 	struct nl_sock *nl = connect_to(io);
-	uint8_t data[2 * NFT_DATA_MAX];
-	uint64_t numbers[2], times[2];
-	uint8_t found[2];
 	struct err err = { 0 };
 
 	for (enum nft_set_id set = 0; set < NFTSET_END; set++) {
 		if (set == NFTSET_N || !nft_set_exists(set, PLANE_COUNT_ENDPOINTS))
 			continue;
-		result(nft_elems_count(nl, &table, set, keys, 2, data, found, numbers, times, &err),
-		       &err);
+		result(nft_elems_get(nl, &table, set, keys, 2, &err), &err);
 		result(nft_elems_dump(nl, &table, set, element_found, &set, &err), &err);
 	}
 	nl_sock_close(nl);

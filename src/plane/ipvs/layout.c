@@ -145,6 +145,7 @@ int ipvs_layout_apply(struct ipvs_layout *l, const struct ipvs_rules_params *par
 	struct ipvs_rules_params own = *params;
 	bool is_new = l->state != IPVS_LAYOUT_PRESENT;
 	bool has_elements = is_new && l->handle != 0 && elements != NULL && !l->is_content_rejected;
+	struct nft_fixed_table t;
 	struct nft_writer w;
 	int r;
 
@@ -175,8 +176,10 @@ int ipvs_layout_apply(struct ipvs_layout *l, const struct ipvs_rules_params *par
 	nft_writer_fini(&w);
 	l->is_fresh = false;
 	l->is_content_rejected = has_elements && r < 0;
-	if (r == 0 && is_new)
-		r = nft_fixed_handle_read(l->nl, ipvs_schema.family, IPVS_TABLE, &l->handle, err);
+	if (r == 0 && is_new) {
+		r = MIN(nft_fixed_table_find(&t, l->nl, IPFAM_V4, &ipvs_schema, err), 0);
+		l->handle = t.handle;
+	}
 	if (r < 0) {
 		forget(l);
 		return r;

@@ -89,24 +89,20 @@ static int pool_beyond(struct nft_plane *p, const struct plan_op *op, struct err
 	struct nft_table_ref table = nft_plane_table(p, pool->fam);
 	uint32_t slot = (uint32_t)MIN(plan_pool_slots(pool), (size_t)NFT_POOL_SLOTS_MAX);
 
-	for (;;) {
-		size_t len = nft_key_len(NFTSET_ENDPOINTS, pool->fam);
-		uint8_t keys[BEYOND * NFT_KEY_MAX];
-		uint8_t found[BEYOND];
+	for (;; slot += BEYOND) {
+		struct nft_looked keys[BEYOND];
 		int r;
 
 		for (uint32_t i = 0; i < BEYOND; i++)
-			nft_key_slot(keys + i * len, pool->id, slot + i);
-		r = nft_elems_get(p->common.query, &table, NFTSET_ENDPOINTS, keys, BEYOND, NULL,
-				  found, NFT_GET_PREFIX, err);
+			nft_key_slot(keys[i].key, pool->id, slot + i);
+		r = nft_elems_get(p->common.query, &table, NFTSET_ENDPOINTS, keys, BEYOND, err);
 		for (uint32_t i = 0; i < BEYOND && r == 0; i++) {
-			if (!found[i])
+			if (!keys[i].is_found)
 				return 0;
-			beyond_found(p, op, keys + i * len);
+			beyond_found(p, op, keys[i].key);
 		}
 		if (r < 0)
 			return r;
-		slot += BEYOND;
 	}
 }
 

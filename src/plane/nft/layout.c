@@ -114,21 +114,12 @@ static void kinds_adopt(struct nft_layout *l)
 	}
 }
 
-static bool name_is_free(const struct nft_fixed_tables *tables, const char *name)
-{
-	vec_for_each (t, &tables->v) {
-		if (strcmp(t->name, name) == 0)
-			return false;
-	}
-	return true;
-}
-
 /* A free name: "vipd", "vipd-2" ... */
 static int name_choose(struct nft_layout *l, const struct nft_fixed_tables *tables, struct err *err)
 {
 	for (int i = 1; i <= NFT_TABLE_NAMES_MAX; i++) {
 		nft_table_name(l->table, nft_schema.table, i);
-		if (name_is_free(tables, l->table))
+		if (!vec_has(&tables->v, t, strcmp(t->name, l->table) == 0))
 			return 0;
 	}
 	return err_set(err, -EEXIST, "tables %s to %s exist and are not vipd's", nft_schema.table,
@@ -152,10 +143,10 @@ static int table_try(struct nft_layout *l, const struct nft_fixed_table *t, stru
 	const char *misfit = kind_misfit(l, t);
 	int r;
 
-	if (misfit != NULL)
+	if (misfit != NULL) {
 		snprintf(l->misfit, sizeof(l->misfit), "%s: %s", t->name, misfit);
-	if (misfit != NULL || strlen(t->name) >= sizeof(l->table))
 		return 0;
+	}
 	r = nft_fixed_read(&l->programmed, l->nl, l->fam, t, &nft_schema,
 			   l->is_looking ? NFT_COUNT_ANY : (unsigned int)l->counting, err);
 	if (r < 0)
@@ -411,6 +402,7 @@ int nft_layout_apply(struct nft_layout *l, const struct plane_rules_params *para
 {
 	struct plane_rules_params own = *params;
 	bool is_new = !l->programmed.exists;
+	struct nft_fixed_table t;
 	int r = is_loaded(l, err);
 
 	if (r < 0)
@@ -420,8 +412,10 @@ int nft_layout_apply(struct nft_layout *l, const struct plane_rules_params *para
 	own.counting = l->counting;
 	own.sets = &nft_plane_sets;
 	r = apply(l, &own, res, err);
-	if (r == 0 && is_new)
-		r = nft_fixed_handle_read(l->nl, nft_family(l->fam), l->table, &l->handle, err);
+	if (r == 0 && is_new) {
+		r = MIN(nft_fixed_table_read(&t, l->nl, l->fam, &nft_schema, l->table, err), 0);
+		l->handle = t.handle;
+	}
 	/* Chains created in an existing table get their map elements in a second batch. */
 	if (r == 0 && !is_new)
 		r = verdicts_lead(l, res, err);

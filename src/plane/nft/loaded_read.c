@@ -38,9 +38,7 @@ struct nft_reading {
 	uint32_t slot;
 	/* keys gathered for nft_elems_get() */
 	size_t n;
-	uint8_t keys[NFT_READ_ELEMS * NFT_KEY_MAX];
-	uint8_t data[NFT_READ_ELEMS * NFT_DATA_MAX];
-	uint8_t found[NFT_READ_ELEMS];
+	struct nft_looked keys[NFT_READ_ELEMS];
 };
 
 static struct nft_loaded_family *family_of(const struct nft_reading *rd)
@@ -163,8 +161,7 @@ static uint32_t slots_of(const struct nft_reading *rd, uint32_t id)
 
 static void key_gather(struct nft_reading *rd)
 {
-	size_t len = nft_key_len(set_of(rd->phase), rd->table.fam);
-	uint8_t key[NFT_KEY_MAX];
+	uint8_t *key = rd->keys[rd->n].key;
 	uint32_t word;
 
 	rd->work++;
@@ -175,27 +172,22 @@ static void key_gather(struct nft_reading *rd)
 			return;
 		nft_put_word(key, word);
 	}
-	memcpy(rd->keys + rd->n++ * len, key, len);
+	rd->n++;
 }
 
 /* Look up the collected keys. */
 static int keys_flush(struct nft_reading *rd, struct err *err)
 {
-	enum nft_get how = rd->phase == CLASSES ? NFT_GET_PREFIX : NFT_GET_ALL;
 	enum nft_set_id set = set_of(rd->phase);
-	enum ipfam fam = rd->table.fam;
 	size_t n = rd->n;
-	int r = 0;
+	int r;
 
 	rd->n = 0;
-	if (n > 0)
-		r = nft_elems_get(rd->nl, &rd->table, set, rd->keys, n, rd->data, rd->found, how,
-				  err);
+	r = nft_elems_get(rd->nl, &rd->table, set, rd->keys, n, err);
 	for (size_t i = 0; i < n && r == 0; i++)
-		if (rd->found[i])
-			plane_loaded_found(&rd->h->elems, fam, set,
-					   rd->keys + i * nft_key_len(set, fam),
-					   rd->data + i * nft_data_len(set, fam));
+		if (rd->keys[i].is_found)
+			plane_loaded_found(&rd->h->elems, rd->table.fam, set, rd->keys[i].key,
+					   rd->keys[i].data);
 	return r;
 }
 
@@ -205,7 +197,7 @@ static bool class_ends(struct nft_reading *rd, uint32_t n)
 	struct nft_loaded_pool pool;
 	uint32_t i = 0;
 
-	while (i < n && rd->found[i])
+	while (i < n && rd->keys[i].is_found)
 		i++;
 	if (i == n && rd->slot < slots_of(rd, rd->ids.v[rd->at]))
 		return false;

@@ -47,26 +47,16 @@ static int old_moves_delete(struct nft_plane *p, struct nft_elem_writer *w, enum
 {
 	enum nft_set_id set = moves_of(proto);
 	struct nft_table_ref table = plane_failover_table(&p->common, fam);
-	size_t len = nft_key_len(FAILSET_MOVES, fam);
-	AUTO(free) uint8_t *keys = xmalloc(n * NFT_KEY_MAX);
-	AUTO(free) uint8_t *found = xcalloc(n, 1);
-	size_t m = 0;
-	int r = 0;
+	AUTO(vec_fini) VEC(struct nft_looked) keys = { 0 };
+	int r;
 
-	for (size_t i = 0; i < n; i++) {
-		uint8_t key[NFT_KEY_MAX];
-
-		if (ip_fam(&v[i].of.to.addr) != fam || v[i].of.proto != proto)
-			continue;
-		flow_key(key, &v[i].of);
-		memcpy(keys + m++ * len, key, len);
-	}
-	if (m > 0)
-		r = nft_elems_get(p->common.query, &table, set, keys, m, NULL, found, NFT_GET_ALL,
-				  err);
-	for (size_t i = 0; i < m && r == 0; i++)
-		if (found[i])
-			nft_elem_put(w, NFT_WRITE_DEL, fam, set, keys + i * len, NULL, NULL);
+	for (size_t i = 0; i < n; i++)
+		if (ip_fam(&v[i].of.to.addr) == fam && v[i].of.proto == proto)
+			flow_key(vec_push(&keys)->key, &v[i].of);
+	r = nft_elems_get(p->common.query, &table, set, keys.v, keys.n, err);
+	vec_for_each (k, &keys)
+		if (r == 0 && k->is_found)
+			nft_elem_put(w, NFT_WRITE_DEL, fam, set, k->key, NULL, NULL);
 	return r;
 }
 
@@ -78,15 +68,15 @@ static int affinity_move(struct nft_plane *p, const struct plane_move *m, uint32
 	struct nft_affinity_entry e = { .left_ms = ms, .timeout_ms = ms };
 	enum ipfam fam = ip_fam(&m->of.from.addr);
 	struct nft_table_ref table = nft_plane_table(p, fam);
-	uint8_t found = 0;
+	struct nft_looked k;
 	int r;
 
-	nft_put_word(e.key, nft_word(id, 0));
-	memcpy(e.key + 4, m->of.from.addr.bytes, ip_len(fam));
-	r = nft_elems_get(p->common.query, &table, NFTSET_AFFINITY, e.key, 1, e.data, &found,
-			  NFT_GET_ALL, err);
-	if (r < 0 || !found || nft_word_kind(nft_get_word(e.data)) != m->from.aff_id)
+	nft_put_word(k.key, nft_word(id, 0));
+	memcpy(k.key + 4, m->of.from.addr.bytes, ip_len(fam));
+	r = nft_elems_get(p->common.query, &table, NFTSET_AFFINITY, &k, 1, err);
+	if (r < 0 || !k.is_found || nft_word_kind(nft_get_word(k.data)) != m->from.aff_id)
 		return r;
+	memcpy(e.key, k.key, sizeof(e.key));
 	nft_put_word(e.data, nft_word(id, m->to.aff_id));
 	r = nft_affinity_replace(p, fam, &e, 1, err);
 	return r == -ENOENT ? 0 : r; /* the packet path has deleted it */
