@@ -286,7 +286,7 @@ static double system_ms(void)
 /* The longest transaction and step since the last call. */
 static void print_longest(const struct life *l, const char *what)
 {
-	struct hist *t = &l->plane->times;
+	struct hist *t = &l->plane->batches.times;
 
 	uint64_t n_long = 0;
 

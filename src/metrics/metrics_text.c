@@ -338,7 +338,7 @@ static void times_lines(const struct metrics *m, struct str *out)
 
 	if (plane == NULL)
 		return;
-	t = &plane->times;
+	t = &plane->batches.times;
 	log2_hist(out, "vipd_kernel_transaction_duration_seconds",
 		  "Duration of kernel transactions", t);
 	one_seconds(out, "vipd_kernel_transaction_duration_max_seconds", "gauge",

@@ -387,8 +387,6 @@ int nft_writer_commit(struct nft_writer *w, struct nft_result *res, struct err *
 		res->n_batches += r == 0;
 		res->n_writes += r == 0 ? w->n_writes : 0;
 	}
-	if (res != NULL && res->times != NULL)
-		hist_add(res->times, took);
 	if (r == 0)
 		return 0;
 	f = nl_batch_rejection(w->batch);

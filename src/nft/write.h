@@ -8,7 +8,6 @@
  */
 #pragma once
 
-#include "base/hist.h"
 #include "base/str.h"
 #include "nft/bounds.h"
 #include "nft/expr.h"
@@ -32,7 +31,6 @@ struct nft_result {
 	size_t n_writes;  /* messages other than batch begin and end; elements one by one */
 	size_t n_batches; /* committed */
 	uint64_t kernel_ns;
-	struct hist *times; /* or NULL */
 };
 
 /* `schema` and `table` are borrowed until fini. `fam` selects the sets; it may be changed. */

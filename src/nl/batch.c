@@ -243,15 +243,11 @@ static void seal(struct nl_batch *b)
 	h->nlmsg_seq = b->seq0 + 1 + (uint32_t)b->msgs.n;
 }
 
-int nl_batch_commit(struct nl_batch *b, struct err *err)
+static int commit(struct nl_batch *b, struct err *err)
 {
-	size_t bytes;
+	size_t bytes = nl_batch_bytes(b);
 	int r;
 
-	if (b->msgs.n == 0)
-		return 0;
-	seal(b);
-	bytes = nl_batch_bytes(b);
 	nl_sock_muted_set(b->nl, NETLINK_DROP_MEMBERSHIP);
 	r = nl_sock_send(b->nl, b->buf, bytes);
 	nl_sock_muted_set(b->nl, NETLINK_ADD_MEMBERSHIP);
@@ -265,6 +261,23 @@ int nl_batch_commit(struct nl_batch *b, struct err *err)
 		return r;
 	return err_set(err, r, "%s%s%s", strerror(-r), b->rejection.detail[0] != '\0' ? ": " : "",
 		       b->rejection.detail);
+}
+
+int nl_batch_commit(struct nl_batch *b, struct err *err)
+{
+	struct nl_account *account = nl_sock_stats(b->nl)->account;
+	uint64_t began = account != NULL ? now_ns() : 0;
+	int r;
+
+	if (b->msgs.n == 0)
+		return 0;
+	seal(b);
+	r = commit(b, err);
+	if (account != NULL) {
+		account->n_commits += r == 0;
+		hist_add(&account->times, now_ns() - began);
+	}
+	return r;
 }
 
 const struct nl_rejection *nl_batch_rejection(const struct nl_batch *b)

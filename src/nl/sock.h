@@ -20,6 +20,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
+#include "base/hist.h"
 
 struct nlmsghdr;
 struct nl_sock;
@@ -39,12 +40,19 @@ struct nl_io {
 	void *ctx;
 };
 
+/* Batches that were sent. */
+struct nl_account {
+	uint64_t n_commits; /* acknowledged */
+	struct hist times;  /* rejected ones included */
+};
+
 /* Traffic since the socket was opened. */
 struct nl_stats {
-	uint64_t n_sends;   /* datagrams to the kernel */
-	uint64_t n_recvs;   /* datagrams from it */
-	uint64_t n_batches; /* committed or rejected, see nl/batch.h */
-	uint64_t n_dumps;   /* dump requests, repeated ones included */
+	uint64_t n_sends;           /* datagrams to the kernel */
+	uint64_t n_recvs;           /* datagrams from it */
+	uint64_t n_batches;         /* committed or rejected, see nl/batch.h */
+	uint64_t n_dumps;           /* dump requests, repeated ones included */
+	struct nl_account *account; /* or NULL: batches are counted there, too; borrowed */
 };
 
 /* The largest datagram the kernel builds for a dump is 32 KiB; a quoted request may be longer. */

@@ -35,6 +35,7 @@ void plane_common_open(struct plane_common *c, const struct plane_ops *ops,
 	c->ops = common_ops;
 	c->cmd = cmd;
 	c->query = query;
+	nl_sock_stats(cmd)->account = &c->plane.batches;
 	nl_batch_open(&c->batch, cmd);
 	nft_watch_init(&c->watch);
 	for (int fam = 0; fam < IPFAM_N; fam++)
@@ -63,13 +64,28 @@ int plane_watch_with(struct plane *p, struct nl_sock *watch, struct err *err)
 	return nft_watch_join(&c->watch, watch, c->cmd, err);
 }
 
+static void genid_set(struct plane_common *c, uint32_t genid)
+{
+	c->genid = genid;
+	c->n_commits = c->plane.batches.n_commits;
+	c->is_genid_known = true;
+	c->has_env = false;
+}
+
+/* That of the ruleset unless another process changed it. */
+static bool is_genid_expected(const struct plane_common *c, uint32_t genid)
+{
+	uint32_t expected = c->genid + (uint32_t)(c->plane.batches.n_commits - c->n_commits);
+
+	expected += expected < c->genid; /* the kernel skips 0 */
+	return c->is_genid_known && genid == expected;
+}
+
 void plane_loaded_begin(struct plane_common *c, struct plane_loaded *loaded, uint32_t genid)
 {
 	c->ops->loaded_close(c->loaded);
 	c->loaded = loaded;
-	c->genid = genid;
-	c->is_genid_known = true;
-	c->has_env = false;
+	genid_set(c, genid);
 }
 
 void plane_loaded_end(struct plane_common *c)
@@ -82,23 +98,6 @@ void plane_forget(struct plane_common *c)
 {
 	plane_loaded_end(c);
 	c->is_genid_known = false;
-}
-
-void plane_committed(struct plane_common *c, size_t n)
-{
-	c->is_written |= n > 0;
-	while (n-- > 0)
-		if (++c->genid == 0) /* the kernel skips it too */
-			c->genid = 1;
-}
-
-void plane_layout_result(struct plane_common *c, const struct nft_result *lr,
-			 struct plane_result *res)
-{
-	res->n_writes += lr->n_writes;
-	res->n_batches += lr->n_batches;
-	res->kernel_ns += lr->kernel_ns;
-	plane_committed(c, lr->n_batches);
 }
 
 /* --- reading and sending --- */
@@ -364,7 +363,7 @@ int plane_check(struct plane *p, struct err *err)
 	if (r < 0)
 		return r;
 	/* The kernel raises the generation before it sends notifications, which arrive late. */
-	if (c->is_genid_known && genid == c->genid && c->watch.touched.n == 0) {
+	if (is_genid_expected(c, genid) && c->watch.touched.n == 0) {
 		c->watch.is_awaited = false;
 		return PLANE_CHECK_QUIET;
 	}
@@ -375,9 +374,7 @@ int plane_check(struct plane *p, struct err *err)
 	r = c->ops->layouts_check(c, err);
 	if (r < 0)
 		return r;
-	c->genid = genid;
-	c->is_genid_known = true;
-	c->has_env = false;
+	genid_set(c, genid);
 	if (r == PLANE_CHECK_CHANGED && c->watch.is_flood)
 		return err_set(err, PLANE_CHECK_LOST, "many elements of our tables were changed");
 	return r;

@@ -96,9 +96,9 @@ struct plane_common {
 	struct plane_failover *failover; /* or NULL; plane/failover.h */
 	struct nft_refs refs[IPFAM_N][PLANE_COUNTED_N];
 	enum plane_counting counting;
-	bool is_written; /* by this process */
 	bool is_genid_known;
-	uint32_t genid; /* after vipd's last transaction */
+	uint32_t genid;     /* after the first `n_commits` transactions of plane.batches */
+	uint64_t n_commits; /* ... each later one raises it by 1 */
 	bool has_env;
 	uint64_t env_generation;
 };
@@ -137,12 +137,6 @@ void plane_loaded_begin(struct plane_common *c, struct plane_loaded *loaded, uin
 void plane_loaded_end(struct plane_common *c);
 /* Nothing that was read is valid any more. */
 void plane_forget(struct plane_common *c);
-
-/* `n` transactions of vipd were committed. */
-void plane_committed(struct plane_common *c, size_t n);
-/* Add transactions of a layout. */
-void plane_layout_result(struct plane_common *c, const struct nft_result *lr,
-			 struct plane_result *res);
 
 /* --- a commit --- */
 

@@ -172,8 +172,7 @@ static int part_send(struct plane_common *c, enum part part, struct plane_result
 		     struct err *err)
 {
 	struct nft_elem_writer w = { .batch = c->batch };
-	uint64_t began;
-	uint64_t took;
+	uint64_t before = c->plane.batches.times.sum_ns;
 	int r;
 
 	for (int fam = 0; fam < IPFAM_N; fam++)
@@ -183,17 +182,13 @@ static int part_send(struct plane_common *c, enum part part, struct plane_result
 	write_all(&w, &c->changes, part, NFT_WRITE_ADD);
 	if (w.n == 0)
 		return 0;
-	began = now_ns();
 	r = nl_batch_commit(c->batch, err);
-	took = now_ns() - began;
-	res->kernel_ns += took;
-	hist_add(&c->plane.times, took);
+	res->done.kernel_ns += c->plane.batches.times.sum_ns - before;
 	if (r < 0) {
 		r = rejection(c, r, res, err);
 	} else {
-		res->n_writes += w.n;
-		res->n_batches++;
-		plane_committed(c, 1);
+		res->done.n_writes += w.n;
+		res->done.n_batches++;
 		r = 1;
 	}
 	if (nl_batch_bytes(c->batch) > BATCH_KEEP) {
@@ -210,10 +205,10 @@ static int early_undo(struct plane_common *c, int r, struct plane_result *res, s
 	struct err own = { 0 };
 	bool is_undone = part_send(c, PART_EARLY_UNDO, &undo, &own) >= 0;
 
-	res->n_batches += undo.n_batches;
-	res->kernel_ns += undo.kernel_ns;
+	res->done.n_batches += undo.done.n_batches;
+	res->done.kernel_ns += undo.done.kernel_ns;
 	if (is_undone) {
-		res->n_writes -= undo.n_writes;
+		res->done.n_writes -= undo.done.n_writes;
 		return r;
 	}
 	res->families = 0;

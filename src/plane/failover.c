@@ -315,8 +315,7 @@ static void table_write(struct nft_writer *w, const struct plane_failover *f)
 }
 
 /* Replace table `old` (0: none) by the desired one, if one is desired. */
-static int family_write(struct plane_failover *f, enum ipfam fam, uint64_t old,
-			struct nft_result *res, struct err *err)
+static int family_write(struct plane_failover *f, enum ipfam fam, uint64_t old, struct err *err)
 {
 	struct nft_writer w;
 	int r;
@@ -326,7 +325,7 @@ static int family_write(struct plane_failover *f, enum ipfam fam, uint64_t old,
 		nft_write_table_del(&w, old);
 	if (f->config.limit_ms != 0)
 		table_write(&w, f);
-	r = nft_writer_commit(&w, res, err);
+	r = nft_writer_commit(&w, NULL, err);
 	if (r == 0 && (old != 0 || f->config.limit_ms != 0))
 		log_info(LOG_AREA_PLANE, "table %s %s: %s", nft_fam_text(fam), f->schema.table,
 			 f->config.limit_ms != 0 ? "made" : "removed");
@@ -334,8 +333,7 @@ static int family_write(struct plane_failover *f, enum ipfam fam, uint64_t old,
 	return r;
 }
 
-static int family_follow(struct plane_failover *f, enum ipfam fam, struct nft_result *res,
-			 struct err *err)
+static int family_follow(struct plane_failover *f, enum ipfam fam, struct err *err)
 {
 	struct nft_fixed programmed = { 0 };
 	struct nft_fixed_table t;
@@ -351,7 +349,7 @@ static int family_follow(struct plane_failover *f, enum ipfam fam, struct nft_re
 							     &f->schema, NFT_COUNT_NONE, err);
 	}
 	if (r == 0 && !is_right(f, &programmed, fam))
-		r = family_write(f, fam, old, res, err);
+		r = family_write(f, fam, old, err);
 	nft_fixed_fini(&programmed);
 	f->is_done[fam] = r == 0;
 	return r;
@@ -371,8 +369,7 @@ static void family_failed(struct plane_failover *f, enum ipfam fam, uint64_t now
 			 err->text, (int)(RETRY_NS / NSEC_PER_SEC));
 }
 
-static uint64_t families_follow(struct plane_failover *f, uint8_t left_out, uint64_t now,
-				struct nft_result *res)
+static uint64_t families_follow(struct plane_failover *f, uint8_t left_out, uint64_t now)
 {
 	uint64_t next = 0;
 
@@ -382,7 +379,7 @@ static uint64_t families_follow(struct plane_failover *f, uint8_t left_out, uint
 		if (f->is_done[fam] || (f->config.limit_ms != 0 && left_out >> fam & 1))
 			continue;
 		if (now >= f->retry_ns[fam]) {
-			if (family_follow(f, fam, res, &err) == 0) {
+			if (family_follow(f, fam, &err) == 0) {
 				f->failures[fam] = 0;
 				f->fault[fam].text[0] = '\0';
 				continue;
@@ -409,13 +406,11 @@ static void fault_set(struct plane *plane, const struct plane_failover *f)
 
 uint64_t plane_failover_follow(struct plane_common *c, uint64_t now)
 {
-	struct nft_result res = { .times = &c->plane.times };
 	uint64_t next;
 
 	if (c->failover == NULL)
 		return 0;
-	next = families_follow(c->failover, plane_families_failed(&c->plane), now, &res);
-	plane_committed(c, res.n_batches);
+	next = families_follow(c->failover, plane_families_failed(&c->plane), now);
 	fault_set(&c->plane, c->failover);
 	return next;
 }
@@ -434,11 +429,10 @@ int plane_failover_cleanup(struct plane_common *c, const char *table, struct err
 {
 	const struct plane_failover_config none = { .table = table };
 	struct plane_failover *f = failover_new(c, &none);
-	struct nft_result res = { 0 };
 	int r = 0;
 
 	for (enum ipfam fam = 0; fam < IPFAM_N; fam++) {
-		int q = family_follow(f, fam, &res, r < 0 ? NULL : err);
+		int q = family_follow(f, fam, r < 0 ? NULL : err);
 
 		r = r < 0 ? r : q;
 	}
@@ -515,12 +509,9 @@ void plane_failover_begin(struct plane_common *c, struct nft_elem_writer *w)
 
 int plane_failover_commit(struct plane_common *c, struct err *err)
 {
-	bool is_empty = nl_batch_count(c->batch) == 0;
 	int r = nl_batch_commit(c->batch, err);
 
 	nl_batch_reset(c->batch);
-	if (r == 0 && !is_empty)
-		plane_committed(c, 1);
 	return r;
 }
 

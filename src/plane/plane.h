@@ -22,9 +22,9 @@
 #pragma once
 
 #include "base/err.h"
-#include "base/hist.h"
 #include "base/str.h"
 #include "explain/balancing.h"
+#include "nft/write.h"
 #include "nl/batch.h"
 #include "plan/pieces.h"
 
@@ -37,9 +37,7 @@ struct plane_result {
 	/* After a rejection: the service at fault; NULL: unknown, the caller splits the
 	 * transaction. */
 	struct svc *culprit;
-	size_t n_writes;    /* elements, rules, chains, sets: operations sent and acknowledged */
-	size_t n_batches;   /* kernel transactions */
-	uint64_t kernel_ns; /* time spent in them */
+	struct nft_result done; /* operations, kernel transactions, and the time spent in them */
 };
 
 /* Of a piece of a large service: operations, about 10 ms. */
@@ -355,7 +353,7 @@ struct plane {
 	char changed_by[64];
 	/* Established connections survive a flush of the ruleset by another process. */
 	bool is_flush_safe;
-	struct hist times; /* durations of kernel transactions, rejected ones included */
+	struct nl_account batches; /* kernel transactions */
 	struct plane_fault faults[PLANE_FAULT_N];
 	struct plane_family family[IPFAM_N];
 };

@@ -55,9 +55,9 @@ void sync_error_note(struct sync *s, const struct err *err, uint64_t now)
 
 void sync_result_note(struct sync *s, const struct plane_result *res)
 {
-	s->stats.writes += res->n_writes;
-	s->stats.batches += res->n_batches;
-	s->stats.kernel_ns += res->kernel_ns;
+	s->stats.writes += res->done.n_writes;
+	s->stats.batches += res->done.n_batches;
+	s->stats.kernel_ns += res->done.kernel_ns;
 }
 
 static void sync_note(struct sync *s, uint64_t begin_ns, uint64_t end_ns, uint64_t services,
@@ -165,7 +165,7 @@ static int env_update(struct sync *s, struct err *err)
 
 	sync_result_note(s, &res);
 	if (s->state == SYNC_RUNNING)
-		incident_writes(s, res.n_writes);
+		incident_writes(s, res.done.n_writes);
 	if (r == 0)
 		s->env_done = generation;
 	return r;
@@ -487,7 +487,7 @@ static int audit_piece(struct sync *s, size_t *left, struct plane_result *res, u
 		err = left_out;
 	}
 	sync_result_note(s, res);
-	incident_writes(s, res->n_writes);
+	incident_writes(s, res->done.n_writes);
 	if (r == -EBUSY || r == -ENOTRECOVERABLE) {
 		(void)load_failed(s, r, &err, now);
 		return r;
@@ -508,7 +508,7 @@ static uint64_t step_touched(struct sync *s, uint64_t now)
 
 	if (s->touched.left > 0 && audit_piece(s, &s->touched.left, &res, now) < 0)
 		return s->not_before_ns;
-	s->stats.repairs += res.n_writes;
+	s->stats.repairs += res.done.n_writes;
 	s->touched.next_ns = now + AUDIT_REST_INCIDENT * (now_ns() - begin);
 	if (s->touched.left == 0) {
 		s->touched.is_due = false;
@@ -532,7 +532,7 @@ static uint64_t step_audit(struct sync *s, uint64_t now)
 	}
 	if (audit_piece(s, &s->audit.left, &res, now) < 0)
 		return s->not_before_ns;
-	s->audit.writes += res.n_writes;
+	s->audit.writes += res.done.n_writes;
 	worked = now_ns() - begin;
 	s->audit.worked_ns += worked;
 	s->audit.next_ns =

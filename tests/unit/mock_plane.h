@@ -250,7 +250,7 @@ static inline int mock_commit(struct plane *p, const struct plan_op *ops, size_t
 	for (size_t i = 0; r == 0 && i < n; i++)
 		r = mock_apply_adds(m, &ops[i]);
 	m->n_commits++;
-	res->n_writes = m->n_writes - before;
+	res->done.n_writes = m->n_writes - before;
 	return r < 0 ? err_set(err, r, "the mock kernel holds something else: %s", strerror(-r))
 		     : 0;
 }
@@ -325,14 +325,14 @@ static inline int mock_sweep(struct plane *p, struct plane_result *res, struct e
 	for (size_t i = m->slots.n; i-- > 0;)
 		if (!m->slots.v[i].is_wanted && !mock_is_spared(m, &m->slots.v[i])) {
 			mock_remove(&m->slots, &m->slots.v[i]);
-			res->n_writes++;
+			res->done.n_writes++;
 		}
 	for (size_t i = m->frontends.n; i-- > 0;)
 		if (!m->frontends.v[i].is_wanted && !m->frontends.v[i].is_spared) {
 			mock_remove(&m->frontends, &m->frontends.v[i]);
-			res->n_writes++;
+			res->done.n_writes++;
 		}
-	m->n_writes += res->n_writes;
+	m->n_writes += res->done.n_writes;
 	return 0;
 }
 

@@ -219,7 +219,7 @@ static void test_refusal_names_culprit(void **state)
 			assert_null(b.res.culprit);
 		if (!refusal_cases[i].no_offsets)
 			assert_non_null(strstr(b.err.text, "ip frontends 10.96.0.2:80/TCP"));
-		assert_int_equal(b.res.n_writes, 0);
+		assert_int_equal(b.res.done.n_writes, 0);
 		after = world_elements(&b.w);
 		assert_string_equal(after, before); /* all or nothing */
 		free(before);

@@ -239,7 +239,7 @@ int ipvs_ops_send(struct ipvs_plane *p, struct plane_result *res, struct err *er
 		return 0;
 	began = now_ns();
 	do {
-		r = ipvs_wire_send(p->wire, p->ops.v, p->ops.n, &res->n_writes, err);
+		r = ipvs_wire_send(p->wire, p->ops.v, p->ops.n, &res->done.n_writes, err);
 		if (r == 0 || r == -ECANCELED) {
 			int rejection = results_note(p, res, err);
 			size_t n = 0;
@@ -253,8 +253,8 @@ int ipvs_ops_send(struct ipvs_plane *p, struct plane_result *res, struct err *er
 		}
 	} while (r == 0 && p->ops.n > 0);
 	vec_clear(&p->ops);
-	res->kernel_ns += now_ns() - began;
-	res->n_batches++;
+	res->done.kernel_ns += now_ns() - began;
+	res->done.n_batches++;
 	return r == -ENOBUFS ? -EBUSY : r;
 }
 
@@ -374,8 +374,8 @@ static int additions_send(struct ipvs_plane *p, struct plane_result *res, struct
 		r = unsafe_check(p, err);
 		if (r < 0)
 			return r;
-		r = ipvs_wire_send(p->wire, p->ops.v, p->ops.n, &res->n_writes, err);
-		res->n_batches++;
+		r = ipvs_wire_send(p->wire, p->ops.v, p->ops.n, &res->done.n_writes, err);
+		res->done.n_batches++;
 		if (r < 0 && r != -ECANCELED)
 			return r == -ENOBUFS ? -EBUSY : r;
 		again = r == -ECANCELED && sched_fall_back(p);
@@ -396,7 +396,7 @@ int ipvs_ops_add(struct ipvs_plane *p, struct plane_result *res, struct err *err
 	additions_collect(p);
 	r = additions_send(p, res, err);
 	vec_clear(&p->ops);
-	res->kernel_ns += now_ns() - began;
+	res->done.kernel_ns += now_ns() - began;
 	return r;
 }
 

@@ -208,14 +208,12 @@ static int layout_apply(struct ipvs_plane *p, const struct model *m, struct plan
 	struct ipvs_rules_params params = { .common = plane_rules_params_from(m),
 					    .marks = p->marks,
 					    .is_retiring = p->is_retiring };
-	struct nft_result lr = { 0 };
 	int r;
 
 	params.common.counting = p->common.counting;
 	r = ipvs_layout_apply(p->layout, &params,
 			      &(struct ipvs_table_elements){ elements_write, p->common.loaded },
-			      &lr, err);
-	plane_layout_result(&p->common, &lr, res);
+			      &res->done, err);
 	return r == -ENOBUFS ? -EBUSY : r;
 }
 
@@ -268,7 +266,7 @@ static int plane_env(struct plane *plane, const struct model *m, struct plane_re
 	if (r == 0)
 		r = ipvs_sysctls_apply(p, res, err);
 	if (r == 0)
-		r = routes_apply(p, &res->n_writes, err);
+		r = routes_apply(p, &res->done.n_writes, err);
 	if (r < 0)
 		return r;
 	p->common.env_generation = m->env_generation;

@@ -268,11 +268,11 @@ int ipvs_sysctls_apply(struct ipvs_plane *p, struct plane_result *res, struct er
 	if (r == 0)
 		r = previous_save(p, &now, res, err);
 	if (r == 0)
-		r = timeouts_apply(p, &now, &res->n_writes, err);
+		r = timeouts_apply(p, &now, &res->done.n_writes, err);
 	if (r < 0)
 		return r;
 	if (p->config.sysctl_root != NULL)
-		sysctls_set(p, &res->n_writes);
+		sysctls_set(p, &res->done.n_writes);
 	return 0;
 }
 

@@ -110,13 +110,12 @@ size_t ipvs_try_features(struct nft_try ret[static NFT_TRIES_MAX], struct nl_soc
 static int layout_try(struct nl_sock *nl, const struct ipvs_rules_params *params, struct err *err)
 {
 	AUTO(ipvs_layout_close) struct ipvs_layout *l = NULL;
-	struct nft_result res = { 0 };
 	int r;
 
 	ipvs_layout_open(&l, nl);
 	r = ipvs_layout_load(l, err);
 	if (r == 0)
-		r = ipvs_layout_apply(l, params, NULL, &res, err);
+		r = ipvs_layout_apply(l, params, NULL, NULL, err);
 	if (r == 0)
 		r = ipvs_layout_cleanup(l, err);
 	return r;

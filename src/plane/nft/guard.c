@@ -24,7 +24,7 @@ struct guard_family {
 
 struct nft_guard {
 	struct nl_sock *nl;
-	enum nft_guard_mode mode;
+	bool is_wanted;
 	struct guard_family fams[IPFAM_N];
 	VEC(struct ip_prefix) cidrs; /* desired, of both families */
 	uint64_t at;                 /* when to write; 0 = the first tick sets it */
@@ -92,12 +92,12 @@ static const struct nft_schema guard_schema = {
 	.build = guard_build,
 };
 
-void nft_guard_open(struct nft_guard **ret, struct nl_sock *nl, enum nft_guard_mode mode)
+void nft_guard_open(struct nft_guard **ret, struct nl_sock *nl, bool is_wanted)
 {
 	struct nft_guard *g = xcalloc(1, sizeof(*g));
 
 	g->nl = nl;
-	g->mode = mode;
+	g->is_wanted = is_wanted;
 	*ret = g;
 }
 
@@ -151,8 +151,7 @@ static int family_read(const struct nft_guard *g, enum ipfam fam, struct nft_fix
 /* --- writing --- */
 
 /* `old`: handle of an existing table that cannot be kept; 0: none. */
-static int family_write(struct nft_guard *g, enum ipfam fam, uint64_t old, struct nft_result *res,
-			struct err *err)
+static int family_write(struct nft_guard *g, enum ipfam fam, uint64_t old, struct err *err)
 {
 	struct guard_family *gf = &g->fams[fam];
 	bool is_new = !gf->programmed.exists;
@@ -169,7 +168,7 @@ static int family_write(struct nft_guard *g, enum ipfam fam, uint64_t old, struc
 	nft_ensure_sets(&w, &gf->programmed);
 	nft_ensure_chains(&w, &gf->programmed, NULL);
 	nft_ensure_ranges(&w, &gf->programmed, RANGE_CIDRS, g->cidrs.v, g->cidrs.n);
-	r = nft_writer_commit(&w, res, err);
+	r = nft_writer_commit(&w, NULL, err);
 	g->is_refused = r < 0 && is_new && nft_writer_is_table_rejected(&w);
 	if (r == 0 && !gf->is_programmed)
 		log_info(LOG_AREA_PLANE, "table %s %s: %s", nft_fam_text(fam), NFT_GUARD_TABLE,
@@ -178,8 +177,7 @@ static int family_write(struct nft_guard *g, enum ipfam fam, uint64_t old, struc
 	return r;
 }
 
-static int family_apply(struct nft_guard *g, enum ipfam fam, struct nft_result *res,
-			struct err *err)
+static int family_apply(struct nft_guard *g, enum ipfam fam, struct err *err)
 {
 	struct guard_family *gf = &g->fams[fam];
 	uint64_t old = 0;
@@ -188,7 +186,7 @@ static int family_apply(struct nft_guard *g, enum ipfam fam, struct nft_result *
 	if (!gf->is_programmed)
 		r = family_read(g, fam, &gf->programmed, &old, err);
 	if (r == 0)
-		r = family_write(g, fam, old, res, err);
+		r = family_write(g, fam, old, err);
 	if (r < 0)
 		nft_fixed_fini(&gf->programmed);
 	else
@@ -197,25 +195,25 @@ static int family_apply(struct nft_guard *g, enum ipfam fam, struct nft_result *
 	return r;
 }
 
-int nft_guard_cleanup(struct nl_sock *nl, struct nft_result *res, struct err *err)
+int nft_guard_cleanup(struct nl_sock *nl, struct err *err)
 {
 	int r = 0;
 
 	for (int fam = 0; fam < IPFAM_N && r == 0; fam++)
-		r = nft_tables_delete(nl, &guard_schema, fam, res, err);
+		r = nft_tables_delete(nl, &guard_schema, fam, NULL, err);
 	return r;
 }
 
 /* --- timing --- */
 
-static int apply(struct nft_guard *g, struct nft_result *res, struct err *err)
+static int apply(struct nft_guard *g, struct err *err)
 {
 	int r = 0;
 
-	if (g->mode == NFT_GUARD_OFF)
-		return nft_guard_cleanup(g->nl, res, err);
+	if (!g->is_wanted)
+		return nft_guard_cleanup(g->nl, err);
 	for (int fam = 0; fam < IPFAM_N && r == 0; fam++)
-		r = family_apply(g, fam, res, err);
+		r = family_apply(g, fam, err);
 	return r;
 }
 
@@ -232,10 +230,10 @@ static void trouble_log(struct nft_guard *g, const struct err *err)
 	g->is_trouble_logged = true;
 }
 
-static int try(struct nft_guard *g, struct nft_result *res)
+static int try(struct nft_guard *g)
 {
 	struct err err = { 0 };
-	int r = apply(g, res, &err);
+	int r = apply(g, &err);
 
 	if (r < 0)
 		trouble_log(g, &err);
@@ -245,35 +243,34 @@ static int try(struct nft_guard *g, struct nft_result *res)
 	return r;
 }
 
-void nft_guard_desire(struct nft_guard *g, const struct ip_prefix *cidrs, size_t n,
-		      struct nft_result *res)
+void nft_guard_desire(struct nft_guard *g, const struct ip_prefix *cidrs, size_t n)
 {
-	if (g->mode != NFT_GUARD_ON || g->is_refused)
+	if (!g->is_wanted || g->is_refused)
 		return;
 	g->is_done = false;
 	vec_clear(&g->cidrs);
 	for (size_t i = 0; i < n; i++)
 		*vec_push(&g->cidrs) = cidrs[i];
 	if (nft_guard_is_programmed(g))
-		(void)try(g, res);
+		(void)try(g);
 }
 
-uint64_t nft_guard_tick(struct nft_guard *g, uint64_t now, struct nft_result *res)
+uint64_t nft_guard_tick(struct nft_guard *g, uint64_t now)
 {
-	if (g->mode == NFT_GUARD_UNSET || g->is_done)
+	if (g->is_done)
 		return 0;
 	if (g->at == 0)
 		g->at = now + NFT_GUARD_AFTER_NS;
 	if (now < g->at)
 		return g->at;
-	if (try(g, res) == 0 || g->is_done)
+	if (try(g) == 0 || g->is_done)
 		return 0;
 	g->at = now + RETRY_NS;
 	return g->at;
 }
 
-void nft_guard_follow(struct nft_guard *g, struct nft_result *res)
+void nft_guard_follow(struct nft_guard *g)
 {
-	if (g->mode != NFT_GUARD_UNSET && !g->is_done && !g->is_trouble_logged)
-		(void)try(g, res);
+	if (!g->is_done && !g->is_trouble_logged)
+		(void)try(g);
 }

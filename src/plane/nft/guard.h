@@ -34,30 +34,23 @@
 #define NFT_GUARD_COMMENT "vipd guard "
 #define NFT_GUARD_AFTER_NS (10 * NSEC_PER_SEC)
 
-enum nft_guard_mode {
-	NFT_GUARD_UNSET = 0, /* keep existing tables as they are */
-	NFT_GUARD_OFF,       /* remove them */
-	NFT_GUARD_ON,        /* create them, if the kernel can */
-};
-
 struct nft_guard;
 
-/* `nl` is borrowed; it owns the tables. */
-void nft_guard_open(struct nft_guard **ret, struct nl_sock *nl, enum nft_guard_mode mode);
+/* `nl` is borrowed; it owns the tables. Not wanted: tick() removes those of an earlier process. */
+void nft_guard_open(struct nft_guard **ret, struct nl_sock *nl, bool is_wanted);
 void nft_guard_close(struct nft_guard *g);
 
 /* Set the service CIDRs of both families; written at once into tables that this process owns, else
  * by tick(). */
-void nft_guard_desire(struct nft_guard *g, const struct ip_prefix *cidrs, size_t n,
-		      struct nft_result *res);
+void nft_guard_desire(struct nft_guard *g, const struct ip_prefix *cidrs, size_t n);
 /*
  * Create, claim or remove the tables: tick() when due, and returns the time of its next call, 0 =
  * none; follow() now, after another write. Failures are logged; tick() retries.
  */
-uint64_t nft_guard_tick(struct nft_guard *g, uint64_t now, struct nft_result *res);
-void nft_guard_follow(struct nft_guard *g, struct nft_result *res);
-/* Delete the tables; `res` may be NULL. -EPERM: another process owns one. */
-MUST_USE int nft_guard_cleanup(struct nl_sock *nl, struct nft_result *res, struct err *err);
+uint64_t nft_guard_tick(struct nft_guard *g, uint64_t now);
+void nft_guard_follow(struct nft_guard *g);
+/* Delete the tables. -EPERM: another process owns one. */
+MUST_USE int nft_guard_cleanup(struct nl_sock *nl, struct err *err);
 
 /* Are the tables of both families as desired, and owned by this process? */
 bool nft_guard_is_programmed(const struct nft_guard *g);

@@ -19,7 +19,6 @@
 int nft_kinds_make(struct nft_plane *p, enum ipfam fam, const struct nft_kinds *need,
 		   struct plane_result *res, struct err *err)
 {
-	struct nft_result lr = { .times = &p->common.plane.times };
 	VEC(uint16_t) kinds = { 0 };
 	int r;
 
@@ -29,9 +28,8 @@ int nft_kinds_make(struct nft_plane *p, enum ipfam fam, const struct nft_kinds *
 			*vec_push(&kinds) = (uint16_t)(i * 64 + (size_t)__builtin_ctzll(left));
 	if (kinds.n == 0)
 		return 0;
-	r = nft_layout_chains_need(p->layout[fam], kinds.v, kinds.n, &lr, err);
+	r = nft_layout_chains_need(p->layout[fam], kinds.v, kinds.n, &res->done, err);
 	vec_fini(&kinds);
-	plane_layout_result(&p->common, &lr, res);
 	if (r == 0) {
 		for (size_t i = 0; i < ARRAY_SIZE(need->bits); i++)
 			p->ready[fam].bits[i] |= need->bits[i];
@@ -101,18 +99,16 @@ void nft_kinds_keep(struct nft_plane *p)
 static int family_remove(struct nft_plane *p, enum ipfam fam, const struct nft_kinds *idle,
 			 struct err *err)
 {
-	struct nft_result lr = { .times = &p->common.plane.times };
 	VEC(uint16_t) kinds = { 0 };
 	int r;
 
 	for (uint16_t kind = NFT_KIND_AFFINITY; kind < NFT_KIND_AFFINITY_END; kind++)
 		if (bit_is_set(idle->bits, kind) && !is_led(p, fam, kind))
 			*vec_push(&kinds) = kind;
-	r = nft_layout_chains_remove(p->layout[fam], kinds.v, kinds.n, &lr, err);
+	r = nft_layout_chains_remove(p->layout[fam], kinds.v, kinds.n, NULL, err);
 	if (kinds.n > 0)
 		memset(&p->ready[fam], 0, sizeof(p->ready[fam]));
 	vec_fini(&kinds);
-	plane_committed(&p->common, lr.n_batches - (r < 0 && lr.n_batches > 0));
 	/* The layout has to be read again before it can be written to. */
 	if (r < 0 && nft_layout_load(p->layout[fam], NULL) < 0)
 		return -EBUSY;

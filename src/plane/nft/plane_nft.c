@@ -60,7 +60,7 @@ void nft_plane_guard(struct plane *plane, bool is_wanted)
 	struct nft_plane *p = nft_plane_of(plane);
 
 	assert(p->guard == NULL);
-	nft_guard_open(&p->guard, p->common.cmd, is_wanted ? NFT_GUARD_ON : NFT_GUARD_OFF);
+	nft_guard_open(&p->guard, p->common.cmd, is_wanted);
 }
 
 void nft_plane_count(struct plane *plane, enum plane_counting counting)
@@ -271,10 +271,8 @@ static int env_family(struct nft_plane *p, enum ipfam fam, const struct model *m
 		      struct plane_result *res, struct err *err)
 {
 	struct plane_rules_params params = plane_rules_params_from(m);
-	struct nft_result lr = { .times = &p->common.plane.times };
-	int r = nft_layout_apply(p->layout[fam], &params, &lr, err);
+	int r = nft_layout_apply(p->layout[fam], &params, &res->done, err);
 
-	plane_layout_result(&p->common, &lr, res);
 	if (r < 0) {
 		memset(&p->ready[fam], 0, sizeof(p->ready[fam]));
 		if (p->layout[fam]->is_owner_refused) {
@@ -292,22 +290,18 @@ static int env_family(struct nft_plane *p, enum ipfam fam, const struct model *m
 
 void nft_plane_guard_follow(struct nft_plane *p)
 {
-	struct nft_result lr = { .times = &p->common.plane.times };
-
-	if (p->guard == NULL || p->common.loaded != NULL || !p->common.is_written)
+	if (p->guard == NULL || p->common.loaded != NULL || p->common.plane.batches.n_commits == 0)
 		return;
-	nft_guard_follow(p->guard, &lr);
-	nft_plane_guard_written(p, &lr);
+	nft_guard_follow(p->guard);
+	nft_plane_guard_written(p);
 }
 
 static void guard_want(struct nft_plane *p, const struct model *m)
 {
-	struct nft_result lr = { .times = &p->common.plane.times };
-
 	if (p->guard == NULL)
 		return;
-	nft_guard_desire(p->guard, m->env.service_cidrs.v, m->env.service_cidrs.n, &lr);
-	nft_plane_guard_written(p, &lr);
+	nft_guard_desire(p->guard, m->env.service_cidrs.v, m->env.service_cidrs.n);
+	nft_plane_guard_written(p);
 }
 
 static int plane_env(struct plane *plane, const struct model *m, struct plane_result *res,
@@ -370,12 +364,10 @@ static void swept(struct plane_common *c, const struct nft_change *ch)
 static int sweep_retire(struct nft_plane *p, struct plane_result *res, struct err *err)
 {
 	for (int fam = 0; fam < IPFAM_N; fam++) {
-		struct nft_result lr = { .times = &p->common.plane.times };
 		int r = p->common.plane.family[fam].is_failed
 				? 0
-				: nft_layout_retire(p->layout[fam], &lr, err);
+				: nft_layout_retire(p->layout[fam], &res->done, err);
 
-		plane_layout_result(&p->common, &lr, res);
 		if (r < 0) {
 			res->families = (uint8_t)(1u << fam);
 			return r;
@@ -498,7 +490,7 @@ static int plane_cleanup(struct plane *plane, struct err *err)
 			return r;
 	}
 	r = plane_failover_cleanup(&p->common, NFT_FAILOVER_TABLE, err);
-	return r < 0 ? r : nft_guard_cleanup(p->common.cmd, NULL, err);
+	return r < 0 ? r : nft_guard_cleanup(p->common.cmd, err);
 }
 
 /* Established connections do not need the tables: conntrack translates their packets. */

@@ -16,6 +16,7 @@
 
 #include "base/log.h"
 #include "nft/decode.h"
+#include "plane/failover.h"
 
 /* Failed walks before entries are left unchanged. */
 #define TRIES 10
@@ -89,7 +90,6 @@ int nft_affinity_replace(struct nft_plane *p, enum ipfam fam, const struct nft_a
 			 size_t n, struct err *err)
 {
 	struct nft_elem_writer w = { .batch = p->common.batch };
-	int r;
 
 	w.tables[fam] = nft_plane_table(p, fam);
 	nl_batch_reset(p->common.batch);
@@ -101,11 +101,7 @@ int nft_affinity_replace(struct nft_plane *p, enum ipfam fam, const struct nft_a
 			nft_elem_put(&w, NFT_WRITE_ADD, fam, NFTSET_AFFINITY, v[i].key, v[i].data,
 				     NULL);
 	}
-	r = nl_batch_commit(p->common.batch, err);
-	nl_batch_reset(p->common.batch);
-	if (r == 0 && n > 0)
-		plane_committed(&p->common, 1);
-	return r;
+	return plane_failover_commit(&p->common, err);
 }
 
 /* Replace the entries of one piece of the walk; deleted ones are skipped. */

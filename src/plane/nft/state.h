@@ -157,5 +157,5 @@ void nft_tick_kinds_remove(struct nft_plane *p);
 bool nft_plane_is_owner(const struct nft_plane *p);
 /* Another write was made: create, claim or remove the guard now. */
 void nft_plane_guard_follow(struct nft_plane *p);
-/* Count writes for the guard, which belong to no service and are not reported by a commit. */
-void nft_plane_guard_written(struct nft_plane *p, const struct nft_result *lr);
+/* The guard, or the owner of the tables, may be another one. */
+void nft_plane_guard_written(struct nft_plane *p);

@@ -26,9 +26,8 @@ bool nft_plane_is_owner(const struct nft_plane *p)
 	return nft_layout_is_owner(p->layout[IPFAM_V4]) && nft_layout_is_owner(p->layout[IPFAM_V6]);
 }
 
-void nft_plane_guard_written(struct nft_plane *p, const struct nft_result *lr)
+void nft_plane_guard_written(struct nft_plane *p)
 {
-	plane_committed(&p->common, lr->n_batches);
 	p->common.plane.is_flush_safe = nft_guard_is_programmed(p->guard) || nft_plane_is_owner(p);
 }
 
@@ -154,13 +153,12 @@ static uint64_t tick_shorten(struct nft_plane *p, uint64_t now)
 
 static uint64_t tick_guard(struct nft_plane *p, uint64_t now)
 {
-	struct nft_result lr = { .times = &p->common.plane.times };
 	uint64_t next;
 
 	if (p->guard == NULL)
 		return 0;
-	next = nft_guard_tick(p->guard, now, &lr);
-	nft_plane_guard_written(p, &lr);
+	next = nft_guard_tick(p->guard, now);
+	nft_plane_guard_written(p);
 	return next;
 }
 
