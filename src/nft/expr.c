@@ -70,14 +70,26 @@ void nft_rules_hash(struct nft_rules *rs)
 	}
 }
 
-static struct nftnl_expr *expr_add(struct nft_rules *rs, const char *name)
+/* An attribute of an expression: NFTNL_EXPR_* of libnftnl/expr.h. */
+struct attr {
+	uint16_t type; /* 0: after the last one */
+	uint32_t value;
+};
+
+static struct nftnl_expr *expr_add(struct nft_rules *rs, const char *name, const struct attr *attrs)
 {
 	struct nftnl_expr *e = nftnl_expr_alloc(name);
 
 	assert(e != NULL && rs->v.n > 0);
+	for (; attrs->type != 0; attrs++)
+		nftnl_expr_set_u32(e, attrs->type, attrs->value);
 	nftnl_rule_add_expr(rs->v.v[rs->v.n - 1].r, e);
 	return e;
 }
+
+static const struct attr no_attrs;
+/* Append an expression with these attributes. */
+#define EXPR(rs, name, ...) expr_add((rs), (name), (const struct attr[]){ __VA_ARGS__, { 0 } })
 
 /* The kernel reports words 0, 4, 8, 12 as the 128 bit registers 1..4: use the same numbers. */
 static uint32_t reg(unsigned int word)
@@ -89,12 +101,9 @@ static uint32_t reg(unsigned int word)
 static void payload(struct nft_rules *rs, uint32_t base, uint32_t offset, uint32_t len,
 		    unsigned int word)
 {
-	struct nftnl_expr *e = expr_add(rs, "payload");
-
-	nftnl_expr_set_u32(e, NFTNL_EXPR_PAYLOAD_BASE, base);
-	nftnl_expr_set_u32(e, NFTNL_EXPR_PAYLOAD_DREG, reg(word));
-	nftnl_expr_set_u32(e, NFTNL_EXPR_PAYLOAD_OFFSET, offset);
-	nftnl_expr_set_u32(e, NFTNL_EXPR_PAYLOAD_LEN, len);
+	(void)EXPR(rs, "payload", { NFTNL_EXPR_PAYLOAD_BASE, base },
+		   { NFTNL_EXPR_PAYLOAD_DREG, reg(word) }, { NFTNL_EXPR_PAYLOAD_OFFSET, offset },
+		   { NFTNL_EXPR_PAYLOAD_LEN, len });
 }
 
 void nft_expr_saddr(struct nft_rules *rs, enum ipfam fam, unsigned int word)
@@ -111,13 +120,12 @@ void nft_expr_daddr(struct nft_rules *rs, enum ipfam fam, unsigned int word)
 
 static void addr_set(struct nft_rules *rs, enum ipfam fam, uint32_t offset, unsigned int word)
 {
-	struct nftnl_expr *e = expr_add(rs, "payload");
+	struct nftnl_expr *e =
+		EXPR(rs, "payload", { NFTNL_EXPR_PAYLOAD_BASE, NFT_PAYLOAD_NETWORK_HEADER },
+		     { NFTNL_EXPR_PAYLOAD_SREG, reg(word) }, { NFTNL_EXPR_PAYLOAD_OFFSET, offset },
+		     { NFTNL_EXPR_PAYLOAD_LEN, (uint32_t)ip_len(fam) },
+		     { NFTNL_EXPR_PAYLOAD_FLAGS, NFT_PAYLOAD_L4CSUM_PSEUDOHDR });
 
-	nftnl_expr_set_u32(e, NFTNL_EXPR_PAYLOAD_BASE, NFT_PAYLOAD_NETWORK_HEADER);
-	nftnl_expr_set_u32(e, NFTNL_EXPR_PAYLOAD_SREG, reg(word));
-	nftnl_expr_set_u32(e, NFTNL_EXPR_PAYLOAD_OFFSET, offset);
-	nftnl_expr_set_u32(e, NFTNL_EXPR_PAYLOAD_LEN, (uint32_t)ip_len(fam));
-	nftnl_expr_set_u32(e, NFTNL_EXPR_PAYLOAD_FLAGS, NFT_PAYLOAD_L4CSUM_PSEUDOHDR);
 	if (fam == IPFAM_V6)
 		return;
 	nftnl_expr_set_u32(e, NFTNL_EXPR_PAYLOAD_CSUM_TYPE, NFT_PAYLOAD_CSUM_INET);
@@ -136,9 +144,8 @@ void nft_expr_daddr_set(struct nft_rules *rs, enum ipfam fam, unsigned int word)
 
 void nft_expr_addr(struct nft_rules *rs, const struct ip_addr *addr, unsigned int word)
 {
-	struct nftnl_expr *e = expr_add(rs, "immediate");
+	struct nftnl_expr *e = EXPR(rs, "immediate", { NFTNL_EXPR_IMM_DREG, reg(word) });
 
-	nftnl_expr_set_u32(e, NFTNL_EXPR_IMM_DREG, reg(word));
 	nftnl_expr_set(e, NFTNL_EXPR_IMM_DATA, addr->bytes, (uint32_t)ip_len(ip_fam(addr)));
 }
 
@@ -154,44 +161,32 @@ void nft_expr_dport(struct nft_rules *rs, unsigned int word)
 
 void nft_expr_meta(struct nft_rules *rs, uint32_t key, unsigned int word)
 {
-	struct nftnl_expr *e = expr_add(rs, "meta");
-
-	nftnl_expr_set_u32(e, NFTNL_EXPR_META_KEY, key);
-	nftnl_expr_set_u32(e, NFTNL_EXPR_META_DREG, reg(word));
+	(void)EXPR(rs, "meta", { NFTNL_EXPR_META_KEY, key }, { NFTNL_EXPR_META_DREG, reg(word) });
 }
 
 void nft_expr_meta_set(struct nft_rules *rs, uint32_t key, unsigned int word)
 {
-	struct nftnl_expr *e = expr_add(rs, "meta");
-
-	nftnl_expr_set_u32(e, NFTNL_EXPR_META_KEY, key);
-	nftnl_expr_set_u32(e, NFTNL_EXPR_META_SREG, reg(word));
+	(void)EXPR(rs, "meta", { NFTNL_EXPR_META_KEY, key }, { NFTNL_EXPR_META_SREG, reg(word) });
 }
 
 void nft_expr_ct(struct nft_rules *rs, uint32_t key, unsigned int word)
 {
-	struct nftnl_expr *e = expr_add(rs, "ct");
-
-	nftnl_expr_set_u32(e, NFTNL_EXPR_CT_KEY, key);
-	nftnl_expr_set_u32(e, NFTNL_EXPR_CT_DREG, reg(word));
+	(void)EXPR(rs, "ct", { NFTNL_EXPR_CT_KEY, key }, { NFTNL_EXPR_CT_DREG, reg(word) });
 }
 
 /* Of the original direction: the destination that the client used. */
 static void ct_original(struct nft_rules *rs, uint32_t key, unsigned int word)
 {
-	struct nftnl_expr *e = expr_add(rs, "ct");
+	struct nftnl_expr *e = EXPR(rs, "ct", { NFTNL_EXPR_CT_KEY, key });
 
-	nftnl_expr_set_u32(e, NFTNL_EXPR_CT_KEY, key);
 	nftnl_expr_set_u8(e, NFTNL_EXPR_CT_DIR, IP_CT_DIR_ORIGINAL);
 	nftnl_expr_set_u32(e, NFTNL_EXPR_CT_DREG, reg(word));
 }
 
 void nft_expr_socket_wildcard(struct nft_rules *rs, unsigned int word)
 {
-	struct nftnl_expr *e = expr_add(rs, "socket");
-
-	nftnl_expr_set_u32(e, NFTNL_EXPR_SOCKET_KEY, NFT_SOCKET_WILDCARD);
-	nftnl_expr_set_u32(e, NFTNL_EXPR_SOCKET_DREG, reg(word));
+	(void)EXPR(rs, "socket", { NFTNL_EXPR_SOCKET_KEY, NFT_SOCKET_WILDCARD },
+		   { NFTNL_EXPR_SOCKET_DREG, reg(word) });
 }
 
 void nft_expr_icmp_type(struct nft_rules *rs, unsigned int word)
@@ -201,43 +196,31 @@ void nft_expr_icmp_type(struct nft_rules *rs, unsigned int word)
 
 void nft_expr_number(struct nft_rules *rs, unsigned int word, uint32_t value)
 {
-	struct nftnl_expr *e = expr_add(rs, "immediate");
+	struct nftnl_expr *e = EXPR(rs, "immediate", { NFTNL_EXPR_IMM_DREG, reg(word) });
 
-	nftnl_expr_set_u32(e, NFTNL_EXPR_IMM_DREG, reg(word));
 	nftnl_expr_set_data(e, NFTNL_EXPR_IMM_DATA, &value, sizeof(value));
 }
 
 void nft_expr_random(struct nft_rules *rs, unsigned int word, uint32_t modulus)
 {
-	struct nftnl_expr *e = expr_add(rs, "numgen");
-
-	nftnl_expr_set_u32(e, NFTNL_EXPR_NG_DREG, reg(word));
-	nftnl_expr_set_u32(e, NFTNL_EXPR_NG_TYPE, NFT_NG_RANDOM);
-	nftnl_expr_set_u32(e, NFTNL_EXPR_NG_MODULUS, modulus);
-	nftnl_expr_set_u32(e, NFTNL_EXPR_NG_OFFSET, 0);
+	(void)EXPR(rs, "numgen", { NFTNL_EXPR_NG_DREG, reg(word) },
+		   { NFTNL_EXPR_NG_TYPE, NFT_NG_RANDOM }, { NFTNL_EXPR_NG_MODULUS, modulus },
+		   { NFTNL_EXPR_NG_OFFSET, 0 });
 }
 
 void nft_expr_jhash(struct nft_rules *rs, unsigned int word, unsigned int from, uint32_t len,
 		    uint32_t modulus, uint32_t seed)
 {
-	struct nftnl_expr *e = expr_add(rs, "hash");
-
-	nftnl_expr_set_u32(e, NFTNL_EXPR_HASH_SREG, reg(from));
-	nftnl_expr_set_u32(e, NFTNL_EXPR_HASH_DREG, reg(word));
-	nftnl_expr_set_u32(e, NFTNL_EXPR_HASH_LEN, len);
-	nftnl_expr_set_u32(e, NFTNL_EXPR_HASH_MODULUS, modulus);
-	nftnl_expr_set_u32(e, NFTNL_EXPR_HASH_SEED, seed);
-	nftnl_expr_set_u32(e, NFTNL_EXPR_HASH_OFFSET, 0);
-	nftnl_expr_set_u32(e, NFTNL_EXPR_HASH_TYPE, NFT_HASH_JENKINS);
+	(void)EXPR(rs, "hash", { NFTNL_EXPR_HASH_SREG, reg(from) },
+		   { NFTNL_EXPR_HASH_DREG, reg(word) }, { NFTNL_EXPR_HASH_LEN, len },
+		   { NFTNL_EXPR_HASH_MODULUS, modulus }, { NFTNL_EXPR_HASH_SEED, seed },
+		   { NFTNL_EXPR_HASH_OFFSET, 0 }, { NFTNL_EXPR_HASH_TYPE, NFT_HASH_JENKINS });
 }
 
 void nft_expr_fib_type(struct nft_rules *rs, uint32_t flags, unsigned int word)
 {
-	struct nftnl_expr *e = expr_add(rs, "fib");
-
-	nftnl_expr_set_u32(e, NFTNL_EXPR_FIB_RESULT, NFT_FIB_RESULT_ADDRTYPE);
-	nftnl_expr_set_u32(e, NFTNL_EXPR_FIB_FLAGS, flags);
-	nftnl_expr_set_u32(e, NFTNL_EXPR_FIB_DREG, reg(word));
+	(void)EXPR(rs, "fib", { NFTNL_EXPR_FIB_RESULT, NFT_FIB_RESULT_ADDRTYPE },
+		   { NFTNL_EXPR_FIB_FLAGS, flags }, { NFTNL_EXPR_FIB_DREG, reg(word) });
 }
 
 void nft_expr_mask(struct nft_rules *rs, unsigned int word, uint32_t mask)
@@ -248,12 +231,11 @@ void nft_expr_mask(struct nft_rules *rs, unsigned int word, uint32_t mask)
 static void bitwise(struct nft_rules *rs, unsigned int word, const void *mask, const void *bits,
 		    uint32_t len)
 {
-	struct nftnl_expr *e = expr_add(rs, "bitwise");
+	struct nftnl_expr *e =
+		EXPR(rs, "bitwise", { NFTNL_EXPR_BITWISE_SREG, reg(word) },
+		     { NFTNL_EXPR_BITWISE_DREG, reg(word) },
+		     { NFTNL_EXPR_BITWISE_OP, NFT_BITWISE_BOOL }, { NFTNL_EXPR_BITWISE_LEN, len });
 
-	nftnl_expr_set_u32(e, NFTNL_EXPR_BITWISE_SREG, reg(word));
-	nftnl_expr_set_u32(e, NFTNL_EXPR_BITWISE_DREG, reg(word));
-	nftnl_expr_set_u32(e, NFTNL_EXPR_BITWISE_OP, NFT_BITWISE_BOOL);
-	nftnl_expr_set_u32(e, NFTNL_EXPR_BITWISE_LEN, len);
 	nftnl_expr_set(e, NFTNL_EXPR_BITWISE_MASK, mask, len);
 	nftnl_expr_set(e, NFTNL_EXPR_BITWISE_XOR, bits, len);
 }
@@ -265,30 +247,25 @@ void nft_expr_mask_xor(struct nft_rules *rs, unsigned int word, uint32_t mask, u
 
 void nft_expr_hton(struct nft_rules *rs, unsigned int word)
 {
-	struct nftnl_expr *e = expr_add(rs, "byteorder");
-
-	nftnl_expr_set_u32(e, NFTNL_EXPR_BYTEORDER_DREG, reg(word));
-	nftnl_expr_set_u32(e, NFTNL_EXPR_BYTEORDER_SREG, reg(word));
-	nftnl_expr_set_u32(e, NFTNL_EXPR_BYTEORDER_OP, NFT_BYTEORDER_HTON);
-	nftnl_expr_set_u32(e, NFTNL_EXPR_BYTEORDER_LEN, 4);
-	nftnl_expr_set_u32(e, NFTNL_EXPR_BYTEORDER_SIZE, 4);
+	(void)EXPR(rs, "byteorder", { NFTNL_EXPR_BYTEORDER_DREG, reg(word) },
+		   { NFTNL_EXPR_BYTEORDER_SREG, reg(word) },
+		   { NFTNL_EXPR_BYTEORDER_OP, NFT_BYTEORDER_HTON }, { NFTNL_EXPR_BYTEORDER_LEN, 4 },
+		   { NFTNL_EXPR_BYTEORDER_SIZE, 4 });
 }
 
 void nft_expr_cmp(struct nft_rules *rs, uint32_t op, unsigned int word, const void *data,
 		  uint32_t len)
 {
-	struct nftnl_expr *e = expr_add(rs, "cmp");
+	struct nftnl_expr *e =
+		EXPR(rs, "cmp", { NFTNL_EXPR_CMP_SREG, reg(word) }, { NFTNL_EXPR_CMP_OP, op });
 
-	nftnl_expr_set_u32(e, NFTNL_EXPR_CMP_SREG, reg(word));
-	nftnl_expr_set_u32(e, NFTNL_EXPR_CMP_OP, op);
 	nftnl_expr_set(e, NFTNL_EXPR_CMP_DATA, data, len);
 }
 
 static struct nftnl_expr *lookup(struct nft_rules *rs, unsigned int word, const char *set)
 {
-	struct nftnl_expr *e = expr_add(rs, "lookup");
+	struct nftnl_expr *e = EXPR(rs, "lookup", { NFTNL_EXPR_LOOKUP_SREG, reg(word) });
 
-	nftnl_expr_set_u32(e, NFTNL_EXPR_LOOKUP_SREG, reg(word));
 	nftnl_expr_set_str(e, NFTNL_EXPR_LOOKUP_SET, set);
 	nftnl_expr_set_u32(e, NFTNL_EXPR_LOOKUP_SET_ID, 0);
 	return e;
@@ -327,9 +304,8 @@ void nft_expr_vmap(struct nft_rules *rs, unsigned int word, const char *map)
 void nft_expr_dynset(struct nft_rules *rs, uint32_t op, const char *map, unsigned int key,
 		     unsigned int data, uint64_t timeout_ms)
 {
-	struct nftnl_expr *e = expr_add(rs, "dynset");
+	struct nftnl_expr *e = EXPR(rs, "dynset", { NFTNL_EXPR_DYNSET_OP, op });
 
-	nftnl_expr_set_u32(e, NFTNL_EXPR_DYNSET_OP, op);
 	nftnl_expr_set_str(e, NFTNL_EXPR_DYNSET_SET_NAME, map);
 	nftnl_expr_set_u32(e, NFTNL_EXPR_DYNSET_SET_ID, 0);
 	nftnl_expr_set_u32(e, NFTNL_EXPR_DYNSET_SREG_KEY, reg(key));
@@ -350,7 +326,7 @@ void nft_match_returns(struct nft_rules *rs, const char *pairs)
 
 void nft_expr_counter(struct nft_rules *rs)
 {
-	struct nftnl_expr *e = expr_add(rs, "counter");
+	struct nftnl_expr *e = expr_add(rs, "counter", &no_attrs);
 
 	nftnl_expr_set_u64(e, NFTNL_EXPR_CTR_PACKETS, 0);
 	nftnl_expr_set_u64(e, NFTNL_EXPR_CTR_BYTES, 0);
@@ -358,41 +334,35 @@ void nft_expr_counter(struct nft_rules *rs)
 
 void nft_expr_verdict(struct nft_rules *rs, int verdict, const char *chain)
 {
-	struct nftnl_expr *e = expr_add(rs, "immediate");
+	struct nftnl_expr *e = EXPR(rs, "immediate", { NFTNL_EXPR_IMM_DREG, NFT_REG_VERDICT },
+				    { NFTNL_EXPR_IMM_VERDICT, (uint32_t)verdict });
 
-	nftnl_expr_set_u32(e, NFTNL_EXPR_IMM_DREG, NFT_REG_VERDICT);
-	nftnl_expr_set_u32(e, NFTNL_EXPR_IMM_VERDICT, (uint32_t)verdict);
 	if (chain != NULL)
 		nftnl_expr_set_str(e, NFTNL_EXPR_IMM_CHAIN, chain);
 }
 
 void nft_expr_dnat(struct nft_rules *rs, enum ipfam fam, unsigned int addr, unsigned int port)
 {
-	struct nftnl_expr *e = expr_add(rs, "nat");
-
-	nftnl_expr_set_u32(e, NFTNL_EXPR_NAT_TYPE, NFT_NAT_DNAT);
-	nftnl_expr_set_u32(e, NFTNL_EXPR_NAT_FAMILY, nft_family(fam));
-	nftnl_expr_set_u32(e, NFTNL_EXPR_NAT_REG_ADDR_MIN, reg(addr));
-	nftnl_expr_set_u32(e, NFTNL_EXPR_NAT_REG_PROTO_MIN, reg(port));
+	(void)EXPR(rs, "nat", { NFTNL_EXPR_NAT_TYPE, NFT_NAT_DNAT },
+		   { NFTNL_EXPR_NAT_FAMILY, nft_family(fam) },
+		   { NFTNL_EXPR_NAT_REG_ADDR_MIN, reg(addr) },
+		   { NFTNL_EXPR_NAT_REG_PROTO_MIN, reg(port) });
 }
 
 void nft_expr_masquerade(struct nft_rules *rs)
 {
-	struct nftnl_expr *e = expr_add(rs, "masq");
-
-	nftnl_expr_set_u32(e, NFTNL_EXPR_MASQ_FLAGS, NF_NAT_RANGE_PROTO_RANDOM_FULLY);
+	(void)EXPR(rs, "masq", { NFTNL_EXPR_MASQ_FLAGS, NF_NAT_RANGE_PROTO_RANDOM_FULLY });
 }
 
 void nft_expr_redirect(struct nft_rules *rs)
 {
-	(void)expr_add(rs, "redir");
+	(void)expr_add(rs, "redir", &no_attrs);
 }
 
 static void reject(struct nft_rules *rs, uint32_t type, uint8_t code)
 {
-	struct nftnl_expr *e = expr_add(rs, "reject");
+	struct nftnl_expr *e = EXPR(rs, "reject", { NFTNL_EXPR_REJECT_TYPE, type });
 
-	nftnl_expr_set_u32(e, NFTNL_EXPR_REJECT_TYPE, type);
 	nftnl_expr_set_u8(e, NFTNL_EXPR_REJECT_CODE, code);
 }
 
