@@ -175,12 +175,3 @@ bool nft_keymap_next(const struct nft_keymap *t, struct nft_keymap_pos *pos)
 	}
 	return false;
 }
-
-size_t nft_keymap_count_without(const struct nft_keymap *t, size_t at, uint8_t mask)
-{
-	size_t n = 0;
-
-	nft_keymap_for_each (e, t)
-		n += (e.val[at] & mask) == 0;
-	return n;
-}

@@ -50,8 +50,6 @@ void *nft_keymap_find(const struct nft_keymap *t, const void *key);
 void *nft_keymap_put(struct nft_keymap *t, const void *key, bool *is_new);
 /* Returns whether the key existed. */
 bool nft_keymap_del(struct nft_keymap *t, const void *key);
-/* Number of entries whose value has none of the bits `mask` in byte `at`. */
-size_t nft_keymap_count_without(const struct nft_keymap *t, size_t at, uint8_t mask);
 /*
  * The next entry of a walk, false at the end. During a walk values may change, but no entry
  * may be added or deleted. The value follows the key in memory.

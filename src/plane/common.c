@@ -102,6 +102,14 @@ void plane_forget(struct plane_common *c)
 
 /* --- reading and sending --- */
 
+int plane_batch_commit(struct plane_common *c, struct err *err)
+{
+	int r = nl_batch_commit(c->batch, err);
+
+	nl_batch_reset(c->batch);
+	return r;
+}
+
 static bool is_copied(const struct plane_common *c, const struct nft_change *ch)
 {
 	return c->loaded != NULL && !c->loaded->is_fresh[ch->fam] &&

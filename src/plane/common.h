@@ -138,6 +138,9 @@ void plane_loaded_end(struct plane_common *c);
 /* Nothing that was read is valid any more. */
 void plane_forget(struct plane_common *c);
 
+/* Commit c->batch, and empty it. */
+MUST_USE int plane_batch_commit(struct plane_common *c, struct err *err);
+
 /* --- a commit --- */
 
 /* Set programmed and desired state of the changes. */

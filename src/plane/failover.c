@@ -507,14 +507,6 @@ void plane_failover_begin(struct plane_common *c, struct nft_elem_writer *w)
 	nl_batch_reset(c->batch);
 }
 
-int plane_failover_commit(struct plane_common *c, struct err *err)
-{
-	int r = nl_batch_commit(c->batch, err);
-
-	nl_batch_reset(c->batch);
-	return r;
-}
-
 /* The packet path may have deleted an element: the next read tries the others again. */
 static int old_delete(struct plane_common *c, const struct reading *rd, struct err *err)
 {
@@ -526,7 +518,7 @@ static int old_delete(struct plane_common *c, const struct reading *rd, struct e
 		for (size_t k = i; k < MIN(i + OLD_STEP, rd->old.n); k++)
 			nft_elem_put(&w, NFT_WRITE_DEL, rd->fam, rd->set, rd->old.v[k].key, NULL,
 				     NULL);
-		r = plane_failover_commit(c, err);
+		r = plane_batch_commit(c, err);
 	}
 	if (rd->old.n > 0)
 		log_info(LOG_AREA_PLANE,

@@ -65,9 +65,8 @@ void plane_failover_recheck(struct plane_common *c);
 /* Remove vipd's tables of this name. */
 MUST_USE int plane_failover_cleanup(struct plane_common *c, const char *table, struct err *err);
 struct nft_table_ref plane_failover_table(const struct plane_common *c, enum ipfam fam);
-/* Write elements: begin, nft_elem_put(), commit: all or nothing. */
+/* Write elements: begin, nft_elem_put(), plane_batch_commit(): all or nothing. */
 void plane_failover_begin(struct plane_common *c, struct nft_elem_writer *w);
-MUST_USE int plane_failover_commit(struct plane_common *c, struct err *err);
 
 /* plane_ops.handshakes, .udp_replies, .refusals, .answers */
 MUST_USE int plane_handshakes(struct plane *plane, plane_handshake_fn *fn, void *arg,

@@ -97,7 +97,12 @@ static int key_cmp(const void *a, const void *b, void *len)
 size_t plane_loaded_undesired_count(const struct plane_loaded *l, enum ipfam fam,
 				    enum nft_set_id set)
 {
-	return nft_keymap_count_without(&l->sets[fam][set], nft_data_len(set, fam), DESIRED);
+	size_t at = nft_data_len(set, fam);
+	size_t n = 0;
+
+	nft_keymap_for_each (e, &l->sets[fam][set])
+		n += e.val[at] != DESIRED;
+	return n;
 }
 
 uint8_t *plane_loaded_undesired(const struct plane_loaded *l, enum ipfam fam, enum nft_set_id set,

@@ -120,7 +120,7 @@ int nft_move_begin(struct plane *plane, const struct plane_move *v, size_t n, st
 		nft_elem_put(&w, NFT_WRITE_ADD, fam, claimed_of(v[i].of.proto), key, NULL, NULL);
 	}
 	if (r == 0)
-		r = plane_failover_commit(&p->common, err);
+		r = plane_batch_commit(&p->common, err);
 	return r == -ENOENT ? -EAGAIN : r; /* an element of an earlier move expired meanwhile */
 }
 
@@ -146,7 +146,7 @@ static int claims_end_each(struct nft_plane *p, const struct plane_move *v, size
 
 		plane_failover_begin(&p->common, &w);
 		claim_del(&w, m, i % 2 == 0 ? claimed_of(m->of.proto) : moves_of(m->of.proto));
-		r = plane_failover_commit(&p->common, err);
+		r = plane_batch_commit(&p->common, err);
 		if (r < 0 && r != -ENOENT)
 			return r;
 	}
@@ -163,7 +163,7 @@ static int claims_end(struct nft_plane *p, const struct plane_move *v, size_t n,
 		claim_del(&w, &v[i], claimed_of(v[i].of.proto));
 		claim_del(&w, &v[i], moves_of(v[i].of.proto));
 	}
-	r = plane_failover_commit(&p->common, err);
+	r = plane_batch_commit(&p->common, err);
 	return r == -ENOENT ? claims_end_each(p, v, n, err) : r;
 }
 

@@ -16,7 +16,6 @@
 
 #include "base/log.h"
 #include "nft/decode.h"
-#include "plane/failover.h"
 
 /* Failed walks before entries are left unchanged. */
 #define TRIES 10
@@ -101,7 +100,7 @@ int nft_affinity_replace(struct nft_plane *p, enum ipfam fam, const struct nft_a
 			nft_elem_put(&w, NFT_WRITE_ADD, fam, NFTSET_AFFINITY, v[i].key, v[i].data,
 				     NULL);
 	}
-	return plane_failover_commit(&p->common, err);
+	return plane_batch_commit(&p->common, err);
 }
 
 /* Replace the entries of one piece of the walk; deleted ones are skipped. */
