@@ -77,7 +77,7 @@ static int service_act(struct ipvs_wire *wire, const struct ipvs_op *what, struc
 
 static void service_hand_over(const struct ipvs_service *s, struct ipvs_wire *wire, struct tally *t)
 {
-	struct ipvs_op op = { .cmd = IPVS_SERVICE_SET, .service = *s };
+	struct ipvs_op op = { .cmd = IPVS_CMD_SET_SERVICE, .service = *s };
 
 	op.service.flags = (s->flags & ~IPVS_FLAG_HASHED) | IPVS_FLAG_OURS;
 	if (service_act(wire, &op, &t->why) == 0)
@@ -98,9 +98,9 @@ static void service_end(const struct ipvs_key *key, struct ipvs_wire *wire, bool
 		return;
 	}
 	if (r == 0)
-		r = service_act(wire,
-				&(struct ipvs_op){ .cmd = IPVS_SERVICE_DEL, .service.key = *key },
-				&t->why);
+		r = service_act(
+			wire, &(struct ipvs_op){ .cmd = IPVS_CMD_DEL_SERVICE, .service.key = *key },
+			&t->why);
 	if (r == 0)
 		t->n_removed++;
 	else

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <libmnl/libmnl.h>
 #include <linux/genetlink.h>
-#include <linux/ip_vs.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -305,25 +304,17 @@ static void put_dest(struct nlmsghdr *h, const struct ipvs_key *k, const struct 
 static struct nlmsghdr *put_op(const struct ipvs_wire *w, uint8_t *at, const struct ipvs_op *op,
 			       uint32_t seq)
 {
-	static const uint8_t cmds[] = {
-		[IPVS_SERVICE_NEW] = IPVS_CMD_NEW_SERVICE,
-		[IPVS_SERVICE_SET] = IPVS_CMD_SET_SERVICE,
-		[IPVS_SERVICE_DEL] = IPVS_CMD_DEL_SERVICE,
-		[IPVS_DEST_NEW] = IPVS_CMD_NEW_DEST,
-		[IPVS_DEST_SET] = IPVS_CMD_SET_DEST,
-		[IPVS_DEST_DEL] = IPVS_CMD_DEL_DEST,
-	};
-	struct nlmsghdr *h = request(w, at, OP_BYTES_MAX, cmds[op->cmd]);
+	struct nlmsghdr *h = request(w, at, OP_BYTES_MAX, op->cmd);
 	struct nlattr *nest = mnl_attr_nest_start(h, IPVS_CMD_ATTR_SERVICE);
 
 	h->nlmsg_seq = seq;
 	put_key(h, &op->service.key);
-	if (op->cmd == IPVS_SERVICE_NEW || op->cmd == IPVS_SERVICE_SET)
+	if (op->cmd == IPVS_CMD_NEW_SERVICE || op->cmd == IPVS_CMD_SET_SERVICE)
 		put_service(h, &op->service);
 	mnl_attr_nest_end(h, nest);
-	if (op->cmd >= IPVS_DEST_NEW) {
+	if (op->cmd >= IPVS_CMD_NEW_DEST) {
 		nest = mnl_attr_nest_start(h, IPVS_CMD_ATTR_DEST);
-		put_dest(h, &op->service.key, &op->dest, op->cmd != IPVS_DEST_DEL);
+		put_dest(h, &op->service.key, &op->dest, op->cmd != IPVS_CMD_DEL_DEST);
 		mnl_attr_nest_end(h, nest);
 	}
 	return h;

@@ -15,6 +15,8 @@
  */
 #pragma once
 
+#include <linux/ip_vs.h>
+
 #include "base/ip.h"
 #include "nl/sock.h"
 
@@ -65,20 +67,11 @@ struct ipvs_dest {
 	uint32_t inactive;
 };
 
-enum ipvs_cmd {
-	IPVS_SERVICE_NEW = 1,
-	IPVS_SERVICE_SET,
-	IPVS_SERVICE_DEL,
-	IPVS_DEST_NEW,
-	IPVS_DEST_SET,
-	IPVS_DEST_DEL,
-};
-
 struct ipvs_op {
-	uint8_t cmd;                 /* enum ipvs_cmd */
+	uint8_t cmd;                 /* IPVS_CMD_* of services, or from IPVS_CMD_NEW_DEST */
 	bool is_done;                /* sent, and the result is certain */
 	int result;                  /* 0 before it is sent; 0, or -errno, when done */
-	struct ipvs_service service; /* for IPVS_DEST_*: only its key */
+	struct ipvs_service service; /* of a destination: only its key */
 	struct ipvs_dest dest;
 	void *tag;
 };

@@ -103,7 +103,7 @@ bool ipvs_drain_begin(struct ipvs_plane *p, struct ipvs_vs *vs, struct ipvs_dst 
 
 	if (is_datagram(vs) && !is_serving(p, vs, &d->addr)) {
 		d->flags |= DST_QUEUED;
-		ipvs_op_dest(p, IPVS_DEST_DEL, vs, d, 0);
+		ipvs_op_dest(p, IPVS_CMD_DEL_DEST, vs, d, 0);
 		return true;
 	}
 	if (is_begun) {
@@ -181,7 +181,7 @@ static int drained_delete(struct ipvs_plane *p, struct ipvs_vs *vs, uint32_t now
 
 		if (is_drained(p, vs, d, now_s)) {
 			work += ipvs_dests_work(d->place - MIN(d->place, p->ops.n));
-			ipvs_op_dest(p, IPVS_DEST_DEL, vs, d, 0);
+			ipvs_op_dest(p, IPVS_CMD_DEL_DEST, vs, d, 0);
 		}
 	}
 	*has_dests |= p->ops.n < draining.n;
@@ -210,7 +210,7 @@ static int vs_check(struct ipvs_plane *p, struct ipvs_vs *vs, uint32_t now_s, st
 	vec_clear(&p->ops);
 	more = drained_delete(p, vs, now_s, &has_dests);
 	if (!has_dests && vs->is_programmed && (!vs->is_desired || vs->is_vip_only))
-		ipvs_op_service(p, IPVS_SERVICE_DEL, vs);
+		ipvs_op_service(p, IPVS_CMD_DEL_SERVICE, vs);
 	r = ipvs_ops_send(p, &res, err);
 	/* As after a commit: free entries that are neither programmed nor desired. */
 	ipvs_vs_touch(p, vs, NULL);

@@ -8,7 +8,6 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <linux/ip_vs.h>
 #include <net/if.h>
 #include <string.h>
 
@@ -22,11 +21,11 @@
 
 /* --- operations --- */
 
-static struct ipvs_op *op_push(struct ipvs_plane *p, enum ipvs_cmd cmd, struct ipvs_vs *vs)
+static struct ipvs_op *op_push(struct ipvs_plane *p, uint8_t cmd, struct ipvs_vs *vs)
 {
 	struct ipvs_op *op = vec_push(&p->ops);
 
-	*op = (struct ipvs_op){ .cmd = (uint8_t)cmd, .service.key = vs->key, .tag = vs };
+	*op = (struct ipvs_op){ .cmd = cmd, .service.key = vs->key, .tag = vs };
 	return op;
 }
 
@@ -59,13 +58,13 @@ static struct ipvs_service vs_desired(const struct ipvs_plane *p, const struct i
 	return s;
 }
 
-void ipvs_op_service(struct ipvs_plane *p, enum ipvs_cmd cmd, struct ipvs_vs *vs)
+void ipvs_op_service(struct ipvs_plane *p, uint8_t cmd, struct ipvs_vs *vs)
 {
 	op_push(p, cmd, vs)->service = vs_desired(p, vs);
 }
 
-void ipvs_op_dest(struct ipvs_plane *p, enum ipvs_cmd cmd, struct ipvs_vs *vs,
-		  const struct ipvs_dst *d, uint32_t weight)
+void ipvs_op_dest(struct ipvs_plane *p, uint8_t cmd, struct ipvs_vs *vs, const struct ipvs_dst *d,
+		  uint32_t weight)
 {
 	op_push(p, cmd, vs)->dest = (struct ipvs_dest){
 		.addr = d->addr, .port = d->port, .fwd = vs->forwarding, .weight = weight
@@ -75,7 +74,7 @@ void ipvs_op_dest(struct ipvs_plane *p, enum ipvs_cmd cmd, struct ipvs_vs *vs,
 void ipvs_op_drain(struct ipvs_plane *p, struct ipvs_vs *vs, const struct ipvs_dst *d,
 		   uint32_t since_s, uint32_t deadline_s)
 {
-	op_push(p, IPVS_DEST_SET, vs)->dest =
+	op_push(p, IPVS_CMD_SET_DEST, vs)->dest =
 		(struct ipvs_dest){ .addr = d->addr,
 				    .port = d->port,
 				    .fwd = d->fwd,
@@ -88,11 +87,11 @@ void ipvs_op_drain(struct ipvs_plane *p, struct ipvs_vs *vs, const struct ipvs_d
 
 static void service_done(struct ipvs_vs *vs, const struct ipvs_op *op)
 {
-	if (op->cmd == IPVS_SERVICE_DEL) {
+	if (op->cmd == IPVS_CMD_DEL_SERVICE) {
 		vs->is_programmed = false;
 		return;
 	}
-	vs->is_new |= op->cmd == IPVS_SERVICE_NEW;
+	vs->is_new |= op->cmd == IPVS_CMD_NEW_SERVICE;
 	vs->is_programmed = true;
 	vs->programmed_sched = scheduler_no(op->service.sched);
 	vs->programmed_flags = op->service.flags;
@@ -103,16 +102,16 @@ static void dest_done(struct ipvs_plane *p, struct ipvs_vs *vs, const struct ipv
 {
 	struct ipvs_dst *d = ipvs_dst_find(vs, &op->dest.addr, op->dest.port);
 
-	p->large.is_stale |= p->large.vs == vs && op->cmd == IPVS_DEST_DEL;
+	p->large.is_stale |= p->large.vs == vs && op->cmd == IPVS_CMD_DEL_DEST;
 	if (d == NULL)
 		return;
 	if (p->large.vs == vs)
 		d->flags |= DST_RECENT;
-	if (op->cmd == IPVS_DEST_DEL) {
+	if (op->cmd == IPVS_CMD_DEL_DEST) {
 		d->flags &= (uint8_t) ~(DST_PROGRAMMED | DST_DIFFERS | DST_DRAINING);
 		return;
 	}
-	if (op->cmd == IPVS_DEST_NEW)
+	if (op->cmd == IPVS_CMD_NEW_DEST)
 		d->flags |= DST_NEW;
 	d->flags |= DST_PROGRAMMED;
 	d->flags &= (uint8_t)~DST_DIFFERS;
@@ -135,21 +134,21 @@ static void missing_note(struct ipvs_vs *vs, const struct ipvs_op *op)
 			each->flags &= (uint8_t) ~(DST_PROGRAMMED | DST_DIFFERS | DST_DRAINING);
 		return;
 	}
-	d = op->cmd >= IPVS_DEST_NEW ? ipvs_dst_find(vs, &op->dest.addr, op->dest.port) : NULL;
+	d = op->cmd >= IPVS_CMD_NEW_DEST ? ipvs_dst_find(vs, &op->dest.addr, op->dest.port) : NULL;
 	if (d != NULL && op->result == -ENOENT)
 		d->flags &= (uint8_t) ~(DST_PROGRAMMED | DST_DIFFERS | DST_DRAINING);
 }
 
 static bool is_removal(const struct ipvs_op *op)
 {
-	return op->cmd == IPVS_SERVICE_DEL || op->cmd == IPVS_DEST_DEL ||
-	       (op->cmd == IPVS_DEST_SET && op->dest.l_thresh != 0);
+	return op->cmd == IPVS_CMD_DEL_SERVICE || op->cmd == IPVS_CMD_DEL_DEST ||
+	       (op->cmd == IPVS_CMD_SET_DEST && op->dest.l_thresh != 0);
 }
 
 static bool is_sched_missing(const struct ipvs_op *op)
 {
 	return op->result == -ENOENT &&
-	       (op->cmd == IPVS_SERVICE_NEW || op->cmd == IPVS_SERVICE_SET);
+	       (op->cmd == IPVS_CMD_NEW_SERVICE || op->cmd == IPVS_CMD_SET_SERVICE);
 }
 
 /* A foreign virtual service has the address and port that affinity or forwarding needs. */
@@ -189,12 +188,12 @@ static int rejected_err(struct ipvs_plane *p, const struct ipvs_op *op, struct e
 
 	if (is_sched_missing(op)) /* the default scheduler: others are replaced by the default */
 		return sched_fault(p, op->service.sched, err);
-	if (r == -EEXIST && op->cmd == IPVS_SERVICE_NEW &&
+	if (r == -EEXIST && op->cmd == IPVS_CMD_NEW_SERVICE &&
 	    ((const struct ipvs_vs *)op->tag)->is_foreign)
 		return occupied_err(op->tag, key, err);
-	if (r == -EEXIST || r == -ESRCH || (r == -ENOENT && op->cmd >= IPVS_DEST_NEW))
+	if (r == -EEXIST || r == -ESRCH || (r == -ENOENT && op->cmd >= IPVS_CMD_NEW_DEST))
 		r = -ESTALE;
-	if (op->cmd < IPVS_DEST_NEW)
+	if (op->cmd < IPVS_CMD_NEW_DEST)
 		return err_set(err, r, "IPVS %s: %s", key, strerror(-op->result));
 	return err_set(err, r, "IPVS %s, destination %s: %s", key,
 		       ip_endpoint_text(&op->dest.addr, op->dest.port, ip), strerror(-op->result));
@@ -209,7 +208,7 @@ static int results_note(struct ipvs_plane *p, struct plane_result *res, struct e
 
 		if (!op->is_done)
 			continue;
-		if (op->result == 0 && op->cmd >= IPVS_DEST_NEW) {
+		if (op->result == 0 && op->cmd >= IPVS_CMD_NEW_DEST) {
 			dest_done(p, vs, op);
 		} else if (op->result == 0) {
 			service_done(vs, op);
@@ -277,7 +276,7 @@ static bool service_differs(const struct ipvs_plane *p, const struct ipvs_vs *vs
 void ipvs_op_service_renew(struct ipvs_plane *p, struct ipvs_vs *vs)
 {
 	if (is_in_kernel(vs) && vs->is_programmed && service_differs(p, vs))
-		ipvs_op_service(p, IPVS_SERVICE_SET, vs);
+		ipvs_op_service(p, IPVS_CMD_SET_SERVICE, vs);
 }
 
 static void dst_add(struct ipvs_plane *p, struct ipvs_vs *vs, struct ipvs_dst *d)
@@ -285,14 +284,14 @@ static void dst_add(struct ipvs_plane *p, struct ipvs_vs *vs, struct ipvs_dst *d
 	if (!(d->flags & DST_DESIRED) || d->flags & DST_QUEUED || ipvs_dst_is_good(vs, d))
 		return;
 	d->flags |= DST_QUEUED;
-	ipvs_op_dest(p, d->flags & DST_PROGRAMMED ? IPVS_DEST_SET : IPVS_DEST_NEW, vs, d,
+	ipvs_op_dest(p, d->flags & DST_PROGRAMMED ? IPVS_CMD_SET_DEST : IPVS_CMD_NEW_DEST, vs, d,
 		     d->desired_weight);
 }
 
 static void queued_clear(struct ipvs_plane *p)
 {
 	vec_for_each (op, &p->ops) {
-		struct ipvs_dst *d = op->cmd >= IPVS_DEST_NEW
+		struct ipvs_dst *d = op->cmd >= IPVS_CMD_NEW_DEST
 					     ? ipvs_dst_find(op->tag, &op->dest.addr, op->dest.port)
 					     : NULL;
 
@@ -311,7 +310,7 @@ static void additions_collect(struct ipvs_plane *p)
 			continue;
 		if (!vs->is_programmed) {
 			vs->is_whole |= !vs->is_part;
-			ipvs_op_service(p, IPVS_SERVICE_NEW, vs);
+			ipvs_op_service(p, IPVS_CMD_NEW_SERVICE, vs);
 		}
 		ipvs_op_service_renew(p, vs);
 		if (vs->is_whole && !vs->is_part)
@@ -427,7 +426,7 @@ static bool vs_remove(struct ipvs_plane *p, struct ipvs_vs *vs, size_t *left)
 		has_dests |= d->flags & DST_PROGRAMMED && !is_gone;
 	}
 	if (!is_in_kernel(vs) && vs->is_programmed && !has_dests)
-		ipvs_op_service(p, IPVS_SERVICE_DEL, vs);
+		ipvs_op_service(p, IPVS_CMD_DEL_SERVICE, vs);
 	ipvs_drain_watch(p, vs);
 	return is_done;
 }
@@ -514,12 +513,12 @@ static void additions_withdraw(struct ipvs_plane *p, struct ipvs_vs *vs)
 		if (!(d->flags & DST_PROGRAMMED))
 			continue;
 		if (d->flags & DST_NEW && !(d->flags & DST_DESIRED))
-			ipvs_op_dest(p, IPVS_DEST_DEL, vs, d, 0);
+			ipvs_op_dest(p, IPVS_CMD_DEL_DEST, vs, d, 0);
 		else if (d->flags & DST_DRAINING && d->weight != 0)
 			ipvs_op_drain(p, vs, d, now_s, ipvs_drain_deadline(now_s, vs->drain_s));
 	}
 	if (vs->is_new && !vs->is_desired)
-		ipvs_op_service(p, IPVS_SERVICE_DEL, vs);
+		ipvs_op_service(p, IPVS_CMD_DEL_SERVICE, vs);
 }
 
 void ipvs_ops_undo(struct ipvs_plane *p, bool is_rejected)

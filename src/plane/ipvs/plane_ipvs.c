@@ -430,7 +430,7 @@ static int services_cleanup(struct ipvs_plane *p, struct err *err)
 		return r;
 	vec_clear(&p->ops);
 	htable_for_each (n, &p->vss)
-		ipvs_op_service(p, IPVS_SERVICE_DEL, container_of(n, struct ipvs_vs, node));
+		ipvs_op_service(p, IPVS_CMD_DEL_SERVICE, container_of(n, struct ipvs_vs, node));
 	return ipvs_ops_send(p, &res, err);
 }
 

@@ -273,12 +273,12 @@ void ipvs_ops_undo(struct ipvs_plane *p, bool is_rejected);
 void ipvs_ops_done(struct ipvs_plane *p);
 /* Send p->ops and record their results. */
 MUST_USE int ipvs_ops_send(struct ipvs_plane *p, struct plane_result *res, struct err *err);
-void ipvs_op_dest(struct ipvs_plane *p, enum ipvs_cmd cmd, struct ipvs_vs *vs,
-		  const struct ipvs_dst *d, uint32_t weight);
+void ipvs_op_dest(struct ipvs_plane *p, uint8_t cmd, struct ipvs_vs *vs, const struct ipvs_dst *d,
+		  uint32_t weight);
 /* Set start and deadline (0: none) of the drain, and weight 0 unless the plane retires. */
 void ipvs_op_drain(struct ipvs_plane *p, struct ipvs_vs *vs, const struct ipvs_dst *d,
 		   uint32_t since_s, uint32_t deadline_s);
-void ipvs_op_service(struct ipvs_plane *p, enum ipvs_cmd cmd, struct ipvs_vs *vs);
+void ipvs_op_service(struct ipvs_plane *p, uint8_t cmd, struct ipvs_vs *vs);
 /* If it has another scheduler, flags or timeout than desired. */
 void ipvs_op_service_renew(struct ipvs_plane *p, struct ipvs_vs *vs);
 

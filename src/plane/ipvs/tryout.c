@@ -146,7 +146,7 @@ _Static_assert(ARRAY_SIZE(scheds) <= IPVS_TRIES_MAX, "they must fit what callers
 size_t ipvs_try_scheds(struct ipvs_try ret[static IPVS_TRIES_MAX], struct ipvs_wire *w)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(scheds); i++) {
-		struct ipvs_op op = { .cmd = IPVS_SERVICE_NEW,
+		struct ipvs_op op = { .cmd = IPVS_CMD_NEW_SERVICE,
 				      .service.key = { .fam = IPFAM_V4, .mark = (uint32_t)i + 1 } };
 		size_t n = 0;
 		int r;
