@@ -15,7 +15,7 @@
  *   prerouting, output   a first packet of a flow in @moves gets the backend of the element;
  *                        before all other nat chains
  *
- * plane/nft/moves.h moves a handshake. Where IPVS translates, none moves: these tables have neither
+ * plane/nft/moves.c moves a handshake. Where IPVS translates, none moves: these tables have neither
  * @moves nor @claimed, and a SYN is known by its mark, which only postrouting and input see.
  *
  * With UDP, flows without a reply are in @udp_flows, @udp_moves and @udp_claimed alike, and

@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "plane/nft/moves.h"
+/*
+ * plane/nft/moves - the next SYN of a handshake goes to another backend.
+ *
+ * A move claims a flow, reads it, deletes it, and ends the claim. While a flow is claimed, answers
+ * of its backend are dropped: the client has received no answer when the caller deletes the flow,
+ * and a backend repeats an answer that was dropped. Tables: plane/failover.h.
+ */
+#include "plane/nft/state.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -8,7 +15,6 @@
 #include "nft/decode.h"
 #include "nft/elem.h"
 #include "plane/failover.h"
-#include "plane/nft/state.h"
 
 bool nft_is_backend(struct plane *plane, const struct ip_addr *addr, uint16_t port)
 {

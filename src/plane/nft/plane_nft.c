@@ -19,7 +19,6 @@
 #include "plane/counters.h"
 #include "plane/failover.h"
 #include "plane/nft/hashing.h"
-#include "plane/nft/moves.h"
 #include "plane/nft/rules.h"
 #include "plane/nft/state.h"
 

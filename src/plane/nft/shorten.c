@@ -121,37 +121,24 @@ static int piece_replace(struct walking *w, struct err *err)
 	return failed;
 }
 
-/* One piece of the walk. 1: more left. */
-static int walk_piece(struct nft_plane *p, struct err *err)
+bool nft_shorten_step(struct nft_plane *p, struct err *err)
 {
 	struct walking w = { .p = p };
-	int r = nft_walk_step(&p->walk, entry_found, &w, err);
+	bool is_begun = p->n_shortening != 0;
+	int r;
 
+	if (!is_begun) {
+		p->n_shortening = p->shorten.n;
+		p->is_shorten_failed = false;
+	}
+	r = nft_plane_walk(p, is_begun, NFTSET_AFFINITY, entry_found, &w, err);
 	/* Continue after a failure: the socket must be read to the end. */
 	if (r >= 0 && w.v.n > 0 && piece_replace(&w, err) < 0)
 		p->is_shorten_failed = true;
 	vec_fini(&w.v);
-	return r;
-}
-
-bool nft_shorten_step(struct nft_plane *p, struct err *err)
-{
-	int r;
-
-	if (p->n_shortening == 0) {
-		p->n_shortening = p->shorten.n;
-		p->is_shorten_failed = false;
-		r = nft_plane_walk_begin(p, IPFAM_V4, NFTSET_AFFINITY, err);
-	} else {
-		r = walk_piece(p, err);
-		if (r == 0 && p->walk.fam == IPFAM_V4)
-			r = nft_plane_walk_begin(p, IPFAM_V6, NFTSET_AFFINITY, err) < 0 ? -EIO : 1;
-		else if (r == 0)
-			r = -ENODATA; /* both families are complete */
-	}
-	if (r >= 0)
+	if (r > 0)
 		return true;
-	if (r != -ENODATA || p->is_shorten_failed) {
+	if (r < 0 || p->is_shorten_failed) {
 		if (++p->shorten_tries < TRIES) {
 			p->n_shortening = 0;
 			return false;

@@ -144,13 +144,25 @@ struct nft_affinity_entry {
 MUST_USE int nft_affinity_replace(struct nft_plane *p, enum ipfam fam,
 				  const struct nft_affinity_entry *v, size_t n, struct err *err);
 
+/* --- moves.c --- */
+
+/* plane_ops.is_backend, .move_begin, .move_end */
+bool nft_is_backend(struct plane *plane, const struct ip_addr *addr, uint16_t port);
+MUST_USE int nft_move_begin(struct plane *plane, const struct plane_move *v, size_t n,
+			    struct err *err);
+MUST_USE int nft_move_end(struct plane *plane, const struct plane_move *v, size_t n,
+			  struct err *err);
+
 /* --- tick.c --- */
 
 /* plane_ops.tick */
 uint64_t nft_tick(struct plane *plane, uint64_t now);
-/* Begin a walk over a set: of stray addresses, or of affinity entries. */
-MUST_USE int nft_plane_walk_begin(struct nft_plane *p, enum ipfam fam, enum nft_set_id set,
-				  struct err *err);
+/*
+ * Begin a walk over a set of both families, or do its next piece; for stray addresses, or affinity
+ * entries. 1: more left; 0: complete.
+ */
+MUST_USE int nft_plane_walk(struct nft_plane *p, bool is_begun, enum nft_set_id set,
+			    nft_elem_fn *fn, void *arg, struct err *err);
 /* Delete unused affinity chains; after a failure the next period retries. */
 void nft_tick_kinds_remove(struct nft_plane *p);
 /* Does `cmd` own both tables? */

@@ -94,7 +94,8 @@ static uint64_t tick_family(struct nft_plane *p, enum ipfam fam, uint64_t now)
 /* Start the grace period of a stray address. */
 static int stray_found(void *arg, const uint8_t *key, const uint8_t *data, struct err *err)
 {
-	struct nft_refs *refs = arg;
+	struct nft_plane *p = arg;
+	struct nft_refs *refs = nft_endpoint_addrs(p, p->walk.fam);
 
 	(void)data;
 	(void)err;
@@ -103,36 +104,38 @@ static int stray_found(void *arg, const uint8_t *key, const uint8_t *data, struc
 	return 0;
 }
 
-int nft_plane_walk_begin(struct nft_plane *p, enum ipfam fam, enum nft_set_id set, struct err *err)
+int nft_plane_walk(struct nft_plane *p, bool is_begun, enum nft_set_id set, nft_elem_fn *fn,
+		   void *arg, struct err *err)
 {
-	struct nft_table_ref table = nft_plane_table(p, fam);
+	enum ipfam next = IPFAM_V4;
+	struct nft_table_ref table;
 
-	return nft_walk_begin(&p->walk, p->walk_nl, &table, set, err);
+	if (is_begun) {
+		int r = nft_walk_step(&p->walk, fn, arg, err);
+
+		if (r != 0 || p->walk.fam == IPFAM_V6)
+			return r;
+		next = IPFAM_V6;
+	}
+	table = nft_plane_table(p, next);
+	return nft_walk_begin(&p->walk, p->walk_nl, &table, set, err) < 0 ? -EIO : 1;
 }
 
 /* Begin a walk or do one piece. Returns the time of the next call, 0 = none. */
 static uint64_t tick_walk(struct nft_plane *p, uint64_t now)
 {
 	struct err err = { 0 };
-	int r = 0;
+	int r;
 
 	if (!(p->is_walk_wanted && !p->is_walking) && (p->walk_at == 0 || now < p->walk_at))
 		return p->walk_at;
-	if (!p->is_walking) {
-		p->is_walk_wanted = false;
-		r = nft_plane_walk_begin(p, IPFAM_V4, NFTSET_ENDPOINT_ADDRS, &err);
-	} else {
-		r = nft_walk_step(&p->walk, stray_found, nft_endpoint_addrs(p, p->walk.fam), &err);
-		if (r == 0 && p->walk.fam == IPFAM_V6) {
-			p->is_walking = false;
-			p->walk_at = now + (p->is_walk_wanted ? WALK_STEP_NS : WALK_PERIOD_NS);
-			return p->walk_at;
-		}
-		if (r == 0)
-			r = nft_plane_walk_begin(p, IPFAM_V6, NFTSET_ENDPOINT_ADDRS, &err);
-	}
-	p->is_walking = r >= 0;
-	p->walk_at = now + (r >= 0 ? WALK_STEP_NS : WALK_RETRY_NS);
+	p->is_walk_wanted &= p->is_walking;
+	r = nft_plane_walk(p, p->is_walking, NFTSET_ENDPOINT_ADDRS, stray_found, p, &err);
+	p->is_walking = r > 0;
+	if (r == 0)
+		p->walk_at = now + (p->is_walk_wanted ? WALK_STEP_NS : WALK_PERIOD_NS);
+	else
+		p->walk_at = now + (r > 0 ? WALK_STEP_NS : WALK_RETRY_NS);
 	if (r < 0)
 		log_info(LOG_AREA_PLANE, "search for stray addresses: put off: %s", err.text);
 	return p->walk_at;
