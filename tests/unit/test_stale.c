@@ -681,8 +681,7 @@ static void test_dead(void **state)
 	world_fini(&w);
 }
 
-/* CPU time that the ledger takes when a service of `n` TCP endpoints loses all but one. */
-static uint64_t loss_cpu_ns(size_t n)
+static uint64_t loss_once(size_t n)
 {
 	struct slice *slice = test_slice("a1", "a", W "1 rs");
 	struct world w;
@@ -708,6 +707,19 @@ static uint64_t loss_cpu_ns(size_t n)
 	assert_int_equal(stale_stats_get(w.stale).pending, n - 1);
 	world_fini(&w);
 	return w.accepted_ns;
+}
+
+/*
+ * CPU time that the ledger takes when a service of `n` TCP endpoints loses all but one: the least
+ * of some runs, because pages of fresh memory cost a virtual machine more than the rest.
+ */
+static uint64_t loss_cpu_ns(size_t n)
+{
+	uint64_t least = UINT64_MAX;
+
+	for (int i = 0; i < 3; i++)
+		least = MIN(least, loss_once(n));
+	return least;
 }
 
 /* The cost of a loss does not grow with the square of the endpoints. */
