@@ -70,14 +70,14 @@ static const struct page_file *file_find(const char *path)
 static void view_answer(const struct control_route *view, const struct serve_context *ctx,
 			const struct http_request *q, struct http_reply *reply)
 {
-	struct control_route public = *view;
+	struct control_route route = *view;
 
-	if (public.answer == body_status)
-	public.answer = body_status_public;
-	if (public.answer == body_counts && http_request_param(q, "service") == NULL)
+	if (route.answer == body_status)
+		route.answer = body_status_public;
+	if (route.answer == body_counts && http_request_param(q, "service") == NULL)
 		http_reply_error(reply, 400, "service: NAMESPACE/NAME is missing");
 	else
-		control_route_answer(&public, reply, ctx, q);
+		control_route_answer(&route, reply, ctx, q);
 }
 
 bool page_answer(const struct serve_context *ctx, const struct http_request *q,

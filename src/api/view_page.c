@@ -262,9 +262,9 @@ static void slots_assign(struct view_page *v, const struct page_port *port, enum
 	for (size_t slot = 0; pool != NULL && slot < pool->backends.n; slot++) {
 		const struct plan_backend *b = &pool->backends.v[slot];
 		size_t at = bisect(v->endpoints.n, i, backend_cmp(&v->endpoints.v[i], b) < 0);
-		struct page_endpoint *ep = &v->endpoints.v[at];
+		struct page_endpoint *ep = at < v->endpoints.n ? &v->endpoints.v[at] : NULL;
 
-		if (at < v->endpoints.n && backend_cmp(ep, b) == 0)
+		if (ep != NULL && backend_cmp(ep, b) == 0)
 			*(scope == PLAN_SCOPE_LOCAL ? &ep->local_slot : &ep->cluster_slot) =
 				(int64_t)slot;
 	}

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "cleanup/owned.h"
+#include "nft/fixed.h"
 #include "nl/attr.h"
 #include "nl/batch.h"
 #include "nl/dump.h"
@@ -57,16 +58,15 @@ static int table_exists(struct nl_sock *nl, uint8_t nfproto, const char *name, s
 
 int cleanup_has_vipd(struct nl_sock *nl, struct err *err)
 {
-	static const struct {
-		uint8_t nfproto;
-		const char *table;
-	} places[] = { { NFPROTO_IPV4, "vipd" },
-		       { NFPROTO_IPV6, "vipd" },
-		       { NFPROTO_INET, IPVS_TABLE } };
-	int r = 0;
+	int r = table_exists(nl, NFPROTO_INET, IPVS_TABLE, err);
 
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(places); i++)
-		r = table_exists(nl, places[i].nfproto, places[i].table, err);
+	for (size_t i = 0; i < ARRAY_SIZE(families); i++)
+		for (int k = 1; r == 0 && k <= NFT_TABLE_NAMES_MAX; k++) {
+			char name[NFT_TABLE_NAME_MAX];
+
+			nft_table_name(name, "vipd", k);
+			r = table_exists(nl, families[i].nfproto, name, err);
+		}
 	return r;
 }
 

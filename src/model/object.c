@@ -8,6 +8,7 @@
  */
 #include "model/object.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,8 +43,10 @@ struct object object_open(enum object_kind kind)
 		[OBJECT_KIND_NODE] = sizeof(struct node),
 		[OBJECT_KIND_SERVICE_CIDR] = sizeof(struct service_cidr),
 	};
-	struct object o = { .kind = kind, .head = xcalloc(1, sizes[kind]) };
+	struct object o = { .kind = kind };
 
+	assert(kind < ARRAY_SIZE(sizes) && sizes[kind] > 0);
+	o.head = xcalloc(1, sizes[kind]);
 	o.head->refs = 1;
 	return o;
 }

@@ -652,18 +652,30 @@ void options_effective(const struct options *o, struct str *ret)
 	config_print(ret, o->record.effective);
 }
 
-void options_differences(const struct options *old, const struct options *new, struct str *ret)
+/* `prefix`: of the names in `old` and `new`. */
+static void differences_add(struct str *ret, const char *prefix, json_t *old, json_t *new)
 {
-	json_auto_t *all = json_copy(old->record.effective);
+	json_auto_t *all = json_copy(old);
 	const char *name;
 	json_t *v;
 
-	(void)json_object_update_missing(all, new->record.effective);
-	json_object_foreach (all, name, v)
-		if (!is_prefix("logging.", name) &&
-		    !json_equal(json_object_get(old->record.effective, name),
-				json_object_get(new->record.effective, name)))
-			str_printf(ret, "%s%s", ret->len > 0 ? ", " : "", name);
+	(void)json_object_update_missing(all, new);
+	json_object_foreach (all, name, v) {
+		json_t *was = json_object_get(old, name);
+		json_t *is = json_object_get(new, name);
+
+		if (is_prefix("logging.", name) || json_equal(was, is))
+			continue;
+		if (json_is_object(was) && json_is_object(is))
+			differences_add(ret, "featureGates.", was, is);
+		else
+			str_printf(ret, "%s%s%s", ret->len > 0 ? ", " : "", prefix, name);
+	}
+}
+
+void options_differences(const struct options *old, const struct options *new, struct str *ret)
+{
+	differences_add(ret, "", old->record.effective, new->record.effective);
 }
 
 bool options_take_log(struct options *o, const struct options *new)

@@ -65,7 +65,7 @@ class Node:
             out += re.sub(r"^#.*\n|\[\d+:\d+\]", "", text, flags=re.M)
         text = self.lab.node.run("nft", "list", "tables")
         return out + "".join(x + "\n" for x in text.splitlines()
-                             if not x.endswith((" vipd", " vipd-guard", " vipd-ipvs")))
+                             if not x.endswith((" vipd", " vipd-2", " vipd-guard", " vipd-ipvs")))
 
     def restore(self, fam, text, flush=False):
         args = () if flush else ("--noflush",)
@@ -184,7 +184,7 @@ def test_iptables(xtables):
 
 
 def test_nftables():
-    """Mode nftables: its two tables are removed, all others stay."""
+    """Mode nftables: its two tables are removed, all others stay; also if vipd's have another name."""
     with node() as n:
         n.lab.node.run("nft", "table inet kube-proxy { chain c { }; }; table ip kube-proxy2 { }")
         before = n.save()
@@ -192,7 +192,9 @@ def test_nftables():
             n.lab.node.run("nft", "-f", "-",
                            input=kubeproxy.nftables_rules([target(fam)], ENDPOINTS[fam], fam))
         n.steady()
-        n.start()
+        n.lab.node.run("nft", "table ip vipd { }; table ip6 vipd { }")
+        n.start()  # with vipd-2
+        n.lab.node.run("nft", "delete table ip vipd; delete table ip6 vipd")
         r = n.cleanup()
         assert (r.returncode, r.stdout) == (0, "nftables: removed 2 tables\n"), r.stdout + r.stderr
         assert n.save() == before

@@ -68,11 +68,13 @@ def test_nothing_new(vipd):
 def test_configuration(vipd):
     """Log options take effect; other changed options are named. An invalid file changes
     nothing."""
+    config(vipd, "mode: nftables\nfeatureGates: {A: true, B: true}\n")
     vipd.start()
     config(vipd, "mode: nftables\nnodePortAddresses: [127.0.0.0/8]\nconntrack: {min: 5}\n"
+                 "featureGates: {A: true, B: false}\n"
                  "logging: {verbosity: 4}\n")
     log = hup(vipd, "restart needed")
-    assert "%s: changed: nodePortAddresses, conntrack.min; restart needed" \
+    assert "%s: changed: nodePortAddresses, featureGates.B, conntrack.min; restart needed" \
         % vipd.config_path in log, log
     assert "configuration: logging: changed, in force now" in log
     assert vipd.get("/v1/log")["areas"][0]["level"] == "debug"

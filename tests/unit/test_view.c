@@ -119,6 +119,13 @@ static void test_ports_of_one_address(void **state)
 	rows = model_find_text(&w.m, "shop", "cart")->rows;
 	plan_frontend_led_print(&line, rows, &rows->frontends.v[0], NULL);
 	assert_string_equal(line.text, "10.96.0.1:80/TCP cluster-ip -> 10.0.1.1:255 10.0.1.1:256");
+	/* Both have gone, and the pool not yet. */
+	put_slice(&w, "shop/cart-1", "cart", "|http:256|");
+	put_slice(&w, "shop/cart-2", "cart", "|http:255|");
+	p = page(&w, "shop", "cart");
+	assert_int_equal(len_at(p, "pools.0.backends"), 2);
+	assert_int_equal(len_at(p, "ports.0.families.0.endpoints"), 0);
+	json_decref(p);
 	serve_world_fini(&w);
 }
 

@@ -177,7 +177,8 @@ int ipvs_layout_apply(struct ipvs_layout *l, const struct ipvs_rules_params *par
 	l->is_fresh = false;
 	l->is_content_rejected = has_elements && r < 0;
 	if (r == 0 && is_new) {
-		r = MIN(nft_fixed_table_find(&t, l->nl, IPFAM_V4, &ipvs_schema, err), 0);
+		r = nft_fixed_table_find(&t, l->nl, IPFAM_V4, &ipvs_schema, err);
+		r = r > 0 ? 0 : r < 0 ? r : err_set(err, -ENOENT, "table %s is gone", IPVS_TABLE);
 		l->handle = t.handle;
 	}
 	if (r < 0) {

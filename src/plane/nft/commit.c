@@ -66,7 +66,7 @@ void nft_settle_loaded(struct plane_common *c)
 		trust_addresses(p, fam);
 }
 
-/* Slots after the end of a pool that one request reads. */
+/* Slots after the end of a pool that are looked up at once, if the first one exists. */
 #define BEYOND 16
 
 /* Delete an element in a slot after the end of its pool. */
@@ -89,14 +89,14 @@ static int pool_beyond(struct nft_plane *p, const struct plan_op *op, struct err
 	struct nft_table_ref table = nft_plane_table(p, pool->fam);
 	uint32_t slot = (uint32_t)MIN(plan_pool_slots(pool), (size_t)NFT_POOL_SLOTS_MAX);
 
-	for (;; slot += BEYOND) {
+	for (uint32_t n = 1;; slot += n, n = BEYOND) {
 		struct nft_looked keys[BEYOND];
 		int r;
 
-		for (uint32_t i = 0; i < BEYOND; i++)
+		for (uint32_t i = 0; i < n; i++)
 			nft_key_slot(keys[i].key, pool->id, slot + i);
-		r = nft_elems_get(p->common.query, &table, NFTSET_ENDPOINTS, keys, BEYOND, err);
-		for (uint32_t i = 0; i < BEYOND && r == 0; i++) {
+		r = nft_elems_get(p->common.query, &table, NFTSET_ENDPOINTS, keys, n, err);
+		for (uint32_t i = 0; i < n && r == 0; i++) {
 			if (!keys[i].is_found)
 				return 0;
 			beyond_found(p, op, keys[i].key);

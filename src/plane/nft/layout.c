@@ -413,7 +413,8 @@ int nft_layout_apply(struct nft_layout *l, const struct plane_rules_params *para
 	own.sets = &nft_plane_sets;
 	r = apply(l, &own, res, err);
 	if (r == 0 && is_new) {
-		r = MIN(nft_fixed_table_read(&t, l->nl, l->fam, &nft_schema, l->table, err), 0);
+		r = nft_fixed_table_read(&t, l->nl, l->fam, &nft_schema, l->table, err);
+		r = r > 0 ? 0 : r < 0 ? r : err_set(err, -ENOENT, "table %s is gone", l->table);
 		l->handle = t.handle;
 	}
 	/* Chains created in an existing table get their map elements in a second batch. */

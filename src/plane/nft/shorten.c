@@ -24,6 +24,7 @@
 
 struct walking {
 	struct nft_plane *p;
+	enum ipfam fam; /* of the entries in `v`: the walk may have gone on to the next one */
 	VEC(struct nft_affinity_entry) v;
 };
 
@@ -77,6 +78,7 @@ static int entry_found(void *arg, const uint8_t *key, const uint8_t *data, struc
 	if (s == NULL || data == NULL || left <= (uint64_t)s->new_s * 1000)
 		return 0;
 	less = (uint64_t)(s->old_s - s->new_s) * 1000;
+	w->fam = w->p->walk.fam;
 	e = vec_push(&w->v);
 	*e = (struct nft_affinity_entry){ .timeout_ms = (uint64_t)s->new_s * 1000 };
 	e->left_ms = left > less + LEFT_MIN_MS ? MIN(left - less, e->timeout_ms) : 0;
@@ -106,14 +108,13 @@ int nft_affinity_replace(struct nft_plane *p, enum ipfam fam, const struct nft_a
 /* Replace the entries of one piece of the walk; deleted ones are skipped. */
 static int piece_replace(struct walking *w, struct err *err)
 {
-	const enum ipfam fam = w->p->walk.fam;
-	int failed = nft_affinity_replace(w->p, fam, w->v.v, w->v.n, err);
+	int failed = nft_affinity_replace(w->p, w->fam, w->v.v, w->v.n, err);
 
 	if (failed != -ENOENT)
 		return failed;
 	failed = 0;
 	for (size_t i = 0; i < w->v.n; i++) {
-		int r = nft_affinity_replace(w->p, fam, &w->v.v[i], 1, err);
+		int r = nft_affinity_replace(w->p, w->fam, &w->v.v[i], 1, err);
 
 		if (r < 0 && r != -ENOENT)
 			failed = r;

@@ -17,7 +17,7 @@
  * only for a rejection or a note, so a valid object costs one store per field. After a rejection
  * the steps lead to the invalid value (see struct decode).
  *
- * Internal to decode/ and to the reader of kubeconfigs.
+ * Internal to decode/ and to the readers of kubeconfigs and of configuration files.
  */
 #pragma once
 

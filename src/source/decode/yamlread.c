@@ -185,13 +185,16 @@ static uint32_t key_child(const char *key)
 	return hash_bytes(key, strlen(key));
 }
 
-/* Search from the end: the address may be that of an earlier, freed container. */
+/*
+ * The line of `child`, else that of its container. Search from the end to the beginning of the
+ * container: earlier lines may be those of a freed one with the same address.
+ */
 static bool line_find(const struct yaml *y, const json_t *in, uint32_t child, uint32_t *ret)
 {
 	for (size_t i = y->lines.n; i-- > 0;) {
 		const struct line *l = &y->lines.v[i];
 
-		if (l->in == in && l->child == child) {
+		if (l->in == in && (l->child == child || l->child == LINE_SELF)) {
 			*ret = l->line;
 			return true;
 		}
@@ -207,8 +210,7 @@ uint32_t yaml_line_of(const struct yaml *y, const struct decode *d)
 		const struct decode_step *s = &d->steps[i];
 		uint32_t child = s->key != NULL ? key_child(s->key) : (uint32_t)s->index;
 
-		if (s->in != NULL &&
-		    (line_find(y, s->in, child, &line) || line_find(y, s->in, LINE_SELF, &line)))
+		if (s->in != NULL && line_find(y, s->in, child, &line))
 			break;
 	}
 	return line;

@@ -521,9 +521,9 @@ int access_open(struct access **ret, struct event_base *base, const struct kube_
 	list_init(&a->pending);
 	if (a->path != NULL)
 		a->kubeconfig.path = xstrdup(a->path);
+	if (a->path != NULL) /* first: a change before it is opened is found later */
+		(void)!textfile_check(&a->kubeconfig, KUBECONFIG_MAX, NULL);
 	r = kubeconfig_open(&a->where, a->path, a->master, a->account_dir, err);
-	if (r == 0 && a->path != NULL)
-		r = textfile_check(&a->kubeconfig, KUBECONFIG_MAX, err);
 	if (r < 0)
 		return r;
 	files_set(a);
