@@ -102,7 +102,7 @@ MUST_USE int nft_elems_dump_again(struct nft_walk *w, struct err *err);
 struct nft_looked {
 	uint8_t key[NFT_KEY_MAX];
 	uint8_t data[NFT_DATA_MAX];
-	bool is_found;       /* the rest is valid then only */
+	bool is_found;       /* only then are the other results valid */
 	uint64_t packets;    /* of its counter; 0 when it has none */
 	uint64_t expires_ms; /* time until it expires; 0 = never */
 };

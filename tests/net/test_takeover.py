@@ -9,8 +9,10 @@ The rules are those of kubeproxy.py and kuberouter.py, for many services, and th
 
 Virtual services that carry connections are removed by force when none of these is established.
 VIPD_TAKEOVERS is how often (default 2), VIPD_TAKEOVER_SERVICES how many services there are (40),
-VIPD_LONG the seconds after which the clients end (900). In a virtual machine a connection may take longer than TCP needs to repeat a lost packet: there the
-UDP clients are those that miss one."""
+VIPD_LONG the seconds after which the clients end (900).
+
+In a virtual machine a connection may take longer than TCP needs to repeat a lost packet: there the UDP
+clients are those that miss one."""
 import contextlib
 import json
 import os

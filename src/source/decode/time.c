@@ -18,7 +18,7 @@ static bool has_shape(const char *text, const char *shape)
 	return true;
 }
 
-/* `n` digits. sscanf() takes a fifth of the time to decode a Service. */
+/* The value of `n` digits. sscanf() would make decoding a Service a fifth slower. */
 static int number(const char *text, int n)
 {
 	int value = 0;
