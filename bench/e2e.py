@@ -25,7 +25,7 @@ slice updates a second of the others, in turns of 20 s. Test server only.
 
 BENCH_KUBE_PROXY=PATH also measures that kube-proxy in modes iptables, nftables and, if the kernel
 has IPVS, ipvs.
-BENCH_API=KUBECONFIG uses a real server (e2e/apis.py) and its namespace vipd-bench, which is deleted
+BENCH_API=KUBECONFIG uses a real server (e2e/apis.py) and namespaces vipd-bench-*, which are deleted
 afterwards. Needs root. On a machine with other work, `chrt -r 1 bench/e2e.py ...` gives the
 processes of the benchmark precedence.
 """

@@ -2,6 +2,7 @@
 """API servers of bench/e2e: the test server, and a real one (BENCH_API)."""
 import contextlib
 import http.client
+import itertools
 import json
 import os
 import re
@@ -13,8 +14,11 @@ import time
 
 from apiserver.client import Server
 from apiserver.cluster import cluster_ip, pod_ip
+from lab import NODE as NODE_IP
 
-NAMESPACE = "vipd-bench"    # of a real server
+NAMESPACE = "vipd-bench-%d-" % os.getpid()   # of a real server; each proxy has one of its own: deletion takes time
+NODE = "node-0000"          # of api.Vipd
+_numbers = itertools.count()
 LAST = 255 << 12            # number of the changed service, the highest
 FIRST = "10.190.0.1"        # its endpoint at the start
 START_S = 120
@@ -87,13 +91,16 @@ class RealApi:
         if not port:
             sys.exit("bench/e2e: kubectl proxy did not start")
         self.http = http.client.HTTPConnection("127.0.0.1", int(port.group(1)))
-        self.ns, self.n = NAMESPACE, services
-        self.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+        self.ns, self.n = NAMESPACE + str(next(_numbers)), services
+        self.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.ns}})
+        # kube-proxy waits for the addresses of its Node at the start.
+        self.put({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}, "status": {
+            "addresses": [{"type": "InternalIP", "address": NODE_IP[4]}]}})
         names = ["s%05d" % i for i in range(services)] + ["zzz-last"]
         for i, name in enumerate(names):
-            made = self.put(service(NAMESPACE, name, None))
+            made = self.put(service(self.ns, name, None))
             first = i * endpoints
-            self.put(slice_(NAMESPACE, name, [FIRST] if i == services else [
+            self.put(slice_(self.ns, name, [FIRST] if i == services else [
                 pod_ip(n, "4") for n in range(first, first + endpoints)]))
             if i in (0, services):
                 self.ips = [made["spec"]["clusterIP"], *(self.ips if i else ())]
@@ -124,7 +131,11 @@ class RealApi:
                 client = self.listener.accept()[0]
             except OSError:
                 return      # closed
-            upstream = socket.create_connection(server)
+            try:
+                upstream = socket.create_connection(server)
+            except OSError:
+                client.close()
+                continue
             for s in (client, upstream):
                 s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             for pair in ((client, upstream), (upstream, client)):
@@ -159,7 +170,7 @@ class RealApi:
 
     def slices(self, count):
         for i in range(min(count, self.n)):
-            path = "/apis/discovery.k8s.io/v1/namespaces/%s/endpointslices/s%05d-1" % (NAMESPACE, i)
+            path = "/apis/discovery.k8s.io/v1/namespaces/%s/endpointslices/s%05d-1" % (self.ns, i)
             obj = self.request("GET", path)[1]
             obj["metadata"].pop("resourceVersion")
             yield obj
@@ -173,7 +184,10 @@ class RealApi:
         return self.change([obj])
 
     def close(self):
-        self.request("DELETE", "/api/v1/namespaces/" + NAMESPACE)
+        for path in ("/apis/discovery.k8s.io/v1/namespaces/%s/endpointslices",
+                     "/api/v1/namespaces/%s/services", "/api/v1/namespaces/%s"):
+            self.request("DELETE", path % self.ns)
+        self.request("DELETE", "/api/v1/nodes/" + NODE)
         self.proxy.terminate()
         self.proxy.wait()
         self.listener.shutdown(socket.SHUT_RDWR)

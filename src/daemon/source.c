@@ -109,10 +109,10 @@ static void reflector_describe(const struct source *s, size_t i, struct serve_so
 
 	kube_reflector_status(s->kube, i, &st);
 	if (!st.is_complete)
-		str_printf(waiting, "%s%s%s%s", waiting->len > 0 ? ", " : "", st.resource,
-			   *st.error ? ": " : "", st.error);
+		str_printf(waiting, "%s%s", waiting->len > 0 ? ", " : "",
+			   *st.error ? st.error : st.resource);
 	if (*st.error != '\0')
-		e = source_remark(info, true, st.error, "watch %s", st.resource);
+		e = source_remark(info, true, st.error, "API server");
 	if (e != NULL)
 		e->since_ns = st.error_ns;
 	vec_for_each (rm, &kube_ledger(s->kube, i)->remarks)

@@ -368,6 +368,7 @@ def test_restarted_server(api, start):
     feed.take_changed()
     port = int(api.https.rsplit(":", 1)[1])
     api.stop()
+    feed.wait_log("watch services: connection lost: ")
     feed.wait_error("services", "services: ")
     api.port = port
     api.start()

@@ -423,7 +423,9 @@ def test_token(lab, vipd, api, credentials):
     api.tokens(tokens=["another"])
     api.end_watches(how="end")
     vipd.change(pair("token", 1, [2]))
-    time.sleep(0.3)
+    L.eventually(lambda: vipd.status()["source"]["errors"]["items"], what="no error in the status")
+    for e in vipd.status()["source"]["errors"]["items"]:
+        assert (e["where"], e["text"].count("watch "), "401" in e["text"]) == ("API server", 1, True), e
     serves(lab, 1, [1])
     api.tokens(tokens=[api.token])
     vipd.wait_change()

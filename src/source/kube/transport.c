@@ -240,7 +240,8 @@ static void transfer_done(struct http *h, CURLcode code)
 		finish(h, HTTP_ANSWERED, "");
 		return;
 	}
-	(void)err_set(&text, 0, "%s", failure_text(h, code));
+	(void)err_set(&text, 0, "%s%s", h->has_head ? "connection lost: " : "",
+		      failure_text(h, code));
 	if (h->has_head) {
 		finish(h, HTTP_CUT, text.text);
 		return;
