@@ -85,6 +85,24 @@ def test_backoff_is_reset(api, start):
     assert api.wait(requests=1, match={"resource": "services"}, timeout=40)
 
 
+def test_pause_ends_when_the_server_is_back(api, start):
+    """One watch that is answered ends the pause of another whose connection was lost, not of one
+    that the server rejected (IN-11)."""
+    shop(api)
+    feed = start(backoff_min_ms=600000, backoff_max_ms=600000).wait_synced()
+    feed.wait_healthy()
+    time.sleep(1.1)     # a watch that ends sooner, without an event, has failed
+    api.end_watches(how="reset_stream", resource="services")
+    feed.wait_error("services", "connection lost")
+    api.fault("status", code=403, resource="endpointslices", verb="watch", count=1)
+    api.end_watches(how="end", resource="endpointslices")
+    feed.wait_error("endpointslices", "403")
+    assert feed.reflector("services")["state"] != "watching"
+    api.end_watches(how="end", resource="nodes")
+    feed.wait_for(lambda: feed.reflector("services")["state"] == "watching", "services")
+    assert feed.reflector("endpointslices")["failures"] == 1
+
+
 def test_missing_node(api, start):
     """IN-20: vipd waits a limited time for Node and ServiceCIDRs."""
     shop(api)

@@ -116,6 +116,15 @@ static void on_listed(void *arg)
 		event_after(k->gate, k->timing.others_ns);
 }
 
+/* IN-11: one pause, not one for each kind, after the server was away. */
+static void on_answered(void *arg)
+{
+	struct kube *k = arg;
+
+	for (size_t i = 0; i < k->n; i++)
+		reflector_server_is_back(k->reflectors[i]);
+}
+
 static void on_changed(void *arg)
 {
 	struct kube *k = arg;
@@ -180,6 +189,7 @@ static void reflectors_open(struct kube *k, struct event_base *base, struct mode
 		.timing = &k->timing,
 		.is_json_only = json_only,
 		.admit = on_admit,
+		.answered = on_answered,
 		.listed = on_listed,
 		.changed = on_changed,
 		.arg = k,

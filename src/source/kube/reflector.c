@@ -58,6 +58,7 @@ struct reflector {
 	bool was_whole;  /* the ledger was complete at the last call of `changed` */
 
 	/* Failures. */
+	bool is_server_away; /* the last request got no answer, or its connection was lost */
 	uint32_t doublings;
 	uint32_t garbage;
 	uint32_t watch_lists_failed;
@@ -439,6 +440,7 @@ static int on_head(void *arg, const char *content_type, struct err *err)
 			    .ops = &ops,
 			    .arg = r,
 		    });
+	r->c.answered(r->c.arg);
 	return 0;
 }
 
@@ -653,6 +655,7 @@ static void refusal_read(struct reflector *r, const struct http_result *result)
 
 static void ended(struct reflector *r, const struct http_result *result)
 {
+	r->is_server_away = result->outcome == HTTP_UNREACHABLE || result->outcome == HTTP_CUT;
 	switch (result->outcome) {
 	case HTTP_ANSWERED:
 		if (result->status != 200)
@@ -719,6 +722,12 @@ void reflector_hurry(struct reflector *r)
 {
 	if (r->http == NULL)
 		event_active(r->timer, EV_TIMEOUT, 0);
+}
+
+void reflector_server_is_back(struct reflector *r)
+{
+	if (r->is_server_away)
+		reflector_hurry(r);
 }
 
 void reflector_close(struct reflector *r)

@@ -32,14 +32,17 @@ struct reflector_config {
 	bool is_json_only;
 	/* Nanoseconds until a list or watch may begin (--kube-api-qps); 0: begin now, counted. */
 	uint64_t (*admit)(void *arg);
-	void (*listed)(void *arg);  /* a list is complete */
-	void (*changed)(void *arg); /* the model changed, or its completeness */
+	void (*answered)(void *arg); /* the server sends a list or watch */
+	void (*listed)(void *arg);   /* a list is complete */
+	void (*changed)(void *arg);  /* the model changed, or its completeness */
 	void *arg;
 };
 
 void reflector_open(struct reflector **ret, const struct reflector_config *config);
 /* End a pause: the next request begins in this turn of the event loop. */
 void reflector_hurry(struct reflector *r);
+/* The server has answered another request: end a pause after a failure to reach it. */
+void reflector_server_is_back(struct reflector *r);
 void reflector_close(struct reflector *r);
 bool reflector_is_complete(const struct reflector *r);
 void reflector_status(const struct reflector *r, struct kube_reflector_status *ret);
