@@ -171,6 +171,9 @@ def handshakes(lab, pod):
 
 
 REPEATED = "tcp flags & (fin | syn | rst | ack) == syn ct status & (confirmed | assured) == confirmed"
+# Counted, for the message of a failure: resets of a pod, and of this host without a connection of IPVS.
+RESETS = {"prerouting": "tcp flags & rst == rst tcp sport 9000-9999",
+          "output": "tcp flags & rst == rst tcp sport 80"}
 TABLE = "inet repeated"
 
 
@@ -180,19 +183,20 @@ def no_repeated_syn(lab):
     ends such a connection at weight 0 (doc/design/0007, Limits), whatever vipd does. No first SYN is
     lost here."""
     lab.node.run("nft", "-f", "-", input="table %s {\n%s}\n" % (TABLE, "".join(
-        "chain %s { type filter hook %s priority -145; %s counter drop; }\n" % (hook, hook, REPEATED)
-        for hook in ("prerouting", "output"))))
+        "chain %s { type filter hook %s priority -145; %s counter drop; %s counter; }\n" % (
+            hook, hook, REPEATED, RESETS[hook]) for hook in RESETS)))
     yield
     lab.node.run("nft", "delete", "table", *TABLE.split())
 
 
-def nobody_failed(flows):
+def nobody_failed(lab, flows):
     total = 0
     for f in flows:
         r = f.stop()
         total += r["answered"]
-        assert r["failed"] == 0, "%d of %d connections failed, the first: %s" % (
-            r["failed"], r["started"], r["first_failure"])
+        assert r["failed"] == 0, "%d of %d connections failed, the first: %s\n%s" % (
+            r["failed"], r["started"], r["first_failure"],
+            lab.node.run("nft", "list", "table", *TABLE.split()))
     return total
 
 
@@ -230,7 +234,7 @@ def test_rolling_update(lab, vipd, kernel, no_repeated_syn, removal):
             del pods[old]
             vipd.write(objects("roll", number, pods))
         gone.append(old)
-    total = nobody_failed(flows)
+    total = nobody_failed(lab, flows)
     print("%s: %d requests, %d pods replaced, %.1f s" % (removal, total, len(gone),
                                                         time.monotonic() - begin))
     assert total >= REQUESTS
