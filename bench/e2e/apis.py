@@ -94,8 +94,9 @@ class RealApi:
         self.ns, self.n = NAMESPACE + str(next(_numbers)), services
         self.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.ns}})
         # kube-proxy waits for the addresses of its Node at the start.
-        self.put({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}, "status": {
-            "addresses": [{"type": "InternalIP", "address": NODE_IP[4]}]}})
+        self.has_made_node = 201 == self.request("POST", "/api/v1/nodes", {
+            "apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE},
+            "status": {"addresses": [{"type": "InternalIP", "address": NODE_IP[4]}]}})[0]
         names = ["s%05d" % i for i in range(services)] + ["zzz-last"]
         for i, name in enumerate(names):
             made = self.put(service(self.ns, name, None))
@@ -187,7 +188,8 @@ class RealApi:
         for path in ("/apis/discovery.k8s.io/v1/namespaces/%s/endpointslices",
                      "/api/v1/namespaces/%s/services", "/api/v1/namespaces/%s"):
             self.request("DELETE", path % self.ns)
-        self.request("DELETE", "/api/v1/nodes/" + NODE)
+        if self.has_made_node:
+            self.request("DELETE", "/api/v1/nodes/" + NODE)
         self.proxy.terminate()
         self.proxy.wait()
         self.listener.shutdown(socket.SHUT_RDWR)
