@@ -66,6 +66,7 @@ struct fake_ipvs {
 	void *deleting_arg;
 	size_t refuse_k;
 	int refuse_error;
+	int dump_error;
 	bool has_cut;
 	bool is_cut;
 	size_t n_left;
@@ -412,6 +413,10 @@ static void get(struct connection *c, const struct nlmsghdr *h, uint8_t cmd,
 		return;
 	}
 	c->f->n_dumps++;
+	if (c->f->dump_error != 0) {
+		verdict(c, h, c->f->dump_error);
+		return;
+	}
 	if (s != NULL)
 		for (size_t i = s->dests.n; i-- > 0;)
 			dest_put(c, h, s, &s->dests.v[i]);
@@ -685,6 +690,11 @@ size_t fake_ipvs_received(const struct fake_ipvs *f)
 size_t fake_ipvs_dumps(const struct fake_ipvs *f)
 {
 	return f->n_dumps;
+}
+
+void fake_ipvs_refuse_dumps(struct fake_ipvs *f, int error)
+{
+	f->dump_error = error;
 }
 
 void fake_ipvs_refuse(struct fake_ipvs *f, size_t k, int error)

@@ -41,6 +41,8 @@ void fake_ipvs_deleting(struct fake_ipvs *f, void (*fn)(void *arg), void *arg);
 
 /* The k-th changing message from now on (from 1) is rejected with -`error`. */
 void fake_ipvs_refuse(struct fake_ipvs *f, size_t k, int error);
+/* Dumps of destinations fail with -`error`; 0: they succeed. */
+void fake_ipvs_refuse_dumps(struct fake_ipvs *f, int error);
 /*
  * After `k` changing messages every further one fails with EPERM, as if the sender had died.
  * SIZE_MAX: no limit.

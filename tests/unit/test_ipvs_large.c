@@ -212,6 +212,32 @@ static void test_drain_in_steps(void **state)
 	world_close(&w);
 }
 
+/* A backend that is removed while the service is read: its connections are not known yet. */
+static void test_removed_while_read(void **state)
+{
+	struct world w;
+
+	world_open(&w);
+	service_of(&w, 1, N);
+	settle(&w);
+	w.now = (uint64_t)clock_s * 1000 * NSEC_PER_SEC;
+	fake_ipvs_conns(w.ipvs, "10.1.0.0", 1, 0);
+	fake_ipvs_conns(w.ipvs, "10.1.0.1", 1, 0);
+	endpoints_of(&w, 1, 1, N - 1);
+	settle(&w);
+	w.now = w.plane->ops->tick(w.plane, w.now); /* reads a part */
+	assert_int_equal(fake_ipvs_dumps(w.ipvs), 1);
+	endpoints_of(&w, 1, 2, N - 2);
+	settle(&w);
+	(void)ticks(&w, 3);
+	assert_int_equal(ipvs_plane_stats(w.plane).n_draining, 2);
+	fake_ipvs_conns(w.ipvs, "10.1.0.0", 0, 0);
+	fake_ipvs_conns(w.ipvs, "10.1.0.1", 0, 0);
+	(void)ticks(&w, 3);
+	assert_int_equal(ipvs_plane_stats(w.plane).n_draining, 0);
+	world_close(&w);
+}
+
 /* --- writes: IPVS searches a service's destinations for each of them --- */
 
 /* settle() with bounded steps. Returns the number of steps that write to IPVS. */
@@ -470,10 +496,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_audit_in_steps),    cmocka_unit_test(test_audit_of_affinity),
 		cmocka_unit_test(test_change_while_read), cmocka_unit_test(test_gone_while_read),
-		cmocka_unit_test(test_drain_in_steps),    cmocka_unit_test(test_changes_in_steps),
-		cmocka_unit_test(test_weights_in_steps),  cmocka_unit_test(test_adoption_in_steps),
-		cmocka_unit_test(test_left_while_down),   cmocka_unit_test(test_verified_in_steps),
-		cmocka_unit_test(test_affinity_in_steps), cmocka_unit_test(test_mh_limit),
+		cmocka_unit_test(test_drain_in_steps),    cmocka_unit_test(test_removed_while_read),
+		cmocka_unit_test(test_changes_in_steps),  cmocka_unit_test(test_weights_in_steps),
+		cmocka_unit_test(test_adoption_in_steps), cmocka_unit_test(test_left_while_down),
+		cmocka_unit_test(test_verified_in_steps), cmocka_unit_test(test_affinity_in_steps),
+		cmocka_unit_test(test_mh_limit),
 	};
 
 	log_level_set_all(LOG_LEVEL_ERR);

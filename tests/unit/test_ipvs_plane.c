@@ -513,6 +513,58 @@ static void test_drain(void **state)
 	world_close(&w);
 }
 
+/* Destinations that cannot be read stay known: a deleted service drains its connections. */
+static void test_drain_unread(void **state)
+{
+	struct world w;
+
+	world_open(&w);
+	service(&w, "shop/web", WEB);
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
+	settle(&w);
+	fake_ipvs_conns(w.ipvs, "10.0.1.1", 1, 0);
+	fake_ipvs_conns(w.ipvs, "10.0.1.2", 1, 0);
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs");
+	settle(&w);
+	fake_ipvs_refuse_dumps(w.ipvs, ENOMEM);
+	pass(&w, 1);
+	fake_ipvs_refuse_dumps(w.ipvs, 0);
+	no_service(&w, "shop", "web");
+	settle(&w);
+	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=0 10.0.1.2:8080=0\n");
+	fake_ipvs_conns(w.ipvs, "10.0.1.1", 0, 0);
+	fake_ipvs_conns(w.ipvs, "10.0.1.2", 0, 0);
+	pass(&w, 8);
+	expect_ipvs(&w, "");
+	world_close(&w);
+}
+
+/* A rejected service, in the transaction of the start, does not keep backends of others. */
+static void test_drain_beside_rejected(void **state)
+{
+	struct ip_addr vip = test_addr("10.96.0.11");
+	struct ipvs_key key = { .fam = IPFAM_V4, .proto = L4PROTO_TCP, .port = 80, .addr = vip };
+	struct world w;
+
+	world_open(&w);
+	service(&w, "shop/web", WEB);
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
+	settle(&w);
+	fake_ipvs_foreign(w.ipvs, &key, 0x1, "10.9.0.1", 80);
+	service(&w, "shop/sticky", "ip=10.96.0.11 port=http:80 affinity=600");
+	slice(&w, "shop/sticky-1", "sticky", "| http:8080 | 3 rs");
+	life_end(&w);
+	life_begin(&w);
+	settle_until(&w, true);
+	assert_int_equal(sync_failure_count(w.s), 1);
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs");
+	settle_until(&w, true);
+	pass(&w, 3);
+	expect_ipvs(&w, "10.96.0.11:80/TCP wlc flags 0x1: 10.9.0.1:80=1\n"
+			"mark 0x5a000001 rr: 10.0.1.1:8080=1\n");
+	world_close(&w);
+}
+
 /* With any number of draining services, each is read once per second. */
 static void test_drain_many(void **state)
 {
@@ -2117,6 +2169,8 @@ int main(void)
 		cmocka_unit_test(test_cleanup_ends_connections),
 		cmocka_unit_test(test_foreign),
 		cmocka_unit_test(test_leftover),
+		cmocka_unit_test(test_drain_unread),
+		cmocka_unit_test(test_drain_beside_rejected),
 		cmocka_unit_test(test_other_tag),
 		cmocka_unit_test(test_cleanup_of_tags),
 		cmocka_unit_test(test_retires),

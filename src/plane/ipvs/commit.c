@@ -80,6 +80,9 @@ int ipvs_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 			   scheduler_name(p->sched.no));
 	if (mode != PLANE_COMMIT_AUDIT)
 		plane_applied(&p->common);
+	/* In the loaded phase another service of an earlier transaction may have been rejected. */
+	vec_for_each (vs, &p->touched)
+		(*vs)->is_kept = false;
 	r = ipvs_ops_remove(p, res, err);
 	ipvs_ops_done(p);
 	if (r == 0)

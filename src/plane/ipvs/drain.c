@@ -136,7 +136,7 @@ static void timeout_log(const struct ipvs_vs *vs, const struct ipvs_dst *d)
 static bool is_drained(struct ipvs_plane *p, const struct ipvs_vs *vs, const struct ipvs_dst *d,
 		       uint32_t now_s)
 {
-	if (d->active == 0 && d->inactive == 0) {
+	if (d->flags & DST_COUNTED && d->active == 0 && d->inactive == 0) {
 		p->drained.n_drained++;
 		return true;
 	}

@@ -512,10 +512,12 @@ static void additions_withdraw(struct ipvs_plane *p, struct ipvs_vs *vs)
 	vec_for_each (d, &vs->dests) {
 		if (!(d->flags & DST_PROGRAMMED))
 			continue;
-		if (d->flags & DST_NEW && !(d->flags & DST_DESIRED))
+		if (d->flags & DST_NEW && !(d->flags & DST_DESIRED)) {
 			ipvs_op_dest(p, IPVS_CMD_DEL_DEST, vs, d, 0);
-		else if (d->flags & DST_DRAINING && d->weight != 0)
+		} else if (d->flags & DST_DRAINING && d->weight != 0) {
+			d->flags &= (uint8_t)~DST_COUNTED;
 			ipvs_op_drain(p, vs, d, now_s, ipvs_drain_deadline(now_s, vs->drain_s));
+		}
 	}
 	if (vs->is_new && !vs->is_desired)
 		ipvs_op_service(p, IPVS_CMD_DEL_SERVICE, vs);

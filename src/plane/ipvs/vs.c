@@ -313,6 +313,10 @@ int ipvs_vss_read(struct ipvs_plane *p, struct ipvs_list *l, struct err *err)
 	return r < 0 ? r : l->vs != NULL || l->at < l->v.n;
 }
 
+struct found {
+	VEC(struct ipvs_dest) v;
+};
+
 struct one {
 	struct ipvs_vs *vs;
 	bool is_found;
@@ -347,15 +351,34 @@ static int service_read(struct ipvs_plane *p, struct ipvs_vs *vs, struct err *er
 	return 0;
 }
 
+static void all_begin(void *arg)
+{
+	struct found *all = arg;
+
+	vec_clear(&all->v);
+}
+
+static void all_found(void *arg, const struct ipvs_dest *found)
+{
+	struct found *all = arg;
+
+	*vec_push(&all->v) = *found;
+}
+
+/* If it fails, the acknowledged state stays. */
 static int dests_read(struct ipvs_plane *p, struct ipvs_vs *vs, struct err *err)
 {
 	struct dests ds = dests_of(p, vs, vs->dests.n);
-	int r = ipvs_wire_dests(p->wire, &vs->key, dests_begin, dest_found, &ds, err);
+	struct found all = { 0 };
+	int r = ipvs_wire_dests(p->wire, &vs->key, all_begin, all_found, &all, err);
 
-	if (r < 0)
-		vec_cut(&vs->dests, ds.n_known);
-	else
+	if (r == 0) {
+		dests_begin(&ds);
+		vec_for_each (found, &all.v)
+			dest_found(&ds, found);
 		dests_tidy(vs, ds.n_known);
+	}
+	vec_fini(&all.v);
 	return r;
 }
 
