@@ -38,6 +38,7 @@ void state_file_gone(struct state *s, struct file *f)
 	vec_fini(&f->problems);
 	vec_fini(&f->entries);
 	vec_fini(&f->units);
+	vec_fini(&f->index);
 	list_del(&f->dirty);
 	htable_remove(&s->files, &f->node);
 	free(f->failure);

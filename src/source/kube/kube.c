@@ -95,7 +95,7 @@ static void on_gate(evutil_socket_t fd, short what, void *arg)
 
 	for (size_t i = 0; i < k->n; i++)
 		if (!reflector_is_complete(k->reflectors[i]))
-			log_warn(LOG_AREA_SOURCE, "api: %s: not synced; continuing without",
+			log_warn(LOG_AREA_SOURCE, "api: %s: not synced; continuing without it",
 				 kube_resource(reflector_ledger(k->reflectors[i])->kind)->name);
 	open_gate(k);
 }

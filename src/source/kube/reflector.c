@@ -59,6 +59,7 @@ struct reflector {
 
 	/* Failures. */
 	bool is_server_away; /* the last request got no answer, or its connection was lost */
+	uint64_t hurried_ns; /* when reflector_server_is_back() last ended a pause */
 	uint32_t doublings;
 	uint32_t garbage;
 	uint32_t watch_lists_failed;
@@ -726,8 +727,15 @@ void reflector_hurry(struct reflector *r)
 
 void reflector_server_is_back(struct reflector *r)
 {
-	if (r->is_server_away)
-		reflector_hurry(r);
+	uint64_t now = now_ns();
+
+	/* Once in a while: a server that loses each answer after its head looks as if it was back.
+	 */
+	if (!r->is_server_away ||
+	    (r->hurried_ns != 0 && now - r->hurried_ns < r->c.timing->calm_ns))
+		return;
+	r->hurried_ns = now;
+	reflector_hurry(r);
 }
 
 void reflector_close(struct reflector *r)
