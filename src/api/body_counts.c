@@ -112,7 +112,7 @@ static void counts_item(struct items *items, const struct svc *svc)
 	jsonw_object(w, NULL);
 	jsonw_names(w, svc->ns, svc->name);
 	jsonw_uint(w, "connections", attempts);
-	jsonw_uint(w, "refused", read_frontends(b, rows, PLANE_FRONTEND_REJECTED));
+	jsonw_uint(w, "rejected", read_frontends(b, rows, PLANE_FRONTEND_REJECTED));
 	jsonw_array(w, "endpoints");
 	slots_gather(b, rows);
 	if (b->slots.n <= SLOTS_MAX)

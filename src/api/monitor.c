@@ -16,7 +16,7 @@
 /* Kinds of events; the first ones are those of the model, which has no lists. */
 enum kind {
 	KIND_SYNC = OBJECT_KIND_LIST,
-	KIND_REFUSED,
+	KIND_REJECTED,
 	KIND_KERNEL,
 	KIND_SILENT,
 	KIND_EJECTED,
@@ -30,7 +30,7 @@ static const char *const kind_names[] = {
 	[OBJECT_KIND_NODE] = "node",
 	[OBJECT_KIND_SERVICE_CIDR] = "servicecidr",
 	[KIND_SYNC] = "sync",
-	[KIND_REFUSED] = "rejected",
+	[KIND_REJECTED] = "rejected",
 	[KIND_KERNEL] = "kernel",
 	[KIND_SILENT] = "silent",
 	[KIND_EJECTED] = "ejected",
@@ -79,7 +79,7 @@ static bool is_about(const struct subscriber *r, const struct name *ns, const st
 	return r->name == NULL || (r->ns == ns && r->name == name);
 }
 
-/* True if a subscriber wants the event; checked before the event is formatted. */
+/* True if the filter of a subscriber matches the event; checked before the event is formatted. */
 static bool is_wanted(const struct monitor *mon, enum kind kind, const struct name *ns,
 		      const struct name *name)
 {
@@ -91,7 +91,7 @@ static bool is_wanted(const struct monitor *mon, enum kind kind, const struct na
 }
 
 /*
- * Begin the line of an event about the service `ns`/`name`; NULL: no subscriber wants it. The names
+ * Begin the line of an event about the service `ns`/`name`; NULL: no filter matches. The names
  * are borrowed until event_end().
  */
 static struct jsonw *event_begin(struct monitor *mon, enum kind kind, const struct name *ns,
@@ -188,7 +188,7 @@ void monitor_accepted(struct monitor *mon, const struct svc *svc, const struct p
 
 void monitor_rejected(struct monitor *mon, const struct svc *svc, const char *text)
 {
-	struct jsonw *w = service_event_begin(mon, KIND_REFUSED, svc->ns, svc->name);
+	struct jsonw *w = service_event_begin(mon, KIND_REJECTED, svc->ns, svc->name);
 
 	if (w == NULL)
 		return;

@@ -34,7 +34,7 @@ struct ip_prefix {
 };
 _Static_assert(sizeof(struct ip_prefix) == 24, "hashed and compared as raw bytes");
 
-/* Of a TCP connection, or of a datagram. */
+/* One end of a connection or of a datagram. */
 struct ip_endpoint {
 	struct ip_addr addr;
 	uint16_t port; /* host order */

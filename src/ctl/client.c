@@ -191,7 +191,7 @@ static int connect_failed(const struct client *c, int code, struct err *err)
 	case -ENOTSOCK:
 	case -EPROTOTYPE:
 		return err_set(err, code, "%s is not a control socket", c->path);
-	default: /* whatever else the kernel says */
+	default:
 		return err_set(err, code, "%s: %s", c->path, strerror(-code));
 	}
 }

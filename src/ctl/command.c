@@ -172,7 +172,7 @@ static const struct cli_command commands[] = {
 	  "  that contain it. On the ipvs plane, if its table exists or --plane selects it, also the\n"
 	  "  rules of policy routing, and virtual services without a frontend.\n",
 	  .words = ":services", .run = run_svc },
-	{ "diff", "", "differences of kernel and desired state", "wMNAID",
+	{ "diff", "", "differences of kernel and programmed state", "wMNAID",
 	  "  Reads the kernel and compares it with the state that vipd has programmed. Without a\n"
 	  "  difference it prints nothing and the exit code is 0, else 1. With --manifests the\n"
 	  "  kernel is compared with the services in DIR, without vipd. On the ipvs plane draining\n"
@@ -189,7 +189,7 @@ static const struct cli_command commands[] = {
 	  .run = run_monitor },
 	{ "top", "", "services by connection rate, and syncs", "w",
 	  "  New and rejected connections per second, as counted by the kernel\n"
-	  "  (vipd --metrics-per-service). Keys: r t x n sort by rate, total, refused, name; e\n"
+	  "  (vipd --metrics-per-service). Keys: r t x n sort by rate, total, rejected, name; e\n"
 	  "  shows endpoints; arrows and page keys scroll; q quits. --watch=SECONDS sets the\n"
 	  "  period. Without a terminal: one sample of one second.\n",
 	  .run = run_top },

@@ -205,7 +205,7 @@ static void side_print(struct str *out, const struct style *style, const char *s
 void diff_print(struct str *out, const struct diff *d, const struct style *style)
 {
 	if (d->found.n > 0)
-		str_puts(out, "- desired, + programmed\n");
+		str_puts(out, "- expected, + in the kernel\n");
 	vec_for_each (f, &d->found) {
 		str_printf(out, "%s  %s\n", f->key, f->service ? f->service : "(no service)");
 		side_print(out, style, "-", MARK_BAD, f->desired);

@@ -108,7 +108,7 @@ static void head(struct str *out, const json_t *page, const struct style *style)
 	addresses(out, page);
 	if (value_has(page, "counts"))
 		line(out, "connections", value_get(page, "counts"),
-		     "{connections:d}, of these {refused:d} rejected");
+		     "{connections:d}, of these {rejected:d} rejected");
 	if (value_int(page, "health_check_node_port") != 0)
 		line(out, "health check port", page, "{health_check_node_port:d}");
 }

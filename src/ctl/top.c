@@ -74,14 +74,14 @@ static void rows_service(struct top *t, const char *name, const json_t *item, co
 			 double seconds)
 {
 	json_int_t total = value_int(item, "connections");
-	json_int_t refused = value_int(item, "refused");
+	json_int_t rejected = value_int(item, "rejected");
 
 	*vec_push(&t->rows) = (struct top_row){
 		.name = xstrdup(name),
 		.total = total,
-		.refused = refused,
+		.rejected = rejected,
 		.rate = rate_of(total, value_int(old, "connections"), seconds),
-		.refused_rate = rate_of(refused, value_int(old, "refused"), seconds),
+		.rejected_rate = rate_of(rejected, value_int(old, "rejected"), seconds),
 	};
 }
 
@@ -151,10 +151,10 @@ static int row_cmp(const void *a, const void *b, void *arg)
 	case TOP_BY_RATE:
 		c = cmp_number(x->rate, y->rate);
 		break;
-	case TOP_BY_REFUSED:
-		c = cmp_number(x->refused_rate, y->refused_rate);
+	case TOP_BY_REJECTED:
+		c = cmp_number(x->rejected_rate, y->rejected_rate);
 		if (c == 0)
-			c = cmp_number((double)x->refused, (double)y->refused);
+			c = cmp_number((double)x->rejected, (double)y->rejected);
 		break;
 	case TOP_BY_NAME:
 	case TOP_BY_TOTAL:
@@ -213,9 +213,9 @@ static void head_put(struct str *out, const struct top *t, size_t width)
 static void rate_put(struct str *line, double rate)
 {
 	if (rate < 0)
-		str_printf(line, " %9s", "-");
+		str_printf(line, " %10s", "-");
 	else
-		str_printf(line, " %9.1f", rate);
+		str_printf(line, " %10.1f", rate);
 }
 
 static void row_put(struct str *out, struct str *line, const struct top *t,
@@ -223,29 +223,29 @@ static void row_put(struct str *out, struct str *line, const struct top *t,
 {
 	rate_put(line, row->rate);
 	if (!t->shows_endpoints)
-		rate_put(line, row->refused_rate);
+		rate_put(line, row->rejected_rate);
 	str_printf(line, " %12" JSON_INTEGER_FORMAT, row->total);
 	if (t->shows_endpoints)
 		str_printf(line, "  %-24s  %s", row->endpoint, row->name);
 	else
-		str_printf(line, " %10" JSON_INTEGER_FORMAT "  %s", row->refused, row->name);
+		str_printf(line, " %10" JSON_INTEGER_FORMAT "  %s", row->rejected, row->name);
 	line_put(out, line, width);
 }
 
 static void titles_put(struct str *out, struct str *line, const struct top *t, size_t width)
 {
 	if (t->shows_endpoints)
-		str_printf(line, " %9s %12s  %-24s  %s", "CONN/S", "CONNECTIONS", "ENDPOINT",
+		str_printf(line, " %10s %12s  %-24s  %s", "CONN/S", "CONNECTIONS", "ENDPOINT",
 			   "SERVICE");
 	else
-		str_printf(line, " %9s %9s %12s %10s  %s", "CONN/S", "REFUSED/S", "CONNECTIONS",
-			   "REFUSED", "SERVICE");
+		str_printf(line, " %10s %10s %12s %10s  %s", "CONN/S", "REJECTED/S", "CONNECTIONS",
+			   "REJECTED", "SERVICE");
 	line_put(out, line, width);
 }
 
 static void foot_put(struct str *out, struct str *line, const struct top *t, size_t width)
 {
-	static const char *const sorts[] = { "rate", "total", "refused", "name" };
+	static const char *const sorts[] = { "rate", "total", "rejected", "name" };
 
 	str_printf(line, "by %s: r t x n to change; e: %s; arrows; q: quit", sorts[t->sort],
 		   t->shows_endpoints ? "services" : "endpoints");
@@ -296,7 +296,7 @@ bool top_key(struct top *t, int key, size_t height)
 {
 	static const char sorts[] = { [TOP_BY_RATE] = 'r',
 				      [TOP_BY_TOTAL] = 't',
-				      [TOP_BY_REFUSED] = 'x',
+				      [TOP_BY_REJECTED] = 'x',
 				      [TOP_BY_NAME] = 'n' };
 
 	for (size_t i = 0; i < ARRAY_SIZE(sorts); i++)

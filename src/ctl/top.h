@@ -18,7 +18,7 @@
 enum top_sort {
 	TOP_BY_RATE = 0,
 	TOP_BY_TOTAL,
-	TOP_BY_REFUSED,
+	TOP_BY_REJECTED,
 	TOP_BY_NAME,
 };
 
@@ -26,9 +26,9 @@ struct top_row {
 	char *name;       /* NAMESPACE/NAME */
 	char *endpoint;   /* NULL: the service itself */
 	json_int_t total; /* connection attempts, or connections of the endpoint */
-	json_int_t refused;
+	json_int_t rejected;
 	double rate; /* a second; negative: not known yet */
-	double refused_rate;
+	double rejected_rate;
 };
 
 struct top {

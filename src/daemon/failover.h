@@ -34,8 +34,8 @@ struct failover_config {
 };
 
 /*
- * The time to rest after work of so much CPU time: 5 % of a CPU, and 5 s at most. A virtual machine
- * that its host stops for a second may have used that second.
+ * Pause after work of `cpu_ns`: the loop uses at most 5 % of a CPU. At most 5 s, because the clock
+ * of CPU time also counts time for which a host stopped its virtual machine.
  */
 uint64_t failover_rest_ns(uint64_t cpu_ns);
 MUST_USE int failover_loop_open(struct failover_loop **ret, struct event_base *base,

@@ -44,7 +44,8 @@ static void on_late(evutil_socket_t fd, short what, void *arg)
 	struct notify *n = arg;
 
 	if (!n->is_ready && n->fd >= 0)
-		log_notice(LOG_AREA_MAIN, "reported as started before the first sync: %s",
+		log_notice(LOG_AREA_MAIN,
+			   "supervisor: vipd reported as started before the first sync: %s",
 			   n->status);
 	notify_ready(n);
 }

@@ -19,7 +19,7 @@
 
 enum counts_metric {
 	COUNTS_ATTEMPTS = 0,
-	COUNTS_REFUSED,
+	COUNTS_REJECTED,
 	COUNTS_BACKENDS,
 	COUNTS_N,
 };
@@ -30,11 +30,11 @@ static const struct {
 	enum plane_counting since;
 } metrics[COUNTS_N] = {
 	[COUNTS_ATTEMPTS] = { "vipd_service_connections_total",
-			      "First packets of connections, refused connections included",
+			      "First packets of connections, rejected connections included",
 			      PLANE_COUNT_SERVICES },
-	[COUNTS_REFUSED] = { "vipd_service_refused_connections_total",
-			     "First packets of connections that were rejected or dropped",
-			     PLANE_COUNT_SERVICES },
+	[COUNTS_REJECTED] = { "vipd_service_rejected_connections_total",
+			      "First packets of connections that were rejected or dropped",
+			      PLANE_COUNT_SERVICES },
 	[COUNTS_BACKENDS] = { "vipd_endpoint_connections_total",
 			      "Connections forwarded to the endpoint", PLANE_COUNT_ENDPOINTS },
 };

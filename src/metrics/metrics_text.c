@@ -258,7 +258,7 @@ static void drops_read(struct metrics *m, const struct plane *plane, uint64_t no
 	if (plane->ops->drops(plane, &is, &err) < 0)
 		return; /* rules do not exist yet, or are being replaced: keep the last values */
 	for (int i = 0; i < PLANE_REJECT_N; i++)
-		counter_follow(&sum->refused[i], &last->refused[i], is.refused[i]);
+		counter_follow(&sum->rejected[i], &last->rejected[i], is.rejected[i]);
 	counter_follow(&sum->invalid_packets, &last->invalid_packets, is.invalid_packets);
 	counter_follow(&sum->invalid_bytes, &last->invalid_bytes, is.invalid_bytes);
 }
@@ -277,12 +277,12 @@ static void drop_lines(struct metrics *m, struct str *out, uint64_t now)
 	if (plane == NULL || plane->ops->drops == NULL)
 		return;
 	drops_read(m, plane, now);
-	expo_head(out, "vipd_refused_packets_total", "counter",
+	expo_head(out, "vipd_rejected_packets_total", "counter",
 		  "First packets of connections that were rejected or dropped, by reason, "
 		  "retransmissions included");
 	for (int i = 0; i < PLANE_REJECT_N; i++)
-		expo_uint(out, "vipd_refused_packets_total", reasons[i],
-			  m->drops.sum.refused[i] + m->drops.last.refused[i]);
+		expo_uint(out, "vipd_rejected_packets_total", reasons[i],
+			  m->drops.sum.rejected[i] + m->drops.last.rejected[i]);
 	one(out, "vipd_invalid_dropped_packets_total", "counter",
 	    "Packets to and from services dropped because conntrack classified them as INVALID",
 	    m->drops.sum.invalid_packets + m->drops.last.invalid_packets);

@@ -93,7 +93,7 @@ static bool rows_use_id(const struct plan_rows *rows, const struct plan_pool *po
 		plan_rows_pool(rows, pool->fam, pool->id ^ PLAN_POOL_LOCAL) != NULL);
 }
 
-/* Until the sweep a frontend in the kernel may lead to any reserved id, whoever adopted it. */
+/* Until the sweep a frontend in the kernel may lead to any reserved id, of any service. */
 static void id_free(struct plan *p, enum ipfam fam, uint32_t id)
 {
 	if (p->ids[fam].programmed != NULL)

@@ -251,15 +251,16 @@ static size_t replaced_cost(const struct piece *pc, const struct plan_pool *will
 }
 
 /*
- * Slots of desired pool `i` that frontends in the kernel pick and no piece has written; `was`: its
- * programmed pool, or NULL.
+ * Number of slots of desired pool `i` that frontends in the kernel use and no piece has written
+ * yet; `was`: its programmed pool, or NULL.
  */
 static uint32_t n_found(const struct piece *pc, size_t i, const struct plan_pool *was)
 {
 	return was == NULL || was->n_found > 0 ? pc->pp->n_found[i] : 0;
 }
 
-/* Must the pool be compared at once, so that local ids that it does not have any more go? */
+/* True if the pool must be compared as a whole, to remove local ids that it does not have any more.
+ */
 static bool is_whole(const struct piece *pc, size_t i)
 {
 	const struct plan_pool *pool = &pc->pp->goal->pools.v[i];

@@ -49,8 +49,7 @@ struct plan_traits {
 	bool has_forwarding;
 	/* Balances by the number of slots of a backend; else by PLAN_BACKEND_WEIGH. */
 	bool weighs_by_slots;
-	/* Does the service want a backend by a hash of the client? NULL: the plan assigns no slots.
-	 */
+	/* Whether a hash of the client selects the backend. NULL: the plan assigns no slots. */
 	enum plan_hashing (*hashing)(const struct service *s);
 	/* In place of pool_class: of a pool with hashing. */
 	uint16_t (*hash_class)(enum plan_hashing how);

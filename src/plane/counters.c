@@ -37,7 +37,7 @@ int plane_drops_read(struct nl_sock *nl, const struct nft_table_ref *table,
 	/* Read earlier, so it may be smaller. */
 	*reject -= MIN(*reject, led_to_reject);
 	for (int i = 0; i < PLANE_REJECT_N; i++)
-		ret->refused[i] += packets[i];
+		ret->rejected[i] += packets[i];
 	ret->invalid_packets += packets[PLANE_REJECT_N];
 	ret->invalid_bytes += bytes[PLANE_REJECT_N];
 	return 0;

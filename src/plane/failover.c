@@ -365,8 +365,8 @@ static void family_failed(struct plane_failover *f, enum ipfam fam, uint64_t now
 		return;
 	f->fault[fam] = *err;
 	if (f->failures[fam] == 2)
-		log_warn(LOG_AREA_PLANE, "failover: %s: %s; retrying every %d s", nft_fam_text(fam),
-			 err->text, (int)(RETRY_NS / NSEC_PER_SEC));
+		log_warn(LOG_AREA_PLANE, "failover: %s: %s; next attempt in %d s",
+			 nft_fam_text(fam), err->text, (int)(RETRY_NS / NSEC_PER_SEC));
 }
 
 static uint64_t families_follow(struct plane_failover *f, uint8_t left_out, uint64_t now)
@@ -458,7 +458,7 @@ struct reading {
 	VEC(struct flow) old;
 	struct nft_walk walk;
 	enum ipfam fam;
-	plane_handshake_fn *handshake; /* one of the three */
+	plane_handshake_fn *handshake; /* one of the three callbacks is set */
 	plane_refusal_fn *refusal;
 	plane_reply_fn *reply;
 	void *arg;

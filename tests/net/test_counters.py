@@ -29,7 +29,7 @@ def asked(lab, name, **labels):
 
 
 def refused(lab, name):
-    return series(lab, "vipd_service_refused_connections_total", service=name)
+    return series(lab, "vipd_service_rejected_connections_total", service=name)
 
 
 def reached(lab, name, **labels):
@@ -170,7 +170,7 @@ def test_refused(lab, vipd):
 
 
 def more(reason, before, after):
-    name = 'vipd_refused_packets_total{reason="%s"}' % reason
+    name = 'vipd_rejected_packets_total{reason="%s"}' % reason
     return after[name] - before[name]
 
 

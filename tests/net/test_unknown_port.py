@@ -15,7 +15,7 @@ from shop import E1, E2
 from test_health import scrape
 
 FAM = pytest.mark.parametrize("fam", (4, 6), ids=("v4", "v6"))
-METRIC = 'vipd_refused_packets_total{reason="unknown_port"}'
+METRIC = 'vipd_rejected_packets_total{reason="unknown_port"}'
 # TCP flags: FIN and ACK, RST, SYN and ACK.
 STRAYS = (0x11, 0x04, 0x12)
 CAPTURE = """table inet looped {

@@ -30,16 +30,16 @@ static const struct {
 	{ "another backend",
 	  "[{'namespace':'a','name':'b','complete':true,'frontends':['" WEB "']}]",
 	  "10.96.0.1:80/TCP cluster-ip -> 10.0.0.1:8080 10.0.0.3:8080\n",
-	  "- desired, + programmed\n"
+	  "- expected, + in the kernel\n"
 	  "10.96.0.1:80/TCP  a/b\n"
 	  "  - -> 10.0.0.1:8080 10.0.0.2:8080\n"
 	  "  + -> 10.0.0.1:8080 10.0.0.3:8080\n" },
 	{ "missing", "[{'namespace':'a','name':'b','complete':true,'frontends':['" WEB "']}]", "",
-	  "- desired, + programmed\n"
+	  "- expected, + in the kernel\n"
 	  "10.96.0.1:80/TCP  a/b\n"
 	  "  - -> 10.0.0.1:8080 10.0.0.2:8080\n" },
 	{ "nobody's", "[]", WEB "\n",
-	  "- desired, + programmed\n"
+	  "- expected, + in the kernel\n"
 	  "10.96.0.1:80/TCP  (no service)\n"
 	  "  + -> 10.0.0.1:8080 10.0.0.2:8080\n" },
 	{ "pending and rejected",

@@ -43,10 +43,10 @@ static json_t *first_counts(void)
 {
 	return json_of(
 		"{'clock_ms':1000,'counted':true,'items':["
-		"{'namespace':'shop','name':'cart','connections':100,'refused':0,'endpoints':["
+		"{'namespace':'shop','name':'cart','connections':100,'rejected':0,'endpoints':["
 		"{'address':'10.0.0.1','port':80,'connections':50},"
 		"{'address':'10.0.0.2','port':80,'connections':50}]},"
-		"{'namespace':'shop','name':'db','connections':500,'refused':10,'endpoints':[]}]}");
+		"{'namespace':'shop','name':'db','connections':500,'rejected':10,'endpoints':[]}]}");
 }
 
 /* Two seconds later: cart was busy, web is new, the counters of db restarted at 0. */
@@ -54,11 +54,11 @@ static json_t *second_counts(void)
 {
 	return json_of(
 		"{'clock_ms':3000,'counted':true,'items':["
-		"{'namespace':'shop','name':'cart','connections':200,'refused':0,'endpoints':["
+		"{'namespace':'shop','name':'cart','connections':200,'rejected':0,'endpoints':["
 		"{'address':'10.0.0.1','port':80,'connections':140},"
 		"{'address':'10.0.0.2','port':80,'connections':60}]},"
-		"{'namespace':'shop','name':'db','connections':4,'refused':4,'endpoints':[]},"
-		"{'namespace':'web','name':'new','connections':30,'refused':0,'endpoints':["
+		"{'namespace':'shop','name':'db','connections':4,'rejected':4,'endpoints':[]},"
+		"{'namespace':'web','name':'new','connections':30,'rejected':0,'endpoints':["
 		"{'address':'fd00::1','port':80,'connections':30}]}]}");
 }
 
@@ -124,17 +124,17 @@ static void test_services(void **state)
 	assert_line(&t, 1,
 		    "event to kernel: p50 85 us, p99 1.2 ms; 2.0 syncs/s, 30.0 "
 		    "writes/s");
-	assert_line(&t, 3, "    CONN/S REFUSED/S  CONNECTIONS    REFUSED  SERVICE");
-	assert_line(&t, 4, "      50.0       0.0          200          0  shop/cart");
-	assert_line(&t, 5, "      15.0       0.0           30          0  web/new");
-	assert_line(&t, 6, "       2.0       2.0            4          4  shop/db");
+	assert_line(&t, 3, "     CONN/S REJECTED/S  CONNECTIONS   REJECTED  SERVICE");
+	assert_line(&t, 4, "       50.0        0.0          200          0  shop/cart");
+	assert_line(&t, 5, "       15.0        0.0           30          0  web/new");
+	assert_line(&t, 6, "        2.0        2.0            4          4  shop/db");
 	assert_line(&t, 7, "");
 	top_key(&t, 'x', 24);
-	assert_line(&t, 4, "       2.0       2.0            4          4  shop/db");
+	assert_line(&t, 4, "        2.0        2.0            4          4  shop/db");
 	top_key(&t, 'n', 24);
-	assert_line(&t, 6, "      15.0       0.0           30          0  web/new");
+	assert_line(&t, 6, "       15.0        0.0           30          0  web/new");
 	top_key(&t, 't', 24);
-	assert_line(&t, 4, "      50.0       0.0          200          0  shop/cart");
+	assert_line(&t, 4, "       50.0        0.0          200          0  shop/cart");
 	assert_line(&t, 23, "by total: r t x n to change; e: endpoints; arrows; q: quit");
 	assert_false(top_key(&t, '?', 24));
 	assert_true(top_key(&t, 'q', 24));
@@ -148,10 +148,10 @@ static void test_endpoints(void **state)
 	(void)state;
 	two_samples(&t);
 	top_key(&t, 'e', 24);
-	assert_line(&t, 3, "    CONN/S  CONNECTIONS  ENDPOINT                  SERVICE");
-	assert_line(&t, 4, "      45.0          140  10.0.0.1:80               shop/cart");
-	assert_line(&t, 5, "      15.0           30  [fd00::1]:80              web/new");
-	assert_line(&t, 6, "       5.0           60  10.0.0.2:80               shop/cart");
+	assert_line(&t, 3, "     CONN/S  CONNECTIONS  ENDPOINT                  SERVICE");
+	assert_line(&t, 4, "       45.0          140  10.0.0.1:80               shop/cart");
+	assert_line(&t, 5, "       15.0           30  [fd00::1]:80              web/new");
+	assert_line(&t, 6, "        5.0           60  10.0.0.2:80               shop/cart");
 	top_fini(&t);
 }
 
@@ -162,7 +162,7 @@ static void test_first_sample(void **state)
 
 	(void)state;
 	top_feed(&t, first_counts(), status(1, 1));
-	assert_line(&t, 4, "         -         -          500         10  shop/db");
+	assert_line(&t, 4, "          -          -          500         10  shop/db");
 	top_feed(&t, json_of("{'clock_ms':9000,'counted':false,'items':[]}"), status(1, 1));
 	assert_line(&t, 4,
 		    "  no counters: start vipd with --metrics-per-service=service or =endpoint");

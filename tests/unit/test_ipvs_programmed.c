@@ -113,7 +113,7 @@ static void expect_diff(const struct world *w, const char *want)
 	json_decref(rows);
 }
 
-#define DIFFERS "- desired, + programmed\n"
+#define DIFFERS "- expected, + in the kernel\n"
 
 static void web(struct world *w)
 {

@@ -387,13 +387,13 @@ static void test_drops_never_go_back(void **state)
 	str_clear(&text);
 	metrics_text(w.m, &text, T0 + 2 * S + 1, WALL);
 	assert_non_null(strstr(text.text, "\nvipd_invalid_dropped_packets_total 11\n"));
-	w.w.k.drops.refused[PLANE_REJECT_SOURCE_RANGES] = 7;
+	w.w.k.drops.rejected[PLANE_REJECT_SOURCE_RANGES] = 7;
 	str_clear(&text);
 	metrics_text(w.m, &text, T0 + 4 * S, WALL);
 	assert_non_null(
-		strstr(text.text, "\nvipd_refused_packets_total{reason=\"source_ranges\"} 7\n"));
+		strstr(text.text, "\nvipd_rejected_packets_total{reason=\"source_ranges\"} 7\n"));
 	assert_non_null(
-		strstr(text.text, "\nvipd_refused_packets_total{reason=\"no_endpoints\"} 0\n"));
+		strstr(text.text, "\nvipd_rejected_packets_total{reason=\"no_endpoints\"} 0\n"));
 	str_fini(&text);
 	world_fini(&w);
 }
@@ -553,7 +553,7 @@ static void test_counts(void **state)
 		/* Two addresses of one kind are one line. */
 		"vipd_service_connections_total{namespace=\"shop\",service=\"l\",port=\"http\","
 		"protocol=\"TCP\",ip_family=\"IPv4\",frontend=\"ExternalIP\"} 174\n",
-		"vipd_service_refused_connections_total{namespace=\"shop\",service=\"a\",port=\"http\","
+		"vipd_service_rejected_connections_total{namespace=\"shop\",service=\"a\",port=\"http\","
 		"protocol=\"TCP\",ip_family=\"IPv4\",frontend=\"ClusterIP\"} 3\n",
 		"vipd_endpoint_connections_total{namespace=\"shop\",service=\"a\",port=\"http\","
 		"protocol=\"TCP\",ip_family=\"IPv4\",endpoint=\"10.0.1.2:8080\"} 8082\n",

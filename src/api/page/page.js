@@ -648,7 +648,7 @@ function countsTick() {
 
 		cell.textContent = countText((json) => {
 			const item = json.items[0];
-			const e = item && (address === "connections" || address === "refused" ? item[address] :
+			const e = item && (address === "connections" || address === "rejected" ? item[address] :
 				(item.endpoints || []).find((x) => x.address === address && x.port === Number(port)));
 
 			return e === undefined ? null : typeof e === "number" ? e : e.connections;
@@ -752,7 +752,7 @@ function showService(s, at) {
 			fact("programmed", s.programmed ? (s.pending ? "previous version" : "yes") : "no"),
 			fact("slices", count(s.slices)),
 			isCounted() ? fact("connections", el("span", { "data-count": "connections" })) : null,
-			isCounted() ? fact("refused connections", el("span", { "data-count": "refused" })) : null,
+			isCounted() ? fact("rejected connections", el("span", { "data-count": "rejected" })) : null,
 		].filter((x) => x)),
 		...(s.frontends.length > 0 ? frontends(s) : []),
 		...conflicts(s), ...drains(s, at),

@@ -112,7 +112,7 @@ struct ipvs_list {
 
 /* Destinations of one large service, read in steps while commits go on. */
 struct ipvs_large {
-	struct ipvs_wire *wire; /* of its own */
+	struct ipvs_wire *wire; /* a second socket: a dump takes several steps */
 	struct ipvs_vs *vs;     /* NULL: none */
 	VEC(struct ipvs_dest) found;
 	uint32_t seq;

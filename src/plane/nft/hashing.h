@@ -7,8 +7,8 @@
 /* plan_traits.hashing */
 enum plan_hashing nft_hashing(const struct service *s);
 /*
- * This kernel has no jhash: services with mh are served at random, with a remark. False only in
- * tests.
+ * Records whether the kernel lacks jhash: then services with mh are served at random, with a
+ * remark. False in tests only.
  */
 void nft_hashing_lack(bool is_lacking);
 /* plan_traits.hash_class */

@@ -81,7 +81,8 @@ static uint64_t tick_family(struct nft_plane *p, enum ipfam fam, uint64_t now)
 		r = retained_end(p, fam, addrs, n, &err);
 		if (r < 0) {
 			log_warn(LOG_AREA_PLANE,
-				 "%zu retained addresses: not removed: %s; retrying", n, err.text);
+				 "retained addresses: %zu not removed: %s; next attempt in %d s", n,
+				 err.text, (int)(TICK_RETRY_NS / NSEC_PER_SEC));
 			return now + TICK_RETRY_NS;
 		}
 	}
