@@ -27,6 +27,10 @@ def missing():
     return None if shutil.which(PROGRAM) else "the program chromium (Debian's package) is missing"
 
 
+class Navigated(AssertionError):
+    """The page of a command was replaced before its answer."""
+
+
 class Browser:
     """A browser with one page, in the network namespace `ns` (lab.Ns)."""
 
@@ -99,6 +103,8 @@ class Browser:
         while True:
             report = self._read(end)
             if report.get("id") == self.id:
+                if "navigated" in report.get("error", {}).get("message", ""):
+                    raise Navigated(message["params"])
                 if "error" in report:
                     raise AssertionError("%s: %s" % (method, report["error"]["message"]))
                 return report["result"]
@@ -132,9 +138,11 @@ class Browser:
         """Wait until the expression is true. The limit only ends a test that hangs."""
         end = time.monotonic() + max(timeout, 60)
         while True:
-            value = self.js("!!(%s)" % expression)
-            if value:
-                return
+            try:
+                if self.js("!!(%s)" % expression):
+                    return
+            except Navigated:  # the page was loaded again meanwhile
+                pass
             if time.monotonic() > end:
                 raise AssertionError("never true: %s\n%s" % (
                     expression, self.js("document.body && document.body.innerText")))
