@@ -327,7 +327,7 @@ static const struct cli_option flags[] = {
 	  .differs = "the file must exist where vipd runs; deploy/ has a kubeconfig of its own" },
 	{ "master", "URLS", TEXT(api.master), "addresses of API servers (override kubeconfig)" },
 	{ "api-servers", "URLS", TEXT(api.master), "alias of --master" },
-	{ "kube-api-content-type", "TYPE", TEXT(api.content_type), "encoding of API answers",
+	{ "kube-api-content-type", "TYPE", TEXT(api.content_type), "encoding",
 	  "application/vnd.kubernetes.protobuf", "clientConnection.contentType",
 	  .words = "application/vnd.kubernetes.protobuf application/json" },
 	{ NULL, NULL, ANY, "no effect: follows from contentType", "",
@@ -406,7 +406,7 @@ static const struct cli_option flags[] = {
 	  "count connections per service or endpoint", "none", .words = "none service endpoint" },
 
 	{ "conntrack-max-per-core", "N", INT(conntrack.sysctls.max_per_core, 0, INT32_MAX),
-	  "conntrack limit per CPU core (0: unchanged)", "32768", "conntrack.maxPerCore",
+	  "entry limit per CPU core (0: unchanged)", "32768", "conntrack.maxPerCore",
 	  .group = "Connection tracking" },
 	{ "conntrack-min", "N", INT(conntrack.sysctls.max_min, 0, INT32_MAX),
 	  "minimum number of conntrack entries", "131072", "conntrack.min" },
