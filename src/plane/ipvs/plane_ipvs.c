@@ -100,7 +100,7 @@ static void plane_close(struct plane *plane)
 	ipvs_layout_close(p->layout);
 	ipvs_wire_close(p->wire);
 	ipvs_wire_close(p->large.wire);
-	vec_fini(&p->large.found);
+	vec_fini(&p->large.found.v);
 	nl_sock_close(p->route);
 	plane_common_close(&p->common);
 	free(p);

@@ -110,11 +110,15 @@ struct ipvs_list {
 	uint32_t seq;
 };
 
+struct ipvs_found {
+	VEC(struct ipvs_dest) v;
+};
+
 /* Destinations of one large service, read in steps while commits go on. */
 struct ipvs_large {
 	struct ipvs_wire *wire; /* a second socket: a dump takes several steps */
 	struct ipvs_vs *vs;     /* NULL: none */
-	VEC(struct ipvs_dest) found;
+	struct ipvs_found found;
 	uint32_t seq;
 	uint32_t n_restarts;
 	bool is_stale; /* a destination was deleted: the dump may have left out another one */

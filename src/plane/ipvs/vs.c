@@ -313,10 +313,6 @@ int ipvs_vss_read(struct ipvs_plane *p, struct ipvs_list *l, struct err *err)
 	return r < 0 ? r : l->vs != NULL || l->at < l->v.n;
 }
 
-struct found {
-	VEC(struct ipvs_dest) v;
-};
-
 struct one {
 	struct ipvs_vs *vs;
 	bool is_found;
@@ -353,14 +349,14 @@ static int service_read(struct ipvs_plane *p, struct ipvs_vs *vs, struct err *er
 
 static void all_begin(void *arg)
 {
-	struct found *all = arg;
+	struct ipvs_found *all = arg;
 
 	vec_clear(&all->v);
 }
 
 static void all_found(void *arg, const struct ipvs_dest *found)
 {
-	struct found *all = arg;
+	struct ipvs_found *all = arg;
 
 	*vec_push(&all->v) = *found;
 }
@@ -369,7 +365,7 @@ static void all_found(void *arg, const struct ipvs_dest *found)
 static int dests_read(struct ipvs_plane *p, struct ipvs_vs *vs, struct err *err)
 {
 	struct dests ds = dests_of(p, vs, vs->dests.n);
-	struct found all = { 0 };
+	struct ipvs_found all = { 0 };
 	int r = ipvs_wire_dests(p->wire, &vs->key, all_begin, all_found, &all, err);
 
 	if (r == 0) {
@@ -466,13 +462,6 @@ void ipvs_adopted(struct ipvs_plane *p, const struct plan_pool *pool)
 	}
 }
 
-static void large_found(void *arg, const struct ipvs_dest *found)
-{
-	struct ipvs_large *l = arg;
-
-	*vec_push(&l->found) = *found;
-}
-
 static int large_begin(struct ipvs_plane *p, struct ipvs_vs *vs, struct err *err)
 {
 	struct ipvs_large *l = &p->large;
@@ -487,7 +476,7 @@ static int large_begin(struct ipvs_plane *p, struct ipvs_vs *vs, struct err *err
 		return r;
 	vec_for_each (d, &vs->dests)
 		d->flags &= (uint8_t)~DST_RECENT;
-	vec_clear(&l->found);
+	vec_clear(&l->found.v);
 	l->vs = vs;
 	l->is_stale = false;
 	return 1;
@@ -509,14 +498,14 @@ static int large_end(struct ipvs_plane *p, struct err *err)
 	vec_for_each (d, &vs->dests)
 		if (!(d->flags & DST_RECENT))
 			d->flags &= (uint8_t) ~(DST_PROGRAMMED | DST_DIFFERS);
-	vec_for_each (f, &l->found) {
+	vec_for_each (f, &l->found.v) {
 		const struct ipvs_dst *d = dst_find(vs, ds.n_known, &f->addr, f->port);
 
 		if (d == NULL || !(d->flags & DST_RECENT))
 			dest_found(&ds, f);
 	}
 	dests_tidy(vs, ds.n_known);
-	vec_fini(&l->found);
+	vec_fini(&l->found.v);
 	l->n_restarts = 0;
 	vs->is_read |= vs->is_awaited; /* also if a check of drains has read the last part */
 	vs->is_awaited = false;
@@ -528,12 +517,12 @@ int ipvs_large_read(struct ipvs_plane *p, struct ipvs_vs *vs, struct err *err)
 	struct ipvs_large *l = &p->large;
 	bool is_other = l->vs != NULL && l->vs != vs;
 	int r = l->vs == NULL ? large_begin(p, vs, err) : 1;
-	size_t end = l->found.n + IPVS_READ_DESTS;
+	size_t end = l->found.v.n + IPVS_READ_DESTS;
 
 	if (r <= 0)
 		return r;
-	while (r > 0 && l->found.n < end)
-		r = ipvs_wire_dests_next(l->wire, &l->vs->key, l->seq, large_found, l, err);
+	while (r > 0 && l->found.v.n < end)
+		r = ipvs_wire_dests_next(l->wire, &l->vs->key, l->seq, all_found, &l->found, err);
 	if (r < 0)
 		l->vs = NULL;
 	else if (r == 0)
