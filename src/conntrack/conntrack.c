@@ -130,9 +130,10 @@ static void on_done(void *arg, const struct worker_answer *a)
 	arm(c);
 }
 
-void conntrack_accepted(struct conntrack *c, const struct svc *svc, const struct plan_rows *rows)
+void conntrack_accepted(struct conntrack *c, const struct svc *svc, const struct plan_rows *rows,
+			uint8_t left_out)
 {
-	stale_accepted(c->stale, svc, rows, now_ns());
+	stale_accepted(c->stale, svc, rows, left_out, now_ns());
 	arm(c);
 }
 

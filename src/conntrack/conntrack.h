@@ -49,8 +49,12 @@ DEFINE_AUTO(struct conntrack *, conntrack_close);
  * kernel does not track connections yet, conntrack_start() sets them.
  */
 void conntrack_limits_set(struct conntrack *c);
-/* `rows` (NULL: none), the desired ones of the current model, are programmed for `svc`. */
-void conntrack_accepted(struct conntrack *c, const struct svc *svc, const struct plan_rows *rows);
+/*
+ * `rows` (NULL: none), the desired ones of the current model without the address families
+ * `left_out` (bits), are programmed for `svc`.
+ */
+void conntrack_accepted(struct conntrack *c, const struct svc *svc, const struct plan_rows *rows,
+			uint8_t left_out);
 /* plane.gone; `arg` is the conntrack. */
 void conntrack_gone(void *arg, const struct ip_addr *addr, uint16_t port, uint8_t proto);
 /* Every service was accepted once: start deleting flows. Later calls have no effect. */

@@ -219,7 +219,7 @@ static size_t others_find(struct eject_answer v[static OTHERS_MAX + 1], const st
 	if (rows == NULL)
 		return n;
 	vec_for_each (pool, &rows->pools)
-		if (pool->proto == L4PROTO_TCP)
+		if (pool->proto == L4PROTO_TCP && pool->fam == ip_fam(&s->of.by.addr))
 			n = others_add(v, n, pool, s);
 	return n;
 }

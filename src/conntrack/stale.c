@@ -394,8 +394,25 @@ static void record_give_up(struct stale *s, struct record *r, uint64_t now)
 	record_close(r);
 }
 
+/* Frontends of address families that `rows` leave out stay as they are in the kernel. */
+static void record_keep(struct record *r, struct record *old, uint8_t left_out)
+{
+	size_t n = 0;
+
+	vec_for_each (key, &old->keys)
+		if (left_out >> ip_fam(&key->addr) & 1)
+			*vec_push(&r->keys) = *key;
+	vec_for_each (live, &old->lives) {
+		if (left_out >> (*live)->fam & 1)
+			*vec_push(&r->lives) = *live;
+		else
+			old->lives.v[n++] = *live;
+	}
+	vec_cut(&old->lives, n);
+}
+
 void stale_accepted(struct stale *s, const struct svc *svc, const struct plan_rows *rows,
-		    uint64_t now)
+		    uint8_t left_out, uint64_t now)
 {
 	struct record *old = record_find(s, svc);
 	struct record *new;
@@ -403,6 +420,8 @@ void stale_accepted(struct stale *s, const struct svc *svc, const struct plan_ro
 	if (old == NULL && !are_tracked(s, rows))
 		return;
 	new = record_make(s, svc, rows, now);
+	if (old != NULL && svc->service != NULL)
+		record_keep(new, old, left_out);
 	if (old != NULL)
 		record_give_up(s, old, now);
 	if (new->keys.n > 0)

@@ -56,10 +56,11 @@ DEFINE_AUTO(struct stale *, stale_close);
 
 /*
  * `rows` (NULL: none) are programmed for `svc`; the model has not changed since they were
- * built. Called for every service, also without UDP.
+ * built, without the address families `left_out` (bits), whose rules stay. Called for every
+ * service, also without UDP.
  */
 void stale_accepted(struct stale *s, const struct svc *svc, const struct plan_rows *rows,
-		    uint64_t now);
+		    uint8_t left_out, uint64_t now);
 /* A frontend that an earlier process programmed was removed. */
 void stale_gone(struct stale *s, const struct ip_addr *addr, uint16_t port, uint8_t proto,
 		uint64_t now);

@@ -158,7 +158,7 @@ static void on_accepted(void *arg, const struct svc *svc, const struct plan_rows
 
 	detector_check(v, new);
 	if (is_whole)
-		conntrack_accepted(v->conntrack, svc, new);
+		conntrack_accepted(v->conntrack, svc, new, v->plan.left_out);
 	failover_loop_accepted(v->failover);
 	servers_accepted(v->servers, svc, old, new, is_whole);
 	monitor_accepted(v->monitor, svc, old, new);

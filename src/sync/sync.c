@@ -178,6 +178,7 @@ static void left_out_follow(struct sync *s)
 
 	if (s->plan->left_out == failed)
 		return;
+	s->is_load_wanted |= (s->plan->left_out & ~failed) != 0; /* it may have missed changes */
 	s->plan->left_out = failed;
 	sync_large_forget(s); /* its goal was built for other families */
 	s->are_claims_made = false;

@@ -41,8 +41,12 @@ static int answers(void *arg, struct eject_answer *v, size_t n, uint64_t now)
 
 	assert_int_equal(now, w->now);
 	w->n_answers++;
-	for (size_t i = 0; i < n; i++)
-		v[i].at_ns = w->answered_ns[v[i].by.addr.bytes[3]];
+	for (size_t i = 0; i < n; i++) {
+		const struct ip_addr *addr = &v[i].by.addr;
+
+		assert_int_equal(addr->family, v[0].by.addr.family);
+		v[i].at_ns = w->answered_ns[addr->bytes[ip_len(ip_fam(addr)) - 1]];
+	}
 	return w->answers_fail;
 }
 
@@ -261,6 +265,39 @@ static void test_periods(void **state)
 	step(&w);
 	eject(&w, 2);
 	assert_int_equal(w.m.ejections.v[0].probe_ns, w.now + EJECT_PERIOD_NS);
+	world_fini(&w);
+}
+
+/* CT-27: only endpoints of the same address family say whether this node reaches the pool. */
+static void test_dual_stack(void **state)
+{
+	struct ip_endpoint by = { test_addr("fd00::2"), 8080, 0 };
+	struct world w;
+
+	(void)state;
+	world_init(&w, NINE);
+	(void)model_put_slice(&w.m, test_slice("a2", "a", "v6 " NINE), 1);
+	put(&w, SVC " ip=fd00:96::1", NINE);
+	for (unsigned int i = 0; i < EJECT_MIN; i++)
+		eject_failed(w.j, svc_of(&w), &by, w.now += MS, false);
+	w.answered_ns[9] = w.now;
+	step(&w);
+	assert_int_equal(w.to_before.addr.family, AF_INET6);
+	confirmed(&w, EJECT_PROBE_UNANSWERED, EJECT_PROBE_ANSWERED);
+	while (w.n_over == 0) {
+		unsigned int before = w.n_probes;
+
+		assert_int_equal(w.m.ejections.n, 1);
+		w.now = w.m.ejections.v[0].probe_ns;
+		step(&w);
+		assert_int_equal(w.to.addr.family, AF_INET6);
+		probed(&w, EJECT_PROBE_UNANSWERED);
+		if (w.n_probes == before + 1)
+			continue;
+		assert_int_equal(w.to_before.addr.family, AF_INET6);
+		eject_probed(w.j, &w.probed, &w.to_before, EJECT_PROBE_UNANSWERED, w.now);
+		sync_settle(w.s, w.now);
+	}
 	world_fini(&w);
 }
 
@@ -797,25 +834,16 @@ static void test_older_probe(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_ejected),
-		cmocka_unit_test(test_periods),
-		cmocka_unit_test(test_evidence),
-		cmocka_unit_test(test_nothing_answers),
-		cmocka_unit_test(test_misbehaving_clients),
-		cmocka_unit_test(test_blocked_node),
-		cmocka_unit_test(test_unknown),
-		cmocka_unit_test(test_step_limit),
-		cmocka_unit_test(test_many_suspects),
-		cmocka_unit_test(test_large_pool),
-		cmocka_unit_test(test_limits),
-		cmocka_unit_test(test_local_set),
-		cmocka_unit_test(test_sets_differ),
-		cmocka_unit_test(test_operator_first),
-		cmocka_unit_test(test_protocols),
-		cmocka_unit_test(test_removed),
-		cmocka_unit_test(test_operator),
-		cmocka_unit_test(test_packet_loss),
-		cmocka_unit_test(test_older_probe),
+		cmocka_unit_test(test_ejected),         cmocka_unit_test(test_periods),
+		cmocka_unit_test(test_dual_stack),      cmocka_unit_test(test_evidence),
+		cmocka_unit_test(test_nothing_answers), cmocka_unit_test(test_misbehaving_clients),
+		cmocka_unit_test(test_blocked_node),    cmocka_unit_test(test_unknown),
+		cmocka_unit_test(test_step_limit),      cmocka_unit_test(test_many_suspects),
+		cmocka_unit_test(test_large_pool),      cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_local_set),       cmocka_unit_test(test_sets_differ),
+		cmocka_unit_test(test_operator_first),  cmocka_unit_test(test_protocols),
+		cmocka_unit_test(test_removed),         cmocka_unit_test(test_operator),
+		cmocka_unit_test(test_packet_loss),     cmocka_unit_test(test_older_probe),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

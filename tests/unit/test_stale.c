@@ -42,7 +42,7 @@ static void on_accepted(void *arg, const struct svc *svc, const struct plan_rows
 	struct world *w = arg;
 	uint64_t begin = cpu_ns();
 
-	stale_accepted(w->stale, svc, new, w->now);
+	stale_accepted(w->stale, svc, new, w->p.left_out, w->now);
 	w->accepted_ns += cpu_ns() - begin;
 }
 
@@ -600,6 +600,37 @@ static void test_rest(void **state)
 	world_fini(&w);
 }
 
+/*
+ * A family fails: its rules stay, and so do their flows. After it has recovered, those of endpoints
+ * that were removed meanwhile are stale, and of services that were deleted.
+ */
+static void test_family_left_out(void **state)
+{
+	struct world w;
+
+	world_init(&w, false);
+	one(&w, "svc", "a", DNS " ip=fd00:96::a");
+	one(&w, "slice", "a1@a", P "1 rs; 2 rs");
+	one(&w, "slice", "a2@a", "v6 " P "1 rs; 2 rs");
+	one(&w, "svc", "b", "ip=10.96.0.11 ip=fd00:96::b port=dns/UDP:53");
+	stale_start(w.stale, w.now);
+	drain(&w);
+	w.k.plane.family[IPFAM_V6] =
+		(struct plane_family){ .is_failed = true, .retry_ns = UINT64_MAX };
+	sync_settle(w.s, w.now);
+	one(&w, "slice", "a1@a", P "2 rs");
+	one(&w, "slice", "a2@a", "v6 " P "2 rs");
+	expect(&w, "10.96.0.10:53: 10.0.1.1:5353");
+	drain(&w);
+	one(&w, "del-svc", "b", NULL);
+	expect(&w, "10.96.0.11:53: translated; [fd00:96::b]:53: translated");
+	drain(&w);
+	w.k.plane.family[IPFAM_V6].is_failed = false;
+	sync_settle(w.s, w.now);
+	expect(&w, "[fd00:96::a]:53: [fd00::1]:5353");
+	world_fini(&w);
+}
+
 /* An endpoint that returns before the scan is no target any more. */
 static void test_came_back(void **state)
 {
@@ -957,21 +988,14 @@ static void test_random(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_changes),
-		cmocka_unit_test(test_start),
-		cmocka_unit_test(test_gone),
-		cmocka_unit_test(test_again),
-		cmocka_unit_test(test_failures),
-		cmocka_unit_test(test_under_way),
-		cmocka_unit_test(test_rest),
-		cmocka_unit_test(test_came_back),
-		cmocka_unit_test(test_untranslated_tcp),
-		cmocka_unit_test(test_direct),
-		cmocka_unit_test(test_many),
-		cmocka_unit_test(test_dead),
-		cmocka_unit_test(test_dead_many),
-		cmocka_unit_test(test_dead_came_back),
-		cmocka_unit_test(test_dead_elsewhere),
+		cmocka_unit_test(test_changes),        cmocka_unit_test(test_start),
+		cmocka_unit_test(test_gone),           cmocka_unit_test(test_again),
+		cmocka_unit_test(test_failures),       cmocka_unit_test(test_under_way),
+		cmocka_unit_test(test_rest),           cmocka_unit_test(test_family_left_out),
+		cmocka_unit_test(test_came_back),      cmocka_unit_test(test_untranslated_tcp),
+		cmocka_unit_test(test_direct),         cmocka_unit_test(test_many),
+		cmocka_unit_test(test_dead),           cmocka_unit_test(test_dead_many),
+		cmocka_unit_test(test_dead_came_back), cmocka_unit_test(test_dead_elsewhere),
 		cmocka_unit_test(test_random),
 	};
 
