@@ -108,6 +108,12 @@ static inline struct plane_common *plane_common_of(struct plane *p)
 	return container_of(p, struct plane_common, plane);
 }
 
+/* Is the loaded state being adopted? While the sweep is pending it is not. */
+static inline bool plane_is_adopting(const struct plane_common *c)
+{
+	return c->loaded != NULL && !c->plane.is_sweep_pending;
+}
+
 /* Reference counts of a counted set. */
 static inline struct nft_refs *plane_refs(struct plane_common *c, enum ipfam fam,
 					  enum nft_set_id set)

@@ -549,7 +549,7 @@ static int families_read(struct plane *plane, struct reading rd, struct err *err
 	uint8_t left_out = plane_families_failed(plane);
 	int r = 0;
 
-	if (c->failover == NULL || c->loaded != NULL)
+	if (c->failover == NULL || plane_is_adopting(c))
 		return err_set(err, -EAGAIN, "the tables are being read");
 	(void)plane_failover_follow(c, now_ns());
 	for (rd.fam = 0; rd.fam < IPFAM_N; rd.fam++) {

@@ -346,7 +346,7 @@ struct plane {
 	void *gone_arg;
 	/*
 	 * Loaded phase: every known service is committed, and sweep() waits for objects that could
-	 * not be read yet; tick() goes on. Set by the caller.
+	 * not be read yet; tick() goes on for tables without services. Set by the caller.
 	 */
 	bool is_sweep_pending;
 	/* The process of the last foreign change: "nft (pid 4711)", for people. */

@@ -1723,12 +1723,40 @@ static void test_handshakes_unreadable(void **state)
 	world_close(&w);
 }
 
+/* LIFE-27: while the sweep is pending, the guard and the tables for failover are in order. */
+static void test_pending_sweep(void **state)
+{
+	const struct plane_failover_config config = { .table = NFT_FAILOVER_TABLE,
+						      .limit_ms = 500 };
+	struct bench b;
+
+	(void)state;
+	bench_open(&b);
+	b.w.guard = WORLD_GUARD_ON;
+	world_service(&b.w, "shop/web", "ip=10.96.0.1 port=http:80");
+	world_settle(&b.w);
+	world_restart(&b.w);
+	plane_failover_open(b.w.plane, &config);
+	sync_sweep_hold(b.w.s);
+	world_settle(&b.w);
+	assert_true(sync_is_sweep_pending(b.w.s));
+	world_wait(&b.w, 0);
+	world_wait(&b.w, 11 * NSEC_PER_SEC);
+	assert_true(nft_plane_stats(b.w.plane).has_guard);
+	assert_int_equal(b.w.plane->ops->handshakes(b.w.plane, on_handshake, NULL, &b.err), 0);
+	sync_sweep_release(b.w.s);
+	world_settle(&b.w);
+	world_check(&b.w);
+	bench_close(&b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_adopt_moved),
 		cmocka_unit_test(test_shared_cases),
 		cmocka_unit_test(test_handshakes_unreadable),
+		cmocka_unit_test(test_pending_sweep),
 		cmocka_unit_test(test_remarks),
 		cmocka_unit_test(test_refusal_names_culprit),
 		cmocka_unit_test(test_remark_of_many_sets),

@@ -405,10 +405,10 @@ static uint64_t plane_tick(struct plane *plane, uint64_t now)
 	uint64_t next;
 	uint64_t at;
 
-	if ((p->common.loaded != NULL && !p->common.plane.is_sweep_pending) || !p->common.has_env)
+	if (plane_is_adopting(&p->common) || !p->common.has_env)
 		return now + NSEC_PER_SEC;
 	next = tick_settings(p, now);
-	at = p->common.loaded == NULL ? plane_failover_follow(&p->common, now) : 0;
+	at = plane_failover_follow(&p->common, now);
 	next = at != 0 ? MIN(at, next) : next;
 	at = ipvs_drain_tick(p, now);
 	tick_previous_tag(p);

@@ -289,7 +289,8 @@ static int env_family(struct nft_plane *p, enum ipfam fam, const struct model *m
 
 void nft_plane_guard_follow(struct nft_plane *p)
 {
-	if (p->guard == NULL || p->common.loaded != NULL || p->common.plane.batches.n_commits == 0)
+	if (p->guard == NULL || plane_is_adopting(&p->common) ||
+	    p->common.plane.batches.n_commits == 0)
 		return;
 	nft_guard_follow(p->guard);
 	nft_plane_guard_written(p);

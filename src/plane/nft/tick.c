@@ -195,10 +195,12 @@ uint64_t nft_tick(struct plane *plane, uint64_t now)
 	struct nft_plane *p = nft_plane_of(plane);
 	uint64_t next;
 
-	if (p->common.loaded != NULL) /* addresses in use are not all counted yet */
+	if (plane_is_adopting(&p->common))
 		return now + NSEC_PER_SEC;
-	next = earlier(tick_guard(p, now), tick_kinds(p, now));
-	next = earlier(next, plane_failover_follow(&p->common, now));
+	next = earlier(tick_guard(p, now), plane_failover_follow(&p->common, now));
+	if (p->common.loaded != NULL) /* addresses in use are not all counted yet */
+		return earlier(next, now + NSEC_PER_SEC);
+	next = earlier(next, tick_kinds(p, now));
 	next = earlier(next, tick_shorten(p, now));
 	if (p->walk_nl != NULL && p->n_shortening == 0)
 		next = earlier(next, tick_walk(p, now));
