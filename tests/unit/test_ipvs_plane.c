@@ -1695,6 +1695,25 @@ static void test_refused_by_nft(void **state)
 	world_close(&w);
 }
 
+/* nf_tables rejects the change of a service: a new backend, which may have connections, drains. */
+static void test_backend_refused_by_nft(void **state)
+{
+	struct world w;
+
+	world_open(&w);
+	service(&w, "shop/web", WEB);
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs");
+	settle(&w);
+	fake_refuse(w.nft, 1, ENOSPC);
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
+	settle_until(&w, true);
+	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1 10.0.1.2:8080=0\n");
+	settle(&w);
+	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1 10.0.1.2:8080=1\n");
+	expect_adopted(&w);
+	world_close(&w);
+}
+
 static void test_route_conflict(void **state)
 {
 	struct world w;
@@ -2187,6 +2206,7 @@ int main(void)
 		cmocka_unit_test(test_adopt_moved),
 		cmocka_unit_test(test_occupied),
 		cmocka_unit_test(test_refused_by_nft),
+		cmocka_unit_test(test_backend_refused_by_nft),
 		cmocka_unit_test(test_route_conflict),
 		cmocka_unit_test(test_family_fails_at_start),
 		cmocka_unit_test(test_family_fails_later),

@@ -505,14 +505,20 @@ static void dst_undo(struct ipvs_vs *vs, const struct ipvs_undo *u)
 	d->desired_weight = u->desired_weight;
 }
 
+/* A new destination of a virtual service that was vipd's before may have connections: it drains. */
 static void additions_withdraw(struct ipvs_plane *p, struct ipvs_vs *vs)
 {
+	bool has_clients = vs->is_programmed && !vs->is_new;
 	uint32_t now_s = ipvs_now_s(p);
 
 	vec_for_each (d, &vs->dests) {
+		bool is_withdrawn = d->flags & DST_NEW && !(d->flags & DST_DESIRED);
+
 		if (!(d->flags & DST_PROGRAMMED))
 			continue;
-		if (d->flags & DST_NEW && !(d->flags & DST_DESIRED)) {
+		if (is_withdrawn && has_clients) {
+			(void)ipvs_drain_begin(p, vs, d);
+		} else if (is_withdrawn) {
 			ipvs_op_dest(p, IPVS_CMD_DEL_DEST, vs, d, 0);
 		} else if (d->flags & DST_DRAINING && d->weight != 0) {
 			d->flags &= (uint8_t)~DST_COUNTED;
@@ -540,6 +546,7 @@ void ipvs_ops_undo(struct ipvs_plane *p, bool is_rejected)
 	vec_for_each (each, &p->touched) {
 		additions_withdraw(p, *each);
 		(*each)->is_kept |= is_rejected && p->common.loaded != NULL;
+		ipvs_drain_watch(p, *each);
 	}
 	if (ipvs_ops_send(p, &res, &err) < 0)
 		log_warn(LOG_AREA_PLANE, "IPVS: not undone: %s; repaired by the next audit",
