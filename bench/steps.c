@@ -14,6 +14,7 @@
  * Services of 10,000 and 50,000 endpoints in slices of 100 are replaced completely, one endpoint
  * a change: CPU time and page faults of a change. 1,000 services of 500 ports x 2 endpoints.
  * With "beside": changes of a small service while endpoints of all ports of a large one change.
+ * With "moves": a service takes the frontends of as many others, and they take them back.
  * STEPS_OVER=MS prints each step that takes longer.
  *
  * Needs root: everything happens in a private network namespace that goes with the process.
@@ -326,6 +327,59 @@ static void measure_beside(const struct cluster *c)
 	life_end(&l);
 }
 
+static struct service *make_mover(int i, int port, int n_ports)
+{
+	struct service *s = make_service(i, n_ports);
+
+	vec_for_each (p, &s->ports)
+		p->port = (uint16_t)(p->port + port);
+	*vec_push(&s->external_ips) =
+		(struct ip_addr){ .family = AF_INET, .bytes = { 192, 0, 2, 1 } };
+	return s;
+}
+
+/* Services with one frontend each on one external IP, and an older one that claims all of them. */
+static void put_movers(struct life *l, const struct cluster *c, bool has_taker)
+{
+	const struct cluster taker = { 1, c->services, 1, 0 };
+
+	for (int i = 1; i <= c->services; i++) {
+		model_put_service(&l->m, make_mover(i, i - 1, 1), now_ns());
+		put_slices(l, c, i, 0);
+	}
+	if (!has_taker)
+		return;
+	model_put_service(&l->m, make_mover(0, 0, c->services), now_ns());
+	put_slices(l, &taker, 0, 0);
+}
+
+static void measure_moves(const struct cluster *c)
+{
+	const struct cluster none = { 0 };
+	struct life l;
+
+	printf("1 service takes the frontends of %d others\n", c->services);
+	life_begin(&l, &none);
+	put_movers(&l, c, false);
+	sync_sources_ready(l.s);
+	run(&l, "first sync", 1);
+	put_movers(&l, c, true);
+	run(&l, "one takes all", 1);
+	model_put_service(&l.m, make_service(0, c->services), now_ns());
+	run(&l, "all take them back", 1);
+	life_end(&l);
+	life_begin(&l, &none);
+	put_movers(&l, c, true);
+	sync_sources_ready(l.s);
+	run(&l, "taken at a restart", 1);
+	life_end(&l);
+	life_begin(&l, &none);
+	put_movers(&l, c, false);
+	sync_sources_ready(l.s);
+	run(&l, "and back", 1);
+	life_end(&l);
+}
+
 static void measure_period(const struct cluster *c)
 {
 	struct life l;
@@ -383,6 +437,11 @@ int main(int argc, char **argv)
 		struct cluster c = { 1, 1, atoi(argv[1]), 0 };
 
 		return run_child(measure_rolling, &c);
+	}
+	if (argc == 3 && strcmp(argv[1], "moves") == 0) { /* SERVICES */
+		struct cluster c = { atoi(argv[2]), 1, 1, 0 };
+
+		return run_child(measure_moves, &c);
 	}
 	if (argc == 4 && strcmp(argv[1], "beside") == 0) { /* PORTS ENDPOINTS */
 		struct cluster c = { 1, atoi(argv[2]), atoi(argv[3]), 0 };

@@ -287,7 +287,8 @@ static const struct claim *claim_owner(struct plan *p, const struct claim *c,
 			model_mark_dirty(p->model, best->svc, 0);
 		return best;
 	}
-	holders_add(p, c, displaced);
+	if (displaced != NULL)
+		holders_add(p, c, displaced);
 	return best;
 }
 

@@ -185,7 +185,7 @@ bool plan_awaits_heir(const struct plan *p, const struct svc *svc);
 /*
  * Drop the frontends that other services get; they become conflicts. Appends services that
  * have a frontend of `rows` programmed, claimed or not, to `displaced`: build and settle
- * these too, for the same transaction.
+ * these too, for the same transaction. NULL: frontends change hands later, by plan_claim_due().
  */
 void plan_rows_settle(struct plan *p, struct plan_rows *rows, struct plan_displaced *displaced);
 /*

@@ -74,7 +74,7 @@ static int step_settle(struct sync *s, uint64_t now, struct err *err)
 		return sync_commit_displaced(s, now, err);
 	}
 	if (s->large.goal != NULL) {
-		plan_rows_settle(s->plan, s->large.goal, &s->displaced);
+		plan_rows_settle(s->plan, s->large.goal, NULL);
 		sync_rows_explain(s, s->large.goal);
 	}
 	s->large.phase = SYNC_LARGE_DIVIDE;
