@@ -35,11 +35,11 @@ def made(tmp_path, chart=CHART, **values):
 
 
 def read(objects):
-    """With the files of ConfigMaps as values: their comments are not compared."""
+    """With the files of ConfigMaps as values: their comments are not compared, nor is the hash in the name."""
     for obj in objects.values():
         if obj["kind"] == "ConfigMap":
             obj["data"] = {name: yaml.safe_load(text) for name, text in obj["data"].items()}
-    return objects
+    return kustomize.without_hash(objects)
 
 
 @pytest.mark.parametrize("overlay", [None] + OVERLAYS)
@@ -58,8 +58,8 @@ def test_overlays_combine(tmp_path):
     found = made(tmp_path, overlays=OVERLAYS, clusterCIDR=BOTH)
     assert found == made(tmp_path, overlays=OVERLAYS[::-1], clusterCIDR=BOTH)
     for overlay in OVERLAYS:
-        assert found.keys() >= kustomize.build(DEPLOY + "/overlays/" + overlay).keys()
-    config = found["v1", "ConfigMap", "vipd"]["data"]["config.yaml"]
+        assert found.keys() >= kustomize.without_hash(kustomize.build(DEPLOY + "/overlays/" + overlay)).keys()
+    config = found["v1", "ConfigMap", "vipd-config-HASH"]["data"]["config.yaml"]
     assert (config["mode"], config["ipvs"], config["clusterCIDR"], config["healthzBindAddress"]) == (
         "ipvs", {"scheduler": "rr"}, BOTH, "[::]:10256")
     security = found["apps/v1", "DaemonSet", "vipd"]["spec"]["template"]["spec"]["containers"][0]["securityContext"]
@@ -76,9 +76,24 @@ def test_values(tmp_path):
     for kind in "initContainers", "containers":
         for got, of in zip(pod[kind], base[kind], strict=True):
             assert got == dict(of, image="r.example/vipd:9", args=of["args"] + ["--status-page=on"])
-    data = found["v1", "ConfigMap", "vipd"]["data"]
+    data = found["v1", "ConfigMap", "vipd-config-HASH"]["data"]
     assert data["config.yaml"]["iptables"] == {"masqueradeAll": True}
     assert data["kubeconfig.yaml"]["clusters"][0]["cluster"]["server"] == "https://[fd00::1]:6443"
+
+
+def test_configuration_rolls_out_like_an_image(tmp_path):
+    """Each change of the configuration changes the name of the ConfigMap and the pod template, which names it."""
+    def names(**values):
+        r = helm(tmp_path, ["template", "vipd"], dict({"apiServer": API, "clusterCIDR": PODS}, **values))
+        objects = {o["kind"]: o for o in yaml.safe_load_all(r.stdout)}
+        (volume,) = [v for v in objects["DaemonSet"]["spec"]["template"]["spec"]["volumes"] if "configMap" in v]
+        assert volume["configMap"]["name"] == objects["ConfigMap"]["metadata"]["name"]
+        return volume["configMap"]["name"]
+
+    changes = [{}, {"overlays": ["ipvs"]}, {"apiServer": "https://other:6443"}, {"clusterCIDR": "10.1.0.0/16"},
+               {"config": {"iptables": {"masqueradeAll": True}}}]
+    assert len({names(**c) for c in changes}) == len(changes)
+    assert names(args=["--v=2"]) == names()
 
 
 def test_lint(tmp_path):

@@ -65,7 +65,7 @@ def test_kinds_names_and_namespaces():
     assert set(found) == {"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "ConfigMap",
                           "DaemonSet"}
     for kind, obj in found.items():
-        assert obj["metadata"]["name"] == "vipd"
+        assert re.fullmatch("vipd-config-[a-z0-9]{10}" if kind == "ConfigMap" else "vipd", obj["metadata"]["name"])
         assert obj["metadata"].get("namespace") == (
             None if kind.startswith("Cluster") else "kube-system")
     binding = found["ClusterRoleBinding"]

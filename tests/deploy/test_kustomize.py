@@ -42,7 +42,8 @@ def test_kubectl_builds_these_objects(folder):
     """kustomize.py, which the other tests use, and kubectl make equal objects."""
     r = subprocess.run(["kubectl", "kustomize", folder], capture_output=True, text=True, check=False)
     assert r.returncode == 0, r.stderr
-    assert {kustomize.key(o): o for o in yaml.safe_load_all(r.stdout)} == kustomize.build(folder)
+    made = {kustomize.key(o): o for o in yaml.safe_load_all(r.stdout)}
+    assert kustomize.without_hash(made) == kustomize.without_hash(kustomize.build(folder))
 
 
 with open(os.path.join(ROOT, "tests", "data", "kubernetes-types.yaml"), encoding="utf-8") as _f:
@@ -100,6 +101,17 @@ def effective(folder, tmp_path):
                         "--write-config-to", tmp_path / "out"], capture_output=True, text=True, check=False)
     assert (r.returncode, r.stdout, r.stderr) == (0, "", "")
     return yaml.safe_load((tmp_path / "out").read_text())
+
+
+@pytest.mark.parametrize("folder", [DEPLOY] + OVERLAYS, ids=os.path.basename)
+def test_configuration_rolls_out_like_an_image(folder):
+    """The pod template names the content of the ConfigMap, so that the DaemonSet replaces the pods when it changes. The
+    object that pods of the earlier template mount cannot be edited."""
+    config, base = of_kind(folder, "ConfigMap"), of_kind(DEPLOY, "ConfigMap")
+    (volume,) = [v for v in pod(folder)["volumes"] if "configMap" in v]
+    assert volume["configMap"]["name"] == config["metadata"]["name"]
+    assert (config["metadata"]["name"] == base["metadata"]["name"]) == (config["data"] == base["data"])
+    assert config["immutable"]
 
 
 # Fields of the configuration that an overlay changes.
