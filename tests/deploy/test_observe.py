@@ -225,7 +225,7 @@ def test_every_alert_has_its_cases():
         tests = [t for case in yaml.safe_load(f)["tests"] for t in case["alert_rule_test"]]
     for name in (r["alert"] for r in rules()):
         fires = [bool(t.get("exp_alerts")) for t in tests if t["alertname"] == name]
-        assert sorted(fires) == [False, True], name
+        assert set(fires) == {False, True}, name
 
 
 def test_every_alert_has_advice():
