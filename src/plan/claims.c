@@ -96,6 +96,16 @@ static bool is_deferred(const struct claim *c)
 	return c->svc->is_large && !c->is_due && !rows_hold(c->svc, c);
 }
 
+/* Does a service have the frontend that would precede `c`, too? Then the end of `c` changes
+ * nothing. */
+static bool is_behind(const struct plan *p, const struct claim *c)
+{
+	return htable_find(&p->claims, c->node.hash, struct claim, o,
+			   o->svc != c->svc && !o->is_leaving && claim_cmp(o, c) == 0 &&
+				   plan_precedes(o->svc, o->kind, c->svc, c->kind) &&
+				   rows_hold(o->svc, o)) != NULL;
+}
+
 static void wake_others(struct plan *p, const struct claim *c)
 {
 	htable_for_each_hash (n, &p->claims, c->node.hash) {
@@ -155,10 +165,12 @@ static void claims_wake(struct plan *p, const struct claims *old, const struct c
 
 	for (size_t i = 0; old != NULL && i < old->n_desired; i++) {
 		const struct claim *c = &old->v[i];
+		bool is_claimed;
 
 		while (j < n && claim_cmp(&new->v[j], c) < 0)
 			j++;
-		if (j == n || claim_cmp(&new->v[j], c) != 0 || new->v[j].kind != c->kind)
+		is_claimed = j < n && claim_cmp(&new->v[j], c) == 0;
+		if (is_claimed ? new->v[j].kind != c->kind : !is_behind(p, c))
 			wake_others(p, c);
 	}
 }

@@ -365,7 +365,7 @@ static void port_rows(struct build *b, size_t i, enum ipfam fam)
 	if (b->sums != NULL)
 		b->sums[plan_sums_at(b->s, i, fam)] = sel.sums;
 	b->n_selected += sel.endpoints.n;
-	b->n_seen += sel.endpoints.n + 1;
+	b->n_seen += sel.endpoints.n + b->svc->n_slices + 1;
 }
 
 static void build_open(struct build **ret, const struct plan *p, struct svc *svc)
@@ -461,6 +461,17 @@ static size_t slots_max(const struct plan *p, const struct service *s, size_t n)
 		   MIN(n * WEIGHT_MAX, (size_t)PLAN_WEIGHT_SLOTS_PLAIN));
 }
 
+size_t plan_frontends_max(const struct plan *p, const struct service *s)
+{
+	size_t n_addrs = s->external_ips.n + s->ingress.n;
+
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		n_addrs += ip_is_set(&s->cluster_ip[fam]);
+	if (s->type != SERVICE_TYPE_CLUSTERIP)
+		n_addrs += p->model->env.nodeport_addrs.n;
+	return s->ports.n * n_addrs;
+}
+
 /* Stop when the answer is known: called for each change, also of a service with 500 slices. */
 bool plan_is_large(const struct plan *p, const struct svc *svc)
 {
@@ -476,8 +487,10 @@ bool plan_is_large(const struct plan *p, const struct svc *svc)
 
 		for (struct list *l = svc->slices.next; l != &svc->slices && n <= max; l = l->next)
 			n += list_entry(l, struct slice_entry, link)->slice->endpoints.n;
-		n = s->ports.n * ((n << has_ids) + 1 + slots_max(p, s, n));
+		n = s->ports.n * ((n << has_ids) + svc->n_slices + slots_max(p, s, n)) +
+		    plan_frontends_max(p, s);
 	}
+	n += rows != NULL ? rows->frontends.n : 0;
 	for (size_t i = 0; rows != NULL && i < rows->pools.n && n <= max; i++)
 		n += plan_pool_cost(p, &rows->pools.v[i], 1);
 	return n > max;

@@ -146,9 +146,11 @@ struct plan_rows *plan_build_end(struct plan *p, struct build *b);
 void plan_build_close(struct build *b);
 /*
  * Does `svc` change in pieces? Is the upper bound of the work of a change above `piece_work`:
- * backends programmed plus backends possible, and tables?
+ * backends and frontends programmed plus those possible, and tables?
  */
 bool plan_is_large(const struct plan *p, const struct svc *svc);
+/* Upper bound of the frontends of `s` on this node. */
+size_t plan_frontends_max(const struct plan *p, const struct service *s);
 /* Does a service of this transaction get a frontend that is programmed for `svc`? */
 bool plan_is_lost(const struct plan *p, const struct svc *svc, const struct plan_frontend *f);
 bool plan_is_claimed(const struct plan *p, const struct svc *svc, const struct plan_frontend *f);

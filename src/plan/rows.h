@@ -207,7 +207,10 @@ int plan_frontend_key_cmp(const void *a, const void *b);
 /* The frontend with the key (address, protocol, port) of `key`, or NULL. */
 const struct plan_frontend *plan_rows_frontend(const struct plan_rows *r,
 					       const struct plan_frontend *key);
-/* The pool of a frontend of `rows` in that scope; NULL: none. */
+/*
+ * The pool of a frontend of `rows` in that scope; NULL: none. `rows` are of the current object of
+ * their service: plan_rows_pool() finds pools of older ones.
+ */
 struct plan_pool *plan_rows_pool_of(const struct plan_rows *rows, const struct plan_frontend *f,
 				    enum plan_scope scope);
 /*

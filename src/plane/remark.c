@@ -27,14 +27,18 @@ void plane_remark_weights(struct str *out, const struct service_tuning *t)
 		plane_remark_add(out, "vipd.io/weights", err.text, "each endpoint has weight 1");
 }
 
-/* Why a frontend is not forwarded as requested; an empty `err`: all are. */
+/*
+ * Why a programmed frontend is not forwarded as requested; an empty `err`: all are. The Service may
+ * have other ports by now.
+ */
 static void forwarding_check(const struct plan_rows *rows, const char *how, struct err *err)
 {
 	bool has_some = false;
 
 	for (size_t i = 0; rows != NULL && i < rows->frontends.n; i++) {
 		const struct plan_frontend *f = &rows->frontends.v[i];
-		const struct plan_pool *pool = plan_rows_pool_of(rows, f, f->target.scope);
+		const struct plan_pool *pool =
+			plan_rows_pool(rows, ip_fam(&f->addr), f->target.pool_id);
 		char buf[IP_ENDPOINT_TEXT_MAX];
 
 		if (f->kind != PLAN_FRONTEND_LB && f->kind != PLAN_FRONTEND_EXTERNALIP)

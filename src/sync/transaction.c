@@ -287,7 +287,7 @@ static void items_settle(struct sync *s)
 	vec_sort(&s->items, item_cmp);
 }
 
-#define CLAIMS_MAX 2048 /* ports, at least one per service, in a step: about 5 ms */
+#define CLAIMS_MAX 2048 /* frontends, at least one per service, in a step: about 5 ms */
 
 /*
  * Register the claims of all dirty services before the first of them is built: the service
@@ -310,7 +310,9 @@ static bool claims_register(struct sync *s)
 			continue;
 		if (n >= CLAIMS_MAX)
 			return true;
-		n += svc->service != NULL && !svc->is_claimed ? MAX(svc->service->ports.n, 1U) : 1;
+		n += svc->service != NULL && !svc->is_claimed
+			     ? MAX(plan_frontends_max(s->plan, svc->service), (size_t)1)
+			     : 1;
 		plan_claim(s->plan, svc);
 	}
 	s->are_claims_made = s->state == SYNC_ADOPTING;

@@ -598,8 +598,9 @@ static const struct decode_case slice_meta_cases[] = {
 	  DECODE_IGNORED, NULL,
 	  "metadata.labels[kubernetes.io/service-name]: missing, the slice is ignored" },
 	{ "no service by that name can exist", "name: a, labels: {kubernetes.io/service-name: A}",
-	  -EINVAL, "metadata.labels[kubernetes.io/service-name]: 'A' is not the name of a service",
-	  NULL },
+	  DECODE_IGNORED, NULL,
+	  "metadata.labels[kubernetes.io/service-name]: 'A' is not the name of a service, the slice "
+	  "is ignored" },
 	{ "IN-04 T-008 headless",
 	  "name: a, labels: {kubernetes.io/service-name: cart, service.kubernetes.io/headless: ''}",
 	  DECODE_IGNORED, NULL, NULL },

@@ -424,6 +424,12 @@ static void test_forwarding(void **state)
 			    "vipd.io/forwarding: 'tunnel' needs endpoints with the Service's port "
 			    "8080: 10.0.1.3:8081: connections are masqueraded");
 	str_fini(&remark);
+	/* A change that is not programmed yet: the Service has no ports any more. */
+	service(&w, "shop/web", "type=ExternalName fwd=tunnel");
+	w.plane->ops->remark(w.plane, model_find_text(&w.m, "shop", "web"), &remark);
+	assert_non_null(strstr(remark.text, "10.0.1.3:8081"));
+	str_fini(&remark);
+	settle(&w);
 	expect_adopted(&w);
 	world_close(&w);
 }

@@ -565,6 +565,82 @@ static void test_conflict(void **state)
 	world_fini(&w);
 }
 
+/* SEL-14: the end of a claim that had no precedence concerns no other service. */
+static void test_loser_goes(void **state)
+{
+	static const char *const keys[] = { "shop/a", "shop/b", "shop/c" };
+	static const char *const ips[] = { "10.96.0.1", "10.96.0.2", "10.96.0.3" };
+	struct world w;
+
+	world_init(&w);
+	for (int i = 0; i < 3; i++) {
+		struct service *s = make_service_object(keys[i], ips[i], NULL, "http:TCP:80");
+
+		s->created_s = 1000 + i;
+		*vec_push(&s->external_ips) = make_ip("203.0.113.20");
+		model_put_service(&w.m, s, 1);
+		(void)world_sync(&w, "shop", keys[i] + 5);
+		model_clean(&w.m, model_find_text(&w.m, "shop", keys[i] + 5));
+	}
+	assert_int_equal(w.p.n_conflicts, 2);
+	for (int i = 1; i >= 0; i--) {
+		drop_service(&w.m, keys[i]);
+		assert_null(world_sync(&w, "shop", keys[i] + 5));
+		assert_int_equal(list_is_linked(&model_find_text(&w.m, "shop", "c")->dirty),
+				 i == 0);
+	}
+	world_fini(&w);
+}
+
+/* Frontends are work, too. */
+static void test_large_by_frontends(void **state)
+{
+	struct service *s =
+		make_service_object("shop/a", "10.96.0.1", NULL, "x:TCP:80 y:TCP:81 z:TCP:82");
+	struct world w;
+
+	world_init(&w);
+	w.p.piece_work = 300;
+	model_put_service(&w.m, s, 1);
+	assert_false(plan_is_large(&w.p, model_find_text(&w.m, "shop", "a")));
+	s = make_service_object("shop/a", "10.96.0.1", NULL, "x:TCP:80 y:TCP:81 z:TCP:82");
+	for (int i = 0; i < 100; i++) {
+		char ip[16];
+
+		(void)snprintf(ip, sizeof(ip), "192.0.2.%d", i);
+		*vec_push(&s->external_ips) = make_ip(ip);
+	}
+	model_put_service(&w.m, s, 1);
+	assert_true(plan_is_large(&w.p, model_find_text(&w.m, "shop", "a")));
+	world_fini(&w);
+}
+
+/* A step of a build looks at so many endpoints and slices, also at slices without endpoints. */
+static void test_steps_count_slices(void **state)
+{
+	struct build *b;
+	struct world w;
+	int steps = 1;
+
+	world_init(&w);
+	model_put_service(&w.m,
+			  make_service_object("shop/a", "10.96.0.1", NULL,
+					      "a:TCP:80 b:TCP:81 c:TCP:82 d:TCP:83"),
+			  1);
+	for (int i = 0; i < 50; i++) {
+		char name[16];
+
+		(void)snprintf(name, sizeof(name), "shop/a-%d", i);
+		make_slice(&w.m, name, "a", "a:TCP:8080", "");
+	}
+	plan_build_open(&b, &w.p, model_find_text(&w.m, "shop", "a"));
+	while (plan_build_step(b, 60))
+		steps++;
+	assert_int_equal(steps, 2);
+	plan_rows_reject(&w.p, model_find_text(&w.m, "shop", "a"), plan_build_end(&w.p, b));
+	world_fini(&w);
+}
+
 /* A service that claims CONTESTED:80/TCP as a frontend of `kind`. */
 #define CONTESTED "192.168.0.1"
 
@@ -845,6 +921,9 @@ int main(void)
 		cmocka_unit_test(test_shared_affinity_repaired),
 		cmocka_unit_test(test_operations),
 		cmocka_unit_test(test_conflict),
+		cmocka_unit_test(test_loser_goes),
+		cmocka_unit_test(test_large_by_frontends),
+		cmocka_unit_test(test_steps_count_slices),
 		cmocka_unit_test(test_precedence),
 		cmocka_unit_test(test_slots_random),
 		cmocka_unit_test(test_prefixes_are_safe),

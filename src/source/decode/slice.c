@@ -207,7 +207,9 @@ static int labels_decode(struct slice *s, const struct meta *m, struct decode *d
 	}
 	if (!is_dns_label(service)) {
 		meta_value_at(m, "labels", LABEL_SERVICE_NAME, d);
-		return trail_reject(d, "'%.64s' is not the name of a service", service);
+		trail_note(d, "'%.64s' is not the name of a service, the slice is ignored",
+			   service);
+		return DECODE_IGNORED;
 	}
 	s->service = name_get_str(service);
 	return 0;

@@ -33,6 +33,7 @@
 #define SETTLE_MS 50    /* before ready(): wait for a file that is being written, ... */
 #define SETTLE_TRIES 20 /* ... at most this number of times */
 #define YOUNG_NS (100 * NSEC_PER_MSEC) /* a younger file may still be written */
+#define WRITER_NS (30 * NSEC_PER_SEC)  /* ... for so long, while a process has it open */
 #define RACY_NS (20 * NSEC_PER_MSEC)   /* two writes within this time may have equal time stamps */
 
 #define TRIM_BYTES (1U << 20) /* parsed bytes after which memory is returned */
@@ -277,6 +278,14 @@ static bool has_writer(int fd)
 	return false;
 }
 
+/* May a process still write the file? One that wrote nothing for long does not count later on. */
+static bool is_being_written(const struct files *fs)
+{
+	bool is_first = !fs->is_complete && !fs->file->is_known;
+
+	return (is_first || is_younger(&fs->stamp, WRITER_NS)) && has_writer(fs->fd);
+}
+
 /* The end of the file was reached. Check that the content is one complete version. */
 static void reading_done(struct files *fs)
 {
@@ -284,7 +293,7 @@ static void reading_done(struct files *fs)
 	struct file_stamp now;
 	struct stat st;
 
-	if ((!fs->is_complete && !f->is_known && has_writer(fs->fd)) || fstat(fs->fd, &st) == -1 ||
+	if (is_being_written(fs) || fstat(fs->fd, &st) == -1 ||
 	    (now = stamp_of(&st), now.size != fs->stamp.size) ||
 	    now.mtime_ns != fs->stamp.mtime_ns) {
 		fs->is_unsettled = true; /* an event follows when its writer closes it */
