@@ -178,7 +178,7 @@ static int endpoints_undrain(const struct serve_context *ctx, const struct chang
 		const struct model_drain e = m->drains.v[i];
 
 		if (e.ns == c->ns && e.name == c->name && is_meant(c, &e.addr, e.pod))
-			n += model_undrain(m, e.ns, e.name, &e.addr, now_ns());
+			n += model_undrain(m, e.ns, e.name, &e.addr, e.pod, now_ns());
 	}
 	return n;
 }

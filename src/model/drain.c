@@ -5,11 +5,14 @@
 #include <errno.h>
 #include <string.h>
 
+/* An unknown pod, of the drain or of the endpoint, is the same one. */
 static struct model_drain *drain_find(const struct model *m, const struct name *ns,
-				      const struct name *name, const struct ip_addr *addr)
+				      const struct name *name, const struct ip_addr *addr,
+				      const char *pod)
 {
 	return vec_find(&m->drains, d,
-			d->ns == ns && d->name == name && ip_addr_is_equal(&d->addr, addr));
+			d->ns == ns && d->name == name && ip_addr_is_equal(&d->addr, addr) &&
+				(d->pod == NULL || pod == NULL || strcmp(d->pod, pod) == 0));
 }
 
 static void drain_fini(struct model_drain *d)
@@ -31,7 +34,7 @@ void model_mark_named(struct model *m, const struct name *ns, const struct name 
 int model_drain(struct model *m, const struct name *ns, const struct name *name,
 		const struct ip_addr *addr, const char *pod, uint64_t at_ns)
 {
-	if (drain_find(m, ns, name, addr) != NULL)
+	if (drain_find(m, ns, name, addr, pod) != NULL)
 		return 0;
 	if (m->drains.n == MODEL_DRAINS_MAX)
 		return -ENOSPC;
@@ -46,9 +49,9 @@ int model_drain(struct model *m, const struct name *ns, const struct name *name,
 }
 
 int model_undrain(struct model *m, const struct name *ns, const struct name *name,
-		  const struct ip_addr *addr, uint64_t at_ns)
+		  const struct ip_addr *addr, const char *pod, uint64_t at_ns)
 {
-	struct model_drain *d = drain_find(m, ns, name, addr);
+	struct model_drain *d = drain_find(m, ns, name, addr, pod);
 
 	if (d == NULL)
 		return 0;
@@ -61,10 +64,7 @@ int model_undrain(struct model *m, const struct name *ns, const struct name *nam
 
 bool model_is_drained(const struct model *m, const struct svc *svc, const struct slice_endpoint *e)
 {
-	return vec_has(&m->drains, d,
-		       d->ns == svc->ns && d->name == svc->name &&
-			       ip_addr_is_equal(&d->addr, &e->addr) &&
-			       (d->pod == NULL || e->pod == NULL || strcmp(d->pod, e->pod) == 0));
+	return drain_find(m, svc->ns, svc->name, &e->addr, e->pod) != NULL;
 }
 
 void model_drains_fini(struct model *m)

@@ -143,7 +143,7 @@ static void test_drain(void **state)
 	world_fini(&w);
 }
 
-/* A drain applies to the pod: a later pod with its address serves. */
+/* A drain applies to the pod: a later pod with its address serves, until it is drained, too. */
 static void test_successor(void **state)
 {
 	struct world w;
@@ -153,8 +153,29 @@ static void test_successor(void **state)
 	assert_int_equal(put(&w, "service=shop/web&endpoint=web-2&state=drained", NULL), 200);
 	put_slice(&w.w, "shop/web-1", "web", "|http:8080|1 rs @n1 ~web-1;2 rs @n1 ~web-9;3 rs @n2");
 	assert_sets(&w, "...", "..l");
+	assert_int_equal(put(&w, "service=shop/web&endpoint=web-9&state=drained", NULL), 200);
+	assert_sets(&w, ".d.", ".dl");
 	assert_int_equal(put(&w, "service=shop/web&endpoint=web-2&state=serving", NULL), 200);
+	assert_sets(&w, ".d.", ".dl");
+	assert_int_equal(put(&w, "service=shop/web&endpoint=10.0.1.2&state=serving", NULL), 200);
+	assert_sets(&w, "...", "..l");
 	assert_int_equal(w.w.m.drains.n, 0);
+	world_fini(&w);
+}
+
+/* Pods of the host's network, the terminating one included, share an address. */
+static void test_shared_address(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	put_slice(&w.w, "shop/web-1", "web", "|http:8080|1 rs @n1 ~web-1");
+	put_slice(&w.w, "shop/web-2", "web", "|http:8081|1 rs @n1 ~web-2;3 rs @n2");
+	assert_int_equal(put(&w, "service=shop/web&endpoint=10.0.1.1&state=drained", NULL), 200);
+	assert_sets(&w, "dd.", "ddl");
+	assert_int_equal(put(&w, "service=shop/web&endpoint=web-2&state=serving", NULL), 200);
+	assert_sets(&w, "d..", "d.l");
 	world_fini(&w);
 }
 
@@ -363,10 +384,15 @@ static void test_eject_part(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_drain),      cmocka_unit_test(test_successor),
-		cmocka_unit_test(test_limit),      cmocka_unit_test(test_all),
-		cmocka_unit_test(test_refusals),   cmocka_unit_test(test_restart),
-		cmocka_unit_test(test_no_file),    cmocka_unit_test(test_eject),
+		cmocka_unit_test(test_drain),
+		cmocka_unit_test(test_successor),
+		cmocka_unit_test(test_shared_address),
+		cmocka_unit_test(test_limit),
+		cmocka_unit_test(test_all),
+		cmocka_unit_test(test_refusals),
+		cmocka_unit_test(test_restart),
+		cmocka_unit_test(test_no_file),
+		cmocka_unit_test(test_eject),
 		cmocka_unit_test(test_eject_part),
 	};
 

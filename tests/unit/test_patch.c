@@ -124,7 +124,8 @@ static void other_event(struct world *w, struct svc *svc)
 		break;
 	case 1:
 		if (w->m.drains.n > 0)
-			(void)model_undrain(&w->m, svc->ns, svc->name, &w->m.drains.v[0].addr, 1);
+			(void)model_undrain(&w->m, svc->ns, svc->name, &w->m.drains.v[0].addr, NULL,
+					    1);
 		else
 			(void)model_drain(&w->m, svc->ns, svc->name, &addr, NULL, 1);
 		break;
