@@ -44,6 +44,7 @@ struct line {
 
 /* The only state of the process. */
 static struct line line = { .run.client.path = CONTROL_SOCKET_PATH };
+static int out_error; /* errno of the first failure to write to standard output; 0: none */
 
 /* --- output --- */
 
@@ -67,16 +68,49 @@ static void style_decide(void)
 		style->width = size.ws_col;
 }
 
+/* stdio discards what it could not write: only the first failure is certain to be reported. */
+static int out_failed(void)
+{
+	if (out_error == 0)
+		out_error = errno;
+	return -out_error;
+}
+
 int out_write(const char *data, size_t len)
 {
-	return fwrite(data, 1, len, stdout) == len ? 0 : errno == EPIPE ? -EPIPE : -errno;
+	return fwrite(data, 1, len, stdout) == len ? 0 : out_failed();
+}
+
+int out_printf(const char *fmt, ...)
+{
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vprintf(fmt, ap);
+	va_end(ap);
+	return n >= 0 ? 0 : out_failed();
+}
+
+int out_dump(const json_t *json, size_t flags)
+{
+	return json_dumpf(json, stdout, flags) == 0 ? 0 : out_failed();
+}
+
+int out_flush(void)
+{
+	if (fflush(stdout) != 0)
+		(void)out_failed();
+	return -out_error;
 }
 
 static int out_finish(int code)
 {
-	if (fflush(stdout) == 0 || errno == EPIPE)
+	int r = out_flush();
+
+	if (r == 0 || r == -EPIPE)
 		return code;
-	(void)fprintf(stderr, "vipctl: standard output: %s\n", strerror(errno));
+	(void)fprintf(stderr, "vipctl: standard output: %s\n", strerror(-r));
 	return EXIT_PROBLEM;
 }
 
@@ -86,10 +120,11 @@ int out_json(const json_t *json, int code)
 
 	if (line.run.is_yaml) {
 		yaml_print(&out, json);
-		return out_write(str_text(&out), out.len) < 0 ? EXIT_PROBLEM : code;
+		(void)out_write(str_text(&out), out.len);
+	} else {
+		(void)out_dump(json, JSON_INDENT(2));
+		(void)out_write("\n", 1);
 	}
-	if (json_dumpf(json, stdout, JSON_INDENT(2)) < 0 || out_write("\n", 1) < 0)
-		return EXIT_PROBLEM;
 	return code;
 }
 
@@ -143,6 +178,8 @@ int usage(const char *fmt, ...)
 
 int failed(int r, const struct err *err)
 {
+	if (out_error != 0) /* the cause of `r`; out_finish() reports it */
+		return EXIT_FINE;
 	if (r == -ENODATA)
 		return error_print(EXIT_PROBLEM, err->text, "");
 	if (r == -EPERM) /* the kernel; the control socket returns EACCES */
@@ -429,11 +466,11 @@ static int watch(const struct cli_command *cmd)
 
 	do {
 		if (line.run.style.width > 0)
-			(void)fputs("\033[H\033[2J", stdout);
+			(void)out_printf("\033[H\033[2J");
 		code = cmd->run(&line.run);
 		if (line.run.style.width == 0)
-			(void)fputs("\n", stdout);
-	} while (fflush(stdout) == 0 && nanosleep(&pause, NULL) == 0);
+			(void)out_printf("\n");
+	} while (out_flush() == 0 && nanosleep(&pause, NULL) == 0);
 	return code;
 }
 
@@ -463,7 +500,7 @@ int command_main(int argc, char **argv)
 	int code;
 
 	if (cli_complete(&vipctl, argc, argv))
-		return EXIT_FINE;
+		return out_finish(EXIT_FINE);
 	if (socket != NULL && *socket != '\0')
 		line.run.client.path = socket;
 	line.timeout_s = TIMEOUT_S_DEFAULT;
@@ -472,14 +509,14 @@ int command_main(int argc, char **argv)
 	if (code != 0)
 		return code;
 	if (line.needs_version) {
-		(void)printf("vipctl %s, control API %d\n", cli_version(), CONTROL_API_VERSION);
-		return EXIT_FINE;
+		(void)out_printf("vipctl %s, control API %d\n", cli_version(), CONTROL_API_VERSION);
+		return out_finish(EXIT_FINE);
 	}
 	if (words.n > 0)
 		cmd = cli_command_find(&vipctl, words.v[0]);
 	if (words.n > 0 && cmd == NULL)
 		return command_unknown(words.v[0]);
 	if (line.needs_help)
-		return help(cmd);
+		return out_finish(help(cmd));
 	return cmd == NULL ? usage("command missing") : command_run(&words, cmd);
 }

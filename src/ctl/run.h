@@ -51,11 +51,19 @@ struct run {
 int complain(int code, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* Print an error of the command line; return EXIT_USAGE. */
 int usage(const char *fmt, ...) PRINTF_LIKE(1, 2);
-/* Print the error of a failed request; return the exit code. */
+/* Print the error of a failed request; return the exit code. Prints nothing after a failure to
+ * write. */
 int failed(int r, const struct err *err);
-/* 0 or -errno; -EPIPE: the reader (head, less) has exited, which is not an error. */
+/*
+ * Write to standard output: 0 or -errno. When the command has ended, the first failure is reported
+ * and makes the exit code EXIT_PROBLEM; except EPIPE: the reader (head, less) has exited, which is
+ * not an error.
+ */
 int out_write(const char *data, size_t len);
-/* Print `json`; return `code`, or EXIT_PROBLEM when it cannot be written. */
+int out_printf(const char *fmt, ...) PRINTF_LIKE(1, 2);
+int out_dump(const json_t *json, size_t flags); /* flags of json_dumpf() */
+int out_flush(void);                            /* also an earlier failure */
+/* Print `json`; return `code`. */
 int out_json(const json_t *json, int code);
 
 /*
@@ -66,8 +74,7 @@ MUST_USE int answer_get(json_t **ret, const struct run *run, bool is_write, cons
 	__attribute__((sentinel));
 /* Print `out` and free it; return `code`. */
 int out_text(struct str *out, int code);
-/* Print the answer in the format of `run` and free it. Returns `code`, or EXIT_PROBLEM when it
- * cannot be written. */
+/* Print the answer in the format of `run` and free it. Returns `code`. */
 int answer_show(const struct run *run, json_t *answer, int code,
 		void (*show)(struct str *out, const json_t *answer, const struct style *style));
 

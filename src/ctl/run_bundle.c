@@ -31,8 +31,8 @@ static int sink_str(void *arg, const char *data, size_t len)
 
 static int member(const char *name, json_t *value, const char *behind)
 {
-	(void)printf("\"%s\": ", name);
-	(void)json_dumpf(value, stdout, JSON_INDENT(1) | JSON_ENCODE_ANY);
+	(void)out_printf("\"%s\": ", name);
+	(void)out_dump(value, JSON_INDENT(1) | JSON_ENCODE_ANY);
 	json_decref(value);
 	return out_write(behind, strlen(behind));
 }
@@ -55,7 +55,7 @@ static int head_write(void)
 	(void)uname(&uts);
 	if (gmtime_r(&t, &tm) != NULL)
 		(void)strftime(now, sizeof(now), "%Y-%m-%dT%H:%M:%SZ", &tm);
-	(void)printf("{\"api\": %d,\n", CONTROL_API_VERSION);
+	(void)out_printf("{\"api\": %d,\n", CONTROL_API_VERSION);
 	(void)text_member("made_at", now);
 	(void)text_member("made_by", "vipctl " VIPD_VERSION);
 	(void)text_member("kernel", uts.release);
@@ -70,13 +70,13 @@ static int part_write(const struct run *run, const char *member, const char *tar
 	struct err err;
 	int r = client_request(&run->client, "GET", target, sink_str, &body, &err);
 
-	(void)printf("\"%s\": ", member);
+	(void)out_printf("\"%s\": ", member);
 	if (r == 0) {
 		(void)out_write(str_text(&body), body.len);
 	} else {
-		(void)printf("{");
+		(void)out_printf("{");
 		(void)text_member("error", err.text);
-		(void)printf("\"code\": %d}", -r);
+		(void)out_printf("\"code\": %d}", -r);
 	}
 	(void)out_write(",\n", 2);
 	return r;
@@ -105,7 +105,7 @@ int run_bundle(const struct run *run)
 	if (run->n_args > 0)
 		return usage("'%s': dump --bundle takes no argument", run->args[0]);
 	if (head_write() < 0)
-		return EXIT_PROBLEM;
+		return EXIT_FINE; /* the failure is reported at the end */
 	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
 		if (part_write(run, parts[i].member, parts[i].target) < 0)
 			code = EXIT_PROBLEM;

@@ -136,7 +136,7 @@ static int kernel_json(struct programmed *programmed, const char *part)
 	return out_json(json, EXIT_FINE);
 }
 
-/* False: the reader of stdout has exited. */
+/* False: standard output cannot be written. */
 static bool lines_print(char *text, const char *part)
 {
 	char *line;

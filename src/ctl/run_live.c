@@ -92,13 +92,16 @@ static int events_show(struct nft_live *l, uint64_t deadline_ns, struct err *err
 		event_print(&out, &e, &last_id, &last);
 		r = out_write(str_text(&out), out.len);
 		str_fini(&out);
-		if (r < 0 || fflush(stdout) != 0)
+		if (r < 0)
+			break;
+		r = out_flush();
+		if (r < 0)
 			break;
 	}
 	str_fini(&last);
 	if (r >= 0 && n_packets == 0)
 		(void)fputs("no new connection of that flow\n", stderr);
-	return r < 0 && r != -EPIPE ? r : n_packets == 0;
+	return r < 0 ? r : n_packets == 0;
 }
 
 int run_live(const struct run *run, const json_t *trace)
@@ -115,9 +118,9 @@ int run_live(const struct run *run, const json_t *trace)
 		return failed(r, &err);
 	(void)sigaction(SIGINT, &action, NULL);
 	(void)sigaction(SIGTERM, &action, NULL);
-	(void)printf("\nnew connections of this flow, for %u s, at most %d:\n", run->live_s,
-		     PACKETS_MAX);
-	(void)fflush(stdout);
+	(void)out_printf("\nnew connections of this flow, for %u s, at most %d:\n", run->live_s,
+			 PACKETS_MAX);
+	(void)out_flush();
 	r = events_show(l, now_ns() + run->live_s * NSEC_PER_SEC, &err);
 	nft_live_close(l);
 	return r < 0 ? failed(r, &err) : r == 0 ? EXIT_FINE : EXIT_PROBLEM;

@@ -54,9 +54,7 @@ static int sink_lines(void *arg, const char *data, size_t len)
 	}
 	if (r == 0 && l->rest.len > LINE_MAX_BYTES)
 		r = -EPROTO;
-	if (fflush(stdout) != 0 && r == 0)
-		r = -errno;
-	return r;
+	return r == 0 ? out_flush() : r;
 }
 
 int run_monitor(const struct run *run)
@@ -75,5 +73,5 @@ int run_monitor(const struct run *run)
 	query_add(&target, "kind", run->kinds);
 	r = client_request(&client, "GET", target.text, sink_lines, &lines, &err);
 	str_fini(&lines.rest);
-	return r == 0 || r == -EPIPE ? EXIT_FINE : failed(r, &err);
+	return r == 0 ? EXIT_FINE : failed(r, &err);
 }

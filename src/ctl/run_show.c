@@ -133,7 +133,7 @@ static int page_show(const struct run *run, const char *ns, const char *name)
 	if (code != 0)
 		return code;
 	if (run->output == OUTPUT_NAME) {
-		(void)printf("%s/%s\n", ns, name);
+		(void)out_printf("%s/%s\n", ns, name);
 		json_decref(page);
 		return EXIT_FINE;
 	}
@@ -265,7 +265,7 @@ int run_dump(const struct run *run)
 	if (run->n_args == 1)
 		query_add(&target, "q", run->args[0]);
 	r = client_request(&run->client, "GET", target.text, sink_stdout, NULL, &err);
-	return r == 0 || r == -EPIPE ? EXIT_FINE : failed(r, &err);
+	return r == 0 ? EXIT_FINE : failed(r, &err);
 }
 
 /* --- doctor, log --- */
