@@ -65,7 +65,16 @@ static void mix_health(uint64_t *h, const struct health *health)
 	mix_text(h, f.reason);
 }
 
-/* The first errors by place and text, further ones by number. */
+static void mix_errors(uint64_t *h, size_t n, const struct serve_source_errors *list)
+{
+	mix_uint(h, n);
+	for (size_t i = 0; i < list->n; i++) {
+		mix_text(h, list->v[i].where);
+		mix_text(h, list->v[i].text);
+	}
+}
+
+/* The first errors and notes by place and text, further ones by number. */
 static void mix_source(uint64_t *h, const struct serve_source *source)
 {
 	FINI(serve_source_info_fini) struct serve_source_info info = { 0 };
@@ -77,11 +86,31 @@ static void mix_source(uint64_t *h, const struct serve_source *source)
 	mix_text(h, info.waiting_for);
 	mix_text(h, info.unknown);
 	mix_uint(h, info.is_complete);
-	mix_uint(h, info.n_errors);
-	mix_uint(h, info.n_notes);
-	vec_for_each (e, &info.errors) {
-		mix_text(h, e->where);
-		mix_text(h, e->text);
+	mix_errors(h, info.n_errors, &info.errors);
+	mix_errors(h, info.n_notes, &info.notes);
+}
+
+/* By operators and, with the ipvs plane, of removed endpoints. */
+static void mix_drains(uint64_t *h, const struct serve_context *ctx)
+{
+	const struct plane *p = ctx->plane;
+	struct plane_drains d = { 0 };
+
+	if (p != NULL && p->ops->drains != NULL)
+		p->ops->drains(p, &d);
+	mix_uint(h, d.n_draining);
+	mix_uint(h, d.n_drained);
+	mix_uint(h, d.n_timed_out);
+	mix_uint(h, ctx->model->drains.n);
+	mix_uint(h, ctx->model->ejections.n);
+}
+
+/* Those of the log change while vipd runs. */
+static void mix_options(uint64_t *h, const struct serve_context *ctx)
+{
+	for (size_t i = 0; i < ctx->n_options; i++) {
+		mix_text(h, ctx->options[i].name);
+		mix_text(h, ctx->options[i].value);
 	}
 }
 
@@ -97,6 +126,8 @@ static uint64_t generation(const struct serve_context *ctx)
 	for (int i = 0; ctx->plane != NULL && i < PLANE_FAULT_N; i++)
 		mix_text(&h, ctx->plane->faults[i].text);
 	mix_source(&h, &ctx->source);
+	mix_drains(&h, ctx);
+	mix_options(&h, ctx);
 	if (ctx->failover != NULL) {
 		mix_uint(&h, failover_unanswered(ctx->failover));
 		mix_uint(&h, failover_n_silent(ctx->failover));

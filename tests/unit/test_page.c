@@ -255,6 +255,55 @@ static void test_conditional(void **state)
 	world_fini(&w);
 }
 
+static struct plane_drains drains;
+static char note_text[8];
+
+static void drains_get(const struct plane *p, struct plane_drains *ret)
+{
+	(void)p;
+	*ret = drains;
+}
+
+static void describe(void *arg, struct serve_source_info *ret)
+{
+	(void)arg;
+	ret->n_notes = 1;
+	*vec_push(&ret->notes) = (struct serve_source_error){ xstrdup("web.yaml: document 1"),
+							      xstrdup(note_text), T0 };
+}
+
+/* Parts of the status that change without an event of an object or a sync. */
+static void test_status_parts(void **state)
+{
+	struct plane_ops ops = mock_plane_ops;
+	struct plane plane = { .ops = &ops };
+	struct serve_option option = { "v", "2" };
+	size_t *const numbers[] = { &drains.n_draining, &drains.n_drained, &drains.n_timed_out };
+	struct world w;
+	char tag[64] = "";
+
+	(void)state;
+	world_init(&w);
+	sync_all(&w.w);
+	ops.drains = drains_get;
+	w.w.ctx.plane = &plane;
+	w.w.ctx.source = (struct serve_source){ describe, NULL };
+	w.w.ctx.options = &option;
+	w.w.ctx.n_options = 1;
+	assert_false(is_same(&w, "/v1/status", tag));
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
+		assert_true(is_same(&w, "/v1/status", tag));
+		++*numbers[i];
+		assert_false(is_same(&w, "/v1/status", tag));
+	}
+	strcpy(note_text, "other");
+	assert_false(is_same(&w, "/v1/status", tag));
+	option.value = "4";
+	assert_false(is_same(&w, "/v1/status", tag));
+	assert_true(is_same(&w, "/v1/status", tag));
+	world_fini(&w);
+}
+
 static size_t n_draining;
 
 static void leaving(const struct plane *p, const struct svc *svc,
@@ -452,10 +501,11 @@ static void test_slices(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_hosts),   cmocka_unit_test(test_paths),
-		cmocka_unit_test(test_options), cmocka_unit_test(test_conditional),
-		cmocka_unit_test(test_leaving), cmocka_unit_test(test_ejected),
-		cmocka_unit_test(test_history), cmocka_unit_test(test_slices),
+		cmocka_unit_test(test_hosts),        cmocka_unit_test(test_paths),
+		cmocka_unit_test(test_options),      cmocka_unit_test(test_conditional),
+		cmocka_unit_test(test_status_parts), cmocka_unit_test(test_leaving),
+		cmocka_unit_test(test_ejected),      cmocka_unit_test(test_history),
+		cmocka_unit_test(test_slices),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
