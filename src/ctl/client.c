@@ -247,7 +247,9 @@ static int status_error(int status, const struct str *body, struct err *err)
 	json_auto_t *json = json_loadb(str_text(body), body->len, 0, NULL);
 	const json_t *e = json_object_get(json, "error");
 	const char *text = json_string_value(json_object_get(e, "text"));
-	int code = status == 404 || status == 409 ? -ENODATA : status == 400 ? -EINVAL : -EPROTO;
+	int code = status == 404 || status == 409 || status == 503 ? -ENODATA
+		   : status == 400                                 ? -EINVAL
+								   : -EPROTO;
 
 	if (text == NULL)
 		code = err_set(err, -EPROTO, "vipd answered with HTTP status %d", status);

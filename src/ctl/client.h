@@ -39,8 +39,8 @@ MUST_USE int answer_read(struct answer *a, FILE *in, struct err *err);
 
 /*
  * Request `target`; the body of an answer of status 200 goes to `sink` piece by piece.
- * Returns 0, or with vipd's own words in `err` -ENODATA for status 404 and -EINVAL for
- * 400; what the sink returned; other -errno when there is no usable answer.
+ * Returns 0, or with vipd's own words in `err` -ENODATA for status 404, 409 and 503, and
+ * -EINVAL for 400; what the sink returned; other -errno when there is no usable answer.
  */
 MUST_USE int client_request(const struct client *c, const char *method, const char *target,
 			    int (*sink)(void *arg, const char *data, size_t len), void *arg,

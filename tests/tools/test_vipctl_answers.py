@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""vipctl with a server that answers as vipd: standard output that cannot be written."""
+"""vipctl with a server that answers as vipd: standard output that cannot be written, and error
+answers."""
 import http.server
 import json
 import os
@@ -111,3 +112,13 @@ def test_reader_has_exited(large, vipctl, args):
         p.stdout.close()
         assert p.stderr.read() == ""
         assert p.wait(60) == FINE
+
+
+@pytest.mark.parametrize("args", (["monitor"], ["drain", "shop/web", "web-1"]), ids=" ".join)
+def test_limit_of_vipd(server, vipctl, args):
+    """An answer with a reason comes from vipd, so vipd is not unreachable (exit code 3)."""
+    error = (503, json.dumps({"error": {"status": 503, "text": "limit of 8 reached"}}))
+    server.answers = {"/v1/monitor": error, "/v1/drains": error}
+    with vipctl(*args) as p:
+        assert p.stderr.read() == "vipctl: limit of 8 reached\n"
+        assert p.wait(60) == PROBLEM
