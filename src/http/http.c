@@ -271,7 +271,7 @@ static void on_read(struct bufferevent *bev, void *arg)
 
 static bool is_endless(const struct http_conn *c)
 {
-	return c->state == CONN_BODY && c->ops->begin != NULL;
+	return c->state == CONN_BODY && c->ops != NULL && c->ops->begin != NULL;
 }
 
 void http_wake(struct http_conn *c)
@@ -281,13 +281,24 @@ void http_wake(struct http_conn *c)
 		ready_add(c);
 }
 
+/* Of an endless body: the client has `reply_ms` to read more, while there is output. */
+static void on_output(struct evbuffer *out, const struct evbuffer_cb_info *info, void *arg)
+{
+	struct http_conn *c = arg;
+
+	if (!is_endless(c) || (info->n_deleted == 0 && info->orig_size > 0))
+		return;
+	if (evbuffer_get_length(out) > 0)
+		deadline_set(c, c->server->config.reply_ms);
+	else
+		(void)event_del(c->deadline);
+}
+
 /* Called when the output has shrunk to OUTPUT_LOW. */
 static void on_write(struct bufferevent *bev, void *arg)
 {
 	struct http_conn *c = arg;
 
-	if (is_endless(c)) /* the next piece sets its own deadline */
-		(void)event_del(c->deadline);
 	if (c->state == CONN_BODY && !list_is_linked(&c->ready))
 		ready_add(c);
 	else if (c->state == CONN_FLUSH && evbuffer_get_length(bufferevent_get_output(bev)) == 0)
@@ -366,10 +377,7 @@ static void body_step(struct http_conn *c, uint64_t deadline_ns)
 		c->state = CONN_FLUSH;
 		if (evbuffer_get_length(out) == 0)
 			conn_finish(c);
-	} else if (r == HTTP_BODY_WAIT) {
-		if (s->piece.len > 0)
-			deadline_set(c, s->config.reply_ms);
-	} else if (evbuffer_get_length(out) < OUTPUT_HIGH) {
+	} else if (r != HTTP_BODY_WAIT && evbuffer_get_length(out) < OUTPUT_HIGH) {
 		list_add_tail(&s->ready, &c->ready);
 	} /* else on_write() queues it */
 }
@@ -544,6 +552,7 @@ static void on_accept(struct evconnlistener *l, evutil_socket_t fd, struct socka
 	if (c->bev == NULL)
 		abort(); /* out of memory, as in xmalloc() */
 	bufferevent_setcb(c->bev, on_read, on_write, on_event, c);
+	(void)evbuffer_add_cb(bufferevent_get_output(c->bev), on_output, c);
 	bufferevent_setwatermark(c->bev, EV_READ, 0, s->config.head_max);
 	bufferevent_setwatermark(c->bev, EV_WRITE, OUTPUT_LOW, 0);
 	(void)bufferevent_enable(c->bev, EV_READ);

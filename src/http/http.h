@@ -89,8 +89,8 @@ struct http_body_ops {
 	void (*close)(void *state);
 	/*
 	 * Not NULL: an endless body, which ends with the connection. It may return
-	 * HTTP_BODY_WAIT; `reply_ms` limits each piece, not the whole answer. `conn` is the
-	 * argument of http_wake(), valid until close().
+	 * HTTP_BODY_WAIT; `reply_ms` limits the time in which the client reads nothing. `conn` is
+	 * the argument of http_wake(), valid until close().
 	 */
 	void (*begin)(void *state, struct http_conn *conn);
 };

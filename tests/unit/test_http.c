@@ -29,6 +29,7 @@ struct server {
 	size_t made;   /* requested pieces */
 	size_t closed; /* bodies that were closed */
 	size_t n_gone;
+	struct http_conn *endless;
 };
 
 struct body {
@@ -60,6 +61,25 @@ static void body_close(void *state)
 
 static const struct http_body_ops body_ops = { body_more, body_close };
 
+/* An endless body: a large piece fills the socket, then small ones follow. */
+static void endless_begin(void *state, struct http_conn *conn)
+{
+	((struct body *)state)->s->endless = conn;
+}
+
+static int endless_more(void *state, struct str *out, uint64_t deadline_ns)
+{
+	struct body *b = state;
+	size_t n = b->n++ == 0 ? b->s->piece_size : 1;
+
+	(void)deadline_ns;
+	for (size_t i = 0; i < n; i++)
+		str_add(out, "x", 1);
+	return HTTP_BODY_WAIT;
+}
+
+static const struct http_body_ops endless_ops = { endless_more, body_close, endless_begin };
+
 static void handle(void *arg, const struct http_request *q, struct http_reply *reply)
 {
 	struct server *s = arg;
@@ -74,7 +94,8 @@ static void handle(void *arg, const struct http_request *q, struct http_reply *r
 	}
 	b = xcalloc(1, sizeof(*b));
 	b->s = s;
-	http_reply_stream(reply, "text/plain", &body_ops, b);
+	http_reply_stream(reply, "text/plain",
+			  strcmp(q->path, "/endless") == 0 ? &endless_ops : &body_ops, b);
 }
 
 static void server_begin(struct server *s, struct http_config config)
@@ -245,6 +266,36 @@ static void test_stalled_reader(void **state)
 	assert_int_equal(s.closed, 1);
 	assert_true(now_ns() - begin >= 60 * NSEC_PER_MSEC);
 	assert_true(s.made < 1000); /* what fits the socket and the buffer: under 1 MB of 100 */
+	assert_int_equal(http_server_connections(s.http), 0);
+	close(fd);
+	server_end(&s);
+}
+
+/* Pieces of an endless body that follow do not give a client that reads nothing more time. */
+static void test_stalled_subscriber(void **state)
+{
+	static const char request[] = "GET /endless HTTP/1.1\r\n\r\n";
+	struct http_config config = plain;
+	struct server s;
+	int sndbuf;
+	socklen_t len = sizeof(sndbuf);
+	int fd;
+
+	(void)state;
+	config.reply_ms = 80;
+	server_begin(&s, config);
+	fd = talk_connect(s.path);
+	assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &sndbuf, &len), 0);
+	/* libevent fills a quarter of the socket; http_wake() has no effect from 128 KB on */
+	s.piece_size = (size_t)sndbuf / 2;
+	assert_int_equal(send(fd, request, strlen(request), 0), (ssize_t)strlen(request));
+	for (int i = 0; s.closed == 0 && i < 200; i++) { /* far longer than reply_ms */
+		talk_turn(&s.talk);
+		if (s.endless != NULL && s.closed == 0)
+			http_wake(s.endless);
+		(void)usleep(5000);
+	}
+	assert_int_equal(s.closed, 1);
 	assert_int_equal(http_server_connections(s.http), 0);
 	close(fd);
 	server_end(&s);
@@ -572,11 +623,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_answers),        cmocka_unit_test(test_malformed),
 		cmocka_unit_test(test_huge_head),      cmocka_unit_test(test_drip),
-		cmocka_unit_test(test_stalled_reader), cmocka_unit_test(test_reader_leaves),
-		cmocka_unit_test(test_half_close),     cmocka_unit_test(test_cut_body),
-		cmocka_unit_test(test_idle_crowd),     cmocka_unit_test(test_client_limit),
-		cmocka_unit_test(test_crowd),          cmocka_unit_test(test_retire),
-		cmocka_unit_test(test_any_method),     cmocka_unit_test(test_close_busy),
+		cmocka_unit_test(test_stalled_reader), cmocka_unit_test(test_stalled_subscriber),
+		cmocka_unit_test(test_reader_leaves),  cmocka_unit_test(test_half_close),
+		cmocka_unit_test(test_cut_body),       cmocka_unit_test(test_idle_crowd),
+		cmocka_unit_test(test_client_limit),   cmocka_unit_test(test_crowd),
+		cmocka_unit_test(test_retire),         cmocka_unit_test(test_any_method),
+		cmocka_unit_test(test_close_busy),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
