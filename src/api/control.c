@@ -175,13 +175,24 @@ static void not_found(struct http_reply *reply, const char *path)
 				 list.text);
 }
 
+static void method_refused(struct http_reply *reply, const struct control_route *r,
+			   const char *path)
+{
+	bool takes_writes = r != NULL && r->takes_writes;
+
+	if (takes_writes)
+		reply->allow = "GET, HEAD, PUT, POST";
+	http_reply_error(reply, 405, "'%.128s': only GET%s", path,
+			 takes_writes ? ", HEAD, PUT and POST" : " and HEAD");
+}
+
 static void route(void *arg, const struct http_request *q, struct http_reply *reply)
 {
 	const struct serve_control *c = arg;
 	const struct control_route *r = control_route_find(q->path);
 
-	if (q->is_write && (r == NULL || !r->takes_writes))
-		http_reply_error(reply, 405, "'%.128s': only GET and HEAD", q->path);
+	if (q->is_other || (q->is_write && (r == NULL || !r->takes_writes)))
+		method_refused(reply, r, q->path);
 	else if (r == NULL)
 		not_found(reply, q->path);
 	else

@@ -114,6 +114,7 @@ static const char *reason(int status)
 		{ 404, "Not Found" },
 		{ 405, "Method Not Allowed" },
 		{ 408, "Request Timeout" },
+		{ 409, "Conflict" },
 		{ 413, "Content Too Large" },
 		{ 431, "Request Header Fields Too Large" },
 		{ 500, "Internal Server Error" },
@@ -185,7 +186,8 @@ static void head_send(struct http_conn *c, const struct http_reply *reply)
 	evbuffer_add_printf(out, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\n", reply->status,
 			    reason(reply->status), reply->type);
 	if (reply->status == 405)
-		evbuffer_add_printf(out, "Allow: GET, HEAD\r\n");
+		evbuffer_add_printf(out, "Allow: %s\r\n",
+				    reply->allow != NULL ? reply->allow : "GET, HEAD");
 	if (reply->ops != NULL && c->is_chunked)
 		evbuffer_add_printf(out, "Transfer-Encoding: chunked\r\n");
 	else if (reply->ops == NULL && reply->status != 304) /* 304 has no body */

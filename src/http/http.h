@@ -48,6 +48,7 @@ struct http_request {
 	const char *if_none_match; /* If-None-Match header; NULL: none */
 	bool is_head;              /* HEAD: answer without the body */
 	bool is_write;             /* PUT or POST, where allowed */
+	bool is_other;             /* HTTP_TAKES_WRITES: another method, for the answer 405 */
 	bool is_http10;            /* no chunked encoding */
 };
 
@@ -103,6 +104,7 @@ struct http_reply {
 	const char *type;   /* static text */
 	struct str body;    /* the whole body, unless `ops` is set */
 	struct str headers; /* further headers, each with CR LF */
+	const char *allow;  /* methods, in the answer 405; NULL: GET and HEAD */
 	const struct http_body_ops *ops;
 	void *state;
 };

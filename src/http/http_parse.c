@@ -120,11 +120,12 @@ static int method_parse(struct http_request *ret, const char *method, enum http_
 	if (ret->is_write || ret->is_head || strcmp(method, "GET") == 0)
 		return 0;
 	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
-		if (strcmp(method, others[i]) == 0)
-			return reject(err, STATUS_METHOD,
-				      takes == HTTP_TAKES_WRITES
-					      ? "only GET, HEAD, PUT and POST"
-					      : "only GET and HEAD: nothing is changed here");
+		ret->is_other |= strcmp(method, others[i]) == 0;
+	if (ret->is_other)
+		return takes == HTTP_TAKES_WRITES
+			       ? 0 /* which methods a path has is for the handler */
+			       : reject(err, STATUS_METHOD,
+					"only GET and HEAD: nothing is changed here");
 	return reject(err, STATUS_UNKNOWN_METHOD, "no such method");
 }
 

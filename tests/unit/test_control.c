@@ -280,6 +280,35 @@ static const struct {
 	{ "GET /v1/doctor", 404, "node checks are not available" },
 };
 
+/* The answer 405 lists the methods that the path has. */
+static void test_allow(void **state)
+{
+	static const struct {
+		const char *request;
+		const char *allow;
+	} cases[] = {
+		{ "DELETE /v1/drains", "\r\nAllow: GET, HEAD, PUT, POST\r\n" },
+		{ "DELETE /v1/status", "\r\nAllow: GET, HEAD\r\n" },
+		{ "PUT /v1/status", "\r\nAllow: GET, HEAD\r\n" },
+	};
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		FINI(str_fini) struct str answer = { 0 };
+		char request[64];
+		int n = snprintf(request, sizeof(request), "%s HTTP/1.1\r\n\r\n", cases[i].request);
+		int fd = talk_connect(w.path);
+
+		talk_all(&w.talk, fd, request, (size_t)n, &answer);
+		close(fd);
+		assert_non_null(strstr(answer.text, "HTTP/1.1 405 "));
+		assert_non_null(strstr(answer.text, cases[i].allow));
+	}
+	world_fini(&w);
+}
+
 static void test_writes(void **state)
 {
 	struct world w;
@@ -687,13 +716,21 @@ static void test_list_while_changing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_mode),          cmocka_unit_test(test_places),
-		cmocka_unit_test(test_successor),     cmocka_unit_test(test_refusals),
-		cmocka_unit_test(test_writes),        cmocka_unit_test(test_empty),
-		cmocka_unit_test(test_traces),        cmocka_unit_test(test_trace_endpoints),
-		cmocka_unit_test(test_searches),      cmocka_unit_test(test_page_and_dump),
-		cmocka_unit_test(test_many),          cmocka_unit_test(test_slices),
-		cmocka_unit_test(test_large_service), cmocka_unit_test(test_list_while_changing),
+		cmocka_unit_test(test_mode),
+		cmocka_unit_test(test_places),
+		cmocka_unit_test(test_successor),
+		cmocka_unit_test(test_refusals),
+		cmocka_unit_test(test_allow),
+		cmocka_unit_test(test_writes),
+		cmocka_unit_test(test_empty),
+		cmocka_unit_test(test_traces),
+		cmocka_unit_test(test_trace_endpoints),
+		cmocka_unit_test(test_searches),
+		cmocka_unit_test(test_page_and_dump),
+		cmocka_unit_test(test_many),
+		cmocka_unit_test(test_slices),
+		cmocka_unit_test(test_large_service),
+		cmocka_unit_test(test_list_while_changing),
 	};
 
 	log_level_set_all(LOG_LEVEL_WARN);

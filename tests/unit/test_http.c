@@ -92,6 +92,10 @@ static void handle(void *arg, const struct http_request *q, struct http_reply *r
 		str_puts(&reply->body, "whole\n");
 		return;
 	}
+	if (strcmp(q->path, "/conflict") == 0) {
+		http_reply_error(reply, 409, "conflict");
+		return;
+	}
 	b = xcalloc(1, sizeof(*b));
 	b->s = s;
 	http_reply_stream(reply, "text/plain",
@@ -138,6 +142,11 @@ static void test_answers(void **state)
 	assert_int_equal(body.len, 30);
 	assert_int_equal(talk_get(&s.talk, s.path, "GET /whole HTTP/1.1\r\n\r\n", &body), 200);
 	assert_string_equal(body.text, "whole\n");
+	fd = talk_connect(s.path);
+	talk_all(&s.talk, fd, "GET /conflict HTTP/1.0\r\n\r\n", 26, &answer);
+	close(fd);
+	assert_int_equal(strncmp(answer.text, "HTTP/1.1 409 Conflict\r\n", 23), 0);
+	str_clear(&answer);
 
 	/* HTTP/1.0 has no chunks: the body ends with the connection. */
 	fd = talk_connect(s.path);

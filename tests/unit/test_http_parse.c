@@ -98,6 +98,7 @@ static void test_writes(void **state)
 		const char *head;
 		int status;
 		bool is_write;
+		bool is_other;
 	} heads[] = {
 		{ "PUT /v1/log?area=a" END, 0, true },
 		{ "POST /v1/log" END, 0, true },
@@ -105,7 +106,7 @@ static void test_writes(void **state)
 		{ "HEAD /v1/log" END, 0, false },
 		{ "PUT /v1/log HTTP/1.1\r\nContent-Length: 0\r\n\r\n", 0, true },
 		{ "PUT /v1/log HTTP/1.1\r\nContent-Length: 2\r\n\r\n", 413, true },
-		{ "DELETE /v1/log" END, 405, false },
+		{ "DELETE /v1/log" END, 0, false, true },
 		{ "put /v1/log" END, 501, false },
 	};
 
@@ -119,6 +120,7 @@ static void test_writes(void **state)
 						    HTTP_TAKES_WRITES, &err),
 				 heads[i].status);
 		assert_int_equal(q.is_write, heads[i].is_write);
+		assert_int_equal(q.is_other, heads[i].is_other);
 		http_request_fini(&q);
 	}
 }
