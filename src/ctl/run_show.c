@@ -101,16 +101,14 @@ static int list_show(const struct run *run, json_t *list)
  * Add the kernel's counters of a service as the member "counts" of the page. Without counters, or
  * with a vipd that lacks the request, the page is shown without them.
  */
-static void page_add_counts(const struct run *run, json_t *page, const char *ns, const char *name)
+static void page_add_counts(const struct run *run, json_t *page, const char *service)
 {
 	FINI(str_fini) struct str target = { 0 };
-	FINI(str_fini) struct str service = { 0 };
 	json_auto_t *counts = NULL;
 	struct err err;
 
-	str_printf(&service, "%s/%s", ns, name);
 	str_puts(&target, "/v1/counts");
-	query_add(&target, "service", service.text);
+	query_add(&target, "service", service);
 	if (client_json(&counts, &run->client, "GET", target.text, &err) == 0) {
 		json_t *item = json_array_get(json_object_get(counts, "items"), 0);
 
@@ -119,27 +117,37 @@ static void page_add_counts(const struct run *run, json_t *page, const char *ns,
 	}
 }
 
-static int page_show(const struct run *run, const char *ns, const char *name)
+/* The page of the service NAMESPACE/NAME; results of client_json(). */
+static int page_get(json_t **ret, const struct run *run, const char *service, struct err *err)
 {
 	FINI(str_fini) struct str target = { 0 };
-	json_t *page;
-	int code;
 
 	str_puts(&target, "/v1/services/");
-	str_encode(&target, ns);
-	str_puts(&target, "/");
-	str_encode(&target, name);
-	code = answer_get(&page, run, false, target.text, NULL);
-	if (code != 0)
-		return code;
+	str_encode(&target, service);
+	return client_json(ret, &run->client, "GET", target.text, err);
+}
+
+static int page_show(const struct run *run, json_t *page, const char *service)
+{
 	if (run->output == OUTPUT_NAME) {
-		(void)out_printf("%s/%s\n", ns, name);
+		(void)out_printf("%s\n", service);
 		json_decref(page);
 		return EXIT_FINE;
 	}
 	if (run->output != OUTPUT_JSON)
-		page_add_counts(run, page, ns, name);
+		page_add_counts(run, page, service);
 	return answer_show(run, page, EXIT_FINE, show_service);
+}
+
+/* Is `text` the name of this service, with or without its namespace? */
+static bool is_named(const json_t *item, const char *text)
+{
+	const char *ns = value_text(item, "namespace");
+	size_t len = strlen(ns);
+
+	if (strncmp(text, ns, len) == 0 && text[len] == '/')
+		text += len + 1;
+	return strcmp(value_text(item, "name"), text) == 0;
 }
 
 /* The service that `text` selects: alone in the list, or the only one of exactly this name. */
@@ -151,34 +159,49 @@ static const json_t *find_selected(const json_t *items, const char *text)
 	if (json_array_size(items) == 1)
 		return json_array_get(items, 0);
 	value_for_each (item, items)
-		if (strcmp(value_text(item, "name"), text) == 0) {
+		if (is_named(item, text)) {
 			found = item;
 			n++;
 		}
 	return n == 1 ? found : NULL;
 }
 
-/* Not NAMESPACE/NAME: search, and show the page of the selected service, or the list. */
+/* Show the page of the service that `text` selects, or the list of services that contain it. */
 static int svc_search(const struct run *run, const char *text)
 {
-	const json_t *items;
+	FINI(str_fini) struct str service = { 0 };
 	const json_t *one;
+	json_t *page;
 	json_t *list;
+	struct err err;
 	int code = list_get(&list, run, text);
+	int r;
 
 	if (code != 0)
 		return code;
-	items = value_get(list, "items");
-	one = find_selected(items, text);
-	if (one == NULL && json_array_size(items) > 0)
+	one = find_selected(value_get(list, "items"), text);
+	if (one == NULL && json_array_size(value_get(list, "items")) > 0)
 		return list_show(run, list);
 	if (one != NULL)
-		code = page_show(run, value_text(one, "namespace"), value_text(one, "name"));
-	else
-		code = complain(EXIT_PROBLEM,
-				"no service has '%s' in its name, as an address or as a pod", text);
+		say(&service, one, "{namespace}/{name}");
 	json_decref(list);
-	return code;
+	if (service.len == 0)
+		return complain(EXIT_PROBLEM,
+				"no service has '%s' in its name, as an address or as a pod", text);
+	r = page_get(&page, run, service.text, &err);
+	return r < 0 ? failed(r, &err) : page_show(run, page, service.text);
+}
+
+/* NAMESPACE/NAME of a service, else search. */
+static int svc_show(const struct run *run, const char *text)
+{
+	json_t *page;
+	struct err err;
+	int r = page_get(&page, run, text, &err);
+
+	if (r == -ENODATA)
+		return svc_search(run, text);
+	return r < 0 ? failed(r, &err) : page_show(run, page, text);
 }
 
 int run_svc(const struct run *run)
@@ -201,10 +224,8 @@ int run_svc(const struct run *run)
 		return svc_search(run, run->args[0]);
 	ns = xstrndup(run->args[0], (size_t)(slash - run->args[0]));
 	if (run->ns != NULL && strcmp(run->ns, ns) != 0)
-		code = usage("'%s' names another namespace than -n", run->args[0]);
-	else
-		code = page_show(run, ns, slash + 1);
-	return code;
+		return usage("'%s' names another namespace than -n", run->args[0]);
+	return svc_show(run, run->args[0]);
 }
 
 /* --- trace --- */
@@ -250,10 +271,31 @@ static int sink_stdout(void *arg, const char *data, size_t len)
 	return out_write(data, len);
 }
 
+/* Add the parameters of the service that `text` selects, else of all services that contain it. */
+static int dump_select(struct str *target, const struct run *run, const char *text)
+{
+	json_auto_t *list = NULL;
+	const json_t *one;
+	int code = list_get(&list, run, text);
+
+	if (code != 0)
+		return code;
+	one = find_selected(value_get(list, "items"), text);
+	if (one == NULL) {
+		query_add(target, "namespace", run->ns);
+		query_add(target, "q", text);
+	} else {
+		query_add(target, "namespace", value_text(one, "namespace"));
+		query_add(target, "name", value_text(one, "name"));
+	}
+	return 0;
+}
+
 int run_dump(const struct run *run)
 {
 	FINI(str_fini) struct str target = { 0 };
 	struct err err = { 0 };
+	int code = 0;
 	int r;
 
 	if (run->is_bundle)
@@ -261,9 +303,12 @@ int run_dump(const struct run *run)
 	if (run->n_args > 1)
 		return usage("'%s': dump takes one argument", run->args[1]);
 	str_puts(&target, "/v1/dump");
-	query_add(&target, "namespace", run->ns);
 	if (run->n_args == 1)
-		query_add(&target, "q", run->args[0]);
+		code = dump_select(&target, run, run->args[0]);
+	else
+		query_add(&target, "namespace", run->ns);
+	if (code != 0)
+		return code;
 	r = client_request(&run->client, "GET", target.text, sink_stdout, NULL, &err);
 	return r == 0 ? EXIT_FINE : failed(r, &err);
 }

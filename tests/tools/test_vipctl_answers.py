@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""vipctl with a server that answers as vipd: standard output that cannot be written, and error
-answers."""
+"""vipctl with a server that answers as vipd: standard output that cannot be written, error answers,
+and the services that an argument selects."""
 import http.server
 import json
 import os
@@ -122,3 +122,35 @@ def test_limit_of_vipd(server, vipctl, args):
     with vipctl(*args) as p:
         assert p.stderr.read() == "vipctl: limit of 8 reached\n"
         assert p.wait(60) == PROBLEM
+
+
+def found(*names):
+    return 200, json.dumps({"api": 1, "items": [row(n) for n in names]})
+
+
+@pytest.mark.parametrize("names,shown", [(["web"], "shop/web\n"), (["web", "web-2"], "shop/web\nshop/web-2\n")])
+def test_part_of_namespace_and_name(server, vipctl, names, shown):
+    """A part of NAMESPACE/NAME that is no service is searched."""
+    server.answers = {"/v1/services/shop%2Fweb": (200, json.dumps(dict(row("web"), api=1))),
+                      "/v1/services?limit=all&q=shop%2Fwe": found(*names)}
+    with vipctl("svc", "shop/we", "-o", "name", stdout=subprocess.PIPE) as p:
+        assert p.communicate(timeout=60) == (shown, "")
+        assert p.returncode == FINE
+
+
+def test_unknown_service(server, vipctl):
+    server.answers = {"/v1/services": found()}
+    with vipctl("svc", "shop/x") as p:
+        assert "no service has 'shop/x' in its name" in p.stderr.read()
+        assert p.wait(60) == PROBLEM
+
+
+@pytest.mark.parametrize("text,target", [
+    ("shop/web", "/v1/dump?namespace=shop&name=web"), ("web", "/v1/dump?namespace=shop&name=web"),
+    ("shop/we", "/v1/dump?q=shop%2Fwe"), ("eb", "/v1/dump?q=eb")])
+def test_dump_selects_as_svc(server, vipctl, text, target):
+    """The service of exactly this name, else all that contain the text."""
+    server.answers = {"/v1/services": found("web", "web-2"), target: (200, "selected\n")}
+    with vipctl("dump", text, stdout=subprocess.PIPE) as p:
+        assert p.communicate(timeout=60) == ("selected\n", "")
+        assert p.returncode == FINE
