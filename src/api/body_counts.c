@@ -2,9 +2,10 @@
 /*
  * api/body_counts - connection counters of services, for clients that poll.
  *
- * Reads BATCH counters at a time from the kernel, in less than a millisecond. A service is
- * written after all of its counters were read; one with more than SLOTS_MAX backends
- * without counters of endpoints.
+ * Each call reads BATCH counters of a service from the kernel, in less than a millisecond: of
+ * connections to its frontends, of rejected ones, of its backends. They are copies, so that rows
+ * may change meanwhile. A service is written after all of its counters were read; one with more
+ * than SLOTS_MAX backends without counters of endpoints.
  */
 #include "api/body.h"
 
@@ -19,41 +20,37 @@ struct sum {
 	uint64_t n;
 };
 
+enum step {
+	STEP_NONE = 0,
+	STEP_CONNECTIONS,
+	STEP_REJECTED,
+	STEP_SLOTS,
+};
+
 struct counts_body {
 	struct items items;
 	const struct name *ns; /* counted; of the requested service, NULL = all */
 	const struct name *name;
 	bool is_counted; /* at least one counter exists */
+	enum step step;  /* of the current service */
+	size_t n_read;   /* counters in this step */
+	uint64_t connections;
+	uint64_t rejected;
+	VEC(struct plan_frontend) frontends;
 	VEC(struct plane_slot) slots;
 	VEC(struct sum) sums;
 };
 
-/* The sum of a counter over all frontends of a service. */
-static uint64_t read_frontends(struct counts_body *b, const struct plan_rows *rows,
-			       enum plane_frontend_counter which)
+static void slots_gather(struct counts_body *b)
 {
-	const struct plane *plane = b->items.ctx->plane;
-	uint64_t sum = 0;
-	struct err err;
+	const struct walk_key *key = b->items.key;
+	const struct svc *svc = model_find(b->items.ctx->model, key->ns, key->name);
+	const struct plan_rows *rows = svc != NULL ? svc->rows : NULL;
 
-	for (size_t i = 0; i < rows->frontends.n; i += BATCH) {
-		size_t n = MIN(rows->frontends.n - i, (size_t)BATCH);
-		struct plane_count got[BATCH];
-
-		if (plane->ops->count_frontends(plane, which, &rows->frontends.v[i], n, got, &err) <
-		    0)
-			return sum;
-		for (size_t k = 0; k < n; k++) {
-			b->is_counted |= got[k].is_known;
-			sum += got[k].is_known ? got[k].packets : 0;
-		}
-	}
-	return sum;
-}
-
-static void slots_gather(struct counts_body *b, const struct plan_rows *rows)
-{
 	vec_clear(&b->slots);
+	vec_clear(&b->sums);
+	if (rows == NULL)
+		return;
 	vec_for_each (pool, &rows->pools)
 		for (size_t i = 0; i < plan_pool_counters(pool) && b->slots.n <= SLOTS_MAX; i++) {
 			const struct plan_backend *at = plan_pool_counter(pool, i);
@@ -66,28 +63,71 @@ static void slots_gather(struct counts_body *b, const struct plan_rows *rows)
 				.slot = (uint32_t)i,
 			};
 		}
+	if (b->slots.n > SLOTS_MAX)
+		vec_clear(&b->slots);
+}
+
+static void counts_item(struct items *items, const struct svc *svc)
+{
+	struct counts_body *b = (struct counts_body *)items;
+	const struct plan_rows *rows = svc->rows;
+
+	if (rows == NULL || rows->frontends.n == 0)
+		return;
+	b->connections = b->rejected = 0;
+	vec_clear(&b->frontends);
+	vec_for_each (f, &rows->frontends)
+		*vec_push(&b->frontends) = *f;
+	b->step = STEP_CONNECTIONS;
+}
+
+/* Add up a counter of all frontends. A failure ends the sum. */
+static void frontends_read(struct counts_body *b, enum plane_frontend_counter which, uint64_t *sum)
+{
+	const struct plane *plane = b->items.ctx->plane;
+	size_t n = MIN(b->frontends.n - b->n_read, (size_t)BATCH);
+	struct plane_count got[BATCH];
+	struct err err;
+
+	if (plane->ops->count_frontends(plane, which, &b->frontends.v[b->n_read], n, got, &err) <
+	    0) {
+		b->n_read = b->frontends.n;
+		return;
+	}
+	b->n_read += n;
+	for (size_t i = 0; i < n; i++) {
+		b->is_counted |= got[i].is_known;
+		*sum += got[i].is_known ? got[i].packets : 0;
+	}
+}
+
+static void slots_read(struct counts_body *b)
+{
+	const struct plane *plane = b->items.ctx->plane;
+	size_t n = MIN(b->slots.n - b->n_read, (size_t)BATCH);
+	struct plane_count got[BATCH];
+	const struct plane_slot *v;
+	struct err err;
+
+	if (n == 0)
+		return;
+	v = &b->slots.v[b->n_read];
+	if (plane->ops->count_slots(plane, v, n, got, &err) < 0) {
+		b->n_read = b->slots.n;
+		return;
+	}
+	b->n_read += n;
+	for (size_t i = 0; i < n; i++)
+		if (got[i].is_known && got[i].packets > 0)
+			*vec_push(&b->sums) =
+				(struct sum){ { v[i].addr, v[i].port, 0 }, got[i].packets };
 }
 
 /* A backend may be in two pools, the cluster pool and the local pool. */
-static void read_slots(struct counts_body *b)
+static void sums_merge(struct counts_body *b)
 {
-	const struct plane *plane = b->items.ctx->plane;
 	size_t kept = 0;
-	struct err err;
 
-	vec_clear(&b->sums);
-	for (size_t i = 0; i < b->slots.n; i += BATCH) {
-		size_t n = MIN(b->slots.n - i, (size_t)BATCH);
-		struct plane_count got[BATCH];
-
-		if (plane->ops->count_slots(plane, &b->slots.v[i], n, got, &err) < 0)
-			return;
-		for (size_t k = 0; k < n; k++)
-			if (got[k].is_known && got[k].packets > 0)
-				*vec_push(&b->sums) = (struct sum){ { b->slots.v[i + k].addr,
-								      b->slots.v[i + k].port, 0 },
-								    got[k].packets };
-	}
 	if (b->sums.n == 0)
 		return;
 	vec_sort(&b->sums, ip_endpoint_cmp);
@@ -100,31 +140,61 @@ static void read_slots(struct counts_body *b)
 	vec_cut(&b->sums, kept + 1);
 }
 
-static void counts_item(struct items *items, const struct svc *svc)
+static void service_write(struct counts_body *b)
 {
-	struct counts_body *b = (struct counts_body *)items;
-	const struct plan_rows *rows = svc->rows;
-	uint64_t attempts = rows ? read_frontends(b, rows, PLANE_FRONTEND_CONNECTIONS) : 0;
-	struct jsonw *w = &items->w;
+	struct jsonw *w = &b->items.w;
 
-	if (attempts == 0)
-		return;
 	jsonw_object(w, NULL);
-	jsonw_names(w, svc->ns, svc->name);
-	jsonw_uint(w, "connections", attempts);
-	jsonw_uint(w, "rejected", read_frontends(b, rows, PLANE_FRONTEND_REJECTED));
+	jsonw_names(w, b->items.key->ns, b->items.key->name);
+	jsonw_uint(w, "connections", b->connections);
+	jsonw_uint(w, "rejected", b->rejected);
 	jsonw_array(w, "endpoints");
-	slots_gather(b, rows);
-	if (b->slots.n <= SLOTS_MAX)
-		read_slots(b);
-	for (size_t i = 0; b->slots.n <= SLOTS_MAX && i < b->sums.n; i++) {
+	vec_for_each (sum, &b->sums) {
 		jsonw_object(w, NULL);
-		jsonw_endpoint(w, &b->sums.v[i].at.addr, b->sums.v[i].at.port);
-		jsonw_uint(w, "connections", b->sums.v[i].n);
+		jsonw_endpoint(w, &sum->at.addr, sum->at.port);
+		jsonw_uint(w, "connections", sum->n);
 		jsonw_end(w);
 	}
 	jsonw_end(w);
 	jsonw_end(w);
+}
+
+/* The step is over. A service without connections is not written. */
+static void step_next(struct counts_body *b)
+{
+	b->n_read = 0;
+	b->step = b->connections > 0 && b->step != STEP_SLOTS ? b->step + 1 : STEP_NONE;
+	if (b->step == STEP_SLOTS)
+		slots_gather(b);
+}
+
+/* One batch. */
+static bool counts_more(struct items *items, uint64_t deadline_ns)
+{
+	struct counts_body *b = (struct counts_body *)items;
+
+	(void)deadline_ns;
+	switch (b->step) {
+	case STEP_NONE:
+		return false;
+	case STEP_CONNECTIONS:
+		frontends_read(b, PLANE_FRONTEND_CONNECTIONS, &b->connections);
+		break;
+	case STEP_REJECTED:
+		frontends_read(b, PLANE_FRONTEND_REJECTED, &b->rejected);
+		break;
+	case STEP_SLOTS:
+		slots_read(b);
+		break;
+	}
+	if (b->n_read < (b->step == STEP_SLOTS ? b->slots.n : b->frontends.n))
+		return true;
+	if (b->step == STEP_SLOTS) {
+		sums_merge(b);
+		service_write(b);
+	}
+	step_next(b);
+	return true;
 }
 
 static bool is_requested(void *arg, const struct svc *svc)
@@ -153,6 +223,7 @@ static void counts_close(struct items *items)
 
 	name_unref(b->ns);
 	name_unref(b->name);
+	vec_fini(&b->frontends);
 	vec_fini(&b->slots);
 	vec_fini(&b->sums);
 }
@@ -161,7 +232,11 @@ void body_counts(struct http_reply *reply, const struct serve_context *ctx,
 		 const struct http_request *q)
 {
 	static const struct items_ops ops = {
-		.head = counts_head, .item = counts_item, .tail = counts_tail, .close = counts_close
+		.head = counts_head,
+		.item = counts_item,
+		.more = counts_more,
+		.tail = counts_tail,
+		.close = counts_close,
 	};
 	struct counts_body *b = xcalloc(1, sizeof(*b));
 	const struct page_query query = { .is_wanted = is_requested, .arg = b };

@@ -21,8 +21,9 @@
 struct world {
 	struct serve_world w;
 	struct history *history;
-	size_t n_units; /* calls for the last answer, each with its deadline passed */
-	size_t largest; /* bytes that one of them added */
+	size_t n_units;         /* calls for the last answer, each with its deadline passed */
+	size_t largest;         /* bytes that one of them added */
+	size_t largest_counted; /* counters that one of them asked for */
 };
 
 static void world_init(struct world *w)
@@ -46,14 +47,17 @@ static void stream_read(struct world *w, struct http_reply *reply)
 
 	w->n_units = 0;
 	w->largest = 0;
+	w->largest_counted = 0;
 	if (reply->ops == NULL)
 		return;
 	do {
 		size_t before = reply->body.len;
+		size_t counted = w->w.k.n_counted;
 
 		r = reply->ops->more(reply->state, &reply->body, 0);
 		w->n_units++;
 		w->largest = MAX(w->largest, reply->body.len - before);
+		w->largest_counted = MAX(w->largest_counted, w->w.k.n_counted - counted);
 	} while (r > 0);
 	assert_int_equal(r, 0);
 	reply->ops->close(reply->state);
@@ -252,6 +256,39 @@ static void test_conditional(void **state)
 	assert_true(is_same(&w, paths[0], tag));
 	(void)snprintf(tag, sizeof(tag), "\"x\", W/%s", "\"0\"");
 	assert_false(is_same(&w, paths[0], tag));
+	world_fini(&w);
+}
+
+/* The counters of a service with 601 frontends and 600 endpoints are read in batches. */
+static void test_counts(void **state)
+{
+	FINI(str_fini) struct str service = { 0 };
+	FINI(str_fini) struct str slice = { 0 };
+	struct world w;
+	struct http_reply reply;
+	json_t *json;
+
+	(void)state;
+	world_init(&w);
+	str_puts(&service, "ip=10.96.0.1 port=http:80");
+	str_puts(&slice, "|http:8080|");
+	for (int i = 0; i < 600; i++) {
+		str_printf(&service, " ext=192.0.%d.%d", 3 + i / 200, 1 + i % 200);
+		str_printf(&slice, "%s10.1.%d.%d rs", i > 0 ? ";" : "", i / 200, 1 + i % 200);
+	}
+	put_service(&w.w, "a/b", service.text);
+	put_slice(&w.w, "a/s", "b", slice.text);
+	sync_all(&w.w);
+	assert_true(ask(&w, "/v1/counts?service=a/b", HERE, &reply));
+	assert_in_range(w.largest_counted, 1, 256);
+	json = json_of(reply.body.text, reply.body.len);
+	assert_int_equal(int_at(json, "items.0.connections"), 601 * 80);
+	assert_int_equal(int_at(json, "items.0.rejected"), 0);
+	assert_int_equal(len_at(json, "items.0.endpoints"), 600);
+	assert_string_equal(text_at(json, "items.0.endpoints.599.address"), "10.1.2.200");
+	assert_int_equal(int_at(json, "items.0.endpoints.599.connections"), 8080 + 200);
+	json_decref(json);
+	reply_fini(&reply);
 	world_fini(&w);
 }
 
@@ -503,9 +540,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_hosts),        cmocka_unit_test(test_paths),
 		cmocka_unit_test(test_options),      cmocka_unit_test(test_conditional),
-		cmocka_unit_test(test_status_parts), cmocka_unit_test(test_leaving),
-		cmocka_unit_test(test_ejected),      cmocka_unit_test(test_history),
-		cmocka_unit_test(test_slices),
+		cmocka_unit_test(test_status_parts), cmocka_unit_test(test_counts),
+		cmocka_unit_test(test_leaving),      cmocka_unit_test(test_ejected),
+		cmocka_unit_test(test_history),      cmocka_unit_test(test_slices),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
