@@ -172,13 +172,19 @@ static int env_update(struct sync *s, struct err *err)
 }
 
 /* Rows are built without address families that failed. */
-static void left_out_follow(struct sync *s)
+static void left_out_follow(struct sync *s, uint64_t now)
 {
 	uint8_t failed = plane_families_failed(s->plane);
 
 	if (s->plan->left_out == failed)
 		return;
-	s->is_load_wanted |= (s->plan->left_out & ~failed) != 0; /* it may have missed changes */
+	/* One is taken back: it may have missed changes. During a load the other one failed. */
+	if (s->plan->left_out & ~failed) {
+		s->is_load_wanted = true;
+		if (s->state != SYNC_RUNNING)
+			s->not_before_ns =
+				now + sync_backoff(s->load_failures++, SYNC_RETRY_MAX_NS);
+	}
 	s->plan->left_out = failed;
 	sync_large_forget(s); /* its goal was built for other families */
 	s->are_claims_made = false;
@@ -215,7 +221,7 @@ static uint64_t step_load(struct sync *s, uint64_t now)
 		s->stats.failures++;
 		return load_failed(s, r, &err, now);
 	}
-	left_out_follow(s);
+	left_out_follow(s, now);
 	s->env_failed_ns = 0;
 	s->load_no++;
 	s->stats.loads++;
@@ -617,7 +623,7 @@ static uint64_t families_follow(struct sync *s, uint64_t now)
 	if (s->state != SYNC_ADOPTING && !s->is_load_begun)
 		next = plane_families_retry(s->plane, now, &is_due);
 	s->is_load_wanted |= is_due;
-	left_out_follow(s);
+	left_out_follow(s, now);
 	return next != 0 ? next : SYNC_NEVER;
 }
 

@@ -33,8 +33,10 @@
 #define SETTLE_MS 50    /* before ready(): wait for a file that is being written, ... */
 #define SETTLE_TRIES 20 /* ... at most this number of times */
 #define YOUNG_NS (100 * NSEC_PER_MSEC) /* a younger file may still be written */
-#define WRITER_NS (30 * NSEC_PER_SEC)  /* ... for so long, while a process has it open */
-#define RACY_NS (20 * NSEC_PER_MSEC)   /* two writes within this time may have equal time stamps */
+/* ... for so long, while a process has it open; and a file that is written all the time */
+#define WRITER_NS (30 * NSEC_PER_SEC)
+#define WRITER_MAX_NS (300 * NSEC_PER_SEC)
+#define RACY_NS (20 * NSEC_PER_MSEC) /* two writes within this time may have equal time stamps */
 
 #define TRIM_BYTES (1U << 20) /* parsed bytes after which memory is returned */
 
@@ -278,12 +280,18 @@ static bool has_writer(int fd)
 	return false;
 }
 
-/* May a process still write the file? One that wrote nothing for long does not count later on. */
+/* May a process still write the file? Later on, one that wrote nothing for long does not count. */
 static bool is_being_written(const struct files *fs)
 {
-	bool is_first = !fs->is_complete && !fs->file->is_known;
+	struct file *f = fs->file;
 
-	return (is_first || is_younger(&fs->stamp, WRITER_NS)) && has_writer(fs->fd);
+	if (!has_writer(fs->fd))
+		return false;
+	if (!fs->is_complete && !f->is_known)
+		return true;
+	if (f->put_off_ns == 0)
+		f->put_off_ns = now_ns();
+	return is_younger(&fs->stamp, WRITER_NS) && now_ns() - f->put_off_ns < WRITER_MAX_NS;
 }
 
 /* The end of the file was reached. Check that the content is one complete version. */
@@ -301,6 +309,7 @@ static void reading_done(struct files *fs)
 		return;
 	}
 	f->stamp = fs->stamp;
+	f->put_off_ns = 0;
 	f->is_read = true;
 	f->is_racy = is_younger(&f->stamp, RACY_NS);
 	vec_for_each (u, &fs->manifest->units)

@@ -50,6 +50,7 @@ struct file {
 	char *name;
 	char *shown;             /* the name with control characters replaced, for logs */
 	struct file_stamp stamp; /* of the version read last */
+	uint64_t put_off_ns;     /* since then not read: a process has it open; 0 = read */
 	bool is_read;            /* `stamp` is valid */
 	bool is_known;           /* a version without unreadable units was read */
 	bool is_racy; /* written so shortly before the read that the stamp is not sufficient */
