@@ -286,7 +286,9 @@ static void test_ignored(void **state)
 	assert_int_equal(w.l.n_remarked, 1);
 	assert_int_equal(w.l.n_rejected, 0);
 	/* Its rejected version after that does not make the list incomplete. */
-	assert_int_equal(put(&w, slice("a", "'kubernetes.io/service-name':'A'", "IPv4")), 0);
+	assert_int_equal(put(&w, object("{'metadata':{'name':'a','namespace':'shop','labels':"
+					"{'kubernetes.io/service-name':'web'}}}")),
+			 0);
 	assert_int_equal(w.l.n_rejected, 1);
 	assert_true(ledger_is_complete(&w.l, NULL));
 	assert_int_equal(put(&w, slice("a", "", "IPv4")), 0);
