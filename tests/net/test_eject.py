@@ -70,9 +70,32 @@ def is_out(vipd, dead):
     return list(ejected(vipd)) == [dead] and not page(vipd)["pending"]
 
 
+def is_soon_out(vipd, dead):
+    """Is it ejected within 10 s?"""
+    end = time.monotonic() + 10
+    while not is_out(vipd, dead):
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+def connect_beside(lab, vipd, to, dead):
+    """Connections beside a silent endpoint: all succeed. On the ipvs plane those to it wait until it is
+    ejected, and get another one with the client's next two SYNs. If vipd's own handshakes are late on a
+    busy machine, it needs the evidence of another round."""
+    if planes.PLANE != "ipvs":
+        connect(lab, to)
+        return
+    with Connects(lab, to) as c:
+        if is_soon_out(vipd, dead):
+            assert c.wait(L.PATIENCE) == 0 and not c.errors
+
+
 def eject(lab, vipd, to, dead):
     """Connect until the silent endpoint is ejected: a round may have too few handshakes to it."""
-    L.eventually(lambda: connect(lab, to) and is_out(vipd, dead), what="not ejected")
+    L.eventually(lambda: connect_beside(lab, vipd, to, dead) or is_out(vipd, dead),
+                 what="not ejected")
 
 
 @contextlib.contextmanager
@@ -129,11 +152,8 @@ def test_hashed_clients(lab, vipd, scheduler):
     def silence():
         with Connects(lab, to, n=10, source=mine) as c:
             connect(lab, to, 10, source=other)
-            end = time.monotonic() + 10
-            while not is_out(vipd, dead):
-                if time.monotonic() > end:  # The next SYNs would come too late for this round.
-                    return False
-                time.sleep(0.1)
+            if not is_soon_out(vipd, dead):
+                return False
             assert c.wait(L.PATIENCE) == 0 and not c.errors
         return True
 
@@ -328,7 +348,7 @@ def test_restart(lab, vipd):
             assert not ejected(vipd)
             rounds = 0
             while not is_out(vipd, dead):
-                connect(lab, to)
+                connect_beside(lab, vipd, to, dead)
                 rounds += 1
             assert rounds <= 3
             connect_unmet(lab, to, dead)
