@@ -235,7 +235,7 @@ struct plane_ops {
 	bool (*touched)(const struct plane *p, const struct plan_rows *rows);
 	/*
 	 * Delayed work (addresses kept for a grace period). Returns the time of the next call in
-	 * now_ns() terms, 0 = none. May be NULL.
+	 * now_ns() terms, 0 = none; after a load or a commit it is called within 2 s. May be NULL.
 	 */
 	uint64_t (*tick)(struct plane *p, uint64_t now);
 	/*

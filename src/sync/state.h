@@ -87,6 +87,7 @@ struct sync {
 	uint64_t check_after_ns; /* the earliest that sync_check() may ask for */
 	uint64_t next_audit_ns;
 	uint64_t next_tick_ns;
+	bool is_tick_wanted; /* a load or a commit may have given the plane work */
 	uint64_t env_done;
 	uint32_t env_failures;
 	struct htable failures;

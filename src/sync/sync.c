@@ -18,6 +18,7 @@
 #define DIRTY_LOOK_MAX 64
 /* Shortest time between two requested checks that find nothing. */
 #define LOOK_GAP_NS (5 * NSEC_PER_MSEC)
+#define TICK_AFTER_NS (2 * NSEC_PER_SEC) /* from a commit to a call of plane_ops.tick */
 #define LOAD_RETRY_MAX_NS (5 * NSEC_PER_SEC)
 /* -EAGAIN of a load is logged from this number of attempts on. */
 #define LOAD_AGAIN_MAX 3
@@ -225,6 +226,7 @@ static uint64_t step_load(struct sync *s, uint64_t now)
 	s->env_failed_ns = 0;
 	s->load_no++;
 	s->stats.loads++;
+	s->is_tick_wanted = true;
 	s->state = SYNC_ADOPTING;
 	queue_all(s);
 	return SYNC_NOW;
@@ -576,6 +578,9 @@ static uint64_t step_idle(struct sync *s, uint64_t now, uint64_t next)
 		next = MIN(next, s->audit.next_ns);
 	}
 	if (ops->tick != NULL) {
+		if (s->is_tick_wanted)
+			s->next_tick_ns = MIN(s->next_tick_ns, now + TICK_AFTER_NS);
+		s->is_tick_wanted = false;
 		if (now >= s->next_tick_ns) {
 			s->next_tick_ns = ops->tick(s->plane, now);
 			if (s->next_tick_ns == 0)

@@ -548,6 +548,7 @@ int sync_commit_ops(struct sync *s, const struct plan_op *ops, size_t n, struct 
 			   err->text);
 		r = s->plane->ops->commit(s->plane, ops, n, PLANE_COMMIT_VERIFY, res, err);
 	}
+	s->is_tick_wanted = true;
 	if (r == 0)
 		sync_family_ok(s, ops, n);
 	return r;

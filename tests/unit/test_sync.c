@@ -275,6 +275,42 @@ static void test_sweep_held_foreign(void **state)
 	world_fini(&w);
 }
 
+static unsigned int n_ticks;
+
+static uint64_t tick_tomorrow(struct plane *plane, uint64_t now)
+{
+	(void)plane;
+	n_ticks++;
+	return now + 86400 * NSEC_PER_SEC;
+}
+
+/* A commit may give the plane delayed work, whenever it wanted to be called before. */
+static void test_tick_after_commit(void **state)
+{
+	static struct plane_ops ops;
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	ops = mock_plane_ops;
+	ops.tick = tick_tomorrow;
+	w.k.plane.ops = &ops;
+	n_ticks = 0;
+	sync_sources_ready(w.s);
+	sync_settle(w.s, T0);
+	assert_int_equal(n_ticks, 1);
+	sync_settle(w.s, T0 + 3600 * NSEC_PER_SEC);
+	assert_int_equal(n_ticks, 1);
+	some_services(&w, 1);
+	sync_settle(w.s, T0 + 3600 * NSEC_PER_SEC);
+	assert_int_equal(n_ticks, 1);
+	sync_settle(w.s, T0 + 3602 * NSEC_PER_SEC);
+	assert_int_equal(n_ticks, 2);
+	sync_settle(w.s, T0 + 7200 * NSEC_PER_SEC);
+	assert_int_equal(n_ticks, 2);
+	world_fini(&w);
+}
+
 static void refuse(struct world *w, const char *name, bool is_named)
 {
 	w->k.refuse_name = name;
@@ -2119,6 +2155,7 @@ int main(void)
 		cmocka_unit_test(test_piece_outdated),
 		cmocka_unit_test(test_touched),
 		cmocka_unit_test(test_audit_in_parts),
+		cmocka_unit_test(test_tick_after_commit),
 		cmocka_unit_test(test_large_turns),
 		cmocka_unit_test(test_pieces_random),
 		cmocka_unit_test(test_move_is_atomic),

@@ -147,10 +147,9 @@ static uint64_t tick_shorten(struct nft_plane *p, uint64_t now)
 {
 	struct err err = { 0 };
 
-	if (p->walk_nl == NULL || nft_kind_count() == 0)
+	if (p->walk_nl == NULL || p->shorten.n == 0)
 		return 0;
-	/* A transaction does not schedule a tick. */
-	if (p->shorten.n == 0 || p->is_walking)
+	if (p->is_walking)
 		return now + SHORTEN_LOOK_NS;
 	return now + (nft_shorten_step(p, &err) ? TICK_AGAIN_NS : SHORTEN_LOOK_NS);
 }
