@@ -175,8 +175,8 @@ static void not_found(struct http_reply *reply, const char *path)
 				 list.text);
 }
 
-static void method_refused(struct http_reply *reply, const struct control_route *r,
-			   const char *path)
+static void method_rejected(struct http_reply *reply, const struct control_route *r,
+			    const char *path)
 {
 	bool takes_writes = r != NULL && r->takes_writes;
 
@@ -192,7 +192,7 @@ static void route(void *arg, const struct http_request *q, struct http_reply *re
 	const struct control_route *r = control_route_find(q->path);
 
 	if (q->is_other || (q->is_write && (r == NULL || !r->takes_writes)))
-		method_refused(reply, r, q->path);
+		method_rejected(reply, r, q->path);
 	else if (r == NULL)
 		not_found(reply, q->path);
 	else

@@ -51,8 +51,10 @@ struct run {
 int complain(int code, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* Print an error of the command line; return EXIT_USAGE. */
 int usage(const char *fmt, ...) PRINTF_LIKE(1, 2);
-/* Print the error of a failed request; return the exit code. Prints nothing after a failure to
- * write. */
+/*
+ * Print the error of a failed request; return the exit code. Prints nothing after a failure to
+ * write.
+ */
 int failed(int r, const struct err *err);
 /*
  * Write to standard output: 0 or -errno. When the command has ended, the first failure is reported

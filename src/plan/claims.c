@@ -96,8 +96,10 @@ static bool is_deferred(const struct claim *c)
 	return c->svc->is_large && !c->is_due && !rows_hold(c->svc, c);
 }
 
-/* Does a service have the frontend that would precede `c`, too? Then the end of `c` changes
- * nothing. */
+/*
+ * Does a service with precedence over `c` have the frontend? Then the end of `c` concerns no other
+ * service.
+ */
 static bool is_behind(const struct plan *p, const struct claim *c)
 {
 	return htable_find(&p->claims, c->node.hash, struct claim, o,

@@ -18,7 +18,7 @@
 #define DIRTY_LOOK_MAX 64
 /* Shortest time between two requested checks that find nothing. */
 #define LOOK_GAP_NS (5 * NSEC_PER_MSEC)
-#define TICK_AFTER_NS (2 * NSEC_PER_SEC) /* from a commit to a call of plane_ops.tick */
+#define TICK_AFTER_NS (2 * NSEC_PER_SEC) /* from a load or commit to a call of plane_ops.tick */
 #define LOAD_RETRY_MAX_NS (5 * NSEC_PER_SEC)
 /* -EAGAIN of a load is logged from this number of attempts on. */
 #define LOAD_AGAIN_MAX 3
@@ -179,12 +179,13 @@ static void left_out_follow(struct sync *s, uint64_t now)
 
 	if (s->plan->left_out == failed)
 		return;
-	/* One is taken back: it may have missed changes. During a load the other one failed. */
+	/* One is taken back: it may have missed changes. In adoption because the other one failed.
+	 */
 	if (s->plan->left_out & ~failed) {
 		s->is_load_wanted = true;
-		if (s->state != SYNC_RUNNING)
+		if (s->state == SYNC_ADOPTING)
 			s->not_before_ns =
-				now + sync_backoff(s->load_failures++, SYNC_RETRY_MAX_NS);
+				now + sync_backoff(s->load_failures++, LOAD_RETRY_MAX_NS);
 	}
 	s->plan->left_out = failed;
 	sync_large_forget(s); /* its goal was built for other families */

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """ClientIP affinity (T-108 to T-112)."""
 import ipaddress
-import itertools
 import struct
 import time
 
@@ -123,19 +122,6 @@ def remembered(vipd, fam, pool=None):
             if pool is None or struct.unpack_from("=I", key)[0] >> 12 == pool}
 
 
-def late_entries(vipd, fam, to):
-    """For 1.5 s, entries as a packet makes that met the rule with the old timeout of 7,200 s."""
-    pool = vipd.tables(fam).frontends[fam, to, "TCP", 80] >> 12 << 12
-    word = "%x:%x" % (pool >> 16, pool & 0xffff)
-    end = time.monotonic() + 1.5
-    for i in itertools.count(1):
-        if time.monotonic() > end:
-            return
-        vipd.lab.node.run("nft", "add element %s vipd affinity { %s . %s timeout 2h : %x:%x }" % (
-            "ip6" if fam == 6 else "ip", word, L.far(i, fam), pool >> 16, pool & 0xffff | 1))
-        time.sleep(0.1)
-
-
 @FAM
 @pytest.mark.skipif(IS_IPVS, reason="IPVS keeps the timeout that a client's entry was made with")
 def test_shortened_timeout(lab, vipd, fam):
@@ -149,7 +135,6 @@ def test_shortened_timeout(lab, vipd, fam):
     time.sleep(2)
     assert backends(lab, to, number, n=8) == first * 8
     vipd.apply(Svc("sticky8", 8, affinity=2).objects())
-    late_entries(vipd, fam, to)
     L.eventually(lambda: not clients(vipd, fam, to), 20, "the entry lasts")
     # The same while no vipd was there to see it.
     vipd.apply(Svc("sticky8", 8, affinity=10800).objects())

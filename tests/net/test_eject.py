@@ -88,8 +88,9 @@ def connect_beside(lab, vipd, to, dead):
         connect(lab, to)
         return
     with Connects(lab, to) as c:
-        if is_soon_out(vipd, dead):
-            assert c.wait(L.PATIENCE) == 0 and not c.errors
+        is_out_now = is_soon_out(vipd, dead)
+        left = c.wait(L.PATIENCE if is_out_now else 1)
+        assert not c.errors and left < N and (left == 0 or not is_out_now)
 
 
 def eject(lab, vipd, to, dead):

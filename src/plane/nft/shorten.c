@@ -5,8 +5,6 @@
  * A rule sets the expiration of an entry when the client connects, so an entry with the old timeout
  * would outlast the new one. After the transaction the map is walked in pieces: such entries get
  * the new timeout minus the time since the client's last connection. Other entries stay unchanged.
- * Two seconds later it is walked again: a packet that met the rule before the transaction may write
- * its entry after the first walk.
  *
  * The kernel changes an expiration only by replacing the element. If the packet path has removed an
  * entry meanwhile, the batch fails, and each entry is replaced alone.
@@ -44,8 +42,8 @@ void nft_shorten_applied(struct nft_plane *p)
 		old = nft_class_affinity(nft_word_kind(was));
 		new = nft_class_affinity(nft_word_kind(will));
 		if (new != 0 && new < old)
-			*vec_push(&p->shorten) = (struct nft_shorten){ nft_word_pool(will), ch->fam,
-								       old, new, false };
+			*vec_push(&p->shorten) =
+				(struct nft_shorten){ nft_word_pool(will), ch->fam, old, new };
 	}
 }
 
@@ -124,24 +122,6 @@ static int piece_replace(struct walking *w, struct err *err)
 	return failed;
 }
 
-/* Each change is walked over twice. */
-static void walk_end(struct nft_plane *p)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < p->shorten.n; i++) {
-		struct nft_shorten *s = &p->shorten.v[i];
-
-		if (i < p->n_shortening && s->is_again)
-			continue;
-		s->is_again = i < p->n_shortening;
-		p->shorten.v[kept++] = *s;
-	}
-	vec_cut(&p->shorten, kept);
-	p->shorten_tries = 0;
-	p->n_shortening = 0;
-}
-
 bool nft_shorten_step(struct nft_plane *p, struct err *err)
 {
 	struct walking w = { .p = p };
@@ -169,6 +149,11 @@ bool nft_shorten_step(struct nft_plane *p, struct err *err)
 			 "last as long as the previous timeout",
 			 err->text);
 	}
-	walk_end(p);
-	return false;
+	p->shorten_tries = 0;
+	vec_cut(&p->shorten, p->shorten.n - p->n_shortening);
+	if (p->shorten.n > 0)
+		memmove(p->shorten.v, p->shorten.v + p->n_shortening,
+			p->shorten.n * sizeof(p->shorten.v[0]));
+	p->n_shortening = 0;
+	return p->shorten.n > 0;
 }

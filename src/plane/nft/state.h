@@ -24,7 +24,6 @@ struct nft_shorten {
 	uint8_t fam;
 	uint32_t old_s;
 	uint32_t new_s;
-	bool is_again; /* its entries were walked over once */
 };
 
 struct nft_plane {

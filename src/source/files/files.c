@@ -33,7 +33,10 @@
 #define SETTLE_MS 50    /* before ready(): wait for a file that is being written, ... */
 #define SETTLE_TRIES 20 /* ... at most this number of times */
 #define YOUNG_NS (100 * NSEC_PER_MSEC) /* a younger file may still be written */
-/* ... for so long, while a process has it open; and a file that is written all the time */
+/*
+ * A file that a process has open for writing is put off until nothing was written for WRITER_NS, at
+ * most for WRITER_MAX_NS.
+ */
 #define WRITER_NS (30 * NSEC_PER_SEC)
 #define WRITER_MAX_NS (300 * NSEC_PER_SEC)
 #define RACY_NS (20 * NSEC_PER_MSEC) /* two writes within this time may have equal time stamps */
@@ -280,7 +283,7 @@ static bool has_writer(int fd)
 	return false;
 }
 
-/* May a process still write the file? Later on, one that wrote nothing for long does not count. */
+/* Is the file put off? Before its first good version is known: as long as a process has it open. */
 static bool is_being_written(const struct files *fs)
 {
 	struct file *f = fs->file;
