@@ -51,6 +51,10 @@ static void setting_report(json_t *r, const struct options *o, const struct opti
 	case OPTIONS_SAME:
 		if (field != NULL)
 			check_add(r, "same", CHECK_OK, NULL, "%s %s", s->name, s->value);
+		else if (s->option->fields != NULL)
+			check_add(r, "differs", CHECK_WARNING, "use flags instead of a file",
+				  "%s %s: a configuration file cannot disable this server", s->name,
+				  s->value);
 		else if (strcmp(s->name, "--config") != 0)
 			check_add(r, "same", CHECK_NOTE, "pass it to vipd as a flag",
 				  "%s %s: no field in the configuration file", s->name, s->value);
@@ -84,7 +88,8 @@ static bool needs_all_nodeports(const struct options *o)
 /* The mode is the first choice of a migration, and kubeadm's file leaves it empty. */
 static bool names_mode(const struct options *o)
 {
-	return vec_has(&o->record.settings, s, strcmp(s->option->name, "proxy-mode") == 0);
+	return vec_has(&o->record.settings, s,
+		       s->option->name != NULL && strcmp(s->option->name, "proxy-mode") == 0);
 }
 
 static void settings_report(json_t *r, const struct options *o)

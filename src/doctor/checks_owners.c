@@ -148,6 +148,15 @@ static const struct fact_link *link_find(const struct facts *f, uint32_t index)
 }
 
 /*
+ * The link of NodeLocal DNSCache, with the cluster IP of the DNS service. Its packets are not
+ * tracked, and so not translated.
+ */
+static bool is_dns_cache(const struct fact_link *l)
+{
+	return l != NULL && strcmp(l->name, "nodelocaldns") == 0;
+}
+
+/*
  * On the ipvs plane: if a dummy device has the address of a service, connections of this host to
  * the service have that address as their source, and replies do not arrive.
  */
@@ -159,8 +168,8 @@ static size_t check_service_addresses(json_t *r, const struct facts *f)
 	vec_for_each (a, &f->net.addrs) {
 		const struct fact_link *l = link_find(f, a->link);
 
-		if (l == NULL || strcmp(l->kind, "dummy") != 0 ||
-		    strcmp(l->name, "nodelocaldns") == 0 || !ours_has(&f->ours.vips, &a->addr) ||
+		if (l == NULL || strcmp(l->kind, "dummy") != 0 || is_dns_cache(l) ||
+		    !ours_has(&f->ours.vips, &a->addr) ||
 		    ours_has(&f->ours.cluster_ips, &a->addr) || n++ >= LISTED_MAX)
 			continue;
 		check_add(
@@ -179,7 +188,7 @@ void check_addresses(json_t *r, const struct facts *f)
 
 	vec_for_each (a, &f->net.addrs) {
 		const struct fact_link *l = link_find(f, a->link);
-		bool is_cache = l != NULL && strcmp(l->name, "nodelocaldns") == 0;
+		bool is_cache = is_dns_cache(l);
 
 		if (!ours_has(&f->ours.cluster_ips, &a->addr) || n++ >= LISTED_MAX)
 			continue;
@@ -213,7 +222,8 @@ static bool listener_covers(const struct fact_tuple *l, const struct fact_tuple 
 
 static bool is_local(const struct facts *f, const struct ip_addr *addr)
 {
-	return vec_has(&f->net.addrs, a, ip_addr_is_equal(&a->addr, addr));
+	return vec_has(&f->net.addrs, a,
+		       ip_addr_is_equal(&a->addr, addr) && !is_dns_cache(link_find(f, a->link)));
 }
 
 static bool is_listened_on(const struct facts *f, const struct fact_tuple *frontend)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "cli/cli.h"
 #include "source/decode/trail.h"
 #include "source/decode/yamlread.h"
 #include "source/files/watch.h"
@@ -156,6 +157,14 @@ static bool text_of(struct str *ret, enum config_kind kind, const json_t *v)
 	return false;
 }
 
+/* NULL: a name alone */
+static bool is_true(const char *text)
+{
+	bool ret;
+
+	return cli_bool(&ret, text, NULL) == 0 && ret;
+}
+
 /* One entry of a comma-separated list. */
 static void word_add(json_t *ret, enum config_kind kind, char *word)
 {
@@ -166,8 +175,7 @@ static void word_add(json_t *ret, enum config_kind kind, char *word)
 	if (kind == CONFIG_LIST)
 		(void)json_array_append_new(ret, json_string(word));
 	else if (kind == CONFIG_GATES)
-		(void)json_object_set_new(
-			ret, word, json_boolean(value == NULL || strcmp(value, "true") == 0));
+		(void)json_object_set_new(ret, word, json_boolean(is_true(value)));
 	else
 		(void)json_array_append_new(
 			ret, json_pack("{s:s,s:I}", "filePattern", word, "verbosity",
@@ -191,7 +199,7 @@ json_t *config_from_text(enum config_kind kind, const char *text)
 {
 	switch (kind) {
 	case CONFIG_BOOL:
-		return json_boolean(strcmp(text, "true") == 0 || strcmp(text, "1") == 0);
+		return json_boolean(is_true(text));
 	case CONFIG_INT:
 		return json_integer(strtoll(text, NULL, 10));
 	case CONFIG_NUMBER:

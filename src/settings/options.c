@@ -148,12 +148,14 @@ static bool is_foreign(const struct options *o, const char *field)
 	bool is_nft = o->plane.mode == PROXY_MODE_NFTABLES;
 	bool is_ipvs = o->plane.mode == PROXY_MODE_IPVS;
 
+	if (is_ipvs && strcmp(field, "iptables.masqueradeAll") == 0) /* CFG-28 */
+		return false;
 	return (!is_ipvs && is_prefix("ipvs.", field)) || is_prefix("winkernel.", field) ||
 	       (!is_nft && is_prefix("nftables.", field)) ||
 	       ((is_nft || is_ipvs) && is_prefix("iptables.", field));
 }
 
-/* Go's zero values stand for the default, except 0 of conntrack. */
+/* Go's zero values stand for the default, except 0 of conntrack and of a field of vipd. */
 static bool is_unset(const struct cli_option *f, const struct config_value *v)
 {
 	enum config_kind kind = kind_of(f);
@@ -164,8 +166,8 @@ static bool is_unset(const struct cli_option *f, const struct config_value *v)
 	if (is_prefix("clientConnection.", v->name) && strcmp(v->text, "0") == 0)
 		return true;
 	return (kind == CONFIG_DURATION || kind == CONFIG_DURATION_OR_NS) &&
-	       !is_prefix("conntrack.", v->name) && cli_duration(&ns, v->text, NULL) == 0 &&
-	       ns == 0;
+	       !is_prefix("conntrack.", v->name) && strcmp(v->name, "ipvs.drainTimeout") != 0 &&
+	       cli_duration(&ns, v->text, NULL) == 0 && ns == 0;
 }
 
 /* Equal to the default. */
@@ -191,6 +193,12 @@ static int foreign_check(const struct parse *p, const struct cli_option *f,
 
 	str_fini(&scratch.record.ignored);
 	return r < 0 ? field_reject(p, v, r, err) : 0;
+}
+
+/* A list continues when its flag is repeated, as in kube-proxy. */
+static bool is_list(const struct cli_option *f)
+{
+	return kind_of(f) == CONFIG_LIST || kind_of(f) == CONFIG_GATES;
 }
 
 /* Keep the texts of a setting; return the value. */
@@ -239,17 +247,6 @@ static int file_apply(struct parse *p, struct err *err)
 	return r;
 }
 
-/* A field of a section: from the file, even without effect, or the effective value. */
-static const char *period_text(const struct parse *p, const char *name)
-{
-	const struct config_value *v = p->file ? config_find(p->file, name) : NULL;
-	uint64_t ns;
-
-	if (v != NULL && cli_duration(&ns, v->text, NULL) == 0 && ns > 0)
-		return v->text;
-	return json_string_value(json_object_get(p->o->record.effective, name));
-}
-
 /* CFG-44. The error names the file or the flag. */
 static int periods_check(const struct parse *p, const char *section, struct err *err)
 {
@@ -261,9 +258,9 @@ static int periods_check(const struct parse *p, const char *section, struct err 
 	uint64_t least_ns;
 
 	(void)snprintf(name, sizeof(name), "%s.syncPeriod", section);
-	period = period_text(p, name);
+	period = json_string_value(json_object_get(p->o->record.effective, name));
 	(void)snprintf(name, sizeof(name), "%s.minSyncPeriod", section);
-	least = period_text(p, name);
+	least = json_string_value(json_object_get(p->o->record.effective, name));
 	if (period == NULL || least == NULL || cli_duration(&period_ns, period, NULL) < 0 ||
 	    cli_duration(&least_ns, least, NULL) < 0 || least_ns <= period_ns)
 		return 0;
@@ -276,15 +273,14 @@ static int periods_check(const struct parse *p, const char *section, struct err 
 		       v ? v->line : 0, name, least, section, period);
 }
 
+/* Of a file, the section of the mode. Mode nftables has the flags of iptables. */
 static int all_periods_check(const struct parse *p, struct err *err)
 {
-	int r = periods_check(p, "iptables", err);
+	bool is_nft = p->o->plane.mode == PROXY_MODE_NFTABLES;
 
-	if (r == 0 && p->o->plane.mode == PROXY_MODE_NFTABLES && p->file != NULL)
-		r = periods_check(p, "nftables", err);
-	if (r == 0 && p->o->plane.mode == PROXY_MODE_IPVS)
-		r = periods_check(p, "ipvs", err);
-	return r;
+	if (p->o->plane.mode == PROXY_MODE_IPVS)
+		return periods_check(p, "ipvs", err);
+	return periods_check(p, is_nft && p->file != NULL ? "nftables" : "iptables", err);
 }
 
 static bool is_failover_time(uint64_t ns)
@@ -317,10 +313,12 @@ static int failover_check(const struct options *o, struct err *err)
 	return 0;
 }
 
-/* CFG-10, CFG-11, CFG-22: address and port where they were left open. */
-static void place_complete(struct listen_place *place, int32_t port, const char *addr,
-			   uint16_t preset)
+/* CFG-10, CFG-11, CFG-22: address and port where they were left open. `port`: of its flag, or -1.
+ */
+static void place_complete(struct options *o, const char *field, struct listen_place *place,
+			   int32_t port, const char *addr, uint16_t preset)
 {
+	char text[IP_ENDPOINT_TEXT_MAX];
 	struct err err;
 
 	if (!ip_is_set(&place->addr) && ip_addr_parse(&place->addr, addr, &err) < 0)
@@ -329,6 +327,10 @@ static void place_complete(struct listen_place *place, int32_t port, const char 
 		place->port = 0;
 	else if (place->port == 0)
 		place->port = port > 0 ? (uint16_t)port : preset;
+	if (port > 0)
+		(void)json_object_set_new(
+			o->record.effective, field,
+			json_string(ip_endpoint_text(&place->addr, place->port, text)));
 }
 
 /* CFG-25, CFG-26 */
@@ -353,10 +355,10 @@ static int validate(const struct parse *p, struct err *err)
 
 	if (r == 0)
 		r = failover_check(o, err);
-	place_complete(&o->servers.healthz, o->servers.healthz_port, is_v6 ? "::" : "0.0.0.0",
-		       10256);
-	place_complete(&o->servers.metrics, o->servers.metrics_port, is_v6 ? "::1" : "127.0.0.1",
-		       10249);
+	place_complete(o, "healthzBindAddress", &o->servers.healthz, o->servers.healthz_port,
+		       is_v6 ? "::" : "0.0.0.0", 10256);
+	place_complete(o, "metricsBindAddress", &o->servers.metrics, o->servers.metrics_port,
+		       is_v6 ? "::1" : "127.0.0.1", 10249);
 	if (r == 0 && o->servers.page == STATUS_PAGE_ON && o->servers.metrics.port == 0)
 		r = err_set(err, -EINVAL,
 			    "--status-page=on requires a metrics server; --metrics-port is 0");
@@ -386,6 +388,7 @@ static int flag_apply(struct parse *p, const struct cli_option *f, const char *v
 		      struct err *err)
 {
 	FINI(str_fini) struct str name = { 0 };
+	FINI(str_fini) struct str list = { 0 };
 	int r;
 
 	cli_name(&name, f);
@@ -393,6 +396,14 @@ static int flag_apply(struct parse *p, const struct cli_option *f, const char *v
 		str_printf(&p->replaced, "%s%s", p->replaced.len > 0 ? ", " : "", name.text);
 		return 0;
 	}
+	vec_for_each (s, &p->o->record.settings) {
+		if (s->option != f || !is_list(f) || s->value[0] == '\0')
+			continue;
+		str_clear(&list);
+		str_printf(&list, "%s,%s", s->value, value);
+	}
+	if (list.len > 0)
+		value = list.text;
 	r = option_set(p->o, f, name.text, value, err);
 	if (r < 0)
 		return err_wrap(err, r, "%s", name.text);
@@ -642,9 +653,11 @@ enum options_use options_use(const struct options *o, const struct options_setti
 json_t *options_field(const struct options *o, const struct options_setting *s,
 		      char name[static FIELD_NAME_MAX])
 {
-	if (!setting_field(o, s, name) || s->option->kind == CONFIG_SHARED)
+	bool is_port = s->option->kind == CONFIG_SHARED;
+
+	if (!setting_field(o, s, name) || (is_port && strtol(s->value, NULL, 10) == 0))
 		return NULL;
-	return config_from_text(kind_of(s->option), s->value);
+	return json_incref(json_object_get(o->record.effective, name));
 }
 
 void options_effective(const struct options *o, struct str *ret)

@@ -168,7 +168,10 @@ void options_differences(const struct options *old, const struct options *new, s
 /* Take over the log settings of `new`. False: they are equal. */
 bool options_take_log(struct options *o, const struct options *new);
 enum options_use options_use(const struct options *o, const struct options_setting *s);
-/* The name of the setting's field and its value, a new reference. NULL: a flag without a field. */
+/*
+ * The name of the setting's field and its effective value, a new reference. NULL: a flag that no
+ * field expresses.
+ */
 json_t *options_field(const struct options *o, const struct options_setting *s,
 		      char name[static FIELD_NAME_MAX]);
 /* The effective configuration as JSON, as on kube-proxy's /configz. */

@@ -108,6 +108,12 @@ def tree(values):
     return out
 
 
+def is_foreign(name, mode):
+    """A field in the section of another mode; mode ipvs has one of iptables (CFG-28)."""
+    section = name.split(".")[0]
+    return section in PROXY_MODES and section != mode and (mode, name) != ("ipvs", "iptables.masqueradeAll")
+
+
 def get(node, name):
     for key in name.split("."):
         node = node[key]
@@ -137,10 +143,9 @@ def test_every_field_is_classified(mode):
     for name, field in FIELDS.items():
         if field is None:
             continue
-        section = name.split(".")[0]
         got = [use for use in USES for line in found(rows, use) if line.startswith(name + " ")]
         wanted = field[0]
-        if wanted != UNUSED and section in PROXY_MODES and section != mode:
+        if wanted != UNUSED and is_foreign(name, mode):
             wanted = OTHER
         assert got == [wanted], name
     assert sum(len(found(rows, use)) for use in USES) == len([f for f in FIELDS.values() if f])
@@ -178,8 +183,7 @@ def test_written_file(mode, tmp_path):
         text = f.read()
     assert (only.returncode, only.stdout, only.stderr) == (0, text, "")
     wanted = {name: value for name, value in values.items()
-              if FIELDS[name][0] != UNUSED and
-              (name.split(".")[0] not in PROXY_MODES or name.split(".")[0] == mode)}
+              if FIELDS[name][0] != UNUSED and not is_foreign(name, mode)}
     assert yaml.safe_load(text) == tree(wanted)
     seen = []
     for source in (old, new):
@@ -210,6 +214,14 @@ def test_default_mode(values):
     assert yaml.safe_load(migrate("-", "--write-config-to=-", text=text).stdout) == tree({"mode": "iptables"})
 
 
+def test_kubeadm():
+    """The file of kubeadm names fields of Windows with their defaults, and no mode."""
+    windows = {name: False for name in ("winkernel.enableDSR", "winkernel.forwardHealthCheckVip")}
+    rows = results("-", text=json.dumps(tree({"mode": "", "portRange": "1-2", **windows})))
+    assert [line.partition(" ")[0] for line in found(rows, UNUSED)] == ["portRange", *windows]
+    assert any("mode is empty" in line for line in found(rows, DIFFERS))
+
+
 def test_slow_standard_input():
     with subprocess.Popen([os.path.join(BUILD, "vipctl"), "migrate", "-", "--write-config-to=-"],
                           stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as p:
@@ -237,6 +249,16 @@ def test_flags():
     written = yaml.safe_load(migrate("--write-config-to=-", "--", "--proxy-mode=nftables",
                                      "--iptables-sync-period=1m").stdout)
     assert written == tree({"mode": "nftables", "nftables.syncPeriod": "1m"})
+
+
+def test_ports():
+    """A port becomes part of the address that the file has; no server cannot be written."""
+    args = ["--", "--metrics-port=9999", "--metrics-bind-address=0.0.0.0", "--healthz-port=0"]
+    rows = results(*args)
+    assert found(rows, SAME) == ["--metrics-port 9999", "--metrics-bind-address 0.0.0.0"]
+    assert any(line.startswith("--healthz-port 0:") for line in found(rows, DIFFERS))
+    written = yaml.safe_load(migrate("--write-config-to=-", *args).stdout)
+    assert written == tree({"mode": "iptables", "metricsBindAddress": "0.0.0.0:9999"})
 
 
 @pytest.mark.parametrize("args,mode", [(["--masquerade-all"], "iptables"), (["--proxy-mode=nftables"], "nftables"),

@@ -112,8 +112,9 @@ static const struct {
 	  "c.yaml:5: iptables.masqueradeBit: '-10' is not a number from 0 to 31" },
 	{ "CFG-30", HEAD "mode: nftables\nnftables: {masqueradeBit: 32}\n",
 	  "c.yaml:4: nftables.masqueradeBit: '32' is not a number from 0 to 31" },
-	{ "CFG-44 in another mode: periods", HEAD "mode: ipvs\niptables:\n  minSyncPeriod: 1m\n",
-	  "c.yaml:5: iptables.minSyncPeriod: 1m is above iptables.syncPeriod, 30s" },
+	{ "CFG-44 nftables",
+	  HEAD "mode: nftables\niptables: {syncPeriod: 1h}\nnftables: {minSyncPeriod: 1m}\n",
+	  "c.yaml:5: nftables.minSyncPeriod: 1m is above nftables.syncPeriod, 30s" },
 	{ "CFG-44 ipvs", HEAD "mode: ipvs\nipvs:\n  syncPeriod: 5s\n  minSyncPeriod: 1m\n",
 	  "c.yaml:6: ipvs.minSyncPeriod: 1m is above ipvs.syncPeriod, 5s" },
 	{ "CFG-14", HEAD "showHiddenMetricsForVersion: x\n",
@@ -162,6 +163,11 @@ static const struct {
 	  NULL,
 	  "accepted without effect: portRange, configSyncPeriod, "
 	  "feature gate WinDSR\n" },
+	{ "CFG-44 periods of another mode", HEAD "mode: ipvs\niptables: {minSyncPeriod: 1m}\n",
+	  NULL, "" },
+	{ "CFG-44 a period that another section has",
+	  HEAD "mode: nftables\niptables: {minSyncPeriod: 10s}\nnftables: {syncPeriod: 5s}\n", NULL,
+	  "" },
 	{ "JSON",
 	  "{\"apiVersion\":\"kubeproxy.config.k8s.io/v1alpha1\",\n\t\"kind\":"
 	  "\"KubeProxyConfiguration\", \"mode\": \"nftables\",\n\t\"x\": 1}",
@@ -253,10 +259,17 @@ static void test_bad_flag_beside(void **state)
 	parsed_fini(&p);
 }
 
-/* CFG-45: in iptables mode its section counts. */
+/* CFG-45: in iptables mode its section counts, and masqueradeAll in ipvs mode (CFG-28). */
 static void test_sections(void **state)
 {
 	struct parsed p;
+
+	parse(&p, HEAD "mode: ipvs\niptables: {masqueradeAll: true}\nipvs: {drainTimeout: 0s}\n",
+	      NULL, NULL, NULL);
+	assert_int_equal(p.r, 0);
+	assert_true(p.config.is_masquerade_all);
+	assert_int_equal(p.o.ipvs.drain_s, 0); /* no limit; not the default */
+	parsed_fini(&p);
 
 	parse(&p, HEAD "iptables: {masqueradeAll: true}\nnftables: {minSyncPeriod: 3s}\n", NULL,
 	      NULL, NULL);

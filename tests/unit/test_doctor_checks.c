@@ -306,16 +306,18 @@ static void vip_bound(struct facts *f)
 {
 	addr_put(f, 2, "10.96.0.1", 32);
 }
-static void vip_cached(struct facts *f)
-{
-	link_put(f, 7, "nodelocaldns", "dummy", 0);
-	addr_put(f, 7, "10.96.0.1", 32);
-}
 static void listener_put(struct facts *f, const char *a, uint16_t port, uint8_t proto, bool is_any)
 {
 	*vec_push(&f->listeners) = (struct fact_tuple){
 		.addr = addr(a), .proto = proto, .port = port, .is_any = is_any
 	};
+}
+/* Its listener is reachable: "listeners" finds nothing. */
+static void vip_cached(struct facts *f)
+{
+	link_put(f, 7, "nodelocaldns", "dummy", 0);
+	addr_put(f, 7, "10.96.0.1", 32);
+	listener_put(f, "10.96.0.1", 443, IPPROTO_TCP, false);
 }
 static void listen_exact(struct facts *f)
 {

@@ -326,6 +326,31 @@ static void test_values(void **state)
 }
 
 /* HC-01, CFG-09 to CFG-11, CFG-21, CFG-22: where the servers are. */
+/* A list continues, as pflag's StringSlice and MapStringBool; other flags have one value. */
+static void test_repeated(void **state)
+{
+	FINI(str_fini) struct str text = { 0 };
+	struct parsed p;
+
+	parse(&p, "--nodeport-addresses=192.168.0.0/16 --nodeport-addresses=10.0.0.0/8,fd00::/8 "
+		  "--feature-gates=AllowServiceExternalIPs=False --feature-gates=WinDSR=True "
+		  "--cluster-cidr=10.1.0.0/16 --cluster-cidr=10.2.0.0/16 --masquerade-all=True "
+		  "--healthz-port=1 --metrics-port=9999 --bind-address=::");
+	assert_int_equal(p.r, 0);
+	assert_int_equal(p.config.nodeport_cidrs.n, 3);
+	assert_int_equal(p.config.cluster_cidrs.n, 1);
+	assert_true(p.config.no_external_ips);
+	options_configz(&p.o, &text);
+	assert_non_null(strstr(text.text, "[\"192.168.0.0/16\",\"10.0.0.0/8\",\"fd00::/8\"]"));
+	assert_non_null(strstr(text.text, "\"AllowServiceExternalIPs\":false"));
+	assert_non_null(strstr(text.text, "\"WinDSR\":true"));
+	assert_non_null(strstr(text.text, "\"clusterCIDR\":\"10.2.0.0/16\""));
+	assert_non_null(strstr(text.text, "\"masqueradeAll\":true"));
+	assert_non_null(strstr(text.text, "\"healthzBindAddress\":\"[::]:1\""));
+	assert_non_null(strstr(text.text, "\"metricsBindAddress\":\"[::1]:9999\""));
+	parsed_fini(&p);
+}
+
 static void test_places(void **state)
 {
 	static const struct {
@@ -572,6 +597,7 @@ int main(void)
 		cmocka_unit_test(test_nodeports_by_mode),
 		cmocka_unit_test(test_log_level),
 		cmocka_unit_test(test_values),
+		cmocka_unit_test(test_repeated),
 		cmocka_unit_test(test_places),
 		cmocka_unit_test(test_actions),
 		cmocka_unit_test(test_all_known),

@@ -177,64 +177,56 @@ static void vip_loop(struct nft_rules *rs, enum ipfam fam, const struct plane_ru
 	count_and_drop(rs);
 }
 
-static void in_cluster_ips(struct nft_rules *rs, enum ipfam fam)
+/* The end of a rule: masquerade if the original destination is a cluster IP. */
+static void masquerade_cluster_ip(struct nft_rules *rs, enum ipfam fam)
 {
 	nft_expr_original_daddr(rs, fam);
 	nft_expr_in(rs, 0, set_name(NFTSET_CLUSTER_IPS));
-}
-
-/* The original destination is a cluster IP. */
-static void to_cluster_ip(struct nft_rules *rs, enum ipfam fam)
-{
-	nft_rule_begin(rs);
-	in_cluster_ips(rs, fam);
+	nft_expr_masquerade(rs);
 }
 
 /*
- * Match packets that are not from pods in postrouting, by interface: from this host, another
- * interface, or another bridge. With br_netfilter a packet between two ports of a bridge has no
+ * Match packets that are not from pods in postrouting, by interface: another interface, another
+ * bridge, or this host. With br_netfilter a packet between two ports of a bridge has no
  * input interface, like one from this host; pod to pod over a bridge must keep its source
  * (MASQ-13), so packets from and to the same bridge are recognised by the output interface.
  */
 static void masquerade_by_ifname(struct nft_rules *rs, enum ipfam fam,
 				 const struct plane_rules_params *p)
 {
-	to_cluster_ip(rs, fam);
-	nft_match_fib_local(rs, NFTA_FIB_F_SADDR, NFT_CMP_EQ);
-	nft_expr_masquerade(rs);
-	to_cluster_ip(rs, fam);
+	bool is_prefix = p->detect == DETECT_LOCAL_PREFIX;
+
+	nft_rule_begin(rs);
 	nft_match_meta(rs, NFT_META_IIF, NFT_CMP_NEQ, 0);
-	nft_match_ifname(rs, NFT_META_IIFNAME, NFT_CMP_NEQ, p->ifname,
-			 p->detect == DETECT_LOCAL_PREFIX);
-	nft_expr_masquerade(rs);
-	to_cluster_ip(rs, fam);
+	nft_match_ifname(rs, NFT_META_IIFNAME, NFT_CMP_NEQ, p->ifname, is_prefix);
+	masquerade_cluster_ip(rs, fam);
+	nft_rule_begin(rs);
 	nft_match_meta(rs, NFT_META_IIF, NFT_CMP_EQ, 0);
-	nft_match_ifname(rs, NFT_META_OIFNAME, NFT_CMP_NEQ, p->ifname,
-			 p->detect == DETECT_LOCAL_PREFIX);
-	nft_expr_masquerade(rs);
+	nft_match_ifname(rs, NFT_META_OIFNAME, NFT_CMP_NEQ, p->ifname, is_prefix);
+	masquerade_cluster_ip(rs, fam);
+	nft_rule_begin(rs);
+	nft_match_meta(rs, NFT_META_IIF, NFT_CMP_EQ, 0);
+	nft_match_fib_local(rs, NFTA_FIB_F_SADDR, NFT_CMP_EQ);
+	masquerade_cluster_ip(rs, fam);
 }
 
 /* Cluster IPs: clients that are not pods, or all (MASQ-05); without detection no rule (MASQ-01). */
 static void masquerade_cluster_ips(struct nft_rules *rs, enum ipfam fam,
 				   const struct plane_rules_params *p)
 {
-	if (p->is_masquerade_all) {
-		to_cluster_ip(rs, fam);
-		nft_expr_masquerade(rs);
+	if (!p->is_masquerade_all && !plane_has_detector(p, fam))
 		return;
-	}
-	if (!plane_has_detector(p, fam))
-		return;
-	if (plane_detects_by_ifname(p)) {
+	/* What costs least comes first: most connections are from pods and end a rule there. */
+	if (!p->is_masquerade_all && plane_detects_by_ifname(p)) {
 		masquerade_by_ifname(rs, fam, p);
 		return;
 	}
-	/* The small set first: most connections are from pods and end the rule there. */
 	nft_rule_begin(rs);
-	nft_expr_saddr(rs, fam, 0);
-	nft_expr_not_in(rs, 0, set_name(NFTSET_POD_CIDRS));
-	in_cluster_ips(rs, fam);
-	nft_expr_masquerade(rs);
+	if (!p->is_masquerade_all) {
+		nft_expr_saddr(rs, fam, 0);
+		nft_expr_not_in(rs, 0, set_name(NFTSET_POD_CIDRS));
+	}
+	masquerade_cluster_ip(rs, fam);
 }
 
 static void postrouting(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p)
