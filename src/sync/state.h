@@ -2,10 +2,14 @@
 /* sync/state - state shared by sync.c, transaction.c, large.c and failure.c. */
 #pragma once
 
+#include <errno.h>
+
 #include "plan/pieces.h"
 #include "sync/sync.h"
 
 #define SYNC_RETRY_MIN_NS (100 * NSEC_PER_MSEC)
+/* Code of a failure: a large service was replaced faster than it could be programmed. */
+#define SYNC_UNSTEADY (-EALREADY)
 #define SYNC_RETRY_MAX_NS (30 * NSEC_PER_SEC)
 
 /* One service of the transaction that is being collected. */
@@ -79,8 +83,7 @@ struct sync {
 	uint64_t load_writes; /* stats.writes when the load began */
 	uint64_t load_begin_ns;
 	uint64_t pending_since_ns; /* not RUNNING since then; 0 = RUNNING, or WAITING */
-	uint64_t env_failed_ns;    /* when node-wide rules were first rejected; 0 = they were not */
-	uint64_t not_before_ns;    /* backoff after a failed load or failed node-wide rules */
+	uint64_t not_before_ns;    /* backoff after a failed load */
 	bool is_draining;          /* a sync is in progress: dirty services are left */
 	uint64_t next_sync_ns;     /* earliest start of the next sync: config.min_period_ns */
 	uint64_t next_check_ns;
@@ -88,8 +91,8 @@ struct sync {
 	uint64_t next_audit_ns;
 	uint64_t next_tick_ns;
 	bool is_tick_wanted; /* a load or a commit may have given the plane work */
+	uint64_t busy_ns;    /* services are pending since then, or since the last step_idle() */
 	uint64_t env_done;
-	uint32_t env_failures;
 	struct htable failures;
 	uint64_t next_retry_ns; /* earliest retry of `failures` */
 	VEC(struct sync_item) items;
@@ -106,7 +109,8 @@ struct sync {
 		struct plan_rows *goal; /* later phases; NULL: no rows are desired */
 		size_t adopted;         /* number of pools */
 		struct plan_pieces pieces;
-		bool is_rejected; /* the last piece, in adoption */
+		bool is_rejected;    /* the last piece, in adoption */
+		uint32_t n_outdated; /* goals given up since the last one that was reached */
 	} large;
 	uint32_t family_rejections[IPFAM_N]; /* in a row, since the last accepted commit */
 };

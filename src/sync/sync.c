@@ -18,7 +18,8 @@
 #define DIRTY_LOOK_MAX 64
 /* Shortest time between two requested checks that find nothing. */
 #define LOOK_GAP_NS (5 * NSEC_PER_MSEC)
-#define TICK_AFTER_NS (2 * NSEC_PER_SEC) /* from a load or commit to a call of plane_ops.tick */
+#define IDLE_DELAY_NS (250 * NSEC_PER_MSEC) /* changes delay checks, audits and ticks so long */
+#define TICK_AFTER_NS (2 * NSEC_PER_SEC)    /* from a load or commit to a call of plane_ops.tick */
 #define LOAD_RETRY_MAX_NS (5 * NSEC_PER_SEC)
 /* -EAGAIN of a load is logged from this number of attempts on. */
 #define LOAD_AGAIN_MAX 3
@@ -224,7 +225,6 @@ static uint64_t step_load(struct sync *s, uint64_t now)
 		return load_failed(s, r, &err, now);
 	}
 	left_out_follow(s, now);
-	s->env_failed_ns = 0;
 	s->load_no++;
 	s->stats.loads++;
 	s->is_tick_wanted = true;
@@ -553,11 +553,12 @@ static uint64_t step_audit(struct sync *s, uint64_t now)
 	return SYNC_NOW;
 }
 
-/* Nothing is dirty: do checks, audits and ticks that are due. Returns when the next one is. */
+/* Do checks, audits and ticks that are due. Returns when the next one is. */
 static uint64_t step_idle(struct sync *s, uint64_t now, uint64_t next)
 {
 	const struct plane_ops *ops = s->plane->ops;
 
+	s->busy_ns = 0;
 	/* A check discards what the previous one found touched: not before that is verified. */
 	if (s->config.check_period_ns != 0 && !s->touched.is_due) {
 		if (now >= s->next_check_ns && look(s, now) > 0)
@@ -592,6 +593,7 @@ static uint64_t step_idle(struct sync *s, uint64_t now, uint64_t next)
 	return next;
 }
 
+/* After a failure, what the plane knows of its rules may be wrong: load. */
 static uint64_t step_env(struct sync *s, uint64_t now)
 {
 	struct err err = { 0 };
@@ -599,25 +601,10 @@ static uint64_t step_env(struct sync *s, uint64_t now)
 
 	if (r == 0) {
 		s->is_env_pending = false;
-		s->env_failures = 0;
-		s->env_failed_ns = 0;
 		return SYNC_NOW;
 	}
-	sync_error_note(s, &err, now);
 	s->stats.failures++;
-	if (s->env_failed_ns == 0)
-		s->env_failed_ns = now;
-	if (r == -EBUSY || r == -ENOTRECOVERABLE || r == -ESTALE)
-		return load_failed(s, r, &err, now);
-	log_err(LOG_AREA_SYNC, "node-wide rules: %s", err.text);
-	s->not_before_ns = now + sync_backoff(s->env_failures++, SYNC_RETRY_MAX_NS);
-	return s->not_before_ns;
-}
-
-static bool is_look_overdue(const struct sync *s, uint64_t now)
-{
-	return s->state == SYNC_RUNNING && s->config.check_period_ns != 0 &&
-	       now >= s->next_check_ns + s->config.check_period_ns;
+	return load_failed(s, r, &err, now);
 }
 
 /* Returns when the next attempt for failed address families is due. The attempt is a load. */
@@ -656,9 +643,13 @@ static uint64_t step(struct sync *s, uint64_t now)
 	next = MIN(retry, sync_failures_requeue(s, now));
 	if (s->is_load_wanted)
 		return SYNC_NOW;
-	/* Permanent changes delay a check; they do not suppress it. */
-	if (is_look_overdue(s, now) && look(s, now) > 0)
+	/* Permanent changes delay checks, audits and ticks; they do not suppress them. */
+	if (list_is_empty(&s->model->dirty) || s->busy_ns == 0)
+		s->busy_ns = now;
+	if (s->state == SYNC_RUNNING && now >= s->busy_ns + IDLE_DELAY_NS) {
+		(void)step_idle(s, now, next);
 		return SYNC_NOW;
+	}
 	if (!list_is_empty(&s->model->dirty)) {
 		if (is_sync_due(s, now))
 			return step_transaction(s, now);
@@ -701,7 +692,8 @@ void sync_sweep_hold(struct sync *s)
 void sync_sweep_release(struct sync *s)
 {
 	s->is_sweep_on_hold = false;
-	s->is_load_wanted |= s->is_sweep_pending;
+	/* In adoption, the rows of some services may lack what the hold could not explain. */
+	s->is_load_wanted |= s->is_sweep_pending || s->state == SYNC_ADOPTING;
 }
 
 bool sync_is_sweep_pending(const struct sync *s)
@@ -780,11 +772,9 @@ static uint64_t rejected_since(const struct sync *s)
 
 uint64_t sync_pending_since(const struct sync *s)
 {
-	uint64_t since = earlier(s->pending_since_ns, s->env_failed_ns);
-
 	if (s->state == SYNC_WAITING)
 		return 0;
-	return earlier(earlier(since, dirty_since(s)), rejected_since(s));
+	return earlier(earlier(s->pending_since_ns, dirty_since(s)), rejected_since(s));
 }
 
 const struct sync_stats *sync_stats_get(const struct sync *s)

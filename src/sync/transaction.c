@@ -287,6 +287,7 @@ static void items_settle(struct sync *s)
 	vec_sort(&s->items, item_cmp);
 }
 
+#define CHANGED_RETRY_NS (30 * NSEC_PER_SEC) /* from a change of a spared service to a load */
 #define CLAIMS_MAX 2048 /* frontends, at least one per service, in a step: about 5 ms */
 
 /*
@@ -357,21 +358,25 @@ static void item_diff(struct sync *s, struct sync_item *it)
 }
 
 /*
- * The kernel objects of a spared service are known only while the plane is loaded: put the
- * service off until the next load, unless it is deleted.
+ * The kernel objects of a spared service are known only while the plane is loaded: put the service
+ * off until the next load, which is near if the service was changed, and due if it was deleted.
  */
-static bool is_put_off(struct sync *s, struct svc *svc)
+static bool is_put_off(struct sync *s, struct svc *svc, uint64_t now)
 {
-	struct sync_failure *f = s->failures.count > 0 && !sync_is_plane_loaded(s)
-					 ? sync_failure_find(s, svc)
-					 : NULL;
+	struct sync_failure *f = s->failures.count > 0 ? sync_failure_find(s, svc) : NULL;
+	bool is_unsteady = f != NULL && f->code == SYNC_UNSTEADY;
 
-	if (f == NULL || f->spared_load == 0)
+	if (f == NULL || f->spared_load == 0 ||
+	    (sync_is_plane_loaded(s) && !(is_unsteady && f->spared_load == s->load_no)))
 		return false;
 	plan_claim(s->plan, svc); /* the model may free it if it claims nothing */
 	if (svc->service == NULL)
-		f->retry_ns = s->next_retry_ns = 0;
+		f->retry_ns = 0;
+	else if (!is_unsteady)
+		f->retry_ns = MIN(f->retry_ns, now + CHANGED_RETRY_NS);
+	s->next_retry_ns = MIN(s->next_retry_ns, f->retry_ns);
 	list_del(&svc->dirty);
+	svc->dirty_since_ns = 0;
 	return true;
 }
 
@@ -401,7 +406,7 @@ static void large_collect(struct sync *s, struct svc *svc)
 }
 
 /* Fill the transaction: build rows, settle conflicts, append the differences in order. */
-static void items_collect(struct sync *s)
+static void items_collect(struct sync *s, uint64_t now)
 {
 	struct list *dirty = &s->model->dirty;
 	struct list *next;
@@ -416,7 +421,7 @@ static void items_collect(struct sync *s)
 		next = l->next;
 		if (svc->is_in_transaction) /* marked again by a later service */
 			break;
-		if (svc == s->large.svc || is_put_off(s, svc) || is_awaiting(s, svc))
+		if (svc == s->large.svc || is_put_off(s, svc, now) || is_awaiting(s, svc))
 			continue;
 		n = s->items.n;
 		if (plan_is_large(s->plan, svc))
@@ -685,7 +690,7 @@ int sync_transaction(struct sync *s, uint64_t now)
 	s->large.is_turn = !s->large.is_turn;
 	if (s->large.svc != NULL && s->large.is_turn)
 		return sync_large_step(s, now, &err);
-	items_collect(s);
+	items_collect(s, now);
 	if (s->items.n == 0 && s->large.svc != NULL)
 		return sync_large_step(s, now, &err);
 	return items_commit(s, now, &err);

@@ -1585,6 +1585,27 @@ static void test_refused_removal(void **state)
 	world_close(&w);
 }
 
+/* An endpoint that IPVS never accepts, such as a broadcast address: the family has not failed. */
+static void test_refused_for_ever(void **state)
+{
+	struct world w;
+
+	world_open(&w);
+	service(&w, "shop/web", WEB);
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs");
+	settle(&w);
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
+	for (int i = 0; i < 600; i++, w.now += 100 * NSEC_PER_MSEC) {
+		fake_ipvs_refuse(w.ipvs, 1, EINVAL);
+		(void)sync_step(w.s, w.now);
+		assert_int_equal(plane_families_failed(w.plane), 0);
+	}
+	assert_in_range(sync_stats_get(w.s)->rejected, 9, 20);
+	fake_ipvs_refuse(w.ipvs, 0, 0);
+	settle(&w);
+	world_close(&w);
+}
+
 static void test_refused_at_first(void **state)
 {
 	for (size_t k = 1; k <= 5; k++) {
@@ -2208,6 +2229,7 @@ int main(void)
 		cmocka_unit_test(test_ranges_while_down),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_refused_removal),
+		cmocka_unit_test(test_refused_for_ever),
 		cmocka_unit_test(test_refused_at_first),
 		cmocka_unit_test(test_adopt_moved),
 		cmocka_unit_test(test_occupied),

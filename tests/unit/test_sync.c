@@ -208,7 +208,27 @@ static void process_begin_incomplete(struct world *w)
 	make_service(&w->m, "shop/s1", "10.96.0.2", "http:TCP:80"); /* its slice is not known */
 	sync_sweep_hold(w->s);
 	sync_sources_ready(w->s);
-	sync_settle(w->s, T0);
+}
+
+/* The source is complete before adoption ends: what was not explained is no longer kept. */
+static void test_sweep_released_in_adoption(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	some_services(&w, 2);
+	sync_sources_ready(w.s);
+	sync_settle(w.s, T0);
+	process_begin_incomplete(&w);
+	do
+		(void)sync_step(w.s, T0);
+	while (!list_is_empty(&w.m.dirty));
+	assert_int_equal(sync_state_get(w.s), SYNC_ADOPTING);
+	sync_sweep_release(w.s);
+	sync_settle(w.s, T0);
+	assert_int_equal(frontend(&w, "10.96.0.2")->f.target.verdict, PLAN_VERDICT_REJECT);
+	world_fini(&w);
 }
 
 /* LIFE-27: kernel state without an object stays while objects are unknown, and is removed later. */
@@ -225,6 +245,7 @@ static void test_sweep_held(void **state)
 	writes = w.k.n_writes;
 
 	process_begin_incomplete(&w);
+	sync_settle(w.s, T0);
 	assert_int_equal(sync_state_get(w.s), SYNC_RUNNING);
 	assert_true(sync_is_sweep_pending(w.s));
 	assert_int_equal(sync_sweep_kept(w.s), 3);
@@ -262,6 +283,7 @@ static void test_sweep_held_foreign(void **state)
 	sync_sources_ready(w.s);
 	sync_settle(w.s, T0);
 	process_begin_incomplete(&w);
+	sync_settle(w.s, T0);
 	loads = w.k.n_loads;
 	mock_remove(&w.k.frontends, &w.k.frontends.v[0]);
 	w.k.check_answer = PLANE_CHECK_CHANGED;
@@ -638,6 +660,70 @@ static void test_spared(void **state)
 		assert_int_equal(w.k.n_loads, 3);
 		world_fini(&w);
 	}
+}
+
+/* After many attempts a load is far away; a change of the service brings it near. */
+static void test_spared_and_changed(void **state)
+{
+	uint64_t now = T0;
+	struct world w;
+	size_t loads;
+
+	(void)state;
+	world_init(&w);
+	log_level_set_all(LOG_LEVEL_ERR);
+	some_services(&w, 2);
+	refuse(&w, "s0", true);
+	sync_sources_ready(w.s);
+	for (int i = 0; i < 14; i++, now += 400 * NSEC_PER_SEC)
+		sync_settle(w.s, now);
+	refuse(&w, NULL, false);
+	loads = w.k.n_loads;
+	now -= 399 * NSEC_PER_SEC;
+	sync_settle(w.s, now);
+	assert_int_equal(sync_failure_count(w.s), 1);
+	make_service(&w.m, "shop/s0", "10.96.0.1", "http:TCP:81");
+	sync_settle(w.s, now);
+	assert_int_equal(w.k.n_loads, loads); /* not for each change */
+	sync_settle(w.s, now + 30 * NSEC_PER_SEC);
+	assert_int_equal(w.k.n_loads, loads + 1);
+	assert_int_equal(sync_failure_count(w.s), 0);
+	log_level_set_all(LOG_LEVEL_NOTICE);
+	world_fini(&w);
+}
+
+static int env_result;
+
+static int env_failing(struct plane *p, const struct model *m, struct plane_result *res,
+		       struct err *err)
+{
+	(void)p, (void)m, (void)res;
+	return env_result == 0 ? 0 : err_set(err, env_result, "as the test wants it");
+}
+
+/* What a plane knows of its rules may be wrong after any failure: it loads. */
+static void test_env_fails(void **state)
+{
+	static struct plane_ops ops;
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	log_level_set_all(LOG_LEVEL_ERR);
+	ops = mock_plane_ops;
+	ops.env = env_failing;
+	w.k.plane.ops = &ops;
+	sync_sources_ready(w.s);
+	sync_settle(w.s, T0);
+	env_result = -ENOENT;
+	w.m.env_generation++;
+	(void)sync_step(w.s, T0);
+	env_result = 0;
+	sync_settle(w.s, T0 + NSEC_PER_SEC);
+	assert_int_equal(w.k.n_loads, 2);
+	assert_int_equal(sync_state_get(w.s), SYNC_RUNNING);
+	log_level_set_all(LOG_LEVEL_NOTICE);
+	world_fini(&w);
 }
 
 /*
@@ -2105,6 +2191,55 @@ static void test_large_turns(void **state)
 	world_fini(&w);
 }
 
+/*
+ * A large service gets another object before each is programmed: adoption ends, checks and ticks
+ * continue, and nothing is pending for long.
+ */
+static void test_large_unsteady(void **state)
+{
+	static const struct sync_config config = { .batch_ops = PIECE, .piece_ops = PIECE };
+	static struct plane_ops ops;
+	uint64_t now = T0;
+	struct world w;
+
+	(void)state;
+	large_world(&w, &ops);
+	ops.tick = tick_tomorrow;
+	log_level_set_all(LOG_LEVEL_ERR);
+	sync_sources_ready(w.s);
+	large_put(&w, 0, 200, 1, 0);
+	large_put(&w, 1, 1, 1, 0);
+	sync_settle(w.s, now);
+	n_ticks = 0;
+	for (int i = 1; i < 400; i++, now += NSEC_PER_SEC) {
+		large_put(&w, 0, 200 + i % 2, 1, i);
+		for (int k = 0; k < 3; k++)
+			(void)sync_step(w.s, now);
+		if (i % 100 == 0)
+			large_put(&w, 1, 1, 1, i);
+		assert_true(now - MAX(sync_pending_since(w.s), T0) < 60 * NSEC_PER_SEC ||
+			    sync_pending_since(w.s) == 0);
+	}
+	assert_in_range(n_ticks, 1, 10);
+
+	process_end(&w);
+	process_begin_with(&w, &config);
+	sync_sources_ready(w.s);
+	large_put(&w, 1, 1, 1, 0);
+	for (int i = 0; i < 400 && sync_state_get(w.s) != SYNC_RUNNING; i++) {
+		large_put(&w, 0, 200 + i % 2, 1, i);
+		for (int k = 0; k < 3; k++)
+			(void)sync_step(w.s, now);
+	}
+	assert_int_equal(sync_state_get(w.s), SYNC_RUNNING);
+	assert_int_equal(sync_failure_count(w.s), 1);
+	for (int i = 0; i < 20; i++, now += 60 * NSEC_PER_SEC)
+		sync_settle(w.s, now);
+	assert_int_equal(sync_failure_count(w.s), 0);
+	log_level_set_all(LOG_LEVEL_NOTICE);
+	world_fini(&w);
+}
+
 static void test_pieces_random(void **state)
 {
 	static const unsigned seeds[] = { 7, 26, 106, 119, 1062 };
@@ -2120,6 +2255,7 @@ int main(void)
 		cmocka_unit_test(test_restart),
 		cmocka_unit_test(test_change_in_adoption),
 		cmocka_unit_test(test_last_sync),
+		cmocka_unit_test(test_sweep_released_in_adoption),
 		cmocka_unit_test(test_sweep_held),
 		cmocka_unit_test(test_sweep_held_foreign),
 		cmocka_unit_test(test_refusal),
@@ -2135,6 +2271,8 @@ int main(void)
 		cmocka_unit_test(test_audit_of_fewer),
 		cmocka_unit_test(test_audit_in_storm),
 		cmocka_unit_test(test_spared),
+		cmocka_unit_test(test_spared_and_changed),
+		cmocka_unit_test(test_env_fails),
 		cmocka_unit_test(test_spared_in_vain),
 		cmocka_unit_test(test_spared_claims),
 		cmocka_unit_test(test_accepted),
@@ -2157,6 +2295,7 @@ int main(void)
 		cmocka_unit_test(test_audit_in_parts),
 		cmocka_unit_test(test_tick_after_commit),
 		cmocka_unit_test(test_large_turns),
+		cmocka_unit_test(test_large_unsteady),
 		cmocka_unit_test(test_pieces_random),
 		cmocka_unit_test(test_move_is_atomic),
 		cmocka_unit_test(test_claims_in_adoption),

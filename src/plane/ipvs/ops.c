@@ -220,8 +220,11 @@ static int results_note(struct ipvs_plane *p, struct plane_result *res, struct e
 			if (r == 0) {
 				r = rejected_err(p, op, err);
 				res->culprit = vs->svc;
-				/* Else the service or the kernel is at fault. */
-				if (r != -EEXIST && r != -EPERM)
+				/*
+				 * Else the kernel is at fault, or the service: IPVS rejects
+				 * addresses of destinations that are no host's on this node.
+				 */
+				if (op->cmd < IPVS_CMD_NEW_DEST && r != -EEXIST && r != -EPERM)
 					res->families = (uint8_t)(1u << vs->key.fam);
 			}
 		}
