@@ -30,8 +30,8 @@ struct metrics {
 	uint64_t seen_loads;
 	uint64_t consumed_slices; /* slice events when no service was dirty last */
 	struct {
-		uint64_t read_ns;        /* last read; at most one a second */
-		struct plane_drops last; /* counters of the current rules */
-		struct plane_drops sum;  /* counters of rules that were replaced */
+		uint64_t read_ns;                 /* last read; at most one a second */
+		struct plane_drops last[IPFAM_N]; /* counters of the current rules */
+		struct plane_drops total;
 	} drops;
 };

@@ -237,30 +237,34 @@ static void work_lines(const struct metrics *m, struct str *out)
 		  &st->event_to_ack);
 }
 
-/* Rule counters restart at 0 when vipd recreates the rule; `sum` keeps the counts before that. */
-static void counter_follow(uint64_t *sum, uint64_t *last, uint64_t is)
+/* Rule counters restart at 0 when vipd recreates the rule. */
+static void counter_follow(uint64_t *total, uint64_t *last, uint64_t is)
 {
-	if (is < *last)
-		*sum += *last;
+	*total += is < *last ? is : is - *last;
 	*last = is;
+}
+
+static void family_drops_follow(struct plane_drops *total, struct plane_drops *last,
+				const struct plane_drops *is)
+{
+	for (int i = 0; i < PLANE_REJECT_N; i++)
+		counter_follow(&total->rejected[i], &last->rejected[i], is->rejected[i]);
+	counter_follow(&total->invalid_packets, &last->invalid_packets, is->invalid_packets);
+	counter_follow(&total->invalid_bytes, &last->invalid_bytes, is->invalid_bytes);
 }
 
 static void drops_read(struct metrics *m, const struct plane *plane, uint64_t now)
 {
-	struct plane_drops *sum = &m->drops.sum;
-	struct plane_drops *last = &m->drops.last;
 	struct plane_drops is;
 	struct err err;
 
 	if (m->drops.read_ns != 0 && now - m->drops.read_ns < DROPS_READ_NS)
 		return;
 	m->drops.read_ns = now;
-	if (plane->ops->drops(plane, &is, &err) < 0)
-		return; /* rules do not exist yet, or are being replaced: keep the last values */
-	for (int i = 0; i < PLANE_REJECT_N; i++)
-		counter_follow(&sum->rejected[i], &last->rejected[i], is.rejected[i]);
-	counter_follow(&sum->invalid_packets, &last->invalid_packets, is.invalid_packets);
-	counter_follow(&sum->invalid_bytes, &last->invalid_bytes, is.invalid_bytes);
+	/* On failure rules do not exist yet, or are being replaced: keep the last values. */
+	for (enum ipfam fam = 0; fam < IPFAM_N; fam++)
+		if (plane->ops->drops(plane, fam, &is, &err) == 0)
+			family_drops_follow(&m->drops.total, &m->drops.last[fam], &is);
 }
 
 static void drop_lines(struct metrics *m, struct str *out, uint64_t now)
@@ -282,13 +286,13 @@ static void drop_lines(struct metrics *m, struct str *out, uint64_t now)
 		  "retransmissions included");
 	for (int i = 0; i < PLANE_REJECT_N; i++)
 		expo_uint(out, "vipd_rejected_packets_total", reasons[i],
-			  m->drops.sum.rejected[i] + m->drops.last.rejected[i]);
+			  m->drops.total.rejected[i]);
 	one(out, "vipd_invalid_dropped_packets_total", "counter",
 	    "Packets to and from services dropped because conntrack classified them as INVALID",
-	    m->drops.sum.invalid_packets + m->drops.last.invalid_packets);
+	    m->drops.total.invalid_packets);
 	one(out, "vipd_invalid_dropped_bytes_total", "counter",
 	    "Bytes of the packets counted by vipd_invalid_dropped_packets_total",
-	    m->drops.sum.invalid_bytes + m->drops.last.invalid_bytes);
+	    m->drops.total.invalid_bytes);
 }
 
 /* Absent on a plane without failover. */

@@ -37,29 +37,25 @@ int plane_drops_read(struct nl_sock *nl, const struct nft_table_ref *table,
 	/* Read earlier, so it may be smaller. */
 	*reject -= MIN(*reject, led_to_reject);
 	for (int i = 0; i < PLANE_REJECT_N; i++)
-		ret->rejected[i] += packets[i];
-	ret->invalid_packets += packets[PLANE_REJECT_N];
-	ret->invalid_bytes += bytes[PLANE_REJECT_N];
+		ret->rejected[i] = packets[i];
+	ret->invalid_packets = packets[PLANE_REJECT_N];
+	ret->invalid_bytes = bytes[PLANE_REJECT_N];
 	return 0;
 }
 
-int plane_drops(const struct plane *plane, struct plane_drops *ret, struct err *err)
+int plane_drops(const struct plane *plane, enum ipfam fam, struct plane_drops *ret, struct err *err)
 {
 	const struct plane_common *c = (const struct plane_common *)plane;
-	struct plane_drops drops = { 0 };
+	struct nft_table_ref table = c->ops->table(c, fam);
+	int r = in_force(c, fam, err);
 
-	for (int fam = 0; fam < IPFAM_N; fam++) {
-		struct nft_table_ref table = c->ops->table(c, fam);
-		bool is_again = fam > 0 && table.family == NFPROTO_INET;
-		int r = in_force(c, fam, err);
-
-		if (r > 0 && !is_again)
-			r = plane_drops_read(c->query, &table, c->ops->drop_chains, &drops, err);
-		if (r < 0)
-			return r;
+	if (r <= 0)
+		return r < 0 ? r : err_set(err, -EAGAIN, "address family failed");
+	if (fam == IPFAM_V6 && table.family == NFPROTO_INET) { /* counted as IPv4 */
+		*ret = (struct plane_drops){ 0 };
+		return 0;
 	}
-	*ret = drops;
-	return 0;
+	return plane_drops_read(c->query, &table, c->ops->drop_chains, ret, err);
 }
 
 /* --- elements --- */

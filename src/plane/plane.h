@@ -72,7 +72,7 @@ enum plane_reject_reason {
 	PLANE_REJECT_N,
 };
 
-/* Of both families, since the rules were made: counters can restart at 0. */
+/* Since the rules were made: counters can restart at 0. */
 struct plane_drops {
 	uint64_t rejected[PLANE_REJECT_N]; /* packets rejected or dropped, by reason */
 	uint64_t invalid_packets;          /* of backends, in conntrack's state INVALID */
@@ -239,10 +239,12 @@ struct plane_ops {
 	 */
 	uint64_t (*tick)(struct plane *p, uint64_t now);
 	/*
-	 * Counters, read from the kernel: drops in 0.2 ms, others in 3 us each. All three may be
-	 * NULL: nothing is counted. -EAGAIN before the first transaction.
+	 * Counters, read from the kernel: drops in 0.2 ms for both families, others in 3 us each.
+	 * All three may be NULL: nothing is counted. -EAGAIN before the first transaction; drops
+	 * also while the family has failed.
 	 */
-	int (*drops)(const struct plane *p, struct plane_drops *ret, struct err *err);
+	int (*drops)(const struct plane *p, enum ipfam fam, struct plane_drops *ret,
+		     struct err *err);
 	int (*count_frontends)(const struct plane *p, enum plane_frontend_counter which,
 			       const struct plan_frontend *v, size_t n, struct plane_count *ret,
 			       struct err *err);

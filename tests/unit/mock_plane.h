@@ -32,8 +32,8 @@ struct mock_frontend {
 struct mock_plane {
 	struct plane plane;
 	struct mock_plane *self; /* for hooks with a const plane */
-	struct plane_drops drops;
-	int fail_drops;
+	struct plane_drops drops[IPFAM_N];
+	int fail_drops[IPFAM_N];
 	size_t n_counted; /* counters asked for */
 	VEC(struct mock_slot) slots;
 	VEC(struct mock_frontend) frontends;
@@ -359,13 +359,14 @@ static inline int mock_check(struct plane *p, struct err *err)
 	return mock_take(&mock_of(p)->check_answer);
 }
 
-static inline int mock_drops(const struct plane *p, struct plane_drops *ret, struct err *err)
+static inline int mock_drops(const struct plane *p, enum ipfam fam, struct plane_drops *ret,
+			     struct err *err)
 {
 	const struct mock_plane *m = (const struct mock_plane *)p;
 
-	if (m->fail_drops != 0)
-		return err_set(err, m->fail_drops, "set to fail");
-	*ret = m->drops;
+	if (m->fail_drops[fam] != 0)
+		return err_set(err, m->fail_drops[fam], "set to fail");
+	*ret = m->drops[fam];
 	return 0;
 }
 

@@ -371,23 +371,23 @@ static void test_drops_never_go_back(void **state)
 
 	(void)state;
 	world_init(&w);
-	w.w.k.fail_drops = -ENOENT;
+	w.w.k.fail_drops[IPFAM_V4] = -ENOENT;
 	metrics_text(w.m, &text, T0, WALL);
 	assert_non_null(strstr(text.text, "\nvipd_invalid_dropped_packets_total 0\n"));
-	w.w.k.fail_drops = 0;
-	w.w.k.drops.invalid_packets = 9;
+	w.w.k.fail_drops[IPFAM_V4] = 0;
+	w.w.k.drops[IPFAM_V4].invalid_packets = 9;
 	str_clear(&text);
 	metrics_text(w.m, &text, T0 + 1 * S, WALL);
 	assert_non_null(strstr(text.text, "\nvipd_invalid_dropped_packets_total 9\n"));
-	w.w.k.drops.invalid_packets = 2; /* rules made anew */
+	w.w.k.drops[IPFAM_V4].invalid_packets = 2; /* rules made anew */
 	str_clear(&text);
 	metrics_text(w.m, &text, T0 + 2 * S, WALL);
 	assert_non_null(strstr(text.text, "\nvipd_invalid_dropped_packets_total 11\n"));
-	w.w.k.drops.invalid_packets = 500; /* requested again within a second */
+	w.w.k.drops[IPFAM_V4].invalid_packets = 500; /* requested again within a second */
 	str_clear(&text);
 	metrics_text(w.m, &text, T0 + 2 * S + 1, WALL);
 	assert_non_null(strstr(text.text, "\nvipd_invalid_dropped_packets_total 11\n"));
-	w.w.k.drops.rejected[PLANE_REJECT_SOURCE_RANGES] = 7;
+	w.w.k.drops[IPFAM_V4].rejected[PLANE_REJECT_SOURCE_RANGES] = 7;
 	str_clear(&text);
 	metrics_text(w.m, &text, T0 + 4 * S, WALL);
 	assert_non_null(
@@ -395,6 +395,35 @@ static void test_drops_never_go_back(void **state)
 	assert_non_null(
 		strstr(text.text, "\nvipd_rejected_packets_total{reason=\"no_endpoints\"} 0\n"));
 	str_fini(&text);
+	world_fini(&w);
+}
+
+/* The rules and counters of a failed family stay in the kernel. */
+static void test_drops_of_a_failed_family(void **state)
+{
+	static const struct {
+		uint64_t v4, v6;
+		int v6_fails;
+		const char *total;
+	} scrapes[] = {
+		{ 5, 100, 0, "\nvipd_invalid_dropped_packets_total 105\n" },
+		{ 7, 101, -EAGAIN, "\nvipd_invalid_dropped_packets_total 107\n" },
+		{ 8, 102, 0, "\nvipd_invalid_dropped_packets_total 110\n" },
+		{ 8, 1, 0, "\nvipd_invalid_dropped_packets_total 111\n" },
+	};
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	for (size_t i = 0; i < ARRAY_SIZE(scrapes); i++) {
+		FINI(str_fini) struct str text = { 0 };
+
+		w.w.k.drops[IPFAM_V4].invalid_packets = scrapes[i].v4;
+		w.w.k.drops[IPFAM_V6].invalid_packets = scrapes[i].v6;
+		w.w.k.fail_drops[IPFAM_V6] = scrapes[i].v6_fails;
+		metrics_text(w.m, &text, T0 + i * S, WALL);
+		assert_non_null(strstr(text.text, scrapes[i].total));
+	}
 	world_fini(&w);
 }
 
@@ -704,6 +733,7 @@ int main(void)
 		cmocka_unit_test(test_programming_clock),
 		cmocka_unit_test(test_programming_late),
 		cmocka_unit_test(test_drops_never_go_back),
+		cmocka_unit_test(test_drops_of_a_failed_family),
 		cmocka_unit_test(test_form),
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_cardinality),

@@ -1408,6 +1408,8 @@ static void duals(struct bench *b, const char *hosts)
 static void check_one_family(struct bench *b, bool is_failed, const char *six)
 {
 	struct str all = { 0 };
+	struct plane_drops drops;
+	struct err err;
 	const char *at;
 
 	assert_int_equal(plane_families_failed(b->w.plane), is_failed ? 1 << IPFAM_V6 : 0);
@@ -1415,6 +1417,9 @@ static void check_one_family(struct bench *b, bool is_failed, const char *six)
 			 is_failed);
 	assert_int_equal(plane_family_has_failed(b->w.plane, IPFAM_V6), is_failed);
 	assert_false(plane_family_has_failed(b->w.plane, IPFAM_V4));
+	for (enum ipfam fam = 0; fam < IPFAM_N; fam++)
+		assert_int_equal(b->w.plane->ops->drops(b->w.plane, fam, &drops, &err),
+				 fam == IPFAM_V6 && is_failed ? -EAGAIN : 0);
 	fake_print_services(b->f, &all);
 	for (size_t i = 0; i < DUALS; i++) {
 		char text[64];
