@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/loop.h"
 #include "cli/cli.h"
 #include "source/decode/trail.h"
 #include "source/decode/yamlread.h"
@@ -452,6 +453,7 @@ void config_print(struct str *ret, const json_t *fields)
 
 struct config_watch {
 	struct watch *watch;
+	struct event *opened;
 	char *folder;
 	char *file;
 	bool is_due;
@@ -494,6 +496,13 @@ static void on_done(void *arg)
 		w->changed(w->arg);
 }
 
+static void on_opened(evutil_socket_t fd, short what, void *arg)
+{
+	struct config_watch *w = arg;
+
+	w->changed(w->arg);
+}
+
 int config_watch_open(struct config_watch **ret, struct event_base *base, const char *path,
 		      void (*changed)(void *arg), void *arg, struct err *err)
 {
@@ -512,6 +521,8 @@ int config_watch_open(struct config_watch **ret, struct event_base *base, const 
 	if (r < 0)
 		return err_wrap(err, r, "%s", path);
 	links_watch(w);
+	w->opened = xtimer_new(base, on_opened, w);
+	event_after(w->opened, 0);
 	*ret = TAKE(w);
 	return 0;
 }
@@ -521,6 +532,7 @@ void config_watch_close(struct config_watch *w)
 	if (w == NULL)
 		return;
 	watch_close(w->watch);
+	event_drop(w->opened);
 	free(w->folder);
 	free(w->file);
 	free(w);

@@ -77,7 +77,8 @@ void config_print(struct str *ret, const json_t *fields);
 
 /*
  * Call `changed` when the file may have changed: written, replaced, or its folder exchanged
- * behind symbolic links as kubelet does (CFG-04). May be called without a change.
+ * behind symbolic links as kubelet does (CFG-04). Also called once after the start of the watch:
+ * the file may have changed since the caller read it. May be called without a change.
  */
 struct config_watch;
 MUST_USE int config_watch_open(struct config_watch **ret, struct event_base *base, const char *path,
