@@ -118,6 +118,11 @@ void metrics_stepped(struct metrics *m)
 
 void metrics_queued(struct metrics *m, int64_t wall_ns)
 {
+	const struct model *model = m->config.ctx->model;
+
+	if (list_is_empty(&model->dirty) && m->queued_env == model->env_generation)
+		return;
+	m->queued_env = model->env_generation;
 	m->queued_wall_ns = wall_ns;
 }
 

@@ -80,6 +80,7 @@ DEFINE_AUTO(struct metrics *, metrics_close);
 void metrics_accepted(struct metrics *m, const struct svc *svc, const struct plan_rows *old,
 		      const struct plan_rows *new, uint64_t now_ns, int64_t wall_ns);
 void metrics_stepped(struct metrics *m);
+/* The model changed. Not recorded as a sync request if nothing is pending. */
 void metrics_queued(struct metrics *m, int64_t wall_ns);
 /* Stale flow scans, of both families, since the start. */
 struct metrics_scans {

@@ -26,6 +26,7 @@ struct metrics {
 	struct expo_hist conntrack_time;
 	struct metrics_scans scans;
 	int64_t queued_wall_ns;
+	uint64_t queued_env;   /* the model's env_generation then */
 	uint64_t seen_step_ns; /* step and loads of the sync's statistics already counted */
 	uint64_t seen_loads;
 	uint64_t consumed_slices; /* slice events when no service was dirty last */

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/file.h"
 #include "base/loop.h"
@@ -509,6 +510,7 @@ int config_watch_open(struct config_watch **ret, struct event_base *base, const 
 	AUTO(config_watch_close) struct config_watch *w = xcalloc(1, sizeof(*w));
 	struct watch_ops ops = { .name = on_name, .all = on_all, .done = on_done, .arg = w };
 	const char *slash = strrchr(path, '/');
+	struct stat st;
 	int r;
 
 	w->changed = changed;
@@ -522,7 +524,8 @@ int config_watch_open(struct config_watch **ret, struct event_base *base, const 
 		return err_wrap(err, r, "%s", path);
 	links_watch(w);
 	w->opened = xtimer_new(base, on_opened, w);
-	event_after(w->opened, 0);
+	if (stat(path, &st) == 0 && S_ISREG(st.st_mode)) /* a pipe can be read once */
+		event_after(w->opened, 0);
 	*ret = TAKE(w);
 	return 0;
 }

@@ -601,6 +601,7 @@ static uint64_t step_env(struct sync *s, uint64_t now)
 
 	if (r == 0) {
 		s->is_env_pending = false;
+		s->stats.last_success_ns = now_ns();
 		return SYNC_NOW;
 	}
 	s->stats.failures++;

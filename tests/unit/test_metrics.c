@@ -362,6 +362,31 @@ static void test_programming_late(void **state)
 	world_fini(&w);
 }
 
+/* --- last sync --- */
+
+/* The request of a change that needs no sync would never be followed by a sync. */
+static void test_queued(void **state)
+{
+	static const char queued[] = "kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds" IP4;
+	struct world w;
+	uint64_t success;
+
+	(void)state;
+	world_init(&w);
+	metrics_queued(w.m, WALL + (int64_t)S);
+	settle(&w);
+	success = sync_stats_get(w.w.s)->last_success_ns;
+	metrics_queued(w.m, WALL + (int64_t)(2 * S));
+	assert_value(&w, queued, 1e-9 * (double)(WALL + (int64_t)S));
+	assert_int_equal(model_put_node(&w.w.m, test_node("n1", "zone=b"), T0), 1);
+	assert_true(list_is_empty(&w.w.m.dirty));
+	metrics_queued(w.m, WALL + (int64_t)(3 * S));
+	assert_value(&w, queued, 1e-9 * (double)(WALL + (int64_t)(3 * S)));
+	settle(&w);
+	assert_true(sync_stats_get(w.w.s)->last_success_ns > success);
+	world_fini(&w);
+}
+
 /* --- drops --- */
 
 static void test_drops_never_go_back(void **state)
@@ -732,6 +757,7 @@ int main(void)
 		cmocka_unit_test(test_programming),
 		cmocka_unit_test(test_programming_clock),
 		cmocka_unit_test(test_programming_late),
+		cmocka_unit_test(test_queued),
 		cmocka_unit_test(test_drops_never_go_back),
 		cmocka_unit_test(test_drops_of_a_failed_family),
 		cmocka_unit_test(test_form),
