@@ -1585,6 +1585,21 @@ static void test_refused_removal(void **state)
 	world_close(&w);
 }
 
+/* The kernel rejects rules for a changed node once. */
+static void test_refused_rules(void **state)
+{
+	struct world w;
+
+	world_open(&w);
+	service(&w, "shop/web", WEB);
+	settle(&w);
+	fake_refuse(w.nft, 1, ENOMEM);
+	model_put_node(&w.m, test_node("n1", "addr=192.168.0.1 pods=10.1.0.0/16"), 1);
+	settle(&w);
+	assert_int_equal(sync_stats_get(w.s)->loads, 2);
+	world_close(&w);
+}
+
 /* An endpoint that IPVS never accepts, such as a broadcast address: the family has not failed. */
 static void test_refused_for_ever(void **state)
 {
@@ -2229,6 +2244,7 @@ int main(void)
 		cmocka_unit_test(test_ranges_while_down),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_refused_removal),
+		cmocka_unit_test(test_refused_rules),
 		cmocka_unit_test(test_refused_for_ever),
 		cmocka_unit_test(test_refused_at_first),
 		cmocka_unit_test(test_adopt_moved),
