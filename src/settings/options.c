@@ -195,10 +195,12 @@ static int foreign_check(const struct parse *p, const struct cli_option *f,
 	return r < 0 ? field_reject(p, v, r, err) : 0;
 }
 
-/* A list continues when its flag is repeated, as in kube-proxy. */
+/* A list continues when its flag is repeated, as in kube-proxy, and vmodule that of a file
+ * (CFG-02). */
 static bool is_list(const struct cli_option *f)
 {
-	return kind_of(f) == CONFIG_LIST || kind_of(f) == CONFIG_GATES;
+	return kind_of(f) == CONFIG_LIST || kind_of(f) == CONFIG_GATES ||
+	       kind_of(f) == CONFIG_VMODULE;
 }
 
 /* Keep the texts of a setting; return the value. */
@@ -288,29 +290,51 @@ static bool is_failover_time(uint64_t ns)
 	return ns >= 100 * NSEC_PER_MSEC && ns <= 10 * NSEC_PER_SEC;
 }
 
-/* CT-18, CT-33 */
-static int failover_check(const struct options *o, struct err *err)
+/* Name the flag or the field with this value: a file replaces the flag. */
+static int value_reject(const struct parse *p, const char *flag, const char *field, struct err *err)
 {
-	if (!is_failover_time(o->plane.failover_ns))
-		return err_set(err, -EINVAL, "--failover-timeout: %.6gs is not from 0.1s to 10s",
-			       (double)o->plane.failover_ns / NSEC_PER_SEC);
-	if (o->plane.failover_udp_ns != 0 && !is_failover_time(o->plane.failover_udp_ns))
-		return err_set(err, -EINVAL,
-			       "--failover-udp-timeout: %.6gs is not 0 or from 0.1s to 10s",
-			       (double)o->plane.failover_udp_ns / NSEC_PER_SEC);
-	if (o->plane.failover_udp_ns != 0 && o->plane.failover == FAILOVER_OFF)
-		return err_set(err, -EINVAL,
-			       "--failover-udp-timeout: requires --failover handshake or eject");
-	if (o->plane.mode != PROXY_MODE_IPVS)
-		return 0;
-	if (o->plane.failover == FAILOVER_HANDSHAKE)
-		return err_set(err, -EINVAL,
-			       "--failover: handshake is not available with --proxy-mode ipvs; "
-			       "eject or off is");
-	if (o->plane.failover_udp_ns != 0)
-		return err_set(err, -EINVAL,
-			       "--failover-udp-timeout: not available with --proxy-mode ipvs");
+	const struct config_value *v = p->file ? config_find(p->file, field) : NULL;
+
+	return v != NULL ? field_reject(p, v, -EINVAL, err) : err_wrap(err, -EINVAL, "%s", flag);
+}
+
+/* CT-18 */
+static int failover_check(const struct parse *p, struct err *err)
+{
+	const struct options_plane *plane = &p->o->plane;
+
+	if (!is_failover_time(plane->failover_ns)) {
+		(void)err_set(err, -EINVAL, "%.6gs is not from 0.1s to 10s",
+			      (double)plane->failover_ns / NSEC_PER_SEC);
+		return value_reject(p, "--failover-timeout", "failoverTimeout", err);
+	}
+	if (plane->mode == PROXY_MODE_IPVS && plane->failover == FAILOVER_HANDSHAKE) {
+		(void)err_set(err, -EINVAL,
+			      "handshake is not available with --proxy-mode ipvs; "
+			      "eject or off is");
+		return value_reject(p, "--failover", "failover", err);
+	}
 	return 0;
+}
+
+/* CT-33 */
+static int failover_udp_check(const struct parse *p, struct err *err)
+{
+	const struct options_plane *plane = &p->o->plane;
+	uint64_t ns = plane->failover_udp_ns;
+
+	if (ns == 0)
+		return 0;
+	if (!is_failover_time(ns))
+		(void)err_set(err, -EINVAL, "%.6gs is not 0 or from 0.1s to 10s",
+			      (double)ns / NSEC_PER_SEC);
+	else if (plane->failover == FAILOVER_OFF)
+		(void)err_set(err, -EINVAL, "requires --failover handshake or eject");
+	else if (plane->mode == PROXY_MODE_IPVS)
+		(void)err_set(err, -EINVAL, "not available with --proxy-mode ipvs");
+	else
+		return 0;
+	return value_reject(p, "--failover-udp-timeout", "failoverUDPTimeout", err);
 }
 
 /* CFG-10, CFG-11, CFG-22: address and port where they were left open. `port`: of its flag, or -1.
@@ -354,7 +378,9 @@ static int validate(const struct parse *p, struct err *err)
 	int r = all_periods_check(p, err);
 
 	if (r == 0)
-		r = failover_check(o, err);
+		r = failover_check(p, err);
+	if (r == 0)
+		r = failover_udp_check(p, err);
 	place_complete(o, "healthzBindAddress", &o->servers.healthz, o->servers.healthz_port,
 		       is_v6 ? "::" : "0.0.0.0", 10256);
 	place_complete(o, "metricsBindAddress", &o->servers.metrics, o->servers.metrics_port,

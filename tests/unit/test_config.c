@@ -117,6 +117,10 @@ static const struct {
 	  "c.yaml:5: nftables.minSyncPeriod: 1m is above nftables.syncPeriod, 30s" },
 	{ "CFG-44 ipvs", HEAD "mode: ipvs\nipvs:\n  syncPeriod: 5s\n  minSyncPeriod: 1m\n",
 	  "c.yaml:6: ipvs.minSyncPeriod: 1m is above ipvs.syncPeriod, 5s" },
+	{ "CT-18", HEAD "failoverTimeout: 20ms\n",
+	  "c.yaml:3: failoverTimeout: 0.02s is not from 0.1s to 10s" },
+	{ "CT-33", HEAD "failoverUDPTimeout: 2s\n",
+	  "c.yaml:3: failoverUDPTimeout: requires --failover handshake or eject" },
 	{ "CFG-14", HEAD "showHiddenMetricsForVersion: x\n",
 	  "c.yaml:3: showHiddenMetricsForVersion: 'x' is not 1.35, nor empty" },
 	{ "Windows", HEAD "windowsRunAsService: true\n",
@@ -227,6 +231,7 @@ static void values_check(const struct parsed *p)
 
 static void test_values(void **state)
 {
+	struct str text = { 0 };
 	struct parsed p;
 
 	parse(&p, full, NULL, NULL, NULL);
@@ -244,6 +249,10 @@ static void test_values(void **state)
 	parse(&p, full, "--vmodule=plane=4", NULL, NULL);
 	values_check(&p);
 	assert_int_equal(p.o.log.area_verbosity[LOG_AREA_PLANE], 4);
+	options_effective(&p.o, &text);
+	assert_non_null(strstr(text.text, "[{\"filePattern\": \"sync\", \"verbosity\": 2}, "
+					  "{\"filePattern\": \"plane\", \"verbosity\": 4}]"));
+	str_fini(&text);
 	parsed_fini(&p);
 }
 
