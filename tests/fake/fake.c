@@ -162,22 +162,24 @@ static int chain_new(struct op *o)
 	return 0;
 }
 
-/* Does a rule of another chain than `own` use this set or this chain? */
-static bool is_in_use(const struct table *t, const char *name, const struct chain *own)
+static bool rule_names(const struct rule *r, const char *name)
 {
 	char text[OBJ_NAME_MAX + 2] = ""; /* as an attribute: after its type, with its end */
 	size_t len = strlen(name) + 2;
 
 	memcpy(text + 1, name, len - 1);
+	return memmem(r->attrs.bytes, r->attrs.len, text, len) != NULL;
+}
+
+/* Does a rule of another chain than `own` use this set or this chain? */
+static bool is_in_use(const struct table *t, const char *name, const struct chain *own)
+{
 	list_for_each (l, &t->chains) {
 		const struct chain *c = list_entry(l, struct chain, link);
 
-		list_for_each (k, &c->rules) {
-			const struct obj_attrs *a = &list_entry(k, struct rule, link)->attrs;
-
-			if (c != own && memmem(a->bytes, a->len, text, len) != NULL)
+		list_for_each (k, &c->rules)
+			if (c != own && rule_names(list_entry(k, struct rule, link), name))
 				return true;
-		}
 	}
 	return false;
 }
@@ -228,7 +230,7 @@ static int rule_new(struct op *o)
 	obj_attrs_set(&r->attrs, o->h, sizeof(struct nfgenmsg));
 	list_add_tail(&c->rules, &r->link);
 	journal_added(&o->b->journal, OBJECT_RULE, &r->link, NULL);
-	return 0;
+	return o->b->f->no_hash && rule_names(r, "hash") ? EOPNOTSUPP : 0;
 }
 
 /* All rules of a chain, or the rule with this handle. */
@@ -875,6 +877,11 @@ void fake_interrupt_dump(struct fake *f, size_t k, bool forever)
 void fake_tear_dumps(struct fake *f, size_t n)
 {
 	f->n_torn = n;
+}
+
+void fake_no_hash(struct fake *f, bool on)
+{
+	f->no_hash = on;
 }
 
 void fake_no_persist(struct fake *f, bool on)

@@ -64,6 +64,8 @@ void fake_interrupt_dump(struct fake *f, size_t k, bool forever);
  * last one, as if the kernel resized their hash tables.
  */
 void fake_tear_dumps(struct fake *f, size_t n);
+/* A kernel without expression `hash`. */
+void fake_no_hash(struct fake *f, bool on);
 /* A kernel before 6.9: no table outlives its owner. */
 void fake_no_persist(struct fake *f, bool on);
 /* A kernel whose errors have no offset. */

@@ -25,6 +25,7 @@ struct fake {
 	size_t n_torn;        /* number of element dumps to be torn */
 	bool no_offsets;
 	bool no_persist;
+	bool no_hash;
 	int denied; /* an errno, or 0 */
 	struct {
 		enum fake_failing what;

@@ -8,7 +8,6 @@
 #include "../sync_steps.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "base/rendezvous.h"
 #include "fake/fake.h"
 #include "nft/decode.h"
 #include "nft/elem.h"
@@ -1185,16 +1184,7 @@ static void test_no_jhash(void **state)
 	world_settle(&b.w);
 	world_service(&b.w, "shop/hashed", "ip=10.96.0.2 port=http:80 sched=mh");
 	world_slice(&b.w, "shop/hashed-1", "hashed", "| http:8080 | 1 rs; 2 rs");
-	for (size_t n = 0;
-	     n < RENDEZVOUS_SLOTS * 3 / 4;) { /* the chain is made with the last slots */
-		const struct plan_rows *rows;
-
-		assert_int_equal(sync_step(b.w.s, b.w.now), SYNC_NOW);
-		rows = world_svc(&b.w, "shop/hashed")->rows;
-		n = rows != NULL ? rows->pools.v[0].table.n : 0;
-		assert_true(n < RENDEZVOUS_SLOTS);
-	}
-	fake_refuse(b.f, 1, EOPNOTSUPP);
+	fake_no_hash(b.f, true);
 	world_settle(&b.w);
 	world_check(&b.w);
 	for (int i = 0; i < 2; i++) {

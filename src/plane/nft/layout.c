@@ -431,6 +431,7 @@ int nft_layout_apply(struct nft_layout *l, const struct plane_rules_params *para
 int nft_layout_chains_need(struct nft_layout *l, const uint16_t *kinds, size_t n,
 			   struct nft_result *res, struct err *err)
 {
+	const struct nft_kinds before = l->kinds;
 	bool is_complete = true;
 	struct nft_writer w;
 	int r = is_loaded(l, err);
@@ -454,6 +455,8 @@ int nft_layout_chains_need(struct nft_layout *l, const uint16_t *kinds, size_t n
 	r = nft_writer_commit(&w, res, err);
 	nft_writer_fini(&w);
 	r = written(l, r);
+	if (r < 0)
+		l->kinds = before;
 	return r < 0 || is_complete ? r : verdicts_lead(l, res, err);
 }
 
