@@ -197,6 +197,8 @@ void plane_settle_copied(const struct plane_common *c, struct nft_change *ch)
 {
 	const uint8_t *data = plane_loaded_find(c->loaded, ch->fam, ch->set, ch->key);
 
+	if (c->loaded->is_fresh[ch->fam])
+		return;
 	ch->has_programmed = data != NULL;
 	if (data != NULL)
 		memcpy(ch->programmed, data, nft_data_len(ch->set, ch->fam));

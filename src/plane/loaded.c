@@ -100,6 +100,8 @@ size_t plane_loaded_undesired_count(const struct plane_loaded *l, enum ipfam fam
 	size_t at = nft_data_len(set, fam);
 	size_t n = 0;
 
+	if (l->is_fresh[fam])
+		return 0;
 	nft_keymap_for_each (e, &l->sets[fam][set])
 		n += e.val[at] != DESIRED;
 	return n;

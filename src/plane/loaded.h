@@ -17,7 +17,10 @@
 struct plane_loaded {
 	/* key -> data and one byte: is it desired. Keys of 0 bytes: not covered */
 	struct nft_keymap sets[IPFAM_N][NFTSET_END];
-	/* The kernel had no table: its elements are those of this process, which needs no copy. */
+	/*
+	 * The kernel had no table, or one whose elements are lost: its elements are those of this
+	 * process. The copy is not kept up to date; pools still adopt their ids from it.
+	 */
 	bool is_fresh[IPFAM_N];
 	/* Keys of the set of ranges at the load, sorted: those of a pool are adjacent. */
 	struct {

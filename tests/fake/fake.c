@@ -1003,6 +1003,18 @@ void fake_foreign_flush(struct fake *f, enum ipfam fam)
 	genid_raise(f);
 }
 
+void fake_foreign_version(struct fake *f)
+{
+	list_for_each (l, &f->tables) {
+		const struct obj_attrs *a = &list_entry(l, struct table, link)->attrs;
+		char *at = memmem(a->bytes, a->len, " layout ", 8);
+
+		if (at != NULL)
+			at[8] = '0';
+	}
+	genid_raise(f);
+}
+
 const uint8_t *fake_find(const struct fake *f, enum ipfam fam, enum nft_set_id set, const void *key)
 {
 	struct set *s = set_ours(f, fam, set);

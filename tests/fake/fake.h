@@ -99,6 +99,8 @@ void fake_foreign_add(struct fake *f, enum ipfam fam, enum nft_set_id set, const
 		      const void *data);
 /* A foreign change deletes all tables of a family without an owner. */
 void fake_foreign_flush(struct fake *f, enum ipfam fam);
+/* vipd's tables have layout version 0. */
+void fake_foreign_version(struct fake *f);
 
 /* --- what it holds --- */
 

@@ -1737,6 +1737,36 @@ static void test_refused_by_nft(void **state)
 	world_close(&w);
 }
 
+/*
+ * A table of another layout is replaced, with its elements. If the kernel rejects that, commits
+ * write the elements, with the marks that they had.
+ */
+static void test_replaced(void **state)
+{
+	for (int is_rejected = 0; is_rejected < 2; is_rejected++) {
+		struct world w;
+
+		world_open(&w);
+		service(&w, "shop/gone", "ip=10.96.0.9 port=http:80");
+		slice(&w, "shop/gone-1", "gone", "| http:8080 | 9 rs");
+		settle(&w);
+		service(&w, "shop/web", LB_A " range=10.0.0.0/8");
+		slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
+		settle(&w);
+		no_service(&w, "shop", "gone");
+		fake_foreign_version(w.nft);
+		if (is_rejected)
+			fake_refuse(w.nft, 1, ENOMEM);
+		restart(&w);
+		assert_int_equal(sync_stats_get(w.s)->failures, is_rejected);
+		assert_int_equal(mark_of(&w, "10.96.0.10", 80), 0x5a000002);
+		pass(&w, 2);
+		expect_ipvs(&w, "mark 0x5a000002 rr: 10.0.1.1:8080=1 10.0.1.2:8080=1\n");
+		expect_adopted(&w);
+		world_close(&w);
+	}
+}
+
 /* nf_tables rejects the change of a service: a new backend, which may have connections, drains. */
 static void test_backend_refused_by_nft(void **state)
 {
@@ -2250,6 +2280,7 @@ int main(void)
 		cmocka_unit_test(test_adopt_moved),
 		cmocka_unit_test(test_occupied),
 		cmocka_unit_test(test_refused_by_nft),
+		cmocka_unit_test(test_replaced),
 		cmocka_unit_test(test_backend_refused_by_nft),
 		cmocka_unit_test(test_route_conflict),
 		cmocka_unit_test(test_family_fails_at_start),

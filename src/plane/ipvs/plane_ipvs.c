@@ -208,12 +208,15 @@ static int layout_apply(struct ipvs_plane *p, const struct model *m, struct plan
 	struct ipvs_rules_params params = { .common = plane_rules_params_from(m),
 					    .marks = p->marks,
 					    .is_retiring = p->is_retiring };
+	bool is_emptied = p->layout->is_content_rejected && p->layout->state == IPVS_LAYOUT_ABSENT;
 	int r;
 
 	params.common.counting = p->common.counting;
 	r = ipvs_layout_apply(p->layout, &params,
 			      &(struct ipvs_table_elements){ elements_write, p->common.loaded },
 			      &res->done, err);
+	for (int fam = 0; fam < IPFAM_N && r == 0 && is_emptied && p->common.loaded != NULL; fam++)
+		p->common.loaded->is_fresh[fam] = true;
 	return r == -ENOBUFS ? -EBUSY : r;
 }
 
