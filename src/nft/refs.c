@@ -6,8 +6,7 @@
 #include <string.h>
 
 #define IN_GRACE UINT32_C(0x80000000)
-#define PINNED IN_GRACE /* number 0: no entry of the FIFO will ever end it */
-#define FIFO_KEEP 1024  /* capacity that an empty FIFO keeps */
+#define FIFO_KEEP 1024 /* capacity that an empty FIFO keeps */
 
 static uint32_t value_get(const struct nft_refs *r, const void *addr)
 {
@@ -57,7 +56,7 @@ bool nft_refs_in_grace(const struct nft_refs *r, const void *addr)
 void nft_refs_set(struct nft_refs *r, const void *addr, uint32_t count)
 {
 	assert((count & IN_GRACE) == 0);
-	if (value_get(r, addr) & IN_GRACE && value_get(r, addr) != PINNED)
+	if (value_get(r, addr) & IN_GRACE)
 		r->n_in_grace--;
 	value_set(r, addr, count);
 }
@@ -67,10 +66,9 @@ bool nft_refs_is_known(const struct nft_refs *r, const void *addr)
 	return value_get(r, addr) != 0;
 }
 
-void nft_refs_pin(struct nft_refs *r, const void *addr)
+void nft_refs_keep(struct nft_refs *r, const void *addr)
 {
-	if (value_get(r, addr) == 0)
-		value_set(r, addr, PINNED);
+	nft_refs_set(r, addr, nft_refs_count(r, addr) + 1);
 }
 
 /* Has the address been unused since this entry was made? */
@@ -104,9 +102,8 @@ static void fifo_compact(struct nft_refs *r)
 void nft_refs_grace(struct nft_refs *r, const void *addr)
 {
 	struct nft_grace *l;
-	uint32_t v = value_get(r, addr);
 
-	if ((v & IN_GRACE) && v != PINNED)
+	if (value_get(r, addr) & IN_GRACE)
 		return;
 	r->seq = (r->seq + 1) & ~IN_GRACE;
 	r->seq += r->seq == 0;

@@ -43,9 +43,8 @@ bool nft_refs_in_grace(const struct nft_refs *r, const void *addr);
 void nft_refs_set(struct nft_refs *r, const void *addr, uint32_t count);
 /* The address has no users, but is in the kernel: start its grace period, unless it has. */
 void nft_refs_grace(struct nft_refs *r, const void *addr);
-
-/* The address is in the kernel and must stay: a grace period without end. */
-void nft_refs_pin(struct nft_refs *r, const void *addr);
+/* The address is in the kernel and must stay: it has one more user, until the counts restart. */
+void nft_refs_keep(struct nft_refs *r, const void *addr);
 bool nft_refs_is_known(const struct nft_refs *r, const void *addr);
 /* Take over the addresses of `old` in their grace period; `r` is empty. */
 void nft_refs_inherit(struct nft_refs *r, struct nft_refs *old);

@@ -274,9 +274,13 @@ bool plane_rejected(struct plane_common *c, int r, enum plane_commit_mode mode,
 	if (!plane_is_rejection(r) && !(r == -ESTALE && mode == PLANE_COMMIT_VERIFY))
 		return false;
 	blame(res, ops, n);
-	vec_for_each (ch, &c->changes.v)
-		if (is_copied(c, ch))
-			plane_loaded_desire(c->loaded, ch->fam, ch->set, ch->key, true);
+	vec_for_each (ch, &c->changes.v) {
+		if (!is_copied(c, ch))
+			continue;
+		plane_loaded_desire(c->loaded, ch->fam, ch->set, ch->key, true);
+		if (ch->is_counted && plane_loaded_find(c->loaded, ch->fam, ch->set, ch->key))
+			nft_refs_keep(plane_refs(c, ch->fam, ch->set), ch->key);
+	}
 	return true;
 }
 

@@ -169,13 +169,14 @@ MUST_USE int plane_transact_verified(struct plane_common *c, struct plane_result
 /* Did the kernel reject a change? Else it lost the answer, or its state differs. */
 static inline bool plane_is_rejection(int r)
 {
-	return r < 0 && r != -EBUSY && r != -ENOTRECOVERABLE && r != -ESTALE;
+	return r < 0 && r != -EBUSY && r != -ENOTRECOVERABLE && r != -ESTALE && r != -EINPROGRESS;
 }
 /* The transaction was acknowledged: update counts and the copy. */
 void plane_applied(struct plane_common *c);
 /*
- * The commit failed with `r`. Returns whether the kernel rejected it. Then sweep() keeps elements
- * of the commit: the last acknowledged state of its services stays.
+ * The commit failed with `r`. Returns whether the kernel rejected it. Then the last acknowledged
+ * state of its services stays: sweep() keeps elements of the commit, and addresses stay until the
+ * next load, even if other services that use them are deleted.
  */
 bool plane_rejected(struct plane_common *c, int r, enum plane_commit_mode mode,
 		    const struct plan_op *ops, size_t n, struct plane_result *res);

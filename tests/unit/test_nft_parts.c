@@ -166,18 +166,11 @@ static void test_refs(void **state)
 	assert_false(nft_refs_is_known(&r, b));
 	assert_int_equal(r.n_in_grace, 1);
 
-	/*
-	 * pinned: known without end and not in the FIFO, until it is used or enters its grace
-	 * period
-	 */
-	nft_refs_pin(&r, c);
-	assert_true(nft_refs_is_known(&r, c));
-	assert_int_equal(r.n_in_grace, 1);
-	nft_refs_stamp(&r, 200);
-	nft_refs_grace(&r, c);
-	assert_int_equal(r.n_in_grace, 2);
-	nft_refs_set(&r, c, 0);
-	nft_refs_set(&r, a, 0);
+	nft_refs_keep(&r, c);
+	nft_refs_keep(&r, c);
+	nft_refs_keep(&r, a);
+	assert_int_equal(nft_refs_count(&r, c), 2);
+	assert_int_equal(nft_refs_count(&r, a), 1);
 	assert_int_equal(r.n_in_grace, 0);
 	assert_int_equal(nft_refs_next_due(&r, 60), 0);
 	nft_refs_clear(&r);

@@ -406,6 +406,45 @@ static void test_refused_while_adopting(void **state)
 	bench_close(&b);
 }
 
+/* Services share addresses with one that is rejected while it is adopted, and then are deleted. */
+static void test_refused_shares(void **state)
+{
+	uint8_t key[NFT_KEY_MAX];
+	uint8_t addr[NFT_KEY_MAX];
+	struct ip_addr a = test_addr("10.0.1.1");
+	struct bench b;
+
+	bench_open(&b);
+	world_service(&b.w, "shop/a", "ip=10.96.0.1 port=http:80 ext=192.0.2.1");
+	world_slice(&b.w, "shop/a-1", "a", "| http:8080 | 1 rs; 2 rs");
+	world_service(&b.w, "shop/b", "ip=10.96.0.2 port=http:81 ext=192.0.2.1");
+	world_slice(&b.w, "shop/b-1", "b", "| http:8080 | 1 rs");
+	world_settle(&b.w);
+	world_slice(&b.w, "shop/a-1", "a", "| http:8080 | 1 rs");
+	text_key(key, "192.0.2.1", 80);
+	fake_refuse_key(b.f, NFTSET_FRONTENDS, key, 12, ENOSPC);
+	world_restart(&b.w);
+	world_settle_refused(&b.w);
+	assert_int_equal(sync_failure_count(b.w.s), 1);
+	world_no_service(&b.w, "shop/b");
+	world_settle_refused(&b.w);
+	world_wait(&b.w, NSEC_PER_SEC);
+	world_wait(&b.w, 2 * NFT_GRACE_S * NSEC_PER_SEC);
+	assert_int_equal(sync_failure_count(b.w.s), 1);
+	assert_non_null(fake_find(b.f, IPFAM_V4, NFTSET_FRONTENDS, key));
+	assert_non_null(fake_find(b.f, IPFAM_V4, NFTSET_VIPS, key));
+	nft_key_endpoint(addr, &a, 8080);
+	assert_non_null(fake_find(b.f, IPFAM_V4, NFTSET_ENDPOINT_ADDRS, addr));
+	fake_calm(b.f);
+	world_settle(&b.w);
+	world_no_service(&b.w, "shop/a");
+	world_settle(&b.w);
+	assert_null(fake_find(b.f, IPFAM_V4, NFTSET_VIPS, key));
+	world_walk(&b.w);
+	world_check(&b.w);
+	bench_close(&b);
+}
+
 /*
  * Source ranges are committed before the frontends that use them. After a rejection of these the
  * ranges are as before; if they cannot be, the plane loads again.
@@ -1759,6 +1798,7 @@ int main(void)
 		cmocka_unit_test(test_sweep_in_steps),
 		cmocka_unit_test(test_sweep_of_large_pools),
 		cmocka_unit_test(test_refused_while_adopting),
+		cmocka_unit_test(test_refused_shares),
 		cmocka_unit_test(test_refused_after_ranges),
 		cmocka_unit_test(test_stale),
 		cmocka_unit_test(test_stale_part),

@@ -230,7 +230,7 @@ static void applied(struct nft_plane *p)
 
 static void hold_address(void *arg, const uint8_t *endpoint)
 {
-	nft_refs_pin(arg, endpoint);
+	nft_refs_keep(arg, endpoint);
 }
 
 /*
