@@ -21,6 +21,12 @@
 #define WALK_PERIOD_NS (UINT64_C(86400) * NSEC_PER_SEC)
 #define WALK_RETRY_NS (600 * NSEC_PER_SEC)
 
+/* The earlier of two times; 0 = never. */
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a == 0 || (b != 0 && b < a) ? b : a;
+}
+
 bool nft_plane_is_owner(const struct nft_plane *p)
 {
 	return nft_layout_is_owner(p->layout[IPFAM_V4]) && nft_layout_is_owner(p->layout[IPFAM_V6]);
@@ -128,6 +134,8 @@ static uint64_t tick_walk(struct nft_plane *p, uint64_t now)
 	struct err err = { 0 };
 	int r;
 
+	if (p->walk_nl == NULL || p->n_shortening > 0)
+		return 0;
 	if (!(p->is_walk_wanted && !p->is_walking) && (p->walk_at == 0 || now < p->walk_at))
 		return p->walk_at;
 	p->is_walk_wanted &= p->is_walking;
@@ -140,6 +148,23 @@ static uint64_t tick_walk(struct nft_plane *p, uint64_t now)
 	if (r < 0)
 		log_info(LOG_AREA_PLANE, "search for stray addresses: put off: %s", err.text);
 	return p->walk_at;
+}
+
+/*
+ * No address is deleted during a walk: the kernel writes a part of its answer up to WALK_STEP_NS
+ * before it is processed, and a deleted address would be taken for a stray one.
+ */
+static uint64_t tick_addresses(struct nft_plane *p, uint64_t now)
+{
+	uint64_t next = p->is_walking ? tick_walk(p, now) : 0;
+
+	if (p->is_walking)
+		return next;
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		if (p->layout[fam]->state == NFT_LAYOUT_PRESENT &&
+		    !p->common.plane.family[fam].is_failed)
+			next = earlier(next, tick_family(p, fam, now));
+	return earlier(next, tick_walk(p, now));
 }
 
 /* Both walks share a socket, one at a time. Returns the time of the next call, 0 = none. */
@@ -183,12 +208,6 @@ static uint64_t tick_kinds(struct nft_plane *p, uint64_t now)
 	return p->kinds_at;
 }
 
-/* The earlier of two times; 0 = never. */
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-	return a == 0 || (b != 0 && b < a) ? b : a;
-}
-
 uint64_t nft_tick(struct plane *plane, uint64_t now)
 {
 	struct nft_plane *p = nft_plane_of(plane);
@@ -201,11 +220,5 @@ uint64_t nft_tick(struct plane *plane, uint64_t now)
 		return earlier(next, now + NSEC_PER_SEC);
 	next = earlier(next, tick_kinds(p, now));
 	next = earlier(next, tick_shorten(p, now));
-	if (p->walk_nl != NULL && p->n_shortening == 0)
-		next = earlier(next, tick_walk(p, now));
-	for (int fam = 0; fam < IPFAM_N; fam++)
-		if (p->layout[fam]->state == NFT_LAYOUT_PRESENT &&
-		    !p->common.plane.family[fam].is_failed)
-			next = earlier(next, tick_family(p, fam, now));
-	return next;
+	return earlier(next, tick_addresses(p, now));
 }
