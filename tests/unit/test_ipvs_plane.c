@@ -1767,6 +1767,31 @@ static void test_replaced(void **state)
 	}
 }
 
+/* A lost answer of nf_tables: the new frontends may exist, so IPVS serves them until the load. */
+static void test_answer_lost(void **state)
+{
+	struct world w;
+	uint64_t before;
+
+	world_open(&w);
+	service(&w, "shop/web", WEB);
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs");
+	settle(&w);
+	before = sync_stats_get(w.s)->failures;
+	fake_lose_answer(w.nft, 1);
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
+	service(&w, "shop/api", "ip=10.96.0.11 port=http:80");
+	slice(&w, "shop/api-1", "api", "| http:8080 | 3 rs");
+	while (sync_stats_get(w.s)->failures == before)
+		(void)sync_step(w.s, w.now);
+	assert_int_equal(mark_of(&w, "10.96.0.11", 80), 0x5a000002);
+	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1 10.0.1.2:8080=1\n"
+			"mark 0x5a000002 rr: 10.0.1.3:8080=1\n");
+	settle(&w);
+	expect_adopted(&w);
+	world_close(&w);
+}
+
 /* nf_tables rejects the change of a service: a new backend, which may have connections, drains. */
 static void test_backend_refused_by_nft(void **state)
 {
@@ -2281,6 +2306,7 @@ int main(void)
 		cmocka_unit_test(test_occupied),
 		cmocka_unit_test(test_refused_by_nft),
 		cmocka_unit_test(test_replaced),
+		cmocka_unit_test(test_answer_lost),
 		cmocka_unit_test(test_backend_refused_by_nft),
 		cmocka_unit_test(test_route_conflict),
 		cmocka_unit_test(test_family_fails_at_start),

@@ -532,7 +532,7 @@ static void additions_withdraw(struct ipvs_plane *p, struct ipvs_vs *vs)
 		ipvs_op_service(p, IPVS_CMD_DEL_SERVICE, vs);
 }
 
-void ipvs_ops_undo(struct ipvs_plane *p, bool is_rejected)
+void ipvs_ops_undo(struct ipvs_plane *p, bool is_rejected, bool is_unknown)
 {
 	struct plane_result res = { 0 };
 	struct err err = { 0 };
@@ -546,10 +546,12 @@ void ipvs_ops_undo(struct ipvs_plane *p, bool is_rejected)
 			vs_undo(u->vs, u);
 	}
 	vec_clear(&p->ops);
-	vec_for_each (each, &p->touched) {
-		additions_withdraw(p, *each);
-		(*each)->is_kept |= is_rejected && p->common.loaded != NULL;
-		ipvs_drain_watch(p, *each);
+	for (size_t i = 0; i < p->touched.n && !is_unknown; i++) {
+		struct ipvs_vs *vs = p->touched.v[i];
+
+		additions_withdraw(p, vs);
+		vs->is_kept |= is_rejected && p->common.loaded != NULL;
+		ipvs_drain_watch(p, vs);
 	}
 	if (ipvs_ops_send(p, &res, &err) < 0)
 		log_warn(LOG_AREA_PLANE, "IPVS: not undone: %s; repaired by the next audit",

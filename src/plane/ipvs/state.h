@@ -270,9 +270,10 @@ MUST_USE int ipvs_ops_remove(struct ipvs_plane *p, struct plane_result *res, str
 MUST_USE int ipvs_ops_sweep(struct ipvs_plane *p, struct plane_result *res, struct err *err);
 /*
  * The commit failed: restore the desired state, delete what was added. `is_rejected`: in the loaded
- * phase sweep() keeps what the kernel has of these services.
+ * phase sweep() keeps what the kernel has of these services. `is_unknown`: nf_tables may lead to
+ * what was added, which stays until the sweep of the load that follows.
  */
-void ipvs_ops_undo(struct ipvs_plane *p, bool is_rejected);
+void ipvs_ops_undo(struct ipvs_plane *p, bool is_rejected, bool is_unknown);
 /* End of a commit. */
 void ipvs_ops_done(struct ipvs_plane *p);
 /* Send p->ops and record their results. */
