@@ -55,8 +55,8 @@ static void test_check(void **state)
 	assert_int_equal(w.plane->ops->check(w.plane, &err), PLANE_CHECK_QUIET);
 	world_no_service(&w, "shop/web");
 	world_settle(&w);
-	w.plane->ops->tick(w.plane, w.now);
-	w.plane->ops->tick(w.plane, w.now + 2 * NFT_GRACE_S * NSEC_PER_SEC);
+	world_walk(&w);
+	world_wait(&w, 2 * NFT_GRACE_S * NSEC_PER_SEC);
 	world_check(&w);
 	assert_int_equal(nft_plane_stats(w.plane).n_in_grace, 0);
 	assert_int_equal(w.plane->ops->check(w.plane, &err), PLANE_CHECK_QUIET);
