@@ -39,8 +39,8 @@ enum queue {
 
 /* The live endpoints of one service port and family. */
 struct live {
+	const struct record *of;
 	enum ipfam fam;
-	uint16_t port_index;
 	uint32_t job; /* the job that contains a copy, at `at` */
 	uint32_t at;
 	VEC(struct ip_endpoint) v; /* sorted */
@@ -237,20 +237,15 @@ static bool is_live(const struct endpoint *e, uint8_t proto)
 	return proto == L4PROTO_TCP || (e->flags & (ENDPOINT_READY | ENDPOINT_SERVING)) != 0;
 }
 
-static struct live *record_live(struct stale *s, struct record *r, const struct svc *svc,
-				const struct plan_frontend *f)
+static struct live *live_make(const struct stale *s, struct record *r, const struct svc *svc,
+			      const struct plan_frontend *f)
 {
-	enum ipfam fam = ip_fam(&f->addr);
+	struct live *new = xcalloc(1, sizeof(*new));
 	struct selection sel;
-	struct live *new;
 
-	vec_for_each (l, &r->lives)
-		if ((*l)->fam == fam && (*l)->port_index == f->port_index)
-			return *l;
-	new = xcalloc(1, sizeof(*new));
-	new->fam = fam;
-	new->port_index = f->port_index;
-	select_endpoints(&sel, s->model, svc, f->port_index, fam);
+	new->of = r;
+	new->fam = ip_fam(&f->addr);
+	select_endpoints(&sel, s->model, svc, f->port_index, new->fam);
 	vec_for_each (e, &sel.endpoints)
 		if (is_live(e, f->proto))
 			*vec_push(&new->v) = (struct ip_endpoint){ e->addr, e->port, 0 };
@@ -353,28 +348,28 @@ static void frontend_give_up(struct stale *s, struct frontend *f, uint64_t now)
 	frontend_reap(s, f);
 }
 
-static bool record_has_live(const struct record *r, const struct live *live)
-{
-	return vec_has(&r->lives, l, *l == live);
-}
-
 /* A record that takes over the tracked frontends of `rows` (NULL: none). */
 static struct record *record_make(struct stale *s, const struct svc *svc,
 				  const struct plan_rows *rows, uint64_t now)
 {
 	struct record *r = xcalloc(1, sizeof(*r));
+	AUTO(vec_fini) VEC(struct live *) made = { 0 }; /* by port and family */
 
 	r->ns = name_ref(svc->ns);
 	r->name = name_ref(svc->name);
 	for (size_t i = 0; rows != NULL && i < rows->frontends.n; i++) {
 		const struct plan_frontend *f = &rows->frontends.v[i];
 		struct key key = { .addr = f->addr, .port = f->port, .proto = f->proto };
+		size_t at = (size_t)f->port_index * IPFAM_N + ip_fam(&f->addr);
 
 		if (!is_tracked(s, f))
 			continue;
 		*vec_push(&r->keys) = key;
-		frontend_take(s, &key, record_live(s, r, svc, f),
-			      f->forwarding != FORWARDING_MASQUERADE, now);
+		while (made.n <= at)
+			*vec_push(&made) = NULL;
+		if (made.v[at] == NULL)
+			made.v[at] = live_make(s, r, svc, f);
+		frontend_take(s, &key, made.v[at], f->forwarding != FORWARDING_MASQUERADE, now);
 	}
 	vec_fit(&r->keys);
 	vec_fit(&r->lives);
@@ -387,7 +382,7 @@ static void record_give_up(struct stale *s, struct record *r, uint64_t now)
 	vec_for_each (key, &r->keys) {
 		struct frontend *f = frontend_find(s, key);
 
-		if (f != NULL && f->live != NULL && record_has_live(r, f->live))
+		if (f != NULL && f->live != NULL && f->live->of == r)
 			frontend_give_up(s, f, now);
 	}
 	htable_remove(&s->records, &r->node);
@@ -402,11 +397,15 @@ static void record_keep(struct record *r, struct record *old, uint8_t left_out)
 	vec_for_each (key, &old->keys)
 		if (left_out >> ip_fam(&key->addr) & 1)
 			*vec_push(&r->keys) = *key;
-	vec_for_each (live, &old->lives) {
-		if (left_out >> (*live)->fam & 1)
-			*vec_push(&r->lives) = *live;
-		else
-			old->lives.v[n++] = *live;
+	vec_for_each (each, &old->lives) {
+		struct live *live = *each;
+
+		if (left_out >> live->fam & 1) {
+			live->of = r;
+			*vec_push(&r->lives) = live;
+		} else {
+			old->lives.v[n++] = live;
+		}
 	}
 	vec_cut(&old->lives, n);
 }

@@ -262,14 +262,18 @@ static bool is_claim_held(const struct plan *p, const struct claim *c)
 static const struct claim *claim_best(const struct plan *p, const struct claim *c)
 {
 	const struct claim *best = c;
+	int is_held = -1; /* not known: it costs a search of all claims */
 
 	htable_for_each_hash (n, &p->claims, c->node.hash) {
 		const struct claim *other = container_of(n, struct claim, node);
 
-		if (other->svc != best->svc && !other->is_leaving && claim_cmp(other, c) == 0 &&
-		    (best->is_leaving ||
-		     plan_precedes(other->svc, other->kind, best->svc, best->kind)) &&
-		    !(is_deferred(other) && is_claim_held(p, c)))
+		if (other->svc == best->svc || other->is_leaving || claim_cmp(other, c) != 0 ||
+		    !(best->is_leaving ||
+		      plan_precedes(other->svc, other->kind, best->svc, best->kind)))
+			continue;
+		if (is_held < 0 && is_deferred(other))
+			is_held = is_claim_held(p, c);
+		if (is_held <= 0 || !is_deferred(other))
 			best = other;
 	}
 	return best;

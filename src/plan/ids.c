@@ -31,15 +31,22 @@ static uint32_t id_after(uint32_t id)
 
 uint32_t plan_id_take(struct plan *p, enum ipfam fam)
 {
-	for (uint32_t tries = 0; tries < PLAN_POOL_ID_MAX; tries++) {
-		uint32_t id = p->ids[fam].next;
+	uint64_t *used = p->ids[fam].used;
+	uint32_t id = p->ids[fam].next;
+	uint32_t left = p->ids[fam].is_exhausted ? 0 : PLAN_POOL_ID_MAX;
+	uint32_t step;
 
-		p->ids[fam].next = id_after(id);
-		if (!bit_is_set(p->ids[fam].used, id)) {
-			bit_set(p->ids[fam].used, id);
+	for (; left > 0; left -= MIN(left, step)) {
+		if (!bit_is_set(used, id)) {
+			bit_set(used, id);
+			p->ids[fam].next = id_after(id);
 			return id;
 		}
+		step = used[id / 64] == UINT64_MAX ? 64 - id % 64 : 1;
+		step = MIN(step, PLAN_POOL_ID_MAX - id + 1);
+		id = id_after(id + step - 1);
 	}
+	p->ids[fam].is_exhausted = true;
 	return 0;
 }
 
@@ -82,6 +89,7 @@ void plan_ids_release(struct plan *p)
 				p->ids[fam].used[i] &= ~p->ids[fam].programmed[i];
 		free(p->ids[fam].programmed);
 		p->ids[fam].programmed = NULL;
+		p->ids[fam].is_exhausted = false;
 	}
 }
 
@@ -100,6 +108,7 @@ static void id_free(struct plan *p, enum ipfam fam, uint32_t id)
 		bit_set(p->ids[fam].programmed, id);
 	else
 		bit_clear(p->ids[fam].used, id);
+	p->ids[fam].is_exhausted = false;
 }
 
 void plan_ids_free(struct plan *p, const struct plan_rows *rows, const struct plan_rows *kept,

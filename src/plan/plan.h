@@ -106,6 +106,7 @@ struct plan {
 		uint64_t *used;       /* bitmap of ids: those of rows, and `programmed` */
 		uint64_t *programmed; /* ids in the kernel that are not adopted yet; NULL: none */
 		uint32_t next;
+		bool is_exhausted; /* none is free */
 	} ids[IPFAM_N];
 	struct htable claims;
 	uint64_t n_claims_made;    /* so far: the work of plan_claim() */

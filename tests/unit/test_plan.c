@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -11,6 +12,7 @@
 #include "make.h"
 #include "mock_plane.h"
 #include "plan/between.h"
+#include "plan/ids.h"
 
 static const struct plan_traits traits = { .pool_class = mock_pool_class };
 
@@ -828,6 +830,40 @@ static void test_ids_rise(void **state)
 	world_fini(&w);
 }
 
+static uint64_t cpu_ns(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * NSEC_PER_SEC + (uint64_t)t.tv_nsec;
+}
+
+/* No id is free: this is found without a search, for each of many pools. */
+static void test_ids_exhausted(void **state)
+{
+	struct plan_rows rows = { 0 };
+	uint64_t begin = cpu_ns();
+	uint64_t took;
+	struct world w;
+	uint32_t n = 0;
+
+	world_init(&w);
+	while (plan_id_take(&w.p, IPFAM_V4) != 0)
+		n++;
+	took = cpu_ns() - begin;
+	assert_int_equal(n, PLAN_POOL_ID_MAX);
+	begin = cpu_ns();
+	for (int i = 0; i < 20000; i++)
+		assert_int_equal(plan_id_take(&w.p, IPFAM_V4), 0);
+	assert_true(cpu_ns() - begin < 20 * took);
+	*vec_push(&rows.pools) = (struct plan_pool){ .fam = IPFAM_V4, .id = 1000 };
+	plan_ids_free(&w.p, &rows, NULL, NULL);
+	assert_int_equal(plan_id_take(&w.p, IPFAM_V4), 1000);
+	assert_int_equal(plan_id_take(&w.p, IPFAM_V4), 0);
+	vec_fini(&rows.pools);
+	world_fini(&w);
+}
+
 static struct plan_rows *adopting_rows(struct world *w, uint32_t id)
 {
 	struct plan_rows *rows = plan_rows_build(&w->p, model_find_text(&w->m, "shop", "web"));
@@ -928,6 +964,7 @@ int main(void)
 		cmocka_unit_test(test_slots_random),
 		cmocka_unit_test(test_prefixes_are_safe),
 		cmocka_unit_test(test_ids_rise),
+		cmocka_unit_test(test_ids_exhausted),
 		cmocka_unit_test(test_reserved_id_rejected),
 		cmocka_unit_test(test_rows_fit),
 		cmocka_unit_test(test_between_equal),

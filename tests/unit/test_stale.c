@@ -764,6 +764,53 @@ static void test_dead_many(void **state)
 	assert_true(many < few * 16 * 6);
 }
 
+static struct service *many_ports(size_t n)
+{
+	struct service *s = test_service("a", DNS);
+
+	for (size_t i = 1; i < n; i++) {
+		struct service_port p = s->ports.v[0];
+
+		(void)name_ref(p.name);
+		p.port = (uint16_t)(p.port + i);
+		*vec_push(&s->ports) = p;
+	}
+	return s;
+}
+
+/* CPU time that the ledger takes when a service of `n` UDP ports changes; the least of some runs.
+ */
+static uint64_t ports_cpu_ns(size_t n)
+{
+	uint64_t least = UINT64_MAX;
+
+	for (int i = 0; i < 3; i++) {
+		struct world w;
+
+		world_init(&w, false);
+		(void)model_put_service(&w.m, many_ports(n), 1);
+		sync_settle(w.s, w.now);
+		(void)model_put_slice(&w.m, test_slice("a1", "a", "| dns/UDP:8053 | 1 rs"), 1);
+		w.accepted_ns = 0;
+		sync_settle(w.s, w.now);
+		assert_int_equal(stale_stats_get(w.stale).frontends, n);
+		least = MIN(least, w.accepted_ns);
+		world_fini(&w);
+	}
+	return least;
+}
+
+/* The cost of a change does not grow with the square of the ports. */
+static void test_many_ports(void **state)
+{
+	uint64_t few = ports_cpu_ns(1250);
+	uint64_t many = ports_cpu_ns(20000);
+
+	print_message("    1,250: %lu us, 20,000: %lu us\n", (unsigned long)few / 1000,
+		      (unsigned long)many / 1000);
+	assert_true(many < few * 16 * 6);
+}
+
 static void test_dead_came_back(void **state)
 {
 	struct world w;
@@ -995,8 +1042,8 @@ int main(void)
 		cmocka_unit_test(test_came_back),      cmocka_unit_test(test_untranslated_tcp),
 		cmocka_unit_test(test_direct),         cmocka_unit_test(test_many),
 		cmocka_unit_test(test_dead),           cmocka_unit_test(test_dead_many),
-		cmocka_unit_test(test_dead_came_back), cmocka_unit_test(test_dead_elsewhere),
-		cmocka_unit_test(test_random),
+		cmocka_unit_test(test_many_ports),     cmocka_unit_test(test_dead_came_back),
+		cmocka_unit_test(test_dead_elsewhere), cmocka_unit_test(test_random),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
