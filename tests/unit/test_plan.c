@@ -35,6 +35,14 @@ static void world_fini(struct world *w)
 }
 
 /* Build, settle and number one service; its rows become the programmed ones. */
+static uint64_t cpu_ns(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * NSEC_PER_SEC + (uint64_t)t.tv_nsec;
+}
+
 static struct plan_rows *world_sync(struct world *w, const char *ns, const char *name)
 {
 	struct svc *svc = model_find_text(&w->m, ns, name);
@@ -594,6 +602,60 @@ static void test_loser_goes(void **state)
 	world_fini(&w);
 }
 
+/* CPU time to find the owner of an address that `n` large services claim, and another has. */
+static uint64_t claimed_cpu_ns(int n)
+{
+	struct plan_displaced displaced = { 0 };
+	struct plan_rows *rows;
+	struct svc *svc = NULL;
+	struct world w;
+	uint64_t took;
+
+	world_init(&w);
+	w.p.piece_work = 1;
+	for (int i = 0; i <= n; i++) {
+		struct service *s;
+		char key[32];
+		char ip[32];
+
+		(void)snprintf(key, sizeof(key), "shop/s%d", i);
+		(void)snprintf(ip, sizeof(ip), "10.96.%d.%d", i / 250, i % 250 + 1);
+		s = make_service_object(key, ip, NULL, "http:TCP:80");
+		s->created_s = 1000 + i;
+		*vec_push(&s->external_ips) = make_ip("203.0.113.20");
+		model_put_service(&w.m, s, 1);
+		svc = model_find_text(&w.m, "shop", key + 5);
+		if (i == 0)
+			(void)world_sync(&w, "shop", "s0");
+		else
+			plan_claim(&w.p, svc);
+	}
+	rows = plan_rows_build(&w.p, svc);
+	took = cpu_ns();
+	plan_rows_settle(&w.p, rows, &displaced);
+	took = cpu_ns() - took;
+	assert_int_equal(rows->conflicts.n, 1);
+	assert_string_equal(rows->conflicts.v[0].owner_name->text, "s0");
+	plan_rows_reject(&w.p, svc, rows);
+	vec_fini(&displaced.svcs);
+	world_fini(&w);
+	return took;
+}
+
+static void test_claimed_by_many(void **state)
+{
+	uint64_t few = UINT64_MAX;
+	uint64_t many = UINT64_MAX;
+
+	for (int i = 0; i < 3; i++) {
+		few = MIN(few, claimed_cpu_ns(250));
+		many = MIN(many, claimed_cpu_ns(4000));
+	}
+	print_message("    250: %lu us, 4,000: %lu us\n", (unsigned long)few / 1000,
+		      (unsigned long)many / 1000);
+	assert_true(many < few * 16 * 5);
+}
+
 /* Frontends are work, too. */
 static void test_large_by_frontends(void **state)
 {
@@ -830,14 +892,6 @@ static void test_ids_rise(void **state)
 	world_fini(&w);
 }
 
-static uint64_t cpu_ns(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return (uint64_t)t.tv_sec * NSEC_PER_SEC + (uint64_t)t.tv_nsec;
-}
-
 /* No id is free: this is found without a search, for each of many pools. */
 static void test_ids_exhausted(void **state)
 {
@@ -958,6 +1012,7 @@ int main(void)
 		cmocka_unit_test(test_operations),
 		cmocka_unit_test(test_conflict),
 		cmocka_unit_test(test_loser_goes),
+		cmocka_unit_test(test_claimed_by_many),
 		cmocka_unit_test(test_large_by_frontends),
 		cmocka_unit_test(test_steps_count_slices),
 		cmocka_unit_test(test_precedence),
