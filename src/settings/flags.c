@@ -127,7 +127,14 @@ static int set_localhost_nodeports(void *to, const struct cli_option *f, const c
 
 void options_ignored_add(struct options *o, const char *what, const char *name)
 {
-	str_printf(&o->record.ignored, "%s%s%s", o->record.ignored.len > 0 ? ", " : "", what, name);
+	struct str *all = &o->record.ignored;
+	FINI(str_fini) struct str entry = { 0 };
+	const char *at;
+
+	str_printf(&entry, "%s%s", what, name);
+	at = strstr(str_text(all), entry.text);
+	if (at == NULL || (at[entry.len] != ',' && at[entry.len] != '\0'))
+		str_printf(all, "%s%s", all->len > 0 ? ", " : "", entry.text);
 }
 
 /* Calls `set` for each entry of a list separated by commas; `value`: behind '=', or NULL. */

@@ -426,7 +426,7 @@ static int flag_apply(struct parse *p, const struct cli_option *f, const char *v
 		if (s->option != f || !is_list(f) || s->value[0] == '\0')
 			continue;
 		str_clear(&list);
-		str_printf(&list, "%s,%s", s->value, value);
+		str_printf(&list, "%s%s%s", s->value, *value != '\0' ? "," : "", value);
 	}
 	if (list.len > 0)
 		value = list.text;

@@ -65,9 +65,9 @@ void sync_failure_note(struct sync *s, struct svc *svc, int code, const struct e
 	f->retry_ns = now + sync_backoff(f->attempts++, retry_max_ns(f));
 	s->next_retry_ns = MIN(s->next_retry_ns, f->retry_ns);
 	if (strncmp(f->text, err->text, sizeof(f->text) - 1) != 0)
-		log_warn(LOG_AREA_SYNC, "service %s/%s: %s%s; previous rules stay", svc->ns->text,
-			 svc->name->text,
-			 code == SYNC_UNSTEADY ? "" : "rejected by the kernel: ", err->text);
+		log_warn(LOG_AREA_SYNC,
+			 "service %s/%s: rejected by the kernel: %s; previous rules stay",
+			 svc->ns->text, svc->name->text, err->text);
 	(void)snprintf(f->text, sizeof(f->text), "%.*s", (int)sizeof(f->text) - 1, err->text);
 	s->stats.rejected++;
 	if (s->config.rejected != NULL)

@@ -13,7 +13,6 @@
  */
 #include "sync/state.h"
 
-#define OUTDATED_MAX 8       /* attempts for large services in a row */
 #define STEP_ENDPOINTS 20000 /* endpoints of a step of BUILD or ADOPT: about 6 ms */
 
 void sync_large_forget(struct sync *s)
@@ -115,7 +114,6 @@ static int step_rest(struct sync *s, uint64_t now, struct err *err)
 		return 0;
 	}
 	s->large.svc = NULL;
-	s->large.n_outdated = 0;
 	plan_pieces_fini(&s->large.pieces);
 	if (!is_changed)
 		return sync_commit_rows(s, svc, TAKE(s->large.goal), false, now, err);
@@ -146,30 +144,12 @@ static int step_piece(struct sync *s, uint64_t now, struct err *err)
 	return r == 0 && s->large.is_rejected ? step_rest(s, now, err) : r;
 }
 
-/*
- * The Service has another object now. One that is replaced faster than it can be programmed does
- * not prevent the end of an adoption.
- */
-static void outdated(struct sync *s, uint64_t now)
-{
-	struct svc *svc = s->large.svc;
-	struct err err;
-
-	turn_end(s, svc);
-	sync_large_forget(s);
-	svc->dirty_since_ns = now;
-	if (++s->large.n_outdated < OUTDATED_MAX || s->state != SYNC_ADOPTING)
-		return;
-	s->large.n_outdated = 0;
-	(void)err_set(&err, SYNC_UNSTEADY, "it changes faster than it can be programmed");
-	sync_failure_note(s, svc, SYNC_UNSTEADY, &err, now);
-	list_del(&svc->dirty);
-}
-
 int sync_large_step(struct sync *s, uint64_t now, struct err *err)
 {
 	if (s->large.svc->service_no != s->large.service_no) {
-		outdated(s, now);
+		s->large.svc->dirty_since_ns = now;
+		turn_end(s, s->large.svc);
+		sync_large_forget(s);
 		return 0;
 	}
 	switch (s->large.phase) {

@@ -2,14 +2,10 @@
 /* sync/state - state shared by sync.c, transaction.c, large.c and failure.c. */
 #pragma once
 
-#include <errno.h>
-
 #include "plan/pieces.h"
 #include "sync/sync.h"
 
 #define SYNC_RETRY_MIN_NS (100 * NSEC_PER_MSEC)
-/* Code of a failure: a large service was replaced faster than it could be programmed. */
-#define SYNC_UNSTEADY (-EALREADY)
 #define SYNC_RETRY_MAX_NS (30 * NSEC_PER_SEC)
 
 /* One service of the transaction that is being collected. */
@@ -109,8 +105,7 @@ struct sync {
 		struct plan_rows *goal; /* later phases; NULL: no rows are desired */
 		size_t adopted;         /* number of pools */
 		struct plan_pieces pieces;
-		bool is_rejected;    /* the last piece, in adoption */
-		uint32_t n_outdated; /* goals given up since the last one that was reached */
+		bool is_rejected; /* the last piece, in adoption */
 	} large;
 	uint32_t family_rejections[IPFAM_N]; /* in a row, since the last accepted commit */
 };

@@ -363,17 +363,14 @@ static void item_diff(struct sync *s, struct sync_item *it)
  */
 static bool is_put_off(struct sync *s, struct svc *svc, uint64_t now)
 {
-	struct sync_failure *f = s->failures.count > 0 ? sync_failure_find(s, svc) : NULL;
-	bool is_unsteady = f != NULL && f->code == SYNC_UNSTEADY;
+	struct sync_failure *f = s->failures.count > 0 && !sync_is_plane_loaded(s)
+					 ? sync_failure_find(s, svc)
+					 : NULL;
 
-	if (f == NULL || f->spared_load == 0 ||
-	    (sync_is_plane_loaded(s) && !(is_unsteady && f->spared_load == s->load_no)))
+	if (f == NULL || f->spared_load == 0)
 		return false;
 	plan_claim(s->plan, svc); /* the model may free it if it claims nothing */
-	if (svc->service == NULL)
-		f->retry_ns = 0;
-	else if (!is_unsteady)
-		f->retry_ns = MIN(f->retry_ns, now + CHANGED_RETRY_NS);
+	f->retry_ns = svc->service == NULL ? 0 : MIN(f->retry_ns, now + CHANGED_RETRY_NS);
 	s->next_retry_ns = MIN(s->next_retry_ns, f->retry_ns);
 	list_del(&svc->dirty);
 	svc->dirty_since_ns = 0;

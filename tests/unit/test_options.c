@@ -325,15 +325,14 @@ static void test_values(void **state)
 	parsed_fini(&p);
 }
 
-/* HC-01, CFG-09 to CFG-11, CFG-21, CFG-22: where the servers are. */
 /* A list continues, as pflag's StringSlice and MapStringBool; other flags have one value. */
 static void test_repeated(void **state)
 {
-	FINI(str_fini) struct str text = { 0 };
+	struct str text = { 0 };
 	struct parsed p;
 
 	parse(&p, "--nodeport-addresses=192.168.0.0/16 --nodeport-addresses=10.0.0.0/8,fd00::/8 "
-		  "--feature-gates=AllowServiceExternalIPs=False --feature-gates=WinDSR=True "
+		  "--feature-gates=WinDSR=True --feature-gates=AllowServiceExternalIPs=False "
 		  "--cluster-cidr=10.1.0.0/16 --cluster-cidr=10.2.0.0/16 --masquerade-all=True "
 		  "--healthz-port=1 --metrics-port=9999 --bind-address=::");
 	assert_int_equal(p.r, 0);
@@ -348,9 +347,15 @@ static void test_repeated(void **state)
 	assert_non_null(strstr(text.text, "\"masqueradeAll\":true"));
 	assert_non_null(strstr(text.text, "\"healthzBindAddress\":\"[::]:1\""));
 	assert_non_null(strstr(text.text, "\"metricsBindAddress\":\"[::1]:9999\""));
+	assert_string_equal(p.o.record.ignored.text, "feature gate WinDSR");
 	parsed_fini(&p);
+	parse(&p, "--nodeport-addresses=primary --nodeport-addresses=");
+	assert_int_equal(p.r, 0);
+	parsed_fini(&p);
+	str_fini(&text);
 }
 
+/* HC-01, CFG-09 to CFG-11, CFG-21, CFG-22: where the servers are. */
 static void test_places(void **state)
 {
 	static const struct {

@@ -221,8 +221,9 @@ static int results_note(struct ipvs_plane *p, struct plane_result *res, struct e
 				r = rejected_err(p, op, err);
 				res->culprit = vs->svc;
 				/*
-				 * Else the kernel is at fault, or the service: IPVS rejects
-				 * addresses of destinations that are no host's on this node.
+				 * Else the kernel is at fault, or the service: IPVS rejects a
+				 * destination whose address is not unicast, such as a broadcast
+				 * one.
 				 */
 				if (op->cmd < IPVS_CMD_NEW_DEST && r != -EEXIST && r != -EPERM)
 					res->families = (uint8_t)(1u << vs->key.fam);
