@@ -85,6 +85,21 @@ def test_backoff_is_reset(api, start):
     assert api.wait(requests=1, match={"resource": "services"}, timeout=40)
 
 
+def test_loss_of_an_established_watch(api, start):
+    """A middlebox cuts every connection after a while: always the first pause (IN-11)."""
+    shop(api)
+    feed = start(backoff_min_ms=100, backoff_max_ms=600000, calm_ms=600000,
+                 steady_ms=300).wait_synced()
+    for i in range(5):
+        feed.wait_healthy()
+        time.sleep(0.5)
+        api.end_watches(how="reset_stream", resource="services")
+        feed.wait_for(lambda n=i: feed.reflector("services")["watches"] >= 2 + n, "watch again")
+    pauses = [float(li.split("next attempt in ")[1].split(" ")[0])
+              for li in feed.logged("watch services: connection lost")]
+    assert pauses and max(pauses) <= 0.2, pauses
+
+
 def test_pause_ends_when_the_server_is_back(api, start):
     """One watch that is answered ends the pause of another whose connection was lost, not of one
     that the server rejected (IN-11)."""

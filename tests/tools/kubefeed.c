@@ -359,6 +359,7 @@ static bool timing_set(struct kube_timing *t, const char *text)
 		{ "backoff_min_ms", &t->backoff_min_ns, NSEC_PER_MSEC },
 		{ "backoff_max_ms", &t->backoff_max_ns, NSEC_PER_MSEC },
 		{ "calm_ms", &t->calm_ns, NSEC_PER_MSEC },
+		{ "steady_ms", &t->steady_ns, NSEC_PER_MSEC },
 		{ "others_ms", &t->others_ns, NSEC_PER_MSEC },
 		{ "plugin_ms", &t->plugin_ns, NSEC_PER_MSEC },
 		{ "events_ms", &t->events_ns, NSEC_PER_MSEC },

@@ -61,6 +61,7 @@ void kube_config_init(struct kube_config *c)
 			.backoff_min_ns = 800 * NSEC_PER_MSEC,
 			.backoff_max_ns = 30 * NSEC_PER_SEC,
 			.calm_ns = 120 * NSEC_PER_SEC,
+			.steady_ns = 10 * NSEC_PER_SEC,
 			.watch_min_s = 300,
 			.watch_max_s = 600,
 			.others_ns = 5 * NSEC_PER_SEC,

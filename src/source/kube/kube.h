@@ -38,6 +38,7 @@ struct kube_timing {
 	uint64_t backoff_min_ns; /* 0.8 s, IN-11 */
 	uint64_t backoff_max_ns; /* 30 s */
 	uint64_t calm_ns;        /* 2 min without a failure reset the backoff */
+	uint64_t steady_ns;      /* 10 s: the loss of an older watch resets it, too */
 	uint64_t watch_min_s;    /* 300, IN-10 */
 	uint64_t watch_max_s;    /* 600 */
 	uint64_t others_ns;      /* 5 s for Node and ServiceCIDRs after the others, IN-20 */

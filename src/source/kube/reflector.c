@@ -677,6 +677,9 @@ static void ended(struct reflector *r, const struct http_result *result)
 			free(TAKE(r->next)); /* restart at the first page */
 		silence_note(r);
 		watch_list_failed(r);
+		/* A middlebox may cut every connection long before calm_ns. */
+		if (r->phase == KUBE_QUERY_WATCH && now_ns() - r->began_ns > r->c.timing->steady_ns)
+			r->doublings = 0;
 		failed(r, 0, result->why);
 		return;
 	case HTTP_STOPPED:
