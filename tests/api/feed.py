@@ -147,6 +147,10 @@ class Feed:
     def reflector(self, resource):
         return self.status()["reflectors"][resource]
 
+    def read_again(self):
+        """As vipd does on SIGHUP."""
+        self._send("again")
+
     def take_changed(self):
         self.ask("status")      # output before the answer is complete
         with self.lock:

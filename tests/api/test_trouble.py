@@ -141,10 +141,25 @@ def test_missing_node(api, start):
 def test_no_service_cidrs(api, start):
     """A server of an older release lacks the resource: the state is complete without it."""
     shop(api)
-    api.fault("status", code=404, resource="servicecidrs")
-    api.fault("status", code=404, path="v1beta1/servicecidrs")
+    faults = [api.fault("status", code=404, resource="servicecidrs"),
+              api.fault("status", code=404, path="v1beta1/servicecidrs")]
     feed = start(others_ms=600000).wait_synced()
+    feed.read_again()
+    assert api.wait(requests=4, match={"resource": "servicecidrs"})
+    assert feed.logged("servicecidrs") == feed.logged(
+        "server has no servicecidrs resource: continuing without it")
+    status = feed.reflector("servicecidrs")
+    assert not status["error"] and status["failures"] == 0
+    for fault in faults:
+        api.clear(fault)
+    feed.wait_for(lambda: feed.reflector("servicecidrs")["state"] == "waiting", "the last answer")
+    feed.read_again()
+    feed.wait_for(lambda: feed.reflector("servicecidrs")["objects"] == 1, "servicecidrs")
+    # Lost after it was listed: an error, its objects stay.
+    api.fault("status", code=404, path="servicecidrs")
+    api.end_watches(how="end", resource="servicecidrs")
     feed.wait_error("servicecidrs", "404")
+    assert feed.reflector("servicecidrs")["objects"] == 1
 
 
 def test_json_when_protobuf_is_refused(api, start):

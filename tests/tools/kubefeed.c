@@ -308,6 +308,8 @@ static void command(struct feed *f, const char *text)
 		put_usage(f);
 	else if (strcmp(text, "mark") == 0)
 		(void)fputs("mark\n", stderr);
+	else if (strcmp(text, "again") == 0)
+		kube_read_again(f->kube);
 	else if (strcmp(text, "quit") == 0)
 		event_base_loopbreak(f->base);
 	else

@@ -17,6 +17,8 @@
 /* A watch that ends sooner and without an event has failed. */
 #define SHORT_WATCH_NS NSEC_PER_SEC
 #define RETRY_AFTER_MAX_S 300
+/* Pause, and up to as much again, before a resource that the server lacks is requested again. */
+#define ABSENT_NS (600 * NSEC_PER_SEC)
 /* Interval at which a persistent failure is logged again. */
 #define LOG_AGAIN_NS (300 * NSEC_PER_SEC)
 /* Pause before a request to the next of several servers. */
@@ -596,6 +598,19 @@ static void gone(struct reflector *r, const char *why)
 	failed(r, 0, why);
 }
 
+/* An older server: its upgrade adds the resource. */
+static void absent(struct reflector *r)
+{
+	recovered(r);
+	event_after(r->timer, ABSENT_NS + random_below(ABSENT_NS));
+	if (r->status.is_complete)
+		return;
+	log_info(LOG_AREA_SOURCE, "api: server has no %s resource: continuing without it",
+		 r->resource->name);
+	r->status.is_complete = true;
+	r->c.listed(r->c.arg);
+}
+
 static void not_found(struct reflector *r, const char *why)
 {
 	r->is_old_path = !r->is_old_path && r->resource->old_path != NULL;
@@ -603,11 +618,11 @@ static void not_found(struct reflector *r, const char *why)
 		begin(r);
 		return;
 	}
-	failed(r, r->resource->is_optional ? r->c.timing->backoff_max_ns : 0, why);
-	if (r->resource->is_optional && !r->status.is_complete) {
-		r->status.is_complete = true;
-		r->c.listed(r->c.arg);
-	}
+	/* The loss of a resource that was listed may be a fault: its objects stay. */
+	if (r->resource->is_optional && r->version[0] == '\0')
+		absent(r);
+	else
+		failed(r, 0, why);
 }
 
 /* Retry-After in nanoseconds with jitter, because all clients get the same value; 0: none. */
