@@ -395,6 +395,23 @@ def test_endless_pages(api, start, tokens):
     feed.wait_synced().same_as(api)
 
 
+def test_pages_that_fail(api, start):
+    """A list whose next page fails until its time limit begins again at its first page."""
+    shop(api).set(watchlist="invalid")
+    api.fault("status", code=200, body=page(0, "t0"), type="application/json",
+              resource="services", verb="list", count=1)
+    fault = api.fault("status", code=503, resource="services", verb="list")
+    feed = start(list_ms=2000)
+
+    def pages():
+        return [r["query"].get("continue") for r in api.requests(resource="services")
+                if r["verb"] == "list"]
+
+    feed.wait_for(lambda: "t0" in pages() and pages()[-1] != "t0", "the first page again")
+    api.clear(fault)
+    feed.wait_synced().same_as(api)
+
+
 @pytest.mark.parametrize("verb", ["list", "watchlist"])
 def test_answer_without_end(api, start, verb):
     """Single bytes without an end: a list has a time limit."""

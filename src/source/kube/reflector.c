@@ -248,6 +248,8 @@ static void begin(struct reflector *r)
 		return;
 	}
 	(void)event_del(r->timer);
+	if (r->next != NULL && list_left_ns(r) == 1)
+		free(TAKE(r->next)); /* restart at the first page */
 	r->phase = phase_next(r);
 	r->began_ns = now_ns();
 	r->events_before = r->status.events;
@@ -688,8 +690,6 @@ static void ended(struct reflector *r, const struct http_result *result)
 		failed(r, 0, result->why);
 		return;
 	case HTTP_CUT:
-		if (r->phase == KUBE_QUERY_LIST && list_left_ns(r) == 1)
-			free(TAKE(r->next)); /* restart at the first page */
 		silence_note(r);
 		watch_list_failed(r);
 		/* A middlebox may cut every connection long before calm_ns. */
