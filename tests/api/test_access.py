@@ -357,6 +357,23 @@ def test_plugin_does_not_block(api, start):
     assert not feed.status()["synced"]
 
 
+def test_plugin_does_not_delay_a_probe(api, start):
+    """A healthy connection stays while a plugin runs: any answer to a probe proves that the server
+    is alive."""
+    shop(api).set(bookmarks=False)
+    feed = start(config=plugin_config(api, credential()), plugin_ms=600000, quiet_ms=600,
+                 probe_ms=60000, keepalive_ms=60000, bookmark_ms=600000).wait_synced()
+    feed.wait_healthy()
+    api.write("plugin", "#!/bin/sh\necho >%s\nexec sleep 600\n" % api.path("runs"), 0o755)
+    api.fault("status", code=401, resource="nodes", verb="watch", count=1)
+    api.end_watches(how="end", resource="nodes")
+    feed.wait_for(lambda: os.path.exists(api.path("runs")), "the plugin")
+    api.forget()
+    assert api.wait(requests=2, match={"path": "/version"}, timeout=60)
+    assert feed.status()["dead"] == 0
+    assert feed.reflector("services")["watches"] == 1
+
+
 def running(word):
     """Processes with the word in their command line."""
     found = []

@@ -44,6 +44,11 @@ DEFINE_AUTO(struct access *, access_close);
  * access_request(), but not access_close().
  */
 void access_request(struct access *a, access_fn fn, void *arg);
+/*
+ * Call `fn` within this call, with the files as last read and without a run of the plugin: the
+ * credential may have expired, and there may be none.
+ */
+void access_request_now(struct access *a, access_fn fn, void *arg);
 /* Cancel pending requests with `arg`; NULL: all. */
 void access_cancel(struct access *a, const void *arg);
 /* The server answered 401: discard the output of the plugin. */

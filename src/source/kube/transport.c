@@ -431,6 +431,7 @@ static void probe(struct transport *t)
 	struct http_request request = {
 		.path = "/version",
 		.accept = "application/json",
+		.is_probe = true,
 		/* Longer than probe_ns: the quiet connection is closed before the probe fails. */
 		.head_ns = 2 * t->timing->probe_ns,
 		.idle_ns = 2 * t->timing->probe_ns,
@@ -627,7 +628,10 @@ void http_open(struct http **ret, struct transport *t, const struct http_request
 	list_add_tail(&t->requests, &h->link);
 	*ret = h;
 	tick_schedule(t);
-	access_request(t->access, on_grant, h);
+	if (request->is_probe)
+		access_request_now(t->access, on_grant, h);
+	else
+		access_request(t->access, on_grant, h);
 }
 
 void http_set_idle(struct http *h, uint64_t idle_ns)

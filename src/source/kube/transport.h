@@ -76,6 +76,7 @@ struct http_request {
 	const char *path;   /* with the query; copied */
 	const char *accept; /* borrowed */
 	const char *body;   /* JSON for POST, copied; NULL: GET */
+	bool is_probe;      /* any answer will do: do not wait for a valid credential */
 	uint64_t head_ns;   /* limit until the answer begins */
 	uint64_t idle_ns;   /* limit of a pause in the answer; 0: no limit */
 	uint64_t total_ns;  /* limit of the complete answer; 0: no limit */
