@@ -395,6 +395,15 @@ def test_endless_pages(api, start, tokens):
     feed.wait_synced().same_as(api)
 
 
+def test_page_that_waits(api, start):
+    """The time limit of a list passes while its next page waits for --kube-api-qps."""
+    shop(api).set(watchlist="invalid")
+    api.fault("status", code=200, body=page(0, "t0"), type="application/json",
+              resource="services", verb="list")
+    start(args=["--qps", "1", "--burst", "1"], list_ms=500).wait_error(
+        "services", "list incomplete at its time limit")
+
+
 def test_pages_that_fail(api, start):
     """A list whose next page fails until its time limit begins again at its first page."""
     shop(api).set(watchlist="invalid")

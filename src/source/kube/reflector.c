@@ -17,6 +17,7 @@
 /* A watch that ends sooner and without an event has failed. */
 #define SHORT_WATCH_NS NSEC_PER_SEC
 #define RETRY_AFTER_MAX_S 300
+#define LIST_LATE "list incomplete at its time limit"
 /* Pause, and up to as much again, before a resource that the server lacks is requested again. */
 #define ABSENT_NS (600 * NSEC_PER_SEC)
 /* Interval at which a persistent failure is logged again. */
@@ -248,8 +249,11 @@ static void begin(struct reflector *r)
 		return;
 	}
 	(void)event_del(r->timer);
-	if (r->next != NULL && list_left_ns(r) == 1)
-		free(TAKE(r->next)); /* restart at the first page */
+	if (r->next != NULL && list_left_ns(r) == 1) { /* while it waited */
+		free(TAKE(r->next));
+		failed(r, 0, LIST_LATE);
+		return;
+	}
 	r->phase = phase_next(r);
 	r->began_ns = now_ns();
 	r->events_before = r->status.events;
@@ -506,8 +510,7 @@ static void list_over(struct reflector *r)
 		list_complete(r, list.version);
 	} else if (is_again || list_left_ns(r) == 1) {
 		free(TAKE(r->next));
-		failed(r, 0,
-		       is_again ? "continue token repeats" : "list incomplete at its time limit");
+		failed(r, 0, is_again ? "continue token repeats" : LIST_LATE);
 		return;
 	}
 	begin(r);
