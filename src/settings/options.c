@@ -155,7 +155,7 @@ static bool is_foreign(const struct options *o, const char *field)
 	       ((is_nft || is_ipvs) && is_prefix("iptables.", field));
 }
 
-/* Go's zero values stand for the default, except 0 of conntrack and of a field of vipd. */
+/* Go's zero values stand for the default, except 0 of conntrack and of vipd's drainTimeout. */
 static bool is_unset(const struct cli_option *f, const struct config_value *v)
 {
 	enum config_kind kind = kind_of(f);
@@ -195,8 +195,7 @@ static int foreign_check(const struct parse *p, const struct cli_option *f,
 	return r < 0 ? field_reject(p, v, r, err) : 0;
 }
 
-/* A list continues when its flag is repeated, as in kube-proxy, and vmodule that of a file
- * (CFG-02). */
+/* A repeated flag continues these lists, as in kube-proxy; vmodule also the file's (CFG-02). */
 static bool is_list(const struct cli_option *f)
 {
 	return kind_of(f) == CONFIG_LIST || kind_of(f) == CONFIG_GATES ||
@@ -337,8 +336,7 @@ static int failover_udp_check(const struct parse *p, struct err *err)
 	return value_reject(p, "--failover-udp-timeout", "failoverUDPTimeout", err);
 }
 
-/* CFG-10, CFG-11, CFG-22: address and port where they were left open. `port`: of its flag, or -1.
- */
+/* CFG-10, CFG-11, CFG-22: address and port where they were left open; `port` -1: no flag. */
 static void place_complete(struct options *o, const char *field, struct listen_place *place,
 			   int32_t port, const char *addr, uint16_t preset)
 {

@@ -120,7 +120,7 @@ static int step_rest(struct sync *s, uint64_t now, struct err *err)
 	turn_end(s, svc); /* it stays dirty, in adoption at the head of the queue */
 	r = sync_commit_rows(s, svc, TAKE(s->large.goal), false, now, err);
 	if (r == 0)
-		svc->dirty_since_ns = now;
+		svc->dirty_since_ns = now; /* only changes since the goal was built are pending */
 	return r;
 }
 
@@ -147,7 +147,7 @@ static int step_piece(struct sync *s, uint64_t now, struct err *err)
 int sync_large_step(struct sync *s, uint64_t now, struct err *err)
 {
 	if (s->large.svc->service_no != s->large.service_no) {
-		s->large.svc->dirty_since_ns = now;
+		s->large.svc->dirty_since_ns = now; /* what was pending is replaced */
 		turn_end(s, s->large.svc);
 		sync_large_forget(s);
 		return 0;

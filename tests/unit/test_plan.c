@@ -4,7 +4,6 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include <cmocka.h>
 
@@ -32,14 +31,6 @@ static void world_fini(struct world *w)
 {
 	plan_fini(&w->p);
 	model_fini(&w->m);
-}
-
-static uint64_t cpu_ns(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return (uint64_t)t.tv_sec * NSEC_PER_SEC + (uint64_t)t.tv_nsec;
 }
 
 /* Build, settle and number one service; its rows become the programmed ones. */
@@ -632,9 +623,9 @@ static uint64_t claimed_cpu_ns(int n, int times)
 	}
 	for (int i = 0; i < times; i++) {
 		rows = plan_rows_build(&w.p, svc);
-		took -= cpu_ns();
+		took -= thread_cpu_ns();
 		plan_rows_settle(&w.p, rows, &displaced);
-		took += cpu_ns();
+		took += thread_cpu_ns();
 		assert_int_equal(rows->conflicts.n, 1);
 		assert_string_equal(rows->conflicts.v[0].owner_name->text, "s0");
 		plan_rows_reject(&w.p, svc, rows);
@@ -898,7 +889,7 @@ static void test_ids_rise(void **state)
 static void test_ids_exhausted(void **state)
 {
 	struct plan_rows rows = { 0 };
-	uint64_t begin = cpu_ns();
+	uint64_t begin = thread_cpu_ns();
 	uint64_t took;
 	struct world w;
 	uint32_t n = 0;
@@ -906,12 +897,12 @@ static void test_ids_exhausted(void **state)
 	world_init(&w);
 	while (plan_id_take(&w.p, IPFAM_V4) != 0)
 		n++;
-	took = cpu_ns() - begin;
+	took = thread_cpu_ns() - begin;
 	assert_int_equal(n, PLAN_POOL_ID_MAX);
-	begin = cpu_ns();
+	begin = thread_cpu_ns();
 	for (int i = 0; i < 20000; i++)
 		assert_int_equal(plan_id_take(&w.p, IPFAM_V4), 0);
-	assert_true(cpu_ns() - begin < 20 * took);
+	assert_true(thread_cpu_ns() - begin < 20 * took);
 	*vec_push(&rows.pools) = (struct plan_pool){ .fam = IPFAM_V4, .id = 1000 };
 	plan_ids_free(&w.p, &rows, NULL, NULL);
 	assert_int_equal(plan_id_take(&w.p, IPFAM_V4), 1000);

@@ -28,22 +28,14 @@ struct world {
 	uint64_t accepted_ns; /* CPU time of stale_accepted() */
 };
 
-static uint64_t cpu_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-	return (uint64_t)t.tv_sec * NSEC_PER_SEC + (uint64_t)t.tv_nsec;
-}
-
 static void on_accepted(void *arg, const struct svc *svc, const struct plan_rows *old,
 			const struct plan_rows *new, bool is_whole)
 {
 	struct world *w = arg;
-	uint64_t begin = cpu_ns();
+	uint64_t begin = thread_cpu_ns();
 
 	stale_accepted(w->stale, svc, new, w->p.left_out, w->now);
-	w->accepted_ns += cpu_ns() - begin;
+	w->accepted_ns += thread_cpu_ns() - begin;
 }
 
 static void world_init(struct world *w, bool is_reset)
@@ -741,27 +733,32 @@ static uint64_t loss_once(size_t n)
 }
 
 /*
- * CPU time that the ledger takes when a service of `n` TCP endpoints loses all but one: the least
- * of some runs, because pages of fresh memory cost a virtual machine more than the rest.
+ * CPU time of the ledger: the least of some runs, because pages of fresh memory cost a virtual
+ * machine more than the rest.
  */
-static uint64_t loss_cpu_ns(size_t n)
+static uint64_t least_ns(uint64_t (*once)(size_t n), size_t n)
 {
 	uint64_t least = UINT64_MAX;
 
 	for (int i = 0; i < 3; i++)
-		least = MIN(least, loss_once(n));
+		least = MIN(least, once(n));
 	return least;
 }
 
-/* The cost of a loss does not grow with the square of the endpoints. */
-static void test_dead_many(void **state)
+static void assert_no_square(uint64_t (*once)(size_t n), size_t n)
 {
-	uint64_t few = loss_cpu_ns(2000);
-	uint64_t many = loss_cpu_ns(32000);
+	uint64_t few = least_ns(once, n);
+	uint64_t many = least_ns(once, 16 * n);
 
-	print_message("    2,000: %lu us, 32,000: %lu us\n", (unsigned long)few / 1000,
+	print_message("    %zu: %lu us, %zu: %lu us\n", n, (unsigned long)few / 1000, 16 * n,
 		      (unsigned long)many / 1000);
 	assert_true(many < few * 16 * 6);
+}
+
+/* A service of TCP loses all endpoints but one. */
+static void test_dead_many(void **state)
+{
+	assert_no_square(loss_once, 2000);
 }
 
 static struct service *many_ports(size_t n)
@@ -778,37 +775,25 @@ static struct service *many_ports(size_t n)
 	return s;
 }
 
-/* CPU time that the ledger takes when a service of `n` UDP ports changes; the least of some runs.
- */
-static uint64_t ports_cpu_ns(size_t n)
+static uint64_t ports_once(size_t n)
 {
-	uint64_t least = UINT64_MAX;
+	struct world w;
 
-	for (int i = 0; i < 3; i++) {
-		struct world w;
-
-		world_init(&w, false);
-		(void)model_put_service(&w.m, many_ports(n), 1);
-		sync_settle(w.s, w.now);
-		(void)model_put_slice(&w.m, test_slice("a1", "a", "| dns/UDP:8053 | 1 rs"), 1);
-		w.accepted_ns = 0;
-		sync_settle(w.s, w.now);
-		assert_int_equal(stale_stats_get(w.stale).frontends, n);
-		least = MIN(least, w.accepted_ns);
-		world_fini(&w);
-	}
-	return least;
+	world_init(&w, false);
+	(void)model_put_service(&w.m, many_ports(n), 1);
+	sync_settle(w.s, w.now);
+	(void)model_put_slice(&w.m, test_slice("a1", "a", "| dns/UDP:8053 | 1 rs"), 1);
+	w.accepted_ns = 0;
+	sync_settle(w.s, w.now);
+	assert_int_equal(stale_stats_get(w.stale).frontends, n);
+	world_fini(&w);
+	return w.accepted_ns;
 }
 
-/* The cost of a change does not grow with the square of the ports. */
+/* All ports of a service of UDP get an endpoint. */
 static void test_many_ports(void **state)
 {
-	uint64_t few = ports_cpu_ns(1250);
-	uint64_t many = ports_cpu_ns(20000);
-
-	print_message("    1,250: %lu us, 20,000: %lu us\n", (unsigned long)few / 1000,
-		      (unsigned long)many / 1000);
-	assert_true(many < few * 16 * 6);
+	assert_no_square(ports_once, 1250);
 }
 
 static void test_dead_came_back(void **state)

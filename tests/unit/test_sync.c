@@ -2191,12 +2191,13 @@ static void test_large_turns(void **state)
 	world_fini(&w);
 }
 
-/* A large service gets another object before each is programmed: ticks go on, nothing is pending
- * long. */
+/* A large service is replaced faster than it is programmed: ticks go on, nothing is pending long.
+ */
 static void test_large_unsteady(void **state)
 {
 	static struct plane_ops ops;
 	uint64_t now = T0;
+	struct svc *svc;
 	struct world w;
 
 	(void)state;
@@ -2205,17 +2206,18 @@ static void test_large_unsteady(void **state)
 	log_level_set_all(LOG_LEVEL_ERR);
 	sync_sources_ready(w.s);
 	large_put(&w, 0, 200, 1, 0);
-	large_put(&w, 1, 1, 1, 0);
 	sync_settle(w.s, now);
+	svc = model_find_text(&w.m, "shop", "x0");
 	n_ticks = 0;
 	for (int i = 1; i < 400; i++, now += NSEC_PER_SEC) {
 		large_put(&w, 0, 200 + i % 2, 1, i);
+		if (svc->dirty_since_ns == 1) /* large_put() has no clock */
+			svc->dirty_since_ns = now;
+		if (i % 100 == 0) /* a commit, which wants a tick */
+			large_put(&w, 1, 1, 1, i);
 		for (int k = 0; k < 3; k++)
 			(void)sync_step(w.s, now);
-		if (i % 100 == 0)
-			large_put(&w, 1, 1, 1, i);
-		assert_true(now - MAX(sync_pending_since(w.s), T0) < 60 * NSEC_PER_SEC ||
-			    sync_pending_since(w.s) == 0);
+		assert_in_range(sync_pending_since(w.s), now - 10 * NSEC_PER_SEC, now);
 	}
 	assert_in_range(n_ticks, 1, 10);
 	log_level_set_all(LOG_LEVEL_NOTICE);
