@@ -3,7 +3,8 @@
  * sync/sync - the state machine, one step at a time.
  *
  * Order of precedence: load, node-wide rules, pending services (sync/transaction), then,
- * when nothing is pending, checks of the generation, audits and timers.
+ * when nothing is pending, checks of the generation, audits and timers. Under permanent changes
+ * the latter get a step every IDLE_DELAY_NS.
  */
 #include "sync/state.h"
 
