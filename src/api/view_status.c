@@ -294,7 +294,7 @@ static void problems_sync(struct jsonw *w, const struct serve_context *ctx,
 		problem(w, "kernel", "kernel state cannot be loaded: %s", st->last_error);
 	if (sync_is_sweep_pending(ctx->sync))
 		problem(w, "source", "sweep pending: %s; frontends kept: %zu",
-			source->unknown != NULL ? source->unknown : "the source is read again",
+			source->unknown != NULL ? source->unknown : SYNC_UNSTEADY,
 			sync_sweep_kept(ctx->sync));
 }
 

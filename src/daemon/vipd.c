@@ -221,10 +221,11 @@ static void sweep_log(struct vipd *v)
 		return;
 	v->is_sweep_logged = !v->is_sweep_logged;
 	if (!v->is_sweep_logged) {
-		log_notice(LOG_AREA_SYNC, "sweep done: every object of the source is known");
+		log_notice(LOG_AREA_SYNC, "sweep done");
 		return;
 	}
-	(void)source_is_complete(v->source, &why);
+	if (source_is_complete(v->source, &why))
+		str_puts(&why, SYNC_UNSTEADY);
 	log_warn(LOG_AREA_SYNC, "sweep pending: %s; frontends kept: %zu", str_text(&why),
 		 sync_sweep_kept(v->sync));
 }

@@ -97,12 +97,13 @@ static bool is_deferred(const struct claim *c)
 }
 
 /*
- * Does a service with precedence over `c` have the frontend? Then the end of `c` concerns no other
- * service.
+ * Does a service with precedence over `c` have the frontend, and that of `c` not? Then the end of
+ * `c` concerns no other service. (The rows of one that this load has not compared may be outdated.)
  */
 static bool is_behind(const struct plan *p, const struct claim *c)
 {
-	return htable_find(&p->claims, c->node.hash, struct claim, o,
+	return !rows_hold(c->svc, c) &&
+	       htable_find(&p->claims, c->node.hash, struct claim, o,
 			   o->svc != c->svc && !o->is_leaving && claim_cmp(o, c) == 0 &&
 				   plan_precedes(o->svc, o->kind, c->svc, c->kind) &&
 				   rows_hold(o->svc, o)) != NULL;

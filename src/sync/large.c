@@ -144,14 +144,20 @@ static int step_piece(struct sync *s, uint64_t now, struct err *err)
 	return r == 0 && s->large.is_rejected ? step_rest(s, now, err) : r;
 }
 
+void sync_large_follow(struct sync *s, uint64_t now)
+{
+	struct svc *svc = s->large.svc;
+
+	if (svc == NULL || svc->service_no == s->large.service_no)
+		return;
+	svc->dirty_since_ns = now; /* what was pending is replaced */
+	s->large.is_unsteady = true;
+	turn_end(s, svc);
+	sync_large_forget(s);
+}
+
 int sync_large_step(struct sync *s, uint64_t now, struct err *err)
 {
-	if (s->large.svc->service_no != s->large.service_no) {
-		s->large.svc->dirty_since_ns = now; /* what was pending is replaced */
-		turn_end(s, s->large.svc);
-		sync_large_forget(s);
-		return 0;
-	}
 	switch (s->large.phase) {
 	case SYNC_LARGE_BUILD:
 		step_build(s);

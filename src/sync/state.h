@@ -106,6 +106,8 @@ struct sync {
 		size_t adopted;         /* number of pools */
 		struct plan_pieces pieces;
 		bool is_rejected; /* the last piece, in adoption */
+		bool is_unsteady; /* one was replaced before it was programmed, since the last load
+				   */
 	} large;
 	uint32_t family_rejections[IPFAM_N]; /* in a row, since the last accepted commit */
 };
@@ -161,6 +163,8 @@ size_t sync_rows_weight(const struct plan_rows *rows);
 void sync_large_begin(struct sync *s, struct svc *svc);
 /* Drop the goal; programmed pieces stay. The service stays dirty. */
 void sync_large_forget(struct sync *s);
+/* Forget it if its Service was replaced: it then claims other frontends. */
+void sync_large_follow(struct sync *s, uint64_t now);
 /* Do one step of bounded work. Errors as sync_transaction(). */
 MUST_USE int sync_large_step(struct sync *s, uint64_t now, struct err *err);
 

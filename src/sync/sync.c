@@ -205,6 +205,7 @@ static void load_begin(struct sync *s)
 	s->is_draining = false;
 	s->are_claims_made = false;
 	sync_large_forget(s);
+	s->large.is_unsteady = false;
 	s->is_sweep_pending = s->plane->is_sweep_pending = false;
 }
 
@@ -234,6 +235,20 @@ static uint64_t step_load(struct sync *s, uint64_t now)
 	return SYNC_NOW;
 }
 
+/*
+ * Is the adoption waiting only for large services that are replaced before they are compared, which
+ * may happen again and again? It ends, and the sweep waits for them.
+ */
+static bool is_unsteady(const struct sync *s)
+{
+	if (!s->large.is_unsteady)
+		return false;
+	list_for_each_entry (svc, &s->model->dirty, const struct svc, dirty)
+		if (!sync_is_adopted(s, svc) && !svc->is_large)
+			return false;
+	return true;
+}
+
 static uint64_t step_sweep(struct sync *s, uint64_t now)
 {
 	struct plane_result res = { 0 };
@@ -242,7 +257,8 @@ static uint64_t step_sweep(struct sync *s, uint64_t now)
 	uint64_t writes;
 	int r = 0;
 
-	if (s->is_sweep_on_hold)
+	s->busy_ns = 0;
+	if (s->is_sweep_on_hold || !list_is_empty(&s->model->dirty))
 		s->is_sweep_pending = s->plane->is_sweep_pending = true;
 	else
 		r = s->plane->ops->sweep(s->plane, &res, &err);
@@ -652,10 +668,15 @@ static uint64_t step(struct sync *s, uint64_t now)
 		(void)step_idle(s, now, next);
 		return SYNC_NOW;
 	}
+	if (s->state == SYNC_ADOPTING && now >= s->busy_ns + IDLE_DELAY_NS && is_unsteady(s))
+		return step_sweep(s, now);
 	if (!list_is_empty(&s->model->dirty)) {
 		if (is_sync_due(s, now))
 			return step_transaction(s, now);
 		next = MIN(next, s->next_sync_ns);
+	} else if (s->is_sweep_pending && !s->is_sweep_on_hold) {
+		s->is_sweep_pending = s->plane->is_sweep_pending = false;
+		s->state = SYNC_ADOPTING;
 	}
 	if (s->state == SYNC_ADOPTING)
 		return step_sweep(s, now);

@@ -120,8 +120,9 @@ void sync_sources_ready(struct sync *s);
 void sync_sweep_hold(struct sync *s);
 /* The sources have read all objects: load, compare and sweep. */
 void sync_sweep_release(struct sync *s);
-/* Did an adoption end without its sweep? */
+/* Did an adoption end without its sweep? It is on hold, or for the reason SYNC_UNSTEADY. */
 bool sync_is_sweep_pending(const struct sync *s);
+#define SYNC_UNSTEADY "a large service is replaced faster than it is compared with the kernel"
 /* Number of frontends that the pending sweep would remove; searches all frontends. */
 size_t sync_sweep_kept(const struct sync *s);
 /*

@@ -682,6 +682,7 @@ int sync_transaction(struct sync *s, uint64_t now)
 {
 	struct err err = { 0 };
 
+	sync_large_follow(s, now);
 	if (claims_register(s))
 		return 0;
 	s->large.is_turn = !s->large.is_turn;

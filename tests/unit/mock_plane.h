@@ -235,6 +235,7 @@ static inline int mock_commit(struct plane *p, const struct plan_op *ops, size_t
 			      struct err *err)
 {
 	struct mock_plane *m = mock_of(p);
+	struct mock_plane was = { 0 };
 	size_t before = m->n_writes;
 	int r = mock_refuses(m, ops, n, mode, res, err);
 
@@ -245,11 +246,22 @@ static inline int mock_commit(struct plane *p, const struct plan_op *ops, size_t
 	if (mode == PLANE_COMMIT_AUDIT && mock_is_twice(ops, n))
 		return err_set(err, -EINVAL, "two operations disagree");
 	m->is_comparing = m->is_loaded_phase || mode == PLANE_COMMIT_AUDIT;
+	vec_append(&was.slots, &m->slots);
+	vec_append(&was.frontends, &m->frontends);
 	for (size_t i = 0; r == 0 && i < n; i++)
 		r = mock_apply_dels(m, &ops[i]);
 	for (size_t i = 0; r == 0 && i < n; i++)
 		r = mock_apply_adds(m, &ops[i]);
 	m->n_commits++;
+	if (r < 0) { /* a transaction is applied as a whole or not at all */
+		m->n_writes = before;
+		vec_fini(&m->slots);
+		vec_fini(&m->frontends);
+		vec_move(&m->slots, &was.slots);
+		vec_move(&m->frontends, &was.frontends);
+	}
+	vec_fini(&was.slots);
+	vec_fini(&was.frontends);
 	res->done.n_writes = m->n_writes - before;
 	return r < 0 ? err_set(err, r, "the mock kernel holds something else: %s", strerror(-r))
 		     : 0;

@@ -2081,7 +2081,8 @@ static void test_pieces_empty(void **state)
  * Large services change at any time, transactions are rejected or lost, the process ends between
  * two pieces: the kernel is consistent after each transaction and finally equals the desired state.
  */
-static void pieces_random(unsigned seed)
+/* `pace`: from one step to the next; with one, an adoption ends under changes. */
+static void pieces_random(unsigned seed, uint64_t pace)
 {
 	static const struct sync_config config = { .batch_ops = PIECE, .piece_ops = PIECE };
 	static struct plane_ops ops;
@@ -2113,12 +2114,12 @@ static void pieces_random(unsigned seed)
 		if (random() % 8 == 0)
 			w.k.fail_next_commit = random() % 2 ? -EBUSY : -EINVAL;
 		for (long n = random() % 30; n > 0; n--)
-			(void)sync_step(w.s, now);
+			(void)sync_step(w.s, now += pace);
 		while (ports[i] > 0 && random() % 3 != 0) { /* two endpoints change */
 			shift[i]++;
 			large_put_with(&w, i, ports[i], endpoints[i], shift[i], external[i]);
 			for (long n = random() % 3; n > 0; n--)
-				(void)sync_step(w.s, now);
+				(void)sync_step(w.s, now += pace);
 		}
 		if (random() % 8 == 0) {
 			process_end(&w);
@@ -2224,12 +2225,63 @@ static void test_large_unsteady(void **state)
 	world_fini(&w);
 }
 
+/*
+ * The same after a restart: the adoption ends with all others in force, without its sweep. That one
+ * follows when the service is programmed, and removes what is no longer needed, nothing else.
+ */
+static void test_large_unsteady_in_adoption(void **state)
+{
+	static const struct sync_config config = { .batch_ops = PIECE, .piece_ops = PIECE };
+	static struct plane_ops ops;
+	uint64_t now = T0;
+	struct world w;
+	size_t slots;
+
+	(void)state;
+	large_world(&w, &ops);
+	log_level_set_all(LOG_LEVEL_ERR);
+	sync_sources_ready(w.s);
+	large_put(&w, 0, 200, 1, 0);
+	large_put(&w, 1, 200, 1, 0);
+	some_services(&w, 20);
+	sync_settle(w.s, now);
+	slots = w.k.slots.n;
+	process_end(&w);
+	process_begin_with(&w, &config);
+	large_put(&w, 0, 200, 1, 0);
+	large_put(&w, 1, 200, 1, 0);
+	some_services(&w, 19); /* one was deleted */
+	sync_sources_ready(w.s);
+	for (int i = 0; i < 400; i++, now += 10 * NSEC_PER_MSEC) {
+		large_put(&w, 0, 200 + i % 2, 1, i);
+		(void)sync_step(w.s, now);
+		assert_in_range(w.k.slots.n, slots - 1, slots + 1);
+	}
+	assert_int_equal(sync_state_get(w.s), SYNC_RUNNING);
+	assert_true(sync_is_sweep_pending(w.s));
+	assert_false(list_is_linked(&model_find_text(&w.m, "shop", "x1")->dirty));
+	assert_int_equal(sync_stats_get(w.s)->loads, 1);
+	large_put(&w, 0, 200, 1, 0);
+	sync_settle(w.s, now);
+	assert_false(sync_is_sweep_pending(w.s));
+	assert_int_equal(sync_stats_get(w.s)->loads, 1);
+	assert_int_equal(w.k.slots.n, slots - 2);
+	assert_int_equal(w.k.frontends.n, 200 + 200 + 19);
+	log_level_set_all(LOG_LEVEL_NOTICE);
+	world_fini(&w);
+}
+
 static void test_pieces_random(void **state)
 {
-	static const unsigned seeds[] = { 7, 26, 106, 119, 1062 };
+	static const struct {
+		unsigned seed;
+		uint64_t pace_ms;
+	} cases[] = { { 7, 0 },    { 26, 0 },   { 106, 0 },  { 119, 0 },
+		      { 1062, 0 }, { 138, 90 }, { 152, 60 }, { 7, 30 } };
 
-	for (size_t i = 0; i < ARRAY_SIZE(seeds); i++)
-		pieces_random(seeds[i]);
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		pieces_random(cases[i].seed, cases[i].pace_ms * NSEC_PER_MSEC);
 }
 
 int main(void)
@@ -2280,6 +2332,7 @@ int main(void)
 		cmocka_unit_test(test_tick_after_commit),
 		cmocka_unit_test(test_large_turns),
 		cmocka_unit_test(test_large_unsteady),
+		cmocka_unit_test(test_large_unsteady_in_adoption),
 		cmocka_unit_test(test_pieces_random),
 		cmocka_unit_test(test_move_is_atomic),
 		cmocka_unit_test(test_claims_in_adoption),
