@@ -7,30 +7,17 @@
  * Counts are those of programmed users. An entry takes 9 bytes for IPv4, 21 for IPv6,
  * and its share of free places.
  *
- * An address in its grace period has no users, is still in the kernel, and has an entry
- * in a FIFO. When it is used again, nothing has to be written; its FIFO entry is
- * recognised as stale by its number.
+ * An address in its grace period has no users and is still in the kernel. When it is used again,
+ * nothing has to be written.
  */
 #pragma once
 
-#include "base/ip.h"
-#include "base/vec.h"
 #include "nft/keymap.h"
 
-/* An address in its grace period. */
-struct nft_grace {
-	uint8_t addr[20];
-	uint32_t seq;
-	uint32_t since_s; /* 0: not yet stamped */
-};
-
 struct nft_refs {
-	struct nft_keymap tab; /* address -> 32 bits: a count, or IN_GRACE | FIFO number */
-	VEC(struct nft_grace) fifo;
-	size_t head;      /* of the FIFO in its vector */
-	size_t n_stamped; /* entries from the head with since_s */
-	uint32_t seq;
-	size_t n_in_grace; /* addresses; the FIFO may hold stale entries besides */
+	/* address -> 32 bits: a count, or IN_GRACE | second of its begin (0: not yet known) */
+	struct nft_keymap tab;
+	size_t n_in_grace;
 };
 
 /* Keys are `key_len` bytes: an address in network order, or what endpoint_addrs begins with. */
@@ -47,17 +34,11 @@ void nft_refs_grace(struct nft_refs *r, const void *addr);
 void nft_refs_keep(struct nft_refs *r, const void *addr);
 bool nft_refs_is_known(const struct nft_refs *r, const void *addr);
 /* Take over the addresses of `old` in their grace period; `r` is empty. */
-void nft_refs_inherit(struct nft_refs *r, struct nft_refs *old);
-/* Start the grace period of addresses of `old` that are not in `r`. */
-void nft_refs_grace_rest(struct nft_refs *r, const struct nft_refs *old);
-
-/* Set since_s of new entries to `now_s` (> 0). */
-void nft_refs_stamp(struct nft_refs *r, uint32_t now_s);
+void nft_refs_inherit(struct nft_refs *r, const struct nft_refs *old);
 /*
- * Up to `max` addresses whose grace period of `wait_s` is over, oldest first, into `addrs`
- * (key length each). They stay in the FIFO until nft_refs_set(.., 0).
+ * Up to `max` addresses whose grace period of `wait_s` is over, into `addrs` (key length each).
+ * They stay until nft_refs_set(.., 0). Grace periods since the last call begin in second `now_s` (>
+ * 0). `next_s`: when one of the other addresses is due; 0: none. Walks all addresses.
  */
-size_t nft_refs_due(struct nft_refs *r, uint32_t now_s, uint32_t wait_s, uint8_t *addrs,
-		    size_t max);
-/* When (in seconds) the oldest stamped entry is due; 0 when there is none. */
-uint32_t nft_refs_next_due(struct nft_refs *r, uint32_t wait_s);
+size_t nft_refs_due(struct nft_refs *r, uint32_t now_s, uint32_t wait_s, uint8_t *addrs, size_t max,
+		    uint32_t *next_s);

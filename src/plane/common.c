@@ -303,12 +303,9 @@ static int sweep_batch(struct plane_common *c, struct plane_result *res, struct 
 	if (c->ops->sweep_prepare != NULL)
 		c->ops->sweep_prepare(c);
 	r = plane_transact_verified(c, res, err);
-	vec_for_each (ch, &c->changes.v) {
-		if (r == 0 && c->ops->swept != NULL)
-			c->ops->swept(c, ch);
+	vec_for_each (ch, &c->changes.v)
 		if (r == 0)
 			plane_loaded_del(c->loaded, ch->fam, ch->set, ch->key);
-	}
 	nft_changes_reset(&c->changes);
 	return r;
 }

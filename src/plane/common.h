@@ -60,9 +60,8 @@ struct plane_common_ops {
 	/* How many elements may go with this one in sweep_prepare(), at most. May be NULL: none. */
 	size_t (*sweep_more)(const struct plane_common *c, enum ipfam fam, enum nft_set_id set,
 			     const uint8_t *key);
-	/* Before a transaction of the sweep, and for each change of it afterwards. May be NULL. */
+	/* Before a transaction of the sweep. May be NULL. */
 	void (*sweep_prepare)(struct plane_common *c);
-	void (*swept)(struct plane_common *c, const struct nft_change *ch);
 	/* Read the layouts again. Returns enum plane_check or -errno; env() repairs differences. */
 	int (*layouts_check)(struct plane_common *c, struct err *err);
 	void (*loaded_close)(struct plane_loaded *l);

@@ -800,16 +800,14 @@ static void case_sweep(const struct world_kernel *kernel)
 	world_restart(&w);
 	/* frontend, vip, cluster ip, two slots; the addresses stay for the grace period */
 	assert_int_equal(world_settle(&w), 20 * 5);
-	world_check(&w);
-	assert_int_equal(nft_plane_stats(w.plane).n_in_grace, 40);
-	world_restart(&w);
-	assert_int_equal(world_settle(&w), 0);
-	/* An address that the first process retained is unknown to the second: it is retained
-	 * again. */
-	assert_int_equal(nft_plane_stats(w.plane).n_in_grace, 0);
-	world_walk(&w);
-	assert_int_equal(nft_plane_stats(w.plane).n_in_grace, 40);
-	world_check(&w);
+	for (int i = 0; i < 2; i++) { /* an address of the earlier process is unknown */
+		assert_int_equal(nft_plane_stats(w.plane).n_in_grace, 0);
+		world_walk(&w);
+		assert_int_equal(nft_plane_stats(w.plane).n_in_grace, 40);
+		world_check(&w);
+		world_restart(&w);
+		assert_int_equal(world_settle(&w), 0);
+	}
 	world_close(&w);
 }
 
@@ -878,6 +876,7 @@ static void case_retained_reload(const struct world_kernel *kernel)
 	world_service(&w, "shop/other", "ip=10.96.0.2 port=http:80");
 	world_slice(&w, "shop/other-1", "other", "| http:8080 | 2 rs");
 	world_reload(&w);
+	world_walk(&w);
 	assert_int_equal(nft_plane_stats(w.plane).n_in_grace, 1);
 	world_check(&w);
 	world_close(&w);

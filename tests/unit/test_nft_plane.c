@@ -1063,6 +1063,7 @@ static void test_torn_dumps(void **state)
 		world_restart(&b.w);
 		fake_tear_dumps(b.f, n);
 		assert_int_equal(world_settle(&b.w), 0);
+		world_walk(&b.w);
 		world_check(&b.w);
 		/* Elements of services that were removed while no vipd ran are found. */
 		for (int i = 1; i <= SERVICES_N; i++) {
@@ -1072,6 +1073,7 @@ static void test_torn_dumps(void **state)
 		world_restart(&b.w);
 		fake_tear_dumps(b.f, n);
 		world_settle(&b.w);
+		world_walk(&b.w);
 		world_check(&b.w);
 		assert_int_equal(fake_set_size(b.f, IPFAM_V4, NFTSET_FRONTENDS), 0);
 		bench_close(&b);
@@ -1167,6 +1169,7 @@ static void test_load_in_steps(void **state)
 	world_no_slice(&b.w, "shop/large-7");
 	large_slice(&b.w, 3, 249);
 	assert_true(world_settle(&b.w) > 0);
+	world_walk(&b.w);
 	world_check(&b.w);
 	bench_close(&b);
 }

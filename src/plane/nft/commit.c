@@ -208,24 +208,11 @@ static int find_more(struct nft_plane *p, const struct plan_op *ops, size_t n,
 
 /* --- afterwards --- */
 
-/* A backend of an earlier process is replaced, whose address was never counted. */
-static void retain_replaced(struct nft_plane *p, const struct nft_change *ch)
-{
-	if (nft_change_is_del(ch, nft_data_len(ch->set, ch->fam)) &&
-	    nft_refs_count(nft_endpoint_addrs(p, ch->fam), ch->programmed) == 0)
-		nft_refs_grace(nft_endpoint_addrs(p, ch->fam), ch->programmed);
-}
-
 static void applied(struct nft_plane *p)
 {
 	plane_applied(&p->common);
 	nft_kinds_applied(p);
 	nft_shorten_applied(p);
-	if (p->common.loaded == NULL)
-		return;
-	for (int fam = 0; fam < IPFAM_N; fam++)
-		nft_changes_for_each (ch, &p->common.changes, fam, NFTSET_ENDPOINTS)
-			retain_replaced(p, ch);
 }
 
 static void hold_address(void *arg, const uint8_t *endpoint)

@@ -34,10 +34,8 @@ void nft_plane_open(struct plane **ret, struct nl_sock *cmd, struct nl_sock *que
 	struct nft_plane *p = xcalloc(1, sizeof(*p));
 
 	plane_common_open(&p->common, &nft_plane_ops, &common_ops, cmd, query);
-	for (int fam = 0; fam < IPFAM_N; fam++) {
+	for (int fam = 0; fam < IPFAM_N; fam++)
 		nft_layout_open(&p->layout[fam], cmd, fam);
-		nft_refs_init(&p->before[fam], nft_endpoint_addrs(p, fam)->tab.key_len);
-	}
 	*ret = &p->common.plane;
 }
 
@@ -87,10 +85,8 @@ static void plane_close(struct plane *plane)
 	load_forget(p);
 	vec_fini(&p->led);
 	vec_fini(&p->shorten);
-	for (int fam = 0; fam < IPFAM_N; fam++) {
-		nft_refs_clear(&p->before[fam]);
+	for (int fam = 0; fam < IPFAM_N; fam++)
 		nft_layout_close(p->layout[fam]);
-	}
 	nft_guard_close(p->guard);
 	nl_sock_close(p->walk_nl);
 	plane_common_close(&p->common);
@@ -107,19 +103,9 @@ static void counts_restart(struct nft_plane *p, enum ipfam fam, bool has_table)
 
 	nft_refs_init(addrs, old.tab.key_len);
 	plane_refs_clear(&p->common, fam);
-	if (!has_table) {
-		nft_refs_clear(&old);
-		nft_refs_clear(&p->before[fam]);
-		return;
-	}
-	nft_refs_inherit(addrs, &old);
-	if (p->common.loaded == NULL) {
-		assert(p->before[fam].tab.n == 0);
-		p->before[fam] = old;
-	} else { /* a loaded phase that did not end */
-		nft_refs_grace_rest(&p->before[fam], &old);
-		nft_refs_clear(&old);
-	}
+	if (has_table)
+		nft_refs_inherit(addrs, &old);
+	nft_refs_clear(&old);
 }
 
 /* Loads in a row interrupted by foreign changes before the family counts as failed. */
@@ -353,14 +339,6 @@ static size_t sweep_more(const struct plane_common *c, enum ipfam fam, enum nft_
 	return (size_t)pool.n_slots * (pool.has_affinity ? 3 : 1);
 }
 
-static void swept(struct plane_common *c, const struct nft_change *ch)
-{
-	struct nft_refs *addrs = nft_endpoint_addrs(nft_plane_of(&c->plane), ch->fam);
-
-	if (ch->set == NFTSET_ENDPOINTS && nft_refs_count(addrs, ch->programmed) == 0)
-		nft_refs_grace(addrs, ch->programmed);
-}
-
 static int sweep_retire(struct nft_plane *p, struct plane_result *res, struct err *err)
 {
 	for (int fam = 0; fam < IPFAM_N; fam++) {
@@ -388,10 +366,6 @@ static int plane_sweep(struct plane *plane, struct plane_result *res, struct err
 		r = sweep_retire(p, res, err);
 	if (r != 0)
 		return r;
-	for (int fam = 0; fam < IPFAM_N; fam++) {
-		nft_refs_grace_rest(nft_endpoint_addrs(p, fam), &p->before[fam]);
-		nft_refs_clear(&p->before[fam]);
-	}
 	nft_kinds_keep(p);
 	plane_loaded_ids_release(p->common.loaded);
 	plane_loaded_end(&p->common);
@@ -534,7 +508,6 @@ static const struct plane_common_ops common_ops = {
 	.settle_loaded = nft_settle_loaded,
 	.sweep_more = sweep_more,
 	.sweep_prepare = sweep_prepare,
-	.swept = swept,
 	.layouts_check = layouts_check,
 	.loaded_close = loaded_close,
 	.is_in_force = nft_is_in_force,

@@ -39,11 +39,6 @@ struct nft_plane {
 	unsigned int shorten_tries;      /* failed walks in a row */
 	bool is_shorten_failed;          /* the current walk could not replace some entries */
 	uint64_t kinds_at;               /* when tick() removes idle ones; 0 = not set */
-	/*
-	 * Loaded phase: counts from before the load. Addresses that no service uses any more enter
-	 * the grace period at its end.
-	 */
-	struct nft_refs before[IPFAM_N];
 	/* Progress of load(), during which `query` has no other use. */
 	struct {
 		struct nft_loaded *loaded;   /* NULL: no load in progress */

@@ -48,7 +48,7 @@ void nft_tick_kinds_remove(struct nft_plane *p)
 			 err.text, (int)(KINDS_PERIOD_NS / NSEC_PER_SEC));
 }
 
-/* Delete the addresses in `addrs` from the kernel and from the FIFO. */
+/* Delete the addresses in `addrs` from the kernel. */
 static int retained_end(struct nft_plane *p, enum ipfam fam, const uint8_t *addrs, size_t n,
 			struct err *err)
 {
@@ -80,9 +80,8 @@ static uint64_t tick_family(struct nft_plane *p, enum ipfam fam, uint64_t now)
 	size_t n;
 	int r;
 
-	nft_refs_stamp(refs, now_s);
 	n = nft_refs_due(refs, now_s, NFT_GRACE_S, addrs,
-			 sizeof(addrs) / nft_data_len(NFTSET_ENDPOINTS, fam));
+			 sizeof(addrs) / nft_data_len(NFTSET_ENDPOINTS, fam), &due_s);
 	if (n > 0) {
 		r = retained_end(p, fam, addrs, n, &err);
 		if (r < 0) {
@@ -92,7 +91,6 @@ static uint64_t tick_family(struct nft_plane *p, enum ipfam fam, uint64_t now)
 			return now + TICK_RETRY_NS;
 		}
 	}
-	due_s = nft_refs_next_due(refs, NFT_GRACE_S);
 	if (due_s == 0)
 		return 0;
 	return due_s <= now_s ? now + TICK_AGAIN_NS : (uint64_t)due_s * NSEC_PER_SEC;
