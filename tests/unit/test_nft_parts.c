@@ -492,10 +492,10 @@ static void test_watch_lost(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_watch_text),  cmocka_unit_test(test_watch_touched),
-		cmocka_unit_test(test_watch_lost),  cmocka_unit_test(test_tab_random),
-		cmocka_unit_test(test_refs),        cmocka_unit_test(test_refs_inherit),
-		cmocka_unit_test(test_changes),     cmocka_unit_test(test_changes_many),
+		cmocka_unit_test(test_watch_text), cmocka_unit_test(test_watch_touched),
+		cmocka_unit_test(test_watch_lost), cmocka_unit_test(test_tab_random),
+		cmocka_unit_test(test_refs),       cmocka_unit_test(test_refs_inherit),
+		cmocka_unit_test(test_changes),    cmocka_unit_test(test_changes_many),
 		cmocka_unit_test(test_bytes),
 	};
 
