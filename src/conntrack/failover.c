@@ -444,12 +444,15 @@ static uint64_t patience_ns(const struct failover *f, const struct ip_flow *h, c
 	return MAX(limit, MIN(limit << n, FAILOVER_PATIENCE_NS));
 }
 
-/* An update may have removed the backend of a handshake that has time left. */
+/*
+ * An update may have removed the backend of a handshake that has time left, also if the last SYN,
+ * a repeated one, came after the update.
+ */
 static bool is_early(const struct failover *f, const struct ip_flow *h, const struct seen *s,
-		     uint64_t age_ns, uint64_t now)
+		     uint64_t age_ns)
 {
 	return h->proto == L4PROTO_TCP && age_ns >= FAILOVER_REMOVED_NS &&
-	       now - age_ns < f->accepted_ns && (s == NULL || s->checked_ns <= f->accepted_ns);
+	       (s == NULL || s->checked_ns <= f->accepted_ns);
 }
 
 bool failover_take(struct failover *f, const struct ip_flow *h, uint64_t age_ns, uint64_t now)
@@ -462,7 +465,7 @@ bool failover_take(struct failover *f, const struct ip_flow *h, uint64_t age_ns,
 	is_new = s == NULL || s->is_again || s->at_ns + age_ns < now;
 	is_due = is_new ? age_ns >= patience_ns(f, h, s)
 			: (s->wait_ns != 0 && now >= s->wait_ns) || can_leave(f, s, now);
-	if (!is_due && !(is_new && is_early(f, h, s, age_ns, now)))
+	if (!is_due && !(is_new && is_early(f, h, s, age_ns)))
 		return false;
 	s = seen_note(f, h, now);
 	s->is_early = !is_due;
@@ -567,6 +570,7 @@ void failover_again(struct failover *f, const struct ip_flow *h)
 	if (s == NULL)
 		return;
 	s->is_again = true;
+	s->checked_ns = 0;
 	s->n_moves -= s->is_chosen; /* the move has failed: the patience stays */
 	s->is_chosen = false;
 }
