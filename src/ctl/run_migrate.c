@@ -22,6 +22,8 @@
 #include "settings/options.h"
 #include "source/decode/yamlread.h"
 
+#define PROBE_PORT 10256 /* at 127.0.0.1 */
+
 #define ADVICE_STEPS \
 	"stop kube-proxy, start vipd, run vipd --cleanup=kube-proxy; doc/migration.md has the exact steps and the way back"
 
@@ -92,6 +94,27 @@ static bool names_mode(const struct options *o)
 		       s->option->name != NULL && strcmp(s->option->name, "proxy-mode") == 0);
 }
 
+/* The kubelet probes as deploy/base/daemonset.yaml says, load balancers from other hosts. */
+static void probes_report(json_t *r, const struct options *o)
+{
+	const struct listen_place *at = &o->servers.healthz;
+	const struct ip_addr probed = ip_addr_loopback(IPFAM_V4);
+	bool is_probed_addr = ip_addr_is_equal(&at->addr, &probed);
+	char text[IP_ENDPOINT_TEXT_MAX];
+
+	(void)ip_endpoint_text(&at->addr, at->port, text);
+	if (at->port != PROBE_PORT || !(is_probed_addr || ip_addr_is_any(&at->addr)))
+		check_add(
+			r, "probes", CHECK_WARNING,
+			"in a DaemonSet use the healthzBindAddress of deploy/base/config.yaml, or change the probes",
+			"/healthz and /livez on %s: the probes of deploy/base/daemonset.yaml use 127.0.0.1:%d",
+			text, PROBE_PORT);
+	else if (is_probed_addr)
+		check_add(r, "probes", CHECK_NOTE, NULL,
+			  "/healthz on %s: other hosts, such as load balancers, cannot probe it",
+			  text);
+}
+
 static void settings_report(json_t *r, const struct options *o)
 {
 	if (!names_mode(o))
@@ -106,6 +129,7 @@ static void settings_report(json_t *r, const struct options *o)
 			"nodePortAddresses is empty: all addresses in kube-proxy's mode ipvs, the primary ones in vipd's");
 	vec_for_each (s, &o->record.settings)
 		setting_report(r, o, s);
+	probes_report(r, o);
 	vec_for_each (note, &o->record.notes) /* without those that the settings have */
 		if (!is_prefix("accepted without effect", *note) && !is_prefix("mode ", *note))
 			check_add(r, "ignored", CHECK_WARNING,

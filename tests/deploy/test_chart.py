@@ -81,6 +81,13 @@ def test_values(tmp_path):
     assert data["kubeconfig.yaml"]["clusters"][0]["cluster"]["server"] == "https://[fd00::1]:6443"
 
 
+@pytest.mark.parametrize("address", ["", "127.0.0.1:10256", "0.0.0.0:10256", "[::]:10256"])
+def test_address_of_probes(tmp_path, address):
+    """Those that the probes of base/daemonset.yaml reach."""
+    data = made(tmp_path, config={"healthzBindAddress": address})["v1", "ConfigMap", "vipd-config-HASH"]["data"]
+    assert data["config.yaml"]["healthzBindAddress"] == address
+
+
 def test_configuration_rolls_out_like_an_image(tmp_path):
     """Each change of the configuration changes the name of the ConfigMap and the pod template, which names it."""
     def names(**values):
@@ -114,6 +121,8 @@ def test_lint(tmp_path):
     ("image", {"tag": 2}, "'/image/tag': got number, want string"),
     ("args", ["v=2"], "'/args/0'"),
     ("config", {"clusterCIDR": PODS}, "'/config'"),
+    ("config", {"healthzBindAddress": "0.0.0.0:9999"}, "'/config/healthzBindAddress'"),     # no probe arrives there
+    ("config", {"healthzBindAddress": "[::1]:10256"}, "'/config/healthzBindAddress'"),
     ("pod", {"containers": []}, "'/pod'"),
     ("mode", "ipvs", "additional properties 'mode' not allowed"),
 ])

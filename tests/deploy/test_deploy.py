@@ -137,17 +137,16 @@ def test_flags_exist():
 
 
 def probe(kind):
-    """(path, port) of a probe, as the kubelet sends it: to the pod's address, which is the
-    node's."""
+    """(host, path, port) of a probe, as the kubelet sends it: to the loopback address of the node."""
     get = container()[kind]["httpGet"]
-    assert set(get) == {"path", "port"}     # no other host, no TLS
-    return get["path"], get["port"]
+    assert set(get) == {"host", "path", "port"} and get["host"] == "127.0.0.1"     # no TLS
+    return get["host"], get["path"], get["port"]
 
 
-def probed(netns, kind, host="127.0.0.1"):
+def probed(netns, kind, other_host=None):
     """The status of a probe's answer."""
-    path, port = probe(kind)
-    return fetched(netns, host, port, path)
+    host, path, port = probe(kind)
+    return fetched(netns, other_host or host, port, path)
 
 
 def fetched(netns, host, port, path):
@@ -186,7 +185,7 @@ def test_configmap_is_accepted_without_a_word(tmp_path):
 
 
 def test_comment_for_ipv6_names_each_address():
-    """The kubelet probes a pod of the host network at the node's primary address, which may be IPv6."""
+    """Where Prometheus and load balancers connect may be IPv6."""
     text = " ".join(re.findall(r"^# (.*)", read("deploy/base/config.yaml"), re.M))
     named = dict(re.findall(r'(\w+BindAddress): "\[::\]:(\d+)"', text))
     assert named == {p["name"] + "BindAddress": str(p["containerPort"]) for p in container()["ports"]}
@@ -376,9 +375,9 @@ def test_net_admin_is_enough(netns, tmp_path):
     v = Confined(netns, str(tmp_path), ["net_admin"], "--config", str(config))
     try:
         eventually(v.is_settled)
-        for host in ("127.0.0.1", "198.51.100.1"):
-            assert probed(netns, "livenessProbe", host) == 200
-            assert probed(netns, "readinessProbe", host) == 200
+        for other_host in (None, "198.51.100.1"):
+            assert probed(netns, "livenessProbe", other_host) == 200
+            assert probed(netns, "readinessProbe", other_host) == 200
         # Metrics in the cluster, the status page not.
         port = next(p["containerPort"] for p in container()["ports"] if p["name"] == "metrics")
         assert [fetched(netns, "198.51.100.1", port, path) for path in ("/metrics", "/")] == [200, 404]
@@ -386,6 +385,17 @@ def test_net_admin_is_enough(netns, tmp_path):
         held = ruleset(netns)
         assert "table ip vipd" in held and "10.96.0.10" in held
         assert not refused(v.log()), v.log()
+    finally:
+        v.close()
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:10256", "[::]:10256"])
+def test_probes_reach_other_addresses(netns, tmp_path, address):
+    """The first one is that of kube-proxy on RKE2 and k3s, the other one that of nodes with IPv6."""
+    v = Confined(netns, str(tmp_path), ["net_admin"], "--healthz-bind-address", address)
+    try:
+        eventually(v.is_settled)
+        assert [probed(netns, kind) for kind in ("livenessProbe", "readinessProbe")] == [200, 200]
     finally:
         v.close()
 

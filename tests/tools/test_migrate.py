@@ -261,6 +261,21 @@ def test_ports():
     assert written == tree({"mode": "iptables", "metricsBindAddress": "0.0.0.0:9999"})
 
 
+def test_probes():
+    """An address of kube-proxy at which the probes of the DaemonSet do not reach vipd is a warning. RKE2 and k3s name a
+    loopback address."""
+    with open(os.path.join(ROOT, "deploy/base/daemonset.yaml"), encoding="utf-8") as f:
+        (container,) = yaml.safe_load(f)["spec"]["template"]["spec"]["containers"]
+    get = container["livenessProbe"]["httpGet"]
+    for address, level in {"": None, "0.0.0.0": None, "[::]:10256": None, "127.0.0.1": "note", "::1": "warning",
+                           "192.0.2.1": "warning", "0.0.0.0:9999": "warning"}.items():
+        rows = [r for r in results("-", text=json.dumps(tree({"mode": "nftables", "healthzBindAddress": address})))
+                if r["check"] == "probes"]
+        assert [r["level"] for r in rows] == [level] * (level is not None), address
+        if level == "warning":
+            assert "use %s:%d" % (get["host"], get["port"]) in rows[0]["found"]
+
+
 @pytest.mark.parametrize("args,mode", [(["--masquerade-all"], "iptables"), (["--proxy-mode=nftables"], "nftables"),
                                        (["--proxy-mode", "nftables"], "nftables")])
 def test_flag_of_mode(args, mode):
