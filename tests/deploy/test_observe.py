@@ -275,6 +275,27 @@ def test_wrong_names_are_found(report):
     assert "fatal" not in report["vipd_log_lines_total"]["level"]
 
 
+@pytest.mark.skipif(not shutil.which("promtool"), reason="promtool is not installed")
+def test_load_imbalance_is_over_all_nodes(tmp_path):
+    """Clients of each node have another endpoint; each endpoint has equally many connections. TCP and UDP are separate."""
+    (expr,) = [t["expr"] for p in panels()["panels"] for t in p.get("targets", ()) if p["title"] == "Load imbalance"]
+    for variable, value in {"$job": "vipd", "$instance": "n.", "$__rate_interval": "5m"}.items():
+        expr = expr.replace(variable, value)
+    labels = 'namespace="shop",service="web",port="x",protocol="%s",ip_family="IPv4"'
+    series = [{"series": 'vipd_endpoint_connections_total{job="vipd",instance="%s",%s,endpoint="%s"}' % (node, labels % protocol,
+                                                                                                         endpoint),
+               "values": "0+%dx20" % per_minute}
+              for node, endpoint, protocol, per_minute in [
+                  ("n1", "a", "TCP", 60), ("n1", "b", "TCP", 0), ("n2", "a", "TCP", 0), ("n2", "b", "TCP", 60),
+                  ("n1", "a", "UDP", 600), ("n1", "b", "UDP", 200)]]
+    found = [{"labels": "{%s}" % (labels % "TCP"), "value": 1}, {"labels": "{%s}" % (labels % "UDP"), "value": 1.5}]
+    (tmp_path / "test.yaml").write_text(yaml.safe_dump({"evaluation_interval": "1m", "tests": [{
+        "interval": "1m", "input_series": series,
+        "promql_expr_test": [{"expr": expr, "eval_time": "15m", "exp_samples": found}]}]}))
+    r = subprocess.run(["promtool", "test", "rules", "test.yaml"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert r.returncode == 0, r.stdout + r.stderr
+
+
 def test_board_is_sound():
     """Requirements of Grafana: unique ids, a data source by variable, panels that do not
     overlap."""
