@@ -259,6 +259,19 @@ def test_patches_of_kube_proxy(tmp_path, kind, terms):
     assert term == {"matchExpressions": (terms or [{"matchExpressions": []}])[0]["matchExpressions"] + [OURS]}
 
 
+def test_label_is_removed_before_the_cleanup():
+    """No pod of the cleanup starts on a node with the label, and `rollout status` does not wait for that node."""
+    with open(os.path.join(DEPLOY, "README.md"), encoding="utf-8") as f:
+        leaving = f.read().split("### Leaving vipd\n")[1].split("\n## ")[0]
+    steps = re.split(r"^\d\. ", leaving, flags=re.M)
+    assert "kubectl label nodes --all vipd.io/proxy-" in steps[2]
+    commands = ["apply -k deploy/cleanup/", "get daemonset vipd-cleanup", "rollout status", "delete -k deploy/cleanup/"]
+    assert [c for line in steps[3].splitlines() for c in commands if re.match(" +kubectl .*" + c, line)] == commands
+    with open(os.path.join(ROOT, "doc", "migration.md"), encoding="utf-8") as f:
+        named = re.findall(r"steps? ([\d and]+) of\s\[Leaving vipd\]", f.read())
+    assert len(named) >= 3 and set(named) == {"2 and 3"}
+
+
 # ---- system calls ----
 
 CLONE_NEW_ANY = 0x7E020000  # without CLONE_NEWTIME, which clone() does not have
