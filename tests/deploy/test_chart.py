@@ -81,6 +81,25 @@ def test_values(tmp_path):
     assert data["kubeconfig.yaml"]["clusters"][0]["cluster"]["server"] == "https://[fd00::1]:6443"
 
 
+PREFIX = {"detectLocalMode": "InterfaceNamePrefix", "detectLocal": {"interfaceNamePrefix": "eni"}}
+
+
+@pytest.mark.parametrize("values", [{"clusterCIDR": ""}, {"config": PREFIX}, {"clusterCIDR": "", "config": PREFIX}])
+def test_no_prefixes_of_pods(tmp_path, values):
+    """Neither the prefix of base/config.yaml: with EKS's, or a prefix of the VPC, clients in the VPC count as pods."""
+    r = helm(tmp_path, ["template", "vipd"], dict({"apiServer": API}, **values))
+    assert r.returncode == 0, r.stderr
+    found = read({kustomize.key(o): o for o in yaml.safe_load_all(r.stdout)})
+    config = found["v1", "ConfigMap", "vipd-config-HASH"]["data"]["config.yaml"]
+    assert config["clusterCIDR"] == "" and values.get("config", {}).items() <= config.items()
+
+
+@pytest.mark.parametrize("config", [{}, {"detectLocalMode": "ClusterCIDR"}, {"detectLocalMode": ""}])
+def test_prefixes_of_pods_are_required(tmp_path, config):
+    r = helm(tmp_path, ["template", "vipd"], {"apiServer": API, "config": config})
+    assert r.returncode != 0 and "missing property 'clusterCIDR'" in r.stderr, r.stderr
+
+
 @pytest.mark.parametrize("address", ["", "127.0.0.1:10256", "0.0.0.0:10256", "[::]:10256"])
 def test_address_of_probes(tmp_path, address):
     """Those that the probes of base/daemonset.yaml reach."""
