@@ -125,6 +125,15 @@ def test_init_container_prepares_for_the_other():
     assert init["securityContext"]["privileged"]
 
 
+def test_secret_of_the_unit_is_of_the_account():
+    """doc/install.md, Credentials in a cluster: the token of the account that rbac.yaml makes, which has the role."""
+    (text,) = re.findall(r"^kubectl apply -f - <<'END'\n(.*?)^END$", read("doc/install.md"), re.M | re.S)
+    secret, account = json.loads(text), objects()["ServiceAccount"]["metadata"]
+    assert (secret["kind"], secret["type"]) == ("Secret", "kubernetes.io/service-account-token")
+    assert secret["metadata"]["namespace"] == account["namespace"]
+    assert secret["metadata"]["annotations"] == {"kubernetes.io/service-account.name": account["name"]}
+
+
 def test_flags_exist():
     flags = known_flags()
     assert "--manifests" in flags and "-v" in flags
