@@ -3,6 +3,7 @@
 tools/install-helm gets helm; without npm or a registry these tests are skipped."""
 import glob
 import os
+import re
 import subprocess
 
 import pytest
@@ -105,6 +106,18 @@ def test_address_of_probes(tmp_path, address):
     """Those that the probes of base/daemonset.yaml reach."""
     data = made(tmp_path, config={"healthzBindAddress": address})["v1", "ConfigMap", "vipd-config-HASH"]["data"]
     assert data["config.yaml"]["healthzBindAddress"] == address
+
+
+def test_selinux_domain(tmp_path):
+    """The command of deploy/README.md: for the pod; no container has another one."""
+    with open(DEPLOY + "/README.md", encoding="utf-8") as f:
+        (path, value) = re.search(r"`--set pod\.(securityContext\.\S+)=(\w+)`", f.read()).groups()
+    fields = {path.split(".")[-1]: value}
+    for name in path.split(".")[-2::-1]:
+        fields = {name: fields}
+    pod = made(tmp_path, pod=fields)["apps/v1", "DaemonSet", "vipd"]["spec"]["template"]["spec"]
+    assert pod["securityContext"] == {"seLinuxOptions": {"type": "spc_t"}}
+    assert all("seLinuxOptions" not in c["securityContext"] for c in pod["initContainers"] + pod["containers"])
 
 
 def test_configuration_rolls_out_like_an_image(tmp_path):
