@@ -243,7 +243,7 @@ static bool is_unsteady(const struct sync *s)
 {
 	if (!s->large.is_unsteady)
 		return false;
-	list_for_each_entry (svc, &s->model->dirty, const struct svc, dirty)
+	list_for_each_entry (svc, &s->model->dirty, struct svc, dirty)
 		if (!sync_is_adopted(s, svc) && !svc->is_large)
 			return false;
 	return true;
