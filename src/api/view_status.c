@@ -198,6 +198,11 @@ static void view_health(struct jsonw *w, const struct serve_context *ctx, uint64
 	jsonw_bool(w, "node_eligible", f.is_eligible);
 	jsonw_text(w, "reason", f.reason[0] != '\0' ? f.reason : NULL);
 	jsonw_uint(w, "limit_ms", f.limit_ns / NSEC_PER_MSEC);
+	jsonw_array(w, "failed_families");
+	for (enum ipfam fam = 0; fam < IPFAM_N; fam++)
+		if (f.has_failed[fam])
+			jsonw_text(w, NULL, ipfam_text(fam));
+	jsonw_end(w);
 	jsonw_end(w);
 }
 

@@ -16,6 +16,21 @@
 /* vipd retries a service whose address is occupied after at most 10 s. */
 #define POLLS 200
 
+/* A node can be unready, or lack an address family, although no service is pending. */
+static int health_check(const json_t *health, size_t n_occupied, struct err *err)
+{
+	const char *family =
+		json_string_value(json_array_get(value_get(health, "failed_families"), 0));
+	/* Services that wait for this cleanup make vipd unhealthy after a time. */
+	bool is_excused = n_occupied > 0 && !value_bool(health, "live");
+
+	if (family != NULL)
+		return err_set(err, -EAGAIN, "%s failed (vipctl status)", family);
+	if (json_is_object(health) && !value_bool(health, "ready") && !is_excused)
+		return err_set(err, -EAGAIN, "it is not ready: %s", value_text(health, "reason"));
+	return 0;
+}
+
 /* As serving_wait(), without waiting; `is_passing`: the answer may be another one soon. */
 static int serving_check(const char *control_socket, size_t *n_occupied, bool *is_passing,
 			 struct err *err)
@@ -47,7 +62,7 @@ static int serving_check(const char *control_socket, size_t *n_occupied, bool *i
 		r = err_set(err, -EAGAIN, "%lld services are pending (vipctl status)",
 			    (long long)n_pending - (long long)*n_occupied);
 	}
-	return r;
+	return r < 0 ? r : health_check(value_get(status, "health"), *n_occupied, err);
 }
 
 int serving_wait(const char *control_socket, bool is_occupied_allowed, size_t *n_occupied,

@@ -17,6 +17,7 @@ import kubeproxy
 import lab as L
 import planes
 import recorded
+import test_families
 from objects import entry, port, service, slice_, slice_port
 
 NUMBER = 900
@@ -268,7 +269,14 @@ def test_refusals(tmp_path):
         refused("vipd does not serve in its place: ")
         waiting.kill()
         waiting.wait()
-        n.start()
+        if planes.PLANE == "nft":
+            with test_families.held(n.lab, 6):
+                n.start()
+                refused("vipd does not serve in its place: IPv6 failed (vipctl status)")
+            L.eventually(lambda: not n.vipd.status()["health"]["failed_families"], 60, n.vipd.log)
+            n.vipd.wait_ready()
+        else:
+            n.start()
         shutil.copy(shutil.which("sleep"), tmp_path / "kube-proxy")
         theirs = n.lab.node.popen(str(tmp_path / "kube-proxy"), "600")
         refused("kube-proxy runs (process %d, kube-proxy) and would restore its state" % theirs.pid)
@@ -310,9 +318,9 @@ class StatusRequest(socketserver.StreamRequestHandler):
                          b"Content-Length: %d\r\nConnection: close\r\n\r\n%s" % (len(body), body))
 
 
-def answer(status, state, pending=0, rejected=0):
+def answer(status, state, pending=0, rejected=0, occupied=0, health=None):
     return dict(status, state=state, pending={"services": pending},
-                rejected={"count": rejected, "occupied": 0})
+                rejected={"count": rejected, "occupied": occupied}, health=health)
 
 
 def test_waits_for_vipd(tmp_path):
@@ -321,16 +329,21 @@ def test_waits_for_vipd(tmp_path):
         n.put_kube_proxy()
         n.start()
         status = n.vipd.status()
-        for number, (answers, requests, ok) in enumerate([
-                ([answer(status, "waiting")], 1, False),
-                ([answer(status, "running", 2, 2)], 1, False),
+        old = {"live": False, "ready": False, "reason": "changes have been pending for 61 s"}
+        for number, (answers, requests, why) in enumerate([
+                ([answer(status, "waiting")], 1, "it is still waiting"),
+                ([answer(status, "running", 2, 2)], 1, "2 services are pending"),
+                ([answer(status, "running", health={"ready": False, "reason": "no Node object"})], 1,
+                 "it is not ready: no Node object"),
                 ([answer(status, "loading"), answer(status, "adopting", 3),
-                  answer(status, "running", 2, 1), answer(status, "running")], 4, True)]):
+                  answer(status, "running", 2, 1), answer(status, "running")], 4, ""),
+                ([answer(status, "running", 2, 2, 2, health=old)], 1, "")]):
             path = str(tmp_path / str(number))
             with Status(path, answers) as server:
                 r = n.cleanup("--control-socket", path)
                 server.shutdown()
-            assert (r.returncode == 0, server.n) == (ok, requests), r.stderr
+            assert (r.returncode == 0, server.n) == (why == "", requests), r.stderr
+            assert why in r.stderr
 
 
 @pytest.mark.parametrize("xtables", ["nft", "legacy"])
