@@ -120,6 +120,22 @@ static void dsr_parse(struct xt_rule *r)
 		r->mark = mark;
 }
 
+/* A comment is a match, but no condition. */
+static const char *comments_skip(const char *at)
+{
+	static const char match[] = "-m comment --comment ";
+	size_t len = strlen(match);
+
+	while (strncmp(at, match, len) == 0) {
+		size_t word_len;
+
+		at += len;
+		word_len = word_next(&at);
+		at += word_len + strspn(at + word_len, " ");
+	}
+	return at;
+}
+
 /* Rules are grouped by chain. */
 static void rule_parse(struct xt_table *t, struct xt_chain **last, const char *line)
 {
@@ -127,6 +143,7 @@ static void rule_parse(struct xt_table *t, struct xt_chain **last, const char *l
 	size_t name_len = word_next(&name);
 	const char *at = name + name_len;
 	const char *text = at + strspn(at, " ");
+	const char *first = comments_skip(text);
 	size_t len;
 
 	if (*last == NULL || !word_is(name, name_len, (*last)->name))
@@ -135,7 +152,7 @@ static void rule_parse(struct xt_table *t, struct xt_chain **last, const char *l
 		return;
 	(*last)->n_rules++;
 	while ((len = word_next(&at)) > 0) {
-		bool is_first = at == text;
+		bool is_first = at == first;
 		bool is_goto = word_is(at, len, "-j") || word_is(at, len, "-g");
 
 		at += len;

@@ -251,6 +251,13 @@ static bool is_ipvs_match(const struct nlattr *data)
 	       info.invert == 0 && info.fwd_method == IP_VS_CONN_F_MASQ;
 }
 
+/* A match, but no condition. */
+static bool is_comment(const char *name, const struct nlattr *data)
+{
+	return strcmp(name, "match") == 0 &&
+	       strcmp(nl_attr_str(nl_attr_find(data, NFTA_MATCH_NAME)), "comment") == 0;
+}
+
 static struct rule_effect effect_read(const struct nlattr *expressions)
 {
 	struct rule_effect d = { .is_blanket = true };
@@ -265,7 +272,7 @@ static struct rule_effect effect_read(const struct nlattr *expressions)
 			effect_xtables(&d, data);
 		else if (strcmp(name, "reject") == 0)
 			d.is_rejection = true;
-		else if (strcmp(name, "counter") != 0)
+		else if (strcmp(name, "counter") != 0 && !is_comment(name, data))
 			d.is_blanket = false;
 		if (strcmp(name, "match") == 0)
 			d.has_ipvs |= is_ipvs_match(data);

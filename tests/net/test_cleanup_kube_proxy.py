@@ -374,7 +374,8 @@ def test_foreign_use_stays(xtables):
         assert "KUBE-" not in n.save()
 
 
-@pytest.mark.parametrize("close", ["-P FORWARD DROP", "-A FORWARD -j REJECT"])
+@pytest.mark.parametrize("close", ["-P FORWARD DROP", "-A FORWARD -j REJECT",
+                                   "-A FORWARD -m comment --comment others -j DROP"])
 def test_closed_forward_chain(close):
     """Established connections pass a FORWARD that drops because KUBE-FORWARD accepts them."""
     wanted("iptables-nft-restore")

@@ -252,9 +252,13 @@ static const struct legacy_case legacy_cases[] = {
 	  "*filter\n:INPUT ACCEPT [0:0]\n:KUBE-NODEPORTS - [0:0]\n-A INPUT -j KUBE-NODEPORTS\n"
 	  "-A INPUT -j REJECT --reject-with icmp-host-prohibited\nCOMMIT\n",
 	  "", "KUBE-NODEPORTS " },
+	{ "so does one with a comment", "filter", false,
+	  "*filter\n:INPUT ACCEPT [0:0]\n:KUBE-NODEPORTS - [0:0]\n-A INPUT -j KUBE-NODEPORTS\n"
+	  "-A INPUT -m comment --comment \"all -p others\" -j DROP\nCOMMIT\n",
+	  "", "KUBE-NODEPORTS " },
 	{ "one that rejects something does not", "filter", false,
 	  "*filter\n:INPUT ACCEPT [0:0]\n:KUBE-NODEPORTS - [0:0]\n-A INPUT -j KUBE-NODEPORTS\n"
-	  "-A INPUT -p tcp -j REJECT\nCOMMIT\n",
+	  "-A INPUT -m comment --comment tcp -p tcp -j REJECT\nCOMMIT\n",
 	  "*filter\n:KUBE-NODEPORTS - [0:0]\n-D INPUT -j KUBE-NODEPORTS\n-X KUBE-NODEPORTS\nCOMMIT\n",
 	  "" },
 	{ "force removes it in any case", "filter", true,
