@@ -28,9 +28,11 @@
 #include "nl/dump.h"
 #include "plane/ipvs/route.h"
 
-#define COMMENT_OURS "vipd "
-#define COMMENT_GUARD "vipd guard " /* plane/nft/guard.h: has no service addresses */
+#define COMMENT_NFT "vipd layout "
 #define COMMENT_IPVS "vipd ipvs layout "
+/* Tables without service addresses: of the guard, of failover; of `vipctl trace --live`. */
+#define COMMENT_OURS "vipd "
+#define COMMENT_TRACE "vipctl trace "
 #define KUBE_CHAIN "KUBE-SERVICES"
 #define ROUTER_CHAIN "KUBE-ROUTER-SERVICES"
 #define ENTRIES_MAX (64U << 20) /* entries of an iptables-legacy table */
@@ -86,21 +88,26 @@ static void tables_begin(void *arg)
 	memset(t->f->ours.n_tables, 0, sizeof(t->f->ours.n_tables));
 }
 
+static bool begins(const char *text, const char *with)
+{
+	return strncmp(text, with, strlen(with)) == 0;
+}
+
 static int table_message(void *arg, const struct nlmsghdr *h, struct err *err)
 {
 	const struct nlattr *tb[NFTA_TABLE_MAX + 1];
 	const struct nfgenmsg *nfg = mnl_nlmsg_get_payload(h);
 	struct tables *t = arg;
 	const char *comment;
+	bool is_ipvs;
 
 	nl_attr_table(tb, NFTA_TABLE_MAX, h, sizeof(*nfg));
 	comment = nft_table_comment(tb[NFTA_TABLE_USERDATA]);
-	if (strncmp(comment, COMMENT_GUARD, strlen(COMMENT_GUARD)) == 0)
-		return 0;
-	if (strncmp(comment, COMMENT_OURS, strlen(COMMENT_OURS)) == 0) {
+	is_ipvs = begins(comment, COMMENT_IPVS);
+	if (is_ipvs || begins(comment, COMMENT_NFT)) {
 		struct our_table *ours = vec_push(&t->ours);
 
-		if (strncmp(comment, COMMENT_IPVS, strlen(COMMENT_IPVS)) == 0)
+		if (is_ipvs)
 			t->f->ipvs_plane.is_in_force = true;
 		else
 			t->f->ipvs_plane.has_other = true;
@@ -113,6 +120,8 @@ static int table_message(void *arg, const struct nlmsghdr *h, struct err *err)
 			t->f->ours.n_tables[IPFAM_V6]++;
 		return 0;
 	}
+	if (begins(comment, COMMENT_OURS) || begins(comment, COMMENT_TRACE))
+		return 0;
 	*vec_push(&t->f->tables) =
 		(struct fact_table){ .family = nfg->nfgen_family,
 				     .name = xstrdup(nl_attr_str(tb[NFTA_TABLE_NAME])) };

@@ -187,6 +187,21 @@ def test_addresses_of_the_other_plane(lab, vipd):
     expect(vipd, "tables", "ok")
 
 
+def test_tables_without_services(lab, vipd):
+    """Tables of failover and of `vipctl trace --live` are neither foreign nor of a second vipd."""
+    tables = {"vipd-failover": "vipd failover 5", "vipd-trace": "vipctl trace 1"}
+    for name, comment in tables.items():
+        nft(vipd, 'table ip %s { comment "%s"; chain c { type nat hook prerouting priority -150; '
+                  "ip daddr 203.0.113.77 tcp dport 1 dnat to 203.0.113.78; }; }" % (name, comment))
+    try:
+        expect(vipd, "tables", "ok")
+        _, checks, _ = doctor(vipd, "--socket", "/nowhere/control.sock")
+        assert OF_THE_PLANE[planes.PLANE] <= set(checks)
+    finally:
+        for name in tables:
+            nft(vipd, "delete table ip " + name)
+
+
 def test_other_proxies(lab, vipd):
     expect(vipd, "proxies", "ok")
     ip(vipd, "link", "add", "kube-ipvs0", "type", "veth", "peer", "name", "kube-peer")
