@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "cleanup/owned.h"
+#include "nft/expr.h"
 #include "nft/fixed.h"
 #include "nl/attr.h"
 #include "nl/batch.h"
@@ -152,8 +153,6 @@ static int chain_message(void *arg, const struct nlmsghdr *h, struct err *err)
 /* Relevant properties of a rule. */
 struct rule_effect {
 	const char *target; /* NULL: no jump or goto */
-	bool is_blanket;    /* only a verdict: applies to all packets ... */
-	bool is_rejection;  /* ... and drops or rejects */
 	bool has_ipvs;      /* is_ipvs_match() */
 	bool is_snat;
 	bool is_mss;
@@ -167,12 +166,9 @@ static void effect_immediate(struct rule_effect *d, const struct nlattr *data)
 	const struct nlattr *verdict =
 		nl_attr_find(nl_attr_find(data, NFTA_IMMEDIATE_DATA), NFTA_DATA_VERDICT);
 	const struct nlattr *chain = nl_attr_find(verdict, NFTA_VERDICT_CHAIN);
-	const struct nlattr *code = nl_attr_find(verdict, NFTA_VERDICT_CODE);
 
 	if (chain != NULL)
 		d->target = nl_attr_str(chain);
-	else if (code != NULL)
-		d->is_rejection = nl_attr_be32(code, NF_ACCEPT) == NF_DROP;
 }
 
 /* "--set-xmark MARK/0xffffffff"; 0: another mask. */
@@ -204,7 +200,6 @@ static void effect_xtables(struct rule_effect *d, const struct nlattr *data)
 	const char *name = nl_attr_str(nl_attr_find(data, NFTA_TARGET_NAME));
 	const struct nlattr *info = nl_attr_find(data, NFTA_TARGET_INFO);
 
-	d->is_rejection = strcmp(name, "REJECT") == 0;
 	d->is_snat = strcmp(name, "SNAT") == 0;
 	d->is_mss = strcmp(name, "TCPMSS") == 0 && is_mss_set(info);
 	if (strcmp(name, "MARK") == 0)
@@ -251,16 +246,9 @@ static bool is_ipvs_match(const struct nlattr *data)
 	       info.invert == 0 && info.fwd_method == IP_VS_CONN_F_MASQ;
 }
 
-/* A match, but no condition. */
-static bool is_comment(const char *name, const struct nlattr *data)
-{
-	return strcmp(name, "match") == 0 &&
-	       strcmp(nl_attr_str(nl_attr_find(data, NFTA_MATCH_NAME)), "comment") == 0;
-}
-
 static struct rule_effect effect_read(const struct nlattr *expressions)
 {
-	struct rule_effect d = { .is_blanket = true };
+	struct rule_effect d = { 0 };
 
 	nl_attr_for_each (e, expressions) {
 		const char *name = nl_attr_str(nl_attr_find(e, NFTA_EXPR_NAME));
@@ -270,10 +258,6 @@ static struct rule_effect effect_read(const struct nlattr *expressions)
 			effect_immediate(&d, data);
 		else if (strcmp(name, "target") == 0)
 			effect_xtables(&d, data);
-		else if (strcmp(name, "reject") == 0)
-			d.is_rejection = true;
-		else if (strcmp(name, "counter") != 0 && !is_comment(name, data))
-			d.is_blanket = false;
 		if (strcmp(name, "match") == 0)
 			d.has_ipvs |= is_ipvs_match(data);
 		if (strcmp(name, "cmp") == 0)
@@ -332,7 +316,7 @@ static int rule_message(void *arg, const struct nlmsghdr *h, struct err *err)
 		return 0;
 	c->n_rules++;
 	d = effect_read(tb[NFTA_RULE_EXPRESSIONS]);
-	if (c->is_base && d.is_blanket && d.is_rejection)
+	if (c->is_base && nft_rejects_all(tb[NFTA_RULE_EXPRESSIONS]))
 		c->is_closed = true;
 	is_stray = rs->t->proxy == PROXY_KUBE_ROUTER && c->is_base && d.has_ipvs && d.is_snat;
 	if (d.target != NULL || is_stray || d.mark != 0 || d.is_mss)

@@ -144,7 +144,7 @@ void check_ipvs_input(json_t *r, const struct facts *f)
 		vec_for_each (input, &t->inputs) {
 			char advice[192];
 
-			if (input->accepts_mark)
+			if (!input->is_closed || input->accepts_mark)
 				continue;
 			(void)snprintf(
 				advice, sizeof(advice),
@@ -154,7 +154,7 @@ void check_ipvs_input(json_t *r, const struct facts *f)
 				f->ipvs_plane.mark, f->ipvs_plane.mark);
 			check_add(
 				r, "input-policy", CHECK_WARNING, advice,
-				"chain %s of table %s has policy drop and does not accept vipd's mark: connections from other hosts and pods to services can be dropped",
+				"chain %s of table %s drops or rejects what no rule accepts, and none accepts vipd's mark: connections from other hosts and pods to services can be dropped",
 				input->chain, t->name);
 		}
 	if (!f->has_tables)
@@ -162,7 +162,7 @@ void check_ipvs_input(json_t *r, const struct facts *f)
 			  "tables of nf_tables cannot be read");
 	else if (json_array_size(r) == before)
 		check_add(r, "input-policy", CHECK_OK, NULL,
-			  "no nf_tables chain with policy drop affects packets to services");
+			  "no nf_tables chain drops packets to services");
 }
 
 /* --- connections --- */

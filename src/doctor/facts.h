@@ -47,9 +47,10 @@ struct fact_hook {
 	int32_t priority;
 };
 
-/* A base chain of the input hook with policy drop. */
+/* A base chain of the input hook. */
 struct fact_input {
 	char *chain;
+	bool is_closed;    /* it drops or rejects packets that no rule accepts */
 	bool accepts_mark; /* a rule of its table accepts the mark of captured packets */
 };
 

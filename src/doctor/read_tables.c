@@ -23,6 +23,7 @@
 #include "doctor/proc.h"
 #include "nft/decode.h"
 #include "nft/elem.h"
+#include "nft/expr.h"
 #include "nft/fixed.h"
 #include "nl/attr.h"
 #include "nl/dump.h"
@@ -168,10 +169,11 @@ static int chain_message(void *arg, const struct nlmsghdr *h, struct err *err)
 		return 0;
 	nl_attr_nest(hook, NFTA_HOOK_MAX, tb[NFTA_CHAIN_HOOK]);
 	num = nl_attr_be32(hook[NFTA_HOOK_HOOKNUM], UINT32_MAX);
-	if (num == NF_INET_LOCAL_IN && is_for_ipvs(t->f) && is_of_ip(table->family) &&
-	    nl_attr_be32(tb[NFTA_CHAIN_POLICY], NF_ACCEPT) == NF_DROP)
-		*vec_push(&table->inputs) =
-			(struct fact_input){ .chain = xstrdup(nl_attr_str(tb[NFTA_CHAIN_NAME])) };
+	if (num == NF_INET_LOCAL_IN && is_for_ipvs(t->f) && is_of_ip(table->family))
+		*vec_push(&table->inputs) = (struct fact_input){
+			.chain = xstrdup(nl_attr_str(tb[NFTA_CHAIN_NAME])),
+			.is_closed = nl_attr_be32(tb[NFTA_CHAIN_POLICY], NF_ACCEPT) == NF_DROP,
+		};
 	if (strcmp(nl_attr_str(tb[NFTA_CHAIN_TYPE]), "nat") != 0)
 		return 0;
 	if (num == NF_INET_PRE_ROUTING || num == NF_INET_LOCAL_OUT)
@@ -263,6 +265,14 @@ static void inputs_accept(struct fact_table *table)
 		input->accepts_mark = true;
 }
 
+static void input_close(struct fact_table *table, const char *chain)
+{
+	struct fact_input *input = vec_find(&table->inputs, i, strcmp(i->chain, chain) == 0);
+
+	if (input != NULL)
+		input->is_closed = true;
+}
+
 static int rule_message(void *arg, const struct nlmsghdr *h, struct err *err)
 {
 	const struct nlattr *tb[NFTA_RULE_MAX + 1];
@@ -270,6 +280,8 @@ static int rule_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	bool has_mention = false;
 
 	nl_attr_table(tb, NFTA_RULE_MAX, h, sizeof(struct nfgenmsg));
+	if (t->table->inputs.n > 0 && nft_rejects_all(tb[NFTA_RULE_EXPRESSIONS]))
+		input_close(t->table, nl_attr_str(tb[NFTA_RULE_CHAIN]));
 	nl_attr_for_each (e, tb[NFTA_RULE_EXPRESSIONS]) {
 		const char *name = nl_attr_str(nl_attr_find(e, NFTA_EXPR_NAME));
 		const struct nlattr *data = nl_attr_find(e, NFTA_EXPR_DATA);

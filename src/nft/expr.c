@@ -14,6 +14,7 @@
 #include <linux/netfilter/nf_conntrack_tuple_common.h>
 #include <linux/netfilter/nf_nat.h>
 #include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nf_tables_compat.h>
 #include <linux/rtnetlink.h>
 #include <stddef.h>
 #include <string.h>
@@ -499,4 +500,41 @@ void nft_match_tcp_flags(struct nft_rules *rs, uint8_t mask, uint32_t op, uint8_
 	payload(rs, NFT_PAYLOAD_TRANSPORT_HEADER, TCP_FLAGS, 1, 0);
 	bitwise(rs, 0, &mask, &none, sizeof(mask));
 	nft_expr_cmp(rs, op, 0, &value, sizeof(value));
+}
+
+/* --- rules of other programs --- */
+
+static bool is_drop(const struct nlattr *data)
+{
+	const struct nlattr *verdict =
+		nl_attr_find(nl_attr_find(data, NFTA_IMMEDIATE_DATA), NFTA_DATA_VERDICT);
+
+	return nl_attr_be32(nl_attr_find(verdict, NFTA_VERDICT_CODE), NF_ACCEPT) == NF_DROP;
+}
+
+/* Neither a condition nor a verdict. A comment of iptables is a match. */
+static bool is_remark(const char *name, const struct nlattr *data)
+{
+	return strcmp(name, "counter") == 0 || strcmp(name, "log") == 0 ||
+	       (strcmp(name, "match") == 0 &&
+		strcmp(nl_attr_str(nl_attr_find(data, NFTA_MATCH_NAME)), "comment") == 0);
+}
+
+bool nft_rejects_all(const struct nlattr *expressions)
+{
+	nl_attr_for_each (e, expressions) {
+		const char *name = nl_attr_str(nl_attr_find(e, NFTA_EXPR_NAME));
+		const struct nlattr *data = nl_attr_find(e, NFTA_EXPR_DATA);
+
+		if (strcmp(name, "immediate") == 0)
+			return is_drop(data);
+		if (strcmp(name, "reject") == 0)
+			return true;
+		if (strcmp(name, "target") == 0)
+			return strcmp(nl_attr_str(nl_attr_find(data, NFTA_TARGET_NAME)),
+				      "REJECT") == 0;
+		if (!is_remark(name, data))
+			return false;
+	}
+	return false;
 }

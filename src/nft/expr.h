@@ -15,6 +15,7 @@
 #include "base/ip.h"
 #include "base/vec.h"
 
+struct nlattr;
 struct nftnl_rule;
 struct nftnl_expr;
 
@@ -143,3 +144,6 @@ void nft_expr_reject_tcp(struct nft_rules *rs);
 void nft_expr_reject_port(struct nft_rules *rs, enum ipfam fam);
 /* nft_expr_reject_port() in a table of both families. */
 void nft_expr_reject_port_any(struct nft_rules *rs);
+
+/* Does the rule with these NFTA_RULE_EXPRESSIONS drop or reject every packet? */
+bool nft_rejects_all(const struct nlattr *expressions);

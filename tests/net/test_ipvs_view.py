@@ -284,12 +284,14 @@ def test_doctor_finds(lab, vipd):
 
 
 @pytest.mark.no_steady
-def test_doctor_checks_input(lab, vipd):
-    """Captured packets come by there: a policy of drop has to accept their mark."""
+@pytest.mark.parametrize("host", [HOST, HOST.replace("drop", "accept").replace(
+    "; }; }", '; counter reject comment "all others"; }; }')])
+def test_doctor_checks_input(lab, vipd, host):
+    """Captured packets pass the input hook: a chain that drops or rejects all others must accept their mark."""
     vipd.apply(web(1, 2))
-    lab.node.run("nft", "-f", "-", input=HOST)
+    lab.node.run("nft", "-f", "-", input=host)
     try:
-        assert L.probe(lab.client, VIP, 80, timeout=1.5).what == "timeout"
+        assert L.probe(lab.client, VIP, 80, timeout=1.5).what == ("timeout" if host == HOST else "refused")
         found = worst(doctor(vipd)[0]["input-policy"])
         assert found[0] == "warning" and "chain input of table host" in found[1]
         lab.node.run("nft", "insert rule inet host input meta mark & 0xff000f00 == 0x5a000000 "

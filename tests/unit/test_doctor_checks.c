@@ -465,22 +465,25 @@ static void no_sysctls(struct facts *f)
 	for (size_t i = 0; i < FACT_IPVS_SYSCTLS; i++)
 		f->ipvs_plane.sysctls[i] = FACT_UNKNOWN;
 }
-static void input_put(struct facts *f, bool accepts_mark)
+static void input_put(struct facts *f, bool is_closed, bool accepts_mark)
 {
 	struct fact_table *t = vec_push(&f->tables);
 
 	as_ipvs(f);
 	*t = (struct fact_table){ .family = NFPROTO_IPV4, .name = xstrdup("filter") };
-	*vec_push(&t->inputs) =
-		(struct fact_input){ .chain = xstrdup("INPUT"), .accepts_mark = accepts_mark };
+	*vec_push(&t->inputs) = (struct fact_input){ xstrdup("INPUT"), is_closed, accepts_mark };
 }
 static void input_drops(struct facts *f)
 {
-	input_put(f, false);
+	input_put(f, true, false);
 }
 static void input_accepts(struct facts *f)
 {
-	input_put(f, true);
+	input_put(f, true, true);
+}
+static void input_open(struct facts *f)
+{
+	input_put(f, false, false);
 }
 static void few_ipvs_buckets(struct facts *f)
 {
@@ -630,6 +633,7 @@ static const struct {
 	{ input_drops, "input-policy", CHECK_WARNING, "chain INPUT of table filter",
 	  "0x5a000000/0xff000f00" },
 	{ input_accepts, "input-policy", CHECK_OK, "no nf_tables chain", NULL },
+	{ input_open, "input-policy", CHECK_OK, "no nf_tables chain", NULL },
 	{ as_ipvs, "ipvs-connections", CHECK_OK, "1000 connections; the table has 4096", NULL },
 	{ few_ipvs_buckets, "ipvs-connections", CHECK_WARNING, "100000 connections share 4096 hash",
 	  "conn_tab_bits" },

@@ -5,6 +5,7 @@
 #include <libmnl/libmnl.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nf_tables_compat.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,12 +13,82 @@
 #include "base/hash.h"
 #include "nft/change.h"
 #include "nft/decode.h"
+#include "nft/expr.h"
 #include "nft/keymap.h"
 #include "nft/refs.h"
 #include "nft/watch.h"
 #include "nl/dump.h"
 #include "objects.h"
 #include "test.h"
+
+/* --- rules of other programs --- */
+
+static struct nlattr *expr_begin(struct nlmsghdr *h, const char *name, struct nlattr **data)
+{
+	struct nlattr *e = mnl_attr_nest_start(h, NFTA_LIST_ELEM);
+
+	mnl_attr_put_strz(h, NFTA_EXPR_NAME, name);
+	*data = mnl_attr_nest_start(h, NFTA_EXPR_DATA);
+	return e;
+}
+
+/* "immediate:0" is a drop, "immediate:1" accepts; "match:NAME" and "target:NAME" are iptables'. */
+static void expr_put(struct nlmsghdr *h, const char *text)
+{
+	size_t len = strcspn(text, ":");
+	AUTO(free) char *name = xstrndup(text, len);
+	struct nlattr *data;
+	struct nlattr *e = expr_begin(h, name, &data);
+
+	if (strcmp(name, "immediate") == 0) {
+		struct nlattr *value = mnl_attr_nest_start(h, NFTA_IMMEDIATE_DATA);
+		struct nlattr *verdict = mnl_attr_nest_start(h, NFTA_DATA_VERDICT);
+
+		mnl_attr_put_u32(h, NFTA_VERDICT_CODE, htonl((uint32_t)(text[len + 1] - '0')));
+		mnl_attr_nest_end(h, verdict);
+		mnl_attr_nest_end(h, value);
+	} else if (text[len] != '\0') {
+		_Static_assert((int)NFTA_MATCH_NAME == (int)NFTA_TARGET_NAME, "for both");
+		mnl_attr_put_strz(h, NFTA_MATCH_NAME, text + len + 1);
+	}
+	mnl_attr_nest_end(h, data);
+	mnl_attr_nest_end(h, e);
+}
+
+static void test_rejects_all(void **state)
+{
+	static const struct {
+		const char *exprs[3];
+		bool is_rejection;
+	} cases[] = {
+		{ { "immediate:0" }, true },
+		{ { "immediate:1" }, false },
+		{ { "reject" }, true },
+		{ { "counter", "log", "reject" }, true },
+		{ { "match:comment", "counter", "target:REJECT" }, true },
+		{ { "match:comment", "counter", "immediate:0" }, true },
+		{ { "match:mark", "counter", "immediate:0" }, false },
+		{ { "counter", "target:LOG" }, false },
+		{ { "meta", "cmp", "reject" }, false },
+		{ { "limit", "immediate:0" }, false },
+		{ { "counter" }, false },
+		{ { NULL }, false },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_Alignas(8) char buf[1024] = { 0 };
+		struct nlmsghdr *h = mnl_nlmsg_put_header(buf);
+		struct nlattr *list = mnl_attr_nest_start(h, NFTA_RULE_EXPRESSIONS);
+
+		for (size_t k = 0; k < ARRAY_SIZE(cases[i].exprs); k++)
+			if (cases[i].exprs[k] != NULL)
+				expr_put(h, cases[i].exprs[k]);
+		mnl_attr_nest_end(h, list);
+		if (nft_rejects_all(list) != cases[i].is_rejection)
+			fail_msg("case %zu", i);
+	}
+}
 
 /* --- tab --- */
 
@@ -492,10 +563,11 @@ static void test_watch_lost(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_watch_text), cmocka_unit_test(test_watch_touched),
-		cmocka_unit_test(test_watch_lost), cmocka_unit_test(test_tab_random),
-		cmocka_unit_test(test_refs),       cmocka_unit_test(test_refs_inherit),
-		cmocka_unit_test(test_changes),    cmocka_unit_test(test_changes_many),
+		cmocka_unit_test(test_rejects_all),   cmocka_unit_test(test_watch_text),
+		cmocka_unit_test(test_watch_touched), cmocka_unit_test(test_watch_lost),
+		cmocka_unit_test(test_tab_random),    cmocka_unit_test(test_tab_density),
+		cmocka_unit_test(test_refs),          cmocka_unit_test(test_refs_inherit),
+		cmocka_unit_test(test_changes),       cmocka_unit_test(test_changes_many),
 		cmocka_unit_test(test_bytes),
 	};
 
