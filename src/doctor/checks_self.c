@@ -60,7 +60,10 @@ void check_memory(json_t *r, const struct facts *f)
 {
 	int64_t left = f->memory_max - f->memory_used;
 
-	if (f->memory_max < 0)
+	if (!f->has_memory)
+		check_add(r, "memory", CHECK_NOTE, NULL,
+			  "limit not read: the control group is not of version 2");
+	else if (f->memory_max < 0)
 		check_add(r, "memory", CHECK_OK, NULL, "the control group has no limit");
 	else if (left < MEMORY_LEFT_MIN)
 		check_add(r, "memory", CHECK_WARNING,

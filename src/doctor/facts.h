@@ -126,6 +126,7 @@ struct facts {
 	/* resources */
 	int64_t nofile_hard;
 	int rcvbuf_result;
+	bool has_memory;                 /* the two below were read */
 	int64_t memory_max, memory_used; /* of the control group; FACT_UNKNOWN: no limit */
 	uint64_t capabilities;
 	bool has_capabilities;

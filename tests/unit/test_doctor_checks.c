@@ -59,7 +59,7 @@ static void well(struct facts *f)
 	f->ct_count = 1000;
 	f->ct_buckets = 65536;
 	f->ct_liberal = 0;
-	f->has_links = f->has_tables = true;
+	f->has_links = f->has_tables = f->has_memory = true;
 	f->ours.n_tables[IPFAM_V4] = f->ours.n_tables[IPFAM_V6] = 1;
 	link_put(f, 1, "lo", "", 0);
 	link_put(f, 2, "eth0", "", 0);
@@ -367,6 +367,10 @@ static void little_memory(struct facts *f)
 	f->memory_max = 64 << 20;
 	f->memory_used = 40 << 20;
 }
+static void no_memory(struct facts *f)
+{
+	f->has_memory = false;
+}
 static void enough_memory(struct facts *f)
 {
 	f->memory_max = 512 << 20;
@@ -614,6 +618,7 @@ static const struct {
 	{ little_memory, "memory", CHECK_WARNING, "24 MiB of the control group's 64 MiB",
 	  "MemoryMax" },
 	{ enough_memory, "memory", CHECK_OK, "472 MiB", NULL },
+	{ no_memory, "memory", CHECK_NOTE, "not read", NULL },
 	{ no_admin, "capabilities", CHECK_ERROR, "no CAP_NET_ADMIN", "as root" },
 	{ caps_unknown, "capabilities", CHECK_NOTE, "cannot be read", NULL },
 	{ as_ipvs, "ipvs-kernel", CHECK_OK, "2 schedulers", NULL },

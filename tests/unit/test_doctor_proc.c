@@ -322,6 +322,10 @@ static void test_memory(void **state)
 	put("/sys/fs/cgroup/memory.max", "1073741824\n");
 	put("/sys/fs/cgroup/memory.current", "1048576\n");
 	read_self(&f, root, 0);
+	assert_false(f.has_memory); /* the controller "memory" may be of version 1 */
+	put("/sys/fs/cgroup/cgroup.controllers", "cpu memory\n");
+	read_self(&f, root, 0);
+	assert_true(f.has_memory);
 	assert_int_equal(f.memory_max, 104857600);
 	assert_int_equal(f.memory_used, 94371840);
 	assert_true(f.has_capabilities);
