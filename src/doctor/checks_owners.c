@@ -100,7 +100,13 @@ void check_proxies(json_t *r, const struct facts *f)
 	check_processes(r, f);
 	check_links(r, f);
 	check_leftovers(r, f);
-	if (json_array_size(r) == before)
+	if (json_array_size(r) != before)
+		return;
+	if (f->proxies.is_partial)
+		check_add(
+			r, "proxies", CHECK_NOTE, "hostPID: true, or run vipctl doctor on the node",
+			"no other service proxy found: processes outside of this container are not visible");
+	else
 		check_add(r, "proxies", CHECK_OK, NULL, "no other service proxy found");
 }
 

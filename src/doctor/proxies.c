@@ -12,6 +12,8 @@
 
 #include "doctor/proc.h"
 
+#define PID_NS_INITIAL "pid:[4026531836]" /* include/linux/proc_ns.h PROC_PID_INIT_INO */
+
 enum evidence {
 	BY_NAME = 0,
 	BY_PORT, /* it listens on a port of kube-proxy's */
@@ -158,12 +160,23 @@ static void process_read(struct proxies *ret, const char *root, const char *pid)
 	}
 }
 
+/* Is this the initial PID namespace? */
+static bool is_in_root(const char *root)
+{
+	char path[PROC_PATH_MAX];
+	char link[64] = "";
+
+	(void)snprintf(path, sizeof(path), "%s/proc/self/ns/pid", root);
+	return readlink(path, link, sizeof(link) - 1) > 0 && strcmp(link, PID_NS_INITIAL) == 0;
+}
+
 void proxies_read(struct proxies *ret, const char *root)
 {
 	char path[PROC_PATH_MAX];
 	struct dirent *e;
 	DIR *d;
 
+	ret->is_partial = !is_in_root(root);
 	(void)snprintf(path, sizeof(path), "%s/proc", root);
 	d = opendir(path);
 	if (d == NULL)

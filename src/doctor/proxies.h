@@ -4,10 +4,12 @@
  *
  * Programs that contain kube-proxy (k3s, kubelite of MicroK8s) count if they listen on one of
  * kube-proxy's ports, 10249 or 10256; kube-router counts unless it runs with
- * --run-service-proxy=false. A process that /proc does not show is not found: from a pod, hostPID
- * is required.
+ * --run-service-proxy=false. A process outside of this PID namespace is not found: from a pod,
+ * hostPID is required.
  */
 #pragma once
+
+#include <stdbool.h>
 
 #include "base/vec.h"
 
@@ -20,6 +22,7 @@ struct proxy_process {
 
 struct proxies {
 	VEC(struct proxy_process) v; /* texts are constants */
+	bool is_partial;             /* other processes of the node can be invisible */
 };
 
 /* `root` is the prefix of /proc, "" except in tests. Release the list with vec_fini(&ret->v). */

@@ -196,6 +196,10 @@ static void bridged_strangers(struct facts *f)
 	bridged(f);
 	f->ours.endpoints.n = 0;
 }
+static void in_container(struct facts *f)
+{
+	f->proxies.is_partial = true;
+}
 static void no_links(struct facts *f)
 {
 	f->has_links = false;
@@ -572,6 +576,7 @@ static const struct {
 	{ few_buckets, "conntrack", CHECK_WARNING, "262144 flows share 1024 hash buckets",
 	  "hashsize" },
 	{ no_conntrack, "conntrack", CHECK_NOTE, "is not loaded yet", NULL },
+	{ in_container, "proxies", CHECK_NOTE, "not visible", "hostPID" },
 	{ other_proxy, "proxies", CHECK_ERROR, "kube-proxy runs (process 17)",
 	  "delete its DaemonSet" },
 	{ inside_k3s, "proxies", CHECK_ERROR, "kube-proxy runs inside k3s-server (process 17)",
