@@ -46,11 +46,22 @@ static bool is_strict(const struct facts *f, const struct fact_link *l)
 	return MAX(f->rp_filter_all, l->rp_filter) == 1 && l->is_up && strcmp(l->name, "lo") != 0;
 }
 
+/* Reports a failure to read links. */
+static bool has_links(json_t *r, const char *check, const struct facts *f)
+{
+	if (!f->has_links)
+		check_add(r, check, CHECK_WARNING, "see the error", "links cannot be read: %s",
+			  f->links_error.text);
+	return f->has_links;
+}
+
 void check_rp_filter(json_t *r, const struct facts *f)
 {
 	FINI(str_fini) struct str names = { 0 };
 	size_t n = 0;
 
+	if (!has_links(r, "rp-filter", f))
+		return;
 	vec_for_each (l, &f->net.links)
 		if (is_strict(f, l))
 			check_list_add(&names, &n, LISTED_MAX, l->name);
@@ -75,6 +86,8 @@ void check_localnet(json_t *r, const struct facts *f)
 	FINI(str_fini) struct str names = { 0 };
 	size_t n = 0;
 
+	if (!has_links(r, "localnet", f))
+		return;
 	if (f->route_localnet_all > 0)
 		check_list_add(&names, &n, LISTED_MAX, "all");
 	vec_for_each (l, &f->net.links)
@@ -151,11 +164,8 @@ void check_bridge(json_t *r, const struct facts *f)
 {
 	size_t n = 0;
 
-	if (!f->has_links) {
-		check_add(r, "bridge", CHECK_WARNING, "see the error", "links cannot be read: %s",
-			  f->links_error.text);
+	if (!has_links(r, "bridge", f))
 		return;
-	}
 	vec_for_each (l, &f->net.links) {
 		if (strcmp(l->kind, "bridge") != 0 || !has_ports(f, l) || n++ >= LISTED_MAX)
 			continue;
@@ -178,20 +188,22 @@ static void check_liberal(json_t *r, const struct facts *f)
 
 static void check_fill(json_t *r, const struct facts *f)
 {
+	FINI(str_fini) struct str drops = { 0 };
 	int64_t percent = f->ct_max > 0 ? f->ct_count * 100 / f->ct_max : 0;
 	enum check_level level = percent >= 95   ? CHECK_ERROR
 				 : percent >= 75 ? CHECK_WARNING
 						 : CHECK_OK;
 
+	if (f->has_ct_drops)
+		str_printf(&drops, ", %" PRIu64 " packets dropped so far", f->ct_drops);
 	check_add(
 		r, "conntrack", level,
 		level == CHECK_OK
 			? NULL
 			: "raise net.netfilter.nf_conntrack_max and its buckets "
 			  "(--conntrack-max-per-core, --conntrack-min); find the source of the connections (conntrack -L)",
-		"%" PRId64 " of %" PRId64 " tracked flows in use (%" PRId64 " %%), %" PRIu64
-		" packets dropped so far",
-		f->ct_count, f->ct_max, percent, f->ct_drops);
+		"%" PRId64 " of %" PRId64 " tracked flows in use (%" PRId64 " %%)%s", f->ct_count,
+		f->ct_max, percent, str_text(&drops));
 }
 
 void check_conntrack(json_t *r, const struct facts *f)

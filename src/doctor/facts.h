@@ -103,6 +103,7 @@ struct facts {
 	int64_t n_default_routes; /* IPv4, by interface */
 	/* connection tracking */
 	int64_t ct_max, ct_count, ct_buckets, ct_liberal;
+	bool has_ct_drops;
 	uint64_t ct_drops; /* new flows dropped because the table was full, since boot */
 	/* links */
 	bool has_links;

@@ -48,7 +48,8 @@ static void read_conntrack(struct facts *f, const char *root)
 	f->ct_count = proc_number(root, SYSCTL "netfilter/nf_conntrack_count");
 	f->ct_buckets = proc_number(root, SYSCTL "netfilter/nf_conntrack_buckets");
 	f->ct_liberal = proc_number(root, SYSCTL "netfilter/nf_conntrack_tcp_be_liberal");
-	if (proc_read(&text, root, "/proc/self/net/stat/nf_conntrack") == 0)
+	f->has_ct_drops = proc_read(&text, root, "/proc/self/net/stat/nf_conntrack") == 0;
+	if (f->has_ct_drops)
 		f->ct_drops = proc_stat_sum(text.text, "drop");
 }
 

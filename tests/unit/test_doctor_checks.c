@@ -204,6 +204,11 @@ static void no_links(struct facts *f)
 {
 	f->has_links = false;
 }
+static void packets_dropped(struct facts *f)
+{
+	f->has_ct_drops = true;
+	f->ct_drops = 7;
+}
 static void flows_many(struct facts *f)
 {
 	f->ct_count = f->ct_max * 80 / 100;
@@ -570,6 +575,9 @@ static const struct {
 	{ bridged_on, "bridge", CHECK_OK, "netfilter sees its packets", NULL },
 	{ bridged_strangers, "bridge", CHECK_OK, "bridge br0 connects no endpoints", NULL },
 	{ no_links, "bridge", CHECK_WARNING, "links cannot be read", NULL },
+	{ no_links, "rp-filter", CHECK_WARNING, "links cannot be read", NULL },
+	{ no_links, "localnet", CHECK_WARNING, "links cannot be read", NULL },
+	{ packets_dropped, "conntrack", CHECK_OK, "in use (0 %), 7 packets dropped so far", NULL },
 	{ flows_many, "conntrack", CHECK_WARNING, "(79 %)", "nf_conntrack_max" },
 	{ flows_full, "conntrack", CHECK_ERROR, "262144 of 262144 tracked flows in use (100 %)",
 	  "nf_conntrack_max" },
@@ -687,6 +695,9 @@ static bool is_exempt(const char *check, size_t i)
 	if (cases[i].change == no_tables)
 		return strcmp(check, "tables") == 0 || strcmp(check, "addresses") == 0 ||
 		       strcmp(check, "listeners") == 0;
+	if (cases[i].change == no_links)
+		return strcmp(check, "rp-filter") == 0 || strcmp(check, "localnet") == 0 ||
+		       strcmp(check, "bridge") == 0;
 	/* Features and schedulers are tried in a network namespace of its own. */
 	return strcmp(check, "nftables") == 0 && cases[i].change == scheds_untried;
 }

@@ -226,6 +226,7 @@ static void test_files(void **state)
 	assert_int_equal(f.bridge_call_ip6tables, FACT_UNKNOWN);
 	assert_int_equal(f.ct_max, 262144);
 	assert_int_equal(f.ct_count, 99);
+	assert_false(f.has_ct_drops);
 	assert_int_equal(f.listeners.n, 2);
 	assert_true(f.has_ipvs);
 	assert_int_equal(f.ipvs.n, 1);
