@@ -42,36 +42,6 @@ const json_t *value_get(const json_t *object, const char *key)
 	return json_object_get(object, key);
 }
 
-/* C0 and DEL in ASCII, C1 as U+0080..U+009F. */
-static bool has_controls(const char *text)
-{
-	for (const unsigned char *p = (const unsigned char *)text; *p != '\0'; p++)
-		if (*p < 0x20 || *p == 0x7f || (p[0] == 0xc2 && p[1] >= 0x80 && p[1] < 0xa0))
-			return true;
-	return false;
-}
-
-static void text_clean(json_t *json)
-{
-	FINI(str_fini) struct str out = { 0 };
-	const char *p;
-
-	if (!has_controls(json_string_value(json)))
-		return;
-	for (p = json_string_value(json); *p != '\0'; p++) {
-		const unsigned char c = (unsigned char)p[0];
-		const unsigned char next = (unsigned char)p[1];
-
-		if (c == 0xc2 && next >= 0x80 && next < 0xa0) {
-			str_puts(&out, "?");
-			p++;
-		} else {
-			str_add(&out, c < 0x20 || c == 0x7f ? "?" : p, 1);
-		}
-	}
-	(void)json_string_set(json, str_text(&out));
-}
-
 void value_clean(json_t *json)
 {
 	const char *key;
@@ -79,7 +49,9 @@ void value_clean(json_t *json)
 	size_t i;
 
 	if (json_is_string(json)) {
-		text_clean(json);
+		AUTO(free) char *clean = str_clean(xstrdup(json_string_value(json)));
+
+		(void)json_string_set(json, clean);
 	} else if (json_is_array(json)) {
 		json_array_foreach (json, i, v)
 			value_clean(v);

@@ -29,8 +29,8 @@ const json_t *value_get(const json_t *object, const char *key);
 	     pos##_i = (const json_t *)((uintptr_t)pos##_i + 1))
 
 /*
- * Replace control characters in every text of `json`: users choose names, and a terminal executes
- * control sequences.
+ * Replace control characters (str_is_control()) in every text of `json`: users choose names, and a
+ * terminal executes control sequences.
  */
 void value_clean(json_t *json);
 
