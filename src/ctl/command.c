@@ -187,6 +187,11 @@ int failed(int r, const struct err *err)
 	return error_print(r == -EINVAL ? EXIT_USAGE : EXIT_NO_VIPD, err->text, "");
 }
 
+int not_vipd(int r)
+{
+	return r >= 0 || r == -EPERM ? r : -ENODATA;
+}
+
 /* --- commands and options --- */
 
 static int run_completion(const struct run *run);

@@ -56,6 +56,8 @@ int usage(const char *fmt, ...) PRINTF_LIKE(1, 2);
  * write.
  */
 int failed(int r, const struct err *err);
+/* For failed(): an error of the kernel or of files, not of the connection to vipd. */
+int not_vipd(int r);
 /*
  * Write to standard output: 0 or -errno. When the command has ended, the first failure is reported
  * and makes the exit code EXIT_PROBLEM; except EPIPE: the reader (head, less) has exited, which is

@@ -43,8 +43,10 @@ static int desired_read(struct diff *d, const struct run *run, bool is_ipvs, str
 		.is_ipvs = is_ipvs,
 		.ipvs_scheduler = run->ipvs_scheduler,
 	};
+	int r;
 
-	return manifests_rows(d, &config, problem_report, err);
+	r = manifests_rows(d, &config, problem_report, err);
+	return r == -EINVAL ? r : not_vipd(r); /* -EINVAL: an option */
 }
 
 /* The desired state first: vipd programs changes soon after they become desired. */
@@ -54,7 +56,7 @@ static int diff_try(struct diff *d, const struct run *run, const char *plane, st
 	int r = run->manifests != NULL ? 0 : desired_get(d, run, err);
 
 	if (r == 0)
-		r = programmed_read(&programmed, plane, err);
+		r = not_vipd(programmed_read(&programmed, plane, err));
 	if (r == 0 && run->manifests != NULL)
 		r = desired_read(d, run, programmed.is_ipvs, err);
 	if (r == 0) {
@@ -80,7 +82,7 @@ static int plane_ask(const char **ret, const struct run *run, struct err *err)
 		if (strcmp(value_text(status, "plane"), planes[i]) == 0)
 			*ret = planes[i];
 	if (*ret == NULL)
-		r = err_set(err, -EPROTO, "the plane is '%s': diff reads nftables and ipvs",
+		r = err_set(err, -ENODATA, "the plane is '%s': diff reads nftables and ipvs",
 			    value_text(status, "plane"));
 	else if (run->plane != NULL && strcmp(run->plane, *ret) != 0)
 		r = err_set(err, -EINVAL, "--plane=%s: vipd runs the %s plane", run->plane, *ret);
@@ -157,7 +159,7 @@ int run_svc_kernel(const struct run *run)
 	int r = programmed_read(&programmed, run->plane, &err);
 
 	if (r < 0)
-		return failed(r == -EPERM ? r : -ENODATA, &err);
+		return failed(not_vipd(r), &err);
 	if (run->output == OUTPUT_JSON)
 		code = kernel_json(&programmed, part);
 	else if (programmed.lines.frontends.len == 0 && programmed.lines.routing.len == 0)

@@ -115,7 +115,7 @@ int run_live(const struct run *run, const json_t *trace)
 	if (r == 0)
 		r = nft_live_open(&l, &q, &err);
 	if (r < 0)
-		return failed(r, &err);
+		return failed(not_vipd(r), &err);
 	(void)sigaction(SIGINT, &action, NULL);
 	(void)sigaction(SIGTERM, &action, NULL);
 	(void)out_printf("\nnew connections of this flow, for %u s, at most %d:\n", run->live_s,
@@ -123,5 +123,5 @@ int run_live(const struct run *run, const json_t *trace)
 	(void)out_flush();
 	r = events_show(l, now_ns() + run->live_s * NSEC_PER_SEC, &err);
 	nft_live_close(l);
-	return r < 0 ? failed(r, &err) : r == 0 ? EXIT_FINE : EXIT_PROBLEM;
+	return r < 0 ? failed(not_vipd(r), &err) : r == 0 ? EXIT_FINE : EXIT_PROBLEM;
 }

@@ -86,7 +86,9 @@ def test_manifests(vipd, shelf):
     r = vipctl(vipd, "diff", "--manifests", vipd.manifests.path, "--node", "elsewhere")
     assert r.returncode == 1 and L.endpoint(L.lb_ip(52, 4), 80) + "/TCP  default/local" in r.stdout
     r = vipctl(vipd, "diff", "--manifests", vipd.manifests.path + ".none")
-    assert r.returncode == 3 and ".none" in r.stderr
+    assert r.returncode == 1 and ".none" in r.stderr
+    r = vipctl(vipd, *args, "--nodeport-addresses", "10.0.0.0/99")
+    assert r.returncode == 2 and "--nodeport-addresses" in r.stderr
 
 
 @pytest.mark.no_steady
