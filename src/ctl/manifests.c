@@ -11,6 +11,7 @@
 
 #include <event2/event.h>
 
+#include "base/log.h"
 #include "base/str.h"
 #include "cli/cli.h"
 #include "explain/text.h"
@@ -163,6 +164,7 @@ int manifests_rows(struct diff *ret, const struct manifests_config *config,
 	rd.base = event_base_new();
 	if (rd.base == NULL)
 		return err_set(err, -ENOMEM, "event loop");
+	log_level_set(LOG_AREA_SOURCE, LOG_LEVEL_ERR); /* `problem` has all warnings */
 	model_init(&rd.model);
 	rd.model.config.node_name = node_name(config->node);
 	r = nodeport_parse(&rd.model.config, config->nodeport_addresses, err);

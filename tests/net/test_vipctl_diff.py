@@ -77,7 +77,7 @@ def test_bundle(vipd, shelf):
     assert b2["kernel_frontends"] == b["kernel_frontends"]
 
 
-def test_manifests(vipd, shelf):
+def test_manifests(vipd, shelf, tmp_path):
     """Compared with the folder, without vipd: no difference, node names in lower case as in vipd;
     another node's result differs."""
     args = ["diff", "--manifests", vipd.manifests.path, "--node", L.NODE_NAME.upper()]
@@ -87,6 +87,12 @@ def test_manifests(vipd, shelf):
     assert r.returncode == 1 and L.endpoint(L.lb_ip(52, 4), 80) + "/TCP  default/local" in r.stdout
     r = vipctl(vipd, "diff", "--manifests", vipd.manifests.path + ".none")
     assert r.returncode == 1 and ".none" in r.stderr
+    folder = tmp_path / "bad"
+    folder.mkdir()
+    (folder / "a.yaml").write_text(
+        "apiVersion: v1\nkind: Service\nmetadata: {name: x, namespace: a}\n"
+        "spec: {clusterIP: 10.96.0.9, ports: [{port: 70000}]}\n")
+    assert vipctl(vipd, "diff", "--manifests", str(folder)).stderr.count("70000") == 1
     r = vipctl(vipd, *args, "--nodeport-addresses", "10.0.0.0/99")
     assert r.returncode == 2 and "--nodeport-addresses" in r.stderr
 
