@@ -166,6 +166,14 @@ static const json_t *find_selected(const json_t *items, const char *text)
 	return n == 1 ? found : NULL;
 }
 
+static int not_found(const struct run *run, const char *text)
+{
+	return complain(EXIT_PROBLEM,
+			"no service%s%s%s%s has '%s' in its name, as an address or as a pod",
+			run->ns ? " of namespace " : "", run->ns ? run->ns : "",
+			run->states ? " in state " : "", run->states ? run->states : "", text);
+}
+
 /* Show the page of the service that `text` selects, or the list of services that contain it. */
 static int svc_search(const struct run *run, const char *text)
 {
@@ -186,8 +194,7 @@ static int svc_search(const struct run *run, const char *text)
 		say(&service, one, "{namespace}/{name}");
 	json_decref(list);
 	if (service.len == 0)
-		return complain(EXIT_PROBLEM,
-				"no service has '%s' in its name, as an address or as a pod", text);
+		return not_found(run, text);
 	r = page_get(&page, run, service.text, &err);
 	return r < 0 ? failed(r, &err) : page_show(run, page, service.text);
 }
@@ -280,6 +287,8 @@ static int dump_select(struct str *target, const struct run *run, const char *te
 
 	if (code != 0)
 		return code;
+	if (json_array_size(value_get(list, "items")) == 0)
+		return not_found(run, text);
 	one = find_selected(value_get(list, "items"), text);
 	if (one == NULL) {
 		query_add(target, "namespace", run->ns);
@@ -298,6 +307,8 @@ int run_dump(const struct run *run)
 	int code = 0;
 	int r;
 
+	if (run->is_yaml)
+		return usage("dump writes JSON: it excludes -o yaml");
 	if (run->is_bundle)
 		return run_bundle(run);
 	if (run->n_args > 1)

@@ -138,10 +138,15 @@ def test_part_of_namespace_and_name(server, vipctl, names, shown):
         assert p.returncode == FINE
 
 
-def test_unknown_service(server, vipctl):
+@pytest.mark.parametrize("args,words", [
+    (["svc", "shop/x"], "no service has 'shop/x' in its name"),
+    (["svc", "shop/x", "-n", "shop", "--state", "pending,rejected"],
+     "no service of namespace shop in state pending,rejected has 'shop/x' in its name"),
+    (["dump", "x"], "no service has 'x' in its name")])
+def test_unknown_service(server, vipctl, args, words):
     server.answers = {"/v1/services": found()}
-    with vipctl("svc", "shop/x") as p:
-        assert "no service has 'shop/x' in its name" in p.stderr.read()
+    with vipctl(*args) as p:
+        assert words in p.stderr.read()
         assert p.wait(60) == PROBLEM
 
 
