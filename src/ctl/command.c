@@ -436,6 +436,7 @@ static int pairs_check(const struct words *words, const struct cli_command *cmd)
 		{ "svc", "plane", "kernel", true },
 		{ "dump", "namespace", "bundle", false },
 		{ "dump", "plane", "bundle", true },
+		{ "trace", "watch", "live", false },
 		{ "diff", "node", "manifests", true },
 		{ "diff", "nodeport-addresses", "manifests", true },
 		{ "diff", "ipvs-scheduler", "manifests", true },

@@ -41,6 +41,7 @@ def test_typing_mistakes(args, words):
     (["svc", "--plane", "ipvs"], "--plane requires --kernel"),
     (["dump", "--plane", "ipvs"], "--plane requires --bundle"),
     (["dump", "--bundle", "-n", "shop"], "--namespace excludes --bundle"),
+    (["trace", "--live", "-w", "host", "10.0.0.1:80"], "--watch excludes --live"),
     (["diff", "--node", "n1"], "--node requires --manifests"),
     (["diff", "--nodeport-addresses", "primary"], "--nodeport-addresses requires --manifests"),
     (["diff", "--ipvs-scheduler", "rr"], "--ipvs-scheduler requires --manifests"),
