@@ -468,13 +468,14 @@ static int options_check(const struct words *words, const struct cli_command *cm
 static int watch(const struct cli_command *cmd)
 {
 	const struct timespec pause = { line.run.watch_s, 0 };
+	bool is_terminal = isatty(STDOUT_FILENO);
 	int code;
 
 	do {
-		if (line.run.style.width > 0)
+		if (is_terminal)
 			(void)out_printf("\033[H\033[2J");
 		code = cmd->run(&line.run);
-		if (line.run.style.width == 0)
+		if (!is_terminal)
 			(void)out_printf("\n");
 	} while (out_flush() == 0 && nanosleep(&pause, NULL) == 0);
 	return code;

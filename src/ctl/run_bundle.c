@@ -19,8 +19,8 @@ static const struct {
 	const char *target;
 } parts[] = {
 	{ "status", "/v1/status" }, { "doctor", "/v1/doctor" }, { "history", "/v1/history" },
-	{ "log", "/v1/log" },       { "drains", "/v1/drains" }, { "counts", "/v1/counts" },
-	{ "rows", "/v1/rows" },     { "dump", "/v1/dump" },
+	{ "log", "/v1/log" },       { "drains", "/v1/drains" }, { "ejections", "/v1/ejections" },
+	{ "counts", "/v1/counts" }, { "rows", "/v1/rows" },     { "dump", "/v1/dump" },
 };
 
 static int sink_str(void *arg, const char *data, size_t len)

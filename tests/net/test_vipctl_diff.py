@@ -66,6 +66,7 @@ def test_bundle(vipd, shelf):
     r = vipctl(vipd, "dump", "--bundle")
     assert r.returncode == 0, r.stderr
     b = json.loads(r.stdout)
+    assert b["ejections"]["items"] == []
     assert b["status"]["state"] == "running" and len(b["dump"]["items"]) >= 9
     assert len(b["kernel_frontends"]) == sum(len(vipd.elements(f, "frontends")) for f in (4, 6))
     with vipd.lab.node.entered():

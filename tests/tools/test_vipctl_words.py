@@ -2,6 +2,7 @@
 """vipctl without vipd: typing mistakes, forms of options, errors as JSON."""
 import json
 import os
+import pty
 import subprocess
 
 import pytest
@@ -68,6 +69,20 @@ def test_watch(args):
     finally:
         p.kill()
         p.wait()
+
+
+def test_watch_repaints():
+    """Also with -o wide, where the width of the terminal does not matter."""
+    ours, its = pty.openpty()
+    p = subprocess.Popen([VIPCTL, "--socket", "/nowhere", "status", "-w", "-o", "wide"], stdout=its,
+                         stderr=subprocess.DEVNULL)
+    try:
+        assert os.read(ours, 100).startswith(b"\033[H\033[2J")
+    finally:
+        p.kill()
+        p.wait()
+        os.close(its)
+        os.close(ours)
 
 
 def test_socket_of_the_environment():
