@@ -256,22 +256,18 @@ static int family_clean(size_t i, unsigned int present, struct xt_counts *counts
 {
 	char *argv[] = { (char *)(uintptr_t)families[i].restore, (char *)(uintptr_t) "--noflush",
 			 (char *)(uintptr_t) "-w", (char *)(uintptr_t) "5", NULL };
-	struct xt_counts mine = { 0 };
+	struct xt_counts sum = *counts;
 	FINI(str_fini) struct str undo = { 0 };
 	FINI(str_fini) struct str none = { 0 };
 	int r = 0;
 
 	for (size_t k = 0; r == 0 && k < ARRAY_SIZE(table_names); k++)
 		if ((present & 1U << k) != 0)
-			r = table_undo(&undo, &mine, i, k, report, err);
+			r = table_undo(&undo, &sum, i, k, report, err);
 	if (r == 0 && undo.len > 0)
 		r = child_run(&none, argv, undo.text, err);
-	if (r == 0) {
-		counts->n_chains += mine.n_chains;
-		counts->n_rules += mine.n_rules;
-		counts->n_jumps += mine.n_jumps;
-		counts->n_strays += mine.n_strays;
-	}
+	if (r == 0)
+		*counts = sum;
 	return r;
 }
 
