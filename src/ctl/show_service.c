@@ -239,16 +239,6 @@ static json_t *endpoints_index(const json_t *page)
 	return index;
 }
 
-/* Counted connections of a backend; NULL: not counted. */
-static const json_t *count_find(const json_t *counts, const json_t *backend)
-{
-	value_for_each (e, value_get(counts, "endpoints"))
-		if (value_int(e, "port") == value_int(backend, "port") &&
-		    strcmp(value_text(e, "address"), value_text(backend, "address")) == 0)
-			return e;
-	return NULL;
-}
-
 static void pool_print(struct str *out, const json_t *pool, const json_t *index,
 		       const json_t *counts, const struct style *style)
 {
@@ -291,7 +281,7 @@ static void pool_print(struct str *out, const json_t *pool, const json_t *index,
 			   ep ? dash(value_text(ep, "pod")) : "no longer an endpoint");
 		cell_say(&t, MARK_NONE, ep, "{node}");
 		if (has_counts)
-			cell_say(&t, MARK_NONE, count_find(counts, b), "{connections:d}");
+			cell_say(&t, MARK_NONE, value_endpoint(counts, b), "{connections:d}");
 	}
 	table_print(out, &t, style, 2);
 }

@@ -44,20 +44,12 @@ static double rate_of(json_int_t now, json_int_t before, double seconds)
 	return (double)(now >= before ? now - before : now) / seconds;
 }
 
-static json_int_t endpoint_before(const json_t *item, const json_t *ep)
-{
-	value_for_each (e, value_get(item, "endpoints"))
-		if (value_int(e, "port") == value_int(ep, "port") &&
-		    strcmp(value_text(e, "address"), value_text(ep, "address")) == 0)
-			return value_int(e, "connections");
-	return 0;
-}
-
 static void rows_endpoints(struct top *t, const char *name, const json_t *item, const json_t *old,
 			   double seconds)
 {
 	value_for_each (ep, value_get(item, "endpoints")) {
 		json_int_t n = value_int(ep, "connections");
+		json_int_t before = value_int(value_endpoint(old, ep), "connections");
 		struct str where = { 0 };
 
 		say_endpoint(&where, ep);
@@ -65,7 +57,7 @@ static void rows_endpoints(struct top *t, const char *name, const json_t *item, 
 			.name = xstrdup(name),
 			.endpoint = where.text,
 			.total = n,
-			.rate = rate_of(n, endpoint_before(old, ep), seconds),
+			.rate = rate_of(n, before, seconds),
 		};
 	}
 }

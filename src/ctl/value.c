@@ -42,6 +42,15 @@ const json_t *value_get(const json_t *object, const char *key)
 	return json_object_get(object, key);
 }
 
+const json_t *value_endpoint(const json_t *object, const json_t *ep)
+{
+	value_for_each (e, value_get(object, "endpoints"))
+		if (value_int(e, "port") == value_int(ep, "port") &&
+		    strcmp(value_text(e, "address"), value_text(ep, "address")) == 0)
+			return e;
+	return NULL;
+}
+
 void value_clean(json_t *json)
 {
 	const char *key;
