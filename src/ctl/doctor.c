@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/control.h"
+#include "ctl/programmed.h"
 #include "ctl/value.h"
 #include "doctor/check.h"
 
@@ -48,27 +49,11 @@ static json_t *run_here(const struct err *why, const char *plane)
 			 "results", report);
 }
 
-/* 0 when vipd runs on `plane`. */
-static int plane_check(const struct client *c, const char *plane, struct err *err)
-{
-	json_auto_t *status = NULL;
-	int r;
-
-	if (plane == NULL)
-		return 0;
-	r = client_json(&status, c, "GET", "/v1/status", err);
-	if (r < 0)
-		return r;
-	if (strcmp(value_text(status, "plane"), plane) != 0)
-		r = err_set(err, -EINVAL, "vipd runs in %s mode, not in %s mode",
-			    value_text(status, "plane"), plane);
-	return r;
-}
-
 void doctor_fetch(json_t **ret, const struct client *c, const char *plane)
 {
+	const char *found;
 	struct err err = { 0 };
-	int r = plane_check(c, plane, &err);
+	int r = plane == NULL ? 0 : programmed_plane(&found, c, plane, &err);
 
 	if (r == 0)
 		r = ask_vipd(ret, c, &err);

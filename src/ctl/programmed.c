@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "ctl/programmed.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "ctl/value.h"
 #include "plane/nft/programmed.h"
 
 static int ipvs_read(struct programmed *ret, struct err *err)
@@ -33,6 +35,27 @@ int programmed_read(struct programmed *ret, const char *plane, struct err *err)
 	(void)fputs("vipctl: tables of both planes exist: one takes over from the other; showing "
 		    "nftables (--plane=ipvs: the other)\n",
 		    stderr);
+	return 0;
+}
+
+int programmed_plane(const char **ret, const struct client *c, const char *plane, struct err *err)
+{
+	static const char *const planes[] = { "nftables", "ipvs" };
+	const char *found = NULL;
+	json_auto_t *status = NULL;
+	int r = client_json(&status, c, "GET", "/v1/status", err);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < ARRAY_SIZE(planes); i++)
+		if (strcmp(value_text(status, "plane"), planes[i]) == 0)
+			found = planes[i];
+	if (found == NULL)
+		return err_set(err, -ENODATA, "the plane is '%s', neither nftables nor ipvs",
+			       value_text(status, "plane"));
+	if (plane != NULL && strcmp(plane, found) != 0)
+		return err_set(err, -EINVAL, "vipd runs in %s mode, not in %s mode", found, plane);
+	*ret = found;
 	return 0;
 }
 

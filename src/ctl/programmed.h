@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 
+#include "ctl/client.h"
 #include "plane/ipvs/programmed.h"
 
 /* Zeroed memory is empty. */
@@ -18,5 +19,11 @@ struct programmed {
  */
 MUST_USE int programmed_read(struct programmed *ret, const char *plane, struct err *err);
 void programmed_fini(struct programmed *h);
+/*
+ * The plane that vipd runs on. -EINVAL: not `plane`, unless that is NULL; -ENODATA: none that
+ * programmed_read() reads; or what client_json() returns.
+ */
+MUST_USE int programmed_plane(const char **ret, const struct client *c, const char *plane,
+			      struct err *err);
 /* An array of lines: those that contain `part`; NULL: all. Destroys `text`. */
 json_t *programmed_lines(struct str *text, const char *part);

@@ -68,27 +68,6 @@ static int diff_try(struct diff *d, const struct run *run, const char *plane, st
 	return r;
 }
 
-/* The plane of vipd; NULL: one that vipctl cannot read. */
-static int plane_ask(const char **ret, const struct run *run, struct err *err)
-{
-	static const char *const planes[] = { "nftables", "ipvs" };
-	json_auto_t *status = NULL;
-	int r = client_json(&status, &run->client, "GET", "/v1/status", err);
-
-	*ret = NULL;
-	if (r < 0)
-		return r;
-	for (size_t i = 0; i < ARRAY_SIZE(planes); i++)
-		if (strcmp(value_text(status, "plane"), planes[i]) == 0)
-			*ret = planes[i];
-	if (*ret == NULL)
-		r = err_set(err, -ENODATA, "the plane is '%s': diff reads nftables and ipvs",
-			    value_text(status, "plane"));
-	else if (run->plane != NULL && strcmp(run->plane, *ret) != 0)
-		r = err_set(err, -EINVAL, "--plane=%s: vipd runs the %s plane", run->plane, *ret);
-	return r;
-}
-
 static int diff_show(const struct run *run, const struct diff *d)
 {
 	int code = diff_is_empty(d) ? EXIT_FINE : EXIT_PROBLEM;
@@ -112,7 +91,7 @@ int run_diff(const struct run *run)
 	int code;
 	int r;
 
-	r = run->manifests != NULL ? 0 : plane_ask(&plane, run, &err);
+	r = run->manifests != NULL ? 0 : programmed_plane(&plane, &run->client, run->plane, &err);
 	for (int i = 0; r == 0; i++) {
 		r = diff_try(&d, run, plane, &err);
 		if (r < 0 || diff_is_empty(&d) || i == TRIES - 1 || run->manifests != NULL)
