@@ -195,17 +195,29 @@ static void scans_drop(struct stale *s, struct frontend *f)
 	}
 }
 
+/*
+ * One target instead of all others. One that waits for its first scan stays due: restarted
+ * with each of many changes, it would not be due before the last.
+ */
+static void scan_add_not_live(struct stale *s, struct frontend *f, uint64_t now)
+{
+	const struct scan *l = scan_find(s, f, JOB_TARGET_NOT_LIVE, &nowhere);
+
+	if (l != NULL && l->n_left == SCANS)
+		return;
+	scans_drop(s, f);
+	scan_add(s, f, JOB_TARGET_NOT_LIVE, NULL, now);
+}
+
 /* Many exact targets of a UDP frontend become one: all endpoints that are not live. */
 static void scan_add_exact(struct stale *s, struct frontend *f, const struct ip_endpoint *to,
 			   uint64_t now)
 {
 	if (f->key.proto != L4PROTO_UDP ||
-	    (f->n_scans < FRONTEND_SCANS_MAX && !scans_not_live(s, f))) {
+	    (f->n_scans < FRONTEND_SCANS_MAX && !scans_not_live(s, f)))
 		scan_add(s, f, JOB_TARGET_EXACT, to, now);
-		return;
-	}
-	scans_drop(s, f);
-	scan_add(s, f, JOB_TARGET_NOT_LIVE, NULL, now);
+	else
+		scan_add_not_live(s, f, now);
 }
 
 /* --- records --- */
@@ -444,10 +456,11 @@ void stale_gone(struct stale *s, const struct ip_addr *addr, uint16_t port, uint
 
 static void tcp_begin(struct tcp_scan *t, uint64_t now)
 {
+	if (!t->is_due)
+		t->due_ns = now;
 	t->is_due = true;
 	t->is_under_way = false;
 	t->bucket = 0;
-	t->due_ns = now;
 	vec_clear(&t->v);
 }
 
@@ -483,12 +496,9 @@ static void tcp_take(struct tcp_scan *t, struct job *ret)
 void stale_recheck(struct stale *s, uint64_t now)
 {
 	tcp_begin(&s->tcp, now);
-	htable_for_each_entry (f, &s->frontends, struct frontend) {
-		if (f->live == NULL || f->key.proto != L4PROTO_UDP)
-			continue;
-		scans_drop(s, f);
-		scan_add(s, f, JOB_TARGET_NOT_LIVE, NULL, now);
-	}
+	htable_for_each_entry (f, &s->frontends, struct frontend)
+		if (f->live != NULL && f->key.proto == L4PROTO_UDP)
+			scan_add_not_live(s, f, now);
 }
 
 void stale_start(struct stale *s, uint64_t now)

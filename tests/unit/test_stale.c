@@ -675,6 +675,78 @@ static void test_many(void **state)
 	world_fini(&w);
 }
 
+#define GRACE (200 * MS) /* a job has targets that are older */
+
+/*
+ * A job is due within a second while `change` happens every 100 ms. Returns its number of TCP
+ * frontends.
+ */
+static size_t expect_soon(struct world *w, void (*change)(struct world *w, int i), const char *want)
+{
+	struct str out = { 0 };
+	struct job j = { 0 };
+	bool is_due = false;
+	size_t n;
+
+	for (int i = 0; i < 10 && !is_due; i++) {
+		change(w, i);
+		is_due = stale_job_take(w->stale, &j, w->now - GRACE);
+		w->now += 100 * MS;
+	}
+	assert_true(is_due);
+	job_print(&out, &j);
+	assert_string_equal(str_text(&out), want);
+	n = j.tcp.n;
+	str_fini(&out);
+	job_fini(&j);
+	return n;
+}
+
+static void endpoints_from(struct world *w, int first)
+{
+	struct str text = { 0 };
+
+	str_puts(&text, P);
+	for (int i = first; i <= 200; i++)
+		str_printf(&text, "%s %d rs", i > first ? ";" : "", i);
+	one(w, "slice", "a1@a", str_text(&text));
+	str_fini(&text);
+}
+
+static void one_less(struct world *w, int i)
+{
+	endpoints_from(w, 42 + i);
+}
+
+static void recheck(struct world *w, int i)
+{
+	(void)i;
+	stale_recheck(w->stale, w->now);
+}
+
+/* A scale-down that does not end, and foreign changes: no target waits for the last of them. */
+static void test_one_by_one(void **state)
+{
+	struct world w;
+
+	world_init(&w, false);
+	one(&w, "svc", "a", DNS);
+	endpoints_from(&w, 1);
+	stale_start(w.stale, w.now);
+	drain(&w);
+	endpoints_from(&w, 41);
+	assert_int_equal(expect_soon(&w, one_less, "10.96.0.10:53: not-live"), 0);
+	world_fini(&w);
+
+	world_init(&w, false);
+	one(&w, "svc", "a", DNS " port=t/TCP:53");
+	endpoints_from(&w, 1);
+	stale_start(w.stale, w.now);
+	drain(&w);
+	assert_int_equal(expect_soon(&w, recheck, "10.96.0.10:53: not-live"), 1);
+	world_fini(&w);
+}
+
 /* --- dead flows --- */
 
 #define WEB "ip=10.96.0.20 port=web/TCP:80"
@@ -1026,9 +1098,10 @@ int main(void)
 		cmocka_unit_test(test_rest),           cmocka_unit_test(test_family_left_out),
 		cmocka_unit_test(test_came_back),      cmocka_unit_test(test_untranslated_tcp),
 		cmocka_unit_test(test_direct),         cmocka_unit_test(test_many),
-		cmocka_unit_test(test_dead),           cmocka_unit_test(test_dead_many),
-		cmocka_unit_test(test_many_ports),     cmocka_unit_test(test_dead_came_back),
-		cmocka_unit_test(test_dead_elsewhere), cmocka_unit_test(test_random),
+		cmocka_unit_test(test_one_by_one),     cmocka_unit_test(test_dead),
+		cmocka_unit_test(test_dead_many),      cmocka_unit_test(test_many_ports),
+		cmocka_unit_test(test_dead_came_back), cmocka_unit_test(test_dead_elsewhere),
+		cmocka_unit_test(test_random),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
