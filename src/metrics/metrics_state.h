@@ -34,5 +34,6 @@ struct metrics {
 		uint64_t read_ns;                 /* last read; at most one a second */
 		struct plane_drops last[IPFAM_N]; /* counters of the current rules */
 		struct plane_drops total;
+		uint64_t no_endpoints; /* as last printed */
 	} drops;
 };

@@ -249,6 +249,7 @@ static void family_drops_follow(struct plane_drops *total, struct plane_drops *l
 {
 	for (int i = 0; i < PLANE_REJECT_N; i++)
 		counter_follow(&total->rejected[i], &last->rejected[i], is->rejected[i]);
+	counter_follow(&total->twice, &last->twice, is->twice);
 	counter_follow(&total->invalid_packets, &last->invalid_packets, is->invalid_packets);
 	counter_follow(&total->invalid_bytes, &last->invalid_bytes, is->invalid_bytes);
 }
@@ -265,6 +266,19 @@ static void drops_read(struct metrics *m, const struct plane *plane, uint64_t no
 	for (enum ipfam fam = 0; fam < IPFAM_N; fam++)
 		if (plane->ops->drops(plane, fam, &is, &err) == 0)
 			family_drops_follow(&m->drops.total, &m->drops.last[fam], &is);
+}
+
+/*
+ * Packets counted twice are read after the others: a packet between both readings is missing until
+ * the next one.
+ */
+static uint64_t no_endpoints_follow(struct metrics *m)
+{
+	uint64_t n = m->drops.total.rejected[PLANE_REJECT_NO_ENDPOINTS];
+
+	n -= MIN(n, m->drops.total.twice);
+	m->drops.no_endpoints = MAX(m->drops.no_endpoints, n);
+	return m->drops.no_endpoints;
 }
 
 static void drop_lines(struct metrics *m, struct str *out, uint64_t now)
@@ -286,7 +300,8 @@ static void drop_lines(struct metrics *m, struct str *out, uint64_t now)
 		  "retransmissions included");
 	for (int i = 0; i < PLANE_REJECT_N; i++)
 		expo_uint(out, "vipd_rejected_packets_total", reasons[i],
-			  m->drops.total.rejected[i]);
+			  i == PLANE_REJECT_NO_ENDPOINTS ? no_endpoints_follow(m)
+							 : m->drops.total.rejected[i]);
 	one(out, "vipd_invalid_dropped_packets_total", "counter",
 	    "Packets to and from services dropped because conntrack classified them as INVALID",
 	    m->drops.total.invalid_packets);

@@ -21,9 +21,8 @@ int plane_drops_read(struct nl_sock *nl, const struct nft_table_ref *table,
 {
 	uint64_t packets[PLANE_REJECT_N + 1] = { 0 };
 	uint64_t bytes[PLANE_REJECT_N + 1] = { 0 };
-	uint64_t *reject = &packets[PLANE_REJECT_NO_ENDPOINTS];
-	uint64_t led_to_reject = 0;
 
+	ret->twice = 0;
 	for (const struct plane_drop_chain *c = chains; c->name != NULL; c++) {
 		uint64_t before = packets[c->refusal];
 		int r = nft_fixed_counters(nl, nft_table_family(table), table->name, c->name,
@@ -32,10 +31,8 @@ int plane_drops_read(struct nl_sock *nl, const struct nft_table_ref *table,
 		if (r < 0)
 			return r;
 		if (c->leads_on)
-			led_to_reject += packets[c->refusal] - before;
+			ret->twice += packets[c->refusal] - before;
 	}
-	/* Read earlier, so it may be smaller. */
-	*reject -= MIN(*reject, led_to_reject);
 	for (int i = 0; i < PLANE_REJECT_N; i++)
 		ret->rejected[i] = packets[i];
 	ret->invalid_packets = packets[PLANE_REJECT_N];

@@ -75,7 +75,8 @@ enum plane_reject_reason {
 /* Since the rules were made: counters can restart at 0. */
 struct plane_drops {
 	uint64_t rejected[PLANE_REJECT_N]; /* packets rejected or dropped, by reason */
-	uint64_t invalid_packets;          /* of backends, in conntrack's state INVALID */
+	uint64_t twice; /* of PLANE_REJECT_NO_ENDPOINTS: also counted by their own reason */
+	uint64_t invalid_packets; /* of backends, in conntrack's state INVALID */
 	uint64_t invalid_bytes;
 };
 

@@ -423,6 +423,34 @@ static void test_drops_never_go_back(void **state)
 	world_fini(&w);
 }
 
+/* Packets that are counted twice are read later: the value neither falls nor jumps. */
+static void test_no_endpoints(void **state)
+{
+	static const struct {
+		uint64_t rejected, twice;
+		const char *total;
+	} scrapes[] = {
+		{ 1000, 0, "{reason=\"no_endpoints\"} 1000\n" },
+		{ 1000, 1, "{reason=\"no_endpoints\"} 1000\n" },
+		{ 1001, 1, "{reason=\"no_endpoints\"} 1000\n" },
+		{ 1002, 1, "{reason=\"no_endpoints\"} 1001\n" },
+		{ 1, 0, "{reason=\"no_endpoints\"} 1002\n" }, /* rules made anew */
+	};
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	for (size_t i = 0; i < ARRAY_SIZE(scrapes); i++) {
+		FINI(str_fini) struct str text = { 0 };
+
+		w.w.k.drops[IPFAM_V4].rejected[PLANE_REJECT_NO_ENDPOINTS] = scrapes[i].rejected;
+		w.w.k.drops[IPFAM_V4].twice = scrapes[i].twice;
+		metrics_text(w.m, &text, T0 + i * S, WALL);
+		assert_non_null(strstr(text.text, scrapes[i].total));
+	}
+	world_fini(&w);
+}
+
 /* The rules and counters of a failed family stay in the kernel. */
 static void test_drops_of_a_failed_family(void **state)
 {
@@ -760,6 +788,7 @@ int main(void)
 		cmocka_unit_test(test_queued),
 		cmocka_unit_test(test_drops_never_go_back),
 		cmocka_unit_test(test_drops_of_a_failed_family),
+		cmocka_unit_test(test_no_endpoints),
 		cmocka_unit_test(test_form),
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_cardinality),
