@@ -35,5 +35,6 @@ struct metrics {
 		struct plane_drops last[IPFAM_N]; /* counters of the current rules */
 		struct plane_drops total;
 		uint64_t no_endpoints; /* as last printed */
+		uint8_t families;      /* bits: read at least once */
 	} drops;
 };

@@ -264,8 +264,10 @@ static void drops_read(struct metrics *m, const struct plane *plane, uint64_t no
 	m->drops.read_ns = now;
 	/* On failure rules do not exist yet, or are being replaced: keep the last values. */
 	for (enum ipfam fam = 0; fam < IPFAM_N; fam++)
-		if (plane->ops->drops(plane, fam, &is, &err) == 0)
+		if (plane->ops->drops(plane, fam, &is, &err) == 0) {
 			family_drops_follow(&m->drops.total, &m->drops.last[fam], &is);
+			m->drops.families |= (uint8_t)(1 << fam);
+		}
 }
 
 /*
@@ -295,6 +297,9 @@ static void drop_lines(struct metrics *m, struct str *out, uint64_t now)
 	if (plane == NULL || plane->ops->drops == NULL)
 		return;
 	drops_read(m, plane, now);
+	/* After a start: a 0 would make Prometheus count the packets before the start again. */
+	if ((m->drops.families | plane_families_failed(plane)) != (1 << IPFAM_N) - 1)
+		return;
 	expo_head(out, "vipd_rejected_packets_total", "counter",
 		  "First packets of connections that were rejected or dropped, by reason, "
 		  "retransmissions included");

@@ -398,7 +398,8 @@ static void test_drops_never_go_back(void **state)
 	world_init(&w);
 	w.w.k.fail_drops[IPFAM_V4] = -ENOENT;
 	metrics_text(w.m, &text, T0, WALL);
-	assert_non_null(strstr(text.text, "\nvipd_invalid_dropped_packets_total 0\n"));
+	assert_null(strstr(text.text, "vipd_rejected_packets_total"));
+	assert_null(strstr(text.text, "vipd_invalid_dropped"));
 	w.w.k.fail_drops[IPFAM_V4] = 0;
 	w.w.k.drops[IPFAM_V4].invalid_packets = 9;
 	str_clear(&text);
@@ -448,6 +449,24 @@ static void test_no_endpoints(void **state)
 		metrics_text(w.m, &text, T0 + i * S, WALL);
 		assert_non_null(strstr(text.text, scrapes[i].total));
 	}
+	world_fini(&w);
+}
+
+/* A family that fails from the start does not keep the counters of the other one out. */
+static void test_drops_without_a_family(void **state)
+{
+	struct world w;
+	struct str text = { 0 };
+
+	(void)state;
+	world_init(&w);
+	w.w.k.fail_drops[IPFAM_V6] = -EAGAIN;
+	metrics_text(w.m, &text, T0, WALL);
+	assert_null(strstr(text.text, "vipd_invalid_dropped"));
+	w.w.k.plane.family[IPFAM_V6].is_failed = true;
+	metrics_text(w.m, &text, T0, WALL);
+	assert_non_null(strstr(text.text, "\nvipd_invalid_dropped_packets_total 0\n"));
+	str_fini(&text);
 	world_fini(&w);
 }
 
@@ -789,6 +808,7 @@ int main(void)
 		cmocka_unit_test(test_drops_never_go_back),
 		cmocka_unit_test(test_drops_of_a_failed_family),
 		cmocka_unit_test(test_no_endpoints),
+		cmocka_unit_test(test_drops_without_a_family),
 		cmocka_unit_test(test_form),
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_cardinality),
