@@ -61,7 +61,7 @@ struct counts {
 	size_t n_read;      /* items */
 	const char *labels; /* of the series that is read; NULL: none */
 	uint64_t sum;       /* of its counters */
-	bool is_known;      /* at least one of them */
+	bool is_unknown;    /* at least one of them */
 	size_t n_series;
 	size_t n_omitted;
 	union { /* argument of the plane's function */
@@ -226,11 +226,11 @@ static int read_plane(struct counts *c, size_t n, struct plane_count *ret)
 /* Write the series that was read, and begin the next one; `labels` NULL: none. */
 static void series_begin(struct counts *c, struct str *out, const char *labels)
 {
-	if (c->labels != NULL && c->is_known)
+	if (c->labels != NULL && !c->is_unknown)
 		expo_uint(out, metrics[c->metric].name, c->labels, c->sum);
 	c->labels = labels;
 	c->sum = 0;
-	c->is_known = false;
+	c->is_unknown = false;
 }
 
 static void read_batch(struct counts *c, struct str *out)
@@ -247,7 +247,7 @@ static void read_batch(struct counts *c, struct str *out)
 		if (item->labels != NULL)
 			series_begin(c, out, item->labels);
 		c->sum += counts[i].packets;
-		c->is_known |= counts[i].is_known;
+		c->is_unknown |= !counts[i].is_known;
 	}
 	if (c->n_read == c->items.n)
 		series_begin(c, out, NULL);
