@@ -89,13 +89,20 @@ static struct suspect *suspect_find(struct eject *j, const struct eject_endpoint
 	return NULL;
 }
 
+/* Those that were not ejected first, then the one with the oldest evidence or admission. */
+static bool is_dropped_before(const struct suspect *a, const struct suspect *b)
+{
+	if ((a->period_ns == 0) != (b->period_ns == 0))
+		return a->period_ns == 0;
+	return a->last_ns < b->last_ns;
+}
+
 static struct suspect *suspect_oldest(struct eject *j)
 {
 	struct suspect *oldest = NULL;
 
 	list_for_each_entry (s, &j->suspects, struct suspect, link) {
-		if (s->state == SUSPECT && s->period_ns == 0 &&
-		    (oldest == NULL || s->last_ns < oldest->last_ns))
+		if (s->state == SUSPECT && (oldest == NULL || is_dropped_before(s, oldest)))
 			oldest = s;
 	}
 	return oldest;
@@ -106,8 +113,10 @@ static uint64_t doubled(uint64_t period_ns)
 	return period_ns == 0 ? EJECT_PERIOD_NS : MIN(2 * period_ns, EJECT_PERIOD_MAX_NS);
 }
 
-/* NULL: there are too many. Clients cannot fill the list against new evidence: of the suspects that
- * were not ejected, the one with the oldest evidence is dropped. */
+/*
+ * NULL: all are ejected or probed. Neither clients nor endpoints that recovered can fill the list
+ * against new evidence: one suspect is dropped for it.
+ */
 static struct suspect *suspect_get(struct eject *j, const struct eject_endpoint *e)
 {
 	struct suspect *s = suspect_find(j, e);

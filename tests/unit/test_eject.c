@@ -490,6 +490,84 @@ static void test_many_suspects(void **state)
 	world_fini(&w);
 }
 
+#define SUSPECTS 1024u /* as many as the list has */
+
+/* Probes under way. */
+static struct {
+	struct eject_endpoint of;
+	struct ip_endpoint to;
+} probes[2 * SUSPECTS];
+static unsigned int n_under_way;
+
+static void probe_later(void *arg, const struct eject_endpoint *e, const struct ip_endpoint *to)
+{
+	(void)arg;
+	assert_in_range(n_under_way, 0, ARRAY_SIZE(probes) - 1);
+	probes[n_under_way].of = *e;
+	probes[n_under_way++].to = *to;
+}
+
+/* Suspects have odd addresses; only these fail, while `is_failing`. */
+static void probe_all(struct world *w, unsigned int n, bool is_failing)
+{
+	n_under_way = 0;
+	for (unsigned int i = 0; i < n && n_under_way < n; i++)
+		eject_step(w->j, w->now);
+	assert_int_equal(n_under_way, n);
+	for (unsigned int i = 0; i < n; i++)
+		eject_probed(w->j, &probes[i].of, &probes[i].to,
+			     is_failing && probes[i].to.addr.bytes[3] % 2 != 0
+				     ? EJECT_PROBE_UNANSWERED
+				     : EJECT_PROBE_ANSWERED,
+			     w->now);
+}
+
+static struct ip_endpoint nth(unsigned int n)
+{
+	char text[16];
+
+	(void)snprintf(text, sizeof(text), "10.0.%u.%u", 2 + n / 200, n % 200);
+	return (struct ip_endpoint){ test_addr(text), 8080, 0 };
+}
+
+/* Endpoints that were ejected and recovered do not keep evidence about others out. */
+static void test_many_recovered(void **state)
+{
+	struct str slice = { 0 };
+	struct ip_endpoint by;
+	struct world w;
+
+	(void)state;
+	str_puts(&slice, P);
+	for (unsigned int n = 0; n < 2 * SUSPECTS + 2; n++)
+		str_printf(&slice, "%s10.0.%u.%u rs", n > 0 ? "; " : " ", 2 + n / 200, n % 200);
+	world_init(&w, slice.text);
+	str_fini(&slice);
+	w.calls.probe = probe_later;
+	for (unsigned int n = 0; n < SUSPECTS; n++) {
+		by = nth(2 * n + 1);
+		for (unsigned int i = 0; i < EJECT_MIN; i++)
+			eject_failed(w.j, svc_of(&w), &by, w.now, false);
+	}
+	for (unsigned int n = 0; n < ARRAY_SIZE(w.answered_ns); n += 2)
+		w.answered_ns[n] = w.now;
+	probe_all(&w, 2 * SUSPECTS, true);
+	assert_int_equal(w.n_begun, SUSPECTS);
+	by = nth(2 * SUSPECTS + 1);
+	eject_failed(w.j, svc_of(&w), &by, w.now, false); /* no place */
+	w.now += EJECT_PERIOD_NS;
+	probe_all(&w, SUSPECTS, false);
+	assert_int_equal(w.n_over, SUSPECTS);
+	for (unsigned int i = 0; i < EJECT_MIN; i++)
+		eject_failed(w.j, svc_of(&w), &by, w.now, false);
+	for (unsigned int n = 0; n < ARRAY_SIZE(w.answered_ns); n += 2)
+		w.answered_ns[n] = w.now;
+	probe_all(&w, 2, false);
+	assert_int_equal(ip_endpoint_cmp(&probes[1].to, &by), 0);
+	sync_settle(w.s, w.now);
+	world_fini(&w);
+}
+
 /* CT-26: the other one that answers may be any of a large pool. */
 static void test_large_pool(void **state)
 {
@@ -844,6 +922,7 @@ int main(void)
 		cmocka_unit_test(test_operator_first),  cmocka_unit_test(test_protocols),
 		cmocka_unit_test(test_removed),         cmocka_unit_test(test_operator),
 		cmocka_unit_test(test_packet_loss),     cmocka_unit_test(test_older_probe),
+		cmocka_unit_test(test_many_recovered),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
