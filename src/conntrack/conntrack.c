@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "conntrack/conntrack.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -100,6 +101,9 @@ static void note_success(struct conntrack *c, const struct worker_answer *a)
 	c->total.n_seen += a->pass.n_seen;
 	c->total.n_deleted += a->pass.n_deleted;
 	c->config.scanned(c->config.arg, a->took_ns, &c->total);
+	if (a->result == -EBUSY)
+		log_info(LOG_AREA_CONNTRACK, "stale flow scan: %s; next attempt in %d s",
+			 a->err.text, (int)(STALE_BUSY_NS / NSEC_PER_SEC));
 	if (c->is_failing)
 		log_notice(LOG_AREA_CONNTRACK, "stale flow scan: recovered");
 	c->is_failing = false;
@@ -122,7 +126,7 @@ static void on_done(void *arg, const struct worker_answer *a)
 {
 	struct conntrack *c = arg;
 
-	if (a->result == 0)
+	if (a->result == 0 || a->result == -EBUSY)
 		note_success(c, a);
 	else
 		note_failure(c, a);

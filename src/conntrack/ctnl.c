@@ -315,6 +315,13 @@ int ctnl_lookup(struct ctnl *c, const struct ip_flow *v, size_t n,
 
 /* --- deleting one by one --- */
 
+/* The first error is returned, -EBUSY only without another one. */
+static void note_error(struct ctnl *c, int error)
+{
+	if (c->error == 0 || c->error == -EBUSY)
+		c->error = error;
+}
+
 static void note_answer(struct ctnl *c, const struct nlmsghdr *h)
 {
 	const struct nlmsgerr *e = mnl_nlmsg_get_payload(h);
@@ -323,8 +330,8 @@ static void note_answer(struct ctnl *c, const struct nlmsghdr *h)
 	    e->error == 0)
 		return;
 	c->n_deleted--;
-	if (e->error != -ENOENT && c->error == 0)
-		c->error = e->error;
+	if (e->error != -ENOENT)
+		note_error(c, e->error);
 }
 
 /* The kernel acts inside send(); it answers only requests that it rejects. */
@@ -339,7 +346,7 @@ void ctnl_delete_now(struct ctnl *c)
 	r = nl_sock_send(c->del, c->buf, c->len);
 	c->len = 0;
 	if (r < 0) {
-		c->error = c->error ? c->error : r;
+		note_error(c, r);
 		c->n_queued = 0;
 		return;
 	}
@@ -348,7 +355,7 @@ void ctnl_delete_now(struct ctnl *c)
 	rx = nl_sock_buffer(c->del);
 	while ((n = nl_sock_recv(c->del, rx, NL_RECV_MAX)) != -EAGAIN) {
 		if (n < 0) { /* an answer was lost; it may have been an error */
-			c->error = c->error ? c->error : (int)n;
+			note_error(c, (int)n);
 			if (n != -ENOBUFS)
 				break;
 			continue;

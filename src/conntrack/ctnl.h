@@ -88,5 +88,7 @@ void ctnl_delete_drop(struct ctnl *c);
 /*
  * Send the rest of the queue. Returns 0, or the first error since the last flush. An entry
  * that no longer exists is not an error (CT-10). `n_deleted` counts since the last flush.
+ * -EBUSY, if there was no other error: all were deleted but entries that are offloaded to a
+ * flow table, which older kernels do not delete.
  */
 MUST_USE int ctnl_delete_flush(struct ctnl *c, uint64_t *n_deleted, struct err *err);

@@ -29,7 +29,7 @@ DEFINE_AUTO(struct pass *, pass_close);
 
 /*
  * 0: all flows that match the job were deleted. After an error, part of them may have been:
- * repeat the job.
+ * repeat the job. -EBUSY: all but offloaded ones were (conntrack/ctnl.h).
  */
 MUST_USE int pass_run(struct pass *p, const struct job *job, struct pass_result *ret,
 		      struct err *err);

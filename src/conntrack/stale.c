@@ -13,6 +13,7 @@
 #include "conntrack/stale.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <string.h>
 
 #include "base/hash.h"
@@ -30,10 +31,11 @@
 #define TCP_PIECE 10000
 
 enum queue {
-	QUEUE_NOW = 0, /* as soon as the helper is free */
-	QUEUE_AGAIN,   /* second scans */
-	QUEUE_DEAD,    /* TCP: the endpoint's address may return */
-	QUEUE_ALIVE,   /* TCP: the address is an endpoint of another service */
+	QUEUE_BUSY = 0, /* of jobs that met a busy flow: in jobs of their own */
+	QUEUE_NOW,      /* as soon as the helper is free */
+	QUEUE_AGAIN,    /* second scans */
+	QUEUE_DEAD,     /* TCP: the endpoint's address may return */
+	QUEUE_ALIVE,    /* TCP: the address is an endpoint of another service */
 	QUEUE_N,
 };
 
@@ -589,6 +591,15 @@ static bool is_full(const struct taking *t)
 	       t->n_live >= JOB_LIVE_MAX;
 }
 
+static void queue_take(struct stale *s, struct taking *t, enum queue q, uint64_t now)
+{
+	list_for_each_entry_safe (l, tmp, &s->queues[q], struct scan, due) {
+		if (l->due_ns > now || is_full(t))
+			break;
+		scan_settle(s, t, l, now);
+	}
+}
+
 static void live_write(struct job *job, struct live *live)
 {
 	if (live->job == job->id || live->v.n == 0)
@@ -626,17 +637,16 @@ bool stale_job_take(struct stale *s, struct job *ret, uint64_t now)
 {
 	bool is_tcp_due = s->tcp.is_due && s->tcp.due_ns <= now;
 	struct taking t = { 0 };
+	bool has_busy;
 
 	if (stale_next(s) > now || (is_tcp_due && !tcp_collect(s)))
 		return false;
 	s->job = s->job == UINT32_MAX ? 1 : s->job + 1;
 	ret->id = s->job;
-	for (int q = 0; q < QUEUE_N; q++)
-		list_for_each_entry_safe (l, tmp, &s->queues[q], struct scan, due) {
-			if (l->due_ns > now || is_full(&t))
-				break;
-			scan_settle(s, &t, l, now);
-		}
+	queue_take(s, &t, QUEUE_BUSY, now);
+	has_busy = t.n_scans > 0;
+	for (enum queue q = QUEUE_NOW; q < QUEUE_N && !has_busy; q++)
+		queue_take(s, &t, q, now);
 	vec_for_each (f, &t.frontends)
 		frontend_write(ret, *f);
 	if (is_tcp_due)
@@ -658,6 +668,14 @@ static void scan_done(struct stale *s, struct scan *l, uint64_t now)
 	}
 	scan_drop(s, l);
 	frontend_reap(s, f);
+}
+
+/* The kernel did not delete a flow of one of these: which one, is not known. */
+static void scan_busy(struct stale *s, struct scan *l, uint64_t now)
+{
+	l->is_under_way = false;
+	l->n_left = 1;
+	scan_queue(s, l, QUEUE_BUSY, now + STALE_BUSY_NS);
 }
 
 static void job_rest(struct stale *s, uint64_t took_ns, uint64_t now)
@@ -687,6 +705,10 @@ void stale_job_done(struct stale *s, uint32_t id, int result, uint64_t took_ns, 
 			scan_done(s, l, now);
 			continue;
 		}
+		if (result == -EBUSY) {
+			scan_busy(s, l, now);
+			continue;
+		}
 		l->is_under_way = false;
 		scan_queue(s, l, QUEUE_NOW, now);
 	}
@@ -695,7 +717,7 @@ void stale_job_done(struct stale *s, uint32_t id, int result, uint64_t took_ns, 
 	if (s->tcp.is_under_way && result < 0)
 		tcp_begin(&s->tcp, now);
 	s->tcp.is_under_way = false;
-	if (result == 0)
+	if (result == 0 || result == -EBUSY)
 		job_rest(s, took_ns, now);
 	else
 		job_back_off(s, now);

@@ -38,6 +38,8 @@
 #define STALE_DEAD_NS (5 * NSEC_PER_SEC)
 /* Interval of re-checks of an endpoint that has left one service, but not all. */
 #define STALE_ALIVE_NS (30 * NSEC_PER_SEC)
+/* Until the next scan of a job with flows that the kernel cannot delete now. */
+#define STALE_BUSY_NS (5 * NSEC_PER_SEC)
 #define STALE_RETRY_MIN_NS (100 * NSEC_PER_MSEC)
 #define STALE_RETRY_MAX_NS (60 * NSEC_PER_SEC)
 #define STALE_NEVER UINT64_MAX
@@ -81,7 +83,8 @@ uint64_t stale_next(const struct stale *s);
 bool stale_job_take(struct stale *s, struct job *ret, uint64_t now);
 /*
  * The job ended, `took_ns` after its begin. `result` is 0, or a negative errno: its targets
- * then stay pending and are retried with backoff. The next job waits four times `took_ns`,
+ * then stay pending and are retried with backoff. -EBUSY: they are retried after STALE_BUSY_NS,
+ * in a job without other targets, which do not wait. The next job waits four times `took_ns`,
  * at most half a second.
  */
 void stale_job_done(struct stale *s, uint32_t id, int result, uint64_t took_ns, uint64_t now);

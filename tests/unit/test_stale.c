@@ -536,6 +536,44 @@ static void test_failures(void **state)
 	world_fini(&w);
 }
 
+/* The kernel does not delete an offloaded flow: other targets neither wait nor join. */
+static void test_busy(void **state)
+{
+	static const char one_gone[] = "10.96.0.10:53: 10.0.1.1:5353";
+	static const char two_gone[] = "10.96.0.10:53: 10.0.1.2:5353";
+	struct world w;
+	char *text;
+
+	world_init(&w, false);
+	one(&w, "svc", "a", DNS);
+	one(&w, "slice", "a1@a", P "1 rs; 2 rs; 3 rs; 4 rs");
+	stale_start(w.stale, w.now);
+	drain(&w);
+	one(&w, "slice", "a1@a", P "2 rs; 3 rs; 4 rs");
+	for (int i = 0; i < 10; i++) {
+		text = job_text(&w, -EBUSY);
+		assert_string_equal(text, one_gone);
+		free(text);
+		assert_int_equal(stale_next(w.stale), w.now + (i < 9 ? STALE_BUSY_NS : 0));
+		if (i == 8) { /* new: at once */
+			one(&w, "slice", "a1@a", P "3 rs; 4 rs");
+			expect(&w, two_gone);
+			w.now += STALE_AGAIN_NS;
+			expect(&w, two_gone);
+			w.now += STALE_BUSY_NS - STALE_AGAIN_NS;
+			one(&w, "slice", "a1@a", P "4 rs"); /* due together with the busy one */
+		} else if (i < 9) {
+			w.now += STALE_BUSY_NS;
+		}
+	}
+	expect(&w, "10.96.0.10:53: 10.0.1.3:5353");
+	w.now += STALE_BUSY_NS;
+	expect(&w, one_gone); /* deleted */
+	expect(&w, "10.96.0.10:53: 10.0.1.3:5353");
+	assert_int_equal(stale_stats_get(w.stale).pending, 0);
+	world_fini(&w);
+}
+
 /* A change during a job is pending after it, also for an equal target. */
 static void test_under_way(void **state)
 {
@@ -1101,7 +1139,7 @@ int main(void)
 		cmocka_unit_test(test_one_by_one),     cmocka_unit_test(test_dead),
 		cmocka_unit_test(test_dead_many),      cmocka_unit_test(test_many_ports),
 		cmocka_unit_test(test_dead_came_back), cmocka_unit_test(test_dead_elsewhere),
-		cmocka_unit_test(test_random),
+		cmocka_unit_test(test_busy),           cmocka_unit_test(test_random),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
