@@ -91,10 +91,14 @@ static void wake_at(struct event *ev, uint64_t when, uint64_t now)
 	event_after(ev, when > now ? when - now : 0);
 }
 
-/* Connections made before a repair may be stale as well. */
+/*
+ * Connections made before a repair may be stale as well. Any load may restore rules that were
+ * missing, e.g. of an address family that had failed.
+ */
 static void conntrack_follow(struct vipd *v)
 {
-	uint64_t repairs = sync_stats_get(v->sync)->repairs;
+	const struct sync_stats *st = sync_stats_get(v->sync);
+	uint64_t repairs = st->repairs + st->reloaded;
 
 	if (sync_state_get(v->sync) != SYNC_RUNNING)
 		return;

@@ -38,6 +38,7 @@ struct sync {
 	enum sync_state state;
 	bool is_load_wanted;
 	bool is_load_begun; /* and not all is read */
+	bool is_repair;     /* a foreign change caused the load */
 	bool is_env_pending;
 	/* Values of the current sync and of `stats` at its begin: for stats.last_sync_*. */
 	uint64_t sync_begin_ns;

@@ -117,6 +117,7 @@ static uint64_t load_failed(struct sync *s, int r, const struct err *err, uint64
 {
 	uint64_t wait = sync_backoff(s->load_failures++, LOAD_RETRY_MAX_NS);
 
+	s->is_repair |= r == -ENOTRECOVERABLE || r == -ESTALE;
 	sync_error_note(s, err, now);
 	if (r != -EAGAIN || s->load_failures >= LOAD_AGAIN_MAX)
 		load_failure_log(s, err, wait, now);
@@ -198,6 +199,7 @@ static void left_out_follow(struct sync *s, uint64_t now)
 
 static void load_begin(struct sync *s)
 {
+	s->is_repair |= s->incident.begin_ns != 0;
 	s->load_begin_ns = now_ns();
 	s->load_writes = s->stats.writes;
 	s->is_load_wanted = false;
@@ -287,11 +289,17 @@ static uint64_t step_sweep(struct sync *s, uint64_t now)
 			   "in service: services %zu, kernel operations %" PRIu64 ", %" PRIu64
 			   " ms",
 			   s->model->stats.services, writes, took / NSEC_PER_MSEC);
-	} else if (writes > 0) {
+	} else if (writes > 0 && s->is_repair) {
 		s->stats.repairs += writes;
 		log_notice(LOG_AREA_SYNC, "repaired: kernel operations %" PRIu64 ", %" PRIu64 " ms",
 			   writes, took / NSEC_PER_MSEC);
+	} else if (writes > 0) {
+		s->stats.reloaded += writes;
+		log_info(LOG_AREA_SYNC,
+			 "synced after a load: kernel operations %" PRIu64 ", %" PRIu64 " ms",
+			 writes, took / NSEC_PER_MSEC);
 	}
+	s->is_repair = false;
 	s->incident.begin_ns = 0;
 	s->touched.is_due = false;
 	s->stats.last_ok_ns = s->stats.last_success_ns = now_ns();
@@ -332,7 +340,7 @@ static int look(struct sync *s, uint64_t now)
 		touched_begin(s);
 		log_debug(LOG_AREA_SYNC, "ruleset changed by %s: comparing", s->plane->changed_by);
 	} else if (r == PLANE_CHECK_LOST) {
-		s->is_load_wanted = true;
+		s->is_load_wanted = s->is_repair = true;
 		/* Limit the share of time in loads when changes do not end. */
 		s->check_after_ns += s->stats.last_load_took_ns;
 		log_notice(LOG_AREA_SYNC, "ruleset changed by %s: %s; loading again",

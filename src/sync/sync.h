@@ -53,7 +53,8 @@ struct sync_stats {
 	uint64_t audits;            /* passes over all services */
 	uint64_t checks;            /* checks for foreign changes */
 	uint64_t foreign_changes;   /* foreign changes */
-	uint64_t repairs;           /* writes of audits after the first adoption */
+	uint64_t repairs;           /* writes of audits, and of loads after a foreign change */
+	uint64_t reloaded;          /* writes of other loads after the first adoption */
 	uint64_t first_sync_ns;     /* how long the first adoption took; 0 = not yet */
 	uint64_t failures;          /* transactions, loads and node-wide changes that failed */
 	uint64_t sweep_failures;    /* failures that were sweeps of undesired objects */

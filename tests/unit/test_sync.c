@@ -269,6 +269,8 @@ static void test_sweep_held(void **state)
 	assert_false(sync_is_sweep_pending(w.s));
 	assert_int_equal(w.k.frontends.n, 2);
 	assert_int_equal(w.k.slots.n, 2);
+	assert_int_equal(sync_stats_get(w.s)->repairs, 0); /* nothing was modified */
+	assert_in_range(sync_stats_get(w.s)->reloaded, 1, 100);
 	world_fini(&w);
 }
 
@@ -292,6 +294,7 @@ static void test_sweep_held_foreign(void **state)
 	assert_int_equal(w.k.n_loads, loads + 1);
 	assert_true(sync_is_sweep_pending(w.s));
 	assert_non_null(frontend(&w, "10.96.0.1"));
+	assert_int_equal(sync_stats_get(w.s)->repairs, 1);
 	/* Nothing is due before the next check. */
 	assert_true(sync_step(w.s, T0 + NSEC_PER_SEC + 1) > T0 + NSEC_PER_SEC + 1);
 	world_fini(&w);
