@@ -79,22 +79,6 @@ static void arm(struct conntrack *c)
 		event_after(c->timer, due > now ? due - now : 0);
 }
 
-static void on_timer(evutil_socket_t fd, short what, void *arg)
-{
-	struct conntrack *c = arg;
-	FINI(job_fini) struct job job = { 0 };
-
-	if (!worker_is_idle(c->worker))
-		return;
-	if (stale_job_take(c->stale, &job, now_ns() - GRACE_NS)) {
-		log_debug(LOG_AREA_CONNTRACK, "job %u: %u frontends, %u targets", job.id,
-			  job.frontends.n, job.targets.n);
-		worker_send(c->worker, &job);
-	} else {
-		arm(c);
-	}
-}
-
 static void note_success(struct conntrack *c, const struct worker_answer *a)
 {
 	c->total.n_matches += a->pass.n_matches;
@@ -132,6 +116,26 @@ static void on_done(void *arg, const struct worker_answer *a)
 		note_failure(c, a);
 	stale_job_done(c->stale, a->id, a->result, a->took_ns, now_ns());
 	arm(c);
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+	struct conntrack *c = arg;
+	FINI(job_fini) struct job job = { 0 };
+	struct worker_answer failed = { 0 };
+
+	if (!worker_is_idle(c->worker))
+		return;
+	if (!stale_job_take(c->stale, &job, now_ns() - GRACE_NS)) {
+		arm(c);
+		return;
+	}
+	log_debug(LOG_AREA_CONNTRACK, "job %u: %u frontends, %u targets", job.id, job.frontends.n,
+		  job.targets.n);
+	failed.id = job.id;
+	failed.result = worker_send(c->worker, &job, &failed.err);
+	if (failed.result < 0)
+		on_done(c, &failed);
 }
 
 void conntrack_accepted(struct conntrack *c, const struct svc *svc, const struct plan_rows *rows,

@@ -28,7 +28,6 @@ struct worker {
 	struct worker_config config;
 	struct child child;
 	struct bufferevent *stream; /* over child.fd; NULL: no helper */
-	struct event *lost;         /* fires for a job that could not be sent */
 	uint32_t job;               /* current job; 0: none */
 };
 
@@ -93,21 +92,16 @@ static void job_over(struct worker *w, const struct worker_answer *a)
 	w->config.done(w->config.arg, a);
 }
 
-static void job_fail(struct worker *w, const char *why)
+static void helper_died(struct worker *w)
 {
 	struct worker_answer a = { .id = w->job, .result = -EPIPE };
 
-	(void)err_set(&a.err, -EPIPE, "the helper process %s", why);
-	job_over(w, &a);
-}
-
-static void helper_died(struct worker *w)
-{
 	helper_stop(w);
 	child_reap(&w->child);
 	log_notice(LOG_AREA_CONNTRACK, "helper process: exited; the next job starts a new one");
+	(void)err_set(&a.err, -EPIPE, "the helper process died");
 	if (w->job != 0)
-		job_fail(w, "died");
+		job_over(w, &a);
 }
 
 static void on_readable(struct bufferevent *stream, void *arg)
@@ -146,14 +140,6 @@ static int helper_start(struct worker *w, struct err *err)
 
 /* --- jobs ------------------------------------------------------------------------------ */
 
-static void on_lost(evutil_socket_t fd, short what, void *arg)
-{
-	struct worker *w = arg;
-
-	if (w->job != 0 && w->child.fd == -1)
-		job_fail(w, "did not get the job");
-}
-
 #define write_vec(w, vec) \
 	(bufferevent_write((w)->stream, (vec)->v, (vec)->n * sizeof(*(vec)->v)) == 0)
 
@@ -167,22 +153,22 @@ static bool job_write(struct worker *w, const struct job *job)
 	       write_vec(w, &job->live) && write_vec(w, &job->tcp);
 }
 
-void worker_send(struct worker *w, const struct job *job)
+int worker_send(struct worker *w, const struct job *job, struct err *err)
 {
-	struct err err = { 0 };
+	int r;
 
 	assert(w->job == 0 && job->id != 0);
-	w->job = job->id;
-	if (w->child.fd == -1 && helper_start(w, &err) < 0) {
-		log_warn(LOG_AREA_CONNTRACK, "%s", err.text);
-		event_active(w->lost, EV_TIMEOUT, 0);
-	} else if (!job_write(w, job)) {
+	r = w->child.fd == -1 ? helper_start(w, err) : 0;
+	if (r < 0)
+		return r;
+	if (!job_write(w, job)) {
 		/* A helper that has the head alone waits for the rest for ever. */
 		helper_stop(w);
 		child_reap(&w->child);
-		log_warn(LOG_AREA_CONNTRACK, "helper process: no memory for a job; stopped");
-		event_active(w->lost, EV_TIMEOUT, 0);
+		return err_set(err, -ENOMEM, "helper process: no memory for a job; stopped");
 	}
+	w->job = job->id;
+	return 0;
 }
 
 bool worker_is_idle(const struct worker *w)
@@ -207,7 +193,6 @@ int worker_open(struct worker **ret, struct event_base *base, const struct worke
 	w->base = base;
 	w->config = *config;
 	w->child = CHILD_NONE;
-	w->lost = xtimer_new(base, on_lost, w);
 	r = helper_start(w, err);
 	if (r < 0)
 		return r;
@@ -220,6 +205,5 @@ void worker_close(struct worker *w)
 	if (w == NULL)
 		return;
 	helper_stop(w);
-	event_drop(w->lost);
 	free(w);
 }

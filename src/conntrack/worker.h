@@ -21,7 +21,7 @@ struct worker;
 
 struct worker_answer {
 	uint32_t id;    /* of the job */
-	int32_t result; /* 0 or a negative errno; -EPIPE: no helper, or it died */
+	int32_t result; /* 0 or a negative errno; -EPIPE: the helper died */
 	uint64_t took_ns;
 	struct pass_result pass;
 	struct err err; /* when result is negative */
@@ -44,7 +44,10 @@ DEFINE_AUTO(struct worker *, worker_close);
 
 /* No job is under way. */
 bool worker_is_idle(const struct worker *w);
-/* The job is copied. Only when idle. Always followed by one done(), not before the next turn. */
-void worker_send(struct worker *w, const struct job *job);
+/*
+ * The job is copied. Only when idle. 0: followed by one done(), not before the next turn.
+ * -errno: the job was not sent.
+ */
+MUST_USE int worker_send(struct worker *w, const struct job *job, struct err *err);
 /* Process id of the helper, for display and tests; 0 while there is none. */
 int worker_pid(const struct worker *w);
