@@ -309,7 +309,8 @@ struct list_body {
 	struct filter filter;
 	bool is_dump;           /* pages of all services instead of rows of some */
 	struct view_page *view; /* of the current service of a dump */
-	struct serve_facts scratch;
+	struct view_row row;
+	bool is_row_open;
 };
 
 static bool list_is_wanted(void *arg, const struct svc *svc)
@@ -364,16 +365,24 @@ static void list_item(struct items *items, const struct svc *svc)
 {
 	struct list_body *b = (struct list_body *)items;
 
-	if (b->is_dump)
+	if (b->is_dump) {
 		view_page_open(&b->view, items->ctx, svc, VIEW_PAGE_STABLE, 0);
-	else
-		view_row(&items->w, items->ctx, svc, &b->scratch);
+	} else {
+		view_row_begin(&b->row, &items->w, items->ctx, svc);
+		b->is_row_open = view_row_more(&b->row, &items->w, items->ctx, svc, 0);
+	}
 }
 
 static bool list_more(struct items *items, uint64_t deadline_ns)
 {
 	struct list_body *b = (struct list_body *)items;
+	const struct svc *svc;
 
+	if (b->is_row_open) {
+		svc = model_find(items->ctx->model, items->key->ns, items->key->name);
+		b->is_row_open = view_row_more(&b->row, &items->w, items->ctx, svc, deadline_ns);
+		return true;
+	}
 	if (b->view == NULL)
 		return false;
 	if (!view_page_more(b->view, &items->w, deadline_ns))
@@ -387,7 +396,7 @@ static void list_close(struct items *items)
 
 	view_page_close(b->view);
 	filter_fini(&b->filter);
-	serve_facts_fini(&b->scratch);
+	serve_facts_fini(&b->row.facts);
 }
 
 static const struct items_ops list_ops = { list_head, list_item, list_more, list_tail, list_close };

@@ -5,9 +5,9 @@
  * Sources: the objects (model), programmed state (svc->rows) and records of the sync.
  * Lists are in order of key, never of a hash table.
  *
- * Status and rows are written at once: their size is bounded. The page of a service grows
- * with its endpoints and is written in pieces; the endpoints of a port and family are
- * copied together, so that they are consistent.
+ * The status is written at once: its size is bounded. A row grows with the ports of its service,
+ * the page of a service also with its endpoints: both are written in pieces. On a page the
+ * endpoints of a port and family are copied together, so that they are consistent.
  */
 #pragma once
 
@@ -33,9 +33,27 @@ void view_totals_add(struct view_totals *t, const struct serve_context *ctx, con
 /* An object; `now` is now_ns(). `is_public`: without the options. */
 void view_status(struct jsonw *w, const struct serve_context *ctx, const struct view_totals *t,
 		 bool is_public, uint64_t now);
-/* One service of a list: an object. `scratch` is reused from row to row. */
-void view_row(struct jsonw *w, const struct serve_context *ctx, const struct svc *svc,
-	      struct serve_facts *scratch);
+/*
+ * One service of a list: an object.
+ *
+ *     view_row_begin(&r, w, ctx, svc)
+ *     while (view_row_more(&r, w, ctx, svc, deadline_ns))
+ *             ... send the piece, return to the event loop, find `svc` again ...
+ *
+ * A piece has VIEW_ROW_PORTS ports or more. `svc` is NULL when the service is gone. A zeroed `r`
+ * is reused from row to row; serve_facts_fini() frees its memory.
+ */
+#define VIEW_ROW_PORTS 64
+
+struct view_row {
+	struct serve_facts facts;
+	size_t port; /* the next one */
+};
+
+void view_row_begin(struct view_row *r, struct jsonw *w, const struct serve_context *ctx,
+		    const struct svc *svc);
+bool view_row_more(struct view_row *r, struct jsonw *w, const struct serve_context *ctx,
+		   const struct svc *svc, uint64_t deadline_ns);
 /* A port of a service: an object that is open, up to its open array "families". */
 void view_port_begin(struct jsonw *w, const struct service_port *port, enum serve_state state,
 		     const char *note);

@@ -360,8 +360,9 @@ static void view_frontend(struct view_page *v, struct jsonw *w, const struct pla
 	const char *port_name = NULL;
 	char buf[FORWARDING_TEXT_MAX];
 
+	/* At its index, unless the rows are older than the object. */
 	for (size_t i = 0; port_name == NULL && i < v->ports.n; i++) {
-		const struct page_port *p = &v->ports.v[i];
+		const struct page_port *p = &v->ports.v[(f->port_index + i) % v->ports.n];
 
 		if (p->port.proto == f->proto &&
 		    f->port ==

@@ -85,9 +85,11 @@ static size_t endpoints_listed(const struct svc *svc, const struct service_port 
 
 		if (sl->fam != fam)
 			continue;
-		vec_for_each (p, &sl->ports)
-			if (p->name == port->name && p->proto == port->proto)
-				n += sl->endpoints.n;
+		for (const struct slice_port *p = slice_port_find(sl, port->name, port->proto);
+		     p != NULL && p < vec_end(&sl->ports) && p->name == port->name &&
+		     p->proto == port->proto;
+		     p++)
+			n += sl->endpoints.n;
 	}
 	return n;
 }
@@ -96,10 +98,15 @@ static void view_port_pools(struct jsonw *w, const struct plan_rows *rows,
 			    const struct service_port *port, enum ipfam fam)
 {
 	jsonw_array(w, "pools");
-	for (size_t i = 0; rows != NULL && i < rows->pools.n; i++) {
-		const struct plan_pool *pool = &rows->pools.v[i];
+	for (unsigned int scope = PLAN_SCOPE_CLUSTER; rows != NULL && scope <= PLAN_SCOPE_LOCAL;
+	     scope++) {
+		const struct plan_pool like = { .fam = (uint8_t)fam,
+						.scope = (uint8_t)scope,
+						.proto = port->proto,
+						.port_name = port->name };
+		const struct plan_pool *pool = plan_rows_pool_like(rows, &like);
 
-		if (pool->fam != fam || pool->port_name != port->name || pool->proto != port->proto)
+		if (pool == NULL)
 			continue;
 		jsonw_object(w, NULL);
 		jsonw_uint(w, "id", pool->id);
@@ -144,24 +151,38 @@ static void view_port(struct jsonw *w, const struct model *m, const struct svc *
 	jsonw_end(w);
 }
 
-void view_row(struct jsonw *w, const struct serve_context *ctx, const struct svc *svc,
-	      struct serve_facts *scratch)
+void view_row_begin(struct view_row *r, struct jsonw *w, const struct serve_context *ctx,
+		    const struct svc *svc)
 {
 	const struct service *s = svc->service;
 	FINI(str_fini) struct str note = { 0 };
 
-	serve_facts_get(scratch, ctx, svc);
-	serve_service_note(&note, scratch, svc);
+	serve_facts_get(&r->facts, ctx, svc);
+	serve_service_note(&note, &r->facts, svc);
 	jsonw_object(w, NULL);
 	jsonw_names(w, svc->ns, svc->name);
 	jsonw_text(w, "type", s ? service_type_text(s->type) : NULL);
-	jsonw_text(w, "state", serve_state_text(scratch->state));
+	jsonw_text(w, "state", serve_state_text(r->facts.state));
 	jsonw_text(w, "note", note.text);
 	if (s != NULL)
 		view_addrs(w, s);
 	jsonw_array(w, "ports");
-	for (size_t i = 0; s != NULL && i < s->ports.n; i++)
-		view_port(w, ctx->model, svc, scratch, i);
+	r->port = 0;
+}
+
+bool view_row_more(struct view_row *r, struct jsonw *w, const struct serve_context *ctx,
+		   const struct svc *svc, uint64_t deadline_ns)
+{
+	size_t n = svc != NULL && svc->service != NULL ? svc->service->ports.n : 0;
+
+	if (r->port > 0 && r->port < n) /* the service may have changed since */
+		serve_facts_get(&r->facts, ctx, svc);
+	while (r->port < n) {
+		view_port(w, ctx->model, svc, &r->facts, r->port++);
+		if (r->port >= VIEW_ROW_PORTS && now_ns() >= deadline_ns)
+			return true;
+	}
 	jsonw_end(w);
 	jsonw_end(w);
+	return false;
 }

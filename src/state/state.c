@@ -61,26 +61,58 @@ static bool is_port_of(const struct service_port *port, uint8_t proto, uint16_t 
 	       number == (kind == PLAN_FRONTEND_NODEPORT ? port->node_port : port->port);
 }
 
-static size_t port_find(const struct service *s, uint8_t proto, uint16_t number,
-			enum plan_frontend_kind kind)
+static int pair_cmp(const void *a, const void *b)
 {
-	for (size_t i = 0; i < s->ports.n; i++)
-		if (is_port_of(&s->ports.v[i], proto, number, kind))
-			return i;
-	return SIZE_MAX;
+	const struct serve_pair *x = a;
+	const struct serve_pair *y = b;
+
+	if (x->key != y->key)
+		return x->key < y->key ? -1 : 1;
+	return x->index < y->index ? -1 : x->index > y->index;
+}
+
+static uint32_t number_key(uint8_t proto, uint16_t number, bool is_node_port)
+{
+	return (uint32_t)is_node_port << 24 | (uint32_t)proto << 16 | number;
+}
+
+static void ports_index(struct serve_facts *f, const struct service *s)
+{
+	for (uint32_t i = 0; i < s->ports.n; i++) {
+		const struct service_port *p = &s->ports.v[i];
+
+		*vec_push(&f->by_number) =
+			(struct serve_pair){ number_key(p->proto, p->port, false), i };
+		*vec_push(&f->by_number) =
+			(struct serve_pair){ number_key(p->proto, p->node_port, true), i };
+	}
+	vec_sort(&f->by_number, pair_cmp);
+}
+
+/* The first port of the service with this number, or SIZE_MAX. */
+static size_t port_find(struct serve_facts *f, const struct service *s, uint8_t proto,
+			uint16_t number, enum plan_frontend_kind kind)
+{
+	uint32_t key = number_key(proto, number, kind == PLAN_FRONTEND_NODEPORT);
+	size_t at;
+
+	if (f->by_number.n == 0)
+		ports_index(f, s);
+	at = bisect(f->by_number.n, i, f->by_number.v[i].key < key);
+	return at < f->by_number.n && f->by_number.v[at].key == key ? f->by_number.v[at].index
+								    : SIZE_MAX;
 }
 
 /* Index of the service port that `f` belongs to now, or SIZE_MAX: rows may be older than the
  * object.
  */
-static size_t serve_frontend_port(const struct service *s, const struct plan_frontend *f)
+static size_t frontend_port(struct serve_facts *facts, const struct service *s,
+			    const struct plan_frontend *f)
 {
-	if (s == NULL)
-		return SIZE_MAX;
 	if (f->port_index < s->ports.n &&
 	    is_port_of(&s->ports.v[f->port_index], f->proto, f->port, f->kind))
 		return f->port_index;
-	return port_find(s, f->proto, f->port, f->kind);
+	return port_find(facts, s, f->proto, f->port, f->kind);
 }
 
 static uint8_t target_facts(const struct plan_target *t, enum plan_frontend_kind kind)
@@ -107,8 +139,10 @@ static void rows_facts(struct serve_facts *ret, const struct svc *svc)
 	ret->n_pools = rows->pools.n;
 	vec_for_each (pool, &rows->pools)
 		ret->n_backends += pool->backends.n;
+	if (svc->service == NULL)
+		return;
 	vec_for_each (f, &rows->frontends) {
-		size_t port = serve_frontend_port(svc->service, f);
+		size_t port = frontend_port(ret, svc->service, f);
 
 		if (port == SIZE_MAX)
 			continue;
@@ -117,13 +151,16 @@ static void rows_facts(struct serve_facts *ret, const struct svc *svc)
 			ret->ports.v[port].fam[ip_fam(&f->addr)] |=
 				target_facts(&f->inside, f->kind);
 	}
-	vec_for_each (c, &rows->conflicts) {
-		size_t port = svc->service ? port_find(svc->service, c->proto, c->port, c->kind)
-					   : SIZE_MAX;
+	for (uint32_t i = 0; i < rows->conflicts.n; i++) {
+		const struct plan_conflict *c = &rows->conflicts.v[i];
+		size_t port = port_find(ret, svc->service, c->proto, c->port, c->kind);
 
-		if (port != SIZE_MAX)
-			ret->ports.v[port].fam[ip_fam(&c->addr)] |= SERVE_FACT_CONFLICTS;
+		if (port == SIZE_MAX)
+			continue;
+		ret->ports.v[port].fam[ip_fam(&c->addr)] |= SERVE_FACT_CONFLICTS;
+		*vec_push(&ret->conflicts) = (struct serve_pair){ (uint32_t)port, i };
 	}
+	vec_sort(&ret->conflicts, pair_cmp);
 }
 
 bool serve_is_pending(const struct svc *svc)
@@ -171,6 +208,8 @@ void serve_facts_get(struct serve_facts *ret, const struct serve_context *ctx,
 	vec_cut(&ret->ports, n_ports);
 	if (n_ports > 0)
 		memset(ret->ports.v, 0, n_ports * sizeof(ret->ports.v[0]));
+	vec_clear(&ret->by_number);
+	vec_clear(&ret->conflicts);
 	ret->n_frontends = ret->n_pools = ret->n_backends = 0;
 	ret->failure = ctx->sync ? sync_failure_find(ctx->sync, svc) : NULL;
 	if (svc->rows != NULL)
@@ -186,6 +225,8 @@ void serve_facts_get(struct serve_facts *ret, const struct serve_context *ctx,
 void serve_facts_fini(struct serve_facts *f)
 {
 	vec_fini(&f->ports);
+	vec_fini(&f->by_number);
+	vec_fini(&f->conflicts);
 }
 
 /* --- reasons --- */
@@ -237,11 +278,10 @@ void serve_port_note(struct str *out, const struct serve_facts *f, const struct 
 						: NULL;
 	char text[IP_ENDPOINT_TEXT_MAX];
 
-	for (size_t i = 0; rows != NULL && i < rows->conflicts.n; i++) {
-		const struct plan_conflict *c = &rows->conflicts.v[i];
+	for (size_t i = bisect(f->conflicts.n, k, f->conflicts.v[k].key < port);
+	     i < f->conflicts.n && f->conflicts.v[i].key == port; i++) {
+		const struct plan_conflict *c = &rows->conflicts.v[f->conflicts.v[i].index];
 
-		if (port_find(svc->service, c->proto, c->port, c->kind) != port)
-			continue;
 		str_printf(out, "%s%s is served by %s/%s (%s)", out->len ? "; " : "",
 			   ip_endpoint_text(&c->addr, c->port, text), c->owner_ns->text,
 			   c->owner_name->text, plan_conflict_reason(c));

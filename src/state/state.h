@@ -44,9 +44,17 @@ struct serve_port_facts {
 	uint8_t fam[IPFAM_N]; /* sets of enum serve_fact */
 };
 
+/* An entry of a sorted list. */
+struct serve_pair {
+	uint32_t key;
+	uint32_t index;
+};
+
 struct serve_facts {
 	enum serve_state state;             /* of the service, the worst of its ports included */
 	VEC(struct serve_port_facts) ports; /* as service.ports; empty without an object */
+	VEC(struct serve_pair) by_number;   /* ports by kind, protocol and number; when needed */
+	VEC(struct serve_pair) conflicts;   /* conflicts of rows by port */
 	const struct sync_failure *failure; /* borrowed from the sync; NULL when not refused */
 	size_t n_frontends;
 	size_t n_pools;

@@ -670,6 +670,33 @@ static void test_large_service(void **state)
 	world_fini(&w);
 }
 
+/* The row of a service with many ports takes several turns. */
+static void test_large_row(void **state)
+{
+	FINI(str_fini) struct str text = { 0 };
+	struct world w;
+	json_t *json;
+	json_t *port;
+	size_t i;
+
+	(void)state;
+	world_init(&w);
+	str_puts(&text, "ip=10.96.0.1");
+	for (int p = 1; p <= 2000; p++)
+		str_printf(&text, " port=p%d:%d", p, p);
+	put_service(&w.w, "shop/big", text.text);
+	put_service(&w.w, "shop/small", "ip=10.96.0.2 port=http:80");
+	sync_all(&w.w);
+	json = get_in_turns(&w, "/v1/services", 1900);
+	assert_int_equal(len_at(json, "items"), 2);
+	assert_int_equal(len_at(json, "items.0.ports"), 2000);
+	json_array_foreach (at(json, "items.0.ports"), i, port)
+		assert_int_equal(int_at(port, "port"), i + 1);
+	assert_string_equal(text_at(json, "items.1.name"), "small");
+	json_decref(json);
+	world_fini(&w);
+}
+
 /*
  * The model changes while a list is written: the list is valid JSON, in order, with all remaining
  * services.
@@ -730,6 +757,7 @@ int main(void)
 		cmocka_unit_test(test_many),
 		cmocka_unit_test(test_slices),
 		cmocka_unit_test(test_large_service),
+		cmocka_unit_test(test_large_row),
 		cmocka_unit_test(test_list_while_changing),
 	};
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -36,15 +37,18 @@ static json_t *page(struct serve_world *w, const char *ns, const char *name)
 
 static json_t *row(struct serve_world *w, const char *ns, const char *name)
 {
-	struct serve_facts scratch = { 0 };
+	const struct svc *svc = model_find_text(&w->m, ns, name);
+	struct view_row r = { 0 };
 	struct str out = { 0 };
 	struct jsonw jw = { .out = &out };
 	json_t *json;
 
-	view_row(&jw, &w->ctx, model_find_text(&w->m, ns, name), &scratch);
+	view_row_begin(&r, &jw, &w->ctx, svc);
+	while (view_row_more(&r, &jw, &w->ctx, svc, 0))
+		;
 	json = json_of(out.text, out.len);
 	str_fini(&out);
-	serve_facts_fini(&scratch);
+	serve_facts_fini(&r.facts);
 	return json;
 }
 
@@ -422,6 +426,119 @@ static void test_conflict(void **state)
 	serve_world_fini(&w);
 }
 
+/* The desired rows become the programmed ones: the plane of arrays is slow with large services. */
+static void rows_accept(struct serve_world *w, const char *name)
+{
+	struct svc *svc = model_find_text(&w->m, "shop", name);
+	struct plan_displaced displaced = { 0 };
+	struct plan_rows *rows = plan_rows_build(&w->p, svc);
+
+	plan_rows_settle(&w->p, rows, &displaced);
+	plan_rows_number(&w->p, rows);
+	plan_rows_accept(&w->p, svc, rows);
+	vec_fini(&displaced.svcs);
+}
+
+/* Two services with `n` equal ports and one address. */
+static void put_conflicts(struct serve_world *w, int n)
+{
+	for (int i = 1; i <= 2; i++) {
+		FINI(str_fini) struct str ports = { 0 };
+		FINI(str_fini) struct str slice = { 0 };
+		const char *key = i == 1 ? "shop/old" : "shop/young";
+
+		str_printf(&ports, "ip=10.96.0.%d ext=198.51.100.7 created=%d", i, i);
+		str_puts(&slice, "|");
+		for (int p = 0; p < n; p++) {
+			str_printf(&ports, " port=p%d:%d", p, 1000 + p);
+			str_printf(&slice, " p%d:%d", p, 1000 + p);
+		}
+		str_puts(&slice, "|1 rs");
+		put_service(w, key, ports.text);
+		put_slice(w, key, key + strlen("shop/"), slice.text);
+		rows_accept(w, key + strlen("shop/"));
+	}
+}
+
+static uint64_t cpu_ns(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * NSEC_PER_SEC + (uint64_t)t.tv_nsec;
+}
+
+/*
+ * CPU time to write the row and to open the page of a service of `n` ports that are all in
+ * conflict, also after its object changed: no frontend has the index of its port any more.
+ */
+static uint64_t conflicts_cpu_ns(int n)
+{
+	struct serve_world w;
+	struct str out = { 0 };
+	struct jsonw jw = { .out = &out };
+	struct view_row r = { 0 };
+	struct view_page *page;
+	const struct plan_rows *rows;
+	struct svc *svc;
+	uint64_t took;
+
+	serve_world_init(&w);
+	put_conflicts(&w, n);
+	svc = model_find_text(&w.m, "shop", "young");
+	rows = svc->rows;
+	assert_int_equal(rows->conflicts.n, n);
+	took = cpu_ns();
+	for (int i = 0; i < 2; i++) {
+		view_row_begin(&r, &jw, &w.ctx, svc);
+		while (view_row_more(&r, &jw, &w.ctx, svc, UINT64_MAX))
+			;
+		view_page_open(&page, &w.ctx, svc, VIEW_PAGE_PEOPLE, T0);
+		view_page_close(page);
+		for (int p = 0; p < n / 2; p++) {
+			struct service_port *a = &svc->service->ports.v[p];
+			struct service_port *b = &svc->service->ports.v[n - 1 - p];
+			struct service_port swap = *a;
+
+			*a = *b;
+			*b = swap;
+		}
+	}
+	took = cpu_ns() - took;
+	str_fini(&out);
+	serve_facts_fini(&r.facts);
+	serve_world_fini(&w);
+	return took;
+}
+
+/* The cost of a service does not grow with the square of its ports. */
+static void test_many_conflicts(void **state)
+{
+	uint64_t few = UINT64_MAX;
+	uint64_t many = UINT64_MAX;
+	struct serve_world w;
+	json_t *json;
+
+	(void)state;
+	serve_world_init(&w);
+	put_conflicts(&w, 200);
+	json = row(&w, "shop", "young");
+	assert_int_equal(len_at(json, "ports"), 200);
+	assert_string_equal(text_at(json, "ports.199.note"),
+			    "198.51.100.7:1199 is served by shop/old (older service)");
+	assert_int_equal(int_at(json, "ports.199.families.0.endpoints"), 1);
+	assert_int_equal(len_at(json, "ports.199.families.0.pools"), 1);
+	json_decref(json);
+	serve_world_fini(&w);
+	for (int i = 0; i < 3; i++) {
+		few = MIN(few, conflicts_cpu_ns(1250));
+		many = MIN(many, conflicts_cpu_ns(20000));
+	}
+	print_message("    1,250: %lu us, 20,000: %lu us\n", (unsigned long)few / 1000,
+		      (unsigned long)many / 1000);
+	assert_true(many < few * 16 * 5 / 2);
+}
+
 static void test_refused(void **state)
 {
 	struct serve_world w;
@@ -744,6 +861,7 @@ int main(void)
 		cmocka_unit_test(test_states),
 		cmocka_unit_test(test_frontends),
 		cmocka_unit_test(test_conflict),
+		cmocka_unit_test(test_many_conflicts),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_pending_change),
 		cmocka_unit_test(test_reload_is_not_pending),
