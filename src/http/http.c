@@ -34,6 +34,7 @@
 #define OUTPUT_LOW (16 * 1024)   /* ... until the output shrinks to this */
 #define CLOSING_MS 1000
 #define ACCEPT_RETRY_S 1
+#define ACCEPT_MAX 16 /* a turn */
 #define LIMIT_LOG_NS (60 * NSEC_PER_SEC)
 
 enum conn_state {
@@ -62,7 +63,9 @@ struct http_server {
 	struct http_config config;
 	struct evconnlistener *listener;
 	struct event *turn;
-	struct event *accept_again;
+	struct event *accept_again; /* timer */
+	struct event *awaited;      /* at connections_max: a client waits in the backlog */
+	unsigned int n_accepted;    /* so far */
 	struct list conns;
 	struct list ready;
 	size_t n_conns;
@@ -149,8 +152,10 @@ static void conn_close(struct http_conn *c)
 	bufferevent_free(c->bev);
 	event_free(c->deadline);
 	free(c);
-	if (s->n_conns-- == s->config.connections_max && s->listener != NULL)
+	if (s->n_conns-- == s->config.connections_max && s->listener != NULL) {
+		(void)event_del(s->awaited);
 		evconnlistener_enable(s->listener);
+	}
 	/* Deferred: the caller may still use the server. */
 	if (s->n_conns == 0 && s->gone != NULL)
 		event_after(s->turn, 0);
@@ -512,9 +517,9 @@ static bool client_admit(struct http_server *s, const struct ip_addr *client)
 }
 
 /*
- * Keep room for one more connection, or stop accepting: clients wait in the backlog. While
- * connections have unread input, try again in the next turn of the loop; else the end of a
- * connection enables the listener.
+ * Keep room for one more connection, or stop accepting: clients wait in the backlog. If
+ * connections have unread input, try again when a client waits; else the end of a connection
+ * enables the listener.
  */
 static void room_make(struct http_server *s, const struct http_conn *newest)
 {
@@ -530,15 +535,13 @@ static void room_make(struct http_server *s, const struct http_conn *newest)
 	list_for_each (l, &s->conns)
 		is_reading |= list_entry(l, struct http_conn, link)->state == CONN_READ;
 	if (is_reading)
-		event_after(s->accept_again, 0);
+		(void)event_add(s->awaited, NULL);
 }
 
 /* --- accepting --- */
 
-static void on_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *peer,
-		      int peer_len, void *arg)
+static void conn_open(struct http_server *s, evutil_socket_t fd, const struct sockaddr *peer)
 {
-	struct http_server *s = arg;
 	struct ip_addr client = client_of(peer);
 	struct http_conn *c;
 
@@ -564,6 +567,18 @@ static void on_accept(struct evconnlistener *l, evutil_socket_t fd, struct socka
 	room_make(s, c);
 }
 
+static void on_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *peer,
+		      int peer_len, void *arg)
+{
+	struct http_server *s = arg;
+
+	conn_open(s, fd, peer);
+	if (++s->n_accepted % ACCEPT_MAX == 0) { /* else libevent goes on while clients wait */
+		evconnlistener_disable(l);
+		event_after(s->accept_again, 0);
+	}
+}
+
 static void on_accept_error(struct evconnlistener *l, void *arg)
 {
 	struct http_server *s = arg;
@@ -578,11 +593,16 @@ static void on_accept_again(evutil_socket_t fd, short what, void *arg)
 {
 	struct http_server *s = arg;
 
-	if (s->listener == NULL)
-		return;
-	room_make(s, NULL);
-	if (s->n_conns < s->config.connections_max)
+	if (s->listener != NULL && s->n_conns < s->config.connections_max)
 		evconnlistener_enable(s->listener);
+}
+
+static void on_awaited(evutil_socket_t fd, short what, void *arg)
+{
+	struct http_server *s = arg;
+
+	room_make(s, NULL);
+	on_accept_again(fd, what, arg);
 }
 
 int http_server_open(struct http_server **ret, struct event_base *base, int listen_fd,
@@ -597,6 +617,7 @@ int http_server_open(struct http_server **ret, struct event_base *base, int list
 	list_init(&s->ready);
 	s->turn = xtimer_new(base, on_turn, s);
 	s->accept_again = xtimer_new(base, on_accept_again, s);
+	s->awaited = xevent_new(base, listen_fd, EV_READ, on_awaited, s);
 	/* backlog 0: `listen_fd` listens already */
 	s->listener = evconnlistener_new(
 		base, on_accept, s, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, listen_fd);
@@ -618,6 +639,7 @@ void http_server_close(struct http_server *s)
 	list_for_each_safe (l, tmp, &s->conns)
 		conn_close(list_entry(l, struct http_conn, link));
 	assert(s->n_conns == 0 && list_is_empty(&s->ready));
+	event_drop(s->awaited); /* before its socket is closed */
 	if (s->listener != NULL)
 		evconnlistener_free(s->listener);
 	event_drop(s->turn);
@@ -628,6 +650,7 @@ void http_server_close(struct http_server *s)
 
 void http_server_retire(struct http_server *s, void (*gone)(void *arg))
 {
+	(void)event_del(s->awaited);
 	evconnlistener_free(TAKE(s->listener));
 	s->gone = gone;
 	if (s->n_conns == 0)

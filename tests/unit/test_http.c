@@ -113,7 +113,7 @@ static void server_begin(struct server *s, struct http_config config)
 	(void)unlink(s->path);
 	strcpy(addr.sun_path, s->path);
 	assert_int_equal(bind(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
-	assert_int_equal(listen(fd, 64), 0);
+	assert_int_equal(listen(fd, 256), 0);
 	s->talk.base = event_base_new();
 	config.handler = handle;
 	config.arg = s;
@@ -454,6 +454,72 @@ static void test_idle_crowd(void **state)
 	server_end(&s);
 }
 
+/* A turn of the loop accepts a bounded number of clients, although each evicts another. */
+static void test_accept_turn(void **state)
+{
+	struct http_config config = plain;
+	struct server s;
+	uint64_t before = http_closed(HTTP_HEALTH, HTTP_LIMIT_ALL);
+	uint64_t accepted = 0;
+	int idle[200];
+
+	(void)state;
+	config.class = HTTP_HEALTH;
+	config.connections_max = 8;
+	config.head_ms = 3600 * 1000;
+	server_begin(&s, config);
+	for (size_t i = 0; i < ARRAY_SIZE(idle); i++)
+		idle[i] = talk_connect(s.path);
+	while (accepted < ARRAY_SIZE(idle)) {
+		uint64_t was = accepted;
+
+		assert_true(s.talk.turns < 1000);
+		talk_turn(&s.talk);
+		accepted = http_closed(HTTP_HEALTH, HTTP_LIMIT_ALL) - before +
+			   http_server_connections(s.http);
+		assert_true(accepted - was <= 16);
+		assert_true(was > 0 || accepted > 0);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(idle); i++)
+		close(idle[i]);
+	server_end(&s);
+}
+
+/* At the limit a client that is about to send its request stays until another one waits. */
+static void test_room_for_none(void **state)
+{
+	static const char whole[] = "GET /whole HTTP/1.1\r\n\r\n";
+	struct http_config config = plain;
+	struct server s;
+	struct str answer = { 0 };
+	uint64_t before = http_closed(HTTP_HEALTH, HTTP_LIMIT_ALL);
+	int fd[5];
+
+	(void)state;
+	config.class = HTTP_HEALTH;
+	config.connections_max = 4;
+	server_begin(&s, config);
+	for (size_t i = 0; i < 4; i++) {
+		const char *text = i < 3 ? "GET /endless HTTP/1.1\r\n\r\n" : "GET /who";
+
+		fd[i] = talk_connect(s.path);
+		assert_int_equal(send(fd[i], text, strlen(text), 0), (ssize_t)strlen(text));
+	}
+	for (size_t i = 0; i < 20; i++)
+		talk_turn(&s.talk);
+	assert_int_equal(s.n_handled, 3);
+	assert_int_equal(http_server_connections(s.http), 4);
+	assert_int_equal(http_closed(HTTP_HEALTH, HTTP_LIMIT_ALL), before);
+	fd[4] = talk_connect(s.path);
+	talk_all(&s.talk, fd[4], whole, sizeof(whole) - 1, &answer);
+	assert_int_equal(strncmp(str_text(&answer), "HTTP/1.1 200", 12), 0);
+	assert_int_equal(http_closed(HTTP_HEALTH, HTTP_LIMIT_ALL), before + 1);
+	for (size_t i = 0; i < ARRAY_SIZE(fd); i++)
+		close(fd[i]);
+	str_fini(&answer);
+	server_end(&s);
+}
+
 static int tcp_connect(const char *from, const struct sockaddr_in *to)
 {
 	struct sockaddr_in addr = { .sin_family = AF_INET };
@@ -637,7 +703,8 @@ int main(void)
 		cmocka_unit_test(test_cut_body),       cmocka_unit_test(test_idle_crowd),
 		cmocka_unit_test(test_client_limit),   cmocka_unit_test(test_crowd),
 		cmocka_unit_test(test_retire),         cmocka_unit_test(test_any_method),
-		cmocka_unit_test(test_close_busy),
+		cmocka_unit_test(test_close_busy),     cmocka_unit_test(test_accept_turn),
+		cmocka_unit_test(test_room_for_none),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
