@@ -36,7 +36,10 @@ static void trace_begin(struct trace_body *b)
 	if (plan_trace_lacks_source(&b->trace)) {
 		jsonw_printf(&b->w, "problem", "'%.128s' is no %s address and no pod of a service",
 			     b->trace.query.src_pod->text, ipfam_text(ip_fam(&b->trace.query.dst)));
-		b->i = b->trace.endpoints.n;
+	} else if (b->trace.is_ambiguous) {
+		jsonw_printf(&b->w, "problem",
+			     "'%.128s' is a pod in several namespaces: use its address",
+			     b->trace.query.src_pod->text);
 	} else {
 		jsonw_null(&b->w, "problem");
 		plan_trace_decide(&b->trace);

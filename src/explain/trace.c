@@ -35,20 +35,28 @@ static void source_note(struct plan_trace *t, const struct slice_endpoint *e)
 }
 
 /* A pod by name has one address of a family; of two, take the smaller. */
-static void source_by_name(struct plan_trace *t, const struct slice_endpoint *e)
+static void source_by_name(struct plan_trace *t, const struct slice *sl,
+			   const struct slice_endpoint *e)
 {
 	if (e->pod == NULL || strcmp(e->pod, t->query.src_pod->text) != 0)
 		return;
+	if (t->src_ns == NULL)
+		t->src_ns = name_ref(sl->ns);
+	t->is_ambiguous |= sl->ns != t->src_ns;
 	if (ip_is_set(&t->query.src) && ip_addr_cmp(&t->query.src, &e->addr) <= 0)
 		return;
 	t->query.src = e->addr;
+	/* source_note() noted another address. */
+	free(TAKE(t->pod));
+	name_unref(TAKE(t->pod_node));
+	t->is_pod_of_this_node = false;
 }
 
 static void relate_endpoints(struct plan_trace *t, const struct slice *sl)
 {
 	vec_for_each (e, &sl->endpoints) {
 		if (t->query.src_pod != NULL)
-			source_by_name(t, e);
+			source_by_name(t, sl, e);
 		if (ip_is_set(&t->query.src) && ip_addr_is_equal(&e->addr, &t->query.src))
 			source_note(t, e);
 		if (ip_addr_is_equal(&e->addr, &t->query.dst)) {
@@ -642,6 +650,7 @@ void plan_trace_fini(struct plan_trace *t)
 	vec_fini(&t->endpoints);
 	vec_fini(&t->ranges);
 	name_unref(t->query.src_pod);
+	name_unref(t->src_ns);
 	name_unref(t->pod_node);
 	name_unref(t->ns);
 	name_unref(t->name);

@@ -140,7 +140,9 @@ struct plan_trace {
 	bool is_pod_of_this_node;
 	const struct name *pod_node; /* counted */
 	char *pod;
-	char *dst_pod; /* the destination is the address of an endpoint */
+	const struct name *src_ns; /* counted; of the first pod of that name */
+	bool is_ambiguous;         /* pods of several namespaces have the name `src_pod` */
+	char *dst_pod;             /* the destination is the address of an endpoint */
 	bool is_dst_endpoint;
 
 	enum plan_trace_verdict verdict;

@@ -423,6 +423,13 @@ static void test_trace_endpoints(void **state)
 	assert_string_equal(text_at(json, "problem"),
 			    "'cart-9' is no IPv4 address and no pod of a service");
 	json_decref(json);
+	put_service(&w.w, "test/cart", "ip=10.96.0.2 port=http:80");
+	put_slice(&w.w, "test/cart-1", "cart", "|http:8080|17 rs ~cart-7");
+	json = get_json(&w, "/v1/trace?from=cart-7&to=shop/cart");
+	assert_string_equal(text_at(json, "problem"),
+			    "'cart-7' is a pod in several namespaces: use its address");
+	assert_int_equal(len_at(json, "endpoints"), 0);
+	json_decref(json);
 	world_fini(&w);
 }
 

@@ -261,6 +261,45 @@ static const struct {
 	  "pod balance/1 shop/web cluster pod: 10.0.1.1:8080* 10.0.1.2:8080" },
 };
 
+/* Pods of one name: the answer is about one of them, in either order of the services. */
+static void test_pods_of_one_name(void **state)
+{
+	static const struct {
+		const char *ns; /* of the second pod */
+		bool is_ambiguous;
+	} pairs[] = { { "shop", false }, { "test", true } };
+
+	(void)state;
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(pairs); i++) {
+		const char *ns[2] = { "shop", pairs[i / 2].ns };
+		static const char *const slices[2] = { "|http:8080|10.0.1.1 rs @n2 ~db-0",
+						       "|http:8080|10.0.1.7 rs @n1 ~db-0" };
+		struct world w;
+		struct plan_trace t;
+		char key[2][16];
+
+		print_message("    %s, order %zu\n", ns[1], i % 2);
+		world_init(&w);
+		for (size_t k = 0; k < 2; k++) {
+			size_t which = k ^ (i % 2);
+
+			(void)snprintf(key[k], sizeof(key[k]), "%s/s%zu", ns[which], which);
+			put(&w, key[k],
+			    which == 0 ? "ip=172.30.0.1 port=http:80"
+				       : "ip=172.30.0.2 port=http:80",
+			    slices[which]);
+		}
+		trace(&t, &w, "pod db-0", "172.30.0.1", 80, L4PROTO_TCP);
+		assert_int_equal(t.query.src.bytes[3], 1);
+		assert_string_equal(t.pod, "db-0");
+		assert_string_equal(t.pod_node->text, "n2");
+		assert_false(t.is_pod_of_this_node);
+		assert_int_equal(t.is_ambiguous, pairs[i / 2].is_ambiguous);
+		plan_trace_fini(&t);
+		world_fini(&w);
+	}
+}
+
 static const struct {
 	const char *what;
 	const char *service;
@@ -592,6 +631,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_cases),
 		cmocka_unit_test(test_preserve_local_source),
+		cmocka_unit_test(test_pods_of_one_name),
 		cmocka_unit_test(test_host_network),
 		cmocka_unit_test(test_interface_detector),
 		cmocka_unit_test(test_conflict),
