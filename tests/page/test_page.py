@@ -440,6 +440,23 @@ def test_idle_costs_nothing(page, vipd):
     assert all(url == URL + "v1/status" and code == 304 for url, code in report), report
 
 
+def test_failed_load(page, vipd):
+    """The page is live only after a whole load, although the status does not change meanwhile."""
+    all_services(page)
+    page.js("""window.failed = 0, window.real = window.fetch, window.fetch = (path, ...rest) =>
+        path.startsWith('/v1/services?') ? (failed++, Promise.reject(new TypeError('lost'))) :
+        real(path, ...rest)""")
+    vipd.write(shop() + [slices("empty", pod(20, name="late"))])
+    page.wait("failed > 0")
+    L.eventually(vipd.is_settled)
+    before = page.js("failed")
+    page.wait("failed > %d" % (before + 1))
+    assert page.js("document.querySelector('#link').textContent").startswith("no answer")
+    page.js("window.fetch = window.real")
+    page.wait("document.querySelector('#link').textContent === 'live'")
+    assert page.js("document.querySelector(\"tr[data-service='shop/empty']\").dataset.state") == "ok"
+
+
 def test_vipd_restarts(page, vipd):
     vipd.stop()
     page.wait("document.querySelector('#link').textContent.startsWith('no answer')", 6)

@@ -811,6 +811,7 @@ function isVolatile() {
 
 let timer = null;
 let busy = false;
+let stale = false; // a load failed: parts of the page are older than `status`
 let took = 0; // ms of the last poll
 
 // Poll. `all`: load the view even if the status is unchanged.
@@ -827,14 +828,17 @@ async function turn(all) {
 			if (r.error)
 				throw new Error(r.error.text);
 			status = r;
-			failedSince = null;
 			if (view.preset === null)
 				view.preset = ATTENTION.split(",").some((x) => r.json.states[x] > 0) ? ATTENTION : ALL;
-			if (r.fresh || all || shown !== pathOf())
+			if (r.fresh || all || stale || shown !== pathOf()) {
+				stale = true;
 				await Promise.all([getHistory(), getDoctor(), getShown()]);
-			else if (isVolatile())
+				stale = false;
+			} else if (isVolatile()) {
 				await getShown();
+			}
 			await getCounts();
+			failedSince = null;
 		} catch (e) {
 			failedSince = failedSince === null ? performance.now() : failedSince;
 		}
