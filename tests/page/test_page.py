@@ -650,6 +650,11 @@ def test_page_at_10000(many, browser):
     assert browser.js("document.querySelectorAll('#services tr[data-service]').length") == 100
     browser.click("#next")
     browser.wait("document.querySelector('#range').textContent.startsWith('101–200')")
+    browser.click("#next")
+    browser.wait("document.querySelector('#range').textContent.startsWith('201–300')")
+    for step, numbers in (("back", "101–200"), ("forward", "201–300"), ("back", "101–200")):
+        browser.js("history.%s()" % step)
+        browser.wait("document.querySelector('#range').textContent.startsWith('%s')" % numbers)
     first = browser.js("document.querySelector('#services tr[data-service]').dataset.service")
     browser.click("#prev")
     browser.wait("document.querySelector('#range').textContent.startsWith('1–100')")

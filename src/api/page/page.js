@@ -125,7 +125,7 @@ async function get(path) {
 const view = {
 	q: "", state: "", sort: "", after: "", service: "",
 	preset: null,  // default state filter, from the first status
-	before: [],    // `after` of the previous pages
+	before: [],    // `after` of the previous pages; kept in the history of the browser
 	all: new Set(), // ports with all endpoints shown
 };
 let shown = null; // path of the displayed list or service
@@ -135,8 +135,7 @@ function viewRead() {
 
 	for (const key of ["q", "state", "sort", "after", "service"])
 		view[key] = p.get(key) || "";
-	if (view.after === "")
-		view.before = [];
+	view.before = (history.state && history.state.before) || [];
 	if (document.activeElement !== byId("q"))
 		byId("q").value = view.q;
 	byId("overview").hidden = view.service !== "";
@@ -866,6 +865,12 @@ function show() {
 
 let typing = null;
 
+function pageOpen(after, before) {
+	history.pushState({ before }, "", hashOf({ after }));
+	viewRead();
+	turn(true);
+}
+
 function start() {
 	byId("q").addEventListener("input", () => {
 		clearTimeout(typing);
@@ -877,11 +882,10 @@ function start() {
 	});
 	byId("find").addEventListener("submit", (e) => e.preventDefault());
 	byId("next").addEventListener("click", (e) => {
-		view.before.push(view.after);
-		location.hash = hashOf({ after: e.currentTarget.dataset.after });
+		pageOpen(e.currentTarget.dataset.after, [...view.before, view.after]);
 	});
 	byId("prev").addEventListener("click", () => {
-		location.hash = hashOf({ after: view.before.pop() || "" });
+		pageOpen(view.before.at(-1) || "", view.before.slice(0, -1));
 	});
 	document.addEventListener("keydown", (e) => {
 		if (e.key === "/" && !e.ctrlKey && !e.metaKey && document.activeElement !== byId("q") &&
