@@ -239,8 +239,8 @@ static void ejections_end(const struct serve_context *ctx, size_t first, bool is
 		const struct model_ejection e = m->ejections.v[m->ejections.n - n];
 
 		if (is_ok) {
-			monitor_ejection(ctx->monitor, &e, false);
 			(void)address_admit(ctx, e.ns, e.name, &e.addr, false);
+			monitor_ejection(ctx->monitor, &e, false);
 		} else {
 			(void)model_admit(m, e.ns, e.name, &e.addr, 0, now_ns());
 		}
@@ -263,20 +263,26 @@ static int endpoints_admit(const struct serve_context *ctx, const struct change 
 	return n;
 }
 
+/* The pod of an address that slices of the service list, or NULL. */
+static const char *pod_of(const struct svc *svc, const struct ip_addr *addr)
+{
+	list_for_each_entry (l, &svc->slices, struct slice_entry, link) {
+		const struct slice_endpoint *e =
+			vec_search(&l->slice->endpoints, addr, ip_addr_cmp);
+
+		if (e != NULL && e->pod != NULL)
+			return e->pod;
+	}
+	return NULL;
+}
+
 static void ejection_item(struct jsonw *w, const struct model *m, size_t i)
 {
 	const struct model_ejection *e = &m->ejections.v[i];
 	const struct svc *svc = model_find(m, e->ns, e->name);
-	const char *pod = NULL;
 	FINI(str_fini) struct str text = { 0 };
 
-	if (svc != NULL)
-		list_for_each (l, &svc->slices)
-			vec_for_each (ep,
-				      &list_entry(l, struct slice_entry, link)->slice->endpoints)
-				if (ip_addr_is_equal(&ep->addr, &e->addr))
-					pod = ep->pod;
-	item_print(w, e->ns, e->name, &e->addr, pod);
+	item_print(w, e->ns, e->name, &e->addr, svc != NULL ? pod_of(svc, &e->addr) : NULL);
 	jsonw_uint_if(w, "port", e->port != 0, e->port);
 	jsonw_bool(w, "by_operator", e->is_manual);
 	model_ejection_text(&text, e, now_ns());

@@ -7,11 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "api/drain.h"
+#include "api/monitor.h"
 #include "model/drain.h"
 #include "model/eject.h"
 #include "model/select.h"
@@ -381,6 +383,101 @@ static void test_eject_part(void **state)
 	world_fini(&w);
 }
 
+/* An ejection by vipd ends before that by an operator begins: the last event is in force. */
+static void test_eject_events(void **state)
+{
+	struct model_ejection own = { .addr = test_addr("10.0.1.2"), .port = 8080, .failed = 5 };
+	static const char head[] = "GET /v1/monitor?kind=ejected HTTP/1.1\r\nHost: x\r\n\r\n";
+	FINI(str_fini) struct str events = { 0 };
+	struct http_request q = { 0 };
+	struct http_reply reply = { 0 };
+	struct monitor *mon;
+	struct err err;
+	struct world w;
+	const char *end;
+	const char *begin;
+
+	(void)state;
+	world_init(&w);
+	monitor_open(&mon, &w.w.m);
+	w.w.ctx.monitor = mon;
+	assert_int_equal(http_request_parse(&q, head, sizeof(head) - 1, HTTP_TAKES_READS, &err), 0);
+	body_monitor(&reply, &w.w.ctx, &q);
+	assert_int_equal(reply.status, 200);
+	own.ns = model_find_text(&w.w.m, "shop", "web")->ns;
+	own.name = model_find_text(&w.w.m, "shop", "web")->name;
+	assert_int_equal(model_eject(&w.w.m, &own, T0), 0);
+	assert_int_equal(put_ejection(&w, "service=shop/web&endpoint=web-2&state=ejected", NULL),
+			 200);
+	(void)reply.ops->more(reply.state, &events, 0);
+	end = strstr(events.text, "\"over\":true");
+	begin = strstr(events.text, "\"over\":false");
+	assert_non_null(end);
+	assert_non_null(begin);
+	assert_true(end < begin);
+	reply.ops->close(reply.state);
+	http_request_fini(&q);
+	monitor_close(mon);
+	world_fini(&w);
+}
+
+/* CPU time to list 1,000 ejections of a service with `n` slices of 1,000 endpoints. */
+static uint64_t list_cpu_ns(int n)
+{
+	uint64_t least = UINT64_MAX;
+	struct world w;
+	json_t *json;
+
+	world_init(&w);
+	put_service(&w.w, "shop/big", "ip=10.96.0.2 port=http:80");
+	for (int i = 0; i < n; i++) {
+		FINI(str_fini) struct str slice = { 0 };
+		char key[32];
+
+		str_puts(&slice, "|http:8080|");
+		for (int k = 0; k < 1000; k++)
+			str_printf(&slice, "%s10.%d.%d.%d rs ~p%d", k ? ";" : "", i, k / 100,
+				   k % 100, k);
+		(void)snprintf(key, sizeof(key), "shop/big-%d", i);
+		put_slice(&w.w, key, "big", slice.text);
+	}
+	for (int i = 0; i < 1000; i++) {
+		char addr[IP_TEXT_MAX];
+
+		(void)snprintf(addr, sizeof(addr), "10.%d.%d.%d", n - 1, i / 100, i % 100);
+		*vec_push(&w.w.m.ejections) = (struct model_ejection){ .ns = name_get_str("shop"),
+								       .name = name_get_str("big"),
+								       .addr = test_addr(addr),
+								       .is_manual = true };
+	}
+	for (int i = 0; i < 3; i++) {
+		struct timespec t[2];
+
+		(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t[0]);
+		assert_int_equal(ask(&w, admin_ejections, "GET /v1/ejections", &json), 200);
+		(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t[1]);
+		least = MIN(least, (uint64_t)(t[1].tv_sec - t[0].tv_sec) * NSEC_PER_SEC +
+					   t[1].tv_nsec - t[0].tv_nsec);
+		assert_string_equal(text_at(json, "items.999.pod"), "p999");
+		json_decref(json);
+	}
+	model_ejections_fini(&w.w.m);
+	world_fini(&w);
+	return least;
+}
+
+/* The list of ejections does not compare each one with each endpoint. */
+static void test_list_many(void **state)
+{
+	uint64_t few = list_cpu_ns(1);
+	uint64_t many = list_cpu_ns(20);
+
+	(void)state;
+	print_message("    1,000 endpoints: %lu us, 20,000: %lu us\n", (unsigned long)few / 1000,
+		      (unsigned long)many / 1000);
+	assert_true(many < 3 * few);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -394,6 +491,8 @@ int main(void)
 		cmocka_unit_test(test_no_file),
 		cmocka_unit_test(test_eject),
 		cmocka_unit_test(test_eject_part),
+		cmocka_unit_test(test_eject_events),
+		cmocka_unit_test(test_list_many),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
