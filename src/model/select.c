@@ -242,11 +242,11 @@ const struct weights *service_weights(const struct service *s)
 	return s->tuning != NULL ? s->tuning->by_name : NULL;
 }
 
-static struct endpoint endpoint_of(const struct model *m, const struct svc *svc, uint8_t proto,
+/* Without its ejection. */
+static struct endpoint endpoint_of(const struct model *m, const struct svc *svc,
 				   const struct candidate *c)
 {
 	const struct weights *w = service_weights(svc->service);
-	const struct model_ejection *ejection = NULL;
 	struct endpoint e = { .addr = c->from->addr,
 			      .port = c->port,
 			      .flags = c->from->flags,
@@ -257,12 +257,30 @@ static struct endpoint endpoint_of(const struct model *m, const struct svc *svc,
 	if (w != NULL)
 		e.weight = weights_of(w, &e.addr, c->from->pod, c->slice->name);
 	e.is_drained = e.weight == 0 || (m->drains.n > 0 && model_is_drained(m, svc, c->from));
-	if (m->ejections.n > 0)
-		ejection = model_ejection(m, svc->ns, svc->name, &e.addr,
-					  proto == L4PROTO_TCP ? e.port : 0);
-	if (ejection != NULL)
-		e.ejection = ejection->is_manual ? EJECTION_MANUAL : EJECTION_OWN;
 	return e;
+}
+
+static bool is_ejection_of(const struct model_ejection *e, const struct svc *svc)
+{
+	return e->ns == svc->ns && e->name == svc->name;
+}
+
+/* As model_ejection() of each endpoint: an ejection from all ports comes first. */
+static void mark_ejected(struct selection *s, const struct model *m, const struct svc *svc,
+			 uint8_t proto)
+{
+	vec_for_each (x, &m->ejections) {
+		struct endpoint *e;
+
+		if (!is_ejection_of(x, svc))
+			continue;
+		e = s->endpoints.v +
+		    bisect(s->endpoints.n, i, ip_addr_cmp(&s->endpoints.v[i].addr, &x->addr) < 0);
+		for (; e < vec_end(&s->endpoints) && ip_addr_is_equal(&e->addr, &x->addr); e++)
+			if (x->port == 0 || (proto == L4PROTO_TCP && x->port == e->port &&
+					     e->ejection == EJECTION_NONE))
+				e->ejection = x->is_manual ? EJECTION_MANUAL : EJECTION_OWN;
+	}
 }
 
 /* Fill `ret->endpoints`: sorted, one per identity. */
@@ -285,9 +303,10 @@ static void merge(struct selection *ret, const struct model *m, const struct svc
 		for (i++; i < end && identity_cmp(i, best) == 0; i++)
 			if (does_beat(i, best))
 				best = i;
-		*vec_push(&ret->endpoints) = endpoint_of(m, svc, port->proto, best);
+		*vec_push(&ret->endpoints) = endpoint_of(m, svc, best);
 	}
 	ret->sums.twice = (int32_t)(c.all.n - ret->endpoints.n);
+	mark_ejected(ret, m, svc, port->proto);
 }
 
 /* --- classify ------------------------------------------------------------------ */
@@ -474,7 +493,7 @@ static void add_entry(struct selection *to, const struct model *m, const struct 
 	     p++) {
 		const struct candidate c = { .from = e, .slice = s, .port = p->port };
 
-		*vec_push(&to->endpoints) = endpoint_of(m, svc, port->proto, &c);
+		*vec_push(&to->endpoints) = endpoint_of(m, svc, &c);
 	}
 }
 
@@ -545,7 +564,7 @@ bool select_changes(struct selection *gone, struct selection *come, struct selec
 	size_t searches = 0;
 
 	*gone = *come = selection_of(svc->service, port, fam);
-	if (vec_has(&m->ejections, e, e->ns == svc->ns && e->name == svc->name))
+	if (vec_has(&m->ejections, e, is_ejection_of(e, svc)))
 		return false;
 	vec_for_each (c, &svc->track->slices) {
 		if (!slice_ports_are_equal(c->was, c->entry->slice))

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "../sync_steps.h"
 #include "base/log.h"
@@ -909,6 +910,87 @@ static void test_older_probe(void **state)
 	world_fini(&w);
 }
 
+/* --- many --- */
+
+static void ejection_push(struct world *w, const char *name, int i, uint16_t port)
+{
+	char addr[IP_TEXT_MAX];
+
+	(void)snprintf(addr, sizeof(addr), "10.7.%d.%d", i / 250, i % 250);
+	*vec_push(&w->m.ejections) = (struct model_ejection){ .ns = name_get_str("default"),
+							      .name = name_get_str(name),
+							      .addr = test_addr(addr),
+							      .port = port,
+							      .is_manual = port == 0 };
+}
+
+/* CPU time to select the endpoints, `n_ejected` of which are; the least of some runs. */
+static uint64_t select_cpu_ns(const struct world *w, size_t n_ejected)
+{
+	const struct svc *svc = model_find_text(&w->m, "default", "a");
+	uint64_t least = UINT64_MAX;
+
+	for (int i = 0; i < 5; i++) {
+		struct selection sel;
+		struct timespec t[2];
+		size_t n = 0;
+
+		(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t[0]);
+		select_endpoints(&sel, &w->m, svc, 0, IPFAM_V4);
+		(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t[1]);
+		least = MIN(least, (uint64_t)(t[1].tv_sec - t[0].tv_sec) * NSEC_PER_SEC +
+					   t[1].tv_nsec - t[0].tv_nsec);
+		vec_for_each (e, &sel.endpoints) {
+			const struct model_ejection *by =
+				i > 0 ? NULL
+				      : model_ejection(&w->m, svc->ns, svc->name, &e->addr,
+						       e->port);
+
+			if (i == 0)
+				assert_int_equal(e->ejection, by == NULL      ? EJECTION_NONE
+							      : by->is_manual ? EJECTION_MANUAL
+									      : EJECTION_OWN);
+			n += e->cluster == EXCLUSION_EJECTED;
+		}
+		assert_int_equal(n, n_ejected);
+		selection_fini(&sel);
+	}
+	return least;
+}
+
+/* The selection does not compare each endpoint with each ejection. */
+static void test_many_ejections(void **state)
+{
+	FINI(str_fini) struct str slice = { 0 };
+	struct world w;
+	uint64_t none;
+	uint64_t others;
+	uint64_t own;
+
+	(void)state;
+	str_puts(&slice, P);
+	for (int i = 0; i < 10000; i++)
+		str_printf(&slice, "%s10.7.%d.%d rs", i ? ";" : "", i / 250, i % 250);
+	world_init(&w, slice.text);
+	none = select_cpu_ns(&w, 0);
+	for (int i = 0; i < MODEL_EJECTIONS_MAX; i++)
+		ejection_push(&w, "b", i, 0);
+	others = select_cpu_ns(&w, 0);
+	model_ejections_fini(&w.m);
+	for (int i = 0; i < MODEL_EJECTIONS_MAX; i += 2) { /* two of an endpoint, in any order */
+		ejection_push(&w, "a", i, i % 3 == 0 ? 0 : 8080);
+		ejection_push(&w, "a", i + i % 5, i % 3 == 0 ? 8080 : 0);
+	}
+	own = select_cpu_ns(&w, 717);
+	print_message("    none: %lu us, of another service: %lu us, of this one: %lu us\n",
+		      (unsigned long)none / 1000, (unsigned long)others / 1000,
+		      (unsigned long)own / 1000);
+	assert_true(others < 5 * none);
+	assert_true(own < 5 * none);
+	model_ejections_fini(&w.m);
+	world_fini(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -923,6 +1005,7 @@ int main(void)
 		cmocka_unit_test(test_removed),         cmocka_unit_test(test_operator),
 		cmocka_unit_test(test_packet_loss),     cmocka_unit_test(test_older_probe),
 		cmocka_unit_test(test_many_recovered),
+		cmocka_unit_test(test_many_ejections),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
