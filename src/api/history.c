@@ -15,8 +15,8 @@ struct second {
 	uint64_t at; /* now_ns() in seconds; 0 = never used */
 	uint32_t n[COUNTERS];
 	uint32_t acks; /* acknowledged services */
-	uint32_t slow; /* upper bound of the longest time to acknowledge, us */
 	uint64_t ack_sum_ns;
+	uint64_t slow_us; /* upper bound of the longest time to acknowledge */
 };
 
 struct history {
@@ -48,12 +48,14 @@ static uint32_t since(uint64_t *seen, uint64_t is)
 	return (uint32_t)MIN(n, (uint64_t)UINT32_MAX);
 }
 
-/* The upper bound of the highest bucket that changed. */
-static uint32_t slowest_us(const struct hist *old, const struct hist *new)
+/* The upper bound of the highest bucket that changed; the last one has none but the maximum. */
+static uint64_t slowest_us(const struct hist *old, const struct hist *new)
 {
+	uint64_t max = new->max_ns / NSEC_PER_USEC + 1;
+
 	for (unsigned int i = HIST_BUCKETS; i-- > 0;)
 		if (new->bucket[i] != old->bucket[i])
-			return (uint32_t)MIN(UINT64_C(1) << i, new->max_ns / NSEC_PER_USEC + 1);
+			return i < HIST_BUCKETS - 1 ? MIN(UINT64_C(1) << i, max) : max;
 	return 0;
 }
 
@@ -71,7 +73,7 @@ static void note_acks(struct history *h, struct second *s, const struct hist *is
 {
 	if (is->count == h->acks.count)
 		return;
-	s->slow = MAX(s->slow, slowest_us(&h->acks, is));
+	s->slow_us = MAX(s->slow_us, slowest_us(&h->acks, is));
 	s->acks += (uint32_t)(is->count - h->acks.count);
 	s->ack_sum_ns += is->sum_ns - h->acks.sum_ns;
 	h->acks = *is;
@@ -103,7 +105,7 @@ static void view_second(struct jsonw *w, const struct second *s, uint64_t now_s)
 		jsonw_uint(w, names[i], s->n[i]);
 	jsonw_uint_if(w, "ack_mean_us", s->acks > 0,
 		      s->ack_sum_ns / MAX(s->acks, 1U) / NSEC_PER_USEC);
-	jsonw_uint_if(w, "ack_max_us", s->acks > 0, s->slow);
+	jsonw_uint_if(w, "ack_max_us", s->acks > 0, s->slow_us);
 	jsonw_end(w);
 }
 

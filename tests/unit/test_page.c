@@ -471,6 +471,15 @@ static void test_history(void **state)
 	assert_true(int_at(json, "items.0.writes") > 0);
 	assert_true(int_at(json, "items.0.age_s") <= 1);
 	json_decref(json);
+	/* The last bucket of the histogram has no upper bound. */
+	model_put_service(&w.w.m, test_service("a/slow", "ip=10.96.0.2 port=http:80"),
+			  now - 20 * NSEC_PER_SEC);
+	sync_settle(w.w.s, T0);
+	history_note(w.history, now);
+	json = history_of(&w);
+	assert_true(int_at(json, "items.0.ack_mean_us") >= 10 * 1000 * 1000);
+	assert_true(int_at(json, "items.0.ack_max_us") >= int_at(json, "items.0.ack_mean_us"));
+	json_decref(json);
 	/* Entries older than the ring are overwritten. */
 	put_slice(&w.w, "a/s", "b", "|http:8080|10.1.0.1 rs");
 	history_note(w.history, now - (uint64_t)HISTORY_SECONDS * NSEC_PER_SEC);
