@@ -329,7 +329,7 @@ void body_monitor(struct http_reply *reply, const struct serve_context *ctx,
 	struct err err = { 0 };
 
 	r->kinds = (UINT32_C(1) << KIND_N) - 1;
-	if (kinds != NULL &&
+	if (kinds != NULL && kinds[0] != '\0' &&
 	    body_words_parse(&r->kinds, kinds, kind_find, "kind", "a kind of event", &err) < 0) {
 		http_reply_error(reply, 400, "%s", err.text);
 	} else if (!body_service_param(&r->ns, &r->name, reply, q)) {

@@ -220,7 +220,7 @@ static void test_filters(void **state)
 	(void)state;
 	world_init(&w);
 	assert_int_equal(watch_open(&all, &w, ""), 200);
-	assert_int_equal(watch_open(&web, &w, "service=shop/web"), 200);
+	assert_int_equal(watch_open(&web, &w, "service=shop/web&kind="), 200);
 	assert_int_equal(watch_open(&sync, &w, "service=shop/db&kind=sync,rejected"), 200);
 	put_service(&w.w, "shop/web", "ip=10.96.0.1 port=http:80");
 	put_slice(&w.w, "shop/web-1", "web", "|http:8080|1 rs");
