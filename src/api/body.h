@@ -5,8 +5,6 @@
  * Each function turns a request into a reply (http/http.h): a stream, or an error
  * that names the parameter. A stream keeps names and copies between two pieces, never
  * pointers into the model.
- *
- * All except dumps are conditional (api/generation.h).
  */
 #pragma once
 
