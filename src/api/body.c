@@ -588,7 +588,7 @@ static bool is_volatile(const struct serve_context *ctx, const struct svc *svc)
 {
 	size_t n = 0;
 
-	if (ctx->plane != NULL && ctx->plane->ops->draining != NULL)
+	if (ctx->plane->ops->draining != NULL)
 		ctx->plane->ops->draining(ctx->plane, svc, draining_count, &n);
 	vec_for_each (e, &ctx->model->ejections)
 		n += e->ns == svc->ns && e->name == svc->name;

@@ -96,7 +96,7 @@ static void mix_drains(uint64_t *h, const struct serve_context *ctx)
 	const struct plane *p = ctx->plane;
 	struct plane_drains d = { 0 };
 
-	if (p != NULL && p->ops->drains != NULL)
+	if (p->ops->drains != NULL)
 		p->ops->drains(p, &d);
 	mix_uint(h, d.n_draining);
 	mix_uint(h, d.n_drained);
@@ -123,7 +123,7 @@ static uint64_t generation(const struct serve_context *ctx)
 	mix_uint(&h, ctx->plan->n_conflicts);
 	mix_uint(&h, ctx->plan->n_unsticky);
 	mix_uint(&h, ctx->plan->n_host_cluster_ips);
-	for (int i = 0; ctx->plane != NULL && i < PLANE_FAULT_N; i++)
+	for (int i = 0; i < PLANE_FAULT_N; i++)
 		mix_text(&h, ctx->plane->faults[i].text);
 	mix_source(&h, &ctx->source);
 	mix_drains(&h, ctx);
@@ -134,9 +134,8 @@ static uint64_t generation(const struct serve_context *ctx)
 	}
 	if (ctx->checks != NULL)
 		mix_uint(&h, check_helper_state(ctx->checks).runs);
-	if (ctx->sync != NULL)
-		mix_sync(&h, ctx->sync);
-	if (ctx->sync != NULL && ctx->health != NULL)
+	mix_sync(&h, ctx->sync);
+	if (ctx->health != NULL)
 		mix_health(&h, ctx->health);
 	return h;
 }

@@ -207,8 +207,7 @@ void body_trace(struct http_reply *reply, const struct serve_context *ctx,
 		http_reply_error(reply, r == -ENOENT ? 404 : 400, "%s", err.text);
 		return;
 	}
-	if (ctx->plane != NULL)
-		query.balancer = plane_balancer(ctx->plane);
+	query.balancer = plane_balancer(ctx->plane);
 	b = xcalloc(1, sizeof(*b));
 	b->ctx = ctx;
 	plan_trace_init(&b->trace, ctx->plan, &query);

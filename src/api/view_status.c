@@ -19,7 +19,7 @@ static bool has_remark(const struct plane *p, const struct svc *svc)
 {
 	FINI(str_fini) struct str text = { 0 };
 
-	if (p == NULL || p->ops->remark == NULL || svc->rows == NULL || svc->service == NULL ||
+	if (p->ops->remark == NULL || svc->rows == NULL || svc->service == NULL ||
 	    svc->service->tuning == NULL)
 		return false;
 	p->ops->remark(p, svc, &text);
@@ -130,10 +130,9 @@ static void view_last_step(struct jsonw *w, const struct sync_stats *st, uint64_
 
 static void view_sync(struct jsonw *w, const struct serve_context *ctx, uint64_t now)
 {
-	const struct sync_stats *st = ctx->sync ? sync_stats_get(ctx->sync) : NULL;
+	const struct sync_stats *st = sync_stats_get(ctx->sync);
 
-	if (!jsonw_object_if(w, "sync", st != NULL))
-		return;
+	jsonw_object(w, "sync");
 	view_last_step(w, st, now);
 	age(w, "synced_age_ms", st->last_ok_ns, now);
 	jsonw_uint(w, "transactions", st->steps);
@@ -168,14 +167,8 @@ static void view_state(struct jsonw *w, const struct serve_context *ctx,
 		[SYNC_ADOPTING] = { "adopting", "comparing all services with kernel state" },
 		[SYNC_RUNNING] = { "running", "following changes of the objects" },
 	};
-	enum sync_state state;
+	enum sync_state state = sync_state_get(ctx->sync);
 
-	if (ctx->sync == NULL) {
-		jsonw_text(w, "state", "starting");
-		jsonw_text(w, "state_text", "kernel and sources are not open yet");
-		return;
-	}
-	state = sync_state_get(ctx->sync);
 	jsonw_text(w, "state", states[state].word);
 	if (state != SYNC_WAITING)
 		jsonw_text(w, "state_text", states[state].text);
@@ -189,7 +182,7 @@ static void view_health(struct jsonw *w, const struct serve_context *ctx, uint64
 {
 	struct health_facts f;
 
-	if (!jsonw_object_if(w, "health", ctx->health != NULL && ctx->sync != NULL))
+	if (!jsonw_object_if(w, "health", ctx->health != NULL))
 		return;
 	health_facts_get(&f, ctx->health, now, 0);
 	jsonw_bool(w, "live", health_is_good(&f));
@@ -210,7 +203,7 @@ static void view_health(struct jsonw *w, const struct serve_context *ctx, uint64
 
 static void view_rejected(struct jsonw *w, const struct serve_context *ctx, uint64_t now)
 {
-	size_t count = ctx->sync ? sync_failure_count(ctx->sync) : 0;
+	size_t count = sync_failure_count(ctx->sync);
 	size_t n = 0;
 	const struct sync_failure **v = NULL;
 
@@ -218,7 +211,7 @@ static void view_rejected(struct jsonw *w, const struct serve_context *ctx, uint
 		v = sync_failures(ctx->sync, &n);
 	jsonw_object(w, "rejected");
 	jsonw_uint(w, "count", count);
-	jsonw_uint(w, "occupied", ctx->sync ? sync_occupied_count(ctx->sync) : 0);
+	jsonw_uint(w, "occupied", sync_occupied_count(ctx->sync));
 	jsonw_array(w, "items");
 	for (size_t i = 0; i < MIN(n, (size_t)REJECTED_SHOWN); i++) {
 		jsonw_object(w, NULL);
@@ -309,7 +302,7 @@ static void view_problems(struct jsonw *w, const struct serve_context *ctx,
 	const struct model *m = ctx->model;
 
 	jsonw_array(w, "problems");
-	problem_count(w, "rejected", ctx->sync ? sync_failure_count(ctx->sync) : 0,
+	problem_count(w, "rejected", sync_failure_count(ctx->sync),
 		      "service is rejected by the kernel", "services are rejected by the kernel");
 	problem_count(w, "source", MAX(source->n_errors, source->errors.n),
 		      "problem with the source", "problems with the source");
@@ -325,11 +318,10 @@ static void view_problems(struct jsonw *w, const struct serve_context *ctx,
 	problem_count(w, "node", ctx->plan->n_host_cluster_ips,
 		      "service has a cluster IP that is an address of this node",
 		      "services have a cluster IP that is an address of this node");
-	for (int i = 0; ctx->plane != NULL && i < PLANE_FAULT_N; i++)
+	for (int i = 0; i < PLANE_FAULT_N; i++)
 		if (ctx->plane->faults[i].text[0] != '\0')
 			problem(w, "plane", "%s", ctx->plane->faults[i].text);
-	if (ctx->sync != NULL)
-		problems_sync(w, ctx, source);
+	problems_sync(w, ctx, source);
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		if (model_nodeports(m, fam) != MODEL_NODEPORTS_OK)
 			problem(w, "node", "%s",
@@ -405,8 +397,8 @@ void view_status(struct jsonw *w, const struct serve_context *ctx, const struct 
 	age(w, "uptime_ms", ctx->started_ns, now);
 	view_state(w, ctx, &source);
 	view_health(w, ctx, now);
-	jsonw_text(w, "plane", ctx->plane ? ctx->plane->ops->name : NULL);
-	jsonw_bool(w, "flush_safe", ctx->plane != NULL && ctx->plane->is_flush_safe);
+	jsonw_text(w, "plane", ctx->plane->ops->name);
+	jsonw_bool(w, "flush_safe", ctx->plane->is_flush_safe);
 	view_node(w, "node", ctx->model);
 	view_source(w, &source, now);
 	view_counts(w, ctx, t);

@@ -362,8 +362,7 @@ static void step_kernel(struct jsonw *w, const struct serve_context *ctx,
 	static const char *const texts[] = { "programmed as above", "frontend not programmed",
 					     "another verdict or other endpoints programmed" };
 	const struct svc *svc = model_find(ctx->model, t->ns, t->name);
-	const struct sync_failure *failure =
-		svc != NULL && ctx->sync != NULL ? sync_failure_find(ctx->sync, svc) : NULL;
+	const struct sync_failure *failure = svc != NULL ? sync_failure_find(ctx->sync, svc) : NULL;
 	FINI(str_fini) struct str out = { 0 };
 
 	str_puts(&out, texts[t->programmed]);

@@ -100,7 +100,7 @@ bool health_lacks_node(const struct health *h)
 {
 	const struct serve_context *ctx = h->config.ctx;
 
-	return ctx->model->self == NULL && !h->config.is_node_optional && ctx->sync != NULL &&
+	return ctx->model->self == NULL && !h->config.is_node_optional &&
 	       sync_state_get(ctx->sync) != SYNC_WAITING;
 }
 

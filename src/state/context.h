@@ -61,8 +61,8 @@ struct history;
 struct serve_context {
 	const struct model *model;
 	const struct plan *plan;
-	const struct sync *sync;         /* NULL before it is open */
-	const struct plane *plane;       /* NULL before it is open */
+	const struct sync *sync;
+	const struct plane *plane;
 	const struct health *health;     /* NULL before it is open */
 	const struct history *history;   /* NULL before it is open */
 	struct check_helper *checks;     /* of this node; NULL: none */

@@ -211,7 +211,7 @@ void serve_facts_get(struct serve_facts *ret, const struct serve_context *ctx,
 	vec_clear(&ret->by_number);
 	vec_clear(&ret->conflicts);
 	ret->n_frontends = ret->n_pools = ret->n_backends = 0;
-	ret->failure = ctx->sync ? sync_failure_find(ctx->sync, svc) : NULL;
+	ret->failure = sync_failure_find(ctx->sync, svc);
 	if (svc->rows != NULL)
 		rows_facts(ret, svc);
 	ret->state = whole_state(ret, svc);

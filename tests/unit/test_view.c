@@ -835,23 +835,6 @@ static void test_affinity(void **state)
 	serve_world_fini(&w);
 }
 
-static void test_status_early(void **state)
-{
-	struct serve_world w;
-	json_t *st;
-
-	(void)state;
-	serve_world_init(&w);
-	w.ctx.sync = NULL;
-	w.ctx.plane = NULL;
-	st = status(&w, T0);
-	assert_string_equal(text_at(st, "state"), "starting");
-	assert_true(json_is_null(at(st, "sync")));
-	assert_true(json_is_null(at(st, "plane")));
-	json_decref(st);
-	serve_world_fini(&w);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -868,7 +851,6 @@ int main(void)
 		cmocka_unit_test(test_change_between_pieces),
 		cmocka_unit_test(test_status),
 		cmocka_unit_test(test_affinity),
-		cmocka_unit_test(test_status_early),
 	};
 
 	log_level_set_all(LOG_LEVEL_WARN);
