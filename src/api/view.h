@@ -75,23 +75,18 @@ void view_reason(struct jsonw *w, const struct model *m, const struct name *ns,
 /*
  * The page of a service.
  *
- *     view_page_open(&v, ctx, svc, VIEW_PAGE_PEOPLE, now)
+ *     view_page_open(&v, ctx, svc, now)
  *     while (view_page_more(v, w, deadline_ns))
  *             ... send the piece, return to the event loop ...
  *     view_page_close(v)
  *
  * "complete" is the last member: false when a change of the service between two pieces
- * prevented the rest.
+ * prevented the rest. `now` is now_ns(); 0: without ages and times, for comparable dumps.
  */
-enum view_page_mode {
-	VIEW_PAGE_PEOPLE = 0,
-	VIEW_PAGE_STABLE, /* without ages and times, for comparable dumps */
-};
-
 struct view_page;
 
 void view_page_open(struct view_page **ret, const struct serve_context *ctx, const struct svc *svc,
-		    enum view_page_mode mode, uint64_t now);
+		    uint64_t now);
 /* 1 while there is more. Pass one `w` to all calls; its buffer may change. */
 int view_page_more(struct view_page *v, struct jsonw *w, uint64_t deadline_ns);
 void view_page_close(struct view_page *v);

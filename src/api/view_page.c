@@ -50,7 +50,7 @@ struct view_page {
 	const struct serve_context *ctx;
 	const struct name *ns;
 	const struct name *name;
-	enum view_page_mode mode;
+	uint64_t now; /* of view_page_open() */
 	enum stage stage;
 	bool is_cut;
 	struct plan_balancing balancing; /* of the current pool */
@@ -123,15 +123,15 @@ static void head_object(struct jsonw *w, const struct service *s)
 }
 
 static void head_pending(struct jsonw *w, const struct svc *svc, const struct sync_failure *failure,
-			 enum view_page_mode mode, uint64_t now)
+			 uint64_t now)
 {
 	jsonw_bool(w, "pending", serve_is_pending(svc));
-	if (mode == VIEW_PAGE_PEOPLE && svc->dirty_since_ns > 1 && now > svc->dirty_since_ns)
+	if (svc->dirty_since_ns > 1 && now > svc->dirty_since_ns)
 		jsonw_uint(w, "pending_ms", (now - svc->dirty_since_ns) / NSEC_PER_MSEC);
 	if (!jsonw_object_if(w, "rejected", failure != NULL))
 		return;
 	jsonw_text(w, "text", failure->text);
-	if (mode == VIEW_PAGE_PEOPLE) {
+	if (now != 0) {
 		jsonw_uint(w, "attempts", failure->attempts);
 		jsonw_uint(w, "since_ms",
 			   now > failure->since_ns ? (now - failure->since_ns) / NSEC_PER_MSEC : 0);
@@ -175,15 +175,14 @@ static void head_plane(struct jsonw *w, const struct view_page *v, const struct 
 		plan_affinity_text(v->ctx->plan, svc->rows, &remark);
 	jsonw_text(w, "remark", remark.text);
 	str_fini(&remark);
-	if (p->ops->draining == NULL || v->mode != VIEW_PAGE_PEOPLE)
+	if (p->ops->draining == NULL || v->now == 0)
 		return;
 	jsonw_array(w, "draining");
 	p->ops->draining(p, svc, draining_add, &all);
 	jsonw_end(w);
 }
 
-static void head_write(struct view_page *v, const struct svc *svc, const struct serve_facts *f,
-		       uint64_t now)
+static void head_write(struct view_page *v, const struct svc *svc, const struct serve_facts *f)
 {
 	struct jsonw w = { .out = &v->head };
 	FINI(str_fini) struct str note = { 0 };
@@ -197,7 +196,7 @@ static void head_write(struct view_page *v, const struct svc *svc, const struct 
 	jsonw_bool(&w, "has_object", svc->service != NULL);
 	jsonw_bool(&w, "programmed", svc->rows != NULL);
 	jsonw_uint(&w, "slices", svc->n_slices);
-	head_pending(&w, svc, f->failure, v->mode, now);
+	head_pending(&w, svc, f->failure, v->now);
 	if (svc->service != NULL)
 		head_object(&w, svc->service);
 	head_plane(&w, v, svc);
@@ -303,7 +302,7 @@ static void view_set(struct view_page *v, struct jsonw *w, const char *key,
 	jsonw_object(w, key);
 	jsonw_bool(w, "used", why == EXCLUSION_NONE);
 	view_reason(w, v->ctx->model, v->ns, v->name, &ep->as.addr, ep->as.port, why,
-		    v->mode == VIEW_PAGE_PEOPLE ? now_ns() : 0);
+		    v->now != 0 ? now_ns() : 0);
 	jsonw_uint_if(w, "slot", slot >= 0, (uint64_t)slot);
 	jsonw_end(w);
 }
@@ -316,7 +315,7 @@ static void view_endpoint(struct view_page *v, struct jsonw *w, const struct pag
 	view_endpoint_state(w, ep->pod, ep->place, ep->as.is_local, ep->as.flags);
 	view_set(v, w, "cluster_set", ep, ep->as.cluster, ep->cluster_slot);
 	view_set(v, w, "local_set", ep, ep->as.local, ep->local_slot);
-	if (v->mode == VIEW_PAGE_PEOPLE)
+	if (v->now != 0)
 		view_silence(w, v->ctx, &ep->as.addr, ep->as.port, v->ports.v[v->i].port.proto);
 	jsonw_end(w);
 }
@@ -606,18 +605,18 @@ int view_page_more(struct view_page *v, struct jsonw *w, uint64_t deadline_ns)
 }
 
 void view_page_open(struct view_page **ret, const struct serve_context *ctx, const struct svc *svc,
-		    enum view_page_mode mode, uint64_t now)
+		    uint64_t now)
 {
 	struct view_page *v = xcalloc(1, sizeof(*v));
 	struct serve_facts facts = { 0 };
 
 	v->rows = xcalloc(1, sizeof(*v->rows));
 	v->ctx = ctx;
-	v->mode = mode;
+	v->now = now;
 	v->ns = name_ref(svc->ns);
 	v->name = name_ref(svc->name);
 	serve_facts_get(&facts, ctx, svc);
-	head_write(v, svc, &facts, now);
+	head_write(v, svc, &facts);
 	if (svc->rows != NULL)
 		rows_copy(v, svc->rows);
 	if (svc->service != NULL)
