@@ -43,7 +43,8 @@ FLAGS = {
 
 
 class Manifests:
-    """A folder with one JSON file per object; only changed files are written."""
+    """A folder with one JSON file per object; only changed files are written. Files of removed
+    objects become empty: objects of a deleted file are removed a moment later."""
 
     def __init__(self, path):
         self.path = path
@@ -59,11 +60,10 @@ class Manifests:
         """Write exactly these objects. Each file appears completely, by rename."""
         want = {self.file(o): json.dumps(o) for o in objs}
         for name in set(self.held) - set(want):
-            os.unlink(os.path.join(self.path, name))
+            self.empty(name)
         for name, text in want.items():
             if self.held.get(name) != text:
                 self.put(name, text)
-        self.held = want
 
     def put(self, name, text):
         """Write one file atomically, with any content."""
@@ -73,9 +73,9 @@ class Manifests:
         os.rename(hidden, os.path.join(self.path, name))
         self.held[name] = text
 
-    def delete(self, name):
-        os.unlink(os.path.join(self.path, name))
-        self.held.pop(name, None)
+    def empty(self, name):
+        if self.held.get(name) != "":
+            self.put(name, "")
 
 
 def node_object(zone="a"):

@@ -104,7 +104,7 @@ def test_everything_bad_at_once(lab, vipd):
     assert resident_max(vipd) < RESIDENT_MAX
 
     for name in list(files) + ["loop.yaml"]:
-        os.unlink(os.path.join(vipd.manifests.path, name))
+        vipd.manifests.empty(name)
     vipd.apply([], timeout=15)
     assert not vipd.status()["source"]["errors"]["count"]
     assert not vipd.status()["source"]["notes"]["count"]

@@ -411,7 +411,7 @@ def test_many_bad_documents(lab, vipd):
     line = [line for line in vipd.log(200).splitlines() if "50 more lines like" in line]
     assert len(line) == 1 and "see vipctl status -o json" in line[0]
     assert vipd.status()["source"]["errors"]["count"] == 60
-    vipd.manifests.delete("many.yaml")
+    vipd.manifests.empty("many.yaml")
     vipd.apply()
 
 
@@ -423,5 +423,5 @@ def test_notes_are_no_problem(lab, vipd):
     L.eventually(lambda: vipd.status()["source"]["notes"]["count"] == 1, 5, vipd.log)
     text = vipd.ctl("status")  # which fails unless it ends with 0
     assert "NOTES" in text and "Deployment" in text
-    vipd.manifests.delete("deployment.yaml")
+    vipd.manifests.empty("deployment.yaml")
     vipd.apply()

@@ -78,7 +78,6 @@ def state_unwritten(vipd, kernel, wire):
 def test_restart_sends_nothing(lab, vipd, kernel, wire, how):
     """All messages to the kernel are captured: IPVS, routes and rules, nf_tables. None may change
     anything, also later. Then the next change is programmed."""
-    path = os.path.join(vipd.manifests.path, "many.json")
     vipd.apply([])
     vipd.manifests.put("many.json", ipvs.as_list(many()))
     del vipd.manifests.held["many.json"]  # or write() takes it away
@@ -102,7 +101,7 @@ def test_restart_sends_nothing(lab, vipd, kernel, wire, how):
         vipd.apply(svc("one", 310, (1, 3)))
         L.eventually(lambda: held(kernel, 1, 3), 4, "it does nothing any more")
     finally:
-        os.unlink(path)
+        vipd.manifests.empty("many.json")
         vipd.apply([], timeout=15 + SERVICES / 50)
 
 

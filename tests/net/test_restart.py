@@ -256,8 +256,8 @@ def test_json_and_yaml(lab, vipd):
         L.eventually(lambda: all(L.probe(lab.client, a, 80).ok for a in ip.values()), 3,
                      "manifests of other forms are not served")
     finally:
-        vipd.manifests.delete("many.yaml")
-        vipd.manifests.delete("list.json")
+        vipd.manifests.empty("many.yaml")
+        vipd.manifests.empty("list.json")
     vipd.apply([])
     vipd.check_tables()
 

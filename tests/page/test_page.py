@@ -404,7 +404,7 @@ def test_names_are_texts(page, vipd):
         assert "404" in "".join(page.complaints())
         page.events.clear()
     finally:
-        vipd.manifests.delete(EVIL + ".yaml")
+        vipd.manifests.empty(EVIL + ".yaml")
 
 
 # ---- updates ----
@@ -621,7 +621,7 @@ def many(vipd):
     del vipd.manifests.held["many.json"]    # write() keeps the file
     L.eventually(lambda: vipd.is_settled() and vipd.status()["counts"]["services"] > MANY, 30)
     yield vipd
-    vipd.manifests.delete("many.json")
+    vipd.manifests.empty("many.json")
     L.eventually(lambda: vipd.is_settled() and vipd.status()["counts"]["services"] < 100, 30)
 
 

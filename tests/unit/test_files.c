@@ -706,6 +706,38 @@ static void test_remove_and_create(void **state)
 	expect_model(w, "x/a 10.96.0.1 81; x/b 10.96.0.1 1");
 }
 
+/* As above, but the removal is noticed before the name exists again, by an event and by a scan. */
+static void test_replaced(void **state)
+{
+	static const char text[] = SERVICE("a", "81");
+	struct world *w = *state;
+	char path[256];
+	int fd;
+
+	put(w, "f/a.yaml", SERVICE("a", "80"));
+	world_open(w, "f");
+	expect_model(w, "x/a 10.96.0.1 80");
+	path_of(w, "f/a.yaml", path, sizeof(path));
+	del(w, "f/a.yaml");
+	put(w, "f/b.yaml", SERVICE("b", "1"));
+	expect_model(w, "x/a 10.96.0.1 80; x/b 10.96.0.1 1");
+	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+	assert_int_equal(write(fd, text, 30), 30);
+	put(w, "f/b.yaml", SERVICE("b", "2"));
+	expect_model(w, "x/a 10.96.0.1 80; x/b 10.96.0.1 2");
+	assert_int_equal(write(fd, text + 30, sizeof(text) - 31), sizeof(text) - 31);
+	assert_int_equal(close(fd), 0);
+	expect_model(w, "x/a 10.96.0.1 81; x/b 10.96.0.1 2");
+	del(w, "f/a.yaml");
+	put(w, "f/b.yaml", SERVICE("b", "3"));
+	files_read_again(w->files);
+	expect_model(w, "x/a 10.96.0.1 81; x/b 10.96.0.1 3");
+	put(w, "f/a.yaml", SERVICE("a", "82"));
+	expect_model(w, "x/a 10.96.0.1 82; x/b 10.96.0.1 3");
+	del(w, "f/a.yaml");
+	expect_model(w, "x/b 10.96.0.1 3");
+}
+
 /* --- links
  * ----------------------------------------------------------------------------------------- */
 
@@ -1227,6 +1259,7 @@ int main(void)
 		TEST(test_strict),
 		TEST(test_written_at_start),
 		TEST(test_remove_and_create),
+		TEST(test_replaced),
 		TEST(test_config_map),
 		TEST(test_folder_link),
 		TEST(test_link_on_the_way),

@@ -40,6 +40,8 @@
 #define WRITER_NS (30 * NSEC_PER_SEC)
 #define WRITER_MAX_NS (300 * NSEC_PER_SEC)
 #define RACY_NS (20 * NSEC_PER_MSEC) /* two writes within this time may have equal time stamps */
+/* Git and editors remove a file and create it again: a missing one is removed after this time. */
+#define MISSING_NS (300 * NSEC_PER_MSEC)
 
 #define TRIM_BYTES (1U << 20) /* parsed bytes after which memory is returned */
 
@@ -57,7 +59,8 @@ struct files {
 	struct event *work;
 	struct event *timer;
 	char *path;
-	struct list dirty; /* of struct file: to be read */
+	struct list dirty;   /* of struct file: to be read */
+	struct list missing; /* of struct file, by time */
 	uint64_t key[2];
 	uint64_t event_ns; /* arrival of the oldest event not yet applied; 0: none */
 	/* The file being read. */
@@ -155,6 +158,55 @@ static void drop(struct files *fs, struct file *f)
 	state_file_gone(fs->state, f);
 }
 
+/* `f` is missing. Versions of its objects in other files count from now on. */
+static void mark_missing(struct files *fs, struct file *f)
+{
+	event_note(fs);
+	if (fs->file == f)
+		reading_stop(fs);
+	f->missing_ns = now_ns();
+	list_move_tail(&fs->missing, &f->missing);
+	state_file_recheck(fs->state, f);
+}
+
+static void mark_found(struct files *fs, struct file *f)
+{
+	if (!list_is_linked(&f->missing))
+		return;
+	list_del(&f->missing);
+	state_file_recheck(fs->state, f);
+}
+
+/* Does the name lead to no file? */
+static bool is_missing(const struct files *fs, const char *name)
+{
+	struct stat st;
+
+	if (watch_dir(fs->watch) < 0)
+		return true;
+	if (fstatat(watch_dir(fs->watch), name, &st, AT_SYMLINK_NOFOLLOW) == -1)
+		return errno == ENOENT;
+	return S_ISDIR(st.st_mode);
+}
+
+/* Remove files that are missing for MISSING_NS. If one exists again, its own event follows. */
+static void missing_drop(struct files *fs)
+{
+	while (!list_is_empty(&fs->missing)) {
+		struct file *f = list_entry(fs->missing.next, struct file, missing);
+		uint64_t now = now_ns();
+
+		if (now < f->missing_ns + MISSING_NS) {
+			event_after(fs->work, f->missing_ns + MISSING_NS - now);
+			return;
+		}
+		if (is_missing(fs, f->name))
+			drop(fs, f);
+		else
+			mark_found(fs, f);
+	}
+}
+
 /* There may be a new version of `f`: discard a reading in progress. */
 static void refresh(struct files *fs, struct file *f)
 {
@@ -220,7 +272,7 @@ static void fail_errno(struct files *fs, struct file *f, int error)
 		return;
 	}
 	if (error == ENOENT) {
-		drop(fs, f);
+		mark_missing(fs, f);
 		return;
 	}
 	fail(f, strerror(error));
@@ -314,6 +366,7 @@ static void reading_done(struct files *fs)
 	f->stamp = fs->stamp;
 	f->put_off_ns = 0;
 	f->is_read = true;
+	mark_found(fs, f);
 	f->is_racy = is_younger(&f->stamp, RACY_NS);
 	vec_for_each (u, &fs->manifest->units)
 		fs->n_parsed += u->known == 0;
@@ -421,8 +474,10 @@ static void settle(struct files *fs, bool is_changed)
 static void work(void *arg)
 {
 	struct files *fs = arg;
+	bool is_empty = read_queue(fs, now_ns() + TURN_NS);
 
-	if (read_queue(fs, now_ns() + TURN_NS))
+	missing_drop(fs);
+	if (is_empty)
 		settle(fs, state_apply(fs->state, fs->event_ns ? fs->event_ns : now_ns()));
 	else
 		event_active(fs->work, EV_TIMEOUT, 0);
@@ -513,14 +568,14 @@ static int names_read(struct names *ret, const struct files *fs, struct err *err
 	return r;
 }
 
-static void unseen_drop(struct files *fs)
+static void unseen_mark(struct files *fs)
 {
 	size_t n;
 	AUTO(free) struct file **files = state_files(fs->state, &n);
 
 	for (size_t i = 0; i < n; i++) {
-		if (!files[i]->is_seen)
-			drop(fs, files[i]);
+		if (!files[i]->is_seen && !list_is_linked(&files[i]->missing))
+			mark_missing(fs, files[i]);
 		else
 			files[i]->is_seen = false;
 	}
@@ -544,7 +599,7 @@ static void scan(struct files *fs, enum scan_why why)
 	vec_for_each (n, &names.v)
 		consider(fs, *n, why);
 	watch_links_end(fs->watch);
-	unseen_drop(fs);
+	unseen_mark(fs);
 }
 
 /* --- events ---------------------------------------------------------------------------- */
@@ -553,7 +608,6 @@ static void on_name(void *arg, const char *name, enum watch_what what)
 {
 	struct files *fs = arg;
 	struct file *f;
-	struct stat st;
 
 	if (!is_manifest_name(name))
 		return;
@@ -567,12 +621,8 @@ static void on_name(void *arg, const char *name, enum watch_what what)
 			refresh(fs, f);
 		break;
 	case WATCH_GONE:
-		/* If a file of that name exists again, its own event follows. */
-		if (f != NULL &&
-		    (watch_dir(fs->watch) < 0 ||
-		     (fstatat(watch_dir(fs->watch), name, &st, AT_SYMLINK_NOFOLLOW) == -1 &&
-		      errno == ENOENT)))
-			drop(fs, f);
+		if (f != NULL && is_missing(fs, name))
+			mark_missing(fs, f);
 		break;
 	case WATCH_MADE:
 		fs->is_unsettled = true; /* if a process writes it, an event follows */
@@ -620,6 +670,7 @@ int files_open(struct files **ret, struct event_base *base, struct model *m, con
 	fs->soon_ms = SOON_MS;
 	fs->path = xstrdup(dir);
 	list_init(&fs->dirty);
+	list_init(&fs->missing);
 	state_open(&fs->state, m);
 	if (getrandom(fs->key, sizeof(fs->key), 0) != (ssize_t)sizeof(fs->key))
 		return err_errno(err, "random numbers");

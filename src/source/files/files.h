@@ -10,7 +10,8 @@
  * and its last good version stays.
  *
  * A file is read when its writer closes it or renames it into place; the change reaches the model
- * in the same turn of the loop. The path may later lead to another folder, because a symbolic link
+ * in the same turn of the loop. The objects of a deleted file are removed 300 ms later, unless the
+ * file exists again. The path may later lead to another folder, because a symbolic link
  * in it changes (ConfigMap volumes) or the folder is removed and created again. While the folder
  * does not exist, the model keeps its objects.
  *

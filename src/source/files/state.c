@@ -40,6 +40,7 @@ void state_file_gone(struct state *s, struct file *f)
 	vec_fini(&f->units);
 	vec_fini(&f->index);
 	list_del(&f->dirty);
+	list_del(&f->missing);
 	htable_remove(&s->files, &f->node);
 	free(f->failure);
 	free(f->shown);
@@ -84,6 +85,7 @@ struct file *state_file_get(struct state *s, const char *name)
 	f->name = xstrdup(name);
 	f->shown = str_clean(xstrdup(name));
 	list_init(&f->dirty);
+	list_init(&f->missing);
 	htable_insert(&s->files, &f->node, hash_bytes(name, strlen(name)));
 	return f;
 }
@@ -181,6 +183,12 @@ void entry_free(struct state *s, struct entry *e)
 	free(e);
 }
 
+void state_file_recheck(struct state *s, const struct file *f)
+{
+	vec_for_each (e, &f->entries)
+		entry_key_changed(s, &(*e)->key);
+}
+
 struct entry *entry_find_old(const struct state *s, const struct file *f, const struct piece *p)
 {
 	const struct key k = { p->kind, p->ns, p->name };
@@ -217,10 +225,17 @@ static int key_del(struct state *s, const struct key *k, uint64_t at_ns)
 					   : model_del(s->model, k->kind, k->ns, k->name, at_ns);
 }
 
+static bool is_missing(const struct entry *e)
+{
+	return list_is_linked(&e->file->missing);
+}
+
 static bool entry_wins(const struct entry *a, const struct entry *b)
 {
 	int r = strcmp(a->file->name, b->file->name);
 
+	if (is_missing(a) != is_missing(b))
+		return is_missing(b);
 	return r != 0 ? r < 0 : a->pos < b->pos;
 }
 
@@ -259,7 +274,7 @@ static void shadows_update(struct state *s, const struct key *k, struct entry *w
 		struct entry *e = container_of(n, struct entry, node);
 
 		if (e == winner || !entry_is(e, k) || !(e->flags & ENTRY_HAS_GOOD) ||
-		    (e->flags & ENTRY_SHADOWED))
+		    (e->flags & ENTRY_SHADOWED) || is_missing(e))
 			continue;
 		entry_shadow_set(s, e, true);
 		str_clear(&text);

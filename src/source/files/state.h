@@ -12,7 +12,8 @@
  *     first document. Other versions are shadowed and reported by a note.
  *   - while a file has an unreadable unit, no object is removed from it: the unit may be
  *     that object.
- *   - a file that cannot be read keeps its last objects.
+ *   - a file that cannot be read keeps its last objects, and so does a missing one until it is
+ *     removed; other files have precedence over a missing one.
  *
  * The model changes only in state_apply(), so an object that moves from one file to another never
  * disappears from the model.
@@ -46,7 +47,9 @@ struct file_unit_ref {
 
 struct file {
 	struct hnode node;
-	struct list dirty; /* the owner's queue of files to be read */
+	struct list dirty;   /* the owner's queue of files to be read */
+	struct list missing; /* the owner's list; while linked, other files have precedence */
+	uint64_t missing_ns; /* since then, now_ns() */
 	char *name;
 	char *shown;             /* the name with control characters replaced, for logs */
 	struct file_stamp stamp; /* of the version read last */
@@ -81,6 +84,8 @@ struct file **state_files(const struct state *s, size_t *n);
 void state_file_read(struct state *s, struct file *f, struct manifest *m);
 /* `f` cannot be read, for the reason `why`; its objects stay. `why` NULL: it can be read again. */
 void state_file_failed(struct file *f, const char *why);
+/* `f` was linked to or unlinked from the list of missing files. */
+void state_file_recheck(struct state *s, const struct file *f);
 /* `f` was removed; frees it. */
 void state_file_gone(struct state *s, struct file *f);
 
