@@ -416,6 +416,29 @@ static void test_bad_keeps_last_good(void **state)
 	expect_problems(w, "");
 }
 
+/* An invalid document moves to another file. */
+static void test_bad_moves(void **state)
+{
+	struct world *w = *state;
+
+	put(w, "f/a.yaml", SERVICE("a", "80") SERVICE("b", "80"));
+	world_open(w, "f");
+	expect_model(w, "x/a 10.96.0.1 80; x/b 10.96.0.1 80");
+	put(w, "f/b.yaml", SERVICE("b", "0"));
+	put(w, "f/a.yaml", SERVICE("a", "81"));
+	expect_model(w, "x/a 10.96.0.1 81; x/b 10.96.0.1 80");
+	expect_problems(w, "b.yaml:7: Service x/b: spec.ports[0].port: 0 is not in 1..65535; "
+			   "its last good version stays\n");
+	put(w, "f/b.yaml", SERVICE("b", "82"));
+	expect_model(w, "x/a 10.96.0.1 81; x/b 10.96.0.1 82");
+	/* In the other order, and deleted while it is invalid. */
+	put(w, "f/b.yaml", SERVICE("c", "80"));
+	put(w, "f/c.yaml", SERVICE("b", "0"));
+	expect_model(w, "x/a 10.96.0.1 81; x/b 10.96.0.1 82; x/c 10.96.0.1 80");
+	del(w, "f/c.yaml");
+	expect_model(w, "x/a 10.96.0.1 81; x/c 10.96.0.1 80");
+}
+
 #define UNREADABLE                                                                     \
 	"document: while parsing a flow node: did not find expected node content; no " \
 	"object of this file is removed until it can be read\n"
@@ -1248,6 +1271,7 @@ int main(void)
 		TEST(test_unchanged),
 		TEST(test_move_between_files),
 		TEST(test_bad_keeps_last_good),
+		TEST(test_bad_moves),
 		TEST(test_unreadable_keeps_all),
 		TEST(test_ignored),
 		TEST(test_shadow),

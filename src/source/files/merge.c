@@ -171,6 +171,17 @@ static void entry_take_good(struct merge *g, struct entry *e, struct piece *p)
 	entry_key_changed(g->s, &e->key);
 }
 
+/* Has the model an object of this name, maybe of another file? */
+static bool is_in_model(const struct model *m, const struct key *k)
+{
+	const struct svc *svc;
+
+	if (k->kind == OBJECT_KIND_SLICE)
+		return model_find_slice(m, k->ns, k->name) != NULL;
+	svc = k->kind == OBJECT_KIND_SERVICE ? model_find(m, k->ns, k->name) : NULL;
+	return svc != NULL && svc->service != NULL;
+}
+
 static void piece_take(struct merge *g, uint32_t unit, struct piece *p)
 {
 	struct entry *e;
@@ -192,8 +203,9 @@ static void piece_take(struct merge *g, uint32_t unit, struct piece *p)
 	}
 	e->flags |= ENTRY_BAD;
 	error_add(g->f, unit, p,
-		  e->flags & ENTRY_HAS_GOOD ? "its last good version stays"
-					    : "no good version of it is known");
+		  e->flags & ENTRY_HAS_GOOD || is_in_model(g->s->model, &e->key)
+			  ? "its last good version stays"
+			  : "no good version of it is known");
 }
 
 /* Remove an entry that the new version lacks, unless the new version has an unreadable unit. */

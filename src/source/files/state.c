@@ -297,13 +297,26 @@ static void applied_mark(struct state *s, const struct key *k, struct entry *win
 	winner->flags |= ENTRY_APPLIED;
 }
 
+/* Is an invalid version in a file? Then the model keeps the last good one, also of another file. */
+static bool has_bad(const struct state *s, const struct key *k)
+{
+	entries_for_each(n, s, k)
+	{
+		const struct entry *e = container_of(n, struct entry, node);
+
+		if ((e->flags & ENTRY_BAD) && entry_is(e, k))
+			return true;
+	}
+	return false;
+}
+
 /* 1: the model has changed. */
 static int key_apply(struct state *s, const struct key *k, uint64_t at_ns)
 {
 	struct entry *winner = winner_find(s, k);
 
 	if (winner == NULL)
-		return key_del(s, k, at_ns);
+		return has_bad(s, k) ? 0 : key_del(s, k, at_ns);
 	shadows_update(s, k, winner);
 	if (winner->flags & ENTRY_APPLIED)
 		return 0;

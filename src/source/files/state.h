@@ -5,7 +5,8 @@
  *     state_file_read(), state_file_failed(), state_file_gone() ... -> state_apply()
  *
  * For each file: its units in order, and an entry for every object that was ever
- * readable in it. An entry whose text is invalid keeps its last good version.
+ * readable in it. An entry whose text is invalid keeps its last good version,
+ * also if that one was in another file.
  * Rules (doc/design/0004-manifests.md):
  *
  *   - the first file by name with a good version of an object defines it; within a file the
