@@ -92,6 +92,7 @@ static void manifest_text(struct str *ret, const struct manifest *m)
 			   m->notes.v[i].text);
 }
 
+#define BOM "\xef\xbb\xbf"
 #define SERVICE(name) \
 	"apiVersion: v1\nkind: Service\nmetadata: {name: " name "}\nspec: {clusterIP: 10.96.0.1}\n"
 #define FLOW(name) \
@@ -113,6 +114,12 @@ static const struct {
 	  "# a\n---\n\n---   # b\n...\n%YAML 1.1\n---\n# c\n---", "" },
 	{ "null documents", false, "---\n~\n---\n# x\nnull\n", "" },
 	{ "one", false, SERVICE("a"), "1: Service default/a good\n" },
+	{ "byte order mark", false, BOM SERVICE("a"), "1: Service default/a good\n" },
+	{ "byte order mark before a separator", false,
+	  BOM "---\n" SERVICE("a") "---\n" SERVICE("b"),
+	  "2: Service default/a good\n7: Service default/b good\n" },
+	{ "byte order mark before JSON", true, BOM "\n" JSON("a"), "2: Service default/a good\n" },
+	{ "nothing but a byte order mark", false, BOM, "" },
 	{ "two", false, "---\n" SERVICE("a") "---\n" SERVICE("b"),
 	  "2: Service default/a good\n7: Service default/b good\n" },
 	{ "DOS line ends", false,

@@ -97,18 +97,25 @@ static bool find_end(struct cut *c, size_t *ret)
 
 int cut_peek(struct cut *c, char *ret, struct err *err)
 {
-	*ret = '\0';
-	for (size_t i = 0; i < PEEK_MAX; i++) {
-		int r = i == c->len ? fill(c, err) : 0; /* at the start: nothing moves */
+	int r = 0;
 
-		if (r < 0 || i == c->len)
-			return r;
-		if (memchr(" \t\r\n", c->buf[i], 4) == NULL) {
-			*ret = c->buf[i];
-			return 0;
+	*ret = '\0';
+	while (r == 0 && c->len < 3 && !c->is_eof)
+		r = fill(c, err);
+	/* A byte order mark: neither parser skips it. */
+	if (c->len >= 3 && memcmp(c->buf, "\xef\xbb\xbf", 3) == 0)
+		c->pos = c->scanned = 3;
+	for (size_t i = 0; r == 0 && i < PEEK_MAX; i++) {
+		if (c->pos + i == c->len)
+			r = fill(c, err);
+		if (r < 0 || c->pos + i == c->len)
+			break;
+		if (memchr(" \t\r\n", c->buf[c->pos + i], 4) == NULL) {
+			*ret = c->buf[c->pos + i];
+			break;
 		}
 	}
-	return 0;
+	return r;
 }
 
 int cut_next(struct cut *c, struct cut_piece *ret, struct err *err)

@@ -53,7 +53,7 @@ void cut_fini(struct cut *c);
 
 /*
  * The first byte of the stream that is not a space; 0: none in the first 64 KiB. Call before
- * cut_next().
+ * cut_next(). Skips a byte order mark.
  */
 MUST_USE int cut_peek(struct cut *c, char *ret, struct err *err);
 /* Returns enum cut_what, or the error of the read. The piece of CUT_STREAM has only a line. */
