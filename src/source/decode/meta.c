@@ -225,6 +225,9 @@ const char *meta_label(const struct meta *m, const char *key, struct decode *d)
 	trail_into(d);
 	labels = trail_enter(d, m->obj, "labels");
 	text = trail_text(d, labels, key);
+	/* The API server stores null in a map of strings as "". */
+	if (text == NULL && tree_is(tree_get(labels, key), JSON_NULL))
+		text = "";
 	trail_out(d);
 	trail_out(d);
 	return text;

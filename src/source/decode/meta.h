@@ -26,7 +26,7 @@ struct meta meta_read(enum object_kind kind, const json_t *obj, struct decode *d
 /* The rest of an object, without its names. decode_slice(): 0, DECODE_IGNORED or d->r. */
 void decode_service(struct service *s, const struct meta *m, struct decode *d);
 MUST_USE int decode_slice(struct slice *s, const struct meta *m, struct decode *d);
-/* Text of metadata.labels[key] or metadata.annotations[key]; NULL when absent. */
+/* Text of metadata.labels[key] (null: "") or metadata.annotations[key]; NULL when absent. */
 const char *meta_label(const struct meta *m, const char *key, struct decode *d);
 /*
  * Make the value of `list` ("labels" or "annotations") the current field, to reject or note it.
