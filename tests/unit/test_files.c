@@ -25,6 +25,20 @@
 
 #include "expect.h"
 
+/* fstatat(2) of this name fails with EIO, as on a failing disk. Linked with --wrap=fstatat64. */
+static const char *failing_name;
+
+int __real_fstatat64(int dir, const char *name, struct stat *st, int flags);
+int __wrap_fstatat64(int dir, const char *name, struct stat *st, int flags);
+
+int __wrap_fstatat64(int dir, const char *name, struct stat *st, int flags)
+{
+	if (failing_name == NULL || strcmp(name, failing_name) != 0)
+		return __real_fstatat64(dir, name, st, flags);
+	errno = EIO;
+	return -1;
+}
+
 struct world {
 	char dir[64]; /* path of the test's directory */
 	char folder[80];
@@ -1049,6 +1063,26 @@ static void test_no_permission(void **state)
 	assert_int_equal(status, 0);
 }
 
+/* A file that cannot be examined in a scan is not a deleted one. */
+static void test_failing_disk(void **state)
+{
+	struct world *w = *state;
+
+	put(w, "f/a.yaml", SERVICE("a", "1"));
+	put(w, "f/b.yaml", SERVICE("b", "1"));
+	world_open(w, "f");
+	expect_model(w, "x/a 10.96.0.1 1; x/b 10.96.0.1 1");
+	failing_name = "b.yaml";
+	files_read_again(w->files);
+	put(w, "f/a.yaml", SERVICE("a", "2"));
+	expect_model(w, "x/a 10.96.0.1 2; x/b 10.96.0.1 1");
+	expect_problems(w, "b.yaml:0: Input/output error; its last content stays\n");
+	failing_name = NULL;
+	files_read_again(w->files);
+	expect_problems(w, "");
+	expect_model(w, "x/a 10.96.0.1 2; x/b 10.96.0.1 1");
+}
+
 static void test_names_and_texts_are_clean(void **state)
 {
 	struct world *w = *state;
@@ -1296,6 +1330,7 @@ int main(void)
 		TEST(test_not_regular),
 		TEST(test_too_large),
 		TEST(test_no_permission),
+		TEST(test_failing_disk),
 		TEST(test_names_and_texts_are_clean),
 		TEST(test_other_kinds),
 		TEST(test_overflow),

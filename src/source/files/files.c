@@ -507,11 +507,16 @@ static void consider(struct files *fs, const char *name, enum scan_why why)
 	struct file_stamp stamp;
 	struct file *f;
 	struct stat st;
+	int error = fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == -1 ? errno : 0;
 
-	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == -1 || S_ISDIR(st.st_mode))
+	if (error == ENOENT || (error == 0 && S_ISDIR(st.st_mode)))
 		return;
 	f = state_file_get(fs->state, name);
 	f->is_seen = true;
+	if (error != 0) {
+		fail(f, strerror(error));
+		return;
+	}
 	f->is_link = S_ISLNK(st.st_mode);
 	if (f->is_link)
 		watch_link(fs->watch, name);
