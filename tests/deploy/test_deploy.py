@@ -242,7 +242,7 @@ def unit():
 
 def test_unit():
     u = unit()
-    assert u["CapabilityBoundingSet"] == "CAP_NET_ADMIN"
+    assert u["CapabilityBoundingSet"] == "CAP_NET_ADMIN CAP_LEASE"
     assert u["NoNewPrivileges"] == "yes" and u["ProtectSystem"] == "strict"
     assert "AF_NETLINK" in u["RestrictAddressFamilies"].split()
     assert u["Restart"] == "always" and u["Type"] == "notify"

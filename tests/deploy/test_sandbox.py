@@ -203,7 +203,7 @@ def test_serves(netns, folder):
             assert f.read() == "86400\n"
         with open("/proc/%d/status" % v.proc.pid, encoding="ascii") as f:
             status = f.read()
-        assert int(re.search(r"^CapEff:\s*(\w+)", status, re.M)[1], 16) == 1 << 12
+        assert int(re.search(r"^CapEff:\s*(\w+)", status, re.M)[1], 16) == 1 << 12 | 1 << 28
         assert re.search(r"^Seccomp:\s*2$", status, re.M)
         # The helper: it deletes a flow to a removed endpoint.
         ct.insert("udp", "198.51.100.9", 1024, IP, 53, "10.244.2.2", 5353)
@@ -219,6 +219,26 @@ def test_serves(netns, folder):
     finally:
         ct.close()
         v.close()
+
+
+@pytest.mark.parametrize("caps", ["CAP_NET_ADMIN CAP_LEASE", "CAP_NET_ADMIN"])
+def test_writer_of_another_user(netns, folder, caps):
+    """A manifest of another user that a process has open for writing is not read. Without
+    CAP_LEASE it is."""
+    manifests = os.path.join(folder, "services")
+    os.mkdir(manifests)
+    put(manifests, objects("10.244.2.1"))
+    os.chown(manifests + "/1.json", 65534, 65534)
+    has_lease = "CAP_LEASE" in caps
+    with open(manifests + "/1.json", "a", encoding="utf-8"):
+        v = Service(netns, folder, "--manifests", manifests,
+                    what=directives(CapabilityBoundingSet=caps))
+        try:
+            L.eventually(v.is_settled, 10, v.log)
+            assert ("1.json: is not completely written" in v.log()) == has_lease, v.log()
+            assert ("10.244.2.1" in netns.run("nft", "list", "table", "ip", "vipd")) != has_lease
+        finally:
+            v.close()
 
 
 def test_doctor(netns, folder):

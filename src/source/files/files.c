@@ -323,7 +323,8 @@ static void reading_start(struct files *fs, struct file *f)
 /*
  * Does a process have the file open for writing? The kernel then refuses a read lease (fcntl(2)). A
  * process that opens the file during the lease waits until the lease ends; the signal of the lease
- * is ignored. False if the file system or the user does not support leases.
+ * is ignored. False if the file system does not support leases, or for a file of another user
+ * without CAP_LEASE.
  */
 static bool has_writer(int fd)
 {
