@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "source/decode/jsonsplit.h"
 #include "source/decode/yamlread.h"
 #include "test.h"
 
@@ -346,6 +347,43 @@ static void test_known(void **state)
 		   true, "1: Service default/b good\n2: known 1\n1: known 2\n");
 }
 
+/* Counts its calls: each parses the whole root. Linked with --wrap=jsonsplit_root. */
+static size_t n_roots;
+
+json_t *__real_jsonsplit_root(const struct jsonsplit *s, json_error_t *why);
+json_t *__wrap_jsonsplit_root(const struct jsonsplit *s, json_error_t *why);
+
+json_t *__wrap_jsonsplit_root(const struct jsonsplit *s, json_error_t *why)
+{
+	n_roots++;
+	return __real_jsonsplit_root(s, why);
+}
+
+/* The kind follows the entries, as in the output of kubectl: the root is parsed once. */
+static void test_late_kind(void **state)
+{
+	FINI(str_fini) struct str text = { 0 };
+	struct feed f = { .step = SIZE_MAX };
+	struct manifest *m;
+	struct err err;
+
+	(void)state;
+	str_puts(&text, "{\"apiVersion\":\"v1\",\"items\":[");
+	for (int i = 0; i < 1000; i++)
+		str_printf(&text, "%s" BARE("a"), i > 0 ? "," : "");
+	str_puts(&text, "],\"kind\":\"ServiceList\"}");
+	f.text = text.text;
+	f.len = text.len;
+	n_roots = 0;
+	m = read_text(&f, true, &err);
+	assert_non_null(m);
+	assert_int_equal(m->pieces.n, 1000);
+	assert_int_equal(m->pieces.v[999].state, PIECE_GOOD);
+	assert_int_equal(n_roots, 1);
+	manifest_close(m);
+	assert_int_equal(name_count(), 0);
+}
+
 /* --- large and broken streams --------------------------------------------------------- */
 
 struct tally {
@@ -527,11 +565,11 @@ static void test_pending_bound(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_cases),           cmocka_unit_test(test_known),
-		cmocka_unit_test(test_large_documents), cmocka_unit_test(test_large_scalar),
-		cmocka_unit_test(test_large_slice),     cmocka_unit_test(test_too_many),
-		cmocka_unit_test(test_boundaries),      cmocka_unit_test(test_read_error),
-		cmocka_unit_test(test_pending_bound),
+		cmocka_unit_test(test_cases),        cmocka_unit_test(test_known),
+		cmocka_unit_test(test_late_kind),    cmocka_unit_test(test_large_documents),
+		cmocka_unit_test(test_large_scalar), cmocka_unit_test(test_large_slice),
+		cmocka_unit_test(test_too_many),     cmocka_unit_test(test_boundaries),
+		cmocka_unit_test(test_read_error),   cmocka_unit_test(test_pending_bound),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

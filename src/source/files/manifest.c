@@ -43,6 +43,7 @@ struct manifest_work {
 	/* The current list. */
 	bool is_list_known;
 	enum object_kind list_kind; /* of its entries */
+	size_t root_len;            /* of JSON: that much of the root has no kind */
 	VEC(struct pending) pending;
 	size_t pending_cost;
 	/* The current value: source of line numbers. */
@@ -370,6 +371,7 @@ static void list_forget(struct manifest_work *w)
 {
 	pending_clear(w);
 	w->is_list_known = false;
+	w->root_len = 0;
 }
 
 /* --- JSON ----------------------------------------------------------------- */
@@ -401,9 +403,12 @@ static int on_json_item(void *arg, const struct json_piece *piece, struct err *e
 	int r;
 
 	if (!w->is_sub) {
-		json_auto_t *root = w->is_list_known ? NULL : jsonsplit_root(&w->json, NULL);
+		if (!w->is_list_known && w->json.root.text.len != w->root_len) {
+			json_auto_t *root = jsonsplit_root(&w->json, NULL);
 
-		list_learn(w, root);
+			list_learn(w, root);
+			w->root_len = w->json.root.text.len;
+		}
 		/* The same text is another object in a list of another kind. */
 		if (unit_begin(m, w->is_list_known ? p.text : NULL, p.len, 1 + w->list_kind,
 			       p.line))
