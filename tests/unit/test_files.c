@@ -598,6 +598,35 @@ static void test_twice_in_a_file(void **state)
 	expect_problems(w, "");
 }
 
+/* More documents of one object than are kept: the rest counts when the first are removed. */
+static void test_many_times_in_a_file(void **state)
+{
+	struct world *w = *state;
+	FINI(str_fini) struct str text = { 0 };
+	struct files_stats stats;
+	size_t first = 0;
+
+	for (int i = 1; i <= 300; i++) {
+		str_printf(&text, SERVICE("a", "%d"), i);
+		if (i == 200)
+			first = text.len;
+	}
+	put(w, "f/a.yaml", text.text);
+	world_open(w, "f");
+	expect_model(w, "x/a 10.96.0.1 1");
+	files_stats(w->files, &stats);
+	assert_int_equal(stats.objects, 100);
+	assert_int_equal(stats.errors, 299); /* 99 shadowed, 200 not read */
+	put(w, "f/a.yaml", text.text + first);
+	expect_model(w, "x/a 10.96.0.1 201");
+	files_stats(w->files, &stats);
+	assert_int_equal(stats.objects, 100);
+	assert_int_equal(stats.errors, 99);
+	put(w, "f/a.yaml", SERVICE("a", "1"));
+	expect_model(w, "x/a 10.96.0.1 1");
+	expect_problems(w, "");
+}
+
 /* --- half-written files ------------------------------------------------------------------------
  */
 
@@ -1312,6 +1341,7 @@ int main(void)
 		TEST(test_shadow_lost_version),
 		TEST(test_shadow_bad_winner),
 		TEST(test_twice_in_a_file),
+		TEST(test_many_times_in_a_file),
 		TEST(test_half_written),
 		TEST(test_complete),
 		TEST(test_strict),

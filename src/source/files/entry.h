@@ -17,6 +17,9 @@ enum entry_flags {
 	ENTRY_MOVED = 1 << 5,    /* during a merge: found in the new version */
 };
 
+/* Of one object in a file, so that work does not grow with the square of their number. */
+#define ENTRIES_SAME_MAX 100
+
 struct key {
 	enum object_kind kind;
 	const struct name *ns; /* references; NULL for kinds without a namespace */
@@ -47,8 +50,12 @@ uint32_t entry_key_hash(const struct key *k);
 bool entry_is(const struct entry *e, const struct key *k);
 struct entry *entry_new(struct state *s, struct file *f, const struct piece *p);
 void entry_free(struct state *s, struct entry *e);
-/* The first entry of `f` with this key that the new version has not taken over yet. */
-struct entry *entry_find_old(const struct state *s, const struct file *f, const struct piece *p);
+/*
+ * The first entry of `f` with this key that the new version has not taken over yet. `n` gets the
+ * number of entries of `f` with this key.
+ */
+struct entry *entry_find_old(const struct state *s, const struct file *f, const struct piece *p,
+			     size_t *n);
 
 /* state_apply() must check the entries of this key. */
 void entry_key_changed(struct state *s, const struct key *k);

@@ -182,9 +182,22 @@ static bool is_in_model(const struct model *m, const struct key *k)
 	return svc != NULL && svc->service != NULL;
 }
 
+/* A further document of an object is not kept. Its unit is read again: it may count then. */
+static void surplus_add(struct merge *g, uint32_t unit, const struct piece *p)
+{
+	struct str text = { 0 };
+
+	object_title(&text, p->kind, p->ns, p->name);
+	str_printf(&text, ": is in more than %d documents of this file, this one is not read",
+		   ENTRIES_SAME_MAX);
+	problem_add(g->f, unit, p->line, true, text.text);
+	g->f->units.v[unit].hash = 0;
+}
+
 static void piece_take(struct merge *g, uint32_t unit, struct piece *p)
 {
 	struct entry *e;
+	size_t n_same;
 
 	if (p->state == PIECE_UNREADABLE) {
 		g->f->units.v[unit].is_unreadable = true;
@@ -192,7 +205,11 @@ static void piece_take(struct merge *g, uint32_t unit, struct piece *p)
 		error_add(g->f, unit, p, "no object of this file is removed until it can be read");
 		return;
 	}
-	e = entry_find_old(g->s, g->f, p);
+	e = entry_find_old(g->s, g->f, p, &n_same);
+	if (e == NULL && n_same >= ENTRIES_SAME_MAX) {
+		surplus_add(g, unit, p);
+		return;
+	}
 	if (e == NULL)
 		e = entry_new(g->s, g->f, p);
 	e->flags |= ENTRY_MOVED;

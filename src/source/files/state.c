@@ -189,16 +189,20 @@ void state_file_recheck(struct state *s, const struct file *f)
 		entry_key_changed(s, &(*e)->key);
 }
 
-struct entry *entry_find_old(const struct state *s, const struct file *f, const struct piece *p)
+struct entry *entry_find_old(const struct state *s, const struct file *f, const struct piece *p,
+			     size_t *n_same)
 {
 	const struct key k = { p->kind, p->ns, p->name };
 	struct entry *found = NULL;
 
+	*n_same = 0;
 	htable_for_each_hash (n, &s->entries, entry_key_hash(&k)) {
 		struct entry *e = container_of(n, struct entry, node);
 
-		if (e->file == f && !(e->flags & ENTRY_MOVED) && entry_is(e, &k) &&
-		    (found == NULL || e->pos < found->pos))
+		if (e->file != f || !entry_is(e, &k))
+			continue;
+		++*n_same;
+		if (!(e->flags & ENTRY_MOVED) && (found == NULL || e->pos < found->pos))
 			found = e;
 	}
 	return found;
