@@ -249,6 +249,47 @@ static void conflict_add(struct plan_rows *rows, const struct plan_frontend *f,
 	};
 }
 
+static int conflict_cmp(const struct plan_conflict *a, const struct claim *b)
+{
+	const struct claim like = { .addr = a->addr, .port = a->port, .proto = a->proto };
+
+	return claim_cmp(&like, b);
+}
+
+static void owner_set(struct plan_rows *rows, const struct claim *owner)
+{
+	size_t n = rows != NULL ? rows->conflicts.n : 0;
+	size_t at = bisect(n, i, conflict_cmp(&rows->conflicts.v[i], owner) < 0);
+	struct plan_conflict *c;
+
+	if (at == n || conflict_cmp(&rows->conflicts.v[at], owner) != 0)
+		return;
+	c = &rows->conflicts.v[at];
+	name_unref(c->owner_ns);
+	name_unref(c->owner_name);
+	c->owner_ns = name_ref(owner->svc->ns);
+	c->owner_name = name_ref(owner->svc->name);
+	c->owner_kind = owner->kind;
+}
+
+void plan_claims_gained(struct plan *p, struct svc *svc, const struct plan_rows *old)
+{
+	const struct plan_rows *new = svc->rows;
+
+	for (size_t i = 0; new != NULL && p->n_conflicts > 0 && i < new->frontends.n; i++) {
+		const struct claim owner = claim_of(svc, &new->frontends.v[i]);
+
+		if (old != NULL && plan_rows_frontend(old, &new->frontends.v[i]) != NULL)
+			continue;
+		htable_for_each_hash (n, &p->claims, claim_hash(&owner)) {
+			const struct claim *other = container_of(n, struct claim, node);
+
+			if (other->svc != svc && claim_cmp(other, &owner) == 0)
+				owner_set(other->svc->rows, &owner);
+		}
+	}
+}
+
 /* Does a service that claims the frontend of `c` have it? */
 static bool is_claim_held(const struct plan *p, const struct claim *c)
 {

@@ -593,6 +593,35 @@ static void test_loser_goes(void **state)
 	world_fini(&w);
 }
 
+/* SEL-14: a conflict names the present owner, also if its own service is not synced again. */
+static void test_owner_changes(void **state)
+{
+	static const char *const keys[] = { "shop/b", "shop/c", "shop/a", "shop/b" };
+	static const char *const ips[] = { "10.96.0.2", "10.96.0.3", "10.96.0.1", "10.96.0.2" };
+	static const int created[] = { 2000, 3000, 1000, 2000 };
+	const struct plan_rows *rows;
+	struct world w;
+
+	world_init(&w);
+	for (int i = 0; i < 4; i++) {
+		struct service *s = make_service_object(keys[i], ips[i], NULL, "http:TCP:80");
+
+		s->created_s = created[i];
+		*vec_push(&s->external_ips) = make_ip("203.0.113.20");
+		model_put_service(&w.m, s, 1);
+		(void)world_sync(&w, "shop", keys[i] + 5);
+		model_clean(&w.m, model_find_text(&w.m, "shop", keys[i] + 5));
+	}
+	rows = model_find_text(&w.m, "shop", "c")->rows;
+	assert_int_equal(rows->conflicts.n, 1);
+	assert_string_equal(rows->conflicts.v[0].owner_name->text, "a");
+	drop_service(&w.m, "shop/b");
+	assert_null(world_sync(&w, "shop", "b"));
+	assert_string_equal(rows->conflicts.v[0].owner_name->text, "a");
+	assert_string_equal(plan_conflict_reason(&rows->conflicts.v[0]), "older service");
+	world_fini(&w);
+}
+
 /* CPU time to find, `times`, the owner of an address that `n` large services claim. */
 static uint64_t claimed_cpu_ns(int n, int times)
 {
@@ -1005,6 +1034,7 @@ int main(void)
 		cmocka_unit_test(test_operations),
 		cmocka_unit_test(test_conflict),
 		cmocka_unit_test(test_loser_goes),
+		cmocka_unit_test(test_owner_changes),
 		cmocka_unit_test(test_claimed_by_many),
 		cmocka_unit_test(test_large_by_frontends),
 		cmocka_unit_test(test_steps_count_slices),
