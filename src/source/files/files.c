@@ -654,10 +654,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 
 	fs->is_soon = false;
 	fs->is_unsettled = false;
-	if (watch_again(fs->watch))
-		scan(fs, SCAN_CHANGED);
-	else
-		scan(fs, SCAN_TIMER);
+	scan(fs, watch_again(fs->watch) ? SCAN_CHANGED : SCAN_TIMER);
 	work(fs);
 	memory_return(fs);
 }
