@@ -766,6 +766,11 @@ static void test_drain_udp(void **state)
 	slice(&w, "shop/dns-1", "dns", "| dns/UDP:53 | 3 rs");
 	settle(&w);
 	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.3:53=1\n");
+	/* At once, too, when it serves on another port. */
+	fake_ipvs_conns(w.ipvs, "10.0.1.3", 5, 5);
+	slice(&w, "shop/dns-1", "dns", "| dns/UDP:5353 | 3 rs");
+	settle(&w);
+	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.3:5353=1\n");
 	/* The whole service is deleted in the commit. */
 	no_service(&w, "shop", "dns");
 	settle(&w);

@@ -37,9 +37,9 @@ static bool is_datagram(const struct ipvs_vs *vs)
 	return vs->proto == L4PROTO_UDP;
 }
 
-/* Does an EndpointSlice of the service list the address as serving? */
+/* Does an EndpointSlice of the service list the address and port as serving? */
 static bool is_serving(const struct ipvs_plane *p, const struct ipvs_vs *vs,
-		       const struct ip_addr *addr)
+		       const struct ipvs_dst *d)
 {
 	const struct svc *svc =
 		vs->ns != NULL && p->model != NULL ? model_find(p->model, vs->ns, vs->name) : NULL;
@@ -49,8 +49,10 @@ static bool is_serving(const struct ipvs_plane *p, const struct ipvs_vs *vs,
 	list_for_each (l, &svc->slices) {
 		const struct slice *s = list_entry(l, struct slice_entry, link)->slice;
 
+		if (!vec_has(&s->ports, port, port->proto == vs->proto && port->port == d->port))
+			continue;
 		vec_for_each (e, &s->endpoints)
-			if (e->flags & ENDPOINT_SERVING && ip_addr_is_equal(&e->addr, addr))
+			if (e->flags & ENDPOINT_SERVING && ip_addr_is_equal(&e->addr, &d->addr))
 				return true;
 	}
 	return false;
@@ -101,7 +103,7 @@ bool ipvs_drain_begin(struct ipvs_plane *p, struct ipvs_vs *vs, struct ipvs_dst 
 			d->since_s != 0 && d->since_s <= now_s; /* by an earlier process */
 	uint32_t deadline_s;
 
-	if (is_datagram(vs) && !is_serving(p, vs, &d->addr)) {
+	if (is_datagram(vs) && !is_serving(p, vs, d)) {
 		d->flags |= DST_QUEUED;
 		ipvs_op_dest(p, IPVS_CMD_DEL_DEST, vs, d, 0);
 		return true;
@@ -146,7 +148,7 @@ static bool is_drained(struct ipvs_plane *p, const struct ipvs_vs *vs, const str
 		timeout_log(vs, d);
 		return true;
 	}
-	return is_datagram(vs) && !is_serving(p, vs, &d->addr);
+	return is_datagram(vs) && !is_serving(p, vs, d);
 }
 
 static int place_cmp(const void *a, const void *b)
@@ -225,7 +227,7 @@ static int vs_check(struct ipvs_plane *p, struct ipvs_vs *vs, uint32_t now_s, st
 
 static bool has_unserved(const struct ipvs_plane *p, const struct ipvs_vs *vs)
 {
-	return vec_has(&vs->dests, d, d->flags & DST_DRAINING && !is_serving(p, vs, &d->addr));
+	return vec_has(&vs->dests, d, d->flags & DST_DRAINING && !is_serving(p, vs, d));
 }
 
 /*
