@@ -238,6 +238,81 @@ static void test_removed_while_read(void **state)
 	world_close(&w);
 }
 
+#define N_UDP 8             /* services */
+#define N_UDP_ENDPOINTS 500 /* of each */
+
+/* All endpoints serve, the first `n_draining` of them are terminating. */
+static void udp_endpoints(struct world *w, int no, int n_draining)
+{
+	struct str text = { 0 };
+	char name[32];
+	char of[32];
+
+	str_puts(&text, "| dns/UDP:53 | ");
+	for (int k = 0; k < N_UDP_ENDPOINTS; k++)
+		str_printf(&text, "10.%d.%d.%d %s; ", no, k / 250, k % 250,
+			   k < n_draining ? "st" : "rs");
+	(void)snprintf(name, sizeof(name), "shop/s%d-1", no);
+	(void)snprintf(of, sizeof(of), "s%d", no);
+	slice(w, name, of, str_text(&text));
+	str_fini(&text);
+}
+
+static void udp_service(struct world *w, int no)
+{
+	char name[32];
+	char text[64];
+
+	(void)snprintf(name, sizeof(name), "shop/s%d", no);
+	(void)snprintf(text, sizeof(text), "ip=10.96.0.%d port=dns/UDP:53", no);
+	service(w, name, text);
+}
+
+/* One tick; returns the number of endpoints compared. */
+static size_t tick_compares(struct world *w)
+{
+	size_t before = ipvs_plane_of(w->plane)->n_compared;
+	uint64_t next = w->plane->ops->tick(w->plane, w->now);
+
+	assert_true(next > w->now);
+	w->now = next;
+	return ipvs_plane_of(w->plane)->n_compared - before;
+}
+
+/*
+ * Draining UDP backends that still serve: a commit and a tick compare each endpoint of a service
+ * once, and a tick only some services.
+ */
+static void test_drain_udp_in_steps(void **state)
+{
+	size_t sum = 0;
+	struct world w;
+
+	(void)state;
+	world_open(&w);
+	for (int i = 1; i <= N_UDP; i++) {
+		udp_service(&w, i);
+		udp_endpoints(&w, i, 0);
+	}
+	settle(&w);
+	for (int i = 1; i <= N_UDP; i++)
+		udp_endpoints(&w, i, N_UDP_ENDPOINTS / 2);
+	settle(&w);
+	assert_int_equal(ipvs_plane_stats(w.plane).n_draining, N_UDP * N_UDP_ENDPOINTS / 2);
+	assert_in_range(ipvs_plane_of(w.plane)->n_compared, N_UDP * N_UDP_ENDPOINTS,
+			2 * N_UDP * N_UDP_ENDPOINTS);
+	w.now = now_ns(); /* the backends are read from the kernel a second later */
+	udp_endpoints(&w, 1, N_UDP_ENDPOINTS / 2 + 1);
+	for (int i = 0; i < 10; i++) {
+		size_t n = tick_compares(&w);
+
+		assert_true(n <= IPVS_READ_DESTS);
+		sum += n;
+	}
+	assert_int_equal(sum, N_UDP * N_UDP_ENDPOINTS);
+	world_close(&w);
+}
+
 /* --- writes: IPVS searches a service's destinations for each of them --- */
 
 /* settle() with bounded steps. Returns the number of steps that write to IPVS. */
@@ -500,7 +575,7 @@ int main(void)
 		cmocka_unit_test(test_changes_in_steps),  cmocka_unit_test(test_weights_in_steps),
 		cmocka_unit_test(test_adoption_in_steps), cmocka_unit_test(test_left_while_down),
 		cmocka_unit_test(test_verified_in_steps), cmocka_unit_test(test_affinity_in_steps),
-		cmocka_unit_test(test_mh_limit),
+		cmocka_unit_test(test_mh_limit),          cmocka_unit_test(test_drain_udp_in_steps),
 	};
 
 	log_level_set_all(LOG_LEVEL_ERR);

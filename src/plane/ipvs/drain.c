@@ -37,34 +37,50 @@ static bool is_datagram(const struct ipvs_vs *vs)
 	return vs->proto == L4PROTO_UDP;
 }
 
-/* Does an EndpointSlice of the service list the address and port as serving? */
-static bool is_serving(const struct ipvs_plane *p, const struct ipvs_vs *vs,
-		       const struct ipvs_dst *d)
+/* Destinations with the address that the slice lists as serving are served on its ports. */
+static void serving_mark(struct ipvs_vs *vs, const struct slice *s, const struct ip_addr *addr)
+{
+	for (size_t i = ipvs_dst_place(vs, addr, 0);
+	     i < vs->dests.n && ip_addr_is_equal(&vs->dests.v[i].addr, addr); i++) {
+		struct ipvs_dst *d = &vs->dests.v[i];
+
+		d->is_serving |=
+			vec_has(&s->ports, port, port->proto == vs->proto && port->port == d->port);
+	}
+}
+
+/*
+ * Set is_serving of all destinations: does an EndpointSlice of the Service list the address and
+ * port as serving? Returns the number of endpoints compared.
+ */
+static size_t serving_read(struct ipvs_plane *p, struct ipvs_vs *vs)
 {
 	const struct svc *svc =
 		vs->ns != NULL && p->model != NULL ? model_find(p->model, vs->ns, vs->name) : NULL;
+	size_t n = 0;
 
+	vec_for_each (d, &vs->dests)
+		d->is_serving = false;
 	if (svc == NULL || svc->service == NULL)
-		return false;
+		return 0;
 	list_for_each (l, &svc->slices) {
 		const struct slice *s = list_entry(l, struct slice_entry, link)->slice;
 
-		if (!vec_has(&s->ports, port, port->proto == vs->proto && port->port == d->port))
-			continue;
 		vec_for_each (e, &s->endpoints)
-			if (e->flags & ENDPOINT_SERVING && ip_addr_is_equal(&e->addr, &d->addr))
-				return true;
+			if (e->flags & ENDPOINT_SERVING)
+				serving_mark(vs, s, &e->addr);
+		n += s->endpoints.n;
 	}
-	return false;
+	p->n_compared += n;
+	return n;
 }
 
 void ipvs_drain_watch(struct ipvs_plane *p, struct ipvs_vs *vs)
 {
 	bool is_pending = vs->is_programmed && (!vs->is_desired || vs->is_vip_only);
 
-	vec_for_each (d, &vs->dests)
-		is_pending |= (d->flags & DST_DRAINING) != 0;
-	if (!is_pending || vs->is_kept || list_is_linked(&vs->draining))
+	if (vs->is_kept || list_is_linked(&vs->draining) ||
+	    (!is_pending && !vec_has(&vs->dests, d, d->flags & DST_DRAINING)))
 		return;
 	list_add_tail(&p->draining, &vs->draining);
 	p->tick_at = p->tick_at == 0 ? now_ns() + TICK_NS : p->tick_at;
@@ -103,7 +119,11 @@ bool ipvs_drain_begin(struct ipvs_plane *p, struct ipvs_vs *vs, struct ipvs_dst 
 			d->since_s != 0 && d->since_s <= now_s; /* by an earlier process */
 	uint32_t deadline_s;
 
-	if (is_datagram(vs) && !is_serving(p, vs, d)) {
+	if (is_datagram(vs) && !vs->has_serving) {
+		(void)serving_read(p, vs);
+		vs->has_serving = true;
+	}
+	if (is_datagram(vs) && !d->is_serving) {
 		d->flags |= DST_QUEUED;
 		ipvs_op_dest(p, IPVS_CMD_DEL_DEST, vs, d, 0);
 		return true;
@@ -148,7 +168,7 @@ static bool is_drained(struct ipvs_plane *p, const struct ipvs_vs *vs, const str
 		timeout_log(vs, d);
 		return true;
 	}
-	return is_datagram(vs) && !is_serving(p, vs, d);
+	return is_datagram(vs) && !d->is_serving;
 }
 
 static int place_cmp(const void *a, const void *b)
@@ -171,6 +191,8 @@ static int drained_delete(struct ipvs_plane *p, struct ipvs_vs *vs, uint32_t now
 	size_t i = 0;
 	bool is_done;
 
+	if (is_datagram(vs))
+		(void)serving_read(p, vs);
 	vec_for_each (d, &vs->dests) {
 		if (d->flags & DST_DRAINING)
 			*vec_push(&draining) = d;
@@ -225,14 +247,10 @@ static int vs_check(struct ipvs_plane *p, struct ipvs_vs *vs, uint32_t now_s, st
 	return r < 0 ? r : more;
 }
 
-static bool has_unserved(const struct ipvs_plane *p, const struct ipvs_vs *vs)
-{
-	return vec_has(&vs->dests, d, d->flags & DST_DRAINING && !is_serving(p, vs, d));
-}
-
 /*
  * Delete draining UDP backends that no EndpointSlice lists any more. Reads the model after each
- * change of it, and from the kernel only services with such backends. False: no UDP service drains.
+ * change of it, and from the kernel only services with such backends, at most about IPVS_READ_DESTS
+ * work; the others in the next call. False: no UDP service drains.
  */
 static bool datagrams_check(struct ipvs_plane *p)
 {
@@ -240,22 +258,19 @@ static bool datagrams_check(struct ipvs_plane *p)
 	uint64_t events = p->model == NULL
 				  ? 0
 				  : p->model->stats.slice_events + p->model->stats.service_events;
-	bool has_changed = events != p->events_seen;
 	bool has_some = false;
-	size_t n = 0;
+	size_t work = 0;
 
-	list_for_each (l, &p->draining) {
-		has_some |= is_datagram(list_entry(l, struct ipvs_vs, draining));
-		n++;
-	}
-	p->events_seen = events;
-	for (; has_some && has_changed && n > 0 && !list_is_empty(&p->draining); n--) {
-		struct ipvs_vs *vs = list_entry(p->draining.next, struct ipvs_vs, draining);
+	list_for_each_safe (l, tmp, &p->draining) {
+		struct ipvs_vs *vs = list_entry(l, struct ipvs_vs, draining);
 
-		list_del(&vs->draining);
-		list_add_tail(&p->draining, &vs->draining);
+		has_some |= is_datagram(vs);
+		if (!is_datagram(vs) || vs->events_seen == events || work >= IPVS_READ_DESTS)
+			continue;
+		vs->events_seen = events;
+		work += serving_read(p, vs) + vs->dests.n;
 		/* On failure the next round retries. */
-		if (is_datagram(vs) && has_unserved(p, vs) &&
+		if (vec_has(&vs->dests, d, d->flags & DST_DRAINING && !d->is_serving) &&
 		    vs_check(p, vs, ipvs_now_s(p), &err) < 0)
 			log_debug(LOG_AREA_PLANE, "draining UDP backends: not checked: %s",
 				  err.text);

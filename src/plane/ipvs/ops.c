@@ -580,6 +580,7 @@ void ipvs_ops_done(struct ipvs_plane *p)
 		struct ipvs_vs *vs = *each;
 
 		vs->is_touched = vs->is_whole = vs->is_part = vs->is_new = false;
+		vs->has_serving = false;
 		vs->svc = NULL;
 		dests_drop(vs);
 	}

@@ -28,6 +28,7 @@ struct ipvs_dst {
 	struct ip_addr addr;
 	uint16_t port;
 	uint8_t flags;
+	bool is_serving; /* of UDP, while it drains; at the last reading of the slices (drain.c) */
 	uint16_t weight; /* programmed */
 	uint16_t desired_weight;
 	uint32_t fwd;        /* programmed; as in nl/ipvs.h */
@@ -67,6 +68,8 @@ struct ipvs_vs {
 	bool is_read;           /* for the audit under way, by ipvs_audit_read() */
 	bool is_awaited;        /* the audit waits for the read under way */
 	bool is_verified;       /* a large service is being read for PLANE_COMMIT_VERIFY */
+	bool has_serving;       /* the commit under way has read is_serving of destinations */
+	uint64_t events_seen;   /* of the model, when a draining UDP service was last compared */
 	struct scheduler sched; /* desired */
 	uint32_t timeout_s;     /* desired; 0 = no persistence */
 	uint32_t n_lacking;     /* of an adopted pool: backends that the kernel lacked */
@@ -160,9 +163,9 @@ struct ipvs_plane {
 	bool has_sysctls;        /* this process has set them: a difference is a foreign change */
 	uint32_t missing_scheds; /* bits by scheduler number: the kernel lacks the module */
 	uint64_t tick_at;
-	uint64_t round_at;    /* start of the round of checks over `draining` */
-	size_t n_round;       /* services not yet checked in this round */
-	uint64_t events_seen; /* events of the model at the last datagrams_check() */
+	uint64_t round_at; /* start of the round of checks over `draining` */
+	size_t n_round;    /* services not yet checked in this round */
+	size_t n_compared; /* endpoints of the model, with draining UDP backends; for tests */
 	uint64_t routes_at;
 	bool is_retiring; /* another plane serves, see plane.h retire */
 	uint64_t retire_until;
@@ -216,6 +219,8 @@ struct ipvs_vs *ipvs_vs_get(struct ipvs_plane *p, const struct ipvs_key *key);
 /* Neither desired nor programmed. */
 void ipvs_vs_free(struct ipvs_plane *p, struct ipvs_vs *vs);
 void ipvs_vss_clear(struct ipvs_plane *p);
+/* Position of the first destination that is not before this one. */
+size_t ipvs_dst_place(const struct ipvs_vs *vs, const struct ip_addr *addr, uint16_t port);
 struct ipvs_dst *ipvs_dst_find(const struct ipvs_vs *vs, const struct ip_addr *addr, uint16_t port);
 /* Creates the destination if there is none, which invalidates pointers to others of `vs`. */
 struct ipvs_dst *ipvs_dst_get(struct ipvs_vs *vs, const struct ip_addr *addr, uint16_t port);

@@ -121,6 +121,11 @@ static struct ipvs_dst *dst_find(const struct ipvs_vs *vs, size_t n, const struc
 	return i < n && dst_cmp(&vs->dests.v[i], addr, port) == 0 ? &vs->dests.v[i] : NULL;
 }
 
+size_t ipvs_dst_place(const struct ipvs_vs *vs, const struct ip_addr *addr, uint16_t port)
+{
+	return dst_place(vs, vs->dests.n, addr, port);
+}
+
 struct ipvs_dst *ipvs_dst_find(const struct ipvs_vs *vs, const struct ip_addr *addr, uint16_t port)
 {
 	return dst_find(vs, vs->dests.n, addr, port);
