@@ -504,6 +504,13 @@ static void test_drain(void **state)
 	assert_int_equal(drains(&w).n_draining, 1);
 	expect_adopted(&w);
 	assert_int_equal(ipvs_plane_stats(w.plane).n_draining, 1);
+	/* A foreign weight is repaired, the drain goes on. */
+	fake_ipvs_foreign_weight(w.ipvs, "10.0.1.2", 1);
+	sync_audit(w.s);
+	w.now += 60 * NSEC_PER_SEC;
+	assert_int_equal(sync_settle(w.s, w.now), 1);
+	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1 10.0.1.2:8080=0\n");
+	assert_int_equal(fake_ipvs_threshold(w.ipvs, "10.0.1.2"), 1000060);
 	fake_ipvs_conns(w.ipvs, "10.0.1.2", 0, 1);
 	pass(&w, 2);
 	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1 10.0.1.2:8080=0\n");

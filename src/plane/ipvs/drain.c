@@ -106,8 +106,9 @@ void ipvs_drain_retime(struct ipvs_plane *p, struct ipvs_vs *vs)
 	vec_for_each (d, &vs->dests) {
 		uint32_t deadline_s = deadline_of(vs, d);
 		bool is_draining = d->flags & DST_DRAINING && d->flags & DST_PROGRAMMED;
+		bool has_weight = d->weight != 0 && !p->is_retiring;
 
-		if (is_draining && d->since_s != 0 && deadline_s != d->deadline_s)
+		if (is_draining && d->since_s != 0 && (deadline_s != d->deadline_s || has_weight))
 			ipvs_op_drain(p, vs, d, d->since_s, deadline_s);
 	}
 }

@@ -298,7 +298,7 @@ void ipvs_op_service_renew(struct ipvs_plane *p, struct ipvs_vs *vs);
 uint32_t ipvs_drain_deadline(uint32_t since_s, uint32_t drain_s);
 /* Start to drain a destination: appends an operation. True if that deletes the destination. */
 bool ipvs_drain_begin(struct ipvs_plane *p, struct ipvs_vs *vs, struct ipvs_dst *d);
-/* Append operations for draining destinations whose drain timeout changed. */
+/* Append operations for draining destinations with another drain timeout, or a foreign weight. */
 void ipvs_drain_retime(struct ipvs_plane *p, struct ipvs_vs *vs);
 /* Add the service to p->draining if it or a destination waits to be deleted. */
 void ipvs_drain_watch(struct ipvs_plane *p, struct ipvs_vs *vs);
