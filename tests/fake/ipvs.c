@@ -72,6 +72,7 @@ struct fake_ipvs {
 	size_t n_left;
 	char lacked[IPVS_SCHED_MAX];
 	bool lacks_v6;
+	size_t mh_slots;
 };
 
 struct datagram {
@@ -267,8 +268,10 @@ static int service_set(struct fake_ipvs *f, struct virtual *s, const struct nlat
 		return EINVAL;
 	if (strcmp(sched, f->lacked) == 0)
 		return ENOENT;
-	if (strcmp(sched, "mh") == 0 && strcmp(s->sched, sched) != 0 && s->dests.n > MH_SLOTS)
+	if (strcmp(sched, "mh") == 0 && strcmp(s->sched, sched) != 0 && s->dests.n > f->mh_slots) {
+		s->sched[0] = '\0'; /* the kernel unbinds the old one first */
 		return EINVAL;
+	}
 	(void)snprintf(s->sched, sizeof(s->sched), "%s", sched);
 	memcpy(&s->flags, flags, sizeof(s->flags));
 	s->timeout_s = u32(tb[IPVS_SVC_ATTR_TIMEOUT]);
@@ -648,6 +651,7 @@ void fake_ipvs_open(struct fake_ipvs **ret)
 	struct fake_ipvs *f = xcalloc(1, sizeof(*f));
 
 	f->timeouts = (struct ipvs_timeouts){ 900, 120, 300 };
+	f->mh_slots = MH_SLOTS;
 	*ret = f;
 }
 
@@ -723,6 +727,11 @@ bool fake_ipvs_is_cut(const struct fake_ipvs *f)
 void fake_ipvs_lack(struct fake_ipvs *f, const char *sched)
 {
 	(void)snprintf(f->lacked, sizeof(f->lacked), "%s", sched);
+}
+
+void fake_ipvs_mh_slots(struct fake_ipvs *f, size_t n)
+{
+	f->mh_slots = n;
 }
 
 /* --- others --- */

@@ -52,6 +52,8 @@ void fake_ipvs_cut(struct fake_ipvs *f, size_t k);
 bool fake_ipvs_is_cut(const struct fake_ipvs *f);
 /* The module of this scheduler is missing; "": none is. */
 void fake_ipvs_lack(struct fake_ipvs *f, const char *sched);
+/* Scheduler mh has so many slots, 4093 at first: it is rejected with more destinations. */
+void fake_ipvs_mh_slots(struct fake_ipvs *f, size_t n);
 /* A kernel without CONFIG_IP_VS_IPV6 has no virtual services of IPv6. */
 void fake_ipvs_lack_v6(struct fake_ipvs *f, bool on);
 

@@ -1633,6 +1633,56 @@ static void test_refused_for_ever(void **state)
 	world_close(&w);
 }
 
+/*
+ * The kernel rejects another scheduler when it has unbound the old one: that is bound again, and
+ * the address family has not failed.
+ */
+static void test_refused_sched(void **state)
+{
+	struct world w;
+
+	world_open(&w);
+	service(&w, "shop/web", WEB);
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
+	settle(&w);
+	fake_ipvs_mh_slots(w.ipvs, 1);
+	service(&w, "shop/web", WEB " sched=mh");
+	for (uint64_t n = 0; n < 10; n = sync_stats_get(w.s)->rejected) {
+		uint64_t next = sync_step(w.s, w.now);
+
+		w.now = next == SYNC_NOW ? w.now : next;
+		assert_int_equal(plane_families_failed(w.plane), 0);
+		expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1 10.0.1.2:8080=1\n");
+	}
+	fake_ipvs_mh_slots(w.ipvs, 2);
+	settle(&w);
+	expect_ipvs(&w, "mark 0x5a000001 mh flags 0x8: 10.0.1.1:8080=1 10.0.1.2:8080=1\n");
+	expect_adopted(&w);
+	world_close(&w);
+}
+
+/* The old one is rejected, too: it is bound within seconds. */
+static void test_refused_old_sched(void **state)
+{
+	struct world w;
+
+	world_open(&w);
+	service(&w, "shop/web", WEB);
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
+	settle(&w);
+	fake_ipvs_mh_slots(w.ipvs, 1);
+	fake_ipvs_refuse(w.ipvs, 2, ENOMEM);
+	service(&w, "shop/web", WEB " sched=mh");
+	settle_until(&w, true);
+	expect_ipvs(&w, "mark 0x5a000001 : 10.0.1.1:8080=1 10.0.1.2:8080=1\n");
+	pass(&w, 2);
+	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1 10.0.1.2:8080=1\n");
+	fake_ipvs_writes_reset(w.ipvs);
+	pass(&w, 5);
+	assert_int_equal(fake_ipvs_dumps(w.ipvs), 0);
+	world_close(&w);
+}
+
 static void test_refused_at_first(void **state)
 {
 	for (size_t k = 1; k <= 5; k++) {
@@ -2313,6 +2363,8 @@ int main(void)
 		cmocka_unit_test(test_refused_removal),
 		cmocka_unit_test(test_refused_rules),
 		cmocka_unit_test(test_refused_for_ever),
+		cmocka_unit_test(test_refused_sched),
+		cmocka_unit_test(test_refused_old_sched),
 		cmocka_unit_test(test_refused_at_first),
 		cmocka_unit_test(test_adopt_moved),
 		cmocka_unit_test(test_occupied),

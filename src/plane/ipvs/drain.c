@@ -77,7 +77,8 @@ static size_t serving_read(struct ipvs_plane *p, struct ipvs_vs *vs)
 
 void ipvs_drain_watch(struct ipvs_plane *p, struct ipvs_vs *vs)
 {
-	bool is_pending = vs->is_programmed && (!vs->is_desired || vs->is_vip_only);
+	bool is_pending = vs->is_programmed &&
+			  (!vs->is_desired || vs->is_vip_only || vs->programmed_sched == 0);
 
 	if (vs->is_kept || list_is_linked(&vs->draining) ||
 	    (!is_pending && !vec_has(&vs->dests, d, d->flags & DST_DRAINING)))

@@ -123,11 +123,14 @@ static void dest_done(struct ipvs_plane *p, struct ipvs_vs *vs, const struct ipv
 		d->flags &= (uint8_t)~DST_DRAINING;
 }
 
-/* The object of a rejected operation does not exist. */
+/* The object of a rejected operation does not exist, or has no scheduler any more. */
 static void missing_note(struct ipvs_vs *vs, const struct ipvs_op *op)
 {
 	struct ipvs_dst *d;
 
+	/* ip_vs_edit_service() has unbound the old scheduler, unless the new one does not exist. */
+	if (op->cmd == IPVS_CMD_SET_SERVICE && op->result != -ENOENT)
+		vs->programmed_sched = 0;
 	if (op->result == -ESRCH) {
 		vs->is_programmed = false;
 		vec_for_each (each, &vs->dests)
@@ -225,7 +228,8 @@ static int results_note(struct ipvs_plane *p, struct plane_result *res, struct e
 				 * destination whose address is not unicast, such as a broadcast
 				 * one.
 				 */
-				if (op->cmd < IPVS_CMD_NEW_DEST && r != -EEXIST && r != -EPERM)
+				if (op->cmd < IPVS_CMD_NEW_DEST &&
+				    op->cmd != IPVS_CMD_SET_SERVICE && r != -EEXIST && r != -EPERM)
 					res->families = (uint8_t)(1u << vs->key.fam);
 			}
 		}
@@ -531,6 +535,8 @@ static void additions_withdraw(struct ipvs_plane *p, struct ipvs_vs *vs)
 	}
 	if (vs->is_new && !vs->is_desired)
 		ipvs_op_service(p, IPVS_CMD_DEL_SERVICE, vs);
+	else if (vs->programmed_sched == 0)
+		ipvs_op_service_renew(p, vs);
 }
 
 void ipvs_ops_undo(struct ipvs_plane *p, bool is_rejected, bool is_unknown)

@@ -56,24 +56,24 @@ struct ipvs_vs {
 	bool is_of_cluster_ip; /* at the load: a frontend of a cluster IP leads to it */
 	bool is_desired;
 	bool is_programmed;
-	bool is_vip_only;       /* not programmed: all clients reach the pool through its VIP:port
-				   services */
-	bool is_touched;        /* by the commit under way */
-	bool is_whole;          /* the commit names all its destinations */
-	bool is_part;           /* ... of a large service: the audit adds those in its journal */
-	bool is_new;            /* added by the commit under way */
-	bool is_swept;          /* by ipvs_ops_sweep() */
-	bool is_kept;           /* rejected in the loaded phase: sweep() does not touch it */
-	bool is_foreign;        /* the kernel has a foreign service with this key */
-	bool is_read;           /* for the audit under way, by ipvs_audit_read() */
-	bool is_awaited;        /* the audit waits for the read under way */
-	bool is_verified;       /* a large service is being read for PLANE_COMMIT_VERIFY */
-	bool has_serving;       /* the commit under way has read is_serving of destinations */
-	uint64_t events_seen;   /* of the model, when a draining UDP service was last compared */
-	struct scheduler sched; /* desired */
-	uint32_t timeout_s;     /* desired; 0 = no persistence */
-	uint32_t n_lacking;     /* of an adopted pool: backends that the kernel lacked */
-	uint8_t programmed_sched;
+	bool is_vip_only;         /* not programmed: all clients reach the pool through its VIP:port
+				     services */
+	bool is_touched;          /* by the commit under way */
+	bool is_whole;            /* the commit names all its destinations */
+	bool is_part;             /* ... of a large service: the audit adds those in its journal */
+	bool is_new;              /* added by the commit under way */
+	bool is_swept;            /* by ipvs_ops_sweep() */
+	bool is_kept;             /* rejected in the loaded phase: sweep() does not touch it */
+	bool is_foreign;          /* the kernel has a foreign service with this key */
+	bool is_read;             /* for the audit under way, by ipvs_audit_read() */
+	bool is_awaited;          /* the audit waits for the read under way */
+	bool is_verified;         /* a large service is being read for PLANE_COMMIT_VERIFY */
+	bool has_serving;         /* the commit under way has read is_serving of destinations */
+	uint64_t events_seen;     /* of the model, when a draining UDP service was last compared */
+	struct scheduler sched;   /* desired */
+	uint32_t timeout_s;       /* desired; 0 = no persistence */
+	uint32_t n_lacking;       /* of an adopted pool: backends that the kernel lacked */
+	uint8_t programmed_sched; /* 0: unknown, or none after a rejected change */
 	uint32_t programmed_flags;
 	uint32_t programmed_timeout_s;
 	struct svc *svc;            /* of the commit under way */
@@ -300,7 +300,10 @@ uint32_t ipvs_drain_deadline(uint32_t since_s, uint32_t drain_s);
 bool ipvs_drain_begin(struct ipvs_plane *p, struct ipvs_vs *vs, struct ipvs_dst *d);
 /* Append operations for draining destinations with another drain timeout, or a foreign weight. */
 void ipvs_drain_retime(struct ipvs_plane *p, struct ipvs_vs *vs);
-/* Add the service to p->draining if it or a destination waits to be deleted. */
+/*
+ * Add the service to p->draining if it or a destination waits to be deleted, or if it has lost its
+ * scheduler.
+ */
 void ipvs_drain_watch(struct ipvs_plane *p, struct ipvs_vs *vs);
 uint64_t ipvs_drain_tick(struct ipvs_plane *p, uint64_t now);
 /* plane_ops.draining, .drains */
