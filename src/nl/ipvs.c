@@ -88,6 +88,29 @@ int ipvs_wire_resolve(struct ipvs_wire *w, struct err *err)
 	return 0;
 }
 
+void ipvs_wire_forget(struct ipvs_wire *w)
+{
+	w->family = 0;
+}
+
+static int unloaded_err(struct err *err)
+{
+	return err_set(err, -EBUSY, "the module ip_vs was unloaded");
+}
+
+/* Has the family another number than the one of the messages? */
+static bool is_unloaded(struct ipvs_wire *w)
+{
+	uint16_t family = w->family;
+	struct err err;
+
+	w->family = 0;
+	if (ipvs_wire_resolve(w, &err) == 0)
+		return w->family != family;
+	w->family = family;
+	return true;
+}
+
 /* --- reading --- */
 
 /* Sixteen bytes, of which an IPv4 address is the first four. */
@@ -149,6 +172,8 @@ int ipvs_wire_services(struct ipvs_wire *w, void (*begin)(void *arg),
 	int r = nl_dump(w->nl, request(w, buf, sizeof(buf), IPVS_CMD_GET_SERVICE),
 			&(struct nl_reader){ reading_begin, service_message, &rd }, err);
 
+	if (r == -ENOENT)
+		return unloaded_err(err);
 	return r < 0 ? err_wrap(err, r, "list virtual services") : 0;
 }
 
@@ -225,15 +250,18 @@ int ipvs_wire_service(struct ipvs_wire *w, const struct ipvs_key *key,
 {
 	struct reading rd = { .service = fn, .arg = arg };
 	_Alignas(8) char buf[REQUEST_MAX] = { 0 };
+	int r = nl_query(w->nl, key_request(w, buf, sizeof(buf), IPVS_CMD_GET_SERVICE, key),
+			 &(struct nl_reader){ .message = service_message, .arg = &rd }, NULL, err);
 
-	return nl_query(w->nl, key_request(w, buf, sizeof(buf), IPVS_CMD_GET_SERVICE, key),
-			&(struct nl_reader){ .message = service_message, .arg = &rd }, NULL, err);
+	return r == -ENOENT ? unloaded_err(err) : r;
 }
 
 static int dests_result(int r, const struct ipvs_key *key, struct err *err)
 {
 	char text[IPVS_KEY_TEXT_MAX];
 
+	if (r == -ENOENT)
+		return unloaded_err(err);
 	return r < 0 ? err_wrap(err, r, "list destinations of %s", ipvs_key_text(key, text)) : r;
 }
 
@@ -379,6 +407,7 @@ int ipvs_wire_send(struct ipvs_wire *w, struct ipvs_op *ops, size_t n, size_t *n
 		   struct err *err)
 {
 	bool is_rejected = false;
+	bool is_missing = false;
 
 	for (size_t at = 0; at < n && !is_rejected; at += IPVS_BATCH_MAX) {
 		size_t some = MIN(n - at, (size_t)IPVS_BATCH_MAX);
@@ -388,9 +417,12 @@ int ipvs_wire_send(struct ipvs_wire *w, struct ipvs_op *ops, size_t n, size_t *n
 			return r;
 		for (size_t i = at; i < at + some; i++) {
 			is_rejected |= ops[i].result < 0;
+			is_missing |= ops[i].result == -ENOENT;
 			*n_ok += ops[i].result == 0;
 		}
 	}
+	if (is_missing && is_unloaded(w))
+		return unloaded_err(err);
 	return is_rejected ? -ECANCELED : 0;
 }
 

@@ -91,6 +91,11 @@ void ipvs_wire_close(struct ipvs_wire *w);
 DEFINE_AUTO(struct ipvs_wire *, ipvs_wire_close);
 /* Find the family's number; loads the module. -EOPNOTSUPP: the kernel has no IPVS. */
 MUST_USE int ipvs_wire_resolve(struct ipvs_wire *w, struct err *err);
+/*
+ * Find the number again the next time. It changes when the module is unloaded and loaded; reads and
+ * changes with the old one return -EBUSY.
+ */
+void ipvs_wire_forget(struct ipvs_wire *w);
 
 /* All virtual services of this network namespace, ours or not. `begin` as in nl/dump.h. */
 MUST_USE int ipvs_wire_services(struct ipvs_wire *w, void (*begin)(void *arg),

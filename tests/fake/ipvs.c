@@ -73,6 +73,7 @@ struct fake_ipvs {
 	char lacked[IPVS_SCHED_MAX];
 	bool lacks_v6;
 	size_t mh_slots;
+	uint16_t family;
 };
 
 struct datagram {
@@ -134,7 +135,7 @@ static void done(struct connection *c, const struct nlmsghdr *to)
 
 static struct nlmsghdr *genl_answer(void *buf, const struct nlmsghdr *to, uint8_t cmd)
 {
-	struct nlmsghdr *h = answer(buf, to, FAMILY);
+	struct nlmsghdr *h = answer(buf, to, to->nlmsg_type);
 	struct genlmsghdr *g = mnl_nlmsg_put_extra_header(h, sizeof(*g));
 
 	g->cmd = cmd;
@@ -456,7 +457,7 @@ static void family_put(struct connection *c, const struct nlmsghdr *to)
 
 	g->cmd = CTRL_CMD_NEWFAMILY;
 	mnl_attr_put_strz(h, CTRL_ATTR_FAMILY_NAME, IPVS_GENL_NAME);
-	mnl_attr_put_u16(h, CTRL_ATTR_FAMILY_ID, FAMILY);
+	mnl_attr_put_u16(h, CTRL_ATTR_FAMILY_ID, c->f->family);
 	queue_put(c, h);
 	verdict(c, to, 0);
 }
@@ -468,6 +469,10 @@ static void genl_handle(struct connection *c, const struct nlmsghdr *h)
 
 	if (h->nlmsg_type == GENL_ID_CTRL) {
 		family_put(c, h);
+		return;
+	}
+	if (h->nlmsg_type != c->f->family) {
+		verdict(c, h, ENOENT);
 		return;
 	}
 	nl_attr_table(top, IPVS_CMD_ATTR_MAX, h, sizeof(*g));
@@ -652,13 +657,21 @@ void fake_ipvs_open(struct fake_ipvs **ret)
 
 	f->timeouts = (struct ipvs_timeouts){ 900, 120, 300 };
 	f->mh_slots = MH_SLOTS;
+	f->family = FAMILY;
 	*ret = f;
+}
+
+void fake_ipvs_reload(struct fake_ipvs *f)
+{
+	vec_for_each (s, &f->services)
+		service_free(*s);
+	vec_clear(&f->services);
+	f->family++;
 }
 
 void fake_ipvs_close(struct fake_ipvs *f)
 {
-	vec_for_each (s, &f->services)
-		service_free(*s);
+	fake_ipvs_reload(f);
 	vec_fini(&f->services);
 	vec_fini(&f->rules);
 	vec_fini(&f->routes);

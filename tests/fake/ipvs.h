@@ -57,6 +57,9 @@ void fake_ipvs_mh_slots(struct fake_ipvs *f, size_t n);
 /* A kernel without CONFIG_IP_VS_IPV6 has no virtual services of IPv6. */
 void fake_ipvs_lack_v6(struct fake_ipvs *f, bool on);
 
+/* The module is unloaded, without any service left, and loaded again. */
+void fake_ipvs_reload(struct fake_ipvs *f);
+
 /* --- others on the same kernel --- */
 
 /* Set the connections of a destination in all services. */

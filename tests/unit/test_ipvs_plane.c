@@ -955,6 +955,36 @@ static void test_sched_missing(void **state)
 	world_close(&w);
 }
 
+/*
+ * The module is unloaded and loaded again, and has another number: a change or an audit loads the
+ * state again, and no scheduler is taken for a missing one.
+ */
+static void test_module_reloaded(void **state)
+{
+	struct world w;
+
+	world_open(&w);
+	settle(&w);
+	fake_ipvs_reload(w.ipvs);
+	service(&w, "shop/web", WEB " sched=wlc");
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
+	settle(&w);
+	expect_ipvs(&w, "mark 0x5a000001 wlc: 10.0.1.1:8080=1 10.0.1.2:8080=1\n");
+	assert_int_equal(sync_stats_get(w.s)->loads, 2);
+	fake_ipvs_reload(w.ipvs);
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 3 rs");
+	settle(&w);
+	expect_ipvs(&w, "mark 0x5a000001 wlc: 10.0.1.1:8080=1 10.0.1.3:8080=1\n");
+	fake_ipvs_reload(w.ipvs);
+	sync_audit(w.s);
+	w.now += 60 * NSEC_PER_SEC;
+	(void)sync_settle(w.s, w.now);
+	settle(&w);
+	expect_ipvs(&w, "mark 0x5a000001 wlc: 10.0.1.1:8080=1 10.0.1.3:8080=1\n");
+	expect_adopted(&w);
+	world_close(&w);
+}
+
 /* A scheduler that the kernel cannot load safely is not requested before its module is loaded. */
 static void test_sched_unsafe(void **state)
 {
@@ -2341,6 +2371,7 @@ int main(void)
 		cmocka_unit_test(test_weights_by_default),
 		cmocka_unit_test(test_weights_by_name),
 		cmocka_unit_test(test_sched_missing),
+		cmocka_unit_test(test_module_reloaded),
 		cmocka_unit_test(test_sched_unsafe),
 		cmocka_unit_test(test_no_sched),
 		cmocka_unit_test(test_sysctls),

@@ -175,8 +175,13 @@ static int load_step(struct ipvs_plane *p, struct err *err)
 static int plane_load(struct plane *plane, struct err *err)
 {
 	struct ipvs_plane *p = ipvs_plane_of(plane);
-	int r = ipvs_wire_resolve(p->wire, err);
+	int r;
 
+	if (p->load.loaded == NULL) {
+		ipvs_wire_forget(p->wire);
+		ipvs_wire_forget(p->large.wire);
+	}
+	r = ipvs_wire_resolve(p->wire, err);
 	if (r == 0)
 		r = load_step(p, err);
 	if (r != 0) {
