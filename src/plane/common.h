@@ -90,6 +90,7 @@ struct plane_common {
 	struct nl_sock *watch_nl; /* or NULL */
 	struct nl_batch *batch;
 	struct nft_changes changes;  /* of the transaction under way */
+	bool is_early_sent;          /* ... and its early part is in effect */
 	struct plane_loaded *loaded; /* loaded phase only */
 	struct nft_watch watch;
 	struct plane_failover *failover; /* or NULL; plane/failover.h */
@@ -155,9 +156,18 @@ void plane_settle_copied(const struct plane_common *c, struct nft_change *ch);
 /* Read the programmed state of changes with needs_look. Errors as nft_elems_get(). */
 MUST_USE int plane_changes_look(struct plane_common *c, struct err *err);
 /*
- * Send the difference between desired and programmed, deletions first, in one transaction. Source
- * ranges that come are one before it, which is undone if the kernel rejects the rest. Adds to
- * `res` and to the plane's times; may replace c->batch. Returns as plane_ops.commit; after a
+ * Send what must be in effect before the rest: source ranges and hairpins that come. If the commit
+ * fails with `r` before plane_transact(), plane_early_undo() takes them back and returns `r`, or
+ * -EBUSY if they stay.
+ */
+MUST_USE int plane_transact_early(struct plane_common *c, struct plane_result *res,
+				  struct err *err);
+MUST_USE int plane_early_undo(struct plane_common *c, int r, struct plane_result *res,
+			      struct err *err);
+/*
+ * Send the difference between desired and programmed, deletions first, in one transaction. The part
+ * of plane_transact_early() is one before it, which is undone if the kernel rejects the rest. Adds
+ * to `res` and to the plane's times; may replace c->batch. Returns as plane_ops.commit; after a
  * rejection `err` names the element as nft prints it, after the family of its table, and
  * res->culprit is its service.
  */

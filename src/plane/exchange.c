@@ -124,14 +124,31 @@ static size_t early_mark(const struct nft_changes *c, enum ipfam fam, enum nft_s
 	return n;
 }
 
+/*
+ * Pairs for a backend come before IPVS has it: without its pair a pod that reaches itself through
+ * its Service gets no answer.
+ */
+static size_t hairpins_mark(const struct nft_changes *c, enum ipfam fam)
+{
+	size_t n = 0;
+
+	nft_changes_for_each (ch, c, fam, IPVSSET_HAIRPINS) {
+		ch->is_early = nft_change_is_add(ch, 0);
+		n += ch->is_early;
+	}
+	return n;
+}
+
 static size_t all_early_mark(const struct nft_changes *c)
 {
 	size_t n = 0;
 
-	for (int fam = 0; fam < IPFAM_N; fam++)
+	for (int fam = 0; fam < IPFAM_N; fam++) {
 		for (int set = 0; set < NFTSET_END; set++)
 			if (nft_set_is_ranges(set))
 				n += early_mark(c, fam, set);
+		n += hairpins_mark(c, fam);
+	}
 	return n;
 }
 
@@ -198,13 +215,26 @@ static int part_send(struct plane_common *c, enum part part, struct plane_result
 	return r;
 }
 
-/* The kernel rejected the rest. Returns `r`, or -EBUSY if the early part is in effect. */
-static int early_undo(struct plane_common *c, int r, struct plane_result *res, struct err *err)
+int plane_transact_early(struct plane_common *c, struct plane_result *res, struct err *err)
+{
+	int r = all_early_mark(&c->changes) > 0 ? part_send(c, PART_EARLY, res, err) : 0;
+
+	c->is_early_sent = r > 0;
+	return MIN(r, 0);
+}
+
+int plane_early_undo(struct plane_common *c, int r, struct plane_result *res, struct err *err)
 {
 	struct plane_result undo = { 0 };
+	bool is_sent = c->is_early_sent;
 	struct err own = { 0 };
-	bool is_undone = part_send(c, PART_EARLY_UNDO, &undo, &own) >= 0;
+	bool is_undone;
 
+	c->is_early_sent = false;
+	/* Also before the difference is read and sent again: that may be rejected in its turn. */
+	if (!is_sent || (!plane_is_rejection(r) && r != -ESTALE))
+		return r;
+	is_undone = part_send(c, PART_EARLY_UNDO, &undo, &own) >= 0;
 	res->done.n_batches += undo.done.n_batches;
 	res->done.kernel_ns += undo.done.kernel_ns;
 	if (is_undone) {
@@ -213,22 +243,16 @@ static int early_undo(struct plane_common *c, int r, struct plane_result *res, s
 	}
 	res->families = 0;
 	res->culprit = NULL;
-	return err_wrap(err, -EBUSY, "source ranges of a rejected change stay (%s)", own.text);
+	return err_wrap(err, -EBUSY, "source ranges or hairpins of a rejected change stay (%s)",
+			own.text);
 }
 
 int plane_transact(struct plane_common *c, struct plane_result *res, struct err *err)
 {
-	int early = 0;
-	int r;
+	int r = c->is_early_sent ? 0 : plane_transact_early(c, res, err);
 
-	if (all_early_mark(&c->changes) > 0) {
-		early = part_send(c, PART_EARLY, res, err);
-		if (early < 0)
-			return early;
-	}
+	if (r < 0)
+		return r;
 	r = part_send(c, PART_REST, res, err);
-	/* Also before the difference is read and sent again: that may be rejected in its turn. */
-	if (early > 0 && (plane_is_rejection(r) || r == -ESTALE))
-		r = early_undo(c, r, res, err);
-	return MIN(r, 0);
+	return plane_early_undo(c, MIN(r, 0), res, err);
 }

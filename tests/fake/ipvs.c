@@ -64,6 +64,8 @@ struct fake_ipvs {
 	size_t n_searched;
 	void (*deleting)(void *arg);
 	void *deleting_arg;
+	void (*adding)(void *arg, const struct ip_addr *addr);
+	void *adding_arg;
 	size_t refuse_k;
 	int refuse_error;
 	int dump_error;
@@ -338,6 +340,8 @@ static int dest_change(struct fake_ipvs *f, struct virtual *s, uint8_t cmd,
 	    u16(tb[IPVS_DEST_ATTR_TUN_PORT]) == 0)
 		return EINVAL;
 	if (d == NULL) {
+		if (f->adding != NULL)
+			f->adding(f->adding_arg, &addr);
 		d = vec_push(&s->dests);
 		*d = (struct dest){ .addr = addr, .port = port };
 	}
@@ -697,6 +701,13 @@ void fake_ipvs_deleting(struct fake_ipvs *f, void (*fn)(void *arg), void *arg)
 {
 	f->deleting = fn;
 	f->deleting_arg = arg;
+}
+
+void fake_ipvs_adding(struct fake_ipvs *f, void (*fn)(void *arg, const struct ip_addr *addr),
+		      void *arg)
+{
+	f->adding = fn;
+	f->adding_arg = arg;
 }
 
 size_t fake_ipvs_received(const struct fake_ipvs *f)

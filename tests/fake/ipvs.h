@@ -36,6 +36,9 @@ size_t fake_ipvs_received(const struct fake_ipvs *f);
 size_t fake_ipvs_searched(const struct fake_ipvs *f);
 /* Called before a virtual service is deleted. */
 void fake_ipvs_deleting(struct fake_ipvs *f, void (*fn)(void *arg), void *arg);
+/* Called before a destination is added. */
+void fake_ipvs_adding(struct fake_ipvs *f, void (*fn)(void *arg, const struct ip_addr *addr),
+		      void *arg);
 
 /* --- trouble --- */
 

@@ -58,6 +58,16 @@ static inline void life_end(struct world *w)
 	w->plane->ops->close(w->plane);
 }
 
+/* A pod that reaches itself through its Service is recognised from the first connection on. */
+static inline void expect_hairpin(void *arg, const struct ip_addr *addr)
+{
+	const struct world *w = arg;
+	uint8_t key[NFT_KEY_MAX];
+
+	nft_key_addr_pair(key, addr);
+	assert_true(fake_find(w->nft, ip_fam(addr), IPVSSET_HAIRPINS, key) != NULL);
+}
+
 static inline void world_open(struct world *w)
 {
 	struct ip_addr addrs[] = { test_addr("192.168.0.1"), test_addr("fd01::1") };
@@ -67,6 +77,7 @@ static inline void world_open(struct world *w)
 	clock_s = 1000000;
 	fake_open(&w->nft);
 	fake_ipvs_open(&w->ipvs);
+	fake_ipvs_adding(w->ipvs, expect_hairpin, w);
 	model_init(&w->m);
 	w->m.config.node_name = name_get_str("n1");
 	w->m.config.detect_local = DETECT_LOCAL_NODE_CIDR;

@@ -1870,7 +1870,7 @@ static void test_answer_lost(void **state)
 	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs");
 	settle(&w);
 	before = sync_stats_get(w.s)->failures;
-	fake_lose_answer(w.nft, 1);
+	fake_lose_answer(w.nft, 2); /* the first one has the hairpins */
 	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
 	service(&w, "shop/api", "ip=10.96.0.11 port=http:80");
 	slice(&w, "shop/api-1", "api", "| http:8080 | 3 rs");
@@ -1893,12 +1893,22 @@ static void test_backend_refused_by_nft(void **state)
 	service(&w, "shop/web", WEB);
 	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs");
 	settle(&w);
-	fake_refuse(w.nft, 1, ENOSPC);
+	fake_refuse(w.nft, 2, ENOSPC);
+	service(&w, "shop/web", WEB " ext=192.0.2.1");
 	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
 	settle_until(&w, true);
+	assert_int_equal(mark_of(&w, "192.0.2.1", 80), 0);
 	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1 10.0.1.2:8080=0\n");
 	settle(&w);
 	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1 10.0.1.2:8080=1\n");
+	expect_adopted(&w);
+	/* Its hairpin is rejected: IPVS does not get it. */
+	fake_refuse(w.nft, 1, ENOSPC);
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs; 3 rs");
+	settle_until(&w, true);
+	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1 10.0.1.2:8080=1\n");
+	settle(&w);
+	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1 10.0.1.2:8080=1 10.0.1.3:8080=1\n");
 	expect_adopted(&w);
 	world_close(&w);
 }

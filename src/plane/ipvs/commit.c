@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*  plane/ipvs/commit - one commit: add to IPVS, change nf_tables, remove from IPVS. */
+/*  plane/ipvs/commit - one commit: add hairpins, add to IPVS, change nf_tables, remove from IPVS.
+ */
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
@@ -68,7 +69,12 @@ int ipvs_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 	if (r == 0 && mode != PLANE_COMMIT_NORMAL)
 		r = services_read(p, mode, err);
 	if (r == 0)
+		r = plane_transact_early(&p->common, res, err);
+	if (r == 0) {
 		r = ipvs_ops_add(p, res, err);
+		if (r < 0)
+			r = plane_early_undo(&p->common, r, res, err);
+	}
 	if (r == 0)
 		r = plane_transact(&p->common, res, err);
 	if (r < 0) {
