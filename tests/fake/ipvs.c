@@ -62,6 +62,7 @@ struct fake_ipvs {
 	size_t n_dumps;
 	size_t n_received;
 	size_t n_searched;
+	size_t n_filled;
 	void (*deleting)(void *arg);
 	void *deleting_arg;
 	void (*adding)(void *arg, const struct ip_addr *addr);
@@ -320,6 +321,7 @@ static int dest_change(struct fake_ipvs *f, struct virtual *s, uint8_t cmd,
 	struct dest *d = dest_find(f, s, &addr, port);
 	const uint8_t *tun_type;
 
+	f->n_filled += strcmp(s->sched, "mh") == 0;
 	if (cmd == IPVS_CMD_NEW_DEST && d != NULL)
 		return EEXIST;
 	if (cmd != IPVS_CMD_NEW_DEST && d == NULL)
@@ -689,7 +691,12 @@ size_t fake_ipvs_writes(const struct fake_ipvs *f)
 
 void fake_ipvs_writes_reset(struct fake_ipvs *f)
 {
-	f->n_writes = f->n_dumps = f->n_received = f->n_searched = 0;
+	f->n_writes = f->n_dumps = f->n_received = f->n_searched = f->n_filled = 0;
+}
+
+size_t fake_ipvs_filled(const struct fake_ipvs *f)
+{
+	return f->n_filled;
 }
 
 size_t fake_ipvs_searched(const struct fake_ipvs *f)

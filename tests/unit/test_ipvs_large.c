@@ -18,6 +18,7 @@
  * of 1000 destinations each (DESTS_OF_WORK).
  */
 #define SEARCHED_MAX (2000 * 1000)
+#define FILLED_MAX 50   /* changes of destinations of `mh` in a step (MH_WORK) */
 #define N_AFFINITY 4000 /* with ClientIP affinity a pool has at most 4,095 backends */
 
 struct work {
@@ -174,6 +175,7 @@ static size_t ticks(struct world *w, uint32_t seconds)
 		assert_true(fake_ipvs_received(w->ipvs) <= READ_MAX + fake_ipvs_writes(w->ipvs));
 		assert_true(fake_ipvs_writes(w->ipvs) <= READ_MAX);
 		assert_true(fake_ipvs_searched(w->ipvs) <= SEARCHED_MAX);
+		assert_true(fake_ipvs_filled(w->ipvs) <= FILLED_MAX);
 		sum.n_dumps += fake_ipvs_dumps(w->ipvs);
 		assert_true(next > w->now);
 		w->now = MIN(next, until);
@@ -326,6 +328,7 @@ static size_t settle_in_steps(struct world *w)
 		work_begin(w);
 		next = sync_step(w->s, w->now);
 		assert_true(fake_ipvs_searched(w->ipvs) <= SEARCHED_MAX);
+		assert_true(fake_ipvs_filled(w->ipvs) <= FILLED_MAX);
 		assert_true(fake_ipvs_writes(w->ipvs) <= READ_MAX);
 		assert_true(fake_ipvs_received(w->ipvs) <= READ_MAX + fake_ipvs_writes(w->ipvs));
 		n_steps += fake_ipvs_writes(w->ipvs) > 0;
@@ -407,6 +410,28 @@ static void test_weights_in_steps(void **state)
 			 N_WRITES);
 	assert_int_equal(restart_in_steps(&w), 0);
 	str_fini(&text);
+	world_close(&w);
+}
+
+/* `mh` fills its slots for each change of a destination. */
+static void test_mh_in_steps(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_open(&w);
+	service(&w, "shop/s1", "ip=10.96.0.1 port=http:80 sched=mh");
+	endpoints_of(&w, 1, 0, 2000);
+	settle(&w);
+	endpoints_of(&w, 1, 1000, 2000);
+	(void)settle_in_steps(&w);
+	assert_int_equal(ipvs_plane_stats(w.plane).n_draining, 1000);
+	w.now = (uint64_t)clock_s * 1000 * NSEC_PER_SEC;
+	(void)ticks(&w, 5);
+	assert_int_equal(ipvs_plane_stats(w.plane).n_dests, 2000);
+	no_service(&w, "shop", "s1");
+	(void)settle_in_steps(&w);
+	assert_int_equal(ipvs_plane_stats(w.plane).n_draining, ipvs_plane_stats(w.plane).n_dests);
 	world_close(&w);
 }
 
@@ -576,6 +601,7 @@ int main(void)
 		cmocka_unit_test(test_adoption_in_steps), cmocka_unit_test(test_left_while_down),
 		cmocka_unit_test(test_verified_in_steps), cmocka_unit_test(test_affinity_in_steps),
 		cmocka_unit_test(test_mh_limit),          cmocka_unit_test(test_drain_udp_in_steps),
+		cmocka_unit_test(test_mh_in_steps),
 	};
 
 	log_level_set_all(LOG_LEVEL_ERR);

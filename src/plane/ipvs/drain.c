@@ -206,7 +206,7 @@ static int drained_delete(struct ipvs_plane *p, struct ipvs_vs *vs, uint32_t now
 		const struct ipvs_dst *d = draining.v[i];
 
 		if (is_drained(p, vs, d, now_s)) {
-			work += ipvs_dests_work(d->place - MIN(d->place, p->ops.n));
+			work += ipvs_dests_work(vs, d->place - MIN(d->place, p->ops.n));
 			ipvs_op_dest(p, IPVS_CMD_DEL_DEST, vs, d, 0);
 		}
 	}

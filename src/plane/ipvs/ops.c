@@ -418,7 +418,7 @@ static bool is_to_drain(const struct ipvs_vs *vs, const struct ipvs_dst *d)
 /* Do at most `*left` work, and reduce it. False: destinations are left. */
 static bool vs_remove(struct ipvs_plane *p, struct ipvs_vs *vs, size_t *left)
 {
-	size_t work = ipvs_dests_work(vs->dests.n);
+	size_t work = ipvs_dests_work(vs, vs->dests.n);
 	bool has_dests = false;
 	bool is_done = true;
 

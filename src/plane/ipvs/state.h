@@ -250,8 +250,11 @@ MUST_USE int ipvs_large_read(struct ipvs_plane *p, struct ipvs_vs *vs, struct er
 MUST_USE int ipvs_audit_read(struct plane *plane, const struct plan_rows *rows, size_t *part,
 			     struct err *err);
 
-/* Work of an operation on a service with `n` destinations, in those on a small one. */
-size_t ipvs_dests_work(size_t n);
+/*
+ * Work of an operation on a destination behind `n` others, in elements of nf_tables. `vs`: NULL if
+ * it does not exist yet.
+ */
+size_t ipvs_dests_work(const struct ipvs_vs *vs, size_t n);
 /* plane_ops.backend_work */
 size_t ipvs_backend_work(const struct plane *plane, const struct plan_pool *pool,
 			 const struct plan_frontend *leading, size_t n_leading);

@@ -298,7 +298,7 @@ static void pool_end(struct plane_tr *t, const struct plan_pool *pool)
 	ipvs_vs_touch(plane_of(t), vs, t->svc);
 	vec_for_each (d, &vs->dests)
 		n += !(d->flags & DST_DESIRED);
-	vs->is_whole |= n * ipvs_dests_work(vs->dests.n) <= PLANE_PIECE_WORK;
+	vs->is_whole |= n * ipvs_dests_work(vs, vs->dests.n) <= PLANE_PIECE_WORK;
 }
 
 static void pool_change(struct plane_tr *t, const struct plan_pool *pool)
