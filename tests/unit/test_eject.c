@@ -1004,8 +1004,7 @@ int main(void)
 		cmocka_unit_test(test_operator_first),  cmocka_unit_test(test_protocols),
 		cmocka_unit_test(test_removed),         cmocka_unit_test(test_operator),
 		cmocka_unit_test(test_packet_loss),     cmocka_unit_test(test_older_probe),
-		cmocka_unit_test(test_many_recovered),
-		cmocka_unit_test(test_many_ejections),
+		cmocka_unit_test(test_many_recovered),  cmocka_unit_test(test_many_ejections),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
