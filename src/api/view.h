@@ -43,7 +43,7 @@ void view_status(struct jsonw *w, const struct serve_context *ctx, const struct 
  * A piece has VIEW_ROW_PORTS ports or more. `svc` is NULL when the service is gone. A zeroed `r`
  * is reused from row to row; serve_facts_fini() frees its memory.
  */
-#define VIEW_ROW_PORTS 64
+#define VIEW_ROW_PORTS 512
 
 struct view_row {
 	struct serve_facts facts;

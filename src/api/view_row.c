@@ -174,12 +174,13 @@ bool view_row_more(struct view_row *r, struct jsonw *w, const struct serve_conte
 		   const struct svc *svc, uint64_t deadline_ns)
 {
 	size_t n = svc != NULL && svc->service != NULL ? svc->service->ports.n : 0;
+	size_t first = r->port;
 
-	if (r->port > 0 && r->port < n) /* the service may have changed since */
+	if (first > 0 && first < n) /* the service may have changed since */
 		serve_facts_get(&r->facts, ctx, svc);
 	while (r->port < n) {
 		view_port(w, ctx->model, svc, &r->facts, r->port++);
-		if (r->port >= VIEW_ROW_PORTS && now_ns() >= deadline_ns)
+		if (r->port - first >= VIEW_ROW_PORTS && now_ns() >= deadline_ns)
 			return true;
 	}
 	jsonw_end(w);

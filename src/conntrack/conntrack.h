@@ -57,7 +57,10 @@ void conntrack_accepted(struct conntrack *c, const struct svc *svc, const struct
 			uint8_t left_out);
 /* plane.gone; `arg` is the conntrack. */
 void conntrack_gone(void *arg, const struct ip_addr *addr, uint16_t port, uint8_t proto);
-/* Every service was accepted once: start deleting flows. Later calls have no effect. */
+/*
+ * Every service was accepted once, except for large ones that are replaced again and again: start
+ * deleting flows. Later calls have no effect.
+ */
 void conntrack_start(struct conntrack *c);
 /* After a foreign change to the rules: scan all frontends again. */
 void conntrack_recheck(struct conntrack *c);

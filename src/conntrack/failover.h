@@ -89,7 +89,7 @@ DEFINE_AUTO(struct failover *, failover_close);
  * Is `h` due? `age_ns` is the time since the SYN that made the flow. True once for each SYN, also
  * when the kernel lists the handshake twice; once more when the handshake was left alone and its
  * pool has another backend by now, or FAILOVER_WAIT_NS is over; and, after FAILOVER_REMOVED_NS,
- * when rows were programmed since the SYN: they may lack its backend.
+ * once, and when rows were programmed since then: they may lack its backend.
  */
 bool failover_take(struct failover *f, const struct ip_flow *h, uint64_t age_ns, uint64_t now);
 /* Other rows of a service are programmed. */

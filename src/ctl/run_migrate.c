@@ -106,7 +106,7 @@ static void probes_report(json_t *r, const struct options *o)
 	if (at->port != PROBE_PORT || !(is_probed_addr || ip_addr_is_any(&at->addr)))
 		check_add(
 			r, "probes", CHECK_WARNING,
-			"in a DaemonSet use the healthzBindAddress of deploy/base/config.yaml, or change the probes",
+			"in a DaemonSet leave healthzBindAddress unset (0.0.0.0:10256), or change the probes",
 			"/healthz and /livez on %s: the probes of deploy/base/daemonset.yaml use 127.0.0.1:%d",
 			text, PROBE_PORT);
 	else if (is_probed_addr)

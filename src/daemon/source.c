@@ -81,10 +81,10 @@ static void manifests_metrics(const struct source *s,
 	m = (struct metrics_source){
 		.name = "manifests",
 		.is_synced = s->is_ready,
-		.is_failing = st.errors > 0,
+		.is_failing = st.is_failing,
 		.last_event_ns = s->last_event_ns,
 		.objects = st.objects,
-		.invalid = st.errors,
+		.invalid = st.errors - st.is_failing,
 		.events = st.parsed,
 		.lists = st.reads,
 	};

@@ -202,8 +202,8 @@ static void other_plane_end(struct vipd *v)
 	uint64_t now = now_ns();
 	uint64_t again;
 
-	if (v->other.is_gone || sync_state_get(v->sync) != SYNC_RUNNING || !v->is_source_complete ||
-	    now < v->other.next_ns)
+	if (v->other.is_gone || sync_state_get(v->sync) != SYNC_RUNNING ||
+	    sync_is_sweep_pending(v->sync) || now < v->other.next_ns)
 		return;
 	again = other_plane_retire(&v->other, &v->options, &v->model, now);
 	if (again != 0)
@@ -226,6 +226,7 @@ static void sweep_log(struct vipd *v)
 	v->is_sweep_logged = !v->is_sweep_logged;
 	if (!v->is_sweep_logged) {
 		log_notice(LOG_AREA_SYNC, "sweep done");
+		conntrack_recheck(v->conntrack); /* of services that were not compared before */
 		return;
 	}
 	if (source_is_complete(v->source, &why))

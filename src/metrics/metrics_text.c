@@ -298,8 +298,9 @@ static void drop_lines(struct metrics *m, struct str *out, uint64_t now)
 		return;
 	drops_read(m, plane, now);
 	/* After a start: a 0 would make Prometheus count the packets before the start again. */
-	if ((m->drops.families | plane_families_failed(plane)) != (1 << IPFAM_N) - 1)
-		return;
+	for (enum ipfam fam = 0; fam < IPFAM_N; fam++)
+		if (!(m->drops.families >> fam & 1) && !plane_family_has_failed(plane, fam))
+			return;
 	expo_head(out, "vipd_rejected_packets_total", "counter",
 		  "First packets of connections that were rejected or dropped, by reason, "
 		  "retransmissions included");

@@ -194,8 +194,8 @@ struct plane_ops {
 	int (*env)(struct plane *p, const struct model *m, struct plane_result *res,
 		   struct err *err);
 	/*
-	 * Commit operations: all of them or, on the nft plane, none. Source ranges of rejected
-	 * operations may have been in force for some milliseconds. Returns 0, or
+	 * Commit operations: all of them or, on the nft plane, none. Source ranges and hairpins of
+	 * rejected operations may have been in force for some milliseconds. Returns 0, or
 	 *   -ESTALE           the kernel state differs from the acknowledged one; nothing was
 	 *                     applied; repeat with PLANE_COMMIT_VERIFY
 	 *   -EINPROGRESS      mode VERIFY, a large service: about 10 ms of the reading are done;
@@ -348,8 +348,9 @@ struct plane {
 	void (*gone)(void *arg, const struct ip_addr *addr, uint16_t port, uint8_t proto);
 	void *gone_arg;
 	/*
-	 * Loaded phase: every known service is committed, and sweep() waits for objects that could
-	 * not be read yet; tick() goes on for tables without services. Set by the caller.
+	 * Loaded phase: every known service is committed, except for large ones that are replaced
+	 * again and again, and sweep() waits for these and for objects that could not be read yet;
+	 * tick() goes on for tables without services. Set by the caller.
 	 */
 	bool is_sweep_pending;
 	/* The process of the last foreign change: "nft (pid 4711)", for people. */

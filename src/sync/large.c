@@ -154,6 +154,7 @@ void sync_large_follow(struct sync *s, uint64_t now)
 	s->large.is_unsteady = true;
 	turn_end(s, svc);
 	sync_large_forget(s);
+	plan_claim(s->plan, svc); /* its turn may be far away */
 }
 
 int sync_large_step(struct sync *s, uint64_t now, struct err *err)

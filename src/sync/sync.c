@@ -302,7 +302,9 @@ static uint64_t step_sweep(struct sync *s, uint64_t now)
 	s->is_repair = false;
 	s->incident.begin_ns = 0;
 	s->touched.is_due = false;
-	s->stats.last_ok_ns = s->stats.last_success_ns = now_ns();
+	s->stats.last_success_ns = now_ns();
+	if (list_is_empty(&s->model->dirty))
+		s->stats.last_ok_ns = s->stats.last_success_ns;
 	s->next_check_ns = now + s->config.check_period_ns;
 	s->next_audit_ns = now + s->config.audit_period_ns;
 	/* Loading compares less than an audit does: schedule one. */
@@ -685,6 +687,8 @@ static uint64_t step(struct sync *s, uint64_t now)
 	} else if (s->is_sweep_pending && !s->is_sweep_on_hold) {
 		s->is_sweep_pending = s->plane->is_sweep_pending = false;
 		s->state = SYNC_ADOPTING;
+		s->load_begin_ns = now_ns();
+		s->load_writes = s->stats.writes;
 	}
 	if (s->state == SYNC_ADOPTING)
 		return step_sweep(s, now);

@@ -482,6 +482,7 @@ static uint64_t conflicts_cpu_ns(int n)
 	const struct plan_rows *rows;
 	struct svc *svc;
 	uint64_t took;
+	int pieces = 1;
 
 	serve_world_init(&w);
 	put_conflicts(&w, n);
@@ -505,6 +506,10 @@ static uint64_t conflicts_cpu_ns(int n)
 		}
 	}
 	took = cpu_ns() - took;
+	view_row_begin(&r, &jw, &w.ctx, svc);
+	while (view_row_more(&r, &jw, &w.ctx, svc, 0))
+		pieces++;
+	assert_int_equal(pieces, n / VIEW_ROW_PORTS + 1);
 	str_fini(&out);
 	serve_facts_fini(&r.facts);
 	serve_world_fini(&w);

@@ -132,10 +132,12 @@ let shown = null; // path of the displayed list or service
 
 function viewRead() {
 	const p = new URLSearchParams(location.hash.slice(1));
+	const after = view.after;
 
 	for (const key of ["q", "state", "sort", "after", "service"])
 		view[key] = p.get(key) || "";
-	view.before = (history.state && history.state.before) || [];
+	if (history.state || view.after !== after)
+		view.before = (history.state && history.state.before) || [];
 	if (document.activeElement !== byId("q"))
 		byId("q").value = view.q;
 	byId("overview").hidden = view.service !== "";

@@ -2,9 +2,8 @@
 /*
  * plane/nft - life cycle: load, environment, sweep, cleanup.
  *
- * After load() all counts are zero: every service is compared and counted again. The earlier counts
- * stay in `before` until the sweep, so that an address that lost its last backend meanwhile also
- * gets its grace period.
+ * After load() all counts are zero: every service is compared and counted again. An address that
+ * lost its last backend meanwhile gets its grace period by the walk after the sweep.
  */
 #include "plane/nft/plane_nft.h"
 

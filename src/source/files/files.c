@@ -736,5 +736,6 @@ void files_stats(const struct files *fs, struct files_stats *ret)
 {
 	*ret = (struct files_stats){ .reads = fs->n_reads, .parsed = fs->n_parsed };
 	state_stats(fs->state, ret);
-	ret->errors += fs->failure != NULL;
+	ret->is_failing = fs->failure != NULL;
+	ret->errors += ret->is_failing;
 }

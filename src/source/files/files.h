@@ -50,8 +50,9 @@ struct files_problem {
 struct files_stats {
 	size_t files;
 	size_t objects; /* valid objects, shadowed ones included */
-	size_t errors;
+	size_t errors;  /* of files and of the folder */
 	size_t notes;
+	bool is_failing; /* the folder cannot be read */
 	uint64_t reads;  /* files read since the start ... */
 	uint64_t parsed; /* ... and pieces of text parsed for them */
 };

@@ -17,7 +17,7 @@
 
 /* --- problems ---------------------------------------------------------------- */
 
-/* Takes `text`. Logs it: called once, because an unchanged unit keeps its problems. */
+/* Takes `text`. Logs it: called once, because an unchanged unit keeps its problems; not surplus. */
 static void problem_add(struct file *f, uint32_t unit, uint32_t line, bool is_error, char *text)
 {
 	str_clean(text);
