@@ -516,20 +516,19 @@ def test_late_endpoint(lab, vipd):
 
 def test_all_late(lab, vipd):
     """CT-19: every endpoint answers after 0.8 s: no handshake moves, and no SYN is repeated. A busy machine
-    has three attempts: it may answer later, or vipd may read some handshakes before the others."""
+    gets other attempts: it may answer later, or vipd may read some handshakes before the others."""
     vipd.apply([svc()] + eps(1, 2, 3))
+
+    def all_stay():
+        before = moves(lab)
+        with Connects(lab, L.cluster_ip(NUMBER, 4), n=12, role="pod3") as c:
+            assert c.wait(L.PATIENCE) == 0 and not c.errors
+            return c.retries()[0] == 12 and moves(lab) == before
     with contextlib.ExitStack() as stack:
         stack.enter_context(remote_silent(lab, 1, 2, 3))
         for i in (1, 2, 3):
             stack.enter_context(contextlib.closing(Late(lab, L.remote(i, 4), 0.8)))
-        for _ in range(3):
-            before = moves(lab)
-            with Connects(lab, L.cluster_ip(NUMBER, 4), n=12, role="pod3") as c:
-                assert c.wait(L.PATIENCE) == 0 and not c.errors
-                n = 12 - c.retries()[0] + moves(lab) - before
-            if n == 0:
-                break
-        assert n == 0
+        L.eventually(all_stay, what="handshakes stay with endpoints that answer late")
 
 
 def test_late_and_silent(lab, vipd):
