@@ -330,6 +330,7 @@ static void test_first(void **state)
 	assert_int_equal(stats.files, 3);
 	assert_int_equal(stats.objects, 3);
 	assert_int_equal(stats.errors, 1);
+	assert_false(stats.is_failing);
 	assert_int_equal(stats.reads, 3);
 }
 
@@ -973,6 +974,7 @@ static void test_folder_swapped(void **state)
 static void test_folder_gone(void **state)
 {
 	struct world *w = *state;
+	struct files_stats stats;
 	char want[256];
 
 	put(w, "f/a.yaml", SERVICE("a", "1"));
@@ -982,6 +984,8 @@ static void test_folder_gone(void **state)
 	(void)snprintf(want, sizeof(want), "%s:0: folder '%s': No such file or directory\n",
 		       w->folder, w->folder);
 	expect_problems(w, want);
+	files_stats(w->files, &stats);
+	assert_true(stats.is_failing);
 	put(w, "away/a.yaml", SERVICE("a", "2"));
 	expect_model(w, "x/a 10.96.0.1 1");
 	move(w, "away", "f");
