@@ -11,7 +11,8 @@ that the router does not cause. Labs side by side, in turns:
   dnat        one rule that translates to one address (node port, external: and masquerades)
   vipd
   as kube-proxy   rules with the layout of kube-proxy 1.36's nftables mode, made by this program
-  kube-proxy ...  BENCH_KUBE_PROXY=PATH: kube-proxy itself, fed by the test server; cluster IP, TCP
+  kube-proxy ...  BENCH_KUBE_PROXY=PATH: kube-proxy itself, and vipd with its objects, fed by the
+              test server; cluster IP, TCP
 
 paths    cluster IP, node port and external address, TCP and UDP, IPv4 and IPv6: connections,
          requests, bulk
@@ -235,8 +236,8 @@ class Bed:
         self.lab.close()
 
 
-class KubeProxyBed(Bed):
-    """kube-proxy itself, or another program with its flags; connections to one service."""
+class ApiBed(Bed):
+    """A proxy that the test server feeds; connections to all of the server's services."""
 
     def __init__(self, name, program, make, n, folder):
         self.api = self.proxy = None
@@ -254,7 +255,7 @@ class KubeProxyBed(Bed):
             raise
 
     def target(self, path, fam):
-        return L.far(1, fam), self.api.ips[0], 1, 80
+        return L.far(1, fam), self.api.ips[1], self.n, 80
 
     def close(self):
         if self.proxy:
@@ -305,7 +306,7 @@ def in_turns(beds, keys, rounds):
     for _ in range(rounds + 1):
         for key in keys:
             for bed in beds:
-                if not (isinstance(bed, KubeProxyBed) and key[1:] != ("tcp", 4, PATHS[0])):
+                if not (isinstance(bed, ApiBed) and key[1:] != ("tcp", 4, PATHS[0])):
                     bed.round(*key)
 
 
@@ -321,8 +322,9 @@ def others(n, families, folder, made):
     made.append(Bed("tracked", n, rules=TRACKED))
     made.append(Bed("dnat", n, rules=dnat()))
     made.append(Bed("as kube-proxy", n, rules="\n".join(as_kube_proxy(n, f) for f in families)))
-    for name, program, make in proxies.all_proxies(L.build_dir())[1:]:
-        made.append(KubeProxyBed(name, program, make, n, folder))
+    if len(found := proxies.all_proxies(L.build_dir())) > 1:
+        for name, program, make in found:
+            made.append(ApiBed(name + ", API", program, make, n, folder))
 
 
 def measure_paths(rounds, folder, made):
