@@ -18,8 +18,8 @@
 #include "api/history.h"
 #include "api/monitor.h"
 #include "api/trace.h"
-#include "base/log.h"
 #include "http/http.h"
+#include "http/http_port.h"
 
 #define BACKLOG 64
 #define SOCKET_MODE 0660
@@ -27,9 +27,9 @@
 
 struct serve_control {
 	const struct serve_context *ctx;
-	struct http_server *http;
+	struct http_port *port;
 	char *path;
-	dev_t dev; /* identity of the socket file */
+	dev_t dev; /* identity of the socket file that was made last */
 	ino_t ino;
 };
 
@@ -72,10 +72,11 @@ static int folder_make(const char *path, struct err *err)
 	return r;
 }
 
-/* Bind and listen under a temporary name, then rename to `path`. */
-static int socket_place(int fd, const char *path, struct serve_control *c, struct err *err)
+/* Bind and listen under a temporary name, then rename. */
+static int socket_place(int fd, struct serve_control *c, struct err *err)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	const char *path = c->path;
 	struct stat st;
 
 	(void)snprintf(addr.sun_path, sizeof(addr.sun_path), "%s.%d", path, getpid());
@@ -94,25 +95,31 @@ static int socket_place(int fd, const char *path, struct serve_control *c, struc
 	return 0;
 }
 
-static int socket_open(int *ret, const char *path, struct serve_control *c, struct err *err)
+static int addr_check(struct sockaddr_un *addr, const char *path, struct err *err)
 {
-	struct sockaddr_un addr = { .sun_family = AF_UNIX };
-	int fd;
-	int r;
-
-	if (strlen(path) + SUFFIX_MAX >= sizeof(addr.sun_path))
+	*addr = (struct sockaddr_un){ .sun_family = AF_UNIX };
+	if (strlen(path) + SUFFIX_MAX >= sizeof(addr->sun_path))
 		return err_set(err, -ENAMETOOLONG, "%s: longer than %zu bytes", path,
-			       sizeof(addr.sun_path) - SUFFIX_MAX - 1);
-	strcpy(addr.sun_path, path);
-	r = folder_make(path, err);
+			       sizeof(addr->sun_path) - SUFFIX_MAX - 1);
+	strcpy(addr->sun_path, path);
+	return path_check(addr, err);
+}
+
+static int socket_listen(int *ret, void *arg, struct err *err)
+{
+	struct serve_control *c = arg;
+	struct sockaddr_un addr;
+	int fd;
+	int r = folder_make(c->path, err);
+
 	if (r == 0)
-		r = path_check(&addr, err);
+		r = addr_check(&addr, c->path, err);
 	if (r < 0)
 		return r;
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return err_errno(err, "socket");
-	r = socket_place(fd, path, c, err);
+	r = socket_place(fd, c, err);
 	if (r < 0) {
 		close(fd);
 		return r;
@@ -203,22 +210,24 @@ int serve_control_open(struct serve_control **ret, struct event_base *base,
 		       const struct serve_context *ctx, const char *path, struct err *err)
 {
 	struct serve_control *c = xcalloc(1, sizeof(*c));
-	struct http_config config = { HTTP_CONFIG_DEFAULT, .takes = HTTP_TAKES_WRITES,
-				      .handler = route, .arg = c };
-	int fd = -1;
-	int r;
+	struct http_port_config port = {
+		.name = "control socket",
+		.path = c->path = xstrdup(path),
+		.listen = socket_listen,
+		.http = { HTTP_CONFIG_DEFAULT, .takes = HTTP_TAKES_WRITES, .handler = route,
+			  .arg = c },
+	};
+	struct sockaddr_un addr;
+	int r = addr_check(&addr, path, err);
 
 	c->ctx = ctx;
-	r = socket_open(&fd, path, c, err);
-	if (r == 0) {
-		c->path = xstrdup(path);
-		r = http_server_open(&c->http, base, fd, &config, err);
-	}
+	/* Other errors are those of the file system, and may end. */
+	if (r != -EADDRINUSE && r != -EEXIST && r != -ENAMETOOLONG)
+		r = http_port_open(&c->port, base, &port, err);
 	if (r < 0) {
 		serve_control_close(c);
 		return err_wrap(err, r, "control socket");
 	}
-	log_info(LOG_AREA_HTTP, "control socket: listening on %s", path);
 	*ret = c;
 	return 0;
 }
@@ -229,10 +238,9 @@ void serve_control_close(struct serve_control *c)
 
 	if (c == NULL)
 		return;
-	if (c->path != NULL && lstat(c->path, &st) == 0 && st.st_dev == c->dev &&
-	    st.st_ino == c->ino)
+	if (lstat(c->path, &st) == 0 && st.st_dev == c->dev && st.st_ino == c->ino)
 		(void)unlink(c->path);
-	http_server_close(c->http);
+	http_port_close(c->port);
 	free(c->path);
 	free(c);
 }

@@ -35,8 +35,8 @@ void control_route_answer(const struct control_route *r, struct http_reply *repl
 
 /*
  * `ctx` is borrowed. Creates the last folder of `path` if it is missing. -EADDRINUSE:
- * another process listens on `path`; -EEXIST: `path` is not a socket; -ENAMETOOLONG; other
- * errors of the kernel.
+ * another process listens on `path`; -EEXIST: `path` is not a socket; -ENAMETOOLONG. Any other
+ * error (-EACCES, -EROFS, -ENOSPC) is logged, and retried every LISTEN_RETRY_S.
  */
 MUST_USE int serve_control_open(struct serve_control **ret, struct event_base *base,
 				const struct serve_context *ctx, const char *path, struct err *err);

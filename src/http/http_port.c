@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* http/http_port - bind a port, and retry while it is in use. */
+/* http/http_port - listen, and retry while that is not possible. */
 #include "http/http_port.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 struct http_port {
 	struct event_base *base;
 	struct http_port_config config;
-	struct http_server *http; /* NULL while the port is in use */
+	struct http_server *http; /* NULL while it does not listen */
 	struct event *retry;
 	bool has_failed;
 };
@@ -18,6 +18,7 @@ struct http_port {
 static void listen_or_retry(struct http_port *p, int r, const struct err *err)
 {
 	char text[IP_ENDPOINT_TEXT_MAX];
+	const char *where = p->config.path;
 
 	if (r < 0) {
 		if (!p->has_failed)
@@ -27,19 +28,22 @@ static void listen_or_retry(struct http_port *p, int r, const struct err *err)
 		event_after(p->retry, LISTEN_RETRY_S * NSEC_PER_SEC);
 		return;
 	}
-	(void)ip_endpoint_text(&p->config.at.addr, p->config.at.port, text);
+	if (where == NULL)
+		where = ip_endpoint_text(&p->config.at.addr, p->config.at.port, text);
 	if (p->has_failed)
-		log_notice(LOG_AREA_HTTP, "%s: recovered; listening on %s", p->config.name, text);
+		log_notice(LOG_AREA_HTTP, "%s: recovered; listening on %s", p->config.name, where);
 	else
-		log_info(LOG_AREA_HTTP, "%s: listening on %s", p->config.name, text);
+		log_info(LOG_AREA_HTTP, "%s: listening on %s", p->config.name, where);
 }
 
 static int listen_now(struct http_port *p, struct err *err)
 {
+	const struct http_port_config *config = &p->config;
 	int fd = -1;
-	int r = listen_tcp(&fd, &p->config.at, true, err);
+	int r = config->path != NULL ? config->listen(&fd, config->http.arg, err)
+				     : listen_tcp(&fd, &config->at, true, err);
 
-	return r < 0 ? r : http_server_open(&p->http, p->base, fd, &p->config.http, err);
+	return r < 0 ? r : http_server_open(&p->http, p->base, fd, &config->http, err);
 }
 
 static void on_retry(evutil_socket_t fd, short what, void *arg)

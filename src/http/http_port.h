@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * http/http_port - an HTTP server on a TCP port that another process may occupy.
+ * http/http_port - an HTTP server on a TCP port that another process may occupy, or on a socket
+ * file that cannot always be made.
  *
- * http_port_open() logs a failure to bind once and retries every LISTEN_RETRY_S (HC-02),
+ * http_port_open() logs a failure to listen once and retries every LISTEN_RETRY_S (HC-02),
  * or returns it, with is_hard_fail.
  */
 #pragma once
@@ -15,6 +16,9 @@ struct http_port;
 struct http_port_config {
 	const char *name; /* for the log: "health server" */
 	struct listen_place at;
+	/* Of a socket file, borrowed, instead of `at`: `listen` gets http.arg. */
+	const char *path;
+	int (*listen)(int *ret, void *arg, struct err *err);
 	bool is_hard_fail;
 	struct http_config http;
 };

@@ -46,6 +46,17 @@ uint64_t __wrap_now_ns(void)
 	return counting.now += READ_NS;
 }
 
+/* Timers end at once. */
+static bool is_hurried;
+
+void __real_event_after(struct event *ev, uint64_t ns);
+void __wrap_event_after(struct event *ev, uint64_t ns);
+
+void __wrap_event_after(struct event *ev, uint64_t ns)
+{
+	__real_event_after(ev, is_hurried ? 0 : ns);
+}
+
 struct world {
 	struct serve_world w;
 	struct talk talk;
@@ -175,12 +186,43 @@ static void test_places(void **state)
 	assert_int_equal(open_again(&w, path, &err), -EEXIST);
 	assert_int_equal(unlink(path), 0);
 
-	(void)snprintf(path, sizeof(path), "%s/a/b/c", w.dir);
-	assert_int_equal(open_again(&w, path, &err), -ENOENT);
 	memset(path, 'x', sizeof(path) - 1);
 	path[0] = '/';
 	path[sizeof(path) - 1] = '\0';
 	assert_int_equal(open_again(&w, path, &err), -ENAMETOOLONG);
+	world_fini(&w);
+}
+
+/* The folder is missing at first: vipd runs without the socket, and makes it later. */
+static void test_made_later(void **state)
+{
+	struct world w;
+	struct serve_control *c = NULL;
+	struct str body = { 0 };
+	struct err err = { 0 };
+	char folder[96];
+	char parent[96];
+	char path[128];
+
+	(void)state;
+	world_init(&w);
+	(void)snprintf(parent, sizeof(parent), "%s/a", w.dir);
+	(void)snprintf(folder, sizeof(folder), "%s/b", parent);
+	(void)snprintf(path, sizeof(path), "%s/control.sock", folder);
+	is_hurried = true;
+	assert_int_equal(serve_control_open(&c, w.talk.base, &w.w.ctx, path, &err), 0);
+	assert_non_null(strstr(err.text, "No such file or directory"));
+	assert_int_equal(event_base_loop(w.talk.base, EVLOOP_ONCE), 0);
+	assert_int_equal(access(path, F_OK), -1);
+	assert_int_equal(mkdir(parent, 0755), 0);
+	assert_int_equal(event_base_loop(w.talk.base, EVLOOP_ONCE), 0);
+	is_hurried = false;
+	assert_int_equal(talk_get(&w.talk, path, "GET /v1/status HTTP/1.1\r\n\r\n", &body), 200);
+	serve_control_close(c);
+	assert_int_equal(access(path, F_OK), -1);
+	assert_int_equal(rmdir(folder), 0);
+	assert_int_equal(rmdir(parent), 0);
+	str_fini(&body);
 	world_fini(&w);
 }
 
@@ -753,6 +795,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_mode),
 		cmocka_unit_test(test_places),
+		cmocka_unit_test(test_made_later),
 		cmocka_unit_test(test_successor),
 		cmocka_unit_test(test_refusals),
 		cmocka_unit_test(test_allow),
