@@ -76,6 +76,7 @@ struct vipd {
 	struct config_watch *config_watch;
 	bool is_outdated;                        /* the configuration changed; exit for a restart */
 	bool is_cidr_missing[IPFAM_N];           /* detector_check() */
+	bool is_cidr_wrong;                      /* pod_cidr_check() */
 	enum model_nodeports nodeports[IPFAM_N]; /* logged last */
 	bool is_source_complete; /* no object is unknown; sync_sweep_hold() is over */
 	bool is_sweep_logged;    /* as pending */
@@ -155,12 +156,33 @@ static void detector_check(struct vipd *v, const struct plan_rows *rows)
 	}
 }
 
+/* Log once if pods of this node have addresses that --cluster-cidr does not contain. */
+static void pod_cidr_check(struct vipd *v)
+{
+	const struct model_config *c = &v->model.config;
+	char text[IP_PREFIX_TEXT_MAX];
+
+	if (v->model.self == NULL || v->is_cidr_wrong || c->cluster_cidrs.n == 0 ||
+	    c->detect_local != DETECT_LOCAL_CLUSTER_CIDR)
+		return;
+	vec_for_each (p, &v->model.self->pod_cidrs) {
+		if (vec_has(&c->cluster_cidrs, of, ip_prefix_covers(of, p)))
+			continue;
+		v->is_cidr_wrong = true;
+		log_warn(LOG_AREA_MAIN,
+			 "--cluster-cidr does not contain %s of the Node's podCIDRs: its pods "
+			 "count as clients outside of the cluster and are masqueraded",
+			 ip_prefix_text(p, text));
+	}
+}
+
 static void on_accepted(void *arg, const struct svc *svc, const struct plan_rows *old,
 			const struct plan_rows *new, bool is_whole)
 {
 	struct vipd *v = arg;
 
 	detector_check(v, new);
+	pod_cidr_check(v);
 	if (is_whole)
 		conntrack_accepted(v->conntrack, svc, new, v->plan.left_out);
 	failover_loop_accepted(v->failover);

@@ -525,6 +525,22 @@ def test_pod_cidrs(lab, vipd):
         vipd.restart(detect_local_mode=None, cluster_cidr=daemon.FLAGS["--cluster-cidr"])
 
 
+def test_cluster_cidr_of_other_pods(lab, vipd):
+    """Mode ClusterCIDR: prefixes of the Node that --cluster-cidr does not contain are in the log."""
+    vipd.apply(pair("pods", 1, [1]))
+    vipd.restart()
+    said = "--cluster-cidr does not contain 10.42.0.0/24 of the Node's podCIDRs"
+    try:
+        assert "podCIDRs" not in vipd.log()
+        vipd.node = dict(pod_cidrs=["10.42.0.0/24"])
+        vipd.change()
+        vipd.apply(pair("pods", 1, [2]))
+        L.eventually(lambda: said in vipd.log())
+    finally:
+        vipd.node = {}
+        vipd.change()
+
+
 def test_service_cidr(lab, vipd):
     """IN-26, IN-28: packets to an address are forwarded unless a ServiceCIDR contains it; a range
     of two objects stays until both are deleted (IN-27)."""
