@@ -98,7 +98,7 @@ void life_open(struct life *l)
 	model_init(&l->m);
 	l->m.config.node_name = name_get_str("node-1");
 	model_configured(&l->m);
-	model_put_host_addrs(&l->m, &addr, 1, 1);
+	model_put_host_addrs(&l->m, &addr, 1, 0, 1);
 	if (nl_sock_open(&l->cmd, NETLINK_NETFILTER, &err) < 0 ||
 	    nl_sock_open(&l->query, NETLINK_NETFILTER, &err) < 0)
 		die("netlink", err.text);

@@ -48,6 +48,8 @@ static void check_processes(json_t *r, const struct facts *f)
 
 static void check_links(json_t *r, const struct facts *f)
 {
+	bool has_calico = false;
+
 	vec_for_each (l, &f->net.links) {
 		if (strcmp(l->name, "kube-ipvs0") == 0 || strcmp(l->name, "kube-dummy-if") == 0)
 			check_add(r, "proxies", CHECK_WARNING,
@@ -60,7 +62,14 @@ static void check_links(json_t *r, const struct facts *f)
 				r, "proxies", CHECK_NOTE,
 				"set Cilium's kubeProxyReplacement to false",
 				"link cilium_host exists: Cilium's programs can translate services before vipd's rules");
+		has_calico |= strncmp(l->name, "cali", 4) == 0;
 	}
+	/* Felix applies policies to packets that IPVS forwards only if kube-ipvs0 exists. */
+	if (has_calico && f->ipvs_plane.is_selected)
+		check_add(
+			r, "proxies", CHECK_WARNING,
+			"use mode nftables beside Calico's network policies",
+			"links of Calico exist: beside another IPVS proxy than kube-proxy its ingress policies do not apply to connections through services to endpoints of this node");
 }
 
 static void check_leftovers(json_t *r, const struct facts *f)

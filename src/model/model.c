@@ -536,6 +536,22 @@ bool model_serves_localhost(const struct model *m, enum ipfam fam)
 	return vec_has(&m->env.nodeport_addrs, a, ip_fam(a) == fam && ip_addr_is_loopback(a));
 }
 
+bool model_is_client_port(const struct model *m, uint16_t port)
+{
+	return m->client_ports != NULL && (m->client_ports[port / 8] & (1U << port % 8)) != 0;
+}
+
+void model_client_port_put(struct model *m, uint16_t port, bool is_client)
+{
+	unsigned int bit = 1U << port % 8;
+	uint8_t *byte;
+
+	if (m->client_ports == NULL)
+		m->client_ports = xcalloc((UINT16_MAX + 1) / 8, 1);
+	byte = &m->client_ports[port / 8];
+	*byte = (uint8_t)(is_client ? *byte | bit : *byte & ~bit);
+}
+
 /* Rows of a service depend on whether its cluster IP is an address of this host. */
 static bool has_host_cluster_ip(const struct model *m, const struct svc *svc, unsigned int what)
 {
@@ -543,16 +559,18 @@ static bool has_host_cluster_ip(const struct model *m, const struct svc *svc, un
 	return svc->service != NULL && model_host_cluster_ip(m, svc->service) != NULL;
 }
 
-static int host_addrs_put(struct model *m, const struct ip_addr *addrs, size_t n, uint64_t at_ns)
+static int host_addrs_put(struct model *m, const struct ip_addr *addrs, size_t n, size_t n_service,
+			  uint64_t at_ns)
 {
 	int r = mark_if(m, has_host_cluster_ip, 0,
 			at_ns); /* before the update, and below after it */
 
 	vec_clear(&m->host_addrs);
 	vec_clear(&m->host_sorted);
-	vec_reserve(&m->host_addrs, n);
 	for (size_t i = 0; i < n; i++)
-		*vec_push(&m->host_addrs) = *vec_push(&m->host_sorted) = addrs[i];
+		*vec_push(&m->host_sorted) = addrs[i];
+	for (size_t i = 0; i < n - n_service; i++)
+		*vec_push(&m->host_addrs) = addrs[i];
 	vec_sort(&m->host_sorted, ip_addr_cmp);
 	r |= mark_if(m, has_host_cluster_ip, 0, at_ns);
 	return env_update(m, at_ns) | r;
@@ -644,11 +662,12 @@ int model_del(struct model *m, enum object_kind kind, const struct name *ns,
 	return event_report(m, &event, r);
 }
 
-int model_put_host_addrs(struct model *m, const struct ip_addr *addrs, size_t n, uint64_t at_ns)
+int model_put_host_addrs(struct model *m, const struct ip_addr *addrs, size_t n, size_t n_service,
+			 uint64_t at_ns)
 {
 	struct model_event event = { .kind = OBJECT_KIND_OTHER, .at_ns = at_ns };
 
-	return event_report(m, &event, host_addrs_put(m, addrs, n, at_ns));
+	return event_report(m, &event, host_addrs_put(m, addrs, n, n_service, at_ns));
 }
 
 /* --- lists ------------------------------------------------------------------------------ */
@@ -727,6 +746,7 @@ void model_fini(struct model *m)
 	vec_fini(&m->service_cidrs);
 	vec_fini(&m->host_addrs);
 	vec_fini(&m->host_sorted);
+	free(m->client_ports);
 	env_fini(&m->env);
 	name_unref(m->config.node_name);
 	vec_fini(&m->config.cluster_cidrs);

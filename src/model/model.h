@@ -152,10 +152,12 @@ struct model {
 	struct node *self;      /* own Node object or NULL */
 	VEC(struct service_cidr *) service_cidrs;
 	VEC(struct ip_addr)
-	host_addrs; /* addresses of this host, in the order of model_put_host_addrs() ... */
-	VEC(struct ip_addr) host_sorted; /* ... and sorted, for model_is_host_addr() */
-	uint64_t env_generation;         /* raised whenever env changes; planes compare it */
-	VEC(struct model_drain) drains;  /* in order of request */
+	host_addrs; /* that could serve node ports, in the order of model_put_host_addrs() */
+	VEC(struct ip_addr) host_sorted; /* all, for model_is_host_addr() */
+	/* Ports that the kernel gives to clients of this host, a bit each; NULL: none */
+	uint8_t *client_ports;
+	uint64_t env_generation;        /* raised whenever env changes; planes compare it */
+	VEC(struct model_drain) drains; /* in order of request */
 	VEC(struct model_ejection) ejections;
 	uint32_t list_no[OBJECT_KIND_LIST]; /* of each kind */
 	struct model_stats stats;
@@ -193,11 +195,12 @@ bool model_list_keep(struct model *m, enum object_kind kind, const struct name *
 		     const struct name *name);
 size_t model_list_end(struct model *m, enum object_kind kind, uint64_t at_ns);
 /*
- * The addresses of this host that could serve node ports, from rtnetlink; the
- * list is copied. The first address of a family is what "primary" falls back to
- * when there is neither a Node nor --bind-address.
+ * The addresses of this host, from rtnetlink; the list is copied. The last `n_service` are service
+ * addresses that another proxy has bound; all others could serve node ports. The first address of a
+ * family is what "primary" falls back to when there is neither a Node nor --bind-address.
  */
-int model_put_host_addrs(struct model *m, const struct ip_addr *addrs, size_t n, uint64_t at_ns);
+int model_put_host_addrs(struct model *m, const struct ip_addr *addrs, size_t n, size_t n_service,
+			 uint64_t at_ns);
 
 struct svc *model_find(const struct model *m, const struct name *ns, const struct name *name);
 struct slice_entry *model_find_slice(const struct model *m, const struct name *ns,
@@ -213,6 +216,13 @@ enum model_nodeports model_nodeports(const struct model *m, enum ipfam fam);
 const char *model_nodeports_text(enum model_nodeports why, enum ipfam fam);
 /* Does the family serve node ports on its loopback address? */
 bool model_serves_localhost(const struct model *m, enum ipfam fam);
+/*
+ * Ports that the kernel gives to clients of this host. They are no node ports on loopback
+ * addresses: rules there see packets before connection tracking, and cannot distinguish the answers
+ * to such a client. Set before the first object.
+ */
+bool model_is_client_port(const struct model *m, uint16_t port);
+void model_client_port_put(struct model *m, uint16_t port, bool is_client);
 /* Is `a` an address of this host? Loopback and link-local addresses are not listed. */
 bool model_is_host_addr(const struct model *m, const struct ip_addr *a);
 /* The first cluster IP of `s` that is an address of this host, or NULL. */

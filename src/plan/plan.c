@@ -145,7 +145,8 @@ static void external_frontends(struct build *b, const struct plan_frontend *like
 		if (!m->config.no_external_ips && ip_fam(ip) == fam)
 			frontend_add(b, &external, ip, port->port, PLAN_FRONTEND_EXTERNALIP);
 	vec_for_each (addr, &m->env.nodeport_addrs) /* SVC-06 */
-		if (port->node_port != 0 && ip_fam(addr) == fam)
+		if (port->node_port != 0 && ip_fam(addr) == fam &&
+		    !(ip_addr_is_loopback(addr) && model_is_client_port(m, port->node_port)))
 			frontend_add(b, like, addr, port->node_port, PLAN_FRONTEND_NODEPORT);
 }
 

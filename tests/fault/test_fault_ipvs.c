@@ -56,7 +56,7 @@ static void model_make(struct model *m)
 	*vec_push(&m->config.service_cidrs) = test_prefix("10.96.0.0/12");
 	model_configured(m);
 	model_put_node(m, test_node("n1", "addr=192.168.0.1 pods=10.0.0.0/16"), 1);
-	model_put_host_addrs(m, addrs, ARRAY_SIZE(addrs), 1);
+	model_put_host_addrs(m, addrs, ARRAY_SIZE(addrs), 0, 1);
 }
 
 static void life_begin(struct world *w)

@@ -138,7 +138,7 @@ static void life_begin(struct world *w, int argc, char **argv)
 	if (ip_addr_parse(&addrs[0], "192.168.0.2", NULL) < 0 ||
 	    ip_addr_parse(&addrs[1], "fd00:192::2", NULL) < 0)
 		die("addresses", "not parsed");
-	model_put_host_addrs(&w->m, addrs, ARRAY_SIZE(addrs), 1);
+	model_put_host_addrs(&w->m, addrs, ARRAY_SIZE(addrs), 0, 1);
 	nft_plane_open(&w->spy.inner, fake_connect(w->kernel), fake_connect(w->kernel));
 	spy_ops = spy_ops_template;
 	spy_ops.traits = w->spy.inner->ops->traits;

@@ -190,16 +190,24 @@ def test_node_port_addresses(lab, vipd, node_ports, name, value, want):
 
 
 def test_node_port_addresses_follow_the_host(lab, vipd, node_ports):
-    """SVC-12: an added address serves node ports, a removed one does not."""
+    """SVC-12: an added address serves node ports, a removed one does not. IPVS-13: service addresses
+    on the device of another proxy do not."""
     svc = Svc("np", 32)
     node_ports("192.168.77.0/24,0.0.0.0/0,fd00:77::/64")
     vipd.apply(svc.objects())
+    lab.node.run("ip", "link", "add", "kube-ipvs0", "type", "veth", "peer", "name", "kube-peer")
+    lab.node.run("ip", "addr", "add", "192.168.77.9/32", "dev", "kube-ipvs0")
+    lab.node.run("ip", "addr", "add", "192.168.77.2/32", "dev", "lo", "scope", "host")
     lab.node.run("ip", "addr", "add", "192.168.77.1/32", "dev", "lo")
     try:
         L.eventually(lambda: L.probe(lab.client, "192.168.77.1", svc.node_port).ok, 3,
                      "the new address does not serve node ports")
+        assert L.probe(lab.client, "192.168.77.2", svc.node_port).ok, "an address of scope host"
+        assert not any(k[1] == "192.168.77.9" for k in vipd.tables(4).frontends)
     finally:
+        lab.node.run("ip", "addr", "del", "192.168.77.2/32", "dev", "lo")
         lab.node.run("ip", "addr", "del", "192.168.77.1/32", "dev", "lo")
+        lab.node.run("ip", "link", "del", "kube-ipvs0")
     L.eventually(lambda: not any(k[1] == "192.168.77.1" for k in vipd.tables(4).frontends), 3,
                  "the address is gone, its node ports are not")
 

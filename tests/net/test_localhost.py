@@ -4,6 +4,7 @@ for processes of the node only (IPT-12, SVC-10, CVE-2020-8558). The ipvs plane d
 ask for it."""
 import contextlib
 import re
+import socket
 import subprocess
 
 import pytest
@@ -107,6 +108,37 @@ def test_own_loopback_traffic(lab, served, fam):
         assert r.ok and r.peer == L.NODE[fam]
     finally:
         server.kill()
+
+
+@FAM
+def test_client_has_the_port(lab, served, fam):
+    """A client of the host that got a node port as its own port: answers reach it. A reserved port is
+    served on localhost."""
+    server = lab.serve("node", "90")
+    sysctls = {"net__ipv4__ip_local_port_range": "1024 65535",
+               "net__ipv4__ip_local_reserved_ports": "8080,%d" % (NODE_PORT + 1)}
+    lab.node.sysctl(**sysctls)
+    try:
+        restart(served, **SERVED)
+        served.apply(objects([E2]))
+        assert "not served as node ports on localhost" in served.log()
+        assert L.probe(lab.node, LOOPBACK[fam], NODE_PORT).what == "refused"
+        assert L.probe(lab.client, L.NODE_TO_CLIENT[fam], NODE_PORT).backend == E2[fam]
+        s = lab.node.socket(L.af(LOOPBACK[fam]), socket.SOCK_STREAM)
+        s.settimeout(L.LATE)
+        s.bind((LOOPBACK[fam], NODE_PORT))
+        s.connect((LOOPBACK[fam], 90))
+        conn = L.Conn(s, "tcp")
+        assert conn.ask().ok
+        conn.close()
+        lab.node.sysctl(net__ipv4__ip_local_reserved_ports="8080,30000-32767")
+        restart(served, **SERVED)
+        assert L.probe(lab.node, LOOPBACK[fam], NODE_PORT).backend == E2[fam]
+    finally:
+        lab.node.sysctl(net__ipv4__ip_local_reserved_ports="\n",
+                        net__ipv4__ip_local_port_range="32768 60999")
+        server.kill()
+        restart(served, **SERVED)
 
 
 @FAM

@@ -71,7 +71,7 @@ static void life_begin(struct world *w)
 		die("flags", err.text);
 	w->m.config.node_name = name_get_str(o.hostname);
 	model_configured(&w->m);
-	model_put_host_addrs(&w->m, w->host, w->n_host, w->now);
+	model_put_host_addrs(&w->m, w->host, w->n_host, 0, w->now);
 	nft_plane_open(&w->plane, fake_connect(w->kernel), fake_connect(w->kernel));
 	nft_plane_walk_with(w->plane, fake_connect(w->kernel));
 	plan_init(&w->p, &w->m, &w->plane->ops->traits);

@@ -86,7 +86,7 @@ static inline void world_open(struct world *w)
 	*vec_push(&w->m.config.service_cidrs) = test_prefix("10.96.0.0/12");
 	model_configured(&w->m);
 	model_put_node(&w->m, test_node("n1", "addr=192.168.0.1 pods=10.0.0.0/16"), 1);
-	model_put_host_addrs(&w->m, addrs, ARRAY_SIZE(addrs), 1);
+	model_put_host_addrs(&w->m, addrs, ARRAY_SIZE(addrs), 0, 1);
 	life_begin(w);
 }
 

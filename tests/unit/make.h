@@ -173,5 +173,5 @@ static inline void make_model(struct model *m)
 	model_configured(m);
 	addrs[0] = make_ip("192.0.2.1");
 	addrs[1] = make_ip("2001:db8::1");
-	model_put_host_addrs(m, addrs, 2, 1);
+	model_put_host_addrs(m, addrs, 2, 0, 1);
 }

@@ -36,7 +36,7 @@ static inline void serve_world_init(struct serve_world *w)
 	w->m.config.detect_local = DETECT_LOCAL_CLUSTER_CIDR;
 	*vec_push(&w->m.config.cluster_cidrs) = test_prefix("10.0.0.0/8");
 	model_configured(&w->m);
-	model_put_host_addrs(&w->m, addrs, 2, T0);
+	model_put_host_addrs(&w->m, addrs, 2, 0, T0);
 	model_put_node(&w->m, test_node("n1", "zone=a addr=192.0.2.1 addr=2001:db8::1"), T0);
 	plan_init(&w->p, &w->m, &mock_plane_ops.traits);
 	sync_open(&w->s, &w->m, &w->p, &w->k.plane, &config);

@@ -200,7 +200,7 @@ static void test_made_later(void **state)
 	struct serve_control *c = NULL;
 	struct str body = { 0 };
 	struct err err = { 0 };
-	char folder[96];
+	char folder[104];
 	char parent[96];
 	char path[128];
 

@@ -244,6 +244,10 @@ static void ipvs_link(struct facts *f)
 {
 	link_put(f, 9, "kube-ipvs0", "dummy", 0);
 }
+static void calico_link(struct facts *f)
+{
+	link_put(f, 9, "cali0123456789a", "veth", 0);
+}
 static void router_link(struct facts *f)
 {
 	link_put(f, 9, "kube-dummy-if", "dummy", 0);
@@ -478,6 +482,11 @@ static void no_sysctls(struct facts *f)
 	for (size_t i = 0; i < FACT_IPVS_SYSCTLS; i++)
 		f->ipvs_plane.sysctls[i] = FACT_UNKNOWN;
 }
+static void calico_with_ipvs(struct facts *f)
+{
+	calico_link(f);
+	as_ipvs(f);
+}
 static void input_put(struct facts *f, bool is_closed, bool accepts_mark)
 {
 	struct fact_table *t = vec_push(&f->tables);
@@ -594,6 +603,8 @@ static const struct {
 	{ router_chain, "proxies", CHECK_WARNING, "chain KUBE-ROUTER-SERVICES in table ip filter",
 	  "--cleanup=kube-router" },
 	{ router_link, "proxies", CHECK_WARNING, "link kube-dummy-if", "--cleanup=kube-router" },
+	{ calico_link, "proxies", CHECK_OK, "", NULL },
+	{ calico_with_ipvs, "proxies", CHECK_WARNING, "links of Calico exist", "mode nftables" },
 	{ kube_chains, "proxies", CHECK_WARNING, "chain KUBE-SERVICES in table ip nat",
 	  "--cleanup" },
 	{ kube_table, "proxies", CHECK_WARNING, "table ip kube-proxy", "--cleanup" },

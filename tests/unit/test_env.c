@@ -84,6 +84,9 @@ static const struct env_case env_cases[] = {
 	  .nodeport_addrs = "10.0.0.5" },
 	{ "SVC-11: an address of no interface", .nodeport_cidrs = "10.9.9.9/32", .host = HOST,
 	  .node_ip = "10.0.0.5 fd00::5", .nodeport_addrs = "" },
+	{ "service addresses on another proxy's device", .nodeport_cidrs = "0.0.0.0/0",
+	  .host = "10.0.0.5 | 10.96.0.1 fd00:96::1", .node_ip = "10.0.0.5 -",
+	  .nodeport_addrs = "10.0.0.5" },
 	{ "an address that two interfaces carry", .nodeport_cidrs = "10.0.0.0/8",
 	  .host = "10.0.0.5 10.0.0.4 10.0.0.5", .node_ip = "10.0.0.5 -",
 	  .nodeport_addrs = "10.0.0.4 10.0.0.5" },
@@ -185,9 +188,18 @@ static void hear_host(struct model *m, const char *text)
 	char *copy = xstrdup(text);
 	char *save = NULL;
 
-	for (char *w = strtok_r(copy, " ", &save); w != NULL; w = strtok_r(NULL, " ", &save))
+	size_t n_service = 0;
+	bool is_service = false; /* after "|" */
+
+	for (char *w = strtok_r(copy, " ", &save); w != NULL; w = strtok_r(NULL, " ", &save)) {
+		if (*w == '|') {
+			is_service = true;
+			continue;
+		}
 		*vec_push(&addrs) = test_addr(w);
-	model_put_host_addrs(m, addrs.v, addrs.n, 1);
+		n_service += is_service;
+	}
+	model_put_host_addrs(m, addrs.v, addrs.n, n_service, 1);
 	vec_fini(&addrs);
 	free(copy);
 }

@@ -48,7 +48,7 @@ static void world_init(struct world *w)
 	model_init(&w->m);
 	w->m.config.node_name = name_get_str("n1");
 	model_configured(&w->m);
-	model_put_host_addrs(&w->m, addrs, ARRAY_SIZE(addrs), 1);
+	model_put_host_addrs(&w->m, addrs, ARRAY_SIZE(addrs), 0, 1);
 	plan_init(&w->p, &w->m, &mock_plane_ops.traits);
 	sync_open(&w->s, &w->m, &w->p, &w->k.plane, &config);
 	failover_open(&w->f, &w->p, LIMIT, on_silence, w);

@@ -347,7 +347,7 @@ static int run_host(struct model *m, const struct step *s, uint64_t at)
 	for (char *w = strtok_r(copy, " ", &save); w != NULL; w = strtok_r(NULL, " ", &save))
 		addrs[n++] = test_addr(w);
 	free(copy);
-	return model_put_host_addrs(m, addrs, n, at);
+	return model_put_host_addrs(m, addrs, n, 0, at);
 }
 
 static int run_stats(const struct model *m, const struct step *s)
@@ -517,7 +517,7 @@ static void test_host_cluster_ips(void **state)
 		addrs[i] = test_addr(text);
 		model_clean(&m, find(&m, name));
 	}
-	assert_int_equal(model_put_host_addrs(&m, addrs, ARRAY_SIZE(addrs), 2), 1);
+	assert_int_equal(model_put_host_addrs(&m, addrs, ARRAY_SIZE(addrs), 0, 2), 1);
 	check_dirty(&m, "a b c d e f g h");
 	model_fini(&m);
 }

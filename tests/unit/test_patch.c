@@ -245,7 +245,7 @@ static void world_init(struct world *w, uint64_t seed)
 	w->m.config.preserves_local_source = rng_below(&w->rng, 2);
 	model_configured(&w->m);
 	model_put_node(&w->m, test_node("n1", "zone=a"), 1);
-	model_put_host_addrs(&w->m, &addr, 1, 1);
+	model_put_host_addrs(&w->m, &addr, 1, 0, 1);
 	plan_init(&w->p, &w->m, &traits);
 	w->p.piece_work = 100;
 }

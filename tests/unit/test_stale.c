@@ -50,7 +50,7 @@ static void world_init(struct world *w, bool is_reset)
 	w->m.config.node_name = name_get_str("n1");
 	w->m.config.tracks_addrs = is_reset;
 	model_configured(&w->m);
-	model_put_host_addrs(&w->m, addrs, ARRAY_SIZE(addrs), 1);
+	model_put_host_addrs(&w->m, addrs, ARRAY_SIZE(addrs), 0, 1);
 	plan_init(&w->p, &w->m, &mock_plane_ops.traits);
 	sync_open(&w->s, &w->m, &w->p, &w->k.plane, &config);
 	stale_open(&w->stale, &w->m, is_reset);

@@ -40,7 +40,7 @@ static void world_init_with(struct world *w, enum detect_local detect)
 	*vec_push(&w->m.config.service_cidrs) = test_prefix("172.30.0.0/16");
 	*vec_push(&w->m.config.service_cidrs) = test_prefix("fd96::/112");
 	model_configured(&w->m);
-	model_put_host_addrs(&w->m, addrs, ARRAY_SIZE(addrs), 1);
+	model_put_host_addrs(&w->m, addrs, ARRAY_SIZE(addrs), 0, 1);
 	model_put_node(&w->m,
 		       test_node("n1", "zone=a addr=192.0.2.1 addr=2001:db8::1 pods=10.0.1.0/24"),
 		       1);

@@ -11,6 +11,7 @@
 #include <linux/filter.h>
 #include <linux/if_addr.h>
 #include <linux/rtnetlink.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,8 @@
 struct host_addr {
 	struct ip_addr addr;
 	unsigned int ifindex;
-	bool is_source; /* source address of the default route */
+	bool is_source;  /* source address of the default route */
+	bool is_service; /* on a device for the addresses of services */
 };
 
 struct host {
@@ -38,6 +40,15 @@ struct host {
 	struct event *retry;
 	VEC(struct host_addr) addrs; /* of the dump in progress */
 };
+
+/* The dummy devices on which kube-proxy's mode ipvs and kube-router keep all service addresses */
+static bool is_service_device(unsigned int ifindex)
+{
+	char name[IF_NAMESIZE];
+
+	return if_indextoname(ifindex, name) != NULL &&
+	       (strcmp(name, "kube-ipvs0") == 0 || strcmp(name, "kube-dummy-if") == 0);
+}
 
 static void dump_begin(void *arg)
 {
@@ -58,8 +69,10 @@ static int dump_message(void *arg, const struct nlmsghdr *msg, struct err *err)
 	if (msg->nlmsg_type != RTM_NEWADDR || msg->nlmsg_len < NLMSG_LENGTH(sizeof(*ifa)))
 		return 0;
 	ifa = mnl_nlmsg_get_payload(msg);
-	if ((ifa->ifa_family != AF_INET && ifa->ifa_family != AF_INET6) ||
-	    ifa->ifa_scope != RT_SCOPE_UNIVERSE)
+	/* IPv4: of any scope, as `ip addr add ADDRESS dev lo scope host` for a load balancer's
+	 * address */
+	if (ifa->ifa_family != AF_INET &&
+	    (ifa->ifa_family != AF_INET6 || ifa->ifa_scope != RT_SCOPE_UNIVERSE))
 		return 0;
 	nl_attr_table(tb, IFA_MAX, msg, sizeof(*ifa));
 	flags = nl_attr_u32(tb[IFA_FLAGS], ifa->ifa_flags);
@@ -104,6 +117,8 @@ static int addr_cmp(const void *a, const void *b)
 	const struct host_addr *ha = a;
 	const struct host_addr *hb = b;
 
+	if (ha->is_service != hb->is_service)
+		return ha->is_service ? 1 : -1;
 	if (ha->is_source != hb->is_source)
 		return ha->is_source ? -1 : 1;
 	if (ha->ifindex != hb->ifindex)
@@ -117,6 +132,7 @@ static int read_addrs(struct host *h, struct err *err)
 	struct ip_addr source[IPFAM_N] = { source_towards_world(IPFAM_V4),
 					   source_towards_world(IPFAM_V6) };
 	AUTO(vec_fini) VEC(struct ip_addr) list = { 0 };
+	size_t n_service = 0;
 	char buf[256];
 	struct nlmsghdr *req = nl_request(buf, sizeof(buf), RTM_GETADDR);
 	struct ifaddrmsg *ifa = mnl_nlmsg_put_extra_header(req, sizeof(*ifa));
@@ -126,12 +142,18 @@ static int read_addrs(struct host *h, struct err *err)
 	r = nl_dump(h->query, req, &reader, err);
 	if (r < 0)
 		return err_wrap(err, r, "addresses of this host");
-	vec_for_each (a, &h->addrs)
+	vec_for_each (a, &h->addrs) {
 		a->is_source = ip_addr_is_equal(&a->addr, &source[ip_fam(&a->addr)]);
+		a->is_service = a > h->addrs.v && a->ifindex == a[-1].ifindex
+					? a[-1].is_service
+					: is_service_device(a->ifindex);
+	}
 	vec_sort(&h->addrs, addr_cmp);
-	vec_for_each (a, &h->addrs)
+	vec_for_each (a, &h->addrs) {
 		*vec_push(&list) = a->addr;
-	return model_put_host_addrs(h->model, list.v, list.n, now_ns());
+		n_service += a->is_service;
+	}
+	return model_put_host_addrs(h->model, list.v, list.n, n_service, now_ns());
 }
 
 static void read_again(struct host *h)
@@ -210,6 +232,50 @@ static int open_sockets(struct host *h, struct event_base *base, struct err *err
 	return 0;
 }
 
+/* --- ports of clients --- */
+
+#define PORT_RANGE "net.ipv4.ip_local_port_range"
+#define PORTS_RESERVED "net.ipv4.ip_local_reserved_ports"
+/* The usual range of node ports */
+#define NODE_PORT_FIRST 30000
+#define NODE_PORT_LAST 32767
+
+/* Mark the ports of a file, as "32768 60999" or "8080,30000-32767"; returns whether it was read. */
+static bool ports_read(struct model *m, const char *path, bool is_client)
+{
+	AUTO(fclose) FILE *f = fopen(path, "re");
+	unsigned int first;
+	unsigned int last;
+	int n;
+
+	while (f != NULL && fscanf(f, "%5u", &first) == 1) {
+		n = fscanf(f, is_client ? "%5u" : "-%5u", &last);
+		for (unsigned int p = first; p <= MIN(n == 1 ? last : first, UINT16_MAX); p++)
+			model_client_port_put(m, (uint16_t)p, is_client);
+		(void)fscanf(f, " ,");
+	}
+	return f != NULL;
+}
+
+/* Both sysctls are read once. */
+static void client_ports_read(struct model *m)
+{
+	unsigned int n = 0;
+
+	if (!m->config.serves_localhost ||
+	    !ports_read(m, "/proc/sys/net/ipv4/ip_local_port_range", true))
+		return;
+	(void)ports_read(m, "/proc/sys/net/ipv4/ip_local_reserved_ports", false);
+	for (unsigned int p = NODE_PORT_FIRST; p <= NODE_PORT_LAST; p++)
+		n += model_is_client_port(m, (uint16_t)p);
+	if (n > 0)
+		log_warn(LOG_AREA_SOURCE,
+			 "%u of the ports %d to %d are not served as node ports on localhost: the "
+			 "kernel gives them to clients (" PORT_RANGE
+			 "); list them in " PORTS_RESERVED " and restart vipd",
+			 n, NODE_PORT_FIRST, NODE_PORT_LAST);
+}
+
 int host_open(struct host **ret, struct event_base *base, struct model *m,
 	      const struct host_callbacks *cb, struct err *err)
 {
@@ -218,6 +284,7 @@ int host_open(struct host **ret, struct event_base *base, struct model *m,
 
 	h->model = m;
 	h->cb = *cb;
+	client_ports_read(m);
 	r = open_sockets(h, base, err); /* subscribe before reading: no change is missed */
 	if (r == 0)
 		r = read_addrs(h, err);
