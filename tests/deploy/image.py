@@ -8,14 +8,14 @@ import tarfile
 
 
 class Image:
-    """manifest, config, files: {path: TarInfo}; every digest and size is verified."""
+    """names, manifest, config, files: {path: TarInfo}; every digest and size is verified."""
 
     def __init__(self, path):
         with tarfile.open(path) as tar:
             self.parts = {m.name: tar.extractfile(m).read() for m in tar if m.isfile()}
         assert json.loads(self.parts["oci-layout"]) == {"imageLayoutVersion": "1.0.0"}
         (entry,) = json.loads(self.parts["index.json"])["manifests"]
-        self.name, self.digest = entry["annotations"]["org.opencontainers.image.ref.name"], entry["digest"]
+        self.names, self.digest = entry["annotations"], entry["digest"]
         self.manifest = json.loads(self.blob(entry))
         self.config = json.loads(self.blob(self.manifest["config"]))
         (layer,) = self.manifest["layers"]

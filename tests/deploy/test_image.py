@@ -7,6 +7,7 @@ import re
 import subprocess
 
 import image
+import kustomize
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.environ.get("VIPD_BUILD", os.path.join(ROOT, "build"))
@@ -40,7 +41,11 @@ def test_archive(tmp_path):
         version = re.search(r"version: '([\d.]+)'", f.read())[1]
     labels = made.config["config"]["Labels"]
     assert labels == made.manifest["annotations"]
-    assert labels["org.opencontainers.image.version"] == version and made.name == "vipd:" + version
+    assert labels["org.opencontainers.image.version"] == version
+    # The kubelet completes the name in the DaemonSet; containerd's import does not complete the one in the archive.
+    named = kustomize.build(os.path.join(ROOT, "deploy"))["apps/v1", "DaemonSet", "vipd"]["spec"]["template"]["spec"]
+    assert made.names == {"org.opencontainers.image.ref.name": "vipd:" + version,
+                          "io.containerd.image.name": "docker.io/library/" + named["containers"][0]["image"]}
     assert labels["org.opencontainers.image.licenses"] == "GPL-2.0-or-later"
     assert made.config["os"] == "linux" and made.config["architecture"] in path.name
     assert made.config["config"]["Entrypoint"] == ["/usr/sbin/vipd"]
