@@ -31,8 +31,9 @@ sys.path[:0] = [os.path.dirname(os.path.abspath(__file__)), os.path.join(ROOT, "
 import kustomize  # noqa: E402
 from apiserver.client import Server  # noqa: E402
 
-# Labels that Prometheus adds to each sample, and its own metrics.
+# Labels that Prometheus adds to each sample, those that its operator adds for a PodMonitor, and Prometheus' own metrics.
 ADDED = {"job", "instance"}
+OF_POD = {"namespace": "kube-system", "pod": "vipd-abcde", "container": "vipd", "endpoint": "metrics"}
 ITS_OWN = {"up": {}}
 
 WORD = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
@@ -188,6 +189,14 @@ def objects(folder):
     return {o["kind"]: o for o in kustomize.build(folder).values()}
 
 
+def stored(labels):
+    """`labels` of vipd's samples, as a Prometheus of the operator names them: without honorLabels those of OF_POD differ."""
+    (monitor,) = kustomize.read(os.path.join(MONITORING, "podmonitor.yaml"))
+    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+    renamed = () if endpoint.get("honorLabels") else OF_POD
+    return {"exported_" + name if name in renamed else name: values for name, values in labels.items()}
+
+
 def test_operator_objects():
     """The rules of the operator are those that promtool tests. The monitor selects the DaemonSet's pods and names one of
     their ports."""
@@ -251,7 +260,7 @@ def test_queried_metrics_exist(report):
             if metric not in report and metric not in ITS_OWN:
                 bad.append("%s: there is no %s" % (where, metric))
                 continue
-            has = report.get(metric, {})
+            has = stored(report.get(metric, {}))
             labels |= set(has)
             for name, op, value in matchers:
                 if name not in has and name not in ADDED:
@@ -282,9 +291,13 @@ def test_load_imbalance_is_over_all_nodes(tmp_path):
     for variable, value in {"$job": "vipd", "$instance": "n.", "$__rate_interval": "5m"}.items():
         expr = expr.replace(variable, value)
     labels = 'namespace="shop",service="web",port="x",protocol="%s",ip_family="IPv4"'
-    series = [{"series": 'vipd_endpoint_connections_total{job="vipd",instance="%s",%s,endpoint="%s"}' % (node, labels % protocol,
-                                                                                                         endpoint),
-               "values": "0+%dx20" % per_minute}
+
+    def of_node(node, protocol, endpoint):
+        """The target of the PodMonitor."""
+        of_vipd = dict(re.findall(r'(\w+)="(.*?)"', labels % protocol), endpoint=endpoint)
+        every = {"job": "vipd", "instance": node, **OF_POD, **stored(of_vipd)}
+        return "vipd_endpoint_connections_total{%s}" % ",".join('%s="%s"' % label for label in every.items())
+    series = [{"series": of_node(node, protocol, endpoint), "values": "0+%dx20" % per_minute}
               for node, endpoint, protocol, per_minute in [
                   ("n1", "a", "TCP", 60), ("n1", "b", "TCP", 0), ("n2", "a", "TCP", 0), ("n2", "b", "TCP", 60),
                   ("n1", "a", "UDP", 600), ("n1", "b", "UDP", 200)]]
