@@ -54,6 +54,14 @@ def test_monitoring_equals_kustomize(tmp_path):
     assert made(tmp_path, monitoring=True) == {**read(kustomize.build(DEPLOY)), **kustomize.build(DEPLOY + "/monitoring")}
 
 
+def test_labels_of_monitoring(tmp_path):
+    """Without `release` kube-prometheus-stack does not select them. Other objects do not get the labels."""
+    found = made(tmp_path, monitoring=True, monitoringLabels={"release": "prom"})
+    assert {key[1] for key, o in found.items() if o["metadata"].get("labels", {}).pop("release", None) == "prom"} == {
+        "PodMonitor", "PrometheusRule"}
+    assert found == made(tmp_path, monitoring=True)
+
+
 def test_overlays_combine(tmp_path):
     """All overlays, in any order: what each one changes."""
     found = made(tmp_path, overlays=OVERLAYS, clusterCIDR=BOTH)
@@ -149,6 +157,7 @@ def test_lint(tmp_path):
     ("overlays", ["ipvs", "ipvs"], "'/overlays'"),
     ("overlays", "ipvs", "'/overlays': got string, want array"),
     ("monitoring", "yes", "'/monitoring': got string, want boolean"),
+    ("monitoringLabels", {"release": 1}, "'/monitoringLabels/release': got number, want string"),
     ("image", {"name": "vipd"}, "'/image': additional properties 'name' not allowed"),
     ("image", {"tag": 2}, "'/image/tag': got number, want string"),
     ("args", ["v=2"], "'/args/0'"),
