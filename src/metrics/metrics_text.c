@@ -175,6 +175,7 @@ static void state_lines(const struct metrics *m, struct str *out, uint64_t now)
 	const struct serve_context *ctx = m->config.ctx;
 	const struct model_stats *st = &ctx->model->stats;
 	uint64_t pending_since = sync_pending_since(ctx->sync);
+	struct health_facts health;
 
 	one(out, "vipd_services", "gauge", "Service objects received", st->services);
 	one(out, "vipd_endpoint_slices", "gauge", "EndpointSlice objects received", st->slices);
@@ -207,6 +208,11 @@ static void state_lines(const struct metrics *m, struct str *out, uint64_t now)
 	     !plane_family_has_failed(ctx->plane, IPFAM_V6));
 	one(out, "vipd_in_service", "gauge", "1 after the first sync, 0 before",
 	    sync_stats_get(ctx->sync)->first_sync_ns != 0);
+	if (m->config.health == NULL)
+		return;
+	health_facts_get(&health, m->config.health, now, 0);
+	one(out, "vipd_ready", "gauge", "1 if /healthz returns 200, 0 if it returns 503",
+	    health.reason[0] == '\0');
 }
 
 static void work_lines(const struct metrics *m, struct str *out)

@@ -18,6 +18,7 @@
 
 struct world {
 	struct serve_world w;
+	struct health *health;
 	struct metrics *m;
 	int64_t wall_ns;
 	uint64_t now_ns; /* 0: the wall clock */
@@ -45,6 +46,7 @@ static void sources(void *arg, void (*add)(void *add_arg, const struct metrics_s
 static void world_init(struct world *w)
 {
 	struct sync_config sync = { .accepted = on_accepted, .accepted_arg = w };
+	struct health_config health = { .ctx = &w->w.ctx, .sync_period_ns = 30 * S };
 	struct metrics_config config = {
 		.ctx = &w->w.ctx,
 		.started_wall_ns = WALL,
@@ -59,12 +61,15 @@ static void world_init(struct world *w)
 	sync_close(w->w.s);
 	sync_open(&w->w.s, &w->w.m, &w->w.p, &w->w.k.plane, &sync);
 	w->w.ctx.sync = w->w.s;
+	assert_int_equal(health_open(&w->health, NULL, &health, &err), 0);
+	config.health = w->health;
 	assert_int_equal(metrics_open(&w->m, NULL, &config, &err), 0);
 }
 
 static void world_fini(struct world *w)
 {
 	metrics_close(w->m);
+	health_close(w->health);
 	serve_world_fini(&w->w);
 }
 
@@ -787,6 +792,24 @@ static void test_family_up(void **state)
 	world_fini(&w);
 }
 
+/* What /healthz would answer, without a probe. */
+static void test_ready(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	assert_value(&w, "vipd_ready", 0);
+	settle(&w);
+	assert_value(&w, "vipd_ready", 1);
+	(void)plane_fault_set(&w.w.k.plane, PLANE_FAULT_SYSCTL, true, "a sysctl");
+	assert_value(&w, "vipd_ready", 0);
+	(void)plane_fault_clear(&w.w.k.plane, PLANE_FAULT_SYSCTL);
+	assert_value(&w, "vipd_ready", 1);
+	assert_value(&w, "kubeproxy_proxy_healthz_total{code=\"503\"}", 0);
+	world_fini(&w);
+}
+
 /* Many services: every line once, none above the limit; in small pieces. */
 static void test_counts_bound(void **state)
 {
@@ -845,6 +868,7 @@ int main(void)
 		cmocka_unit_test(test_counts_bound),
 		cmocka_unit_test(test_unsticky),
 		cmocka_unit_test(test_family_up),
+		cmocka_unit_test(test_ready),
 		cmocka_unit_test(test_dropped_lines),
 	};
 
