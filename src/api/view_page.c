@@ -246,13 +246,6 @@ static const struct plan_pool *pool_of(const struct view_page *v, const struct p
 	return plan_rows_pool_like(v->rows, &like);
 }
 
-static int backend_cmp(const struct page_endpoint *ep, const struct plan_backend *b)
-{
-	int c = ip_addr_cmp(&ep->as.addr, &b->addr);
-
-	return c != 0 ? c : (int)ep->as.port - (int)b->port;
-}
-
 /* Endpoints are in order of address and port. */
 static void slots_assign(struct view_page *v, const struct page_port *port, enum plan_scope scope)
 {
@@ -260,10 +253,9 @@ static void slots_assign(struct view_page *v, const struct page_port *port, enum
 
 	for (size_t slot = 0; pool != NULL && slot < pool->backends.n; slot++) {
 		const struct plan_backend *b = &pool->backends.v[slot];
-		size_t at = bisect(v->endpoints.n, i, backend_cmp(&v->endpoints.v[i], b) < 0);
-		struct page_endpoint *ep = at < v->endpoints.n ? &v->endpoints.v[at] : NULL;
+		struct page_endpoint *ep = vec_search(&v->endpoints, b, ip_endpoint_cmp);
 
-		if (ep != NULL && backend_cmp(ep, b) == 0)
+		if (ep != NULL)
 			*(scope == PLAN_SCOPE_LOCAL ? &ep->local_slot : &ep->cluster_slot) =
 				(int64_t)slot;
 	}

@@ -105,7 +105,7 @@ static inline uint8_t ip_family(enum ipfam fam)
 struct ip_addr ip_addr_from_bytes(uint8_t family, const void *bytes);
 /* Order two struct ip_addr by family, then bytes; for qsort() and bsearch(), too. */
 int ip_addr_cmp(const void *a, const void *b);
-/* Order two struct ip_endpoint by address, then port. */
+/* Order two struct ip_endpoint, or others that begin like it, by address, then port. */
 int ip_endpoint_cmp(const void *a, const void *b);
 /* Order two struct ip_prefix by address, then length. */
 int ip_prefix_cmp(const void *a, const void *b);

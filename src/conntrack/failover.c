@@ -299,13 +299,7 @@ static const struct plan_backend *pool_find(struct failover *f, const struct pla
 					    const struct ip_endpoint *e)
 {
 	f->n_looks += pool->backends.n;
-	vec_for_each (b, &pool->backends) {
-		struct ip_endpoint have = endpoint_of(b);
-
-		if (ip_endpoint_cmp(&have, e) == 0)
-			return b;
-	}
-	return NULL;
+	return vec_find(&pool->backends, b, ip_endpoint_cmp(b, e) == 0);
 }
 
 static const struct plan_pool *target_pool(const struct plan_rows *rows, enum ipfam fam,

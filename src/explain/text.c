@@ -108,11 +108,8 @@ struct led_backend {
 
 static int led_cmp(const void *a, const void *b)
 {
-	const struct plan_backend *x = ((const struct led_backend *)a)->b;
-	const struct plan_backend *y = ((const struct led_backend *)b)->b;
-	int c = ip_addr_cmp(&x->addr, &y->addr);
-
-	return c != 0 ? c : (int)x->port - (int)y->port;
+	return ip_endpoint_cmp(((const struct led_backend *)a)->b,
+			       ((const struct led_backend *)b)->b);
 }
 
 /* With a table, what the kernel has of a weight: the number of slots. Hashing hides it. */

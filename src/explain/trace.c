@@ -408,7 +408,7 @@ static bool backends_are_same(const struct plan_pool *a, const struct plan_pool 
 	if (a->backends.n != b->backends.n)
 		return false;
 	for (size_t i = 0; i < a->backends.n; i++)
-		if (plan_backend_key_cmp(&a->backends.v[i], &b->backends.v[i]) != 0)
+		if (ip_endpoint_cmp(&a->backends.v[i], &b->backends.v[i]) != 0)
 			return false;
 	return true;
 }

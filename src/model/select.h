@@ -42,7 +42,7 @@ enum ejection {
 
 /* One merged endpoint of a service port; identity is (addr, port) (EPS-10). */
 struct endpoint {
-	struct ip_addr addr;
+	struct ip_addr addr;               /* this and the port as in struct ip_endpoint */
 	uint16_t port;                     /* host order */
 	uint8_t flags;                     /* enum endpoint_flags */
 	bool is_local;                     /* EPS-12 */
@@ -53,6 +53,8 @@ struct endpoint {
 	uint8_t local;                     /* enum exclusion for the local set */
 	const struct slice_endpoint *from; /* borrowed: node, pod, hints */
 };
+_Static_assert(offsetof(struct endpoint, port) == offsetof(struct ip_endpoint, port),
+	       "ip_endpoint_cmp()");
 
 /* Numbers of endpoints on which a set as a whole depends. */
 struct selection_sums {
@@ -67,7 +69,7 @@ struct selection_sums {
 };
 
 struct selection {
-	VEC(struct endpoint) endpoints; /* sorted by ip_addr_cmp, then port */
+	VEC(struct endpoint) endpoints; /* sorted by ip_endpoint_cmp() */
 	enum topology_mode topology;
 	bool uses_cluster; /* SVC-03 */
 	bool uses_local;

@@ -57,8 +57,7 @@ static uint16_t id_take(struct local_ids *ids)
 
 static int backend_cmp(const void *a, const void *b)
 {
-	return plan_backend_key_cmp(*(struct plan_backend *const *)a,
-				    *(struct plan_backend *const *)b);
+	return ip_endpoint_cmp(*(struct plan_backend *const *)a, *(struct plan_backend *const *)b);
 }
 
 /* The backends of `pool`, sorted by address and port. Owned by the caller. */

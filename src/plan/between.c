@@ -74,13 +74,13 @@ struct slot {
 
 static void slots_sort(struct slot *v, size_t n)
 {
-	qsort(v, n, sizeof(*v), plan_backend_key_cmp);
+	qsort(v, n, sizeof(*v), ip_endpoint_cmp);
 }
 
 /* In a sorted array. */
 static const struct slot *slot_find(const struct slot *v, size_t n, const struct plan_backend *b)
 {
-	return n > 0 ? bsearch(b, v, n, sizeof(*v), plan_backend_key_cmp) : NULL;
+	return n > 0 ? bsearch(b, v, n, sizeof(*v), ip_endpoint_cmp) : NULL;
 }
 
 /* --- a slot for each backend --- */
@@ -222,7 +222,7 @@ static void members_match(struct slots *s)
 	for (uint32_t i = 0; i < s->members.n; i++) {
 		struct member *m = &s->members.v[i];
 
-		if (i < will->backends.n && plan_backend_key_cmp(&m->b, &will->backends.v[i]) == 0)
+		if (i < will->backends.n && ip_endpoint_cmp(&m->b, &will->backends.v[i]) == 0)
 			m->index = s->at[i] = i;
 		else
 			sorted[n++] = (struct slot){ m->b, i };
@@ -430,8 +430,7 @@ static bool are_ids_reused(const struct plan_between *b)
 	vec_for_each (was, &b->was->backends)
 		had[was->aff_id] = was;
 	vec_for_each (will, &b->will->backends)
-		ret |= had[will->aff_id] != NULL &&
-		       plan_backend_key_cmp(had[will->aff_id], will) != 0;
+		ret |= had[will->aff_id] != NULL && ip_endpoint_cmp(had[will->aff_id], will) != 0;
 	return ret;
 }
 

@@ -84,7 +84,7 @@ static int placed_cmp(const void *a, const void *b)
 {
 	const struct plan_backend *x = a;
 	const struct plan_backend *y = b;
-	int c = plan_backend_key_cmp(x, y);
+	int c = ip_endpoint_cmp(x, y);
 
 	return c != 0 ? c : (int)x->aff_id - (int)y->aff_id;
 }
@@ -397,7 +397,7 @@ const char *plan_op_text(enum plan_op_kind k)
 static bool is_sorted(const struct plan_backend *v, size_t n)
 {
 	for (size_t i = 1; i < n; i++)
-		if (plan_backend_key_cmp(&v[i - 1], &v[i]) > 0)
+		if (ip_endpoint_cmp(&v[i - 1], &v[i]) > 0)
 			return false;
 	return true;
 }
@@ -412,9 +412,9 @@ static struct plan_backend *sorted_find(struct plan_backend *sorted, size_t n,
 {
 	size_t next = after != NULL ? (size_t)(after - sorted) + 1 : 0;
 
-	if (next < n && plan_backend_key_cmp(&sorted[next], b) == 0)
+	if (next < n && ip_endpoint_cmp(&sorted[next], b) == 0)
 		return &sorted[next];
-	return bsearch(b, sorted, n, sizeof(*sorted), plan_backend_key_cmp);
+	return bsearch(b, sorted, n, sizeof(*sorted), ip_endpoint_cmp);
 }
 
 /*
@@ -437,7 +437,7 @@ void plan_slots_arrange(struct plan_backend *desired, size_t n_desired,
 	is_taken = xcalloc(n_desired, 1);
 	memcpy(sorted, desired, n_desired * sizeof(*sorted));
 	if (!is_sorted(sorted, n_desired))
-		qsort(sorted, n_desired, sizeof(*sorted), plan_backend_key_cmp);
+		qsort(sorted, n_desired, sizeof(*sorted), ip_endpoint_cmp);
 	for (size_t i = 0; i < n_programmed; i++) {
 		struct plan_backend *b = sorted_find(sorted, n_desired, last, &programmed[i]);
 

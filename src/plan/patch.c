@@ -45,7 +45,7 @@ static void backends_of(struct backends *ret, const struct selection *sel, enum 
 	vec_for_each (ep, &sel->endpoints)
 		if ((scope == PLAN_SCOPE_LOCAL ? ep->local : ep->cluster) == EXCLUSION_NONE)
 			*vec_push(&ret->v) = plan_backend_of(ep, preserves);
-	vec_sort(&ret->v, plan_backend_key_cmp);
+	vec_sort(&ret->v, ip_endpoint_cmp);
 }
 
 /* A number of 8 bits, to find few backends among many with few comparisons. */
@@ -70,10 +70,10 @@ static bool slots_free(struct plan_pool *pool, const struct backends *gone, stru
 		struct plan_backend *b = &pool->backends.v[i];
 		const struct plan_backend *back;
 
-		if (!is_listed[digest(b)] || vec_search(&gone->v, b, plan_backend_key_cmp) == NULL)
+		if (!is_listed[digest(b)] || vec_search(&gone->v, b, ip_endpoint_cmp) == NULL)
 			continue;
 		n_found++;
-		back = vec_search(&come->v, b, plan_backend_key_cmp);
+		back = vec_search(&come->v, b, ip_endpoint_cmp);
 		if (back != NULL)
 			*b = *back;
 		else
@@ -87,7 +87,7 @@ static void backends_drop(struct backends *from, const struct backends *those)
 	size_t kept = 0;
 
 	vec_for_each (b, &from->v)
-		if (vec_search(&those->v, b, plan_backend_key_cmp) == NULL)
+		if (vec_search(&those->v, b, ip_endpoint_cmp) == NULL)
 			from->v.v[kept++] = *b;
 	vec_cut(&from->v, kept);
 }
@@ -107,7 +107,7 @@ static void slots_fill(struct plan_pool *pool, struct backends *come, const uint
 		if (hole == n_holes || holes[hole] != slot)
 			*vec_push(&come->v) = pool->backends.v[slot];
 	}
-	vec_sort(&come->v, plan_backend_key_cmp);
+	vec_sort(&come->v, ip_endpoint_cmp);
 	for (hole = 0; hole < n_holes && holes[hole] < n; hole++)
 		pool->backends.v[holes[hole]] = come->v.v[i++];
 	vec_cut(&pool->backends, n);

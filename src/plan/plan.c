@@ -191,15 +191,6 @@ static void pool_inherit(const struct plan_rows *old, struct plan_pool *pool)
 			   programmed->backends.n);
 }
 
-static int endpoint_cmp(const void *a, const void *b)
-{
-	const struct plan_backend *x = a;
-	const struct endpoint *y = b;
-	int c = ip_addr_cmp(&x->addr, &y->addr);
-
-	return c != 0 ? c : (int)x->port - (int)y->port;
-}
-
 /* The weights of the backends, and the slots of a plane that balances by slots. */
 static void pool_weigh(struct build *b, struct plan_pool *pool, const struct selection *sel)
 {
@@ -211,8 +202,8 @@ static void pool_weigh(struct build *b, struct plan_pool *pool, const struct sel
 		return;
 	pool->weights = xmalloc(pool->backends.n);
 	for (size_t i = 0; i < pool->backends.n; i++) {
-		const struct endpoint *ep = bsearch(&pool->backends.v[i], sel->endpoints.v,
-						    sel->endpoints.n, sizeof(*ep), endpoint_cmp);
+		const struct endpoint *ep =
+			vec_search(&sel->endpoints, &pool->backends.v[i], ip_endpoint_cmp);
 
 		assert(ep != NULL);
 		pool->weights[i] = ep->weight;

@@ -40,11 +40,6 @@ void plan_rows_close(struct plan_rows *r)
 	free(r);
 }
 
-int plan_backend_key_cmp(const void *a, const void *b)
-{
-	return memcmp(a, b, offsetof(struct plan_backend, port) + sizeof(uint16_t));
-}
-
 int plan_frontend_key_cmp(const void *a, const void *b)
 {
 	const struct plan_frontend *fa = a;

@@ -31,14 +31,16 @@ enum plan_scope {
 #define PLAN_AFFINITY_BACKENDS_MAX 4095 /* local ids have 12 bits; beyond it affinity is off */
 
 struct plan_backend {
-	struct ip_addr addr;
-	uint16_t port; /* host order */
+	struct ip_addr addr; /* this and the port as in struct ip_endpoint: ip_endpoint_cmp() */
+	uint16_t port;       /* host order */
 	/* 1..4095 in a pool with affinity: stable while the backend lives; else 0 */
 	uint16_t aff_id : 15;
 	/* On this node; always 0 without --preserve-local-source, which alone needs it. */
 	uint16_t is_local : 1;
 };
 _Static_assert(sizeof(struct plan_backend) == 24, "one per endpoint: kept small");
+_Static_assert(offsetof(struct plan_backend, port) == offsetof(struct ip_endpoint, port),
+	       "ip_endpoint_cmp()");
 
 /* What of a packet decides on its backend; traits->hashing. */
 enum plan_hashing {
@@ -159,8 +161,6 @@ static inline void plan_backend_set_aff_id(struct plan_backend *b, unsigned int 
 {
 	b->aff_id = id & PLAN_AFFINITY_BACKENDS_MAX;
 }
-/* Two struct plan_backend by address and port. */
-int plan_backend_key_cmp(const void *a, const void *b);
 /* Number of slots: those of the table, or one for each backend. */
 static inline size_t plan_pool_slots(const struct plan_pool *pool)
 {

@@ -64,7 +64,7 @@ size_t plan_table_slots(const struct plan_pool *pool)
 /* --- by weight --- */
 
 struct place {
-	struct plan_backend b; /* first: plan_backend_key_cmp() */
+	struct plan_backend b; /* first: ip_endpoint_cmp() */
 	uint32_t index;
 	uint32_t left; /* slots that the backend lacks */
 };
@@ -98,7 +98,7 @@ static size_t places_make(struct place *v, const struct plan_pool *pool, uint32_
 	for (size_t i = 0; i < pool->backends.n; i++)
 		v[i] = (struct place){ pool->backends.v[i], (uint32_t)i,
 				       slots_of(pool->weights[i], by) };
-	qsort(v, pool->backends.n, sizeof(*v), plan_backend_key_cmp);
+	qsort(v, pool->backends.n, sizeof(*v), ip_endpoint_cmp);
 	return n;
 }
 
@@ -134,7 +134,7 @@ void plan_table_weigh(struct plan_pool *pool, uint8_t unit, const struct plan_ba
 	is_taken = xcalloc(pool->table.n + 1, 1);
 	for (size_t slot = 0; slot < MIN(pool->table.n, n_programmed); slot++) {
 		struct place *to = bsearch(&programmed[slot], v, pool->backends.n, sizeof(*v),
-					   plan_backend_key_cmp);
+					   ip_endpoint_cmp);
 
 		if (to == NULL || to->left == 0)
 			continue;

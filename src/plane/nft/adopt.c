@@ -45,19 +45,9 @@ struct local_ids {
 	uint16_t max;
 };
 
-/* In the order of a selection (model/select.h). */
-static int built_cmp(const void *a, const void *b)
-{
-	const struct plan_backend *x = a;
-	const struct plan_backend *y = b;
-	int c = ip_addr_cmp(&x->addr, &y->addr);
-
-	return c != 0 ? c : (int)x->port - (int)y->port;
-}
-
 static void local_id_adopt(struct local_ids *ids, struct plan_backend *b, uint16_t id)
 {
-	if (id == 0 || (ids->of[id] != NULL && plan_backend_key_cmp(ids->of[id], b) != 0))
+	if (id == 0 || (ids->of[id] != NULL && ip_endpoint_cmp(ids->of[id], b) != 0))
 		return;
 	ids->of[id] = b;
 	plan_backend_set_aff_id(b, id);
@@ -67,16 +57,16 @@ static void local_id_adopt(struct local_ids *ids, struct plan_backend *b, uint16
 
 /*
  * By weight, a backend has several slots: its local id is that of the first slot with one.
- * The backends are in the order of built_cmp().
+ * The backends are sorted, as those of a selection.
  */
 static void weighed_adopt(struct plan_pool *pool, uint8_t unit,
 			  const struct plan_backend *programmed, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		struct plan_backend *b = programmed[i].aff_id != 0
-						 ? bsearch(&programmed[i], pool->backends.v,
-							   pool->backends.n, sizeof(*b), built_cmp)
-						 : NULL;
+		struct plan_backend *b =
+			programmed[i].aff_id != 0
+				? vec_search(&pool->backends, &programmed[i], ip_endpoint_cmp)
+				: NULL;
 
 		if (b != NULL && b->aff_id == 0)
 			plan_backend_set_aff_id(b, programmed[i].aff_id);
