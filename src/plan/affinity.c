@@ -4,8 +4,6 @@
  */
 #include "plan/plan.h"
 
-#include <stdlib.h>
-
 #include "base/bits.h"
 
 static bool shares(const struct plan *p, const struct plan_pool *pool)
@@ -55,22 +53,6 @@ static uint16_t id_take(struct local_ids *ids)
 	return id;
 }
 
-static int backend_cmp(const void *a, const void *b)
-{
-	return ip_endpoint_cmp(*(struct plan_backend *const *)a, *(struct plan_backend *const *)b);
-}
-
-/* The backends of `pool`, sorted by address and port. Owned by the caller. */
-static struct plan_backend **sorted_backends(struct plan_pool *pool)
-{
-	struct plan_backend **v = xreallocarray(NULL, pool->backends.n + 1, sizeof(*v));
-
-	for (size_t i = 0; i < pool->backends.n; i++)
-		v[i] = &pool->backends.v[i];
-	qsort(v, pool->backends.n, sizeof(v[0]), backend_cmp);
-	return v;
-}
-
 /*
  * A backend of both pools keeps its id in `pool`, or else its id in `peer`. An id of another
  * backend of `pool` is not used in `peer`.
@@ -118,8 +100,7 @@ static void leaving_mark(struct numbering *n, const struct plan_pool *pool,
 	if (n->programmed == NULL)
 		return;
 	programmed_mark(&all, n->programmed, pool);
-	if (peer != NULL)
-		programmed_mark(&all, n->programmed, peer);
+	programmed_mark(&all, n->programmed, peer);
 	for (size_t i = 0; i < ARRAY_SIZE(all.used); i++)
 		n_used += (size_t)__builtin_popcountll(all.used[i]);
 	if (n_used <= PLAN_AFFINITY_BACKENDS_MAX + 1)
@@ -128,15 +109,16 @@ static void leaving_mark(struct numbering *n, const struct plan_pool *pool,
 
 static void number_both(struct numbering *n, struct plan_pool *pool, struct plan_pool *peer)
 {
-	struct plan_backend **sorted = sorted_backends(pool);
-	struct plan_backend **same = xcalloc(peer->backends.n + 1, sizeof(*same));
+	AUTO(free) struct plan_backend **same = xcalloc(peer->backends.n + 1, sizeof(*same));
+	AUTO(vec_fini) struct plan_places places = { 0 };
 
+	if (peer->backends.n > 0)
+		plan_places_of(&places, pool);
 	for (size_t i = 0; i < peer->backends.n; i++) {
 		struct plan_backend *b = &peer->backends.v[i];
-		struct plan_backend **at =
-			bsearch(&b, sorted, pool->backends.n, sizeof(b), backend_cmp);
+		const struct plan_place *at = vec_search(&places.v, b, ip_endpoint_cmp);
 
-		same[i] = at != NULL ? *at : NULL;
+		same[i] = at != NULL ? &pool->backends.v[at->slot] : NULL;
 		ids_agree(&n->ids, b, same[i]);
 		n->n_new += b->aff_id == 0 && at == NULL;
 	}
@@ -149,32 +131,23 @@ static void number_both(struct numbering *n, struct plan_pool *pool, struct plan
 			plan_backend_set_aff_id(&peer->backends.v[i], same[i] != NULL
 									      ? same[i]->aff_id
 									      : id_take(&n->ids));
-	free(sorted);
-	free(same);
 }
 
 void plan_affinity_number(struct plan_pool *pool, struct plan_pool *peer,
 			  const struct plan_rows *programmed)
 {
+	struct plan_pool none = { .port_name = pool->port_name };
 	struct numbering n = { .ids.next = pool->next_aff_id, .programmed = programmed };
 
+	peer = peer != NULL ? peer : &none;
 	bit_set(n.ids.used, 0);
 	vec_for_each (b, &pool->backends) {
 		bit_set(n.ids.used, b->aff_id);
 		n.n_new += b->aff_id == 0;
 	}
-	if (peer != NULL) {
-		if (peer->next_aff_id > n.ids.next)
-			n.ids.next = peer->next_aff_id;
-		number_both(&n, pool, peer);
-		peer->next_aff_id = n.ids.next;
-	} else {
-		leaving_mark(&n, pool, NULL);
-		vec_for_each (b, &pool->backends)
-			if (b->aff_id == 0)
-				plan_backend_set_aff_id(b, id_take(&n.ids));
-	}
-	pool->next_aff_id = n.ids.next;
+	n.ids.next = (uint16_t)MAX(n.ids.next, peer->next_aff_id);
+	number_both(&n, pool, peer);
+	pool->next_aff_id = peer->next_aff_id = n.ids.next;
 }
 
 /* --- effective affinity --- */

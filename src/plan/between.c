@@ -67,22 +67,6 @@ void plan_pool_copy(struct plan_pool *to, const struct plan_pool *from, size_t n
 	vec_append(&to->table, &from->table);
 }
 
-struct slot {
-	struct plan_backend b;
-	uint32_t slot;
-};
-
-static void slots_sort(struct slot *v, size_t n)
-{
-	qsort(v, n, sizeof(*v), ip_endpoint_cmp);
-}
-
-/* In a sorted array. */
-static const struct slot *slot_find(const struct slot *v, size_t n, const struct plan_backend *b)
-{
-	return n > 0 ? bsearch(b, v, n, sizeof(*v), ip_endpoint_cmp) : NULL;
-}
-
 /* --- a slot for each backend --- */
 
 static bool is_same_slot(const struct plan_pool *a, const struct plan_pool *b, size_t i)
@@ -112,16 +96,14 @@ static size_t plain_cost(struct plan_between *b)
 static size_t pool_shrink(struct plan_pool *pool, const struct plan_pool *will, size_t n_min,
 			  size_t max)
 {
-	size_t n = will ? will->backends.n : 0;
-	AUTO(free) struct slot *sorted = xreallocarray(NULL, n + 1, sizeof(*sorted));
+	AUTO(vec_fini) struct plan_places desired = { 0 };
 	size_t cost = 0;
 
-	for (size_t i = 0; i < n; i++)
-		sorted[i] = (struct slot){ will->backends.v[i], (uint32_t)i };
-	slots_sort(sorted, n);
+	if (will != NULL)
+		plan_places_of(&desired, will);
 	while (pool->backends.n > n_min && cost < max) {
 		const struct plan_backend *last = &pool->backends.v[pool->backends.n - 1];
-		const struct slot *to = slot_find(sorted, n, last);
+		const struct plan_place *to = vec_search(&desired.v, last, ip_endpoint_cmp);
 
 		if (to != NULL && to->slot < pool->backends.n - 1) {
 			pool->backends.v[to->slot] = *last;
@@ -216,8 +198,7 @@ static bool spend(struct slots *s, size_t n)
 static void members_match(struct slots *s)
 {
 	const struct plan_pool *will = s->will;
-	AUTO(free) struct slot *sorted = xreallocarray(NULL, s->members.n + 1, sizeof(*sorted));
-	size_t n = 0;
+	AUTO(vec_fini) struct plan_places others = { 0 }; /* their index as the slot */
 
 	for (uint32_t i = 0; i < s->members.n; i++) {
 		struct member *m = &s->members.v[i];
@@ -225,12 +206,14 @@ static void members_match(struct slots *s)
 		if (i < will->backends.n && ip_endpoint_cmp(&m->b, &will->backends.v[i]) == 0)
 			m->index = s->at[i] = i;
 		else
-			sorted[n++] = (struct slot){ m->b, i };
+			*vec_push(&others.v) = (struct plan_place){ m->b, i };
 	}
-	slots_sort(sorted, n);
-	for (uint32_t i = 0; i < will->backends.n && n > 0; i++) {
-		const struct slot *found =
-			s->at[i] == NONE ? slot_find(sorted, n, &will->backends.v[i]) : NULL;
+	vec_sort(&others.v, ip_endpoint_cmp);
+	for (uint32_t i = 0; i < will->backends.n && others.v.n > 0; i++) {
+		const struct plan_place *found =
+			s->at[i] != NONE
+				? NULL
+				: vec_search(&others.v, &will->backends.v[i], ip_endpoint_cmp);
 
 		if (found == NULL)
 			continue;

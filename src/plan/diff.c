@@ -33,12 +33,6 @@ struct diff {
 	VEC(struct plan_op) dels; /* appended after the frontends */
 };
 
-/* A backend and its slot, sorted by address, port and local id to find its other slot. */
-struct placed {
-	struct plan_backend b;
-	uint32_t slot;
-};
-
 static struct plan_op *add_op(struct diff *d, enum plan_op_kind kind)
 {
 	struct plan_op *op = vec_push(&d->out->ops);
@@ -80,19 +74,14 @@ static size_t slot_of(const struct plan_pool *old, const struct plan_pool *new, 
 	return is_none ? PLAN_SLOT_NONE : i;
 }
 
-static int placed_cmp(const void *a, const void *b)
+/* A backend with another local id is another one. */
+static int backend_cmp(const void *a, const void *b)
 {
 	const struct plan_backend *x = a;
 	const struct plan_backend *y = b;
 	int c = ip_endpoint_cmp(x, y);
 
 	return c != 0 ? c : (int)x->aff_id - (int)y->aff_id;
-}
-
-static const struct placed *placed_find(const struct placed *v, size_t n,
-					const struct plan_backend *b)
-{
-	return n == 0 ? NULL : bsearch(b, v, n, sizeof(*v), placed_cmp);
 }
 
 static bool is_same_slot(const struct plan_pool *a, const struct plan_pool *b, size_t i)
@@ -113,22 +102,17 @@ static void differing(struct slots *ret, const struct plan_pool *a, const struct
 			*vec_push(&ret->v) = (uint32_t)i;
 }
 
-/* The backends of `pool` in these slots, sorted by placed_cmp(). */
-static struct placed *placed_make(const struct plan_pool *pool, const struct slots *slots,
-				  size_t *ret_n)
+/* The backends of `pool` in these slots, sorted by backend_cmp(). */
+static void places_of(struct plan_places *ret, const struct plan_pool *pool,
+		      const struct slots *slots)
 {
-	struct placed *v = xreallocarray(NULL, slots->v.n + 1, sizeof(*v));
-	size_t n = 0;
-
 	vec_for_each (i, &slots->v)
 		if (*i < pool->backends.n)
-			v[n++] = (struct placed){ pool->backends.v[*i], *i };
-	qsort(v, n, sizeof(*v), placed_cmp);
-	*ret_n = n;
-	return v;
+			*vec_push(&ret->v) = (struct plan_place){ pool->backends.v[*i], *i };
+	vec_sort(&ret->v, backend_cmp);
 }
 
-static void move_op(struct diff *d, const struct plan_pool *old, const struct placed *from,
+static void move_op(struct diff *d, const struct plan_pool *old, const struct plan_place *from,
 		    const struct plan_pool *new, size_t slot)
 {
 	struct plan_op *op = add_op(d, PLAN_BACKEND_MOVE);
@@ -157,26 +141,24 @@ static void diff_weights(struct diff *d, const struct plan_pool *old, const stru
 
 static void diff_backends(struct diff *d, const struct plan_pool *old, const struct plan_pool *new)
 {
-	AUTO(free) struct placed *was = NULL;
-	AUTO(free) struct placed *will = NULL;
-	struct slots slots = { 0 };
-	size_t n_was;
-	size_t n_will;
+	AUTO(vec_fini) struct plan_places was = { 0 };
+	AUTO(vec_fini) struct plan_places will = { 0 };
+	AUTO(vec_fini) struct slots slots = { 0 };
 
 	diff_weights(d, old, new);
 	if (old->backends.v != new->backends.v)
 		differing(&slots, old, new);
 	if (slots.v.n == 0)
 		return;
-	was = placed_make(old, &slots, &n_was);
-	will = placed_make(new, &slots, &n_will);
+	places_of(&was, old, &slots);
+	places_of(&will, new, &slots);
 	vec_for_each (i, &slots.v) {
 		const struct plan_backend *b = &new->backends.v[*i];
-		const struct placed *from;
+		const struct plan_place *from;
 
 		if (*i >= new->backends.n)
 			break;
-		from = placed_find(was, n_was, b);
+		from = vec_search(&was.v, b, backend_cmp);
 		if (from == NULL) {
 			backend_op(add_op(d, PLAN_BACKEND_ADD), new, b, slot_of(old, new, *i));
 		} else {
@@ -185,10 +167,10 @@ static void diff_backends(struct diff *d, const struct plan_pool *old, const str
 		}
 	}
 	vec_for_each (i, &slots.v)
-		if (*i < old->backends.n && placed_find(will, n_will, &old->backends.v[*i]) == NULL)
+		if (*i < old->backends.n &&
+		    vec_search(&will.v, &old->backends.v[*i], backend_cmp) == NULL)
 			backend_op(del_op(d, PLAN_BACKEND_DEL), old, &old->backends.v[*i],
 				   slot_of(old, new, *i));
-	vec_fini(&slots.v);
 }
 
 /* The backend in a slot, or NULL. */
@@ -206,7 +188,7 @@ static void diff_table(struct diff *d, const struct plan_pool *old, const struct
 		const struct plan_backend *was = assigned(old, i);
 		const struct plan_backend *will = assigned(new, i);
 
-		if (was != NULL && will != NULL && placed_cmp(was, will) == 0)
+		if (was != NULL && will != NULL && backend_cmp(was, will) == 0)
 			continue;
 		if (will != NULL)
 			backend_op(add_op(d, PLAN_SLOT_ADD), new, will, i);

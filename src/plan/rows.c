@@ -23,6 +23,14 @@ uint64_t plan_pool_weights(const struct plan_pool *pool)
 	return sum;
 }
 
+void plan_places_of(struct plan_places *ret, const struct plan_pool *pool)
+{
+	vec_reserve(&ret->v, pool->backends.n);
+	for (uint32_t i = 0; i < pool->backends.n; i++)
+		*vec_push(&ret->v) = (struct plan_place){ pool->backends.v[i], i };
+	vec_sort(&ret->v, ip_endpoint_cmp);
+}
+
 void plan_rows_close(struct plan_rows *r)
 {
 	if (r == NULL)

@@ -42,6 +42,15 @@ _Static_assert(sizeof(struct plan_backend) == 24, "one per endpoint: kept small"
 _Static_assert(offsetof(struct plan_backend, port) == offsetof(struct ip_endpoint, port),
 	       "ip_endpoint_cmp()");
 
+/* Backends and their slots in a pool, sorted: vec_search() with ip_endpoint_cmp(). */
+struct plan_place {
+	struct plan_backend b;
+	uint32_t slot;
+};
+struct plan_places {
+	VEC(struct plan_place) v;
+};
+
 /* What of a packet decides on its backend; traits->hashing. */
 enum plan_hashing {
 	PLAN_HASHING_NONE = 0,
@@ -196,6 +205,9 @@ static inline const struct plan_backend *plan_pool_counter(const struct plan_poo
 {
 	return pool->affinity_s != 0 ? &pool->backends.v[i] : plan_pool_at(pool, i);
 }
+
+/* Fills `ret`, which is empty, with all backends. */
+void plan_places_of(struct plan_places *ret, const struct plan_pool *pool);
 
 /* Frees the pool's members, not the pool. */
 void plan_pool_fini(struct plan_pool *pool);
