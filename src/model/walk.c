@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* model/walk - the position in the table, and a heap of keys. */
+/* model/walk - the position in the table, and a heap of keys, sorted in place. */
 #include "model/walk.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define WALK_END (UINT64_C(1) << 32)
+#define SORT_STEP 64 /* keys between two looks at the clock */
 
 static uint32_t reverse(uint32_t x)
 {
@@ -63,18 +64,7 @@ static struct walk_key key_ref(const struct walk_key *key)
 	return (struct walk_key){ key->rank, name_ref(key->ns), name_ref(key->name) };
 }
 
-/* --- the heap ---
- *
- * Of the `limit` smallest keys, with the largest one first, so that a smaller one can take its
- * place. Without a limit: of all keys, with the smallest one first.
- */
-
-static bool is_above(const struct page *p, const struct walk_key *a, const struct walk_key *b)
-{
-	int c = walk_key_cmp(a, b);
-
-	return p->query.limit > 0 ? c > 0 : c < 0;
-}
+/* --- the heap: the largest key first, so that a smaller one can take its place --- */
 
 static void key_swap(struct walk_key *a, struct walk_key *b)
 {
@@ -84,16 +74,15 @@ static void key_swap(struct walk_key *a, struct walk_key *b)
 	*b = tmp;
 }
 
-/* Of the first `n` keys. */
-static void heap_sink(struct page *p, size_t n)
+static void heap_sink(struct page *p)
 {
 	struct walk_key *v = p->keys.v;
 	size_t i = 0;
 
-	for (size_t child = 1; child < n; child = 2 * i + 1) {
-		if (child + 1 < n && is_above(p, &v[child + 1], &v[child]))
+	for (size_t child = 1; child < p->n_heap; child = 2 * i + 1) {
+		if (child + 1 < p->n_heap && walk_key_cmp(&v[child + 1], &v[child]) > 0)
 			child++;
-		if (!is_above(p, &v[child], &v[i]))
+		if (walk_key_cmp(&v[child], &v[i]) <= 0)
 			return;
 		key_swap(&v[i], &v[child]);
 		i = child;
@@ -102,12 +91,12 @@ static void heap_sink(struct page *p, size_t n)
 
 static void heap_add(struct page *p, const struct walk_key *key)
 {
+	size_t i = p->n_heap++;
 	struct walk_key *v;
 
 	*vec_push(&p->keys) = key_ref(key);
 	v = p->keys.v;
-	for (size_t i = p->keys.n - 1; i > 0 && is_above(p, &v[i], &v[(i - 1) / 2]);
-	     i = (i - 1) / 2)
+	for (; i > 0 && walk_key_cmp(&v[i], &v[(i - 1) / 2]) > 0; i = (i - 1) / 2)
 		key_swap(&v[i], &v[(i - 1) / 2]);
 }
 
@@ -128,12 +117,12 @@ static void page_visit(void *arg, struct svc *svc)
 		return;
 	}
 	p->has_more = true;
-	if (is_above(p, &key, &p->keys.v[0]))
+	if (walk_key_cmp(&key, &p->keys.v[0]) > 0)
 		return;
 	name_unref(p->keys.v[0].ns);
 	name_unref(p->keys.v[0].name);
 	p->keys.v[0] = key_ref(&key);
-	heap_sink(p, p->keys.n);
+	heap_sink(p);
 }
 
 void page_init(struct page *ret, const struct model *m, const struct page_query *query)
@@ -145,23 +134,18 @@ int page_more(struct page *p, uint64_t deadline_ns)
 {
 	if (walk_services(&p->walk, p->model, page_visit, p, deadline_ns))
 		return 1;
-	if (p->query.limit > 0)
-		vec_sort(&p->keys, walk_key_cmp);
+	while (p->n_heap > 1) {
+		key_swap(&p->keys.v[0], &p->keys.v[--p->n_heap]);
+		heap_sink(p);
+		if (p->n_heap % SORT_STEP == 0 && now_ns() >= deadline_ns)
+			return 1;
+	}
 	return 0;
 }
 
 const struct walk_key *page_next(struct page *p)
 {
-	size_t left = p->keys.n - p->n_read;
-
-	if (left == 0)
-		return NULL;
-	p->n_read++;
-	if (p->query.limit > 0)
-		return &p->keys.v[p->n_read - 1];
-	key_swap(&p->keys.v[0], &p->keys.v[left - 1]);
-	heap_sink(p, left - 1);
-	return &p->keys.v[left - 1];
+	return p->n_read < p->keys.n ? &p->keys.v[p->n_read++] : NULL;
 }
 
 void page_fini(struct page *p)

@@ -12,8 +12,8 @@
  * added or removed meanwhile at most once.
  *
  * A page is the first `limit` services after a key that match a filter, sorted. It keeps
- * `limit` keys while it walks, however many services exist. A page without a limit keeps
- * all keys in a heap, from which they are read one by one: n log n in short steps.
+ * `limit` keys in a heap while it walks, however many services exist; then it sorts them:
+ * n log n in short steps.
  */
 #pragma once
 
@@ -50,7 +50,8 @@ struct page {
 	struct page_query query;
 	const struct model *model;
 	struct walk walk;
-	VEC(struct walk_key) keys; /* sorted once the walk is over; a heap when all are kept */
+	VEC(struct walk_key) keys;
+	size_t n_heap; /* the first of them are a heap, the others are sorted, and larger */
 	size_t n_read;
 	size_t n_matching; /* matches of the filter on all pages */
 	bool has_more;     /* keys after the last one exist */
@@ -59,7 +60,7 @@ struct page {
 /* Initialises `ret`; takes ownership of the query's texts. */
 void page_init(struct page *ret, const struct model *m, const struct page_query *query);
 void page_fini(struct page *p);
-/* 1 while the walk goes on, 0 when `keys` is complete. */
+/* 1 while the walk or the sort goes on, 0 when `keys` is complete. */
 int page_more(struct page *p, uint64_t deadline_ns);
 /* After page_more() returned 0: the next key in order, NULL after the last one. */
 const struct walk_key *page_next(struct page *p);
