@@ -23,19 +23,18 @@ int nft_kinds_make(struct nft_plane *p, enum ipfam fam, const struct nft_kinds *
 	int r;
 
 	for (size_t i = 0; i < ARRAY_SIZE(need->bits); i++)
-		for (uint64_t left = need->bits[i] & ~p->ready[fam].bits[i]; left != 0;
-		     left &= left - 1)
-			*vec_push(&kinds) = (uint16_t)(i * 64 + (size_t)__builtin_ctzll(left));
+		for (uint64_t left = need->bits[i]; left != 0; left &= left - 1) {
+			uint16_t kind = (uint16_t)(i * 64 + (size_t)__builtin_ctzll(left));
+
+			if (!nft_layout_has_kind(p->layout[fam], kind))
+				*vec_push(&kinds) = kind;
+		}
 	if (kinds.n == 0)
 		return 0;
 	r = nft_layout_chains_need(p->layout[fam], kinds.v, kinds.n, &res->done, err);
 	vec_fini(&kinds);
-	if (r == 0) {
-		for (size_t i = 0; i < ARRAY_SIZE(need->bits); i++)
-			p->ready[fam].bits[i] |= need->bits[i];
+	if (r == 0)
 		return 0;
-	}
-	memset(&p->ready[fam], 0, sizeof(p->ready[fam]));
 	if (r == -EOPNOTSUPP && (bit_is_set(need->bits, NFT_KIND_HASH_ADDR) ||
 				 bit_is_set(need->bits, NFT_KIND_HASH_PORT))) {
 		nft_hashing_lack(true);
@@ -106,8 +105,6 @@ static int family_remove(struct nft_plane *p, enum ipfam fam, const struct nft_k
 		if (bit_is_set(idle->bits, kind) && !is_led(p, fam, kind))
 			*vec_push(&kinds) = kind;
 	r = nft_layout_chains_remove(p->layout[fam], kinds.v, kinds.n, NULL, err);
-	if (kinds.n > 0)
-		memset(&p->ready[fam], 0, sizeof(p->ready[fam]));
 	vec_fini(&kinds);
 	/* The layout has to be read again before it can be written to. */
 	if (r < 0 && nft_layout_load(p->layout[fam], NULL) < 0)

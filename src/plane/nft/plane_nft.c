@@ -191,7 +191,6 @@ static int plane_load(struct plane *plane, struct err *err)
 		p->load.loaded->elems.is_fresh[fam] = !p->load.loaded->fam[fam].has_table;
 		counts_restart(p, fam, p->load.loaded->fam[fam].has_table);
 		nft_kinds_restart(p, fam);
-		memset(&p->ready[fam], 0, sizeof(p->ready[fam]));
 	}
 	plane_loaded_begin(&p->common, &TAKE(p->load.loaded)->elems, p->load.genid);
 	return 0;
@@ -258,7 +257,6 @@ static int env_family(struct nft_plane *p, enum ipfam fam, const struct model *m
 	int r = nft_layout_apply(p->layout[fam], &params, &res->done, err);
 
 	if (r < 0) {
-		memset(&p->ready[fam], 0, sizeof(p->ready[fam]));
 		if (p->layout[fam]->is_owner_refused) {
 			owner_give_up(p);
 			return -EAGAIN;
@@ -406,7 +404,6 @@ static int check_layout(struct nft_plane *p, enum ipfam fam, struct err *err)
 
 	(void)snprintf(table, sizeof(table), "%s", l->table);
 	r = nft_layout_load(l, err);
-	memset(&p->ready[fam], 0, sizeof(p->ready[fam]));
 	if (r < 0)
 		return r;
 	if (l->state != NFT_LAYOUT_PRESENT)

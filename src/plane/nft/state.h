@@ -29,9 +29,8 @@ struct nft_shorten {
 struct nft_plane {
 	struct plane_common common; /* first: plane/common.h */
 	struct nft_layout *layout[IPFAM_N];
-	struct nft_guard *guard;         /* or NULL */
-	struct nft_kinds ready[IPFAM_N]; /* kinds whose chains are known to exist */
-	VEC(struct nft_kind_led) led;    /* of the transaction under way */
+	struct nft_guard *guard;      /* or NULL */
+	VEC(struct nft_kind_led) led; /* of the transaction under way */
 	uint32_t n_led[IPFAM_N][NFT_KIND_AFFINITY_END - NFT_KIND_AFFINITY];
 	struct nft_kinds kept[IPFAM_N];  /* found by the last load and led to at its sweep */
 	VEC(struct nft_shorten) shorten; /* pools whose entries must be shortened */
