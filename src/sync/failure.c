@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* sync/failure - services and address families rejected by the kernel, and their retries. */
+/* sync/failure - services and address families that the kernel rejected, and what is pending. */
 #include "sync/state.h"
 
 #include <errno.h>
@@ -124,6 +124,40 @@ size_t sync_failure_count(const struct sync *s)
 	return s->failures.count;
 }
 
+size_t sync_occupied_count(const struct sync *s)
+{
+	size_t n_occupied = 0;
+
+	htable_for_each (n, &s->failures)
+		n_occupied += container_of(n, struct sync_failure, node)->code == -EEXIST;
+	return n_occupied;
+}
+
+static int failure_cmp(const void *a, const void *b)
+{
+	const struct sync_failure *fa = *(const struct sync_failure *const *)a;
+	const struct sync_failure *fb = *(const struct sync_failure *const *)b;
+	int c = strcmp(fa->ns->text, fb->ns->text);
+
+	return c != 0 ? c : strcmp(fa->name->text, fb->name->text);
+}
+
+const struct sync_failure **sync_failures(const struct sync *s, size_t *n)
+{
+	const struct sync_failure **v = xcalloc(s->failures.count, sizeof(*v));
+	size_t i = 0;
+
+	htable_for_each (node, &s->failures)
+		v[i++] = container_of(node, struct sync_failure, node);
+	qsort(v, i, sizeof(*v), failure_cmp);
+	*n = i;
+	return v;
+}
+
+/* --- what is pending --- */
+
+#define DIRTY_LOOK_MAX 64
+
 size_t sync_pending_count(const struct sync *s)
 {
 	size_t n = 0;
@@ -138,13 +172,43 @@ size_t sync_pending_count(const struct sync *s)
 	return n;
 }
 
-size_t sync_occupied_count(const struct sync *s)
+static uint64_t earlier(uint64_t a, uint64_t b)
 {
-	size_t n_occupied = 0;
+	return a == 0 || (b != 0 && b < a) ? b : a;
+}
 
+/* The queue is in order of arrival; entries that a foreign change made dirty have no time. */
+static uint64_t dirty_since(const struct sync *s)
+{
+	int looked = 0;
+
+	list_for_each (l, &s->model->dirty) {
+		uint64_t since = list_entry(l, struct svc, dirty)->dirty_since_ns;
+
+		if (since > 1)
+			return since;
+		if (++looked == DIRTY_LOOK_MAX)
+			break;
+	}
+	return 0;
+}
+
+static uint64_t rejected_since(const struct sync *s)
+{
+	uint64_t since = 0;
+
+	if (s->failures.count == 0 || s->failures.count * 2 < s->model->stats.services)
+		return 0;
 	htable_for_each (n, &s->failures)
-		n_occupied += container_of(n, struct sync_failure, node)->code == -EEXIST;
-	return n_occupied;
+		since = earlier(since, container_of(n, struct sync_failure, node)->since_ns);
+	return since;
+}
+
+uint64_t sync_pending_since(const struct sync *s)
+{
+	if (s->state == SYNC_WAITING)
+		return 0;
+	return earlier(earlier(s->pending_since_ns, dirty_since(s)), rejected_since(s));
 }
 
 /* --- address families --- */
@@ -177,25 +241,4 @@ void sync_family_ok(struct sync *s, const struct plan_op *ops, size_t n)
 
 		s->family_rejections[op->pool != NULL ? op->pool->fam : ip_fam(&f->addr)] = 0;
 	}
-}
-
-static int failure_cmp(const void *a, const void *b)
-{
-	const struct sync_failure *fa = *(const struct sync_failure *const *)a;
-	const struct sync_failure *fb = *(const struct sync_failure *const *)b;
-	int c = strcmp(fa->ns->text, fb->ns->text);
-
-	return c != 0 ? c : strcmp(fa->name->text, fb->name->text);
-}
-
-const struct sync_failure **sync_failures(const struct sync *s, size_t *n)
-{
-	const struct sync_failure **v = xcalloc(s->failures.count, sizeof(*v));
-	size_t i = 0;
-
-	htable_for_each (node, &s->failures)
-		v[i++] = container_of(node, struct sync_failure, node);
-	qsort(v, i, sizeof(*v), failure_cmp);
-	*n = i;
-	return v;
 }

@@ -16,7 +16,6 @@
 #include "base/log.h"
 
 #define BATCH_OPS_DEFAULT 1000 /* about 1,300 elements: 2 to 4 ms under the lock of nf_tables */
-#define DIRTY_LOOK_MAX 64
 /* Shortest time between two requested checks that find nothing. */
 #define LOOK_GAP_NS (5 * NSEC_PER_MSEC)
 #define IDLE_DELAY_NS (250 * NSEC_PER_MSEC) /* changes delay checks, audits and ticks so long */
@@ -771,45 +770,6 @@ void sync_close(struct sync *s)
 enum sync_state sync_state_get(const struct sync *s)
 {
 	return s->state;
-}
-
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-	return a == 0 || (b != 0 && b < a) ? b : a;
-}
-
-/* The queue is in order of arrival; entries that a foreign change made dirty have no time. */
-static uint64_t dirty_since(const struct sync *s)
-{
-	int looked = 0;
-
-	list_for_each (l, &s->model->dirty) {
-		uint64_t since = list_entry(l, struct svc, dirty)->dirty_since_ns;
-
-		if (since > 1)
-			return since;
-		if (++looked == DIRTY_LOOK_MAX)
-			break;
-	}
-	return 0;
-}
-
-static uint64_t rejected_since(const struct sync *s)
-{
-	uint64_t since = 0;
-
-	if (s->failures.count == 0 || s->failures.count * 2 < s->model->stats.services)
-		return 0;
-	htable_for_each (n, &s->failures)
-		since = earlier(since, container_of(n, struct sync_failure, node)->since_ns);
-	return since;
-}
-
-uint64_t sync_pending_since(const struct sync *s)
-{
-	if (s->state == SYNC_WAITING)
-		return 0;
-	return earlier(earlier(s->pending_since_ns, dirty_since(s)), rejected_since(s));
 }
 
 const struct sync_stats *sync_stats_get(const struct sync *s)
