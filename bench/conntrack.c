@@ -203,7 +203,7 @@ static void job_make(struct job *j, const struct bench *b)
 		*vec_push(&j->targets) =
 			(struct job_target){ .to = endpoint_of(&f), .kind = (uint8_t)b->kind };
 	}
-	qsort(j->frontends.v, j->frontends.n, sizeof(*j->frontends.v), job_frontend_cmp);
+	qsort(j->frontends.v, j->frontends.n, sizeof(*j->frontends.v), ip_tuple_cmp);
 }
 
 /* One flow to each frontend of the pass. */

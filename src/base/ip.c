@@ -203,6 +203,17 @@ int ip_endpoint_cmp(const void *a, const void *b)
 	return c != 0 ? c : (int)x->port - (int)y->port;
 }
 
+int ip_tuple_cmp(const void *a, const void *b)
+{
+	const struct ip_tuple *x = a;
+	const struct ip_tuple *y = b;
+	int c = ip_addr_cmp(&x->addr, &y->addr);
+
+	if (c == 0)
+		c = (int)x->proto - (int)y->proto;
+	return c != 0 ? c : (int)x->port - (int)y->port;
+}
+
 int ip_prefix_cmp(const void *a, const void *b)
 {
 	return memcmp(a, b, sizeof(struct ip_prefix));

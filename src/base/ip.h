@@ -42,6 +42,26 @@ struct ip_endpoint {
 };
 _Static_assert(sizeof(struct ip_endpoint) == 24, "hashed and compared as raw bytes");
 
+/* What a client connects to. */
+struct ip_tuple {
+	struct ip_addr addr;
+	uint16_t port; /* host order */
+	uint8_t proto; /* enum l4proto */
+	uint8_t pad;
+};
+_Static_assert(sizeof(struct ip_tuple) == 24, "hashed and compared as raw bytes");
+
+/* Structs that begin like these: ip_endpoint_cmp(), ip_tuple_cmp(). */
+#define BEGINS_LIKE_ENDPOINT(type)                                                         \
+	_Static_assert(offsetof(type, addr) == 0 &&                                        \
+			       offsetof(type, port) == offsetof(struct ip_endpoint, port), \
+		       #type)
+#define BEGINS_LIKE_TUPLE(type)                                                           \
+	_Static_assert(offsetof(type, addr) == 0 &&                                       \
+			       offsetof(type, port) == offsetof(struct ip_tuple, port) && \
+			       offsetof(type, proto) == offsetof(struct ip_tuple, proto), \
+		       #type)
+
 /* What a client's packet shows of its flow. */
 struct ip_flow {
 	struct ip_endpoint from;
@@ -107,6 +127,8 @@ struct ip_addr ip_addr_from_bytes(uint8_t family, const void *bytes);
 int ip_addr_cmp(const void *a, const void *b);
 /* Order two struct ip_endpoint, or others that begin like it, by address, then port. */
 int ip_endpoint_cmp(const void *a, const void *b);
+/* Order two struct ip_tuple, or others that begin like it, by address, protocol, port. */
+int ip_tuple_cmp(const void *a, const void *b);
 /* Order two struct ip_prefix by address, then length. */
 int ip_prefix_cmp(const void *a, const void *b);
 bool ip_addr_is_equal(const struct ip_addr *a, const struct ip_addr *b);

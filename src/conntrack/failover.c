@@ -400,7 +400,7 @@ static const struct plan_pool *pool_get(struct failover *f, const struct ip_flow
 					   .proto = (uint8_t)h->proto };
 	const struct plan_frontend *fe;
 
-	*svc = plan_programmed(f->plan, &key.addr, key.proto, key.port);
+	*svc = plan_programmed(f->plan, &key);
 	fe = *svc != NULL ? plan_rows_frontend((*svc)->rows, &key) : NULL;
 	return fe != NULL ? pool_of(f, (*svc)->rows, fe, by) : NULL;
 }

@@ -12,17 +12,6 @@ void job_fini(struct job *j)
 	vec_fini(&j->tcp);
 }
 
-int job_frontend_cmp(const void *a, const void *b)
-{
-	const struct job_frontend *fa = a;
-	const struct job_frontend *fb = b;
-	int c = ip_addr_cmp(&fa->addr, &fb->addr);
-
-	if (c == 0)
-		c = (int)fa->proto - (int)fb->proto;
-	return c != 0 ? c : (int)fa->port - (int)fb->port;
-}
-
 bool job_endpoint_is_in(const struct ip_endpoint *e, const struct ip_endpoint *v, size_t n)
 {
 	return n > 0 && bsearch(e, v, n, sizeof(*v), ip_endpoint_cmp) != NULL;
@@ -31,9 +20,9 @@ bool job_endpoint_is_in(const struct ip_endpoint *e, const struct ip_endpoint *v
 static const struct job_frontend *frontend_find(const struct job *j, const struct ip_endpoint *at,
 						uint8_t proto)
 {
-	struct job_frontend key = { .addr = at->addr, .port = at->port, .proto = proto };
+	const struct ip_tuple key = { at->addr, at->port, proto, 0 };
 
-	return vec_search(&j->frontends, &key, job_frontend_cmp);
+	return vec_search(&j->frontends, &key, ip_tuple_cmp);
 }
 
 static bool is_same(const struct ip_endpoint *a, const struct ip_endpoint *b)

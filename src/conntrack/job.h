@@ -48,10 +48,11 @@ struct job_frontend {
 	uint32_t live; /* the first of n_live in job.live; these are sorted */
 	uint32_t n_live;
 };
+BEGINS_LIKE_TUPLE(struct job_frontend);
 
 struct job {
 	uint32_t id;
-	VEC(struct job_frontend) frontends; /* sorted by job_frontend_cmp() */
+	VEC(struct job_frontend) frontends; /* sorted by ip_tuple_cmp() */
 	VEC(struct job_target) targets;
 	VEC(struct ip_endpoint) live;
 	/* TCP frontends, in any order: untranslated handshakes to these are stale (CT-12). */
@@ -79,8 +80,6 @@ struct job_flow {
 };
 
 void job_fini(struct job *j);
-/* By address, protocol, port. For qsort() and bsearch(). */
-int job_frontend_cmp(const void *a, const void *b);
 /* Is `e` in the sorted array `v`? */
 bool job_endpoint_is_in(const struct ip_endpoint *e, const struct ip_endpoint *v, size_t n);
 

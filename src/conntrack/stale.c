@@ -48,17 +48,9 @@ struct live {
 	VEC(struct ip_endpoint) v; /* sorted */
 };
 
-struct key {
-	struct ip_addr addr;
-	uint16_t port;
-	uint8_t proto;
-	uint8_t pad;
-};
-_Static_assert(sizeof(struct key) == 24, "hashed and compared as raw bytes");
-
 struct frontend {
 	struct hnode node; /* in stale.frontends */
-	struct key key;
+	struct ip_tuple key;
 	struct live *live; /* of its record; NULL: none */
 	struct list scans; /* of struct scan, member `of` */
 	size_t n_scans;
@@ -82,7 +74,7 @@ struct record {
 	struct hnode node; /* in stale.records, by names */
 	const struct name *ns;
 	const struct name *name;
-	VEC(struct key) keys;
+	VEC(struct ip_tuple) keys;
 	VEC(struct live *) lives;
 };
 
@@ -283,14 +275,14 @@ static bool are_tracked(const struct stale *s, const struct plan_rows *rows)
 
 /* --- scans after a change --- */
 
-static struct frontend *frontend_find(const struct stale *s, const struct key *key)
+static struct frontend *frontend_find(const struct stale *s, const struct ip_tuple *key)
 {
 	assert(key != NULL);
 	return htable_find(&s->frontends, hash_bytes(key, sizeof(*key)), struct frontend, f,
 			   memcmp(&f->key, key, sizeof(*key)) == 0);
 }
 
-static struct frontend *frontend_get(struct stale *s, const struct key *key)
+static struct frontend *frontend_get(struct stale *s, const struct ip_tuple *key)
 {
 	struct frontend *f = frontend_find(s, key);
 
@@ -330,8 +322,8 @@ static void scan_soften(struct frontend *f)
 }
 
 /* The frontend now belongs to the service port with the endpoints `live`. */
-static void frontend_take(struct stale *s, const struct key *key, struct live *live, bool is_direct,
-			  uint64_t now)
+static void frontend_take(struct stale *s, const struct ip_tuple *key, struct live *live,
+			  bool is_direct, uint64_t now)
 {
 	struct frontend *f = frontend_get(s, key);
 	const struct live *old = f->live;
@@ -373,7 +365,7 @@ static struct record *record_make(struct stale *s, const struct svc *svc,
 	r->name = name_ref(svc->name);
 	for (size_t i = 0; rows != NULL && i < rows->frontends.n; i++) {
 		const struct plan_frontend *f = &rows->frontends.v[i];
-		struct key key = { .addr = f->addr, .port = f->port, .proto = f->proto };
+		struct ip_tuple key = { .addr = f->addr, .port = f->port, .proto = f->proto };
 		size_t at = (size_t)f->port_index * IPFAM_N + ip_fam(&f->addr);
 
 		if (!is_tracked(s, f))
@@ -446,7 +438,7 @@ void stale_accepted(struct stale *s, const struct svc *svc, const struct plan_ro
 void stale_gone(struct stale *s, const struct ip_addr *addr, uint16_t port, uint8_t proto,
 		uint64_t now)
 {
-	struct key key = { .addr = *addr, .port = port, .proto = proto };
+	struct ip_tuple key = { .addr = *addr, .port = port, .proto = proto };
 	struct frontend *f;
 
 	if (proto != L4PROTO_UDP)
@@ -653,7 +645,7 @@ bool stale_job_take(struct stale *s, struct job *ret, uint64_t now)
 		tcp_take(&s->tcp, ret);
 	s->is_busy = t.frontends.n > 0 || ret->tcp.n > 0;
 	vec_fini(&t.frontends);
-	vec_sort(&ret->frontends, job_frontend_cmp);
+	vec_sort(&ret->frontends, ip_tuple_cmp);
 	return s->is_busy;
 }
 

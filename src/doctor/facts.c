@@ -60,22 +60,9 @@ void facts_fini(struct facts *f)
 
 /* --- ours ------------------------------------------------------------------------ */
 
-static int tuple_cmp(const void *a, const void *b)
-{
-	const struct fact_tuple *x = a;
-	const struct fact_tuple *y = b;
-	int c = ip_addr_cmp(&x->addr, &y->addr);
-
-	if (c != 0)
-		return c;
-	if (x->proto != y->proto)
-		return x->proto < y->proto ? -1 : 1;
-	return (x->port > y->port) - (x->port < y->port);
-}
-
 void ours_sort(struct fact_ours *o)
 {
-	vec_sort(&o->frontends, tuple_cmp);
+	vec_sort(&o->frontends, ip_tuple_cmp);
 	vec_sort(&o->vips, ip_addr_cmp);
 	vec_sort(&o->cluster_ips, ip_addr_cmp);
 	vec_sort(&o->endpoints, ip_addr_cmp);
@@ -84,7 +71,7 @@ void ours_sort(struct fact_ours *o)
 bool ours_has_frontend(const struct fact_ours *o, const struct ip_addr *a, uint8_t proto,
 		       uint16_t port)
 {
-	const struct fact_tuple key = { .addr = *a, .proto = proto, .port = port };
+	const struct ip_tuple key = { *a, port, proto, 0 };
 
-	return vec_search(&o->frontends, &key, tuple_cmp) != NULL;
+	return vec_search(&o->frontends, &key, ip_tuple_cmp) != NULL;
 }

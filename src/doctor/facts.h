@@ -35,10 +35,11 @@ struct fact_try {
 /* A frontend, a listening socket, or an IPVS virtual server. */
 struct fact_tuple {
 	struct ip_addr addr; /* unset: any address, of both families */
-	uint8_t proto;
 	uint16_t port;
+	uint8_t proto;
 	bool is_any; /* all addresses of addr's family */
 };
+BEGINS_LIKE_TUPLE(struct fact_tuple);
 
 /* A base chain of type nat that can translate destinations. */
 struct fact_hook {

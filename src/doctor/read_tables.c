@@ -352,7 +352,7 @@ static int element_add(void *arg, const uint8_t *key, const uint8_t *data, struc
 	struct tables *t = arg;
 	struct fact_ours *o = &t->f->ours;
 	struct ip_addr addr = ip_addr_from_bytes(t->fam == IPFAM_V6 ? AF_INET6 : AF_INET, key);
-	struct nft_tuple tuple;
+	struct ip_tuple tuple;
 
 	switch (t->set->kind) {
 	case OUR_FRONTENDS:

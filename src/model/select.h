@@ -42,7 +42,7 @@ enum ejection {
 
 /* One merged endpoint of a service port; identity is (addr, port) (EPS-10). */
 struct endpoint {
-	struct ip_addr addr;               /* this and the port as in struct ip_endpoint */
+	struct ip_addr addr;
 	uint16_t port;                     /* host order */
 	uint8_t flags;                     /* enum endpoint_flags */
 	bool is_local;                     /* EPS-12 */
@@ -53,8 +53,7 @@ struct endpoint {
 	uint8_t local;                     /* enum exclusion for the local set */
 	const struct slice_endpoint *from; /* borrowed: node, pod, hints */
 };
-_Static_assert(offsetof(struct endpoint, port) == offsetof(struct ip_endpoint, port),
-	       "ip_endpoint_cmp()");
+BEGINS_LIKE_ENDPOINT(struct endpoint);
 
 /* Numbers of endpoints on which a set as a whole depends. */
 struct selection_sums {

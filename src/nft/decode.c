@@ -105,13 +105,11 @@ static uint16_t get_port(const uint8_t *p)
 	return (uint16_t)(p[0] << 8 | p[1]);
 }
 
-void nft_get_tuple(struct nft_tuple *ret, enum ipfam fam, const uint8_t *key)
+void nft_get_tuple(struct ip_tuple *ret, enum ipfam fam, const uint8_t *key)
 {
 	size_t len = ip_len(fam);
 
-	ret->addr = get_addr(fam, key);
-	ret->proto = key[len];
-	ret->port = get_port(key + len + 4);
+	*ret = (struct ip_tuple){ get_addr(fam, key), get_port(key + len + 4), key[len], 0 };
 }
 
 void nft_get_endpoint(struct ip_endpoint *ret, enum ipfam fam, const uint8_t *data)
@@ -151,7 +149,7 @@ static void text_endpoint(struct str *out, enum ipfam fam, const uint8_t *data)
 void nft_tuple_text(struct str *out, enum ipfam fam, const uint8_t *key)
 {
 	char buf[IP_ENDPOINT_TEXT_MAX];
-	struct nft_tuple t;
+	struct ip_tuple t;
 
 	nft_get_tuple(&t, fam, key);
 	str_printf(out, "%s/%s", ip_endpoint_text(&t.addr, t.port, buf), l4proto_text(t.proto));

@@ -35,12 +35,7 @@ void nft_key_reached(uint8_t key[static NFT_KEY_MAX], uint32_t mark, const struc
 void nft_data_endpoint(uint8_t data[static NFT_DATA_MAX], const struct ip_addr *addr,
 		       uint16_t port);
 
-struct nft_tuple {
-	struct ip_addr addr;
-	uint8_t proto;
-	uint16_t port;
-};
-void nft_get_tuple(struct nft_tuple *ret, enum ipfam fam, const uint8_t *key);
+void nft_get_tuple(struct ip_tuple *ret, enum ipfam fam, const uint8_t *key);
 void nft_get_endpoint(struct ip_endpoint *ret, enum ipfam fam, const uint8_t *data);
 /* The pool of a fw_ranges key. */
 uint32_t nft_get_range_pool(const uint8_t *key);

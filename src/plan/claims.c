@@ -18,6 +18,9 @@ struct claim {
 	uint8_t is_leaving : 1; /* no longer claimed, but still programmed for the service */
 };
 _Static_assert(sizeof(struct claim) == 48, "one per frontend: kept small");
+_Static_assert(offsetof(struct claim, proto) - offsetof(struct claim, addr) ==
+		       offsetof(struct ip_tuple, proto),
+	       "claim_cmp()");
 
 /*
  * svc->claims: all claims of one service, sorted by key, then the claims with is_leaving.
@@ -31,22 +34,14 @@ struct claims {
 
 static uint32_t claim_hash(const struct claim *c)
 {
-	struct {
-		struct ip_addr addr;
-		uint16_t port;
-		uint16_t proto;
-	} key = { c->addr, c->port, c->proto };
+	const struct ip_tuple key = { c->addr, c->port, c->proto, 0 };
 
 	return hash_bytes(&key, sizeof(key));
 }
 
 static int claim_cmp(const struct claim *a, const struct claim *b)
 {
-	int c = ip_addr_cmp(&a->addr, &b->addr);
-
-	if (c == 0)
-		c = (int)a->proto - (int)b->proto;
-	return c != 0 ? c : (int)a->port - (int)b->port;
+	return ip_tuple_cmp(&a->addr, &b->addr);
 }
 
 static bool is_older(const struct svc *a, const struct svc *b)
@@ -82,9 +77,9 @@ bool plan_precedes(const struct svc *a, uint8_t kind_a, const struct svc *b, uin
 
 static bool rows_hold(const struct svc *svc, const struct claim *c)
 {
-	const struct plan_frontend key = { .addr = c->addr, .port = c->port, .proto = c->proto };
+	const struct plan_rows *rows = svc->rows;
 
-	return svc->rows != NULL && plan_rows_frontend(svc->rows, &key) != NULL;
+	return rows != NULL && vec_search(&rows->frontends, &c->addr, ip_tuple_cmp) != NULL;
 }
 
 /*
@@ -249,22 +244,13 @@ static void conflict_add(struct plan_rows *rows, const struct plan_frontend *f,
 	};
 }
 
-static int conflict_cmp(const struct plan_conflict *a, const struct claim *b)
-{
-	const struct claim like = { .addr = a->addr, .port = a->port, .proto = a->proto };
-
-	return claim_cmp(&like, b);
-}
-
 static void owner_set(struct plan_rows *rows, const struct claim *owner)
 {
-	size_t n = rows != NULL ? rows->conflicts.n : 0;
-	size_t at = bisect(n, i, conflict_cmp(&rows->conflicts.v[i], owner) < 0);
-	struct plan_conflict *c;
+	struct plan_conflict *c =
+		rows != NULL ? vec_search(&rows->conflicts, &owner->addr, ip_tuple_cmp) : NULL;
 
-	if (at == n || conflict_cmp(&rows->conflicts.v[at], owner) != 0)
+	if (c == NULL)
 		return;
-	c = &rows->conflicts.v[at];
 	name_unref(c->owner_ns);
 	name_unref(c->owner_name);
 	c->owner_ns = name_ref(owner->svc->ns);
@@ -355,7 +341,7 @@ static const struct claim *claim_owner(struct plan *p, const struct claim *c,
 static struct claim *claim_find(const struct plan *p, const struct svc *svc,
 				const struct plan_frontend *f)
 {
-	const struct claim like = { .addr = f->addr, .port = f->port, .proto = f->proto };
+	const struct claim like = claim_of(NULL, f);
 
 	return htable_find(&p->claims, claim_hash(&like), struct claim, c,
 			   c->svc == svc && claim_cmp(c, &like) == 0);
@@ -396,10 +382,9 @@ void plan_claims_defer(const struct svc *svc)
 		cs->v[i].is_due = false;
 }
 
-const struct svc *plan_programmed(const struct plan *p, const struct ip_addr *addr, uint8_t proto,
-				  uint16_t port)
+const struct svc *plan_programmed(const struct plan *p, const struct plan_frontend *f)
 {
-	const struct claim like = { .addr = *addr, .port = port, .proto = proto };
+	const struct claim like = claim_of(NULL, f);
 	const struct claim *owner =
 		htable_find(&p->claims, claim_hash(&like), struct claim, c,
 			    claim_cmp(c, &like) == 0 && rows_hold(c->svc, &like));

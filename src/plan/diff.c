@@ -284,7 +284,7 @@ static void diff_frontends(struct diff *d, const struct plan_rows *old, const st
 	while (i < n_old || j < n_new) {
 		const struct plan_frontend *a = i < n_old ? &old->frontends.v[i] : NULL;
 		const struct plan_frontend *b = j < n_new ? &new->frontends.v[j] : NULL;
-		int c = a == NULL ? 1 : b == NULL ? -1 : plan_frontend_key_cmp(a, b);
+		int c = a == NULL ? 1 : b == NULL ? -1 : ip_tuple_cmp(a, b);
 		struct plan_op *op;
 
 		if (c < 0) {

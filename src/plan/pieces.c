@@ -117,7 +117,7 @@ struct plan_rows *plan_pieces_part(struct plan_pieces *pp, size_t *pool, size_t 
 	     pp->next_waiting++)
 		*vec_push(&part->frontends) =
 			goal->frontends.v[pp->order.v[pp->next_waiting].frontend];
-	vec_sort(&part->frontends, plan_frontend_key_cmp);
+	vec_sort(&part->frontends, ip_tuple_cmp);
 	if (*pool == goal->pools.n)
 		pp->next_waiting = 0;
 	return part;
@@ -376,7 +376,7 @@ static const struct plan_frontend *frontend_next(const struct piece *pc, struct 
 		const struct plan_frontend *a =
 			m->i < n_programmed ? &pc->programmed->frontends.v[m->i] : NULL;
 		const struct plan_frontend *b = m->j < n_goal ? &goal->frontends.v[m->j] : NULL;
-		int c = a == NULL ? 1 : b == NULL ? -1 : plan_frontend_key_cmp(a, b);
+		int c = a == NULL ? 1 : b == NULL ? -1 : ip_tuple_cmp(a, b);
 		bool is_selected = c >= 0 && pc->pp->is_selected[m->j];
 
 		m->i += c <= 0;

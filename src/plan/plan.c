@@ -305,7 +305,7 @@ static int frontend_cmp(const void *a, const void *b)
 {
 	const struct plan_frontend *fa = a;
 	const struct plan_frontend *fb = b;
-	int c = plan_frontend_key_cmp(fa, fb);
+	int c = ip_tuple_cmp(fa, fb);
 
 	if (c != 0)
 		return c;
@@ -322,7 +322,7 @@ static void frontends_sort(struct plan_rows *rows)
 		return;
 	vec_sort(&rows->frontends, frontend_cmp);
 	for (size_t i = 1; i < rows->frontends.n; i++)
-		if (plan_frontend_key_cmp(&rows->frontends.v[kept], &rows->frontends.v[i]) != 0)
+		if (ip_tuple_cmp(&rows->frontends.v[kept], &rows->frontends.v[i]) != 0)
 			rows->frontends.v[++kept] = rows->frontends.v[i];
 	vec_cut(&rows->frontends, kept + 1);
 }

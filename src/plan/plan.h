@@ -162,9 +162,8 @@ bool plan_is_claimed(const struct plan *p, const struct svc *svc, const struct p
 bool plan_claim_due(struct plan *p, const struct svc *svc, const struct plan_frontend *f,
 		    struct plan_displaced *displaced);
 void plan_claims_defer(const struct svc *svc);
-/* The service that this frontend is programmed for, or NULL. */
-const struct svc *plan_programmed(const struct plan *p, const struct ip_addr *addr, uint8_t proto,
-				  uint16_t port);
+/* The service that the frontend with the key of `f` is programmed for, or NULL. */
+const struct svc *plan_programmed(const struct plan *p, const struct plan_frontend *f);
 /*
  * Like plan_rows_build(), without side effects: takes no claims and no ids. Used by trace
  * and diff.

@@ -48,21 +48,10 @@ void plan_rows_close(struct plan_rows *r)
 	free(r);
 }
 
-int plan_frontend_key_cmp(const void *a, const void *b)
-{
-	const struct plan_frontend *fa = a;
-	const struct plan_frontend *fb = b;
-	int c = ip_addr_cmp(&fa->addr, &fb->addr);
-
-	if (c == 0)
-		c = (int)fa->proto - (int)fb->proto;
-	return c != 0 ? c : (int)fa->port - (int)fb->port;
-}
-
 const struct plan_frontend *plan_rows_frontend(const struct plan_rows *r,
 					       const struct plan_frontend *key)
 {
-	return vec_search(&r->frontends, key, plan_frontend_key_cmp);
+	return vec_search(&r->frontends, key, ip_tuple_cmp);
 }
 
 struct plan_pool *plan_rows_pool_of(const struct plan_rows *rows, const struct plan_frontend *f,

@@ -31,16 +31,15 @@ enum plan_scope {
 #define PLAN_AFFINITY_BACKENDS_MAX 4095 /* local ids have 12 bits; beyond it affinity is off */
 
 struct plan_backend {
-	struct ip_addr addr; /* this and the port as in struct ip_endpoint: ip_endpoint_cmp() */
-	uint16_t port;       /* host order */
+	struct ip_addr addr;
+	uint16_t port; /* host order */
 	/* 1..4095 in a pool with affinity: stable while the backend lives; else 0 */
 	uint16_t aff_id : 15;
 	/* On this node; always 0 without --preserve-local-source, which alone needs it. */
 	uint16_t is_local : 1;
 };
 _Static_assert(sizeof(struct plan_backend) == 24, "one per endpoint: kept small");
-_Static_assert(offsetof(struct plan_backend, port) == offsetof(struct ip_endpoint, port),
-	       "ip_endpoint_cmp()");
+BEGINS_LIKE_ENDPOINT(struct plan_backend);
 
 /* Backends and their slots in a pool, sorted: vec_search() with ip_endpoint_cmp(). */
 struct plan_place {
@@ -134,6 +133,7 @@ struct plan_frontend {
 	struct plan_target inside; /* zero unless is_split */
 };
 _Static_assert(sizeof(struct plan_frontend) == 48, "one per address and port: kept small");
+BEGINS_LIKE_TUPLE(struct plan_frontend);
 
 /* A frontend that the service claims and did not get. */
 struct plan_conflict {
@@ -145,6 +145,7 @@ struct plan_conflict {
 	const struct name *owner_ns; /* counted */
 	const struct name *owner_name;
 };
+BEGINS_LIKE_TUPLE(struct plan_conflict);
 
 /* A pool by family and id; apart from the pools, so that a search touches little memory. */
 struct plan_pool_key {
@@ -155,7 +156,7 @@ struct plan_pool_key {
 struct plan_rows {
 	struct svc *svc;
 	VEC(struct plan_pool) pools; /* sorted by (fam, port_name, proto, scope, has affinity) */
-	VEC(struct plan_frontend) frontends; /* sorted by (addr, proto, port) */
+	VEC(struct plan_frontend) frontends; /* sorted by ip_tuple_cmp() */
 	VEC(struct plan_conflict) conflicts;
 	bool is_unsticky;            /* once accepted: plan_rows_is_unsticky() */
 	bool is_of_host;             /* model_host_cluster_ip() */
@@ -214,8 +215,6 @@ void plan_pool_fini(struct plan_pool *pool);
 /* Frees names, vectors and the rows; accepts NULL. Does not free pool ids. */
 void plan_rows_close(struct plan_rows *r);
 
-/* Two struct plan_frontend by address, protocol, port. */
-int plan_frontend_key_cmp(const void *a, const void *b);
 /* The frontend with the key (address, protocol, port) of `key`, or NULL. */
 const struct plan_frontend *plan_rows_frontend(const struct plan_rows *r,
 					       const struct plan_frontend *key);

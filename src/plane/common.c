@@ -288,7 +288,7 @@ bool plane_rejected(struct plane_common *c, int r, enum plane_commit_mode mode,
 
 static void gone_report(const struct plane_common *c, enum ipfam fam, const uint8_t *key)
 {
-	struct nft_tuple t;
+	struct ip_tuple t;
 
 	nft_get_tuple(&t, fam, key);
 	if (c->plane.gone != NULL)

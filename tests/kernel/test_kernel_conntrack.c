@@ -425,7 +425,7 @@ static void pass_check(const struct pass_case *pc, bool is_padded)
 		job_add(&j, &pc->targets[i]);
 	if (is_padded)
 		job_pad(&j);
-	qsort(j.frontends.v, j.frontends.n, sizeof(*j.frontends.v), job_frontend_cmp);
+	qsort(j.frontends.v, j.frontends.n, sizeof(*j.frontends.v), ip_tuple_cmp);
 	pass_open(&p, ctnl_new());
 	/* A second pass finds nothing and may choose another way. */
 	for (int round = 0; round < 2; round++) {
@@ -477,7 +477,7 @@ static void test_mirror(void **state)
 		job_add(&j, &asked[i / 2]);
 		if (i % 2 == 1)
 			job_pad(&j);
-		qsort(j.frontends.v, j.frontends.n, sizeof(*j.frontends.v), job_frontend_cmp);
+		qsort(j.frontends.v, j.frontends.n, sizeof(*j.frontends.v), ip_tuple_cmp);
 		assert_int_equal(pass_run(p, &j, &result, &err), 0);
 		assert_int_equal(is_there(look, &mirror), i / 2 >= 2);
 		job_fini(&j);

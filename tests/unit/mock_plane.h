@@ -83,7 +83,7 @@ static inline struct mock_frontend *mock_frontend_find(struct mock_plane *m,
 						       const struct plan_frontend *f)
 {
 	vec_for_each (have, &m->frontends)
-		if (plan_frontend_key_cmp(&have->f, f) == 0)
+		if (ip_tuple_cmp(&have->f, f) == 0)
 			return have;
 	return NULL;
 }
@@ -225,7 +225,7 @@ static inline bool mock_is_twice(const struct plan_op *ops, size_t n)
 	for (size_t i = 0; i < n; i++)
 		for (size_t k = 0; k < i; k++)
 			if (ops[i].kind == PLAN_FRONTEND_ADD && ops[k].kind == PLAN_FRONTEND_ADD &&
-			    plan_frontend_key_cmp(ops[i].frontend, ops[k].frontend) == 0)
+			    ip_tuple_cmp(ops[i].frontend, ops[k].frontend) == 0)
 				return true;
 	return false;
 }

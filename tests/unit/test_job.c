@@ -58,7 +58,7 @@ static void job_init(struct job *j)
 	frontend_add(j, "10.96.0.6", TCP, JOB_TARGET_EXACT, "10.1.0.2", false);
 	frontend_add(j, "10.1.0.1", UDP, JOB_TARGET_UNTRANSLATED, NULL, true);
 	frontend_add(j, "fd00::1", UDP, JOB_TARGET_EXACT, "fd00:1::2", false);
-	qsort(j->frontends.v, j->frontends.n, sizeof(*j->frontends.v), job_frontend_cmp);
+	qsort(j->frontends.v, j->frontends.n, sizeof(*j->frontends.v), ip_tuple_cmp);
 }
 
 static const struct {

@@ -392,7 +392,7 @@ static void test_bytes(void **state)
 		uint8_t key[NFT_KEY_MAX] = { 0 };
 		uint8_t data[NFT_DATA_MAX] = { 0 };
 		struct str text = { 0 };
-		struct nft_tuple tuple;
+		struct ip_tuple tuple;
 
 		print_message("    %s\n", bytes_cases[i].what);
 		if (bytes_cases[i].set == NFTSET_FRONTENDS) {

@@ -847,7 +847,7 @@ static const char *owner(struct world *w)
 		const struct plan_rows *rows = svc ? svc->rows : NULL;
 
 		for (size_t k = 0; rows != NULL && k < rows->frontends.n; k++)
-			if (plan_frontend_key_cmp(&rows->frontends.v[k], &f->f) == 0)
+			if (ip_tuple_cmp(&rows->frontends.v[k], &f->f) == 0)
 				return names[i];
 	}
 	return "nobody";

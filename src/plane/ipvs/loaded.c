@@ -91,14 +91,14 @@ static const enum nft_set_id pool_maps[] = { IPVSSET_FE, IPVSSET_FE_OUT, IPVSSET
 
 /* Call fn() for each element with a mark. */
 static void frontends_walk(const struct plane_loaded *c,
-			   void (*fn)(void *arg, enum ipfam fam, const struct nft_tuple *t,
+			   void (*fn)(void *arg, enum ipfam fam, const struct ip_tuple *t,
 				      uint32_t mark),
 			   void *arg)
 {
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		for (size_t i = 0; i < ARRAY_SIZE(pool_maps); i++)
 			nft_keymap_for_each (e, &c->sets[fam][pool_maps[i]]) {
-				struct nft_tuple t;
+				struct ip_tuple t;
 
 				nft_get_tuple(&t, fam, e.key);
 				fn(arg, fam, &t, nft_get_word(e.val));
@@ -110,7 +110,7 @@ struct frontends_setting {
 	struct ipvs_plane *p;
 };
 
-static void frontend_set(void *arg, enum ipfam fam, const struct nft_tuple *t, uint32_t mark)
+static void frontend_set(void *arg, enum ipfam fam, const struct ip_tuple *t, uint32_t mark)
 {
 	const struct frontends_setting *s = arg;
 	struct ipvs_key key = ipvs_key_mark(fam, mark);
@@ -137,7 +137,7 @@ struct protocol_query {
 	bool is_found;
 };
 
-static void protocol_match(void *arg, enum ipfam fam, const struct nft_tuple *t, uint32_t mark)
+static void protocol_match(void *arg, enum ipfam fam, const struct ip_tuple *t, uint32_t mark)
 {
 	struct protocol_query *q = arg;
 
@@ -152,7 +152,7 @@ bool ipvs_loaded_has_protocol(const struct plane_loaded *c, uint8_t proto)
 	return q.is_found;
 }
 
-static void id_reserve(void *arg, enum ipfam fam, const struct nft_tuple *t, uint32_t mark)
+static void id_reserve(void *arg, enum ipfam fam, const struct ip_tuple *t, uint32_t mark)
 {
 	struct ipvs_plane *p = arg;
 	uint32_t id = ipvs_mark_id(&p->marks, mark);

@@ -175,7 +175,7 @@ static const struct ipvs_vs *vs_by_mark(const struct frontend_text *t, uint32_t 
 static const struct ipvs_vs *vs_by_vip(const struct frontend_text *t)
 {
 	struct ipvs_key key;
-	struct nft_tuple tuple;
+	struct ip_tuple tuple;
 
 	nft_get_tuple(&tuple, t->fam, t->key);
 	key = ipvs_key_vip(&tuple.addr, tuple.proto, tuple.port);
