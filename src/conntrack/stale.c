@@ -2,9 +2,9 @@
 /*
  * conntrack/stale - the ledger, and the scans that are pending.
  *
- * A record per service: its frontends by key, and the live endpoints of each of its
- * ports. A frontend points to the live set of its port; a service that takes it over
- * changes the pointer, so the order in which two services of a transaction are
+ * A record per service: its frontends, and the live endpoints of each of its ports. A
+ * frontend is in the record of one service, and points to the live set of its port; a service
+ * that takes it over moves it, so the order in which two services of a transaction are
  * accepted does not matter.
  *
  * A scan is a frontend and a target. Scans wait in queues, one for each delay, so that
@@ -12,7 +12,6 @@
  */
 #include "conntrack/stale.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -41,7 +40,6 @@ enum queue {
 
 /* The live endpoints of one service port and family. */
 struct live {
-	const struct record *of;
 	enum ipfam fam;
 	uint32_t job; /* the job that contains a copy, at `at` */
 	uint32_t at;
@@ -50,8 +48,9 @@ struct live {
 
 struct frontend {
 	struct hnode node; /* in stale.frontends */
+	struct list link;  /* in record.frontends */
 	struct ip_tuple key;
-	struct live *live; /* of its record; NULL: none */
+	struct live *live; /* of its record; NULL: in no record */
 	struct list scans; /* of struct scan, member `of` */
 	size_t n_scans;
 	bool is_direct; /* backends answer the client: valid flows are untranslated */
@@ -74,7 +73,7 @@ struct record {
 	struct hnode node; /* in stale.records, by names */
 	const struct name *ns;
 	const struct name *name;
-	VEC(struct ip_tuple) keys;
+	struct list frontends;
 	VEC(struct live *) lives;
 };
 
@@ -225,7 +224,6 @@ static void record_close(struct record *r)
 		free(*l);
 	}
 	vec_fini(&r->lives);
-	vec_fini(&r->keys);
 	name_unref(r->ns);
 	name_unref(r->name);
 	free(r);
@@ -249,7 +247,6 @@ static struct live *live_make(const struct stale *s, struct record *r, const str
 	struct live *new = xcalloc(1, sizeof(*new));
 	struct selection sel;
 
-	new->of = r;
 	new->fam = ip_fam(&f->addr);
 	select_endpoints(&sel, s->model, svc, f->port_index, new->fam);
 	vec_for_each (e, &sel.endpoints)
@@ -275,23 +272,19 @@ static bool are_tracked(const struct stale *s, const struct plan_rows *rows)
 
 /* --- scans after a change --- */
 
-static struct frontend *frontend_find(const struct stale *s, const struct ip_tuple *key)
-{
-	assert(key != NULL);
-	return htable_find(&s->frontends, hash_bytes(key, sizeof(*key)), struct frontend, f,
-			   memcmp(&f->key, key, sizeof(*key)) == 0);
-}
-
 static struct frontend *frontend_get(struct stale *s, const struct ip_tuple *key)
 {
-	struct frontend *f = frontend_find(s, key);
+	uint32_t hash = hash_bytes(key, sizeof(*key));
+	struct frontend *f = htable_find(&s->frontends, hash, struct frontend, e,
+					 memcmp(&e->key, key, sizeof(*key)) == 0);
 
 	if (f != NULL)
 		return f;
 	f = xcalloc(1, sizeof(*f));
 	f->key = *key;
+	list_init(&f->link);
 	list_init(&f->scans);
-	htable_insert(&s->frontends, &f->node, hash_bytes(key, sizeof(*key)));
+	htable_insert(&s->frontends, &f->node, hash);
 	return f;
 }
 
@@ -322,19 +315,16 @@ static void scan_soften(struct frontend *f)
 }
 
 /* The frontend now belongs to the service port with the endpoints `live`. */
-static void frontend_take(struct stale *s, const struct ip_tuple *key, struct live *live,
-			  bool is_direct, uint64_t now)
+static void frontend_take(struct stale *s, struct frontend *f, struct live *live, uint64_t now)
 {
-	struct frontend *f = frontend_get(s, key);
 	const struct live *old = f->live;
 
 	f->live = live;
-	f->is_direct = is_direct;
 	if (old != NULL)
 		lost_add(s, f, old, live, now);
 	else
 		scan_soften(f);
-	if (key->proto != L4PROTO_UDP || !s->is_started)
+	if (f->key.proto != L4PROTO_UDP || !s->is_started)
 		return;
 	if ((old == NULL || (old->v.n == 0 && live->v.n > 0)) && !scans_not_live(s, f))
 		scan_add(s, f, JOB_TARGET_UNTRANSLATED, NULL, now);
@@ -345,6 +335,7 @@ static void frontend_give_up(struct stale *s, struct frontend *f, uint64_t now)
 	const struct live *old = f->live;
 
 	f->live = NULL;
+	list_del(&f->link);
 	if (f->key.proto == L4PROTO_UDP) {
 		scans_drop(s, f);
 		scan_add(s, f, JOB_TARGET_TRANSLATED, NULL, now);
@@ -363,21 +354,24 @@ static struct record *record_make(struct stale *s, const struct svc *svc,
 
 	r->ns = name_ref(svc->ns);
 	r->name = name_ref(svc->name);
+	list_init(&r->frontends);
 	for (size_t i = 0; rows != NULL && i < rows->frontends.n; i++) {
 		const struct plan_frontend *f = &rows->frontends.v[i];
 		struct ip_tuple key = { .addr = f->addr, .port = f->port, .proto = f->proto };
 		size_t at = (size_t)f->port_index * IPFAM_N + ip_fam(&f->addr);
+		struct frontend *to;
 
 		if (!is_tracked(s, f))
 			continue;
-		*vec_push(&r->keys) = key;
 		while (made.n <= at)
 			*vec_push(&made) = NULL;
 		if (made.v[at] == NULL)
 			made.v[at] = live_make(s, r, svc, f);
-		frontend_take(s, &key, made.v[at], f->forwarding != FORWARDING_MASQUERADE, now);
+		to = frontend_get(s, &key);
+		list_move_tail(&r->frontends, &to->link);
+		to->is_direct = f->forwarding != FORWARDING_MASQUERADE;
+		frontend_take(s, to, made.v[at], now);
 	}
-	vec_fit(&r->keys);
 	vec_fit(&r->lives);
 	return r;
 }
@@ -385,12 +379,8 @@ static struct record *record_make(struct stale *s, const struct svc *svc,
 /* Frontends of `r` that no service took over are removed. */
 static void record_give_up(struct stale *s, struct record *r, uint64_t now)
 {
-	vec_for_each (key, &r->keys) {
-		struct frontend *f = frontend_find(s, key);
-
-		if (f != NULL && f->live != NULL && f->live->of == r)
-			frontend_give_up(s, f, now);
-	}
+	list_for_each_entry_safe (f, tmp, &r->frontends, struct frontend, link)
+		frontend_give_up(s, f, now);
 	htable_remove(&s->records, &r->node);
 	record_close(r);
 }
@@ -400,19 +390,15 @@ static void record_keep(struct record *r, struct record *old, uint8_t left_out)
 {
 	size_t n = 0;
 
-	vec_for_each (key, &old->keys)
-		if (left_out >> ip_fam(&key->addr) & 1)
-			*vec_push(&r->keys) = *key;
-	vec_for_each (each, &old->lives) {
-		struct live *live = *each;
-
-		if (left_out >> live->fam & 1) {
-			live->of = r;
-			*vec_push(&r->lives) = live;
-		} else {
-			old->lives.v[n++] = live;
-		}
+	list_for_each_entry_safe (f, tmp, &old->frontends, struct frontend, link) {
+		if (left_out >> ip_fam(&f->key.addr) & 1)
+			list_move_tail(&r->frontends, &f->link);
 	}
+	vec_for_each (live, &old->lives)
+		if (left_out >> (*live)->fam & 1)
+			*vec_push(&r->lives) = *live;
+		else
+			old->lives.v[n++] = *live;
 	vec_cut(&old->lives, n);
 }
 
@@ -429,7 +415,7 @@ void stale_accepted(struct stale *s, const struct svc *svc, const struct plan_ro
 		record_keep(new, old, left_out);
 	if (old != NULL)
 		record_give_up(s, old, now);
-	if (new->keys.n > 0)
+	if (!list_is_empty(&new->frontends))
 		htable_insert(&s->records, &new->node, name_pair_hash(new->ns, new->name));
 	else
 		record_close(new);
