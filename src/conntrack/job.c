@@ -110,8 +110,5 @@ bool job_has_family(const struct job *j, enum ipfam fam)
 
 bool job_is_udp_only(const struct job *j)
 {
-	vec_for_each (f, &j->frontends)
-		if (f->proto != IPPROTO_UDP)
-			return false;
-	return j->tcp.n == 0;
+	return j->tcp.n == 0 && !vec_has(&j->frontends, f, f->proto != IPPROTO_UDP);
 }

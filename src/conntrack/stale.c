@@ -265,9 +265,7 @@ static bool is_tracked(const struct stale *s, const struct plan_frontend *f)
 
 static bool are_tracked(const struct stale *s, const struct plan_rows *rows)
 {
-	if (rows == NULL)
-		return false;
-	return vec_has(&rows->frontends, f, is_tracked(s, f));
+	return rows != NULL && vec_has(&rows->frontends, f, is_tracked(s, f));
 }
 
 /* --- scans after a change --- */

@@ -42,10 +42,8 @@ static struct ip_addr node_ip(const struct model *m, enum ipfam fam)
 
 static bool nodeport_cidrs_match(const struct model_config *c, const struct ip_addr *a)
 {
-	vec_for_each (p, &c->nodeport_cidrs)
-		if (ip_prefix_contains(p, a)) /* length 0 contains all of its family: SVC-08 */
-			return true;
-	return false;
+	/* Length 0 contains all of its family: SVC-08. */
+	return vec_has(&c->nodeport_cidrs, p, ip_prefix_contains(p, a));
 }
 
 /* SVC-06 to SVC-12. */

@@ -497,19 +497,12 @@ const struct ip_addr *model_host_cluster_ip(const struct model *m, const struct 
 
 enum model_nodeports model_nodeports(const struct model *m, enum ipfam fam)
 {
-	bool has_prefix = false;
-	bool has_addr = false;
-
-	vec_for_each (a, &m->env.nodeport_addrs)
-		if (ip_fam(a) == fam)
-			return MODEL_NODEPORTS_OK;
-	vec_for_each (a, &m->host_addrs)
-		has_addr |= ip_fam(a) == fam;
-	if (!m->config.has_nodeport_cidrs || !has_addr)
+	if (!m->config.has_nodeport_cidrs || vec_has(&m->env.nodeport_addrs, a, ip_fam(a) == fam) ||
+	    !vec_has(&m->host_addrs, a, ip_fam(a) == fam))
 		return MODEL_NODEPORTS_OK;
-	vec_for_each (p, &m->config.nodeport_cidrs)
-		has_prefix |= ip_fam(&p->addr) == fam;
-	return has_prefix ? MODEL_NODEPORTS_NO_MATCH : MODEL_NODEPORTS_NO_PREFIX;
+	return vec_has(&m->config.nodeport_cidrs, p, ip_fam(&p->addr) == fam)
+		       ? MODEL_NODEPORTS_NO_MATCH
+		       : MODEL_NODEPORTS_NO_PREFIX;
 }
 
 const char *model_nodeports_text(enum model_nodeports why, enum ipfam fam)

@@ -79,12 +79,9 @@ bool service_has_family(const struct service *s, enum ipfam fam)
 bool service_is_external(const struct service *s, size_t port, enum ipfam fam)
 {
 	/* The gate of SVC-13 does not apply here: the list counts as written. */
-	if (s->ports.v[port].node_port != 0)
-		return true;
-	vec_for_each (i, &s->ingress)
-		if (ip_fam(&i->addr) == fam && !i->is_proxy_mode)
-			return true;
-	return vec_has(&s->external_ips, a, ip_fam(a) == fam);
+	return s->ports.v[port].node_port != 0 ||
+	       vec_has(&s->ingress, i, ip_fam(&i->addr) == fam && !i->is_proxy_mode) ||
+	       vec_has(&s->external_ips, a, ip_fam(a) == fam);
 }
 
 bool service_is_etp_local(const struct service *s)

@@ -224,10 +224,8 @@ void plan_claims_left(struct plan *p, struct svc *svc)
 
 static void displaced_add(struct plan_displaced *d, struct svc *svc)
 {
-	vec_for_each (have, &d->svcs)
-		if (*have == svc)
-			return;
-	*vec_push(&d->svcs) = svc;
+	if (!vec_has(&d->svcs, have, *have == svc))
+		*vec_push(&d->svcs) = svc;
 }
 
 static void conflict_add(struct plan_rows *rows, const struct plan_frontend *f,

@@ -636,12 +636,8 @@ static int items_commit(struct sync *s, uint64_t now, struct err *err)
 
 static bool is_any_lost(const struct sync *s, const struct svc *svc, const struct plan_rows *rows)
 {
-	if (s->items.n == 1 || rows == NULL)
-		return false;
-	vec_for_each (f, &rows->frontends)
-		if (plan_is_lost(s->plan, svc, f))
-			return true;
-	return false;
+	return s->items.n != 1 && rows != NULL &&
+	       vec_has(&rows->frontends, f, plan_is_lost(s->plan, svc, f));
 }
 
 int sync_commit_rows(struct sync *s, struct svc *svc, struct plan_rows *rows, bool is_piece,
