@@ -9,44 +9,24 @@
 #include "base/file.h"
 #include "plane/ipvs/sched.h"
 
-struct services {
-	VEC(struct ipvs_service) v;
-};
-
-static void services_begin(void *arg)
+/* For ClientIP affinity. */
+static bool is_of_vipd(const struct ipvs_service *s)
 {
-	struct services *services = arg;
-
-	vec_clear(&services->v);
+	return s->flags & IPVS_FLAG_OURS;
 }
 
-static void service_found(void *arg, const struct ipvs_service *s)
-{
-	struct services *services = arg;
-
-	if (!(s->flags & IPVS_FLAG_OURS)) /* vipd's own, for ClientIP affinity */
-		*vec_push(&services->v) = *s;
-}
-
-static bool is_owned(const struct ipvs_key *k, const struct ipvs_link *link,
+static bool is_owned(const struct ipvs_service *s, const struct ipvs_link *link,
 		     const struct node_ports *ports, const struct dsr_marks *marks)
 {
+	const struct ipvs_key *k = &s->key;
+
+	if (is_of_vipd(s))
+		return false;
 	if (k->mark != 0)
 		return dsr_marks_has(marks, ip_family(k->fam), k->mark);
 	return ipvs_link_has(link, &k->addr) ||
 	       node_ports_has(ports, &(struct ip_endpoint){ .addr = k->addr, .port = k->port },
 			      k->proto);
-}
-
-static void conns_begin(void *arg)
-{
-	*(uint64_t *)arg = 0;
-}
-
-/* Inactive connections count too: half-closed TCP, and UDP, which has no other state. */
-static void conns_add(void *arg, const struct ipvs_dest *d)
-{
-	*(uint64_t *)arg += (uint64_t)d->active + d->inactive;
 }
 
 /* --- deletion --- */
@@ -89,9 +69,13 @@ static void service_hand_over(const struct ipvs_service *s, struct ipvs_wire *wi
 static void service_end(const struct ipvs_key *key, struct ipvs_wire *wire, bool is_forced,
 			struct tally *t)
 {
+	AUTO(vec_fini) struct ipvs_dests dests = { 0 };
 	uint64_t n = 0;
-	int r = ipvs_wire_dests(wire, key, conns_begin, conns_add, &n, &t->why);
+	int r = ipvs_wire_dests(wire, key, &dests, &t->why);
 
+	/* Inactive connections count too: half-closed TCP, and UDP, which has no other state. */
+	vec_for_each (d, &dests.v)
+		n += (uint64_t)d->active + d->inactive;
 	if (r == 0 && n > 0 && !is_forced) {
 		t->n_busy++;
 		t->n_conns += n;
@@ -151,7 +135,7 @@ int cleanup_ipvs(struct cleanup_ipvs_result *ret, struct ipvs_wire *wire,
 		 const struct ipvs_link *link, const struct node_ports *ports, bool hands_over,
 		 struct report *report, struct err *err)
 {
-	struct services services = { 0 };
+	struct ipvs_services services = { 0 };
 	struct tally tally = { 0 };
 	int expire = 1;
 	int r = ipvs_wire_resolve(wire, err);
@@ -159,8 +143,8 @@ int cleanup_ipvs(struct cleanup_ipvs_result *ret, struct ipvs_wire *wire,
 	if (r == -EOPNOTSUPP) /* the kernel has no IPVS */
 		r = 0;
 	else if (r == 0)
-		r = ipvs_wire_services(wire, services_begin, service_found, &services, err);
-	if (r == 0 && services.v.n > 0 && report->is_forced)
+		r = ipvs_wire_services(wire, &services, err);
+	if (r == 0 && report->is_forced && vec_has(&services.v, s, !is_of_vipd(s)))
 		expire = expire_set(1);
 	if (expire < 0)
 		(void)fprintf(report->out,
@@ -168,7 +152,7 @@ int cleanup_ipvs(struct cleanup_ipvs_result *ret, struct ipvs_wire *wire,
 			      ": cannot be set to 1; clients that use the port of an "
 			      "ended connection again may get no answer for 5 minutes\n");
 	vec_for_each (s, &services.v) {
-		if (r < 0 || !is_owned(&s->key, link, ports, &report->marks))
+		if (r < 0 || !is_owned(s, link, ports, &report->marks))
 			continue;
 		if (hands_over && s->key.mark == 0 && s->flags & IPVS_FLAG_PERSISTENT)
 			service_hand_over(s, wire, &tally);

@@ -17,10 +17,8 @@
 /* --- virtual servers --- */
 
 /* Remove one of the plane's virtual services. */
-static void server_ours(void *arg, const struct ipvs_service *s)
+static void server_ours(struct facts *f, const struct ipvs_service *s)
 {
-	struct facts *f = arg;
-
 	if (s->key.mark != 0 || !(s->flags & IPVS_FLAG_OURS))
 		return;
 	for (size_t i = 0; i < f->ipvs.n; i++) {
@@ -37,6 +35,7 @@ static void server_ours(void *arg, const struct ipvs_service *s)
 static void servers_read(struct facts *f, const char *root)
 {
 	AUTO(ipvs_wire_close) struct ipvs_wire *w = NULL;
+	AUTO(vec_fini) struct ipvs_services services = { 0 };
 	FINI(str_fini) struct str text = { 0 };
 	struct fact_ipvs *p = &f->ipvs_plane;
 	struct nl_sock *nl;
@@ -59,7 +58,9 @@ static void servers_read(struct facts *f, const char *root)
 		return;
 	ipvs_wire_open(&w, nl);
 	if (ipvs_wire_resolve(w, NULL) == 0)
-		(void)!ipvs_wire_services(w, NULL, server_ours, f, NULL);
+		(void)!ipvs_wire_services(w, &services, NULL);
+	vec_for_each (s, &services.v)
+		server_ours(f, s);
 }
 
 /* --- policy routing --- */

@@ -121,27 +121,18 @@ static struct ip_addr attr_addr(const struct nlattr *a, uint8_t af)
 	return p != NULL ? ip_addr_from_bytes(af, p) : (struct ip_addr){ 0 };
 }
 
-struct reading {
-	void (*begin)(void *arg);
-	void (*service)(void *arg, const struct ipvs_service *s);
-	void (*dest)(void *arg, const struct ipvs_dest *d);
-	void *arg;
-	uint8_t af; /* of the service whose destinations are read */
-};
-
-static void reading_begin(void *arg)
+static void services_begin(void *arg)
 {
-	struct reading *rd = arg;
+	struct ipvs_services *ret = arg;
 
-	if (rd->begin != NULL)
-		rd->begin(rd->arg);
+	vec_clear(&ret->v);
 }
 
 static int service_message(void *arg, const struct nlmsghdr *h, struct err *err)
 {
 	const struct nlattr *top[IPVS_CMD_ATTR_MAX + 1], *tb[IPVS_SVC_ATTR_MAX + 1];
+	struct ipvs_services *ret = arg;
 	struct ipvs_service s = { 0 };
-	const struct reading *rd = arg;
 	uint8_t af;
 
 	nl_attr_table(top, IPVS_CMD_ATTR_MAX, h, sizeof(struct genlmsghdr));
@@ -159,22 +150,32 @@ static int service_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	(void)snprintf(s.sched, sizeof(s.sched), "%s", nl_attr_str(tb[IPVS_SVC_ATTR_SCHED_NAME]));
 	s.flags = nl_attr_u32(tb[IPVS_SVC_ATTR_FLAGS], 0); /* first member of struct ip_vs_flags */
 	s.timeout_s = nl_attr_u32(tb[IPVS_SVC_ATTR_TIMEOUT], 0);
-	rd->service(rd->arg, &s);
+	*vec_push(&ret->v) = s;
 	return 0;
 }
 
-int ipvs_wire_services(struct ipvs_wire *w, void (*begin)(void *arg),
-		       void (*fn)(void *arg, const struct ipvs_service *s), void *arg,
-		       struct err *err)
+int ipvs_wire_services(struct ipvs_wire *w, struct ipvs_services *ret, struct err *err)
 {
-	struct reading rd = { .begin = begin, .service = fn, .arg = arg };
 	_Alignas(8) char buf[REQUEST_MAX] = { 0 };
 	int r = nl_dump(w->nl, request(w, buf, sizeof(buf), IPVS_CMD_GET_SERVICE),
-			&(struct nl_reader){ reading_begin, service_message, &rd }, err);
+			&(struct nl_reader){ services_begin, service_message, ret }, err);
 
 	if (r == -ENOENT)
 		return unloaded_err(err);
 	return r < 0 ? err_wrap(err, r, "list virtual services") : 0;
+}
+
+/* Destinations of one virtual service. */
+struct reading {
+	struct ipvs_dests *ret;
+	uint8_t af; /* of the service */
+};
+
+static void dests_begin(void *arg)
+{
+	const struct reading *rd = arg;
+
+	vec_clear(&rd->ret->v);
 }
 
 static uint32_t fwd_read(const struct nlattr *const *tb)
@@ -212,7 +213,7 @@ static int dest_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	d.l_thresh = nl_attr_u32(tb[IPVS_DEST_ATTR_L_THRESH], 0);
 	d.active = nl_attr_u32(tb[IPVS_DEST_ATTR_ACTIVE_CONNS], 0);
 	d.inactive = nl_attr_u32(tb[IPVS_DEST_ATTR_INACT_CONNS], 0);
-	rd->dest(rd->arg, &d);
+	*vec_push(&rd->ret->v) = d;
 	return 0;
 }
 
@@ -244,16 +245,20 @@ static struct nlmsghdr *key_request(const struct ipvs_wire *w, void *buf, size_t
 	return h;
 }
 
-int ipvs_wire_service(struct ipvs_wire *w, const struct ipvs_key *key,
-		      void (*fn)(void *arg, const struct ipvs_service *s), void *arg,
+int ipvs_wire_service(struct ipvs_wire *w, const struct ipvs_key *key, struct ipvs_service *ret,
 		      struct err *err)
 {
-	struct reading rd = { .service = fn, .arg = arg };
+	AUTO(vec_fini) struct ipvs_services found = { 0 };
 	_Alignas(8) char buf[REQUEST_MAX] = { 0 };
 	int r = nl_query(w->nl, key_request(w, buf, sizeof(buf), IPVS_CMD_GET_SERVICE, key),
-			 &(struct nl_reader){ .message = service_message, .arg = &rd }, NULL, err);
+			 &(struct nl_reader){ services_begin, service_message, &found }, NULL, err);
 
-	return r == -ENOENT ? unloaded_err(err) : r;
+	if (r == -ENOENT)
+		return unloaded_err(err);
+	if (r < 0 || found.v.n == 0)
+		return r < 0 ? r : -ESRCH;
+	*ret = found.v.v[0];
+	return 0;
 }
 
 static int dests_result(int r, const struct ipvs_key *key, struct err *err)
@@ -265,14 +270,14 @@ static int dests_result(int r, const struct ipvs_key *key, struct err *err)
 	return r < 0 ? err_wrap(err, r, "list destinations of %s", ipvs_key_text(key, text)) : r;
 }
 
-int ipvs_wire_dests(struct ipvs_wire *w, const struct ipvs_key *key, void (*begin)(void *arg),
-		    void (*fn)(void *arg, const struct ipvs_dest *d), void *arg, struct err *err)
+int ipvs_wire_dests(struct ipvs_wire *w, const struct ipvs_key *key, struct ipvs_dests *ret,
+		    struct err *err)
 {
-	struct reading rd = { .begin = begin, .dest = fn, .arg = arg, .af = ip_family(key->fam) };
+	struct reading rd = { ret, ip_family(key->fam) };
 	_Alignas(8) char buf[REQUEST_MAX] = { 0 };
 
 	return dests_result(nl_dump(w->nl, key_request(w, buf, sizeof(buf), IPVS_CMD_GET_DEST, key),
-				    &(struct nl_reader){ reading_begin, dest_message, &rd }, err),
+				    &(struct nl_reader){ dests_begin, dest_message, &rd }, err),
 			    key, err);
 }
 
@@ -288,10 +293,9 @@ int ipvs_wire_dests_begin(struct ipvs_wire *w, const struct ipvs_key *key, uint3
 }
 
 int ipvs_wire_dests_next(struct ipvs_wire *w, const struct ipvs_key *key, uint32_t seq,
-			 void (*fn)(void *arg, const struct ipvs_dest *d), void *arg,
-			 struct err *err)
+			 struct ipvs_dests *ret, struct err *err)
 {
-	struct reading rd = { .dest = fn, .arg = arg, .af = ip_family(key->fam) };
+	struct reading rd = { ret, ip_family(key->fam) };
 
 	return dests_result(
 		nl_dump_next(w->nl, seq, &(struct nl_reader){ NULL, dest_message, &rd }, err), key,

@@ -18,6 +18,7 @@
 #include <linux/ip_vs.h>
 
 #include "base/ip.h"
+#include "base/vec.h"
 #include "nl/sock.h"
 
 /* Messages in a datagram: if all are rejected, the answers fit the smallest receive buffer. */
@@ -39,6 +40,10 @@ struct ipvs_service {
 	char sched[IPVS_SCHED_MAX];
 	uint32_t flags;     /* IP_VS_SVC_F_* */
 	uint32_t timeout_s; /* of persistence */
+};
+
+struct ipvs_services {
+	VEC(struct ipvs_service) v;
 };
 
 /*
@@ -65,6 +70,10 @@ struct ipvs_dest {
 	/* Connections; set by dumps only. */
 	uint32_t active;
 	uint32_t inactive;
+};
+
+struct ipvs_dests {
+	VEC(struct ipvs_dest) v;
 };
 
 struct ipvs_op {
@@ -97,28 +106,25 @@ MUST_USE int ipvs_wire_resolve(struct ipvs_wire *w, struct err *err);
  */
 void ipvs_wire_forget(struct ipvs_wire *w);
 
-/* All virtual services of this network namespace, ours or not. `begin` as in nl/dump.h. */
-MUST_USE int ipvs_wire_services(struct ipvs_wire *w, void (*begin)(void *arg),
-				void (*fn)(void *arg, const struct ipvs_service *s), void *arg,
-				struct err *err);
+/* All virtual services of this network namespace, ours or not; replaces the content of `ret`. */
+MUST_USE int ipvs_wire_services(struct ipvs_wire *w, struct ipvs_services *ret, struct err *err);
 /* The virtual service with this key; -ESRCH: none. */
 MUST_USE int ipvs_wire_service(struct ipvs_wire *w, const struct ipvs_key *key,
-			       void (*fn)(void *arg, const struct ipvs_service *s), void *arg,
-			       struct err *err);
-/* The destinations of a virtual service; none when the service does not exist. */
-MUST_USE int ipvs_wire_dests(struct ipvs_wire *w, const struct ipvs_key *key,
-			     void (*begin)(void *arg),
-			     void (*fn)(void *arg, const struct ipvs_dest *d), void *arg,
-			     struct err *err);
+			       struct ipvs_service *ret, struct err *err);
 /*
- * Like ipvs_wire_dests(), in pieces: one datagram a call, about 100 destinations. 1: more left; no
- * other function may be called until then.
+ * The destinations of a virtual service in the kernel's order, none when the service does not
+ * exist; replaces the content of `ret`.
+ */
+MUST_USE int ipvs_wire_dests(struct ipvs_wire *w, const struct ipvs_key *key,
+			     struct ipvs_dests *ret, struct err *err);
+/*
+ * Like ipvs_wire_dests(), in pieces: each call of next() appends one datagram, about 100
+ * destinations. 1: more left; no other function may be called until then.
  */
 MUST_USE int ipvs_wire_dests_begin(struct ipvs_wire *w, const struct ipvs_key *key, uint32_t *seq,
 				   struct err *err);
 MUST_USE int ipvs_wire_dests_next(struct ipvs_wire *w, const struct ipvs_key *key, uint32_t seq,
-				  void (*fn)(void *arg, const struct ipvs_dest *d), void *arg,
-				  struct err *err);
+				  struct ipvs_dests *ret, struct err *err);
 /*
  * Perform the operations in order. 0: all succeeded. -ECANCELED: the kernel rejected
  * some, see their results; operations without is_done were not sent. -ENOBUFS: an answer

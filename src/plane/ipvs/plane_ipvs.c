@@ -81,7 +81,8 @@ void ipvs_plane_failover(struct plane *plane, uint64_t limit_ms)
 static void load_reset(struct ipvs_plane *p)
 {
 	ipvs_loaded_close(TAKE(p->load.loaded));
-	vec_fini(&p->load.services.v);
+	vec_fini(&p->load.services.all.v);
+	vec_fini(&p->load.services.found.v);
 	p->load.services = (struct ipvs_list){ 0 };
 }
 
@@ -161,7 +162,7 @@ static int load_step(struct ipvs_plane *p, struct err *err)
 	nft_watch_read(&p->common.watch);
 	if (p->load.loaded == NULL)
 		return load_begin(p, err);
-	if (p->load.services.vs != NULL || p->load.services.at < p->load.services.v.n) {
+	if (p->load.services.vs != NULL || p->load.services.at < p->load.services.all.v.n) {
 		r = ipvs_vss_read(p, &p->load.services, err);
 		return r < 0 ? r : 1;
 	}

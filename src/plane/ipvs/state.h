@@ -106,22 +106,18 @@ struct ipvs_undo {
 
 /* Listed virtual services; destinations of those from `at` on are not read yet. */
 struct ipvs_list {
-	VEC(struct ipvs_service) v;
+	struct ipvs_services all;
 	size_t at;
-	struct ipvs_vs *vs; /* its destinations are being read; NULL: none */
-	size_t n_known;     /* destinations of `vs` before */
+	struct ipvs_vs *vs;      /* its destinations are being read; NULL: none */
+	struct ipvs_dests found; /* those of `vs` so far */
 	uint32_t seq;
-};
-
-struct ipvs_found {
-	VEC(struct ipvs_dest) v;
 };
 
 /* Destinations of one large service, read in steps while commits go on. */
 struct ipvs_large {
 	struct ipvs_wire *wire; /* a second socket: a dump takes several steps */
 	struct ipvs_vs *vs;     /* NULL: none */
-	struct ipvs_found found;
+	struct ipvs_dests found;
 	uint32_t seq;
 	uint32_t n_restarts;
 	bool is_stale; /* a destination was deleted: the dump may have left out another one */

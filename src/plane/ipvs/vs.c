@@ -160,20 +160,6 @@ static bool ipvs_is_ours(const struct ipvs_plane *p, const struct ipvs_service *
 	return true;
 }
 
-static void services_begin(void *arg)
-{
-	struct ipvs_list *l = arg;
-
-	vec_clear(&l->v);
-}
-
-static void service_found(void *arg, const struct ipvs_service *s)
-{
-	struct ipvs_list *l = arg;
-
-	*vec_push(&l->v) = *s;
-}
-
 static void vs_programmed(struct ipvs_vs *vs, const struct ipvs_service *s)
 {
 	vs->is_programmed = true;
@@ -182,45 +168,14 @@ static void vs_programmed(struct ipvs_vs *vs, const struct ipvs_service *s)
 	vs->programmed_timeout_s = s->timeout_s;
 }
 
-struct dests {
-	struct ipvs_vs *vs;
-	size_t n_known;   /* sorted; new ones follow, in the kernel's order */
-	bool is_retiring; /* the table's rules: destinations drain with their weight */
-	uint32_t n_found;
-};
-
-static struct dests dests_of(const struct ipvs_plane *p, struct ipvs_vs *vs, size_t n_known)
+/* `is_retiring`, by the table's rules: destinations drain with their weight. */
+static void dst_programmed(struct ipvs_dst *d, const struct ipvs_dest *found, bool is_retiring)
 {
-	return (struct dests){ vs, n_known, p->is_retiring || ipvs_layout_is_retiring(p->layout),
-			       0 };
-}
+	bool is_draining = found->l_thresh != 0 && (found->weight == 0 || is_retiring);
 
-static void dests_begin(void *arg)
-{
-	struct dests *ds = arg;
-
-	vec_cut(&ds->vs->dests, ds->n_known);
-	ds->n_found = 0;
-	vec_for_each (d, &ds->vs->dests)
-		d->flags &= (uint8_t) ~(DST_PROGRAMMED | DST_DIFFERS);
-}
-
-static void dest_found(void *arg, const struct ipvs_dest *found)
-{
-	struct dests *ds = arg;
-	struct ipvs_dst *d = dst_find(ds->vs, ds->n_known, &found->addr, found->port);
-	bool is_draining;
-
-	if (d == NULL) {
-		d = vec_push(&ds->vs->dests);
-		*d = (struct ipvs_dst){ .addr = found->addr,
-					.port = found->port,
-					.desired_weight = 1 };
-	}
 	d->flags |= DST_PROGRAMMED | DST_COUNTED;
 	d->weight = (uint16_t)MIN(found->weight, (uint32_t)IPVS_WEIGHT_MAX);
 	d->fwd = found->fwd;
-	is_draining = found->l_thresh != 0 && (found->weight == 0 || ds->is_retiring);
 	if (!is_draining && (found->u_thresh != 0 || found->l_thresh != 0))
 		d->flags |= DST_DIFFERS;
 	if (is_draining || !(d->flags & DST_DRAINING)) { /* else a foreign weight */
@@ -228,7 +183,6 @@ static void dest_found(void *arg, const struct ipvs_dest *found)
 		d->deadline_s =
 			is_draining && found->u_thresh < IPVS_THRESH_NONE ? found->u_thresh : 0;
 	}
-	d->place = ds->n_found++;
 	d->active = found->active;
 	d->inactive = found->inactive;
 }
@@ -263,14 +217,43 @@ static void dests_tidy(struct ipvs_vs *vs, size_t n_known)
 	vec_cut(&vs->dests, kept);
 }
 
+/*
+ * The kernel has the destinations `found`, and no others. Those with a flag in `kept` stay as they
+ * are.
+ */
+static void dests_programmed(const struct ipvs_plane *p, struct ipvs_vs *vs,
+			     const struct ipvs_dests *found, uint8_t kept)
+{
+	bool is_retiring = p->is_retiring || ipvs_layout_is_retiring(p->layout);
+	size_t n_known = vs->dests.n; /* sorted; new ones follow, in the kernel's order */
+	uint32_t place = 0;
+
+	vec_for_each (d, &vs->dests)
+		if (!(d->flags & kept))
+			d->flags &= (uint8_t) ~(DST_PROGRAMMED | DST_DIFFERS);
+	vec_for_each (f, &found->v) {
+		struct ipvs_dst *d = dst_find(vs, n_known, &f->addr, f->port);
+
+		if (d != NULL && d->flags & kept)
+			continue;
+		if (d == NULL) {
+			d = vec_push(&vs->dests);
+			*d = (struct ipvs_dst){ .addr = f->addr,
+						.port = f->port,
+						.desired_weight = 1 };
+		}
+		dst_programmed(d, f, is_retiring);
+		d->place = place++;
+	}
+	dests_tidy(vs, n_known);
+}
+
 int ipvs_vss_list(struct ipvs_plane *p, struct ipvs_list *l, struct err *err)
 {
-	int r;
+	int r = ipvs_wire_services(p->wire, &l->all, err);
 
-	vec_clear(&l->v);
 	l->at = 0;
 	l->vs = NULL;
-	r = ipvs_wire_services(p->wire, services_begin, service_found, l, err);
 	if (r == 0)
 		ipvs_vss_clear(p);
 	return r;
@@ -279,30 +262,26 @@ int ipvs_vss_list(struct ipvs_plane *p, struct ipvs_list *l, struct err *err)
 /* Request the destinations of the next service, if it is vipd's. */
 static int list_begin(struct ipvs_plane *p, struct ipvs_list *l, struct err *err)
 {
-	const struct ipvs_service *s = &l->v.v[l->at++];
+	const struct ipvs_service *s = &l->all.v.v[l->at++];
 	struct ipvs_key key = key_clean(&s->key);
 
 	if (!ipvs_is_ours(p, s))
 		return 0;
 	l->vs = ipvs_vs_get(p, &key);
 	vs_programmed(l->vs, s);
-	l->n_known = l->vs->dests.n;
-	dests_begin(&(struct dests){ .vs = l->vs, .n_known = l->n_known });
+	vec_clear(&l->found.v);
 	return ipvs_wire_dests_begin(p->wire, &key, &l->seq, err);
 }
 
 /* Read the next datagram; raises `n` by its destinations. */
 static int list_next(struct ipvs_plane *p, struct ipvs_list *l, size_t *n, struct err *err)
 {
-	struct dests ds = dests_of(p, l->vs, l->n_known);
-	size_t before = l->vs->dests.n;
-	int r = ipvs_wire_dests_next(p->wire, &l->vs->key, l->seq, dest_found, &ds, err);
+	size_t before = l->found.v.n;
+	int r = ipvs_wire_dests_next(p->wire, &l->vs->key, l->seq, &l->found, err);
 
-	*n += l->vs->dests.n - before;
-	if (r == 0) {
-		dests_tidy(l->vs, l->n_known);
-		l->vs = NULL;
-	}
+	*n += l->found.v.n - before;
+	if (r == 0)
+		dests_programmed(p, TAKE(l->vs), &l->found, 0);
 	return MIN(r, 0);
 }
 
@@ -311,75 +290,39 @@ int ipvs_vss_read(struct ipvs_plane *p, struct ipvs_list *l, struct err *err)
 	size_t n = 0;
 	int r = 0;
 
-	while (n < IPVS_READ_DESTS && r == 0 && (l->vs != NULL || l->at < l->v.n)) {
+	while (n < IPVS_READ_DESTS && r == 0 && (l->vs != NULL || l->at < l->all.v.n)) {
 		n += l->vs == NULL;
 		r = l->vs == NULL ? list_begin(p, l, err) : list_next(p, l, &n, err);
 	}
-	return r < 0 ? r : l->vs != NULL || l->at < l->v.n;
-}
-
-struct one {
-	struct ipvs_vs *vs;
-	bool is_found;
-	bool is_foreign;
-	const struct ipvs_plane *p;
-};
-
-static void one_found(void *arg, const struct ipvs_service *s)
-{
-	struct one *one = arg;
-
-	one->is_found = true;
-	one->is_foreign = !ipvs_is_ours(one->p, s);
-	vs_programmed(one->vs, s);
+	return r < 0 ? r : l->vs != NULL || l->at < l->all.v.n;
 }
 
 /* Read the service without its destinations. 1: vipd's. 0: the kernel has none of vipd's. */
 static int service_read(struct ipvs_plane *p, struct ipvs_vs *vs, struct err *err)
 {
-	struct dests ds = dests_of(p, vs, vs->dests.n);
-	struct one one = { .vs = vs, .p = p };
-	int r = ipvs_wire_service(p->wire, &vs->key, one_found, &one, err);
+	struct ipvs_service s = { 0 };
+	int r = ipvs_wire_service(p->wire, &vs->key, &s, err);
 
 	if (r < 0 && r != -ESRCH)
 		return r;
-	vs->is_programmed = one.is_found && !one.is_foreign;
-	vs->is_foreign = one.is_foreign;
+	if (r == 0)
+		vs_programmed(vs, &s);
+	vs->is_foreign = r == 0 && !ipvs_is_ours(p, &s);
+	vs->is_programmed = r == 0 && !vs->is_foreign;
 	if (vs->is_programmed)
 		return 1;
-	dests_begin(&ds);
-	dests_tidy(vs, ds.n_known);
+	dests_programmed(p, vs, &(struct ipvs_dests){ 0 }, 0);
 	return 0;
-}
-
-static void all_begin(void *arg)
-{
-	struct ipvs_found *all = arg;
-
-	vec_clear(&all->v);
-}
-
-static void all_found(void *arg, const struct ipvs_dest *found)
-{
-	struct ipvs_found *all = arg;
-
-	*vec_push(&all->v) = *found;
 }
 
 /* If it fails, the acknowledged state stays. */
 static int dests_read(struct ipvs_plane *p, struct ipvs_vs *vs, struct err *err)
 {
-	struct dests ds = dests_of(p, vs, vs->dests.n);
-	struct ipvs_found all = { 0 };
-	int r = ipvs_wire_dests(p->wire, &vs->key, all_begin, all_found, &all, err);
+	AUTO(vec_fini) struct ipvs_dests found = { 0 };
+	int r = ipvs_wire_dests(p->wire, &vs->key, &found, err);
 
-	if (r == 0) {
-		dests_begin(&ds);
-		vec_for_each (found, &all.v)
-			dest_found(&ds, found);
-		dests_tidy(vs, ds.n_known);
-	}
-	vec_fini(&all.v);
+	if (r == 0)
+		dests_programmed(p, vs, &found, 0);
 	return r;
 }
 
@@ -499,7 +442,6 @@ static int large_end(struct ipvs_plane *p, struct err *err)
 {
 	struct ipvs_large *l = &p->large;
 	struct ipvs_vs *vs = TAKE(l->vs);
-	struct dests ds = dests_of(p, vs, vs->dests.n);
 
 	if (l->is_stale) {
 		if (++l->n_restarts <= LARGE_RESTARTS)
@@ -507,16 +449,7 @@ static int large_end(struct ipvs_plane *p, struct err *err)
 		l->n_restarts = 0;
 		return err_set(err, -EAGAIN, "the service changes faster than it can be read");
 	}
-	vec_for_each (d, &vs->dests)
-		if (!(d->flags & DST_RECENT))
-			d->flags &= (uint8_t) ~(DST_PROGRAMMED | DST_DIFFERS);
-	vec_for_each (f, &l->found.v) {
-		const struct ipvs_dst *d = dst_find(vs, ds.n_known, &f->addr, f->port);
-
-		if (d == NULL || !(d->flags & DST_RECENT))
-			dest_found(&ds, f);
-	}
-	dests_tidy(vs, ds.n_known);
+	dests_programmed(p, vs, &l->found, DST_RECENT);
 	vec_fini(&l->found.v);
 	l->n_restarts = 0;
 	vs->is_read |= vs->is_awaited; /* also if a check of drains has read the last part */
@@ -534,7 +467,7 @@ int ipvs_large_read(struct ipvs_plane *p, struct ipvs_vs *vs, struct err *err)
 	if (r <= 0)
 		return r;
 	while (r > 0 && l->found.v.n < end)
-		r = ipvs_wire_dests_next(l->wire, &l->vs->key, l->seq, all_found, &l->found, err);
+		r = ipvs_wire_dests_next(l->wire, &l->vs->key, l->seq, &l->found, err);
 	if (r < 0)
 		l->vs = NULL;
 	else if (r == 0)
