@@ -259,94 +259,65 @@ void nft_write_rules(struct nft_writer *w, const char *chain, struct nft_rules *
 		rule_put(w, chain, i + 1, &rs->v.v[i]);
 }
 
-/*
- * Appends elements one by one, in any number of messages: begin with list NULL, end
- * with elements_end().
- */
-struct elements {
-	struct nft_writer *w;
-	const char *set;
-	uint16_t msg;
-	size_t n;
-	struct nlmsghdr *h;
-	struct nlattr *list;
-};
-
-static void elements_end(struct elements *es)
+/* Begin an element; in the last message, if that is a list of such elements. */
+static struct nlmsghdr *element_begin(struct nft_writer *w, uint16_t msg, enum nft_set_id set)
 {
-	if (es->list != NULL)
-		mnl_attr_nest_end(es->h, es->list);
-	es->list = NULL;
-}
+	const char *name = nft_set_desc(set, w->fam)->name;
+	struct nft_writer_list *l = &w->list;
 
-static struct nlattr *element_begin(struct elements *es)
-{
-	if (es->n % ELEMENTS_MAX == 0) {
-		elements_end(es);
-		es->h = message(es->w, es->msg,
-				es->msg == NFT_MSG_NEWSETELEM ? NLM_F_CREATE | NLM_F_EXCL : 0,
-				"elements of %s", es->set);
-		es->w->n_writes--; /* elements are counted one by one */
-		es->list = elements_begin(es->w, es->h, es->set, 0);
+	if (l->end != nl_batch_count(w->batch) || l->msg != msg || l->set != name ||
+	    l->n == ELEMENTS_MAX) {
+		*l = (struct nft_writer_list){ .msg = msg, .set = name };
+		l->h = message(w, msg, msg == NFT_MSG_NEWSETELEM ? NLM_F_CREATE | NLM_F_EXCL : 0,
+			       "elements of %s", name);
+		w->n_writes--; /* elements are counted one by one */
+		l->list = elements_begin(w, l->h, name, 0);
+		l->end = nl_batch_count(w->batch);
 	}
-	es->n++;
-	es->w->n_writes++;
-	return mnl_attr_nest_start(es->h, NFTA_LIST_ELEM);
+	l->n++;
+	w->n_writes++;
+	l->elem = mnl_attr_nest_start(l->h, NFTA_LIST_ELEM);
+	return l->h;
 }
 
-void nft_write_verdicts_del(struct nft_writer *w, enum nft_set_id map, const uint32_t *kinds,
-			    size_t n)
+static void element_end(struct nft_writer *w)
 {
-	struct elements es = { .w = w,
-			       .set = nft_set_desc(map, w->fam)->name,
-			       .msg = NFT_MSG_DELSETELEM };
-
-	for (size_t i = 0; i < n; i++) {
-		struct nlattr *e = element_begin(&es);
-
-		key_put(es.h, &kinds[i], sizeof(kinds[i]));
-		mnl_attr_nest_end(es.h, e);
-	}
-	elements_end(&es);
+	mnl_attr_nest_end(w->list.h, w->list.elem);
+	mnl_attr_nest_end(w->list.h, w->list.list); /* so far */
 }
 
-void nft_write_verdicts(struct nft_writer *w, enum nft_set_id map, const struct nft_verdict *v,
-			size_t n)
+void nft_write_verdict_del(struct nft_writer *w, enum nft_set_id map, uint32_t kind)
 {
-	struct elements es = { .w = w,
-			       .set = nft_set_desc(map, w->fam)->name,
-			       .msg = NFT_MSG_NEWSETELEM };
-
-	for (size_t i = 0; i < n; i++) {
-		struct nlattr *e = element_begin(&es);
-		struct nlattr *data, *verdict;
-
-		key_put(es.h, &v[i].kind, sizeof(v[i].kind));
-		data = mnl_attr_nest_start(es.h, NFTA_SET_ELEM_DATA);
-		verdict = mnl_attr_nest_start(es.h, NFTA_DATA_VERDICT);
-		put_be32(es.h, NFTA_VERDICT_CODE, (uint32_t)v[i].code);
-		mnl_attr_put_strz(es.h, NFTA_VERDICT_CHAIN, v[i].chain);
-		mnl_attr_nest_end(es.h, verdict);
-		mnl_attr_nest_end(es.h, data);
-		mnl_attr_nest_end(es.h, e);
-	}
-	elements_end(&es);
+	key_put(element_begin(w, NFT_MSG_DELSETELEM, map), &kind, sizeof(kind));
+	element_end(w);
 }
 
-static void ranges_put(struct nft_writer *w, enum nft_set_id set, const struct nft_bounds *b,
+void nft_write_verdict(struct nft_writer *w, enum nft_set_id map, const struct nft_verdict *v)
+{
+	struct nlmsghdr *h = element_begin(w, NFT_MSG_NEWSETELEM, map);
+	struct nlattr *data, *verdict;
+
+	key_put(h, &v->kind, sizeof(v->kind));
+	data = mnl_attr_nest_start(h, NFTA_SET_ELEM_DATA);
+	verdict = mnl_attr_nest_start(h, NFTA_DATA_VERDICT);
+	put_be32(h, NFTA_VERDICT_CODE, (uint32_t)v->code);
+	mnl_attr_put_strz(h, NFTA_VERDICT_CHAIN, v->chain);
+	mnl_attr_nest_end(h, verdict);
+	mnl_attr_nest_end(h, data);
+	element_end(w);
+}
+
+static void ranges_put(struct nft_writer *w, enum nft_set_id set, const struct nft_bounds *bounds,
 		       uint16_t msg)
 {
-	struct elements es = { .w = w, .set = nft_set_desc(set, w->fam)->name, .msg = msg };
+	vec_for_each (b, &bounds->v) {
+		struct nlmsghdr *h = element_begin(w, msg, set);
 
-	for (size_t i = 0; i < b->v.n; i++) {
-		struct nlattr *e = element_begin(&es);
-
-		if (b->v.v[i].is_end)
-			put_be32(es.h, NFTA_SET_ELEM_FLAGS, NFT_SET_ELEM_INTERVAL_END);
-		key_put(es.h, b->v.v[i].key, ip_len(w->fam));
-		mnl_attr_nest_end(es.h, e);
+		if (b->is_end)
+			put_be32(h, NFTA_SET_ELEM_FLAGS, NFT_SET_ELEM_INTERVAL_END);
+		key_put(h, b->key, ip_len(w->fam));
+		element_end(w);
 	}
-	elements_end(&es);
 }
 
 /*

@@ -14,15 +14,27 @@
 #include "nft/fixed.h"
 #include "nl/batch.h"
 
+/* A message that is a list of elements, to which more can be appended while it is the last one. */
+struct nft_writer_list {
+	struct nlmsghdr *h;
+	struct nlattr *list;
+	struct nlattr *elem; /* the last one */
+	size_t end;          /* messages of the batch with this one */
+	uint16_t msg;        /* NFT_MSG_* */
+	const char *set;
+	size_t n;
+};
+
 struct nft_writer {
 	struct nl_batch *batch;
 	enum ipfam fam;
 	uint8_t family;
 	const char *table;
 	const struct nft_schema *schema;
-	unsigned int counting; /* enum nft_counting of new sets; set it after init */
-	uint32_t last_set_id;  /* numbers of sets within a transaction */
-	size_t n_writes;       /* messages, elements one by one */
+	unsigned int counting;       /* enum nft_counting of new sets; set it after init */
+	uint32_t last_set_id;        /* numbers of sets within a transaction */
+	size_t n_writes;             /* messages, elements one by one */
+	struct nft_writer_list list; /* the last one */
 	VEC(char *) tags;
 };
 
@@ -55,10 +67,9 @@ void nft_write_chain(struct nft_writer *w, const char *name, const struct nft_ch
 void nft_write_chain_del(struct nft_writer *w, const char *name);
 /* Append the rules, with their hashes, to the chain. */
 void nft_write_rules(struct nft_writer *w, const char *chain, struct nft_rules *rs);
-void nft_write_verdicts_del(struct nft_writer *w, enum nft_set_id map, const uint32_t *kinds,
-			    size_t n);
-void nft_write_verdicts(struct nft_writer *w, enum nft_set_id map, const struct nft_verdict *v,
-			size_t n);
+/* Elements of a verdict map: many in a row are one message. */
+void nft_write_verdict_del(struct nft_writer *w, enum nft_set_id map, uint32_t kind);
+void nft_write_verdict(struct nft_writer *w, enum nft_set_id map, const struct nft_verdict *v);
 
 /*
  * Write the parts that `h`, the table in the kernel, lacks, and update `h`. After a failed

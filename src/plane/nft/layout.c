@@ -254,18 +254,6 @@ static void pick_rules_write(struct nft_layout *l, struct nft_writer *w, uint16_
 			 &rs);
 }
 
-/* Differences of one verdict map. */
-struct verdicts {
-	VEC(uint32_t) gone; /* kinds that lead to another chain */
-	VEC(struct nft_verdict) new;
-};
-
-static void verdicts_fini(struct verdicts *vs)
-{
-	vec_fini(&vs->gone);
-	vec_fini(&vs->new);
-}
-
 /* Does the map lack its element for `desired->chain`, and may it be written now? */
 static bool verdict_is_pending(const struct nft_layout *l, unsigned int map,
 			       const struct nft_verdict *desired, bool even_fresh)
@@ -275,7 +263,7 @@ static bool verdict_is_pending(const struct nft_layout *l, unsigned int map,
 	return c != NULL && (even_fresh || !c->is_fresh) && !verdict_is_programmed(l, map, desired);
 }
 
-static void verdict_check(struct nft_layout *l, struct verdicts *vs, unsigned int map,
+static void verdict_write(struct nft_layout *l, struct nft_writer *w, unsigned int map,
 			  uint16_t kind, bool even_fresh)
 {
 	struct nft_verdict desired;
@@ -283,9 +271,10 @@ static void verdict_check(struct nft_layout *l, struct verdicts *vs, unsigned in
 	if (!verdict_of(&desired, NFTSET_LEAVES + map, kind) ||
 	    !verdict_is_pending(l, map, &desired, even_fresh))
 		return;
-	if (nft_fixed_verdict(&l->programmed, map, kind) != NULL)
-		*vec_push(&vs->gone) = kind;
-	*vec_push(&vs->new) = desired;
+	if (nft_fixed_verdict(&l->programmed, map, kind) != NULL) /* to another chain */
+		nft_write_verdict_del(w, NFTSET_LEAVES + map, kind);
+	nft_write_verdict(w, NFTSET_LEAVES + map, &desired);
+	nft_fixed_verdict_put(&l->programmed, map, &desired);
 }
 
 /*
@@ -295,19 +284,12 @@ static void verdict_check(struct nft_layout *l, struct verdicts *vs, unsigned in
 static void verdicts_write(struct nft_layout *l, struct nft_writer *w, bool even_fresh)
 {
 	for (unsigned int map = 0; map < NFT_VERDICT_MAPS; map++) {
-		struct verdicts vs = { 0 };
-
 		for (uint16_t kind = 1; kind < NFT_KIND_AFFINITY_END; kind++) {
 			if (bit_is_set(l->kinds.bits, kind))
-				verdict_check(l, &vs, map, kind, even_fresh);
+				verdict_write(l, w, map, kind, even_fresh);
 		}
 		for (size_t i = 0; i < ARRAY_SIZE(fixed_kinds); i++)
-			verdict_check(l, &vs, map, fixed_kinds[i], even_fresh);
-		nft_write_verdicts_del(w, NFTSET_LEAVES + map, vs.gone.v, vs.gone.n);
-		nft_write_verdicts(w, NFTSET_LEAVES + map, vs.new.v, vs.new.n);
-		vec_for_each (v, &vs.new)
-			nft_fixed_verdict_put(&l->programmed, map, v);
-		verdicts_fini(&vs);
+			verdict_write(l, w, map, fixed_kinds[i], even_fresh);
 	}
 }
 
@@ -464,16 +446,13 @@ int nft_layout_chains_need(struct nft_layout *l, const uint16_t *kinds, size_t n
 static void verdicts_remove(struct nft_layout *l, struct nft_writer *w, const uint16_t *kinds,
 			    size_t n)
 {
-	for (unsigned int map = 0; map < NFT_VERDICT_MAPS; map++) {
-		AUTO(vec_fini) VEC(uint32_t) gone = { 0 };
-
-		for (size_t i = 0; i < n; i++)
-			if (nft_fixed_verdict(&l->programmed, map, kinds[i]) != NULL) {
-				*vec_push(&gone) = kinds[i];
-				nft_fixed_verdict_del(&l->programmed, map, kinds[i]);
-			}
-		nft_write_verdicts_del(w, NFTSET_LEAVES + map, gone.v, gone.n);
-	}
+	for (unsigned int map = 0; map < NFT_VERDICT_MAPS; map++)
+		for (size_t i = 0; i < n; i++) {
+			if (nft_fixed_verdict(&l->programmed, map, kinds[i]) == NULL)
+				continue;
+			nft_write_verdict_del(w, NFTSET_LEAVES + map, kinds[i]);
+			nft_fixed_verdict_del(&l->programmed, map, kinds[i]);
+		}
 }
 
 int nft_layout_chains_remove(struct nft_layout *l, const uint16_t *kinds, size_t n,

@@ -35,7 +35,7 @@ static void try_verdicts(struct nft_writer *w)
 
 	nft_write_set(w, NFTSET_LEAVES);
 	nft_write_chain(w, v.chain, NULL);
-	nft_write_verdicts(w, NFTSET_LEAVES, &v, 1);
+	nft_write_verdict(w, NFTSET_LEAVES, &v);
 	nft_try_rule(w, &(struct nft_feature){ .expr = expr_vmap });
 }
 
