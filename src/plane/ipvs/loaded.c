@@ -89,72 +89,55 @@ void ipvs_loaded_write(const struct plane_loaded *c, struct nft_elem_writer *w)
 static const enum nft_set_id pool_maps[] = { IPVSSET_FE, IPVSSET_FE_OUT, IPVSSET_FE_IN,
 					     IPVSSET_IDLE };
 
-/* Call fn() for each element with a mark. */
-static void frontends_walk(const struct plane_loaded *c,
-			   void (*fn)(void *arg, enum ipfam fam, const struct ip_tuple *t,
-				      uint32_t mark),
-			   void *arg)
-{
-	for (int fam = 0; fam < IPFAM_N; fam++)
-		for (size_t i = 0; i < ARRAY_SIZE(pool_maps); i++)
-			nft_keymap_for_each (e, &c->sets[fam][pool_maps[i]]) {
-				struct ip_tuple t;
-
-				nft_get_tuple(&t, fam, e.key);
-				fn(arg, fam, &t, nft_get_word(e.val));
-			}
-}
-
-struct frontends_setting {
-	const struct plane_loaded *c;
-	struct ipvs_plane *p;
+/* An element with a mark, in a walk; zeroed memory is before the first one. */
+struct marked {
+	enum ipfam fam;
+	size_t map; /* of pool_maps */
+	struct nft_keymap_pos pos;
+	struct ip_tuple frontend;
+	uint32_t mark;
 };
 
-static void frontend_set(void *arg, enum ipfam fam, const struct ip_tuple *t, uint32_t mark)
+static bool marked_next(const struct plane_loaded *c, struct marked *m)
 {
-	const struct frontends_setting *s = arg;
-	struct ipvs_key key = ipvs_key_mark(fam, mark);
-	struct ipvs_vs *vs = ipvs_vs_find(s->p, &key);
-
-	if (vs == NULL)
-		return;
-	vs->proto = t->proto;
-	vs->is_of_cluster_ip |=
-		plane_loaded_find(s->c, fam, IPVSSET_CLUSTER_IPS, t->addr.bytes) != NULL;
+	for (; m->fam < IPFAM_N; m->fam++, m->map = 0)
+		for (; m->map < ARRAY_SIZE(pool_maps); m->map++) {
+			if (nft_keymap_next(&c->sets[m->fam][pool_maps[m->map]], &m->pos)) {
+				nft_get_tuple(&m->frontend, m->fam, m->pos.key);
+				m->mark = nft_get_word(m->pos.val);
+				return true;
+			}
+			m->pos = (struct nft_keymap_pos){ 0 };
+		}
+	return false;
 }
 
 void ipvs_loaded_set_frontends(const struct plane_loaded *c, struct ipvs_plane *p)
 {
-	struct frontends_setting s = { c, p };
-
 	htable_for_each_entry (vs, &p->vss, struct ipvs_vs)
 		vs->is_of_cluster_ip = false;
-	frontends_walk(c, frontend_set, &s);
-}
+	for (struct marked m = { 0 }; marked_next(c, &m);) {
+		struct ipvs_key key = ipvs_key_mark(m.fam, m.mark);
+		struct ipvs_vs *vs = ipvs_vs_find(p, &key);
 
-struct protocol_query {
-	uint8_t proto;
-	bool is_found;
-};
-
-static void protocol_match(void *arg, enum ipfam fam, const struct ip_tuple *t, uint32_t mark)
-{
-	struct protocol_query *q = arg;
-
-	q->is_found |= t->proto == q->proto;
+		if (vs == NULL)
+			continue;
+		vs->proto = m.frontend.proto;
+		vs->is_of_cluster_ip |= plane_loaded_find(c, m.fam, IPVSSET_CLUSTER_IPS,
+							  m.frontend.addr.bytes) != NULL;
+	}
 }
 
 bool ipvs_loaded_has_protocol(const struct plane_loaded *c, uint8_t proto)
 {
-	struct protocol_query q = { .proto = proto };
-
-	frontends_walk(c, protocol_match, &q);
-	return q.is_found;
+	for (struct marked m = { 0 }; marked_next(c, &m);)
+		if (m.frontend.proto == proto)
+			return true;
+	return false;
 }
 
-static void id_reserve(void *arg, enum ipfam fam, const struct ip_tuple *t, uint32_t mark)
+static void id_reserve(struct ipvs_plane *p, enum ipfam fam, uint32_t mark)
 {
-	struct ipvs_plane *p = arg;
 	uint32_t id = ipvs_mark_id(&p->marks, mark);
 
 	if (id != 0)
@@ -165,10 +148,10 @@ static void ids_reserve(struct ipvs_plane *p, struct plan *plan)
 {
 	plan_ids_release(plan); /* of an interrupted load */
 	p->common.loaded->plan = plan;
-	frontends_walk(p->common.loaded, id_reserve, p);
-	htable_for_each_entry (vs, &p->vss, const struct ipvs_vs) {
-		id_reserve(p, vs->key.fam, NULL, vs->key.mark);
-	}
+	for (struct marked m = { 0 }; marked_next(p->common.loaded, &m);)
+		id_reserve(p, m.fam, m.mark);
+	htable_for_each_entry (vs, &p->vss, const struct ipvs_vs)
+		id_reserve(p, vs->key.fam, vs->key.mark);
 }
 
 /*
