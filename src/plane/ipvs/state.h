@@ -54,6 +54,7 @@ struct ipvs_vs {
 	uint32_t forwarding;   /* desired, of a VIP:port service; as in model/tuning.h */
 	uint8_t proto;         /* enum l4proto; 0 = unknown, of a mark found in the kernel */
 	bool is_of_cluster_ip; /* at the load: a frontend of a cluster IP leads to it */
+	bool is_referenced;    /* ipvs_loaded_text() has printed it at a frontend */
 	bool is_desired;
 	bool is_programmed;
 	bool is_vip_only;         /* not programmed: all clients reach the pool through its VIP:port
@@ -364,5 +365,6 @@ void ipvs_sysctls_restore(struct ipvs_plane *p, bool is_last);
 /* plane.h balancing */
 void ipvs_explain_balancing(const struct plane *plane, const struct plan_pool *pool, bool is_inside,
 			    struct plan_balancing *ret);
-/* Loaded state: each frontend, then services of vipd that no frontend uses (programmed.h). */
+/* Loaded state, once a load: each frontend, then services of vipd that no frontend uses
+ * (programmed.h). */
 void ipvs_loaded_text(struct str *out, const struct ipvs_plane *p);

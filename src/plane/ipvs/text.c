@@ -6,7 +6,6 @@
  *  Weight 0 without it is foreign, and printed as a weight.
  */
 #include <linux/ip_vs.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/name.h"
@@ -73,15 +72,10 @@ struct frontend_text {
 	const uint8_t *key;
 };
 
-struct vss {
-	VEC(const struct ipvs_vs *) v;
-};
-
 /* What frontend_print() gets as its source. */
 struct source {
 	struct nft_source elems;
 	const struct ipvs_plane *p;
-	struct vss *referenced; /* virtual services that a frontend leads to */
 };
 
 static const uint8_t *find(const struct frontend_text *t, enum nft_set_id set, const uint8_t *key)
@@ -158,10 +152,10 @@ static void vs_text(struct str *out, const struct frontend_text *t, const struct
 static const struct ipvs_vs *vs_find_noted(const struct frontend_text *t,
 					   const struct ipvs_key *key)
 {
-	const struct ipvs_vs *vs = ipvs_vs_find(t->p, key);
+	struct ipvs_vs *vs = ipvs_vs_find(t->p, key);
 
 	if (vs != NULL)
-		*vec_push(&t->src->referenced->v) = vs;
+		vs->is_referenced = true;
 	return vs;
 }
 
@@ -259,14 +253,6 @@ static void frontend_print(struct str *out, const struct nft_source *src, enum i
 	target_text(&t, find(&t, IPVSSET_FE_IN, key), true);
 }
 
-static int pointer_cmp(const void *a, const void *b)
-{
-	const struct ipvs_vs *const *x = a;
-	const struct ipvs_vs *const *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
-
 static int key_cmp(const void *a, const void *b)
 {
 	const struct ipvs_vs *const *x = a;
@@ -291,33 +277,23 @@ static void unreferenced_vs_text(struct str *out, const struct ipvs_plane *p,
 }
 
 /* Virtual services that no frontend leads to: they drain after a change. */
-static void unreferenced_text(struct str *out, const struct ipvs_plane *p,
-			      const struct vss *referenced)
+static void unreferenced_text(struct str *out, const struct ipvs_plane *p)
 {
-	struct vss rest = { 0 };
+	AUTO(vec_fini) VEC(const struct ipvs_vs *) rest = { 0 };
 
-	htable_for_each (n, &p->vss) {
-		const struct ipvs_vs *vs = container_of(n, struct ipvs_vs, node);
-
-		if (referenced->v.n == 0 ||
-		    bsearch(&vs, referenced->v.v, referenced->v.n, sizeof(referenced->v.v[0]),
-			    pointer_cmp) == NULL)
-			*vec_push(&rest.v) = vs;
-	}
-	vec_sort(&rest.v, key_cmp);
-	vec_for_each (vs, &rest.v)
+	htable_for_each_entry (vs, &p->vss, const struct ipvs_vs)
+		if (!vs->is_referenced)
+			*vec_push(&rest) = vs;
+	vec_sort(&rest, key_cmp);
+	vec_for_each (vs, &rest)
 		unreferenced_vs_text(out, p, *vs);
-	vec_fini(&rest.v);
 }
 
 void ipvs_loaded_text(struct str *out, const struct ipvs_plane *p)
 {
 	static const enum nft_set_id sets[] = { IPVSSET_FE, IPVSSET_FE_OUT, IPVSSET_FE_IN };
-	struct vss referenced = { 0 };
-	const struct source src = { plane_loaded_source(p->common.loaded), p, &referenced };
+	const struct source src = { plane_loaded_source(p->common.loaded), p };
 
 	nft_frontends_each(out, &src.elems, sets, ARRAY_SIZE(sets), frontend_print);
-	vec_sort(&referenced.v, pointer_cmp);
-	unreferenced_text(out, p, &referenced);
-	vec_fini(&referenced.v);
+	unreferenced_text(out, p);
 }
