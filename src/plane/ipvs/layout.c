@@ -115,13 +115,21 @@ static void sets_remove(struct ipvs_layout *l, struct nft_writer *w, enum ipfam 
 	}
 }
 
-static void elements_add(struct nft_writer *w, const struct ipvs_table_elements *elements)
+/* No connection notices the replacement: the new table gets all elements of the old one. */
+static void elements_add(struct nft_writer *w, const struct plane_loaded *elements)
 {
 	struct nft_elem_writer elems = { .batch = w->batch };
 
-	for (int fam = 0; fam < IPFAM_N; fam++)
+	for (int fam = 0; fam < IPFAM_N; fam++) {
 		elems.tables[fam] = ipvs_table(fam);
-	elements->fill(elements->arg, &elems);
+		for (enum nft_set_id set = IPVSSET_BEGIN; set < IPVSSET_REMEMBERED; set++) {
+			bool has_data = nft_data_len(set, fam) > 0;
+
+			nft_keymap_for_each (e, &elements->sets[fam][set])
+				nft_elem_put(&elems, NFT_WRITE_ADD, fam, set, e.key,
+					     has_data ? e.val : NULL, "an element of the old one");
+		}
+	}
 	w->n_writes += elems.n;
 }
 
@@ -139,8 +147,7 @@ static void transition_log(const struct ipvs_layout *l, const struct nft_writer 
 }
 
 int ipvs_layout_apply(struct ipvs_layout *l, const struct ipvs_rules_params *params,
-		      const struct ipvs_table_elements *elements, struct nft_result *res,
-		      struct err *err)
+		      const struct plane_loaded *elements, struct nft_result *res, struct err *err)
 {
 	struct ipvs_rules_params own = *params;
 	bool is_new = l->state != IPVS_LAYOUT_PRESENT;

@@ -7,14 +7,15 @@
  *
  *  Like plane/nft/layout.h: rules carry a hash, a chain with other hashes gets new rules in one
  *  transaction, and a correct chain costs no write. One batch is enough: no chain depends on a
- * pool. A table that cannot be repaired in place is replaced in one transaction, in which the
- * caller writes the elements of the old table into the new one. Sets and chains of counters are
- * added and removed in place.
+ * pool. A table that cannot be repaired in place is replaced in one transaction, in which the new
+ * table gets the elements of the old one. Sets and chains of counters are added and removed in
+ * place.
  */
 #pragma once
 
 #include "nft/elem.h"
 #include "plane/ipvs/rules.h"
+#include "plane/loaded.h"
 
 enum ipvs_layout_state {
 	IPVS_LAYOUT_UNKNOWN = 0, /* not loaded, or a write failed */
@@ -41,17 +42,12 @@ DEFINE_AUTO(struct ipvs_layout *, ipvs_layout_close);
 
 /* On an error (-EAGAIN: foreign changes interrupted it) the previous state stays. */
 MUST_USE int ipvs_layout_load(struct ipvs_layout *l, struct err *err);
-/* Writes the elements of a replaced table; `w` has the tables. */
-struct ipvs_table_elements {
-	void (*fill)(void *arg, struct nft_elem_writer *w);
-	void *arg;
-};
 /*
- * Write the difference. `elements` may be NULL. If the kernel rejects a table with these elements,
- * the next attempt, after load(), omits them.
+ * Write the difference. `elements`: those of a table that may be replaced, or NULL. If the kernel
+ * rejects a table with these elements, the next attempt, after load(), omits them.
  */
 MUST_USE int ipvs_layout_apply(struct ipvs_layout *l, const struct ipvs_rules_params *params,
-			       const struct ipvs_table_elements *elements, struct nft_result *res,
+			       const struct plane_loaded *elements, struct nft_result *res,
 			       struct err *err);
 /* Delete the table if it is vipd's. */
 MUST_USE int ipvs_layout_cleanup(struct ipvs_layout *l, struct err *err);

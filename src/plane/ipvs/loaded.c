@@ -71,18 +71,6 @@ int ipvs_loaded_read(struct ipvs_plane *p, struct err *err)
 	return r;
 }
 
-void ipvs_loaded_write(const struct plane_loaded *c, struct nft_elem_writer *w)
-{
-	for (int fam = 0; fam < IPFAM_N; fam++)
-		for (enum nft_set_id set = IPVSSET_BEGIN; set < IPVSSET_REMEMBERED; set++) {
-			bool has_data = nft_data_len(set, fam) > 0;
-
-			nft_keymap_for_each (e, &c->sets[fam][set])
-				nft_elem_put(w, NFT_WRITE_ADD, fam, set, e.key,
-					     has_data ? e.val : NULL, "an element of the old one");
-		}
-}
-
 /* --- adoption --- */
 
 /* Maps whose data are marks of pools. */

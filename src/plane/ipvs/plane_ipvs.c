@@ -201,13 +201,6 @@ static int plane_load(struct plane *plane, struct err *err)
 
 /* --- environment --- */
 
-/* No connection notices the replacement: the new table gets the elements of the old one. */
-static void elements_write(void *arg, struct nft_elem_writer *w)
-{
-	if (arg != NULL)
-		ipvs_loaded_write(arg, w);
-}
-
 static int layout_apply(struct ipvs_plane *p, const struct model *m, struct plane_result *res,
 			struct err *err)
 {
@@ -218,9 +211,7 @@ static int layout_apply(struct ipvs_plane *p, const struct model *m, struct plan
 	int r;
 
 	params.common.counting = p->common.counting;
-	r = ipvs_layout_apply(p->layout, &params,
-			      &(struct ipvs_table_elements){ elements_write, p->common.loaded },
-			      &res->done, err);
+	r = ipvs_layout_apply(p->layout, &params, p->common.loaded, &res->done, err);
 	for (int fam = 0; fam < IPFAM_N && r == 0 && is_emptied && p->common.loaded != NULL; fam++)
 		p->common.loaded->is_fresh[fam] = true;
 	return r == -ENOBUFS ? -EBUSY : r;

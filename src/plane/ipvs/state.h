@@ -322,8 +322,6 @@ MUST_USE int ipvs_loaded_read(struct ipvs_plane *p, struct err *err);
 void ipvs_loaded_set_frontends(const struct plane_loaded *c, struct ipvs_plane *p);
 /* Does any frontend use the protocol? */
 bool ipvs_loaded_has_protocol(const struct plane_loaded *c, uint8_t proto);
-/* Write all elements into an empty table. */
-void ipvs_loaded_write(const struct plane_loaded *c, struct nft_elem_writer *w);
 /* plane_ops.adopt */
 void ipvs_adopt(struct plane *plane, struct plan *plan, struct plan_rows *rows);
 
