@@ -17,7 +17,7 @@ static void ids_hold(struct nft_loaded *h, struct plan *plan)
 {
 	plan_ids_release(plan); /* of an earlier load that did not complete */
 	for (int fam = 0; fam < IPFAM_N; fam++)
-		nft_keymap_for_each (e, &h->fam[fam].pools)
+		nft_keymap_for_each (e, &h->pools[fam])
 			plan_id_reserve(plan, fam, nft_get_word(e.key));
 	h->elems.plan = plan;
 }
@@ -132,7 +132,7 @@ static void adopt_pool(struct nft_loaded *h, const struct plan_rows *rows,
 	uint32_t id = nft_word_pool(word);
 	struct nft_loaded_pool programmed;
 
-	if (pool == NULL || !nft_loaded_pool_get(&h->fam[pool->fam], id, &programmed))
+	if (pool == NULL || !nft_loaded_pool_get(h, pool->fam, id, &programmed))
 		return;
 	if (pool->id == 0 &&
 	    !(programmed.is_of_cluster_ip && is_of_other(h, rows->svc->service, f, id)) &&

@@ -181,7 +181,7 @@ static bool needs_end(const struct nft_plane *p, const struct plan_op *op,
 	/* Its class picks them. In a loaded pool they are known. */
 	return mode == PLANE_COMMIT_AUDIT ||
 	       (h != NULL && !h->elems.is_fresh[op->pool->fam] &&
-		!nft_loaded_pool_get(&h->fam[op->pool->fam], op->pool->id, &loaded));
+		!nft_loaded_pool_get(h, op->pool->fam, op->pool->id, &loaded));
 }
 
 /* Read further elements of pools whose operations add the whole pool. */

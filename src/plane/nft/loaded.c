@@ -29,20 +29,20 @@ bool nft_loaded_is_partial(enum nft_set_id set)
 
 /* --- pools and the elements that name them --- */
 
-bool nft_loaded_pool_get(const struct nft_loaded_family *f, uint32_t id,
+bool nft_loaded_pool_get(const struct nft_loaded *h, enum ipfam fam, uint32_t id,
 			 struct nft_loaded_pool *ret)
 {
-	const void *p = nft_keymap_find(&f->pools, &id);
+	const void *p = nft_keymap_find(&h->pools[fam], &id);
 
 	if (p != NULL)
 		memcpy(ret, p, sizeof(*ret));
 	return p != NULL;
 }
 
-void nft_loaded_pool_put(struct nft_loaded_family *f, uint32_t id,
+void nft_loaded_pool_put(struct nft_loaded *h, enum ipfam fam, uint32_t id,
 			 const struct nft_loaded_pool *pool)
 {
-	memcpy(nft_keymap_put(&f->pools, &id, NULL), pool, sizeof(*pool));
+	memcpy(nft_keymap_put(&h->pools[fam], &id, NULL), pool, sizeof(*pool));
 }
 
 bool nft_loaded_is_leading(enum nft_set_id set)
@@ -57,9 +57,9 @@ static void lead_count(struct nft_loaded *h, enum ipfam fam, uint32_t word, int 
 
 	if (nft_word_pool(word) == 0)
 		return;
-	(void)nft_loaded_pool_get(&h->fam[fam], nft_word_pool(word), &pool);
+	(void)nft_loaded_pool_get(h, fam, nft_word_pool(word), &pool);
 	pool.n_leads = (uint32_t)((int64_t)pool.n_leads + by);
-	nft_loaded_pool_put(&h->fam[fam], nft_word_pool(word), &pool);
+	nft_loaded_pool_put(h, fam, nft_word_pool(word), &pool);
 }
 
 static void changed(struct plane_loaded *l, enum ipfam fam, enum nft_set_id set, const uint8_t *was,
@@ -84,19 +84,18 @@ void nft_loaded_open(struct nft_loaded **ret)
 		plane_loaded_cover(&h->elems, nft_dumped[i]);
 	for (size_t i = 0; i < NFT_BY_KEY_N; i++)
 		plane_loaded_cover(&h->elems, nft_by_key[i]);
-	for (int fam = 0; fam < IPFAM_N; fam++)
-		nft_keymap_init(&h->fam[fam].pools, sizeof(uint32_t),
-				sizeof(struct nft_loaded_pool));
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		nft_keymap_init(&h->pools[fam], sizeof(uint32_t), sizeof(struct nft_loaded_pool));
+		h->elems.is_fresh[fam] = true;
+	}
 	*ret = h;
 }
 
 void nft_loaded_forget(struct nft_loaded *h, enum ipfam fam)
 {
-	struct nft_loaded_family *f = &h->fam[fam];
-
 	plane_loaded_forget(&h->elems, fam);
-	nft_keymap_clear(&f->pools);
-	f->has_table = false;
+	nft_keymap_clear(&h->pools[fam]);
+	h->elems.is_fresh[fam] = true;
 }
 
 void nft_loaded_close(struct nft_loaded *h)
@@ -155,7 +154,7 @@ static void each_slot(const struct nft_loaded *h, enum ipfam fam, uint32_t id, u
 {
 	struct nft_loaded_pool pool = { 0 };
 
-	(void)nft_loaded_pool_get(&h->fam[fam], id, &pool);
+	(void)nft_loaded_pool_get(h, fam, id, &pool);
 	for (uint32_t slot = from; slot < pool.n_slots; slot++) {
 		uint8_t key[NFT_KEY_MAX];
 		uint32_t aff;
@@ -263,7 +262,7 @@ static void unled_family(const struct nft_loaded *h, enum ipfam fam, struct nft_
 
 		for (end = i; end < l.n && l.v[end].id == l.v[i].id; end++)
 			change += l.v[end].change;
-		if (change < 0 && nft_loaded_pool_get(&h->fam[fam], l.v[i].id, &pool) &&
+		if (change < 0 && nft_loaded_pool_get(h, fam, l.v[i].id, &pool) &&
 		    pool.n_leads + change <= 0)
 			each_key(h, fam, l.v[i].id, unled_key, &t);
 	}

@@ -24,14 +24,9 @@ struct nft_loaded_pool {
 	bool is_of_cluster_ip; /* a frontend of a cluster IP leads to it */
 };
 
-struct nft_loaded_family {
-	bool has_table;
-	struct nft_keymap pools; /* id -> struct nft_loaded_pool */
-};
-
 struct nft_loaded {
-	struct plane_loaded elems; /* first: plane/loaded.h */
-	struct nft_loaded_family fam[IPFAM_N];
+	struct plane_loaded elems;        /* first: plane/loaded.h */
+	struct nft_keymap pools[IPFAM_N]; /* id -> struct nft_loaded_pool */
 };
 
 static inline struct nft_loaded *nft_loaded_of(struct plane_loaded *l)
@@ -48,9 +43,9 @@ extern const enum nft_set_id nft_by_key[NFT_BY_KEY_N];
 #define NFT_LEADING_N 4
 extern const enum nft_set_id nft_leading[NFT_LEADING_N];
 
-bool nft_loaded_pool_get(const struct nft_loaded_family *f, uint32_t id,
+bool nft_loaded_pool_get(const struct nft_loaded *h, enum ipfam fam, uint32_t id,
 			 struct nft_loaded_pool *ret);
-void nft_loaded_pool_put(struct nft_loaded_family *f, uint32_t id,
+void nft_loaded_pool_put(struct nft_loaded *h, enum ipfam fam, uint32_t id,
 			 const struct nft_loaded_pool *pool);
 /* The word in the data of an element; 0: no such element. */
 uint32_t nft_loaded_word(const struct nft_loaded *h, enum ipfam fam, enum nft_set_id set,
@@ -72,7 +67,7 @@ void nft_reading_open(struct nft_reading **ret, struct nft_loaded *h, struct nl_
 		      const struct nft_layout *l);
 MUST_USE int nft_reading_step(struct nft_reading *rd, struct err *err);
 void nft_reading_close(struct nft_reading *rd);
-/* Drop the elements and pools of a family. */
+/* Drop the elements and pools of a family, as if the kernel had no table. */
 void nft_loaded_forget(struct nft_loaded *h, enum ipfam fam);
 /* Is the set read only for pools of frontends? The kernel may then have more elements. */
 bool nft_loaded_is_partial(enum nft_set_id set);

@@ -41,11 +41,6 @@ struct nft_reading {
 	struct nft_looked keys[NFT_READ_ELEMS];
 };
 
-static struct nft_loaded_family *family_of(const struct nft_reading *rd)
-{
-	return &rd->h->fam[rd->table.fam];
-}
-
 /* --- dumps --- */
 
 /*
@@ -53,13 +48,13 @@ static struct nft_loaded_family *family_of(const struct nft_reading *rd)
  * cluster IP. Frontends of one pool differ while the kernel still has one that was removed from the
  * service.
  */
-static void kind_note(struct nft_loaded_family *f, uint32_t word, bool is_cluster_ip)
+static void kind_note(struct nft_reading *rd, uint32_t word, bool is_cluster_ip)
 {
 	uint32_t id = nft_word_pool(word);
 	struct nft_kind_info info = { 0 };
 	struct nft_loaded_pool pool;
 
-	if (!nft_loaded_pool_get(f, id, &pool))
+	if (!nft_loaded_pool_get(rd->h, rd->table.fam, id, &pool))
 		return;
 	pool.is_of_cluster_ip |= is_cluster_ip;
 	(void)nft_kind_info(nft_word_kind(word), &info);
@@ -68,7 +63,7 @@ static void kind_note(struct nft_loaded_family *f, uint32_t word, bool is_cluste
 		pool.n_slots = info.slots;
 	}
 	pool.has_affinity |= info.affinity_s != 0;
-	nft_loaded_pool_put(f, id, &pool);
+	nft_loaded_pool_put(rd->h, rd->table.fam, id, &pool);
 }
 
 static int dump_elem(void *arg, const uint8_t *key, const uint8_t *data, struct err *err)
@@ -79,7 +74,7 @@ static int dump_elem(void *arg, const uint8_t *key, const uint8_t *data, struct 
 	(void)err;
 	plane_loaded_found(&rd->h->elems, rd->table.fam, set, key, data);
 	if (nft_loaded_is_leading(set))
-		kind_note(family_of(rd), nft_get_word(data),
+		kind_note(rd, nft_get_word(data),
 			  plane_loaded_find(&rd->h->elems, rd->table.fam, NFTSET_CLUSTER_IPS,
 					    key) != NULL);
 	rd->work++;
@@ -97,7 +92,7 @@ static int id_cmp(const void *a, const void *b)
 /* A list, because one element of another process may name the highest of a million ids. */
 static void pools_list(struct nft_reading *rd)
 {
-	nft_keymap_for_each (e, &family_of(rd)->pools)
+	nft_keymap_for_each (e, &rd->h->pools[rd->table.fam])
 		memcpy(vec_push(&rd->ids), e.key, sizeof(uint32_t));
 	vec_sort(&rd->ids, id_cmp);
 }
@@ -148,7 +143,8 @@ static uint32_t slots_of(const struct nft_reading *rd, uint32_t id)
 	struct nft_loaded_pool pool;
 	struct nft_kind_info info;
 
-	if (!nft_loaded_pool_get(family_of(rd), id, &pool) || !nft_kind_info(pool.kind, &info))
+	if (!nft_loaded_pool_get(rd->h, rd->table.fam, id, &pool) ||
+	    !nft_kind_info(pool.kind, &info))
 		return 0;
 	if (rd->phase >= AFF_SLOTS)
 		return pool.has_affinity ? pool.n_slots : 0;
@@ -201,9 +197,9 @@ static bool class_ends(struct nft_reading *rd, uint32_t n)
 		i++;
 	if (i == n && rd->slot < slots_of(rd, rd->ids.v[rd->at]))
 		return false;
-	(void)nft_loaded_pool_get(family_of(rd), rd->ids.v[rd->at], &pool);
+	(void)nft_loaded_pool_get(rd->h, rd->table.fam, rd->ids.v[rd->at], &pool);
 	pool.n_slots = rd->slot - n + i;
-	nft_loaded_pool_put(family_of(rd), rd->ids.v[rd->at], &pool);
+	nft_loaded_pool_put(rd->h, rd->table.fam, rd->ids.v[rd->at], &pool);
 	return true;
 }
 
@@ -247,13 +243,12 @@ void nft_reading_open(struct nft_reading **ret, struct nft_loaded *h, struct nl_
 		      const struct nft_layout *l)
 {
 	struct nft_reading *rd = xcalloc(1, sizeof(*rd));
-	enum ipfam fam = l->fam;
 
 	rd->h = h;
 	rd->nl = nl;
 	rd->layout = l;
-	rd->table = (struct nft_table_ref){ l->table, fam };
-	h->fam[fam].has_table = l->state == NFT_LAYOUT_PRESENT;
+	rd->table = (struct nft_table_ref){ l->table, l->fam };
+	h->elems.is_fresh[l->fam] = l->state != NFT_LAYOUT_PRESENT;
 	*ret = rd;
 }
 
@@ -266,7 +261,7 @@ void nft_reading_close(struct nft_reading *rd)
 
 int nft_reading_step(struct nft_reading *rd, struct err *err)
 {
-	int r = rd->h->fam[rd->table.fam].has_table;
+	int r = !rd->h->elems.is_fresh[rd->table.fam];
 
 	for (rd->work = 0; r > 0 && rd->work < NFT_READ_ELEMS;)
 		r = rd->phase == DUMPS ? dump_some(rd, err) : keys_some(rd, err);

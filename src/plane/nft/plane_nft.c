@@ -95,14 +95,14 @@ static void plane_close(struct plane *plane)
 /* --- load --- */
 
 /* Reset the counts. Grace periods continue if the table still exists. */
-static void counts_restart(struct nft_plane *p, enum ipfam fam, bool has_table)
+static void counts_restart(struct nft_plane *p, enum ipfam fam)
 {
 	struct nft_refs *addrs = nft_endpoint_addrs(p, fam);
 	struct nft_refs old = *addrs;
 
 	nft_refs_init(addrs, old.tab.key_len);
 	plane_refs_clear(&p->common, fam);
-	if (has_table)
+	if (!p->load.loaded->elems.is_fresh[fam])
 		nft_refs_inherit(addrs, &old);
 	nft_refs_clear(&old);
 }
@@ -188,8 +188,7 @@ static int plane_load(struct plane *plane, struct err *err)
 		return r;
 	}
 	for (int fam = 0; fam < IPFAM_N; fam++) {
-		p->load.loaded->elems.is_fresh[fam] = !p->load.loaded->fam[fam].has_table;
-		counts_restart(p, fam, p->load.loaded->fam[fam].has_table);
+		counts_restart(p, fam);
 		nft_kinds_restart(p, fam);
 	}
 	plane_loaded_begin(&p->common, &TAKE(p->load.loaded)->elems, p->load.genid);
@@ -331,8 +330,8 @@ static size_t sweep_more(const struct plane_common *c, enum ipfam fam, enum nft_
 	struct nft_loaded_pool pool = { 0 };
 
 	if (nft_loaded_is_leading(set))
-		(void)nft_loaded_pool_get(&h->fam[fam],
-					  nft_word_pool(nft_loaded_word(h, fam, set, key)), &pool);
+		(void)nft_loaded_pool_get(h, fam, nft_word_pool(nft_loaded_word(h, fam, set, key)),
+					  &pool);
 	return (size_t)pool.n_slots * (pool.has_affinity ? 3 : 1);
 }
 
