@@ -38,8 +38,8 @@ static void chain_free(struct nft_fixed *h, struct nft_fixed_chain *c)
 
 static void chains_clear(struct nft_fixed *h)
 {
-	htable_for_each_safe (n, tmp, &h->chains)
-		chain_free(h, container_of(n, struct nft_fixed_chain, node));
+	htable_for_each_entry_safe (c, tmp, &h->chains, struct nft_fixed_chain)
+		chain_free(h, c);
 	htable_fini(&h->chains);
 }
 

@@ -63,13 +63,11 @@ static size_t serving_read(struct ipvs_plane *p, struct ipvs_vs *vs)
 		d->is_serving = false;
 	if (svc == NULL || svc->service == NULL)
 		return 0;
-	list_for_each (l, &svc->slices) {
-		const struct slice *s = list_entry(l, struct slice_entry, link)->slice;
-
-		vec_for_each (e, &s->endpoints)
+	list_for_each_entry (of, &svc->slices, struct slice_entry, link) {
+		vec_for_each (e, &of->slice->endpoints)
 			if (e->flags & ENDPOINT_SERVING)
-				serving_mark(vs, s, &e->addr);
-		n += s->endpoints.n;
+				serving_mark(vs, of->slice, &e->addr);
+		n += of->slice->endpoints.n;
 	}
 	p->n_compared += n;
 	return n;
@@ -263,9 +261,7 @@ static bool datagrams_check(struct ipvs_plane *p)
 	bool has_some = false;
 	size_t work = 0;
 
-	list_for_each_safe (l, tmp, &p->draining) {
-		struct ipvs_vs *vs = list_entry(l, struct ipvs_vs, draining);
-
+	list_for_each_entry_safe (vs, tmp, &p->draining, struct ipvs_vs, draining) {
 		has_some |= is_datagram(vs);
 		if (!is_datagram(vs) || vs->events_seen == events || work >= IPVS_READ_DESTS)
 			continue;
@@ -356,7 +352,7 @@ void ipvs_drain_count(const struct plane *plane, struct plane_drains *ret)
 	const struct ipvs_plane *p = (const struct ipvs_plane *)plane;
 
 	*ret = p->drained;
-	list_for_each (l, &p->draining)
-		vec_for_each (d, &list_entry(l, struct ipvs_vs, draining)->dests)
+	list_for_each_entry (vs, &p->draining, struct ipvs_vs, draining)
+		vec_for_each (d, &vs->dests)
 			ret->n_draining += (d->flags & DST_DRAINING) != 0;
 }

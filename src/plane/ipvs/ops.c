@@ -467,9 +467,7 @@ int ipvs_ops_sweep(struct ipvs_plane *p, struct plane_result *res, struct err *e
 	int r;
 
 	vec_clear(&p->ops);
-	htable_for_each (n, &p->vss) {
-		struct ipvs_vs *vs = container_of(n, struct ipvs_vs, node);
-
+	htable_for_each_entry (vs, &p->vss, struct ipvs_vs) {
 		if (vs->is_kept || vs->is_swept || p->common.plane.family[vs->key.fam].is_failed)
 			continue;
 		is_done = left > 0 && p->touched.n < SWEEP_SERVICES;

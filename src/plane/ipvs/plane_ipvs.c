@@ -372,8 +372,8 @@ static uint64_t tick_settings(struct ipvs_plane *p, uint64_t now)
 
 static bool has_draining_of(const struct ipvs_plane *p, uint32_t tag)
 {
-	list_for_each (l, &p->draining)
-		if ((list_entry(l, struct ipvs_vs, draining)->key.mark & IPVS_MARK_TAG) == tag)
+	list_for_each_entry (vs, &p->draining, struct ipvs_vs, draining)
+		if ((vs->key.mark & IPVS_MARK_TAG) == tag)
 			return true;
 	return false;
 }
@@ -429,8 +429,8 @@ static int services_cleanup(struct ipvs_plane *p, struct err *err)
 	if (r < 0)
 		return r;
 	vec_clear(&p->ops);
-	htable_for_each (n, &p->vss)
-		ipvs_op_service(p, IPVS_CMD_DEL_SERVICE, container_of(n, struct ipvs_vs, node));
+	htable_for_each_entry (vs, &p->vss, struct ipvs_vs)
+		ipvs_op_service(p, IPVS_CMD_DEL_SERVICE, vs);
 	return ipvs_ops_send(p, &res, err);
 }
 

@@ -308,9 +308,8 @@ static void pool_change(struct plane_tr *t, const struct plan_pool *pool)
 	ipvs_vs_touch(plane_of(t), vs, t->svc);
 	vs_tune(t, vs, pool);
 	vs->is_whole = true;
-	list_for_each_safe (l, tmp, &vs->vip_services)
-		vip_service_attach(t, list_entry(l, struct ipvs_vs, sibling), vs,
-				   list_entry(l, struct ipvs_vs, sibling)->forwarding);
+	list_for_each_entry_safe (vip, tmp, &vs->vip_services, struct ipvs_vs, sibling)
+		vip_service_attach(t, vip, vs, vip->forwarding);
 }
 
 static void pool_del(struct plane_tr *t, const struct plan_pool *pool)
@@ -344,8 +343,8 @@ static void backend_weigh(struct plane_tr *t, const struct plan_pool *pool,
 	struct ipvs_vs *vs = vs_of(t, pool);
 
 	dst_set_desired(t, vs, b, weight);
-	list_for_each (l, &vs->vip_services)
-		dst_set_desired(t, list_entry(l, struct ipvs_vs, sibling), b, weight);
+	list_for_each_entry (vip, &vs->vip_services, struct ipvs_vs, sibling)
+		dst_set_desired(t, vip, b, weight);
 }
 
 static void backend(struct plane_tr *t, enum plane_side side, const struct plan_op *op)

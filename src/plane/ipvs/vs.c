@@ -74,9 +74,9 @@ struct ipvs_vs *ipvs_vs_get(struct ipvs_plane *p, const struct ipvs_key *key)
 
 void ipvs_vs_free(struct ipvs_plane *p, struct ipvs_vs *vs)
 {
-	list_for_each_safe (l, tmp, &vs->vip_services) {
-		list_entry(l, struct ipvs_vs, sibling)->pool = NULL;
-		list_del(l);
+	list_for_each_entry_safe (vip, tmp, &vs->vip_services, struct ipvs_vs, sibling) {
+		vip->pool = NULL;
+		list_del(&vip->sibling);
 	}
 	if (p->large.vs == vs)
 		p->large.vs = NULL;
@@ -91,8 +91,8 @@ void ipvs_vs_free(struct ipvs_plane *p, struct ipvs_vs *vs)
 
 void ipvs_vss_clear(struct ipvs_plane *p)
 {
-	htable_for_each_safe (n, tmp, &p->vss)
-		ipvs_vs_free(p, container_of(n, struct ipvs_vs, node));
+	htable_for_each_entry_safe (vs, tmp, &p->vss, struct ipvs_vs)
+		ipvs_vs_free(p, vs);
 	htable_fini(&p->vss);
 	p->vss = (struct htable){ 0 };
 }
@@ -384,11 +384,8 @@ size_t ipvs_backend_work(const struct plane *plane, const struct plan_pool *pool
 	size_t work;
 
 	if (vs != NULL)
-		list_for_each (l, &vs->vip_services) {
-			const struct ipvs_vs *vip = list_entry(l, struct ipvs_vs, sibling);
-
+		list_for_each_entry (vip, &vs->vip_services, struct ipvs_vs, sibling)
 			by_vip += ipvs_dests_work(vip, vip->dests.n);
-		}
 	if (pool->affinity_s != 0 && leading != NULL && by_vip == 0)
 		by_vip = n_leading * vip_work(p, leading);
 	work = by_vip + (is_by_mark ? ipvs_dests_work(vs, vs != NULL ? vs->dests.n : 0) : 0);
@@ -534,10 +531,9 @@ int ipvs_audit_read(struct plane *plane, const struct plan_rows *rows, size_t *p
 		if (vs == NULL)
 			continue;
 		r = audit_read_one(p, vs, &work, err);
-		list_for_each (l, &vs->vip_services)
+		list_for_each_entry (vip, &vs->vip_services, struct ipvs_vs, sibling)
 			if (r == 0)
-				r = audit_read_one(p, list_entry(l, struct ipvs_vs, sibling), &work,
-						   err);
+				r = audit_read_one(p, vip, &work, err);
 		if (r != 0)
 			return r;
 	}

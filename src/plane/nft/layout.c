@@ -300,8 +300,8 @@ static int written(struct nft_layout *l, int r)
 		forget(l);
 		return r;
 	}
-	htable_for_each (n, &l->programmed.chains)
-		container_of(n, struct nft_fixed_chain, node)->is_fresh = false;
+	htable_for_each_entry (c, &l->programmed.chains, struct nft_fixed_chain)
+		c->is_fresh = false;
 	return 0;
 }
 
