@@ -202,6 +202,23 @@ static int rejected_err(struct ipvs_plane *p, const struct ipvs_op *op, struct e
 		       ip_endpoint_text(&op->dest.addr, op->dest.port, ip), strerror(-op->result));
 }
 
+/* The kernel lacks a scheduler of the commit: replace it. False: it is the default. */
+static bool sched_replace(struct ipvs_plane *p, const struct ipvs_op *op)
+{
+	struct ipvs_vs *vs = op->tag;
+	uint8_t no = scheduler_no(op->service.sched);
+	struct ipvs_tuning tuning;
+
+	if (no == p->sched.no || vs->svc == NULL)
+		return false;
+	p->missing_scheds |= UINT32_C(1) << no;
+	ipvs_tuning_read(&tuning, p, vs->svc->service, NULL);
+	if (vs->sched.no == no)
+		vs->sched = tuning.sched;
+	p->is_sched_replaced = true;
+	return true;
+}
+
 static int results_note(struct ipvs_plane *p, struct plane_result *res, struct err *err)
 {
 	int r = 0;
@@ -219,6 +236,8 @@ static int results_note(struct ipvs_plane *p, struct plane_result *res, struct e
 			missing_note(vs, op);
 			/* The removal is already done. */
 			if (is_removal(op) && (op->result == -ENOENT || op->result == -ESRCH))
+				continue;
+			if (is_sched_missing(op) && sched_replace(p, op))
 				continue;
 			if (r == 0) {
 				r = rejected_err(p, op, err);
@@ -251,7 +270,7 @@ int ipvs_ops_send(struct ipvs_plane *p, struct plane_result *res, struct err *er
 			int rejection = results_note(p, res, err);
 			size_t n = 0;
 
-			/* Send the operations after a removal that was already done. */
+			/* Send those after a removal already done, or after a missing scheduler. */
 			vec_for_each (op, &p->ops)
 				if (!op->is_done)
 					p->ops.v[n++] = *op;
@@ -337,29 +356,6 @@ static void additions_collect(struct ipvs_plane *p)
 	queued_clear(p);
 }
 
-/* Replace schedulers that the kernel lacks by the default. True: retry. */
-static bool sched_fall_back(struct ipvs_plane *p)
-{
-	bool is_any = false;
-
-	vec_for_each (op, &p->ops) {
-		struct ipvs_vs *vs = op->tag;
-		uint8_t no = scheduler_no(op->service.sched);
-		struct ipvs_tuning tuning;
-
-		if (!op->is_done || !is_sched_missing(op))
-			continue;
-		if (no == p->sched.no)
-			return false;
-		p->missing_scheds |= UINT32_C(1) << no;
-		ipvs_tuning_read(&tuning, p, vs->svc != NULL ? vs->svc->service : NULL, NULL);
-		if (vs->sched.no == no)
-			vs->sched = tuning.sched;
-		is_any = true;
-	}
-	return is_any;
-}
-
 /* Only the default can be: annotations are checked in tuning.c. */
 static int unsafe_check(struct ipvs_plane *p, struct err *err)
 {
@@ -369,41 +365,19 @@ static int unsafe_check(struct ipvs_plane *p, struct err *err)
 	return 0;
 }
 
-/* Like ipvs_ops_send(), but retries with the default in place of a missing scheduler. */
-static int additions_send(struct ipvs_plane *p, struct plane_result *res, struct err *err)
-{
-	for (;;) {
-		bool again;
-		int r;
-
-		if (p->ops.n == 0)
-			return 0;
-		r = unsafe_check(p, err);
-		if (r < 0)
-			return r;
-		r = ipvs_wire_send(p->wire, p->ops.v, p->ops.n, &res->done.n_writes, err);
-		res->done.n_batches++;
-		if (r < 0 && r != -ECANCELED)
-			return r == -ENOBUFS ? -EBUSY : r;
-		again = r == -ECANCELED && sched_fall_back(p);
-		/* Recorded before the retry: acknowledged operations are not repeated. */
-		r = results_note(p, res, err);
-		if (!again)
-			return r;
-		res->culprit = NULL;
-		additions_collect(p);
-	}
-}
-
+/* With another scheduler in place of a missing one: acknowledged operations are not repeated. */
 int ipvs_ops_add(struct ipvs_plane *p, struct plane_result *res, struct err *err)
 {
-	uint64_t began = now_ns();
 	int r;
 
-	additions_collect(p);
-	r = additions_send(p, res, err);
-	vec_clear(&p->ops);
-	res->done.kernel_ns += now_ns() - began;
+	do {
+		p->is_sched_replaced = false;
+		res->culprit = NULL; /* of the attempt with the missing scheduler */
+		additions_collect(p);
+		r = unsafe_check(p, err);
+		if (r == 0)
+			r = ipvs_ops_send(p, res, err);
+	} while (p->is_sched_replaced && r != -EBUSY);
 	return r;
 }
 

@@ -159,6 +159,7 @@ struct ipvs_plane {
 	uint32_t previous[IPVS_PREVIOUS_N]; /* each value plus one (sysctl.c); 0 = unknown */
 	bool has_sysctls;        /* this process has set them: a difference is a foreign change */
 	uint32_t missing_scheds; /* bits by scheduler number: the kernel lacks the module */
+	bool is_sched_replaced;  /* a missing one, of an operation that was sent */
 	uint64_t tick_at;
 	uint64_t round_at; /* start of the round of checks over `draining` */
 	size_t n_round;    /* services not yet checked in this round */
