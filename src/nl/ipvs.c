@@ -171,13 +171,6 @@ struct reading {
 	uint8_t af; /* of the service */
 };
 
-static void dests_begin(void *arg)
-{
-	const struct reading *rd = arg;
-
-	vec_clear(&rd->ret->v);
-}
-
 static uint32_t fwd_read(const struct nlattr *const *tb)
 {
 	uint32_t fwd = nl_attr_u32(tb[IPVS_DEST_ATTR_FWD_METHOD], 0) & FWD_MASK;
@@ -270,17 +263,6 @@ static int dests_result(int r, const struct ipvs_key *key, struct err *err)
 	return r < 0 ? err_wrap(err, r, "list destinations of %s", ipvs_key_text(key, text)) : r;
 }
 
-int ipvs_wire_dests(struct ipvs_wire *w, const struct ipvs_key *key, struct ipvs_dests *ret,
-		    struct err *err)
-{
-	struct reading rd = { ret, ip_family(key->fam) };
-	_Alignas(8) char buf[REQUEST_MAX] = { 0 };
-
-	return dests_result(nl_dump(w->nl, key_request(w, buf, sizeof(buf), IPVS_CMD_GET_DEST, key),
-				    &(struct nl_reader){ dests_begin, dest_message, &rd }, err),
-			    key, err);
-}
-
 int ipvs_wire_dests_begin(struct ipvs_wire *w, const struct ipvs_key *key, uint32_t *seq,
 			  struct err *err)
 {
@@ -300,6 +282,19 @@ int ipvs_wire_dests_next(struct ipvs_wire *w, const struct ipvs_key *key, uint32
 	return dests_result(
 		nl_dump_next(w->nl, seq, &(struct nl_reader){ NULL, dest_message, &rd }, err), key,
 		err);
+}
+
+/* IPVS does not mark a dump that a change interrupts: there is none to repeat. */
+int ipvs_wire_dests(struct ipvs_wire *w, const struct ipvs_key *key, struct ipvs_dests *ret,
+		    struct err *err)
+{
+	uint32_t seq;
+	int r = ipvs_wire_dests_begin(w, key, &seq, err);
+
+	vec_clear(&ret->v);
+	for (r = r < 0 ? r : 1; r > 0;)
+		r = ipvs_wire_dests_next(w, key, seq, ret, err);
+	return r;
 }
 
 /* --- writing --- */
