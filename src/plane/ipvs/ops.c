@@ -372,7 +372,8 @@ int ipvs_ops_add(struct ipvs_plane *p, struct plane_result *res, struct err *err
 
 	do {
 		p->is_sched_replaced = false;
-		res->culprit = NULL; /* of the attempt with the missing scheduler */
+		res->culprit = NULL;
+		res->families = 0; /* of the attempt with the missing scheduler */
 		additions_collect(p);
 		r = unsafe_check(p, err);
 		if (r == 0)
