@@ -2,8 +2,8 @@
 /*
  * api/generation - ETag of the answers of /v1.
  *
- * A hash of the counters that change with objects, kernel state, health, drains and the source.
- * Answers with equal generations are equal, except for ages, which a client can advance
+ * A hash of the status, without the sums over all services, and of the counters of the model's
+ * events. Answers with equal generations are equal, except for ages, which a client can advance
  * itself. It needs no walk over services, so polling an idle vipd is cheap. It differs
  * between starts of vipd.
  */

@@ -30,7 +30,7 @@ struct view_totals {
 
 void view_totals_add(struct view_totals *t, const struct serve_context *ctx, const struct svc *svc);
 
-/* An object; `now` is now_ns(). `is_public`: without the options. */
+/* An object; its ages are those at `now`. `is_public`: without the options. */
 void view_status(struct jsonw *w, const struct serve_context *ctx, const struct view_totals *t,
 		 bool is_public, uint64_t now);
 /*

@@ -178,16 +178,15 @@ static void view_state(struct jsonw *w, const struct serve_context *ctx,
 						 : "the first complete lists");
 }
 
-static void view_health(struct jsonw *w, const struct serve_context *ctx, uint64_t now)
+static void view_health(struct jsonw *w, const struct serve_context *ctx)
 {
 	struct health_facts f;
 
 	if (!jsonw_object_if(w, "health", ctx->health != NULL))
 		return;
-	health_facts_get(&f, ctx->health, now, 0);
+	health_facts_get(&f, ctx->health, now_ns(), 0);
 	jsonw_bool(w, "live", health_is_good(&f));
-	jsonw_bool(w, "ready",
-		   health_is_good(&f) && f.has_synced && f.is_eligible && f.unready == NULL);
+	jsonw_bool(w, "ready", f.reason[0] == '\0');
 	jsonw_bool(w, "node_eligible", f.is_eligible);
 	jsonw_text(w, "reason", f.reason[0] != '\0' ? f.reason : NULL);
 	jsonw_uint(w, "limit_ms", f.limit_ns / NSEC_PER_MSEC);
@@ -396,7 +395,7 @@ void view_status(struct jsonw *w, const struct serve_context *ctx, const struct 
 	jsonw_int(w, "pid", getpid());
 	age(w, "uptime_ms", ctx->started_ns, now);
 	view_state(w, ctx, &source);
-	view_health(w, ctx, now);
+	view_health(w, ctx);
 	jsonw_text(w, "plane", ctx->plane->ops->name);
 	jsonw_bool(w, "flush_safe", ctx->plane->is_flush_safe);
 	view_node(w, "node", ctx->model);
