@@ -31,11 +31,10 @@ struct counts_body {
 	struct items items;
 	const struct name *ns; /* counted; of the requested service, NULL = all */
 	const struct name *name;
-	bool is_counted; /* at least one counter exists */
-	enum step step;  /* of the current service */
-	size_t n_read;   /* counters in this step */
-	uint64_t connections;
-	uint64_t rejected;
+	bool is_counted;             /* at least one counter exists */
+	enum step step;              /* of the current service */
+	size_t n_read;               /* counters in this step */
+	uint64_t totals[STEP_SLOTS]; /* of all frontends, by step */
 	VEC(struct plan_frontend) frontends;
 	VEC(struct plane_slot) slots;
 	VEC(struct sum) sums;
@@ -52,16 +51,11 @@ static void slots_gather(struct counts_body *b)
 	if (rows == NULL)
 		return;
 	vec_for_each (pool, &rows->pools)
-		for (size_t i = 0; i < plan_pool_counters(pool) && b->slots.n <= SLOTS_MAX; i++) {
+		for (uint32_t i = 0; i < plan_pool_counters(pool) && b->slots.n <= SLOTS_MAX; i++) {
 			const struct plan_backend *at = plan_pool_counter(pool, i);
 
-			*vec_push(&b->slots) = (struct plane_slot){
-				.addr = at->addr,
-				.port = at->port,
-				.aff_id = at->aff_id,
-				.pool_id = pool->id,
-				.slot = (uint32_t)i,
-			};
+			*vec_push(&b->slots) =
+				(struct plane_slot){ at->addr, pool->id, i, at->port, at->aff_id };
 		}
 	if (b->slots.n > SLOTS_MAX)
 		vec_clear(&b->slots);
@@ -74,53 +68,47 @@ static void counts_item(struct items *items, const struct svc *svc)
 
 	if (rows == NULL || rows->frontends.n == 0)
 		return;
-	b->connections = b->rejected = 0;
+	memset(b->totals, 0, sizeof(b->totals));
 	vec_clear(&b->frontends);
 	vec_for_each (f, &rows->frontends)
 		*vec_push(&b->frontends) = *f;
 	b->step = STEP_CONNECTIONS;
 }
 
-/* Add up a counter of all frontends. A failure ends the sum. */
-static void frontends_read(struct counts_body *b, enum plane_frontend_counter which, uint64_t *sum)
+/* Add the i-th counter of the step. */
+static void count_add(struct counts_body *b, size_t i, uint64_t packets)
 {
-	const struct plane *plane = b->items.ctx->plane;
-	size_t n = MIN(b->frontends.n - b->n_read, (size_t)BATCH);
-	struct plane_count got[BATCH];
-	struct err err;
+	const struct plane_slot *slot;
 
-	if (plane->ops->count_frontends(plane, which, &b->frontends.v[b->n_read], n, got, &err) <
-	    0) {
-		b->n_read = b->frontends.n;
-		return;
-	}
-	b->n_read += n;
-	for (size_t i = 0; i < n; i++) {
-		b->is_counted |= got[i].is_known;
-		*sum += got[i].is_known ? got[i].packets : 0;
+	b->is_counted = true;
+	if (b->step != STEP_SLOTS) {
+		b->totals[b->step] += packets;
+	} else if (packets > 0) {
+		slot = &b->slots.v[i];
+		*vec_push(&b->sums) = (struct sum){ { slot->addr, slot->port, 0 }, packets };
 	}
 }
 
-static void slots_read(struct counts_body *b)
+/* One batch of the step's `n_all` counters. A failure ends the step. */
+static void batch_read(struct counts_body *b, size_t n_all)
 {
 	const struct plane *plane = b->items.ctx->plane;
-	size_t n = MIN(b->slots.n - b->n_read, (size_t)BATCH);
+	size_t n = MIN(n_all - b->n_read, (size_t)BATCH);
 	struct plane_count got[BATCH];
-	const struct plane_slot *v;
-	struct err err;
+	int r = 0;
 
-	if (n == 0)
-		return;
-	v = &b->slots.v[b->n_read];
-	if (plane->ops->count_slots(plane, v, n, got, &err) < 0) {
-		b->n_read = b->slots.n;
-		return;
-	}
-	b->n_read += n;
-	for (size_t i = 0; i < n; i++)
-		if (got[i].is_known && got[i].packets > 0)
-			*vec_push(&b->sums) =
-				(struct sum){ { v[i].addr, v[i].port, 0 }, got[i].packets };
+	if (b->step != STEP_SLOTS)
+		r = plane->ops->count_frontends(plane,
+						b->step == STEP_CONNECTIONS
+							? PLANE_FRONTEND_CONNECTIONS
+							: PLANE_FRONTEND_REJECTED,
+						&b->frontends.v[b->n_read], n, got, NULL);
+	else if (n > 0)
+		r = plane->ops->count_slots(plane, &b->slots.v[b->n_read], n, got, NULL);
+	for (size_t i = 0; i < n && r == 0; i++)
+		if (got[i].is_known)
+			count_add(b, b->n_read + i, got[i].packets);
+	b->n_read = r < 0 ? n_all : b->n_read + n;
 }
 
 /* A backend may be in two pools, the cluster pool and the local pool. */
@@ -146,8 +134,8 @@ static void service_write(struct counts_body *b)
 
 	jsonw_object(w, NULL);
 	jsonw_names(w, b->items.key->ns, b->items.key->name);
-	jsonw_uint(w, "connections", b->connections);
-	jsonw_uint(w, "rejected", b->rejected);
+	jsonw_uint(w, "connections", b->totals[STEP_CONNECTIONS]);
+	jsonw_uint(w, "rejected", b->totals[STEP_REJECTED]);
 	jsonw_array(w, "endpoints");
 	vec_for_each (sum, &b->sums) {
 		jsonw_object(w, NULL);
@@ -163,7 +151,8 @@ static void service_write(struct counts_body *b)
 static void step_next(struct counts_body *b)
 {
 	b->n_read = 0;
-	b->step = b->connections > 0 && b->step != STEP_SLOTS ? b->step + 1 : STEP_NONE;
+	b->step =
+		b->totals[STEP_CONNECTIONS] > 0 && b->step != STEP_SLOTS ? b->step + 1 : STEP_NONE;
 	if (b->step == STEP_SLOTS)
 		slots_gather(b);
 }
@@ -172,22 +161,13 @@ static void step_next(struct counts_body *b)
 static bool counts_more(struct items *items, uint64_t deadline_ns)
 {
 	struct counts_body *b = (struct counts_body *)items;
+	size_t n_all = b->step == STEP_SLOTS ? b->slots.n : b->frontends.n;
 
 	(void)deadline_ns;
-	switch (b->step) {
-	case STEP_NONE:
+	if (b->step == STEP_NONE)
 		return false;
-	case STEP_CONNECTIONS:
-		frontends_read(b, PLANE_FRONTEND_CONNECTIONS, &b->connections);
-		break;
-	case STEP_REJECTED:
-		frontends_read(b, PLANE_FRONTEND_REJECTED, &b->rejected);
-		break;
-	case STEP_SLOTS:
-		slots_read(b);
-		break;
-	}
-	if (b->n_read < (b->step == STEP_SLOTS ? b->slots.n : b->frontends.n))
+	batch_read(b, n_all);
+	if (b->n_read < n_all)
 		return true;
 	if (b->step == STEP_SLOTS) {
 		sums_merge(b);
