@@ -409,7 +409,8 @@ void view_status(struct jsonw *w, const struct serve_context *ctx, const struct 
 	view_rejected(w, ctx, now);
 	jsonw_object(w, "options");
 	for (size_t i = 0; !is_public && i < ctx->n_options; i++)
-		jsonw_text(w, ctx->options[i].name, ctx->options[i].value);
+		if (ctx->options[i].value[0] != '\0')
+			jsonw_text(w, ctx->options[i].name, ctx->options[i].value);
 	jsonw_end(w);
 	view_problems(w, ctx, &source, t);
 	jsonw_end(w);

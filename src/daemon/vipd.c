@@ -61,7 +61,7 @@ struct vipd {
 	struct source *source;
 	struct walk problems; /* of problems_collect() */
 	struct serve_context context;
-	VEC(struct serve_option) shown; /* options as vipctl status has them */
+	VEC(struct serve_option) shown; /* options of `context` */
 	struct serve_control *control;
 	struct servers *servers;
 	struct monitor *monitor;
@@ -529,13 +529,6 @@ static void configz(void *arg, struct str *out)
 	options_configz(&v->options, out);
 }
 
-static void flagz(void *arg, struct str *out)
-{
-	const struct vipd *v = arg;
-
-	options_flagz(&v->options, out);
-}
-
 static int open_servers(struct vipd *v, struct err *err)
 {
 	struct servers_config config = {
@@ -548,7 +541,6 @@ static int open_servers(struct vipd *v, struct err *err)
 			.has_page = options_has_page(&v->options),
 			.failovers = failovers_count,
 			.config = configz,
-			.flags = flagz,
 			.arg = v,
 		},
 		.healthz = v->options.servers.healthz,
@@ -583,8 +575,7 @@ static void shown_add(void *arg, const char *name, const char *value)
 {
 	struct vipd *v = arg;
 
-	if (*value != '\0')
-		*vec_push(&v->shown) = (struct serve_option){ name, xstrdup(value) };
+	*vec_push(&v->shown) = (struct serve_option){ name, xstrdup(value) };
 }
 
 /* All options in force, defaults included. */

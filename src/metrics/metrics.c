@@ -143,7 +143,9 @@ static void configz(const struct metrics_config *c, struct http_reply *reply)
 static void flagz(const struct metrics_config *c, struct http_reply *reply)
 {
 	str_puts(&reply->body, "\nvipd flagz\n" WARNING);
-	c->flags(c->arg, &reply->body);
+	for (size_t i = 0; i < c->ctx->n_options; i++)
+		str_printf(&reply->body, "%s=%s\n", c->ctx->options[i].name,
+			   c->ctx->options[i].value);
 }
 
 static void statusz(const struct metrics_config *c, struct http_reply *reply)

@@ -62,9 +62,8 @@ struct metrics_config {
 			void *add_arg);
 	/* Read the counters of failover. May be NULL. */
 	void (*failovers)(void *arg, struct metrics_failovers *ret);
-	/* For /configz and /flagz. May be NULL. */
+	/* For /configz. NULL: without the debugging pages. */
 	void (*config)(void *arg, struct str *out);
-	void (*flags)(void *arg, struct str *out);
 	void *arg;
 };
 

@@ -802,13 +802,3 @@ void options_list(const struct options *o,
 		add(arg, f->name, str_text(&value));
 	}
 }
-
-static void flagz_add(void *arg, const char *name, const char *value)
-{
-	str_printf(arg, "%s=%s\n", name, value);
-}
-
-void options_flagz(const struct options *o, struct str *ret)
-{
-	options_list(o, flagz_add, ret);
-}

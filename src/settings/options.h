@@ -179,6 +179,4 @@ void options_configz(const struct options *o, struct str *ret);
 /* Call `add` for every effective flag with its value, without passwords. */
 void options_list(const struct options *o,
 		  void (*add)(void *arg, const char *name, const char *value), void *arg);
-/* Lines NAME=VALUE of options_list(). */
-void options_flagz(const struct options *o, struct str *ret);
 bool options_has_page(const struct options *o);

@@ -41,7 +41,7 @@ struct serve_source {
 	void *arg;
 };
 
-/* An option in force, as text. */
+/* An option in force, as text without passwords; "" if it is not set. */
 struct serve_option {
 	const char *name;
 	const char *value;

@@ -46,6 +46,11 @@ static void parsed_fini(struct parsed *p)
 	free(p->text);
 }
 
+static void line_add(void *arg, const char *name, const char *value)
+{
+	str_printf(arg, "%s=%s\n", name, value);
+}
+
 /* CFG-48: values from any source, without passwords. */
 static void test_flagz(void **state)
 {
@@ -64,7 +69,7 @@ static void test_flagz(void **state)
 	parse(&p, "--master=https://who:secret@api.example:6443,https://token@other "
 		  "--metrics-per-service=service --oom-score-adj -500 --cluster-cidr=10.0.0.0/8");
 	assert_int_equal(p.r, 0);
-	options_flagz(&p.o, &flagz);
+	options_list(&p.o, line_add, &flagz);
 	options_configz(&p.o, &configz);
 	for (size_t i = 0; i < ARRAY_SIZE(wanted); i++) {
 		if (strstr(flagz.text, wanted[i]) == NULL)
