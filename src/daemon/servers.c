@@ -51,7 +51,6 @@ static int open_parts(struct servers *s, struct event_base *base, const struct s
 	history_open(&s->history, s->ctx);
 	metrics.ctx = s->ctx;
 	metrics.started_wall_ns = wall_now_ns();
-	metrics.health = s->health;
 	metrics.health_services = s->services;
 	return metrics_open(&s->metrics, base, &metrics, err);
 }

@@ -14,7 +14,6 @@
 #include "metrics/metrics_state.h"
 #include "model/select.h"
 
-#define CONNECTIONS_MAX 32
 #define TIME_MAX 64
 #define WARNING                                                                           \
 	"Warning: This endpoint is not meant to be machine parseable, has no formatting " \
@@ -173,9 +172,9 @@ static void slis(const struct metrics_config *c, struct http_reply *reply)
 	char labels[96];
 
 	reply->type = "text/plain; version=0.0.4; charset=utf-8";
-	if (c->health == NULL)
+	if (c->ctx->health == NULL)
 		return;
-	health_facts_get(&facts, c->health, now_ns(), 0);
+	health_facts_get(&facts, c->ctx->health, now_ns(), 0);
 	expo_head(out, "kubernetes_healthcheck", "gauge",
 		  "[STABLE] This metric records the result of a single healthcheck.");
 	for (int q = 0; q < HEALTH_PROBES; q++) {
@@ -193,7 +192,7 @@ static void slis(const struct metrics_config *c, struct http_reply *reply)
 				       "name=\"proxy\",status=\"%s\",type=\"%s\"", statuses[good],
 				       types[q]);
 			expo_uint(out, "kubernetes_healthchecks_total", labels,
-				  health_answers(c->health, (enum health_probe)q, good));
+				  health_answers(c->ctx->health, (enum health_probe)q, good));
 		}
 }
 
@@ -281,7 +280,7 @@ int metrics_open(struct metrics **ret, struct event_base *base, const struct met
 		 struct err *err)
 {
 	AUTO(metrics_close) struct metrics *m = xcalloc(1, sizeof(*m));
-	struct http_port_config port = {
+	const struct http_port_config port = {
 		.name = "metrics server",
 		.at = config->at,
 		.is_hard_fail = config->is_hard_fail,
@@ -292,7 +291,6 @@ int metrics_open(struct metrics **ret, struct event_base *base, const struct met
 	m->config = *config;
 	m->queued_wall_ns = config->started_wall_ns; /* MET-05 */
 	hists_init(m);
-	port.http.connections_max = CONNECTIONS_MAX;
 	if (config->at.port != 0)
 		r = http_port_open(&m->port, base, &port, err);
 	if (r == 0)

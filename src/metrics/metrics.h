@@ -49,7 +49,6 @@ struct metrics_failovers {
 
 struct metrics_config {
 	const struct serve_context *ctx;               /* borrowed, like all pointers here */
-	const struct health *health;                   /* may be NULL */
 	const struct health_services *health_services; /* may be NULL */
 	struct listen_place at;                        /* port 0: no server */
 	bool has_page;                                 /* of api/page.h */

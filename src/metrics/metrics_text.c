@@ -159,12 +159,12 @@ static void health_lines(const struct metrics *m, struct str *out)
 							  KP "proxy_livez_total" };
 	static const char *const helps[HEALTH_PROBES] = { "[ALPHA] Answers of /healthz",
 							  "[ALPHA] Answers of /livez" };
+	const struct health *health = m->config.ctx->health;
 
-	for (enum health_probe q = 0; m->config.health != NULL && q < HEALTH_PROBES; q++) {
+	for (enum health_probe q = 0; health != NULL && q < HEALTH_PROBES; q++) {
 		expo_head(out, names[q], "counter", helps[q]);
-		expo_uint(out, names[q], "code=\"200\"", health_answers(m->config.health, q, true));
-		expo_uint(out, names[q], "code=\"503\"",
-			  health_answers(m->config.health, q, false));
+		expo_uint(out, names[q], "code=\"200\"", health_answers(health, q, true));
+		expo_uint(out, names[q], "code=\"503\"", health_answers(health, q, false));
 	}
 }
 
