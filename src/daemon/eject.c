@@ -9,7 +9,6 @@
 
 #include "base/log.h"
 #include "base/loop.h"
-#include "daemon/failover.h"
 
 /* Between reads while there are refusals. */
 #define HURRY_NS (2 * NSEC_PER_MSEC)
@@ -26,7 +25,8 @@ struct probe {
 };
 
 struct eject_loop {
-	struct eject_config config;
+	struct failover_config config;
+	struct failover *failover;
 	struct eject_calls calls;
 	struct eject *eject;
 	struct event_base *base;
@@ -127,7 +127,7 @@ static void on_refusal(void *arg, const struct plane_refusal *r)
 
 	l->has_refusals = true;
 	/* The kernel computed the age between the two times. */
-	failover_refused(l->config.failover, &r->of.flow, &r->by, l->read_ns - r->of.age_ns,
+	failover_refused(l->failover, &r->of.flow, &r->by, l->read_ns - r->of.age_ns,
 			 now - r->of.age_ns, now);
 }
 
@@ -176,23 +176,24 @@ static void on_changed(void *arg, const struct model_ejection *e, bool is_over)
 			   "%" PRIu64 " s",
 			   e->ns->text, e->name->text, text, e->failed, e->failed,
 			   model_ejection_failure(e), (e->probe_ns - e->since_ns) / NSEC_PER_SEC);
-	l->config.changed(l->config.arg, e, is_over);
+	l->config.ejected(l->config.arg, e, is_over);
 }
 
 /* --- life --- */
 
 void eject_loop_open(struct eject_loop **ret, struct event_base *base,
-		     const struct eject_config *config)
+		     const struct failover_config *config, struct failover *failover)
 {
 	struct eject_loop *l = xcalloc(1, sizeof(*l));
 
 	l->config = *config;
+	l->failover = failover;
 	l->base = base;
 	l->calls = (struct eject_calls){ answers_read, probe_begin, on_changed, l };
 	list_init(&l->probes);
 	l->timer = xtimer_new(base, on_timer, l);
-	eject_open(&l->eject, config->model, &l->calls);
-	failover_watch(config->failover, on_failed, l);
+	eject_open(&l->eject, config->plan->model, &l->calls);
+	failover_watch(failover, on_failed, l);
 	event_after(l->timer, EJECT_READ_NS);
 	*ret = l;
 }
@@ -201,7 +202,7 @@ void eject_loop_close(struct eject_loop *l)
 {
 	if (l == NULL)
 		return;
-	failover_watch(l->config.failover, NULL, NULL);
+	failover_watch(l->failover, NULL, NULL);
 	list_for_each_safe (i, tmp, &l->probes)
 		probe_close(list_entry(i, struct probe, link));
 	event_free(l->timer);

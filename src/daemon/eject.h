@@ -12,29 +12,16 @@
 #pragma once
 
 #include "conntrack/eject.h"
-#include "conntrack/failover.h"
-#include "plane/plane.h"
-#include "sync/sync.h"
+#include "daemon/failover.h"
 
 #define EJECT_READ_NS (20 * NSEC_PER_MSEC)
 
-struct event_base;
 struct eject_loop;
 
-struct eject_config {
-	struct model *model;
-	const struct sync *sync;
-	struct plane *plane; /* with refusals() */
-	struct failover *failover;
-	uint64_t limit_ns; /* for probes */
-	/* The model changed. */
-	void (*changed)(void *arg, const struct model_ejection *e, bool is_over);
-	void *arg;
-};
-
+/* The plane of `config` has refusals(); its `limit_ns` is also that of probes. */
 void eject_loop_open(struct eject_loop **ret, struct event_base *base,
-		     const struct eject_config *config);
-/* Before the failover closes. Accepts NULL. */
+		     const struct failover_config *config, struct failover *failover);
+/* Before `failover` closes. Accepts NULL. */
 void eject_loop_close(struct eject_loop *l);
 /* Ejections begun since the start; `l` may be NULL. */
 uint64_t eject_loop_count(const struct eject_loop *l);

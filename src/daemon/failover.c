@@ -10,6 +10,8 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "conntrack/ctnl.h"
+#include "daemon/eject.h"
+#include "metrics/metrics.h"
 
 /* Looks within one limit: a handshake is moved at 1.2 limits at the latest. */
 #define LOOKS 5
@@ -50,6 +52,7 @@ struct moved {
 struct failover_loop {
 	struct failover_config config;
 	struct failover *failover;
+	struct eject_loop *eject; /* NULL: no endpoint is ejected */
 	struct ctnl *ctnl;
 	struct event *timer;
 	uint64_t look_ns; /* between reads */
@@ -467,6 +470,8 @@ int failover_loop_open(struct failover_loop **ret, struct event_base *base,
 	l->timer = xtimer_new(base, on_timer, l);
 	failover_open(&l->failover, config->plan, config->limit_ns, on_silence, l);
 	failover_udp(l->failover, config->udp_ns);
+	if (config->ejected != NULL)
+		eject_loop_open(&l->eject, base, config, l->failover);
 	l->look_ns = MIN(config->limit_ns, FAILOVER_REMOVED_NS) / LOOKS;
 	if (config->udp_ns != 0)
 		l->look_ns = MIN(l->look_ns, config->udp_ns / LOOKS);
@@ -481,6 +486,7 @@ void failover_loop_close(struct failover_loop *l)
 		return;
 	event_drop(l->timer);
 	ctnl_close(l->ctnl);
+	eject_loop_close(l->eject);
 	failover_close(l->failover);
 	vec_fini(&l->found);
 	vec_fini(&l->due);
@@ -506,7 +512,10 @@ struct failover *failover_loop_state(const struct failover_loop *l)
 	return l != NULL ? l->failover : NULL;
 }
 
-uint64_t failover_loop_moves(const struct failover_loop *l, enum l4proto proto)
+void failover_loop_counts(const struct failover_loop *l, struct metrics_failovers *ret)
 {
-	return proto == L4PROTO_UDP ? l->n_udp_moves : l->n_moves;
+	if (l != NULL)
+		*ret = (struct metrics_failovers){ l->n_moves, l->n_udp_moves,
+						   eject_loop_count(l->eject),
+						   failover_n_silent(l->failover) };
 }

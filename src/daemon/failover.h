@@ -13,6 +13,7 @@
 #pragma once
 
 #include "conntrack/failover.h"
+#include "model/eject.h"
 #include "plane/plane.h"
 #include "sync/sync.h"
 
@@ -22,6 +23,7 @@
 
 struct event_base;
 struct failover_loop;
+struct metrics_failovers;
 
 struct failover_config {
 	const struct plan *plan;
@@ -30,6 +32,8 @@ struct failover_config {
 	uint64_t limit_ns;
 	uint64_t udp_ns;             /* 0: TCP only */
 	failover_silence_fn *silent; /* as failover_open() */
+	/* An ejection begins, or is over: the model changed. NULL: no endpoint is ejected. */
+	void (*ejected)(void *arg, const struct model_ejection *e, bool is_over);
 	void *arg;
 };
 
@@ -46,5 +50,5 @@ DEFINE_AUTO(struct failover_loop *, failover_loop_close);
 void failover_loop_accepted(struct failover_loop *l);
 /* Borrowed; `l` may be NULL. */
 struct failover *failover_loop_state(const struct failover_loop *l);
-/* Handshakes, or flows of UDP, moved since the start. */
-uint64_t failover_loop_moves(const struct failover_loop *l, enum l4proto proto);
+/* `l` may be NULL: nothing is counted. */
+void failover_loop_counts(const struct failover_loop *l, struct metrics_failovers *ret);

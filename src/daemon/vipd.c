@@ -27,7 +27,6 @@
 #include "conntrack/conntrack.h"
 #include "daemon/action.h"
 #include "daemon/doctor.h"
-#include "daemon/eject.h"
 #include "daemon/failover.h"
 #include "daemon/lock.h"
 #include "daemon/planes.h"
@@ -54,7 +53,6 @@ struct vipd {
 	struct sync *sync;
 	struct conntrack *conntrack;
 	struct failover_loop *failover; /* NULL: --failover=off */
-	struct eject_loop *eject;       /* NULL: not --failover=eject */
 	struct doctor *doctor;
 	uint64_t repairs; /* of the sync, already passed to conntrack */
 	struct host *host;
@@ -122,13 +120,7 @@ static void failovers_count(void *arg, struct metrics_failovers *ret)
 {
 	const struct vipd *v = arg;
 
-	if (v->failover != NULL)
-		*ret = (struct metrics_failovers){
-			failover_loop_moves(v->failover, L4PROTO_TCP),
-			failover_loop_moves(v->failover, L4PROTO_UDP),
-			eject_loop_count(v->eject),
-			failover_n_silent(failover_loop_state(v->failover)),
-		};
+	failover_loop_counts(v->failover, ret);
 }
 
 static void observers_follow(struct vipd *v)
@@ -433,41 +425,22 @@ static void on_ejection(void *arg, const struct model_ejection *e, bool is_over)
 	on_changed(v);
 }
 
-static void open_eject(struct vipd *v)
-{
-	const struct eject_config config = {
-		.model = &v->model,
-		.sync = v->sync,
-		.plane = v->plane,
-		.failover = failover_loop_state(v->failover),
-		.limit_ns = v->options.plane.failover_ns,
-		.changed = on_ejection,
-		.arg = v,
-	};
-
-	eject_loop_open(&v->eject, v->base, &config);
-}
-
 static int open_failover(struct vipd *v, struct err *err)
 {
-	struct failover_config config = {
+	const struct failover_config config = {
 		.plan = &v->plan,
 		.sync = v->sync,
 		.plane = v->plane,
 		.limit_ns = v->options.plane.failover_ns,
 		.udp_ns = v->options.plane.failover_udp_ns,
 		.silent = on_silence,
+		.ejected = v->options.plane.failover == FAILOVER_EJECT ? on_ejection : NULL,
 		.arg = v,
 	};
 
-	int r;
-
-	if (v->options.plane.failover == FAILOVER_OFF)
-		return 0;
-	r = failover_loop_open(&v->failover, v->base, &config, err);
-	if (r == 0 && v->options.plane.failover == FAILOVER_EJECT)
-		open_eject(v);
-	return r;
+	return v->options.plane.failover == FAILOVER_OFF
+		       ? 0
+		       : failover_loop_open(&v->failover, v->base, &config, err);
 }
 
 static void on_problems(void *arg, struct events *e)
@@ -706,7 +679,6 @@ static void vipd_close(struct vipd *v)
 	v->monitor = NULL;
 	source_close(v->source);
 	host_close(v->host);
-	eject_loop_close(v->eject);
 	failover_loop_close(v->failover);
 	v->failover = NULL;
 	if (v->sync != NULL) {
