@@ -431,11 +431,9 @@ static int flag_apply(struct parse *p, const struct cli_option *f, const char *v
 	r = option_set(p->o, f, name.text, value, err);
 	if (r < 0)
 		return err_wrap(err, r, "%s", name.text);
-	(void)setting_add(p->o, f, name.text, value ? value : "true");
-	if (f->preset != NULL && value != NULL && *value == '\0')
-		effective_put(p->o, f, f->preset); /* an empty value is the default */
-	else
-		effective_put(p->o, f, value ? value : "true");
+	value = setting_add(p->o, f, name.text, value ? value : "true");
+	/* An empty value is the default. */
+	effective_put(p->o, f, *value == '\0' && f->preset != NULL ? f->preset : value);
 	return 0;
 }
 
@@ -457,7 +455,7 @@ static int flags_apply(struct parse *p, int argc, char **argv, struct err *err)
 	return r < 0 ? err_set(err, r, "%s (see --help)", cause.text) : 0;
 }
 
-static void note(struct options *o, const char *fmt, ...) PRINTF_LIKE(2, 3);
+PRINTF_LIKE(2, 3)
 static void note(struct options *o, const char *fmt, ...)
 {
 	va_list ap;
@@ -730,10 +728,7 @@ bool options_take_log(struct options *o, const struct options *new)
 	}
 	if (!is_changed)
 		return false;
-	o->log.format = new->log.format;
-	o->log.verbosity = new->log.verbosity;
-	memcpy(o->log.area_verbosity, new->log.area_verbosity, sizeof(o->log.area_verbosity));
-	memcpy(o->log.area_level, new->log.area_level, sizeof(o->log.area_level));
+	o->log = new->log;
 	return true;
 }
 
