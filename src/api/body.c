@@ -366,7 +366,7 @@ static void list_item(struct items *items, const struct svc *svc)
 	struct list_body *b = (struct list_body *)items;
 
 	if (b->is_dump) {
-		view_page_open(&b->view, items->ctx, svc, 0);
+		view_page_open(&b->view, &items->w, items->ctx, svc, 0);
 	} else {
 		view_row_begin(&b->row, &items->w, items->ctx, svc);
 		b->is_row_open = view_row_more(&b->row, &items->w, items->ctx, svc, 0);
@@ -618,6 +618,7 @@ void body_service(struct http_reply *reply, const struct serve_context *ctx,
 	if (!is_volatile(ctx, svc) && serve_unchanged(reply, ctx, q))
 		return;
 	b = xcalloc(1, sizeof(*b));
-	view_page_open(&b->view, ctx, svc, now_ns());
+	b->w.out = &reply->body;
+	view_page_open(&b->view, &b->w, ctx, svc, now_ns());
 	http_reply_stream(reply, TYPE_JSON, &service_ops, b);
 }

@@ -75,7 +75,7 @@ void view_reason(struct jsonw *w, const struct model *m, const struct name *ns,
 /*
  * The page of a service.
  *
- *     view_page_open(&v, ctx, svc, now)
+ *     view_page_open(&v, w, ctx, svc, now)
  *     while (view_page_more(v, w, deadline_ns))
  *             ... send the piece, return to the event loop ...
  *     view_page_close(v)
@@ -85,8 +85,9 @@ void view_reason(struct jsonw *w, const struct model *m, const struct name *ns,
  */
 struct view_page;
 
-void view_page_open(struct view_page **ret, const struct serve_context *ctx, const struct svc *svc,
-		    uint64_t now);
-/* 1 while there is more. Pass one `w` to all calls; its buffer may change. */
+/* Writes the first piece. Pass one `w` to all calls; its buffer may change. */
+void view_page_open(struct view_page **ret, struct jsonw *w, const struct serve_context *ctx,
+		    const struct svc *svc, uint64_t now);
+/* 1 while there is more. */
 int view_page_more(struct view_page *v, struct jsonw *w, uint64_t deadline_ns);
 void view_page_close(struct view_page *v);

@@ -18,8 +18,7 @@
 #include "plan/between.h"
 
 enum stage {
-	STAGE_HEAD = 0,
-	STAGE_FRONTENDS,
+	STAGE_FRONTENDS = 0,
 	STAGE_CONFLICTS,
 	STAGE_POOLS,
 	STAGE_BACKENDS,
@@ -58,7 +57,6 @@ struct view_page {
 	size_t i;                        /* position in the list of the stage */
 	size_t k;                        /* position in its inner list */
 	int fam;
-	struct str head;
 	struct plan_rows *rows; /* a copy; svc is not set */
 	VEC(struct page_port) ports;
 	VEC(struct page_endpoint) endpoints;
@@ -182,24 +180,24 @@ static void head_plane(struct jsonw *w, const struct view_page *v, const struct 
 	jsonw_end(w);
 }
 
-static void head_write(struct view_page *v, const struct svc *svc, const struct serve_facts *f)
+static void head_write(const struct view_page *v, struct jsonw *w, const struct svc *svc,
+		       const struct serve_facts *f)
 {
-	struct jsonw w = { .out = &v->head };
 	FINI(str_fini) struct str note = { 0 };
 
 	serve_service_note(&note, f, svc);
-	jsonw_object(&w, NULL);
-	jsonw_uint(&w, "api", CONTROL_API_VERSION);
-	jsonw_names(&w, svc->ns, svc->name);
-	jsonw_text(&w, "state", serve_state_text(f->state));
-	jsonw_text(&w, "note", note.text);
-	jsonw_bool(&w, "has_object", svc->service != NULL);
-	jsonw_bool(&w, "programmed", svc->rows != NULL);
-	jsonw_uint(&w, "slices", svc->n_slices);
-	head_pending(&w, svc, f->failure, v->now);
+	jsonw_object(w, NULL);
+	jsonw_uint(w, "api", CONTROL_API_VERSION);
+	jsonw_names(w, svc->ns, svc->name);
+	jsonw_text(w, "state", serve_state_text(f->state));
+	jsonw_text(w, "note", note.text);
+	jsonw_bool(w, "has_object", svc->service != NULL);
+	jsonw_bool(w, "programmed", svc->rows != NULL);
+	jsonw_uint(w, "slices", svc->n_slices);
+	head_pending(w, svc, f->failure, v->now);
 	if (svc->service != NULL)
-		head_object(&w, svc->service);
-	head_plane(&w, v, svc);
+		head_object(w, svc->service);
+	head_plane(w, v, svc);
 }
 
 /* --- copies --- */
@@ -561,16 +559,6 @@ static void step_endpoints(struct view_page *v, struct jsonw *w)
 	v->stage = STAGE_FAMILIES;
 }
 
-static void step_head(struct view_page *v, struct jsonw *w)
-{
-	/* Another writer wrote the head: open the object here and skip its brace. */
-	jsonw_object(w, NULL);
-	str_add(w->out, v->head.text + 1, v->head.len - 1);
-	w->has_item |= UINT32_C(1) << w->depth;
-	str_fini(&v->head);
-	stage_next(v, STAGE_FRONTENDS);
-}
-
 static void step_end(struct view_page *v, struct jsonw *w)
 {
 	jsonw_bool(w, "complete", !v->is_cut);
@@ -581,11 +569,15 @@ static void step_end(struct view_page *v, struct jsonw *w)
 int view_page_more(struct view_page *v, struct jsonw *w, uint64_t deadline_ns)
 {
 	static void (*const steps[STAGE_DONE])(struct view_page * v, struct jsonw * w) = {
-		[STAGE_HEAD] = step_head,           [STAGE_FRONTENDS] = step_frontends,
-		[STAGE_CONFLICTS] = step_conflicts, [STAGE_POOLS] = step_pools,
-		[STAGE_BACKENDS] = step_backends,   [STAGE_PORTS] = step_ports,
-		[STAGE_FAMILIES] = step_families,   [STAGE_SLOTS] = step_slots,
-		[STAGE_ENDPOINTS] = step_endpoints, [STAGE_END] = step_end,
+		[STAGE_FRONTENDS] = step_frontends,
+		[STAGE_CONFLICTS] = step_conflicts,
+		[STAGE_POOLS] = step_pools,
+		[STAGE_BACKENDS] = step_backends,
+		[STAGE_PORTS] = step_ports,
+		[STAGE_FAMILIES] = step_families,
+		[STAGE_SLOTS] = step_slots,
+		[STAGE_ENDPOINTS] = step_endpoints,
+		[STAGE_END] = step_end,
 	};
 
 	while (v->stage != STAGE_DONE) {
@@ -596,8 +588,8 @@ int view_page_more(struct view_page *v, struct jsonw *w, uint64_t deadline_ns)
 	return v->stage != STAGE_DONE;
 }
 
-void view_page_open(struct view_page **ret, const struct serve_context *ctx, const struct svc *svc,
-		    uint64_t now)
+void view_page_open(struct view_page **ret, struct jsonw *w, const struct serve_context *ctx,
+		    const struct svc *svc, uint64_t now)
 {
 	struct view_page *v = xcalloc(1, sizeof(*v));
 	struct serve_facts facts = { 0 };
@@ -608,7 +600,7 @@ void view_page_open(struct view_page **ret, const struct serve_context *ctx, con
 	v->ns = name_ref(svc->ns);
 	v->name = name_ref(svc->name);
 	serve_facts_get(&facts, ctx, svc);
-	head_write(v, svc, &facts);
+	head_write(v, w, svc, &facts);
 	if (svc->rows != NULL)
 		rows_copy(v, svc->rows);
 	if (svc->service != NULL)
@@ -629,7 +621,6 @@ void view_page_close(struct view_page *v)
 	vec_fini(&v->ports);
 	endpoints_clear(v);
 	vec_fini(&v->endpoints);
-	str_fini(&v->head);
 	name_unref(v->ns);
 	name_unref(v->name);
 	free(v);

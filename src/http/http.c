@@ -202,6 +202,19 @@ static void head_send(struct http_conn *c, const struct http_reply *reply)
 	evbuffer_add_printf(out, "Cache-Control: no-store\r\nConnection: close\r\n\r\n");
 }
 
+static void piece_send(struct http_conn *c, const struct str *piece)
+{
+	struct evbuffer *out = bufferevent_get_output(c->bev);
+
+	if (piece->len == 0)
+		return;
+	if (c->is_chunked)
+		evbuffer_add_printf(out, "%zx\r\n", piece->len);
+	evbuffer_add(out, piece->text, piece->len);
+	if (c->is_chunked)
+		evbuffer_add(out, "\r\n", 2);
+}
+
 static void reply_send(struct http_conn *c, struct http_reply *reply, bool is_head)
 {
 	c->ops = reply->ops;
@@ -209,6 +222,7 @@ static void reply_send(struct http_conn *c, struct http_reply *reply, bool is_he
 	head_send(c, reply);
 	deadline_set(c, c->server->config.reply_ms);
 	if (!is_head && c->ops != NULL) {
+		piece_send(c, &reply->body);
 		c->state = CONN_BODY;
 		if (c->ops->begin != NULL)
 			c->ops->begin(c->body, c);
@@ -348,19 +362,6 @@ static void server_gone(struct http_server *s)
 
 	http_server_close(s);
 	gone(arg);
-}
-
-static void piece_send(struct http_conn *c, const struct str *piece)
-{
-	struct evbuffer *out = bufferevent_get_output(c->bev);
-
-	if (piece->len == 0)
-		return;
-	if (c->is_chunked)
-		evbuffer_add_printf(out, "%zx\r\n", piece->len);
-	evbuffer_add(out, piece->text, piece->len);
-	if (c->is_chunked)
-		evbuffer_add(out, "\r\n", 2);
 }
 
 static void body_step(struct http_conn *c, uint64_t deadline_ns)

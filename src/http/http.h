@@ -102,7 +102,7 @@ void http_wake(struct http_conn *conn);
 struct http_reply {
 	int status;
 	const char *type;   /* static text */
-	struct str body;    /* the whole body, unless `ops` is set */
+	struct str body;    /* the whole body; with `ops`, its first piece */
 	struct str headers; /* further headers, each with CR LF */
 	const char *allow;  /* methods, in the answer 405; NULL: GET and HEAD */
 	const struct http_body_ops *ops;

@@ -53,7 +53,6 @@ struct item {
 
 struct counts {
 	struct counts_config config;
-	struct str head;
 	enum counts_metric metric;
 	bool is_begun; /* the metric's head was written */
 	struct walk walk;
@@ -287,11 +286,6 @@ static int counts_more(void *state, struct str *out, uint64_t deadline_ns)
 {
 	struct counts *c = state;
 
-	if (c->head.len > 0) {
-		str_add(out, c->head.text, c->head.len);
-		str_fini(&c->head);
-		return 1;
-	}
 	for (; c->metric < COUNTS_N; metric_end(c)) {
 		if (c->config.counting < metrics[c->metric].since)
 			continue;
@@ -312,18 +306,15 @@ static void counts_close(void *state)
 
 	gathered_clear(c);
 	vec_fini(&c->items);
-	str_fini(&c->head);
 	free(c);
 }
 
 static const struct http_body_ops counts_ops = { counts_more, counts_close };
 
-void counts_reply(struct http_reply *reply, const struct counts_config *config, struct str *head)
+void counts_reply(struct http_reply *reply, const struct counts_config *config)
 {
 	struct counts *c = xcalloc(1, sizeof(*c));
 
 	c->config = *config;
-	c->head = *head;
-	*head = (struct str){ 0 };
 	http_reply_stream(reply, reply->type, &counts_ops, c);
 }

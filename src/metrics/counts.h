@@ -25,5 +25,5 @@ struct counts_config {
 	size_t series_max;
 };
 
-/* Write `head`, then the metrics. Takes `head`. */
-void counts_reply(struct http_reply *reply, const struct counts_config *config, struct str *head);
+/* The metrics follow what the body has already. */
+void counts_reply(struct http_reply *reply, const struct counts_config *config);

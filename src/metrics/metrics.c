@@ -256,7 +256,7 @@ static void answer(void *arg, const struct http_request *q, struct http_reply *r
 		reply->type = "text/plain; version=0.0.4; charset=utf-8";
 		metrics_text(m, &reply->body, now_ns(), wall_now_ns());
 		if (is_counting(m))
-			counts_reply(reply, &counts, &reply->body);
+			counts_reply(reply, &counts);
 	} else if (strcmp(q->path, "/proxyMode") == 0) {
 		str_puts(&reply->body, m->config.mode);
 	} else if (strcmp(q->path, "/healthz") == 0) {

@@ -636,11 +636,12 @@ static size_t answer_text(struct world *w, enum plane_counting counting, size_t 
 	const struct counts_config config = { &w->w.ctx, counting, series_max };
 	size_t turns = 0;
 	struct http_reply reply = { .type = "text/plain" };
-	struct str head = { 0 };
 	int r;
 
-	str_puts(&head, "# HEAD\n");
-	counts_reply(&reply, &config, &head);
+	str_puts(&reply.body, "# HEAD\n");
+	counts_reply(&reply, &config);
+	str_add(out, reply.body.text, reply.body.len);
+	str_fini(&reply.body);
 	do {
 		r = reply.ops->more(reply.state, out, 0); /* no time: the smallest pieces */
 		turns++;

@@ -26,7 +26,7 @@ static json_t *page(struct serve_world *w, const char *ns, const char *name)
 	json_t *json;
 
 	assert_non_null(svc);
-	view_page_open(&v, &w->ctx, svc, T0 + NSEC_PER_SEC);
+	view_page_open(&v, &jw, &w->ctx, svc, T0 + NSEC_PER_SEC);
 	while (view_page_more(v, &jw, 0))
 		;
 	view_page_close(v);
@@ -491,10 +491,12 @@ static uint64_t conflicts_cpu_ns(int n)
 	assert_int_equal(rows->conflicts.n, n);
 	took = cpu_ns();
 	for (int i = 0; i < 2; i++) {
+		struct jsonw page_jw = { .out = &out };
+
 		view_row_begin(&r, &jw, &w.ctx, svc);
 		while (view_row_more(&r, &jw, &w.ctx, svc, UINT64_MAX))
 			;
-		view_page_open(&page, &w.ctx, svc, T0);
+		view_page_open(&page, &page_jw, &w.ctx, svc, T0);
 		view_page_close(page);
 		for (int p = 0; p < n / 2; p++) {
 			struct service_port *a = &svc->service->ports.v[p];
@@ -647,7 +649,7 @@ static void test_change_between_pieces(void **state)
 		put_service(&w, "shop/cart", "ip=10.96.0.1 ip=fd00::1 port=a:80 port=b:81");
 		put_slice(&w, "shop/cart-1", "cart", "|a:8080 b:8081|1 rs;2 rs;3 rs");
 		sync_all(&w);
-		view_page_open(&v, &w.ctx, model_find_text(&w.m, "shop", "cart"), T0);
+		view_page_open(&v, &jw, &w.ctx, model_find_text(&w.m, "shop", "cart"), T0);
 		for (int i = 0; i < cut; i++)
 			view_page_more(v, &jw, 0);
 		if (cut % 2 == 0)
