@@ -12,7 +12,6 @@
 
 #define REJECTED_SHOWN 50
 #define REJECTED_SORTED_MAX 5000 /* above this, only the count: sorting takes too long */
-#define ERRORS_SHOWN 100
 
 /* Has `svc` annotations that are not in force? */
 static bool has_remark(const struct plane *p, const struct svc *svc)
@@ -231,11 +230,9 @@ static void view_source_errors(struct jsonw *w, const char *key, size_t n,
 			       const struct serve_source_errors *list, uint64_t now)
 {
 	jsonw_object(w, key);
-	jsonw_uint(w, "count", MAX(n, list->n));
+	jsonw_uint(w, "count", n);
 	jsonw_array(w, "items");
-	for (size_t i = 0; i < MIN(list->n, (size_t)ERRORS_SHOWN); i++) {
-		const struct serve_source_error *e = &list->v[i];
-
+	vec_for_each (e, list) {
 		jsonw_object(w, NULL);
 		jsonw_text(w, "where", e->where);
 		jsonw_text(w, "text", e->text);
@@ -303,8 +300,8 @@ static void view_problems(struct jsonw *w, const struct serve_context *ctx,
 	jsonw_array(w, "problems");
 	problem_count(w, "rejected", sync_failure_count(ctx->sync),
 		      "service is rejected by the kernel", "services are rejected by the kernel");
-	problem_count(w, "source", MAX(source->n_errors, source->errors.n),
-		      "problem with the source", "problems with the source");
+	problem_count(w, "source", source->n_errors, "problem with the source",
+		      "problems with the source");
 	problem_count(w, "conflicts", ctx->plan->n_conflicts,
 		      "address and port is claimed by more than one service",
 		      "addresses and ports are claimed by more than one service");

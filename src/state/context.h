@@ -30,7 +30,7 @@ struct serve_source_info {
 	char *waiting_for;      /* what is missing before; NULL = unknown */
 	uint64_t last_event_ns; /* 0 = none yet */
 	char *unknown;          /* the first object without a valid version; NULL = none */
-	size_t n_errors;        /* all; `errors` may have only the first ones */
+	size_t n_errors;        /* all; `errors` has the first ones, for display */
 	struct serve_source_errors errors;
 	size_t n_notes; /* ignored parts and foreign objects; `notes` as `errors` */
 	struct serve_source_errors notes;
