@@ -87,7 +87,7 @@ static void failover_results(json_t *own, const struct plane *p)
 {
 	static const enum plane_fault_kind kinds[] = { PLANE_FAULT_FAILOVER, PLANE_FAULT_MOVES };
 
-	for (size_t i = 0; p != NULL && i < ARRAY_SIZE(kinds); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
 		if (p->faults[kinds[i]].text[0] != '\0')
 			check_add(own, "failover", CHECK_WARNING,
 				  "remove what is named, or --failover=off", "%s",

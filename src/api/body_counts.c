@@ -182,7 +182,7 @@ static bool is_requested(void *arg, const struct svc *svc)
 	const struct counts_body *b = arg;
 	const struct plane *plane = b->items.ctx->plane;
 
-	if (plane == NULL || plane->ops->count_frontends == NULL || plane->ops->count_slots == NULL)
+	if (plane->ops->count_frontends == NULL || plane->ops->count_slots == NULL)
 		return false;
 	return b->name == NULL || (svc->ns == b->ns && svc->name == b->name);
 }

@@ -20,8 +20,7 @@ struct rows_body {
 
 static void rows_item(struct items *items, const struct svc *svc)
 {
-	const struct sync *sync = items->ctx->sync;
-	const struct sync_failure *failure = sync ? sync_failure_find(sync, svc) : NULL;
+	const struct sync_failure *failure = sync_failure_find(items->ctx->sync, svc);
 	struct rows_body *b = (struct rows_body *)items;
 
 	if (svc->rows == NULL && !serve_is_pending(svc))
@@ -47,7 +46,6 @@ static void item_end(struct rows_body *b, bool is_complete)
 static bool rows_more(struct items *items, uint64_t deadline_ns)
 {
 	struct rows_body *b = (struct rows_body *)items;
-	const struct plane *plane = items->ctx->plane;
 	const struct plan_rows *rows;
 	const struct svc *svc;
 
@@ -60,11 +58,10 @@ static bool rows_more(struct items *items, uint64_t deadline_ns)
 	} else if (rows == NULL || b->i == rows->frontends.n) {
 		item_end(b, true);
 	} else {
-		const struct plan_balancer balancer = plane_balancer(plane);
+		const struct plan_balancer balancer = plane_balancer(items->ctx->plane);
 
 		str_clear(&b->line);
-		plan_frontend_led_print(&b->line, rows, &rows->frontends.v[b->i++],
-					plane != NULL ? &balancer : NULL);
+		plan_frontend_led_print(&b->line, rows, &rows->frontends.v[b->i++], &balancer);
 		jsonw_text(&items->w, NULL, b->line.text);
 	}
 	return true;

@@ -347,7 +347,7 @@ static void view_draining(struct jsonw *w, const struct plane *p)
 {
 	struct plane_drains d = { 0 };
 
-	if (p == NULL || p->ops->drains == NULL)
+	if (p->ops->drains == NULL)
 		return;
 	p->ops->drains(p, &d);
 	jsonw_object(w, "draining");

@@ -229,10 +229,8 @@ static bool zpages_answer(const struct metrics_config *config, const struct http
 
 static bool is_counting(const struct metrics *m)
 {
-	const struct plane *plane = m->config.ctx->plane;
-
-	return m->config.counting != PLANE_COUNT_NONE && plane != NULL &&
-	       plane->ops->count_frontends != NULL;
+	return m->config.counting != PLANE_COUNT_NONE &&
+	       m->config.ctx->plane->ops->count_frontends != NULL;
 }
 
 static void answer(void *arg, const struct http_request *q, struct http_reply *reply)

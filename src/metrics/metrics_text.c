@@ -300,7 +300,7 @@ static void drop_lines(struct metrics *m, struct str *out, uint64_t now)
 	};
 	const struct plane *plane = m->config.ctx->plane;
 
-	if (plane == NULL || plane->ops->drops == NULL)
+	if (plane->ops->drops == NULL)
 		return;
 	drops_read(m, plane, now);
 	/* After a start: a 0 would make Prometheus count the packets before the start again. */
@@ -329,7 +329,7 @@ static void failover_lines(const struct metrics *m, struct str *out)
 	const struct plane *plane = m->config.ctx->plane;
 	struct metrics_failovers f = { 0 };
 
-	if (plane == NULL || plane->ops->handshakes == NULL)
+	if (plane->ops->handshakes == NULL)
 		return;
 	if (m->config.failovers != NULL)
 		m->config.failovers(m->config.arg, &f);
@@ -350,7 +350,7 @@ static void drain_lines(const struct metrics *m, struct str *out)
 	const struct plane *plane = m->config.ctx->plane;
 	struct plane_drains d = { 0 };
 
-	if (plane == NULL || plane->ops->drains == NULL)
+	if (plane->ops->drains == NULL)
 		return;
 	plane->ops->drains(plane, &d);
 	one(out, "vipd_draining_backends", "gauge",
@@ -364,12 +364,8 @@ static void drain_lines(const struct metrics *m, struct str *out)
 /* All kernel transactions of the plane, not only those of the sync. */
 static void times_lines(const struct metrics *m, struct str *out)
 {
-	const struct plane *plane = m->config.ctx->plane;
-	const struct hist *t;
+	const struct hist *t = &m->config.ctx->plane->batches.times;
 
-	if (plane == NULL)
-		return;
-	t = &plane->batches.times;
 	log2_hist(out, "vipd_kernel_transaction_duration_seconds",
 		  "Duration of kernel transactions", t);
 	one_seconds(out, "vipd_kernel_transaction_duration_max_seconds", "gauge",
