@@ -22,32 +22,18 @@ struct servers {
 	bool lacks_node;    /* logged */
 };
 
-static bool is_healthy(void *arg)
-{
-	const struct servers *s = arg;
-	struct health_facts facts;
-
-	health_facts_get(&facts, s->health, now_ns(), wall_now_ns());
-	return health_is_good(&facts) && facts.unready == NULL;
-}
-
 static int open_parts(struct servers *s, struct event_base *base, const struct servers_config *c,
 		      struct err *err)
 {
 	struct metrics_config metrics = c->metrics;
-	struct health_config health = {
-		.ctx = s->ctx,
-		.sync_period_ns = c->sync_period_ns,
-		.is_node_optional = c->is_node_optional,
-		.at = c->healthz,
-		.is_hard_fail = metrics.is_hard_fail,
-	};
-	struct health_services_config services = { s->ctx->model, is_healthy, s };
-	int r = health_open(&s->health, base, &health, err);
+	struct health_config health = c->health;
+	int r;
 
+	health.ctx = s->ctx;
+	r = health_open(&s->health, base, &health, err);
 	if (r < 0)
 		return r;
-	health_services_open(&s->services, base, &services);
+	health_services_open(&s->services, base, s->ctx->model, s->health);
 	history_open(&s->history, s->ctx);
 	metrics.ctx = s->ctx;
 	metrics.started_wall_ns = wall_now_ns();

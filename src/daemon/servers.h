@@ -11,10 +11,9 @@
 struct servers;
 
 struct servers_config {
-	struct metrics_config metrics; /* servers_open() adds context, health and the start time */
-	struct listen_place healthz;   /* port 0: none */
-	bool is_node_optional;         /* see health.h */
-	uint64_t sync_period_ns;
+	/* servers_open() adds the context, and to `metrics` the start time and node ports. */
+	struct health_config health;
+	struct metrics_config metrics;
 };
 
 /* Sets ctx->health and ctx->history. */

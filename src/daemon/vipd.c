@@ -504,7 +504,13 @@ static void configz(void *arg, struct str *out)
 
 static int open_servers(struct vipd *v, struct err *err)
 {
-	struct servers_config config = {
+	const struct servers_config config = {
+		.health = {
+			.sync_period_ns = v->options.sync.period_ns,
+			.is_node_optional = v->options.manifests != NULL,
+			.at = v->options.servers.healthz,
+			.is_hard_fail = v->options.servers.is_hard_fail,
+		},
 		.metrics = {
 			.at = v->options.servers.metrics,
 			.is_hard_fail = v->options.servers.is_hard_fail,
@@ -516,9 +522,6 @@ static int open_servers(struct vipd *v, struct err *err)
 			.config = configz,
 			.arg = v,
 		},
-		.healthz = v->options.servers.healthz,
-		.is_node_optional = v->options.manifests != NULL,
-		.sync_period_ns = v->options.sync.period_ns,
 	};
 
 	raise_fd_limit();

@@ -146,6 +146,14 @@ void health_facts_get(struct health_facts *ret, const struct health *h, uint64_t
 	reason_set(ret, h);
 }
 
+bool health_is_serving(const struct health *h)
+{
+	struct health_facts facts;
+
+	health_facts_get(&facts, h, now_ns(), 0);
+	return health_is_good(&facts) && facts.unready == NULL;
+}
+
 /* --- the server --- */
 
 static void answer(void *arg, const struct http_request *q, struct http_reply *reply)

@@ -42,7 +42,7 @@ enum health_probe {
 	HEALTH_PROBES,
 };
 
-/* HC-04 only: the proxy's state in answers of health check node ports (HC-16). */
+/* HC-04 only. */
 bool health_is_good(const struct health_facts *f);
 /* Append the body (HC-10); returns 200 or 503. */
 int health_answer(struct str *body, const struct health_facts *f, enum health_probe q);
@@ -64,5 +64,7 @@ DEFINE_AUTO(struct health *, health_close);
 bool health_lacks_node(const struct health *h);
 void health_facts_get(struct health_facts *ret, const struct health *h, uint64_t now_ns,
 		      int64_t wall_ns);
+/* HC-16: the proxy's state in answers of health check node ports. */
+bool health_is_serving(const struct health *h);
 /* Number of answers (HC-12) with status 200 (`is_good`) or 503. */
 uint64_t health_answers(const struct health *h, enum health_probe q, bool is_good);

@@ -48,7 +48,8 @@ struct entry {
 
 struct health_services {
 	struct event_base *base;
-	struct health_services_config config;
+	const struct model *model;
+	const struct health *health;
 	struct event *retry;
 	struct htable entries;
 	struct list unbound;
@@ -83,8 +84,7 @@ static void answer(void *arg, const struct http_request *q, struct http_reply *r
 {
 	const struct listener *d = arg;
 	const struct entry *e = d->entry;
-	const struct health_services_config *config = &e->all->config;
-	bool is_healthy = config->is_healthy(config->arg);
+	bool is_healthy = health_is_serving(e->all->health);
 	size_t n = e->is_removed ? 0 : e->ready[ip_fam(&d->addr)]; /* HC-24 */
 
 	reply->status = n > 0 && is_healthy ? 200 : 503;
@@ -302,7 +302,7 @@ void health_services_accepted(struct health_services *hs, const struct svc *svc)
 
 		is_new |= has != e->has_family[fam];
 		e->has_family[fam] = has;
-		e->ready[fam] = has ? service_local_ready(hs->config.model, svc, fam) : 0;
+		e->ready[fam] = has ? service_local_ready(hs->model, svc, fam) : 0;
 	}
 	if (is_new)
 		entry_listen(e);
@@ -323,7 +323,7 @@ static bool is_match_all(const struct model_config *c, enum ipfam fam)
 static void addrs_get(struct health_services *hs)
 {
 	static const uint8_t any[16];
-	const struct model *m = hs->config.model;
+	const struct model *m = hs->model;
 
 	vec_clear(&hs->addrs);
 	for (enum ipfam fam = 0; fam < IPFAM_N; fam++) {
@@ -340,9 +340,9 @@ static void addrs_get(struct health_services *hs)
 
 void health_services_env(struct health_services *hs)
 {
-	if (hs->env_generation == hs->config.model->env_generation)
+	if (hs->env_generation == hs->model->env_generation)
 		return;
-	hs->env_generation = hs->config.model->env_generation;
+	hs->env_generation = hs->model->env_generation;
 	addrs_get(hs);
 	htable_for_each (n, &hs->entries)
 		entry_listen(container_of(n, struct entry, node));
@@ -351,16 +351,17 @@ void health_services_env(struct health_services *hs)
 /* --- life --- */
 
 void health_services_open(struct health_services **ret, struct event_base *base,
-			  const struct health_services_config *config)
+			  const struct model *m, const struct health *health)
 {
 	struct health_services *hs = xcalloc(1, sizeof(*hs));
 
 	hs->base = base;
-	hs->config = *config;
+	hs->model = m;
+	hs->health = health;
 	hs->retry = xtimer_new(base, on_retry, hs);
 	list_init(&hs->unbound);
 	list_init(&hs->removed);
-	hs->env_generation = config->model->env_generation;
+	hs->env_generation = m->env_generation;
 	addrs_get(hs);
 	*ret = hs;
 }

@@ -16,19 +16,14 @@
  */
 #pragma once
 
-#include "model/model.h"
+#include "health/health.h"
 
 struct event_base;
 struct health_services;
 
-struct health_services_config {
-	const struct model *model;     /* borrowed */
-	bool (*is_healthy)(void *arg); /* of the proxy as a whole (HC-16) */
-	void *arg;
-};
-
+/* `m` and `health`, the health of the proxy as a whole, are borrowed. */
 void health_services_open(struct health_services **ret, struct event_base *base,
-			  const struct health_services_config *config);
+			  const struct model *m, const struct health *health);
 void health_services_close(struct health_services *hs);
 
 /* The kernel accepted `svc`. The cost depends on its endpoints, if it has a health check node
