@@ -31,7 +31,7 @@ void monitor_rejected(struct monitor *mon, const struct svc *svc, const char *te
 /* After each step of the sync: report loads, foreign changes and repairs. */
 void monitor_stepped(struct monitor *mon, const struct sync *sync);
 
-/* As failover_silence_fn; `mon` may be NULL. */
+/* A backend is silent, or is not any more; `mon` may be NULL. */
 void monitor_silence(struct monitor *mon, const struct failover_silence *s, bool is_over);
 
 /* An ejection begins, or is over; `mon` may be NULL. */

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "api/monitor.h"
 #include "base/log.h"
 #include "base/loop.h"
 
@@ -176,7 +177,8 @@ static void on_changed(void *arg, const struct model_ejection *e, bool is_over)
 			   "%" PRIu64 " s",
 			   e->ns->text, e->name->text, text, e->failed, e->failed,
 			   model_ejection_failure(e), (e->probe_ns - e->since_ns) / NSEC_PER_SEC);
-	l->config.ejected(l->config.arg, e, is_over);
+	monitor_ejection(l->config.monitor, e, is_over);
+	l->config.changed(l->config.arg);
 }
 
 /* --- life --- */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/monitor.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "conntrack/ctnl.h"
@@ -145,8 +146,7 @@ static void on_silence(void *arg, const struct failover_silence *s, bool is_over
 			s->ns->text, s->name->text, text,
 			(unsigned int)(l->config.limit_ns / NSEC_PER_MSEC),
 			can_move(l) ? "; handshakes move to other endpoints" : "");
-	if (l->config.silent != NULL)
-		l->config.silent(l->config.arg, s, is_over);
+	monitor_silence(l->config.monitor, s, is_over);
 }
 
 static void udp_log(const struct failover_choice *c)
@@ -470,7 +470,7 @@ int failover_loop_open(struct failover_loop **ret, struct event_base *base,
 	l->timer = xtimer_new(base, on_timer, l);
 	failover_open(&l->failover, config->plan, config->limit_ns, on_silence, l);
 	failover_udp(l->failover, config->udp_ns);
-	if (config->ejected != NULL)
+	if (config->ejects)
 		eject_loop_open(&l->eject, base, config, l->failover);
 	l->look_ns = MIN(config->limit_ns, FAILOVER_REMOVED_NS) / LOOKS;
 	if (config->udp_ns != 0)

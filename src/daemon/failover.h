@@ -13,7 +13,6 @@
 #pragma once
 
 #include "conntrack/failover.h"
-#include "model/eject.h"
 #include "plane/plane.h"
 #include "sync/sync.h"
 
@@ -24,16 +23,18 @@
 struct event_base;
 struct failover_loop;
 struct metrics_failovers;
+struct monitor;
 
 struct failover_config {
 	const struct plan *plan;
 	const struct sync *sync;
 	struct plane *plane; /* with handshakes(); without move_begin() none moves */
 	uint64_t limit_ns;
-	uint64_t udp_ns;             /* 0: TCP only */
-	failover_silence_fn *silent; /* as failover_open() */
-	/* An ejection begins, or is over: the model changed. NULL: no endpoint is ejected. */
-	void (*ejected)(void *arg, const struct model_ejection *e, bool is_over);
+	uint64_t udp_ns;         /* 0: TCP only */
+	bool ejects;             /* opens daemon/eject */
+	struct monitor *monitor; /* gets silences and ejections; may be NULL */
+	/* An ejection changed the model. */
+	void (*changed)(void *arg);
 	void *arg;
 };
 

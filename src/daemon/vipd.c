@@ -407,22 +407,8 @@ static int open_kernel(struct vipd *v, struct err *err)
 	v->plane->gone_arg = v->conntrack;
 	plan_init(&v->plan, &v->model, &v->plane->ops->traits);
 	sync_open(&v->sync, &v->model, &v->plan, v->plane, &config);
+	monitor_open(&v->monitor, &v->model);
 	return 0;
-}
-
-static void on_silence(void *arg, const struct failover_silence *s, bool is_over)
-{
-	struct vipd *v = arg;
-
-	monitor_silence(v->monitor, s, is_over);
-}
-
-static void on_ejection(void *arg, const struct model_ejection *e, bool is_over)
-{
-	struct vipd *v = arg;
-
-	monitor_ejection(v->monitor, e, is_over);
-	on_changed(v);
 }
 
 static int open_failover(struct vipd *v, struct err *err)
@@ -433,8 +419,9 @@ static int open_failover(struct vipd *v, struct err *err)
 		.plane = v->plane,
 		.limit_ns = v->options.plane.failover_ns,
 		.udp_ns = v->options.plane.failover_udp_ns,
-		.silent = on_silence,
-		.ejected = v->options.plane.failover == FAILOVER_EJECT ? on_ejection : NULL,
+		.ejects = v->options.plane.failover == FAILOVER_EJECT,
+		.monitor = v->monitor,
+		.changed = on_changed,
 		.arg = v,
 	};
 
@@ -567,7 +554,6 @@ static int open_serve(struct vipd *v, struct err *err)
 {
 	int r;
 
-	monitor_open(&v->monitor, &v->model);
 	open_drains(v);
 	v->context = (struct serve_context){
 		.model = &v->model,
@@ -678,12 +664,12 @@ static void vipd_close(struct vipd *v)
 	config_watch_close(v->config_watch);
 	serve_control_close(v->control);
 	drains_close(v->drains);
-	monitor_close(v->monitor);
-	v->monitor = NULL;
 	source_close(v->source);
 	host_close(v->host);
 	failover_loop_close(v->failover);
 	v->failover = NULL;
+	monitor_close(v->monitor);
+	v->monitor = NULL;
 	if (v->sync != NULL) {
 		sync_close(v->sync);
 		plan_fini(&v->plan);
