@@ -91,34 +91,25 @@ static bool is_wanted(const struct monitor *mon, enum kind kind, const struct na
 }
 
 /*
- * Begin the line of an event about the service `ns`/`name`; NULL: no filter matches. The names
- * are borrowed until event_end().
+ * Begin the line of an event about the object `ns`/`name` of the service `ns`/`service`; NULL: no
+ * filter matches. The names are borrowed until event_end().
  */
 static struct jsonw *event_begin(struct monitor *mon, enum kind kind, const struct name *ns,
-				 const struct name *name)
+				 const struct name *name, const struct name *service)
 {
-	if (mon == NULL || !is_wanted(mon, kind, ns, name))
+	if (mon == NULL || !is_wanted(mon, kind, ns, service))
 		return NULL;
 	mon->kind = kind;
 	mon->ns = ns;
-	mon->name = name;
+	mon->name = service;
 	str_clear(&mon->line);
 	mon->w = (struct jsonw){ .out = &mon->line };
 	jsonw_object(&mon->w, NULL);
 	jsonw_int(&mon->w, "time_ms", wall_now_ns() / (int64_t)NSEC_PER_MSEC);
 	jsonw_text(&mon->w, "event", kind_names[kind]);
+	if (kind != KIND_KERNEL)
+		jsonw_names(&mon->w, ns, name);
 	return &mon->w;
-}
-
-/* As event_begin(), with the names of the service. */
-static struct jsonw *service_event_begin(struct monitor *mon, enum kind kind, const struct name *ns,
-					 const struct name *name)
-{
-	struct jsonw *w = event_begin(mon, kind, ns, name);
-
-	if (w != NULL)
-		jsonw_names(w, ns, name);
-	return w;
 }
 
 static void event_end(struct monitor *mon)
@@ -136,11 +127,10 @@ static void on_model_event(void *arg, const struct model_event *event)
 	enum kind kind = (enum kind)event->kind;
 	bool is_slice = event->kind == OBJECT_KIND_SLICE;
 	const struct name *service = is_slice ? event->service : event->name;
-	struct jsonw *w = event_begin(arg, kind, event->ns, service);
+	struct jsonw *w = event_begin(arg, kind, event->ns, event->name, service);
 
 	if (w == NULL)
 		return;
-	jsonw_names(w, event->ns, event->name);
 	if (is_slice) {
 		jsonw_name(w, "service", event->service);
 		jsonw_uint(w, "endpoints_before", event->endpoints_before);
@@ -180,7 +170,7 @@ void monitor_accepted(struct monitor *mon, const struct svc *svc, const struct p
 		plan_diff(&mon->ops, new ? new->svc : old->svc, old, new);
 	if (mon->ops.ops.n == 0 && since == 0)
 		return; /* an audit without differences */
-	w = service_event_begin(mon, KIND_SYNC, svc->ns, svc->name);
+	w = event_begin(mon, KIND_SYNC, svc->ns, svc->name, svc->name);
 	jsonw_uint_if(w, "took_us", since > 1, (now_ns() - since) / NSEC_PER_USEC);
 	ops_write(mon, w);
 	event_end(mon);
@@ -188,7 +178,7 @@ void monitor_accepted(struct monitor *mon, const struct svc *svc, const struct p
 
 void monitor_rejected(struct monitor *mon, const struct svc *svc, const char *text)
 {
-	struct jsonw *w = service_event_begin(mon, KIND_REJECTED, svc->ns, svc->name);
+	struct jsonw *w = event_begin(mon, KIND_REJECTED, svc->ns, svc->name, svc->name);
 
 	if (w == NULL)
 		return;
@@ -198,7 +188,7 @@ void monitor_rejected(struct monitor *mon, const struct svc *svc, const char *te
 
 void monitor_silence(struct monitor *mon, const struct failover_silence *s, bool is_over)
 {
-	struct jsonw *w = service_event_begin(mon, KIND_SILENT, s->ns, s->name);
+	struct jsonw *w = event_begin(mon, KIND_SILENT, s->ns, s->name, s->name);
 
 	if (w == NULL)
 		return;
@@ -210,7 +200,7 @@ void monitor_silence(struct monitor *mon, const struct failover_silence *s, bool
 
 void monitor_ejection(struct monitor *mon, const struct model_ejection *e, bool is_over)
 {
-	struct jsonw *w = service_event_begin(mon, KIND_EJECTED, e->ns, e->name);
+	struct jsonw *w = event_begin(mon, KIND_EJECTED, e->ns, e->name, e->name);
 	FINI(str_fini) struct str text = { 0 };
 
 	if (w == NULL)
@@ -225,7 +215,7 @@ void monitor_ejection(struct monitor *mon, const struct model_ejection *e, bool 
 /* Send the increase of a counter since its last event. */
 static void counter_event(struct monitor *mon, uint64_t *sent, uint64_t now, const char *what)
 {
-	struct jsonw *w = now != *sent ? event_begin(mon, KIND_KERNEL, NULL, NULL) : NULL;
+	struct jsonw *w = now != *sent ? event_begin(mon, KIND_KERNEL, NULL, NULL, NULL) : NULL;
 
 	if (w != NULL) {
 		jsonw_text(w, "text", what);
