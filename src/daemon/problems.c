@@ -33,11 +33,9 @@ static bool is_repeated(const struct plan_conflict *a, const struct plan_conflic
 static void conflict_text(struct str *out, const struct plan_rows *rows)
 {
 	const struct plan_conflict *c = &rows->conflicts.v[0];
+	bool has_more = vec_has(&rows->conflicts, other, other != c && !is_repeated(c, other));
 	char addr[IP_TEXT_MAX];
-	bool has_more = false;
 
-	vec_for_each (other, &rows->conflicts)
-		has_more |= other != c && !is_repeated(c, other);
 	str_printf(out, "%s%s%s port %u/%s is served by %s/%s (%s)%s",
 		   plan_frontend_kind_text(c->kind), c->kind == PLAN_FRONTEND_NODEPORT ? "" : " ",
 		   c->kind == PLAN_FRONTEND_NODEPORT ? "" : ip_addr_text(&c->addr, addr), c->port,

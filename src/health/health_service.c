@@ -312,11 +312,8 @@ void health_services_accepted(struct health_services *hs, const struct svc *svc)
 
 static bool is_match_all(const struct model_config *c, enum ipfam fam)
 {
-	if (c->has_nodeport_cidrs)
-		vec_for_each (p, &c->nodeport_cidrs)
-			if (p->len == 0 && ip_fam(&p->addr) == fam)
-				return true;
-	return false;
+	return c->has_nodeport_cidrs &&
+	       vec_has(&c->nodeport_cidrs, p, p->len == 0 && ip_fam(&p->addr) == fam);
 }
 
 /* HC-14 */

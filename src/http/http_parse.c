@@ -211,8 +211,7 @@ void http_request_fini(struct http_request *q)
 
 const char *http_request_param(const struct http_request *q, const char *name)
 {
-	vec_for_each (param, &q->params)
-		if (strcmp(param->name, name) == 0)
-			return param->value;
-	return NULL;
+	const struct http_param *found = vec_find(&q->params, p, strcmp(p->name, name) == 0);
+
+	return found != NULL ? found->value : NULL;
 }

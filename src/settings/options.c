@@ -470,9 +470,8 @@ static bool has_loopback_prefix(const struct model_config *c)
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		struct ip_addr a = ip_addr_loopback(fam);
 
-		vec_for_each (prefix, &c->nodeport_cidrs)
-			if (ip_prefix_contains(prefix, &a))
-				return true;
+		if (vec_has(&c->nodeport_cidrs, p, ip_prefix_contains(p, &a)))
+			return true;
 	}
 	return false;
 }
