@@ -3,15 +3,19 @@
 #include "api/body.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/generation.h"
 #include "api/view.h"
 #include "base/control.h"
+#include "base/hash.h"
+#include "doctor/helper.h"
 #include "state/state.h"
 
 #define TYPE_JSON "application/json"
+#define TAG_MAX 24
 
 void body_begin(struct http_reply *reply, struct jsonw *w)
 {
@@ -85,6 +89,36 @@ void body_status_public(struct http_reply *reply, const struct serve_context *ct
 			const struct http_request *q)
 {
 	status_open(reply, ctx, true);
+}
+
+/* --- ETags --- */
+
+/* At a fixed time, an age in the status is an absolute time: it changes only with its event. */
+static uint64_t state_hash(const struct serve_context *ctx)
+{
+	const struct model_stats *st = &ctx->model->stats;
+	const struct view_totals uncounted = { 0 };
+	FINI(str_fini) struct str status = { 0 };
+	struct jsonw w = { .out = &status };
+	uint64_t h = ctx->checks != NULL ? check_helper_state(ctx->checks).runs : 0;
+
+	view_status(&w, ctx, &uncounted, false, UINT64_MAX);
+	h = hash_bytes_fixed(st, sizeof(*st), h, ctx->model->env_generation);
+	return hash_bytes_fixed(status.text, status.len, h, 0);
+}
+
+bool body_unchanged(struct http_reply *reply, const struct serve_context *ctx,
+		    const struct http_request *q)
+{
+	char tag[TAG_MAX];
+
+	(void)snprintf(tag, sizeof(tag), "\"%016" PRIx64 "\"", state_hash(ctx));
+	str_printf(&reply->headers, "ETag: %s\r\n", tag);
+	if (q->if_none_match == NULL || strstr(q->if_none_match, tag) == NULL)
+		return false;
+	reply->status = 304;
+	reply->type = TYPE_JSON;
+	return true;
 }
 
 /* --- lists: find the keys, then write service by service --- */
@@ -583,7 +617,7 @@ static void draining_count(void *arg, const struct plane_draining *l)
 	*(size_t *)arg += 1;
 }
 
-/* The generation changes neither with connections of draining backends nor with times of probes. */
+/* The ETag changes neither with connections of draining backends nor with times of probes. */
 static bool is_volatile(const struct serve_context *ctx, const struct svc *svc)
 {
 	size_t n = 0;
@@ -615,7 +649,7 @@ void body_service(struct http_reply *reply, const struct serve_context *ctx,
 		http_reply_error(reply, 404, "there is no service %.128s", key);
 		return;
 	}
-	if (!is_volatile(ctx, svc) && serve_unchanged(reply, ctx, q))
+	if (!is_volatile(ctx, svc) && body_unchanged(reply, ctx, q))
 		return;
 	b = xcalloc(1, sizeof(*b));
 	b->w.out = &reply->body;

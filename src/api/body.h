@@ -30,6 +30,15 @@ bool body_service_param(const struct name **ns, const struct name **name, struct
 MUST_USE int body_words_parse(uint32_t *ret, const char *list,
 			      int (*find)(const char *word, size_t len), const char *key,
 			      const char *what, struct err *err);
+/*
+ * Add an ETag to `reply`: a hash of the status, without the sums over all services, and of the
+ * counters of the model's events. Answers with equal tags are equal, except for ages, which a
+ * client can advance itself. It needs no walk over services, so polling an idle vipd is cheap. It
+ * differs between starts of vipd. True if it is the If-None-Match of the request: `reply` is then
+ * complete, with status 304.
+ */
+bool body_unchanged(struct http_reply *reply, const struct serve_context *ctx,
+		    const struct http_request *q);
 /* An answer that is written at once: an object that begins with "api". */
 void body_begin(struct http_reply *reply, struct jsonw *w);
 void body_end(struct http_reply *reply, struct jsonw *w);

@@ -14,7 +14,6 @@
 #include "api/admin.h"
 #include "api/body.h"
 #include "api/drain.h"
-#include "api/generation.h"
 #include "api/history.h"
 #include "api/monitor.h"
 #include "api/trace.h"
@@ -164,7 +163,7 @@ void control_route_answer(const struct control_route *r, struct http_reply *repl
 {
 	if (r->params != NULL && !body_params_check(reply, q, r->params))
 		return;
-	if (!r->is_conditional || !serve_unchanged(reply, ctx, q))
+	if (!r->is_conditional || !body_unchanged(reply, ctx, q))
 		r->answer(reply, ctx, q);
 }
 

@@ -24,7 +24,7 @@ struct control_route {
 	const char *params;  /* separated by blanks; NULL: not checked here */
 	bool takes_writes;   /* PUT and POST */
 	bool is_public;      /* harmless: also on the status page */
-	bool is_conditional; /* answers If-None-Match (generation.h) */
+	bool is_conditional; /* answers If-None-Match (body_unchanged()) */
 };
 
 /* NULL: no such path. */

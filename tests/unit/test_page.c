@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* api/page, generation, history: allowed requests, repeated answers, duration of a turn. */
+/* api/page, ETags, history: allowed requests, repeated answers, duration of a turn. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -402,7 +402,7 @@ static bool is_ejected_page(struct world *w, const char *text)
 	return is;
 }
 
-/* CT-30: an ejection by vipd, and the time to its probe, which does not change the generation. */
+/* CT-30: an ejection by vipd, and the time to its probe, which does not change the ETag. */
 static void test_ejected(void **state)
 {
 	struct model_ejection e = { .addr = test_addr("10.1.0.2"), .port = 8080, .failed = 8 };
