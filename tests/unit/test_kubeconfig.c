@@ -18,11 +18,11 @@ static void show(struct str *s, const char *name, const char *value)
 		str_printf(s, " %s=%s", name, value);
 }
 
-static void show_pem(struct str *s, const char *name, const struct kube_pem *p)
+static void show_pem(struct str *s, const char *name, const struct textfile *p)
 {
 	show(s, name, p->path);
-	if (p->data.len > 0)
-		str_printf(s, " %s:%.*s", name, (int)p->data.len, p->data.text);
+	if (p->text.len > 0)
+		str_printf(s, " %s:%.*s", name, (int)p->text.len, p->text.text);
 }
 
 static void show_exec(struct str *s, const struct kube_exec *x)
@@ -48,8 +48,8 @@ static void config_text(struct str *s, const struct kubeconfig *k)
 	show_pem(s, "ca", &k->ca);
 	show_pem(s, "cert", &k->cert);
 	show_pem(s, "key", &k->key);
-	show(s, "token", k->token);
-	show(s, "file", k->token_file);
+	show(s, "token", k->token.text.text);
+	show(s, "file", k->token.path);
 	show(s, "user", k->username);
 	show(s, "password", k->password);
 	if (k->exec != NULL)
@@ -253,7 +253,7 @@ static void test_open(void **state)
 	assert_non_null(strstr(err.text, path));
 	write_file("config", HEAD CLUSTER("") USER("tokenFile: t"));
 	assert_int_equal(kubeconfig_open(&k, path, NULL, "/x", &err), 0);
-	assert_non_null(strstr(k->token_file,
+	assert_non_null(strstr(k->token.path,
 			       dir)); /* relative to the file, not to the working directory */
 	kubeconfig_close(k);
 	write_file("config", "kind: Config\ncurrent-context: [\n");

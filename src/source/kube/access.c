@@ -21,15 +21,6 @@
 /* Shortest validity of a plugin's output: a wrong clock must not run the plugin for each request */
 #define PLUGIN_LIFE_MIN_NS (30 * NSEC_PER_SEC)
 
-/* Files that a kubeconfig names. */
-enum file {
-	FILE_TOKEN = 0,
-	FILE_CA,
-	FILE_CERT,
-	FILE_KEY,
-	FILE_N,
-};
-
 struct pending {
 	struct list link;
 	uint64_t number;
@@ -58,7 +49,6 @@ struct access {
 	uint64_t plugin_timeout_ns;
 	struct kubeconfig *where;
 	struct textfile kubeconfig; /* to detect changes */
-	struct textfile files[FILE_N];
 	struct plugin plugin;
 	struct str authorization;
 	struct list pending; /* requests without credentials yet, sorted by number */
@@ -76,22 +66,6 @@ static void warn_once(struct access *a, const char *text)
 	free(a->logged);
 	a->logged = xstrdup(text);
 	log_warn(LOG_AREA_SOURCE, "api: credentials: %s; previous credentials stay in use", text);
-}
-
-static void files_set(struct access *a)
-{
-	const char *const paths[FILE_N] = {
-		[FILE_TOKEN] = a->where->token_file,
-		[FILE_CA] = a->where->ca.path,
-		[FILE_CERT] = a->where->cert.path,
-		[FILE_KEY] = a->where->key.path,
-	};
-
-	for (size_t i = 0; i < FILE_N; i++) {
-		textfile_fini(&a->files[i]);
-		if (paths[i] != NULL)
-			a->files[i].path = xstrdup(paths[i]);
-	}
 }
 
 /* An error only if the file was never read; otherwise its last content stays. */
@@ -144,26 +118,26 @@ static void kubeconfig_check(struct access *a)
 	a->where = TAKE(fresh);
 	process_close(TAKE(a->plugin.process));
 	plugin_discard(&a->plugin);
-	files_set(a);
 }
 
 static int files_check(struct access *a, struct err *err)
 {
-	int r = 0;
+	int r;
 
 	kubeconfig_check(a);
-	for (size_t i = 0; r == 0 && i < FILE_N; i++)
-		r = file_check(a, &a->files[i], i == FILE_TOKEN ? TOKEN_MAX : PEM_MAX, err);
-	return r;
+	r = file_check(a, &a->where->token, TOKEN_MAX, err);
+	if (r == 0)
+		r = file_check(a, &a->where->ca, PEM_MAX, err);
+	if (r == 0)
+		r = file_check(a, &a->where->cert, PEM_MAX, err);
+	return r < 0 ? r : file_check(a, &a->where->key, PEM_MAX, err);
 }
 
 /* --- grants -------------------------------------------------------------- */
 
-static const struct str *pem(const struct kube_pem *in_place, const struct textfile *f)
+static const struct str *pem(const struct textfile *f)
 {
-	if (in_place->data.len > 0)
-		return &in_place->data;
-	return f->path != NULL ? &f->text : NULL;
+	return textfile_is_set(f) ? &f->text : NULL;
 }
 
 /* Authorization header of a token without the white space around it. */
@@ -182,15 +156,12 @@ static int bearer(struct str *ret, const char *token, size_t size, struct err *e
 
 static int authorization(struct access *a, struct err *err)
 {
-	const struct textfile *token = &a->files[FILE_TOKEN];
 	const struct kubeconfig *k = a->where;
 	FINI(str_fini) struct str pair = { 0 };
 
 	str_clear(&a->authorization);
-	if (token->path != NULL)
-		return bearer(&a->authorization, str_text(&token->text), token->text.len, err);
-	if (k->token != NULL)
-		return bearer(&a->authorization, k->token, strlen(k->token), err);
+	if (textfile_is_set(&k->token))
+		return bearer(&a->authorization, str_text(&k->token.text), k->token.text.len, err);
 	if (k->username != NULL) {
 		str_printf(&pair, "%s:%s", k->username, k->password ? k->password : "");
 		str_puts(&a->authorization, "Basic ");
@@ -209,9 +180,9 @@ static int grant_make(struct access *a, struct access_grant *ret, struct err *er
 
 	*ret = (struct access_grant){
 		.where = k,
-		.ca = pem(&k->ca, &a->files[FILE_CA]),
-		.cert = pem(&k->cert, &a->files[FILE_CERT]),
-		.key = pem(&k->key, &a->files[FILE_KEY]),
+		.ca = pem(&k->ca),
+		.cert = pem(&k->cert),
+		.key = pem(&k->key),
 	};
 	if (a->authorization.len > 0)
 		ret->authorization = a->authorization.text;
@@ -352,7 +323,7 @@ static void on_plugin(void *arg, int r, const struct str *output, const char *wh
 static json_t *cluster_json(const struct access *a)
 {
 	const struct kubeconfig *k = a->where;
-	const struct str *ca = pem(&k->ca, &a->files[FILE_CA]);
+	const struct str *ca = pem(&k->ca);
 	FINI(str_fini) struct str text = { 0 };
 
 	if (ca != NULL)
@@ -533,7 +504,6 @@ int access_open(struct access **ret, struct event_base *base, const struct kube_
 	r = kubeconfig_open(&a->where, a->path, a->master, a->account_dir, err);
 	if (r < 0)
 		return r;
-	files_set(a);
 	*ret = TAKE(a);
 	return 0;
 }
@@ -546,8 +516,6 @@ void access_close(struct access *a)
 	access_cancel(a, NULL);
 	kubeconfig_close(a->where);
 	textfile_fini(&a->kubeconfig);
-	for (size_t i = 0; i < FILE_N; i++)
-		textfile_fini(&a->files[i]);
 	str_fini(&a->plugin.token);
 	str_fini(&a->plugin.cert);
 	str_fini(&a->plugin.key);

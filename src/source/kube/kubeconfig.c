@@ -57,7 +57,8 @@ static const char *secret_text(struct reader *rd, const json_t *obj, const char 
 	return text[0] != '\0' ? keep(rd->k, xstrdup(text)) : NULL;
 }
 
-static const char *path_from(struct kubeconfig *k, const char *dir, const char *path)
+/* The caller owns the path. */
+static char *path_from(const char *dir, const char *path)
 {
 	struct str text = { 0 };
 
@@ -65,18 +66,18 @@ static const char *path_from(struct kubeconfig *k, const char *dir, const char *
 		str_puts(&text, path);
 	else
 		str_printf(&text, "%s/%s", dir, path);
-	return keep(k, text.text);
+	return text.text;
 }
 
-static const char *path_field(struct reader *rd, const json_t *obj, const char *key)
+static char *path_field(struct reader *rd, const json_t *obj, const char *key)
 {
 	const char *text = trail_text(&rd->d, obj, key);
 
-	return text != NULL && text[0] != '\0' ? path_from(rd->k, rd->dir, text) : NULL;
+	return text != NULL && text[0] != '\0' ? path_from(rd->dir, text) : NULL;
 }
 
 /* `key` (a path) and `data_key` (base64), which has precedence. */
-static void pem_field(struct kube_pem *ret, struct reader *rd, const json_t *obj, const char *key,
+static void pem_field(struct textfile *ret, struct reader *rd, const json_t *obj, const char *key,
 		      const char *data_key)
 {
 	const json_t *v;
@@ -88,9 +89,9 @@ static void pem_field(struct kube_pem *ret, struct reader *rd, const json_t *obj
 		(void)trail_reject(&rd->d, "is not text");
 	if (json_string_length(v) == 0)
 		return;
-	if (base64_decode(&ret->data, json_string_value(v), json_string_length(v), &why) < 0)
+	if (base64_decode(&ret->text, json_string_value(v), json_string_length(v), &why) < 0)
 		(void)trail_reject(&rd->d, "%s", why.text);
-	ret->path = NULL;
+	free(TAKE(ret->path));
 }
 
 /* --- servers -------------------------------------------------------------- */
@@ -239,8 +240,8 @@ static void exec_read(struct reader *rd, const json_t *obj)
 	if (d->r < 0)
 		return;
 	x->api_version = keep(rd->k, xstrdup(version));
-	x->command = strchr(text, '/') != NULL ? path_from(rd->k, rd->dir, text)
-					       : keep(rd->k, xstrdup(text));
+	x->command =
+		keep(rd->k, strchr(text, '/') != NULL ? path_from(rd->dir, text) : xstrdup(text));
 	exec_args(x, rd, obj);
 	exec_env(x, rd, obj);
 	text = trail_text(d, obj, "interactiveMode");
@@ -264,13 +265,16 @@ static void unsupported(struct reader *rd, const json_t *u)
 static void user_read(struct reader *rd, const json_t *u)
 {
 	struct kubeconfig *k = rd->k;
+	const char *token;
 	const json_t *exec;
 
 	unsupported(rd, u);
 	pem_field(&k->cert, rd, u, "client-certificate", "client-certificate-data");
 	pem_field(&k->key, rd, u, "client-key", "client-key-data");
-	k->token = secret_text(rd, u, "token");
-	k->token_file = path_field(rd, u, "tokenFile");
+	token = secret_text(rd, u, "token");
+	k->token.path = path_field(rd, u, "tokenFile");
+	if (k->token.path == NULL && token != NULL)
+		str_puts(&k->token.text, token);
 	k->username = secret_text(rd, u, "username");
 	k->password = secret_text(rd, u, "password");
 	exec = trail_enter(&rd->d, u, "exec");
@@ -322,13 +326,13 @@ static int context_read(struct reader *rd, const json_t *root, struct err *err)
 
 static int pairs_check(const struct kubeconfig *k, struct err *err)
 {
-	bool has_cert = k->cert.path != NULL || k->cert.data.len > 0;
-	bool has_key = k->key.path != NULL || k->key.data.len > 0;
+	bool has_cert = textfile_is_set(&k->cert);
+	bool has_key = textfile_is_set(&k->key);
 
 	if (has_cert != has_key)
 		return err_set(err, -EINVAL, "client %s without its %s",
 			       has_cert ? "certificate" : "key", has_cert ? "key" : "certificate");
-	if (k->is_insecure && (k->ca.path != NULL || k->ca.data.len > 0))
+	if (k->is_insecure && textfile_is_set(&k->ca))
 		return err_set(err, -EINVAL,
 			       "insecure-skip-tls-verify and a certificate authority exclude each "
 			       "other");
@@ -385,8 +389,8 @@ static int account_read(struct kubeconfig *k, const char *account_dir, struct er
 	r = server_put(k, url.text, url.len, err);
 	if (r < 0)
 		return err_wrap(err, r, "KUBERNETES_SERVICE_HOST");
-	k->ca.path = path_from(k, account_dir, "ca.crt");
-	k->token_file = path_from(k, account_dir, "token");
+	k->ca.path = path_from(account_dir, "ca.crt");
+	k->token.path = path_from(account_dir, "token");
 	return 0;
 }
 
@@ -429,9 +433,10 @@ void kubeconfig_close(struct kubeconfig *k)
 		return;
 	vec_free_all(&k->servers);
 	vec_free_all(&k->texts);
-	str_fini(&k->ca.data);
-	str_fini(&k->cert.data);
-	str_fini(&k->key.data);
+	textfile_fini(&k->ca);
+	textfile_fini(&k->cert);
+	textfile_fini(&k->key);
+	textfile_fini(&k->token);
 	if (k->exec != NULL) {
 		vec_fini(&k->exec->args);
 		vec_fini(&k->exec->env);
@@ -441,6 +446,11 @@ void kubeconfig_close(struct kubeconfig *k)
 }
 
 /* --- texts of credentials -------------------------------------------------- */
+
+bool textfile_is_set(const struct textfile *f)
+{
+	return f->path != NULL || f->text.len > 0;
+}
 
 int textfile_check(struct textfile *f, size_t max, struct err *err)
 {

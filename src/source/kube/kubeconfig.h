@@ -20,10 +20,13 @@
 #define KUBECONFIG_MAX (1U << 20) /* bytes of the file */
 #define KUBECONFIG_SERVERS_MAX 16
 
-/* A certificate or a key: a file or data. Both empty: none. */
-struct kube_pem {
-	const char *path;
-	struct str data;
+/*
+ * A token, certificate or key: a small file that other programs replace at run time (a new file, or
+ * a changed symbolic link), or only a text. Neither: none.
+ */
+struct textfile {
+	char *path;      /* owned */
+	struct str text; /* the text, or the last valid content of the file; empty: not read yet */
 };
 
 struct kube_exec_env {
@@ -46,15 +49,14 @@ struct kubeconfig {
 	const char *tls_server_name;
 	const char *proxy_url;
 	bool is_insecure; /* insecure-skip-tls-verify */
-	struct kube_pem ca;
-	struct kube_pem cert;
-	struct kube_pem key;
-	const char *token;
-	const char *token_file; /* precedes token, as in client-go */
+	struct textfile ca;
+	struct textfile cert;
+	struct textfile key;
+	struct textfile token; /* tokenFile precedes token, as in client-go */
 	const char *username;
 	const char *password;
 	struct kube_exec *exec;
-	VEC(char *) texts; /* all texts but the servers */
+	VEC(char *) texts; /* own the other texts, and those of `exec` */
 };
 
 /*
@@ -71,18 +73,10 @@ DEFINE_AUTO(struct kubeconfig *, kubeconfig_close);
 MUST_USE int kubeconfig_parse(struct kubeconfig **ret, const char *text, size_t len,
 			      const char *dir, const char *master, struct err *err);
 
+bool textfile_is_set(const struct textfile *f);
 /*
- * A small file that other programs replace at run time: tokens and certificates are rotated by a
- * new file or by a changed symbolic link.
- */
-struct textfile {
-	char *path;      /* owned */
-	struct str text; /* last valid content; empty: none */
-};
-
-/*
- * 1: content changed; 0: unchanged. On failure, and for an empty file (another program is writing
- * it), the previous content stays.
+ * Read the file. 1: content changed; 0: unchanged. On failure, and for an empty file (another
+ * program is writing it), the previous content stays.
  */
 MUST_USE int textfile_check(struct textfile *f, size_t max, struct err *err);
 void textfile_fini(struct textfile *f);
