@@ -43,10 +43,9 @@ struct events {
 	struct http *http; /* of queue.v[0] */
 	VEC(struct report) queue;
 	VEC(struct known) known; /* reported in the last hour; the rate limits the number */
-	uint64_t tokens_ns;      /* time in which the next Events are earned */
-	uint64_t earned_ns;
-	bool is_denied;  /* logged */
-	uint32_t n_skip; /* periods */
+	uint64_t bucket_ns;      /* of bucket_take() */
+	bool is_denied;          /* logged */
+	uint32_t n_skip;         /* periods */
 };
 
 static void send_next(struct events *e);
@@ -83,9 +82,8 @@ bool kube_problem_add(struct events *e, const struct kube_problem *p)
 
 	if (is_known(e, key))
 		return true;
-	if (e->tokens_ns < PER_EVENT_NS)
+	if (bucket_take(&e->bucket_ns, PER_EVENT_NS, BURST_MAX, now_ns()) > 0)
 		return false;
-	e->tokens_ns -= PER_EVENT_NS;
 	*vec_push(&e->queue) = (struct report){ .key = key,
 						.kind = p->kind,
 						.ns = *p->ns ? xstrdup(p->ns) : NULL,
@@ -106,7 +104,7 @@ static void report_fini(struct report *r)
 /* Reports that were not sent do not count. */
 static void queue_clear(struct events *e)
 {
-	e->tokens_ns += e->queue.n * PER_EVENT_NS;
+	e->bucket_ns -= e->queue.n * PER_EVENT_NS;
 	vec_for_each (r, &e->queue)
 		report_fini(r);
 	e->queue.n = 0;
@@ -330,18 +328,15 @@ static void timer_arm(struct events *e)
 static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
 	struct events *e = arg;
-	uint64_t now = now_ns();
 
 	timer_arm(e);
-	e->tokens_ns = MIN(e->tokens_ns + now - e->earned_ns, BURST_MAX * PER_EVENT_NS);
-	e->earned_ns = now;
 	if (e->queue.n > 0)
 		return;
 	if (e->n_skip > 0) {
 		e->n_skip--;
 		return;
 	}
-	known_expire(e, now);
+	known_expire(e, now_ns());
 	e->c.collect(e->c.arg, e);
 	send_next(e);
 }
@@ -355,8 +350,6 @@ void events_open(struct events **ret, const struct events_config *config)
 	str_printf(&instance, "vipd-%.*s", INSTANCE_MAX_LEN - 5, config->node);
 	e->instance = instance.text;
 	e->timer = xtimer_new(config->base, on_timer, e);
-	e->tokens_ns = BURST_MAX * PER_EVENT_NS;
-	e->earned_ns = now_ns();
 	timer_arm(e);
 	*ret = e;
 }
