@@ -15,9 +15,8 @@
 #include "base/str.h"
 #include "cli/cli.h"
 #include "explain/text.h"
-#include "nft/kind.h"
 #include "plane/ipvs/programmed.h"
-#include "plane/nft/hashing.h"
+#include "plane/nft/plane_nft.h"
 #include "source/files/files.h"
 #include "source/host/host.h"
 
@@ -145,14 +144,7 @@ static void rows_make(struct reading *rd, struct diff *d)
 int manifests_rows(struct diff *ret, const struct manifests_config *config,
 		   void (*problem)(const char *where, const char *text), struct err *err)
 {
-	static const struct plan_traits nft_traits = { .pool_class = nft_pool_class,
-						       .shares_affinity = true,
-						       .weighs_by_slots = true,
-						       .hashing = nft_hashing,
-						       .hash_class = nft_hash_class };
-	static const struct plan_traits ipvs_traits = { .pool_class = ipvs_pool_class,
-							.has_tuning = true,
-							.has_forwarding = true };
+	const struct plane_ops *ops = config->is_ipvs ? &ipvs_plane_ops : &nft_plane_ops;
 	const char *scheduler = config->ipvs_scheduler ? config->ipvs_scheduler : "rr";
 	struct scheduler sched = { 0 };
 	const struct plan_balancer balancer = ipvs_objects_dealer(&sched);
@@ -172,7 +164,7 @@ int manifests_rows(struct diff *ret, const struct manifests_config *config,
 		model_configured(&rd.model);
 		r = folder_read(&rd, config->dir, err);
 	}
-	plan_init(&rd.plan, &rd.model, config->is_ipvs ? &ipvs_traits : &nft_traits);
+	plan_init(&rd.plan, &rd.model, &ops->traits);
 	if (r == 0)
 		rows_make(&rd, ret);
 	plan_fini(&rd.plan);

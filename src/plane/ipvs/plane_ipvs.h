@@ -64,9 +64,6 @@ MUST_USE int ipvs_plane_open(struct plane **ret, const struct ipvs_socks *socks,
  */
 void ipvs_plane_failover(struct plane *p, uint64_t limit_ms);
 
-/* Class of a target in plan_traits, for callers without a plane. */
-uint16_t ipvs_pool_class(size_t n, uint32_t affinity_s);
-
 /*
  * The i-th required value of net.ipv4.vs.*, independent of the configuration. False after the last.
  */

@@ -261,6 +261,8 @@ void ipvs_adopted(struct ipvs_plane *p, const struct plan_pool *pool);
 
 /* --- translate.c --- */
 
+/* plan_traits.pool_class */
+uint16_t ipvs_pool_class(size_t n, uint32_t affinity_s);
 /* For plane_translate(). */
 void ipvs_translate(struct plane_tr *t, const struct plan_op *op);
 /* Make a service part of the commit under way: save its state for the undo. */
