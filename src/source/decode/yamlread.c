@@ -277,30 +277,13 @@ static bool integer_value(int64_t *ret, const char *text)
 	return true;
 }
 
-/* [-+]? ( .digits | digits [. digits*] ) ( [eE] [-+]? digits )? */
-static bool is_float(const char *p)
+/* Decimal, without the other forms that strtod() takes: "0x1p4", "inf". */
+static bool float_value(double *ret, const char *text)
 {
-	size_t before;
-	size_t after = 0;
+	char *end;
 
-	p += *p == '-' || *p == '+';
-	before = strspn(p, "0123456789");
-	p += before;
-	if (*p == '.') {
-		p++;
-		after = strspn(p, "0123456789");
-		p += after;
-	}
-	if (before + after == 0)
-		return false;
-	if (*p == 'e' || *p == 'E') {
-		p++;
-		p += *p == '-' || *p == '+';
-		if (strspn(p, "0123456789") == 0)
-			return false;
-		p += strspn(p, "0123456789");
-	}
-	return *p == '\0';
+	*ret = strtod(text, &end);
+	return end > text && *end == '\0' && text[strspn(text, "0123456789+-.eE")] == '\0';
 }
 
 /* A number, which may contain underscores; NULL: not a number. */
@@ -319,9 +302,8 @@ static json_t *number_value(const char *text, size_t len)
 	plain[n] = '\0';
 	if (integer_value(&i, plain))
 		return json_integer(i);
-	if (!is_float(plain))
+	if (!float_value(&f, plain))
 		return NULL;
-	f = strtod(plain, NULL);
 	/* JSON has one kind of number: "80.0" and "080" are 80. */
 	if (fabs(f) < 9007199254740992.0 && f == (double)(int64_t)f)
 		return json_integer((json_int_t)f);
