@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* ctl/run_live - `vipctl trace --live`: real packets of a traced flow. */
 #include <errno.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,12 +22,11 @@ static int query_make(struct nft_live_query *ret, const json_t *trace, struct er
 {
 	const json_t *source = value_get(trace, "source");
 	const json_t *to = value_get(trace, "destination");
-	const char *proto = value_text(to, "protocol");
 
-	*ret = (struct nft_live_query){ .port = (uint16_t)value_int(to, "port") };
-	ret->proto = strcmp(proto, "UDP") == 0    ? IPPROTO_UDP
-		     : strcmp(proto, "SCTP") == 0 ? IPPROTO_SCTP
-						  : IPPROTO_TCP;
+	*ret = (struct nft_live_query){
+		.port = (uint16_t)value_int(to, "port"),
+		.proto = (uint8_t)l4proto_parse(value_text(to, "protocol")),
+	};
 	/* The host may use any of its addresses. */
 	if (strcmp(value_text(source, "is"), "host") != 0 && value_has(source, "address")) {
 		int r = ip_addr_parse(&ret->src, value_text(source, "address"), err);

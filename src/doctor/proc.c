@@ -43,30 +43,15 @@ int64_t proc_number(const char *root, const char *fmt, ...)
 /*
  * The kernel prints each 32-bit word of an address, and each port, as a number in host byte order.
  */
-static bool hex_addr(struct ip_addr *ret, const char *text, size_t len)
+static bool hex_addr(struct ip_addr *ret, const char *text)
 {
-	uint32_t words[4];
+	unsigned int w[4];
+	int n = sscanf(text, "%8x%8x%8x%8x", &w[0], &w[1], &w[2], &w[3]);
 
-	if (len != 8 && len != 32)
+	if ((n != 1 && n != 4) || strlen(text) != 8 * (size_t)n)
 		return false;
-	for (size_t i = 0; i < len / 8; i++) {
-		char part[9] = { 0 };
-		char *end;
-
-		memcpy(part, text + 8 * i, 8);
-		words[i] = (uint32_t)strtoul(part, &end, 16);
-		if (*end != '\0')
-			return false;
-	}
-	*ret = ip_addr_from_bytes(len == 8 ? AF_INET : AF_INET6, words);
+	*ret = ip_addr_from_bytes(n == 1 ? AF_INET : AF_INET6, w);
 	return true;
-}
-
-static bool is_zero(const struct ip_addr *a)
-{
-	static const uint8_t zero[16];
-
-	return memcmp(a->bytes, zero, sizeof(zero)) == 0;
 }
 
 int proc_listener(struct fact_tuple *ret, const char *line, uint8_t proto)
@@ -82,9 +67,9 @@ int proc_listener(struct fact_tuple *ret, const char *line, uint8_t proto)
 	    port > UINT16_MAX)
 		return 0;
 	*ret = (struct fact_tuple){ .proto = proto, .port = (uint16_t)port };
-	if (!hex_addr(&ret->addr, addr, strlen(addr)))
+	if (!hex_addr(&ret->addr, addr))
 		return 0;
-	ret->is_any = is_zero(&ret->addr);
+	ret->is_any = ip_addr_is_any(&ret->addr);
 	return 1;
 }
 
@@ -107,10 +92,7 @@ int proc_ipvs(struct fact_tuple *ret, const char *line)
 	} else {
 		return 0;
 	}
-	ret->proto = strcmp(proto, "TCP") == 0    ? IPPROTO_TCP
-		     : strcmp(proto, "UDP") == 0  ? IPPROTO_UDP
-		     : strcmp(proto, "SCTP") == 0 ? IPPROTO_SCTP
-						  : 0;
+	ret->proto = (uint8_t)l4proto_parse(proto);
 	ret->port = (uint16_t)port;
 	return ret->proto != 0 && port <= UINT16_MAX;
 }
