@@ -83,11 +83,10 @@ static void on_problem(void *arg, const struct files_problem *p)
 
 static int folder_read(struct reading *rd, const char *dir, struct err *err)
 {
-	const struct host_callbacks host_ops = { on_nothing, on_nothing, NULL };
 	const struct files_ops files_ops = { on_ready, on_nothing, rd };
 	AUTO(host_close) struct host *host = NULL;
 	AUTO(files_close) struct files *files = NULL;
-	int r = host_open(&host, rd->base, &rd->model, &host_ops, err);
+	int r = host_open(&host, rd->base, &rd->model, on_nothing, NULL, err);
 
 	if (r == 0)
 		r = files_open(&files, rd->base, &rd->model, dir, &files_ops, err);

@@ -78,7 +78,6 @@ struct vipd {
 	enum model_nodeports nodeports[IPFAM_N]; /* logged last */
 	bool is_source_complete; /* no object is unknown; sync_sweep_hold() is over */
 	bool is_sweep_logged;    /* as pending */
-	bool is_host_ready;
 	struct other_plane other;
 	struct event *retire_event;
 };
@@ -278,7 +277,7 @@ static void sweep_follow(struct vipd *v)
 /* SVC-07: log each cause once, and again after the node's addresses or options changed. */
 static void nodeports_follow(struct vipd *v)
 {
-	for (int fam = 0; fam < IPFAM_N && v->is_host_ready; fam++) {
+	for (int fam = 0; fam < IPFAM_N && v->host != NULL; fam++) {
 		enum model_nodeports why = model_nodeports(&v->model, fam);
 
 		if (why != v->nodeports[fam] && why != MODEL_NODEPORTS_OK)
@@ -298,28 +297,13 @@ static void on_changed(void *arg)
 	event_active(v->sync_event, EV_TIMEOUT, 0);
 }
 
-static void gate(struct vipd *v)
-{
-	if (!source_is_ready(v->source) || !v->is_host_ready)
-		return;
-	sync_sources_ready(v->sync);
-	on_changed(v);
-}
-
 static void on_source_ready(void *arg)
 {
 	struct vipd *v = arg;
 
 	sweep_follow(v);
-	gate(v);
-}
-
-static void on_host_ready(void *arg)
-{
-	struct vipd *v = arg;
-
-	v->is_host_ready = true;
-	gate(v);
+	sync_sources_ready(v->sync);
+	on_changed(v);
 }
 
 static void reload(struct vipd *v);
@@ -439,9 +423,8 @@ static void on_problems(void *arg, struct events *e)
 
 static int open_sources(struct vipd *v, struct err *err)
 {
-	struct host_callbacks host = { .ready = on_host_ready, .changed = on_changed, .arg = v };
 	struct source_callbacks cb = { on_source_ready, on_changed, on_problems, v };
-	int r = host_open(&v->host, v->base, &v->model, &host, err);
+	int r = host_open(&v->host, v->base, &v->model, on_changed, v, err);
 
 	if (r < 0)
 		return r;

@@ -33,7 +33,8 @@ struct host_addr {
 
 struct host {
 	struct model *model;
-	struct host_callbacks cb;
+	void (*changed)(void *arg);
+	void *arg;
 	struct nl_sock *query;
 	struct nl_sock *notify;
 	struct event *readable;
@@ -169,7 +170,7 @@ static void read_again(struct host *h)
 	}
 	(void)event_del(h->retry);
 	if (r > 0)
-		h->cb.changed(h->cb.arg);
+		h->changed(h->arg);
 }
 
 static void on_retry(evutil_socket_t fd, short what, void *arg)
@@ -277,20 +278,20 @@ static void client_ports_read(struct model *m)
 }
 
 int host_open(struct host **ret, struct event_base *base, struct model *m,
-	      const struct host_callbacks *cb, struct err *err)
+	      void (*changed)(void *arg), void *arg, struct err *err)
 {
 	AUTO(host_close) struct host *h = xcalloc(1, sizeof(*h));
 	int r;
 
 	h->model = m;
-	h->cb = *cb;
+	h->changed = changed;
+	h->arg = arg;
 	client_ports_read(m);
 	r = open_sockets(h, base, err); /* subscribe before reading: no change is missed */
 	if (r == 0)
 		r = read_addrs(h, err);
 	if (r < 0)
 		return r;
-	h->cb.ready(h->cb.arg);
 	*ret = TAKE(h);
 	return 0;
 }

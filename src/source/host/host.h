@@ -21,15 +21,9 @@
 struct event_base;
 struct host;
 
-struct host_callbacks {
-	void (*ready)(void *arg);   /* once: the first complete list is in the model */
-	void (*changed)(void *arg); /* the model changed */
-	void *arg;
-};
-
-/* Reads the first list at once; `ready` is called before this returns. */
+/* Put the first list into the model; `changed` is called after later changes of the model. */
 MUST_USE int host_open(struct host **ret, struct event_base *base, struct model *m,
-		       const struct host_callbacks *cb, struct err *err);
+		       void (*changed)(void *arg), void *arg, struct err *err);
 /* Accepts NULL. */
 void host_close(struct host *h);
 DEFINE_AUTO(struct host *, host_close);
