@@ -26,7 +26,6 @@ struct reading {
 	struct plan plan;
 	bool is_ready;
 	const struct plan_balancer *balancer; /* or NULL */
-	void (*problem)(const char *where, const char *text);
 };
 
 /* --- configuration --- */
@@ -72,13 +71,10 @@ static void on_nothing(void *arg)
 
 static void on_problem(void *arg, const struct files_problem *p)
 {
-	struct reading *rd = arg;
-	FINI(str_fini) struct str where = { 0 };
-
-	str_puts(&where, p->file);
 	if (p->line != 0)
-		str_printf(&where, ":%u", p->line);
-	rd->problem(str_text(&where), p->text);
+		(void)fprintf(stderr, "vipctl: %s:%u: %s\n", p->file, p->line, p->text);
+	else
+		(void)fprintf(stderr, "vipctl: %s: %s\n", p->file, p->text);
 }
 
 static int folder_read(struct reading *rd, const char *dir, struct err *err)
@@ -94,7 +90,7 @@ static int folder_read(struct reading *rd, const char *dir, struct err *err)
 		return r;
 	if (event_base_dispatch(rd->base) < 0 || !rd->is_ready)
 		return err_set(err, -EIO, "%s: the folder cannot be read", dir);
-	(void)files_problems(files, on_problem, rd);
+	(void)files_problems(files, on_problem, NULL);
 	return 0;
 }
 
@@ -140,14 +136,13 @@ static void rows_make(struct reading *rd, struct diff *d)
 	free(all);
 }
 
-int manifests_rows(struct diff *ret, const struct manifests_config *config,
-		   void (*problem)(const char *where, const char *text), struct err *err)
+int manifests_rows(struct diff *ret, const struct run *run, bool is_ipvs, struct err *err)
 {
-	const struct plane_ops *ops = config->is_ipvs ? &ipvs_plane_ops : &nft_plane_ops;
-	const char *scheduler = config->ipvs_scheduler ? config->ipvs_scheduler : "rr";
+	const struct plane_ops *ops = is_ipvs ? &ipvs_plane_ops : &nft_plane_ops;
+	const char *scheduler = run->ipvs_scheduler ? run->ipvs_scheduler : "rr";
 	struct scheduler sched = { 0 };
 	const struct plan_balancer balancer = ipvs_objects_dealer(&sched);
-	struct reading rd = { .problem = problem, .balancer = config->is_ipvs ? &balancer : NULL };
+	struct reading rd = { .balancer = is_ipvs ? &balancer : NULL };
 	int r = scheduler_parse(&sched, scheduler, err);
 
 	if (r < 0)
@@ -155,13 +150,13 @@ int manifests_rows(struct diff *ret, const struct manifests_config *config,
 	rd.base = event_base_new();
 	if (rd.base == NULL)
 		return err_set(err, -ENOMEM, "event loop");
-	log_level_set(LOG_AREA_SOURCE, LOG_LEVEL_ERR); /* `problem` has all warnings */
+	log_level_set(LOG_AREA_SOURCE, LOG_LEVEL_ERR); /* on_problem() has all warnings */
 	model_init(&rd.model);
-	rd.model.config.node_name = node_name(config->node);
-	r = nodeport_parse(&rd.model.config, config->nodeport_addresses, err);
+	rd.model.config.node_name = node_name(run->node);
+	r = nodeport_parse(&rd.model.config, run->nodeport_addresses, err);
 	if (r == 0) {
 		model_configured(&rd.model);
-		r = folder_read(&rd, config->dir, err);
+		r = folder_read(&rd, run->manifests, err);
 	}
 	plan_init(&rd.plan, &rd.model, &ops->traits);
 	if (r == 0)

@@ -3,26 +3,16 @@
  * ctl/manifests - desired state of a folder of manifests, without vipd.
  *
  * Reads the folder once and builds its rows with vipd's own code. Addresses come from this host,
- * the rest of the configuration from the caller.
+ * the rest of the configuration from the options.
  */
 #pragma once
 
-#include <stdbool.h>
-
-#include "base/err.h"
 #include "ctl/diff.h"
-
-struct manifests_config {
-	const char *dir;
-	const char *node;               /* name of this node; NULL: the host's name */
-	const char *nodeport_addresses; /* prefixes separated by commas; NULL: "primary" */
-	bool is_ipvs;                   /* false: nftables */
-	const char *ipvs_scheduler;     /* default scheduler; NULL: rr */
-};
+#include "ctl/run.h"
 
 /*
- * Add the desired lines of all services. `problem` is called for each document that is not
- * served as written. -errno: the folder, or a prefix, cannot be read.
+ * Add the desired lines of all services in run->manifests, for the ipvs plane or nftables.
+ * Documents that are not served as written are reported on standard error. -EINVAL: an option;
+ * other -errno: the folder cannot be read.
  */
-MUST_USE int manifests_rows(struct diff *ret, const struct manifests_config *config,
-			    void (*problem)(const char *where, const char *text), struct err *err);
+MUST_USE int manifests_rows(struct diff *ret, const struct run *run, bool is_ipvs, struct err *err);

@@ -28,19 +28,19 @@ struct run {
 	enum output output;
 	const char *ns;
 	const char *states;
-	bool is_yaml;          /* print JSON as YAML */
-	unsigned int watch_s;  /* 0: once */
-	unsigned int live_s;   /* trace: how long to follow real packets; 0: not at all */
-	bool is_bundle;        /* dump: support bundle */
-	bool is_kernel;        /* svc: read the kernel, without vipd */
-	const char *manifests; /* diff: folder to compare with; NULL: vipd */
-	const char *node;      /* with manifests */
-	const char *nodeport_addresses;
-	const char *ipvs_scheduler;
-	const char *plane;           /* NULL: the plane whose tables exist */
-	const char *service;         /* monitor: filter */
-	const char *kinds;           /* monitor: filter */
-	const char *write_config_to; /* migrate: file, or "-" without a report */
+	bool is_yaml;                   /* print JSON as YAML */
+	unsigned int watch_s;           /* 0: once */
+	unsigned int live_s;            /* trace: how long to follow real packets; 0: not at all */
+	bool is_bundle;                 /* dump: support bundle */
+	bool is_kernel;                 /* svc: read the kernel, without vipd */
+	const char *manifests;          /* diff: folder to compare with; NULL: vipd */
+	const char *node;               /* with manifests; NULL: the host's name */
+	const char *nodeport_addresses; /* prefixes separated by commas; NULL: "primary" */
+	const char *ipvs_scheduler;     /* NULL: rr */
+	const char *plane;              /* NULL: the plane whose tables exist */
+	const char *service;            /* monitor: filter */
+	const char *kinds;              /* monitor: filter */
+	const char *write_config_to;    /* migrate: file, or "-" without a report */
 	struct style style;
 	const struct cli_command *command;
 	int n_args;

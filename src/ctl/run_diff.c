@@ -28,24 +28,11 @@ static int desired_get(struct diff *d, const struct run *run, struct err *err)
 	return 0;
 }
 
-static void problem_report(const char *where, const char *text)
-{
-	(void)fprintf(stderr, "vipctl: %s: %s\n", where, text);
-}
-
 /* Desired state, computed from the folder without vipd. */
 static int desired_read(struct diff *d, const struct run *run, bool is_ipvs, struct err *err)
 {
-	const struct manifests_config config = {
-		.dir = run->manifests,
-		.node = run->node,
-		.nodeport_addresses = run->nodeport_addresses,
-		.is_ipvs = is_ipvs,
-		.ipvs_scheduler = run->ipvs_scheduler,
-	};
-	int r;
+	int r = manifests_rows(d, run, is_ipvs, err);
 
-	r = manifests_rows(d, &config, problem_report, err);
 	return r == -EINVAL ? r : not_vipd(r); /* -EINVAL: an option */
 }
 
