@@ -46,8 +46,6 @@ struct state {
 	bool is_closing;
 };
 
-uint32_t entry_key_hash(const struct key *k);
-bool entry_is(const struct entry *e, const struct key *k);
 struct entry *entry_new(struct state *s, struct file *f, const struct piece *p);
 void entry_free(struct state *s, struct entry *e);
 /*

@@ -133,17 +133,25 @@ void entry_title(struct str *ret, const struct entry *e)
 	object_title(ret, e->key.kind, e->key.ns, e->key.name);
 }
 
-uint32_t entry_key_hash(const struct key *k)
+static uint32_t key_hash(const struct key *k)
 {
 	const void *parts[] = { k->ns, k->name, (const void *)(uintptr_t)k->kind };
 
 	return hash_bytes(parts, sizeof(parts)); /* names are interned: hash the pointers */
 }
 
-bool entry_is(const struct entry *e, const struct key *k)
+/* The entry at `n`; NULL: of another key. */
+static struct entry *entry_at(struct hnode *n, const struct key *k)
 {
-	return e->key.kind == k->kind && e->key.ns == k->ns && e->key.name == k->name;
+	struct entry *e = container_of(n, struct entry, node);
+
+	return e->key.kind == k->kind && e->key.ns == k->ns && e->key.name == k->name ? e : NULL;
 }
+
+/* All entries of a key. */
+#define entries_for_each(e, s, k)                                   \
+	htable_for_each_hash (e##_node, &(s)->entries, key_hash(k)) \
+		for (struct entry *e = entry_at(e##_node, (k)); e != NULL; e = NULL)
 
 struct entry *entry_new(struct state *s, struct file *f, const struct piece *p)
 {
@@ -151,7 +159,7 @@ struct entry *entry_new(struct state *s, struct file *f, const struct piece *p)
 
 	e->file = f;
 	e->key = (struct key){ p->kind, name_ref(p->ns), name_ref(p->name) };
-	htable_insert(&s->entries, &e->node, entry_key_hash(&e->key));
+	htable_insert(&s->entries, &e->node, key_hash(&e->key));
 	return e;
 }
 
@@ -196,10 +204,8 @@ struct entry *entry_find_old(const struct state *s, const struct file *f, const 
 	struct entry *found = NULL;
 
 	*n_same = 0;
-	htable_for_each_hash (n, &s->entries, entry_key_hash(&k)) {
-		struct entry *e = container_of(n, struct entry, node);
-
-		if (e->file != f || !entry_is(e, &k))
+	entries_for_each (e, s, &k) {
+		if (e->file != f)
 			continue;
 		++*n_same;
 		if (!(e->flags & ENTRY_MOVED) && (found == NULL || e->pos < found->pos))
@@ -243,20 +249,13 @@ static bool entry_wins(const struct entry *a, const struct entry *b)
 	return r != 0 ? r < 0 : a->pos < b->pos;
 }
 
-#define entries_for_each(n, s, k) htable_for_each_hash (n, &(s)->entries, entry_key_hash(k))
-
 static struct entry *winner_find(const struct state *s, const struct key *k)
 {
 	struct entry *winner = NULL;
 
-	entries_for_each(n, s, k)
-	{
-		struct entry *e = container_of(n, struct entry, node);
-
-		if (entry_is(e, k) && (e->flags & ENTRY_HAS_GOOD) &&
-		    (winner == NULL || entry_wins(e, winner)))
+	entries_for_each (e, s, k)
+		if ((e->flags & ENTRY_HAS_GOOD) && (winner == NULL || entry_wins(e, winner)))
 			winner = e;
-	}
 	return winner;
 }
 
@@ -273,12 +272,9 @@ static void shadows_update(struct state *s, const struct key *k, struct entry *w
 	FINI(str_fini) struct str text = { 0 };
 
 	entry_shadow_set(s, winner, false);
-	entries_for_each(n, s, k)
-	{
-		struct entry *e = container_of(n, struct entry, node);
-
-		if (e == winner || !entry_is(e, k) || !(e->flags & ENTRY_HAS_GOOD) ||
-		    (e->flags & ENTRY_SHADOWED) || is_missing(e))
+	entries_for_each (e, s, k) {
+		if (e == winner || !(e->flags & ENTRY_HAS_GOOD) || (e->flags & ENTRY_SHADOWED) ||
+		    is_missing(e))
 			continue;
 		entry_shadow_set(s, e, true);
 		str_clear(&text);
@@ -291,26 +287,17 @@ static void shadows_update(struct state *s, const struct key *k, struct entry *w
 /* The model has the version of `winner`. */
 static void applied_mark(struct state *s, const struct key *k, struct entry *winner)
 {
-	entries_for_each(n, s, k)
-	{
-		struct entry *e = container_of(n, struct entry, node);
-
-		if (entry_is(e, k))
-			e->flags &= (uint8_t)~ENTRY_APPLIED;
-	}
+	entries_for_each (e, s, k)
+		e->flags &= (uint8_t)~ENTRY_APPLIED;
 	winner->flags |= ENTRY_APPLIED;
 }
 
 /* Is an invalid version in a file? Then the model keeps the last good one, also of another file. */
 static bool has_bad(const struct state *s, const struct key *k)
 {
-	entries_for_each(n, s, k)
-	{
-		const struct entry *e = container_of(n, struct entry, node);
-
-		if ((e->flags & ENTRY_BAD) && entry_is(e, k))
+	entries_for_each (e, s, k)
+		if (e->flags & ENTRY_BAD)
 			return true;
-	}
 	return false;
 }
 
