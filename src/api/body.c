@@ -97,12 +97,12 @@ void body_status_public(struct http_reply *reply, const struct serve_context *ct
 static uint64_t state_hash(const struct serve_context *ctx)
 {
 	const struct model_stats *st = &ctx->model->stats;
-	const struct view_totals uncounted = { 0 };
+	const struct view_totals unknown = { .is_unknown = true };
 	FINI(str_fini) struct str status = { 0 };
 	struct jsonw w = { .out = &status };
 	uint64_t h = ctx->checks != NULL ? check_helper_state(ctx->checks).runs : 0;
 
-	view_status(&w, ctx, &uncounted, false, UINT64_MAX);
+	view_status(&w, ctx, &unknown, false, UINT64_MAX);
 	h = hash_bytes_fixed(st, sizeof(*st), h, ctx->model->env_generation);
 	return hash_bytes_fixed(status.text, status.len, h, 0);
 }

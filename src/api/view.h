@@ -25,6 +25,7 @@ struct view_totals {
 	size_t n_remarks; /* services with annotations that are not in force */
 	size_t n_pending;
 	uint64_t pending_since_ns; /* the oldest; 0 = none, or unknown */
+	bool is_unknown;           /* for a hash: nothing that needs a walk is written */
 	struct serve_facts scratch;
 };
 

@@ -199,13 +199,14 @@ static void view_health(struct jsonw *w, const struct serve_context *ctx)
 
 /* --- problems --- */
 
-static void view_rejected(struct jsonw *w, const struct serve_context *ctx, uint64_t now)
+static void view_rejected(struct jsonw *w, const struct serve_context *ctx,
+			  const struct view_totals *t, uint64_t now)
 {
 	size_t count = sync_failure_count(ctx->sync);
 	size_t n = 0;
 	const struct sync_failure **v = NULL;
 
-	if (count > 0 && count <= REJECTED_SORTED_MAX)
+	if (count > 0 && count <= REJECTED_SORTED_MAX && !t->is_unknown)
 		v = sync_failures(ctx->sync, &n);
 	jsonw_object(w, "rejected");
 	jsonw_uint(w, "count", count);
@@ -279,7 +280,7 @@ static void problem_count(struct jsonw *w, const char *kind, uint64_t n, const c
 }
 
 static void problems_sync(struct jsonw *w, const struct serve_context *ctx,
-			  const struct serve_source_info *source)
+			  const struct serve_source_info *source, const struct view_totals *t)
 {
 	const struct sync_stats *st = sync_stats_get(ctx->sync);
 
@@ -289,7 +290,7 @@ static void problems_sync(struct jsonw *w, const struct serve_context *ctx,
 	if (sync_is_sweep_pending(ctx->sync))
 		problem(w, "source", "sweep pending: %s; frontends kept: %zu",
 			source->unknown != NULL ? source->unknown : SYNC_UNSTEADY,
-			sync_sweep_kept(ctx->sync));
+			t->is_unknown ? 0 : sync_sweep_kept(ctx->sync));
 }
 
 static void view_problems(struct jsonw *w, const struct serve_context *ctx,
@@ -317,7 +318,7 @@ static void view_problems(struct jsonw *w, const struct serve_context *ctx,
 	for (int i = 0; i < PLANE_FAULT_N; i++)
 		if (ctx->plane->faults[i].text[0] != '\0')
 			problem(w, "plane", "%s", ctx->plane->faults[i].text);
-	problems_sync(w, ctx, source);
+	problems_sync(w, ctx, source, t);
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		if (model_nodeports(m, fam) != MODEL_NODEPORTS_OK)
 			problem(w, "node", "%s",
@@ -403,7 +404,7 @@ void view_status(struct jsonw *w, const struct serve_context *ctx, const struct 
 	age(w, "oldest_ms", t->pending_since_ns, now);
 	jsonw_end(w);
 	view_sync(w, ctx, now);
-	view_rejected(w, ctx, now);
+	view_rejected(w, ctx, t, now);
 	jsonw_object(w, "options");
 	for (size_t i = 0; !is_public && i < ctx->n_options; i++)
 		if (ctx->options[i].value[0] != '\0')

@@ -75,6 +75,7 @@ struct vipd {
 	bool is_outdated;                        /* the configuration changed; exit for a restart */
 	bool is_cidr_missing[IPFAM_N];           /* detector_check() */
 	bool is_cidr_wrong;                      /* pod_cidr_check() */
+	bool is_localhost_limited;               /* localhost_check() */
 	enum model_nodeports nodeports[IPFAM_N]; /* logged last */
 	bool is_source_complete; /* no object is unknown; sync_sweep_hold() is over */
 	bool is_sweep_logged;    /* as pending */
@@ -157,13 +158,33 @@ static void pod_cidr_check(struct vipd *v)
 	    c->detect_local != DETECT_LOCAL_CLUSTER_CIDR)
 		return;
 	vec_for_each (p, &v->model.self->pod_cidrs) {
-		if (vec_has(&c->cluster_cidrs, of, ip_prefix_covers(of, p)))
+		if (!v->model.env.has_detector[ip_fam(&p->addr)] ||
+		    vec_has(&c->cluster_cidrs, of, ip_prefix_covers(of, p)))
 			continue;
 		v->is_cidr_wrong = true;
 		log_warn(LOG_AREA_MAIN,
-			 "--cluster-cidr does not contain %s of the Node's podCIDRs: its pods "
-			 "count as clients outside of the cluster and are masqueraded",
+			 "--cluster-cidr does not contain %s of the Node's podCIDRs: pods with "
+			 "these addresses count as clients outside of the cluster and are "
+			 "masqueraded",
 			 ip_prefix_text(p, text));
+	}
+}
+
+/* Log once if a node port is not served on localhost. */
+static void localhost_check(struct vipd *v, const struct svc *svc)
+{
+	if (svc->service == NULL || v->is_localhost_limited)
+		return;
+	vec_for_each (p, &svc->service->ports) {
+		if (p->node_port == 0 || !model_is_client_port(&v->model, p->node_port))
+			continue;
+		v->is_localhost_limited = true;
+		log_warn(LOG_AREA_MAIN,
+			 "%s/%s: node port %u is not served on localhost: the kernel gives this "
+			 "port to clients (net.ipv4.ip_local_port_range), list it in "
+			 "net.ipv4.ip_local_reserved_ports and restart vipd",
+			 name_text(svc->ns), name_text(svc->name), p->node_port);
+		return;
 	}
 }
 
@@ -174,6 +195,7 @@ static void on_accepted(void *arg, const struct svc *svc, const struct plan_rows
 
 	detector_check(v, new);
 	pod_cidr_check(v);
+	localhost_check(v, svc);
 	if (is_whole)
 		conntrack_accepted(v->conntrack, svc, new, v->plan.left_out);
 	failover_loop_accepted(v->failover);

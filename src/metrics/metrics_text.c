@@ -208,9 +208,9 @@ static void state_lines(const struct metrics *m, struct str *out, uint64_t now)
 	     !plane_family_has_failed(ctx->plane, IPFAM_V6));
 	one(out, "vipd_in_service", "gauge", "1 after the first sync, 0 before",
 	    sync_stats_get(ctx->sync)->first_sync_ns != 0);
-	if (m->config.health == NULL)
+	if (ctx->health == NULL)
 		return;
-	health_facts_get(&health, m->config.health, now, 0);
+	health_facts_get(&health, ctx->health, now, 0);
 	one(out, "vipd_ready", "gauge", "1 if /healthz returns 200, 0 if it returns 503",
 	    health.reason[0] == '\0');
 }

@@ -62,7 +62,7 @@ static void world_init(struct world *w)
 	sync_open(&w->w.s, &w->w.m, &w->w.p, &w->w.k.plane, &sync);
 	w->w.ctx.sync = w->w.s;
 	assert_int_equal(health_open(&w->health, NULL, &health, &err), 0);
-	config.health = w->health;
+	w->w.ctx.health = w->health;
 	assert_int_equal(metrics_open(&w->m, NULL, &config, &err), 0);
 }
 

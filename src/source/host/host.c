@@ -27,6 +27,7 @@
 struct host_addr {
 	struct ip_addr addr;
 	unsigned int ifindex;
+	uint8_t scope;   /* RT_SCOPE_* */
 	bool is_source;  /* source address of the default route */
 	bool is_service; /* on a device for the addresses of services */
 };
@@ -86,7 +87,9 @@ static int dump_message(void *arg, const struct nlmsghdr *msg, struct err *err)
 		return 0;
 	a = ip_addr_from_bytes(ifa->ifa_family, bytes);
 	if (!ip_addr_is_loopback(&a))
-		*vec_push(&h->addrs) = (struct host_addr){ .addr = a, .ifindex = ifa->ifa_index };
+		*vec_push(&h->addrs) = (struct host_addr){ .addr = a,
+							   .ifindex = ifa->ifa_index,
+							   .scope = ifa->ifa_scope };
 	return 0;
 }
 
@@ -122,6 +125,8 @@ static int addr_cmp(const void *a, const void *b)
 		return ha->is_service ? 1 : -1;
 	if (ha->is_source != hb->is_source)
 		return ha->is_source ? -1 : 1;
+	if (ha->scope != hb->scope) /* universe is 0 */
+		return ha->scope < hb->scope ? -1 : 1;
 	if (ha->ifindex != hb->ifindex)
 		return ha->ifindex < hb->ifindex ? -1 : 1;
 	return ip_addr_cmp(&ha->addr, &hb->addr);
@@ -235,25 +240,20 @@ static int open_sockets(struct host *h, struct event_base *base, struct err *err
 
 /* --- ports of clients --- */
 
-#define PORT_RANGE "net.ipv4.ip_local_port_range"
-#define PORTS_RESERVED "net.ipv4.ip_local_reserved_ports"
-/* The usual range of node ports */
-#define NODE_PORT_FIRST 30000
-#define NODE_PORT_LAST 32767
-
 /* Mark the ports of a file, as "32768 60999" or "8080,30000-32767"; returns whether it was read. */
 static bool ports_read(struct model *m, const char *path, bool is_client)
 {
 	AUTO(fclose) FILE *f = fopen(path, "re");
 	unsigned int first;
 	unsigned int last;
-	int n;
 
-	while (f != NULL && fscanf(f, "%5u", &first) == 1) {
-		n = fscanf(f, is_client ? "%5u" : "-%5u", &last);
-		for (unsigned int p = first; p <= MIN(n == 1 ? last : first, UINT16_MAX); p++)
+	while (f != NULL && fscanf(f, " %5u", &first) == 1) {
+		if (fscanf(f, is_client ? "%5u" : "-%5u", &last) != 1)
+			last = first;
+		for (unsigned int p = first; p <= last && p <= UINT16_MAX; p++)
 			model_client_port_put(m, (uint16_t)p, is_client);
-		(void)fscanf(f, " ,");
+		if (fscanf(f, ",") == EOF)
+			break;
 	}
 	return f != NULL;
 }
@@ -261,20 +261,9 @@ static bool ports_read(struct model *m, const char *path, bool is_client)
 /* Both sysctls are read once. */
 static void client_ports_read(struct model *m)
 {
-	unsigned int n = 0;
-
-	if (!m->config.serves_localhost ||
-	    !ports_read(m, "/proc/sys/net/ipv4/ip_local_port_range", true))
-		return;
-	(void)ports_read(m, "/proc/sys/net/ipv4/ip_local_reserved_ports", false);
-	for (unsigned int p = NODE_PORT_FIRST; p <= NODE_PORT_LAST; p++)
-		n += model_is_client_port(m, (uint16_t)p);
-	if (n > 0)
-		log_warn(LOG_AREA_SOURCE,
-			 "%u of the ports %d to %d are not served as node ports on localhost: the "
-			 "kernel gives them to clients (" PORT_RANGE
-			 "); list them in " PORTS_RESERVED " and restart vipd",
-			 n, NODE_PORT_FIRST, NODE_PORT_LAST);
+	if (m->config.serves_localhost &&
+	    ports_read(m, "/proc/sys/net/ipv4/ip_local_port_range", true))
+		(void)ports_read(m, "/proc/sys/net/ipv4/ip_local_reserved_ports", false);
 }
 
 int host_open(struct host **ret, struct event_base *base, struct model *m,
