@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Run an event loop until the state that a test expects. */
+/* Run an event loop until the state that a test expects, or as if all timers had ended. */
 #pragma once
 
 #include <event2/event.h>
@@ -7,6 +7,7 @@
 
 #include "base/str.h"
 #include "base/util.h"
+#include "base/vec.h"
 
 #define EXPECT_NS (60 * NSEC_PER_SEC) /* ends a test that would hang; no test depends on it */
 
@@ -24,4 +25,32 @@ static inline void expect_text(struct event_base *base, const char *want,
 	}
 	assert_string_equal(str_text(&got), want);
 	str_fini(&got);
+}
+
+struct timers {
+	VEC(struct event *) v;
+};
+
+static inline int timer_find(const struct event_base *base, const struct event *ev, void *arg)
+{
+	struct timers *found = arg;
+
+	(void)base;
+	if (event_get_fd(ev) < 0 && event_pending(ev, EV_TIMEOUT, NULL))
+		*vec_push(&found->v) = (struct event *)(uintptr_t)ev;
+	return 0;
+}
+
+/* Call the functions of all pending timers. */
+static inline void timers_end(struct event_base *base)
+{
+	struct timers found = { 0 };
+
+	(void)event_base_foreach_event(base, timer_find, &found);
+	vec_for_each (ev, &found.v) {
+		(void)event_del(*ev);
+		event_active(*ev, EV_TIMEOUT, 0);
+	}
+	vec_fini(&found.v);
+	(void)event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
 }

@@ -12,8 +12,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "settings/options.h"
 #include "test.h"
+
+#include "expect.h"
 
 #define HEAD "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n"
 
@@ -338,6 +341,20 @@ static void test_every_field(void **state)
 	options_fini(&o);
 }
 
+/* The limit of inotify instances is exhausted. */
+static bool has_no_instance;
+
+int __real_inotify_init1(int flags);
+int __wrap_inotify_init1(int flags);
+
+int __wrap_inotify_init1(int flags)
+{
+	if (!has_no_instance)
+		return __real_inotify_init1(flags);
+	errno = EMFILE;
+	return -1;
+}
+
 static void count(void *arg)
 {
 	(*(int *)arg)++;
@@ -368,13 +385,44 @@ static void test_watch(void **state)
 	event_base_free(base);
 }
 
+/* Without inotify: read every 30 s, until there is an instance. */
+static void test_watch_exhausted(void **state)
+{
+	struct event_base *base = event_base_new();
+	uint64_t warnings = log_count(LOG_LEVEL_WARN);
+	struct config_watch *w;
+	struct err err;
+	int n = 0;
+
+	put("c.yaml", "a");
+	has_no_instance = true;
+	assert_int_equal(config_watch_open(&w, base, "c.yaml", count, &n, &err), 0);
+	(void)event_base_loop(base, EVLOOP_NONBLOCK);
+	assert_int_equal(n, 1);
+	put("c.yaml", "b");
+	(void)event_base_loop(base, EVLOOP_NONBLOCK);
+	assert_int_equal(n, 1);
+	for (int i = 0; i < 3; i++) {
+		has_no_instance = i < 2;
+		timers_end(base);
+		assert_int_equal(n, 2 + i);
+	}
+	assert_int_equal(log_count(LOG_LEVEL_WARN), warnings + 1);
+	put("c.yaml", "c");
+	(void)event_base_loop(base, EVLOOP_NONBLOCK);
+	assert_int_equal(n, 5);
+	config_watch_close(w);
+	event_base_free(base);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_refused),     cmocka_unit_test(test_noted),
-		cmocka_unit_test(test_values),      cmocka_unit_test(test_bad_flag_beside),
-		cmocka_unit_test(test_sections),    cmocka_unit_test(test_way_back),
-		cmocka_unit_test(test_every_field), cmocka_unit_test(test_watch),
+		cmocka_unit_test(test_refused),         cmocka_unit_test(test_noted),
+		cmocka_unit_test(test_values),          cmocka_unit_test(test_bad_flag_beside),
+		cmocka_unit_test(test_sections),        cmocka_unit_test(test_way_back),
+		cmocka_unit_test(test_every_field),     cmocka_unit_test(test_watch),
+		cmocka_unit_test(test_watch_exhausted),
 	};
 
 	return cmocka_run_group_tests_name("config", tests, folder_make, folder_remove);

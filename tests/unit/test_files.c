@@ -39,6 +39,39 @@ int __wrap_fstatat64(int dir, const char *name, struct stat *st, int flags)
 	return -1;
 }
 
+/* Limits of inotify that are exhausted, and attempts meanwhile. */
+static bool has_no_instance;
+static bool has_no_watch;
+static unsigned int n_refused;
+static unsigned int n_watches;
+
+int __real_inotify_init1(int flags);
+int __wrap_inotify_init1(int flags);
+int __real_inotify_add_watch(int fd, const char *path, uint32_t events);
+int __wrap_inotify_add_watch(int fd, const char *path, uint32_t events);
+
+int __wrap_inotify_init1(int flags)
+{
+	if (!has_no_instance)
+		return __real_inotify_init1(flags);
+	n_refused++;
+	errno = EMFILE;
+	return -1;
+}
+
+int __wrap_inotify_add_watch(int fd, const char *path, uint32_t events)
+{
+	if (!has_no_watch || fd < 0) {
+		int wd = __real_inotify_add_watch(fd, path, events);
+
+		n_watches += wd >= 0;
+		return wd;
+	}
+	n_refused++;
+	errno = ENOSPC;
+	return -1;
+}
+
 struct world {
 	char dir[64]; /* path of the test's directory */
 	char folder[80];
@@ -1173,6 +1206,53 @@ static void test_overflow(void **state)
 	str_fini(&want);
 }
 
+/*
+ * A limit of inotify is exhausted, before vipd starts or while it runs: the folder is served, and
+ * scanned until there are watches again.
+ */
+static void test_exhausted(void **state)
+{
+	struct world *w = *state;
+
+	for (int is_late = 0; is_late < 2; is_late++)
+		for (int is_watch = 0; is_watch < 2; is_watch++) {
+			bool *limit = is_watch ? &has_no_watch : &has_no_instance;
+
+			if (is_late && !is_watch)
+				continue; /* the instance is kept */
+			put(w, "f/a.yaml", SERVICE("a", "1"));
+			*limit = !is_late;
+			world_open(w, "f");
+			expect_model(w, "x/a 10.96.0.1 1");
+			*limit = true;
+			if (is_late) {
+				make_dir(w, "g");
+				put(w, "g/a.yaml", SERVICE("a", "2"));
+				move(w, "f", "old");
+				move(w, "g", "f");
+			} else {
+				put(w, "f/a.yaml", SERVICE("a", "2"));
+			}
+			n_refused = 0;
+			timers_end(w->base);
+			assert_true(n_refused > 0);
+			expect_model(w, "x/a 10.96.0.1 2");
+			expect_problems(w, "");
+			*limit = false;
+			n_watches = 0;
+			timers_end(w->base);
+			assert_true(n_watches > 0);
+			put(w, "f/a.yaml", SERVICE("a", "3"));
+			expect_model(w, "x/a 10.96.0.1 3");
+			files_close(TAKE(w->files));
+			model_forget(&w->model);
+			model_fini(&w->model);
+			model_init(&w->model);
+			model_configured(&w->model);
+			w->n_ready = 0;
+		}
+}
+
 /* --- anything, in any order ---------------------------------------------------------------------
  */
 
@@ -1368,6 +1448,7 @@ int main(void)
 		TEST(test_names_and_texts_are_clean),
 		TEST(test_other_kinds),
 		TEST(test_overflow),
+		TEST(test_exhausted),
 		TEST(test_random),
 		TEST(test_bad_folder),
 	};

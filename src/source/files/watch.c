@@ -29,6 +29,7 @@
 #define LINK_EVENTS (IN_CLOSE_WRITE | IN_ATTRIB | IN_DELETE_SELF | IN_MOVE_SELF)
 
 #define LINKS_MAX 40 /* as in the kernel, path_resolution(7) */
+#define BLIND_S 30   /* period of scans while a watch is missing */
 
 /* A role of another watch than that of the folder. */
 struct row {
@@ -46,11 +47,14 @@ struct change {
 
 struct watch {
 	struct watch_ops ops;
+	struct event_base *base;
 	struct event *ready;
+	struct event *retry; /* pending while a watch is missing */
+	bool is_blind;       /* that is logged */
 	char *path;
-	int inotify;
-	int dir;    /* the folder, or -1 */
-	int dir_wd; /* its watch, or -1 */
+	int inotify; /* or -1 */
+	int dir;     /* the folder, or -1 */
+	int dir_wd;  /* its watch, or -1 */
 	dev_t dev;
 	ino_t ino;
 	struct err why;
@@ -64,7 +68,54 @@ struct watch {
 	bool is_moved; /* a part of the path changed */
 };
 
+static void on_ready(evutil_socket_t fd, short what, void *arg);
+
 /* --- watches ------------------------------------------------------------------ */
+
+/* All processes of a user share the limits of inotify: scan until on_retry() gets all watches. */
+static void blind(struct watch *w, const char *limit, int error)
+{
+	if (!w->is_blind)
+		log_warn(LOG_AREA_SOURCE,
+			 "folder '%s': inotify: %s (limit %s); changes are found by a scan every "
+			 "%d s; next attempt in %d s",
+			 w->path, strerror(error), limit, BLIND_S, BLIND_S);
+	w->is_blind = true;
+	if (!event_pending(w->retry, EV_TIMEOUT, NULL))
+		event_after(w->retry, BLIND_S * NSEC_PER_SEC);
+}
+
+/* EBADF: there is no inotify instance. */
+static bool is_exhausted(int error)
+{
+	return error == ENOSPC || error == ENOMEM || error == EBADF;
+}
+
+static int instance_open(struct watch *w, struct err *err)
+{
+	w->inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	if (w->inotify == -1) {
+		blind(w, "fs.inotify.max_user_instances", errno);
+		return 0;
+	}
+	w->ready = xevent_new(w->base, w->inotify, EV_READ | EV_PERSIST, on_ready, w);
+	if (event_add(w->ready, NULL) < 0)
+		return err_set(err, -ENOMEM, "watch '%s': no event", w->path);
+	return 0;
+}
+
+/* A watch, or -errno. */
+static int wd_add(struct watch *w, const char *path, uint32_t events)
+{
+	int wd = inotify_add_watch(w->inotify, path, events | IN_MASK_ADD);
+
+	if (wd >= 0)
+		return wd;
+	wd = -errno;
+	if (is_exhausted(-wd))
+		blind(w, "fs.inotify.max_user_watches", -wd);
+	return wd;
+}
 
 /* `name` as in struct row. */
 static void row_keep(struct watch *w, int wd, const char *name)
@@ -115,10 +166,10 @@ static void rows_sweep(struct watch *w, bool is_link)
 /* Watch folder `at` for changes of `name`. Without a watch the timer finds changes. */
 static void way_add(struct watch *w, const char *at, const char *name)
 {
-	int wd = inotify_add_watch(w->inotify, at, WAY_EVENTS | IN_ONLYDIR | IN_MASK_ADD);
+	int wd = wd_add(w, at, WAY_EVENTS | IN_ONLYDIR);
 
-	if (wd == -1) {
-		log_debug(LOG_AREA_SOURCE, "%s: no watch: %s", at, strerror(errno));
+	if (wd < 0) {
+		log_debug(LOG_AREA_SOURCE, "%s: no watch: %s", at, strerror(-wd));
 		return;
 	}
 	row_keep(w, wd, name);
@@ -216,29 +267,35 @@ static int dir_open(struct watch *w, const char *at, struct err *err)
 {
 	AUTO(close) int fd = open(at, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK);
 	struct stat st;
+	bool is_same;
 	int wd;
 
 	if (fd == -1 || fstat(fd, &st) == -1)
 		return err_errno(err, "folder '%s'", w->path);
-	if (w->dir >= 0 && st.st_dev == w->dev && st.st_ino == w->ino && st.st_nlink > 0)
+	is_same = w->dir >= 0 && st.st_dev == w->dev && st.st_ino == w->ino && st.st_nlink > 0;
+	if (is_same && w->dir_wd >= 0)
 		return 0;
-	wd = inotify_add_watch(w->inotify, at, DIR_EVENTS | IN_ONLYDIR | IN_MASK_ADD);
-	if (wd == -1)
-		return err_errno(err, "watch '%s'", w->path);
-	dir_close(w);
-	w->dir = fd;
-	fd = -1;
-	w->dir_wd = wd;
+	wd = wd_add(w, at, DIR_EVENTS | IN_ONLYDIR);
+	if (wd < 0 && !is_exhausted(-wd))
+		return err_set(err, wd, "watch '%s': %s", w->path, strerror(-wd));
+	if (!is_same) {
+		dir_close(w);
+		w->dir = fd;
+		fd = -1;
+	}
+	w->dir_wd = MAX(wd, -1);
 	w->dev = st.st_dev;
 	w->ino = st.st_ino;
-	return 1;
+	return !is_same;
 }
 
 static int renew(struct watch *w, struct err *err)
 {
 	FINI(str_fini) struct str at = { 0 };
-	int r;
+	int r = w->inotify == -1 ? instance_open(w, err) : 0;
 
+	if (r < 0)
+		return r;
 	w->pass[false]++;
 	r = way_resolve(w, &at);
 	if (r < 0)
@@ -286,7 +343,7 @@ void watch_link(struct watch *w, const char *name)
 	if (w->dir < 0)
 		return;
 	str_printf(&path, "%s/%s", w->path, name);
-	wd = inotify_add_watch(w->inotify, path.text, LINK_EVENTS | IN_MASK_ADD);
+	wd = wd_add(w, path.text, LINK_EVENTS);
 	if (wd >= 0)
 		row_keep(w, wd, NULL);
 }
@@ -395,6 +452,19 @@ static void on_ready(evutil_socket_t fd, short what, void *arg)
 	batch_log(w);
 }
 
+/* A process that gets no events scans everything, as after lost events. */
+static void on_retry(evutil_socket_t fd, short what, void *arg)
+{
+	struct watch *w = arg;
+
+	w->is_moved = w->is_lost = true;
+	batch_log(w);
+	if (event_pending(w->retry, EV_TIMEOUT, NULL))
+		return;
+	w->is_blind = false;
+	log_notice(LOG_AREA_SOURCE, "folder '%s': inotify: recovered", w->path);
+}
+
 /* --- life ---------------------------------------------------------------------------- */
 
 int watch_open(struct watch **ret, struct event_base *base, const char *path,
@@ -404,18 +474,15 @@ int watch_open(struct watch **ret, struct event_base *base, const char *path,
 	int r;
 
 	w->ops = *ops;
+	w->base = base;
 	w->path = xstrdup(path);
 	w->dir = -1;
 	w->dir_wd = -1;
-	w->inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-	if (w->inotify == -1)
-		return err_errno(err, "inotify");
+	w->inotify = -1;
+	w->retry = xtimer_new(base, on_retry, w);
 	r = renew(w, err);
 	if (r < 0)
 		return r;
-	w->ready = xevent_new(base, w->inotify, EV_READ | EV_PERSIST, on_ready, w);
-	if (event_add(w->ready, NULL) < 0)
-		return err_set(err, -ENOMEM, "watch '%s': no event", path);
 	*ret = TAKE(w);
 	return 0;
 }
@@ -425,6 +492,7 @@ void watch_close(struct watch *w)
 	if (w == NULL)
 		return;
 	event_drop(w->ready);
+	event_drop(w->retry);
 	if (w->dir >= 0)
 		close(w->dir);
 	if (w->inotify >= 0)

@@ -8,6 +8,7 @@
  * for a full scan.
  *
  * Events are collected until no more are queued, then delivered, then done() ends the batch.
+ * While a limit of inotify is exhausted, all() is called every 30 s, as after lost events.
  *
  * Kernel: inotify(7).
  */
@@ -35,7 +36,7 @@ struct watch_ops {
 	void *arg;
 };
 
-/* -errno: `path` is not a folder or cannot be watched. `path` is copied. */
+/* -errno: `path` is not a folder, or watching it is not permitted. `path` is copied. */
 MUST_USE int watch_open(struct watch **ret, struct event_base *base, const char *path,
 			const struct watch_ops *ops, struct err *err);
 void watch_close(struct watch *w);
