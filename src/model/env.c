@@ -40,6 +40,14 @@ static struct ip_addr node_ip(const struct model *m, enum ipfam fam)
 	return (struct ip_addr){ 0 };
 }
 
+/* May node ports of the family be served on env.node_ip? Not if that is a guess (LIFE-04). */
+static bool is_primary_known(const struct model_env *e, const struct model *m, enum ipfam fam)
+{
+	if (m->is_node_awaited && m->self == NULL && ip_addr_is_any(&m->config.bind_addr[fam]))
+		return false;
+	return ip_is_set(&e->node_ip[fam]) && !ip_addr_is_loopback(&e->node_ip[fam]);
+}
+
 static bool nodeport_cidrs_match(const struct model_config *c, const struct ip_addr *a)
 {
 	/* Length 0 contains all of its family: SVC-08. */
@@ -64,7 +72,7 @@ static void derive_nodeport_addrs(struct model_env *e, const struct model *m)
 		}
 	} else {
 		for (int fam = 0; fam < IPFAM_N; fam++)
-			if (ip_is_set(&e->node_ip[fam]) && !ip_addr_is_loopback(&e->node_ip[fam]))
+			if (is_primary_known(e, m, fam))
 				*vec_push(&e->nodeport_addrs) = e->node_ip[fam];
 	}
 	if (e->nodeport_addrs.n == 0)

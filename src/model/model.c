@@ -663,6 +663,15 @@ int model_put_host_addrs(struct model *m, const struct ip_addr *addrs, size_t n,
 	return event_report(m, &event, host_addrs_put(m, addrs, n, n_service, at_ns));
 }
 
+bool model_await_node(struct model *m, bool is_awaited, uint64_t at_ns)
+{
+	bool is_new = m->is_node_awaited != is_awaited;
+
+	m->is_node_awaited = is_awaited;
+	(void)env_update(m, at_ns);
+	return is_new;
+}
+
 /* --- lists ------------------------------------------------------------------------------ */
 
 void model_list_begin(struct model *m, enum object_kind kind)

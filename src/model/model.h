@@ -150,6 +150,7 @@ struct model {
 	bool has_changes_first; /* the sync's: changes go to the head of `dirty` (adoption) */
 	struct list all;        /* every entry; callers that walk it in steps may rotate it */
 	struct node *self;      /* own Node object or NULL */
+	bool is_node_awaited;   /* model_await_node() */
 	VEC(struct service_cidr *) service_cidrs;
 	VEC(struct ip_addr)
 	host_addrs; /* that could serve node ports, in the order of model_put_host_addrs() */
@@ -201,6 +202,11 @@ size_t model_list_end(struct model *m, enum object_kind kind, uint64_t at_ns);
  */
 int model_put_host_addrs(struct model *m, const struct ip_addr *addrs, size_t n, size_t n_service,
 			 uint64_t at_ns);
+/*
+ * A source has a list of Nodes, which is not received yet: node ports do not fall back to the
+ * host's addresses. Returns whether `is_awaited` is news.
+ */
+bool model_await_node(struct model *m, bool is_awaited, uint64_t at_ns);
 
 struct svc *model_find(const struct model *m, const struct name *ns, const struct name *name);
 struct slice_entry *model_find_slice(const struct model *m, const struct name *ns,

@@ -134,8 +134,22 @@ def test_missing_node(api, start):
     feed = start(others_ms=600).wait_synced()
     assert feed.synced_ms >= 600
     feed.wait_log("api: nodes: not synced; continuing without it")
+    assert feed.status()["unknown"] == "Node: not received"
     api.clear(fault)
     feed.wait_for(lambda: feed.dump()["node"], "node")
+    feed.wait_for(lambda: feed.status()["unknown"] == "", "the list of nodes")
+
+
+def test_absent_node_is_late(api, start):
+    """LIFE-04: a complete list without this Node is reported as a change, also after the gate."""
+    shop(api)
+    fault = api.fault("status", code=429, resource="nodes")
+    feed = start(node="n77", others_ms=600).wait_synced()
+    assert feed.status()["unknown"] == "Node: not received"
+    n = len(feed.events)
+    api.clear(fault)
+    feed.wait_for(lambda: feed.status()["unknown"] == "", "the list of nodes")
+    feed.wait_for(lambda: len(feed.events) > n, "a change")
 
 
 def test_no_service_cidrs(api, start):

@@ -501,6 +501,39 @@ def test_node_address(lab, vipd):
     assert vipd.status()["pid"] == pid
 
 
+def test_restart_without_node(lab, vipd, api):
+    """LIFE-04, IN-19: until the Nodes are listed, node ports stay as they are, no address of the
+    host is taken for the Node's, and everything else is programmed."""
+    other = L.NODE_TO_CLIENT[4]
+
+    def pending():
+        return [p["text"] for p in vipd.status()["problems"] if p["text"].startswith("sweep")]
+    vipd.node = dict(addresses=[other, L.NODE_TO_CLIENT[6]])
+    try:
+        vipd.apply([service("np", L.cluster_ip(1, 4), port(80, node_port=30080)),
+                    slice_("np", [L.remote(1, 4)], 8080)])
+        assert L.probe(lab.client, other, 30080).backend == L.remote(1, 4)
+        vipd.kill()
+        api.fault("status", code=429, reason="TooManyRequests", resource="nodes")
+        vipd.change(vipd.objects + pair("new", 3, [5]))
+        vipd.start(wait=False)
+        L.eventually(lambda: vipd.status().get("state") == "running" and pending(), 20, vipd.log)
+        assert "sweep pending: Node: not received" in pending()[0]
+        assert L.probe(lab.client, other, 30080).backend == L.remote(1, 4)
+        assert L.probe(lab.client, L.NODE[4], 30080).what == "refused"
+        serves(lab, 3, [5])
+        api.clear()
+        vipd.wait_change(20)    # a pause after failures
+        assert not pending()
+        assert L.probe(lab.client, other, 30080).backend == L.remote(1, 4)
+        assert L.probe(lab.client, L.NODE[4], 30080).what == "refused"
+    finally:
+        api.clear()
+        vipd.node = {}
+        vipd.change()
+        vipd.wait_change(20)
+
+
 def test_pod_cidrs(lab, vipd):
     """NodeCIDR mode: pod detection follows the Node (IN-25)."""
     vipd.apply(pair("pods", 1, [1]))

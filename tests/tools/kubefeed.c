@@ -209,18 +209,22 @@ static void put_status(const struct feed *f)
 {
 	struct kube_status s = kube_status(f->kube);
 	json_t *reflectors = json_object();
+	struct str unknown = { 0 };
 
+	(void)kube_is_complete(f->kube, &unknown);
 	for (size_t i = 0; i < kube_n_reflectors(f->kube); i++) {
 		struct kube_reflector_status rs;
 
 		kube_reflector_status(f->kube, i, &rs);
 		(void)json_object_set_new(reflectors, rs.resource, reflector_json(f, i));
 	}
-	put_line(f, json_pack("{sssssbsbsIsIsIsIsIso}", "answer", "status", "server", s.server,
-			      "http2", s.is_http2, "synced", s.is_synced, "requests",
-			      (json_int_t)s.requests, "connections", (json_int_t)s.connections,
-			      "failovers", (json_int_t)s.failovers, "probes", (json_int_t)s.probes,
-			      "dead", (json_int_t)s.dead_connections, "reflectors", reflectors));
+	put_line(f, json_pack("{sssssbsbsssIsIsIsIsIso}", "answer", "status", "server", s.server,
+			      "http2", s.is_http2, "synced", s.is_synced, "unknown",
+			      str_text(&unknown), "requests", (json_int_t)s.requests, "connections",
+			      (json_int_t)s.connections, "failovers", (json_int_t)s.failovers,
+			      "probes", (json_int_t)s.probes, "dead",
+			      (json_int_t)s.dead_connections, "reflectors", reflectors));
+	str_fini(&unknown);
 }
 
 /* A field of /proc/self/status, in KiB. */

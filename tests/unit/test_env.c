@@ -21,6 +21,7 @@ struct env_case {
 	const char *cluster_cidrs;
 	const char *service_cidrs;
 	/* what is heard */
+	bool is_node_awaited;
 	const char *node; /* objects.h; NULL = none */
 	const char *host;
 	const char *cidr_objects[3];
@@ -55,6 +56,17 @@ static const struct env_case env_cases[] = {
 	  .node = "addr=10.0.0.5", .host = HOST, .node_ip = "127.0.0.1 -", .nodeport_addrs = "" },
 	{ "no Node: the host's first addresses", .host = HOST, .node_ip = "10.0.0.5 fd00::5",
 	  .nodeport_addrs = "10.0.0.5 fd00::5" },
+	{ "LIFE-04: no Node yet: no guess", .is_node_awaited = true, .host = HOST,
+	  .node_ip = "10.0.0.5 fd00::5", .nodeport_addrs = "" },
+	{ "LIFE-04, LIFE-14: no Node yet, but a bind address", .is_node_awaited = true,
+	  .bind = "192.0.2.9", .host = HOST, .node_ip = "192.0.2.9 fd00::5",
+	  .nodeport_addrs = "192.0.2.9" },
+	{ "LIFE-04: no Node yet, but CIDRs", .is_node_awaited = true,
+	  .nodeport_cidrs = "10.0.0.6/32", .host = HOST, .node_ip = "10.0.0.5 fd00::5",
+	  .nodeport_addrs = "10.0.0.6" },
+	{ "LIFE-04: the Node arrives before the end of its list", .is_node_awaited = true,
+	  .node = "addr=10.0.0.6", .host = HOST, .node_ip = "10.0.0.6 -",
+	  .nodeport_addrs = "10.0.0.6" },
 	{ "a Node without addresses yet: the same", .node = "zone=a", .host = HOST,
 	  .node_ip = "10.0.0.5 fd00::5", .nodeport_addrs = "10.0.0.5 fd00::5" },
 	{ "LIFE-13: a host with nothing but loopback", .host = "127.0.0.1 ::1 fe80::1",
@@ -209,6 +221,7 @@ static void hear(struct model *m, const struct env_case *c, bool backwards)
 {
 	if (backwards && c->host != NULL)
 		hear_host(m, c->host);
+	(void)model_await_node(m, c->is_node_awaited, 1);
 	for (size_t i = 0; i < ARRAY_SIZE(c->cidr_objects); i++) {
 		size_t k = backwards ? ARRAY_SIZE(c->cidr_objects) - 1 - i : i;
 		char name[] = { 'a', (char)('0' + k), '\0' };

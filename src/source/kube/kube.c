@@ -30,6 +30,7 @@ enum which {
 };
 
 struct kube {
+	struct model *model;
 	struct kube_timing timing;
 	struct kube_callbacks callbacks;
 	struct access *access;
@@ -101,11 +102,19 @@ static void on_gate(evutil_socket_t fd, short what, void *arg)
 	open_gate(k);
 }
 
+/* A complete list: also one without this Node. */
+static bool is_node_listed(const struct kube *k)
+{
+	return k->n <= WHICH_NODE || reflector_is_complete(k->reflectors[WHICH_NODE]);
+}
+
 static void on_listed(void *arg)
 {
 	struct kube *k = arg;
 	bool is_all = true;
 
+	if (is_node_listed(k) && model_await_node(k->model, false, now_ns()) && k->is_synced)
+		k->callbacks.changed(k->callbacks.arg);
 	if (k->is_synced || !reflector_is_complete(k->reflectors[WHICH_SERVICES]) ||
 	    !reflector_is_complete(k->reflectors[WHICH_SLICES]))
 		return;
@@ -196,6 +205,7 @@ static void reflectors_open(struct kube *k, struct event_base *base, struct mode
 		.arg = k,
 	};
 
+	(void)model_await_node(m, has_node, now_ns());
 	for (; k->n < (has_node ? WHICH_N : WHICH_NODE); k->n++) {
 		config.kind = kinds[k->n];
 		reflector_open(&k->reflectors[k->n], &config);
@@ -210,6 +220,7 @@ int kube_open(struct kube **ret, struct event_base *base, struct model *m,
 	bool json_only;
 	int r;
 
+	k->model = m;
 	k->timing = config->timing;
 	k->callbacks = *callbacks;
 	k->qps = config->qps != 0 ? config->qps : QPS_DEFAULT;
@@ -269,8 +280,13 @@ struct kube_status kube_status(const struct kube *k)
 
 bool kube_is_complete(const struct kube *k, struct str *why)
 {
-	return ledger_is_complete(reflector_ledger(k->reflectors[WHICH_SERVICES]), why) &&
-	       ledger_is_complete(reflector_ledger(k->reflectors[WHICH_SLICES]), why);
+	for (size_t i = 0; i < k->n; i++)
+		if (i != WHICH_CIDRS &&
+		    !ledger_is_complete(reflector_ledger(k->reflectors[i]), why))
+			return false;
+	if (!is_node_listed(k) && why != NULL)
+		str_puts(why, "Node: not received");
+	return is_node_listed(k);
 }
 
 size_t kube_n_reflectors(const struct kube *k)

@@ -141,8 +141,8 @@ struct kube_status {
 
 struct kube_status kube_status(const struct kube *k);
 /*
- * True if a valid version of every Service and EndpointSlice is known. `why`, unless NULL, gets the
- * first object of which all versions were rejected.
+ * After synced(): true if a valid version of every Service and EndpointSlice is known, and of the
+ * Node unless a complete list lacks it. `why`, unless NULL, gets the first object without one.
  */
 bool kube_is_complete(const struct kube *k, struct str *why);
 size_t kube_n_reflectors(const struct kube *k);
