@@ -395,8 +395,11 @@ bool plane_touched(const struct plane *p, const struct plan_rows *rows)
 {
 	const struct nft_watch *w = &((const struct plane_common *)p)->watch;
 
-	if (w->touched.n == 0 || rows == NULL)
-		return w->touched.n > 0;
+	/* Without a notification of each commit an element may have changed unseen. */
+	if (rows == NULL)
+		return w->touched.n > 0 || w->is_lost || w->pid == 0;
+	if (w->touched.n == 0)
+		return false;
 	vec_for_each (f, &rows->frontends)
 		if (nft_watch_touches_addr(w, ip_fam(&f->addr), f->addr.bytes))
 			return true;

@@ -231,7 +231,8 @@ struct plane_ops {
 	int (*check)(struct plane *p, struct err *err);
 	/*
 	 * After PLANE_CHECK_CHANGED, until the next check: may the change concern these rows
-	 * (NULL: any rows)? Such rows are audited first. May be NULL.
+	 * (NULL: any rows)? Such rows are audited first. True for NULL if notifications are
+	 * missing. May be NULL.
 	 */
 	bool (*touched)(const struct plane *p, const struct plan_rows *rows);
 	/*

@@ -315,14 +315,24 @@ static uint64_t step_sweep(struct sync *s, uint64_t now)
 
 /* --- foreign changes --- */
 
-/* Verify the services that the foreign change may concern before all others. */
+/*
+ * Verify the services that the foreign change may concern before all others. While the sweep is
+ * pending, the plane's copy of its tables may be out of date: load again.
+ */
 static void touched_begin(struct sync *s)
 {
 	const struct plane_ops *ops = s->plane->ops;
-	bool is_any = ops->touched != NULL && ops->touched(s->plane, NULL);
+	bool is_any = ops->touched == NULL || ops->touched(s->plane, NULL);
 
+	if (s->is_sweep_pending && !is_any)
+		return;
+	incident_begin(s);
+	if (s->is_sweep_pending) {
+		s->is_load_wanted = true;
+		s->check_after_ns += s->stats.last_load_took_ns;
+	}
 	s->touched.is_due = true;
-	s->touched.left = is_any ? s->model->services.count : 0;
+	s->touched.left = is_any && ops->touched != NULL ? s->model->services.count : 0;
 }
 
 static int look(struct sync *s, uint64_t now)
@@ -335,9 +345,7 @@ static int look(struct sync *s, uint64_t now)
 	if (r == PLANE_CHECK_CHANGED) {
 		s->stats.foreign_changes++;
 		s->is_env_pending = true;
-		s->is_load_wanted |= s->is_sweep_pending; /* the plane's copy is out of date */
 		s->audit.is_wanted = true;
-		incident_begin(s);
 		touched_begin(s);
 		log_debug(LOG_AREA_SYNC, "ruleset changed by %s: comparing", s->plane->changed_by);
 	} else if (r == PLANE_CHECK_LOST) {

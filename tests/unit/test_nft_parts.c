@@ -19,6 +19,7 @@
 #include "nft/watch.h"
 #include "nl/dump.h"
 #include "objects.h"
+#include "plane/common.h"
 #include "test.h"
 
 /* --- rules of other programs --- */
@@ -525,6 +526,25 @@ static void test_watch_touched(void **state)
 	}
 }
 
+/* Any row may be touched unless a notification came and none was lost. */
+static void test_watch_touched_any(void **state)
+{
+	static const uint8_t key[4] = { 10, 96, 0, 10 };
+	static struct plane_common c;
+
+	(void)state;
+	nft_watch_init(&c.watch);
+	assert_true(plane_touched(&c.plane, NULL));
+	heard(&c.watch, 4711, "nft");
+	assert_false(plane_touched(&c.plane, NULL));
+	c.watch.is_lost = true;
+	assert_true(plane_touched(&c.plane, NULL));
+	c.watch.is_lost = false;
+	reported(&c.watch, NFPROTO_IPV4, "vipd", "vips", key, sizeof(key));
+	assert_true(plane_touched(&c.plane, NULL));
+	nft_watch_fini(&c.watch);
+}
+
 static ssize_t lost(void *ctx, void *data, size_t size)
 {
 	bool *is_lost = ctx;
@@ -563,12 +583,12 @@ static void test_watch_lost(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_rejects_all),   cmocka_unit_test(test_watch_text),
-		cmocka_unit_test(test_watch_touched), cmocka_unit_test(test_watch_lost),
-		cmocka_unit_test(test_tab_random),    cmocka_unit_test(test_tab_density),
-		cmocka_unit_test(test_refs),          cmocka_unit_test(test_refs_inherit),
-		cmocka_unit_test(test_changes),       cmocka_unit_test(test_changes_many),
-		cmocka_unit_test(test_bytes),
+		cmocka_unit_test(test_rejects_all),       cmocka_unit_test(test_watch_text),
+		cmocka_unit_test(test_watch_touched),     cmocka_unit_test(test_watch_lost),
+		cmocka_unit_test(test_watch_touched_any), cmocka_unit_test(test_tab_random),
+		cmocka_unit_test(test_tab_density),       cmocka_unit_test(test_refs),
+		cmocka_unit_test(test_refs_inherit),      cmocka_unit_test(test_changes),
+		cmocka_unit_test(test_changes_many),      cmocka_unit_test(test_bytes),
 	};
 
 	hash_seed(1, 2);

@@ -300,6 +300,46 @@ static void test_sweep_held_foreign(void **state)
 	world_fini(&w);
 }
 
+static bool is_touched;
+
+static bool touched_if(const struct plane *p, const struct plan_rows *rows)
+{
+	return is_touched;
+}
+
+/* As above: changes of other tables cause no load, and do not end the checks. */
+static void test_sweep_held_elsewhere(void **state)
+{
+	static struct plane_ops ops;
+	struct world w;
+	size_t loads;
+
+	world_init(&w);
+	ops = mock_plane_ops;
+	ops.touched = touched_if;
+	w.k.plane.ops = &ops;
+	some_services(&w, 4);
+	sync_sources_ready(w.s);
+	sync_settle(w.s, T0);
+	process_begin_incomplete(&w);
+	sync_settle(w.s, T0);
+	assert_true(sync_is_sweep_pending(w.s));
+	loads = w.k.n_loads;
+	for (uint64_t i = 1; i <= 10; i++) {
+		is_touched = i == 10;
+		if (is_touched)
+			mock_remove(&w.k.frontends, &w.k.frontends.v[0]);
+		w.k.check_answer = PLANE_CHECK_CHANGED;
+		sync_check(w.s, T0 + i * NSEC_PER_SEC);
+		sync_settle(w.s, T0 + i * NSEC_PER_SEC);
+		assert_int_equal(sync_stats_get(w.s)->foreign_changes, i);
+		assert_int_equal(w.k.n_loads, loads + is_touched);
+	}
+	assert_true(sync_is_sweep_pending(w.s));
+	assert_int_equal(sync_stats_get(w.s)->repairs, 1);
+	world_fini(&w);
+}
+
 static unsigned int n_ticks;
 
 static uint64_t tick_tomorrow(struct plane *plane, uint64_t now)
@@ -2297,6 +2337,7 @@ int main(void)
 		cmocka_unit_test(test_sweep_released_in_adoption),
 		cmocka_unit_test(test_sweep_held),
 		cmocka_unit_test(test_sweep_held_foreign),
+		cmocka_unit_test(test_sweep_held_elsewhere),
 		cmocka_unit_test(test_refusal),
 		cmocka_unit_test(test_refused_then_deleted),
 		cmocka_unit_test(test_unknown_outcome),
