@@ -214,13 +214,20 @@ static int wait_for(int fd, struct err *err)
 	return r;
 }
 
+/* A lock that cannot be made is not worth a node without services. */
+static bool is_dispensable(int error)
+{
+	return error == EROFS || error == EACCES || error == ENOENT || error == ENOSPC ||
+	       error == EDQUOT;
+}
+
 int lock_take(struct lock **ret, const char *dir, struct err *err)
 {
 	AUTO(lock_release) struct lock *l = xcalloc(1, sizeof(*l));
 	int r = 0;
 
 	l->fd = file_open(dir, err);
-	if (l->fd == -EROFS || l->fd == -EACCES || l->fd == -ENOENT) {
+	if (is_dispensable(-l->fd)) {
 		log_warn(LOG_AREA_MAIN, "%s: continuing without it: a second vipd is not detected",
 			 err->text);
 		l->fd = -1;

@@ -26,6 +26,27 @@ static char dir[64];
 static char file[80];
 static bool *left_ended; /* shared with children */
 
+/* errno of mkdir(2), or of openat(2), as of a full file system; 0: they work. */
+static int mkdir_error;
+static int openat_error;
+
+int __real_mkdir(const char *path, mode_t mode);
+int __wrap_mkdir(const char *path, mode_t mode);
+int __real_openat64(int at, const char *path, int flags, ...);
+int __wrap_openat64(int at, const char *path, int flags, mode_t mode);
+
+int __wrap_mkdir(const char *path, mode_t mode)
+{
+	errno = mkdir_error;
+	return mkdir_error != 0 ? -1 : __real_mkdir(path, mode);
+}
+
+int __wrap_openat64(int at, const char *path, int flags, mode_t mode)
+{
+	errno = openat_error;
+	return openat_error != 0 ? -1 : __real_openat64(at, path, flags, mode);
+}
+
 static int setup(void **state)
 {
 	(void)state;
@@ -245,6 +266,28 @@ static void test_no_folder(void **state)
 	lock_release(l);
 }
 
+/* The file system of the folder is full. */
+static void test_full(void **state)
+{
+	static const int errors[] = { ENOSPC, EDQUOT };
+	uint64_t before = log_count(LOG_LEVEL_WARN);
+	struct lock *l = NULL;
+	struct err err;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(errors); i++) {
+		mkdir_error = errors[i];
+		assert_int_equal(lock_take(&l, dir, &err), 0);
+		lock_release(l);
+		mkdir_error = 0;
+		openat_error = errors[i];
+		assert_int_equal(lock_take(&l, dir, &err), 0);
+		lock_release(l);
+		openat_error = 0;
+	}
+	assert_int_equal(log_count(LOG_LEVEL_WARN), before + 4);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -254,6 +297,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_owner, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_old_lock, setup, teardown),
 		cmocka_unit_test(test_no_folder),
+		cmocka_unit_test_setup_teardown(test_full, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
