@@ -127,6 +127,45 @@ def test_pause_ends_when_the_server_is_back(api, start):
     assert feed.reflector("services")["state"] != "watching"
 
 
+@pytest.mark.parametrize("code,retry_after,is_ended", [
+    (502, None, True), (503, None, True), (504, None, True), (500, None, False), (503, 600, False)])
+def test_pause_after_a_load_balancer(api, start, code, retry_after, is_ended):
+    """As above: 502 to 504 may come from a load balancer whose server was away. A pause that the
+    server asked for lasts."""
+    shop(api)
+    feed = start(backoff_min_ms=600000, backoff_max_ms=600000).wait_synced()
+    feed.wait_healthy()
+    time.sleep(1.1)
+    asked = {"retry_after": retry_after} if retry_after else {}
+    api.fault("status", code=code, plain=True, resource="services", count=1, **asked)
+    api.end_watches(how="end", resource="services")
+    feed.wait_error("services", "status %d" % code)
+    api.forget()
+    api.end_watches(how="end", resource="nodes")
+    assert api.wait(requests=1, match={"resource": "nodes"})
+    feed.wait_for(lambda: feed.reflector("nodes")["state"] == "watching", "nodes")
+    if is_ended:
+        feed.wait_for(lambda: feed.reflector("services")["state"] == "watching", "services")
+    else:
+        assert feed.reflector("services")["state"] == "waiting"
+
+
+def test_own_answer_ends_no_pause(api, start):
+    """A watch that recovers by itself does not use up the hint."""
+    shop(api)
+    feed = start(backoff_min_ms=600000, backoff_max_ms=600000).wait_synced()
+    feed.wait_healthy()
+    api.end_watches(how="reset_stream", resource="services")
+    feed.wait_error("services", "connection lost")
+    feed.read_again()
+    feed.wait_healthy()
+    api.end_watches(how="reset_stream", resource="services")
+    feed.wait_error("services", "connection lost")
+    time.sleep(1.1)
+    api.end_watches(how="end", resource="nodes")
+    feed.wait_for(lambda: feed.reflector("services")["state"] == "watching", "services")
+
+
 def test_missing_node(api, start):
     """IN-20: vipd waits a limited time for Node and ServiceCIDRs."""
     shop(api)

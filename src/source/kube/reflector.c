@@ -61,7 +61,7 @@ struct reflector {
 	bool was_whole;  /* the ledger was complete at the last call of `changed` */
 
 	/* Failures. */
-	bool is_server_away; /* the last request got no answer, or its connection was lost */
+	bool is_server_away; /* as the last request ended: is_away() */
 	uint64_t hurried_ns; /* when reflector_server_is_back() last ended a pause */
 	uint32_t doublings;
 	uint32_t garbage;
@@ -674,9 +674,17 @@ static void refusal_read(struct reflector *r, const struct http_result *result)
 	rejected(r, result, status.text.text);
 }
 
+/* No answer, a lost connection, or 502 to 504: a load balancer may have no server. */
+static bool is_away(const struct http_result *result)
+{
+	return result->outcome == HTTP_UNREACHABLE || result->outcome == HTTP_CUT ||
+	       (result->outcome == HTTP_ANSWERED && result->status >= 502 &&
+		result->status <= 504 && result->retry_after_s == 0);
+}
+
 static void ended(struct reflector *r, const struct http_result *result)
 {
-	r->is_server_away = result->outcome == HTTP_UNREACHABLE || result->outcome == HTTP_CUT;
+	r->is_server_away = is_away(result);
 	switch (result->outcome) {
 	case HTTP_ANSWERED:
 		if (result->status != 200)
@@ -752,7 +760,7 @@ void reflector_server_is_back(struct reflector *r)
 
 	/* Once in a while: a server that loses each answer after its head looks as if it was back.
 	 */
-	if (!r->is_server_away ||
+	if (!r->is_server_away || r->http != NULL ||
 	    (r->hurried_ns != 0 && now - r->hurried_ns < r->c.timing->calm_ns))
 		return;
 	r->hurried_ns = now;
