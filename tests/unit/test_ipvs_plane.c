@@ -1859,6 +1859,31 @@ static void test_replaced(void **state)
 	}
 }
 
+/* vipd ends at any request while a table is replaced: previous values of sysctls are kept. */
+static void test_replaced_and_killed(void **state)
+{
+	uint8_t key[NFT_KEY_MAX] = { 0 };
+	bool is_killed = true;
+
+	nft_put_word(key, IPVS_PREVIOUS_TIMEOUTS);
+	for (size_t k = 1; is_killed; k++) {
+		struct world w;
+
+		world_open(&w);
+		settle(&w);
+		fake_foreign_version(w.nft);
+		life_end(&w);
+		life_begin(&w);
+		fake_fail_send(w.nft, k, EPERM);
+		while (sync_state_get(w.s) != SYNC_RUNNING && sync_stats_get(w.s)->failures == 0)
+			(void)sync_step(w.s, w.now);
+		is_killed = sync_state_get(w.s) != SYNC_RUNNING;
+		assert_true(is_killed || k > 10);
+		assert_non_null(fake_find(w.nft, IPFAM_V4, IPVSSET_REMEMBERED, key));
+		world_close(&w);
+	}
+}
+
 /* A lost answer of nf_tables: the new frontends may exist, so IPVS serves them until the load. */
 static void test_answer_lost(void **state)
 {
@@ -2411,6 +2436,7 @@ int main(void)
 		cmocka_unit_test(test_occupied),
 		cmocka_unit_test(test_refused_by_nft),
 		cmocka_unit_test(test_replaced),
+		cmocka_unit_test(test_replaced_and_killed),
 		cmocka_unit_test(test_answer_lost),
 		cmocka_unit_test(test_backend_refused_by_nft),
 		cmocka_unit_test(test_route_conflict),

@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "nft/write.h"
+#include "plane/ipvs/state.h"
 
 void ipvs_layout_open(struct ipvs_layout **ret, struct nl_sock *nl)
 {
@@ -133,6 +134,25 @@ static void elements_add(struct nft_writer *w, const struct plane_loaded *elemen
 	w->n_writes += elems.n;
 }
 
+static void previous_add(struct nft_writer *w, const uint32_t *previous)
+{
+	struct nft_elem_writer elems = { .batch = w->batch };
+
+	elems.tables[IPFAM_V4] = ipvs_table(IPFAM_V4);
+	for (uint32_t no = 0; no < IPVS_PREVIOUS_N; no++) {
+		uint8_t key[NFT_KEY_MAX] = { 0 };
+		uint8_t data[NFT_DATA_MAX] = { 0 };
+
+		if (previous[no] == 0)
+			continue;
+		nft_put_word(key, no);
+		nft_put_word(data, previous[no]);
+		nft_elem_put(&elems, NFT_WRITE_ADD, IPFAM_V4, IPVSSET_REMEMBERED, key, data,
+			     "a previous value");
+	}
+	w->n_writes += elems.n;
+}
+
 static void transition_log(const struct ipvs_layout *l, const struct nft_writer *w, bool is_new)
 {
 	if (!l->is_fresh || w->n_writes == 0)
@@ -147,7 +167,8 @@ static void transition_log(const struct ipvs_layout *l, const struct nft_writer 
 }
 
 int ipvs_layout_apply(struct ipvs_layout *l, const struct ipvs_rules_params *params,
-		      const struct plane_loaded *elements, struct nft_result *res, struct err *err)
+		      const struct plane_loaded *elements, const uint32_t *previous,
+		      struct nft_result *res, struct err *err)
 {
 	struct ipvs_rules_params own = *params;
 	bool is_new = l->state != IPVS_LAYOUT_PRESENT;
@@ -174,6 +195,8 @@ int ipvs_layout_apply(struct ipvs_layout *l, const struct ipvs_rules_params *par
 		family_write(l, &w, fam, &own.common);
 	if (has_elements)
 		elements_add(&w, elements);
+	if (is_new && l->handle != 0)
+		previous_add(&w, previous);
 	nft_ensure_chains(&w, &l->fixed[0], &own);
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		sets_remove(l, &w, fam);

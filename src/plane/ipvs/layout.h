@@ -44,11 +44,12 @@ DEFINE_AUTO(struct ipvs_layout *, ipvs_layout_close);
 MUST_USE int ipvs_layout_load(struct ipvs_layout *l, struct err *err);
 /*
  * Write the difference. `elements`: those of a table that may be replaced, or NULL. If the kernel
- * rejects a table with these elements, the next attempt, after load(), omits them.
+ * rejects a table with these elements, the next attempt, after load(), omits them. `previous`:
+ * IPVS_PREVIOUS_N values that a replaced table remembers.
  */
 MUST_USE int ipvs_layout_apply(struct ipvs_layout *l, const struct ipvs_rules_params *params,
-			       const struct plane_loaded *elements, struct nft_result *res,
-			       struct err *err);
+			       const struct plane_loaded *elements, const uint32_t *previous,
+			       struct nft_result *res, struct err *err);
 /* Delete the table if it is vipd's. */
 MUST_USE int ipvs_layout_cleanup(struct ipvs_layout *l, struct err *err);
 

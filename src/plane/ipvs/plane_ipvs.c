@@ -211,7 +211,7 @@ static int layout_apply(struct ipvs_plane *p, const struct model *m, struct plan
 	int r;
 
 	params.common.counting = p->common.counting;
-	r = ipvs_layout_apply(p->layout, &params, p->common.loaded, &res->done, err);
+	r = ipvs_layout_apply(p->layout, &params, p->common.loaded, p->previous, &res->done, err);
 	for (int fam = 0; fam < IPFAM_N && r == 0 && is_emptied && p->common.loaded != NULL; fam++)
 		p->common.loaded->is_fresh[fam] = true;
 	return r == -ENOBUFS ? -EBUSY : r;

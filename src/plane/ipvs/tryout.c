@@ -115,7 +115,7 @@ static int layout_try(struct nl_sock *nl, const struct ipvs_rules_params *params
 	ipvs_layout_open(&l, nl);
 	r = ipvs_layout_load(l, err);
 	if (r == 0)
-		r = ipvs_layout_apply(l, params, NULL, NULL, err);
+		r = ipvs_layout_apply(l, params, NULL, NULL, NULL, err);
 	if (r == 0)
 		r = ipvs_layout_cleanup(l, err);
 	return r;
