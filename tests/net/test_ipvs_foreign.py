@@ -2,6 +2,7 @@
 """Own and foreign state: a restart sends nothing, foreign virtual services are never touched,
 sysctls are restored; and settings of services: schedulers, flags, weights.
 VIPD_IPVS_SERVICES=10000: services during the restart."""
+import json
 import os
 import time
 
@@ -332,6 +333,70 @@ def test_bits_of_others(lab, vipd):
                 assert r.ok and r.backend in (L.remote(72, 4), L.remote(73, 4)), r
     finally:
         lab.node.run("nft", "delete", "table", "inet", "vipdt_bits")
+
+
+# Bits of a mark that rules of other software match: AWS's VPC CNI (routing), portmap (masquerading),
+# kube-proxy (masquerading), kubelet (dropping).
+BITS = 0x80, 0x2000, 0x4000, 0x8000
+HIGH_ID = 0xe80  # of the first pool whose mark has them all
+
+
+def next_pool(lab, vipd, number):
+    """The next pool gets this id: a restart continues behind the highest id in use."""
+    vipd.stop()
+    last = number - 1
+    lab.node.run("ipvsadm", "-A", "-f", str(ipvs.TAG << 24 | last >> 8 << 12 | last & 0xff), "-s", "rr")
+    vipd.start()
+
+
+def packets(lab, table):
+    """{comment: packets} of the counters of a table."""
+    text = json.loads(lab.node.run("nft", "-j", "list", "table", "inet", table))["nftables"]
+    return {o["rule"]["comment"]: e["counter"]["packets"] for o in text if "rule" in o
+            for e in o["rule"]["expr"] if "counter" in e}
+
+
+@pytest.mark.parametrize("affinity", (None, 60), ids=("plain", "affinity"))
+@pytest.mark.parametrize("counting", ("none", "endpoint"))
+def test_pool_in_the_mark(lab, vipd, kernel, counting, affinity):
+    """Only IPVS sees a pool's id in the mark. Rules that match single bits of a mark match no
+    connection to a Service, whatever the id; sources are preserved, routes are right."""
+    vipd.flags["--metrics-per-service"] = counting
+    next_pool(lab, vipd, HIGH_ID)
+    number = 360 + 2 * (counting == "none") + (affinity is None)
+    there, here, own = L.remote(90, 4), L.POD["pod1"][4], L.NODE[4]
+    server = lab.serve("node", "8080")
+    hooks = [("prerouting", n) for n in (-140, -90, 10)] + [("input", n) for n in (-150, 0, 96)] + [
+        ("output", n) for n in (-299, -140, -90, 0)] + [("postrouting", n) for n in (-150, 80, 110, 140)]
+    try:
+        vipd.apply([service("high", L.cluster_ip(number, 4), [port(80, "TCP", "t"), port(80, "UDP", "u")],
+                            affinity=affinity, kind="LoadBalancer", lb=[L.lb_ip(90, 4)], etp="Local"),
+                    slice_("high", [entry(there, "n2"), entry(here, L.NODE_NAME), entry(own, L.NODE_NAME)],
+                           [slice_port(8080, "TCP", "t"), slice_port(8080, "UDP", "u")])])
+        marks = [s.mark for s, dests in kernel.state().items()
+                 if s.mark and [d.weight for d in dests.values()] == [1, 1, 1]]
+        assert len(marks) == 2 and all(m & b for m in marks for b in BITS), [hex(m) for m in marks]
+        lab.node.run("nft", """table inet vipdt_single { %s chain masq { type nat hook postrouting priority 99;
+            meta mark & 0x2000 == 0x2000 counter masquerade comment "masq"; }; }""" % " ".join(
+                """chain c%d { type filter hook %s priority %d;
+                meta mark & 0x%x != 0 counter comment "%s %d"; };""" % (i, hook, at, sum(BITS), hook, at)
+                for i, (hook, at) in enumerate(hooks)))
+        lab.node.run("ip", "rule", "add", "fwmark", "0x80/0x80", "unreachable", "pref", "1024")
+        for role, proto in ((r, p) for r in ("client", "pod3", "node") for p in ("tcp", "udp")):
+            for addr in (L.cluster_ip(number, 4), L.lb_ip(90, 4)):
+                for _ in range(1 if affinity else 3):
+                    r = L.probe(lab.ns[role], addr, 80, proto, timeout=L.LIMIT)
+                    assert r.ok and r.backend in (there, here, own), (role, proto, addr, r)
+                    if role == "pod3" or (role, addr) == ("client", L.lb_ip(90, 4)):
+                        assert r.peer == {"pod3": L.POD["pod3"], "client": L.CLIENT}[role][4], (proto, addr, r)
+        seen = packets(lab, "vipdt_single")
+        assert len(seen) == len(hooks) + 1 and not any(seen.values()), seen
+    finally:
+        server.stop()
+        lab.node.run("sh", "-c", "nft delete table inet vipdt_single; ip rule del pref 1024; true")
+        vipd.stop()
+        del vipd.flags["--metrics-per-service"]
+        vipd.start()
 
 
 def test_marks_of_others(lab, vipd):

@@ -11,13 +11,13 @@
  *  Cilium stores identities of pods, 16 bits that can equal any tag, in the upper half of the mark,
  * and its type of mark, which is never 0, in bits 11-8: no mark of Cilium is one of vipd.
  *
- *  IPVS compares the whole mark with a service's mark: a captured packet has no room for foreign
- * bits. Packets of this host carry the next tag between two hooks of the output path: tags are
- * even.
+ *  Rules of other software match single bits of a mark. So a captured packet has the tag alone, and
+ * the pool only at the last place before IPVS, which compares the whole mark with a service's mark.
+ * Packets of this host carry the next tag between two hooks of the output path: tags are even.
  *
- *  Only the mark of the first packet of a connection matters; IPVS finds later packets by address
- * and port. A frontend without endpoints can therefore have a mark without a virtual service, and
- * its established connections go on.
+ *  Only the mark of the packet for which IPVS chooses a backend matters; IPVS finds others by
+ * address and port. A frontend without endpoints can therefore have a mark without a virtual
+ * service, and its established connections go on.
  */
 #pragma once
 

@@ -300,7 +300,7 @@ static int conflict_err(struct err *err, enum ipfam fam, const struct rule *r, c
 /* Can the mark of a captured packet match the rule? */
 static bool may_match(const struct rule *r, const struct ipvs_marks *m)
 {
-	uint32_t tag_mask = r->mask & IPVS_MARK_MASK; /* the other bits are the pool's id */
+	uint32_t tag_mask = r->mask & IPVS_MARK_MASK; /* other software may set other bits */
 
 	return ((r->mark ^ m->tag) & tag_mask) == 0 || ((r->mark ^ m->birth) & tag_mask) == 0;
 }

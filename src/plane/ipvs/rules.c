@@ -14,6 +14,7 @@
 
 /* IPVS sees packets of this host at -98 of its output hook, nat at -100. */
 #define PRI_BIRTH_END (-99)
+#define PRI_OUT_DONE (-97)
 /* IPVS takes captured packets at 98 and 99 of the input hook. */
 #define PRI_IN_LAST 97
 #define PRI_LATE 110
@@ -39,6 +40,17 @@ static void tag_is(struct nft_rules *rs, uint32_t op, uint32_t tag)
 	nft_expr_meta(rs, NFT_META_MARK, 0);
 	nft_expr_mask(rs, 0, IPVS_MARK_MASK);
 	nft_expr_cmp(rs, op, 0, &tag, sizeof(tag));
+}
+
+/*
+ * The tag alone: rules of other software match single bits of a mark (CNI plugin portmap: 0x2000),
+ * and would match ids of pools.
+ */
+static void keep_tag(struct nft_rules *rs, uint32_t tag)
+{
+	nft_rule_begin(rs);
+	tag_is(rs, NFT_CMP_EQ, tag);
+	nft_expr_meta_number(rs, NFT_META_MARK, tag);
 }
 
 static void daddr_in(struct nft_rules *rs, enum ipfam fam, enum nft_set_id set)
@@ -337,14 +349,15 @@ static void pre(struct nft_rules *rs, const struct ipvs_rules_params *p)
 		plane_localhost_pre(rs, fam, &p->common);
 	reply_return(rs);
 	dnat_return(rs);
-	if (p->is_retiring) {
+	if (p->is_retiring)
 		first_return(rs);
-		assign_jumps(rs);
-		return;
-	}
 	assign_jumps(rs);
 	/* Not later: for a packet routed to this host the kernel cannot send ICMP from the VIP. */
-	reject_new(rs, p);
+	if (!p->is_retiring)
+		reject_new(rs, p);
+	keep_tag(rs, p->marks.tag);
+	if (p->is_retiring)
+		return;
 	/*
 	 * A cluster IP answers pings: a captured packet is delivered here, and the kernel replies.
 	 */
@@ -373,9 +386,7 @@ static void out_first(struct nft_rules *rs, const struct ipvs_rules_params *p)
 		reject_new(rs, p);
 	nft_rule_begin(rs);
 	tag_is(rs, NFT_CMP_EQ, p->marks.tag);
-	nft_expr_meta(rs, NFT_META_MARK, 0);
-	nft_expr_mask_xor(rs, 0, ~IPVS_MARK_MASK, p->marks.birth);
-	nft_expr_meta_set(rs, NFT_META_MARK, 0);
+	nft_expr_meta_number(rs, NFT_META_MARK, p->marks.birth);
 }
 
 /*
@@ -391,15 +402,15 @@ static void nat_wins(struct nft_rules *rs, uint32_t tag)
 }
 
 /*
- * A foreign nat chain may have set a bit of the mark (kube-proxy's 0x4000: masquerade), and IPVS
- * would not match the mark. nat chains see first packets only.
+ * For IPVS, which compares the whole mark: without bits that foreign chains have set (kube-proxy's
+ * 0x4000: masquerade, Calico's 0x10000: accepted). Also for later packets of a connection: IPVS
+ * may choose another backend for them.
  */
-static void mark_again(struct nft_rules *rs, uint32_t tag)
+static void mark_pool(struct nft_rules *rs, uint32_t tag)
 {
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		nft_rule_begin(rs);
 		tag_is(rs, NFT_CMP_EQ, tag);
-		nft_match_ct_bits(rs, NFT_CT_STATUS, IPS_CONFIRMED, NFT_CMP_EQ);
 		daddr_in(rs, fam, IPVSSET_VIPS);
 		nft_expr_verdict(rs, NFT_JUMP, fam == IPFAM_V6 ? "assign6" : "assign4");
 	}
@@ -408,7 +419,6 @@ static void mark_again(struct nft_rules *rs, uint32_t tag)
 static void pre_nat(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
 	nat_wins(rs, p->marks.tag);
-	mark_again(rs, p->marks.tag);
 }
 
 /* Type route: a packet without the mark takes another route. */
@@ -420,13 +430,11 @@ static void out_nat(struct nft_rules *rs, const struct ipvs_rules_params *p)
 /* REJ-05 and REJ-06 follow nat: an address that another proxy serves is not unknown. */
 static void out_last(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
-	mark_again(rs, p->marks.birth);
+	mark_pool(rs, p->marks.birth);
 	nft_rule_begin(rs);
 	tag_is(rs, NFT_CMP_EQ, p->marks.birth);
 	nft_match_ct_bits(rs, NFT_CT_STATUS, IPS_DST_NAT, NFT_CMP_EQ);
-	nft_expr_meta(rs, NFT_META_MARK, 0);
-	nft_expr_mask_xor(rs, 0, ~IPVS_MARK_MASK, p->marks.tag);
-	nft_expr_meta_set(rs, NFT_META_MARK, 0);
+	nft_expr_meta_number(rs, NFT_META_MARK, p->marks.tag);
 	if (p->is_retiring)
 		return;
 	nft_rule_begin(rs);
@@ -457,10 +465,18 @@ static void in(struct nft_rules *rs, const struct ipvs_rules_params *p)
 		unknown(rs, fam, p->marks.tag);
 }
 
-/* Foreign input chains may set a bit of the mark (Calico's 0x10000: accepted) after pre_nat. */
 static void in_last(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
-	mark_again(rs, p->marks.tag);
+	mark_pool(rs, p->marks.tag);
+}
+
+/*
+ * IPVS has chosen a backend: packets to another host pass the output hook from its beginning, those
+ * to this host, of this host, go on behind IPVS.
+ */
+static void out_done(struct nft_rules *rs, const struct ipvs_rules_params *p)
+{
+	keep_tag(rs, p->marks.tag);
 }
 
 /*
@@ -589,31 +605,61 @@ static void asked_out(struct nft_rules *rs, const struct ipvs_rules_params *p)
 	asked(rs, p->marks.birth);
 }
 
-/*
- * IPVS has chosen a backend. The mark of a service by address and port has no pool: `idle` has the
- * pool's mark. Later rules use only the tag of the mark.
- */
+static void mark_asked(struct nft_rules *rs, enum ipfam fam, enum nft_set_id map)
+{
+	nft_expr_original_tuple(rs, fam);
+	nft_expr_map(rs, 0, set_name(map, fam));
+	nft_expr_meta_set(rs, NFT_META_MARK, 0);
+}
+
+static void family_rule(struct nft_rules *rs, enum ipfam fam)
+{
+	nft_rule_begin(rs);
+	nft_match_family(rs, fam);
+}
+
+/* The pool of the frontend to which the client connects, as assign() chooses it. */
+static void mark_asked_pool(struct nft_rules *rs, enum ipfam fam, const struct ipvs_rules_params *p)
+{
+	family_rule(rs, fam);
+	mark_asked(rs, fam, IPVSSET_FE);
+	family_rule(rs, fam);
+	mark_asked(rs, fam, IPVSSET_FE_OUT);
+	if (plane_has_detector(&p->common, fam)) {
+		family_rule(rs, fam);
+		if (plane_detects_by_ifname(&p->common)) {
+			nft_match_meta(rs, NFT_META_PRIORITY, NFT_CMP_EQ, PRIORITY_POD);
+		} else {
+			nft_expr_saddr(rs, fam, 0);
+			nft_expr_in(rs, 0, set_name(IPVSSET_POD_CIDRS, fam));
+		}
+		mark_asked(rs, fam, IPVSSET_FE_IN);
+	}
+	family_rule(rs, fam);
+	nft_match_fib_local(rs, NFTA_FIB_F_SADDR, NFT_CMP_EQ);
+	mark_asked(rs, fam, IPVSSET_FE_IN);
+	/* The mark of a service by address and port has no pool. */
+	family_rule(rs, fam);
+	nft_match_meta(rs, NFT_META_MARK, NFT_CMP_EQ, p->marks.tag);
+	mark_asked(rs, fam, IPVSSET_IDLE);
+}
+
+/* IPVS has chosen a backend. */
 static void reached(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
 	nft_rule_begin(rs);
 	tag_is(rs, NFT_CMP_NEQ, p->marks.tag);
 	nft_expr_verdict(rs, NFT_RETURN, NULL);
 	for (int fam = 0; fam < IPFAM_N; fam++) {
-		nft_rule_begin(rs);
-		nft_match_meta(rs, NFT_META_MARK, NFT_CMP_EQ, p->marks.tag);
-		nft_match_family(rs, fam);
-		nft_expr_original_tuple(rs, fam);
-		nft_expr_map(rs, 0, set_name(IPVSSET_IDLE, fam));
-		nft_expr_meta_set(rs, NFT_META_MARK, 0);
-		nft_rule_begin(rs);
-		nft_match_family(rs, fam);
+		mark_asked_pool(rs, fam, p);
+		family_rule(rs, fam);
 		nft_expr_l4protos(rs);
 		nft_expr_meta(rs, NFT_META_MARK, 0);
 		nft_expr_daddr(rs, fam, 1);
 		nft_expr_dport(rs, 1 + nft_addr_words(fam));
 		nft_expr_in(rs, 0, set_name(IPVSSET_REACHED, fam));
-		nft_expr_verdict(rs, NFT_RETURN, NULL);
 	}
+	keep_tag(rs, p->marks.tag);
 }
 
 /* Targets of jumps first. */
@@ -646,6 +692,8 @@ static const struct {
 	{ { "pre_nat", "filter", NF_INET_PRE_ROUTING, PRI_BIRTH_END }, pre_nat },
 	{ { "out_nat", "route", NF_INET_LOCAL_OUT, PRI_BIRTH_END }, out_nat },
 	{ { "out_last", "filter", NF_INET_LOCAL_OUT, PRI_BIRTH_END }, out_last },
+	{ { "out_again", "filter", NF_INET_LOCAL_OUT, NF_IP_PRI_RAW }, out_done },
+	{ { "out_done", "filter", NF_INET_LOCAL_OUT, PRI_OUT_DONE }, out_done },
 	{ { "in", "filter", NF_INET_LOCAL_IN, NF_IP_PRI_FILTER }, in },
 	{ { "in_last", "filter", NF_INET_LOCAL_IN, PRI_IN_LAST }, in_last },
 	{ { "late", "filter", NF_INET_LOCAL_IN, PRI_LATE }, late },
