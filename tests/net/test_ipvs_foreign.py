@@ -335,6 +335,24 @@ def test_bits_of_others(lab, vipd):
         lab.node.run("nft", "delete", "table", "inet", "vipdt_bits")
 
 
+def test_nat_of_others(lab, vipd):
+    """kube-proxy's rules that are still there have precedence, and masquerade by a bit of the mark."""
+    vip, there = L.cluster_ip(353, 4), L.remote(92, 4)
+    vipd.apply(svc("nat", 353, (93,)))
+    translate = "ip daddr %s tcp dport 80 meta mark set meta mark or 0x4000 dnat ip to %s:8080" % (vip, there)
+    lab.node.run("nft", """table inet vipdt_nat {
+        chain pre { type nat hook prerouting priority -100; %s; }
+        chain out { type nat hook output priority -100; %s; }
+        chain post { type nat hook postrouting priority 99; meta mark & 0x4000 != 0 masquerade; }; }""" %
+                 (translate, translate))
+    try:
+        for role in ("client", "pod3", "node"):
+            r = L.probe(lab.ns[role], vip, 80, timeout=L.LIMIT)
+            assert (r.backend, r.peer) == (there, L.NODE[4]), (role, r)
+    finally:
+        lab.node.run("nft", "delete", "table", "inet", "vipdt_nat")
+
+
 # Bits of a mark that rules of other software match: AWS's VPC CNI (routing), portmap (masquerading),
 # kube-proxy (masquerading), kubelet (dropping).
 BITS = 0x80, 0x2000, 0x4000, 0x8000

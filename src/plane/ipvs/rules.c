@@ -391,14 +391,17 @@ static void out_first(struct nft_rules *rs, const struct ipvs_rules_params *p)
 
 /*
  * Another proxy's nat, of vipd's nft plane before its removal or of kube-proxy, has precedence at a
- * shared frontend: the packet takes the route to its new destination.
+ * shared frontend: the packet takes the route to its new destination. Its own bits of the mark stay
+ * (kube-proxy's 0x4000: masquerade).
  */
 static void nat_wins(struct nft_rules *rs, uint32_t tag)
 {
 	nft_rule_begin(rs);
 	tag_is(rs, NFT_CMP_EQ, tag);
 	nft_match_ct_bits(rs, NFT_CT_STATUS, IPS_DST_NAT, NFT_CMP_NEQ);
-	nft_expr_meta_number(rs, NFT_META_MARK, 0);
+	nft_expr_meta(rs, NFT_META_MARK, 0);
+	nft_expr_mask(rs, 0, ~IPVS_MARK_MASK);
+	nft_expr_meta_set(rs, NFT_META_MARK, 0);
 }
 
 /*
