@@ -29,6 +29,7 @@ struct nft_rule {
 #define NFT_CT_STATE_INVALID 1
 #define NFT_CT_STATE_ESTABLISHED 2
 #define NFT_CT_STATE_NEW 8
+#define NFT_CT_STATE_UNTRACKED 64
 
 /* Zeroed memory is an empty list. */
 struct nft_rules {

@@ -417,6 +417,30 @@ def test_pool_in_the_mark(lab, vipd, kernel, counting, affinity):
         vipd.start()
 
 
+@pytest.mark.parametrize("proto", ("tcp", "udp"))
+def test_dns_cache_of_the_node(lab, vipd, proto):
+    """NodeLocal DNSCache has the cluster IP of the DNS service on a dummy device and excludes its
+    packets from connection tracking: it answers. Without its rules the Service does."""
+    vip = L.cluster_ip(352, 4)
+    vipd.apply(svc("dns", 352, (91,), ports=[port(99, "TCP", "t"), port(99, "UDP", "u")]))
+    server = lab.serve("node", "99")
+    rules = "; ".join("ip %saddr %s meta l4proto { tcp, udp } th %sport 99 notrack" % (d, vip, d)
+                      for d in ("s", "d"))
+    try:
+        lab.node.run("ip", "link", "add", "nodelocaldns", "type", "dummy")
+        lab.node.run("ip", "addr", "add", vip + "/32", "dev", "nodelocaldns")
+        for ns in (lab.client, lab.ns["pod3"]):
+            assert L.probe(ns, vip, 99, proto, timeout=L.LIMIT).backend == L.remote(91, 4)
+        lab.node.run("nft", """table inet vipdt_cache {
+            chain pre { type filter hook prerouting priority raw; %s; }
+            chain out { type filter hook output priority raw; %s; }; }""" % (rules, rules))
+        for ns in (lab.client, lab.ns["pod3"], lab.node):
+            assert L.probe(ns, vip, 99, proto, timeout=L.LIMIT).backend == vip
+    finally:
+        server.stop()
+        lab.node.run("sh", "-c", "nft delete table inet vipdt_cache; ip link del nodelocaldns; true")
+
+
 def test_marks_of_others(lab, vipd):
     """Cilium's marks have a pod's identity in the upper half: one that begins with a tag of vipd's
     is led nowhere else, and services are served."""

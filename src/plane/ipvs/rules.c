@@ -261,6 +261,12 @@ static void assign(struct nft_rules *rs, enum ipfam fam, const struct ipvs_rules
 {
 	const char *in = fam == IPFAM_V6 ? "inside6" : "inside4";
 
+	/* A DNS cache of this node has the cluster IP, and excludes its packets from tracking. */
+	nft_rule_begin(rs);
+	nft_match_ct_state(rs, NFT_CT_STATE_UNTRACKED);
+	daddr_in(rs, fam, IPVSSET_CLUSTER_IPS);
+	nft_match_fib_local(rs, NFTA_FIB_F_DADDR, NFT_CMP_EQ);
+	nft_expr_verdict(rs, NFT_RETURN, NULL);
 	guard_jump(rs, fam);
 	if (plane_has_detector(&p->common, fam) && plane_detects_by_ifname(&p->common)) {
 		nft_rule_begin(rs);
