@@ -300,7 +300,10 @@ static void guard_pools(struct build *b)
 	}
 }
 
-/* Of two frontends of one service with one key, keep the kind that has precedence. */
+/*
+ * Of two frontends of one service with one key, the kind that has precedence comes first. It is
+ * kept, with the guard of the other one: REJ-10 goes by the key.
+ */
 static int frontend_cmp(const void *a, const void *b)
 {
 	const struct plan_frontend *fa = a;
@@ -324,6 +327,8 @@ static void frontends_sort(struct plan_rows *rows)
 	for (size_t i = 1; i < rows->frontends.n; i++)
 		if (ip_tuple_cmp(&rows->frontends.v[kept], &rows->frontends.v[i]) != 0)
 			rows->frontends.v[++kept] = rows->frontends.v[i];
+		else
+			rows->frontends.v[kept].is_guarded |= rows->frontends.v[i].is_guarded;
 	vec_cut(&rows->frontends, kept + 1);
 }
 
@@ -406,8 +411,8 @@ static struct plan_rows *build_end(struct build *b)
 
 	if (rows != NULL) {
 		pools_sort(rows);
-		guard_pools(b);
 		frontends_sort(rows);
+		guard_pools(b);
 	}
 	free(b);
 	return rows;

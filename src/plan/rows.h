@@ -81,8 +81,7 @@ struct plan_pool {
 	 */
 	VEC(uint16_t) table;
 	/*
-	 * Source ranges of the pool's frontends of kind LB (SVC-20): sorted, none inside
-	 * another. Empty = unrestricted.
+	 * Source ranges of the pool's guarded frontends (SVC-20): sorted, none inside another.
 	 */
 	VEC(struct ip_prefix) ranges;
 };

@@ -437,6 +437,8 @@ def resolve(objects, config):
                     frontends[key] = frontend
                 elif frontends[key].owner.partition(":")[0] != frontend.owner.partition(":")[0]:
                     conflicts.append((key, frontend.owner, frontends[key].owner))
+                elif frontend.ranges is not None:  # REJ-10: by the address and port of the VIP
+                    frontends[key] = frontends[key]._replace(ranges=frontend.ranges)
     cidrs = [parse_net(c) for c in config.service_cidrs]
     for obj in objects:
         if obj.get("kind") == "ServiceCIDR":

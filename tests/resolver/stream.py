@@ -171,8 +171,10 @@ class Stream:
                 ["192.168.0.2", "fd00:192::2"], rng.randint(1, 3))
         if spec["type"] == "LoadBalancer" and self.chance(85):
             ingress = []
+            # As of "minikube tunnel" (the cluster IP) and of k3s (the node's address).
             for ip in rng.sample(["192.0.2.%d" % i for i in range(1, 8)] +
-                                 ["2001:db8:200::%x" % i for i in range(1, 8)], rng.randint(1, 3)):
+                                 ["2001:db8:200::%x" % i for i in range(1, 8)] +
+                                 spec["clusterIPs"] + self.node_addresses, rng.randint(1, 3)):
                 mode = rng.choice([None, None, "VIP", "Proxy"])
                 ingress.append({"ip": ip, "ipMode": mode} if mode else {"ip": ip})
             if self.chance(10):

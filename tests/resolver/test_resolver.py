@@ -116,6 +116,16 @@ def test_ranges(name, ranges, want):
     assert f[4, "198.51.100.1", "TCP", 80].ranges is None
 
 
+def test_ranges_of_a_shared_frontend():
+    """SVC-24: the VIP is the cluster IP, or the node's address and the node port is the port."""
+    svc = service("s", "10.96.0.1", port(80, node_port=80), lb=["10.96.0.1", "192.168.0.2"],
+                  external_ips=["198.51.100.1"], ranges=["203.0.113.0/25"])
+    f = resolve([node("n1", ["192.168.0.2"]), svc], CONFIG).frontends
+    assert {k[1]: (v.kind, v.ranges and {str(n) for n in v.ranges}) for k, v in f.items()} == {
+        "10.96.0.1": ("clusterip", {"203.0.113.0/25"}),
+        "192.168.0.2": ("nodeport", {"203.0.113.0/25"}), "198.51.100.1": ("externalip", None)}
+
+
 def test_frontends_of_all_kinds():
     svc = service("s", ["10.96.0.1", "fd00::1"], [port(80, node_port=30080), port(80, "SCTP")],
                   external_ips=["198.51.100.1", "", "abc", "2001:db8::1"],

@@ -162,6 +162,21 @@ static void set_lb_bad_range(struct service *s)
 	s->n_bad_source_ranges = 1;
 }
 
+static void set_lb_ranges_at_node(struct service *s)
+{
+	set_node_port(s);
+	s->ports.v[0].node_port = 80;
+	*vec_push(&s->ingress) = (struct service_ingress){ make_ip("192.0.2.1"), false };
+	range_add(s, "198.51.100.0/24");
+}
+
+static void set_lb_ranges_at_cluster_ip(struct service *s)
+{
+	set_itp_local(s);
+	*vec_push(&s->ingress) = (struct service_ingress){ make_ip("10.96.0.1"), false };
+	range_add(s, "198.51.100.0/24");
+}
+
 static void set_lb_local(struct service *s)
 {
 	set_lb(s);
@@ -290,6 +305,15 @@ static const struct {
 	  "from=203.0.113.10/32: 0=10.1.0.1:8080\n"
 	  "frontend 10.96.0.1:80/TCP ClusterIP masq=clusterip -> pool 1 (cluster)\n"
 	  "frontend 203.0.113.10:80/TCP LoadBalancer masq=always guarded -> pool 1 (cluster)\n" },
+	{ "SVC-24 a VIP that is the node's address, at the node port", set_lb_ranges_at_node,
+	  "10.1.0.1",
+	  "pool 1 v4 http/TCP cluster from=198.51.100.0/24: 0=10.1.0.1:8080\n"
+	  "frontend 10.96.0.1:80/TCP ClusterIP masq=clusterip -> pool 1 (cluster)\n"
+	  "frontend 192.0.2.1:80/TCP NodePort masq=always guarded -> pool 1 (cluster)\n" },
+	{ "SVC-24 a VIP that is the cluster IP, ITP Local: the ranges of its pool",
+	  set_lb_ranges_at_cluster_ip, "10.1.0.1@n1 10.1.0.2@n2",
+	  "pool 1 v4 http/TCP local from=198.51.100.0/24: 0=10.1.0.1:8080\n"
+	  "frontend 10.96.0.1:80/TCP ClusterIP masq=clusterip guarded -> pool 1 (local)\n" },
 	{ "SVC-31 affinity gives local ids", set_affinity, "10.1.0.1 10.1.0.2",
 	  "pool 1 v4 http/TCP cluster affinity=10800s: 0=10.1.0.1:8080#1 1=10.1.0.2:8080#2\n"
 	  "frontend 10.96.0.1:80/TCP ClusterIP masq=clusterip -> pool 1 (cluster)\n" },

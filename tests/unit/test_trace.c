@@ -226,6 +226,10 @@ static const struct {
 	  "range=198.18.0.0/24",
 	  "|http:8080|1 rs", OUTSIDE, "192.0.2.1", 30080, L4PROTO_TCP,
 	  "outside balance/1 shop/web cluster external: 10.0.1.1:8080*" },
+	{ "ranges guard a node port that is also the VIP's (SVC-24)",
+	  "type=LoadBalancer ip=172.30.0.1 vip=192.0.2.1 port=http:80:80 range=198.18.0.0/24",
+	  "|http:8080|1 rs", OUTSIDE, "192.0.2.1", 80, L4PROTO_TCP,
+	  "outside drop/5 shop/web cluster external: 10.0.1.1:8080*" },
 	{ "another port of a cluster IP (REJ-05)", "ip=172.30.0.1 port=http:80", "|http:8080|1 rs",
 	  POD, "172.30.0.1", 81, L4PROTO_TCP, "pod reject/6:; 4 shop/web ClusterIP" },
 	{ "another protocol of a cluster IP (REJ-05)", "ip=172.30.0.1 port=http:80",
@@ -527,6 +531,7 @@ static const char *const random_services[] = {
 	"type=LoadBalancer ip=172.30.0.%d ext=198.51.100.7 port=http:80:3008%d",
 	"type=LoadBalancer ip=172.30.0.%d vip=198.51.100.7 port=http:80 range=10.0.0.0/8",
 	"type=LoadBalancer ip=172.30.0.%d vip=198.51.100.8 port=http:80:3008%d etp itp",
+	"type=LoadBalancer ip=172.30.0.%d vip=192.0.2.1 port=http:80:80 range=10.0.0.0/8 etp",
 	"ip=172.30.0.%d port=http:80 label",
 };
 
