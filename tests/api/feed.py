@@ -159,12 +159,12 @@ class Feed:
 
     # ---- comparing
 
-    def same_as(self, api, timeout=10):
-        """Wait until the model equals the server, object by object."""
+    def same_as(self, api, timeout=10, headless=False):
+        """Wait until the model equals the server, object by object; see expected()."""
         last = [None]
 
         def test():
-            want, have = expected(api), self.dump()
+            want, have = expected(api, headless), self.dump()
             last[0] = [(k, n, want[k].get(n), have[k].get(n))
                        for k in ("services", "slices")
                        for n in sorted(set(want[k]) | set(have[k]))
@@ -239,7 +239,7 @@ def _flag(conditions, name, default):
 
 def _service(obj):
     spec = obj["spec"]
-    ips = [i for i in spec.get("clusterIPs") or [spec.get("clusterIP")] if i]
+    ips = [i for i in spec.get("clusterIPs") or [spec.get("clusterIP")] if i and i != "None"]
     affinity = 0
     if spec.get("sessionAffinity") == "ClientIP":
         affinity = spec["sessionAffinityConfig"]["clientIP"]["timeoutSeconds"]
@@ -272,14 +272,14 @@ def _slice(obj):
                                 key=lambda e: tuple(map(int, e[0].split("."))))}
 
 
-def expected(api):
+def expected(api, headless=False):
     """The expected dump of the model, computed from the server's objects (section 1.1:
-    selectors)."""
+    selectors). `headless`: with headless Services."""
     out = {"services": {}, "slices": {}}
     for key in api.list(resource="services")["keys"]:
         obj = api.get("services", key)
         if "service.kubernetes.io/service-proxy-name" in (obj["metadata"].get("labels") or {}) or \
-                obj["spec"].get("clusterIP") == "None":
+                (obj["spec"].get("clusterIP") == "None" and not headless):
             continue
         out["services"][key] = _service(obj)
     for key in api.list(resource="endpointslices")["keys"]:

@@ -83,6 +83,41 @@ def test_ignored_watch_list(api, start, bookmarks):
     feed.same_as(api)
 
 
+def selected(api):
+    """Of each request for Services: does it have the field selector?"""
+    return ["fieldSelector" in r["query"] for r in api.requests(resource="services")]
+
+
+@pytest.mark.parametrize("watchlist", ["serve", "invalid", "ignore"])
+def test_no_field_selector(api, start, watchlist):
+    """IN-03: API servers before 1.31 reject the field selector of Services."""
+    shop(api).set(watchlist=watchlist, spec_fields=False)
+    api.put(service("headless", "None"))
+    feed = start(unsupported_ms=300).wait_synced().same_as(api, headless=True)
+    feed.wait_healthy()
+    assert not feed.logged("warn")
+    assert [r["verb"] for r in api.requests(resource="services")] == ["watchlist", "list", "list", "watch"]
+    assert selected(api) == [True, True, False, False]
+    # Headless Services cause no work.
+    feed.take_changed()
+    api.put(service("headless", "None", port=81), service("another", "None"), service("s1", "10.96.1.1", port=99))
+    feed.same_as(api, headless=True)
+    assert feed.take_changed() == ["shop/s1"]
+    # An upgrade of the server: the next list has the selector again.
+    api.set(watchlist="serve", spec_fields=True)
+    api.delete("services", "shop/headless")
+
+    def is_selected():
+        api.end_watches(how="error", resource="services")
+        return selected(api)[-1]
+    feed.wait_for(is_selected, "a list with the selector")
+    feed.same_as(api).wait_healthy()
+    api.put(service("s2", "10.96.1.2", port=99))
+    feed.same_as(api)
+    assert selected(api)[-1]
+    assert set(feed.take_changed()) == {"shop/s2"}
+
+
 def test_no_node_name(api, start):
     shop(api)
     feed = start(node=None).wait_synced()

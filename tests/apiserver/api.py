@@ -417,7 +417,7 @@ class Api:
         query = ex.request.query
         try:
             predicate = selection.both(query.get("labelSelector"), query.get("fieldSelector"),
-                                       route.ns, route.kind)
+                                       route.ns, route.kind, self.server.spec_fields)
         except selection.SelectorError as e:
             raise bad_request(str(e)) from e
         if not route.name:

@@ -68,13 +68,16 @@ def _compare(value, op, bound):
     return n > bound if op == ">" else n < bound
 
 
-def fields(text, kind):
+def fields(text, kind, spec_fields=True):
     """Predicate for a field selector; None: everything matches."""
     tests = []
     for term in filter(None, text.split(",")):
         m = re.match(r"([^=!]+)(==|!=|=)(.*)$", term)
         if not m:
             raise SelectorError("invalid selector: '%s'; can't understand '%s'" % (text, term))
+        if not (spec_fields or m.group(1).startswith("metadata.")):
+            raise SelectorError('"%s" is not a known field selector: only "metadata.name", "metadata.namespace"' %
+                                m.group(1))
         tests.append(_field_test(text, kind, *m.groups()))
     return _all(tests)
 
@@ -109,9 +112,9 @@ def _all(tests):
     return lambda item: all(t(item) for t in tests)
 
 
-def both(label_text, field_text, namespace, kind):
+def both(label_text, field_text, namespace, kind, spec_fields=True):
     """Predicate for both selectors of a request; None: everything matches."""
-    tests = [labels(label_text or ""), fields(field_text or "", kind)]
+    tests = [labels(label_text or ""), fields(field_text or "", kind, spec_fields)]
     if namespace:
         tests.append(lambda item: item.ns == namespace)
     return _all([t for t in tests if t])

@@ -36,6 +36,7 @@ class Settings:
         self.encodings = ["json", "pb"]     # supported encodings
         self.http2 = True                   # offered to new TLS connections
         self.watchlist = "serve"            # or rejected as "invalid" (422), "bad" (400), "ignore"
+        self.spec_fields = True             # field selectors other than metadata.*: 1.31 and later
         self.bookmarks = True
         self.bookmark_seconds = 1.0
         self.watch_seconds = 1800.0         # end of watches without timeoutSeconds

@@ -66,7 +66,7 @@ def api(shared):
         shared.delete(resource)
 
 
-DEFAULTS = {"encodings": ["json", "pb"], "http2": True, "watchlist": "serve", "bookmarks": True,
+DEFAULTS = {"encodings": ["json", "pb"], "http2": True, "watchlist": "serve", "spec_fields": True, "bookmarks": True,
             "bookmark_seconds": 1.0, "version_wait": 3.0, "chunk": 2048, "gzip": True,
             "plain_auth": False, "ready": True, "backlog": 1000000}
 
@@ -719,6 +719,10 @@ def test_bad_field_selectors(api):
     assert get_json(api, URLS["nodes"], fieldSelector="metadata.namespace=x")[0] == 400
     assert get_json(api, URLS["nodes"], fieldSelector="what")[0] == 400
     assert get_json(api, URLS["nodes"], labelSelector="a in b")[0] == 400
+    api.set(spec_fields=False)  # a server before 1.31
+    status, answer = get_json(api, URLS["services"], fieldSelector="spec.clusterIP!=None")
+    assert status == 400 and answer["message"].startswith('"spec.clusterIP" is not a known field selector')
+    assert get_json(api, URLS["nodes"], fieldSelector="metadata.name=x")[0] == 200
 
 
 def test_selectors_of_a_proxy(api):

@@ -371,6 +371,7 @@ static bool timing_set(struct kube_timing *t, const char *text)
 		{ "events_ms", &t->events_ns, NSEC_PER_MSEC },
 		{ "watch_min_s", &t->watch_min_s, 1 },
 		{ "watch_max_s", &t->watch_max_s, 1 },
+		{ "unsupported_ms", &t->unsupported_ns, NSEC_PER_MSEC },
 	};
 	size_t len = strcspn(text, "=");
 

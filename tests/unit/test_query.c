@@ -54,6 +54,11 @@ static const struct {
 	  { KUBE_QUERY_WATCH, .version = "77", .is_old_path = true, .timeout_s = 450 },
 	  "/apis/networking.k8s.io/v1beta1/servicecidrs?watch=1&allowWatchBookmarks=true&"
 	  "timeoutSeconds=450&resourceVersion=77" },
+	{ "a list without the field selector, for servers before 1.31 (IN-03)",
+	  OBJECT_KIND_SERVICE,
+	  { KUBE_QUERY_LIST, .version = "", .is_unselected = true },
+	  "/api/v1/services?limit=1000&resourceVersion=0&"
+	  "labelSelector=%21service.kubernetes.io%2Fservice-proxy-name" },
 	{ "an odd version cannot add parameters",
 	  OBJECT_KIND_SERVICE_CIDR,
 	  { KUBE_QUERY_WATCH, .version = "7&watch=0#\xff", .timeout_s = 1 },

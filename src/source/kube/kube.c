@@ -65,6 +65,7 @@ void kube_config_init(struct kube_config *c)
 			.steady_ns = 10 * NSEC_PER_SEC,
 			.watch_min_s = 300,
 			.watch_max_s = 600,
+			.unsupported_ns = 3600 * NSEC_PER_SEC,
 			.others_ns = 5 * NSEC_PER_SEC,
 			.plugin_ns = 30 * NSEC_PER_SEC,
 		},

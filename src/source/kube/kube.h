@@ -41,6 +41,7 @@ struct kube_timing {
 	uint64_t steady_ns;      /* 10 s: the loss of an older watch resets it, too */
 	uint64_t watch_min_s;    /* 300, IN-10 */
 	uint64_t watch_max_s;    /* 600 */
+	uint64_t unsupported_ns; /* 1 h: no watch-lists, or field selectors, after a rejection */
 	uint64_t others_ns;      /* 5 s for Node and ServiceCIDRs after the others, IN-20 */
 	uint64_t plugin_ns;      /* 30 s for an exec plugin */
 	uint64_t events_ns;      /* 0: no Events; period in which problems become Events */

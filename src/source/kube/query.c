@@ -84,7 +84,7 @@ void kube_query_text(struct str *ret, const struct kube_query *q)
 		watch_params(ret, q);
 	if (q->resource->labels != NULL)
 		param(ret, "labelSelector", q->resource->labels);
-	if (q->resource->fields != NULL)
+	if (q->resource->fields != NULL && !q->is_unselected)
 		param(ret, "fieldSelector", q->resource->fields);
 	if (q->resource->kind == OBJECT_KIND_NODE) {
 		str_printf(&own, "metadata.name=%s", q->node);

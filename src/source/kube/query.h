@@ -15,8 +15,8 @@ struct kube_resource {
 	const char *path;
 	const char *old_path; /* path of older servers, or NULL */
 	const char *labels;   /* selectors; NULL: none */
-	const char *fields;
-	bool is_optional; /* a server may lack it */
+	const char *fields;   /* servers may lack this one */
+	bool is_optional;     /* a server may lack it */
 };
 
 /* One of the four kinds; never NULL. */
@@ -32,6 +32,7 @@ struct kube_query {
 	enum kube_query_kind kind;
 	const struct kube_resource *resource;
 	bool is_old_path;
+	bool is_unselected;   /* without the resource's `fields` */
 	const char *node;     /* name of this node */
 	const char *version;  /* last resource version; "": none */
 	bool is_version_lost; /* the server has lost `version`: accept any */

@@ -12,8 +12,6 @@
 #include "base/loop.h"
 #include "source/kube/query.h"
 
-/* A server that does not support watch-lists gets none for this long. */
-#define NO_WATCH_LIST_NS (3600 * NSEC_PER_SEC)
 /* A watch that ends sooner and without an event has failed. */
 #define SHORT_WATCH_NS NSEC_PER_SEC
 #define RETRY_AFTER_MAX_S 300
@@ -51,6 +49,8 @@ struct reflector {
 	char version[STREAM_VERSION_MAX];
 	char *next;                   /* continue token of the current list */
 	uint64_t no_watch_list_until; /* monotonic; not supported until then */
+	uint64_t no_fields_until;     /* likewise; watches have the selectors of their list */
+	bool is_unselected;           /* the list has no field selector */
 
 	/* This request. */
 	uint64_t at_ns; /* arrival of the last bytes */
@@ -216,6 +216,7 @@ static void request(struct reflector *r)
 				       .kind = r->phase,
 				       .resource = r->resource,
 				       .is_old_path = r->is_old_path,
+				       .is_unselected = r->is_unselected,
 				       .node = name_text(r->c.model->config.node_name),
 				       .version = r->version,
 				       .is_version_lost = r->is_version_lost,
@@ -260,6 +261,7 @@ static void begin(struct reflector *r)
 	if (r->phase != KUBE_QUERY_WATCH && r->next == NULL) {
 		ledger_list_begin(&r->ledger);
 		r->list_began_ns = r->began_ns;
+		r->is_unselected = r->began_ns < r->no_fields_until;
 	}
 	request(r);
 }
@@ -473,7 +475,7 @@ static void watch_list_failed(struct reflector *r)
 	if (r->phase != KUBE_QUERY_WATCH_LIST || ++r->watch_lists_failed < WATCH_LISTS_FAILED_MAX)
 		return;
 	r->watch_lists_failed = 0;
-	r->no_watch_list_until = now_ns() + NO_WATCH_LIST_NS;
+	r->no_watch_list_until = now_ns() + r->c.timing->unsupported_ns;
 }
 
 /* The body is malformed. */
@@ -542,13 +544,28 @@ static void unacceptable(struct reflector *r, const char *why)
 	if (r->phase == KUBE_QUERY_WATCH_LIST) {
 		log_info(LOG_AREA_SOURCE, "api: %s: watch-list not supported: %s; using lists",
 			 r->resource->name, why);
-		r->no_watch_list_until = now_ns() + NO_WATCH_LIST_NS;
+		r->no_watch_list_until = now_ns() + r->c.timing->unsupported_ns;
 		begin(r);
 		return;
 	}
 	free(TAKE(r->next));
 	r->needs_list = r->is_version_lost = true;
 	failed(r, 0, why);
+}
+
+static bool is_selected_list(const struct reflector *r)
+{
+	return r->phase == KUBE_QUERY_LIST && r->next == NULL && r->resource->fields != NULL &&
+	       !r->is_unselected;
+}
+
+/* API servers before 1.31 reject a field selector of Services. */
+static void list_unselected(struct reflector *r, const char *why)
+{
+	log_info(LOG_AREA_SOURCE, "api: %s: field selector not supported: %s; listing without it",
+		 r->resource->name, why);
+	r->no_fields_until = now_ns() + r->c.timing->unsupported_ns;
+	begin(r);
 }
 
 /*
@@ -652,6 +669,8 @@ static void rejected(struct reflector *r, const struct http_result *result, cons
 		not_found(r, why);
 	else if (status == 410)
 		gone(r, why);
+	else if (status == 400 && is_selected_list(r))
+		list_unselected(r, why);
 	else if (status == 401 || status == 403 || status == 406 || status == 408)
 		failed(r, 0, why);
 	else if (status == 429 || ((status >= 500 || status < 400) && pause != 0))
