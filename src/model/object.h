@@ -19,10 +19,12 @@
 
 /* Limits of one object; a decoder rejects an object above them. */
 #define SERVICE_PORTS_MAX 20000
-#define SERVICE_ADDRS_MAX 1024   /* each of external IPs, ingress entries, source ranges */
+#define SERVICE_ADDRS_MAX 1024   /* each of external IPs, ingress entries */
 #define SLICE_ENDPOINTS_MAX 1000 /* the API's limit */
 #define SLICE_PORTS_MAX 20000    /* the API's limit */
 #define HINTS_MAX 64
+/* Source ranges; further ones count as invalid. In the kernel they cost a square (0003). */
+#define SERVICE_RANGES_MAX 1024
 #define AFFINITY_DEFAULT_S 10800 /* SVC-31 */
 #define AFFINITY_MAX_S 86400
 
@@ -78,8 +80,8 @@ struct service {
 				later) */
 	uint32_t affinity_s; /* 0 = None, else the ClientIP timeout in seconds 1..86400 */
 	uint16_t health_check_node_port; /* as written; 0 = none (SVC-26 is applied later) */
-	/* Number of source range entries that could not be parsed (SVC-23: fail closed). */
-	uint16_t n_bad_source_ranges;
+	/* Source ranges that could not be parsed, or above the limit (SVC-23: fail closed). */
+	uint32_t n_bad_source_ranges;
 	struct ip_addr
 		cluster_ip[IPFAM_N]; /* unset when the service has none of the family (SEL-05) */
 	VEC(struct service_port) ports;

@@ -166,9 +166,10 @@ def is_etp_local(svc):
 
 def ranges_of(svc, fam, vips, node_ip):
     """SVC-20 to SVC-25. None = unrestricted. An unparsable entry counts for both families: if
-    one has no other range, no client of that family may connect (SVC-23)."""
+    one has no other range, no client of that family may connect (SVC-23). So do entries after the
+    first 1,024."""
     texts = svc["spec"].get("loadBalancerSourceRanges") or []
-    all_nets = [parse_net(t) for t in texts]
+    all_nets = [parse_net(t) for t in texts[:1024]] + [None] * (len(texts) > 1024)
     nets = of_family(all_nets, fam)
     if not nets:
         return frozenset() if None in all_nets else None

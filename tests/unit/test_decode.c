@@ -806,9 +806,6 @@ static void test_bounds(void **state)
 	} cases[] = {
 		{ "{metadata: {name: a}, spec: {clusterIP: 10.96.0.1, externalIPs: [", "''", "]}}",
 		  OBJECT_KIND_SERVICE, SERVICE_ADDRS_MAX, "spec.externalIPs" },
-		{ "{metadata: {name: a}, spec: {clusterIP: 10.96.0.1, loadBalancerSourceRanges: [",
-		  "x", "]}}", OBJECT_KIND_SERVICE, SERVICE_ADDRS_MAX,
-		  "spec.loadBalancerSourceRanges" },
 		{ "{metadata: {name: a, labels: {kubernetes.io/service-name: a}}, "
 		  "addressType: IPv4, endpoints: [{addresses: [10.1.0.1], hints: {forZones: [",
 		  "{name: z}", "]}}]}", OBJECT_KIND_SLICE, HINTS_MAX,
@@ -848,6 +845,37 @@ static void test_bounds(void **state)
 			str_fini(&yaml);
 		}
 	}
+}
+
+/* SVC-23: source ranges above the limit do not reject the service; they allow no client. */
+static void test_many_ranges(void **state)
+{
+	FINI(str_fini) struct str notes = { 0 };
+	struct decode d = { .default_ns = "default", .note = on_note, .arg = &notes };
+	struct object o = { 0 };
+	struct str yaml = { 0 };
+	struct err err;
+	char want[160];
+	json_t *obj;
+
+	(void)state;
+	str_puts(&yaml, "{metadata: {name: a}, spec: {clusterIP: 10.96.0.1, "
+			"loadBalancerSourceRanges: [");
+	for (int i = 0; i < SERVICE_RANGES_MAX + 70000; i++)
+		str_printf(&yaml, "10.%d.%d.0/24,", i >> 8 & 255, i & 255);
+	str_puts(&yaml, "]}}");
+	obj = from_yaml(str_text(&yaml));
+	assert_int_equal(decode_object(&o, OBJECT_KIND_SERVICE, obj, &d, &err), 0);
+	assert_int_equal(o.service->source_ranges.n, SERVICE_RANGES_MAX);
+	assert_int_equal(o.service->n_bad_source_ranges, 70000);
+	(void)snprintf(want, sizeof(want),
+		       "spec.loadBalancerSourceRanges: %d entries: those after the first %d "
+		       "allow no address",
+		       SERVICE_RANGES_MAX + 70000, SERVICE_RANGES_MAX);
+	assert_string_equal(str_text(&notes), want);
+	object_fini(&o);
+	json_decref(obj);
+	str_fini(&yaml);
 }
 
 /* A service with the maximum number of ports is decoded and compared. */
@@ -1128,8 +1156,9 @@ int main(void)
 		cmocka_unit_test(test_nul),           cmocka_unit_test(test_node),
 		cmocka_unit_test(test_service_cidr),  cmocka_unit_test(test_kind),
 		cmocka_unit_test(test_key),           cmocka_unit_test(test_bounds),
-		cmocka_unit_test(test_many_ports),    cmocka_unit_test(test_time),
-		cmocka_unit_test(test_api_lists),     cmocka_unit_test(test_api_watches),
+		cmocka_unit_test(test_many_ranges),   cmocka_unit_test(test_many_ports),
+		cmocka_unit_test(test_time),          cmocka_unit_test(test_api_lists),
+		cmocka_unit_test(test_api_watches),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

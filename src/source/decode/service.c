@@ -309,8 +309,14 @@ static void external_ips_decode(struct service *s, const json_t *spec, struct de
 /* SVC-20, SVC-23: invalid ranges are counted, because they must not open the service. */
 static void source_ranges_decode(struct service *s, const json_t *spec, struct decode *d)
 {
-	const json_t *list = trail_list(d, spec, "loadBalancerSourceRanges", SERVICE_ADDRS_MAX);
+	const json_t *list = trail_list(d, spec, "loadBalancerSourceRanges", SIZE_MAX);
+	size_t n = tree_count(list);
 
+	if (n > SERVICE_RANGES_MAX) {
+		s->n_bad_source_ranges = (uint32_t)(n - SERVICE_RANGES_MAX);
+		trail_note(d, "%zu entries: those after the first %d allow no address", n,
+			   SERVICE_RANGES_MAX);
+	}
 	trail_for_each (i, d, list) {
 		const char *text = trail_element_text(d, list, i);
 		char trimmed[80];
@@ -318,6 +324,8 @@ static void source_ranges_decode(struct service *s, const json_t *spec, struct d
 		struct err why;
 		size_t len;
 
+		if (i >= SERVICE_RANGES_MAX)
+			continue;
 		text = text ? text + strspn(text, " \t\r\n") : "";
 		len = strlen(text);
 		while (len > 0 && strchr(" \t\r\n", text[len - 1]) != NULL)
