@@ -319,12 +319,14 @@ static uint64_t step_sweep(struct sync *s, uint64_t now)
  * Verify the services that the foreign change may concern before all others. While the sweep is
  * pending, the plane's copy of its tables may be out of date: load again.
  */
-static void touched_begin(struct sync *s)
+static void touched_begin(struct sync *s, uint64_t now)
 {
 	const struct plane_ops *ops = s->plane->ops;
 	bool is_any = ops->touched == NULL || ops->touched(s->plane, NULL);
 
-	if (s->is_sweep_pending && !is_any)
+	/* A notification can be missed without a trace: there is no audit, so load now and then. */
+	if (s->is_sweep_pending && !is_any &&
+	    (s->config.audit_period_ns == 0 || now < s->next_audit_ns))
 		return;
 	incident_begin(s);
 	if (s->is_sweep_pending) {
@@ -346,7 +348,7 @@ static int look(struct sync *s, uint64_t now)
 		s->stats.foreign_changes++;
 		s->is_env_pending = true;
 		s->audit.is_wanted = true;
-		touched_begin(s);
+		touched_begin(s, now);
 		log_debug(LOG_AREA_SYNC, "ruleset changed by %s: comparing", s->plane->changed_by);
 	} else if (r == PLANE_CHECK_LOST) {
 		s->is_load_wanted = s->is_repair = true;

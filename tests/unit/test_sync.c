@@ -29,11 +29,11 @@ static void process_begin_with(struct world *w, const struct sync_config *config
 	sync_open(&w->s, &w->m, &w->p, &w->k.plane, config);
 }
 
+static const struct sync_config usual = { .check_period_ns = 250 * NSEC_PER_MSEC };
+
 static void process_begin(struct world *w)
 {
-	static const struct sync_config config = { .check_period_ns = 250 * NSEC_PER_MSEC };
-
-	process_begin_with(w, &config);
+	process_begin_with(w, &usual);
 }
 
 /* The process ends, the kernel (w->k) stays. */
@@ -199,15 +199,20 @@ static void test_last_sync(void **state)
 }
 
 /* A process starts with an incomplete source: the objects of its first read. */
-static void process_begin_incomplete(struct world *w)
+static void process_begin_incomplete_with(struct world *w, const struct sync_config *config)
 {
 	process_end(w);
-	process_begin(w);
+	process_begin_with(w, config);
 	make_service(&w->m, "shop/s0", "10.96.0.1", "http:TCP:80");
 	make_slice(&w->m, "shop/s0-a", "s0", "http:TCP:8080", "10.1.0.1 10.1.0.2");
 	make_service(&w->m, "shop/s1", "10.96.0.2", "http:TCP:80"); /* its slice is not known */
 	sync_sweep_hold(w->s);
 	sync_sources_ready(w->s);
+}
+
+static void process_begin_incomplete(struct world *w)
+{
+	process_begin_incomplete_with(w, &usual);
 }
 
 /* The source is complete before adoption ends: what was not explained is no longer kept. */
@@ -336,6 +341,39 @@ static void test_sweep_held_elsewhere(void **state)
 		assert_int_equal(w.k.n_loads, loads + is_touched);
 	}
 	assert_true(sync_is_sweep_pending(w.s));
+	assert_int_equal(sync_stats_get(w.s)->repairs, 1);
+	world_fini(&w);
+}
+
+/* A notification was missed: the next commit of any process after an audit's period shows the
+ * change. */
+static void test_sweep_held_unseen(void **state)
+{
+	static const struct sync_config config = { .check_period_ns = 250 * NSEC_PER_MSEC,
+						   .audit_period_ns = 600 * NSEC_PER_SEC };
+	static const unsigned int at_s[] = { 1, 599, 601, 602 };
+	static struct plane_ops ops;
+	struct world w;
+	size_t loads;
+
+	world_init(&w);
+	ops = mock_plane_ops;
+	ops.touched = touched_if;
+	is_touched = false;
+	w.k.plane.ops = &ops;
+	some_services(&w, 4);
+	sync_sources_ready(w.s);
+	sync_settle(w.s, T0);
+	process_begin_incomplete_with(&w, &config);
+	sync_settle(w.s, T0);
+	loads = w.k.n_loads;
+	mock_remove(&w.k.frontends, &w.k.frontends.v[0]);
+	for (size_t i = 0; i < ARRAY_SIZE(at_s); i++) {
+		w.k.check_answer = PLANE_CHECK_CHANGED;
+		sync_check(w.s, T0 + at_s[i] * NSEC_PER_SEC);
+		sync_settle(w.s, T0 + at_s[i] * NSEC_PER_SEC);
+		assert_int_equal(w.k.n_loads, loads + (at_s[i] > 600));
+	}
 	assert_int_equal(sync_stats_get(w.s)->repairs, 1);
 	world_fini(&w);
 }
@@ -2338,6 +2376,7 @@ int main(void)
 		cmocka_unit_test(test_sweep_held),
 		cmocka_unit_test(test_sweep_held_foreign),
 		cmocka_unit_test(test_sweep_held_elsewhere),
+		cmocka_unit_test(test_sweep_held_unseen),
 		cmocka_unit_test(test_refusal),
 		cmocka_unit_test(test_refused_then_deleted),
 		cmocka_unit_test(test_unknown_outcome),
