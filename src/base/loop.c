@@ -31,3 +31,11 @@ void event_drop(struct event *ev)
 	if (ev != NULL)
 		event_free(ev);
 }
+
+uint64_t random_below(uint64_t n)
+{
+	uint64_t v;
+
+	evutil_secure_rng_get_bytes(&v, sizeof(v));
+	return n == 0 ? 0 : v % n;
+}

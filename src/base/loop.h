@@ -14,5 +14,7 @@ struct event *xtimer_new(struct event_base *base, event_callback_fn fn, void *ar
 	__attribute__((returns_nonnull));
 /* Call the function in `ns`, instead of at an earlier or later time. */
 void event_after(struct event *ev, uint64_t ns);
+/* For jitter: 0 to n - 1; 0 for 0. */
+uint64_t random_below(uint64_t n);
 /* As event_free(). Accepts NULL. */
 void event_drop(struct event *ev);

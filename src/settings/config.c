@@ -458,6 +458,7 @@ struct config_watch {
 	char *folder;
 	char *file;
 	bool is_due;
+	bool is_regular; /* a pipe can be read once */
 	void (*changed)(void *arg);
 	void *arg;
 };
@@ -478,12 +479,13 @@ static void on_name(void *arg, const char *name, enum watch_what what)
 		w->is_due = true;
 }
 
-/* A symbolic link changed: the path may lead to another file. */
+/* A symbolic link changed: the path may lead to another file. `is_lost`: the file may have changed.
+ */
 static void on_all(void *arg, bool is_lost)
 {
 	struct config_watch *w = arg;
 
-	w->is_due = true;
+	w->is_due = !is_lost || w->is_regular;
 }
 
 static void on_done(void *arg)
@@ -524,7 +526,8 @@ int config_watch_open(struct config_watch **ret, struct event_base *base, const 
 		return err_wrap(err, r, "%s", path);
 	links_watch(w);
 	w->opened = xtimer_new(base, on_opened, w);
-	if (stat(path, &st) == 0 && S_ISREG(st.st_mode)) /* a pipe can be read once */
+	w->is_regular = stat(path, &st) == 0 && S_ISREG(st.st_mode);
+	if (w->is_regular)
 		event_after(w->opened, 0);
 	*ret = TAKE(w);
 	return 0;

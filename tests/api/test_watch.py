@@ -77,7 +77,7 @@ def test_ignored_watch_list(api, start, bookmarks):
     shop(api).set(watchlist="ignore", bookmarks=bookmarks)
     feed = start(idle_ms=500).wait_synced()
     feed.same_as(api)
-    assert feed.wait_log("endpointslices: watch-list not supported" if bookmarks else
+    assert feed.wait_log("endpointslices: watch-list rejected" if bookmarks else
                          "watch endpointslices: no data")
     api.put(service("s1", "10.96.1.1", port=99))
     feed.same_as(api)

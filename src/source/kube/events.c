@@ -319,10 +319,9 @@ static void send_next(struct events *e)
 /* Half a period to one and a half: nodes that find a problem together report it one by one. */
 static void timer_arm(struct events *e)
 {
-	uint64_t v;
+	uint64_t ns = e->c.timing->events_ns;
 
-	evutil_secure_rng_get_bytes(&v, sizeof(v));
-	event_after(e->timer, e->c.timing->events_ns / 2 + v % e->c.timing->events_ns);
+	event_after(e->timer, ns / 2 + random_below(ns));
 }
 
 static void on_timer(evutil_socket_t fd, short what, void *arg)

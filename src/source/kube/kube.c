@@ -103,10 +103,15 @@ static void on_gate(evutil_socket_t fd, short what, void *arg)
 	open_gate(k);
 }
 
-/* A complete list: also one without this Node. */
+/* A complete list: also one without this Node, but not one with a Node that cannot be read. */
 static bool is_node_listed(const struct kube *k)
 {
-	return k->n <= WHICH_NODE || reflector_is_complete(k->reflectors[WHICH_NODE]);
+	const struct reflector *r;
+
+	if (k->n <= WHICH_NODE)
+		return true;
+	r = k->reflectors[WHICH_NODE];
+	return reflector_is_complete(r) && ledger_is_complete(reflector_ledger(r), NULL);
 }
 
 static void on_listed(void *arg)

@@ -14,7 +14,6 @@
 
 /* A watch that ends sooner and without an event has failed. */
 #define SHORT_WATCH_NS NSEC_PER_SEC
-#define RETRY_AFTER_MAX_S 300
 #define LIST_LATE "list incomplete at its time limit"
 /* Pause, and up to as much again, before a resource that the server lacks is requested again. */
 #define ABSENT_NS (600 * NSEC_PER_SEC)
@@ -61,7 +60,7 @@ struct reflector {
 	bool was_whole;  /* the ledger was complete at the last call of `changed` */
 
 	/* Failures. */
-	bool is_server_away; /* as the last request ended: is_away() */
+	bool is_server_away; /* as the last request ended: http_is_away() */
 	uint64_t hurried_ns; /* when reflector_server_is_back() last ended a pause */
 	uint32_t doublings;
 	uint32_t garbage;
@@ -77,19 +76,6 @@ struct reflector {
 
 static const struct http_ops http_ops;
 static void begin(struct reflector *r);
-
-static const char *verb(const struct reflector *r)
-{
-	return r->phase == KUBE_QUERY_LIST ? "list" : "watch";
-}
-
-static uint64_t random_below(uint64_t n)
-{
-	uint64_t v;
-
-	evutil_secure_rng_get_bytes(&v, sizeof(v));
-	return n == 0 ? 0 : v % n;
-}
 
 /* --- failures ------------------------------------------------------------- */
 
@@ -127,7 +113,8 @@ static void failed(struct reflector *r, uint64_t pause, const char *why)
 	uint64_t now = now_ns();
 	struct err text;
 
-	(void)err_set(&text, 0, "%s %s: %s", verb(r), r->resource->name, why);
+	(void)err_set(&text, 0, "%s %s: %s", r->phase == KUBE_QUERY_LIST ? "list" : "watch",
+		      r->resource->name, why);
 	if (pause == 0)
 		pause = pause_next(r, now);
 	r->failed_ns = now;
@@ -542,7 +529,7 @@ static void watch_over(struct reflector *r)
 static void unacceptable(struct reflector *r, const char *why)
 {
 	if (r->phase == KUBE_QUERY_WATCH_LIST) {
-		log_info(LOG_AREA_SOURCE, "api: %s: watch-list not supported: %s; using lists",
+		log_info(LOG_AREA_SOURCE, "api: %s: watch-list rejected: %s; using lists",
 			 r->resource->name, why);
 		r->no_watch_list_until = now_ns() + r->c.timing->unsupported_ns;
 		begin(r);
@@ -650,7 +637,7 @@ static void not_found(struct reflector *r, const char *why)
 /* Retry-After in nanoseconds with jitter, because all clients get the same value; 0: none. */
 static uint64_t server_pause(const struct http_result *result)
 {
-	uint64_t ns = MIN(result->retry_after_s, (uint64_t)RETRY_AFTER_MAX_S) * NSEC_PER_SEC;
+	uint64_t ns = result->retry_after_s * NSEC_PER_SEC;
 
 	return ns == 0 ? 0 : ns + random_below(ns / 4 + NSEC_PER_SEC);
 }
@@ -693,17 +680,9 @@ static void refusal_read(struct reflector *r, const struct http_result *result)
 	rejected(r, result, status.text.text);
 }
 
-/* No answer, a lost connection, or 502 to 504: a load balancer may have no server. */
-static bool is_away(const struct http_result *result)
-{
-	return result->outcome == HTTP_UNREACHABLE || result->outcome == HTTP_CUT ||
-	       (result->outcome == HTTP_ANSWERED && result->status >= 502 &&
-		result->status <= 504 && result->retry_after_s == 0);
-}
-
 static void ended(struct reflector *r, const struct http_result *result)
 {
-	r->is_server_away = is_away(result);
+	r->is_server_away = http_is_away(result);
 	switch (result->outcome) {
 	case HTTP_ANSWERED:
 		if (result->status != 200)

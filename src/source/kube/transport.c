@@ -159,6 +159,13 @@ static bool is_http2(const struct transport *t)
 	return t->http_version >= CURL_HTTP_VERSION_2_0;
 }
 
+bool http_is_away(const struct http_result *result)
+{
+	return result->outcome == HTTP_UNREACHABLE || result->outcome == HTTP_CUT ||
+	       (result->outcome == HTTP_ANSWERED && result->status >= 502 &&
+		result->status <= 504 && result->retry_after_s == 0);
+}
+
 static void answer_begin(struct http *h)
 {
 	curl_off_t retry_after = 0;
@@ -171,7 +178,7 @@ static void answer_begin(struct http *h)
 	(void)curl_easy_getinfo(h->handle.easy, CURLINFO_HTTP_VERSION, &h->t->http_version);
 	h->has_head = true;
 	h->result.status = (int)status;
-	h->result.retry_after_s = retry_after > 0 ? (uint64_t)retry_after : 0;
+	h->result.retry_after_s = (uint64_t)MIN(MAX(retry_after, 0), RETRY_AFTER_MAX_S);
 	h->content_type = type ? xstrdup(type) : NULL;
 	if (is_http1(h->t))
 		event_active(h->t->tick, EV_TIMEOUT, 0); /* for unpark() */

@@ -48,17 +48,22 @@ enum http_outcome {
 	HTTP_STOPPED,      /* an operation returned an error */
 };
 
+#define RETRY_AFTER_MAX_S 300
+
 /* Texts are borrowed for the call. */
 struct http_result {
 	enum http_outcome outcome;
 	int code;                 /* HTTP_STOPPED: what the operation returned */
 	int status;               /* 0: none */
 	size_t server;            /* for transport_avoid() */
-	uint64_t retry_after_s;   /* Retry-After; 0: none */
+	uint64_t retry_after_s;   /* Retry-After, at most RETRY_AFTER_MAX_S; 0: none */
 	const char *content_type; /* NULL: none */
 	const struct str *body;   /* first 64 KiB, unless `data` got them */
 	const char *why;          /* cause of an outcome that is not HTTP_ANSWERED */
 };
+
+/* No answer, a lost connection, or 502 to 504: a load balancer may have no server. */
+bool http_is_away(const struct http_result *result);
 
 struct http_ops {
 	/*
