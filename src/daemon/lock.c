@@ -214,7 +214,7 @@ static int wait_for(int fd, struct err *err)
 	return r;
 }
 
-/* A lock that cannot be made is not worth a node without services. */
+/* Serve without the lock, which only detects a second vipd. */
 static bool is_dispensable(int error)
 {
 	return error == EROFS || error == EACCES || error == ENOENT || error == ENOSPC ||

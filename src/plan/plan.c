@@ -138,7 +138,7 @@ static void external_frontends(struct build *b, const struct plan_frontend *like
 		external.masq = PLAN_MASQ_UNSET;
 	guarded = external;
 	guarded.is_guarded = !ranges_are_unrestricted(b->s, fam);
-	vec_for_each (in, &b->s->ingress) /* SVC-16, SVC-18; SVC-24: only these are guarded */
+	vec_for_each (in, &b->s->ingress) /* SVC-16, SVC-18; SVC-24: guarded */
 		if (!in->is_proxy_mode && ip_fam(&in->addr) == fam)
 			frontend_add(b, &guarded, &in->addr, port->port, PLAN_FRONTEND_LB);
 	vec_for_each (ip, &b->s->external_ips) /* SVC-13, SVC-15 */
@@ -302,7 +302,7 @@ static void guard_pools(struct build *b)
 
 /*
  * Of two frontends of one service with one key, the kind that has precedence comes first. It is
- * kept, with the guard of the other one: REJ-10 goes by the key.
+ * kept, and guarded if one of the two is: REJ-10 applies to the address and port.
  */
 static int frontend_cmp(const void *a, const void *b)
 {

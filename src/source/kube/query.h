@@ -15,7 +15,7 @@ struct kube_resource {
 	const char *path;
 	const char *old_path; /* path of older servers, or NULL */
 	const char *labels;   /* selectors; NULL: none */
-	const char *fields;   /* servers may lack this one */
+	const char *fields;   /* field selector, which old servers may reject; NULL: none */
 	bool is_optional;     /* a server may lack it */
 };
 
