@@ -173,7 +173,9 @@ static void pod_cidr_check(struct vipd *v)
 /* Log once if a node port is not served on localhost. */
 static void localhost_check(struct vipd *v, const struct svc *svc)
 {
-	if (svc->service == NULL || v->is_localhost_limited)
+	if (svc->service == NULL || v->is_localhost_limited ||
+	    !(model_serves_localhost(&v->model, IPFAM_V4) ||
+	      model_serves_localhost(&v->model, IPFAM_V6)))
 		return;
 	vec_for_each (p, &svc->service->ports) {
 		if (p->node_port == 0 || !model_is_client_port(&v->model, p->node_port))

@@ -229,7 +229,7 @@ bool model_serves_localhost(const struct model *m, enum ipfam fam);
  */
 bool model_is_client_port(const struct model *m, uint16_t port);
 void model_client_port_put(struct model *m, uint16_t port, bool is_client);
-/* Is `a` an address of this host? Not of loopback addresses and IPv6 link-local ones. */
+/* Is `a` an address of this host? Loopback and link-local addresses are not listed. */
 bool model_is_host_addr(const struct model *m, const struct ip_addr *a);
 /* The first cluster IP of `s` that is an address of this host, or NULL. */
 const struct ip_addr *model_host_cluster_ip(const struct model *m, const struct service *s);

@@ -154,7 +154,8 @@ static struct touched touched_pool(enum ipfam fam, uint32_t id)
 static bool touched_of(struct touched *ret, enum nft_set_id set, enum ipfam fam, const uint8_t *key)
 {
 	static const enum nft_set_id pools[] = { NFTSET_ENDPOINTS, NFTSET_AFF_SLOTS,
-						 NFTSET_AFF_ENDPOINTS, NFTSET_FW_RANGES };
+						 NFTSET_AFF_ENDPOINTS, NFTSET_FW_RANGES,
+						 IPVSSET_RANGES };
 	/* Their keys begin with an address. */
 	static const enum nft_set_id addrs[] = {
 		NFTSET_FRONTENDS,       NFTSET_VIPS,
@@ -171,6 +172,7 @@ static bool touched_of(struct touched *ret, enum nft_set_id set, enum ipfam fam,
 	};
 
 	if (nft_set_is_among(set, pools, ARRAY_SIZE(pools))) {
+		/* IPVSSET_RANGES has a mark: no pool's number, but one that is touched. */
 		*ret = touched_pool(fam, set == NFTSET_FW_RANGES
 						 ? nft_get_range_pool(key)
 						 : nft_word_pool(nft_get_word(key)));

@@ -324,11 +324,11 @@ static void touched_begin(struct sync *s, uint64_t now)
 	const struct plane_ops *ops = s->plane->ops;
 	bool is_any = ops->touched == NULL || ops->touched(s->plane, NULL);
 
+	incident_begin(s);
 	/* A notification can be missed without a trace: there is no audit, so load now and then. */
 	if (s->is_sweep_pending && !is_any &&
 	    (s->config.audit_period_ns == 0 || now < s->next_audit_ns))
 		return;
-	incident_begin(s);
 	if (s->is_sweep_pending) {
 		s->is_load_wanted = true;
 		s->check_after_ns += s->stats.last_load_took_ns;

@@ -507,6 +507,7 @@ static void test_watch_touched(void **state)
 		{ NFPROTO_INET, "vipd-ipvs", "fe4", 12, true },
 		{ NFPROTO_INET, "vipd-ipvs", "masq_hosts6", 24, true },
 		{ NFPROTO_INET, "vipd-ipvs", "vips6", 16, true },
+		{ NFPROTO_INET, "vipd-ipvs", "ranges4", 8, true },
 		{ NFPROTO_INET, "vipd-ipvs", "remembered4", 4, false },
 		{ NFPROTO_INET, "vipd-ipvs", "vips", 4, false },
 		{ NFPROTO_INET, "theirs", "vips4", 4, false },

@@ -71,10 +71,10 @@ static int dump_message(void *arg, const struct nlmsghdr *msg, struct err *err)
 	if (msg->nlmsg_type != RTM_NEWADDR || msg->nlmsg_len < NLMSG_LENGTH(sizeof(*ifa)))
 		return 0;
 	ifa = mnl_nlmsg_get_payload(msg);
-	/* IPv4: of any scope, as `ip addr add ADDRESS dev lo scope host` for a load balancer's
-	 * address */
-	if (ifa->ifa_family != AF_INET &&
-	    (ifa->ifa_family != AF_INET6 || ifa->ifa_scope != RT_SCOPE_UNIVERSE))
+	if (ifa->ifa_family != AF_INET && ifa->ifa_family != AF_INET6)
+		return 0;
+	/* Of scope host: an address of a load balancer on lo */
+	if (ifa->ifa_scope != RT_SCOPE_UNIVERSE && ifa->ifa_scope != RT_SCOPE_HOST)
 		return 0;
 	nl_attr_table(tb, IFA_MAX, msg, sizeof(*ifa));
 	flags = nl_attr_u32(tb[IFA_FLAGS], ifa->ifa_flags);

@@ -114,12 +114,18 @@ static bool is_node_listed(const struct kube *k)
 	return reflector_is_complete(r) && ledger_is_complete(reflector_ledger(r), NULL);
 }
 
+/* Returns whether the environment has changed. */
+static bool node_follow(struct kube *k)
+{
+	return is_node_listed(k) && model_await_node(k->model, false, now_ns());
+}
+
 static void on_listed(void *arg)
 {
 	struct kube *k = arg;
 	bool is_all = true;
 
-	if (is_node_listed(k) && model_await_node(k->model, false, now_ns()) && k->is_synced)
+	if (node_follow(k) && k->is_synced)
 		k->callbacks.changed(k->callbacks.arg);
 	if (k->is_synced || !reflector_is_complete(k->reflectors[WHICH_SERVICES]) ||
 	    !reflector_is_complete(k->reflectors[WHICH_SLICES]))
@@ -145,6 +151,7 @@ static void on_changed(void *arg)
 {
 	struct kube *k = arg;
 
+	(void)node_follow(k);
 	k->callbacks.changed(k->callbacks.arg);
 }
 
