@@ -183,7 +183,7 @@ static void localhost_check(struct vipd *v, const struct svc *svc)
 		v->is_localhost_limited = true;
 		log_warn(LOG_AREA_MAIN,
 			 "%s/%s: node port %u is not served on localhost: the kernel gives this "
-			 "port to clients (net.ipv4.ip_local_port_range), list it in "
+			 "port to clients (net.ipv4.ip_local_port_range); list it in "
 			 "net.ipv4.ip_local_reserved_ports and restart vipd",
 			 name_text(svc->ns), name_text(svc->name), p->node_port);
 		return;

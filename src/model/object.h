@@ -23,7 +23,7 @@
 #define SLICE_ENDPOINTS_MAX 1000 /* the API's limit */
 #define SLICE_PORTS_MAX 20000    /* the API's limit */
 #define HINTS_MAX 64
-/* Source ranges; further ones count as invalid. In the kernel they cost a square (0003). */
+/* Source ranges; further ones count as invalid: the kernel's work grows with the square (0003). */
 #define SERVICE_RANGES_MAX 1024
 #define AFFINITY_DEFAULT_S 10800 /* SVC-31 */
 #define AFFINITY_MAX_S 86400

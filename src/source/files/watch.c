@@ -77,7 +77,7 @@ static void blind(struct watch *w, const char *limit, int error)
 {
 	if (!w->is_blind)
 		log_warn(LOG_AREA_SOURCE,
-			 "folder '%s': inotify: %s (limit %s); changes are found by a scan every "
+			 "folder '%s': inotify: %s (see %s); changes are found by a scan every "
 			 "%d s; next attempt in %d s",
 			 w->path, strerror(error), limit, BLIND_S, BLIND_S);
 	w->is_blind = true;
