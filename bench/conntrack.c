@@ -291,7 +291,7 @@ int main(int argc, char **argv)
 		die("network namespace", strerror(errno));
 	fill(n, udp_share);
 	ctnl_open(&ctnl, sock(), sock());
-	pass_open(&p, ctnl);
+	pass_open(&p, ctnl, NULL);
 	printf("%u flows in this namespace, one in %u UDP, and as many beside it\n\n", n,
 	       udp_share);
 	printf("%-38s %8s %8s %8s %10s %8s\n", "", "ms", "max", "cpu ms", "checked", "targets");

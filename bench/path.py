@@ -18,11 +18,12 @@ paths    cluster IP, node port and external address, TCP and UDP, IPv4 and IPv6:
          requests, bulk
 sizes    10 to 100,000 services, connections to all of them in an order without locality
 options  counters, affinity, guard, failover
+ranges   source ranges of the external address: none; the client in prefixes of several lengths; removal of 20,000
 rules    the cost of each rule on the path: rules of vipd's tables are deleted one after the other
 sync     requests and new connections while vipd programs 50,000 services x 5, on the other processor
 
---beside BUILD2 adds the vipd of another build to `sizes`. --icount runs it in a machine of tools/vm-run whose clock counts instructions: `rules` and `options`
-then repeat within 1 %, and figures are instructions.
+--beside BUILD2 adds the vipd of another build to `sizes` and `ranges`. --icount runs it in a machine of tools/vm-run whose
+clock counts instructions: `rules` and `options` then repeat within 1 %, and figures are instructions.
 """
 import argparse
 import ipaddress
@@ -33,6 +34,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 for _folder in ("bench", "bench/e2e", "tests", "tests/net"):
@@ -62,6 +64,7 @@ if "BENCH_QUICK" in os.environ:     # tools/bench
 SETTLE_S = 600
 BESIDE = []     # another build
 PATHS = ("cluster IP", "node port", "external")
+WHAT = ("paths", "sizes", "options", "ranges", "rules", "sync")
 
 
 def address(i, fam):
@@ -72,10 +75,11 @@ def backend(i, fam):
     return L.remote(i % 240 + 1, fam)
 
 
-def objects(n, families, affinity=None):
+def objects(n, families, affinity=None, ranges=()):
     """The first service also has a node port and an external address."""
     for i in range(n):
-        kinds = {} if i else {"kind": "LoadBalancer", "lb": [L.lb_ip(9, fam) for fam in families]}
+        kinds = {} if i else {"kind": "LoadBalancer", "lb": [L.lb_ip(9, fam) for fam in families],
+                              "ranges": ranges}
         yield service("s%d" % i, [address(i, fam) for fam in families], [
             port(80, proto, proto.lower(), 0 if i else NODE_PORT) for proto in ("TCP", "UDP")],
             affinity=affinity, **kinds)
@@ -176,7 +180,8 @@ def as_kube_proxy(n, fam):
 class Bed:
     """A lab, what translates in it, and the results of its rounds."""
 
-    def __init__(self, name, n=SERVICES, families=(4, 6), rules="", flags=None, affinity=None):
+    def __init__(self, name, n=SERVICES, families=(4, 6), rules="", flags=None, affinity=None,
+                 ranges=()):
         self.name, self.n, self.daemon = name, n, None
         self.used = {}
         self.turn = 0
@@ -188,7 +193,7 @@ class Bed:
                     "--service-cluster-ip-range": ",".join(RANGE.values()),
                     "--nodeport-addresses": "203.0.113.0/24,2001:db8:1::/64"}, **flags), base=False)
                 self.daemon.manifests.put("all.json", ipvs.as_list(
-                    list(objects(n, families, affinity))))
+                    list(objects(n, families, affinity, ranges))))
                 self.daemon.start(wait=False)
                 self.daemon.wait_ready(SETTLE_S)
             elif rules:
@@ -334,16 +339,61 @@ def measure_paths(rounds, folder, made):
                    for proto in ("tcp", "udp") for kind in COUNT], rounds, "tracked")
 
 
+def vipds(name, *args, **kwargs):
+    """Labs with vipd, and with that of another build."""
+    found = [Bed("vipd, " + name, *args, flags={}, **kwargs)]
+    if BESIDE:
+        build, os.environ["VIPD_BUILD"] = os.environ["VIPD_BUILD"], BESIDE[0]
+        found.append(Bed("vipd of BUILD2, " + name, *args, flags={}, **kwargs))
+        os.environ["VIPD_BUILD"] = build
+    return found
+
+
+def measure_ranges(rounds, folder, made):
+    clients = [ipaddress.ip_address(L.CLIENT[fam]) for fam in (4, 6)]
+    made.append(Bed("tracked", rules=TRACKED))
+    for name, lengths in (("no ranges", ()), ("single addresses", (32, 128)), ("short prefixes", (8, 32)),
+                          ("rare lengths", (12, 36))):
+        made += vipds(name, ranges=[str(ipaddress.ip_network((a, n), strict=False))
+                                    for a, n in zip(clients, lengths)])
+    compare(made, [("new", proto, fam, PATHS[2]) for fam in (4, 6) for proto in ("udp", "tcp")],
+            rounds, "vipd, no ranges")
+    for bed in made[-2:] if BESIDE else made[-1:]:
+        for older in (0, 1):
+            many_ranges(bed, older)
+
+
+def many_ranges(bed, older):
+    """A Service of 20 ports with 1,000 ranges is made and removed, beside `older` such Services."""
+    def put(name, number, ports):
+        bed.daemon.manifests.put(name + ".json", json.dumps(service(
+            name, address(bed.n + number, 4), [port(1000 + i, "TCP", "p%d" % i) for i in range(ports)],
+            kind="LoadBalancer", lb=[L.lb_ip(50 + number, 4)],
+            ranges=["11.%d.%d.0/24" % (i // 100, i % 100 * 2) for i in range(1000)])))
+
+    def reported(n):
+        """The slowest change so far, once the table has `n` prefixes; the first look is late, it costs."""
+        time.sleep(1)
+        L.eventually(lambda: bed.lab.node.run("nft", "list", "set", "ip", "vipd", "fw_ranges").count(" . 11.") == n,
+                     SETTLE_S, "%d ranges" % n)
+        return bed.daemon.status()["sync"]["event_to_ack"]["max_us"] / 1000
+
+    for i in range(older):
+        put("older%d" % i, 1 + i, 1)
+    reported(1000 * older)
+    put("many", 0, 20)
+    made = reported(1000 * older + 20000)
+    bed.daemon.manifests.empty("many.json")
+    print("  %-28s 20 ports with 1,000 ranges, beside %d: the slowest change until made %.0f ms, until removed "
+          "%.0f ms" % (bed.name, 1000 * older, made, reported(1000 * older)), flush=True)
+
+
 def measure_sizes(rounds, folder, made):
     made.append(Bed("tracked", rules=TRACKED))
     for n in SIZES:
         if n <= 10000:
             made.append(Bed("as kube-proxy, %d" % n, n, rules=as_kube_proxy(n, 4)))
-        made.append(Bed("vipd, %d" % n, n, (4,), flags={}))
-        if BESIDE:
-            build, os.environ["VIPD_BUILD"] = os.environ["VIPD_BUILD"], BESIDE[0]
-            made.append(Bed("vipd of BUILD2, %d" % n, n, (4,), flags={}))
-            os.environ["VIPD_BUILD"] = build
+        made += vipds("%d" % n, n, families=(4,))
     compare(made, [(kind, "tcp", 4, PATHS[0]) for kind in ("new", "request")] +
             [("new", "udp", 4, PATHS[0])], rounds, "tracked")
 
@@ -444,9 +494,9 @@ def in_a_machine(args, argv):
 
 
 def main(argv):
-    p = argparse.ArgumentParser(usage=__doc__)
+    p = argparse.ArgumentParser(usage=__doc__.replace("%", "%%"))
     p.add_argument("build")
-    p.add_argument("what", nargs="*", choices=("paths", "sizes", "options", "rules", "sync", []))
+    p.add_argument("what", nargs="*", choices=(*WHAT, []))
     p.add_argument("--rounds", type=int, default=3 if IN_A_MACHINE else 10)
     p.add_argument("--beside")
     p.add_argument("--icount", action="store_true")
@@ -459,7 +509,7 @@ def main(argv):
         print("bench/path: " + L.missing())
         return 77
     print(", ".join("%s: %s" % item for item in report.machine().items()))
-    for what in args.what or ("paths", "sizes", "options", "rules", "sync"):
+    for what in args.what or WHAT:
         print("\n== " + what, flush=True)
         made = []
         with tempfile.TemporaryDirectory(prefix="vipd-bench-") as folder:

@@ -185,7 +185,7 @@ void items_open(struct http_reply *reply, struct items *b, const struct serve_co
 /*
  * Parameters: "namespace", "name" (exact), "state" (a list of states, separated by
  * commas) and "q", a search text: a part of NAMESPACE/NAME, the name of a pod, a state,
- * or an address with or without a port, of a frontend or of an endpoint.
+ * or an address with or without a port and a protocol, of a frontend or of an endpoint.
  */
 struct filter {
 	const struct serve_context *ctx;
@@ -194,6 +194,7 @@ struct filter {
 	char *text;
 	struct ip_addr addr;         /* set: `text` is an address, or an address and a port */
 	uint16_t port;               /* 0 = any */
+	enum l4proto proto;          /* L4PROTO_UNSET = any */
 	uint32_t states;             /* bits of enum serve_state; 0 = all */
 	enum serve_state text_state; /* state named by `text`; UNSET: none */
 	struct serve_facts scratch;
@@ -214,6 +215,16 @@ static char *param_copy(const struct http_request *q, const char *name)
 	return value != NULL && value[0] != '\0' ? xstrdup(value) : NULL;
 }
 
+static void addr_parse(struct filter *f)
+{
+	AUTO(free) char *text = xstrdup(f->text);
+
+	f->proto = l4proto_cut(text);
+	if (ip_addr_parse(&f->addr, text, NULL) < 0 &&
+	    ip_endpoint_parse(&f->addr, &f->port, text) < 0)
+		f->port = 0; /* neither: a part of a name, or the name of a pod */
+}
+
 /* -EINVAL: `err` names the parameter. `ret` is initialised in any case. */
 static int filter_init(struct filter *ret, const struct serve_context *ctx,
 		       const struct http_request *q, struct err *err)
@@ -224,11 +235,10 @@ static int filter_init(struct filter *ret, const struct serve_context *ctx,
 	ret->ns = param_copy(q, "namespace");
 	ret->name = param_copy(q, "name");
 	ret->text = param_copy(q, "q");
-	if (ret->text != NULL)
+	if (ret->text != NULL) {
 		ret->text_state = serve_state_parse(ret->text, strlen(ret->text));
-	if (ret->text != NULL && ip_addr_parse(&ret->addr, ret->text, NULL) < 0 &&
-	    ip_endpoint_parse(&ret->addr, &ret->port, ret->text) < 0)
-		ret->port = 0; /* neither: a part of a name, or the name of a pod */
+		addr_parse(ret);
+	}
 	return states ? body_words_parse(&ret->states, states, state_find, "state",
 					 "a state of a service", err)
 		      : 0;
@@ -243,15 +253,21 @@ static void filter_fini(struct filter *f)
 	str_fini(&f->key);
 }
 
+static bool is_port(const struct filter *f, uint16_t port, uint8_t proto)
+{
+	return (f->port == 0 || port == f->port) &&
+	       (f->proto == L4PROTO_UNSET || proto == f->proto);
+}
+
+/* Also without ports, if any will do. */
 static bool has_port(const struct filter *f, const struct service *s)
 {
-	return f->port == 0 || vec_has(&s->ports, p, p->port == f->port);
+	return is_port(f, 0, L4PROTO_UNSET) || vec_has(&s->ports, p, is_port(f, p->port, p->proto));
 }
 
 static bool has_node_port(const struct filter *f, const struct service *s)
 {
-	return vec_has(&s->ports, p,
-		       p->node_port != 0 && (f->port == 0 || p->node_port == f->port));
+	return vec_has(&s->ports, p, p->node_port != 0 && is_port(f, p->node_port, p->proto));
 }
 
 /* Addresses of the object, programmed or not. */
@@ -270,13 +286,13 @@ static bool object_has_addr(const struct filter *f, const struct service *s)
 static bool rows_have_addr(const struct filter *f, const struct plan_rows *rows)
 {
 	return vec_has(&rows->frontends, fe,
-		       ip_addr_is_equal(&fe->addr, &f->addr) &&
-			       (f->port == 0 || fe->port == f->port));
+		       ip_addr_is_equal(&fe->addr, &f->addr) && is_port(f, fe->port, fe->proto));
 }
 
 static bool slice_has_port(const struct filter *f, const struct slice *sl)
 {
-	return f->port == 0 || vec_has(&sl->ports, p, p->port == f->port);
+	return is_port(f, 0, L4PROTO_UNSET) ||
+	       vec_has(&sl->ports, p, is_port(f, p->port, p->proto));
 }
 
 static bool slice_has_addr(const struct filter *f, const struct slice *sl)

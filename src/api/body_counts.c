@@ -5,12 +5,15 @@
  * Each call reads BATCH counters of a service from the kernel, in less than a millisecond: of
  * connections to its frontends, of rejected ones, of its backends. They are copies, so that rows
  * may change meanwhile. A service is written after all of its counters were read; one with more
- * than SLOTS_MAX backends without counters of endpoints.
+ * than SLOTS_MAX backends without counters of endpoints. A sum with an unknown counter is null: a
+ * part of it would look like a restart of the counters.
  */
 #include "api/body.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#include "model/select.h"
 
 #define BATCH 256
 #define SLOTS_MAX 2048
@@ -18,6 +21,7 @@
 struct sum {
 	struct ip_endpoint at;
 	uint64_t n;
+	bool is_unknown;
 };
 
 enum step {
@@ -31,10 +35,9 @@ struct counts_body {
 	struct items items;
 	const struct name *ns; /* counted; of the requested service, NULL = all */
 	const struct name *name;
-	bool is_counted;             /* at least one counter exists */
-	enum step step;              /* of the current service */
-	size_t n_read;               /* counters in this step */
-	uint64_t totals[STEP_SLOTS]; /* of all frontends, by step */
+	enum step step;                /* of the current service */
+	size_t n_read;                 /* counters in this step */
+	struct sum totals[STEP_SLOTS]; /* of all frontends, by step */
 	VEC(struct plan_frontend) frontends;
 	VEC(struct plane_slot) slots;
 	VEC(struct sum) sums;
@@ -48,7 +51,7 @@ static void slots_gather(struct counts_body *b)
 
 	vec_clear(&b->slots);
 	vec_clear(&b->sums);
-	if (rows == NULL)
+	if (rows == NULL || b->items.ctx->counting < PLANE_COUNT_ENDPOINTS)
 		return;
 	vec_for_each (pool, &rows->pools)
 		for (uint32_t i = 0; i < plan_pool_counters(pool) && b->slots.n <= SLOTS_MAX; i++) {
@@ -61,6 +64,15 @@ static void slots_gather(struct counts_body *b)
 		vec_clear(&b->slots);
 }
 
+/* Do the rows lack an address family of the service, which failed? */
+static bool is_in_part(const struct plan *p, const struct service *s)
+{
+	for (enum ipfam fam = 0; s != NULL && fam < IPFAM_N; fam++)
+		if (p->left_out >> fam & 1 && service_has_family(s, fam))
+			return true;
+	return false;
+}
+
 static void counts_item(struct items *items, const struct svc *svc)
 {
 	struct counts_body *b = (struct counts_body *)items;
@@ -69,6 +81,8 @@ static void counts_item(struct items *items, const struct svc *svc)
 	if (rows == NULL || rows->frontends.n == 0)
 		return;
 	memset(b->totals, 0, sizeof(b->totals));
+	b->totals[STEP_CONNECTIONS].is_unknown = is_in_part(items->ctx->plan, svc->service);
+	b->totals[STEP_REJECTED].is_unknown = b->totals[STEP_CONNECTIONS].is_unknown;
 	vec_clear(&b->frontends);
 	vec_for_each (f, &rows->frontends)
 		*vec_push(&b->frontends) = *f;
@@ -76,20 +90,21 @@ static void counts_item(struct items *items, const struct svc *svc)
 }
 
 /* Add the i-th counter of the step. */
-static void count_add(struct counts_body *b, size_t i, uint64_t packets)
+static void count_add(struct counts_body *b, size_t i, const struct plane_count *c)
 {
 	const struct plane_slot *slot;
 
-	b->is_counted = true;
 	if (b->step != STEP_SLOTS) {
-		b->totals[b->step] += packets;
-	} else if (packets > 0) {
+		b->totals[b->step].n += c->packets;
+		b->totals[b->step].is_unknown |= !c->is_known;
+	} else if (c->packets > 0 || !c->is_known) {
 		slot = &b->slots.v[i];
-		*vec_push(&b->sums) = (struct sum){ { slot->addr, slot->port, 0 }, packets };
+		*vec_push(&b->sums) =
+			(struct sum){ { slot->addr, slot->port, 0 }, c->packets, !c->is_known };
 	}
 }
 
-/* One batch of the step's `n_all` counters. A failure ends the step. */
+/* One batch of the step's `n_all` counters. Those that cannot be read are unknown. */
 static void batch_read(struct counts_body *b, size_t n_all)
 {
 	const struct plane *plane = b->items.ctx->plane;
@@ -105,10 +120,10 @@ static void batch_read(struct counts_body *b, size_t n_all)
 						&b->frontends.v[b->n_read], n, got, NULL);
 	else if (n > 0)
 		r = plane->ops->count_slots(plane, &b->slots.v[b->n_read], n, got, NULL);
-	for (size_t i = 0; i < n && r == 0; i++)
-		if (got[i].is_known)
-			count_add(b, b->n_read + i, got[i].packets);
-	b->n_read = r < 0 ? n_all : b->n_read + n;
+	if (r < 0)
+		memset(got, 0, sizeof(got));
+	for (size_t i = 0; i < n; i++)
+		count_add(b, b->n_read++, &got[i]);
 }
 
 /* A backend may be in two pools, the cluster pool and the local pool. */
@@ -120,12 +135,19 @@ static void sums_merge(struct counts_body *b)
 		return;
 	vec_sort(&b->sums, ip_endpoint_cmp);
 	for (size_t i = 1; i < b->sums.n; i++) {
-		if (ip_endpoint_cmp(&b->sums.v[kept].at, &b->sums.v[i].at) == 0)
+		if (ip_endpoint_cmp(&b->sums.v[kept].at, &b->sums.v[i].at) == 0) {
 			b->sums.v[kept].n += b->sums.v[i].n;
-		else
+			b->sums.v[kept].is_unknown |= b->sums.v[i].is_unknown;
+		} else {
 			b->sums.v[++kept] = b->sums.v[i];
+		}
 	}
 	vec_cut(&b->sums, kept + 1);
+}
+
+static void sum_write(struct jsonw *w, const char *key, const struct sum *sum)
+{
+	jsonw_uint_if(w, key, !sum->is_unknown, sum->n);
 }
 
 static void service_write(struct counts_body *b)
@@ -134,13 +156,13 @@ static void service_write(struct counts_body *b)
 
 	jsonw_object(w, NULL);
 	jsonw_names(w, b->items.key->ns, b->items.key->name);
-	jsonw_uint(w, "connections", b->totals[STEP_CONNECTIONS]);
-	jsonw_uint(w, "rejected", b->totals[STEP_REJECTED]);
+	sum_write(w, "connections", &b->totals[STEP_CONNECTIONS]);
+	sum_write(w, "rejected", &b->totals[STEP_REJECTED]);
 	jsonw_array(w, "endpoints");
 	vec_for_each (sum, &b->sums) {
 		jsonw_object(w, NULL);
 		jsonw_endpoint(w, &sum->at.addr, sum->at.port);
-		jsonw_uint(w, "connections", sum->n);
+		sum_write(w, "connections", sum);
 		jsonw_end(w);
 	}
 	jsonw_end(w);
@@ -150,9 +172,11 @@ static void service_write(struct counts_body *b)
 /* The step is over. A service without connections is not written. */
 static void step_next(struct counts_body *b)
 {
+	const struct sum *all = &b->totals[STEP_CONNECTIONS];
+	bool is_written = all->n > 0 || all->is_unknown;
+
 	b->n_read = 0;
-	b->step =
-		b->totals[STEP_CONNECTIONS] > 0 && b->step != STEP_SLOTS ? b->step + 1 : STEP_NONE;
+	b->step = is_written && b->step != STEP_SLOTS ? b->step + 1 : STEP_NONE;
 	if (b->step == STEP_SLOTS)
 		slots_gather(b);
 }
@@ -182,7 +206,8 @@ static bool is_requested(void *arg, const struct svc *svc)
 	const struct counts_body *b = arg;
 	const struct plane *plane = b->items.ctx->plane;
 
-	if (plane->ops->count_frontends == NULL || plane->ops->count_slots == NULL)
+	if (b->items.ctx->counting == PLANE_COUNT_NONE || plane->ops->count_frontends == NULL ||
+	    plane->ops->count_slots == NULL)
 		return false;
 	return b->name == NULL || (svc->ns == b->ns && svc->name == b->name);
 }
@@ -194,7 +219,7 @@ static void counts_head(struct items *items)
 
 static void counts_tail(struct items *items)
 {
-	jsonw_bool(&items->w, "counted", ((struct counts_body *)items)->is_counted);
+	jsonw_bool(&items->w, "counted", items->ctx->counting != PLANE_COUNT_NONE);
 }
 
 static void counts_close(struct items *items)

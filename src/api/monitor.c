@@ -235,7 +235,7 @@ void monitor_stepped(struct monitor *mon, const struct sync *sync)
 	counter_event(mon, &mon->loads, st->loads, "kernel state was loaded");
 	counter_event(mon, &mon->foreign_changes, st->foreign_changes,
 		      "another process changed the ruleset");
-	counter_event(mon, &mon->repairs, st->repairs, "elements were repaired");
+	counter_event(mon, &mon->repairs, st->repairs, "kernel state was repaired");
 }
 
 /* --- subscribers --- */

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "api/body.h"
 #include "base/control.h"
@@ -84,21 +83,10 @@ static const struct http_body_ops trace_ops = { trace_more, trace_close };
 
 /* --- the parameters --- */
 
-/* Cut off a suffix such as "/tcp"; L4PROTO_UNSET without one. */
-static enum l4proto proto_cut(char *text)
-{
-	static const enum l4proto protos[] = { L4PROTO_TCP, L4PROTO_UDP, L4PROTO_SCTP };
-	char *slash = strrchr(text, '/');
-
-	for (size_t i = 0; slash != NULL && i < ARRAY_SIZE(protos); i++)
-		if (strcasecmp(slash + 1, l4proto_text((uint8_t)protos[i])) == 0) {
-			*slash = '\0';
-			return protos[i];
-		}
-	return L4PROTO_UNSET;
-}
-
-/* The port of a service by name or number; the only one when `text` is empty. */
+/*
+ * The port of a service by name or number, of several protocols TCP; the only one when `text` is
+ * empty.
+ */
 static const struct service_port *port_find(const struct service *s, const char *text,
 					    enum l4proto proto)
 {
@@ -111,10 +99,10 @@ static const struct service_port *port_find(const struct service *s, const char 
 		(void)snprintf(number, sizeof(number), "%u", p->port);
 		if (*text == '\0' && found != NULL)
 			return NULL;
-		if (*text == '\0')
+		if (*text != '\0' && strcmp(text, p->name->text) != 0 && strcmp(text, number) != 0)
+			continue;
+		if (found == NULL || p->proto == L4PROTO_TCP)
 			found = p;
-		else if (strcmp(text, p->name->text) == 0 || strcmp(text, number) == 0)
-			return p;
 	}
 	return found;
 }
@@ -157,7 +145,7 @@ static int to_parse(struct plan_trace_query *ret, const struct serve_context *ct
 		    struct err *err)
 {
 	AUTO(free) char *text = xstrdup(to);
-	enum l4proto proto = proto_cut(text);
+	enum l4proto proto = l4proto_cut(text);
 	int r;
 
 	if (ip_endpoint_parse(&ret->dst, &ret->port, text) == 0) {

@@ -104,6 +104,7 @@ static void head_addrs(struct jsonw *w, const struct service *s)
 		jsonw_end(w);
 	}
 	jsonw_end(w);
+	jsonw_uint(w, "left_out_addresses", s->n_left_out_addrs);
 	jsonw_prefixes(w, "source_ranges", s->source_ranges.v, s->source_ranges.n);
 	jsonw_uint(w, "invalid_source_ranges", s->n_bad_source_ranges);
 }
@@ -210,8 +211,7 @@ static void rows_copy(struct view_page *v, const struct plan_rows *rows)
 		plan_pool_copy_backends(vec_push(&v->rows->pools), pool, 0);
 	vec_for_each (c, &rows->conflicts) {
 		*vec_push(&v->rows->conflicts) = *c;
-		(void)name_ref(c->owner_ns);
-		(void)name_ref(c->owner_name);
+		(void)plan_owner_ref(c->owner);
 	}
 }
 
@@ -390,9 +390,9 @@ static void step_conflicts(struct view_page *v, struct jsonw *w)
 	jsonw_object(w, NULL);
 	jsonw_frontend(w, &c->addr, c->port, c->proto);
 	jsonw_text(w, "kind", plan_frontend_kind_text(c->kind));
-	jsonw_name(w, "owner_namespace", c->owner_ns);
-	jsonw_name(w, "owner_name", c->owner_name);
-	jsonw_text(w, "owner_kind", plan_frontend_kind_text(c->owner_kind));
+	jsonw_name(w, "owner_namespace", c->owner->ns);
+	jsonw_name(w, "owner_name", c->owner->name);
+	jsonw_text(w, "owner_kind", plan_frontend_kind_text(c->owner->kind));
 	jsonw_text(w, "reason", plan_conflict_reason(c));
 	jsonw_end(w);
 }
@@ -400,6 +400,8 @@ static void step_conflicts(struct view_page *v, struct jsonw *w)
 static void step_pools(struct view_page *v, struct jsonw *w)
 {
 	const struct plan_pool *pool;
+	AUTO(free) struct ip_prefix *ranges = NULL;
+	size_t n_ranges;
 	bool has_scheduler;
 
 	if (!list_more(v, w, "pools", v->rows->pools.n, STAGE_PORTS))
@@ -419,7 +421,8 @@ static void step_pools(struct view_page *v, struct jsonw *w)
 	has_scheduler = v->balancing.scheduler[0] != '\0';
 	if (has_scheduler || v->ctx->plane->ops->balancing != NULL)
 		jsonw_text(w, "scheduler", has_scheduler ? v->balancing.scheduler : NULL);
-	jsonw_prefixes(w, "source_ranges", pool->ranges.v, pool->ranges.n);
+	ranges = plan_pool_ranges(pool, &n_ranges);
+	jsonw_prefixes(w, "source_ranges", ranges, n_ranges);
 	jsonw_array(w, "backends");
 	v->stage = STAGE_BACKENDS;
 	v->k = 0;

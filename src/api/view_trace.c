@@ -109,6 +109,23 @@ static void step_source(struct jsonw *w, const struct serve_context *ctx,
 	step(w, "source", &out);
 }
 
+/* A node port of this node is translated here, whatever the client. */
+static void step_node(struct jsonw *w, const struct serve_context *ctx, const struct plan_trace *t)
+{
+	const struct name *self = ctx->model->config.node_name;
+	FINI(str_fini) struct str out = { 0 };
+
+	if (self == NULL || self->len == 0 || t->pod_node == NULL || t->is_pod_of_this_node ||
+	    t->is_host || t->verdict == PLAN_TRACE_UNTOUCHED ||
+	    t->frontend.kind == PLAN_FRONTEND_NODEPORT)
+		return;
+	str_printf(&out,
+		   "the pod is on %s: its connections to this address are handled there; run "
+		   "vipctl on %s",
+		   t->pod_node->text, t->pod_node->text);
+	step(w, "node", &out);
+}
+
 /* --- frontend --- */
 
 static void put_node_addrs(struct str *out, const struct serve_context *ctx, enum ipfam fam)
@@ -382,6 +399,7 @@ static void view_source(struct jsonw *w, const struct plan_trace *t)
 	jsonw_text(w, "is", source_words[t->source]);
 	jsonw_bool(w, "assumed", t->is_assumed);
 	jsonw_text(w, "pod", t->pod);
+	jsonw_name(w, "node", t->pod_node);
 	jsonw_end(w);
 	jsonw_object(w, "destination");
 	jsonw_frontend(w, &t->query.dst, t->query.port, t->query.proto);
@@ -442,6 +460,7 @@ void view_trace(struct jsonw *w, const struct serve_context *ctx, const struct p
 	view_source(w, t);
 	view_service(w, t);
 	jsonw_array(w, "steps");
+	step_node(w, ctx, t);
 	step_source(w, ctx, t);
 	step_frontend(w, ctx, t);
 	if (t->ns != NULL) {

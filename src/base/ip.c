@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /* Decimal with any number of leading zeros, at most `max`; advances *p. -1 if none. */
 static int decimal(const char **p, int max)
@@ -295,6 +296,35 @@ size_t ip_prefixes_reduce(struct ip_prefix *v, size_t n)
 	return kept;
 }
 
+/* Sorted, and none inside another: `low` is the lower half if it shares its parent with `high`. */
+static bool are_halves(const struct ip_prefix *low, const struct ip_prefix *high)
+{
+	struct ip_prefix parent = { .addr = low->addr, .len = (uint8_t)(low->len - 1) };
+
+	return low->len == high->len && parent.len > 0 && ip_prefix_covers(&parent, high);
+}
+
+size_t ip_prefixes_join(struct ip_prefix *v, size_t n)
+{
+	size_t kept = 0;
+
+	n = ip_prefixes_reduce(v, n);
+	for (size_t i = 0; i < n; i++) {
+		v[kept++] = v[i];
+		for (; kept > 1 && are_halves(&v[kept - 2], &v[kept - 1]); kept--)
+			v[kept - 2].len--;
+	}
+	return kept;
+}
+
+struct ip_prefix ip_prefix_part(const struct ip_prefix *p, unsigned int len, unsigned int i)
+{
+	struct ip_prefix part = { .addr = p->addr, .len = (uint8_t)len };
+
+	part.addr.bytes[(len - 1) / 8] |= (uint8_t)(i << (8 - len % 8) % 8);
+	return part;
+}
+
 struct ip_prefix ip_prefix_host(const struct ip_addr *a)
 {
 	return (struct ip_prefix){ .addr = *a, .len = (uint8_t)(ip_len(ip_fam(a)) * 8) };
@@ -324,5 +354,17 @@ enum l4proto l4proto_parse(const char *text)
 	for (size_t i = 0; i < ARRAY_SIZE(l4protos); i++)
 		if (strcmp(text, l4protos[i].text) == 0)
 			return l4protos[i].proto;
+	return L4PROTO_UNSET;
+}
+
+enum l4proto l4proto_cut(char *text)
+{
+	char *slash = strrchr(text, '/');
+
+	for (size_t i = 0; slash != NULL && i < ARRAY_SIZE(l4protos); i++)
+		if (strcasecmp(slash + 1, l4protos[i].text) == 0) {
+			*slash = '\0';
+			return l4protos[i].proto;
+		}
 	return L4PROTO_UNSET;
 }

@@ -144,6 +144,13 @@ bool ip_prefix_contains(const struct ip_prefix *p, const struct ip_addr *a);
 bool ip_prefix_covers(const struct ip_prefix *outer, const struct ip_prefix *inner);
 /* Sort `n` prefixes, and drop those inside of another one. Returns how many are left. */
 size_t ip_prefixes_reduce(struct ip_prefix *v, size_t n);
+/* ip_prefixes_reduce(), and join the halves of a prefix, but not to a prefix of all addresses. */
+size_t ip_prefixes_join(struct ip_prefix *v, size_t n);
+/*
+ * Number `i`, from 0, of the prefixes of `len` bits in `p`. `len` is 1 to 128, at most 3 more than
+ * p->len, and p->len..len do not cross a byte.
+ */
+struct ip_prefix ip_prefix_part(const struct ip_prefix *p, unsigned int len, unsigned int i);
 /* The prefix of full length that holds only `a`. */
 struct ip_prefix ip_prefix_host(const struct ip_addr *a);
 
@@ -159,3 +166,5 @@ enum l4proto {
 const char *l4proto_text(uint8_t proto);
 /* From the API's spelling; "" and NULL mean TCP (SEL-13). L4PROTO_UNSET if unknown. */
 enum l4proto l4proto_parse(const char *text);
+/* Cut off a suffix such as "/tcp", in any case; L4PROTO_UNSET without one. */
+enum l4proto l4proto_cut(char *text);

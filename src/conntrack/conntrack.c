@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <netinet/in.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 
 #include "base/log.h"
@@ -23,7 +24,8 @@ struct conntrack {
 	struct stale *stale;
 	struct worker *worker;
 	struct event *timer;
-	struct pass *pass; /* in the helper only */
+	struct pass *pass;          /* in the helper only */
+	_Atomic uint32_t *outdated; /* stale_job_outdated(), for the helper */
 	struct conntrack_config config;
 	struct pass_result total; /* of all successful passes */
 	bool are_sysctls_set;
@@ -63,7 +65,7 @@ static int helper_run(void *helper, const struct job *job, struct pass_result *r
 	if (r < 0)
 		return r;
 	if (c->pass == NULL)
-		pass_open(&c->pass, ctnl);
+		pass_open(&c->pass, ctnl, c->outdated);
 	return pass_run(c->pass, job, ret, err);
 }
 
@@ -112,6 +114,8 @@ static void on_done(void *arg, const struct worker_answer *a)
 
 	if (a->result == 0 || a->result == -EBUSY)
 		note_success(c, a);
+	else if (a->result == -ECANCELED)
+		log_info(LOG_AREA_CONNTRACK, "stale flow scan: %s; it begins again", a->err.text);
 	else
 		note_failure(c, a);
 	stale_job_done(c->stale, a->id, a->result, a->took_ns, now_ns());
@@ -142,6 +146,7 @@ void conntrack_accepted(struct conntrack *c, const struct svc *svc, const struct
 			uint8_t left_out)
 {
 	stale_accepted(c->stale, svc, rows, left_out, now_ns());
+	*c->outdated = stale_job_outdated(c->stale);
 	arm(c);
 }
 
@@ -184,8 +189,14 @@ int conntrack_open(struct conntrack **ret, struct event_base *base, const struct
 {
 	AUTO(conntrack_close) struct conntrack *c = xcalloc(1, sizeof(*c));
 	struct worker_config worker = { .run = helper_run, .helper = c, .done = on_done, .arg = c };
-	int r = worker_open(&c->worker, base, &worker, err);
+	void *shared = mmap(NULL, sizeof(*c->outdated), PROT_READ | PROT_WRITE,
+			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	int r;
 
+	if (shared == MAP_FAILED)
+		return err_errno(err, "memory shared with the helper");
+	c->outdated = shared;
+	r = worker_open(&c->worker, base, &worker, err);
 	if (r < 0)
 		return r;
 	stale_open(&c->stale, m, config->is_reset);
@@ -202,5 +213,7 @@ void conntrack_close(struct conntrack *c)
 	event_drop(c->timer);
 	worker_close(c->worker);
 	stale_close(c->stale);
+	if (c->outdated != NULL)
+		(void)munmap((void *)(uintptr_t)c->outdated, sizeof(*c->outdated));
 	free(c);
 }

@@ -25,15 +25,17 @@
 
 struct pass {
 	struct ctnl *ctnl;
+	const _Atomic uint32_t *outdated;
 	bool cannot_match;       /* the kernel cannot delete by filter */
 	uint64_t n_udp[IPFAM_N]; /* UDP flows in the last dump of them */
 };
 
-void pass_open(struct pass **ret, struct ctnl *c)
+void pass_open(struct pass **ret, struct ctnl *c, const _Atomic uint32_t *outdated)
 {
 	struct pass *p = xcalloc(1, sizeof(*p));
 
 	p->ctnl = c;
+	p->outdated = outdated;
 	*ret = p;
 }
 
@@ -52,6 +54,13 @@ static uint64_t table_size(void)
 
 	return sysctl_read(&n, "", SYSCTL_NETFILTER "nf_conntrack_count", NULL) == 0 ? n
 										     : UINT32_MAX;
+}
+
+static int outdated_check(const struct pass *p, const struct job *job, struct err *err)
+{
+	return p->outdated != NULL && *p->outdated == job->id
+		       ? err_set(err, -ECANCELED, "its endpoints have changed")
+		       : 0;
 }
 
 /* --- filtered by the kernel --- */
@@ -102,8 +111,10 @@ static int match_all(struct pass *p, const struct job *job, struct pass_result *
 {
 	vec_for_each (f, &job->frontends) {
 		for (uint32_t i = 0; i < f->n_targets; i++) {
-			int r = match_target(p, job, f, &job->targets.v[f->target + i], err);
+			int r = outdated_check(p, job, err);
 
+			if (r == 0)
+				r = match_target(p, job, f, &job->targets.v[f->target + i], err);
 			if (r < 0)
 				return r;
 			result->n_matches++;
@@ -115,7 +126,7 @@ static int match_all(struct pass *p, const struct job *job, struct pass_result *
 /* --- dumped and checked --- */
 
 struct dump {
-	struct ctnl *ctnl;
+	const struct pass *pass;
 	const struct job *job;
 	struct pass_result *result;
 	uint64_t n_udp[IPFAM_N]; /* UDP flows */
@@ -127,10 +138,12 @@ static void on_entry(void *arg, const struct ctnl_entry *e)
 
 	d->result->n_seen++;
 	d->n_udp[ip_fam(&e->flow.to.addr)] += e->flow.proto == IPPROTO_UDP;
-	if (job_is_stale(d->job, &e->flow))
-		ctnl_delete(d->ctnl, e);
+	if (outdated_check(d->pass, d->job, NULL) < 0)
+		ctnl_delete_drop(d->pass->ctnl);
+	else if (job_is_stale(d->job, &e->flow))
+		ctnl_delete(d->pass->ctnl, e);
 	if (d->result->n_seen % DELETE_EVERY == 0)
-		ctnl_delete_now(d->ctnl);
+		ctnl_delete_now(d->pass->ctnl);
 }
 
 /* `is_udp`: a dump of UDP flows for each family of the job, else one of all flows. */
@@ -154,11 +167,16 @@ static int dump_all(struct pass *p, struct dump *d, bool is_udp, struct err *err
 static int check_all(struct pass *p, const struct job *job, bool is_udp, struct pass_result *result,
 		     struct err *err)
 {
-	struct dump d = { .ctnl = p->ctnl, .job = job, .result = result };
+	struct dump d = { .pass = p, .job = job, .result = result };
 	int r = dump_all(p, &d, is_udp, err);
-	/* Also after a dump that failed: the checked flows are valid. */
-	int q = ctnl_delete_flush(p->ctnl, &result->n_deleted, r < 0 ? NULL : err);
+	int q;
 
+	if (r == 0)
+		r = outdated_check(p, job, err);
+	if (r == -ECANCELED)
+		ctnl_delete_drop(p->ctnl);
+	/* Also after a dump that failed: the checked flows are valid. */
+	q = ctnl_delete_flush(p->ctnl, &result->n_deleted, r < 0 ? NULL : err);
 	return r < 0 ? r : q;
 }
 

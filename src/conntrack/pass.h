@@ -22,14 +22,17 @@ struct pass_result {
 	uint64_t n_deleted; /* of n_seen */
 };
 
-/* Takes `c`. */
-void pass_open(struct pass **ret, struct ctnl *c);
+/*
+ * Takes `c`. While *outdated is the id of a job, the job ends before its next deletion: another
+ * process may set it. NULL: no job does.
+ */
+void pass_open(struct pass **ret, struct ctnl *c, const _Atomic uint32_t *outdated);
 void pass_close(struct pass *p);
 DEFINE_AUTO(struct pass *, pass_close);
 
 /*
  * 0: all flows that match the job were deleted. After an error, part of them may have been:
- * repeat the job. -EBUSY: all but offloaded ones were (conntrack/ctnl.h).
+ * repeat the job. -EBUSY: all but offloaded ones were (conntrack/ctnl.h). -ECANCELED: outdated.
  */
 MUST_USE int pass_run(struct pass *p, const struct job *job, struct pass_result *ret,
 		      struct err *err);

@@ -20,8 +20,13 @@
 #include "model/tuning.h"
 
 #define SCANS 2 /* scans of each target: at once, and for late packets */
+/* So many jobs in a row may be outdated: changes that never end do not prevent scans. */
+#define OUTDATED_MAX 3
 /* Above this number of exact targets, a UDP frontend uses one target with its live set. */
 #define FRONTEND_SCANS_MAX 32
+/* Exact targets that a change of a service adds, and scans that a step drops or puts off. */
+#define SERVICE_SCANS_MAX 8192
+#define SKIPS_MAX 5000
 /* The helper works a fifth of the time at most; short bursts are exempt. */
 #define PACE 5
 #define PACE_FREE_NS (2 * NSEC_PER_SEC)
@@ -98,6 +103,8 @@ struct stale {
 	struct tcp_scan tcp;
 	uint32_t job;
 	bool is_busy;
+	bool is_outdated;    /* the job under way */
+	uint32_t n_outdated; /* jobs in a row */
 	uint32_t failures;
 	uint64_t not_before_ns;
 	uint64_t rested_ns; /* earliest start of the next job under the 20 % duty cycle */
@@ -202,17 +209,6 @@ static void scan_add_not_live(struct stale *s, struct frontend *f, uint64_t now)
 	scan_add(s, f, JOB_TARGET_NOT_LIVE, NULL, now);
 }
 
-/* Many exact targets of a UDP frontend become one: all endpoints that are not live. */
-static void scan_add_exact(struct stale *s, struct frontend *f, const struct ip_endpoint *to,
-			   uint64_t now)
-{
-	if (f->key.proto != L4PROTO_UDP ||
-	    (f->n_scans < FRONTEND_SCANS_MAX && !scans_not_live(s, f)))
-		scan_add(s, f, JOB_TARGET_EXACT, to, now);
-	else
-		scan_add_not_live(s, f, now);
-}
-
 /* --- records --- */
 
 static void record_close(struct record *r)
@@ -263,9 +259,13 @@ static bool is_tracked(const struct stale *s, const struct plan_frontend *f)
 	return f->proto == L4PROTO_UDP || (s->is_reset && f->proto == L4PROTO_TCP);
 }
 
-static bool are_tracked(const struct stale *s, const struct plan_rows *rows)
+static size_t tracked_count(const struct stale *s, const struct plan_rows *rows)
 {
-	return rows != NULL && vec_has(&rows->frontends, f, is_tracked(s, f));
+	size_t n = 0;
+
+	for (size_t i = 0; rows != NULL && i < rows->frontends.n; i++)
+		n += is_tracked(s, &rows->frontends.v[i]);
+	return n;
 }
 
 /* --- scans after a change --- */
@@ -286,18 +286,42 @@ static struct frontend *frontend_get(struct stale *s, const struct ip_tuple *key
 	return f;
 }
 
-/* Add scans for the members of `old` that are not in `new` (NULL: empty); both are sorted. */
-static void lost_add(struct stale *s, struct frontend *f, const struct live *old,
-		     const struct live *new, uint64_t now)
+/* The live endpoints of a port, while its frontends are taken. */
+struct taken {
+	struct live *live;
+	const struct live *old; /* compared with it once: most frontends of a port have the same */
+	VEC(struct ip_endpoint) lost; /* members of `old` that are not live */
+	size_t exact_max;             /* exact targets of a frontend */
+};
+
+static void taken_compare(struct taken *t, const struct live *old)
 {
 	size_t j = 0;
 
+	if (t->old == old)
+		return;
+	t->old = old;
+	vec_clear(&t->lost);
 	vec_for_each (e, &old->v) {
-		while (new != NULL && j < new->v.n &&ip_endpoint_cmp(&new->v.v[j], e) < 0)
+		while (j < t->live->v.n && ip_endpoint_cmp(&t->live->v.v[j], e) < 0)
 			j++;
-		if (new == NULL || j == new->v.n || ip_endpoint_cmp(&new->v.v[j], e) != 0)
-			scan_add_exact(s, f, e, now);
+		if (j == t->live->v.n || ip_endpoint_cmp(&t->live->v.v[j], e) != 0)
+			*vec_push(&t->lost) = *e;
 	}
+}
+
+/* Many exact targets of a UDP frontend, or of its service, are one: all endpoints not live. */
+static void lost_add(struct stale *s, struct frontend *f, const struct taken *t, uint64_t now)
+{
+	size_t n = t->lost.n;
+
+	if (n > 0 && f->key.proto == L4PROTO_UDP &&
+	    (f->n_scans + n > FRONTEND_SCANS_MAX || n > t->exact_max || scans_not_live(s, f))) {
+		scan_add_not_live(s, f, now);
+		return;
+	}
+	vec_for_each (to, &t->lost)
+		scan_add(s, f, JOB_TARGET_EXACT, to, now);
 }
 
 /*
@@ -312,16 +336,46 @@ static void scan_soften(struct frontend *f)
 	}
 }
 
-/* The frontend now belongs to the service port with the endpoints `live`. */
-static void frontend_take(struct stale *s, struct frontend *f, struct live *live, uint64_t now)
+/* Are flows that are not translated to an endpoint stale? Not of a removed frontend. */
+static bool is_translating(const struct frontend *f)
 {
-	const struct live *old = f->live;
+	return f->live != NULL && !f->is_direct;
+}
 
-	f->live = live;
-	if (old != NULL)
-		lost_add(s, f, old, live, now);
-	else
+/* Would the scan delete flows that the frontend's change has made valid? */
+static bool is_overtaken(const struct frontend *f, const struct scan *l, bool has_more)
+{
+	if (l->kind == JOB_TARGET_EXACT)
+		return f->live != NULL && job_endpoint_is_in(&l->to, f->live->v.v, f->live->v.n);
+	return (l->kind == JOB_TARGET_NOT_LIVE && has_more) ||
+	       (l->kind != JOB_TARGET_TRANSLATED && !is_translating(f));
+}
+
+/* `has_more`: the frontend has got endpoints. */
+static void job_compare(struct stale *s, const struct frontend *f, bool has_more)
+{
+	if (!s->is_busy || s->is_outdated || f->job != s->job || s->n_outdated == OUTDATED_MAX)
+		return;
+	list_for_each_entry (l, &f->scans, struct scan, of)
+		s->is_outdated |= l->is_under_way && is_overtaken(f, l, has_more);
+}
+
+/* The frontend now belongs to the service port with the endpoints `t->live`. */
+static void frontend_take(struct stale *s, struct frontend *f, struct taken *t, uint64_t now)
+{
+	const struct live *live = t->live;
+	const struct live *old = f->live;
+	bool has_more = live->v.n > 0;
+
+	f->live = t->live;
+	if (old != NULL) {
+		taken_compare(t, old);
+		has_more = live->v.n + t->lost.n > old->v.n;
+		lost_add(s, f, t, now);
+	} else {
 		scan_soften(f);
+	}
+	job_compare(s, f, has_more);
 	if (f->key.proto != L4PROTO_UDP || !s->is_started)
 		return;
 	if ((old == NULL || (old->v.n == 0 && live->v.n > 0)) && !scans_not_live(s, f))
@@ -334,11 +388,13 @@ static void frontend_give_up(struct stale *s, struct frontend *f, uint64_t now)
 
 	f->live = NULL;
 	list_del(&f->link);
+	job_compare(s, f, false);
 	if (f->key.proto == L4PROTO_UDP) {
 		scans_drop(s, f);
 		scan_add(s, f, JOB_TARGET_TRANSLATED, NULL, now);
 	} else {
-		lost_add(s, f, old, NULL, now);
+		vec_for_each (to, &old->v)
+			scan_add(s, f, JOB_TARGET_EXACT, to, now);
 	}
 	frontend_reap(s, f);
 }
@@ -348,7 +404,9 @@ static struct record *record_make(struct stale *s, const struct svc *svc,
 				  const struct plan_rows *rows, uint64_t now)
 {
 	struct record *r = xcalloc(1, sizeof(*r));
-	AUTO(vec_fini) VEC(struct live *) made = { 0 }; /* by port and family */
+	AUTO(vec_fini) VEC(struct taken) taken = { 0 }; /* by port and family */
+	size_t n_tracked = MAX(tracked_count(s, rows), (size_t)1);
+	size_t exact_max = MAX(SERVICE_SCANS_MAX / n_tracked, (size_t)1);
 
 	r->ns = name_ref(svc->ns);
 	r->name = name_ref(svc->name);
@@ -361,15 +419,17 @@ static struct record *record_make(struct stale *s, const struct svc *svc,
 
 		if (!is_tracked(s, f))
 			continue;
-		while (made.n <= at)
-			*vec_push(&made) = NULL;
-		if (made.v[at] == NULL)
-			made.v[at] = live_make(s, r, svc, f);
+		while (taken.n <= at)
+			*vec_push(&taken) = (struct taken){ .exact_max = exact_max };
+		if (taken.v[at].live == NULL)
+			taken.v[at].live = live_make(s, r, svc, f);
 		to = frontend_get(s, &key);
 		list_move_tail(&r->frontends, &to->link);
 		to->is_direct = f->forwarding != FORWARDING_MASQUERADE;
-		frontend_take(s, to, made.v[at], now);
+		frontend_take(s, to, &taken.v[at], now);
 	}
+	vec_for_each (t, &taken)
+		vec_fini(&t->lost);
 	vec_fit(&r->lives);
 	return r;
 }
@@ -406,7 +466,7 @@ void stale_accepted(struct stale *s, const struct svc *svc, const struct plan_ro
 	struct record *old = record_find(s, svc);
 	struct record *new;
 
-	if (old == NULL && !are_tracked(s, rows))
+	if (old == NULL && tracked_count(s, rows) == 0)
 		return;
 	new = record_make(s, svc, rows, now);
 	if (old != NULL && svc->service != NULL)
@@ -512,7 +572,8 @@ static enum fate scan_fate(const struct stale *s, const struct scan *l)
 {
 	const struct frontend *f = l->frontend;
 
-	if (f->is_direct && (l->kind == JOB_TARGET_UNTRANSLATED || l->kind == JOB_TARGET_NOT_LIVE))
+	if (!is_translating(f) &&
+	    (l->kind == JOB_TARGET_UNTRANSLATED || l->kind == JOB_TARGET_NOT_LIVE))
 		return FATE_DROP;
 	if (l->kind != JOB_TARGET_EXACT)
 		return FATE_TAKE;
@@ -527,6 +588,7 @@ struct taking {
 	VEC(struct frontend *) frontends;
 	size_t n_scans;
 	size_t n_live;
+	size_t n_skipped;
 };
 
 static void scan_take(struct stale *s, struct taking *t, struct scan *l)
@@ -552,10 +614,12 @@ static void scan_settle(struct stale *s, struct taking *t, struct scan *l, uint6
 		scan_take(s, t, l);
 		break;
 	case FATE_DROP:
+		t->n_skipped++;
 		scan_drop(s, l);
 		frontend_reap(s, f);
 		break;
 	case FATE_WAIT:
+		t->n_skipped++;
 		scan_queue(s, l, QUEUE_ALIVE, now + STALE_ALIVE_NS);
 		break;
 	}
@@ -564,7 +628,7 @@ static void scan_settle(struct stale *s, struct taking *t, struct scan *l, uint6
 static bool is_full(const struct taking *t)
 {
 	return t->frontends.n >= JOB_FRONTENDS_MAX || t->n_scans >= JOB_TARGETS_MAX ||
-	       t->n_live >= JOB_LIVE_MAX;
+	       t->n_live >= JOB_LIVE_MAX || t->n_skipped >= SKIPS_MAX;
 }
 
 static void queue_take(struct stale *s, struct taking *t, enum queue q, uint64_t now)
@@ -656,7 +720,6 @@ static void scan_busy(struct stale *s, struct scan *l, uint64_t now)
 
 static void job_rest(struct stale *s, uint64_t took_ns, uint64_t now)
 {
-	s->failures = 0;
 	s->rested_ns = MAX(s->rested_ns, now) + took_ns * PACE;
 	s->not_before_ns = 0;
 	if (s->rested_ns > now + PACE_FREE_NS)
@@ -671,11 +734,18 @@ static void job_back_off(struct stale *s, uint64_t now)
 	s->not_before_ns = now + MIN(wait, STALE_RETRY_MAX_NS);
 }
 
+uint32_t stale_job_outdated(const struct stale *s)
+{
+	return s->is_outdated ? s->job : 0;
+}
+
 void stale_job_done(struct stale *s, uint32_t id, int result, uint64_t took_ns, uint64_t now)
 {
 	if (!s->is_busy || id != s->job)
 		return;
 	s->is_busy = false;
+	s->is_outdated = false;
+	s->n_outdated = result == -ECANCELED ? s->n_outdated + 1 : 0;
 	list_for_each_entry_safe (l, tmp, &s->under_way, struct scan, due) {
 		if (result == 0) {
 			scan_done(s, l, now);
@@ -694,6 +764,8 @@ void stale_job_done(struct stale *s, uint32_t id, int result, uint64_t took_ns, 
 		tcp_begin(&s->tcp, now);
 	s->tcp.is_under_way = false;
 	if (result == 0 || result == -EBUSY)
+		s->failures = 0;
+	if (result == 0 || result == -EBUSY || result == -ECANCELED)
 		job_rest(s, took_ns, now);
 	else
 		job_back_off(s, now);

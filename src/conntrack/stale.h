@@ -82,10 +82,15 @@ uint64_t stale_next(const struct stale *s);
  */
 bool stale_job_take(struct stale *s, struct job *ret, uint64_t now);
 /*
+ * The id of the job under way if it would delete flows that a later change has made valid, else 0.
+ * It is to be ended with -ECANCELED.
+ */
+uint32_t stale_job_outdated(const struct stale *s);
+/*
  * The job ended, `took_ns` after its begin. `result` is 0, or a negative errno: its targets
  * then stay pending and are retried with backoff. -EBUSY: they are retried after STALE_BUSY_NS,
- * in a job without other targets, which do not wait. The next job waits four times `took_ns`,
- * at most half a second.
+ * in a job without other targets, which do not wait. -ECANCELED: without backoff. The next job
+ * waits four times `took_ns`, at most half a second.
  */
 void stale_job_done(struct stale *s, uint32_t id, int result, uint64_t took_ns, uint64_t now);
 

@@ -204,10 +204,11 @@ static const struct cli_command commands[] = {
 	{ "svc", "[WHAT]", "services: addresses, endpoints, reasons", "nskwD",
 	  "  Without WHAT: one line per service port. POOL shows backends in the kernel / known\n"
 	  "  endpoints: 3/5; L marks a pool of this node's endpoints only: 1L/5.\n"
-	  "  WHAT is NAMESPACE/NAME or a part of it, an address with or without a port (of a\n"
-	  "  VIP, a node port, an endpoint), or the name of a pod. If one service matches, the\n"
+	  "  WHAT is NAMESPACE/NAME or a part of it, ADDRESS[:PORT][/PROTOCOL] (of a VIP, a node\n"
+	  "  port, an endpoint), or the name of a pod. If one service matches, the\n"
 	  "  output has its frontends, pools, and every endpoint with its slot or the reason why\n"
-	  "  it is not used.\n"
+	  "  it is not used. Exit code 1 if that is not the given NAMESPACE/NAME; -o json then\n"
+	  "  prints only an error, and -o name the match.\n"
 	  "  --state LIST shows services in these states: ok, no-endpoints, dropping, conflict,\n"
 	  "  pending, rejected, not-proxied, no-service.\n"
 	  "  --kernel reads the kernel, without vipd: one line per frontend; with WHAT, frontends\n"
@@ -253,12 +254,13 @@ static const struct cli_command commands[] = {
 	  .words = ":services", .run = run_taken_out },
 	{ "trace", "SRC DST:PORT [POD]", "path of a connection, step by step", "wL",
 	  "  SRC is an address, ADDRESS:PORT, the name of a pod, or `host`. DST:PORT is\n"
-	  "  ADDRESS:PORT[/PROTOCOL] (udp, sctp; else tcp), or NAMESPACE/NAME[:PORT] for the\n"
-	  "  service's cluster IP. The result is computed from the objects, without a packet; with\n"
-	  "  POD (or its address) only that endpoint is shown. Exit code 1 if no endpoint is\n"
-	  "  reached. --live then follows the first packets of new connections of this flow through\n"
-	  "  the kernel's rules, for at most 10 seconds and 10 connections: in this network\n"
-	  "  namespace, with a table of its own that the kernel removes when vipctl exits.\n",
+	  "  ADDRESS:PORT[/PROTOCOL] (udp, sctp; else tcp), or NAMESPACE/NAME[:PORT][/PROTOCOL] for\n"
+	  "  the service's cluster IP (without PROTOCOL tcp, if the port has several). The result is\n"
+	  "  computed from the objects, without a packet; with POD (or its address) only that\n"
+	  "  endpoint is shown. Exit code 1 if no endpoint is reached. --live then follows the first\n"
+	  "  packets of new connections of this flow through the kernel's rules, for at most 10\n"
+	  "  seconds and 10 connections: in this network namespace, with a table of its own that the\n"
+	  "  kernel removes when vipctl exits.\n",
 	  .run = run_trace },
 	{ "dump", "[WHAT]", "all state as JSON, without times", "nBD",
 	  "  WHAT as for svc. Two dumps of one state are equal, byte by byte. --bundle: the state of\n"

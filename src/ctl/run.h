@@ -76,6 +76,11 @@ int out_json(const json_t *json, int code);
  */
 MUST_USE int answer_get(json_t **ret, const struct run *run, bool is_write, const char *path, ...)
 	__attribute__((sentinel));
+/*
+ * 0 if vipd is past `waiting` for its first lists: until then its answers lack services that the
+ * kernel serves. Else the exit code, and an error is printed.
+ */
+MUST_USE int source_check(const struct run *run);
 /* Print `out` and free it; return `code`. */
 int out_text(struct str *out, int code);
 /* Print the answer in the format of `run` and free it. Returns `code`. */

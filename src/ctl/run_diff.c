@@ -75,9 +75,11 @@ int run_diff(const struct run *run)
 	const char *plane = run->plane;
 	struct diff d = { 0 };
 	struct err err;
-	int code;
+	int code = run->manifests != NULL ? 0 : source_check(run);
 	int r;
 
+	if (code != 0)
+		return code;
 	r = run->manifests != NULL ? 0 : programmed_plane(&plane, &run->client, run->plane, &err);
 	for (int i = 0; r == 0; i++) {
 		r = diff_try(&d, run, plane, &err);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ip.h"
 #include "ctl/doctor.h"
 #include "ctl/run.h"
 #include "ctl/value.h"
@@ -43,6 +44,22 @@ int answer_show(const struct run *run, json_t *answer, int code,
 	}
 	json_decref(answer);
 	return code;
+}
+
+int source_check(const struct run *run)
+{
+	json_auto_t *status = NULL;
+	const json_t *source;
+	int code = answer_get(&status, run, false, "/v1/status", NULL);
+
+	if (code != 0 || strcmp(value_text(status, "state"), "waiting") != 0)
+		return code;
+	source = value_get(status, "source");
+	return complain(EXIT_PROBLEM,
+			"vipd has not read all objects, and the kernel may serve services "
+			"(vipctl svc --kernel): waiting for %s",
+			value_has(source, "waiting_for") ? value_text(source, "waiting_for")
+							 : "the first complete lists");
 }
 
 /* --- status --- */
@@ -139,6 +156,17 @@ static int page_show(const struct run *run, json_t *page, const char *service)
 	return answer_show(run, page, EXIT_FINE, show_service);
 }
 
+/* An address, with or without a port and a protocol: 10.96.0.10:80/TCP is no NAMESPACE/NAME. */
+static bool is_address(const char *text)
+{
+	AUTO(free) char *copy = xstrdup(text);
+	struct ip_addr addr;
+	uint16_t port;
+
+	(void)l4proto_cut(copy);
+	return ip_addr_parse(&addr, copy, NULL) == 0 || ip_endpoint_parse(&addr, &port, copy) == 0;
+}
+
 /* Is `text` the name of this service, with or without its namespace? */
 static bool is_named(const json_t *item, const char *text)
 {
@@ -166,6 +194,22 @@ static const json_t *find_selected(const json_t *items, const char *text)
 	return n == 1 ? found : NULL;
 }
 
+/*
+ * 0, or an error: `text` is NAMESPACE/NAME, and `one` is the only service that contains it, but
+ * another one. A script must not take its state for that of a service that was deleted.
+ */
+static int name_check(const struct run *run, const json_t *one, const char *text)
+{
+	const char *slash = strchr(text, '/');
+
+	if (slash == NULL || slash == text || slash[1] == '\0' || is_address(text) ||
+	    is_named(one, text))
+		return 0;
+	return complain(EXIT_PROBLEM, "%s not found%s%s; the only match is %s/%s", text,
+			run->states ? " in state " : "", run->states ? run->states : "",
+			value_text(one, "namespace"), value_text(one, "name"));
+}
+
 static int not_found(const struct run *run, const char *text)
 {
 	return complain(EXIT_PROBLEM,
@@ -190,13 +234,18 @@ static int svc_search(const struct run *run, const char *text)
 	one = find_selected(value_get(list, "items"), text);
 	if (one == NULL && json_array_size(value_get(list, "items")) > 0)
 		return list_show(run, list);
-	if (one != NULL)
+	if (one == NULL)
+		code = not_found(run, text);
+	else if (run->output != OUTPUT_NAME)
+		code = name_check(run, one, text);
+	if (one != NULL && (code == 0 || run->output != OUTPUT_JSON))
 		say(&service, one, "{namespace}/{name}");
 	json_decref(list);
 	if (service.len == 0)
-		return not_found(run, text);
+		return code;
 	r = page_get(&page, run, service.text, &err);
-	return r < 0 ? failed(r, &err) : page_show(run, page, service.text);
+	r = r < 0 ? failed(r, &err) : page_show(run, page, service.text);
+	return code != 0 ? code : r;
 }
 
 /* NAMESPACE/NAME of a service, else search. */
@@ -222,12 +271,15 @@ int run_svc(const struct run *run)
 		return usage("'%s': svc takes one argument", run->args[1]);
 	if (run->is_kernel)
 		return run_svc_kernel(run);
+	code = source_check(run);
+	if (code != 0)
+		return code;
 	if (run->n_args == 0) {
 		code = list_get(&list, run, NULL);
 		return code != 0 ? code : list_show(run, list);
 	}
 	slash = strchr(run->args[0], '/');
-	if (slash == NULL || run->states != NULL)
+	if (slash == NULL || run->states != NULL || is_address(run->args[0]))
 		return svc_search(run, run->args[0]);
 	ns = xstrndup(run->args[0], (size_t)(slash - run->args[0]));
 	if (run->ns != NULL && strcmp(run->ns, ns) != 0)
@@ -261,8 +313,10 @@ int run_trace(const struct run *run)
 		return usage("trace takes SRC and DST:PORT[/PROTOCOL], and optionally POD");
 	if (run->live_s > 0 && run->output == OUTPUT_JSON)
 		return usage("--live writes text: it excludes -o json and -o yaml");
-	code = answer_get(&trace, run, false, "/v1/trace", "from", run->args[0], "to", run->args[1],
-			  NULL);
+	code = source_check(run);
+	if (code == 0)
+		code = answer_get(&trace, run, false, "/v1/trace", "from", run->args[0], "to",
+				  run->args[1], NULL);
 	if (code != 0)
 		return code;
 	code = trace_show(run, trace);
@@ -296,15 +350,16 @@ static int dump_select(struct str *target, const struct run *run, const char *te
 	} else {
 		query_add(target, "namespace", value_text(one, "namespace"));
 		query_add(target, "name", value_text(one, "name"));
+		code = name_check(run, one, text);
 	}
-	return 0;
+	return code;
 }
 
 int run_dump(const struct run *run)
 {
 	FINI(str_fini) struct str target = { 0 };
 	struct err err = { 0 };
-	int code = 0;
+	int code;
 	int r;
 
 	if (run->is_yaml)
@@ -313,6 +368,9 @@ int run_dump(const struct run *run)
 		return run_bundle(run);
 	if (run->n_args > 1)
 		return usage("'%s': dump takes one argument", run->args[1]);
+	code = source_check(run);
+	if (code != 0)
+		return code;
 	str_puts(&target, "/v1/dump");
 	if (run->n_args == 1)
 		code = dump_select(&target, run, run->args[0]);
@@ -384,6 +442,9 @@ int run_taken_out(const struct run *run)
 
 	while (strcmp(kinds[i].command, run->command->name) != 0)
 		i++;
+	code = run->n_args == 2 ? source_check(run) : 0;
+	if (code != 0)
+		return code;
 	if (run->n_args == 2)
 		code = answer_get(&answer, run, true, kinds[i].path, "service", run->args[0],
 				  "endpoint", run->args[1], "state", kinds[i].state, NULL);

@@ -80,6 +80,9 @@ static void addresses(struct str *out, const json_t *page)
 	}
 	if (has_any)
 		str_puts(out, " (ipMode Proxy: handled by the load balancer)\n");
+	if (value_int(page, "left_out_addresses") > 0)
+		line(out, "left out", page,
+		     "{left_out_addresses:d} of the load balancer addresses and external IPs: too many");
 }
 
 static void head(struct str *out, const json_t *page, const struct style *style)
@@ -106,7 +109,7 @@ static void head(struct str *out, const json_t *page, const struct style *style)
 		str_puts(out, "\n");
 	}
 	addresses(out, page);
-	if (value_has(page, "counts"))
+	if (value_has(value_get(page, "counts"), "connections"))
 		line(out, "connections", value_get(page, "counts"),
 		     "{connections:d}, of these {rejected:d} rejected");
 	if (value_int(page, "health_check_node_port") != 0)
@@ -280,8 +283,10 @@ static void pool_print(struct str *out, const json_t *pool, const json_t *index,
 		table_cell(&t, ep ? MARK_NONE : MARK_ATTENTION, "%s",
 			   ep ? dash(value_text(ep, "pod")) : "no longer an endpoint");
 		cell_say(&t, MARK_NONE, ep, "{node}");
+		ep = value_endpoint(counts, b);
 		if (has_counts)
-			cell_say(&t, MARK_NONE, value_endpoint(counts, b), "{connections:d}");
+			cell_say(&t, MARK_NONE, ep,
+				 ep && !value_has(ep, "connections") ? "-" : "{connections:d}");
 	}
 	table_print(out, &t, style, 2);
 }

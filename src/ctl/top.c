@@ -36,28 +36,36 @@ static json_t *items_index(const json_t *counts)
 	return index;
 }
 
-/* A counter that is smaller than it was began again at 0. */
-static double rate_of(json_int_t now, json_int_t before, double seconds)
+/*
+ * Growth of a counter a second; negative: unknown. A smaller value may be a restart at 0, or the
+ * sum of fewer frontends; without a previous one the counter may be old.
+ */
+static double rate_of(const json_t *item, const json_t *old, const char *key, double seconds)
 {
-	if (seconds <= 0)
+	json_int_t grown = value_int(item, key) - value_int(old, key);
+
+	if (seconds <= 0 || grown < 0 || !value_has(item, key) || !value_has(old, key))
 		return -1;
-	return (double)(now >= before ? now - before : now) / seconds;
+	return (double)grown / seconds;
+}
+
+static json_int_t total_of(const json_t *item, const char *key)
+{
+	return value_has(item, key) ? value_int(item, key) : -1;
 }
 
 static void rows_endpoints(struct top *t, const char *name, const json_t *item, const json_t *old,
 			   double seconds)
 {
 	value_for_each (ep, value_get(item, "endpoints")) {
-		json_int_t n = value_int(ep, "connections");
-		json_int_t before = value_int(value_endpoint(old, ep), "connections");
 		struct str where = { 0 };
 
 		say_endpoint(&where, ep);
 		*vec_push(&t->rows) = (struct top_row){
 			.name = xstrdup(name),
 			.endpoint = where.text,
-			.total = n,
-			.rate = rate_of(n, before, seconds),
+			.total = total_of(ep, "connections"),
+			.rate = rate_of(ep, value_endpoint(old, ep), "connections", seconds),
 		};
 	}
 }
@@ -65,15 +73,12 @@ static void rows_endpoints(struct top *t, const char *name, const json_t *item, 
 static void rows_service(struct top *t, const char *name, const json_t *item, const json_t *old,
 			 double seconds)
 {
-	json_int_t total = value_int(item, "connections");
-	json_int_t rejected = value_int(item, "rejected");
-
 	*vec_push(&t->rows) = (struct top_row){
 		.name = xstrdup(name),
-		.total = total,
-		.rejected = rejected,
-		.rate = rate_of(total, value_int(old, "connections"), seconds),
-		.rejected_rate = rate_of(rejected, value_int(old, "rejected"), seconds),
+		.total = total_of(item, "connections"),
+		.rejected = total_of(item, "rejected"),
+		.rate = rate_of(item, old, "connections", seconds),
+		.rejected_rate = rate_of(item, old, "rejected", seconds),
 	};
 }
 
@@ -210,17 +215,27 @@ static void rate_put(struct str *line, double rate)
 		str_printf(line, " %10.1f", rate);
 }
 
+static void total_put(struct str *line, int width, json_int_t total)
+{
+	if (total < 0)
+		str_printf(line, " %*s", width, "-");
+	else
+		str_printf(line, " %*" JSON_INTEGER_FORMAT, width, total);
+}
+
 static void row_put(struct str *out, struct str *line, const struct top *t,
 		    const struct top_row *row, size_t width)
 {
 	rate_put(line, row->rate);
 	if (!t->shows_endpoints)
 		rate_put(line, row->rejected_rate);
-	str_printf(line, " %12" JSON_INTEGER_FORMAT, row->total);
-	if (t->shows_endpoints)
+	total_put(line, 12, row->total);
+	if (t->shows_endpoints) {
 		str_printf(line, "  %-24s  %s", row->endpoint, row->name);
-	else
-		str_printf(line, " %10" JSON_INTEGER_FORMAT "  %s", row->rejected, row->name);
+	} else {
+		total_put(line, 10, row->rejected);
+		str_printf(line, "  %s", row->name);
+	}
 	line_put(out, line, width);
 }
 
@@ -254,6 +269,8 @@ static const char *empty_text(const struct top *t)
 {
 	if (!value_bool(t->counts, "counted"))
 		return "no counters: start vipd with --metrics-per-service=service or =endpoint";
+	if (value_has(t->status, "state") && strcmp(value_text(t->status, "state"), "running") != 0)
+		return "vipd is not running yet: see vipctl status";
 	return t->shows_endpoints ? "no connection yet; endpoints: --metrics-per-service=endpoint"
 				  : "no connection yet";
 }

@@ -23,11 +23,12 @@ enum top_sort {
 };
 
 struct top_row {
-	char *name;       /* NAMESPACE/NAME */
-	char *endpoint;   /* NULL: the service itself */
+	char *name;     /* NAMESPACE/NAME */
+	char *endpoint; /* NULL: the service itself */
+	/* Negative: unknown. */
 	json_int_t total; /* connection attempts, or connections of the endpoint */
 	json_int_t rejected;
-	double rate; /* a second; negative: not known yet */
+	double rate; /* a second */
 	double rejected_rate;
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "daemon/planes.h"
 
-#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
 
 #include "base/log.h"
 #include "nl/sock.h"
@@ -47,7 +47,7 @@ static int open_nft(struct plane **ret, struct err *err)
 static int open_ipvs(struct plane **ret, const struct options *o, struct err *err)
 {
 	static const int protocols[] = { NETLINK_NETFILTER, NETLINK_NETFILTER, NETLINK_GENERIC,
-					 NETLINK_ROUTE, NETLINK_GENERIC };
+					 NETLINK_ROUTE,     NETLINK_GENERIC,   NETLINK_ROUTE };
 	struct ipvs_config config = o->ipvs;
 	struct nl_sock *v[ARRAY_SIZE(protocols)];
 	int r = socks_open(v, protocols, ARRAY_SIZE(protocols), err);
@@ -58,8 +58,13 @@ static int open_ipvs(struct plane **ret, const struct options *o, struct err *er
 	config.exclude = o->ipvs_exclude.v;
 	config.n_exclude = o->ipvs_exclude.n;
 	config.sysctl_root = "";
-	r = ipvs_plane_open(ret, &(struct ipvs_socks){ v[0], v[1], v[2], v[3], v[4], NULL },
-			    &config, err);
+	r = nl_sock_join(v[5], RTNLGRP_IPV4_RULE, err);
+	if (r == 0)
+		r = nl_sock_join(v[5], RTNLGRP_IPV6_RULE, err);
+	if (r == 0)
+		r = ipvs_plane_open(
+			ret, &(struct ipvs_socks){ v[0], v[1], v[2], v[3], v[4], NULL, v[5] },
+			&config, err);
 	if (r < 0)
 		socks_close(v, ARRAY_SIZE(protocols));
 	return r;

@@ -39,7 +39,7 @@ static void conflict_text(struct str *out, const struct plan_rows *rows)
 	str_printf(out, "%s%s%s port %u/%s is served by %s/%s (%s)%s",
 		   plan_frontend_kind_text(c->kind), c->kind == PLAN_FRONTEND_NODEPORT ? "" : " ",
 		   c->kind == PLAN_FRONTEND_NODEPORT ? "" : ip_addr_text(&c->addr, addr), c->port,
-		   l4proto_text(c->proto), c->owner_ns->text, c->owner_name->text,
+		   l4proto_text(c->proto), c->owner->ns->text, c->owner->name->text,
 		   plan_conflict_reason(c), has_more ? "; more conflicts: see vipctl svc" : "");
 }
 

@@ -64,7 +64,7 @@ static void manifests_describe(const struct source *s, struct serve_source_info 
 {
 	struct str text = { 0 };
 
-	str_printf(&text, "manifests in %s", s->dir);
+	str_printf(&text, "manifests in %s%s", s->dir, files_are_none(s->files) ? " (none)" : "");
 	info->text = text.text;
 	info->waiting_for = s->is_ready ? NULL : xstrdup("the folder's first reading");
 	(void)files_problems(s->files, problem_add, info);

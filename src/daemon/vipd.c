@@ -233,14 +233,20 @@ static void ruleset_wait(struct vipd *v)
 	v->checks = checks;
 }
 
+/* Also of the other plane's state, while this plane has none to keep. */
+static bool is_sweep_pending(const struct vipd *v)
+{
+	return sync_is_sweep_pending(v->sync) || !v->is_source_complete;
+}
+
 /* After the first sync: remove the other plane's state once its connections have ended. */
 static void other_plane_end(struct vipd *v)
 {
 	uint64_t now = now_ns();
 	uint64_t again;
 
-	if (v->other.is_gone || sync_state_get(v->sync) != SYNC_RUNNING ||
-	    sync_is_sweep_pending(v->sync) || now < v->other.next_ns)
+	if (v->other.is_gone || sync_state_get(v->sync) != SYNC_RUNNING || is_sweep_pending(v) ||
+	    now < v->other.next_ns)
 		return;
 	again = other_plane_retire(&v->other, &v->options, &v->model, now);
 	if (again != 0)
@@ -257,8 +263,7 @@ static void sweep_log(struct vipd *v)
 {
 	FINI(str_fini) struct str why = { 0 };
 
-	if (sync_state_get(v->sync) != SYNC_RUNNING ||
-	    sync_is_sweep_pending(v->sync) == v->is_sweep_logged)
+	if (sync_state_get(v->sync) != SYNC_RUNNING || is_sweep_pending(v) == v->is_sweep_logged)
 		return;
 	v->is_sweep_logged = !v->is_sweep_logged;
 	if (!v->is_sweep_logged) {
@@ -268,8 +273,8 @@ static void sweep_log(struct vipd *v)
 	}
 	if (source_is_complete(v->source, &why))
 		str_puts(&why, SYNC_UNSTEADY);
-	log_warn(LOG_AREA_SYNC, "sweep pending: %s; frontends kept: %zu", str_text(&why),
-		 sync_sweep_kept(v->sync));
+	log_at(LOG_AREA_SYNC, sync_is_sweep_pending(v->sync) ? LOG_LEVEL_WARN : LOG_LEVEL_NOTICE,
+	       "sweep pending: %s; frontends kept: %zu", str_text(&why), sync_sweep_kept(v->sync));
 }
 
 static void on_sync(evutil_socket_t fd, short what, void *arg)
@@ -572,6 +577,7 @@ static int open_serve(struct vipd *v, struct err *err)
 		.failover = failover_loop_state(v->failover),
 		.monitor = v->monitor,
 		.source = { describe_source, v },
+		.counting = v->options.plane.counting,
 		.started_ns = now_ns(),
 	};
 	shown_set(v);

@@ -205,22 +205,13 @@ static void print_led(struct str *out, const struct plan_led *led, const struct 
 
 static void print_guard(struct str *out, const struct plan_pool *pool)
 {
-	char buf[IP_TEXT_MAX];
+	size_t n = 0;
+	AUTO(free) struct ip_prefix *ranges = pool != NULL ? plan_pool_ranges(pool, &n) : NULL;
+	char buf[IP_PREFIX_TEXT_MAX];
 
-	if (pool == NULL || pool->ranges.n == 0) {
-		str_puts(out, " guard=none");
-		return;
-	}
-	str_puts(out, " guard=");
-	for (size_t i = 0; i < pool->ranges.n; i++) {
-		const struct ip_prefix *r = &pool->ranges.v[i];
-		struct ip_addr last = r->addr;
-
-		for (size_t bit = r->len; bit < ip_len(ip_fam(&last)) * 8; bit++)
-			last.bytes[bit / 8] |= (uint8_t)(0x80 >> (bit % 8));
-		str_printf(out, "%s%s-", i ? "," : "", ip_addr_text(&r->addr, buf));
-		str_puts(out, ip_addr_text(&last, buf));
-	}
+	str_puts(out, n == 0 ? " guard=none" : " guard=");
+	for (size_t i = 0; i < n; i++)
+		str_printf(out, "%s%s", i == 0 ? "" : ",", ip_prefix_text(&ranges[i], buf));
 }
 
 void plan_frontend_led_print(struct str *out, const struct plan_rows *rows,

@@ -441,8 +441,8 @@ static void decide_ranges(struct plan_trace *t, const struct plan_rows *rows)
 
 	if (!t->frontend.is_guarded || pool == NULL)
 		return;
-	vec_for_each (p, &pool->ranges)
-		*vec_push(&t->ranges) = *p;
+	vec_append(&t->ranges, &pool->ranges);
+	vec_cut(&t->ranges, ip_prefixes_join(t->ranges.v, t->ranges.n));
 	range = vec_find(&t->ranges, p, ip_prefix_contains(p, &t->query.src));
 	if (range != NULL)
 		t->range = *range;

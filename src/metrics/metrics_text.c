@@ -197,7 +197,7 @@ static void state_lines(const struct metrics *m, struct str *out, uint64_t now)
 	    sync_pending_count(ctx->sync));
 	one_seconds(out, "vipd_pending_seconds", "gauge",
 		    "Age of the oldest pending change; rejected services count only if they are "
-		    "half of all",
+		    "half of all and the kernel has accepted no change since",
 		    pending_since != 0 && now > pending_since ? now - pending_since : 0);
 	one(out, "vipd_orphaned_frontends", "gauge",
 	    "Frontends without an object, kept in the kernel until all sources are synced",

@@ -19,8 +19,8 @@ static bool is_link_local(const struct ip_addr *a)
 /* --- addresses of the node ------------------------------------------------- */
 
 /*
- * LIFE-12, LIFE-14. The host's own addresses count only while there is no Node
- * object: a Node that lists IPv4 alone means that this node has no IPv6.
+ * LIFE-12, LIFE-14. The host's own addresses count only while there is no Node object with
+ * addresses: a Node that lists IPv4 alone means that this node has no IPv6.
  */
 static struct ip_addr node_ip(const struct model *m, enum ipfam fam)
 {
@@ -43,7 +43,9 @@ static struct ip_addr node_ip(const struct model *m, enum ipfam fam)
 /* May node ports of the family be served on env.node_ip? Not if that is a guess (LIFE-04). */
 static bool is_primary_known(const struct model_env *e, const struct model *m, enum ipfam fam)
 {
-	if (m->is_node_awaited && m->self == NULL && ip_addr_is_any(&m->config.bind_addr[fam]))
+	bool is_guess = m->self == NULL || m->self->addrs.n == 0;
+
+	if (m->is_node_awaited && is_guess && ip_addr_is_any(&m->config.bind_addr[fam]))
 		return false;
 	return ip_is_set(&e->node_ip[fam]) && !ip_addr_is_loopback(&e->node_ip[fam]);
 }
@@ -98,6 +100,7 @@ static void derive_service_cidrs(struct model_env *e, const struct model *m)
 		vec_for_each (p, &(*c)->cidrs)
 			*vec_push(&e->service_cidrs) = *p;
 	vec_cut(&e->service_cidrs, ip_prefixes_reduce(e->service_cidrs.v, e->service_cidrs.n));
+	e->keeps_service_cidrs = m->are_cidrs_awaited;
 }
 
 static void add_pod_cidrs(struct model_env *e, const struct ip_prefix *v, size_t n)
@@ -121,6 +124,7 @@ static void derive_detector(struct model_env *e, const struct model *m)
 	case DETECT_LOCAL_NODE_CIDR:
 		if (m->self != NULL)
 			add_pod_cidrs(e, m->self->pod_cidrs.v, m->self->pod_cidrs.n);
+		e->keeps_pod_cidrs = m->is_node_awaited && e->pod_cidrs.n == 0;
 		break;
 	case DETECT_LOCAL_BRIDGE:
 	case DETECT_LOCAL_PREFIX:
@@ -164,7 +168,9 @@ unsigned int env_diff(const struct model_env *a, const struct model_env *b)
 		diff |= ENV_CHANGE_NODEPORT_ADDRS;
 	if (memcmp(a->has_detector, b->has_detector, sizeof(a->has_detector)) != 0 ||
 	    !vec_is_equal(&a->pod_cidrs, &b->pod_cidrs) ||
-	    !vec_is_equal(&a->service_cidrs, &b->service_cidrs))
+	    !vec_is_equal(&a->service_cidrs, &b->service_cidrs) ||
+	    a->keeps_pod_cidrs != b->keeps_pod_cidrs ||
+	    a->keeps_service_cidrs != b->keeps_service_cidrs)
 		diff |= ENV_CHANGE_PLANE;
 	return diff;
 }

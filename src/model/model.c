@@ -432,13 +432,25 @@ static int env_update(struct model *m, uint64_t at_ns)
 	return 1;
 }
 
+/* IN-24. A kubelet creates its Node without what controllers assign; they do later. */
+static void node_fill(struct node *n, const struct node *last)
+{
+	if (n->addrs.n == 0)
+		vec_append(&n->addrs, &last->addrs);
+	if (n->pod_cidrs.n == 0)
+		vec_append(&n->pod_cidrs, &last->pod_cidrs);
+}
+
 static int node_put(struct model *m, struct object *o, uint64_t at_ns)
 {
 	struct node *n = o->node;
 
 	node_normalise(n);
-	if (m->config.node_name == NULL || n->name != m->config.node_name ||
-	    (m->self != NULL && node_is_equal(m->self, n)))
+	if (m->config.node_name == NULL || n->name != m->config.node_name)
+		return 0;
+	if (m->has_node_list && m->self != NULL)
+		node_fill(n, m->self);
+	if (m->self != NULL && node_is_equal(m->self, n))
 		return 0;
 	node_close(m->self);
 	m->self = object_ref(o).node;
@@ -667,7 +679,17 @@ bool model_await_node(struct model *m, bool is_awaited, uint64_t at_ns)
 {
 	bool is_new = m->is_node_awaited != is_awaited;
 
+	m->has_node_list = true;
 	m->is_node_awaited = is_awaited;
+	(void)env_update(m, at_ns);
+	return is_new;
+}
+
+bool model_await_service_cidrs(struct model *m, bool is_awaited, uint64_t at_ns)
+{
+	bool is_new = m->are_cidrs_awaited != is_awaited;
+
+	m->are_cidrs_awaited = is_awaited;
 	(void)env_update(m, at_ns);
 	return is_new;
 }

@@ -96,6 +96,9 @@ struct model_env {
 	VEC(struct ip_prefix) pod_cidrs;    /* sources of pods; empty: see has_detector */
 	bool has_detector[IPFAM_N];
 	VEC(struct ip_prefix) service_cidrs; /* sorted, no prefix inside another */
+	/* The source has not listed them yet: those in the kernel stay (IN-20). */
+	bool keeps_pod_cidrs;
+	bool keeps_service_cidrs;
 };
 
 /* See model/drain.h. */
@@ -150,7 +153,9 @@ struct model {
 	bool has_changes_first; /* the sync's: changes go to the head of `dirty` (adoption) */
 	struct list all;        /* every entry; callers that walk it in steps may rotate it */
 	struct node *self;      /* own Node object or NULL */
+	bool has_node_list;     /* of a source: model_await_node() was called */
 	bool is_node_awaited;   /* model_await_node() */
+	bool are_cidrs_awaited; /* model_await_service_cidrs() */
 	VEC(struct service_cidr *) service_cidrs;
 	VEC(struct ip_addr)
 	host_addrs; /* that could serve node ports, in the order of model_put_host_addrs() */
@@ -203,10 +208,13 @@ size_t model_list_end(struct model *m, enum object_kind kind, uint64_t at_ns);
 int model_put_host_addrs(struct model *m, const struct ip_addr *addrs, size_t n, size_t n_service,
 			 uint64_t at_ns);
 /*
- * A source has a list of Nodes, which is not received yet: node ports do not fall back to the
- * host's addresses. Returns whether `is_awaited` is news.
+ * A source has a list of Nodes. `is_awaited`: it is not received yet, or the Node has no addresses
+ * yet: node ports do not fall back to the host's addresses. From the first call on, a Node without
+ * addresses or pod CIDRs has those of the last copy. Returns whether `is_awaited` is news.
  */
 bool model_await_node(struct model *m, bool is_awaited, uint64_t at_ns);
+/* Likewise: a source has a list of ServiceCIDRs, which is not received yet. */
+bool model_await_service_cidrs(struct model *m, bool is_awaited, uint64_t at_ns);
 
 struct svc *model_find(const struct model *m, const struct name *ns, const struct name *name);
 struct slice_entry *model_find_slice(const struct model *m, const struct name *ns,

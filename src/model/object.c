@@ -182,6 +182,7 @@ bool service_is_equal(const struct service *a, const struct service *b)
 	       a->affinity_s == b->affinity_s &&
 	       a->health_check_node_port == b->health_check_node_port &&
 	       a->n_bad_source_ranges == b->n_bad_source_ranges &&
+	       a->n_left_out_addrs == b->n_left_out_addrs &&
 	       memcmp(a->cluster_ip, b->cluster_ip, sizeof(a->cluster_ip)) == 0 &&
 	       vecs_are_equal(&a->ports, &b->ports, service_port_differs) &&
 	       tunings_are_equal(a->tuning, b->tuning) &&

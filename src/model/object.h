@@ -17,14 +17,28 @@
 #include "base/name.h"
 #include "base/vec.h"
 
-/* Limits of one object; a decoder rejects an object above them. */
+/*
+ * Limits of one object. A decoder leaves out further entries of lists of a Service, which the API
+ * does not limit, and rejects other objects above a limit.
+ */
 #define SERVICE_PORTS_MAX 20000
 #define SERVICE_ADDRS_MAX 1024   /* each of external IPs, ingress entries */
 #define SLICE_ENDPOINTS_MAX 1000 /* the API's limit */
 #define SLICE_PORTS_MAX 20000    /* the API's limit */
 #define HINTS_MAX 64
-/* Source ranges; further ones count as invalid: the kernel's work grows with the square (0003). */
+/*
+ * Source ranges, and their elements in the kernel: for each port, a range is 1 to 8 prefixes whose
+ * lengths are multiples of SERVICE_RANGE_STEP bits (0003). Further ranges count as invalid.
+ */
 #define SERVICE_RANGES_MAX 1024
+#define SERVICE_RANGE_ELEMENTS_MAX 32768 /* one transaction has them all, and those of SVC-25 */
+#define SERVICE_RANGE_STEP 4
+/*
+ * Frontends, without those of node ports. Further addresses are left out; so many are served with
+ * any number of ports (SVC-15).
+ */
+#define SERVICE_FRONTENDS_MAX 32768U
+#define SERVICE_ADDRS_MIN 4U
 #define AFFINITY_DEFAULT_S 10800 /* SVC-31 */
 #define AFFINITY_MAX_S 86400
 
@@ -82,6 +96,8 @@ struct service {
 	uint16_t health_check_node_port; /* as written; 0 = none (SVC-26 is applied later) */
 	/* Source ranges that could not be parsed, or above the limit (SVC-23: fail closed). */
 	uint32_t n_bad_source_ranges;
+	/* Of `external_ips` and `ingress` in the object: above a limit (SVC-15). */
+	uint32_t n_left_out_addrs;
 	struct ip_addr
 		cluster_ip[IPFAM_N]; /* unset when the service has none of the family (SEL-05) */
 	VEC(struct service_port) ports;

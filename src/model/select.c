@@ -446,9 +446,18 @@ static void classify(struct selection *s, const struct model *m)
 /* Searches for addresses in slices: more take longer than selecting 50,000 endpoints. */
 #define SEARCHES_MAX 20000
 
+/* Is a port number twice among those of the name and protocol of `p`, the first one? */
+static bool is_port_twice(const struct slice *s, const struct slice_port *p)
+{
+	for (; p + 1 < vec_end(&s->ports) && p[1].name == p->name && p[1].proto == p->proto; p++)
+		if (p[1].port == p->port)
+			return true;
+	return false;
+}
+
 /*
  * Has another slice, or another entry of this one, the address of entry `e` of the new version of
- * a slice? Or has this slice a port twice? Also true when `*searches` is at its limit.
+ * a slice? Also true when `*searches` is at its limit.
  */
 static bool is_twice(const struct svc *svc, const struct slice_change *change,
 		     const struct slice_endpoint *e, size_t *searches)
@@ -457,10 +466,6 @@ static bool is_twice(const struct svc *svc, const struct slice_change *change,
 	const struct slice_endpoint *near = vec_search(&in->endpoints, &e->addr, ip_addr_cmp);
 
 	assert(near != NULL);
-	if (vec_has(&in->ports, p,
-		    p > in->ports.v && p->name == p[-1].name && p->proto == p[-1].proto &&
-			    p->port == p[-1].port))
-		return true;
 	if ((near > in->endpoints.v && ip_addr_is_equal(&near[-1].addr, &e->addr)) ||
 	    (near + 1 < vec_end(&in->endpoints) && ip_addr_is_equal(&near[1].addr, &e->addr)))
 		return true;
@@ -501,9 +506,14 @@ static bool add_change(struct selection *gone, struct selection *come, const str
 {
 	const struct slice *was = change->was;
 	const struct slice *is = change->entry->slice;
+	const struct slice_port *p = slice_port_find(is, port->name, port->proto); /* as in `was` */
 	size_t i = 0;
 	size_t j = 0;
 
+	if (p == NULL)
+		return true;
+	if (is_port_twice(is, p))
+		return false;
 	while (i < was->endpoints.n || j < is->endpoints.n) {
 		int c = i == was->endpoints.n ? 1
 			: j == is->endpoints.n
@@ -592,10 +602,38 @@ void selection_fini(struct selection *s)
 	vec_fini(&s->endpoints);
 }
 
+struct addrs {
+	VEC(struct ip_addr) v; /* sorted, none twice */
+};
+
+/* Add the local ready endpoints of `s`. Most ports have the addresses of the ports before them. */
+static void addrs_add(struct addrs *a, const struct selection *s)
+{
+	size_t had = a->v.n;
+	size_t kept = 0;
+	size_t j = 0;
+
+	vec_for_each (e, &s->endpoints) {
+		if (!e->is_local || !is_ready(e))
+			continue;
+		while (j < had && ip_addr_cmp(&a->v.v[j], &e->addr) < 0)
+			j++;
+		if (j == had || !ip_addr_is_equal(&a->v.v[j], &e->addr))
+			*vec_push(&a->v) = e->addr;
+	}
+	if (a->v.n == had)
+		return;
+	vec_sort(&a->v, ip_addr_cmp);
+	for (size_t i = 1; i < a->v.n; i++)
+		if (!ip_addr_is_equal(&a->v.v[kept], &a->v.v[i]))
+			a->v.v[++kept] = a->v.v[i];
+	vec_cut(&a->v, kept + 1);
+}
+
 size_t service_local_ready(const struct model *m, const struct svc *svc, enum ipfam fam)
 {
-	AUTO(vec_fini) VEC(struct ip_addr) addrs = { 0 };
-	size_t n = 0;
+	struct addrs addrs = { 0 };
+	size_t n;
 
 	if (svc->service == NULL)
 		return 0;
@@ -603,12 +641,9 @@ size_t service_local_ready(const struct model *m, const struct svc *svc, enum ip
 		FINI(selection_fini) struct selection s = { 0 };
 
 		merge(&s, m, svc, port, fam);
-		vec_for_each (e, &s.endpoints)
-			if (e->is_local && is_ready(e))
-				*vec_push(&addrs) = e->addr;
+		addrs_add(&addrs, &s);
 	}
-	vec_sort(&addrs, ip_addr_cmp);
-	for (size_t i = 0; i < addrs.n; i++)
-		n += i == 0 || !ip_addr_is_equal(&addrs.v[i - 1], &addrs.v[i]);
+	n = addrs.v.n;
+	vec_fini(&addrs.v);
 	return n;
 }

@@ -9,16 +9,9 @@
 #define INDEX_MIN 64
 #define KEEP_MAX 32768 /* entries kept from one transaction to the next */
 
-bool nft_set_is_ranges(enum nft_set_id set)
-{
-	return set == NFTSET_FW_RANGES || set == IPVSSET_RANGES;
-}
-
 size_t nft_key_len(enum nft_set_id set, enum ipfam fam)
 {
-	size_t len = nft_set_desc(set, fam)->key_len;
-
-	return nft_set_is_ranges(set) ? 2 * len : len;
+	return nft_set_desc(set, fam)->key_len;
 }
 
 size_t nft_data_len(enum nft_set_id set, enum ipfam fam)

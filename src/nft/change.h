@@ -17,7 +17,7 @@
 #include "base/vec.h"
 #include "nft/sets.h"
 
-#define NFT_KEY_MAX 40  /* fw_ranges of IPv6: word . first address, word . last address */
+#define NFT_KEY_MAX 40  /* a flow of IPv6 */
 #define NFT_DATA_MAX 20 /* address . port of IPv6 */
 
 struct svc;
@@ -32,7 +32,6 @@ struct nft_change {
 	bool has_programmed; /* the kernel has the key, with data `programmed` */
 	bool has_new;        /* the desired data is `data` */
 	bool needs_look;     /* the kernel's data has to be read */
-	bool is_early;       /* is sent with others like it, in a transaction before the rest */
 	int32_t delta;       /* of a counted address */
 	uint32_t count;      /* of a counted address, after the commit */
 	uint8_t key[NFT_KEY_MAX];
@@ -53,11 +52,9 @@ struct nft_changes {
 		conflict; /* position plus 1 of the first key with contradicting operations, or 0 */
 };
 
-/* Bytes of a key and of data in struct nft_change: for fw_ranges both ends. */
+/* Bytes of a key and of data. */
 size_t nft_key_len(enum nft_set_id set, enum ipfam fam);
 size_t nft_data_len(enum nft_set_id set, enum ipfam fam);
-/* Are the keys of this set ranges? A key is then the first value and the last. */
-bool nft_set_is_ranges(enum nft_set_id set);
 
 void nft_changes_reset(struct nft_changes *c);
 void nft_changes_fini(struct nft_changes *c);

@@ -2,7 +2,6 @@
 /* nft/decode - bytes of elements. Parts of a concatenation are padded to 4 bytes. */
 #include "nft/decode.h"
 
-#include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,17 +69,28 @@ void nft_key_addr_pair(uint8_t key[static NFT_KEY_MAX], const struct ip_addr *ad
 	put_addr(put_addr(key, addr), addr);
 }
 
-void nft_key_range(uint8_t key[static NFT_KEY_MAX], uint32_t pool_id, const struct ip_prefix *range)
-{
-	size_t len = ip_len(ip_fam(&range->addr));
-	uint8_t *end = key + 4 + len;
-	uint32_t word = htonl(nft_word(pool_id, 0));
+/*
+ * In a word the length has the place of the kind; in a mark that of the tag, which is the same in
+ * all marks: bits 25 to 30.
+ */
+#define MARK_LEN_SHIFT 23
+#define MARK_MASK UINT32_C(0x01ffffff)
 
-	memcpy(key, &word, 4);
-	memcpy(key + 4, range->addr.bytes, len);
-	memcpy(end, key, 4 + len);
-	for (size_t bit = range->len; bit < len * 8; bit++)
-		end[4 + bit / 8] |= (uint8_t)(0x80 >> (bit % 8));
+uint32_t nft_range_mask(enum nft_set_id set)
+{
+	return set == IPVSSET_RANGES ? MARK_MASK : NFT_POOL_MASK;
+}
+
+uint32_t nft_range_bits(enum nft_set_id set, unsigned int len)
+{
+	return set == IPVSSET_RANGES ? (uint32_t)len << MARK_LEN_SHIFT : len;
+}
+
+void nft_key_range(uint8_t key[static NFT_KEY_MAX], enum nft_set_id set, uint32_t word,
+		   const struct ip_prefix *range)
+{
+	nft_put_word(key, (word & nft_range_mask(set)) | nft_range_bits(set, range->len));
+	put_addr(key + 4, &range->addr);
 }
 
 void nft_data_endpoint(uint8_t data[static NFT_DATA_MAX], const struct ip_addr *addr, uint16_t port)
@@ -117,9 +127,13 @@ void nft_get_endpoint(struct ip_endpoint *ret, enum ipfam fam, const uint8_t *da
 	*ret = (struct ip_endpoint){ get_addr(fam, data), get_port(data + ip_len(fam)), 0 };
 }
 
-uint32_t nft_get_range_pool(const uint8_t *key)
+void nft_get_range(struct ip_prefix *ret, enum ipfam fam, enum nft_set_id set, const uint8_t *key)
 {
-	return nft_word_pool(ntohl(nft_get_word(key)));
+	uint32_t bits = nft_get_word(key) & ~nft_range_mask(set);
+
+	*ret = (struct ip_prefix){ .addr = get_addr(fam, key + 4),
+				   .len = (uint8_t)(set == IPVSSET_RANGES ? bits >> MARK_LEN_SHIFT
+									  : bits) };
 }
 
 /* --- text --- */
@@ -168,11 +182,13 @@ static void text_slot(struct str *out, const uint8_t *key)
 	str_printf(out, "pool %u slot %u", nft_word_pool(nft_get_word(key)), nft_get_word(key + 4));
 }
 
-static void text_range(struct str *out, enum ipfam fam, const uint8_t *key)
+static void text_range(struct str *out, enum ipfam fam, enum nft_set_id set, const uint8_t *key)
 {
-	text_addr(out, fam, key + 4);
-	str_puts(out, "-");
-	text_addr(out, fam, key + 4 + ip_len(fam) + 4);
+	char buf[IP_PREFIX_TEXT_MAX];
+	struct ip_prefix p;
+
+	nft_get_range(&p, fam, set, key);
+	str_printf(out, " from %s", ip_prefix_text(&p, buf));
 }
 
 /* False: the set is not shown with its data. */
@@ -199,12 +215,12 @@ static bool text_key(struct str *out, enum ipfam fam, enum nft_set_id set, const
 		text_endpoint(out, fam, key);
 		break;
 	case NFTSET_FW_RANGES:
-		str_printf(out, "pool %u from ", nft_get_range_pool(key));
-		text_range(out, fam, key);
+		str_printf(out, "pool %u", nft_word_pool(nft_get_word(key)));
+		text_range(out, fam, set, key);
 		break;
 	case IPVSSET_RANGES:
-		str_printf(out, "mark 0x%x from ", ntohl(nft_get_word(key)));
-		text_range(out, fam, key);
+		str_printf(out, "mark 0x%x", nft_get_word(key) & nft_range_mask(set));
+		text_range(out, fam, set, key);
 		break;
 	case IPVSSET_REACHED:
 		str_printf(out, "mark 0x%x ", nft_get_word(key));
@@ -328,38 +344,31 @@ static void text_target(const struct text *t, const uint8_t *data)
 
 struct guard {
 	enum ipfam fam;
+	enum nft_set_id set;
 	uint32_t word;
-	VEC(struct ip_endpoint) ends; /* first and last in turn */
+	VEC(struct ip_prefix) ranges;
 };
 
 static void guard_collect(void *arg, const uint8_t *key)
 {
 	struct guard *g = arg;
-	size_t len = ip_len(g->fam);
 
-	if (ntohl(nft_get_word(key)) != g->word)
-		return;
-	*vec_push(&g->ends) = (struct ip_endpoint){ .addr = get_addr(g->fam, key + 4) };
-	*vec_push(&g->ends) = (struct ip_endpoint){ .addr = get_addr(g->fam, key + 8 + len) };
+	if (((nft_get_word(key) ^ g->word) & nft_range_mask(g->set)) == 0)
+		nft_get_range(vec_push(&g->ranges), g->fam, g->set, key);
 }
 
 void nft_guard_text(struct str *out, const struct nft_source *src, enum ipfam fam,
 		    enum nft_set_id set, uint32_t word)
 {
-	struct guard g = { .fam = fam, .word = word };
-	char buf[IP_TEXT_MAX];
+	struct guard g = { .fam = fam, .set = set, .word = word };
+	char buf[IP_PREFIX_TEXT_MAX];
 
 	src->each(src->ctx, fam, set, guard_collect, &g);
-	if (g.ends.n > 2)
-		qsort(g.ends.v, g.ends.n / 2, 2 * sizeof(g.ends.v[0]), ip_endpoint_cmp);
-	str_puts(out, g.ends.n == 0 ? " guard=none" : " guard=");
-	for (size_t i = 0; i < g.ends.n; i++)
-		str_printf(out, "%s%s",
-			   i == 0  ? ""
-			   : i % 2 ? "-"
-				   : ",",
-			   ip_addr_text(&g.ends.v[i].addr, buf));
-	vec_fini(&g.ends);
+	vec_cut(&g.ranges, ip_prefixes_join(g.ranges.v, g.ranges.n));
+	str_puts(out, g.ranges.n == 0 ? " guard=none" : " guard=");
+	for (size_t i = 0; i < g.ranges.n; i++)
+		str_printf(out, "%s%s", i == 0 ? "" : ",", ip_prefix_text(&g.ranges.v[i], buf));
+	vec_fini(&g.ranges);
 }
 
 static void frontend_text(struct str *out, const struct nft_source *src, enum ipfam fam,

@@ -25,9 +25,16 @@ void nft_key_endpoint(uint8_t key[static NFT_KEY_MAX], const struct ip_addr *add
 void nft_key_endpoint_from(uint8_t key[static NFT_KEY_MAX], enum ipfam fam, const uint8_t *data);
 /* address . address: key of the ipvs plane's hairpins. */
 void nft_key_addr_pair(uint8_t key[static NFT_KEY_MAX], const struct ip_addr *addr);
-/* pool<<12 . first address, pool<<12 . last address: key of fw_ranges. */
-void nft_key_range(uint8_t key[static NFT_KEY_MAX], uint32_t pool_id,
+/*
+ * Key of a source range in NFTSET_FW_RANGES or IPVSSET_RANGES: the word or the mark of the pool, in
+ * it the length of the prefix, a multiple of 4, then the address.
+ */
+void nft_key_range(uint8_t key[static NFT_KEY_MAX], enum nft_set_id set, uint32_t word,
 		   const struct ip_prefix *range);
+void nft_get_range(struct ip_prefix *ret, enum ipfam fam, enum nft_set_id set, const uint8_t *key);
+/* The bits of a word that name the pool, and those that are the length. */
+uint32_t nft_range_mask(enum nft_set_id set);
+uint32_t nft_range_bits(enum nft_set_id set, unsigned int len);
 /* mark . address . port: key of the ipvs plane's reached. */
 void nft_key_reached(uint8_t key[static NFT_KEY_MAX], uint32_t mark, const struct ip_addr *addr,
 		     uint16_t port);
@@ -37,8 +44,6 @@ void nft_data_endpoint(uint8_t data[static NFT_DATA_MAX], const struct ip_addr *
 
 void nft_get_tuple(struct ip_tuple *ret, enum ipfam fam, const uint8_t *key);
 void nft_get_endpoint(struct ip_endpoint *ret, enum ipfam fam, const uint8_t *data);
-/* The pool of a fw_ranges key. */
-uint32_t nft_get_range_pool(const uint8_t *key);
 
 /*
  * An element for display, without the name of its set; `data` is NULL in sets.
@@ -47,7 +52,7 @@ uint32_t nft_get_range_pool(const uint8_t *key);
  *     pool 7 slot 0 -> 10.1.0.4:53              endpoints
  *     10.96.0.10                                vips, cluster_ips, hairpins
  *     10.1.0.4:53                               endpoint_addrs
- *     pool 7 from 10.0.0.0-10.0.0.255           fw_ranges
+ *     pool 7 from 10.0.0.0/24                   fw_ranges
  *     mark 0x5a000007 10.1.0.4:53               reached
  *     pool 7 slot 0 -> id 1, pool 7 id 1 -> 10.1.0.4:53      aff_slots, aff_endpoints
  */
@@ -72,7 +77,7 @@ struct nft_source {
  * sorted by address, protocol and port:
  *
  *     10.96.0.10:53/UDP cluster-ip -> 10.1.0.4:53 10.1.0.5:53
- *     192.0.2.1:80/TCP masq=host guard=10.0.0.0-10.0.0.255 -> drop; inside -> 10.1.0.4:80
+ *     192.0.2.1:80/TCP masq=host guard=10.0.0.0/24 -> drop; inside -> 10.1.0.4:80
  *
  * Inconsistencies (an address missing in vips, a missing pool) are in capitals.
  */
@@ -82,6 +87,6 @@ void nft_frontends_each(struct str *out, const struct nft_source *src, const enu
 			size_t n_sets,
 			void (*text)(struct str *out, const struct nft_source *src, enum ipfam fam,
 				     const uint8_t *key));
-/* " guard=10.0.0.0-10.0.0.255": the ranges under this word in a set of ranges. */
+/* " guard=10.0.0.0/24,192.0.2.0/25": the ranges under this word in a set of ranges. */
 void nft_guard_text(struct str *out, const struct nft_source *src, enum ipfam fam,
 		    enum nft_set_id set, uint32_t word);

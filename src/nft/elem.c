@@ -71,31 +71,26 @@ static uint8_t *put_time(uint8_t *p, uint16_t type, uint64_t ms)
 	return p + TIME_SIZE;
 }
 
-static size_t elem_size(size_t key_len, bool is_range, size_t data_len)
+static size_t elem_size(size_t key_len, size_t data_len)
 {
 	size_t value = (size_t)2 * ATTR_HDR; /* both headers of a value */
 
-	return ATTR_HDR + value + key_len + (is_range ? value : 0) +
-	       (data_len > 0 ? value + data_len : 0);
+	return ATTR_HDR + value + key_len + (data_len > 0 ? value + data_len : 0);
 }
 
 /* Append one element to the list; the caller ensures that there is room. */
 static void put_elem(struct nlmsghdr *h, struct nlattr *list, enum nft_set_id set, enum ipfam fam,
 		     const void *key, const void *data, const struct nft_elem_writer *times)
 {
-	bool is_range = nft_set_is_ranges(set);
 	size_t key_len = nft_key_len(set, fam);
 	size_t data_len = data ? nft_data_len(set, fam) : 0;
-	size_t part = is_range ? key_len / 2 : key_len;
-	size_t size = elem_size(key_len, is_range, data_len) + (times ? 2 * TIME_SIZE : 0);
+	size_t size = elem_size(key_len, data_len) + (times ? 2 * TIME_SIZE : 0);
 	uint8_t *p = (uint8_t *)h + h->nlmsg_len;
 
 	p = put_attr(p, NFTA_LIST_ELEM | NLA_F_NESTED, size - ATTR_HDR);
-	p = put_value(p, NFTA_SET_ELEM_KEY, key, part);
+	p = put_value(p, NFTA_SET_ELEM_KEY, key, key_len);
 	if (data_len > 0)
 		p = put_value(p, NFTA_SET_ELEM_DATA, data, data_len);
-	if (is_range)
-		p = put_value(p, NFTA_SET_ELEM_KEY_END, (const uint8_t *)key + part, part);
 	if (times != NULL)
 		(void)put_time(put_time(p, NFTA_SET_ELEM_TIMEOUT, times->timeout_ms),
 			       NFTA_SET_ELEM_EXPIRATION, times->left_ms);
@@ -108,8 +103,7 @@ void nft_elem_put(struct nft_elem_writer *w, enum nft_write write, enum ipfam fa
 {
 	bool is_del = write == NFT_WRITE_DEL;
 	bool has_times = !is_del && w->timeout_ms != 0;
-	size_t size = elem_size(nft_key_len(set, fam), nft_set_is_ranges(set),
-				data ? nft_data_len(set, fam) : 0) +
+	size_t size = elem_size(nft_key_len(set, fam), data ? nft_data_len(set, fam) : 0) +
 		      (has_times ? 2 * TIME_SIZE : 0);
 
 	if (w->msg == NULL || w->write != write || w->fam != fam || w->set != set ||
@@ -143,7 +137,6 @@ bool nft_offset_is_elem(const struct nlmsghdr *msg, uint32_t offset)
 /* One element of an answer; NULL parts are absent. */
 struct parsed {
 	const uint8_t *key;
-	const uint8_t *key_end;
 	const uint8_t *data;
 	const struct nlattr *expr;
 	uint64_t expires_ms;
@@ -169,7 +162,6 @@ static struct parsed elem_parse(const struct nlattr *elem, enum nft_set_id set, 
 
 	nl_attr_nest(tb, NFTA_SET_ELEM_MAX, elem);
 	e.key = value_bytes(tb[NFTA_SET_ELEM_KEY], d->key_len);
-	e.key_end = value_bytes(tb[NFTA_SET_ELEM_KEY_END], d->key_len);
 	e.data = value_bytes(tb[NFTA_SET_ELEM_DATA], d->data_len);
 	e.expr = tb[NFTA_SET_ELEM_EXPR];
 	e.expires_ms = nl_attr_be64(tb[NFTA_SET_ELEM_EXPIRATION], 0);
@@ -193,13 +185,9 @@ static uint64_t elem_packets(const struct parsed *e)
 static bool elem_key(const struct parsed *e, enum nft_set_id set, enum ipfam fam,
 		     uint8_t key[static NFT_KEY_MAX])
 {
-	size_t len = nft_set_desc(set, fam)->key_len;
-
 	if (e->key == NULL || (nft_data_len(set, fam) > 0 && e->data == NULL))
 		return false;
-	memcpy(key, e->key, len);
-	if (nft_set_is_ranges(set)) /* a range of one value has no end */
-		memcpy(key + len, e->key_end ? e->key_end : e->key, len);
+	memcpy(key, e->key, nft_key_len(set, fam));
 	return true;
 }
 
@@ -335,7 +323,6 @@ static void get_elem(struct get *g, size_t i, const struct nlattr *elem)
 	struct parsed e = elem_parse(elem, g->set, g->fam);
 	uint8_t key[NFT_KEY_MAX];
 
-	/* The kernel finds a range by any value inside it: require equal bounds. */
 	if (!elem_key(&e, g->set, g->fam, key) ||
 	    memcmp(key, g->v[i].key, nft_key_len(g->set, g->fam)) != 0)
 		return;

@@ -13,8 +13,7 @@
  * size of the set, as the kernel starts each piece of the answer at the first bucket:
  * `endpoints` and `endpoint_addrs` are never dumped in one go.
  *
- * Keys and data are the bytes of nft/sets.h; in a set of ranges a key is
- * the first value and the last.
+ * Keys and data are the bytes of nft/sets.h.
  *
  * Kernel: linux/netfilter/nf_tables.h (NFTA_SET_ELEM_*); net/netfilter/nf_tables_api.c
  *         nf_tables_newsetelem, nf_tables_delsetelem, nf_tables_getsetelem.
@@ -108,8 +107,7 @@ struct nft_looked {
 };
 
 /*
- * Look up the `n` keys of `v`. A range is found only with both its ends. -ENOTRECOVERABLE when the
- * table or the set is gone.
+ * Look up the `n` keys of `v`. -ENOTRECOVERABLE when the table or the set is gone.
  */
 MUST_USE int nft_elems_get(struct nl_sock *nl, const struct nft_table_ref *table,
 			   enum nft_set_id set, struct nft_looked *v, size_t n, struct err *err);

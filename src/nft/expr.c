@@ -246,12 +246,14 @@ void nft_expr_mask_xor(struct nft_rules *rs, unsigned int word, uint32_t mask, u
 	bitwise(rs, word, &mask, &bits, sizeof(mask));
 }
 
-void nft_expr_hton(struct nft_rules *rs, unsigned int word)
+void nft_expr_mask_addr(struct nft_rules *rs, enum ipfam fam, unsigned int word, unsigned int len)
 {
-	(void)EXPR(rs, "byteorder", { NFTNL_EXPR_BYTEORDER_DREG, reg(word) },
-		   { NFTNL_EXPR_BYTEORDER_SREG, reg(word) },
-		   { NFTNL_EXPR_BYTEORDER_OP, NFT_BYTEORDER_HTON }, { NFTNL_EXPR_BYTEORDER_LEN, 4 },
-		   { NFTNL_EXPR_BYTEORDER_SIZE, 4 });
+	uint8_t mask[16] = { 0 }, none[16] = { 0 };
+
+	for (unsigned int bit = 0; bit < len; bit++)
+		mask[bit / 8] |= (uint8_t)(0x80 >> (bit % 8));
+	if (len < ip_len(fam) * 8) /* nft writes no mask that keeps all */
+		bitwise(rs, word, mask, none, (uint32_t)ip_len(fam));
 }
 
 void nft_expr_cmp(struct nft_rules *rs, uint32_t op, unsigned int word, const void *data,
@@ -323,6 +325,18 @@ void nft_match_returns(struct nft_rules *rs, const char *pairs)
 	nft_expr_dynset(rs, NFT_DYNSET_OP_UPDATE, pairs, 0, NFT_NO_DATA, NFT_PAIRS_MS);
 	nft_expr_meta(rs, NFT_META_OIF, 1);
 	nft_expr_in(rs, 0, pairs);
+}
+
+void nft_match_neighbour(struct nft_rules *rs, enum ipfam fam, const char *hops)
+{
+	unsigned int n = nft_addr_words(fam);
+	uint32_t key = fam == IPFAM_V6 ? NFT_RT_NEXTHOP6 : NFT_RT_NEXTHOP4;
+
+	nft_expr_daddr(rs, fam, 0);
+	nft_expr_daddr(rs, fam, n);
+	nft_expr_dynset(rs, NFT_DYNSET_OP_UPDATE, hops, 0, NFT_NO_DATA, NFT_PAIRS_MS);
+	(void)EXPR(rs, "rt", { NFTNL_EXPR_RT_KEY, key }, { NFTNL_EXPR_RT_DREG, reg(n) });
+	nft_expr_in(rs, 0, hops);
 }
 
 void nft_expr_counter(struct nft_rules *rs)

@@ -75,7 +75,8 @@ void nft_expr_fib_type(struct nft_rules *rs, uint32_t flags, unsigned int word);
 /* Arithmetic in place. */
 void nft_expr_mask(struct nft_rules *rs, unsigned int word, uint32_t mask);
 void nft_expr_mask_xor(struct nft_rules *rs, unsigned int word, uint32_t mask, uint32_t bits);
-void nft_expr_hton(struct nft_rules *rs, unsigned int word);
+/* Keep the first `len` bits of an address. */
+void nft_expr_mask_addr(struct nft_rules *rs, enum ipfam fam, unsigned int word, unsigned int len);
 void nft_expr_meta_set(struct nft_rules *rs, uint32_t key, unsigned int word);
 
 /* Conditions. `op` is NFT_CMP_EQ or NFT_CMP_NEQ. */
@@ -130,6 +131,11 @@ void nft_expr_dynset(struct nft_rules *rs, uint32_t op, const char *map, unsigne
  * the dynamic set `pairs`, and looks iif . oif up.
  */
 void nft_match_returns(struct nft_rules *rs, const char *pairs);
+/*
+ * Matches a packet that is forwarded to its destination without a router in between, in the same
+ * way: daddr . daddr is added to the dynamic set `hops`, and daddr . next hop looked up.
+ */
+void nft_match_neighbour(struct nft_rules *rs, enum ipfam fam, const char *hops);
 
 /* Statements. */
 void nft_expr_meta_number(struct nft_rules *rs, uint32_t key, uint32_t value);

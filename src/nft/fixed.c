@@ -276,11 +276,9 @@ static void sets_begin(void *arg)
 /* A set of ours with a name of ours: does it have our types? */
 static bool set_fits(const struct nft_set_desc *d, const struct nlattr *const *tb)
 {
-	uint32_t flags = nl_attr_be32(tb[NFTA_SET_FLAGS], 0);
+	/* Newer nft marks every concatenation; for the kernel only those of intervals differ. */
+	uint32_t flags = nl_attr_be32(tb[NFTA_SET_FLAGS], 0) & ~(uint32_t)NFT_SET_CONCAT;
 
-	/* Newer nft marks every concatenation; for the kernel only those of ranges differ. */
-	if (!(d->flags & NFT_SET_INTERVAL))
-		flags &= ~(uint32_t)NFT_SET_CONCAT;
 	return flags == d->flags && nl_attr_be32(tb[NFTA_SET_KEY_TYPE], 0) == d->key_type &&
 	       nl_attr_be32(tb[NFTA_SET_KEY_LEN], 0) == d->key_len &&
 	       nl_attr_be32(tb[NFTA_SET_DATA_TYPE], 0) == d->data_type &&

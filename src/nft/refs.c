@@ -1,65 +1,76 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* nft/refs - counts and grace periods in one key table. */
+/* nft/refs - counts in a key table, and the addresses in their grace period in a list. */
 #include "nft/refs.h"
 
-#include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
-#define IN_GRACE UINT32_C(0x80000000)
-
-static uint32_t value_get(const struct nft_refs *r, const void *addr)
-{
-	const void *p = nft_keymap_find(&r->tab, addr);
-	uint32_t v = 0;
-
-	if (p != NULL)
-		memcpy(&v, p, sizeof(v));
-	return v;
-}
-
-static void value_set(struct nft_refs *r, const void *addr, uint32_t v)
-{
-	if (v == 0)
-		(void)nft_keymap_del(&r->tab, addr);
-	else
-		memcpy(nft_keymap_put(&r->tab, addr, NULL), &v, sizeof(v));
-}
+#include "base/hash.h"
 
 void nft_refs_init(struct nft_refs *r, size_t key_len)
 {
 	*r = (struct nft_refs){ 0 };
 	nft_keymap_init(&r->tab, key_len, sizeof(uint32_t));
+	list_init(&r->in_order);
+}
+
+static struct nft_retained *retained_find(const struct nft_refs *r, const void *addr)
+{
+	if (r->retained.count == 0)
+		return NULL;
+	return htable_find(&r->retained, hash_bytes(addr, r->tab.key_len), struct nft_retained, e,
+			   memcmp(e->addr, addr, r->tab.key_len) == 0);
+}
+
+static void retained_free(struct nft_refs *r, struct nft_retained *e)
+{
+	if (e == NULL)
+		return;
+	htable_remove(&r->retained, &e->node);
+	list_del(&e->order);
+	free(e);
 }
 
 void nft_refs_clear(struct nft_refs *r)
 {
+	nft_refs_restart(r);
+	while (r->retained.count > 0)
+		retained_free(r, nft_refs_oldest(r));
+	htable_fini(&r->retained);
+}
+
+void nft_refs_restart(struct nft_refs *r)
+{
 	nft_keymap_clear(&r->tab);
-	r->n_in_grace = 0;
 }
 
 uint32_t nft_refs_count(const struct nft_refs *r, const void *addr)
 {
-	uint32_t v = value_get(r, addr);
+	const void *p = nft_keymap_find(&r->tab, addr);
+	uint32_t n = 0;
 
-	return v & IN_GRACE ? 0 : v;
+	if (p != NULL)
+		memcpy(&n, p, sizeof(n));
+	return n;
 }
 
 bool nft_refs_in_grace(const struct nft_refs *r, const void *addr)
 {
-	return (value_get(r, addr) & IN_GRACE) != 0;
+	return retained_find(r, addr) != NULL;
 }
 
 void nft_refs_set(struct nft_refs *r, const void *addr, uint32_t count)
 {
-	assert((count & IN_GRACE) == 0);
-	if (value_get(r, addr) & IN_GRACE)
-		r->n_in_grace--;
-	value_set(r, addr, count);
+	if (count == 0)
+		(void)nft_keymap_del(&r->tab, addr);
+	else
+		memcpy(nft_keymap_put(&r->tab, addr, NULL), &count, sizeof(count));
+	retained_free(r, retained_find(r, addr)); /* `addr` may be a part of it */
 }
 
 bool nft_refs_is_known(const struct nft_refs *r, const void *addr)
 {
-	return value_get(r, addr) != 0;
+	return nft_refs_count(r, addr) > 0 || nft_refs_in_grace(r, addr);
 }
 
 void nft_refs_keep(struct nft_refs *r, const void *addr)
@@ -69,51 +80,31 @@ void nft_refs_keep(struct nft_refs *r, const void *addr)
 
 void nft_refs_grace(struct nft_refs *r, const void *addr)
 {
+	struct nft_retained *e;
+
 	if (nft_refs_in_grace(r, addr))
 		return;
-	value_set(r, addr, IN_GRACE);
-	r->n_in_grace++;
+	(void)nft_keymap_del(&r->tab, addr);
+	e = xcalloc(1, sizeof(*e) + r->tab.key_len);
+	memcpy(e->addr, addr, r->tab.key_len);
+	htable_insert(&r->retained, &e->node, hash_bytes(addr, r->tab.key_len));
+	list_add_tail(&r->in_order, &e->order);
 }
 
-static uint32_t value_at(const struct nft_keymap_pos *pos)
+void nft_refs_stamp(struct nft_refs *r, uint32_t now_s)
 {
-	uint32_t v;
+	for (struct list *l = r->in_order.prev; l != &r->in_order; l = l->prev) {
+		struct nft_retained *e = list_entry(l, struct nft_retained, order);
 
-	memcpy(&v, pos->val, sizeof(v));
-	return v;
-}
-
-void nft_refs_inherit(struct nft_refs *r, const struct nft_refs *old)
-{
-	nft_keymap_for_each (e, &old->tab)
-		if (value_at(&e) & IN_GRACE)
-			value_set(r, e.key, value_at(&e));
-	r->n_in_grace = old->n_in_grace;
-}
-
-size_t nft_refs_due(struct nft_refs *r, uint32_t now_s, uint32_t wait_s, uint8_t *addrs, size_t max,
-		    uint32_t *next_s)
-{
-	size_t n = 0;
-
-	*next_s = 0;
-	if (r->n_in_grace == 0)
-		return 0;
-	nft_keymap_for_each (e, &r->tab) {
-		uint32_t v = value_at(&e);
-		uint32_t due_s;
-
-		if (!(v & IN_GRACE))
-			continue;
-		if (v == IN_GRACE) {
-			v |= now_s;
-			memcpy(e.val, &v, sizeof(v));
-		}
-		due_s = (v & ~IN_GRACE) + wait_s;
-		if (due_s <= now_s && n < max)
-			memcpy(addrs + r->tab.key_len * n++, e.key, r->tab.key_len);
-		else if (*next_s == 0 || due_s < *next_s)
-			*next_s = due_s;
+		if (e->since_s != 0)
+			return;
+		e->since_s = now_s;
 	}
-	return n;
+}
+
+struct nft_retained *nft_refs_oldest(const struct nft_refs *r)
+{
+	return list_is_empty(&r->in_order)
+		       ? NULL
+		       : list_entry(r->in_order.next, struct nft_retained, order);
 }

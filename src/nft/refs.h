@@ -8,21 +8,33 @@
  * and its share of free places.
  *
  * An address in its grace period has no users and is still in the kernel. When it is used again,
- * nothing has to be written.
+ * nothing has to be written. These addresses are in a list, oldest first, and take about 70 bytes.
  */
 #pragma once
 
+#include "base/htable.h"
+#include "base/list.h"
 #include "nft/keymap.h"
 
+/* An address in its grace period. */
+struct nft_retained {
+	struct hnode node;
+	struct list order;
+	uint32_t since_s; /* second in which the period began; 0: not yet known */
+	uint8_t addr[];
+};
+
 struct nft_refs {
-	/* address -> 32 bits: a count, or IN_GRACE | second of its begin (0: not yet known) */
-	struct nft_keymap tab;
-	size_t n_in_grace;
+	struct nft_keymap tab;  /* address -> number of users, 32 bits */
+	struct htable retained; /* struct nft_retained */
+	struct list in_order;   /* the same, oldest first */
 };
 
 /* Keys are `key_len` bytes: an address in network order, or what endpoint_addrs begins with. */
 void nft_refs_init(struct nft_refs *r, size_t key_len);
 void nft_refs_clear(struct nft_refs *r);
+/* Set all counts to 0; grace periods continue. */
+void nft_refs_restart(struct nft_refs *r);
 
 uint32_t nft_refs_count(const struct nft_refs *r, const void *addr);
 bool nft_refs_in_grace(const struct nft_refs *r, const void *addr);
@@ -33,12 +45,7 @@ void nft_refs_grace(struct nft_refs *r, const void *addr);
 /* The address is in the kernel and must stay: it has one more user, until the counts restart. */
 void nft_refs_keep(struct nft_refs *r, const void *addr);
 bool nft_refs_is_known(const struct nft_refs *r, const void *addr);
-/* Take over the addresses of `old` in their grace period; `r` is empty. */
-void nft_refs_inherit(struct nft_refs *r, const struct nft_refs *old);
-/*
- * Up to `max` addresses whose grace period of `wait_s` is over, into `addrs` (key length each).
- * They stay until nft_refs_set(.., 0). Grace periods since the last call begin in second `now_s` (>
- * 0). `next_s`: when one of the other addresses is due; 0: none. Walks all addresses.
- */
-size_t nft_refs_due(struct nft_refs *r, uint32_t now_s, uint32_t wait_s, uint8_t *addrs, size_t max,
-		    uint32_t *next_s);
+/* Grace periods since the last call began in second `now_s` (> 0). */
+void nft_refs_stamp(struct nft_refs *r, uint32_t now_s);
+/* The first one of `in_order`, or NULL. */
+struct nft_retained *nft_refs_oldest(const struct nft_refs *r);

@@ -85,7 +85,10 @@ struct spec {
 #define AFFINITY_TIMEOUT_MS (UINT64_C(10800) * 1000)
 /* Handshakes without an answer: when the set is full, further ones are not moved. */
 #define HANDSHAKES_SIZE 8192
-/* When a set is full, packets of further interfaces may loop. */
+/*
+ * When `pairs` is full, packets of further interfaces may loop; when `hops` is, packets to further
+ * neighbours are dropped.
+ */
 #define PAIRS_SIZE 65536
 /* Evidence for ejections: when a set is full, further packets are none. */
 #define ANSWERED_SIZE 65536
@@ -110,10 +113,7 @@ static const struct spec specs[NFTSET_END] = {
 	[NFTSET_XL_CLUSTER] = { "xl_cluster", 0, true, TUPLE, WORD },
 	[NFTSET_XL_LOCAL] = { "xl_local", 0, true, TUPLE, WORD },
 	[NFTSET_FW_FRONTENDS] = { "fw_frontends", 0, true, TUPLE, WORD },
-	[NFTSET_FW_RANGES] = { "fw_ranges",
-			       NFT_SET_INTERVAL | NFT_SET_CONCAT,
-			       true,
-			       { PART_WORD, PART_SADDR } },
+	[NFTSET_FW_RANGES] = { "fw_ranges", 0, true, { PART_WORD, PART_SADDR } },
 	[NFTSET_AFFINITY] = { "affinity",
 			      NFT_SET_TIMEOUT | NFT_SET_EVAL,
 			      true,
@@ -127,6 +127,12 @@ static const struct spec specs[NFTSET_END] = {
 	[NFTSET_LOCAL_BACKENDS] = { "local_backends", 0, false, { PART_DADDR } },
 	[NFTSET_PAIRS] = { "pairs", NFT_SET_TIMEOUT | NFT_SET_EVAL, false, PAIR, .size = PAIRS_SIZE,
 			   .timeout_ms = NFT_PAIRS_MS },
+	[NFTSET_HOPS] = { "hops",
+			  NFT_SET_TIMEOUT | NFT_SET_EVAL,
+			  false,
+			  { PART_DADDR, PART_DADDR },
+			  .size = PAIRS_SIZE,
+			  .timeout_ms = NFT_PAIRS_MS },
 	[NFTSET_COUNTED] = { "counted", 0, true, TUPLE, .exists_at = NFT_COUNT_FRONTENDS,
 			     .counts_at = NFT_COUNT_FRONTENDS },
 	[NFTSET_REFUSED] = { "refused", 0, true, TUPLE, .exists_at = NFT_COUNT_FRONTENDS,
@@ -158,10 +164,7 @@ static const struct spec specs[NFTSET_END] = {
 	[IPVSSET_FE_IN] = { "fe_in", 0, false, TUPLE, MARK },
 	[IPVSSET_FE_OUT] = { "fe_out", 0, false, TUPLE, MARK },
 	[IPVSSET_GUARDED] = { "guarded", 0, false, TUPLE, MARK },
-	[IPVSSET_RANGES] = { "ranges",
-			     NFT_SET_INTERVAL | NFT_SET_CONCAT,
-			     false,
-			     { PART_MARK, PART_SADDR } },
+	[IPVSSET_RANGES] = { "ranges", 0, false, { PART_MARK, PART_SADDR } },
 	[IPVSSET_VIPS] = { "vips", 0, false, { PART_DADDR } },
 	[IPVSSET_CLUSTER_IPS] = { "cluster_ips", 0, false, { PART_DADDR } },
 	[IPVSSET_HAIRPINS] = { "hairpins", 0, false, { PART_SADDR, PART_DADDR } },
@@ -170,6 +173,12 @@ static const struct spec specs[NFTSET_END] = {
 	[IPVSSET_LOCAL_BACKENDS] = { "local_backends", 0, false, { PART_DADDR } },
 	[IPVSSET_PAIRS] = { "pairs", NFT_SET_TIMEOUT | NFT_SET_EVAL, false, PAIR,
 			    .size = PAIRS_SIZE, .timeout_ms = NFT_PAIRS_MS },
+	[IPVSSET_HOPS] = { "hops",
+			   NFT_SET_TIMEOUT | NFT_SET_EVAL,
+			   false,
+			   { PART_DADDR, PART_DADDR },
+			   .size = PAIRS_SIZE,
+			   .timeout_ms = NFT_PAIRS_MS },
 	[IPVSSET_IDLE] = { "idle", 0, false, TUPLE, MARK },
 	[IPVSSET_COUNTED] = { "counted", 0, false, TUPLE, .exists_at = NFT_COUNT_FRONTENDS,
 			      .counts_at = NFT_COUNT_FRONTENDS },
@@ -384,12 +393,6 @@ static void desc_fill(struct nft_set_desc *d, const struct spec *s, enum ipfam f
 		d->flags |= NFT_SET_MAP;
 		d->data_type = parts_type(s->data, fam);
 		d->data_len = parts_len(s->data, fam);
-	}
-	if (s->flags & NFT_SET_CONCAT) {
-		d->n_fields = parts_count(s->key);
-		assert(d->n_fields <= NFT_SET_FIELDS_MAX);
-		for (size_t i = 0; i < d->n_fields; i++)
-			d->field_len[i] = part_desc(s->key[i], fam)->len;
 	}
 	d->userdata_len = userdata_write(d->userdata, s, fam);
 }

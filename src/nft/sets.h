@@ -8,9 +8,8 @@
  *
  * Elements are concatenations, each part padded to 4 bytes. Addresses, ports
  * and interval bounds are in network order; words, slots and kinds are 32 bit
- * numbers in host order, except in fw_ranges, where the word is in network order
- * because ranges are compared as big-endian bytes. An l4 protocol is one byte
- * and three of padding; a port two bytes and two of padding.
+ * numbers in host order. An l4 protocol is one byte and three of padding; a port two
+ * bytes and two of padding.
  *
  * word = pool << 12 | kind (nft/kind.h); "pool<<12" is a word of kind 0.
  */
@@ -48,12 +47,13 @@ enum nft_set_id {
 	NFTSET_XL_CLUSTER,     /* map addr . proto . port             : word of the cluster pool */
 	NFTSET_XL_LOCAL,       /* map addr . proto . port             : word of the local pool */
 	NFTSET_FW_FRONTENDS,   /* map addr . proto . port             : word behind the ranges */
-	NFTSET_FW_RANGES,      /* set pool<<12 . addr range (word in network order) */
+	NFTSET_FW_RANGES,      /* set pool<<12 | length . addr    prefixes (nft/decode.h) */
 	NFTSET_AFFINITY,  /* map pool<<12 . client               : pool<<12 | local id; dynamic */
 	NFTSET_AFF_SLOTS, /* map pool<<12 . slot                 : pool<<12 | local id */
 	NFTSET_AFF_ENDPOINTS,  /* map pool<<12 | local id             : addr . port */
 	NFTSET_LOCAL_BACKENDS, /* set addr          on this node, with --preserve-local-source */
 	NFTSET_PAIRS,          /* set iif . iif     interfaces of packets to `vips`; dynamic */
+	NFTSET_HOPS,           /* set addr . addr   addresses of such packets; dynamic */
 	NFTSET_COUNTED,        /* set addr . proto . port   counts new connections; optional */
 	NFTSET_REFUSED,        /* set addr . proto . port   counts rejected packets; optional */
 	NFTSET_POD_CIDRS,      /* set addr range            layout.c writes it */
@@ -78,15 +78,14 @@ enum nft_set_id {
 	FAILSET_END,
 	/*
 	 * The ipvs plane's, in a table of both families, so their names end in 4 or 6;
-	 * plane/ipvs/README.md. A mark is a word like any other: 32 bits in host order, in
-	 * network order among the ranges.
+	 * plane/ipvs/README.md. A mark is a word like any other: 32 bits in host order.
 	 */
 	IPVSSET_FE =
 		FAILSET_END, /* map addr . proto . port : mark    every frontend but split ones */
 	IPVSSET_FE_IN,       /* map addr . proto . port : mark    split: for pods and this host */
 	IPVSSET_FE_OUT,      /* map addr . proto . port : mark    split: for other clients */
 	IPVSSET_GUARDED,     /* map addr . proto . port : mark    with source ranges */
-	IPVSSET_RANGES,      /* set mark . addr range */
+	IPVSSET_RANGES,      /* set mark, length . addr    prefixes (nft/decode.h) */
 	IPVSSET_VIPS,        /* set addr                  every address that has a frontend */
 	IPVSSET_CLUSTER_IPS, /* set addr                  unknown ports are rejected (REJ-05) */
 	IPVSSET_HAIRPINS,    /* set addr . addr           a.a of every backend (MASQ-09) */
@@ -94,6 +93,7 @@ enum nft_set_id {
 	IPVSSET_MASQ_HOSTS,  /* set addr . proto . port   masqueraded for this host (MASQ-08) */
 	IPVSSET_LOCAL_BACKENDS, /* set addr       on this node, with --preserve-local-source */
 	IPVSSET_PAIRS,          /* set iif . iif         interfaces of packets to `vips`; dynamic */
+	IPVSSET_HOPS,           /* set addr . addr       addresses of such packets; dynamic */
 	IPVSSET_IDLE,    /* map addr . proto . port : mark    pools of frontends that reject */
 	IPVSSET_COUNTED, /* set addr . proto . port   counts new connections; optional */
 	IPVSSET_REFUSED, /* set addr . proto . port   counts rejected packets; optional */
@@ -112,11 +112,10 @@ enum nft_set_id {
 #define FAILSET_REFUSED_S 1
 /* As long as the kernel keeps a flow without a reply, by default. */
 #define FAILSET_UDP_MOVES_S 30
-/* End of an element's life in a set of pairs of interfaces. */
+/* End of an element's life in a set of pairs. */
 #define NFT_PAIRS_MS UINT64_C(60000)
 
 #define NFT_SET_USERDATA_MAX 256
-#define NFT_SET_FIELDS_MAX 2
 
 /* Description of one set for one family, in the kernel's terms. */
 struct nft_set_desc {
@@ -128,8 +127,6 @@ struct nft_set_desc {
 	uint32_t data_len;
 	uint32_t size;       /* 0 = grows */
 	uint64_t timeout_ms; /* 0 = none */
-	size_t n_fields;     /* of a concatenation of ranges, else 0 */
-	uint8_t field_len[NFT_SET_FIELDS_MAX];
 	size_t userdata_len;
 	uint8_t userdata[NFT_SET_USERDATA_MAX];
 };

@@ -173,9 +173,7 @@ static bool touched_of(struct touched *ret, enum nft_set_id set, enum ipfam fam,
 
 	if (nft_set_is_among(set, pools, ARRAY_SIZE(pools))) {
 		/* IPVSSET_RANGES has a mark: no pool's number, but one that is touched. */
-		*ret = touched_pool(fam, set == NFTSET_FW_RANGES
-						 ? nft_get_range_pool(key)
-						 : nft_word_pool(nft_get_word(key)));
+		*ret = touched_pool(fam, nft_word_pool(nft_get_word(key)));
 		return true;
 	}
 	if (!nft_set_is_among(set, addrs, ARRAY_SIZE(addrs)))

@@ -92,7 +92,7 @@ void nft_write_table_del(struct nft_writer *w, uint64_t handle)
 
 static void set_put(struct nft_writer *w, struct nlmsghdr *h, const struct nft_set_desc *d)
 {
-	struct nlattr *desc, *concat;
+	struct nlattr *desc;
 
 	mnl_attr_put_strz(h, NFTA_SET_TABLE, w->table);
 	mnl_attr_put_strz(h, NFTA_SET_NAME, d->name);
@@ -106,20 +106,9 @@ static void set_put(struct nft_writer *w, struct nlmsghdr *h, const struct nft_s
 	put_be32(h, NFTA_SET_ID, ++w->last_set_id);
 	if (d->timeout_ms != 0)
 		mnl_attr_put_u64(h, NFTA_SET_TIMEOUT, htobe64(d->timeout_ms));
-	if (d->size != 0 || d->n_fields != 0) {
+	if (d->size != 0) {
 		desc = mnl_attr_nest_start(h, NFTA_SET_DESC);
-		if (d->size != 0)
-			put_be32(h, NFTA_SET_DESC_SIZE, d->size);
-		if (d->n_fields != 0) {
-			concat = mnl_attr_nest_start(h, NFTA_SET_DESC_CONCAT);
-			for (size_t i = 0; i < d->n_fields; i++) {
-				struct nlattr *f = mnl_attr_nest_start(h, NFTA_LIST_ELEM);
-
-				put_be32(h, NFTA_SET_FIELD_LEN, d->field_len[i]);
-				mnl_attr_nest_end(h, f);
-			}
-			mnl_attr_nest_end(h, concat);
-		}
+		put_be32(h, NFTA_SET_DESC_SIZE, d->size);
 		mnl_attr_nest_end(h, desc);
 	}
 	mnl_attr_put(h, NFTA_SET_USERDATA, d->userdata_len, d->userdata);

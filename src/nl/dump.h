@@ -13,9 +13,8 @@
  * position (cb->args) within that table or set: a commit to other tables moves nothing.
  * Such a dump is `is_scoped` and valid. An element can be missed or repeated only when
  * the set itself changes between two pieces: inserts may resize its hash table (net/netfilter/
- * nft_set_hash.c: nft_rhash_walk skips by count), and removals from a set of ranges shift
- * its rules (nft_set_pipapo.c). Callers of a scoped dump must detect such changes by
- * notifications (nft/watch.h) and read the table again.
+ * nft_set_hash.c: nft_rhash_walk skips by count). Callers of a scoped dump must detect such changes
+ * by notifications (nft/watch.h) and read the table again.
  *
  * Kernel: NLM_F_DUMP, NLM_F_DUMP_INTR (netlink(7)); nfgenmsg.res_id, where
  *         nf_tables puts the low 16 bits of a message's generation (set elements are

@@ -2,18 +2,20 @@
 /* plan/claims - which service gets a frontend that several services claim (SEL-14). */
 #include "plan/claims.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/hash.h"
 
 /* The claim of one service to one frontend. */
 struct claim {
-	struct hnode node; /* in plan.claims, by key */
+	struct hnode node; /* the first claim of a key is in plan.claims */
 	struct svc *svc;
 	struct ip_addr addr;
 	uint16_t port;
 	uint8_t proto;
-	uint8_t kind : 6;       /* enum plan_frontend_kind */
+	uint8_t kind : 5;       /* enum plan_frontend_kind */
+	uint8_t is_behind : 1;  /* its end concerns no other service */
 	uint8_t is_due : 1;     /* plan_claim_due() */
 	uint8_t is_leaving : 1; /* no longer claimed, but still programmed for the service */
 };
@@ -29,34 +31,39 @@ _Static_assert(offsetof(struct claim, proto) - offsetof(struct claim, addr) ==
 struct claims {
 	uint32_t n;
 	uint32_t n_desired;
+	int64_t created_s; /* of the Service then; that of its next object may differ */
 	struct claim v[];
 };
 
-static uint32_t claim_hash(const struct claim *c)
-{
-	const struct ip_tuple key = { c->addr, c->port, c->proto, 0 };
-
-	return hash_bytes(&key, sizeof(key));
-}
+/*
+ * All claims of one key, if there are several: a change of one of thousands costs about as much as
+ * that of the only one.
+ */
+struct contest {
+	struct hnode node;          /* in plan.contests, by key */
+	struct plan_owner *owner;   /* that the conflicts name; NULL: none yet */
+	VEC(struct claim *) claims; /* by precedence */
+};
 
 static int claim_cmp(const struct claim *a, const struct claim *b)
 {
 	return ip_tuple_cmp(&a->addr, &b->addr);
 }
 
-static bool is_older(const struct svc *a, const struct svc *b)
+/* Unknown counts as newest. */
+static int64_t created(const struct svc *svc)
 {
-	int64_t ca = a->service ? a->service->created_s : 0;
-	int64_t cb = b->service ? b->service->created_s : 0;
-	int c;
+	int64_t s = svc->service != NULL ? svc->service->created_s : 0;
 
-	if (ca != cb) {
-		if (ca == 0 || cb == 0) /* unknown counts as newest */
-			return cb == 0;
-		return ca < cb;
-	}
-	c = strcmp(a->ns->text, b->ns->text);
-	return c != 0 ? c < 0 : strcmp(a->name->text, b->name->text) < 0;
+	return s != 0 ? s : INT64_MAX;
+}
+
+/* Order of services of one creation time. */
+static int svc_cmp(const struct svc *a, const struct svc *b)
+{
+	int c = strcmp(a->ns->text, b->ns->text);
+
+	return c != 0 ? c : strcmp(a->name->text, b->name->text);
 }
 
 unsigned int plan_kind_rank(uint8_t kind)
@@ -70,9 +77,26 @@ unsigned int plan_kind_rank(uint8_t kind)
 	return rank[kind];
 }
 
+static bool precedes(const struct svc *a, uint8_t kind_a, int64_t created_a, const struct svc *b,
+		     uint8_t kind_b, int64_t created_b)
+{
+	if (kind_a != kind_b)
+		return plan_kind_rank(kind_a) < plan_kind_rank(kind_b);
+	return created_a != created_b ? created_a < created_b : svc_cmp(a, b) < 0;
+}
+
 bool plan_precedes(const struct svc *a, uint8_t kind_a, const struct svc *b, uint8_t kind_b)
 {
-	return kind_a != kind_b ? plan_kind_rank(kind_a) < plan_kind_rank(kind_b) : is_older(a, b);
+	return precedes(a, kind_a, created(a), b, kind_b, created(b));
+}
+
+/* Order in a contest; it does not change while both claims are in the table. */
+static bool claim_precedes(const struct claim *a, const struct claim *b)
+{
+	const struct claims *ca = a->svc->claims;
+	const struct claims *cb = b->svc->claims;
+
+	return precedes(a->svc, a->kind, ca->created_s, b->svc, b->kind, cb->created_s);
 }
 
 static bool rows_hold(const struct svc *svc, const struct claim *c)
@@ -91,36 +115,172 @@ static bool is_deferred(const struct claim *c)
 	return c->svc->is_large && !c->is_due && !rows_hold(c->svc, c);
 }
 
-/*
- * Does a service with precedence over `c` have the frontend, and that of `c` not? Then the end of
- * `c` concerns no other service. (The rows of one that this load has not compared may be outdated.)
- */
-static bool is_behind(const struct plan *p, const struct claim *c)
+/* --- the claims of one key --- */
+
+static struct contest *contest_find(const struct plan *p, const struct claim *c)
 {
-	return !rows_hold(c->svc, c) &&
-	       htable_find(&p->claims, c->node.hash, struct claim, o,
-			   o->svc != c->svc && !o->is_leaving && claim_cmp(o, c) == 0 &&
-				   plan_precedes(o->svc, o->kind, c->svc, c->kind) &&
-				   rows_hold(o->svc, o)) != NULL;
+	return htable_find(&p->contests, c->node.hash, struct contest, k,
+			   claim_cmp(k->claims.v[0], c) == 0);
 }
 
-static void wake_others(struct plan *p, const struct claim *c)
+static struct claim *claim_first(const struct plan *p, const struct claim *c)
 {
-	htable_for_each_hash (n, &p->claims, c->node.hash) {
-		struct claim *other = container_of(n, struct claim, node);
+	return htable_find(&p->claims, c->node.hash, struct claim, o, claim_cmp(o, c) == 0);
+}
 
-		if (other->svc != c->svc && !other->is_leaving && claim_cmp(other, c) == 0)
+/* All claims of the key of `c`, by precedence. A single one is in `one`. */
+struct claimants {
+	struct claim *const *v;
+	size_t n;
+	struct claim *one;
+};
+
+static void claimants_of(struct claimants *ret, const struct plan *p, const struct claim *c)
+{
+	const struct contest *k = contest_find(p, c);
+
+	ret->one = k == NULL ? claim_first(p, c) : NULL;
+	ret->v = k != NULL ? k->claims.v : &ret->one;
+	ret->n = k != NULL ? k->claims.n : ret->one != NULL;
+}
+
+/* The place of `c`. */
+static size_t contest_at(const struct contest *k, const struct claim *c)
+{
+	return bisect(k->claims.n, i, claim_precedes(k->claims.v[i], c));
+}
+
+static void contest_add(struct contest *k, struct claim *c)
+{
+	size_t at = contest_at(k, c);
+
+	(void)vec_push(&k->claims);
+	memmove(&k->claims.v[at + 1], &k->claims.v[at],
+		(k->claims.n - 1 - at) * sizeof(k->claims.v[0]));
+	k->claims.v[at] = c;
+}
+
+static void contest_del(struct contest *k, const struct claim *c)
+{
+	size_t at = contest_at(k, c);
+
+	assert(at < k->claims.n && k->claims.v[at] == c);
+	vec_cut(&k->claims, k->claims.n - 1);
+	memmove(&k->claims.v[at], &k->claims.v[at + 1],
+		(k->claims.n - at) * sizeof(k->claims.v[0]));
+}
+
+static struct contest *contest_open(struct plan *p, struct claim *first)
+{
+	struct contest *k = xcalloc(1, sizeof(*k));
+
+	vec_reserve(&k->claims, 2); /* mostly */
+	contest_add(k, first);
+	htable_insert(&p->contests, &k->node, first->node.hash);
+	return k;
+}
+
+static void contest_close(struct plan *p, struct contest *k)
+{
+	htable_remove(&p->contests, &k->node);
+	plan_owner_unref(k->owner);
+	vec_fini(&k->claims);
+	free(k);
+}
+
+void plan_claims_fini(struct plan *p)
+{
+	htable_for_each_entry_safe (k, next, &p->contests, struct contest)
+		contest_close(p, k);
+	htable_fini(&p->contests);
+	htable_fini(&p->claims);
+}
+
+static void claim_insert(struct plan *p, struct claim *c)
+{
+	struct claim *first = claim_first(p, c);
+	struct contest *k = first != NULL ? contest_find(p, c) : NULL;
+
+	if (first == NULL)
+		htable_insert(&p->claims, &c->node, c->node.hash);
+	else
+		contest_add(k != NULL ? k : contest_open(p, first), c);
+}
+
+static void claim_remove(struct plan *p, struct claim *c)
+{
+	struct contest *k = contest_find(p, c);
+
+	if (k != NULL)
+		contest_del(k, c);
+	if (claim_first(p, c) == c) {
+		htable_remove(&p->claims, &c->node);
+		if (k != NULL && k->claims.n > 0)
+			htable_insert(&p->claims, &k->claims.v[0]->node, c->node.hash);
+	}
+	/* Claims are replaced one after the other: conflicts that name the owner keep it. */
+	if (k != NULL &&
+	    (k->claims.n == 0 || (k->claims.n == 1 && (k->owner == NULL || k->owner->refs == 1))))
+		contest_close(p, k);
+}
+
+/* --- precedence --- */
+
+/*
+ * `c` does not have its frontend, and another claimant goes before it: one that is not deferred.
+ * Then the end of `c` concerns no other service. (The rows of one that this load has not compared
+ * may be outdated.)
+ */
+static bool is_behind(struct plan *p, const struct claim *c)
+{
+	const struct contest *k = contest_find(p, c);
+
+	if (k == NULL || rows_hold(c->svc, c))
+		return false;
+	for (size_t i = 0; k->claims.v[i] != c; i++) {
+		const struct claim *other = k->claims.v[i];
+
+		p->n_claims_visited++;
+		if (!other->is_leaving && (!other->svc->is_large || rows_hold(other->svc, c)))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * By the end of `c`, only the other claimant with precedence gains. If that one is large and a
+ * service has the frontend, one that is not large may have it until the piece.
+ */
+static void wake_next(struct plan *p, const struct claim *c)
+{
+	bool is_large = true;
+	bool has_large = false;
+	struct claimants all;
+
+	claimants_of(&all, p, c);
+	for (size_t i = 0; i < all.n && is_large; i++) {
+		const struct claim *other = all.v[i];
+
+		p->n_claims_visited++;
+		if (other->svc == c->svc || other->is_leaving)
+			continue;
+		is_large = other->svc->is_large;
+		if (!is_large || !has_large)
 			model_mark_dirty(p->model, other->svc, 0);
+		has_large |= is_large;
 	}
 }
 
 static struct claim claim_of(struct svc *svc, const struct plan_frontend *f)
 {
-	return (struct claim){ .svc = svc,
+	const struct ip_tuple key = { f->addr, f->port, f->proto, 0 };
+
+	return (struct claim){ .node.hash = hash_bytes(&key, sizeof(key)),
+			       .svc = svc,
 			       .addr = f->addr,
 			       .port = f->port,
 			       .proto = f->proto,
-			       .kind = f->kind & 0x3fU };
+			       .kind = f->kind & 0x1fU };
 }
 
 /* The claims of `rows` (sorted), with room for `n_more`. */
@@ -133,6 +293,7 @@ static struct claims *claims_make(struct svc *svc, const struct plan_rows *rows,
 		return NULL;
 	cs = xmalloc(sizeof(*cs) + (n + n_more) * sizeof(cs->v[0]));
 	cs->n = cs->n_desired = (uint32_t)n;
+	cs->created_s = created(svc);
 	for (size_t i = 0; i < n; i++)
 		cs->v[i] = claim_of(svc, &rows->frontends.v[i]);
 	return cs;
@@ -155,7 +316,7 @@ static void claims_add_leaving(struct claims *cs, struct svc *svc)
 	}
 }
 
-/* Mark other claimants dirty where a claim ends, or changes its kind and so its precedence. */
+/* Mark the next claimant dirty where a claim ends, or changes its kind and so its precedence. */
 static void claims_wake(struct plan *p, const struct claims *old, const struct claims *new)
 {
 	size_t n = new ? new->n_desired : 0;
@@ -168,8 +329,8 @@ static void claims_wake(struct plan *p, const struct claims *old, const struct c
 		while (j < n && claim_cmp(&new->v[j], c) < 0)
 			j++;
 		is_claimed = j < n && claim_cmp(&new->v[j], c) == 0;
-		if (is_claimed ? new->v[j].kind != c->kind : !is_behind(p, c))
-			wake_others(p, c);
+		if (is_claimed ? new->v[j].kind != c->kind : !c->is_behind)
+			wake_next(p, c);
 	}
 }
 
@@ -181,13 +342,15 @@ void plan_claims_replace(struct plan *p, struct svc *svc, const struct plan_rows
 
 	if (new != NULL)
 		claims_add_leaving(new, svc);
-	for (size_t i = 0; old != NULL && i < old->n; i++)
-		htable_remove(&p->claims, &old->v[i].node);
+	for (size_t i = 0; old != NULL && i < old->n; i++) {
+		old->v[i].is_behind = is_behind(p, &old->v[i]);
+		claim_remove(p, &old->v[i]);
+	}
+	svc->claims = new;
 	for (size_t i = 0; new != NULL &&i < new->n; i++)
-		htable_insert(&p->claims, &new->v[i].node, claim_hash(&new->v[i]));
+		claim_insert(p, &new->v[i]);
 	claims_wake(p, old, new);
 	free(old);
-	svc->claims = new;
 	p->n_claims_made += new ? new->n : 0;
 }
 
@@ -215,7 +378,7 @@ void plan_claims_left(struct plan *p, struct svc *svc)
 	if (cs == NULL)
 		return;
 	while (cs->n > cs->n_desired)
-		htable_remove(&p->claims, &cs->v[--cs->n].node);
+		claim_remove(p, &cs->v[--cs->n]);
 	if (cs->n > 0)
 		return;
 	free(cs);
@@ -228,91 +391,122 @@ static void displaced_add(struct plan_displaced *d, struct svc *svc)
 		*vec_push(&d->svcs) = svc;
 }
 
-static void conflict_add(struct plan_rows *rows, const struct plan_frontend *f,
-			 const struct claim *owner)
+static void owner_set(struct plan_owner *ret, const struct claim *c)
 {
+	name_unref(ret->ns);
+	name_unref(ret->name);
+	ret->ns = name_ref(c->svc->ns);
+	ret->name = name_ref(c->svc->name);
+	ret->kind = c->kind;
+}
+
+static bool is_owner(const struct contest *k, const struct svc *svc)
+{
+	return k->owner != NULL && k->owner->ns == svc->ns && k->owner->name == svc->name;
+}
+
+static void conflict_add(const struct plan *p, struct plan_rows *rows,
+			 const struct plan_frontend *f, const struct claim *owner)
+{
+	struct contest *k = contest_find(p, owner);
+	bool is_new = k->owner == NULL;
+
+	/* Another service's name stays until the next owner has the frontend. */
+	if (is_new)
+		k->owner = plan_owner_new();
+	if (is_new || rows_hold(owner->svc, owner) ||
+	    (is_owner(k, rows->svc) && !rows_hold(rows->svc, owner)))
+		owner_set(k->owner, owner);
 	*vec_push(&rows->conflicts) = (struct plan_conflict){
 		.addr = f->addr,
 		.port = f->port,
 		.proto = f->proto,
 		.kind = f->kind,
-		.owner_kind = owner->kind,
-		.owner_ns = name_ref(owner->svc->ns),
-		.owner_name = name_ref(owner->svc->name),
+		.owner = plan_owner_ref(k->owner),
 	};
 }
 
-static void owner_set(struct plan_rows *rows, const struct claim *owner)
+/* The service of `c` has the frontend. */
+static void owner_note(const struct plan *p, const struct claim *c)
 {
-	struct plan_conflict *c =
-		rows != NULL ? vec_search(&rows->conflicts, &owner->addr, ip_tuple_cmp) : NULL;
+	struct contest *k = contest_find(p, c);
 
-	if (c == NULL)
-		return;
-	name_unref(c->owner_ns);
-	name_unref(c->owner_name);
-	c->owner_ns = name_ref(owner->svc->ns);
-	c->owner_name = name_ref(owner->svc->name);
-	c->owner_kind = owner->kind;
+	if (k != NULL && k->owner != NULL)
+		owner_set(k->owner, c);
 }
 
 void plan_claims_gained(struct plan *p, struct svc *svc, const struct plan_rows *old)
 {
 	const struct plan_rows *new = svc->rows;
 
-	for (size_t i = 0; new != NULL && p->n_conflicts > 0 && i < new->frontends.n; i++) {
-		const struct claim owner = claim_of(svc, &new->frontends.v[i]);
+	for (size_t i = 0; new != NULL && p->contests.count > 0 && i < new->frontends.n; i++) {
+		const struct plan_frontend *f = &new->frontends.v[i];
 
-		if (old != NULL && plan_rows_frontend(old, &new->frontends.v[i]) != NULL)
-			continue;
-		htable_for_each_hash (n, &p->claims, claim_hash(&owner)) {
-			const struct claim *other = container_of(n, struct claim, node);
+		if (old == NULL || plan_rows_frontend(old, f) == NULL) {
+			const struct claim c = claim_of(svc, f);
 
-			if (other->svc != svc && claim_cmp(other, &owner) == 0)
-				owner_set(other->svc->rows, &owner);
+			owner_note(p, &c);
 		}
 	}
 }
 
-/* Does a service that claims the frontend of `c` have it? */
-static bool is_claim_held(const struct plan *p, const struct claim *c)
+/* Does a service that claims the frontend have it? */
+static bool is_claim_held(struct plan *p, const struct claimants *all)
 {
-	return htable_find(&p->claims, c->node.hash, struct claim, o,
-			   !o->is_leaving && claim_cmp(o, c) == 0 && rows_hold(o->svc, o)) != NULL;
+	for (size_t i = 0; i < all->n; i++) {
+		const struct claim *c = all->v[i];
+
+		p->n_claims_visited++;
+		if (!c->is_leaving && rows_hold(c->svc, c))
+			return true;
+	}
+	return false;
 }
 
 /*
  * The claim with precedence for the frontend of `c` (SEL-14); `c` if there is no other. For the
  * service of `c` its own claim is due.
  */
-static const struct claim *claim_best(const struct plan *p, const struct claim *c)
+static const struct claim *claim_best(struct plan *p, const struct claim *c)
 {
-	const struct claim *best = c;
+	struct claimants all;
 	int is_held = -1; /* not known: it costs a search of all claims */
 
-	htable_for_each_hash (n, &p->claims, c->node.hash) {
-		const struct claim *other = container_of(n, struct claim, node);
+	claimants_of(&all, p, c);
+	for (size_t i = 0; i < all.n; i++) {
+		const struct claim *other = all.v[i];
 
-		if (other->svc == best->svc || other->is_leaving || claim_cmp(other, c) != 0 ||
-		    !(best->is_leaving ||
-		      plan_precedes(other->svc, other->kind, best->svc, best->kind)))
+		p->n_claims_visited++;
+		if (other->is_leaving)
 			continue;
-		if (is_held < 0 && is_deferred(other))
-			is_held = is_claim_held(p, c);
-		if (is_held <= 0 || !is_deferred(other))
-			best = other;
+		if (other == c || !is_deferred(other))
+			return other;
+		if (is_held < 0)
+			is_held = is_claim_held(p, &all);
+		if (!is_held)
+			return other;
 	}
-	return best;
+	return c;
 }
 
-/* Append the services that have the frontend of `c`, another service's, programmed. */
-static void holders_add(const struct plan *p, const struct claim *c, struct plan_displaced *d)
+/*
+ * Append the services that have the frontend of `c`, another service's, programmed. It is one;
+ * others that this load has not compared may have outdated rows.
+ */
+static void holders_add(struct plan *p, const struct claim *c, struct plan_displaced *d)
 {
-	htable_for_each_hash (n, &p->claims, c->node.hash) {
-		struct claim *other = container_of(n, struct claim, node);
+	bool is_found = c->svc->adopted_load == p->load_no && rows_hold(c->svc, c);
+	struct claimants all;
 
-		if (other->svc != c->svc && claim_cmp(other, c) == 0 && rows_hold(other->svc, c))
-			displaced_add(d, other->svc);
+	claimants_of(&all, p, c);
+	for (size_t i = 0; i < all.n && !is_found; i++) {
+		struct svc *svc = all.v[i]->svc;
+
+		p->n_claims_visited++;
+		if (svc == c->svc || !rows_hold(svc, c))
+			continue;
+		displaced_add(d, svc);
+		is_found = svc->adopted_load == p->load_no;
 	}
 }
 
@@ -331,31 +525,44 @@ static const struct claim *claim_owner(struct plan *p, const struct claim *c,
 			model_mark_dirty(p->model, best->svc, 0);
 		return best;
 	}
+	if (rows_hold(c->svc, c))
+		owner_note(p, c);
 	if (displaced != NULL)
 		holders_add(p, c, displaced);
 	return best;
 }
 
-static struct claim *claim_find(const struct plan *p, const struct svc *svc,
-				const struct plan_frontend *f)
+static int claim_order(const void *a, const void *b)
 {
-	const struct claim like = claim_of(NULL, f);
-
-	return htable_find(&p->claims, claim_hash(&like), struct claim, c,
-			   c->svc == svc && claim_cmp(c, &like) == 0);
+	return claim_cmp(a, b);
 }
 
-bool plan_is_lost(const struct plan *p, const struct svc *svc, const struct plan_frontend *f)
+/* The claim of `svc` to `f`: NULL, or one that may be leaving. */
+static struct claim *claim_find(const struct svc *svc, const struct plan_frontend *f)
 {
-	const struct claim *c = claim_find(p, svc, f);
+	const struct claim like = claim_of(NULL, f);
+	struct claims *cs = svc->claims;
+	struct claim *c;
+
+	if (cs == NULL)
+		return NULL;
+	c = bsearch(&like, cs->v, cs->n_desired, sizeof(like), claim_order);
+	return c != NULL ? c
+			 : bsearch(&like, cs->v + cs->n_desired, cs->n - cs->n_desired,
+				   sizeof(like), claim_order);
+}
+
+bool plan_is_lost(struct plan *p, const struct svc *svc, const struct plan_frontend *f)
+{
+	const struct claim *c = claim_find(svc, f);
 	const struct claim *best = c != NULL ? claim_best(p, c) : NULL;
 
 	return best != c && best->svc->is_in_transaction && !is_deferred(best);
 }
 
-bool plan_is_claimed(const struct plan *p, const struct svc *svc, const struct plan_frontend *f)
+bool plan_is_claimed(const struct svc *svc, const struct plan_frontend *f)
 {
-	const struct claim *c = claim_find(p, svc, f);
+	const struct claim *c = claim_find(svc, f);
 
 	return c != NULL && !c->is_leaving;
 }
@@ -363,7 +570,7 @@ bool plan_is_claimed(const struct plan *p, const struct svc *svc, const struct p
 bool plan_claim_due(struct plan *p, const struct svc *svc, const struct plan_frontend *f,
 		    struct plan_displaced *displaced)
 {
-	struct claim *c = claim_find(p, svc, f);
+	struct claim *c = claim_find(svc, f);
 
 	if (c == NULL || c->is_leaving || claim_best(p, c) != c)
 		return false;
@@ -383,14 +590,16 @@ void plan_claims_defer(const struct svc *svc)
 const struct svc *plan_programmed(const struct plan *p, const struct plan_frontend *f)
 {
 	const struct claim like = claim_of(NULL, f);
-	const struct claim *owner =
-		htable_find(&p->claims, claim_hash(&like), struct claim, c,
-			    claim_cmp(c, &like) == 0 && rows_hold(c->svc, &like));
+	struct claimants all;
 
-	return owner != NULL ? owner->svc : NULL;
+	claimants_of(&all, p, &like);
+	for (size_t i = 0; i < all.n; i++)
+		if (rows_hold(all.v[i]->svc, &like))
+			return all.v[i]->svc;
+	return NULL;
 }
 
-void plan_heirs(const struct plan *p, const struct svc *svc, struct plan_displaced *heirs)
+void plan_heirs(struct plan *p, const struct svc *svc, struct plan_displaced *heirs)
 {
 	const struct claims *cs = svc->claims;
 
@@ -403,7 +612,7 @@ void plan_heirs(const struct plan *p, const struct svc *svc, struct plan_displac
 	}
 }
 
-bool plan_awaits_heir(const struct plan *p, const struct svc *svc)
+bool plan_awaits_heir(struct plan *p, const struct svc *svc)
 {
 	const struct claims *cs = svc->claims;
 
@@ -428,7 +637,7 @@ void plan_rows_settle(struct plan *p, struct plan_rows *rows, struct plan_displa
 		if (owner->svc == rows->svc)
 			rows->frontends.v[kept++] = rows->frontends.v[i];
 		else
-			conflict_add(rows, &rows->frontends.v[i], owner);
+			conflict_add(p, rows, &rows->frontends.v[i], owner);
 	}
 	vec_cut(&rows->frontends, kept);
 	plan_rows_drop_unled(rows);

@@ -25,6 +25,8 @@ void plan_claims_follow(struct plan *p, struct svc *svc, const struct plan_rows 
  * as the owner from now on, without a sync.
  */
 void plan_claims_gained(struct plan *p, struct svc *svc, const struct plan_rows *old);
+/* The services' claims are freed already. */
+void plan_claims_fini(struct plan *p);
 /* Number of frontends that `svc` claims. */
 size_t plan_claims_count(const struct svc *svc);
 /* The kernel no longer has frontends of `svc` that `svc` does not claim. */

@@ -173,7 +173,7 @@ static size_t backend_work(const struct plan_pieces *pp, const struct plan_pool 
 
 struct piece {
 	struct plan_pieces *pp;
-	const struct plan *p;
+	struct plan *p;
 	const struct plan_rows *programmed;
 	struct plan_rows *rows;
 	size_t max;
@@ -563,17 +563,18 @@ static void frontends_put(struct piece *pc)
 			frontend_put(pc, f);
 }
 
-/* Those of the last complete rows: conflicts are logged when they change. */
+/* Those of the last complete rows, except for frontends that the service has now. */
 static void conflicts_put(struct piece *pc)
 {
 	const struct plan_rows *was = pc->rows->svc->rows;
 
 	for (size_t i = 0; was != NULL && i < was->conflicts.n; i++) {
-		struct plan_conflict *c = vec_push(&pc->rows->conflicts);
+		const struct plan_conflict *c = &was->conflicts.v[i];
 
-		*c = was->conflicts.v[i];
-		(void)name_ref(c->owner_ns);
-		(void)name_ref(c->owner_name);
+		if (vec_search(&pc->rows->frontends, &c->addr, ip_tuple_cmp) != NULL)
+			continue;
+		*vec_push(&pc->rows->conflicts) = *c;
+		(void)plan_owner_ref(c->owner);
 	}
 }
 
@@ -584,12 +585,12 @@ static void rows_make(struct piece *pc)
 	pc->rows = xcalloc(1, sizeof(*pc->rows));
 	pc->rows->svc = goal != NULL ? goal->svc : pc->programmed->svc;
 	pc->rows->is_of_host = goal != NULL && goal->is_of_host;
-	conflicts_put(pc);
 	pools_put(pc);
 	frontends_put(pc);
+	conflicts_put(pc);
 }
 
-struct plan_rows *plan_pieces_next(struct plan_pieces *pp, const struct plan *p,
+struct plan_rows *plan_pieces_next(struct plan_pieces *pp, struct plan *p,
 				   const struct plan_rows *programmed, size_t max)
 {
 	struct piece pc = { .pp = pp, .p = p, .programmed = programmed, .max = max };
@@ -620,7 +621,7 @@ bool plan_pieces_claim(const struct plan_pieces *pp, struct plan *p, bool is_res
 	return true;
 }
 
-struct plan_rows *plan_piece_yield(const struct plan *p, const struct svc *svc, size_t max,
+struct plan_rows *plan_piece_yield(struct plan *p, const struct svc *svc, size_t max,
 				   plan_work_fn *work, const struct plane *plane)
 {
 	struct plan_pieces pp = { .work = work, .plane = plane };

@@ -73,7 +73,7 @@ void plan_pieces_adopted(struct plan_pieces *pp, struct plan_rows *part);
  * tables here, pool by pool. Backends that do not
  * change are borrowed from `programmed`.
  */
-struct plan_rows *plan_pieces_next(struct plan_pieces *pp, const struct plan *p,
+struct plan_rows *plan_pieces_next(struct plan_pieces *pp, struct plan *p,
 				   const struct plan_rows *programmed, size_t max);
 /*
  * Claim the frontends that the last piece brings (plan_claim_due()), or all that are left: append
@@ -86,7 +86,7 @@ bool plan_pieces_claim(const struct plan_pieces *pp, struct plan *p, bool is_res
  * A piece of its own: the programmed rows of a large service without the frontends that it has lost
  * to other services. `max` and `work` as for plan_pieces_next().
  */
-struct plan_rows *plan_piece_yield(const struct plan *p, const struct svc *svc, size_t max,
+struct plan_rows *plan_piece_yield(struct plan *p, const struct svc *svc, size_t max,
 				   plan_work_fn *work, const struct plane *plane);
 /* As plan_rows_accept() and plan_rows_reject(); claims, and ids of `goal` (or NULL), stay taken. */
 void plan_piece_accept(struct plan *p, struct svc *svc, struct plan_rows *piece,

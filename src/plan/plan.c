@@ -37,7 +37,7 @@ void plan_fini(struct plan *p)
 		svc->claims = NULL;
 		svc->is_claimed = svc->is_unchanged = false;
 	}
-	htable_fini(&p->claims);
+	plan_claims_fini(p);
 	plan_ids_fini(p);
 }
 
@@ -53,6 +53,7 @@ struct build {
 	size_t port;
 	size_t n_seen; /* endpoints of the current step */
 	size_t n_selected;
+	uint32_t tuning;             /* hash of the annotations' texts, which may be long */
 	struct selection_sums *sums; /* to fill in; NULL: not needed */
 };
 
@@ -90,6 +91,25 @@ static bool ranges_are_unrestricted(const struct service *s, enum ipfam fam)
 	return n == 0 && s->n_bad_source_ranges == 0;
 }
 
+/*
+ * The kernel looks a client up once for each length of ranges, so there are few lengths: a range of
+ * another one becomes 2, 4 or 8.
+ */
+static void ranges_split(struct plan_pool *pool)
+{
+	VEC(struct ip_prefix) parts = { 0 };
+
+	vec_for_each (r, &pool->ranges) {
+		unsigned int len = (r->len + SERVICE_RANGE_STEP - 1U) / SERVICE_RANGE_STEP *
+				   SERVICE_RANGE_STEP;
+
+		for (unsigned int i = 0; i < 1U << (len - r->len); i++)
+			*vec_push(&parts) = ip_prefix_part(r, len, i);
+	}
+	vec_fini(&pool->ranges);
+	memcpy(&pool->ranges, &parts, sizeof(pool->ranges));
+}
+
 static void pool_guard(struct build *b, struct plan_pool *pool)
 {
 	enum ipfam fam = pool->fam;
@@ -105,7 +125,8 @@ static void pool_guard(struct build *b, struct plan_pool *pool)
 	vec_for_each (in, &b->s->ingress) /* SVC-25 */
 		if (is_node_inside && !in->is_proxy_mode && ip_fam(&in->addr) == fam)
 			*vec_push(&pool->ranges) = ip_prefix_host(&in->addr);
-	vec_cut(&pool->ranges, ip_prefixes_reduce(pool->ranges.v, pool->ranges.n));
+	vec_cut(&pool->ranges, ip_prefixes_join(pool->ranges.v, pool->ranges.n));
+	ranges_split(pool);
 }
 
 /* A backend that gets packets unchanged must listen on the Service's port. */
@@ -218,25 +239,26 @@ static void pool_weigh(struct build *b, struct plan_pool *pool, const struct sel
 	vec_fini(&slots.backends);
 }
 
-/*
- * A hash of the annotations' texts and the affinity: comparing pointers is unsafe, as names
- * may be freed and their memory used again.
- */
+/* A hash: comparing pointers is unsafe, as names may be freed and their memory used again. */
+static uint32_t texts_hash(const struct service_tuning *t)
+{
+	const struct name *const texts[] = { t->scheduler, t->weights, t->drain_timeout };
+	uint32_t parts[ARRAY_SIZE(texts)];
+
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
+		parts[i] = hash_bytes(name_text(texts[i]), strlen(name_text(texts[i])));
+	return hash_bytes(parts, sizeof(parts));
+}
+
+/* Of the annotations and the affinity. */
 static uint32_t tuning_of(const struct build *b, uint32_t affinity_s)
 {
-	static const struct service_tuning none;
-	const struct service_tuning *t = b->s->tuning;
-	uint32_t parts[4];
+	uint32_t parts[] = { b->tuning, affinity_s };
 
 	if (b->p->traits->class_affinity != NULL) /* the class has the affinity */
-		affinity_s = 0;
-	if (!b->p->traits->has_tuning || (t == NULL && affinity_s == 0))
+		parts[1] = 0;
+	if (!b->p->traits->has_tuning || (b->s->tuning == NULL && parts[1] == 0))
 		return 0;
-	t = t != NULL ? t : &none;
-	parts[0] = hash_bytes(name_text(t->scheduler), strlen(name_text(t->scheduler)));
-	parts[1] = hash_bytes(name_text(t->weights), strlen(name_text(t->weights)));
-	parts[2] = hash_bytes(name_text(t->drain_timeout), strlen(name_text(t->drain_timeout)));
-	parts[3] = affinity_s;
 	return hash_bytes(parts, sizeof(parts)) | 1;
 }
 
@@ -288,6 +310,8 @@ static void port_pool(struct build *b, const struct service_port *port, enum ipf
 /* A frontend's source ranges are looked up under the id of its `target` pool. */
 static void guard_pools(struct build *b)
 {
+	const struct plan_pool *first[IPFAM_N] = { 0 }; /* the others have equal ranges */
+
 	vec_for_each (f, &b->rows->frontends) {
 		struct plan_pool *pool;
 
@@ -295,8 +319,14 @@ static void guard_pools(struct build *b)
 			continue;
 		pool = plan_rows_pool_of(b->rows, f, f->target.scope);
 		assert(pool != NULL);
-		if (pool->ranges.n == 0)
-			pool_guard(b, pool);
+		if (pool->ranges.n > 0)
+			continue;
+		if (first[pool->fam] != NULL) {
+			vec_append(&pool->ranges, &first[pool->fam]->ranges);
+			continue;
+		}
+		pool_guard(b, pool);
+		first[pool->fam] = pool;
 	}
 }
 
@@ -374,6 +404,8 @@ static void build_open(struct build **ret, const struct plan *p, struct svc *svc
 		return;
 	b->rows = xcalloc(1, sizeof(*b->rows));
 	b->rows->svc = svc;
+	if (p->traits->has_tuning && b->s->tuning != NULL)
+		b->tuning = texts_hash(b->s->tuning);
 	/* Most services have one of each: rows grown and shrunk later leave holes in the heap. */
 	vec_reserve(&b->rows->pools, b->s->ports.n);
 	vec_reserve(&b->rows->frontends, b->s->ports.n);

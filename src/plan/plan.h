@@ -108,9 +108,12 @@ struct plan {
 		uint32_t next;
 		bool is_exhausted; /* none is free */
 	} ids[IPFAM_N];
-	struct htable claims;
+	struct htable claims;      /* plan/claims.c */
+	struct htable contests;    /* plan/claims.c: keys with several claims */
 	uint64_t n_claims_made;    /* so far: the work of plan_claim() */
+	uint64_t n_claims_visited; /* so far: the work of searches among the claims of a key */
 	uint64_t n_selected;       /* so far: endpoints of plan_build_end() and plan_rows_patch() */
+	uint32_t load_no;          /* the sync's: of the last load; svc.adopted_load */
 	uint8_t left_out;          /* address families that rows are built without, as bits */
 	size_t piece_work;         /* services with more work change in pieces; 0: none */
 	size_t n_conflicts;        /* frontends that a service claims and did not get */
@@ -153,8 +156,8 @@ bool plan_is_large(const struct plan *p, const struct svc *svc);
 /* Upper bound of the frontends of `s` on this node. */
 size_t plan_frontends_max(const struct plan *p, const struct service *s);
 /* Does a service of this transaction get a frontend that is programmed for `svc`? */
-bool plan_is_lost(const struct plan *p, const struct svc *svc, const struct plan_frontend *f);
-bool plan_is_claimed(const struct plan *p, const struct svc *svc, const struct plan_frontend *f);
+bool plan_is_lost(struct plan *p, const struct svc *svc, const struct plan_frontend *f);
+bool plan_is_claimed(const struct svc *svc, const struct plan_frontend *f);
 /*
  * The next transaction programs `f` for the large service `svc`: append the services that lose it.
  * Returns false without precedence. plan_claims_defer(): it was not programmed.
@@ -181,9 +184,9 @@ void plan_claim(struct plan *p, struct svc *svc);
  * Append the services that get a programmed frontend of `svc` that `svc` no longer claims
  * or loses by precedence. They belong to one transaction with `svc`. After plan_rows_build().
  */
-void plan_heirs(const struct plan *p, const struct svc *svc, struct plan_displaced *heirs);
+void plan_heirs(struct plan *p, const struct svc *svc, struct plan_displaced *heirs);
 /* Is a large service going to take a frontend that is programmed for `svc` and not claimed? */
-bool plan_awaits_heir(const struct plan *p, const struct svc *svc);
+bool plan_awaits_heir(struct plan *p, const struct svc *svc);
 /*
  * Drop the frontends that other services get; they become conflicts. Appends services that
  * have a frontend of `rows` programmed, claimed or not, to `displaced`: build and settle

@@ -23,6 +23,15 @@ uint64_t plan_pool_weights(const struct plan_pool *pool)
 	return sum;
 }
 
+struct ip_prefix *plan_pool_ranges(const struct plan_pool *pool, size_t *n)
+{
+	VEC(struct ip_prefix) joined = { 0 };
+
+	vec_append(&joined, &pool->ranges);
+	*n = ip_prefixes_join(joined.v, joined.n);
+	return joined.v;
+}
+
 void plan_places_of(struct plan_places *ret, const struct plan_pool *pool)
 {
 	vec_reserve(&ret->v, pool->backends.n);
@@ -31,16 +40,36 @@ void plan_places_of(struct plan_places *ret, const struct plan_pool *pool)
 	vec_sort(&ret->v, ip_endpoint_cmp);
 }
 
+struct plan_owner *plan_owner_new(void)
+{
+	struct plan_owner *o = xcalloc(1, sizeof(*o));
+
+	return plan_owner_ref(o);
+}
+
+struct plan_owner *plan_owner_ref(struct plan_owner *o)
+{
+	o->refs++;
+	return o;
+}
+
+void plan_owner_unref(struct plan_owner *o)
+{
+	if (o == NULL || --o->refs > 0)
+		return;
+	name_unref(o->ns);
+	name_unref(o->name);
+	free(o);
+}
+
 void plan_rows_close(struct plan_rows *r)
 {
 	if (r == NULL)
 		return;
 	vec_for_each (pool, &r->pools)
 		plan_pool_fini(pool);
-	vec_for_each (c, &r->conflicts) {
-		name_unref(c->owner_ns);
-		name_unref(c->owner_name);
-	}
+	vec_for_each (c, &r->conflicts)
+		plan_owner_unref(c->owner);
 	vec_fini(&r->pools);
 	vec_fini(&r->frontends);
 	vec_fini(&r->conflicts);
@@ -182,9 +211,9 @@ const char *plan_conflict_reason(const struct plan_conflict *c)
 {
 	bool is_lb = c->kind == PLAN_FRONTEND_LB;
 
-	if (c->owner_kind == c->kind)
+	if (c->owner->kind == c->kind)
 		return "older service";
-	switch (c->owner_kind) {
+	switch (c->owner->kind) {
 	case PLAN_FRONTEND_CLUSTERIP:
 		if (c->kind == PLAN_FRONTEND_NODEPORT)
 			return "cluster IP before node port";

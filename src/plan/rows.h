@@ -81,10 +81,14 @@ struct plan_pool {
 	 */
 	VEC(uint16_t) table;
 	/*
-	 * Source ranges of the pool's guarded frontends (SVC-20): sorted, none inside another.
+	 * Source ranges of the pool's guarded frontends (SVC-20): sorted, none inside another,
+	 * their lengths multiples of SERVICE_RANGE_STEP and not 0.
 	 */
 	VEC(struct ip_prefix) ranges;
 };
+
+/* The ranges of a pool as few prefixes, of any length, for display. Freed by the caller. */
+struct ip_prefix *plan_pool_ranges(const struct plan_pool *pool, size_t *n);
 
 enum plan_verdict {
 	PLAN_VERDICT_UNSET = 0,
@@ -134,15 +138,25 @@ struct plan_frontend {
 _Static_assert(sizeof(struct plan_frontend) == 48, "one per address and port: kept small");
 BEGINS_LIKE_TUPLE(struct plan_frontend);
 
+/* The service that has a frontend, or gets it. The conflicts of all other claimants share it. */
+struct plan_owner {
+	uint32_t refs;
+	uint8_t kind;          /* enum plan_frontend_kind of its frontend */
+	const struct name *ns; /* counted */
+	const struct name *name;
+};
+struct plan_owner *plan_owner_new(void);
+struct plan_owner *plan_owner_ref(struct plan_owner *o);
+/* Accepts NULL. */
+void plan_owner_unref(struct plan_owner *o);
+
 /* A frontend that the service claims and did not get. */
 struct plan_conflict {
 	struct ip_addr addr;
 	uint16_t port;
 	uint8_t proto;
-	uint8_t kind;                /* enum plan_frontend_kind of the claim */
-	uint8_t owner_kind;          /* enum plan_frontend_kind of the owner's frontend */
-	const struct name *owner_ns; /* counted */
-	const struct name *owner_name;
+	uint8_t kind;             /* enum plan_frontend_kind of the claim */
+	struct plan_owner *owner; /* counted */
 };
 BEGINS_LIKE_TUPLE(struct plan_conflict);
 

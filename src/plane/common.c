@@ -21,10 +21,10 @@ static size_t refs_key_len(enum nft_set_id set, enum ipfam fam)
 	return len > ip_len(fam) ? len - ip_len(fam) : len;
 }
 
-void plane_refs_clear(struct plane_common *c, enum ipfam fam)
+void plane_refs_restart(struct plane_common *c, enum ipfam fam)
 {
 	for (size_t i = 0; i < PLANE_COUNTED_N; i++)
-		nft_refs_clear(&c->refs[fam][i]);
+		nft_refs_restart(&c->refs[fam][i]);
 }
 
 void plane_common_open(struct plane_common *c, const struct plane_ops *ops,
@@ -52,7 +52,8 @@ void plane_common_close(struct plane_common *c)
 	nl_sock_close(c->watch_nl);
 	nft_watch_fini(&c->watch);
 	for (int fam = 0; fam < IPFAM_N; fam++)
-		plane_refs_clear(c, fam);
+		for (size_t i = 0; i < PLANE_COUNTED_N; i++)
+			nft_refs_clear(&c->refs[fam][i]);
 	free(c->failover);
 }
 

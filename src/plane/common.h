@@ -124,7 +124,8 @@ static inline struct nft_refs *plane_refs(struct plane_common *c, enum ipfam fam
 		i++;
 	return &c->refs[fam][i];
 }
-void plane_refs_clear(struct plane_common *c, enum ipfam fam);
+/* Set all reference counts of a family to 0. */
+void plane_refs_restart(struct plane_common *c, enum ipfam fam);
 
 /* Takes the sockets. */
 void plane_common_open(struct plane_common *c, const struct plane_ops *ops,
@@ -156,20 +157,20 @@ void plane_settle_copied(const struct plane_common *c, struct nft_change *ch);
 /* Read the programmed state of changes with needs_look. Errors as nft_elems_get(). */
 MUST_USE int plane_changes_look(struct plane_common *c, struct err *err);
 /*
- * Send what must be in effect before the rest: source ranges and hairpins that come. If the commit
- * fails with `r` before plane_transact(), plane_early_undo() takes them back and returns `r`, or
- * -EBUSY if they stay.
+ * Send what must be in effect before the rest: hairpins that come. If the commit fails with `r`
+ * before plane_transact(), plane_early_undo() takes them back and returns `r`, or -EBUSY if they
+ * stay.
  */
 MUST_USE int plane_transact_early(struct plane_common *c, struct plane_result *res,
 				  struct err *err);
 MUST_USE int plane_early_undo(struct plane_common *c, int r, struct plane_result *res,
 			      struct err *err);
 /*
- * Send the difference between desired and programmed, deletions first, in one transaction. The part
- * of plane_transact_early() is one before it, which is undone if the kernel rejects the rest. Adds
- * to `res` and to the plane's times; may replace c->batch. Returns as plane_ops.commit; after a
- * rejection `err` names the element as nft prints it, after the family of its table, and
- * res->culprit is its service.
+ * Send the difference between desired and programmed, deletions first, in one transaction. What
+ * plane_transact_early() has sent is undone if the kernel rejects the rest. Adds to `res` and to
+ * the plane's times; may replace c->batch. Returns as plane_ops.commit; after a rejection `err`
+ * names the element as nft prints it, after the family of its table, and res->culprit is its
+ * service.
  */
 MUST_USE int plane_transact(struct plane_common *c, struct plane_result *res, struct err *err);
 /* After -ESTALE, read the programmed state and send the difference. */

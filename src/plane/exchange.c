@@ -41,8 +41,7 @@ static int rejection_code(const struct nl_rejection *f)
 
 		return is_elem && is_del ? -ESTALE : -ENOTRECOVERABLE;
 	}
-	/* ENOTEMPTY: a range that overlaps another; EBUSY: one half of it does */
-	if (!is_del && (f->error == -EEXIST || f->error == -ENOTEMPTY || f->error == -EBUSY))
+	if (!is_del && (f->error == -EEXIST || f->error == -EBUSY))
 		return -ESTALE;
 	return f->error;
 }
@@ -83,104 +82,47 @@ static int rejection(const struct plane_common *c, int r, struct plane_result *r
 
 /* --- sending --- */
 
-/*
- * The kernel replaces a set of ranges as a whole (nft_set_pipapo), when the other changes of a
- * transaction are in effect already. A frontend that begins to use ranges would drop packets of
- * allowed clients meanwhile (SVC-20), for milliseconds on a busy node. So ranges that come are a
- * transaction of their own, before the others. Ranges that go are in effect until then, except
- * those that overlap one that comes: the kernel rejects both together.
- */
-
-static int change_cmp(const void *a, const void *b)
-{
-	const struct nft_change *x = *(struct nft_change *const *)a;
-	const struct nft_change *y = *(struct nft_change *const *)b;
-
-	return memcmp(x->key, y->key, sizeof(x->key));
-}
-
-/* Set is_early; returns the number of ranges that come. The first word of a key names the pool. */
-static size_t early_mark(const struct nft_changes *c, enum ipfam fam, enum nft_set_id set)
-{
-	VEC(struct nft_change *) come = { 0 };
-	size_t half = nft_key_len(set, fam) / 2;
-	size_t n;
-
-	nft_changes_for_each (ch, c, fam, set) {
-		ch->is_early = nft_change_is_add(ch, 0);
-		if (ch->is_early)
-			*vec_push(&come) = ch;
-	}
-	vec_sort(&come, change_cmp);
-	nft_changes_for_each (ch, c, fam, set) {
-		const uint8_t *last = ch->key + half;
-		size_t i = bisect(come.n, k, memcmp(come.v[k]->key, last, half) <= 0);
-
-		ch->is_early |= nft_change_is_del(ch, 0) && i > 0 &&
-				memcmp(come.v[i - 1]->key + half, ch->key, half) >= 0;
-	}
-	n = come.n;
-	vec_fini(&come);
-	return n;
-}
-
-/*
- * Pairs for a backend come before IPVS has it: without its pair a pod that reaches itself through
- * its Service gets no answer.
- */
-static size_t hairpins_mark(const struct nft_changes *c, enum ipfam fam)
-{
-	size_t n = 0;
-
-	nft_changes_for_each (ch, c, fam, IPVSSET_HAIRPINS) {
-		ch->is_early = nft_change_is_add(ch, 0);
-		n += ch->is_early;
-	}
-	return n;
-}
-
-static size_t all_early_mark(const struct nft_changes *c)
-{
-	size_t n = 0;
-
-	for (int fam = 0; fam < IPFAM_N; fam++) {
-		for (int set = 0; set < NFTSET_END; set++)
-			if (nft_set_is_ranges(set))
-				n += early_mark(c, fam, set);
-		n += hairpins_mark(c, fam);
-	}
-	return n;
-}
-
 enum part {
 	PART_REST = 0,
 	PART_EARLY,
 	PART_EARLY_UNDO,
 };
 
-static void write_all(struct nft_elem_writer *w, const struct nft_changes *c, enum part part,
-		      enum nft_write write)
+/*
+ * Early are pairs for a backend, which come before IPVS has it: without its pair a pod that reaches
+ * itself through its Service gets no answer.
+ */
+static void early_write(struct nft_elem_writer *w, const struct nft_changes *c,
+			enum nft_write write)
 {
-	enum nft_write as = part != PART_EARLY_UNDO  ? write
-			    : write == NFT_WRITE_ADD ? NFT_WRITE_DEL
-						     : NFT_WRITE_ADD;
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		nft_changes_for_each (ch, c, fam, IPVSSET_HAIRPINS)
+			if (nft_change_is_add(ch, 0))
+				nft_elem_put(w, write, fam, IPVSSET_HAIRPINS, ch->key, NULL, ch);
+}
 
+static void set_write(struct nft_elem_writer *w, const struct nft_changes *c, enum ipfam fam,
+		      enum nft_set_id set, enum nft_write write)
+{
+	size_t len = nft_data_len(set, fam);
+	bool is_add = write == NFT_WRITE_ADD;
+
+	nft_changes_for_each (ch, c, fam, set)
+		if (is_add ? nft_change_is_add(ch, len) : nft_change_is_del(ch, len))
+			nft_elem_put(w, write, fam, set, ch->key,
+				     is_add && len > 0 ? ch->data : NULL, ch);
+}
+
+static void rest_write(struct nft_elem_writer *w, const struct plane_common *c,
+		       enum nft_write write)
+{
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		for (int set = 0; set < NFTSET_END; set++) {
-			size_t data_len;
+			bool is_sent = c->is_early_sent && set == IPVSSET_HAIRPINS &&
+				       write == NFT_WRITE_ADD;
 
-			if (c->sets[fam][set].n == 0)
-				continue;
-			data_len = nft_data_len(set, fam);
-			nft_changes_for_each (ch, c, fam, set) {
-				if (ch->is_early != (part != PART_REST))
-					continue;
-				if (as == NFT_WRITE_DEL && nft_change_is_del(ch, data_len))
-					nft_elem_put(w, write, fam, set, ch->key, NULL, ch);
-				else if (as == NFT_WRITE_ADD && nft_change_is_add(ch, data_len))
-					nft_elem_put(w, write, fam, set, ch->key,
-						     data_len > 0 ? ch->data : NULL, ch);
-			}
+			if (c->changes.sets[fam][set].n > 0 && !is_sent)
+				set_write(w, &c->changes, fam, set, write);
 		}
 }
 
@@ -195,8 +137,12 @@ static int part_send(struct plane_common *c, enum part part, struct plane_result
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		w.tables[fam] = c->ops->table(c, fam);
 	nl_batch_reset(c->batch);
-	write_all(&w, &c->changes, part, NFT_WRITE_DEL);
-	write_all(&w, &c->changes, part, NFT_WRITE_ADD);
+	if (part == PART_REST) {
+		rest_write(&w, c, NFT_WRITE_DEL);
+		rest_write(&w, c, NFT_WRITE_ADD);
+	} else {
+		early_write(&w, &c->changes, part == PART_EARLY ? NFT_WRITE_ADD : NFT_WRITE_DEL);
+	}
 	if (w.n == 0)
 		return 0;
 	r = nl_batch_commit(c->batch, err);
@@ -217,7 +163,7 @@ static int part_send(struct plane_common *c, enum part part, struct plane_result
 
 int plane_transact_early(struct plane_common *c, struct plane_result *res, struct err *err)
 {
-	int r = all_early_mark(&c->changes) > 0 ? part_send(c, PART_EARLY, res, err) : 0;
+	int r = part_send(c, PART_EARLY, res, err);
 
 	c->is_early_sent = r > 0;
 	return MIN(r, 0);
@@ -243,16 +189,12 @@ int plane_early_undo(struct plane_common *c, int r, struct plane_result *res, st
 	}
 	res->families = 0;
 	res->culprit = NULL;
-	return err_wrap(err, -EBUSY, "source ranges or hairpins of a rejected change stay (%s)",
-			own.text);
+	return err_wrap(err, -EBUSY, "hairpins of a rejected change stay (%s)", own.text);
 }
 
 int plane_transact(struct plane_common *c, struct plane_result *res, struct err *err)
 {
-	int r = c->is_early_sent ? 0 : plane_transact_early(c, res, err);
+	int r = part_send(c, PART_REST, res, err);
 
-	if (r < 0)
-		return r;
-	r = part_send(c, PART_REST, res, err);
 	return plane_early_undo(c, MIN(r, 0), res, err);
 }

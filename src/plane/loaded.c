@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "plane/loaded.h"
 
-#include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -157,11 +156,28 @@ struct nft_source plane_loaded_source(const struct plane_loaded *l)
 	return (struct nft_source){ source_find, source_each, l };
 }
 
+/* The word of a range's key without the length. */
+static uint32_t range_word(enum nft_set_id set, const uint8_t *key)
+{
+	return nft_get_word(key) & nft_range_mask(set);
+}
+
+static int range_cmp(const void *a, const void *b, void *set)
+{
+	uint32_t x = range_word(*(const enum nft_set_id *)set, a);
+	uint32_t y = range_word(*(const enum nft_set_id *)set, b);
+
+	return x < y ? -1 : x > y;
+}
+
 /* Before the first commit no element is desired. */
 void plane_loaded_ranges_list(struct plane_loaded *l, enum ipfam fam, enum nft_set_id set)
 {
 	free(l->ranges[fam].keys);
 	l->ranges[fam].keys = plane_loaded_undesired(l, fam, set, SIZE_MAX, &l->ranges[fam].n);
+	if (l->ranges[fam].n > 0)
+		qsort_r(l->ranges[fam].keys, l->ranges[fam].n, nft_key_len(set, fam), range_cmp,
+			&set);
 }
 
 void plane_loaded_each_range(const struct plane_loaded *l, enum ipfam fam, enum nft_set_id set,
@@ -172,9 +188,11 @@ void plane_loaded_each_range(const struct plane_loaded *l, enum ipfam fam, enum 
 	const uint8_t *keys = l->ranges[fam].keys;
 	size_t len = nft_key_len(set, fam);
 	size_t n = l->ranges[fam].n;
-	size_t i = bisect(n, k, ntohl(nft_get_word(keys + k * len)) < word);
+	size_t i;
 
-	for (; i < n && ntohl(nft_get_word(keys + i * len)) == word; i++)
+	word &= nft_range_mask(set);
+	i = bisect(n, k, range_word(set, keys + k * len) < word);
+	for (; i < n && range_word(set, keys + i * len) == word; i++)
 		fn(arg, set, keys + i * len);
 }
 

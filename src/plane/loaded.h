@@ -22,7 +22,7 @@ struct plane_loaded {
 	 * process. The copy is not kept up to date; pools still adopt their ids from it.
 	 */
 	bool is_fresh[IPFAM_N];
-	/* Keys of the set of ranges at the load, sorted: those of a pool are adjacent. */
+	/* Keys of the set of ranges at the load: those of a pool are adjacent. */
 	struct {
 		uint8_t *keys;
 		size_t n;
@@ -83,7 +83,7 @@ struct nft_source plane_loaded_source(const struct plane_loaded *l);
 
 /* After the load: remember the keys of the set of ranges for plane_loaded_each_range(). */
 void plane_loaded_ranges_list(struct plane_loaded *l, enum ipfam fam, enum nft_set_id set);
-/* Call `fn` for each of these keys that begins with `word`, which names a pool. */
+/* Call `fn` for each of these keys whose pool is that of `word`. */
 void plane_loaded_each_range(const struct plane_loaded *l, enum ipfam fam, enum nft_set_id set,
 			     uint32_t word,
 			     void (*fn)(void *arg, enum nft_set_id set, const uint8_t *key),

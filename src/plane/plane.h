@@ -194,7 +194,7 @@ struct plane_ops {
 	int (*env)(struct plane *p, const struct model *m, struct plane_result *res,
 		   struct err *err);
 	/*
-	 * Commit operations: all of them or, on the nft plane, none. Source ranges and hairpins of
+	 * Commit operations: all of them or, on the nft plane, none. On the ipvs plane, hairpins of
 	 * rejected operations may have been in force for some milliseconds. Returns 0, or
 	 *   -ESTALE           the kernel state differs from the acknowledged one; nothing was
 	 *                     applied; repeat with PLANE_COMMIT_VERIFY
@@ -203,6 +203,9 @@ struct plane_ops {
 	 *   -EBUSY            outcome unknown (an answer was lost): load again
 	 *   -ENOTRECOVERABLE  vipd's tables are gone or foreign: load again
 	 *   -EPERM            the plane lacks what every service needs (see faults): load again
+	 *   -ENOSPC           rejected, and the services are the cause: no pool ids are left
+	 *   -EADDRNOTAVAIL    rejected, and the service is the cause: an address of an endpoint
+	 *   -EEXIST           rejected: another process has a virtual service with its address
 	 *   other -errno      rejected by the kernel, nothing was applied; see `err`, res->culprit
 	 */
 	int (*commit)(struct plane *p, const struct plan_op *ops, size_t n,
@@ -354,6 +357,9 @@ struct plane {
 	 * tick() goes on for tables without services. Set by the caller.
 	 */
 	bool is_sweep_pending;
+	/* Operations by which check() and tick() repaired foreign changes; the caller clears it. */
+	uint64_t n_repaired;
+	bool is_load_wanted; /* by tick(); the caller clears it */
 	/* The process of the last foreign change: "nft (pid 4711)", for people. */
 	char changed_by[64];
 	/* Established connections survive a flush of the ruleset by another process. */

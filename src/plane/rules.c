@@ -5,6 +5,9 @@
 #include <linux/rtnetlink.h>
 #include <string.h>
 
+#include "nft/decode.h"
+#include "nft/write.h"
+
 struct plane_rules_params plane_rules_params_from(const struct model *m)
 {
 	struct plane_rules_params p = {
@@ -15,6 +18,8 @@ struct plane_rules_params plane_rules_params_from(const struct model *m)
 		.n_pod_cidrs = m->env.pod_cidrs.n,
 		.service_cidrs = m->env.service_cidrs.v,
 		.n_service_cidrs = m->env.service_cidrs.n,
+		.keeps_pod_cidrs = m->env.keeps_pod_cidrs,
+		.keeps_service_cidrs = m->env.keeps_service_cidrs,
 	};
 
 	for (int fam = 0; fam < IPFAM_N; fam++) {
@@ -24,6 +29,26 @@ struct plane_rules_params plane_rules_params_from(const struct model *m)
 	}
 	memcpy(p.ifname, m->config.detect_ifname, sizeof(p.ifname));
 	return p;
+}
+
+/* Indexes of the ranges in both schemas. */
+enum {
+	PODS,
+	SERVICES
+};
+
+void plane_keep_detector(struct plane_rules_params *p, enum ipfam fam, const struct nft_fixed *h)
+{
+	p->has_detector[fam] |= p->keeps_pod_cidrs && h->ranges[PODS].v.n > 0;
+}
+
+void plane_write_ranges(struct nft_writer *w, struct nft_fixed *h,
+			const struct plane_rules_params *p)
+{
+	if (!p->keeps_pod_cidrs)
+		nft_ensure_ranges(w, h, PODS, p->pod_cidrs, p->n_pod_cidrs);
+	if (!p->keeps_service_cidrs || h->ranges[SERVICES].v.n == 0)
+		nft_ensure_ranges(w, h, SERVICES, p->service_cidrs, p->n_service_cidrs);
 }
 
 static void rule_begin(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p)
@@ -61,6 +86,24 @@ void plane_match_from_pod(struct nft_rules *rs, enum ipfam fam, const struct pla
 		nft_match_family(rs, fam);
 	nft_expr_saddr(rs, fam, 0);
 	expr_in(rs, fam, p->sets->pod_cidrs);
+}
+
+void plane_ranges(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p,
+		  uint32_t meta, enum nft_set_id set, int verdict, const char *chain)
+{
+	/* Usual lengths first: 128, ..., 64, 48, 32, 16; then 56, 40, 24, 8; then the others. */
+	for (unsigned int step = 16; step >= SERVICE_RANGE_STEP; step /= 2)
+		for (unsigned int len = 8 * (unsigned int)ip_len(fam); len >= step; len -= step) {
+			if (step < 16 && len % (2 * step) == 0)
+				continue;
+			rule_begin(rs, fam, p);
+			nft_expr_meta(rs, meta, 0);
+			nft_expr_mask_xor(rs, 0, nft_range_mask(set), nft_range_bits(set, len));
+			nft_expr_saddr(rs, fam, 1);
+			nft_expr_mask_addr(rs, fam, 1, len);
+			expr_in(rs, fam, set);
+			nft_expr_verdict(rs, verdict, chain);
+		}
 }
 
 static void to_frontend(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p,

@@ -15,6 +15,9 @@
 #include "nft/sets.h"
 #include "plane/plane.h"
 
+struct nft_fixed;
+struct nft_writer;
+
 /* Hook priorities, of linux/netfilter_ipv4.h. The reply's is behind nat (100) and IPVS (98, 99). */
 #define PLANE_PRI_LOCALHOST_OUT NF_IP_PRI_RAW
 #define PLANE_PRI_LOCALHOST_IN (NF_IP_PRI_NAT_SRC + 10)
@@ -47,10 +50,17 @@ struct plane_rules_params {
 	size_t n_pod_cidrs;
 	const struct ip_prefix *service_cidrs;
 	size_t n_service_cidrs;
+	bool keeps_pod_cidrs; /* as in struct model_env */
+	bool keeps_service_cidrs;
 	enum plane_counting counting;
 	const struct plane_sets *sets; /* of the table; the layout fills it in */
 };
 struct plane_rules_params plane_rules_params_from(const struct model *m);
+/* If the pod CIDRs in `h` stay, so do the rules that use them. */
+void plane_keep_detector(struct plane_rules_params *p, enum ipfam fam, const struct nft_fixed *h);
+/* Write the ranges of the writer's family that do not stay. */
+void plane_write_ranges(struct nft_writer *w, struct nft_fixed *h,
+			const struct plane_rules_params *p);
 
 /* Are packets of pods known by their interface? Else by their source. */
 bool plane_detects_by_ifname(const struct plane_rules_params *p);
@@ -60,6 +70,12 @@ bool plane_has_detector(const struct plane_rules_params *p, enum ipfam fam);
  * of this host have no input interface and do not match (MASQ-02).
  */
 void plane_match_from_pod(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p);
+/*
+ * A rule for each length of source ranges (SVC-20): the verdict for packets whose source is in a
+ * range of the pool whose word the packet has in the field `meta`.
+ */
+void plane_ranges(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p,
+		  uint32_t meta, enum nft_set_id set, int verdict, const char *chain);
 /*
  * External frontends: with policy Cluster (MASQ-07), and for clients on this host (MASQ-08). This
  * host may have used the frontend's address as its source, so its connections are masqueraded to

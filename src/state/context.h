@@ -72,7 +72,8 @@ struct serve_context {
 	struct serve_source source;
 	const struct serve_option *options;
 	size_t n_options;
-	uint64_t started_ns; /* now_ns() */
+	enum plane_counting counting; /* of the plane */
+	uint64_t started_ns;          /* now_ns() */
 };
 
 void serve_source_info_fini(struct serve_source_info *info);

@@ -283,8 +283,8 @@ void serve_port_note(struct str *out, const struct serve_facts *f, const struct 
 		const struct plan_conflict *c = &rows->conflicts.v[f->conflicts.v[i].index];
 
 		str_printf(out, "%s%s is served by %s/%s (%s)", out->len ? "; " : "",
-			   ip_endpoint_text(&c->addr, c->port, text), c->owner_ns->text,
-			   c->owner_name->text, plan_conflict_reason(c));
+			   ip_endpoint_text(&c->addr, c->port, text), c->owner->ns->text,
+			   c->owner->name->text, plan_conflict_reason(c));
 	}
 	if (host_ip != NULL)
 		str_printf(out, "%scluster IP %s is an address of this node", out->len ? "; " : "",

@@ -28,7 +28,7 @@ static void failure_close(struct sync *s, struct sync_failure *f)
 
 static void failure_end(struct sync *s, struct sync_failure *f)
 {
-	s->is_load_wanted |= f->spared_load == s->load_no; /* to sweep what was spared */
+	s->is_load_wanted |= f->spared_load == s->plan->load_no; /* to sweep what was spared */
 	failure_close(s, f);
 }
 
@@ -60,7 +60,7 @@ void sync_failure_note(struct sync *s, struct svc *svc, int code, const struct e
 		htable_insert(&s->failures, &f->node, name_pair_hash(svc->ns, svc->name));
 	}
 	if (sync_is_plane_loaded(s))
-		f->spared_load = s->load_no;
+		f->spared_load = s->plan->load_no;
 	f->code = code;
 	f->retry_ns = now + sync_backoff(f->attempts++, retry_max_ns(f));
 	s->next_retry_ns = MIN(s->next_retry_ns, f->retry_ns);
@@ -193,15 +193,27 @@ static uint64_t dirty_since(const struct sync *s)
 	return 0;
 }
 
+/* Is the service the cause, whatever state the kernel is in? See plane_ops.commit. */
+static bool is_of_service(const struct sync_failure *f)
+{
+	return f->code == -ENOSPC || f->code == -EADDRNOTAVAIL || f->code == -EEXIST;
+}
+
+/* While the kernel accepts changes, the services are the cause of rejections, however many. */
 static uint64_t rejected_since(const struct sync *s)
 {
 	uint64_t since = 0;
+	size_t n = 0;
 
-	if (s->failures.count == 0 || s->failures.count * 2 < s->model->stats.services)
+	if (s->rejected_since_ns == 0 || s->failures.count * 2 < s->model->stats.services)
 		return 0;
-	htable_for_each (n, &s->failures)
-		since = earlier(since, container_of(n, struct sync_failure, node)->since_ns);
-	return since;
+	htable_for_each_entry (f, &s->failures, const struct sync_failure) {
+		if (is_of_service(f))
+			continue;
+		since = earlier(since, f->since_ns);
+		n++;
+	}
+	return n == 0 || n * 2 < s->model->stats.services ? 0 : MAX(since, s->rejected_since_ns);
 }
 
 uint64_t sync_pending_since(const struct sync *s)

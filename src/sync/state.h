@@ -73,7 +73,6 @@ struct sync {
 		size_t left; /* services that are not yet searched */
 		uint64_t next_ns;
 	} touched;
-	uint32_t load_no;
 	uint32_t load_failures;  /* since the last complete adoption */
 	uint64_t load_logged_ns; /* time and text of the last logged load failure */
 	char load_logged[ERR_TEXT_MAX];
@@ -92,6 +91,8 @@ struct sync {
 	uint64_t env_done;
 	struct htable failures;
 	uint64_t next_retry_ns; /* earliest retry of `failures` */
+	/* The first rejection since the last accepted transaction that wrote something; 0: none. */
+	uint64_t rejected_since_ns;
 	VEC(struct sync_item) items;
 	struct plan_ops ops;
 	struct plan_displaced displaced;
@@ -119,7 +120,7 @@ struct sync {
  */
 static inline bool sync_is_adopted(const struct sync *s, const struct svc *svc)
 {
-	return svc->adopted_load == s->load_no;
+	return svc->adopted_load == s->plan->load_no;
 }
 
 /* The rows of `svc` in the kernel, or NULL. */

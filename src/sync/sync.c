@@ -169,6 +169,8 @@ static int env_update(struct sync *s, struct err *err)
 	sync_result_note(s, &res);
 	if (s->state == SYNC_RUNNING)
 		incident_writes(s, res.done.n_writes);
+	if (s->is_env_pending) /* after a foreign change */
+		s->stats.repairs += res.done.n_writes;
 	if (r == 0)
 		s->env_done = generation;
 	return r;
@@ -228,7 +230,7 @@ static uint64_t step_load(struct sync *s, uint64_t now)
 		return load_failed(s, r, &err, now);
 	}
 	left_out_follow(s, now);
-	s->load_no++;
+	s->plan->load_no++;
 	s->stats.loads++;
 	s->is_tick_wanted = true;
 	s->state = SYNC_ADOPTING;
@@ -250,6 +252,13 @@ static bool is_unsteady(const struct sync *s)
 	return true;
 }
 
+/* May an unknown object explain kernel state? With services also addresses of node ports. */
+static bool is_sweep_held(const struct sync *s)
+{
+	return s->is_sweep_on_hold &&
+	       (s->model->stats.services > 0 || s->plane->ops->unwanted(s->plane) > 0);
+}
+
 static uint64_t step_sweep(struct sync *s, uint64_t now)
 {
 	struct plane_result res = { 0 };
@@ -259,7 +268,7 @@ static uint64_t step_sweep(struct sync *s, uint64_t now)
 	int r = 0;
 
 	s->busy_ns = 0;
-	if (s->is_sweep_on_hold || !list_is_empty(&s->model->dirty))
+	if (is_sweep_held(s) || !list_is_empty(&s->model->dirty))
 		s->is_sweep_pending = s->plane->is_sweep_pending = true;
 	else
 		r = s->plane->ops->sweep(s->plane, &res, &err);
@@ -364,6 +373,14 @@ static int look(struct sync *s, uint64_t now)
 	return r;
 }
 
+/* After a failed transaction or comparison. Did it meet a removal before a check could find it? */
+static uint64_t reload(struct sync *s, int r, const struct err *err, uint64_t now)
+{
+	if (r == -ENOTRECOVERABLE && s->state == SYNC_RUNNING && look(s, now) == PLANE_CHECK_LOST)
+		return SYNC_NOW;
+	return load_failed(s, r, err, now);
+}
+
 static void sync_ended(struct sync *s)
 {
 	uint64_t services = s->stats.services - s->sync_services;
@@ -402,11 +419,7 @@ static uint64_t step_transaction(struct sync *s, uint64_t now)
 		struct err err = { 0 };
 
 		memcpy(err.text, s->stats.last_error, sizeof(err.text));
-		/* Did the transaction meet a removal before a check could find it? */
-		if (r == -ENOTRECOVERABLE && s->state == SYNC_RUNNING &&
-		    look(s, now) == PLANE_CHECK_LOST)
-			return SYNC_NOW;
-		return load_failed(s, r, &err, now);
+		return reload(s, r, &err, now);
 	}
 	if (s->stats.services > services)
 		s->stats.last_success_ns = end;
@@ -535,7 +548,7 @@ static int audit_piece(struct sync *s, size_t *left, struct plane_result *res, u
 	sync_result_note(s, res);
 	incident_writes(s, res->done.n_writes);
 	if (r == -EBUSY || r == -ENOTRECOVERABLE) {
-		(void)load_failed(s, r, &err, now);
+		(void)reload(s, r, &err, now);
 		return r;
 	}
 	if (r < 0) { /* a concurrent change, or rejected: retry later */
@@ -711,6 +724,13 @@ uint64_t sync_step(struct sync *s, uint64_t now)
 
 	s->model->has_changes_first = false;
 	next = step(s, now);
+	s->stats.repairs += s->plane->n_repaired;
+	s->plane->n_repaired = 0;
+	if (s->plane->is_load_wanted) {
+		s->plane->is_load_wanted = false;
+		s->is_load_wanted = true;
+		next = SYNC_NOW;
+	}
 	s->model->has_changes_first = s->state == SYNC_ADOPTING;
 	return next;
 }

@@ -53,7 +53,8 @@ struct sync_stats {
 	uint64_t audits;            /* passes over all services */
 	uint64_t checks;            /* checks for foreign changes */
 	uint64_t foreign_changes;   /* foreign changes */
-	uint64_t repairs;           /* writes of audits, and of loads after a foreign change */
+	uint64_t repairs;           /* writes of audits; of loads, of node-wide rules and by the
+				       plane itself after a foreign change */
 	uint64_t reloaded;          /* writes of other loads after the first adoption */
 	uint64_t first_sync_ns;     /* how long the first adoption took; 0 = not yet */
 	uint64_t failures;          /* transactions, loads and node-wide changes that failed */
@@ -116,7 +117,8 @@ void sync_sources_ready(struct sync *s);
  * A source has objects that it could not read yet. From the next load on, adoption ends
  * without its sweep: kernel state without a Kubernetes object stays, and so do frontends
  * with endpoints whose service has none in the model. Everything else is programmed, and
- * changes continue. Call it before sync_sources_ready().
+ * changes continue. With neither such frontends nor services there is nothing to keep: the
+ * sweep is not pending. Call it before sync_sources_ready().
  */
 void sync_sweep_hold(struct sync *s);
 /* The sources have read all objects: load, compare and sweep. */
@@ -142,8 +144,9 @@ enum sync_state sync_state_get(const struct sync *s);
 /*
  * Begin of the pending state: arrival of the oldest change that is not in the kernel, or
  * the time since which the kernel cannot be read or written at all. 0 = nothing is pending,
- * or sources are not synced (SYNC_WAITING). Rejected services do not count, unless they are
- * half of all services: their specs are then not the cause.
+ * or sources are not synced (SYNC_WAITING). Rejected services count only if they are half of all
+ * services and the kernel has accepted no change since: its state is then the cause, and not their
+ * specs.
  */
 uint64_t sync_pending_since(const struct sync *s);
 const struct sync_stats *sync_stats_get(const struct sync *s);

@@ -35,11 +35,10 @@ static void item_decided(struct sync *s, struct sync_item *it)
 static bool is_same_conflict(const struct plan_conflict *a, const struct plan_conflict *b)
 {
 	return ip_addr_cmp(&a->addr, &b->addr) == 0 && a->port == b->port && a->proto == b->proto &&
-	       a->owner_ns == b->owner_ns && a->owner_name == b->owner_name && a->kind == b->kind &&
-	       a->owner_kind == b->owner_kind;
+	       a->kind == b->kind;
 }
 
-/* SEL-14: log a conflict when it begins or changes, not at every sync. */
+/* SEL-14: log a conflict when it begins, not at every sync. */
 static void conflicts_log(const struct svc *svc, const struct plan_rows *old,
 			  const struct plan_rows *new)
 {
@@ -57,7 +56,7 @@ static void conflicts_log(const struct svc *svc, const struct plan_rows *old,
 	log_warn(LOG_AREA_SYNC,
 		 "service %s/%s: address conflict: %s port %u/%s is served by %s/%s (%s)%s",
 		 svc->ns->text, svc->name->text, ip_addr_text(&c->addr, ip), c->port,
-		 l4proto_text(c->proto), c->owner_ns->text, c->owner_name->text,
+		 l4proto_text(c->proto), c->owner->ns->text, c->owner->name->text,
 		 plan_conflict_reason(c), n - i > 1 ? "; more conflicts: see vipctl svc" : "");
 }
 
@@ -86,7 +85,7 @@ static void piece_accept(struct sync *s, struct sync_item *it)
 	if (s->config.accepted != NULL)
 		s->config.accepted(s->config.accepted_arg, it->svc, it->svc->rows, it->rows, false);
 	plan_piece_accept(s->plan, it->svc, TAKE(it->rows), goal);
-	it->svc->adopted_load = s->load_no;
+	it->svc->adopted_load = s->plan->load_no;
 	item_decided(s, it);
 }
 
@@ -110,7 +109,7 @@ static void item_accept(struct sync *s, struct sync_item *it)
 		svc_track_begin(it->svc);
 	if (it->is_whole)
 		plane_remark_log(s->plane, it->svc);
-	it->svc->adopted_load = s->load_no;
+	it->svc->adopted_load = s->plan->load_no;
 	sync_failure_clear(s, it->svc);
 	if (since > 1 && s->state == SYNC_RUNNING)
 		hist_add(&s->stats.event_to_ack, now_ns() - since);
@@ -193,8 +192,16 @@ size_t sync_rows_weight(const struct plan_rows *rows)
 		return n;
 	n += rows->frontends.n;
 	vec_for_each (pool, &rows->pools)
-		n += pool->backends.n + plan_table_slots(pool);
+		n += pool->ranges.n + pool->backends.n + plan_table_slots(pool);
 	return n;
+}
+
+/* Of what the item adds or removes. */
+static size_t item_weight(const struct sync_item *it)
+{
+	size_t n = sync_rows_weight(it->rows);
+
+	return it->is_whole ? MAX(n, sync_rows_weight(it->svc->rows)) : n;
 }
 
 /* Append an item, as a group of its own. */
@@ -426,7 +433,7 @@ static void items_collect(struct sync *s, uint64_t now)
 		else
 			item_add(s, item_make(s, svc));
 		if (s->items.n > n)
-			weight += sync_rows_weight(s->items.v[n].rows);
+			weight += item_weight(&s->items.v[n]);
 	}
 }
 
@@ -471,8 +478,7 @@ static bool is_losing(const struct sync *s, const struct sync_item *it)
 	for (size_t k = it->ops_begin; it->is_piece && k < it->ops_end; k++) {
 		const struct plan_op *op = &s->ops.ops.v[k];
 
-		if (op->kind == PLAN_FRONTEND_DEL &&
-		    plan_is_claimed(s->plan, it->svc, op->old_frontend))
+		if (op->kind == PLAN_FRONTEND_DEL && plan_is_claimed(it->svc, op->old_frontend))
 			return true;
 	}
 	return false;
@@ -580,6 +586,8 @@ static int commit_range(struct sync *s, size_t begin, size_t end, uint64_t now, 
 	r = plane_commit(s, begin, end, &res, err);
 	sync_result_note(s, &res);
 	if (r == 0) {
+		if (res.done.n_writes > 0)
+			s->rejected_since_ns = 0;
 		for (size_t i = begin; i < end; i++)
 			item_accept(s, &s->items.v[i]);
 		return 0;
@@ -592,6 +600,8 @@ static int commit_range(struct sync *s, size_t begin, size_t end, uint64_t now, 
 		return -EAGAIN;
 	if (r == -EBUSY || r == -ENOTRECOVERABLE || r == -EPERM)
 		return r;
+	if (s->rejected_since_ns == 0)
+		s->rejected_since_ns = now;
 	for (size_t i = begin; res.culprit != NULL && i < end; i++)
 		if (s->items.v[i].svc == res.culprit)
 			return commit_without(s, begin, end, i, r, now, err);

@@ -357,6 +357,25 @@ def test_plugin_does_not_block(api, start):
     assert not feed.status()["synced"]
 
 
+@pytest.mark.parametrize("other", ["plugin", "token"])
+def test_kubeconfig_is_replaced_while_a_plugin_runs(api, start, other):
+    """Requests that wait for the plugin get the new credentials."""
+    shop(api)
+    config = plugin_config(api, "echo >%s\nexec sleep 600\n" % api.path("runs"))
+    feed = start(config=config, plugin_ms=600000)
+    feed.wait_for(lambda: os.path.exists(api.path("runs")), "the plugin")
+    with open(config, encoding="utf-8") as f:
+        new = yaml.safe_load(f)
+    user = new["users"][0]["user"]
+    if other == "plugin":
+        user["exec"]["command"] = api.write("other", "#!/bin/sh\n" + credential(), 0o755)
+    else:
+        new["users"][0]["user"] = {"token": api.token}
+    api.write(os.path.basename(config), yaml.safe_dump(new), 0o600)
+    feed.read_again()
+    feed.wait_synced().same_as(api)
+
+
 def test_plugin_does_not_delay_a_probe(api, start):
     """A healthy connection stays while a plugin runs: any answer to a probe proves that the server
     is alive."""

@@ -113,14 +113,32 @@ def test_silent_bookmarks(api, start):
     feed.wait_log("watch services: no data for")
 
 
-def test_watch_outlives_its_timeout(api, start):
+@pytest.mark.parametrize("is_resumed", [False, True])
+def test_watch_outlives_its_timeout(api, start, is_resumed):
     """A server or middlebox that does not end a watch."""
     shop(api).set(http2=False, bookmarks=False)
-    feed = start(**dict(ALERT, watch_min_s=1, watch_max_s=1, idle_ms=1000)).wait_synced().same_as(api)
+    feed = start(**dict(ALERT, watch_min_s=1, watch_max_s=1, idle_ms=1000, steady_ms=100))
+    feed.wait_synced().same_as(api)
+    if is_resumed:
+        api.end_watches(how="reset", resource="services")
+        feed.wait_log("api: services: recovered")
     api.connections(do="freeze")
     api.put(service("s1", "10.96.1.1", port=99))
     feed.same_as(api)
     feed.wait_log("watch services: not ended by the server after its timeout")
+
+
+def test_quiet_watch_recovers(api, start):
+    """A resumed watch without any event has recovered after a while, not at its end only."""
+    shop(api).set(http2=False, bookmarks=False)
+    feed = start(**dict(ALERT, steady_ms=300)).wait_synced()
+    feed.wait_healthy()
+    events = feed.reflector("services")["events"]
+    api.end_watches(how="reset", resource="services")
+    feed.wait_log("watch services: connection lost")
+    feed.wait_log("api: services: recovered")
+    r = feed.reflector("services")
+    assert r["events"] == events and r["failures"] == 0 and not r["error"]
 
 
 def test_frozen_server_with_real_pauses(api, start):

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from feed import service, services, slice_
+from feed import node, service, services, slice_
 from test_watch import PB, shop
 
 RESOURCES = ("services", "endpointslices", "nodes", "servicecidrs")
@@ -190,16 +190,53 @@ def test_absent_node_is_late(api, start):
     feed.wait_for(lambda: len(feed.events) > n, "a change")
 
 
-def test_no_service_cidrs(api, start):
-    """A server of an older release lacks the resource: the state is complete without it."""
+def test_node_without_addresses(api, start):
+    """LIFE-04, IN-24: a Node without addresses yet; one that is created again keeps the last."""
     shop(api)
-    faults = [api.fault("status", code=404, resource="servicecidrs"),
-              api.fault("status", code=404, path="v1beta1/servicecidrs")]
+    bare = dict(node(), spec={}, status={})
+    api.put(bare)
+    feed = start().wait_synced()
+    feed.wait_for(lambda: feed.dump()["node"], "node")
+    assert feed.status()["unknown"] == "Node: no addresses yet"
+    api.put(node())
+    feed.wait_for(lambda: feed.status()["unknown"] == "", "addresses")
+    last = feed.dump()["node"]
+    assert last["addrs"] and last["pod_cidrs"]
+    api.delete("nodes", "n1")
+    feed.wait_for(lambda: feed.dump()["node"]["deleting"], "node gone")
+    api.put(bare)
+    feed.wait_for(lambda: not feed.dump()["node"]["deleting"], "node back")
+    assert feed.dump()["node"] == last
+    assert feed.status()["unknown"] == ""
+
+
+def test_late_service_cidrs(api, start):
+    """IN-20: their ranges in the kernel stay until they are listed, also if there are none."""
+    fault = api.fault("status", code=503, resource="servicecidrs")
+    feed = start(others_ms=600).wait_synced()
+    assert feed.dump()["keeps_cidrs"]
+    n = len(feed.events)
+    api.delete_many(resource="servicecidrs")
+    api.clear(fault)
+    feed.wait_for(lambda: not feed.dump()["keeps_cidrs"], "servicecidrs")
+    feed.wait_for(lambda: len(feed.events) > n, "a change")
+
+
+@pytest.mark.parametrize("code", [404, 403])
+def test_no_service_cidrs(api, start, code):
+    """A server of an older release lacks the resource, or kube-proxy's role the permission: the
+    state is complete without it."""
+    shop(api)
+    faults = [api.fault("status", code=code, resource="servicecidrs"),
+              api.fault("status", code=code, path="v1beta1/servicecidrs")]
     feed = start(others_ms=600000).wait_synced()
+    assert not feed.dump()["keeps_cidrs"]
     feed.read_again()
     assert api.wait(requests=4, match={"resource": "servicecidrs"})
-    assert feed.logged("servicecidrs") == feed.logged(
-        "server has no servicecidrs resource: continuing without it")
+    logged = feed.logged("servicecidrs")
+    without = [line for line in logged if line.endswith("; continuing without it")]
+    assert len(without) == 1 and "api: servicecidrs: %d " % code in without[0]
+    assert len(logged) == 1 or code == 403  # which counts after the third answer
     status = feed.reflector("servicecidrs")
     assert not status["error"] and status["failures"] == 0
     for fault in faults:
@@ -208,9 +245,9 @@ def test_no_service_cidrs(api, start):
     feed.read_again()
     feed.wait_for(lambda: feed.reflector("servicecidrs")["objects"] == 1, "servicecidrs")
     # Lost after it was listed: an error, its objects stay.
-    api.fault("status", code=404, path="servicecidrs")
+    api.fault("status", code=code, path="servicecidrs")
     api.end_watches(how="end", resource="servicecidrs")
-    feed.wait_error("servicecidrs", "404")
+    feed.wait_error("servicecidrs", str(code))
     assert feed.reflector("servicecidrs")["objects"] == 1
 
 

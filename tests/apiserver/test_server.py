@@ -1570,11 +1570,11 @@ def test_goaway(api):
 
 @pytest.mark.parametrize("p, code", [
     ({"kind": "reset"}, (35, 52, 55, 56)), ({"kind": "reset", "stream": True}, (92,)),
-    ({"kind": "reset", "at": 100, "stream": True}, (92,)), ({"kind": "close"}, (18, 56, 92)),
-    ({"kind": "chunk"}, (16, 18, 56, 92)), ({"kind": "truncate"}, (0,)),
-    ({"kind": "garbage", "raw": True, "end": True}, (0, 16, 18, 56, 92))])
+    ({"kind": "reset", "at": 100, "stream": True}, (92,)), ({"kind": "close"}, (18, 55, 56, 92)),
+    ({"kind": "chunk"}, (16, 18, 55, 56, 92)), ({"kind": "truncate"}, (0,)),
+    ({"kind": "garbage", "raw": True, "end": True}, (0, 16, 18, 55, 56, 92))])
 def test_cuts_over_http2(api, p, code):
-    """curl reports success (0) for some cuts: the body is incomplete."""
+    """curl reports success (0) for some cuts: the body is incomplete. 55: curl was sending."""
     api.load(services=100)
     api.call("fault", resource="services", count=1, **p)
     result, out = curl(api, URLS["services"], "--http2")

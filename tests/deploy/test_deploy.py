@@ -443,7 +443,8 @@ def test_rbac_covers_requests(netns, tmp_path):
     """The ConfigMap with another server address and another path of the account's files."""
     write_config(tmp_path)
     with Server(netns=netns) as api:
-        api.put({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}})
+        api.put({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE},
+                 "status": {"addresses": [{"type": "InternalIP", "address": "10.244.0.1"}]}})
         api.load(services=3, endpoints=2)
         with open(api.kubeconfig("token"), encoding="utf-8") as f:
             theirs = yaml.safe_load(f)

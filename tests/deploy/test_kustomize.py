@@ -346,7 +346,8 @@ def test_profile_is_enough(netns, tmp_path):
     and exit, with each other call fatal."""
     calls = profile()
     with Server(netns=netns.name) as api:
-        api.put({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-1"}})
+        api.put({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-1"},
+                 "status": {"addresses": [{"type": "InternalIP", "address": "10.244.0.1"}]}})
         api.put(*service_of("10.244.2.1", "10.244.2.2"))
         v = Filtered(netns, str(tmp_path), calls, "--kubeconfig", api.kubeconfig("token"))
         ct = ctnetlink.Conntrack(netns)

@@ -262,7 +262,8 @@ def test_doctor(netns, folder):
 def test_api(netns, folder, user):
     """An API server, with a credential plugin as well. The test's files are in /tmp."""
     with Server(netns=netns.name) as api:
-        api.put({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}})
+        api.put({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE},
+                 "status": {"addresses": [{"type": "InternalIP", "address": "10.244.0.1"}]}})
         api.load(services=3, endpoints=2)
         v = Service(netns, folder, "--kubeconfig", api.kubeconfig(user),
                     what=directives(PrivateTmp=None, ProtectSystem=None))

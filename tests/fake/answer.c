@@ -202,8 +202,6 @@ static void put_elem(struct nlmsghdr *out, const struct set *s, const struct ele
 	struct nlattr *nest = mnl_attr_nest_start(out, NFTA_LIST_ELEM);
 
 	put_bytes(out, NFTA_SET_ELEM_KEY, e->key, s->key_len);
-	if (e->key_len > s->key_len)
-		put_bytes(out, NFTA_SET_ELEM_KEY_END, e->key + s->key_len, s->key_len);
 	if (e->has_verdict) {
 		struct nlattr *data = mnl_attr_nest_start(out, NFTA_SET_ELEM_DATA);
 		struct nlattr *v = mnl_attr_nest_start(out, NFTA_DATA_VERDICT);

@@ -336,12 +336,6 @@ static bool value_read(uint8_t *to, size_t len, const struct nlattr *a)
 	return true;
 }
 
-static bool is_ranges(const struct set *s)
-{
-	return (s->flags & (NFT_SET_INTERVAL | NFT_SET_CONCAT)) ==
-	       (NFT_SET_INTERVAL | NFT_SET_CONCAT);
-}
-
 /* Fill `e` from an element attribute. 0 or EINVAL. */
 static int elem_read(struct elem *e, const struct set *s, const struct nlattr *attr, bool is_add)
 {
@@ -350,19 +344,13 @@ static int elem_read(struct elem *e, const struct set *s, const struct nlattr *a
 	const struct nlattr *v[NFTA_VERDICT_MAX + 1];
 
 	nl_attr_nest(tb, NFTA_SET_ELEM_MAX, attr);
-	if (s->key_len > ELEM_KEY_MAX / 2 || !value_read(e->key, s->key_len, tb[NFTA_SET_ELEM_KEY]))
+	if (s->key_len > ELEM_KEY_MAX - sizeof(uint32_t) ||
+	    !value_read(e->key, s->key_len, tb[NFTA_SET_ELEM_KEY]))
 		return EINVAL;
 	e->key_len = (uint8_t)s->key_len;
 	e->flags = nl_attr_be32(tb[NFTA_SET_ELEM_FLAGS], 0);
-	if (is_ranges(s)) {
-		if (!value_read(e->key + s->key_len, s->key_len,
-				tb[NFTA_SET_ELEM_KEY_END] ? tb[NFTA_SET_ELEM_KEY_END]
-							  : tb[NFTA_SET_ELEM_KEY]))
-			return EINVAL;
-		e->key_len = (uint8_t)(2 * s->key_len);
-	} else if (tb[NFTA_SET_ELEM_KEY_END] != NULL) {
+	if (tb[NFTA_SET_ELEM_KEY_END] != NULL)
 		return EINVAL;
-	}
 	if (!is_add)
 		return 0;
 	if ((s->data_type != 0) != (tb[NFTA_SET_ELEM_DATA] != NULL))
@@ -389,25 +377,6 @@ static bool data_is_equal(const struct elem *a, const struct elem *b)
 	       memcmp(a->data, b->data, a->data_len) == 0;
 }
 
-/* Do all fields of two ranges overlap? The parts are 4 bytes and the address. */
-static bool ranges_meet(const struct set *s, const struct elem *a, const struct elem *b)
-{
-	size_t rest = s->key_len - 4;
-	const uint8_t *a_end = a->key + s->key_len;
-	const uint8_t *b_end = b->key + s->key_len;
-
-	return memcmp(a->key, b_end, 4) <= 0 && memcmp(b->key, a_end, 4) <= 0 &&
-	       memcmp(a->key + 4, b_end + 4, rest) <= 0 && memcmp(b->key + 4, a_end + 4, rest) <= 0;
-}
-
-static bool overlaps(const struct set *s, const struct elem *e)
-{
-	list_for_each (l, &s->elems)
-		if (ranges_meet(s, list_entry(l, struct elem, link), e))
-			return true;
-	return false;
-}
-
 /* A failure that a test has set. */
 static int ordered(struct fake *f, const char *set, const struct elem *e, bool is_add)
 {
@@ -431,8 +400,6 @@ static int elem_add(struct op *o, struct table *t, struct set *s, struct elem *w
 		return ENOENT;
 	if (e != NULL)
 		return !data_is_equal(e, want) || (o->h->nlmsg_flags & NLM_F_EXCL) ? EEXIST : 0;
-	if (is_ranges(s) && overlaps(s, want))
-		return EEXIST; /* the kernel's ENOTEMPTY inside */
 	e = xmalloc(sizeof(*e));
 	*e = *want;
 	elem_link(s, e);
@@ -950,11 +917,6 @@ static struct set *set_ours(const struct fake *f, enum ipfam fam, enum nft_set_i
 	return NULL;
 }
 
-static size_t key_size(const struct set *s)
-{
-	return is_ranges(s) ? 2 * s->key_len : s->key_len;
-}
-
 void fake_foreign_commit(struct fake *f)
 {
 	genid_raise(f);
@@ -963,7 +925,7 @@ void fake_foreign_commit(struct fake *f)
 bool fake_foreign_del(struct fake *f, enum ipfam fam, enum nft_set_id set, const void *key)
 {
 	struct set *s = set_ours(f, fam, set);
-	struct elem *e = s ? elem_find(s, key, key_size(s), 0) : NULL;
+	struct elem *e = s ? elem_find(s, key, s->key_len, 0) : NULL;
 	struct journal j = { 0 };
 
 	if (e == NULL)
@@ -980,8 +942,8 @@ void fake_foreign_add(struct fake *f, enum ipfam fam, enum nft_set_id set, const
 	struct set *s = set_ours(f, fam, set);
 	struct elem *e = xcalloc(1, sizeof(*e));
 
-	assert(s != NULL && elem_find(s, key, key_size(s), 0) == NULL);
-	e->key_len = (uint8_t)key_size(s);
+	assert(s != NULL && elem_find(s, key, s->key_len, 0) == NULL);
+	e->key_len = (uint8_t)s->key_len;
 	memcpy(e->key, key, e->key_len);
 	e->data_len = (uint8_t)s->data_len;
 	if (e->data_len > 0)
@@ -1018,7 +980,7 @@ void fake_foreign_version(struct fake *f)
 const uint8_t *fake_find(const struct fake *f, enum ipfam fam, enum nft_set_id set, const void *key)
 {
 	struct set *s = set_ours(f, fam, set);
-	struct elem *e = s ? elem_find(s, key, key_size(s), 0) : NULL;
+	struct elem *e = s ? elem_find(s, key, s->key_len, 0) : NULL;
 
 	return e ? e->data : NULL;
 }
@@ -1027,7 +989,7 @@ void fake_packets(struct fake *f, enum ipfam fam, enum nft_set_id set, const voi
 		  uint64_t packets)
 {
 	struct set *s = set_ours(f, fam, set);
-	struct elem *e = s ? elem_find(s, key, key_size(s), 0) : NULL;
+	struct elem *e = s ? elem_find(s, key, s->key_len, 0) : NULL;
 
 	assert(e != NULL && s->is_counting);
 	e->packets = packets;

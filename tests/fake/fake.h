@@ -123,6 +123,6 @@ void fake_print_elements(const struct fake *f, struct str *out);
 /*
  * The same as people see it, without pool numbers and slots:
  *     10.96.0.10:53/UDP cluster-ip -> 10.1.0.4:53 10.1.0.5:53
- *     192.0.2.1:80/TCP masq=host guard=10.0.0.0-10.0.0.255 inside -> 10.1.0.4:80; outside -> drop
+ *     192.0.2.1:80/TCP masq=host guard=10.0.0.0/24 inside -> 10.1.0.4:80; outside -> drop
  */
 void fake_print_services(const struct fake *f, struct str *out);

@@ -13,7 +13,7 @@
 #include "base/vec.h"
 
 #define OBJ_NAME_MAX 64
-#define ELEM_KEY_MAX 80
+#define ELEM_KEY_MAX 48
 
 /* Attributes as they came: `len` bytes of a message. */
 struct obj_attrs {
@@ -24,7 +24,7 @@ struct obj_attrs {
 struct elem {
 	struct hnode node;
 	struct list link;          /* in set.elems, in order of creation */
-	uint8_t key[ELEM_KEY_MAX]; /* both ends in sets of ranges; then the flags word if not 0 */
+	uint8_t key[ELEM_KEY_MAX]; /* then the flags word if not 0 */
 	uint8_t key_len;
 	uint8_t data_len;
 	uint32_t flags;

@@ -198,7 +198,7 @@ static int element_found(void *arg, const uint8_t *key, const uint8_t *data, str
 	return 0;
 }
 
-/* Look up keys, then dump: sets and maps, ranges, elements with counters and timeouts. */
+/* Look up keys, then dump: sets and maps, elements with counters and timeouts. */
 static void read_elements(const struct nl_io *io)
 {
 	static const struct nft_table_ref table = { .name = "vipd", .fam = IPFAM_V4 };

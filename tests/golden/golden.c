@@ -285,7 +285,7 @@ static void print_conflicts(struct world *w)
 			printf("  conflict: %s/%s wants %s/%s, which is %s/%s's: %s\n",
 			       all[i]->ns->text, all[i]->name->text,
 			       ip_endpoint_text(&c->addr, c->port, buf), l4proto_text(c->proto),
-			       c->owner_ns->text, c->owner_name->text, plan_conflict_reason(c));
+			       c->owner->ns->text, c->owner->name->text, plan_conflict_reason(c));
 		}
 	}
 	free(all);

@@ -426,7 +426,7 @@ static void pass_check(const struct pass_case *pc, bool is_padded)
 	if (is_padded)
 		job_pad(&j);
 	qsort(j.frontends.v, j.frontends.n, sizeof(*j.frontends.v), ip_tuple_cmp);
-	pass_open(&p, ctnl_new());
+	pass_open(&p, ctnl_new(), NULL);
 	/* A second pass finds nothing and may choose another way. */
 	for (int round = 0; round < 2; round++) {
 		r = pass_run(p, &j, &result, &err);
@@ -471,7 +471,7 @@ static void test_mirror(void **state)
 		kernel_fresh(state);
 		nl = kernel_sock();
 		look = ctnl_new();
-		pass_open(&p, ctnl_new());
+		pass_open(&p, ctnl_new(), NULL);
 		flow_put(nl, &mirror);
 		flow_put(nl, &some[1]);
 		job_add(&j, &asked[i / 2]);
@@ -493,7 +493,7 @@ static void test_empty(void **state)
 	struct job j = { .id = 1 };
 	struct err err;
 
-	pass_open(&p, ctnl_new());
+	pass_open(&p, ctnl_new(), NULL);
 	job_add(&j, &t);
 	assert_int_equal(pass_run(p, &j, &result, &err), 0);
 	assert_int_equal(result.n_seen + result.n_matches + result.n_deleted, 0);
@@ -514,7 +514,7 @@ static void test_many(void **state)
 	for (uint16_t i = 0; i < 6000; i++)
 		flow_put(nl, &(struct flow){ "10.96.0.1", i % 3 ? "10.1.0.2" : "10.1.0.1", UDP, 0,
 					     (uint16_t)(1024 + i) });
-	pass_open(&p, ctnl_new());
+	pass_open(&p, ctnl_new(), NULL);
 	job_add(&j, &t);
 	assert_int_equal(pass_run(p, &j, &result, &err), 0);
 	assert_int_equal(result.n_seen, 6000);
@@ -523,6 +523,38 @@ static void test_many(void **state)
 	assert_int_equal(pass_run(p, &j, &result, &err), 0);
 	assert_int_equal(result.n_deleted, 0);
 	job_fini(&j);
+}
+
+/* A job that is outdated deletes nothing, in both ways; the next one does. */
+static void test_outdated(void **state)
+{
+	static const struct target asked[] = {
+		{ "10.96.0.1", JOB_TARGET_NOT_LIVE, NULL, "10.1.0.1", UDP },
+		{ "10.96.0.1", JOB_TARGET_EXACT, "10.1.0.2", "10.1.0.1", UDP },
+	};
+	AUTO(nl_sock_close) struct nl_sock *nl = kernel_sock();
+	AUTO(ctnl_close) struct ctnl *look = ctnl_new();
+
+	for (uint16_t i = 0; i < 300; i++)
+		flow_put(nl,
+			 &(struct flow){ "10.96.0.1", "10.1.0.2", UDP, 0, (uint16_t)(1024 + i) });
+	for (size_t i = 0; i < ARRAY_SIZE(asked); i++) {
+		AUTO(pass_close) struct pass *p = NULL;
+		_Atomic uint32_t outdated = 1;
+		struct pass_result result;
+		struct job j = { .id = 1 };
+		struct err err;
+
+		pass_open(&p, ctnl_new(), &outdated);
+		job_add(&j, &asked[i]);
+		assert_int_equal(pass_run(p, &j, &result, &err), -ECANCELED);
+		assert_int_equal(count(look, 0, 0), 300);
+		j.id = 2;
+		if (i > 0)
+			assert_int_equal(pass_run(p, &j, &result, &err), 0);
+		job_fini(&j);
+	}
+	assert_int_equal(count(look, 0, 0), 0);
 }
 
 int main(void)
@@ -536,6 +568,7 @@ int main(void)
 		cmocka_unit_test_setup(test_mirror, kernel_fresh),
 		cmocka_unit_test_setup(test_empty, kernel_fresh),
 		cmocka_unit_test_setup(test_many, kernel_fresh),
+		cmocka_unit_test_setup(test_outdated, kernel_fresh),
 	};
 	int r = kernel_enter();
 

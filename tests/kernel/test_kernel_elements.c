@@ -292,36 +292,6 @@ static void test_loops_are_refused(void **state)
 	assert_int_equal(verdict_add(w, "kinds", 0x777, NFT_JUMP, "p1"), 0);
 }
 
-/* The kernel rejects overlapping ranges: vipd must merge them. */
-static void test_ranges_must_not_overlap(void **state)
-{
-	struct world *w = *state;
-	static const uint8_t ranges[][2][4] = {
-		{ { 10, 0, 0, 0 }, { 10, 255, 255, 255 } },
-		{ { 10, 1, 0, 0 }, { 10, 1, 255, 255 } },
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(ranges); i++) {
-		struct nlmsghdr *h =
-			kernel_msg(w->b, NFT_MSG_NEWSETELEM, NLM_F_CREATE | NLM_F_EXCL, NULL);
-		struct nlattr *list = kernel_elems(h, w->layout->table, "fw_ranges");
-		struct nlattr *e = mnl_attr_nest_start(h, NFTA_LIST_ELEM);
-
-		for (int end = 0; end < 2; end++) {
-			struct nlattr *n = mnl_attr_nest_start(h, end ? NFTA_SET_ELEM_KEY_END
-								      : NFTA_SET_ELEM_KEY);
-			uint8_t key[8] = { 0, 0, 0x10, 0 }; /* pool 1, network order */
-
-			memcpy(key + 4, ranges[i][end], 4);
-			mnl_attr_put(h, NFTA_DATA_VALUE, sizeof(key), key);
-			mnl_attr_nest_end(h, n);
-		}
-		mnl_attr_nest_end(h, e);
-		mnl_attr_nest_end(h, list);
-	}
-	FACT(kernel_commit(w->b) < 0, "overlapping source ranges are accepted\n");
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -331,7 +301,6 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_delete_missing, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_read_by_key, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_loops_are_refused, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_ranges_must_not_overlap, setup, teardown),
 	};
 	int r = kernel_enter();
 

@@ -88,7 +88,7 @@ static const struct {
 	{ "all addresses deleted", "nft flush set ip vipd vips", 4 },
 	{ "a range deleted",
 	  "nft delete element ip vipd fw_ranges \"{ $(nft list set ip vipd fw_ranges | "
-	  "grep -o '[0-9a-f]*:[0-9a-f]* \\. 10.0.0.0/8') }\"",
+	  "grep -o '[0-9a-f]*:[0-9a-f]* \\. 10.0.0.0') }\"",
 	  1 },
 };
 

@@ -236,7 +236,7 @@ class Vipd:
             return all((ip, self.serial) in held for ip in MARKER_IP.values())
         for fam in (4, 6):
             port = struct.pack(">H", self.serial) + b"\0\0"
-            held = [key for key, _, _, _ in self.elements(fam, "frontends")
+            held = [key for key, _, _ in self.elements(fam, "frontends")
                     if key[-4:] == port and key.startswith(
                         socket.inet_pton(lab_.af(MARKER_IP[fam]), MARKER_IP[fam]))]
             if not held:

@@ -20,7 +20,7 @@ NFTA_TABLE_NAME, NFTA_TABLE_HANDLE, NFTA_TABLE_USERDATA = 1, 4, 6
 NFTA_CHAIN_NAME = 3
 NFTA_SET_NAME = 2
 NFTA_LIST_TABLE, NFTA_LIST_SET, NFTA_LIST_ELEMENTS = 1, 2, 3
-NFTA_ELEM_KEY, NFTA_ELEM_DATA, NFTA_ELEM_FLAGS, NFTA_ELEM_KEY_END = 1, 2, 3, 10
+NFTA_ELEM_KEY, NFTA_ELEM_DATA, NFTA_ELEM_FLAGS = 1, 2, 3
 NFTA_DATA_VALUE, NFTA_DATA_VERDICT = 1, 2
 NFTA_VERDICT_CODE, NFTA_VERDICT_CHAIN = 1, 2
 NFTA_GEN_ID = 1
@@ -145,22 +145,20 @@ class Nft:
                 for b in self.dump(NFT_MSG_GETSET, NFPROTO[fam], attr(1, table))]
 
     def elements(self, fam, table, name):
-        """[(key, key_end or None, data or chain name or None, flags)] as raw bytes."""
+        """[(key, data or chain name or None, flags)] as raw bytes."""
         out = []
         payload = attr(NFTA_LIST_TABLE, table) + attr(NFTA_LIST_SET, name)
         for body in self.dump(NFT_MSG_GETSETELEM, NFPROTO[fam], payload):
             for _, raw in attr_list(attrs(body).get(NFTA_LIST_ELEMENTS, b"")):
                 e = attrs(raw)
                 key = attrs(e[NFTA_ELEM_KEY])[NFTA_DATA_VALUE]
-                end = attrs(e[NFTA_ELEM_KEY_END])[NFTA_DATA_VALUE] \
-                    if NFTA_ELEM_KEY_END in e else None
                 data = attrs(e[NFTA_ELEM_DATA]) if NFTA_ELEM_DATA in e else {}
                 if NFTA_DATA_VERDICT in data:
                     value = text(attrs(data[NFTA_DATA_VERDICT]).get(NFTA_VERDICT_CHAIN, b""))
                 else:
                     value = data.get(NFTA_DATA_VALUE)
                 flags = struct.unpack(">I", e[NFTA_ELEM_FLAGS])[0] if NFTA_ELEM_FLAGS in e else 0
-                out.append((key, end, value, flags))
+                out.append((key, value, flags))
         return out
 
     def dump_or_empty(self, fam, table, name):

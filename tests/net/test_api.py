@@ -501,9 +501,10 @@ def test_node_address(lab, vipd):
     assert vipd.status()["pid"] == pid
 
 
-def test_restart_without_node(lab, vipd, api):
-    """LIFE-04, IN-19: until the Nodes are listed, node ports stay as they are, no address of the
-    host is taken for the Node's, and everything else is programmed."""
+@pytest.mark.parametrize("why", ["not received", "no addresses yet"])
+def test_restart_without_node(lab, vipd, api, why):
+    """LIFE-04, IN-19: until the Nodes are listed, this one with addresses, node ports stay as they
+    are, no address of the host is taken for the Node's, and everything else is programmed."""
     other = L.NODE_TO_CLIENT[4]
 
     def pending():
@@ -514,15 +515,19 @@ def test_restart_without_node(lab, vipd, api):
                     slice_("np", [L.remote(1, 4)], 8080)])
         assert L.probe(lab.client, other, 30080).backend == L.remote(1, 4)
         vipd.kill()
-        api.fault("status", code=429, reason="TooManyRequests", resource="nodes")
         vipd.change(vipd.objects + pair("new", 3, [5]))
+        if why == "not received":
+            api.fault("status", code=429, reason="TooManyRequests", resource="nodes")
+        else:
+            api.put(node(L.NODE_NAME))
         vipd.start(wait=False)
         L.eventually(lambda: vipd.status().get("state") == "running" and pending(), 20, vipd.log)
-        assert "sweep pending: Node: not received" in pending()[0]
+        assert "sweep pending: Node: " + why in pending()[0]
         assert L.probe(lab.client, other, 30080).backend == L.remote(1, 4)
         assert L.probe(lab.client, L.NODE[4], 30080).what == "refused"
         serves(lab, 3, [5])
         api.clear()
+        api.put(vipd.all_objects()[0])
         vipd.wait_change(20)    # a pause after failures
         assert not pending()
         assert L.probe(lab.client, other, 30080).backend == L.remote(1, 4)

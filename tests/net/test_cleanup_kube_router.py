@@ -214,7 +214,9 @@ def kernel_state(n):
     """What the recording adds to, without vipd's part."""
     run = n.lab.node.run
     ours = re.compile(r"^.*(?: -f 15099\d{5} |23130|0x5a).*\n", re.M)  # marks, table and rule of the ipvs plane
-    out = {"iptables": chains_and_rules(n), "ipsets": run("ipset", "save"), "links": run("ip", "-o", "link")}
+    # The kernel sets a link's operational state later (linkwatch).
+    links = re.sub(r"NO-CARRIER,|,LOWER_UP| state \w+", "", run("ip", "-o", "link"))
+    out = {"iptables": chains_and_rules(n), "ipsets": run("ipset", "save"), "links": links}
     out["ipvs"] = ours.sub("", run("ipvsadm", "-Sn"))
     for fam in ("-4", "-6"):
         out["rules" + fam] = ours.sub("", run("ip", fam, "rule"))

@@ -136,10 +136,12 @@ def passes(vipd):
 
 
 def settled(vipd):
-    """Wait until no pass is pending, also no second check."""
-    count = -1
-    while passes(vipd) != count:
-        count = passes(vipd)
+    """Wait until no pass is pending or under way, also no second check."""
+    def work():
+        return passes(vipd), L.cpu_ms(helper_pid(vipd))
+    before = None
+    while (now := work()) != before:
+        before = now
         time.sleep(3)
 
 
@@ -454,15 +456,17 @@ def test_killed_in_between(lab, vipd, fam):
 
 @pytest.mark.no_steady
 @FAM
-def test_table_was_gone(lab, vipd, ct, fam):
-    """Another process deletes vipd's table; a client's packets are untranslated until it is
-    repaired."""
+@pytest.mark.parametrize("verb", ["delete", "flush"])
+def test_table_was_gone(lab, vipd, ct, fam, verb):
+    """Another process deletes vipd's table, or its rules alone; a client's packets are untranslated
+    until it is repaired."""
     vipd.apply([svc()] + eps(1))
     to, number = target("lb", fam)
     family = "ip" if fam == 4 else "ip6"
+    settled(vipd)
     vipd.proc.send_signal(signal.SIGSTOP)
     try:
-        lab.node.run("nft", "delete", "table", family, vipd.table(fam))
+        lab.node.run("nft", verb, "table", family, vipd.table(fam))
         c = Client(lab, "X", to, number)
         assert c.backend() == to  # the rest of the world
     finally:

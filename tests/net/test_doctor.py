@@ -179,7 +179,7 @@ def test_owners_of_addresses(lab, vipd):
 
 def test_addresses_of_the_other_plane(lab, vipd):
     """Addresses of the ipvs plane's table are vipd's, too."""
-    nft(vipd, 'table inet vipd-ipvs { comment "vipd ipvs layout 2"; '
+    nft(vipd, 'table inet vipd-ipvs { comment "vipd ipvs layout 3"; '
               "set cluster_ips4 { type ipv4_addr; elements = { 198.51.100.77 }; }; }")
     ip(vipd, "addr", "add", "198.51.100.77/32", "dev", "lo")
     expect(vipd, "addresses", "warning", "cluster IP 198.51.100.77", "on lo")

@@ -2,6 +2,7 @@
 """Features of the ipvs plane: draining backends, schedulers, owners of virtual services, and a
 change of planes on a serving node."""
 import itertools
+import os
 import re
 import time
 
@@ -119,6 +120,22 @@ def test_a_backend_leaves(lab, vipd):
     assert weights(lab) == {1: 1, 3: 1} and boottime() >= since + seconds
     assert conn.ask(L.LIMIT).what == "reset"
     none_failed([load])
+
+
+def test_an_ejected_backend_has_no_timeout(lab, vipd):
+    """The drain timeout is for backends that end: one that serves, and is ejected, keeps its
+    connections until it is removed."""
+    notes = {"vipd.io/drain-timeout": "2s"}
+    vipd.apply(web(1, 8, annotations=notes))
+    conn = kept(lab, L.remote(8, 4))
+    vipd.ctl("eject", "default/web", L.remote(8, 4))
+    late = L.eventually(lambda: [l for l in leaving(vipd) if l["since_ms"] > 5000], 9)
+    assert weights(lab) == {1: 1, 8: 0} and "timeout_ms" not in late[0]
+    assert conn.ask(L.LIMIT).backend == L.remote(8, 4)
+    vipd.apply(web(1, annotations=notes))
+    L.eventually(lambda: weights(lab) == {1: 1}, 9)
+    assert conn.ask(L.LIMIT).what == "reset"
+    conn.close()
 
 
 @pytest.mark.no_steady  # the timeout applies to each connection, and a busy machine pauses for longer
@@ -273,6 +290,26 @@ def test_change_of_planes(lab, vipd):
     assert tables(lab) == {"ipvs": True, "nft": False}
     assert L.probe(lab.node, VIP, 80, timeout=L.LIMIT).ok
     none_failed(flows)
+
+
+@pytest.mark.no_steady
+def test_change_of_planes_with_an_empty_folder(lab, vipd):
+    """IN-19: the other plane's state is kept too. It has no frontends of this plane."""
+    vipd.apply(web(1, 2))
+    before = servers(lab)
+    vipd.stop()
+    real = vipd.manifests.path
+    os.rename(real, real + ".away")
+    os.mkdir(real)
+    try:
+        change(vipd, "nftables")
+        assert "sweep pending: the folder has no manifests; frontends kept: 0" in vipd.log(1000)
+        assert tables(lab)["ipvs"] and servers(lab) == before
+    finally:
+        os.rmdir(real)
+        os.rename(real + ".away", real)
+        change(vipd, "ipvs")
+    assert L.probe(lab.node, VIP, 80, timeout=L.LIMIT).ok
 
 
 class Handshake:

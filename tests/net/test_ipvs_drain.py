@@ -453,7 +453,7 @@ def still_to_go(kernel):
 
 def restart_sends_nothing(vipd, wire, due):
     time.sleep(1.5)  # what had no connections and left is deleted
-    wire.counts()
+    wire.clear()
     vipd.kill()
     begin = time.monotonic()
     vipd.start(wait=False)
@@ -486,7 +486,7 @@ def test_reaction(lab, vipd, kernel):
         for i in range(24):
             objs = objects("quick", 10, {a: READY if i % 2 else ENDING, b: READY}, fams=(4,))
             time.sleep(0.05)
-            wire.counts()
+            wire.clear()
             begin = time.time()
             vipd.write(objs)
             # Without a connection it may be deleted before it comes back.

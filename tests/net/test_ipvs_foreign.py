@@ -69,7 +69,7 @@ def many():
 def state_unwritten(vipd, kernel, wire):
     """The content of IPVS, or None when vipd has written while it was read or shortly after: a
     dump is no snapshot; or while backends drain, which are deleted later."""
-    wire.counts()
+    wire.clear()
     state = kernel.state()
     time.sleep(1.5)
     return None if wire.counts() or vipd.status()["draining"]["backends"] else state

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Foreign changes of virtual services, destinations and policy routing, which cause no
-notification: an audit finds them; routes are checked every ten seconds. check_tables() detects
-each. A table of another layout is replaced without a gap. Foreign changes of tables:
-test_foreign.py."""
+notification, except for rules: an audit finds them; rules and routes are checked every ten seconds
+and after a change of a rule. check_tables() detects each. A table of another layout is replaced
+without a gap. Foreign changes of tables: test_foreign.py."""
 import glob
 import os
 import re
+import signal
 import subprocess
 import time
 
@@ -22,7 +23,7 @@ AUDIT_S = 2
 FLAGS = {"--audit-period": "%ds" % AUDIT_S}
 VIP = L.cluster_ip(1, 4)
 STICKY = L.cluster_ip(2, 4)
-VERSION, OLDER = 'comment "vipd ipvs layout 2"', 'comment "vipd ipvs layout 1"'
+VERSION, OLDER = 'comment "vipd ipvs layout 3"', 'comment "vipd ipvs layout 2"'
 
 
 def objs():
@@ -190,12 +191,29 @@ def test_all_services_deleted(lab, vipd):
     assert L.probe(lab.client, VIP, 80).ok and L.probe(lab.client, STICKY, 80).ok
 
 
+@pytest.mark.no_steady
+def test_rules_deleted(lab, vipd):
+    """Without the policy routing rules new connections get no answer instead of a reset."""
+    vipd.apply(objs())
+    vipd.check_tables()
+    vipd.proc.send_signal(signal.SIGSTOP)
+    try:
+        does(lab, ROUTING["rule deleted"][0], {})
+        assert L.probe(lab.client, VIP, 80, timeout=0.3 * L.SLOW).what == "timeout"
+    finally:
+        vipd.proc.send_signal(signal.SIGCONT)
+    put_right(vipd, 3)
+    assert L.probe(lab.client, VIP, 80).ok
+
+
 def age(lab):
-    """Make the table in force that of an older layout: another version, and a chain less. nft
-    puts it in one transaction; the same elements."""
+    """Make the table in force that of an older layout: another version, a chain less, and source
+    ranges as intervals. nft puts it in one transaction; the same elements."""
     listing = lab.node.run("nft", "list", "table", "inet", ipvs.TABLE)
     assert VERSION in listing
     listing = re.sub(r"\tchain late \{.*?\n\t\}\n", "", listing.replace(VERSION, OLDER), flags=re.S)
+    listing, n = re.subn(r"(\tset ranges[46] \{\n\t\ttype [^\n]*\n)", r"\1\t\tflags interval\n", listing)
+    assert n == 2
     lab.node.run("nft", "-f", "-", input="delete table inet %s\n%s" % (ipvs.TABLE, listing))
     assert OLDER in lab.node.run("nft", "-t", "list", "table", "inet", ipvs.TABLE)
 

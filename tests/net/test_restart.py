@@ -189,6 +189,37 @@ def test_folder_emptied_is_obeyed(lab, vipd):
     vipd.check_tables()
 
 
+def test_empty_folder_at_start(lab, vipd):
+    """IN-19: a restart with an empty folder, as while a mount is missing, removes nothing. With the
+    first manifests the sweep follows."""
+    ip = L.cluster_ip(708, 4)
+    vipd.apply([service("gone", ip, 80), slice_("gone", [L.remote(1, 4)], 8080)])
+    vipd.kill()
+    real = vipd.manifests.path
+    moved = real + ".away"
+    os.rename(real, moved)
+    os.mkdir(real)
+    try:
+        vipd.start()
+        for _ in range(2):
+            assert L.probe(lab.client, ip, 80).ok
+            assert reason(vipd).startswith(
+                "sweep pending: the folder has no manifests; frontends kept: ")
+            assert vipd.status()["source"]["text"] == "manifests in %s (none)" % real
+            vipd.kill()
+            vipd.start()
+        assert "sweep pending: the folder has no manifests; frontends kept: " in vipd.log(1000)
+        vipd.manifests.path = moved
+        vipd.write([])
+    finally:
+        vipd.manifests.path = real
+        os.rmdir(real)
+        os.rename(moved, real)
+    L.eventually(lambda: reason(vipd) is None and vipd.is_settled(), 5, vipd.log)
+    assert L.probe(lab.client, ip, 80).backend is None
+    vipd.check_tables()
+
+
 @pytest.mark.no_steady
 def test_cleanup_leaves_nothing(lab, vipd):
     """--cleanup removes vipd's state only. On the ipvs plane: virtual services, rules and routes;

@@ -2,6 +2,7 @@
 """Ports that no service has, on addresses that a service has: of a router in front of the node
 (REJ-17), and of the node itself (REJ-05)."""
 import contextlib
+import json
 import re
 import socket
 
@@ -100,6 +101,75 @@ def test_loop(lab, vipd, fam, kind):
         assert returned(lab) == 0, "the node sent packets back to the router"
         L.eventually(lambda: scrape(lab)[0][METRIC] >= before + 3)
         assert L.probe(lab.client, addr, 80).backend == E2[fam]
+
+
+@contextlib.contextmanager
+def neighbour(lab, addr, gateway=None):
+    """`client` is another node with the address: the node reaches it through the device on which it
+    receives the packets of `client`, directly or through a gateway (`client` again)."""
+    fam = L.family(addr)
+    bits = "/32" if fam == 4 else "/128"
+    ip = ("ip", "-%d" % fam)
+    route = (addr,) + (("via", gateway) if gateway else ()) + ("dev", "cl0")
+    lab.client.run(*ip, "addr", "add", addr + bits, "dev", "eth0",
+                   *(("nodad",) if fam == 6 else ()))
+    try:
+        lab.node.run(*ip, "route", "replace", *route)
+        yield
+    finally:
+        lab.node.run(*ip, "route", "del", *route)
+        lab.client.run(*ip, "addr", "del", addr + bits, "dev", "eth0")
+
+
+@FAM
+@pytest.mark.parametrize("is_routed", (False, True), ids=("neighbour", "routed"))
+def test_endpoint_at_vip(lab, vipd, fam, is_routed):
+    """REJ-17: the address of another node is an external IP of one service, and an endpoint of
+    another (a pod in the network of its host). Connections through the other are not dropped,
+    although client and endpoint are behind one device."""
+    addr = L.external_ip(41, fam)
+    vip = L.lb_ip(42, fam)
+    vipd.apply([service("nodes", L.cluster_ip(41, fam), 80, external_ips=[addr]),
+                slice_("nodes", [E2[fam]], 8080),
+                service("host", L.cluster_ip(42, fam), 80, lb=[vip]),
+                slice_("host", [addr], 8081)])
+    with neighbour(lab, addr, L.CLIENT[fam] if is_routed else None):
+        server = lab.serve("client", "8081")
+        try:
+            before = scrape(lab)[0][METRIC]
+            for _ in range(3):
+                assert L.probe(lab.client, vip, 80, timeout=2 * L.SLOW).backend == addr
+            assert L.probe(lab.client, vip, 80, "udp", timeout=2 * L.SLOW).what != "timeout"
+            assert scrape(lab)[0][METRIC] == before
+        finally:
+            server.kill()
+
+
+@FAM
+def test_to_neighbour(lab, vipd, fam):
+    """REJ-17: the node relays packets to another node whose address is an external IP: without a
+    router in between they cannot loop, so they pass."""
+    addr = L.external_ip(41, fam)
+    mac = json.loads(lab.client.run("ip", "-json", "link", "show", "eth0"))[0]["address"]
+    vipd.apply([service("nodes", L.cluster_ip(41, fam), 80, external_ips=[addr]),
+                slice_("nodes", [E2[fam]], 8080)])
+    route = ("ip", "-%d" % fam, "route")
+    lab.client.run("nft", "-f", "-", input=CAPTURE.replace("40 }", "41 }").replace("::28", "::29"))
+    try:
+        lab.node.run(*route, "replace", addr, "dev", "cl0")
+        lab.node.run("ip", "-%d" % fam, "neigh", "replace", addr, "lladdr", mac, "dev", "cl0",
+                     "nud", "permanent")
+        before = scrape(lab)[0][METRIC]
+        for port in (22, 10250):
+            L.probe(lab.client, addr, port, "udp", timeout=0.3 * L.SLOW)
+        rawpackets.send_segments(lab.client, L.CLIENT[fam], addr, [
+            rawpackets.segment(L.CLIENT[fam], addr, 32200, 22, 1, 1, 0x11)])
+        L.eventually(lambda: returned(lab) >= 3)
+        assert scrape(lab)[0][METRIC] == before
+    finally:
+        lab.node.run("ip", "-%d" % fam, "neigh", "del", addr, "dev", "cl0")
+        lab.node.run(*route, "del", addr, "dev", "cl0")
+        lab.client.run("nft", "add table inet looped; delete table inet looped")
 
 
 @FAM

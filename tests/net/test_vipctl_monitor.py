@@ -87,7 +87,7 @@ def test_foreign_change(vipd, monitor):
                       "{ %s . tcp . 80 }" % "10.96.255.1")
     texts = [e["text"] for e in (m.next(), m.next())]
     assert "another process changed the ruleset" in texts
-    assert "elements were repaired" in texts
+    assert "kernel state was repaired" in texts
 
 
 def test_for_people(vipd):

@@ -145,12 +145,21 @@ def affinity_of(svc):
     return config.get("timeoutSeconds") or 10800
 
 
-def lb_vips_of(svc, fam):
-    """SVC-16."""
+def addresses_of(svc, fam):
+    """(load balancer addresses, external IPs): SVC-14, SVC-16. WITH THE CLUSTER IPS SO MANY THAT
+    THERE ARE AT MOST 32,768 FRONTENDS, OR FOUR ADDRESSES (SVC-15, SVC-19)."""
     ingress = ((svc.get("status") or {}).get("loadBalancer") or {}).get("ingress") or []
-    vips = [parse_ip(i.get("ip")) for i in ingress
-            if i.get("ip") and i.get("ipMode") in (None, "VIP")]
-    return of_family(vips, fam)
+    # A dictionary is in the order of the object, and has no address twice.
+    vips = list(dict.fromkeys((parse_ip(i.get("ip")), i.get("ipMode") in (None, "VIP"))
+                              for i in ingress if parse_ip(i.get("ip"))))
+    texts = svc["spec"].get("externalIPs") or []
+    externals = list(dict.fromkeys(filter(None, map(parse_ip, texts))))
+    room = max(32768 // max(len(svc["spec"].get("ports") or []), 1), 4)
+    room -= sum(cluster_ip_of(svc, f) is not None for f in (4, 6))
+    vips = vips[:room]
+    externals = externals[:room - len(vips)]
+    captured = [ip for ip, is_captured in vips if is_captured]
+    return of_family(captured, fam), of_family(externals, fam)
 
 
 def is_etp_local(svc):
@@ -356,8 +365,7 @@ def service_frontends(svc, slices, config, node, fam):
     cip = cluster_ip_of(svc, fam)
     if not is_proxied(svc) or cip is None:  # SEL-04
         return []
-    vips = lb_vips_of(svc, fam)
-    externals = of_family([parse_ip(t) for t in spec.get("externalIPs") or []], fam)
+    vips, externals = addresses_of(svc, fam)
     affinity = affinity_of(svc)
     ranges = ranges_of(svc, fam, vips, node.ip[fam])
     itp_local = spec.get("internalTrafficPolicy") == "Local"

@@ -15,6 +15,7 @@ from tables import HASHED, Elements, Programmed, Wrong
 
 TAG = 0x5a000000
 MASK = 0xff000f00
+UNTAGGED = 0x01ffffff  # of a mark among the ranges, whose other bits are the length
 REFUSE, DISCARD = TAG | 0x7ff0fe, TAG | 0x7ff0ff
 # Flags of a virtual service: persistent, vipd's by address and port, fallback and port of mh and sh.
 PERSISTENT, OURS, FALLBACK, PORT = 0x1, 0x20, 0x8, 0x10
@@ -55,7 +56,7 @@ class Servers(Elements):
         self.local_backends = {self._addr(e[0]) for e in of("local_backends")}
         self.endpoint_addrs = {(self._addr(e[0]), self._addr(e[0][self.alen:]))
                                for e in of("hairpins")}
-        self.ranges = self._ranges(of("ranges"))
+        self.ranges = self._ranges(of("ranges"), lambda word: (word & UNTAGGED, word >> 23 & 0xfc))
         self.pod_cidrs = self._interval_set(of("pod_cidrs"))
         self.service_cidrs = self._interval_set(of("service_cidrs"))
         self.services = {(s.mark or (s.proto.upper(), s.addr, s.port)): (s, dests)
@@ -120,7 +121,7 @@ class Servers(Elements):
         ranges = None
         if key in self.guarded:
             ranges = frozenset(ipaddress.collapse_addresses(
-                self.ranges.get(self.guarded[key], [])))
+                self.ranges.get(self.guarded[key] & UNTAGGED, [])))
         return Programmed(None, self.verdict(key, outside), self.verdict(key, host), ranges,
                     key in self.masq_frontends, key in self.masq_hosts)
 
@@ -142,7 +143,7 @@ class Servers(Elements):
             extra = set(getattr(self, name)) - set(self.frontends)
             if extra:
                 out.append("%s: %s are no frontends" % (name, sorted(extra)))
-        extra = set(self.ranges) - used - set(self.guarded.values())
+        extra = set(self.ranges) - {m & UNTAGGED for m in used | set(self.guarded.values())}
         if extra:
             out.append("ranges: marks %s are of no frontend" % sorted(map(hex, extra)))
         return out

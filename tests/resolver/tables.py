@@ -87,24 +87,23 @@ class Elements:
 
     def _tuple_map(self, elements):
         out = {}
-        for key, _, data, _ in elements:
+        for key, data, _ in elements:
             proto = PROTO[key[self.alen]]
             port = struct.unpack_from(">H", key, self.alen + 4)[0]
             out[self.fam, self._addr(key), proto, port] = self._u32(data) if data else None
         return out
 
-    def _ranges(self, elements, shift=0):
-        """{leading number without its last `shift` bits: [network]}"""
-        out = collections.defaultdict(list)
-        for key, end, _, _ in elements:
-            out[struct.unpack(">I", key[:4])[0] >> shift] += ipaddress.summarize_address_range(
-                ipaddress.ip_address(key[4:4 + self.alen]),
-                ipaddress.ip_address(end[4:4 + self.alen]))
+    def _ranges(self, elements, split):
+        """{pool: networks}; `split(word)` is the pool and the length."""
+        out = collections.defaultdict(set)
+        for key, _, _ in elements:
+            pool, length = split(self._u32(key))
+            out[pool].add(ipaddress.ip_network((key[4:4 + self.alen], length)))
         return out
 
     def _interval_set(self, elements):
         points = sorted((int.from_bytes(key, "big"), flags & INTERVAL_END)
-                        for key, _, _, flags in elements)
+                        for key, _, flags in elements)
         nets = []
         start = None
         make = ipaddress.IPv4Address if self.fam == 4 else ipaddress.IPv6Address
@@ -123,7 +122,7 @@ class Tables(Elements):
     """All decoded elements of one family's table."""
 
     def __init__(self, fam, elements):
-        """`elements(name)` yields (key, key_end, data, flags), like nftables.Nft.elements."""
+        """`elements(name)` yields (key, data, flags), like nftables.Nft.elements."""
         super().__init__(fam)
         self.frontends = self._tuple_map(elements("frontends"))
         self.xl_cluster = self._tuple_map(elements("xl_cluster"))
@@ -136,17 +135,17 @@ class Tables(Elements):
         self.local_backends = {self._addr(e[0]) for e in elements("local_backends")}
         self.endpoint_addrs = {self._target(e[0]) for e in elements("endpoint_addrs")
                                if e[0][:self.alen] == e[0][self.alen + 4:]}
-        self.kinds = {m: {self._u32(e[0]): e[2] for e in elements(m)}
+        self.kinds = {m: {self._u32(e[0]): e[1] for e in elements(m)}
                       for m in ("kinds", "kinds_x", "leaves")}
         self.endpoints = collections.defaultdict(dict)
-        for key, _, data, _ in elements("endpoints"):
+        for key, data, _ in elements("endpoints"):
             self.endpoints[self._u32(key) >> 12][self._u32(key[4:])] = self._target(data)
         self.aff_slots = collections.defaultdict(dict)
-        for key, _, data, _ in elements("aff_slots"):
+        for key, data, _ in elements("aff_slots"):
             self.aff_slots[self._u32(key) >> 12][self._u32(key[4:])] = self._u32(data)
         self.aff_endpoints = {self._u32(key): self._target(data)
-                              for key, _, data, _ in elements("aff_endpoints")}
-        self.ranges = self._ranges(elements("fw_ranges"), 12)
+                              for key, data, _ in elements("aff_endpoints")}
+        self.ranges = self._ranges(elements("fw_ranges"), lambda word: (word >> 12, word & 0xfff))
         self.pod_cidrs = self._interval_set(elements("pod_cidrs"))
         self.service_cidrs = self._interval_set(elements("service_cidrs"))
 

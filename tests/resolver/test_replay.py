@@ -80,12 +80,12 @@ class Replay:
 
 
 def element(e):
-    key, end, data, flags = e
+    key, data, flags = e
     if isinstance(data, dict):
         data = data["chain"]
     elif data is not None:
         data = bytes.fromhex(data)
-    return bytes.fromhex(key), bytes.fromhex(end) if end else None, data, flags
+    return bytes.fromhex(key), data, flags
 
 
 def differences(answer, objects, config):

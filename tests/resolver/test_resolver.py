@@ -118,6 +118,20 @@ def test_ranges(name, ranges, want):
     assert f[4, "198.51.100.1", "TCP", 80].ranges is None
 
 
+@pytest.mark.parametrize("n_ports,n_lb,n_external,want", [
+    (1000, 2, 29, (2, 29)), (1000, 2, 30, (2, 29)), (1000, 40, 5, (31, 0)), (9000, 1, 3, (1, 2))])
+def test_many_addresses(n_ports, n_lb, n_external, want):
+    """SVC-15, SVC-19: the cluster IP, then load balancer addresses, then external IPs; of each list
+    the first ones."""
+    lb = ["192.0.2.%d" % (200 - i) for i in range(n_lb)]
+    external = ["198.51.100.%d" % (200 - i) for i in range(n_external)]
+    svc = service("s", "10.96.0.1", [port(i + 1) for i in range(n_ports)], lb=lb,
+                  external_ips=external)
+    f = resolve([node("n1", ["192.168.0.2"]), svc], CONFIG).frontends
+    assert {k[1] for k in f} == {"10.96.0.1", *lb[:want[0]], *external[:want[1]]}
+    assert len(f) == n_ports * (1 + sum(want))
+
+
 def test_ranges_of_a_shared_frontend():
     """SVC-24: the VIP is the cluster IP, or the node's address and the node port is the port."""
     svc = service("s", "10.96.0.1", port(80, node_port=80), lb=["10.96.0.1", "192.168.0.2"],

@@ -157,9 +157,10 @@ static void put_dump(const struct feed *f)
 	}
 	vec_for_each (p, &f->model.env.service_cidrs)
 		(void)json_array_append_new(cidrs, prefix_json(p));
-	put_line(f, json_pack("{sssosososo}", "answer", "dump", "services", services, "slices",
-			      slices, "cidrs", cidrs, "node",
-			      f->model.self ? node_json(f->model.self) : json_null()));
+	put_line(f,
+		 json_pack("{sssosososbso}", "answer", "dump", "services", services, "slices",
+			   slices, "cidrs", cidrs, "keeps_cidrs", f->model.env.keeps_service_cidrs,
+			   "node", f->model.self ? node_json(f->model.self) : json_null()));
 }
 
 static json_t *age_json(uint64_t at_ns)

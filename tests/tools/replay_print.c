@@ -18,15 +18,8 @@ static void hex(const uint8_t *bytes, size_t len)
 
 static void elem_print(const struct set *s, const struct elem *e)
 {
-	size_t ends = (s->flags & NFT_SET_CONCAT) && (s->flags & NFT_SET_INTERVAL) ? 2 : 1;
-
 	(void)putchar('[');
 	hex(e->key, s->key_len);
-	(void)printf(", ");
-	if (ends == 2)
-		hex(e->key + s->key_len, s->key_len);
-	else
-		(void)printf("null");
 	(void)printf(", ");
 	if (e->has_verdict)
 		(void)printf("{\"chain\": \"%s\"}", e->chain);

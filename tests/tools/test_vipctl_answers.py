@@ -47,6 +47,8 @@ class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
         for key in (target, target.split("?")[0]):
             if key in self.answers:
                 return self.answers[key]
+        if target == "/v1/status":
+            return 200, json.dumps({"api": 1, "state": "running"})
         return 404, json.dumps({"error": {"status": 404, "text": "%s not found" % target}})
 
     def handle_error(self, request, client_address):
@@ -159,3 +161,44 @@ def test_dump_selects_as_svc(server, vipctl, text, target):
     with vipctl("dump", text, stdout=subprocess.PIPE) as p:
         assert p.communicate(timeout=60) == ("selected\n", "")
         assert p.returncode == FINE
+
+
+@pytest.mark.parametrize("args", (
+    ["svc"], ["svc", "shop/web"], ["svc", "-o", "json"], ["dump"], ["dump", "web"], ["trace", "host", "10.96.0.1:80"],
+    ["diff"]), ids=" ".join)
+def test_waiting(server, vipctl, args):
+    """While vipd waits for its first lists, it has no services, but the kernel may serve some."""
+    status = {"api": 1, "state": "waiting", "source": {"waiting_for": "watch services: connection refused"}}
+    server.answers = {"/v1/status": (200, json.dumps(status)), "/v1/services": found(), "/v1/dump": found(),
+                      "/v1/rows": found(), "/v1/trace": (200, json.dumps({"api": 1, "problem": None}))}
+    with vipctl(*args, stdout=subprocess.PIPE) as p:
+        out, err = p.communicate(timeout=60)
+        assert (out, p.returncode) == ("", PROBLEM)
+        assert "(vipctl svc --kernel): waiting for watch services: connection refused" in err
+
+
+@pytest.mark.parametrize("args,out", [
+    (["svc", "shop/web"], "shop/web-2  ClusterIP  ok\n"), (["svc", "shop/web", "-o", "json"], ""),
+    (["svc", "shop/web", "-o", "yaml"], ""), (["dump", "shop/web"], "")], ids=str)
+def test_another_service(server, vipctl, args, out):
+    """NAMESPACE/NAME that does not exist, perhaps any more, and one service that contains it."""
+    server.answers = {"/v1/services": found("web-2"),
+                      "/v1/services/shop%2Fweb-2": (200, json.dumps(dict(row("web-2"), api=1, has_object=True))),
+                      "/v1/dump": found("web-2")}
+    with vipctl(*args, stdout=subprocess.PIPE) as p:
+        shown, err = p.communicate(timeout=60)
+        assert shown.startswith(out) and bool(shown) == bool(out)
+        assert "shop/web not found; the only match is shop/web-2" in err
+        assert p.returncode == PROBLEM
+
+
+@pytest.mark.parametrize("text,query", [("10.96.0.1:80/TCP", "10.96.0.1%3A80%2FTCP"),
+                                        ("10.96.0.1/udp", "10.96.0.1%2Fudp"),
+                                        ("[fd00::1]:80/TCP", "%5Bfd00%3A%3A1%5D%3A80%2FTCP")])
+def test_address_with_protocol(server, vipctl, text, query):
+    """As vipctl prints it: no NAMESPACE/NAME, also with -n."""
+    server.answers = {"/v1/services?limit=all&namespace=shop&q=" + query: found("web"),
+                      "/v1/services/shop%2Fweb": (200, json.dumps(dict(row("web"), api=1)))}
+    with vipctl("svc", text, "-n", "shop", stdout=subprocess.PIPE) as p:
+        out, err = p.communicate(timeout=60)
+        assert out.startswith("shop/web") and (err, p.returncode) == ("", FINE)

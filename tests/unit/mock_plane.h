@@ -34,6 +34,7 @@ struct mock_plane {
 	struct mock_plane *self; /* for hooks with a const plane */
 	struct plane_drops drops[IPFAM_N];
 	int fail_drops[IPFAM_N];
+	int fail_counts;
 	size_t n_counted; /* counters asked for */
 	VEC(struct mock_slot) slots;
 	VEC(struct mock_frontend) frontends;
@@ -396,7 +397,7 @@ static inline int mock_count_frontends(const struct plane *p, enum plane_fronten
 		ret[i] = (struct plane_count){ is_held, packets };
 	}
 	m->n_counted += n;
-	return 0;
+	return m->fail_counts;
 }
 
 /* Its port, and the last byte of its address. */
@@ -415,7 +416,7 @@ static inline int mock_count_slots(const struct plane *p, const struct plane_slo
 		};
 	}
 	m->n_counted += n;
-	return 0;
+	return m->fail_counts;
 }
 
 static const struct plane_ops mock_plane_ops = {

@@ -396,21 +396,11 @@ static void frontend_lines(struct lines *ls, const struct plan_frontend *f,
 	line(ls, "%s xl_cluster %s -> %s", fam, tuple, target_text(&f->inside, to));
 }
 
-static struct ip_addr last_of(const struct ip_prefix *p)
-{
-	struct ip_addr a = p->addr;
-
-	for (size_t bit = p->len; bit < ip_len(ip_fam(&a)) * 8; bit++)
-		a.bytes[bit / 8] |= (uint8_t)(1 << (7 - bit % 8));
-	return a;
-}
-
 static void pool_lines(struct lines *ls, const struct plan_pool *pool)
 {
 	const char *fam = families[pool->fam];
 	char ep[IP_ENDPOINT_TEXT_MAX];
 	char addr[IP_TEXT_MAX];
-	char last[IP_TEXT_MAX];
 
 	for (size_t i = 0; i < plan_pool_slots(pool); i++) {
 		const struct plan_backend *b = plan_pool_at(pool, i);
@@ -431,12 +421,8 @@ static void pool_lines(struct lines *ls, const struct plan_pool *pool)
 		if (b->is_local)
 			line(ls, "%s local_backends %s", fam, ip_addr_text(&b->addr, addr));
 	}
-	vec_for_each (r, &pool->ranges) {
-		struct ip_addr end = last_of(r);
-
-		line(ls, "%s fw_ranges pool %u from %s-%s", fam, pool->id,
-		     ip_addr_text(&r->addr, addr), ip_addr_text(&end, last));
-	}
+	vec_for_each (r, &pool->ranges)
+		line(ls, "%s fw_ranges pool %u from %s", fam, pool->id, ip_prefix_text(r, ep));
 }
 
 char *world_expected(const struct world *w)
@@ -516,12 +502,13 @@ struct nft_plane_stats nft_plane_stats(struct plane *plane)
 {
 	struct nft_plane *p = nft_plane_of(plane);
 	struct nft_plane_stats s = {
+		.n_shorten = nft_shorten_count(p),
 		.is_loaded = p->common.loaded != NULL,
 		.is_table_owner = nft_plane_is_owner(p),
 		.has_guard = p->guard != NULL && nft_guard_is_programmed(p->guard),
 	};
 
 	for (int fam = 0; fam < IPFAM_N; fam++)
-		s.n_in_grace += nft_endpoint_addrs(p, fam)->n_in_grace;
+		s.n_in_grace += nft_endpoint_addrs(p, fam)->retained.count;
 	return s;
 }

@@ -87,6 +87,7 @@ struct svc *world_svc(struct world *w, const char *name);
 
 struct nft_plane_stats {
 	size_t n_in_grace;   /* addresses, both families */
+	size_t n_shorten;    /* pools whose affinity entries must be shortened, both families */
 	bool is_loaded;      /* the loaded phase (plane/plane.h) */
 	bool is_table_owner; /* this process owns the tables */
 	bool has_guard;      /* nft_plane_guard(): exists, and owned by this process */

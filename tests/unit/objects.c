@@ -156,6 +156,8 @@ struct service *test_service(const char *name, const char *text)
 			s->has_proxy_name_label = true;
 		else if (strcmp(w, "bad") == 0)
 			s->n_bad_source_ranges++;
+		else if (strcmp(w, "left-out") == 0)
+			s->n_left_out_addrs++;
 		else
 			bad("service word", w);
 	}

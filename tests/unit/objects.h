@@ -8,6 +8,7 @@
  *           ip=ADDR         cluster IP of the address's family
  *           port=NAME[/PROTO]:PORT[:NODEPORT]                   (NAME may be empty)
  *           ext=ADDR  vip=ADDR  proxy=ADDR (ipMode Proxy)  range=PREFIX  bad (a bad range)
+ *           left-out (an address above the limit)
  *           sched=TEXT  weights=TEXT  drain=TEXT  fwd=TEXT (annotations)
  *           itp  etp  headless  label  affinity=SECONDS  hc=PORT  created=SECONDS
  * slice:    [v6] [version=N] [trigger=N] | NAME[/PROTO]:PORT ... | ENDPOINT; ENDPOINT; ...

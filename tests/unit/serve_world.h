@@ -45,6 +45,7 @@ static inline void serve_world_init(struct serve_world *w)
 		.plan = &w->p,
 		.sync = w->s,
 		.plane = &w->k.plane,
+		.counting = PLANE_COUNT_ENDPOINTS,
 		.started_ns = T0,
 	};
 }

@@ -440,6 +440,37 @@ static void test_traces(void **state)
 	world_fini(&w);
 }
 
+/* A port without a protocol: TCP, if the service has the number for several. */
+static void test_trace_protocol(void **state)
+{
+	static const struct {
+		const char *to;
+		const char *proto;
+	} cases[] = {
+		{ "kube/dns:53", "TCP" },  { "kube/dns:53/udp", "UDP" },
+		{ "kube/dns:dns", "UDP" }, { "kube/dns:dns-tcp", "TCP" },
+		{ "kube/dns:54", "UDP" },
+	};
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	put_service(&w.w, "kube/dns",
+		    "ip=10.96.0.10 port=dns/UDP:53 port=dns-tcp/TCP:53 port=x/UDP:54");
+	sync_all(&w.w);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		char target[128];
+		json_t *json;
+
+		print_message("    %s\n", cases[i].to);
+		(void)snprintf(target, sizeof(target), "/v1/trace?from=host&to=%s", cases[i].to);
+		json = get_json(&w, target);
+		assert_string_equal(text_at(json, "destination.protocol"), cases[i].proto);
+		json_decref(json);
+	}
+	world_fini(&w);
+}
+
 /* "Why not to pod X?" */
 static void test_trace_endpoints(void **state)
 {
@@ -475,6 +506,48 @@ static void test_trace_endpoints(void **state)
 	world_fini(&w);
 }
 
+/* The client is a pod of another node, which translates its connections. */
+static void test_trace_elsewhere(void **state)
+{
+	static const struct {
+		const char *query;
+		const char *node; /* of the client */
+		const char *step; /* the first one */
+	} cases[] = {
+		{ "from=cart-7&to=shop/cart", "n2", "node" },
+		{ "from=10.0.1.7&to=10.96.0.1:81", "n2", "node" },
+		{ "from=cart-7&to=192.0.2.1:30080", "n2", "source" },
+		{ "from=cart-8&to=shop/cart", "n1", "source" },
+		{ "from=192.0.2.1&to=shop/cart", "n2", "source" },
+		{ "from=10.0.1.99&to=shop/cart", "null", "source" },
+		{ "from=host&to=shop/cart", "n2", "source" }, /* by the address of the host */
+	};
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	put_service(&w.w, "shop/cart", "type=NodePort ip=10.96.0.1 port=http:80:30080");
+	put_slice(&w.w, "shop/cart-1", "cart",
+		  "|http:8080|7 rs ~cart-7 @n2;8 rs ~cart-8 @n1;192.0.2.1 rs @n2");
+	sync_all(&w.w);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		char target[128];
+		json_t *json;
+
+		print_message("    %s\n", cases[i].query);
+		(void)snprintf(target, sizeof(target), "/v1/trace?%s", cases[i].query);
+		json = get_json(&w, target);
+		assert_string_equal(text_at(json, "source.node"), cases[i].node);
+		assert_string_equal(text_at(json, "steps.0.step"), cases[i].step);
+		if (strcmp(cases[i].step, "node") == 0)
+			assert_string_equal(text_at(json, "steps.0.text"),
+					    "the pod is on n2: its connections to this address are "
+					    "handled there; run vipctl on n2");
+		json_decref(json);
+	}
+	world_fini(&w);
+}
+
 /* Search texts and the services they select. */
 static const struct {
 	const char *query;
@@ -490,16 +563,26 @@ static const struct {
 	{ "?q=10.96.0.1", "shop/cart" },
 	{ "?q=10.96.0.1:80", "shop/cart" },
 	{ "?q=10.96.0.1:81", "" },
+	{ "?q=10.96.0.1:80/TCP", "shop/cart" },
+	{ "?q=10.96.0.1:80/udp", "" },
+	{ "?q=10.96.0.1/tcp", "shop/cart" },
+	{ "?q=10.96.0.1/UDP", "" },
+	{ "?q=10.96.0.1:80/icmp", "" },
 	{ "?q=010.096.0.001", "shop/cart" },
 	{ "?q=192.0.2.1:30080", "web/cart" },
+	{ "?q=192.0.2.1:30080/TCP", "web/cart" },
+	{ "?q=192.0.2.1:30080/UDP", "" },
 	{ "?q=192.0.2.1:30081", "" },
 	{ "?q=192.0.2.1", "web/cart" },
 	{ "?q=203.0.113.9", "web/cart" },
 	{ "?q=fd00::1", "shop/db" },
 	{ "?q=%5Bfd00::1%5D:5432", "shop/db" },
+	{ "?q=%5Bfd00::1%5D:5432/TCP", "shop/db" },
 	{ "?q=%5Bfd00::1%5D:80", "" },
 	{ "?q=10.0.1.7", "shop/cart" },
 	{ "?q=10.0.1.7:8080", "shop/cart" },
+	{ "?q=10.0.1.7:8080/TCP", "shop/cart" },
+	{ "?q=10.0.1.7:8080/UDP", "" },
 	{ "?q=10.0.1.7:80", "" },
 	{ "?q=cart-7", "shop/cart" },
 	{ "?q=cart-", "" },
@@ -803,6 +886,8 @@ int main(void)
 		cmocka_unit_test(test_empty),
 		cmocka_unit_test(test_traces),
 		cmocka_unit_test(test_trace_endpoints),
+		cmocka_unit_test(test_trace_protocol),
+		cmocka_unit_test(test_trace_elsewhere),
 		cmocka_unit_test(test_searches),
 		cmocka_unit_test(test_page_and_dump),
 		cmocka_unit_test(test_many),

@@ -49,7 +49,7 @@ static json_t *first_counts(void)
 		"{'namespace':'shop','name':'db','connections':500,'rejected':10,'endpoints':[]}]}");
 }
 
-/* Two seconds later: cart was busy, web is new, the counters of db restarted at 0. */
+/* Two seconds later: cart was busy, web is new, db lost a frontend or its counters. */
 static json_t *second_counts(void)
 {
 	return json_of(
@@ -126,13 +126,13 @@ static void test_services(void **state)
 		    "writes/s");
 	assert_line(&t, 3, "     CONN/S REJECTED/S  CONNECTIONS   REJECTED  SERVICE");
 	assert_line(&t, 4, "       50.0        0.0          200          0  shop/cart");
-	assert_line(&t, 5, "       15.0        0.0           30          0  web/new");
-	assert_line(&t, 6, "        2.0        2.0            4          4  shop/db");
+	assert_line(&t, 5, "          -          -           30          0  web/new");
+	assert_line(&t, 6, "          -          -            4          4  shop/db");
 	assert_line(&t, 7, "");
 	top_key(&t, 'x', 24);
-	assert_line(&t, 4, "        2.0        2.0            4          4  shop/db");
+	assert_line(&t, 5, "          -          -            4          4  shop/db");
 	top_key(&t, 'n', 24);
-	assert_line(&t, 6, "       15.0        0.0           30          0  web/new");
+	assert_line(&t, 6, "          -          -           30          0  web/new");
 	top_key(&t, 't', 24);
 	assert_line(&t, 4, "       50.0        0.0          200          0  shop/cart");
 	assert_line(&t, 23, "by total: r t x n to change; e: endpoints; arrows; q: quit");
@@ -150,8 +150,30 @@ static void test_endpoints(void **state)
 	top_key(&t, 'e', 24);
 	assert_line(&t, 3, "     CONN/S  CONNECTIONS  ENDPOINT                  SERVICE");
 	assert_line(&t, 4, "       45.0          140  10.0.0.1:80               shop/cart");
-	assert_line(&t, 5, "       15.0           30  [fd00::1]:80              web/new");
-	assert_line(&t, 6, "        5.0           60  10.0.0.2:80               shop/cart");
+	assert_line(&t, 5, "        5.0           60  10.0.0.2:80               shop/cart");
+	assert_line(&t, 6, "          -           30  [fd00::1]:80              web/new");
+	top_fini(&t);
+}
+
+/* A number that vipd could not read has no rate, in this sample and in the next one. */
+static void test_unknown(void **state)
+{
+	struct top t;
+
+	(void)state;
+	two_samples(&t);
+	top_feed(&t,
+		 json_of("{'clock_ms':5000,'counted':true,'items':[{'namespace':'shop',"
+			 "'name':'cart','connections':null,'rejected':null,'endpoints':["
+			 "{'address':'10.0.0.1','port':80,'connections':null}]}]}"),
+		 status(1, 1));
+	assert_line(&t, 4, "          -          -            -          -  shop/cart");
+	top_key(&t, 'e', 24);
+	assert_line(&t, 4, "          -            -  10.0.0.1:80               shop/cart");
+	top_feed(&t, second_counts(), status(1, 1));
+	assert_line(&t, 4, "          -          140  10.0.0.1:80               shop/cart");
+	top_key(&t, 'e', 24);
+	assert_line(&t, 4, "          -          -          200          0  shop/cart");
 	top_fini(&t);
 }
 
@@ -211,7 +233,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_services),  cmocka_unit_test(test_batch),
 		cmocka_unit_test(test_endpoints), cmocka_unit_test(test_first_sample),
-		cmocka_unit_test(test_fits),
+		cmocka_unit_test(test_unknown),   cmocka_unit_test(test_fits),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -445,6 +445,15 @@ static const struct decode_case service_meta_cases[] = {
 	  "metadata: {name: a, annotations: {vipd.io/scheduler: 'mh,mh-port', vipd.io/weights: x, "
 	  "vipd.io/drain-timeout: 1m, kube-router.io/service.scheduler: lc, other: y}}",
 	  0, "default/a ClusterIP v4=10.96.0.1 sched=mh,mh-port weights=x drain=1m fwd=", NULL },
+	{ "an annotation that is a number, and one without a value",
+	  "metadata: {name: a, annotations: {vipd.io/drain-timeout: 3600, vipd.io/scheduler: , "
+	  "vipd.io/forwarding: route}}",
+	  0, "default/a ClusterIP v4=10.96.0.1 sched= weights= drain= fwd=route",
+	  "metadata.annotations[vipd.io/drain-timeout]: not text (write it in quotes): ignored" },
+	{ "an annotation that is an object",
+	  "metadata: {name: a, annotations: {vipd.io/weights: {a: 1}}}", 0,
+	  "default/a ClusterIP v4=10.96.0.1",
+	  "metadata.annotations[vipd.io/weights]: not text (write it in quotes): ignored" },
 	{ "kube-router's annotation",
 	  "metadata: {name: a, annotations: {kube-router.io/service.scheduler: lc}}", 0,
 	  "default/a ClusterIP v4=10.96.0.1 sched=lc weights= drain= fwd=", NULL },
@@ -804,8 +813,6 @@ static void test_bounds(void **state)
 		size_t max;
 		const char *field;
 	} cases[] = {
-		{ "{metadata: {name: a}, spec: {clusterIP: 10.96.0.1, externalIPs: [", "''", "]}}",
-		  OBJECT_KIND_SERVICE, SERVICE_ADDRS_MAX, "spec.externalIPs" },
 		{ "{metadata: {name: a, labels: {kubernetes.io/service-name: a}}, "
 		  "addressType: IPv4, endpoints: [{addresses: [10.1.0.1], hints: {forZones: [",
 		  "{name: z}", "]}}]}", OBJECT_KIND_SLICE, HINTS_MAX,
@@ -847,16 +854,67 @@ static void test_bounds(void **state)
 	}
 }
 
+/* Decode a Service, and collect its notes. */
+static void service_decode(struct object *o, const char *yaml, struct str *notes)
+{
+	struct decode d = { .default_ns = "default", .note = on_note, .arg = notes };
+	json_t *obj = from_yaml(yaml);
+	struct err err;
+
+	assert_int_equal(decode_object(o, OBJECT_KIND_SERVICE, obj, &d, &err), 0);
+	json_decref(obj);
+}
+
+/* Lists that the API does not limit: further entries are left out. */
+static void test_left_out_entries(void **state)
+{
+	static const struct {
+		const char *head, *before, *after, *tail;
+		int max;
+		const char *field;
+	} cases[] = {
+		{ "externalIPs: [", "", "", "]}}", SERVICE_ADDRS_MAX, "spec.externalIPs" },
+		{ "}, status: {loadBalancer: {ingress: [", "{ip: ", "}", "]}}}", SERVICE_ADDRS_MAX,
+		  "status.loadBalancer.ingress" },
+		{ "ports: [", NULL, NULL, "]}}", SERVICE_PORTS_MAX, "spec.ports" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		FINI(str_fini) struct str notes = { 0 };
+		FINI(str_fini) struct str yaml = { 0 };
+		struct object o = { 0 };
+		char want[160];
+
+		str_puts(&yaml, "{metadata: {name: a}, spec: {clusterIP: 10.96.0.1, ");
+		str_puts(&yaml, cases[i].head);
+		for (int k = 0; k < cases[i].max + 5; k++)
+			if (cases[i].before == NULL)
+				str_printf(&yaml, "{name: p%d, port: %d},", k, k + 1);
+			else
+				str_printf(&yaml, "%s198.51.%d.%d%s,", cases[i].before, k >> 8,
+					   k & 255, cases[i].after);
+		str_puts(&yaml, cases[i].tail);
+		service_decode(&o, str_text(&yaml), &notes);
+		(void)snprintf(want, sizeof(want),
+			       "%s: %d entries: those after the first %d are left out",
+			       cases[i].field, cases[i].max + 5, cases[i].max);
+		assert_string_equal(str_text(&notes), want);
+		assert_int_equal(o.service->external_ips.n + o.service->ingress.n +
+					 o.service->ports.n,
+				 cases[i].max);
+		assert_int_equal(o.service->n_left_out_addrs, i < 2 ? 5 : 0);
+		object_fini(&o);
+	}
+}
+
 /* SVC-23: source ranges above the limit do not reject the service; they allow no client. */
 static void test_many_ranges(void **state)
 {
 	FINI(str_fini) struct str notes = { 0 };
-	struct decode d = { .default_ns = "default", .note = on_note, .arg = &notes };
 	struct object o = { 0 };
-	struct str yaml = { 0 };
-	struct err err;
+	FINI(str_fini) struct str yaml = { 0 };
 	char want[160];
-	json_t *obj;
 
 	(void)state;
 	str_puts(&yaml, "{metadata: {name: a}, spec: {clusterIP: 10.96.0.1, "
@@ -864,8 +922,7 @@ static void test_many_ranges(void **state)
 	for (int i = 0; i < SERVICE_RANGES_MAX + 70000; i++)
 		str_printf(&yaml, "10.%d.%d.0/24,", i >> 8 & 255, i & 255);
 	str_puts(&yaml, "]}}");
-	obj = from_yaml(str_text(&yaml));
-	assert_int_equal(decode_object(&o, OBJECT_KIND_SERVICE, obj, &d, &err), 0);
+	service_decode(&o, str_text(&yaml), &notes);
 	assert_int_equal(o.service->source_ranges.n, SERVICE_RANGES_MAX);
 	assert_int_equal(o.service->n_bad_source_ranges, 70000);
 	(void)snprintf(want, sizeof(want),
@@ -874,8 +931,101 @@ static void test_many_ranges(void **state)
 		       SERVICE_RANGES_MAX + 70000, SERVICE_RANGES_MAX);
 	assert_string_equal(str_text(&notes), want);
 	object_fini(&o);
-	json_decref(obj);
-	str_fini(&yaml);
+}
+
+/* Of all ports together: 60 ports, 100 ranges of one element, then 62 of eight. */
+static void test_many_ranges_and_ports(void **state)
+{
+	FINI(str_fini) struct str notes = { 0 };
+	struct object o = { 0 };
+	FINI(str_fini) struct str yaml = { 0 };
+
+	(void)state;
+	str_puts(&yaml, "{metadata: {name: a}, spec: {clusterIP: 10.96.0.1, ports: [");
+	for (int i = 0; i < 60; i++)
+		str_printf(&yaml, "{name: p%d, port: %d},", i, i + 1);
+	str_puts(&yaml, "], loadBalancerSourceRanges: [");
+	for (int i = 0; i < 100; i++)
+		str_printf(&yaml, "10.0.%d.0/24,", i);
+	for (int i = 0; i < 62; i++)
+		str_printf(&yaml, "10.%d.0.0/17,", i + 1);
+	str_puts(&yaml, "'::/0']}}");
+	service_decode(&o, str_text(&yaml), &notes);
+	assert_int_equal(o.service->source_ranges.n, 1 + 100 + 55); /* 32,768 / 60 = 100 + 8 x 55 */
+	assert_int_equal(o.service->n_bad_source_ranges, 7);
+	assert_string_equal(
+		str_text(&notes),
+		"spec.loadBalancerSourceRanges[155]: it and those after it allow no address: "
+		"the ranges of 60 ports have at most 32768 elements");
+	object_fini(&o);
+}
+
+/*
+ * SVC-15, SVC-19: each address has a frontend with each port. Addresses above the limit are left
+ * out: external IPs first, of each list the last ones.
+ */
+static void test_many_addresses(void **state)
+{
+	static const struct {
+		const char *name;
+		const char *cluster_ips;
+		int n_ports, n_ingress, n_external; /* of the object */
+		int ingress, external;              /* served */
+		const char *notes;
+	} cases[] = {
+		{ "as many as possible", "10.96.0.1", 500, 3, 61, 3, 61, "" },
+		{ "one too many", "10.96.0.1", 500, 3, 62, 3, 61,
+		  "spec.externalIPs: 1 left out, from 198.51.100.138 on: at most 65 addresses of a "
+		  "Service with 500 ports" },
+		{ "no external IP", "10.96.0.1,'fd00::1'", 500, 70, 1, 63, 0,
+		  "status.loadBalancer.ingress: 7 left out, from 203.0.113.136 on: at most 65 "
+		  "addresses of a Service with 500 ports; "
+		  "spec.externalIPs: 1 left out, from 198.51.100.199 on: at most 65 addresses of "
+		  "a Service with 500 ports" },
+		{ "many ports", "10.96.0.1,'fd00::1'", SERVICE_PORTS_MAX, 2, 1, 2, 0,
+		  "spec.externalIPs: 1 left out, from 198.51.100.199 on: at most 4 addresses of a "
+		  "Service with 20000 ports" },
+		{ "no ports", "10.96.0.1", 0, 70, 70, 70, 70, "" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		FINI(str_fini) struct str notes = { 0 };
+		FINI(str_fini) struct str yaml = { 0 };
+		struct decode d = { .default_ns = "default", .note = on_note, .arg = &notes };
+		struct object o = { 0 };
+		struct ip_addr first = { 0 };
+		struct err err;
+		json_t *obj;
+
+		print_message("    %s\n", cases[i].name);
+		str_printf(&yaml,
+			   "{metadata: {name: a}, spec: {clusterIP: 10.96.0.1, "
+			   "clusterIPs: [%s], ports: [",
+			   cases[i].cluster_ips);
+		for (int k = 1; k <= cases[i].n_ports; k++)
+			str_printf(&yaml, "{name: p%d, port: %d},", k, k);
+		str_puts(&yaml, "], externalIPs: [");
+		for (int k = 1; k <= cases[i].n_external; k++)
+			str_printf(&yaml, "198.51.100.%d,", 200 - k);
+		str_puts(&yaml, "]}, status: {loadBalancer: {ingress: [");
+		for (int k = 1; k <= cases[i].n_ingress; k++)
+			str_printf(&yaml, "{ip: 203.0.113.%d},", 200 - k);
+		str_puts(&yaml, "]}}}");
+		obj = from_yaml(str_text(&yaml));
+		assert_int_equal(decode_object(&o, OBJECT_KIND_SERVICE, obj, &d, &err), 0);
+		assert_int_equal(o.service->ingress.n, cases[i].ingress);
+		assert_int_equal(o.service->external_ips.n, cases[i].external);
+		assert_int_equal(o.service->n_left_out_addrs,
+				 cases[i].n_ingress - cases[i].ingress + cases[i].n_external -
+					 cases[i].external);
+		assert_string_equal(str_text(&notes), cases[i].notes);
+		assert_int_equal(ip_addr_parse(&first, "198.51.100.199", NULL), 0);
+		assert_int_equal(vec_has(&o.service->external_ips, a, ip_addr_is_equal(a, &first)),
+				 cases[i].external > 0);
+		object_fini(&o);
+		json_decref(obj);
+	}
 }
 
 /* A service with the maximum number of ports is decoded and compared. */
@@ -1150,14 +1300,25 @@ static void test_api_watches(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_service),       cmocka_unit_test(test_service_meta),
-		cmocka_unit_test(test_service_frame), cmocka_unit_test(test_slice),
-		cmocka_unit_test(test_slice_meta),    cmocka_unit_test(test_long_annotation),
-		cmocka_unit_test(test_nul),           cmocka_unit_test(test_node),
-		cmocka_unit_test(test_service_cidr),  cmocka_unit_test(test_kind),
-		cmocka_unit_test(test_key),           cmocka_unit_test(test_bounds),
-		cmocka_unit_test(test_many_ranges),   cmocka_unit_test(test_many_ports),
-		cmocka_unit_test(test_time),          cmocka_unit_test(test_api_lists),
+		cmocka_unit_test(test_service),
+		cmocka_unit_test(test_service_meta),
+		cmocka_unit_test(test_service_frame),
+		cmocka_unit_test(test_slice),
+		cmocka_unit_test(test_slice_meta),
+		cmocka_unit_test(test_long_annotation),
+		cmocka_unit_test(test_nul),
+		cmocka_unit_test(test_node),
+		cmocka_unit_test(test_service_cidr),
+		cmocka_unit_test(test_kind),
+		cmocka_unit_test(test_key),
+		cmocka_unit_test(test_bounds),
+		cmocka_unit_test(test_left_out_entries),
+		cmocka_unit_test(test_many_ranges),
+		cmocka_unit_test(test_many_ranges_and_ports),
+		cmocka_unit_test(test_many_ports),
+		cmocka_unit_test(test_many_addresses),
+		cmocka_unit_test(test_time),
+		cmocka_unit_test(test_api_lists),
 		cmocka_unit_test(test_api_watches),
 	};
 

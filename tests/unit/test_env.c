@@ -67,7 +67,9 @@ static const struct env_case env_cases[] = {
 	{ "LIFE-04: the Node arrives before the end of its list", .is_node_awaited = true,
 	  .node = "addr=10.0.0.6", .host = HOST, .node_ip = "10.0.0.6 -",
 	  .nodeport_addrs = "10.0.0.6" },
-	{ "a Node without addresses yet: the same", .node = "zone=a", .host = HOST,
+	{ "LIFE-04: a Node without addresses yet: no guess", .is_node_awaited = true,
+	  .node = "zone=a", .host = HOST, .node_ip = "10.0.0.5 fd00::5", .nodeport_addrs = "" },
+	{ "a manifest of a Node without addresses", .node = "zone=a", .host = HOST,
 	  .node_ip = "10.0.0.5 fd00::5", .nodeport_addrs = "10.0.0.5 fd00::5" },
 	{ "LIFE-13: a host with nothing but loopback", .host = "127.0.0.1 ::1 fe80::1",
 	  .node_ip = "- -", .nodeport_addrs = "" },
@@ -221,7 +223,8 @@ static void hear(struct model *m, const struct env_case *c, bool backwards)
 {
 	if (backwards && c->host != NULL)
 		hear_host(m, c->host);
-	(void)model_await_node(m, c->is_node_awaited, 1);
+	if (c->is_node_awaited)
+		(void)model_await_node(m, true, 1);
 	for (size_t i = 0; i < ARRAY_SIZE(c->cidr_objects); i++) {
 		size_t k = backwards ? ARRAY_SIZE(c->cidr_objects) - 1 - i : i;
 		char name[] = { 'a', (char)('0' + k), '\0' };
@@ -337,6 +340,82 @@ static void test_zone(void **state)
 	assert_int_equal(name_count(), 0);
 }
 
+/* IN-24: the last copy has what a new Node lacks, unless it is a manifest. */
+static void test_node_is_created_again(void **state)
+{
+	static const struct env_case filled = { .detect = DETECT_LOCAL_NODE_CIDR,
+						.node_ip = "10.0.0.6 -",
+						.nodeport_addrs = "10.0.0.6",
+						.detector = "4 10.1.7.0/24" };
+	static const struct env_case bare = { .node_ip = "10.0.0.5 fd00::5",
+					      .nodeport_addrs = "10.0.0.5 fd00::5" };
+	static const struct env_case moved = { .node_ip = "10.0.0.5 -",
+					       .nodeport_addrs = "10.0.0.5",
+					       .detector = "4 10.1.8.0/24" };
+
+	(void)state;
+	for (int is_api = 0; is_api < 2; is_api++) {
+		struct model m;
+
+		configure(&m, &filled);
+		hear_host(&m, HOST);
+		if (is_api)
+			(void)model_await_node(&m, true, 1);
+		model_put_node(&m, test_node("n1", "zone=a addr=10.0.0.6 pods=10.1.7.0/24"), 2);
+		if (is_api)
+			(void)model_await_node(&m, false, 2);
+		check_env(&filled, &m.env);
+		assert_int_equal(model_del(&m, OBJECT_KIND_NODE, NULL, m.self->name, 3), 1);
+		assert_int_equal(model_put_node(&m, test_node("n1", "zone=a"), 4), 1);
+		assert_false(m.self->is_deleting);
+		check_env(is_api ? &filled : &bare, &m.env);
+		assert_int_equal(model_put_node(&m, test_node("n1", "zone=a"), 5), 0);
+		model_put_node(&m, test_node("n1", "zone=a addr=10.0.0.5 pods=10.1.8.0/24"), 6);
+		check_env(&moved, &m.env);
+		model_fini(&m);
+		assert_int_equal(name_count(), 0);
+	}
+}
+
+/* IN-20: ranges that are not listed yet stay in the kernel. */
+static void test_awaited_ranges(void **state)
+{
+	static const struct env_case by_node = { .detect = DETECT_LOCAL_NODE_CIDR };
+	static const struct env_case by_flag = { .detect = DETECT_LOCAL_CLUSTER_CIDR };
+	uint64_t generation;
+	struct model m;
+
+	(void)state;
+	configure(&m, &by_node);
+	assert_false(m.env.keeps_pod_cidrs);
+	assert_true(model_await_node(&m, true, 1));
+	assert_true(m.env.keeps_pod_cidrs);
+	model_put_node(&m, test_node("n1", "zone=a"), 2);
+	assert_true(m.env.keeps_pod_cidrs);
+	model_put_node(&m, test_node("n1", "pods=10.1.7.0/24"), 3);
+	assert_false(m.env.keeps_pod_cidrs);
+	assert_true(model_await_service_cidrs(&m, true, 4));
+	assert_true(m.env.keeps_service_cidrs);
+	generation = m.env_generation;
+	assert_true(model_await_service_cidrs(&m, false, 5));
+	assert_false(m.env.keeps_service_cidrs);
+	assert_int_equal(m.env_generation, generation + 1); /* planes write them */
+	model_fini(&m);
+
+	configure(&m, &by_node);
+	(void)model_await_node(&m, true, 1);
+	generation = m.env_generation;
+	(void)model_await_node(&m, false, 2); /* there is no Node */
+	assert_false(m.env.keeps_pod_cidrs);
+	assert_int_equal(m.env_generation, generation + 1);
+	model_fini(&m);
+
+	configure(&m, &by_flag);
+	(void)model_await_node(&m, true, 1);
+	assert_false(m.env.keeps_pod_cidrs);
+	model_fini(&m);
+}
+
 /* Few bits, so that many prefixes contain others. */
 static struct ip_prefix random_prefix(struct rng *rng)
 {
@@ -384,6 +463,8 @@ int main(void)
 		cmocka_unit_test(test_env),
 		cmocka_unit_test(test_service_cidr_counts),
 		cmocka_unit_test(test_zone),
+		cmocka_unit_test(test_node_is_created_again),
+		cmocka_unit_test(test_awaited_ranges),
 		cmocka_unit_test(test_reduce_property),
 	};
 

@@ -743,6 +743,34 @@ static void test_complete(void **state)
 	expect_unknown(w, "");
 }
 
+/* IN-19: an empty folder is complete only after it had a manifest, as of a file without objects. */
+static void test_complete_empty(void **state)
+{
+	struct world *w = *state;
+
+	world_open(w, "f");
+	expect_model(w, "");
+	expect_unknown(w, "the folder has no manifests");
+	assert_true(files_are_none(w->files));
+	put(w, "f/readme.txt", "");
+	put(w, "f/a.yaml", "kind: [");
+	expect_problems(w,
+			"a.yaml:2: document: while parsing a flow node: did not find expected "
+			"node content; no object of this file is removed until it can be read\n");
+	assert_false(files_are_complete(w->files, NULL));
+	del(w, "f/a.yaml");
+	expect_unknown(w, "the folder has no manifests");
+	put(w, "f/a.yaml", "");
+	expect_unknown(w, "");
+	del(w, "f/a.yaml");
+	put(w, "f/b.yaml", SERVICE("b", "80"));
+	expect_model(w, "x/b 10.96.0.1 80");
+	del(w, "f/b.yaml");
+	expect_model(w, "");
+	assert_true(files_are_none(w->files));
+	expect_unknown(w, "");
+}
+
 /* --strict: an object with an unknown field is rejected; its last good version stays. */
 static void test_strict(void **state)
 {
@@ -758,6 +786,11 @@ static void test_strict(void **state)
 	expect_problems(w, "a.yaml:8: Service x/a: spec.sesionAffinity: unknown field; "
 			   "its last good version stays\n");
 	expect_model(w, "x/a 10.96.0.1 80");
+	put(w, "f/a.yaml",
+	    "kind: Service\napiVersion: v1\nmetadata:\n  name: a\n  namespace: x\n  annotations:\n"
+	    "    vipd.io/drain-timeout: 3600\nspec: {clusterIP: 10.96.0.1, ports: [{port: 81}]}\n");
+	expect_problems(w, "a.yaml:7: Service x/a: metadata.annotations[vipd.io/drain-timeout]: "
+			   "3600 is not text (write it in quotes); its last good version stays\n");
 }
 
 /* IN-19: a file that a process is writing is not read as a complete one. */
@@ -1428,6 +1461,7 @@ int main(void)
 		TEST(test_many_times_in_a_file),
 		TEST(test_half_written),
 		TEST(test_complete),
+		TEST(test_complete_empty),
 		TEST(test_strict),
 		TEST(test_written_at_start),
 		TEST(test_remove_and_create),

@@ -262,6 +262,59 @@ static void test_pending(void **state)
 	serve_world_fini(&w);
 }
 
+static void put_refused(struct serve_world *w, int port, uint64_t now)
+{
+	char text[64];
+
+	(void)snprintf(text, sizeof(text), "ip=10.96.0.1 port=http:%d", port);
+	model_put_service(&w->m, test_service("shop/a", text), now);
+	(void)snprintf(text, sizeof(text), "ip=10.96.0.2 port=http:%d", port);
+	model_put_service(&w->m, test_service("other/a", text), now);
+	sync_settle(w->s, now);
+	assert_int_equal(sync_failure_count(w->s), 2);
+}
+
+/* Most services are rejected. They count unless they are the cause themselves. */
+static void test_rejected(void **state)
+{
+	struct serve_world w;
+
+	(void)state;
+	serve_world_init(&w);
+	put_service(&w, "shop/a", "ip=10.96.0.1 port=http:80");
+	put_service(&w, "other/a", "ip=10.96.0.2 port=http:80");
+	put_service(&w, "shop/c", "ip=10.96.0.3 port=http:80");
+	sync_all(&w);
+	w.k.refuse_name = "a";
+	w.k.refuse_with = -EINVAL;
+	w.k.is_culprit_named = true;
+	put_refused(&w, 81, T0 + 10 * S);
+	assert_int_equal(sync_pending_since(w.s), T0 + 10 * S);
+
+	/* The kernel accepts another one: they do not count any more. */
+	model_put_service(&w.m, test_service("shop/c", "ip=10.96.0.3 port=http:81"), T0 + 10 * S);
+	sync_settle(w.s, T0 + 10 * S + 1); /* before their next attempt */
+	assert_int_equal(sync_failure_count(w.s), 2);
+	assert_int_equal(sync_pending_since(w.s), 0);
+
+	/* It accepts nothing since the next rejection. */
+	put_refused(&w, 82, T0 + 90 * S);
+	put_refused(&w, 83, T0 + 100 * S);
+	assert_int_equal(sync_pending_since(w.s), T0 + 90 * S);
+
+	/* Rejections that do not depend on the kernel's state. */
+	w.k.refuse_with = -ENOSPC;
+	put_refused(&w, 84, T0 + 200 * S);
+	assert_int_equal(sync_pending_since(w.s), 0);
+	w.k.refuse_with = -EADDRNOTAVAIL;
+	put_refused(&w, 85, T0 + 210 * S);
+	assert_int_equal(sync_pending_since(w.s), 0);
+	w.k.refuse_with = -ENOMEM;
+	put_refused(&w, 86, T0 + 220 * S);
+	assert_int_equal(sync_pending_since(w.s), T0 + 90 * S);
+	serve_world_fini(&w);
+}
+
 /* MET-27: a rejected change is measured from its trigger when it is accepted. */
 static int64_t seen_trigger;
 
@@ -312,6 +365,7 @@ int main(void)
 		cmocka_unit_test(test_answers),
 		cmocka_unit_test(test_family),
 		cmocka_unit_test(test_pending),
+		cmocka_unit_test(test_rejected),
 		cmocka_unit_test(test_trigger_survives_refusal),
 	};
 

@@ -381,6 +381,38 @@ static void test_changes_in_steps(void **state)
 	world_close(&w);
 }
 
+/* Work of an operation on a destination of the only service. */
+static size_t work_of_one(const struct world *w)
+{
+	struct hnode *n = htable_next(&w->m.services, NULL);
+	const struct plan_rows *rows = container_of(n, struct svc, node)->rows;
+
+	return w->plane->ops->backend_work(w->plane, &rows->pools.v[0], NULL, 0);
+}
+
+/* IPVS searches destinations that were deleted in the last minutes for each new one. */
+static void test_deleted_are_work(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_open(&w);
+	service_of(&w, 1, N_WRITES);
+	settle(&w);
+	assert_int_equal(work_of_one(&w), 2 + N_WRITES / 1000);
+	w.now = (uint64_t)clock_s * 1000 * NSEC_PER_SEC;
+	endpoints_of(&w, 1, N_WRITES, N_WRITES);
+	settle(&w);
+	(void)ticks(&w, 10);
+	assert_int_equal(ipvs_plane_stats(w.plane).n_dests, N_WRITES);
+	assert_int_equal(work_of_one(&w), 2 + 2 * N_WRITES / 1000);
+	(void)ticks(&w, 230);
+	assert_int_equal(work_of_one(&w), 2 + 2 * N_WRITES / 1000);
+	(void)ticks(&w, 260);
+	assert_int_equal(work_of_one(&w), 2 + N_WRITES / 1000);
+	world_close(&w);
+}
+
 /* With weights; all of them change, half of the endpoints are replaced, the weights are removed. */
 static void test_weights_in_steps(void **state)
 {
@@ -594,13 +626,21 @@ static void test_mh_limit(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_audit_in_steps),    cmocka_unit_test(test_audit_of_affinity),
-		cmocka_unit_test(test_change_while_read), cmocka_unit_test(test_gone_while_read),
-		cmocka_unit_test(test_drain_in_steps),    cmocka_unit_test(test_removed_while_read),
-		cmocka_unit_test(test_changes_in_steps),  cmocka_unit_test(test_weights_in_steps),
-		cmocka_unit_test(test_adoption_in_steps), cmocka_unit_test(test_left_while_down),
-		cmocka_unit_test(test_verified_in_steps), cmocka_unit_test(test_affinity_in_steps),
-		cmocka_unit_test(test_mh_limit),          cmocka_unit_test(test_drain_udp_in_steps),
+		cmocka_unit_test(test_audit_in_steps),
+		cmocka_unit_test(test_audit_of_affinity),
+		cmocka_unit_test(test_change_while_read),
+		cmocka_unit_test(test_gone_while_read),
+		cmocka_unit_test(test_drain_in_steps),
+		cmocka_unit_test(test_removed_while_read),
+		cmocka_unit_test(test_changes_in_steps),
+		cmocka_unit_test(test_deleted_are_work),
+		cmocka_unit_test(test_weights_in_steps),
+		cmocka_unit_test(test_adoption_in_steps),
+		cmocka_unit_test(test_left_while_down),
+		cmocka_unit_test(test_verified_in_steps),
+		cmocka_unit_test(test_affinity_in_steps),
+		cmocka_unit_test(test_mh_limit),
+		cmocka_unit_test(test_drain_udp_in_steps),
 		cmocka_unit_test(test_mh_in_steps),
 	};
 

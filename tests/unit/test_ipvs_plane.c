@@ -7,6 +7,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/ip_vs.h>
+#include <linux/rtnetlink.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 #include "../sync_steps.h"
 #include "base/log.h"
 #include "ipvs_world.h"
+#include "model/drain.h"
 #include "nl/dump.h"
 
 #define WEB "ip=10.96.0.10 port=http:80"
@@ -714,6 +716,120 @@ static void test_drain_of_weight_0(void **state)
 	world_close(&w);
 }
 
+static void expect_deadline_after(const struct world *w, uint32_t seconds)
+{
+	/* It was set by one of the last checks. */
+	assert_in_range(fake_ipvs_threshold(w->ipvs, "10.0.1.2"), clock_s + seconds - 3,
+			clock_s + seconds);
+}
+
+/*
+ * The drain timeout does not apply to a backend of another zone while a slice lists it as serving,
+ * unless an operator drains it. It counts from the end of that.
+ */
+static void test_drain_unlimited(void **state)
+{
+	struct ip_addr addr = test_addr("10.0.1.2");
+	const struct name *ns = name_get_str("shop");
+	const struct name *name = name_get_str("web");
+	struct world w;
+
+	world_open(&w);
+	model_put_node(&w.m, test_node("n1", "zone=a addr=192.168.0.1 pods=10.0.0.0/16"), 1);
+	service(&w, "shop/web", WEB " drain=10");
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs +a; 2 rs +a");
+	settle(&w);
+	fake_ipvs_conns(w.ipvs, "10.0.1.2", 3, 0);
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs +a; 2 rs +b");
+	settle(&w);
+	pass(&w, 30);
+	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1 10.0.1.2:8080=0\n");
+	assert_int_equal(fake_ipvs_threshold(w.ipvs, "10.0.1.2"), IPVS_DRAIN_UNLIMITED);
+	/* Nothing changes: nothing is sent, also after a restart. */
+	fake_ipvs_writes_reset(w.ipvs);
+	pass(&w, 5);
+	assert_int_equal(fake_ipvs_writes(w.ipvs), 0);
+	expect_adopted(&w);
+	fake_ipvs_conns(w.ipvs, "10.0.1.2", 3, 0);
+	pass(&w, 5);
+	assert_int_equal(fake_ipvs_writes(w.ipvs), 0);
+	/* Drained by an operator, twice, and not any more */
+	(void)model_drain(&w.m, ns, name, &addr, NULL, 1);
+	settle(&w);
+	pass(&w, 3);
+	expect_deadline_after(&w, 10);
+	(void)model_undrain(&w.m, ns, name, &addr, NULL, 1);
+	settle(&w);
+	pass(&w, 3);
+	assert_int_equal(fake_ipvs_threshold(w.ipvs, "10.0.1.2"), IPVS_DRAIN_UNLIMITED);
+	service(&w, "shop/web", WEB " drain=10 weights=10.0.1.2=0");
+	settle(&w);
+	pass(&w, 3);
+	expect_deadline_after(&w, 10);
+	service(&w, "shop/web", WEB " drain=10");
+	settle(&w);
+	pass(&w, 3);
+	assert_int_equal(fake_ipvs_threshold(w.ipvs, "10.0.1.2"), IPVS_DRAIN_UNLIMITED);
+	/* Removed */
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs +a");
+	settle(&w);
+	pass(&w, 3);
+	expect_deadline_after(&w, 10);
+	assert_int_equal(drains(&w).n_timed_out, 0);
+	pass(&w, 12);
+	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1\n");
+	assert_int_equal(drains(&w).n_timed_out, 1);
+	name_unref(ns);
+	name_unref(name);
+	world_close(&w);
+}
+
+/* --dead-flows=reset: 5 s after the removal, if no slice of another Service lists the address. */
+static void test_drain_dead(void **state)
+{
+	struct world w;
+
+	world_open(&w);
+	w.m.config.tracks_addrs = true;
+	service(&w, "shop/web", WEB " drain=600");
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs; 3 rs");
+	slice(&w, "shop/other-1", "other", "| http:9090 | 2 rs");
+	settle(&w);
+	fake_ipvs_conns(w.ipvs, "10.0.1.2", 3, 0);
+	fake_ipvs_conns(w.ipvs, "10.0.1.3", 3, 0);
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs");
+	settle(&w);
+	pass(&w, 5);
+	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1 10.0.1.2:8080=0 10.0.1.3:8080=0\n");
+	pass(&w, 15);
+	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1 10.0.1.2:8080=0\n");
+	/* The drain began long before: the address may return at once. */
+	slice(&w, "shop/other-1", "other", "| http:9090 | 4 rs");
+	pass(&w, 3);
+	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1 10.0.1.2:8080=0\n");
+	slice(&w, "shop/other-1", "other", "| http:9090 | 2 rs");
+	pass(&w, 2);
+	slice(&w, "shop/other-1", "other", "| http:9090 | 4 rs");
+	pass(&w, 4);
+	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1 10.0.1.2:8080=0\n");
+	pass(&w, 4);
+	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1\n");
+	/* It returns before 5 s are over, and goes again later: 5 s from then on. */
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 5 rs");
+	settle(&w);
+	fake_ipvs_conns(w.ipvs, "10.0.1.5", 3, 0);
+	for (int i = 0; i < 2; i++) {
+		slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs");
+		settle(&w);
+		pass(&w, 3);
+		expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1 10.0.1.5:8080=0\n");
+		slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 5 rs");
+		settle(&w);
+		pass(&w, 20);
+	}
+	world_close(&w);
+}
+
 /* Desired again: one operation restores the weight. */
 static void test_drain_back(void **state)
 {
@@ -1051,6 +1167,42 @@ static void test_no_sched(void **state)
 	world_close(&w);
 }
 
+/* The module of a scheduler is loaded later: one load, and the service has it. */
+static void test_sched_comes(void **state)
+{
+	char root[] = "/tmp/vipd-test-XXXXXX";
+	char command[256];
+	struct world w;
+	uint64_t loads;
+
+	assert_non_null(mkdtemp(root));
+	world_open(&w);
+	w.config.sysctl_root = root;
+	(void)restart(&w);
+	fake_ipvs_lack(w.ipvs, "mh");
+	service(&w, "shop/web", WEB " sched=mh");
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
+	settle(&w);
+	loads = sync_stats_get(w.s)->loads;
+	pass(&w, 12);
+	settle(&w);
+	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1 10.0.1.2:8080=1\n");
+	assert_int_equal(sync_stats_get(w.s)->loads, loads);
+	fake_ipvs_lack(w.ipvs, "");
+	(void)snprintf(command, sizeof(command), "mkdir -p %s/sys/module/ip_vs_mh", root);
+	assert_int_equal(system(command), 0);
+	for (int i = 0; i < 2; i++) {
+		pass(&w, 12);
+		settle(&w);
+		expect_ipvs(&w, "mark 0x5a000001 mh flags 0x8: 10.0.1.1:8080=1 10.0.1.2:8080=1\n");
+		assert_int_equal(sync_stats_get(w.s)->loads, loads + 1);
+	}
+	expect_remark(&w, "");
+	world_close(&w);
+	(void)snprintf(command, sizeof(command), "rm -rf %s", root);
+	assert_int_equal(system(command), 0);
+}
+
 /* --- sysctls --- */
 
 static void sysctl_put(const char *root, const char *name, const char *value)
@@ -1103,6 +1255,7 @@ static void test_sysctls(void **state)
 	assert_int_equal(sysctl_get(root, "conntrack"), 1);
 	assert_int_equal(sysctl_get(root, "sloppy_tcp"), 0);
 	assert_int_equal(fake_ipvs_timeout(w.ipvs), 7200);
+	assert_int_equal(w.plane->n_repaired, 3);
 	assert_null(plane_unready(w.plane));
 	/* A readable file that cannot be written. */
 	(void)snprintf(
@@ -1500,6 +1653,39 @@ static void test_stale(void **state)
 	world_close(&w);
 }
 
+/* --- ranges of the environment --- */
+
+/* IN-20: a restart before Node and ServiceCIDRs are listed keeps their ranges, and the rules. */
+static void test_restart_before_ranges(void **state)
+{
+	const struct name *name = name_get_str("a");
+	struct world w;
+
+	(void)state;
+	world_open(&w);
+	model_put_service_cidr(&w.m, test_service_cidr("a", "10.200.0.0/16 fd00::/112"), 1);
+	service(&w, "shop/web", WEB);
+	settle(&w);
+	model_del_service_cidr(&w.m, name, 2);
+	node_close(TAKE(w.m.self));
+	(void)model_await_node(&w.m, true, 2);
+	(void)model_await_service_cidrs(&w.m, true, 2);
+	expect_adopted(&w);
+	assert_int_equal(fake_set_size(w.nft, IPFAM_V4, IPVSSET_POD_CIDRS), 2);
+	assert_int_equal(fake_set_size(w.nft, IPFAM_V4, IPVSSET_SERVICE_CIDRS), 4);
+	assert_int_equal(fake_set_size(w.nft, IPFAM_V6, IPVSSET_SERVICE_CIDRS), 2);
+	/* The lists have neither. */
+	(void)model_await_node(&w.m, false, 3);
+	(void)model_await_service_cidrs(&w.m, false, 3);
+	assert_true(settle(&w) > 0);
+	assert_int_equal(fake_set_size(w.nft, IPFAM_V4, IPVSSET_POD_CIDRS), 0);
+	assert_int_equal(fake_set_size(w.nft, IPFAM_V4, IPVSSET_SERVICE_CIDRS), 2);
+	assert_int_equal(fake_set_size(w.nft, IPFAM_V6, IPVSSET_SERVICE_CIDRS), 0);
+	expect_adopted(&w);
+	world_close(&w);
+	name_unref(name);
+}
+
 /* --- source ranges (REJ-10) --- */
 
 #define LB_A "type=LoadBalancer ip=10.96.0.10 port=http:80 vip=192.0.2.1"
@@ -1520,34 +1706,26 @@ static bool has_range(const struct world *w, const char *range, uint32_t mark)
 	struct ip_prefix p = test_prefix(range);
 	uint8_t key[NFT_KEY_MAX];
 
-	nft_key_range(key, 0, &p);
-	nft_put_word(key, htonl(mark));
-	nft_put_word(key + nft_key_len(IPVSSET_RANGES, IPFAM_V4) / 2, htonl(mark));
+	nft_key_range(key, IPVSSET_RANGES, mark, &p);
 	return fake_find(w->nft, IPFAM_V4, IPVSSET_RANGES, key) != NULL;
 }
 
-/* Ranges that come are committed first; those that go are in force as long as their frontends. */
-static void test_ranges_first(void **state)
+/* Ranges come and go in one transaction with the frontends that use them. */
+static void test_ranges_with_frontends(void **state)
 {
 	struct world w;
-	uint64_t before;
-	uint32_t a;
-	uint32_t b;
+	uint32_t a, b, before;
 
 	open_guarded(&w);
 	a = mark_in(&w, IPVSSET_GUARDED, "192.0.2.1", 80, L4PROTO_TCP);
 	b = mark_of(&w, "192.0.2.2", 80);
 	assert_true(a != 0 && b != 0 && has_range(&w, "10.0.0.0/8", a));
-	before = sync_stats_get(w.s)->failures;
-	fake_lose_answer(w.nft, 1);
+	before = fake_genid(w.nft);
 	service(&w, "shop/a", LB_A);
 	service(&w, "shop/b", LB_B " range=172.16.0.0/12");
-	while (sync_stats_get(w.s)->failures == before)
-		(void)sync_step(w.s, w.now);
-	assert_true(has_range(&w, "172.16.0.0/12", b) && has_range(&w, "10.0.0.0/8", a));
-	assert_int_equal(mark_in(&w, IPVSSET_GUARDED, "192.0.2.1", 80, L4PROTO_TCP), a);
-	assert_int_equal(mark_in(&w, IPVSSET_GUARDED, "192.0.2.2", 80, L4PROTO_TCP), 0);
 	settle(&w);
+	assert_int_equal(fake_genid(w.nft) - before, 1);
+	assert_true(has_range(&w, "172.16.0.0/12", b));
 	assert_false(has_range(&w, "10.0.0.0/8", a));
 	assert_int_equal(mark_in(&w, IPVSSET_GUARDED, "192.0.2.1", 80, L4PROTO_TCP), 0);
 	assert_int_equal(mark_in(&w, IPVSSET_GUARDED, "192.0.2.2", 80, L4PROTO_TCP), b);
@@ -1555,7 +1733,7 @@ static void test_ranges_first(void **state)
 	world_close(&w);
 }
 
-/* A range that overlaps one of the last life replaces it. */
+/* A range that overlaps one of an earlier process replaces it. */
 static void test_ranges_while_down(void **state)
 {
 	struct world w;
@@ -1566,7 +1744,7 @@ static void test_ranges_while_down(void **state)
 	service(&w, "shop/a", LB_A " range=10.0.0.0/9");
 	(void)restart(&w);
 	assert_int_equal(sync_stats_get(w.s)->failures, 0);
-	assert_true(has_range(&w, "10.0.0.0/9", a));
+	assert_true(has_range(&w, "10.112.0.0/12", a)); /* the last part */
 	assert_false(has_range(&w, "10.0.0.0/8", a));
 	assert_int_equal(mark_in(&w, IPVSSET_GUARDED, "192.0.2.1", 80, L4PROTO_TCP), a);
 	expect_adopted(&w);
@@ -1642,7 +1820,10 @@ static void test_refused_rules(void **state)
 	world_close(&w);
 }
 
-/* An endpoint that IPVS never accepts, such as a broadcast address: the family has not failed. */
+/*
+ * An endpoint that IPVS never accepts, such as a broadcast address: the family has not failed, and
+ * the service is not pending.
+ */
 static void test_refused_for_ever(void **state)
 {
 	struct world w;
@@ -1656,6 +1837,7 @@ static void test_refused_for_ever(void **state)
 		fake_ipvs_refuse(w.ipvs, 1, EINVAL);
 		(void)sync_step(w.s, w.now);
 		assert_int_equal(plane_families_failed(w.plane), 0);
+		assert_int_equal(sync_pending_since(w.s), 0);
 	}
 	assert_in_range(sync_stats_get(w.s)->rejected, 9, 20);
 	fake_ipvs_refuse(w.ipvs, 0, 0);
@@ -1963,6 +2145,7 @@ static void test_route_conflict(void **state)
 	fake_ipvs_rules_del(w.ipvs, 102);
 	pass(&w, 12);
 	assert_int_equal(fake_ipvs_n_rules(w.ipvs), 9);
+	assert_int_equal(w.plane->n_repaired, 2);
 	assert_null(plane_unready(w.plane));
 	assert_non_null(strstr(w.plane->faults[PLANE_FAULT_ROUTING].text,
 			       "rule of IPv6: '32000: lookup 23130'"));
@@ -1971,6 +2154,43 @@ static void test_route_conflict(void **state)
 	fake_ipvs_rules_del(w.ipvs, 32000);
 	pass(&w, 12);
 	assert_string_equal(w.plane->faults[PLANE_FAULT_ROUTING].text, "");
+	world_close(&w);
+}
+
+static size_t n_notifications;
+
+static ssize_t notification_recv(void *ctx, void *data, size_t size)
+{
+	struct nlmsghdr h = { .nlmsg_len = sizeof(h), .nlmsg_type = RTM_DELRULE };
+
+	if (n_notifications == 0)
+		return -EAGAIN;
+	n_notifications--;
+	assert_true(size >= sizeof(h));
+	memcpy(data, &h, sizeof(h));
+	return sizeof(h);
+}
+
+/* After a notification the next check() repairs policy routing. */
+static void test_rule_notified(void **state)
+{
+	const struct nl_io io = { .recv = notification_recv };
+	struct err err = { 0 };
+	struct world w;
+
+	world_open(&w);
+	settle(&w);
+	nl_sock_open_io(&ipvs_plane_of(w.plane)->rules, &io);
+	for (size_t i = 0; i < 2; i++) {
+		fake_ipvs_rules_del(w.ipvs, 102);
+		assert_true(w.plane->ops->check(w.plane, &err) >= 0);
+		assert_int_equal(fake_ipvs_n_rules(w.ipvs), 6);
+		n_notifications = 2;
+		assert_true(w.plane->ops->check(w.plane, &err) >= 0);
+		assert_int_equal(fake_ipvs_n_rules(w.ipvs), 8);
+		assert_int_equal(n_notifications, 0);
+		assert_int_equal(w.plane->n_repaired, 2 * (i + 1));
+	}
 	world_close(&w);
 }
 
@@ -2399,6 +2619,9 @@ int main(void)
 		cmocka_unit_test(test_drain_deadline),
 		cmocka_unit_test(test_drain_timeout_changes),
 		cmocka_unit_test(test_drain_of_weight_0),
+		cmocka_unit_test(test_drain_unlimited),
+		cmocka_unit_test(test_drain_dead),
+		cmocka_unit_test(test_sched_comes),
 		cmocka_unit_test(test_drain_back),
 		cmocka_unit_test(test_drain_udp),
 		cmocka_unit_test(test_service_gone),
@@ -2423,7 +2646,8 @@ int main(void)
 		cmocka_unit_test(test_retires_not),
 		cmocka_unit_test(test_audit),
 		cmocka_unit_test(test_stale),
-		cmocka_unit_test(test_ranges_first),
+		cmocka_unit_test(test_restart_before_ranges),
+		cmocka_unit_test(test_ranges_with_frontends),
 		cmocka_unit_test(test_ranges_while_down),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_refused_removal),
@@ -2440,6 +2664,7 @@ int main(void)
 		cmocka_unit_test(test_answer_lost),
 		cmocka_unit_test(test_backend_refused_by_nft),
 		cmocka_unit_test(test_route_conflict),
+		cmocka_unit_test(test_rule_notified),
 		cmocka_unit_test(test_family_fails_at_start),
 		cmocka_unit_test(test_family_fails_later),
 		cmocka_unit_test(test_route_marks),

@@ -331,7 +331,7 @@ static void test_split(void **state)
 		    "scheduler=rr\n"
 		    "192.168.0.1:30080/TCP masq=host -> 10.0.1.1:8080 affinity=600s scheduler=rr; "
 		    "inside -> 10.0.1.1:8080 10.0.1.2:8080 scheduler=mh,mh-fallback\n"
-		    "203.0.113.7:80/TCP masq=host guard=198.51.100.0-198.51.100.255 -> "
+		    "203.0.113.7:80/TCP masq=host guard=198.51.100.0/24 -> "
 		    "10.0.1.1:8080 affinity=600s scheduler=rr; inside -> 10.0.1.1:8080 "
 		    "10.0.1.2:8080 scheduler=mh,mh-fallback\n"
 		    /* Restore the earlier settings. */

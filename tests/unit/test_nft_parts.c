@@ -163,13 +163,26 @@ static void test_tab_density(void **state)
 
 /* --- refs --- */
 
+/* Assert the addresses in their grace period: last bytes of 10.0.0.x and seconds, oldest first. */
+static void refs_expect(const struct nft_refs *r, size_t n, const uint32_t (*v)[2])
+{
+	size_t i = 0;
+
+	assert_int_equal(r->retained.count, n);
+	list_for_each_entry (e, &r->in_order, struct nft_retained, order) {
+		assert_true(i < n);
+		assert_int_equal(e->addr[3], v[i][0]);
+		assert_int_equal(e->since_s, v[i++][1]);
+		assert_true(nft_refs_in_grace(r, e->addr));
+	}
+	assert_int_equal(i, n);
+}
+
 static void test_refs(void **state)
 {
 	const uint8_t a[4] = { 10, 0, 0, 1 };
 	const uint8_t b[4] = { 10, 0, 0, 2 };
 	const uint8_t c[4] = { 10, 0, 0, 3 };
-	uint8_t due[16];
-	uint32_t next;
 	struct nft_refs r;
 
 	(void)state;
@@ -179,74 +192,60 @@ static void test_refs(void **state)
 	nft_refs_set(&r, a, 2);
 	nft_refs_set(&r, b, 1);
 	assert_int_equal(nft_refs_count(&r, a), 2);
+	assert_null(nft_refs_oldest(&r));
 
 	/* a is in its grace period from 100, b from 150 */
 	nft_refs_grace(&r, a);
-	assert_true(nft_refs_in_grace(&r, a));
 	assert_int_equal(nft_refs_count(&r, a), 0);
-	assert_int_equal(nft_refs_due(&r, 100, 60, due, 4, &next), 0);
-	assert_int_equal(next, 160);
+	assert_true(nft_refs_is_known(&r, a));
+	nft_refs_stamp(&r, 100);
 	nft_refs_grace(&r, b);
 	nft_refs_grace(&r, b);
-	assert_int_equal(nft_refs_due(&r, 150, 60, due, 4, &next), 0);
-	assert_int_equal(r.n_in_grace, 2);
-	assert_int_equal(next, 160);
-	assert_int_equal(nft_refs_due(&r, 159, 60, due, 4, &next), 0);
-	assert_int_equal(nft_refs_due(&r, 160, 60, due, 4, &next), 1);
-	assert_int_equal(next, 210);
-	assert_memory_equal(due, a, 4);
+	nft_refs_grace(&r, a);
+	refs_expect(&r, 2, (const uint32_t[][2]){ { 1, 100 }, { 2, 0 } });
+	nft_refs_stamp(&r, 150);
+	refs_expect(&r, 2, (const uint32_t[][2]){ { 1, 100 }, { 2, 150 } });
 
 	/* a is used again and released: its grace period begins again */
 	nft_refs_set(&r, a, 1);
-	assert_int_equal(nft_refs_due(&r, 165, 60, due, 4, &next), 0);
-	assert_int_equal(next, 210);
+	assert_int_equal(nft_refs_count(&r, a), 1);
+	refs_expect(&r, 1, (const uint32_t[][2]){ { 2, 150 } });
 	nft_refs_grace(&r, a);
-	assert_int_equal(nft_refs_due(&r, 170, 60, due, 4, &next), 0);
-	assert_int_equal(nft_refs_due(&r, 220, 60, due, 4, &next), 1);
-	assert_memory_equal(due, b, 4);
-	assert_int_equal(next, 230);
-	assert_int_equal(nft_refs_due(&r, 230, 60, due, 4, &next), 2);
-	assert_int_equal(next, 0);
-	assert_int_equal(nft_refs_due(&r, 230, 60, due, 1, &next), 1);
-	assert_int_equal(next, memcmp(due, a, 4) == 0 ? 210 : 230);
-	nft_refs_set(&r, b, 0);
+	nft_refs_stamp(&r, 170);
+	refs_expect(&r, 2, (const uint32_t[][2]){ { 2, 150 }, { 1, 170 } });
+
+	/* the oldest goes; its address may be that of the entry */
+	nft_refs_set(&r, nft_refs_oldest(&r)->addr, 0);
 	assert_false(nft_refs_is_known(&r, b));
-	assert_int_equal(r.n_in_grace, 1);
+	refs_expect(&r, 1, (const uint32_t[][2]){ { 1, 170 } });
 
 	nft_refs_keep(&r, c);
 	nft_refs_keep(&r, c);
 	nft_refs_keep(&r, a);
 	assert_int_equal(nft_refs_count(&r, c), 2);
 	assert_int_equal(nft_refs_count(&r, a), 1);
-	assert_int_equal(r.n_in_grace, 0);
-	assert_int_equal(nft_refs_due(&r, 300, 60, due, 4, &next), 0);
-	assert_int_equal(next, 0);
+	refs_expect(&r, 0, NULL);
 	nft_refs_clear(&r);
 }
 
-/* A new count inherits addresses in their grace period with their times, and no others. */
-static void test_refs_inherit(void **state)
+/* After a load, counts begin at 0, and grace periods continue. */
+static void test_refs_restart(void **state)
 {
 	const uint8_t a[4] = { 10, 0, 0, 1 };
 	const uint8_t b[4] = { 10, 0, 0, 2 };
-	struct nft_refs old;
-	struct nft_refs new;
-	uint8_t due[8];
-	uint32_t next;
+	struct nft_refs r;
 
 	(void)state;
-	nft_refs_init(&old, 4);
-	nft_refs_init(&new, 4);
-	nft_refs_grace(&old, a);
-	assert_int_equal(nft_refs_due(&old, 100, 60, due, 2, &next), 0);
-	nft_refs_set(&old, b, 3);
-	nft_refs_inherit(&new, &old);
-	assert_int_equal(new.n_in_grace, 1);
-	assert_false(nft_refs_is_known(&new, b));
-	assert_int_equal(nft_refs_due(&new, 120, 60, due, 2, &next), 0);
-	assert_int_equal(next, 160);
-	nft_refs_clear(&old);
-	nft_refs_clear(&new);
+	nft_refs_init(&r, 4);
+	nft_refs_grace(&r, a);
+	nft_refs_stamp(&r, 100);
+	nft_refs_set(&r, b, 3);
+	nft_refs_restart(&r);
+	assert_false(nft_refs_is_known(&r, b));
+	refs_expect(&r, 1, (const uint32_t[][2]){ { 1, 100 } });
+	nft_refs_clear(&r);
+	assert_false(nft_refs_is_known(&r, a));
+	assert_null(nft_refs_oldest(&r));
 }
 
 /* --- changes --- */
@@ -362,20 +361,20 @@ static const struct {
 	  NFTSET_FW_RANGES,
 	  "0.0.0.0",
 	  "10.0.0.0/8",
-	  "pool 7 from 10.0.0.0-10.255.255.255",
-	  { 0, 0, 0x70, 0, 10, 0, 0, 0 } },
+	  "pool 7 from 10.0.0.0/8",
+	  { 0x08, 0x70, 0, 0, 10, 0, 0, 0 } },
 	{ "range of one address",
 	  NFTSET_FW_RANGES,
 	  "0.0.0.0",
 	  "192.0.2.1/32",
-	  "pool 7 from 192.0.2.1-192.0.2.1",
-	  { 0, 0, 0x70, 0, 192, 0, 2, 1 } },
+	  "pool 7 from 192.0.2.1/32",
+	  { 0x20, 0x70, 0, 0, 192, 0, 2, 1 } },
 	{ "range, IPv6",
 	  NFTSET_FW_RANGES,
 	  "::",
-	  "2001:db8::/33",
-	  "pool 7 from 2001:db8::-2001:db8:7fff:ffff:ffff:ffff:ffff:ffff",
-	  { 0, 0, 0x70, 0, 0x20, 1, 0x0d, 0xb8 } },
+	  "2001:db8::/36",
+	  "pool 7 from 2001:db8::/36",
+	  { 0x24, 0x70, 0, 0, 0x20, 1, 0x0d, 0xb8 } },
 	{ "endpoint",
 	  NFTSET_ENDPOINT_ADDRS,
 	  "10.1.0.4",
@@ -404,8 +403,7 @@ static void test_bytes(void **state)
 		} else if (bytes_cases[i].range != NULL) {
 			struct ip_prefix p = test_prefix(bytes_cases[i].range);
 
-			nft_key_range(key, 7, &p);
-			assert_int_equal(nft_get_range_pool(key), 7);
+			nft_key_range(key, NFTSET_FW_RANGES, nft_word(7, 0), &p);
 		} else {
 			nft_key_endpoint(key, &a, 53);
 			assert_memory_equal(key + 8, key, 4);
@@ -581,15 +579,102 @@ static void test_watch_lost(void **state)
 	nft_watch_fini(&w);
 }
 
+/* Few bits, so that many prefixes contain or touch others; not all addresses. */
+static struct ip_prefix random_prefix(struct rng *rng, enum ipfam fam)
+{
+	struct ip_prefix p = { .addr = { .family = ip_family(fam) },
+			       .len = (uint8_t)(1 + rng_below(rng, 8 * ip_len(fam))) };
+	size_t at = (p.len - 1U) / 8;
+
+	if (at > 0)
+		p.addr.bytes[at - 1] = (uint8_t)rng_below(rng, 2);
+	p.addr.bytes[at] = (uint8_t)(rng_below(rng, 256) & 0xff00U >> (p.len - 8 * at));
+	return p;
+}
+
+/* Is the address in an element, as the rules look it up? */
+static bool is_looked_up(const struct nft_keymap *elems, enum nft_set_id set,
+			 const struct ip_addr *a)
+{
+	enum ipfam fam = ip_fam(a);
+	uint8_t key[NFT_KEY_MAX];
+
+	for (unsigned int len = 4; len <= 8 * ip_len(fam); len += 4) {
+		struct ip_prefix p = { .addr = *a, .len = (uint8_t)len };
+
+		for (unsigned int bit = len; bit < 8 * ip_len(fam); bit++)
+			p.addr.bytes[bit / 8] &= (uint8_t) ~(0x80 >> (bit % 8));
+		nft_put_word(key, (0x5a123456 & nft_range_mask(set)) | nft_range_bits(set, len));
+		memcpy(key + 4, p.addr.bytes, ip_len(fam));
+		if (nft_keymap_find(elems, key) != NULL)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Random ranges: lookups find the addresses of the ranges and no others, and the elements join to
+ * the ranges again.
+ */
+static void test_ranges_random(void **state)
+{
+	static const enum nft_set_id sets[] = { NFTSET_FW_RANGES, IPVSSET_RANGES };
+	struct rng rng = { 5 };
+
+	(void)state;
+	for (int run = 0; run < 400; run++) {
+		enum nft_set_id set = sets[run % 2];
+		enum ipfam fam = (enum ipfam)(run / 2 % IPFAM_N);
+		VEC(struct ip_prefix) given = { 0 }, joined = { 0 }, read = { 0 };
+		struct nft_keymap elems;
+
+		nft_keymap_init(&elems, nft_key_len(set, fam), 0);
+		for (size_t i = 0, n = 1 + rng_below(&rng, 20); i < n; i++)
+			*vec_push(&given) = random_prefix(&rng, fam);
+		vec_append(&joined, &given);
+		vec_cut(&joined, ip_prefixes_join(joined.v, joined.n));
+		vec_for_each (p, &joined) {
+			unsigned int len = (p->len + 3U) / 4 * 4;
+
+			for (unsigned int i = 0; i < 1U << (len - p->len); i++) {
+				struct ip_prefix part = ip_prefix_part(p, len, i);
+				uint8_t key[NFT_KEY_MAX];
+
+				nft_key_range(key, set, 0x5a123456, &part);
+				assert_null(nft_keymap_find(&elems, key));
+				(void)nft_keymap_put(&elems, key, NULL);
+				nft_get_range(vec_push(&read), fam, set, key);
+			}
+		}
+		for (int i = 0; i < 100; i++) {
+			struct ip_prefix p = random_prefix(&rng, fam);
+			bool is_inside = false;
+
+			vec_for_each (q, &given)
+				is_inside |= ip_prefix_contains(q, &p.addr);
+			assert_int_equal(is_looked_up(&elems, set, &p.addr), is_inside);
+		}
+		vec_cut(&read, ip_prefixes_join(read.v, read.n));
+		assert_int_equal(read.n, joined.n);
+		for (size_t i = 0; i < read.n; i++)
+			assert_int_equal(ip_prefix_cmp(&read.v[i], &joined.v[i]), 0);
+		nft_keymap_clear(&elems);
+		vec_fini(&given);
+		vec_fini(&joined);
+		vec_fini(&read);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_rejects_all),       cmocka_unit_test(test_watch_text),
-		cmocka_unit_test(test_watch_touched),     cmocka_unit_test(test_watch_lost),
-		cmocka_unit_test(test_watch_touched_any), cmocka_unit_test(test_tab_random),
-		cmocka_unit_test(test_tab_density),       cmocka_unit_test(test_refs),
-		cmocka_unit_test(test_refs_inherit),      cmocka_unit_test(test_changes),
-		cmocka_unit_test(test_changes_many),      cmocka_unit_test(test_bytes),
+		cmocka_unit_test(test_ranges_random), cmocka_unit_test(test_rejects_all),
+		cmocka_unit_test(test_watch_text),    cmocka_unit_test(test_watch_touched),
+		cmocka_unit_test(test_watch_lost),    cmocka_unit_test(test_watch_touched_any),
+		cmocka_unit_test(test_tab_random),    cmocka_unit_test(test_tab_density),
+		cmocka_unit_test(test_refs),          cmocka_unit_test(test_refs_restart),
+		cmocka_unit_test(test_changes),       cmocka_unit_test(test_changes_many),
+		cmocka_unit_test(test_bytes),
 	};
 
 	hash_seed(1, 2);

@@ -18,6 +18,7 @@
 #include "plane/failover.h"
 #include "plane/nft/hashing.h"
 #include "plane/nft/loaded.h"
+#include "plane/nft/state.h"
 #include "test.h"
 
 static struct nl_sock *connect_fake(void *ctx)
@@ -268,6 +269,39 @@ static void test_killed_before_the_sweep(void **state)
 	}
 }
 
+/* IN-20: a restart before Node and ServiceCIDRs are listed keeps their ranges, and the rules. */
+static void test_restart_before_ranges(void **state)
+{
+	const struct name *name = name_get_str("a");
+	struct bench b;
+
+	(void)state;
+	bench_open(&b);
+	model_put_service_cidr(&b.w.m, test_service_cidr("a", "10.200.0.0/16 fd00::/112"), 1);
+	world_service(&b.w, "shop/a", "ip=10.96.0.1 port=http:80");
+	world_settle(&b.w);
+	model_del_service_cidr(&b.w.m, name, 2);
+	node_close(TAKE(b.w.m.self));
+	(void)model_await_node(&b.w.m, true, 2);
+	(void)model_await_service_cidrs(&b.w.m, true, 2);
+	world_restart(&b.w);
+	assert_int_equal(world_settle(&b.w), 0);
+	assert_int_equal(fake_set_size(b.f, IPFAM_V4, NFTSET_POD_CIDRS), 2);
+	assert_int_equal(fake_set_size(b.f, IPFAM_V4, NFTSET_SERVICE_CIDRS), 4);
+	assert_int_equal(fake_set_size(b.f, IPFAM_V6, NFTSET_SERVICE_CIDRS), 2);
+	/* The lists have neither. */
+	(void)model_await_node(&b.w.m, false, 3);
+	(void)model_await_service_cidrs(&b.w.m, false, 3);
+	assert_true(world_settle(&b.w) > 0);
+	assert_int_equal(fake_set_size(b.f, IPFAM_V4, NFTSET_POD_CIDRS), 0);
+	assert_int_equal(fake_set_size(b.f, IPFAM_V4, NFTSET_SERVICE_CIDRS), 2);
+	assert_int_equal(fake_set_size(b.f, IPFAM_V6, NFTSET_SERVICE_CIDRS), 0);
+	world_restart(&b.w);
+	assert_int_equal(world_settle(&b.w), 0);
+	bench_close(&b);
+	name_unref(name);
+}
+
 /* The sweep deletes the slots of a pool with its last frontend, and not of many pools at once. */
 static void test_sweep_of_large_pools(void **state)
 {
@@ -445,69 +479,6 @@ static void test_refused_shares(void **state)
 	bench_close(&b);
 }
 
-/*
- * Source ranges are committed before the frontends that use them. After a rejection of these the
- * ranges are as before; if they cannot be, the plane loads again.
- */
-static void test_refused_after_ranges(void **state)
-{
-	static const struct {
-		const char *before;
-		const char *after;
-		int result;
-	} cases[] = {
-		{ "", " range=10.0.0.0/9", -ENOSPC },
-		{ " range=10.0.0.0/8 range=192.0.2.0/24", " etp range=10.0.0.0/9", -ENOSPC },
-		{ "", " range=10.0.0.0/9", -ESTALE },
-		{ " range=10.0.0.0/8", " etp range=10.0.0.0/9", -EBUSY }, /* not undone */
-	};
-	static const char lb[] = "type=LoadBalancer ip=10.96.0.1 port=http:80:30080 vip=192.0.2.1";
-	uint8_t key[NFT_KEY_MAX];
-
-	(void)state;
-	text_key(key, "192.0.2.1", 80);
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		char text[160];
-		struct bench b;
-		char *before;
-		char *after;
-
-		bench_open(&b);
-		snprintf(text, sizeof(text), "%s%s", lb, cases[i].before);
-		world_service(&b.w, "shop/a", text);
-		world_slice(&b.w, "shop/a-1", "a", "| http:8080 | 1 rs @n1; 2 rs @n2");
-		world_settle(&b.w);
-		if (cases[i].result == -ESTALE)
-			assert_true(fake_foreign_del(b.f, IPFAM_V4, NFTSET_FRONTENDS, key));
-		else
-			fake_refuse_key(b.f, NFTSET_FW_FRONTENDS, key, 12, ENOSPC);
-		before = world_elements(&b.w);
-		fake_count_reset(b.f);
-		if (cases[i].result == -EBUSY)
-			fake_fail_send(b.f, 3, ENOSPC);
-		snprintf(text, sizeof(text), "%s%s", lb, cases[i].after);
-		world_service(&b.w, "shop/a", text);
-		assert_int_equal(commit_dirty(&b, PLANE_COMMIT_NORMAL), cases[i].result);
-		after = world_elements(&b.w);
-		if (cases[i].result != -EBUSY) {
-			assert_string_equal(after, before);
-			assert_int_equal(fake_count(b.f).n_batches, 2);
-			assert_ptr_equal(b.res.culprit, world_svc(&b.w, "shop/a"));
-		} else { /* the whole state is loaded, not only a family */
-			assert_null(b.res.culprit);
-			assert_int_equal(b.res.families, 0);
-			assert_non_null(strstr(b.err.text, "source ranges"));
-			assert_non_null(strstr(b.err.text, "192.0.2.1:80/TCP"));
-		}
-		free(before);
-		free(after);
-		fake_calm(b.f);
-		world_settle(&b.w);
-		world_check(&b.w);
-		bench_close(&b);
-	}
-}
-
 /* --- the kernel holds something else --- */
 
 static void test_stale(void **state)
@@ -598,6 +569,75 @@ static void test_walk_is_stale(void **state)
 	world_slice(&b.w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
 	world_settle(&b.w);
 	assert_non_null(fake_find(b.f, IPFAM_V4, NFTSET_ENDPOINT_ADDRS, addr));
+	bench_close(&b);
+}
+
+/* The key of stray address number `i`. */
+static void stray_key(uint8_t key[static NFT_KEY_MAX], uint32_t i)
+{
+	struct ip_addr a = test_addr("172.16.0.0");
+
+	a.bytes[1] = (uint8_t)(a.bytes[1] + (i >> 16));
+	a.bytes[2] = (uint8_t)(i >> 8);
+	a.bytes[3] = (uint8_t)i;
+	nft_key_endpoint(key, &a, 8080);
+}
+
+static bool has_stray(const struct bench *b, uint32_t i)
+{
+	uint8_t key[NFT_KEY_MAX];
+
+	stray_key(key, i);
+	return fake_find(b->f, IPFAM_V4, NFTSET_ENDPOINT_ADDRS, key) != NULL;
+}
+
+/* Of more than NFT_RETAINED_MAX retained addresses the oldest go, also while strays are found. */
+static void test_retained_limit(void **state)
+{
+	const uint32_t over = 3000;
+	uint8_t key[NFT_KEY_MAX];
+	struct ip_addr a = test_addr("10.0.1.2");
+	struct nft_refs *refs;
+	struct bench b;
+
+	(void)state;
+	bench_open(&b);
+	world_service(&b.w, "shop/web", "ip=10.96.0.1 port=http:80");
+	world_slice(&b.w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
+	world_settle(&b.w);
+	world_walk(&b.w);
+	for (uint32_t i = 0; i < NFT_RETAINED_MAX + over; i++) {
+		stray_key(key, i);
+		fake_foreign_add(b.f, IPFAM_V4, NFTSET_ENDPOINT_ADDRS, key, NULL);
+	}
+	world_restart(&b.w);
+	world_settle(&b.w);
+	world_walk(&b.w);
+	assert_int_equal(nft_plane_stats(b.w.plane).n_in_grace, NFT_RETAINED_MAX);
+	assert_false(has_stray(&b, over - 1));
+	assert_true(has_stray(&b, over));
+	world_check(&b.w);
+
+	/* A removed endpoint displaces the oldest address. */
+	world_slice(&b.w, "shop/web-1", "web", "| http:8080 | 1 rs");
+	world_settle(&b.w);
+	world_wait(&b.w, NSEC_PER_SEC);
+	nft_key_endpoint(key, &a, 8080);
+	assert_non_null(fake_find(b.f, IPFAM_V4, NFTSET_ENDPOINT_ADDRS, key));
+	assert_false(has_stray(&b, over));
+	assert_true(has_stray(&b, over + 1));
+	assert_int_equal(nft_plane_stats(b.w.plane).n_in_grace, NFT_RETAINED_MAX);
+
+	/* Of many, a quarter in one transaction. */
+	refs = nft_endpoint_addrs(nft_plane_of(b.w.plane), IPFAM_V4);
+	for (uint32_t i = 0; i < 40000; i++) {
+		stray_key(key, 2 * NFT_RETAINED_MAX + i);
+		nft_refs_grace(refs, key);
+	}
+	world_wait(&b.w, NSEC_PER_SEC);
+	assert_int_equal(nft_plane_stats(b.w.plane).n_in_grace, NFT_RETAINED_MAX + 30000);
+	assert_false(has_stray(&b, over + 10000));
+	assert_true(has_stray(&b, over + 10001));
 	bench_close(&b);
 }
 
@@ -1690,20 +1730,14 @@ static void nonsense_element(struct fake *f, struct rng *r, enum plane_counting 
 {
 	enum ipfam fam = (enum ipfam)rng_below(r, IPFAM_N);
 	enum nft_set_id set = (enum nft_set_id)rng_below(r, NFTSET_POD_CIDRS);
-	size_t len = nft_key_len(set, fam);
 	uint8_t key[NFT_KEY_MAX];
 	uint8_t data[NFT_DATA_MAX];
 
-	nonsense(r, key, len);
+	nonsense(r, key, nft_key_len(set, fam));
 	nonsense(r, data, sizeof(data));
 	if (set == NFTSET_AFFINITY || !nft_set_exists(set, counting) ||
 	    fake_find(f, fam, set, key) != NULL)
 		return;
-	if (nft_set_is_ranges(set)) { /* ranges may not overlap: one address each */
-		memcpy(key + len / 2, key, len / 2);
-		if (fake_find(f, fam, set, key) != NULL)
-			return;
-	}
 	fake_foreign_add(f, fam, set, key, data);
 }
 
@@ -1832,9 +1866,10 @@ int main(void)
 		cmocka_unit_test(test_sweep_of_large_pools),
 		cmocka_unit_test(test_refused_while_adopting),
 		cmocka_unit_test(test_refused_shares),
-		cmocka_unit_test(test_refused_after_ranges),
+		cmocka_unit_test(test_restart_before_ranges),
 		cmocka_unit_test(test_stale),
 		cmocka_unit_test(test_walk_is_stale),
+		cmocka_unit_test(test_retained_limit),
 		cmocka_unit_test(test_stale_part),
 		cmocka_unit_test(test_stranger_in_class),
 		cmocka_unit_test(test_lost_answer),

@@ -46,6 +46,7 @@ static const struct {
 	{ "T-021: ipMode", WEB "vip=192.0.2.1", WEB "proxy=192.0.2.1", false },
 	{ "source range", WEB "range=10.0.0.0/8", WEB "range=10.0.0.0/9", false },
 	{ "SVC-23: bad range", WEB "bad", WEB, false },
+	{ "SVC-15: address left out", WEB "left-out", WEB, false },
 	{ "ITP", WEB "itp", WEB, false },
 	{ "ETP", WEB "etp", WEB, false },
 	{ "headless", WEB "headless", WEB, false },

@@ -292,6 +292,57 @@ static void test_counts(void **state)
 	world_fini(&w);
 }
 
+static json_t *counts_of(struct world *w, const char *service)
+{
+	struct http_reply reply;
+	char target[64];
+	json_t *json;
+
+	(void)snprintf(target, sizeof(target), "/v1/counts?service=%s", service);
+	assert_true(ask(w, target, HERE, &reply));
+	json = json_of(reply.body.text, reply.body.len);
+	reply_fini(&reply);
+	return json;
+}
+
+/* A sum with a counter that cannot be read is null, neither smaller nor absent. */
+static void test_counts_unknown(void **state)
+{
+	static const char *const numbers[] = { "items.0.connections", "items.0.rejected",
+					       "items.0.endpoints.0.connections" };
+	struct world w;
+	json_t *json;
+
+	(void)state;
+	world_init(&w);
+	put_service(&w.w, "a/b", "ip=10.96.0.1 ip=fd00::1 port=http:80");
+	put_slice(&w.w, "a/s", "b", "|http:8080|10.1.0.1 rs");
+	put_service(&w.w, "a/v4", "ip=10.96.0.2 port=http:80");
+	sync_all(&w.w);
+	for (int i = 0; i < 3; i++) {
+		w.w.k.fail_counts = i == 1 ? -EAGAIN : 0;
+		json = counts_of(&w, "a/b");
+		for (size_t k = 0; k < ARRAY_SIZE(numbers); k++)
+			assert_int_equal(json_is_null(at(json, numbers[k])), i == 1);
+		assert_true(json_is_true(at(json, "counted")));
+		json_decref(json);
+	}
+	w.w.p.left_out = 1 << IPFAM_V6;
+	json = counts_of(&w, "a/b");
+	assert_true(json_is_null(at(json, "items.0.connections")));
+	json_decref(json);
+	json = counts_of(&w, "a/v4");
+	assert_int_equal(int_at(json, "items.0.connections"), 80);
+	json_decref(json);
+	w.w.p.left_out = 0;
+	w.w.ctx.counting = PLANE_COUNT_NONE;
+	json = counts_of(&w, "a/b");
+	assert_int_equal(len_at(json, "items"), 0);
+	assert_true(json_is_false(at(json, "counted")));
+	json_decref(json);
+	world_fini(&w);
+}
+
 static struct plane_drains drains;
 static char note_text[8];
 
@@ -547,11 +598,12 @@ static void test_slices(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_hosts),        cmocka_unit_test(test_paths),
-		cmocka_unit_test(test_options),      cmocka_unit_test(test_conditional),
-		cmocka_unit_test(test_status_parts), cmocka_unit_test(test_counts),
-		cmocka_unit_test(test_leaving),      cmocka_unit_test(test_ejected),
-		cmocka_unit_test(test_history),      cmocka_unit_test(test_slices),
+		cmocka_unit_test(test_hosts),          cmocka_unit_test(test_paths),
+		cmocka_unit_test(test_options),        cmocka_unit_test(test_conditional),
+		cmocka_unit_test(test_status_parts),   cmocka_unit_test(test_counts),
+		cmocka_unit_test(test_counts_unknown), cmocka_unit_test(test_leaving),
+		cmocka_unit_test(test_ejected),        cmocka_unit_test(test_history),
+		cmocka_unit_test(test_slices),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -67,12 +67,12 @@ static void entry_make(struct world *w, size_t slice, size_t k)
 static void slice_put(struct world *w, size_t i)
 {
 	static const char *const ports[] = { "http:8080 dns/UDP:53", "http:8080 http:8081",
-					     "http:80" };
+					     "http:80", "x:1 x:1", "http:8080 x:1 x:1" };
 	char name[16];
 	struct str s = { 0 };
 
 	str_printf(&s, "version=%u | %s |", (unsigned int)rng_below(&w->rng, 5),
-		   ports[rng_below(&w->rng, 30) == 0 ? 1 + rng_below(&w->rng, 2) : 0]);
+		   ports[rng_below(&w->rng, 30) == 0 ? 1 + rng_below(&w->rng, 4) : 0]);
 	for (size_t k = 0; k < ENTRIES; k++) {
 		const struct entry *e = &w->slices[i][k];
 
@@ -292,25 +292,35 @@ static void test_random(void **state)
 	assert_true(w.n_built > 2000);
 }
 
-/* An empty slice may list a port twice; its first endpoint has one backend then. */
-static void test_port_twice(void **state)
+/* A second slice with these ports has no endpoint, then one. Returns the number of patches. */
+static size_t second_slice(const char *ports)
 {
-	static const char *const texts[] = { "| http:8080 http:8080 |",
-					     "| http:8080 http:8080 | 3 rs" };
+	static const char *const endpoints[] = { "", "3 rs" };
 	struct world w = { 0 };
 	struct svc *svc;
+	char text[64];
 
-	(void)state;
 	world_init(&w, 1);
 	model_put_service(&w.m, test_service("shop/web", "ip=10.96.0.1 port=http:80"), 1);
 	model_put_slice(&w.m, test_slice("shop/web-0", "web", "| http:8080 | 1 rs; 2 rs"), 1);
 	svc = model_find_text(&w.m, "shop", "web");
-	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
-		model_put_slice(&w.m, test_slice("shop/web-1", "web", texts[i]), 1);
+	for (size_t i = 0; i < ARRAY_SIZE(endpoints); i++) {
+		(void)snprintf(text, sizeof(text), "| %s | %s", ports, endpoints[i]);
+		model_put_slice(&w.m, test_slice("shop/web-1", "web", text), 1);
 		step(&w, svc, false);
 	}
 	assert_int_equal(((struct plan_rows *)svc->rows)->pools.v[0].backends.n, 3);
 	world_fini(&w);
+	return w.n_patched;
+}
+
+/* An empty slice may list a port twice; its first endpoint has one backend then. */
+static void test_port_twice(void **state)
+{
+	(void)state;
+	assert_int_equal(second_slice("http:8080 http:8080"), 0);
+	/* Ports that the service does not have are not compared. */
+	assert_int_equal(second_slice("http:8080 x:1 x:1"), 1);
 }
 
 /* The node gets another zone while hints go: their number stays right. */

@@ -92,8 +92,8 @@ static void rows_print(struct str *out, const struct plan_rows *rows)
 	vec_for_each (c, &rows->conflicts)
 		str_printf(out, "conflict %s/%s %s owned by %s/%s: %s\n",
 			   ip_endpoint_text(&c->addr, c->port, buf), l4proto_text(c->proto),
-			   plan_frontend_kind_text(c->kind), c->owner_ns->text, c->owner_name->text,
-			   plan_conflict_reason(c));
+			   plan_frontend_kind_text(c->kind), c->owner->ns->text,
+			   c->owner->name->text, plan_conflict_reason(c));
 }
 
 static void assert_rows(const struct plan_rows *rows, const char *expected)
@@ -590,6 +590,17 @@ static void test_conflict(void **state)
 	world_fini(&w);
 }
 
+static void claimant_sync(struct world *w, const char *key, const char *ip, int64_t created_s)
+{
+	struct service *s = make_service_object(key, ip, NULL, "http:TCP:80");
+
+	s->created_s = created_s;
+	*vec_push(&s->external_ips) = make_ip("203.0.113.20");
+	model_put_service(&w->m, s, 1);
+	(void)world_sync(w, "shop", key + 5);
+	model_clean(&w->m, model_find_text(&w->m, "shop", key + 5));
+}
+
 /* SEL-14: the end of a claim that had no precedence concerns no other service. */
 static void test_loser_goes(void **state)
 {
@@ -598,15 +609,8 @@ static void test_loser_goes(void **state)
 	struct world w;
 
 	world_init(&w);
-	for (int i = 0; i < 3; i++) {
-		struct service *s = make_service_object(keys[i], ips[i], NULL, "http:TCP:80");
-
-		s->created_s = 1000 + i;
-		*vec_push(&s->external_ips) = make_ip("203.0.113.20");
-		model_put_service(&w.m, s, 1);
-		(void)world_sync(&w, "shop", keys[i] + 5);
-		model_clean(&w.m, model_find_text(&w.m, "shop", keys[i] + 5));
-	}
+	for (int i = 0; i < 3; i++)
+		claimant_sync(&w, keys[i], ips[i], 1000 + i);
 	assert_int_equal(w.p.n_conflicts, 2);
 	for (int i = 1; i >= 0; i--) {
 		drop_service(&w.m, keys[i]);
@@ -627,22 +631,20 @@ static void test_owner_changes(void **state)
 	struct world w;
 
 	world_init(&w);
-	for (int i = 0; i < 4; i++) {
-		struct service *s = make_service_object(keys[i], ips[i], NULL, "http:TCP:80");
-
-		s->created_s = created[i];
-		*vec_push(&s->external_ips) = make_ip("203.0.113.20");
-		model_put_service(&w.m, s, 1);
-		(void)world_sync(&w, "shop", keys[i] + 5);
-		model_clean(&w.m, model_find_text(&w.m, "shop", keys[i] + 5));
-	}
+	for (int i = 0; i < 4; i++)
+		claimant_sync(&w, keys[i], ips[i], created[i]);
 	rows = model_find_text(&w.m, "shop", "c")->rows;
 	assert_int_equal(rows->conflicts.n, 1);
-	assert_string_equal(rows->conflicts.v[0].owner_name->text, "a");
+	assert_string_equal(rows->conflicts.v[0].owner->name->text, "a");
 	drop_service(&w.m, "shop/b");
 	assert_null(world_sync(&w, "shop", "b"));
-	assert_string_equal(rows->conflicts.v[0].owner_name->text, "a");
+	assert_string_equal(rows->conflicts.v[0].owner->name->text, "a");
 	assert_string_equal(plan_conflict_reason(&rows->conflicts.v[0]), "older service");
+	/* The owner's Service changes; then it loses the frontend. */
+	claimant_sync(&w, "shop/a", "10.96.0.9", 1000);
+	assert_string_equal(rows->conflicts.v[0].owner->name->text, "a");
+	claimant_sync(&w, "shop/z", "10.96.0.4", 500);
+	assert_string_equal(rows->conflicts.v[0].owner->name->text, "z");
 	world_fini(&w);
 }
 
@@ -680,7 +682,7 @@ static uint64_t claimed_cpu_ns(int n, int times)
 		plan_rows_settle(&w.p, rows, &displaced);
 		took += thread_cpu_ns();
 		assert_int_equal(rows->conflicts.n, 1);
-		assert_string_equal(rows->conflicts.v[0].owner_name->text, "s0");
+		assert_string_equal(rows->conflicts.v[0].owner->name->text, "s0");
 		plan_rows_reject(&w.p, svc, rows);
 	}
 	vec_fini(&displaced.svcs);
@@ -778,6 +780,45 @@ static uint8_t kind_held(const struct plan_rows *rows)
 	const struct plan_frontend *f = plan_rows_frontend(rows, &key);
 
 	return f != NULL ? f->kind : PLAN_FRONTEND_UNSET;
+}
+
+/*
+ * SEL-14: where a claim falls behind, the next claimant is marked dirty. If that one is large, its
+ * frontend comes with a piece, so the next one that is not large is, too.
+ */
+static void test_next_claimants(void **state)
+{
+	static const char *const keys[] = { "shop/a", "shop/b", "shop/c", "shop/d", "shop/e" };
+	static const char *const ips[] = { "10.96.0.1", "10.96.0.2", "10.96.0.3", "10.96.0.4",
+					   "10.96.0.5" };
+
+	(void)state;
+	for (int n_large = 0; n_large <= 3; n_large++) {
+		int want = 1 << 1 | 1 << (n_large + 1); /* the first one and the first small one */
+		int got = 0;
+		struct world w;
+
+		print_message("    %d large ones\n", n_large);
+		world_init(&w);
+		for (int i = 0; i < 5; i++) {
+			claim_as(&w, keys[i], i == 0 ? PLAN_FRONTEND_LB : PLAN_FRONTEND_EXTERNALIP,
+				 ips[i], 1000 + i);
+			(void)world_sync(&w, "shop", keys[i] + 5);
+		}
+		for (int i = 0; i < 5; i++) {
+			struct svc *svc = model_find_text(&w.m, "shop", keys[i] + 5);
+
+			model_clean(&w.m, svc);
+			svc->is_large = i >= 1 && i <= n_large;
+		}
+		claim_as(&w, "shop/a", PLAN_FRONTEND_EXTERNALIP, ips[0], 2000);
+		plan_claim(&w.p, model_find_text(&w.m, "shop", "a"));
+		for (int i = 1; i < 5; i++)
+			got |= list_is_linked(&model_find_text(&w.m, "shop", keys[i] + 5)->dirty)
+			       << i;
+		assert_int_equal(got, want);
+		world_fini(&w);
+	}
 }
 
 /* SEL-14: the kind has precedence over age and order of arrival. */
@@ -1059,6 +1100,7 @@ int main(void)
 		cmocka_unit_test(test_conflict),
 		cmocka_unit_test(test_loser_goes),
 		cmocka_unit_test(test_owner_changes),
+		cmocka_unit_test(test_next_claimants),
 		cmocka_unit_test(test_claimed_by_many),
 		cmocka_unit_test(test_large_by_frontends),
 		cmocka_unit_test(test_steps_count_slices),

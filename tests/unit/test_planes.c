@@ -35,6 +35,7 @@ static void plane_close(struct plane *p)
 	nl_sock_close(w.socks.genl);
 	nl_sock_close(w.socks.route);
 	nl_sock_close(w.socks.large);
+	nl_sock_close(w.socks.rules);
 }
 
 static const struct plane_ops ops = { .retire = plane_retire, .close = plane_close };

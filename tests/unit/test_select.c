@@ -766,6 +766,45 @@ static void test_local_ready(void **state)
 	}
 }
 
+static size_t n_compared;
+
+int __real_ip_addr_cmp(const void *a, const void *b);
+int __wrap_ip_addr_cmp(const void *a, const void *b);
+
+int __wrap_ip_addr_cmp(const void *a, const void *b)
+{
+	n_compared++;
+	return __real_ip_addr_cmp(a, b);
+}
+
+/* Ports with the addresses of the ports before them add nothing that is sorted. */
+static void test_local_ready_ports(void **state)
+{
+	struct str service = { 0 };
+	struct str slice = { 0 };
+	struct model m;
+
+	(void)state;
+	str_puts(&service, "ip=10.96.0.1");
+	str_puts(&slice, "|");
+	for (int i = 0; i < 50; i++) {
+		str_printf(&service, " port=p%d:%d", i, 80 + i);
+		str_printf(&slice, " p%d:%d", i, 8080 + i);
+	}
+	str_puts(&slice, " |");
+	for (int i = 1; i <= 200; i++)
+		str_printf(&slice, "%s %d rs @n1", i > 1 ? ";" : "", i);
+	world_init(&m, "n1", NULL);
+	put_slice(&m, 0, str_text(&slice));
+	model_put_service(&m, test_service("shop/web", str_text(&service)), 1);
+	n_compared = 0;
+	assert_int_equal(service_local_ready(&m, web(&m), IPFAM_V4), 200);
+	assert_in_range(n_compared, 50 * 200, 50 * 200 * 3);
+	world_fini(&m);
+	str_fini(&service);
+	str_fini(&slice);
+}
+
 /* --- text ----------------------------------------------------------------------------------------
  */
 
@@ -786,10 +825,15 @@ static void test_text(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_sets),        cmocka_unit_test(test_zone_change),
-		cmocka_unit_test(test_local),       cmocka_unit_test(test_merge),
-		cmocka_unit_test(test_skip),        cmocka_unit_test(test_external),
-		cmocka_unit_test(test_local_ready), cmocka_unit_test(test_text),
+		cmocka_unit_test(test_sets),
+		cmocka_unit_test(test_zone_change),
+		cmocka_unit_test(test_local),
+		cmocka_unit_test(test_merge),
+		cmocka_unit_test(test_skip),
+		cmocka_unit_test(test_external),
+		cmocka_unit_test(test_local_ready),
+		cmocka_unit_test(test_text),
+		cmocka_unit_test(test_local_ready_ports),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

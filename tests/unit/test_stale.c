@@ -2,6 +2,7 @@
 /* conntrack/stale: the flows that each change makes stale, with the real plan and sync. */
 #include "test.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,16 +27,30 @@ struct world {
 	struct stale *stale;
 	uint64_t now;
 	uint64_t accepted_ns; /* CPU time of stale_accepted() */
+	size_t n_compared;    /* endpoints that it compared */
 };
+
+static size_t n_compared;
+
+int __real_ip_endpoint_cmp(const void *a, const void *b);
+int __wrap_ip_endpoint_cmp(const void *a, const void *b);
+
+int __wrap_ip_endpoint_cmp(const void *a, const void *b)
+{
+	n_compared++;
+	return __real_ip_endpoint_cmp(a, b);
+}
 
 static void on_accepted(void *arg, const struct svc *svc, const struct plan_rows *old,
 			const struct plan_rows *new, bool is_whole)
 {
 	struct world *w = arg;
+	size_t before = n_compared;
 	uint64_t begin = thread_cpu_ns();
 
 	stale_accepted(w->stale, svc, new, w->p.left_out, w->now);
 	w->accepted_ns += thread_cpu_ns() - begin;
+	w->n_compared += n_compared - before;
 }
 
 static void world_init(struct world *w, bool is_reset)
@@ -785,6 +800,110 @@ static void test_one_by_one(void **state)
 	world_fini(&w);
 }
 
+/*
+ * An endpoint that is added while a job is under way: the job would delete flows to it, is ended,
+ * and its targets stay pending. An addition that no target concerns does not end it.
+ */
+static void test_outdated(void **state)
+{
+	struct job_flow flow = { .proto = L4PROTO_UDP,
+				 .is_default_zone = true,
+				 .to = { test_addr("10.96.0.10"), 53, 0 },
+				 .by = { test_addr("10.0.1.3"), 5353, 0 } };
+	struct job j = { 0 };
+	struct world w;
+
+	(void)state;
+	world_init(&w, false);
+	one(&w, "svc", "a", DNS);
+	one(&w, "slice", "a1@a", P " 1 rs; 2 rs");
+	stale_start(w.stale, w.now);
+	assert_true(stale_job_take(w.stale, &j, w.now)); /* not-live */
+	assert_int_equal(stale_job_outdated(w.stale), 0);
+	one(&w, "slice", "a1@a", P " 1 rs; 2 rs; 3 rs");
+	assert_true(job_is_stale(&j, &flow)); /* the job is older than the endpoint */
+	assert_int_equal(stale_job_outdated(w.stale), j.id);
+	stale_job_done(w.stale, j.id, -ECANCELED, MS, w.now);
+	job_fini(&j);
+	assert_int_equal(stale_job_outdated(w.stale), 0);
+	expect(&w, "10.96.0.10:53: not-live");
+	drain(&w);
+
+	/* A removed endpoint returns; before that another one is added. */
+	one(&w, "slice", "a1@a", P " 2 rs; 3 rs");
+	j = (struct job){ 0 };
+	assert_true(stale_job_take(w.stale, &j, w.now));
+	one(&w, "slice", "a1@a", P " 2 rs; 3 rs; 4 rs");
+	assert_int_equal(stale_job_outdated(w.stale), 0);
+	one(&w, "slice", "a1@a", P " 1 rs; 2 rs; 3 rs; 4 rs");
+	assert_int_equal(stale_job_outdated(w.stale), j.id);
+	stale_job_done(w.stale, j.id, -ECANCELED, MS, w.now);
+	job_fini(&j);
+	expect(&w, "nothing");
+	drain(&w);
+
+	/* The Service is deleted and created again; changes that never end do not end every job. */
+	one(&w, "del-svc", "a", NULL);
+	for (int i = 1; i < 4; i++) { /* one was ended before */
+		j = (struct job){ 0 };
+		assert_true(stale_job_take(w.stale, &j, w.now));
+		if (i == 1)
+			one(&w, "svc", "a", DNS);
+		else
+			one(&w, "slice", "a1@a", i % 2 ? P " 1 rs; 5 rs" : P " 1 rs; 6 rs");
+		assert_int_equal(stale_job_outdated(w.stale), i < 3 ? j.id : 0);
+		stale_job_done(w.stale, j.id, i < 3 ? -ECANCELED : 0, MS, w.now);
+		job_fini(&j);
+	}
+	drain(&w);
+	world_fini(&w);
+}
+
+/* A frontend is removed while its flows are checked: those not translated are not vipd's then. */
+static void test_removed_meanwhile(void **state)
+{
+	struct job j = { 0 };
+	struct world w;
+
+	(void)state;
+	world_init(&w, false);
+	one(&w, "svc", "a", DNS);
+	one(&w, "slice", "a1@a", P " 1 rs");
+	stale_start(w.stale, w.now);
+	assert_true(stale_job_take(w.stale, &j, w.now));
+	one(&w, "del-svc", "a", NULL);
+	assert_int_equal(stale_job_outdated(w.stale), j.id);
+	stale_job_done(w.stale, j.id, -ECANCELED, MS, w.now);
+	job_fini(&j);
+	expect(&w, "10.96.0.10:53: translated");
+	drain(&w);
+	world_fini(&w);
+}
+
+/* The endpoints of a port are compared once, not for each of its frontends. */
+static void test_many_frontends(void **state)
+{
+	struct str text = { 0 };
+	struct world w;
+
+	(void)state;
+	str_puts(&text, DNS);
+	for (int i = 1; i < 50; i++)
+		str_printf(&text, " ext=198.51.100.%d", i);
+	world_init(&w, false);
+	one(&w, "svc", "a", str_text(&text));
+	endpoints_from(&w, 1);
+	stale_start(w.stale, w.now);
+	drain(&w);
+	w.n_compared = 0;
+	endpoints_from(&w, 2);
+	assert_int_equal(stale_stats_get(w.stale).frontends, 50);
+	assert_int_equal(stale_stats_get(w.stale).pending, 50);
+	assert_in_range(w.n_compared, 200, 1000);
+	str_fini(&text);
+	world_fini(&w);
+}
+
 /* --- dead flows --- */
 
 #define WEB "ip=10.96.0.20 port=web/TCP:80"
@@ -898,6 +1017,60 @@ static uint64_t ports_once(size_t n)
 	assert_int_equal(stale_stats_get(w.stale).frontends, n);
 	world_fini(&w);
 	return w.accepted_ns;
+}
+
+/* Targets of a service that loses endpoints: a limited number of exact ones. */
+static void test_lost_by_many_ports(void **state)
+{
+	static const struct {
+		size_t n_ports;
+		size_t n_targets;
+	} cases[] = { { 100, 300 }, { 1000, 3000 }, { 4000, 4000 } };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct world w;
+
+		world_init(&w, false);
+		(void)model_put_service(&w.m, many_ports(cases[i].n_ports), 1);
+		(void)model_put_slice(
+			&w.m, test_slice("a1", "a", "| dns/UDP:8053 | 1 rs; 2 rs; 3 rs; 4 rs"), 1);
+		sync_settle(w.s, w.now);
+		stale_start(w.stale, w.now);
+		drain(&w);
+		(void)model_put_slice(&w.m, test_slice("a1", "a", "| dns/UDP:8053 | 1 rs"), 1);
+		sync_settle(w.s, w.now);
+		assert_int_equal(stale_stats_get(w.stale).pending, cases[i].n_targets);
+		world_fini(&w);
+	}
+}
+
+/* Endpoints come back before their flows are scanned: a step visits a limited number of targets. */
+static void test_many_come_back(void **state)
+{
+	static const char slice[] = "| dns/UDP:8053 | 1 rs; 2 rs; 3 rs; 4 rs";
+	struct job j = { 0 };
+	struct world w;
+
+	(void)state;
+	world_init(&w, false);
+	(void)model_put_service(&w.m, many_ports(2700), 1);
+	(void)model_put_slice(&w.m, test_slice("a1", "a", slice), 1);
+	sync_settle(w.s, w.now);
+	stale_start(w.stale, w.now);
+	drain(&w);
+	(void)model_put_slice(&w.m, test_slice("a1", "a", "| dns/UDP:8053 | 1 rs"), 1);
+	sync_settle(w.s, w.now);
+	assert_int_equal(stale_stats_get(w.stale).pending, 8100);
+	(void)model_put_slice(&w.m, test_slice("a1", "a", slice), 1);
+	sync_settle(w.s, w.now);
+	assert_false(stale_job_take(w.stale, &j, w.now));
+	assert_int_equal(stale_stats_get(w.stale).pending, 3100);
+	assert_true(stale_next(w.stale) <= w.now);
+	assert_false(stale_job_take(w.stale, &j, w.now));
+	assert_int_equal(stale_stats_get(w.stale).pending, 0);
+	job_fini(&j);
+	world_fini(&w);
 }
 
 /* All ports of a service of UDP get an endpoint. */
@@ -1130,16 +1303,31 @@ static void test_random(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_changes),        cmocka_unit_test(test_start),
-		cmocka_unit_test(test_gone),           cmocka_unit_test(test_again),
-		cmocka_unit_test(test_failures),       cmocka_unit_test(test_under_way),
-		cmocka_unit_test(test_rest),           cmocka_unit_test(test_family_left_out),
-		cmocka_unit_test(test_came_back),      cmocka_unit_test(test_untranslated_tcp),
-		cmocka_unit_test(test_direct),         cmocka_unit_test(test_many),
-		cmocka_unit_test(test_one_by_one),     cmocka_unit_test(test_dead),
-		cmocka_unit_test(test_dead_many),      cmocka_unit_test(test_many_ports),
-		cmocka_unit_test(test_dead_came_back), cmocka_unit_test(test_dead_elsewhere),
-		cmocka_unit_test(test_busy),           cmocka_unit_test(test_random),
+		cmocka_unit_test(test_changes),
+		cmocka_unit_test(test_start),
+		cmocka_unit_test(test_gone),
+		cmocka_unit_test(test_again),
+		cmocka_unit_test(test_failures),
+		cmocka_unit_test(test_under_way),
+		cmocka_unit_test(test_rest),
+		cmocka_unit_test(test_family_left_out),
+		cmocka_unit_test(test_came_back),
+		cmocka_unit_test(test_untranslated_tcp),
+		cmocka_unit_test(test_direct),
+		cmocka_unit_test(test_many),
+		cmocka_unit_test(test_one_by_one),
+		cmocka_unit_test(test_dead),
+		cmocka_unit_test(test_dead_many),
+		cmocka_unit_test(test_lost_by_many_ports),
+		cmocka_unit_test(test_many_come_back),
+		cmocka_unit_test(test_many_ports),
+		cmocka_unit_test(test_dead_came_back),
+		cmocka_unit_test(test_dead_elsewhere),
+		cmocka_unit_test(test_busy),
+		cmocka_unit_test(test_random),
+		cmocka_unit_test(test_many_frontends),
+		cmocka_unit_test(test_outdated),
+		cmocka_unit_test(test_removed_meanwhile),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

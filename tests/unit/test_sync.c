@@ -279,6 +279,34 @@ static void test_sweep_held(void **state)
 	world_fini(&w);
 }
 
+/* IN-19: a source without any object. Without frontends in the kernel there is nothing to keep. */
+static void test_sweep_held_empty(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	sync_sweep_hold(w.s);
+	sync_sources_ready(w.s);
+	sync_settle(w.s, T0);
+	assert_int_equal(sync_state_get(w.s), SYNC_RUNNING);
+	assert_false(sync_is_sweep_pending(w.s));
+	some_services(&w, 4);
+	sync_sweep_release(w.s);
+	sync_settle(w.s, T0 + 1);
+	assert_int_equal(w.k.frontends.n, 4);
+	assert_int_equal(w.k.n_loads, 1);
+
+	process_end(&w);
+	process_begin(&w);
+	sync_sweep_hold(w.s);
+	sync_sources_ready(w.s);
+	sync_settle(w.s, T0 + 2);
+	assert_true(sync_is_sweep_pending(w.s));
+	assert_int_equal(sync_sweep_kept(w.s), 4);
+	world_fini(&w);
+}
+
 /* A foreign change while the sweep is pending: the plane only loads again. */
 static void test_sweep_held_foreign(void **state)
 {
@@ -513,6 +541,40 @@ static void test_unknown_outcome(void **state)
 	}
 }
 
+/* A transaction or a comparison finds first that the tables are gone: load at once. */
+static void test_removal_is_met(void **state)
+{
+	for (int is_audit = 0; is_audit < 2; is_audit++) {
+		uint64_t now = T0 + 20 * NSEC_PER_SEC;
+		struct world w;
+
+		world_init(&w);
+		log_level_set_all(LOG_LEVEL_ERR);
+		some_services(&w, 5);
+		sync_sources_ready(w.s);
+		sync_settle(w.s, T0);
+		if (is_audit) {
+			w.k.check_answer = PLANE_CHECK_CHANGED;
+			sync_check(w.s, now);
+			sync_step(w.s, now);
+			assert_int_equal(w.k.check_answer, 0);
+		} else {
+			make_slice(&w.m, "shop/s1-a", "s1", "http:TCP:8080", "10.1.1.9");
+		}
+		vec_clear(&w.k.slots);
+		vec_clear(&w.k.frontends);
+		w.k.fail_next_commit = -ENOTRECOVERABLE;
+		w.k.check_answer = PLANE_CHECK_LOST;
+		sync_settle(w.s, now);
+		assert_int_equal(w.k.fail_next_commit, 0);
+		assert_int_equal(sync_state_get(w.s), SYNC_RUNNING);
+		assert_int_equal(w.k.n_loads, 2);
+		assert_int_equal(w.k.frontends.n, 5);
+		log_level_set_all(LOG_LEVEL_NOTICE);
+		world_fini(&w);
+	}
+}
+
 static void test_load_fails(void **state)
 {
 	struct world w;
@@ -605,6 +667,49 @@ static void test_drift(void **state)
 		log_level_set_all(LOG_LEVEL_NOTICE);
 		world_fini(&w);
 	}
+}
+
+static size_t env_writes;
+
+static int env_writing(struct plane *p, const struct model *m, struct plane_result *res,
+		       struct err *err)
+{
+	res->done.n_writes = env_writes;
+	env_writes = 0;
+	return 0;
+}
+
+/* Repaired rules count as repairs, as repaired elements do; changes of the model do not. */
+static void test_drift_of_rules(void **state)
+{
+	static struct plane_ops ops;
+	struct world w;
+
+	world_init(&w);
+	log_level_set_all(LOG_LEVEL_ERR);
+	ops = mock_plane_ops;
+	ops.env = env_writing;
+	w.k.plane.ops = &ops;
+	some_services(&w, 2);
+	env_writes = 7;
+	sync_sources_ready(w.s);
+	sync_settle(w.s, T0);
+	env_writes = 5;
+	w.m.env_generation++;
+	sync_settle(w.s, T0 + 1);
+	assert_int_equal(env_writes, 0);
+	assert_int_equal(sync_stats_get(w.s)->repairs, 0);
+	env_writes = 3;
+	w.k.check_answer = PLANE_CHECK_CHANGED;
+	sync_settle(w.s, T0 + 20 * NSEC_PER_SEC);
+	assert_int_equal(sync_stats_get(w.s)->repairs, 3);
+	/* By the plane itself, once */
+	w.k.plane.n_repaired = 2;
+	sync_settle(w.s, T0 + 21 * NSEC_PER_SEC);
+	sync_settle(w.s, T0 + 22 * NSEC_PER_SEC);
+	assert_int_equal(sync_stats_get(w.s)->repairs, 5);
+	log_level_set_all(LOG_LEVEL_NOTICE);
+	world_fini(&w);
 }
 
 /* The periodic audit finds differences without a notification and changes nothing else. */
@@ -1168,6 +1273,98 @@ static void test_move_is_atomic(void **state)
 		assert_non_null(plan_rows_frontend(rows, &key));
 	}
 	n_boundaries = 0;
+	log_level_set_all(LOG_LEVEL_NOTICE);
+	world_fini(&w);
+}
+
+/* Services programmed for the last changes. */
+static uint64_t services_synced(struct world *w, uint64_t now)
+{
+	uint64_t before = sync_stats_get(w->s)->services;
+
+	sync_settle(w->s, now);
+	return sync_stats_get(w->s)->services - before;
+}
+
+static bool has_address(struct world *w, const char *name, const char *addr)
+{
+	const struct plan_rows *rows = model_find_text(&w->m, "shop", name)->rows;
+	struct ip_addr a = make_ip(addr);
+
+	return vec_has(&rows->frontends, f, ip_addr_is_equal(&f->addr, &a));
+}
+
+/* SEL-14: of many claimants, only the one that gets the address is programmed. */
+static void test_many_claimants(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	log_level_set_all(LOG_LEVEL_ERR);
+	for (int i = 0; i < 1000; i++)
+		mover(&w, i, 0, 1000 + i);
+	sync_sources_ready(w.s);
+	sync_settle(w.s, T0);
+	assert_true(has_address(&w, "s0", "203.0.0.1"));
+	assert_in_range(w.p.n_claims_visited, 1000, 20000);
+	for (int round = 1; round <= 2; round++) {
+		w.p.n_claims_visited = 0;
+		mover(&w, 0, -1, 1000);
+		assert_int_equal(services_synced(&w, T0 + round), 2);
+		assert_true(has_address(&w, "s1", "203.0.0.1"));
+		mover(&w, 0, 0, 1000);
+		assert_int_equal(services_synced(&w, T0 + round), 2);
+		assert_true(has_address(&w, "s0", "203.0.0.1"));
+		assert_in_range(w.p.n_claims_visited, 1, 100);
+	}
+	drop_service(&w.m, "shop/s0");
+	drop_service(&w.m, "shop/s1");
+	assert_int_equal(services_synced(&w, T0 + 3), 3);
+	assert_true(has_address(&w, "s2", "203.0.0.1"));
+	assert_int_equal(w.p.n_conflicts, 997);
+	/* All but the last give the address up, in any order. */
+	w.p.n_claims_visited = 0;
+	for (int i = 0; i < 997; i++) {
+		int k = 2 + i * 599 % 997;
+
+		mover(&w, k, -1, 1000 + k);
+	}
+	sync_settle(w.s, T0 + 4);
+	assert_true(has_address(&w, "s999", "203.0.0.1"));
+	assert_int_equal(w.p.n_conflicts, 0);
+	assert_in_range(w.p.n_claims_visited, 1000, 20000);
+	log_level_set_all(LOG_LEVEL_NOTICE);
+	world_fini(&w);
+}
+
+/* The kernel rejects a claimant with precedence: conflicts name the service that has the address.
+ */
+static void test_rejected_claimant(void **state)
+{
+	const struct plan_rows *rows;
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	log_level_set_all(LOG_LEVEL_ERR - 1);
+	mover(&w, 0, 0, 2000);
+	mover(&w, 1, 0, 3000);
+	sync_sources_ready(w.s);
+	sync_settle(w.s, T0);
+	w.k.refuse_name = "s2";
+	mover(&w, 2, 0, 1000);
+	sync_settle(w.s, T0 + 1);
+	assert_true(sync_failure_count(w.s) > 0);
+	assert_true(has_address(&w, "s0", "203.0.0.1"));
+	rows = model_find_text(&w.m, "shop", "s1")->rows;
+	assert_int_equal(rows->conflicts.n, 1);
+	assert_string_equal(rows->conflicts.v[0].owner->name->text, "s0");
+	w.k.refuse_name = NULL;
+	sync_settle(w.s, T0 + 60 * NSEC_PER_SEC);
+	assert_true(has_address(&w, "s2", "203.0.0.1"));
+	rows = model_find_text(&w.m, "shop", "s1")->rows;
+	assert_string_equal(rows->conflicts.v[0].owner->name->text, "s2");
 	log_level_set_all(LOG_LEVEL_NOTICE);
 	world_fini(&w);
 }
@@ -2374,12 +2571,15 @@ int main(void)
 		cmocka_unit_test(test_last_sync),
 		cmocka_unit_test(test_sweep_released_in_adoption),
 		cmocka_unit_test(test_sweep_held),
+		cmocka_unit_test(test_sweep_held_empty),
 		cmocka_unit_test(test_sweep_held_foreign),
+		cmocka_unit_test(test_drift_of_rules),
 		cmocka_unit_test(test_sweep_held_elsewhere),
 		cmocka_unit_test(test_sweep_held_unseen),
 		cmocka_unit_test(test_refusal),
 		cmocka_unit_test(test_refused_then_deleted),
 		cmocka_unit_test(test_unknown_outcome),
+		cmocka_unit_test(test_removal_is_met),
 		cmocka_unit_test(test_load_fails),
 		cmocka_unit_test(test_load_failure_is_logged_once),
 		cmocka_unit_test(test_stale),
@@ -2418,6 +2618,8 @@ int main(void)
 		cmocka_unit_test(test_large_unsteady_in_adoption),
 		cmocka_unit_test(test_pieces_random),
 		cmocka_unit_test(test_move_is_atomic),
+		cmocka_unit_test(test_many_claimants),
+		cmocka_unit_test(test_rejected_claimant),
 		cmocka_unit_test(test_claims_in_adoption),
 		cmocka_unit_test(test_claims_of_many_ports),
 		cmocka_unit_test(test_rejected_heir),

@@ -330,10 +330,11 @@ static void test_frontends(void **state)
 
 	(void)state;
 	serve_world_init(&w);
-	put_service(&w, "shop/cart",
-		    "type=LoadBalancer ip=10.96.0.1 port=http:80:30080 vip=203.0.113.9 "
-		    "proxy=203.0.113.10 ext=198.51.100.7 etp range=198.51.100.0/24 affinity=60 "
-		    "hc=32000");
+	put_service(
+		&w, "shop/cart",
+		"type=LoadBalancer ip=10.96.0.1 port=http:80:30080 vip=203.0.113.9 "
+		"proxy=203.0.113.10 ext=198.51.100.7 left-out etp range=198.51.100.0/25 affinity=60 "
+		"hc=32000");
 	put_slice(&w, "shop/cart-1", "cart", "|http:8080|1 rs @n1 ~cart-a;2 rs @n2 ~cart-b");
 	sync_all(&w);
 	p = page(&w, "shop", "cart");
@@ -342,9 +343,10 @@ static void test_frontends(void **state)
 	assert_string_equal(text_at(p, "internal_policy"), "Cluster");
 	assert_int_equal(int_at(p, "affinity_s"), 60);
 	assert_int_equal(int_at(p, "health_check_node_port"), 32000);
-	assert_string_equal(text_at(p, "source_ranges.0"), "198.51.100.0/24");
+	assert_string_equal(text_at(p, "source_ranges.0"), "198.51.100.0/25");
 	assert_string_equal(text_at(p, "ingress.1.address"), "203.0.113.10");
 	assert_false(int_at(p, "ingress.1.captured")); /* SVC-16 */
+	assert_int_equal(int_at(p, "left_out_addresses"), 1);
 	assert_int_equal(len_at(p, "frontends"), 4);
 
 	fe = frontend(p, "10.96.0.1");
@@ -375,7 +377,7 @@ static void test_frontends(void **state)
 	assert_true(int_at(p, "pools.0.backends.1.affinity_id") > 0);
 	assert_int_equal(len_at(p, "pools.1.backends"), 1);
 	assert_string_equal(text_at(p, "pools.1.backends.0.address"), "10.0.1.1");
-	assert_string_equal(text_at(p, "pools.1.source_ranges.0"), "198.51.100.0/24");
+	assert_string_equal(text_at(p, "pools.1.source_ranges.0"), "198.51.100.0/25");
 	assert_string_equal(text_at(endpoint(p, "10.0.1.2"), "pod"), "cart-b");
 	assert_string_equal(text_at(endpoint(p, "10.0.1.2"), "node"), "n2");
 	assert_true(int_at(endpoint(p, "10.0.1.1"), "on_this_node"));

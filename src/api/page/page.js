@@ -629,16 +629,16 @@ function isCounted() {
 	return counts !== null && counts.service === view.service && counts.json.counted;
 }
 
-// "611, 300/s". `pick` returns the number in an answer, or null.
+// "611, 300/s". `pick` returns the number in an answer; null: unknown.
 function countText(pick) {
 	const now = pick(counts.json);
 	const was = counts.before && pick(counts.before);
 	const ms = counts.before ? counts.json.clock_ms - counts.before.clock_ms : 0;
 
 	if (now === null)
-		return "0";
-	return count(now) + (ms > 0 && now >= (was || 0) ?
-		", " + count(Math.round((now - (was || 0)) * 1000 / ms)) + "/s" : "");
+		return "–";
+	return count(now) + (ms > 0 && was !== null && now >= was ?
+		", " + count(Math.round((now - was) * 1000 / ms)) + "/s" : "");
 }
 
 function countsTick() {
@@ -652,7 +652,8 @@ function countsTick() {
 			const e = item && (address === "connections" || address === "rejected" ? item[address] :
 				(item.endpoints || []).find((x) => x.address === address && x.port === Number(port)));
 
-			return e === undefined ? null : typeof e === "number" ? e : e.connections;
+			// Absent: no connection yet.
+			return e === undefined ? 0 : e === null || typeof e === "number" ? e : e.connections;
 		});
 	}
 }

@@ -13,6 +13,11 @@
  * (expire_nodest_conn, net/netfilter/ipvs/ip_vs_core.c). IPVS does not announce the end of a
  * connection: services with draining destinations, and only these, are read once a second.
  *
+ *  A backend that this node only does not choose any more (zone, hints, policy, ejection) has no
+ *  deadline: while an EndpointSlice lists it as serving, it keeps its connections. The drain
+ * timeout counts from the end of that, or from the begin of the drain if the endpoint terminates or
+ * an operator drains it.
+ *
  *  UDP has no end of a connection: each packet of a flow keeps its entry alive. A backend keeps its
  *  flows while an EndpointSlice lists it as serving; then it is deleted, and the next packet of a
  * client goes to another backend (expire_nodest_conn). SCTP associations end, and are treated like
@@ -23,12 +28,15 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "model/drain.h"
+#include "model/tuning.h"
 #include "plane/ipvs/state.h"
 
 #define TICK_NS NSEC_PER_SEC
 /* The work of a call is that of reading IPVS_READ_DESTS. Delay before the next call. */
 #define TICK_AGAIN_NS (10 * NSEC_PER_MSEC)
 #define TICK_RETRY_NS (5 * NSEC_PER_SEC)
+#define DEAD_S 5 /* as in conntrack/stale.c */
 /* Delay before UDP backends are checked against the model, without a message to the kernel. */
 #define DATAGRAMS_NS (20 * NSEC_PER_MSEC)
 
@@ -37,21 +45,34 @@ static bool is_datagram(const struct ipvs_vs *vs)
 	return vs->proto == L4PROTO_UDP;
 }
 
-/* Destinations with the address that the slice lists as serving are served on its ports. */
-static void serving_mark(struct ipvs_vs *vs, const struct slice *s, const struct ip_addr *addr)
+/* Does the drain timeout apply to the endpoint though it serves? */
+static bool has_timeout(const struct model *m, const struct svc *svc, const struct slice *s,
+			const struct slice_endpoint *e)
 {
-	for (size_t i = ipvs_dst_place(vs, addr, 0);
-	     i < vs->dests.n && ip_addr_is_equal(&vs->dests.v[i].addr, addr); i++) {
+	return e->flags & ENDPOINT_TERMINATING || model_is_drained(m, svc, e) ||
+	       weights_of(service_weights(svc->service), &e->addr, e->pod, s->name) == 0;
+}
+
+/* Destinations with the address of the endpoint, which serves, are served on the slice's ports. */
+static void serving_mark(struct ipvs_vs *vs, const struct model *m, const struct svc *svc,
+			 const struct slice *s, const struct slice_endpoint *e)
+{
+	for (size_t i = ipvs_dst_place(vs, &e->addr, 0);
+	     i < vs->dests.n && ip_addr_is_equal(&vs->dests.v[i].addr, &e->addr); i++) {
 		struct ipvs_dst *d = &vs->dests.v[i];
 
-		d->is_serving |=
-			vec_has(&s->ports, port, port->proto == vs->proto && port->port == d->port);
+		if (!is_datagram(vs) && !(d->flags & DST_DRAINING))
+			continue; /* not needed; a slice may have thousands of ports */
+		if (!vec_has(&s->ports, port, port->proto == vs->proto && port->port == d->port))
+			continue;
+		d->is_serving = true;
+		d->is_unlimited |= d->flags & DST_DRAINING && !has_timeout(m, svc, s, e);
 	}
 }
 
 /*
  * Set is_serving of all destinations: does an EndpointSlice of the Service list the address and
- * port as serving? Returns the number of endpoints compared.
+ * port as serving? Also is_unlimited of draining ones. Returns the number of endpoints compared.
  */
 static size_t serving_read(struct ipvs_plane *p, struct ipvs_vs *vs)
 {
@@ -60,13 +81,13 @@ static size_t serving_read(struct ipvs_plane *p, struct ipvs_vs *vs)
 	size_t n = 0;
 
 	vec_for_each (d, &vs->dests)
-		d->is_serving = false;
+		d->is_serving = d->is_unlimited = false;
 	if (svc == NULL || svc->service == NULL)
 		return 0;
 	list_for_each_entry (of, &svc->slices, struct slice_entry, link) {
 		vec_for_each (e, &of->slice->endpoints)
 			if (e->flags & ENDPOINT_SERVING)
-				serving_mark(vs, of->slice, &e->addr);
+				serving_mark(vs, p->model, svc, of->slice, e);
 		n += of->slice->endpoints.n;
 	}
 	p->n_compared += n;
@@ -89,13 +110,16 @@ uint32_t ipvs_drain_deadline(uint32_t since_s, uint32_t drain_s)
 {
 	uint64_t deadline_s = (uint64_t)since_s + drain_s;
 
-	return drain_s != 0 && deadline_s < IPVS_THRESH_NONE ? (uint32_t)deadline_s : 0;
+	return drain_s != 0 && deadline_s < IPVS_DRAIN_UNLIMITED ? (uint32_t)deadline_s : 0;
 }
 
-/* By the drain timeout in force; a virtual service that is not desired keeps its deadline. */
+/*
+ * By the drain timeout in force; a virtual service that is not desired keeps its deadline. The next
+ * check ends IPVS_DRAIN_UNLIMITED.
+ */
 static uint32_t deadline_of(const struct ipvs_vs *vs, const struct ipvs_dst *d)
 {
-	if (!vs->is_desired)
+	if (!vs->is_desired || d->deadline_s == IPVS_DRAIN_UNLIMITED)
 		return d->deadline_s;
 	return ipvs_drain_deadline(d->since_s, vs->drain_s);
 }
@@ -155,7 +179,23 @@ static void timeout_log(const struct ipvs_vs *vs, const struct ipvs_dst *d)
 		 d->active + d->inactive);
 }
 
-static bool is_drained(struct ipvs_plane *p, const struct ipvs_vs *vs, const struct ipvs_dst *d,
+/*
+ * --dead-flows=reset (CT-03): no slice of any Service lists the address. All are known only in
+ * normal operation.
+ */
+static bool is_dead(const struct ipvs_plane *p, const struct ipvs_vs *vs, struct ipvs_dst *d,
+		    uint32_t now_s)
+{
+	bool is_gone = vs->proto == L4PROTO_TCP && p->model != NULL &&
+		       p->model->config.tracks_addrs && p->common.loaded == NULL &&
+		       !model_has_addr(p->model, &d->addr);
+
+	if (!is_gone || d->gone_s < d->since_s) /* of an earlier drain, or not gone before */
+		d->gone_s = is_gone ? now_s : 0;
+	return is_gone && now_s > d->gone_s + DEAD_S;
+}
+
+static bool is_drained(struct ipvs_plane *p, const struct ipvs_vs *vs, struct ipvs_dst *d,
 		       uint32_t now_s)
 {
 	if (d->flags & DST_COUNTED && d->active == 0 && d->inactive == 0) {
@@ -163,12 +203,25 @@ static bool is_drained(struct ipvs_plane *p, const struct ipvs_vs *vs, const str
 		return true;
 	}
 	/* Both are rounded to seconds: at the deadline itself the timeout may not have passed. */
-	if (d->deadline_s != 0 && now_s > d->deadline_s) {
+	if (ipvs_dst_has_deadline(d) && now_s > d->deadline_s && !d->is_unlimited) {
 		p->drained.n_timed_out++;
 		timeout_log(vs, d);
 		return true;
 	}
-	return is_datagram(vs) && !d->is_serving;
+	return (is_datagram(vs) && !d->is_serving) || is_dead(p, vs, d, now_s);
+}
+
+/* Give the drain a deadline, or take it. True if that is an operation. */
+static bool deadline_follow(struct ipvs_plane *p, struct ipvs_vs *vs, const struct ipvs_dst *d,
+			    uint32_t now_s)
+{
+	if (d->is_unlimited && ipvs_dst_has_deadline(d))
+		ipvs_op_drain(p, vs, d, d->since_s, IPVS_DRAIN_UNLIMITED);
+	else if (!d->is_unlimited && d->deadline_s == IPVS_DRAIN_UNLIMITED)
+		ipvs_op_drain(p, vs, d, now_s, ipvs_drain_deadline(now_s, vs->drain_s));
+	else
+		return false;
+	return true;
 }
 
 static int place_cmp(const void *a, const void *b)
@@ -180,19 +233,19 @@ static int place_cmp(const void *a, const void *b)
 }
 
 /*
- * Append the deletion of drained destinations, at most IPVS_READ_DESTS work; 1: more left. In the
- * order of the kernel's list, which it searches for each of them: before it are only those that
- * stay. `has_dests`: any stay.
+ * Append the deletion of drained destinations and new deadlines, at most IPVS_READ_DESTS work; 1:
+ * more left. In the order of the kernel's list, which it searches for each of them: before it are
+ * only those that stay. `has_dests`: any stay.
  */
 static int drained_delete(struct ipvs_plane *p, struct ipvs_vs *vs, uint32_t now_s, bool *has_dests)
 {
 	AUTO(vec_fini) VEC(struct ipvs_dst *) draining = { 0 };
+	size_t n_deleted = 0;
 	size_t work = 0;
 	size_t i = 0;
 	bool is_done;
 
-	if (is_datagram(vs))
-		(void)serving_read(p, vs);
+	(void)serving_read(p, vs);
 	vec_for_each (d, &vs->dests) {
 		if (d->flags & DST_DRAINING)
 			*vec_push(&draining) = d;
@@ -201,14 +254,18 @@ static int drained_delete(struct ipvs_plane *p, struct ipvs_vs *vs, uint32_t now
 	}
 	vec_sort(&draining, place_cmp);
 	for (; i < draining.n && work < IPVS_READ_DESTS; i++) {
-		const struct ipvs_dst *d = draining.v[i];
+		struct ipvs_dst *d = draining.v[i];
+		size_t n_before = d->place - MIN(d->place, n_deleted);
 
 		if (is_drained(p, vs, d, now_s)) {
-			work += ipvs_dests_work(vs, d->place - MIN(d->place, p->ops.n));
+			work += ipvs_dests_work(vs, n_before);
 			ipvs_op_dest(p, IPVS_CMD_DEL_DEST, vs, d, 0);
+			n_deleted++;
+		} else if (deadline_follow(p, vs, d, now_s)) {
+			work += ipvs_dests_work(vs, n_before);
 		}
 	}
-	*has_dests |= p->ops.n < draining.n;
+	*has_dests |= n_deleted < draining.n;
 	is_done = i == draining.n;
 	return !is_done;
 }
@@ -298,10 +355,12 @@ uint64_t ipvs_drain_tick(struct ipvs_plane *p, uint64_t now)
 	p->tick_at = now + TICK_AGAIN_NS;
 	while (!list_is_empty(&p->draining) && p->n_round > 0 && work < IPVS_READ_DESTS) {
 		struct ipvs_vs *vs = list_entry(p->draining.next, struct ipvs_vs, draining);
+		size_t n_compared = p->n_compared;
 		int r;
 
 		work += IPVS_READ_REQUEST + vs->dests.n;
 		r = vs_check(p, vs, ipvs_now_s(p), &err);
+		work += p->n_compared - n_compared;
 		if (r > 0)
 			break;
 		p->n_round--;
@@ -337,7 +396,7 @@ void ipvs_drain_each(const struct plane *plane, const struct svc *svc,
 							   .active = d->active,
 							   .inactive = d->inactive,
 							   .age_s = now_s - MIN(d->since_s, now_s),
-							   .has_deadline = d->deadline_s != 0,
+							   .has_deadline = ipvs_dst_has_deadline(d),
 							   .left_s = d->deadline_s -
 								     MIN(d->deadline_s, now_s) };
 

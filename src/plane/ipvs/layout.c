@@ -100,8 +100,7 @@ static void family_write(struct ipvs_layout *l, struct nft_writer *w, enum ipfam
 {
 	w->fam = fam;
 	nft_ensure_sets(w, &l->fixed[fam]);
-	nft_ensure_ranges(w, &l->fixed[fam], 0, p->pod_cidrs, p->n_pod_cidrs);
-	nft_ensure_ranges(w, &l->fixed[fam], 1, p->service_cidrs, p->n_service_cidrs);
+	plane_write_ranges(w, &l->fixed[fam], p);
 }
 
 /* After the rules that use the sets. */
@@ -191,8 +190,10 @@ int ipvs_layout_apply(struct ipvs_layout *l, const struct ipvs_rules_params *par
 	} else if (l->fixed[0].flags & NFT_TABLE_F_DORMANT) {
 		nft_write_table_flags(&w, 0);
 	}
-	for (int fam = 0; fam < IPFAM_N; fam++)
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		plane_keep_detector(&own.common, fam, &l->fixed[fam]);
 		family_write(l, &w, fam, &own.common);
+	}
 	if (has_elements)
 		elements_add(&w, elements);
 	if (is_new && l->handle != 0)

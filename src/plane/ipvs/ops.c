@@ -103,6 +103,7 @@ static void dest_done(struct ipvs_plane *p, struct ipvs_vs *vs, const struct ipv
 	struct ipvs_dst *d = ipvs_dst_find(vs, &op->dest.addr, op->dest.port);
 
 	p->large.is_stale |= p->large.vs == vs && op->cmd == IPVS_CMD_DEL_DEST;
+	p->n_deleted[0] += op->cmd == IPVS_CMD_DEL_DEST;
 	if (d == NULL)
 		return;
 	if (p->large.vs == vs)
@@ -196,6 +197,8 @@ static int rejected_err(struct ipvs_plane *p, const struct ipvs_op *op, struct e
 		return occupied_err(op->tag, key, err);
 	if (r == -EEXIST || r == -ESRCH || (r == -ENOENT && op->cmd >= IPVS_CMD_NEW_DEST))
 		r = -ESTALE;
+	if (r == -EINVAL && op->cmd == IPVS_CMD_NEW_DEST) /* not unicast, such as a broadcast one */
+		r = -EADDRNOTAVAIL;
 	if (op->cmd < IPVS_CMD_NEW_DEST)
 		return err_set(err, r, "IPVS %s: %s", key, strerror(-op->result));
 	return err_set(err, r, "IPVS %s, destination %s: %s", key,

@@ -14,8 +14,10 @@
 #include "plane/failover.h"
 #include "plane/ipvs/state.h"
 
-/* Rules, routes and sysctls announce no change to vipd: how often they are verified. */
+/* How often policy routing and sysctls are verified; rules also when one changes. */
 #define ROUTES_PERIOD_NS (10 * NSEC_PER_SEC)
+/* IPVS keeps deleted destinations, which it searches for each addition, for 2 to 4 minutes. */
+#define DELETED_PERIOD_NS (240 * NSEC_PER_SEC)
 
 static const struct plane_common_ops common_ops;
 
@@ -57,6 +59,7 @@ int ipvs_plane_open(struct plane **ret, const struct ipvs_socks *socks,
 	plane_common_open(&p->common, &ipvs_plane_ops, &common_ops, socks->nft, socks->query);
 	p->common.counting = config->counting;
 	p->route = socks->route;
+	p->rules = socks->rules;
 	ipvs_wire_open(&p->wire, socks->genl);
 	ipvs_wire_open(&p->large.wire, socks->large);
 	ipvs_layout_open(&p->layout, socks->nft);
@@ -103,6 +106,7 @@ static void plane_close(struct plane *plane)
 	ipvs_wire_close(p->large.wire);
 	vec_fini(&p->large.found.v);
 	nl_sock_close(p->route);
+	nl_sock_close(p->rules);
 	plane_common_close(&p->common);
 	free(p);
 }
@@ -137,6 +141,7 @@ static int load_begin(struct ipvs_plane *p, struct err *err)
 	int r;
 
 	load_reset(p);
+	p->missing_scheds = 0;
 	nft_watch_load_begin(&p->common.watch);
 	ipvs_loaded_open(&p->load.loaded);
 	p->load.fam = IPFAM_V4;
@@ -193,7 +198,7 @@ static int plane_load(struct plane *plane, struct err *err)
 	}
 	ipvs_loaded_set_frontends(p->load.loaded, p);
 	for (int fam = 0; fam < IPFAM_N; fam++)
-		plane_refs_clear(&p->common, fam);
+		plane_refs_restart(&p->common, fam);
 	plane_loaded_begin(&p->common, TAKE(p->load.loaded), p->load.genid);
 	load_reset(p);
 	return 0;
@@ -350,11 +355,27 @@ static void routes_watch(struct ipvs_plane *p)
 	}
 	if (!is_any_failed)
 		conflict_note(p, &conflict);
+	p->common.plane.n_repaired += n;
 	if (n > 0)
 		log_notice(
 			LOG_AREA_PLANE,
 			"policy routing: changed by another process; repaired: kernel operations %zu",
 			n);
+}
+
+/* Without the rules new connections fail: they are not left to the next tick. */
+static int rules_check(struct plane *plane, struct err *err)
+{
+	struct ipvs_plane *p = ipvs_plane_of(plane);
+
+	if (p->rules != NULL) {
+		uint64_t n = nl_sock_stats(p->rules)->n_recvs;
+
+		nl_sock_drain(p->rules);
+		if (nl_sock_stats(p->rules)->n_recvs != n)
+			routes_watch(p);
+	}
+	return plane_check(plane, err);
 }
 
 static uint64_t tick_settings(struct ipvs_plane *p, uint64_t now)
@@ -367,6 +388,8 @@ static uint64_t tick_settings(struct ipvs_plane *p, uint64_t now)
 	if (!p->is_retiring)
 		ipvs_sysctls_watch(p);
 	routes_watch(p);
+	/* The load gives it to the services that name it. */
+	p->common.plane.is_load_wanted = ipvs_sched_has_come(p);
 	return p->routes_at;
 }
 
@@ -399,12 +422,22 @@ static void tick_previous_tag(struct ipvs_plane *p)
 			 tag >> 24);
 }
 
+static void tick_deleted(struct ipvs_plane *p, uint64_t now)
+{
+	if (now < p->deleted_at)
+		return;
+	p->deleted_at = now + DELETED_PERIOD_NS;
+	p->n_deleted[1] = p->n_deleted[0];
+	p->n_deleted[0] = 0;
+}
+
 static uint64_t plane_tick(struct plane *plane, uint64_t now)
 {
 	struct ipvs_plane *p = ipvs_plane_of(plane);
 	uint64_t next;
 	uint64_t at;
 
+	tick_deleted(p, now);
 	if (plane_is_adopting(&p->common) || !p->common.has_env)
 		return now + NSEC_PER_SEC;
 	next = tick_settings(p, now);
@@ -595,7 +628,7 @@ const struct plane_ops ipvs_plane_ops = {
 	.backend_work = ipvs_backend_work,
 	.unwanted = plane_unwanted,
 	.leads = plane_leads,
-	.check = plane_check,
+	.check = rules_check,
 	.touched = plane_touched,
 	.tick = plane_tick,
 	.drops = plane_drops,

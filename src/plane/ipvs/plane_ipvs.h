@@ -50,6 +50,7 @@ struct ipvs_socks {
 	struct nl_sock *large;
 	struct nl_sock
 		*watch; /* NETLINK_NETFILTER, for ipvs_programmed_read_from() only; NULL: none */
+	struct nl_sock *rules; /* NETLINK_ROUTE: notifications of RTNLGRP_*_RULE. NULL: polling */
 };
 
 extern const struct plane_ops ipvs_plane_ops;

@@ -156,17 +156,26 @@ static void unknown_port(struct nft_rules *rs, const struct ipvs_rules_params *p
 	nft_rule_begin(rs);
 	nft_match_ct_state(rs, NFT_CT_STATE_ESTABLISHED);
 	nft_expr_verdict(rs, NF_DROP, NULL);
+	/* Captured, but forwarded: policy routing is missing, and vipd will repair it. */
+	nft_rule_begin(rs);
+	tag_is(rs, NFT_CMP_EQ, p->marks.tag);
+	nft_expr_verdict(rs, NF_DROP, NULL);
 	nft_rule_begin(rs);
 	nft_expr_verdict(rs, NFT_GOTO, "refuse");
 }
 
 /*
- * REJ-17: not captured, and back to the router that sent it. With br_netfilter a bridge forwards
- * captured packets of a neighbour's IPVS to an endpoint (0020), from and to itself.
+ * REJ-17: not captured, and back to the router that sent it, but not to the destination itself: the
+ * address of another node may be a load balancer address or external IP. With br_netfilter a bridge
+ * forwards captured packets of a neighbour's IPVS to an endpoint (0020), from and to itself.
  */
 static void vip_loop(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
 	for (int fam = 0; fam < IPFAM_N; fam++) {
+		nft_rule_begin(rs);
+		daddr_in(rs, fam, IPVSSET_VIPS);
+		nft_match_neighbour(rs, fam, set_name(IPVSSET_HOPS, fam));
+		nft_expr_verdict(rs, NFT_RETURN, NULL);
 		nft_rule_begin(rs);
 		daddr_in(rs, fam, IPVSSET_VIPS);
 		tag_is(rs, NFT_CMP_NEQ, p->marks.tag);
@@ -220,13 +229,7 @@ static void inside(struct nft_rules *rs, enum ipfam fam, const struct ipvs_rules
  */
 static void guard(struct nft_rules *rs, enum ipfam fam, const struct ipvs_rules_params *p)
 {
-	nft_rule_begin(rs);
-	nft_match_family(rs, fam);
-	nft_expr_meta(rs, NFT_META_MARK, 0);
-	nft_expr_hton(rs, 0);
-	nft_expr_saddr(rs, fam, 1);
-	nft_expr_in(rs, 0, set_name(IPVSSET_RANGES, fam));
-	nft_expr_verdict(rs, NFT_RETURN, NULL);
+	plane_ranges(rs, fam, &p->common, NFT_META_MARK, IPVSSET_RANGES, NFT_RETURN, NULL);
 	count_refused(rs, fam, p);
 	counter_then(rs, NF_DROP, NULL);
 }

@@ -21,7 +21,7 @@
  * Elements of a replaced table are kept where the set has the same name and types: a set whose
  * elements change their meaning needs a new name.
  */
-#define IPVS_LAYOUT_VERSION 2
+#define IPVS_LAYOUT_VERSION 3
 
 /* Parameters of the rules. */
 struct ipvs_rules_params {

@@ -28,16 +28,26 @@ struct ipvs_dst {
 	struct ip_addr addr;
 	uint16_t port;
 	uint8_t flags;
-	bool is_serving; /* of UDP, while it drains; at the last reading of the slices (drain.c) */
-	uint16_t weight; /* programmed */
+	bool is_serving;   /* at the last reading of the slices (drain.c) ... */
+	bool is_unlimited; /* ... and drains without a deadline meanwhile */
+	uint16_t weight;   /* programmed */
 	uint16_t desired_weight;
 	uint32_t fwd;        /* programmed; as in nl/ipvs.h */
 	uint32_t since_s;    /* CLOCK_BOOTTIME: start of its drain; 0 = not draining */
-	uint32_t deadline_s; /* CLOCK_BOOTTIME: the end of its drain; 0 = none */
-	uint32_t active;     /* while draining, at the last check */
+	uint32_t deadline_s; /* CLOCK_BOOTTIME: the end of its drain; 0 = no timeout */
+	uint32_t gone_s; /* CLOCK_BOOTTIME: no slice has listed the address since then; 0 = none */
+	uint32_t active; /* while draining, at the last check */
 	uint32_t inactive;
 	uint32_t place; /* in the kernel's list at that check */
 };
+
+/* The deadline of a backend that drains without one because it serves: a later one starts then. */
+#define IPVS_DRAIN_UNLIMITED (IPVS_THRESH_NONE - 1)
+
+static inline bool ipvs_dst_has_deadline(const struct ipvs_dst *d)
+{
+	return d->deadline_s != 0 && d->deadline_s != IPVS_DRAIN_UNLIMITED;
+}
 
 /* A virtual service. */
 struct ipvs_vs {
@@ -140,6 +150,7 @@ struct ipvs_plane {
 	struct ipvs_wire *wire;
 	struct ipvs_large large;
 	struct nl_sock *route;
+	struct nl_sock *rules; /* or NULL */
 	struct ipvs_layout *layout;
 	struct htable vss;
 	struct list draining;
@@ -158,12 +169,15 @@ struct ipvs_plane {
 	const struct model *model;
 	uint32_t previous[IPVS_PREVIOUS_N]; /* each value plus one (sysctl.c); 0 = unknown */
 	bool has_sysctls;        /* this process has set them: a difference is a foreign change */
-	uint32_t missing_scheds; /* bits by scheduler number: the kernel lacks the module */
+	uint32_t missing_scheds; /* bits by scheduler number, since the load: the kernel lacks the
+				    module */
 	bool is_sched_replaced;  /* a missing one, of an operation that was sent */
+	size_t n_deleted[2];     /* destinations: in this period, and in the one before */
+	uint64_t deleted_at;     /* end of the period */
 	uint64_t tick_at;
 	uint64_t round_at; /* start of the round of checks over `draining` */
 	size_t n_round;    /* services not yet checked in this round */
-	size_t n_compared; /* endpoints of the model, with draining UDP backends; for tests */
+	size_t n_compared; /* endpoints of the model, with draining backends */
 	uint64_t routes_at;
 	bool is_retiring; /* another plane serves, see plane.h retire */
 	uint64_t retire_until;
@@ -188,6 +202,8 @@ struct ipvs_tuning {
  * net/netfilter/ipvs/ip_vs_ctl.c (__ip_vs_mutex), net/core/net_namespace.c (pernet_ops_rwsem).
  */
 bool ipvs_sched_is_unsafe(const struct ipvs_plane *p, uint8_t no);
+/* Was the module of a missing scheduler loaded meanwhile? */
+bool ipvs_sched_has_come(const struct ipvs_plane *p);
 /*
  * Fill `ret` with the settings in force. An unsupported setting is replaced by the default and, if
  * `remark` is not NULL, described there.

@@ -292,6 +292,7 @@ void ipvs_sysctls_watch(struct ipvs_plane *p)
 	r = ipvs_wire_timeouts_get(p->wire, &now, &err);
 	if (r == 0)
 		r = timeouts_apply(p, &now, &n_timeouts, &err);
+	p->common.plane.n_repaired += n + n_timeouts;
 	if (r < 0)
 		log_warn(LOG_AREA_PLANE, "IPVS timeouts: not verified: %s; next attempt in 10 s",
 			 err.text);

@@ -122,7 +122,7 @@ static void draining_text(struct str *out, const struct ipvs_plane *p, const str
 		if (!is_draining(d))
 			continue;
 		str_printf(out, " draining=%s/", ip_endpoint_text(&d->addr, d->port, buf));
-		if (d->deadline_s != 0)
+		if (ipvs_dst_has_deadline(d))
 			str_printf(out, "%us", d->deadline_s - MIN(d->deadline_s, now_s));
 		else
 			str_puts(out, "no-deadline");

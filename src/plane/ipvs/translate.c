@@ -14,7 +14,6 @@
  *               endpoint: reached, with the pool's mark.
  *    range      ranges, with the pool's mark
  */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
 
@@ -364,16 +363,13 @@ static void backend(struct plane_tr *t, enum plane_side side, const struct plan_
 	plane_locality(t, side, op, b->is_local);
 }
 
-/* In network byte order: ranges are compared as bytes. */
 static void range(struct plane_tr *t, enum plane_side side, const struct plan_pool *pool,
 		  const struct ip_prefix *r)
 {
-	uint32_t mark = htonl(ipvs_mark_pool(&plane_of(t)->marks, pool->id, pool->scope));
+	uint32_t mark = ipvs_mark_pool(&plane_of(t)->marks, pool->id, pool->scope);
 	uint8_t key[NFT_KEY_MAX];
 
-	nft_key_range(key, pool->id, r);
-	nft_put_word(key, mark);
-	nft_put_word(key + nft_key_len(IPVSSET_RANGES, pool->fam) / 2, mark);
+	nft_key_range(key, IPVSSET_RANGES, mark, r);
 	plane_element(t, side, pool->fam, IPVSSET_RANGES, key, NULL);
 }
 

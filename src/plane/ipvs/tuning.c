@@ -9,17 +9,32 @@
 #include "plane/ipvs/state.h"
 #include "plane/remark.h"
 
+static bool has_module(const struct ipvs_plane *p, uint8_t no)
+{
+	char path[256];
+
+	(void)snprintf(path, sizeof(path), "%s/sys/module/ip_vs_%s", p->config.sysctl_root,
+		       scheduler_name(no));
+	return access(path, F_OK) == 0;
+}
+
 bool ipvs_sched_is_unsafe(const struct ipvs_plane *p, uint8_t no)
 {
 	const char *root = p->config.sysctl_root;
-	char module[256];
 	char ipvs[256];
 
 	if (root == NULL || (no != scheduler_no("lblc") && no != scheduler_no("lblcr")))
 		return false;
-	(void)snprintf(module, sizeof(module), "%s/sys/module/ip_vs_%s", root, scheduler_name(no));
 	(void)snprintf(ipvs, sizeof(ipvs), "%s/sys/module/ip_vs/initstate", root);
-	return access(module, F_OK) != 0 && access(ipvs, F_OK) == 0; /* else built in */
+	return !has_module(p, no) && access(ipvs, F_OK) == 0; /* else built in */
+}
+
+bool ipvs_sched_has_come(const struct ipvs_plane *p)
+{
+	for (uint8_t no = 0; p->config.sysctl_root != NULL && p->missing_scheds >> no != 0; no++)
+		if (p->missing_scheds & UINT32_C(1) << no && has_module(p, no))
+			return true;
+	return false;
 }
 
 /* Names the scheduler in `err`. */

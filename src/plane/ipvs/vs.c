@@ -365,13 +365,19 @@ size_t ipvs_dests_work(const struct ipvs_vs *vs, size_t n)
 	return 2 + n / DESTS_OF_WORK + (is_mh ? MH_WORK : 0);
 }
 
+/* Work of adding a destination: IPVS also searches those that were deleted recently. */
+static size_t addition_work(const struct ipvs_plane *p, const struct ipvs_vs *vs)
+{
+	return ipvs_dests_work(vs,
+			       (vs != NULL ? vs->dests.n : 0) + p->n_deleted[0] + p->n_deleted[1]);
+}
+
 /* By address and port: of one of the virtual services, which may still have draining backends. */
 static size_t vip_work(const struct ipvs_plane *p, const struct plan_frontend *leading)
 {
 	struct ipvs_key key = ipvs_key_vip(&leading->addr, leading->proto, leading->port);
-	const struct ipvs_vs *vs = ipvs_vs_find(p, &key);
 
-	return ipvs_dests_work(vs, vs != NULL ? vs->dests.n : 0);
+	return addition_work(p, ipvs_vs_find(p, &key));
 }
 
 size_t ipvs_backend_work(const struct plane *plane, const struct plan_pool *pool,
@@ -385,10 +391,10 @@ size_t ipvs_backend_work(const struct plane *plane, const struct plan_pool *pool
 
 	if (vs != NULL)
 		list_for_each_entry (vip, &vs->vip_services, struct ipvs_vs, sibling)
-			by_vip += ipvs_dests_work(vip, vip->dests.n);
+			by_vip += addition_work(p, vip);
 	if (pool->affinity_s != 0 && leading != NULL && by_vip == 0)
 		by_vip = n_leading * vip_work(p, leading);
-	work = by_vip + (is_by_mark ? ipvs_dests_work(vs, vs != NULL ? vs->dests.n : 0) : 0);
+	work = by_vip + (is_by_mark ? addition_work(p, vs) : 0);
 	/* Other operations of the loaded phase only compare. */
 	if (vs != NULL && p->common.loaded != NULL &&
 	    (uint64_t)vs->n_lacking * work <= PLANE_PIECE_WORK)
@@ -491,17 +497,17 @@ static int audit_read_one(struct ipvs_plane *p, struct ipvs_vs *vs, size_t *work
 }
 
 /* Work of repairing all destinations of the service. */
-static size_t repair_work(const struct ipvs_vs *vs)
+static size_t repair_work(const struct ipvs_plane *p, const struct ipvs_vs *vs)
 {
 	size_t n = 0;
 
 	vec_for_each (d, &vs->dests)
 		n += d->flags & DST_DESIRED && !ipvs_dst_is_good(vs, d);
-	return n * ipvs_dests_work(vs, vs->dests.n);
+	return n * addition_work(p, vs);
 }
 
 /* All of them cost at most the work of a piece, or each part is a piece. */
-static void part_limit(struct ipvs_plane *p, const struct plan_rows *rows, size_t *part)
+static void part_limit(const struct ipvs_plane *p, const struct plan_rows *rows, size_t *part)
 {
 	size_t most = 1; /* of an operation */
 	size_t work = 0;
@@ -511,8 +517,8 @@ static void part_limit(struct ipvs_plane *p, const struct plan_rows *rows, size_
 
 		if (vs == NULL)
 			continue;
-		work += repair_work(vs);
-		most = MAX(most, ipvs_dests_work(vs, vs->dests.n));
+		work += repair_work(p, vs);
+		most = MAX(most, addition_work(p, vs));
 	}
 	if (work > PLANE_PIECE_WORK)
 		*part = *part / most + 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane/nft/commit - one commit, a single transaction unless ranges precede it (plane/common.h):
+ * plane/nft/commit - one commit, a single transaction (plane/common.h):
  *
  *     translate -> settle (plane/common.h) -> transact -> applied
  *

@@ -358,8 +358,7 @@ static int apply(struct nft_layout *l, const struct plane_rules_params *params,
 		if (bit_is_set(l->kinds.bits, kind))
 			pick_rules_write(l, &w, kind);
 	}
-	nft_ensure_ranges(&w, &l->programmed, 0, params->pod_cidrs, params->n_pod_cidrs);
-	nft_ensure_ranges(&w, &l->programmed, 1, params->service_cidrs, params->n_service_cidrs);
+	plane_write_ranges(&w, &l->programmed, params);
 	verdicts_write(l, &w, is_new);
 	r = nft_writer_commit(&w, res, err);
 	if (r == 0)
@@ -393,6 +392,7 @@ int nft_layout_apply(struct nft_layout *l, const struct plane_rules_params *para
 		return err_set(err, -EPERM, "%s", l->holder.text);
 	own.counting = l->counting;
 	own.sets = &nft_plane_sets;
+	plane_keep_detector(&own, l->fam, &l->programmed);
 	r = apply(l, &own, res, err);
 	if (r == 0 && is_new) {
 		r = nft_fixed_table_read(&t, l->nl, l->fam, &nft_schema, l->table, err);

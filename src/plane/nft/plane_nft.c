@@ -35,6 +35,7 @@ void nft_plane_open(struct plane **ret, struct nl_sock *cmd, struct nl_sock *que
 	plane_common_open(&p->common, &nft_plane_ops, &common_ops, cmd, query);
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		nft_layout_open(&p->layout[fam], cmd, fam);
+	nft_shorten_init(p);
 	*ret = &p->common.plane;
 }
 
@@ -83,7 +84,7 @@ static void plane_close(struct plane *plane)
 	p = nft_plane_of(plane);
 	load_forget(p);
 	vec_fini(&p->led);
-	vec_fini(&p->shorten);
+	nft_shorten_fini(p);
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		nft_layout_close(p->layout[fam]);
 	nft_guard_close(p->guard);
@@ -97,14 +98,9 @@ static void plane_close(struct plane *plane)
 /* Reset the counts. Grace periods continue if the table still exists. */
 static void counts_restart(struct nft_plane *p, enum ipfam fam)
 {
-	struct nft_refs *addrs = nft_endpoint_addrs(p, fam);
-	struct nft_refs old = *addrs;
-
-	nft_refs_init(addrs, old.tab.key_len);
-	plane_refs_clear(&p->common, fam);
-	if (!p->load.loaded->elems.is_fresh[fam])
-		nft_refs_inherit(addrs, &old);
-	nft_refs_clear(&old);
+	plane_refs_restart(&p->common, fam);
+	if (p->load.loaded->elems.is_fresh[fam])
+		nft_refs_clear(nft_endpoint_addrs(p, fam));
 }
 
 /* Loads in a row interrupted by foreign changes before the family counts as failed. */

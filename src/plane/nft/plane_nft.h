@@ -4,13 +4,13 @@
  *
  * One fixed table per family (plane/nft/layout.h); everything that depends on services is a set
  * element (nft/sets.h). A commit is one batch, all or nothing; a new pool size needs two small
- * batches before it, and source ranges that come are one (plane/common.h).
+ * batches before it.
  *
  * Rejections: the kernel's answer names an element, and the element its service:
  *             plane_result.culprit.
  * Grace period: the address of a removed backend stays in `endpoint_addrs` for NFT_GRACE_S,
- *             because INVALID packets of its established connections must be dropped. tick()
- *             removes it.
+ *             because INVALID packets of its established connections must be dropped. Of more
+ *             than NFT_RETAINED_MAX the oldest go earlier. tick() removes them.
  * Kernel:     linux/netfilter/nf_tables.h; Linux 5.10 or newer.
  */
 #pragma once
@@ -20,6 +20,11 @@
 
 /* Grace period of an address after its last backend. */
 #define NFT_GRACE_S 3600
+/*
+ * Addresses of a family in their grace period. Their number is that of replaced endpoints and
+ * ports, of which a tenant can replace thousands a second.
+ */
+#define NFT_RETAINED_MAX 65536
 
 extern const struct plane_ops nft_plane_ops;
 

@@ -106,15 +106,10 @@ static void fw_pass(struct nft_rules *rs, enum ipfam fam, const struct plane_rul
 	dispatch(rs, fam, NFTSET_FW_FRONTENDS, NFTSET_KINDS_X);
 }
 
-/* loadBalancerSourceRanges (REJ-10); ranges are compared in network order */
+/* loadBalancerSourceRanges (REJ-10) */
 static void fw(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p)
 {
-	nft_rule_begin(rs);
-	pool(rs);
-	nft_expr_hton(rs, 0);
-	nft_expr_saddr(rs, fam, 1);
-	nft_expr_in(rs, 0, set_name(NFTSET_FW_RANGES));
-	nft_expr_verdict(rs, NFT_GOTO, "fw_pass");
+	plane_ranges(rs, fam, p, NFT_META_PRIORITY, NFTSET_FW_RANGES, NFT_GOTO, "fw_pass");
 	count(rs, fam, NFTSET_REFUSED, p);
 	nft_rule_begin(rs);
 	count_and_drop(rs);
@@ -171,8 +166,26 @@ static void unknown_address(struct nft_rules *rs, enum ipfam fam,
 	count_and_drop(rs);
 }
 
+/*
+ * A packet that leaves through its input interface. To the destination itself, without a router in
+ * between, it does not loop: addresses of other nodes are in `vips`, too, as load balancer
+ * addresses and external IPs. Nor does one translated to an endpoint at such an address, unless
+ * that is a frontend again.
+ */
 static void vip_loop(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p)
 {
+	nft_rule_begin(rs);
+	nft_match_neighbour(rs, fam, set_name(NFTSET_HOPS));
+	nft_expr_verdict(rs, NFT_RETURN, NULL);
+	/* The word is not needed, but nft prints a map only with its use. */
+	nft_rule_begin(rs);
+	nft_expr_tuple(rs, fam);
+	nft_expr_map(rs, 0, set_name(NFTSET_FRONTENDS));
+	nft_expr_meta_set(rs, NFT_META_PRIORITY, 0);
+	count_and_drop(rs);
+	nft_rule_begin(rs);
+	nft_match_ct_bits(rs, NFT_CT_STATUS, IPS_DST_NAT, NFT_CMP_NEQ);
+	nft_expr_verdict(rs, NFT_RETURN, NULL);
 	nft_rule_begin(rs);
 	count_and_drop(rs);
 }
@@ -286,7 +299,7 @@ static void forward(struct nft_rules *rs, enum ipfam fam, const struct plane_rul
 	nft_expr_daddr(rs, fam, 0);
 	nft_expr_in(rs, 0, set_name(NFTSET_VIPS));
 	nft_match_returns(rs, set_name(NFTSET_PAIRS));
-	nft_expr_verdict(rs, NFT_GOTO, "vip_loop");
+	nft_expr_verdict(rs, NFT_JUMP, "vip_loop");
 	drop_invalid(rs, fam, p);
 }
 

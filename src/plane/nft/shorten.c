@@ -28,59 +28,101 @@ struct walking {
 	VEC(struct nft_affinity_entry) v;
 };
 
+void nft_shorten_init(struct nft_plane *p)
+{
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		nft_keymap_init(&p->shorten[fam], sizeof(uint32_t), sizeof(struct nft_shorten));
+		nft_keymap_init(&p->shortening[fam], sizeof(uint32_t), sizeof(struct nft_shorten));
+	}
+}
+
+static void shortening_end(struct nft_plane *p)
+{
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		nft_keymap_clear(&p->shortening[fam]);
+}
+
+void nft_shorten_fini(struct nft_plane *p)
+{
+	shortening_end(p);
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		nft_keymap_clear(&p->shorten[fam]);
+}
+
+size_t nft_shorten_count(const struct nft_plane *p)
+{
+	size_t n = 0;
+
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		n += p->shorten[fam].n + p->shortening[fam].n;
+	return n;
+}
+
+static void shorten_put(struct nft_keymap *t, const void *pool, const void *s)
+{
+	memcpy(nft_keymap_put(t, pool, NULL), s, sizeof(struct nft_shorten));
+}
+
+/* A walk begins. After a failed one, its pools have been kept. */
+static void shortening_begin(struct nft_plane *p)
+{
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		nft_keymap_for_each (pos, &p->shorten[fam])
+			shorten_put(&p->shortening[fam], pos.key, pos.val);
+		nft_keymap_clear(&p->shorten[fam]);
+	}
+}
+
 void nft_shorten_applied(struct nft_plane *p)
 {
 	vec_for_each (ch, &p->common.changes.v) {
-		uint32_t was, will, old, new;
+		uint32_t was, will, pool;
+		struct nft_shorten s;
 
 		if (!nft_loaded_is_leading(ch->set) || !ch->has_programmed || !ch->has_new)
 			continue;
 		was = nft_get_word(ch->programmed);
 		will = nft_get_word(ch->data);
-		if (nft_word_pool(was) != nft_word_pool(will))
+		pool = nft_word_pool(will);
+		if (nft_word_pool(was) != pool)
 			continue;
-		old = nft_class_affinity(nft_word_kind(was));
-		new = nft_class_affinity(nft_word_kind(will));
-		if (new != 0 && new < old)
-			*vec_push(&p->shorten) =
-				(struct nft_shorten){ nft_word_pool(will), ch->fam, old, new };
+		s.old_s = nft_class_affinity(nft_word_kind(was));
+		s.new_s = nft_class_affinity(nft_word_kind(will));
+		if (s.new_s != 0 && s.new_s < s.old_s)
+			shorten_put(&p->shorten[ch->fam], &pool, &s);
 	}
 }
 
-/* The queued timeout for entries of `pool`, or of its peer, which shares them. */
-static const struct nft_shorten *shorten_find(const struct nft_plane *p, uint32_t pool)
+/* The timeouts for entries of `pool`, or of its peer, which shares them. */
+static bool shorten_find(struct nft_shorten *ret, const struct nft_plane *p, uint32_t pool)
 {
-	const struct nft_shorten *last = NULL;
-	const struct nft_shorten *peers = NULL;
+	const struct nft_keymap *t = &p->shortening[p->walk.fam];
+	uint32_t peer = pool ^ PLAN_POOL_LOCAL;
+	const void *s = nft_keymap_find(t, &pool);
 
-	for (size_t i = 0; i < p->n_shortening; i++) {
-		const struct nft_shorten *s = &p->shorten.v[i];
-
-		if (s->fam != p->walk.fam)
-			continue;
-		if (s->pool == pool)
-			last = s;
-		else if (s->pool == (pool ^ PLAN_POOL_LOCAL))
-			peers = s;
-	}
-	return last != NULL ? last : peers;
+	if (s == NULL)
+		s = nft_keymap_find(t, &peer);
+	if (s != NULL)
+		memcpy(ret, s, sizeof(*ret));
+	return s != NULL;
 }
 
 static int entry_found(void *arg, const uint8_t *key, const uint8_t *data, struct err *err)
 {
 	struct walking *w = arg;
-	const struct nft_shorten *s = shorten_find(w->p, nft_word_pool(nft_get_word(key)));
 	uint64_t left = w->p->walk.expires_ms;
-	uint64_t less;
 	struct nft_affinity_entry *e;
+	struct nft_shorten s;
+	uint64_t less;
 
 	(void)err;
-	if (s == NULL || data == NULL || left <= (uint64_t)s->new_s * 1000)
+	if (data == NULL || !shorten_find(&s, w->p, nft_word_pool(nft_get_word(key))) ||
+	    left <= (uint64_t)s.new_s * 1000)
 		return 0;
-	less = (uint64_t)(s->old_s - s->new_s) * 1000;
+	less = (uint64_t)(s.old_s - s.new_s) * 1000;
 	w->fam = w->p->walk.fam;
 	e = vec_push(&w->v);
-	*e = (struct nft_affinity_entry){ .timeout_ms = (uint64_t)s->new_s * 1000 };
+	*e = (struct nft_affinity_entry){ .timeout_ms = (uint64_t)s.new_s * 1000 };
 	e->left_ms = left > less + LEFT_MIN_MS ? MIN(left - less, e->timeout_ms) : 0;
 	memcpy(e->key, key, nft_key_len(NFTSET_AFFINITY, w->p->walk.fam));
 	memcpy(e->data, data, nft_data_len(NFTSET_AFFINITY, w->p->walk.fam));
@@ -125,11 +167,11 @@ static int piece_replace(struct walking *w, struct err *err)
 bool nft_shorten_step(struct nft_plane *p, struct err *err)
 {
 	struct walking w = { .p = p };
-	bool is_begun = p->n_shortening != 0;
+	bool is_begun = p->is_shortening;
 	int r;
 
 	if (!is_begun) {
-		p->n_shortening = p->shorten.n;
+		shortening_begin(p);
 		p->is_shorten_failed = false;
 	}
 	r = nft_plane_walk(p, is_begun, NFTSET_AFFINITY, entry_found, &w, err);
@@ -137,23 +179,18 @@ bool nft_shorten_step(struct nft_plane *p, struct err *err)
 	if (r >= 0 && w.v.n > 0 && piece_replace(&w, err) < 0)
 		p->is_shorten_failed = true;
 	vec_fini(&w.v);
+	p->is_shortening = r > 0;
 	if (r > 0)
 		return true;
 	if (r < 0 || p->is_shorten_failed) {
-		if (++p->shorten_tries < TRIES) {
-			p->n_shortening = 0;
+		if (++p->shorten_tries < TRIES)
 			return false;
-		}
 		log_warn(LOG_AREA_PLANE,
 			 "session affinity: entries of clients could not be shortened: %s; they "
 			 "last as long as the previous timeout",
 			 err->text);
 	}
 	p->shorten_tries = 0;
-	vec_cut(&p->shorten, p->shorten.n - p->n_shortening);
-	if (p->shorten.n > 0)
-		memmove(p->shorten.v, p->shorten.v + p->n_shortening,
-			p->shorten.n * sizeof(p->shorten.v[0]));
-	p->n_shortening = 0;
-	return p->shorten.n > 0;
+	shortening_end(p);
+	return nft_shorten_count(p) > 0;
 }

@@ -18,10 +18,8 @@ struct nft_kind_led {
 	int8_t by; /* 1 or -1 */
 };
 
-/* A pool's affinity timeout became shorter. */
+/* The last time that a pool's affinity timeout became shorter. */
 struct nft_shorten {
-	uint32_t pool;
-	uint8_t fam;
 	uint32_t old_s;
 	uint32_t new_s;
 };
@@ -32,12 +30,14 @@ struct nft_plane {
 	struct nft_guard *guard;      /* or NULL */
 	VEC(struct nft_kind_led) led; /* of the transaction under way */
 	uint32_t n_led[IPFAM_N][NFT_KIND_AFFINITY_END - NFT_KIND_AFFINITY];
-	struct nft_kinds kept[IPFAM_N];  /* found by the last load and led to at its sweep */
-	VEC(struct nft_shorten) shorten; /* pools whose entries must be shortened */
-	size_t n_shortening;             /* of them, those of the current walk; 0 = no walk */
-	unsigned int shorten_tries;      /* failed walks in a row */
-	bool is_shorten_failed;          /* the current walk could not replace some entries */
-	uint64_t kinds_at;               /* when tick() removes idle ones; 0 = not set */
+	struct nft_kinds kept[IPFAM_N]; /* found by the last load and led to at its sweep */
+	/* Pools whose entries must be shortened: pool id -> struct nft_shorten. */
+	struct nft_keymap shorten[IPFAM_N];    /* by the next walk */
+	struct nft_keymap shortening[IPFAM_N]; /* by the current walk, or again by the next one */
+	bool is_shortening;                    /* a walk is under way */
+	unsigned int shorten_tries;            /* failed walks in a row */
+	bool is_shorten_failed;                /* the current walk could not replace some entries */
+	uint64_t kinds_at;                     /* when tick() removes idle ones; 0 = not set */
 	/* Progress of load(), during which `query` has no other use. */
 	struct {
 		struct nft_loaded *loaded;   /* NULL: no load in progress */
@@ -122,8 +122,12 @@ MUST_USE int nft_kinds_remove(struct nft_plane *p, struct err *err);
 
 /* --- shorten.c --- */
 
+void nft_shorten_init(struct nft_plane *p);
+void nft_shorten_fini(struct nft_plane *p);
 /* A transaction was acknowledged: queue the pools whose affinity timeout became shorter. */
 void nft_shorten_applied(struct nft_plane *p);
+/* Number of pools whose entries must be shortened; those of a walk may count twice. */
+size_t nft_shorten_count(const struct nft_plane *p);
 /* Do one piece of the walk over affinity entries; false: the next one may be seconds later. */
 bool nft_shorten_step(struct nft_plane *p, struct err *err);
 

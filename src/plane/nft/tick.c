@@ -8,8 +8,13 @@
 #include "plane/failover.h"
 #include "plane/nft/state.h"
 
-/* Addresses deleted in one transaction of tick(), and the time to the next one. */
+/*
+ * Addresses deleted in one transaction of tick(), 2 us each, and the time to the next one. Of those
+ * above NFT_RETAINED_MAX a quarter goes at once, up to TICK_OVER_MAX: while changes never end there
+ * are four transactions a second, and as many addresses must go as come.
+ */
 #define TICK_MAX 512
+#define TICK_OVER_MAX 16384
 #define TICK_AGAIN_NS (20 * NSEC_PER_MSEC)
 #define TICK_RETRY_NS (60 * NSEC_PER_SEC)
 /* Interval at which affinity kinds are deleted that were unused since the last time. */
@@ -48,24 +53,38 @@ void nft_tick_kinds_remove(struct nft_plane *p)
 			 err.text, (int)(KINDS_PERIOD_NS / NSEC_PER_SEC));
 }
 
-/* Delete the addresses in `addrs` from the kernel. */
-static int retained_end(struct nft_plane *p, enum ipfam fam, const uint8_t *addrs, size_t n,
+/* Number of retained addresses above the limit. */
+static size_t retained_over(const struct nft_refs *refs)
+{
+	size_t n = refs->retained.count;
+
+	return n > NFT_RETAINED_MAX ? n - NFT_RETAINED_MAX : 0;
+}
+
+/* Delete due addresses from the kernel. Returns their number in `n`. */
+static int retained_end(struct nft_plane *p, enum ipfam fam, uint32_t now_s, size_t *n,
 			struct err *err)
 {
+	struct nft_refs *refs = nft_endpoint_addrs(p, fam);
+	size_t over = retained_over(refs);
+	size_t max = MAX((size_t)TICK_MAX, MIN(over / 4, (size_t)TICK_OVER_MAX));
 	struct plane_result res = { 0 };
-	size_t len = nft_data_len(NFTSET_ENDPOINTS, fam);
 	int r;
 
+	*n = 0;
 	nft_changes_reset(&p->common.changes);
-	for (size_t i = 0; i < n; i++) {
+	list_for_each_entry (e, &refs->in_order, struct nft_retained, order) {
 		uint8_t key[NFT_KEY_MAX];
 
-		nft_key_endpoint_from(key, fam, addrs + i * len);
+		if (*n == max || (*n >= over && e->since_s + NFT_GRACE_S > now_s))
+			break;
+		nft_key_endpoint_from(key, fam, e->addr);
 		nft_changes_was(&p->common.changes, fam, NFTSET_ENDPOINT_ADDRS, key, NULL, NULL);
+		++*n;
 	}
-	r = plane_transact_verified(&p->common, &res, err);
-	for (size_t i = 0; i < n && r == 0; i++)
-		nft_refs_set(nft_endpoint_addrs(p, fam), addrs + i * len, 0);
+	r = *n > 0 ? plane_transact_verified(&p->common, &res, err) : 0;
+	for (size_t i = 0; i < *n && r == 0; i++)
+		nft_refs_set(refs, nft_refs_oldest(refs)->addr, 0);
 	nft_changes_reset(&p->common.changes);
 	return r;
 }
@@ -74,39 +93,58 @@ static uint64_t tick_family(struct nft_plane *p, enum ipfam fam, uint64_t now)
 {
 	struct nft_refs *refs = nft_endpoint_addrs(p, fam);
 	uint32_t now_s = (uint32_t)(now / NSEC_PER_SEC) + 1;
+	const struct nft_retained *e;
 	struct err err = { 0 };
-	uint8_t addrs[TICK_MAX * 8]; /* fewer addresses of IPv6 */
 	uint32_t due_s;
 	size_t n;
-	int r;
 
-	n = nft_refs_due(refs, now_s, NFT_GRACE_S, addrs,
-			 sizeof(addrs) / nft_data_len(NFTSET_ENDPOINTS, fam), &due_s);
-	if (n > 0) {
-		r = retained_end(p, fam, addrs, n, &err);
-		if (r < 0) {
-			log_warn(LOG_AREA_PLANE,
-				 "retained addresses: %zu not removed: %s; next attempt in %d s", n,
-				 err.text, (int)(TICK_RETRY_NS / NSEC_PER_SEC));
-			return now + TICK_RETRY_NS;
-		}
+	nft_refs_stamp(refs, now_s);
+	if (retained_end(p, fam, now_s, &n, &err) < 0) {
+		log_warn(LOG_AREA_PLANE,
+			 "retained addresses: %zu not removed: %s; next attempt in %d s", n,
+			 err.text, (int)(TICK_RETRY_NS / NSEC_PER_SEC));
+		return now + TICK_RETRY_NS;
 	}
-	if (due_s == 0)
+	e = nft_refs_oldest(refs);
+	if (e == NULL)
 		return 0;
-	return due_s <= now_s ? now + TICK_AGAIN_NS : (uint64_t)due_s * NSEC_PER_SEC;
+	due_s = e->since_s + NFT_GRACE_S;
+	return due_s <= now_s || retained_over(refs) > 0 ? now + TICK_AGAIN_NS
+							 : (uint64_t)due_s * NSEC_PER_SEC;
 }
 
-/* Start the grace period of a stray address. */
+/* Stray addresses of one piece of a walk. */
+struct strays {
+	struct nft_plane *p;
+	enum ipfam fam;
+	VEC(struct nft_looked) v;
+};
+
 static int stray_found(void *arg, const uint8_t *key, const uint8_t *data, struct err *err)
 {
-	struct nft_plane *p = arg;
-	struct nft_refs *refs = nft_endpoint_addrs(p, p->walk.fam);
+	struct strays *s = arg;
 
 	(void)data;
 	(void)err;
-	if (!nft_refs_is_known(refs, key))
-		nft_refs_grace(refs, key);
+	if (!nft_refs_is_known(nft_endpoint_addrs(s->p, s->fam), key))
+		memcpy(vec_push(&s->v)->key, key, nft_key_len(NFTSET_ENDPOINT_ADDRS, s->fam));
 	return 0;
+}
+
+/*
+ * Start the grace period of stray addresses. The kernel writes a part of its answer up to
+ * WALK_STEP_NS before it is processed: an address that was deleted in between is no stray one.
+ */
+static int strays_retain(struct strays *s, struct err *err)
+{
+	struct nft_table_ref table = nft_plane_table(s->p, s->fam);
+	int r = nft_elems_get(s->p->common.query, &table, NFTSET_ENDPOINT_ADDRS, s->v.v, s->v.n,
+			      err);
+
+	vec_for_each (k, &s->v)
+		if (r == 0 && k->is_found)
+			nft_refs_grace(nft_endpoint_addrs(s->p, s->fam), k->key);
+	return r;
 }
 
 int nft_plane_walk(struct nft_plane *p, bool is_begun, enum nft_set_id set, nft_elem_fn *fn,
@@ -129,15 +167,19 @@ int nft_plane_walk(struct nft_plane *p, bool is_begun, enum nft_set_id set, nft_
 /* Begin a walk or do one piece. Returns the time of the next call, 0 = none. */
 static uint64_t tick_walk(struct nft_plane *p, uint64_t now)
 {
+	struct strays strays = { .p = p, .fam = p->walk.fam };
 	struct err err = { 0 };
 	int r;
 
-	if (p->walk_nl == NULL || p->n_shortening > 0)
+	if (p->walk_nl == NULL || p->is_shortening)
 		return 0;
 	if (!(p->is_walk_wanted && !p->is_walking) && (p->walk_at == 0 || now < p->walk_at))
 		return p->walk_at;
 	p->is_walk_wanted &= p->is_walking;
-	r = nft_plane_walk(p, p->is_walking, NFTSET_ENDPOINT_ADDRS, stray_found, p, &err);
+	r = nft_plane_walk(p, p->is_walking, NFTSET_ENDPOINT_ADDRS, stray_found, &strays, &err);
+	if (strays.v.n > 0 && r >= 0)
+		r = strays_retain(&strays, &err) < 0 ? -EIO : r;
+	vec_fini(&strays.v);
 	p->is_walking = r > 0;
 	if (r == 0)
 		p->walk_at = now + (p->is_walk_wanted ? WALK_STEP_NS : WALK_PERIOD_NS);
@@ -148,21 +190,15 @@ static uint64_t tick_walk(struct nft_plane *p, uint64_t now)
 	return p->walk_at;
 }
 
-/*
- * No address is deleted during a walk: the kernel writes a part of its answer up to WALK_STEP_NS
- * before it is processed, and a deleted address would be taken for a stray one.
- */
 static uint64_t tick_addresses(struct nft_plane *p, uint64_t now)
 {
-	uint64_t next = p->is_walking ? tick_walk(p, now) : 0;
+	uint64_t next = tick_walk(p, now);
 
-	if (p->is_walking)
-		return next;
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		if (p->layout[fam]->state == NFT_LAYOUT_PRESENT &&
 		    !p->common.plane.family[fam].is_failed)
 			next = earlier(next, tick_family(p, fam, now));
-	return earlier(next, tick_walk(p, now));
+	return next;
 }
 
 /* Both walks share a socket, one at a time. Returns the time of the next call, 0 = none. */
@@ -170,7 +206,7 @@ static uint64_t tick_shorten(struct nft_plane *p, uint64_t now)
 {
 	struct err err = { 0 };
 
-	if (p->walk_nl == NULL || p->shorten.n == 0)
+	if (p->walk_nl == NULL || nft_shorten_count(p) == 0)
 		return 0;
 	if (p->is_walking)
 		return now + SHORTEN_LOOK_NS;

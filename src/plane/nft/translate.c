@@ -121,7 +121,7 @@ static void range(struct plane_tr *t, enum plane_side side, const struct plan_po
 {
 	uint8_t key[NFT_KEY_MAX];
 
-	nft_key_range(key, pool->id, r);
+	nft_key_range(key, NFTSET_FW_RANGES, nft_word(pool->id, 0), r);
 	plane_element(t, side, pool->fam, NFTSET_FW_RANGES, key, NULL);
 }
 

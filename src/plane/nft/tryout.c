@@ -64,12 +64,9 @@ static void try_filter_chains(struct nft_writer *w)
 
 static void expr_payload(struct nft_rules *rs, enum ipfam fam)
 {
-	unsigned int n = nft_addr_words(fam);
-
 	nft_expr_l4protos(rs);
 	nft_expr_tuple(rs, fam);
-	nft_expr_hton(rs, n);
-	nft_expr_meta_set(rs, NFT_META_PRIORITY, n);
+	nft_expr_meta_set(rs, NFT_META_PRIORITY, nft_addr_words(fam));
 }
 
 static void expr_random(struct nft_rules *rs, enum ipfam fam)
@@ -135,10 +132,6 @@ static const struct nft_feature features_nft[] = {
 	  .n_sets = 3,
 	  .sets = { NFTSET_FRONTENDS, NFTSET_ENDPOINTS, NFTSET_MASQ_FRONTENDS } },
 	{ "sets of prefixes", { "CONFIG_NF_TABLES" }, .n_sets = 1, .sets = { NFTSET_POD_CIDRS } },
-	{ "sets of concatenated ranges",
-	  { "CONFIG_NF_TABLES of Linux 5.6" },
-	  .n_sets = 1,
-	  .sets = { NFTSET_FW_RANGES } },
 	{ "maps to verdicts", { "CONFIG_NF_TABLES" }, .add = try_verdicts },
 	{ "maps that packets fill, with timeouts",
 	  { "CONFIG_NF_TABLES" },

@@ -45,7 +45,7 @@ struct decode {
 	void *arg;
 	/* Namespace of objects without one; NULL: such objects are rejected. */
 	const char *default_ns;
-	bool is_strict; /* decode_fields() rejects instead of noting */
+	bool is_strict; /* reject unknown fields and annotations that are not text: else noted */
 	/*
 	 * After a rejection and during a note, steps[0] to steps[depth] lead from the object to
 	 * the invalid value; steps[0].in is NULL if the object itself is invalid.

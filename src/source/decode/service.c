@@ -4,7 +4,7 @@
  *
  * A Service is rejected, as by the API, if its cluster IPs contradict its families, or if two ports
  * have the same number and protocol, node port or name. Invalid addresses that only add frontends
- * (external IPs, ingress) are skipped one by one.
+ * (external IPs, ingress) are skipped one by one, those above a limit left out.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -168,13 +168,31 @@ static void ports_check(const struct service *s, const json_t *list, struct deco
 	vec_fini(&c.v);
 }
 
+/*
+ * The API has no limits for these lists. A Service with more entries is not rejected: until each
+ * has a version that is served, nothing is swept. Returns how many of the current list are left
+ * out.
+ */
+static uint32_t entries_left_out(const json_t *list, size_t max, struct decode *d)
+{
+	size_t n = tree_count(list);
+
+	if (n <= max)
+		return 0;
+	trail_note(d, "%zu entries: those after the first %zu are left out", n, max);
+	return (uint32_t)(n - max);
+}
+
 static void ports_decode(struct service *s, const json_t *spec, struct decode *d)
 {
-	const json_t *list = trail_list(d, spec, "ports", SERVICE_PORTS_MAX);
+	const json_t *list = trail_list(d, spec, "ports", SIZE_MAX);
+	size_t n = 0;
 
-	vec_reserve(&s->ports, tree_count(list));
+	(void)entries_left_out(list, SERVICE_PORTS_MAX, d);
+	vec_reserve(&s->ports, MIN(tree_count(list), (size_t)SERVICE_PORTS_MAX));
 	trail_for_each_object (port, d, list)
-		port_decode(s, port, d);
+		if (n++ < SERVICE_PORTS_MAX)
+			port_decode(s, port, d);
 	ports_check(s, list, d);
 }
 
@@ -290,14 +308,15 @@ static bool is_blank(const char *text)
 /* SVC-14. */
 static void external_ips_decode(struct service *s, const json_t *spec, struct decode *d)
 {
-	const json_t *list = trail_list(d, spec, "externalIPs", SERVICE_ADDRS_MAX);
+	const json_t *list = trail_list(d, spec, "externalIPs", SIZE_MAX);
 
+	s->n_left_out_addrs += entries_left_out(list, SERVICE_ADDRS_MAX, d);
 	trail_for_each (i, d, list) {
 		const char *text = trail_element_text(d, list, i);
 		struct ip_addr a;
 		struct err why;
 
-		if (text == NULL || is_blank(text))
+		if (i >= SERVICE_ADDRS_MAX || text == NULL || is_blank(text))
 			continue;
 		if (decode_address(&a, text, &why) < 0)
 			trail_note(d, "%s, skipped", why.text);
@@ -306,11 +325,22 @@ static void external_ips_decode(struct service *s, const json_t *spec, struct de
 	}
 }
 
+#define RANGES_FULL \
+	"it and those after it allow no address: the ranges of %u ports have at most %d elements"
+
+/* Elements in the kernel. SVC-21: of a family with length 0 no range is programmed. */
+static size_t range_elements(const struct service *s, const struct ip_prefix *p)
+{
+	unsigned int n_bits = -(unsigned int)p->len % SERVICE_RANGE_STEP;
+
+	return p->len == 0 ? 0 : (size_t)s->ports.n << n_bits;
+}
+
 /* SVC-20, SVC-23: invalid ranges are counted, because they must not open the service. */
 static void source_ranges_decode(struct service *s, const json_t *spec, struct decode *d)
 {
 	const json_t *list = trail_list(d, spec, "loadBalancerSourceRanges", SIZE_MAX);
-	size_t n = tree_count(list);
+	size_t n = tree_count(list), n_elements = 0;
 
 	if (n > SERVICE_RANGES_MAX) {
 		s->n_bad_source_ranges = (uint32_t)(n - SERVICE_RANGES_MAX);
@@ -322,7 +352,7 @@ static void source_ranges_decode(struct service *s, const json_t *spec, struct d
 		char trimmed[80];
 		struct ip_prefix p;
 		struct err why;
-		size_t len;
+		size_t len, n_more;
 
 		if (i >= SERVICE_RANGES_MAX)
 			continue;
@@ -337,8 +367,17 @@ static void source_ranges_decode(struct service *s, const json_t *spec, struct d
 			trail_note(d, "%s; it allows no address", why.text);
 			continue;
 		}
-		if (!vec_has(&s->source_ranges, it, ip_prefix_cmp(it, &p) == 0))
+		if (vec_has(&s->source_ranges, it, ip_prefix_cmp(it, &p) == 0))
+			continue;
+		n_more = range_elements(s, &p);
+		n_elements += n_more;
+		if (n_more == 0 || n_elements <= SERVICE_RANGE_ELEMENTS_MAX) {
 			*vec_push(&s->source_ranges) = p;
+			continue;
+		}
+		s->n_bad_source_ranges++;
+		if (n_elements - n_more <= SERVICE_RANGE_ELEMENTS_MAX)
+			trail_note(d, RANGES_FULL, s->ports.n, SERVICE_RANGE_ELEMENTS_MAX);
 	}
 }
 
@@ -366,11 +405,58 @@ static void ingress_decode(struct service *s, const json_t *obj, struct decode *
 {
 	const json_t *status = trail_enter(d, obj, "status");
 	const json_t *balancer = trail_enter(d, status, "loadBalancer");
+	const json_t *list = trail_list(d, balancer, "ingress", SIZE_MAX);
+	size_t n = 0;
 
-	trail_for_each_object (entry, d, trail_list(d, balancer, "ingress", SERVICE_ADDRS_MAX))
-		ingress_entry(s, entry, d);
+	s->n_left_out_addrs += entries_left_out(list, SERVICE_ADDRS_MAX, d);
+	trail_for_each_object (entry, d, list)
+		if (n++ < SERVICE_ADDRS_MAX)
+			ingress_entry(s, entry, d);
 	trail_out(d);
 	trail_out(d);
+}
+
+/* `n` addresses of the current list, `first` and all after it. */
+static void addresses_left_out(struct service *s, uint32_t n, const struct ip_addr *first,
+			       uint32_t max, struct decode *d)
+{
+	char ip[IP_TEXT_MAX];
+
+	s->n_left_out_addrs += n;
+	trail_note(d, "%u left out, from %s on: at most %u addresses of a Service with %u ports", n,
+		   ip_addr_text(first, ip), max, s->ports.n);
+}
+
+/*
+ * SVC-15, SVC-19: some steps of a service have the size of all its frontends (0012), so their
+ * number is limited. Addresses keep the order of the object here: one that is appended displaces no
+ * other.
+ */
+static void addresses_limit(struct service *s, const json_t *obj, struct decode *d)
+{
+	uint32_t n_ports = MAX(s->ports.n, 1U);
+	uint32_t max = MAX(SERVICE_FRONTENDS_MAX / n_ports, SERVICE_ADDRS_MIN);
+	uint32_t room =
+		max - ip_is_set(&s->cluster_ip[IPFAM_V4]) - ip_is_set(&s->cluster_ip[IPFAM_V6]);
+	uint32_t n_ingress = MIN(s->ingress.n, room);
+	uint32_t n_external = MIN(s->external_ips.n, room - n_ingress);
+
+	if (n_ingress < s->ingress.n) {
+		(void)trail_field(d, trail_enter(d, trail_enter(d, obj, "status"), "loadBalancer"),
+				  "ingress");
+		addresses_left_out(s, s->ingress.n - n_ingress, &s->ingress.v[n_ingress].addr, max,
+				   d);
+		trail_out(d);
+		trail_out(d);
+	}
+	if (n_external < s->external_ips.n) {
+		(void)trail_field(d, trail_enter(d, obj, "spec"), "externalIPs");
+		addresses_left_out(s, s->external_ips.n - n_external,
+				   &s->external_ips.v[n_external], max, d);
+		trail_out(d);
+	}
+	vec_cut(&s->ingress, n_ingress);
+	vec_cut(&s->external_ips, n_external);
 }
 
 /* --- policies ------------------------------------------------------------- */
@@ -422,20 +508,27 @@ static void spec_decode(struct service *s, const json_t *obj, struct decode *d)
 	trail_out(d);
 }
 
-/* The value as in the object; no value rejects a service. */
+/* The value as in the object. Text never rejects a service; another type does with --strict. */
 static const struct name *annotation(const struct meta *m, const char *key, struct decode *d)
 {
-	const char *text = meta_annotation(m, key);
+	const json_t *list = tree_get(m->obj, "annotations");
+	const json_t *v = tree_get(list, key);
+	const char *text = tree_word(v);
 	size_t len = text != NULL ? strlen(text) : 0;
+	bool is_text = v == NULL || tree_is(v, JSON_STRING) || tree_is(v, JSON_NULL);
 
-	if (len > ANNOTATION_MAX) {
-		meta_value_at(m, "annotations", key, d);
+	if (is_text && len <= ANNOTATION_MAX)
+		return text != NULL ? name_get_str(text) : NULL;
+	meta_value_at(m, "annotations", key, d);
+	if (is_text)
 		trail_note(d, "%zu characters, at most %d: ignored", len, ANNOTATION_MAX);
-		trail_out(d);
-		trail_out(d);
-		return NULL;
-	}
-	return text != NULL ? name_get_str(text) : NULL;
+	else if (d->is_strict)
+		(void)trail_text(d, list, key);
+	else
+		trail_note(d, "not text (write it in quotes): ignored");
+	trail_out(d);
+	trail_out(d);
+	return NULL;
 }
 
 static void tuning_decode(struct service *s, const struct meta *m, struct decode *d)
@@ -472,6 +565,7 @@ void decode_service(struct service *s, const struct meta *m, struct decode *d)
 	s->has_proxy_name_label = meta_label(m, LABEL_PROXY_NAME, d) != NULL;
 	spec_decode(s, m->root, d);
 	ingress_decode(s, m->root, d);
+	addresses_limit(s, m->root, d);
 	if (d->r == 0)
 		tuning_decode(s, m, d);
 }

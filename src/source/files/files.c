@@ -717,6 +717,11 @@ bool files_are_complete(const struct files *fs, struct str *why)
 	return fs->is_complete;
 }
 
+bool files_are_none(const struct files *fs)
+{
+	return state_is_empty(fs->state);
+}
+
 size_t files_problems(const struct files *fs,
 		      void (*each)(void *arg, const struct files_problem *p), void *arg)
 {

@@ -71,11 +71,13 @@ DEFINE_AUTO(struct files *, files_close);
 /* Read every file of the folder again in the next turns of the loop, changed or not. */
 void files_read_again(struct files *f);
 /*
- * Is some version of every object of the folder known? Once true it stays true: from then on
- * last good versions replace unreadable ones. If false, `why` gets the first reason; `why` may be
- * NULL.
+ * Has the folder a manifest, and is some version of each of its objects known? Once true it stays
+ * true: from then on last good versions replace unreadable ones, and an empty folder removes all
+ * services. If false, `why` gets the first reason; `why` may be NULL.
  */
 bool files_are_complete(const struct files *f, struct str *why);
+/* Has the folder no manifest? */
+bool files_are_none(const struct files *f);
 /* Call `each` (or NULL) for the present problems, sorted by file and line. Returns their number. */
 size_t files_problems(const struct files *f, void (*each)(void *arg, const struct files_problem *p),
 		      void *arg);

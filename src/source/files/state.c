@@ -460,6 +460,11 @@ static bool file_is_complete(const struct state *s, const struct file *f, struct
 	return false;
 }
 
+bool state_is_empty(const struct state *s)
+{
+	return s->files.count == 0;
+}
+
 bool state_is_complete(const struct state *s, struct str *why)
 {
 	size_t n;
@@ -468,7 +473,9 @@ bool state_is_complete(const struct state *s, struct str *why)
 	for (size_t i = 0; i < n; i++)
 		if (!file_is_complete(s, files[i], why))
 			return false;
-	return true;
+	if (state_is_empty(s)) /* perhaps a mount is missing, or the folder is not filled yet */
+		str_puts(why, "the folder has no manifests");
+	return !state_is_empty(s);
 }
 
 void state_stats(const struct state *s, struct files_stats *ret)

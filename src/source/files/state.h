@@ -96,10 +96,11 @@ void state_units_reset(struct file *f);
 uint32_t state_unit_known(struct file *f, uint64_t hash);
 
 /*
- * Is every object of the folder known in some version? If not, `why` gets the first reason:
- * "web.yaml:14: ...".
+ * Is there a file, and is every object of the folder known in some version? If not, `why` gets the
+ * first reason: "web.yaml:14: ...".
  */
 bool state_is_complete(const struct state *s, struct str *why);
+bool state_is_empty(const struct state *s); /* no files */
 
 /* True: the model has changed. */
 bool state_apply(struct state *s, uint64_t at_ns);

@@ -425,19 +425,23 @@ static int plugin_start(struct access *a, struct err *err)
 	return r < 0 ? plugin_failed(a, r, err) : 0;
 }
 
+/* Serve the pending requests, or run the plugin first. `r` and `err` are those of files_check(). */
+static void pending_serve(struct access *a, int r, struct err *err)
+{
+	if (r == 0 && !plugin_is_fresh(a))
+		r = plugin_start(a, err);
+	if (r < 0 || plugin_is_fresh(a))
+		grant_all(a, r, err);
+}
+
 void access_request(struct access *a, access_fn fn, void *arg)
 {
 	struct pending *q = xcalloc(1, sizeof(*q));
 	struct err err = { .text = "" };
-	int r;
 
 	*q = (struct pending){ .number = ++a->last_number, .fn = fn, .arg = arg };
 	list_add_tail(&a->pending, &q->link);
-	r = files_check(a, &err);
-	if (r == 0 && !plugin_is_fresh(a))
-		r = plugin_start(a, &err);
-	if (r < 0 || plugin_is_fresh(a))
-		grant_all(a, r, &err);
+	pending_serve(a, files_check(a, &err), &err);
 }
 
 void access_request_now(struct access *a, access_fn fn, void *arg)
@@ -465,12 +469,16 @@ void access_reject(struct access *a)
 
 void access_read_again(struct access *a)
 {
-	struct err err;
+	struct err err = { .text = "" };
+	int r;
 
 	free(TAKE(a->logged)); /* log faults that persist once more */
 	access_reject(a);
-	if (files_check(a, &err) < 0)
+	r = files_check(a, &err);
+	if (r < 0)
 		warn_once(a, err.text);
+	if (!list_is_empty(&a->pending)) /* kubeconfig_check() may have ended their plugin */
+		pending_serve(a, r, &err);
 }
 
 const struct kubeconfig *access_where(const struct access *a)

@@ -53,7 +53,10 @@ void access_request_now(struct access *a, access_fn fn, void *arg);
 void access_cancel(struct access *a, const void *arg);
 /* The server answered 401: discard the output of the plugin. */
 void access_reject(struct access *a);
-/* Read the kubeconfig and its files again; discard the output of the plugin. */
+/*
+ * Read the kubeconfig and its files again; discard the output of the plugin. May serve pending
+ * requests.
+ */
 void access_read_again(struct access *a);
 /* The kubeconfig as last read; has at least one server. */
 const struct kubeconfig *access_where(const struct access *a);

@@ -32,6 +32,7 @@ enum which {
 struct kube {
 	struct model *model;
 	struct kube_timing timing;
+	bool was_node_known; /* at some time: then the last copy counts */
 	struct kube_callbacks callbacks;
 	struct access *access;
 	struct transport *transport;
@@ -103,21 +104,34 @@ static void on_gate(evutil_socket_t fd, short what, void *arg)
 	open_gate(k);
 }
 
+/* With a cloud provider, a controller assigns the addresses of a new Node. */
+static bool lacks_addresses(const struct node *self)
+{
+	return self != NULL && self->addrs.n == 0;
+}
+
 /* A complete list: also one without this Node, but not one with a Node that cannot be read. */
-static bool is_node_listed(const struct kube *k)
+static bool is_node_known(const struct kube *k)
 {
 	const struct reflector *r;
 
 	if (k->n <= WHICH_NODE)
 		return true;
 	r = k->reflectors[WHICH_NODE];
-	return reflector_is_complete(r) && ledger_is_complete(reflector_ledger(r), NULL);
+	return reflector_is_complete(r) && ledger_is_complete(reflector_ledger(r), NULL) &&
+	       !lacks_addresses(k->model->self);
 }
 
 /* Returns whether the environment has changed. */
-static bool node_follow(struct kube *k)
+static bool awaited_follow(struct kube *k)
 {
-	return is_node_listed(k) && model_await_node(k->model, false, now_ns());
+	bool has_cidrs = reflector_is_complete(k->reflectors[WHICH_CIDRS]);
+	bool is_node_new;
+
+	/* Node ports that are open stay open: a Node that is created later may lack addresses. */
+	k->was_node_known |= is_node_known(k);
+	is_node_new = model_await_node(k->model, !k->was_node_known, now_ns());
+	return model_await_service_cidrs(k->model, !has_cidrs, now_ns()) || is_node_new;
 }
 
 static void on_listed(void *arg)
@@ -125,7 +139,7 @@ static void on_listed(void *arg)
 	struct kube *k = arg;
 	bool is_all = true;
 
-	if (node_follow(k) && k->is_synced)
+	if (awaited_follow(k) && k->is_synced)
 		k->callbacks.changed(k->callbacks.arg);
 	if (k->is_synced || !reflector_is_complete(k->reflectors[WHICH_SERVICES]) ||
 	    !reflector_is_complete(k->reflectors[WHICH_SLICES]))
@@ -151,7 +165,7 @@ static void on_changed(void *arg)
 {
 	struct kube *k = arg;
 
-	(void)node_follow(k);
+	(void)awaited_follow(k);
 	k->callbacks.changed(k->callbacks.arg);
 }
 
@@ -297,9 +311,10 @@ bool kube_is_complete(const struct kube *k, struct str *why)
 		if (i != WHICH_CIDRS &&
 		    !ledger_is_complete(reflector_ledger(k->reflectors[i]), why))
 			return false;
-	if (!is_node_listed(k) && why != NULL)
-		str_puts(why, "Node: not received");
-	return is_node_listed(k);
+	if (!is_node_known(k) && why != NULL)
+		str_puts(why, lacks_addresses(k->model->self) ? "Node: no addresses yet"
+							      : "Node: not received");
+	return is_node_known(k);
 }
 
 size_t kube_n_reflectors(const struct kube *k)

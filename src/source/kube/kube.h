@@ -38,7 +38,7 @@ struct kube_timing {
 	uint64_t backoff_min_ns; /* 0.8 s, IN-11 */
 	uint64_t backoff_max_ns; /* 30 s */
 	uint64_t calm_ns;        /* 2 min without a failure reset the backoff */
-	uint64_t steady_ns;      /* 10 s: the loss of an older watch resets it, too */
+	uint64_t steady_ns;      /* 10 s: an older watch has recovered; its loss resets it, too */
 	uint64_t watch_min_s;    /* 300, IN-10 */
 	uint64_t watch_max_s;    /* 600 */
 	uint64_t unsupported_ns; /* 1 h: no watch-lists, or field selectors, after a rejection */
@@ -143,7 +143,8 @@ struct kube_status {
 struct kube_status kube_status(const struct kube *k);
 /*
  * After synced(): true if a valid version of every Service and EndpointSlice is known, and of the
- * Node unless a complete list lacks it. `why`, unless NULL, gets the first object without one.
+ * Node, with addresses, unless a complete list lacks it. `why`, unless NULL, gets the first object
+ * without one.
  */
 bool kube_is_complete(const struct kube *k, struct str *why);
 size_t kube_n_reflectors(const struct kube *k);

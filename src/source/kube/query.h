@@ -16,7 +16,7 @@ struct kube_resource {
 	const char *old_path; /* path of older servers, or NULL */
 	const char *labels;   /* selectors; NULL: none */
 	const char *fields;   /* field selector, which old servers may reject; NULL: none */
-	bool is_optional;     /* a server may lack it */
+	bool is_optional;     /* a server may lack it, or not permit it */
 };
 
 /* One of the four kinds; never NULL. */

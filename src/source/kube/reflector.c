@@ -17,6 +17,8 @@
 #define LIST_LATE "list incomplete at its time limit"
 /* Pause, and up to as much again, before a resource that the server lacks is requested again. */
 #define ABSENT_NS (600 * NSEC_PER_SEC)
+/* Answers 403 in a row before an optional resource counts as one that the server lacks. */
+#define FORBIDDEN_MAX 2
 /* Interval at which a persistent failure is logged again. */
 #define LOG_AGAIN_NS (300 * NSEC_PER_SEC)
 /* Pause before a request to the next of several servers. */
@@ -34,7 +36,7 @@ struct reflector {
 	struct ledger ledger;
 	struct http *http;
 	struct stream *stream;
-	struct event *timer;           /* end of a pause, or limit of a watch */
+	struct event *timer;           /* end of a pause; of a watch: steady, then its limit */
 	enum kube_query_kind phase;    /* a watch-list becomes a watch after its initial events */
 	enum stream_encoding encoding; /* of the last answer */
 	bool is_json_only;
@@ -54,6 +56,7 @@ struct reflector {
 	/* This request. */
 	uint64_t at_ns; /* arrival of the last bytes */
 	uint64_t began_ns;
+	uint64_t ends_ns;       /* when the server ends the watch */
 	uint64_t list_began_ns; /* first page of the current list */
 	uint64_t events_before;
 	bool is_changed; /* call of `changed` pending */
@@ -190,15 +193,21 @@ static uint64_t watch_idle_ns(const struct reflector *r)
 	return r->has_bookmarks ? ns + random_below(ns) : 0;
 }
 
+/* End a watch that the server does not end. */
+static void limit_arm(struct reflector *r)
+{
+	event_after(r->timer, r->ends_ns - now_ns() + r->c.timing->idle_ns);
+}
+
 static void request(struct reflector *r)
 {
 	const struct kube_timing *t = r->c.timing;
 	uint64_t timeout_s = t->watch_min_s + random_below(t->watch_max_s - t->watch_min_s + 1);
 	struct str path = { 0 };
 
-	/* End a watch that the server does not end. */
+	r->ends_ns = now_ns() + timeout_s * NSEC_PER_SEC;
 	if (r->phase != KUBE_QUERY_LIST)
-		event_after(r->timer, timeout_s * NSEC_PER_SEC + t->idle_ns);
+		limit_arm(r);
 	kube_query_text(&path, &(struct kube_query){
 				       .kind = r->phase,
 				       .resource = r->resource,
@@ -270,6 +279,11 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
 	struct reflector *r = arg;
 
+	if (r->http != NULL && now_ns() < r->ends_ns) { /* from on_head() */
+		recovered(r);
+		limit_arm(r);
+		return;
+	}
 	if (r->http != NULL) {
 		log_info(LOG_AREA_SOURCE,
 			 "api: watch %s: not ended by the server after its timeout; restarted",
@@ -438,6 +452,9 @@ static int on_head(void *arg, const char *content_type, struct err *err)
 			    .ops = &ops,
 			    .arg = r,
 		    });
+	/* A quiet watch gets no event that ends the failure. */
+	if (r->phase == KUBE_QUERY_WATCH && r->status.failures > 0)
+		event_after(r->timer, r->c.timing->steady_ns);
 	r->c.answered(r->c.arg);
 	return 0;
 }
@@ -607,15 +624,14 @@ static void gone(struct reflector *r, const char *why)
 	failed(r, 0, why);
 }
 
-/* An older server: its upgrade adds the resource. */
-static void absent(struct reflector *r)
+/* An older server: its upgrade adds the resource, or the permission. */
+static void absent(struct reflector *r, const char *why)
 {
 	recovered(r);
 	event_after(r->timer, ABSENT_NS + random_below(ABSENT_NS));
 	if (r->status.is_complete)
 		return;
-	log_info(LOG_AREA_SOURCE, "api: server has no %s resource: continuing without it",
-		 r->resource->name);
+	log_notice(LOG_AREA_SOURCE, "api: %s: %s; continuing without it", r->resource->name, why);
 	r->status.is_complete = true;
 	r->c.listed(r->c.arg);
 }
@@ -629,7 +645,7 @@ static void not_found(struct reflector *r, const char *why)
 	}
 	/* The loss of a resource that was listed may be a fault: its objects stay. */
 	if (r->resource->is_optional && r->version[0] == '\0')
-		absent(r);
+		absent(r, why);
 	else
 		failed(r, 0, why);
 }
@@ -642,6 +658,16 @@ static uint64_t server_pause(const struct http_result *result)
 	return ns == 0 ? 0 : ns + random_below(ns / 4 + NSEC_PER_SEC);
 }
 
+/*
+ * Authorization precedes routing: it may not know a resource that the server lacks. But a server
+ * that has just started may forbid all.
+ */
+static bool is_forbidden_for_long(const struct reflector *r)
+{
+	return r->resource->is_optional &&
+	       (r->status.is_complete || r->status.failures >= FORBIDDEN_MAX);
+}
+
 static void rejected(struct reflector *r, const struct http_result *result, const char *why)
 {
 	uint64_t pause = server_pause(result);
@@ -652,7 +678,7 @@ static void rejected(struct reflector *r, const struct http_result *result, cons
 	r->is_json_only |= status == 406;
 	if (status >= 500 || status < 400)
 		transport_avoid(r->c.transport, result->server);
-	if (status == 404)
+	if (status == 404 || (status == 403 && is_forbidden_for_long(r)))
 		not_found(r, why);
 	else if (status == 410)
 		gone(r, why);
