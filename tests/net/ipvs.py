@@ -118,7 +118,15 @@ class Ipvs:
                 return out
 
     def services(self, ours=True):
-        """All virtual services: ours only, or foreign ones."""
+        """All virtual services: ours only, or foreign ones. IPVS counts those of all network
+        namespaces to find the place where a dump continues: when another namespace ends, as that of
+        vipd's doctor does, a dump lacks some. Two equal ones are complete."""
+        last, now = None, self._services()
+        while last != now:
+            last, now = now, self._services()
+        return [s for s in now if is_ours(s) == ours]
+
+    def _services(self):
         out = []
         for body in self._ask(CMD["get_service"], b"", NLM_F_DUMP):
             a = attrs(attrs(body)[ATTR_SERVICE])
@@ -132,8 +140,7 @@ class Ipvs:
                         a[SVC_SCHED].rstrip(b"\0").decode(),
                         struct.unpack_from("=I", a[SVC_FLAGS])[0] & ~2,
                         struct.unpack("=I", a[SVC_TIMEOUT])[0])
-            if is_ours(s) == ours:
-                out.append(s)
+            out.append(s)
         return out
 
     def dests(self, s):
