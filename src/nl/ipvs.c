@@ -18,6 +18,13 @@
 #define OP_BYTES_MAX 256
 #define REQUEST_MAX 512
 #define FWD_MASK UINT32_C(0x7) /* IP_VS_CONN_F_FWD_MASK */
+/*
+ * IPVS continues a dump of virtual services after as many as it has listed, counting those of all
+ * network namespaces (ip_vs_genl_dump_services()). When another namespace ends meanwhile, as that
+ * of vipd's doctor does, the dump lacks as many as that had. So it is repeated until the number is
+ * the same twice.
+ */
+#define DUMPS_MAX 10
 
 struct ipvs_wire {
 	struct nl_sock *nl;
@@ -156,10 +163,19 @@ static int service_message(void *arg, const struct nlmsghdr *h, struct err *err)
 
 int ipvs_wire_services(struct ipvs_wire *w, struct ipvs_services *ret, struct err *err)
 {
-	_Alignas(8) char buf[REQUEST_MAX] = { 0 };
-	int r = nl_dump(w->nl, request(w, buf, sizeof(buf), IPVS_CMD_GET_SERVICE),
-			&(struct nl_reader){ services_begin, service_message, ret }, err);
+	struct nl_reader reader = { services_begin, service_message, ret };
+	size_t n_before;
+	int n = 0;
+	int r;
 
+	vec_clear(&ret->v);
+	do {
+		_Alignas(8) char buf[REQUEST_MAX] = { 0 };
+
+		n_before = ret->v.n;
+		r = nl_dump(w->nl, request(w, buf, sizeof(buf), IPVS_CMD_GET_SERVICE), &reader,
+			    err);
+	} while (r == 0 && ret->v.n != n_before && ++n < DUMPS_MAX);
 	if (r == -ENOENT)
 		return unloaded_err(err);
 	return r < 0 ? err_wrap(err, r, "list virtual services") : 0;

@@ -70,6 +70,7 @@ struct fake_ipvs {
 	size_t refuse_k;
 	int refuse_error;
 	int dump_error;
+	size_t n_missed;
 	bool has_cut;
 	bool is_cut;
 	size_t n_left;
@@ -396,8 +397,11 @@ static int change(struct fake_ipvs *f, uint8_t cmd, const struct nlattr *const *
 
 static void services_dump(struct connection *c, const struct nlmsghdr *h)
 {
-	vec_for_each (s, &c->f->services)
-		service_put(c, h, *s);
+	size_t n = c->f->services.n - MIN(c->f->n_missed, c->f->services.n);
+
+	c->f->n_missed = 0;
+	for (size_t i = 0; i < n; i++)
+		service_put(c, h, c->f->services.v[i]);
 	done(c, h);
 }
 
@@ -730,6 +734,11 @@ size_t fake_ipvs_dumps(const struct fake_ipvs *f)
 void fake_ipvs_refuse_dumps(struct fake_ipvs *f, int error)
 {
 	f->dump_error = error;
+}
+
+void fake_ipvs_miss(struct fake_ipvs *f, size_t n)
+{
+	f->n_missed = n;
 }
 
 void fake_ipvs_refuse(struct fake_ipvs *f, size_t k, int error)

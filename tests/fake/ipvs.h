@@ -48,6 +48,8 @@ void fake_ipvs_adding(struct fake_ipvs *f, void (*fn)(void *arg, const struct ip
 void fake_ipvs_refuse(struct fake_ipvs *f, size_t k, int error);
 /* Dumps of destinations fail with -`error`; 0: they succeed. */
 void fake_ipvs_refuse_dumps(struct fake_ipvs *f, int error);
+/* The next dump of virtual services lacks the last `n`: another network namespace had them. */
+void fake_ipvs_miss(struct fake_ipvs *f, size_t n);
 /*
  * After `k` changing messages every further one fails with EPERM, as if the sender had died.
  * SIZE_MAX: no limit.

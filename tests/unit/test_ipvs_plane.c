@@ -181,6 +181,23 @@ static void test_torn_dumps(void **state)
 	}
 }
 
+/* Another network namespace ends during the dump of virtual services, which then lacks some. */
+static void test_incomplete_dump(void **state)
+{
+	struct world w;
+
+	world_open(&w);
+	for (int i = 1; i <= 10; i++)
+		service_of(&w, i, 1);
+	settle(&w);
+	fake_ipvs_miss(w.ipvs, 6);
+	expect_adopted(&w);
+	fake_ipvs_miss(w.ipvs, 6);
+	assert_int_equal(w.plane->ops->cleanup(w.plane, NULL), 0);
+	expect_ipvs(&w, "");
+	world_close(&w);
+}
+
 static void test_local_policy(void **state)
 {
 	struct world w;
@@ -2606,6 +2623,7 @@ int main(void)
 		cmocka_unit_test(test_few_answers),
 		cmocka_unit_test(test_adopt_in_pieces),
 		cmocka_unit_test(test_torn_dumps),
+		cmocka_unit_test(test_incomplete_dump),
 		cmocka_unit_test(test_local_policy),
 		cmocka_unit_test(test_local_source),
 		cmocka_unit_test(test_empty),
