@@ -154,13 +154,26 @@ class Browser:
         self.call("Input.insertText", text=text)
 
     def click(self, selector):
-        """Click the centre of the element with the mouse."""
+        """Click the centre of the element with the mouse; again, when the page moved it meanwhile."""
+        for _ in range(20):
+            if self._click(json.dumps(selector)):
+                return
+        raise AssertionError("%s cannot be clicked" % selector)
+
+    def _click(self, selector):
+        """Did the click hit an element of this selector (quoted)?"""
         x, y = self.js("(() => { const e = document.querySelector(%s); e.scrollIntoView("
-                       "{block: 'center'}); const b = e.getBoundingClientRect(); return "
-                       "[b.x + b.width / 2, b.y + b.height / 2]; })()" % json.dumps(selector))
+                       "{block: 'center'}); const b = e.getBoundingClientRect(); window.hit = false; "
+                       "document.addEventListener('click', (c) => { window.hit = c.target.closest(%s) "
+                       "!== null; }, { once: true, capture: true }); "
+                       "return [b.x + b.width / 2, b.y + b.height / 2]; })()" % (selector, selector))
         for kind in ("mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left",
                       clickCount=1)
+        try:
+            return self.js("window.hit !== false")
+        except Navigated:
+            return True
 
     def key(self, text):
         for kind in ("keyDown", "keyUp"):
