@@ -342,22 +342,25 @@ static bool is_translating(const struct frontend *f)
 	return f->live != NULL && !f->is_direct;
 }
 
-/* Would the scan delete flows that the frontend's change has made valid? */
-static bool is_overtaken(const struct frontend *f, const struct scan *l, bool has_more)
+/* Are the flows of this target valid by now? */
+static bool is_void(const struct frontend *f, const struct scan *l)
 {
 	if (l->kind == JOB_TARGET_EXACT)
-		return f->live != NULL && job_endpoint_is_in(&l->to, f->live->v.v, f->live->v.n);
-	return (l->kind == JOB_TARGET_NOT_LIVE && has_more) ||
-	       (l->kind != JOB_TARGET_TRANSLATED && !is_translating(f));
+		return f->live != NULL && vec_search(&f->live->v, &l->to, ip_endpoint_cmp) != NULL;
+	return l->kind != JOB_TARGET_TRANSLATED && !is_translating(f);
 }
 
-/* `has_more`: the frontend has got endpoints. */
+/*
+ * Would the job under way delete flows that the frontend's change has made valid? `has_more`: the
+ * frontend has got endpoints.
+ */
 static void job_compare(struct stale *s, const struct frontend *f, bool has_more)
 {
 	if (!s->is_busy || s->is_outdated || f->job != s->job || s->n_outdated == OUTDATED_MAX)
 		return;
 	list_for_each_entry (l, &f->scans, struct scan, of)
-		s->is_outdated |= l->is_under_way && is_overtaken(f, l, has_more);
+		s->is_outdated |= l->is_under_way &&
+				  (is_void(f, l) || (l->kind == JOB_TARGET_NOT_LIVE && has_more));
 }
 
 /* The frontend now belongs to the service port with the endpoints `t->live`. */
@@ -561,28 +564,6 @@ uint64_t stale_next(const struct stale *s)
 	return next == STALE_NEVER ? next : MAX(next, s->not_before_ns);
 }
 
-/* Result of the check of a due scan. */
-enum fate {
-	FATE_TAKE, /* perform it */
-	FATE_DROP, /* the endpoint serves the frontend again, or the flows are valid */
-	FATE_WAIT, /* TCP: the address is still an endpoint of a service */
-};
-
-static enum fate scan_fate(const struct stale *s, const struct scan *l)
-{
-	const struct frontend *f = l->frontend;
-
-	if (!is_translating(f) &&
-	    (l->kind == JOB_TARGET_UNTRANSLATED || l->kind == JOB_TARGET_NOT_LIVE))
-		return FATE_DROP;
-	if (l->kind != JOB_TARGET_EXACT)
-		return FATE_TAKE;
-	if (f->live != NULL && job_endpoint_is_in(&l->to, f->live->v.v, f->live->v.n))
-		return FATE_DROP;
-	return f->key.proto == L4PROTO_TCP && model_has_addr(s->model, &l->to.addr) ? FATE_WAIT
-										    : FATE_TAKE;
-}
-
 /* A job that is being filled. */
 struct taking {
 	VEC(struct frontend *) frontends;
@@ -605,23 +586,26 @@ static void scan_take(struct stale *s, struct taking *t, struct scan *l)
 	*vec_push(&t->frontends) = f;
 }
 
+/* TCP: is the address still an endpoint of a service? */
+static bool has_to_wait(const struct stale *s, const struct scan *l)
+{
+	return l->kind == JOB_TARGET_EXACT && l->frontend->key.proto == L4PROTO_TCP &&
+	       model_has_addr(s->model, &l->to.addr);
+}
+
 static void scan_settle(struct stale *s, struct taking *t, struct scan *l, uint64_t now)
 {
 	struct frontend *f = l->frontend;
 
-	switch (scan_fate(s, l)) {
-	case FATE_TAKE:
-		scan_take(s, t, l);
-		break;
-	case FATE_DROP:
+	if (is_void(f, l)) {
 		t->n_skipped++;
 		scan_drop(s, l);
 		frontend_reap(s, f);
-		break;
-	case FATE_WAIT:
+	} else if (has_to_wait(s, l)) {
 		t->n_skipped++;
 		scan_queue(s, l, QUEUE_ALIVE, now + STALE_ALIVE_NS);
-		break;
+	} else {
+		scan_take(s, t, l);
 	}
 }
 
@@ -701,7 +685,6 @@ static void scan_done(struct stale *s, struct scan *l, uint64_t now)
 {
 	struct frontend *f = l->frontend;
 
-	l->is_under_way = false;
 	if (--l->n_left > 0) {
 		scan_queue(s, l, QUEUE_AGAIN, now + STALE_AGAIN_NS);
 		return;
@@ -713,7 +696,6 @@ static void scan_done(struct stale *s, struct scan *l, uint64_t now)
 /* The kernel did not delete a flow of one of these: which one, is not known. */
 static void scan_busy(struct stale *s, struct scan *l, uint64_t now)
 {
-	l->is_under_way = false;
 	l->n_left = 1;
 	scan_queue(s, l, QUEUE_BUSY, now + STALE_BUSY_NS);
 }
@@ -747,16 +729,13 @@ void stale_job_done(struct stale *s, uint32_t id, int result, uint64_t took_ns, 
 	s->is_outdated = false;
 	s->n_outdated = result == -ECANCELED ? s->n_outdated + 1 : 0;
 	list_for_each_entry_safe (l, tmp, &s->under_way, struct scan, due) {
-		if (result == 0) {
-			scan_done(s, l, now);
-			continue;
-		}
-		if (result == -EBUSY) {
-			scan_busy(s, l, now);
-			continue;
-		}
 		l->is_under_way = false;
-		scan_queue(s, l, QUEUE_NOW, now);
+		if (result == 0)
+			scan_done(s, l, now);
+		else if (result == -EBUSY)
+			scan_busy(s, l, now);
+		else
+			scan_queue(s, l, QUEUE_NOW, now);
 	}
 	if (s->tcp.is_under_way)
 		memory_trim(); /* the job had all TCP frontends */
@@ -789,11 +768,11 @@ void stale_close(struct stale *s)
 {
 	if (s == NULL)
 		return;
-	htable_for_each_safe (n, tmp, &s->records)
-		record_close(container_of(n, struct record, node));
+	htable_for_each_entry_safe (r, tmp, &s->records, struct record)
+		record_close(r);
 	htable_for_each_entry_safe (f, tmp, &s->frontends, struct frontend) {
-		list_for_each_safe (i, next, &f->scans)
-			free(list_entry(i, struct scan, of));
+		list_for_each_entry_safe (l, next, &f->scans, struct scan, of)
+			free(l);
 		free(f);
 	}
 	vec_fini(&s->tcp.v);
