@@ -205,14 +205,10 @@ static void head_write(const struct view_page *v, struct jsonw *w, const struct 
 
 static void rows_copy(struct view_page *v, const struct plan_rows *rows)
 {
-	vec_for_each (f, &rows->frontends)
-		*vec_push(&v->rows->frontends) = *f;
+	vec_append(&v->rows->frontends, &rows->frontends);
+	vec_append(&v->rows->conflicts, &rows->conflicts);
 	vec_for_each (pool, &rows->pools)
 		plan_pool_copy_backends(vec_push(&v->rows->pools), pool, 0);
-	vec_for_each (c, &rows->conflicts) {
-		*vec_push(&v->rows->conflicts) = *c;
-		(void)plan_owner_ref(c->owner);
-	}
 }
 
 static void ports_copy(struct view_page *v, const struct svc *svc, const struct serve_facts *f)
@@ -221,7 +217,7 @@ static void ports_copy(struct view_page *v, const struct svc *svc, const struct 
 		struct page_port *p = vec_push(&v->ports);
 		struct str note = { 0 };
 
-		serve_port_note(&note, f, v->ctx->model, svc, i);
+		serve_port_note(&note, f, v->ctx, svc, i);
 		*p = (struct page_port){
 			.port = svc->service->ports.v[i],
 			.state = (uint8_t)serve_port_state(f, i),
@@ -382,18 +378,23 @@ static void step_frontends(struct view_page *v, struct jsonw *w)
 
 static void step_conflicts(struct view_page *v, struct jsonw *w)
 {
+	const struct svc *svc = model_find(v->ctx->model, v->ns, v->name);
 	const struct plan_conflict *c;
+	struct plan_owner owner;
 
 	if (!list_more(v, w, "conflicts", v->rows->conflicts.n, STAGE_POOLS))
 		return;
 	c = &v->rows->conflicts.v[v->i++];
+	if (svc == NULL) /* deleted meanwhile */
+		return;
+	owner = plan_conflict_owner(v->ctx->plan, svc, c);
 	jsonw_object(w, NULL);
 	jsonw_frontend(w, &c->addr, c->port, c->proto);
 	jsonw_text(w, "kind", plan_frontend_kind_text(c->kind));
-	jsonw_name(w, "owner_namespace", c->owner->ns);
-	jsonw_name(w, "owner_name", c->owner->name);
-	jsonw_text(w, "owner_kind", plan_frontend_kind_text(c->owner->kind));
-	jsonw_text(w, "reason", plan_conflict_reason(c));
+	jsonw_name(w, "owner_namespace", owner.svc->ns);
+	jsonw_name(w, "owner_name", owner.svc->name);
+	jsonw_text(w, "owner_kind", plan_frontend_kind_text(owner.kind));
+	jsonw_text(w, "reason", plan_conflict_reason(c, &owner));
 	jsonw_end(w);
 }
 

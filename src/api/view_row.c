@@ -130,13 +130,13 @@ void view_port_begin(struct jsonw *w, const struct service_port *port, enum serv
 	jsonw_array(w, "families");
 }
 
-static void view_port(struct jsonw *w, const struct model *m, const struct svc *svc,
+static void view_port(struct jsonw *w, const struct serve_context *ctx, const struct svc *svc,
 		      const struct serve_facts *f, size_t i)
 {
 	const struct service_port *port = &svc->service->ports.v[i];
 	FINI(str_fini) struct str note = { 0 };
 
-	serve_port_note(&note, f, m, svc, i);
+	serve_port_note(&note, f, ctx, svc, i);
 	view_port_begin(w, port, serve_port_state(f, i), note.text);
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		if (!service_has_family(svc->service, fam))
@@ -179,7 +179,7 @@ bool view_row_more(struct view_row *r, struct jsonw *w, const struct serve_conte
 	if (first > 0 && first < n) /* the service may have changed since */
 		serve_facts_get(&r->facts, ctx, svc);
 	while (r->port < n) {
-		view_port(w, ctx->model, svc, &r->facts, r->port++);
+		view_port(w, ctx, svc, &r->facts, r->port++);
 		if (r->port - first >= VIEW_ROW_PORTS && now_ns() >= deadline_ns)
 			return true;
 	}

@@ -30,17 +30,20 @@ static bool is_repeated(const struct plan_conflict *a, const struct plan_conflic
 }
 
 /* Without addresses of this node: equal on all nodes, so that it becomes one Event. */
-static void conflict_text(struct str *out, const struct plan_rows *rows)
+static void conflict_text(struct str *out, const struct plan *plan, const struct svc *svc)
 {
+	const struct plan_rows *rows = svc->rows;
 	const struct plan_conflict *c = &rows->conflicts.v[0];
+	const struct plan_owner owner = plan_conflict_owner(plan, svc, c);
 	bool has_more = vec_has(&rows->conflicts, other, other != c && !is_repeated(c, other));
 	char addr[IP_TEXT_MAX];
 
 	str_printf(out, "%s%s%s port %u/%s is served by %s/%s (%s)%s",
 		   plan_frontend_kind_text(c->kind), c->kind == PLAN_FRONTEND_NODEPORT ? "" : " ",
 		   c->kind == PLAN_FRONTEND_NODEPORT ? "" : ip_addr_text(&c->addr, addr), c->port,
-		   l4proto_text(c->proto), c->owner->ns->text, c->owner->name->text,
-		   plan_conflict_reason(c), has_more ? "; more conflicts: see vipctl svc" : "");
+		   l4proto_text(c->proto), owner.svc->ns->text, owner.svc->name->text,
+		   plan_conflict_reason(c, &owner),
+		   has_more ? "; more conflicts: see vipctl svc" : "");
 }
 
 static void visit(void *arg, struct svc *svc)
@@ -56,7 +59,7 @@ static void visit(void *arg, struct svc *svc)
 		str_printf(&text, "rejected by the kernel: %s; previous rules stay", failure->text);
 		add(c, svc->ns, svc->name, "RejectedByKernel", &text);
 	} else if (rows != NULL && rows->conflicts.n > 0) {
-		conflict_text(&text, rows);
+		conflict_text(&text, c->ctx->plan, svc);
 		add(c, svc->ns, svc->name, "AddressConflict", &text);
 	}
 }

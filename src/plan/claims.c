@@ -41,7 +41,6 @@ struct claims {
  */
 struct contest {
 	struct hnode node;          /* in plan.contests, by key */
-	struct plan_owner *owner;   /* that the conflicts name; NULL: none yet */
 	VEC(struct claim *) claims; /* by precedence */
 };
 
@@ -183,7 +182,6 @@ static struct contest *contest_open(struct plan *p, struct claim *first)
 static void contest_close(struct plan *p, struct contest *k)
 {
 	htable_remove(&p->contests, &k->node);
-	plan_owner_unref(k->owner);
 	vec_fini(&k->claims);
 	free(k);
 }
@@ -218,9 +216,7 @@ static void claim_remove(struct plan *p, struct claim *c)
 		if (k != NULL && k->claims.n > 0)
 			htable_insert(&p->claims, &k->claims.v[0]->node, c->node.hash);
 	}
-	/* Claims are replaced one after the other: conflicts that name the owner keep it. */
-	if (k != NULL &&
-	    (k->claims.n == 0 || (k->claims.n == 1 && (k->owner == NULL || k->owner->refs == 1))))
+	if (k != NULL && k->claims.n < 2)
 		contest_close(p, k);
 }
 
@@ -391,63 +387,14 @@ static void displaced_add(struct plan_displaced *d, struct svc *svc)
 		*vec_push(&d->svcs) = svc;
 }
 
-static void owner_set(struct plan_owner *ret, const struct claim *c)
+static void conflict_add(struct plan_rows *rows, const struct plan_frontend *f)
 {
-	name_unref(ret->ns);
-	name_unref(ret->name);
-	ret->ns = name_ref(c->svc->ns);
-	ret->name = name_ref(c->svc->name);
-	ret->kind = c->kind;
-}
-
-static bool is_owner(const struct contest *k, const struct svc *svc)
-{
-	return k->owner != NULL && k->owner->ns == svc->ns && k->owner->name == svc->name;
-}
-
-static void conflict_add(const struct plan *p, struct plan_rows *rows,
-			 const struct plan_frontend *f, const struct claim *owner)
-{
-	struct contest *k = contest_find(p, owner);
-	bool is_new = k->owner == NULL;
-
-	/* Another service's name stays until the next owner has the frontend. */
-	if (is_new)
-		k->owner = plan_owner_new();
-	if (is_new || rows_hold(owner->svc, owner) ||
-	    (is_owner(k, rows->svc) && !rows_hold(rows->svc, owner)))
-		owner_set(k->owner, owner);
 	*vec_push(&rows->conflicts) = (struct plan_conflict){
 		.addr = f->addr,
 		.port = f->port,
 		.proto = f->proto,
 		.kind = f->kind,
-		.owner = plan_owner_ref(k->owner),
 	};
-}
-
-/* The service of `c` has the frontend. */
-static void owner_note(const struct plan *p, const struct claim *c)
-{
-	struct contest *k = contest_find(p, c);
-
-	if (k != NULL && k->owner != NULL)
-		owner_set(k->owner, c);
-}
-
-void plan_claims_gained(struct plan *p, struct svc *svc, const struct plan_rows *old)
-{
-	const struct plan_rows *new = svc->rows;
-
-	for (size_t i = 0; new != NULL && p->contests.count > 0 && i < new->frontends.n; i++) {
-		const struct plan_frontend *f = &new->frontends.v[i];
-
-		if (old == NULL || plan_rows_frontend(old, f) == NULL) {
-			const struct claim c = claim_of(svc, f);
-
-			owner_note(p, &c);
-		}
-	}
 }
 
 /* Does a service that claims the frontend have it? */
@@ -525,8 +472,6 @@ static const struct claim *claim_owner(struct plan *p, const struct claim *c,
 			model_mark_dirty(p->model, best->svc, 0);
 		return best;
 	}
-	if (rows_hold(c->svc, c))
-		owner_note(p, c);
 	if (displaced != NULL)
 		holders_add(p, c, displaced);
 	return best;
@@ -599,6 +544,31 @@ const struct svc *plan_programmed(const struct plan *p, const struct plan_fronte
 	return NULL;
 }
 
+/* Claimants with precedence that do not have a frontend, such as rejected ones, are few. */
+#define OWNER_LOOKS 64
+
+struct plan_owner plan_conflict_owner(const struct plan *p, const struct svc *svc,
+				      const struct plan_conflict *c)
+{
+	const struct plan_frontend key = { .addr = c->addr, .port = c->port, .proto = c->proto };
+	const struct claim like = claim_of(NULL, &key);
+	struct plan_owner ret = { svc, c->kind };
+	struct claimants all;
+
+	claimants_of(&all, p, &like);
+	for (size_t i = 0; i < MIN(all.n, (size_t)OWNER_LOOKS); i++) {
+		const struct plan_owner other = { all.v[i]->svc, all.v[i]->kind };
+
+		if (other.svc == svc)
+			continue;
+		if (rows_hold(other.svc, &like))
+			return other;
+		if (ret.svc == svc && !all.v[i]->is_leaving)
+			ret = other;
+	}
+	return ret;
+}
+
 void plan_heirs(struct plan *p, const struct svc *svc, struct plan_displaced *heirs)
 {
 	const struct claims *cs = svc->claims;
@@ -637,7 +607,7 @@ void plan_rows_settle(struct plan *p, struct plan_rows *rows, struct plan_displa
 		if (owner->svc == rows->svc)
 			rows->frontends.v[kept++] = rows->frontends.v[i];
 		else
-			conflict_add(p, rows, &rows->frontends.v[i], owner);
+			conflict_add(rows, &rows->frontends.v[i]);
 	}
 	vec_cut(&rows->frontends, kept);
 	plan_rows_drop_unled(rows);

@@ -20,11 +20,6 @@ void plan_claims_replace(struct plan *p, struct svc *svc, const struct plan_rows
 /* plan_claims_replace(), unless only endpoints changed since the last time; no claim is due then.
  */
 void plan_claims_follow(struct plan *p, struct svc *svc, const struct plan_rows *rows);
-/*
- * `svc` has its rows, before those of `old` (or NULL): other claimants of its new frontends name it
- * as the owner from now on, without a sync.
- */
-void plan_claims_gained(struct plan *p, struct svc *svc, const struct plan_rows *old);
 /* The services' claims are freed already. */
 void plan_claims_fini(struct plan *p);
 /* Number of frontends that `svc` claims. */

@@ -571,10 +571,8 @@ static void conflicts_put(struct piece *pc)
 	for (size_t i = 0; was != NULL && i < was->conflicts.n; i++) {
 		const struct plan_conflict *c = &was->conflicts.v[i];
 
-		if (vec_search(&pc->rows->frontends, &c->addr, ip_tuple_cmp) != NULL)
-			continue;
-		*vec_push(&pc->rows->conflicts) = *c;
-		(void)plan_owner_ref(c->owner);
+		if (vec_search(&pc->rows->frontends, &c->addr, ip_tuple_cmp) == NULL)
+			*vec_push(&pc->rows->conflicts) = *c;
 	}
 }
 

@@ -638,7 +638,6 @@ void plan_rows_replace(struct plan *p, struct svc *svc, struct plan_rows *new,
 	p->n_host_cluster_ips -= old != NULL && old->is_of_host;
 	p->n_host_cluster_ips += new != NULL &&new->is_of_host;
 	svc->rows = new;
-	plan_claims_gained(p, svc, old);
 	svc->is_large = plan_is_large(p, svc);
 }
 

@@ -167,6 +167,9 @@ bool plan_claim_due(struct plan *p, const struct svc *svc, const struct plan_fro
 void plan_claims_defer(const struct svc *svc);
 /* The service that the frontend with the key of `f` is programmed for, or NULL. */
 const struct svc *plan_programmed(const struct plan *p, const struct plan_frontend *f);
+/* The other service that has a frontend in conflict with `svc`, or gets it; without one, `svc`. */
+struct plan_owner plan_conflict_owner(const struct plan *p, const struct svc *svc,
+				      const struct plan_conflict *c);
 /*
  * Like plan_rows_build(), without side effects: takes no claims and no ids. Used by trace
  * and diff.

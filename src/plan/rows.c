@@ -40,36 +40,12 @@ void plan_places_of(struct plan_places *ret, const struct plan_pool *pool)
 	vec_sort(&ret->v, ip_endpoint_cmp);
 }
 
-struct plan_owner *plan_owner_new(void)
-{
-	struct plan_owner *o = xcalloc(1, sizeof(*o));
-
-	return plan_owner_ref(o);
-}
-
-struct plan_owner *plan_owner_ref(struct plan_owner *o)
-{
-	o->refs++;
-	return o;
-}
-
-void plan_owner_unref(struct plan_owner *o)
-{
-	if (o == NULL || --o->refs > 0)
-		return;
-	name_unref(o->ns);
-	name_unref(o->name);
-	free(o);
-}
-
 void plan_rows_close(struct plan_rows *r)
 {
 	if (r == NULL)
 		return;
 	vec_for_each (pool, &r->pools)
 		plan_pool_fini(pool);
-	vec_for_each (c, &r->conflicts)
-		plan_owner_unref(c->owner);
 	vec_fini(&r->pools);
 	vec_fini(&r->frontends);
 	vec_fini(&r->conflicts);
@@ -207,13 +183,13 @@ struct plan_pool *plan_rows_pool(const struct plan_rows *r, enum ipfam fam, uint
 	return at != NULL ? &r->pools.v[at->index] : NULL;
 }
 
-const char *plan_conflict_reason(const struct plan_conflict *c)
+const char *plan_conflict_reason(const struct plan_conflict *c, const struct plan_owner *owner)
 {
 	bool is_lb = c->kind == PLAN_FRONTEND_LB;
 
-	if (c->owner->kind == c->kind)
+	if (owner->kind == c->kind)
 		return "older service";
-	switch (c->owner->kind) {
+	switch (owner->kind) {
 	case PLAN_FRONTEND_CLUSTERIP:
 		if (c->kind == PLAN_FRONTEND_NODEPORT)
 			return "cluster IP before node port";

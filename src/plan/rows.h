@@ -138,27 +138,20 @@ struct plan_frontend {
 _Static_assert(sizeof(struct plan_frontend) == 48, "one per address and port: kept small");
 BEGINS_LIKE_TUPLE(struct plan_frontend);
 
-/* The service that has a frontend, or gets it. The conflicts of all other claimants share it. */
-struct plan_owner {
-	uint32_t refs;
-	uint8_t kind;          /* enum plan_frontend_kind of its frontend */
-	const struct name *ns; /* counted */
-	const struct name *name;
-};
-struct plan_owner *plan_owner_new(void);
-struct plan_owner *plan_owner_ref(struct plan_owner *o);
-/* Accepts NULL. */
-void plan_owner_unref(struct plan_owner *o);
-
-/* A frontend that the service claims and did not get. */
+/* A frontend that the service claims and did not get: plan_conflict_owner(). */
 struct plan_conflict {
 	struct ip_addr addr;
 	uint16_t port;
 	uint8_t proto;
-	uint8_t kind;             /* enum plan_frontend_kind of the claim */
-	struct plan_owner *owner; /* counted */
+	uint8_t kind; /* enum plan_frontend_kind of the claim */
 };
 BEGINS_LIKE_TUPLE(struct plan_conflict);
+
+/* The service that has a frontend, or gets it. */
+struct plan_owner {
+	const struct svc *svc;
+	uint8_t kind; /* enum plan_frontend_kind of its claim */
+};
 
 /* A pool by family and id; apart from the pools, so that a search touches little memory. */
 struct plan_pool_key {
@@ -256,6 +249,6 @@ struct plan_pool *plan_rows_pool(const struct plan_rows *r, enum ipfam fam, uint
 void plan_rows_index(struct plan_rows *r);
 const char *plan_frontend_kind_text(enum plan_frontend_kind k);
 /* Why the owner has precedence: "older service", "cluster IP before external IP" ... */
-const char *plan_conflict_reason(const struct plan_conflict *c);
+const char *plan_conflict_reason(const struct plan_conflict *c, const struct plan_owner *owner);
 const char *plan_verdict_text(enum plan_verdict v);
 const char *plan_scope_text(enum plan_scope s);

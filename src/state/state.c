@@ -268,23 +268,24 @@ static void nodeports_note(struct str *out, const struct model *m, const struct 
 				   model_nodeports_text(model_nodeports(m, fam), fam));
 }
 
-void serve_port_note(struct str *out, const struct serve_facts *f, const struct model *m,
+void serve_port_note(struct str *out, const struct serve_facts *f, const struct serve_context *ctx,
 		     const struct svc *svc, size_t port)
 {
 	const struct serve_port_facts *p = &f->ports.v[port];
 	const struct plan_rows *rows = svc->rows;
 	const struct ip_addr *host_ip = rows != NULL && rows->is_of_host && svc->service != NULL
-						? model_host_cluster_ip(m, svc->service)
+						? model_host_cluster_ip(ctx->model, svc->service)
 						: NULL;
 	char text[IP_ENDPOINT_TEXT_MAX];
 
 	for (size_t i = bisect(f->conflicts.n, k, f->conflicts.v[k].key < port);
 	     i < f->conflicts.n && f->conflicts.v[i].key == port; i++) {
 		const struct plan_conflict *c = &rows->conflicts.v[f->conflicts.v[i].index];
+		const struct plan_owner owner = plan_conflict_owner(ctx->plan, svc, c);
 
 		str_printf(out, "%s%s is served by %s/%s (%s)", out->len ? "; " : "",
-			   ip_endpoint_text(&c->addr, c->port, text), c->owner->ns->text,
-			   c->owner->name->text, plan_conflict_reason(c));
+			   ip_endpoint_text(&c->addr, c->port, text), owner.svc->ns->text,
+			   owner.svc->name->text, plan_conflict_reason(c, &owner));
 	}
 	if (host_ip != NULL)
 		str_printf(out, "%scluster IP %s is an address of this node", out->len ? "; " : "",
@@ -294,7 +295,7 @@ void serve_port_note(struct str *out, const struct serve_facts *f, const struct 
 		 "cluster IP: internalTrafficPolicy Local, no endpoint on this node");
 	note_add(out, p, SERVE_FACT_DROPS_OUTSIDE,
 		 "outside clients: externalTrafficPolicy Local, no endpoint on this node");
-	nodeports_note(out, m, svc, port);
+	nodeports_note(out, ctx->model, svc, port);
 }
 
 static const char *pending_text(const struct svc *svc)

@@ -68,7 +68,7 @@ void serve_facts_fini(struct serve_facts *f);
 
 enum serve_state serve_port_state(const struct serve_facts *f, size_t port);
 /* Append the reason of the state; for SERVE_STATE_OK only warnings. */
-void serve_port_note(struct str *out, const struct serve_facts *f, const struct model *m,
+void serve_port_note(struct str *out, const struct serve_facts *f, const struct serve_context *ctx,
 		     const struct svc *svc, size_t port);
 /* Append the reason that concerns the service as a whole, if any. */
 void serve_service_note(struct str *out, const struct serve_facts *f, const struct svc *svc);

@@ -39,12 +39,13 @@ static bool is_same_conflict(const struct plan_conflict *a, const struct plan_co
 }
 
 /* SEL-14: log a conflict when it begins, not at every sync. */
-static void conflicts_log(const struct svc *svc, const struct plan_rows *old,
+static void conflicts_log(const struct sync *s, const struct svc *svc, const struct plan_rows *old,
 			  const struct plan_rows *new)
 {
 	size_t n_old = old ? old->conflicts.n : 0;
 	size_t n = new ? new->conflicts.n : 0;
 	const struct plan_conflict *c;
+	struct plan_owner owner;
 	char ip[IP_TEXT_MAX];
 	size_t i = 0;
 
@@ -53,11 +54,13 @@ static void conflicts_log(const struct svc *svc, const struct plan_rows *old,
 	if (i == n)
 		return;
 	c = &new->conflicts.v[i];
+	owner = plan_conflict_owner(s->plan, svc, c);
 	log_warn(LOG_AREA_SYNC,
 		 "service %s/%s: address conflict: %s port %u/%s is served by %s/%s (%s)%s",
 		 svc->ns->text, svc->name->text, ip_addr_text(&c->addr, ip), c->port,
-		 l4proto_text(c->proto), c->owner->ns->text, c->owner->name->text,
-		 plan_conflict_reason(c), n - i > 1 ? "; more conflicts: see vipctl svc" : "");
+		 l4proto_text(c->proto), owner.svc->ns->text, owner.svc->name->text,
+		 plan_conflict_reason(c, &owner),
+		 n - i > 1 ? "; more conflicts: see vipctl svc" : "");
 }
 
 /* Log it once for a service, and for few: kube-proxy's ipvs mode leaves all cluster IPs behind. */
@@ -97,7 +100,7 @@ static void item_accept(struct sync *s, struct sync_item *it)
 		piece_accept(s, it);
 		return;
 	}
-	conflicts_log(it->svc, it->svc->rows, it->rows);
+	conflicts_log(s, it->svc, it->svc->rows, it->rows);
 	host_cluster_ip_log(s, it->svc, it->svc->rows, it->rows);
 	if (s->config.accepted != NULL)
 		s->config.accepted(s->config.accepted_arg, it->svc, it->svc->rows, it->rows,

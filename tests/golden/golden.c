@@ -281,11 +281,12 @@ static void print_conflicts(struct world *w)
 		for (size_t k = 0; rows != NULL && k < rows->conflicts.n; k++) {
 			char buf[IP_ENDPOINT_TEXT_MAX];
 			const struct plan_conflict *c = &rows->conflicts.v[k];
+			const struct plan_owner o = plan_conflict_owner(&w->p, all[i], c);
 
 			printf("  conflict: %s/%s wants %s/%s, which is %s/%s's: %s\n",
 			       all[i]->ns->text, all[i]->name->text,
 			       ip_endpoint_text(&c->addr, c->port, buf), l4proto_text(c->proto),
-			       c->owner->ns->text, c->owner->name->text, plan_conflict_reason(c));
+			       o.svc->ns->text, o.svc->name->text, plan_conflict_reason(c, &o));
 		}
 	}
 	free(all);

@@ -20,11 +20,14 @@ struct world {
 	struct plan p;
 };
 
+static const struct plan *last_plan; /* that of the last world */
+
 static void world_init(struct world *w)
 {
 	*w = (struct world){ 0 };
 	make_model(&w->m);
 	plan_init(&w->p, &w->m, &traits);
+	last_plan = &w->p;
 }
 
 static void world_fini(struct world *w)
@@ -89,11 +92,25 @@ static void rows_print(struct str *out, const struct plan_rows *rows)
 		pool_print(out, pool);
 	vec_for_each (f, &rows->frontends)
 		frontend_print(out, f);
-	vec_for_each (c, &rows->conflicts)
+	vec_for_each (c, &rows->conflicts) {
+		const struct plan_owner o = plan_conflict_owner(last_plan, rows->svc, c);
+
 		str_printf(out, "conflict %s/%s %s owned by %s/%s: %s\n",
 			   ip_endpoint_text(&c->addr, c->port, buf), l4proto_text(c->proto),
-			   plan_frontend_kind_text(c->kind), c->owner->ns->text,
-			   c->owner->name->text, plan_conflict_reason(c));
+			   plan_frontend_kind_text(c->kind), o.svc->ns->text, o.svc->name->text,
+			   plan_conflict_reason(c, &o));
+	}
+}
+
+/* The owner of the only conflict. */
+static void assert_owner(const struct plan_rows *rows, const char *name, const char *reason)
+{
+	struct plan_owner o;
+
+	assert_int_equal(rows->conflicts.n, 1);
+	o = plan_conflict_owner(last_plan, rows->svc, &rows->conflicts.v[0]);
+	assert_string_equal(o.svc->name->text, name);
+	assert_string_equal(plan_conflict_reason(&rows->conflicts.v[0], &o), reason);
 }
 
 static void assert_rows(const struct plan_rows *rows, const char *expected)
@@ -634,17 +651,15 @@ static void test_owner_changes(void **state)
 	for (int i = 0; i < 4; i++)
 		claimant_sync(&w, keys[i], ips[i], created[i]);
 	rows = model_find_text(&w.m, "shop", "c")->rows;
-	assert_int_equal(rows->conflicts.n, 1);
-	assert_string_equal(rows->conflicts.v[0].owner->name->text, "a");
+	assert_owner(rows, "a", "older service");
 	drop_service(&w.m, "shop/b");
 	assert_null(world_sync(&w, "shop", "b"));
-	assert_string_equal(rows->conflicts.v[0].owner->name->text, "a");
-	assert_string_equal(plan_conflict_reason(&rows->conflicts.v[0]), "older service");
+	assert_owner(rows, "a", "older service");
 	/* The owner's Service changes; then it loses the frontend. */
 	claimant_sync(&w, "shop/a", "10.96.0.9", 1000);
-	assert_string_equal(rows->conflicts.v[0].owner->name->text, "a");
+	assert_owner(rows, "a", "older service");
 	claimant_sync(&w, "shop/z", "10.96.0.4", 500);
-	assert_string_equal(rows->conflicts.v[0].owner->name->text, "z");
+	assert_owner(rows, "z", "older service");
 	world_fini(&w);
 }
 
@@ -681,8 +696,7 @@ static uint64_t claimed_cpu_ns(int n, int times)
 		took -= thread_cpu_ns();
 		plan_rows_settle(&w.p, rows, &displaced);
 		took += thread_cpu_ns();
-		assert_int_equal(rows->conflicts.n, 1);
-		assert_string_equal(rows->conflicts.v[0].owner->name->text, "s0");
+		assert_owner(rows, "s0", "older service");
 		plan_rows_reject(&w.p, svc, rows);
 	}
 	vec_fini(&displaced.svcs);
@@ -846,7 +860,6 @@ static void test_precedence(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(pairs) * ARRAY_SIZE(orders); i++) {
 		const char *const *order = orders[i % 2];
 		enum plan_frontend_kind first = pairs[i / 2].first, second = pairs[i / 2].second;
-		const struct plan_conflict *c;
 		struct world w;
 
 		print_message("    %s, %s first\n", pairs[i / 2].reason, order[0]);
@@ -860,9 +873,8 @@ static void test_precedence(void **state)
 		assert_int_equal(kind_held(model_find_text(&w.m, "shop", "loser")->rows),
 				 PLAN_FRONTEND_UNSET);
 		assert_int_equal(w.p.n_conflicts, 1);
-		c = &((struct plan_rows *)model_find_text(&w.m, "shop", "loser")->rows)
-			     ->conflicts.v[0];
-		assert_string_equal(plan_conflict_reason(c), pairs[i / 2].reason);
+		assert_owner(model_find_text(&w.m, "shop", "loser")->rows, "winner",
+			     pairs[i / 2].reason);
 		/* The owner no longer claims it: the other service is marked dirty and gets it. */
 		drop_service(&w.m, "shop/winner");
 		assert_null(world_sync(&w, "shop", "winner"));

@@ -1338,6 +1338,13 @@ static void test_many_claimants(void **state)
 	world_fini(&w);
 }
 
+static void assert_owner(const struct world *w, const struct plan_rows *rows, const char *name)
+{
+	const struct plan_owner o = plan_conflict_owner(&w->p, rows->svc, &rows->conflicts.v[0]);
+
+	assert_string_equal(o.svc->name->text, name);
+}
+
 /* The kernel rejects a claimant with precedence: conflicts name the service that has the address.
  */
 static void test_rejected_claimant(void **state)
@@ -1359,12 +1366,12 @@ static void test_rejected_claimant(void **state)
 	assert_true(has_address(&w, "s0", "203.0.0.1"));
 	rows = model_find_text(&w.m, "shop", "s1")->rows;
 	assert_int_equal(rows->conflicts.n, 1);
-	assert_string_equal(rows->conflicts.v[0].owner->name->text, "s0");
+	assert_owner(&w, rows, "s0");
 	w.k.refuse_name = NULL;
 	sync_settle(w.s, T0 + 60 * NSEC_PER_SEC);
 	assert_true(has_address(&w, "s2", "203.0.0.1"));
 	rows = model_find_text(&w.m, "shop", "s1")->rows;
-	assert_string_equal(rows->conflicts.v[0].owner->name->text, "s2");
+	assert_owner(&w, rows, "s2");
 	log_level_set_all(LOG_LEVEL_NOTICE);
 	world_fini(&w);
 }
