@@ -98,11 +98,20 @@ static inline void vec_fini_auto(void *vec)
 			free((vec)->v[vec_i]);                    \
 		vec_fini(vec);                                    \
 	} while (0)
-#define vec_sort(vec, cmp)                                                   \
-	do {                                                                 \
-		if ((vec)->n > 1)                                            \
-			qsort((vec)->v, (vec)->n, sizeof(*(vec)->v), (cmp)); \
-	} while (0)
+/* Most vectors are sorted already. */
+#define vec_sort(vec, cmp) vec_qsort((vec)->v, (vec)->n, sizeof(*(vec)->v), (cmp))
+static inline void vec_qsort(void *v, size_t n, size_t size,
+			     int (*cmp)(const void *a, const void *b))
+{
+	const char *at = v;
+
+	for (size_t i = 1; i < n; i++, at += size) {
+		if (cmp(at, at + size) <= 0)
+			continue;
+		qsort(v, n, size, cmp);
+		return;
+	}
+}
 /* The element of a sorted vector that equals `key`, or NULL. */
 #define vec_search(vec, key, cmp) \
 	((__typeof__((vec)->v))vec_bsearch((key), (vec)->v, (vec)->n, sizeof(*(vec)->v), (cmp)))

@@ -71,14 +71,6 @@ static bool release(void *object)
 
 /* --- sets kept in arrays ------------------------------------------------- */
 
-static bool is_sorted(const char *v, size_t n, size_t size, cmp_fn cmp)
-{
-	for (size_t i = 1; i < n; i++)
-		if (cmp(v + (i - 1) * size, v + i * size) > 0)
-			return false;
-	return true;
-}
-
 static bool are_equal(const char *a, size_t n_a, const char *b, size_t n_b, size_t size, cmp_fn cmp)
 {
 	for (size_t i = 0; n_a == n_b && i < n_a; i++)
@@ -87,12 +79,6 @@ static bool are_equal(const char *a, size_t n_a, const char *b, size_t n_b, size
 	return n_a == n_b;
 }
 
-/* Most lists arrive sorted. */
-#define vec_order(vec, cmp)                                                                 \
-	do {                                                                                \
-		if (!is_sorted((const char *)(vec)->v, (vec)->n, sizeof(*(vec)->v), (cmp))) \
-			vec_sort((vec), (cmp));                                             \
-	} while (0)
 #define vecs_are_equal(a, b, cmp)                                                              \
 	are_equal((const char *)(a)->v, (a)->n, (const char *)(b)->v, (b)->n, sizeof(*(a)->v), \
 		  (cmp))
@@ -145,9 +131,9 @@ void service_normalise(struct service *s)
 {
 	if (s->tuning != NULL && s->tuning->weights != NULL && s->tuning->by_name == NULL)
 		(void)!weights_parse(&s->tuning->by_name, s->tuning->weights->text, NULL);
-	vec_order(&s->external_ips, ip_addr_cmp);
-	vec_order(&s->ingress, ingress_cmp);
-	vec_order(&s->source_ranges, ip_prefix_cmp);
+	vec_sort(&s->external_ips, ip_addr_cmp);
+	vec_sort(&s->ingress, ingress_cmp);
+	vec_sort(&s->source_ranges, ip_prefix_cmp);
 	vec_fit(&s->ports);
 	vec_fit(&s->external_ips);
 	vec_fit(&s->ingress);
@@ -283,8 +269,8 @@ static void pack_pods(struct slice *s)
 
 void slice_normalise(struct slice *s)
 {
-	vec_order(&s->ports, slice_port_cmp);
-	vec_order(&s->endpoints, endpoint_cmp);
+	vec_sort(&s->ports, slice_port_cmp);
+	vec_sort(&s->endpoints, endpoint_cmp);
 	vec_fit(&s->ports);
 	vec_fit(&s->endpoints);
 	pack_pods(s);
@@ -328,7 +314,7 @@ void node_close(struct node *n)
 /* The order of addresses matters: the first of a family is the node's (LIFE-12). */
 void node_normalise(struct node *n)
 {
-	vec_order(&n->pod_cidrs, ip_prefix_cmp);
+	vec_sort(&n->pod_cidrs, ip_prefix_cmp);
 }
 
 bool node_is_equal(const struct node *a, const struct node *b)

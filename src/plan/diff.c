@@ -376,14 +376,6 @@ const char *plan_op_text(enum plan_op_kind k)
 	return texts[k];
 }
 
-static bool is_sorted(const struct plan_backend *v, size_t n)
-{
-	for (size_t i = 1; i < n; i++)
-		if (ip_endpoint_cmp(&v[i - 1], &v[i]) > 0)
-			return false;
-	return true;
-}
-
 /*
  * `b` among `n` that are sorted, or NULL; `after`: a guess, the one before it or NULL. New backends
  * fill slots in order, so neighbours often are neighbours.
@@ -418,8 +410,7 @@ void plan_slots_arrange(struct plan_backend *desired, size_t n_desired,
 	is_placed = xcalloc(n_desired, 1);
 	is_taken = xcalloc(n_desired, 1);
 	memcpy(sorted, desired, n_desired * sizeof(*sorted));
-	if (!is_sorted(sorted, n_desired))
-		qsort(sorted, n_desired, sizeof(*sorted), ip_endpoint_cmp);
+	vec_qsort(sorted, n_desired, sizeof(*sorted), ip_endpoint_cmp);
 	for (size_t i = 0; i < n_programmed; i++) {
 		struct plan_backend *b = sorted_find(sorted, n_desired, last, &programmed[i]);
 

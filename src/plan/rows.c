@@ -104,24 +104,17 @@ static int pool_key_cmp(const void *a, const void *b)
 	return x->key < y->key ? -1 : x->key > y->key;
 }
 
-/* Most pools get their ids in order. */
 void plan_rows_index(struct plan_rows *r)
 {
-	bool is_sorted = true;
-
 	free(r->by_id);
 	r->by_id = NULL;
 	if (r->pools.n < PLAN_INDEX_MIN)
 		return;
 	r->by_id = xreallocarray(NULL, r->pools.n, sizeof(r->by_id[0]));
-	for (uint32_t i = 0; i < r->pools.n; i++) {
-		const struct plan_pool *pool = &r->pools.v[i];
-
-		r->by_id[i] = (struct plan_pool_key){ id_key(pool->fam, pool->id), i };
-		is_sorted &= i == 0 || r->by_id[i - 1].key <= r->by_id[i].key;
-	}
-	if (!is_sorted)
-		qsort(r->by_id, r->pools.n, sizeof(r->by_id[0]), pool_key_cmp);
+	for (uint32_t i = 0; i < r->pools.n; i++)
+		r->by_id[i] =
+			(struct plan_pool_key){ id_key(r->pools.v[i].fam, r->pools.v[i].id), i };
+	vec_qsort(r->by_id, r->pools.n, sizeof(r->by_id[0]), pool_key_cmp);
 }
 
 static void led_note(const struct plan_rows *rows, const struct plan_frontend *f,
