@@ -26,58 +26,27 @@ static int decimal(const char **p, int max)
 	return n;
 }
 
-static bool parse_v4(uint8_t bytes[static 4], const char *text)
-{
-	const char *p = text;
-
-	for (int i = 0; i < 4; i++) {
-		int octet;
-
-		if (i > 0 && *p++ != '.')
-			return false;
-		octet = decimal(&p, 255);
-		if (octet < 0)
-			return false;
-		bytes[i] = (uint8_t)octet;
-	}
-	return *p == '\0';
-}
-
-/*
- * inet_pton() refuses leading zeros in the dotted tail of "::ffff:010.1.2.3";
- * rewrite that tail canonically first.
- */
-static bool parse_v6(uint8_t bytes[static 16], const char *text)
-{
-	const char *colon = strrchr(text, ':');
-	char buf[IP_TEXT_MAX];
-	uint8_t v4[4];
-	int n;
-
-	if (colon == NULL)
-		return false;
-	if (strchr(colon, '.') == NULL)
-		return inet_pton(AF_INET6, text, bytes) == 1;
-	if (!parse_v4(v4, colon + 1))
-		return false;
-	n = snprintf(buf, sizeof(buf), "%.*s%u.%u.%u.%u", (int)(colon + 1 - text), text, v4[0],
-		     v4[1], v4[2], v4[3]);
-	return n > 0 && (size_t)n < sizeof(buf) && inet_pton(AF_INET6, buf, bytes) == 1;
-}
-
+/* inet_pton() refuses leading zeros of decimal octets, also in the tail of "::ffff:010.1.2.3". */
 static bool parse(struct ip_addr *ret, const char *text)
 {
-	struct ip_addr a = { 0 };
+	const char *colon = strrchr(text, ':');
+	const char *tail = colon != NULL ? colon + 1 : text;
+	const char *octet = strchr(tail, '.') != NULL ? tail : NULL;
+	struct ip_addr a = { .family = colon != NULL ? AF_INET6 : AF_INET };
+	char buf[IP_TEXT_MAX] = "";
+	size_t n = 0;
 
-	if (strchr(text, ':') != NULL) {
-		a.family = AF_INET6;
-		if (!parse_v6(a.bytes, text))
+	for (const char *p = text; *p != '\0'; p++) {
+		while (p == octet && *p == '0' && isdigit((unsigned char)p[1]))
+			octet = ++p;
+		if (*p == '.')
+			octet = p + 1;
+		if (n == sizeof(buf) - 1)
 			return false;
-	} else {
-		a.family = AF_INET;
-		if (!parse_v4(a.bytes, text))
-			return false;
+		buf[n++] = *p;
 	}
+	if (inet_pton(a.family, buf, a.bytes) != 1)
+		return false;
 	*ret = a;
 	return true;
 }
