@@ -120,6 +120,7 @@ static void run_until(struct life *l, const char *what, const struct end *end)
 
 	for (;;) {
 		bool is_load = sync_state_get(l->s) == SYNC_LOADING;
+		uint64_t writes = sync_stats_get(l->s)->writes;
 		uint64_t wall = now_ns();
 		uint64_t cpu = cpu_ns();
 		uint64_t next = sync_step(l->s, wall);
@@ -130,7 +131,7 @@ static void run_until(struct life *l, const char *what, const struct end *end)
 		if (getenv("STEPS_OVER") != NULL &&
 		    cpu > strtoull(getenv("STEPS_OVER"), NULL, 10) * NSEC_PER_MSEC)
 			printf("    step %4zu: %6.1f ms CPU, %zu writes\n", steps,
-			       (double)cpu / 1e6, (size_t)sync_stats_get(l->s)->last_step_writes);
+			       (double)cpu / 1e6, (size_t)(sync_stats_get(l->s)->writes - writes));
 		if (is_load) {
 			load_cpu = MAX(load_cpu, cpu);
 		} else {

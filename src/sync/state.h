@@ -46,7 +46,6 @@ struct sync {
 	uint64_t sync_services;
 	bool are_claims_made;  /* ADOPTING: of all services but those changed since */
 	bool is_sweep_on_hold; /* sync_sweep_hold() */
-	bool is_sweep_pending; /* RUNNING, and the plane is in its loaded phase */
 	struct {
 		bool is_wanted;
 		size_t left; /* services left in the current pass */
@@ -132,7 +131,7 @@ static inline const struct plan_rows *sync_programmed(const struct sync *s, cons
 /* Does the plane have the loaded kernel state, so that it can adopt ids and compare? */
 static inline bool sync_is_plane_loaded(const struct sync *s)
 {
-	return s->state == SYNC_ADOPTING || s->is_sweep_pending;
+	return s->state == SYNC_ADOPTING || s->plane->is_sweep_pending;
 }
 
 /* --- transaction.c --- */

@@ -65,12 +65,10 @@ void sync_result_note(struct sync *s, const struct plane_result *res)
 static void sync_note(struct sync *s, uint64_t begin_ns, uint64_t end_ns, uint64_t services,
 		      uint64_t writes)
 {
-	struct sync_stats *st = &s->stats;
-
-	st->last_sync_ns = end_ns;
-	st->last_sync_took_ns = end_ns - begin_ns;
-	st->last_sync_services = services;
-	st->last_sync_writes = writes;
+	s->stats.last_sync_ns = end_ns;
+	s->stats.last_sync_took_ns = end_ns - begin_ns;
+	s->stats.last_sync_services = services;
+	s->stats.last_sync_writes = writes;
 }
 
 /* --- states --- */
@@ -209,7 +207,7 @@ static void load_begin(struct sync *s)
 	s->are_claims_made = false;
 	sync_large_forget(s);
 	s->large.is_unsteady = false;
-	s->is_sweep_pending = s->plane->is_sweep_pending = false;
+	s->plane->is_sweep_pending = false;
 }
 
 static uint64_t step_load(struct sync *s, uint64_t now)
@@ -263,13 +261,13 @@ static uint64_t step_sweep(struct sync *s, uint64_t now)
 {
 	struct plane_result res = { 0 };
 	struct err err = { 0 };
-	uint64_t took;
 	uint64_t writes;
+	uint64_t took;
 	int r = 0;
 
 	s->busy_ns = 0;
 	if (is_sweep_held(s) || !list_is_empty(&s->model->dirty))
-		s->is_sweep_pending = s->plane->is_sweep_pending = true;
+		s->plane->is_sweep_pending = true;
 	else
 		r = s->plane->ops->sweep(s->plane, &res, &err);
 	sync_result_note(s, &res);
@@ -289,10 +287,9 @@ static uint64_t step_sweep(struct sync *s, uint64_t now)
 	s->pending_since_ns = 0;
 	writes = s->stats.writes - s->load_writes;
 	sync_note(s, s->load_begin_ns, now_ns(), s->model->stats.services, writes);
-	took = s->stats.last_sync_took_ns;
-	s->stats.last_load_took_ns = MAX(took, UINT64_C(1));
+	took = s->stats.last_load_took_ns = MAX(s->stats.last_sync_took_ns, UINT64_C(1));
 	if (s->stats.first_sync_ns == 0) {
-		s->stats.first_sync_ns = MAX(took, UINT64_C(1));
+		s->stats.first_sync_ns = took;
 		log_notice(LOG_AREA_SYNC,
 			   "in service: services %zu, kernel operations %" PRIu64 ", %" PRIu64
 			   " ms",
@@ -335,10 +332,10 @@ static void touched_begin(struct sync *s, uint64_t now)
 
 	incident_begin(s);
 	/* A notification can be missed without a trace: there is no audit, so load now and then. */
-	if (s->is_sweep_pending && !is_any &&
+	if (s->plane->is_sweep_pending && !is_any &&
 	    (s->config.audit_period_ns == 0 || now < s->next_audit_ns))
 		return;
-	if (s->is_sweep_pending) {
+	if (s->plane->is_sweep_pending) {
 		s->is_load_wanted = true;
 		s->check_after_ns += s->stats.last_load_took_ns;
 	}
@@ -396,7 +393,6 @@ static void sync_ended(struct sync *s)
 
 static uint64_t step_transaction(struct sync *s, uint64_t now)
 {
-	uint64_t writes = s->stats.writes;
 	uint64_t services = s->stats.services;
 	uint64_t begin = now_ns();
 	uint64_t end;
@@ -404,7 +400,7 @@ static uint64_t step_transaction(struct sync *s, uint64_t now)
 
 	if (!s->is_draining) {
 		s->sync_begin_ns = begin;
-		s->sync_writes = writes;
+		s->sync_writes = s->stats.writes;
 		s->sync_services = services;
 	}
 	r = sync_transaction(s, now);
@@ -412,7 +408,6 @@ static uint64_t step_transaction(struct sync *s, uint64_t now)
 
 	s->stats.last_step_ns = end;
 	s->stats.last_step_took_ns = end - begin;
-	s->stats.last_step_writes = s->stats.writes - writes;
 	if (r == -EAGAIN) /* an address family failed: retry without it */
 		return SYNC_NOW;
 	if (r < 0) {
@@ -614,16 +609,16 @@ static uint64_t step_idle(struct sync *s, uint64_t now, uint64_t next)
 			return SYNC_NOW;
 		next = MIN(next, s->next_check_ns);
 	}
-	if (s->config.audit_period_ns != 0 && !s->is_sweep_pending) {
+	if (s->config.audit_period_ns != 0 && !s->plane->is_sweep_pending) {
 		s->audit.is_wanted |= now >= s->next_audit_ns;
 		next = MIN(next, MAX(s->next_audit_ns, now + 1));
 	}
-	if (s->touched.is_due && !s->is_sweep_pending) {
+	if (s->touched.is_due && !s->plane->is_sweep_pending) {
 		if (now >= s->touched.next_ns)
 			return step_touched(s, now);
 		next = MIN(next, s->touched.next_ns);
 	}
-	if ((s->audit.is_wanted || s->audit.left > 0) && !s->is_sweep_pending) {
+	if ((s->audit.is_wanted || s->audit.left > 0) && !s->plane->is_sweep_pending) {
 		if (now >= s->audit.next_ns)
 			return step_audit(s, now);
 		next = MIN(next, s->audit.next_ns);
@@ -682,12 +677,10 @@ static uint64_t step(struct sync *s, uint64_t now)
 		s->pending_since_ns = now;
 	if (now < s->not_before_ns)
 		return s->not_before_ns;
+	if (s->is_load_wanted)
+		s->state = SYNC_LOADING;
 	if (s->state == SYNC_LOADING)
 		return step_load(s, now);
-	if (s->is_load_wanted) {
-		s->state = SYNC_LOADING;
-		return step_load(s, now);
-	}
 	if (s->is_env_pending || s->env_done != s->model->env_generation)
 		return step_env(s, now);
 	next = MIN(retry, sync_failures_requeue(s, now));
@@ -706,8 +699,8 @@ static uint64_t step(struct sync *s, uint64_t now)
 		if (is_sync_due(s, now))
 			return step_transaction(s, now);
 		next = MIN(next, s->next_sync_ns);
-	} else if (s->is_sweep_pending && !s->is_sweep_on_hold) {
-		s->is_sweep_pending = s->plane->is_sweep_pending = false;
+	} else if (s->plane->is_sweep_pending && !s->is_sweep_on_hold) {
+		s->plane->is_sweep_pending = false;
 		s->state = SYNC_ADOPTING;
 		s->load_begin_ns = now_ns();
 		s->load_writes = s->stats.writes;
@@ -737,9 +730,7 @@ uint64_t sync_step(struct sync *s, uint64_t now)
 
 void sync_check(struct sync *s, uint64_t now)
 {
-	uint64_t at = MAX(now, s->check_after_ns);
-
-	s->next_check_ns = MIN(s->next_check_ns, at);
+	s->next_check_ns = MIN(s->next_check_ns, MAX(now, s->check_after_ns));
 }
 
 void sync_sources_ready(struct sync *s)
@@ -757,17 +748,17 @@ void sync_sweep_release(struct sync *s)
 {
 	s->is_sweep_on_hold = false;
 	/* In adoption, the rows of some services may lack what the hold could not explain. */
-	s->is_load_wanted |= s->is_sweep_pending || s->state == SYNC_ADOPTING;
+	s->is_load_wanted |= s->plane->is_sweep_pending || s->state == SYNC_ADOPTING;
 }
 
 bool sync_is_sweep_pending(const struct sync *s)
 {
-	return s->is_sweep_pending;
+	return s->plane->is_sweep_pending;
 }
 
 size_t sync_sweep_kept(const struct sync *s)
 {
-	return s->is_sweep_pending ? s->plane->ops->unwanted(s->plane) : 0;
+	return s->plane->is_sweep_pending ? s->plane->ops->unwanted(s->plane) : 0;
 }
 
 void sync_open(struct sync **ret, struct model *m, struct plan *p, struct plane *plane,

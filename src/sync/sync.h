@@ -67,7 +67,6 @@ struct sync_stats {
 	/* The last step that had services to program, for display. */
 	uint64_t last_step_ns; /* its end; 0 = none yet */
 	uint64_t last_step_took_ns;
-	uint64_t last_step_writes;
 	/* The last sync: all transactions from the first change to an empty queue, or a load. */
 	uint64_t last_sync_ns; /* its end; 0 = none yet */
 	uint64_t last_sync_took_ns;
