@@ -46,6 +46,15 @@ static inline int name_cmp(const struct name *a, const struct name *b)
 	return strcmp(a->text, b->text);
 }
 
+/* Order of pairs such as a namespace and a name in it. */
+static inline int name_pair_cmp(const struct name *a_ns, const struct name *a,
+				const struct name *b_ns, const struct name *b)
+{
+	int c = name_cmp(a_ns, b_ns);
+
+	return c != 0 ? c : name_cmp(a, b);
+}
+
 /* Of the pair, in this order. Each may be NULL. */
 static inline uint32_t name_pair_hash(const struct name *a, const struct name *b)
 {

@@ -106,9 +106,7 @@ static bool has_node_port(const struct plan_trace *t, const struct service *s)
 
 static int other_cmp(const struct plan_trace_other *a, const struct plan_trace_other *b)
 {
-	int c = strcmp(a->ns->text, b->ns->text);
-
-	return c != 0 ? c : strcmp(a->name->text, b->name->text);
+	return name_pair_cmp(a->ns, a->name, b->ns, b->name);
 }
 
 /* A place for `new`; NULL when enough services of its relation with smaller names are kept. */

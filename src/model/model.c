@@ -90,9 +90,8 @@ static int svc_cmp(const void *va, const void *vb)
 {
 	const struct svc *a = *(struct svc *const *)va;
 	const struct svc *b = *(struct svc *const *)vb;
-	int r = name_cmp(a->ns, b->ns);
 
-	return r != 0 ? r : name_cmp(a->name, b->name);
+	return name_pair_cmp(a->ns, a->name, b->ns, b->name);
 }
 
 struct svc **model_sorted(const struct model *m, size_t *n)

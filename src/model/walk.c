@@ -43,9 +43,7 @@ static int walk_key_cmp(const void *a, const void *b)
 	const struct walk_key *kb = b;
 	int c = ka->rank - kb->rank;
 
-	if (c == 0)
-		c = name_cmp(ka->ns, kb->ns);
-	return c != 0 ? c : name_cmp(ka->name, kb->name);
+	return c != 0 ? c : name_pair_cmp(ka->ns, ka->name, kb->ns, kb->name);
 }
 
 static bool is_after(const struct page_query *q, const struct walk_key *key)

@@ -57,14 +57,6 @@ static int64_t created(const struct svc *svc)
 	return s != 0 ? s : INT64_MAX;
 }
 
-/* Order of services of one creation time. */
-static int svc_cmp(const struct svc *a, const struct svc *b)
-{
-	int c = strcmp(a->ns->text, b->ns->text);
-
-	return c != 0 ? c : strcmp(a->name->text, b->name->text);
-}
-
 unsigned int plan_kind_rank(uint8_t kind)
 {
 	static const uint8_t rank[] = {
@@ -81,7 +73,8 @@ static bool precedes(const struct svc *a, uint8_t kind_a, int64_t created_a, con
 {
 	if (kind_a != kind_b)
 		return plan_kind_rank(kind_a) < plan_kind_rank(kind_b);
-	return created_a != created_b ? created_a < created_b : svc_cmp(a, b) < 0;
+	return created_a != created_b ? created_a < created_b
+				      : name_pair_cmp(a->ns, a->name, b->ns, b->name) < 0;
 }
 
 bool plan_precedes(const struct svc *a, uint8_t kind_a, const struct svc *b, uint8_t kind_b)

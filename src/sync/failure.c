@@ -137,9 +137,8 @@ static int failure_cmp(const void *a, const void *b)
 {
 	const struct sync_failure *fa = *(const struct sync_failure *const *)a;
 	const struct sync_failure *fb = *(const struct sync_failure *const *)b;
-	int c = strcmp(fa->ns->text, fb->ns->text);
 
-	return c != 0 ? c : strcmp(fa->name->text, fb->name->text);
+	return name_pair_cmp(fa->ns, fa->name, fb->ns, fb->name);
 }
 
 const struct sync_failure **sync_failures(const struct sync *s, size_t *n)
