@@ -27,11 +27,6 @@ struct backends {
 	VEC(struct plan_backend) v;
 };
 
-static void backends_fini(struct backends *b)
-{
-	vec_fini(&b->v);
-}
-
 bool plan_is_patchable(const struct plan *p, const struct service *s)
 {
 	return s != NULL && service_skip_reason(s) == NULL && s->ports.n <= PORTS_MAX &&
@@ -151,8 +146,8 @@ static bool pool_follow(struct patch *patch, const struct plan_pool *was)
 	struct plan_pool *to = vec_push(&patch->rows->pools);
 	FINI(selection_fini) struct selection gone;
 	FINI(selection_fini) struct selection come;
-	FINI(backends_fini) struct backends leave = { 0 };
-	FINI(backends_fini) struct backends enter = { 0 };
+	AUTO(vec_fini) struct backends leave = { 0 };
+	AUTO(vec_fini) struct backends enter = { 0 };
 
 	*to = (struct plan_pool){ 0 };
 	if (!select_changes(&gone, &come, &sums, p->model, svc, port, was->fam))
