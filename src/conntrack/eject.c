@@ -415,8 +415,8 @@ static bool is_listed(const struct eject *j, const struct suspect *s)
 
 	if (svc == NULL || svc->service == NULL)
 		return false;
-	list_for_each (l, &svc->slices)
-		vec_for_each (e, &list_entry(l, struct slice_entry, link)->slice->endpoints)
+	list_for_each_entry (in, &svc->slices, struct slice_entry, link)
+		vec_for_each (e, &in->slice->endpoints)
 			if (ip_addr_is_equal(&e->addr, &s->of.by.addr))
 				return true;
 	return false;

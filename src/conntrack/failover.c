@@ -126,12 +126,12 @@ void failover_close(struct failover *f)
 {
 	if (f == NULL)
 		return;
-	list_for_each_safe (i, tmp, &f->seen_age)
-		seen_drop(f, list_entry(i, struct seen, age));
-	list_for_each_safe (i, tmp, &f->silent_age)
-		silent_drop(f, list_entry(i, struct silent, age));
-	list_for_each_safe (i, tmp, &f->replied_age)
-		replied_drop(f, list_entry(i, struct replied, age));
+	list_for_each_entry_safe (s, tmp, &f->seen_age, struct seen, age)
+		seen_drop(f, s);
+	list_for_each_entry_safe (s, tmp, &f->silent_age, struct silent, age)
+		silent_drop(f, s);
+	list_for_each_entry_safe (r, tmp, &f->replied_age, struct replied, age)
+		replied_drop(f, r);
 	htable_fini(&f->seen);
 	htable_fini(&f->silent);
 	htable_fini(&f->replied);

@@ -53,7 +53,7 @@ bool addrs_has(const struct htable *t, const struct ip_addr *a)
 
 void addrs_fini(struct htable *t)
 {
-	htable_for_each_safe (n, tmp, t)
-		free(container_of(n, struct counted, node));
+	htable_for_each_entry_safe (c, tmp, t, struct counted)
+		free(c);
 	htable_fini(t);
 }

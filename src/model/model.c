@@ -100,8 +100,8 @@ struct svc **model_sorted(const struct model *m, size_t *n)
 	size_t i = 0;
 
 	/* An API server lists objects by name: in this order they are nearly sorted. */
-	list_for_each (l, &m->all)
-		v[i++] = list_entry(l, struct svc, all);
+	list_for_each_entry (svc, &m->all, struct svc, all)
+		v[i++] = svc;
 	qsort(v, i, sizeof(*v), svc_cmp);
 	*n = i;
 	return v;
@@ -154,9 +154,9 @@ static int mark_if(struct model *m,
 	AUTO(vec_fini) VEC(struct svc *) found = { 0 };
 	int n;
 
-	list_for_each (l, &m->all)
-		if (does_depend(m, list_entry(l, struct svc, all), what))
-			*vec_push(&found) = list_entry(l, struct svc, all);
+	list_for_each_entry (svc, &m->all, struct svc, all)
+		if (does_depend(m, svc, what))
+			*vec_push(&found) = svc;
 	n = found.n > 0;
 	vec_sort(&found, svc_cmp);
 	vec_for_each (svc, &found)
@@ -387,8 +387,8 @@ static bool has_zone_hints(const struct svc *svc)
 {
 	if (svc->track != NULL && svc->track->slices.n > 0)
 		return true;
-	list_for_each (l, &svc->slices)
-		vec_for_each (e, &list_entry(l, struct slice_entry, link)->slice->endpoints)
+	list_for_each_entry (in, &svc->slices, struct slice_entry, link)
+		vec_for_each (e, &in->slice->endpoints)
 			if (e->place->zones.n > 0)
 				return true;
 	return false;

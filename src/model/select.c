@@ -152,11 +152,11 @@ static void collect(struct candidates *c, const struct svc *svc, const struct se
 {
 	size_t n = 0;
 
-	list_for_each (l, &svc->slices)
-		n += list_entry(l, struct slice_entry, link)->slice->endpoints.n;
+	list_for_each_entry (e, &svc->slices, struct slice_entry, link)
+		n += e->slice->endpoints.n;
 	vec_reserve(&c->all, 2 * n);
-	list_for_each (l, &svc->slices) {
-		const struct slice *s = list_entry(l, struct slice_entry, link)->slice;
+	list_for_each_entry (e, &svc->slices, struct slice_entry, link) {
+		const struct slice *s = e->slice;
 
 		if (s->fam != fam)
 			continue;
@@ -472,8 +472,8 @@ static bool is_twice(const struct svc *svc, const struct slice_change *change,
 	/* No other slice had it then, and one that has it now has this search for its entry. */
 	if (vec_search(&change->was->endpoints, &e->addr, ip_addr_cmp) != NULL)
 		return false;
-	list_for_each (l, &svc->slices) {
-		const struct slice *s = list_entry(l, struct slice_entry, link)->slice;
+	list_for_each_entry (entry, &svc->slices, struct slice_entry, link) {
+		const struct slice *s = entry->slice;
 
 		if (s == in || s->fam != in->fam)
 			continue;

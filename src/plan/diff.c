@@ -249,12 +249,9 @@ static void diff_pools(struct diff *d, const struct plan_rows *old, const struct
 
 		if (new != NULL && plan_rows_pool(new, pool->fam, pool->id) != NULL)
 			continue;
-		for (size_t k = 0; k < pool->backends.n; k++)
-			backend_op(del_op(d, PLAN_BACKEND_DEL), pool, &pool->backends.v[k],
-				   slot_of(pool, pool, k));
+		diff_backends(d, pool, &none);
 		diff_table(d, pool, &none);
-		for (size_t k = 0; k < pool->ranges.n; k++)
-			range_op(del_op(d, PLAN_RANGE_DEL), pool, &pool->ranges.v[k]);
+		diff_ranges(d, pool, &none);
 		if (plan_pool_is_part(pool))
 			del_op(d, PLAN_POOL_END)->pool = pool;
 		del_op(d, PLAN_POOL_DEL)->pool = pool;

@@ -114,8 +114,8 @@ uint64_t sync_failures_requeue(struct sync *s, uint64_t now)
 
 void sync_failures_fini(struct sync *s)
 {
-	htable_for_each_safe (n, tmp, &s->failures)
-		failure_close(s, container_of(n, struct sync_failure, node));
+	htable_for_each_entry_safe (f, tmp, &s->failures, struct sync_failure)
+		failure_close(s, f);
 	htable_fini(&s->failures);
 }
 
@@ -128,8 +128,8 @@ size_t sync_occupied_count(const struct sync *s)
 {
 	size_t n_occupied = 0;
 
-	htable_for_each (n, &s->failures)
-		n_occupied += container_of(n, struct sync_failure, node)->code == -EEXIST;
+	htable_for_each_entry (f, &s->failures, const struct sync_failure)
+		n_occupied += f->code == -EEXIST;
 	return n_occupied;
 }
 
@@ -146,8 +146,8 @@ const struct sync_failure **sync_failures(const struct sync *s, size_t *n)
 	const struct sync_failure **v = xcalloc(s->failures.count, sizeof(*v));
 	size_t i = 0;
 
-	htable_for_each (node, &s->failures)
-		v[i++] = container_of(node, struct sync_failure, node);
+	htable_for_each_entry (f, &s->failures, const struct sync_failure)
+		v[i++] = f;
 	qsort(v, i, sizeof(*v), failure_cmp);
 	*n = i;
 	return v;
@@ -181,11 +181,9 @@ static uint64_t dirty_since(const struct sync *s)
 {
 	int looked = 0;
 
-	list_for_each (l, &s->model->dirty) {
-		uint64_t since = list_entry(l, struct svc, dirty)->dirty_since_ns;
-
-		if (since > 1)
-			return since;
+	list_for_each_entry (svc, &s->model->dirty, struct svc, dirty) {
+		if (svc->dirty_since_ns > 1)
+			return svc->dirty_since_ns;
 		if (++looked == DIRTY_LOOK_MAX)
 			break;
 	}
