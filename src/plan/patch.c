@@ -18,8 +18,6 @@
 struct patch {
 	struct plan *p;
 	struct plan_rows *rows;
-	plan_work_fn *work;
-	const struct plane *plane;
 	size_t cost;
 };
 
@@ -136,9 +134,9 @@ static size_t port_of(const struct service *s, const struct plan_pool *pool)
 /* Append `was` to the rows, with the changes. */
 static bool pool_follow(struct patch *patch, const struct plan_pool *was)
 {
-	size_t work = patch->work != NULL ? patch->work(patch->plane, was, NULL, 0) : 1;
 	const struct svc *svc = patch->rows->svc;
 	struct plan *p = patch->p;
+	size_t work = p->work != NULL ? p->work(p->plane, was, NULL, 0) : 1;
 	size_t port = port_of(svc->service, was);
 	size_t at = plan_sums_at(svc->service, port, was->fam);
 	struct selection_sums sums = svc->track->sums[at];
@@ -170,10 +168,9 @@ static bool is_followed(const struct plan *p, const struct svc *svc)
 	       plan_is_patchable(p, svc->service);
 }
 
-struct plan_rows *plan_rows_patch(struct plan *p, struct svc *svc, plan_work_fn *work,
-				  const struct plane *plane)
+struct plan_rows *plan_rows_patch(struct plan *p, struct svc *svc)
 {
-	struct patch patch = { .p = p, .work = work, .plane = plane };
+	struct patch patch = { .p = p };
 	const struct plan_rows *was = svc->rows;
 	bool is_patched = true;
 	struct plan_rows *rows;

@@ -67,10 +67,9 @@ static uint32_t waiting_index(const struct plan_rows *goal, const struct plan_ro
 }
 
 void plan_pieces_init(struct plan_pieces *pp, struct plan_rows *goal,
-		      const struct plan_rows *programmed, plan_work_fn *work,
-		      const struct plane *plane)
+		      const struct plan_rows *programmed)
 {
-	*pp = (struct plan_pieces){ .goal = goal, .work = work, .plane = plane };
+	*pp = (struct plan_pieces){ .goal = goal };
 	if (goal == NULL)
 		return;
 	pp->is_selected = xcalloc(goal->frontends.n + 1, 1);
@@ -158,17 +157,6 @@ static const struct plan_frontend *leading(const struct plan_pieces *pp,
 	return *n > 0 ? &pp->goal->frontends.v[pp->order.v[i].frontend] : NULL;
 }
 
-static size_t backend_work(const struct plan_pieces *pp, const struct plan_pool *pool)
-{
-	const struct plan_frontend *f;
-	size_t n;
-
-	if (pp->work == NULL)
-		return 1;
-	f = leading(pp, pool, &n);
-	return pp->work(pp->plane, pool, f, n);
-}
-
 /* --- rows --- */
 
 struct piece {
@@ -184,6 +172,17 @@ struct piece {
 	struct plan_pool between;
 	VEC(const struct plan_pool *) gone; /* programmed pools that the piece removes; sorted */
 };
+
+static size_t backend_work(const struct piece *pc, const struct plan_pool *pool)
+{
+	const struct plan_frontend *f;
+	size_t n;
+
+	if (pc->p->work == NULL)
+		return 1;
+	f = leading(pc->pp, pool, &n);
+	return pc->p->work(pc->p->plane, pool, f, n);
+}
 
 static const struct plan_pool *pool_programmed(const struct piece *pc, const struct plan_pool *pool)
 {
@@ -237,7 +236,7 @@ static void frontends_select_port(struct piece *pc, size_t at)
 
 static size_t drop_cost(const struct piece *pc, const struct plan_pool *was)
 {
-	return plan_pool_cost(pc->p, was, backend_work(pc->pp, was)) + 1;
+	return plan_pool_cost(pc->p, was, backend_work(pc, was)) + 1;
 }
 
 /* Of the pool that `will` replaces with another id; it goes with its last frontend. */
@@ -296,7 +295,7 @@ static bool pools_bring(struct piece *pc)
 		bool is_cut;
 
 		plan_table_make(will, was);
-		b.work = backend_work(pc->pp, will);
+		b.work = backend_work(pc, will);
 		if (pc->cost > 0)
 			b.max -= MIN(pc->max, pc->cost + more);
 		is_cut = plan_pool_between(pc->cost > 0 ? NULL : &pc->between, &b);
@@ -331,7 +330,7 @@ static bool pools_shrink(struct piece *pc)
 			continue;
 		if (pc->cost > 0)
 			return false;
-		b.work = backend_work(pc->pp, was);
+		b.work = backend_work(pc, was);
 		if (!plan_pool_between(&pc->between, &b))
 			continue;
 		pc->cut = was;
@@ -589,9 +588,9 @@ static void rows_make(struct piece *pc)
 }
 
 struct plan_rows *plan_pieces_next(struct plan_pieces *pp, struct plan *p,
-				   const struct plan_rows *programmed, size_t max)
+				   const struct plan_rows *programmed)
 {
-	struct piece pc = { .pp = pp, .p = p, .programmed = programmed, .max = max };
+	struct piece pc = { .pp = pp, .p = p, .programmed = programmed, .max = p->piece_work };
 
 	pp->first_new = pp->next_waiting;
 	if (pools_bring(&pc) && pools_drop(&pc)) {
@@ -619,13 +618,14 @@ bool plan_pieces_claim(const struct plan_pieces *pp, struct plan *p, bool is_res
 	return true;
 }
 
-struct plan_rows *plan_piece_yield(struct plan *p, const struct svc *svc, size_t max,
-				   plan_work_fn *work, const struct plane *plane)
+struct plan_rows *plan_piece_yield(struct plan *p, const struct svc *svc)
 {
-	struct plan_pieces pp = { .work = work, .plane = plane };
-	struct piece pc = {
-		.pp = &pp, .p = p, .programmed = svc->rows, .max = max, .is_yielding = true
-	};
+	struct plan_pieces pp = { 0 };
+	struct piece pc = { .pp = &pp,
+			    .p = p,
+			    .programmed = svc->rows,
+			    .max = p->piece_work,
+			    .is_yielding = true };
 
 	pools_drop_unled(&pc);
 	rows_make(&pc);

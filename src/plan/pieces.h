@@ -2,11 +2,11 @@
 /*
  * plan/pieces - change a large service from programmed to desired rows, in several transactions.
  *
- *     plan_pieces_init(&pp, goal, programmed, work, plane)
- *     while ((rows = plan_pieces_next(&pp, plan, programmed, max)) != NULL)
+ *     plan_pieces_init(&pp, goal, programmed)
+ *     while ((rows = plan_pieces_next(&pp, plan, programmed)) != NULL)
  *             ... plan_diff(programmed, rows), the plane accepts: plan_piece_accept()
  *             ... or rejects: plan_piece_reject(), plan_pieces_fini()
- *     the rest is at most about `max` units of work: plan_diff(programmed, goal)
+ *     the rest is at most about plan->piece_work: plan_diff(programmed, goal)
  *
  * The rows after each piece are valid on their own: every frontend has a pool whose slots
  * are all filled, and every pool has a frontend, so that a restart adopts all of them. New
@@ -27,26 +27,14 @@ struct plan_waiting {
 	uint32_t frontend;
 };
 
-struct plane;
-/*
- * Work of an operation on a backend of a pool, in operations on a small pool: the kernel may need
- * more time for larger pools. `leading`: one of the `n_leading` desired frontends of the pool, or
- * NULL.
- */
-typedef size_t plan_work_fn(const struct plane *plane, const struct plan_pool *pool,
-			    const struct plan_frontend *leading, size_t n_leading);
-
 /*
  * Desired rows, as plan_rows_build() makes them, of a large service of which few endpoints changed
  * since its programmed rows were built (model/track.h): other endpoints are not selected. NULL:
  * more may have changed, or the change has more work than p->piece_work.
  */
-struct plan_rows *plan_rows_patch(struct plan *p, struct svc *svc, plan_work_fn *work,
-				  const struct plane *plane);
+struct plan_rows *plan_rows_patch(struct plan *p, struct svc *svc);
 
 struct plan_pieces {
-	plan_work_fn *work; /* NULL: always 1 */
-	const struct plane *plane;
 	struct plan_rows *goal; /* settled; owned by the caller; may be NULL */
 	size_t next_pool;       /* pools of the goal before this index are programmed */
 	VEC(struct plan_waiting) order;
@@ -57,8 +45,7 @@ struct plan_pieces {
 };
 
 void plan_pieces_init(struct plan_pieces *pp, struct plan_rows *goal,
-		      const struct plan_rows *programmed, plan_work_fn *work,
-		      const struct plane *plane);
+		      const struct plan_rows *programmed);
 void plan_pieces_fini(struct plan_pieces *pp);
 /*
  * Part of the goal, for plane_ops.adopt: pools from *pool on with about `max` backends, and
@@ -68,13 +55,12 @@ void plan_pieces_fini(struct plan_pieces *pp);
 struct plan_rows *plan_pieces_part(struct plan_pieces *pp, size_t *pool, size_t max);
 void plan_pieces_adopted(struct plan_pieces *pp, struct plan_rows *part);
 /*
- * The next rows, at most about `max` units of work from `programmed` (the programmed rows, or
- * NULL). NULL: only the step to the goal is left. The goal must have its ids; it gets
- * tables here, pool by pool. Backends that do not
- * change are borrowed from `programmed`.
+ * The next rows, at most about p->piece_work from `programmed` (the programmed rows, or NULL).
+ * NULL: only the step to the goal is left. The goal must have its ids; it gets tables here, pool by
+ * pool. Backends that do not change are borrowed from `programmed`.
  */
 struct plan_rows *plan_pieces_next(struct plan_pieces *pp, struct plan *p,
-				   const struct plan_rows *programmed, size_t max);
+				   const struct plan_rows *programmed);
 /*
  * Claim the frontends that the last piece brings (plan_claim_due()), or all that are left: append
  * the services that lose one to `displaced`. Returns false if another service has precedence by
@@ -84,10 +70,9 @@ bool plan_pieces_claim(const struct plan_pieces *pp, struct plan *p, bool is_res
 		       struct plan_displaced *displaced);
 /*
  * A piece of its own: the programmed rows of a large service without the frontends that it has lost
- * to other services. `max` and `work` as for plan_pieces_next().
+ * to other services.
  */
-struct plan_rows *plan_piece_yield(struct plan *p, const struct svc *svc, size_t max,
-				   plan_work_fn *work, const struct plane *plane);
+struct plan_rows *plan_piece_yield(struct plan *p, const struct svc *svc);
 /* As plan_rows_accept() and plan_rows_reject(); claims, and ids of `goal` (or NULL), stay taken. */
 void plan_piece_accept(struct plan *p, struct svc *svc, struct plan_rows *piece,
 		       const struct plan_rows *goal);

@@ -55,6 +55,15 @@ struct plan_traits {
 	uint16_t (*hash_class)(enum plan_hashing how);
 };
 
+struct plane;
+/*
+ * Work of an operation on a backend of a pool, in operations on a small pool: the kernel may need
+ * more time for larger pools. `leading`: one of the `n_leading` desired frontends of the pool, or
+ * NULL.
+ */
+typedef size_t plan_work_fn(const struct plane *plane, const struct plan_pool *pool,
+			    const struct plan_frontend *leading, size_t n_leading);
+
 enum plan_op_kind {
 	PLAN_OP_UNSET = 0,
 	/*
@@ -116,6 +125,8 @@ struct plan {
 	uint32_t load_no;          /* the sync's: of the last load; svc.adopted_load */
 	uint8_t left_out;          /* address families that rows are built without, as bits */
 	size_t piece_work;         /* services with more work change in pieces; 0: none */
+	plan_work_fn *work;        /* NULL: always 1 */
+	const struct plane *plane; /* for `work` */
 	size_t n_conflicts;        /* frontends that a service claims and did not get */
 	size_t n_unsticky;         /* services with affinity that is not in effect in a pool */
 	size_t n_host_cluster_ips; /* services whose cluster IP is an address of this host */

@@ -26,7 +26,7 @@
 #include "explain/balancing.h"
 #include "nft/write.h"
 #include "nl/batch.h"
-#include "plan/pieces.h"
+#include "plan/plan.h"
 
 struct plane;
 

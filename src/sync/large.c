@@ -128,8 +128,7 @@ static int step_piece(struct sync *s, uint64_t now, struct err *err)
 {
 	struct svc *svc = s->large.svc;
 	const struct plan_rows *programmed = sync_programmed(s, svc);
-	struct plan_rows *rows =
-		plan_pieces_next(&s->large.pieces, s->plan, programmed, s->plan->piece_work);
+	struct plan_rows *rows = plan_pieces_next(&s->large.pieces, s->plan, programmed);
 	int r;
 
 	if (rows == NULL)
@@ -166,8 +165,7 @@ int sync_large_step(struct sync *s, uint64_t now, struct err *err)
 	case SYNC_LARGE_SETTLE:
 		return step_settle(s, now, err);
 	case SYNC_LARGE_DIVIDE:
-		plan_pieces_init(&s->large.pieces, s->large.goal, sync_programmed(s, s->large.svc),
-				 s->plane->ops->backend_work, s->plane);
+		plan_pieces_init(&s->large.pieces, s->large.goal, sync_programmed(s, s->large.svc));
 		s->large.phase = SYNC_LARGE_ADOPT;
 		return 0;
 	case SYNC_LARGE_ADOPT:

@@ -432,12 +432,6 @@ static uint64_t step_transaction(struct sync *s, uint64_t now)
 	return SYNC_NOW;
 }
 
-/* RUN-14: only the first transaction of a sync waits for the minimum period. */
-static bool is_sync_due(const struct sync *s, uint64_t now)
-{
-	return s->state != SYNC_RUNNING || s->is_draining || now >= s->next_sync_ns;
-}
-
 /* --- audit --- */
 
 /*
@@ -696,7 +690,8 @@ static uint64_t step(struct sync *s, uint64_t now)
 	if (s->state == SYNC_ADOPTING && now >= s->busy_ns + IDLE_DELAY_NS && is_unsteady(s))
 		return step_sweep(s, now);
 	if (!list_is_empty(&s->model->dirty)) {
-		if (is_sync_due(s, now))
+		/* RUN-14: only the first transaction of a sync waits for the minimum period. */
+		if (s->state != SYNC_RUNNING || s->is_draining || now >= s->next_sync_ns)
 			return step_transaction(s, now);
 		next = MIN(next, s->next_sync_ns);
 	} else if (s->plane->is_sweep_pending && !s->is_sweep_on_hold) {
@@ -771,6 +766,8 @@ void sync_open(struct sync **ret, struct model *m, struct plan *p, struct plane 
 	s->plane = plane;
 	s->config = *config;
 	p->piece_work = config->piece_ops ? config->piece_ops : PLANE_PIECE_WORK;
+	p->work = plane->ops->backend_work;
+	p->plane = plane;
 	if (s->config.batch_ops == 0)
 		s->config.batch_ops = BATCH_OPS_DEFAULT;
 	*ret = s;

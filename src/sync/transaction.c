@@ -353,8 +353,7 @@ void sync_rows_explain(struct sync *s, struct plan_rows *rows)
 static void item_diff(struct sync *s, struct sync_item *it)
 {
 	if (it->is_piece && it->rows == NULL)
-		it->rows = plan_piece_yield(s->plan, it->svc, s->plan->piece_work,
-					    s->plane->ops->backend_work, s->plane);
+		it->rows = plan_piece_yield(s->plan, it->svc);
 	if (it->rows != NULL && !it->is_piece) {
 		sync_rows_explain(s, it->rows);
 		if (sync_is_plane_loaded(s))
@@ -405,7 +404,7 @@ static void large_collect(struct sync *s, struct svc *svc)
 	struct plan_rows *rows = NULL;
 
 	if (sync_is_adopted(s, svc) && !sync_is_plane_loaded(s))
-		rows = plan_rows_patch(s->plan, svc, s->plane->ops->backend_work, s->plane);
+		rows = plan_rows_patch(s->plan, svc);
 	if (rows != NULL)
 		item_add(s, item_of(svc, rows));
 	else if (s->large.svc == NULL)

@@ -211,7 +211,7 @@ static void step(struct world *w, struct svc *svc, bool is_rejected)
 	struct plan_rows *rows;
 
 	plan_claim(&w->p, svc);
-	rows = plan_rows_patch(&w->p, svc, NULL, NULL);
+	rows = plan_rows_patch(&w->p, svc);
 	if (rows != NULL) {
 		struct plan_rows *desired = plan_rows_desired(&w->p, svc);
 
