@@ -123,28 +123,20 @@ const char *ip_endpoint_text(const struct ip_addr *a, uint16_t port,
 
 int ip_endpoint_parse(struct ip_addr *ret, uint16_t *port, const char *text)
 {
-	char copy[IP_ENDPOINT_TEXT_MAX];
+	bool is_v6 = text[0] == '[';
+	char host[IP_TEXT_MAX];
+	char digits[16];
 	struct ip_addr addr;
-	char *host = copy;
-	char *colon;
-	char *end;
 	unsigned long n;
+	int end = 0;
 
-	if (strlen(text) >= sizeof(copy))
+	(void)sscanf(text, is_v6 ? "[%47[^]]]:%15[0-9]%n" : "%47[^:]:%15[0-9]%n", host, digits,
+		     &end);
+	if (end == 0 || text[end] != '\0' || ip_addr_parse(&addr, host, NULL) < 0 ||
+	    (addr.family == AF_INET6) != is_v6)
 		return -EINVAL;
-	strcpy(copy, text);
-	colon = strrchr(copy, ':');
-	if (colon == NULL || colon == copy || colon[1] < '0' || colon[1] > '9')
-		return -EINVAL;
-	*colon = '\0';
-	if (copy[0] == '[' && colon[-1] == ']') {
-		host++;
-		colon[-1] = '\0';
-	}
-	n = strtoul(colon + 1, &end, 10);
-	if (*end != '\0' || n < 1 || n > UINT16_MAX || ip_addr_parse(&addr, host, NULL) < 0)
-		return -EINVAL;
-	if ((host == copy) != (addr.family == AF_INET)) /* brackets are for IPv6 */
+	n = strtoul(digits, NULL, 10);
+	if (n < 1 || n > UINT16_MAX)
 		return -EINVAL;
 	*ret = addr;
 	*port = (uint16_t)n;
