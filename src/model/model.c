@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "model/addrs.h"
 #include "model/drain.h"
 #include "model/eject.h"
@@ -542,18 +543,17 @@ bool model_serves_localhost(const struct model *m, enum ipfam fam)
 
 bool model_is_client_port(const struct model *m, uint16_t port)
 {
-	return m->client_ports != NULL && (m->client_ports[port / 8] & (1U << port % 8)) != 0;
+	return m->client_ports != NULL && bit_is_set(m->client_ports, port);
 }
 
 void model_client_port_put(struct model *m, uint16_t port, bool is_client)
 {
-	unsigned int bit = 1U << port % 8;
-	uint8_t *byte;
-
 	if (m->client_ports == NULL)
-		m->client_ports = xcalloc((UINT16_MAX + 1) / 8, 1);
-	byte = &m->client_ports[port / 8];
-	*byte = (uint8_t)(is_client ? *byte | bit : *byte & ~bit);
+		m->client_ports = xcalloc(BITS_WORDS(UINT16_MAX + 1), sizeof(*m->client_ports));
+	if (is_client)
+		bit_set(m->client_ports, port);
+	else
+		bit_clear(m->client_ports, port);
 }
 
 /* Rows of a service depend on whether its cluster IP is an address of this host. */

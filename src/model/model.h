@@ -161,7 +161,7 @@ struct model {
 	host_addrs; /* that could serve node ports, in the order of model_put_host_addrs() */
 	VEC(struct ip_addr) host_sorted; /* all, for model_is_host_addr() */
 	/* Ports that the kernel gives to clients of this host, a bit each; NULL: none */
-	uint8_t *client_ports;
+	uint64_t *client_ports;
 	uint64_t env_generation;        /* raised whenever env changes; planes compare it */
 	VEC(struct model_drain) drains; /* in order of request */
 	VEC(struct model_ejection) ejections;
