@@ -143,9 +143,6 @@ static inline bool sync_is_plane_loaded(const struct sync *s)
  */
 MUST_USE int sync_transaction(struct sync *s, uint64_t now);
 
-/* Commit `ops`; repeat in verify mode if the kernel state differs from svc->rows. */
-MUST_USE int sync_commit_ops(struct sync *s, const struct plan_op *ops, size_t n,
-			     struct plane_result *res, struct err *err);
 /*
  * Program `rows`, which are settled, for the large service `svc`, together with the services in
  * s->displaced. Errors as sync_transaction().

@@ -542,8 +542,9 @@ static int commit_halves(struct sync *s, size_t begin, size_t end, uint64_t now,
 	return r < 0 ? r : commit_range(s, mid, end, now, err);
 }
 
-int sync_commit_ops(struct sync *s, const struct plan_op *ops, size_t n, struct plane_result *res,
-		    struct err *err)
+/* Repeat in verify mode if the kernel state differs from svc->rows. */
+static int commit_ops(struct sync *s, const struct plan_op *ops, size_t n, struct plane_result *res,
+		      struct err *err)
 {
 	int r;
 
@@ -570,7 +571,7 @@ static int plane_commit(struct sync *s, size_t begin, size_t end, struct plane_r
 	const struct plan_op *ops = s->ops.ops.v + s->items.v[begin].ops_begin;
 	size_t n = s->items.v[end - 1].ops_end - s->items.v[begin].ops_begin;
 
-	return n == 0 ? 0 : sync_commit_ops(s, ops, n, res, err);
+	return n == 0 ? 0 : commit_ops(s, ops, n, res, err);
 }
 
 /*
