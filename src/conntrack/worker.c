@@ -92,8 +92,10 @@ static void job_over(struct worker *w, const struct worker_answer *a)
 	w->config.done(w->config.arg, a);
 }
 
-static void helper_died(struct worker *w)
+/* End of the stream, or an error. */
+static void on_end(struct bufferevent *stream, short what, void *arg)
 {
+	struct worker *w = arg;
 	struct worker_answer a = { .id = w->job, .result = -EPIPE };
 
 	helper_stop(w);
@@ -114,12 +116,6 @@ static void on_readable(struct bufferevent *stream, void *arg)
 	(void)bufferevent_read(stream, &a, sizeof(a));
 	if (w->job != 0 && a.id == w->job)
 		job_over(w, &a);
-}
-
-/* End of the stream, or an error. */
-static void on_end(struct bufferevent *stream, short what, void *arg)
-{
-	helper_died(arg);
 }
 
 static int helper_start(struct worker *w, struct err *err)
