@@ -145,6 +145,7 @@ struct plan_conflict {
 	uint8_t proto;
 	uint8_t kind; /* enum plan_frontend_kind of the claim */
 };
+_Static_assert(sizeof(struct plan_conflict) == 24, "compared as raw bytes");
 BEGINS_LIKE_TUPLE(struct plan_conflict);
 
 /* The service that has a frontend, or gets it. */

@@ -32,12 +32,6 @@ static void item_decided(struct sync *s, struct sync_item *it)
 		model_clean(s->model, svc);
 }
 
-static bool is_same_conflict(const struct plan_conflict *a, const struct plan_conflict *b)
-{
-	return ip_addr_cmp(&a->addr, &b->addr) == 0 && a->port == b->port && a->proto == b->proto &&
-	       a->kind == b->kind;
-}
-
 /* SEL-14: log a conflict when it begins, not at every sync. */
 static void conflicts_log(const struct sync *s, const struct svc *svc, const struct plan_rows *old,
 			  const struct plan_rows *new)
@@ -49,7 +43,8 @@ static void conflicts_log(const struct sync *s, const struct svc *svc, const str
 	char ip[IP_TEXT_MAX];
 	size_t i = 0;
 
-	while (i < n && i < n_old && is_same_conflict(&old->conflicts.v[i], &new->conflicts.v[i]))
+	while (i < n && i < n_old &&
+	       memcmp(&old->conflicts.v[i], &new->conflicts.v[i], sizeof(*c)) == 0)
 		i++;
 	if (i == n)
 		return;
