@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* plan/claims - which service gets a frontend that several services claim (SEL-14). */
-#include "plan/claims.h"
+#include "plan/private.h"
 
 #include <assert.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* plan/ids - pool ids: assigned, reserved for adoption, freed. */
-#include "plan/ids.h"
+#include "plan/private.h"
 
 #include <stdlib.h>
 

@@ -5,13 +5,12 @@
  * The programmed rows, with the backends of the changed endpoints (model/track.h) exchanged:
  * no other endpoint is selected. Equal to the rows of plan_rows_build().
  */
-#include "plan/patch.h"
+#include "plan/private.h"
 
 #include <assert.h>
 
 #include "model/track.h"
 #include "plan/between.h"
-#include "plan/claims.h"
 
 #define PORTS_MAX 8 /* a service with more is built port by port */
 

@@ -17,9 +17,7 @@
 #include "model/track.h"
 #include "model/tuning.h"
 #include "plan/between.h"
-#include "plan/claims.h"
-#include "plan/ids.h"
-#include "plan/patch.h"
+#include "plan/private.h"
 #include "plan/table.h"
 
 void plan_init(struct plan *p, struct model *m, const struct plan_traits *traits)

@@ -11,7 +11,7 @@
 #include "make.h"
 #include "mock_plane.h"
 #include "plan/between.h"
-#include "plan/ids.h"
+#include "plan/private.h"
 
 static const struct plan_traits traits = { .pool_class = mock_pool_class };
 
