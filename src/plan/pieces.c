@@ -159,6 +159,13 @@ static const struct plan_frontend *leading(const struct plan_pieces *pp,
 
 /* --- rows --- */
 
+/* State of a programmed pool in a piece. */
+enum fate {
+	UNLED = 0, /* no frontend leads there: it goes */
+	KEPT,
+	GONE, /* it goes with its frontends */
+};
+
 struct piece {
 	struct plan_pieces *pp;
 	struct plan *p;
@@ -170,7 +177,8 @@ struct piece {
 	const struct plan_pool *cut; /* pool of the goal, or undesired pool, that is cut */
 	bool is_yielding;            /* the piece has no programmed frontend that is lost */
 	struct plan_pool between;
-	VEC(const struct plan_pool *) gone; /* programmed pools that the piece removes; sorted */
+	uint8_t *fates; /* enum fate of the programmed pools */
+	size_t n_gone;  /* those that the piece removes */
 };
 
 static size_t backend_work(const struct piece *pc, const struct plan_pool *pool)
@@ -353,7 +361,7 @@ static bool pools_drop(struct piece *pc)
 		if (pc->cost > 0 && pc->cost + cost > pc->max)
 			return false;
 		pc->cost += cost;
-		*vec_push(&pc->gone) = was;
+		pc->fates[i] = GONE;
 	}
 	return true;
 }
@@ -388,15 +396,8 @@ static const struct plan_frontend *frontend_next(const struct piece *pc, struct 
 	return NULL;
 }
 
-/* State of a programmed pool that is not desired, in a piece. */
-enum fate {
-	UNLED = 0, /* no frontend leads there: it goes */
-	KEPT,
-	GONE, /* it goes with its frontends */
-};
-
 /* Keep the pools that a frontend leads to, unless it goes with one of them. */
-static void led_note(const struct piece *pc, const struct plan_frontend *f, uint8_t *fates)
+static void led_note(const struct piece *pc, const struct plan_frontend *f)
 {
 	enum ipfam fam = ip_fam(&f->addr);
 	const struct plan_pool *to[] = { led_pool(pc->programmed, fam, &f->target),
@@ -404,11 +405,11 @@ static void led_note(const struct piece *pc, const struct plan_frontend *f, uint
 	const struct plan_pool *first = pc->programmed->pools.v;
 
 	for (int i = 0; i < 2; i++)
-		if (to[i] != NULL && fates[to[i] - first] == GONE)
+		if (to[i] != NULL && pc->fates[to[i] - first] == GONE)
 			return;
 	for (int i = 0; i < 2; i++)
 		if (to[i] != NULL)
-			fates[to[i] - first] = KEPT;
+			pc->fates[to[i] - first] = KEPT;
 }
 
 /* May a frontend in the kernel that is not written yet lead to this pool? */
@@ -424,7 +425,6 @@ static bool is_picked(const struct piece *pc, const struct plan_pool *was)
 static void pools_drop_unled(struct piece *pc)
 {
 	size_t n = pc->programmed ? pc->programmed->pools.n : 0;
-	AUTO(free) uint8_t *fates = xcalloc(n + 1, 1);
 	const struct plan_frontend *f;
 	struct merge m = { 0 };
 	size_t n_kept = 0;
@@ -432,26 +432,23 @@ static void pools_drop_unled(struct piece *pc)
 	for (size_t i = 0; i < n; i++) {
 		const struct plan_pool *was = &pc->programmed->pools.v[i];
 
-		if (pool_desired(pc, was) == NULL && was != pc->cut && !is_picked(pc, was) &&
-		    (drop_cost(pc, was) <= pc->max || plan_pool_has_ids(pc->p, was)))
+		if (pc->fates[i] == GONE ||
+		    (pool_desired(pc, was) == NULL && was != pc->cut && !is_picked(pc, was) &&
+		     (drop_cost(pc, was) <= pc->max || plan_pool_has_ids(pc->p, was))))
 			continue;
-		fates[i] = KEPT;
+		pc->fates[i] = KEPT;
 		n_kept++;
 	}
-	vec_for_each (was, &pc->gone)
-		fates[*was - pc->programmed->pools.v] = GONE;
 	while (n_kept < n && (f = frontend_next(pc, &m)) != NULL)
-		led_note(pc, f, fates);
-	vec_clear(&pc->gone);
+		led_note(pc, f);
 	for (size_t i = 0; i < n; i++)
-		if (fates[i] != KEPT)
-			*vec_push(&pc->gone) = &pc->programmed->pools.v[i];
+		pc->n_gone += pc->fates[i] != KEPT;
 }
 
 /* Does the piece remove the pool of `t`? Its pools must be indexed. */
 static bool is_gone(const struct piece *pc, enum ipfam fam, const struct plan_target *t)
 {
-	return t->verdict != PLAN_VERDICT_UNSET && pc->gone.n > 0 &&
+	return t->verdict != PLAN_VERDICT_UNSET && pc->n_gone > 0 &&
 	       plan_rows_pool(pc->rows, fam, t->pool_id) == NULL;
 }
 
@@ -502,7 +499,6 @@ static void pools_put(struct piece *pc)
 {
 	const struct plan_rows *goal = pc->pp->goal;
 	size_t n = goal ? goal->pools.n : 0;
-	size_t gone = 0;
 	size_t n_desired;
 
 	for (size_t i = 0; i < n; i++)
@@ -511,9 +507,7 @@ static void pools_put(struct piece *pc)
 	for (size_t i = 0; pc->programmed != NULL && i < pc->programmed->pools.n; i++) {
 		const struct plan_pool *was = &pc->programmed->pools.v[i];
 
-		if (gone < pc->gone.n && pc->gone.v[gone] == was)
-			gone++;
-		else if (pool_desired(pc, was) == NULL)
+		if (pc->fates[i] == KEPT && pool_desired(pc, was) == NULL)
 			pool_put_programmed(pc, was);
 	}
 	if (n_desired > 0 && pc->rows->pools.n > n_desired)
@@ -590,17 +584,17 @@ static void rows_make(struct piece *pc)
 struct plan_rows *plan_pieces_next(struct plan_pieces *pp, struct plan *p,
 				   const struct plan_rows *programmed)
 {
-	struct piece pc = { .pp = pp, .p = p, .programmed = programmed, .max = p->piece_work };
+	AUTO(free) uint8_t *fates = xcalloc(programmed ? programmed->pools.n : 0, 1);
+	struct piece pc = {
+		.pp = pp, .p = p, .programmed = programmed, .max = p->piece_work, .fates = fates
+	};
 
 	pp->first_new = pp->next_waiting;
-	if (pools_bring(&pc) && pools_drop(&pc)) {
-		vec_fini(&pc.gone);
+	if (pools_bring(&pc) && pools_drop(&pc))
 		return NULL;
-	}
 	pools_drop_unled(&pc);
 	rows_make(&pc);
 	pp->next_pool = pc.n_done;
-	vec_fini(&pc.gone);
 	return pc.rows;
 }
 
@@ -620,17 +614,19 @@ bool plan_pieces_claim(const struct plan_pieces *pp, struct plan *p, bool is_res
 
 struct plan_rows *plan_piece_yield(struct plan *p, const struct svc *svc)
 {
+	const struct plan_rows *programmed = svc->rows;
+	AUTO(free) uint8_t *fates = xcalloc(programmed->pools.n, 1);
 	struct plan_pieces pp = { 0 };
 	struct piece pc = { .pp = &pp,
 			    .p = p,
-			    .programmed = svc->rows,
+			    .programmed = programmed,
 			    .max = p->piece_work,
+			    .fates = fates,
 			    .is_yielding = true };
 
 	pools_drop_unled(&pc);
 	rows_make(&pc);
-	pc.rows->is_of_host = pc.programmed->is_of_host;
-	vec_fini(&pc.gone);
+	pc.rows->is_of_host = programmed->is_of_host;
 	return pc.rows;
 }
 
