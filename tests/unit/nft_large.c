@@ -181,7 +181,9 @@ static bool settle_in_pieces(struct world *w, int max, bool is_settled, size_t w
 		assert_int_equal(sync_failure_count(w->s), 0);
 		if (sync_stats_get(w->s)->writes != before) {
 			nft_targets_check(world_svc(w, "shop/web")->rows);
-			picks_check(w);
+			/* The fake kernel has each state: the real one is read less often. */
+			if (!w->kernel->resizes || i % 4 == 0)
+				picks_check(w);
 			if (is_settled && i % 8 == 0)
 				world_check(w);
 		}
