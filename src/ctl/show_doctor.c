@@ -31,20 +31,16 @@ static void advice(struct str *out, const json_t *results, const struct style *s
 void show_doctor(struct str *out, const json_t *answer, const struct style *style)
 {
 	const json_t *results = value_get(answer, "results");
-	struct table t = { 0 };
+	FINI(table_fini) struct table t = { 0 };
 
-	table_column(&t, "LEVEL", 0);
-	table_column(&t, "CHECK", 0);
-	table_column(&t, "FOUND", 0);
 	value_for_each (result, results) {
 		const char *level = value_text(result, "level");
 
-		table_cell(&t, state_mark(level), "%s", level);
-		cell_say(&t, MARK_NONE, result, "{check}");
-		cell_say(&t, MARK_NONE, result, "{found}");
+		table_cell(&t, "LEVEL", state_mark(level), "%s", level);
+		cell_say(&t, "CHECK", MARK_NONE, result, "{check}");
+		cell_say(&t, "FOUND", MARK_NONE, result, "{found}");
 	}
 	table_print(out, &t, style, 0);
-	table_fini(&t);
 	advice(out, results, style);
 	if (strcmp(value_text(answer, "by"), "vipctl") == 0)
 		say(out, answer, "\nChecked by vipctl: {vipd}\n");
@@ -55,13 +51,10 @@ void show_log(struct str *out, const json_t *answer, const struct style *style)
 {
 	FINI(table_fini) struct table t = { 0 };
 
-	table_column(&t, "AREA", 0);
-	table_column(&t, "LEVEL", 0);
-	table_column(&t, "SUPPRESSED", TABLE_RIGHT);
 	value_for_each (area, value_get(answer, "areas")) {
-		cell_say(&t, MARK_NONE, area, "{area}");
-		cell_say(&t, MARK_NONE, area, "{level}");
-		cell_say(&t, MARK_NONE, area, "{suppressed:d}");
+		cell_say(&t, "AREA", MARK_NONE, area, "{area}");
+		cell_say(&t, "LEVEL", MARK_NONE, area, "{level}");
+		cell_say(&t, "SUPPRESSED", TABLE_RIGHT, area, "{suppressed:d}");
 	}
 	table_print(out, &t, style, 0);
 }
@@ -72,18 +65,12 @@ void show_taken_out(struct str *out, const json_t *answer, const struct style *s
 	bool has_text = value_any(value_get(answer, "items"), "text");
 	FINI(table_fini) struct table t = { 0 };
 
-	table_column(&t, "SERVICE", 0);
-	table_column(&t, "ENDPOINT", 0);
-	table_column(&t, "POD", 0);
-	if (has_text)
-		table_column(&t, "REASON", 0);
 	value_for_each (item, value_get(answer, "items")) {
-		cell_say(&t, MARK_NONE, item, "{namespace}/{name}");
-		cell_endpoint(&t, MARK_NONE, item);
-		cell_say(&t, MARK_NONE, item, "{pod}");
+		cell_say(&t, "SERVICE", MARK_NONE, item, "{namespace}/{name}");
+		cell_endpoint(&t, "ENDPOINT", MARK_NONE, item);
+		cell_say(&t, "POD", MARK_NONE, item, "{pod}");
 		if (has_text)
-			cell_say(&t, MARK_NONE, item, "{text}");
+			cell_say(&t, "REASON", MARK_NONE, item, "{text}");
 	}
-	if (table_rows(&t) > 0)
-		table_print(out, &t, style, 0);
+	table_print(out, &t, style, 0);
 }

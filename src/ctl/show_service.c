@@ -129,8 +129,8 @@ static const json_t *pool_find(const json_t *page, json_int_t id, const char *ad
 	return NULL;
 }
 
-static void target_cell(struct table *t, const json_t *page, const json_t *frontend,
-			const char *key)
+static void target_cell(struct table *t, const char *title, const json_t *page,
+			const json_t *frontend, const char *key)
 {
 	const json_t *target = value_get(frontend, key);
 	const char *verdict = value_text(target, "verdict");
@@ -138,10 +138,10 @@ static void target_cell(struct table *t, const json_t *page, const json_t *front
 	const json_t *pool = pool_find(page, id, value_text(frontend, "address"));
 
 	if (strcmp(verdict, "balance") == 0)
-		table_cell(t, MARK_NONE, "pool %" JSON_INTEGER_FORMAT " (%zu)", id,
+		table_cell(t, title, MARK_NONE, "pool %" JSON_INTEGER_FORMAT " (%zu)", id,
 			   json_array_size(value_get(pool, "backends")));
 	else
-		table_cell(t, strcmp(verdict, "drop") == 0 ? MARK_ATTENTION : MARK_BAD, "%s",
+		table_cell(t, title, strcmp(verdict, "drop") == 0 ? MARK_ATTENTION : MARK_BAD, "%s",
 			   verdict);
 }
 
@@ -173,24 +173,18 @@ static void frontends(struct str *out, const json_t *page, const struct style *s
 
 	if (json_array_size(list) == 0)
 		return;
-	table_column(&t, "FRONTEND", 0);
-	table_column(&t, "KIND", 0);
-	table_column(&t, is_split ? "OUTSIDE" : "TARGET", 0);
-	if (is_split)
-		table_column(&t, are_pods_inside ? "PODS, HOST" : "THIS HOST", 0);
-	if (has_guards)
-		table_column(&t, "SOURCES", 0);
-	table_column(&t, "MASQUERADED", 0);
 	value_for_each (f, list) {
-		cell_endpoint(&t, MARK_NONE, f);
-		cell_say(&t, MARK_NONE, f, "{kind}");
-		target_cell(&t, page, f, "outside");
+		cell_endpoint(&t, "FRONTEND", MARK_NONE, f);
+		cell_say(&t, "KIND", MARK_NONE, f, "{kind}");
+		target_cell(&t, is_split ? "OUTSIDE" : "TARGET", page, f, "outside");
 		if (is_split)
-			target_cell(&t, page, f, "inside");
+			target_cell(&t, are_pods_inside ? "PODS, HOST" : "THIS HOST", page, f,
+				    "inside");
 		if (has_guards)
-			table_cell(&t, MARK_NONE, "%s",
+			table_cell(&t, "SOURCES", MARK_NONE, "%s",
 				   value_bool(f, "has_source_ranges") ? "ranges" : "any");
-		table_cell(&t, MARK_NONE, "%s%s%s", masquerade_text(value_text(f, "masquerade")),
+		table_cell(&t, "MASQUERADED", MARK_NONE, "%s%s%s",
+			   masquerade_text(value_text(f, "masquerade")),
 			   value_get(f, "forwarding") != NULL ? "; " : "",
 			   value_text(f, "forwarding"));
 		are_pods_outside |= value_bool(f, "split") && !value_bool(f, "pods_are_inside");
@@ -210,15 +204,11 @@ static void conflicts(struct str *out, const json_t *page, const struct style *s
 
 	if (json_array_size(list) == 0)
 		return;
-	table_column(&t, "CONFLICT", 0);
-	table_column(&t, "KIND", 0);
-	table_column(&t, "SERVED BY", 0);
-	table_column(&t, "REASON", 0);
 	value_for_each (c, list) {
-		cell_endpoint(&t, MARK_NONE, c);
-		cell_say(&t, MARK_NONE, c, "{kind}");
-		cell_say(&t, MARK_ATTENTION, c, "{owner_namespace}/{owner_name}");
-		cell_say(&t, MARK_NONE, c, "{reason}");
+		cell_endpoint(&t, "CONFLICT", MARK_NONE, c);
+		cell_say(&t, "KIND", MARK_NONE, c, "{kind}");
+		cell_say(&t, "SERVED BY", MARK_ATTENTION, c, "{owner_namespace}/{owner_name}");
+		cell_say(&t, "REASON", MARK_NONE, c, "{reason}");
 	}
 	str_puts(out, "\n");
 	table_print(out, &t, style, 0);
@@ -256,36 +246,24 @@ static void pool_print(struct str *out, const json_t *pool, const json_t *index,
 		   strcmp(value_text(pool, "scope"), "local") == 0 ? "this node" : "the cluster",
 		   json_array_size(backends), json_array_size(backends) == 1 ? "" : "s");
 	say(out, pool, value_has(pool, "scheduler") ? ", scheduler {scheduler}\n" : "\n");
-	if (json_array_size(backends) == 0)
-		return;
-	table_column(&t, "SLOT", TABLE_RIGHT);
-	table_column(&t, "BACKEND", 0);
-	if (has_weights) {
-		table_column(&t, "WEIGHT", TABLE_RIGHT);
-		table_column(&t, "SHARE", TABLE_RIGHT);
-	}
-	table_column(&t, "POD", TABLE_NAMES);
-	table_column(&t, "NODE", TABLE_ELASTIC);
-	if (has_counts)
-		table_column(&t, "CONNECTIONS", TABLE_RIGHT);
 	value_for_each (b, backends) {
 		FINI(str_fini) struct str where = { 0 };
 		const json_t *ep;
 
 		say_endpoint(&where, b);
 		ep = json_object_get(index, where.text);
-		cell_say(&t, MARK_NONE, b, "{slot:d}");
-		table_cell(&t, MARK_NONE, "%s", where.text);
+		cell_say(&t, "SLOT", TABLE_RIGHT, b, "{slot:d}");
+		table_cell(&t, "BACKEND", MARK_NONE, "%s", where.text);
 		if (has_weights) {
-			cell_say(&t, MARK_NONE, b, "{weight:d}");
-			cell_share(&t, MARK_NONE, b, "share");
+			cell_say(&t, "WEIGHT", TABLE_RIGHT, b, "{weight:d}");
+			cell_share(&t, "SHARE", TABLE_RIGHT, b, "share");
 		}
-		table_cell(&t, ep ? MARK_NONE : MARK_ATTENTION, "%s",
+		table_cell(&t, "POD", TABLE_NAMES | (ep ? MARK_NONE : MARK_ATTENTION), "%s",
 			   ep ? dash(value_text(ep, "pod")) : "no longer an endpoint");
-		cell_say(&t, MARK_NONE, ep, "{node}");
+		cell_say(&t, "NODE", TABLE_ELASTIC, ep, "{node}");
 		ep = value_endpoint(counts, b);
 		if (has_counts)
-			cell_say(&t, MARK_NONE, ep,
+			cell_say(&t, "CONNECTIONS", TABLE_RIGHT, ep,
 				 ep && !value_has(ep, "connections") ? "-" : "{connections:d}");
 	}
 	table_print(out, &t, style, 2);
@@ -301,18 +279,16 @@ static void pools(struct str *out, const json_t *page, const struct style *style
 
 /* --- ports and endpoints --- */
 
-static void set_cell(struct table *t, const json_t *ep, const char *key)
+static void set_cell(struct table *t, const char *title, const json_t *set)
 {
-	const json_t *set = value_get(ep, key);
-
 	if (value_has(set, "slot") && value_bool(set, "used"))
-		cell_say(t, MARK_GOOD, set, "slot {slot:d}");
+		cell_say(t, title, MARK_GOOD, set, "slot {slot:d}");
 	else if (value_bool(set, "used"))
-		table_cell(t, MARK_ATTENTION, "pending");
+		table_cell(t, title, MARK_ATTENTION, "pending");
 	else if (value_has(set, "slot"))
-		cell_say(t, MARK_ATTENTION, set, "still slot {slot:d}: {reason}");
+		cell_say(t, title, MARK_ATTENTION, set, "still slot {slot:d}: {reason}");
 	else
-		table_cell(t, MARK_FAINT, "%s", value_text(set, "reason"));
+		table_cell(t, title, MARK_FAINT, "%s", value_text(set, "reason"));
 }
 
 /* ", 50% of connections stay on this node, 100% in this zone" */
@@ -356,34 +332,20 @@ static void set_summary(struct str *out, const json_t *family)
 static void endpoints(struct str *out, const json_t *family, const struct style *style)
 {
 	const json_t *list = value_get(family, "endpoints");
-	bool uses_cluster = value_bool(family, "uses_cluster_set");
-	bool uses_local = value_bool(family, "uses_local_set");
 	bool has_silent = value_any(list, "silent");
 	FINI(table_fini) struct table t = { 0 };
 
-	if (json_array_size(list) == 0)
-		return;
-	table_column(&t, "ENDPOINT", 0);
-	table_column(&t, "POD", TABLE_NAMES);
-	table_column(&t, "NODE", TABLE_ELASTIC);
-	table_column(&t, "READY", 0);
-	if (uses_cluster)
-		table_column(&t, "CLUSTER SET", 0);
-	if (uses_local)
-		table_column(&t, "LOCAL SET", 0);
-	if (has_silent)
-		table_column(&t, "SILENT", 0);
 	value_for_each (ep, list) {
-		cell_endpoint(&t, MARK_NONE, ep);
-		cell_say(&t, MARK_NONE, ep, "{pod}");
+		cell_endpoint(&t, "ENDPOINT", MARK_NONE, ep);
+		cell_say(&t, "POD", TABLE_NAMES, ep, "{pod}");
 		cell_node(&t, ep);
-		table_cell(&t, MARK_NONE, "%s", condition_text(ep));
-		if (uses_cluster)
-			set_cell(&t, ep, "cluster_set");
-		if (uses_local)
-			set_cell(&t, ep, "local_set");
+		table_cell(&t, "READY", MARK_NONE, "%s", condition_text(ep));
+		if (value_bool(family, "uses_cluster_set"))
+			set_cell(&t, "CLUSTER SET", value_get(ep, "cluster_set"));
+		if (value_bool(family, "uses_local_set"))
+			set_cell(&t, "LOCAL SET", value_get(ep, "local_set"));
 		if (has_silent)
-			cell_silent(&t, "", ep);
+			cell_silent(&t, "SILENT", "", ep);
 	}
 	table_print(out, &t, style, 2);
 }
@@ -408,11 +370,13 @@ static void port_print(struct str *out, const json_t *port, const struct style *
 }
 
 /* Unknown until the first check, a second after the drain began. */
-static void connections_cell(struct table *t, const json_t *l, const char *key, const char *text)
+static void connections_cell(struct table *t, const char *title, const json_t *l, const char *key,
+			     const char *text)
 {
 	bool is_known = value_has(l, key);
 
-	cell_say(t, is_known ? MARK_NONE : MARK_FAINT, l, is_known ? text : "-");
+	cell_say(t, title, TABLE_RIGHT | (is_known ? MARK_NONE : MARK_FAINT), l,
+		 is_known ? text : "-");
 }
 
 /* Backends that are draining. */
@@ -423,17 +387,12 @@ static void draining(struct str *out, const json_t *page, const struct style *st
 
 	if (json_array_size(list) == 0)
 		return;
-	table_column(&t, "DRAINING", 0);
-	table_column(&t, "ACTIVE", TABLE_RIGHT);
-	table_column(&t, "CLOSING", TABLE_RIGHT);
-	table_column(&t, "FOR", 0);
-	table_column(&t, "TIMEOUT IN", 0);
 	value_for_each (l, list) {
-		cell_endpoint(&t, MARK_ATTENTION, l);
-		connections_cell(&t, l, "active", "{active:d}");
-		connections_cell(&t, l, "inactive", "{inactive:d}");
-		cell_say(&t, MARK_NONE, l, value_has(l, "since_ms") ? "{since_ms:ms}" : "?");
-		cell_say(&t, MARK_NONE, l,
+		cell_endpoint(&t, "DRAINING", MARK_ATTENTION, l);
+		connections_cell(&t, "ACTIVE", l, "active", "{active:d}");
+		connections_cell(&t, "CLOSING", l, "inactive", "{inactive:d}");
+		cell_say(&t, "FOR", MARK_NONE, l, value_has(l, "since_ms") ? "{since_ms:ms}" : "?");
+		cell_say(&t, "TIMEOUT IN", MARK_NONE, l,
 			 value_has(l, "timeout_ms") ? "{timeout_ms:ms}" : "never");
 	}
 	str_puts(out, "\n");

@@ -85,15 +85,15 @@ static void row(struct table *t, const json_t *item, const json_t *port, bool is
 		say_port(&number, port);
 		say_port_backends(&backends, port);
 	}
-	cell_say(t, MARK_NONE, item, "{namespace}/{name}");
-	table_cell(t, MARK_NONE, "%s", dash(str_text(&number)));
+	cell_say(t, "SERVICE", TABLE_ELASTIC, item, "{namespace}/{name}");
+	table_cell(t, "PORT", MARK_NONE, "%s", dash(str_text(&number)));
 	if (is_wide)
-		cell_say(t, MARK_NONE, port, "{name}");
-	cell_say(t, MARK_NONE, item, "{type}");
-	table_cell(t, MARK_NONE, "%s", vips.text);
-	table_cell(t, MARK_NONE, "%s", dash(str_text(&backends)));
-	table_cell(t, state_mark(state), "%s", state);
-	table_cell(t, MARK_NONE, "%s",
+		cell_say(t, "NAME", MARK_NONE, port, "{name}");
+	cell_say(t, "TYPE", MARK_NONE, item, "{type}");
+	table_cell(t, "VIP", TABLE_ELASTIC, "%s", vips.text);
+	table_cell(t, "POOL", MARK_NONE, "%s", dash(str_text(&backends)));
+	table_cell(t, "STATE", state_mark(state), "%s", state);
+	table_cell(t, "NOTE", TABLE_COMMENT, "%s",
 		   port != NULL && value_has(port, "note") ? value_text(port, "note")
 							   : value_text(item, "note"));
 }
@@ -102,15 +102,6 @@ void show_services(struct str *out, const json_t *answer, const struct style *st
 {
 	FINI(table_fini) struct table t = { 0 };
 
-	table_column(&t, "SERVICE", TABLE_ELASTIC);
-	table_column(&t, "PORT", 0);
-	if (style->is_wide)
-		table_column(&t, "NAME", 0);
-	table_column(&t, "TYPE", 0);
-	table_column(&t, "VIP", TABLE_ELASTIC);
-	table_column(&t, "POOL", 0);
-	table_column(&t, "STATE", 0);
-	table_column(&t, "NOTE", TABLE_COMMENT);
 	value_for_each (item, value_get(answer, "items")) {
 		const json_t *ports = value_get(item, "ports");
 

@@ -39,18 +39,18 @@ static void row(struct table *t, const json_t *ep)
 {
 	bool is_used = value_bool(ep, "used");
 
-	cell_endpoint(t, MARK_NONE, ep);
-	cell_say(t, MARK_NONE, ep, "{pod}");
+	cell_endpoint(t, "ENDPOINT", MARK_NONE, ep);
+	cell_say(t, "POD", TABLE_NAMES, ep, "{pod}");
 	cell_node(t, ep);
-	table_cell(t, MARK_NONE, "%s", condition_text(ep));
+	table_cell(t, "READY", MARK_NONE, "%s", condition_text(ep));
 	if (is_used)
-		cell_share(t, MARK_GOOD, ep, "probability");
+		cell_share(t, "SHARE", TABLE_RIGHT | MARK_GOOD, ep, "probability");
 	else
-		table_cell(t, MARK_FAINT, "-");
+		table_cell(t, "SHARE", TABLE_RIGHT | MARK_FAINT, "-");
 	if (is_used && value_has(ep, "silent"))
-		cell_silent(t, "silent: ", ep);
+		cell_silent(t, "REASON", "silent: ", ep);
 	else
-		table_cell(t, MARK_NONE, "%s", value_text(ep, "reason"));
+		table_cell(t, "REASON", MARK_NONE, "%s", value_text(ep, "reason"));
 }
 
 /* Is the endpoint selected by `text`: a pod, an address, or an address and port? */
@@ -89,12 +89,6 @@ static void endpoints(struct str *out, const json_t *trace, const struct style *
 	size_t n_others = ROWS_SHOWN - n_used;
 	FINI(table_fini) struct table t = { 0 };
 
-	table_column(&t, "ENDPOINT", 0);
-	table_column(&t, "POD", TABLE_NAMES);
-	table_column(&t, "NODE", TABLE_ELASTIC);
-	table_column(&t, "READY", 0);
-	table_column(&t, "SHARE", TABLE_RIGHT);
-	table_column(&t, "REASON", 0);
 	value_for_each (ep, list) {
 		size_t *left = value_bool(ep, "used") ? &n_used : &n_others;
 

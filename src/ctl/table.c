@@ -44,24 +44,22 @@ size_t text_prefix(const char *text, size_t max)
 	return (size_t)(p - text);
 }
 
-void table_column(struct table *t, const char *title, unsigned int flags)
+void table_cell(struct table *t, const char *title, unsigned int look, const char *fmt, ...)
 {
-	assert(t->cells.n == 0);
-	*vec_push(&t->columns) =
-		(struct table_column){ .title = title, .flags = flags, .width = text_width(title) };
-}
-
-void table_cell(struct table *t, enum mark mark, const char *fmt, ...)
-{
-	struct table_column *col = &t->columns.v[t->cells.n % t->columns.n];
+	struct table_column *col = vec_find(&t->columns, c, strcmp(c->title, title) == 0);
 	char *text;
 	va_list ap;
 
+	if (col == NULL) {
+		col = vec_push(&t->columns);
+		*col = (struct table_column){ title, look & ~TABLE_MARKS, text_width(title) };
+	}
+	assert(t->cells.n % t->columns.n == (size_t)(col - t->columns.v));
 	va_start(ap, fmt);
 	text = xvasprintf(fmt, ap);
 	va_end(ap);
 	col->width = MAX(col->width, text_width(text));
-	*vec_push(&t->cells) = (struct table_cell){ text, mark };
+	*vec_push(&t->cells) = (struct table_cell){ text, (enum mark)(look & TABLE_MARKS) };
 }
 
 size_t table_rows(const struct table *t)
@@ -154,10 +152,13 @@ static void line_end(struct str *out)
 
 void table_print(struct str *out, const struct table *t, const struct style *style, size_t indent)
 {
-	AUTO(free) size_t *width = xcalloc(t->columns.n, sizeof(*width));
-	size_t n = widths_fit(width, t, style->width, indent);
+	AUTO(free) size_t *width = xcalloc(t->columns.n + 1, sizeof(*width));
+	size_t n;
 
+	if (t->columns.n == 0)
+		return;
 	assert(t->cells.n % t->columns.n == 0);
+	n = widths_fit(width, t, style->width, indent);
 	pad(out, indent);
 	for (size_t i = 0; i < n; i++)
 		cell_print(out, style, t->columns.v[i].title, MARK_TITLE, width[i],

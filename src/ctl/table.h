@@ -3,17 +3,17 @@
  * ctl/table - aligned columns that fit a terminal.
  *
  *     struct table t = { 0 };
- *     table_column(&t, "SERVICE", TABLE_ELASTIC);
- *     table_column(&t, "STATE", 0);
- *     table_cell(&t, MARK_NONE, "%s/%s", ns, name);
- *     table_cell(&t, MARK_GOOD, "ok");
+ *     for each service
+ *             table_cell(&t, "SERVICE", TABLE_ELASTIC, "%s/%s", ns, name);
+ *             table_cell(&t, "STATE", MARK_GOOD, "ok");
  *     table_print(&out, &t, &style, 0);
  *     table_fini(&t);
  *
- * Cells are filled row by row. A column is as wide as its widest cell; two blanks separate
- * columns. Cells before the last column contain no blanks where possible, so that a script can
- * split a line at blanks. On a narrow terminal the comment column is shortened first, then elastic
- * columns are cut, widest first. Output to a pipe is never cut. The last column is not padded.
+ * Cells are filled row by row; those of the first row make the columns, and all rows have the same
+ * ones. A column is as wide as its widest cell; two blanks separate columns. Cells before the last
+ * column contain no blanks where possible, so that a script can split a line at blanks. On a narrow
+ * terminal the comment column is shortened first, then elastic columns are cut, widest first.
+ * Output to a pipe is never cut. The last column is not padded.
  */
 #pragma once
 
@@ -37,18 +37,20 @@ enum mark {
 	MARK_FAINT,
 };
 
+/* Of a column, with the mark of a cell: bits above those of enum mark. */
 enum table_flags {
-	TABLE_ELASTIC = 1 << 0, /* may be cut, but not below TABLE_CUT_MIN */
-	TABLE_NAMES = 1 << 1,   /* not cut below TABLE_NAMES_MIN: names differ at their ends */
-	TABLE_RIGHT = 1 << 2,   /* right-aligned: numbers */
-	TABLE_COMMENT = 1 << 3, /* the last column: cut down to TABLE_COMMENT_MIN, then omitted */
+	TABLE_ELASTIC = 1 << 4, /* may be cut, but not below TABLE_CUT_MIN */
+	TABLE_NAMES = 1 << 5,   /* not cut below TABLE_NAMES_MIN: names differ at their ends */
+	TABLE_RIGHT = 1 << 6,   /* right-aligned: numbers */
+	TABLE_COMMENT = 1 << 7, /* the last column: cut down to TABLE_COMMENT_MIN, then omitted */
 };
+#define TABLE_MARKS 0xf
 #define TABLE_CUT_MIN 8
 #define TABLE_NAMES_MIN 24
 #define TABLE_COMMENT_MIN 16
 
 struct table_column {
-	const char *title; /* static text */
+	const char *title;
 	unsigned int flags;
 	size_t width;
 };
@@ -63,10 +65,11 @@ struct table {
 	VEC(struct table_cell) cells;
 };
 
-void table_column(struct table *t, const char *title, unsigned int flags);
-void table_cell(struct table *t, enum mark mark, const char *fmt, ...) PRINTF_LIKE(3, 4);
+/* `title` is static text, other than those of the row's other cells; `look`: mark and flags. */
+void table_cell(struct table *t, const char *title, unsigned int look, const char *fmt, ...)
+	PRINTF_LIKE(4, 5);
 size_t table_rows(const struct table *t);
-/* All rows must be complete. Each line begins with `indent` blanks. */
+/* All rows must be complete; nothing without rows. Each line begins with `indent` blanks. */
 void table_print(struct str *out, const struct table *t, const struct style *style, size_t indent);
 void table_fini(struct table *t);
 

@@ -208,23 +208,26 @@ const char *dash(const char *text)
 
 /* --- cells --- */
 
-void cell_say(struct table *t, enum mark mark, const json_t *object, const char *text)
+void cell_say(struct table *t, const char *title, unsigned int look, const json_t *object,
+	      const char *text)
 {
 	FINI(str_fini) struct str said = { 0 };
 
 	say(&said, object, text);
-	table_cell(t, mark, "%s", dash(str_text(&said)));
+	table_cell(t, title, look, "%s", dash(str_text(&said)));
 }
 
-void cell_share(struct table *t, enum mark mark, const json_t *object, const char *key)
+void cell_share(struct table *t, const char *title, unsigned int look, const json_t *object,
+		const char *key)
 {
 	if (value_has(object, key))
-		table_cell(t, mark, "%.1f%%", 100 * json_number_value(value_get(object, key)));
+		table_cell(t, title, look, "%.1f%%",
+			   100 * json_number_value(value_get(object, key)));
 	else
-		table_cell(t, mark, "?");
+		table_cell(t, title, look, "?");
 }
 
-void cell_endpoint(struct table *t, enum mark mark, const json_t *object)
+void cell_endpoint(struct table *t, const char *title, unsigned int look, const json_t *object)
 {
 	FINI(str_fini) struct str text = { 0 };
 
@@ -234,16 +237,16 @@ void cell_endpoint(struct table *t, enum mark mark, const json_t *object)
 		str_puts(&text, value_text(object, "address"));
 	if (value_has(object, "protocol"))
 		say(&text, object, "/{protocol}");
-	table_cell(t, mark, "%s", text.text);
+	table_cell(t, title, look, "%s", text.text);
 }
 
 void cell_node(struct table *t, const json_t *endpoint)
 {
-	table_cell(t, MARK_NONE, "%s%s", dash(value_text(endpoint, "node")),
+	table_cell(t, "NODE", TABLE_ELASTIC, "%s%s", dash(value_text(endpoint, "node")),
 		   value_bool(endpoint, "on_this_node") ? "*" : "");
 }
 
-void cell_silent(struct table *t, const char *before, const json_t *endpoint)
+void cell_silent(struct table *t, const char *title, const char *before, const json_t *endpoint)
 {
 	FINI(str_fini) struct str text = { 0 };
 
@@ -252,5 +255,6 @@ void cell_silent(struct table *t, const char *before, const json_t *endpoint)
 		say(&text, value_get(endpoint, "silent"),
 		    "{unanswered:handshake} unanswered, the last {last_ms:ago}");
 	}
-	table_cell(t, text.len > 0 ? MARK_ATTENTION : MARK_NONE, "%s", dash(str_text(&text)));
+	table_cell(t, title, text.len > 0 ? MARK_ATTENTION : MARK_NONE, "%s",
+		   dash(str_text(&text)));
 }

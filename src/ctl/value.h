@@ -63,13 +63,15 @@ const char *condition_text(const json_t *endpoint);
 /* `text`, or "-" when it is empty. */
 const char *dash(const char *text);
 
-/* A cell with say(); "-" if nothing is said. */
-void cell_say(struct table *t, enum mark mark, const json_t *object, const char *text);
+/* Cells as table_cell(). With say(); "-" if nothing is said. */
+void cell_say(struct table *t, const char *title, unsigned int look, const json_t *object,
+	      const char *text);
 /* A share of connections; "?" if it is null: not predictable. */
-void cell_share(struct table *t, enum mark mark, const json_t *object, const char *key);
+void cell_share(struct table *t, const char *title, unsigned int look, const json_t *object,
+		const char *key);
 /* "ADDRESS:PORT", with "/PROTOCOL" if the object has one. */
-void cell_endpoint(struct table *t, enum mark mark, const json_t *object);
+void cell_endpoint(struct table *t, const char *title, unsigned int look, const json_t *object);
 /* Member "silent" of the endpoint, after `before`; "-" without one. */
-void cell_silent(struct table *t, const char *before, const json_t *endpoint);
-/* Its node, with a star for this one. */
+void cell_silent(struct table *t, const char *title, const char *before, const json_t *endpoint);
+/* Column NODE: its node, with a star for this one. */
 void cell_node(struct table *t, const json_t *endpoint);
