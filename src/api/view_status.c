@@ -384,6 +384,8 @@ void view_status(struct jsonw *w, const struct serve_context *ctx, const struct 
 		 bool is_public, uint64_t now)
 {
 	FINI(serve_source_info_fini) struct serve_source_info source = { 0 };
+	const char *option;
+	json_t *value;
 
 	if (ctx->source.describe != NULL)
 		ctx->source.describe(ctx->source.arg, &source);
@@ -406,9 +408,9 @@ void view_status(struct jsonw *w, const struct serve_context *ctx, const struct 
 	view_sync(w, ctx, now);
 	view_rejected(w, ctx, t, now);
 	jsonw_object(w, "options");
-	for (size_t i = 0; !is_public && i < ctx->n_options; i++)
-		if (ctx->options[i].value[0] != '\0')
-			jsonw_text(w, ctx->options[i].name, ctx->options[i].value);
+	json_object_foreach (is_public ? NULL : ctx->options, option, value)
+		if (json_string_length(value) > 0)
+			jsonw_text(w, option, json_string_value(value));
 	jsonw_end(w);
 	view_problems(w, ctx, &source, t);
 	jsonw_end(w);

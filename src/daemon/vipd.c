@@ -59,7 +59,6 @@ struct vipd {
 	struct source *source;
 	struct walk problems; /* of problems_collect() */
 	struct serve_context context;
-	VEC(struct serve_option) shown; /* options of `context` */
 	struct serve_control *control;
 	struct servers *servers;
 	struct monitor *monitor;
@@ -494,13 +493,6 @@ static void raise_fd_limit(void)
 	(void)setrlimit(RLIMIT_NOFILE, &rl);
 }
 
-static void configz(void *arg, struct str *out)
-{
-	const struct vipd *v = arg;
-
-	options_configz(&v->options, out);
-}
-
 static int open_servers(struct vipd *v, struct err *err)
 {
 	const struct servers_config config = {
@@ -518,7 +510,6 @@ static int open_servers(struct vipd *v, struct err *err)
 			.sources = sources,
 			.has_page = options_has_page(&v->options),
 			.failovers = failovers_count,
-			.config = configz,
 			.arg = v,
 		},
 	};
@@ -541,25 +532,16 @@ static void open_drains(struct vipd *v)
 
 static void shown_clear(struct vipd *v)
 {
-	vec_for_each (o, &v->shown)
-		free((char *)(uintptr_t)o->value);
-	vec_clear(&v->shown);
-}
-
-static void shown_add(void *arg, const char *name, const char *value)
-{
-	struct vipd *v = arg;
-
-	*vec_push(&v->shown) = (struct serve_option){ name, xstrdup(value) };
+	json_decref(v->context.options);
+	free(v->context.configz);
 }
 
 /* All options in force, defaults included. */
 static void shown_set(struct vipd *v)
 {
 	shown_clear(v);
-	options_list(&v->options, shown_add, v);
-	v->context.options = v->shown.v;
-	v->context.n_options = v->shown.n;
+	v->context.options = options_list(&v->options);
+	v->context.configz = options_configz(&v->options);
 }
 
 static int open_serve(struct vipd *v, struct err *err)
@@ -701,7 +683,6 @@ static void vipd_close(struct vipd *v)
 	other_plane_close(&v->other);
 	lock_release(v->lock);
 	shown_clear(v);
-	vec_fini(&v->shown);
 	if (v->base != NULL)
 		event_base_free(v->base);
 	model_fini(&v->model);

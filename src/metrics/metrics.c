@@ -136,15 +136,17 @@ void metrics_conntrack(struct metrics *m, const struct metrics_scans *scans)
 static void configz(const struct metrics_config *c, struct http_reply *reply)
 {
 	reply->type = "application/json";
-	c->config(c->arg, &reply->body);
+	str_printf(&reply->body, "%s\n", c->ctx->configz);
 }
 
 static void flagz(const struct metrics_config *c, struct http_reply *reply)
 {
+	const char *name;
+	json_t *value;
+
 	str_puts(&reply->body, "\nvipd flagz\n" WARNING);
-	for (size_t i = 0; i < c->ctx->n_options; i++)
-		str_printf(&reply->body, "%s=%s\n", c->ctx->options[i].name,
-			   c->ctx->options[i].value);
+	json_object_foreach (c->ctx->options, name, value)
+		str_printf(&reply->body, "%s=%s\n", name, json_string_value(value));
 }
 
 static void statusz(const struct metrics_config *c, struct http_reply *reply)
@@ -215,7 +217,7 @@ static bool zpages_answer(const struct metrics_config *config, const struct http
 		{ "/metrics/slis", slis },
 	};
 
-	for (size_t i = 0; config->config != NULL && i < ARRAY_SIZE(pages); i++) {
+	for (size_t i = 0; config->ctx->configz != NULL && i < ARRAY_SIZE(pages); i++) {
 		if (strcmp(q->path, pages[i].path) != 0)
 			continue;
 		reply->status = 200;

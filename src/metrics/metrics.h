@@ -61,8 +61,6 @@ struct metrics_config {
 			void *add_arg);
 	/* Read the counters of failover. May be NULL. */
 	void (*failovers)(void *arg, struct metrics_failovers *ret);
-	/* For /configz. NULL: without the debugging pages. */
-	void (*config)(void *arg, struct str *out);
 	void *arg;
 };
 

@@ -731,19 +731,16 @@ bool options_take_log(struct options *o, const struct options *new)
 	return true;
 }
 
-void options_configz(const struct options *o, struct str *ret)
+char *options_configz(const struct options *o)
 {
 	json_t *config = config_tree(o->record.effective);
 	json_auto_t *all = json_object();
-	AUTO(free) char *text = NULL;
 
 	(void)json_object_set_new(config, "apiVersion",
 				  json_string("kubeproxy.config.k8s.io/v1alpha1"));
 	(void)json_object_set_new(config, "kind", json_string("KubeProxyConfiguration"));
 	(void)json_object_set_new(all, "kubeproxy.config.k8s.io", config);
-	text = json_dumps(all, JSON_COMPACT | JSON_SORT_KEYS);
-	str_puts(ret, text ? text : "{}");
-	str_puts(ret, "\n");
+	return json_dumps(all, JSON_COMPACT | JSON_SORT_KEYS);
 }
 
 /* Without user and password between "://" and "@". */
@@ -762,8 +759,9 @@ static void value_put(struct str *ret, const char *value)
 }
 
 /* The effective value: from the command line, the file or the default. */
-static void flag_value(const struct options *o, const struct cli_option *f, struct str *ret)
+static json_t *flag_value(const struct options *o, const struct cli_option *f)
 {
+	FINI(str_fini) struct str value = { 0 };
 	const char *text = f->preset;
 	AUTO(free) char *dump = NULL;
 	char name[FIELD_NAME_MAX];
@@ -778,21 +776,19 @@ static void flag_value(const struct options *o, const struct cli_option *f, stru
 			if (s->option == f)
 				text = s->value;
 	}
-	value_put(ret, text != NULL ? text : "");
+	value_put(&value, text != NULL ? text : "");
+	return json_string(str_clean(value.text)); /* a path may be no UTF-8 */
 }
 
-void options_list(const struct options *o,
-		  void (*add)(void *arg, const char *name, const char *value), void *arg)
+json_t *options_list(const struct options *o)
 {
-	FINI(str_fini) struct str value = { 0 };
+	json_t *ret = json_object();
 
 	for (size_t i = 0; i < vipd_cli.n_options; i++) {
 		const struct cli_option *f = &vipd_cli.options[i];
 
-		if (f->name == NULL || f->effect != CLI_EFFECTIVE)
-			continue;
-		str_clear(&value);
-		flag_value(o, f, &value);
-		add(arg, f->name, str_text(&value));
+		if (f->name != NULL && f->effect == CLI_EFFECTIVE)
+			(void)json_object_set_new(ret, f->name, flag_value(o, f));
 	}
+	return ret;
 }

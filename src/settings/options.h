@@ -174,9 +174,8 @@ enum options_use options_use(const struct options *o, const struct options_setti
  */
 json_t *options_field(const struct options *o, const struct options_setting *s,
 		      char name[static FIELD_NAME_MAX]);
-/* The effective configuration as JSON, as on kube-proxy's /configz. */
-void options_configz(const struct options *o, struct str *ret);
-/* Call `add` for every effective flag with its value, without passwords. */
-void options_list(const struct options *o,
-		  void (*add)(void *arg, const char *name, const char *value), void *arg);
+/* The effective configuration as JSON, as on kube-proxy's /configz. The caller frees it. */
+char *options_configz(const struct options *o);
+/* Every effective flag with its value as text, without passwords; a new reference. */
+json_t *options_list(const struct options *o);
 bool options_has_page(const struct options *o);

@@ -7,6 +7,8 @@
  */
 #pragma once
 
+#include <jansson.h>
+
 #include "plane/plane.h"
 #include "sync/sync.h"
 
@@ -41,12 +43,6 @@ struct serve_source {
 	void *arg;
 };
 
-/* An option in force, as text without passwords; "" if it is not set. */
-struct serve_option {
-	const char *name;
-	const char *value;
-};
-
 /* Consequence of a missing Node object. */
 #define SERVE_NO_NODE \
 	"/healthz answers 503, and no endpoint counts as local; --hostname-override must be the name of this node's Node object"
@@ -70,8 +66,8 @@ struct serve_context {
 	const struct failover *failover; /* of handshakes; NULL: --failover=off */
 	struct monitor *monitor;         /* subscribers; NULL: not available */
 	struct serve_source source;
-	const struct serve_option *options;
-	size_t n_options;
+	json_t *options;              /* in force, by name: texts, "" if not set; NULL: none */
+	char *configz;                /* answer of /configz; NULL: no debugging pages */
 	enum plane_counting counting; /* of the plane */
 	uint64_t started_ns;          /* now_ns() */
 };

@@ -56,6 +56,7 @@ static inline void serve_world_fini(struct serve_world *w)
 	plan_fini(&w->p);
 	model_fini(&w->m);
 	mock_fini(&w->k);
+	json_decref(w->ctx.options);
 	assert_int_equal(name_count(), 0);
 }
 

@@ -46,11 +46,6 @@ static void parsed_fini(struct parsed *p)
 	free(p->text);
 }
 
-static void line_add(void *arg, const char *name, const char *value)
-{
-	str_printf(arg, "%s=%s\n", name, value);
-}
-
 /* CFG-48: values from any source, without passwords. */
 static void test_flagz(void **state)
 {
@@ -63,14 +58,19 @@ static void test_flagz(void **state)
 	};
 	struct parsed p;
 	struct str flagz = { 0 };
-	struct str configz = { 0 };
+	json_t *flags;
+	char *configz;
+	const char *name;
+	json_t *value;
 
 	(void)state;
 	parse(&p, "--master=https://who:secret@api.example:6443,https://token@other "
 		  "--metrics-per-service=service --oom-score-adj -500 --cluster-cidr=10.0.0.0/8");
 	assert_int_equal(p.r, 0);
-	options_list(&p.o, line_add, &flagz);
-	options_configz(&p.o, &configz);
+	flags = options_list(&p.o);
+	configz = options_configz(&p.o);
+	json_object_foreach (flags, name, value)
+		str_printf(&flagz, "%s=%s\n", name, json_string_value(value));
 	for (size_t i = 0; i < ARRAY_SIZE(wanted); i++) {
 		if (strstr(flagz.text, wanted[i]) == NULL)
 			print_error("no '%s' in\n%s\n", wanted[i], flagz.text);
@@ -78,11 +78,12 @@ static void test_flagz(void **state)
 	}
 	assert_null(strstr(flagz.text, "secret"));
 	assert_null(strstr(flagz.text, "token"));
-	assert_null(strstr(configz.text, "secret"));
-	assert_non_null(strstr(configz.text, "{\"kubeproxy.config.k8s.io\":{"));
-	assert_non_null(strstr(configz.text, "\"clusterCIDR\":\"10.0.0.0/8\""));
+	assert_null(strstr(configz, "secret"));
+	assert_non_null(strstr(configz, "{\"kubeproxy.config.k8s.io\":{"));
+	assert_non_null(strstr(configz, "\"clusterCIDR\":\"10.0.0.0/8\""));
 	str_fini(&flagz);
-	str_fini(&configz);
+	json_decref(flags);
+	free(configz);
 	parsed_fini(&p);
 }
 
@@ -333,7 +334,7 @@ static void test_values(void **state)
 /* A list continues, as pflag's StringSlice and MapStringBool; other flags have one value. */
 static void test_repeated(void **state)
 {
-	struct str text = { 0 };
+	char *text;
 	struct parsed p;
 
 	parse(&p, "--nodeport-addresses=192.168.0.0/16 --nodeport-addresses=10.0.0.0/8,fd00::/8 "
@@ -344,20 +345,20 @@ static void test_repeated(void **state)
 	assert_int_equal(p.config.nodeport_cidrs.n, 3);
 	assert_int_equal(p.config.cluster_cidrs.n, 1);
 	assert_true(p.config.no_external_ips);
-	options_configz(&p.o, &text);
-	assert_non_null(strstr(text.text, "[\"192.168.0.0/16\",\"10.0.0.0/8\",\"fd00::/8\"]"));
-	assert_non_null(strstr(text.text, "\"AllowServiceExternalIPs\":false"));
-	assert_non_null(strstr(text.text, "\"WinDSR\":true"));
-	assert_non_null(strstr(text.text, "\"clusterCIDR\":\"10.2.0.0/16\""));
-	assert_non_null(strstr(text.text, "\"masqueradeAll\":true"));
-	assert_non_null(strstr(text.text, "\"healthzBindAddress\":\"[::]:1\""));
-	assert_non_null(strstr(text.text, "\"metricsBindAddress\":\"[::1]:9999\""));
+	text = options_configz(&p.o);
+	assert_non_null(strstr(text, "[\"192.168.0.0/16\",\"10.0.0.0/8\",\"fd00::/8\"]"));
+	assert_non_null(strstr(text, "\"AllowServiceExternalIPs\":false"));
+	assert_non_null(strstr(text, "\"WinDSR\":true"));
+	assert_non_null(strstr(text, "\"clusterCIDR\":\"10.2.0.0/16\""));
+	assert_non_null(strstr(text, "\"masqueradeAll\":true"));
+	assert_non_null(strstr(text, "\"healthzBindAddress\":\"[::]:1\""));
+	assert_non_null(strstr(text, "\"metricsBindAddress\":\"[::1]:9999\""));
 	assert_string_equal(p.o.record.ignored.text, "feature gate WinDSR");
 	parsed_fini(&p);
 	parse(&p, "--nodeport-addresses=primary --nodeport-addresses=");
 	assert_int_equal(p.r, 0);
 	parsed_fini(&p);
-	str_fini(&text);
+	free(text);
 }
 
 /* HC-01, CFG-09 to CFG-11, CFG-21, CFG-22: where the servers are. */

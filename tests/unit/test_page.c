@@ -184,14 +184,12 @@ static void test_paths(void **state)
 /* Flags of vipd are visible on the control socket only. */
 static void test_options(void **state)
 {
-	static const struct serve_option options[] = { { "--kubeconfig", "/secret/place" } };
 	struct world w;
 	struct http_reply reply;
 
 	(void)state;
 	world_init(&w);
-	w.w.ctx.options = options;
-	w.w.ctx.n_options = 1;
+	w.w.ctx.options = json_pack("{s:s}", "--kubeconfig", "/secret/place");
 	sync_all(&w.w);
 	assert_true(ask(&w, "/v1/status", HERE, &reply));
 	assert_null(strstr(reply.body.text, "secret"));
@@ -365,7 +363,6 @@ static void test_status_parts(void **state)
 {
 	struct plane_ops ops = mock_plane_ops;
 	struct plane plane = { .ops = &ops };
-	struct serve_option option = { "v", "2" };
 	size_t *const numbers[] = { &drains.n_draining, &drains.n_drained, &drains.n_timed_out };
 	struct world w;
 	char tag[64] = "";
@@ -376,8 +373,7 @@ static void test_status_parts(void **state)
 	ops.drains = drains_get;
 	w.w.ctx.plane = &plane;
 	w.w.ctx.source = (struct serve_source){ describe, NULL };
-	w.w.ctx.options = &option;
-	w.w.ctx.n_options = 1;
+	w.w.ctx.options = json_pack("{s:s}", "v", "2");
 	assert_false(is_same(&w, "/v1/status", tag));
 	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
 		assert_true(is_same(&w, "/v1/status", tag));
@@ -386,7 +382,7 @@ static void test_status_parts(void **state)
 	}
 	strcpy(note_text, "other");
 	assert_false(is_same(&w, "/v1/status", tag));
-	option.value = "4";
+	assert_int_equal(json_object_set_new(w.w.ctx.options, "v", json_string("4")), 0);
 	assert_false(is_same(&w, "/v1/status", tag));
 	assert_true(is_same(&w, "/v1/status", tag));
 	world_fini(&w);

@@ -697,7 +697,6 @@ static void describe(void *arg, struct serve_source_info *ret)
 
 static void test_status(void **state)
 {
-	static const struct serve_option options[] = { { "min-sync-period", "0s" } };
 	struct serve_world w;
 	int n_errors = 0;
 	json_t *st;
@@ -705,8 +704,7 @@ static void test_status(void **state)
 	(void)state;
 	serve_world_init(&w);
 	w.ctx.source = (struct serve_source){ describe, &n_errors };
-	w.ctx.options = options;
-	w.ctx.n_options = 1;
+	w.ctx.options = json_pack("{s:s}", "min-sync-period", "0s");
 	put_service(&w, "shop/cart", "ip=10.96.0.1 ip=fd00::1 port=http:80");
 	put_slice(&w, "shop/cart-1", "cart", "|http:8080|1 rs;2 rs");
 	st = status(&w, T0 + 2 * NSEC_PER_SEC);
