@@ -69,14 +69,15 @@ struct cli_option {
 	struct cli_value value;
 	const char *help;    /* noun phrase or imperative; the default is appended */
 	const char *preset;  /* default as text; NULL: none */
-	const char *fields;  /* of the configuration file, separated by blanks */
+	const char *field;   /* of the configuration file */
 	const char *words;   /* possible values, separated by blanks */
 	const char *group;   /* heading above this option and those that follow */
 	char letter;         /* short option, or 0 */
 	char command_letter; /* for cli_command.options; 0: all commands take the option */
 	unsigned char kind;  /* enum config_kind where it does not follow from the type */
 	enum cli_effect effect;
-	const char *differs; /* from kube-proxy's setting of this name; NULL: in nothing */
+	const char *nft_field; /* with the same meaning, in the section of another mode; or NULL */
+	const char *differs;   /* from kube-proxy's setting of this name; NULL: in nothing */
 };
 
 struct run;

@@ -182,7 +182,7 @@ static int set_whole(const struct cli_option *o, void *at, const char *value, st
 		break;
 	case CLI_CHOICE:
 		/* kube-proxy's choices: empty is the default */
-		if (*value == '\0' && o->fields != NULL)
+		if (*value == '\0' && o->field != NULL)
 			return 0;
 		r = word_find(&n, o, value, err);
 		n += v->min;

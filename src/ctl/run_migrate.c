@@ -46,14 +46,14 @@ static const char *reason(const char *help)
 
 static void setting_report(json_t *r, const struct options *o, const struct options_setting *s)
 {
-	char name[FIELD_NAME_MAX];
-	json_auto_t *field = options_field(o, s, name);
+	const char *name;
+	json_auto_t *field = options_field(o, s, &name);
 
 	switch (options_use(o, s)) {
 	case OPTIONS_SAME:
 		if (field != NULL)
 			check_add(r, "same", CHECK_OK, NULL, "%s %s", s->name, s->value);
-		else if (s->option->fields != NULL)
+		else if (s->option->field != NULL)
 			check_add(r, "differs", CHECK_WARNING, "use flags instead of a file",
 				  "%s %s: a configuration file cannot disable this server", s->name,
 				  s->value);
@@ -166,13 +166,13 @@ static int config_write(const struct options *o, const char *path, struct err *e
 {
 	json_auto_t *root = json_object();
 	FINI(str_fini) struct str text = { 0 };
-	char name[FIELD_NAME_MAX];
 	FILE *f = strcmp(path, "-") == 0 ? stdout : fopen(path, "we");
 	int r = 0;
 
 	vec_for_each (s, &o->record.settings) {
 		enum options_use use = options_use(o, s);
-		json_t *value = options_field(o, s, name);
+		const char *name;
+		json_t *value = options_field(o, s, &name);
 
 		if (value != NULL && (use == OPTIONS_SAME || use == OPTIONS_DIFFERS))
 			(void)json_object_set_new(root, name, value);

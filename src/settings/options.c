@@ -7,7 +7,6 @@
  */
 #include "settings/options.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -40,35 +39,26 @@ static enum config_kind kind_of(const struct cli_option *f)
 	return f->kind != CONFIG_NONE ? (enum config_kind)f->kind : kinds[f->value.type];
 }
 
-/* The row's next field into `name`; NULL behind the last one. */
-static const char *field_next(const char *at, char name[static FIELD_NAME_MAX])
+/* Is `name`, or NULL, this field; or is `field` its section? */
+static bool is_field(const char *name, const char *field, bool *is_section)
 {
-	size_t len;
+	size_t len = strlen(field);
 
-	if (at == NULL || *at == '\0')
-		return NULL;
-	len = strcspn(at, " ");
-	assert(len < FIELD_NAME_MAX);
-	memcpy(name, at, len);
-	name[len] = '\0';
-	return at + len + (at[len] == ' ');
+	if (name == NULL || strncmp(name, field, len) != 0)
+		return false;
+	*is_section |= name[len] == '.';
+	return name[len] == '\0';
 }
 
 /* The row of the field; `*is_section`: a field of this section exists. */
 static const struct cli_option *field_find(const char *field, bool *is_section)
 {
-	size_t len = strlen(field);
-	char name[FIELD_NAME_MAX];
-
 	for (size_t i = 0; i < vipd_cli.n_options; i++) {
 		const struct cli_option *f = &vipd_cli.options[i];
-		const char *at = f->kind != CONFIG_SHARED ? f->fields : NULL;
 
-		while ((at = field_next(at, name)) != NULL) {
-			if (strcmp(name, field) == 0)
-				return f;
-			*is_section |= strncmp(name, field, len) == 0 && name[len] == '.';
-		}
+		if (f->kind != CONFIG_SHARED && (is_field(f->field, field, is_section) ||
+						 is_field(f->nft_field, field, is_section)))
+			return f;
 	}
 	return NULL;
 }
@@ -84,12 +74,13 @@ static enum config_kind field_kind(const char *field)
 /* Sections of the other modes show the values of the mode in use. */
 static void effective_put(struct options *o, const struct cli_option *f, const char *text)
 {
-	const char *at = f->kind != CONFIG_SHARED ? f->fields : NULL;
-	char name[FIELD_NAME_MAX];
+	json_auto_t *value = config_from_text(kind_of(f), text);
 
-	while ((at = field_next(at, name)) != NULL)
-		(void)json_object_set_new(o->record.effective, name,
-					  config_from_text(kind_of(f), text));
+	if (f->field == NULL || f->kind == CONFIG_SHARED)
+		return;
+	(void)json_object_set(o->record.effective, f->field, value);
+	if (f->nft_field != NULL)
+		(void)json_object_set(o->record.effective, f->nft_field, value);
 }
 
 static bool is_prefix(const char *prefix, const char *text)
@@ -404,8 +395,8 @@ static int validate(const struct parse *p, struct err *err)
 /* CFG-02: the file replaces flags that have a field, with exceptions. */
 static bool is_replaced(const struct parse *p, const struct cli_option *f)
 {
-	return p->file != NULL && f->fields != NULL && strcmp(f->fields, "hostnameOverride") != 0 &&
-	       !is_prefix("logging.", f->fields);
+	return p->file != NULL && f->field != NULL && strcmp(f->field, "hostnameOverride") != 0 &&
+	       !is_prefix("logging.", f->field);
 }
 
 static int flag_apply(struct parse *p, const struct cli_option *f, const char *value,
@@ -648,37 +639,35 @@ bool options_has_page(const struct options *o)
 						     ip_addr_is_loopback(&o->servers.metrics.addr));
 }
 
-/* The field of a setting; of a flag, the one of the mode in use before others. False: none. */
-static bool setting_field(const struct options *o, const struct options_setting *s,
-			  char name[static FIELD_NAME_MAX])
+/* The field of a setting; of a flag with two, the one of the mode in use. NULL: none. */
+static const char *setting_field(const struct options *o, const struct options_setting *s)
 {
-	const char *at = is_prefix("-", s->name) ? s->option->fields : s->name;
+	const struct cli_option *f = s->option;
 
-	while ((at = field_next(at, name)) != NULL)
-		if (!is_foreign(o, name))
-			return true;
-	return field_next(s->option->fields, name) != NULL;
+	if (s->name[0] != '-')
+		return s->name;
+	return f->nft_field != NULL && is_foreign(o, f->field) ? f->nft_field : f->field;
 }
 
 enum options_use options_use(const struct options *o, const struct options_setting *s)
 {
-	char name[FIELD_NAME_MAX];
+	const char *field = setting_field(o, s);
 
 	if (s->option->effect != CLI_EFFECTIVE)
 		return OPTIONS_UNUSED;
-	if (setting_field(o, s, name) && is_foreign(o, is_prefix("-", s->name) ? name : s->name))
+	if (field != NULL && is_foreign(o, field))
 		return OPTIONS_OTHER_MODE;
 	return s->option->differs != NULL ? OPTIONS_DIFFERS : OPTIONS_SAME;
 }
 
-json_t *options_field(const struct options *o, const struct options_setting *s,
-		      char name[static FIELD_NAME_MAX])
+json_t *options_field(const struct options *o, const struct options_setting *s, const char **name)
 {
 	bool is_port = s->option->kind == CONFIG_SHARED;
 
-	if (!setting_field(o, s, name) || (is_port && strtol(s->value, NULL, 10) == 0))
+	*name = setting_field(o, s);
+	if (*name == NULL || (is_port && strtol(s->value, NULL, 10) == 0))
 		return NULL;
-	return json_incref(json_object_get(o->record.effective, name));
+	return json_incref(json_object_get(o->record.effective, *name));
 }
 
 void options_effective(const struct options *o, struct str *ret)
@@ -764,11 +753,10 @@ static json_t *flag_value(const struct options *o, const struct cli_option *f)
 	FINI(str_fini) struct str value = { 0 };
 	const char *text = f->preset;
 	AUTO(free) char *dump = NULL;
-	char name[FIELD_NAME_MAX];
 	const json_t *v;
 
-	if (f->fields != NULL && f->kind != CONFIG_SHARED && field_next(f->fields, name) != NULL) {
-		v = json_object_get(o->record.effective, name);
+	if (f->field != NULL && f->kind != CONFIG_SHARED) {
+		v = json_object_get(o->record.effective, f->field);
 		dump = json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY | JSON_SORT_KEYS);
 		text = json_is_string(v) ? json_string_value(v) : dump;
 	} else {

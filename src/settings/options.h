@@ -35,7 +35,6 @@ enum options_action {
 };
 
 #define OOM_SCORE_UNSET INT32_MIN
-#define FIELD_NAME_MAX 64 /* of the file, with the terminator */
 
 /* CFG-07. In the order of the words of --proxy-mode; iptables is served by the nftables plane. */
 enum proxy_mode {
@@ -169,11 +168,10 @@ void options_differences(const struct options *old, const struct options *new, s
 bool options_take_log(struct options *o, const struct options *new);
 enum options_use options_use(const struct options *o, const struct options_setting *s);
 /*
- * The name of the setting's field and its effective value, a new reference. NULL: a flag that no
- * field expresses.
+ * The name of the setting's field, borrowed, and its effective value, a new reference. NULL: a flag
+ * that no field expresses.
  */
-json_t *options_field(const struct options *o, const struct options_setting *s,
-		      char name[static FIELD_NAME_MAX]);
+json_t *options_field(const struct options *o, const struct options_setting *s, const char **name);
 /* The effective configuration as JSON, as on kube-proxy's /configz. The caller frees it. */
 char *options_configz(const struct options *o);
 /* Every effective flag with its value as text, without passwords; a new reference. */

@@ -559,11 +559,11 @@ static void row_put(struct str *ret, const struct cli_option *o)
 	if (o->name != NULL)
 		str_printf(ret, "`%s%s` ", o->name[1] == '\0' ? "-" : "--", o->name);
 	str_puts(ret, "| ");
-	if (o->fields != NULL)
-		str_puts(ret, "`");
-	for (const char *p = o->fields; p != NULL && *p != '\0'; p++)
-		str_puts(ret, *p == ' ' ? "` `" : (const char[]){ *p, '\0' });
-	str_printf(ret, "%s| %s | ", o->fields != NULL ? "` " : "", effects[o->effect]);
+	if (o->field != NULL)
+		str_printf(ret, "`%s` ", o->field);
+	if (o->nft_field != NULL)
+		str_printf(ret, "`%s` ", o->nft_field);
+	str_printf(ret, "| %s | ", effects[o->effect]);
 	cli_help_text(&help, o);
 	for (const char *p = help.text; *p != '\0'; p++)
 		str_printf(ret, "%s%c", *p == '|' ? "\\" : "", *p);
