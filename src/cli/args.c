@@ -195,3 +195,16 @@ int cli_next(struct cli_args *a, const struct cli *cli, const struct cli_option 
 		*value = arg + len + 1;
 	return value_take(a, *option, value, err);
 }
+
+void cli_foresee(const struct cli *cli, const struct cli_option *o, void *settings, int argc,
+		 char **argv)
+{
+	struct cli_args args = { argc, argv };
+	const struct cli_option *found;
+	const char *value;
+	int r;
+
+	while ((r = cli_next(&args, cli, &found, &value, NULL)) != 0)
+		if (r > 0 && found == o)
+			(void)!cli_set(o, settings, value, NULL);
+}

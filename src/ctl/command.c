@@ -376,19 +376,6 @@ struct words {
 	int n;
 };
 
-/* Find -o json first: it also applies to errors in earlier arguments. */
-static void output_foresee(int argc, char **argv)
-{
-	struct cli_args args = { argc, argv };
-	const struct cli_option *o;
-	const char *value;
-	int r;
-
-	while ((r = cli_next(&args, &vipctl, &o, &value, NULL)) != 0)
-		if (r > 0 && o == &options[0] && strcmp(value, "json") == 0)
-			line.run.output = OUTPUT_JSON;
-}
-
 static int line_parse(struct words *words, int argc, char **argv)
 {
 	struct cli_args args = { argc, argv };
@@ -513,7 +500,8 @@ int command_main(int argc, char **argv)
 	if (socket != NULL && *socket != '\0')
 		line.run.client.path = socket;
 	line.timeout_s = TIMEOUT_S_DEFAULT;
-	output_foresee(argc, argv);
+	/* -o json also applies to errors in earlier arguments. */
+	cli_foresee(&vipctl, &options[0], &line, argc, argv);
 	code = line_parse(&words, argc, argv);
 	if (code != 0)
 		return code;

@@ -2,8 +2,8 @@
 /*
  * settings/options - flags, then the configuration file, into struct options.
  *
- * Flags are parsed twice: first into a scratch copy, because flags that the file replaces
- * must be valid as well, then after the file, which they override or complete.
+ * With a file, flags are parsed twice: first alone, because flags that the file replaces must be
+ * valid as well, then after the file, which they override or complete.
  */
 #include "settings/options.h"
 
@@ -532,40 +532,20 @@ void options_fini(struct options *o)
  * The log format also applies to errors in other flags and fields: it is read from the flag,
  * else from the file, before anything is checked.
  */
-static void log_format_peek(struct options *o, const struct config *file, int argc, char **argv)
+static void log_format_foresee(struct options *o, const struct config *file, int argc, char **argv)
 {
 	const struct config_value *field = file ? config_find(file, "logging.format") : NULL;
 	const struct cli_option *format = cli_find(&vipd_cli, "logging-format", 14);
-	struct cli_args args = { argc, argv };
-	const struct cli_option *f;
-	const char *value;
-	int r;
 
 	if (field != NULL)
 		(void)!cli_set(format, o, field->text, NULL);
-	while ((r = cli_next(&args, &vipd_cli, &f, &value, NULL)) != 0)
-		if (r > 0 && f == format)
-			(void)!cli_set(format, o, value, NULL);
+	cli_foresee(&vipd_cli, format, o, argc, argv);
 }
 
 /* Needs no valid configuration. */
 static bool is_for_people(const struct options *o)
 {
 	return o->action == OPTIONS_HELP || o->action == OPTIONS_VERSION || o->shell != NULL;
-}
-
-/* All flags must be valid, including those that a file replaces. Yields --config. */
-static int flags_check(const char **ret, int argc, char **argv, struct err *err)
-{
-	FINI(options_fini) struct options o;
-	struct parse p = { .o = &o };
-	int r;
-
-	options_init(&o);
-	r = flags_apply(&p, argc, argv, err);
-	if (r == 0)
-		*ret = is_for_people(&o) ? NULL : o.config;
-	return r;
 }
 
 static int hostname_find(struct options *o, struct err *err)
@@ -583,14 +563,20 @@ static int hostname_find(struct options *o, struct err *err)
 	return r < 0 ? err_wrap(err, r, "host name") : 0;
 }
 
+/* From the defaults: the file, then flags that it does not replace. */
 static int file_read_apply(struct parse *p, struct config *file, const char *path, int argc,
 			   char **argv, struct err *err)
 {
-	int r = config_read(file, path, field_kind, err);
+	int r;
 
+	options_fini(p->o);
+	options_init(p->o);
+	r = config_read(file, path, field_kind, err);
 	p->file = file;
-	log_format_peek(p->o, file, argc, argv);
-	return r < 0 ? r : file_apply(p, err);
+	log_format_foresee(p->o, file, argc, argv);
+	if (r == 0)
+		r = file_apply(p, err);
+	return r < 0 ? r : flags_apply(p, argc, argv, err);
 }
 
 int options_parse(struct options *o, struct model_config *config, int argc, char **argv,
@@ -598,16 +584,13 @@ int options_parse(struct options *o, struct model_config *config, int argc, char
 {
 	struct parse p = { .o = o };
 	struct config file = { 0 };
-	const char *path = NULL;
 	int r;
 
 	options_init(o);
-	log_format_peek(o, NULL, argc, argv);
-	r = flags_check(&path, argc, argv, err);
-	if (r == 0 && path != NULL)
-		r = file_read_apply(&p, &file, path, argc, argv, err);
-	if (r == 0)
-		r = flags_apply(&p, argc, argv, err);
+	log_format_foresee(o, NULL, argc, argv);
+	r = flags_apply(&p, argc, argv, err);
+	if (r == 0 && o->config != NULL && !is_for_people(o))
+		r = file_read_apply(&p, &file, o->config, argc, argv, err);
 	if (r == 0)
 		r = hostname_find(o, err);
 	if (r == 0)
