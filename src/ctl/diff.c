@@ -2,7 +2,6 @@
 /* ctl/diff - two sorted lists of lines, compared in one pass. */
 #include "ctl/diff.h"
 
-#include <assert.h>
 #include <string.h>
 
 #include "base/control.h"
@@ -10,16 +9,17 @@
 
 #define CLUSTER_IP " cluster-ip"
 
-/* Copy `line` in two parts: the key, and the rest with its leading blank. */
-static void line_split(struct diff_line *ret, const char *line)
+/* The line in two parts: the key, and the rest with its leading blank. `owner` as diff_lines(). */
+static void line_add(struct diff *d, const char *line, const char *owner)
 {
+	struct diff_line *to = owner != NULL ? vec_push(&d->desired) : vec_push(&d->programmed);
 	size_t key_len = strcspn(line, " ");
 	char *mark;
 
-	*ret = (struct diff_line){ 0 };
-	ret->key = xstrndup(line, key_len);
-	ret->text = xstrdup(line + key_len);
-	mark = strstr(ret->text, CLUSTER_IP);
+	to->key = xstrndup(line, key_len);
+	to->text = xstrdup(line + key_len);
+	to->service = owner != NULL ? xstrdup(owner) : NULL;
+	mark = strstr(to->text, CLUSTER_IP);
 	if (mark != NULL)
 		memmove(mark, mark + strlen(CLUSTER_IP), strlen(mark + strlen(CLUSTER_IP)) + 1);
 }
@@ -39,38 +39,23 @@ static void item_pending(struct diff *d, const json_t *item)
 void diff_desired(struct diff *d, const json_t *items)
 {
 	value_for_each (item, items) {
+		FINI(str_fini) struct str service = { 0 };
+
+		say(&service, item, "{namespace}/{name}");
 		item_pending(d, item);
 		d->n_incomplete += !value_bool(item, "complete");
-		value_for_each (text, value_get(item, "frontends")) {
-			const char *line = json_string_value(text);
-			struct diff_line *to = vec_push(&d->desired);
-			struct str service = { 0 };
-
-			line_split(to, line ? line : "");
-			say(&service, item, "{namespace}/{name}");
-			to->service = service.text;
-		}
+		value_for_each (text, value_get(item, "frontends"))
+			line_add(d, json_is_string(text) ? json_string_value(text) : "",
+				 service.text);
 	}
 }
 
-void diff_desired_lines(struct diff *d, char *text, const char *owner)
-{
-	char *line;
-
-	while ((line = str_line(&text)) != NULL) {
-		struct diff_line *to = vec_push(&d->desired);
-
-		line_split(to, line);
-		to->service = xstrdup(owner);
-	}
-}
-
-void diff_programmed(struct diff *d, char *text)
+void diff_lines(struct diff *d, char *text, const char *owner)
 {
 	char *line;
 
 	while ((line = str_line(&text)) != NULL)
-		line_split(vec_push(&d->programmed), line);
+		line_add(d, line, owner);
 }
 
 static int line_cmp(const void *a, const void *b)
@@ -148,16 +133,12 @@ static bool is_ending(const struct diff_line *programmed)
 	return strcmp(rest, " ->") == 0;
 }
 
-static void found_add(struct diff *d, const struct diff_line *desired,
-		      const struct diff_line *programmed)
+/* One of the lines may be NULL. */
+static bool is_difference(const struct diff_line *desired, const struct diff_line *programmed)
 {
-	assert(desired != NULL || programmed != NULL);
-	*vec_push(&d->found) = (struct diff_find){
-		.key = desired ? desired->key : programmed->key,
-		.service = desired ? desired->service : NULL,
-		.desired = desired ? desired->text : NULL,
-		.programmed = programmed ? programmed->text : NULL,
-	};
+	if (programmed == NULL)
+		return true;
+	return desired == NULL ? !is_ending(programmed) : !is_same(desired->text, programmed->text);
 }
 
 void diff_compare(struct diff *d)
@@ -171,17 +152,12 @@ void diff_compare(struct diff *d)
 		int c = i == d->desired.n      ? 1
 			: k == d->programmed.n ? -1
 					       : line_cmp(&d->desired.v[i], &d->programmed.v[k]);
+		const struct diff_line *desired = c <= 0 ? &d->desired.v[i++] : NULL;
+		const struct diff_line *programmed = c >= 0 ? &d->programmed.v[k++] : NULL;
 
-		if (c < 0)
-			found_add(d, &d->desired.v[i++], NULL);
-		else if (c > 0 && is_ending(&d->programmed.v[k]))
-			k++;
-		else if (c > 0)
-			found_add(d, NULL, &d->programmed.v[k++]);
-		else if (!is_same(d->desired.v[i].text, d->programmed.v[k].text))
-			found_add(d, &d->desired.v[i++], &d->programmed.v[k++]);
-		else
-			i++, k++;
+		if (is_difference(desired, programmed))
+			*vec_push(&d->found) = (struct diff_find){ desired ? desired : programmed,
+								   desired, programmed };
 	}
 }
 
@@ -191,14 +167,14 @@ bool diff_is_empty(const struct diff *d)
 }
 
 static void side_print(struct str *out, const struct style *style, const char *sign, enum mark mark,
-		       const char *text)
+		       const struct diff_line *line)
 {
-	FINI(str_fini) struct str line = { 0 };
+	FINI(str_fini) struct str text = { 0 };
 
-	if (text == NULL)
+	if (line == NULL)
 		return;
-	str_printf(&line, "  %s%s", sign, *text != '\0' ? text : " (nothing)");
-	mark_puts(out, style, mark, line.text);
+	str_printf(&text, "  %s%s", sign, *line->text != '\0' ? line->text : " (nothing)");
+	mark_puts(out, style, mark, text.text);
 	str_puts(out, "\n");
 }
 
@@ -207,7 +183,8 @@ void diff_print(struct str *out, const struct diff *d, const struct style *style
 	if (d->found.n > 0)
 		str_puts(out, "- expected, + in the kernel\n");
 	vec_for_each (f, &d->found) {
-		str_printf(out, "%s  %s\n", f->key, f->service ? f->service : "(no service)");
+		str_printf(out, "%s  %s\n", f->line->key,
+			   f->line->service ? f->line->service : "(no service)");
 		side_print(out, style, "-", MARK_BAD, f->desired);
 		side_print(out, style, "+", MARK_ATTENTION, f->programmed);
 	}
@@ -224,10 +201,11 @@ json_t *diff_json(const struct diff *d)
 	json_t *pending = json_array();
 
 	vec_for_each (f, &d->found)
-		(void)json_array_append_new(found,
-					    json_pack("{s:s, s:s?, s:s?, s:s?}", "frontend", f->key,
-						      "service", f->service, "desired", f->desired,
-						      "programmed", f->programmed));
+		(void)json_array_append_new(
+			found,
+			json_pack("{s:s, s:s?, s:s?, s:s?}", "frontend", f->line->key, "service",
+				  f->line->service, "desired", f->desired ? f->desired->text : NULL,
+				  "programmed", f->programmed ? f->programmed->text : NULL));
 	vec_for_each (text, &d->pending)
 		(void)json_array_append_new(pending, json_string(*text));
 	return json_pack("{s:i, s:o, s:o, s:I}", "api", CONTROL_API_VERSION, "differences", found,

@@ -3,7 +3,7 @@
  * ctl/diff - compare desired frontends with programmed ones.
  *
  *     diff_desired(&d, rows)     the items of /v1/rows
- *     diff_programmed(&d, text)  lines of the kernel (plane/nft/programmed.h)
+ *     diff_lines(&d, text, NULL) lines of the kernel (plane/nft/programmed.h)
  *     diff_compare(&d)
  *     diff_print(&out, &d, ...)
  *
@@ -25,10 +25,9 @@ struct diff_line {
 };
 
 struct diff_find {
-	const char *key;
-	const char *service;    /* NULL: of no service */
-	const char *desired;    /* NULL: the kernel should not have it */
-	const char *programmed; /* NULL: the kernel lacks it */
+	const struct diff_line *line;       /* one of them */
+	const struct diff_line *desired;    /* NULL: the kernel should not have it */
+	const struct diff_line *programmed; /* NULL: the kernel lacks it */
 };
 
 struct diff {
@@ -41,9 +40,8 @@ struct diff {
 
 /* Zeroed memory is empty. */
 void diff_desired(struct diff *d, const json_t *items);
-void diff_programmed(struct diff *d, char *text);
-/* Desired lines of `owner`: a service, or what is shown in place of one. */
-void diff_desired_lines(struct diff *d, char *text, const char *owner);
+/* Desired lines of `owner`: a service, or what is shown in place of one. NULL: programmed lines. */
+void diff_lines(struct diff *d, char *text, const char *owner);
 void diff_compare(struct diff *d);
 bool diff_is_empty(const struct diff *d);
 void diff_print(struct str *out, const struct diff *d, const struct style *style);

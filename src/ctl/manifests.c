@@ -129,7 +129,7 @@ static void rows_make(struct reading *rd, struct diff *d)
 		if (rows[i] != NULL)
 			rows_print(&lines, all[i]->rows, rd->balancer);
 		str_printf(&owner, "%s/%s", all[i]->ns->text, all[i]->name->text);
-		diff_desired_lines(d, lines.text, owner.text);
+		diff_lines(d, lines.text, owner.text);
 	}
 	vec_fini(&displaced.svcs);
 	free(rows);

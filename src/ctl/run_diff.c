@@ -47,9 +47,9 @@ static int diff_try(struct diff *d, const struct run *run, const char *plane, st
 	if (r == 0 && run->manifests != NULL)
 		r = desired_read(d, run, programmed.is_ipvs, err);
 	if (r == 0) {
-		diff_desired_lines(d, programmed.lines.routing_desired.text, "(policy routing)");
-		diff_programmed(d, programmed.lines.frontends.text);
-		diff_programmed(d, programmed.lines.routing.text);
+		diff_lines(d, programmed.lines.routing_desired.text, "(policy routing)");
+		diff_lines(d, programmed.lines.frontends.text, NULL);
+		diff_lines(d, programmed.lines.routing.text, NULL);
 		diff_compare(d);
 	}
 	return r;

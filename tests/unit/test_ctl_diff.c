@@ -79,7 +79,7 @@ static void test_cases(void **state)
 
 		print_message("    %s\n", cases[i].what);
 		diff_desired(&d, want);
-		diff_programmed(&d, programmed);
+		diff_lines(&d, programmed, NULL);
 		diff_compare(&d);
 		diff_print(&out, &d, &plain);
 		assert_string_equal(str_text(&out), cases[i].print);

@@ -100,9 +100,9 @@ static void expect_diff(const struct world *w, const char *want)
 
 	programmed_read(w, &h);
 	diff_desired(&d, rows);
-	diff_desired_lines(&d, h.routing_desired.text, "(policy routing)");
-	diff_programmed(&d, h.frontends.text);
-	diff_programmed(&d, h.routing.text);
+	diff_lines(&d, h.routing_desired.text, "(policy routing)");
+	diff_lines(&d, h.frontends.text, NULL);
+	diff_lines(&d, h.routing.text, NULL);
 	diff_compare(&d);
 	diff_print(&out, &d, &plain);
 	times_blank(out.text);
