@@ -86,17 +86,13 @@ static int list_write(const struct drains *d)
 {
 	FINI(str_fini) struct str text = { 0 };
 	FINI(str_fini) struct str tmp = { 0 };
-	FILE *f;
 	int r;
 
 	if (d->path == NULL)
 		return 0;
 	list_text(&text, d);
 	str_printf(&tmp, "%s.new", d->path);
-	f = fopen(tmp.text, "we");
-	r = f == NULL || fputs(str_text(&text), f) == EOF ? -errno : 0;
-	if (f != NULL && fclose(f) != 0 && r == 0)
-		r = -errno;
+	r = file_write(tmp.text, str_text(&text), NULL);
 	if (r == 0 && rename(tmp.text, d->path) < 0)
 		r = -errno;
 	if (r < 0)

@@ -28,6 +28,16 @@ int file_read(struct str *ret, const char *path, size_t max, struct err *err)
 	return n == -1 ? err_errno(err, "%s: read", path) : 0;
 }
 
+int file_write(const char *path, const char *text, struct err *err)
+{
+	FILE *f = fopen(path, "we");
+	int r = f == NULL || fputs(text, f) == EOF ? err_errno(err, "%s", path) : 0;
+
+	if (f != NULL && fclose(f) != 0 && r == 0)
+		r = err_errno(err, "%s", path);
+	return r;
+}
+
 int file_read_number(uint64_t *ret, const char *path, struct err *err)
 {
 	FINI(str_fini) struct str text = { 0 };

@@ -160,6 +160,11 @@ char *str_clean(char *text)
 	return text;
 }
 
+bool str_begins(const char *text, const char *with)
+{
+	return strncmp(text, with, strlen(with)) == 0;
+}
+
 char *str_word(char **rest)
 {
 	char *word = strsep(rest, ",");

@@ -34,6 +34,8 @@ int32_t str_char(const char *text, size_t *len);
 /* A character that affects a terminal (controls, separators of lines, marks and overrides of
  * direction), or -1? */
 bool str_is_control(int32_t c);
+/* Does `text` begin with `with`? */
+bool str_begins(const char *text, const char *with);
 /* The next word of a list separated by commas, without blanks around it, as strsep(). */
 char *str_word(char **rest);
 /* The next line that is not empty, as strsep(). */

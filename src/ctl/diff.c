@@ -68,11 +68,6 @@ static int line_cmp(const void *a, const void *b)
 
 /* --- draining backends --- */
 
-static bool begins(const char *word, size_t len, const char *with)
-{
-	return len >= strlen(with) && strncmp(word, with, strlen(with)) == 0;
-}
-
 /* Does `text` contain this backend, with or without a weight? */
 static bool has_backend(const char *text, const char *name, size_t len)
 {
@@ -85,7 +80,7 @@ static bool has_backend(const char *text, const char *name, size_t len)
 
 static bool is_leaving(const char *word, size_t len, const char *desired)
 {
-	if (begins(word, len, "draining="))
+	if (str_begins(word, "draining="))
 		return true;
 	return len > 2 && strncmp(word + len - 2, "=0", 2) == 0 &&
 	       !has_backend(desired, word, len - 2);
@@ -126,8 +121,7 @@ static bool is_ending(const struct diff_line *programmed)
 {
 	AUTO(free) char *rest = NULL;
 
-	if (!begins(programmed->key, strlen(programmed->key), "mark/") &&
-	    !begins(programmed->key, strlen(programmed->key), "virtual/"))
+	if (!str_begins(programmed->key, "mark/") && !str_begins(programmed->key, "virtual/"))
 		return false;
 	rest = settled(programmed->text, "");
 	return strcmp(rest, " ->") == 0;

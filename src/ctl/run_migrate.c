@@ -27,13 +27,6 @@
 #define ADVICE_STEPS \
 	"stop kube-proxy, start vipd, run vipd --cleanup=kube-proxy; doc/migration.md has the exact steps and the way back"
 
-static const char *mode_text(const struct options *o)
-{
-	return o->plane.mode == PROXY_MODE_IPVS       ? "ipvs"
-	       : o->plane.mode == PROXY_MODE_IPTABLES ? "iptables"
-						      : "nftables";
-}
-
 /* --- settings --- */
 
 /* "no effect: the log goes to standard error" without its beginning. */
@@ -76,11 +69,6 @@ static void setting_report(json_t *r, const struct options *o, const struct opti
 	}
 }
 
-static bool is_prefix(const char *prefix, const char *text)
-{
-	return strncmp(prefix, text, strlen(prefix)) == 0;
-}
-
 /* SVC-10: kube-proxy serves node ports on all addresses, vipd's ipvs plane on the primary ones. */
 static bool needs_all_nodeports(const struct options *o)
 {
@@ -121,7 +109,7 @@ static void settings_report(json_t *r, const struct options *o)
 		check_add(
 			r, "differs", CHECK_NOTE, NULL,
 			"mode is empty: kube-proxy's default, %s, which vipd serves with nftables: doc/migration.md",
-			mode_text(o));
+			options_mode(o));
 	if (needs_all_nodeports(o))
 		check_add(
 			r, "differs", CHECK_WARNING,
@@ -131,7 +119,7 @@ static void settings_report(json_t *r, const struct options *o)
 		setting_report(r, o, s);
 	probes_report(r, o);
 	vec_for_each (note, &o->record.notes) /* without those that the settings have */
-		if (!is_prefix("accepted without effect", *note) && !is_prefix("mode ", *note))
+		if (!str_begins(*note, "accepted without effect") && !str_begins(*note, "mode "))
 			check_add(r, "ignored", CHECK_WARNING,
 				  "delete it, or look it up in doc/flags.md", "%s", *note);
 }
@@ -141,8 +129,7 @@ static void settings_report(json_t *r, const struct options *o)
 /* A kube-proxy that runs, and its kernel state, are what is to be replaced. */
 static void node_report(json_t *r, const struct options *o)
 {
-	const struct check_env env = { .plane = o->plane.mode == PROXY_MODE_IPVS ? "ipvs"
-										 : "nftables" };
+	const struct check_env env = { .plane = options_plane(o) };
 	json_auto_t *node = check_run(&env);
 	json_t *c;
 	size_t i;
@@ -166,8 +153,6 @@ static int config_write(const struct options *o, const char *path, struct err *e
 {
 	json_auto_t *root = json_object();
 	FINI(str_fini) struct str text = { 0 };
-	FILE *f = strcmp(path, "-") == 0 ? stdout : fopen(path, "we");
-	int r = 0;
 
 	vec_for_each (s, &o->record.settings) {
 		enum options_use use = options_use(o, s);
@@ -179,16 +164,15 @@ static int config_write(const struct options *o, const char *path, struct err *e
 		else
 			json_decref(value);
 	}
-	(void)json_object_set_new(root, "mode", json_string(mode_text(o)));
+	(void)json_object_set_new(root, "mode", json_string(options_mode(o)));
 	if (needs_all_nodeports(o))
 		(void)json_object_set_new(root, "nodePortAddresses",
 					  json_pack("[s, s]", "0.0.0.0/0", "::/0"));
 	config_print(&text, root);
-	if (f == NULL || fputs(text.text, f) == EOF)
-		r = err_errno(err, "%s", path);
-	if (f != NULL && f != stdout && fclose(f) != 0 && r == 0)
-		r = err_errno(err, "%s", path);
-	return r;
+	if (strcmp(path, "-") != 0)
+		return file_write(path, text.text, err);
+	(void)out_write(text.text, text.len);
+	return 0;
 }
 
 static int report_show(const struct run *run, const struct options *o)
@@ -198,9 +182,9 @@ static int report_show(const struct run *run, const struct options *o)
 
 	settings_report(report, o);
 	node_report(report, o);
-	answer =
-		json_pack("{s:i, s:s, s:s, s:o}", "api", CONTROL_API_VERSION, "mode", mode_text(o),
-			  "worst", check_level_text(check_report_worst(report)), "results", report);
+	answer = json_pack("{s:i, s:s, s:s, s:o}", "api", CONTROL_API_VERSION, "mode",
+			   options_mode(o), "worst", check_level_text(check_report_worst(report)),
+			   "results", report);
 	return answer_show(run, answer, (int)doctor_exit(answer), show_doctor);
 }
 
@@ -276,7 +260,7 @@ static bool has_flag(const struct run *run, const char *flag)
 	size_t len = strlen(flag);
 
 	for (int i = 0; i < run->n_args; i++)
-		if (is_prefix(flag, run->args[i]) &&
+		if (str_begins(run->args[i], flag) &&
 		    (run->args[i][len] == '=' || run->args[i][len] == '\0'))
 			return true;
 	return false;

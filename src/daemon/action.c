@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "base/file.h"
 #include "cleanup/kube_proxy.h"
 #include "cleanup/serving.h"
 #include "conntrack/conntrack.h"
@@ -69,17 +70,10 @@ static int init_only(const struct options *o, struct err *err)
 
 static int write_config(const struct options *o, struct err *err)
 {
-	const char *path = o->write_config_to;
 	FINI(str_fini) struct str text = { 0 };
-	FILE *f = fopen(path, "we");
-	int r = 0;
 
 	options_effective(o, &text);
-	if (f == NULL || fputs(text.text, f) == EOF)
-		r = err_errno(err, "%s", path);
-	if (f != NULL && fclose(f) != 0 && r == 0)
-		r = err_errno(err, "%s", path);
-	return r;
+	return file_write(o->write_config_to, text.text, err);
 }
 
 static int help(void)

@@ -709,9 +709,7 @@ static int run(struct vipd *v, struct err *err)
 	if (r == 0) /* forks: early, while the process is small */
 		r = open_conntrack(v, err);
 	if (r == 0)
-		r = doctor_open(&v->doctor, v->base,
-				v->options.plane.mode == PROXY_MODE_IPVS ? "ipvs" : "nftables",
-				err);
+		r = doctor_open(&v->doctor, v->base, options_plane(&v->options), err);
 	if (r == 0)
 		r = open_kernel(v, err);
 	if (r == 0)

@@ -83,11 +83,6 @@ static void effective_put(struct options *o, const struct cli_option *f, const c
 		(void)json_object_set(o->record.effective, f->nft_field, value);
 }
 
-static bool is_prefix(const char *prefix, const char *text)
-{
-	return strncmp(prefix, text, strlen(prefix)) == 0;
-}
-
 /* `name`: as it was spelled, "--oom-score-adj" or "oomScoreAdj". */
 static int option_set(struct options *o, const struct cli_option *f, const char *name,
 		      const char *value, struct err *err)
@@ -141,9 +136,9 @@ static bool is_foreign(const struct options *o, const char *field)
 
 	if (is_ipvs && strcmp(field, "iptables.masqueradeAll") == 0) /* CFG-28 */
 		return false;
-	return (!is_ipvs && is_prefix("ipvs.", field)) || is_prefix("winkernel.", field) ||
-	       (!is_nft && is_prefix("nftables.", field)) ||
-	       ((is_nft || is_ipvs) && is_prefix("iptables.", field));
+	return (!is_ipvs && str_begins(field, "ipvs.")) || str_begins(field, "winkernel.") ||
+	       (!is_nft && str_begins(field, "nftables.")) ||
+	       ((is_nft || is_ipvs) && str_begins(field, "iptables."));
 }
 
 /* Go's zero values stand for the default, except 0 of conntrack and of vipd's drainTimeout. */
@@ -154,10 +149,10 @@ static bool is_unset(const struct cli_option *f, const struct config_value *v)
 
 	if (kind == CONFIG_ANY || v->text[0] == '\0')
 		return true;
-	if (is_prefix("clientConnection.", v->name) && strcmp(v->text, "0") == 0)
+	if (str_begins(v->name, "clientConnection.") && strcmp(v->text, "0") == 0)
 		return true;
 	return (kind == CONFIG_DURATION || kind == CONFIG_DURATION_OR_NS) &&
-	       !is_prefix("conntrack.", v->name) && strcmp(v->name, "ipvs.drainTimeout") != 0 &&
+	       !str_begins(v->name, "conntrack.") && strcmp(v->name, "ipvs.drainTimeout") != 0 &&
 	       cli_duration(&ns, v->text, NULL) == 0 && ns == 0;
 }
 
@@ -179,8 +174,8 @@ static int foreign_check(const struct parse *p, const struct cli_option *f,
 			 const struct config_value *v, struct err *err)
 {
 	struct options scratch = { 0 };
-	int r = is_prefix("iptables.", v->name) ? option_set(&scratch, f, v->name, v->text, err)
-						: 0;
+	int r = str_begins(v->name, "iptables.") ? option_set(&scratch, f, v->name, v->text, err)
+						 : 0;
 
 	str_fini(&scratch.record.ignored);
 	return r < 0 ? field_reject(p, v, r, err) : 0;
@@ -396,7 +391,7 @@ static int validate(const struct parse *p, struct err *err)
 static bool is_replaced(const struct parse *p, const struct cli_option *f)
 {
 	return p->file != NULL && f->field != NULL && strcmp(f->field, "hostnameOverride") != 0 &&
-	       !is_prefix("logging.", f->field);
+	       !str_begins(f->field, "logging.");
 }
 
 static int flag_apply(struct parse *p, const struct cli_option *f, const char *value,
@@ -599,10 +594,7 @@ int options_parse(struct options *o, struct model_config *config, int argc, char
 		nodeports_by_mode(o);
 		notes_make(&p);
 	}
-	(void)json_object_set_new(o->record.effective, "mode",
-				  json_string(o->plane.mode == PROXY_MODE_IPVS       ? "ipvs"
-					      : o->plane.mode == PROXY_MODE_IPTABLES ? "iptables"
-										     : "nftables"));
+	(void)json_object_set_new(o->record.effective, "mode", json_string(options_mode(o)));
 	if (o->shell != NULL)
 		o->action = OPTIONS_COMPLETION;
 	else if (o->write_config_to != NULL && !is_for_people(o))
@@ -615,6 +607,20 @@ int options_parse(struct options *o, struct model_config *config, int argc, char
 }
 
 /* --- what is in force --- */
+
+const char *options_mode(const struct options *o)
+{
+	static const char *const words[] = { [PROXY_MODE_NFTABLES] = "nftables",
+					     [PROXY_MODE_IPVS] = "ipvs",
+					     [PROXY_MODE_IPTABLES] = "iptables" };
+
+	return words[o->plane.mode];
+}
+
+const char *options_plane(const struct options *o)
+{
+	return o->plane.mode == PROXY_MODE_IPVS ? "ipvs" : "nftables";
+}
 
 bool options_has_page(const struct options *o)
 {
@@ -670,7 +676,7 @@ static void differences_add(struct str *ret, const char *prefix, json_t *old, js
 		json_t *was = json_object_get(old, name);
 		json_t *is = json_object_get(new, name);
 
-		if (is_prefix("logging.", name) || json_equal(was, is))
+		if (str_begins(name, "logging.") || json_equal(was, is))
 			continue;
 		if (json_is_object(was) && json_is_object(is))
 			differences_add(ret, "featureGates.", was, is);
@@ -691,7 +697,7 @@ bool options_take_log(struct options *o, const struct options *new)
 	json_t *v;
 
 	json_object_foreach (new->record.effective, name, v) {
-		if (!is_prefix("logging.", name) ||
+		if (!str_begins(name, "logging.") ||
 		    json_equal(json_object_get(o->record.effective, name), v))
 			continue;
 		(void)json_object_set(o->record.effective, name, v);

@@ -177,3 +177,6 @@ char *options_configz(const struct options *o);
 /* Every effective flag with its value as text, without passwords; a new reference. */
 json_t *options_list(const struct options *o);
 bool options_has_page(const struct options *o);
+/* The word of --proxy-mode, and the name of the plane that serves it. */
+const char *options_mode(const struct options *o);
+const char *options_plane(const struct options *o);
