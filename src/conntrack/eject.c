@@ -46,7 +46,6 @@ struct eject {
 	struct list suspects; /* the next one of eject_step() first */
 	size_t n_suspects;
 	unsigned int n_costs; /* of this step */
-	uint64_t n_ejected;
 };
 
 void eject_open(struct eject **ret, struct model *m, const struct eject_calls *calls)
@@ -308,7 +307,6 @@ static void begin(struct eject *j, struct suspect *s, uint64_t now)
 	s->state = EJECTED;
 	s->period_ns = period;
 	s->hold_ns = s->held_ns = 0;
-	j->n_ejected++;
 	j->calls->changed(j->calls->arg, &e, false);
 }
 
@@ -460,9 +458,4 @@ void eject_step(struct eject *j, uint64_t now)
 		list_move_tail(&j->suspects, i);
 		suspect_step(j, list_entry(i, struct suspect, link), now);
 	}
-}
-
-uint64_t eject_count(const struct eject *j)
-{
-	return j->n_ejected;
 }

@@ -87,5 +87,3 @@ void eject_step(struct eject *j, uint64_t now);
 enum eject_probe eject_probe_of(int error);
 void eject_probed(struct eject *j, const struct eject_endpoint *of, const struct ip_endpoint *to,
 		  enum eject_probe result, uint64_t now);
-/* Ejections begun since the start. */
-uint64_t eject_count(const struct eject *j);

@@ -10,6 +10,7 @@
 #include "api/monitor.h"
 #include "base/log.h"
 #include "base/loop.h"
+#include "state/context.h"
 
 /* Between reads while there are refusals. */
 #define HURRY_NS (2 * NSEC_PER_MSEC)
@@ -166,6 +167,7 @@ static void on_changed(void *arg, const struct model_ejection *e, bool is_over)
 	char text[IP_ENDPOINT_TEXT_MAX];
 
 	(void)ip_endpoint_text(&e->addr, e->port, text);
+	l->config.counts->ejections += !is_over;
 	if (is_over)
 		log_notice(LOG_AREA_CONNTRACK,
 			   "service %s/%s: endpoint %s: admitted after %" PRIu64 " s", e->ns->text,
@@ -210,9 +212,4 @@ void eject_loop_close(struct eject_loop *l)
 	event_free(l->timer);
 	eject_close(l->eject);
 	free(l);
-}
-
-uint64_t eject_loop_count(const struct eject_loop *l)
-{
-	return l != NULL ? eject_count(l->eject) : 0;
 }

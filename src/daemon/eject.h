@@ -23,5 +23,3 @@ void eject_loop_open(struct eject_loop **ret, struct event_base *base,
 		     const struct failover_config *config, struct failover *failover);
 /* Before `failover` closes. Accepts NULL. */
 void eject_loop_close(struct eject_loop *l);
-/* Ejections begun since the start; `l` may be NULL. */
-uint64_t eject_loop_count(const struct eject_loop *l);

@@ -12,7 +12,7 @@
 #include "base/loop.h"
 #include "conntrack/ctnl.h"
 #include "daemon/eject.h"
-#include "metrics/metrics.h"
+#include "state/context.h"
 
 /* Looks within one limit: a handshake is moved at 1.2 limits at the latest. */
 #define LOOKS 5
@@ -57,8 +57,6 @@ struct failover_loop {
 	struct ctnl *ctnl;
 	struct event *timer;
 	uint64_t look_ns; /* between reads */
-	uint64_t n_moves;
-	uint64_t n_udp_moves;
 	bool is_failing;
 	bool is_moved_failing;   /* the last gone_delete() */
 	bool has_udp;            /* the last read */
@@ -235,8 +233,8 @@ static void moves_count(struct failover_loop *l, uint64_t n_moved)
 	vec_for_each (m, &l->moves)
 		n_udp += !m->is_void && m->of.proto == L4PROTO_UDP;
 	n_udp = MIN(n_udp, n_moved);
-	l->n_udp_moves += n_udp;
-	l->n_moves += n_moved - n_udp;
+	l->config.counts->udp_moves += n_udp;
+	l->config.counts->moves += n_moved - n_udp;
 }
 
 static bool is_moved(const struct moved *m, uint64_t now)
@@ -510,12 +508,4 @@ void failover_loop_accepted(struct failover_loop *l)
 struct failover *failover_loop_state(const struct failover_loop *l)
 {
 	return l != NULL ? l->failover : NULL;
-}
-
-void failover_loop_counts(const struct failover_loop *l, struct metrics_failovers *ret)
-{
-	if (l != NULL)
-		*ret = (struct metrics_failovers){ l->n_moves, l->n_udp_moves,
-						   eject_loop_count(l->eject),
-						   failover_n_silent(l->failover) };
 }

@@ -22,16 +22,17 @@
 
 struct event_base;
 struct failover_loop;
-struct metrics_failovers;
 struct monitor;
+struct serve_failovers;
 
 struct failover_config {
 	const struct plan *plan;
 	const struct sync *sync;
 	struct plane *plane; /* with handshakes(); without move_begin() none moves */
 	uint64_t limit_ns;
-	uint64_t udp_ns;         /* 0: TCP only */
-	bool ejects;             /* opens daemon/eject */
+	uint64_t udp_ns; /* 0: TCP only */
+	bool ejects;     /* opens daemon/eject */
+	struct serve_failovers *counts;
 	struct monitor *monitor; /* gets silences and ejections; may be NULL */
 	/* An ejection changed the model. */
 	void (*changed)(void *arg);
@@ -51,5 +52,3 @@ DEFINE_AUTO(struct failover_loop *, failover_loop_close);
 void failover_loop_accepted(struct failover_loop *l);
 /* Borrowed; `l` may be NULL. */
 struct failover *failover_loop_state(const struct failover_loop *l);
-/* `l` may be NULL: nothing is counted. */
-void failover_loop_counts(const struct failover_loop *l, struct metrics_failovers *ret);

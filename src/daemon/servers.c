@@ -22,33 +22,41 @@ struct servers {
 	bool lacks_node;    /* logged */
 };
 
-static int open_parts(struct servers *s, struct event_base *base, const struct servers_config *c,
+static int open_parts(struct servers *s, struct event_base *base, const struct options *o,
 		      struct err *err)
 {
-	struct metrics_config metrics = c->metrics;
-	struct health_config health = c->health;
-	int r;
+	const struct health_config health = {
+		.ctx = s->ctx,
+		.sync_period_ns = o->sync.period_ns,
+		.is_node_optional = o->manifests != NULL,
+		.at = o->servers.healthz,
+		.is_hard_fail = o->servers.is_hard_fail,
+	};
+	struct metrics_config metrics = {
+		.ctx = s->ctx,
+		.at = o->servers.metrics,
+		.has_page = options_has_page(o),
+		.is_hard_fail = o->servers.is_hard_fail,
+		.started_wall_ns = wall_now_ns(),
+	};
+	int r = health_open(&s->health, base, &health, err);
 
-	health.ctx = s->ctx;
-	r = health_open(&s->health, base, &health, err);
 	if (r < 0)
 		return r;
 	health_services_open(&s->services, base, s->ctx->model, s->health);
 	history_open(&s->history, s->ctx);
-	metrics.ctx = s->ctx;
-	metrics.started_wall_ns = wall_now_ns();
 	metrics.health_services = s->services;
 	return metrics_open(&s->metrics, base, &metrics, err);
 }
 
 int servers_open(struct servers **ret, struct event_base *base, struct serve_context *ctx,
-		 const struct servers_config *config, struct err *err)
+		 const struct options *options, struct err *err)
 {
 	struct servers *s = xcalloc(1, sizeof(*s));
 	int r;
 
 	s->ctx = ctx;
-	r = open_parts(s, base, config, err);
+	r = open_parts(s, base, options, err);
 	if (r < 0) {
 		servers_close(s);
 		return r;

@@ -7,18 +7,13 @@
 #pragma once
 
 #include "metrics/metrics.h"
+#include "settings/options.h"
 
 struct servers;
 
-struct servers_config {
-	/* servers_open() adds the context, and to `metrics` the start time and node ports. */
-	struct health_config health;
-	struct metrics_config metrics;
-};
-
 /* Sets ctx->health and ctx->history. */
 MUST_USE int servers_open(struct servers **ret, struct event_base *base, struct serve_context *ctx,
-			  const struct servers_config *config, struct err *err);
+			  const struct options *options, struct err *err);
 void servers_close(struct servers *s);
 
 /* As sync_config.accepted. */

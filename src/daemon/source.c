@@ -70,15 +70,15 @@ static void manifests_describe(const struct source *s, struct serve_source_info 
 	(void)files_problems(s->files, problem_add, info);
 }
 
-static void manifests_metrics(const struct source *s,
-			      void (*add)(void *add_arg, const struct metrics_source *m),
-			      void *add_arg)
+static void manifests_stats(const struct source *s,
+			    void (*add)(void *add_arg, const struct serve_source_stats *m),
+			    void *add_arg)
 {
 	struct files_stats st;
-	struct metrics_source m;
+	struct serve_source_stats m;
 
 	files_stats(s->files, &st);
-	m = (struct metrics_source){
+	m = (struct serve_source_stats){
 		.name = "manifests",
 		.is_synced = s->is_ready,
 		.is_failing = st.is_failing,
@@ -136,15 +136,15 @@ static void api_describe(const struct source *s, struct serve_source_info *info)
 	info->waiting_for = waiting.text;
 }
 
-static void api_metrics(const struct source *s,
-			void (*add)(void *add_arg, const struct metrics_source *m), void *add_arg)
+static void api_stats(const struct source *s,
+		      void (*add)(void *add_arg, const struct serve_source_stats *m), void *add_arg)
 {
 	for (size_t i = 0; i < kube_n_reflectors(s->kube); i++) {
 		struct kube_reflector_status st;
-		struct metrics_source m;
+		struct serve_source_stats m;
 
 		kube_reflector_status(s->kube, i, &st);
-		m = (struct metrics_source){
+		m = (struct serve_source_stats){
 			.name = st.resource,
 			.is_synced = st.is_complete,
 			.is_failing = *st.error != '\0',
@@ -225,11 +225,11 @@ void source_describe(const struct source *s, struct serve_source_info *info)
 		api_describe(s, info);
 }
 
-void source_metrics(const struct source *s,
-		    void (*add)(void *add_arg, const struct metrics_source *m), void *add_arg)
+void source_stats(const struct source *s,
+		  void (*add)(void *add_arg, const struct serve_source_stats *m), void *add_arg)
 {
 	if (s != NULL && s->files != NULL)
-		manifests_metrics(s, add, add_arg);
+		manifests_stats(s, add, add_arg);
 	else if (s != NULL)
-		api_metrics(s, add, add_arg);
+		api_stats(s, add, add_arg);
 }

@@ -7,7 +7,6 @@
  */
 #pragma once
 
-#include "metrics/metrics.h"
 #include "settings/options.h"
 #include "state/context.h"
 
@@ -48,5 +47,5 @@ struct serve_source_error *source_remark(struct serve_source_info *info, bool is
 					 const char *text, const char *where, ...)
 	PRINTF_LIKE(4, 5);
 /* Call `add` for each kind of objects. */
-void source_metrics(const struct source *s,
-		    void (*add)(void *add_arg, const struct metrics_source *m), void *add_arg);
+void source_stats(const struct source *s,
+		  void (*add)(void *add_arg, const struct serve_source_stats *m), void *add_arg);

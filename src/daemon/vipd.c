@@ -115,13 +115,6 @@ static void on_scanned(void *arg, uint64_t took_ns, const struct pass_result *to
 			  &(struct metrics_scans){ took_ns, total->n_deleted, total->n_matches });
 }
 
-static void failovers_count(void *arg, struct metrics_failovers *ret)
-{
-	const struct vipd *v = arg;
-
-	failover_loop_counts(v->failover, ret);
-}
-
 static void observers_follow(struct vipd *v)
 {
 	servers_stepped(v->servers);
@@ -432,6 +425,7 @@ static int open_failover(struct vipd *v, struct err *err)
 		.limit_ns = v->options.plane.failover_ns,
 		.udp_ns = v->options.plane.failover_udp_ns,
 		.ejects = v->options.plane.failover == FAILOVER_EJECT,
+		.counts = &v->context.failovers,
 		.monitor = v->monitor,
 		.changed = on_changed,
 		.arg = v,
@@ -474,12 +468,13 @@ static void describe_source(void *arg, struct serve_source_info *info)
 					    "--cluster-cidr");
 }
 
-static void sources(void *arg, void (*add)(void *add_arg, const struct metrics_source *s),
-		    void *add_arg)
+static void stats_of_source(void *arg,
+			    void (*add)(void *add_arg, const struct serve_source_stats *s),
+			    void *add_arg)
 {
 	const struct vipd *v = arg;
 
-	source_metrics(v->source, add, add_arg);
+	source_stats(v->source, add, add_arg);
 }
 
 /* Each health check node port takes up to two sockets; the soft limit is 1024. */
@@ -491,31 +486,6 @@ static void raise_fd_limit(void)
 		return;
 	rl.rlim_cur = rl.rlim_max;
 	(void)setrlimit(RLIMIT_NOFILE, &rl);
-}
-
-static int open_servers(struct vipd *v, struct err *err)
-{
-	const struct servers_config config = {
-		.health = {
-			.sync_period_ns = v->options.sync.period_ns,
-			.is_node_optional = v->options.manifests != NULL,
-			.at = v->options.servers.healthz,
-			.is_hard_fail = v->options.servers.is_hard_fail,
-		},
-		.metrics = {
-			.at = v->options.servers.metrics,
-			.is_hard_fail = v->options.servers.is_hard_fail,
-			.mode = v->plane->ops->name,
-			.counting = v->options.plane.counting,
-			.sources = sources,
-			.has_page = options_has_page(&v->options),
-			.failovers = failovers_count,
-			.arg = v,
-		},
-	};
-
-	raise_fd_limit();
-	return servers_open(&v->servers, v->base, &v->context, &config, err);
 }
 
 /* Backends drained by operators are kept in a file beside the control socket. */
@@ -558,12 +528,13 @@ static int open_serve(struct vipd *v, struct err *err)
 		.drains = v->drains,
 		.failover = failover_loop_state(v->failover),
 		.monitor = v->monitor,
-		.source = { describe_source, v },
+		.source = { describe_source, stats_of_source, v },
 		.counting = v->options.plane.counting,
 		.started_ns = now_ns(),
 	};
 	shown_set(v);
-	r = open_servers(v, err);
+	raise_fd_limit();
+	r = servers_open(&v->servers, v->base, &v->context, &v->options, err);
 	if (r < 0 || v->options.control_socket[0] == '\0')
 		return r;
 	return serve_control_open(&v->control, v->base, &v->context, v->options.control_socket,

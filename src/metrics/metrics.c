@@ -231,14 +231,14 @@ static bool zpages_answer(const struct metrics_config *config, const struct http
 
 static bool is_counting(const struct metrics *m)
 {
-	return m->config.counting != PLANE_COUNT_NONE &&
+	return m->config.ctx->counting != PLANE_COUNT_NONE &&
 	       m->config.ctx->plane->ops->count_frontends != NULL;
 }
 
 static void answer(void *arg, const struct http_request *q, struct http_reply *reply)
 {
 	struct metrics *m = arg;
-	const struct counts_config counts = { m->config.ctx, m->config.counting,
+	const struct counts_config counts = { m->config.ctx, m->config.ctx->counting,
 					      COUNTS_SERIES_MAX };
 
 	reply->status = 200;
@@ -258,7 +258,7 @@ static void answer(void *arg, const struct http_request *q, struct http_reply *r
 		if (is_counting(m))
 			counts_reply(reply, &counts);
 	} else if (strcmp(q->path, "/proxyMode") == 0) {
-		str_puts(&reply->body, m->config.mode);
+		str_puts(&reply->body, m->config.ctx->plane->ops->name);
 	} else if (strcmp(q->path, "/healthz") == 0) {
 		str_puts(&reply->body, "ok");
 	} else if (!zpages_answer(&m->config, q, reply)) {

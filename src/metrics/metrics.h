@@ -25,43 +25,13 @@
 struct event_base;
 struct metrics;
 
-/* One list and watch, or one folder. */
-struct metrics_source {
-	const char *name; /* "services" */
-	bool is_synced;   /* the first complete list was received */
-	bool is_failing;
-	uint64_t last_event_ns; /* 0 = none yet */
-	uint64_t objects;
-	uint64_t invalid; /* included in `objects` */
-	uint64_t lists;
-	uint64_t watches;
-	uint64_t events;
-	uint64_t bytes;
-};
-
-/* Of conntrack/failover.h and conntrack/eject.h. */
-struct metrics_failovers {
-	uint64_t moves;     /* TCP handshakes so far */
-	uint64_t udp_moves; /* flows of UDP so far */
-	uint64_t ejections; /* begun so far */
-	size_t n_silent;    /* endpoints now */
-};
-
 struct metrics_config {
 	const struct serve_context *ctx;               /* borrowed, like all pointers here */
 	const struct health_services *health_services; /* may be NULL */
 	struct listen_place at;                        /* port 0: no server */
 	bool has_page;                                 /* of api/page.h */
 	bool is_hard_fail;
-	int64_t started_wall_ns;      /* Unix ns */
-	const char *mode;             /* for /proxyMode */
-	enum plane_counting counting; /* of the plane */
-	/* Call `add` for each source. May be NULL. */
-	void (*sources)(void *arg, void (*add)(void *add_arg, const struct metrics_source *s),
-			void *add_arg);
-	/* Read the counters of failover. May be NULL. */
-	void (*failovers)(void *arg, struct metrics_failovers *ret);
-	void *arg;
+	int64_t started_wall_ns; /* Unix ns */
 };
 
 MUST_USE int metrics_open(struct metrics **ret, struct event_base *base,

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "conntrack/failover.h"
 #include "http/http.h"
 #include "metrics/metrics_state.h"
 
@@ -327,20 +328,20 @@ static void failover_lines(const struct metrics *m, struct str *out)
 {
 	static const char moved[] = "vipd_failovers_total";
 	const struct plane *plane = m->config.ctx->plane;
-	struct metrics_failovers f = { 0 };
+	const struct serve_failovers *f = &m->config.ctx->failovers;
+	const struct failover *now = m->config.ctx->failover;
 
 	if (plane->ops->handshakes == NULL)
 		return;
-	if (m->config.failovers != NULL)
-		m->config.failovers(m->config.arg, &f);
 	expo_head(
 		out, moved, "counter",
 		"Handshakes and UDP flows moved to another endpoint, and endpoints ejected, by reason");
-	expo_uint(out, moved, "reason=\"handshake\"", f.moves);
-	expo_uint(out, moved, "reason=\"udp\"", f.udp_moves);
-	expo_uint(out, moved, "reason=\"ejection\"", f.ejections);
+	expo_uint(out, moved, "reason=\"handshake\"", f->moves);
+	expo_uint(out, moved, "reason=\"udp\"", f->udp_moves);
+	expo_uint(out, moved, "reason=\"ejection\"", f->ejections);
 	one(out, "vipd_silent_endpoints", "gauge",
-	    "Endpoints that left a TCP handshake unanswered in the last 10 s", f.n_silent);
+	    "Endpoints that left a TCP handshake unanswered in the last 10 s",
+	    now != NULL ? failover_n_silent(now) : 0);
 }
 
 /* Absent on a plane without draining. */
@@ -426,7 +427,7 @@ struct source_lines {
 	struct str of[SOURCE_METRICS];
 };
 
-static void source_add(void *arg, const struct metrics_source *s)
+static void source_add(void *arg, const struct serve_source_stats *s)
 {
 	struct source_lines *l = arg;
 	const uint64_t values[SOURCE_METRICS] = {
@@ -449,11 +450,12 @@ static void source_add(void *arg, const struct metrics_source *s)
 
 static void source_lines(const struct metrics *m, struct str *out, uint64_t now)
 {
+	const struct serve_source *source = &m->config.ctx->source;
 	struct source_lines l = { .now = now };
 
-	if (m->config.sources == NULL)
+	if (source->stats == NULL)
 		return;
-	m->config.sources(m->config.arg, source_add, &l);
+	source->stats(source->arg, source_add, &l);
 	for (int i = 0; i < SOURCE_METRICS; i++) {
 		if (l.of[i].len > 0) {
 			expo_head(out, source_metrics[i].name, source_metrics[i].type,
@@ -572,7 +574,7 @@ static void build_lines(const struct metrics *m, struct str *out)
 	FINI(str_fini) struct str labels = { 0 };
 
 	str_puts(&labels, "mode=");
-	expo_quote(&labels, m->config.mode);
+	expo_quote(&labels, m->config.ctx->plane->ops->name);
 	str_puts(&labels, ",version=");
 	expo_quote(&labels, VIPD_VERSION);
 	expo_head(out, "vipd_build_info", "gauge", "Version and mode of vipd; always 1");

@@ -38,9 +38,33 @@ struct serve_source_info {
 	struct serve_source_errors notes;
 };
 
+/* One list and watch, or one folder: for the metrics. */
+struct serve_source_stats {
+	const char *name; /* "services" */
+	bool is_synced;   /* the first complete list was received */
+	bool is_failing;
+	uint64_t last_event_ns; /* 0 = none yet */
+	uint64_t objects;
+	uint64_t invalid; /* included in `objects` */
+	uint64_t lists;
+	uint64_t watches;
+	uint64_t events;
+	uint64_t bytes;
+};
+
+/* Both may be NULL. stats() calls `add` for each list or folder. */
 struct serve_source {
 	void (*describe)(void *arg, struct serve_source_info *ret);
+	void (*stats)(void *arg, void (*add)(void *add_arg, const struct serve_source_stats *s),
+		      void *add_arg);
 	void *arg;
+};
+
+/* Counters of daemon/failover.h and daemon/eject.h, since the start. */
+struct serve_failovers {
+	uint64_t moves;     /* TCP handshakes */
+	uint64_t udp_moves; /* flows of UDP */
+	uint64_t ejections; /* begun */
 };
 
 /* Consequence of a missing Node object. */
@@ -66,6 +90,7 @@ struct serve_context {
 	const struct failover *failover; /* of handshakes; NULL: --failover=off */
 	struct monitor *monitor;         /* subscribers; NULL: not available */
 	struct serve_source source;
+	struct serve_failovers failovers;
 	json_t *options;              /* in force, by name: texts, "" if not set; NULL: none */
 	char *configz;                /* answer of /configz; NULL: no debugging pages */
 	enum plane_counting counting; /* of the plane */

@@ -14,6 +14,7 @@
 #include "daemon/failover.h"
 #include "mock_plane.h"
 #include "objects.h"
+#include "state/context.h"
 
 #define LIMIT (100 * NSEC_PER_MSEC)
 
@@ -161,7 +162,8 @@ static int move_end(struct plane *p, const struct plane_move *v, size_t n, struc
 static void run(void)
 {
 	struct plane_ops ops = mock_plane_ops;
-	struct failover_config config = { .limit_ns = LIMIT };
+	struct serve_failovers counts = { 0 };
+	struct failover_config config = { .limit_ns = LIMIT, .counts = &counts };
 	struct sync_config sync_config = { .check_period_ns = 3600 * NSEC_PER_SEC };
 	struct failover_loop *loop = NULL;
 	struct mock_plane k;

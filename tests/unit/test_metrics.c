@@ -33,14 +33,15 @@ static void on_accepted(void *arg, const struct svc *svc, const struct plan_rows
 			 w->now_ns ? w->now_ns : T0 + (uint64_t)(w->wall_ns - WALL), w->wall_ns);
 }
 
-static void sources(void *arg, void (*add)(void *add_arg, const struct metrics_source *s),
+static void sources(void *arg, void (*add)(void *add_arg, const struct serve_source_stats *s),
 		    void *add_arg)
 {
 	(void)arg;
 	add(add_arg,
-	    &(struct metrics_source){
+	    &(struct serve_source_stats){
 		    .name = "services", .is_synced = true, .last_event_ns = T0, .events = 7 });
-	add(add_arg, &(struct metrics_source){ .name = "a \"strange\\one\"", .is_failing = true });
+	add(add_arg,
+	    &(struct serve_source_stats){ .name = "a \"strange\\one\"", .is_failing = true });
 }
 
 static void world_init(struct world *w)
@@ -50,14 +51,12 @@ static void world_init(struct world *w)
 	struct metrics_config config = {
 		.ctx = &w->w.ctx,
 		.started_wall_ns = WALL,
-		.mode = "nftables",
-		.sources = sources,
-		.arg = w,
 	};
 	struct err err;
 
 	*w = (struct world){ .wall_ns = WALL };
 	serve_world_init(&w->w);
+	w->w.ctx.source.stats = sources;
 	sync_close(w->w.s);
 	sync_open(&w->w.s, &w->w.m, &w->w.p, &w->w.k.plane, &sync);
 	w->w.ctx.sync = w->w.s;

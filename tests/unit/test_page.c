@@ -372,7 +372,7 @@ static void test_status_parts(void **state)
 	sync_all(&w.w);
 	ops.drains = drains_get;
 	w.w.ctx.plane = &plane;
-	w.w.ctx.source = (struct serve_source){ describe, NULL };
+	w.w.ctx.source = (struct serve_source){ .describe = describe };
 	w.w.ctx.options = json_pack("{s:s}", "v", "2");
 	assert_false(is_same(&w, "/v1/status", tag));
 	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {

@@ -703,7 +703,7 @@ static void test_status(void **state)
 
 	(void)state;
 	serve_world_init(&w);
-	w.ctx.source = (struct serve_source){ describe, &n_errors };
+	w.ctx.source = (struct serve_source){ .describe = describe, .arg = &n_errors };
 	w.ctx.options = json_pack("{s:s}", "min-sync-period", "0s");
 	put_service(&w, "shop/cart", "ip=10.96.0.1 ip=fd00::1 port=http:80");
 	put_slice(&w, "shop/cart-1", "cart", "|http:8080|1 rs;2 rs");
