@@ -174,16 +174,13 @@ static void line_put(struct str *out, struct str *line, size_t width)
 	str_clear(line);
 }
 
-/* Growth of a member of "sync" a second. */
+/* Growth of a member of "sync" a second; 0 if it is unknown. */
 static double sync_rate(const struct top *t, const char *member)
 {
-	const json_t *now = value_get(t->status, "sync");
-	const json_t *before = value_get(t->status_before, "sync");
-	double seconds = seconds_between(t);
+	double rate = rate_of(value_get(t->status, "sync"), value_get(t->status_before, "sync"),
+			      member, seconds_between(t));
 
-	if (seconds <= 0 || value_int(now, member) < value_int(before, member))
-		return 0;
-	return (double)(value_int(now, member) - value_int(before, member)) / seconds;
+	return MAX(rate, 0.0);
 }
 
 static void head_put(struct str *out, const struct top *t, size_t width)
@@ -207,33 +204,26 @@ static void head_put(struct str *out, const struct top *t, size_t width)
 	line_put(out, &line, width);
 }
 
-static void rate_put(struct str *line, double rate)
+/* Negative: unknown. */
+static void number_put(struct str *line, int width, int digits, double n)
 {
-	if (rate < 0)
-		str_printf(line, " %10s", "-");
-	else
-		str_printf(line, " %10.1f", rate);
-}
-
-static void total_put(struct str *line, int width, json_int_t total)
-{
-	if (total < 0)
+	if (n < 0)
 		str_printf(line, " %*s", width, "-");
 	else
-		str_printf(line, " %*" JSON_INTEGER_FORMAT, width, total);
+		str_printf(line, " %*.*f", width, digits, n);
 }
 
 static void row_put(struct str *out, struct str *line, const struct top *t,
 		    const struct top_row *row, size_t width)
 {
-	rate_put(line, row->rate);
+	number_put(line, 10, 1, row->rate);
 	if (!t->shows_endpoints)
-		rate_put(line, row->rejected_rate);
-	total_put(line, 12, row->total);
+		number_put(line, 10, 1, row->rejected_rate);
+	number_put(line, 12, 0, (double)row->total);
 	if (t->shows_endpoints) {
 		str_printf(line, "  %-24s  %s", row->endpoint, row->name);
 	} else {
-		total_put(line, 10, row->rejected);
+		number_put(line, 10, 0, (double)row->rejected);
 		str_printf(line, "  %s", row->name);
 	}
 	line_put(out, line, width);
