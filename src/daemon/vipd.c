@@ -237,8 +237,7 @@ static void other_plane_end(struct vipd *v)
 	uint64_t now = now_ns();
 	uint64_t again;
 
-	if (v->other.is_gone || sync_state_get(v->sync) != SYNC_RUNNING || is_sweep_pending(v) ||
-	    now < v->other.next_ns)
+	if (sync_state_get(v->sync) != SYNC_RUNNING || is_sweep_pending(v))
 		return;
 	again = other_plane_retire(&v->other, &v->options, &v->model, now);
 	if (again != 0)
@@ -647,8 +646,7 @@ static void vipd_close(struct vipd *v)
 	doctor_close(v->doctor);
 	conntrack_close(v->conntrack);
 	for (size_t i = 0; i < ARRAY_SIZE(v->signals); i++)
-		if (v->signals[i] != NULL)
-			event_free(v->signals[i]);
+		event_drop(v->signals[i]);
 	event_drop(v->sync_event);
 	event_drop(v->retire_event);
 	other_plane_close(&v->other);
