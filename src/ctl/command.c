@@ -23,7 +23,7 @@
 #include "ctl/client.h"
 #include "ctl/run.h"
 #include "ctl/show.h"
-#include "ctl/yaml.h"
+#include "settings/yaml.h"
 
 #define TIMEOUT_S_DEFAULT 10
 

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/loop.h"
 #include "cli/cli.h"
+#include "settings/yaml.h"
 #include "source/decode/trail.h"
 #include "source/decode/yamlread.h"
 #include "source/files/watch.h"
@@ -411,43 +412,14 @@ json_t *config_tree(const json_t *fields)
 	return root;
 }
 
-static int by_text(const void *a, const void *b)
-{
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-/* Sections as YAML blocks, values as JSON. */
-static void section_print(struct str *ret, const json_t *obj, int indent)
-{
-	size_t n = json_object_size(obj);
-	AUTO(free) const char **keys = xreallocarray(NULL, n + 1, sizeof(*keys));
-	const char *key;
-	json_t *v;
-	size_t i = 0;
-
-	json_object_foreach ((json_t *)(uintptr_t)obj, key, v)
-		keys[i++] = key;
-	qsort(keys, n, sizeof(*keys), by_text);
-	for (i = 0; i < n; i++) {
-		v = json_object_get(obj, keys[i]);
-		str_printf(ret, "%*s%s:", indent, "", keys[i]);
-		if (json_is_object(v) && json_object_size(v) > 0) {
-			str_puts(ret, "\n");
-			section_print(ret, v, indent + 2);
-		} else {
-			AUTO(free) char *text = json_dumps(v, JSON_ENCODE_ANY | JSON_SORT_KEYS);
-
-			str_printf(ret, " %s\n", text);
-		}
-	}
-}
-
 void config_print(struct str *ret, const json_t *fields)
 {
 	json_auto_t *root = config_tree(fields);
+	AUTO(free) char *text = json_dumps(root, JSON_SORT_KEYS);
+	json_auto_t *sorted = json_loads(text, 0, NULL);
 
 	str_puts(ret, "apiVersion: " API_VERSION "\nkind: " KIND "\n");
-	section_print(ret, root, 0);
+	yaml_print(ret, sorted);
 }
 
 /* --- watching --- */

@@ -253,8 +253,8 @@ static void test_values(void **state)
 	values_check(&p);
 	assert_int_equal(p.o.log.area_verbosity[LOG_AREA_PLANE], 4);
 	options_effective(&p.o, &text);
-	assert_non_null(strstr(text.text, "[{\"filePattern\": \"sync\", \"verbosity\": 2}, "
-					  "{\"filePattern\": \"plane\", \"verbosity\": 4}]"));
+	assert_non_null(strstr(text.text, "    - filePattern: sync\n      verbosity: 2\n"
+					  "    - filePattern: plane\n      verbosity: 4\n"));
 	str_fini(&text);
 	parsed_fini(&p);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* ctl/yaml - a JSON value as YAML, in blocks: the same members in the same order. */
+/* settings/yaml - a JSON value as YAML, in blocks: the same members in the same order. */
 #pragma once
 
 #include <jansson.h>

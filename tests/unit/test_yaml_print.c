@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* ctl/yaml: blocks, and texts that YAML could read as another type. */
+/* settings/yaml: blocks, and texts that YAML could read as another type. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "ctl/yaml.h"
+#include "settings/yaml.h"
 
 static const struct {
 	const char *json;

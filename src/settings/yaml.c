@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * ctl/yaml - blocks and scalars.
+ * settings/yaml - blocks and scalars.
  *
  * A text that YAML could read as another type is written as a JSON string, which YAML 1.2 reads as
  * a string.
  */
-#include "ctl/yaml.h"
+#include "settings/yaml.h"
 
 #include <string.h>
 #include <strings.h>
