@@ -28,14 +28,6 @@ static int desired_get(struct diff *d, const struct run *run, struct err *err)
 	return 0;
 }
 
-/* Desired state, computed from the folder without vipd. */
-static int desired_read(struct diff *d, const struct run *run, bool is_ipvs, struct err *err)
-{
-	int r = manifests_rows(d, run, is_ipvs, err);
-
-	return r == -EINVAL ? r : not_vipd(r); /* -EINVAL: an option */
-}
-
 /* The desired state first: vipd programs changes soon after they become desired. */
 static int diff_try(struct diff *d, const struct run *run, const char *plane, struct err *err)
 {
@@ -44,8 +36,10 @@ static int diff_try(struct diff *d, const struct run *run, const char *plane, st
 
 	if (r == 0)
 		r = not_vipd(programmed_read(&programmed, plane, err));
-	if (r == 0 && run->manifests != NULL)
-		r = desired_read(d, run, programmed.is_ipvs, err);
+	if (r == 0 && run->manifests != NULL) {
+		r = manifests_rows(d, run, programmed.is_ipvs, err);
+		r = r == -EINVAL ? r : not_vipd(r); /* -EINVAL: an option */
+	}
 	if (r == 0) {
 		diff_lines(d, programmed.lines.routing_desired.text, "(policy routing)");
 		diff_lines(d, programmed.lines.frontends.text, NULL);

@@ -37,23 +37,17 @@ static int query_make(struct nft_live_query *ret, const json_t *trace, struct er
 	return ip_addr_parse(&ret->dst, value_text(to, "address"), err);
 }
 
-static void addrs_print(struct str *out, const struct nft_live_event *e)
-{
-	char buf[IP_ENDPOINT_TEXT_MAX];
-
-	str_puts(out, ip_endpoint_text(&e->src, e->sport, buf));
-	str_printf(out, " -> %s", ip_endpoint_text(&e->dst, e->dport, buf));
-}
-
 /* Print a packet when it is first seen and when its addresses change; the rule that marks it is not
  * an event. */
 static void event_print(struct str *out, const struct nft_live_event *e, uint32_t *last_id,
 			struct str *last_addrs)
 {
+	char src[IP_ENDPOINT_TEXT_MAX], dst[IP_ENDPOINT_TEXT_MAX];
 	FINI(str_fini) struct str addrs = { 0 };
 
 	if (e->has_addrs) {
-		addrs_print(&addrs, e);
+		str_printf(&addrs, "%s -> %s", ip_endpoint_text(&e->src, e->sport, src),
+			   ip_endpoint_text(&e->dst, e->dport, dst));
 		if (e->id != *last_id || strcmp(addrs.text, str_text(last_addrs)) != 0)
 			str_printf(out, "packet %08x  %s\n", e->id, addrs.text);
 		str_clear(last_addrs);

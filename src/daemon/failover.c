@@ -319,13 +319,6 @@ static int moves_make(struct failover_loop *l, struct err *err)
 	return r < 0 ? r : q;
 }
 
-/* All of the step, those that succeeded included: their flows no longer exist. */
-static void moves_again(struct failover_loop *l)
-{
-	vec_for_each (flow, &l->due)
-		failover_again(l->failover, flow);
-}
-
 static void found_clear(struct failover_loop *l)
 {
 	vec_clear(&l->found);
@@ -347,8 +340,9 @@ static int due_move(struct failover_loop *l, struct err *err)
 		moves_choose(l);
 		r = moves_make(l, err);
 	}
-	if (r < 0)
-		moves_again(l);
+	if (r < 0) /* all of the step, those that succeeded included: their flows no longer exist */
+		vec_for_each (flow, &l->due)
+			failover_again(l->failover, flow);
 	return r;
 }
 

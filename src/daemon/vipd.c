@@ -115,12 +115,6 @@ static void on_scanned(void *arg, uint64_t took_ns, const struct pass_result *to
 			  &(struct metrics_scans){ took_ns, total->n_deleted, total->n_matches });
 }
 
-static void observers_follow(struct vipd *v)
-{
-	servers_stepped(v->servers);
-	monitor_stepped(v->monitor, v->sync);
-}
-
 /* MASQ-03: log once for each family that has frontends, but no prefix in --cluster-cidr. */
 static void detector_check(struct vipd *v, const struct plan_rows *rows)
 {
@@ -277,7 +271,8 @@ static void on_sync(evutil_socket_t fd, short what, void *arg)
 	ruleset_wait(v);
 	other_plane_end(v);
 	conntrack_follow(v);
-	observers_follow(v);
+	servers_stepped(v->servers);
+	monitor_stepped(v->monitor, v->sync);
 	if (next != SYNC_NEVER)
 		wake_at(v->sync_event, next, now_ns());
 }
