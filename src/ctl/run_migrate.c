@@ -72,14 +72,7 @@ static void setting_report(json_t *r, const struct options *o, const struct opti
 /* SVC-10: kube-proxy serves node ports on all addresses, vipd's ipvs plane on the primary ones. */
 static bool needs_all_nodeports(const struct options *o)
 {
-	return o->plane.mode == PROXY_MODE_IPVS && !o->record.has_nodeport_addresses;
-}
-
-/* The mode is the first choice of a migration, and kubeadm's file leaves it empty. */
-static bool names_mode(const struct options *o)
-{
-	return vec_has(&o->record.settings, s,
-		       s->option->name != NULL && strcmp(s->option->name, "proxy-mode") == 0);
+	return o->plane.mode == PROXY_MODE_IPVS && !options_has(o, "nodeport-addresses");
 }
 
 /* The kubelet probes as deploy/base/daemonset.yaml says, load balancers from other hosts. */
@@ -105,7 +98,8 @@ static void probes_report(json_t *r, const struct options *o)
 
 static void settings_report(json_t *r, const struct options *o)
 {
-	if (!names_mode(o))
+	/* The mode is the first choice of a migration, and kubeadm's file leaves it empty. */
+	if (!options_has(o, "proxy-mode"))
 		check_add(
 			r, "differs", CHECK_NOTE, NULL,
 			"mode is empty: kube-proxy's default, %s, which vipd serves with nftables: doc/migration.md",

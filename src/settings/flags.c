@@ -111,18 +111,8 @@ static int set_nodeport_addresses(void *to, const struct cli_option *f, const ch
 
 	if (r < 0)
 		return err_wrap(err, r, "\"primary\" alone, or prefixes");
-	o->record.has_nodeport_addresses = *value != '\0';
 	o->model.has_nodeport_cidrs = !is_primary;
 	return 0;
-}
-
-static int set_localhost_nodeports(void *to, const struct cli_option *f, const char *value,
-				   struct err *err)
-{
-	struct options *o = to;
-
-	o->record.has_localhost = true;
-	return cli_bool(&o->model.serves_localhost, value, err);
 }
 
 void options_ignored_add(struct options *o, const char *what, const char *name)
@@ -354,9 +344,9 @@ static const struct cli_option flags[] = {
 	  "0.0.0.0", "bindAddress" },
 	{ "nodeport-addresses", "LIST", SPECIAL(set_nodeport_addresses),
 	  "CIDRs of node port IPs, or \"primary\"", "", "nodePortAddresses", .kind = CONFIG_LIST },
-	{ "iptables-localhost-nodeports", NULL, SPECIAL(set_localhost_nodeports),
+	{ "iptables-localhost-nodeports", NULL, BOOL(model.serves_localhost),
 	  "serve node ports on 127.0.0.1 and ::1", "false", "iptables.localhostNodePorts",
-	  .kind = CONFIG_BOOL, .differs = "on ::1 as well, and without route_localnet" },
+	  .differs = "on ::1 as well, and without route_localnet" },
 	{ "oom-score-adj", "N", INT(oom_score_adj, -1000, 1000),
 	  "oom-score-adj value, -1000 to 1000", NULL, "oomScoreAdj" },
 

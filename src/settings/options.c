@@ -97,6 +97,13 @@ static int option_set(struct options *o, const struct cli_option *f, const char 
 	return r;
 }
 
+bool options_has(const struct options *o, const char *flag)
+{
+	const struct cli_option *f = cli_find(&vipd_cli, flag, strlen(flag));
+
+	return vec_has(&o->record.settings, s, s->option == f && s->value[0] != '\0');
+}
+
 /* --- defaults that depend on the mode --- */
 
 /*
@@ -111,11 +118,11 @@ static void nodeports_by_mode(struct options *o)
 	bool is_iptables = o->plane.mode == PROXY_MODE_IPTABLES;
 	json_t *list;
 
-	if (!o->record.has_localhost)
+	if (!options_has(o, "iptables-localhost-nodeports"))
 		o->model.serves_localhost = is_iptables;
 	(void)json_object_set_new(o->record.effective, "iptables.localhostNodePorts",
 				  json_boolean(o->model.serves_localhost));
-	if (!is_iptables || o->record.has_nodeport_addresses)
+	if (!is_iptables || options_has(o, "nodeport-addresses"))
 		return;
 	list = json_array();
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
@@ -474,7 +481,8 @@ static void notes_make(const struct parse *p)
 		note(o, "accepted without effect: %s", o->record.ignored.text);
 	if (o->plane.mode == PROXY_MODE_IPTABLES)
 		note(o, "mode iptables, kube-proxy's default, is served with nftables");
-	if (o->record.has_localhost && o->model.serves_localhost && !has_loopback_prefix(&o->model))
+	if (options_has(o, "iptables-localhost-nodeports") && o->model.serves_localhost &&
+	    !has_loopback_prefix(&o->model))
 		note(o, "iptables.localhostNodePorts: no effect: nodePortAddresses contains no "
 			"loopback address");
 }

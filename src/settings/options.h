@@ -118,8 +118,6 @@ struct options_record {
 	struct str ignored; /* settings without effect, separated by commas */
 	VEC(struct options_setting) settings; /* effective or not, in their order */
 	VEC(char *) notes;                    /* to be logged as warnings, in this order */
-	bool has_nodeport_addresses;          /* --nodeport-addresses is not empty */
-	bool has_localhost;                   /* --iptables-localhost-nodeports was given */
 };
 
 struct options {
@@ -166,6 +164,8 @@ void options_effective(const struct options *o, struct str *ret);
 void options_differences(const struct options *old, const struct options *new, struct str *ret);
 /* Take over the log settings of `new`. False: they are equal. */
 bool options_take_log(struct options *o, const struct options *new);
+/* Does a setting of this flag, or of its field, have a value? */
+bool options_has(const struct options *o, const char *flag);
 enum options_use options_use(const struct options *o, const struct options_setting *s);
 /*
  * The name of the setting's field, borrowed, and its effective value, a new reference. NULL: a flag
