@@ -30,6 +30,7 @@ enum cli_type {
 	CLI_SECONDS,   /* as CLI_DURATION, stored in seconds, fractions cut; max 0: no limit */
 	CLI_PREFIXES,  /* VEC(struct ip_prefix), separated by commas */
 	CLI_INTERFACE, /* char [CLI_INTERFACE_MAX]; empty: unchanged */
+	CLI_ENTRIES,   /* a list separated by commas: `set_entry` for each entry */
 	CLI_FUNCTION,  /* `set` does it */
 };
 
@@ -39,6 +40,9 @@ struct cli_option;
 typedef int (*cli_set_fn)(void *settings, const struct cli_option *o, const char *value,
 			  struct err *err);
 
+/* An entry NAME or NAME=VALUE of a list; `value` NULL: without '='. */
+typedef int (*cli_entry_fn)(void *settings, const char *name, const char *value, struct err *err);
+
 /* How a value is read, and where it goes. */
 struct cli_value {
 	enum cli_type type;
@@ -47,6 +51,7 @@ struct cli_value {
 	int64_t min;
 	int64_t max;
 	cli_set_fn set;
+	cli_entry_fn set_entry;
 };
 
 /* Initializers of struct cli_value; `member` of struct CLI_SETTINGS, which the table's file

@@ -214,6 +214,24 @@ static int set_number(double *at, bool is_stored, const char *value, struct err 
 	return 0;
 }
 
+static int set_entries(const struct cli_option *o, void *settings, const char *value,
+		       struct err *err)
+{
+	AUTO(free) char *copy = xstrdup(value);
+	char *rest = copy;
+	char *name;
+	int r = 0;
+
+	while (r == 0 && (name = str_word(&rest)) != NULL) {
+		char *behind = strchr(name, '=');
+
+		if (behind != NULL)
+			*behind++ = '\0';
+		r = o->value.set_entry(settings, name, behind, err);
+	}
+	return r;
+}
+
 int cli_set(const struct cli_option *o, void *settings, const char *value, struct err *err)
 {
 	const struct cli_value *v = &o->value;
@@ -249,6 +267,8 @@ int cli_set(const struct cli_option *o, void *settings, const char *value, struc
 		return set_number(at, v->size != 0, value, err);
 	case CLI_PREFIXES:
 		return cli_prefixes(at, value, err);
+	case CLI_ENTRIES:
+		return set_entries(o, settings, value, err);
 	case CLI_INTERFACE:
 		r = *value == '\0' ? 0 : interface_check(value, err);
 		if (r == 0 && *value != '\0')

@@ -127,29 +127,9 @@ void options_ignored_add(struct options *o, const char *what, const char *name)
 		str_printf(all, "%s%s", all->len > 0 ? ", " : "", entry.text);
 }
 
-/* Calls `set` for each entry of a list separated by commas; `value`: behind '=', or NULL. */
-static int each_entry(struct options *o, const char *list,
-		      int (*set)(struct options *o, const char *word, const char *value,
-				 struct err *err),
-		      struct err *err)
+static int set_gate(void *to, const char *gate, const char *value, struct err *err)
 {
-	AUTO(free) char *copy = xstrdup(list);
-	char *rest = copy;
-	char *word;
-	int r = 0;
-
-	while (r == 0 && (word = str_word(&rest)) != NULL) {
-		char *value = strchr(word, '=');
-
-		if (value != NULL)
-			*value++ = '\0';
-		r = set(o, word, value, err);
-	}
-	return r;
-}
-
-static int set_gate(struct options *o, const char *gate, const char *value, struct err *err)
-{
+	struct options *o = to;
 	bool is_on = false;
 	int r;
 
@@ -167,15 +147,10 @@ static int set_gate(struct options *o, const char *gate, const char *value, stru
 	return 0;
 }
 
-static int set_feature_gates(void *to, const struct cli_option *f, const char *value,
-			     struct err *err)
-{
-	return each_entry(to, value, set_gate, err);
-}
-
 /* LEVEL for all areas, or AREA=LEVEL; the last one counts. */
-static int set_level(struct options *o, const char *word, const char *value, struct err *err)
+static int set_level(void *to, const char *word, const char *value, struct err *err)
 {
+	struct options *o = to;
 	const char *text = value != NULL ? value : word;
 	int level = log_level_parse(text);
 	int area = value != NULL ? log_area_parse(word) : -1;
@@ -191,13 +166,9 @@ static int set_level(struct options *o, const char *word, const char *value, str
 	return 0;
 }
 
-static int set_log_level(void *to, const struct cli_option *f, const char *value, struct err *err)
+static int set_module(void *to, const char *word, const char *value, struct err *err)
 {
-	return each_entry(to, value, set_level, err);
-}
-
-static int set_module(struct options *o, const char *word, const char *value, struct err *err)
-{
+	struct options *o = to;
 	int64_t n;
 	int area = log_area_parse(word);
 	int r;
@@ -214,11 +185,6 @@ static int set_module(struct options *o, const char *word, const char *value, st
 	else
 		options_ignored_add(o, "vmodule ", word);
 	return 0;
-}
-
-static int set_vmodule(void *to, const struct cli_option *f, const char *value, struct err *err)
-{
-	return each_entry(to, value, set_module, err);
 }
 
 /* "10.0.0.1:80", "[::1]:80", or an address alone: port 0. CFG-21: empty changes nothing. */
@@ -288,6 +254,7 @@ static int set_ipvs_table(void *to, const struct cli_option *f, const char *valu
 #define PREFIXES(member) CLI_VALUE(CLI_PREFIXES, CLI_AT(member))
 #define INTERFACE(member) CLI_VALUE(CLI_INTERFACE, CLI_AT(member))
 #define PLACE(member) CLI_VALUE(CLI_FUNCTION, CLI_AT(member), .set = set_place)
+#define ENTRIES(function) CLI_VALUE(CLI_ENTRIES, .set_entry = function)
 #define SPECIAL(function) CLI_VALUE(CLI_FUNCTION, .set = function)
 #define ACTION(action) CLI_VALUE(CLI_FUNCTION, .max = action, .set = set_action)
 /* Checked and not stored. */
@@ -372,7 +339,7 @@ static const struct cli_option flags[] = {
 	  "keep source addresses for endpoints on this node", "false" },
 	{ "service-cluster-ip-range", "LIST", PREFIXES(model.service_cidrs),
 	  "CIDR ranges of cluster IPs" },
-	{ "feature-gates", "LIST", SPECIAL(set_feature_gates),
+	{ "feature-gates", "LIST", ENTRIES(set_gate),
 	  "NAME=true|false,...: AllowServiceExternalIPs", "", "featureGates", .kind = CONFIG_GATES,
 	  .differs = "only AllowServiceExternalIPs has an effect" },
 	{ "dead-flows", "keep|reset", CHOICE(conntrack.is_reset),
@@ -443,10 +410,10 @@ static const struct cli_option flags[] = {
 
 	{ "v", "N", INT(log.verbosity, 0, INT32_MAX), "log verbosity: 0 events, 2 syncs, 4 details",
 	  "0", "logging.verbosity", .group = "Log", .differs = "0 events, 2 syncs, 4 details" },
-	{ "vmodule", "LIST", SPECIAL(set_vmodule), "verbosity per area: AREA=N,...", "",
+	{ "vmodule", "LIST", ENTRIES(set_module), "verbosity per area: AREA=N,...", "",
 	  "logging.vmodule", .kind = CONFIG_VMODULE,
 	  .differs = "patterns are areas of vipd's log, not files of kube-proxy" },
-	{ "log-level", "LIST", SPECIAL(set_log_level), "LEVEL, or AREA=LEVEL,...; overrides -v" },
+	{ "log-level", "LIST", ENTRIES(set_level), "LEVEL, or AREA=LEVEL,...; overrides -v" },
 	{ "logging-format", "FORMAT", CHOICE(log.format), "text, or json: one object per line",
 	  "text", "logging.format", "text json" },
 	{ "log-flush-frequency", "TIME", CHECKED(CLI_DURATION, 0, 0), LOG_NOTE, "0s",

@@ -34,6 +34,7 @@ static enum config_kind kind_of(const struct cli_option *f)
 		[CLI_NUMBER] = CONFIG_NUMBER,    [CLI_DURATION] = CONFIG_DURATION,
 		[CLI_SECONDS] = CONFIG_DURATION, [CLI_PREFIXES] = CONFIG_LIST,
 		[CLI_INTERFACE] = CONFIG_TEXT,   [CLI_FUNCTION] = CONFIG_TEXT,
+		[CLI_ENTRIES] = CONFIG_TEXT,
 	};
 
 	return f->kind != CONFIG_NONE ? (enum config_kind)f->kind : kinds[f->value.type];
