@@ -546,12 +546,12 @@ static void log_setup(const struct options *o)
 {
 	log_format_set(o->log.format);
 	log_level_set_all(level_of(o->log.verbosity));
-	for (int i = 0; i < LOG_AREA_N; i++)
+	for (int i = 0; i < LOG_AREA_N; i++) {
 		if (o->log.area_verbosity[i] >= 0)
 			log_level_set((enum log_area)i, level_of(o->log.area_verbosity[i]));
-	for (int i = 0; i < LOG_AREA_N; i++)
 		if (o->log.area_level[i] != 0)
 			log_level_set((enum log_area)i, o->log.area_level[i]);
+	}
 }
 
 /*

@@ -289,18 +289,15 @@ static int head_check(struct walk *w, const json_t *root, const char *key, const
 		      struct err *err)
 {
 	const json_t *v = trail_field(&w->at, root, key);
+	const char *text = json_is_string(v) ? json_string_value(v) : "(no text)";
 
 	if (v == NULL)
-		return reject(w,
-			      err_set(err, -EINVAL, "%s is missing; required is %s", key, required),
-			      err);
-	if (!json_is_string(v) || strcmp(json_string_value(v), required) != 0)
-		return reject(w,
-			      err_set(err, -EINVAL, "%s: '%s' is not %s", key,
-				      json_is_string(v) ? json_string_value(v) : "(no text)",
-				      required),
-			      err);
-	return 0;
+		(void)err_set(err, -EINVAL, "%s is missing; required is %s", key, required);
+	else if (strcmp(text, required) != 0)
+		(void)err_set(err, -EINVAL, "%s: '%s' is not %s", key, text, required);
+	else
+		return 0;
+	return reject(w, -EINVAL, err);
 }
 
 static int document_read(struct walk *w, const json_t *root, struct err *err)
@@ -340,27 +337,20 @@ static int documents_read(struct walk *w, struct err *err)
 	return r;
 }
 
-static int text_read(struct config *c, const char *path, const char *text, size_t len,
-		     config_kind_fn kind_of, struct err *err)
-{
-	AUTO(yaml_close) struct yaml *y = NULL;
-	struct walk w = { .c = c, .kind_of = kind_of };
-
-	c->path = xstrdup(path);
-	yaml_open_text(&y, text, len, 1);
-	yaml_allow_twice(y, on_twice, c);
-	w.yaml = y;
-	return documents_read(&w, err);
-}
-
 int config_read(struct config *c, const char *path, config_kind_fn kind_of, struct err *err)
 {
 	FINI(str_fini) struct str text = { 0 };
+	AUTO(yaml_close) struct yaml *y = NULL;
+	struct walk w = { .c = c, .kind_of = kind_of };
 	int r = file_read(&text, path, CONFIG_SIZE_MAX, err);
 
-	if (r == 0)
-		r = text_read(c, path, str_text(&text), text.len, kind_of, err);
-	return r;
+	if (r < 0)
+		return r;
+	c->path = xstrdup(path);
+	yaml_open_text(&y, str_text(&text), text.len, 1);
+	yaml_allow_twice(y, on_twice, c);
+	w.yaml = y;
+	return documents_read(&w, err);
 }
 
 void config_fini(struct config *c)

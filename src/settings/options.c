@@ -113,11 +113,9 @@ bool options_has(const struct options *o, const char *flag)
  */
 static void nodeports_by_mode(struct options *o)
 {
-	static const struct ip_prefix all[] = { { .addr = { .family = AF_INET } },
-						{ .addr = { .family = AF_INET6 } } };
-	static const char *const texts[] = { "0.0.0.0/0", "::/0" };
+	static const char all[] = "0.0.0.0/0,::/0";
+	const struct cli_option *addresses = cli_find(&vipd_cli, "nodeport-addresses", 18);
 	bool is_iptables = o->plane.mode == PROXY_MODE_IPTABLES;
-	json_t *list;
 
 	if (!options_has(o, "iptables-localhost-nodeports"))
 		o->model.serves_localhost = is_iptables;
@@ -125,13 +123,9 @@ static void nodeports_by_mode(struct options *o)
 				  json_boolean(o->model.serves_localhost));
 	if (!is_iptables || options_has(o, "nodeport-addresses"))
 		return;
-	list = json_array();
-	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
-		json_array_append_new(list, json_string(texts[i]));
-		*vec_push(&o->model.nodeport_cidrs) = all[i];
-	}
-	o->model.has_nodeport_cidrs = true;
-	(void)json_object_set_new(o->record.effective, "nodePortAddresses", list);
+	if (cli_set(addresses, o, all, NULL) < 0)
+		abort(); /* a constant */
+	effective_put(o, addresses, all);
 }
 
 /* --- the file --- */
