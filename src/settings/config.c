@@ -70,54 +70,44 @@ static const char *const kind_words[] = {
 	[CONFIG_ANY] = "an object",
 };
 
-static bool text_list(struct str *ret, const json_t *v)
+/* One entry of a list, or the member `key` of an object. */
+static bool text_entry(struct str *ret, enum config_kind kind, const char *key, const json_t *e)
 {
-	const json_t *e;
-	size_t i;
+	const json_t *pattern = json_object_get(e, "filePattern");
+	const json_t *verbosity = json_object_get(e, "verbosity");
 
-	if (!json_is_array(v))
+	if (kind == CONFIG_LIST && json_is_string(e))
+		str_puts(ret, json_string_value(e));
+	else if (kind == CONFIG_GATES && json_is_boolean(e))
+		str_printf(ret, "%s=%s", key, json_is_true(e) ? "true" : "false");
+	else if (kind == CONFIG_VMODULE && json_is_string(pattern) && json_is_integer(verbosity))
+		str_printf(ret, "%s=%" JSON_INTEGER_FORMAT, json_string_value(pattern),
+			   json_integer_value(verbosity));
+	else
 		return false;
-	json_array_foreach (v, i, e) {
-		if (!json_is_string(e))
-			return false;
-		str_printf(ret, "%s%s", i > 0 ? "," : "", json_string_value(e));
-	}
 	return true;
 }
 
-static bool text_gates(struct str *ret, const json_t *v)
+static bool text_entries(struct str *ret, enum config_kind kind, const json_t *v)
 {
+	const char *separator = "";
 	const char *key;
 	json_t *e;
-
-	if (!json_is_object(v))
-		return false;
-	json_object_foreach ((json_t *)(uintptr_t)v, key, e) {
-		if (!json_is_boolean(e))
-			return false;
-		str_printf(ret, "%s%s=%s", ret->len > 0 ? "," : "", key,
-			   json_is_true(e) ? "true" : "false");
-	}
-	return true;
-}
-
-static bool text_vmodule(struct str *ret, const json_t *v)
-{
-	const json_t *e;
 	size_t i;
 
-	if (!json_is_array(v))
-		return false;
 	json_array_foreach (v, i, e) {
-		const json_t *pattern = json_object_get(e, "filePattern");
-		const json_t *verbosity = json_object_get(e, "verbosity");
-
-		if (!json_is_string(pattern) || !json_is_integer(verbosity))
+		str_puts(ret, separator);
+		separator = ",";
+		if (!text_entry(ret, kind, NULL, e))
 			return false;
-		str_printf(ret, "%s%s=%" JSON_INTEGER_FORMAT, i > 0 ? "," : "",
-			   json_string_value(pattern), json_integer_value(verbosity));
 	}
-	return true;
+	json_object_foreach ((json_t *)(uintptr_t)v, key, e) {
+		str_puts(ret, separator);
+		separator = ",";
+		if (!text_entry(ret, kind, key, e))
+			return false;
+	}
+	return kind == CONFIG_GATES ? json_is_object(v) : json_is_array(v);
 }
 
 /* False when `v` is not of this kind. */
@@ -145,11 +135,9 @@ static bool text_of(struct str *ret, enum config_kind kind, const json_t *v)
 		str_printf(ret, "%.9g", json_number_value(v));
 		return json_is_number(v);
 	case CONFIG_LIST:
-		return text_list(ret, v);
 	case CONFIG_GATES:
-		return text_gates(ret, v);
 	case CONFIG_VMODULE:
-		return text_vmodule(ret, v);
+		return text_entries(ret, kind, v);
 	case CONFIG_ANY:
 		return json_is_object(v);
 	case CONFIG_SECTION:
