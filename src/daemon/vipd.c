@@ -111,8 +111,7 @@ static void on_scanned(void *arg, uint64_t took_ns, const struct pass_result *to
 {
 	struct vipd *v = arg;
 
-	metrics_conntrack(servers_metrics(v->servers),
-			  &(struct metrics_scans){ took_ns, total->n_deleted, total->n_matches });
+	metrics_conntrack(servers_metrics(v->servers), took_ns, total);
 }
 
 /* MASQ-03: log once for each family that has frontends, but no prefix in --cluster-cidr. */

@@ -125,10 +125,10 @@ void metrics_queued(struct metrics *m, int64_t wall_ns)
 	m->queued_wall_ns = wall_ns;
 }
 
-void metrics_conntrack(struct metrics *m, const struct metrics_scans *scans)
+void metrics_conntrack(struct metrics *m, uint64_t took_ns, const struct pass_result *total)
 {
-	expo_hist_add(&m->conntrack_time, scans->last_took_ns);
-	m->scans = *scans;
+	expo_hist_add(&m->conntrack_time, took_ns);
+	m->scans = *total;
 }
 
 /* --- debugging pages of Kubernetes components, in the format of kube-proxy --- */

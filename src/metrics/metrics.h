@@ -24,6 +24,7 @@
 
 struct event_base;
 struct metrics;
+struct pass_result;
 
 struct metrics_config {
 	const struct serve_context *ctx;               /* borrowed, like all pointers here */
@@ -48,14 +49,8 @@ void metrics_accepted(struct metrics *m, const struct svc *svc, const struct pla
 void metrics_stepped(struct metrics *m);
 /* The model changed. Not recorded as a sync request if nothing is pending. */
 void metrics_queued(struct metrics *m, int64_t wall_ns);
-/* Stale flow scans, of both families, since the start. */
-struct metrics_scans {
-	uint64_t last_took_ns;
-	uint64_t n_deleted; /* flows, after they were dumped */
-	uint64_t n_filters; /* by which the kernel deleted flows; it does not count these */
-};
-/* A scan ended. */
-void metrics_conntrack(struct metrics *m, const struct metrics_scans *scans);
+/* A stale flow scan ended, as conntrack_config.scanned. */
+void metrics_conntrack(struct metrics *m, uint64_t took_ns, const struct pass_result *total);
 
 /* Append the text of /metrics. */
 void metrics_text(struct metrics *m, struct str *out, uint64_t now_ns, int64_t wall_ns);

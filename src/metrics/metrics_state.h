@@ -2,6 +2,7 @@
 /* metrics/metrics_state - values updated by metrics.c and formatted by metrics_text.c. */
 #pragma once
 
+#include "conntrack/pass.h"
 #include "metrics/expo.h"
 #include "metrics/metrics.h"
 
@@ -24,7 +25,7 @@ struct metrics {
 	struct expo_hist partial_time;
 	struct expo_hist programming[IPFAM_N];
 	struct expo_hist conntrack_time;
-	struct metrics_scans scans;
+	struct pass_result scans; /* since the start */
 	int64_t queued_wall_ns;
 	uint64_t queued_env;   /* the model's env_generation then */
 	uint64_t seen_step_ns; /* step and loads of the sync's statistics already counted */

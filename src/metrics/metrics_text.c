@@ -110,7 +110,7 @@ static void sync_lines(struct metrics *m, struct str *out, uint64_t now, int64_t
 	    "[ALPHA] Stale flows deleted after a dump", m->scans.n_deleted);
 	one(out, "vipd_conntrack_filters_total", "counter",
 	    "Filters by which the kernel deleted stale flows; it does not count these flows",
-	    m->scans.n_filters);
+	    m->scans.n_matches);
 }
 
 static void no_local_lines(const struct metrics *m, struct str *out)
