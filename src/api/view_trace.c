@@ -10,7 +10,8 @@
 #include "api/view.h"
 #include "state/state.h"
 
-#define OTHERS_SHOWN 3
+#define OTHERS_NAMED 3  /* in a sentence */
+#define OTHERS_SHOWN 16 /* in the list */
 #define RANGES_SHOWN 4
 
 static void step(struct jsonw *w, const char *name, const struct str *text)
@@ -50,11 +51,11 @@ static void put_others(struct str *out, const struct plan_trace *t,
 	size_t n = 0;
 
 	vec_for_each (o, &t->others)
-		if (o->relation == relation && n++ < OTHERS_SHOWN)
+		if (o->relation == relation && n++ < OTHERS_NAMED)
 			str_printf(out, "%s%s/%s", n > 1 ? ", " : "", o->ns->text, o->name->text);
 	n = t->n_others[relation];
-	if (n > OTHERS_SHOWN)
-		str_printf(out, " and %zu more", n - OTHERS_SHOWN);
+	if (n > OTHERS_NAMED)
+		str_printf(out, " and %zu more", n - OTHERS_NAMED);
 }
 
 /* --- source --- */
@@ -87,23 +88,16 @@ static void put_how(struct str *out, const struct serve_context *ctx, const stru
 	}
 }
 
-static const char *const source_words[] = {
-	[PLAN_TRACE_EXTERNAL] = "outside",
-	[PLAN_TRACE_HOST] = "host",
-	[PLAN_TRACE_POD] = "pod",
-};
-
 static void step_source(struct jsonw *w, const struct serve_context *ctx,
 			const struct plan_trace *t)
 {
-	static const char *const texts[] = { "an outside client", "this host", "a pod" };
 	FINI(str_fini) struct str out = { 0 };
 
 	if (ip_is_set(&t->query.src)) {
 		put_addr(&out, &t->query.src);
 		str_puts(&out, " is ");
 	}
-	str_puts(&out, texts[t->source]);
+	str_puts(&out, t->is_host ? "this host" : t->is_pod ? "a pod" : "an outside client");
 	put_pod(&out, t);
 	put_how(&out, ctx, t);
 	step(w, "source", &out);
@@ -116,7 +110,7 @@ static void step_node(struct jsonw *w, const struct serve_context *ctx, const st
 	FINI(str_fini) struct str out = { 0 };
 
 	if (self == NULL || self->len == 0 || t->pod_node == NULL || t->is_pod_of_this_node ||
-	    t->is_host || t->verdict == PLAN_TRACE_UNTOUCHED ||
+	    t->is_host || t->verdict == PLAN_VERDICT_UNSET ||
 	    t->frontend.kind == PLAN_FRONTEND_NODEPORT)
 		return;
 	str_printf(&out,
@@ -396,7 +390,7 @@ static void view_source(struct jsonw *w, const struct plan_trace *t)
 {
 	jsonw_object(w, "source");
 	jsonw_addr(w, "address", &t->query.src);
-	jsonw_text(w, "is", source_words[t->source]);
+	jsonw_text(w, "is", t->is_host ? "host" : t->is_pod ? "pod" : "outside");
 	jsonw_bool(w, "assumed", t->is_assumed);
 	jsonw_text(w, "pod", t->pod);
 	jsonw_name(w, "node", t->pod_node);
@@ -418,7 +412,7 @@ static void view_others(struct jsonw *w, const struct plan_trace *t)
 	};
 
 	jsonw_array(w, "others");
-	for (size_t i = 0; i < MIN(t->others.n, (size_t)PLAN_TRACE_OTHERS_MAX); i++) {
+	for (size_t i = 0; i < MIN(t->others.n, (size_t)OTHERS_SHOWN); i++) {
 		const struct plan_trace_other *o = &t->others.v[i];
 
 		jsonw_object(w, NULL);
@@ -455,7 +449,8 @@ static void view_service(struct jsonw *w, const struct plan_trace *t)
 
 void view_trace(struct jsonw *w, const struct serve_context *ctx, const struct plan_trace *t)
 {
-	jsonw_text(w, "verdict", plan_trace_verdict_text(t->verdict));
+	jsonw_text(w, "verdict",
+		   t->verdict == PLAN_VERDICT_UNSET ? "untouched" : plan_verdict_text(t->verdict));
 	jsonw_text(w, "reason", whys[t->why].word);
 	view_source(w, t);
 	view_service(w, t);
@@ -469,7 +464,7 @@ void view_trace(struct jsonw *w, const struct serve_context *ctx, const struct p
 			step_policy(w, t);
 			step_pool(w, t);
 		}
-		if (t->verdict == PLAN_TRACE_BALANCED)
+		if (t->verdict == PLAN_VERDICT_POOL)
 			step_masq(w, t);
 		step_kernel(w, ctx, t);
 	}
@@ -481,7 +476,7 @@ void view_trace_endpoint(struct jsonw *w, const struct serve_context *ctx,
 			 const struct plan_trace *t, const struct plan_trace_endpoint *ep)
 {
 	const char *why = plan_trace_endpoint_why(ep);
-	bool is_used = why == NULL && t->verdict == PLAN_TRACE_BALANCED;
+	bool is_used = why == NULL && t->verdict == PLAN_VERDICT_POOL;
 
 	if (why == NULL && !is_used)
 		why = "client not in the source ranges";

@@ -104,42 +104,12 @@ static bool has_node_port(const struct plan_trace *t, const struct service *s)
 			       p->proto == t->query.proto);
 }
 
-static int other_cmp(const struct plan_trace_other *a, const struct plan_trace_other *b)
-{
-	return name_pair_cmp(a->ns, a->name, b->ns, b->name);
-}
-
-/* A place for `new`; NULL when enough services of its relation with smaller names are kept. */
-static struct plan_trace_other *other_room(struct plan_trace *t, const struct plan_trace_other *new)
-{
-	struct plan_trace_other *last = NULL;
-
-	if (new->relation == PLAN_TRACE_CLAIMS ||
-	    t->n_others[new->relation] <= PLAN_TRACE_OTHERS_MAX)
-		return vec_push(&t->others);
-	vec_for_each (o, &t->others)
-		if (o->relation == new->relation && (last == NULL || other_cmp(last, o) < 0))
-			last = o;
-	if (other_cmp(new, last) >= 0)
-		return NULL;
-	name_unref(last->ns);
-	name_unref(last->name);
-	return last;
-}
-
 static void relate(struct plan_trace *t, const struct svc *svc, enum plan_trace_relation relation,
 		   enum plan_frontend_kind kind)
 {
-	struct plan_trace_other new = { svc->ns, svc->name, (uint8_t)relation, (uint8_t)kind };
-	struct plan_trace_other *room;
-
 	t->n_others[relation]++;
-	room = other_room(t, &new);
-	if (room == NULL)
-		return;
-	*room = new;
-	(void)name_ref(new.ns);
-	(void)name_ref(new.name);
+	*vec_push(&t->others) = (struct plan_trace_other){ name_ref(svc->ns), name_ref(svc->name),
+							   (uint8_t)relation, (uint8_t)kind };
 }
 
 /* Relate by the service's own addresses; node ports are on the node's. */
@@ -245,7 +215,6 @@ static void decide_source(struct plan_trace *t)
 		t->is_pod = is_behind_interface(t);
 		break;
 	}
-	t->source = t->is_host ? PLAN_TRACE_HOST : t->is_pod ? PLAN_TRACE_POD : PLAN_TRACE_EXTERNAL;
 }
 
 /* --- the endpoints --- */
@@ -448,24 +417,22 @@ static void decide_ranges(struct plan_trace *t, const struct plan_rows *rows)
 
 static void decide_verdict(struct plan_trace *t, const struct plan_target *target)
 {
+	t->verdict = target->verdict;
 	if (t->frontend.is_guarded && !ip_is_set(&t->range.addr)) {
-		t->verdict = PLAN_TRACE_DROPPED;
+		t->verdict = PLAN_VERDICT_DROP;
 		t->why = PLAN_TRACE_WHY_RANGES;
 		return;
 	}
-	switch ((enum plan_verdict)target->verdict) {
+	switch (t->verdict) {
 	case PLAN_VERDICT_UNSET:
 		break;
 	case PLAN_VERDICT_POOL:
-		t->verdict = PLAN_TRACE_BALANCED;
 		t->why = PLAN_TRACE_WHY_POOL;
 		break;
 	case PLAN_VERDICT_REJECT:
-		t->verdict = PLAN_TRACE_REJECTED;
 		t->why = PLAN_TRACE_WHY_NO_ENDPOINT;
 		break;
 	case PLAN_VERDICT_DROP:
-		t->verdict = PLAN_TRACE_DROPPED;
 		t->why = t->frontend.kind == PLAN_FRONTEND_CLUSTERIP
 				 ? PLAN_TRACE_WHY_INTERNAL_POLICY
 				 : PLAN_TRACE_WHY_EXTERNAL_POLICY;
@@ -493,7 +460,7 @@ static void decide_scheduler(struct plan_trace *t, const struct plan_rows *rows,
 {
 	const struct plan_balancer *b = &t->query.balancer;
 
-	if (b->balancing == NULL || t->verdict != PLAN_TRACE_BALANCED || t->pool_id == 0)
+	if (b->balancing == NULL || t->verdict != PLAN_VERDICT_POOL || t->pool_id == 0)
 		return;
 	b->balancing(b->ctx, rows, pool, t->is_inside, &t->balancing);
 }
@@ -557,27 +524,19 @@ static bool decide_owner(struct plan_trace *t)
 
 static void decide_none(struct plan_trace *t)
 {
-	const struct model *m = t->plan->model;
-	bool is_local = is_host_addr(m, &t->query.dst);
-	bool has_cidr = ip_is_set(&t->service_cidr.addr);
+	bool is_local = is_host_addr(t->plan->model, &t->query.dst);
+	unsigned int relation = PLAN_TRACE_NOT_CAPTURED;
 
-	t->verdict = PLAN_TRACE_UNTOUCHED;
+	while (relation < PLAN_TRACE_RELATION_N && t->n_others[relation] == 0)
+		relation++;
 	if (t->is_cluster_ip && !is_local) {
-		t->verdict = PLAN_TRACE_REJECTED;
+		t->verdict = PLAN_VERDICT_REJECT;
 		t->why = PLAN_TRACE_WHY_OTHER_PORT;
-	} else if (has_cidr && !is_local) {
-		t->verdict = PLAN_TRACE_DROPPED;
+	} else if (ip_is_set(&t->service_cidr.addr) && !is_local) {
+		t->verdict = PLAN_VERDICT_DROP;
 		t->why = PLAN_TRACE_WHY_UNALLOCATED;
-	} else if (t->n_others[PLAN_TRACE_NOT_CAPTURED] > 0) {
-		t->why = PLAN_TRACE_WHY_NOT_CAPTURED;
-	} else if (t->n_others[PLAN_TRACE_EXTERNAL_OFF] > 0) {
-		t->why = PLAN_TRACE_WHY_EXTERNAL_OFF;
-	} else if (t->n_others[PLAN_TRACE_NOT_PROXIED] > 0) {
-		t->why = PLAN_TRACE_WHY_NOT_PROXIED;
-	} else if (t->n_others[PLAN_TRACE_HAS_ADDRESS] > 0) {
-		t->why = PLAN_TRACE_WHY_VIP_OTHER_PORT;
-	} else if (t->n_others[PLAN_TRACE_HAS_NODE_PORT] > 0) {
-		t->why = PLAN_TRACE_WHY_NODE_PORT_ELSEWHERE;
+	} else if (relation < PLAN_TRACE_RELATION_N) {
+		t->why = PLAN_TRACE_WHY_NOT_CAPTURED + relation - PLAN_TRACE_NOT_CAPTURED;
 	} else if (is_local) {
 		t->why = PLAN_TRACE_WHY_NO_NODE_PORT;
 	} else {
@@ -605,9 +564,11 @@ static int others_cmp(const void *a, const void *b)
 {
 	const struct plan_trace_other *oa = a;
 	const struct plan_trace_other *ob = b;
+	int c = (int)oa->relation - (int)ob->relation;
 
-	return oa->relation != ob->relation ? (int)oa->relation - (int)ob->relation
-					    : other_cmp(oa, ob);
+	if (c == 0)
+		c = strcmp(oa->ns->text, ob->ns->text);
+	return c != 0 ? c : strcmp(oa->name->text, ob->name->text);
 }
 
 void plan_trace_decide(struct plan_trace *t)
@@ -659,18 +620,6 @@ void plan_trace_fini(struct plan_trace *t)
 }
 
 /* --- texts --- */
-
-const char *plan_trace_verdict_text(enum plan_trace_verdict v)
-{
-	static const char *const texts[] = {
-		[PLAN_TRACE_UNTOUCHED] = "untouched",
-		[PLAN_TRACE_BALANCED] = "balance",
-		[PLAN_TRACE_REJECTED] = "reject",
-		[PLAN_TRACE_DROPPED] = "drop",
-	};
-
-	return texts[v];
-}
 
 const char *plan_trace_endpoint_why(const struct plan_trace_endpoint *ep)
 {

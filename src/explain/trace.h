@@ -23,9 +23,6 @@
 #include "model/select.h"
 #include "plan/plan.h"
 
-/* Other related services: at most so many are kept, all are counted. */
-#define PLAN_TRACE_OTHERS_MAX 16
-
 struct plan_trace_query {
 	/* The client: an address, or else the pod of this name, or else this host. */
 	struct ip_addr src;
@@ -37,19 +34,6 @@ struct plan_trace_query {
 	struct plan_balancer balancer; /* of the plane; zeroed: by the pool alone */
 };
 
-enum plan_trace_source {
-	PLAN_TRACE_EXTERNAL = 0,
-	PLAN_TRACE_HOST,
-	PLAN_TRACE_POD, /* by detect-local (section 6.1, POL-24) */
-};
-
-enum plan_trace_verdict {
-	PLAN_TRACE_UNTOUCHED = 0, /* vipd does not handle it */
-	PLAN_TRACE_BALANCED,
-	PLAN_TRACE_REJECTED,
-	PLAN_TRACE_DROPPED,
-};
-
 enum plan_trace_why {
 	PLAN_TRACE_WHY_UNSET = 0,
 	/* A frontend matches. */
@@ -59,19 +43,21 @@ enum plan_trace_why {
 	PLAN_TRACE_WHY_EXTERNAL_POLICY, /* REJ-03 */
 	PLAN_TRACE_WHY_RANGES,          /* REJ-10 */
 	/* No frontend matches. */
-	PLAN_TRACE_WHY_OTHER_PORT,          /* a cluster IP, but not a port of it (REJ-05) */
-	PLAN_TRACE_WHY_UNALLOCATED,         /* unused address of a service CIDR (REJ-06) */
+	PLAN_TRACE_WHY_OTHER_PORT,  /* a cluster IP, but not a port of it (REJ-05) */
+	PLAN_TRACE_WHY_UNALLOCATED, /* unused address of a service CIDR (REJ-06) */
+	/* As in enum plan_trace_relation. */
 	PLAN_TRACE_WHY_NOT_CAPTURED,        /* ipMode Proxy (SVC-16) */
 	PLAN_TRACE_WHY_EXTERNAL_OFF,        /* external IPs are not served here (SVC-13) */
 	PLAN_TRACE_WHY_NOT_PROXIED,         /* section 2 */
 	PLAN_TRACE_WHY_VIP_OTHER_PORT,      /* an external address, but not a port of it */
 	PLAN_TRACE_WHY_NODE_PORT_ELSEWHERE, /* served on other addresses (REJ-14) */
-	PLAN_TRACE_WHY_NO_NODE_PORT,        /* an address of node ports, but not a node port */
-	PLAN_TRACE_WHY_ENDPOINT,            /* the address of an endpoint, not of a service */
-	PLAN_TRACE_WHY_UNKNOWN,             /* in no object */
+	/* No service is related. */
+	PLAN_TRACE_WHY_NO_NODE_PORT, /* an address of node ports, but not a node port */
+	PLAN_TRACE_WHY_ENDPOINT,     /* the address of an endpoint, not of a service */
+	PLAN_TRACE_WHY_UNKNOWN,      /* in no object */
 };
 
-/* Relation of another service to the destination. */
+/* Relation of another service to the destination; the first one is the reason (decide_none()). */
 enum plan_trace_relation {
 	PLAN_TRACE_CLAIMS = 0, /* claims the frontend too; precedence decides (SEL-14) */
 	PLAN_TRACE_NOT_CAPTURED,
@@ -133,9 +119,8 @@ struct plan_trace {
 	const struct plan *plan;
 	struct plan_trace_query query;
 	/* The source, and what endpoints with its address say about it. */
-	enum plan_trace_source source;
 	bool is_host;
-	bool is_pod;
+	bool is_pod;     /* by detect-local (section 6.1, POL-24) */
 	bool is_assumed; /* detect-local needs an interface: assumed from the pods of this node */
 	bool is_pod_of_this_node;
 	const struct name *pod_node; /* counted */
@@ -145,7 +130,7 @@ struct plan_trace {
 	char *dst_pod;             /* the destination is the address of an endpoint */
 	bool is_dst_endpoint;
 
-	enum plan_trace_verdict verdict;
+	enum plan_verdict verdict; /* UNSET: vipd does not handle the packet */
 	enum plan_trace_why why;
 	struct ip_prefix service_cidr; /* that contains the destination; len 0 and unset = none */
 	bool is_cluster_ip;            /* some service has the destination as its cluster IP */
@@ -173,7 +158,7 @@ struct plan_trace {
 	bool is_predicted;
 	struct plan_backend predicted;
 
-	VEC(struct plan_trace_other) others; /* oldest first, by relation */
+	VEC(struct plan_trace_other) others; /* by relation, then name */
 	size_t n_others[PLAN_TRACE_RELATION_N];
 };
 
@@ -190,7 +175,5 @@ bool plan_trace_masquerades(const struct plan_trace *t);
 double plan_trace_share(const struct plan_trace *t, const struct plan_trace_endpoint *ep);
 void plan_trace_fini(struct plan_trace *t);
 
-/* "untouched", "balance", "reject", "drop" */
-const char *plan_trace_verdict_text(enum plan_trace_verdict v);
 /* NULL for an endpoint that is used. */
 const char *plan_trace_endpoint_why(const struct plan_trace_endpoint *ep);

@@ -444,7 +444,7 @@ static void expect_chances(struct world *w, const char *sched, size_t n, const d
 	settle(w);
 	trace_of(w, &t, "10.96.0.10");
 	assert_string_equal(t.balancing.scheduler, sched);
-	assert_int_equal(t.verdict, PLAN_TRACE_BALANCED);
+	assert_int_equal(t.verdict, PLAN_VERDICT_POOL);
 	assert_int_equal(t.n_used, n);
 	for (size_t i = 0; i < n; i++)
 		assert_true(plan_trace_share(&t, &t.endpoints.v[i]) == chances[i]);
@@ -471,7 +471,7 @@ static void test_chances(void **state)
 		"10.0.1.3=0");
 	settle(&w);
 	trace_of(&w, &t, "10.96.0.10");
-	assert_int_equal(t.verdict, PLAN_TRACE_REJECTED);
+	assert_int_equal(t.verdict, PLAN_VERDICT_REJECT);
 	assert_int_equal(t.why, PLAN_TRACE_WHY_NO_ENDPOINT);
 	assert_int_equal(t.n_used, 0);
 	plan_trace_fini(&t);
