@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/control.h"
-#include "explain/locality.h"
+#include "explain/balancing.h"
 #include "model/select.h"
 #include "model/tuning.h"
 #include "plan/between.h"
@@ -398,6 +398,13 @@ static void step_conflicts(struct view_page *v, struct jsonw *w)
 	jsonw_end(w);
 }
 
+static void balancing_get(struct plan_balancing *ret, const struct view_page *v,
+			  const struct plan_pool *pool)
+{
+	plan_balancing_of(ret, pool);
+	plane_balancing(v->ctx->plane, v->rows, pool, false, ret);
+}
+
 static void step_pools(struct view_page *v, struct jsonw *w)
 {
 	const struct plan_pool *pool;
@@ -417,8 +424,7 @@ static void step_pools(struct view_page *v, struct jsonw *w)
 	jsonw_uint(w, "affinity_s", pool->affinity_s);
 	jsonw_uint(w, "class", pool->class);
 	v->weights = plan_pool_weights(pool);
-	plan_balancing_of(&v->balancing, pool);
-	plane_balancing(v->ctx->plane, v->rows, pool, false, &v->balancing);
+	balancing_get(&v->balancing, v, pool);
 	has_scheduler = v->balancing.scheduler[0] != '\0';
 	if (has_scheduler || v->ctx->plane->ops->balancing != NULL)
 		jsonw_text(w, "scheduler", has_scheduler ? v->balancing.scheduler : NULL);
@@ -498,17 +504,46 @@ static void view_selection(struct jsonw *w, const struct selection *sel)
 	jsonw_uint(w, "in_local_set", sel->n_local);
 }
 
-/* The share of connections to the cluster set that stays here. */
+/* The share `part` of `all`; -1: unknown. Where all are alike, no choice matters. */
+static double share_of(const struct plan_balancing *b, uint64_t part, uint64_t all)
+{
+	bool is_mixed = part != 0 && part != all;
+
+	return all == 0 || (is_mixed && b->deal == PLAN_BALANCE_UNKNOWN)
+		       ? -1.0
+		       : (double)part / (double)all;
+}
+
+/*
+ * The shares of new connections to the cluster set that stay on this node and in its zone. Without
+ * a programmed pool all weights count as 1.
+ */
 static void view_locality(struct view_page *v, struct jsonw *w, const struct selection *sel)
 {
-	const struct page_port *p = &v->ports.v[v->i];
-	const struct plan_balancer balancer = plane_balancer(v->ctx->plane);
-	struct plan_locality l;
+	const struct plan_pool *pool = pool_of(v, &v->ports.v[v->i], PLAN_SCOPE_CLUSTER);
+	const struct name *zone = v->ctx->model->env.zone;
+	struct plan_balancing balancing = { 0 };
+	bool are_zones_known = zone != NULL;
+	uint64_t in_zone = 0;
+	uint64_t on_node = 0;
+	uint64_t all = 0;
 
-	plan_locality_of(&l, v->ctx->model, sel, v->rows, pool_of(v, p, PLAN_SCOPE_CLUSTER),
-			 &balancer);
-	jsonw_share(w, "on_this_node_share", l.node);
-	jsonw_share(w, "in_this_zone_share", l.zone);
+	if (pool != NULL)
+		balancing_get(&balancing, v, pool);
+	vec_for_each (e, &sel->endpoints) {
+		const struct name *its = e->from->place->zone;
+		uint32_t weight = balancing.deal == PLAN_BALANCE_EVENLY ? 1 : e->weight;
+
+		if (e->cluster != EXCLUSION_NONE)
+			continue;
+		all += weight;
+		on_node += e->is_local ? weight : 0;
+		in_zone += e->is_local || its == zone ? weight : 0;
+		are_zones_known &= weight == 0 || e->is_local || its != NULL;
+	}
+	jsonw_share(w, "on_this_node_share", share_of(&balancing, on_node, all));
+	jsonw_share(w, "in_this_zone_share",
+		    are_zones_known ? share_of(&balancing, in_zone, all) : -1.0);
 }
 
 static void step_families(struct view_page *v, struct jsonw *w)
