@@ -52,7 +52,8 @@ struct item {
 };
 
 struct counts {
-	struct counts_config config;
+	const struct serve_context *ctx;
+	size_t series_max;
 	enum counts_metric metric;
 	bool is_begun; /* the metric's head was written */
 	struct walk walk;
@@ -166,7 +167,7 @@ static void series_make(struct counts *c, const struct svc *svc, size_t first)
 		struct item *item = &c->items.v[i];
 
 		if (i == first || cmp(item - 1, item) != 0) {
-			is_omitted = c->n_series >= c->config.series_max;
+			is_omitted = c->n_series >= c->series_max;
 			c->n_omitted += is_omitted;
 			c->n_series += !is_omitted;
 			if (!is_omitted)
@@ -205,7 +206,7 @@ static void gathered_clear(struct counts *c)
 
 static int read_plane(struct counts *c, size_t n, struct plane_count *ret)
 {
-	const struct plane *plane = c->config.ctx->plane;
+	const struct plane *plane = c->ctx->plane;
 	const struct item *items = &c->items.v[c->n_read];
 	struct err err;
 
@@ -261,7 +262,7 @@ static bool metric_step(struct counts *c, struct str *out, uint64_t deadline_ns)
 	}
 	gathered_clear(c);
 	do {
-		if (!walk_services(&c->walk, c->config.ctx->model, gather, c, 0))
+		if (!walk_services(&c->walk, c->ctx->model, gather, c, 0))
 			return c->items.n > 0;
 	} while (c->items.n < COUNTS_BATCH && now_ns() < deadline_ns);
 	return true;
@@ -287,7 +288,7 @@ static int counts_more(void *state, struct str *out, uint64_t deadline_ns)
 	struct counts *c = state;
 
 	for (; c->metric < COUNTS_N; metric_end(c)) {
-		if (c->config.counting < metrics[c->metric].since)
+		if (c->ctx->counting < metrics[c->metric].since)
 			continue;
 		if (!c->is_begun)
 			expo_head(out, metrics[c->metric].name, "counter", metrics[c->metric].help);
@@ -311,10 +312,11 @@ static void counts_close(void *state)
 
 static const struct http_body_ops counts_ops = { counts_more, counts_close };
 
-void counts_reply(struct http_reply *reply, const struct counts_config *config)
+void counts_reply(struct http_reply *reply, const struct serve_context *ctx, size_t series_max)
 {
 	struct counts *c = xcalloc(1, sizeof(*c));
 
-	c->config = *config;
+	c->ctx = ctx;
+	c->series_max = series_max;
 	http_reply_stream(reply, reply->type, &counts_ops, c);
 }

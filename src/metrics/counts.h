@@ -19,11 +19,5 @@
 #define COUNTS_BATCH 256
 #define COUNTS_SERIES_MAX 50000
 
-struct counts_config {
-	const struct serve_context *ctx; /* borrowed */
-	enum plane_counting counting;
-	size_t series_max;
-};
-
 /* The metrics follow what the body has already. */
-void counts_reply(struct http_reply *reply, const struct counts_config *config);
+void counts_reply(struct http_reply *reply, const struct serve_context *ctx, size_t series_max);

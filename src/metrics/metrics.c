@@ -229,36 +229,29 @@ static bool zpages_answer(const struct metrics_config *config, const struct http
 
 /* --- the server --- */
 
-static bool is_counting(const struct metrics *m)
-{
-	return m->config.ctx->counting != PLANE_COUNT_NONE &&
-	       m->config.ctx->plane->ops->count_frontends != NULL;
-}
-
 static void answer(void *arg, const struct http_request *q, struct http_reply *reply)
 {
 	struct metrics *m = arg;
-	const struct counts_config counts = { m->config.ctx, m->config.ctx->counting,
-					      COUNTS_SERIES_MAX };
+	const struct serve_context *ctx = m->config.ctx;
 
 	reply->status = 200;
 	reply->type = "text/plain; charset=utf-8";
 	str_puts(&reply->headers, "X-Content-Type-Options: nosniff\r\n");
-	if (!page_host_is_good(m->config.ctx, q->host)) {
+	if (!page_host_is_good(ctx, q->host)) {
 		http_reply_error(reply, 403,
 				 "Host '%.64s': not an address, localhost or the name of the node",
 				 q->host ? q->host : "");
 		return;
 	}
-	if (m->config.has_page && page_answer(m->config.ctx, q, reply))
+	if (m->config.has_page && page_answer(ctx, q, reply))
 		return;
 	if (strcmp(q->path, "/metrics") == 0) {
 		reply->type = "text/plain; version=0.0.4; charset=utf-8";
 		metrics_text(m, &reply->body, now_ns(), wall_now_ns());
-		if (is_counting(m))
-			counts_reply(reply, &counts);
+		if (ctx->counting != PLANE_COUNT_NONE && ctx->plane->ops->count_frontends != NULL)
+			counts_reply(reply, ctx, COUNTS_SERIES_MAX);
 	} else if (strcmp(q->path, "/proxyMode") == 0) {
-		str_puts(&reply->body, m->config.ctx->plane->ops->name);
+		str_puts(&reply->body, ctx->plane->ops->name);
 	} else if (strcmp(q->path, "/healthz") == 0) {
 		str_puts(&reply->body, "ok");
 	} else if (!zpages_answer(&m->config, q, reply)) {
