@@ -10,34 +10,12 @@
 #include "doctor/check.h"
 #include "doctor/facts.h"
 
-/* checks_kernel.c */
-void check_kernel(json_t *r, const struct facts *f);
-void check_nftables(json_t *r, const struct facts *f);
-/* checks_node.c */
-void check_forwarding(json_t *r, const struct facts *f);
-void check_rp_filter(json_t *r, const struct facts *f);
-void check_localnet(json_t *r, const struct facts *f);
-void check_bridge(json_t *r, const struct facts *f);
-void check_conntrack(json_t *r, const struct facts *f);
-void check_clock(json_t *r, const struct facts *f);
-/* checks_self.c */
-void check_capabilities(json_t *r, const struct facts *f);
-void check_files(json_t *r, const struct facts *f);
-void check_netlink(json_t *r, const struct facts *f);
-void check_memory(json_t *r, const struct facts *f);
 /* checks_owners.c */
 void check_proxies(json_t *r, const struct facts *f);
 void check_ipvs(json_t *r, const struct facts *f);
 void check_addresses(json_t *r, const struct facts *f);
 void check_tables(json_t *r, const struct facts *f);
 void check_listeners(json_t *r, const struct facts *f);
-
-/* checks_ipvs.c: for the ipvs plane only */
-void check_ipvs_kernel(json_t *r, const struct facts *f);
-void check_ipvs_routing(json_t *r, const struct facts *f);
-void check_ipvs_sysctls(json_t *r, const struct facts *f);
-void check_ipvs_input(json_t *r, const struct facts *f);
-void check_ipvs_conns(json_t *r, const struct facts *f);
 
 /* "a, b, c and 4 more": write at most `max` names, count all in `n`; the end adds the rest. */
 void check_list_add(struct str *list, size_t *n, size_t max, const char *name);
