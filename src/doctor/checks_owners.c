@@ -122,14 +122,13 @@ void check_proxies(json_t *r, const struct facts *f)
 /* --- conflicting addresses ----------------------------------------------------------------- */
 
 /* "10.96.0.1:443/TCP, 10.96.0.10:53/UDP and 17 more" */
-static void tuple_list(struct str *list, size_t *n, const struct ip_addr *a, uint8_t proto,
-		       uint16_t port)
+static void tuple_list(struct str *list, size_t *n, const struct ip_tuple *t)
 {
 	char ip[IP_ENDPOINT_TEXT_MAX];
 	char text[IP_ENDPOINT_TEXT_MAX + 16];
 
-	(void)snprintf(text, sizeof(text), "%s/%s", ip_endpoint_text(a, port, ip),
-		       l4proto_text(proto));
+	(void)snprintf(text, sizeof(text), "%s/%s", ip_endpoint_text(&t->addr, t->port, ip),
+		       l4proto_text(t->proto));
 	check_list_add(list, n, LISTED_MAX, text);
 }
 
@@ -139,8 +138,8 @@ void check_ipvs(json_t *r, const struct facts *f)
 	size_t n = 0;
 
 	vec_for_each (v, &f->ipvs)
-		if (ours_has_frontend(&f->ours, &v->addr, v->proto, v->port))
-			tuple_list(&list, &n, &v->addr, v->proto, v->port);
+		if (vec_search(&f->ours.frontends, v, ip_tuple_cmp) != NULL)
+			tuple_list(&list, &n, v);
 	check_list_end(&list, n, LISTED_MAX);
 	if (n > 0)
 		check_add(
@@ -225,12 +224,12 @@ void check_addresses(json_t *r, const struct facts *f)
 			  "%u cluster IPs, none is an address of this host", f->ours.cluster_ips.n);
 }
 
-static bool listener_covers(const struct fact_tuple *l, const struct fact_tuple *frontend)
+static bool listener_covers(const struct ip_tuple *l, const struct ip_tuple *frontend)
 {
 	if (l->proto != frontend->proto || l->port != frontend->port)
 		return false;
 	/* A listener on :: nearly always accepts IPv4 as well. */
-	if (l->is_any)
+	if (ip_addr_is_any(&l->addr))
 		return l->addr.family == AF_INET6 || frontend->addr.family == AF_INET;
 	return ip_addr_is_equal(&l->addr, &frontend->addr);
 }
@@ -239,11 +238,6 @@ static bool is_local(const struct facts *f, const struct ip_addr *addr)
 {
 	return vec_has(&f->net.addrs, a,
 		       ip_addr_is_equal(&a->addr, addr) && !is_dns_cache(link_find(f, a->link)));
-}
-
-static bool is_listened_on(const struct facts *f, const struct fact_tuple *frontend)
-{
-	return vec_has(&f->listeners, l, listener_covers(l, frontend));
 }
 
 void check_listeners(json_t *r, const struct facts *f)
@@ -256,8 +250,8 @@ void check_listeners(json_t *r, const struct facts *f)
 		if (!is_local(f, &t->addr))
 			continue;
 		n_local++;
-		if (is_listened_on(f, t))
-			tuple_list(&list, &n, &t->addr, t->proto, t->port);
+		if (vec_has(&f->listeners, l, listener_covers(l, t)))
+			tuple_list(&list, &n, t);
 	}
 	check_list_end(&list, n, LISTED_MAX);
 	if (n > 0)

@@ -67,11 +67,3 @@ void ours_sort(struct fact_ours *o)
 	vec_sort(&o->cluster_ips, ip_addr_cmp);
 	vec_sort(&o->endpoints, ip_addr_cmp);
 }
-
-bool ours_has_frontend(const struct fact_ours *o, const struct ip_addr *a, uint8_t proto,
-		       uint16_t port)
-{
-	const struct ip_tuple key = { *a, port, proto, 0 };
-
-	return vec_search(&o->frontends, &key, ip_tuple_cmp) != NULL;
-}

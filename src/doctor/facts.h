@@ -32,15 +32,6 @@ struct fact_try {
 	struct ipvs_try scheds[IPVS_TRIES_MAX];
 };
 
-/* A frontend, a listening socket, or an IPVS virtual server. */
-struct fact_tuple {
-	struct ip_addr addr; /* unset: any address, of both families */
-	uint16_t port;
-	uint8_t proto;
-	bool is_any; /* all addresses of addr's family */
-};
-BEGINS_LIKE_TUPLE(struct fact_tuple);
-
 /* A base chain of type nat that can translate destinations. */
 struct fact_hook {
 	char *chain;
@@ -72,7 +63,7 @@ struct fact_table {
 /* vipd's kernel state; sorted. */
 struct fact_ours {
 	size_t n_tables[IPFAM_N];
-	VEC(struct fact_tuple) frontends;
+	VEC(struct ip_tuple) frontends;
 	VEC(struct ip_addr) vips; /* of all frontends */
 	VEC(struct ip_addr) cluster_ips;
 	VEC(struct ip_addr) endpoints;
@@ -112,9 +103,9 @@ struct facts {
 	struct links net;
 	/* other programs */
 	struct proxies proxies;
-	VEC(struct fact_tuple) listeners;
+	VEC(struct ip_tuple) listeners; /* sockets */
 	bool has_ipvs;
-	VEC(struct fact_tuple) ipvs; /* foreign ones */
+	VEC(struct ip_tuple) ipvs; /* virtual servers, foreign ones */
 	struct fact_ipvs ipvs_plane;
 	bool has_tables;
 	struct err tables_error;
@@ -148,9 +139,6 @@ void read_tables(struct facts *f);
 /* IPVS and policy routing, after the tables and the files */
 void read_ipvs(struct facts *f, const char *root);
 
-/* Does vipd's kernel state have this frontend? */
-bool ours_has_frontend(const struct fact_ours *o, const struct ip_addr *a, uint8_t proto,
-		       uint16_t port);
 /* Does one of its vectors of addresses have `addr`? */
 #define ours_has(vec, addr) (vec_search((vec), (addr), ip_addr_cmp) != NULL)
 void ours_sort(struct fact_ours *o);

@@ -54,7 +54,7 @@ static bool hex_addr(struct ip_addr *ret, const char *text)
 	return true;
 }
 
-int proc_listener(struct fact_tuple *ret, const char *line, uint8_t proto)
+int proc_listener(struct ip_tuple *ret, const char *line, uint8_t proto)
 {
 	char addr[33];
 	unsigned int port;
@@ -66,22 +66,19 @@ int proc_listener(struct fact_tuple *ret, const char *line, uint8_t proto)
 	if (state != (proto == IPPROTO_TCP ? TCP_LISTEN : UDP_UNCONNECTED) || port == 0 ||
 	    port > UINT16_MAX)
 		return 0;
-	*ret = (struct fact_tuple){ .proto = proto, .port = (uint16_t)port };
-	if (!hex_addr(&ret->addr, addr))
-		return 0;
-	ret->is_any = ip_addr_is_any(&ret->addr);
-	return 1;
+	*ret = (struct ip_tuple){ .proto = proto, .port = (uint16_t)port };
+	return hex_addr(&ret->addr, addr);
 }
 
 /* "TCP  0A600001:0050 rr" or "UDP  [2001:0db8:...:0001]:0035 rr"; in network byte order. */
-int proc_ipvs(struct fact_tuple *ret, const char *line)
+int proc_ipvs(struct ip_tuple *ret, const char *line)
 {
 	char proto[8];
 	char addr[64];
 	unsigned int port;
 	unsigned int v4;
 
-	*ret = (struct fact_tuple){ 0 };
+	*ret = (struct ip_tuple){ 0 };
 	if (sscanf(line, "%7s [%63[^]]]:%x", proto, addr, &port) == 3) {
 		if (ip_addr_parse(&ret->addr, addr, NULL) < 0)
 			return 0;

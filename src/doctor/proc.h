@@ -19,9 +19,9 @@ int64_t proc_number(const char *root, const char *fmt, ...) PRINTF_LIKE(2, 3);
  * Parse a line of /proc/net/{tcp,tcp6,udp,udp6}; `proto` is the protocol of the file. 1: a
  * listening socket, stored in `ret`; 0: none.
  */
-int proc_listener(struct fact_tuple *ret, const char *line, uint8_t proto);
+int proc_listener(struct ip_tuple *ret, const char *line, uint8_t proto);
 /* Parse a line of /proc/net/ip_vs. 1: a virtual server, stored in `ret`; 0: none. */
-int proc_ipvs(struct fact_tuple *ret, const char *line);
+int proc_ipvs(struct ip_tuple *ret, const char *line);
 /* Connections of the destination in a line of /proc/net/ip_vs; FACT_UNKNOWN: another line. */
 int64_t proc_ipvs_conns(const char *line);
 /* Buckets of IPVS's connection table, from the first line of /proc/net/ip_vs; else FACT_UNKNOWN. */

@@ -58,7 +58,7 @@ static void ports_read(struct ports *ports, const char *root, const char *path)
 	(void)!proc_read(&text, root, path);
 	rest = text.text;
 	while ((line = str_line(&rest)) != NULL) {
-		struct fact_tuple t;
+		struct ip_tuple t;
 		unsigned long long inode;
 
 		if (proc_listener(&t, line, IPPROTO_TCP) && (t.port == 10249 || t.port == 10256) &&

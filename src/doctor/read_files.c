@@ -81,7 +81,7 @@ static void read_listeners(struct facts *f, const char *root)
 
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
 		FINI(str_fini) struct str text = { 0 };
-		struct fact_tuple t;
+		struct ip_tuple t;
 		char *rest;
 		char *line;
 

@@ -19,17 +19,11 @@
 /* Remove one of the plane's virtual services. */
 static void server_ours(struct facts *f, const struct ipvs_service *s)
 {
-	if (s->key.mark != 0 || !(s->flags & IPVS_FLAG_OURS))
-		return;
-	for (size_t i = 0; i < f->ipvs.n; i++) {
-		struct fact_tuple *t = &f->ipvs.v[i];
+	const struct ip_tuple key = { s->key.addr, s->key.port, s->key.proto, 0 };
+	struct ip_tuple *found = vec_find(&f->ipvs, t, ip_tuple_cmp(t, &key) == 0);
 
-		if (t->proto == s->key.proto && t->port == s->key.port &&
-		    ip_addr_is_equal(&t->addr, &s->key.addr)) {
-			*t = f->ipvs.v[--f->ipvs.n];
-			return;
-		}
-	}
+	if (found != NULL && s->key.mark == 0 && (s->flags & IPVS_FLAG_OURS))
+		*found = f->ipvs.v[--f->ipvs.n];
 }
 
 static void servers_read(struct facts *f, const char *root)
@@ -47,7 +41,7 @@ static void servers_read(struct facts *f, const char *root)
 		p->n_conns = 0;
 	rest = text.text;
 	while ((line = str_line(&rest)) != NULL) {
-		struct fact_tuple t;
+		struct ip_tuple t;
 
 		if (proc_ipvs(&t, line))
 			*vec_push(&f->ipvs) = t;

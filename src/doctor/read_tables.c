@@ -352,14 +352,10 @@ static int element_add(void *arg, const uint8_t *key, const uint8_t *data, struc
 	struct tables *t = arg;
 	struct fact_ours *o = &t->f->ours;
 	struct ip_addr addr = ip_addr_from_bytes(t->fam == IPFAM_V6 ? AF_INET6 : AF_INET, key);
-	struct ip_tuple tuple;
 
 	switch (t->set->kind) {
 	case OUR_FRONTENDS:
-		nft_get_tuple(&tuple, t->fam, key);
-		*vec_push(&o->frontends) = (struct fact_tuple){ .addr = tuple.addr,
-								.proto = tuple.proto,
-								.port = tuple.port };
+		nft_get_tuple(vec_push(&o->frontends), t->fam, key);
 		break;
 	case OUR_VIPS:
 		*vec_push(&o->vips) = addr;

@@ -74,10 +74,10 @@ static void well(struct facts *f)
 	*vec_push(&f->ours.cluster_ips) = addr("fd00:10:96::1");
 	*vec_push(&f->ours.endpoints) = addr("10.244.1.11");
 	*vec_push(&f->ours.frontends) =
-		(struct fact_tuple){ .addr = addr("10.96.0.1"), .proto = IPPROTO_TCP, .port = 443 };
-	*vec_push(&f->ours.frontends) = (struct fact_tuple){ .addr = addr("192.168.0.2"),
-							     .proto = IPPROTO_TCP,
-							     .port = 30080 };
+		(struct ip_tuple){ .addr = addr("10.96.0.1"), .proto = IPPROTO_TCP, .port = 443 };
+	*vec_push(&f->ours.frontends) = (struct ip_tuple){ .addr = addr("192.168.0.2"),
+							   .proto = IPPROTO_TCP,
+							   .port = 30080 };
 	ours_sort(&f->ours);
 	f->is_clock_known = f->is_clock_synced = true;
 	f->wall_s = INT64_C(1800000000);
@@ -308,7 +308,7 @@ static void ipvs_ours(struct facts *f)
 {
 	f->has_ipvs = true;
 	*vec_push(&f->ipvs) =
-		(struct fact_tuple){ .addr = addr("10.96.0.1"), .proto = IPPROTO_TCP, .port = 443 };
+		(struct ip_tuple){ .addr = addr("10.96.0.1"), .proto = IPPROTO_TCP, .port = 443 };
 }
 static void ipvs_others(struct facts *f)
 {
@@ -319,37 +319,36 @@ static void vip_bound(struct facts *f)
 {
 	addr_put(f, 2, "10.96.0.1", 32);
 }
-static void listener_put(struct facts *f, const char *a, uint16_t port, uint8_t proto, bool is_any)
+static void listener_put(struct facts *f, const char *a, uint16_t port, uint8_t proto)
 {
-	*vec_push(&f->listeners) = (struct fact_tuple){
-		.addr = addr(a), .proto = proto, .port = port, .is_any = is_any
-	};
+	*vec_push(&f->listeners) =
+		(struct ip_tuple){ .addr = addr(a), .proto = proto, .port = port };
 }
 /* Its listener is reachable: "listeners" finds nothing. */
 static void vip_cached(struct facts *f)
 {
 	link_put(f, 7, "nodelocaldns", "dummy", 0);
 	addr_put(f, 7, "10.96.0.1", 32);
-	listener_put(f, "10.96.0.1", 443, IPPROTO_TCP, false);
+	listener_put(f, "10.96.0.1", 443, IPPROTO_TCP);
 }
 static void listen_exact(struct facts *f)
 {
-	listener_put(f, "192.168.0.2", 30080, IPPROTO_TCP, false);
+	listener_put(f, "192.168.0.2", 30080, IPPROTO_TCP);
 }
 static void listen_any(struct facts *f)
 {
-	listener_put(f, "0.0.0.0", 30080, IPPROTO_TCP, true);
+	listener_put(f, "0.0.0.0", 30080, IPPROTO_TCP);
 }
 static void listen_any_six(struct facts *f)
 {
-	listener_put(f, "::", 30080, IPPROTO_TCP, true);
+	listener_put(f, "::", 30080, IPPROTO_TCP);
 }
 static void listen_elsewhere(struct facts *f)
 {
-	listener_put(f, "127.0.0.1", 30080, IPPROTO_TCP, false);
-	listener_put(f, "0.0.0.0", 30081, IPPROTO_TCP, true);
-	listener_put(f, "0.0.0.0", 30080, IPPROTO_UDP, true);
-	listener_put(f, "0.0.0.0", 443, IPPROTO_TCP, true); /* the cluster IP is not of this host */
+	listener_put(f, "127.0.0.1", 30080, IPPROTO_TCP);
+	listener_put(f, "0.0.0.0", 30081, IPPROTO_TCP);
+	listener_put(f, "0.0.0.0", 30080, IPPROTO_UDP);
+	listener_put(f, "0.0.0.0", 443, IPPROTO_TCP); /* the cluster IP is not of this host */
 }
 static void unsynced(struct facts *f)
 {

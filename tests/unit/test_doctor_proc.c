@@ -47,7 +47,7 @@ static void test_listeners(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(listener_cases); i++) {
 		char text[IP_ENDPOINT_TEXT_MAX];
-		struct fact_tuple t;
+		struct ip_tuple t;
 		int r = proc_listener(&t, listener_cases[i].line, listener_cases[i].proto);
 
 		print_message("    %s\n", listener_cases[i].name);
@@ -56,7 +56,7 @@ static void test_listeners(void **state)
 			continue;
 		assert_string_equal(ip_endpoint_text(&t.addr, t.port, text),
 				    listener_cases[i].endpoint);
-		assert_int_equal(t.is_any, listener_cases[i].is_any);
+		assert_int_equal(ip_addr_is_any(&t.addr), listener_cases[i].is_any);
 		assert_int_equal(t.proto, listener_cases[i].proto);
 	}
 }
@@ -82,7 +82,7 @@ static void test_ipvs(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(ipvs_cases); i++) {
 		char text[IP_ENDPOINT_TEXT_MAX];
-		struct fact_tuple t;
+		struct ip_tuple t;
 		int r = proc_ipvs(&t, ipvs_cases[i].line);
 
 		print_message("    %s\n", ipvs_cases[i].line);
