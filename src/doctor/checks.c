@@ -550,7 +550,7 @@ static void check_ipvs_input(json_t *r, const struct facts *f)
 		vec_for_each (input, &t->inputs) {
 			char advice[192];
 
-			if (!input->is_closed || input->accepts_mark)
+			if (!input->is_closed || t->accepts_mark)
 				continue;
 			(void)snprintf(
 				advice, sizeof(advice),

@@ -269,24 +269,13 @@ void check_listeners(json_t *r, const struct facts *f)
 
 /* --- tables ---------------------------------------------------------------------------------- */
 
-/* The first hook of the table that translates destinations. */
-static const struct fact_hook *first_hook(const struct fact_table *t)
-{
-	const struct fact_hook *first = NULL;
-
-	vec_for_each (h, &t->hooks)
-		if (first == NULL || h->priority < first->priority)
-			first = h;
-	return first;
-}
-
 static void check_foreign(json_t *r, const struct fact_table *t, bool is_ipvs)
 {
-	const struct fact_hook *h = first_hook(t);
+	const struct fact_hook *h = &t->hook;
 	const char *family = nft_family_text(t->family);
 	char text[IP_TEXT_MAX];
 
-	if (h == NULL)
+	if (h->chain == NULL)
 		return;
 	if (t->n_mentions > 0)
 		check_add(

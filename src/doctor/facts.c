@@ -34,15 +34,19 @@ static void ipvs_fini(struct fact_ipvs *p)
 	vec_free_all(&p->soft);
 }
 
+void fact_table_clear(struct fact_table *t)
+{
+	free(t->hook.chain);
+	t->hook = (struct fact_hook){ 0 };
+	vec_for_each (i, &t->inputs)
+		free(i->chain);
+	vec_fini(&t->inputs);
+}
+
 void facts_fini(struct facts *f)
 {
 	vec_for_each (t, &f->tables) {
-		vec_for_each (h, &t->hooks)
-			free(h->chain);
-		vec_for_each (i, &t->inputs)
-			free(i->chain);
-		vec_fini(&t->hooks);
-		vec_fini(&t->inputs);
+		fact_table_clear(t);
 		free(t->name);
 		free(t->mention_chain);
 	}

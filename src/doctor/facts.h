@@ -42,8 +42,7 @@ struct fact_hook {
 /* A base chain of the input hook. */
 struct fact_input {
 	char *chain;
-	bool is_closed;    /* it drops or rejects packets that no rule accepts */
-	bool accepts_mark; /* a rule of its table accepts the mark of captured packets */
+	bool is_closed; /* it drops or rejects packets that no rule accepts */
 };
 
 /* A foreign table of nf_tables. */
@@ -53,10 +52,11 @@ struct fact_table {
 	bool has_kube_services;   /* a chain KUBE-SERVICES */
 	bool has_router_services; /* a chain KUBE-ROUTER-SERVICES */
 	bool has_dnat;            /* a rule translates destinations */
+	bool accepts_mark;        /* a rule accepts the mark of captured packets */
 	size_t n_mentions;        /* rules that compare with a service address */
 	struct ip_addr mention;   /* one of them */
 	char *mention_chain;
-	VEC(struct fact_hook) hooks;
+	struct fact_hook hook;         /* the first one by priority; chain NULL: none */
 	VEC(struct fact_input) inputs; /* read for the ipvs plane only */
 };
 
@@ -127,6 +127,8 @@ struct facts {
 
 void facts_init(struct facts *f);
 void facts_fini(struct facts *f);
+/* Free the chains. */
+void fact_table_clear(struct fact_table *t);
 
 /* Files below `root`: sysctls, counters, sockets, processes. Links must have been read. */
 void read_files(struct facts *f, const char *root);

@@ -26,8 +26,7 @@ struct check_helper {
 	struct child child;
 	struct event *readable;
 	struct str in;
-	json_t *report;
-	struct check_helper_state state;
+	struct check_helper_state state; /* owns its report */
 	bool is_wanted_again;
 	uint64_t begun_ns;
 };
@@ -62,8 +61,7 @@ static void helper_stop(struct check_helper *h)
 /* Takes `report`. */
 static void run_ended(struct check_helper *h, json_t *report)
 {
-	json_decref(h->report);
-	h->report = report;
+	json_decref(h->state.report);
 	h->state = (struct check_helper_state){ .report = report,
 						.ended_ns = now_ns(),
 						.runs = h->state.runs + 1 };
@@ -182,6 +180,6 @@ void check_helper_close(struct check_helper *h)
 		return;
 	helper_stop(h);
 	str_fini(&h->in);
-	json_decref(h->report);
+	json_decref(h->state.report);
 	free(h);
 }

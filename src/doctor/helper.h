@@ -20,8 +20,8 @@ struct event_base;
 struct check_helper;
 
 struct check_helper_state {
-	const json_t *report; /* of the last run, borrowed; NULL: none yet */
-	uint64_t ended_ns;    /* end of the last run; 0: never */
+	json_t *report;    /* of the last run, borrowed; NULL: none yet */
+	uint64_t ended_ns; /* end of the last run; 0: never */
 	uint64_t took_ns;
 	uint64_t runs; /* completed */
 	bool is_running;

@@ -148,6 +148,14 @@ static bool is_for_ipvs(const struct facts *f)
 	return f->ipvs_plane.is_selected || f->ipvs_plane.is_in_force;
 }
 
+static void hook_take(struct fact_table *table, const char *chain, bool is_output, int32_t priority)
+{
+	if (table->hook.chain != NULL && table->hook.priority <= priority)
+		return;
+	free(table->hook.chain);
+	table->hook = (struct fact_hook){ xstrdup(chain), is_output, priority };
+}
+
 static int chain_message(void *arg, const struct nlmsghdr *h, struct err *err)
 {
 	const struct nlattr *tb[NFTA_CHAIN_MAX + 1];
@@ -177,11 +185,8 @@ static int chain_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	if (strcmp(nl_attr_str(tb[NFTA_CHAIN_TYPE]), "nat") != 0)
 		return 0;
 	if (num == NF_INET_PRE_ROUTING || num == NF_INET_LOCAL_OUT)
-		*vec_push(&table->hooks) = (struct fact_hook){
-			.chain = xstrdup(nl_attr_str(tb[NFTA_CHAIN_NAME])),
-			.is_output = num == NF_INET_LOCAL_OUT,
-			.priority = (int32_t)nl_attr_be32(hook[NFTA_HOOK_PRIORITY], 0),
-		};
+		hook_take(table, nl_attr_str(tb[NFTA_CHAIN_NAME]), num == NF_INET_LOCAL_OUT,
+			  (int32_t)nl_attr_be32(hook[NFTA_HOOK_PRIORITY], 0));
 	return 0;
 }
 
@@ -190,14 +195,8 @@ static void chains_begin(void *arg)
 {
 	struct tables *t = arg;
 
-	vec_for_each (table, &t->f->tables) {
-		vec_for_each (hook, &table->hooks)
-			free(hook->chain);
-		vec_for_each (input, &table->inputs)
-			free(input->chain);
-		vec_clear(&table->hooks);
-		vec_clear(&table->inputs);
-	}
+	vec_for_each (table, &t->f->tables)
+		fact_table_clear(table);
 }
 
 /* --- rules ------------------------------------------------------------------------------ */
@@ -258,13 +257,6 @@ static void rule_mentions(struct fact_table *table, const struct ip_addr *addr, 
 	table->mention_chain = xstrdup(chain);
 }
 
-/* The position of the rule is not checked. */
-static void inputs_accept(struct fact_table *table)
-{
-	vec_for_each (input, &table->inputs)
-		input->accepts_mark = true;
-}
-
 static void input_close(struct fact_table *table, const char *chain)
 {
 	struct fact_input *input = vec_find(&table->inputs, i, strcmp(i->chain, chain) == 0);
@@ -288,8 +280,8 @@ static int rule_message(void *arg, const struct nlmsghdr *h, struct err *err)
 		struct ip_addr addr;
 
 		t->table->has_dnat |= is_dnat(name, data);
-		if (expr_has_mark(name, data, t->f->ipvs_plane.mark))
-			inputs_accept(t->table);
+		/* The position of the rule is not checked. */
+		t->table->accepts_mark |= expr_has_mark(name, data, t->f->ipvs_plane.mark);
 		if (strcmp(name, "cmp") == 0 && !has_mention && cmp_mentions(&addr, t->f, data)) {
 			rule_mentions(t->table, &addr, nl_attr_str(tb[NFTA_RULE_CHAIN]));
 			has_mention = true;
@@ -333,7 +325,7 @@ static int others_read(struct tables *t, struct err *err)
 	if (r < 0)
 		return err_wrap(err, r, "chains");
 	vec_for_each (table, &t->f->tables) {
-		if (table->hooks.n == 0 && table->inputs.n == 0)
+		if (table->hook.chain == NULL && table->inputs.n == 0)
 			continue;
 		t->table = table;
 		r = dump(t, NFT_MSG_GETRULE, table->family, table->name, rules_begin, rule_message,

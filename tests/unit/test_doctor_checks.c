@@ -91,8 +91,7 @@ static struct fact_table *table_put(struct facts *f, const char *name, int32_t p
 	struct fact_table *t = vec_push(&f->tables);
 
 	*t = (struct fact_table){ .family = NFPROTO_IPV4, .name = xstrdup(name) };
-	*vec_push(&t->hooks) =
-		(struct fact_hook){ .chain = xstrdup("PREROUTING"), .priority = priority };
+	t->hook = (struct fact_hook){ .chain = xstrdup("PREROUTING"), .priority = priority };
 	return t;
 }
 
@@ -296,8 +295,7 @@ static void table_squatter(struct facts *f)
 {
 	struct fact_table *t = table_put(f, "vipd", 0);
 
-	free(t->hooks.v[0].chain);
-	vec_clear(&t->hooks);
+	fact_table_clear(t);
 }
 static void no_tables(struct facts *f)
 {
@@ -492,7 +490,8 @@ static void input_put(struct facts *f, bool is_closed, bool accepts_mark)
 
 	as_ipvs(f);
 	*t = (struct fact_table){ .family = NFPROTO_IPV4, .name = xstrdup("filter") };
-	*vec_push(&t->inputs) = (struct fact_input){ xstrdup("INPUT"), is_closed, accepts_mark };
+	*vec_push(&t->inputs) = (struct fact_input){ xstrdup("INPUT"), is_closed };
+	t->accepts_mark = accepts_mark;
 }
 static void input_drops(struct facts *f)
 {
