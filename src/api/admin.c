@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "api/admin.h"
+/* api/admin - log levels and node checks; they do not change services. */
+#include "api/body.h"
 
 #include <string.h>
 #include <unistd.h>
 
-#include "api/body.h"
 #include "base/log.h"
 #include "doctor/helper.h"
 #include "health/health.h"

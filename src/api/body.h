@@ -92,3 +92,13 @@ void body_rows(struct http_reply *reply, const struct serve_context *ctx,
 /* /v1/counts: connections of services and endpoints, as far as the plane counts them. */
 void body_counts(struct http_reply *reply, const struct serve_context *ctx,
 		 const struct http_request *q);
+/* /v1/trace: the destination of a connection, and the reason for unused endpoints. */
+void body_trace(struct http_reply *reply, const struct serve_context *ctx,
+		const struct http_request *q);
+
+/* /v1/log: the areas with their levels; PUT ?area=AREA&level=LEVEL changes one, or all. */
+void admin_log(struct http_reply *reply, const struct serve_context *ctx,
+	       const struct http_request *q);
+/* /v1/doctor: the last results; PUT starts another run. 404 without checks. */
+void admin_doctor(struct http_reply *reply, const struct serve_context *ctx,
+		  const struct http_request *q);

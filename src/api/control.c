@@ -11,12 +11,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "api/admin.h"
 #include "api/body.h"
 #include "api/drain.h"
 #include "api/history.h"
 #include "api/monitor.h"
-#include "api/trace.h"
 #include "http/http.h"
 #include "http/http_port.h"
 

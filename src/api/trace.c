@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* api/trace - the parameters, and the answer in pieces. */
-#include "api/trace.h"
+/*
+ * api/trace - /v1/trace: the parameters, and the answer in pieces.
+ *
+ * The walk over all services and the list of endpoints are cut into pieces; the decision
+ * (explain/trace.h) is one piece, whose cost depends on the size of the service.
+ */
+#include "api/body.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -8,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/body.h"
+#include "api/view.h"
 #include "base/control.h"
 #include "model/walk.h"
 

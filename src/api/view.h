@@ -11,6 +11,7 @@
  */
 #pragma once
 
+#include "explain/trace.h"
 #include "http/jsonw.h"
 #include "model/select.h"
 #include "state/context.h"
@@ -72,6 +73,12 @@ void view_silence(struct jsonw *w, const struct serve_context *ctx, const struct
 void view_reason(struct jsonw *w, const struct model *m, const struct name *ns,
 		 const struct name *name, const struct ip_addr *addr, uint16_t port,
 		 enum exclusion why, uint64_t now);
+
+/* All members of a trace except the endpoints, into the open object of `w`. */
+void view_trace(struct jsonw *w, const struct serve_context *ctx, const struct plan_trace *t);
+/* One of its endpoints: an object. */
+void view_trace_endpoint(struct jsonw *w, const struct serve_context *ctx,
+			 const struct plan_trace *t, const struct plan_trace_endpoint *ep);
 
 /*
  * The page of a service.

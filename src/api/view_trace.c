@@ -4,10 +4,10 @@
  *
  * Steps without influence on the result are omitted.
  */
+#include "api/view.h"
+
 #include <stdlib.h>
 
-#include "api/trace.h"
-#include "api/view.h"
 #include "state/state.h"
 
 #define OTHERS_NAMED 3  /* in a sentence */
