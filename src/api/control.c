@@ -208,7 +208,6 @@ int serve_control_open(struct serve_control **ret, struct event_base *base,
 {
 	struct serve_control *c = xcalloc(1, sizeof(*c));
 	struct http_port_config port = {
-		.name = "control socket",
 		.path = c->path = xstrdup(path),
 		.listen = socket_listen,
 		.http = { HTTP_CONFIG_DEFAULT, .takes = HTTP_TAKES_WRITES, .handler = route,

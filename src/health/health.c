@@ -180,7 +180,6 @@ int health_open(struct health **ret, struct event_base *base, const struct healt
 {
 	AUTO(health_close) struct health *h = xcalloc(1, sizeof(*h));
 	struct http_port_config port = {
-		.name = "health server",
 		.at = config->at,
 		.is_hard_fail = config->is_hard_fail,
 		.http = { HTTP_CONFIG_DEFAULT, .class = HTTP_HEALTH, .takes = HTTP_TAKES_ANY,

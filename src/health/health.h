@@ -13,7 +13,7 @@
 #pragma once
 
 #include "base/str.h"
-#include "http/listen.h"
+#include "http/http_port.h"
 #include "state/context.h"
 
 struct event_base;

@@ -13,9 +13,8 @@
 
 #include "base/log.h"
 #include "base/loop.h"
-#include "http/http.h"
+#include "http/http_port.h"
 #include "http/jsonw.h"
-#include "http/listen.h"
 #include "model/select.h"
 
 #define HEAD_MAX 4096

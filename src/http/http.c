@@ -120,7 +120,6 @@ static const char *reason(int status)
 		{ 409, "Conflict" },
 		{ 413, "Content Too Large" },
 		{ 431, "Request Header Fields Too Large" },
-		{ 500, "Internal Server Error" },
 		{ 501, "Not Implemented" },
 		{ 503, "Service Unavailable" },
 		{ 505, "HTTP Version Not Supported" },
@@ -418,6 +417,11 @@ static const char *const class_names[HTTP_CLASSES] = {
 	[HTTP_SERVICE_HEALTH] = "health check node ports",
 };
 static uint64_t n_closed[HTTP_CLASSES][HTTP_LIMITS];
+
+const char *http_class_text(enum http_class class)
+{
+	return class_names[class];
+}
 
 uint64_t http_closed(enum http_class class, enum http_limit limit)
 {

@@ -122,6 +122,8 @@ enum http_class {
 	HTTP_SERVICE_HEALTH,
 	HTTP_CLASSES,
 };
+/* "health server" */
+const char *http_class_text(enum http_class class);
 
 enum http_limit {
 	HTTP_LIMIT_ALL = 0,

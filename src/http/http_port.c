@@ -2,10 +2,15 @@
 /* http/http_port - listen, and retry while that is not possible. */
 #include "http/http_port.h"
 
+#include <netinet/in.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/loop.h"
+
+#define BACKLOG 1024
 
 struct http_port {
 	struct event_base *base;
@@ -15,6 +20,31 @@ struct http_port {
 	bool has_failed;
 };
 
+int listen_tcp(int *ret, const struct listen_place *at, bool is_dual, struct err *err)
+{
+	struct sockaddr_storage addr;
+	socklen_t len = ip_sockaddr(&addr, &at->addr, at->port);
+	char text[IP_ENDPOINT_TEXT_MAX];
+	int on = 1;
+	int v6only = !is_dual;
+	int fd = socket(at->addr.family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int r;
+
+	if (fd < 0)
+		return err_errno(err, "socket");
+	/* Connections in TIME_WAIT of an earlier process do not block the port. */
+	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0 &&
+	    (at->addr.family != AF_INET6 ||
+	     setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, sizeof(v6only)) == 0) &&
+	    bind(fd, (const struct sockaddr *)&addr, len) == 0 && listen(fd, BACKLOG) == 0) {
+		*ret = fd;
+		return 0;
+	}
+	r = err_errno(err, "listen on %s", ip_endpoint_text(&at->addr, at->port, text));
+	close(fd);
+	return r;
+}
+
 static void listen_or_retry(struct http_port *p, int r, const struct err *err)
 {
 	char text[IP_ENDPOINT_TEXT_MAX];
@@ -22,8 +52,8 @@ static void listen_or_retry(struct http_port *p, int r, const struct err *err)
 
 	if (r < 0) {
 		if (!p->has_failed)
-			log_err(LOG_AREA_HTTP, "%s: %s; next attempt in %d s", p->config.name,
-				err->text, LISTEN_RETRY_S);
+			log_err(LOG_AREA_HTTP, "%s: %s; next attempt in %d s",
+				http_class_text(p->config.http.class), err->text, LISTEN_RETRY_S);
 		p->has_failed = true;
 		event_after(p->retry, LISTEN_RETRY_S * NSEC_PER_SEC);
 		return;
@@ -31,9 +61,11 @@ static void listen_or_retry(struct http_port *p, int r, const struct err *err)
 	if (where == NULL)
 		where = ip_endpoint_text(&p->config.at.addr, p->config.at.port, text);
 	if (p->has_failed)
-		log_notice(LOG_AREA_HTTP, "%s: recovered; listening on %s", p->config.name, where);
+		log_notice(LOG_AREA_HTTP, "%s: recovered; listening on %s",
+			   http_class_text(p->config.http.class), where);
 	else
-		log_info(LOG_AREA_HTTP, "%s: listening on %s", p->config.name, where);
+		log_info(LOG_AREA_HTTP, "%s: listening on %s",
+			 http_class_text(p->config.http.class), where);
 }
 
 static int listen_now(struct http_port *p, struct err *err)
@@ -66,7 +98,7 @@ int http_port_open(struct http_port **ret, struct event_base *base,
 	r = listen_now(p, err);
 	if (r < 0 && config->is_hard_fail) {
 		http_port_close(p);
-		return err_wrap(err, r, "%s", config->name);
+		return err_wrap(err, r, "%s", http_class_text(config->http.class));
 	}
 	listen_or_retry(p, r, err);
 	*ret = p;

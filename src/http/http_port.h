@@ -8,13 +8,26 @@
  */
 #pragma once
 
+#include "base/ip.h"
 #include "http/http.h"
-#include "http/listen.h"
+
+#define LISTEN_RETRY_S 5 /* HC-02: interval of attempts to bind a port in use */
+
+/* An address to listen on; port 0: disabled. */
+struct listen_place {
+	struct ip_addr addr;
+	uint16_t port; /* host order */
+};
+
+/*
+ * Open a non-blocking listening socket. An IPv6 socket accepts IPv4 only with `is_dual` and
+ * the address ::. Returns -errno with the address in `err`.
+ */
+MUST_USE int listen_tcp(int *ret, const struct listen_place *at, bool is_dual, struct err *err);
 
 struct http_port;
 
 struct http_port_config {
-	const char *name; /* for the log: "health server" */
 	struct listen_place at;
 	/* Of a socket file, borrowed, instead of `at`: `listen` gets http.arg. */
 	const char *path;

@@ -274,7 +274,6 @@ int metrics_open(struct metrics **ret, struct event_base *base, const struct met
 {
 	AUTO(metrics_close) struct metrics *m = xcalloc(1, sizeof(*m));
 	const struct http_port_config port = {
-		.name = "metrics server",
 		.at = config->at,
 		.is_hard_fail = config->is_hard_fail,
 		.http = { HTTP_CONFIG_DEFAULT, .class = HTTP_METRICS, .handler = answer, .arg = m },

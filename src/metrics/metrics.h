@@ -19,7 +19,7 @@
 
 #include "health/health.h"
 #include "health/health_service.h"
-#include "http/listen.h"
+#include "http/http_port.h"
 #include "state/context.h"
 
 struct event_base;

@@ -17,7 +17,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "conntrack/conntrack.h"
-#include "http/listen.h"
+#include "http/http_port.h"
 #include "model/model.h"
 #include "plane/ipvs/plane_ipvs.h"
 #include "source/kube/kube.h"
