@@ -408,7 +408,7 @@ static void list_tail(struct items *items)
 	else if (page->has_more && last != NULL)
 		jsonw_printf(&items->w, "next", "%s/%s", last->ns->text, last->name->text);
 	else
-		jsonw_null(&items->w, "next");
+		jsonw_text(&items->w, "next", NULL);
 }
 
 static void list_item(struct items *items, const struct svc *svc)

@@ -45,7 +45,7 @@ static void trace_begin(struct trace_body *b)
 			     "'%.128s' is a pod in several namespaces: use its address",
 			     b->trace.query.src_pod->text);
 	} else {
-		jsonw_null(&b->w, "problem");
+		jsonw_text(&b->w, "problem", NULL);
 		plan_trace_decide(&b->trace);
 		view_trace(&b->w, b->ctx, &b->trace);
 	}

@@ -13,19 +13,12 @@
 
 static void escape(struct str *out, unsigned char c)
 {
-	switch (c) {
-	case '"':
-		str_puts(out, "\\\"");
-		return;
-	case '\\':
-		str_puts(out, "\\\\");
-		return;
-	case '\n':
+	if (c == '"' || c == '\\')
+		str_printf(out, "\\%c", c);
+	else if (c == '\n')
 		str_puts(out, "\\n");
-		return;
-	default: /* a character, not an enum */
+	else
 		str_printf(out, "\\u%04x", c);
-	}
 }
 
 static bool is_plain(char c)
@@ -96,7 +89,7 @@ bool jsonw_object_if(struct jsonw *w, const char *key, bool is_known)
 	if (is_known)
 		jsonw_object(w, key);
 	else
-		jsonw_null(w, key);
+		jsonw_text(w, key, NULL);
 	return is_known;
 }
 
@@ -159,7 +152,7 @@ void jsonw_uint_if(struct jsonw *w, const char *key, bool is_known, uint64_t n)
 	if (is_known)
 		jsonw_uint(w, key, n);
 	else
-		jsonw_null(w, key);
+		jsonw_text(w, key, NULL);
 }
 
 void jsonw_int(struct jsonw *w, const char *key, int64_t n)
@@ -184,11 +177,6 @@ void jsonw_bool(struct jsonw *w, const char *key, bool is_true)
 {
 	lead(w, key);
 	str_puts(w->out, is_true ? "true" : "false");
-}
-
-void jsonw_null(struct jsonw *w, const char *key)
-{
-	jsonw_text(w, key, NULL);
 }
 
 void jsonw_addr(struct jsonw *w, const char *key, const struct ip_addr *a)

@@ -52,7 +52,6 @@ void jsonw_int(struct jsonw *w, const char *key, int64_t n);
 /* A share from 0 to 1, with six significant digits; below 0: unknown, null. */
 void jsonw_share(struct jsonw *w, const char *key, double share);
 void jsonw_bool(struct jsonw *w, const char *key, bool is_true);
-void jsonw_null(struct jsonw *w, const char *key);
 /* Members "address" and "port". */
 void jsonw_endpoint(struct jsonw *w, const struct ip_addr *a, uint16_t port);
 /* Members "address", "port" and "protocol". */

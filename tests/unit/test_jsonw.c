@@ -28,7 +28,7 @@ static void test_nesting(void **state)
 	jsonw_end(&w);
 	jsonw_array(&w, "a");
 	jsonw_bool(&w, NULL, true);
-	jsonw_null(&w, NULL);
+	jsonw_text(&w, NULL, NULL);
 	jsonw_text(&w, NULL, NULL);
 	jsonw_array(&w, NULL);
 	jsonw_object(&w, NULL);
