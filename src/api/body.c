@@ -35,17 +35,16 @@ void body_end(struct http_reply *reply, struct jsonw *w)
 /* --- status: count, then write --- */
 
 struct status_body {
-	const struct serve_context *ctx;
+	struct serve_context ctx; /* a copy */
 	struct walk walk;
 	struct view_totals totals;
-	bool is_public;
 };
 
 static void status_visit(void *arg, struct svc *svc)
 {
 	struct status_body *b = arg;
 
-	view_totals_add(&b->totals, b->ctx, svc);
+	view_totals_add(&b->totals, &b->ctx, svc);
 }
 
 static int status_more(void *state, struct str *out, uint64_t deadline_ns)
@@ -53,9 +52,9 @@ static int status_more(void *state, struct str *out, uint64_t deadline_ns)
 	struct status_body *b = state;
 	struct jsonw w = { .out = out };
 
-	if (walk_services(&b->walk, b->ctx->model, status_visit, b, deadline_ns))
+	if (walk_services(&b->walk, b->ctx.model, status_visit, b, deadline_ns))
 		return 1;
-	view_status(&w, b->ctx, &b->totals, b->is_public, now_ns());
+	view_status(&w, &b->ctx, &b->totals, now_ns());
 	str_puts(out, "\n");
 	return 0;
 }
@@ -70,25 +69,22 @@ static void status_close(void *state)
 
 static const struct http_body_ops status_ops = { status_more, status_close };
 
-static void status_open(struct http_reply *reply, const struct serve_context *ctx, bool is_public)
-{
-	struct status_body *b = xcalloc(1, sizeof(*b));
-
-	b->ctx = ctx;
-	b->is_public = is_public;
-	http_reply_stream(reply, TYPE_JSON, &status_ops, b);
-}
-
 void body_status(struct http_reply *reply, const struct serve_context *ctx,
 		 const struct http_request *q)
 {
-	status_open(reply, ctx, false);
+	struct status_body *b = xcalloc(1, sizeof(*b));
+
+	b->ctx = *ctx;
+	http_reply_stream(reply, TYPE_JSON, &status_ops, b);
 }
 
 void body_status_public(struct http_reply *reply, const struct serve_context *ctx,
 			const struct http_request *q)
 {
-	status_open(reply, ctx, true);
+	struct serve_context without_options = *ctx;
+
+	without_options.options = NULL;
+	body_status(reply, &without_options, q);
 }
 
 /* --- ETags --- */
@@ -102,7 +98,7 @@ static uint64_t state_hash(const struct serve_context *ctx)
 	struct jsonw w = { .out = &status };
 	uint64_t h = ctx->checks != NULL ? check_helper_state(ctx->checks).runs : 0;
 
-	view_status(&w, ctx, &unknown, false, UINT64_MAX);
+	view_status(&w, ctx, &unknown, UINT64_MAX);
 	h = hash_bytes_fixed(st, sizeof(*st), h, ctx->model->env_generation);
 	return hash_bytes_fixed(status.text, status.len, h, 0);
 }

@@ -32,9 +32,13 @@ struct view_totals {
 
 void view_totals_add(struct view_totals *t, const struct serve_context *ctx, const struct svc *svc);
 
-/* An object; its ages are those at `now`. `is_public`: without the options. */
+/* Milliseconds since `then_ns`; null for 0. */
+void view_age(struct jsonw *w, const char *key, uint64_t then_ns, uint64_t now);
+/* Members of a rejection: the kernel's text; attempts and times unless `now` is 0. */
+void view_failure(struct jsonw *w, const struct sync_failure *f, uint64_t now);
+/* An object; its ages are those at `now`. */
 void view_status(struct jsonw *w, const struct serve_context *ctx, const struct view_totals *t,
-		 bool is_public, uint64_t now);
+		 uint64_t now);
 /*
  * One service of a list: an object.
  *

@@ -126,17 +126,10 @@ static void head_pending(struct jsonw *w, const struct svc *svc, const struct sy
 {
 	jsonw_bool(w, "pending", serve_is_pending(svc));
 	if (svc->dirty_since_ns > 1 && now > svc->dirty_since_ns)
-		jsonw_uint(w, "pending_ms", (now - svc->dirty_since_ns) / NSEC_PER_MSEC);
+		view_age(w, "pending_ms", svc->dirty_since_ns, now);
 	if (!jsonw_object_if(w, "rejected", failure != NULL))
 		return;
-	jsonw_text(w, "text", failure->text);
-	if (now != 0) {
-		jsonw_uint(w, "attempts", failure->attempts);
-		jsonw_uint(w, "since_ms",
-			   now > failure->since_ns ? (now - failure->since_ns) / NSEC_PER_MSEC : 0);
-		jsonw_uint(w, "retry_ms",
-			   failure->retry_ns > now ? (failure->retry_ns - now) / NSEC_PER_MSEC : 0);
-	}
+	view_failure(w, failure, now);
 	jsonw_end(w);
 }
 

@@ -38,8 +38,8 @@ void view_silence(struct jsonw *w, const struct serve_context *ctx, const struct
 		return;
 	jsonw_object(w, "silent");
 	jsonw_uint(w, "unanswered", s->unanswered);
-	jsonw_uint(w, "since_ms", (now - s->since_ns) / NSEC_PER_MSEC);
-	jsonw_uint(w, "last_ms", (now - s->last_ns) / NSEC_PER_MSEC);
+	view_age(w, "since_ms", s->since_ns, now);
+	view_age(w, "last_ms", s->last_ns, now);
 	jsonw_end(w);
 }
 

@@ -43,10 +43,19 @@ void view_totals_add(struct view_totals *t, const struct serve_context *ctx, con
 		t->pending_since_ns = svc->dirty_since_ns;
 }
 
-/* Milliseconds since `then`; null for 0. */
-static void age(struct jsonw *w, const char *key, uint64_t then_ns, uint64_t now)
+void view_age(struct jsonw *w, const char *key, uint64_t then_ns, uint64_t now)
 {
 	jsonw_uint_if(w, key, then_ns != 0, (now - MIN(now, then_ns)) / NSEC_PER_MSEC);
+}
+
+void view_failure(struct jsonw *w, const struct sync_failure *f, uint64_t now)
+{
+	jsonw_text(w, "text", f->text);
+	if (now == 0)
+		return;
+	jsonw_uint(w, "attempts", f->attempts);
+	view_age(w, "since_ms", f->since_ns, now);
+	jsonw_uint(w, "retry_ms", (MAX(f->retry_ns, now) - now) / NSEC_PER_MSEC);
 }
 
 /* --- this node --- */
@@ -120,7 +129,7 @@ static void view_last_step(struct jsonw *w, const struct sync_stats *st, uint64_
 {
 	if (!jsonw_object_if(w, "last", st->last_sync_ns != 0))
 		return;
-	age(w, "age_ms", st->last_sync_ns, now);
+	view_age(w, "age_ms", st->last_sync_ns, now);
 	jsonw_uint(w, "took_us", st->last_sync_took_ns / NSEC_PER_USEC);
 	jsonw_uint(w, "services", st->last_sync_services);
 	jsonw_uint(w, "writes", st->last_sync_writes);
@@ -133,7 +142,7 @@ static void view_sync(struct jsonw *w, const struct serve_context *ctx, uint64_t
 
 	jsonw_object(w, "sync");
 	view_last_step(w, st, now);
-	age(w, "synced_age_ms", st->last_ok_ns, now);
+	view_age(w, "synced_age_ms", st->last_ok_ns, now);
 	jsonw_uint(w, "transactions", st->steps);
 	jsonw_uint(w, "services", st->services);
 	jsonw_uint(w, "writes", st->writes);
@@ -148,7 +157,7 @@ static void view_sync(struct jsonw *w, const struct serve_context *ctx, uint64_t
 	view_hist(w, "step", &st->step_time);
 	if (jsonw_object_if(w, "last_error", st->last_error_ns != 0)) {
 		jsonw_text(w, "text", st->last_error);
-		age(w, "age_ms", st->last_error_ns, now);
+		view_age(w, "age_ms", st->last_error_ns, now);
 		jsonw_end(w);
 	}
 	jsonw_end(w);
@@ -215,11 +224,7 @@ static void view_rejected(struct jsonw *w, const struct serve_context *ctx,
 	for (size_t i = 0; i < MIN(n, (size_t)REJECTED_SHOWN); i++) {
 		jsonw_object(w, NULL);
 		jsonw_names(w, v[i]->ns, v[i]->name);
-		jsonw_text(w, "text", v[i]->text);
-		jsonw_uint(w, "attempts", v[i]->attempts);
-		age(w, "since_ms", v[i]->since_ns, now);
-		jsonw_uint(w, "retry_ms",
-			   v[i]->retry_ns > now ? (v[i]->retry_ns - now) / NSEC_PER_MSEC : 0);
+		view_failure(w, v[i], now);
 		jsonw_end(w);
 	}
 	jsonw_end(w);
@@ -237,7 +242,7 @@ static void view_source_errors(struct jsonw *w, const char *key, size_t n,
 		jsonw_object(w, NULL);
 		jsonw_text(w, "where", e->where);
 		jsonw_text(w, "text", e->text);
-		age(w, "since_ms", e->since_ns, now);
+		view_age(w, "since_ms", e->since_ns, now);
 		jsonw_end(w);
 	}
 	jsonw_end(w);
@@ -250,7 +255,7 @@ static void view_source(struct jsonw *w, const struct serve_source_info *source,
 	jsonw_text(w, "text", source->text);
 	jsonw_bool(w, "synced", source->is_complete);
 	jsonw_text(w, "waiting_for", source->is_complete ? NULL : source->waiting_for);
-	age(w, "last_event_ms", source->last_event_ns, now);
+	view_age(w, "last_event_ms", source->last_event_ns, now);
 	view_source_errors(w, "errors", source->n_errors, &source->errors, now);
 	view_source_errors(w, "notes", source->n_notes, &source->notes, now);
 	jsonw_end(w);
@@ -381,7 +386,7 @@ static void view_counts(struct jsonw *w, const struct serve_context *ctx,
 }
 
 void view_status(struct jsonw *w, const struct serve_context *ctx, const struct view_totals *t,
-		 bool is_public, uint64_t now)
+		 uint64_t now)
 {
 	FINI(serve_source_info_fini) struct serve_source_info source = { 0 };
 	const char *option;
@@ -393,7 +398,7 @@ void view_status(struct jsonw *w, const struct serve_context *ctx, const struct 
 	jsonw_uint(w, "api", CONTROL_API_VERSION);
 	jsonw_text(w, "version", VIPD_VERSION);
 	jsonw_int(w, "pid", getpid());
-	age(w, "uptime_ms", ctx->started_ns, now);
+	view_age(w, "uptime_ms", ctx->started_ns, now);
 	view_state(w, ctx, &source);
 	view_health(w, ctx);
 	jsonw_text(w, "plane", ctx->plane->ops->name);
@@ -403,12 +408,12 @@ void view_status(struct jsonw *w, const struct serve_context *ctx, const struct 
 	view_counts(w, ctx, t);
 	jsonw_object(w, "pending");
 	jsonw_uint(w, "services", t->n_pending);
-	age(w, "oldest_ms", t->pending_since_ns, now);
+	view_age(w, "oldest_ms", t->pending_since_ns, now);
 	jsonw_end(w);
 	view_sync(w, ctx, now);
 	view_rejected(w, ctx, t, now);
 	jsonw_object(w, "options");
-	json_object_foreach (is_public ? NULL : ctx->options, option, value)
+	json_object_foreach (ctx->options, option, value)
 		if (json_string_length(value) > 0)
 			jsonw_text(w, option, json_string_value(value));
 	jsonw_end(w);

@@ -61,7 +61,7 @@ static json_t *status(struct serve_world *w, uint64_t now)
 
 	htable_for_each (n, &w->m.services)
 		view_totals_add(&t, &w->ctx, container_of(n, struct svc, node));
-	view_status(&jw, &w->ctx, &t, false, now);
+	view_status(&jw, &w->ctx, &t, now);
 	json = json_of(out.text, out.len);
 	str_fini(&out);
 	serve_facts_fini(&t.scratch);
