@@ -79,21 +79,23 @@ int health_answer(struct str *body, const struct health_facts *f, enum health_pr
 
 /* --- facts --- */
 
-/* HC-08: return the reason why the node is not eligible, NULL if it is. `buf` is its storage. */
-static const char *node_ineligible(const struct health *h, char *buf, size_t size)
+/* HC-08; false: `reason`, of HEALTH_REASON_MAX bytes, says why. */
+static bool node_is_eligible(const struct health *h, char *reason)
 {
 	const struct model *m = h->config.ctx->model;
 
-	if (m->self == NULL) {
-		(void)snprintf(buf, size, "no Node object named \"%s\"",
+	if (m->self == NULL && h->config.is_node_optional)
+		return true;
+	if (m->self == NULL)
+		(void)snprintf(reason, HEALTH_REASON_MAX, "no Node object named \"%s\"",
 			       name_text(m->config.node_name));
-		return h->config.is_node_optional ? NULL : buf;
-	}
-	if (m->self->is_deleting)
-		return "the Node is being deleted";
-	if (m->self->has_autoscaler_taint)
-		return "the Node has the taint ToBeDeletedByClusterAutoscaler";
-	return NULL;
+	else if (m->self->is_deleting)
+		strcpy(reason, "the Node is being deleted");
+	else if (m->self->has_autoscaler_taint)
+		strcpy(reason, "the Node has the taint ToBeDeletedByClusterAutoscaler");
+	else
+		return true;
+	return false;
 }
 
 bool health_lacks_node(const struct health *h)
@@ -107,10 +109,7 @@ bool health_lacks_node(const struct health *h)
 /* The reason for status 503 of /healthz; empty with status 200. */
 static void reason_set(struct health_facts *f, const struct health *h)
 {
-	char buf[sizeof(f->reason)];
-	const char *ineligible = node_ineligible(h, buf, sizeof(buf));
-
-	f->is_eligible = ineligible == NULL;
+	f->is_eligible = node_is_eligible(h, f->reason);
 	if (f->unready != NULL)
 		(void)snprintf(f->reason, sizeof(f->reason), "%s", f->unready);
 	else if (!health_is_good(f))
@@ -120,9 +119,7 @@ static void reason_set(struct health_facts *f, const struct health *h)
 			(unsigned long long)((f->now_ns - f->pending_since_ns) / NSEC_PER_SEC),
 			(unsigned long long)(f->limit_ns / NSEC_PER_SEC));
 	else if (!f->has_synced)
-		(void)snprintf(f->reason, sizeof(f->reason), "the first sync is not complete");
-	else if (ineligible != NULL)
-		(void)snprintf(f->reason, sizeof(f->reason), "%s", ineligible);
+		strcpy(f->reason, "the first sync is not complete");
 }
 
 void health_facts_get(struct health_facts *ret, const struct health *h, uint64_t now_ns,

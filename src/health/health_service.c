@@ -38,7 +38,6 @@ struct entry {
 	const struct name *ns;
 	const struct name *name;
 	uint16_t port;
-	bool is_removed;
 	bool is_failure_logged;
 	bool has_family[IPFAM_N];
 	size_t ready[IPFAM_N]; /* EPS-24 */
@@ -84,7 +83,7 @@ static void answer(void *arg, const struct http_request *q, struct http_reply *r
 	const struct listener *d = arg;
 	const struct entry *e = d->entry;
 	bool is_healthy = health_is_serving(e->all->health);
-	size_t n = e->is_removed ? 0 : e->ready[ip_fam(&d->addr)]; /* HC-24 */
+	size_t n = list_is_linked(&e->removed) ? 0 : e->ready[ip_fam(&d->addr)]; /* HC-24 */
 
 	reply->status = n > 0 && is_healthy ? 200 : 503;
 	reply->type = "application/json";
@@ -113,7 +112,7 @@ static void on_retired(void *arg)
 
 	list_del(&d->link);
 	free(d);
-	if (e->is_removed && list_is_empty(&e->listeners))
+	if (list_is_linked(&e->removed) && list_is_empty(&e->listeners))
 		entry_free(e);
 }
 
@@ -259,10 +258,9 @@ static void entry_retire(struct entry *e)
 
 	htable_remove(&hs->entries, &e->node);
 	list_del(&e->unbound);
-	list_add_tail(&hs->removed, &e->removed);
 	list_for_each_safe (l, tmp, &e->listeners)
 		listener_retire(list_entry(l, struct listener, link));
-	e->is_removed = true; /* only now: on_retired() would free the entry */
+	list_add_tail(&hs->removed, &e->removed); /* only now: on_retired() would free the entry */
 	if (list_is_empty(&e->listeners))
 		entry_free(e);
 	retry_in(hs, 0); /* the port is free for another entry */
