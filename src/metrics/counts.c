@@ -45,9 +45,9 @@ struct item {
 		struct plan_frontend frontend;
 		struct plane_slot slot;
 	};
+	/* Of the series: the backend; or the family, and the kind of the frontend as the port. */
+	struct ip_tuple key;
 	const struct name *port_name; /* borrowed, valid while its service is gathered */
-	uint8_t fam;
-	uint8_t proto;
 	char *labels; /* of a series, in its first item; NULL: one more of the series */
 };
 
@@ -72,35 +72,13 @@ struct counts {
 
 /* --- gathering --- */
 
-static int item_cmp(const struct item *a, const struct item *b)
-{
-	int c = (a->fam > b->fam) - (a->fam < b->fam);
-
-	if (c == 0)
-		c = strcmp(a->port_name->text, b->port_name->text);
-	return c != 0 ? c : (a->proto > b->proto) - (a->proto < b->proto);
-}
-
-static int frontend_cmp(const void *a, const void *b)
+static int item_cmp(const void *a, const void *b)
 {
 	const struct item *x = a;
 	const struct item *y = b;
-	int c = item_cmp(x, y);
+	int c = ip_tuple_cmp(&x->key, &y->key);
 
-	return c != 0 ? c
-		      : (x->frontend.kind > y->frontend.kind) -
-				(x->frontend.kind < y->frontend.kind);
-}
-
-static int slot_cmp(const void *a, const void *b)
-{
-	const struct item *x = a;
-	const struct item *y = b;
-	int c = item_cmp(x, y);
-
-	if (c == 0)
-		c = memcmp(&x->slot.addr, &y->slot.addr, sizeof(x->slot.addr));
-	return c != 0 ? c : (x->slot.port > y->slot.port) - (x->slot.port < y->slot.port);
+	return c != 0 ? c : strcmp(x->port_name->text, y->port_name->text);
 }
 
 static char *labels_of(const struct svc *svc, const struct item *i, enum counts_metric metric)
@@ -114,13 +92,13 @@ static char *labels_of(const struct svc *svc, const struct item *i, enum counts_
 	expo_quote(&s, svc->name->text);
 	str_puts(&s, ",port=");
 	expo_quote(&s, i->port_name->text);
-	str_printf(&s, ",protocol=\"%s\",ip_family=\"%s\",", l4proto_text(i->proto),
-		   ipfam_text(i->fam));
+	str_printf(&s, ",protocol=\"%s\",ip_family=\"%s\",", l4proto_text(i->key.proto),
+		   ipfam_text(ip_fam(&i->key.addr)));
 	if (metric == COUNTS_BACKENDS) {
 		str_printf(&s, "endpoint=\"%s\"",
-			   ip_endpoint_text(&i->slot.addr, i->slot.port, endpoint));
+			   ip_endpoint_text(&i->key.addr, i->key.port, endpoint));
 	} else {
-		str_printf(&s, "frontend=\"%s\"", plan_frontend_kind_text(i->frontend.kind));
+		str_printf(&s, "frontend=\"%s\"", plan_frontend_kind_text(i->key.port));
 	}
 	return s.text;
 }
@@ -128,14 +106,17 @@ static char *labels_of(const struct svc *svc, const struct item *i, enum counts_
 static void gather_frontends(struct counts *c, const struct plan_rows *rows)
 {
 	vec_for_each (f, &rows->frontends) {
-		enum ipfam fam = ip_fam(&f->addr);
-		const struct plan_pool *pool = plan_rows_pool(rows, fam, f->target.pool_id);
+		const struct plan_pool *pool =
+			plan_rows_pool(rows, ip_fam(&f->addr), f->target.pool_id);
 
 		if (pool != NULL)
-			*vec_push(&c->items) = (struct item){ .frontend = *f,
-							      .port_name = pool->port_name,
-							      .fam = (uint8_t)fam,
-							      .proto = f->proto };
+			*vec_push(&c->items) = (struct item){
+				.frontend = *f,
+				.key = { .addr.family = f->addr.family,
+					 .port = f->kind,
+					 .proto = f->proto },
+				.port_name = pool->port_name,
+			};
 	}
 }
 
@@ -147,9 +128,8 @@ static void gather_slots(struct counts *c, const struct plan_rows *rows)
 
 			*vec_push(&c->items) = (struct item){
 				.slot = { b->addr, pool->id, slot, b->port, b->aff_id },
+				.key = { b->addr, b->port, pool->proto, 0 },
 				.port_name = pool->port_name,
-				.fam = pool->fam,
-				.proto = pool->proto,
 			};
 		}
 }
@@ -157,16 +137,14 @@ static void gather_slots(struct counts *c, const struct plan_rows *rows)
 /* Sort items from `first` into series. Series above the limit are counted and dropped. */
 static void series_make(struct counts *c, const struct svc *svc, size_t first)
 {
-	int (*cmp)(const void *, const void *) =
-		c->metric == COUNTS_BACKENDS ? slot_cmp : frontend_cmp;
 	bool is_omitted = false;
 	size_t kept = first;
 
-	qsort(&c->items.v[first], c->items.n - first, sizeof(struct item), cmp);
+	qsort(&c->items.v[first], c->items.n - first, sizeof(struct item), item_cmp);
 	for (size_t i = first; i < c->items.n; i++) {
 		struct item *item = &c->items.v[i];
 
-		if (i == first || cmp(item - 1, item) != 0) {
+		if (i == first || item_cmp(item - 1, item) != 0) {
 			is_omitted = c->n_series >= c->series_max;
 			c->n_omitted += is_omitted;
 			c->n_series += !is_omitted;
