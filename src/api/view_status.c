@@ -27,13 +27,17 @@ static bool has_remark(const struct plane *p, const struct svc *svc)
 
 void view_totals_add(struct view_totals *t, const struct serve_context *ctx, const struct svc *svc)
 {
+	const struct plan_rows *rows = svc->rows;
 	struct serve_facts *f = &t->scratch;
 
 	serve_facts_get(f, ctx, svc);
 	t->n_states[f->state]++;
-	t->n_frontends += f->n_frontends;
-	t->n_pools += f->n_pools;
-	t->n_backends += f->n_backends;
+	if (rows != NULL) {
+		t->n_frontends += rows->frontends.n;
+		t->n_pools += rows->pools.n;
+		vec_for_each (pool, &rows->pools)
+			t->n_backends += pool->backends.n;
+	}
 	t->n_remarks += has_remark(ctx->plane, svc);
 	if (f->state != SERVE_STATE_PENDING && f->state != SERVE_STATE_REJECTED)
 		return;

@@ -135,20 +135,12 @@ static void rows_facts(struct serve_facts *ret, const struct svc *svc)
 {
 	const struct plan_rows *rows = svc->rows;
 
-	ret->n_frontends = rows->frontends.n;
-	ret->n_pools = rows->pools.n;
-	vec_for_each (pool, &rows->pools)
-		ret->n_backends += pool->backends.n;
-	if (svc->service == NULL)
-		return;
 	vec_for_each (f, &rows->frontends) {
 		size_t port = frontend_port(ret, svc->service, f);
 
-		if (port == SIZE_MAX)
-			continue;
-		ret->ports.v[port].fam[ip_fam(&f->addr)] |= target_facts(&f->target, f->kind);
-		if (f->is_split)
+		if (port != SIZE_MAX)
 			ret->ports.v[port].fam[ip_fam(&f->addr)] |=
+				target_facts(&f->target, f->kind) |
 				target_facts(&f->inside, f->kind);
 	}
 	for (uint32_t i = 0; i < rows->conflicts.n; i++) {
@@ -170,6 +162,7 @@ bool serve_is_pending(const struct svc *svc)
 	return svc->dirty_since_ns != 0 || (svc->rows != NULL) != is_proxied;
 }
 
+/* Of the service as a whole; its ports may be worse than OK. */
 static enum serve_state whole_state(const struct serve_facts *f, const struct svc *svc)
 {
 	if (f->failure != NULL)
@@ -178,9 +171,7 @@ static enum serve_state whole_state(const struct serve_facts *f, const struct sv
 		return SERVE_STATE_NO_SERVICE;
 	if (svc->service != NULL && svc->rows == NULL && service_skip_reason(svc->service) != NULL)
 		return SERVE_STATE_NOT_PROXIED;
-	if (serve_is_pending(svc))
-		return SERVE_STATE_PENDING;
-	return SERVE_STATE_UNSET;
+	return serve_is_pending(svc) ? SERVE_STATE_PENDING : SERVE_STATE_OK;
 }
 
 enum serve_state serve_port_state(const struct serve_facts *f, size_t port)
@@ -210,14 +201,10 @@ void serve_facts_get(struct serve_facts *ret, const struct serve_context *ctx,
 		memset(ret->ports.v, 0, n_ports * sizeof(ret->ports.v[0]));
 	vec_clear(&ret->by_number);
 	vec_clear(&ret->conflicts);
-	ret->n_frontends = ret->n_pools = ret->n_backends = 0;
 	ret->failure = sync_failure_find(ctx->sync, svc);
-	if (svc->rows != NULL)
+	if (svc->rows != NULL && svc->service != NULL)
 		rows_facts(ret, svc);
 	ret->state = whole_state(ret, svc);
-	if (ret->state != SERVE_STATE_UNSET)
-		return;
-	ret->state = SERVE_STATE_OK;
 	for (size_t i = 0; i < n_ports; i++)
 		ret->state = MAX(ret->state, serve_port_state(ret, i));
 }

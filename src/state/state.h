@@ -56,9 +56,6 @@ struct serve_facts {
 	VEC(struct serve_pair) by_number;   /* ports by kind, protocol and number; when needed */
 	VEC(struct serve_pair) conflicts;   /* conflicts of rows by port */
 	const struct sync_failure *failure; /* borrowed from the sync; NULL when not refused */
-	size_t n_frontends;
-	size_t n_pools;
-	size_t n_backends;
 };
 
 /* `ret` is zeroed at first, and may be reused. */
