@@ -280,15 +280,6 @@ static void check_bridge(json_t *r, const struct facts *f)
 
 /* --- connection tracking --- */
 
-static void check_liberal(json_t *r, const struct facts *f)
-{
-	check_add(
-		r, "invalid", CHECK_OK, NULL,
-		f->ct_liberal > 0
-			? "nf_conntrack_tcp_be_liberal is on: packets outside of the TCP window are forwarded"
-			: "INVALID packets of backends are dropped and counted");
-}
-
 static void check_fill(json_t *r, const struct facts *f)
 {
 	FINI(str_fini) struct str drops = { 0 };
@@ -323,7 +314,11 @@ static void check_conntrack(json_t *r, const struct facts *f)
 			  "%" PRId64 " flows share %" PRId64
 			  " hash buckets: lookups are slow when the table is full",
 			  f->ct_max, f->ct_buckets);
-	check_liberal(r, f);
+	check_add(
+		r, "invalid", CHECK_OK, NULL,
+		f->ct_liberal > 0
+			? "nf_conntrack_tcp_be_liberal is on: packets outside of the TCP window are forwarded"
+			: "INVALID packets of backends are dropped and counted");
 }
 
 /* --- clock --- */

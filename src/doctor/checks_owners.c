@@ -174,45 +174,35 @@ static bool is_dns_cache(const struct fact_link *l)
  * On the ipvs plane: if a dummy device has the address of a service, connections of this host to
  * the service have that address as their source, and replies do not arrive.
  */
-static size_t check_service_addresses(json_t *r, const struct facts *f)
+static bool is_service_address(const struct facts *f, const struct ip_addr *addr,
+			       const struct fact_link *l)
+{
+	return f->ipvs_plane.is_selected && l != NULL && strcmp(l->kind, "dummy") == 0 &&
+	       !is_dns_cache(l) && ours_has(&f->ours.vips, addr);
+}
+
+void check_addresses(json_t *r, const struct facts *f)
 {
 	char text[IP_TEXT_MAX];
 	size_t n = 0;
 
 	vec_for_each (a, &f->net.addrs) {
 		const struct fact_link *l = link_find(f, a->link);
+		bool is_cluster_ip = ours_has(&f->ours.cluster_ips, &a->addr);
+		bool is_cache = is_cluster_ip && is_dns_cache(l);
 
-		if (l == NULL || strcmp(l->kind, "dummy") != 0 || is_dns_cache(l) ||
-		    !ours_has(&f->ours.vips, &a->addr) ||
-		    ours_has(&f->ours.cluster_ips, &a->addr) || n++ >= LISTED_MAX)
-			continue;
-		check_add(
-			r, "addresses", CHECK_WARNING,
-			"ip addr del, or ip link del the device: this host's own connections to the address time out; the ipvs plane needs no address on a device",
-			"service address %s is an address of this host, on %s",
-			ip_addr_text(&a->addr, text), l->name);
-	}
-	return n;
-}
-
-void check_addresses(json_t *r, const struct facts *f)
-{
-	size_t n = f->ipvs_plane.is_selected ? check_service_addresses(r, f) : 0;
-	char text[IP_TEXT_MAX];
-
-	vec_for_each (a, &f->net.addrs) {
-		const struct fact_link *l = link_find(f, a->link);
-		bool is_cache = is_dns_cache(l);
-
-		if (!ours_has(&f->ours.cluster_ips, &a->addr) || n++ >= LISTED_MAX)
+		if (!(is_cluster_ip || is_service_address(f, &a->addr, l)) || n++ >= LISTED_MAX)
 			continue;
 		check_add(
 			r, "addresses", is_cache ? CHECK_NOTE : CHECK_WARNING,
 			is_cache ? "expected, if a DNS cache of this node answers there"
+			: !is_cluster_ip
+				? "ip addr del, or ip link del the device: this host's own connections to the address time out; the ipvs plane needs no address on a device"
 			: f->ipvs_plane.is_selected
 				? "ip addr del: this host's own connections to the address time out unless they are masqueraded"
 				: "ip addr del: this host answers on ports that no service has, instead of a rejection",
-			"cluster IP %s is an address of this host, on %s",
+			"%s %s is an address of this host, on %s",
+			is_cluster_ip ? "cluster IP" : "service address",
 			ip_addr_text(&a->addr, text), l != NULL ? l->name : "?");
 	}
 	if (n > LISTED_MAX)
