@@ -236,11 +236,11 @@ static void view_rejected(struct jsonw *w, const struct serve_context *ctx,
 	free(v);
 }
 
-static void view_source_errors(struct jsonw *w, const char *key, size_t n,
+static void view_source_errors(struct jsonw *w, const char *key,
 			       const struct serve_source_errors *list, uint64_t now)
 {
 	jsonw_object(w, key);
-	jsonw_uint(w, "count", n);
+	jsonw_uint(w, "count", list->n_all);
 	jsonw_array(w, "items");
 	vec_for_each (e, list) {
 		jsonw_object(w, NULL);
@@ -260,8 +260,8 @@ static void view_source(struct jsonw *w, const struct serve_source_info *source,
 	jsonw_bool(w, "synced", source->is_complete);
 	jsonw_text(w, "waiting_for", source->is_complete ? NULL : source->waiting_for);
 	view_age(w, "last_event_ms", source->last_event_ns, now);
-	view_source_errors(w, "errors", source->n_errors, &source->errors, now);
-	view_source_errors(w, "notes", source->n_notes, &source->notes, now);
+	view_source_errors(w, "errors", &source->errors, now);
+	view_source_errors(w, "notes", &source->notes, now);
 	jsonw_end(w);
 }
 
@@ -310,7 +310,7 @@ static void view_problems(struct jsonw *w, const struct serve_context *ctx,
 	jsonw_array(w, "problems");
 	problem_count(w, "rejected", sync_failure_count(ctx->sync),
 		      "service is rejected by the kernel", "services are rejected by the kernel");
-	problem_count(w, "source", source->n_errors, "problem with the source",
+	problem_count(w, "source", source->errors.n_all, "problem with the source",
 		      "problems with the source");
 	problem_count(w, "conflicts", ctx->plan->n_conflicts,
 		      "address and port is claimed by more than one service",

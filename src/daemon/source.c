@@ -40,7 +40,7 @@ struct serve_source_error *source_remark(struct serve_source_info *info, bool is
 	struct serve_source_errors *list = is_error ? &info->errors : &info->notes;
 	va_list ap;
 
-	*(is_error ? &info->n_errors : &info->n_notes) += 1;
+	list->n_all++;
 	if (list->n == REMARKS_MAX)
 		return NULL;
 	va_start(ap, where);

@@ -23,6 +23,7 @@ struct serve_source_errors { /* as VEC() */
 	struct serve_source_error *v;
 	size_t n;
 	size_t cap;
+	size_t n_all; /* `v` has the first ones, for display */
 };
 
 /* Filled for every answer; serve_source_info_fini() frees it. */
@@ -32,10 +33,8 @@ struct serve_source_info {
 	char *waiting_for;      /* what is missing before; NULL = unknown */
 	uint64_t last_event_ns; /* 0 = none yet */
 	char *unknown;          /* the first object without a valid version; NULL = none */
-	size_t n_errors;        /* all; `errors` has the first ones, for display */
 	struct serve_source_errors errors;
-	size_t n_notes; /* ignored parts and foreign objects; `notes` as `errors` */
-	struct serve_source_errors notes;
+	struct serve_source_errors notes; /* ignored parts and foreign objects */
 };
 
 /* One list and watch, or one folder: for the metrics. */

@@ -353,7 +353,7 @@ static void drains_get(const struct plane *p, struct plane_drains *ret)
 static void describe(void *arg, struct serve_source_info *ret)
 {
 	(void)arg;
-	ret->n_notes = 1;
+	ret->notes.n_all = 1;
 	*vec_push(&ret->notes) = (struct serve_source_error){ xstrdup("web.yaml: document 1"),
 							      xstrdup(note_text), T0 };
 }

@@ -681,14 +681,14 @@ static void describe(void *arg, struct serve_source_info *ret)
 	ret->text = strdup("manifests in /etc/vipd/services");
 	ret->is_complete = true;
 	ret->last_event_ns = T0;
-	ret->n_errors = (size_t)*n_errors;
+	ret->errors.n_all = (size_t)*n_errors;
 	for (int i = 0; i < MIN(*n_errors, 2); i++)
 		*vec_push(&ret->errors) = (struct serve_source_error){
 			.where = strdup("web.yaml: document 2"),
 			.text = strdup("spec.ports[0]: port: 70000 is not in 1..65535"),
 			.since_ns = T0,
 		};
-	ret->n_notes = 1;
+	ret->notes.n_all = 1;
 	*vec_push(&ret->notes) = (struct serve_source_error){
 		.where = strdup("web.yaml"),
 		.text = strdup("1 object of a kind that is not read: Deployment"),
