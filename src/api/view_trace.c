@@ -347,8 +347,7 @@ static const char *const masq_words[] = {
 static bool meets_itself(const struct plan_trace *t)
 {
 	return vec_has(&t->endpoints, ep,
-		       plan_trace_endpoint_why(ep) == NULL &&
-			       ip_addr_is_equal(&ep->addr, &t->query.src));
+		       ep->why == NULL && ip_addr_is_equal(&ep->addr, &t->query.src));
 }
 
 static void step_masq(struct jsonw *w, const struct plan_trace *t)
@@ -475,11 +474,7 @@ void view_trace(struct jsonw *w, const struct serve_context *ctx, const struct p
 void view_trace_endpoint(struct jsonw *w, const struct serve_context *ctx,
 			 const struct plan_trace *t, const struct plan_trace_endpoint *ep)
 {
-	const char *why = plan_trace_endpoint_why(ep);
-	bool is_used = why == NULL && t->verdict == PLAN_VERDICT_POOL;
-
-	if (why == NULL && !is_used)
-		why = "client not in the source ranges";
+	bool is_used = ep->why == NULL && t->verdict == PLAN_VERDICT_POOL;
 
 	jsonw_object(w, NULL);
 	jsonw_addr(w, "address", &ep->addr);
@@ -491,11 +486,13 @@ void view_trace_endpoint(struct jsonw *w, const struct serve_context *ctx,
 	    (t->balancing.deal == PLAN_BALANCE_BY_WEIGHT || t->balancing.scheduler[0] != '\0'))
 		jsonw_uint(w, "weight", ep->weight);
 	jsonw_bool(w, "masqueraded", is_used && ep->is_masqueraded);
-	if (ep->exclusion == EXCLUSION_EJECTED && ep->unlisted == PLAN_TRACE_LISTED)
+	if (ep->exclusion == EXCLUSION_EJECTED)
 		view_reason(w, ctx->model, t->ns, t->name, &ep->addr, ep->port, ep->exclusion,
 			    now_ns());
 	else
-		jsonw_text(w, "reason", why);
+		jsonw_text(w, "reason",
+			   ep->why != NULL || is_used ? ep->why
+						      : "client not in the source ranges");
 	view_silence(w, ctx, &ep->addr, ep->port, t->query.proto);
 	jsonw_end(w);
 }

@@ -252,7 +252,8 @@ static void unlisted_add(struct plan_trace *t, const struct svc *svc, const stru
 		if (sl->fam != ip_fam(&t->query.dst))
 			continue;
 		port = slice_port_find(sl, t->port_name, t->query.proto);
-		like.unlisted = port ? PLAN_TRACE_DUPLICATE : PLAN_TRACE_NO_PORT;
+		like.why = port ? "another entry of the same address and port counts" /* EPS-14 */
+				: "its slice has no port of this name and protocol";  /* EPS-04 */
 		like.port = port ? port->port : 0;
 		vec_for_each (e, &sl->endpoints) {
 			const struct endpoint *classified = classified_find(sel, &e->addr);
@@ -269,19 +270,17 @@ static int endpoint_cmp(const void *a, const void *b)
 {
 	const struct plan_trace_endpoint *ea = a;
 	const struct plan_trace_endpoint *eb = b;
-	bool used_a = plan_trace_endpoint_why(ea) == NULL;
-	bool used_b = plan_trace_endpoint_why(eb) == NULL;
 	int c;
 
-	if (used_a != used_b)
-		return used_a ? -1 : 1;
+	if ((ea->why == NULL) != (eb->why == NULL))
+		return ea->why == NULL ? -1 : 1;
 	c = ip_addr_cmp(&ea->addr, &eb->addr);
 	if (c != 0)
 		return c;
 	if (ea->port != eb->port)
 		return ea->port < eb->port ? -1 : 1;
-	if (ea->unlisted != eb->unlisted)
-		return ea->unlisted < eb->unlisted ? -1 : 1;
+	if (ea->exclusion != eb->exclusion) /* the entry that counts is the first one */
+		return ea->exclusion > eb->exclusion ? -1 : 1;
 	return strcmp(ea->pod ? ea->pod : "", eb->pod ? eb->pod : "");
 }
 
@@ -299,8 +298,7 @@ bool plan_trace_masquerades(const struct plan_trace *t)
 {
 	if (t->masq != PLAN_TRACE_MASQ_REMOTE)
 		return t->masq >= PLAN_TRACE_MASQ_ALL;
-	return vec_has(&t->endpoints, ep,
-		       plan_trace_endpoint_why(ep) == NULL && ep->is_masqueraded);
+	return vec_has(&t->endpoints, ep, ep->why == NULL && ep->is_masqueraded);
 }
 
 static void decide_endpoints(struct plan_trace *t, const struct svc *svc)
@@ -320,7 +318,9 @@ static void decide_endpoints(struct plan_trace *t, const struct svc *svc)
 			.is_masqueraded = is_masqueraded(t, e),
 		};
 
-		if (like.exclusion == EXCLUSION_NONE) {
+		if (like.exclusion != EXCLUSION_NONE) {
+			like.why = exclusion_text(like.exclusion);
+		} else {
 			t->n_used++;
 			t->weight += e->weight;
 		}
@@ -617,19 +617,4 @@ void plan_trace_fini(struct plan_trace *t)
 	free(t->pod);
 	free(t->dst_pod);
 	*t = (struct plan_trace){ 0 };
-}
-
-/* --- texts --- */
-
-const char *plan_trace_endpoint_why(const struct plan_trace_endpoint *ep)
-{
-	switch ((enum plan_trace_unlisted)ep->unlisted) {
-	case PLAN_TRACE_LISTED:
-		break;
-	case PLAN_TRACE_NO_PORT:
-		return "its slice has no port of this name and protocol";
-	case PLAN_TRACE_DUPLICATE:
-		return "another entry of the same address and port counts";
-	}
-	return ep->exclusion == EXCLUSION_NONE ? NULL : exclusion_text(ep->exclusion);
 }

@@ -88,19 +88,12 @@ enum plan_trace_masq {
 	PLAN_TRACE_MASQ_HOST,          /* external, policy Local, from this host (MASQ-08) */
 };
 
-/* Reason why the selection does not contain an endpoint of the service. */
-enum plan_trace_unlisted {
-	PLAN_TRACE_LISTED = 0,
-	PLAN_TRACE_NO_PORT,   /* its slice has no port of the name and protocol (EPS-04) */
-	PLAN_TRACE_DUPLICATE, /* another entry of the same address and port counts (EPS-14) */
-};
-
 struct plan_trace_endpoint {
+	const char *why; /* it is not used; NULL: it is */
 	struct ip_addr addr;
 	uint16_t port;     /* 0 when its slice does not name the port */
 	uint8_t flags;     /* enum endpoint_flags */
-	uint8_t unlisted;  /* enum plan_trace_unlisted */
-	uint8_t exclusion; /* enum exclusion for the set in question; NONE = used */
+	uint8_t exclusion; /* enum exclusion for the set in question; NONE: see `why` */
 	bool is_local;
 	uint32_t weight;           /* vipd.io/weights; else 1 */
 	bool is_masqueraded;       /* if it is used; also a pod's connection to itself (MASQ-09) */
@@ -174,6 +167,3 @@ bool plan_trace_masquerades(const struct plan_trace *t);
 /* Share of connections of a used endpoint, 0 to 1; negative when it is not predictable. */
 double plan_trace_share(const struct plan_trace *t, const struct plan_trace_endpoint *ep);
 void plan_trace_fini(struct plan_trace *t);
-
-/* NULL for an endpoint that is used. */
-const char *plan_trace_endpoint_why(const struct plan_trace_endpoint *ep);

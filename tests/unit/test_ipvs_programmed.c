@@ -449,7 +449,7 @@ static void expect_chances(struct world *w, const char *sched, size_t n, const d
 	for (size_t i = 0; i < n; i++)
 		assert_true(plan_trace_share(&t, &t.endpoints.v[i]) == chances[i]);
 	assert_int_equal(t.endpoints.n, 3);
-	assert_string_equal(plan_trace_endpoint_why(&t.endpoints.v[2]), "weight 0");
+	assert_string_equal(t.endpoints.v[2].why, "weight 0");
 	plan_trace_fini(&t);
 }
 

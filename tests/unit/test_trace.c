@@ -123,8 +123,8 @@ static void say(struct str *out, const struct plan_trace *t)
 		char text[IP_ENDPOINT_TEXT_MAX];
 
 		str_printf(out, " %s", ip_endpoint_text(&ep->addr, ep->port, text));
-		if (plan_trace_endpoint_why(ep) != NULL)
-			str_printf(out, "(%s)", plan_trace_endpoint_why(ep));
+		if (ep->why != NULL)
+			str_printf(out, "(%s)", ep->why);
 		else if (ep->is_masqueraded)
 			str_puts(out, "*");
 	}
