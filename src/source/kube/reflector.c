@@ -14,7 +14,6 @@
 
 /* A watch that ends sooner and without an event has failed. */
 #define SHORT_WATCH_NS NSEC_PER_SEC
-#define LIST_LATE "list incomplete at its time limit"
 /* Pause, and up to as much again, before a resource that the server lacks is requested again. */
 #define ABSENT_NS (600 * NSEC_PER_SEC)
 /* Answers 403 in a row before an optional resource counts as one that the server lacks. */
@@ -32,26 +31,20 @@
 
 struct reflector {
 	struct reflector_config c;
-	const struct kube_resource *resource;
+	struct kube_query query; /* a watch-list becomes a watch after its initial events */
 	struct ledger ledger;
 	struct http *http;
 	struct stream *stream;
 	struct event *timer;           /* end of a pause; of a watch: steady, then its limit */
-	enum kube_query_kind phase;    /* a watch-list becomes a watch after its initial events */
 	enum stream_encoding encoding; /* of the last answer */
-	bool is_json_only;
-	bool is_old_path;
-	bool has_bookmarks; /* the server sends bookmarks in watches */
+	bool has_bookmarks;            /* the server sends bookmarks in watches */
 
 	/* The next request. */
 	bool needs_list;
-	bool is_version_lost; /* the server has lost `version`: accept any */
-	bool is_unpaged;      /* the continue token expired once */
-	char version[STREAM_VERSION_MAX];
-	char *next;                   /* continue token of the current list */
-	uint64_t no_watch_list_until; /* monotonic; not supported until then */
-	uint64_t no_fields_until;     /* likewise; watches have the selectors of their list */
-	bool is_unselected;           /* the list has no field selector */
+	char version[STREAM_VERSION_MAX]; /* of `query` */
+	char *next;                       /* of `query` */
+	uint64_t no_watch_list_until;     /* monotonic; not supported until then */
+	uint64_t no_fields_until;         /* likewise; watches have the selectors of their list */
 
 	/* This request. */
 	uint64_t at_ns; /* arrival of the last bytes */
@@ -116,8 +109,8 @@ static void failed(struct reflector *r, uint64_t pause, const char *why)
 	uint64_t now = now_ns();
 	struct err text;
 
-	(void)err_set(&text, 0, "%s %s: %s", r->phase == KUBE_QUERY_LIST ? "list" : "watch",
-		      r->resource->name, why);
+	(void)err_set(&text, 0, "%s %s: %s", r->query.kind == KUBE_QUERY_LIST ? "list" : "watch",
+		      r->status.resource, why);
 	if (pause == 0)
 		pause = pause_next(r, now);
 	r->failed_ns = now;
@@ -141,7 +134,7 @@ static void recovered(struct reflector *r)
 	if (r->status.failures == 0)
 		return;
 	log_notice(LOG_AREA_SOURCE, "api: %s: recovered after %u failures in %.1f s",
-		   r->resource->name, r->status.failures,
+		   r->status.resource, r->status.failures,
 		   (double)(now_ns() - r->status.error_ns) / (double)NSEC_PER_SEC);
 	r->status.failures = 0;
 	r->error[0] = '\0';
@@ -155,7 +148,7 @@ static void recovered(struct reflector *r)
  */
 static void silence_note(struct reflector *r)
 {
-	if (r->phase != KUBE_QUERY_WATCH || !r->has_bookmarks ||
+	if (r->query.kind != KUBE_QUERY_WATCH || !r->has_bookmarks ||
 	    r->status.events != r->events_before ||
 	    now_ns() - r->began_ns < r->c.timing->bookmark_ns)
 		return;
@@ -165,11 +158,11 @@ static void silence_note(struct reflector *r)
 
 /* --- requests ------------------------------------------------------------- */
 
-static enum kube_query_kind phase_next(const struct reflector *r)
+static enum kube_query_kind kind_next(const struct reflector *r)
 {
 	if (!r->needs_list)
 		return KUBE_QUERY_WATCH;
-	if (r->next != NULL || r->is_unpaged || now_ns() < r->no_watch_list_until)
+	if (r->next != NULL || r->query.is_unpaged || now_ns() < r->no_watch_list_until)
 		return KUBE_QUERY_LIST;
 	return KUBE_QUERY_WATCH_LIST;
 }
@@ -202,34 +195,25 @@ static void limit_arm(struct reflector *r)
 static void request(struct reflector *r)
 {
 	const struct kube_timing *t = r->c.timing;
-	uint64_t timeout_s = t->watch_min_s + random_below(t->watch_max_s - t->watch_min_s + 1);
+	struct kube_query *q = &r->query;
 	struct str path = { 0 };
 
-	r->ends_ns = now_ns() + timeout_s * NSEC_PER_SEC;
-	if (r->phase != KUBE_QUERY_LIST)
+	q->next = r->next;
+	q->timeout_s = t->watch_min_s + random_below(t->watch_max_s - t->watch_min_s + 1);
+	r->ends_ns = now_ns() + q->timeout_s * NSEC_PER_SEC;
+	if (q->kind != KUBE_QUERY_LIST)
 		limit_arm(r);
-	kube_query_text(&path, &(struct kube_query){
-				       .kind = r->phase,
-				       .resource = r->resource,
-				       .is_old_path = r->is_old_path,
-				       .is_unselected = r->is_unselected,
-				       .node = name_text(r->c.model->config.node_name),
-				       .version = r->version,
-				       .is_version_lost = r->is_version_lost,
-				       .next = r->next,
-				       .is_unpaged = r->is_unpaged,
-				       .timeout_s = timeout_s,
-			       });
+	kube_query_text(&path, q);
 	http_open(
 		&r->http, r->c.transport,
 		&(struct http_request){
 			.path = path.text,
-			.accept = r->is_json_only
+			.accept = r->c.is_json_only
 					  ? "application/json"
 					  : "application/vnd.kubernetes.protobuf,application/json",
 			.head_ns = t->head_ns,
-			.idle_ns = r->phase == KUBE_QUERY_WATCH ? watch_idle_ns(r) : t->idle_ns,
-			.total_ns = r->phase == KUBE_QUERY_WATCH ? 0 : list_left_ns(r),
+			.idle_ns = q->kind == KUBE_QUERY_WATCH ? watch_idle_ns(r) : t->idle_ns,
+			.total_ns = q->kind == KUBE_QUERY_WATCH ? 0 : list_left_ns(r),
 			.ops = &http_ops,
 			.arg = r,
 		});
@@ -238,26 +222,27 @@ static void request(struct reflector *r)
 
 static void begin(struct reflector *r)
 {
-	uint64_t wait = r->c.admit(r->c.arg);
+	uint64_t wait;
 
 	assert(r->http == NULL);
+	if (r->next != NULL && list_left_ns(r) == 1) {
+		free(TAKE(r->next));
+		failed(r, 0, "list incomplete at its time limit");
+		return;
+	}
+	wait = r->c.admit(r->c.arg);
 	if (wait > 0) {
 		event_after(r->timer, wait);
 		return;
 	}
 	(void)event_del(r->timer);
-	if (r->next != NULL && list_left_ns(r) == 1) { /* while it waited */
-		free(TAKE(r->next));
-		failed(r, 0, LIST_LATE);
-		return;
-	}
-	r->phase = phase_next(r);
+	r->query.kind = kind_next(r);
 	r->began_ns = now_ns();
 	r->events_before = r->status.events;
-	if (r->phase != KUBE_QUERY_WATCH && r->next == NULL) {
+	if (r->query.kind != KUBE_QUERY_WATCH && r->next == NULL) {
 		ledger_list_begin(&r->ledger);
 		r->list_began_ns = r->began_ns;
-		r->is_unselected = r->began_ns < r->no_fields_until;
+		r->query.is_unselected = r->began_ns < r->no_fields_until;
 	}
 	request(r);
 }
@@ -287,7 +272,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	if (r->http != NULL) {
 		log_info(LOG_AREA_SOURCE,
 			 "api: watch %s: not ended by the server after its timeout; restarted",
-			 r->resource->name);
+			 r->status.resource);
 		silence_note(r);
 		http_close(TAKE(r->http));
 		stream_close(TAKE(r->stream));
@@ -306,13 +291,13 @@ static void list_complete(struct reflector *r, const char *version)
 	size_t n = ledger_list_end(&r->ledger, r->at_ns);
 
 	log_info(LOG_AREA_SOURCE, "api: %s: %zu objects at version %s, %zu deleted",
-		 r->resource->name, ledger_objects(&r->ledger), version, n);
+		 r->status.resource, ledger_objects(&r->ledger), version, n);
 	version_put(r, version);
 	r->is_changed |= n > 0;
 	r->status.is_complete = true;
 	r->needs_list = false;
-	r->is_version_lost = false;
-	r->is_unpaged = false;
+	r->query.is_version_lost = false;
+	r->query.is_unpaged = false;
 	r->garbage = r->watch_lists_failed = r->too_large = 0;
 	recovered(r);
 	report_changed(r);
@@ -336,7 +321,7 @@ static void too_large_note(struct reflector *r, const struct api_status *status)
 	if (!status->is_too_large || ++r->too_large < TOO_LARGE_MAX)
 		return;
 	r->too_large = 0;
-	r->needs_list = r->is_version_lost = true;
+	r->needs_list = r->query.is_version_lost = true;
 }
 
 /* An ERROR event: -ESTALE if the version is lost, else -EAGAIN. */
@@ -354,12 +339,12 @@ static int bookmark(struct reflector *r, const json_t *obj, struct err *err)
 {
 	const char *version = stream_version_of(obj);
 
-	if (r->phase == KUBE_QUERY_WATCH_LIST) {
+	if (r->query.kind == KUBE_QUERY_WATCH_LIST) {
 		/* An ordinary bookmark: the server has ignored sendInitialEvents. */
 		if (!is_initial_end(obj) || version == NULL)
 			return err_set(err, -EOPNOTSUPP,
 				       "bookmark before the end of the initial events");
-		r->phase = KUBE_QUERY_WATCH;
+		r->query.kind = KUBE_QUERY_WATCH;
 		http_set_idle(r->http, watch_idle_ns(r));
 		list_complete(r, version);
 		return 0;
@@ -398,7 +383,7 @@ static int on_object(void *arg, enum stream_event event, const json_t *obj, stru
 	}
 	/* Initial events are not sorted by version: only the bookmark at their end has the version.
 	 */
-	if (r->phase != KUBE_QUERY_WATCH)
+	if (r->query.kind != KUBE_QUERY_WATCH)
 		return 0;
 	if (version != NULL)
 		version_put(r, version);
@@ -422,7 +407,7 @@ static int on_unreadable(void *arg, enum stream_event event, const json_t *ident
 		r->is_changed |= ledger_del(&r->ledger, identity, r->at_ns) > 0;
 	else
 		ledger_unreadable(&r->ledger, identity, why);
-	if (r->phase != KUBE_QUERY_WATCH)
+	if (r->query.kind != KUBE_QUERY_WATCH)
 		return 0;
 	if (identity == NULL || event == STREAM_ERROR || event == STREAM_UNKNOWN)
 		return err_set(err, -ESTALE, "unreadable event: %s", why);
@@ -442,18 +427,18 @@ static int on_head(void *arg, const char *content_type, struct err *err)
 	if (r->encoding == STREAM_ENCODING_UNSET)
 		return err_set(err, -EBADMSG, "content type '%.64s' is neither protobuf nor JSON",
 			       content_type ? content_type : "");
-	r->status.lists += r->phase != KUBE_QUERY_WATCH && r->next == NULL;
-	r->status.watches += r->phase != KUBE_QUERY_LIST;
+	r->status.lists += r->query.kind != KUBE_QUERY_WATCH && r->next == NULL;
+	r->status.watches += r->query.kind != KUBE_QUERY_LIST;
 	stream_open(&r->stream,
 		    &(struct stream_config){
-			    .mode = r->phase == KUBE_QUERY_LIST ? STREAM_LIST : STREAM_WATCH,
+			    .mode = r->query.kind == KUBE_QUERY_LIST ? STREAM_LIST : STREAM_WATCH,
 			    .encoding = r->encoding,
-			    .kind = r->resource->kind,
+			    .kind = r->query.resource->kind,
 			    .ops = &ops,
 			    .arg = r,
 		    });
 	/* A quiet watch gets no event that ends the failure. */
-	if (r->phase == KUBE_QUERY_WATCH && r->status.failures > 0)
+	if (r->query.kind == KUBE_QUERY_WATCH && r->status.failures > 0)
 		event_after(r->timer, r->c.timing->steady_ns);
 	r->c.answered(r->c.arg);
 	return 0;
@@ -467,7 +452,7 @@ static int on_data(void *arg, const void *data, size_t len, struct err *err)
 	r->status.bytes += len;
 	r->at_ns = now_ns();
 	n = stream_feed(r->stream, data, len, err);
-	if (r->phase == KUBE_QUERY_WATCH)
+	if (r->query.kind == KUBE_QUERY_WATCH)
 		report_changed(r);
 	return n;
 }
@@ -476,7 +461,8 @@ static int on_data(void *arg, const void *data, size_t len, struct err *err)
 
 static void watch_list_failed(struct reflector *r)
 {
-	if (r->phase != KUBE_QUERY_WATCH_LIST || ++r->watch_lists_failed < WATCH_LISTS_FAILED_MAX)
+	if (r->query.kind != KUBE_QUERY_WATCH_LIST ||
+	    ++r->watch_lists_failed < WATCH_LISTS_FAILED_MAX)
 		return;
 	r->watch_lists_failed = 0;
 	r->no_watch_list_until = now_ns() + r->c.timing->unsupported_ns;
@@ -487,11 +473,11 @@ static void garbage(struct reflector *r, const char *why)
 {
 	r->garbage++;
 	if (r->garbage >= GARBAGE_UNTIL_JSON && r->encoding == STREAM_PROTOBUF &&
-	    !r->is_json_only) {
+	    !r->c.is_json_only) {
 		log_warn(LOG_AREA_SOURCE,
 			 "api: %s: malformed protobuf; requesting JSON from now on",
-			 r->resource->name);
-		r->is_json_only = true;
+			 r->status.resource);
+		r->c.is_json_only = true;
 	}
 	if (r->garbage >= GARBAGE_UNTIL_LIST)
 		r->needs_list = true;
@@ -514,9 +500,9 @@ static void list_over(struct reflector *r)
 	r->next = list.next;
 	if (r->next == NULL) {
 		list_complete(r, list.version);
-	} else if (is_again || list_left_ns(r) == 1) {
+	} else if (is_again) {
 		free(TAKE(r->next));
-		failed(r, 0, is_again ? "continue token repeats" : LIST_LATE);
+		failed(r, 0, "continue token repeats");
 		return;
 	}
 	begin(r);
@@ -526,7 +512,7 @@ static void watch_over(struct reflector *r)
 {
 	struct err err;
 
-	if (r->phase == KUBE_QUERY_WATCH_LIST) {
+	if (r->query.kind == KUBE_QUERY_WATCH_LIST) {
 		watch_list_failed(r);
 		failed(r, 0, "ended before the end of the initial events");
 	} else if (stream_end(r->stream, NULL, &err) < 0) {
@@ -545,29 +531,29 @@ static void watch_over(struct reflector *r)
 /* The server does not support the request. */
 static void unacceptable(struct reflector *r, const char *why)
 {
-	if (r->phase == KUBE_QUERY_WATCH_LIST) {
+	if (r->query.kind == KUBE_QUERY_WATCH_LIST) {
 		log_info(LOG_AREA_SOURCE, "api: %s: watch-list rejected: %s; using lists",
-			 r->resource->name, why);
+			 r->status.resource, why);
 		r->no_watch_list_until = now_ns() + r->c.timing->unsupported_ns;
 		begin(r);
 		return;
 	}
 	free(TAKE(r->next));
-	r->needs_list = r->is_version_lost = true;
+	r->needs_list = r->query.is_version_lost = true;
 	failed(r, 0, why);
 }
 
 static bool is_selected_list(const struct reflector *r)
 {
-	return r->phase == KUBE_QUERY_LIST && r->next == NULL && r->resource->fields != NULL &&
-	       !r->is_unselected;
+	return r->query.kind == KUBE_QUERY_LIST && r->next == NULL &&
+	       r->query.resource->fields != NULL && !r->query.is_unselected;
 }
 
 /* API servers before 1.31 reject a field selector of Services. */
 static void list_unselected(struct reflector *r, const char *why)
 {
 	log_info(LOG_AREA_SOURCE, "api: %s: field selector not supported: %s; listing without it",
-		 r->resource->name, why);
+		 r->status.resource, why);
 	r->no_fields_until = now_ns() + r->c.timing->unsupported_ns;
 	begin(r);
 }
@@ -581,10 +567,10 @@ static bool is_listed_at_once(struct reflector *r, const char *why)
 {
 	uint64_t now = now_ns();
 
-	if (r->phase != KUBE_QUERY_WATCH || r->status.events > r->events_before + 1 ||
+	if (r->query.kind != KUBE_QUERY_WATCH || r->status.events > r->events_before + 1 ||
 	    now - r->began_ns > SHORT_WATCH_NS || now - r->gone_ns < r->c.timing->backoff_max_ns)
 		return false;
-	log_notice(LOG_AREA_SOURCE, "api: watch %s: %s; listing again", r->resource->name, why);
+	log_notice(LOG_AREA_SOURCE, "api: watch %s: %s; listing again", r->status.resource, why);
 	r->gone_ns = now;
 	r->needs_list = true;
 	begin(r);
@@ -605,7 +591,7 @@ static void stopped(struct reflector *r, int code, const char *why)
 	if (code == -ESTALE && is_listed_at_once(r, why))
 		return;
 	r->needs_list |= code == -ESTALE;
-	r->is_version_lost |= code == -ESTALE && r->phase == KUBE_QUERY_WATCH_LIST;
+	r->query.is_version_lost |= code == -ESTALE && r->query.kind == KUBE_QUERY_WATCH_LIST;
 	watch_list_failed(r);
 	failed(r, 0, why);
 }
@@ -615,10 +601,10 @@ static void gone(struct reflector *r, const char *why)
 {
 	if (is_listed_at_once(r, why))
 		return;
-	if (r->phase == KUBE_QUERY_LIST) {
-		r->is_unpaged = r->is_unpaged || r->next != NULL;
+	if (r->query.kind == KUBE_QUERY_LIST) {
+		r->query.is_unpaged = r->query.is_unpaged || r->next != NULL;
 		free(TAKE(r->next));
-		r->is_version_lost = true;
+		r->query.is_version_lost = true;
 	}
 	r->needs_list = true;
 	failed(r, 0, why);
@@ -631,20 +617,20 @@ static void absent(struct reflector *r, const char *why)
 	event_after(r->timer, ABSENT_NS + random_below(ABSENT_NS));
 	if (r->status.is_complete)
 		return;
-	log_notice(LOG_AREA_SOURCE, "api: %s: %s; continuing without it", r->resource->name, why);
+	log_notice(LOG_AREA_SOURCE, "api: %s: %s; continuing without it", r->status.resource, why);
 	r->status.is_complete = true;
 	r->c.listed(r->c.arg);
 }
 
 static void not_found(struct reflector *r, const char *why)
 {
-	r->is_old_path = !r->is_old_path && r->resource->old_path != NULL;
-	if (r->is_old_path) {
+	r->query.is_old_path = !r->query.is_old_path && r->query.resource->old_path != NULL;
+	if (r->query.is_old_path) {
 		begin(r);
 		return;
 	}
 	/* The loss of a resource that was listed may be a fault: its objects stay. */
-	if (r->resource->is_optional && r->version[0] == '\0')
+	if (r->query.resource->is_optional && r->version[0] == '\0')
 		absent(r, why);
 	else
 		failed(r, 0, why);
@@ -664,7 +650,7 @@ static uint64_t server_pause(const struct http_result *result)
  */
 static bool is_forbidden_for_long(const struct reflector *r)
 {
-	return r->resource->is_optional &&
+	return r->query.resource->is_optional &&
 	       (r->status.is_complete || r->status.failures >= FORBIDDEN_MAX);
 }
 
@@ -675,7 +661,7 @@ static void rejected(struct reflector *r, const struct http_result *result, cons
 
 	if (status == 401)
 		access_reject(r->c.access);
-	r->is_json_only |= status == 406;
+	r->c.is_json_only |= status == 406;
 	if (status >= 500 || status < 400)
 		transport_avoid(r->c.transport, result->server);
 	if (status == 404 || (status == 403 && is_forbidden_for_long(r)))
@@ -713,7 +699,7 @@ static void ended(struct reflector *r, const struct http_result *result)
 	case HTTP_ANSWERED:
 		if (result->status != 200)
 			refusal_read(r, result);
-		else if (r->phase == KUBE_QUERY_LIST)
+		else if (r->query.kind == KUBE_QUERY_LIST)
 			list_over(r);
 		else
 			watch_over(r);
@@ -728,7 +714,8 @@ static void ended(struct reflector *r, const struct http_result *result)
 		silence_note(r);
 		watch_list_failed(r);
 		/* A middlebox may cut every connection long before calm_ns. */
-		if (r->phase == KUBE_QUERY_WATCH && now_ns() - r->began_ns > r->c.timing->steady_ns)
+		if (r->query.kind == KUBE_QUERY_WATCH &&
+		    now_ns() - r->began_ns > r->c.timing->steady_ns)
 			r->doublings = 0;
 		failed(r, 0, result->why);
 		return;
@@ -759,12 +746,13 @@ void reflector_open(struct reflector **ret, const struct reflector_config *confi
 	struct reflector *r = xcalloc(1, sizeof(*r));
 
 	r->c = *config;
-	r->resource = kube_resource(config->kind);
-	r->status = (struct kube_reflector_status){ .resource = r->resource->name,
+	r->query = (struct kube_query){ .resource = kube_resource(config->kind),
+					.node = name_text(config->model->config.node_name),
+					.version = r->version };
+	r->status = (struct kube_reflector_status){ .resource = r->query.resource->name,
 						    .error = r->error,
 						    .version = r->version };
 	ledger_init(&r->ledger, config->model, config->kind);
-	r->is_json_only = config->is_json_only;
 	r->needs_list = true;
 	r->was_whole = true;
 	r->timer = xtimer_new(config->base, on_timer, r);
@@ -816,9 +804,9 @@ const struct ledger *reflector_ledger(const struct reflector *r)
 void reflector_status(const struct reflector *r, struct kube_reflector_status *ret)
 {
 	*ret = r->status;
-	ret->state = r->http == NULL                ? KUBE_STATE_WAITING
-		     : r->phase == KUBE_QUERY_WATCH ? KUBE_STATE_WATCHING
-						    : KUBE_STATE_LISTING;
+	ret->state = r->http == NULL                     ? KUBE_STATE_WAITING
+		     : r->query.kind == KUBE_QUERY_WATCH ? KUBE_STATE_WATCHING
+							 : KUBE_STATE_LISTING;
 	ret->encoding = stream_encoding_text(r->encoding);
 	ret->objects = ledger_objects(&r->ledger);
 }
