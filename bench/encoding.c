@@ -20,13 +20,16 @@ struct run {
 	size_t objects;
 };
 
-static int on_object(void *arg, enum stream_event e, const json_t *obj, struct err *err)
+static int on_object(void *arg, enum stream_event e, const json_t *obj, const char *why,
+		     struct err *err)
 {
 	struct run *run = arg;
 	struct decode d = { 0 };
 	struct object o = { 0 };
 	int r = 0;
 
+	if (why != NULL)
+		return err_set(err, -1, "%s", why);
 	if (e == STREAM_BOOKMARK)
 		return 0;
 	run->objects++;
@@ -37,22 +40,15 @@ static int on_object(void *arg, enum stream_event e, const json_t *obj, struct e
 	return r < 0 ? r : 0;
 }
 
-static int on_unreadable(void *arg, enum stream_event e, const json_t *identity, const char *why,
-			 struct err *err)
-{
-	return err_set(err, -1, "%s", why);
-}
-
 static void feed(struct run *run, const struct recording *rec, enum stream_mode mode)
 {
-	static const struct stream_ops ops = { on_object, on_unreadable };
 	struct err err = { .text = "" };
 	struct stream *s;
 
 	stream_open(&s, &(struct stream_config){ .mode = mode,
 						 .encoding = stream_encoding_of(rec->content_type),
 						 .kind = run->kind,
-						 .ops = &ops,
+						 .object = on_object,
 						 .arg = run });
 	if (stream_feed(s, rec->body.text, rec->body.len, &err) < 0) {
 		(void)fprintf(stderr, "encoding: %s\n", err.text);

@@ -30,40 +30,31 @@ static void note(struct outcome *o, enum stream_event e, const json_t *obj)
 	free(text);
 }
 
-static int on_object(void *arg, enum stream_event e, const json_t *obj, struct err *err)
+static int on_object(void *arg, enum stream_event e, const json_t *obj, const char *why,
+		     struct err *err)
 {
 	struct outcome *o = arg;
 
-	assert(tree_type(obj) == JSON_OBJECT);
+	assert(why != NULL ? why[0] != '\0' : tree_type(obj) == JSON_OBJECT);
 	note(o, e, obj);
-	if (e == STREAM_DELETED)
+	if (why != NULL)
+		ledger_unreadable(o->ledger, obj, why);
+	else if (e == STREAM_DELETED)
 		(void)ledger_del(o->ledger, obj, 1);
 	else if (e != STREAM_BOOKMARK && e != STREAM_ERROR)
 		(void)ledger_put(o->ledger, obj, 1);
 	return 0;
 }
 
-static int on_unreadable(void *arg, enum stream_event e, const json_t *identity, const char *why,
-			 struct err *err)
-{
-	struct outcome *o = arg;
-
-	assert(why[0] != '\0');
-	note(o, e, identity);
-	ledger_unreadable(o->ledger, identity, why);
-	return 0;
-}
-
 static void take(struct outcome *o, uint8_t what, const uint8_t *data, size_t size, size_t step)
 {
-	static const struct stream_ops ops = { on_object, on_unreadable };
 	static const enum object_kind kinds[] = { OBJECT_KIND_SERVICE, OBJECT_KIND_SLICE,
 						  OBJECT_KIND_NODE, OBJECT_KIND_SERVICE_CIDR };
 	struct stream_config c = {
 		.mode = what & 1 ? STREAM_WATCH : STREAM_LIST,
 		.encoding = what & 2 ? STREAM_PROTOBUF : STREAM_JSON,
 		.kind = kinds[what >> 2 & 3],
-		.ops = &ops,
+		.object = on_object,
 		.arg = o,
 	};
 	struct stream_list list = { .next = NULL };

@@ -107,12 +107,15 @@ static void on_note(void *arg, const struct decode *d, const char *text)
 	str_printf(&dec->notes, "%s\n", text);
 }
 
-static int on_object(void *arg, enum stream_event e, const json_t *obj, struct err *err)
+static int on_object(void *arg, enum stream_event e, const json_t *obj, const char *why,
+		     struct err *err)
 {
 	struct decoded *dec = arg;
 	struct decode d = { .note = on_note, .arg = dec };
 	int r;
 
+	if (why != NULL)
+		fail_msg("unreadable: %s", why);
 	assert_true(dec->n < OBJECTS_MAX);
 	if (e == STREAM_BOOKMARK)
 		return 0; /* only one of the recordings has one */
@@ -125,17 +128,9 @@ static int on_object(void *arg, enum stream_event e, const json_t *obj, struct e
 	return 0;
 }
 
-static int on_unreadable(void *arg, enum stream_event e, const json_t *identity, const char *why,
-			 struct err *err)
-{
-	fail_msg("unreadable: %s", why);
-	return 0;
-}
-
 static void decode_recording(struct decoded *ret, const char *file, enum stream_mode mode,
 			     enum object_kind kind)
 {
-	static const struct stream_ops ops = { on_object, on_unreadable };
 	struct recording rec;
 	struct stream *s;
 	struct err err;
@@ -145,7 +140,7 @@ static void decode_recording(struct decoded *ret, const char *file, enum stream_
 	stream_open(&s, &(struct stream_config){ .mode = mode,
 						 .encoding = stream_encoding_of(rec.content_type),
 						 .kind = kind,
-						 .ops = &ops,
+						 .object = on_object,
 						 .arg = ret });
 	assert_int_equal(stream_feed(s, rec.body.text, rec.body.len, &err), 0);
 	stream_close(s);

@@ -35,37 +35,32 @@ static const char *meta(const json_t *obj, const char *key)
 	return v ? v : "";
 }
 
-static int on_object(void *arg, enum stream_event e, const json_t *obj, struct err *err)
+static int on_object(void *arg, enum stream_event e, const json_t *obj, const char *why,
+		     struct err *err)
 {
 	struct seen *s = arg;
 
+	if (why != NULL) {
+		str_printf(&s->text, "unreadable %s %s/%s\n", event_text(e), meta(obj, "namespace"),
+			   meta(obj, "name"));
+		s->unreadable++;
+		return 0;
+	}
 	str_printf(&s->text, "%s %s/%s@%s\n", event_text(e), meta(obj, "namespace"),
 		   meta(obj, "name"), meta(obj, "resourceVersion"));
 	s->n++;
 	return s->stop_at != 0 && (int)s->n == s->stop_at ? err_set(err, -ESTALE, "stop") : 0;
 }
 
-static int on_unreadable(void *arg, enum stream_event e, const json_t *identity, const char *why,
-			 struct err *err)
-{
-	struct seen *s = arg;
-
-	str_printf(&s->text, "unreadable %s %s/%s\n", event_text(e), meta(identity, "namespace"),
-		   meta(identity, "name"));
-	s->unreadable++;
-	return 0;
-}
-
-static const struct stream_ops ops = { on_object, on_unreadable };
-
 static struct stream *stream_over(struct seen *s, enum stream_mode mode, enum stream_encoding e,
 				  enum object_kind kind)
 {
 	struct stream *st;
 
-	stream_open(&st,
-		    &(struct stream_config){
-			    .mode = mode, .encoding = e, .kind = kind, .ops = &ops, .arg = s });
+	stream_open(
+		&st,
+		&(struct stream_config){
+			.mode = mode, .encoding = e, .kind = kind, .object = on_object, .arg = s });
 	return st;
 }
 

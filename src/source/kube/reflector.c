@@ -354,65 +354,55 @@ static int bookmark(struct reflector *r, const json_t *obj, struct err *err)
 	return 0;
 }
 
-static int on_object(void *arg, enum stream_event event, const json_t *obj, struct err *err)
+static int event_take(struct reflector *r, enum stream_event event, const json_t *obj,
+		      struct err *err)
 {
-	struct reflector *r = arg;
-	const char *version = stream_version_of(obj);
-	int n;
-
-	r->status.events++;
-	r->status.last_event_ns = r->at_ns;
 	switch (event) {
 	case STREAM_ITEM:
 	case STREAM_ADDED:
 	case STREAM_MODIFIED:
 		r->is_changed |= ledger_put(&r->ledger, obj, r->at_ns) > 0;
-		break;
+		return 0;
 	case STREAM_DELETED:
 		r->is_changed |= ledger_del(&r->ledger, obj, r->at_ns) > 0;
-		break;
+		return 0;
 	case STREAM_BOOKMARK:
-		n = bookmark(r, obj, err);
-		if (n < 0)
-			return n;
-		break;
+		return bookmark(r, obj, err);
 	case STREAM_ERROR:
 		return error_event(r, obj, err);
-	case STREAM_UNKNOWN:
-		return 0;
+	case STREAM_UNKNOWN: /* only unreadable */
+		break;
 	}
-	/* Initial events are not sorted by version: only the bookmark at their end has the version.
-	 */
-	if (r->query.kind != KUBE_QUERY_WATCH)
-		return 0;
-	if (version != NULL)
-		version_put(r, version);
-	recovered(r);
 	return 0;
 }
 
 /*
- * The other objects of a list stay valid. In a watch an event without an object name may concern
- * any object: list again.
+ * An unreadable object of a list does not affect the others. In a watch an event without an object
+ * name may concern any object: list again.
  */
-static int on_unreadable(void *arg, enum stream_event event, const json_t *identity,
-			 const char *why, struct err *err)
+static int on_object(void *arg, enum stream_event event, const json_t *obj, const char *why,
+		     struct err *err)
 {
 	struct reflector *r = arg;
-	const char *version = stream_version_of(identity);
+	const char *version = stream_version_of(obj);
+	int n = 0;
 
 	r->status.events++;
 	r->status.last_event_ns = r->at_ns;
-	if (identity != NULL && event == STREAM_DELETED)
-		r->is_changed |= ledger_del(&r->ledger, identity, r->at_ns) > 0;
+	if (why == NULL || (event == STREAM_DELETED && obj != NULL))
+		n = event_take(r, event, obj, err);
 	else
-		ledger_unreadable(&r->ledger, identity, why);
-	if (r->query.kind != KUBE_QUERY_WATCH)
-		return 0;
-	if (identity == NULL || event == STREAM_ERROR || event == STREAM_UNKNOWN)
+		ledger_unreadable(&r->ledger, obj, why);
+	/* Initial events are not sorted by version: only the bookmark at their end has the version.
+	 */
+	if (n < 0 || r->query.kind != KUBE_QUERY_WATCH)
+		return n;
+	if (why != NULL && (obj == NULL || event == STREAM_ERROR || event == STREAM_UNKNOWN))
 		return err_set(err, -ESTALE, "unreadable event: %s", why);
 	if (version != NULL)
 		version_put(r, version);
+	if (why == NULL)
+		recovered(r);
 	return 0;
 }
 
@@ -420,7 +410,6 @@ static int on_unreadable(void *arg, enum stream_event event, const json_t *ident
 
 static int on_head(void *arg, const char *content_type, struct err *err)
 {
-	static const struct stream_ops ops = { on_object, on_unreadable };
 	struct reflector *r = arg;
 
 	r->encoding = stream_encoding_of(content_type);
@@ -434,7 +423,7 @@ static int on_head(void *arg, const char *content_type, struct err *err)
 			    .mode = r->query.kind == KUBE_QUERY_LIST ? STREAM_LIST : STREAM_WATCH,
 			    .encoding = r->encoding,
 			    .kind = r->query.resource->kind,
-			    .ops = &ops,
+			    .object = on_object,
 			    .arg = r,
 		    });
 	/* A quiet watch gets no event that ends the failure. */
@@ -654,11 +643,18 @@ static bool is_forbidden_for_long(const struct reflector *r)
 	       (r->status.is_complete || r->status.failures >= FORBIDDEN_MAX);
 }
 
-static void rejected(struct reflector *r, const struct http_result *result, const char *why)
+static void rejected(struct reflector *r, const struct http_result *result)
 {
+	enum stream_encoding e = stream_encoding_of(result->content_type);
 	uint64_t pause = server_pause(result);
+	struct api_status answer;
+	const char *why = answer.text.text;
 	int status = result->status;
 
+	if (stream_status(&answer, e, str_text(result->body), result->body->len))
+		too_large_note(r, &answer);
+	else
+		(void)err_set(&answer.text, 0, "status %d", status);
 	if (status == 401)
 		access_reject(r->c.access);
 	r->c.is_json_only |= status == 406;
@@ -680,25 +676,13 @@ static void rejected(struct reflector *r, const struct http_result *result, cons
 		server_failed(r, why);
 }
 
-static void refusal_read(struct reflector *r, const struct http_result *result)
-{
-	enum stream_encoding e = stream_encoding_of(result->content_type);
-	struct api_status status;
-
-	if (stream_status(&status, e, str_text(result->body), result->body->len))
-		too_large_note(r, &status);
-	else
-		(void)err_set(&status.text, 0, "status %d", result->status);
-	rejected(r, result, status.text.text);
-}
-
 static void ended(struct reflector *r, const struct http_result *result)
 {
 	r->is_server_away = http_is_away(result);
 	switch (result->outcome) {
 	case HTTP_ANSWERED:
 		if (result->status != 200)
-			refusal_read(r, result);
+			rejected(r, result);
 		else if (r->query.kind == KUBE_QUERY_LIST)
 			list_over(r);
 		else

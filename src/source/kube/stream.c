@@ -123,7 +123,7 @@ static int json_item(void *arg, const struct json_piece *p, struct err *err)
 		r = json_read(&obj, p->text, p->len, err);
 	if (r < 0)
 		return r;
-	return s->c.ops->object(s->c.arg, STREAM_ITEM, obj, err);
+	return s->c.object(s->c.arg, STREAM_ITEM, obj, NULL, err);
 }
 
 static int json_list_done(struct stream *s, const json_t *root, struct err *err)
@@ -150,9 +150,9 @@ static int json_event(struct stream *s, const json_t *root, struct err *err)
 		return err_set(err, -EBADMSG, "not a watch event");
 	e = event_parse(json_string_value(type), json_string_length(type));
 	if (e == STREAM_UNKNOWN)
-		return s->c.ops->unreadable(s->c.arg, e, NULL, "unknown event type", err);
+		return s->c.object(s->c.arg, e, NULL, "unknown event type", err);
 	r = event_kind_check(s, e, json_string_value(json_object_get(obj, "kind")), err);
-	return r < 0 ? r : s->c.ops->object(s->c.arg, e, obj, err);
+	return r < 0 ? r : s->c.object(s->c.arg, e, obj, NULL, err);
 }
 
 static int json_root(void *arg, const struct json_piece *p, struct err *err)
@@ -215,7 +215,7 @@ static int json_too_big(void *arg, const struct json_piece *p, const char *why, 
 	}
 	if (!json_is_string(json_object_get(json_object_get(obj, "metadata"), "name")))
 		obj = NULL;
-	return s->c.ops->unreadable(s->c.arg, e, obj, why, err);
+	return s->c.object(s->c.arg, e, obj, why, err);
 }
 
 static const struct jsonsplit_ops json_ops = {
@@ -234,7 +234,7 @@ static int proto_unreadable(struct stream *s, enum stream_event e, struct proto 
 
 	if (proto_identity(&identity, &s->pool, object, NULL) < 0)
 		identity = NULL;
-	return s->c.ops->unreadable(s->c.arg, e, identity, why, err);
+	return s->c.object(s->c.arg, e, identity, why, err);
 }
 
 static int proto_put(struct stream *s, enum stream_event e, const void *data, size_t len,
@@ -251,7 +251,7 @@ static int proto_put(struct stream *s, enum stream_event e, const void *data, si
 		r = proto_object(&obj, &s->pool, s->c.kind, data, len, &why);
 	if (r < 0)
 		return proto_unreadable(s, e, proto_over(data, len), why.text, err);
-	return s->c.ops->object(s->c.arg, e, obj, err);
+	return s->c.object(s->c.arg, e, obj, NULL, err);
 }
 
 static int proto_type(struct stream *s, const void *data, size_t len, struct err *err)
@@ -279,7 +279,7 @@ static int proto_frame(struct stream *s, const void *data, size_t len, struct er
 		return r;
 	e = event_parse((const char *)f[0].data, f[0].len);
 	if (e == STREAM_UNKNOWN)
-		return s->c.ops->unreadable(s->c.arg, e, NULL, "unknown event type", err);
+		return s->c.object(s->c.arg, e, NULL, "unknown event type", err);
 	r = proto_envelope_read(&env, raw.data, raw.len, err);
 	if (r == 0)
 		r = event_kind_check(s, e, env.kind, err);

@@ -36,23 +36,18 @@ enum stream_event {
 	STREAM_ERROR, /* the object is a Status */
 };
 
-/* A result other than 0 ends stream_feed() and is its result. */
-struct stream_ops {
-	/* `obj` is borrowed; its values are read with decode/tree.h. */
-	int (*object)(void *arg, enum stream_event event, const json_t *obj, struct err *err);
-	/*
-	 * An unreadable object; the stream continues. `identity` has its name and version
-	 * ({"metadata": ...}), or is NULL if they are unreadable.
-	 */
-	int (*unreadable)(void *arg, enum stream_event event, const json_t *identity,
-			  const char *why, struct err *err);
-};
-
 struct stream_config {
 	enum stream_mode mode;
 	enum stream_encoding encoding;
 	enum object_kind kind;
-	const struct stream_ops *ops;
+	/*
+	 * `obj` is borrowed; its values are read with decode/tree.h. `why` is NULL, or the reason
+	 * why the object is unreadable: then `obj` has its name and version ({"metadata": ...}), or
+	 * is NULL if they are unreadable. A result other than 0 ends stream_feed() and is its
+	 * result.
+	 */
+	int (*object)(void *arg, enum stream_event event, const json_t *obj, const char *why,
+		      struct err *err);
 	void *arg;
 };
 
@@ -68,7 +63,7 @@ struct stream;
 void stream_open(struct stream **ret, const struct stream_config *config);
 void stream_close(struct stream *s);
 
-/* 0, the result of an operation, or -EBADMSG: the stream is malformed and ends. */
+/* 0, the result of `object`, or -EBADMSG: the stream is malformed and ends. */
 MUST_USE int stream_feed(struct stream *s, const void *data, size_t len, struct err *err);
 /* End of the body. -EBADMSG: incomplete. `ret` is set for lists; the caller frees ret->next. */
 MUST_USE int stream_end(struct stream *s, struct stream_list *ret, struct err *err);
