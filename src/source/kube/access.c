@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/list.h"
 #include "base/log.h"
 #include "source/decode/decode.h"
 #include "source/kube/kube.h"
@@ -20,13 +19,6 @@
 #define PLUGIN_PAUSE_NS (2 * NSEC_PER_SEC)
 /* Shortest validity of a plugin's output: a wrong clock must not run the plugin for each request */
 #define PLUGIN_LIFE_MIN_NS (30 * NSEC_PER_SEC)
-
-struct pending {
-	struct list link;
-	uint64_t number;
-	access_fn fn;
-	void *arg;
-};
 
 /* The exec plugin and its last valid output. */
 struct plugin {
@@ -51,9 +43,8 @@ struct access {
 	struct textfile kubeconfig; /* to detect changes */
 	struct plugin plugin;
 	struct str authorization;
-	struct list pending; /* requests without credentials yet, sorted by number */
-	uint64_t last_number;
-	char *logged; /* last warning */
+	struct event *ready; /* of access_wake() */
+	char *logged;        /* last warning */
 };
 
 /* --- files ---------------------------------------------------------------- */
@@ -118,6 +109,7 @@ static void kubeconfig_check(struct access *a)
 	a->where = TAKE(fresh);
 	process_close(TAKE(a->plugin.process));
 	plugin_discard(&a->plugin);
+	event_active(a->ready, EV_TIMEOUT, 0);
 }
 
 static int files_check(struct access *a, struct err *err)
@@ -173,7 +165,7 @@ static int authorization(struct access *a, struct err *err)
 	return bearer(&a->authorization, a->plugin.token.text, a->plugin.token.len, err);
 }
 
-static int grant_make(struct access *a, struct access_grant *ret, struct err *err)
+int access_get_now(struct access *a, struct access_grant *ret, struct err *err)
 {
 	const struct kubeconfig *k = a->where;
 	int r = authorization(a, err);
@@ -190,36 +182,7 @@ static int grant_make(struct access *a, struct access_grant *ret, struct err *er
 		ret->cert = &a->plugin.cert;
 		ret->key = &a->plugin.key;
 	}
-	return r;
-}
-
-static void grant(struct access *a, access_fn fn, void *arg, int r, struct err *err)
-{
-	struct access_grant g;
-
-	if (r == 0)
-		r = grant_make(a, &g, err);
-	if (r < 0)
-		(void)err_wrap(err, r, "credentials");
-	fn(arg, r, r < 0 ? NULL : &g, err);
-}
-
-/* Serve all pending requests except those that `fn` adds in the meantime. */
-static void grant_all(struct access *a, int r, const struct err *err)
-{
-	uint64_t last = a->last_number;
-
-	while (!list_is_empty(&a->pending)) {
-		struct pending *q = list_entry(a->pending.next, struct pending, link);
-		struct pending taken = *q;
-		struct err text = *err;
-
-		if (q->number > last)
-			break;
-		list_del(&q->link);
-		free(q);
-		grant(a, taken.fn, taken.arg, r, &text);
-	}
+	return r < 0 ? err_wrap(err, r, "credentials") : 0;
 }
 
 /* --- the plugin ----------------------------------------------------------- */
@@ -308,15 +271,12 @@ static void on_plugin(void *arg, int r, const struct str *output, const char *wh
 	struct err err = { .text = "" };
 
 	a->plugin.process = NULL;
-	if (r < 0)
-		(void)err_set(&err, r, "%s", why);
-	else
-		r = credential_read(a, output, &err);
+	r = r < 0 ? err_set(&err, r, "%s", why) : credential_read(a, output, &err);
 	if (r == 0)
 		a->plugin.is_valid = true;
 	else
-		r = plugin_failed(a, r, &err);
-	grant_all(a, r, &err);
+		(void)plugin_failed(a, r, &err);
+	event_active(a->ready, EV_TIMEOUT, 0);
 }
 
 /* spec.cluster of the ExecCredential (provideClusterInfo). */
@@ -425,40 +385,20 @@ static int plugin_start(struct access *a, struct err *err)
 	return r < 0 ? plugin_failed(a, r, err) : 0;
 }
 
-/* Serve the pending requests, or run the plugin first. `r` and `err` are those of files_check(). */
-static void pending_serve(struct access *a, int r, struct err *err)
+void access_wake(struct access *a, struct event *ready)
 {
+	a->ready = ready;
+}
+
+int access_get(struct access *a, struct access_grant *ret, struct err *err)
+{
+	int r = files_check(a, err);
+
 	if (r == 0 && !plugin_is_fresh(a))
 		r = plugin_start(a, err);
-	if (r < 0 || plugin_is_fresh(a))
-		grant_all(a, r, err);
-}
-
-void access_request(struct access *a, access_fn fn, void *arg)
-{
-	struct pending *q = xcalloc(1, sizeof(*q));
-	struct err err = { .text = "" };
-
-	*q = (struct pending){ .number = ++a->last_number, .fn = fn, .arg = arg };
-	list_add_tail(&a->pending, &q->link);
-	pending_serve(a, files_check(a, &err), &err);
-}
-
-void access_request_now(struct access *a, access_fn fn, void *arg)
-{
-	struct err err = { .text = "" };
-
-	grant(a, fn, arg, 0, &err);
-}
-
-void access_cancel(struct access *a, const void *arg)
-{
-	list_for_each_entry_safe (q, tmp, &a->pending, struct pending, link) {
-		if (arg != NULL && q->arg != arg)
-			continue;
-		list_del(&q->link);
-		free(q);
-	}
+	if (r < 0)
+		return err_wrap(err, r, "credentials");
+	return plugin_is_fresh(a) ? access_get_now(a, ret, err) : ACCESS_WAIT;
 }
 
 void access_reject(struct access *a)
@@ -477,8 +417,7 @@ void access_read_again(struct access *a)
 	r = files_check(a, &err);
 	if (r < 0)
 		warn_once(a, err.text);
-	if (!list_is_empty(&a->pending)) /* kubeconfig_check() may have ended their plugin */
-		pending_serve(a, r, &err);
+	event_active(a->ready, EV_TIMEOUT, 0);
 }
 
 const struct kubeconfig *access_where(const struct access *a)
@@ -504,7 +443,6 @@ int access_open(struct access **ret, struct event_base *base, const struct kube_
 	a->master = dup_nonempty(config->master);
 	a->account_dir = dup_nonempty(config->account_dir);
 	a->plugin_timeout_ns = config->timing.plugin_ns;
-	list_init(&a->pending);
 	if (a->path != NULL)
 		a->kubeconfig.path = xstrdup(a->path);
 	if (a->path != NULL) /* first: a change before it is opened is found later */
@@ -521,7 +459,6 @@ void access_close(struct access *a)
 	if (a == NULL)
 		return;
 	process_close(a->plugin.process);
-	access_cancel(a, NULL);
 	kubeconfig_close(a->where);
 	textfile_fini(&a->kubeconfig);
 	str_fini(&a->plugin.token);

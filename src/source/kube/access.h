@@ -2,7 +2,7 @@
 /*
  * kube/access - credentials for each request.
  *
- *     access_open -> access_request ... grant ... access_request ... -> access_close
+ *     access_open -> access_get ... access_get ... -> access_close
  *
  * The kubeconfig, the token and certificate files and the output of an exec plugin change at run
  * time. Each request checks them; there is no timer: requests are rare, and an open watch needs no
@@ -20,7 +20,7 @@
 struct access;
 struct kube_config;
 
-/* Borrowed for the call of access_fn. NULL members: none. */
+/* Borrowed until the next call. NULL members: none. */
 struct access_grant {
 	const struct kubeconfig *where; /* servers and TLS parameters */
 	const char *authorization;      /* value of the header */
@@ -29,34 +29,25 @@ struct access_grant {
 	const struct str *key;
 };
 
-/* `r` is 0, or -errno with `err` and no grant. */
-typedef void (*access_fn)(void *arg, int r, const struct access_grant *grant,
-			  const struct err *err);
-
 /* Copies what it needs of `config`. */
 MUST_USE int access_open(struct access **ret, struct event_base *base,
 			 const struct kube_config *config, struct err *err);
 void access_close(struct access *a);
 DEFINE_AUTO(struct access *, access_close);
 
+/* The event to activate when requests that wait should call access_get() again. Borrowed. */
+void access_wake(struct access *a, struct event *ready);
+#define ACCESS_WAIT 1
+/* 0; ACCESS_WAIT: a plugin runs first; -errno: no grant. */
+MUST_USE int access_get(struct access *a, struct access_grant *ret, struct err *err);
 /*
- * Call `fn` once: within this call, or later when a plugin must run first. `fn` may call
- * access_request(), but not access_close().
+ * 0, or -errno: with the files as last read and without a run of the plugin: the credential may
+ * have expired, and there may be none.
  */
-void access_request(struct access *a, access_fn fn, void *arg);
-/*
- * Call `fn` within this call, with the files as last read and without a run of the plugin: the
- * credential may have expired, and there may be none.
- */
-void access_request_now(struct access *a, access_fn fn, void *arg);
-/* Cancel pending requests with `arg`; NULL: all. */
-void access_cancel(struct access *a, const void *arg);
+MUST_USE int access_get_now(struct access *a, struct access_grant *ret, struct err *err);
 /* The server answered 401: discard the output of the plugin. */
 void access_reject(struct access *a);
-/*
- * Read the kubeconfig and its files again; discard the output of the plugin. May serve pending
- * requests.
- */
+/* Read the kubeconfig and its files again; discard the output of the plugin. */
 void access_read_again(struct access *a);
 /* The kubeconfig as last read; has at least one server. */
 const struct kubeconfig *access_where(const struct access *a);

@@ -31,6 +31,7 @@ struct transport {
 	struct event *tick;     /* time limits, dead peers, parked requests */
 	struct event *deferred; /* finished requests */
 	struct event *resume;   /* paused requests */
+	struct event *start;    /* requests without credentials yet */
 	uint64_t spent_ns;      /* for bodies in this turn */
 	bool is_cut;            /* a transfer failed in this collect() */
 	struct list requests;   /* running */
@@ -79,8 +80,6 @@ void http_close(struct http *h)
 {
 	if (h == NULL)
 		return;
-	if (h->needs_access)
-		access_cancel(h->t->access, h);
 	list_del(&h->link);
 	detach(h);
 	free(h->path);
@@ -602,25 +601,39 @@ static int request_prepare(struct http *h, const struct access_grant *g)
 	return 0;
 }
 
-static void on_grant(void *arg, int r, const struct access_grant *g, const struct err *err)
+static void request_start(struct http *h)
 {
-	struct http *h = arg;
 	struct transport *t = h->t;
+	struct access_grant g;
+	struct err err;
+	int r = (h->request.is_probe ? access_get_now : access_get)(t->access, &g, &err);
 
+	if (r == ACCESS_WAIT)
+		return;
 	h->needs_access = false;
 	if (r < 0) {
-		finish(h, HTTP_NO_ACCESS, err->text);
+		finish(h, HTTP_NO_ACCESS, err.text);
 		return;
 	}
 	h->server = t->server;
 	h->started_ns = now_ns();
-	if (request_prepare(h, g) < 0) {
+	if (request_prepare(h, &g) < 0) {
 		finish(h, HTTP_UNREACHABLE, "invalid server URL");
 		return;
 	}
 	t->status.requests++;
 	if (curl_multi_add_handle(t->multi, h->handle.easy) != CURLM_OK)
 		finish(h, HTTP_UNREACHABLE, "libcurl: cannot add the request");
+}
+
+static void on_start(evutil_socket_t fd, short what, void *arg)
+{
+	struct transport *t = arg;
+
+	list_for_each_entry_safe (h, tmp, &t->requests, struct http, link) {
+		if (h->needs_access)
+			request_start(h);
+	}
 }
 
 void http_open(struct http **ret, struct transport *t, const struct http_request *request)
@@ -635,10 +648,7 @@ void http_open(struct http **ret, struct transport *t, const struct http_request
 	list_add_tail(&t->requests, &h->link);
 	*ret = h;
 	tick_schedule(t);
-	if (request->is_probe)
-		access_request_now(t->access, on_grant, h);
-	else
-		access_request(t->access, on_grant, h);
+	event_active(t->start, EV_TIMEOUT, 0);
 }
 
 void http_set_idle(struct http *h, uint64_t idle_ns)
@@ -689,6 +699,8 @@ int transport_open(struct transport **ret, struct event_base *base, struct acces
 	t->tick = xtimer_new(base, on_tick, t);
 	t->deferred = xtimer_new(base, on_deferred, t);
 	t->resume = xtimer_new(base, on_resume, t);
+	t->start = xtimer_new(base, on_start, t);
+	access_wake(access, t->start);
 	r = multi_open(t, err);
 	if (r == 0)
 		*ret = TAKE(t);
@@ -709,5 +721,6 @@ void transport_close(struct transport *t)
 	event_drop(t->tick);
 	event_drop(t->deferred);
 	event_drop(t->resume);
+	event_drop(t->start);
 	free(t);
 }
