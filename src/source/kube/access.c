@@ -20,15 +20,11 @@
 /* Shortest validity of a plugin's output: a wrong clock must not run the plugin for each request */
 #define PLUGIN_LIFE_MIN_NS (30 * NSEC_PER_SEC)
 
-/* The exec plugin and its last valid output. */
 struct plugin {
 	struct process *process;
-	bool is_valid;
-	uint64_t expires_ns; /* UINT64_MAX: never */
+	json_t *status;      /* of the last valid output; NULL: none */
+	uint64_t expires_ns; /* of `status`; UINT64_MAX: never */
 	uint64_t not_before_ns;
-	struct str token;
-	struct str cert;
-	struct str key;
 	struct err err; /* of the last failure */
 	int r;
 };
@@ -78,11 +74,8 @@ static int file_check(struct access *a, struct textfile *f, size_t max, struct e
 
 static void plugin_discard(struct plugin *p)
 {
-	p->is_valid = false;
+	json_decref(TAKE(p->status));
 	p->not_before_ns = 0;
-	str_clear(&p->token);
-	str_clear(&p->cert);
-	str_clear(&p->key);
 }
 
 /* Load a changed kubeconfig and discard all that depends on the previous one. */
@@ -127,9 +120,17 @@ static int files_check(struct access *a, struct err *err)
 
 /* --- grants -------------------------------------------------------------- */
 
-static const struct str *pem(const struct textfile *f)
+/* A text of a plugin's output; NULL: absent or empty. */
+static const char *field(const json_t *status, const char *key)
 {
-	return textfile_is_set(f) ? &f->text : NULL;
+	const char *text = json_string_value(json_object_get(status, key));
+
+	return text != NULL && text[0] != '\0' ? text : NULL;
+}
+
+static const char *pem(const struct textfile *f)
+{
+	return textfile_is_set(f) ? str_text(&f->text) : NULL;
 }
 
 /* Authorization header of a token without the white space around it. */
@@ -149,6 +150,7 @@ static int bearer(struct str *ret, const char *token, size_t size, struct err *e
 static int authorization(struct access *a, struct err *err)
 {
 	const struct kubeconfig *k = a->where;
+	const char *token = field(a->plugin.status, "token");
 	FINI(str_fini) struct str pair = { 0 };
 
 	str_clear(&a->authorization);
@@ -160,14 +162,13 @@ static int authorization(struct access *a, struct err *err)
 		base64_encode(&a->authorization, pair.text, pair.len);
 		return 0;
 	}
-	if (a->plugin.token.len == 0)
-		return 0;
-	return bearer(&a->authorization, a->plugin.token.text, a->plugin.token.len, err);
+	return token == NULL ? 0 : bearer(&a->authorization, token, strlen(token), err);
 }
 
 int access_get_now(struct access *a, struct access_grant *ret, struct err *err)
 {
 	const struct kubeconfig *k = a->where;
+	const char *cert = field(a->plugin.status, "clientCertificateData");
 	int r = authorization(a, err);
 
 	*ret = (struct access_grant){
@@ -178,9 +179,9 @@ int access_get_now(struct access *a, struct access_grant *ret, struct err *err)
 	};
 	if (a->authorization.len > 0)
 		ret->authorization = a->authorization.text;
-	if (k->exec != NULL && a->plugin.cert.len > 0) {
-		ret->cert = &a->plugin.cert;
-		ret->key = &a->plugin.key;
+	if (cert != NULL) {
+		ret->cert = cert;
+		ret->key = field(a->plugin.status, "clientKeyData");
 	}
 	return r < 0 ? err_wrap(err, r, "credentials") : 0;
 }
@@ -200,33 +201,16 @@ static uint64_t expiry(const char *text)
 	return now_ns() + (uint64_t)MAX(left_ns, (int64_t)PLUGIN_LIFE_MIN_NS);
 }
 
-static const char *field(const json_t *status, const char *key)
+static int status_read(struct plugin *p, json_t *status, struct err *err)
 {
-	const char *text = json_string_value(json_object_get(status, key));
+	bool has_cert = field(status, "clientCertificateData") != NULL;
 
-	return text != NULL && text[0] != '\0' ? text : NULL;
-}
-
-static void field_put(struct str *ret, const char *text)
-{
-	str_clear(ret);
-	if (text != NULL)
-		str_puts(ret, text);
-}
-
-static int status_read(struct plugin *p, const json_t *status, struct err *err)
-{
-	const char *token = field(status, "token");
-	const char *cert = field(status, "clientCertificateData");
-	const char *key = field(status, "clientKeyData");
-
-	if (token == NULL && cert == NULL)
+	if (field(status, "token") == NULL && !has_cert)
 		return err_set(err, -EBADMSG, "printed neither a token nor a certificate");
-	if ((cert == NULL) != (key == NULL))
+	if (has_cert != (field(status, "clientKeyData") != NULL))
 		return err_set(err, -EBADMSG, "printed only one of certificate and key");
-	field_put(&p->token, token);
-	field_put(&p->cert, cert);
-	field_put(&p->key, key);
+	json_decref(p->status);
+	p->status = json_incref(status);
 	p->expires_ns = expiry(field(status, "expirationTimestamp"));
 	return 0;
 }
@@ -234,18 +218,15 @@ static int status_read(struct plugin *p, const json_t *status, struct err *err)
 static int credential_read(struct access *a, const struct str *output, struct err *err)
 {
 	json_auto_t *root = json_loadb(str_text(output), output->len, 0, NULL);
-	const json_t *status = json_object_get(root, "status");
+	json_t *status = json_object_get(root, "status");
 	const char *version = field(root, "apiVersion");
-	int r;
 
 	if (version == NULL || !json_is_object(status))
-		r = err_set(err, -EBADMSG, "did not print an ExecCredential with a status");
-	else if (strcmp(version, a->where->exec->api_version) != 0)
-		r = err_set(err, -EBADMSG, "printed apiVersion '%.64s' instead of %s", version,
-			    a->where->exec->api_version);
-	else
-		r = status_read(&a->plugin, status, err);
-	return r;
+		return err_set(err, -EBADMSG, "did not print an ExecCredential with a status");
+	if (strcmp(version, a->where->exec->api_version) != 0)
+		return err_set(err, -EBADMSG, "printed apiVersion '%.64s' instead of %s", version,
+			       a->where->exec->api_version);
+	return status_read(&a->plugin, status, err);
 }
 
 /* The last valid output stays in use until the server rejects it; -errno if there is none. */
@@ -255,7 +236,7 @@ static int plugin_failed(struct access *a, int r, struct err *err)
 
 	(void)err_wrap(err, r, "plugin %s", a->where->exec->command);
 	p->not_before_ns = now_ns() + PLUGIN_PAUSE_NS;
-	if (p->is_valid) {
+	if (p->status != NULL) {
 		warn_once(a, err->text);
 		p->expires_ns = now_ns() + PLUGIN_LIFE_MIN_NS;
 		return 0;
@@ -272,9 +253,7 @@ static void on_plugin(void *arg, int r, const struct str *output, const char *wh
 
 	a->plugin.process = NULL;
 	r = r < 0 ? err_set(&err, r, "%s", why) : credential_read(a, output, &err);
-	if (r == 0)
-		a->plugin.is_valid = true;
-	else
+	if (r < 0)
 		(void)plugin_failed(a, r, &err);
 	event_active(a->ready, EV_TIMEOUT, 0);
 }
@@ -283,11 +262,11 @@ static void on_plugin(void *arg, int r, const struct str *output, const char *wh
 static json_t *cluster_json(const struct access *a)
 {
 	const struct kubeconfig *k = a->where;
-	const struct str *ca = pem(&k->ca);
+	const char *ca = pem(&k->ca);
 	FINI(str_fini) struct str text = { 0 };
 
 	if (ca != NULL)
-		base64_encode(&text, ca->text, ca->len);
+		base64_encode(&text, ca, strlen(ca));
 	return json_pack("{s:s, s:s*, s:o*, s:s*, s:s*}", "server", k->servers.v[0],
 			 "tls-server-name", k->tls_server_name, "insecure-skip-tls-verify",
 			 k->is_insecure ? json_true() : NULL, "proxy-url", k->proxy_url,
@@ -367,7 +346,8 @@ static int plugin_run(struct access *a, struct err *err)
 
 static bool plugin_is_fresh(const struct access *a)
 {
-	return a->where->exec == NULL || (a->plugin.is_valid && now_ns() < a->plugin.expires_ns);
+	return a->where->exec == NULL ||
+	       (a->plugin.status != NULL && now_ns() < a->plugin.expires_ns);
 }
 
 /* Fail at once during the pause after a failure. */
@@ -459,11 +439,9 @@ void access_close(struct access *a)
 	if (a == NULL)
 		return;
 	process_close(a->plugin.process);
+	plugin_discard(&a->plugin);
 	kubeconfig_close(a->where);
 	textfile_fini(&a->kubeconfig);
-	str_fini(&a->plugin.token);
-	str_fini(&a->plugin.cert);
-	str_fini(&a->plugin.key);
 	str_fini(&a->authorization);
 	free(a->logged);
 	free(a->path);

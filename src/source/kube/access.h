@@ -24,9 +24,9 @@ struct kube_config;
 struct access_grant {
 	const struct kubeconfig *where; /* servers and TLS parameters */
 	const char *authorization;      /* value of the header */
-	const struct str *ca;           /* PEM */
-	const struct str *cert;
-	const struct str *key;
+	const char *ca;                 /* PEM */
+	const char *cert;
+	const char *key;
 };
 
 /* Copies what it needs of `config`. */

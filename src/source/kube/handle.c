@@ -2,6 +2,7 @@
 #include "source/kube/handle.h"
 
 #include <errno.h>
+#include <string.h>
 #include <strings.h>
 
 #include "base/str.h"
@@ -27,15 +28,12 @@ static void header_add(struct handle *h, const char *name, const char *value)
 	h->headers = curl_slist_append(h->headers, text.text);
 }
 
-static void blob_set(CURL *easy, CURLoption option, const struct str *pem)
+static void blob_set(CURL *easy, CURLoption option, const char *pem)
 {
-	struct curl_blob blob = { .flags = CURL_BLOB_COPY };
+	struct curl_blob blob = { (void *)(uintptr_t)pem, pem ? strlen(pem) : 0, CURL_BLOB_COPY };
 
-	if (pem == NULL)
-		return;
-	blob.data = pem->text;
-	blob.len = pem->len;
-	(void)curl_easy_setopt(easy, option, &blob);
+	if (pem != NULL)
+		(void)curl_easy_setopt(easy, option, &blob);
 }
 
 /*
