@@ -7,7 +7,8 @@
 #define VARINT_MAX 10
 #define NUMBER_MAX 536870911 /* 2^29 - 1 */
 
-int proto_varint(uint64_t *ret, const uint8_t *data, size_t len, struct err *err)
+/* Returns the length of the varint in bytes; 0: it does not end within `len`. */
+static int varint(uint64_t *ret, const uint8_t *data, size_t len, struct err *err)
 {
 	uint64_t v = 0;
 
@@ -25,46 +26,15 @@ int proto_varint(uint64_t *ret, const uint8_t *data, size_t len, struct err *err
 	return err_set(err, -EBADMSG, "varint of more than 64 bits");
 }
 
-int proto_key(struct proto_field *ret, uint64_t key, struct err *err)
-{
-	uint64_t number = key >> 3;
-
-	if (number == 0 || number > NUMBER_MAX)
-		return err_set(err, -EBADMSG, "%" PRIu64 " is not a field number", number);
-	*ret = (struct proto_field){ .number = (uint32_t)number };
-	switch (key & 7) {
-	case PROTO_VARINT:
-	case PROTO_FIXED64:
-	case PROTO_BYTES:
-	case PROTO_FIXED32:
-		ret->type = (enum proto_type)(key & 7);
-		return 0;
-	default:
-		return err_set(err, -EBADMSG, "field %" PRIu64 ": unknown wire type %d", number,
-			       (int)(key & 7));
-	}
-}
-
 static int cut(struct proto *p, struct err *err)
 {
 	p->p = p->end;
 	return p->is_cut ? 0 : err_set(err, -EBADMSG, "ends inside a field");
 }
 
-/* Little endian, `size` bytes. */
-static int fixed(struct proto_field *f, struct proto *p, size_t size, struct err *err)
-{
-	if ((size_t)(p->end - p->p) < size)
-		return cut(p, err);
-	for (size_t i = 0; i < size; i++)
-		f->value |= (uint64_t)p->p[i] << (8 * i);
-	p->p += size;
-	return 1;
-}
-
 static int long_number(uint64_t *ret, struct proto *p, struct err *err)
 {
-	int n = proto_varint(ret, p->p, (size_t)(p->end - p->p), err);
+	int n = varint(ret, p->p, (size_t)(p->end - p->p), err);
 
 	if (n <= 0)
 		return n < 0 ? n : cut(p, err);
@@ -81,48 +51,48 @@ static inline int number(uint64_t *ret, struct proto *p, struct err *err)
 	return 1;
 }
 
-static inline int bytes(struct proto_field *f, struct proto *p, struct err *err)
+int proto_head(struct proto_field *ret, struct proto *p, struct err *err)
 {
-	uint64_t len;
-	int r = number(&len, p, err);
+	uint64_t key;
+	int r = number(&key, p, err);
 
 	if (r <= 0)
 		return r;
-	if (len > (size_t)(p->end - p->p)) {
-		if (!p->is_cut)
-			return cut(p, err);
-		len = (size_t)(p->end - p->p);
+	if (key >> 3 == 0 || key >> 3 > NUMBER_MAX)
+		return err_set(err, -EBADMSG, "%" PRIu64 " is not a field number", key >> 3);
+	*ret = (struct proto_field){ .number = (uint32_t)(key >> 3),
+				     .type = (enum proto_type)(key & 7) };
+	switch (key & 7) {
+	case PROTO_VARINT:
+	case PROTO_BYTES:
+		return number(&ret->value, p, err);
+	case PROTO_FIXED64:
+	case PROTO_FIXED32:
+		ret->value = ret->type == PROTO_FIXED64 ? 8 : 4;
+		return 1;
+	default:
+		return err_set(err, -EBADMSG, "field %" PRIu32 ": unknown wire type %d",
+			       ret->number, (int)(key & 7));
 	}
-	f->data = p->p;
-	f->len = (size_t)len;
-	p->p += len;
-	return 1;
 }
 
 int proto_next(struct proto_field *ret, struct proto *p, struct err *err)
 {
-	uint64_t key;
+	size_t left;
 	int r;
 
 	if (p->p == p->end)
 		return 0;
-	r = number(&key, p, err);
-	if (r <= 0)
+	r = proto_head(ret, p, err);
+	if (r <= 0 || ret->type == PROTO_VARINT)
 		return r;
-	r = proto_key(ret, key, err);
-	if (r < 0)
-		return r;
-	switch (ret->type) {
-	case PROTO_VARINT:
-		return number(&ret->value, p, err);
-	case PROTO_FIXED64:
-		return fixed(ret, p, 8, err);
-	case PROTO_FIXED32:
-		return fixed(ret, p, 4, err);
-	case PROTO_BYTES:
-		return bytes(ret, p, err);
-	}
-	return cut(p, err);
+	left = (size_t)(p->end - p->p);
+	if (ret->value > left && !p->is_cut)
+		return cut(p, err);
+	ret->data = p->p;
+	ret->len = (size_t)MIN(ret->value, (uint64_t)left);
+	p->p += ret->len;
+	return 1;
 }
 
 int proto_fields(struct proto_field *ret, size_t n, const void *data, size_t len, struct err *err)

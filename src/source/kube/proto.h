@@ -34,9 +34,9 @@ struct proto {
 struct proto_field {
 	uint32_t number;
 	enum proto_type type;
-	uint64_t value;      /* PROTO_VARINT and the fixed types */
-	const uint8_t *data; /* PROTO_BYTES */
-	size_t len;
+	uint64_t value;      /* PROTO_VARINT: the number; else the length in bytes */
+	const uint8_t *data; /* of the other types */
+	size_t len;          /* less than `value` at the end of a cut message */
 };
 
 static inline struct proto proto_over(const void *data, size_t len)
@@ -58,10 +58,5 @@ MUST_USE int proto_fields(struct proto_field *ret, size_t n, const void *data, s
  * Enter the first field `number`, a message or text. False: no such field; `p` is then at its end.
  */
 bool proto_enter(struct proto *p, uint32_t number);
-/*
- * Read the varint at `data`. Returns its length in bytes, 0 if it does not end within `len`, or
- * -EBADMSG.
- */
-MUST_USE int proto_varint(uint64_t *ret, const uint8_t *data, size_t len, struct err *err);
-/* Number and wire type of a field key; -EBADMSG: invalid. */
-MUST_USE int proto_key(struct proto_field *ret, uint64_t key, struct err *err);
+/* As proto_next(), but `data` is not set: the bytes of the other types follow at `p`. */
+MUST_USE int proto_head(struct proto_field *ret, struct proto *p, struct err *err);

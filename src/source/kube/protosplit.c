@@ -71,30 +71,25 @@ static int list_begin(struct protosplit *s, struct input *in, size_t head, uint6
 /* A field of the envelope or of the list. */
 static int field(struct protosplit *s, struct input *in, struct err *err)
 {
+	struct proto p = { in->data, in->data + in->len, .is_cut = true };
 	bool is_inside = s->list_left > 0;
 	enum proto_piece what = PROTO_PIECE_NONE;
 	struct proto_field f;
-	uint64_t value;
-	int head = proto_varint(&value, in->data, in->len, err);
-	int n = head > 0 ? proto_key(&f, value, err) : head;
+	size_t head;
+	int r = proto_head(&f, &p, err);
 
-	if (head <= 0 || n < 0)
-		return n;
-	if (f.type == PROTO_FIXED32 || f.type == PROTO_FIXED64)
-		return piece(s, in, what, (size_t)head, f.type == PROTO_FIXED32 ? 4 : 8, err);
-	n = proto_varint(&value, in->data + head, in->len - (size_t)head, err);
-	if (n <= 0)
-		return n;
-	head += n;
+	if (r <= 0)
+		return r;
+	head = (size_t)(p.p - in->data);
 	if (f.type == PROTO_VARINT)
-		return piece(s, in, what, (size_t)head, 0, err);
-	if (f.number == 1)
+		return piece(s, in, what, head, 0, err);
+	if (f.type == PROTO_BYTES && f.number == 1)
 		what = is_inside ? PROTO_PIECE_META : PROTO_PIECE_TYPE;
-	else if (f.number == 2 && is_inside)
+	else if (f.type == PROTO_BYTES && f.number == 2 && is_inside)
 		what = PROTO_PIECE_ITEM;
-	else if (f.number == 2)
-		return list_begin(s, in, (size_t)head, value, err);
-	return piece(s, in, what, (size_t)head, value, err);
+	else if (f.type == PROTO_BYTES && f.number == 2)
+		return list_begin(s, in, head, f.value, err);
+	return piece(s, in, what, head, f.value, err);
 }
 
 static int frame(struct protosplit *s, struct input *in, struct err *err)
