@@ -8,7 +8,6 @@
 
 #include "recording.h"
 #include "source/decode/jsonsplit.h"
-#include "source/kube/protosplit.h"
 #include "test.h"
 
 /* --- a stream as text ----------------------------------------------------- */

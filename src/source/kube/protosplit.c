@@ -11,7 +11,7 @@
 
 #define FRAME_HEAD 4
 
-void protosplit_init(struct protosplit *s, enum protosplit_mode mode, protosplit_fn fn, void *arg)
+void protosplit_init(struct protosplit *s, enum stream_mode mode, protosplit_fn fn, void *arg)
 {
 	*s = (struct protosplit){ .fn = fn, .arg = arg, .mode = mode };
 }
@@ -118,7 +118,7 @@ static int step(struct protosplit *s, struct input *in, struct err *err)
 	s->skip -= in->used;
 	if (in->used > 0 || in->len == 0)
 		return 0;
-	if (s->mode == PROTOSPLIT_WATCH)
+	if (s->mode == STREAM_WATCH)
 		return frame(s, in, err);
 	return s->has_magic ? field(s, in, err) : magic(s, in, err);
 }
@@ -156,7 +156,7 @@ int protosplit_end(struct protosplit *s, struct err *err)
 	if (s->is_failed)
 		return err_set(err, -EBADMSG, "malformed stream");
 	s->is_failed = true;
-	if (s->mode == PROTOSPLIT_LIST && (!is_between || s->list_left > 0 || !s->has_list))
+	if (s->mode == STREAM_LIST && (!is_between || s->list_left > 0 || !s->has_list))
 		return err_set(err, -EBADMSG, "ends inside the list");
 	return is_between ? 0 : err_set(err, -EBADMSG, "ends inside an event");
 }

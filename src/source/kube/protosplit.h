@@ -22,9 +22,9 @@
 #define PROTO_LENGTH_MAX (64U << 20) /* a larger length is malformed */
 #define PROTO_HEAD_MAX (64U << 10)   /* bytes of that head; limit of the metadata of a list */
 
-enum protosplit_mode {
-	PROTOSPLIT_LIST = 0,
-	PROTOSPLIT_WATCH,
+enum stream_mode {
+	STREAM_LIST = 0,
+	STREAM_WATCH,
 };
 
 enum proto_piece {
@@ -48,7 +48,7 @@ typedef int (*protosplit_fn)(void *arg, enum proto_piece what, const struct prot
 struct protosplit {
 	protosplit_fn fn;
 	void *arg;
-	enum protosplit_mode mode;
+	enum stream_mode mode;
 	bool is_failed;
 	bool has_magic;
 	bool has_type;
@@ -58,7 +58,7 @@ struct protosplit {
 	struct str rest;    /* the beginning of a piece */
 };
 
-void protosplit_init(struct protosplit *s, enum protosplit_mode mode, protosplit_fn fn, void *arg);
+void protosplit_init(struct protosplit *s, enum stream_mode mode, protosplit_fn fn, void *arg);
 void protosplit_fini(struct protosplit *s);
 /* 0, the result of `fn`, or -EBADMSG; after an error every call fails. */
 MUST_USE int protosplit_feed(struct protosplit *s, const void *data, size_t len, struct err *err);

@@ -8,7 +8,6 @@
 
 #include "source/decode/jsonsplit.h"
 #include "source/kube/proto_objects.h"
-#include "source/kube/protosplit.h"
 
 /* Names are in the beginning of an object that is too large. */
 #define JSON_HEAD_MAX (512U << 10)
@@ -354,9 +353,7 @@ void stream_open(struct stream **ret, const struct stream_config *config)
 
 	s->c = *config;
 	if (s->c.encoding == STREAM_PROTOBUF)
-		protosplit_init(&s->proto,
-				s->c.mode == STREAM_LIST ? PROTOSPLIT_LIST : PROTOSPLIT_WATCH,
-				proto_piece, s);
+		protosplit_init(&s->proto, s->c.mode, proto_piece, s);
 	else
 		jsonsplit_init(&s->json, &json_ops, s);
 	*ret = s;

@@ -14,11 +14,7 @@
 #pragma once
 
 #include "source/decode/decode.h"
-
-enum stream_mode {
-	STREAM_LIST = 0,
-	STREAM_WATCH,
-};
+#include "source/kube/protosplit.h"
 
 enum stream_encoding {
 	STREAM_ENCODING_UNSET = 0,
