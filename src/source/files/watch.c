@@ -39,12 +39,6 @@ struct row {
 	uint32_t pass; /* the last one in which it was needed */
 };
 
-/* One change of a batch of events. */
-struct change {
-	char *name;
-	enum watch_what what;
-};
-
 struct watch {
 	struct watch_ops ops;
 	struct event_base *base;
@@ -62,7 +56,6 @@ struct watch {
 	uint32_t pass[2]; /* number of renewals: of the path, of the links */
 	_Alignas(struct inotify_event) char buf[16384]; /* of events, or of a path */
 	/* The current batch. */
-	VEC(struct change) changes;
 	bool is_all;
 	bool is_lost;
 	bool is_moved; /* a part of the path changed */
@@ -355,15 +348,6 @@ void watch_links_end(struct watch *w)
 
 /* --- events ------------------------------------------------------------------------ */
 
-static void change_add(struct watch *w, const char *name, enum watch_what what)
-{
-	/* The kernel often sends several events in a row for a file. */
-	if (w->changes.n > 0 && w->changes.v[w->changes.n - 1].what == what &&
-	    strcmp(w->changes.v[w->changes.n - 1].name, name) == 0)
-		return;
-	*vec_push(&w->changes) = (struct change){ xstrdup(name), what };
-}
-
 /* A new symbolic link may concern any file; a renamed file, or a new hard link, is complete. */
 static void on_appeared(struct watch *w, const struct inotify_event *ev)
 {
@@ -373,9 +357,9 @@ static void on_appeared(struct watch *w, const struct inotify_event *ev)
 	if (S_ISLNK(st.st_mode))
 		w->is_all = true;
 	if (ev->mask & IN_MOVED_TO || (S_ISREG(st.st_mode) && st.st_nlink > 1))
-		change_add(w, ev->name, WATCH_WRITTEN);
+		w->ops.name(w->ops.arg, ev->name, WATCH_WRITTEN);
 	else if (st.st_mode != 0 && !S_ISLNK(st.st_mode))
-		change_add(w, ev->name, WATCH_MADE);
+		w->ops.name(w->ops.arg, ev->name, WATCH_MADE);
 }
 
 static void on_dir_event(struct watch *w, const struct inotify_event *ev)
@@ -387,11 +371,11 @@ static void on_dir_event(struct watch *w, const struct inotify_event *ev)
 	if (ev->mask & (IN_MOVED_TO | IN_CREATE))
 		on_appeared(w, ev);
 	if (ev->mask & IN_CLOSE_WRITE)
-		change_add(w, ev->name, WATCH_WRITTEN);
+		w->ops.name(w->ops.arg, ev->name, WATCH_WRITTEN);
 	if (ev->mask & (IN_DELETE | IN_MOVED_FROM))
-		change_add(w, ev->name, WATCH_GONE);
+		w->ops.name(w->ops.arg, ev->name, WATCH_GONE);
 	if (ev->mask & IN_ATTRIB)
-		change_add(w, ev->name, WATCH_TOUCHED);
+		w->ops.name(w->ops.arg, ev->name, WATCH_TOUCHED);
 }
 
 static void on_event(struct watch *w, const struct inotify_event *ev)
@@ -413,16 +397,10 @@ static void on_event(struct watch *w, const struct inotify_event *ev)
 	}
 }
 
-static void batch_log(struct watch *w)
+static void batch_end(struct watch *w)
 {
 	if (w->is_moved && watch_again(w))
 		w->is_all = true;
-	/* Names first: a deletion counts even if the folder was removed afterwards. */
-	vec_for_each (t, &w->changes) {
-		w->ops.name(w->ops.arg, t->name, t->what);
-		free(t->name);
-	}
-	vec_clear(&w->changes);
 	if (w->is_all || w->is_lost)
 		w->ops.all(w->ops.arg, w->is_lost);
 	w->is_all = false;
@@ -449,7 +427,7 @@ static void on_ready(evutil_socket_t fd, short what, void *arg)
 			p += sizeof(*ev) + ev->len;
 		}
 	}
-	batch_log(w);
+	batch_end(w);
 }
 
 /* A process that gets no events scans everything, as after lost events. */
@@ -458,7 +436,7 @@ static void on_retry(evutil_socket_t fd, short what, void *arg)
 	struct watch *w = arg;
 
 	w->is_moved = w->is_lost = true;
-	batch_log(w);
+	batch_end(w);
 	if (event_pending(w->retry, EV_TIMEOUT, NULL))
 		return;
 	w->is_blind = false;
@@ -497,11 +475,8 @@ void watch_close(struct watch *w)
 		close(w->dir);
 	if (w->inotify >= 0)
 		close(w->inotify);
-	vec_for_each (t, &w->changes)
-		free(t->name);
 	vec_for_each (r, &w->rows)
 		free(r->name);
-	vec_fini(&w->changes);
 	vec_fini(&w->rows);
 	free(w->path);
 	free(w);

@@ -7,8 +7,8 @@
  * reads the file system. If the kernel lost events, or names do not say what changed, all() asks
  * for a full scan.
  *
- * Events are collected until no more are queued, then delivered, then done() ends the batch.
- * While a limit of inotify is exhausted, all() is called every 30 s, as after lost events.
+ * Names are delivered while queued events are read; then all(), and done() ends the batch. While a
+ * limit of inotify is exhausted, all() is called every 30 s, as after lost events.
  *
  * Kernel: inotify(7).
  */
