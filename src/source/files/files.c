@@ -501,27 +501,22 @@ static void folder_failed(struct files *fs, const char *why)
 	fs->failure = why != NULL ? xstrdup(why) : NULL;
 }
 
-/* Queue the file `name` of a scan if needed. */
-static void consider(struct files *fs, const char *name, enum scan_why why)
+/* Queue a file of the folder if needed. */
+static void consider(struct files *fs, struct file *f, enum scan_why why)
 {
 	int dir = watch_dir(fs->watch);
 	struct file_stamp stamp;
-	struct file *f;
 	struct stat st;
-	int error = fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == -1 ? errno : 0;
 
-	if (error == ENOENT || (error == 0 && S_ISDIR(st.st_mode)))
-		return;
-	f = state_file_get(fs->state, name);
-	f->is_seen = true;
-	if (error != 0) {
-		fail(f, strerror(error));
+	if (fstatat(dir, f->name, &st, AT_SYMLINK_NOFOLLOW) == -1) {
+		f->is_link = false;
+		fail_errno(fs, f, errno);
 		return;
 	}
 	f->is_link = S_ISLNK(st.st_mode);
 	if (f->is_link)
-		watch_link(fs->watch, name);
-	if (f->is_link && fstatat(dir, name, &st, 0) == -1) {
+		watch_link(fs->watch, f->name);
+	if (f->is_link && fstatat(dir, f->name, &st, 0) == -1) {
 		fail_errno(fs, f, errno);
 		return;
 	}
@@ -536,22 +531,8 @@ static void consider(struct files *fs, const char *name, enum scan_why why)
 	refresh(fs, f);
 }
 
-/* Sort by name, so that output does not depend on the order of the directory. */
-static int name_ptr_cmp(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-struct names {
-	VEC(char *) v;
-};
-
-static void names_clear(struct names *names)
-{
-	vec_free_all(&names->v);
-}
-
-static int names_read(struct names *ret, const struct files *fs, struct err *err)
+/* Mark the files that are in the folder, new ones as well. */
+static int seen_mark(const struct files *fs, struct err *err)
 {
 	int fd = openat(watch_dir(fs->watch), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
@@ -565,47 +546,45 @@ static int names_read(struct names *ret, const struct files *fs, struct err *err
 		return r;
 	}
 	for (errno = 0; (e = readdir(d)) != NULL; errno = 0)
-		if (is_manifest_name(e->d_name))
-			*vec_push(&ret->v) = xstrdup(e->d_name);
+		if (is_manifest_name(e->d_name) && !is_missing(fs, e->d_name))
+			state_file_get(fs->state, e->d_name)->is_seen = true;
 	if (errno != 0)
 		r = err_errno(err, "folder '%s'", fs->path);
 	closedir(d);
-	vec_sort(&ret->v, name_ptr_cmp);
 	return r;
 }
 
-static void unseen_mark(struct files *fs)
+/* In order of names, so that output does not depend on the order of the directory. */
+static void files_consider(struct files *fs, enum scan_why why)
 {
 	size_t n;
 	AUTO(free) struct file **files = state_files(fs->state, &n);
 
 	for (size_t i = 0; i < n; i++) {
-		if (!files[i]->is_seen && !list_is_linked(&files[i]->missing))
+		if (files[i]->is_seen)
+			consider(fs, files[i], why);
+		else if (!list_is_linked(&files[i]->missing))
 			mark_missing(fs, files[i]);
-		else
-			files[i]->is_seen = false;
+		files[i]->is_seen = false;
 	}
 }
 
 static void scan(struct files *fs, enum scan_why why)
 {
-	FINI(names_clear) struct names names = { 0 };
 	struct err err;
 
 	if (watch_dir(fs->watch) < 0) {
 		folder_failed(fs, watch_why(fs->watch));
 		return;
 	}
-	if (names_read(&names, fs, &err) < 0) {
+	if (seen_mark(fs, &err) < 0) {
 		folder_failed(fs, err.text);
 		return;
 	}
 	folder_failed(fs, NULL);
 	watch_links_begin(fs->watch);
-	vec_for_each (n, &names.v)
-		consider(fs, *n, why);
+	files_consider(fs, why);
 	watch_links_end(fs->watch);
-	unseen_mark(fs);
 }
 
 /* --- events ---------------------------------------------------------------------------- */
