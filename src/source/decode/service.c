@@ -53,66 +53,36 @@ static void port_decode(struct service *s, const json_t *port, struct decode *d)
 	*vec_push(&s->ports) = p;
 }
 
+/* What must be unique among the ports of a protocol, in the order of the checks. */
 enum claim_what {
 	CLAIM_PORT,
 	CLAIM_NODE_PORT,
 	CLAIM_NAME,
 };
 
-/* A value that must be unique among the ports. */
 struct port_claim {
-	enum claim_what what;
+	uintptr_t value; /* a number, or the address of a name; 0: none */
 	uint8_t proto;
-	uint32_t number;
-	const struct name *name;
 	uint32_t index; /* of the port in service.ports */
 };
-
-struct port_claims {
-	VEC(struct port_claim) v;
-};
-
-/* 0: the ports have this value in common. */
-static int value_cmp(const struct port_claim *x, const struct port_claim *y)
-{
-	if (x->what != y->what)
-		return x->what < y->what ? -1 : 1;
-	if (x->proto != y->proto)
-		return x->proto < y->proto ? -1 : 1;
-	if (x->number != y->number)
-		return x->number < y->number ? -1 : 1;
-	return ((uintptr_t)x->name > (uintptr_t)y->name) -
-	       ((uintptr_t)x->name < (uintptr_t)y->name);
-}
 
 static int claim_cmp(const void *a, const void *b)
 {
 	const struct port_claim *x = a;
 	const struct port_claim *y = b;
-	int r = value_cmp(x, y);
 
-	return r != 0 ? r : (x->index > y->index) - (x->index < y->index);
+	if (x->value != y->value)
+		return x->value < y->value ? -1 : 1;
+	if (x->proto != y->proto)
+		return x->proto < y->proto ? -1 : 1;
+	return (x->index > y->index) - (x->index < y->index);
 }
 
-/* Sorted. */
-static void claims_fill(struct port_claims *c, const struct service *s)
+static uintptr_t claim_value(const struct service_port *p, enum claim_what what)
 {
-	vec_reserve(&c->v, (size_t)3 * s->ports.n);
-	for (size_t i = 0; i < s->ports.n; i++) {
-		const struct service_port *p = &s->ports.v[i];
-		struct port_claim claim = { CLAIM_PORT, p->proto, p->port, NULL, (uint32_t)i };
+	const uintptr_t values[] = { p->port, p->node_port, (uintptr_t)p->name };
 
-		*vec_push(&c->v) = claim;
-		claim.what = CLAIM_NODE_PORT;
-		claim.number = p->node_port;
-		if (p->node_port != 0)
-			*vec_push(&c->v) = claim;
-		claim.what = CLAIM_NAME;
-		claim.number = 0;
-		claim.name = p->name;
-		*vec_push(&c->v) = claim;
-	}
-	vec_sort(&c->v, claim_cmp);
+	return values[what];
 }
 
 /* The index in spec.ports of the i-th port that was not skipped. */
@@ -127,45 +97,49 @@ static uint32_t port_place(const json_t *list, uint32_t i)
 }
 
 /* `c` is also that of the claim before it. The trail is at spec.ports. */
-static void claim_reject(const struct port_claim *c, const json_t *list, struct decode *d)
+static void claim_reject(const struct service *s, enum claim_what what, const struct port_claim *c,
+			 const json_t *list, struct decode *d)
 {
 	static const char *const fields[] = { "port", "nodePort", "name" };
+	const struct service_port *p = &s->ports.v[c->index];
 	uint32_t place = port_place(list, c->index);
 	uint32_t earlier = port_place(list, c[-1].index);
 
 	trail_into(d);
 	(void)trail_element(d, list, place);
 	trail_into(d);
-	(void)trail_field(d, tree_at(list, place), fields[c->what]);
-	if (c->what == CLAIM_NAME && c->name->len == 0)
+	(void)trail_field(d, tree_at(list, place), fields[what]);
+	if (what == CLAIM_NAME && p->name->len == 0)
 		(void)trail_reject(d, "missing, as is that of ports[%u]", earlier);
-	else if (c->what == CLAIM_NAME)
-		(void)trail_reject(d, "'%s' with protocol %s is also ports[%u]", c->name->text,
-				   l4proto_text(c->proto), earlier);
+	else if (what == CLAIM_NAME)
+		(void)trail_reject(d, "'%s' with protocol %s is also ports[%u]", p->name->text,
+				   l4proto_text(p->proto), earlier);
 	else
-		(void)trail_reject(d, "%u with protocol %s is also ports[%u]", c->number,
-				   l4proto_text(c->proto), earlier);
+		(void)trail_reject(d, "%u with protocol %s is also ports[%u]",
+				   (unsigned int)c->value, l4proto_text(p->proto), earlier);
 }
 
 /* Reject the first port that has a value of an earlier one. The trail is at spec.ports. */
 static void ports_check(const struct service *s, const json_t *list, struct decode *d)
 {
+	AUTO(vec_fini) VEC(struct port_claim) claims = { 0 };
 	const struct port_claim *found = NULL;
-	struct port_claims c = { 0 };
 
-	if (s->ports.n < 2 || d->r < 0)
+	if (s->ports.n < 2)
 		return;
-	claims_fill(&c, s);
-	for (size_t i = 1; i < c.v.n; i++) {
-		const struct port_claim *claim = &c.v.v[i];
-
-		if (value_cmp(claim - 1, claim) == 0 &&
-		    (found == NULL || (found->what == claim->what && claim->index < found->index)))
-			found = claim;
+	for (enum claim_what what = CLAIM_PORT; what <= CLAIM_NAME && d->r == 0; what++) {
+		vec_clear(&claims);
+		vec_for_each (p, &s->ports)
+			*vec_push(&claims) = (struct port_claim){ claim_value(p, what), p->proto,
+								  (uint32_t)(p - s->ports.v) };
+		vec_sort(&claims, claim_cmp);
+		for (const struct port_claim *c = claims.v + 1; c < vec_end(&claims); c++)
+			if (c->value != 0 && c->value == c[-1].value && c->proto == c[-1].proto &&
+			    (found == NULL || c->index < found->index))
+				found = c;
+		if (found != NULL)
+			claim_reject(s, what, found, list, d);
 	}
-	if (found != NULL)
-		claim_reject(found, list, d);
-	vec_fini(&c.v);
 }
 
 /*
