@@ -70,7 +70,6 @@ static void pieces_check(const struct manifest *m)
 		n += u->n_pieces;
 	assert(n == m->pieces.n);
 	vec_for_each (p, &m->pieces) {
-		assert(p->unit < m->units.n);
 		assert((p->state == PIECE_GOOD) == (p->obj.kind != OBJECT_KIND_OTHER));
 		assert((p->state == PIECE_BAD || p->state == PIECE_UNREADABLE) == (p->why != NULL));
 		assert(p->state == PIECE_UNREADABLE || p->name != NULL);

@@ -77,7 +77,6 @@ static void manifest_text(struct str *ret, const struct manifest *m)
 		for (uint32_t k = 0; k < u->n_pieces; k++) {
 			const struct piece *p = &m->pieces.v[at++];
 
-			assert_int_equal(p->unit, i);
 			str_printf(ret, "%u: ", u->line + (p->why ? p->why_line : p->line));
 			object_title(ret, p->kind, p->ns, p->name);
 			str_printf(ret, " %s%s%s\n", states[p->state], p->why ? ": " : "",

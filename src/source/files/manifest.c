@@ -140,9 +140,7 @@ static struct piece *piece_add(struct manifest *m, enum piece_state state, uint3
 	struct piece *p = vec_push(&m->pieces);
 
 	u->n_pieces++;
-	*p = (struct piece){ .state = state,
-			     .unit = (uint32_t)m->units.n - 1,
-			     .line = line - MIN(line, u->line) };
+	*p = (struct piece){ .state = state, .line = line - MIN(line, u->line) };
 	return p;
 }
 
@@ -155,51 +153,48 @@ static struct piece *unreadable_add(struct manifest *m, uint32_t line, const cha
 	return p;
 }
 
+static struct piece *piece_last(const struct manifest *m)
+{
+	return &m->pieces.v[m->pieces.n - 1];
+}
+
 static void json_piece_set(struct manifest_work *w, const struct json_piece *p)
 {
 	w->json_piece = p;
 	json_lines_fini(&w->json_lines);
 }
 
-/* The line of the decoder's current value. */
-static uint32_t value_line(struct manifest_work *w, const struct decode *d, uint32_t line)
+/* The line of the decoder's current value, counted from the first line of the last unit. */
+static uint32_t value_line(struct manifest *m, const struct decode *d)
 {
-	if (w->is_detached)
-		return line;
-	if (w->yaml != NULL)
-		return yaml_line_of(w->yaml, d);
-	if (w->json_piece != NULL)
-		return json_lines_of(&w->json_lines, w->json_piece, d);
-	return line;
+	struct manifest_work *w = m->work;
+	uint32_t line;
+
+	if (w->is_detached || (w->yaml == NULL && w->json_piece == NULL))
+		return piece_last(m)->line;
+	line = w->yaml != NULL ? yaml_line_of(w->yaml, d)
+			       : json_lines_of(&w->json_lines, w->json_piece, d);
+	return line - MIN(line, unit_last(m)->line);
 }
 
 /* --- one object ----------------------------------------------------------- */
 
-struct taking {
-	struct manifest *m;
-	const struct piece *piece;
-	uint32_t line;
-};
-
+/* About the last piece. */
 static void on_note(void *arg, const struct decode *d, const char *text)
 {
-	struct taking *t = arg;
-	struct manifest *m = t->m;
+	struct manifest *m = arg;
+	const struct piece *p = piece_last(m);
 	struct str title = { 0 };
-	uint32_t line;
 
 	if (m->notes.n >= MANIFEST_NOTES_MAX) {
 		m->n_notes_lost++;
 		return;
 	}
-	line = value_line(m->work, d, t->line);
-	object_title(&title, t->piece->kind, t->piece->ns, t->piece->name);
+	object_title(&title, p->kind, p->ns, p->name);
 	str_printf(&title, ": %s", text);
-	*vec_push(&m->notes) = (struct manifest_problem){
-		.unit = t->piece->unit,
-		.line = line - MIN(line, unit_last(m)->line),
-		.text = title.text,
-	};
+	*vec_push(&m->notes) = (struct manifest_problem){ .unit = (uint32_t)m->units.n - 1,
+							  .line = value_line(m, d),
+							  .text = title.text };
 }
 
 static void other_count(struct manifest *m, const json_t *obj)
@@ -232,32 +227,34 @@ static bool name_guess(struct piece *p, const json_t *obj)
 	       decode_key(&p->ns, &p->name, p->kind, obj, &d, NULL) == 0;
 }
 
-static void piece_reject(struct taking *t, struct piece *p, const struct decode *d,
-			 enum piece_state state, const char *why)
+/* The last piece is invalid. */
+static void piece_reject(struct manifest *m, const struct decode *d, enum piece_state state,
+			 const char *why)
 {
-	uint32_t line = value_line(t->m->work, d, t->line);
+	struct piece *p = piece_last(m);
 
 	p->state = state;
-	p->why_line = line - MIN(line, unit_last(t->m)->line);
+	p->why_line = value_line(m, d);
 	p->why = xstrdup(why);
 }
 
 /* An object with an unsupported kind or version: its name may be readable. */
-static void bad_kind_add(struct taking *t, struct piece *p, const json_t *obj,
+static void bad_kind_add(struct manifest *m, const json_t *obj, uint32_t line,
 			 const struct decode *d, const char *why)
 {
+	struct piece *p = piece_add(m, PIECE_BAD, line);
+
 	if (!name_guess(p, obj))
 		p->kind = OBJECT_KIND_OTHER;
-	piece_reject(t, p, d, p->kind != OBJECT_KIND_OTHER ? PIECE_BAD : PIECE_UNREADABLE, why);
+	piece_reject(m, d, p->kind != OBJECT_KIND_OTHER ? PIECE_BAD : PIECE_UNREADABLE, why);
 }
 
 /* Decode an object of a supported kind. */
 static void object_add(struct manifest *m, const json_t *obj, enum object_kind kind, uint32_t line)
 {
 	struct piece *p = piece_add(m, PIECE_GOOD, line);
-	struct taking t = { .m = m, .piece = p, .line = line };
 	struct decode d = { .note = on_note,
-			    .arg = &t,
+			    .arg = m,
 			    .default_ns = "default",
 			    .is_strict = m->work->ops.is_strict };
 	struct err err = { .text = "" };
@@ -266,14 +263,14 @@ static void object_add(struct manifest *m, const json_t *obj, enum object_kind k
 	p->kind = kind;
 	r = decode_key(&p->ns, &p->name, kind, obj, &d, &err);
 	if (r < 0) {
-		piece_reject(&t, p, &d, PIECE_UNREADABLE, err.text);
+		piece_reject(m, &d, PIECE_UNREADABLE, err.text);
 		return;
 	}
 	r = decode_fields(kind, obj, &d, &err);
 	if (r == 0)
 		r = decode_object(&p->obj, kind, obj, &d, &err);
 	if (r < 0)
-		piece_reject(&t, p, &d, PIECE_BAD, err.text);
+		piece_reject(m, &d, PIECE_BAD, err.text);
 	else if (r == DECODE_IGNORED)
 		p->state = PIECE_IGNORED;
 }
@@ -284,15 +281,13 @@ static void value_add(struct manifest *m, const json_t *obj, enum object_kind li
 {
 	bool is_typed = json_object_get(obj, "kind") == NULL &&
 			json_object_get(obj, "apiVersion") == NULL && list_kind != OBJECT_KIND_LIST;
-	struct taking t = { .m = m, .line = line };
 	struct decode d = { .default_ns = "default" };
 	enum object_kind kind = list_kind;
 	enum object_kind items;
 	struct err err = { .text = "" };
 
 	if (!is_typed && decode_kind(&kind, &items, obj, &d, &err) < 0) {
-		t.piece = piece_add(m, PIECE_BAD, line);
-		bad_kind_add(&t, &m->pieces.v[m->pieces.n - 1], obj, &d, err.text);
+		bad_kind_add(m, obj, line, &d, err.text);
 		return;
 	}
 	if (kind == OBJECT_KIND_OTHER)

@@ -32,7 +32,6 @@ enum piece_state {
 struct piece {
 	enum piece_state state;
 	enum object_kind kind; /* OTHER if unknown */
-	uint32_t unit;
 	uint32_t line;         /* of the object, counted from the unit's first line */
 	uint32_t why_line;     /* of the error, counted likewise */
 	const struct name *ns; /* references; NULL: none */
