@@ -146,6 +146,14 @@ void transport_avoid(struct transport *t, size_t server)
 	}
 }
 
+/* No answer, or an incomplete one. */
+static void lose(struct http *h, const char *why)
+{
+	finish(h, h->has_head ? HTTP_CUT : HTTP_UNREACHABLE, why);
+	if (!h->has_head)
+		transport_avoid(h->t, h->server);
+}
+
 /* --- answers -------------------------------------------------------------- */
 
 static bool is_http1(const struct transport *t)
@@ -249,12 +257,7 @@ static void transfer_done(struct http *h, CURLcode code)
 	}
 	(void)err_set(&text, 0, "%s%s", h->has_head ? "connection lost: " : "",
 		      failure_text(h, code));
-	if (h->has_head) {
-		finish(h, HTTP_CUT, text.text);
-		return;
-	}
-	finish(h, HTTP_UNREACHABLE, text.text);
-	transport_avoid(h->t, h->server);
+	lose(h, text.text);
 }
 
 /* NULL: a handle of libcurl's own. */
@@ -478,46 +481,38 @@ static void peers_check(struct transport *t, uint64_t now)
 
 /* --- limits --------------------------------------------------------------- */
 
-static uint64_t limit_of(const struct http *h)
+/* Is a request over a limit? If so, `why` is the text. */
+static bool is_overdue(const struct http *h, uint64_t now, struct err *why)
 {
-	return h->has_head ? h->request.idle_ns : h->request.head_ns;
-}
+	uint64_t limit = h->has_head ? h->request.idle_ns : h->request.head_ns;
+	uint64_t total = now - h->started_ns;
+	uint64_t idle = h->has_head ? now - h->received_ns : total;
 
-static uint64_t waited_ns(const struct http *h, uint64_t now)
-{
-	return now - (h->has_head ? h->received_ns : h->started_ns);
-}
-
-static bool is_total_over(const struct http *h, uint64_t now)
-{
-	return h->request.total_ns != 0 && now - h->started_ns >= h->request.total_ns;
-}
-
-static struct http *overdue(const struct transport *t, uint64_t now)
-{
-	list_for_each_entry (h, &t->requests, struct http, link) {
-		if (!h->needs_access && !h->is_paused &&
-		    (is_total_over(h, now) ||
-		     (limit_of(h) != 0 && waited_ns(h, now) >= limit_of(h))))
-			return h;
-	}
-	return NULL;
-}
-
-static void expire(struct http *h, uint64_t now)
-{
-	bool has_head = h->has_head;
-	struct err text;
-
-	if (is_total_over(h, now))
-		(void)err_set(&text, 0, "incomplete after %.3g s",
-			      (double)(now - h->started_ns) / (double)NSEC_PER_SEC);
+	if (h->needs_access || h->is_paused)
+		return false;
+	if (h->request.total_ns != 0 && total >= h->request.total_ns)
+		(void)err_set(why, 0, "incomplete after %.3g s",
+			      (double)total / (double)NSEC_PER_SEC);
+	else if (limit != 0 && idle >= limit)
+		(void)err_set(why, 0, "%s for %.3g s", h->has_head ? "no data" : "no answer",
+			      (double)idle / (double)NSEC_PER_SEC);
 	else
-		(void)err_set(&text, 0, "%s for %.3g s", has_head ? "no data" : "no answer",
-			      (double)waited_ns(h, now) / (double)NSEC_PER_SEC);
-	finish(h, has_head ? HTTP_CUT : HTTP_UNREACHABLE, text.text);
-	if (!has_head)
-		transport_avoid(h->t, h->server);
+		return false;
+	return true;
+}
+
+/* End one request, and those that move to another server with it. False: none is overdue. */
+static bool expire(struct transport *t, uint64_t now)
+{
+	struct err why;
+
+	list_for_each_entry (h, &t->requests, struct http, link) {
+		if (!is_overdue(h, now, &why))
+			continue;
+		lose(h, why.text);
+		return true;
+	}
+	return false;
 }
 
 /*
@@ -547,11 +542,9 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 {
 	struct transport *t = arg;
 	uint64_t now = now_ns();
-	struct http *h;
 
-	/* expire() may end other requests of the list. */
-	while ((h = overdue(t, now)) != NULL)
-		expire(h, now);
+	while (expire(t, now))
+		;
 	if (is_http1(t))
 		unpark(t);
 	if (is_http2(t)) /* HTTP/1.1 allows no probe */
