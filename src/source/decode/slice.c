@@ -130,18 +130,12 @@ static const struct name *zone_name(const json_t *endpoint)
 static struct slice_place *place_decode(const json_t *endpoint, struct decode *d)
 {
 	const struct name *names[2][HINTS_MAX];
-	struct hints zones = { 0 };
-	struct hints nodes = { 0 };
-	const json_t *hints;
 	const struct name *node = name_decode(endpoint, "nodeName", d);
+	const json_t *hints = trail_enter(d, endpoint, "hints");
+	struct hints zones = hint_list_decode(hints, "forZones", names[0], d);
+	struct hints nodes = hint_list_decode(hints, "forNodes", names[1], d);
 
-	hints = trail_object(d, endpoint, "hints");
-	if (hints != NULL) {
-		trail_into(d);
-		zones = hint_list_decode(hints, "forZones", names[0], d);
-		nodes = hint_list_decode(hints, "forNodes", names[1], d);
-		trail_out(d);
-	}
+	trail_out(d);
 	return slice_place_make(node, zone_name(endpoint), zones, nodes);
 }
 

@@ -209,21 +209,16 @@ bool trail_bool(struct decode *d, const json_t *obj, const char *key, bool prese
 	return v != NULL ? json_is_true(v) : preset;
 }
 
-const json_t *trail_object(struct decode *d, const json_t *obj, const char *key)
+const json_t *trail_enter(struct decode *d, const json_t *obj, const char *key)
 {
 	const json_t *v = trail_field(d, obj, key);
 
-	if (v == NULL || tree_is(v, JSON_OBJECT))
-		return v;
-	reject_type(d, v, "an object");
-	return NULL;
-}
-
-const json_t *trail_enter(struct decode *d, const json_t *obj, const char *key)
-{
-	obj = trail_object(d, obj, key);
+	if (v != NULL && !tree_is(v, JSON_OBJECT)) {
+		reject_type(d, v, "an object");
+		return NULL;
+	}
 	trail_into(d);
-	return obj;
+	return v;
 }
 
 const json_t *trail_list(struct decode *d, const json_t *obj, const char *key, size_t max)

@@ -58,8 +58,7 @@ const char *trail_required(struct decode *d, const json_t *obj, const char *key)
 int64_t trail_int(struct decode *d, const json_t *obj, const char *key, int64_t min, int64_t max,
 		  int64_t preset);
 bool trail_bool(struct decode *d, const json_t *obj, const char *key, bool preset);
-const json_t *trail_object(struct decode *d, const json_t *obj, const char *key);
-/* trail_object(), then trail_into(). */
+/* An object; then trail_into(). */
 const json_t *trail_enter(struct decode *d, const json_t *obj, const char *key);
 /* -E2BIG: more than `max` elements. */
 const json_t *trail_list(struct decode *d, const json_t *obj, const char *key, size_t max);
