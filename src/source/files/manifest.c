@@ -372,13 +372,11 @@ static void list_forget(struct manifest_work *w)
 /* --- JSON ----------------------------------------------------------------- */
 
 /* 1: not JSON, and reported, unless it may be YAML. */
-static int piece_load(json_t **ret, struct json_piece *p, struct manifest *m, struct err *err)
+static int piece_load(json_t **ret, const struct json_piece *p, struct manifest *m, struct err *err)
 {
 	struct manifest_work *w = m->work;
 	json_error_t error;
 
-	if (w->is_sub)
-		p->line += w->doc.line - 1; /* lines count from the document's first one */
 	*ret = json_loadb(p->text, p->len,
 			  JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
 	if (*ret != NULL)
@@ -389,11 +387,10 @@ static int piece_load(json_t **ret, struct json_piece *p, struct manifest *m, st
 	return 1;
 }
 
-static int on_json_item(void *arg, const struct json_piece *piece, struct err *err)
+static int on_json_item(void *arg, const struct json_piece *p, struct err *err)
 {
 	struct manifest *m = arg;
 	struct manifest_work *w = m->work;
-	struct json_piece p = *piece;
 	json_t *v;
 	int r;
 
@@ -405,32 +402,31 @@ static int on_json_item(void *arg, const struct json_piece *piece, struct err *e
 			w->root_len = w->json.root.text.len;
 		}
 		/* The same text is another object in a list of another kind. */
-		if (unit_begin(m, w->is_list_known ? p.text : NULL, p.len, 1 + w->list_kind,
-			       p.line))
+		if (unit_begin(m, w->is_list_known ? p->text : NULL, p->len, 1 + w->list_kind,
+			       p->line))
 			return 0;
 	}
-	r = piece_load(&v, &p, m, err);
+	r = piece_load(&v, p, m, err);
 	if (r != 0)
 		return MIN(r, 0);
-	json_piece_set(w, &p);
-	item_add(m, v, p.len / 8, p.line);
+	json_piece_set(w, p);
+	item_add(m, v, p->len / 8, p->line);
 	json_piece_set(w, NULL);
 	return 0;
 }
 
-static int on_json_object(void *arg, const struct json_piece *piece, struct err *err)
+static int on_json_object(void *arg, const struct json_piece *p, struct err *err)
 {
 	struct manifest *m = arg;
 	struct manifest_work *w = m->work;
-	struct json_piece p = *piece;
 	json_t *v;
 	int r = 1;
 
-	if (w->is_sub || !unit_begin(m, w->pending.n == 0 ? p.text : NULL, p.len, 0, p.line))
-		r = piece_load(&v, &p, m, err);
+	if (w->is_sub || !unit_begin(m, w->pending.n == 0 ? p->text : NULL, p->len, 0, p->line))
+		r = piece_load(&v, p, m, err);
 	if (r == 0) {
-		json_piece_set(w, &p);
-		root_add(m, v, p.line);
+		json_piece_set(w, p);
+		root_add(m, v, p->line);
 		json_piece_set(w, NULL);
 		json_decref(v);
 	}
@@ -551,6 +547,7 @@ static bool json_instead(struct manifest *m)
 	unit_rollback(m);
 	list_forget(w);
 	jsonsplit_init(&split, &split_ops, m);
+	split.line = w->doc.line; /* lines are those of the file */
 	for (size_t i = 0; i < blank; i++)
 		split.line += text[i] == '\n';
 	w->is_sub = true;
