@@ -90,7 +90,7 @@ static int folder_read(struct reading *rd, const char *dir, struct err *err)
 		return r;
 	if (event_base_dispatch(rd->base) < 0 || !rd->is_ready)
 		return err_set(err, -EIO, "%s: the folder cannot be read", dir);
-	(void)files_problems(files, on_problem, NULL);
+	files_problems(files, on_problem, NULL);
 	return 0;
 }
 

@@ -67,7 +67,7 @@ static void manifests_describe(const struct source *s, struct serve_source_info 
 	str_printf(&text, "manifests in %s%s", s->dir, files_are_none(s->files) ? " (none)" : "");
 	info->text = text.text;
 	info->waiting_for = s->is_ready ? NULL : xstrdup("the folder's first reading");
-	(void)files_problems(s->files, problem_add, info);
+	files_problems(s->files, problem_add, info);
 }
 
 static void manifests_stats(const struct source *s,

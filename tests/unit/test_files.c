@@ -218,7 +218,7 @@ static void problems_text(struct str *ret, void *arg)
 {
 	struct world *w = arg;
 
-	(void)files_problems(w->files, on_problem, ret);
+	files_problems(w->files, on_problem, ret);
 	if (w->n_ready == 0)
 		str_puts(ret, " (not ready)");
 }

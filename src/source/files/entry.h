@@ -57,8 +57,6 @@ struct entry *entry_find_old(const struct state *s, const struct file *f, const 
 
 /* state_apply() must check the entries of this key. */
 void entry_key_changed(struct state *s, const struct key *k);
-void entry_shadow_set(struct state *s, struct entry *e, bool is_shadowed);
 
-/* "Service shop/cart", and its line in the file (0: no longer in the file). */
+/* "Service shop/cart" */
 void entry_title(struct str *ret, const struct entry *e);
-uint32_t entry_line(const struct entry *e);

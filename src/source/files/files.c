@@ -112,12 +112,6 @@ static struct file_stamp stamp_of(const struct stat *st)
 				    .ctime_ns = ns_of(&st->st_ctim) };
 }
 
-static bool stamps_are_equal(const struct file_stamp *a, const struct file_stamp *b)
-{
-	return a->dev == b->dev && a->ino == b->ino && a->size == b->size &&
-	       a->mtime_ns == b->mtime_ns && a->ctime_ns == b->ctime_ns;
-}
-
 /* Was it written less than `age_ns` ago, by the clock that file times come from? */
 static bool is_younger(const struct file_stamp *s, uint64_t age_ns)
 {
@@ -522,7 +516,7 @@ static void consider(struct files *fs, struct file *f, enum scan_why why)
 	}
 	stamp = stamp_of(&st);
 	if (why != SCAN_REQUESTED && f->is_read && f->failure == NULL && !f->is_racy &&
-	    stamps_are_equal(&stamp, &f->stamp))
+	    memcmp(&stamp, &f->stamp, sizeof(stamp)) == 0)
 		return;
 	if (why == SCAN_TIMER && fs->is_ready && is_younger(&stamp, YOUNG_NS)) {
 		fs->is_unsettled = true;
@@ -701,19 +695,12 @@ bool files_are_none(const struct files *fs)
 	return state_is_empty(fs->state);
 }
 
-size_t files_problems(const struct files *fs,
-		      void (*each)(void *arg, const struct files_problem *p), void *arg)
+void files_problems(const struct files *fs, void (*each)(void *arg, const struct files_problem *p),
+		    void *arg)
 {
-	size_t n = 0;
-
-	if (fs->failure != NULL) {
-		struct files_problem p = { fs->path, 0, true, fs->failure };
-
-		if (each != NULL)
-			each(arg, &p);
-		n++;
-	}
-	return n + state_problems(fs->state, each, arg);
+	if (fs->failure != NULL)
+		each(arg, &(struct files_problem){ fs->path, 0, true, fs->failure });
+	state_problems(fs->state, each, arg);
 }
 
 void files_stats(const struct files *fs, struct files_stats *ret)

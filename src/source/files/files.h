@@ -78,7 +78,7 @@ void files_read_again(struct files *f);
 bool files_are_complete(const struct files *f, struct str *why);
 /* Has the folder no manifest? */
 bool files_are_none(const struct files *f);
-/* Call `each` (or NULL) for the present problems, sorted by file and line. Returns their number. */
-size_t files_problems(const struct files *f, void (*each)(void *arg, const struct files_problem *p),
-		      void *arg);
+/* Call `each` for the present problems, sorted by file and line. */
+void files_problems(const struct files *f, void (*each)(void *arg, const struct files_problem *p),
+		    void *arg);
 void files_stats(const struct files *f, struct files_stats *ret);

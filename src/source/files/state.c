@@ -121,7 +121,7 @@ void state_file_failed(struct file *f, const char *why)
 
 /* --- entries ------------------------------------------------------------------ */
 
-uint32_t entry_line(const struct entry *e)
+static uint32_t entry_line(const struct entry *e)
 {
 	const struct file *f = e->file;
 
@@ -168,7 +168,7 @@ void entry_key_changed(struct state *s, const struct key *k)
 	*vec_push(&s->changed) = (struct key){ k->kind, name_ref(k->ns), name_ref(k->name) };
 }
 
-void entry_shadow_set(struct state *s, struct entry *e, bool is_shadowed)
+static void entry_shadow_set(struct state *s, struct entry *e, bool is_shadowed)
 {
 	if (is_shadowed == ((e->flags & ENTRY_SHADOWED) != 0))
 		return;
@@ -396,31 +396,25 @@ static void file_list(const struct state *s, const struct file *f, struct listin
 	}
 }
 
-size_t state_problems(const struct state *s, void (*each)(void *arg, const struct files_problem *p),
-		      void *arg)
+void state_problems(const struct state *s, void (*each)(void *arg, const struct files_problem *p),
+		    void *arg)
 {
-	size_t n_files;
-	AUTO(free) struct file **files = state_files(s, &n_files);
-	size_t n = 0;
+	size_t n;
+	AUTO(free) struct file **files = state_files(s, &n);
 
-	for (size_t i = 0; i < n_files; i++) {
+	for (size_t i = 0; i < n; i++) {
 		struct listing l = { 0 };
 
 		file_list(s, files[i], &l);
-		n += l.v.n;
 		vec_for_each (p, &l.v) {
-			struct files_problem out = { .file = files[i]->shown,
-						     .line = p->line == UINT32_MAX ? 0 : p->line,
-						     .is_error = p->is_error,
-						     .text = p->text };
+			uint32_t line = p->line == UINT32_MAX ? 0 : p->line;
 
-			if (each != NULL)
-				each(arg, &out);
+			each(arg, &(struct files_problem){ files[i]->shown, line, p->is_error,
+							   p->text });
 			free(p->text);
 		}
 		vec_fini(&l.v);
 	}
-	return n;
 }
 
 /* Does the unit have an object without a valid version in any file? */

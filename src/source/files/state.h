@@ -39,6 +39,7 @@ struct file_stamp {
 	int64_t mtime_ns;
 	int64_t ctime_ns;
 };
+_Static_assert(sizeof(struct file_stamp) == 40, "compared as raw bytes");
 
 /* Index of a unit by its hash. */
 struct file_unit_ref {
@@ -105,6 +106,6 @@ bool state_is_empty(const struct state *s); /* no files */
 /* True: the model has changed. */
 bool state_apply(struct state *s, uint64_t at_ns);
 
-size_t state_problems(const struct state *s, void (*each)(void *arg, const struct files_problem *p),
-		      void *arg);
+void state_problems(const struct state *s, void (*each)(void *arg, const struct files_problem *p),
+		    void *arg);
 void state_stats(const struct state *s, struct files_stats *ret);
