@@ -33,7 +33,6 @@ struct transport {
 	struct event *resume;   /* paused requests */
 	struct event *start;    /* requests without credentials yet */
 	uint64_t spent_ns;      /* for bodies in this turn */
-	bool is_cut;            /* a transfer failed in this collect() */
 	struct list requests;   /* running */
 	struct list finished;
 	struct list peers; /* of struct peer */
@@ -59,7 +58,6 @@ struct http {
 	bool is_body_full; /* BODY_MAX reached, rest not read */
 	uint64_t started_ns;
 	uint64_t received_ns;
-	int stopped; /* error of an operation of the caller; 0: none */
 	char errbuf[CURL_ERROR_SIZE];
 	struct str body;
 	char *content_type;
@@ -96,7 +94,6 @@ static void finish(struct http *h, enum http_outcome outcome, const char *why)
 	list_del(&h->link);
 	list_add_tail(&h->t->finished, &h->link);
 	h->result.outcome = outcome;
-	h->result.code = h->stopped;
 	(void)err_set(&h->why, 0, "%s", why);
 	event_active(h->t->deferred, EV_TIMEOUT, 0);
 }
@@ -190,7 +187,7 @@ static void answer_begin(struct http *h)
 	if (is_http1(h->t))
 		event_active(h->t->tick, EV_TIMEOUT, 0); /* for unpark() */
 	if (status == 200 && h->request.ops->head != NULL)
-		h->stopped = h->request.ops->head(h->request.arg, type, &h->why);
+		h->result.code = h->request.ops->head(h->request.arg, type, &h->why);
 }
 
 /* One header line; the empty line ends the head. 1xx answers precede the final answer. */
@@ -206,7 +203,7 @@ static size_t on_header(char *data, size_t size, size_t n, void *arg)
 	(void)curl_easy_getinfo(h->handle.easy, CURLINFO_RESPONSE_CODE, &status);
 	if (status >= 200)
 		answer_begin(h);
-	return h->stopped < 0 ? 0 : len;
+	return h->result.code < 0 ? 0 : len;
 }
 
 static size_t on_body(char *data, size_t size, size_t n, void *arg)
@@ -217,7 +214,7 @@ static size_t on_body(char *data, size_t size, size_t n, void *arg)
 	h->received_ns = now_ns();
 	if (!h->has_head)
 		answer_begin(h);
-	if (h->stopped < 0)
+	if (h->result.code < 0)
 		return 0;
 	if (h->result.status != 200 || h->request.ops->data == NULL) {
 		h->is_body_full = len > BODY_MAX - h->body.len;
@@ -229,9 +226,9 @@ static size_t on_body(char *data, size_t size, size_t n, void *arg)
 		event_after(h->t->resume, 0);
 		return CURL_WRITEFUNC_PAUSE; /* libcurl keeps the bytes and stops reading */
 	}
-	h->stopped = h->request.ops->data(h->request.arg, data, len, &h->why);
+	h->result.code = h->request.ops->data(h->request.arg, data, len, &h->why);
 	h->t->spent_ns += now_ns() - h->received_ns;
-	return h->stopped < 0 ? 0 : len;
+	return h->result.code < 0 ? 0 : len;
 }
 
 /* libcurl's message may quote a proxy URL from the environment with its password. */
@@ -246,7 +243,7 @@ static void transfer_done(struct http *h, CURLcode code)
 {
 	struct err text;
 
-	if (h->stopped < 0) {
+	if (h->result.code < 0) {
 		text = h->why;
 		finish(h, HTTP_STOPPED, text.text);
 		return;
@@ -269,8 +266,10 @@ static struct http *request_of(CURL *easy)
 	return (struct http *)(void *)h;
 }
 
-static void collect_done(struct transport *t)
+/* True: a transfer has failed. */
+static bool collect_done(struct transport *t)
 {
+	bool is_failed = false;
 	CURLMsg *m;
 	int left;
 
@@ -279,9 +278,10 @@ static void collect_done(struct transport *t)
 
 		if (m->msg != CURLMSG_DONE)
 			continue;
-		t->is_cut |= code != CURLE_OK;
+		is_failed |= code != CURLE_OK;
 		transfer_done(request_of(m->easy_handle), code);
 	}
+	return is_failed;
 }
 
 /*
@@ -293,15 +293,13 @@ static void collect(struct transport *t)
 	AUTO(vec_fini) VEC(int) fds = { 0 };
 	int running;
 
-	t->is_cut = false;
-	collect_done(t);
-	if (!t->is_cut)
+	if (!collect_done(t))
 		return;
 	list_for_each (n, &t->peers)
 		*vec_push(&fds) = list_entry(n, struct peer, link)->fd;
 	vec_for_each (fd, &fds)
 		(void)curl_multi_socket_action(t->multi, *fd, CURL_CSELECT_IN, &running);
-	collect_done(t);
+	(void)collect_done(t);
 }
 
 /* --- libcurl's events ----------------------------------------------------- */

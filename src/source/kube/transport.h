@@ -53,7 +53,7 @@ enum http_outcome {
 /* Texts are borrowed for the call. */
 struct http_result {
 	enum http_outcome outcome;
-	int code;                 /* HTTP_STOPPED: what the operation returned */
+	int code;                 /* HTTP_STOPPED: what the operation returned; else 0 */
 	int status;               /* 0: none */
 	size_t server;            /* for transport_avoid() */
 	uint64_t retry_after_s;   /* Retry-After, at most RETRY_AFTER_MAX_S; 0: none */
