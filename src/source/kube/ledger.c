@@ -131,33 +131,28 @@ void ledger_unreadable(struct ledger *l, const json_t *identity, const char *why
 
 /* The first skipped entry of an object, and the number of skipped entries. */
 struct notes {
-	char first[ERR_TEXT_MAX];
+	struct err first;
 	size_t n;
 };
 
 static void on_note(void *arg, const struct decode *d, const char *text)
 {
 	struct notes *notes = arg;
-	struct err e;
 
-	if (notes->n++ > 0)
-		return;
-	(void)err_set(&e, 0, "%s", text);
-	memcpy(notes->first, e.text, sizeof(notes->first));
+	if (notes->n++ == 0)
+		(void)err_set(&notes->first, 0, "%s", text);
 }
 
 static void notes_put(struct ledger *l, struct ledger_key *k, const struct notes *notes)
 {
-	struct err text;
+	struct err text = notes->first;
 
 	if (notes->n == 0) {
 		remark_drop(l, k);
 		return;
 	}
 	if (notes->n > 1)
-		(void)err_set(&text, 0, "%s (and %zu more)", notes->first, notes->n - 1);
-	else
-		(void)err_set(&text, 0, "%s", notes->first);
+		(void)err_set(&text, 0, "%s (and %zu more)", notes->first.text, notes->n - 1);
 	remark_put(l, k, false, text.text);
 }
 
