@@ -66,17 +66,12 @@ static void take(struct cut *c, size_t n)
  */
 static bool find_end(struct cut *c, size_t *ret)
 {
-	for (;;) {
-		const char *at = NULL;
+	for (; c->len - c->scanned >= MARK_LEN; c->scanned++) {
+		const char *at = memmem(c->buf + c->scanned, c->len - c->scanned, MARK, MARK_LEN);
 		size_t after;
 
-		if (c->len - c->scanned >= MARK_LEN)
-			at = memmem(c->buf + c->scanned, c->len - c->scanned, MARK, MARK_LEN);
-
-		if (at == NULL) {
-			/* The last bytes may be the beginning of a mark. */
-			if (c->len - c->scanned > MARK_LEN)
-				c->scanned = c->len - MARK_LEN;
+		if (at == NULL) { /* the last bytes may be the beginning of a mark */
+			c->scanned = c->len - MARK_LEN;
 			break;
 		}
 		c->scanned = (size_t)(at - c->buf);
@@ -87,12 +82,9 @@ static bool find_end(struct cut *c, size_t *ret)
 			*ret = c->scanned + 1;
 			return true;
 		}
-		c->scanned++;
 	}
-	if (!c->is_eof)
-		return false;
 	*ret = c->len;
-	return true;
+	return c->is_eof;
 }
 
 int cut_peek(struct cut *c, char *ret, struct err *err)
