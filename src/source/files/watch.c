@@ -34,8 +34,7 @@
 /* A role of another watch than that of the folder. */
 struct row {
 	int wd;
-	char *name; /* of a part of the path, in that folder; NULL: target of a link in the folder
-		     */
+	char *name; /* of a part of the path, in that folder; "": target of a link in the folder */
 	uint32_t pass; /* the last one in which it was needed */
 };
 
@@ -113,16 +112,13 @@ static int wd_add(struct watch *w, const char *path, uint32_t events)
 /* `name` as in struct row. */
 static void row_keep(struct watch *w, int wd, const char *name)
 {
-	struct row *row = vec_find(
-		&w->rows, r,
-		r->wd == wd && (name == NULL ? r->name == NULL
-					     : r->name != NULL && strcmp(r->name, name) == 0));
+	struct row *row = vec_find(&w->rows, r, r->wd == wd && strcmp(r->name, name) == 0);
 
 	if (row == NULL) {
 		row = vec_push(&w->rows);
-		*row = (struct row){ .wd = wd, .name = name != NULL ? xstrdup(name) : NULL };
+		*row = (struct row){ .wd = wd, .name = xstrdup(name) };
 	}
-	row->pass = w->pass[name == NULL];
+	row->pass = w->pass[name[0] == '\0'];
 }
 
 static bool wd_is_used(const struct watch *w, int wd)
@@ -141,7 +137,7 @@ static void rows_sweep(struct watch *w, bool is_link)
 	for (size_t i = 0; i < w->rows.n; i++) {
 		struct row r = w->rows.v[i];
 
-		if ((r.name == NULL) != is_link || r.pass == w->pass[is_link]) {
+		if ((r.name[0] == '\0') != is_link || r.pass == w->pass[is_link]) {
 			w->rows.v[n++] = r;
 			continue;
 		}
@@ -338,7 +334,7 @@ void watch_link(struct watch *w, const char *name)
 	str_printf(&path, "%s/%s", w->path, name);
 	wd = wd_add(w, path.text, LINK_EVENTS);
 	if (wd >= 0)
-		row_keep(w, wd, NULL);
+		row_keep(w, wd, "");
 }
 
 void watch_links_end(struct watch *w)
@@ -390,7 +386,7 @@ static void on_event(struct watch *w, const struct inotify_event *ev)
 	vec_for_each (r, &w->rows) {
 		if (r->wd != ev->wd)
 			continue;
-		if (r->name == NULL)
+		if (r->name[0] == '\0')
 			w->is_all = true;
 		else if (ev->len == 0 || strcmp(r->name, ev->name) == 0)
 			w->is_moved = true;
