@@ -316,7 +316,6 @@ static int plugin_run(struct access *a, struct err *err)
 {
 	const struct kube_exec *x = a->where->exec;
 	struct process_config config = {
-		.path = x->command,
 		.timeout_ns = a->plugin_timeout_ns,
 		.output_max = PLUGIN_OUTPUT_MAX,
 		.done = on_plugin,

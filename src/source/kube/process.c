@@ -193,7 +193,7 @@ static int spawn(struct process *p, int out, struct err *err)
 	if (r == 0 && cloexec_from(3) == -1) /* descriptors that vipd inherited */
 		r = errno;
 	if (r == 0)
-		r = posix_spawnp(&p->pid, p->config.path, &files, &attr, p->config.argv,
+		r = posix_spawnp(&p->pid, p->config.argv[0], &files, &attr, p->config.argv,
 				 p->config.envp);
 	(void)posix_spawn_file_actions_destroy(&files);
 	(void)posix_spawnattr_destroy(&attr);

@@ -16,8 +16,7 @@
 struct process;
 
 struct process_config {
-	const char *path; /* with a slash: a path; else searched in PATH */
-	char *const *argv;
+	char *const *argv; /* the first one, without a slash, is searched in PATH */
 	char *const *envp;
 	uint64_t timeout_ns;
 	size_t output_max;
