@@ -164,23 +164,20 @@ static void way_add(struct watch *w, const char *at, const char *name)
 	row_keep(w, wd, name);
 }
 
-/* Replace `ahead`, the unresolved rest of the path, by the link's target and `rest`. */
-static int link_follow(struct watch *w, struct str *at, size_t at_len, struct str *ahead,
-		       const char *rest)
+/* `at` is a link, in the folder of its first `at_len` bytes: put the target in front of `ahead`. */
+static int link_follow(struct watch *w, struct str *at, size_t at_len, struct str *ahead)
 {
+	ssize_t n = readlink(at->text, w->buf, sizeof(w->buf));
 	struct str next = { 0 };
-	ssize_t n;
 
-	n = readlink(str_text(at), w->buf, sizeof(w->buf) - 1);
 	if (n < 0)
 		return -errno;
-	w->buf[n] = '\0';
-	str_printf(&next, "%s/%s", w->buf, rest);
+	str_printf(&next, "%.*s/%s", (int)n, w->buf, ahead->text);
 	str_fini(ahead);
 	*ahead = next;
 	at->len = w->buf[0] == '/' ? 0 : at_len;
 	at->text[at->len] = '\0';
-	return 0;
+	return 1;
 }
 
 /*
@@ -193,9 +190,7 @@ static int way_step(struct watch *w, struct str *at, struct str *ahead, int *lin
 	size_t len = strcspn(part, "/");
 	size_t at_len = at->len;
 	char name[NAME_MAX + 1];
-	AUTO(free) char *rest = NULL;
 	struct stat st;
-	int r = 0;
 
 	if (len == 0)
 		return 0;
@@ -203,19 +198,18 @@ static int way_step(struct watch *w, struct str *at, struct str *ahead, int *lin
 		return -ENAMETOOLONG;
 	memcpy(name, part, len);
 	name[len] = '\0';
-	rest = xstrdup(part + len);
+	ahead->len = strlen(part + len);
+	memmove(ahead->text, part + len, ahead->len + 1);
 	if (strcmp(name, ".") != 0 && strcmp(name, "..") != 0)
 		way_add(w, at->len > 0 ? at->text : "/", name);
 	str_printf(at, "/%s", name);
-	if (lstat(at->text, &st) == -1) {
-		r = -errno;
-	} else if (S_ISLNK(st.st_mode)) {
-		r = ++*links > LINKS_MAX ? -ELOOP : link_follow(w, at, at_len, ahead, rest);
-	} else {
-		str_clear(ahead);
-		str_puts(ahead, rest);
-	}
-	return r < 0 ? r : 1;
+	if (lstat(at->text, &st) == -1)
+		return -errno;
+	if (!S_ISLNK(st.st_mode))
+		return 1;
+	if (++*links > LINKS_MAX)
+		return -ELOOP;
+	return link_follow(w, at, at_len, ahead);
 }
 
 static int way_resolve(struct watch *w, struct str *at)
