@@ -18,12 +18,6 @@
 #define CHILDREN_MAX 256 /* descendants killed with the program */
 #define REAP_MS 1000
 
-struct pids { /* as VEC() */
-	pid_t *v;
-	size_t n;
-	size_t cap;
-};
-
 struct process {
 	struct process_config config;
 	struct event *output_ready;
@@ -49,36 +43,30 @@ static void process_free(struct process *p)
 	free(p);
 }
 
-/* Append the children of `pid`, of all its threads. */
-static void children_add(struct pids *ret, pid_t pid)
-{
-	char path[64];
-	glob_t tasks;
-
-	(void)snprintf(path, sizeof(path), "/proc/%d/task/*/children", (int)pid);
-	if (glob(path, GLOB_NOSORT, NULL, &tasks) != 0)
-		return;
-	for (size_t i = 0; i < tasks.gl_pathc; i++) {
-		AUTO(fclose) FILE *f = fopen(tasks.gl_pathv[i], "re");
-		int child;
-
-		while (f != NULL && ret->n < CHILDREN_MAX && fscanf(f, "%d", &child) == 1)
-			*vec_push(ret) = child;
-	}
-	globfree(&tasks);
-}
-
 /*
  * Kill the program, its process group and its descendants, which may have left the group. Collect
  * the descendants first: children of a killed process get another parent.
  */
 static void kill_all(const struct process *p)
 {
-	AUTO(vec_fini) struct pids pids = { 0 };
+	AUTO(vec_fini) VEC(pid_t) pids = { 0 };
 
 	*vec_push(&pids) = p->pid;
-	for (size_t i = 0; i < pids.n; i++)
-		children_add(&pids, pids.v[i]);
+	for (size_t i = 0; i < pids.n; i++) {
+		char path[64];
+		glob_t tasks = { 0 };
+
+		(void)snprintf(path, sizeof(path), "/proc/%d/task/*/children", (int)pids.v[i]);
+		(void)glob(path, GLOB_NOSORT, NULL, &tasks);
+		for (size_t k = 0; k < tasks.gl_pathc; k++) {
+			AUTO(fclose) FILE *f = fopen(tasks.gl_pathv[k], "re");
+			int child;
+
+			while (f != NULL && pids.n < CHILDREN_MAX && fscanf(f, "%d", &child) == 1)
+				*vec_push(&pids) = child;
+		}
+		globfree(&tasks);
+	}
 	(void)kill(-p->pid, SIGKILL);
 	vec_for_each (pid, &pids)
 		(void)kill(*pid, SIGKILL);
