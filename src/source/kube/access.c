@@ -31,10 +31,7 @@ struct plugin {
 
 struct access {
 	struct event_base *base;
-	char *path; /* of the kubeconfig; NULL: none */
-	char *master;
-	char *account_dir;
-	uint64_t plugin_timeout_ns;
+	const struct kube_config *config;
 	struct kubeconfig *where;
 	struct textfile kubeconfig; /* to detect changes */
 	struct plugin plugin;
@@ -78,6 +75,12 @@ static void plugin_discard(struct plugin *p)
 	p->not_before_ns = 0;
 }
 
+static int where_open(struct kubeconfig **ret, const struct access *a, struct err *err)
+{
+	return kubeconfig_open(ret, a->config->kubeconfig, a->config->master,
+			       a->config->account_dir, err);
+}
+
 /* Load a changed kubeconfig and discard all that depends on the previous one. */
 static void kubeconfig_check(struct access *a)
 {
@@ -91,13 +94,13 @@ static void kubeconfig_check(struct access *a)
 	if (r == 0)
 		return;
 	if (r > 0)
-		r = kubeconfig_open(&fresh, a->path, a->master, a->account_dir, &err);
+		r = where_open(&fresh, a, &err);
 	if (r < 0) {
 		str_clear(&a->kubeconfig.text); /* read it again at the next request */
 		warn_once(a, err.text);
 		return;
 	}
-	log_notice(LOG_AREA_SOURCE, "api: kubeconfig %s: changed; loaded", a->path);
+	log_notice(LOG_AREA_SOURCE, "api: kubeconfig %s: changed; loaded", a->kubeconfig.path);
 	kubeconfig_close(a->where);
 	a->where = TAKE(fresh);
 	process_close(TAKE(a->plugin.process));
@@ -316,7 +319,7 @@ static int plugin_run(struct access *a, struct err *err)
 {
 	const struct kube_exec *x = a->where->exec;
 	struct process_config config = {
-		.timeout_ns = a->plugin_timeout_ns,
+		.timeout_ns = a->config->timing.plugin_ns,
 		.output_max = PLUGIN_OUTPUT_MAX,
 		.done = on_plugin,
 		.arg = a,
@@ -406,11 +409,6 @@ const struct kubeconfig *access_where(const struct access *a)
 
 /* --- life ----------------------------------------------------------------- */
 
-static char *dup_nonempty(const char *text)
-{
-	return text != NULL && text[0] != '\0' ? xstrdup(text) : NULL;
-}
-
 int access_open(struct access **ret, struct event_base *base, const struct kube_config *config,
 		struct err *err)
 {
@@ -418,19 +416,16 @@ int access_open(struct access **ret, struct event_base *base, const struct kube_
 	int r;
 
 	a->base = base;
-	a->path = dup_nonempty(config->kubeconfig);
-	a->master = dup_nonempty(config->master);
-	a->account_dir = dup_nonempty(config->account_dir);
-	a->plugin_timeout_ns = config->timing.plugin_ns;
-	if (a->path != NULL)
-		a->kubeconfig.path = xstrdup(a->path);
-	if (a->path != NULL) /* first: a change before it is opened is found later */
+	a->config = config;
+	if (config->kubeconfig != NULL && config->kubeconfig[0] != '\0') {
+		a->kubeconfig.path = xstrdup(config->kubeconfig);
+		/* First: a change before it is opened is found later. */
 		(void)!textfile_check(&a->kubeconfig, KUBECONFIG_MAX, NULL);
-	r = kubeconfig_open(&a->where, a->path, a->master, a->account_dir, err);
-	if (r < 0)
-		return r;
-	*ret = TAKE(a);
-	return 0;
+	}
+	r = where_open(&a->where, a, err);
+	if (r == 0)
+		*ret = TAKE(a);
+	return r;
 }
 
 void access_close(struct access *a)
@@ -443,8 +438,5 @@ void access_close(struct access *a)
 	textfile_fini(&a->kubeconfig);
 	str_fini(&a->authorization);
 	free(a->logged);
-	free(a->path);
-	free(a->master);
-	free(a->account_dir);
 	free(a);
 }

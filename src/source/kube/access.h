@@ -29,7 +29,7 @@ struct access_grant {
 	const char *key;
 };
 
-/* Copies what it needs of `config`. */
+/* `config` is borrowed. */
 MUST_USE int access_open(struct access **ret, struct event_base *base,
 			 const struct kube_config *config, struct err *err);
 void access_close(struct access *a);

@@ -31,7 +31,7 @@ enum which {
 
 struct kube {
 	struct model *model;
-	struct kube_timing timing;
+	const struct kube_timing *timing;
 	bool was_node_known; /* at some time: then the last copy counts */
 	struct kube_callbacks callbacks;
 	struct access *access;
@@ -149,7 +149,7 @@ static void on_listed(void *arg)
 	if (is_all)
 		open_gate(k);
 	else if (!event_pending(k->gate, EV_TIMEOUT, NULL))
-		event_after(k->gate, k->timing.others_ns);
+		event_after(k->gate, k->timing->others_ns);
 }
 
 /* IN-11: one pause, not one for each kind, after the server was away. */
@@ -223,7 +223,7 @@ static void reflectors_open(struct kube *k, struct event_base *base, struct mode
 		.transport = k->transport,
 		.access = k->access,
 		.model = m,
-		.timing = &k->timing,
+		.timing = k->timing,
 		.is_json_only = json_only,
 		.admit = on_admit,
 		.answered = on_answered,
@@ -248,7 +248,7 @@ int kube_open(struct kube **ret, struct event_base *base, struct model *m,
 	int r;
 
 	k->model = m;
-	k->timing = config->timing;
+	k->timing = &config->timing;
 	k->callbacks = *callbacks;
 	k->qps = config->qps != 0 ? config->qps : QPS_DEFAULT;
 	k->burst = (uint64_t)(config->burst != 0 ? config->burst : BURST_DEFAULT);
@@ -257,16 +257,16 @@ int kube_open(struct kube **ret, struct event_base *base, struct model *m,
 	if (r == 0)
 		r = access_open(&k->access, base, config, err);
 	if (r == 0)
-		r = transport_open(&k->transport, base, k->access, &k->timing, err);
+		r = transport_open(&k->transport, base, k->access, k->timing, err);
 	if (r < 0)
 		return err_wrap(err, r, "API server");
 	reflectors_open(k, base, m, json_only);
-	if (k->timing.events_ns != 0)
+	if (k->timing->events_ns != 0)
 		events_open(&k->events,
 			    &(struct events_config){ .base = base,
 						     .transport = k->transport,
 						     .node = name_text(m->config.node_name),
-						     .timing = &k->timing,
+						     .timing = k->timing,
 						     .collect = on_collect,
 						     .arg = k });
 	*ret = TAKE(k);

@@ -88,7 +88,8 @@ struct kube_callbacks {
 };
 
 /*
- * Fill the configured model `m`. Its node_name selects the Node to watch (none: no Node).
+ * Fill the configured model `m`. Its node_name selects the Node to watch (none: no Node). `config`
+ * is borrowed until kube_close().
  * -EINVAL, -ENOENT: invalid configuration; `err` names file and field.
  */
 MUST_USE int kube_open(struct kube **ret, struct event_base *base, struct model *m,
