@@ -304,6 +304,7 @@ static void collect(struct transport *t)
 
 /* --- libcurl's events ----------------------------------------------------- */
 
+/* Of a socket, or libcurl's timer: its event has no descriptor, which is CURL_SOCKET_TIMEOUT. */
 static void on_ready(evutil_socket_t fd, short what, void *arg)
 {
 	struct transport *t = arg;
@@ -313,16 +314,6 @@ static void on_ready(evutil_socket_t fd, short what, void *arg)
 
 	t->spent_ns = 0;
 	(void)curl_multi_socket_action(t->multi, fd, mask, &running);
-	collect(t);
-}
-
-static void on_timer(evutil_socket_t fd, short what, void *arg)
-{
-	struct transport *t = arg;
-	int running;
-
-	t->spent_ns = 0;
-	(void)curl_multi_socket_action(t->multi, CURL_SOCKET_TIMEOUT, 0, &running);
 	collect(t);
 }
 
@@ -686,7 +677,7 @@ int transport_open(struct transport **ret, struct event_base *base, struct acces
 	list_init(&t->requests);
 	list_init(&t->finished);
 	list_init(&t->peers);
-	t->timer = xtimer_new(base, on_timer, t);
+	t->timer = xtimer_new(base, on_ready, t);
 	t->tick = xtimer_new(base, on_tick, t);
 	t->deferred = xtimer_new(base, on_deferred, t);
 	t->resume = xtimer_new(base, on_resume, t);
