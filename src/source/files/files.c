@@ -128,13 +128,6 @@ static void event_note(struct files *fs)
 		fs->event_ns = now_ns();
 }
 
-static void queue(struct files *fs, struct file *f)
-{
-	event_note(fs);
-	if (!list_is_linked(&f->dirty))
-		list_add_tail(&fs->dirty, &f->dirty);
-}
-
 static void reading_stop(struct files *fs)
 {
 	manifest_close(TAKE(fs->manifest));
@@ -144,20 +137,24 @@ static void reading_stop(struct files *fs)
 	fs->file = NULL;
 }
 
-static void drop(struct files *fs, struct file *f)
+/* There was an event of `f`: discard a reading in progress. */
+static void reading_discard(struct files *fs, const struct file *f)
 {
 	event_note(fs);
 	if (fs->file == f)
 		reading_stop(fs);
+}
+
+static void drop(struct files *fs, struct file *f)
+{
+	reading_discard(fs, f);
 	state_file_gone(fs->state, f);
 }
 
 /* `f` is missing. Versions of its objects in other files count from now on. */
 static void mark_missing(struct files *fs, struct file *f)
 {
-	event_note(fs);
-	if (fs->file == f)
-		reading_stop(fs);
+	reading_discard(fs, f);
 	f->missing_ns = now_ns();
 	list_move_tail(&fs->missing, &f->missing);
 	state_file_recheck(fs->state, f);
@@ -201,12 +198,12 @@ static void missing_drop(struct files *fs)
 	}
 }
 
-/* There may be a new version of `f`: discard a reading in progress. */
+/* There may be a new version of `f`. */
 static void refresh(struct files *fs, struct file *f)
 {
-	if (fs->file == f)
-		reading_stop(fs);
-	queue(fs, f);
+	reading_discard(fs, f);
+	if (!list_is_linked(&f->dirty))
+		list_add_tail(&fs->dirty, &f->dirty);
 }
 
 /* --- reading ----------------------------------------------------------------------- */
