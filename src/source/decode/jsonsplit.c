@@ -102,7 +102,7 @@ static int open_bracket(struct jsonsplit *s, char c, struct err *err)
 	int r;
 
 	if (s->depth == JSON_DEPTH_MAX)
-		return err_set(err, -E2BIG, "nested deeper than %d levels", JSON_DEPTH_MAX);
+		return err_set(err, -EBADMSG, "nested deeper than %d levels", JSON_DEPTH_MAX);
 	r = cost_add(s, c == '[' ? 2 : 4, err);
 	if (r < 0)
 		return r;
@@ -124,10 +124,10 @@ static int close_bracket(struct jsonsplit *s, char c, struct err *err)
 	bool is_list;
 
 	if (s->depth == 0)
-		return err_set(err, -EINVAL, "'%c' without an opening bracket", c);
+		return err_set(err, -EBADMSG, "'%c' without an opening bracket", c);
 	is_list = s->is_list >> (s->depth - 1) & 1;
 	if (is_list != (c == ']'))
-		return err_set(err, -EINVAL, "'%c' instead of '%c'", c, is_list ? ']' : '}');
+		return err_set(err, -EBADMSG, "'%c' instead of '%c'", c, is_list ? ']' : '}');
 	s->depth--;
 	return 0;
 }
@@ -155,7 +155,7 @@ static bool is_forbidden(char c)
 
 static int forbidden(char c, struct err *err)
 {
-	return err_set(err, -EINVAL, "not JSON: byte 0x%02x", (unsigned char)c);
+	return err_set(err, -EBADMSG, "not JSON: byte 0x%02x", (unsigned char)c);
 }
 
 /* Inside quotes: consume up to and including the closing quote. */
@@ -190,7 +190,7 @@ static int feed_between(struct jsonsplit *s, char c, size_t *used, struct err *e
 	if (is_space(c))
 		return 0;
 	if (c != '{')
-		return err_set(err, -EINVAL, "'%c' instead of an object",
+		return err_set(err, -EBADMSG, "'%c' instead of an object",
 			       c > ' ' && c < 0x7f ? c : '?');
 	part_begin(s, JSONSPLIT_ROOT);
 	return 0;
@@ -278,7 +278,7 @@ int jsonsplit_feed(struct jsonsplit *s, const char *data, size_t len, struct err
 	int r;
 
 	if (s->state == JSONSPLIT_FAILED)
-		return err_set(err, -EINVAL, "malformed stream");
+		return err_set(err, -EBADMSG, "malformed stream");
 	for (; len > 0; data += used, len -= used) {
 		bool was_text = s->is_text;
 
@@ -296,11 +296,11 @@ int jsonsplit_feed(struct jsonsplit *s, const char *data, size_t len, struct err
 int jsonsplit_end(struct jsonsplit *s, struct err *err)
 {
 	if (s->state == JSONSPLIT_FAILED)
-		return err_set(err, -EINVAL, "malformed stream");
+		return err_set(err, -EBADMSG, "malformed stream");
 	if (s->state == JSONSPLIT_BETWEEN)
 		return 0;
 	s->state = JSONSPLIT_FAILED;
-	return err_set(err, -EINVAL, "ends inside the object of line %u", s->root.line);
+	return err_set(err, -EBADMSG, "ends inside the object of line %u", s->root.line);
 }
 
 json_t *jsonsplit_root(const struct jsonsplit *s, json_error_t *why)

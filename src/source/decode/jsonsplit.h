@@ -80,11 +80,11 @@ struct jsonsplit {
 void jsonsplit_init(struct jsonsplit *s, const struct jsonsplit_ops *ops, void *arg);
 void jsonsplit_fini(struct jsonsplit *s);
 /*
- * 0, or the result of an operation; -EINVAL: brackets do not match; -E2BIG: a piece over the
- * limits. After an error s->line is its line, and every call fails.
+ * 0, or the result of an operation; -EBADMSG: brackets do not match, or are nested too deep;
+ * -E2BIG: a piece over the other limits. After an error s->line is its line, and every call fails.
  */
 MUST_USE int jsonsplit_feed(struct jsonsplit *s, const char *data, size_t len, struct err *err);
-/* -EINVAL: the last object is incomplete. */
+/* -EBADMSG: the last object is incomplete. */
 MUST_USE int jsonsplit_end(struct jsonsplit *s, struct err *err);
 /* During item(): the list's object so far. A new reference, or NULL: not JSON. */
 json_t *jsonsplit_root(const struct jsonsplit *s, json_error_t *why);

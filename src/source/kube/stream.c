@@ -372,17 +372,11 @@ void stream_close(struct stream *s)
 	free(s);
 }
 
-/* jsonsplit returns -EINVAL and -E2BIG for malformed input. */
-static int as_bad_message(int r)
-{
-	return r == -EINVAL || r == -E2BIG ? -EBADMSG : r;
-}
-
 int stream_feed(struct stream *s, const void *data, size_t len, struct err *err)
 {
 	if (s->c.encoding == STREAM_PROTOBUF)
 		return protosplit_feed(&s->proto, data, len, err);
-	return as_bad_message(jsonsplit_feed(&s->json, data, len, err));
+	return jsonsplit_feed(&s->json, data, len, err);
 }
 
 int stream_end(struct stream *s, struct stream_list *ret, struct err *err)
@@ -392,7 +386,7 @@ int stream_end(struct stream *s, struct stream_list *ret, struct err *err)
 	if (s->c.encoding == STREAM_PROTOBUF)
 		r = protosplit_end(&s->proto, err);
 	else
-		r = as_bad_message(jsonsplit_end(&s->json, err));
+		r = jsonsplit_end(&s->json, err);
 	if (r == 0 && s->c.mode == STREAM_LIST && s->c.encoding == STREAM_JSON && !s->is_list_over)
 		r = err_set(err, -EBADMSG, "empty answer");
 	if (r < 0 || s->c.mode != STREAM_LIST)
