@@ -97,6 +97,23 @@ static void part_begin(struct jsonsplit *s, enum jsonsplit_state state)
 
 /* --- brackets ------------------------------------------------------------- */
 
+/* Is the last byte of the root the bracket of the list "items"? */
+static bool is_items(const struct jsonsplit *s)
+{
+	static const char key[] = "\"items\"";
+	const size_t len = sizeof(key) - 1;
+	const char *text = s->root.text.text;
+	size_t n = s->root.text.len - 1;
+
+	while (n > 0 && is_space(text[n - 1]))
+		n--;
+	if (n == 0 || text[--n] != ':')
+		return false;
+	while (n > 0 && is_space(text[n - 1]))
+		n--;
+	return n > len && memcmp(text + n - len, key, len) == 0 && text[n - len - 1] != '\\';
+}
+
 static int open_bracket(struct jsonsplit *s, char c, struct err *err)
 {
 	int r;
@@ -111,11 +128,9 @@ static int open_bracket(struct jsonsplit *s, char c, struct err *err)
 	else
 		s->is_list &= ~(UINT64_C(1) << s->depth);
 	s->depth++;
-	if (s->depth == 1)
-		s->needs_key = true;
-	if (s->state == JSONSPLIT_ROOT && s->depth == 2 && c == '[' && s->is_items)
+	if (s->state == JSONSPLIT_ROOT && s->depth == 2 && c == '[' && !s->is_too_big &&
+	    is_items(s))
 		s->state = JSONSPLIT_ITEMS;
-	s->is_items = false;
 	return 0;
 }
 
@@ -130,16 +145,6 @@ static int close_bracket(struct jsonsplit *s, char c, struct err *err)
 		return err_set(err, -EBADMSG, "'%c' instead of '%c'", c, is_list ? ']' : '}');
 	s->depth--;
 	return 0;
-}
-
-/* A text of depth 1 has ended at the end of `root`. */
-static void root_text_done(struct jsonsplit *s)
-{
-	static const char items[] = "\"items\"";
-
-	s->is_items = s->needs_key && s->root.text.len - s->text_at == sizeof(items) - 1 &&
-		      memcmp(s->root.text.text + s->text_at, items, sizeof(items) - 1) == 0;
-	s->needs_key = false;
 }
 
 /* --- the stream ----------------------------------------------------------- */
@@ -163,7 +168,6 @@ static int feed_text(struct jsonsplit *s, const char *data, size_t len, size_t *
 		     struct err *err)
 {
 	size_t i = 0;
-	int r;
 
 	*used = 0;
 	for (; i < len && s->is_text; i++) {
@@ -177,10 +181,7 @@ static int feed_text(struct jsonsplit *s, const char *data, size_t len, size_t *
 			s->is_text = false;
 	}
 	*used = i;
-	r = keep(s, data, i, err);
-	if (r == 0 && !s->is_text && s->state == JSONSPLIT_ROOT && s->depth == 1)
-		root_text_done(s);
-	return r;
+	return keep(s, data, i, err);
 }
 
 /* Between objects: `*used` is 0 if an object begins. */
@@ -225,19 +226,14 @@ static int feed_value(struct jsonsplit *s, char c, size_t *used, struct err *err
 	if (s->state == JSONSPLIT_ITEM && s->depth == 2 && (c == ',' || c == ']'))
 		return part_done(s, err); /* feed_items() consumes this byte */
 	*used = 1;
-	if (c == '"') {
-		s->is_text = true;
-		s->text_at = s->root.text.len;
+	if (c == '"' || c == ',') {
+		s->is_text = c == '"';
 		r = cost_add(s, 1, err);
 	} else if (c == '{' || c == '[') {
 		r = keep(s, &c, 1, err);
 		return r < 0 ? r : open_bracket(s, c, err);
 	} else if (c == '}' || c == ']') {
 		r = close_bracket(s, c, err);
-	} else if (c == ',') {
-		s->needs_key = s->depth == 1;
-		s->is_items = false;
-		r = cost_add(s, 1, err);
 	}
 	if (r == 0)
 		r = keep(s, &c, 1, err);

@@ -69,9 +69,6 @@ struct jsonsplit {
 	unsigned int depth;
 	bool is_text;    /* inside quotes */
 	bool is_escaped; /* inside quotes, after a backslash */
-	bool needs_key;  /* depth 1: the next text is a key */
-	bool is_items;   /* depth 1: the last key was "items" */
-	size_t text_at;  /* offset in `root` of the last text of depth 1 */
 	bool is_too_big; /* the rest of this piece is skipped */
 	struct err why;  /* reason of is_too_big */
 	uint32_t line;
