@@ -632,13 +632,13 @@ static void test_cardinality(void **state)
 static size_t answer_text(struct world *w, enum plane_counting counting, size_t series_max,
 			  struct str *out)
 {
-	const struct counts_config config = { &w->w.ctx, counting, series_max };
 	size_t turns = 0;
 	struct http_reply reply = { .type = "text/plain" };
 	int r;
 
 	str_puts(&reply.body, "# HEAD\n");
-	counts_reply(&reply, &config);
+	w->w.ctx.counting = counting;
+	counts_reply(&reply, &w->w.ctx, series_max);
 	str_add(out, reply.body.text, reply.body.len);
 	str_fini(&reply.body);
 	do {
