@@ -35,8 +35,7 @@ int ipvs_is_in_force(const struct plane_common *c, enum ipfam fam)
 static uint32_t pool_mark(const struct ipvs_plane *p, enum ipfam fam, uint32_t id)
 {
 	uint32_t local = ipvs_mark_pool(&p->marks, id, PLAN_SCOPE_LOCAL);
-	struct ipvs_key key = ipvs_key_mark(fam, local);
-	const struct ipvs_vs *vs = ipvs_vs_find(p, &key);
+	const struct ipvs_vs *vs = ipvs_vs_by_mark(p, fam, local);
 
 	return vs != NULL && vs->is_desired ? local
 					    : ipvs_mark_pool(&p->marks, id, PLAN_SCOPE_CLUSTER);

@@ -57,7 +57,7 @@ static bool has_timeout(const struct model *m, const struct svc *svc, const stru
 static void serving_mark(struct ipvs_vs *vs, const struct model *m, const struct svc *svc,
 			 const struct slice *s, const struct slice_endpoint *e)
 {
-	for (size_t i = ipvs_dst_place(vs, &e->addr, 0);
+	for (size_t i = ipvs_dst_place(vs, &(struct ip_endpoint){ .addr = e->addr });
 	     i < vs->dests.n && ip_addr_is_equal(&vs->dests.v[i].addr, &e->addr); i++) {
 		struct ipvs_dst *d = &vs->dests.v[i];
 

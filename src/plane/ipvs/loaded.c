@@ -105,8 +105,7 @@ void ipvs_loaded_set_frontends(const struct plane_loaded *c, struct ipvs_plane *
 	htable_for_each_entry (vs, &p->vss, struct ipvs_vs)
 		vs->is_of_cluster_ip = false;
 	for (struct marked m = { 0 }; marked_next(c, &m);) {
-		struct ipvs_key key = ipvs_key_mark(m.fam, m.mark);
-		struct ipvs_vs *vs = ipvs_vs_find(p, &key);
+		struct ipvs_vs *vs = ipvs_vs_by_mark(p, m.fam, m.mark);
 
 		if (vs == NULL)
 			continue;
@@ -151,8 +150,7 @@ static bool is_of_other(const struct ipvs_plane *p, const struct service *s,
 {
 	const struct plane_loaded *c = p->common.loaded;
 	enum ipfam fam = ip_fam(&f->addr);
-	struct ipvs_key by_mark = ipvs_key_mark(fam, mark);
-	const struct ipvs_vs *vs = ipvs_vs_find(p, &by_mark);
+	const struct ipvs_vs *vs = ipvs_vs_by_mark(p, fam, mark);
 	uint8_t key[NFT_KEY_MAX];
 
 	if (vs == NULL || !vs->is_of_cluster_ip)

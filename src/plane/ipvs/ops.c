@@ -100,7 +100,7 @@ static void service_done(struct ipvs_vs *vs, const struct ipvs_op *op)
 
 static void dest_done(struct ipvs_plane *p, struct ipvs_vs *vs, const struct ipvs_op *op)
 {
-	struct ipvs_dst *d = ipvs_dst_find(vs, &op->dest.addr, op->dest.port);
+	struct ipvs_dst *d = ipvs_dst_find(vs, &op->dest);
 
 	p->large.is_stale |= p->large.vs == vs && op->cmd == IPVS_CMD_DEL_DEST;
 	p->n_deleted[0] += op->cmd == IPVS_CMD_DEL_DEST;
@@ -138,7 +138,7 @@ static void missing_note(struct ipvs_vs *vs, const struct ipvs_op *op)
 			each->flags &= (uint8_t) ~(DST_PROGRAMMED | DST_DIFFERS | DST_DRAINING);
 		return;
 	}
-	d = op->cmd >= IPVS_CMD_NEW_DEST ? ipvs_dst_find(vs, &op->dest.addr, op->dest.port) : NULL;
+	d = op->cmd >= IPVS_CMD_NEW_DEST ? ipvs_dst_find(vs, &op->dest) : NULL;
 	if (d != NULL && op->result == -ENOENT)
 		d->flags &= (uint8_t) ~(DST_PROGRAMMED | DST_DIFFERS | DST_DRAINING);
 }
@@ -321,9 +321,8 @@ static void dst_add(struct ipvs_plane *p, struct ipvs_vs *vs, struct ipvs_dst *d
 static void queued_clear(struct ipvs_plane *p)
 {
 	vec_for_each (op, &p->ops) {
-		struct ipvs_dst *d = op->cmd >= IPVS_CMD_NEW_DEST
-					     ? ipvs_dst_find(op->tag, &op->dest.addr, op->dest.port)
-					     : NULL;
+		struct ipvs_dst *d =
+			op->cmd >= IPVS_CMD_NEW_DEST ? ipvs_dst_find(op->tag, &op->dest) : NULL;
 
 		if (d != NULL)
 			d->flags &= (uint8_t)~DST_QUEUED;
@@ -349,9 +348,8 @@ static void additions_collect(struct ipvs_plane *p)
 	}
 	vec_for_each (u, &p->undo) {
 		bool is_added = u->is_dst && (!u->vs->is_whole || u->vs->is_part);
-		struct ipvs_dst *d = is_added && is_in_kernel(u->vs)
-					     ? ipvs_dst_find(u->vs, &u->addr, u->port)
-					     : NULL;
+		struct ipvs_dst *d =
+			is_added && is_in_kernel(u->vs) ? ipvs_dst_find(u->vs, &u->at) : NULL;
 
 		if (d != NULL)
 			dst_add(p, u->vs, d);
@@ -426,7 +424,7 @@ int ipvs_ops_remove(struct ipvs_plane *p, struct plane_result *res, struct err *
 		(void)vs_remove(p, *each, &left);
 	vec_for_each (u, &p->undo) {
 		struct ipvs_dst *d = u->is_dst && is_in_kernel(u->vs) && !u->vs->is_whole
-					     ? ipvs_dst_find(u->vs, &u->addr, u->port)
+					     ? ipvs_dst_find(u->vs, &u->at)
 					     : NULL;
 
 		if (d != NULL && is_to_drain(u->vs, d)) {
@@ -480,7 +478,7 @@ static void vs_undo(struct ipvs_vs *vs, const struct ipvs_undo *u)
 
 static void dst_undo(struct ipvs_vs *vs, const struct ipvs_undo *u)
 {
-	struct ipvs_dst *d = ipvs_dst_find(vs, &u->addr, u->port);
+	struct ipvs_dst *d = ipvs_dst_find(vs, &u->at);
 	uint8_t kept = DST_DESIRED | DST_DRAINING;
 
 	if (d == NULL)

@@ -40,6 +40,8 @@ struct ipvs_dst {
 	uint32_t inactive;
 	uint32_t place; /* in the kernel's list at that check */
 };
+BEGINS_LIKE_ENDPOINT(struct ipvs_dst);
+BEGINS_LIKE_ENDPOINT(struct ipvs_dest);
 
 /* The deadline of a backend that drains without one because it serves: a later one starts then. */
 #define IPVS_DRAIN_UNLIMITED (IPVS_THRESH_NONE - 1)
@@ -102,8 +104,7 @@ static inline bool ipvs_dst_is_good(const struct ipvs_vs *vs, const struct ipvs_
 struct ipvs_undo {
 	struct ipvs_vs *vs;
 	bool is_dst;
-	struct ip_addr addr;
-	uint16_t port;
+	struct ip_endpoint at;
 	uint8_t flags; /* of the destination */
 	uint16_t desired_weight;
 	/* of the service */
@@ -223,19 +224,33 @@ uint32_t ipvs_now_s(const struct ipvs_plane *p);
 
 /* --- vs.c --- */
 
-struct ipvs_key ipvs_key_mark(enum ipfam fam, uint32_t mark);
-struct ipvs_key ipvs_key_vip(const struct ip_addr *addr, uint8_t proto, uint16_t port);
-struct ipvs_vs *ipvs_vs_find(const struct ipvs_plane *p, const struct ipvs_key *key);
+static inline struct ipvs_key ipvs_key_mark(enum ipfam fam, uint32_t mark)
+{
+	return (struct ipvs_key){ .fam = (uint8_t)fam, .mark = mark };
+}
+static inline struct ipvs_key ipvs_key_vip(const struct ip_addr *addr, uint8_t proto, uint16_t port)
+{
+	return (struct ipvs_key){
+		.fam = (uint8_t)ip_fam(addr), .proto = proto, .port = port, .addr = *addr
+	};
+}
+struct ipvs_vs *ipvs_vs_find(const struct ipvs_plane *p, struct ipvs_key key);
+static inline struct ipvs_vs *ipvs_vs_by_mark(const struct ipvs_plane *p, enum ipfam fam,
+					      uint32_t mark)
+{
+	return ipvs_vs_find(p, ipvs_key_mark(fam, mark));
+}
 /* By the mark of the pool; NULL: none. */
 struct ipvs_vs *ipvs_vs_of_pool(const struct ipvs_plane *p, const struct plan_pool *pool);
 /* Creates the service if there is none. */
-struct ipvs_vs *ipvs_vs_get(struct ipvs_plane *p, const struct ipvs_key *key);
+struct ipvs_vs *ipvs_vs_get(struct ipvs_plane *p, struct ipvs_key key);
 /* Neither desired nor programmed. */
 void ipvs_vs_free(struct ipvs_plane *p, struct ipvs_vs *vs);
 void ipvs_vss_clear(struct ipvs_plane *p);
-/* Position of the first destination that is not before this one. */
-size_t ipvs_dst_place(const struct ipvs_vs *vs, const struct ip_addr *addr, uint16_t port);
-struct ipvs_dst *ipvs_dst_find(const struct ipvs_vs *vs, const struct ip_addr *addr, uint16_t port);
+/* Position of the first destination that is not before `at`, which begins like an ip_endpoint. */
+size_t ipvs_dst_place(const struct ipvs_vs *vs, const void *at);
+/* The destination at `at`, which begins like an ip_endpoint. */
+struct ipvs_dst *ipvs_dst_find(const struct ipvs_vs *vs, const void *at);
 /* Creates the destination if there is none, which invalidates pointers to others of `vs`. */
 struct ipvs_dst *ipvs_dst_get(struct ipvs_vs *vs, const struct ip_addr *addr, uint16_t port);
 /* List the virtual services of the kernel, and clear p->vss. */

@@ -149,8 +149,7 @@ static void vs_text(struct str *out, const struct frontend_text *t, const struct
 	draining_text(out, t->p, vs);
 }
 
-static const struct ipvs_vs *vs_find_noted(const struct frontend_text *t,
-					   const struct ipvs_key *key)
+static const struct ipvs_vs *vs_find_noted(const struct frontend_text *t, struct ipvs_key key)
 {
 	struct ipvs_vs *vs = ipvs_vs_find(t->p, key);
 
@@ -161,19 +160,15 @@ static const struct ipvs_vs *vs_find_noted(const struct frontend_text *t,
 
 static const struct ipvs_vs *vs_by_mark(const struct frontend_text *t, uint32_t mark)
 {
-	struct ipvs_key key = ipvs_key_mark(t->fam, mark);
-
-	return vs_find_noted(t, &key);
+	return vs_find_noted(t, ipvs_key_mark(t->fam, mark));
 }
 
 static const struct ipvs_vs *vs_by_vip(const struct frontend_text *t)
 {
-	struct ipvs_key key;
 	struct ip_tuple tuple;
 
 	nft_get_tuple(&tuple, t->fam, t->key);
-	key = ipvs_key_vip(&tuple.addr, tuple.proto, tuple.port);
-	return vs_find_noted(t, &key);
+	return vs_find_noted(t, ipvs_key_vip(&tuple.addr, tuple.proto, tuple.port));
 }
 
 /* `data`: the mark of a frontend; NULL: none. */

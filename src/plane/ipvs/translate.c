@@ -59,8 +59,7 @@ static void dst_save(struct ipvs_plane *p, struct ipvs_vs *vs, const struct ipvs
 {
 	*vec_push(&p->undo) = (struct ipvs_undo){ .vs = vs,
 						  .is_dst = true,
-						  .addr = d->addr,
-						  .port = d->port,
+						  .at = { d->addr, d->port, 0 },
 						  .flags = d->flags,
 						  .desired_weight = d->desired_weight };
 }
@@ -119,9 +118,7 @@ static void vs_named(struct ipvs_vs *vs, const struct svc *svc)
 static struct ipvs_vs *pool_vs(const struct plane_tr *t, enum ipfam fam,
 			       const struct plan_target *target)
 {
-	struct ipvs_key key = ipvs_key_mark(fam, target_pool(t, target));
-
-	return ipvs_vs_find(plane_of(t), &key);
+	return ipvs_vs_by_mark(plane_of(t), fam, target_pool(t, target));
 }
 
 static void dests_undesire(struct plane_tr *t, struct ipvs_vs *vs)
@@ -185,9 +182,9 @@ static void vip_service(struct plane_tr *t, enum plane_side side, const struct p
 	if (pool == NULL)
 		return;
 	if (side == PLANE_WILL)
-		vip_service_attach(t, ipvs_vs_get(plane_of(t), &key), pool, f->forwarding);
+		vip_service_attach(t, ipvs_vs_get(plane_of(t), key), pool, f->forwarding);
 	else
-		vip_service_detach(t, ipvs_vs_find(plane_of(t), &key), pool);
+		vip_service_detach(t, ipvs_vs_find(plane_of(t), key), pool);
 }
 
 /* --- frontends --- */
@@ -236,12 +233,14 @@ static void frontend(struct plane_tr *t, enum plane_side side, const struct plan
 
 /* --- pools and backends --- */
 
+static uint32_t pool_mark(const struct plane_tr *t, const struct plan_pool *pool)
+{
+	return ipvs_mark_pool(&plane_of(t)->marks, pool->id, pool->scope);
+}
+
 static struct ipvs_vs *vs_of(const struct plane_tr *t, const struct plan_pool *pool)
 {
-	struct ipvs_key key = ipvs_key_mark(
-		pool->fam, ipvs_mark_pool(&plane_of(t)->marks, pool->id, pool->scope));
-
-	return ipvs_vs_get(plane_of(t), &key);
+	return ipvs_vs_get(plane_of(t), ipvs_key_mark(pool->fam, pool_mark(t, pool)));
 }
 
 /* Set scheduler, weights and drain timeout by the settings of the service. */
@@ -264,11 +263,10 @@ static bool is_used_inside(const struct service *s, const struct plan_pool *pool
 /* Source ranges of an earlier process go, unless they are added again. */
 static void ranges_touch(struct plane_tr *t, const struct plan_pool *pool)
 {
-	uint32_t mark = ipvs_mark_pool(&plane_of(t)->marks, pool->id, pool->scope);
 	struct plane_touch touch = { t->c->loaded, pool->fam, &t->c->changes, t->svc };
 
 	if (t->c->loaded != NULL)
-		plane_loaded_each_range(t->c->loaded, pool->fam, IPVSSET_RANGES, mark,
+		plane_loaded_each_range(t->c->loaded, pool->fam, IPVSSET_RANGES, pool_mark(t, pool),
 					plane_touch_key, &touch);
 }
 
@@ -354,8 +352,7 @@ static void backend(struct plane_tr *t, enum plane_side side, const struct plan_
 
 	backend_weigh(t, pool, b, side == PLANE_WILL ? plan_pool_weight(pool, op->slot) : 0);
 	if (nft_set_exists(IPVSSET_REACHED, t->c->counting)) {
-		nft_key_reached(key, ipvs_mark_pool(&plane_of(t)->marks, pool->id, pool->scope),
-				&b->addr, b->port);
+		nft_key_reached(key, pool_mark(t, pool), &b->addr, b->port);
 		plane_element(t, side, pool->fam, IPVSSET_REACHED, key, NULL);
 	}
 	nft_key_addr_pair(key, &b->addr);
@@ -366,10 +363,9 @@ static void backend(struct plane_tr *t, enum plane_side side, const struct plan_
 static void range(struct plane_tr *t, enum plane_side side, const struct plan_pool *pool,
 		  const struct ip_prefix *r)
 {
-	uint32_t mark = ipvs_mark_pool(&plane_of(t)->marks, pool->id, pool->scope);
 	uint8_t key[NFT_KEY_MAX];
 
-	nft_key_range(key, IPVSSET_RANGES, mark, r);
+	nft_key_range(key, IPVSSET_RANGES, pool_mark(t, pool), r);
 	plane_element(t, side, pool->fam, IPVSSET_RANGES, key, NULL);
 }
 

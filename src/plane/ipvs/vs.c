@@ -20,55 +20,27 @@ uint32_t ipvs_now_s(const struct ipvs_plane *p)
 	return (uint32_t)ts.tv_sec + 1;
 }
 
-struct ipvs_key ipvs_key_mark(enum ipfam fam, uint32_t mark)
+struct ipvs_vs *ipvs_vs_find(const struct ipvs_plane *p, struct ipvs_key key)
 {
-	struct ipvs_key k;
-
-	memset(&k, 0, sizeof(k)); /* hashed and compared as bytes */
-	k.fam = (uint8_t)fam;
-	k.mark = mark;
-	return k;
+	return htable_find(&p->vss, hash_bytes(&key, sizeof(key)), struct ipvs_vs, vs,
+			   memcmp(&vs->key, &key, sizeof(key)) == 0);
 }
 
-struct ipvs_key ipvs_key_vip(const struct ip_addr *addr, uint8_t proto, uint16_t port)
-{
-	struct ipvs_key k;
-
-	memset(&k, 0, sizeof(k));
-	k.fam = (uint8_t)ip_fam(addr);
-	k.proto = proto;
-	k.port = port;
-	k.addr = *addr;
-	return k;
-}
-
-static struct ipvs_key key_clean(const struct ipvs_key *k)
-{
-	return k->mark != 0 ? ipvs_key_mark(k->fam, k->mark)
-			    : ipvs_key_vip(&k->addr, k->proto, k->port);
-}
-
-struct ipvs_vs *ipvs_vs_find(const struct ipvs_plane *p, const struct ipvs_key *key)
-{
-	return htable_find(&p->vss, hash_bytes(key, sizeof(*key)), struct ipvs_vs, vs,
-			   memcmp(&vs->key, key, sizeof(*key)) == 0);
-}
-
-struct ipvs_vs *ipvs_vs_get(struct ipvs_plane *p, const struct ipvs_key *key)
+struct ipvs_vs *ipvs_vs_get(struct ipvs_plane *p, struct ipvs_key key)
 {
 	struct ipvs_vs *vs = ipvs_vs_find(p, key);
 
 	if (vs != NULL)
 		return vs;
 	vs = xcalloc(1, sizeof(*vs));
-	vs->key = *key;
-	vs->proto = key->proto;
+	vs->key = key;
+	vs->proto = key.proto;
 	vs->drain_s = p->config.drain_s;
 	vs->n_lacking = UINT32_MAX;
 	list_init(&vs->draining);
 	list_init(&vs->sibling);
 	list_init(&vs->vip_services);
-	htable_insert(&p->vss, &vs->node, hash_bytes(key, sizeof(*key)));
+	htable_insert(&p->vss, &vs->node, hash_bytes(&key, sizeof(key)));
 	return vs;
 }
 
@@ -99,48 +71,33 @@ void ipvs_vss_clear(struct ipvs_plane *p)
 
 /* --- destinations --- */
 
-static int dst_cmp(const struct ipvs_dst *d, const struct ip_addr *addr, uint16_t port)
+/* Among the first `n`, which are sorted. */
+static struct ipvs_dst *dst_find(const struct ipvs_vs *vs, size_t n, const void *at)
 {
-	int c = ip_addr_cmp(&d->addr, addr);
-
-	return c != 0 ? c : (d->port > port) - (d->port < port);
+	return vec_bsearch(at, vs->dests.v, n, sizeof(vs->dests.v[0]), ip_endpoint_cmp);
 }
 
-/* Position among the first `n`, which are sorted. */
-static size_t dst_place(const struct ipvs_vs *vs, size_t n, const struct ip_addr *addr,
-			uint16_t port)
+size_t ipvs_dst_place(const struct ipvs_vs *vs, const void *at)
 {
-	return bisect(n, i, dst_cmp(&vs->dests.v[i], addr, port) < 0);
+	return bisect(vs->dests.n, i, ip_endpoint_cmp(&vs->dests.v[i], at) < 0);
 }
 
-static struct ipvs_dst *dst_find(const struct ipvs_vs *vs, size_t n, const struct ip_addr *addr,
-				 uint16_t port)
+struct ipvs_dst *ipvs_dst_find(const struct ipvs_vs *vs, const void *at)
 {
-	size_t i = dst_place(vs, n, addr, port);
-
-	return i < n && dst_cmp(&vs->dests.v[i], addr, port) == 0 ? &vs->dests.v[i] : NULL;
-}
-
-size_t ipvs_dst_place(const struct ipvs_vs *vs, const struct ip_addr *addr, uint16_t port)
-{
-	return dst_place(vs, vs->dests.n, addr, port);
-}
-
-struct ipvs_dst *ipvs_dst_find(const struct ipvs_vs *vs, const struct ip_addr *addr, uint16_t port)
-{
-	return dst_find(vs, vs->dests.n, addr, port);
+	return dst_find(vs, vs->dests.n, at);
 }
 
 struct ipvs_dst *ipvs_dst_get(struct ipvs_vs *vs, const struct ip_addr *addr, uint16_t port)
 {
-	size_t i = dst_place(vs, vs->dests.n, addr, port);
+	struct ipvs_dst new = { .addr = *addr, .port = port, .desired_weight = 1 };
+	size_t i = ipvs_dst_place(vs, &new);
 
-	if (i < vs->dests.n && dst_cmp(&vs->dests.v[i], addr, port) == 0)
+	if (i < vs->dests.n && ip_endpoint_cmp(&vs->dests.v[i], &new) == 0)
 		return &vs->dests.v[i];
 	(void)vec_push(&vs->dests);
 	memmove(&vs->dests.v[i + 1], &vs->dests.v[i],
 		(vs->dests.n - 1 - i) * sizeof(vs->dests.v[0]));
-	vs->dests.v[i] = (struct ipvs_dst){ .addr = *addr, .port = port, .desired_weight = 1 };
+	vs->dests.v[i] = new;
 	return &vs->dests.v[i];
 }
 
@@ -187,13 +144,6 @@ static void dst_programmed(struct ipvs_dst *d, const struct ipvs_dest *found, bo
 	d->inactive = found->inactive;
 }
 
-static int dst_sort_cmp(const void *a, const void *b)
-{
-	const struct ipvs_dst *other = b;
-
-	return dst_cmp(a, &other->addr, other->port);
-}
-
 /*
  * Sort, and drop entries that are neither programmed nor desired. A dump can list a destination
  * twice.
@@ -203,11 +153,11 @@ static void dests_tidy(struct ipvs_vs *vs, size_t n_known)
 	size_t kept = 0;
 
 	if (vs->dests.n > n_known)
-		vec_sort(&vs->dests, dst_sort_cmp);
+		vec_sort(&vs->dests, ip_endpoint_cmp);
 	for (size_t i = 0; i < vs->dests.n; i++) {
 		struct ipvs_dst *d = &vs->dests.v[i];
 
-		if (kept > 0 && dst_sort_cmp(&vs->dests.v[kept - 1], d) == 0)
+		if (kept > 0 && ip_endpoint_cmp(&vs->dests.v[kept - 1], d) == 0)
 			continue;
 		if (!(d->flags & DST_PROGRAMMED))
 			d->flags &= (uint8_t)~DST_DRAINING;
@@ -232,7 +182,7 @@ static void dests_programmed(const struct ipvs_plane *p, struct ipvs_vs *vs,
 		if (!(d->flags & kept))
 			d->flags &= (uint8_t) ~(DST_PROGRAMMED | DST_DIFFERS);
 	vec_for_each (f, &found->v) {
-		struct ipvs_dst *d = dst_find(vs, n_known, &f->addr, f->port);
+		struct ipvs_dst *d = dst_find(vs, n_known, f);
 
 		if (d != NULL && d->flags & kept)
 			continue;
@@ -263,14 +213,13 @@ int ipvs_vss_list(struct ipvs_plane *p, struct ipvs_list *l, struct err *err)
 static int list_begin(struct ipvs_plane *p, struct ipvs_list *l, struct err *err)
 {
 	const struct ipvs_service *s = &l->all.v.v[l->at++];
-	struct ipvs_key key = key_clean(&s->key);
 
 	if (!ipvs_is_ours(p, s))
 		return 0;
-	l->vs = ipvs_vs_get(p, &key);
+	l->vs = ipvs_vs_get(p, s->key);
 	vs_programmed(l->vs, s);
 	vec_clear(&l->found.v);
-	return ipvs_wire_dests_begin(p->wire, &key, &l->seq, err);
+	return ipvs_wire_dests_begin(p->wire, &s->key, &l->seq, err);
 }
 
 /* Read the next datagram; raises `n` by its destinations. */
@@ -352,10 +301,7 @@ int ipvs_dests_read(struct ipvs_plane *p, struct ipvs_vs *vs, struct err *err)
 
 struct ipvs_vs *ipvs_vs_of_pool(const struct ipvs_plane *p, const struct plan_pool *pool)
 {
-	struct ipvs_key key =
-		ipvs_key_mark(pool->fam, ipvs_mark_pool(&p->marks, pool->id, pool->scope));
-
-	return ipvs_vs_find(p, &key);
+	return ipvs_vs_by_mark(p, pool->fam, ipvs_mark_pool(&p->marks, pool->id, pool->scope));
 }
 
 size_t ipvs_dests_work(const struct ipvs_vs *vs, size_t n)
@@ -375,9 +321,8 @@ static size_t addition_work(const struct ipvs_plane *p, const struct ipvs_vs *vs
 /* By address and port: of one of the virtual services, which may still have draining backends. */
 static size_t vip_work(const struct ipvs_plane *p, const struct plan_frontend *leading)
 {
-	struct ipvs_key key = ipvs_key_vip(&leading->addr, leading->proto, leading->port);
-
-	return addition_work(p, ipvs_vs_find(p, &key));
+	return addition_work(
+		p, ipvs_vs_find(p, ipvs_key_vip(&leading->addr, leading->proto, leading->port)));
 }
 
 size_t ipvs_backend_work(const struct plane *plane, const struct plan_pool *pool,
@@ -411,9 +356,9 @@ void ipvs_adopted(struct ipvs_plane *p, const struct plan_pool *pool)
 		return;
 	vs->n_lacking = 0;
 	vec_for_each (b, &pool->backends) { /* most follow each other in both */
-		if (next >= vs->dests.n || dst_cmp(&vs->dests.v[next], &b->addr, b->port) != 0)
-			next = dst_place(vs, vs->dests.n, &b->addr, b->port);
-		if (next < vs->dests.n && dst_cmp(&vs->dests.v[next], &b->addr, b->port) == 0)
+		if (next >= vs->dests.n || ip_endpoint_cmp(&vs->dests.v[next], b) != 0)
+			next = ipvs_dst_place(vs, b);
+		if (next < vs->dests.n && ip_endpoint_cmp(&vs->dests.v[next], b) == 0)
 			next++;
 		else
 			vs->n_lacking++;
