@@ -34,11 +34,12 @@ int ipvs_is_in_force(const struct plane_common *c, enum ipfam fam)
 /* Mark of a pool by its id. */
 static uint32_t pool_mark(const struct ipvs_plane *p, enum ipfam fam, uint32_t id)
 {
-	uint32_t local = ipvs_mark_pool(&p->marks, id, PLAN_SCOPE_LOCAL);
+	uint32_t local = ipvs_mark_pool(&p->routing.marks, id, PLAN_SCOPE_LOCAL);
 	const struct ipvs_vs *vs = ipvs_vs_by_mark(p, fam, local);
 
-	return vs != NULL && vs->is_desired ? local
-					    : ipvs_mark_pool(&p->marks, id, PLAN_SCOPE_CLUSTER);
+	return vs != NULL && vs->is_desired
+		       ? local
+		       : ipvs_mark_pool(&p->routing.marks, id, PLAN_SCOPE_CLUSTER);
 }
 
 bool ipvs_slot_counter(const struct plane_common *c, enum nft_set_id set,

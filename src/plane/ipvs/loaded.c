@@ -125,7 +125,7 @@ bool ipvs_loaded_has_protocol(const struct plane_loaded *c, uint8_t proto)
 
 static void id_reserve(struct ipvs_plane *p, enum ipfam fam, uint32_t mark)
 {
-	uint32_t id = ipvs_mark_id(&p->marks, mark);
+	uint32_t id = ipvs_mark_id(&p->routing.marks, mark);
 
 	if (id != 0)
 		plan_id_reserve(p->common.loaded->plan, fam, id);
@@ -181,7 +181,7 @@ static void adopt_from(const struct ipvs_plane *p, const struct plan_rows *rows,
 	nft_key_tuple(key, &f->addr, f->proto, f->port);
 	data = plane_loaded_find(p->common.loaded, fam, set, key);
 	mark = data != NULL ? nft_get_word(data) : 0;
-	id = ipvs_mark_id(&p->marks, mark);
+	id = ipvs_mark_id(&p->routing.marks, mark);
 	pool = plan_rows_pool_of(rows, f,
 				 mark & IPVS_MARK_LOCAL ? PLAN_SCOPE_LOCAL : PLAN_SCOPE_CLUSTER);
 	if (pool != NULL && pool->id == 0 && !is_of_other(p, rows->svc->service, f, mark) &&

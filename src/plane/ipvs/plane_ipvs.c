@@ -2,6 +2,7 @@
 /* plane/ipvs - life cycle: load, environment, sweep, check, tick, cleanup. */
 #include "plane/ipvs/plane_ipvs.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,22 +26,14 @@ static const struct plane_common_ops common_ops;
 
 static int config_check(struct ipvs_plane *p, struct err *err)
 {
-	struct ipvs_config *c = &p->config;
+	const struct ipvs_config *c = &p->config;
 
-	if (c->mark_tag == 0)
-		c->mark_tag = IPVS_MARK_TAG_DEFAULT;
-	if (c->route_table == 0)
-		c->route_table = IPVS_ROUTE_TABLE_DEFAULT;
-	if (c->rule_priority == 0)
-		c->rule_priority = IPVS_RULE_PRIORITY_DEFAULT;
-	if (c->mark_tag % 2 != 0)
-		return err_set(err, -EINVAL,
-			       "IPVS mark tag 0x%x: must be even, the next one is used too",
-			       c->mark_tag);
-	p->marks = ipvs_marks_from(c->mark_tag);
-	p->route_config = (struct ipvs_route_config){ .marks = p->marks,
-						      .table = c->route_table,
-						      .priority = c->rule_priority };
+	assert(c->mark_tag % 2 == 0); /* the next one is used, too */
+	p->routing = (struct ipvs_route_config){
+		.marks = ipvs_marks_from(c->mark_tag != 0 ? c->mark_tag : IPVS_MARK_TAG_DEFAULT),
+		.table = c->route_table != 0 ? c->route_table : IPVS_ROUTE_TABLE_DEFAULT,
+		.priority = c->rule_priority != 0 ? c->rule_priority : IPVS_RULE_PRIORITY_DEFAULT,
+	};
 	return scheduler_parse(&p->sched, c->sched != NULL && *c->sched ? c->sched : "rr", err);
 }
 
@@ -74,7 +67,7 @@ void ipvs_plane_failover(struct plane *plane, uint64_t limit_ms)
 		.table = IPVS_FAILOVER_TABLE,
 		.limit_ms = limit_ms,
 		.ejects = true,
-		.mark = ipvs_plane_of(plane)->route_config.marks.tag,
+		.mark = ipvs_plane_of(plane)->routing.marks.tag,
 		.mark_mask = IPVS_MARK_MASK,
 	};
 
@@ -113,14 +106,6 @@ static void plane_close(struct plane *plane)
 
 /* --- load --- */
 
-int ipvs_marks_read(struct ipvs_plane *p, struct err *err)
-{
-	int n = ipvs_route_config_read(p->route, &p->route_config, err);
-
-	p->marks = p->route_config.marks;
-	return n;
-}
-
 /*
  * Virtual services of an earlier vipd with another --ipvs-mark are vipd's, too. The policy routing
  * rules have that tag until vipd replaces them; then the table stores it for restarts during the
@@ -128,10 +113,10 @@ int ipvs_marks_read(struct ipvs_plane *p, struct err *err)
  */
 static int previous_tag_read(struct ipvs_plane *p, struct err *err)
 {
-	struct ipvs_route_config c = p->route_config;
+	struct ipvs_route_config c = p->routing;
 	int n = ipvs_route_config_read(p->route, &c, err);
 
-	if (n > 0 && c.marks.tag != p->marks.tag)
+	if (n > 0 && c.marks.tag != p->routing.marks.tag)
 		p->previous[IPVS_PREVIOUS_TAG] = c.marks.tag + 1;
 	return MIN(n, 0);
 }
@@ -210,7 +195,7 @@ static int layout_apply(struct ipvs_plane *p, const struct model *m, struct plan
 			struct err *err)
 {
 	struct ipvs_rules_params params = { .common = plane_rules_params_from(m),
-					    .marks = p->marks,
+					    .marks = p->routing.marks,
 					    .is_retiring = p->is_retiring };
 	bool is_emptied = p->layout->is_content_rejected && p->layout->state == IPVS_LAYOUT_ABSENT;
 	int r;
@@ -244,8 +229,8 @@ static int routes_apply(struct ipvs_plane *p, size_t *n_writes, struct err *err)
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		int r = plane->family[fam].is_failed
 				? 0
-				: ipvs_route_apply(p->route, &p->route_config, fam, n_writes,
-						   &conflict, &own[fam]);
+				: ipvs_route_apply(p->route, &p->routing, fam, n_writes, &conflict,
+						   &own[fam]);
 
 		if (r == 0 || plane_family_fail(plane, fam, r, &own[fam]) == 0)
 			continue;
@@ -347,7 +332,7 @@ static void routes_watch(struct ipvs_plane *p)
 		struct err err = { 0 };
 
 		if (p->common.plane.family[fam].is_failed ||
-		    ipvs_route_apply(p->route, &p->route_config, fam, &n, &conflict, &err) == 0)
+		    ipvs_route_apply(p->route, &p->routing, fam, &n, &conflict, &err) == 0)
 			continue;
 		is_any_failed = true;
 		log_warn(LOG_AREA_PLANE, "policy routing: not repaired: %s; next attempt in 10 s",
@@ -492,7 +477,7 @@ static int plane_cleanup(struct plane *plane, struct err *err)
 	if (r == 0)
 		r = ipvs_sysctls_load_previous(p, err);
 	if (r == 0)
-		r = MIN(ipvs_marks_read(p, err), 0);
+		r = MIN(ipvs_route_config_read(p->route, &p->routing, err), 0);
 	if (r == 0 && has_ipvs) /* while the table has the values: the next process restores, too */
 		ipvs_sysctls_restore(p, false);
 	if (r == 0) /* before IPVS: no more packets are led there */
@@ -538,7 +523,7 @@ static int retire_begin(struct ipvs_plane *p, const struct model *m, uint64_t no
 			return 0;
 		p->common.counting = PLANE_COUNT_NONE;
 		if (r == 0)
-			r = MIN(ipvs_marks_read(p, err), 0);
+			r = MIN(ipvs_route_config_read(p->route, &p->routing, err), 0);
 	}
 	if (!p->is_retiring) {
 		if (r == 0)

@@ -33,9 +33,9 @@ static int table_load(struct ipvs_plane *p, bool has_rules, struct err *err)
 	int r = plane_load_all(&p->common.plane, err);
 	uint32_t tag = r == 0 ? tag_of_maps(p->common.loaded) : 0;
 
-	if (r < 0 || has_rules || tag == 0 || tag == p->marks.tag)
+	if (r < 0 || has_rules || tag == 0 || tag == p->routing.marks.tag)
 		return r;
-	p->marks = p->route_config.marks = ipvs_marks_from((uint8_t)(tag >> 24));
+	p->routing.marks = ipvs_marks_from((uint8_t)(tag >> 24));
 	return plane_load_all(&p->common.plane, err);
 }
 
@@ -46,7 +46,7 @@ static int read_once(struct ipvs_programmed *ret, struct ipvs_plane *p, struct e
 	int r;
 
 	ipvs_programmed_fini(ret);
-	n_rules = ipvs_marks_read(p, err);
+	n_rules = ipvs_route_config_read(p->route, &p->routing, err);
 	if (n_rules < 0)
 		return n_rules;
 	r = ipvs_layout_load(p->layout, err);
@@ -54,8 +54,8 @@ static int read_once(struct ipvs_programmed *ret, struct ipvs_plane *p, struct e
 	if (r == 0 && ret->exists)
 		r = table_load(p, n_rules > 0, err);
 	if (r == 0)
-		r = ipvs_route_text(p->route, &p->route_config, &ret->routing_desired,
-				    &ret->routing, err);
+		r = ipvs_route_text(p->route, &p->routing, &ret->routing_desired, &ret->routing,
+				    err);
 	if (r < 0)
 		return r == -EAGAIN ? 1 : r;
 	if (ret->exists)

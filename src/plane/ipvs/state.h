@@ -145,9 +145,9 @@ struct ipvs_large {
 struct ipvs_plane {
 	struct plane_common common; /* first: plane/common.h */
 	struct ipvs_config config;
-	struct ipvs_marks marks;
+	/* As configured; of a plane that retires, or is only read, as in the kernel. */
+	struct ipvs_route_config routing;
 	struct scheduler sched; /* the default */
-	struct ipvs_route_config route_config;
 	struct ipvs_wire *wire;
 	struct ipvs_large large;
 	struct nl_sock *route;
@@ -212,12 +212,6 @@ bool ipvs_sched_has_come(const struct ipvs_plane *p);
 void ipvs_tuning_read(struct ipvs_tuning *ret, const struct ipvs_plane *p, const struct service *s,
 		      struct str *remark);
 void ipvs_remark(const struct plane *plane, const struct svc *svc, struct str *ret);
-
-/*
- * Replace the configured mark, routing table and priorities by those of vipd's rules in the kernel.
- * Returns the number of rules, or -errno.
- */
-MUST_USE int ipvs_marks_read(struct ipvs_plane *p, struct err *err);
 
 /* CLOCK_BOOTTIME: not settable, and it starts with the kernel, as the state of IPVS does. */
 uint32_t ipvs_now_s(const struct ipvs_plane *p);

@@ -175,7 +175,7 @@ static const struct ipvs_vs *vs_by_vip(const struct frontend_text *t)
 static void forwarding_print(const struct frontend_text *t, const uint8_t *data)
 {
 	const struct ipvs_vs *vs =
-		data != NULL && nft_get_word(data) == t->p->marks.tag ? vs_by_vip(t) : NULL;
+		data != NULL && nft_get_word(data) == t->p->routing.marks.tag ? vs_by_vip(t) : NULL;
 	char buf[FORWARDING_TEXT_MAX];
 
 	if (vs != NULL && vs_forwarding(vs) != FORWARDING_MASQUERADE)
@@ -201,7 +201,7 @@ static void target_text(const struct frontend_text *t, const uint8_t *data, bool
 	str_puts(t->out, " ->");
 	if (data == NULL) {
 		str_puts(t->out, " NOWHERE");
-	} else if (!ipvs_mark_is_ours(&t->p->marks, mark)) {
+	} else if (!ipvs_mark_is_ours(&t->p->routing.marks, mark)) {
 		str_printf(t->out, " MARK-0x%x", mark);
 	} else if (id == IPVS_MARK_REFUSE || id == IPVS_MARK_DROP) {
 		str_puts(t->out, id == IPVS_MARK_REFUSE ? " reject" : " drop");

@@ -68,7 +68,7 @@ static void dst_save(struct ipvs_plane *p, struct ipvs_vs *vs, const struct ipvs
 
 static uint32_t target_pool(const struct plane_tr *t, const struct plan_target *target)
 {
-	return ipvs_mark_pool(&plane_of(t)->marks, target->pool_id, target->scope);
+	return ipvs_mark_pool(&plane_of(t)->routing.marks, target->pool_id, target->scope);
 }
 
 static bool has_affinity(const struct plan_target *target)
@@ -89,18 +89,18 @@ static uint32_t target_mark(const struct plane_tr *t, const struct plan_target *
 	case PLAN_VERDICT_POOL:
 		return target_pool(t, target);
 	case PLAN_VERDICT_DROP:
-		return plane_of(t)->marks.tag | IPVS_MARK_DROP;
+		return plane_of(t)->routing.marks.tag | IPVS_MARK_DROP;
 	case PLAN_VERDICT_UNSET:
 	case PLAN_VERDICT_REJECT:
 		break;
 	}
-	return plane_of(t)->marks.tag | IPVS_MARK_REFUSE;
+	return plane_of(t)->routing.marks.tag | IPVS_MARK_REFUSE;
 }
 
 /* The mark for clients outside, or for all clients. */
 static uint32_t frontend_mark(const struct plane_tr *t, const struct plan_frontend *f)
 {
-	return is_by_vip(f) ? plane_of(t)->marks.tag : target_mark(t, &f->target);
+	return is_by_vip(f) ? plane_of(t)->routing.marks.tag : target_mark(t, &f->target);
 }
 
 static void vs_named(struct ipvs_vs *vs, const struct svc *svc)
@@ -235,7 +235,7 @@ static void frontend(struct plane_tr *t, enum plane_side side, const struct plan
 
 static uint32_t pool_mark(const struct plane_tr *t, const struct plan_pool *pool)
 {
-	return ipvs_mark_pool(&plane_of(t)->marks, pool->id, pool->scope);
+	return ipvs_mark_pool(&plane_of(t)->routing.marks, pool->id, pool->scope);
 }
 
 static struct ipvs_vs *vs_of(const struct plane_tr *t, const struct plan_pool *pool)

@@ -108,7 +108,7 @@ static bool ipvs_is_ours(const struct ipvs_plane *p, const struct ipvs_service *
 	uint32_t tag = s->key.mark & IPVS_MARK_TAG;
 
 	if (s->key.mark != 0)
-		return tag == p->marks.tag || tag + 1 == p->previous[IPVS_PREVIOUS_TAG];
+		return tag == p->routing.marks.tag || tag + 1 == p->previous[IPVS_PREVIOUS_TAG];
 	if (!(s->flags & IPVS_FLAG_OURS))
 		return false;
 	for (size_t i = 0; i < p->config.n_exclude; i++)
@@ -301,7 +301,8 @@ int ipvs_dests_read(struct ipvs_plane *p, struct ipvs_vs *vs, struct err *err)
 
 struct ipvs_vs *ipvs_vs_of_pool(const struct ipvs_plane *p, const struct plan_pool *pool)
 {
-	return ipvs_vs_by_mark(p, pool->fam, ipvs_mark_pool(&p->marks, pool->id, pool->scope));
+	return ipvs_vs_by_mark(p, pool->fam,
+			       ipvs_mark_pool(&p->routing.marks, pool->id, pool->scope));
 }
 
 size_t ipvs_dests_work(const struct ipvs_vs *vs, size_t n)
