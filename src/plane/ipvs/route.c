@@ -29,9 +29,10 @@ struct rule {
 	struct ip_addr from;
 };
 
+/* Rules and routes of a family. */
 struct reading {
-	const struct ipvs_route_config *c;
 	VEC(struct rule) rules;
+	const struct ipvs_route_config *c; /* NULL: no routes */
 	bool has_route;
 	bool has_foreign_route;
 };
@@ -173,7 +174,8 @@ static void set_strict_check(struct nl_sock *nl)
 				 sizeof(on));
 }
 
-static int read_rules(struct reading *rd, struct nl_sock *nl, enum ipfam fam, struct err *err)
+/* 1; 0: the kernel has no IPv6, and neither rules nor packets of it. */
+static int read_family(struct reading *rd, struct nl_sock *nl, enum ipfam fam, struct err *err)
 {
 	char buf[REQUEST_MAX];
 	int r;
@@ -181,21 +183,17 @@ static int read_rules(struct reading *rd, struct nl_sock *nl, enum ipfam fam, st
 	set_strict_check(nl);
 	r = nl_dump(nl, rule_request(buf, sizeof(buf), RTM_GETRULE, fam),
 		    &(struct nl_reader){ rules_begin, rule_message, rd }, err);
-	return r < 0 ? err_wrap(err, r, "list policy routing rules of %s", ipfam_text(fam)) : 0;
-}
-
-static int read_family(struct reading *rd, struct nl_sock *nl, enum ipfam fam, struct err *err)
-{
-	char buf[REQUEST_MAX];
-	int r = read_rules(rd, nl, fam, err);
-
+	if (r == -EAFNOSUPPORT && fam == IPFAM_V6)
+		return 0;
 	if (r < 0)
-		return r;
+		return err_wrap(err, r, "list policy routing rules of %s", ipfam_text(fam));
+	if (rd->c == NULL)
+		return 1;
 	r = nl_dump(nl, route_request(buf, sizeof(buf), RTM_GETROUTE, fam, rd->c->table),
 		    &(struct nl_reader){ routes_begin, route_message, rd }, err);
-	if (r == -ENOENT) /* strict check: no such table yet */
-		r = 0;
-	return r < 0 ? err_wrap(err, r, "list routes of %s", ipfam_text(fam)) : 0;
+	if (r < 0 && r != -ENOENT) /* that, of a strict check: no such table yet */
+		return err_wrap(err, r, "list routes of %s", ipfam_text(fam));
+	return 1;
 }
 
 /* --- writing --- */
@@ -340,9 +338,9 @@ static bool is_in_place(const struct reading *rd, const struct rule desired[stat
 	return rd->has_route && rule_find(rd, &desired[2]) != NULL;
 }
 
-/* Delete vipd's rules that are not desired, and the route in the table that they led to. */
+/* Delete vipd's rules that are not desired, and the route in another table that they led to. */
 static int old_rules_del(struct nl_sock *nl, const struct reading *rd, enum ipfam fam,
-			 const struct rule desired[static RULES], size_t *n_writes, struct err *err)
+			 const struct rule *desired, size_t n, size_t *n_writes, struct err *err)
 {
 	int r = 0;
 
@@ -350,7 +348,7 @@ static int old_rules_del(struct nl_sock *nl, const struct reading *rd, enum ipfa
 		const struct rule *old = &rd->rules.v[i];
 		bool is_desired = false;
 
-		for (size_t k = 0; k < RULES; k++)
+		for (size_t k = 0; k < n; k++)
 			is_desired |= rule_is_equal(old, &desired[k]);
 		if (!old->is_ours || is_desired)
 			continue;
@@ -377,61 +375,45 @@ static int family_write(struct nl_sock *nl, const struct reading *rd, enum ipfam
 		r = rule_act(nl, RTM_NEWRULE, fam, &desired[i], err);
 		*n_writes += r == 0;
 	}
-	return r < 0 ? r : old_rules_del(nl, rd, fam, desired, n_writes, err);
+	return r < 0 ? r : old_rules_del(nl, rd, fam, desired, RULES, n_writes, err);
 }
 
 int ipvs_route_apply(struct nl_sock *nl, struct ipvs_route_config *c, enum ipfam fam,
 		     size_t *n_writes, struct err *conflict, struct err *err)
 {
-	struct reading rd = { .c = c };
+	AUTO(vec_fini) struct reading rd = { .c = c };
 	struct rule desired[RULES];
 	struct err found = { 0 };
 	int r = read_family(&rd, nl, fam, err);
 
+	if (r <= 0)
+		return r;
 	rules_desired(desired, c);
-	if (r == 0 && conflict_find(&rd, fam, &found) < 0) {
-		if (c->is_in_force[fam] || is_in_place(&rd, desired))
-			*conflict = found;
-		else
-			r = err_set(err, -EBUSY, "%s", found.text);
+	if (conflict_find(&rd, fam, &found) < 0) {
+		if (!c->is_in_force[fam] && !is_in_place(&rd, desired))
+			return err_set(err, -EBUSY, "%s", found.text);
+		*conflict = found;
 	}
-	if (r == 0)
-		r = family_write(nl, &rd, fam, desired, n_writes, err);
-	vec_fini(&rd.rules);
+	r = family_write(nl, &rd, fam, desired, n_writes, err);
 	c->is_in_force[fam] |= r == 0;
-	/* A kernel without IPv6 has neither rules nor packets of it. */
-	return r == -EAFNOSUPPORT && fam == IPFAM_V6 ? 0 : r;
-}
-
-/* vipd's rules, and the route in each table that they lead to, whatever the configuration. */
-static int cleanup_family(struct nl_sock *nl, enum ipfam fam, struct err *err)
-{
-	struct ipvs_route_config c = { .table = IPVS_ROUTE_TABLE_DEFAULT };
-	struct reading rd = { .c = &c };
-	int r = read_family(&rd, nl, fam, err);
-
-	for (size_t i = 0; i < rd.rules.n && r == 0; i++) {
-		const struct rule *old = &rd.rules.v[i];
-
-		if (!old->is_ours)
-			continue;
-		r = rule_act(nl, RTM_DELRULE, fam, old, err);
-		if (r == 0 && old->action == FR_ACT_TO_TBL)
-			r = route_del(nl, fam, old->table, err);
-	}
-	if (r == 0 && rd.has_route)
-		r = route_del(nl, fam, c.table, err);
-	vec_fini(&rd.rules);
 	return r;
 }
 
+/* vipd's rules, and the route in each table that they lead to, whatever the configuration. */
 int ipvs_route_cleanup(struct nl_sock *nl, struct err *err)
 {
-	for (enum ipfam fam = 0; fam < IPFAM_N; fam++) {
-		int r = cleanup_family(nl, fam, err);
+	const struct ipvs_route_config c = { .table = IPVS_ROUTE_TABLE_DEFAULT };
+	size_t n_writes = 0;
 
-		if (r == -EAFNOSUPPORT && fam == IPFAM_V6)
-			continue;
+	for (enum ipfam fam = 0; fam < IPFAM_N; fam++) {
+		AUTO(vec_fini) struct reading rd = { .c = &c };
+		int r = read_family(&rd, nl, fam, err);
+
+		if (r <= 0)
+			return r;
+		r = old_rules_del(nl, &rd, fam, NULL, 0, &n_writes, err);
+		if (r == 0 && rd.has_route)
+			r = route_del(nl, fam, c.table, err);
 		if (r < 0)
 			return r;
 	}
@@ -461,14 +443,13 @@ int ipvs_route_config_read(struct nl_sock *nl, struct ipvs_route_config *c, stru
 	int n = 0;
 
 	for (enum ipfam fam = 0; fam < IPFAM_N; fam++) {
-		struct reading rd = { 0 };
-		int r = read_rules(&rd, nl, fam, err);
+		AUTO(vec_fini) struct reading rd = { 0 };
+		int r = read_family(&rd, nl, fam, err);
 
+		if (r < 0)
+			return r;
 		vec_for_each (rule, &rd.rules)
 			n += rule_config(rule, c);
-		vec_fini(&rd.rules);
-		if (r < 0 && !(r == -EAFNOSUPPORT && fam == IPFAM_V6))
-			return r;
 	}
 	return n;
 }
@@ -514,14 +495,12 @@ int ipvs_route_text(struct nl_sock *nl, const struct ipvs_route_config *c, struc
 		    struct str *programmed, struct err *err)
 {
 	for (enum ipfam fam = 0; fam < IPFAM_N; fam++) {
-		struct reading rd = { .c = c };
+		AUTO(vec_fini) struct reading rd = { .c = c };
 		int r = read_family(&rd, nl, fam, err);
 
-		if (r == 0)
-			family_print(&rd, fam, desired, programmed);
-		vec_fini(&rd.rules);
-		if (r < 0 && !(r == -EAFNOSUPPORT && fam == IPFAM_V6))
+		if (r <= 0)
 			return r;
+		family_print(&rd, fam, desired, programmed);
 	}
 	return 0;
 }
@@ -563,14 +542,12 @@ int ipvs_route_conflicts(struct nl_sock *nl, const struct ipvs_route_config *c,
 			 struct err *err)
 {
 	for (enum ipfam fam = 0; fam < IPFAM_N; fam++) {
-		struct reading rd = { .c = c };
+		AUTO(vec_fini) struct reading rd = { .c = c };
 		int r = read_family(&rd, nl, fam, err);
 
-		if (r == 0)
-			family_conflicts(&rd, fam, fn, arg);
-		vec_fini(&rd.rules);
-		if (r < 0 && !(r == -EAFNOSUPPORT && fam == IPFAM_V6))
+		if (r <= 0)
 			return r;
+		family_conflicts(&rd, fam, fn, arg);
 	}
 	return 0;
 }
