@@ -42,14 +42,25 @@ static void tag_is(struct nft_rules *rs, uint32_t op, uint32_t tag)
 	nft_expr_cmp(rs, op, 0, &tag, sizeof(tag));
 }
 
+static void rule_tagged(struct nft_rules *rs, uint32_t tag)
+{
+	nft_rule_begin(rs);
+	tag_is(rs, NFT_CMP_EQ, tag);
+}
+
+static void rule_of_family(struct nft_rules *rs, enum ipfam fam)
+{
+	nft_rule_begin(rs);
+	nft_match_family(rs, fam);
+}
+
 /*
  * The tag alone: rules of other software match single bits of a mark (CNI plugin portmap: 0x2000),
  * and would match ids of pools.
  */
 static void keep_tag(struct nft_rules *rs, uint32_t tag)
 {
-	nft_rule_begin(rs);
-	tag_is(rs, NFT_CMP_EQ, tag);
+	rule_tagged(rs, tag);
 	nft_expr_meta_number(rs, NFT_META_MARK, tag);
 }
 
@@ -67,18 +78,18 @@ static void reply_return(struct nft_rules *rs)
 	nft_expr_verdict(rs, NFT_RETURN, NULL);
 }
 
-/* Return for the first packet of a connection. */
-static void first_return(struct nft_rules *rs)
+/* Return if the connection has one of these bits of its status (NFT_CMP_NEQ), or none. */
+static void status_return(struct nft_rules *rs, uint32_t bits, uint32_t op)
 {
 	nft_rule_begin(rs);
-	nft_match_ct_bits(rs, NFT_CT_STATUS, IPS_CONFIRMED, NFT_CMP_EQ);
+	nft_match_ct_bits(rs, NFT_CT_STATUS, bits, op);
 	nft_expr_verdict(rs, NFT_RETURN, NULL);
 }
 
-static void dnat_return(struct nft_rules *rs)
+static void tag_return(struct nft_rules *rs, uint32_t op, uint32_t tag)
 {
 	nft_rule_begin(rs);
-	nft_match_ct_bits(rs, NFT_CT_STATUS, IPS_DST_NAT, NFT_CMP_NEQ);
+	tag_is(rs, op, tag);
 	nft_expr_verdict(rs, NFT_RETURN, NULL);
 }
 
@@ -157,8 +168,7 @@ static void unknown_port(struct nft_rules *rs, const struct ipvs_rules_params *p
 	nft_match_ct_state(rs, NFT_CT_STATE_ESTABLISHED);
 	nft_expr_verdict(rs, NF_DROP, NULL);
 	/* Captured, but forwarded: policy routing is missing, and vipd will repair it. */
-	nft_rule_begin(rs);
-	tag_is(rs, NFT_CMP_EQ, p->marks.tag);
+	rule_tagged(rs, p->marks.tag);
 	nft_expr_verdict(rs, NF_DROP, NULL);
 	nft_rule_begin(rs);
 	nft_expr_verdict(rs, NFT_GOTO, "refuse");
@@ -208,8 +218,7 @@ static void no_socket(struct nft_rules *rs, const struct ipvs_rules_params *p)
 
 static void mark_from(struct nft_rules *rs, enum ipfam fam, enum nft_set_id map)
 {
-	nft_rule_begin(rs);
-	nft_match_family(rs, fam); /* redundant, but nft needs it to print the rule */
+	rule_of_family(rs, fam); /* redundant, but nft needs it to print the rule */
 	nft_expr_l4protos(rs);
 	nft_expr_tuple(rs, fam);
 	nft_expr_map(rs, 0, set_name(map, fam));
@@ -236,8 +245,7 @@ static void guard(struct nft_rules *rs, enum ipfam fam, const struct ipvs_rules_
 
 static void guard_jump(struct nft_rules *rs, enum ipfam fam)
 {
-	nft_rule_begin(rs);
-	nft_match_family(rs, fam);
+	rule_of_family(rs, fam);
 	nft_expr_l4protos(rs);
 	nft_match_ct_state(rs, NFT_CT_STATE_NEW);
 	nft_expr_tuple(rs, fam);
@@ -290,10 +298,17 @@ static void assign(struct nft_rules *rs, enum ipfam fam, const struct ipvs_rules
 	mark_from(rs, fam, IPVSSET_FE_OUT);
 }
 
-static void assign_jumps(struct nft_rules *rs)
+/*
+ * `tag` 0: for all packets. Else for those with it, before IPVS, which compares the whole mark:
+ * without bits that foreign chains have set (kube-proxy's 0x4000: masquerade, Calico's 0x10000:
+ * accepted). Also for later packets of a connection: IPVS may choose another backend for them.
+ */
+static void assign_jumps(struct nft_rules *rs, uint32_t tag)
 {
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		nft_rule_begin(rs);
+		if (tag != 0)
+			tag_is(rs, NFT_CMP_EQ, tag);
 		daddr_in(rs, fam, IPVSSET_VIPS);
 		nft_expr_verdict(rs, NFT_JUMP, fam == IPFAM_V6 ? "assign6" : "assign4");
 	}
@@ -323,17 +338,48 @@ static void unknown_addresses(struct nft_rules *rs, enum ipfam fam)
 	nft_expr_verdict(rs, NFT_GOTO, "unknown_address");
 }
 
+static void unknown_targets(struct nft_rules *rs)
+{
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		unknown(rs, fam, 0);
+		unknown_addresses(rs, fam);
+	}
+}
+
 /* Frontends without endpoints reject new connections; established ones have another state. */
-static void reject_new(struct nft_rules *rs, const struct ipvs_rules_params *p)
+static void reject_new(struct nft_rules *rs, uint32_t mark, const char *chain)
 {
 	nft_rule_begin(rs);
-	nft_match_meta(rs, NFT_META_MARK, NFT_CMP_EQ, p->marks.tag | IPVS_MARK_REFUSE);
+	nft_match_meta(rs, NFT_META_MARK, NFT_CMP_EQ, mark);
 	nft_match_ct_state(rs, NFT_CT_STATE_NEW);
-	nft_expr_verdict(rs, NFT_GOTO, "no_endpoints");
-	nft_rule_begin(rs);
-	nft_match_meta(rs, NFT_META_MARK, NFT_CMP_EQ, p->marks.tag | IPVS_MARK_DROP);
-	nft_match_ct_state(rs, NFT_CT_STATE_NEW);
-	nft_expr_verdict(rs, NFT_GOTO, "no_local");
+	nft_expr_verdict(rs, NFT_GOTO, chain);
+}
+
+static void capture(struct nft_rules *rs, const struct ipvs_rules_params *p)
+{
+	reply_return(rs);
+	status_return(rs, IPS_DST_NAT, NFT_CMP_NEQ);
+	if (p->is_retiring) /* the first packet of a connection */
+		status_return(rs, IPS_CONFIRMED, NFT_CMP_EQ);
+	assign_jumps(rs, 0);
+	if (p->is_retiring)
+		return;
+	/* Not later: for a packet routed to this host the kernel cannot send ICMP from the VIP. */
+	reject_new(rs, p->marks.tag | IPVS_MARK_REFUSE, "no_endpoints");
+	reject_new(rs, p->marks.tag | IPVS_MARK_DROP, "no_local");
+}
+
+/* A rule for pings of a cluster IP. */
+static void rule_of_ping(struct nft_rules *rs, enum ipfam fam)
+{
+	uint8_t type = fam == IPFAM_V6 ? ICMPV6_ECHO_REQUEST : ICMP_ECHO;
+
+	rule_of_family(rs, fam);
+	nft_match_l4proto(rs, fam == IPFAM_V6 ? IPPROTO_ICMPV6 : IPPROTO_ICMP);
+	nft_expr_icmp_type(rs, 0);
+	nft_expr_cmp(rs, NFT_CMP_EQ, 0, &type, sizeof(type));
+	nft_expr_daddr(rs, fam, 0);
+	nft_expr_in(rs, 0, set_name(IPVSSET_CLUSTER_IPS, fam));
 }
 
 /* --- base chains --- */
@@ -352,49 +398,25 @@ static void localhost_in(struct nft_rules *rs, const struct ipvs_rules_params *p
 
 static void pre(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
-	uint8_t echo6 = ICMPV6_ECHO_REQUEST;
-
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		plane_localhost_pre(rs, fam, &p->common);
-	reply_return(rs);
-	dnat_return(rs);
-	if (p->is_retiring)
-		first_return(rs);
-	assign_jumps(rs);
-	/* Not later: for a packet routed to this host the kernel cannot send ICMP from the VIP. */
-	if (!p->is_retiring)
-		reject_new(rs, p);
+	capture(rs, p);
 	keep_tag(rs, p->marks.tag);
 	if (p->is_retiring)
 		return;
 	/*
 	 * A cluster IP answers pings: a captured packet is delivered here, and the kernel replies.
 	 */
-	nft_rule_begin(rs);
-	nft_match_family(rs, IPFAM_V6);
-	nft_match_l4proto(rs, IPPROTO_ICMPV6);
-	nft_expr_icmp_type(rs, 0);
-	nft_expr_cmp(rs, NFT_CMP_EQ, 0, &echo6, sizeof(echo6));
-	nft_expr_daddr(rs, IPFAM_V6, 0);
-	nft_expr_in(rs, 0, set_name(IPVSSET_CLUSTER_IPS, IPFAM_V6));
+	rule_of_ping(rs, IPFAM_V6);
 	nft_expr_meta_number(rs, NFT_META_MARK, p->marks.tag);
 }
 
 /* Type route: a mark sends the packet to lo. */
 static void out_first(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
-	nft_rule_begin(rs);
-	tag_is(rs, NFT_CMP_EQ, p->marks.tag); /* the second time, after IPVS */
-	nft_expr_verdict(rs, NFT_RETURN, NULL);
-	reply_return(rs);
-	dnat_return(rs);
-	if (p->is_retiring)
-		first_return(rs);
-	assign_jumps(rs);
-	if (!p->is_retiring)
-		reject_new(rs, p);
-	nft_rule_begin(rs);
-	tag_is(rs, NFT_CMP_EQ, p->marks.tag);
+	tag_return(rs, NFT_CMP_EQ, p->marks.tag); /* the second time, after IPVS */
+	capture(rs, p);
+	rule_tagged(rs, p->marks.tag);
 	nft_expr_meta_number(rs, NFT_META_MARK, p->marks.birth);
 }
 
@@ -405,59 +427,26 @@ static void out_first(struct nft_rules *rs, const struct ipvs_rules_params *p)
  */
 static void nat_wins(struct nft_rules *rs, uint32_t tag)
 {
-	nft_rule_begin(rs);
-	tag_is(rs, NFT_CMP_EQ, tag);
+	rule_tagged(rs, tag);
 	nft_match_ct_bits(rs, NFT_CT_STATUS, IPS_DST_NAT, NFT_CMP_NEQ);
 	nft_expr_meta(rs, NFT_META_MARK, 0);
 	nft_expr_mask(rs, 0, ~IPVS_MARK_MASK);
 	nft_expr_meta_set(rs, NFT_META_MARK, 0);
 }
 
-/*
- * For IPVS, which compares the whole mark: without bits that foreign chains have set (kube-proxy's
- * 0x4000: masquerade, Calico's 0x10000: accepted). Also for later packets of a connection: IPVS
- * may choose another backend for them.
- */
-static void mark_pool(struct nft_rules *rs, uint32_t tag)
-{
-	for (int fam = 0; fam < IPFAM_N; fam++) {
-		nft_rule_begin(rs);
-		tag_is(rs, NFT_CMP_EQ, tag);
-		daddr_in(rs, fam, IPVSSET_VIPS);
-		nft_expr_verdict(rs, NFT_JUMP, fam == IPFAM_V6 ? "assign6" : "assign4");
-	}
-}
-
-static void pre_nat(struct nft_rules *rs, const struct ipvs_rules_params *p)
-{
-	nat_wins(rs, p->marks.tag);
-}
-
-/* Type route: a packet without the mark takes another route. */
-static void out_nat(struct nft_rules *rs, const struct ipvs_rules_params *p)
-{
-	nat_wins(rs, p->marks.birth);
-}
-
 /* REJ-05 and REJ-06 follow nat: an address that another proxy serves is not unknown. */
 static void out_last(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
-	mark_pool(rs, p->marks.birth);
-	nft_rule_begin(rs);
-	tag_is(rs, NFT_CMP_EQ, p->marks.birth);
+	assign_jumps(rs, p->marks.birth);
+	rule_tagged(rs, p->marks.birth);
 	nft_match_ct_bits(rs, NFT_CT_STATUS, IPS_DST_NAT, NFT_CMP_EQ);
 	nft_expr_meta_number(rs, NFT_META_MARK, p->marks.tag);
 	if (p->is_retiring)
 		return;
-	nft_rule_begin(rs);
-	tag_is(rs, NFT_CMP_EQ, p->marks.tag);
-	nft_expr_verdict(rs, NFT_RETURN, NULL);
+	tag_return(rs, NFT_CMP_EQ, p->marks.tag);
 	reply_return(rs);
-	dnat_return(rs);
-	for (int fam = 0; fam < IPFAM_N; fam++) {
-		unknown(rs, fam, 0);
-		unknown_addresses(rs, fam);
-	}
+	status_return(rs, IPS_DST_NAT, NFT_CMP_NEQ);
+	unknown_targets(rs);
 }
 
 static void in(struct nft_rules *rs, const struct ipvs_rules_params *p)
@@ -477,33 +466,17 @@ static void in(struct nft_rules *rs, const struct ipvs_rules_params *p)
 		unknown(rs, fam, p->marks.tag);
 }
 
-static void in_last(struct nft_rules *rs, const struct ipvs_rules_params *p)
-{
-	mark_pool(rs, p->marks.tag);
-}
-
-/*
- * IPVS has chosen a backend: packets to another host pass the output hook from its beginning, those
- * to this host, of this host, go on behind IPVS.
- */
-static void out_done(struct nft_rules *rs, const struct ipvs_rules_params *p)
-{
-	keep_tag(rs, p->marks.tag);
-}
-
 /*
  * IPVS has no entry of the connection. The kernel cannot answer from an address that is not local:
  * without a reset the client would wait for its timeout.
  */
 static void late(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
-	nft_rule_begin(rs);
-	tag_is(rs, NFT_CMP_EQ, p->marks.tag);
+	rule_tagged(rs, p->marks.tag);
 	nft_match_fib_local(rs, NFTA_FIB_F_DADDR, NFT_CMP_NEQ);
 	nft_match_l4proto(rs, IPPROTO_TCP);
 	nft_expr_reject_tcp(rs);
-	nft_rule_begin(rs);
-	tag_is(rs, NFT_CMP_EQ, p->marks.tag);
+	rule_tagged(rs, p->marks.tag);
 	nft_match_fib_local(rs, NFTA_FIB_F_DADDR, NFT_CMP_NEQ);
 	nft_expr_l4protos(rs);
 	nft_expr_verdict(rs, NF_DROP, NULL);
@@ -513,10 +486,7 @@ static void forward(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
 	if (p->is_retiring)
 		return;
-	for (int fam = 0; fam < IPFAM_N; fam++) {
-		unknown(rs, fam, 0);
-		unknown_addresses(rs, fam);
-	}
+	unknown_targets(rs);
 	nft_rule_begin(rs);
 	nft_match_ct_state(rs, NFT_CT_STATE_NEW | NFT_CT_STATE_INVALID);
 	nft_expr_verdict(rs, NFT_GOTO, "vip_loop");
@@ -524,24 +494,15 @@ static void forward(struct nft_rules *rs, const struct ipvs_rules_params *p)
 
 static void ping(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
-	uint8_t echo = ICMP_ECHO;
-
 	if (p->is_retiring)
 		return;
-	nft_rule_begin(rs);
-	nft_match_family(rs, IPFAM_V4);
-	nft_match_l4proto(rs, IPPROTO_ICMP);
-	nft_expr_icmp_type(rs, 0);
-	nft_expr_cmp(rs, NFT_CMP_EQ, 0, &echo, sizeof(echo));
-	nft_expr_daddr(rs, IPFAM_V4, 0);
-	nft_expr_in(rs, 0, set_name(IPVSSET_CLUSTER_IPS, IPFAM_V4));
+	rule_of_ping(rs, IPFAM_V4);
 	nft_expr_redirect(rs);
 }
 
 static void to_cluster_ip(struct nft_rules *rs, enum ipfam fam)
 {
-	nft_rule_begin(rs);
-	nft_match_family(rs, fam);
+	rule_of_family(rs, fam);
 	nft_expr_original_daddr(rs, fam);
 	nft_expr_in(rs, 0, set_name(IPVSSET_CLUSTER_IPS, fam));
 }
@@ -564,13 +525,10 @@ static void masquerade_cluster_ips(struct nft_rules *rs, enum ipfam fam,
 
 static void post(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
-	nft_rule_begin(rs);
-	tag_is(rs, NFT_CMP_NEQ, p->marks.tag);
-	nft_expr_verdict(rs, NFT_RETURN, NULL);
+	tag_return(rs, NFT_CMP_NEQ, p->marks.tag);
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		/* Hairpin (MASQ-09) */
-		nft_rule_begin(rs);
-		nft_match_family(rs, fam);
+		rule_of_family(rs, fam);
 		nft_expr_saddr(rs, fam, 0);
 		nft_expr_daddr(rs, fam, nft_addr_words(fam));
 		nft_expr_in(rs, 0, set_name(IPVSSET_HAIRPINS, fam));
@@ -583,8 +541,7 @@ static void post(struct nft_rules *rs, const struct ipvs_rules_params *p)
 /* A tunnel copies the mark to its outer packet, which would be captured again. */
 static void clear(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
-	nft_rule_begin(rs);
-	tag_is(rs, NFT_CMP_EQ, p->marks.tag);
+	rule_tagged(rs, p->marks.tag);
 	nft_expr_number(rs, 0, 0);
 	nft_expr_meta_set(rs, NFT_META_MARK, 0);
 	if (plane_detects_by_ifname(&p->common))
@@ -597,24 +554,12 @@ static void clear(struct nft_rules *rs, const struct ipvs_rules_params *p)
  */
 static void asked(struct nft_rules *rs, uint32_t tag)
 {
-	nft_rule_begin(rs);
-	tag_is(rs, NFT_CMP_NEQ, tag);
-	nft_expr_verdict(rs, NFT_RETURN, NULL);
+	tag_return(rs, NFT_CMP_NEQ, tag);
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		nft_rule_begin(rs);
 		tuple_in(rs, fam, IPVSSET_COUNTED);
 		nft_expr_verdict(rs, NFT_RETURN, NULL); /* no other family can match */
 	}
-}
-
-static void asked_pre(struct nft_rules *rs, const struct ipvs_rules_params *p)
-{
-	asked(rs, p->marks.tag);
-}
-
-static void asked_out(struct nft_rules *rs, const struct ipvs_rules_params *p)
-{
-	asked(rs, p->marks.birth);
 }
 
 static void mark_asked(struct nft_rules *rs, enum ipfam fam, enum nft_set_id map)
@@ -624,21 +569,15 @@ static void mark_asked(struct nft_rules *rs, enum ipfam fam, enum nft_set_id map
 	nft_expr_meta_set(rs, NFT_META_MARK, 0);
 }
 
-static void family_rule(struct nft_rules *rs, enum ipfam fam)
-{
-	nft_rule_begin(rs);
-	nft_match_family(rs, fam);
-}
-
 /* The pool of the frontend to which the client connects, as assign() chooses it. */
 static void mark_asked_pool(struct nft_rules *rs, enum ipfam fam, const struct ipvs_rules_params *p)
 {
-	family_rule(rs, fam);
+	rule_of_family(rs, fam);
 	mark_asked(rs, fam, IPVSSET_FE);
-	family_rule(rs, fam);
+	rule_of_family(rs, fam);
 	mark_asked(rs, fam, IPVSSET_FE_OUT);
 	if (plane_has_detector(&p->common, fam)) {
-		family_rule(rs, fam);
+		rule_of_family(rs, fam);
 		if (plane_detects_by_ifname(&p->common)) {
 			nft_match_meta(rs, NFT_META_PRIORITY, NFT_CMP_EQ, PRIORITY_POD);
 		} else {
@@ -647,11 +586,11 @@ static void mark_asked_pool(struct nft_rules *rs, enum ipfam fam, const struct i
 		}
 		mark_asked(rs, fam, IPVSSET_FE_IN);
 	}
-	family_rule(rs, fam);
+	rule_of_family(rs, fam);
 	nft_match_fib_local(rs, NFTA_FIB_F_SADDR, NFT_CMP_EQ);
 	mark_asked(rs, fam, IPVSSET_FE_IN);
 	/* The mark of a service by address and port has no pool. */
-	family_rule(rs, fam);
+	rule_of_family(rs, fam);
 	nft_match_meta(rs, NFT_META_MARK, NFT_CMP_EQ, p->marks.tag);
 	mark_asked(rs, fam, IPVSSET_IDLE);
 }
@@ -659,12 +598,10 @@ static void mark_asked_pool(struct nft_rules *rs, enum ipfam fam, const struct i
 /* IPVS has chosen a backend. */
 static void reached(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
-	nft_rule_begin(rs);
-	tag_is(rs, NFT_CMP_NEQ, p->marks.tag);
-	nft_expr_verdict(rs, NFT_RETURN, NULL);
+	tag_return(rs, NFT_CMP_NEQ, p->marks.tag);
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		mark_asked_pool(rs, fam, p);
-		family_rule(rs, fam);
+		rule_of_family(rs, fam);
 		nft_expr_l4protos(rs);
 		nft_expr_meta(rs, NFT_META_MARK, 0);
 		nft_expr_daddr(rs, fam, 1);
@@ -682,6 +619,9 @@ static const struct {
 	/* instead of `build`: chain of one family */
 	void (*build_of)(struct nft_rules *rs, enum ipfam fam, const struct ipvs_rules_params *p);
 	enum ipfam fam;
+	/* instead of `build`: chain of packets with the tag; `is_birth`: of this host's packets */
+	void (*build_tagged)(struct nft_rules *rs, uint32_t tag);
+	bool is_birth;
 } chains[] = {
 	{ { "refuse", NULL, 0, 0 }, refuse },
 	{ { "no_endpoints", NULL, 0, 0 }, no_endpoints },
@@ -701,20 +641,32 @@ static const struct {
 	{ { "localhost_out", "filter", NF_INET_LOCAL_OUT, PLANE_PRI_LOCALHOST_OUT },
 	  localhost_out },
 	{ { "localhost_in", "filter", NF_INET_LOCAL_IN, PLANE_PRI_LOCALHOST_IN }, localhost_in },
-	{ { "pre_nat", "filter", NF_INET_PRE_ROUTING, PRI_BIRTH_END }, pre_nat },
-	{ { "out_nat", "route", NF_INET_LOCAL_OUT, PRI_BIRTH_END }, out_nat },
+	{ { "pre_nat", "filter", NF_INET_PRE_ROUTING, PRI_BIRTH_END }, .build_tagged = nat_wins },
+	/* Type route: a packet without the mark takes another route. */
+	{ { "out_nat", "route", NF_INET_LOCAL_OUT, PRI_BIRTH_END },
+	  .build_tagged = nat_wins,
+	  .is_birth = true },
 	{ { "out_last", "filter", NF_INET_LOCAL_OUT, PRI_BIRTH_END }, out_last },
-	{ { "out_again", "filter", NF_INET_LOCAL_OUT, NF_IP_PRI_RAW }, out_done },
-	{ { "out_done", "filter", NF_INET_LOCAL_OUT, PRI_OUT_DONE }, out_done },
+	/*
+	 * IPVS has chosen a backend: packets to another host pass the output hook from its
+	 * beginning, those to this host, of this host, go on behind IPVS.
+	 */
+	{ { "out_again", "filter", NF_INET_LOCAL_OUT, NF_IP_PRI_RAW }, .build_tagged = keep_tag },
+	{ { "out_done", "filter", NF_INET_LOCAL_OUT, PRI_OUT_DONE }, .build_tagged = keep_tag },
 	{ { "in", "filter", NF_INET_LOCAL_IN, NF_IP_PRI_FILTER }, in },
-	{ { "in_last", "filter", NF_INET_LOCAL_IN, PRI_IN_LAST }, in_last },
+	{ { "in_last", "filter", NF_INET_LOCAL_IN, PRI_IN_LAST }, .build_tagged = assign_jumps },
 	{ { "late", "filter", NF_INET_LOCAL_IN, PRI_LATE }, late },
 	{ { "forward", "filter", NF_INET_FORWARD, NF_IP_PRI_FILTER }, forward },
 	{ { "ping", "nat", NF_INET_PRE_ROUTING, NF_IP_PRI_NAT_DST }, ping },
 	{ { "post", "nat", NF_INET_POST_ROUTING, NF_IP_PRI_NAT_SRC }, post },
 	{ { "clear", "filter", NF_INET_POST_ROUTING, PRI_CLEAR }, clear },
-	{ { "asked", "nat", NF_INET_PRE_ROUTING, PRI_ASKED }, asked_pre, PLANE_COUNT_SERVICES },
-	{ { "asked_out", "nat", NF_INET_LOCAL_OUT, PRI_ASKED }, asked_out, PLANE_COUNT_SERVICES },
+	{ { "asked", "nat", NF_INET_PRE_ROUTING, PRI_ASKED },
+	  .exists_at = PLANE_COUNT_SERVICES,
+	  .build_tagged = asked },
+	{ { "asked_out", "nat", NF_INET_LOCAL_OUT, PRI_ASKED },
+	  .exists_at = PLANE_COUNT_SERVICES,
+	  .build_tagged = asked,
+	  .is_birth = true },
 	{ { "reached", "nat", NF_INET_POST_ROUTING, PRI_REACHED }, reached, PLANE_COUNT_ENDPOINTS },
 	/* The backend is this host: the packet stays here. */
 	{ { "reached_in", "nat", NF_INET_LOCAL_IN, PRI_REACHED }, reached, PLANE_COUNT_ENDPOINTS },
@@ -731,9 +683,13 @@ static bool build(const void *ctx, struct nft_rules *rs, enum ipfam fam, size_t 
 
 	if (p->common.counting < chains[i].exists_at)
 		return false;
-	if (rs != NULL && chains[i].build_of != NULL)
+	if (rs == NULL)
+		return true;
+	if (chains[i].build_of != NULL)
 		chains[i].build_of(rs, chains[i].fam, p);
-	else if (rs != NULL)
+	else if (chains[i].build_tagged != NULL)
+		chains[i].build_tagged(rs, chains[i].is_birth ? p->marks.birth : p->marks.tag);
+	else
 		chains[i].build(rs, p);
 	return true;
 }
