@@ -37,7 +37,7 @@ static uint32_t pool_mark(const struct ipvs_plane *p, enum ipfam fam, uint32_t i
 	uint32_t local = ipvs_mark_pool(&p->routing.marks, id, PLAN_SCOPE_LOCAL);
 	const struct ipvs_vs *vs = ipvs_vs_by_mark(p, fam, local);
 
-	return vs != NULL && vs->is_desired
+	return vs != NULL && vs->desired.exists
 		       ? local
 		       : ipvs_mark_pool(&p->routing.marks, id, PLAN_SCOPE_CLUSTER);
 }

@@ -96,8 +96,8 @@ static size_t serving_read(struct ipvs_plane *p, struct ipvs_vs *vs)
 
 void ipvs_drain_watch(struct ipvs_plane *p, struct ipvs_vs *vs)
 {
-	bool is_pending = vs->is_programmed &&
-			  (!vs->is_desired || vs->is_vip_only || vs->programmed_sched == 0);
+	bool is_pending = vs->is_programmed && (!vs->desired.exists || vs->desired.is_vip_only ||
+						vs->programmed_sched == 0);
 
 	if (vs->is_kept || list_is_linked(&vs->draining) ||
 	    (!is_pending && !vec_has(&vs->dests, d, d->flags & DST_DRAINING)))
@@ -119,7 +119,7 @@ uint32_t ipvs_drain_deadline(uint32_t since_s, uint32_t drain_s)
  */
 static uint32_t deadline_of(const struct ipvs_vs *vs, const struct ipvs_dst *d)
 {
-	if (!vs->is_desired || d->deadline_s == IPVS_DRAIN_UNLIMITED)
+	if (!vs->desired.exists || d->deadline_s == IPVS_DRAIN_UNLIMITED)
 		return d->deadline_s;
 	return ipvs_drain_deadline(d->since_s, vs->drain_s);
 }
@@ -148,7 +148,6 @@ bool ipvs_drain_begin(struct ipvs_plane *p, struct ipvs_vs *vs, struct ipvs_dst 
 		vs->has_serving = true;
 	}
 	if (is_datagram(vs) && !d->is_serving) {
-		d->flags |= DST_QUEUED;
 		ipvs_op_dest(p, IPVS_CMD_DEL_DEST, vs, d, 0);
 		return true;
 	}
@@ -159,7 +158,6 @@ bool ipvs_drain_begin(struct ipvs_plane *p, struct ipvs_vs *vs, struct ipvs_dst 
 		deadline_s = ipvs_drain_deadline(now_s, vs->drain_s);
 	}
 	if (!is_begun || deadline_s != d->deadline_s) {
-		d->flags |= DST_QUEUED;
 		d->flags &= (uint8_t)~DST_COUNTED;
 		ipvs_op_drain(p, vs, d, d->since_s, deadline_s);
 	}
@@ -290,7 +288,7 @@ static int vs_check(struct ipvs_plane *p, struct ipvs_vs *vs, uint32_t now_s, st
 	}
 	vec_clear(&p->ops);
 	more = drained_delete(p, vs, now_s, &has_dests);
-	if (!has_dests && vs->is_programmed && (!vs->is_desired || vs->is_vip_only))
+	if (!has_dests && vs->is_programmed && (!vs->desired.exists || vs->desired.is_vip_only))
 		ipvs_op_service(p, IPVS_CMD_DEL_SERVICE, vs);
 	r = ipvs_ops_send(p, &res, err);
 	/* As after a commit: free entries that are neither programmed nor desired. */

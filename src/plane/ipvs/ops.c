@@ -2,7 +2,7 @@
 /*
  *  plane/ipvs/ops - the difference between desired and programmed, as operations on IPVS.
  *
- *  A commit compares only what it touched: destinations in its journal, and all destinations of a
+ *  A commit compares only what it touched: destinations that it names, and all destinations of a
  *  service that is_whole. Each acknowledged operation is recorded at once: the programmed state is
  *  correct also after a rejection.
  */
@@ -45,14 +45,14 @@ static size_t dests_count(const struct ipvs_vs *vs)
 static struct ipvs_service vs_desired(const struct ipvs_plane *p, const struct ipvs_vs *vs)
 {
 	struct ipvs_service s = { .key = vs->key };
-	struct scheduler sched =
-		ipvs_sched_in_force(vs->sched, p->sched, vs->key.mark != 0 ? vs->timeout_s : 0,
-				    dests_count(vs), p->missing_scheds);
+	struct scheduler sched = ipvs_sched_in_force(vs->desired.sched, p->sched,
+						     vs->key.mark != 0 ? vs->desired.timeout_s : 0,
+						     dests_count(vs), p->missing_scheds);
 
 	s.flags = sched.flags;
 	if (vs->key.mark == 0) {
-		s.flags |= IPVS_FLAG_OURS | (vs->timeout_s != 0 ? IPVS_FLAG_PERSISTENT : 0);
-		s.timeout_s = vs->timeout_s;
+		s.flags |= IPVS_FLAG_OURS | (vs->desired.timeout_s != 0 ? IPVS_FLAG_PERSISTENT : 0);
+		s.timeout_s = vs->desired.timeout_s;
 	}
 	memcpy(s.sched, scheduler_name(sched.no), strlen(scheduler_name(sched.no)) + 1);
 	return s;
@@ -67,7 +67,7 @@ void ipvs_op_dest(struct ipvs_plane *p, uint8_t cmd, struct ipvs_vs *vs, const s
 		  uint32_t weight)
 {
 	op_push(p, cmd, vs)->dest = (struct ipvs_dest){
-		.addr = d->addr, .port = d->port, .fwd = vs->forwarding, .weight = weight
+		.addr = d->addr, .port = d->port, .fwd = vs->desired.forwarding, .weight = weight
 	};
 }
 
@@ -167,8 +167,8 @@ static int occupied_err(const struct ipvs_vs *vs, const char *key, struct err *e
 		       "IPVS %s: a foreign virtual service is there (ipvsadm -Ln): delete it, or "
 		       "serve without %s",
 		       key,
-		       vs->forwarding != FORWARDING_MASQUERADE ? "vipd.io/forwarding"
-							       : "ClientIP affinity");
+		       vs->desired.forwarding != FORWARDING_MASQUERADE ? "vipd.io/forwarding"
+								       : "ClientIP affinity");
 }
 
 /* Without the default scheduler no service can be served: no service is at fault. */
@@ -216,8 +216,8 @@ static bool sched_replace(struct ipvs_plane *p, const struct ipvs_op *op)
 		return false;
 	p->missing_scheds |= UINT32_C(1) << no;
 	ipvs_tuning_read(&tuning, p, vs->svc->service, NULL);
-	if (vs->sched.no == no)
-		vs->sched = tuning.sched;
+	if (vs->desired.sched.no == no)
+		vs->desired.sched = tuning.sched;
 	p->is_sched_replaced = true;
 	return true;
 }
@@ -291,7 +291,7 @@ int ipvs_ops_send(struct ipvs_plane *p, struct plane_result *res, struct err *er
 
 static bool is_in_kernel(const struct ipvs_vs *vs)
 {
-	return vs->is_desired && !vs->is_vip_only;
+	return vs->desired.exists && !vs->desired.is_vip_only;
 }
 
 static bool service_differs(const struct ipvs_plane *p, const struct ipvs_vs *vs)
@@ -311,22 +311,10 @@ void ipvs_op_service_renew(struct ipvs_plane *p, struct ipvs_vs *vs)
 
 static void dst_add(struct ipvs_plane *p, struct ipvs_vs *vs, struct ipvs_dst *d)
 {
-	if (!(d->flags & DST_DESIRED) || d->flags & DST_QUEUED || ipvs_dst_is_good(vs, d))
+	if (!(d->flags & DST_DESIRED) || ipvs_dst_is_good(vs, d))
 		return;
-	d->flags |= DST_QUEUED;
 	ipvs_op_dest(p, d->flags & DST_PROGRAMMED ? IPVS_CMD_SET_DEST : IPVS_CMD_NEW_DEST, vs, d,
 		     d->desired_weight);
-}
-
-static void queued_clear(struct ipvs_plane *p)
-{
-	vec_for_each (op, &p->ops) {
-		struct ipvs_dst *d =
-			op->cmd >= IPVS_CMD_NEW_DEST ? ipvs_dst_find(op->tag, &op->dest) : NULL;
-
-		if (d != NULL)
-			d->flags &= (uint8_t)~DST_QUEUED;
-	}
 }
 
 static void additions_collect(struct ipvs_plane *p)
@@ -342,19 +330,10 @@ static void additions_collect(struct ipvs_plane *p)
 			ipvs_op_service(p, IPVS_CMD_NEW_SERVICE, vs);
 		}
 		ipvs_op_service_renew(p, vs);
-		if (vs->is_whole && !vs->is_part)
-			vec_for_each (d, &vs->dests)
+		vec_for_each (d, &vs->dests)
+			if ((vs->is_whole && !vs->is_part) || d->flags & DST_TOUCHED)
 				dst_add(p, vs, d);
 	}
-	vec_for_each (u, &p->undo) {
-		bool is_added = u->is_dst && (!u->vs->is_whole || u->vs->is_part);
-		struct ipvs_dst *d =
-			is_added && is_in_kernel(u->vs) ? ipvs_dst_find(u->vs, &u->at) : NULL;
-
-		if (d != NULL)
-			dst_add(p, u->vs, d);
-	}
-	queued_clear(p);
 }
 
 /* Only the default can be: annotations are checked in tuning.c. */
@@ -387,8 +366,10 @@ int ipvs_ops_add(struct ipvs_plane *p, struct plane_result *res, struct err *err
 
 static bool is_to_drain(const struct ipvs_vs *vs, const struct ipvs_dst *d)
 {
-	return d->flags & DST_PROGRAMMED && !(d->flags & (DST_DRAINING | DST_QUEUED)) &&
-	       (!(d->flags & DST_DESIRED) || !is_in_kernel(vs));
+	bool is_compared = vs->is_whole || d->flags & DST_TOUCHED;
+	bool stays = is_in_kernel(vs) && (d->flags & DST_DESIRED || !is_compared);
+
+	return d->flags & DST_PROGRAMMED && !(d->flags & DST_DRAINING) && !stays;
 }
 
 /* Do at most `*left` work, and reduce it. False: destinations are left. */
@@ -399,8 +380,6 @@ static bool vs_remove(struct ipvs_plane *p, struct ipvs_vs *vs, size_t *left)
 	bool is_done = true;
 
 	ipvs_drain_retime(p, vs);
-	if (is_in_kernel(vs) && !vs->is_whole)
-		return true;
 	vec_for_each (d, &vs->dests) {
 		bool is_left = is_to_drain(vs, d);
 		bool is_gone = is_left && *left > 0 && ipvs_drain_begin(p, vs, d);
@@ -422,17 +401,6 @@ int ipvs_ops_remove(struct ipvs_plane *p, struct plane_result *res, struct err *
 	vec_clear(&p->ops);
 	vec_for_each (each, &p->touched)
 		(void)vs_remove(p, *each, &left);
-	vec_for_each (u, &p->undo) {
-		struct ipvs_dst *d = u->is_dst && is_in_kernel(u->vs) && !u->vs->is_whole
-					     ? ipvs_dst_find(u->vs, &u->at)
-					     : NULL;
-
-		if (d != NULL && is_to_drain(u->vs, d)) {
-			(void)ipvs_drain_begin(p, u->vs, d);
-			ipvs_drain_watch(p, u->vs);
-		}
-	}
-	queued_clear(p);
 	return ipvs_ops_send(p, res, err);
 }
 
@@ -453,7 +421,6 @@ int ipvs_ops_sweep(struct ipvs_plane *p, struct plane_result *res, struct err *e
 		vs->is_whole = true;
 		vs->is_swept = is_done = vs_remove(p, vs, &left);
 	}
-	queued_clear(p);
 	r = ipvs_ops_send(p, res, err);
 	ipvs_ops_done(p);
 	return r < 0 ? r : !is_done;
@@ -461,30 +428,22 @@ int ipvs_ops_sweep(struct ipvs_plane *p, struct plane_result *res, struct err *e
 
 /* --- the end of a commit --- */
 
-static void vs_undo(struct ipvs_vs *vs, const struct ipvs_undo *u)
+static void vs_undo(struct ipvs_vs *vs)
 {
-	if (vs->pool != u->pool) {
+	const uint8_t restored = DST_DESIRED | DST_DRAINING;
+
+	if (vs->desired.pool != vs->was.pool) {
 		list_del(&vs->sibling);
-		if (u->pool != NULL)
-			list_add_tail(&u->pool->vip_services, &vs->sibling);
+		if (vs->was.pool != NULL)
+			list_add_tail(&vs->was.pool->vip_services, &vs->sibling);
 	}
-	vs->is_desired = u->is_desired;
-	vs->is_vip_only = u->is_vip_only;
-	vs->sched = u->sched;
-	vs->timeout_s = u->timeout_s;
-	vs->forwarding = u->forwarding;
-	vs->pool = u->pool;
-}
-
-static void dst_undo(struct ipvs_vs *vs, const struct ipvs_undo *u)
-{
-	struct ipvs_dst *d = ipvs_dst_find(vs, &u->at);
-	uint8_t kept = DST_DESIRED | DST_DRAINING;
-
-	if (d == NULL)
-		return;
-	d->flags = (uint8_t)((d->flags & ~kept) | (u->flags & kept));
-	d->desired_weight = u->desired_weight;
+	vs->desired = vs->was;
+	vec_for_each (d, &vs->dests) {
+		if (!(d->flags & DST_TOUCHED))
+			continue;
+		d->flags = (uint8_t)((d->flags & ~restored) | (d->was_flags & restored));
+		d->desired_weight = d->was_desired_weight;
+	}
 }
 
 /* A new destination of a virtual service that was vipd's before may have connections: it drains. */
@@ -507,7 +466,7 @@ static void additions_withdraw(struct ipvs_plane *p, struct ipvs_vs *vs)
 			ipvs_op_drain(p, vs, d, now_s, ipvs_drain_deadline(now_s, vs->drain_s));
 		}
 	}
-	if (vs->is_new && !vs->is_desired)
+	if (vs->is_new && !vs->desired.exists)
 		ipvs_op_service(p, IPVS_CMD_DEL_SERVICE, vs);
 	else if (vs->programmed_sched == 0)
 		ipvs_op_service_renew(p, vs);
@@ -518,14 +477,8 @@ void ipvs_ops_undo(struct ipvs_plane *p, bool is_rejected, bool is_unknown)
 	struct plane_result res = { 0 };
 	struct err err = { 0 };
 
-	for (size_t i = p->undo.n; i-- > 0;) {
-		const struct ipvs_undo *u = &p->undo.v[i];
-
-		if (u->is_dst)
-			dst_undo(u->vs, u);
-		else
-			vs_undo(u->vs, u);
-	}
+	vec_for_each (each, &p->touched)
+		vs_undo(*each);
 	vec_clear(&p->ops);
 	for (size_t i = 0; i < p->touched.n && !is_unknown; i++) {
 		struct ipvs_vs *vs = p->touched.v[i];
@@ -547,7 +500,7 @@ static void dests_drop(struct ipvs_vs *vs)
 	for (size_t i = 0; i < vs->dests.n; i++) {
 		struct ipvs_dst d = vs->dests.v[i];
 
-		d.flags &= (uint8_t) ~(DST_NEW | DST_QUEUED);
+		d.flags &= (uint8_t) ~(DST_NEW | DST_TOUCHED);
 		if (d.flags & (DST_PROGRAMMED | DST_DESIRED))
 			vs->dests.v[kept++] = d;
 	}
@@ -565,8 +518,7 @@ void ipvs_ops_done(struct ipvs_plane *p)
 		dests_drop(vs);
 	}
 	vec_for_each (each, &p->touched)
-		if (!(*each)->is_desired && !(*each)->is_programmed)
+		if (!(*each)->desired.exists && !(*each)->is_programmed)
 			ipvs_vs_free(p, *each);
 	vec_clear(&p->touched);
-	vec_clear(&p->undo);
 }

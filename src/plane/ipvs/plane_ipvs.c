@@ -92,7 +92,6 @@ static void plane_close(struct plane *plane)
 	load_reset(p);
 	ipvs_vss_clear(p);
 	vec_fini(&p->touched);
-	vec_fini(&p->undo);
 	vec_fini(&p->ops);
 	ipvs_layout_close(p->layout);
 	ipvs_wire_close(p->wire);

@@ -18,7 +18,7 @@ enum ipvs_dst_flags {
 	DST_DRAINING = 1 << 2,   /* gets no new connections, to be deleted */
 	DST_DIFFERS = 1 << 3,    /* programmed with limits */
 	DST_NEW = 1 << 4,        /* made by the commit under way */
-	DST_QUEUED = 1 << 5,     /* the commit under way has an operation for it */
+	DST_TOUCHED = 1 << 5,    /* the commit under way names it */
 	DST_COUNTED = 1 << 6,    /* `active` and `inactive` are known */
 	DST_RECENT = 1 << 7,     /* acknowledged while the service is being read (ipvs_large) */
 };
@@ -28,9 +28,11 @@ struct ipvs_dst {
 	struct ip_addr addr;
 	uint16_t port;
 	uint8_t flags;
-	bool is_serving;   /* at the last reading of the slices (drain.c) ... */
-	bool is_unlimited; /* ... and drains without a deadline meanwhile */
-	uint16_t weight;   /* programmed */
+	uint8_t was_flags;           /* before the commit under way, if it is touched ... */
+	uint16_t was_desired_weight; /* ... this, too */
+	bool is_serving;             /* at the last reading of the slices (drain.c) ... */
+	bool is_unlimited;           /* ... and drains without a deadline meanwhile */
+	uint16_t weight;             /* programmed */
 	uint16_t desired_weight;
 	uint32_t fwd;        /* programmed; as in nl/ipvs.h */
 	uint32_t since_s;    /* CLOCK_BOOTTIME: start of its drain; 0 = not draining */
@@ -51,6 +53,16 @@ static inline bool ipvs_dst_has_deadline(const struct ipvs_dst *d)
 	return d->deadline_s != 0 && d->deadline_s != IPVS_DRAIN_UNLIMITED;
 }
 
+struct ipvs_desired {
+	struct ipvs_vs *pool; /* of a VIP:port service, while it is desired */
+	bool exists;
+	bool is_vip_only; /* not in the kernel: all clients reach the pool through its VIP:port
+			     services */
+	struct scheduler sched;
+	uint32_t timeout_s;  /* 0 = no persistence */
+	uint32_t forwarding; /* of a VIP:port service; as in model/tuning.h */
+};
+
 /* A virtual service. */
 struct ipvs_vs {
 	struct hnode node; /* in plane.vss */
@@ -59,21 +71,18 @@ struct ipvs_vs {
 				     deleted */
 	struct list sibling;      /* of a VIP:port service: in `vip_services` of its pool */
 	struct list vip_services; /* of a pool with affinity or forwarding */
-	struct ipvs_vs *pool;     /* of a VIP:port service, while it is desired */
-	const struct name *ns;    /* Service it belongs to, for logs; NULL: unknown */
+	struct ipvs_desired desired;
+	struct ipvs_desired was; /* before the commit under way, if it is touched */
+	const struct name *ns;   /* Service it belongs to, for logs; NULL: unknown */
 	const struct name *name;
 	uint32_t drain_s;
-	uint32_t forwarding;   /* desired, of a VIP:port service; as in model/tuning.h */
 	uint8_t proto;         /* enum l4proto; 0 = unknown, of a mark found in the kernel */
 	bool is_of_cluster_ip; /* at the load: a frontend of a cluster IP leads to it */
 	bool is_referenced;    /* ipvs_loaded_text() has printed it at a frontend */
-	bool is_desired;
 	bool is_programmed;
-	bool is_vip_only;         /* not programmed: all clients reach the pool through its VIP:port
-				     services */
 	bool is_touched;          /* by the commit under way */
 	bool is_whole;            /* the commit names all its destinations */
-	bool is_part;             /* ... of a large service: the audit adds those in its journal */
+	bool is_part;             /* ... of a large service: only those that it names are added */
 	bool is_new;              /* added by the commit under way */
 	bool is_swept;            /* by ipvs_ops_sweep() */
 	bool is_kept;             /* rejected in the loaded phase: sweep() does not touch it */
@@ -83,8 +92,6 @@ struct ipvs_vs {
 	bool is_verified;         /* a large service is being read for PLANE_COMMIT_VERIFY */
 	bool has_serving;         /* the commit under way has read is_serving of destinations */
 	uint64_t events_seen;     /* of the model, when a draining UDP service was last compared */
-	struct scheduler sched;   /* desired */
-	uint32_t timeout_s;       /* desired; 0 = no persistence */
 	uint32_t n_lacking;       /* of an adopted pool: backends that the kernel lacked */
 	uint8_t programmed_sched; /* 0: unknown, or none after a rejected change */
 	uint32_t programmed_flags;
@@ -97,24 +104,9 @@ struct ipvs_vs {
 static inline bool ipvs_dst_is_good(const struct ipvs_vs *vs, const struct ipvs_dst *d)
 {
 	return d->flags & DST_PROGRAMMED && !(d->flags & (DST_DIFFERS | DST_DRAINING)) &&
-	       d->weight == d->desired_weight && d->fwd == vs->forwarding && d->since_s == 0;
+	       d->weight == d->desired_weight && d->fwd == vs->desired.forwarding &&
+	       d->since_s == 0;
 }
-
-/* State before the commit under way. */
-struct ipvs_undo {
-	struct ipvs_vs *vs;
-	bool is_dst;
-	struct ip_endpoint at;
-	uint8_t flags; /* of the destination */
-	uint16_t desired_weight;
-	/* of the service */
-	bool is_desired;
-	bool is_vip_only;
-	uint32_t forwarding;
-	struct scheduler sched;
-	uint32_t timeout_s;
-	struct ipvs_vs *pool;
-};
 
 /* Listed virtual services; destinations of those from `at` on are not read yet. */
 struct ipvs_list {
@@ -156,7 +148,6 @@ struct ipvs_plane {
 	struct htable vss;
 	struct list draining;
 	VEC(struct ipvs_vs *) touched;
-	VEC(struct ipvs_undo) undo;
 	VEC(struct ipvs_op) ops;
 	/* State of load(). `query` has no other use meanwhile. */
 	struct {
@@ -290,7 +281,7 @@ void ipvs_adopted(struct ipvs_plane *p, const struct plan_pool *pool);
 uint16_t ipvs_pool_class(size_t n, uint32_t affinity_s);
 /* For plane_translate(). */
 void ipvs_translate(struct plane_tr *t, const struct plan_op *op);
-/* Make a service part of the commit under way: save its state for the undo. */
+/* Make a service part of the commit under way: save what is desired of it for the undo. */
 void ipvs_vs_touch(struct ipvs_plane *p, struct ipvs_vs *vs, struct svc *svc);
 
 /* --- ops.c: operations on IPVS --- */

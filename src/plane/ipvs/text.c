@@ -54,12 +54,13 @@ void ipvs_explain_balancing(const struct plane *plane, const struct plan_pool *p
 	const struct ipvs_plane *p = (const struct ipvs_plane *)plane;
 	const struct ipvs_vs *vs = ipvs_vs_of_pool(p, pool);
 
-	if (vs == NULL || vs->sched.no == 0)
+	if (vs == NULL || vs->desired.sched.no == 0)
 		return;
 	balancing_fill(ret,
-		       ipvs_sched_in_force(vs->sched, p->sched, is_inside ? vs->timeout_s : 0,
-					   vs->dests.n, p->missing_scheds),
-		       vs->timeout_s, is_inside);
+		       ipvs_sched_in_force(vs->desired.sched, p->sched,
+					   is_inside ? vs->desired.timeout_s : 0, vs->dests.n,
+					   p->missing_scheds),
+		       vs->desired.timeout_s, is_inside);
 }
 
 /* --- loaded --- */

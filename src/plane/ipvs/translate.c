@@ -46,22 +46,23 @@ void ipvs_vs_touch(struct ipvs_plane *p, struct ipvs_vs *vs, struct svc *svc)
 		return;
 	vs->is_touched = true;
 	*vec_push(&p->touched) = vs;
-	*vec_push(&p->undo) = (struct ipvs_undo){ .vs = vs,
-						  .is_desired = vs->is_desired,
-						  .is_vip_only = vs->is_vip_only,
-						  .sched = vs->sched,
-						  .timeout_s = vs->timeout_s,
-						  .forwarding = vs->forwarding,
-						  .pool = vs->pool };
+	vs->was = vs->desired;
 }
 
-static void dst_save(struct ipvs_plane *p, struct ipvs_vs *vs, const struct ipvs_dst *d)
+/* Desire a destination of a touched service with this weight; 0: not. */
+static void dst_desire(struct ipvs_dst *d, uint16_t weight)
 {
-	*vec_push(&p->undo) = (struct ipvs_undo){ .vs = vs,
-						  .is_dst = true,
-						  .at = { d->addr, d->port, 0 },
-						  .flags = d->flags,
-						  .desired_weight = d->desired_weight };
+	if (!(d->flags & DST_TOUCHED)) {
+		d->was_flags = d->flags;
+		d->was_desired_weight = d->desired_weight;
+	}
+	d->flags |= DST_TOUCHED;
+	if (weight == 0) {
+		d->flags &= (uint8_t)~DST_DESIRED;
+		return;
+	}
+	d->flags |= DST_DESIRED;
+	d->desired_weight = weight;
 }
 
 /* --- elements --- */
@@ -121,32 +122,29 @@ static struct ipvs_vs *pool_vs(const struct plane_tr *t, enum ipfam fam,
 	return ipvs_vs_by_mark(plane_of(t), fam, target_pool(t, target));
 }
 
-static void dests_undesire(struct plane_tr *t, struct ipvs_vs *vs)
+static void dests_undesire(struct ipvs_vs *vs)
 {
-	vec_for_each (d, &vs->dests) {
-		if (!(d->flags & DST_DESIRED))
-			continue;
-		dst_save(plane_of(t), vs, d);
-		d->flags &= (uint8_t)~DST_DESIRED;
-	}
+	vec_for_each (d, &vs->dests)
+		if (d->flags & DST_DESIRED)
+			dst_desire(d, 0);
 }
 
 static void vip_service_attach(struct plane_tr *t, struct ipvs_vs *vs, struct ipvs_vs *pool,
 			       uint32_t forwarding)
 {
 	ipvs_vs_touch(plane_of(t), vs, t->svc);
-	vs->forwarding = forwarding;
-	vs->is_desired = true;
+	vs->desired.forwarding = forwarding;
+	vs->desired.exists = true;
 	vs->is_whole = true;
-	vs->sched = pool->sched;
-	vs->timeout_s = pool->timeout_s;
+	vs->desired.sched = pool->desired.sched;
+	vs->desired.timeout_s = pool->desired.timeout_s;
 	vs->drain_s = pool->drain_s;
 	vs_named(vs, t->svc);
-	if (vs->pool != pool) { /* perhaps before the service that has it detaches it */
-		dests_undesire(t, vs);
+	if (vs->desired.pool != pool) { /* perhaps before the service that has it detaches it */
+		dests_undesire(vs);
 		list_del(&vs->sibling);
 		list_add_tail(&pool->vip_services, &vs->sibling);
-		vs->pool = pool;
+		vs->desired.pool = pool;
 	}
 	vec_for_each (from, &pool->dests) {
 		struct ipvs_dst *d;
@@ -154,24 +152,21 @@ static void vip_service_attach(struct plane_tr *t, struct ipvs_vs *vs, struct ip
 		if (!(from->flags & DST_DESIRED))
 			continue;
 		d = ipvs_dst_get(vs, &from->addr, from->port);
-		if (d->flags & DST_DESIRED && d->desired_weight == from->desired_weight)
-			continue;
-		dst_save(plane_of(t), vs, d);
-		d->flags |= DST_DESIRED;
-		d->desired_weight = from->desired_weight;
+		if (!(d->flags & DST_DESIRED) || d->desired_weight != from->desired_weight)
+			dst_desire(d, from->desired_weight);
 	}
 }
 
 static void vip_service_detach(struct plane_tr *t, struct ipvs_vs *vs, const struct ipvs_vs *pool)
 {
-	if (vs == NULL || vs->pool != pool) /* another service already has it */
+	if (vs == NULL || vs->desired.pool != pool) /* another service already has it */
 		return;
 	ipvs_vs_touch(plane_of(t), vs, t->svc);
-	vs->is_desired = false;
+	vs->desired.exists = false;
 	vs->is_whole = true;
-	vs->pool = NULL;
+	vs->desired.pool = NULL;
 	list_del(&vs->sibling);
-	dests_undesire(t, vs);
+	dests_undesire(vs);
 }
 
 static void vip_service(struct plane_tr *t, enum plane_side side, const struct plan_frontend *f)
@@ -194,10 +189,10 @@ static void pool_show(struct plane_tr *t, enum ipfam fam, const struct plan_targ
 {
 	struct ipvs_vs *vs = pool_vs(t, fam, target);
 
-	if (vs == NULL || !vs->is_vip_only)
+	if (vs == NULL || !vs->desired.is_vip_only)
 		return;
 	ipvs_vs_touch(plane_of(t), vs, t->svc);
-	vs->is_vip_only = false;
+	vs->desired.is_vip_only = false;
 	vs->is_whole = true;
 }
 
@@ -249,9 +244,9 @@ static void vs_tune(struct plane_tr *t, struct ipvs_vs *vs, const struct plan_po
 	struct ipvs_tuning tuning;
 
 	ipvs_tuning_read(&tuning, plane_of(t), t->svc->service, NULL);
-	vs->sched = tuning.sched;
+	vs->desired.sched = tuning.sched;
 	vs->drain_s = tuning.drain_s;
-	vs->timeout_s = pool->affinity_s;
+	vs->desired.timeout_s = pool->affinity_s;
 	vs->proto = pool->proto;
 }
 
@@ -273,17 +268,18 @@ static void ranges_touch(struct plane_tr *t, const struct plan_pool *pool)
 static void pool_add(struct plane_tr *t, const struct plan_pool *pool)
 {
 	struct ipvs_vs *vs = vs_of(t, pool);
-	bool was_desired = vs->is_desired;
+	bool was_desired = vs->desired.exists;
 
 	ipvs_vs_touch(plane_of(t), vs, t->svc);
 	vs_named(vs, t->svc);
 	vs_tune(t, vs, pool);
 	ranges_touch(t, pool);
-	vs->is_desired = true;
+	vs->desired.exists = true;
 	vs->is_whole = !plan_pool_is_part(pool); /* else sweep() removes the rest */
 	/* An audit adds the pool again: a changed value stays. */
 	if (!was_desired)
-		vs->is_vip_only = pool->affinity_s != 0 && !is_used_inside(t->svc->service, pool);
+		vs->desired.is_vip_only =
+			pool->affinity_s != 0 && !is_used_inside(t->svc->service, pool);
 }
 
 /* Drain destinations of an earlier process; if they are many, sweep() does it in steps. */
@@ -306,7 +302,7 @@ static void pool_change(struct plane_tr *t, const struct plan_pool *pool)
 	vs_tune(t, vs, pool);
 	vs->is_whole = true;
 	list_for_each_entry_safe (vip, tmp, &vs->vip_services, struct ipvs_vs, sibling)
-		vip_service_attach(t, vip, vs, vip->forwarding);
+		vip_service_attach(t, vip, vs, vip->desired.forwarding);
 }
 
 static void pool_del(struct plane_tr *t, const struct plan_pool *pool)
@@ -314,24 +310,7 @@ static void pool_del(struct plane_tr *t, const struct plan_pool *pool)
 	struct ipvs_vs *vs = vs_of(t, pool);
 
 	ipvs_vs_touch(plane_of(t), vs, t->svc);
-	vs->is_desired = false;
-}
-
-/* `weight` 0: not desired. */
-static void dst_set_desired(struct plane_tr *t, struct ipvs_vs *vs, const struct plan_backend *b,
-			    uint8_t weight)
-{
-	struct ipvs_dst *d;
-
-	ipvs_vs_touch(plane_of(t), vs, t->svc);
-	d = ipvs_dst_get(vs, &b->addr, b->port);
-	dst_save(plane_of(t), vs, d);
-	if (weight == 0) {
-		d->flags &= (uint8_t)~DST_DESIRED;
-		return;
-	}
-	d->flags |= DST_DESIRED;
-	d->desired_weight = weight;
+	vs->desired.exists = false;
 }
 
 static void backend_weigh(struct plane_tr *t, const struct plan_pool *pool,
@@ -339,9 +318,12 @@ static void backend_weigh(struct plane_tr *t, const struct plan_pool *pool,
 {
 	struct ipvs_vs *vs = vs_of(t, pool);
 
-	dst_set_desired(t, vs, b, weight);
-	list_for_each_entry (vip, &vs->vip_services, struct ipvs_vs, sibling)
-		dst_set_desired(t, vip, b, weight);
+	ipvs_vs_touch(plane_of(t), vs, t->svc);
+	dst_desire(ipvs_dst_get(vs, &b->addr, b->port), weight);
+	list_for_each_entry (vip, &vs->vip_services, struct ipvs_vs, sibling) {
+		ipvs_vs_touch(plane_of(t), vip, t->svc);
+		dst_desire(ipvs_dst_get(vip, &b->addr, b->port), weight);
+	}
 }
 
 static void backend(struct plane_tr *t, enum plane_side side, const struct plan_op *op)

@@ -47,7 +47,7 @@ struct ipvs_vs *ipvs_vs_get(struct ipvs_plane *p, struct ipvs_key key)
 void ipvs_vs_free(struct ipvs_plane *p, struct ipvs_vs *vs)
 {
 	list_for_each_entry_safe (vip, tmp, &vs->vip_services, struct ipvs_vs, sibling) {
-		vip->pool = NULL;
+		vip->desired.pool = NULL;
 		list_del(&vip->sibling);
 	}
 	if (p->large.vs == vs)
@@ -331,7 +331,7 @@ size_t ipvs_backend_work(const struct plane *plane, const struct plan_pool *pool
 {
 	const struct ipvs_plane *p = (const struct ipvs_plane *)plane;
 	const struct ipvs_vs *vs = ipvs_vs_of_pool(p, pool);
-	bool is_by_mark = pool->affinity_s == 0 || (vs != NULL && !vs->is_vip_only);
+	bool is_by_mark = pool->affinity_s == 0 || (vs != NULL && !vs->desired.is_vip_only);
 	size_t by_vip = 0;
 	size_t work;
 
