@@ -284,20 +284,15 @@ void ipvs_translate(struct plane_tr *t, const struct plan_op *op);
 /* Make a service part of the commit under way: save what is desired of it for the undo. */
 void ipvs_vs_touch(struct ipvs_plane *p, struct ipvs_vs *vs, struct svc *svc);
 
-/* --- ops.c: operations on IPVS --- */
+/* --- commit.c --- */
 
-/* Program desired services and destinations. On failure `culprit` is the rejected service. */
-MUST_USE int ipvs_ops_add(struct ipvs_plane *p, struct plane_result *res, struct err *err);
-/* Start to drain programmed services and destinations that are not desired. */
-MUST_USE int ipvs_ops_remove(struct ipvs_plane *p, struct plane_result *res, struct err *err);
-/* Like ipvs_ops_remove(), for all services of the loaded phase, in steps. 1: call it again. */
-MUST_USE int ipvs_ops_sweep(struct ipvs_plane *p, struct plane_result *res, struct err *err);
+MUST_USE int ipvs_commit(struct plane *plane, const struct plan_op *ops, size_t n,
+			 enum plane_commit_mode mode, struct plane_result *res, struct err *err);
 /*
- * The commit failed: restore the desired state, delete what was added. `is_rejected`: in the loaded
- * phase sweep() keeps what the kernel has of these services. `is_unknown`: nf_tables may lead to
- * what was added, which stays until the sweep of the load that follows.
+ * Start to drain the services and destinations of the loaded phase that are not desired, in steps.
+ * 1: call it again.
  */
-void ipvs_ops_undo(struct ipvs_plane *p, bool is_rejected, bool is_unknown);
+MUST_USE int ipvs_ops_sweep(struct ipvs_plane *p, struct plane_result *res, struct err *err);
 /* End of a commit. */
 void ipvs_ops_done(struct ipvs_plane *p);
 /* Send p->ops and record their results. */
@@ -351,11 +346,6 @@ int ipvs_is_in_force(const struct plane_common *c, enum ipfam fam);
 bool ipvs_slot_counter(const struct plane_common *c, enum nft_set_id set,
 		       const struct plane_slot *s, uint8_t key[static NFT_KEY_MAX],
 		       uint8_t data[static NFT_DATA_MAX]);
-
-/* --- commit.c --- */
-
-MUST_USE int ipvs_commit(struct plane *plane, const struct plan_op *ops, size_t n,
-			 enum plane_commit_mode mode, struct plane_result *res, struct err *err);
 
 /* --- sysctl.c --- */
 
