@@ -570,6 +570,56 @@ static int plane_retire(struct plane *plane, const struct model *m, uint64_t now
 	return plane_cleanup(plane, err);
 }
 
+/* --- counters: plane/counters.h --- */
+
+/*
+ * IPVS's own counters change only while its estimator runs, and that is off (sysctl.c). vipd's are
+ * elements: of `counted` and `refused` while the frontend exists, of `reached` while the backend
+ * is in its pool.
+ */
+static const struct plane_drop_chain drop_chains[] = {
+	{ "no_endpoints", PLANE_REJECT_NO_ENDPOINTS },
+	{ "no_local", PLANE_REJECT_NO_LOCAL_ENDPOINTS },
+	{ "guard4", PLANE_REJECT_SOURCE_RANGES },
+	{ "guard6", PLANE_REJECT_SOURCE_RANGES },
+	{ "unknown_port", PLANE_REJECT_UNKNOWN_PORT },
+	{ "vip_loop", PLANE_REJECT_UNKNOWN_PORT },
+	{ "unknown_address", PLANE_REJECT_UNKNOWN_ADDRESS },
+	{ "no_socket", PLANE_REJECT_N },
+	{ NULL },
+};
+
+static int is_in_force(const struct plane_common *c, enum ipfam fam)
+{
+	const struct ipvs_plane *p = (const struct ipvs_plane *)c;
+
+	/* One table, also while the policy routing of a family has failed. */
+	return p->load.loaded == NULL && p->layout->state == IPVS_LAYOUT_PRESENT ? 1 : -EAGAIN;
+}
+
+/* Mark of a pool by its id. */
+static uint32_t pool_mark(const struct ipvs_plane *p, enum ipfam fam, uint32_t id)
+{
+	uint32_t local = ipvs_mark_pool(&p->routing.marks, id, PLAN_SCOPE_LOCAL);
+	const struct ipvs_vs *vs = ipvs_vs_by_mark(p, fam, local);
+
+	return vs != NULL && vs->desired.exists
+		       ? local
+		       : ipvs_mark_pool(&p->routing.marks, id, PLAN_SCOPE_CLUSTER);
+}
+
+static bool slot_counter(const struct plane_common *c, enum nft_set_id set,
+			 const struct plane_slot *s, uint8_t key[static NFT_KEY_MAX],
+			 uint8_t data[static NFT_DATA_MAX])
+{
+	const struct ipvs_plane *p = (const struct ipvs_plane *)c;
+
+	nft_key_reached(key, pool_mark(p, ip_fam(&s->addr), s->pool_id), &s->addr, s->port);
+	return true;
+}
+
+/* --- operations --- */
+
 /* Elements are removed before their targets. */
 static const enum nft_set_id sweep_order[] = {
 	IPVSSET_FE,          IPVSSET_FE_OUT,  IPVSSET_FE_IN,          IPVSSET_GUARDED,
@@ -593,11 +643,11 @@ static const struct plane_common_ops common_ops = {
 	.n_frontends = 2,
 	.layouts_check = layouts_check,
 	.loaded_close = ipvs_loaded_close,
-	.is_in_force = ipvs_is_in_force,
-	.drop_chains = ipvs_drop_chains,
+	.is_in_force = is_in_force,
+	.drop_chains = drop_chains,
 	.slot_counters = (const enum nft_set_id[]){ IPVSSET_REACHED },
 	.n_slot_counters = 1,
-	.slot_counter = ipvs_slot_counter,
+	.slot_counter = slot_counter,
 };
 
 const struct plane_ops ipvs_plane_ops = {

@@ -339,14 +339,6 @@ bool ipvs_loaded_has_protocol(const struct plane_loaded *c, uint8_t proto);
 /* plane_ops.adopt */
 void ipvs_adopt(struct plane *plane, struct plan *plan, struct plan_rows *rows);
 
-/* --- count.c: plane_common_ops.is_in_force, .slot_counter --- */
-
-extern const struct plane_drop_chain ipvs_drop_chains[];
-int ipvs_is_in_force(const struct plane_common *c, enum ipfam fam);
-bool ipvs_slot_counter(const struct plane_common *c, enum nft_set_id set,
-		       const struct plane_slot *s, uint8_t key[static NFT_KEY_MAX],
-		       uint8_t data[static NFT_DATA_MAX]);
-
 /* --- sysctl.c --- */
 
 /* plane_ops.prepare. Does not save previous values: there is no table yet. */
