@@ -9,19 +9,16 @@
 #include <string.h>
 
 #include "cleanup/child.h"
+#include "nft/sets.h"
 
 static const struct {
-	const char *text;
 	const char *names; /* path of the kernel's list of tables */
 	const char *save;
 	const char *restore;
-} families[] = {
-	{ "ip", "/proc/net/ip_tables_names", "iptables-legacy-save", "iptables-legacy-restore" },
-	{ "ip6", "/proc/net/ip6_tables_names", "ip6tables-legacy-save",
-	  "ip6tables-legacy-restore" },
+} families[IPFAM_N] = {
+	{ "/proc/net/ip_tables_names", "iptables-legacy-save", "iptables-legacy-restore" },
+	{ "/proc/net/ip6_tables_names", "ip6tables-legacy-save", "ip6tables-legacy-restore" },
 };
-
-static const char *const table_names[] = { "filter", "nat", "mangle" };
 
 /* --- reading --- */
 
@@ -220,24 +217,24 @@ static unsigned int tables_present(const char *path)
 		return 0;
 	while (fgets(line, sizeof(line), f) != NULL) {
 		line[strcspn(line, "\n")] = '\0';
-		for (unsigned int i = 0; i < ARRAY_SIZE(table_names); i++)
-			if (strcmp(line, table_names[i]) == 0)
+		for (unsigned int i = 0; i < XT_TABLES; i++)
+			if (strcmp(line, xt_table_names[i]) == 0)
 				found |= 1U << i;
 	}
 	return found;
 }
 
 /* Append the removal of one table to `out`. Returns 0 or the error of child_run(). */
-static int table_undo(struct str *out, struct xt_counts *counts, size_t i, size_t k,
+static int table_undo(struct str *out, struct xt_counts *counts, enum ipfam fam, size_t i,
 		      struct report *report, struct err *err)
 {
-	char *argv[] = { (char *)(uintptr_t)families[i].save, (char *)(uintptr_t) "-t",
-			 (char *)(uintptr_t)table_names[k], NULL };
+	char *argv[] = { (char *)(uintptr_t)families[fam].save, (char *)(uintptr_t) "-t",
+			 (char *)(uintptr_t)xt_table_names[i], NULL };
 	FINI(xt_fini)
 	struct xt_table t = { .proxy = report->proxy,
 			      .marks = &report->marks,
-			      .family = families[i].text,
-			      .name = table_names[k] };
+			      .family = nft_fam_text(fam),
+			      .name = xt_table_names[i] };
 	FINI(str_fini) struct str saved = { 0 };
 	int r = child_run(&saved, argv, "", err);
 
@@ -251,19 +248,19 @@ static int table_undo(struct str *out, struct xt_counts *counts, size_t i, size_
 	return r;
 }
 
-static int family_clean(size_t i, unsigned int present, struct xt_counts *counts,
+static int family_clean(enum ipfam fam, unsigned int present, struct xt_counts *counts,
 			struct report *report, struct err *err)
 {
-	char *argv[] = { (char *)(uintptr_t)families[i].restore, (char *)(uintptr_t) "--noflush",
+	char *argv[] = { (char *)(uintptr_t)families[fam].restore, (char *)(uintptr_t) "--noflush",
 			 (char *)(uintptr_t) "-w", (char *)(uintptr_t) "5", NULL };
 	struct xt_counts sum = *counts;
 	FINI(str_fini) struct str undo = { 0 };
 	FINI(str_fini) struct str none = { 0 };
 	int r = 0;
 
-	for (size_t k = 0; r == 0 && k < ARRAY_SIZE(table_names); k++)
-		if ((present & 1U << k) != 0)
-			r = table_undo(&undo, &sum, i, k, report, err);
+	for (size_t i = 0; r == 0 && i < XT_TABLES; i++)
+		if ((present & 1U << i) != 0)
+			r = table_undo(&undo, &sum, fam, i, report, err);
 	if (r == 0 && undo.len > 0)
 		r = child_run(&none, argv, undo.text, err);
 	if (r == 0)
@@ -275,18 +272,18 @@ int cleanup_iptables_legacy(struct report *report, struct err *err)
 {
 	struct xt_counts counts = { 0 };
 
-	for (size_t i = 0; i < ARRAY_SIZE(families); i++) {
-		unsigned int present = tables_present(families[i].names);
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		unsigned int present = tables_present(families[fam].names);
 		struct err why = { 0 };
-		int r = present == 0 ? 0 : family_clean(i, present, &counts, report, &why);
+		int r = present == 0 ? 0 : family_clean(fam, present, &counts, report, &why);
 
 		if (r == -ENOENT)
 			report_left(report,
 				    "iptables (legacy): left: the kernel has %s tables; install %s "
 				    "to read them",
-				    families[i].text, families[i].save);
+				    nft_fam_text(fam), families[fam].save);
 		else if (r < 0)
-			report_left(report, "iptables (legacy): left: %s: %s", families[i].text,
+			report_left(report, "iptables (legacy): left: %s: %s", nft_fam_text(fam),
 				    why.text);
 	}
 	report_counts(report, "legacy", &counts);

@@ -25,49 +25,24 @@
 #include "nl/batch.h"
 #include "nl/dump.h"
 #include "plane/ipvs/rules.h"
+#include "plane/nft/layout.h"
 
 #define NFT(msg) (NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_##msg)
 #define TRIES 5
 #define KUBE_PROXY_TABLE "kube-proxy"
 
-static const struct {
-	uint8_t nfproto;
-	const char *text;
-} families[] = { { NFPROTO_IPV4, "ip" }, { NFPROTO_IPV6, "ip6" } };
-
-static const char *const table_names[] = { "filter", "nat", "mangle" };
-
 /* --- tables --- */
-
-static int ignore(void *arg, const struct nlmsghdr *h, struct err *err)
-{
-	return 0;
-}
-
-/* 1, 0 or -errno. */
-static int table_exists(struct nl_sock *nl, uint8_t nfproto, const char *name, struct err *err)
-{
-	_Alignas(8) char buf[256] = { 0 };
-	struct nlmsghdr *h = nl_request_nfnl(buf, sizeof(buf), NFT(GETTABLE), nfproto);
-	struct nl_reader rd = { .message = ignore };
-	int r;
-
-	mnl_attr_put_strz(h, NFTA_TABLE_NAME, name);
-	r = nl_query(nl, h, &rd, NULL, err);
-	return r == -ENOENT ? 0 : r < 0 ? r : 1;
-}
 
 int cleanup_has_vipd(struct nl_sock *nl, struct err *err)
 {
-	int r = table_exists(nl, NFPROTO_INET, IPVS_TABLE, err);
+	FINI(nft_fixed_tables_fini) struct nft_fixed_tables found = { 0 };
+	struct nft_fixed_table t;
+	int r = nft_fixed_table_read(&t, nl, IPFAM_V4, &ipvs_schema, IPVS_TABLE, err);
 
-	for (size_t i = 0; i < ARRAY_SIZE(families); i++)
-		for (int k = 1; r == 0 && k <= NFT_TABLE_NAMES_MAX; k++) {
-			char name[NFT_TABLE_NAME_MAX];
-
-			nft_table_name(name, "vipd", k);
-			r = table_exists(nl, families[i].nfproto, name, err);
-		}
+	for (int fam = 0; r == 0 && fam < IPFAM_N; fam++) {
+		r = nft_fixed_tables_read(&found, nl, fam, &nft_schema, err);
+		r = r < 0 ? r : found.v.n > 0;
+	}
 	return r;
 }
 
@@ -79,15 +54,16 @@ int cleanup_nftables(struct nl_sock *nl, struct report *report, struct err *err)
 	int r;
 
 	nl_batch_open(&b, nl);
-	for (size_t i = 0; i < ARRAY_SIZE(families); i++) {
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		struct nft_fixed_table t;
 		struct nlmsghdr *h;
 
-		r = table_exists(nl, families[i].nfproto, KUBE_PROXY_TABLE, err);
+		r = nft_fixed_table_read(&t, nl, fam, &nft_schema, KUBE_PROXY_TABLE, err);
 		if (r < 0)
 			return r;
 		if (r == 0)
 			continue;
-		h = nl_batch_msg(b, NFT(DELTABLE), 0, families[i].nfproto, NULL);
+		h = nl_batch_msg(b, NFT(DELTABLE), 0, t.family, NULL);
 		mnl_attr_put_strz(h, NFTA_TABLE_NAME, KUBE_PROXY_TABLE);
 		n++;
 	}
@@ -105,23 +81,23 @@ int cleanup_nftables(struct nl_sock *nl, struct report *report, struct err *err)
 /* All iptables-nft tables of a family. */
 struct family {
 	uint8_t nfproto;
-	struct xt_table tables[ARRAY_SIZE(table_names)];
+	struct xt_table tables[XT_TABLES];
 };
 
 static void family_fini(struct family *f)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(f->tables); i++)
+	for (size_t i = 0; i < XT_TABLES; i++)
 		xt_fini(&f->tables[i]);
 }
 
-static void family_init(struct family *f, size_t i, const struct report *report)
+static void family_init(struct family *f, enum ipfam fam, const struct report *report)
 {
-	*f = (struct family){ .nfproto = families[i].nfproto };
-	for (size_t k = 0; k < ARRAY_SIZE(f->tables); k++)
-		f->tables[k] = (struct xt_table){ .proxy = report->proxy,
+	f->nfproto = nft_family(fam);
+	for (size_t i = 0; i < XT_TABLES; i++)
+		f->tables[i] = (struct xt_table){ .proxy = report->proxy,
 						  .marks = &report->marks,
-						  .family = families[i].text,
-						  .name = table_names[k] };
+						  .family = nft_fam_text(fam),
+						  .name = xt_table_names[i] };
 }
 
 static void chains_begin(void *arg)
@@ -139,7 +115,7 @@ static int chain_message(void *arg, const struct nlmsghdr *h, struct err *err)
 
 	nl_attr_table(tb, NFTA_CHAIN_MAX, h, sizeof(struct nfgenmsg));
 	table = nl_attr_str(tb[NFTA_CHAIN_TABLE]);
-	for (size_t i = 0; i < ARRAY_SIZE(f->tables); i++)
+	for (size_t i = 0; i < XT_TABLES; i++)
 		if (strcmp(f->tables[i].name, table) == 0)
 			*vec_push(&f->tables[i].chains) = (struct xt_chain){
 				.name = xstrdup(nl_attr_str(tb[NFTA_CHAIN_NAME])),
@@ -291,11 +267,7 @@ static void rules_begin(void *arg)
 {
 	struct rules *rs = arg;
 
-	vec_for_each (r, &rs->t->rules) {
-		free(r->chain);
-		free(r->target);
-	}
-	vec_clear(&rs->t->rules);
+	xt_rules_clear(rs->t);
 	vec_for_each (c, &rs->t->chains)
 		c->n_rules = 0;
 }
@@ -338,7 +310,7 @@ static int family_read(struct family *f, struct nl_sock *nl, struct err *err)
 	struct nl_reader chains = { .begin = chains_begin, .message = chain_message, .arg = f };
 	int r = nl_dump(nl, h, &chains, err);
 
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(f->tables); i++) {
+	for (size_t i = 0; r == 0 && i < XT_TABLES; i++) {
 		struct rules rs = { .t = &f->tables[i] };
 		struct nl_reader rules = { .begin = rules_begin,
 					   .message = rule_message,
@@ -391,17 +363,15 @@ static int attempt(struct family *f, struct xt_counts *counts, struct nl_sock *n
 
 	*counts = (struct xt_counts){ 0 };
 	nl_batch_open(&b, nl);
-	for (size_t i = 0; i < ARRAY_SIZE(families); i++) {
-		int r;
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		int r = family_read(&f[fam], nl, err);
 
-		family_init(&f[i], i, report);
-		r = family_read(&f[i], nl, err);
 		if (r < 0)
 			return r;
-		for (size_t k = 0; k < ARRAY_SIZE(table_names); k++) {
-			xt_decide(&f[i].tables[k], report->is_forced);
-			xt_count(&f[i].tables[k], counts);
-			put_doomed(b, &f[i], &f[i].tables[k]);
+		for (size_t i = 0; i < XT_TABLES; i++) {
+			xt_decide(&f[fam].tables[i], report->is_forced);
+			xt_count(&f[fam].tables[i], counts);
+			put_doomed(b, &f[fam], &f[fam].tables[i]);
 		}
 	}
 	return nl_batch_commit(b, err);
@@ -410,21 +380,20 @@ static int attempt(struct family *f, struct xt_counts *counts, struct nl_sock *n
 /* Read again if another process changes a table between reading and deletion. */
 int cleanup_iptables_nft(struct nl_sock *nl, struct report *report, struct err *err)
 {
-	struct family f[ARRAY_SIZE(families)] = { 0 };
+	struct family f[IPFAM_N];
 	struct xt_counts counts;
 	int r = -EBUSY;
 
-	for (int i = 0; i < TRIES && (r == -EBUSY || r == -ENOENT); i++) {
-		for (size_t k = 0; k < ARRAY_SIZE(f); k++)
-			family_fini(&f[k]);
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		family_init(&f[fam], fam, report);
+	for (int i = 0; i < TRIES && (r == -EBUSY || r == -ENOENT); i++)
 		r = attempt(f, &counts, nl, report, err);
-	}
 	if (r == 0)
 		report_counts(report, "nf_tables", &counts);
-	for (size_t i = 0; i < ARRAY_SIZE(f); i++) {
-		for (size_t k = 0; r == 0 && k < ARRAY_SIZE(table_names); k++)
-			report_kept(report, "nf_tables", &f[i].tables[k]);
-		family_fini(&f[i]);
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		for (size_t i = 0; r == 0 && i < XT_TABLES; i++)
+			report_kept(report, "nf_tables", &f[fam].tables[i]);
+		family_fini(&f[fam]);
 	}
 	return r;
 }

@@ -9,6 +9,9 @@
 
 #define HASH_LEN 16 /* length of the hash in names of chains of one service or endpoint */
 
+const char *const xt_table_names[XT_TABLES] = { "filter", "nat", "mangle" };
+
+/* By the index in xt_table_names. */
 enum {
 	IN_FILTER = 1,
 	IN_NAT = 2,
@@ -58,10 +61,10 @@ static const char *const hashed[] = {
 
 static int table_bit(const char *table)
 {
-	return strcmp(table, "filter") == 0   ? IN_FILTER
-	       : strcmp(table, "nat") == 0    ? IN_NAT
-	       : strcmp(table, "mangle") == 0 ? IN_MANGLE
-					      : 0;
+	for (int i = 0; i < XT_TABLES; i++)
+		if (strcmp(table, xt_table_names[i]) == 0)
+			return 1 << i;
+	return 0;
 }
 
 static bool is_hashed(const char *chain)
@@ -256,18 +259,23 @@ void xt_count(const struct xt_table *t, struct xt_counts *counts)
 	}
 }
 
-void xt_fini(struct xt_table *t)
+void xt_rules_clear(struct xt_table *t)
 {
-	vec_for_each (c, &t->chains)
-		free(c->name);
 	vec_for_each (r, &t->rules) {
 		free(r->chain);
 		free(r->target);
 		free(r->text);
 	}
+	vec_fini(&t->rules);
+}
+
+void xt_fini(struct xt_table *t)
+{
+	xt_rules_clear(t);
+	vec_for_each (c, &t->chains)
+		free(c->name);
 	vec_for_each (k, &t->kept)
 		str_fini(&k->why);
 	vec_fini(&t->chains);
-	vec_fini(&t->rules);
 	vec_fini(&t->kept);
 }

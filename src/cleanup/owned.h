@@ -84,6 +84,10 @@ struct xt_table {
 	VEC(struct xt_kept) kept; /* xt_decide() */
 };
 
+/* Tables that may have chains or rules of a proxy. */
+#define XT_TABLES 3
+extern const char *const xt_table_names[XT_TABLES];
+
 struct xt_counts {
 	size_t n_chains;
 	size_t n_rules; /* in these chains */
@@ -100,4 +104,6 @@ bool xt_has_owned(const struct xt_table *t);
 void xt_decide(struct xt_table *t, bool is_forced);
 /* Count marked chains and rules. */
 void xt_count(const struct xt_table *t, struct xt_counts *counts);
+void xt_rules_clear(struct xt_table *t);
+/* What identifies the table stays. */
 void xt_fini(struct xt_table *t);
