@@ -17,7 +17,6 @@
 #include <linux/genetlink.h>
 #include <linux/ip_vs.h>
 
-#include "cleanup/child.h"
 #include "cleanup/ipset.h"
 #include "cleanup/ipvs.h"
 #include "cleanup/legacy.h"
