@@ -578,7 +578,7 @@ int ipvs_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 	struct ipvs_plane *p = ipvs_plane_of(plane);
 	int r;
 
-	if (p->layout->state != IPVS_LAYOUT_PRESENT)
+	if (p->layout.state != IPVS_LAYOUT_PRESENT)
 		return err_set(err, -ENOTRECOVERABLE, "the layout of the table is not known");
 	assert(mode != PLANE_COMMIT_AUDIT || p->common.loaded == NULL);
 	nft_changes_reset(&p->common.changes);

@@ -12,29 +12,13 @@
 #include "nft/write.h"
 #include "plane/ipvs/state.h"
 
-void ipvs_layout_open(struct ipvs_layout **ret, struct nl_sock *nl)
-{
-	struct ipvs_layout *l = xcalloc(1, sizeof(*l));
-
-	l->nl = nl;
-	*ret = l;
-}
-
-static void forget(struct ipvs_layout *l)
+void ipvs_layout_fini(struct ipvs_layout *l)
 {
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		nft_fixed_fini(&l->fixed[fam]);
 	l->state = IPVS_LAYOUT_UNKNOWN;
 	l->handle = 0;
 	l->is_fresh = false;
-}
-
-void ipvs_layout_close(struct ipvs_layout *l)
-{
-	if (l == NULL)
-		return;
-	forget(l);
-	free(l);
 }
 
 /* Chain `ping` is empty then only (rules.c). */
@@ -78,17 +62,17 @@ int ipvs_layout_load(struct ipvs_layout *l, struct err *err)
 	int r;
 
 	memset(l->fixed, 0, sizeof(l->fixed));
-	forget(l);
+	ipvs_layout_fini(l);
 	r = nft_fixed_table_find(&t, l->nl, IPFAM_V4, &ipvs_schema, err);
 	l->state = r > 0 ? IPVS_LAYOUT_PRESENT : IPVS_LAYOUT_ABSENT;
 	if (r > 0)
 		r = table_read(l, &t, err);
 	if (r < 0) {
-		forget(l);
+		ipvs_layout_fini(l);
 		*l = known;
 		return r;
 	}
-	forget(&known);
+	ipvs_layout_fini(&known);
 	l->is_fresh = true;
 	return 0;
 }
@@ -213,7 +197,7 @@ int ipvs_layout_apply(struct ipvs_layout *l, const struct ipvs_rules_params *par
 		l->handle = t.handle;
 	}
 	if (r < 0) {
-		forget(l);
+		ipvs_layout_fini(l);
 		return r;
 	}
 	for (int fam = 0; fam < IPFAM_N; fam++) {
@@ -226,6 +210,6 @@ int ipvs_layout_apply(struct ipvs_layout *l, const struct ipvs_rules_params *par
 
 int ipvs_layout_cleanup(struct ipvs_layout *l, struct err *err)
 {
-	forget(l);
+	ipvs_layout_fini(l);
 	return nft_tables_delete(l->nl, &ipvs_schema, IPFAM_V4, NULL, err);
 }

@@ -3,7 +3,7 @@
  *  plane/ipvs/layout - fixed part of table inet vipd-ipvs: chains, rules, sets, and the ranges that
  *  depend on the node.
  *
- *      open -> load -> apply, apply ... -> close
+ *      load -> apply, apply ... -> fini
  *
  *  Like plane/nft/layout.h: rules carry a hash, a chain with other hashes gets new rules in one
  *  transaction, and a correct chain costs no write. One batch is enough: no chain depends on a
@@ -23,8 +23,9 @@ enum ipvs_layout_state {
 	IPVS_LAYOUT_PRESENT,
 };
 
+/* Zeroed memory, except `nl`, is not loaded. */
 struct ipvs_layout {
-	struct nl_sock *nl;
+	struct nl_sock *nl; /* borrowed */
 	enum ipvs_layout_state state;
 	uint64_t handle; /* of vipd's table, also of one that will be replaced; 0 = none */
 	/* per family: its sets and ranges, and all chains */
@@ -35,11 +36,8 @@ struct ipvs_layout {
 	bool is_content_rejected; /* the kernel rejected the elements of the replaced table */
 };
 
-/* `nl` is borrowed. */
-void ipvs_layout_open(struct ipvs_layout **ret, struct nl_sock *nl);
-void ipvs_layout_close(struct ipvs_layout *l);
-DEFINE_AUTO(struct ipvs_layout *, ipvs_layout_close);
-
+/* Forget what was loaded. */
+void ipvs_layout_fini(struct ipvs_layout *l);
 /* On an error (-EAGAIN: foreign changes interrupted it) the previous state stays. */
 MUST_USE int ipvs_layout_load(struct ipvs_layout *l, struct err *err);
 /*

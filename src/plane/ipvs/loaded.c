@@ -49,7 +49,7 @@ static int read_some(struct ipvs_plane *p, struct err *err)
 
 	/* Obsolete sets of counters are removed as a whole with the layout. */
 	if (nft_set_exists(p->load.set, p->common.counting) &&
-	    ipvs_layout_has_set(p->layout, p->load.fam, p->load.set))
+	    ipvs_layout_has_set(&p->layout, p->load.fam, p->load.set))
 		r = plane_loaded_dump_step(p->load.loaded, &p->load.walk, p->common.query, &table,
 					   p->load.set, element_found, p, err);
 	if (r != 0)

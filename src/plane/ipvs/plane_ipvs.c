@@ -55,7 +55,7 @@ int ipvs_plane_open(struct plane **ret, const struct ipvs_socks *socks,
 	p->rules = socks->rules;
 	ipvs_wire_open(&p->wire, socks->genl);
 	ipvs_wire_open(&p->large.wire, socks->large);
-	ipvs_layout_open(&p->layout, socks->nft);
+	p->layout.nl = socks->nft;
 	list_init(&p->draining);
 	*ret = &p->common.plane;
 	return 0;
@@ -93,7 +93,7 @@ static void plane_close(struct plane *plane)
 	ipvs_vss_clear(p);
 	vec_fini(&p->touched);
 	vec_fini(&p->ops);
-	ipvs_layout_close(p->layout);
+	ipvs_layout_fini(&p->layout);
 	ipvs_wire_close(p->wire);
 	ipvs_wire_close(p->large.wire);
 	vec_fini(&p->large.found.v);
@@ -133,7 +133,7 @@ static int load_begin(struct ipvs_plane *p, struct err *err)
 	p->load.walk = (struct nft_walk){ 0 };
 	r = nft_genid_read(p->common.query, &p->load.genid, err);
 	if (r == 0)
-		r = ipvs_layout_load(p->layout, err);
+		r = ipvs_layout_load(&p->layout, err);
 	if (r == 0)
 		r = ipvs_sysctls_load_previous(p, err);
 	if (r == 0)
@@ -196,11 +196,11 @@ static int layout_apply(struct ipvs_plane *p, const struct model *m, struct plan
 	struct ipvs_rules_params params = { .common = plane_rules_params_from(m),
 					    .marks = p->routing.marks,
 					    .is_retiring = p->is_retiring };
-	bool is_emptied = p->layout->is_content_rejected && p->layout->state == IPVS_LAYOUT_ABSENT;
+	bool is_emptied = p->layout.is_content_rejected && p->layout.state == IPVS_LAYOUT_ABSENT;
 	int r;
 
 	params.common.counting = p->common.counting;
-	r = ipvs_layout_apply(p->layout, &params, p->common.loaded, p->previous, &res->done, err);
+	r = ipvs_layout_apply(&p->layout, &params, p->common.loaded, p->previous, &res->done, err);
 	for (int fam = 0; fam < IPFAM_N && r == 0 && is_emptied && p->common.loaded != NULL; fam++)
 		p->common.loaded->is_fresh[fam] = true;
 	return r == -ENOBUFS ? -EBUSY : r;
@@ -304,16 +304,16 @@ static bool plane_leads(const struct plane *plane, const struct plan_frontend *f
 static int layouts_check(struct plane_common *c, struct err *err)
 {
 	struct ipvs_plane *p = ipvs_plane_of(&c->plane);
-	uint64_t handle = p->layout->handle;
-	int r = ipvs_layout_load(p->layout, err);
+	uint64_t handle = p->layout.handle;
+	int r = ipvs_layout_load(&p->layout, err);
 
 	plane_failover_recheck(c);
 	if (r < 0)
 		return r;
-	if (p->layout->state != IPVS_LAYOUT_PRESENT)
+	if (p->layout.state != IPVS_LAYOUT_PRESENT)
 		return err_set(err, PLANE_CHECK_LOST, "table inet " IPVS_TABLE " is %s",
-			       p->layout->handle == 0 ? "gone" : "beyond repair");
-	if (p->layout->handle != handle)
+			       p->layout.handle == 0 ? "gone" : "beyond repair");
+	if (p->layout.handle != handle)
 		return err_set(err, PLANE_CHECK_LOST, "table inet " IPVS_TABLE " is another one");
 	return PLANE_CHECK_CHANGED;
 }
@@ -470,7 +470,7 @@ static int plane_cleanup(struct plane *plane, struct err *err)
 
 	plane_forget(&p->common);
 	if (r == 0)
-		r = ipvs_layout_load(p->layout, err);
+		r = ipvs_layout_load(&p->layout, err);
 	if (r == -EEXIST) /* a foreign table of that name */
 		r = 0;
 	if (r == 0)
@@ -480,7 +480,7 @@ static int plane_cleanup(struct plane *plane, struct err *err)
 	if (r == 0 && has_ipvs) /* while the table has the values: the next process restores, too */
 		ipvs_sysctls_restore(p, false);
 	if (r == 0) /* before IPVS: no more packets are led there */
-		r = ipvs_layout_cleanup(p->layout, err);
+		r = ipvs_layout_cleanup(&p->layout, err);
 	if (r == 0)
 		r = plane_failover_cleanup(&p->common, IPVS_FAILOVER_TABLE, err);
 	if (r == 0 && has_ipvs) {
@@ -517,8 +517,8 @@ static int retire_begin(struct ipvs_plane *p, const struct model *m, uint64_t no
 	if (!p->is_retiring && p->load.loaded == NULL) {
 		if (!is_loaded(p))
 			return 0;
-		r = ipvs_layout_load(p->layout, err);
-		if (r == -EEXIST || (r == 0 && p->layout->state != IPVS_LAYOUT_PRESENT))
+		r = ipvs_layout_load(&p->layout, err);
+		if (r == -EEXIST || (r == 0 && p->layout.state != IPVS_LAYOUT_PRESENT))
 			return 0;
 		p->common.counting = PLANE_COUNT_NONE;
 		if (r == 0)
@@ -594,7 +594,7 @@ static int is_in_force(const struct plane_common *c, enum ipfam fam)
 	const struct ipvs_plane *p = (const struct ipvs_plane *)c;
 
 	/* One table, also while the policy routing of a family has failed. */
-	return p->load.loaded == NULL && p->layout->state == IPVS_LAYOUT_PRESENT ? 1 : -EAGAIN;
+	return p->load.loaded == NULL && p->layout.state == IPVS_LAYOUT_PRESENT ? 1 : -EAGAIN;
 }
 
 /* Mark of a pool by its id. */

@@ -49,8 +49,8 @@ static int read_once(struct ipvs_programmed *ret, struct ipvs_plane *p, struct e
 	n_rules = ipvs_route_config_read(p->route, &p->routing, err);
 	if (n_rules < 0)
 		return n_rules;
-	r = ipvs_layout_load(p->layout, err);
-	ret->exists = r == 0 && p->layout->state == IPVS_LAYOUT_PRESENT;
+	r = ipvs_layout_load(&p->layout, err);
+	ret->exists = r == 0 && p->layout.state == IPVS_LAYOUT_PRESENT;
 	if (r == 0 && ret->exists)
 		r = table_load(p, n_rules > 0, err);
 	if (r == 0)
@@ -72,7 +72,7 @@ int ipvs_programmed_read_from(struct ipvs_programmed *ret, const struct ipvs_soc
 
 	if (r < 0)
 		return r;
-	ipvs_plane_of(plane)->layout->is_readonly = true;
+	ipvs_plane_of(plane)->layout.is_readonly = true;
 	r = socks->watch != NULL ? plane_watch_with(plane, socks->watch, err) : 0;
 	r = r < 0 ? r : 1;
 	for (int i = 0; i < TRIES && r > 0; i++)

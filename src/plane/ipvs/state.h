@@ -144,7 +144,7 @@ struct ipvs_plane {
 	struct ipvs_large large;
 	struct nl_sock *route;
 	struct nl_sock *rules; /* or NULL */
-	struct ipvs_layout *layout;
+	struct ipvs_layout layout;
 	struct htable vss;
 	struct list draining;
 	VEC(struct ipvs_vs *) touched;

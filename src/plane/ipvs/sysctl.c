@@ -94,7 +94,7 @@ static int previous_read(struct ipvs_plane *p, uint32_t previous[static IPVS_PRE
 	struct nft_table_ref table = ipvs_table(IPFAM_V4);
 
 	memset(previous, 0, IPVS_PREVIOUS_N * sizeof(previous[0]));
-	if (!ipvs_layout_has_set(p->layout, IPFAM_V4, IPVSSET_REMEMBERED))
+	if (!ipvs_layout_has_set(&p->layout, IPFAM_V4, IPVSSET_REMEMBERED))
 		return 0;
 	return nft_elems_dump(p->common.query, &table, IPVSSET_REMEMBERED, found, previous, err);
 }

@@ -105,15 +105,13 @@ size_t ipvs_try_features(struct nft_try ret[static NFT_TRIES_MAX], struct nl_soc
 
 static int layout_try(struct nl_sock *nl, const struct ipvs_rules_params *params, struct err *err)
 {
-	AUTO(ipvs_layout_close) struct ipvs_layout *l = NULL;
-	int r;
+	FINI(ipvs_layout_fini) struct ipvs_layout l = { .nl = nl };
+	int r = ipvs_layout_load(&l, err);
 
-	ipvs_layout_open(&l, nl);
-	r = ipvs_layout_load(l, err);
 	if (r == 0)
-		r = ipvs_layout_apply(l, params, NULL, NULL, NULL, err);
+		r = ipvs_layout_apply(&l, params, NULL, NULL, NULL, err);
 	if (r == 0)
-		r = ipvs_layout_cleanup(l, err);
+		r = ipvs_layout_cleanup(&l, err);
 	return r;
 }
 

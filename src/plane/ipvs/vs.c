@@ -174,7 +174,7 @@ static void dests_tidy(struct ipvs_vs *vs, size_t n_known)
 static void dests_programmed(const struct ipvs_plane *p, struct ipvs_vs *vs,
 			     const struct ipvs_dests *found, uint8_t kept)
 {
-	bool is_retiring = p->is_retiring || ipvs_layout_is_retiring(p->layout);
+	bool is_retiring = p->is_retiring || ipvs_layout_is_retiring(&p->layout);
 	size_t n_known = vs->dests.n; /* sorted; new ones follow, in the kernel's order */
 	uint32_t place = 0;
 
