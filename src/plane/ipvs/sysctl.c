@@ -87,13 +87,12 @@ static int found(void *arg, const uint8_t *key, const uint8_t *data, struct err 
 	return 0;
 }
 
-/* Each value plus one; 0 = missing. */
+/* Those in the table: each value plus one. */
 static int previous_read(struct ipvs_plane *p, uint32_t previous[static IPVS_PREVIOUS_N],
 			 struct err *err)
 {
 	struct nft_table_ref table = ipvs_table(IPFAM_V4);
 
-	memset(previous, 0, IPVS_PREVIOUS_N * sizeof(previous[0]));
 	if (!ipvs_layout_has_set(&p->layout, IPFAM_V4, IPVSSET_REMEMBERED))
 		return 0;
 	return nft_elems_dump(p->common.query, &table, IPVSSET_REMEMBERED, found, previous, err);
@@ -101,13 +100,7 @@ static int previous_read(struct ipvs_plane *p, uint32_t previous[static IPVS_PRE
 
 int ipvs_sysctls_load_previous(struct ipvs_plane *p, struct err *err)
 {
-	uint32_t previous[IPVS_PREVIOUS_N];
-	int r = previous_read(p, previous, err);
-
-	for (size_t i = 0; i < IPVS_PREVIOUS_N && r == 0; i++)
-		if (previous[i] != 0)
-			p->previous[i] = previous[i];
-	return r;
+	return previous_read(p, p->previous, err);
 }
 
 /* Add the previous value to the table; `value`, the current one, if none is known. */
@@ -207,7 +200,7 @@ static int timeouts_apply(struct ipvs_plane *p, const struct ipvs_timeouts *now,
 static int previous_save(struct ipvs_plane *p, const struct ipvs_timeouts *now,
 			 struct plane_result *res, struct err *err)
 {
-	uint32_t previous[IPVS_PREVIOUS_N];
+	uint32_t previous[IPVS_PREVIOUS_N] = { 0 };
 	int r = previous_read(p, previous, err);
 
 	if (r < 0)
