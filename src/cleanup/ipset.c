@@ -223,11 +223,6 @@ bool node_ports_has(const struct node_ports *p, const struct ip_endpoint *at, ui
 	       vec_search(&p->at, &any, node_port_cmp) != NULL;
 }
 
-void node_ports_fini(struct node_ports *p)
-{
-	vec_fini(&p->at);
-}
-
 /* --- destruction --- */
 
 struct names {

@@ -82,8 +82,8 @@ static int clean_ipvs(bool *ret, const struct cleanup_config *config, struct soc
 {
 	struct cleanup_ipvs_result done = { 0 };
 	struct err why = { 0 };
-	FINI(node_ports_fini) struct node_ports ports = { 0 };
-	FINI(ipvs_link_fini) struct ipvs_link link = { 0 };
+	AUTO(vec_fini) struct node_ports ports = { 0 };
+	AUTO(vec_fini) struct ipvs_link link = { 0 };
 	int r = ipvs_link_read(&link, config->proxy, s->route, err);
 
 	if (r == 0)
@@ -142,7 +142,7 @@ int cleanup_kube_proxy(const struct cleanup_config *config, struct err *err)
 		r = clean(config, &s, n_occupied, &report, err);
 	if (r == 0)
 		r = report_end(&report, err);
-	dsr_marks_fini(&report.marks);
+	vec_fini(&report.marks.v);
 	sockets_close(&s);
 	return r;
 }

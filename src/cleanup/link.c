@@ -37,11 +37,6 @@ bool ipvs_link_has(const struct ipvs_link *l, const struct ip_addr *addr)
 	return vec_search(&l->addrs, addr, ip_addr_cmp) != NULL;
 }
 
-void ipvs_link_fini(struct ipvs_link *l)
-{
-	vec_fini(&l->addrs);
-}
-
 int cleanup_link(const struct ipvs_link *l, struct nl_sock *nl, struct report *report,
 		 struct err *err)
 {

@@ -101,11 +101,6 @@ int dsr_marks_read(struct dsr_marks *ret, struct nl_sock *nl, struct err *err)
 	return nl_dump(nl, h, &rd, err);
 }
 
-void dsr_marks_fini(struct dsr_marks *m)
-{
-	vec_fini(&m->v);
-}
-
 static int route_message(void *arg, const struct nlmsghdr *h, struct err *err)
 {
 	const struct rtmsg *rt = mnl_nlmsg_get_payload(h);

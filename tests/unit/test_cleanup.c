@@ -510,7 +510,7 @@ static struct ip_addr addr_of(const char *text)
 static bool run_ipvs(struct kernel *k, bool is_forced, struct report *report, char deleted[9])
 {
 	struct ipvs_link link = { .index = 3, .is_dummy = true };
-	FINI(node_ports_fini) struct node_ports ports = { 0 };
+	AUTO(vec_fini) struct node_ports ports = { 0 };
 	struct nl_io io = { .send = kernel_send, .recv = kernel_recv, .ctx = k };
 	AUTO(ipvs_wire_close) struct ipvs_wire *wire = NULL;
 	struct nl_sock *nl;
@@ -535,7 +535,7 @@ static bool run_ipvs(struct kernel *k, bool is_forced, struct report *report, ch
 	*deleted = '\0';
 	(void)fclose(report->out);
 	vec_fini(&report->marks.v);
-	ipvs_link_fini(&link);
+	vec_fini(&link.addrs);
 	str_fini(&k->out);
 	return !done.is_busy;
 }
