@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* plane/ipvs/sched - schedulers (model/tuning.h) as virtual services have them. Pure. */
+/* plane/ipvs/sched - flags and schedulers (model/tuning.h) of virtual services. Pure. */
 #pragma once
 
-#include "explain/balancing.h"
-#include "model/object.h"
 #include "model/tuning.h"
 #include "nl/ipvs.h"
 
@@ -20,10 +18,6 @@
 
 /* The default as it serves weights: wrr for rr, wlc for lc. */
 struct scheduler ipvs_sched_weighted(struct scheduler by_default);
-bool ipvs_sched_ignores_weights(uint8_t no);
-/* By the annotations of a service (may be NULL), if they are valid, else the default. */
-struct scheduler ipvs_sched_of(const struct service *s, struct scheduler by_default);
-
 /*
  * Scheduler of a virtual service with `n` destinations. `by_mark_s`: affinity, if it is one by
  * mark: it hashes client addresses in place of persistence, if the kernel can (`missing`: bits by
@@ -31,8 +25,3 @@ struct scheduler ipvs_sched_of(const struct service *s, struct scheduler by_defa
  */
 struct scheduler ipvs_sched_in_force(struct scheduler sched, struct scheduler by_default,
 				     uint32_t by_mark_s, size_t n, uint32_t missing);
-/*
- * Describe a scheduler with its flags ("mh,mh-port"); `svc_flags` as in the kernel. An unknown one
- * is "?".
- */
-void ipvs_sched_balancing(struct plan_balancing *ret, uint8_t no, uint32_t svc_flags);

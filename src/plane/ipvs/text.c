@@ -16,6 +16,34 @@
 #include "plane/ipvs/programmed.h"
 #include "plane/ipvs/state.h"
 
+static enum plan_balance deal_of(const char *name)
+{
+	if (strcmp(name, "rr") == 0)
+		return PLAN_BALANCE_EVENLY;
+	return strcmp(name, "wrr") == 0 || strcmp(name, "sh") == 0 || strcmp(name, "mh") == 0
+		       ? PLAN_BALANCE_BY_WEIGHT
+		       : PLAN_BALANCE_UNKNOWN;
+}
+
+/*
+ * Describe a scheduler with its flags ("mh,mh-port"); `svc_flags` as in the kernel. An unknown one
+ * is "?".
+ */
+static void sched_describe(struct plan_balancing *ret, uint8_t no, uint32_t svc_flags)
+{
+	const char *name = scheduler_name(no);
+	size_t len = strlen(name);
+
+	ret->deal = (uint8_t)deal_of(name);
+	ret->is_by_client = strcmp(name, "sh") == 0 || strcmp(name, "mh") == 0;
+	if (len == 0) {
+		memcpy(ret->scheduler, "?", 2);
+		return;
+	}
+	memcpy(ret->scheduler, name, len + 1);
+	scheduler_flags_text(ret->scheduler, sizeof(ret->scheduler), no, svc_flags);
+}
+
 /*
  * Only services by address and port are persistent; inside a split frontend a hash of the client
  * address replaces persistence.
@@ -24,17 +52,29 @@ static void balancing_fill(struct plan_balancing *ret, struct scheduler sched, u
 			   bool is_inside)
 {
 	ret->affinity_s = is_inside ? 0 : affinity_s;
-	ipvs_sched_balancing(ret, sched.no, sched.flags);
+	sched_describe(ret, sched.no, sched.flags);
 }
 
 /* --- desired, by the annotations of Services --- */
+
+/* By the annotations of a service, if they are valid, else the default. */
+static struct scheduler sched_of(const struct service *s, struct scheduler by_default)
+{
+	const struct service_tuning *t = s != NULL ? s->tuning : NULL;
+	struct scheduler ret;
+
+	if (t != NULL && t->scheduler != NULL &&
+	    scheduler_parse(&ret, t->scheduler->text, NULL) == 0)
+		return ret;
+	return t != NULL && t->by_name != NULL ? ipvs_sched_weighted(by_default) : by_default;
+}
 
 static void objects_balancing(const void *ctx, const struct plan_rows *rows,
 			      const struct plan_pool *pool, bool is_inside,
 			      struct plan_balancing *ret)
 {
 	const struct scheduler *by_default = ctx;
-	struct scheduler sched = ipvs_sched_of(rows->svc->service, *by_default);
+	struct scheduler sched = sched_of(rows->svc->service, *by_default);
 
 	sched = ipvs_sched_in_force(sched, *by_default, is_inside ? pool->affinity_s : 0,
 				    pool->backends.n, 0);
@@ -142,7 +182,7 @@ static void vs_text(struct str *out, const struct frontend_text *t, const struct
 							    ? vs->programmed_timeout_s
 							    : 0 };
 
-	ipvs_sched_balancing(&balancing, vs->programmed_sched, vs->programmed_flags);
+	sched_describe(&balancing, vs->programmed_sched, vs->programmed_flags);
 	if (!has_backends(vs))
 		str_puts(out, " NOWHERE");
 	dests_text(out, t, vs);

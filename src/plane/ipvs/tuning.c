@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* plane/ipvs/tuning - settings of a Service: annotations, else the configuration. */
+#include <linux/ip_vs.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -8,6 +9,35 @@
 #include "model/select.h"
 #include "plane/ipvs/state.h"
 #include "plane/remark.h"
+
+struct scheduler ipvs_sched_weighted(struct scheduler by_default)
+{
+	if (by_default.no == scheduler_no("rr"))
+		by_default.no = scheduler_no("wrr");
+	else if (by_default.no == scheduler_no("lc"))
+		by_default.no = scheduler_no("wlc");
+	return by_default;
+}
+
+static bool ignores_weights(uint8_t no)
+{
+	return no == scheduler_no("rr") || no == scheduler_no("lc") || no == scheduler_no("dh");
+}
+
+struct scheduler ipvs_sched_in_force(struct scheduler sched, struct scheduler by_default,
+				     uint32_t by_mark_s, size_t n, uint32_t missing)
+{
+	struct scheduler mh = { .no = scheduler_no("mh"), .flags = IP_VS_SVC_F_SCHED1 };
+	struct scheduler wrr = { .no = scheduler_no("wrr") };
+
+	if (by_mark_s != 0 && n <= IPVS_MH_DESTS_MAX && !(missing & UINT32_C(1) << mh.no))
+		return mh;
+	if (sched.no != mh.no || n <= IPVS_MH_DESTS_MAX)
+		return sched;
+	/* There may be weights. */
+	sched = by_default.no == mh.no ? wrr : ipvs_sched_weighted(by_default);
+	return missing & UINT32_C(1) << sched.no ? by_default : sched;
+}
 
 static bool has_module(const struct ipvs_plane *p, uint8_t no)
 {
@@ -68,7 +98,7 @@ static void sched_read(struct ipvs_tuning *ret, const struct ipvs_plane *p, cons
 		str_printf(&instead, "served with %s", scheduler_name(ret->sched.no));
 		plane_remark_scheduler(remark, t, err.text, str_text(&instead));
 	}
-	if (service_weights(s) == NULL || !ipvs_sched_ignores_weights(ret->sched.no))
+	if (service_weights(s) == NULL || !ignores_weights(ret->sched.no))
 		return;
 	if (weights_err.text[0] == '\0')
 		(void)err_set(&weights_err, 0, "'%s' ignores weights",
