@@ -1,13 +1,67 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* cleanup/ipvs - select virtual services, count their connections, delete them. */
+/* cleanup/ipvs - select virtual services, count their connections, delete them; their device. */
 #include "cleanup/ipvs.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <libmnl/libmnl.h>
+#include <linux/rtnetlink.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
+#include "doctor/links.h"
+#include "nl/dump.h"
 #include "plane/ipvs/sched.h"
+
+/* --- the device --- */
+
+int ipvs_link_read(struct ipvs_link *ret, enum proxy p, struct nl_sock *nl, struct err *err)
+{
+	FINI(links_fini) struct links all = { 0 };
+	const struct fact_link *found;
+	int r = links_read(&all, nl, err);
+
+	if (r < 0)
+		return r;
+	ret->name = p == PROXY_KUBE_ROUTER ? "kube-dummy-if" : "kube-ipvs0";
+	found = vec_find(&all.links, l, strcmp(l->name, ret->name) == 0);
+	if (found == NULL)
+		return 0;
+	ret->index = (int)found->index;
+	ret->is_dummy = strcmp(found->kind, "dummy") == 0;
+	vec_for_each (a, &all.addrs)
+		if (a->link == found->index)
+			*vec_push(&ret->addrs) = a->addr;
+	vec_sort(&ret->addrs, ip_addr_cmp);
+	return 0;
+}
+
+int cleanup_link(const struct ipvs_link *l, struct nl_sock *nl, struct report *report,
+		 struct err *err)
+{
+	_Alignas(8) char buf[256] = { 0 };
+	struct nl_reader rd = { 0 };
+	struct nlmsghdr *h = nl_request(buf, sizeof(buf), RTM_DELLINK);
+	struct ifinfomsg *ifi = mnl_nlmsg_put_extra_header(h, sizeof(*ifi));
+	struct err why = { 0 };
+
+	if (l->index == 0)
+		return 0;
+	if (!l->is_dummy) {
+		report_left(report, "link: left: %s is no dummy device", l->name);
+		return 0;
+	}
+	ifi->ifi_index = l->index;
+	if (nl_query(nl, h, &rd, NULL, &why) < 0)
+		report_left(report, "link: left: %s: %s", l->name, why.text);
+	else
+		report_removed(report, 1, "link: removed %s and its %u addresses", l->name,
+			       l->addrs.n);
+	return 0;
+}
+
+/* --- selection --- */
 
 /* For ClientIP affinity. */
 static bool is_of_vipd(const struct ipvs_service *s)
@@ -24,7 +78,7 @@ static bool is_owned(const struct ipvs_service *s, const struct ipvs_link *link,
 		return false;
 	if (k->mark != 0)
 		return dsr_marks_has(marks, ip_family(k->fam), k->mark);
-	return ipvs_link_has(link, &k->addr) ||
+	return vec_search(&link->addrs, &k->addr, ip_addr_cmp) != NULL ||
 	       node_ports_has(ports, &(struct ip_endpoint){ .addr = k->addr, .port = k->port },
 			      k->proto);
 }

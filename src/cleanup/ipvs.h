@@ -10,8 +10,22 @@
 #pragma once
 
 #include "cleanup/ipset.h"
-#include "cleanup/link.h"
 #include "nl/ipvs.h"
+
+/* The dummy device with the service addresses: kube-ipvs0, kube-dummy-if. */
+struct ipvs_link {
+	VEC(struct ip_addr) addrs; /* sorted */
+	const char *name;
+	int index; /* 0: no such device */
+	bool is_dummy;
+};
+
+/* `nl` is of NETLINK_ROUTE. The addresses in `ret` are freed by the caller. */
+MUST_USE int ipvs_link_read(struct ipvs_link *ret, enum proxy p, struct nl_sock *nl,
+			    struct err *err);
+/* Delete the device and its addresses. */
+MUST_USE int cleanup_link(const struct ipvs_link *l, struct nl_sock *nl, struct report *report,
+			  struct err *err);
 
 struct cleanup_ipvs_result {
 	size_t n_handed_over;
