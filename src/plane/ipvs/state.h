@@ -78,7 +78,7 @@ struct ipvs_vs {
 	uint32_t drain_s;
 	uint8_t proto;         /* enum l4proto; 0 = unknown, of a mark found in the kernel */
 	bool is_of_cluster_ip; /* at the load: a frontend of a cluster IP leads to it */
-	bool is_referenced;    /* ipvs_loaded_text() has printed it at a frontend */
+	bool is_referenced;    /* programmed.c has printed it at a frontend */
 	bool is_programmed;
 	bool is_touched;          /* by the commit under way */
 	bool is_whole;            /* the commit names all its destinations */
@@ -359,11 +359,7 @@ MUST_USE int ipvs_sysctls_forget_tag(struct ipvs_plane *p, struct err *err);
  */
 void ipvs_sysctls_restore(struct ipvs_plane *p, bool is_last);
 
-/* --- text.c: for people, in the words of explain/text.h --- */
+/* --- programmed.c: plane_ops.balancing --- */
 
-/* plane.h balancing */
 void ipvs_explain_balancing(const struct plane *plane, const struct plan_pool *pool, bool is_inside,
 			    struct plan_balancing *ret);
-/* Loaded state, once a load: each frontend, then services of vipd that no frontend uses
- * (programmed.h). */
-void ipvs_loaded_text(struct str *out, const struct ipvs_plane *p);
