@@ -94,10 +94,7 @@ static void service_done(struct ipvs_vs *vs, const struct ipvs_op *op)
 		return;
 	}
 	vs->is_new |= op->cmd == IPVS_CMD_NEW_SERVICE;
-	vs->is_programmed = true;
-	vs->programmed_sched = scheduler_no(op->service.sched);
-	vs->programmed_flags = op->service.flags;
-	vs->programmed_timeout_s = op->service.timeout_s;
+	ipvs_vs_programmed(vs, &op->service);
 }
 
 static void dest_done(struct ipvs_plane *p, struct ipvs_vs *vs, const struct ipvs_op *op)

@@ -229,6 +229,8 @@ static inline struct ipvs_vs *ipvs_vs_by_mark(const struct ipvs_plane *p, enum i
 struct ipvs_vs *ipvs_vs_of_pool(const struct ipvs_plane *p, const struct plan_pool *pool);
 /* Creates the service if there is none. */
 struct ipvs_vs *ipvs_vs_get(struct ipvs_plane *p, struct ipvs_key key);
+/* The kernel has the service like this. */
+void ipvs_vs_programmed(struct ipvs_vs *vs, const struct ipvs_service *s);
 /* Neither desired nor programmed. */
 void ipvs_vs_free(struct ipvs_plane *p, struct ipvs_vs *vs);
 void ipvs_vss_clear(struct ipvs_plane *p);

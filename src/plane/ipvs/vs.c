@@ -117,7 +117,7 @@ static bool ipvs_is_ours(const struct ipvs_plane *p, const struct ipvs_service *
 	return true;
 }
 
-static void vs_programmed(struct ipvs_vs *vs, const struct ipvs_service *s)
+void ipvs_vs_programmed(struct ipvs_vs *vs, const struct ipvs_service *s)
 {
 	vs->is_programmed = true;
 	vs->programmed_sched = scheduler_no(s->sched);
@@ -217,7 +217,7 @@ static int list_begin(struct ipvs_plane *p, struct ipvs_list *l, struct err *err
 	if (!ipvs_is_ours(p, s))
 		return 0;
 	l->vs = ipvs_vs_get(p, s->key);
-	vs_programmed(l->vs, s);
+	ipvs_vs_programmed(l->vs, s);
 	vec_clear(&l->found.v);
 	return ipvs_wire_dests_begin(p->wire, &s->key, &l->seq, err);
 }
@@ -255,7 +255,7 @@ static int service_read(struct ipvs_plane *p, struct ipvs_vs *vs, struct err *er
 	if (r < 0 && r != -ESRCH)
 		return r;
 	if (r == 0)
-		vs_programmed(vs, &s);
+		ipvs_vs_programmed(vs, &s);
 	vs->is_foreign = r == 0 && !ipvs_is_ours(p, &s);
 	vs->is_programmed = r == 0 && !vs->is_foreign;
 	if (vs->is_programmed)
