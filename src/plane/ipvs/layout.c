@@ -79,14 +79,6 @@ int ipvs_layout_load(struct ipvs_layout *l, struct err *err)
 
 /* --- writing --- */
 
-static void family_write(struct ipvs_layout *l, struct nft_writer *w, enum ipfam fam,
-			 const struct plane_rules_params *p)
-{
-	w->fam = fam;
-	nft_ensure_sets(w, &l->fixed[fam]);
-	plane_write_ranges(w, &l->fixed[fam], p);
-}
-
 /* After the rules that use the sets. */
 static void sets_remove(struct ipvs_layout *l, struct nft_writer *w, enum ipfam fam)
 {
@@ -99,13 +91,17 @@ static void sets_remove(struct ipvs_layout *l, struct nft_writer *w, enum ipfam 
 	}
 }
 
-/* No connection notices the replacement: the new table gets all elements of the old one. */
-static void elements_add(struct nft_writer *w, const struct plane_loaded *elements)
+/*
+ * No connection notices the replacement: the new table gets all elements of the old one, unless
+ * `elements` is NULL, and the previous values.
+ */
+static void content_add(struct nft_writer *w, const struct plane_loaded *elements,
+			const uint32_t *previous)
 {
-	struct nft_elem_writer elems = { .batch = w->batch };
+	struct nft_elem_writer elems = { .batch = w->batch,
+					 .tables = { ipvs_table(IPFAM_V4), ipvs_table(IPFAM_V6) } };
 
-	for (int fam = 0; fam < IPFAM_N; fam++) {
-		elems.tables[fam] = ipvs_table(fam);
+	for (int fam = 0; elements != NULL && fam < IPFAM_N; fam++)
 		for (enum nft_set_id set = IPVSSET_BEGIN; set < IPVSSET_REMEMBERED; set++) {
 			bool has_data = nft_data_len(set, fam) > 0;
 
@@ -113,15 +109,6 @@ static void elements_add(struct nft_writer *w, const struct plane_loaded *elemen
 				nft_elem_put(&elems, NFT_WRITE_ADD, fam, set, e.key,
 					     has_data ? e.val : NULL, "an element of the old one");
 		}
-	}
-	w->n_writes += elems.n;
-}
-
-static void previous_add(struct nft_writer *w, const uint32_t *previous)
-{
-	struct nft_elem_writer elems = { .batch = w->batch };
-
-	elems.tables[IPFAM_V4] = ipvs_table(IPFAM_V4);
 	for (uint32_t no = 0; no < IPVS_PREVIOUS_N; no++) {
 		uint8_t key[NFT_KEY_MAX] = { 0 };
 		uint8_t data[NFT_DATA_MAX] = { 0 };
@@ -175,13 +162,13 @@ int ipvs_layout_apply(struct ipvs_layout *l, const struct ipvs_rules_params *par
 		nft_write_table_flags(&w, 0);
 	}
 	for (int fam = 0; fam < IPFAM_N; fam++) {
+		w.fam = fam;
 		plane_keep_detector(&own.common, fam, &l->fixed[fam]);
-		family_write(l, &w, fam, &own.common);
+		nft_ensure_sets(&w, &l->fixed[fam]);
+		plane_write_ranges(&w, &l->fixed[fam], &own.common);
 	}
-	if (has_elements)
-		elements_add(&w, elements);
 	if (is_new && l->handle != 0)
-		previous_add(&w, previous);
+		content_add(&w, has_elements ? elements : NULL, previous);
 	nft_ensure_chains(&w, &l->fixed[0], &own);
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		sets_remove(l, &w, fam);

@@ -191,6 +191,25 @@ static void adopt_from(const struct ipvs_plane *p, const struct plan_rows *rows,
 		pool->n_found = UINT32_MAX; /* destinations have no order */
 }
 
+/* A pool in the kernel got its id: count the backends that the kernel lacks. */
+static void lacking_count(struct ipvs_plane *p, const struct plan_pool *pool)
+{
+	struct ipvs_vs *vs = ipvs_vs_of_pool(p, pool);
+	size_t next = 0;
+
+	if (vs == NULL)
+		return;
+	vs->n_lacking = 0;
+	vec_for_each (b, &pool->backends) { /* most follow each other in both */
+		if (next >= vs->dests.n || ip_endpoint_cmp(&vs->dests.v[next], b) != 0)
+			next = ipvs_dst_place(vs, b);
+		if (next < vs->dests.n && ip_endpoint_cmp(&vs->dests.v[next], b) == 0)
+			next++;
+		else
+			vs->n_lacking++;
+	}
+}
+
 void ipvs_adopt(struct plane *plane, struct plan *plan, struct plan_rows *rows)
 {
 	struct ipvs_plane *p = ipvs_plane_of(plane);
@@ -202,5 +221,5 @@ void ipvs_adopt(struct plane *plane, struct plan *plan, struct plan_rows *rows)
 			adopt_from(p, rows, f, pool_maps[i]);
 	vec_for_each (pool, &rows->pools)
 		if (pool->id != 0)
-			ipvs_adopted(p, pool);
+			lacking_count(p, pool);
 }

@@ -111,22 +111,16 @@ void ipvs_explain_balancing(const struct plane *plane, const struct plan_pool *p
 /* --- loaded --- */
 
 struct frontend_text {
-	struct str *out;
+	struct nft_source src; /* first: frontend_print() */
 	const struct ipvs_plane *p;
-	const struct source *src;
+	struct str *out;
 	enum ipfam fam;
 	const uint8_t *key;
 };
 
-/* What frontend_print() gets as its source. */
-struct source {
-	struct nft_source elems;
-	const struct ipvs_plane *p;
-};
-
 static const uint8_t *find(const struct frontend_text *t, enum nft_set_id set, const uint8_t *key)
 {
-	return t->src->elems.find(t->src->elems.ctx, t->fam, set, key);
+	return t->src.find(t->src.ctx, t->fam, set, key);
 }
 
 static bool is_draining(const struct ipvs_dst *d)
@@ -268,8 +262,8 @@ static void target_text(const struct frontend_text *t, const uint8_t *data, bool
 static void frontend_print(struct str *out, const struct nft_source *src, enum ipfam fam,
 			   const uint8_t *key)
 {
-	const struct source *source = (const struct source *)src; /* elems is first */
-	struct frontend_text t = { out, source->p, source, fam, key };
+	const struct frontend_text *all = (const struct frontend_text *)src;
+	struct frontend_text t = { *src, all->p, out, fam, key };
 	const uint8_t *guard = find(&t, IPVSSET_GUARDED, key);
 	const uint8_t *data = find(&t, IPVSSET_FE, key);
 
@@ -334,9 +328,9 @@ static void unreferenced_text(struct str *out, const struct ipvs_plane *p)
 static void loaded_text(struct str *out, const struct ipvs_plane *p)
 {
 	static const enum nft_set_id sets[] = { IPVSSET_FE, IPVSSET_FE_OUT, IPVSSET_FE_IN };
-	const struct source src = { plane_loaded_source(p->common.loaded), p };
+	const struct frontend_text all = { plane_loaded_source(p->common.loaded), p };
 
-	nft_frontends_each(out, &src.elems, sets, ARRAY_SIZE(sets), frontend_print);
+	nft_frontends_each(out, &all.src, sets, ARRAY_SIZE(sets), frontend_print);
 	unreferenced_text(out, p);
 }
 

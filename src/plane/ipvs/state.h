@@ -274,8 +274,6 @@ size_t ipvs_dests_work(const struct ipvs_vs *vs, size_t n);
 /* plane_ops.backend_work */
 size_t ipvs_backend_work(const struct plane *plane, const struct plan_pool *pool,
 			 const struct plan_frontend *leading, size_t n_leading);
-/* A pool in the kernel got its id: count the backends that the kernel lacks. */
-void ipvs_adopted(struct ipvs_plane *p, const struct plan_pool *pool);
 
 /* --- translate.c --- */
 

@@ -348,24 +348,6 @@ size_t ipvs_backend_work(const struct plane *plane, const struct plan_pool *pool
 	return MAX(work, (size_t)1);
 }
 
-void ipvs_adopted(struct ipvs_plane *p, const struct plan_pool *pool)
-{
-	struct ipvs_vs *vs = ipvs_vs_of_pool(p, pool);
-	size_t next = 0;
-
-	if (vs == NULL)
-		return;
-	vs->n_lacking = 0;
-	vec_for_each (b, &pool->backends) { /* most follow each other in both */
-		if (next >= vs->dests.n || ip_endpoint_cmp(&vs->dests.v[next], b) != 0)
-			next = ipvs_dst_place(vs, b);
-		if (next < vs->dests.n && ip_endpoint_cmp(&vs->dests.v[next], b) == 0)
-			next++;
-		else
-			vs->n_lacking++;
-	}
-}
-
 static int large_begin(struct ipvs_plane *p, struct ipvs_vs *vs, struct err *err)
 {
 	struct ipvs_large *l = &p->large;
