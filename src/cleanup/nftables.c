@@ -126,15 +126,13 @@ static int chain_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	return 0;
 }
 
-/* Relevant properties of a rule. */
+/* What the expressions of a rule say. */
 struct rule_effect {
+	struct xt_rule r;   /* mark, is_mss, addr */
 	const char *target; /* NULL: no jump or goto */
 	bool has_ipvs;      /* is_ipvs_match() */
 	bool is_snat;
-	bool is_mss;
-	uint32_t mark;       /* the whole mark; 0: none */
 	bool is_addr_loaded; /* the previous expression */
-	struct ip_addr addr; /* equal to the source or destination */
 };
 
 static void effect_immediate(struct rule_effect *d, const struct nlattr *data)
@@ -177,9 +175,9 @@ static void effect_xtables(struct rule_effect *d, const struct nlattr *data)
 	const struct nlattr *info = nl_attr_find(data, NFTA_TARGET_INFO);
 
 	d->is_snat = strcmp(name, "SNAT") == 0;
-	d->is_mss = strcmp(name, "TCPMSS") == 0 && is_mss_set(info);
+	d->r.is_mss = strcmp(name, "TCPMSS") == 0 && is_mss_set(info);
 	if (strcmp(name, "MARK") == 0)
-		d->mark = mark_read(info);
+		d->r.mark = mark_read(info);
 }
 
 /* Without a bitwise expression between the two, which a prefix has. */
@@ -205,7 +203,7 @@ static void effect_cmp(struct rule_effect *d, const struct nlattr *data)
 
 	if (d->is_addr_loaded && v4 != NULL &&
 	    nl_attr_be32(nl_attr_find(data, NFTA_CMP_OP), NFT_CMP_NEQ) == NFT_CMP_EQ)
-		d->addr = ip_addr_from_bytes(v6 ? AF_INET6 : AF_INET, v4);
+		d->r.addr = ip_addr_from_bytes(v6 ? AF_INET6 : AF_INET, v4);
 }
 
 /* "-m ipvs --ipvs --vdir ORIGINAL --vmethod MASQ", for all addresses. */
@@ -278,7 +276,6 @@ static int rule_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	struct rules *rs = arg;
 	struct xt_chain *c;
 	struct rule_effect d;
-	bool is_stray;
 
 	nl_attr_table(tb, NFTA_RULE_MAX, h, sizeof(struct nfgenmsg));
 	if (strcmp(nl_attr_str(tb[NFTA_RULE_TABLE]), rs->t->name) != 0)
@@ -290,16 +287,13 @@ static int rule_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	d = effect_read(tb[NFTA_RULE_EXPRESSIONS]);
 	if (c->is_base && nft_rejects_all(tb[NFTA_RULE_EXPRESSIONS]))
 		c->is_closed = true;
-	is_stray = rs->t->proxy == PROXY_KUBE_ROUTER && c->is_base && d.has_ipvs && d.is_snat;
-	if (d.target != NULL || is_stray || d.mark != 0 || d.is_mss)
-		*vec_push(&rs->t->rules) =
-			(struct xt_rule){ .chain = xstrdup(c->name),
-					  .target = xstrdup(d.target ? d.target : ""),
-					  .handle = nl_attr_be64(tb[NFTA_RULE_HANDLE], 0),
-					  .mark = d.mark,
-					  .is_mss = d.is_mss,
-					  .addr = d.addr,
-					  .is_stray = is_stray };
+	d.r.is_stray = rs->t->proxy == PROXY_KUBE_ROUTER && c->is_base && d.has_ipvs && d.is_snat;
+	if (d.target == NULL && !d.r.is_stray && d.r.mark == 0 && !d.r.is_mss)
+		return 0;
+	d.r.chain = xstrdup(c->name);
+	d.r.target = xstrdup(d.target ? d.target : "");
+	d.r.handle = nl_attr_be64(tb[NFTA_RULE_HANDLE], 0);
+	*vec_push(&rs->t->rules) = d.r;
 	return 0;
 }
 
