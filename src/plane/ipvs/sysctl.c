@@ -103,28 +103,22 @@ int ipvs_sysctls_load_previous(struct ipvs_plane *p, struct err *err)
 	return previous_read(p, p->previous, err);
 }
 
+/* The table has (PLANE_WAS), or gets, a previous value. */
+static void previous_element(struct ipvs_plane *p, enum plane_side side, uint32_t no, uint32_t word)
+{
+	struct plane_tr t = { .c = &p->common };
+	uint8_t key[NFT_KEY_MAX] = { 0 };
+
+	nft_put_word(key, no);
+	plane_element_word(&t, side, IPFAM_V4, IPVSSET_REMEMBERED, key, word);
+}
+
 /* Add the previous value to the table; `value`, the current one, if none is known. */
 static void previous_add(struct ipvs_plane *p, uint32_t no, uint32_t value)
 {
-	uint8_t key[NFT_KEY_MAX] = { 0 };
-	uint8_t data[NFT_DATA_MAX] = { 0 };
-
 	if (p->previous[no] == 0)
 		p->previous[no] = value + 1;
-	nft_put_word(key, no);
-	nft_put_word(data, p->previous[no]);
-	nft_changes_will(&p->common.changes, IPFAM_V4, IPVSSET_REMEMBERED, key, data, NULL);
-}
-
-/* Delete a previous value, as it is in the table, from the table. */
-static void previous_del(struct ipvs_plane *p, uint32_t no, uint32_t old)
-{
-	uint8_t key[NFT_KEY_MAX] = { 0 };
-	uint8_t data[NFT_DATA_MAX] = { 0 };
-
-	nft_put_word(key, no);
-	nft_put_word(data, old);
-	nft_changes_was(&p->common.changes, IPFAM_V4, IPVSSET_REMEMBERED, key, data, NULL);
+	previous_element(p, PLANE_WILL, no, p->previous[no]);
 }
 
 /* --- current values --- */
@@ -150,7 +144,7 @@ static void sysctls_set(struct ipvs_plane *p, size_t *n_writes)
 	FINI(str_fini) struct str lacking = { 0 };
 	bool is_unready = false;
 
-	for (size_t i = 0; i < IPVS_SYSCTLS; i++) {
+	for (size_t i = 0; i < IPVS_SYSCTLS && p->config.sysctl_root != NULL; i++) {
 		uint32_t value;
 		int r;
 
@@ -219,7 +213,8 @@ static int previous_save(struct ipvs_plane *p, const struct ipvs_timeouts *now,
 	}
 	if (previous[IPVS_PREVIOUS_TAG] != p->previous[IPVS_PREVIOUS_TAG]) {
 		if (previous[IPVS_PREVIOUS_TAG] != 0)
-			previous_del(p, IPVS_PREVIOUS_TAG, previous[IPVS_PREVIOUS_TAG]);
+			previous_element(p, PLANE_WAS, IPVS_PREVIOUS_TAG,
+					 previous[IPVS_PREVIOUS_TAG]);
 		previous_add(p, IPVS_PREVIOUS_TAG, 0);
 	}
 	r = plane_transact(&p->common, res, err);
@@ -233,7 +228,7 @@ int ipvs_sysctls_forget_tag(struct ipvs_plane *p, struct err *err)
 	int r;
 
 	nft_changes_reset(&p->common.changes);
-	previous_del(p, IPVS_PREVIOUS_TAG, p->previous[IPVS_PREVIOUS_TAG]);
+	previous_element(p, PLANE_WAS, IPVS_PREVIOUS_TAG, p->previous[IPVS_PREVIOUS_TAG]);
 	r = plane_transact(&p->common, &res, err);
 	nft_changes_reset(&p->common.changes);
 	if (r < 0 && r != -ESTALE) /* that: another process deleted it */
@@ -265,11 +260,9 @@ int ipvs_sysctls_apply(struct ipvs_plane *p, struct plane_result *res, struct er
 		r = previous_save(p, &now, res, err);
 	if (r == 0)
 		r = timeouts_apply(p, &now, &res->done.n_writes, err);
-	if (r < 0)
-		return r;
-	if (p->config.sysctl_root != NULL)
+	if (r == 0)
 		sysctls_set(p, &res->done.n_writes);
-	return 0;
+	return r;
 }
 
 void ipvs_sysctls_watch(struct ipvs_plane *p)
@@ -280,8 +273,7 @@ void ipvs_sysctls_watch(struct ipvs_plane *p)
 	size_t n = 0;
 	int r;
 
-	if (p->config.sysctl_root != NULL)
-		sysctls_set(p, &n);
+	sysctls_set(p, &n);
 	r = ipvs_wire_timeouts_get(p->wire, &now, &err);
 	if (r == 0)
 		r = timeouts_apply(p, &now, &n_timeouts, &err);
