@@ -12,7 +12,7 @@
 #include "base/file.h"
 #include "doctor/links.h"
 #include "nl/dump.h"
-#include "plane/ipvs/sched.h"
+#include "plane/ipvs/plane_ipvs.h"
 
 /* --- the device --- */
 
@@ -113,7 +113,7 @@ static void service_hand_over(const struct ipvs_service *s, struct ipvs_wire *wi
 {
 	struct ipvs_op op = { .cmd = IPVS_CMD_SET_SERVICE, .service = *s };
 
-	op.service.flags = (s->flags & ~IPVS_FLAG_HASHED) | IPVS_FLAG_OURS;
+	op.service.flags = (s->flags & ~IP_VS_SVC_F_HASHED) | IPVS_FLAG_OURS;
 	if (service_act(wire, &op, &t->why) == 0)
 		t->n_handed_over++;
 	else
@@ -208,7 +208,7 @@ int cleanup_ipvs(struct cleanup_ipvs_result *ret, struct ipvs_wire *wire,
 	vec_for_each (s, &services.v) {
 		if (r < 0 || !is_owned(s, link, ports, &report->marks))
 			continue;
-		if (hands_over && s->key.mark == 0 && s->flags & IPVS_FLAG_PERSISTENT)
+		if (hands_over && s->key.mark == 0 && s->flags & IP_VS_SVC_F_PERSISTENT)
 			service_hand_over(s, wire, &tally);
 		else
 			service_end(&s->key, wire, report->is_forced, &tally);

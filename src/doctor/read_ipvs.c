@@ -12,7 +12,6 @@
 #include "base/str.h"
 #include "doctor/proc.h"
 #include "plane/ipvs/plane_ipvs.h"
-#include "plane/ipvs/sched.h"
 
 /* --- virtual servers --- */
 

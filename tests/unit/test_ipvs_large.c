@@ -6,7 +6,6 @@
 #include "../sync_steps.h"
 #include "base/log.h"
 #include "ipvs_world.h"
-#include "plane/ipvs/sched.h"
 
 #define N 9000
 #define N_WRITES 6000 /* of tests that the fake's search makes slow */

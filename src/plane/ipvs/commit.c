@@ -53,7 +53,8 @@ static struct ipvs_service vs_desired(const struct ipvs_plane *p, const struct i
 
 	s.flags = sched.flags;
 	if (vs->key.mark == 0) {
-		s.flags |= IPVS_FLAG_OURS | (vs->desired.timeout_s != 0 ? IPVS_FLAG_PERSISTENT : 0);
+		s.flags |=
+			IPVS_FLAG_OURS | (vs->desired.timeout_s != 0 ? IP_VS_SVC_F_PERSISTENT : 0);
 		s.timeout_s = vs->desired.timeout_s;
 	}
 	memcpy(s.sched, scheduler_name(sched.no), strlen(scheduler_name(sched.no)) + 1);

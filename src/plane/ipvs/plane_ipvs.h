@@ -23,6 +23,9 @@
 #include "plane/ipvs/route.h"
 #include "plane/plane.h"
 
+/* Flag of a virtual service by address and port: it is vipd's. */
+#define IPVS_FLAG_OURS 0x0020U
+
 struct ipvs_config {
 	const char *sched;      /* default scheduler, with flags; NULL: rr */
 	uint32_t drain_s;       /* 0 = no timeout */

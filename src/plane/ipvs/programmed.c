@@ -177,7 +177,7 @@ static bool has_backends(const struct ipvs_vs *vs)
 static void vs_text(struct str *out, const struct frontend_text *t, const struct ipvs_vs *vs)
 {
 	struct plan_balancing balancing = { .affinity_s =
-						    vs->programmed_flags & IPVS_FLAG_PERSISTENT
+						    vs->programmed_flags & IP_VS_SVC_F_PERSISTENT
 							    ? vs->programmed_timeout_s
 							    : 0 };
 

@@ -11,8 +11,8 @@
 #pragma once
 
 #include "base/str.h"
+#include "model/tuning.h"
 #include "plane/ipvs/plane_ipvs.h"
-#include "plane/ipvs/sched.h"
 
 /* Zeroed memory is empty. */
 struct ipvs_programmed {

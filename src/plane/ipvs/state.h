@@ -6,10 +6,10 @@
 #include "base/list.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "model/tuning.h"
 #include "plane/common.h"
 #include "plane/ipvs/layout.h"
 #include "plane/ipvs/plane_ipvs.h"
-#include "plane/ipvs/sched.h"
 #include "plane/translate.h"
 
 enum ipvs_dst_flags {
@@ -186,6 +186,17 @@ struct ipvs_tuning {
 	struct scheduler sched;
 	uint32_t drain_s;
 };
+/* Slots of mh's table, unless the kernel was built with another number. */
+#define IPVS_MH_DESTS_MAX 4093
+/* The default as it serves weights: wrr for rr, wlc for lc. */
+struct scheduler ipvs_sched_weighted(struct scheduler by_default);
+/*
+ * Scheduler of a virtual service with `n` destinations. `by_mark_s`: affinity, if it is one by
+ * mark: it hashes client addresses in place of persistence, if the kernel can (`missing`: bits by
+ * number). mh with more destinations than slots is replaced by the default.
+ */
+struct scheduler ipvs_sched_in_force(struct scheduler sched, struct scheduler by_default,
+				     uint32_t by_mark_s, size_t n, uint32_t missing);
 /*
  * Can a request for this scheduler stop the kernel? lblc and lblcr register with all network
  * namespaces when they are loaded. For a request the kernel loads them while it has IPVS's lock;

@@ -121,7 +121,7 @@ void ipvs_vs_programmed(struct ipvs_vs *vs, const struct ipvs_service *s)
 {
 	vs->is_programmed = true;
 	vs->programmed_sched = scheduler_no(s->sched);
-	vs->programmed_flags = s->flags & ~IPVS_FLAG_HASHED;
+	vs->programmed_flags = s->flags & ~IP_VS_SVC_F_HASHED;
 	vs->programmed_timeout_s = s->timeout_s;
 }
 
@@ -131,7 +131,7 @@ static void dst_programmed(struct ipvs_dst *d, const struct ipvs_dest *found, bo
 	bool is_draining = found->l_thresh != 0 && (found->weight == 0 || is_retiring);
 
 	d->flags |= DST_PROGRAMMED | DST_COUNTED;
-	d->weight = (uint16_t)MIN(found->weight, (uint32_t)IPVS_WEIGHT_MAX);
+	d->weight = (uint16_t)MIN(found->weight, (uint32_t)UINT16_MAX);
 	d->fwd = found->fwd;
 	if (!is_draining && (found->u_thresh != 0 || found->l_thresh != 0))
 		d->flags |= DST_DIFFERS;
