@@ -2,6 +2,7 @@
 #include "nft/sets.h"
 
 #include <assert.h>
+#include <libnftnl/udata.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <stdio.h>
@@ -36,49 +37,36 @@ enum part {
 	PART_IF,   /* meta iif, meta oif */
 };
 
-#define PARTS_MAX 4
-
 struct spec {
 	const char *name;
 	uint32_t flags;
 	/* Declared by `typeof` (nft prints the expression) or by `type`. */
 	bool is_typeof;
-	enum part key[PARTS_MAX];
-	enum part data[PARTS_MAX];
+	const enum part *key;  /* parts, then PART_END */
+	const enum part *data; /* NULL: a set */
 	uint32_t size;
 	uint64_t timeout_ms;
 	unsigned int exists_at;
 	unsigned int counts_at; /* 0 = never */
 };
 
-#define TUPLE                                        \
-	{                                            \
-		PART_DADDR, PART_L4PROTO, PART_DPORT \
-	}
-#define ADDR_PORT                      \
-	{                              \
-		PART_DADDR, PART_DPORT \
-	}
-#define BACKEND                        \
-	{                              \
-		PART_SADDR, PART_SPORT \
-	}
-#define FLOW                                                   \
-	{                                                      \
-		PART_SADDR, PART_SPORT, PART_DADDR, PART_DPORT \
-	}
-#define WORD              \
-	{                 \
-		PART_WORD \
-	}
-#define PAIR                     \
-	{                        \
-		PART_IF, PART_IF \
-	}
-#define MARK              \
-	{                 \
-		PART_MARK \
-	}
+static const enum part addr[] = { PART_DADDR, PART_END };
+static const enum part addr_pair[] = { PART_DADDR, PART_DADDR, PART_END };
+static const enum part addr_port[] = { PART_DADDR, PART_DPORT, PART_END };
+static const enum part tuple[] = { PART_DADDR, PART_L4PROTO, PART_DPORT, PART_END };
+static const enum part backend[] = { PART_SADDR, PART_SPORT, PART_END };
+static const enum part hairpin[] = { PART_SADDR, PART_DADDR, PART_END };
+static const enum part hairpin_port[] = { PART_SADDR, PART_DPORT, PART_DADDR, PART_END };
+static const enum part flow[] = { PART_SADDR, PART_SPORT, PART_DADDR, PART_DPORT, PART_END };
+static const enum part word[] = { PART_WORD, PART_END };
+static const enum part word_slot[] = { PART_WORD, PART_SLOT, PART_END };
+static const enum part word_addr[] = { PART_WORD, PART_SADDR, PART_END };
+static const enum part mark[] = { PART_MARK, PART_END };
+static const enum part mark_addr[] = { PART_MARK, PART_SADDR, PART_END };
+static const enum part mark_backend[] = { PART_MARK, PART_DADDR, PART_DPORT, PART_END };
+static const enum part verdict[] = { PART_VERDICT, PART_END };
+static const enum part l4proto[] = { PART_L4PROTO, PART_END };
+static const enum part pair[] = { PART_IF, PART_IF, PART_END };
 
 /* Spoofed sources may fill the affinity map: affinity is then off, balancing continues. */
 #define AFFINITY_SIZE 1048576
@@ -94,105 +82,75 @@ struct spec {
 #define ANSWERED_SIZE 65536
 #define REFUSED_SIZE 1024
 
+/* Filled by rules: elements have an end. */
+#define DYNAMIC (NFT_SET_TIMEOUT | NFT_SET_EVAL)
+/* For counters: the set exists, and its elements count, from this level on. */
+#define COUNTS(level) .exists_at = (level), .counts_at = (level)
+
 static const struct spec specs[NFTSET_END] = {
-	[NFTSET_ENDPOINTS] = { "endpoints",
-			       0,
-			       true,
-			       { PART_WORD, PART_SLOT },
-			       ADDR_PORT,
+	[NFTSET_ENDPOINTS] = { "endpoints", 0, true, word_slot, addr_port,
 			       .counts_at = NFT_COUNT_BACKENDS },
-	[NFTSET_FRONTENDS] = { "frontends", 0, true, TUPLE, WORD },
-	[NFTSET_VIPS] = { "vips", 0, false, { PART_DADDR } },
-	[NFTSET_CLUSTER_IPS] = { "cluster_ips", 0, false, { PART_DADDR } },
-	[NFTSET_ENDPOINT_ADDRS] = { "endpoint_addrs",
-				    0,
-				    true,
-				    { PART_SADDR, PART_DPORT, PART_DADDR } },
-	[NFTSET_MASQ_FRONTENDS] = { "masq_frontends", 0, true, TUPLE },
-	[NFTSET_MASQ_HOSTS] = { "masq_hosts", 0, true, TUPLE },
-	[NFTSET_XL_CLUSTER] = { "xl_cluster", 0, true, TUPLE, WORD },
-	[NFTSET_XL_LOCAL] = { "xl_local", 0, true, TUPLE, WORD },
-	[NFTSET_FW_FRONTENDS] = { "fw_frontends", 0, true, TUPLE, WORD },
-	[NFTSET_FW_RANGES] = { "fw_ranges", 0, true, { PART_WORD, PART_SADDR } },
-	[NFTSET_AFFINITY] = { "affinity",
-			      NFT_SET_TIMEOUT | NFT_SET_EVAL,
-			      true,
-			      { PART_WORD, PART_SADDR },
-			      WORD,
-			      AFFINITY_SIZE,
+	[NFTSET_FRONTENDS] = { "frontends", 0, true, tuple, word },
+	[NFTSET_VIPS] = { "vips", 0, false, addr },
+	[NFTSET_CLUSTER_IPS] = { "cluster_ips", 0, false, addr },
+	[NFTSET_ENDPOINT_ADDRS] = { "endpoint_addrs", 0, true, hairpin_port },
+	[NFTSET_MASQ_FRONTENDS] = { "masq_frontends", 0, true, tuple },
+	[NFTSET_MASQ_HOSTS] = { "masq_hosts", 0, true, tuple },
+	[NFTSET_XL_CLUSTER] = { "xl_cluster", 0, true, tuple, word },
+	[NFTSET_XL_LOCAL] = { "xl_local", 0, true, tuple, word },
+	[NFTSET_FW_FRONTENDS] = { "fw_frontends", 0, true, tuple, word },
+	[NFTSET_FW_RANGES] = { "fw_ranges", 0, true, word_addr },
+	[NFTSET_AFFINITY] = { "affinity", DYNAMIC, true, word_addr, word, AFFINITY_SIZE,
 			      AFFINITY_TIMEOUT_MS },
-	[NFTSET_AFF_SLOTS] = { "aff_slots", 0, true, { PART_WORD, PART_SLOT }, WORD },
-	[NFTSET_AFF_ENDPOINTS] = { "aff_endpoints", 0, true, WORD, ADDR_PORT,
+	[NFTSET_AFF_SLOTS] = { "aff_slots", 0, true, word_slot, word },
+	[NFTSET_AFF_ENDPOINTS] = { "aff_endpoints", 0, true, word, addr_port,
 				   .counts_at = NFT_COUNT_BACKENDS },
-	[NFTSET_LOCAL_BACKENDS] = { "local_backends", 0, false, { PART_DADDR } },
-	[NFTSET_PAIRS] = { "pairs", NFT_SET_TIMEOUT | NFT_SET_EVAL, false, PAIR, .size = PAIRS_SIZE,
-			   .timeout_ms = NFT_PAIRS_MS },
-	[NFTSET_HOPS] = { "hops",
-			  NFT_SET_TIMEOUT | NFT_SET_EVAL,
-			  false,
-			  { PART_DADDR, PART_DADDR },
-			  .size = PAIRS_SIZE,
-			  .timeout_ms = NFT_PAIRS_MS },
-	[NFTSET_COUNTED] = { "counted", 0, true, TUPLE, .exists_at = NFT_COUNT_FRONTENDS,
-			     .counts_at = NFT_COUNT_FRONTENDS },
-	[NFTSET_REFUSED] = { "refused", 0, true, TUPLE, .exists_at = NFT_COUNT_FRONTENDS,
-			     .counts_at = NFT_COUNT_FRONTENDS },
-	[NFTSET_POD_CIDRS] = { "pod_cidrs", NFT_SET_INTERVAL, false, { PART_DADDR } },
-	[NFTSET_SERVICE_CIDRS] = { "service_cidrs", NFT_SET_INTERVAL, false, { PART_DADDR } },
-	[NFTSET_LEAVES] = { "leaves", 0, true, WORD, { PART_VERDICT } },
-	[NFTSET_KINDS_X] = { "kinds_x", 0, true, WORD, { PART_VERDICT } },
-	[NFTSET_KINDS] = { "kinds", 0, true, WORD, { PART_VERDICT } },
-	[FAILSET_HANDSHAKES] = { "handshakes", NFT_SET_TIMEOUT | NFT_SET_EVAL, true, FLOW,
-				 .size = HANDSHAKES_SIZE, .timeout_ms = 60000 },
-	[FAILSET_MOVES] = { "moves", NFT_SET_TIMEOUT, true, FLOW, ADDR_PORT,
-			    .timeout_ms = FAILSET_MOVES_S * 1000 },
-	[FAILSET_CLAIMED] = { "claimed", NFT_SET_TIMEOUT, true, FLOW,
-			      .timeout_ms = FAILSET_CLAIMED_S * 1000 },
-	[FAILSET_ANSWERED] = { "answered", NFT_SET_TIMEOUT | NFT_SET_EVAL, true, BACKEND,
-			       .size = ANSWERED_SIZE, .timeout_ms = FAILSET_ANSWERED_S * 1000 },
-	[FAILSET_REFUSED] = { "refused", NFT_SET_TIMEOUT | NFT_SET_EVAL, true, FLOW, ADDR_PORT,
-			      .size = REFUSED_SIZE, .timeout_ms = FAILSET_REFUSED_S * 1000 },
-	[FAILSET_UDP_FLOWS] = { "udp_flows", NFT_SET_TIMEOUT | NFT_SET_EVAL, true, FLOW,
-				.size = HANDSHAKES_SIZE, .timeout_ms = 60000 },
-	[FAILSET_UDP_MOVES] = { "udp_moves", NFT_SET_TIMEOUT, true, FLOW, ADDR_PORT,
-				.timeout_ms = FAILSET_UDP_MOVES_S * 1000 },
-	[FAILSET_UDP_CLAIMED] = { "udp_claimed", NFT_SET_TIMEOUT, true, FLOW,
-				  .timeout_ms = FAILSET_CLAIMED_S * 1000 },
-	[FAILSET_UDP_REPLIED] = { "udp_replied", NFT_SET_TIMEOUT | NFT_SET_EVAL, true, BACKEND,
-				  .size = ANSWERED_SIZE, .timeout_ms = FAILSET_ANSWERED_S * 1000 },
-	[IPVSSET_FE] = { "fe", 0, false, TUPLE, MARK },
-	[IPVSSET_FE_IN] = { "fe_in", 0, false, TUPLE, MARK },
-	[IPVSSET_FE_OUT] = { "fe_out", 0, false, TUPLE, MARK },
-	[IPVSSET_GUARDED] = { "guarded", 0, false, TUPLE, MARK },
-	[IPVSSET_RANGES] = { "ranges", 0, false, { PART_MARK, PART_SADDR } },
-	[IPVSSET_VIPS] = { "vips", 0, false, { PART_DADDR } },
-	[IPVSSET_CLUSTER_IPS] = { "cluster_ips", 0, false, { PART_DADDR } },
-	[IPVSSET_HAIRPINS] = { "hairpins", 0, false, { PART_SADDR, PART_DADDR } },
-	[IPVSSET_MASQ] = { "masq", 0, false, TUPLE },
-	[IPVSSET_MASQ_HOSTS] = { "masq_hosts", 0, false, TUPLE },
-	[IPVSSET_LOCAL_BACKENDS] = { "local_backends", 0, false, { PART_DADDR } },
-	[IPVSSET_PAIRS] = { "pairs", NFT_SET_TIMEOUT | NFT_SET_EVAL, false, PAIR,
-			    .size = PAIRS_SIZE, .timeout_ms = NFT_PAIRS_MS },
-	[IPVSSET_HOPS] = { "hops",
-			   NFT_SET_TIMEOUT | NFT_SET_EVAL,
-			   false,
-			   { PART_DADDR, PART_DADDR },
-			   .size = PAIRS_SIZE,
-			   .timeout_ms = NFT_PAIRS_MS },
-	[IPVSSET_IDLE] = { "idle", 0, false, TUPLE, MARK },
-	[IPVSSET_COUNTED] = { "counted", 0, false, TUPLE, .exists_at = NFT_COUNT_FRONTENDS,
-			      .counts_at = NFT_COUNT_FRONTENDS },
-	[IPVSSET_REFUSED] = { "refused", 0, false, TUPLE, .exists_at = NFT_COUNT_FRONTENDS,
-			      .counts_at = NFT_COUNT_FRONTENDS },
-	[IPVSSET_REACHED] = { "reached",
-			      0,
-			      false,
-			      { PART_MARK, PART_DADDR, PART_DPORT },
-			      .exists_at = NFT_COUNT_BACKENDS,
-			      .counts_at = NFT_COUNT_BACKENDS },
-	[IPVSSET_REMEMBERED] = { "remembered", 0, false, MARK, MARK },
-	[IPVSSET_POD_CIDRS] = { "pod_cidrs", NFT_SET_INTERVAL, false, { PART_DADDR } },
-	[IPVSSET_SERVICE_CIDRS] = { "service_cidrs", NFT_SET_INTERVAL, false, { PART_DADDR } },
+	[NFTSET_LOCAL_BACKENDS] = { "local_backends", 0, false, addr },
+	[NFTSET_PAIRS] = { "pairs", DYNAMIC, false, pair, NULL, PAIRS_SIZE, NFT_PAIRS_MS },
+	[NFTSET_HOPS] = { "hops", DYNAMIC, false, addr_pair, NULL, PAIRS_SIZE, NFT_PAIRS_MS },
+	[NFTSET_COUNTED] = { "counted", 0, true, tuple, COUNTS(NFT_COUNT_FRONTENDS) },
+	[NFTSET_REFUSED] = { "refused", 0, true, tuple, COUNTS(NFT_COUNT_FRONTENDS) },
+	[NFTSET_POD_CIDRS] = { "pod_cidrs", NFT_SET_INTERVAL, false, addr },
+	[NFTSET_SERVICE_CIDRS] = { "service_cidrs", NFT_SET_INTERVAL, false, addr },
+	[NFTSET_LEAVES] = { "leaves", 0, true, word, verdict },
+	[NFTSET_KINDS_X] = { "kinds_x", 0, true, word, verdict },
+	[NFTSET_KINDS] = { "kinds", 0, true, word, verdict },
+	[FAILSET_HANDSHAKES] = { "handshakes", DYNAMIC, true, flow, NULL, HANDSHAKES_SIZE, 60000 },
+	[FAILSET_MOVES] = { "moves", NFT_SET_TIMEOUT, true, flow, addr_port, 0,
+			    FAILSET_MOVES_S * 1000 },
+	[FAILSET_CLAIMED] = { "claimed", NFT_SET_TIMEOUT, true, flow, NULL, 0,
+			      FAILSET_CLAIMED_S * 1000 },
+	[FAILSET_ANSWERED] = { "answered", DYNAMIC, true, backend, NULL, ANSWERED_SIZE,
+			       FAILSET_ANSWERED_S * 1000 },
+	[FAILSET_REFUSED] = { "refused", DYNAMIC, true, flow, addr_port, REFUSED_SIZE,
+			      FAILSET_REFUSED_S * 1000 },
+	[FAILSET_UDP_FLOWS] = { "udp_flows", DYNAMIC, true, flow, NULL, HANDSHAKES_SIZE, 60000 },
+	[FAILSET_UDP_MOVES] = { "udp_moves", NFT_SET_TIMEOUT, true, flow, addr_port, 0,
+				FAILSET_UDP_MOVES_S * 1000 },
+	[FAILSET_UDP_CLAIMED] = { "udp_claimed", NFT_SET_TIMEOUT, true, flow, NULL, 0,
+				  FAILSET_CLAIMED_S * 1000 },
+	[FAILSET_UDP_REPLIED] = { "udp_replied", DYNAMIC, true, backend, NULL, ANSWERED_SIZE,
+				  FAILSET_ANSWERED_S * 1000 },
+	[IPVSSET_FE] = { "fe", 0, false, tuple, mark },
+	[IPVSSET_FE_IN] = { "fe_in", 0, false, tuple, mark },
+	[IPVSSET_FE_OUT] = { "fe_out", 0, false, tuple, mark },
+	[IPVSSET_GUARDED] = { "guarded", 0, false, tuple, mark },
+	[IPVSSET_RANGES] = { "ranges", 0, false, mark_addr },
+	[IPVSSET_VIPS] = { "vips", 0, false, addr },
+	[IPVSSET_CLUSTER_IPS] = { "cluster_ips", 0, false, addr },
+	[IPVSSET_HAIRPINS] = { "hairpins", 0, false, hairpin },
+	[IPVSSET_MASQ] = { "masq", 0, false, tuple },
+	[IPVSSET_MASQ_HOSTS] = { "masq_hosts", 0, false, tuple },
+	[IPVSSET_LOCAL_BACKENDS] = { "local_backends", 0, false, addr },
+	[IPVSSET_PAIRS] = { "pairs", DYNAMIC, false, pair, NULL, PAIRS_SIZE, NFT_PAIRS_MS },
+	[IPVSSET_HOPS] = { "hops", DYNAMIC, false, addr_pair, NULL, PAIRS_SIZE, NFT_PAIRS_MS },
+	[IPVSSET_IDLE] = { "idle", 0, false, tuple, mark },
+	[IPVSSET_COUNTED] = { "counted", 0, false, tuple, COUNTS(NFT_COUNT_FRONTENDS) },
+	[IPVSSET_REFUSED] = { "refused", 0, false, tuple, COUNTS(NFT_COUNT_FRONTENDS) },
+	[IPVSSET_REACHED] = { "reached", 0, false, mark_backend, COUNTS(NFT_COUNT_BACKENDS) },
+	[IPVSSET_REMEMBERED] = { "remembered", 0, false, mark, mark },
+	[IPVSSET_POD_CIDRS] = { "pod_cidrs", NFT_SET_INTERVAL, false, addr },
+	[IPVSSET_SERVICE_CIDRS] = { "service_cidrs", NFT_SET_INTERVAL, false, addr },
 };
 
 /*
@@ -259,162 +217,124 @@ static const struct part_desc *part_desc(enum part p, enum ipfam fam)
 	return fam == IPFAM_V6 && p <= PART_SADDR ? &addrs_v6[p] : &part_descs[p];
 }
 
-static size_t parts_count(const enum part parts[PARTS_MAX])
+static bool is_single(const enum part *parts)
 {
-	size_t n = 0;
-
-	while (n < PARTS_MAX && parts[n] != PART_END)
-		n++;
-	return n;
+	return parts[1] == PART_END;
 }
 
-static uint32_t parts_type(const enum part parts[PARTS_MAX], enum ipfam fam)
+static uint32_t parts_type(const enum part *parts, enum ipfam fam)
 {
 	uint32_t type = 0;
 
-	for (size_t i = 0; i < parts_count(parts); i++)
-		type = type << TYPE_BITS | part_desc(parts[i], fam)->type;
+	for (; *parts != PART_END; parts++)
+		type = type << TYPE_BITS | part_desc(*parts, fam)->type;
 	return type;
 }
 
-static uint32_t parts_len(const enum part parts[PARTS_MAX], enum ipfam fam)
+static uint32_t parts_len(const enum part *parts, enum ipfam fam)
 {
-	size_t n = parts_count(parts);
 	uint32_t len = 0;
 
-	if (n == 1)
+	if (is_single(parts))
 		return part_desc(parts[0], fam)->len;
-	for (size_t i = 0; i < n; i++)
-		len += (part_desc(parts[i], fam)->len + 3U) & ~UINT32_C(3);
+	for (; *parts != PART_END; parts++)
+		len += (part_desc(*parts, fam)->len + 3U) & ~UINT32_C(3);
 	return len;
 }
 
-struct udata {
-	uint8_t *bytes;
-	size_t len;
-};
-
-static void ud_u32(struct udata *u, uint8_t type, uint32_t value)
-{
-	assert(u->len + 2 + sizeof(value) <= NFT_SET_USERDATA_MAX);
-	u->bytes[u->len++] = type;
-	u->bytes[u->len++] = sizeof(value);
-	memcpy(u->bytes + u->len, &value, sizeof(value));
-	u->len += sizeof(value);
-}
-
-/* Returns the offset of the nest, for ud_end(). */
-static size_t ud_begin(struct udata *u, uint8_t type)
-{
-	assert(u->len + 2 <= NFT_SET_USERDATA_MAX);
-	u->bytes[u->len++] = type;
-	u->bytes[u->len++] = 0;
-	return u->len;
-}
-
-static void ud_end(struct udata *u, size_t begin)
-{
-	assert(u->len - begin <= UINT8_MAX);
-	u->bytes[begin - 1] = (uint8_t)(u->len - begin);
-}
-
-static void ud_part(struct udata *u, enum part p, enum ipfam fam)
+static void part_put(struct nftnl_udata_buf *u, enum part p, enum ipfam fam)
 {
 	const struct part_desc *d = part_desc(p, fam);
-	size_t data;
+	struct nftnl_udata *data;
 
-	ud_u32(u, UD_EXPR, d->expr);
-	data = ud_begin(u, UD_EXPR_DATA);
+	nftnl_udata_put_u32(u, UD_EXPR, d->expr);
+	data = nftnl_udata_nest_start(u, UD_EXPR_DATA);
 	for (uint8_t i = 0; i < d->n_data; i++)
-		ud_u32(u, i, d->data[i]);
-	ud_end(u, data);
+		nftnl_udata_put_u32(u, i, d->data[i]);
+	nftnl_udata_nest_end(u, data);
 }
 
-static void ud_typeof(struct udata *u, uint8_t type, const enum part parts[PARTS_MAX],
-		      enum ipfam fam)
+static void typeof_put(struct nftnl_udata_buf *u, uint8_t type, const enum part *parts,
+		       enum ipfam fam)
 {
-	size_t n = parts_count(parts);
-	size_t outer = ud_begin(u, type);
+	struct nftnl_udata *outer = nftnl_udata_nest_start(u, type);
 
-	if (n == 1) {
-		ud_part(u, parts[0], fam);
+	if (is_single(parts)) {
+		part_put(u, parts[0], fam);
 	} else {
-		size_t data;
+		struct nftnl_udata *data;
 
-		ud_u32(u, UD_EXPR, EXPR_CONCAT);
-		data = ud_begin(u, UD_EXPR_DATA);
-		for (size_t i = 0; i < n; i++) {
-			size_t part = ud_begin(u, (uint8_t)i);
+		nftnl_udata_put_u32(u, UD_EXPR, EXPR_CONCAT);
+		data = nftnl_udata_nest_start(u, UD_EXPR_DATA);
+		for (uint8_t i = 0; parts[i] != PART_END; i++) {
+			struct nftnl_udata *part = nftnl_udata_nest_start(u, i);
 
-			ud_part(u, parts[i], fam);
-			ud_end(u, part);
+			part_put(u, parts[i], fam);
+			nftnl_udata_nest_end(u, part);
 		}
-		ud_end(u, data);
+		nftnl_udata_nest_end(u, data);
 	}
-	ud_end(u, outer);
+	nftnl_udata_nest_end(u, outer);
 }
 
-static uint32_t parts_byteorder(const enum part parts[PARTS_MAX])
+static uint32_t parts_byteorder(const enum part *parts)
 {
-	if (parts_count(parts) != 1 || parts[0] == PART_VERDICT)
+	if (!is_single(parts) || parts[0] == PART_VERDICT)
 		return BYTEORDER_NONE;
 	return parts[0] == PART_WORD || parts[0] == PART_MARK || parts[0] == PART_L4PROTO
 		       ? BYTEORDER_HOST
 		       : BYTEORDER_NETWORK;
 }
 
-static size_t userdata_write(uint8_t bytes[NFT_SET_USERDATA_MAX], const struct spec *s,
-			     enum ipfam fam)
+static void userdata_fill(struct nft_set_desc *d, const struct spec *s, enum ipfam fam)
 {
-	struct udata u = { .bytes = bytes };
-	bool is_map = s->data[0] != PART_END;
+	struct nftnl_udata_buf *u = nftnl_udata_buf_alloc(sizeof(d->userdata));
 
-	ud_u32(&u, UD_KEY_BYTEORDER, parts_byteorder(s->key));
-	if (is_map)
-		ud_u32(&u, UD_DATA_BYTEORDER, parts_byteorder(s->data));
+	assert(u != NULL);
+	nftnl_udata_put_u32(u, UD_KEY_BYTEORDER, parts_byteorder(s->key));
+	if (s->data != NULL)
+		nftnl_udata_put_u32(u, UD_DATA_BYTEORDER, parts_byteorder(s->data));
 	if (s->is_typeof)
-		ud_typeof(&u, UD_KEY_TYPEOF, s->key, fam);
-	if (s->is_typeof && is_map)
-		ud_typeof(&u, UD_DATA_TYPEOF, s->data, fam);
-	if (is_map)
-		ud_u32(&u, UD_DATA_INTERVAL, 0);
-	return u.len;
+		typeof_put(u, UD_KEY_TYPEOF, s->key, fam);
+	if (s->is_typeof && s->data != NULL)
+		typeof_put(u, UD_DATA_TYPEOF, s->data, fam);
+	if (s->data != NULL)
+		nftnl_udata_put_u32(u, UD_DATA_INTERVAL, 0);
+	d->userdata_len = nftnl_udata_buf_len(u);
+	memcpy(d->userdata, nftnl_udata_buf_data(u), d->userdata_len);
+	nftnl_udata_buf_free(u);
 }
 
-static void desc_fill(struct nft_set_desc *d, const struct spec *s, enum ipfam fam)
+/* `suffix`: after the name. */
+static void desc_fill(struct nft_set_desc *d, const struct spec *s, enum ipfam fam,
+		      const char *suffix)
 {
-	d->name = s->name;
+	(void)snprintf(d->name, sizeof(d->name), "%s%s", s->name, suffix);
 	d->flags = s->flags;
 	d->key_type = parts_type(s->key, fam);
 	d->key_len = parts_len(s->key, fam);
 	d->size = s->size;
 	d->timeout_ms = s->timeout_ms;
-	if (s->data[0] != PART_END) {
+	if (s->data != NULL) {
 		d->flags |= NFT_SET_MAP;
 		d->data_type = parts_type(s->data, fam);
 		d->data_len = parts_len(s->data, fam);
 	}
-	d->userdata_len = userdata_write(d->userdata, s, fam);
+	userdata_fill(d, s, fam);
 }
 
 const struct nft_set_desc *nft_set_desc(enum nft_set_id id, enum ipfam fam)
 {
 	static struct nft_set_desc descs[IPFAM_N][NFTSET_END]; /* constants, computed once */
-	static char names[IPFAM_N][NFTSET_END - IPVSSET_BEGIN][16];
 	struct nft_set_desc *d;
 
 	assert(id < NFTSET_END && id != NFTSET_N && fam < IPFAM_N);
 	d = &descs[fam][id];
-	if (d->name != NULL)
-		return d;
-	desc_fill(d, &specs[id], fam);
-	if (id >= IPVSSET_BEGIN) { /* both families in one table */
-		char *name = names[fam][id - IPVSSET_BEGIN];
-
-		(void)snprintf(name, sizeof(names[0][0]), "%s%d", specs[id].name,
-			       fam == IPFAM_V6 ? 6 : 4);
-		d->name = name;
-	}
+	if (d->name[0] == '\0') /* both families of the ipvs plane are in one table */
+		desc_fill(d, &specs[id], fam,
+			  id < IPVSSET_BEGIN ? ""
+			  : fam == IPFAM_V6  ? "6"
+					     : "4");
 	return d;
 }
 
@@ -433,16 +353,12 @@ bool nft_set_is_among(enum nft_set_id id, const enum nft_set_id *sets, size_t n)
 
 bool nft_set_is_by_tuple(enum nft_set_id id)
 {
-	const enum part *key = specs[id].key;
-
-	return key[0] == PART_DADDR && key[1] == PART_L4PROTO && key[2] == PART_DPORT;
+	return specs[id].key == tuple;
 }
 
 bool nft_set_is_by_addr(enum nft_set_id id)
 {
-	const enum part *key = specs[id].key;
-
-	return (key[0] == PART_DADDR || key[0] == PART_SADDR) && key[1] == PART_END;
+	return specs[id].key == addr;
 }
 
 bool nft_set_counts(enum nft_set_id id, unsigned int counting)
@@ -452,13 +368,13 @@ bool nft_set_counts(enum nft_set_id id, unsigned int counting)
 
 const struct nft_set_desc *nft_set_desc_l4protos(void)
 {
-	static const struct spec spec = { "__set%d",    NFT_SET_ANONYMOUS | NFT_SET_CONSTANT,
-					  true,         { PART_L4PROTO },
-					  { PART_END }, 3 };
+	static const struct spec spec = { "__set%d", NFT_SET_ANONYMOUS | NFT_SET_CONSTANT,
+					  true,      l4proto,
+					  NULL,      3 };
 	static struct nft_set_desc desc;
 
-	if (desc.name == NULL)
-		desc_fill(&desc, &spec, IPFAM_V4);
+	if (desc.name[0] == '\0')
+		desc_fill(&desc, &spec, IPFAM_V4, "");
 	return &desc;
 }
 

@@ -119,7 +119,7 @@ enum nft_set_id {
 
 /* Description of one set for one family, in the kernel's terms. */
 struct nft_set_desc {
-	const char *name;
+	char name[16];      /* set when the rest is */
 	uint32_t flags;     /* NFT_SET_*: linux/netfilter/nf_tables.h */
 	uint32_t key_type;  /* nft's type number; concatenations 6 bits a part */
 	uint32_t key_len;   /* bytes */
