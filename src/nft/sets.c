@@ -351,6 +351,19 @@ bool nft_set_is_among(enum nft_set_id id, const enum nft_set_id *sets, size_t n)
 	return false;
 }
 
+bool nft_set_is_of_services(enum nft_set_id id)
+{
+	const struct spec *s = &specs[id];
+
+	return s->flags == 0 && s->exists_at == NFT_COUNT_NONE && s->data != verdict &&
+	       id != IPVSSET_REMEMBERED;
+}
+
+bool nft_set_begins_with_addr(enum nft_set_id id)
+{
+	return specs[id].key[0] == PART_DADDR || specs[id].key[0] == PART_SADDR;
+}
+
 bool nft_set_is_by_tuple(enum nft_set_id id)
 {
 	return specs[id].key == tuple;

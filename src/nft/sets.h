@@ -148,6 +148,10 @@ const struct nft_set_desc *nft_set_desc(enum nft_set_id id, enum ipfam fam);
 /* Does a table with this level of counting (enum nft_counting) have the set? */
 bool nft_set_exists(enum nft_set_id id, unsigned int counting);
 bool nft_set_is_among(enum nft_set_id id, const enum nft_set_id *sets, size_t n);
+/* Do services decide its elements? Not: counters, the layout, and what packets fill. */
+bool nft_set_is_of_services(enum nft_set_id id);
+/* Does each key begin with an address? */
+bool nft_set_begins_with_addr(enum nft_set_id id);
 /* Are the keys frontends: address . protocol . port? */
 bool nft_set_is_by_tuple(enum nft_set_id id);
 /* Are the keys addresses, or ranges of them? */

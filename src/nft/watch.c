@@ -153,32 +153,11 @@ static struct touched touched_pool(enum ipfam fam, uint32_t id)
 /* False: an element of the layout, or of a client's affinity, which is not repaired. */
 static bool touched_of(struct touched *ret, enum nft_set_id set, enum ipfam fam, const uint8_t *key)
 {
-	static const enum nft_set_id pools[] = { NFTSET_ENDPOINTS, NFTSET_AFF_SLOTS,
-						 NFTSET_AFF_ENDPOINTS, NFTSET_FW_RANGES,
-						 IPVSSET_RANGES };
-	/* Their keys begin with an address. */
-	static const enum nft_set_id addrs[] = {
-		NFTSET_FRONTENDS,       NFTSET_VIPS,
-		NFTSET_CLUSTER_IPS,     NFTSET_ENDPOINT_ADDRS,
-		NFTSET_MASQ_FRONTENDS,  NFTSET_MASQ_HOSTS,
-		NFTSET_XL_CLUSTER,      NFTSET_XL_LOCAL,
-		NFTSET_FW_FRONTENDS,    IPVSSET_FE,
-		IPVSSET_FE_IN,          IPVSSET_FE_OUT,
-		IPVSSET_GUARDED,        IPVSSET_IDLE,
-		IPVSSET_VIPS,           IPVSSET_CLUSTER_IPS,
-		IPVSSET_HAIRPINS,       IPVSSET_MASQ,
-		IPVSSET_MASQ_HOSTS,     NFTSET_LOCAL_BACKENDS,
-		IPVSSET_LOCAL_BACKENDS,
-	};
-
-	if (nft_set_is_among(set, pools, ARRAY_SIZE(pools))) {
-		/* IPVSSET_RANGES has a mark: no pool's number, but one that is touched. */
-		*ret = touched_pool(fam, nft_word_pool(nft_get_word(key)));
-		return true;
-	}
-	if (!nft_set_is_among(set, addrs, ARRAY_SIZE(addrs)))
+	if (!nft_set_is_of_services(set))
 		return false;
-	*ret = touched_addr(fam, key);
+	/* The others begin with a word. A mark is no pool's number, but one that is touched. */
+	*ret = nft_set_begins_with_addr(set) ? touched_addr(fam, key)
+					     : touched_pool(fam, nft_word_pool(nft_get_word(key)));
 	return true;
 }
 
