@@ -4,64 +4,56 @@
 #include <endian.h>
 #include <string.h>
 
-#include "base/util.h"
+/* The whole attribute at `at`, or NULL: no more before `end`. */
+static const struct nlattr *attr_at(const char *at, const char *end)
+{
+	const struct nlattr *a = (const void *)at;
 
-static void table_clear(const struct nlattr **tb, uint16_t max)
+	if (at > end || (size_t)(end - at) < sizeof(*a))
+		return NULL;
+	return a->nla_len >= sizeof(*a) && a->nla_len <= end - at ? a : NULL;
+}
+
+static const struct nlattr *attr_after(const struct nlattr *a, const char *end)
+{
+	return attr_at((const char *)a + MNL_ALIGN(a->nla_len), end);
+}
+
+static void table_fill(const struct nlattr **tb, uint16_t max, const char *at, const char *end)
 {
 	for (size_t i = 0; i <= max; i++)
 		tb[i] = NULL;
-}
-
-static void table_fill(const struct nlattr **tb, uint16_t max, const struct nlattr *a, size_t bytes)
-{
-	table_clear(tb, max);
-	while (bytes >= sizeof(*a) && a->nla_len >= sizeof(*a) && a->nla_len <= bytes) {
-		size_t step = MIN((size_t)MNL_ALIGN(a->nla_len), bytes);
-		uint16_t type = mnl_attr_get_type(a);
-
-		if (type <= max)
-			tb[type] = a;
-		bytes -= step;
-		a = (const void *)((const char *)a + step);
-	}
+	for (const struct nlattr *a = attr_at(at, end); a != NULL; a = attr_after(a, end))
+		if (mnl_attr_get_type(a) <= max)
+			tb[mnl_attr_get_type(a)] = a;
 }
 
 void nl_attr_table(const struct nlattr **tb, uint16_t max, const struct nlmsghdr *h, size_t offset)
 {
-	size_t head = MNL_NLMSG_HDRLEN + MNL_ALIGN(offset);
+	const char *at = (const char *)h;
 
-	if (h->nlmsg_len < head) {
-		table_clear(tb, max);
-		return;
-	}
-	table_fill(tb, max, (const void *)((const char *)h + head), h->nlmsg_len - head);
+	table_fill(tb, max, at + MNL_NLMSG_HDRLEN + MNL_ALIGN(offset), at + h->nlmsg_len);
+}
+
+static const char *nest_end(const struct nlattr *nest)
+{
+	return (const char *)nest + nest->nla_len;
 }
 
 void nl_attr_nest(const struct nlattr **tb, uint16_t max, const struct nlattr *nest)
 {
-	if (nest == NULL) {
-		table_clear(tb, max);
-		return;
-	}
-	table_fill(tb, max, mnl_attr_get_payload(nest), mnl_attr_get_payload_len(nest));
+	if (nest != NULL)
+		table_fill(tb, max, mnl_attr_get_payload(nest), nest_end(nest));
+	else
+		table_fill(tb, max, NULL, NULL);
 }
 
 const struct nlattr *nl_attr_next(const struct nlattr *nest, const struct nlattr *prev)
 {
-	const char *end, *at;
-	const struct nlattr *a;
-
 	if (nest == NULL)
 		return NULL;
-	end = (const char *)nest + nest->nla_len;
-	at = prev == NULL ? mnl_attr_get_payload(nest)
-			  : (const char *)prev + MNL_ALIGN(prev->nla_len);
-	if (at > end || (size_t)(end - at) < sizeof(*a))
-		return NULL;
-	a = (const void *)at;
-	if (a->nla_len < sizeof(*a) || a->nla_len > (size_t)(end - at))
-		return NULL;
-	return a;
+	return prev != NULL ? attr_after(prev, nest_end(nest))
+			    : attr_at(mnl_attr_get_payload(nest), nest_end(nest));
 }
 
 const struct nlattr *nl_attr_find(const struct nlattr *nest, uint16_t type)
