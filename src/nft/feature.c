@@ -44,71 +44,52 @@ static void feature_add(struct nft_writer *w, const struct nft_feature *f)
 		f->add(w);
 }
 
-/* Did the kernel reject only the last message? */
-static bool is_through(const struct nft_writer *w, int r)
-{
-	return r < 0 && nl_batch_rejection(w->batch)->tag == end_tag;
-}
-
 struct trying {
 	struct nl_sock *nl;
 	enum ipfam fam;
 	const struct nft_schema *schema;
 };
 
-/* Test all in one transaction: sufficient when the kernel has all features. */
-static bool features_try(const struct trying *t, const struct nft_feature *features, size_t n)
+/* Test `n` features in one transaction, each in a table of its own. 0: the kernel has them. */
+static int features_try(const struct trying *t, const struct nft_feature *features, size_t n,
+			struct err *err)
 {
-	char names[NFT_TRIES_MAX][sizeof(TABLE) + 4];
+	char names[NFT_TRIES_MAX][sizeof(TABLE) + 4] = { TABLE };
 	FINI(nft_writer_fini) struct nft_writer w;
+	int r;
 
 	nft_writer_init(&w, t->nl, t->schema, t->fam, TABLE);
 	for (size_t i = 0; i < n; i++) {
-		(void)snprintf(names[i], sizeof(names[i]), TABLE "%zu", i % 100);
+		if (i > 0)
+			(void)snprintf(names[i], sizeof(names[i]), TABLE "%zu", i % 100);
 		w.table = names[i];
 		nft_write_table(&w, 0);
 		feature_add(&w, &features[i]);
 	}
 	end_add(&w);
-	return is_through(&w, nft_writer_commit(&w, NULL, NULL));
-}
-
-static void feature_try(struct nft_try *ret, const struct trying *t,
-			const struct nft_feature *feature)
-{
-	FINI(nft_writer_fini) struct nft_writer w;
-	struct err err = { 0 };
-	int r;
-
-	nft_writer_init(&w, t->nl, t->schema, t->fam, TABLE);
-	nft_write_table(&w, 0);
-	feature_add(&w, feature);
-	end_add(&w);
-	r = nft_writer_commit(&w, NULL, &err);
-	if (is_through(&w, r)) {
-		ret->result = 0;
-	} else if (r < 0) {
-		ret->result = r;
-		(void)snprintf(ret->detail, sizeof(ret->detail), "%.*s",
-			       (int)sizeof(ret->detail) - 1, err.text);
-	} else { /* a foreign table has this name */
-		ret->result = -EEXIST;
-		(void)snprintf(ret->detail, sizeof(ret->detail), "table %s existed", NO_TABLE);
-	}
+	r = nft_writer_commit(&w, NULL, err);
+	if (r == 0) /* a foreign table has this name */
+		return err_set(err, -EEXIST, "table %s existed", NO_TABLE);
+	/* Did the kernel reject only the last message? */
+	return nl_batch_rejection(w.batch)->tag == end_tag ? 0 : r;
 }
 
 void nft_try_list(struct nft_try *ret, struct nl_sock *nl, enum ipfam fam,
 		  const struct nft_schema *schema, const struct nft_feature *features, size_t n)
 {
 	const struct trying t = { nl, fam, schema };
-	bool is_well = features_try(&t, features, n);
+	/* Sufficient when the kernel has all features. */
+	bool is_well = features_try(&t, features, n, NULL) == 0;
 
 	for (size_t i = 0; i < n; i++) {
 		const char *const *needs = features[i].needs;
+		struct err err = { 0 };
 
 		ret[i] = (struct nft_try){ .what = features[i].what,
 					   .needs = needs[fam] != NULL ? needs[fam] : needs[0] };
-		if (!is_well)
-			feature_try(&ret[i], &t, &features[i]);
+		ret[i].result = is_well ? 0 : features_try(&t, &features[i], 1, &err);
+		if (ret[i].result < 0)
+			(void)snprintf(ret[i].detail, sizeof(ret[i].detail), "%.*s",
+				       (int)sizeof(ret[i].detail) - 1, err.text);
 	}
 }
