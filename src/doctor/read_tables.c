@@ -339,7 +339,7 @@ static int others_read(struct tables *t, struct err *err)
 /* --- vipd's tables
  * --------------------------------------------------------------------------------- */
 
-static int element_add(void *arg, const uint8_t *key, const uint8_t *data, struct err *err)
+static void element_add(void *arg, const uint8_t *key, const uint8_t *data)
 {
 	struct tables *t = arg;
 	struct fact_ours *o = &t->f->ours;
@@ -359,7 +359,6 @@ static int element_add(void *arg, const uint8_t *key, const uint8_t *data, struc
 		*vec_push(&o->endpoints) = addr;
 		break;
 	}
-	return 0;
 }
 
 /* Duplicates of an interrupted dump are harmless: the lists are only searched. */

@@ -201,90 +201,55 @@ static const struct nlattr *answer_list(const struct nlmsghdr *h)
 	return tb[NFTA_SET_ELEM_LIST_ELEMENTS];
 }
 
-static int message_elems(const struct nlmsghdr *h, struct nft_walk *w, nft_elem_fn *fn, void *arg,
-			 struct err *err)
+static int walk_message(void *arg, const struct nlmsghdr *h, struct err *err)
 {
-	const struct nlattr *list = answer_list(h);
-	int r = 0;
+	struct nft_walk *w = arg;
 
-	if (list == NULL)
-		return 0;
-	nl_attr_for_each (elem, list) {
+	(void)err;
+	nl_attr_for_each (elem, answer_list(h)) {
 		struct parsed e = elem_parse(elem, w->set, w->fam);
 		uint8_t key[NFT_KEY_MAX];
 
+		if (!elem_key(&e, w->set, w->fam, key))
+			continue;
 		w->elem = elem;
 		w->expires_ms = e.expires_ms;
-		if (r != 0 || !elem_key(&e, w->set, w->fam, key))
-			continue;
 		w->n++;
-		r = fn(arg, key, e.data, err);
+		w->fn(w->arg, key, e.data);
 	}
-	return r;
+	return 0;
 }
 
-static struct nlmsghdr *dump_request(char *buf, size_t size, const struct nft_table_ref *table,
-				     enum nft_set_id set)
-{
-	struct nlmsghdr *h =
-		nl_request_nfnl(buf, size, msg_type(NFT_MSG_GETSETELEM), nft_table_family(table));
-
-	mnl_attr_put_strz(h, NFTA_SET_ELEM_LIST_TABLE, table->name);
-	mnl_attr_put_strz(h, NFTA_SET_ELEM_LIST_SET, nft_set_desc(set, table->fam)->name);
-	return h;
-}
-
-int nft_walk_begin(struct nft_walk *w, struct nl_sock *nl, const struct nft_table_ref *table,
-		   enum nft_set_id set, struct err *err)
+/* The kernel writes the first datagram now. */
+static int dump_begin(struct nft_walk *w, struct nl_sock *nl, const struct nft_table_ref *table,
+		      enum nft_set_id set, struct err *err)
 {
 	char buf[REQUEST_MAX];
-	struct nlmsghdr *h = dump_request(buf, sizeof(buf), table, set);
+	struct nlmsghdr *h = nl_request_nfnl(buf, sizeof(buf), msg_type(NFT_MSG_GETSETELEM),
+					     nft_table_family(table));
 	int r;
 
-	*w = (struct nft_walk){ .nl = nl, .fam = table->fam, .set = set };
+	*w = (struct nft_walk){ .starts = w->starts + 1, .set = set, .fam = table->fam };
+	mnl_attr_put_strz(h, NFTA_SET_ELEM_LIST_TABLE, table->name);
+	mnl_attr_put_strz(h, NFTA_SET_ELEM_LIST_SET, nft_set_desc(set, table->fam)->name);
+	w->is_begun = true;
 	r = nl_dump_begin(nl, h, &w->seq, err);
-	return r < 0 ? err_wrap(err, r, "walk over %s", nft_set_desc(set, table->fam)->name) : 0;
-}
-
-struct walking {
-	struct nft_walk *w;
-	nft_elem_fn *fn;
-	void *arg;
-};
-
-static int walk_message(void *arg, const struct nlmsghdr *h, struct err *err)
-{
-	const struct walking *g = arg;
-	int r = message_elems(h, g->w, g->fn, g->arg, err);
-
-	return r < 0 ? -ECANCELED : 0;
-}
-
-int nft_walk_step(struct nft_walk *w, nft_elem_fn *fn, void *arg, struct err *err)
-{
-	struct walking g = { w, fn, arg };
-	int r = nl_dump_next(w->nl, w->seq,
-			     &(struct nl_reader){ .message = walk_message, .arg = &g }, err);
-
-	return r < 0 && r != -ECANCELED
-		       ? err_wrap(err, r, "walk over %s", nft_set_desc(w->set, w->fam)->name)
-		       : r;
+	return r < 0 ? r : 1;
 }
 
 int nft_elems_dump_step(struct nft_walk *w, struct nl_sock *nl, const struct nft_table_ref *table,
 			enum nft_set_id set, nft_elem_fn *fn, void *arg, struct err *err)
 {
-	unsigned int starts = w->starts;
-	int r = 0;
+	const struct nl_reader reader = { .message = walk_message, .arg = w };
+	int r;
 
-	if (!w->is_begun) {
-		r = nft_walk_begin(w, nl, table, set, err);
-		w->is_begun = true;
-		w->starts = starts + 1;
-	}
-	if (r == 0)
-		r = nft_walk_step(w, fn, arg, err);
-	return r == -EINTR ? nft_elems_dump_again(w, err) : r;
+	w->fn = fn;
+	w->arg = arg;
+	r = w->is_begun ? nl_dump_next(nl, w->seq, &reader, err)
+			: dump_begin(w, nl, table, set, err);
+	if (r == -EINTR)
+		return nft_elems_dump_again(w, err);
+	return r < 0 ? err_wrap(err, r, "walk over %s", nft_set_desc(set, table->fam)->name) : r;
 }
 
 int nft_elems_dump_again(struct nft_walk *w, struct err *err)

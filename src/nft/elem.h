@@ -57,7 +57,7 @@ void nft_elem_put(struct nft_elem_writer *w, enum nft_write write, enum ipfam fa
 		  enum nft_set_id set, const void *key, const void *data, const void *tag);
 
 /* One element of an answer; `data` is NULL in sets. Both are valid during the call. */
-typedef int nft_elem_fn(void *arg, const uint8_t *key, const uint8_t *data, struct err *err);
+typedef void nft_elem_fn(void *arg, const uint8_t *key, const uint8_t *data);
 
 /*
  * Read every element of a set; a scoped dump (nl/dump.h). Skips elements that cannot be ours
@@ -66,30 +66,24 @@ typedef int nft_elem_fn(void *arg, const uint8_t *key, const uint8_t *data, stru
 MUST_USE int nft_elems_dump(struct nl_sock *nl, const struct nft_table_ref *table,
 			    enum nft_set_id set, nft_elem_fn *fn, void *arg, struct err *err);
 
-/*
- * Read a set in pieces, if it is too large for one call: begin, then step until it returns
- * 0. Concurrent changes may be included or not. `nl` must have no other use during a walk.
- */
+/* A dump in pieces, and its current element. */
 struct nft_walk {
-	struct nl_sock *nl;
+	const struct nlattr *elem;
+	uint64_t expires_ms; /* 0 = never */
+	size_t n;            /* elements since the dump began */
+	/* of nft_elems_dump_step() */
 	enum ipfam fam;
 	enum nft_set_id set;
+	nft_elem_fn *fn;
+	void *arg;
 	uint32_t seq;
-	const struct nlattr *elem; /* the current element */
-	uint64_t expires_ms;       /* of it; 0 = never */
-	size_t n;                  /* elements since the walk began */
-	bool is_begun;             /* of nft_elems_dump_step() */
+	bool is_begun;
 	unsigned int starts;
 };
-MUST_USE int nft_walk_begin(struct nft_walk *w, struct nl_sock *nl,
-			    const struct nft_table_ref *table, enum nft_set_id set,
-			    struct err *err);
-/* Read one datagram. 1: there is more; 0: end of the set; -errno: the walk ended. */
-MUST_USE int nft_walk_step(struct nft_walk *w, nft_elem_fn *fn, void *arg, struct err *err);
-
 /*
- * nft_elems_dump() one datagram at a time: with a zeroed walk until it returns 0, or -errno; 1:
- * there is more.
+ * nft_elems_dump() one datagram at a time: with a zeroed walk, for the request, and then until it
+ * returns 0, or -errno; 1: there is more. Concurrent changes may be included or not. `nl` must have
+ * no other use meanwhile. When the dump begins again, `fn` gets the first elements again.
  */
 MUST_USE int nft_elems_dump_step(struct nft_walk *w, struct nl_sock *nl,
 				 const struct nft_table_ref *table, enum nft_set_id set,

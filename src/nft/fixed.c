@@ -395,7 +395,7 @@ static int chains_read(struct reading *rd, struct nl_sock *nl, struct err *err)
 	return r;
 }
 
-static int verdict_found(void *arg, const uint8_t *key, const uint8_t *none, struct err *err)
+static void verdict_found(void *arg, const uint8_t *key, const uint8_t *none)
 {
 	const struct nlattr *tb[NFTA_SET_ELEM_MAX + 1];
 	const struct nlattr *data[NFTA_DATA_MAX + 1], *verdict[NFTA_VERDICT_MAX + 1];
@@ -407,7 +407,7 @@ static int verdict_found(void *arg, const uint8_t *key, const uint8_t *none, str
 		verdicts_clear(rd->programmed, rd->index);
 	memcpy(&v.kind, key, sizeof(v.kind));
 	if (v.kind >= NFT_FIXED_KINDS) /* no frontend can have this kind */
-		return 0;
+		return;
 	nl_attr_nest(tb, NFTA_SET_ELEM_MAX, rd->walk.elem);
 	nl_attr_nest(data, NFTA_DATA_MAX, tb[NFTA_SET_ELEM_DATA]);
 	nl_attr_nest(verdict, NFTA_VERDICT_MAX, data[NFTA_DATA_VERDICT]);
@@ -417,10 +417,9 @@ static int verdict_found(void *arg, const uint8_t *key, const uint8_t *none, str
 	v.code = (int32_t)nl_attr_be32(verdict[NFTA_VERDICT_CODE], 0);
 	(void)snprintf(v.chain, sizeof(v.chain), "%.*s", (int)sizeof(v.chain) - 1, chain);
 	nft_fixed_verdict_put(rd->programmed, rd->index, &v);
-	return 0;
 }
 
-static int range_found(void *arg, const uint8_t *key, const uint8_t *none, struct err *err)
+static void range_found(void *arg, const uint8_t *key, const uint8_t *none)
 {
 	const struct nlattr *tb[NFTA_SET_ELEM_MAX + 1];
 	struct reading *rd = arg;
@@ -434,7 +433,6 @@ static int range_found(void *arg, const uint8_t *key, const uint8_t *none, struc
 	*b = (struct nft_bound){ .is_end = nl_attr_be32(tb[NFTA_SET_ELEM_FLAGS], 0) &
 					   NFT_SET_ELEM_INTERVAL_END };
 	memcpy(b->key, key, ip_len(rd->fam));
-	return 0;
 }
 
 /* Dump the objects of rd->table; `table_attr` is the table's attribute in that message. */

@@ -464,18 +464,17 @@ struct reading {
 	void *arg;
 };
 
-static int elem_found(void *arg, const uint8_t *key, const uint8_t *data, struct err *err)
+static void elem_found(void *arg, const uint8_t *key, const uint8_t *data)
 {
 	struct reading *rd = arg;
 	uint64_t age_ms = rd->life_ms - MIN(rd->life_ms, rd->walk.expires_ms);
 	struct plane_refusal r = { .of.age_ns = age_ms * NSEC_PER_MSEC };
 	struct ip_flow *flow = &r.of.flow;
 
-	(void)err;
 	nft_get_endpoint(&flow->from, rd->fam, key);
 	if (rd->reply != NULL) {
 		rd->reply(rd->arg, &(struct plane_answer){ flow->from, r.of.age_ns });
-		return 0;
+		return;
 	}
 	if (age_ms >= rd->needed_ms && rd->walk.expires_ms > EXPIRY_MS && rd->old.n < OLD_MAX)
 		memcpy(vec_push(&rd->old)->key, key, nft_key_len(rd->set, rd->fam));
@@ -487,7 +486,6 @@ static int elem_found(void *arg, const uint8_t *key, const uint8_t *data, struct
 		nft_get_endpoint(&r.by, rd->fam, data);
 		rd->refusal(rd->arg, &r);
 	}
-	return 0;
 }
 
 /* The table was deleted by another process: the next call creates it. */

@@ -187,7 +187,7 @@ static void read_flows(const struct nl_io *io)
 	ctnl_close(c);
 }
 
-static int element_found(void *arg, const uint8_t *key, const uint8_t *data, struct err *err)
+static void element_found(void *arg, const uint8_t *key, const uint8_t *data)
 {
 	struct str text = { 0 };
 	const enum nft_set_id *set = arg;
@@ -195,7 +195,6 @@ static int element_found(void *arg, const uint8_t *key, const uint8_t *data, str
 	nft_elem_text(&text, IPFAM_V4, *set, key, nft_data_len(*set, IPFAM_V4) > 0 ? data : NULL);
 	assert(text.len > 0);
 	str_fini(&text);
-	return 0;
 }
 
 /* Look up keys, then dump: sets and maps, elements with counters and timeouts. */

@@ -107,17 +107,15 @@ static uint8_t *slots_of(struct picks *p, uint32_t word)
 	return p->has_slot[nft_word_pool(word) % 32 * 2 + is_local];
 }
 
-static int picks_note(void *arg, const uint8_t *key, const uint8_t *data, struct err *err)
+static void picks_note(void *arg, const uint8_t *key, const uint8_t *data)
 {
 	struct picks *p = arg;
 
-	(void)err;
 	p->has_slots |= p->set == NFTSET_ENDPOINTS;
 	if (p->set == NFTSET_ENDPOINTS)
 		slots_of(p, nft_get_word(key))[nft_get_word(key + 4)] = 1;
 	else
 		*vec_push(&p->words) = nft_get_word(data);
-	return 0;
 }
 
 static bool is_filled(struct picks *p, uint32_t word)

@@ -305,16 +305,14 @@ static char *lines_join(struct lines *ls)
 
 /* --- what the kernel holds --- */
 
-static int kernel_elem(void *arg, const uint8_t *key, const uint8_t *data, struct err *err)
+static void kernel_elem(void *arg, const uint8_t *key, const uint8_t *data)
 {
 	struct lines *ls = arg;
 	struct str s = { 0 };
 
-	(void)err;
 	nft_elem_text(&s, ls->fam, ls->set, key, data);
 	line(ls, "%s %s %s", families[ls->fam], nft_set_desc(ls->set, ls->fam)->name, str_text(&s));
 	str_fini(&s);
-	return 0;
 }
 
 char *world_elements(const struct world *w)

@@ -32,13 +32,11 @@ void ipvs_loaded_close(struct plane_loaded *l)
 
 /* --- reading --- */
 
-static int element_found(void *arg, const uint8_t *key, const uint8_t *data, struct err *err)
+static void element_found(void *arg, const uint8_t *key, const uint8_t *data)
 {
 	const struct ipvs_plane *p = arg;
 
-	(void)err;
 	plane_loaded_found(p->load.loaded, p->load.fam, p->load.set, key, data);
-	return 0;
 }
 
 /* Read one datagram, or begin the next set. */

@@ -77,14 +77,13 @@ static int sysctl_write(const struct ipvs_plane *p, size_t i, uint32_t value)
 
 /* --- previous values --- */
 
-static int found(void *arg, const uint8_t *key, const uint8_t *data, struct err *err)
+static void found(void *arg, const uint8_t *key, const uint8_t *data)
 {
 	uint32_t *previous = arg;
 	uint32_t no = nft_get_word(key);
 
 	if (no < IPVS_PREVIOUS_N)
 		previous[no] = nft_get_word(data);
-	return 0;
 }
 
 /* Those in the table: each value plus one. */

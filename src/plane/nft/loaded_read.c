@@ -66,19 +66,17 @@ static void kind_note(struct nft_reading *rd, uint32_t word, bool is_cluster_ip)
 	nft_loaded_pool_put(rd->h, rd->table.fam, id, &pool);
 }
 
-static int dump_elem(void *arg, const uint8_t *key, const uint8_t *data, struct err *err)
+static void dump_elem(void *arg, const uint8_t *key, const uint8_t *data)
 {
 	struct nft_reading *rd = arg;
 	enum nft_set_id set = nft_dumped[rd->i];
 
-	(void)err;
 	plane_loaded_found(&rd->h->elems, rd->table.fam, set, key, data);
 	if (nft_loaded_is_leading(set))
 		kind_note(rd, nft_get_word(data),
 			  plane_loaded_find(&rd->h->elems, rd->table.fam, NFTSET_CLUSTER_IPS,
 					    key) != NULL);
 	rd->work++;
-	return 0;
 }
 
 static int id_cmp(const void *a, const void *b)

@@ -24,7 +24,7 @@
 
 struct walking {
 	struct nft_plane *p;
-	enum ipfam fam; /* of the entries in `v`: the walk may have gone on to the next one */
+	enum ipfam fam; /* of the entries in `v` */
 	VEC(struct nft_affinity_entry) v;
 };
 
@@ -94,9 +94,8 @@ void nft_shorten_applied(struct nft_plane *p)
 }
 
 /* The timeouts for entries of `pool`, or of its peer, which shares them. */
-static bool shorten_find(struct nft_shorten *ret, const struct nft_plane *p, uint32_t pool)
+static bool shorten_find(struct nft_shorten *ret, const struct nft_keymap *t, uint32_t pool)
 {
-	const struct nft_keymap *t = &p->shortening[p->walk.fam];
 	uint32_t peer = pool ^ PLAN_POOL_LOCAL;
 	const void *s = nft_keymap_find(t, &pool);
 
@@ -107,7 +106,7 @@ static bool shorten_find(struct nft_shorten *ret, const struct nft_plane *p, uin
 	return s != NULL;
 }
 
-static int entry_found(void *arg, const uint8_t *key, const uint8_t *data, struct err *err)
+static void entry_found(void *arg, const uint8_t *key, const uint8_t *data)
 {
 	struct walking *w = arg;
 	uint64_t left = w->p->walk.expires_ms;
@@ -115,18 +114,16 @@ static int entry_found(void *arg, const uint8_t *key, const uint8_t *data, struc
 	struct nft_shorten s;
 	uint64_t less;
 
-	(void)err;
-	if (data == NULL || !shorten_find(&s, w->p, nft_word_pool(nft_get_word(key))) ||
+	if (data == NULL ||
+	    !shorten_find(&s, &w->p->shortening[w->fam], nft_word_pool(nft_get_word(key))) ||
 	    left <= (uint64_t)s.new_s * 1000)
-		return 0;
+		return;
 	less = (uint64_t)(s.old_s - s.new_s) * 1000;
-	w->fam = w->p->walk.fam;
 	e = vec_push(&w->v);
 	*e = (struct nft_affinity_entry){ .timeout_ms = (uint64_t)s.new_s * 1000 };
 	e->left_ms = left > less + LEFT_MIN_MS ? MIN(left - less, e->timeout_ms) : 0;
-	memcpy(e->key, key, nft_key_len(NFTSET_AFFINITY, w->p->walk.fam));
-	memcpy(e->data, data, nft_data_len(NFTSET_AFFINITY, w->p->walk.fam));
-	return 0;
+	memcpy(e->key, key, nft_key_len(NFTSET_AFFINITY, w->fam));
+	memcpy(e->data, data, nft_data_len(NFTSET_AFFINITY, w->fam));
 }
 
 int nft_affinity_replace(struct nft_plane *p, enum ipfam fam, const struct nft_affinity_entry *v,
@@ -166,15 +163,14 @@ static int piece_replace(struct walking *w, struct err *err)
 
 bool nft_shorten_step(struct nft_plane *p, struct err *err)
 {
-	struct walking w = { .p = p };
-	bool is_begun = p->is_shortening;
+	struct walking w = { .p = p, .fam = p->walk_fam };
 	int r;
 
-	if (!is_begun) {
+	if (!p->is_shortening) {
 		shortening_begin(p);
 		p->is_shorten_failed = false;
 	}
-	r = nft_plane_walk(p, is_begun, NFTSET_AFFINITY, entry_found, &w, err);
+	r = nft_plane_walk(p, NFTSET_AFFINITY, entry_found, &w, err);
 	/* Continue after a failure: the socket must be read to the end. */
 	if (r >= 0 && w.v.n > 0 && piece_replace(&w, err) < 0)
 		p->is_shorten_failed = true;

@@ -47,7 +47,8 @@ struct nft_plane {
 	} load;
 	/* Walk that finds stray addresses (plane_nft.h). */
 	struct nl_sock *walk_nl; /* or NULL */
-	struct nft_walk walk;    /* of family walk.fam, while is_walking */
+	struct nft_walk walk;
+	enum ipfam walk_fam; /* of its next piece */
 	bool is_walking;
 	bool is_walk_wanted; /* start one soon */
 	uint64_t walk_at;    /* 0 = never */
@@ -156,11 +157,11 @@ MUST_USE int nft_move_end(struct plane *plane, const struct plane_move *v, size_
 /* plane_ops.tick */
 uint64_t nft_tick(struct plane *plane, uint64_t now);
 /*
- * Begin a walk over a set of both families, or do its next piece; for stray addresses, or affinity
- * entries. 1: more left; 0: complete.
+ * Do a piece of a walk over a set of both families; for stray addresses, or affinity entries. 1:
+ * more left; 0: complete. A call after another result begins a new walk.
  */
-MUST_USE int nft_plane_walk(struct nft_plane *p, bool is_begun, enum nft_set_id set,
-			    nft_elem_fn *fn, void *arg, struct err *err);
+MUST_USE int nft_plane_walk(struct nft_plane *p, enum nft_set_id set, nft_elem_fn *fn, void *arg,
+			    struct err *err);
 /* Delete unused affinity chains; after a failure the next period retries. */
 void nft_tick_kinds_remove(struct nft_plane *p);
 /* Does `cmd` own both tables? */

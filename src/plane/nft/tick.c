@@ -120,15 +120,13 @@ struct strays {
 	VEC(struct nft_looked) v;
 };
 
-static int stray_found(void *arg, const uint8_t *key, const uint8_t *data, struct err *err)
+static void stray_found(void *arg, const uint8_t *key, const uint8_t *data)
 {
 	struct strays *s = arg;
 
 	(void)data;
-	(void)err;
 	if (!nft_refs_is_known(nft_endpoint_addrs(s->p, s->fam), key))
 		memcpy(vec_push(&s->v)->key, key, nft_key_len(NFTSET_ENDPOINT_ADDRS, s->fam));
-	return 0;
 }
 
 /*
@@ -147,27 +145,32 @@ static int strays_retain(struct strays *s, struct err *err)
 	return r;
 }
 
-int nft_plane_walk(struct nft_plane *p, bool is_begun, enum nft_set_id set, nft_elem_fn *fn,
-		   void *arg, struct err *err)
+static void walk_end(struct nft_plane *p)
 {
-	enum ipfam next = IPFAM_V4;
-	struct nft_table_ref table;
+	p->walk = (struct nft_walk){ 0 };
+	p->walk_fam = IPFAM_V4;
+}
 
-	if (is_begun) {
-		int r = nft_walk_step(&p->walk, fn, arg, err);
+int nft_plane_walk(struct nft_plane *p, enum nft_set_id set, nft_elem_fn *fn, void *arg,
+		   struct err *err)
+{
+	struct nft_table_ref table = nft_plane_table(p, p->walk_fam);
+	bool is_last = p->walk_fam == IPFAM_V6;
+	int r = nft_elems_dump_step(&p->walk, p->walk_nl, &table, set, fn, arg, err);
 
-		if (r != 0 || p->walk.fam == IPFAM_V6)
-			return r;
-		next = IPFAM_V6;
-	}
-	table = nft_plane_table(p, next);
-	return nft_walk_begin(&p->walk, p->walk_nl, &table, set, err) < 0 ? -EIO : 1;
+	if (r > 0)
+		return r;
+	walk_end(p);
+	if (r < 0 || is_last)
+		return r;
+	p->walk_fam = IPFAM_V6;
+	return nft_plane_walk(p, set, fn, arg, err); /* its request */
 }
 
 /* Begin a walk or do one piece. Returns the time of the next call, 0 = none. */
 static uint64_t tick_walk(struct nft_plane *p, uint64_t now)
 {
-	struct strays strays = { .p = p, .fam = p->walk.fam };
+	struct strays strays = { .p = p, .fam = p->walk_fam };
 	struct err err = { 0 };
 	int r;
 
@@ -176,9 +179,11 @@ static uint64_t tick_walk(struct nft_plane *p, uint64_t now)
 	if (!(p->is_walk_wanted && !p->is_walking) && (p->walk_at == 0 || now < p->walk_at))
 		return p->walk_at;
 	p->is_walk_wanted &= p->is_walking;
-	r = nft_plane_walk(p, p->is_walking, NFTSET_ENDPOINT_ADDRS, stray_found, &strays, &err);
-	if (strays.v.n > 0 && r >= 0)
-		r = strays_retain(&strays, &err) < 0 ? -EIO : r;
+	r = nft_plane_walk(p, NFTSET_ENDPOINT_ADDRS, stray_found, &strays, &err);
+	if (strays.v.n > 0 && r >= 0 && strays_retain(&strays, &err) < 0) {
+		walk_end(p);
+		r = -EIO;
+	}
 	vec_fini(&strays.v);
 	p->is_walking = r > 0;
 	if (r == 0)
