@@ -45,18 +45,15 @@ static void chains_clear(struct nft_fixed *h)
 
 static void verdicts_clear(struct nft_fixed *h, unsigned int map)
 {
-	vec_clear(&h->verdicts[map]);
-	free(h->by_kind[map]);
-	h->by_kind[map] = NULL;
+	free(h->verdicts[map]);
+	h->verdicts[map] = NULL;
 }
 
 void nft_fixed_fini(struct nft_fixed *h)
 {
 	chains_clear(h);
-	for (unsigned int i = 0; i < NFT_VERDICT_MAPS; i++) {
+	for (unsigned int i = 0; i < NFT_VERDICT_MAPS; i++)
 		verdicts_clear(h, i);
-		vec_fini(&h->verdicts[i]);
-	}
 	for (unsigned int i = 0; i < NFT_RANGE_SETS; i++)
 		nft_bounds_fini(&h->ranges[i]);
 	*h = (struct nft_fixed){ 0 };
@@ -93,34 +90,18 @@ void nft_fixed_chain_del(struct nft_fixed *h, const char *name)
 
 struct nft_verdict *nft_fixed_verdict(const struct nft_fixed *h, unsigned int map, uint32_t kind)
 {
-	uint16_t at = h->by_kind[map] != NULL && kind < NFT_FIXED_KINDS ? h->by_kind[map][kind] : 0;
+	struct nft_verdict *v = h->verdicts[map];
 
-	return at == 0 ? NULL : &h->verdicts[map].v[at - 1];
-}
-
-void nft_fixed_verdict_del(struct nft_fixed *h, unsigned int map, uint32_t kind)
-{
-	struct nft_verdict *v = nft_fixed_verdict(h, map, kind);
-
-	if (v == NULL)
-		return;
-	*v = h->verdicts[map].v[--h->verdicts[map].n];
-	h->by_kind[map][v->kind] = h->by_kind[map][kind];
-	h->by_kind[map][kind] = 0;
+	return v != NULL && kind < NFT_FIXED_KINDS && v[kind].exists ? &v[kind] : NULL;
 }
 
 void nft_fixed_verdict_put(struct nft_fixed *h, unsigned int map, const struct nft_verdict *v)
 {
-	struct nft_verdict *old = nft_fixed_verdict(h, map, v->kind);
-
 	assert(v->kind < NFT_FIXED_KINDS);
-	if (h->by_kind[map] == NULL)
-		h->by_kind[map] = xcalloc(NFT_FIXED_KINDS, sizeof(h->by_kind[map][0]));
-	if (old == NULL) {
-		old = vec_push(&h->verdicts[map]);
-		h->by_kind[map][v->kind] = (uint16_t)h->verdicts[map].n;
-	}
-	*old = *v;
+	if (h->verdicts[map] == NULL)
+		h->verdicts[map] = xcalloc(NFT_FIXED_KINDS, sizeof(*v));
+	h->verdicts[map][v->kind] = *v;
+	h->verdicts[map][v->kind].exists = true;
 }
 
 /* Argument of the readers below. */
@@ -130,6 +111,7 @@ struct reading {
 	enum ipfam fam;
 	const char *table;
 	unsigned int counting;
+	const struct nft_chain *chain;
 	unsigned int index; /* of the map or set */
 	struct nft_walk walk;
 	uint64_t packets, bytes;
@@ -349,20 +331,31 @@ static int rules_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	return 0;
 }
 
+/* Base chains cannot move to another hook, nor become ordinary ones. */
+static bool chain_fits(const struct nft_chain *desired, const struct nlattr *const *tb)
+{
+	const struct nlattr *hook[NFTA_HOOK_MAX + 1];
+
+	if (desired->type == NULL || tb[NFTA_CHAIN_HOOK] == NULL)
+		return desired->type == NULL && tb[NFTA_CHAIN_HOOK] == NULL;
+	nl_attr_nest(hook, NFTA_HOOK_MAX, tb[NFTA_CHAIN_HOOK]);
+	return strcmp(nl_attr_str(tb[NFTA_CHAIN_TYPE]), desired->type) == 0 &&
+	       nl_attr_be32(hook[NFTA_HOOK_HOOKNUM], 0) == desired->hook &&
+	       (int32_t)nl_attr_be32(hook[NFTA_HOOK_PRIORITY], 0) == desired->priority;
+}
+
 static int chain_message(void *arg, const struct nlmsghdr *h, struct err *err)
 {
-	const struct nlattr *tb[NFTA_CHAIN_MAX + 1], *hook[NFTA_HOOK_MAX + 1];
+	const struct nlattr *tb[NFTA_CHAIN_MAX + 1];
 	struct reading *rd = arg;
 	struct nft_fixed_chain *c;
 
 	nl_attr_table(tb, NFTA_CHAIN_MAX, h, sizeof(struct nfgenmsg));
 	c = chain_get(rd->programmed, nl_attr_str(tb[NFTA_CHAIN_NAME]));
-	c->is_base = tb[NFTA_CHAIN_HOOK] != NULL;
-	nl_attr_nest(hook, NFTA_HOOK_MAX, tb[NFTA_CHAIN_HOOK]);
-	c->hook = nl_attr_be32(hook[NFTA_HOOK_HOOKNUM], 0);
-	c->priority = (int32_t)nl_attr_be32(hook[NFTA_HOOK_PRIORITY], 0);
 	c->policy = nl_attr_be32(tb[NFTA_CHAIN_POLICY], NF_ACCEPT);
-	snprintf(c->type, sizeof(c->type), "%s", nl_attr_str(tb[NFTA_CHAIN_TYPE]));
+	if (!chain_fits(rd->chain, tb))
+		snprintf(rd->programmed->misfit, sizeof(rd->programmed->misfit),
+			 "chain %s is of another kind", rd->chain->name);
 	return 0;
 }
 
@@ -371,7 +364,7 @@ static int chain_message(void *arg, const struct nlmsghdr *h, struct err *err)
  * family: 0.1 s with 30,000 foreign chains, and any commit meanwhile interrupts it. Only
  * fixed chains need a request: pick chains appear in their rules, or in verdict maps.
  */
-static int chain_read(struct reading *rd, struct nl_sock *nl, const char *name, struct err *err)
+static int chain_read(struct reading *rd, struct nl_sock *nl, struct err *err)
 {
 	char buf[REQUEST_MAX];
 	struct nlmsghdr *h =
@@ -379,20 +372,10 @@ static int chain_read(struct reading *rd, struct nl_sock *nl, const char *name, 
 	int r;
 
 	mnl_attr_put_strz(h, NFTA_CHAIN_TABLE, rd->table);
-	mnl_attr_put_strz(h, NFTA_CHAIN_NAME, name);
+	mnl_attr_put_strz(h, NFTA_CHAIN_NAME, rd->chain->name);
 	r = nl_query(nl, h, &(struct nl_reader){ .message = chain_message, .arg = rd }, NULL, err);
 	/* A missing chain is no error, unless it had rules in this read. */
-	return r == -ENOENT && nft_fixed_chain(rd->programmed, name) == NULL ? 0 : r;
-}
-
-static int chains_read(struct reading *rd, struct nl_sock *nl, struct err *err)
-{
-	const struct nft_chain *c;
-	int r = 0;
-
-	for (size_t i = 0; r == 0 && (c = rd->schema->chain(i)) != NULL; i++)
-		r = chain_read(rd, nl, c->name, err);
-	return r;
+	return r == -ENOENT && nft_fixed_chain(rd->programmed, rd->chain->name) == NULL ? 0 : r;
 }
 
 static void verdict_found(void *arg, const uint8_t *key, const uint8_t *none)
@@ -470,28 +453,6 @@ const struct nft_chain *nft_schema_chain(const struct nft_schema *schema, const 
 	return NULL;
 }
 
-/* Base chains cannot move to another hook, nor become ordinary ones. */
-static void chains_check(struct nft_fixed *h, const struct nft_schema *schema)
-{
-	const struct nft_chain *desired;
-
-	for (size_t i = 0; (desired = schema->chain(i)) != NULL; i++) {
-		const struct nft_fixed_chain *c = nft_fixed_chain(h, desired->name);
-		bool fits = true;
-
-		if (c == NULL)
-			continue;
-		if (desired->type == NULL)
-			fits = !c->is_base;
-		else
-			fits = c->is_base && strcmp(c->type, desired->type) == 0 &&
-			       c->hook == desired->hook && c->priority == desired->priority;
-		if (!fits)
-			snprintf(h->misfit, sizeof(h->misfit), "chain %s is of another kind",
-				 desired->name);
-	}
-}
-
 static int objects_read(struct reading *rd, struct nl_sock *nl, struct err *err)
 {
 	int r;
@@ -502,7 +463,8 @@ static int objects_read(struct reading *rd, struct nl_sock *nl, struct err *err)
 	r = read_dump(rd, nl, NFT_MSG_GETRULE, NFTA_RULE_TABLE, rules_begin, rules_message, err);
 	if (r < 0)
 		return r;
-	r = chains_read(rd, nl, err);
+	for (size_t i = 0; r == 0 && (rd->chain = rd->schema->chain(i)) != NULL; i++)
+		r = chain_read(rd, nl, err);
 	for (rd->index = 0; r == 0 && rd->schema->has_verdict_maps && rd->index < NFT_VERDICT_MAPS;
 	     rd->index++)
 		r = read_elements(rd, nl, NFTSET_LEAVES + rd->index, verdict_found, err);
@@ -530,7 +492,6 @@ int nft_fixed_read(struct nft_fixed *ret, struct nl_sock *nl, enum ipfam fam,
 		return err_wrap(err, r == -ENOENT ? -EAGAIN : r, "read table %s", table->name);
 	ret->exists = true;
 	ret->flags = table->flags;
-	chains_check(ret, schema);
 	if (!table->is_current)
 		snprintf(ret->misfit, sizeof(ret->misfit), "it is of another layout version");
 	return 0;

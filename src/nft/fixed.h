@@ -64,11 +64,7 @@ const struct nft_chain *nft_schema_chain(const struct nft_schema *schema, const 
 struct nft_fixed_chain {
 	struct hnode node; /* in nft_fixed.chains */
 	char *name;
-	bool is_base;
 	bool is_fresh; /* created in the current batch: nothing may jump to it yet */
-	char type[16];
-	uint32_t hook;
-	int32_t priority;
 	uint32_t policy;
 	VEC(uint64_t) hashes; /* one per rule, in order; 0: a foreign rule */
 };
@@ -78,6 +74,7 @@ struct nft_verdict {
 	uint32_t kind;                  /* below NFT_FIXED_KINDS; others are not read */
 	int32_t code;                   /* NFT_JUMP, NFT_GOTO, NF_DROP ... */
 	char chain[NFT_CHAIN_NAME_MAX]; /* "" when the code has none; a longer name is cut */
+	bool exists;                    /* in nft_fixed.verdicts */
 };
 
 struct nft_fixed {
@@ -86,9 +83,8 @@ struct nft_fixed {
 	bool has_set[NFTSET_END]; /* with our types: others are not to be dumped */
 	char misfit[128];         /* reason why it cannot be repaired in place; "" = it can */
 	struct htable chains;     /* of struct nft_fixed_chain, by name */
-	VEC(struct nft_verdict) verdicts[NFT_VERDICT_MAPS];
-	uint16_t *by_kind[NFT_VERDICT_MAPS]; /* of verdicts, or NULL: position plus 1 by kind */
-	struct nft_bounds ranges[NFT_RANGE_SETS]; /* sorted */
+	struct nft_verdict *verdicts[NFT_VERDICT_MAPS]; /* NFT_FIXED_KINDS of each map, or NULL */
+	struct nft_bounds ranges[NFT_RANGE_SETS];       /* sorted */
 };
 
 /* A table of this family, ours or not. */
@@ -151,6 +147,5 @@ struct nft_fixed_chain *nft_fixed_chain(const struct nft_fixed *h, const char *n
 struct nft_fixed_chain *nft_fixed_chain_add(struct nft_fixed *h, const char *name);
 void nft_fixed_chain_del(struct nft_fixed *h, const char *name);
 struct nft_verdict *nft_fixed_verdict(const struct nft_fixed *h, unsigned int map, uint32_t kind);
-void nft_fixed_verdict_del(struct nft_fixed *h, unsigned int map, uint32_t kind);
 /* Enter or replace. */
 void nft_fixed_verdict_put(struct nft_fixed *h, unsigned int map, const struct nft_verdict *v);

@@ -377,7 +377,6 @@ struct nft_fixed_chain *nft_ensure_chain(struct nft_writer *w, struct nft_fixed 
 	if (c == NULL) {
 		nft_write_chain(w, name, base);
 		c = nft_fixed_chain_add(h, name);
-		c->is_base = base != NULL;
 		c->is_fresh = true;
 	} else if (base != NULL && c->policy != NF_ACCEPT) {
 		write_chain_policy(w, name);

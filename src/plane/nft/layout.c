@@ -13,8 +13,6 @@
 #include "nft/write.h"
 #include "plane/nft/rules.h"
 
-#define KINDS (1 << NFT_KIND_BITS)
-
 /* Kinds without a pick chain: for frontends without backends or with conditions. */
 static const uint16_t fixed_kinds[] = { NFT_KIND_FW, NFT_KIND_XL, NFT_KIND_DROP, NFT_KIND_REJECT };
 
@@ -103,13 +101,15 @@ bool nft_layout_has_kind(const struct nft_layout *l, uint16_t kind)
 static void kinds_adopt(struct nft_layout *l)
 {
 	for (unsigned int map = 0; map < NFT_VERDICT_MAPS; map++) {
-		vec_for_each (v, &l->programmed.verdicts[map]) {
+		for (uint16_t kind = 0; kind < NFT_FIXED_KINDS; kind++) {
+			const struct nft_verdict *v = nft_fixed_verdict(&l->programmed, map, kind);
+
 			/* A number that has another meaning now: its chain is created again when
 			 * needed.
 			 */
-			if (v->kind < KINDS && nft_fixed_chain(&l->programmed, v->chain) != NULL &&
-			    nft_kind_adopt((uint16_t)v->kind, v->chain) == 0)
-				bit_set(l->kinds.bits, (uint16_t)v->kind);
+			if (v != NULL && nft_fixed_chain(&l->programmed, v->chain) != NULL &&
+			    nft_kind_adopt(kind, v->chain) == 0)
+				bit_set(l->kinds.bits, kind);
 		}
 	}
 }
@@ -448,10 +448,12 @@ static void verdicts_remove(struct nft_layout *l, struct nft_writer *w, const ui
 {
 	for (unsigned int map = 0; map < NFT_VERDICT_MAPS; map++)
 		for (size_t i = 0; i < n; i++) {
-			if (nft_fixed_verdict(&l->programmed, map, kinds[i]) == NULL)
+			struct nft_verdict *v = nft_fixed_verdict(&l->programmed, map, kinds[i]);
+
+			if (v == NULL)
 				continue;
 			nft_write_verdict_del(w, NFTSET_LEAVES + map, kinds[i]);
-			nft_fixed_verdict_del(&l->programmed, map, kinds[i]);
+			v->exists = false;
 		}
 }
 
