@@ -50,27 +50,33 @@ bool nft_loaded_is_leading(enum nft_set_id set)
 	return nft_set_is_among(set, nft_leading, NFT_LEADING_N);
 }
 
-/* Add `by` to the number of elements that name the pool of `word`. */
-static void lead_count(struct nft_loaded *h, enum ipfam fam, uint32_t word, int by)
+/* Add `by` to the number of elements that name a known pool; returns it. */
+static uint32_t leads_add(struct nft_loaded *h, enum ipfam fam, const uint8_t *word, int by)
 {
-	struct nft_loaded_pool pool = { 0 };
+	uint32_t id = nft_word_pool(nft_get_word(word));
+	struct nft_loaded_pool pool;
 
-	if (nft_word_pool(word) == 0)
-		return;
-	(void)nft_loaded_pool_get(h, fam, nft_word_pool(word), &pool);
-	pool.n_leads = (uint32_t)((int64_t)pool.n_leads + by);
-	nft_loaded_pool_put(h, fam, nft_word_pool(word), &pool);
+	if (!nft_loaded_pool_get(h, fam, id, &pool))
+		return UINT32_MAX;
+	pool.n_leads += (uint32_t)by;
+	nft_loaded_pool_put(h, fam, id, &pool);
+	return pool.n_leads;
 }
 
 static void changed(struct plane_loaded *l, enum ipfam fam, enum nft_set_id set, const uint8_t *was,
 		    const uint8_t *will)
 {
+	struct nft_loaded *h = nft_loaded_of(l);
+	uint32_t id = will != NULL ? nft_word_pool(nft_get_word(will)) : 0;
+
 	if (!nft_loaded_is_leading(set))
 		return;
 	if (was != NULL)
-		lead_count(nft_loaded_of(l), fam, nft_get_word(was), -1);
-	if (will != NULL)
-		lead_count(nft_loaded_of(l), fam, nft_get_word(will), 1);
+		(void)leads_add(h, fam, was, -1);
+	if (id == 0)
+		return;
+	(void)nft_keymap_put(&h->pools[fam], &id, NULL);
+	(void)leads_add(h, fam, will, 1);
 }
 
 /* --- opening and closing --- */
@@ -200,27 +206,6 @@ static void each_key(const struct nft_loaded *h, enum ipfam fam, uint32_t id, ke
 	each_range(h, fam, id, fn, arg);
 }
 
-/* A pool and the change of the number of elements that name it. */
-struct unled {
-	uint32_t id;
-	int64_t change;
-};
-
-/* VEC(struct unled) as a parameter type. */
-struct unled_list {
-	struct unled *v;
-	size_t n;
-	size_t cap;
-};
-
-static int unled_cmp(const void *a, const void *b)
-{
-	uint32_t x = ((const struct unled *)a)->id;
-	uint32_t y = ((const struct unled *)b)->id;
-
-	return x == y ? 0 : x < y ? -1 : 1;
-}
-
 /* plane_settle() has run already: set the programmed state of added keys here. */
 static void unled_key(void *arg, enum nft_set_id set, const uint8_t *key)
 {
@@ -235,43 +220,36 @@ static void unled_key(void *arg, enum nft_set_id set, const uint8_t *key)
 	memcpy(ch->programmed, data, nft_data_len(set, t->fam));
 }
 
-/* Collect the pools that changes of `set` name or no longer name. */
-static void unled_collect(struct unled_list *l, const struct nft_changes *changes, enum ipfam fam,
-			  enum nft_set_id set)
+/* Count the leads that the first `n` changes add (`by` 1), or take them back (-1). */
+static void new_leads_count(struct nft_loaded *h, const struct nft_changes *c, size_t n, int by)
 {
-	nft_changes_for_each (ch, changes, fam, set) {
-		if (ch->has_programmed)
-			*vec_push(l) =
-				(struct unled){ nft_word_pool(nft_get_word(ch->programmed)), -1 };
-		if (ch->has_new)
-			*vec_push(l) = (struct unled){ nft_word_pool(nft_get_word(ch->data)), 1 };
+	for (size_t i = 0; i < n; i++)
+		if (nft_loaded_is_leading(c->v.v[i].set) && c->v.v[i].has_new)
+			(void)leads_add(h, c->v.v[i].fam, c->v.v[i].data, by);
+}
+
+/* As new_leads_count(), for leads that changes remove: touch the pools that have none left. */
+static void old_leads_count(struct nft_loaded *h, struct nft_changes *c, size_t n, int by)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct nft_change *ch = &c->v.v[i];
+		struct plane_touch t = { &h->elems, ch->fam, c, NULL };
+
+		if (nft_loaded_is_leading(ch->set) && ch->has_programmed &&
+		    leads_add(h, ch->fam, ch->programmed, by) == 0)
+			each_key(h, t.fam, nft_word_pool(nft_get_word(ch->programmed)), unled_key,
+				 &t);
 	}
 }
 
-static void unled_family(const struct nft_loaded *h, enum ipfam fam, struct nft_changes *changes)
+void nft_loaded_touch_unled(struct nft_loaded *h, struct nft_changes *changes)
 {
-	struct plane_touch t = { &h->elems, fam, changes, NULL };
-	AUTO(vec_fini) struct unled_list l = { 0 };
-	struct nft_loaded_pool pool;
+	size_t n = changes->v.n; /* touched keys are added */
 
-	for (size_t i = 0; i < NFT_LEADING_N; i++)
-		unled_collect(&l, changes, fam, nft_leading[i]);
-	vec_sort(&l, unled_cmp);
-	for (size_t i = 0, end; i < l.n; i = end) {
-		int64_t change = 0;
-
-		for (end = i; end < l.n && l.v[end].id == l.v[i].id; end++)
-			change += l.v[end].change;
-		if (change < 0 && nft_loaded_pool_get(h, fam, l.v[i].id, &pool) &&
-		    pool.n_leads + change <= 0)
-			each_key(h, fam, l.v[i].id, unled_key, &t);
-	}
-}
-
-void nft_loaded_touch_unled(const struct nft_loaded *h, struct nft_changes *changes)
-{
-	for (int fam = 0; fam < IPFAM_N; fam++)
-		unled_family(h, fam, changes);
+	new_leads_count(h, changes, n, 1);
+	old_leads_count(h, changes, n, -1);
+	old_leads_count(h, changes, n, 1);
+	new_leads_count(h, changes, n, -1);
 }
 
 struct marking {

@@ -83,7 +83,7 @@ void nft_loaded_mark_led(struct nft_loaded *h, enum ipfam fam, const uint8_t *ke
  * Add all elements of pools to which the changes leave no frontend. Otherwise an exit between this
  * transaction and the sweep would leave slots that no later process finds.
  */
-void nft_loaded_touch_unled(const struct nft_loaded *h, struct nft_changes *changes);
+void nft_loaded_touch_unled(struct nft_loaded *h, struct nft_changes *changes);
 
 /*
  * Add the elements of a pool, without the slots of a part, to the transaction: desired absent
