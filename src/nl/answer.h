@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * nl/answer - parse the kernel's answers; shared by batches and dumps.
- * Other folders use nl_for_each_message() only.
+ * Other folders read messages only.
  */
 #pragma once
 

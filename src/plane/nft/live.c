@@ -16,6 +16,7 @@
 
 #include "nft/expr.h"
 #include "nft/write.h"
+#include "nl/answer.h"
 #include "nl/attr.h"
 #include "plane/nft/layout.h"
 
@@ -26,8 +27,8 @@
 struct nft_live {
 	struct nl_sock *owner; /* of the table */
 	struct nl_sock *events;
-	size_t len; /* of the current datagram */
-	size_t at;
+	size_t len;               /* of the current datagram */
+	const struct nlmsghdr *h; /* its last message that was read, or NULL */
 	_Alignas(struct nlmsghdr) uint8_t buf[NL_RECV_MAX];
 };
 
@@ -192,16 +193,10 @@ static bool event_read(struct nft_live_event *ret, const struct nlmsghdr *h)
 /* The next event of the current datagram. */
 static bool event_next(struct nft_live *l, struct nft_live_event *ret)
 {
-	while (l->len - l->at >= sizeof(struct nlmsghdr)) {
-		const struct nlmsghdr *h = (const void *)(l->buf + l->at);
-
-		if (h->nlmsg_len < sizeof(*h) || h->nlmsg_len > l->len - l->at)
-			break;
-		l->at += MIN((size_t)NLMSG_ALIGN(h->nlmsg_len), l->len - l->at);
-		if (event_read(ret, h))
+	while ((l->h = nl_message_next(l->buf, l->len, l->h)) != NULL)
+		if (event_read(ret, l->h))
 			return true;
-	}
-	l->len = l->at = 0;
+	l->len = 0;
 	return false;
 }
 
