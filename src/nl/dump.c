@@ -100,24 +100,22 @@ static void answer_message(struct answer *a, const struct nlmsghdr *h)
 	}
 }
 
-static int answer_read(struct answer *a, struct nl_sock *nl)
+/* Read one datagram. 1: more left. */
+static int answer_some(struct answer *a, struct nl_sock *nl)
 {
 	uint8_t *buf = nl_sock_buffer(nl);
+	ssize_t n = nl_sock_recv(nl, buf, NL_RECV_MAX);
 
-	while (!a->is_done) {
-		ssize_t n = nl_sock_recv(nl, buf, NL_RECV_MAX);
-
-		if (n == -ENOBUFS) {
-			a->is_lost = true;
-			continue;
-		}
-		/* The kernel answers inside send(): none will follow. */
-		if (n < 0)
-			return a->is_lost ? -ENOBUFS : n == -EAGAIN ? -EIO : (int)n;
-		nl_for_each_message (h, buf, (size_t)n)
-			answer_message(a, h);
+	if (n == -ENOBUFS) {
+		a->is_lost = true;
+		return 1;
 	}
-	return a->is_lost ? -ENOBUFS : 0;
+	/* The kernel answers inside send() and recv(): none will follow. */
+	if (n < 0)
+		return a->is_lost ? -ENOBUFS : n == -EAGAIN ? -EIO : (int)n;
+	nl_for_each_message (h, buf, (size_t)n)
+		answer_message(a, h);
+	return !a->is_done ? 1 : a->is_lost ? -ENOBUFS : 0;
 }
 
 /* One attempt. `a->result` is the result of the kernel or the reader. */
@@ -133,7 +131,9 @@ static int attempt(struct answer *a, struct nl_sock *nl, struct nlmsghdr *req)
 	r = nl_sock_send(nl, req, req->nlmsg_len);
 	if (r < 0)
 		return err_set(a->err, r, "netlink request %u: %s", req->nlmsg_type, strerror(-r));
-	r = answer_read(a, nl);
+	do
+		r = answer_some(a, nl);
+	while (r > 0);
 	if (r < 0)
 		return err_set(a->err, r, "answer to netlink request %u: %s", req->nlmsg_type,
 			       strerror(-r));
@@ -187,19 +187,11 @@ int nl_dump_begin(struct nl_sock *nl, struct nlmsghdr *req, uint32_t *seq, struc
 int nl_dump_next(struct nl_sock *nl, uint32_t seq, const struct nl_reader *rd, struct err *err)
 {
 	struct answer a = { .rd = rd, .seq = seq, .err = err };
-	uint8_t *buf = nl_sock_buffer(nl);
-	ssize_t n = nl_sock_recv(nl, buf, NL_RECV_MAX);
+	int r = answer_some(&a, nl);
 
-	if (n > 0)
-		nl_for_each_message (h, buf, (size_t)n)
-			answer_message(&a, h);
-	if (n == -EAGAIN) /* the kernel answers inside send() and recv(): none will follow */
-		n = -EIO;
-	if (n < 0)
-		return err_set(err, (int)n, "%s", strerror((int)-n));
-	if (a.result < 0 && a.is_done)
-		return err_set(err, a.result, "%s", strerror(-a.result));
-	return a.result < 0 ? a.result : !a.is_done;
+	if (r >= 0)
+		r = a.is_lost ? -ENOBUFS : a.result;
+	return r < 0 ? err_set(err, r, "%s", strerror(-r)) : !a.is_done;
 }
 
 int nl_query(struct nl_sock *nl, struct nlmsghdr *req, const struct nl_reader *rd,
