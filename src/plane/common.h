@@ -66,7 +66,7 @@ struct plane_common_ops {
 	int (*layouts_check)(struct plane_common *c, struct err *err);
 	void (*loaded_close)(struct plane_loaded *l);
 	/*
-	 * Counters (plane/counters.h). Is the table of the family in force? 1; 0: the family is
+	 * Counters (counters.c). Is the table of the family in force? 1; 0: the family is
 	 * left out; -EAGAIN: not now.
 	 */
 	int (*is_in_force)(const struct plane_common *c, enum ipfam fam);
@@ -190,6 +190,22 @@ void plane_applied(struct plane_common *c);
  */
 bool plane_rejected(struct plane_common *c, int r, enum plane_commit_mode mode,
 		    const struct plan_op *ops, size_t n, struct plane_result *res);
+
+/* --- counters.c --- */
+
+/* Packets that the rules of one table have rejected and dropped. */
+MUST_USE int plane_drops_read(struct nl_sock *nl, const struct nft_table_ref *table,
+			      const struct plane_drop_chain *chains, struct plane_drops *ret,
+			      struct err *err);
+
+/* plane_ops.drops, .count_frontends, .count_slots */
+MUST_USE int plane_drops(const struct plane *plane, enum ipfam fam, struct plane_drops *ret,
+			 struct err *err);
+MUST_USE int plane_count_frontends(const struct plane *plane, enum plane_frontend_counter which,
+				   const struct plan_frontend *v, size_t n, struct plane_count *ret,
+				   struct err *err);
+MUST_USE int plane_count_slots(const struct plane *plane, const struct plane_slot *v, size_t n,
+			       struct plane_count *ret, struct err *err);
 
 /* --- plane_ops --- */
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "plane/counters.h"
-
+/* plane/counters - counters of rules and of elements, for both planes. */
 #include <linux/netfilter.h>
 #include <string.h>
 
 #include "nft/decode.h"
+#include "plane/common.h"
 
 static int in_force(const struct plane_common *c, enum ipfam fam, struct err *err)
 {

@@ -29,7 +29,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "plane/counters.h"
 #include "plane/nft/state.h"
 
 /* The place of a client or server. */

@@ -16,7 +16,6 @@
 #include "nl/dump.h"
 #include "objects.h"
 #include "plane/failover.h"
-#include "plane/nft/hashing.h"
 #include "plane/nft/loaded.h"
 #include "plane/nft/state.h"
 #include "test.h"

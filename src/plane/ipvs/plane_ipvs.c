@@ -11,7 +11,6 @@
 
 #include "base/log.h"
 #include "nft/decode.h"
-#include "plane/counters.h"
 #include "plane/failover.h"
 #include "plane/ipvs/state.h"
 

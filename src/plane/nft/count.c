@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane/nft/count - which chains and elements count (plane/counters.h).
+ * plane/nft/count - which chains and elements count (plane/counters.c).
  *
  * The element of a frontend is not rewritten while the frontend exists, so its counter continues. A
  * slot is rewritten when another backend takes it; its counter then restarts at 0. If the kernel

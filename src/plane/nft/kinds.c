@@ -14,7 +14,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "plane/nft/hashing.h"
 
 int nft_kinds_make(struct nft_plane *p, enum ipfam fam, const struct nft_kinds *need,
 		   struct plane_result *res, struct err *err)

@@ -15,9 +15,7 @@
 #include "base/log.h"
 #include "model/select.h"
 #include "nft/decode.h"
-#include "plane/counters.h"
 #include "plane/failover.h"
-#include "plane/nft/hashing.h"
 #include "plane/nft/rules.h"
 #include "plane/nft/state.h"
 

@@ -91,8 +91,18 @@ int nft_is_in_force(const struct plane_common *c, enum ipfam fam);
 bool nft_slot_counter(const struct plane_common *c, enum nft_set_id set, const struct plane_slot *s,
 		      uint8_t key[static NFT_KEY_MAX], uint8_t data[static NFT_DATA_MAX]);
 
-/* --- tuning.c: plane_ops.remark --- */
+/* --- tuning.c: schedulers mh and sh of a Service (plan/table.h), and remarks --- */
 
+/* plan_traits.hashing */
+enum plan_hashing nft_hashing(const struct service *s);
+/*
+ * Records whether the kernel lacks jhash: then services with mh are served at random, with a
+ * remark. False in tests only.
+ */
+void nft_hashing_lack(bool is_lacking);
+/* plan_traits.hash_class */
+uint16_t nft_hash_class(enum plan_hashing how);
+/* plane_ops.remark */
 void nft_remark(const struct plane *p, const struct svc *svc, struct str *ret);
 
 /* --- commit.c --- */

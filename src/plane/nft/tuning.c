@@ -4,7 +4,6 @@
 
 #include <linux/ip_vs.h>
 
-#include "plane/nft/hashing.h"
 #include "plane/nft/state.h"
 #include "plane/remark.h"
 
