@@ -122,15 +122,15 @@ static int answers_read(void *arg, struct eject_answer *v, size_t n, uint64_t no
 	return r;
 }
 
-static void on_refusal(void *arg, const struct plane_refusal *r)
+static void on_refusal(void *arg, const struct plane_handshake *h)
 {
 	struct eject_loop *l = arg;
 	uint64_t now = now_ns();
 
 	l->has_refusals = true;
 	/* The kernel computed the age between the two times. */
-	failover_refused(l->failover, &r->of.flow, &r->by, l->read_ns - r->of.age_ns,
-			 now - r->of.age_ns, now);
+	failover_refused(l->failover, &h->flow, &h->by, l->read_ns - h->age_ns, now - h->age_ns,
+			 now);
 }
 
 static void on_failed(void *arg, const struct svc *svc, const struct ip_endpoint *by,

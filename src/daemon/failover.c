@@ -86,12 +86,12 @@ static void on_handshake(void *arg, const struct plane_handshake *h)
 	*vec_push(&l->found) = (struct found){ h->flow, now_ns() - h->age_ns };
 }
 
-static void on_udp_reply(void *arg, const struct plane_answer *a)
+static void on_udp_reply(void *arg, const struct plane_handshake *h)
 {
 	struct failover_loop *l = arg;
 	uint64_t now = now_ns();
 
-	failover_replied(l->failover, &a->by, now - a->age_ns, now);
+	failover_replied(l->failover, &h->by, now - h->age_ns, now);
 }
 
 /* Those that are due of the next ones found, up to FAILOVER_STEP, for FAILOVER_LOOKS. */

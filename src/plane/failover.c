@@ -458,9 +458,7 @@ struct reading {
 	VEC(struct flow) old;
 	struct nft_walk walk;
 	enum ipfam fam;
-	plane_handshake_fn *handshake; /* one of the three callbacks is set */
-	plane_refusal_fn *refusal;
-	plane_reply_fn *reply;
+	plane_handshake_fn *fn;
 	void *arg;
 };
 
@@ -468,24 +466,21 @@ static void elem_found(void *arg, const uint8_t *key, const uint8_t *data)
 {
 	struct reading *rd = arg;
 	uint64_t age_ms = rd->life_ms - MIN(rd->life_ms, rd->walk.expires_ms);
-	struct plane_refusal r = { .of.age_ns = age_ms * NSEC_PER_MSEC };
-	struct ip_flow *flow = &r.of.flow;
+	struct plane_handshake h = { .age_ns = age_ms * NSEC_PER_MSEC };
 
-	nft_get_endpoint(&flow->from, rd->fam, key);
-	if (rd->reply != NULL) {
-		rd->reply(rd->arg, &(struct plane_answer){ flow->from, r.of.age_ns });
+	if (rd->set == FAILSET_UDP_REPLIED) {
+		nft_get_endpoint(&h.by, rd->fam, key);
+		rd->fn(rd->arg, &h);
 		return;
 	}
 	if (age_ms >= rd->needed_ms && rd->walk.expires_ms > EXPIRY_MS && rd->old.n < OLD_MAX)
 		memcpy(vec_push(&rd->old)->key, key, nft_key_len(rd->set, rd->fam));
-	nft_get_endpoint(&flow->to, rd->fam, key + nft_data_len(FAILSET_MOVES, rd->fam));
-	flow->proto = rd->set == FAILSET_UDP_FLOWS ? L4PROTO_UDP : L4PROTO_TCP;
-	if (rd->handshake != NULL) {
-		rd->handshake(rd->arg, &r.of);
-	} else if (data != NULL) {
-		nft_get_endpoint(&r.by, rd->fam, data);
-		rd->refusal(rd->arg, &r);
-	}
+	nft_get_endpoint(&h.flow.from, rd->fam, key);
+	nft_get_endpoint(&h.flow.to, rd->fam, key + nft_data_len(FAILSET_MOVES, rd->fam));
+	h.flow.proto = rd->set == FAILSET_UDP_FLOWS ? L4PROTO_UDP : L4PROTO_TCP;
+	if (data != NULL)
+		nft_get_endpoint(&h.by, rd->fam, data);
+	rd->fn(rd->arg, &h);
 }
 
 /* The table was deleted by another process: the next call creates it. */
@@ -569,7 +564,7 @@ static int families_read(struct plane *plane, struct reading rd, struct err *err
 int plane_handshakes(struct plane *plane, plane_handshake_fn *fn, void *arg, struct err *err)
 {
 	const struct plane_failover *f = plane_common_of(plane)->failover;
-	struct reading rd = { .set = FAILSET_HANDSHAKES, .handshake = fn, .arg = arg };
+	struct reading rd = { .set = FAILSET_HANDSHAKES, .fn = fn, .arg = arg };
 	int r, q = 0;
 
 	if (f == NULL)
@@ -585,22 +580,21 @@ int plane_handshakes(struct plane *plane, plane_handshake_fn *fn, void *arg, str
 	return r < 0 ? r : q;
 }
 
-int plane_udp_replies(struct plane *plane, plane_reply_fn *fn, void *arg, struct err *err)
+int plane_udp_replies(struct plane *plane, plane_handshake_fn *fn, void *arg, struct err *err)
 {
 	const struct reading rd = { .set = FAILSET_UDP_REPLIED,
 				    .life_ms = FAILSET_ANSWERED_S * 1000,
-				    .reply = fn,
+				    .fn = fn,
 				    .arg = arg };
 
 	return families_read(plane, rd, err);
 }
 
-int plane_refusals(struct plane *plane, plane_refusal_fn *fn, void *arg, struct err *err)
+int plane_refusals(struct plane *plane, plane_handshake_fn *fn, void *arg, struct err *err)
 {
-	const struct reading rd = { .set = FAILSET_REFUSED,
-				    .life_ms = FAILSET_REFUSED_S * 1000,
-				    .refusal = fn,
-				    .arg = arg };
+	const struct reading rd = {
+		.set = FAILSET_REFUSED, .life_ms = FAILSET_REFUSED_S * 1000, .fn = fn, .arg = arg
+	};
 
 	return families_read(plane, rd, err);
 }

@@ -71,6 +71,8 @@ void plane_failover_begin(struct plane_common *c, struct nft_elem_writer *w);
 /* plane_ops.handshakes, .udp_replies, .refusals, .answers */
 MUST_USE int plane_handshakes(struct plane *plane, plane_handshake_fn *fn, void *arg,
 			      struct err *err);
-MUST_USE int plane_udp_replies(struct plane *plane, plane_reply_fn *fn, void *arg, struct err *err);
-MUST_USE int plane_refusals(struct plane *plane, plane_refusal_fn *fn, void *arg, struct err *err);
+MUST_USE int plane_udp_replies(struct plane *plane, plane_handshake_fn *fn, void *arg,
+			       struct err *err);
+MUST_USE int plane_refusals(struct plane *plane, plane_handshake_fn *fn, void *arg,
+			    struct err *err);
 MUST_USE int plane_answers(struct plane *plane, struct plane_answer *v, size_t n, struct err *err);

@@ -132,28 +132,21 @@ struct plane_drains {
 };
 
 /*
- * A SYN, or the first datagram of a flow, that was sent to a backend and had no answer `age_ns`
- * later. May be another program's.
+ * A SYN, or the first datagram of a flow, that was sent to a backend: without an answer yet, or
+ * with that of `by`. May be another program's.
  */
 struct plane_handshake {
-	struct ip_flow flow; /* of a client to a frontend */
-	uint64_t age_ns;     /* since the last packet that made a flow */
+	struct ip_flow flow;   /* of a client to a frontend */
+	uint64_t age_ns;       /* since the last packet that made a flow, or since the answer */
+	struct ip_endpoint by; /* backend of an answer: a reset, or a reply to a flow of UDP */
 };
 typedef void plane_handshake_fn(void *arg, const struct plane_handshake *h);
 
-/* A SYN that its backend answered with a reset, `of.age_ns` ago. */
-struct plane_refusal {
-	struct plane_handshake of;
-	struct ip_endpoint by;
-};
-typedef void plane_refusal_fn(void *arg, const struct plane_refusal *r);
-
-/* A backend, and the time since it last accepted a handshake, or replied to a flow of UDP. */
+/* A backend, and the time since it last accepted a handshake. */
 struct plane_answer {
 	struct ip_endpoint by;
 	uint64_t age_ns; /* UINT64_MAX: not for at least 10 s */
 };
-typedef void plane_reply_fn(void *arg, const struct plane_answer *a);
 
 /* A handshake that gets another backend of the pool. */
 struct plane_move {
@@ -281,14 +274,14 @@ struct plane_ops {
 	int (*move_end)(struct plane *p, const struct plane_move *v, size_t n, struct err *err);
 	/* Is it a backend, or was it one for the last hour? May be NULL: unknown. */
 	bool (*is_backend)(struct plane *p, const struct ip_addr *addr, uint16_t port);
-	/* Backends that replied to a flow of UDP in the last 10 s. NULL: no flows of UDP are
-	 * listed. */
-	int (*udp_replies)(struct plane *p, plane_reply_fn *fn, void *arg, struct err *err);
+	/* Backends that replied to a flow of UDP in the last 10 s, without the flow. NULL: no flows
+	 * of UDP are listed. */
+	int (*udp_replies)(struct plane *p, plane_handshake_fn *fn, void *arg, struct err *err);
 	/*
 	 * Evidence for ejections, with --failover=eject; both NULL: not supported. refusals() may
 	 * list a handshake several times. answers() sets the ages of `v`, all of one family.
 	 */
-	int (*refusals)(struct plane *p, plane_refusal_fn *fn, void *arg, struct err *err);
+	int (*refusals)(struct plane *p, plane_handshake_fn *fn, void *arg, struct err *err);
 	int (*answers)(struct plane *p, struct plane_answer *v, size_t n, struct err *err);
 	/*
 	 * Another plane serves now: remove the state that an earlier process left of this one, but

@@ -71,14 +71,14 @@ static int list_handshakes(struct plane *p, plane_handshake_fn *fn, void *arg, s
 	return w.read_fails != 0 ? err_set(err, w.read_fails, "read") : 0;
 }
 
-static int list_replies(struct plane *p, plane_reply_fn *fn, void *arg, struct err *err)
+static int list_replies(struct plane *p, plane_handshake_fn *fn, void *arg, struct err *err)
 {
 	(void)p;
 	(void)err;
 	if (w.replying != NULL) {
-		const struct plane_answer a = { { test_addr(w.replying), 8080, 0 }, 0 };
+		const struct plane_handshake h = { .by = { test_addr(w.replying), 8080, 0 } };
 
-		fn(arg, &a);
+		fn(arg, &h);
 	}
 	return 0;
 }
