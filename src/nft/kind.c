@@ -35,9 +35,28 @@ static const uint32_t coarse_timeouts[] = {
 /* Numbers for exact combinations; the others suffice for all coarse ones. */
 #define EXACT_MAX (AFFINITY_MAX - COARSE_MAX)
 
-static uint32_t bound_next(uint32_t bound)
+/*
+ * The next size of a chain. Exact: each number to NFT_KIND_EXACT_MAX, then class bounds.
+ * Coarse: 1.5 times `size`, or 4/3 when `size` is not a power of two.
+ */
+static uint32_t size_next(uint32_t size, bool is_coarse)
 {
-	return MIN((bound * 9 + 7) / 8, (uint32_t)NFT_POOL_SLOTS_MAX);
+	if (!is_coarse && size >= NFT_KIND_EXACT_MAX)
+		return MIN((size * 9 + 7) / 8, (uint32_t)NFT_POOL_SLOTS_MAX);
+	if (!is_coarse || size < 4)
+		return size + 1;
+	return (size & (size - 1)) == 0 ? size + size / 2 : size + size / 3;
+}
+
+/* The smallest size that holds `n` slots; fills the size below it, 0 = none. */
+static uint32_t size_of(size_t n, bool is_coarse, uint32_t *below)
+{
+	const uint32_t max = is_coarse ? COARSE_SLOTS_MAX : NFT_POOL_SLOTS_MAX;
+	uint32_t size = 1;
+
+	for (*below = 0; size < n && size < max; size = size_next(size, is_coarse))
+		*below = size;
+	return size;
 }
 
 /* The bound of size class `i`; 0 when there is no such class. */
@@ -48,75 +67,30 @@ static uint32_t class_bound(unsigned int i)
 	for (unsigned int k = 0; k <= i; k++) {
 		if (bound == NFT_POOL_SLOTS_MAX)
 			return 0;
-		bound = bound_next(bound);
+		bound = size_next(bound, false);
 	}
 	return bound;
 }
 
-/* The class of `n` > 64 backends; fills its bound. */
-static unsigned int class_of(size_t n, uint32_t *bound)
+/* The class with this bound. */
+static unsigned int class_of(uint32_t bound)
 {
 	unsigned int i = 0;
 
-	*bound = bound_next(NFT_KIND_EXACT_MAX);
-	while (*bound < n && *bound < NFT_POOL_SLOTS_MAX) {
-		*bound = bound_next(*bound);
+	while (class_bound(i) < bound)
 		i++;
-	}
 	return i;
-}
-
-/* Is `slots` an exact number, or a class bound? */
-static bool slots_are_valid(uint32_t slots)
-{
-	uint32_t bound;
-
-	if (slots <= NFT_KIND_EXACT_MAX)
-		return slots > 0;
-	(void)class_of(slots, &bound);
-	return bound == slots;
-}
-
-/* Number of `slots` that are always filled: one more than the next lower bound. */
-static uint32_t slots_safe(uint32_t slots)
-{
-	uint32_t below = NFT_KIND_EXACT_MAX;
-
-	if (slots <= NFT_KIND_EXACT_MAX)
-		return slots;
-	while (bound_next(below) < slots)
-		below = bound_next(below);
-	return below + 1;
-}
-
-/* The next coarse size: 1.5 times `slots`, or 4/3 when `slots` is not a power of two. */
-static uint32_t coarse_next(uint32_t slots)
-{
-	if (slots < 4)
-		return slots + 1;
-	return (slots & (slots - 1)) == 0 ? slots + slots / 2 : slots + slots / 3;
 }
 
 /* The smallest coarse combination that holds `slots` and lasts `affinity_s`. */
 static struct affinity coarse_of(uint32_t slots, uint32_t affinity_s)
 {
-	struct affinity a = { .slots = 1, .is_coarse = true };
+	uint32_t below;
+	struct affinity a = { .slots = size_of(slots, true, &below), .is_coarse = true };
 
-	while (a.slots < slots && a.slots < COARSE_SLOTS_MAX)
-		a.slots = coarse_next(a.slots);
 	for (size_t i = 0; i < ARRAY_SIZE(coarse_timeouts) && a.affinity_s < affinity_s; i++)
 		a.affinity_s = coarse_timeouts[i];
 	return a;
-}
-
-/* Number of slots of a coarse size that are always filled: one more than the size below. */
-static uint32_t coarse_safe(uint32_t slots)
-{
-	uint32_t below = 0;
-
-	for (uint32_t size = 1; size < slots; size = coarse_next(size))
-		below = size;
-	return below + 1;
 }
 
 /* A number whose chain can pick all backends of `a`, or NULL. */
@@ -172,12 +146,12 @@ static struct affinity *affinity_get(size_t n, uint32_t slots, uint32_t affinity
 
 uint16_t nft_pool_class(size_t n, uint32_t affinity_s)
 {
-	uint32_t slots = (uint32_t)n;
+	uint32_t below, slots = size_of(n, false, &below);
 	uint16_t plain = (uint16_t)n;
 	struct affinity *a;
 
 	if (n > NFT_KIND_EXACT_MAX)
-		plain = (uint16_t)(NFT_KIND_CLASS + class_of(n, &slots));
+		plain = (uint16_t)(NFT_KIND_CLASS + class_of(slots));
 	if (n == 0 || affinity_s == 0)
 		return plain;
 	a = affinity_get(n, slots, affinity_s);
@@ -187,6 +161,8 @@ uint16_t nft_pool_class(size_t n, uint32_t affinity_s)
 bool nft_kind_info(uint16_t kind, struct nft_kind_info *ret)
 {
 	struct nft_kind_info info = { 0 };
+	bool is_coarse = false;
+	uint32_t below;
 
 	if (kind <= NFT_KIND_EXACT_MAX) {
 		info.slots = kind;
@@ -199,13 +175,13 @@ bool nft_kind_info(uint16_t kind, struct nft_kind_info *ret)
 	} else if (kind >= NFT_KIND_AFFINITY && kind < NFT_KIND_AFFINITY_END) {
 		info.slots = affinities[kind - NFT_KIND_AFFINITY].slots;
 		info.affinity_s = affinities[kind - NFT_KIND_AFFINITY].affinity_s;
+		is_coarse = affinities[kind - NFT_KIND_AFFINITY].is_coarse;
 	}
 	if (info.slots == 0)
 		return false;
-	info.safe_slots = info.is_hashed ? info.slots
-			  : info.affinity_s != 0 && affinities[kind - NFT_KIND_AFFINITY].is_coarse
-				  ? coarse_safe(info.slots)
-				  : slots_safe(info.slots);
+	/* One more than the size below is always filled. */
+	(void)size_of(info.slots, is_coarse, &below);
+	info.safe_slots = info.is_hashed ? info.slots : below + 1;
 	*ret = info;
 	return true;
 }
@@ -259,17 +235,19 @@ static bool affinity_parse(struct affinity *ret, const char *name)
 {
 	const char *dash = strchr(name, '-');
 	struct affinity coarse;
+	uint32_t below;
 
 	*ret = (struct affinity){ .is_coarse = name[0] == 'b' };
 	if ((name[0] != 'a' && name[0] != 'b') || dash == NULL)
 		return false;
 	ret->slots = number_parse(name + 1, dash);
 	ret->affinity_s = number_parse(dash + 1, dash + strlen(dash));
+	if (ret->affinity_s == 0 || ret->slots == 0)
+		return false;
 	if (!ret->is_coarse)
-		return slots_are_valid(ret->slots) && ret->affinity_s != 0;
+		return size_of(ret->slots, false, &below) == ret->slots;
 	coarse = coarse_of(ret->slots, ret->affinity_s);
-	return ret->slots != 0 && ret->affinity_s != 0 && coarse.slots == ret->slots &&
-	       coarse.affinity_s == ret->affinity_s;
+	return coarse.slots == ret->slots && coarse.affinity_s == ret->affinity_s;
 }
 
 int nft_kind_adopt(uint16_t kind, const char *name)
