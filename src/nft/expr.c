@@ -218,12 +218,6 @@ void nft_expr_jhash(struct nft_rules *rs, unsigned int word, unsigned int from, 
 		   { NFTNL_EXPR_HASH_OFFSET, 0 }, { NFTNL_EXPR_HASH_TYPE, NFT_HASH_JENKINS });
 }
 
-void nft_expr_fib_type(struct nft_rules *rs, uint32_t flags, unsigned int word)
-{
-	(void)EXPR(rs, "fib", { NFTNL_EXPR_FIB_RESULT, NFT_FIB_RESULT_ADDRTYPE },
-		   { NFTNL_EXPR_FIB_FLAGS, flags }, { NFTNL_EXPR_FIB_DREG, reg(word) });
-}
-
 void nft_expr_mask(struct nft_rules *rs, unsigned int word, uint32_t mask)
 {
 	nft_expr_mask_xor(rs, word, mask, 0);
@@ -451,7 +445,8 @@ void nft_match_fib_local(struct nft_rules *rs, uint32_t flags, uint32_t op)
 {
 	uint32_t local = RTN_LOCAL;
 
-	nft_expr_fib_type(rs, flags, 0);
+	(void)EXPR(rs, "fib", { NFTNL_EXPR_FIB_RESULT, NFT_FIB_RESULT_ADDRTYPE },
+		   { NFTNL_EXPR_FIB_FLAGS, flags }, { NFTNL_EXPR_FIB_DREG, reg(0) });
 	nft_expr_cmp(rs, op, 0, &local, sizeof(local));
 }
 

@@ -69,8 +69,6 @@ void nft_expr_saddr_set(struct nft_rules *rs, enum ipfam fam, unsigned int word)
 void nft_expr_daddr_set(struct nft_rules *rs, enum ipfam fam, unsigned int word);
 /* An address into registers from `word` on. */
 void nft_expr_addr(struct nft_rules *rs, const struct ip_addr *addr, unsigned int word);
-/* Address type by routing table; `flags` NFTA_FIB_F_SADDR or _DADDR. */
-void nft_expr_fib_type(struct nft_rules *rs, uint32_t flags, unsigned int word);
 
 /* Arithmetic in place. */
 void nft_expr_mask(struct nft_rules *rs, unsigned int word, uint32_t mask);

@@ -49,7 +49,7 @@ static void expr_ct(struct nft_rules *rs, enum ipfam fam)
 
 static void expr_fib(struct nft_rules *rs, enum ipfam fam)
 {
-	nft_expr_fib_type(rs, NFTA_FIB_F_DADDR, 0);
+	nft_match_fib_local(rs, NFTA_FIB_F_DADDR, NFT_CMP_EQ);
 }
 
 static void expr_socket(struct nft_rules *rs, enum ipfam fam)

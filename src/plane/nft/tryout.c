@@ -101,8 +101,8 @@ static void try_reject(struct nft_writer *w)
 
 static void expr_fib(struct nft_rules *rs, enum ipfam fam)
 {
-	nft_expr_fib_type(rs, NFTA_FIB_F_SADDR, 0);
-	nft_expr_fib_type(rs, NFTA_FIB_F_DADDR, 0);
+	nft_match_fib_local(rs, NFTA_FIB_F_SADDR, NFT_CMP_EQ);
+	nft_match_fib_local(rs, NFTA_FIB_F_DADDR, NFT_CMP_EQ);
 }
 
 static void expr_ct(struct nft_rules *rs, enum ipfam fam)
