@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/bits.h"
 #include "nft/decode.h"
 
 /* --- settling --- */
@@ -106,60 +105,42 @@ static int pool_beyond(struct nft_plane *p, const struct plan_op *op, struct err
 	}
 }
 
-/* Local ids of a pool that operations name. */
-struct local_ids {
-	const struct plan_pool *pool;
-	uint64_t used[BITS_WORDS(PLAN_AFFINITY_BACKENDS_MAX + 1)];
-};
-
-static int local_ids_cmp(const void *a, const void *b)
+/* The pool with this id, if there are operations that add to it; they may name a part of it. */
+static const struct plan_pool *pool_added(const struct plan_op *ops, size_t n, enum ipfam fam,
+					  uint32_t id)
 {
-	const struct plan_pool *x = ((const struct local_ids *)a)->pool;
-	const struct plan_pool *y = ((const struct local_ids *)b)->pool;
-
-	if (x->fam != y->fam)
-		return x->fam < y->fam ? -1 : 1;
-	return x->id < y->id ? -1 : x->id > y->id;
+	for (size_t i = 0; i < n; i++)
+		if ((ops[i].kind == PLAN_POOL_ADD || ops[i].kind == PLAN_BACKEND_ADD ||
+		     ops[i].kind == PLAN_SLOT_ADD) &&
+		    ops[i].pool->fam == fam && ops[i].pool->id == id)
+			return ops[i].pool;
+	return NULL;
 }
 
 /*
  * Delete local ids that no backend has any more, so that affinity entries do not lead to their old
- * endpoints. The operations may name a part of the pool.
+ * endpoints.
  */
 static void find_old_ids(struct nft_plane *p, const struct plan_op *ops, size_t n)
 {
-	VEC(struct local_ids) pools = { 0 };
+	struct nft_changes *c = &p->common.changes;
 
-	for (size_t i = 0; i < n; i++) {
-		bool is_of_pool = ops[i].kind == PLAN_POOL_ADD || ops[i].kind == PLAN_BACKEND_ADD ||
-				  ops[i].kind == PLAN_SLOT_ADD;
-
-		if (!is_of_pool || ops[i].pool->affinity_s == 0 ||
-		    (pools.n > 0 && pools.v[pools.n - 1].pool == ops[i].pool))
-			continue;
-		*vec_push(&pools) = (struct local_ids){ .pool = ops[i].pool };
-		vec_for_each (b, &ops[i].pool->backends)
-			bit_set(pools.v[pools.n - 1].used, b->aff_id);
-	}
-	vec_sort(&pools, local_ids_cmp);
-	for (size_t i = 0; i < p->common.changes.v.n && pools.n > 0; i++) {
+	for (size_t i = 0; i < c->v.n; i++) {
 		/* a copy: touching another key may move the changes */
-		struct nft_change ch = p->common.changes.v.v[i];
-		uint32_t word = ch.has_programmed ? nft_get_word(ch.programmed) : 0;
-		struct plan_pool like = { .fam = ch.fam, .id = nft_word_pool(word) };
-		struct local_ids key = { .pool = &like };
-		const struct local_ids *ids;
+		const struct nft_change ch = c->v.v[i];
+		uint32_t word = nft_get_word(ch.programmed);
+		const struct plan_pool *pool;
 
-		if (ch.set != NFTSET_AFF_SLOTS || word == 0 ||
-		    nft_word_pool(nft_get_word(ch.key)) != like.id)
+		if (ch.set != NFTSET_AFF_SLOTS || !ch.has_programmed ||
+		    (ch.has_new && nft_get_word(ch.data) == word) ||
+		    nft_word_pool(nft_get_word(ch.key)) != nft_word_pool(word))
 			continue;
-		ids = bsearch(&key, pools.v, pools.n, sizeof(key), local_ids_cmp);
-		if (ids != NULL && !bit_is_set(ids->used, nft_word_kind(word)))
-			nft_changes_touch(&p->common.changes, ch.fam, NFTSET_AFF_ENDPOINTS,
-					  ch.programmed, ch.svc)
+		pool = pool_added(ops, n, ch.fam, nft_word_pool(word));
+		if (pool != NULL && pool->affinity_s != 0 &&
+		    !vec_has(&pool->backends, b, b->aff_id == nft_word_kind(word)))
+			nft_changes_touch(c, ch.fam, NFTSET_AFF_ENDPOINTS, ch.programmed, ch.svc)
 				->needs_look = true;
 	}
-	vec_fini(&pools);
 }
 
 /* May the kernel have slots behind the end of the operation's pool that matter? */
