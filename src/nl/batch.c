@@ -255,7 +255,6 @@ static int commit(struct nl_batch *b, struct err *err)
 		return err_set(err, r, "batch of %zu bytes: larger than the socket allows", bytes);
 	if (r < 0)
 		return err_set(err, r, "send batch of %zu bytes: %s", bytes, strerror(-r));
-	nl_sock_stats(b->nl)->n_batches++;
 	r = verdicts_read(b, err);
 	if (b->rejection.error == 0)
 		return r;

@@ -159,7 +159,6 @@ int nl_dump(struct nl_sock *nl, struct nlmsghdr *req, const struct nl_reader *rd
 		struct answer a = { .rd = rd, .err = err };
 		int r;
 
-		nl_sock_stats(nl)->n_dumps++;
 		r = attempt(&a, nl, req);
 		if (r < 0)
 			return r;
@@ -177,7 +176,6 @@ int nl_dump_begin(struct nl_sock *nl, struct nlmsghdr *req, uint32_t *seq, struc
 	int r;
 
 	nl_sock_drain(nl);
-	nl_sock_stats(nl)->n_dumps++;
 	req->nlmsg_flags |= NLM_F_REQUEST | NLM_F_DUMP;
 	req->nlmsg_seq = *seq = nl_sock_seq(nl, 1);
 	r = nl_sock_send(nl, req, req->nlmsg_len);

@@ -50,8 +50,6 @@ struct nl_account {
 struct nl_stats {
 	uint64_t n_sends;           /* datagrams to the kernel */
 	uint64_t n_recvs;           /* datagrams from it */
-	uint64_t n_batches;         /* committed or rejected, see nl/batch.h */
-	uint64_t n_dumps;           /* dump requests, repeated ones included */
 	struct nl_account *account; /* or NULL: batches are counted there, too; borrowed */
 };
 
