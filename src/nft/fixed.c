@@ -283,8 +283,8 @@ static int sets_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	nl_attr_table(tb, NFTA_SET_MAX, h, sizeof(struct nfgenmsg));
 	if (strcmp(nl_attr_str(tb[NFTA_SET_TABLE]), rd->table) != 0)
 		return 0;
-	id = nft_set_by_name_in(nl_attr_str(tb[NFTA_SET_NAME]), rd->fam, rd->schema->begin,
-				rd->schema->end);
+	id = nft_set_by_name(nl_attr_str(tb[NFTA_SET_NAME]), rd->fam, rd->schema->begin,
+			     rd->schema->end);
 	if (id == rd->schema->end)
 		return 0;
 	if (rd->counting != NFT_COUNT_ANY &&

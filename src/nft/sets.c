@@ -391,18 +391,13 @@ const struct nft_set_desc *nft_set_desc_l4protos(void)
 	return &desc;
 }
 
-enum nft_set_id nft_set_by_name_in(const char *name, enum ipfam fam, enum nft_set_id begin,
-				   enum nft_set_id end)
+enum nft_set_id nft_set_by_name(const char *name, enum ipfam fam, enum nft_set_id begin,
+				enum nft_set_id end)
 {
 	for (enum nft_set_id id = begin; id < end; id++)
 		if (strcmp(nft_set_desc(id, fam)->name, name) == 0)
 			return id;
 	return end;
-}
-
-enum nft_set_id nft_set_by_name(const char *name)
-{
-	return nft_set_by_name_in(name, IPFAM_V4, 0, NFTSET_N);
 }
 
 const char *nft_family_text(uint8_t family)

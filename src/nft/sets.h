@@ -160,8 +160,6 @@ bool nft_set_is_by_addr(enum nft_set_id id);
 bool nft_set_counts(enum nft_set_id id, unsigned int counting);
 /* The inline set { tcp, udp, sctp } of rules: anonymous, one for both families. */
 const struct nft_set_desc *nft_set_desc_l4protos(void);
-/* NFTSET_N when it is not a set of the nft plane. */
-enum nft_set_id nft_set_by_name(const char *name);
-/* nft_set_by_name() among the sets [begin, end); `end` when it is none of them. */
-enum nft_set_id nft_set_by_name_in(const char *name, enum ipfam fam, enum nft_set_id begin,
-				   enum nft_set_id end);
+/* The set among [begin, end); `end` when it is none of them. */
+enum nft_set_id nft_set_by_name(const char *name, enum ipfam fam, enum nft_set_id begin,
+				enum nft_set_id end);

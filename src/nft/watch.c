@@ -183,16 +183,14 @@ static void element(struct nft_watch *w, enum nft_set_id set, enum ipfam fam,
 /* A table of family inet has sets of both families, which their names tell apart. */
 static bool set_find(enum nft_set_id *ret, enum ipfam *fam, uint8_t family, const char *name)
 {
-	if (family == NFPROTO_IPV4 || family == NFPROTO_IPV6) {
-		*fam = family == NFPROTO_IPV6 ? IPFAM_V6 : IPFAM_V4;
-		*ret = nft_set_by_name(name);
-		return *ret != NFTSET_N;
-	}
-	if (family != NFPROTO_INET)
-		return false;
+	enum nft_set_id begin = family == NFPROTO_INET ? IPVSSET_BEGIN : 0;
+	enum nft_set_id end = family == NFPROTO_INET ? NFTSET_END : NFTSET_N;
+
 	for (*fam = IPFAM_V4; *fam < IPFAM_N; ++*fam) {
-		*ret = nft_set_by_name_in(name, *fam, IPVSSET_BEGIN, NFTSET_END);
-		if (*ret != NFTSET_END)
+		if (family != NFPROTO_INET && family != nft_family(*fam))
+			continue;
+		*ret = nft_set_by_name(name, *fam, begin, end);
+		if (*ret != end)
 			return true;
 	}
 	return false;

@@ -178,10 +178,10 @@ static void test_descriptions(void **state)
 		assert_int_equal(d->data_len, cases[i].data_len);
 		hex(text, d->userdata, d->userdata_len);
 		assert_string_equal(text, cases[i].userdata);
-		assert_int_equal(nft_set_by_name(d->name), cases[i].id);
+		assert_int_equal(nft_set_by_name(d->name, IPFAM_V4, 0, NFTSET_N), cases[i].id);
 	}
 	assert_int_equal(ARRAY_SIZE(cases), NFTSET_N * (int)IPFAM_N);
-	assert_int_equal(nft_set_by_name("frontends2"), NFTSET_N);
+	assert_int_equal(nft_set_by_name("frontends2", IPFAM_V4, 0, NFTSET_N), NFTSET_N);
 }
 
 static void test_l4protos(void **state)
