@@ -103,7 +103,7 @@ static int family_remove(struct nft_plane *p, enum ipfam fam, const struct nft_k
 	for (uint16_t kind = NFT_KIND_AFFINITY; kind < NFT_KIND_AFFINITY_END; kind++)
 		if (bit_is_set(idle->bits, kind) && !is_led(p, fam, kind))
 			*vec_push(&kinds) = kind;
-	r = nft_layout_chains_remove(p->layout[fam], kinds.v, kinds.n, NULL, err);
+	r = nft_layout_chains_remove(p->layout[fam], kinds.v, kinds.n, err);
 	vec_fini(&kinds);
 	/* The layout has to be read again before it can be written to. */
 	if (r < 0 && nft_layout_load(p->layout[fam], NULL) < 0)

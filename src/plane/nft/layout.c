@@ -457,8 +457,7 @@ static void verdicts_remove(struct nft_layout *l, struct nft_writer *w, const ui
 		}
 }
 
-int nft_layout_chains_remove(struct nft_layout *l, const uint16_t *kinds, size_t n,
-			     struct nft_result *res, struct err *err)
+int nft_layout_chains_remove(struct nft_layout *l, const uint16_t *kinds, size_t n, struct err *err)
 {
 	struct nft_writer w;
 	int r = is_loaded(l, err);
@@ -477,7 +476,7 @@ int nft_layout_chains_remove(struct nft_layout *l, const uint16_t *kinds, size_t
 		nft_write_chain_del(&w, chain);
 		nft_fixed_chain_del(&l->programmed, chain);
 	}
-	r = nft_writer_commit(&w, res, err);
+	r = nft_writer_commit(&w, NULL, err);
 	nft_writer_fini(&w);
 	return written(l, r);
 }

@@ -100,7 +100,7 @@ MUST_USE int nft_layout_chains_need(struct nft_layout *l, const uint16_t *kinds,
  * lead there. Kinds without a chain cost nothing.
  */
 MUST_USE int nft_layout_chains_remove(struct nft_layout *l, const uint16_t *kinds, size_t n,
-				      struct nft_result *res, struct err *err);
+				      struct err *err);
 /* Delete the tables that this one replaces. Call when all services are programmed. */
 MUST_USE int nft_layout_retire(struct nft_layout *l, struct nft_result *res, struct err *err);
 /* Delete every table of this family with our comment (--cleanup). The state is then ABSENT. */
