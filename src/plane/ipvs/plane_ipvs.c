@@ -569,7 +569,7 @@ static int plane_retire(struct plane *plane, const struct model *m, uint64_t now
 	return plane_cleanup(plane, err);
 }
 
-/* --- counters: plane/counters.h --- */
+/* --- counters: plane/counters.c --- */
 
 /*
  * IPVS's own counters change only while its estimator runs, and that is off (sysctl.c). vipd's are
