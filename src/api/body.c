@@ -35,7 +35,7 @@ void body_end(struct http_reply *reply, struct jsonw *w)
 /* --- status: count, then write --- */
 
 struct status_body {
-	struct serve_context ctx; /* a copy */
+	struct serve_context ctx; /* a copy; its options are counted */
 	struct walk walk;
 	struct view_totals totals;
 };
@@ -64,6 +64,7 @@ static void status_close(void *state)
 	struct status_body *b = state;
 
 	serve_facts_fini(&b->totals.scratch);
+	json_decref(b->ctx.options);
 	free(b);
 }
 
@@ -75,6 +76,7 @@ void body_status(struct http_reply *reply, const struct serve_context *ctx,
 	struct status_body *b = xcalloc(1, sizeof(*b));
 
 	b->ctx = *ctx;
+	(void)json_incref(b->ctx.options); /* a reload replaces them */
 	http_reply_stream(reply, TYPE_JSON, &status_ops, b);
 }
 

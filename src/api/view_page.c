@@ -378,9 +378,13 @@ static void step_conflicts(struct view_page *v, struct jsonw *w)
 	if (!list_more(v, w, "conflicts", v->rows->conflicts.n, STAGE_POOLS))
 		return;
 	c = &v->rows->conflicts.v[v->i++];
-	if (svc == NULL) /* deleted meanwhile */
+	if (svc == NULL) { /* deleted meanwhile */
+		v->is_cut = true;
 		return;
+	}
 	owner = plan_conflict_owner(v->ctx->plan, svc, c);
+	if (owner.svc == svc)
+		return;
 	jsonw_object(w, NULL);
 	jsonw_frontend(w, &c->addr, c->port, c->proto);
 	jsonw_text(w, "kind", plan_frontend_kind_text(c->kind));

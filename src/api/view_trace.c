@@ -10,8 +10,7 @@
 
 #include "state/state.h"
 
-#define OTHERS_NAMED 3  /* in a sentence */
-#define OTHERS_SHOWN 16 /* in the list */
+#define OTHERS_NAMED 3 /* in a sentence */
 #define RANGES_SHOWN 4
 
 static void step(struct jsonw *w, const char *name, const struct str *text)
@@ -411,7 +410,7 @@ static void view_others(struct jsonw *w, const struct plan_trace *t)
 	};
 
 	jsonw_array(w, "others");
-	for (size_t i = 0; i < MIN(t->others.n, (size_t)OTHERS_SHOWN); i++) {
+	for (size_t i = 0; i < MIN(t->others.n, (size_t)PLAN_TRACE_OTHERS_MAX); i++) {
 		const struct plan_trace_other *o = &t->others.v[i];
 
 		jsonw_object(w, NULL);

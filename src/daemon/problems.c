@@ -29,7 +29,10 @@ static bool is_repeated(const struct plan_conflict *a, const struct plan_conflic
 	       b->proto == a->proto;
 }
 
-/* Without addresses of this node: equal on all nodes, so that it becomes one Event. */
+/*
+ * Without addresses of this node: equal on all nodes, so that it becomes one Event. Nothing when
+ * the service is about to get the frontend.
+ */
 static void conflict_text(struct str *out, const struct plan *plan, const struct svc *svc)
 {
 	const struct plan_rows *rows = svc->rows;
@@ -38,6 +41,8 @@ static void conflict_text(struct str *out, const struct plan *plan, const struct
 	bool has_more = vec_has(&rows->conflicts, other, other != c && !is_repeated(c, other));
 	char addr[IP_TEXT_MAX];
 
+	if (owner.svc == svc)
+		return;
 	str_printf(out, "%s%s%s port %u/%s is served by %s/%s (%s)%s",
 		   plan_frontend_kind_text(c->kind), c->kind == PLAN_FRONTEND_NODEPORT ? "" : " ",
 		   c->kind == PLAN_FRONTEND_NODEPORT ? "" : ip_addr_text(&c->addr, addr), c->port,
@@ -60,7 +65,8 @@ static void visit(void *arg, struct svc *svc)
 		add(c, svc->ns, svc->name, "RejectedByKernel", &text);
 	} else if (rows != NULL && rows->conflicts.n > 0) {
 		conflict_text(&text, c->ctx->plan, svc);
-		add(c, svc->ns, svc->name, "AddressConflict", &text);
+		if (text.len > 0)
+			add(c, svc->ns, svc->name, "AddressConflict", &text);
 	}
 }
 

@@ -19,9 +19,12 @@
 static void server_ours(struct facts *f, const struct ipvs_service *s)
 {
 	const struct ip_tuple key = { s->key.addr, s->key.port, s->key.proto, 0 };
-	struct ip_tuple *found = vec_find(&f->ipvs, t, ip_tuple_cmp(t, &key) == 0);
+	struct ip_tuple *found;
 
-	if (found != NULL && s->key.mark == 0 && (s->flags & IPVS_FLAG_OURS))
+	if (s->key.mark != 0 || !(s->flags & IPVS_FLAG_OURS)) /* other software has many */
+		return;
+	found = vec_find(&f->ipvs, t, ip_tuple_cmp(t, &key) == 0);
+	if (found != NULL)
 		*found = f->ipvs.v[--f->ipvs.n];
 }
 

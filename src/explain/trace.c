@@ -104,12 +104,38 @@ static bool has_node_port(const struct plan_trace *t, const struct service *s)
 			       p->proto == t->query.proto);
 }
 
+/* A place for `new`; NULL when enough services of its relation with smaller names are kept. */
+static struct plan_trace_other *other_room(struct plan_trace *t, const struct plan_trace_other *new)
+{
+	struct plan_trace_other *last = NULL;
+
+	if (new->relation == PLAN_TRACE_CLAIMS ||
+	    t->n_others[new->relation] <= PLAN_TRACE_OTHERS_MAX)
+		return vec_push(&t->others);
+	vec_for_each (o, &t->others)
+		if (o->relation == new->relation &&
+		    (last == NULL || name_pair_cmp(last->ns, last->name, o->ns, o->name) < 0))
+			last = o;
+	if (name_pair_cmp(new->ns, new->name, last->ns, last->name) >= 0)
+		return NULL;
+	name_unref(last->ns);
+	name_unref(last->name);
+	return last;
+}
+
 static void relate(struct plan_trace *t, const struct svc *svc, enum plan_trace_relation relation,
 		   enum plan_frontend_kind kind)
 {
+	struct plan_trace_other new = { svc->ns, svc->name, (uint8_t)relation, (uint8_t)kind };
+	struct plan_trace_other *room;
+
 	t->n_others[relation]++;
-	*vec_push(&t->others) = (struct plan_trace_other){ name_ref(svc->ns), name_ref(svc->name),
-							   (uint8_t)relation, (uint8_t)kind };
+	room = other_room(t, &new);
+	if (room == NULL)
+		return;
+	*room = new;
+	(void)name_ref(new.ns);
+	(void)name_ref(new.name);
 }
 
 /* Relate by the service's own addresses; node ports are on the node's. */
@@ -566,9 +592,7 @@ static int others_cmp(const void *a, const void *b)
 	const struct plan_trace_other *ob = b;
 	int c = (int)oa->relation - (int)ob->relation;
 
-	if (c == 0)
-		c = strcmp(oa->ns->text, ob->ns->text);
-	return c != 0 ? c : strcmp(oa->name->text, ob->name->text);
+	return c != 0 ? c : name_pair_cmp(oa->ns, oa->name, ob->ns, ob->name);
 }
 
 void plan_trace_decide(struct plan_trace *t)

@@ -23,6 +23,9 @@
 #include "model/select.h"
 #include "plan/plan.h"
 
+/* Other related services: at most so many of a relation but claims are kept, all are counted. */
+#define PLAN_TRACE_OTHERS_MAX 16
+
 struct plan_trace_query {
 	/* The client: an address, or else the pod of this name, or else this host. */
 	struct ip_addr src;

@@ -178,7 +178,10 @@ bool plan_claim_due(struct plan *p, const struct svc *svc, const struct plan_fro
 void plan_claims_defer(const struct svc *svc);
 /* The service that the frontend with the key of `f` is programmed for, or NULL. */
 const struct svc *plan_programmed(const struct plan *p, const struct plan_frontend *f);
-/* The other service that has a frontend in conflict with `svc`, or gets it; without one, `svc`. */
+/*
+ * The other service that has a frontend in conflict with `svc`, or gets it: of the first 64
+ * claimants, by precedence. Without one, `svc`.
+ */
 struct plan_owner plan_conflict_owner(const struct plan *p, const struct svc *svc,
 				      const struct plan_conflict *c);
 /*

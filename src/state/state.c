@@ -270,6 +270,8 @@ void serve_port_note(struct str *out, const struct serve_facts *f, const struct 
 		const struct plan_conflict *c = &rows->conflicts.v[f->conflicts.v[i].index];
 		const struct plan_owner owner = plan_conflict_owner(ctx->plan, svc, c);
 
+		if (owner.svc == svc)
+			continue;
 		str_printf(out, "%s%s is served by %s/%s (%s)", out->len ? "; " : "",
 			   ip_endpoint_text(&c->addr, c->port, text), owner.svc->ns->text,
 			   owner.svc->name->text, plan_conflict_reason(c, &owner));

@@ -329,6 +329,10 @@ static void test_textfile(void **state)
 	write_file("token", "");
 	assert_int_equal(textfile_check(&f, 100, &err), -ENODATA);
 	assert_string_equal(f.text.text, "one");
+	/* A text that is cut at a NUL byte would be another one. */
+	assert_int_equal(truncate(f.path, 3), 0);
+	assert_int_equal(textfile_check(&f, 100, &err), -EBADMSG);
+	assert_string_equal(f.text.text, "one");
 	/* A link that changes its target, as in a mounted secret. */
 	assert_int_equal(unlink(f.path), 0);
 	write_file("b", "two");

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "api/body.h"
 #include "api/history.h"
 #include "api/page.h"
 #include "model/eject.h"
@@ -178,6 +179,27 @@ static void test_paths(void **state)
 	assert_true(ask(&w, "/v1/services/none", HERE, &reply));
 	assert_int_equal(reply.status, 404);
 	reply_fini(&reply);
+	world_fini(&w);
+}
+
+/* A reload replaces the options while a status is written. */
+static void test_options_replaced(void **state)
+{
+	struct http_reply reply = { 0 };
+	struct str out = { 0 };
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	w.w.ctx.options = json_pack("{s:s}", "v", "2");
+	body_status(&reply, &w.w.ctx, &(struct http_request){ 0 });
+	json_decref(w.w.ctx.options);
+	w.w.ctx.options = json_pack("{s:s}", "v", "4");
+	while (reply.ops->more(reply.state, &out, 0) == 1)
+		;
+	assert_non_null(strstr(out.text, "\"options\":{\"v\":\"2\"}"));
+	reply.ops->close(reply.state);
+	str_fini(&out);
 	world_fini(&w);
 }
 
@@ -594,11 +616,17 @@ static void test_slices(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_hosts),          cmocka_unit_test(test_paths),
-		cmocka_unit_test(test_options),        cmocka_unit_test(test_conditional),
-		cmocka_unit_test(test_status_parts),   cmocka_unit_test(test_counts),
-		cmocka_unit_test(test_counts_unknown), cmocka_unit_test(test_leaving),
-		cmocka_unit_test(test_ejected),        cmocka_unit_test(test_history),
+		cmocka_unit_test(test_hosts),
+		cmocka_unit_test(test_paths),
+		cmocka_unit_test(test_options),
+		cmocka_unit_test(test_conditional),
+		cmocka_unit_test(test_options_replaced),
+		cmocka_unit_test(test_status_parts),
+		cmocka_unit_test(test_counts),
+		cmocka_unit_test(test_counts_unknown),
+		cmocka_unit_test(test_leaving),
+		cmocka_unit_test(test_ejected),
+		cmocka_unit_test(test_history),
 		cmocka_unit_test(test_slices),
 	};
 

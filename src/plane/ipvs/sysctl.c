@@ -82,7 +82,7 @@ static void found(void *arg, const uint8_t *key, const uint8_t *data)
 	uint32_t *previous = arg;
 	uint32_t no = nft_get_word(key);
 
-	if (no < IPVS_PREVIOUS_N)
+	if (no < IPVS_PREVIOUS_N && nft_get_word(data) != 0)
 		previous[no] = nft_get_word(data);
 }
 

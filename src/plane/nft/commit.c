@@ -124,18 +124,19 @@ static const struct plan_pool *pool_added(const struct plan_op *ops, size_t n, e
 static void find_old_ids(struct nft_plane *p, const struct plan_op *ops, size_t n)
 {
 	struct nft_changes *c = &p->common.changes;
+	const struct plan_pool *pool = NULL; /* most slots are of the pool of the slot before */
 
 	for (size_t i = 0; i < c->v.n; i++) {
 		/* a copy: touching another key may move the changes */
 		const struct nft_change ch = c->v.v[i];
 		uint32_t word = nft_get_word(ch.programmed);
-		const struct plan_pool *pool;
 
 		if (ch.set != NFTSET_AFF_SLOTS || !ch.has_programmed ||
 		    (ch.has_new && nft_get_word(ch.data) == word) ||
 		    nft_word_pool(nft_get_word(ch.key)) != nft_word_pool(word))
 			continue;
-		pool = pool_added(ops, n, ch.fam, nft_word_pool(word));
+		if (pool == NULL || pool->fam != ch.fam || pool->id != nft_word_pool(word))
+			pool = pool_added(ops, n, ch.fam, nft_word_pool(word));
 		if (pool != NULL && pool->affinity_s != 0 &&
 		    !vec_has(&pool->backends, b, b->aff_id == nft_word_kind(word)))
 			nft_changes_touch(c, ch.fam, NFTSET_AFF_ENDPOINTS, ch.programmed, ch.svc)

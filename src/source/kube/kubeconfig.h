@@ -75,8 +75,8 @@ MUST_USE int kubeconfig_parse(struct kubeconfig **ret, const char *text, size_t 
 
 bool textfile_is_set(const struct textfile *f);
 /*
- * Read the file. 1: content changed; 0: unchanged. On failure, and for an empty file (another
- * program is writing it), the previous content stays.
+ * Read the file. 1: content changed; 0: unchanged. On failure, for an empty file (another program
+ * is writing it) and for one with a NUL byte, the previous content stays.
  */
 MUST_USE int textfile_check(struct textfile *f, size_t max, struct err *err);
 void textfile_fini(struct textfile *f);
