@@ -149,8 +149,8 @@ static bool is_proxied(const struct service *s)
 /* Mark every service that `does_depend` names, in order of name. Returns whether there is one. */
 static int mark_if(struct model *m,
 		   bool (*does_depend)(const struct model *m, const struct svc *svc,
-				       unsigned int what),
-		   unsigned int what, uint64_t at_ns)
+				       const void *what),
+		   const void *what, uint64_t at_ns)
 {
 	AUTO(vec_fini) VEC(struct svc *) found = { 0 };
 	int n;
@@ -400,9 +400,10 @@ static bool has_node_ports(const struct service *s)
 	return vec_has(&s->ports, p, p->node_port != 0);
 }
 
-/* `changes`: enum env_change. The node's IP matters to source ranges (SVC-25), LIFE-16. */
-static bool does_depend_on_env(const struct model *m, const struct svc *svc, unsigned int changes)
+/* `what`: bits of enum env_change. The node's IP matters to source ranges (SVC-25), LIFE-16. */
+static bool does_depend_on_env(const struct model *m, const struct svc *svc, const void *what)
 {
+	unsigned int changes = *(const unsigned int *)what;
 	const struct service *s = svc->service;
 
 	if (!is_proxied(s))
@@ -428,7 +429,7 @@ static int env_update(struct model *m, uint64_t at_ns)
 	m->env = env;
 	m->env_generation++;
 	if ((changes & ~(unsigned int)ENV_CHANGE_PLANE) != 0)
-		(void)mark_if(m, does_depend_on_env, changes, at_ns);
+		(void)mark_if(m, does_depend_on_env, &changes, at_ns);
 	return 1;
 }
 
@@ -556,27 +557,47 @@ void model_client_port_put(struct model *m, uint16_t port, bool is_client)
 		bit_clear(m->client_ports, port);
 }
 
+struct addrs {
+	VEC(struct ip_addr) list; /* sorted */
+};
+
 /* Rows of a service depend on whether its cluster IP is an address of this host. */
-static bool has_host_cluster_ip(const struct model *m, const struct svc *svc, unsigned int what)
+static bool has_moved_cluster_ip(const struct model *m, const struct svc *svc, const void *moved)
 {
-	(void)what;
-	return svc->service != NULL && model_host_cluster_ip(m, svc->service) != NULL;
+	const struct addrs *a = moved;
+	const struct service *s = svc->service;
+
+	for (int fam = 0; s != NULL && fam < IPFAM_N; fam++)
+		if (service_has_family(s, fam) &&
+		    vec_search(&a->list, &s->cluster_ip[fam], ip_addr_cmp) != NULL)
+			return true;
+	return false;
 }
 
 static int host_addrs_put(struct model *m, const struct ip_addr *addrs, size_t n, size_t n_service,
 			  uint64_t at_ns)
 {
-	int r = mark_if(m, has_host_cluster_ip, 0,
-			at_ns); /* before the update, and below after it */
+	struct addrs was = { 0 };
+	struct addrs moved = { 0 }; /* in one of the two lists */
+	int r;
 
+	vec_move(&was.list, &m->host_sorted);
 	vec_clear(&m->host_addrs);
-	vec_clear(&m->host_sorted);
 	for (size_t i = 0; i < n; i++)
 		*vec_push(&m->host_sorted) = addrs[i];
 	for (size_t i = 0; i < n - n_service; i++)
 		*vec_push(&m->host_addrs) = addrs[i];
 	vec_sort(&m->host_sorted, ip_addr_cmp);
-	r |= mark_if(m, has_host_cluster_ip, 0, at_ns);
+	vec_for_each (a, &was.list)
+		if (!model_is_host_addr(m, a))
+			*vec_push(&moved.list) = *a;
+	vec_for_each (a, &m->host_sorted)
+		if (vec_search(&was.list, a, ip_addr_cmp) == NULL)
+			*vec_push(&moved.list) = *a;
+	vec_sort(&moved.list, ip_addr_cmp);
+	r = moved.list.n > 0 ? mark_if(m, has_moved_cluster_ip, &moved, at_ns) : 0;
+	vec_fini(&was.list);
+	vec_fini(&moved.list);
 	return env_update(m, at_ns) | r;
 }
 

@@ -499,10 +499,11 @@ static void test_rows_make_a_change_matter(void **state)
 	model_fini(&m);
 }
 
-/* Services whose cluster IP becomes an address of this host are marked in order of name. */
+/* Services whose cluster IP becomes an address of this host, or ceases to be one, are marked in
+ * order of name. */
 static void test_host_cluster_ips(void **state)
 {
-	struct ip_addr addrs[8];
+	struct ip_addr addrs[9];
 	struct model m;
 
 	(void)state;
@@ -517,8 +518,21 @@ static void test_host_cluster_ips(void **state)
 		addrs[i] = test_addr(text);
 		model_clean(&m, find(&m, name));
 	}
-	assert_int_equal(model_put_host_addrs(&m, addrs, ARRAY_SIZE(addrs), 0, 2), 1);
+	assert_int_equal(model_put_host_addrs(&m, addrs, 8, 8, 2), 1);
 	check_dirty(&m, "a b c d e f g h");
+	while (!list_is_empty(&m.dirty))
+		model_clean(&m, list_entry(m.dirty.next, struct svc, dirty));
+	/* The same addresses in another order, and one that is no cluster IP */
+	addrs[8] = addrs[0];
+	addrs[0] = addrs[1];
+	addrs[1] = addrs[8];
+	assert_int_equal(model_put_host_addrs(&m, addrs, 8, 8, 3), 0);
+	addrs[8] = test_addr("10.96.1.9");
+	assert_int_equal(model_put_host_addrs(&m, addrs, 9, 9, 4), 0);
+	check_dirty(&m, "");
+	/* 10.96.1.8 and 10.96.1.9 are gone: the first one is of service d. */
+	assert_int_equal(model_put_host_addrs(&m, addrs, 7, 7, 5), 1);
+	check_dirty(&m, "d");
 	model_fini(&m);
 }
 
