@@ -8,12 +8,15 @@
 struct collection {
 	const struct serve_context *ctx;
 	struct events *events;
-	bool is_full;
+	struct problems *next;
+	uint64_t refused_at; /* position of the walk */
+	bool is_full;        /* a problem was refused */
 };
 
 static void add(struct collection *c, const struct name *ns, const struct name *name,
 		const char *reason, const struct str *text)
 {
+	c->refused_at = c->next->walk.at;
 	c->is_full =
 		!kube_problem_add(c->events, &(struct kube_problem){ .kind = OBJECT_KIND_SERVICE,
 								     .ns = ns->text,
@@ -70,32 +73,53 @@ static void visit(void *arg, struct svc *svc)
 	}
 }
 
-/* Without counts and times: one Event while the endpoint is ejected again and again. */
-static void ejections_add(struct collection *c)
+static void services_add(struct collection *c)
 {
+	struct walk *at = &c->next->walk;
+
+	if (c->is_full || (c->ctx->plan->n_conflicts == 0 && sync_failure_count(c->ctx->sync) == 0))
+		return;
+	if (walk_services(at, c->ctx->model, visit, c, now_ns() + STEP_NS) == 0)
+		*at = (struct walk){ 0 };
+	if (c->is_full)
+		at->at = c->refused_at;
+}
+
+/* Without counts and times: one Event while the endpoint is ejected again and again. */
+static void ejection_add(struct collection *c, const struct model_ejection *j)
+{
+	FINI(str_fini) struct str text = { 0 };
 	char addr[IP_TEXT_MAX];
 
-	vec_for_each (j, &c->ctx->model->ejections) {
-		FINI(str_fini) struct str text = { 0 };
+	if (j->is_manual)
+		return;
+	str_printf(&text,
+		   "node %s: endpoint %s port %u is ejected: TCP handshakes %s; it gets no "
+		   "new connections from this node for a time",
+		   name_text(c->ctx->model->config.node_name), ip_addr_text(&j->addr, addr),
+		   j->port, model_ejection_failure(j));
+	add(c, j->ns, j->name, "EndpointEjected", &text);
+}
 
-		if (c->is_full || j->is_manual)
-			continue;
-		str_printf(&text,
-			   "node %s: endpoint %s port %u is ejected: TCP handshakes %s; it gets no "
-			   "new connections from this node for a time",
-			   name_text(c->ctx->model->config.node_name), ip_addr_text(&j->addr, addr),
-			   j->port, model_ejection_failure(j));
-		add(c, j->ns, j->name, "EndpointEjected", &text);
+static void ejections_add(struct collection *c)
+{
+	size_t n = c->ctx->model->ejections.n;
+	size_t first = c->next->ejection;
+
+	for (size_t i = 0; i < n && !c->is_full; i++) {
+		c->next->ejection = (first + i) % n;
+		ejection_add(c, &c->ctx->model->ejections.v[c->next->ejection]);
 	}
 }
 
-void problems_collect(struct walk *at, const struct serve_context *ctx, struct events *e)
+void problems_collect(struct problems *p, const struct serve_context *ctx, struct events *e)
 {
-	struct collection c = { ctx, e, false };
+	struct collection c = { .ctx = ctx, .events = e, .next = p };
 
+	if (p->are_services_first)
+		services_add(&c);
 	ejections_add(&c);
-	if (ctx->plan->n_conflicts == 0 && sync_failure_count(ctx->sync) == 0)
-		return;
-	if (walk_services(at, ctx->model, visit, &c, now_ns() + STEP_NS) == 0)
-		*at = (struct walk){ 0 };
+	if (!p->are_services_first)
+		services_add(&c);
+	p->are_services_first = !p->are_services_first;
 }

@@ -57,7 +57,7 @@ struct vipd {
 	uint64_t repairs; /* of the sync, already passed to conntrack */
 	struct host *host;
 	struct source *source;
-	struct walk problems; /* of problems_collect() */
+	struct problems problems;
 	struct serve_context context;
 	struct serve_control *control;
 	struct servers *servers;

@@ -22,10 +22,11 @@ struct events {
 bool kube_problem_add(struct events *e, const struct kube_problem *p)
 {
 	assert_int_equal(p->kind, OBJECT_KIND_SERVICE);
-	assert_true(e->n < e->max);
+	if (e->n == e->max)
+		return false;
 	(void)snprintf(e->text[e->n++], sizeof(e->text[0]), "%s %s/%s: %s", p->reason, p->ns,
 		       p->name, p->text);
-	return e->n < e->max;
+	return true;
 }
 
 static int cmp(const void *a, const void *b)
@@ -35,12 +36,12 @@ static int cmp(const void *a, const void *b)
 
 static void collect(struct serve_world *w, struct events *e, size_t max)
 {
-	struct walk at = { 0 };
+	struct problems at = { 0 };
 
 	*e = (struct events){ .max = max };
 	do /* one step, unless the processor is taken away for longer than a step lasts */
 		problems_collect(&at, &w->ctx, e);
-	while (at.at != 0 && e->n < e->max);
+	while (at.walk.at != 0 && e->n < e->max);
 	qsort(e->text, e->n, sizeof(e->text[0]), cmp);
 }
 
@@ -117,11 +118,64 @@ static void test_ejections(void **state)
 	serve_world_fini(&w);
 }
 
+/* Each problem gets its turn, also if there are always more than can be reported. */
+static void test_turns(void **state)
+{
+	struct model_ejection j = { .addr = test_addr("10.0.1.1"), .port = 8080, .failed = 5 };
+	struct problems at = { 0 };
+	struct serve_world w;
+	bool was_added[25] = { false };
+
+	(void)state;
+	serve_world_init(&w);
+	put_service(&w, "a/web", "ip=10.96.0.1 port=http:80 ext=198.51.100.1 created=1");
+	put_slice(
+		&w, "a/web-1", "web",
+		"|http:8080|1 rs;2 rs;3 rs;4 rs;5 rs;6 rs;7 rs;8 rs;9 rs;10 rs;11 rs;12 rs;13 rs;14 rs;15 rs");
+	for (int i = 10; i < 25; i++) {
+		char name[8];
+		char text[80];
+
+		(void)snprintf(name, sizeof(name), "a/%d", i);
+		(void)snprintf(text, sizeof(text), "ip=10.96.0.%d port=http:80 ext=198.51.100.1",
+			       i);
+		put_service(&w, name, text);
+	}
+	sync_all(&w);
+	j.ns = name_get_str("a");
+	j.name = name_get_str("web");
+	for (int i = 1; i < 8; i++) {
+		j.addr.bytes[3] = (uint8_t)i;
+		assert_int_equal(model_eject(&w.m, &j, T0), 0);
+	}
+	for (int k = 0; k < 24; k++) {
+		struct events e = { .max = 3 };
+
+		problems_collect(&at, &w.ctx, &e);
+		assert_int_equal(e.n, 3);
+		for (size_t i = 0; i < e.n; i++) {
+			int number = 0;
+
+			if (sscanf(e.text[i], "AddressConflict a/%d:", &number) != 1)
+				assert_int_equal(
+					sscanf(strstr(e.text[i], "10.0.1."), "10.0.1.%d", &number),
+					1);
+			was_added[number] = true;
+		}
+	}
+	for (int i = 1; i < 25; i++)
+		assert_int_equal(was_added[i], i < 8 || i >= 10);
+	name_unref(j.ns);
+	name_unref(j.name);
+	serve_world_fini(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_problems),
 		cmocka_unit_test(test_ejections),
+		cmocka_unit_test(test_turns),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -42,7 +42,9 @@ struct kube {
 	struct reflector *reflectors[WHICH_N];
 	size_t n;
 	struct events *events; /* NULL: off */
-	struct event *gate;    /* time limit for Node and ServiceCIDRs */
+	size_t first_remark;   /* the first one to add, in the order of the ledgers */
+	bool are_remarks_first;
+	struct event *gate; /* time limit for Node and ServiceCIDRs */
 	bool is_synced;
 };
 
@@ -171,25 +173,52 @@ static void on_changed(void *arg)
 
 /* --- Events --------------------------------------------------------------- */
 
+/* False: refused. */
+static bool remark_add(struct events *e, enum object_kind kind, const struct ledger_key *rm)
+{
+	return !rm->is_rejected ||
+	       kube_problem_add(e, &(struct kube_problem){ .kind = kind,
+							   .ns = name_text(rm->ns),
+							   .name = name_text(rm->name),
+							   .reason = "InvalidObject",
+							   .text = rm->text });
+}
+
+/* All, beginning with the one that was refused last time. */
+static void remarks_add(struct kube *k, struct events *e)
+{
+	size_t n = 0;
+	size_t at = 0;
+
+	for (size_t i = 0; i < k->n; i++)
+		n += reflector_ledger(k->reflectors[i])->remarks.n;
+	for (size_t i = 0; i < 2 * k->n; i++) {
+		const struct ledger *l = reflector_ledger(k->reflectors[i % k->n]);
+
+		for (size_t j = 0; j < l->remarks.n; j++, at++) {
+			if (at < k->first_remark || at >= k->first_remark + n)
+				continue;
+			if (!remark_add(e, l->kind, l->remarks.v[j])) {
+				k->first_remark = at % n;
+				return;
+			}
+		}
+	}
+	k->first_remark = 0;
+}
+
+/* What comes first may use up the rate of Events: in turns. */
 static void on_collect(void *arg, struct events *e)
 {
 	struct kube *k = arg;
-	bool is_open = true;
 
-	for (size_t i = 0; i < k->n; i++) {
-		const struct ledger *l = reflector_ledger(k->reflectors[i]);
-
-		vec_for_each (rm, &l->remarks)
-			if (is_open && (*rm)->is_rejected)
-				is_open = kube_problem_add(
-					e, &(struct kube_problem){ .kind = l->kind,
-								   .ns = name_text((*rm)->ns),
-								   .name = name_text((*rm)->name),
-								   .reason = "InvalidObject",
-								   .text = (*rm)->text });
-	}
-	if (is_open && k->callbacks.problems != NULL)
+	if (k->are_remarks_first)
+		remarks_add(k, e);
+	if (k->callbacks.problems != NULL)
 		k->callbacks.problems(k->callbacks.arg, e);
+	if (!k->are_remarks_first)
+		remarks_add(k, e);
+	k->are_remarks_first = !k->are_remarks_first;
 }
 
 /* --- life ----------------------------------------------------------------- */
