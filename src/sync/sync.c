@@ -509,6 +509,8 @@ static void audit_end(struct sync *s, uint64_t now)
 
 	s->stats.audits++;
 	s->stats.repairs += s->audit.writes;
+	if (!s->audit.is_wanted) /* no piece failed */
+		s->stats.last_success_ns = now_ns();
 	if (s->audit.writes > 0 && s->incident.begin_ns == 0)
 		log_notice(LOG_AREA_SYNC,
 			   "repaired foreign changes: kernel operations %" PRIu64 ", %" PRIu64

@@ -716,6 +716,7 @@ static void test_drift_of_rules(void **state)
 static void test_audit(void **state)
 {
 	struct world w;
+	uint64_t success;
 	size_t writes;
 
 	world_init(&w);
@@ -724,6 +725,7 @@ static void test_audit(void **state)
 	sync_sources_ready(w.s);
 	sync_settle(w.s, T0);
 	writes = w.k.n_writes;
+	success = sync_stats_get(w.s)->last_success_ns;
 	mock_remove(&w.k.frontends, &w.k.frontends.v[7]);
 	sync_audit(w.s);
 	for (int k = 0; k < 4; k++)
@@ -731,6 +733,7 @@ static void test_audit(void **state)
 	assert_int_equal(w.k.n_writes, writes + 1);
 	assert_int_equal(w.k.frontends.n, 40);
 	assert_int_equal(sync_stats_get(w.s)->audits, 1);
+	assert_true(sync_stats_get(w.s)->last_success_ns > success); /* MET-04 */
 	log_level_set_all(LOG_LEVEL_NOTICE);
 	world_fini(&w);
 }
