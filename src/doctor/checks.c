@@ -535,9 +535,9 @@ static void check_ipvs_sysctls(json_t *r, const struct facts *f)
 			  list.len > 0 ? "vipd sets them at its start" : "correct");
 }
 
-/* --- the ipvs plane: INPUT --- */
+/* --- INPUT: captured packets of the ipvs plane; probes of health check node ports --- */
 
-static void check_ipvs_input(json_t *r, const struct facts *f)
+static void check_input(json_t *r, const struct facts *f)
 {
 	size_t before = json_array_size(r);
 
@@ -545,8 +545,16 @@ static void check_ipvs_input(json_t *r, const struct facts *f)
 		vec_for_each (input, &t->inputs) {
 			char advice[192];
 
-			if (!input->is_closed || t->accepts_mark)
+			if (!input->is_closed)
 				continue;
+			if (!f->ipvs_plane.is_selected || t->accepts_mark) {
+				check_add(
+					r, "input-policy", CHECK_NOTE,
+					"accept TCP to the healthCheckNodePort of Services, or to 30000-32767",
+					"chain %s of table %s drops or rejects what no rule accepts: probes of health check node ports need a rule",
+					input->chain, t->name);
+				continue;
+			}
 			(void)snprintf(
 				advice, sizeof(advice),
 				"accept vipd's mark in that chain: iptables -I INPUT -m mark "
@@ -563,7 +571,7 @@ static void check_ipvs_input(json_t *r, const struct facts *f)
 			  "tables of nf_tables cannot be read");
 	else if (json_array_size(r) == before)
 		check_add(r, "input-policy", CHECK_OK, NULL,
-			  "no nf_tables chain drops packets to services");
+			  "no nf_tables chain drops packets to this host");
 }
 
 /* --- the ipvs plane: connections --- */
@@ -596,11 +604,11 @@ void check_all(json_t *r, const struct facts *f)
 		check_ipvs_kernel(r, f);
 		check_ipvs_routing(r, f);
 		check_ipvs_sysctls(r, f);
-		check_ipvs_input(r, f);
 		check_ipvs_conns(r, f);
 	}
 	check_capabilities(r, f);
 	check_forwarding(r, f);
+	check_input(r, f);
 	check_rp_filter(r, f);
 	check_localnet(r, f);
 	check_bridge(r, f);

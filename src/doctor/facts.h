@@ -56,8 +56,8 @@ struct fact_table {
 	size_t n_mentions;        /* rules that compare with a service address */
 	struct ip_addr mention;   /* one of them */
 	char *mention_chain;
-	struct fact_hook hook;         /* the first one by priority; chain NULL: none */
-	VEC(struct fact_input) inputs; /* read for the ipvs plane only */
+	struct fact_hook hook; /* the first one by priority; chain NULL: none */
+	VEC(struct fact_input) inputs;
 };
 
 /* vipd's kernel state; sorted. */

@@ -142,12 +142,6 @@ static bool is_of_ip(uint8_t family)
 	return family == NFPROTO_IPV4 || family == NFPROTO_IPV6 || family == NFPROTO_INET;
 }
 
-/* Input chains of host firewalls matter to the ipvs plane only; they have many rules. */
-static bool is_for_ipvs(const struct facts *f)
-{
-	return f->ipvs_plane.is_selected || f->ipvs_plane.is_in_force;
-}
-
 static void hook_take(struct fact_table *table, const char *chain, bool is_output, int32_t priority)
 {
 	if (table->hook.chain != NULL && table->hook.priority <= priority)
@@ -177,7 +171,7 @@ static int chain_message(void *arg, const struct nlmsghdr *h, struct err *err)
 		return 0;
 	nl_attr_nest(hook, NFTA_HOOK_MAX, tb[NFTA_CHAIN_HOOK]);
 	num = nl_attr_be32(hook[NFTA_HOOK_HOOKNUM], UINT32_MAX);
-	if (num == NF_INET_LOCAL_IN && is_for_ipvs(t->f) && is_of_ip(table->family))
+	if (num == NF_INET_LOCAL_IN && is_of_ip(table->family))
 		*vec_push(&table->inputs) = (struct fact_input){
 			.chain = xstrdup(nl_attr_str(tb[NFTA_CHAIN_NAME])),
 			.is_closed = nl_attr_be32(tb[NFTA_CHAIN_POLICY], NF_ACCEPT) == NF_DROP,

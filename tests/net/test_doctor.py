@@ -18,7 +18,7 @@ import planes
 
 # test_ipvs_view.py makes them fail.
 OF_THE_PLANE = {"nft": set(), "ipvs": {"ipvs-kernel", "policy-routing", "ipvs-sysctls",
-                                       "input-policy", "ipvs-connections"}}
+                                       "ipvs-connections"}}
 LEVELS = ["ok", "note", "warning", "error"]
 VIP = L.cluster_ip(60, 4)
 NODE_PORT = 30960
