@@ -2,9 +2,9 @@
 /*
  * base/ip - addresses, prefixes and ports as values that cannot be wrong.
  *
- * All values are in network byte order, as in netlink; only parsing
- * and printing convert. Unused bytes are zero, so memcmp() is equality. IPv4 is
- * not kept as ::ffff:a.b.c.d: a user may write that, and it must not collide.
+ * Addresses are in network byte order, as in netlink; only parsing and printing convert.
+ * Ports are in host order. Unused bytes are zero, so memcmp() is equality. IPv4 is not kept as
+ * ::ffff:a.b.c.d: a user may write that, and it must not collide.
  */
 #pragma once
 
