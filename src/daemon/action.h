@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * daemon/action - what vipd does instead of running: --help, --version, --cleanup, --init-only,
- * --write-config-to.
+ * --write-config-to, --completion.
  */
 #pragma once
 

@@ -12,8 +12,8 @@
  * families: metrics with the label ip_family have equal values for both, except those
  * counted by frontend.
  *
- * Sums are updated with each change, without walks over the services. The number of
- * series does not depend on the objects in the cluster.
+ * Sums are updated with each change, without walks over all services. The number of
+ * series depends on the objects in the cluster with --metrics-per-service only (counts.h).
  */
 #pragma once
 

@@ -10,7 +10,7 @@
  * service label changes leaves the old service and enters the new one (IN-36).
  * Entries vanish with their last object (IN-37).
  *
- * Pure: no I/O, no clock, no kernel. The caller passes the time where needed.
+ * Pure: no I/O, no kernel, and no clock except in walk.c. The caller passes the time where needed.
  * Ownership: the model has references to the objects put in. svc pointers are borrowed and
  * stay valid while the entry exists; entries are only freed in model_reap().
  */

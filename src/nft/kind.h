@@ -15,9 +15,10 @@
  *   0xffb..     fw, xl, drop_conn, reject_conn
  *
  * Affinity numbers are allocated as needed: (size, seconds) does not fit twelve
- * bits. This registry is the only process-wide state of the plane. Adoption enters
- * the numbers of an earlier process, from the kernel's maps, before the first
- * pool_class(). A number that no pool uses is released.
+ * bits. This registry and is_jhash_lacking (plane/nft/tuning.c) are the only
+ * process-wide state of the plane. Adoption enters the numbers of an earlier
+ * process, from the kernel's maps, before the first pool_class(). A number that
+ * no pool uses is released.
  *
  * Of the 2,043 numbers 1,515 are for exact combinations. When these are used up, size
  * and timeout are rounded up to one of 24 sizes and one of 22 timeouts. The other

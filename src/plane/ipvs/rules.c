@@ -315,8 +315,8 @@ static void assign_jumps(struct nft_rules *rs, uint32_t tag)
 }
 
 /*
- * An unknown port of a cluster IP (REJ-05), and an unassigned address (REJ-06). A cluster IP that
- * is also an address of this node is exempt: other ports are the node's.
+ * An unknown port of a cluster IP (REJ-05). A cluster IP that is also an address of this node is
+ * exempt: other ports are the node's.
  */
 static void unknown(struct nft_rules *rs, enum ipfam fam, uint32_t tag)
 {
@@ -329,6 +329,7 @@ static void unknown(struct nft_rules *rs, enum ipfam fam, uint32_t tag)
 	nft_expr_verdict(rs, NFT_GOTO, "unknown_port");
 }
 
+/* An unallocated cluster IP (REJ-06). */
 static void unknown_addresses(struct nft_rules *rs, enum ipfam fam)
 {
 	nft_rule_begin(rs);
