@@ -1823,7 +1823,7 @@ static void test_handshakes_unreadable(void **state)
 	world_close(&w);
 }
 
-/* LIFE-27: while the sweep is pending, the guard and the tables for failover are in order. */
+/* IN-19: while the sweep is pending, the guard and the tables for failover are in order. */
 static void test_pending_sweep(void **state)
 {
 	const struct plane_failover_config config = { .table = NFT_FAILOVER_TABLE,

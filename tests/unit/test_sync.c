@@ -236,7 +236,7 @@ static void test_sweep_released_in_adoption(void **state)
 	world_fini(&w);
 }
 
-/* LIFE-27: kernel state without an object stays while objects are unknown, and is removed later. */
+/* IN-19: kernel state without an object stays while objects are unknown, and is removed later. */
 static void test_sweep_held(void **state)
 {
 	struct world w;
