@@ -96,7 +96,7 @@ static inline bool ip_is_set(const struct ip_addr *a)
 
 /*
  * Parse an address. Tolerant as Kubernetes' readers are (behaviour SVC-02):
- * leading zeros of IPv4 octets are decimal padding; IPv6 zones are refused.
+ * leading zeros of IPv4 octets are decimal padding; IPv6 zones are rejected.
  * -EINVAL with `ret` untouched.
  */
 MUST_USE int ip_addr_parse(struct ip_addr *ret, const char *text, struct err *err);
