@@ -2,7 +2,7 @@
 /*
  * kube/events - problems of objects as Kubernetes Events (events.k8s.io/v1).
  *
- *     timer -> collect -> events_add, ... -> for each: look up the uid, POST
+ *     timer -> collect -> kube_problem_add, ... -> for each: look up the uid, POST
  *
  * Level-triggered: a problem that is there at the end of a period is reported, and again when the
  * server has deleted the Event. The name of an Event is made of the object and the text, so all
