@@ -61,7 +61,7 @@ struct sync_stats {
 	uint64_t sweep_failures;    /* failures that were sweeps of undesired objects */
 	uint64_t last_load_took_ns; /* duration of the last load, to the end of its sweep */
 	uint64_t last_ok_ns;        /* now_ns() of the last step that left nothing pending */
-	uint64_t last_success_ns;   /* now_ns() of the last successful commit, env(), sweep, audit */
+	uint64_t last_success_ns; /* now_ns() of the last successful commit, env(), sweep, audit */
 	struct hist event_to_ack; /* arrival of the oldest event of a service to the kernel's ack */
 	struct hist step_time;
 	/* The last step that had services to program, for display. */
