@@ -146,6 +146,28 @@ def test_foreign_route(fam):
             vipd.close()
 
 
+def test_node_without_ipv6():
+    """LIFE-17: a node on which IPv6 is switched off is ready; it gets IPv6 when it is switched on."""
+    with L.Lab() as lab:
+        vipd = daemon.Vipd(lab)
+
+        def switch(off):
+            lab.node.run("sysctl", "-qw", *("net.ipv6.conf.%s.disable_ipv6=%d" % (name, off)
+                                            for name in ("all", "default", "lo")))
+        try:
+            switch(1)
+            vipd.write([service("s", [L.cluster_ip(1, 4)], 80), slice_("s", [L.remote(1, 4)], 8080)])
+            vipd.start()
+            assert backends(lab, 4) == {L.remote(1, 4)}
+            assert problems(vipd) == []
+            assert up(lab) == (1, 1)
+            assert get(lab, ":10256/healthz")[0] == 200
+            switch(0)
+            vipd.check_tables(11)  # the ipvs plane looks for its routes every 10 s
+        finally:
+            vipd.close()
+
+
 def test_deleted_again_and_again():
     """The table of the other family is never replaced."""
     with L.Lab() as lab:
