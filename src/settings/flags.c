@@ -372,7 +372,7 @@ static const struct cli_option flags[] = {
 
 	{ "conntrack-max-per-core", "N", INT(conntrack.sysctls.max_per_core, 0, INT32_MAX),
 	  "entry limit per CPU core (0: unchanged)", "32768", "conntrack.maxPerCore",
-	  .group = "Connection tracking" },
+	  .group = "Connection tracking", .differs = "at most 1048576 in all, as from 1.36" },
 	{ "conntrack-min", "N", INT(conntrack.sysctls.max_min, 0, INT32_MAX),
 	  "minimum number of conntrack entries", "131072", "conntrack.min" },
 	{ "conntrack-tcp-timeout-established", "TIME",

@@ -26,7 +26,7 @@ FIELDS = {
     "clientConnection.qps": (SAME, 10),
     "clusterCIDR": (SAME, "10.244.0.0/16"),
     "configSyncPeriod": (UNUSED, "10m0s"),
-    "conntrack.maxPerCore": (SAME, 1000),
+    "conntrack.maxPerCore": (DIFFERS, 1000),
     "conntrack.min": (SAME, 1000),
     "conntrack.tcpBeLiberal": (SAME, True),
     "conntrack.tcpCloseWaitTimeout": (SAME, "2h"),
