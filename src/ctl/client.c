@@ -102,12 +102,12 @@ static int head_read(struct answer *a, FILE *in, uint64_t *left, bool *is_chunke
 	return malformed(err);
 }
 
-static int body_take(struct answer *a, const char *data, size_t len)
+static int body_take(struct answer *a, const char *data, size_t len, struct err *err)
 {
 	if (a->status == 200 || a->error == NULL)
 		return a->sink(a->arg, data, len);
 	if (a->error->len + len > ERROR_MAX)
-		return -EPROTO;
+		return malformed(err);
 	str_add(a->error, data, len);
 	return 0;
 }
@@ -121,7 +121,7 @@ static int body_read(struct answer *a, FILE *in, uint64_t left, struct err *err)
 		size_t chunk = (size_t)MIN(left, (uint64_t)sizeof(buf));
 		size_t n = fread(buf, 1, chunk, in);
 		int code = errno;
-		int r = n > 0 ? body_take(a, buf, n) : 0;
+		int r = n > 0 ? body_take(a, buf, n, err) : 0;
 
 		errno = code;
 		if (r < 0)

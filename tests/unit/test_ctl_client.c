@@ -239,6 +239,17 @@ static void test_exchanges(void **state)
 	}
 }
 
+static void test_long_error(void **state)
+{
+	static char answer[70000] = "HTTP/1.1 500 Oh\r\n\r\n";
+	struct err err = { 0 };
+
+	(void)state;
+	memset(answer + strlen(answer), 'x', sizeof(answer) - strlen(answer) - 1);
+	assert_int_equal(ask(answer, 5000, &err), -EPROTO);
+	assert_non_null(strstr(err.text, "invalid answer"));
+}
+
 static void test_silence(void **state)
 {
 	struct err err;
@@ -310,10 +321,10 @@ static int end(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_answers),     cmocka_unit_test(test_endless),
-		cmocka_unit_test(test_sink_fails),  cmocka_unit_test(test_exchanges),
-		cmocka_unit_test(test_silence),     cmocka_unit_test(test_no_subscriber),
-		cmocka_unit_test(test_interrupted),
+		cmocka_unit_test(test_answers),       cmocka_unit_test(test_endless),
+		cmocka_unit_test(test_sink_fails),    cmocka_unit_test(test_exchanges),
+		cmocka_unit_test(test_long_error),    cmocka_unit_test(test_silence),
+		cmocka_unit_test(test_no_subscriber), cmocka_unit_test(test_interrupted),
 	};
 
 	return cmocka_run_group_tests(tests, begin, end);
