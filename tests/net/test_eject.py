@@ -2,7 +2,6 @@
 """--failover=eject: an endpoint that leaves handshakes unanswered, or refuses them, while others
 answer gets no new connections from this node for a time (CT-26 to CT-31)."""
 import contextlib
-import json
 import re
 import time
 
@@ -25,7 +24,7 @@ def count(lab):
 
 
 def page(vipd):
-    return json.loads(vipd.ctl("svc", "default/s", "-o", "json"))
+    return vipd.get("/v1/services/default/s")
 
 
 def ejected(vipd):

@@ -226,6 +226,16 @@ def build_into(tree, build):
             shutil.copy2(os.path.realpath(lib), dst)
 
 
+def caches_into(tree, build):
+    """Copy the bytecode of the tests that tools/run-tests has put into a build folder."""
+    prefix = os.path.join(build, "pycache")
+    for folder, _, files in os.walk(prefix + ROOT):
+        dst = tree + folder[len(prefix):] + "/__pycache__"
+        os.makedirs(dst, exist_ok=True)
+        for name in files:
+            shutil.copy2(os.path.join(folder, name), dst)
+
+
 def install_into(tree, build):
     """Run `make install`."""
     kernels.run(["meson", "install", "-C", build, "--no-rebuild", "--quiet", "--destdir", tree])

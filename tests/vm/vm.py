@@ -139,6 +139,7 @@ def image(folder, base, build, files, script, is_shell, is_systemd):
     tree.sources_into(root)
     if build:
         tree.build_into(root, build)
+        tree.caches_into(root, build)
     if build and is_systemd:
         tree.install_into(root, build)
     for path in files:
