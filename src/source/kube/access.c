@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/process.h"
 #include "source/decode/decode.h"
 #include "source/kube/kube.h"
-#include "source/kube/process.h"
 
 #define TOKEN_MAX (256U << 10)
 #define PEM_MAX (1U << 20)

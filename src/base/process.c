@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "source/kube/process.h"
+#include "base/process.h"
 
 #include <fcntl.h>
 #include <glob.h>

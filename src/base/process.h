@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * kube/process - run a program and collect its output on the event loop.
+ * base/process - run a program and collect its output on the event loop.
  *
  * The program gets /dev/null as standard input, our standard error, its own process group and no
  * other descriptors. A pidfd reports its end, without a handler of SIGCHLD. At the timeout the
