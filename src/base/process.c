@@ -178,6 +178,7 @@ static int spawn(struct process *p, int out, struct err *err)
 	r = posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
 	if (r == 0)
 		r = posix_spawn_file_actions_adddup2(&files, out, 1);
+	(void)signal(SIGCHLD, SIG_DFL); /* while it is ignored, programs leave no exit status */
 	if (r == 0 && cloexec_from(3) == -1) /* descriptors that vipd inherited */
 		r = errno;
 	if (r == 0)
