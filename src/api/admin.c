@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "doctor/helper.h"
+#include "doctor/check.h"
 #include "health/health.h"
 
 #define AREA_ALL "all"
@@ -82,7 +82,7 @@ static void results_print(struct jsonw *w, const json_t *report)
 	}
 }
 
-/* Not of the helper: the plane of this process reports them. */
+/* Not of a run: the plane of this process reports them. */
 static void failover_results(json_t *own, const struct plane *p)
 {
 	static const enum plane_fault_kind kinds[] = { PLANE_FAULT_FAILOVER, PLANE_FAULT_MOVES };
@@ -94,7 +94,7 @@ static void failover_results(json_t *own, const struct plane *p)
 				  p->faults[kinds[i]].text);
 }
 
-/* Results of the helper, and of the Node object, which only this process has. */
+/* Results of the last run, and of the Node object, which only this process has. */
 static void doctor_results(struct jsonw *w, const json_t *report, const struct serve_context *ctx)
 {
 	json_auto_t *own = json_array();
@@ -127,28 +127,25 @@ static void doctor_results(struct jsonw *w, const json_t *report, const struct s
 void admin_doctor(struct http_reply *reply, const struct serve_context *ctx,
 		  const struct http_request *q)
 {
-	struct check_helper_state state;
+	struct check_runs *c = ctx->checks;
 	uint64_t runs;
 	struct jsonw w;
 
-	if (ctx->checks == NULL) {
+	if (c == NULL) {
 		http_reply_error(reply, 404, "node checks are not available");
 		return;
 	}
-	state = check_helper_state(ctx->checks);
-	runs = state.runs + (q->is_write && state.is_running);
+	runs = c->n + (q->is_write && c->process != NULL);
 	if (q->is_write)
-		check_helper_run(ctx->checks);
-	state = check_helper_state(ctx->checks);
+		check_start(c);
 	body_begin(reply, &w);
 	jsonw_text(&w, "by", "vipd");
 	jsonw_int(&w, "pid", getpid());
 	/* The run started by a PUT has ended when `runs` exceeds this value. */
 	jsonw_uint(&w, "runs", runs);
-	jsonw_bool(&w, "running", state.is_running || q->is_write);
-	jsonw_uint_if(&w, "age_ms", state.ended_ns != 0,
-		      (now_ns() - state.ended_ns) / NSEC_PER_MSEC);
-	jsonw_uint(&w, "took_us", state.took_ns / NSEC_PER_USEC);
-	doctor_results(&w, state.report, ctx);
+	jsonw_bool(&w, "running", c->process != NULL || q->is_write);
+	jsonw_uint_if(&w, "age_ms", c->ended_ns != 0, (now_ns() - c->ended_ns) / NSEC_PER_MSEC);
+	jsonw_uint(&w, "took_us", c->took_ns / NSEC_PER_USEC);
+	doctor_results(&w, c->report, ctx);
 	body_end(reply, &w);
 }

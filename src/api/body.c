@@ -11,7 +11,7 @@
 #include "api/view.h"
 #include "base/control.h"
 #include "base/hash.h"
-#include "doctor/helper.h"
+#include "doctor/check.h"
 #include "state/state.h"
 
 #define TYPE_JSON "application/json"
@@ -98,7 +98,7 @@ static uint64_t state_hash(const struct serve_context *ctx)
 	const struct view_totals unknown = { .is_unknown = true };
 	FINI(str_fini) struct str status = { 0 };
 	struct jsonw w = { .out = &status };
-	uint64_t h = ctx->checks != NULL ? check_helper_state(ctx->checks).runs : 0;
+	uint64_t h = ctx->checks != NULL ? ctx->checks->n : 0;
 
 	view_status(&w, ctx, &unknown, UINT64_MAX);
 	h = hash_bytes_fixed(st, sizeof(*st), h, ctx->model->env_generation);

@@ -49,6 +49,15 @@ bool child_write(int fd, const void *data, size_t len)
 	return true;
 }
 
+void child_become(const char *name)
+{
+	(void)prctl(PR_SET_NAME, name);
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	(void)signal(SIGTERM, SIG_IGN);
+	(void)signal(SIGINT, SIG_IGN);
+	(void)signal(SIGHUP, SIG_IGN);
+}
+
 static _Noreturn void child_main(const char *name, void (*run)(void *arg, int fd), void *arg,
 				 int fd, pid_t parent)
 {
@@ -57,13 +66,9 @@ static _Noreturn void child_main(const char *name, void (*run)(void *arg, int fd
 		_exit(1);
 	if (close_from(CHILD_FD + 1) == -1)
 		_exit(1);
-	(void)prctl(PR_SET_NAME, name);
-	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent) /* the parent ended before prctl() */
+	child_become(name);
+	if (getppid() != parent) /* the parent ended before child_become() */
 		_exit(0);
-	(void)signal(SIGTERM, SIG_IGN);
-	(void)signal(SIGINT, SIG_IGN);
-	(void)signal(SIGHUP, SIG_IGN);
 	run(arg, CHILD_FD);
 	_exit(0);
 }

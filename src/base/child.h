@@ -37,6 +37,9 @@ void child_stop(struct child *c);
 /* child_stop(), then wait for the process. */
 void child_reap(struct child *c);
 
+/* In the process: set its name, end with its parent, ignore SIGTERM, SIGINT and SIGHUP. */
+void child_become(const char *name);
+
 /* Transfer `len` bytes on a blocking descriptor; false: end of the stream, or an error. */
 MUST_USE bool child_read(int fd, void *data, size_t len);
 MUST_USE bool child_write(int fd, const void *data, size_t len);

@@ -3,9 +3,12 @@
 #include <signal.h>
 
 #include "ctl/command.h"
+#include "doctor/check.h"
 
 int main(int argc, char **argv)
 {
+	if (check_process(argc, argv))
+		return 0;
 	(void)signal(SIGPIPE, SIG_IGN); /* write() then fails with EPIPE */
 	return command_main(argc, argv);
 }

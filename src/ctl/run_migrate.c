@@ -123,8 +123,7 @@ static void settings_report(json_t *r, const struct options *o)
 /* A kube-proxy that runs, and its kernel state, are what is to be replaced. */
 static void node_report(json_t *r, const struct options *o)
 {
-	const struct check_env env = { .plane = options_plane(o) };
-	json_auto_t *node = check_run(&env);
+	json_auto_t *node = check_run(options_plane(o));
 	json_t *c;
 	size_t i;
 

@@ -7,7 +7,7 @@
 #include "base/loop.h"
 
 struct doctor {
-	struct check_helper *checks;
+	struct check_runs checks;
 	struct event *patience;
 	struct event *log_timer;
 	json_t *logged; /* the last report */
@@ -51,7 +51,7 @@ static void on_patience(evutil_socket_t fd, short what, void *arg)
 {
 	struct doctor *d = arg;
 
-	check_helper_run(d->checks);
+	check_start(&d->checks);
 }
 
 void doctor_settled(struct doctor *d)
@@ -60,12 +60,12 @@ void doctor_settled(struct doctor *d)
 		return;
 	d->is_settled = true;
 	(void)event_del(d->patience);
-	check_helper_run(d->checks);
+	check_start(&d->checks);
 }
 
-struct check_helper *doctor_checks(struct doctor *d)
+struct check_runs *doctor_checks(struct doctor *d)
 {
-	return d->checks;
+	return &d->checks;
 }
 
 /* --- the log --- */
@@ -88,19 +88,20 @@ static void on_log_timer(evutil_socket_t fd, short what, void *arg)
 
 /* --- life --- */
 
-int doctor_open(struct doctor **ret, struct event_base *base, const char *plane, struct err *err)
+void doctor_open(struct doctor **ret, struct event_base *base, const char *plane)
 {
-	AUTO(doctor_close) struct doctor *d = xcalloc(1, sizeof(*d));
-	int r = check_helper_open(&d->checks, base, plane, on_checked, d, err);
+	struct doctor *d = xcalloc(1, sizeof(*d));
 
-	if (r < 0)
-		return r;
+	d->checks = (struct check_runs){ .base = base,
+					 .plane = plane,
+					 .clock_offset_ns = check_clock_offset_ns(),
+					 .done = on_checked,
+					 .arg = d };
 	d->patience = xtimer_new(base, on_patience, d);
 	d->log_timer = xtimer_new(base, on_log_timer, d);
 	event_after(d->patience, DOCTOR_PATIENCE_S * NSEC_PER_SEC);
 	log_on_pending(on_log_pending, d);
-	*ret = TAKE(d);
-	return 0;
+	*ret = d;
 }
 
 void doctor_close(struct doctor *d)
@@ -108,7 +109,7 @@ void doctor_close(struct doctor *d)
 	if (d == NULL)
 		return;
 	log_on_pending(NULL, NULL);
-	check_helper_close(d->checks);
+	check_runs_fini(&d->checks);
 	event_drop(d->patience);
 	event_drop(d->log_timer);
 	json_decref(d->logged);

@@ -8,18 +8,16 @@
  */
 #pragma once
 
-#include "doctor/helper.h"
+#include "doctor/check.h"
 
 struct doctor;
 
 #define DOCTOR_PATIENCE_S 3
 
-/* Forks: call it early, while the process is small. `plane`: "nftables" or "ipvs". */
-MUST_USE int doctor_open(struct doctor **ret, struct event_base *base, const char *plane,
-			 struct err *err);
+/* `plane`: "nftables" or "ipvs". */
+void doctor_open(struct doctor **ret, struct event_base *base, const char *plane);
 void doctor_close(struct doctor *d);
-DEFINE_AUTO(struct doctor *, doctor_close);
 /* The first sync is complete. Only the first call has an effect. */
 void doctor_settled(struct doctor *d);
 /* For the API; borrowed. */
-struct check_helper *doctor_checks(struct doctor *d);
+struct check_runs *doctor_checks(struct doctor *d);

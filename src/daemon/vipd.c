@@ -511,6 +511,7 @@ static int open_serve(struct vipd *v, struct err *err)
 {
 	int r;
 
+	doctor_open(&v->doctor, v->base, options_plane(&v->options));
 	open_drains(v);
 	v->context = (struct serve_context){
 		.model = &v->model,
@@ -672,8 +673,6 @@ static int run(struct vipd *v, struct err *err)
 	if (r == 0) /* forks: early, while the process is small */
 		r = open_conntrack(v, err);
 	if (r == 0)
-		r = doctor_open(&v->doctor, v->base, options_plane(&v->options), err);
-	if (r == 0)
 		r = open_kernel(v, err);
 	if (r == 0)
 		r = open_failover(v, err);
@@ -700,7 +699,7 @@ int main(int argc, char **argv)
 	struct err err = { 0 };
 	int r;
 
-	if (cli_complete(&vipd_cli, argc, argv))
+	if (cli_complete(&vipd_cli, argc, argv) || check_process(argc, argv))
 		return 0;
 	model_init(&v.model);
 	r = options_parse(&v.options, &v.model.config, argc, argv, &err);

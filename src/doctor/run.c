@@ -1,28 +1,32 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * doctor/run - the report, and a child process that reads facts, tries the kernel, checks, and
- * sends the report as JSON.
+ * doctor/run - the report, and runs: a process of the same program reads facts, tries the kernel,
+ * checks, and prints the report as JSON.
+ *
+ * /proc/self/exe is the running program also after an upgrade has replaced its file.
  */
 #include "doctor/check.h"
 
-#include <errno.h>
-#include <fcntl.h>
+#include <inttypes.h>
 #include <linux/netlink.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/child.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "doctor/checks.h"
 #include "doctor/facts.h"
 
-#define DEADLINE_S 120 /* a second on an idle machine */
+#define FIRST_ARG "__check" /* then the plane or "", and the offset of the clock */
+#define NICENESS 10         /* traffic and syncs come first */
+#define TIMEOUT_S 120       /* a run takes a second on an idle machine */
+#define OUTPUT_MAX (16U << 20)
 
 /* --- the report --- */
 
@@ -117,79 +121,118 @@ static void try_kernel(struct fact_try *t, bool is_ipvs)
 		try_ipvs(t);
 }
 
-/* --- the child process --- */
+/* --- the process of a run --- */
 
-static void facts_check(json_t *ret, const struct check_env *env)
+static void facts_check(json_t *ret, const char *plane, int64_t clock_offset_ns)
 {
 	AUTO(free) struct facts *f = xmalloc(sizeof(*f)); /* too large for the stack */
 
 	facts_init(f);
-	f->ipvs_plane.is_selected = env->plane != NULL && strcmp(env->plane, "ipvs") == 0;
+	f->ipvs_plane.is_selected = strcmp(plane, "ipvs") == 0;
 	read_links(f);
 	read_tables(f);
-	if (env->plane == NULL)
+	if (plane[0] == '\0')
 		f->ipvs_plane.is_selected = f->ipvs_plane.is_in_force && !f->ipvs_plane.has_other;
 	read_files(f, "");
 	read_ipvs(f, "");
-	read_self(f, "", env->clock_offset_ns);
+	read_self(f, "", clock_offset_ns);
 	log_level_set_all(LOG_LEVEL_ERR - 1); /* without the log lines of the layout */
 	try_kernel(&f->trial, f->ipvs_plane.is_selected);
 	check_all(ret, f);
 	facts_fini(f);
 }
 
-/* The alarm does not interrupt the answer: it is whole, or absent. */
-static void run_main(void *arg, int fd)
+bool check_process(int argc, char **argv)
 {
-	json_auto_t *report = json_array();
+	json_auto_t *report = NULL;
 	AUTO(free) char *text = NULL;
 
-	(void)signal(SIGALRM, SIG_DFL);
-	(void)alarm(DEADLINE_S);
-	facts_check(report, arg);
+	if (argc != 4 || strcmp(argv[1], FIRST_ARG) != 0)
+		return false;
+	child_become("vipd-check");
+	(void)setpriority(PRIO_PROCESS, 0, NICENESS);
+	report = json_array();
+	facts_check(report, argv[2], strtoll(argv[3], NULL, 10));
 	text = json_dumps(report, JSON_COMPACT);
-	(void)alarm(0);
-	if (text == NULL || !child_write(fd, text, strlen(text)))
-		_exit(1);
+	if (text != NULL)
+		(void)!child_write(STDOUT_FILENO, text, strlen(text));
+	return true;
 }
 
-static json_t *report_read(struct child *c, struct err *err)
-{
-	FINI(str_fini) struct str text = { 0 };
-	json_t *report;
-	char buf[4096];
-	int status = -1;
-	ssize_t n;
+/* --- runs --- */
 
-	while ((n = read(c->fd, buf, sizeof(buf))) > 0 || (n == -1 && errno == EINTR))
-		str_add(&text, buf, n > 0 ? (size_t)n : 0);
-	while (waitpid(c->pid, &status, 0) == -1 && errno == EINTR)
-		;
-	c->pid = 0;
-	report = json_loadb(str_text(&text), text.len, 0, NULL);
-	if (report == NULL && WIFSIGNALED(status))
-		(void)err_set(err, -EIO, "ended by signal %d", WTERMSIG(status));
-	else if (report == NULL)
-		(void)err_set(err, -EIO, "failed (%d)", status);
+static json_t *failure(const char *why)
+{
+	json_t *report = json_array();
+
+	check_add(report, "doctor", CHECK_ERROR, CHECK_ADVICE_FAILED, "check process: %s", why);
 	return report;
 }
 
-json_t *check_run(const struct check_env *env)
+/* Takes `report`. */
+static void run_ended(struct check_runs *c, json_t *report)
 {
-	struct check_env copy = *env;
-	struct child c = CHILD_NONE;
-	struct err err = { 0 };
-	json_t *report = NULL;
+	json_decref(c->report);
+	c->report = report;
+	c->ended_ns = now_ns();
+	c->took_ns = c->ended_ns - c->begun_ns;
+	c->n++;
+	if (c->done != NULL)
+		c->done(c->arg, report);
+	if (c->is_wanted_again && c->process == NULL)
+		check_start(c);
+}
 
-	if (child_start(&c, "vipd-check", run_main, &copy, &err) == 0) {
-		(void)fcntl(c.fd, F_SETFL, 0); /* blocking */
-		report = report_read(&c, &err);
-	}
-	child_reap(&c);
-	if (report == NULL) {
-		report = json_array();
-		check_add(report, "doctor", CHECK_ERROR, CHECK_ADVICE_FAILED, "check process: %s",
-			  err.text);
-	}
-	return report;
+static void on_output(void *arg, int r, const struct str *output, const char *why)
+{
+	struct check_runs *c = arg;
+	json_t *report = json_loadb(str_text(output), r == 0 ? output->len : 0, 0, NULL);
+
+	c->process = NULL;
+	if (report == NULL)
+		report = failure(r == 0 ? "its output is not JSON" : why);
+	run_ended(c, report);
+}
+
+void check_start(struct check_runs *c)
+{
+	char offset[24];
+	const char *const argv[] = { "/proc/self/exe", FIRST_ARG, c->plane != NULL ? c->plane : "",
+				     offset, NULL };
+	const struct process_config config = {
+		.argv = (char *const *)(uintptr_t)argv, /* execve() does not write */
+		.envp = environ,
+		.timeout_ns = TIMEOUT_S * NSEC_PER_SEC,
+		.output_max = OUTPUT_MAX,
+		.done = on_output,
+		.arg = c,
+	};
+	struct err err;
+
+	c->is_wanted_again = c->process != NULL;
+	if (c->process != NULL)
+		return;
+	c->begun_ns = now_ns();
+	(void)snprintf(offset, sizeof(offset), "%" PRId64, c->clock_offset_ns);
+	if (process_open(&c->process, c->base, &config, &err) < 0)
+		run_ended(c, failure(err.text));
+}
+
+void check_runs_fini(struct check_runs *c)
+{
+	process_close(c->process);
+	json_decref(c->report);
+}
+
+json_t *check_run(const char *plane)
+{
+	struct check_runs c = { .base = event_base_new(), .plane = plane };
+
+	if (c.base == NULL)
+		return failure("no event loop");
+	check_start(&c);
+	(void)event_base_dispatch(c.base);
+	process_close(c.process);
+	event_base_free(c.base);
+	return c.report != NULL ? c.report : failure("no event loop");
 }

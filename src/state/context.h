@@ -70,7 +70,7 @@ struct serve_failovers {
 #define SERVE_NO_NODE \
 	"/healthz answers 503, and no endpoint counts as local; --hostname-override must be the name of this node's Node object"
 
-struct check_helper;
+struct check_runs;
 struct drains;
 struct failover;
 struct health;
@@ -84,7 +84,7 @@ struct serve_context {
 	const struct plane *plane;
 	const struct health *health;     /* NULL before it is open */
 	const struct history *history;   /* NULL before it is open */
-	struct check_helper *checks;     /* of this node; NULL: none */
+	struct check_runs *checks;       /* of this node; NULL: none */
 	struct drains *drains;           /* of operators; NULL: not available */
 	const struct failover *failover; /* of handshakes; NULL: --failover=off */
 	struct monitor *monitor;         /* subscribers; NULL: not available */

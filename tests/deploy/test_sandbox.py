@@ -242,7 +242,7 @@ def test_writer_of_another_user(netns, folder, caps):
 
 
 def test_doctor(netns, folder):
-    """The doctor's helper makes a call that the filter denies, and continues without it:
+    """A node check makes a call that the filter denies, and continues without it:
     ProtectClock."""
     manifests = os.path.join(folder, "services")
     os.mkdir(manifests)

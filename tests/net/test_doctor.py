@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """vipctl doctor: every check of the node fails and passes in a namespace with wrong settings,
 tables, links and sockets, with and without vipd. And changes of vipd's log levels at run time."""
+import contextlib
 import json
 import os
 import re
+import select
 import shutil
 import signal
 import subprocess
 import tempfile
 import threading
+import time
 import urllib.request
 
 import foreigner as F
@@ -323,64 +326,109 @@ def test_warnings_are_logged_once(lab, vipd):
     assert warnings() == before + 1
 
 
-def helpers(vipd):
-    """Processes that look for vipd."""
-    out = subprocess.run(["ps", "-o", "pid=,comm=", "--ppid", str(vipd.proc.pid)], check=True,
-                         capture_output=True, text=True).stdout
-    return [int(line.split()[0]) for line in out.splitlines() if "vipd-doctor" in line]
+def run_of(vipd):
+    """Pid of the process that checks for vipd; None: no run."""
+    with open("/proc/%d/task/%d/children" % (vipd.proc.pid, vipd.proc.pid), encoding="ascii") as f:
+        for child in f.read().split():
+            with contextlib.suppress(OSError), open("/proc/%s/comm" % child, "rb") as comm:
+                if comm.read() == b"vipd-check\n":
+                    return int(child)
+    return None
 
 
-def test_helper_dies(vipd):
-    """The next run has another helper; the loop did not wait."""
-    first = helpers(vipd)
-    assert len(first) == 1
-    os.kill(first[0], 9)
-    code, checks, _ = doctor(vipd)
-    assert "kernel" in checks or "doctor" in checks
-    _, checks, _ = doctor(vipd)
-    assert "kernel" in checks
-    assert helpers(vipd) and helpers(vipd) != first
+def look(vipd):
+    return vipd.lab.node.popen(L.program("vipctl"), "--socket", vipd.socket, "doctor",
+                               stdout=subprocess.PIPE, text=True)
 
 
 def test_run_dies(vipd):
     """A run that is killed is a result; the next run is not affected."""
     doctor(vipd)  # the run at the start is over
-    pid = helpers(vipd)[0]
 
     def killed():
-        with open("/proc/%d/task/%d/children" % (pid, pid), encoding="ascii") as f:
-            run = f.read().split()
-        for child in run:
-            os.kill(int(child), signal.SIGKILL)
-        return run
+        pid = run_of(vipd)
+        if pid:
+            os.kill(pid, signal.SIGKILL)
+        return pid
 
     def shown():
-        look = vipd.lab.node.popen(L.program("vipctl"), "--socket", vipd.socket, "doctor",
-                                   stdout=subprocess.PIPE, text=True)
+        p = look(vipd)
         L.eventually(killed, L.PATIENCE, "no run of checks")
-        text = look.communicate(timeout=L.LIMIT)[0]
-        return "check process: ended by signal 9" in text
-    # A run that has written its result ends as if it was not killed.
+        return "check process: killed by signal 9" in p.communicate(timeout=L.LIMIT)[0]
+    # A run may end before it is killed.
     L.eventually(shown, L.PATIENCE, "no run was killed before its end")
     _, checks, _ = doctor(vipd)
     assert "kernel" in checks and "doctor" not in checks
+    assert run_of(vipd) is None  # no process stays
 
 
-def test_looking_does_not_stop_the_loop(lab, vipd):
-    """While the helper is stopped, runs wait for it, and the control socket answers."""
-    doctor(vipd)  # there is a helper
-    pid = helpers(vipd)[0]
-    os.kill(pid, signal.SIGSTOP)
-    looks = [lab.node.popen(L.program("vipctl"), "--socket", vipd.socket, "doctor",
-                            stdout=subprocess.DEVNULL) for _ in range(3)]
+@contextlib.contextmanager
+def stopped_run(vipd):
+    """Pid of a run that is stopped, and the vipctl that waits for it."""
+    def stopped():
+        p = look(vipd)
+        pid = L.eventually(lambda: run_of(vipd), L.PATIENCE, "no run of checks")
+        os.kill(pid, signal.SIGSTOP)
+        time.sleep(0.05)
+        if run_of(vipd) == pid and p.poll() is None:
+            return pid, p
+        p.communicate(timeout=L.LIMIT)
+        return None
+    doctor(vipd)  # the run at the start is over
+    pid, p = L.eventually(stopped, L.PATIENCE, "no run was stopped before its end")
     try:
+        yield pid, p
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+        p.communicate(timeout=L.LIMIT)
+
+
+def test_looking_does_not_stop_the_loop(vipd):
+    """While a run is stopped, others wait for it, and the control socket answers."""
+    with stopped_run(vipd) as (_, first):
+        looks = [first, look(vipd), look(vipd)]
         for _ in range(20):
             assert vipd.get("/v1/log")["api"] == 1
-        assert all(p.poll() is None for p in looks), "the looks did not wait for the helper"
-    finally:
-        os.kill(pid, signal.SIGCONT)
-        for p in looks:
-            p.wait(L.LIMIT)
+        assert all(p.poll() is None for p in looks), "the looks did not wait for the run"
+    for p in looks[1:]:
+        assert "check process" not in p.communicate(timeout=L.LIMIT)[0]
+
+
+def test_run_ends_with_vipd(vipd):
+    for end in (vipd.stop, vipd.kill):
+        with stopped_run(vipd) as (pid, _):
+            run = os.pidfd_open(pid)
+            try:
+                end()
+                assert select.select([run], [], [], L.LIMIT)[0], "the run does not end"
+            finally:
+                os.close(run)
+        vipd.start()
+
+
+def test_program_was_deleted(vipd, tmp_path, monkeypatch):
+    """As by an upgrade, until vipd restarts."""
+    argv = [shutil.copy(L.program("vipd"), tmp_path)] + vipd.argv()[1:]
+    vipd.stop()
+    monkeypatch.setattr(vipd, "argv", lambda: argv)
+    vipd.start()
+    os.unlink(argv[0])
+    _, checks, answer = doctor(vipd)
+    assert answer["by"] == "vipd" and "kernel" in checks and "doctor" not in checks
+    vipd.stop()
+    monkeypatch.undo()
+    vipd.start()
+
+
+def test_ignored_sigchld(lab):
+    """vipctl of a program that ignores SIGCHLD."""
+    script = ("import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); "
+              "os.execv(sys.argv[1], sys.argv[1:])")
+    p = lab.node.popen("/usr/bin/python3", "-c", script, L.program("vipctl"), "--socket", "/nowhere",
+                       "doctor", stdout=subprocess.PIPE, text=True)
+    out = p.communicate(timeout=L.LIMIT)[0]
+    assert " kernel " in out and "check process" not in out
 
 
 def test_log_levels(lab, vipd):
