@@ -203,7 +203,8 @@ static bool is_switched_off(enum ipfam fam)
 	uint64_t n;
 
 	return fam == IPFAM_V6 &&
-	       file_read_number(&n, "/proc/sys/net/ipv6/conf/all/disable_ipv6", NULL) == 0 && n == 1;
+	       file_read_number(&n, "/proc/sys/net/ipv6/conf/all/disable_ipv6", NULL) == 0 &&
+	       n == 1;
 }
 
 /* --- writing --- */
