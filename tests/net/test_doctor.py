@@ -77,7 +77,7 @@ def test_all_is_shown(lab, vipd):
     vipd.apply([SERVICE] + SLICES)
     code, checks, answer = doctor(vipd)
     assert answer["by"] == "vipd" and answer["pid"] == vipd.proc.pid
-    assert set(checks) == {"kernel", "nftables", "capabilities", "forwarding", "rp-filter",
+    assert set(checks) == {"kernel", "nftables", "capabilities", "forwarding", "input-policy", "rp-filter",
                            "localnet", "bridge", "conntrack", "invalid", "proxies", "tables",
                            "ipvs", "addresses", "listeners", "clock", "files", "netlink",
                            "memory", "node"} | OF_THE_PLANE[planes.PLANE]
