@@ -48,7 +48,8 @@ struct sync {
 	bool is_sweep_on_hold; /* sync_sweep_hold() */
 	struct {
 		bool is_wanted;
-		size_t left; /* services left in the current pass */
+		bool has_failed; /* a piece of the current pass */
+		size_t left;     /* services left in the current pass */
 		const struct svc
 			*part_of; /* large service at the head of model.all; compared only */
 		size_t part;      /* its operations before this index are compared */

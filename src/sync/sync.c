@@ -509,7 +509,7 @@ static void audit_end(struct sync *s, uint64_t now)
 
 	s->stats.audits++;
 	s->stats.repairs += s->audit.writes;
-	if (!s->audit.is_wanted) /* no piece failed */
+	if (!s->audit.has_failed)
 		s->stats.last_success_ns = now_ns();
 	if (s->audit.writes > 0 && s->incident.begin_ns == 0)
 		log_notice(LOG_AREA_SYNC,
@@ -545,7 +545,7 @@ static int audit_piece(struct sync *s, size_t *left, struct plane_result *res, u
 	if (r < 0) { /* a concurrent change, or rejected: retry later */
 		sync_error_note(s, &err, now);
 		log_warn(LOG_AREA_SYNC, "audit: %s", err.text);
-		s->audit.is_wanted = true;
+		s->audit.is_wanted = s->audit.has_failed = true;
 	}
 	return 0;
 }
@@ -574,7 +574,8 @@ static uint64_t step_audit(struct sync *s, uint64_t now)
 	uint64_t worked;
 
 	if (s->audit.left == 0) {
-		s->audit.is_wanted = false;
+		s->audit.is_wanted = s->audit.has_failed = false;
+		s->next_audit_ns = now + s->config.audit_period_ns;
 		s->audit.left = s->model->services.count;
 		s->audit.begin_ns = begin;
 		s->audit.writes = 0;

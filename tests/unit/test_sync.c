@@ -738,6 +738,30 @@ static void test_audit(void **state)
 	world_fini(&w);
 }
 
+/* A pass in pieces ends with its last one: the next one begins after audit_period_ns. */
+static void test_audit_once_a_period(void **state)
+{
+	static const struct sync_config config = { .check_period_ns = 250 * NSEC_PER_MSEC,
+						   .audit_period_ns = 600 * NSEC_PER_SEC };
+	struct world w;
+	uint64_t now = T0;
+
+	(void)state;
+	world_init(&w);
+	process_end(&w);
+	process_begin_with(&w, &config);
+	some_services(&w, 200);
+	sync_sources_ready(w.s);
+	for (int period = 0; period < 3; period++) {
+		for (int k = 0; k < 590; k++)
+			sync_settle(w.s, now += NSEC_PER_SEC);
+		/* The first one follows the load, within the first period. */
+		assert_int_equal(sync_stats_get(w.s)->audits, period + 1);
+		now += 20 * NSEC_PER_SEC;
+	}
+	world_fini(&w);
+}
+
 /* `n` changes, one every 10 ms. */
 static uint64_t storm(struct world *w, uint64_t now, int n)
 {
@@ -2598,6 +2622,7 @@ int main(void)
 		cmocka_unit_test(test_look_under_changes),
 		cmocka_unit_test(test_audit),
 		cmocka_unit_test(test_audit_of_fewer),
+		cmocka_unit_test(test_audit_once_a_period),
 		cmocka_unit_test(test_audit_in_storm),
 		cmocka_unit_test(test_spared),
 		cmocka_unit_test(test_spared_and_changed),
