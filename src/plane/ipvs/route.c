@@ -197,14 +197,12 @@ static int read_family(struct reading *rd, struct nl_sock *nl, enum ipfam fam, s
 	return 1;
 }
 
-/* LIFE-17: IPv6 is switched off, also on lo, which then accepts no route. There are no packets. */
+/* LIFE-17: IPv6 is switched off: no interface has an address, and lo accepts no route. */
 static bool is_switched_off(enum ipfam fam)
 {
-	uint64_t n;
+	FINI(str_fini) struct str text = { 0 };
 
-	return fam == IPFAM_V6 &&
-	       file_read_number(&n, "/proc/sys/net/ipv6/conf/all/disable_ipv6", NULL) == 0 &&
-	       n == 1;
+	return fam == IPFAM_V6 && file_read(&text, "/proc/net/if_inet6", 0, NULL) == 0;
 }
 
 /* --- writing --- */
@@ -371,6 +369,7 @@ static int old_rules_del(struct nl_sock *nl, const struct reading *rd, enum ipfa
 	return r;
 }
 
+/* 1: IPv6 is switched off, and left out. */
 static int family_write(struct nl_sock *nl, const struct reading *rd, enum ipfam fam,
 			const struct rule desired[static RULES], size_t *n_writes, struct err *err)
 {
@@ -379,7 +378,7 @@ static int family_write(struct nl_sock *nl, const struct reading *rd, enum ipfam
 	if (!rd->has_route) {
 		r = route_act(nl, RTM_NEWROUTE, fam, rd->c->table, err);
 		if (r == -EACCES && is_switched_off(fam))
-			return 0;
+			return 1;
 		*n_writes += r == 0;
 	}
 	for (size_t i = 0; i < RULES && r == 0; i++) {
@@ -409,7 +408,7 @@ int ipvs_route_apply(struct nl_sock *nl, struct ipvs_route_config *c, enum ipfam
 	}
 	r = family_write(nl, &rd, fam, desired, n_writes, err);
 	c->is_in_force[fam] |= r == 0;
-	return r;
+	return MIN(r, 0);
 }
 
 /* vipd's rules, and the route in each table that they lead to, whatever the configuration. */
