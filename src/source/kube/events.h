@@ -21,7 +21,7 @@ struct events_config {
 	struct transport *transport;
 	const char *node; /* name of this node; copied */
 	const struct kube_timing *timing;
-	/* Call kube_problem_add() for each problem, until it returns false. */
+	/* Call kube_problem_add() for each problem. */
 	void (*collect)(void *arg, struct events *e);
 	void *arg;
 };

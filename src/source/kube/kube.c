@@ -43,7 +43,7 @@ struct kube {
 	size_t n;
 	struct events *events; /* NULL: off */
 	size_t first_remark;   /* the first one to add, in the order of the ledgers */
-	bool are_remarks_first;
+	uint32_t n_collections;
 	struct event *gate; /* time limit for Node and ServiceCIDRs */
 	bool is_synced;
 };
@@ -207,18 +207,21 @@ static void remarks_add(struct kube *k, struct events *e)
 	k->first_remark = 0;
 }
 
-/* What comes first may use up the rate of Events: in turns. */
+/*
+ * What comes first may use up the rate of Events: in turns. The callback changes its own order with
+ * each call, so this one lasts for two.
+ */
 static void on_collect(void *arg, struct events *e)
 {
 	struct kube *k = arg;
+	bool are_remarks_first = (k->n_collections++ & 2) != 0;
 
-	if (k->are_remarks_first)
+	if (are_remarks_first)
 		remarks_add(k, e);
 	if (k->callbacks.problems != NULL)
 		k->callbacks.problems(k->callbacks.arg, e);
-	if (!k->are_remarks_first)
+	if (!are_remarks_first)
 		remarks_add(k, e);
-	k->are_remarks_first = !k->are_remarks_first;
 }
 
 /* --- life ----------------------------------------------------------------- */

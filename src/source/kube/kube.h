@@ -69,7 +69,7 @@ struct kube_problem {
 	const char *text;
 };
 
-/* False: no more in this period. */
+/* False: refused, as all further ones in this period. */
 bool kube_problem_add(struct events *e, const struct kube_problem *problem);
 
 /* Callbacks must not call kube_close(). */
@@ -81,7 +81,7 @@ struct kube_callbacks {
 	void (*changed)(void *arg);
 	/*
 	 * At the end of a period: call kube_problem_add() for each problem that is no rejection
-	 * by this source, until it returns false. May be NULL.
+	 * by this source. May be NULL.
 	 */
 	void (*problems)(void *arg, struct events *e);
 	void *arg;
