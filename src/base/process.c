@@ -81,8 +81,9 @@ void process_close(struct process *p)
 		struct pollfd ended = { .fd = p->pidfd, .events = POLLIN };
 
 		kill_all(p);
-		(void)poll(&ended, p->pidfd >= 0, REAP_MS);
-		(void)waitpid(p->pid, NULL, WNOHANG);
+		if (p->pidfd >= 0)
+			(void)poll(&ended, 1, REAP_MS);
+		(void)waitpid(p->pid, NULL, p->pidfd >= 0 ? WNOHANG : 0);
 	}
 	process_free(p);
 }

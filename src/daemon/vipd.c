@@ -511,7 +511,6 @@ static int open_serve(struct vipd *v, struct err *err)
 {
 	int r;
 
-	doctor_open(&v->doctor, v->base, options_plane(&v->options));
 	open_drains(v);
 	v->context = (struct serve_context){
 		.model = &v->model,
@@ -672,6 +671,8 @@ static int run(struct vipd *v, struct err *err)
 		r = open_events(v, err);
 	if (r == 0) /* forks: early, while the process is small */
 		r = open_conntrack(v, err);
+	if (r == 0)
+		doctor_open(&v->doctor, v->base, options_plane(&v->options));
 	if (r == 0)
 		r = open_kernel(v, err);
 	if (r == 0)

@@ -150,6 +150,7 @@ bool check_process(int argc, char **argv)
 	if (argc != 4 || strcmp(argv[1], FIRST_ARG) != 0)
 		return false;
 	child_become("vipd-check");
+	(void)alarm(TIMEOUT_S); /* if the parent ended before */
 	(void)setpriority(PRIO_PROCESS, 0, NICENESS);
 	report = json_array();
 	facts_check(report, argv[2], strtoll(argv[3], NULL, 10));
