@@ -571,7 +571,7 @@ static void check_input(json_t *r, const struct facts *f)
 			  "tables of nf_tables cannot be read");
 	else if (json_array_size(r) == before)
 		check_add(r, "input-policy", CHECK_OK, NULL,
-			  "no nf_tables chain drops packets to this host");
+			  "no nf_tables chain drops all packets to this host that no rule accepts");
 }
 
 /* --- the ipvs plane: connections --- */

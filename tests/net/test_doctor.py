@@ -77,8 +77,8 @@ def test_all_is_shown(lab, vipd):
     vipd.apply([SERVICE] + SLICES)
     code, checks, answer = doctor(vipd)
     assert answer["by"] == "vipd" and answer["pid"] == vipd.proc.pid
-    assert set(checks) == {"kernel", "nftables", "capabilities", "forwarding", "input-policy", "rp-filter",
-                           "localnet", "bridge", "conntrack", "invalid", "proxies", "tables",
+    assert set(checks) == {"kernel", "nftables", "capabilities", "forwarding", "input-policy",
+                           "rp-filter", "localnet", "bridge", "conntrack", "invalid", "proxies", "tables",
                            "ipvs", "addresses", "listeners", "clock", "files", "netlink",
                            "memory", "node"} | OF_THE_PLANE[planes.PLANE]
     for check in ("kernel", "nftables", "capabilities", "forwarding", "localnet", "conntrack",
@@ -151,6 +151,16 @@ def test_sysctls(lab, vipd):
     expect(vipd, "invalid", "ok", "outside of the TCP window are forwarded")
     lab.node.sysctl(net__netfilter__nf_conntrack_tcp_be_liberal=0)
     expect(vipd, "invalid", "ok", "are dropped and counted")
+
+
+def test_input_policy(lab, vipd):
+    """Probes of health check node ports pass the input hook."""
+    expect(vipd, "input-policy", "ok")
+    nft(vipd, "table inet host { chain input { type filter hook input priority 0; policy drop; "
+              "ct state established,related accept; iifname lo accept; }; }")
+    expect(vipd, "input-policy", "note", "chain input of table host", "healthCheckNodePort")
+    nft(vipd, "delete table inet host")
+    expect(vipd, "input-policy", "ok")
 
 
 def test_bridge(lab, vipd):
@@ -348,7 +358,8 @@ def test_run_dies(vipd):
     def killed():
         pid = run_of(vipd)
         if pid:
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         return pid
 
     def shown():
@@ -368,7 +379,8 @@ def stopped_run(vipd):
     def stopped():
         p = look(vipd)
         pid = L.eventually(lambda: run_of(vipd), L.PATIENCE, "no run of checks")
-        os.kill(pid, signal.SIGSTOP)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGSTOP)
         time.sleep(0.05)
         if run_of(vipd) == pid and p.poll() is None:
             return pid, p

@@ -233,7 +233,8 @@ def caches_into(tree, build):
         dst = tree + folder[len(prefix):] + "/__pycache__"
         os.makedirs(dst, exist_ok=True)
         for name in files:
-            shutil.copy2(os.path.join(folder, name), dst)
+            if name.endswith(".pyc"):  # other names are temporary
+                shutil.copy2(os.path.join(folder, name), dst)
 
 
 def install_into(tree, build):
