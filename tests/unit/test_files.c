@@ -39,6 +39,31 @@ int __wrap_fstatat64(int dir, const char *name, struct stat *st, int flags)
 	return -1;
 }
 
+/* Added to the clock at each reading of it: above 5 ms a turn of the loop is one step of a file. */
+static uint64_t tick_ns;
+static uint64_t ticks_ns;
+
+uint64_t __real_now_ns(void);
+uint64_t __wrap_now_ns(void);
+
+uint64_t __wrap_now_ns(void)
+{
+	ticks_ns += tick_ns;
+	return __real_now_ns() + ticks_ns;
+}
+
+/* The most elements that one call has sorted. */
+static size_t sorted_max;
+
+void __real_qsort(void *v, size_t n, size_t size, int (*cmp)(const void *a, const void *b));
+void __wrap_qsort(void *v, size_t n, size_t size, int (*cmp)(const void *a, const void *b));
+
+void __wrap_qsort(void *v, size_t n, size_t size, int (*cmp)(const void *a, const void *b))
+{
+	sorted_max = MAX(sorted_max, n);
+	__real_qsort(v, n, size, cmp);
+}
+
 /* Limits of inotify that are exhausted, and attempts meanwhile. */
 static bool has_no_instance;
 static bool has_no_watch;
@@ -266,6 +291,7 @@ static int world_setup(void **state)
 	model_init(&w->model);
 	model_configured(&w->model);
 	log_level_set_all(LOG_LEVEL_ERR);
+	tick_ns = 0;
 	*state = w;
 	return 0;
 }
@@ -430,6 +456,38 @@ static void test_move_between_files(void **state)
 	expect_model(w, "x/a 10.96.0.1 80; x/c 10.96.0.1 80");
 	assert_int_equal(w->n_changed, 1);
 	expect_problems(w, "");
+}
+
+/* --- turns of the loop ----------------------------------------------------------------- */
+
+/* The port of the Service; 0: there is none. */
+static unsigned int port_of(const struct world *w, const char *name)
+{
+	const struct svc *svc = model_find_text(&w->model, "x", name);
+
+	return svc != NULL && svc->service != NULL ? svc->service->ports.v[0].port : 0;
+}
+
+/* While files are read, the loop has turns for other work. */
+static void test_turns(void **state)
+{
+	struct world *w = *state;
+
+	put(w, "f/a.yaml", SERVICE("a", "80"));
+	world_open(w, "f");
+	expect_model(w, "x/a 10.96.0.1 80");
+	tick_ns = 6 * NSEC_PER_MSEC;
+	for (char c = 'b'; c <= 'm'; c++) {
+		char name[] = { 'f', '/', c, '.', 'y', 'a', 'm', 'l', '\0' };
+
+		put(w, name, SERVICE("web", "80"));
+	}
+	put(w, "f/a.yaml", SERVICE("a", "81"));
+	for (int i = 0; i < 3; i++) {
+		(void)event_base_loop(w->base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+		assert_int_equal(port_of(w, "a"), 80);
+	}
+	expect_model(w, "x/a 10.96.0.1 81; x/web 10.96.0.1 80");
 }
 
 /* --- last good versions ---------------------------------------------------------------- */
@@ -740,6 +798,47 @@ static void test_complete(void **state)
 	put(w, "f/z.yaml", "kind: [");
 	expect_model(w, "x/a 10.96.0.1 80 (a-1:1); x/b 10.96.0.1 80; x/c 10.96.0.1 81; "
 			"x/d 10.96.0.1 80");
+	expect_unknown(w, "");
+}
+
+/* Problems, and whether the folder is complete: only files that have problems are examined. */
+static void test_complete_many_files(void **state)
+{
+	struct world *w = *state;
+	FINI(str_fini) struct str why = { 0 };
+	char name[32];
+
+	for (int i = 0; i < 300; i++) {
+		(void)snprintf(name, sizeof(name), "f/%d.yaml", i * 7 % 300);
+		put(w, name, "");
+	}
+	put(w, "f/b.yaml", SERVICE("b", "0"));
+	put(w, "f/a.yaml", SERVICE("a", "80"));
+	world_open(w, "f");
+	expect_model(w, "x/a 10.96.0.1 80");
+	sorted_max = 0;
+	put(w, "f/a.yaml", SERVICE("a", "81"));
+	expect_model(w, "x/a 10.96.0.1 81");
+	assert_false(files_are_complete(w->files, &why));
+	assert_non_null(strstr(str_text(&why), "b.yaml:7: Service x/b: "));
+	expect_problems(w, "b.yaml:7: Service x/b: spec.ports[0].port: 0 is not in 1..65535; "
+			   "no good version of it is known\n");
+	assert_true(sorted_max < 10);
+}
+
+/* An object without a good version stays unknown while the file has an unreadable document. */
+static void test_complete_unreadable(void **state)
+{
+	struct world *w = *state;
+
+	tick_ns = 6 * NSEC_PER_MSEC;
+	put(w, "f/a.yaml", SERVICE("a", "80") SERVICE("b", "0"));
+	world_open(w, "f");
+	expect_unknown(w, "a.yaml:14: Service x/b: spec.ports[0].port: 0 is not in 1..65535; "
+			  "no good version of it is known");
+	put(w, "f/a.yaml", SERVICE("a", "80") "---\nkind: [\n");
+	expect_unknown(w, "a.yaml: holds objects of which no good version is known");
+	put(w, "f/a.yaml", SERVICE("a", "80"));
 	expect_unknown(w, "");
 }
 
@@ -1450,6 +1549,7 @@ int main(void)
 		TEST(test_changes),
 		TEST(test_unchanged),
 		TEST(test_move_between_files),
+		TEST(test_turns),
 		TEST(test_bad_keeps_last_good),
 		TEST(test_bad_moves),
 		TEST(test_unreadable_keeps_all),
@@ -1461,6 +1561,8 @@ int main(void)
 		TEST(test_many_times_in_a_file),
 		TEST(test_half_written),
 		TEST(test_complete),
+		TEST(test_complete_many_files),
+		TEST(test_complete_unreadable),
 		TEST(test_complete_empty),
 		TEST(test_strict),
 		TEST(test_written_at_start),

@@ -15,6 +15,7 @@ enum entry_flags {
 	ENTRY_APPLIED = 1 << 3,  /* the model has the good version */
 	ENTRY_SHADOWED = 1 << 4, /* another version is used; logged */
 	ENTRY_MOVED = 1 << 5,    /* during a merge: found in the new version */
+	ENTRY_UNKNOWN = 1 << 6,  /* no valid version is known, of any file */
 };
 
 /* Of one object in a file, so that work does not grow with the square of their number. */
@@ -40,9 +41,9 @@ struct entry {
 struct state {
 	struct model *model;
 	struct htable files;
+	struct list listed; /* of struct file: incomplete, or with problems or notes */
 	struct htable entries;
 	VEC(struct key) changed; /* for state_apply() */
-	size_t n_shadowed;
 	bool is_closing;
 };
 
@@ -55,6 +56,8 @@ void entry_free(struct state *s, struct entry *e);
 struct entry *entry_find_old(const struct state *s, const struct file *f, const struct piece *p,
 			     size_t *n);
 
+/* Link `f` to state.listed, or unlink it. */
+void file_listed_update(struct state *s, struct file *f);
 /* state_apply() must check the entries of this key. */
 void entry_key_changed(struct state *s, const struct key *k);
 

@@ -226,29 +226,29 @@ static uint32_t on_known(void *arg, uint64_t hash)
 	return state_unit_known(fs->file, hash);
 }
 
-static void fail(struct file *f, const char *what)
+static void fail(const struct files *fs, struct file *f, const char *what)
 {
 	FINI(str_fini) struct str text = { 0 };
 
 	str_printf(&text, "%s; its last content stays", what);
-	state_file_failed(f, str_text(&text));
+	state_file_failed(fs->state, f, str_text(&text));
 }
 
 /* 1: regular and not too large; 0: not a manifest; else -errno, and the problem is recorded. */
-static int check(struct file *f, const struct stat *st)
+static int check(const struct files *fs, struct file *f, const struct stat *st)
 {
 	char text[80];
 
 	if (S_ISDIR(st->st_mode))
 		return 0;
 	if (!S_ISREG(st->st_mode)) {
-		fail(f, "is not a regular file");
+		fail(fs, f, "is not a regular file");
 		return -EINVAL;
 	}
 	if (st->st_size > (off_t)FILES_FILE_MAX) {
 		(void)snprintf(text, sizeof(text), "has %" PRIu64 " MiB, at most %u are read",
 			       (uint64_t)st->st_size >> 20, FILES_FILE_MAX >> 20);
-		fail(f, text);
+		fail(fs, f, text);
 		return -EFBIG;
 	}
 	return 1;
@@ -258,7 +258,7 @@ static int check(struct file *f, const struct stat *st)
 static void fail_errno(struct files *fs, struct file *f, int error)
 {
 	if (error == ENOENT && f->is_link) {
-		fail(f, "is a link to nothing");
+		fail(fs, f, "is a link to nothing");
 		fs->needs_soon = true;
 		return;
 	}
@@ -266,7 +266,7 @@ static void fail_errno(struct files *fs, struct file *f, int error)
 		mark_missing(fs, f);
 		return;
 	}
-	fail(f, strerror(error));
+	fail(fs, f, strerror(error));
 }
 
 static void reading_start(struct files *fs, struct file *f)
@@ -288,7 +288,7 @@ static void reading_start(struct files *fs, struct file *f)
 		fail_errno(fs, f, errno);
 		return;
 	}
-	r = check(f, &st);
+	r = check(fs, f, &st);
 	if (r == 0)
 		drop(fs, f);
 	if (r != 1)
@@ -299,7 +299,7 @@ static void reading_start(struct files *fs, struct file *f)
 		reading_stop(fs);
 		return;
 	}
-	if (check(f, &st) != 1) {
+	if (check(fs, f, &st) != 1) {
 		reading_stop(fs);
 		return;
 	}
@@ -383,7 +383,7 @@ static void reading_step(struct files *fs)
 		(void)err_set(&err, r, "has more than the %u MiB that are read",
 			      FILES_FILE_MAX >> 20);
 	fs->file->is_read = false;
-	fail(fs->file, err.text);
+	fail(fs, fs->file, err.text);
 	reading_stop(fs);
 }
 
@@ -472,7 +472,7 @@ static void work(void *arg)
 	if (is_empty)
 		settle(fs, state_apply(fs->state, fs->event_ns ? fs->event_ns : now_ns()));
 	else
-		event_active(fs->work, EV_TIMEOUT, 0);
+		event_after(fs->work, 0); /* event_active() would call it in this turn */
 }
 
 static void on_work(evutil_socket_t fd, short what, void *arg)
@@ -682,8 +682,8 @@ void files_read_again(struct files *fs)
 
 bool files_are_complete(const struct files *fs, struct str *why)
 {
-	if (!fs->is_complete && why != NULL)
-		(void)is_all_known(fs, why);
+	if (!fs->is_complete && why != NULL && is_all_known(fs, why))
+		str_puts(why, "changed files are not read yet");
 	return fs->is_complete;
 }
 

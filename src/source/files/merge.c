@@ -138,7 +138,7 @@ static void unit_carry(struct merge *g, uint32_t unit)
 		uint32_t was_pos = e->pos;
 
 		entry_add(g, unit, e, e->line);
-		if (g->s->n_shadowed > 0 && e->pos != was_pos)
+		if (g->f->n_shadowed > 0 && e->pos != was_pos)
 			entry_key_changed(
 				g->s, &e->key); /* another entry of this key may be the first now */
 	}
@@ -168,7 +168,6 @@ static void entry_take_good(struct merge *g, struct entry *e, struct piece *p)
 	e->flags |= ENTRY_HAS_GOOD;
 	if (p->state == PIECE_IGNORED)
 		e->flags |= ENTRY_IGNORED;
-	entry_key_changed(g->s, &e->key);
 }
 
 /* Has the model an object of this name, maybe of another file? */
@@ -214,6 +213,7 @@ static void piece_take(struct merge *g, uint32_t unit, struct piece *p)
 		e = entry_new(g->s, g->f, p);
 	e->flags |= ENTRY_MOVED;
 	entry_add(g, unit, e, p->line);
+	entry_key_changed(g->s, &e->key);
 	if (p->state != PIECE_BAD) {
 		entry_take_good(g, e, p);
 		return;
@@ -267,13 +267,12 @@ static void units_take(struct merge *g)
 		struct unit *u = &g->f->units.v[i];
 
 		u->first_entry = (uint32_t)g->f->entries.n;
-		if (u->known != 0) {
+		if (u->known != 0)
 			unit_carry(g, i);
-			continue;
-		}
 		for (uint32_t k = 0; k < u->n_pieces; k++)
 			piece_take(g, i, &g->m->pieces.v[piece++]);
 		notes_take(g, i, &note);
+		g->f->n_others += u->n_others;
 	}
 }
 
@@ -305,8 +304,9 @@ void state_file_read(struct state *s, struct file *f, struct manifest *m)
 {
 	struct merge g = { .s = s, .f = f, .m = m };
 
-	state_file_failed(f, NULL);
+	state_file_failed(s, f, NULL);
 	old_take(&g);
+	f->n_others = 0;
 	f->n_problems_lost = m->n_notes_lost;
 	if (m->other[0] != '\0')
 		(void)snprintf(f->other, sizeof(f->other), "%s", m->other);
@@ -317,4 +317,5 @@ void state_file_read(struct state *s, struct file *f, struct manifest *m)
 	vec_fit(&f->units);
 	vec_fit(&f->entries);
 	vec_fit(&f->problems);
+	file_listed_update(s, f);
 }

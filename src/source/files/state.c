@@ -19,6 +19,7 @@ void state_open(struct state **ret, struct model *m)
 	struct state *s = xcalloc(1, sizeof(*s));
 
 	s->model = m;
+	list_init(&s->listed);
 	*ret = s;
 }
 
@@ -41,6 +42,7 @@ void state_file_gone(struct state *s, struct file *f)
 	vec_fini(&f->index);
 	list_del(&f->dirty);
 	list_del(&f->missing);
+	list_del(&f->listed);
 	htable_remove(&s->files, &f->node);
 	free(f->failure);
 	free(f->shown);
@@ -84,10 +86,22 @@ struct file *state_file_get(struct state *s, const char *name)
 	f = xcalloc(1, sizeof(*f));
 	f->name = xstrdup(name);
 	f->shown = str_clean(xstrdup(name));
-	list_init(&f->dirty);
-	list_init(&f->missing);
 	htable_insert(&s->files, &f->node, hash_bytes(name, strlen(name)));
+	file_listed_update(s, f);
 	return f;
+}
+
+static bool is_incomplete(const struct file *f)
+{
+	return !f->is_known || f->n_unknown > 0;
+}
+
+void file_listed_update(struct state *s, struct file *f)
+{
+	list_del(&f->listed);
+	if (is_incomplete(f) || f->failure != NULL || f->problems.n > 0 || f->n_shadowed > 0 ||
+	    f->n_others > 0)
+		list_add_tail(&s->listed, &f->listed);
 }
 
 static int file_cmp(const void *a, const void *b)
@@ -109,7 +123,7 @@ struct file **state_files(const struct state *s, size_t *n)
 	return v;
 }
 
-void state_file_failed(struct file *f, const char *why)
+void state_file_failed(struct state *s, struct file *f, const char *why)
 {
 	if (why != NULL && (f->failure == NULL || strcmp(f->failure, why) != 0))
 		log_warn(LOG_AREA_SOURCE, "%s: %s", f->shown, why);
@@ -117,6 +131,7 @@ void state_file_failed(struct file *f, const char *why)
 		log_notice(LOG_AREA_SOURCE, "%s: recovered", f->shown);
 	free(f->failure);
 	f->failure = why != NULL ? str_clean(xstrdup(why)) : NULL;
+	file_listed_update(s, f);
 }
 
 /* --- entries ------------------------------------------------------------------ */
@@ -168,22 +183,24 @@ void entry_key_changed(struct state *s, const struct key *k)
 	*vec_push(&s->changed) = (struct key){ k->kind, name_ref(k->ns), name_ref(k->name) };
 }
 
-static void entry_shadow_set(struct state *s, struct entry *e, bool is_shadowed)
+/* ENTRY_SHADOWED or ENTRY_UNKNOWN, which are counted. */
+static void entry_mark(struct state *s, struct entry *e, enum entry_flags flag, bool is_set)
 {
-	if (is_shadowed == ((e->flags & ENTRY_SHADOWED) != 0))
+	struct file *f = e->file;
+
+	if (is_set == ((e->flags & flag) != 0))
 		return;
-	e->flags ^= ENTRY_SHADOWED;
-	if (is_shadowed)
-		s->n_shadowed++;
-	else
-		s->n_shadowed--;
+	e->flags ^= (uint8_t)flag;
+	*(flag == ENTRY_SHADOWED ? &f->n_shadowed : &f->n_unknown) += is_set ? 1U : -1U;
+	file_listed_update(s, f);
 }
 
 void entry_free(struct state *s, struct entry *e)
 {
 	if (!s->is_closing)
 		entry_key_changed(s, &e->key);
-	entry_shadow_set(s, e, false);
+	entry_mark(s, e, ENTRY_SHADOWED, false);
+	entry_mark(s, e, ENTRY_UNKNOWN, false);
 	htable_remove(&s->entries, &e->node);
 	object_fini(&e->obj);
 	name_unref(e->key.ns);
@@ -271,12 +288,12 @@ static void shadows_update(struct state *s, const struct key *k, struct entry *w
 {
 	FINI(str_fini) struct str text = { 0 };
 
-	entry_shadow_set(s, winner, false);
+	entry_mark(s, winner, ENTRY_SHADOWED, false);
 	entries_for_each (e, s, k) {
 		if (e == winner || !(e->flags & ENTRY_HAS_GOOD) || (e->flags & ENTRY_SHADOWED) ||
 		    is_missing(e))
 			continue;
-		entry_shadow_set(s, e, true);
+		entry_mark(s, e, ENTRY_SHADOWED, true);
 		str_clear(&text);
 		shadow_text(&text, e, winner);
 		log_warn(LOG_AREA_SOURCE, "%s:%" PRIu32 ": %s", e->file->shown, entry_line(e),
@@ -306,6 +323,8 @@ static int key_apply(struct state *s, const struct key *k, uint64_t at_ns)
 {
 	struct entry *winner = winner_find(s, k);
 
+	entries_for_each (e, s, k)
+		entry_mark(s, e, ENTRY_UNKNOWN, winner == NULL);
 	if (winner == NULL)
 		return has_bad(s, k) ? 0 : key_del(s, k, at_ns);
 	shadows_update(s, k, winner);
@@ -354,25 +373,15 @@ static void list_add(struct listing *l, uint32_t line, bool is_error, char *text
 	*vec_push(&l->v) = (struct manifest_problem){ (uint32_t)l->v.n, line, is_error, text };
 }
 
-static size_t others_count(const struct file *f)
-{
-	size_t n = 0;
-
-	vec_for_each (u, &f->units)
-		n += u->n_others;
-	return n;
-}
-
 static void file_list(const struct state *s, const struct file *f, struct listing *l)
 {
-	size_t n_others = others_count(f);
 	struct str text = { 0 };
 
 	if (f->failure != NULL)
 		list_add(l, 0, true, xstrdup(f->failure));
 	vec_for_each (p, &f->problems)
 		list_add(l, f->units.v[p->unit].line + p->line, p->is_error, xstrdup(p->text));
-	for (size_t i = 0; s->n_shadowed > 0 && i < f->entries.n; i++) {
+	for (size_t i = 0; f->n_shadowed > 0 && i < f->entries.n; i++) {
 		const struct entry *e = f->entries.v[i];
 
 		if (!(e->flags & ENTRY_SHADOWED) || e->unit == UINT32_MAX)
@@ -387,11 +396,11 @@ static void file_list(const struct state *s, const struct file *f, struct listin
 		list_add(l, UINT32_MAX, true, TAKE(text.text));
 		text = (struct str){ 0 };
 	}
-	if (n_others > 0) {
+	if (f->n_others > 0) {
 		str_printf(&text,
-			   n_others == 1 ? "%zu object of a kind that is not read: %s"
-					 : "%zu objects of kinds that are not read, such as %s",
-			   n_others, f->other);
+			   f->n_others == 1 ? "%zu object of a kind that is not read: %s"
+					    : "%zu objects of kinds that are not read, such as %s",
+			   f->n_others, f->other);
 		list_add(l, 0, false, str_clean(text.text));
 	}
 }
@@ -399,18 +408,21 @@ static void file_list(const struct state *s, const struct file *f, struct listin
 void state_problems(const struct state *s, void (*each)(void *arg, const struct files_problem *p),
 		    void *arg)
 {
-	size_t n;
-	AUTO(free) struct file **files = state_files(s, &n);
+	AUTO(vec_fini)
+	VEC(struct file *) files = { 0 };
 
-	for (size_t i = 0; i < n; i++) {
+	list_for_each_entry (f, &s->listed, struct file, listed)
+		*vec_push(&files) = f;
+	vec_sort(&files, file_cmp);
+	vec_for_each (f, &files) {
 		struct listing l = { 0 };
 
-		file_list(s, files[i], &l);
+		file_list(s, *f, &l);
 		vec_for_each (p, &l.v) {
 			uint32_t line = p->line == UINT32_MAX ? 0 : p->line;
 
-			each(arg, &(struct files_problem){ files[i]->shown, line, p->is_error,
-							   p->text });
+			each(arg,
+			     &(struct files_problem){ (*f)->shown, line, p->is_error, p->text });
 			free(p->text);
 		}
 		vec_fini(&l.v);
@@ -418,40 +430,35 @@ void state_problems(const struct state *s, void (*each)(void *arg, const struct 
 }
 
 /* Does the unit have an object without a valid version in any file? */
-static bool unit_is_unknown(const struct state *s, const struct file *f, const struct unit *u)
+static bool unit_is_unknown(const struct file *f, const struct unit *u)
 {
 	if (u->is_unreadable)
 		return !f->is_known;
-	for (uint32_t i = 0; i < u->n_entries; i++) {
-		const struct entry *e = f->entries.v[u->first_entry + i];
-
-		if (!(e->flags & ENTRY_HAS_GOOD) && winner_find(s, &e->key) == NULL)
+	for (uint32_t i = 0; i < u->n_entries; i++)
+		if (f->entries.v[u->first_entry + i]->flags & ENTRY_UNKNOWN)
 			return true;
-	}
 	return false;
 }
 
-static bool file_is_complete(const struct state *s, const struct file *f, struct str *why)
+static void incomplete_text(struct str *why, const struct file *f)
 {
-	bool is_complete = f->is_known;
+	uint32_t known = UINT32_MAX; /* problems are sorted by unit */
 
-	vec_for_each (u, &f->units)
-		is_complete &= !unit_is_unknown(s, f, u);
-	if (is_complete)
-		return true;
 	vec_for_each (p, &f->problems) {
 		const struct unit *u = &f->units.v[p->unit];
 
-		if (f->failure != NULL || !p->is_error || !unit_is_unknown(s, f, u))
+		if (f->failure != NULL || !p->is_error || p->unit == known)
 			continue;
-		str_printf(why, "%s:%" PRIu32 ": %s", f->shown, u->line + p->line, p->text);
-		return false;
+		if (unit_is_unknown(f, u)) {
+			str_printf(why, "%s:%" PRIu32 ": %s", f->shown, u->line + p->line, p->text);
+			return;
+		}
+		known = p->unit;
 	}
 	str_printf(why, "%s: %s", f->shown,
 		   f->failure != NULL ? f->failure
 		   : f->units.n > 0   ? "holds objects of which no good version is known"
 				      : "is not completely written");
-	return false;
 }
 
 bool state_is_empty(const struct state *s)
@@ -461,25 +468,26 @@ bool state_is_empty(const struct state *s)
 
 bool state_is_complete(const struct state *s, struct str *why)
 {
-	size_t n;
-	AUTO(free) struct file **files = state_files(s, &n);
+	const struct file *first = NULL;
 
-	for (size_t i = 0; i < n; i++)
-		if (!file_is_complete(s, files[i], why))
-			return false;
+	list_for_each_entry (f, &s->listed, struct file, listed)
+		if (is_incomplete(f) && (first == NULL || strcmp(f->name, first->name) < 0))
+			first = f;
 	if (state_is_empty(s)) /* perhaps a mount is missing, or the folder is not filled yet */
 		str_puts(why, "the folder has no manifests");
-	return !state_is_empty(s);
+	else if (first != NULL)
+		incomplete_text(why, first);
+	return first == NULL && !state_is_empty(s);
 }
 
 void state_stats(const struct state *s, struct files_stats *ret)
 {
 	ret->files = s->files.count;
 	ret->objects = 0;
-	ret->errors = s->n_shadowed;
+	ret->errors = 0;
 	ret->notes = 0;
-	htable_for_each_entry (f, &s->files, const struct file) {
-		ret->errors += f->failure != NULL;
+	list_for_each_entry (f, &s->listed, struct file, listed) {
+		ret->errors += f->n_shadowed + (f->failure != NULL);
 		vec_for_each (p, &f->problems)
 			*(p->is_error ? &ret->errors : &ret->notes) += 1;
 	}

@@ -51,6 +51,7 @@ struct file {
 	struct hnode node;
 	struct list dirty;   /* the owner's queue of files to be read */
 	struct list missing; /* the owner's list; while linked, other files have precedence */
+	struct list listed;
 	uint64_t missing_ns; /* since then, now_ns() */
 	char *name;
 	char *shown;             /* the name with control characters replaced, for logs */
@@ -69,7 +70,10 @@ struct file {
 	VEC(struct entry *) entries;
 	VEC(struct manifest_problem) problems;
 	size_t n_problems_lost;
-	char other[64]; /* a kind that is not read, for display */
+	uint32_t n_shadowed; /* of the entries */
+	uint32_t n_unknown;  /* of the entries */
+	size_t n_others;     /* objects of kinds that are not read */
+	char other[64];      /* a kind that is not read, for display */
 };
 
 void state_open(struct state **ret, struct model *m);
@@ -85,7 +89,7 @@ struct file **state_files(const struct state *s, size_t *n);
 /* `f` was read to its end: takes the pieces out of `m`. New problems are logged. */
 void state_file_read(struct state *s, struct file *f, struct manifest *m);
 /* `f` cannot be read, for the reason `why`; its objects stay. `why` NULL: it can be read again. */
-void state_file_failed(struct file *f, const char *why);
+void state_file_failed(struct state *s, struct file *f, const char *why);
 /* `f` was linked to or unlinked from the list of missing files. */
 void state_file_recheck(struct state *s, const struct file *f);
 /* `f` was removed; frees it. */
