@@ -72,7 +72,7 @@ static void kill_all(const struct process *p)
 		(void)kill(*pid, SIGKILL);
 }
 
-/* Waits at most REAP_MS for the killed process: it may sleep in the kernel. */
+/* With a pidfd waits at most REAP_MS for the killed process: it may sleep in the kernel. */
 void process_close(struct process *p)
 {
 	if (p == NULL)

@@ -51,7 +51,7 @@ struct file {
 	struct hnode node;
 	struct list dirty;   /* the owner's queue of files to be read */
 	struct list missing; /* the owner's list; while linked, other files have precedence */
-	struct list listed;
+	struct list listed;  /* while incomplete, or with problems or notes */
 	uint64_t missing_ns; /* since then, now_ns() */
 	char *name;
 	char *shown;             /* the name with control characters replaced, for logs */

@@ -173,7 +173,7 @@ static void on_changed(void *arg)
 
 /* --- Events --------------------------------------------------------------- */
 
-/* False: refused. */
+/* As kube_problem_add(); true for remarks that are no problem. */
 static bool remark_add(struct events *e, enum object_kind kind, const struct ledger_key *rm)
 {
 	return !rm->is_rejected ||
