@@ -250,11 +250,16 @@ class Vipd:
         if planes.PLANE != "ipvs":
             return self.nft.genid()
         # No counter of writes to IPVS exists: its content is compared instead. A backend that
-        # leaves ends when its connections have, and a service with its last backend.
-        held = [line.split() for line in self.lab.node.run("ipvsadm", "-Sn").splitlines()]
-        lives = [x for x in held if x[0] == "-a" and x[-1] != "0"]
-        used = {tuple(x[1:3]) for x in lives}
-        return self.nft.genid(), lives, [x for x in held if x[0] == "-A" and tuple(x[1:3]) in used]
+        # leaves ends when its connections have, and a service with its last backend. A listing in
+        # several messages lacks an entry if another one ends meanwhile: two equal ones are whole.
+        last = None
+        while (text := self.lab.node.run("ipvsadm", "-Sn")) != last:
+            last = text
+        held = [line.partition(" -r " if line.startswith("-a") else " -s ")
+                for line in text.splitlines()]
+        lives = [x for x in held if x[1] == " -r " and " -w 0 " not in x[2] + " "]
+        used = {x[0][3:] for x in lives}
+        return self.nft.genid(), lives, [x for x in held if x[1] == " -s " and x[0][3:] in used]
 
     def main_tables(self, fam):
         """{name: handle} of tables with services, without the guard."""
