@@ -23,3 +23,11 @@ static inline void bit_clear(uint64_t *bits, size_t i)
 {
 	bits[i / 64] &= ~(UINT64_C(1) << (i % 64));
 }
+
+/* The first number of the set from `i` on; `n`, a multiple of 64: none below it. */
+static inline size_t bits_next(const uint64_t *bits, size_t i, size_t n)
+{
+	while (i < n && bits[i / 64] >> (i % 64) == 0)
+		i = (i / 64 + 1) * 64;
+	return i < n ? i + (size_t)__builtin_ctzll(bits[i / 64] >> (i % 64)) : n;
+}

@@ -12,34 +12,43 @@ void htable_fini(struct htable *t)
 	*t = (struct htable){ 0 };
 }
 
+/* Add a bucket, and move its nodes there from the bucket that has them so far. */
 static void grow(struct htable *t)
 {
-	size_t n = t->n_buckets ? t->n_buckets * 2 : BUCKETS_MIN;
-	struct hnode **buckets = xcalloc(n, sizeof(*buckets));
+	struct hnode **from;
+	struct hnode **to;
 
-	for (size_t i = 0; i < t->n_buckets; i++) {
-		struct hnode *next;
-
-		for (struct hnode *node = t->buckets[i]; node != NULL; node = next) {
-			struct hnode **b = &buckets[node->hash & (n - 1)];
-
-			next = node->next;
-			node->next = *b;
-			*b = node;
-		}
+	if (t->n_buckets == t->n_max) {
+		t->n_max *= 2;
+		t->buckets = xreallocarray(t->buckets, t->n_max, sizeof(*t->buckets));
 	}
-	free(t->buckets);
-	t->buckets = buckets;
-	t->n_buckets = n;
+	from = &t->buckets[t->n_buckets - t->n_max / 2];
+	to = &t->buckets[t->n_buckets++];
+	*to = NULL;
+	while (*from != NULL) {
+		struct hnode *node = *from;
+
+		if ((node->hash & (t->n_max / 2)) == 0) {
+			from = &node->next;
+			continue;
+		}
+		*from = node->next;
+		node->next = *to;
+		*to = node;
+	}
 }
 
 void htable_insert(struct htable *t, struct hnode *node, uint32_t hash)
 {
 	struct hnode **b;
 
-	if (t->count >= t->n_buckets + t->n_buckets / 2)
+	if (t->n_buckets == 0) {
+		t->n_buckets = t->n_max = BUCKETS_MIN;
+		t->buckets = xcalloc(BUCKETS_MIN, sizeof(struct hnode *));
+	} else if (t->count >= t->n_buckets + t->n_buckets / 2) {
 		grow(t);
-	b = &t->buckets[hash & (t->n_buckets - 1)];
+	}
+	b = &t->buckets[htable_index(t, hash)];
 	node->hash = hash;
 	node->next = *b;
 	*b = node;
@@ -48,7 +57,7 @@ void htable_insert(struct htable *t, struct hnode *node, uint32_t hash)
 
 void htable_remove(struct htable *t, struct hnode *node)
 {
-	struct hnode **p = &t->buckets[node->hash & (t->n_buckets - 1)];
+	struct hnode **p = &t->buckets[htable_index(t, node->hash)];
 
 	while (*p != node) {
 		assert(*p != NULL);
@@ -66,7 +75,7 @@ struct hnode *htable_next(const struct htable *t, const struct hnode *n)
 	if (n != NULL) {
 		if (n->next != NULL)
 			return n->next;
-		i = (n->hash & (t->n_buckets - 1)) + 1;
+		i = htable_index(t, n->hash) + 1;
 	}
 	for (; i < t->n_buckets; i++)
 		if (t->buckets[i] != NULL)

@@ -5,8 +5,8 @@
  *     struct x *x = htable_find(&t, hash, struct x, e, key_matches(e));
  *
  * The caller embeds a struct hnode as `node`, computes the hash (base/hash.h) and compares
- * keys itself. Linking cannot fail. The table doubles when it has 1.5 nodes
- * a bucket, and never shrinks.
+ * keys itself. Linking cannot fail. An insertion into a table with 1.5 nodes a bucket adds one
+ * bucket (linear hashing): none takes longer because the table is large. It never shrinks.
  * The order of a walk is random from run to run: sort before anything is
  * printed, planned or sent.
  */
@@ -21,7 +21,8 @@ struct hnode {
 
 struct htable {
 	struct hnode **buckets;
-	size_t n_buckets; /* a power of two, or 0 before the first insertion */
+	size_t n_buckets; /* 0 before the first insertion; more than half of n_max */
+	size_t n_max;     /* a power of two: buckets for which there is memory */
 	size_t count;
 };
 
@@ -38,9 +39,27 @@ static inline struct hnode *htable_match(struct hnode *n, uint32_t hash)
 	return n;
 }
 
+/* The bucket of a hash, in a table with buckets. A bucket that does not exist yet is another's
+ * part. */
+static inline size_t htable_index(const struct htable *t, uint32_t hash)
+{
+	size_t i = hash & (t->n_max - 1);
+
+	return i < t->n_buckets ? i : i & (t->n_max / 2 - 1);
+}
+
+/* How many low bits of a hash choose its bucket; 0: there are no buckets. */
+static inline unsigned int htable_bits(const struct htable *t, uint32_t hash)
+{
+	if (t->n_buckets == 0)
+		return 0;
+	return (unsigned int)__builtin_ctzl(t->n_max) -
+	       ((hash & (t->n_max / 2 - 1)) + t->n_max / 2 >= t->n_buckets);
+}
+
 static inline struct hnode *htable_bucket(const struct htable *t, uint32_t hash)
 {
-	return t->n_buckets == 0 ? NULL : t->buckets[hash & (t->n_buckets - 1)];
+	return t->n_buckets == 0 ? NULL : t->buckets[htable_index(t, hash)];
 }
 
 struct hnode *htable_next(const struct htable *t, const struct hnode *n);

@@ -20,15 +20,13 @@ int walk_services(struct walk *w, const struct model *m, void (*visit)(void *arg
 		  void *arg, uint64_t deadline_ns)
 {
 	const struct htable *t = &m->services;
-	uint64_t step = t->n_buckets > 0 ? WALK_END / t->n_buckets : WALK_END;
 
 	while (w->at < WALK_END) {
-		uint32_t bucket = reverse((uint32_t)w->at);
-		struct hnode *node = t->n_buckets > 0 ? t->buckets[bucket] : NULL;
+		uint32_t hash = reverse((uint32_t)w->at);
 
-		for (; node != NULL; node = node->next)
-			visit(arg, container_of(node, struct svc, node));
-		w->at += step;
+		for (struct hnode *n = htable_bucket(t, hash); n != NULL; n = n->next)
+			visit(arg, container_of(n, struct svc, node));
+		w->at += WALK_END >> htable_bits(t, hash);
 		if (now_ns() >= deadline_ns)
 			break;
 	}

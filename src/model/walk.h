@@ -7,7 +7,7 @@
  *             ... back to the loop ...
  *
  * Services are visited in the order of their bit-reversed hash. When the table
- * doubles, a bucket splits into two that are neighbours in this order, so a position stays
+ * grows, a bucket splits into two that are neighbours in this order, so a position stays
  * valid: a service that exists during the whole walk is visited exactly once, a service
  * added or removed meanwhile at most once.
  *

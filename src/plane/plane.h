@@ -353,6 +353,7 @@ struct plane {
 	/* Operations by which check() and tick() repaired foreign changes; the caller clears it. */
 	uint64_t n_repaired;
 	bool is_load_wanted; /* by tick(); the caller clears it */
+	bool is_tick_urgent; /* changes do not delay the next tick() */
 	/* The process of the last foreign change: "nft (pid 4711)", for people. */
 	char changed_by[64];
 	/* Established connections survive a flush of the ruleset by another process. */

@@ -594,6 +594,13 @@ static uint64_t step_audit(struct sync *s, uint64_t now)
 	return SYNC_NOW;
 }
 
+static void tick(struct sync *s, uint64_t now)
+{
+	s->next_tick_ns = s->plane->ops->tick(s->plane, now);
+	if (s->next_tick_ns == 0)
+		s->next_tick_ns = now + 60 * NSEC_PER_SEC;
+}
+
 /* Do checks, audits and ticks that are due. Returns when the next one is. */
 static uint64_t step_idle(struct sync *s, uint64_t now, uint64_t next)
 {
@@ -624,11 +631,8 @@ static uint64_t step_idle(struct sync *s, uint64_t now, uint64_t next)
 		if (s->is_tick_wanted)
 			s->next_tick_ns = MIN(s->next_tick_ns, now + TICK_AFTER_NS);
 		s->is_tick_wanted = false;
-		if (now >= s->next_tick_ns) {
-			s->next_tick_ns = ops->tick(s->plane, now);
-			if (s->next_tick_ns == 0)
-				s->next_tick_ns = now + 60 * NSEC_PER_SEC;
-		}
+		if (now >= s->next_tick_ns)
+			tick(s, now);
 		next = MIN(next, s->next_tick_ns);
 	}
 	return next;
@@ -683,6 +687,10 @@ static uint64_t step(struct sync *s, uint64_t now)
 	next = MIN(retry, sync_failures_requeue(s, now));
 	if (s->is_load_wanted)
 		return SYNC_NOW;
+	if (s->state == SYNC_RUNNING && s->plane->is_tick_urgent && now >= s->next_tick_ns) {
+		tick(s, now);
+		return SYNC_NOW;
+	}
 	/* Permanent changes delay checks, audits and ticks; they do not suppress them. */
 	if (list_is_empty(&s->model->dirty) || s->busy_ns == 0)
 		s->busy_ns = now;

@@ -93,7 +93,35 @@ static void property(uint32_t spread)
 	check_walk(&t, items);
 	assert_true(t.n_buckets + t.n_buckets / 2 >= t.count);
 	assert_true(t.n_buckets <= 2 * t.count);
-	assert_int_equal(t.n_buckets & (t.n_buckets - 1), 0);
+	htable_fini(&t);
+}
+
+/* An insertion moves few nodes, however many there are; walks are in order of reversed hashes. */
+static void test_growth(void **state)
+{
+	static struct item items[10 * ITEMS];
+	struct htable t = { 0 };
+
+	(void)state;
+	for (uint32_t i = 0; i < ARRAY_SIZE(items); i++) {
+		size_t n_buckets = t.n_buckets;
+
+		items[i] = (struct item){ .key = i };
+		htable_insert(&t, &items[i].node, i * UINT32_C(0x9e3779b1));
+		assert_true(i == 0 || t.n_buckets <= n_buckets + 1);
+		assert_true(t.count <= t.n_buckets + t.n_buckets / 2 + 1);
+	}
+	for (uint32_t i = 0; i < ARRAY_SIZE(items); i++) {
+		uint32_t hash = items[i].node.hash;
+		unsigned int bits = htable_bits(&t, hash);
+
+		assert_ptr_equal(find(&t, i, hash), &items[i]);
+		/* The lower bits choose the bucket, all of them are needed. */
+		assert_int_equal(htable_index(&t, hash), hash & ((1U << bits) - 1));
+		assert_int_equal(htable_index(&t, hash ^ 1U << bits), htable_index(&t, hash));
+		assert_int_not_equal(htable_index(&t, hash ^ 1U << (bits - 1)),
+				     htable_index(&t, hash));
+	}
 	htable_fini(&t);
 }
 
@@ -139,6 +167,7 @@ int main(void)
 		cmocka_unit_test(test_empty),
 		cmocka_unit_test(test_collisions),
 		cmocka_unit_test(test_property),
+		cmocka_unit_test(test_growth),
 		cmocka_unit_test(test_remove_while_walking),
 	};
 

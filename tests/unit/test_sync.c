@@ -442,6 +442,45 @@ static void test_tick_after_commit(void **state)
 	world_fini(&w);
 }
 
+static uint64_t tick_soon(struct plane *plane, uint64_t now)
+{
+	(void)plane;
+	n_ticks++;
+	return now + 20 * NSEC_PER_MSEC;
+}
+
+/* Permanent changes delay ticks, except for urgent ones. */
+static void test_urgent_ticks(void **state)
+{
+	static const struct sync_config config = { .batch_ops = 1 };
+	static struct plane_ops ops;
+	struct world w = { 0 };
+
+	(void)state;
+	mock_init(&w.k);
+	process_begin_with(&w, &config);
+	ops = mock_plane_ops;
+	ops.tick = tick_soon;
+	w.k.plane.ops = &ops;
+	some_services(&w, 3);
+	sync_sources_ready(w.s);
+	sync_settle(w.s, T0);
+	for (int is_urgent = 0; is_urgent < 2; is_urgent++) {
+		uint64_t begin = T0 + (uint64_t)(10 + is_urgent) * NSEC_PER_SEC;
+
+		w.k.plane.is_tick_urgent = is_urgent;
+		n_ticks = 0;
+		for (int ms = 0; ms < 1000; ms++) {
+			list_for_each_entry (svc, &w.m.all, struct svc, all)
+				model_mark_dirty(&w.m, svc, 1); /* a step takes one of them */
+			(void)sync_step(w.s, begin + (uint64_t)ms * NSEC_PER_MSEC);
+		}
+		assert_in_range(n_ticks, is_urgent ? 45 : 2, is_urgent ? 50 : 5);
+	}
+	sync_settle(w.s, T0 + 20 * NSEC_PER_SEC);
+	world_fini(&w);
+}
+
 static void refuse(struct world *w, const char *name, bool is_named)
 {
 	w->k.refuse_name = name;
@@ -2648,6 +2687,7 @@ int main(void)
 		cmocka_unit_test(test_touched),
 		cmocka_unit_test(test_audit_in_parts),
 		cmocka_unit_test(test_tick_after_commit),
+		cmocka_unit_test(test_urgent_ticks),
 		cmocka_unit_test(test_large_turns),
 		cmocka_unit_test(test_large_unsteady),
 		cmocka_unit_test(test_large_unsteady_in_adoption),

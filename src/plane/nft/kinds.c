@@ -18,16 +18,13 @@
 int nft_kinds_make(struct nft_plane *p, enum ipfam fam, const struct nft_kinds *need,
 		   struct plane_result *res, struct err *err)
 {
+	size_t n = 64 * ARRAY_SIZE(need->bits);
 	VEC(uint16_t) kinds = { 0 };
 	int r;
 
-	for (size_t i = 0; i < ARRAY_SIZE(need->bits); i++)
-		for (uint64_t left = need->bits[i]; left != 0; left &= left - 1) {
-			uint16_t kind = (uint16_t)(i * 64 + (size_t)__builtin_ctzll(left));
-
-			if (!nft_layout_has_kind(p->layout[fam], kind))
-				*vec_push(&kinds) = kind;
-		}
+	for (size_t kind = 0; (kind = bits_next(need->bits, kind, n)) < n; kind++)
+		if (!nft_layout_has_kind(p->layout[fam], (uint16_t)kind))
+			*vec_push(&kinds) = (uint16_t)kind;
 	if (kinds.n == 0)
 		return 0;
 	r = nft_layout_chains_need(p->layout[fam], kinds.v, kinds.n, &res->done, err);

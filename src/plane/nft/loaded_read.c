@@ -8,9 +8,13 @@
  */
 #include "plane/nft/loaded.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "nft/decode.h"
+
+#define POOLS_N (UINT32_C(1) << (32 - NFT_KIND_BITS))
 
 /* Phases of a load, in this order. */
 enum phase {
@@ -32,9 +36,9 @@ struct nft_reading {
 	/* DUMPS */
 	size_t i; /* of nft_dumped */
 	struct nft_walk walk;
-	/* other phases: ids of all pools, sorted; the next key */
-	VEC(uint32_t) ids;
-	size_t at;
+	/* other phases: ids of all pools; the next key */
+	uint64_t pools[BITS_WORDS(POOLS_N)];
+	uint32_t id;
 	uint32_t slot;
 	/* keys gathered for nft_elems_get() */
 	size_t n;
@@ -79,20 +83,14 @@ static void dump_elem(void *arg, const uint8_t *key, const uint8_t *data)
 	rd->work++;
 }
 
-static int id_cmp(const void *a, const void *b)
-{
-	uint32_t x = *(const uint32_t *)a;
-	uint32_t y = *(const uint32_t *)b;
-
-	return (x > y) - (x < y);
-}
-
-/* A list, because one element of another process may name the highest of a million ids. */
 static void pools_list(struct nft_reading *rd)
 {
-	nft_keymap_for_each (e, &rd->h->pools[rd->table.fam])
-		memcpy(vec_push(&rd->ids), e.key, sizeof(uint32_t));
-	vec_sort(&rd->ids, id_cmp);
+	uint32_t id;
+
+	nft_keymap_for_each (e, &rd->h->pools[rd->table.fam]) {
+		memcpy(&id, e.key, sizeof(id));
+		bit_set(rd->pools, id);
+	}
 }
 
 static bool has_pool_sets(const struct nft_layout *l)
@@ -159,10 +157,10 @@ static void key_gather(struct nft_reading *rd)
 	uint32_t word;
 
 	rd->work++;
-	nft_key_slot(key, rd->ids.v[rd->at], rd->slot);
+	nft_key_slot(key, rd->id, rd->slot);
 	if (rd->phase == AFF_ENDPOINTS) {
 		word = nft_loaded_word(rd->h, rd->table.fam, NFTSET_AFF_SLOTS, key);
-		if (nft_word_pool(word) != rd->ids.v[rd->at])
+		if (nft_word_pool(word) != rd->id)
 			return;
 		nft_put_word(key, word);
 	}
@@ -193,11 +191,11 @@ static bool class_ends(struct nft_reading *rd, uint32_t n)
 
 	while (i < n && rd->keys[i].is_found)
 		i++;
-	if (i == n && rd->slot < slots_of(rd, rd->ids.v[rd->at]))
+	if (i == n && rd->slot < slots_of(rd, rd->id))
 		return false;
-	(void)nft_loaded_pool_get(rd->h, rd->table.fam, rd->ids.v[rd->at], &pool);
+	(void)nft_loaded_pool_get(rd->h, rd->table.fam, rd->id, &pool);
 	pool.n_slots = rd->slot - n + i;
-	nft_loaded_pool_put(rd->h, rd->table.fam, rd->ids.v[rd->at], &pool);
+	nft_loaded_pool_put(rd->h, rd->table.fam, rd->id, &pool);
 	return true;
 }
 
@@ -207,7 +205,7 @@ static int class_some(struct nft_reading *rd, struct err *err)
 	int r = keys_flush(rd, err);
 
 	if (r == 0 && n > 0 && class_ends(rd, n)) {
-		rd->at++;
+		rd->id++;
 		rd->slot = 0;
 	}
 	return r < 0 ? r : 1;
@@ -218,8 +216,8 @@ static int keys_some(struct nft_reading *rd, struct err *err)
 {
 	int r;
 
-	for (; rd->at < rd->ids.n; rd->at++, rd->slot = 0, rd->work++) {
-		uint32_t end = slots_of(rd, rd->ids.v[rd->at]);
+	while ((rd->id = (uint32_t)bits_next(rd->pools, rd->id, POOLS_N)) < POOLS_N) {
+		uint32_t end = slots_of(rd, rd->id);
 
 		for (; rd->slot < end && rd->work < NFT_READ_ELEMS; rd->slot++)
 			key_gather(rd);
@@ -227,11 +225,14 @@ static int keys_some(struct nft_reading *rd, struct err *err)
 			return class_some(rd, err);
 		if (rd->slot < end || rd->work >= NFT_READ_ELEMS)
 			break;
+		rd->id++;
+		rd->slot = 0;
+		rd->work++;
 	}
 	r = keys_flush(rd, err);
-	if (r < 0 || rd->at < rd->ids.n)
+	if (r < 0 || rd->id < POOLS_N)
 		return r < 0 ? r : 1;
-	rd->at = 0;
+	rd->id = 0;
 	return ++rd->phase < PHASES;
 }
 
@@ -252,8 +253,6 @@ void nft_reading_open(struct nft_reading **ret, struct nft_loaded *h, struct nl_
 
 void nft_reading_close(struct nft_reading *rd)
 {
-	if (rd != NULL)
-		vec_fini(&rd->ids);
 	free(rd);
 }
 

@@ -10,11 +10,11 @@
 
 /*
  * Addresses deleted in one transaction of tick(), 2 us each, and the time to the next one. Of those
- * above NFT_RETAINED_MAX a quarter goes at once, up to TICK_OVER_MAX: while changes never end there
- * are four transactions a second, and as many addresses must go as come.
+ * above NFT_RETAINED_MAX a quarter goes at once, up to TICK_OVER_MAX, and changes do not delay the
+ * next transaction: while changes never end, as many addresses must go as come.
  */
 #define TICK_MAX 512
-#define TICK_OVER_MAX 16384
+#define TICK_OVER_MAX 2048
 #define TICK_AGAIN_NS (20 * NSEC_PER_MSEC)
 #define TICK_RETRY_NS (60 * NSEC_PER_SEC)
 /* Interval at which affinity kinds are deleted that were unused since the last time. */
@@ -197,12 +197,16 @@ static uint64_t tick_walk(struct nft_plane *p, uint64_t now)
 
 static uint64_t tick_addresses(struct nft_plane *p, uint64_t now)
 {
+	struct plane *plane = &p->common.plane;
 	uint64_t next = tick_walk(p, now);
 
-	for (int fam = 0; fam < IPFAM_N; fam++)
-		if (p->layout[fam]->state == NFT_LAYOUT_PRESENT &&
-		    !p->common.plane.family[fam].is_failed)
-			next = earlier(next, tick_family(p, fam, now));
+	plane->is_tick_urgent = false;
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		if (p->layout[fam]->state != NFT_LAYOUT_PRESENT || plane->family[fam].is_failed)
+			continue;
+		next = earlier(next, tick_family(p, fam, now));
+		plane->is_tick_urgent |= retained_over(nft_endpoint_addrs(p, fam)) > 0;
+	}
 	return next;
 }
 
