@@ -3,7 +3,7 @@
  * state/context - state for the API, health and metrics servers; filled by vipd.c.
  *
  * All pointers are borrowed and must outlive the servers. Servers change no services
- * through it; they start node checks and drain endpoints.
+ * through it; they drain and eject endpoints, and start node checks.
  */
 #pragma once
 
