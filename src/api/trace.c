@@ -132,7 +132,9 @@ static int service_parse(struct plan_trace_query *ret, const struct serve_contex
 		return err_set(err, -ENOENT, "there is no service %.64s/%.64s", text, slash);
 	port = port_find(svc->service, colon ? colon : "", proto);
 	if (port == NULL)
-		return err_set(err, -EINVAL, "to: which port of %.64s/%.64s? NAMESPACE/NAME:PORT",
+		return err_set(err, -EINVAL,
+			       "to: no such port, or no single port, of %.64s/%.64s; use "
+			       "NAMESPACE/NAME:PORT",
 			       text, slash);
 	fam = ip_is_set(&ret->src) ? ip_fam(&ret->src) : IPFAM_V4;
 	if (!ip_is_set(&svc->service->cluster_ip[fam]) && !ip_is_set(&ret->src))

@@ -313,8 +313,8 @@ static void view_problems(struct jsonw *w, const struct serve_context *ctx,
 	problem_count(w, "source", source->errors.n_all, "problem with the source",
 		      "problems with the source");
 	problem_count(w, "conflicts", ctx->plan->n_conflicts,
-		      "address and port is claimed by more than one service",
-		      "addresses and ports are claimed by more than one service");
+		      "frontend that a service claims is served by another service",
+		      "frontends that services claim are served by other services");
 	problem_count(w, "affinity", ctx->plan->n_unsticky,
 		      "service has no session affinity: see vipctl svc NAME",
 		      "services have no session affinity: see vipctl svc NAME");

@@ -64,11 +64,11 @@ static int gate(const struct cleanup_config *config, struct nl_sock *nl, size_t 
 		return 0;
 	r = is_allowed(config, nl, n_occupied, err);
 	if (r < 0)
-		(void)err_wrap(err, r, "vipd does not serve in its place");
+		(void)err_wrap(err, r, "vipd does not serve instead");
 	else
 		r = serving_no_other(proxy_name(config->proxy), err);
 	return r < 0 ? err_wrap(err, r,
-				"nothing of %s's is removed (--cleanup=%s,force skips this check)",
+				"no state of %s is removed (--cleanup=%s,force skips this check)",
 				proxy_name(config->proxy), proxy_name(config->proxy))
 		     : 0;
 }
@@ -94,12 +94,15 @@ static int clean_ipvs(bool *ret, const struct cleanup_config *config, struct soc
 	if (*ret && done.n_handed_over > 0 &&
 	    serving_wait(config->control_socket, false, &n_occupied, &why) < 0) {
 		*ret = false;
-		report_left(report, "ipvs: left: what vipd does not serve yet: %s", why.text);
+		report_left(report, "ipvs: left: services that vipd does not serve yet: %s",
+			    why.text);
 	}
 	if (r == 0 && *ret)
 		r = cleanup_link(&link, s->route, report, err);
 	else if (r == 0)
-		report_left(report, "link, iptables, ipset: left: all, until ipvs is done");
+		report_left(
+			report,
+			"link, iptables, ipset: left: all, until the virtual services are removed");
 	return r;
 }
 

@@ -151,7 +151,7 @@ int ctnl_delete_matching(struct ctnl *c, const struct ctnl_match *m, struct err 
 	int r;
 
 	if (ip_fam(&m->to.addr) != IPFAM_V4)
-		return err_set(err, -EOPNOTSUPP, "no filter by addresses of IPv6");
+		return err_set(err, -EOPNOTSUPP, "the kernel cannot filter by IPv6 addresses");
 	h = nl_request_nfnl(buf, sizeof(buf), TYPE(IPCTNL_MSG_CT_DELETE), AF_INET);
 	put_filter(h, m);
 	if (m->is_translated) {

@@ -100,7 +100,7 @@ static int match_target(struct pass *p, const struct job *job, const struct job_
 		break;
 	case JOB_TARGET_UNSET:
 	case JOB_TARGET_NOT_LIVE:
-		return err_set(err, -EOPNOTSUPP, "no filter says this");
+		return err_set(err, -EOPNOTSUPP, "the kernel has no filter for this target");
 	}
 	return ctnl_delete_matching(p->ctnl, &m, err);
 }

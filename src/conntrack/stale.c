@@ -27,7 +27,8 @@
 /* Exact targets that a change of a service adds, and scans that a step drops or puts off. */
 #define SERVICE_SCANS_MAX 8192
 #define SKIPS_MAX 5000
-/* The helper works a fifth of the time at most; short bursts are exempt. */
+/* Share of the helper: a fifth. A rest up to PACE_FREE_NS is not enforced, none exceeds
+ * PACE_MAX_NS. */
 #define PACE 5
 #define PACE_FREE_NS (2 * NSEC_PER_SEC)
 #define PACE_MAX_NS (500 * NSEC_PER_MSEC)

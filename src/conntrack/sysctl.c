@@ -93,7 +93,7 @@ static int set(const char *root, const char *file, uint64_t desired, enum rule r
 	if (r == 0)
 		r = file_write_number(path, desired, &err);
 	if (r < 0) {
-		log_warn(LOG_AREA_CONNTRACK, "%s", err.text);
+		log_warn(LOG_AREA_CONNTRACK, "%s; the kernel's value stays", err.text);
 		return r;
 	}
 	log_notice(LOG_AREA_CONNTRACK, "%s: set to %" PRIu64 ", was %" PRIu64, file, desired, is);

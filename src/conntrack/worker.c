@@ -101,7 +101,7 @@ static void on_end(struct bufferevent *stream, short what, void *arg)
 	helper_stop(w);
 	child_reap(&w->child);
 	log_notice(LOG_AREA_CONNTRACK, "helper process: exited; the next job starts a new one");
-	(void)err_set(&a.err, -EPIPE, "the helper process died");
+	(void)err_set(&a.err, -EPIPE, "the helper process exited");
 	if (w->job != 0)
 		job_over(w, &a);
 }

@@ -32,8 +32,8 @@ int programmed_read(struct programmed *ret, const char *plane, struct err *err)
 		return r;
 	if (ret->lines.frontends.len == 0)
 		return ipvs_read(ret, err);
-	(void)fputs("vipctl: tables of both planes exist: one takes over from the other; showing "
-		    "nftables (--plane=ipvs: the other)\n",
+	(void)fputs("vipctl: tables of both planes exist during a change of planes; showing "
+		    "nftables (ipvs: --plane=ipvs)\n",
 		    stderr);
 	return 0;
 }
@@ -54,7 +54,8 @@ int programmed_plane(const char **ret, const struct client *c, const char *plane
 		return err_set(err, -ENODATA, "the plane is '%s', neither nftables nor ipvs",
 			       value_text(status, "plane"));
 	if (plane != NULL && strcmp(plane, found) != 0)
-		return err_set(err, -EINVAL, "vipd runs in %s mode, not in %s mode", found, plane);
+		return err_set(err, -EINVAL, "vipd runs the %s plane, not the %s plane", found,
+			       plane);
 	*ret = found;
 	return 0;
 }

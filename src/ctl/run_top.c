@@ -202,7 +202,7 @@ int run_top(const struct run *run)
 	int code;
 
 	if (run->output == OUTPUT_JSON)
-		return usage("top shows a screen; the numbers are in /v1/counts");
+		return usage("top has no JSON output; read /v1/counts");
 	code = isatty(STDOUT_FILENO) && isatty(STDIN_FILENO) ? run_screen(&t, run)
 							     : run_batch(&t, run);
 	top_fini(&t);

@@ -59,7 +59,7 @@ void show_log(struct str *out, const json_t *answer, const struct style *style)
 	table_print(out, &t, style, 0);
 }
 
-/* Endpoints drained by operators. */
+/* Drained or ejected endpoints. */
 void show_taken_out(struct str *out, const json_t *answer, const struct style *style)
 {
 	bool has_text = value_any(value_get(answer, "items"), "text");

@@ -390,7 +390,7 @@ static void draining(struct str *out, const json_t *page, const struct style *st
 	value_for_each (l, list) {
 		cell_endpoint(&t, "DRAINING", MARK_ATTENTION, l);
 		connections_cell(&t, "ACTIVE", l, "active", "{active:d}");
-		connections_cell(&t, "CLOSING", l, "inactive", "{inactive:d}");
+		connections_cell(&t, "INACTIVE", l, "inactive", "{inactive:d}");
 		cell_say(&t, "FOR", MARK_NONE, l, value_has(l, "since_ms") ? "{since_ms:ms}" : "?");
 		cell_say(&t, "TIMEOUT IN", MARK_NONE, l,
 			 value_has(l, "timeout_ms") ? "{timeout_ms:ms}" : "never");

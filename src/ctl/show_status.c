@@ -154,8 +154,9 @@ static void sync_lines(struct str *out, const json_t *status, const struct style
 	     : value_has(pending, "oldest_ms")   ? "{services:service}, oldest for {oldest_ms:ms}"
 						 : "{services:service}");
 	line(out, style, "last sync", value_get(s, "last"),
-	     value_has(s, "last") ? "{age_ms:ago}: {services:service}, {writes:write}, {took_us:us}"
-				  : "none yet");
+	     value_has(s, "last")
+		     ? "{age_ms:ago}: {services:service}, {writes:operation}, {took_us:us}"
+		     : "none yet");
 	line(out, style, "latency", latency,
 	     value_int(latency, "count") == 0
 		     ? "no change yet"
@@ -163,7 +164,7 @@ static void sync_lines(struct str *out, const json_t *status, const struct style
 	if (style->is_wide) {
 		line(out, style, "first sync", s, "after {first_sync_us:us}");
 		line(out, style, "totals", s,
-		     "{transactions:transaction}, {writes:write}, {audits:audit}, {repairs:repair}, "
+		     "{transactions:transaction}, {writes:operation}, {audits:audit}, {repairs:repair}, "
 		     "{foreign_changes:foreign change}");
 	}
 	if (value_has(s, "last_error"))

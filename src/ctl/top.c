@@ -198,7 +198,7 @@ static void head_put(struct str *out, const struct top *t, size_t width)
 	say(&line, ack,
 	    value_int(ack, "count") == 0 ? "event to kernel: no change yet"
 					 : "event to kernel: p50 {p50_us:us}, p99 {p99_us:us}");
-	str_printf(&line, "; %.1f syncs/s, %.1f writes/s", sync_rate(t, "transactions"),
+	str_printf(&line, "; %.1f transactions/s, %.1f operations/s", sync_rate(t, "transactions"),
 		   sync_rate(t, "writes"));
 	line_put(out, &line, width);
 	line_put(out, &line, width);

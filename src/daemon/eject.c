@@ -173,12 +173,13 @@ static void on_changed(void *arg, const struct model_ejection *e, bool is_over)
 			   "service %s/%s: endpoint %s: admitted after %" PRIu64 " s", e->ns->text,
 			   e->name->text, text, (now_ns() - e->since_ns) / NSEC_PER_SEC);
 	else
-		log_notice(LOG_AREA_CONNTRACK,
-			   "service %s/%s: endpoint %s: ejected: %" PRIu32 " of %" PRIu32
-			   " handshakes %s; no new connections from this node, next probe in "
-			   "%" PRIu64 " s",
-			   e->ns->text, e->name->text, text, e->failed, e->failed,
-			   model_ejection_failure(e), (e->probe_ns - e->since_ns) / NSEC_PER_SEC);
+		log_notice(
+			LOG_AREA_CONNTRACK,
+			"service %s/%s: endpoint %s: ejected: %" PRIu32
+			" handshakes in a row %s; no new connections from this node, next probe in "
+			"%" PRIu64 " s",
+			e->ns->text, e->name->text, text, e->failed, model_ejection_failure(e),
+			(e->probe_ns - e->since_ns) / NSEC_PER_SEC);
 	monitor_ejection(l->config.monitor, e, is_over);
 	l->config.changed(l->config.arg);
 }

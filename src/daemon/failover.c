@@ -131,19 +131,18 @@ static void on_silence(void *arg, const struct failover_silence *s, bool is_over
 
 	(void)ip_endpoint_text(&s->addr, s->port, text);
 	if (is_over)
-		log_notice(
-			LOG_AREA_CONNTRACK,
-			"service %s/%s: endpoint %s: recovered: no TCP handshake without an answer for "
-			"%d s; before, %" PRIu64 " in %" PRIu64 " s",
-			s->ns->text, s->name->text, text, (int)(FAILOVER_SILENT_NS / NSEC_PER_SEC),
-			s->unanswered, (s->last_ns - s->since_ns) / NSEC_PER_SEC + 1);
+		log_notice(LOG_AREA_CONNTRACK,
+			   "service %s/%s: endpoint %s: recovered: no unanswered TCP handshake for "
+			   "%d s; before, %" PRIu64 " in %" PRIu64 " s",
+			   s->ns->text, s->name->text, text,
+			   (int)(FAILOVER_SILENT_NS / NSEC_PER_SEC), s->unanswered,
+			   (s->last_ns - s->since_ns) / NSEC_PER_SEC + 1);
 	else
-		log_notice(
-			LOG_AREA_CONNTRACK,
-			"service %s/%s: endpoint %s: TCP handshake without an answer for %u ms%s",
-			s->ns->text, s->name->text, text,
-			(unsigned int)(l->config.limit_ns / NSEC_PER_MSEC),
-			can_move(l) ? "; handshakes move to other endpoints" : "");
+		log_notice(LOG_AREA_CONNTRACK,
+			   "service %s/%s: endpoint %s: TCP handshake unanswered for %u ms%s",
+			   s->ns->text, s->name->text, text,
+			   (unsigned int)(l->config.limit_ns / NSEC_PER_MSEC),
+			   can_move(l) ? "; handshakes move to other endpoints" : "");
 	monitor_silence(l->config.monitor, s, is_over);
 }
 
@@ -154,7 +153,7 @@ static void udp_log(const struct failover_choice *c)
 	(void)ip_endpoint_text(&c->from.addr, c->from.port, from);
 	(void)ip_endpoint_text(&c->to.addr, c->to.port, to);
 	log_info(LOG_AREA_CONNTRACK,
-		 "service %s/%s: endpoint %s: UDP flow without a reply; moved to %s",
+		 "service %s/%s: endpoint %s: UDP flow without a reply; moving to %s",
 		 c->svc->ns->text, c->svc->name->text, from, to);
 }
 

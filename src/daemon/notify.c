@@ -56,7 +56,10 @@ static void address_set(struct notify *n, const char *path)
 	size_t len = strlen(path);
 
 	if ((path[0] != '/' && path[0] != '@') || len < 2 || len >= sizeof(n->addr.sun_path)) {
-		log_warn(LOG_AREA_MAIN, "NOTIFY_SOCKET: '%.64s' is neither a path nor @NAME", path);
+		log_warn(LOG_AREA_MAIN,
+			 "NOTIFY_SOCKET: '%.64s' is neither a path nor @NAME; the supervisor "
+			 "gets no messages",
+			 path);
 		return;
 	}
 	n->addr.sun_family = AF_UNIX;
@@ -68,7 +71,8 @@ static void address_set(struct notify *n, const char *path)
 		n->addr_len++; /* the terminating zero byte */
 	n->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (n->fd < 0)
-		log_warn(LOG_AREA_MAIN, "NOTIFY_SOCKET: %s", strerror(errno));
+		log_warn(LOG_AREA_MAIN, "NOTIFY_SOCKET: %s; the supervisor gets no messages",
+			 strerror(errno));
 }
 
 static void watchdog_set(struct notify *n, struct event_base *base)

@@ -156,8 +156,9 @@ uint64_t other_plane_retire(struct other_plane *other, const struct options *o,
 		r = other->plane->ops->retire(other->plane, m, now, &again, &err);
 	if (r < 0) {
 		log_warn(LOG_AREA_MAIN,
-			 "kernel state of the other plane stays: %s; next attempt in %llu s",
-			 err.text, (unsigned long long)(RETIRE_RETRY_NS / NSEC_PER_SEC));
+			 "kernel state of plane %s: not removed: %s; next attempt in %llu s",
+			 is_ipvs(o) ? "nftables" : "ipvs", err.text,
+			 (unsigned long long)(RETIRE_RETRY_NS / NSEC_PER_SEC));
 		again = now + RETIRE_RETRY_NS;
 	}
 	other->is_gone = again == 0;

@@ -64,7 +64,8 @@ static void visit(void *arg, struct svc *svc)
 	if (c->is_full)
 		return;
 	if (failure != NULL) {
-		str_printf(&text, "rejected by the kernel: %s; previous rules stay", failure->text);
+		str_printf(&text, "rejected by the kernel: %s; %s", failure->text,
+			   rows != NULL ? "previous rules stay" : "not programmed");
 		add(c, svc->ns, svc->name, "RejectedByKernel", &text);
 	} else if (rows != NULL && rows->conflicts.n > 0) {
 		conflict_text(&text, c->ctx->plan, svc);

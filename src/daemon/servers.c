@@ -109,7 +109,7 @@ static void status_notify(struct servers *s)
 		str_puts(&text, "adopting kernel state");
 		break;
 	case SYNC_RUNNING:
-		str_printf(&text, "services in the kernel: %zu", s->ctx->model->stats.services);
+		str_printf(&text, "services received: %zu", s->ctx->model->stats.services);
 		if (rejected > 0)
 			str_printf(&text, ", rejected: %zu", rejected);
 		break;

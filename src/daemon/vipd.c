@@ -251,7 +251,7 @@ static void sweep_log(struct vipd *v)
 		return;
 	v->is_sweep_logged = !v->is_sweep_logged;
 	if (!v->is_sweep_logged) {
-		log_notice(LOG_AREA_SYNC, "sweep done");
+		log_notice(LOG_AREA_SYNC, "sweep done: no frontends are kept any longer");
 		conntrack_recheck(v->conntrack); /* of services that were not compared before */
 		return;
 	}
@@ -369,7 +369,7 @@ static void open_watch(struct vipd *v)
 
 	if (planes_watch(v->plane, &fd, &err) < 0) {
 		log_info(LOG_AREA_PLANE,
-			 "foreign changes are found by polling, without notifications: %s",
+			 "nf_tables notifications: %s; foreign changes are found by polling",
 			 err.text);
 		return;
 	}

@@ -105,7 +105,7 @@ struct facts {
 	struct proxies proxies;
 	VEC(struct ip_tuple) listeners; /* sockets */
 	bool has_ipvs;
-	VEC(struct ip_tuple) ipvs; /* virtual servers, foreign ones */
+	VEC(struct ip_tuple) ipvs; /* virtual services, foreign ones */
 	struct fact_ipvs ipvs_plane;
 	bool has_tables;
 	struct err tables_error;

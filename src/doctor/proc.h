@@ -20,7 +20,7 @@ int64_t proc_number(const char *root, const char *fmt, ...) PRINTF_LIKE(2, 3);
  * listening socket, stored in `ret`; 0: none.
  */
 int proc_listener(struct ip_tuple *ret, const char *line, uint8_t proto);
-/* Parse a line of /proc/net/ip_vs. 1: a virtual server, stored in `ret`; 0: none. */
+/* Parse a line of /proc/net/ip_vs. 1: a virtual service, stored in `ret`; 0: none. */
 int proc_ipvs(struct ip_tuple *ret, const char *line);
 /* Connections of the destination in a line of /proc/net/ip_vs; FACT_UNKNOWN: another line. */
 int64_t proc_ipvs_conns(const char *line);

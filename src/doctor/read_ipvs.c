@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * doctor/read_ipvs - foreign virtual servers, and requirements of the ipvs plane.
+ * doctor/read_ipvs - foreign virtual services, and requirements of the ipvs plane.
  *
  * Reads IPVS only if it is loaded: a request would load it.
  */
@@ -13,7 +13,7 @@
 #include "doctor/proc.h"
 #include "plane/ipvs/plane_ipvs.h"
 
-/* --- virtual servers --- */
+/* --- virtual services --- */
 
 /* Remove one of the plane's virtual services. */
 static void server_ours(struct facts *f, const struct ipvs_service *s)

@@ -124,8 +124,7 @@ static int method_parse(struct http_request *ret, const char *method, enum http_
 	if (ret->is_other)
 		return takes == HTTP_TAKES_WRITES
 			       ? 0 /* which methods a path has is for the handler */
-			       : reject(err, STATUS_METHOD,
-					"only GET and HEAD: nothing is changed here");
+			       : reject(err, STATUS_METHOD, "only GET and HEAD are allowed");
 	return reject(err, STATUS_UNKNOWN_METHOD, "no such method");
 }
 
@@ -140,7 +139,7 @@ static int line_parse(struct http_request *ret, char *line, enum http_takes take
 	    strncmp(version, " HTTP/", 6) != 0)
 		return reject(err, STATUS_BAD, "not a request line");
 	if (strncmp(version, " HTTP/1.", 8) != 0 || version[8] < '0' || version[8] > '9')
-		return reject(err, STATUS_VERSION, "HTTP/1.0 and HTTP/1.1 are spoken here");
+		return reject(err, STATUS_VERSION, "only HTTP/1.0 and HTTP/1.1 are supported");
 	ret->is_http10 = version[8] == '0';
 	*target++ = *version = '\0';
 	status = method_parse(ret, line, takes, err);
@@ -162,7 +161,7 @@ static int header_take(struct http_request *ret, bool *has_host, char *line, str
 	if ((strcasecmp(line, "Content-Length") == 0 &&
 	     (*value == '\0' || value[strspn(value, "0")] != '\0')) ||
 	    strcasecmp(line, "Transfer-Encoding") == 0)
-		return reject(err, STATUS_BODY, "requests have no body here");
+		return reject(err, STATUS_BODY, "a request body is not allowed");
 	if (strcasecmp(line, "If-None-Match") == 0)
 		ret->if_none_match = value; /* the last of several decides */
 	if (strcasecmp(line, "Host") != 0)

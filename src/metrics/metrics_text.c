@@ -187,8 +187,8 @@ static void state_lines(const struct metrics *m, struct str *out, uint64_t now)
 	    "Frontends (address, port, protocol) programmed in the kernel", m->n_frontends);
 	one(out, "vipd_pools", "gauge", "Pools of backends programmed in the kernel", m->n_pools);
 	one(out, "vipd_backends", "gauge", "Backends in all pools", m->n_backends);
-	one(out, "vipd_conflicts", "gauge", "Frontends claimed by more than one Service",
-	    ctx->plan->n_conflicts);
+	one(out, "vipd_conflicts", "gauge",
+	    "Frontends that a Service claims and another Service serves", ctx->plan->n_conflicts);
 	one(out, "vipd_services_without_affinity", "gauge",
 	    "Services served without the session affinity they configure", ctx->plan->n_unsticky);
 	one(out, "vipd_rejected_services", "gauge", "Services rejected by the kernel",
@@ -223,7 +223,7 @@ static void work_lines(const struct metrics *m, struct str *out)
 	one(out, "vipd_sync_services_total", "counter", "Services synced to the kernel",
 	    st->services);
 	one(out, "vipd_sync_commits_total", "counter",
-	    "Attempts to program one or more services together", st->steps);
+	    "Transactions of services, rejected ones included", st->steps);
 	one(out, "vipd_sync_operations_total", "counter", "Operations acknowledged by the kernel",
 	    st->writes);
 	one(out, "vipd_sync_kernel_transactions_total", "counter",
@@ -413,7 +413,7 @@ static const struct {
 			 "Time since the last event or bookmark of the source" },
 	[SOURCE_OBJECTS] = { "vipd_source_objects", "gauge", "Objects of the source" },
 	[SOURCE_INVALID] = { "vipd_source_invalid_objects", "gauge",
-			     "Invalid objects, whose last valid version is in force" },
+			     "Rejected objects; the last good version of each stays, if there is one" },
 	[SOURCE_LISTS] = { "vipd_source_lists_total", "counter", "Lists started" },
 	[SOURCE_WATCHES] = { "vipd_source_watches_total", "counter", "Watches started" },
 	[SOURCE_EVENTS] = { "vipd_source_events_total", "counter", "Events received" },

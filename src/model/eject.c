@@ -124,7 +124,7 @@ void model_ejection_text(struct str *out, const struct model_ejection *e, uint64
 		str_puts(out, e->is_manual ? "ejected by an operator" : "ejected");
 		return;
 	}
-	str_printf(out, "ejected: %" PRIu32 " of %" PRIu32 " handshakes %s, ", e->failed, e->failed,
+	str_printf(out, "ejected: %" PRIu32 " handshakes in a row %s, ", e->failed,
 		   model_ejection_failure(e));
 	if (e->probe_ns > now)
 		str_printf(out, "next probe in %" PRIu64 " s",

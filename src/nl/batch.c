@@ -217,7 +217,7 @@ static int verdicts_read(struct nl_batch *b, struct err *err)
 			continue;
 		}
 		if (n < 0)
-			return err_set(err, -ENOBUFS, "receive verdict: %s, outcome unknown",
+			return err_set(err, -ENOBUFS, "receive answer: %s; outcome unknown",
 				       strerror((int)-n));
 		nl_for_each_message (h, rx, (size_t)n)
 			is_acked |= verdict(b, h);
@@ -226,7 +226,7 @@ static int verdicts_read(struct nl_batch *b, struct err *err)
 		return b->rejection.error;
 	if (is_acked && !is_lost)
 		return 0;
-	return err_set(err, -ENOBUFS, "verdict lost, outcome unknown");
+	return err_set(err, -ENOBUFS, "answer lost; outcome unknown");
 }
 
 static void seal(struct nl_batch *b)

@@ -412,7 +412,7 @@ static int batch_send(struct ipvs_wire *w, struct ipvs_op *ops, size_t n, struct
 			verdicts_read(ops, n, seq0, rx, (size_t)len);
 	}
 	if (is_lost || !ops[n - 1].is_done)
-		return err_set(err, -ENOBUFS, "IPVS answer lost, outcome unknown");
+		return err_set(err, -ENOBUFS, "IPVS: answer lost; outcome unknown");
 	for (size_t i = 0; i < n; i++)
 		ops[i].is_done = true;
 	return 0;

@@ -388,7 +388,8 @@ int plane_check(struct plane *p, struct err *err)
 		return r;
 	genid_set(c, genid);
 	if (r == PLANE_CHECK_CHANGED && c->watch.is_flood)
-		return err_set(err, PLANE_CHECK_LOST, "many elements of our tables were changed");
+		return err_set(err, PLANE_CHECK_LOST,
+			       "many elements of vipd's tables were changed");
 	return r;
 }
 

@@ -68,7 +68,7 @@ static int rejection(const struct plane_common *c, int r, struct plane_result *r
 	const struct nft_change *ch = f->tag;
 
 	if (f->error == 0) /* no answer, or nothing sent */
-		return r == -ENOBUFS ? err_set(err, -EBUSY, "verdict lost, outcome unknown") : r;
+		return r == -ENOBUFS ? err_set(err, -EBUSY, "answer lost; outcome unknown") : r;
 	r = rejection_code(f);
 	res->families = families_of(f->msg);
 	if (ch == NULL)

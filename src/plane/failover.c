@@ -328,7 +328,7 @@ static int family_write(struct plane_failover *f, enum ipfam fam, uint64_t old, 
 	r = nft_writer_commit(&w, NULL, err);
 	if (r == 0 && (old != 0 || f->config.limit_ms != 0))
 		log_info(LOG_AREA_PLANE, "table %s %s: %s", nft_fam_text(fam), f->schema.table,
-			 f->config.limit_ms != 0 ? "made" : "removed");
+			 f->config.limit_ms != 0 ? "created" : "removed");
 	nft_writer_fini(&w);
 	return r;
 }

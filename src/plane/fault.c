@@ -108,7 +108,7 @@ int plane_family_lost(struct plane *p, enum ipfam fam)
 	if (++f->n_lost <= LOST_MAX)
 		return -ENOTRECOVERABLE;
 	f->n_lost = 0;
-	(void)err_set(&err, -ENOTRECOVERABLE, "another process deletes its table again and again");
+	(void)err_set(&err, -ENOTRECOVERABLE, "another process repeatedly deletes vipd's table");
 	return plane_family_fail(p, fam, -ENOTRECOVERABLE, &err);
 }
 

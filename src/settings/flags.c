@@ -48,8 +48,7 @@ static int set_cleanup(void *to, const struct cli_option *f, const char *value, 
 	}
 	if (set_action(o, f, value, NULL) < 0)
 		return err_set(err, -EINVAL,
-			       "'%s' is not true, false, kube-proxy or kube-router, the latter two "
-			       "also with ,force",
+			       "'%s' is not true, false, kube-proxy[,force] or kube-router[,force]",
 			       value);
 	return 0;
 }
@@ -235,7 +234,8 @@ static int set_ipvs_table(void *to, const struct cli_option *f, const char *valu
 	int r = cli_int(&n, value, 1, UINT32_MAX, err);
 
 	if (r == 0 && n >= 253 && n <= 255)
-		return err_set(err, -EINVAL, "tables 253 to 255 are the kernel's own");
+		return err_set(err, -EINVAL, "'%s' is one of the kernel's own tables, 253 to 255",
+			       value);
 	if (r == 0)
 		o->ipvs.route_table = (uint32_t)n;
 	return r;

@@ -297,8 +297,8 @@ static int failover_check(const struct parse *p, struct err *err)
 	}
 	if (plane->mode == PROXY_MODE_IPVS && plane->failover == FAILOVER_HANDSHAKE) {
 		(void)err_set(err, -EINVAL,
-			      "handshake is not available with --proxy-mode ipvs; "
-			      "eject or off is");
+			      "'handshake' is not available with --proxy-mode ipvs; "
+			      "use eject or off");
 		return value_reject(p, "--failover", "failover", err);
 	}
 	return 0;

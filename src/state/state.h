@@ -55,7 +55,7 @@ struct serve_facts {
 	VEC(struct serve_port_facts) ports; /* as service.ports; empty without an object */
 	VEC(struct serve_pair) by_number;   /* ports by kind, protocol and number; when needed */
 	VEC(struct serve_pair) conflicts;   /* conflicts of rows by port */
-	const struct sync_failure *failure; /* borrowed from the sync; NULL when not refused */
+	const struct sync_failure *failure; /* borrowed from the sync; NULL: not rejected */
 };
 
 /* `ret` is zeroed at first, and may be reused. */

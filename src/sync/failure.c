@@ -66,8 +66,10 @@ void sync_failure_note(struct sync *s, struct svc *svc, int code, const struct e
 	s->next_retry_ns = MIN(s->next_retry_ns, f->retry_ns);
 	if (strncmp(f->text, err->text, sizeof(f->text) - 1) != 0)
 		log_warn(LOG_AREA_SYNC,
-			 "service %s/%s: rejected by the kernel: %s; previous rules stay",
-			 svc->ns->text, svc->name->text, err->text);
+			 "service %s/%s: rejected by the kernel: %s; %s; next attempt in %.1f s",
+			 svc->ns->text, svc->name->text, err->text,
+			 svc->rows != NULL ? "previous rules stay" : "not programmed",
+			 (double)(f->retry_ns - now) / NSEC_PER_SEC);
 	(void)snprintf(f->text, sizeof(f->text), "%.*s", (int)sizeof(f->text) - 1, err->text);
 	s->stats.rejected++;
 	if (s->config.rejected != NULL)

@@ -296,13 +296,15 @@ static uint64_t step_sweep(struct sync *s, uint64_t now)
 			   s->model->stats.services, writes, took / NSEC_PER_MSEC);
 	} else if (writes > 0 && s->is_repair) {
 		s->stats.repairs += writes;
-		log_notice(LOG_AREA_SYNC, "repaired: kernel operations %" PRIu64 ", %" PRIu64 " ms",
+		log_notice(LOG_AREA_SYNC,
+			   "foreign changes repaired: kernel operations %" PRIu64 ", %" PRIu64
+			   " ms",
 			   writes, took / NSEC_PER_MSEC);
 	} else if (writes > 0) {
 		s->stats.reloaded += writes;
 		log_info(LOG_AREA_SYNC,
-			 "synced after a load: kernel operations %" PRIu64 ", %" PRIu64 " ms",
-			 writes, took / NSEC_PER_MSEC);
+			 "sync after a load: kernel operations %" PRIu64 ", %" PRIu64 " ms", writes,
+			 took / NSEC_PER_MSEC);
 	}
 	s->is_repair = false;
 	s->incident.begin_ns = 0;
@@ -387,7 +389,7 @@ static void sync_ended(struct sync *s)
 		return;
 	sync_note(s, s->sync_begin_ns, s->stats.last_step_ns, services, writes);
 	log_info(LOG_AREA_SYNC,
-		 "synced: services %" PRIu64 ", kernel operations %" PRIu64 ", %" PRIu64 " us",
+		 "sync done: services %" PRIu64 ", kernel operations %" PRIu64 ", %" PRIu64 " us",
 		 services, writes, s->stats.last_sync_took_ns / NSEC_PER_USEC);
 }
 
@@ -513,7 +515,7 @@ static void audit_end(struct sync *s, uint64_t now)
 		s->stats.last_success_ns = now_ns();
 	if (s->audit.writes > 0 && s->incident.begin_ns == 0)
 		log_notice(LOG_AREA_SYNC,
-			   "repaired foreign changes: kernel operations %" PRIu64 ", %" PRIu64
+			   "foreign changes repaired: kernel operations %" PRIu64 ", %" PRIu64
 			   " ms",
 			   s->audit.writes, took / NSEC_PER_MSEC);
 	s->next_audit_ns = now + s->config.audit_period_ns;
@@ -544,7 +546,9 @@ static int audit_piece(struct sync *s, size_t *left, struct plane_result *res, u
 	}
 	if (r < 0) { /* a concurrent change, or rejected: retry later */
 		sync_error_note(s, &err, now);
-		log_warn(LOG_AREA_SYNC, "audit: %s", err.text);
+		log_warn(LOG_AREA_SYNC,
+			 "audit: not all services are verified: %s; another audit follows",
+			 err.text);
 		s->audit.is_wanted = s->audit.has_failed = true;
 	}
 	return 0;

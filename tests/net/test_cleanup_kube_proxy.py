@@ -253,11 +253,11 @@ def test_refusals(tmp_path):
         def refused(why):
             r = n.cleanup()
             assert r.returncode == 1 and r.stdout == "", r.stdout
-            assert "nothing of kube-proxy's is removed (--cleanup=kube-proxy,force" in r.stderr
+            assert "no state of kube-proxy is removed (--cleanup=kube-proxy,force" in r.stderr
             assert why in r.stderr, r.stderr
             assert n.save() == before
 
-        refused("vipd does not serve in its place: no vipd runs in this network namespace")
+        refused("vipd does not serve instead: no vipd runs in this network namespace")
         config = tmp_path / "kubeconfig"
         config.write_text("apiVersion: v1\nkind: Config\ncurrent-context: a\n"
                           "clusters: [{name: a, cluster: {server: 'http://127.0.0.1:1'}}]\n"
@@ -266,13 +266,13 @@ def test_refusals(tmp_path):
                                    "--hostname-override", L.NODE_NAME, "--control-socket",
                                    n.vipd.socket, stderr=subprocess.DEVNULL)
         L.eventually(lambda: os.path.exists(n.vipd.socket))
-        refused("vipd does not serve in its place: ")
+        refused("vipd does not serve instead: ")
         waiting.kill()
         waiting.wait()
         if planes.PLANE == "nft":
             with test_families.held(n.lab, 6):
                 n.start()
-                refused("vipd does not serve in its place: IPv6 failed (vipctl status)")
+                refused("vipd does not serve instead: IPv6 failed (vipctl status)")
             L.eventually(lambda: not n.vipd.status()["health"]["failed_families"], 60, n.vipd.log)
             n.vipd.wait_ready()
         else:
@@ -457,7 +457,7 @@ def test_ipvs():
             assert "ipvs: removed %d virtual services\n" % gone in r.stdout, r.stdout
             assert "ipvs: left: %d virtual services that carry %d connections: " % (
                 left, conns) in r.stdout, r.stdout
-            assert "link, iptables, ipset: left: all, until ipvs is done" in r.stdout
+            assert "link, iptables, ipset: left: all, until the virtual services are removed" in r.stdout
             n.check_steady()
 
         tcp = [flow(role, "tcp", NUMBER) for role in ("client", "pod3")]

@@ -120,7 +120,7 @@ def test_refusals():
         def refused(why):
             r = n.cleanup(how="kube-router")
             assert r.returncode == 1 and r.stdout == "", r.stdout
-            assert "nothing of kube-router's is removed (--cleanup=kube-router,force" in r.stderr
+            assert "no state of kube-router is removed (--cleanup=kube-router,force" in r.stderr
             assert why in r.stderr, r.stderr
             assert n.save() == before
 

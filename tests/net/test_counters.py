@@ -188,7 +188,7 @@ def test_promtool(lab, vipd):
                                    "non-counter metrics should not have \"_total\" suffix\n")
 
 
-SYNC = re.compile(r"synced: services (\d+), kernel operations (\d+), (\d+) us$", re.M)
+SYNC = re.compile(r"sync done: services (\d+), kernel operations (\d+), (\d+) us$", re.M)
 
 
 def test_times_are_those_of_the_log(lab, vipd):

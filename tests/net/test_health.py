@@ -567,7 +567,7 @@ def test_notify(alone, second, monkeypatch, tmp_path, kind):
     assert said[0] == "STATUS=waiting for the first complete lists"
     assert said.count("READY=1") == 1
     L.eventually(lambda: said.append(s.recv(4096).decode()) or
-                 any(re.match("STATUS=services in the kernel: [0-9]+", t) for t in said))
+                 any(re.match("STATUS=services received: [0-9]+", t) for t in said))
     # It hangs: nothing comes any more.
     os.kill(second.proc.pid, signal.SIGSTOP)
     time.sleep(0.3)

@@ -158,7 +158,7 @@ def test_audit_repairs_services(lab, vipd):
     took = put_right(vipd, AUDIT_S + 2)
     print("virtual services were as they should be after %.1f s" % took)
     assert vipd.status()["sync"]["repairs"] >= repairs + len(SERVICES) - 1
-    assert "repaired foreign changes" in vipd.log()
+    assert "foreign changes repaired" in vipd.log()
     for addr in (VIP, STICKY, L.lb_ip(3, 4)):
         assert L.probe(lab.client, addr, 80).ok
 

@@ -112,14 +112,14 @@ def test_logged_once(many):
             ("delete element ip %s vips { %s , %s }" % (table, F.addr(5), F.addr(6)),
              ["notice sync: " + who + r"repaired: N, N"]),
             ("flush map ip %s frontends" % table,
-             ["notice sync: " + who + "many elements of our tables were changed; loading again",
-              r"notice sync: repaired: N, N"]),
+             ["notice sync: " + who + "many elements of vipd's tables were changed; loading again",
+              r"notice sync: foreign changes repaired: N, N"]),
             ("flush chain ip %s services" % table,
              [r"notice plane: table ip %s: differs; repaired: .* chain services.*" % table,
               "notice sync: " + who + r"repaired: N, N"]),
             ("flush ruleset",
              ["notice sync: " + who + r"table ip %s is gone; loading again" % table,
-              r"notice sync: repaired: N, N"]),
+              r"notice sync: foreign changes repaired: N, N"]),
             ("add table ip innocent", []),
             ("delete table ip innocent", [])):
         lines = lines_of(many, command, len(expected))

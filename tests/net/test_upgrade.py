@@ -72,7 +72,7 @@ def test_older_layout(lab, vipd, older):
     flow.more_ok(50)
     result = flow.stop()
     assert result["failed"] == 0, result["first_failure"]
-    assert "made to replace vipd" in vipd.log()
+    assert "created to replace vipd" in vipd.log()
     genid = vipd.nft.genid()
     vipd.kill()
     vipd.start()

@@ -193,7 +193,7 @@ def test_overview(page):
     assert L.lb_ip(10, 4) in report["shop/web"][3] and L.cluster_ip(10, 4) in report["shop/web"][3]
     text = page.js("document.body.innerText")
     for word in ("running", "1 problem", "healthy", L.NODE_NAME, "live", "frontends, ",
-                 "1 address and port is claimed by more than one service"):
+                 "1 frontend that a service claims is served by another service"):
         assert word in text
     # Each state has a separate sign in addition to its colour.
     signs = page.js("Object.fromEntries([...document.querySelectorAll('#services .state')].map("

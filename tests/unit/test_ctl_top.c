@@ -105,7 +105,7 @@ static void test_batch(void **state)
 	t.is_batch = true;
 	json_object_set_new(json_object_get(json_object_get(t.status, "sync"), "event_to_ack"),
 			    "count", json_integer(0));
-	assert_line(&t, 1, "event to kernel: no change yet; 2.0 syncs/s, 30.0 writes/s");
+	assert_line(&t, 1, "event to kernel: no change yet; 2.0 transactions/s, 30.0 operations/s");
 	top_lines(&out, &t, 80, 24);
 	for (const char *p = out.text; (p = strchr(p, '\n')) != NULL; p++)
 		n++;
@@ -122,8 +122,8 @@ static void test_services(void **state)
 	two_samples(&t);
 	assert_line(&t, 0, "vipd on n1  running  up 5 s  3 services  pending 0  rejected 1");
 	assert_line(&t, 1,
-		    "event to kernel: p50 85 us, p99 1.2 ms; 2.0 syncs/s, 30.0 "
-		    "writes/s");
+		    "event to kernel: p50 85 us, p99 1.2 ms; 2.0 transactions/s, 30.0 "
+		    "operations/s");
 	assert_line(&t, 3, "     CONN/S REJECTED/S  CONNECTIONS   REJECTED  SERVICE");
 	assert_line(&t, 4, "       50.0        0.0          200          0  shop/cart");
 	assert_line(&t, 5, "          -          -           30          0  web/new");

@@ -247,7 +247,7 @@ static const struct decode_case service_cases[] = {
 	  NULL },
 	{ "cluster IP without a family",
 	  "clusterIP: 10.96.0.1, clusterIPs: [10.96.0.1, 'fd00::1'], ipFamilies: [IPv4]", -EINVAL,
-	  "spec.clusterIPs[1]: 'fd00::1' has no family in spec.ipFamilies", NULL },
+	  "spec.clusterIPs[1]: 'fd00::1': spec.ipFamilies has only 1 entries", NULL },
 	{ "two cluster IPs of one family",
 	  "clusterIP: 10.96.0.1, clusterIPs: [10.96.0.1, 10.96.0.2]", -EINVAL,
 	  "spec.clusterIPs[1]: '10.96.0.2' has the family of the previous address", NULL },
@@ -331,7 +331,7 @@ static const struct decode_case service_cases[] = {
 	  "clusterIP: 10.96.0.1, ports: [{name: a, port: 80}, {name: a, port: 81}]", -EINVAL,
 	  "spec.ports[1].name: 'a' with protocol TCP is also ports[0]", NULL },
 	{ "two ports without names", "clusterIP: 10.96.0.1, ports: [{port: 80}, {port: 81}]",
-	  -EINVAL, "spec.ports[1].name: missing, as is that of ports[0]", NULL },
+	  -EINVAL, "spec.ports[1].name: missing; ports[0] has none either", NULL },
 	{ "one name, two protocols",
 	  "clusterIP: 10.96.0.1, ports: [{name: dns, port: 53}, {name: dns, port: 53, protocol: UDP}]",
 	  0, "shop/cart ClusterIP v4=10.96.0.1 [dns:TCP:53] [dns:UDP:53]", NULL },
@@ -655,7 +655,7 @@ static void test_nul(void **state)
 		  "\"mh\\u0000x\",\"vipd.io/weights\":\"x\"}}",
 		  0, "default/a ClusterIP v4=10.96.0.1 sched= weights=x drain= fwd=", NULL },
 		{ "name", "\"metadata\":{\"name\":\"a\\u0000b\"}", -EINVAL,
-		  "metadata.name: holds a NUL character", NULL },
+		  "metadata.name: contains a NUL character", NULL },
 	};
 	static const struct decode_case slices[] = {
 		{ "pod and zone",

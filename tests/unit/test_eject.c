@@ -200,7 +200,8 @@ static void test_ejected(void **state)
 	assert_serving(&w, "1 3 9");
 	assert_int_equal(w.n_begun, 1);
 	model_ejection_text(&text, &w.m.ejections.v[0], w.now);
-	assert_string_equal(text.text, "ejected: 6 of 6 handshakes unanswered, next probe in 1 s");
+	assert_string_equal(text.text,
+			    "ejected: 6 handshakes in a row unanswered, next probe in 1 s");
 	str_fini(&text);
 	w.now += EJECT_PERIOD_NS - MS;
 	step(&w);

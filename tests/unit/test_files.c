@@ -789,7 +789,7 @@ static void test_complete(void **state)
 		   "expected node content; no object of this file is removed until it can be read");
 	n_changed = w->n_changed;
 	put(w, "f/d.yaml", SERVICE("d", "80"));
-	expect_unknown(w, "e.yaml: is a link to nothing; its last content stays");
+	expect_unknown(w, "e.yaml: is a link to nothing; no good version of it is known");
 	del(w, "f/e.yaml");
 	expect_unknown(w, "");
 	assert_int_equal(w->n_changed,
@@ -837,7 +837,7 @@ static void test_complete_unreadable(void **state)
 	expect_unknown(w, "a.yaml:14: Service x/b: spec.ports[0].port: 0 is not in 1..65535; "
 			  "no good version of it is known");
 	put(w, "f/a.yaml", SERVICE("a", "80") "---\nkind: [\n");
-	expect_unknown(w, "a.yaml: holds objects of which no good version is known");
+	expect_unknown(w, "a.yaml: contains objects of which no good version is known");
 	put(w, "f/a.yaml", SERVICE("a", "80"));
 	expect_unknown(w, "");
 }
@@ -1095,8 +1095,9 @@ static void test_link_loop(void **state)
 	put(w, "f/d.yaml", SERVICE("d", "1"));
 	world_open(w, "f");
 	expect_model(w, "x/d 10.96.0.1 1");
-	expect_problems(w, "a.yaml:0: Too many levels of symbolic links; its last content stays\n"
-			   "b.yaml:0: Too many levels of symbolic links; its last content stays\n");
+	expect_problems(
+		w, "a.yaml:0: Too many levels of symbolic links; no good version of it is known\n"
+		   "b.yaml:0: Too many levels of symbolic links; no good version of it is known\n");
 }
 
 static void test_hard_link(void **state)
@@ -1196,8 +1197,8 @@ static void test_not_regular(void **state)
 	put(w, "f/a.yaml", SERVICE("a", "1"));
 	world_open(w, "f");
 	expect_model(w, "x/a 10.96.0.1 1");
-	expect_problems(w, "p.yaml:0: is not a regular file; its last content stays\n"
-			   "z.yaml:0: is not a regular file; its last content stays\n");
+	expect_problems(w, "p.yaml:0: is not a regular file; no good version of it is known\n"
+			   "z.yaml:0: is not a regular file; no good version of it is known\n");
 	/* A file in its place. */
 	del(w, "f/p.yaml");
 	put(w, "f/p.yaml", SERVICE("p", "1"));
@@ -1254,7 +1255,7 @@ static void test_no_permission(void **state)
 			_exit(3);
 		world_open(w, "f");
 		expect_model(w, "x/a 10.96.0.1 1");
-		expect_problems(w, "b.yaml:0: Permission denied; its last content stays\n");
+		expect_problems(w, "b.yaml:0: Permission denied; no good version of it is known\n");
 		_exit(0);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);

@@ -259,7 +259,7 @@ static const struct {
 	  "{\"apiVersion\":\"v1\",\"kind\":\"Service\",\"metadata\":{\"name\":\"b\"},"
 	  "\"spec\":{\"clusterIP\":\"10.96.0.1\\u0000\"}}]}",
 	  "2: Service default/a good\n"
-	  "3: Service default/b bad: spec.clusterIP: holds a NUL character\n" },
+	  "3: Service default/b bad: spec.clusterIP: contains a NUL character\n" },
 	{ "JSON, UTF-16 escapes", true,
 	  "{\"apiVersion\":\"v1\",\"kind\":\"Service\",\"metadata\":{\"name\":\"a\","
 	  "\"annotations\":{\"x\":\"\\ud83d\\ude00\"}},\"spec\":{\"clusterIP\":\"10.96.0.1\"}}",

@@ -279,16 +279,16 @@ static const struct {
 	{ "first refusal voids the rest", refuse_second, -EEXIST, "b", "File exists: so there" },
 	{ "the batch as a whole", refuse_all, -ERESTART, NULL,
 	  "Interrupted system call should be restarted" },
-	{ "silence", say_nothing, -ENOBUFS, NULL, "verdict lost, outcome unknown" },
+	{ "silence", say_nothing, -ENOBUFS, NULL, "answer lost; outcome unknown" },
 	{ "overflow, then the ACK", overflow_then_ack, -ENOBUFS, NULL,
-	  "verdict lost, outcome unknown" },
+	  "answer lost; outcome unknown" },
 	{ "overflow, then a refusal", overflow_then_refusal, -EINVAL, "a", "Invalid argument" },
 	{ "others' answers", strangers_then_ack, 0, NULL, "" },
 	{ "no errno", positive_error, -EBADMSG, "a", "Bad message" },
 	{ "too short", truncated, -EBADMSG, "a", "Bad message" },
 	{ "cut off", cut_datagram, 0, NULL, "" },
 	{ "cannot read", recv_fails, -ENOBUFS, NULL,
-	  "receive verdict: Cannot allocate memory, outcome unknown" },
+	  "receive answer: Cannot allocate memory; outcome unknown" },
 };
 
 static void test_verdicts(void **state)

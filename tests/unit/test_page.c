@@ -490,13 +490,15 @@ static void test_ejected(void **state)
 	assert_int_equal(model_eject(&w.w.m, &e, T0), 0);
 	sync_settle(w.w.s, T0);
 	own = model_ejection(&w.w.m, e.ns, e.name, &e.addr, e.port);
-	assert_true(is_ejected_page(&w, "\"ejected: 8 of 8 handshakes unanswered, next probe in "));
+	assert_true(
+		is_ejected_page(&w, "\"ejected: 8 handshakes in a row unanswered, next probe in "));
 	own->refused = 8;
 	own->probe_ns = now_ns() + 3600 * NSEC_PER_SEC;
-	assert_true(is_ejected_page(&w, "\"ejected: 8 of 8 handshakes refused, next probe in 3"));
+	assert_true(
+		is_ejected_page(&w, "\"ejected: 8 handshakes in a row refused, next probe in 3"));
 	own->refused = 3;
 	own->probe_ns = now_ns();
-	assert_true(is_ejected_page(&w, "\"ejected: 8 of 8 handshakes failed, probed now\""));
+	assert_true(is_ejected_page(&w, "\"ejected: 8 handshakes in a row failed, probed now\""));
 	assert_int_equal(model_admit(&w.w.m, e.ns, e.name, &e.addr, e.port, T0), 1);
 	sync_settle(w.w.s, T0);
 	assert_false(is_same(&w, "/v1/services/a/b", tag));

@@ -92,7 +92,7 @@ static void test_problems(void **state)
 	assert_int_equal(e.n, 3);
 	assert_string_equal(e.text[2],
 			    "RejectedByKernel a/bad: rejected by the kernel: set to refuse bad; "
-			    "previous rules stay");
+			    "not programmed");
 	del_service(&w, "a", "old");
 	del_service(&w, "a", "bad");
 	sync_all(&w);

@@ -423,7 +423,7 @@ static void test_conflict(void **state)
 	st = status(&w, T0);
 	assert_int_equal(int_at(st, "counts.conflicts"), 1);
 	assert_string_equal(text_at(st, "problems.0.text"),
-			    "1 address and port is claimed by more than one service");
+			    "1 frontend that a service claims is served by another service");
 	json_decref(st);
 	serve_world_fini(&w);
 }

@@ -137,8 +137,8 @@ static const struct {
 	{ "bad UTF-8", "a: 1\nb: \xff\n", "E2:invalid leading UTF-8 octet" },
 	{ "overlong UTF-8", "a: \xc0\xaf\n", "E1:invalid length of a UTF-8 sequence" },
 	{ "control character", "a: \x01\n", "E1:control characters are not allowed" },
-	{ "NUL by escape", "a: \"x\\0y\"\n", "E1:text with a NUL character" },
-	{ "NUL by escape in a key", "\"x\\0y\": 1\n", "E1:key with a NUL character" },
+	{ "NUL by escape", "a: \"x\\0y\"\n", "E1:text contains a NUL character" },
+	{ "NUL by escape in a key", "\"x\\0y\": 1\n", "E1:key contains a NUL character" },
 	{ "document after bad syntax is not reached", "a: [\n---\nb: 1\n",
 	  "E2:while parsing a flow node: did not find expected node content" },
 };

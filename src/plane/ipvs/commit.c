@@ -497,8 +497,8 @@ static void commit_undo(struct ipvs_plane *p, bool is_rejected, bool is_unknown)
 		ipvs_drain_watch(p, vs);
 	}
 	if (ipvs_ops_send(p, &res, &err) < 0)
-		log_warn(LOG_AREA_PLANE, "IPVS: not undone: %s; repaired by the next audit",
-			 err.text);
+		log_warn(LOG_AREA_PLANE,
+			 "IPVS: failed commit not undone: %s; the next audit repairs it", err.text);
 	ipvs_ops_done(p);
 }
 

@@ -128,11 +128,12 @@ static void transition_log(const struct ipvs_layout *l, const struct nft_writer 
 	if (!l->is_fresh || w->n_writes == 0)
 		return;
 	if (is_new)
-		log_info(LOG_AREA_PLANE, "table inet " IPVS_TABLE ": made; writes %zu",
-			 w->n_writes);
+		log_info(LOG_AREA_PLANE,
+			 "table inet " IPVS_TABLE ": created; kernel operations %zu", w->n_writes);
 	else
 		log_notice(LOG_AREA_PLANE,
-			   "table inet " IPVS_TABLE ": differs; repaired: writes %zu, first: %s",
+			   "table inet " IPVS_TABLE
+			   ": differs; repaired: kernel operations %zu, first: %s",
 			   w->n_writes, w->tags.v[0]);
 }
 

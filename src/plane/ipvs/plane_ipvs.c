@@ -313,7 +313,7 @@ static int layouts_check(struct plane_common *c, struct err *err)
 		return err_set(err, PLANE_CHECK_LOST, "table inet " IPVS_TABLE " is %s",
 			       p->layout.handle == 0 ? "gone" : "beyond repair");
 	if (p->layout.handle != handle)
-		return err_set(err, PLANE_CHECK_LOST, "table inet " IPVS_TABLE " is another one");
+		return err_set(err, PLANE_CHECK_LOST, "table inet " IPVS_TABLE " was replaced");
 	return PLANE_CHECK_CHANGED;
 }
 

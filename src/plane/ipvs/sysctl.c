@@ -133,8 +133,7 @@ static void fault_log(struct ipvs_plane *p, const struct str *lacking, bool is_u
 			log_err(LOG_AREA_PLANE, "%s%s", lacking->text,
 				is_unready ? "; not ready" : "");
 	} else if (plane_fault_clear(&p->common.plane, PLANE_FAULT_SYSCTL)) {
-		log_notice(LOG_AREA_PLANE, "net.ipv4.vs: recovered: all are as the plane needs "
-					   "them");
+		log_notice(LOG_AREA_PLANE, "net.ipv4.vs: recovered: all have the required values");
 	}
 }
 

@@ -29,7 +29,7 @@ struct nft_guard {
 	VEC(struct ip_prefix) cidrs; /* desired, of both families */
 	uint64_t at;                 /* when to write; 0 = the first tick sets it */
 	bool is_done;                /* as desired; no write until the desired state changes */
-	bool is_refused;             /* the kernel does not support such tables */
+	bool is_unsupported;         /* the kernel does not support such tables */
 	bool is_trouble_logged;
 };
 
@@ -169,10 +169,10 @@ static int family_write(struct nft_guard *g, enum ipfam fam, uint64_t old, struc
 	nft_ensure_chains(&w, &gf->programmed, NULL);
 	nft_ensure_ranges(&w, &gf->programmed, RANGE_CIDRS, g->cidrs.v, g->cidrs.n);
 	r = nft_writer_commit(&w, NULL, err);
-	g->is_refused = r < 0 && is_new && nft_writer_is_table_rejected(&w);
+	g->is_unsupported = r < 0 && is_new && nft_writer_is_table_rejected(&w);
 	if (r == 0 && !gf->is_programmed)
 		log_info(LOG_AREA_PLANE, "table %s %s: %s", nft_fam_text(fam), NFT_GUARD_TABLE,
-			 is_new ? "made" : "claimed");
+			 is_new ? "created" : "claimed");
 	nft_writer_fini(&w);
 	return r;
 }
@@ -220,13 +220,16 @@ static int apply(struct nft_guard *g, struct err *err)
 /* vipd serves without a guard: log once. */
 static void trouble_log(struct nft_guard *g, const struct err *err)
 {
-	if (g->is_refused)
+	if (g->is_unsupported)
 		log_info(LOG_AREA_PLANE,
-			 "no table " NFT_GUARD_TABLE
-			 ": this kernel has no tables with an owner that outlive it (Linux 6.9 "
-			 "has), so a flush of the ruleset interrupts established connections");
+			 "table " NFT_GUARD_TABLE
+			 ": not created: this kernel deletes a table when its owner exits (Linux "
+			 "6.9 can keep it); a flush of the ruleset interrupts established "
+			 "connections");
 	else if (!g->is_trouble_logged)
-		log_info(LOG_AREA_PLANE, "table " NFT_GUARD_TABLE ": put off: %s", err->text);
+		log_info(LOG_AREA_PLANE,
+			 "table " NFT_GUARD_TABLE ": not written: %s; next attempt in %d s",
+			 err->text, (int)(RETRY_NS / NSEC_PER_SEC));
 	g->is_trouble_logged = true;
 }
 
@@ -239,13 +242,13 @@ static int try(struct nft_guard *g)
 		trouble_log(g, &err);
 	else
 		g->is_trouble_logged = false;
-	g->is_done = r == 0 || g->is_refused;
+	g->is_done = r == 0 || g->is_unsupported;
 	return r;
 }
 
 void nft_guard_desire(struct nft_guard *g, const struct ip_prefix *cidrs, size_t n)
 {
-	if (!g->is_wanted || g->is_refused)
+	if (!g->is_wanted || g->is_unsupported)
 		return;
 	g->is_done = false;
 	vec_clear(&g->cidrs);

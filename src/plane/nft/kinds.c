@@ -34,7 +34,7 @@ int nft_kinds_make(struct nft_plane *p, enum ipfam fam, const struct nft_kinds *
 	if (r == -EOPNOTSUPP && (bit_is_set(need->bits, NFT_KIND_HASH_ADDR) ||
 				 bit_is_set(need->bits, NFT_KIND_HASH_PORT))) {
 		nft_hashing_lack(true);
-		log_warn(LOG_AREA_PLANE, "scheduler mh: %s; services with it are served at random",
+		log_warn(LOG_AREA_PLANE, "scheduler mh: %s; its services pick endpoints at random",
 			 err != NULL ? err->text : "not supported");
 		return err_wrap(err, -ENOTRECOVERABLE, "scheduler mh");
 	}

@@ -132,7 +132,7 @@ static const char *kind_misfit(const struct nft_layout *l, const struct nft_fixe
 	/* The kernel accepts the flag at creation only. */
 	bool is_persistent = t->flags & NFT_FIXED_TABLE_F_PERSIST;
 
-	if (l->is_looking || is_persistent == l->is_owned)
+	if (l->is_readonly || is_persistent == l->is_owned)
 		return NULL;
 	return l->is_owned ? "it cannot have an owner" : "it can have an owner";
 }
@@ -148,7 +148,7 @@ static int table_try(struct nft_layout *l, const struct nft_fixed_table *t, stru
 		return 0;
 	}
 	r = nft_fixed_read(&l->programmed, l->nl, l->fam, t, &nft_schema,
-			   l->is_looking ? NFT_COUNT_ANY : (unsigned int)l->counting, err);
+			   l->is_readonly ? NFT_COUNT_ANY : (unsigned int)l->counting, err);
 	if (r < 0)
 		return r;
 	if (l->programmed.misfit[0] != '\0') {
@@ -329,13 +329,14 @@ static void transition_log(struct nft_layout *l, const struct nft_writer *w, siz
 	if (l->programmed.exists && w->n_writes == n_claims)
 		log_info(LOG_AREA_PLANE, "table %s %s: claimed", family, l->table);
 	else if (l->programmed.exists)
-		log_notice(LOG_AREA_PLANE, "table %s %s: differs; repaired: writes %zu, first: %s",
+		log_notice(LOG_AREA_PLANE,
+			   "table %s %s: differs; repaired: kernel operations %zu, first: %s",
 			   family, l->table, w->n_writes - n_claims, w->tags.v[n_claims]);
 	else if (l->misfit[0] != '\0')
-		log_notice(LOG_AREA_PLANE, "table %s %s: made to replace %s", family, l->table,
+		log_notice(LOG_AREA_PLANE, "table %s %s: created to replace %s", family, l->table,
 			   l->misfit);
 	else
-		log_info(LOG_AREA_PLANE, "table %s %s: made", family, l->table);
+		log_info(LOG_AREA_PLANE, "table %s %s: created", family, l->table);
 }
 
 static int apply(struct nft_layout *l, const struct plane_rules_params *params,

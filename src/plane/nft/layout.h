@@ -58,7 +58,7 @@ struct nft_layout {
 	char misfit[512];                /* the reason if one of them could not be repaired */
 	bool is_fresh; /* read and not written since: differences are foreign changes */
 	/* Accept tables with and without an owner, for reading only: apply() must not be called. */
-	bool is_looking;
+	bool is_readonly;
 	bool is_owned;                /* nft_layout_own() */
 	bool is_owner_refused;        /* the last apply() failed: the kernel has no owned tables */
 	struct err holder;            /* another process owns a table of ours, or "" */

@@ -237,8 +237,8 @@ static int kinds_foresee(struct nft_plane *p, enum ipfam fam, const struct model
 static void owner_give_up(struct nft_plane *p)
 {
 	log_warn(LOG_AREA_PLANE,
-		 "this kernel deletes a table when its owner exits (Linux 6.9 can keep it): "
-		 "--nft-table-owner has no effect, and a flush of the ruleset takes the tables");
+		 "--nft-table-owner: no effect: this kernel deletes a table when its owner exits "
+		 "(Linux 6.9 can keep it); a flush of the ruleset deletes the tables");
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		nft_layout_own(p->layout[fam], false);
 }
@@ -403,7 +403,7 @@ static int check_layout(struct nft_plane *p, enum ipfam fam, struct err *err)
 		return err_set(err, PLANE_CHECK_LOST, "table %s %s is %s", family, table,
 			       l->state == NFT_LAYOUT_ABSENT ? "gone" : "beyond repair");
 	if (l->handle != handle)
-		return err_set(err, PLANE_CHECK_LOST, "table %s %s is another one", family, table);
+		return err_set(err, PLANE_CHECK_LOST, "table %s %s was replaced", family, table);
 	return PLANE_CHECK_CHANGED;
 }
 

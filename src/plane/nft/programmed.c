@@ -16,7 +16,7 @@ static int family_read(struct nft_loaded *h, struct nl_sock *nl, enum ipfam fam,
 	int r;
 
 	nft_layout_open(&l, nl, fam);
-	l->is_looking = true;
+	l->is_readonly = true;
 	r = nft_layout_load(l, err);
 	if (r < 0)
 		return r;

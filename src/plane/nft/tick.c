@@ -191,7 +191,8 @@ static uint64_t tick_walk(struct nft_plane *p, uint64_t now)
 	else
 		p->walk_at = now + (r > 0 ? WALK_STEP_NS : WALK_RETRY_NS);
 	if (r < 0)
-		log_info(LOG_AREA_PLANE, "search for stray addresses: put off: %s", err.text);
+		log_info(LOG_AREA_PLANE, "stray addresses: not searched: %s; next attempt in %d s",
+			 err.text, (int)(WALK_RETRY_NS / NSEC_PER_SEC));
 	return p->walk_at;
 }
 

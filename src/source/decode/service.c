@@ -110,7 +110,7 @@ static void claim_reject(const struct service *s, enum claim_what what, const st
 	trail_into(d);
 	(void)trail_field(d, tree_at(list, place), fields[what]);
 	if (what == CLAIM_NAME && p->name->len == 0)
-		(void)trail_reject(d, "missing, as is that of ports[%u]", earlier);
+		(void)trail_reject(d, "missing; ports[%u] has none either", earlier);
 	else if (what == CLAIM_NAME)
 		(void)trail_reject(d, "'%s' with protocol %s is also ports[%u]", p->name->text,
 				   l4proto_text(p->proto), earlier);
@@ -214,7 +214,8 @@ static void cluster_ip_put(struct service *s, const char *text, size_t i, const 
 	if (decode_address(&a, text, &why) < 0)
 		(void)trail_reject(d, "%s", why.text);
 	else if (n_fams > 0 && i >= n_fams)
-		(void)trail_reject(d, "'%.64s' has no family in spec.ipFamilies", text);
+		(void)trail_reject(d, "'%.64s': spec.ipFamilies has only %zu entries", text,
+				   n_fams);
 	else if (n_fams > 0 && ip_fam(&a) != fams[i])
 		(void)trail_reject(d, "'%.64s' is not %s, the family of spec.ipFamilies[%zu]", text,
 				   ipfam_text(fams[i]), i);

@@ -160,7 +160,7 @@ static const char *text_value(struct decode *d, const json_t *v)
 	if (text == NULL)
 		reject_type(d, v, "text (write it in quotes)");
 	else if (strlen(text) != tree_text_len(v))
-		(void)trail_reject(d, "holds a NUL character");
+		(void)trail_reject(d, "contains a NUL character");
 	else
 		return text;
 	return NULL;

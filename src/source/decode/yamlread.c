@@ -354,7 +354,7 @@ static int scalar_value(json_t **ret, const yaml_event_t *ev, struct err *err)
 	size_t len = ev->data.scalar.length;
 
 	if (memchr(text, '\0', len) != NULL)
-		return err_set(err, -EINVAL, "text with a NUL character");
+		return err_set(err, -EINVAL, "text contains a NUL character");
 	*ret = tag != NULL ? tagged_value(tag_short(tag), text, len)
 	       : ev->data.scalar.style == YAML_PLAIN_SCALAR_STYLE ? plain_value(text, len)
 								  : json_stringn_nocheck(text, len);
@@ -484,7 +484,7 @@ static int key_put(struct yaml *y, const char *text, size_t len, uint32_t line, 
 	struct frame *f = &y->stack[y->depth - 1];
 
 	if (memchr(text, '\0', len) != NULL)
-		return err_set(err, -EINVAL, "key with a NUL character");
+		return err_set(err, -EINVAL, "key contains a NUL character");
 	if (json_object_get(f->value, text) != NULL) {
 		if (y->twice == NULL)
 			return err_set(err, -EINVAL, "duplicate key '%.64s'", text);

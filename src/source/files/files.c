@@ -230,7 +230,8 @@ static void fail(const struct files *fs, struct file *f, const char *what)
 {
 	FINI(str_fini) struct str text = { 0 };
 
-	str_printf(&text, "%s; its last content stays", what);
+	str_printf(&text, "%s; %s", what,
+		   f->is_known ? "its last content stays" : "no good version of it is known");
 	state_file_failed(fs->state, f, str_text(&text));
 }
 

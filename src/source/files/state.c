@@ -457,7 +457,7 @@ static void incomplete_text(struct str *why, const struct file *f)
 	}
 	str_printf(why, "%s: %s", f->shown,
 		   f->failure != NULL ? f->failure
-		   : f->units.n > 0   ? "holds objects of which no good version is known"
+		   : f->units.n > 0   ? "contains objects of which no good version is known"
 				      : "is not completely written");
 }
 

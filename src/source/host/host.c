@@ -169,7 +169,8 @@ static void read_again(struct host *h)
 
 	r = read_addrs(h, &err);
 	if (r < 0) {
-		log_err(LOG_AREA_SOURCE, "%s", err.text);
+		log_err(LOG_AREA_SOURCE, "%s; previous addresses stay; next attempt in %d s",
+			err.text, (int)(RETRY_NS / NSEC_PER_SEC));
 		event_after(h->retry, RETRY_NS);
 		return;
 	}

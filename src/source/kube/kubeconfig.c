@@ -461,7 +461,7 @@ int textfile_check(struct textfile *f, size_t max, struct err *err)
 	if (r == 0 && text.len == 0)
 		r = err_set(err, -ENODATA, "%s: empty", f->path);
 	else if (r == 0 && memchr(text.text, '\0', text.len) != NULL)
-		r = err_set(err, -EBADMSG, "%s: contains a NUL byte", f->path);
+		r = err_set(err, -EBADMSG, "%s: contains a NUL character", f->path);
 	if (r < 0 || (text.len == old.len && memcmp(text.text, old.text, text.len) == 0))
 		return r;
 	f->text = text;

@@ -255,7 +255,8 @@ size_t ledger_list_end(struct ledger *l, uint64_t at_ns)
 
 	l->is_list_partial = l->has_unknown;
 	if (l->has_unknown) {
-		log_warn(LOG_AREA_SOURCE, "%s: list has objects without a name; it deletes nothing",
+		log_warn(LOG_AREA_SOURCE,
+			 "%s: list has objects without a readable name; no object is deleted",
 			 object_kind_text(l->kind));
 		return 0;
 	}

@@ -135,8 +135,8 @@ void transport_avoid(struct transport *t, size_t server)
 	t->server++;
 	t->http_version = 0;
 	t->status.failovers++;
-	log_notice(LOG_AREA_SOURCE, "api: the server does not answer; requests move to %s",
-		   server_text(t, t->server));
+	log_notice(LOG_AREA_SOURCE, "api: %s: no answer; requests move to %s",
+		   server_text(t, server), server_text(t, t->server));
 	list_for_each_entry_safe (h, tmp, &t->requests, struct http, link) {
 		if (h->server == server && !h->has_head && !h->needs_access)
 			finish(h, HTTP_UNREACHABLE, "requests move to another server");
