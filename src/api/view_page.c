@@ -501,7 +501,7 @@ static void view_selection(struct jsonw *w, const struct selection *sel)
 	jsonw_uint(w, "in_local_set", sel->n_local);
 }
 
-/* The share `part` of `all`; -1: unknown. Where all are alike, no choice matters. */
+/* The share `part` of `all`; -1: unknown. 0 and `all` are certain with any scheduler. */
 static double share_of(const struct plan_balancing *b, uint64_t part, uint64_t all)
 {
 	bool is_mixed = part != 0 && part != all;

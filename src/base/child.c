@@ -29,7 +29,7 @@ bool child_read(int fd, void *data, size_t len)
 	return true;
 }
 
-/* If the reader of a socket has ended, the result says so, without a signal. */
+/* If the reader of a socket has ended: false, without SIGPIPE. */
 bool child_write(int fd, const void *data, size_t len)
 {
 	const uint8_t *at = data;

@@ -4,7 +4,7 @@
  * event loop.
  *
  *     child_start()            fork: early, while the process is small
- *     read, write c.fd         until it says the end of the stream
+ *     read, write c.fd         until the end of the stream
  *     child_stop()             does not wait for work in progress; or
  *     child_reap()             it has ended: wait for it
  *

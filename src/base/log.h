@@ -4,7 +4,7 @@
  *
  * One line to standard error, lower case, no full stop, with the journal's
  * priority prefix when standard error is the journal (JOURNAL_STREAM, systemd.exec(5)).
- * A reader that does not read stops nothing: lines are queued, then dropped and counted, and their
+ * A blocked reader does not block vipd: lines are queued, then dropped and counted, and their
  * number is logged before the next line that is taken.
  *
  * Names and answers of servers may contain control and bidirectional characters and invalid UTF-8:

@@ -33,8 +33,8 @@ struct cleanup_ipvs_result {
 };
 
 /*
- * `hands_over`: services of vipd with ClientIP affinity are pending until the virtual services at
- * their addresses are theirs. vipd takes over persistent ones with their connections.
+ * `hands_over`: services of vipd with ClientIP affinity are pending while another proxy's virtual
+ * services have their addresses. vipd takes over persistent ones with their connections.
  */
 MUST_USE int cleanup_ipvs(struct cleanup_ipvs_result *ret, struct ipvs_wire *wire,
 			  const struct ipvs_link *link, const struct node_ports *ports,

@@ -12,7 +12,7 @@
  * A chain stays for one of two reasons. A foreign chain uses it: a CNI plugin may set the mark with
  * KUBE-MARK-MASQ; KUBE-POSTROUTING, which acts on the mark, then stays too. Or it accepts packets,
  * and the base chain that jumps to it drops packets that no rule accepts: without it established
- * connections would end. Force removes the latter.
+ * connections would end. `force` removes chains of the second kind.
  *
  * kube-router has rules in base chains, too. In nat: SNAT of what IPVS translates. In mangle: rules
  * for one address that set the mark of a DSR service, and TCPMSS rules for an address of these.

@@ -3,7 +3,8 @@
  * conntrack/ctnl - tracked flows over netlink.
  *
  *     ctnl_delete_matching()                           the kernel finds and deletes
- *     ctnl_dump(..., fn), ctnl_delete() in fn, ctnl_delete_flush()    we do
+ *     ctnl_dump(..., fn), ctnl_delete() in fn, ctnl_delete_flush()    vipd finds, the kernel
+ * deletes
  *
  * Both cost one walk over the kernel's hash table, which all network namespaces
  * share. Deleting by filter is preferable: nothing is copied, and the kernel
@@ -16,8 +17,8 @@
  *
  * Kernel: linux/netfilter/nfnetlink_conntrack.h; net/netfilter/nf_conntrack_netlink.c.
  *         CTA_FILTER in dumps since 5.8, in deletions since 6.11; older kernels reject
- *         the latter (EINVAL) and do nothing. The kernel compares IPv6 addresses
- *         the wrong way round, so no filter here has one.
+ *         it in deletions (EINVAL) and do nothing. The kernel compares IPv6 addresses
+ *         with an inverted result, so no filter here has one.
  */
 #pragma once
 

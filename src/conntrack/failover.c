@@ -11,7 +11,7 @@
 #define SEEN_MAX 32768
 #define SILENT_MAX 4096
 #define REPLIED_MAX 65536
-/* Backends looked at for one choice: pools may be large. */
+/* Backends examined for one choice: pools may be large. */
 #define LOOKS_MAX ((size_t)64)
 /* Backends remembered for a handshake. */
 #define TRIED_MAX 4

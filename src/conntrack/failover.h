@@ -71,7 +71,7 @@ typedef void failover_silence_fn(void *arg, const struct failover_silence *s, bo
 typedef void failover_failed_fn(void *arg, const struct svc *svc, const struct ip_endpoint *by,
 				uint64_t at_ns, bool is_refused);
 
-/* `plan` is borrowed. `fn`, which may be NULL, is called when a backend becomes silent, and then.
+/* `plan` is borrowed. `fn`, or NULL, is called when a backend becomes silent, and when it recovers.
  */
 void failover_open(struct failover **ret, const struct plan *plan, uint64_t limit_ns,
 		   failover_silence_fn *fn, void *arg);
@@ -87,9 +87,9 @@ DEFINE_AUTO(struct failover *, failover_close);
 
 /*
  * Is `h` due? `age_ns` is the time since the SYN that made the flow. True once for each SYN, also
- * when the kernel lists the handshake twice; once more when the handshake was left alone and its
- * pool has another backend by now, or FAILOVER_WAIT_NS is over; and, after FAILOVER_REMOVED_NS,
- * once, and when rows were programmed since then: they may lack its backend.
+ * when the kernel lists the handshake twice. True again if the handshake stayed and its pool has
+ * got another backend, or FAILOVER_WAIT_NS is over. From FAILOVER_REMOVED_NS on also before the
+ * limit: once, and after each programming of rows, which may have removed the backend.
  */
 bool failover_take(struct failover *f, const struct ip_flow *h, uint64_t age_ns, uint64_t now);
 /* Other rows of a service are programmed. */
@@ -119,7 +119,7 @@ size_t failover_n_silent(const struct failover *f);
 uint64_t failover_unanswered(const struct failover *f);
 /* Is `to` in a pool of the handshake's frontend? */
 bool failover_has(struct failover *f, const struct ip_flow *h, const struct ip_endpoint *to);
-/* The work of all calls so far: backends looked at, and flows that were left before. */
+/* The work of all calls so far: backends examined, and re-checks of handshakes that stayed. */
 uint64_t failover_looks(const struct failover *f);
 /* The step that took `h` failed: it is due again. */
 void failover_again(struct failover *f, const struct ip_flow *h);

@@ -39,15 +39,15 @@ MUST_USE int answer_read(struct answer *a, FILE *in, struct err *err);
 
 /*
  * Request `target`; the body of an answer of status 200 goes to `sink` piece by piece.
- * Returns 0, or with vipd's own words in `err` -ENODATA for status 404, 409 and 503, and
+ * Returns 0, or with vipd's error text in `err` -ENODATA for status 404, 409 and 503, and
  * -EINVAL for 400; what the sink returned; other -errno when there is no usable answer.
  */
 MUST_USE int client_request(const struct client *c, const char *method, const char *target,
 			    int (*sink)(void *arg, const char *data, size_t len), void *arg,
 			    struct err *err);
 /*
- * The same into a value; -EPROTONOSUPPORT when vipd speaks another version. The method PUT changes
- * something: logs, drains, checks of the node; else it is GET.
+ * Like client_request(), into a JSON value; -EPROTONOSUPPORT when vipd speaks another version. The
+ * method PUT changes something: logs, drains, checks of the node; else it is GET.
  */
 MUST_USE int client_json(json_t **ret, const struct client *c, const char *method,
 			 const char *target, struct err *err);

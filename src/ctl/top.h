@@ -4,7 +4,7 @@
  *
  *     top_feed(&t, counts, status)     a sample; the one before gives the rates
  *     top_lines(&t, width, height)     the screen, line by line
- *     top_key(&t, key)                 what a person wants to see
+ *     top_key(&t, key)                 a key: order, view, position
  *
  * Pure: no terminal, no clock; run_top.c has those.
  */
@@ -46,7 +46,7 @@ struct top {
 
 /* Zeroed memory has no sample. Takes both values. */
 void top_feed(struct top *t, json_t *counts, json_t *status);
-/* True when it means to end. */
+/* True: the key ends the program. */
 bool top_key(struct top *t, int key, size_t height);
 /* `height` lines, none longer than `width`, each ended by a newline. */
 void top_lines(struct str *out, struct top *t, size_t width, size_t height);

@@ -14,7 +14,7 @@
 #include "daemon/eject.h"
 #include "state/context.h"
 
-/* Looks within one limit: a handshake is moved at 1.2 limits at the latest. */
+/* Reads of the handshakes within one limit: a handshake is moved at 1.2 limits at the latest. */
 #define LOOKS 5
 #define RETRY_NS NSEC_PER_SEC
 /* Elements deleted at once, each by transactions of its own. */
@@ -63,9 +63,9 @@ struct failover_loop {
 	VEC(struct found) found; /* by the last read */
 	size_t next;             /* the first of them that is not worked off */
 	VEC(struct moved) moved; /* oldest first */
-	/* A new transaction continues at the next one: many do not delay any. */
+	/* A new transaction continues at moved_next, so that every move is compared. */
 	size_t moved_next; /* the next of them to compare with the new rows; then the first */
-	size_t moved_left; /* so many are not compared */
+	size_t moved_left; /* moves that are not compared yet */
 	uint64_t moved_ns; /* when the next one is */
 	uint64_t due_ns;   /* of the next step */
 	uint64_t spent_ns; /* of CPU time, for this read and what it found */
@@ -94,7 +94,7 @@ static void on_udp_reply(void *arg, const struct plane_handshake *h)
 	failover_replied(l->failover, &h->by, now - h->age_ns, now);
 }
 
-/* Those that are due of the next ones found, up to FAILOVER_STEP, for FAILOVER_LOOKS. */
+/* Take due flows of those found: at most FAILOVER_STEP, with at most FAILOVER_LOOKS of work. */
 static void due_take(struct failover_loop *l)
 {
 	uint64_t until = failover_looks(l->failover) + FAILOVER_LOOKS;
@@ -224,7 +224,7 @@ static int claimed_delete(struct failover_loop *l, uint64_t *n_moved, struct err
 	return r < 0 ? r : q;
 }
 
-/* A flow that ended meanwhile is not deleted; one of TCP, for simplicity. */
+/* `n_moved` lacks flows that ended meanwhile: assume that these were of TCP. */
 static void moves_count(struct failover_loop *l, uint64_t n_moved)
 {
 	uint64_t n_udp = 0;
@@ -265,7 +265,7 @@ static void moves_note(struct failover_loop *l)
 
 /*
  * End moves to endpoints that left their pools: nothing would move the client's next packet again
- * at once. One call ends a part of them, by work; an error repeats this part.
+ * at once. One call does at most FAILOVER_LOOKS of work; after an error the next one repeats it.
  */
 static int gone_delete(struct failover_loop *l, struct err *err)
 {
@@ -357,7 +357,7 @@ static int read_all(struct failover_loop *l, struct err *err)
 	return r < 0 ? r : q;
 }
 
-/* An error does not concern the others that were found. */
+/* After a failed read, flows that were found before are still moved. */
 static int step(struct failover_loop *l, struct err *err)
 {
 	int r = 0, q;

@@ -18,8 +18,8 @@
  * Eject `e`; its names are copied. 0, or
  *   -EEXIST  is ejected already
  *   -ENOENT  is in no set of the service
- *   -EDOM    more than half of a set would be ejected: of any set for an operator, by operators;
- *            of each one for this process, as an endpoint that fails may stay in the smaller set
+ *   -EDOM    more than half of a set would be ejected. An operator: of any set, by operators. This
+ *            process: of each set, as an endpoint that fails may stay in the smaller one
  *   -ENOSPC  MODEL_EJECTIONS_MAX
  */
 MUST_USE int model_eject(struct model *m, const struct model_ejection *e, uint64_t at_ns);

@@ -66,11 +66,11 @@ struct service_ingress {
 /* Annotations for load balancing, as written (model/tuning.h). NULL: not given. */
 struct service_tuning {
 	const struct name *scheduler;     /* vipd.io/scheduler, kube-router.io/service.scheduler */
-	bool is_kube_router;              /* the latter one */
+	bool is_kube_router;              /* from kube-router's annotation */
 	const struct name *weights;       /* vipd.io/weights */
 	const struct name *drain_timeout; /* vipd.io/drain-timeout */
 	const struct name *forwarding;    /* vipd.io/forwarding, kube-router.io/service.dsr */
-	bool is_dsr;                      /* the latter one */
+	bool is_dsr;                      /* from kube-router's annotation */
 	struct weights *by_name; /* of `weights`, when normalised; NULL: none, or an error */
 };
 

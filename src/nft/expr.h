@@ -138,7 +138,7 @@ void nft_match_neighbour(struct nft_rules *rs, enum ipfam fam, const char *hops)
 /* Statements. */
 void nft_expr_meta_number(struct nft_rules *rs, uint32_t key, uint32_t value);
 void nft_expr_counter(struct nft_rules *rs);
-/* `verdict` is NF_DROP, NFT_RETURN, NFT_JUMP or NFT_GOTO; `chain` NULL for the former. */
+/* `verdict` is NF_DROP, NFT_RETURN, NFT_JUMP or NFT_GOTO; `chain` NULL for the first two. */
 void nft_expr_verdict(struct nft_rules *rs, int verdict, const char *chain);
 void nft_expr_dnat(struct nft_rules *rs, enum ipfam fam, unsigned int addr, unsigned int port);
 /* With fully random source ports (MASQ-12). */

@@ -216,9 +216,8 @@ static void claim_remove(struct plan *p, struct claim *c)
 /* --- precedence --- */
 
 /*
- * `c` does not have its frontend, and another claimant goes before it: one that is not deferred.
- * Then the end of `c` concerns no other service. (The rows of one that this load has not compared
- * may be outdated.)
+ * Does a claimant that is not deferred go before `c`, which does not have its frontend? Then the
+ * end of `c` concerns no other service. (Rows that this load has not compared may be outdated.)
  */
 static bool is_behind(struct plan *p, const struct claim *c)
 {

@@ -222,9 +222,9 @@ static bool is_same_port(const struct plan_pool *a, const struct plan_pool *b)
 }
 
 /*
- * Pool `at` serves: its frontends come, and those that another pool of its port only waits for.
- * Otherwise that pool may be without frontends meanwhile. Those that reject come when the pool is
- * empty: they do not say how many slots it has.
+ * Pool `at` serves: select its frontends, and those that another pool of its port only waits for.
+ * Otherwise that pool may be without frontends meanwhile. Rejecting frontends follow when the pool
+ * is empty: from these a restart cannot derive its number of slots.
  */
 static void frontends_select_port(struct piece *pc, size_t at)
 {

@@ -4,7 +4,7 @@
  *
  * Order of precedence: load, node-wide rules, pending services (sync/transaction), then,
  * when nothing is pending, checks of the generation, audits and timers. Under permanent changes
- * the latter get a step every IDLE_DELAY_NS.
+ * these get a step every IDLE_DELAY_NS, urgent timers (is_tick_urgent) theirs at once.
  */
 #include "sync/state.h"
 

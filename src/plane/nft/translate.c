@@ -4,8 +4,8 @@
  *
  *   frontend   frontends: tuple -> word. Its address in vips, a cluster IP's also
  *              in cluster_ips. Masqueraded clients: masq_frontends, masq_hosts.
- *              Split (POL-25): frontends says xl, xl_local and xl_cluster say where.
- *              Guarded (REJ-10): frontends says fw, fw_frontends what comes after it.
+ *              Split (POL-25): frontends has kind xl; xl_local and xl_cluster have the words.
+ *              Guarded (REJ-10): frontends has kind fw; fw_frontends has what follows.
  *   backend    endpoints: pool.slot -> address.port; address and port in endpoint_addrs.
  *              With --preserve-local-source the address of one on this node in local_backends.
  *              With a table each slot is an operation of its own.

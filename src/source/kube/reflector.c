@@ -634,7 +634,7 @@ static uint64_t server_pause(const struct http_result *result)
 }
 
 /*
- * Authorization precedes routing: it may not know a resource that the server lacks. But a server
+ * Authorization precedes routing: 403 may mean that the server lacks the resource. But a server
  * that has just started may forbid all.
  */
 static bool is_forbidden_for_long(const struct reflector *r)
