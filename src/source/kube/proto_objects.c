@@ -312,30 +312,21 @@ static int message_read(json_t **ret, struct reader *rd, const struct message *m
 	return r;
 }
 
-static int read_all(const json_t **ret, struct tree_pool *pool, const struct message *m,
-		    struct proto p, struct err *err)
-{
-	struct reader rd = { .pool = pool, .budget = PROTO_COST_MAX };
-	json_t *obj;
-	int r = message_read(&obj, &rd, m, p, err);
-
-	if (r == 0)
-		*ret = obj;
-	return r;
-}
-
 int proto_object(const json_t **ret, struct tree_pool *pool, enum object_kind kind,
 		 const void *data, size_t len, struct err *err)
 {
 	static const struct message *const messages[] = {
-		[OBJECT_KIND_SERVICE] = &service, [OBJECT_KIND_SLICE] = &slice,
-		[OBJECT_KIND_NODE] = &node,       [OBJECT_KIND_SERVICE_CIDR] = &service_cidr,
-		[OBJECT_KIND_LIST] = NULL,
+		[OBJECT_KIND_OTHER] = &status,   [OBJECT_KIND_SERVICE] = &service,
+		[OBJECT_KIND_SLICE] = &slice,    [OBJECT_KIND_NODE] = &node,
+		[OBJECT_KIND_LIST] = &list_meta, [OBJECT_KIND_SERVICE_CIDR] = &service_cidr,
 	};
+	struct reader rd = { .pool = pool, .budget = PROTO_COST_MAX };
+	json_t *obj;
+	int r = message_read(&obj, &rd, messages[kind], proto_over(data, len), err);
 
-	if (messages[kind] == NULL)
-		return err_set(err, -EINVAL, "%s: no protobuf decoder", object_kind_text(kind));
-	return read_all(ret, pool, messages[kind], proto_over(data, len), err);
+	if (r == 0)
+		*ret = obj;
+	return r;
 }
 
 int proto_identity(const json_t **ret, struct tree_pool *pool, struct proto object, struct err *err)
@@ -354,18 +345,6 @@ int proto_identity(const json_t **ret, struct tree_pool *pool, struct proto obje
 	tree_set(obj, "metadata", meta);
 	*ret = obj;
 	return 0;
-}
-
-int proto_status(const json_t **ret, struct tree_pool *pool, const void *data, size_t len,
-		 struct err *err)
-{
-	return read_all(ret, pool, &status, proto_over(data, len), err);
-}
-
-int proto_list_meta(const json_t **ret, struct tree_pool *pool, const void *data, size_t len,
-		    struct err *err)
-{
-	return read_all(ret, pool, &list_meta, proto_over(data, len), err);
 }
 
 /* --- the envelope --------------------------------------------------------- */

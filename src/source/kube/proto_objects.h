@@ -39,16 +39,12 @@ MUST_USE int proto_kind_read(char ret[static PROTO_KIND_MAX], const void *data, 
 			     struct err *err);
 
 /*
- * An object of `kind`; its memory belongs to `pool`. -EBADMSG: malformed, or a known field has
- * another type; -E2BIG: more than PROTO_COST_MAX values; `err` names the field.
+ * An object of `kind`, a Status (OBJECT_KIND_OTHER), or the metadata of a list (OBJECT_KIND_LIST);
+ * its memory belongs to `pool`. -EBADMSG: malformed, or a known field has another type; -E2BIG:
+ * more than PROTO_COST_MAX values; `err` names the field.
  */
 MUST_USE int proto_object(const json_t **ret, struct tree_pool *pool, enum object_kind kind,
 			  const void *data, size_t len, struct err *err);
 /* {"metadata": {name, namespace, resourceVersion}} of an object that is malformed or cut. */
 MUST_USE int proto_identity(const json_t **ret, struct tree_pool *pool, struct proto object,
 			    struct err *err);
-/* A Status, and the metadata of a list. As proto_object(). */
-MUST_USE int proto_status(const json_t **ret, struct tree_pool *pool, const void *data, size_t len,
-			  struct err *err);
-MUST_USE int proto_list_meta(const json_t **ret, struct tree_pool *pool, const void *data,
-			     size_t len, struct err *err);

@@ -239,16 +239,12 @@ static int proto_unreadable(struct stream *s, enum stream_event e, struct proto 
 static int proto_put(struct stream *s, enum stream_event e, const void *data, size_t len,
 		     struct err *err)
 {
+	enum object_kind kind = e == STREAM_ERROR ? OBJECT_KIND_OTHER : s->c.kind;
 	struct err why = { .text = "" };
 	const json_t *obj;
-	int r;
 
 	tree_pool_clear(&s->pool);
-	if (e == STREAM_ERROR)
-		r = proto_status(&obj, &s->pool, data, len, &why);
-	else
-		r = proto_object(&obj, &s->pool, s->c.kind, data, len, &why);
-	if (r < 0)
+	if (proto_object(&obj, &s->pool, kind, data, len, &why) < 0)
 		return proto_unreadable(s, e, proto_over(data, len), why.text, err);
 	return s->c.object(s->c.arg, e, obj, NULL, err);
 }
@@ -333,7 +329,7 @@ static int proto_piece(void *arg, enum proto_piece what, const struct proto_byte
 		return proto_type(s, b->data, b->len, err);
 	case PROTO_PIECE_META:
 		tree_pool_clear(&s->pool);
-		r = proto_list_meta(&meta, &s->pool, b->data, b->len, err);
+		r = proto_object(&meta, &s->pool, OBJECT_KIND_LIST, b->data, b->len, err);
 		if (r == 0)
 			list_meta_read(s, meta);
 		return r;
@@ -469,7 +465,7 @@ bool stream_status(struct api_status *ret, enum stream_encoding encoding, const 
 	json_auto_t *root = NULL;
 
 	if (encoding == STREAM_PROTOBUF && proto_envelope_read(&e, data, len, NULL) == 0 &&
-	    proto_status(&obj, &pool, e.raw, e.raw_len, NULL) < 0)
+	    proto_object(&obj, &pool, OBJECT_KIND_OTHER, e.raw, e.raw_len, NULL) < 0)
 		obj = NULL;
 	if (encoding == STREAM_JSON && json_read(&root, data, len, NULL) == 0) {
 		kind = json_string_value(json_object_get(root, "kind")) ?: "";
