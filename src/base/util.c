@@ -43,6 +43,17 @@ char *xstrdup(const char *s)
 	return checked(strdup(s));
 }
 
+char *xasprintf(const char *fmt, ...)
+{
+	va_list ap;
+	char *s;
+
+	va_start(ap, fmt);
+	s = xvasprintf(fmt, ap);
+	va_end(ap);
+	return s;
+}
+
 char *xvasprintf(const char *fmt, va_list ap)
 {
 	char *s;

@@ -67,6 +67,7 @@ void *xcalloc(size_t n, size_t size) __attribute__((malloc, returns_nonnull));
 /* `n` * `size` bytes, overflow aborts. Contents as realloc(). */
 void *xreallocarray(void *p, size_t n, size_t size) __attribute__((returns_nonnull));
 char *xstrdup(const char *s) __attribute__((malloc, returns_nonnull));
+char *xasprintf(const char *fmt, ...) __attribute__((malloc, returns_nonnull)) PRINTF_LIKE(1, 2);
 char *xvasprintf(const char *fmt, va_list ap)
 	__attribute__((malloc, returns_nonnull, format(printf, 1, 0)));
 char *xstrndup(const char *s, size_t n) __attribute__((malloc, returns_nonnull));

@@ -123,13 +123,12 @@ static void rows_make(struct reading *rd, struct diff *d)
 	}
 	for (size_t i = 0; i < n; i++) {
 		FINI(str_fini) struct str lines = { 0 };
-		FINI(str_fini) struct str owner = { 0 };
+		AUTO(free) char *owner = xasprintf("%s/%s", all[i]->ns->text, all[i]->name->text);
 
 		plan_rows_accept(&rd->plan, all[i], rows[i]);
 		if (rows[i] != NULL)
 			rows_print(&lines, all[i]->rows, rd->balancer);
-		str_printf(&owner, "%s/%s", all[i]->ns->text, all[i]->name->text);
-		diff_lines(d, lines.text, owner.text);
+		diff_lines(d, lines.text, owner);
 	}
 	vec_fini(&displaced.svcs);
 	free(rows);

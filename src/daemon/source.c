@@ -62,10 +62,8 @@ static void problem_add(void *arg, const struct files_problem *p)
 
 static void manifests_describe(const struct source *s, struct serve_source_info *info)
 {
-	struct str text = { 0 };
-
-	str_printf(&text, "manifests in %s%s", s->dir, files_are_none(s->files) ? " (none)" : "");
-	info->text = text.text;
+	info->text =
+		xasprintf("manifests in %s%s", s->dir, files_are_none(s->files) ? " (none)" : "");
 	info->waiting_for = s->is_ready ? NULL : xstrdup("the folder's first reading");
 	files_problems(s->files, problem_add, info);
 }
@@ -123,12 +121,10 @@ static void reflector_describe(const struct source *s, size_t i, struct serve_so
 static void api_describe(const struct source *s, struct serve_source_info *info)
 {
 	struct kube_status st = kube_status(s->kube);
-	struct str text = { 0 };
 	struct str waiting = { 0 };
 
-	str_printf(&text, "API server %s%s", st.server ? st.server : "(none yet)",
-		   st.is_http2 ? ", HTTP/2" : "");
-	info->text = text.text;
+	info->text = xasprintf("API server %s%s", st.server ? st.server : "(none yet)",
+			       st.is_http2 ? ", HTTP/2" : "");
 	for (size_t i = 0; i < kube_n_reflectors(s->kube); i++)
 		reflector_describe(s, i, info, &waiting);
 	if (s->is_ready)

@@ -486,11 +486,11 @@ static void open_drains(struct vipd *v)
 {
 	const char *socket = v->options.control_socket;
 	const char *slash = strrchr(socket, '/');
-	FINI(str_fini) struct str path = { 0 };
+	AUTO(free) char *path = NULL;
 
 	if (slash != NULL)
-		str_printf(&path, "%.*s/drained", (int)(slash - socket), socket);
-	drains_open(&v->drains, &v->model, path.text, on_changed, v);
+		path = xasprintf("%.*s/drained", (int)(slash - socket), socket);
+	drains_open(&v->drains, &v->model, path, on_changed, v);
 }
 
 static void shown_clear(struct vipd *v)

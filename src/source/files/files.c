@@ -228,11 +228,12 @@ static uint32_t on_known(void *arg, uint64_t hash)
 
 static void fail(const struct files *fs, struct file *f, const char *what)
 {
-	FINI(str_fini) struct str text = { 0 };
+	AUTO(free)
+	char *text = xasprintf("%s; %s", what,
+			       f->is_known ? "its last content stays"
+					   : "no good version of it is known");
 
-	str_printf(&text, "%s; %s", what,
-		   f->is_known ? "its last content stays" : "no good version of it is known");
-	state_file_failed(fs->state, f, str_text(&text));
+	state_file_failed(fs->state, f, text);
 }
 
 /* 1: regular and not too large; 0: not a manifest; else -errno, and the problem is recorded. */

@@ -375,33 +375,29 @@ static void list_add(struct listing *l, uint32_t line, bool is_error, char *text
 
 static void file_list(const struct state *s, const struct file *f, struct listing *l)
 {
-	struct str text = { 0 };
-
 	if (f->failure != NULL)
 		list_add(l, 0, true, xstrdup(f->failure));
 	vec_for_each (p, &f->problems)
 		list_add(l, f->units.v[p->unit].line + p->line, p->is_error, xstrdup(p->text));
 	for (size_t i = 0; f->n_shadowed > 0 && i < f->entries.n; i++) {
 		const struct entry *e = f->entries.v[i];
+		struct str text = { 0 };
 
 		if (!(e->flags & ENTRY_SHADOWED) || e->unit == UINT32_MAX)
 			continue;
 		shadow_text(&text, e, winner_find(s, &e->key));
-		list_add(l, entry_line(e), true, TAKE(text.text));
-		text = (struct str){ 0 };
+		list_add(l, entry_line(e), true, text.text);
 	}
 	vec_sort(&l->v, listed_cmp);
-	if (f->n_problems_lost > 0) {
-		str_printf(&text, "and %zu more", f->n_problems_lost);
-		list_add(l, UINT32_MAX, true, TAKE(text.text));
-		text = (struct str){ 0 };
-	}
+	if (f->n_problems_lost > 0)
+		list_add(l, UINT32_MAX, true, xasprintf("and %zu more", f->n_problems_lost));
 	if (f->n_others > 0) {
-		str_printf(&text,
-			   f->n_others == 1 ? "%zu object of a kind that is not read: %s"
-					    : "%zu objects of kinds that are not read, such as %s",
-			   f->n_others, f->other);
-		list_add(l, 0, false, str_clean(text.text));
+		char *text = xasprintf(
+			f->n_others == 1 ? "%zu object of a kind that is not read: %s"
+					 : "%zu objects of kinds that are not read, such as %s",
+			f->n_others, f->other);
+
+		list_add(l, 0, false, str_clean(text));
 	}
 }
 

@@ -283,10 +283,8 @@ static char *exec_info(const struct access *a)
 				      "kind", "ExecCredential", "spec", "interactive", 0, "cluster",
 				      x->needs_cluster ? cluster_json(a) : NULL);
 	AUTO(free) char *dump = json_dumps(root, JSON_COMPACT);
-	struct str text = { 0 };
 
-	str_printf(&text, "KUBERNETES_EXEC_INFO=%s", dump ? dump : "{}");
-	return text.text;
+	return xasprintf("KUBERNETES_EXEC_INFO=%s", dump ? dump : "{}");
 }
 
 /* The environment of vipd with the plugin's variables in place of ours. All malloc'ed. */
@@ -294,14 +292,10 @@ static char **environment(const struct access *a)
 {
 	const struct kube_exec *x = a->where->exec;
 	VEC(char *) v = { 0 };
-	FINI(str_fini) struct str text = { 0 };
 
 	*vec_push(&v) = exec_info(a);
-	vec_for_each (e, &x->env) {
-		str_clear(&text);
-		str_printf(&text, "%s=%s", e->name, e->value ? e->value : "");
-		*vec_push(&v) = xstrdup(text.text);
-	}
+	vec_for_each (e, &x->env)
+		*vec_push(&v) = xasprintf("%s=%s", e->name, e->value ? e->value : "");
 	for (char **e = environ; *e != NULL; e++) {
 		size_t len = strcspn(*e, "=") + 1;
 		bool is_new = true;

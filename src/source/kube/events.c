@@ -343,11 +343,9 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 void events_open(struct events **ret, const struct events_config *config)
 {
 	struct events *e = xcalloc(1, sizeof(*e));
-	struct str instance = { 0 };
 
 	e->c = *config;
-	str_printf(&instance, "vipd-%.*s", INSTANCE_MAX_LEN - 5, config->node);
-	e->instance = instance.text;
+	e->instance = xasprintf("vipd-%.*s", INSTANCE_MAX_LEN - 5, config->node);
 	e->timer = xtimer_new(config->base, on_timer, e);
 	timer_arm(e);
 	*ret = e;

@@ -22,10 +22,9 @@ DEFINE_AUTO(CURLU *, curl_url_cleanup);
 
 static void header_add(struct handle *h, const char *name, const char *value)
 {
-	FINI(str_fini) struct str text = { 0 };
+	AUTO(free) char *text = xasprintf("%s: %s", name, value);
 
-	str_printf(&text, "%s: %s", name, value);
-	h->headers = curl_slist_append(h->headers, text.text);
+	h->headers = curl_slist_append(h->headers, text);
 }
 
 static void blob_set(CURL *easy, CURLoption option, const char *pem)
@@ -62,12 +61,11 @@ static int tls_name_set(struct handle *h, CURLU *url, const char *name)
 static int url_set(struct handle *h, const struct kubeconfig *k, const char *server,
 		   const char *path)
 {
-	FINI(str_fini) struct str text = { 0 };
+	AUTO(free) char *text = xasprintf("%s%s", server, path);
 	AUTO(curl_url_cleanup) CURLU *url = curl_url();
 	AUTO(curl_free) char *full = NULL;
 
-	str_printf(&text, "%s%s", server, path);
-	if (url == NULL || curl_url_set(url, CURLUPART_URL, text.text, 0) != CURLUE_OK ||
+	if (url == NULL || curl_url_set(url, CURLUPART_URL, text, 0) != CURLUE_OK ||
 	    (k->tls_server_name != NULL && tls_name_set(h, url, k->tls_server_name) < 0) ||
 	    curl_url_get(url, CURLUPART_URL, &full, 0) != CURLUE_OK)
 		return -EINVAL;

@@ -60,13 +60,7 @@ static const char *secret_text(struct reader *rd, const json_t *obj, const char 
 /* The caller owns the path. */
 static char *path_from(const char *dir, const char *path)
 {
-	struct str text = { 0 };
-
-	if (path[0] == '/')
-		str_puts(&text, path);
-	else
-		str_printf(&text, "%s/%s", dir, path);
-	return text.text;
+	return path[0] == '/' ? xstrdup(path) : xasprintf("%s/%s", dir, path);
 }
 
 static char *path_field(struct reader *rd, const json_t *obj, const char *key)
@@ -128,14 +122,10 @@ static int server_put(struct kubeconfig *k, const char *url, size_t len, struct 
 	if (k->servers.n == KUBECONFIG_SERVERS_MAX)
 		return err_set(err, -E2BIG, "more than %d servers", KUBECONFIG_SERVERS_MAX);
 	/* client-go uses http for "host:port", which would expose credentials. */
-	if (memmem(url, len, "://", 3) == NULL) {
-		struct str s = { 0 };
-
-		str_printf(&s, "https://%.*s", (int)len, url);
-		text = s.text;
-	} else {
+	if (memmem(url, len, "://", 3) == NULL)
+		text = xasprintf("https://%.*s", (int)len, url);
+	else
 		text = xstrndup(url, len);
-	}
 	r = server_check(text, err);
 	if (r < 0)
 		free(text);

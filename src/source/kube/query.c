@@ -75,8 +75,6 @@ static void watch_params(struct str *ret, const struct kube_query *q)
 
 void kube_query_text(struct str *ret, const struct kube_query *q)
 {
-	struct str own = { 0 };
-
 	str_puts(ret, q->is_old_path ? q->resource->old_path : q->resource->path);
 	if (q->kind == KUBE_QUERY_LIST)
 		list_params(ret, q);
@@ -87,8 +85,8 @@ void kube_query_text(struct str *ret, const struct kube_query *q)
 	if (q->resource->fields != NULL && !q->is_unselected)
 		param(ret, "fieldSelector", q->resource->fields);
 	if (q->resource->kind == OBJECT_KIND_NODE) {
-		str_printf(&own, "metadata.name=%s", q->node);
-		param(ret, "fieldSelector", own.text);
-		str_fini(&own);
+		AUTO(free) char *own = xasprintf("metadata.name=%s", q->node);
+
+		param(ret, "fieldSelector", own);
 	}
 }
