@@ -26,32 +26,6 @@ static const struct {
 
 /* --- programs: input and output are memory files, so that neither process blocks --- */
 
-enum {
-	TO = 0, /* descriptors of the child */
-	FROM,
-	COMPLAINTS,
-	N_FILES,
-};
-
-static void files_close(int fds[static N_FILES])
-{
-	for (int i = 0; i < N_FILES; i++)
-		if (fds[i] >= 0)
-			close(fds[i]);
-}
-
-static int files_open(int fds[static N_FILES], const char *in, struct err *err)
-{
-	for (int i = 0; i < N_FILES; i++) {
-		fds[i] = memfd_create("vipd", MFD_CLOEXEC);
-		if (fds[i] < 0)
-			return err_errno(err, "memfd");
-	}
-	if (!child_write(fds[TO], in, strlen(in)) || lseek(fds[TO], 0, SEEK_SET) == -1)
-		return err_errno(err, "memfd");
-	return 0;
-}
-
 static void file_read(struct str *out, int fd)
 {
 	char buf[4096];
@@ -64,15 +38,16 @@ static void file_read(struct str *out, int fd)
 	}
 }
 
-/* glibc's posix_spawnp() also returns -ENOENT if its child cannot find the program. */
-static int spawn(pid_t *ret, const int fds[static N_FILES], char *const argv[], struct err *err)
+/* `fds` become 0 to 2 of the child. glibc's posix_spawnp() also returns -ENOENT if its child cannot
+ * find the program. */
+static int spawn(pid_t *ret, const int fds[static 3], char *const argv[], struct err *err)
 {
 	posix_spawn_file_actions_t fa;
 	int r = posix_spawn_file_actions_init(&fa);
 
 	if (r != 0)
 		return err_set(err, -r, "%s: %s", argv[0], strerror(r));
-	for (int i = 0; r == 0 && i < N_FILES; i++)
+	for (int i = 0; r == 0 && i < 3; i++)
 		r = posix_spawn_file_actions_adddup2(&fa, fds[i], i);
 	if (r == 0)
 		r = posix_spawnp(ret, argv[0], &fa, NULL, argv, environ);
@@ -103,17 +78,20 @@ static int child_wait(pid_t pid, const char *name, int complaints, struct err *e
 
 int child_run(struct str *out, char *const argv[], const char *in, struct err *err)
 {
-	int fds[N_FILES] = { -1, -1, -1 };
+	AUTO(close) int to = memfd_create("vipd", MFD_CLOEXEC);
+	AUTO(close) int from = memfd_create("vipd", MFD_CLOEXEC);
+	AUTO(close) int complaints = memfd_create("vipd", MFD_CLOEXEC);
 	pid_t pid;
-	int r = files_open(fds, in, err);
+	int r;
 
+	if (to < 0 || from < 0 || complaints < 0 || !child_write(to, in, strlen(in)) ||
+	    lseek(to, 0, SEEK_SET) == -1)
+		return err_errno(err, "memfd");
+	r = spawn(&pid, (const int[]){ to, from, complaints }, argv, err);
 	if (r == 0)
-		r = spawn(&pid, fds, argv, err);
+		r = child_wait(pid, argv[0], complaints, err);
 	if (r == 0)
-		r = child_wait(pid, argv[0], fds[COMPLAINTS], err);
-	if (r == 0)
-		file_read(out, fds[FROM]);
-	files_close(fds);
+		file_read(out, from);
 	return r;
 }
 
