@@ -602,48 +602,31 @@ void selection_fini(struct selection *s)
 	vec_fini(&s->endpoints);
 }
 
-struct addrs {
-	VEC(struct ip_addr) v; /* sorted, none twice */
-};
-
-/* Add the local ready endpoints of `s`. Most ports have the addresses of the ports before them. */
-static void addrs_add(struct addrs *a, const struct selection *s)
-{
-	size_t had = a->v.n;
-	size_t kept = 0;
-	size_t j = 0;
-
-	vec_for_each (e, &s->endpoints) {
-		if (!e->is_local || !is_ready(e))
-			continue;
-		while (j < had && ip_addr_cmp(&a->v.v[j], &e->addr) < 0)
-			j++;
-		if (j == had || !ip_addr_is_equal(&a->v.v[j], &e->addr))
-			*vec_push(&a->v) = e->addr;
-	}
-	if (a->v.n == had)
-		return;
-	vec_sort(&a->v, ip_addr_cmp);
-	for (size_t i = 1; i < a->v.n; i++)
-		if (!ip_addr_is_equal(&a->v.v[kept], &a->v.v[i]))
-			a->v.v[++kept] = a->v.v[i];
-	vec_cut(&a->v, kept + 1);
-}
-
 size_t service_local_ready(const struct model *m, const struct svc *svc, enum ipfam fam)
 {
-	struct addrs addrs = { 0 };
-	size_t n;
+	AUTO(vec_fini) VEC(struct ip_addr) v = { 0 }; /* sorted, none twice */
 
 	if (svc->service == NULL)
 		return 0;
 	vec_for_each (port, &svc->service->ports) {
 		FINI(selection_fini) struct selection s = { 0 };
+		size_t had = v.n;
+		size_t j = 0;
 
 		merge(&s, m, svc, port, fam);
-		addrs_add(&addrs, &s);
+		/* Most ports have the addresses of the ports before them, all in the same order. */
+		vec_for_each (e, &s.endpoints) {
+			if (!e->is_local || !is_ready(e))
+				continue;
+			while (j < had && ip_addr_cmp(&v.v[j], &e->addr) < 0)
+				j++;
+			if (j < had && ip_addr_is_equal(&v.v[j], &e->addr))
+				continue;
+			if (v.n == had || !ip_addr_is_equal(&v.v[v.n - 1], &e->addr))
+				*vec_push(&v) = e->addr;
+		}
+		if (v.n > had)
+			vec_sort(&v, ip_addr_cmp);
 	}
-	n = addrs.v.n;
-	vec_fini(&addrs.v);
-	return n;
+	return v.n;
 }
