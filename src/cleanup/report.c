@@ -4,33 +4,16 @@
 #include <errno.h>
 #include <stdarg.h>
 
-static void line(struct report *r, const char *fmt, va_list ap)
-	__attribute__((format(printf, 2, 0)));
-static void line(struct report *r, const char *fmt, va_list ap)
+void report_line(struct report *r, size_t *counter, size_t n, const char *fmt, ...)
 {
+	va_list ap;
+
+	*counter += n;
+	va_start(ap, fmt);
 	(void)vfprintf(r->out, fmt, ap);
+	va_end(ap);
 	(void)fputc('\n', r->out);
 	(void)fflush(r->out);
-}
-
-void report_removed(struct report *r, size_t n, const char *fmt, ...)
-{
-	va_list ap;
-
-	r->n_removed += n;
-	va_start(ap, fmt);
-	line(r, fmt, ap);
-	va_end(ap);
-}
-
-void report_left(struct report *r, const char *fmt, ...)
-{
-	va_list ap;
-
-	r->n_left++;
-	va_start(ap, fmt);
-	line(r, fmt, ap);
-	va_end(ap);
 }
 
 void report_kept(struct report *r, const char *how, const struct xt_table *t)

@@ -18,9 +18,11 @@ struct report {
 };
 
 /* "iptables: removed 3 chains"; `n` is added to the total. */
-void report_removed(struct report *r, size_t n, const char *fmt, ...) PRINTF_LIKE(3, 4);
+#define report_removed(r, n, ...) report_line((r), &(r)->n_removed, (n), __VA_ARGS__)
 /* "iptables: left: ip nat KUBE-MARK-MASQ: chain X uses it". */
-void report_left(struct report *r, const char *fmt, ...) PRINTF_LIKE(2, 3);
+#define report_left(r, ...) report_line((r), &(r)->n_left, 1, __VA_ARGS__)
+void report_line(struct report *r, size_t *counter, size_t n, const char *fmt, ...)
+	PRINTF_LIKE(4, 5);
 /* Print the chains that stay in a table, and the number of deleted ones; `how`: "legacy",
  * "nf_tables". */
 void report_kept(struct report *r, const char *how, const struct xt_table *t);
