@@ -155,3 +155,13 @@ static inline void *vec_bsearch(const void *key, const void *v, size_t n, size_t
 		vec_found;                                 \
 	})
 #define vec_has(vec, e, is_match) (vec_find(vec, e, is_match) != NULL)
+/* Drop the elements `e` for which `is_kept` is false; it may read the element before `e` too. */
+#define vec_keep(vec, e, is_kept)                            \
+	do {                                                 \
+		uint32_t vec_kept = 0;                       \
+                                                             \
+		vec_for_each (e, vec)                        \
+			if (is_kept)                         \
+				(vec)->v[vec_kept++] = *(e); \
+		vec_cut(vec, vec_kept);                      \
+	} while (0)

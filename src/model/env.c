@@ -59,8 +59,6 @@ static bool nodeport_cidrs_match(const struct model_config *c, const struct ip_a
 /* SVC-06 to SVC-12. */
 static void derive_nodeport_addrs(struct model_env *e, const struct model *m)
 {
-	size_t n = 0;
-
 	if (m->config.has_nodeport_cidrs) {
 		vec_for_each (a, &m->host_addrs)
 			if (!ip_addr_is_loopback(a) && nodeport_cidrs_match(&m->config, a))
@@ -77,13 +75,8 @@ static void derive_nodeport_addrs(struct model_env *e, const struct model *m)
 			if (is_primary_known(e, m, fam))
 				*vec_push(&e->nodeport_addrs) = e->node_ip[fam];
 	}
-	if (e->nodeport_addrs.n == 0)
-		return;
 	vec_sort(&e->nodeport_addrs, ip_addr_cmp);
-	vec_for_each (a, &e->nodeport_addrs)
-		if (n == 0 || !ip_addr_is_equal(&e->nodeport_addrs.v[n - 1], a))
-			e->nodeport_addrs.v[n++] = *a;
-	vec_cut(&e->nodeport_addrs, n);
+	vec_keep(&e->nodeport_addrs, a, a == e->nodeport_addrs.v || !ip_addr_is_equal(a - 1, a));
 }
 
 /* --- prefixes --------------------------------------------------------------- */

@@ -74,16 +74,6 @@ static bool slots_free(struct plan_pool *pool, const struct backends *gone, stru
 	return n_found == gone->v.n;
 }
 
-static void backends_drop(struct backends *from, const struct backends *those)
-{
-	size_t kept = 0;
-
-	vec_for_each (b, &from->v)
-		if (vec_search(&those->v, b, ip_endpoint_cmp) == NULL)
-			from->v.v[kept++] = *b;
-	vec_cut(&from->v, kept);
-}
-
 /* As plan_slots_arrange(): free slots get the backends of the last slots and those that come. */
 static void slots_fill(struct plan_pool *pool, struct backends *come, const uint32_t *holes,
 		       size_t n_holes)
@@ -116,7 +106,7 @@ static bool pool_patch(struct plan_pool *pool, const struct backends *gone, stru
 
 	if (!slots_free(pool, gone, come, holes, &n_holes))
 		return false;
-	backends_drop(come, gone);
+	vec_keep(&come->v, b, vec_search(&gone->v, b, ip_endpoint_cmp) == NULL);
 	slots_fill(pool, come, holes, n_holes);
 	return true;
 }

@@ -150,15 +150,11 @@ void plan_rows_filter(struct plan_rows *rows,
 					 const struct plan_frontend *f),
 		      void *arg)
 {
-	size_t kept = 0;
+	size_t n = rows->frontends.n;
 
-	vec_for_each (f, &rows->frontends)
-		if (!is_dropped(arg, rows->svc, f))
-			rows->frontends.v[kept++] = *f;
-	if (kept == rows->frontends.n)
-		return;
-	vec_cut(&rows->frontends, kept);
-	plan_rows_drop_unled(rows);
+	vec_keep(&rows->frontends, f, !is_dropped(arg, rows->svc, f));
+	if (rows->frontends.n < n)
+		plan_rows_drop_unled(rows);
 }
 
 struct plan_pool *plan_rows_pool(const struct plan_rows *r, enum ipfam fam, uint32_t id)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "test.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "base/vec.h"
@@ -34,6 +35,30 @@ static void test_evaluated_once(void **state)
 	assert_int_equal(v.cap, 10);
 	vec_reserve(&v, 3);
 	assert_int_equal(v.cap, 10);
+	vec_fini(&v);
+}
+
+static void test_keep(void **state)
+{
+	const int numbers[] = { 1, 1, 2, 3, 3, 3 };
+	VEC(int) v = { 0 };
+
+	(void)state;
+	vec_keep(&v, i, *i > 0);
+	assert_int_equal(v.n, 0);
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
+		*vec_push(&v) = numbers[i];
+	vec_keep(&v, i, true);
+	assert_int_equal(v.n, ARRAY_SIZE(numbers));
+	vec_keep(&v, i, i == v.v || i[-1] != *i);
+	assert_int_equal(v.n, 3);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(v.v[i], i + 1);
+	vec_keep(&v, i, *i != 2);
+	assert_int_equal(v.n, 2);
+	assert_int_equal(v.v[1], 3);
+	vec_keep(&v, i, false);
+	assert_int_equal(v.n, 0);
 	vec_fini(&v);
 }
 
@@ -100,9 +125,8 @@ static void test_property(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_empty),
-		cmocka_unit_test(test_evaluated_once),
-		cmocka_unit_test(test_fit),
+		cmocka_unit_test(test_empty),    cmocka_unit_test(test_evaluated_once),
+		cmocka_unit_test(test_fit),      cmocka_unit_test(test_keep),
 		cmocka_unit_test(test_property),
 	};
 

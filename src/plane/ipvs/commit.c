@@ -270,15 +270,9 @@ int ipvs_ops_send(struct ipvs_plane *p, struct plane_result *res, struct err *er
 	do {
 		r = ipvs_wire_send(p->wire, p->ops.v, p->ops.n, &res->done.n_writes, err);
 		if (r == 0 || r == -ECANCELED) {
-			int rejection = results_note(p, res, err);
-			size_t n = 0;
-
+			r = results_note(p, res, err);
 			/* Send those after a removal already done, or after a missing scheduler. */
-			vec_for_each (op, &p->ops)
-				if (!op->is_done)
-					p->ops.v[n++] = *op;
-			vec_cut(&p->ops, n);
-			r = rejection;
+			vec_keep(&p->ops, op, !op->is_done);
 		}
 	} while (r == 0 && p->ops.n > 0);
 	vec_clear(&p->ops);

@@ -61,16 +61,6 @@ static uint64_t text_hash(const char *ns, const char *name, const char *reason, 
 	return hash_bytes_fixed(s.text, s.len, 0, 0);
 }
 
-static void known_expire(struct events *e, uint64_t now)
-{
-	size_t n = 0;
-
-	vec_for_each (k, &e->known)
-		if (now - k->at_ns < AGAIN_NS)
-			e->known.v[n++] = *k;
-	vec_cut(&e->known, n);
-}
-
 static bool is_known(const struct events *e, uint64_t key)
 {
 	return vec_has(&e->known, k, k->key == key);
@@ -327,6 +317,7 @@ static void timer_arm(struct events *e)
 static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
 	struct events *e = arg;
+	uint64_t now = now_ns();
 
 	timer_arm(e);
 	if (e->queue.n > 0)
@@ -335,7 +326,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 		e->n_skip--;
 		return;
 	}
-	known_expire(e, now_ns());
+	vec_keep(&e->known, k, now - k->at_ns < AGAIN_NS);
 	e->c.collect(e->c.arg, e);
 	send_next(e);
 }
