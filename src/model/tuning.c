@@ -54,15 +54,10 @@ void scheduler_flags_text(char *buf, size_t size, uint8_t no, uint32_t svc_flags
 	}
 }
 
-static bool is_word(const char *word, size_t len, const char *text)
-{
-	return strlen(text) == len && memcmp(word, text, len) == 0;
-}
-
-static int flag_add(struct scheduler *s, const char *word, size_t len, struct err *err)
+static int flag_add(struct scheduler *s, const char *word, struct err *err)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(flags); i++) {
-		if (!is_word(word, len, flags[i].text))
+		if (strcmp(word, flags[i].text) != 0)
 			continue;
 		if (strcmp(flags[i].sched, names[s->no]) != 0)
 			return err_set(err, -EINVAL, "flag '%s' is not for scheduler '%s'",
@@ -71,30 +66,25 @@ static int flag_add(struct scheduler *s, const char *word, size_t len, struct er
 		return 0;
 	}
 	return err_set(err, -EINVAL,
-		       "'%.*s' is not one of sh-fallback, sh-port, mh-fallback, mh-port",
-		       (int)MIN(len, (size_t)40), word);
+		       "'%.40s' is not one of sh-fallback, sh-port, mh-fallback, mh-port", word);
 }
 
 int scheduler_parse(struct scheduler *ret, const char *text, struct err *err)
 {
 	struct scheduler s = { 0 };
-	size_t len = strcspn(text, ",");
+	AUTO(free) char *copy = xstrdup(text);
+	char *rest = copy;
+	char *word = strsep(&rest, ",");
 
-	for (uint8_t i = 1; i < ARRAY_SIZE(names); i++)
-		if (is_word(text, len, names[i]))
-			s.no = i;
+	s.no = scheduler_no(word);
 	if (s.no == 0)
-		return err_set(err, -EINVAL, "unknown scheduler '%.*s'", (int)MIN(len, (size_t)40),
-			       text);
+		return err_set(err, -EINVAL, "unknown scheduler '%.40s'", word);
 	/* Without it, clients of an endpoint of weight 0 are rejected until it is deleted. */
-	if (is_word(text, len, "mh") || is_word(text, len, "sh"))
+	if (strcmp(word, "mh") == 0 || strcmp(word, "sh") == 0)
 		s.flags = IP_VS_SVC_F_SCHED1;
-	while (text[len] == ',') {
-		int r;
+	while ((word = strsep(&rest, ",")) != NULL) {
+		int r = flag_add(&s, word, err);
 
-		text += len + 1;
-		len = strcspn(text, ",");
-		r = flag_add(&s, text, len, err);
 		if (r < 0)
 			return r;
 	}
