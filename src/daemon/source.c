@@ -99,34 +99,34 @@ static void on_problems(void *arg, struct events *e)
 }
 
 /* One error for a resource whose watch fails, one remark for each object that has one. */
-static void reflector_describe(const struct source *s, size_t i, struct serve_source_info *info,
-			       struct str *waiting)
+static void reflector_describe(struct serve_source_info *info,
+			       const struct kube_reflector_status *st, struct str *waiting)
 {
-	struct kube_reflector_status st;
 	struct serve_source_error *e = NULL;
 
-	kube_reflector_status(s->kube, i, &st);
-	if (!st.is_complete)
+	if (!st->is_complete)
 		str_printf(waiting, "%s%s", waiting->len > 0 ? ", " : "",
-			   *st.error ? st.error : st.resource);
-	if (*st.error != '\0')
-		e = source_remark(info, true, st.error, "API server");
+			   *st->error ? st->error : st->resource);
+	if (*st->error != '\0')
+		e = source_remark(info, true, st->error, "API server");
 	if (e != NULL)
-		e->since_ns = st.error_ns;
-	vec_for_each (rm, &kube_ledger(s->kube, i)->remarks)
-		(void)source_remark(info, (*rm)->is_rejected, (*rm)->text, "%s %s%s%s", st.resource,
-				    name_text((*rm)->ns), (*rm)->ns ? "/" : "", (*rm)->name->text);
+		e->since_ns = st->error_ns;
+	vec_for_each (rm, &st->ledger->remarks)
+		(void)source_remark(info, (*rm)->is_rejected, (*rm)->text, "%s %s%s%s",
+				    st->resource, name_text((*rm)->ns), (*rm)->ns ? "/" : "",
+				    (*rm)->name->text);
 }
 
 static void api_describe(const struct source *s, struct serve_source_info *info)
 {
 	struct kube_status st = kube_status(s->kube);
+	struct kube_reflector_status reflector;
 	struct str waiting = { 0 };
 
 	info->text = xasprintf("API server %s%s", st.server ? st.server : "(none yet)",
 			       st.is_http2 ? ", HTTP/2" : "");
-	for (size_t i = 0; i < kube_n_reflectors(s->kube); i++)
-		reflector_describe(s, i, info, &waiting);
+	for (size_t i = 0; kube_reflector_status(s->kube, i, &reflector); i++)
+		reflector_describe(info, &reflector, &waiting);
 	if (s->is_ready)
 		str_fini(&waiting);
 	info->waiting_for = waiting.text;
@@ -135,18 +135,16 @@ static void api_describe(const struct source *s, struct serve_source_info *info)
 static void api_stats(const struct source *s,
 		      void (*add)(void *add_arg, const struct serve_source_stats *m), void *add_arg)
 {
-	for (size_t i = 0; i < kube_n_reflectors(s->kube); i++) {
-		struct kube_reflector_status st;
-		struct serve_source_stats m;
+	struct kube_reflector_status st;
 
-		kube_reflector_status(s->kube, i, &st);
-		m = (struct serve_source_stats){
+	for (size_t i = 0; kube_reflector_status(s->kube, i, &st); i++) {
+		struct serve_source_stats m = {
 			.name = st.resource,
 			.is_synced = st.is_complete,
 			.is_failing = *st.error != '\0',
 			.last_event_ns = st.last_event_ns,
 			.objects = st.objects,
-			.invalid = kube_ledger(s->kube, i)->n_rejected,
+			.invalid = st.ledger->n_rejected,
 			.lists = st.lists,
 			.watches = st.watches,
 			.events = st.events,

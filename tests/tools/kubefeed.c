@@ -169,11 +169,11 @@ static json_t *age_json(uint64_t at_ns)
 			  : json_real((double)(int64_t)(now_ns() - at_ns) / (double)NSEC_PER_SEC);
 }
 
-static json_t *remarks_json(const struct feed *f, size_t i)
+static json_t *remarks_json(const struct ledger *l)
 {
 	json_t *list = json_array();
 
-	vec_for_each (rm, &kube_ledger(f->kube, i)->remarks)
+	vec_for_each (rm, &l->remarks)
 		(void)json_array_append_new(list,
 					    json_pack("{sssssbss}", "ns", name_text((*rm)->ns),
 						      "name", (*rm)->name->text, "rejected",
@@ -181,44 +181,38 @@ static json_t *remarks_json(const struct feed *f, size_t i)
 	return list;
 }
 
-static json_t *reflector_json(const struct feed *f, size_t i)
+static json_t *reflector_json(const struct kube_reflector_status *s)
 {
 	static const char *const states[] = {
 		[KUBE_STATE_WAITING] = "waiting",
 		[KUBE_STATE_LISTING] = "listing",
 		[KUBE_STATE_WATCHING] = "watching",
 	};
-	const struct ledger *l = kube_ledger(f->kube, i);
-	struct kube_reflector_status s;
-	json_t *obj;
-
-	kube_reflector_status(f->kube, i, &s);
-	obj = json_pack("{sssbsssisssssIsIsIsIsIsIsIsI}", "state", states[s.state], "complete",
-			s.is_complete, "error", s.error, "failures", (int)s.failures, "version",
-			s.version, "encoding", s.encoding, "objects", (json_int_t)s.objects,
-			"rejected", (json_int_t)l->n_rejected, "remarked",
-			(json_int_t)l->n_remarked, "unreadable", (json_int_t)l->n_unreadable,
-			"lists", (json_int_t)s.lists, "watches", (json_int_t)s.watches, "events",
-			(json_int_t)s.events, "bytes", (json_int_t)s.bytes);
-	(void)json_object_set_new(obj, "error_age", age_json(s.error_ns));
-	(void)json_object_set_new(obj, "event_age", age_json(s.last_event_ns));
-	(void)json_object_set_new(obj, "remarks", remarks_json(f, i));
+	const struct ledger *l = s->ledger;
+	json_t *obj =
+		json_pack("{sssbsssisssssIsIsIsIsIsIsIsI}", "state", states[s->state], "complete",
+			  s->is_complete, "error", s->error, "failures", (int)s->failures,
+			  "version", s->version, "encoding", s->encoding, "objects",
+			  (json_int_t)s->objects, "rejected", (json_int_t)l->n_rejected, "remarked",
+			  (json_int_t)l->n_remarked, "unreadable", (json_int_t)l->n_unreadable,
+			  "lists", (json_int_t)s->lists, "watches", (json_int_t)s->watches,
+			  "events", (json_int_t)s->events, "bytes", (json_int_t)s->bytes);
+	(void)json_object_set_new(obj, "error_age", age_json(s->error_ns));
+	(void)json_object_set_new(obj, "event_age", age_json(s->last_event_ns));
+	(void)json_object_set_new(obj, "remarks", remarks_json(l));
 	return obj;
 }
 
 static void put_status(const struct feed *f)
 {
 	struct kube_status s = kube_status(f->kube);
+	struct kube_reflector_status rs;
 	json_t *reflectors = json_object();
 	struct str unknown = { 0 };
 
 	(void)kube_is_complete(f->kube, &unknown);
-	for (size_t i = 0; i < kube_n_reflectors(f->kube); i++) {
-		struct kube_reflector_status rs;
-
-		kube_reflector_status(f->kube, i, &rs);
-		(void)json_object_set_new(reflectors, rs.resource, reflector_json(f, i));
-	}
+	for (size_t i = 0; kube_reflector_status(f->kube, i, &rs); i++)
+		(void)json_object_set_new(reflectors, rs.resource, reflector_json(&rs));
 	put_line(f, json_pack("{sssssbsbsssIsIsIsIsIso}", "answer", "status", "server", s.server,
 			      "http2", s.is_http2, "synced", s.is_synced, "unknown",
 			      str_text(&unknown), "requests", (json_int_t)s.requests, "connections",

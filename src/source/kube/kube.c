@@ -349,17 +349,10 @@ bool kube_is_complete(const struct kube *k, struct str *why)
 	return is_node_known(k);
 }
 
-size_t kube_n_reflectors(const struct kube *k)
+bool kube_reflector_status(const struct kube *k, size_t i, struct kube_reflector_status *ret)
 {
-	return k->n;
-}
-
-void kube_reflector_status(const struct kube *k, size_t i, struct kube_reflector_status *ret)
-{
+	if (i >= k->n)
+		return false;
 	reflector_status(k->reflectors[i], ret);
-}
-
-const struct ledger *kube_ledger(const struct kube *k, size_t i)
-{
-	return reflector_ledger(k->reflectors[i]);
+	return true;
 }

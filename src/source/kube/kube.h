@@ -127,7 +127,8 @@ struct kube_reflector_status {
 	uint64_t lists;         /* answered; all but the first are relists */
 	uint64_t watches;
 	uint64_t events;
-	uint64_t bytes; /* of bodies */
+	uint64_t bytes;              /* of bodies */
+	const struct ledger *ledger; /* invalid objects */
 };
 
 struct kube_status {
@@ -148,7 +149,5 @@ struct kube_status kube_status(const struct kube *k);
  * without one.
  */
 bool kube_is_complete(const struct kube *k, struct str *why);
-size_t kube_n_reflectors(const struct kube *k);
-void kube_reflector_status(const struct kube *k, size_t i, struct kube_reflector_status *ret);
-/* Invalid objects of reflector `i`. */
-const struct ledger *kube_ledger(const struct kube *k, size_t i);
+/* False: there is no reflector `i`. */
+bool kube_reflector_status(const struct kube *k, size_t i, struct kube_reflector_status *ret);

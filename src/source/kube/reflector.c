@@ -793,4 +793,5 @@ void reflector_status(const struct reflector *r, struct kube_reflector_status *r
 							 : KUBE_STATE_LISTING;
 	ret->encoding = stream_encoding_text(r->encoding);
 	ret->objects = ledger_objects(&r->ledger);
+	ret->ledger = &r->ledger;
 }
