@@ -60,7 +60,6 @@ static void value(struct str *out, const json_t *json, int indent)
 
 static void block(struct str *out, const json_t *json, int indent, bool is_begun)
 {
-	const char *key;
 	json_t *v;
 	size_t i;
 
@@ -78,13 +77,11 @@ static void block(struct str *out, const json_t *json, int indent, bool is_begun
 	/* jansson's macro takes no const pointer; nothing is modified. */
 	for (void *it = json_object_iter((json_t *)(uintptr_t)json); it != NULL;
 	     it = json_object_iter_next((json_t *)(uintptr_t)json, it)) {
-		key = json_object_iter_key(it);
+		json_auto_t *key = json_string(json_object_iter_key(it));
+
 		str_printf(out, "%*s", is_begun ? 0 : indent, "");
 		is_begun = false;
-		if (is_plain(key))
-			str_puts(out, key);
-		else
-			str_printf(out, "\"%s\"", key);
+		scalar(out, key);
 		str_puts(out, ":");
 		value(out, json_object_iter_value(it), indent + 2);
 	}
