@@ -719,6 +719,51 @@ static void test_many_times_in_a_file(void **state)
 	expect_problems(w, "");
 }
 
+/* "N services; the last problem" */
+static void end_text(struct str *ret, void *arg)
+{
+	struct world *w = arg;
+	FINI(str_fini) struct str all = { 0 };
+	const char *end = "";
+	char *rest;
+
+	files_problems(w->files, on_problem, &all);
+	rest = all.text;
+	for (char *line = str_line(&rest); line != NULL; line = str_line(&rest))
+		end = line;
+	str_printf(ret, "%zu services; %s", w->model.stats.services, end);
+}
+
+/* Problems that are only counted stay while their documents are unchanged, and appear when there is
+ * room for them. */
+static void test_many_problems(void **state)
+{
+	struct world *w = *state;
+	FINI(str_fini) struct str text = { 0 };
+	size_t eleventh = 0;
+
+	for (int i = 1; i <= 1100; i++) {
+		str_printf(&text, SERVICE("a%d", "80") "  sessionAffinity: X\n", i);
+		if (i == 10)
+			eleventh = text.len;
+	}
+	for (int i = 1; i <= 50; i++)
+		str_printf(&text, SERVICE("b%d", "70000"), i);
+	put(w, "f/a.yaml", text.text);
+	world_open(w, "f");
+	expect_text(w->base, "1100 services; a.yaml:0: and 150 more", end_text, w);
+	str_puts(&text, SERVICE("c", "80"));
+	put(w, "f/a.yaml", text.text);
+	expect_text(w->base, "1101 services; a.yaml:0: and 150 more", end_text, w);
+	put(w, "f/a.yaml", text.text + eleventh);
+	expect_text(w->base, "1091 services; a.yaml:0: and 150 more", end_text, w);
+	str_puts(&text, SERVICE("d", "80"));
+	put(w, "f/a.yaml", text.text + eleventh);
+	expect_text(w->base, "1092 services; a.yaml:0: and 140 more", end_text, w);
+	put(w, "f/a.yaml", SERVICE("c", "80"));
+	expect_text(w->base, "1 services; ", end_text, w);
+}
+
 /* --- half-written files ------------------------------------------------------------------------
  */
 
@@ -1560,6 +1605,7 @@ int main(void)
 		TEST(test_shadow_bad_winner),
 		TEST(test_twice_in_a_file),
 		TEST(test_many_times_in_a_file),
+		TEST(test_many_problems),
 		TEST(test_half_written),
 		TEST(test_complete),
 		TEST(test_complete_many_files),

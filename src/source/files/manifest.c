@@ -187,7 +187,7 @@ static void on_note(void *arg, const struct decode *d, const char *text)
 	struct str title = { 0 };
 
 	if (m->notes.n >= MANIFEST_NOTES_MAX) {
-		m->n_notes_lost++;
+		unit_last(m)->n_lost++;
 		return;
 	}
 	object_title(&title, p->kind, p->ns, p->name);
@@ -522,6 +522,7 @@ static void unit_rollback(struct manifest *m)
 	for (; u->n_pieces > 0; u->n_pieces--)
 		piece_fini(&m->pieces.v[--m->pieces.n]);
 	u->n_others = 0;
+	u->n_lost = 0;
 	while (m->notes.n > 0 && m->notes.v[m->notes.n - 1].unit == unit)
 		free(m->notes.v[--m->notes.n].text);
 }

@@ -45,6 +45,7 @@ struct unit {
 	uint32_t line;
 	uint32_t n_pieces;
 	uint32_t n_others; /* objects of kinds that are not read */
+	uint32_t n_lost;   /* notes beyond MANIFEST_NOTES_MAX; the owner adds errors */
 	uint32_t known;    /* result of the caller's `known` */
 	/* For the owner of the file (state.h). */
 	uint32_t first_entry; /* of n_entries in a row */
@@ -74,7 +75,6 @@ struct manifest {
 	VEC(struct unit) units;
 	VEC(struct piece) pieces;
 	VEC(struct manifest_problem) notes; /* no errors: those are in `pieces` */
-	size_t n_notes_lost;                /* beyond MANIFEST_NOTES_MAX */
 	char other[64];                     /* the first kind that is not read, or "" */
 	uint64_t parsed_bytes;              /* approximately, of units that were not known */
 	struct manifest_work *work;         /* private */

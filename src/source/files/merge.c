@@ -24,7 +24,7 @@ static void problem_add(struct file *f, uint32_t unit, uint32_t line, bool is_er
 	log_warn(LOG_AREA_SOURCE, "%s:%" PRIu32 ": %s", f->shown, f->units.v[unit].line + line,
 		 text);
 	if (f->problems.n >= MANIFEST_NOTES_MAX) {
-		f->n_problems_lost++;
+		f->units.v[unit].n_lost++;
 		free(text);
 		return;
 	}
@@ -102,6 +102,9 @@ uint32_t state_unit_known(struct file *f, uint64_t hash)
 	if ((at >= f->units.n || f->units.v[at].hash != hash || f->units.v[at].is_used) &&
 	    !index_find(f, hash, &at))
 		return 0;
+	/* Room for problems of the unit that were only counted: read it again. */
+	if (f->units.v[at].n_lost > 0 && f->problems.n < MANIFEST_NOTES_MAX)
+		return 0;
 	f->units.v[at].is_used = true;
 	f->next_unit = at + 1;
 	return (uint32_t)at + 1;
@@ -131,6 +134,7 @@ static void unit_carry(struct merge *g, uint32_t unit)
 	const struct unit *was = &g->old.units.v[u->known - 1];
 
 	u->n_others = was->n_others;
+	u->n_lost = was->n_lost;
 	u->is_unreadable = was->is_unreadable;
 	g->has_unreadable |= was->is_unreadable;
 	for (uint32_t i = 0; i < was->n_entries; i++) {
@@ -273,6 +277,7 @@ static void units_take(struct merge *g)
 			piece_take(g, i, &g->m->pieces.v[piece++]);
 		notes_take(g, i, &note);
 		g->f->n_others += u->n_others;
+		g->f->n_problems_lost += u->n_lost;
 	}
 }
 
@@ -307,7 +312,7 @@ void state_file_read(struct state *s, struct file *f, struct manifest *m)
 	state_file_failed(s, f, NULL);
 	old_take(&g);
 	f->n_others = 0;
-	f->n_problems_lost = m->n_notes_lost;
+	f->n_problems_lost = 0;
 	if (m->other[0] != '\0')
 		(void)snprintf(f->other, sizeof(f->other), "%s", m->other);
 	moved_mark(&g);

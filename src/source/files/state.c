@@ -99,8 +99,8 @@ static bool is_incomplete(const struct file *f)
 void file_listed_update(struct state *s, struct file *f)
 {
 	list_del(&f->listed);
-	if (is_incomplete(f) || f->failure != NULL || f->problems.n > 0 || f->n_shadowed > 0 ||
-	    f->n_others > 0)
+	if (is_incomplete(f) || f->failure != NULL || f->problems.n > 0 || f->n_problems_lost > 0 ||
+	    f->n_shadowed > 0 || f->n_others > 0)
 		list_add_tail(&s->listed, &f->listed);
 }
 
