@@ -149,6 +149,21 @@ def test_limit(api, start):
     feed.wait_for(lambda: "shop/new" in feed.dump()["services"], "the next object")
 
 
+def test_repaired_objects(api, start):
+    """The turn was that of an object that is repaired meanwhile: the others are reported in the next period."""
+    api.put(*services(15))
+    for i in range(15):
+        api.put(bad("s%d" % i), raw=True)
+    fault = api.fault("status", resource="events", code=500, count=1)
+    feed = start(events_ms=3000)
+    feed.wait_for(lambda: api.used(fault) == 1, "the attempt for the first ten")
+    api.put(*services(15)[4:])
+    feed.wait_for(lambda: feed.reflector("services")["rejected"] == 4, "the repair")
+    assert feed.status()["collections"] == 1
+    feed.wait_for(lambda: len(posted(api)) == 4, "Events about the others")
+    assert feed.status()["collections"] == 2
+
+
 def test_deleted_object(api, start):
     """The server no longer has the object when its Event is due: none is written."""
     shop(api)

@@ -40,7 +40,8 @@ struct feed {
 	uint64_t lag_max_ns;
 	uint64_t start_ns;
 	struct str line;
-	bool is_quiet; /* no "changed" lines */
+	unsigned int n_collections; /* of problems that become Events */
+	bool is_quiet;              /* no "changed" lines */
 };
 
 /* --- output --------------------------------------------------------------- */
@@ -213,12 +214,12 @@ static void put_status(const struct feed *f)
 	(void)kube_is_complete(f->kube, &unknown);
 	for (size_t i = 0; kube_reflector_status(f->kube, i, &rs); i++)
 		(void)json_object_set_new(reflectors, rs.resource, reflector_json(&rs));
-	put_line(f, json_pack("{sssssbsbsssIsIsIsIsIso}", "answer", "status", "server", s.server,
+	put_line(f, json_pack("{sssssbsbsssisIsIsIsIsIso}", "answer", "status", "server", s.server,
 			      "http2", s.is_http2, "synced", s.is_synced, "unknown",
-			      str_text(&unknown), "requests", (json_int_t)s.requests, "connections",
-			      (json_int_t)s.connections, "failovers", (json_int_t)s.failovers,
-			      "probes", (json_int_t)s.probes, "dead",
-			      (json_int_t)s.dead_connections, "reflectors", reflectors));
+			      str_text(&unknown), "collections", (int)f->n_collections, "requests",
+			      (json_int_t)s.requests, "connections", (json_int_t)s.connections,
+			      "failovers", (json_int_t)s.failovers, "probes", (json_int_t)s.probes,
+			      "dead", (json_int_t)s.dead_connections, "reflectors", reflectors));
 	str_fini(&unknown);
 }
 
@@ -439,10 +440,20 @@ static int options_parse(struct feed *f, int argc, char **argv)
 
 /* --- life ----------------------------------------------------------------- */
 
+static void on_problems(void *arg, struct events *e)
+{
+	struct feed *f = arg;
+
+	(void)e;
+	f->n_collections++;
+}
+
 static int feed_open(struct feed *f, struct err *err)
 {
 	struct timeval lag = { 0, (suseconds_t)(LAG_PERIOD_NS / NSEC_PER_USEC) };
-	struct kube_callbacks callbacks = { .synced = on_synced, .changed = on_changed, .arg = f };
+	struct kube_callbacks callbacks = {
+		.synced = on_synced, .changed = on_changed, .problems = on_problems, .arg = f
+	};
 
 	(void)signal(SIGPIPE, SIG_IGN);
 	f->start_ns = now_ns();

@@ -192,6 +192,8 @@ static void remarks_add(struct kube *k, struct events *e)
 
 	for (size_t i = 0; i < k->n; i++)
 		n += reflector_ledger(k->reflectors[i])->remarks.n;
+	if (k->first_remark >= n)
+		k->first_remark = 0;
 	for (size_t i = 0; i < 2 * k->n; i++) {
 		const struct ledger *l = reflector_ledger(k->reflectors[i % k->n]);
 
