@@ -228,10 +228,9 @@ static uint32_t on_known(void *arg, uint64_t hash)
 
 static void fail(const struct files *fs, struct file *f, const char *what)
 {
-	AUTO(free)
-	char *text = xasprintf("%s; %s", what,
-			       f->is_known ? "its last content stays"
-					   : "no good version of it is known");
+	const char *then =
+		f->is_known ? "its last content stays" : "no good version of it is known";
+	AUTO(free) char *text = xasprintf("%s; %s", what, then);
 
 	state_file_failed(fs->state, f, text);
 }
