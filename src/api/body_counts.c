@@ -24,22 +24,14 @@ struct sum {
 	bool is_unknown;
 };
 
-enum step {
-	STEP_NONE = 0,
-	STEP_CONNECTIONS,
-	STEP_REJECTED,
-	STEP_SLOTS,
-};
-
 struct counts_body {
 	struct items items;
 	const struct name *ns; /* counted; of the requested service, NULL = all */
 	const struct name *name;
-	enum step step;                /* of the current service */
-	size_t n_read;                 /* counters in this step */
-	struct sum totals[STEP_SLOTS]; /* of all frontends, by step */
-	VEC(struct plan_frontend) frontends;
-	VEC(struct plane_slot) slots;
+	enum plane_counter step;           /* of the current service; PLANE_COUNTER_N: none */
+	VEC(struct plane_counted) counted; /* in this step */
+	size_t n_read;                     /* of them */
+	struct sum totals[PLANE_COUNTER_BACKEND]; /* of all frontends, by step */
 	VEC(struct sum) sums;
 };
 
@@ -49,19 +41,15 @@ static void slots_gather(struct counts_body *b)
 	const struct svc *svc = model_find(b->items.ctx->model, key->ns, key->name);
 	const struct plan_rows *rows = svc != NULL ? svc->rows : NULL;
 
-	vec_clear(&b->slots);
+	vec_clear(&b->counted);
 	vec_clear(&b->sums);
 	if (rows == NULL || b->items.ctx->counting < PLANE_COUNT_ENDPOINTS)
 		return;
 	vec_for_each (pool, &rows->pools)
-		for (uint32_t i = 0; i < plan_pool_counters(pool) && b->slots.n <= SLOTS_MAX; i++) {
-			const struct plan_backend *at = plan_pool_counter(pool, i);
-
-			*vec_push(&b->slots) =
-				(struct plane_slot){ at->addr, pool->id, i, at->port, at->aff_id };
-		}
-	if (b->slots.n > SLOTS_MAX)
-		vec_clear(&b->slots);
+		for (size_t i = 0; i < plan_pool_counters(pool) && b->counted.n <= SLOTS_MAX; i++)
+			*vec_push(&b->counted) = plane_counted_slot(pool, i);
+	if (b->counted.n > SLOTS_MAX)
+		vec_clear(&b->counted);
 }
 
 /* Do the rows lack an address family of the service, which failed? */
@@ -81,45 +69,41 @@ static void counts_item(struct items *items, const struct svc *svc)
 	if (rows == NULL || rows->frontends.n == 0)
 		return;
 	memset(b->totals, 0, sizeof(b->totals));
-	b->totals[STEP_CONNECTIONS].is_unknown = is_in_part(items->ctx->plan, svc->service);
-	b->totals[STEP_REJECTED].is_unknown = b->totals[STEP_CONNECTIONS].is_unknown;
-	vec_clear(&b->frontends);
+	b->totals[PLANE_COUNTER_CONNECTIONS].is_unknown =
+		is_in_part(items->ctx->plan, svc->service);
+	b->totals[PLANE_COUNTER_REJECTED].is_unknown =
+		b->totals[PLANE_COUNTER_CONNECTIONS].is_unknown;
+	vec_clear(&b->counted);
 	vec_for_each (f, &rows->frontends)
-		*vec_push(&b->frontends) = *f;
-	b->step = STEP_CONNECTIONS;
+		*vec_push(&b->counted) =
+			(struct plane_counted){ .at = { f->addr, f->port, f->proto, 0 } };
+	b->step = PLANE_COUNTER_CONNECTIONS;
 }
 
 /* Add the i-th counter of the step. */
 static void count_add(struct counts_body *b, size_t i, const struct plane_count *c)
 {
-	const struct plane_slot *slot;
-
-	if (b->step != STEP_SLOTS) {
+	if (b->step != PLANE_COUNTER_BACKEND) {
 		b->totals[b->step].n += c->packets;
 		b->totals[b->step].is_unknown |= !c->is_known;
 	} else if (c->packets > 0 || !c->is_known) {
-		slot = &b->slots.v[i];
 		*vec_push(&b->sums) =
-			(struct sum){ { slot->addr, slot->port, 0 }, c->packets, !c->is_known };
+			(struct sum){ { b->counted.v[i].at.addr, b->counted.v[i].at.port, 0 },
+				      c->packets,
+				      !c->is_known };
 	}
 }
 
-/* One batch of the step's `n_all` counters. Those that cannot be read are unknown. */
-static void batch_read(struct counts_body *b, size_t n_all)
+/* One batch of the step's counters. Those that cannot be read are unknown. */
+static void batch_read(struct counts_body *b)
 {
 	const struct plane *plane = b->items.ctx->plane;
-	size_t n = MIN(n_all - b->n_read, (size_t)BATCH);
+	size_t n = MIN(b->counted.n - b->n_read, (size_t)BATCH);
 	struct plane_count got[BATCH];
 	int r = 0;
 
-	if (b->step != STEP_SLOTS)
-		r = plane->ops->count_frontends(plane,
-						b->step == STEP_CONNECTIONS
-							? PLANE_FRONTEND_CONNECTIONS
-							: PLANE_FRONTEND_REJECTED,
-						&b->frontends.v[b->n_read], n, got, NULL);
-	else if (n > 0)
-		r = plane->ops->count_slots(plane, &b->slots.v[b->n_read], n, got, NULL);
+	if (n > 0)
+		r = plane->ops->count(plane, b->step, &b->counted.v[b->n_read], n, got, NULL);
 	if (r < 0)
 		memset(got, 0, sizeof(got));
 	for (size_t i = 0; i < n; i++)
@@ -156,8 +140,8 @@ static void service_write(struct counts_body *b)
 
 	jsonw_object(w, NULL);
 	jsonw_names(w, b->items.key->ns, b->items.key->name);
-	sum_write(w, "connections", &b->totals[STEP_CONNECTIONS]);
-	sum_write(w, "rejected", &b->totals[STEP_REJECTED]);
+	sum_write(w, "connections", &b->totals[PLANE_COUNTER_CONNECTIONS]);
+	sum_write(w, "rejected", &b->totals[PLANE_COUNTER_REJECTED]);
 	jsonw_array(w, "endpoints");
 	vec_for_each (sum, &b->sums) {
 		jsonw_object(w, NULL);
@@ -172,12 +156,12 @@ static void service_write(struct counts_body *b)
 /* The step is over. A service without connections is not written. */
 static void step_next(struct counts_body *b)
 {
-	const struct sum *all = &b->totals[STEP_CONNECTIONS];
+	const struct sum *all = &b->totals[PLANE_COUNTER_CONNECTIONS];
 	bool is_written = all->n > 0 || all->is_unknown;
 
 	b->n_read = 0;
-	b->step = is_written && b->step != STEP_SLOTS ? b->step + 1 : STEP_NONE;
-	if (b->step == STEP_SLOTS)
+	b->step = is_written ? b->step + 1 : PLANE_COUNTER_N;
+	if (b->step == PLANE_COUNTER_BACKEND)
 		slots_gather(b);
 }
 
@@ -185,15 +169,14 @@ static void step_next(struct counts_body *b)
 static bool counts_more(struct items *items, uint64_t deadline_ns)
 {
 	struct counts_body *b = (struct counts_body *)items;
-	size_t n_all = b->step == STEP_SLOTS ? b->slots.n : b->frontends.n;
 
 	(void)deadline_ns;
-	if (b->step == STEP_NONE)
+	if (b->step == PLANE_COUNTER_N)
 		return false;
-	batch_read(b, n_all);
-	if (b->n_read < n_all)
+	batch_read(b);
+	if (b->n_read < b->counted.n)
 		return true;
-	if (b->step == STEP_SLOTS) {
+	if (b->step == PLANE_COUNTER_BACKEND) {
 		sums_merge(b);
 		service_write(b);
 	}
@@ -204,10 +187,8 @@ static bool counts_more(struct items *items, uint64_t deadline_ns)
 static bool is_requested(void *arg, const struct svc *svc)
 {
 	const struct counts_body *b = arg;
-	const struct plane *plane = b->items.ctx->plane;
 
-	if (b->items.ctx->counting == PLANE_COUNT_NONE || plane->ops->count_frontends == NULL ||
-	    plane->ops->count_slots == NULL)
+	if (b->items.ctx->counting == PLANE_COUNT_NONE || b->items.ctx->plane->ops->count == NULL)
 		return false;
 	return b->name == NULL || (svc->ns == b->ns && svc->name == b->name);
 }
@@ -228,8 +209,7 @@ static void counts_close(struct items *items)
 
 	name_unref(b->ns);
 	name_unref(b->name);
-	vec_fini(&b->frontends);
-	vec_fini(&b->slots);
+	vec_fini(&b->counted);
 	vec_fini(&b->sums);
 }
 
@@ -246,6 +226,7 @@ void body_counts(struct http_reply *reply, const struct serve_context *ctx,
 	struct counts_body *b = xcalloc(1, sizeof(*b));
 	const struct page_query query = { .is_wanted = is_requested, .arg = b };
 
+	b->step = PLANE_COUNTER_N;
 	if (body_service_param(&b->ns, &b->name, reply, q))
 		items_open(reply, &b->items, ctx, &ops, &query);
 	else

@@ -17,34 +17,25 @@
 #include "metrics/expo.h"
 #include "model/walk.h"
 
-enum counts_metric {
-	COUNTS_ATTEMPTS = 0,
-	COUNTS_REJECTED,
-	COUNTS_BACKENDS,
-	COUNTS_N,
-};
-
 static const struct {
 	const char *name;
 	const char *help;
 	enum plane_counting since;
-} metrics[COUNTS_N] = {
-	[COUNTS_ATTEMPTS] = { "vipd_service_connections_total",
-			      "First packets of connections, rejected connections included",
-			      PLANE_COUNT_SERVICES },
-	[COUNTS_REJECTED] = { "vipd_service_rejected_connections_total",
-			      "First packets of connections that were rejected or dropped",
-			      PLANE_COUNT_SERVICES },
-	[COUNTS_BACKENDS] = { "vipd_endpoint_connections_total",
-			      "Connections forwarded to the endpoint", PLANE_COUNT_ENDPOINTS },
+} metrics[PLANE_COUNTER_N] = {
+	[PLANE_COUNTER_CONNECTIONS] = { "vipd_service_connections_total",
+					"First packets of connections, rejected connections included",
+					PLANE_COUNT_SERVICES },
+	[PLANE_COUNTER_REJECTED] = { "vipd_service_rejected_connections_total",
+				     "First packets of connections that were rejected or dropped",
+				     PLANE_COUNT_SERVICES },
+	[PLANE_COUNTER_BACKEND] = { "vipd_endpoint_connections_total",
+				    "Connections forwarded to the endpoint",
+				    PLANE_COUNT_ENDPOINTS },
 };
 
 /* One counter. The items of a series follow each other. */
 struct item {
-	union {
-		struct plan_frontend frontend;
-		struct plane_slot slot;
-	};
+	struct plane_counted of;
 	/* Of the series: the backend; or the family, and the kind of the frontend as the port. */
 	struct ip_tuple key;
 	const struct name *port_name; /* borrowed, valid while its service is gathered */
@@ -54,7 +45,7 @@ struct item {
 struct counts {
 	const struct serve_context *ctx;
 	size_t series_max;
-	enum counts_metric metric;
+	enum plane_counter metric;
 	bool is_begun; /* the metric's head was written */
 	struct walk walk;
 	VEC(struct item) items;
@@ -64,10 +55,7 @@ struct counts {
 	bool is_unknown;    /* at least one of them */
 	size_t n_series;
 	size_t n_omitted;
-	union { /* argument of the plane's function */
-		struct plan_frontend frontends[COUNTS_BATCH];
-		struct plane_slot slots[COUNTS_BATCH];
-	};
+	struct plane_counted batch[COUNTS_BATCH]; /* argument of the plane's function */
 };
 
 /* --- gathering --- */
@@ -81,7 +69,7 @@ static int item_cmp(const void *a, const void *b)
 	return c != 0 ? c : strcmp(x->port_name->text, y->port_name->text);
 }
 
-static char *labels_of(const struct svc *svc, const struct item *i, enum counts_metric metric)
+static char *labels_of(const struct svc *svc, const struct item *i, enum plane_counter metric)
 {
 	struct str s = { 0 };
 	char endpoint[IP_ENDPOINT_TEXT_MAX];
@@ -94,7 +82,7 @@ static char *labels_of(const struct svc *svc, const struct item *i, enum counts_
 	expo_quote(&s, i->port_name->text);
 	str_printf(&s, ",protocol=\"%s\",ip_family=\"%s\",", l4proto_text(i->key.proto),
 		   ipfam_text(ip_fam(&i->key.addr)));
-	if (metric == COUNTS_BACKENDS) {
+	if (metric == PLANE_COUNTER_BACKEND) {
 		str_printf(&s, "endpoint=\"%s\"",
 			   ip_endpoint_text(&i->key.addr, i->key.port, endpoint));
 	} else {
@@ -111,7 +99,7 @@ static void gather_frontends(struct counts *c, const struct plan_rows *rows)
 
 		if (pool != NULL)
 			*vec_push(&c->items) = (struct item){
-				.frontend = *f,
+				.of.at = { f->addr, f->port, f->proto, 0 },
 				.key = { .addr.family = f->addr.family,
 					 .port = f->kind,
 					 .proto = f->proto },
@@ -123,12 +111,12 @@ static void gather_frontends(struct counts *c, const struct plan_rows *rows)
 static void gather_slots(struct counts *c, const struct plan_rows *rows)
 {
 	vec_for_each (pool, &rows->pools)
-		for (uint32_t slot = 0; slot < plan_pool_counters(pool); slot++) {
-			const struct plan_backend *b = plan_pool_counter(pool, slot);
+		for (size_t slot = 0; slot < plan_pool_counters(pool); slot++) {
+			struct plane_counted of = plane_counted_slot(pool, slot);
 
 			*vec_push(&c->items) = (struct item){
-				.slot = { b->addr, pool->id, slot, b->port, b->aff_id },
-				.key = { b->addr, b->port, pool->proto, 0 },
+				.of = of,
+				.key = of.at,
 				.port_name = pool->port_name,
 			};
 		}
@@ -164,7 +152,7 @@ static void gather(void *arg, struct svc *svc)
 
 	if (svc->rows == NULL)
 		return;
-	if (c->metric == COUNTS_BACKENDS)
+	if (c->metric == PLANE_COUNTER_BACKEND)
 		gather_slots(c, svc->rows);
 	else
 		gather_frontends(c, svc->rows);
@@ -188,17 +176,9 @@ static int read_plane(struct counts *c, size_t n, struct plane_count *ret)
 	const struct item *items = &c->items.v[c->n_read];
 	struct err err;
 
-	if (c->metric == COUNTS_BACKENDS) {
-		for (size_t i = 0; i < n; i++)
-			c->slots[i] = items[i].slot;
-		return plane->ops->count_slots(plane, c->slots, n, ret, &err);
-	}
 	for (size_t i = 0; i < n; i++)
-		c->frontends[i] = items[i].frontend;
-	return plane->ops->count_frontends(plane,
-					   c->metric == COUNTS_ATTEMPTS ? PLANE_FRONTEND_CONNECTIONS
-									: PLANE_FRONTEND_REJECTED,
-					   c->frontends, n, ret, &err);
+		c->batch[i] = items[i].of;
+	return plane->ops->count(plane, c->metric, c->batch, n, ret, &err);
 }
 
 /* Write the series that was read, and begin the next one; `labels` NULL: none. */
@@ -265,7 +245,7 @@ static int counts_more(void *state, struct str *out, uint64_t deadline_ns)
 {
 	struct counts *c = state;
 
-	for (; c->metric < COUNTS_N; metric_end(c)) {
+	for (; c->metric < PLANE_COUNTER_N; metric_end(c)) {
 		if (c->ctx->counting < metrics[c->metric].since)
 			continue;
 		if (!c->is_begun)

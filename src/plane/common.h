@@ -78,7 +78,7 @@ struct plane_common_ops {
 	 * of the slot's backend. False: the slot has its counter in another set.
 	 */
 	bool (*slot_counter)(const struct plane_common *c, enum nft_set_id set,
-			     const struct plane_slot *s, uint8_t key[static NFT_KEY_MAX],
+			     const struct plane_counted *s, uint8_t key[static NFT_KEY_MAX],
 			     uint8_t data[static NFT_DATA_MAX]);
 };
 
@@ -198,14 +198,12 @@ MUST_USE int plane_drops_read(struct nl_sock *nl, const struct nft_table_ref *ta
 			      const struct plane_drop_chain *chains, struct plane_drops *ret,
 			      struct err *err);
 
-/* plane_ops.drops, .count_frontends, .count_slots */
+/* plane_ops.drops, .count */
 MUST_USE int plane_drops(const struct plane *plane, enum ipfam fam, struct plane_drops *ret,
 			 struct err *err);
-MUST_USE int plane_count_frontends(const struct plane *plane, enum plane_frontend_counter which,
-				   const struct plan_frontend *v, size_t n, struct plane_count *ret,
-				   struct err *err);
-MUST_USE int plane_count_slots(const struct plane *plane, const struct plane_slot *v, size_t n,
-			       struct plane_count *ret, struct err *err);
+MUST_USE int plane_count(const struct plane *plane, enum plane_counter which,
+			 const struct plane_counted *v, size_t n, struct plane_count *ret,
+			 struct err *err);
 
 /* --- plane_ops --- */
 

@@ -60,6 +60,7 @@ int plane_drops(const struct plane *plane, enum ipfam fam, struct plane_drops *r
 /* Elements of one set. */
 struct query {
 	const struct plane_common *c;
+	enum plane_counter which;
 	struct nft_table_ref table;
 	enum nft_set_id set;
 };
@@ -70,29 +71,19 @@ struct counted {
 	uint8_t data[NFT_DATA_MAX];
 };
 
-/* Key and data of the i-th object in the query's set; false: it has no element there. */
-typedef bool element_fn(const struct query *q, const void *objects, size_t i, uint8_t *key,
-			uint8_t *data);
-
-static bool frontend_element(const struct query *q, const void *objects, size_t i, uint8_t *key,
-			     uint8_t *data)
+/* Key and data of the object in the query's set; false: it has no element there. */
+static bool element(const struct query *q, const struct plane_counted *of, uint8_t *key,
+		    uint8_t *data)
 {
-	const struct plan_frontend *f = (const struct plan_frontend *)objects + i;
-
-	nft_key_tuple(key, &f->addr, f->proto, f->port);
-	return ip_fam(&f->addr) == q->table.fam;
+	if (ip_fam(&of->at.addr) != q->table.fam)
+		return false;
+	if (q->which == PLANE_COUNTER_BACKEND)
+		return q->c->ops->slot_counter(q->c, q->set, of, key, data);
+	nft_key_tuple(key, &of->at.addr, of->at.proto, of->at.port);
+	return true;
 }
 
-static bool slot_element(const struct query *q, const void *objects, size_t i, uint8_t *key,
-			 uint8_t *data)
-{
-	const struct plane_slot *s = (const struct plane_slot *)objects + i;
-
-	return ip_fam(&s->addr) == q->table.fam &&
-	       q->c->ops->slot_counter(q->c, q->set, s, key, data);
-}
-
-static int set_read(const struct query *q, element_fn *element, const void *objects, size_t n,
+static int set_read(const struct query *q, const struct plane_counted *v, size_t n,
 		    struct plane_count *ret, struct err *err)
 {
 	AUTO(vec_fini) VEC(struct nft_looked) keys = { 0 };
@@ -104,7 +95,7 @@ static int set_read(const struct query *q, element_fn *element, const void *obje
 		struct counted of = { .object = i };
 		struct nft_looked key;
 
-		if (!element(q, objects, i, key.key, of.data))
+		if (!element(q, &v[i], key.key, of.data))
 			continue;
 		*vec_push(&keys) = key;
 		*vec_push(&counted) = of;
@@ -118,14 +109,26 @@ static int set_read(const struct query *q, element_fn *element, const void *obje
 	return r;
 }
 
-/* Read the counters of `n` objects in the sets. */
-static int sets_read(const struct plane_common *c, const enum nft_set_id *sets, size_t n_sets,
-		     element_fn *element, const void *objects, size_t n, struct plane_count *ret,
-		     struct err *err)
+int plane_count(const struct plane *plane, enum plane_counter which, const struct plane_counted *v,
+		size_t n, struct plane_count *ret, struct err *err)
 {
-	struct query q = { .c = c };
+	const struct plane_common *c = (const struct plane_common *)plane;
+	enum plane_counting since = PLANE_COUNT_SERVICES;
+	const enum nft_set_id *sets = &c->ops->sets->counted;
+	struct query q = { .c = c, .which = which };
+	size_t n_sets = 1;
 	int r = 0;
 
+	if (which == PLANE_COUNTER_REJECTED) {
+		sets = &c->ops->sets->refused;
+	} else if (which == PLANE_COUNTER_BACKEND) {
+		since = PLANE_COUNT_ENDPOINTS;
+		sets = c->ops->slot_counters;
+		n_sets = c->ops->n_slot_counters;
+	}
+	memset(ret, 0, n * sizeof(*ret));
+	if (c->counting < since || n == 0)
+		return 0;
 	for (int fam = 0; fam < IPFAM_N && r >= 0; fam++) {
 		r = in_force(c, fam, err);
 		if (r <= 0)
@@ -133,35 +136,8 @@ static int sets_read(const struct plane_common *c, const enum nft_set_id *sets, 
 		q.table = c->ops->table(c, fam);
 		for (size_t i = 0; i < n_sets && r >= 0; i++) {
 			q.set = sets[i];
-			r = set_read(&q, element, objects, n, ret, err);
+			r = set_read(&q, v, n, ret, err);
 		}
 	}
 	return MIN(r, 0);
-}
-
-int plane_count_frontends(const struct plane *plane, enum plane_frontend_counter which,
-			  const struct plan_frontend *v, size_t n, struct plane_count *ret,
-			  struct err *err)
-{
-	const struct plane_common *c = (const struct plane_common *)plane;
-
-	memset(ret, 0, n * sizeof(*ret));
-	if (c->counting < PLANE_COUNT_SERVICES || n == 0)
-		return 0;
-	return sets_read(c,
-			 which == PLANE_FRONTEND_CONNECTIONS ? &c->ops->sets->counted
-							     : &c->ops->sets->refused,
-			 1, frontend_element, v, n, ret, err);
-}
-
-int plane_count_slots(const struct plane *plane, const struct plane_slot *v, size_t n,
-		      struct plane_count *ret, struct err *err)
-{
-	const struct plane_common *c = (const struct plane_common *)plane;
-
-	memset(ret, 0, n * sizeof(*ret));
-	if (c->counting < PLANE_COUNT_ENDPOINTS || n == 0)
-		return 0;
-	return sets_read(c, c->ops->slot_counters, c->ops->n_slot_counters, slot_element, v, n, ret,
-			 err);
 }

@@ -80,20 +80,30 @@ struct plane_drops {
 	uint64_t invalid_bytes;
 };
 
-/* Counters of a frontend: first packets of connections, and those of them that were rejected. */
-enum plane_frontend_counter {
-	PLANE_FRONTEND_CONNECTIONS = 0,
-	PLANE_FRONTEND_REJECTED,
+/* All count first packets of connections. */
+enum plane_counter {
+	PLANE_COUNTER_CONNECTIONS = 0, /* of a frontend */
+	PLANE_COUNTER_REJECTED,        /* of a frontend: those that were rejected or dropped */
+	PLANE_COUNTER_BACKEND,         /* of a backend at its place in a pool */
+	PLANE_COUNTER_N,
 };
 
-/* A backend at its place in a pool. */
-struct plane_slot {
-	struct ip_addr addr;
+/* Object of a counter: a frontend (`at` alone), or a backend at its place in a pool. */
+struct plane_counted {
+	struct ip_tuple at;
 	uint32_t pool_id;
 	uint32_t slot;
-	uint16_t port;
 	uint16_t aff_id;
 };
+
+static inline struct plane_counted plane_counted_slot(const struct plan_pool *pool, size_t i)
+{
+	const struct plan_backend *b = plan_pool_counter(pool, i);
+
+	return (struct plane_counted){
+		{ b->addr, b->port, pool->proto, 0 }, pool->id, (uint32_t)i, b->aff_id
+	};
+}
 
 /*
  * A counter since the frontend, or the backend in its slot, was added, and since the rules were
@@ -238,16 +248,13 @@ struct plane_ops {
 	uint64_t (*tick)(struct plane *p, uint64_t now);
 	/*
 	 * Counters, read from the kernel: drops in 0.2 ms for both families, others in 3 us each.
-	 * All three may be NULL: nothing is counted. -EAGAIN before the first transaction; drops
-	 * also while the family has failed.
+	 * Both may be NULL: nothing is counted. -EAGAIN before the first transaction; drops also
+	 * while the family has failed.
 	 */
 	int (*drops)(const struct plane *p, enum ipfam fam, struct plane_drops *ret,
 		     struct err *err);
-	int (*count_frontends)(const struct plane *p, enum plane_frontend_counter which,
-			       const struct plan_frontend *v, size_t n, struct plane_count *ret,
-			       struct err *err);
-	int (*count_slots)(const struct plane *p, const struct plane_slot *v, size_t n,
-			   struct plane_count *ret, struct err *err);
+	int (*count)(const struct plane *p, enum plane_counter which, const struct plane_counted *v,
+		     size_t n, struct plane_count *ret, struct err *err);
 	/* Draining backends of `svc`. May be NULL: backends are removed at once. */
 	void (*draining)(const struct plane *p, const struct svc *svc,
 			 void (*fn)(void *arg, const struct plane_draining *d), void *arg);

@@ -80,11 +80,11 @@ static inline struct mock_slot *mock_slot_find(struct mock_plane *m, uint8_t fam
 	return NULL;
 }
 
-static inline struct mock_frontend *mock_frontend_find(struct mock_plane *m,
-						       const struct plan_frontend *f)
+/* `key` begins like a struct ip_tuple. */
+static inline struct mock_frontend *mock_frontend_find(struct mock_plane *m, const void *key)
 {
 	vec_for_each (have, &m->frontends)
-		if (ip_tuple_cmp(&have->f, f) == 0)
+		if (ip_tuple_cmp(&have->f, key) == 0)
 			return have;
 	return NULL;
 }
@@ -383,38 +383,37 @@ static inline int mock_drops(const struct plane *p, enum ipfam fam, struct plane
 	return 0;
 }
 
-/* New connections: the port. Rejected packets: the port's last digit. */
-static inline int mock_count_frontends(const struct plane *p, enum plane_frontend_counter which,
-				       const struct plan_frontend *v, size_t n,
-				       struct plane_count *ret, struct err *err)
+/*
+ * New connections to a frontend: its port. Rejected packets: the port's last digit. Connections to
+ * a backend: its port and the last byte of its address.
+ */
+static inline struct plane_count mock_count_of(struct mock_plane *m, enum plane_counter which,
+					       const struct plane_counted *of)
 {
-	struct mock_plane *m = ((const struct mock_plane *)p)->self;
+	uint8_t fam = (uint8_t)ip_fam(&of->at.addr);
+	struct plane_count c = { .packets = of->at.port };
+	const struct mock_slot *have;
 
-	for (size_t i = 0; i < n; i++) {
-		bool is_held = mock_frontend_find(m, &v[i]) != NULL;
-		uint64_t packets = which == PLANE_FRONTEND_CONNECTIONS ? v[i].port : v[i].port % 10;
-
-		ret[i] = (struct plane_count){ is_held, packets };
+	if (which == PLANE_COUNTER_BACKEND) {
+		have = mock_slot_find(m, fam, of->pool_id, of->slot);
+		c.is_known = have != NULL && ip_addr_is_equal(&have->b.addr, &of->at.addr);
+		c.packets += of->at.addr.bytes[ip_len(fam) - 1];
+	} else {
+		c.is_known = mock_frontend_find(m, &of->at) != NULL;
+		if (which == PLANE_COUNTER_REJECTED)
+			c.packets %= 10;
 	}
-	m->n_counted += n;
-	return m->fail_counts;
+	return c;
 }
 
-/* Its port, and the last byte of its address. */
-static inline int mock_count_slots(const struct plane *p, const struct plane_slot *v, size_t n,
-				   struct plane_count *ret, struct err *err)
+static inline int mock_count(const struct plane *p, enum plane_counter which,
+			     const struct plane_counted *v, size_t n, struct plane_count *ret,
+			     struct err *err)
 {
 	struct mock_plane *m = ((const struct mock_plane *)p)->self;
 
-	for (size_t i = 0; i < n; i++) {
-		struct mock_slot *have =
-			mock_slot_find(m, (uint8_t)ip_fam(&v[i].addr), v[i].pool_id, v[i].slot);
-
-		ret[i] = (struct plane_count){
-			have != NULL && ip_addr_is_equal(&have->b.addr, &v[i].addr),
-			(uint64_t)v[i].port + v[i].addr.bytes[ip_len(ip_fam(&v[i].addr)) - 1]
-		};
-	}
+	for (size_t i = 0; i < n; i++)
+		ret[i] = mock_count_of(m, which, &v[i]);
 	m->n_counted += n;
 	return m->fail_counts;
 }
@@ -431,8 +430,7 @@ static const struct plane_ops mock_plane_ops = {
 	.leads = mock_leads,
 	.check = mock_check,
 	.drops = mock_drops,
-	.count_frontends = mock_count_frontends,
-	.count_slots = mock_count_slots,
+	.count = mock_count,
 };
 
 static inline void mock_init(struct mock_plane *m)

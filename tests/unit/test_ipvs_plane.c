@@ -2450,34 +2450,37 @@ static const struct plan_rows *web_rows(const struct world *w)
 	return svc->rows;
 }
 
-static struct plane_count asked(const struct world *w, enum plane_frontend_counter which, size_t i)
+static struct plane_count count(const struct world *w, enum plane_counter which,
+				const struct plane_counted *of)
 {
 	struct plane_count c = { 0 };
 	struct err err;
 
-	assert_int_equal(w->plane->ops->count_frontends(w->plane, which,
-							&web_rows(w)->frontends.v[i], 1, &c, &err),
-			 0);
+	assert_int_equal(w->plane->ops->count(w->plane, which, of, 1, &c, &err), 0);
 	return c;
+}
+
+static struct plane_count asked(const struct world *w, enum plane_counter which, size_t i)
+{
+	const struct plan_frontend *f = &web_rows(w)->frontends.v[i];
+
+	return count(w, which, &(struct plane_counted){ .at = { f->addr, f->port, f->proto, 0 } });
 }
 
 /* Of the backend at `addr` in the pool of this scope. */
 static struct plane_count reached(const struct world *w, enum plan_scope scope, const char *addr)
 {
-	struct plane_slot at = { .addr = test_addr(addr) };
-	struct plane_count c = { 0 };
-	struct err err;
+	struct plane_counted of = { .at.addr = test_addr(addr) };
 
 	vec_for_each (pool, &web_rows(w)->pools) {
-		if (pool->scope != scope || pool->fam != ip_fam(&at.addr))
+		if (pool->scope != scope || pool->fam != ip_fam(&of.at.addr))
 			continue;
-		at.pool_id = pool->id;
+		of.pool_id = pool->id;
 		vec_for_each (b, &pool->backends)
-			if (ip_addr_cmp(&b->addr, &at.addr) == 0)
-				at.port = b->port;
+			if (ip_addr_cmp(&b->addr, &of.at.addr) == 0)
+				of.at.port = b->port;
 	}
-	assert_int_equal(w->plane->ops->count_slots(w->plane, &at, 1, &c, &err), 0);
-	return c;
+	return count(w, PLANE_COUNTER_BACKEND, &of);
 }
 
 static void packets_come(const struct world *w, uint32_t mark, const char *addr, uint64_t n)
@@ -2516,8 +2519,8 @@ static void test_counters(void **state)
 	slice(&w, "shop/web-1", "web", "| http:8080 | 2 rs; 3 rs");
 	settle(&w);
 	expect_adopted(&w);
-	assert_int_equal(asked(&w, PLANE_FRONTEND_CONNECTIONS, 0).packets, 7);
-	assert_int_equal(asked(&w, PLANE_FRONTEND_REJECTED, 0).packets, 3);
+	assert_int_equal(asked(&w, PLANE_COUNTER_CONNECTIONS, 0).packets, 7);
+	assert_int_equal(asked(&w, PLANE_COUNTER_REJECTED, 0).packets, 3);
 	assert_int_equal(reached(&w, PLAN_SCOPE_CLUSTER, "10.0.1.2").packets, 5);
 	assert_true(reached(&w, PLAN_SCOPE_CLUSTER, "10.0.1.3").is_known);
 	/* A draining backend is not counted. */
@@ -2529,7 +2532,7 @@ static void test_counters(void **state)
 	/* Without endpoints packets are rejected and counted for the frontend. */
 	slice(&w, "shop/web-1", "web", "| http:8080 |");
 	settle(&w);
-	assert_int_equal(asked(&w, PLANE_FRONTEND_CONNECTIONS, 0).packets, 7);
+	assert_int_equal(asked(&w, PLANE_COUNTER_CONNECTIONS, 0).packets, 7);
 	expect_adopted(&w);
 	no_service(&w, "shop", "web");
 	settle(&w);
@@ -2571,7 +2574,7 @@ static void expect_counting(const struct world *w, enum plane_counting is)
 	assert_int_equal(fake_table_with(w->nft, "asked") != 0, is >= PLANE_COUNT_SERVICES);
 	assert_int_equal(fake_table_with(w->nft, "reached4") != 0, is >= PLANE_COUNT_ENDPOINTS);
 	assert_int_equal(fake_table_with(w->nft, "reached_in") != 0, is >= PLANE_COUNT_ENDPOINTS);
-	assert_int_equal(asked(w, PLANE_FRONTEND_CONNECTIONS, 0).is_known,
+	assert_int_equal(asked(w, PLANE_COUNTER_CONNECTIONS, 0).is_known,
 			 is >= PLANE_COUNT_SERVICES);
 	assert_int_equal(reached(w, PLAN_SCOPE_CLUSTER, "10.0.1.1").is_known,
 			 is >= PLANE_COUNT_ENDPOINTS);
@@ -2602,7 +2605,7 @@ static void test_counting_changes(void **state)
 			fake_ipvs_writes_reset(w.ipvs);
 			restart(&w);
 			expect_counting(&w, to);
-			assert_int_equal(asked(&w, PLANE_FRONTEND_CONNECTIONS, 0).packets,
+			assert_int_equal(asked(&w, PLANE_COUNTER_CONNECTIONS, 0).packets,
 					 from != 0 && to != 0 ? 7 : 0);
 			assert_int_equal(fake_table_with(w.nft, "fe4"), table);
 			assert_int_equal(fake_count(w.nft).n_dels, 0);

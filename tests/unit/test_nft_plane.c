@@ -1644,16 +1644,22 @@ static void test_family_is_deleted_again_and_again(void **state)
 
 /* --- counters --- */
 
-static struct plane_count count_of(struct bench *b, enum plane_frontend_counter which)
+static struct plane_count count(struct bench *b, enum plane_counter which,
+				const struct plane_counted *of)
 {
-	const struct plan_rows *rows = world_svc(&b->w, "shop/web")->rows;
 	struct plane_count c = { 0 };
 	struct err err;
 
-	assert_int_equal(
-		b->w.plane->ops->count_frontends(b->w.plane, which, rows->frontends.v, 1, &c, &err),
-		0);
+	assert_int_equal(b->w.plane->ops->count(b->w.plane, which, of, 1, &c, &err), 0);
 	return c;
+}
+
+static struct plane_count count_of(struct bench *b, enum plane_counter which)
+{
+	const struct plan_rows *rows = world_svc(&b->w, "shop/web")->rows;
+	const struct plan_frontend *f = &rows->frontends.v[0];
+
+	return count(b, which, &(struct plane_counted){ .at = { f->addr, f->port, f->proto, 0 } });
 }
 
 static const struct plan_pool *only_pool(struct bench *b)
@@ -1665,14 +1671,9 @@ static const struct plan_pool *only_pool(struct bench *b)
 
 static struct plane_count count_of_slot(struct bench *b, uint32_t slot)
 {
-	const struct plan_pool *pool = only_pool(b);
-	const struct plan_backend *be = &pool->backends.v[slot];
-	struct plane_slot at = { be->addr, pool->id, slot, be->port, be->aff_id };
-	struct plane_count c = { 0 };
-	struct err err;
+	struct plane_counted of = plane_counted_slot(only_pool(b), slot);
 
-	assert_int_equal(b->w.plane->ops->count_slots(b->w.plane, &at, 1, &c, &err), 0);
-	return c;
+	return count(b, PLANE_COUNTER_BACKEND, &of);
 }
 
 /* The element of a frontend stays while it exists, with any target; a slot gets other backends. */
@@ -1693,23 +1694,23 @@ static void test_counters(void **state)
 	fake_packets(b.f, IPFAM_V4, NFTSET_REFUSED, key, 3);
 	nft_key_slot(key, only_pool(&b)->id, 1);
 	fake_packets(b.f, IPFAM_V4, NFTSET_ENDPOINTS, key, 5);
-	assert_int_equal(count_of(&b, PLANE_FRONTEND_CONNECTIONS).packets, 7);
-	assert_int_equal(count_of(&b, PLANE_FRONTEND_REJECTED).packets, 3);
+	assert_int_equal(count_of(&b, PLANE_COUNTER_CONNECTIONS).packets, 7);
+	assert_int_equal(count_of(&b, PLANE_COUNTER_REJECTED).packets, 3);
 	assert_int_equal(count_of_slot(&b, 0).packets, 0);
 	assert_int_equal(count_of_slot(&b, 1).packets, 5);
 	world_slice(&b.w, "shop/web-1", "web", "|http:8080|2 rs; 3 rs; 4 rs");
 	world_settle(&b.w);
-	assert_int_equal(count_of(&b, PLANE_FRONTEND_CONNECTIONS).packets, 7);
+	assert_int_equal(count_of(&b, PLANE_COUNTER_CONNECTIONS).packets, 7);
 	assert_int_equal(count_of_slot(&b, 1).packets, 5); /* kept its place */
 	world_restart(&b.w);
 	assert_int_equal(world_settle(&b.w), 0);
-	assert_int_equal(count_of(&b, PLANE_FRONTEND_CONNECTIONS).packets, 7);
+	assert_int_equal(count_of(&b, PLANE_COUNTER_CONNECTIONS).packets, 7);
 	/* Without affinity and with it, in other sets. */
 	world_service(&b.w, "shop/web", "ip=10.96.0.1 port=http:80 affinity=60");
 	world_settle(&b.w);
 	assert_true(count_of_slot(&b, 1).is_known);
 	assert_int_equal(count_of_slot(&b, 1).packets, 0);
-	assert_int_equal(count_of(&b, PLANE_FRONTEND_CONNECTIONS).packets, 7);
+	assert_int_equal(count_of(&b, PLANE_COUNTER_CONNECTIONS).packets, 7);
 	/* A foreign change put another backend at the requested key. */
 	nft_put_word(key, nft_word(only_pool(&b)->id, only_pool(&b)->backends.v[0].aff_id));
 	assert_true(fake_foreign_del(b.f, IPFAM_V4, NFTSET_AFF_ENDPOINTS, key));

@@ -608,12 +608,13 @@ static uint32_t pool_mark(const struct ipvs_plane *p, enum ipfam fam, uint32_t i
 }
 
 static bool slot_counter(const struct plane_common *c, enum nft_set_id set,
-			 const struct plane_slot *s, uint8_t key[static NFT_KEY_MAX],
+			 const struct plane_counted *s, uint8_t key[static NFT_KEY_MAX],
 			 uint8_t data[static NFT_DATA_MAX])
 {
 	const struct ipvs_plane *p = (const struct ipvs_plane *)c;
 
-	nft_key_reached(key, pool_mark(p, ip_fam(&s->addr), s->pool_id), &s->addr, s->port);
+	nft_key_reached(key, pool_mark(p, ip_fam(&s->at.addr), s->pool_id), &s->at.addr,
+			s->at.port);
 	return true;
 }
 
@@ -665,8 +666,7 @@ const struct plane_ops ipvs_plane_ops = {
 	.touched = plane_touched,
 	.tick = plane_tick,
 	.drops = plane_drops,
-	.count_frontends = plane_count_frontends,
-	.count_slots = plane_count_slots,
+	.count = plane_count,
 	.draining = ipvs_drain_each,
 	.drains = ipvs_drain_count,
 	.handshakes = plane_handshakes,

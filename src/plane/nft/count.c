@@ -38,13 +38,14 @@ int nft_is_in_force(const struct plane_common *c, enum ipfam fam)
 }
 
 /* With affinity every connection goes through the backend's local id, else through its slot. */
-bool nft_slot_counter(const struct plane_common *c, enum nft_set_id set, const struct plane_slot *s,
-		      uint8_t key[static NFT_KEY_MAX], uint8_t data[static NFT_DATA_MAX])
+bool nft_slot_counter(const struct plane_common *c, enum nft_set_id set,
+		      const struct plane_counted *s, uint8_t key[static NFT_KEY_MAX],
+		      uint8_t data[static NFT_DATA_MAX])
 {
 	if (s->aff_id == 0)
 		nft_key_slot(key, s->pool_id, s->slot);
 	else
 		nft_put_word(key, nft_word(s->pool_id, s->aff_id));
-	nft_data_endpoint(data, &s->addr, s->port);
+	nft_data_endpoint(data, &s->at.addr, s->at.port);
 	return set == (s->aff_id == 0 ? NFTSET_ENDPOINTS : NFTSET_AFF_ENDPOINTS);
 }

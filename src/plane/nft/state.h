@@ -88,8 +88,9 @@ void nft_translate(struct plane_tr *t, const struct plan_op *op);
 
 extern const struct plane_drop_chain nft_drop_chains[];
 int nft_is_in_force(const struct plane_common *c, enum ipfam fam);
-bool nft_slot_counter(const struct plane_common *c, enum nft_set_id set, const struct plane_slot *s,
-		      uint8_t key[static NFT_KEY_MAX], uint8_t data[static NFT_DATA_MAX]);
+bool nft_slot_counter(const struct plane_common *c, enum nft_set_id set,
+		      const struct plane_counted *s, uint8_t key[static NFT_KEY_MAX],
+		      uint8_t data[static NFT_DATA_MAX]);
 
 /* --- tuning.c: schedulers mh and sh of a Service (plan/table.h), and remarks --- */
 
