@@ -19,7 +19,7 @@
 #define SLOTS_MAX 2048
 
 struct sum {
-	struct ip_endpoint at;
+	struct ip_tuple at;
 	uint64_t n;
 	bool is_unknown;
 };
@@ -87,10 +87,7 @@ static void count_add(struct counts_body *b, size_t i, const struct plane_count 
 		b->totals[b->step].n += c->packets;
 		b->totals[b->step].is_unknown |= !c->is_known;
 	} else if (c->packets > 0 || !c->is_known) {
-		*vec_push(&b->sums) =
-			(struct sum){ { b->counted.v[i].at.addr, b->counted.v[i].at.port, 0 },
-				      c->packets,
-				      !c->is_known };
+		*vec_push(&b->sums) = (struct sum){ b->counted.v[i].at, c->packets, !c->is_known };
 	}
 }
 
@@ -117,9 +114,9 @@ static void sums_merge(struct counts_body *b)
 
 	if (b->sums.n == 0)
 		return;
-	vec_sort(&b->sums, ip_endpoint_cmp);
+	vec_sort(&b->sums, ip_tuple_cmp);
 	for (size_t i = 1; i < b->sums.n; i++) {
-		if (ip_endpoint_cmp(&b->sums.v[kept].at, &b->sums.v[i].at) == 0) {
+		if (ip_tuple_cmp(&b->sums.v[kept].at, &b->sums.v[i].at) == 0) {
 			b->sums.v[kept].n += b->sums.v[i].n;
 			b->sums.v[kept].is_unknown |= b->sums.v[i].is_unknown;
 		} else {
@@ -145,7 +142,7 @@ static void service_write(struct counts_body *b)
 	jsonw_array(w, "endpoints");
 	vec_for_each (sum, &b->sums) {
 		jsonw_object(w, NULL);
-		jsonw_endpoint(w, &sum->at.addr, sum->at.port);
+		jsonw_frontend(w, &sum->at.addr, sum->at.port, sum->at.proto);
 		sum_write(w, "connections", sum);
 		jsonw_end(w);
 	}

@@ -261,7 +261,7 @@ static void pool_print(struct str *out, const json_t *pool, const json_t *index,
 		table_cell(&t, "POD", TABLE_NAMES | (ep ? MARK_NONE : MARK_ATTENTION), "%s",
 			   ep ? dash(value_text(ep, "pod")) : "no longer an endpoint");
 		cell_say(&t, "NODE", TABLE_ELASTIC, ep, "{node}");
-		ep = value_endpoint(counts, b);
+		ep = value_endpoint(counts, b, value_text(pool, "protocol"));
 		if (has_counts)
 			cell_say(&t, "CONNECTIONS", TABLE_RIGHT, ep,
 				 ep && !value_has(ep, "connections") ? "-" : "{connections:d}");

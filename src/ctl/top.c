@@ -58,14 +58,16 @@ static void rows_endpoints(struct top *t, const char *name, const json_t *item, 
 			   double seconds)
 {
 	value_for_each (ep, value_get(item, "endpoints")) {
+		const json_t *before = value_endpoint(old, ep, value_text(ep, "protocol"));
 		struct str where = { 0 };
 
 		say_endpoint(&where, ep);
+		say(&where, ep, "/{protocol}");
 		*vec_push(&t->rows) = (struct top_row){
 			.name = xstrdup(name),
 			.endpoint = where.text,
 			.total = total_of(ep, "connections"),
-			.rate = rate_of(ep, value_endpoint(old, ep), "connections", seconds),
+			.rate = rate_of(ep, before, "connections", seconds),
 		};
 	}
 }

@@ -42,11 +42,12 @@ const json_t *value_get(const json_t *object, const char *key)
 	return json_object_get(object, key);
 }
 
-const json_t *value_endpoint(const json_t *object, const json_t *ep)
+const json_t *value_endpoint(const json_t *object, const json_t *ep, const char *proto)
 {
 	value_for_each (e, value_get(object, "endpoints"))
 		if (value_int(e, "port") == value_int(ep, "port") &&
-		    strcmp(value_text(e, "address"), value_text(ep, "address")) == 0)
+		    strcmp(value_text(e, "address"), value_text(ep, "address")) == 0 &&
+		    strcmp(value_text(e, "protocol"), proto) == 0)
 			return e;
 	return NULL;
 }

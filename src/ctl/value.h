@@ -22,8 +22,11 @@ bool value_any(const json_t *list, const char *key);
 /* NULL when the member is missing; NULL reads as an empty object and as an empty array. */
 const json_t *value_get(const json_t *object, const char *key);
 
-/* The element of the member "endpoints" with the address and port of `ep`; NULL: none. */
-const json_t *value_endpoint(const json_t *object, const json_t *ep);
+/*
+ * The element of the member "endpoints" with the address and port of `ep` and this protocol; NULL:
+ * none.
+ */
+const json_t *value_endpoint(const json_t *object, const json_t *ep, const char *proto);
 
 /* Iterate over an array; NULL and other types have no elements. */
 #define value_for_each(pos, array)                                                \

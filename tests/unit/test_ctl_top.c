@@ -44,8 +44,8 @@ static json_t *first_counts(void)
 	return json_of(
 		"{'clock_ms':1000,'counted':true,'items':["
 		"{'namespace':'shop','name':'cart','connections':100,'rejected':0,'endpoints':["
-		"{'address':'10.0.0.1','port':80,'connections':50},"
-		"{'address':'10.0.0.2','port':80,'connections':50}]},"
+		"{'address':'10.0.0.1','port':80,'protocol':'TCP','connections':50},"
+		"{'address':'10.0.0.2','port':80,'protocol':'TCP','connections':50}]},"
 		"{'namespace':'shop','name':'db','connections':500,'rejected':10,'endpoints':[]}]}");
 }
 
@@ -55,11 +55,11 @@ static json_t *second_counts(void)
 	return json_of(
 		"{'clock_ms':3000,'counted':true,'items':["
 		"{'namespace':'shop','name':'cart','connections':200,'rejected':0,'endpoints':["
-		"{'address':'10.0.0.1','port':80,'connections':140},"
-		"{'address':'10.0.0.2','port':80,'connections':60}]},"
+		"{'address':'10.0.0.1','port':80,'protocol':'TCP','connections':140},"
+		"{'address':'10.0.0.2','port':80,'protocol':'TCP','connections':60}]},"
 		"{'namespace':'shop','name':'db','connections':4,'rejected':4,'endpoints':[]},"
 		"{'namespace':'web','name':'new','connections':30,'rejected':0,'endpoints':["
-		"{'address':'fd00::1','port':80,'connections':30}]}]}");
+		"{'address':'fd00::1','port':80,'protocol':'TCP','connections':30}]}]}");
 }
 
 /* Line `n` of the screen. */
@@ -149,9 +149,31 @@ static void test_endpoints(void **state)
 	two_samples(&t);
 	top_key(&t, 'e', 24);
 	assert_line(&t, 3, "     CONN/S  CONNECTIONS  ENDPOINT                  SERVICE");
-	assert_line(&t, 4, "       45.0          140  10.0.0.1:80               shop/cart");
-	assert_line(&t, 5, "        5.0           60  10.0.0.2:80               shop/cart");
-	assert_line(&t, 6, "          -           30  [fd00::1]:80              web/new");
+	assert_line(&t, 4, "       45.0          140  10.0.0.1:80/TCP           shop/cart");
+	assert_line(&t, 5, "        5.0           60  10.0.0.2:80/TCP           shop/cart");
+	assert_line(&t, 6, "          -           30  [fd00::1]:80/TCP          web/new");
+	top_fini(&t);
+}
+
+/* TCP and UDP of one address and port have a rate each. */
+static void test_endpoint_protocols(void **state)
+{
+	static const char sample[] =
+		"{'clock_ms':%d,'counted':true,'items':[{'namespace':'kube-system',"
+		"'name':'dns','connections':%d,'rejected':0,'endpoints':["
+		"{'address':'10.0.0.1','port':53,'protocol':'TCP','connections':%d},"
+		"{'address':'10.0.0.1','port':53,'protocol':'UDP','connections':%d}]}]}";
+	struct top t = { 0 };
+	char text[512];
+
+	(void)state;
+	for (int i = 1; i <= 2; i++) {
+		(void)snprintf(text, sizeof(text), sample, 1000 * i, 1010 * i, 10 * i, 1000 * i);
+		top_feed(&t, json_of(text), status(1, 1));
+	}
+	top_key(&t, 'e', 24);
+	assert_line(&t, 4, "     1000.0         2000  10.0.0.1:53/UDP           kube-system/dns");
+	assert_line(&t, 5, "       10.0           20  10.0.0.1:53/TCP           kube-system/dns");
 	top_fini(&t);
 }
 
@@ -162,16 +184,17 @@ static void test_unknown(void **state)
 
 	(void)state;
 	two_samples(&t);
-	top_feed(&t,
-		 json_of("{'clock_ms':5000,'counted':true,'items':[{'namespace':'shop',"
-			 "'name':'cart','connections':null,'rejected':null,'endpoints':["
-			 "{'address':'10.0.0.1','port':80,'connections':null}]}]}"),
-		 status(1, 1));
+	top_feed(
+		&t,
+		json_of("{'clock_ms':5000,'counted':true,'items':[{'namespace':'shop',"
+			"'name':'cart','connections':null,'rejected':null,'endpoints':["
+			"{'address':'10.0.0.1','port':80,'protocol':'TCP','connections':null}]}]}"),
+		status(1, 1));
 	assert_line(&t, 4, "          -          -            -          -  shop/cart");
 	top_key(&t, 'e', 24);
-	assert_line(&t, 4, "          -            -  10.0.0.1:80               shop/cart");
+	assert_line(&t, 4, "          -            -  10.0.0.1:80/TCP           shop/cart");
 	top_feed(&t, second_counts(), status(1, 1));
-	assert_line(&t, 4, "          -          140  10.0.0.1:80               shop/cart");
+	assert_line(&t, 4, "          -          140  10.0.0.1:80/TCP           shop/cart");
 	top_key(&t, 'e', 24);
 	assert_line(&t, 4, "          -          -          200          0  shop/cart");
 	top_fini(&t);
@@ -231,9 +254,10 @@ static void test_fits(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_services),  cmocka_unit_test(test_batch),
-		cmocka_unit_test(test_endpoints), cmocka_unit_test(test_first_sample),
-		cmocka_unit_test(test_unknown),   cmocka_unit_test(test_fits),
+		cmocka_unit_test(test_services),     cmocka_unit_test(test_batch),
+		cmocka_unit_test(test_endpoints),    cmocka_unit_test(test_endpoint_protocols),
+		cmocka_unit_test(test_first_sample), cmocka_unit_test(test_unknown),
+		cmocka_unit_test(test_fits),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -325,6 +325,31 @@ static json_t *counts_of(struct world *w, const char *service)
 	return json;
 }
 
+/* TCP and UDP of one endpoint are not added up. */
+static void test_counts_protocols(void **state)
+{
+	struct world w;
+	json_t *json;
+
+	(void)state;
+	world_init(&w);
+	put_service(&w.w, "a/dns", "ip=10.96.0.1 port=dns/UDP:53 port=dns-tcp/TCP:53");
+	put_slice(&w.w, "a/s", "dns", "|dns/UDP:53 dns-tcp/TCP:53|10.1.0.1 rs");
+	sync_all(&w.w);
+	json = counts_of(&w, "a/dns");
+	assert_int_equal(int_at(json, "items.0.connections"), 53 + 53);
+	assert_int_equal(len_at(json, "items.0.endpoints"), 2);
+	for (int i = 0; i < 2; i++) {
+		json_t *ep = at(json, i == 0 ? "items.0.endpoints.0" : "items.0.endpoints.1");
+
+		assert_string_equal(text_at(ep, "address"), "10.1.0.1");
+		assert_string_equal(text_at(ep, "protocol"), i == 0 ? "TCP" : "UDP");
+		assert_int_equal(int_at(ep, "connections"), 53 + 1);
+	}
+	json_decref(json);
+	world_fini(&w);
+}
+
 /* A sum with a counter that cannot be read is null, neither smaller nor absent. */
 static void test_counts_unknown(void **state)
 {
@@ -625,6 +650,7 @@ int main(void)
 		cmocka_unit_test(test_options_replaced),
 		cmocka_unit_test(test_status_parts),
 		cmocka_unit_test(test_counts),
+		cmocka_unit_test(test_counts_protocols),
 		cmocka_unit_test(test_counts_unknown),
 		cmocka_unit_test(test_leaving),
 		cmocka_unit_test(test_ejected),

@@ -645,12 +645,13 @@ function countsTick() {
 	if (!isCounted())
 		return;
 	for (const cell of document.querySelectorAll("#service [data-count]")) {
-		const [address, port] = cell.dataset.count.split(" ");
+		const [address, port, protocol] = cell.dataset.count.split(" ");
 
 		cell.textContent = countText((json) => {
 			const item = json.items[0];
 			const e = item && (address === "connections" || address === "rejected" ? item[address] :
-				(item.endpoints || []).find((x) => x.address === address && x.port === Number(port)));
+				(item.endpoints || []).find((x) => x.address === address && x.port === Number(port) &&
+					x.protocol === protocol));
 
 			// Absent: no connection yet.
 			return e === undefined ? 0 : e === null || typeof e === "number" ? e : e.connections;
@@ -658,7 +659,7 @@ function countsTick() {
 	}
 }
 
-function endpointRow(e, f) {
+function endpointRow(e, p, f) {
 	const used = isUsed(e, f);
 
 	return el("tr", { "class": used ? null : "out" },
@@ -670,7 +671,7 @@ function endpointRow(e, f) {
 		el("td", {}, e.pod || "–"),
 		el("td", {}, (e.node || "–") + (e.on_this_node ? " (here)" : "")),
 		el("td", {}, conditions(e)),
-		isCounted() ? el("td", { "data-count": e.address + " " + e.port }) : null,
+		isCounted() ? el("td", { "data-count": e.address + " " + e.port + " " + p.protocol }) : null,
 		f.uses_cluster_set ? el("td", { "class": "why" }, setText(e.cluster_set)) : null,
 		f.uses_local_set ? el("td", { "class": "why" }, setText(e.local_set)) : null,
 		el("td", { "class": "quiet" }, [...e.zone_hints.map((z) => "zone " + z),
@@ -690,7 +691,7 @@ function family(p, f) {
 	const key = p.protocol + p.port + p.name + f.family;
 	const sorted = [...f.endpoints.filter((e) => isUsed(e, f)), ...f.endpoints.filter((e) => !isUsed(e, f))];
 	const part = view.all.has(key) ? sorted : sorted.slice(0, ENDPOINTS_SHOWN);
-	const rows = part.map((e) => endpointRow(e, f));
+	const rows = part.map((e) => endpointRow(e, p, f));
 	const more = el("button", { type: "button" }, "show all " + count(sorted.length));
 
 	more.addEventListener("click", () => {
