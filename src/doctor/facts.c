@@ -7,17 +7,7 @@
 void facts_init(struct facts *f)
 {
 	*f = (struct facts){
-		.ip_forward = FACT_UNKNOWN,
-		.ip6_forward = FACT_UNKNOWN,
-		.rp_filter_all = FACT_UNKNOWN,
-		.route_localnet_all = FACT_UNKNOWN,
-		.bridge_call_iptables = FACT_UNKNOWN,
-		.bridge_call_ip6tables = FACT_UNKNOWN,
 		.n_default_routes = FACT_UNKNOWN,
-		.ct_max = FACT_UNKNOWN,
-		.ct_count = FACT_UNKNOWN,
-		.ct_buckets = FACT_UNKNOWN,
-		.ct_liberal = FACT_UNKNOWN,
 		.nofile_hard = FACT_UNKNOWN,
 		.memory_max = FACT_UNKNOWN,
 		.memory_used = FACT_UNKNOWN,

@@ -125,6 +125,7 @@ struct facts {
 	bool has_capabilities;
 };
 
+/* Values that are kept if their source is missing; read_files() sets all other numbers. */
 void facts_init(struct facts *f);
 void facts_fini(struct facts *f);
 /* Free the chains. */

@@ -32,9 +32,7 @@ static int link_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	l = vec_push(&all->links);
 	*l = (struct fact_link){ .index = (uint32_t)ifi->ifi_index,
 				 .is_up = ifi->ifi_flags & IFF_UP,
-				 .master = nl_attr_u32(tb[IFLA_MASTER], 0),
-				 .rp_filter = FACT_UNKNOWN,
-				 .route_localnet = FACT_UNKNOWN };
+				 .master = nl_attr_u32(tb[IFLA_MASTER], 0) };
 	(void)snprintf(l->name, sizeof(l->name), "%s", nl_attr_str(tb[IFLA_IFNAME]));
 	(void)snprintf(l->kind, sizeof(l->kind), "%s", nl_attr_str(info[IFLA_INFO_KIND]));
 	return 0;

@@ -54,6 +54,7 @@ static void well(struct facts *f)
 	tries_put(f);
 	f->ip_forward = f->ip6_forward = 1;
 	f->rp_filter_all = f->route_localnet_all = 0;
+	f->bridge_call_iptables = f->bridge_call_ip6tables = FACT_UNKNOWN;
 	f->n_default_routes = 1;
 	f->ct_max = 262144;
 	f->ct_count = 1000;
@@ -777,6 +778,7 @@ static void test_nothing_known(void **state)
 
 	(void)state;
 	facts_init(&f);
+	read_files(&f, "/nonexistent");
 	check_all(r, &f);
 	for (size_t i = 0; i < ARRAY_SIZE(checks); i++) {
 		assert_true(at < json_array_size(r));
