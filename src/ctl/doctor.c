@@ -41,10 +41,12 @@ static int ask_vipd(json_t **ret, const struct client *c, struct err *err)
 
 static json_t *run_here(const struct err *why, const char *plane)
 {
+	/* May quote a path that is not UTF-8. */
+	AUTO(free) char *text = str_clean(xstrdup(why->text));
 	json_t *report = check_run(plane);
 
 	return json_pack("{s:i, s:s, s:s, s:s, s:o}", "api", CONTROL_API_VERSION, "by", "vipctl",
-			 "vipd", why->text, "worst", check_level_text(check_report_worst(report)),
+			 "vipd", text, "worst", check_level_text(check_report_worst(report)),
 			 "results", report);
 }
 

@@ -102,6 +102,13 @@ def test_errors_are_json(args, code):
     assert got == code == error["exit_code"] and error["text"]
 
 
+def test_doctor_with_a_path_that_is_not_utf8():
+    r = subprocess.run([VIPCTL, "--socket", b"/nowhere/\xff", "-ojson", "doctor"],
+                       capture_output=True, timeout=60, check=False)
+    answer = json.loads(r.stdout)
+    assert answer["by"] == "vipctl" and "/nowhere/?" in answer["vipd"], answer["vipd"]
+
+
 def test_errors_of_kernel_readers_are_json():
     """Without CAP_NET_ADMIN: in a user namespace that does not own the network namespace."""
     r = subprocess.run(["unshare", "-U", VIPCTL, "svc", "--kernel", "-o", "json"],
