@@ -355,7 +355,8 @@ static void change_done(struct http_reply *reply, const struct list_kind *k, str
 static void change_failed(struct http_reply *reply, const struct list_kind *k, struct drains *d,
 			  const struct change *c, int r)
 {
-	(void)!list_write(d);
+	if (k == &drain_kind)
+		(void)!list_write(d);
 	d->changed(d->arg);
 	if (r == -ENOSPC)
 		http_reply_error(reply, 503, "no more than %d endpoints can be %s", k->limit,

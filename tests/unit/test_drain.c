@@ -361,6 +361,7 @@ static void test_eject_part(void **state)
 	assert_int_equal(put_ejection(&w, "service=shop/web&endpoint=web-1&state=ejected", NULL),
 			 409);
 	assert_int_equal(w.w.m.ejections.n, 0);
+	assert_int_equal(access(w.path, F_OK), -1); /* the file has drained endpoints only */
 	/* Only what a request has added is undone. */
 	own.ns = model_find_text(&w.w.m, "shop", "web")->ns;
 	own.name = model_find_text(&w.w.m, "shop", "web")->name;
