@@ -3,8 +3,8 @@
  * api/body - answers of the control socket, in pieces.
  *
  * Each function turns a request into a reply (http/http.h): a stream, or an error
- * that names the parameter. A stream keeps names and copies between two pieces, never
- * pointers into the model.
+ * that names the parameter. Between two pieces a stream keeps names, copies and objects that it
+ * references, never other pointers into the model.
  */
 #pragma once
 

@@ -66,8 +66,7 @@ void view_port_begin(struct jsonw *w, const struct service_port *port, enum serv
 /* An object `key`: this node and its detect-local. */
 void view_node(struct jsonw *w, const char *key, const struct model *m);
 /* Members of an endpoint: its pod, its place except the zone, and its conditions. */
-void view_endpoint_state(struct jsonw *w, const char *pod, const struct slice_place *place,
-			 bool is_local, uint8_t flags);
+void view_endpoint_state(struct jsonw *w, const struct slice_endpoint *from, bool is_local);
 /*
  * Member "silent" if the backend left TCP handshakes unanswered (conntrack/failover.h), else none.
  */

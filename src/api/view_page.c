@@ -2,9 +2,9 @@
 /*
  * api/view_page - the page of a service, in pieces.
  *
- * view_page_open() writes the head and copies rows and ports. Endpoints are selected and
- * copied later, one port and family at a time. A page keeps no pointer into the model
- * from one turn of the event loop to the next.
+ * view_page_open() writes the head and copies rows. Endpoints are selected later, one port
+ * and family at a time. From one turn of the event loop to the next a page keeps pointers
+ * into objects only, which it references.
  */
 #include "api/view.h"
 
@@ -30,19 +30,17 @@ enum stage {
 	STAGE_DONE,
 };
 
-/* Copy of a service port, made by view_page_open(). */
+/* A service port at the time of view_page_open(). */
 struct page_port {
-	struct service_port port; /* its name is counted */
+	const struct service_port *port; /* of the page's service */
 	uint8_t state;
 	char *note; /* NULL = none */
 };
 
 struct page_endpoint {
-	struct endpoint as;   /* without `from` */
+	struct endpoint as;   /* `from` is in the page's slices */
 	int64_t cluster_slot; /* -1 = not in the programmed pool */
 	int64_t local_slot;
-	char *pod;
-	struct slice_place *place; /* counted */
 };
 
 struct view_page {
@@ -58,7 +56,9 @@ struct view_page {
 	size_t k;                        /* position in its inner list */
 	int fam;
 	struct plan_rows *rows; /* a copy; svc is not set */
+	struct object service;  /* referenced; empty: there was none */
 	VEC(struct page_port) ports;
+	VEC(struct object) slices; /* referenced: of the endpoints */
 	VEC(struct page_endpoint) endpoints;
 };
 
@@ -194,7 +194,7 @@ static void head_write(const struct view_page *v, struct jsonw *w, const struct 
 	head_plane(w, v, svc);
 }
 
-/* --- copies --- */
+/* --- rows and ports --- */
 
 static void rows_copy(struct view_page *v, const struct plan_rows *rows)
 {
@@ -204,19 +204,19 @@ static void rows_copy(struct view_page *v, const struct plan_rows *rows)
 		plan_pool_copy_backends(vec_push(&v->rows->pools), pool, 0);
 }
 
-static void ports_copy(struct view_page *v, const struct svc *svc, const struct serve_facts *f)
+static void ports_take(struct view_page *v, const struct svc *svc, const struct serve_facts *f)
 {
+	v->service = object_ref(&(struct object){ OBJECT_KIND_SERVICE, .service = svc->service });
 	for (size_t i = 0; i < svc->service->ports.n; i++) {
 		struct page_port *p = vec_push(&v->ports);
 		struct str note = { 0 };
 
 		serve_port_note(&note, f, v->ctx, svc, i);
 		*p = (struct page_port){
-			.port = svc->service->ports.v[i],
+			.port = &svc->service->ports.v[i],
 			.state = (uint8_t)serve_port_state(f, i),
 			.note = note.text,
 		};
-		(void)name_ref(p->port.name);
 	}
 }
 
@@ -227,8 +227,8 @@ static const struct plan_pool *pool_of(const struct view_page *v, const struct p
 {
 	const struct plan_pool like = { .fam = (uint8_t)v->fam,
 					.scope = (uint8_t)scope,
-					.proto = port->port.proto,
-					.port_name = port->port.name };
+					.proto = port->port->proto,
+					.port_name = port->port->name };
 
 	return plan_rows_pool_like(v->rows, &like);
 }
@@ -250,29 +250,21 @@ static void slots_assign(struct view_page *v, const struct page_port *port, enum
 
 static void endpoints_clear(struct view_page *v)
 {
-	vec_for_each (ep, &v->endpoints) {
-		free(ep->pod);
-		slice_place_unref(ep->place);
-	}
+	vec_for_each (slice, &v->slices)
+		object_fini(slice);
+	vec_clear(&v->slices);
 	vec_clear(&v->endpoints);
 }
 
-static void endpoints_copy(struct view_page *v, const struct selection *sel)
+static void endpoints_take(struct view_page *v, const struct svc *svc, const struct selection *sel)
 {
 	endpoints_clear(v);
+	list_for_each_entry (l, &svc->slices, struct slice_entry, link)
+		*vec_push(&v->slices) =
+			object_ref(&(struct object){ OBJECT_KIND_SLICE, .slice = l->slice });
 	vec_reserve(&v->endpoints, sel->endpoints.n);
-	vec_for_each (ep, &sel->endpoints) {
-		struct page_endpoint *to = vec_push(&v->endpoints);
-
-		*to = (struct page_endpoint){
-			.as = *ep,
-			.cluster_slot = -1,
-			.local_slot = -1,
-			.pod = ep->from->pod ? xstrdup(ep->from->pod) : NULL,
-			.place = slice_place_ref(ep->from->place),
-		};
-		to->as.from = NULL; /* no pointer into the model is kept */
-	}
+	vec_for_each (ep, &sel->endpoints)
+		*vec_push(&v->endpoints) = (struct page_endpoint){ *ep, -1, -1 };
 }
 
 static void view_set(struct view_page *v, struct jsonw *w, const char *key,
@@ -290,12 +282,12 @@ static void view_endpoint(struct view_page *v, struct jsonw *w, const struct pag
 {
 	jsonw_object(w, NULL);
 	jsonw_endpoint(w, &ep->as.addr, ep->as.port);
-	jsonw_name(w, "zone", ep->place->zone);
-	view_endpoint_state(w, ep->pod, ep->place, ep->as.is_local, ep->as.flags);
+	jsonw_name(w, "zone", ep->as.from->place->zone);
+	view_endpoint_state(w, ep->as.from, ep->as.is_local);
 	view_set(v, w, "cluster_set", ep, ep->as.cluster, ep->cluster_slot);
 	view_set(v, w, "local_set", ep, ep->as.local, ep->local_slot);
 	if (v->now != 0)
-		view_silence(w, v->ctx, &ep->as.addr, ep->as.port, v->ports.v[v->i].port.proto);
+		view_silence(w, v->ctx, &ep->as.addr, ep->as.port, v->ports.v[v->i].port->proto);
 	jsonw_end(w);
 }
 
@@ -342,10 +334,10 @@ static void view_frontend(struct view_page *v, struct jsonw *w, const struct pla
 	for (size_t i = 0; port_name == NULL && i < v->ports.n; i++) {
 		const struct page_port *p = &v->ports.v[(f->port_index + i) % v->ports.n];
 
-		if (p->port.proto == f->proto &&
-		    f->port ==
-			    (f->kind == PLAN_FRONTEND_NODEPORT ? p->port.node_port : p->port.port))
-			port_name = p->port.name->text;
+		if (p->port->proto == f->proto &&
+		    f->port == (f->kind == PLAN_FRONTEND_NODEPORT ? p->port->node_port
+								  : p->port->port))
+			port_name = p->port->name->text;
 	}
 	jsonw_object(w, NULL);
 	jsonw_frontend(w, &f->addr, f->port, f->proto);
@@ -471,7 +463,7 @@ static void step_ports(struct view_page *v, struct jsonw *w)
 	if (!list_more(v, w, "ports", v->ports.n, STAGE_END))
 		return;
 	p = &v->ports.v[v->i];
-	view_port_begin(w, &p->port, p->state, p->note);
+	view_port_begin(w, p->port, p->state, p->note);
 	v->stage = STAGE_FAMILIES;
 	v->fam = 0;
 }
@@ -486,7 +478,7 @@ static const struct svc *port_still(const struct view_page *v, size_t i)
 	if (svc == NULL || svc->service == NULL || i >= svc->service->ports.n)
 		return NULL;
 	now = &svc->service->ports.v[i];
-	return now->name == p->port.name && now->proto == p->port.proto ? svc : NULL;
+	return now->name == p->port->name && now->proto == p->port->proto ? svc : NULL;
 }
 
 static void view_selection(struct jsonw *w, const struct selection *sel)
@@ -568,7 +560,7 @@ static void step_families(struct view_page *v, struct jsonw *w)
 	view_selection(w, &sel);
 	view_locality(v, w, &sel);
 	jsonw_array(w, "endpoints");
-	endpoints_copy(v, &sel);
+	endpoints_take(v, svc, &sel);
 	selection_fini(&sel);
 	v->stage = STAGE_SLOTS;
 	v->k = PLAN_SCOPE_CLUSTER;
@@ -640,7 +632,7 @@ void view_page_open(struct view_page **ret, struct jsonw *w, const struct serve_
 	if (svc->rows != NULL)
 		rows_copy(v, svc->rows);
 	if (svc->service != NULL)
-		ports_copy(v, svc, &facts);
+		ports_take(v, svc, &facts);
 	serve_facts_fini(&facts);
 	*ret = v;
 }
@@ -650,12 +642,12 @@ void view_page_close(struct view_page *v)
 	if (v == NULL)
 		return;
 	plan_rows_close(v->rows);
-	vec_for_each (p, &v->ports) {
-		name_unref(p->port.name);
+	vec_for_each (p, &v->ports)
 		free(p->note);
-	}
 	vec_fini(&v->ports);
+	object_fini(&v->service);
 	endpoints_clear(v);
+	vec_fini(&v->slices);
 	vec_fini(&v->endpoints);
 	name_unref(v->ns);
 	name_unref(v->name);

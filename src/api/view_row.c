@@ -13,17 +13,16 @@ static void view_hints(struct jsonw *w, const char *key, const struct hints *h)
 	jsonw_end(w);
 }
 
-void view_endpoint_state(struct jsonw *w, const char *pod, const struct slice_place *place,
-			 bool is_local, uint8_t flags)
+void view_endpoint_state(struct jsonw *w, const struct slice_endpoint *from, bool is_local)
 {
-	jsonw_text(w, "pod", pod);
-	jsonw_name(w, "node", place->node);
+	jsonw_text(w, "pod", from->pod);
+	jsonw_name(w, "node", from->place->node);
 	jsonw_bool(w, "on_this_node", is_local);
-	view_hints(w, "zone_hints", &place->zones);
-	view_hints(w, "node_hints", &place->nodes);
-	jsonw_bool(w, "ready", flags & ENDPOINT_READY);
-	jsonw_bool(w, "serving", flags & ENDPOINT_SERVING);
-	jsonw_bool(w, "terminating", flags & ENDPOINT_TERMINATING);
+	view_hints(w, "zone_hints", &from->place->zones);
+	view_hints(w, "node_hints", &from->place->nodes);
+	jsonw_bool(w, "ready", from->flags & ENDPOINT_READY);
+	jsonw_bool(w, "serving", from->flags & ENDPOINT_SERVING);
+	jsonw_bool(w, "terminating", from->flags & ENDPOINT_TERMINATING);
 }
 
 void view_silence(struct jsonw *w, const struct serve_context *ctx, const struct ip_addr *addr,

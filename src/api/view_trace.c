@@ -346,7 +346,7 @@ static const char *const masq_words[] = {
 static bool meets_itself(const struct plan_trace *t)
 {
 	return vec_has(&t->endpoints, ep,
-		       ep->why == NULL && ip_addr_is_equal(&ep->addr, &t->query.src));
+		       ep->why == NULL && ip_addr_is_equal(&ep->from->addr, &t->query.src));
 }
 
 static void step_masq(struct jsonw *w, const struct plan_trace *t)
@@ -476,9 +476,9 @@ void view_trace_endpoint(struct jsonw *w, const struct serve_context *ctx,
 	bool is_used = ep->why == NULL && t->verdict == PLAN_VERDICT_POOL;
 
 	jsonw_object(w, NULL);
-	jsonw_addr(w, "address", &ep->addr);
+	jsonw_addr(w, "address", &ep->from->addr);
 	jsonw_uint_if(w, "port", ep->port != 0, ep->port);
-	view_endpoint_state(w, ep->pod, ep->place, ep->is_local, ep->flags);
+	view_endpoint_state(w, ep->from, ep->is_local);
 	jsonw_bool(w, "used", is_used);
 	jsonw_share(w, "probability", is_used ? plan_trace_share(t, ep) : 0.0);
 	if (is_used &&
@@ -486,12 +486,12 @@ void view_trace_endpoint(struct jsonw *w, const struct serve_context *ctx,
 		jsonw_uint(w, "weight", ep->weight);
 	jsonw_bool(w, "masqueraded", is_used && ep->is_masqueraded);
 	if (ep->exclusion == EXCLUSION_EJECTED)
-		view_reason(w, ctx->model, t->ns, t->name, &ep->addr, ep->port, ep->exclusion,
+		view_reason(w, ctx->model, t->ns, t->name, &ep->from->addr, ep->port, ep->exclusion,
 			    now_ns());
 	else
 		jsonw_text(w, "reason",
 			   ep->why != NULL || is_used ? ep->why
 						      : "client not in the source ranges");
-	view_silence(w, ctx, &ep->addr, ep->port, t->query.proto);
+	view_silence(w, ctx, &ep->from->addr, ep->port, t->query.proto);
 	jsonw_end(w);
 }

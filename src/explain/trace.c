@@ -245,18 +245,6 @@ static void decide_source(struct plan_trace *t)
 
 /* --- the endpoints --- */
 
-static void endpoint_push(struct plan_trace *t, const struct slice_endpoint *from,
-			  const struct plan_trace_endpoint *like)
-{
-	struct plan_trace_endpoint *ep = vec_push(&t->endpoints);
-
-	*ep = *like;
-	ep->addr = from->addr;
-	ep->flags = from->flags;
-	ep->pod = from->pod ? xstrdup(from->pod) : NULL;
-	ep->place = slice_place_ref(from->place);
-}
-
 /* The first selected endpoint with that address, on any port, or NULL. */
 static const struct endpoint *classified_find(const struct selection *sel, const struct ip_addr *a)
 {
@@ -286,8 +274,10 @@ static void unlisted_add(struct plan_trace *t, const struct svc *svc, const stru
 
 			if (port == NULL ? classified == NULL
 					 : classified != NULL && classified->port == port->port &&
-						   slice_endpoint_cmp(classified->from, e) != 0)
-				endpoint_push(t, e, &like);
+						   slice_endpoint_cmp(classified->from, e) != 0) {
+				like.from = e;
+				*vec_push(&t->endpoints) = like;
+			}
 		}
 	}
 }
@@ -300,14 +290,14 @@ static int endpoint_cmp(const void *a, const void *b)
 
 	if ((ea->why == NULL) != (eb->why == NULL))
 		return ea->why == NULL ? -1 : 1;
-	c = ip_addr_cmp(&ea->addr, &eb->addr);
+	c = ip_addr_cmp(&ea->from->addr, &eb->from->addr);
 	if (c != 0)
 		return c;
 	if (ea->port != eb->port)
 		return ea->port < eb->port ? -1 : 1;
 	if (ea->exclusion != eb->exclusion) /* the entry that counts is the first one */
 		return ea->exclusion > eb->exclusion ? -1 : 1;
-	return strcmp(ea->pod ? ea->pod : "", eb->pod ? eb->pod : "");
+	return strcmp(ea->from->pod ? ea->from->pod : "", eb->from->pod ? eb->from->pod : "");
 }
 
 static bool is_masqueraded(const struct plan_trace *t, const struct endpoint *e)
@@ -331,12 +321,16 @@ static void decide_endpoints(struct plan_trace *t, const struct svc *svc)
 {
 	struct selection sel;
 
+	list_for_each_entry (l, &svc->slices, struct slice_entry, link)
+		*vec_push(&t->slices) =
+			object_ref(&(struct object){ OBJECT_KIND_SLICE, .slice = l->slice });
 	select_endpoints(&sel, t->plan->model, svc, t->frontend.port_index, ip_fam(&t->query.dst));
 	t->topology = t->scope == PLAN_SCOPE_CLUSTER ? sel.topology : TOPOLOGY_OFF;
 	t->is_fallback =
 		t->scope == PLAN_SCOPE_CLUSTER ? sel.is_cluster_fallback : sel.is_local_fallback;
 	vec_for_each (e, &sel.endpoints) {
-		struct plan_trace_endpoint like = {
+		struct plan_trace_endpoint ep = {
+			.from = e->from,
 			.port = e->port,
 			.is_local = e->is_local,
 			.weight = e->weight,
@@ -344,13 +338,13 @@ static void decide_endpoints(struct plan_trace *t, const struct svc *svc)
 			.is_masqueraded = is_masqueraded(t, e),
 		};
 
-		if (like.exclusion != EXCLUSION_NONE) {
-			like.why = exclusion_text(like.exclusion);
+		if (ep.exclusion != EXCLUSION_NONE) {
+			ep.why = exclusion_text(ep.exclusion);
 		} else {
 			t->n_used++;
 			t->weight += e->weight;
 		}
-		endpoint_push(t, e->from, &like);
+		*vec_push(&t->endpoints) = ep;
 	}
 	unlisted_add(t, svc, &sel);
 	selection_fini(&sel);
@@ -615,7 +609,7 @@ double plan_trace_share(const struct plan_trace *t, const struct plan_trace_endp
 {
 	if (t->is_predicted) /* all connections of the client get one endpoint */
 		return ep->port == t->predicted.port &&
-		       ip_addr_is_equal(&ep->addr, &t->predicted.addr);
+		       ip_addr_is_equal(&ep->from->addr, &t->predicted.addr);
 	return plan_balance_share(t->balancing.deal, ep->weight, t->weight, t->n_used);
 }
 
@@ -625,10 +619,9 @@ void plan_trace_fini(struct plan_trace *t)
 		name_unref(o->ns);
 		name_unref(o->name);
 	}
-	vec_for_each (ep, &t->endpoints) {
-		free(ep->pod);
-		slice_place_unref(ep->place);
-	}
+	vec_for_each (slice, &t->slices)
+		object_fini(slice);
+	vec_fini(&t->slices);
 	vec_fini(&t->others);
 	vec_fini(&t->endpoints);
 	vec_fini(&t->ranges);

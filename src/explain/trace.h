@@ -14,7 +14,8 @@
  * doc/behaviour.md). Each result has its reason, also "untouched", and so has each
  * endpoint that is not used.
  *
- * Between two calls the trace keeps names and copies, no pointer into the model.
+ * Between two calls the trace keeps names, copies, and slices that it references; no other
+ * pointer into the model.
  * Pure: a given model yields one trace.
  */
 #pragma once
@@ -92,16 +93,13 @@ enum plan_trace_masq {
 };
 
 struct plan_trace_endpoint {
-	const char *why; /* it is not used; NULL: it is */
-	struct ip_addr addr;
-	uint16_t port;     /* 0 when its slice does not name the port */
-	uint8_t flags;     /* enum endpoint_flags */
+	const char *why;                   /* it is not used; NULL: it is */
+	const struct slice_endpoint *from; /* in plan_trace.slices */
+	uint16_t port;                     /* 0 when its slice does not name the port */
 	uint8_t exclusion; /* enum exclusion for the set in question; NONE: see `why` */
 	bool is_local;
-	uint32_t weight;           /* vipd.io/weights; else 1 */
-	bool is_masqueraded;       /* if it is used; also a pod's connection to itself (MASQ-09) */
-	char *pod;                 /* NULL = unknown */
-	struct slice_place *place; /* counted */
+	uint32_t weight;     /* vipd.io/weights; else 1 */
+	bool is_masqueraded; /* if it is used; also a pod's connection to itself (MASQ-09) */
 };
 
 /* Is the desired state of the frontend programmed? */
@@ -147,6 +145,7 @@ struct plan_trace {
 	VEC(struct ip_prefix) ranges; /* of a guarded frontend */
 	struct ip_prefix range;       /* the range that contains the source; unset = none */
 	VEC(struct plan_trace_endpoint) endpoints; /* used ones first, then by address */
+	VEC(struct object) slices;                 /* referenced: of the endpoints */
 	size_t n_used;
 	uint64_t weight; /* sum of the endpoints that are used */
 	struct plan_balancing balancing;

@@ -122,7 +122,7 @@ static void say(struct str *out, const struct plan_trace *t)
 	vec_for_each (ep, &t->endpoints) {
 		char text[IP_ENDPOINT_TEXT_MAX];
 
-		str_printf(out, " %s", ip_endpoint_text(&ep->addr, ep->port, text));
+		str_printf(out, " %s", ip_endpoint_text(&ep->from->addr, ep->port, text));
 		if (ep->why != NULL)
 			str_printf(out, "(%s)", ep->why);
 		else if (ep->is_masqueraded)
@@ -401,6 +401,29 @@ static void test_cases(void **state)
 	}
 }
 
+/* The endpoints of a trace are read later, when their slice may have changed. */
+static void test_slice_changes(void **state)
+{
+	static const char service[] = "ip=172.30.0.1 port=http:80";
+	struct world w;
+	struct plan_trace t;
+	struct str out = { 0 };
+
+	(void)state;
+	world_init(&w);
+	put(&w, "shop/web", service, "|http:8080|10.0.1.1 rs ~web-a;10.0.1.2 t ~web-b");
+	trace(&t, &w, POD, "172.30.0.1", 80, L4PROTO_TCP);
+	put(&w, "shop/web", service, "|http:9090|10.0.1.3 rs");
+	say(&out, &t);
+	assert_string_equal(out.text, "pod balance/1 shop/web cluster pod: 10.0.1.1:8080 "
+				      "10.0.1.2:8080(terminating, no longer serving)");
+	assert_string_equal(t.endpoints.v[0].from->pod, "web-a");
+	assert_string_equal(t.endpoints.v[1].from->pod, "web-b");
+	str_fini(&out);
+	plan_trace_fini(&t);
+	world_fini(&w);
+}
+
 /* Detection by interface does not apply to an address alone. */
 static void test_interface_detector(void **state)
 {
@@ -639,6 +662,7 @@ int main(void)
 		cmocka_unit_test(test_preserve_local_source),
 		cmocka_unit_test(test_pods_of_one_name),
 		cmocka_unit_test(test_host_network),
+		cmocka_unit_test(test_slice_changes),
 		cmocka_unit_test(test_interface_detector),
 		cmocka_unit_test(test_conflict),
 		cmocka_unit_test(test_twin),

@@ -649,7 +649,8 @@ static void test_change_between_pieces(void **state)
 
 		serve_world_init(&w);
 		put_service(&w, "shop/cart", "ip=10.96.0.1 ip=fd00::1 port=a:80 port=b:81");
-		put_slice(&w, "shop/cart-1", "cart", "|a:8080 b:8081|1 rs;2 rs;3 rs");
+		put_slice(&w, "shop/cart-1", "cart",
+			  "|a:8080 b:8081|1 rs ~cart-a;2 rs ~cart-b;3 rs");
 		sync_all(&w);
 		view_page_open(&v, &jw, &w.ctx, model_find_text(&w.m, "shop", "cart"), T0);
 		for (int i = 0; i < cut; i++)
