@@ -225,12 +225,7 @@ static void ports_take(struct view_page *v, const struct svc *svc, const struct 
 static const struct plan_pool *pool_of(const struct view_page *v, const struct page_port *port,
 				       enum plan_scope scope)
 {
-	const struct plan_pool like = { .fam = (uint8_t)v->fam,
-					.scope = (uint8_t)scope,
-					.proto = port->port->proto,
-					.port_name = port->port->name };
-
-	return plan_rows_pool_like(v->rows, &like);
+	return plan_rows_pool_at(v->rows, v->fam, scope, port->port->proto, port->port->name);
 }
 
 /* Endpoints are in order of address and port. */

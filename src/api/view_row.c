@@ -99,11 +99,8 @@ static void view_port_pools(struct jsonw *w, const struct plan_rows *rows,
 	jsonw_array(w, "pools");
 	for (unsigned int scope = PLAN_SCOPE_CLUSTER; rows != NULL && scope <= PLAN_SCOPE_LOCAL;
 	     scope++) {
-		const struct plan_pool like = { .fam = (uint8_t)fam,
-						.scope = (uint8_t)scope,
-						.proto = port->proto,
-						.port_name = port->name };
-		const struct plan_pool *pool = plan_rows_pool_like(rows, &like);
+		const struct plan_pool *pool =
+			plan_rows_pool_at(rows, fam, scope, port->proto, port->name);
 
 		if (pool == NULL)
 			continue;

@@ -356,9 +356,8 @@ static void decide_endpoints(struct plan_trace *t, const struct svc *svc)
 static const struct plan_pool *pool_find(const struct plan_trace *t, const struct plan_rows *rows,
 					 const struct plan_target *target)
 {
-	return vec_find(&rows->pools, pool,
-			pool->fam == ip_fam(&t->query.dst) && pool->scope == target->scope &&
-				pool->proto == t->query.proto && pool->port_name == t->port_name);
+	return plan_rows_pool_at(rows, ip_fam(&t->query.dst), target->scope, t->query.proto,
+				 t->port_name);
 }
 
 /* In the order of the postrouting rules: the frontend's own, then that of cluster IPs. */

@@ -14,17 +14,13 @@ static bool shares(const struct plan *p, const struct plan_pool *pool)
 struct plan_pool *plan_affinity_peer(const struct plan *p, const struct plan_rows *rows,
 				     const struct plan_pool *pool)
 {
-	const struct plan_pool like = {
-		.fam = pool->fam,
-		.scope = pool->scope == PLAN_SCOPE_LOCAL ? PLAN_SCOPE_CLUSTER : PLAN_SCOPE_LOCAL,
-		.proto = pool->proto,
-		.port_name = pool->port_name,
-	};
+	enum plan_scope other =
+		pool->scope == PLAN_SCOPE_LOCAL ? PLAN_SCOPE_CLUSTER : PLAN_SCOPE_LOCAL;
 	struct plan_pool *peer;
 
 	if (!shares(p, pool))
 		return NULL;
-	peer = plan_rows_pool_like(rows, &like);
+	peer = plan_rows_pool_at(rows, pool->fam, other, pool->proto, pool->port_name);
 	return peer != NULL && shares(p, peer) ? peer : NULL;
 }
 

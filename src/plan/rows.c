@@ -62,12 +62,8 @@ const struct plan_frontend *plan_rows_frontend(const struct plan_rows *r,
 struct plan_pool *plan_rows_pool_of(const struct plan_rows *rows, const struct plan_frontend *f,
 				    enum plan_scope scope)
 {
-	struct plan_pool like = { .fam = (uint8_t)ip_fam(&f->addr),
-				  .scope = (uint8_t)scope,
-				  .proto = f->proto,
-				  .port_name = rows->svc->service->ports.v[f->port_index].name };
-
-	return plan_rows_pool_like(rows, &like);
+	return plan_rows_pool_at(rows, ip_fam(&f->addr), scope, f->proto,
+				 rows->svc->service->ports.v[f->port_index].name);
 }
 
 int plan_pool_key_cmp(const void *a, const void *b)
@@ -89,6 +85,17 @@ int plan_pool_key_cmp(const void *a, const void *b)
 struct plan_pool *plan_rows_pool_like(const struct plan_rows *r, const struct plan_pool *like)
 {
 	return vec_search(&r->pools, like, plan_pool_key_cmp);
+}
+
+struct plan_pool *plan_rows_pool_at(const struct plan_rows *r, enum ipfam fam,
+				    enum plan_scope scope, uint8_t proto,
+				    const struct name *port_name)
+{
+	const struct plan_pool like = {
+		.fam = (uint8_t)fam, .scope = (uint8_t)scope, .proto = proto, .port_name = port_name
+	};
+
+	return plan_rows_pool_like(r, &like);
 }
 
 static uint32_t id_key(enum ipfam fam, uint32_t id)

@@ -243,6 +243,9 @@ void plan_rows_filter(struct plan_rows *rows,
 		      void *arg);
 /* The pool with family, port name, protocol and scope of `like`, or NULL. */
 struct plan_pool *plan_rows_pool_like(const struct plan_rows *r, const struct plan_pool *like);
+struct plan_pool *plan_rows_pool_at(const struct plan_rows *r, enum ipfam fam,
+				    enum plan_scope scope, uint8_t proto,
+				    const struct name *port_name);
 int plan_pool_key_cmp(const void *a, const void *b);
 /* The pool with that id. Linear search before plan_rows_index(). */
 struct plan_pool *plan_rows_pool(const struct plan_rows *r, enum ipfam fam, uint32_t id);
