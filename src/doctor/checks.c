@@ -115,7 +115,7 @@ static void check_nftables(json_t *r, const struct facts *f)
 
 static bool has_family(const struct fact_ours *o, uint8_t family)
 {
-	return vec_has(&o->vips, a, a->family == family);
+	return vec_has(&o->frontends, t, t->addr.family == family);
 }
 
 static void check_forwarding(json_t *r, const struct facts *f)

@@ -178,7 +178,7 @@ static bool is_service_address(const struct facts *f, const struct ip_addr *addr
 			       const struct fact_link *l)
 {
 	return f->ipvs_plane.is_selected && l != NULL && strcmp(l->kind, "dummy") == 0 &&
-	       !is_dns_cache(l) && ours_has(&f->ours.vips, addr);
+	       !is_dns_cache(l) && ours_has(&f->ours.frontends, addr);
 }
 
 void check_addresses(json_t *r, const struct facts *f)

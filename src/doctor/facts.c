@@ -47,7 +47,6 @@ void facts_fini(struct facts *f)
 	vec_fini(&f->ipvs);
 	ipvs_fini(&f->ipvs_plane);
 	vec_fini(&f->ours.frontends);
-	vec_fini(&f->ours.vips);
 	vec_fini(&f->ours.cluster_ips);
 	vec_fini(&f->ours.endpoints);
 }
@@ -57,7 +56,6 @@ void facts_fini(struct facts *f)
 void ours_sort(struct fact_ours *o)
 {
 	vec_sort(&o->frontends, ip_tuple_cmp);
-	vec_sort(&o->vips, ip_addr_cmp);
 	vec_sort(&o->cluster_ips, ip_addr_cmp);
 	vec_sort(&o->endpoints, ip_addr_cmp);
 }

@@ -64,7 +64,6 @@ struct fact_table {
 struct fact_ours {
 	size_t n_tables[IPFAM_N];
 	VEC(struct ip_tuple) frontends;
-	VEC(struct ip_addr) vips; /* of all frontends */
 	VEC(struct ip_addr) cluster_ips;
 	VEC(struct ip_addr) endpoints;
 };
@@ -142,6 +141,6 @@ void read_tables(struct facts *f);
 /* IPVS and policy routing, after the tables and the files */
 void read_ipvs(struct facts *f, const char *root);
 
-/* Does one of its vectors of addresses have `addr`? */
+/* Does one of its vectors have `addr`, which its elements begin with? */
 #define ours_has(vec, addr) (vec_search((vec), (addr), ip_addr_cmp) != NULL)
 void ours_sort(struct fact_ours *o);

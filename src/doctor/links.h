@@ -15,7 +15,7 @@ struct fact_link {
 	char name[FACT_NAME_MAX];
 	char kind[FACT_NAME_MAX]; /* "bridge", "dummy"; "": none */
 	bool is_up;
-	int64_t rp_filter;
+	int64_t rp_filter; /* this and the next one: of read_files() */
 	int64_t route_localnet;
 };
 

@@ -56,7 +56,6 @@ struct tables {
 
 enum our_kind {
 	OUR_FRONTENDS = 1,
-	OUR_VIPS,
 	OUR_CLUSTER_IPS,
 	OUR_ENDPOINTS,
 };
@@ -66,13 +65,13 @@ static const struct our_set {
 	enum nft_set_id id;
 	enum our_kind kind;
 } our_sets[] = {
+	/* nftables mode */
 	{ NFTSET_FRONTENDS, OUR_FRONTENDS },
-	{ NFTSET_VIPS, OUR_VIPS },
 	{ NFTSET_CLUSTER_IPS, OUR_CLUSTER_IPS },
 	{ NFTSET_ENDPOINT_ADDRS, OUR_ENDPOINTS },
+	/* IPVS mode */
 	{ IPVSSET_FE, OUR_FRONTENDS },
 	{ IPVSSET_FE_IN, OUR_FRONTENDS },
-	{ IPVSSET_VIPS, OUR_VIPS },
 	{ IPVSSET_CLUSTER_IPS, OUR_CLUSTER_IPS },
 	{ IPVSSET_HAIRPINS, OUR_ENDPOINTS },
 };
@@ -89,11 +88,6 @@ static void tables_begin(void *arg)
 	memset(t->f->ours.n_tables, 0, sizeof(t->f->ours.n_tables));
 }
 
-static bool begins(const char *text, const char *with)
-{
-	return strncmp(text, with, strlen(with)) == 0;
-}
-
 static int table_message(void *arg, const struct nlmsghdr *h, struct err *err)
 {
 	const struct nlattr *tb[NFTA_TABLE_MAX + 1];
@@ -104,8 +98,8 @@ static int table_message(void *arg, const struct nlmsghdr *h, struct err *err)
 
 	nl_attr_table(tb, NFTA_TABLE_MAX, h, sizeof(*nfg));
 	comment = nft_table_comment(tb[NFTA_TABLE_USERDATA]);
-	is_ipvs = begins(comment, COMMENT_IPVS);
-	if (is_ipvs || begins(comment, COMMENT_NFT)) {
+	is_ipvs = str_begins(comment, COMMENT_IPVS);
+	if (is_ipvs || str_begins(comment, COMMENT_NFT)) {
 		struct our_table *ours = vec_push(&t->ours);
 
 		if (is_ipvs)
@@ -121,7 +115,7 @@ static int table_message(void *arg, const struct nlmsghdr *h, struct err *err)
 			t->f->ours.n_tables[IPFAM_V6]++;
 		return 0;
 	}
-	if (begins(comment, COMMENT_OURS) || begins(comment, COMMENT_TRACE))
+	if (str_begins(comment, COMMENT_OURS) || str_begins(comment, COMMENT_TRACE))
 		return 0;
 	*vec_push(&t->f->tables) =
 		(struct fact_table){ .family = nfg->nfgen_family,
@@ -210,7 +204,7 @@ static bool cmp_mentions(struct ip_addr *ret, const struct facts *f, const struc
 	if (len != 4 && len != 16)
 		return false;
 	*ret = ip_addr_from_bytes(len == 4 ? AF_INET : AF_INET6, mnl_attr_get_payload(value));
-	return ours_has(&f->ours.vips, ret);
+	return ours_has(&f->ours.frontends, ret);
 }
 
 static bool is_dnat(const char *name, const struct nlattr *data)
@@ -342,9 +336,6 @@ static void element_add(void *arg, const uint8_t *key, const uint8_t *data)
 	switch (t->set->kind) {
 	case OUR_FRONTENDS:
 		nft_get_tuple(vec_push(&o->frontends), t->fam, key);
-		break;
-	case OUR_VIPS:
-		*vec_push(&o->vips) = addr;
 		break;
 	case OUR_CLUSTER_IPS:
 		*vec_push(&o->cluster_ips) = addr;

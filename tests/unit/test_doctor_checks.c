@@ -68,9 +68,6 @@ static void well(struct facts *f)
 	addr_put(f, 1, "127.0.0.1", 8);
 	addr_put(f, 2, "192.168.0.2", 24);
 	addr_put(f, 3, "10.244.1.1", 24);
-	*vec_push(&f->ours.vips) = addr("10.96.0.1");
-	*vec_push(&f->ours.vips) = addr("192.168.0.2");
-	*vec_push(&f->ours.vips) = addr("fd00:10:96::1");
 	*vec_push(&f->ours.cluster_ips) = addr("10.96.0.1");
 	*vec_push(&f->ours.cluster_ips) = addr("fd00:10:96::1");
 	*vec_push(&f->ours.endpoints) = addr("10.244.1.11");
@@ -79,6 +76,9 @@ static void well(struct facts *f)
 	*vec_push(&f->ours.frontends) = (struct ip_tuple){ .addr = addr("192.168.0.2"),
 							   .proto = IPPROTO_TCP,
 							   .port = 30080 };
+	*vec_push(&f->ours.frontends) = (struct ip_tuple){ .addr = addr("fd00:10:96::1"),
+							   .proto = IPPROTO_TCP,
+							   .port = 443 };
 	ours_sort(&f->ours);
 	f->is_clock_known = f->is_clock_synced = true;
 	f->wall_s = INT64_C(1800000000);
@@ -145,7 +145,7 @@ static void no_forward_six(struct facts *f)
 static void no_forward_six_unused(struct facts *f)
 {
 	f->ip6_forward = 0;
-	f->ours.vips.n = 2; /* sorted: IPv4 first */
+	f->ours.frontends.n = 2; /* sorted: IPv4 first */
 }
 static void no_six(struct facts *f)
 {
@@ -526,7 +526,8 @@ static void dummy_put(struct facts *f, const char *text)
 	as_ipvs(f);
 	link_put(f, 9, "vips0", "dummy", 0);
 	addr_put(f, 9, text, 32);
-	*vec_push(&f->ours.vips) = addr("203.0.113.7");
+	*vec_push(&f->ours.frontends) =
+		(struct ip_tuple){ .addr = addr("203.0.113.7"), .proto = IPPROTO_TCP, .port = 443 };
 	ours_sort(&f->ours);
 }
 static void dummy_with_vip(struct facts *f)
