@@ -6,7 +6,7 @@
  *
  * The caller embeds a struct hnode as `node`, computes the hash (base/hash.h) and compares
  * keys itself. Linking cannot fail. An insertion into a table with 1.5 nodes a bucket adds one
- * bucket (linear hashing): none takes longer because the table is large. It never shrinks.
+ * bucket (linear hashing), so that none moves many nodes. It never shrinks.
  * The order of a walk is random from run to run: sort before anything is
  * printed, planned or sent.
  */

@@ -223,7 +223,7 @@ static void row_put(struct str *out, struct str *line, const struct top *t,
 		number_put(line, 10, 1, row->rejected_rate);
 	number_put(line, 12, 0, (double)row->total);
 	if (t->shows_endpoints) {
-		str_printf(line, "  %-24s  %s", row->endpoint, row->name);
+		str_printf(line, "  %-28s  %s", row->endpoint, row->name);
 	} else {
 		number_put(line, 10, 0, (double)row->rejected);
 		str_printf(line, "  %s", row->name);
@@ -234,7 +234,7 @@ static void row_put(struct str *out, struct str *line, const struct top *t,
 static void titles_put(struct str *out, struct str *line, const struct top *t, size_t width)
 {
 	if (t->shows_endpoints)
-		str_printf(line, " %10s %12s  %-24s  %s", "CONN/S", "CONNECTIONS", "ENDPOINT",
+		str_printf(line, " %10s %12s  %-28s  %s", "CONN/S", "CONNECTIONS", "ENDPOINT",
 			   "SERVICE");
 	else
 		str_printf(line, " %10s %10s %12s %10s  %s", "CONN/S", "REJECTED/S", "CONNECTIONS",

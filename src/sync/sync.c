@@ -691,7 +691,10 @@ static uint64_t step(struct sync *s, uint64_t now)
 	next = MIN(retry, sync_failures_requeue(s, now));
 	if (s->is_load_wanted)
 		return SYNC_NOW;
-	if (s->state == SYNC_RUNNING && s->plane->is_tick_urgent && now >= s->next_tick_ns) {
+	/* One tick after a commit at most: however long it takes, changes go on. */
+	if (s->state == SYNC_RUNNING && s->plane->is_tick_urgent && s->is_tick_wanted &&
+	    now >= s->next_tick_ns) {
+		s->is_tick_wanted = false;
 		tick(s, now);
 		return SYNC_NOW;
 	}

@@ -234,7 +234,7 @@ def test_doctor(lab, vipd):
     assert "only vipd's services" in checks["ipvs"][0][1]    # vipd's objects are not foreign
     other, answer = doctor(vipd, "--plane", "nftables")
     assert answer["by"] == "vipctl" and not IPVS_CHECKS & set(other)
-    assert "vipd runs in ipvs mode" in answer["vipd"]
+    assert "vipd runs the ipvs plane" in answer["vipd"]
 
 
 TROUBLES = [

@@ -174,7 +174,7 @@ def test_waiting(server, vipctl, args):
     with vipctl(*args, stdout=subprocess.PIPE) as p:
         out, err = p.communicate(timeout=60)
         assert (out, p.returncode) == ("", PROBLEM)
-        assert "(vipctl svc --kernel): waiting for watch services: connection refused" in err
+        assert "waiting for watch services: connection refused; vipctl svc --kernel shows" in err
 
 
 @pytest.mark.parametrize("args,out", [

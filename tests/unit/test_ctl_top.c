@@ -148,10 +148,10 @@ static void test_endpoints(void **state)
 	(void)state;
 	two_samples(&t);
 	top_key(&t, 'e', 24);
-	assert_line(&t, 3, "     CONN/S  CONNECTIONS  ENDPOINT                  SERVICE");
-	assert_line(&t, 4, "       45.0          140  10.0.0.1:80/TCP           shop/cart");
-	assert_line(&t, 5, "        5.0           60  10.0.0.2:80/TCP           shop/cart");
-	assert_line(&t, 6, "          -           30  [fd00::1]:80/TCP          web/new");
+	assert_line(&t, 3, "     CONN/S  CONNECTIONS  ENDPOINT                      SERVICE");
+	assert_line(&t, 4, "       45.0          140  10.0.0.1:80/TCP               shop/cart");
+	assert_line(&t, 5, "        5.0           60  10.0.0.2:80/TCP               shop/cart");
+	assert_line(&t, 6, "          -           30  [fd00::1]:80/TCP              web/new");
 	top_fini(&t);
 }
 
@@ -172,8 +172,8 @@ static void test_endpoint_protocols(void **state)
 		top_feed(&t, json_of(text), status(1, 1));
 	}
 	top_key(&t, 'e', 24);
-	assert_line(&t, 4, "     1000.0         2000  10.0.0.1:53/UDP           kube-system/dns");
-	assert_line(&t, 5, "       10.0           20  10.0.0.1:53/TCP           kube-system/dns");
+	assert_line(&t, 4, "     1000.0         2000  10.0.0.1:53/UDP               kube-system/dns");
+	assert_line(&t, 5, "       10.0           20  10.0.0.1:53/TCP               kube-system/dns");
 	top_fini(&t);
 }
 
@@ -192,9 +192,9 @@ static void test_unknown(void **state)
 		status(1, 1));
 	assert_line(&t, 4, "          -          -            -          -  shop/cart");
 	top_key(&t, 'e', 24);
-	assert_line(&t, 4, "          -            -  10.0.0.1:80/TCP           shop/cart");
+	assert_line(&t, 4, "          -            -  10.0.0.1:80/TCP               shop/cart");
 	top_feed(&t, second_counts(), status(1, 1));
-	assert_line(&t, 4, "          -          140  10.0.0.1:80/TCP           shop/cart");
+	assert_line(&t, 4, "          -          140  10.0.0.1:80/TCP               shop/cart");
 	top_key(&t, 'e', 24);
 	assert_line(&t, 4, "          -          -          200          0  shop/cart");
 	top_fini(&t);

@@ -247,7 +247,7 @@ static const struct decode_case service_cases[] = {
 	  NULL },
 	{ "cluster IP without a family",
 	  "clusterIP: 10.96.0.1, clusterIPs: [10.96.0.1, 'fd00::1'], ipFamilies: [IPv4]", -EINVAL,
-	  "spec.clusterIPs[1]: 'fd00::1': spec.ipFamilies has only 1 entries", NULL },
+	  "spec.clusterIPs[1]: 'fd00::1': spec.ipFamilies[1] is missing", NULL },
 	{ "two cluster IPs of one family",
 	  "clusterIP: 10.96.0.1, clusterIPs: [10.96.0.1, 10.96.0.2]", -EINVAL,
 	  "spec.clusterIPs[1]: '10.96.0.2' has the family of the previous address", NULL },

@@ -638,6 +638,18 @@ static void test_retained_limit(void **state)
 	assert_int_equal(nft_plane_stats(b.w.plane).n_in_grace, NFT_RETAINED_MAX + 40000 - 2048);
 	assert_false(has_stray(&b, over + 2048));
 	assert_true(has_stray(&b, over + 2049));
+
+	/* A rejected transaction is repeated after a minute, not with the next tick. */
+	fake_refuse(b.f, 1, EINVAL);
+	log_level_set_all(LOG_LEVEL_ERR);
+	world_wait(&b.w, 20 * NSEC_PER_MSEC);
+	log_level_set_all(LOG_LEVEL_NOTICE);
+	assert_false(b.w.plane->is_tick_urgent);
+	fake_calm(b.f);
+	world_wait(&b.w, 20 * NSEC_PER_MSEC);
+	assert_int_equal(nft_plane_stats(b.w.plane).n_in_grace, NFT_RETAINED_MAX + 40000 - 2048);
+	world_wait(&b.w, 60 * NSEC_PER_SEC);
+	assert_true(b.w.plane->is_tick_urgent);
 	for (int i = 0; i < 100 && b.w.plane->is_tick_urgent; i++)
 		world_wait(&b.w, 20 * NSEC_PER_MSEC);
 	assert_false(b.w.plane->is_tick_urgent);

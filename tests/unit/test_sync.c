@@ -471,8 +471,14 @@ static void test_urgent_ticks(void **state)
 		w.k.plane.is_tick_urgent = is_urgent;
 		n_ticks = 0;
 		for (int ms = 0; ms < 1000; ms++) {
-			list_for_each_entry (svc, &w.m.all, struct svc, all)
-				model_mark_dirty(&w.m, svc, 1); /* a step takes one of them */
+			for (int i = 0; i < 3; i++) { /* a step takes one of them */
+				char slice[16], name[8], eps[16];
+
+				(void)snprintf(slice, sizeof(slice), "shop/s%d-a", i);
+				(void)snprintf(name, sizeof(name), "s%d", i);
+				(void)snprintf(eps, sizeof(eps), "10.1.%d.%d", i, ms % 250 + 1);
+				make_slice(&w.m, slice, name, "http:TCP:8080", eps);
+			}
 			(void)sync_step(w.s, begin + (uint64_t)ms * NSEC_PER_MSEC);
 		}
 		assert_in_range(n_ticks, is_urgent ? 45 : 2, is_urgent ? 50 : 5);

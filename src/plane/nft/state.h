@@ -37,6 +37,8 @@ struct nft_plane {
 	bool is_shortening;                    /* a walk is under way */
 	unsigned int shorten_tries;            /* failed walks in a row */
 	bool is_shorten_failed;                /* the current walk could not replace some entries */
+	uint64_t shorten_at;                   /* no step before */
+	uint64_t retained_at[IPFAM_N];         /* after a failed deletion: no other one before */
 	uint64_t kinds_at;                     /* when tick() removes idle ones; 0 = not set */
 	/* Progress of load(), during which `query` has no other use. */
 	struct {

@@ -99,11 +99,13 @@ static uint64_t tick_family(struct nft_plane *p, enum ipfam fam, uint64_t now)
 	size_t n;
 
 	nft_refs_stamp(refs, now_s);
+	if (now < p->retained_at[fam])
+		return p->retained_at[fam];
 	if (retained_end(p, fam, now_s, &n, &err) < 0) {
 		log_warn(LOG_AREA_PLANE,
 			 "retained addresses: %zu not removed: %s; next attempt in %d s", n,
 			 err.text, (int)(TICK_RETRY_NS / NSEC_PER_SEC));
-		return now + TICK_RETRY_NS;
+		return p->retained_at[fam] = now + TICK_RETRY_NS;
 	}
 	e = nft_refs_oldest(refs);
 	if (e == NULL)
@@ -206,7 +208,8 @@ static uint64_t tick_addresses(struct nft_plane *p, uint64_t now)
 		if (p->layout[fam]->state != NFT_LAYOUT_PRESENT || plane->family[fam].is_failed)
 			continue;
 		next = earlier(next, tick_family(p, fam, now));
-		plane->is_tick_urgent |= retained_over(nft_endpoint_addrs(p, fam)) > 0;
+		plane->is_tick_urgent |=
+			retained_over(nft_endpoint_addrs(p, fam)) > 0 && now >= p->retained_at[fam];
 	}
 	return next;
 }
@@ -220,7 +223,9 @@ static uint64_t tick_shorten(struct nft_plane *p, uint64_t now)
 		return 0;
 	if (p->is_walking)
 		return now + SHORTEN_LOOK_NS;
-	return now + (nft_shorten_step(p, &err) ? TICK_AGAIN_NS : SHORTEN_LOOK_NS);
+	if (now >= p->shorten_at)
+		p->shorten_at = now + (nft_shorten_step(p, &err) ? TICK_AGAIN_NS : SHORTEN_LOOK_NS);
+	return p->shorten_at;
 }
 
 static uint64_t tick_guard(struct nft_plane *p, uint64_t now)

@@ -214,8 +214,7 @@ static void cluster_ip_put(struct service *s, const char *text, size_t i, const 
 	if (decode_address(&a, text, &why) < 0)
 		(void)trail_reject(d, "%s", why.text);
 	else if (n_fams > 0 && i >= n_fams)
-		(void)trail_reject(d, "'%.64s': spec.ipFamilies has only %zu entries", text,
-				   n_fams);
+		(void)trail_reject(d, "'%.64s': spec.ipFamilies[%zu] is missing", text, i);
 	else if (n_fams > 0 && ip_fam(&a) != fams[i])
 		(void)trail_reject(d, "'%.64s' is not %s, the family of spec.ipFamilies[%zu]", text,
 				   ipfam_text(fams[i]), i);

@@ -228,8 +228,8 @@ static uint32_t on_known(void *arg, uint64_t hash)
 
 static void fail(const struct files *fs, struct file *f, const char *what)
 {
-	const char *then =
-		f->is_known ? "its last content stays" : "no good version of it is known";
+	const char *then = f->is_known || f->entries.n > 0 ? "its last content stays"
+							   : "no good version of it is known";
 	AUTO(free) char *text = xasprintf("%s; %s", what, then);
 
 	state_file_failed(fs->state, f, text);
