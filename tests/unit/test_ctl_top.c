@@ -172,8 +172,10 @@ static void test_endpoint_protocols(void **state)
 		top_feed(&t, json_of(text), status(1, 1));
 	}
 	top_key(&t, 'e', 24);
-	assert_line(&t, 4, "     1000.0         2000  10.0.0.1:53/UDP               kube-system/dns");
-	assert_line(&t, 5, "       10.0           20  10.0.0.1:53/TCP               kube-system/dns");
+	assert_line(&t, 4,
+		    "     1000.0         2000  10.0.0.1:53/UDP               kube-system/dns");
+	assert_line(&t, 5,
+		    "       10.0           20  10.0.0.1:53/TCP               kube-system/dns");
 	top_fini(&t);
 }
 
