@@ -634,11 +634,12 @@ def test_requests_at_10000(many):
                  "/v1/services/ns39/svc-09999"):
         before = L.cpu_ms(many.proc.pid)
         for _ in range(9):
-            code, headers, body = ask(many, path)
+            code, _, body = ask(many, path)
             assert code == 200 and json.loads(body)["api"] == 1
         assert (L.cpu_ms(many.proc.pid) - before) / 9 < 40 * L.SLOW, path
-        code, _, body = ask(many, path, {"If-None-Match": headers["ETag"]})
-        assert (code, body) == (304, b"")
+        # The ETag changes with the status, for example when an audit ends.
+        L.eventually(lambda p=path: ask(many, p, {"If-None-Match": ask(many, p)[1]["ETag"]})[::2] ==
+                     (304, b""), what=path)
 
 
 def test_page_at_10000(many, browser):
