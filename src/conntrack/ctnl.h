@@ -2,9 +2,9 @@
 /*
  * conntrack/ctnl - tracked flows over netlink.
  *
- *     ctnl_delete_matching()                           the kernel finds and deletes
- *     ctnl_dump(..., fn), ctnl_delete() in fn, ctnl_delete_flush()    vipd finds, the kernel
- * deletes
+ *     the kernel finds and deletes         ctnl_delete_matching()
+ *     vipd finds, the kernel deletes       ctnl_dump(..., fn), ctnl_delete() in fn,
+ *                                          ctnl_delete_flush()
  *
  * Both cost one walk over the kernel's hash table, which all network namespaces
  * share. Deleting by filter is preferable: nothing is copied, and the kernel

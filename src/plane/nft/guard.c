@@ -228,7 +228,7 @@ static void trouble_log(struct nft_guard *g, const struct err *err)
 			 "connections");
 	else if (!g->is_trouble_logged)
 		log_info(LOG_AREA_PLANE,
-			 "table " NFT_GUARD_TABLE ": not written: %s; next attempt in %d s",
+			 "table " NFT_GUARD_TABLE ": not written: %s; next attempt within %d s",
 			 err->text, (int)(RETRY_NS / NSEC_PER_SEC));
 	g->is_trouble_logged = true;
 }
