@@ -83,8 +83,10 @@ static inline struct mock_slot *mock_slot_find(struct mock_plane *m, uint8_t fam
 /* `key` begins like a struct ip_tuple. */
 static inline struct mock_frontend *mock_frontend_find(struct mock_plane *m, const void *key)
 {
+	uint16_t port = ((const struct ip_tuple *)key)->port;
+
 	vec_for_each (have, &m->frontends)
-		if (ip_tuple_cmp(&have->f, key) == 0)
+		if (have->f.port == port && ip_tuple_cmp(&have->f, key) == 0)
 			return have;
 	return NULL;
 }

@@ -982,7 +982,7 @@ static void assert_no_square(uint64_t (*once)(size_t n), size_t n)
 /* A service of TCP loses all endpoints but one. */
 static void test_dead_many(void **state)
 {
-	assert_no_square(loss_once, 2000);
+	assert_no_square(loss_once, 1000);
 }
 
 static struct service *many_ports(size_t n)
@@ -1071,7 +1071,7 @@ static void test_many_come_back(void **state)
 /* All ports of a service of UDP get an endpoint. */
 static void test_many_ports(void **state)
 {
-	assert_no_square(ports_once, 1250);
+	assert_no_square(ports_once, 625);
 }
 
 static void test_dead_came_back(void **state)
