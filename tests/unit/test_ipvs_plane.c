@@ -1366,6 +1366,43 @@ static void test_foreign(void **state)
 	world_close(&w);
 }
 
+/*
+ * Excluded addresses: a Service that needs one is served as elsewhere, also after an audit and a
+ * restart. What no Service needs stays, with the flag, too.
+ */
+static void test_excluded(void **state)
+{
+	struct ipvs_key theirs = { .fam = IPFAM_V4, .proto = L4PROTO_TCP, .port = 444 };
+	struct ip_prefix exclude = test_prefix("192.168.0.0/24"); /* of the node */
+	struct world w;
+
+	world_open(&w);
+	theirs.addr = test_addr("192.168.0.1");
+	fake_ipvs_foreign(w.ipvs, &theirs, 0x20, "10.9.0.1", 1);
+	w.config.exclude = &exclude;
+	w.config.n_exclude = 1;
+	service(&w, "shop/web", "type=NodePort ip=10.96.0.10 port=http:80:30080 affinity=600");
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs");
+	(void)restart(&w);
+	sync_audit(w.s);
+	w.now += 60 * NSEC_PER_SEC;
+	(void)sync_settle(w.s, w.now);
+	assert_int_equal(sync_failure_count(w.s), 0);
+	expect_adopted(&w);
+	slice(&w, "shop/web-1", "web", "| http:8080 | 2 rs");
+	settle(&w);
+	pass(&w, 2);
+	expect_ipvs(&w, "10.96.0.10:80/TCP rr flags 0x21 600s: 10.0.1.2:8080=1\n"
+			"192.168.0.1:30080/TCP rr flags 0x21 600s: 10.0.1.2:8080=1\n"
+			"192.168.0.1:444/TCP wlc flags 0x20: 10.9.0.1:1=1\n");
+	expect_adopted(&w);
+	no_service(&w, "shop", "web");
+	settle(&w);
+	pass(&w, 2);
+	expect_ipvs(&w, "192.168.0.1:444/TCP wlc flags 0x20: 10.9.0.1:1=1\n");
+	world_close(&w);
+}
+
 /* A virtual service of an earlier process that is not desired drains and is deleted. */
 static void test_leftover(void **state)
 {
@@ -2656,6 +2693,7 @@ int main(void)
 		cmocka_unit_test(test_sysctls),
 		cmocka_unit_test(test_cleanup_ends_connections),
 		cmocka_unit_test(test_foreign),
+		cmocka_unit_test(test_excluded),
 		cmocka_unit_test(test_leftover),
 		cmocka_unit_test(test_drain_unread),
 		cmocka_unit_test(test_drain_beside_rejected),

@@ -446,7 +446,8 @@ static int services_cleanup(struct ipvs_plane *p, struct err *err)
 		return r;
 	vec_clear(&p->ops);
 	htable_for_each_entry (vs, &p->vss, struct ipvs_vs)
-		ipvs_op_service(p, IPVS_CMD_DEL_SERVICE, vs);
+		if (!vs->is_kept)
+			ipvs_op_service(p, IPVS_CMD_DEL_SERVICE, vs);
 	return ipvs_ops_send(p, &res, err);
 }
 

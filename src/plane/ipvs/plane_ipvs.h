@@ -36,7 +36,10 @@ struct ipvs_config {
 	/* Counters of vipd's table. Sets and rules for them are added and removed in place. */
 	enum plane_counting counting;
 	bool is_estimating; /* net.ipv4.vs.run_estimation: IPVS's own counters and rates */
-	/* Virtual services at these addresses are foreign, whatever their flags. Borrowed. */
+	/*
+	 * Virtual services at these addresses stay, whatever their flags, unless a Service of this
+	 * process needs, or has needed, address, port and protocol. Borrowed.
+	 */
 	const struct ip_prefix *exclude;
 	size_t n_exclude;
 	const char *sysctl_root; /* "" except in tests; NULL: do not touch sysctls */

@@ -85,7 +85,7 @@ struct ipvs_vs {
 	bool is_part;             /* ... of a large service: only those that it names are added */
 	bool is_new;              /* added by the commit under way */
 	bool is_swept;            /* by ipvs_ops_sweep() */
-	bool is_kept;             /* rejected in the loaded phase: sweep() does not touch it */
+	bool is_kept;             /* not for sweep(): rejected at the load, or excluded */
 	bool is_foreign;          /* the kernel has a foreign service with this key */
 	bool is_read;             /* for the audit under way, by ipvs_audit_read() */
 	bool is_awaited;          /* the audit waits for the read under way */

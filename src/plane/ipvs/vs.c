@@ -109,12 +109,15 @@ static bool ipvs_is_ours(const struct ipvs_plane *p, const struct ipvs_service *
 
 	if (s->key.mark != 0)
 		return tag == p->routing.marks.tag || tag + 1 == p->previous[IPVS_PREVIOUS_TAG];
-	if (!(s->flags & IPVS_FLAG_OURS))
-		return false;
-	for (size_t i = 0; i < p->config.n_exclude; i++)
-		if (ip_prefix_contains(&p->config.exclude[i], &s->key.addr))
-			return false;
-	return true;
+	return s->flags & IPVS_FLAG_OURS;
+}
+
+static bool is_excluded(const struct ipvs_config *c, const struct ipvs_key *k)
+{
+	for (size_t i = 0; i < c->n_exclude; i++)
+		if (k->mark == 0 && ip_prefix_contains(&c->exclude[i], &k->addr))
+			return true;
+	return false;
 }
 
 void ipvs_vs_programmed(struct ipvs_vs *vs, const struct ipvs_service *s)
@@ -217,6 +220,7 @@ static int list_begin(struct ipvs_plane *p, struct ipvs_list *l, struct err *err
 	if (!ipvs_is_ours(p, s))
 		return 0;
 	l->vs = ipvs_vs_get(p, s->key);
+	l->vs->is_kept = is_excluded(&p->config, &s->key);
 	ipvs_vs_programmed(l->vs, s);
 	vec_clear(&l->found.v);
 	return ipvs_wire_dests_begin(p->wire, &s->key, &l->seq, err);
