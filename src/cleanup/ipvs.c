@@ -70,14 +70,14 @@ static bool is_of_vipd(const struct ipvs_service *s)
 }
 
 static bool is_owned(const struct ipvs_service *s, const struct ipvs_link *link,
-		     const struct node_ports *ports, const struct dsr_marks *marks)
+		     const struct node_ports *ports, const struct report *report)
 {
 	const struct ipvs_key *k = &s->key;
 
-	if (is_of_vipd(s))
+	if (is_of_vipd(s) || ipvs_is_excluded(k, report->exclude, report->n_exclude))
 		return false;
 	if (k->mark != 0)
-		return dsr_marks_has(marks, ip_family(k->fam), k->mark);
+		return dsr_marks_has(&report->marks, ip_family(k->fam), k->mark);
 	return vec_search(&link->addrs, &k->addr, ip_addr_cmp) != NULL ||
 	       node_ports_has(ports, &(struct ip_endpoint){ .addr = k->addr, .port = k->port },
 			      k->proto);
@@ -206,7 +206,7 @@ int cleanup_ipvs(struct cleanup_ipvs_result *ret, struct ipvs_wire *wire,
 			      ": cannot be set to 1; clients that use the port of an "
 			      "ended connection again may get no answer for 5 minutes\n");
 	vec_for_each (s, &services.v) {
-		if (r < 0 || !is_owned(s, link, ports, &report->marks))
+		if (r < 0 || !is_owned(s, link, ports, report))
 			continue;
 		if (hands_over && s->key.mark == 0 && s->flags & IP_VS_SVC_F_PERSISTENT)
 			service_hand_over(s, wire, &tally);

@@ -4,8 +4,9 @@
  *
  * These are virtual services with an address of kube-ipvs0 (kube-router: kube-dummy-if) or a port
  * in a set of node ports, and those of kube-router by mark, for direct server return; never vipd's
- * own. A virtual service forwards its established connections; vipd takes new ones before they
- * reach it. So a virtual service with connections stays, unless force is requested.
+ * own, and none at an address in --ipvs-exclude-cidrs. A virtual service forwards its established
+ * connections; vipd takes new ones before they reach it. So a virtual service with connections
+ * stays, unless force is requested.
  */
 #pragma once
 

@@ -135,7 +135,9 @@ int cleanup_kube_proxy(const struct cleanup_config *config, struct err *err)
 	struct sockets s = { 0 };
 	struct report report = { .out = config->out,
 				 .is_forced = config->is_forced,
-				 .proxy = config->proxy };
+				 .proxy = config->proxy,
+				 .exclude = config->exclude,
+				 .n_exclude = config->n_exclude };
 	size_t n_occupied = 0;
 	int r = sockets_open(&s, err);
 

@@ -14,6 +14,7 @@
 #include <stdio.h>
 
 #include "base/err.h"
+#include "base/ip.h"
 #include "cleanup/owned.h"
 
 struct cleanup_config {
@@ -21,6 +22,9 @@ struct cleanup_config {
 	bool is_running; /* a vipd holds the lock of this network namespace */
 	bool is_forced;
 	enum proxy proxy;
+	/* Virtual services at these addresses stay: --ipvs-exclude-cidrs. Borrowed. */
+	const struct ip_prefix *exclude;
+	size_t n_exclude;
 	FILE *out; /* one line per subsystem */
 };
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/err.h"
+#include "base/ip.h"
 #include "cleanup/owned.h"
 
 struct report {
@@ -13,6 +14,9 @@ struct report {
 	bool is_forced;
 	enum proxy proxy;
 	struct dsr_marks marks; /* of kube-router; owned */
+	/* Virtual services at these addresses are not the proxy's. Borrowed. */
+	const struct ip_prefix *exclude;
+	size_t n_exclude;
 	size_t n_removed;
 	size_t n_left;
 };

@@ -40,6 +40,8 @@ static int kube_proxy_cleanup(const struct options *o, struct err *err)
 		.is_forced = o->is_cleanup_forced,
 		.proxy = o->action == OPTIONS_CLEANUP_KUBE_ROUTER ? PROXY_KUBE_ROUTER
 								  : PROXY_KUBE_PROXY,
+		.exclude = o->ipvs_exclude.v,
+		.n_exclude = o->ipvs_exclude.n,
 		.out = stdout,
 	};
 	struct lock *lock = NULL;

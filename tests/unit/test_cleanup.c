@@ -337,6 +337,7 @@ struct kernel {
 	bool hands_over;            /* vipd's pending services take over persistent ones */
 	struct dsr_mark dsr;        /* of a routing rule of kube-router; mark 0: none */
 	struct node_port node_port; /* of kube-router; protocol 0: none */
+	struct ip_prefix exclude;   /* length 0: none */
 };
 
 static struct nlmsghdr *answer_begin(void *buf, const struct nlmsghdr *q, uint16_t type)
@@ -520,7 +521,10 @@ static bool run_ipvs(struct kernel *k, bool is_forced, struct report *report, ch
 	*vec_push(&link.addrs) = addr_of("10.96.0.1");
 	*vec_push(&link.addrs) = addr_of("fd00::1");
 	*vec_push(&ports.at) = (struct node_port){ { addr_of("0.0.0.0"), 30080, 0 }, IPPROTO_TCP };
-	*report = (struct report){ .out = tmpfile(), .is_forced = is_forced };
+	*report = (struct report){ .out = tmpfile(),
+				   .is_forced = is_forced,
+				   .exclude = &k->exclude,
+				   .n_exclude = k->exclude.len != 0 };
 	assert_non_null(report->out);
 	if (k->dsr.mark != 0)
 		*vec_push(&report->marks.v) = k->dsr;
@@ -558,6 +562,11 @@ static void test_ipvs(void **state)
 	char deleted[9];
 
 	memcpy(k.services, services, sizeof(services));
+	k.exclude = (struct ip_prefix){ addr_of("10.96.0.0"), 12 }; /* kube-ipvs0 has some */
+	assert_false(run_ipvs(&k, false, &report, deleted));
+	assert_string_equal(deleted, "3");
+	k.services[3].is_deleted = false;
+	k.exclude.len = 0;
 	assert_false(run_ipvs(&k, false, &report, deleted));
 	assert_string_equal(deleted, "03");
 	assert_int_equal(report.n_removed, 2);
@@ -604,10 +613,16 @@ static void test_ipvs_handed_over(void **state)
 	k.services[1].is_persistent = k.services[3].is_persistent = true;
 	k.services[5].is_persistent = true; /* not kube-proxy's */
 	k.services[2].n_active = 0;
+	/* Another program's, with a port of the sets of node ports. */
+	k.exclude = (struct ip_prefix){ addr_of("192.0.2.0"), 24 };
+	assert_true(run_ipvs(&k, false, &report, deleted));
+	assert_string_equal(deleted, "02");
+	assert_true(k.services[1].is_vipds && !k.services[3].is_vipds);
+	k.exclude.len = 0;
 	assert_true(run_ipvs(&k, false, &report, deleted));
 	assert_string_equal(deleted, "02");
 	assert_true(k.services[1].is_vipds && k.services[3].is_vipds && !k.services[5].is_vipds);
-	assert_int_equal(report.n_removed, 4);
+	assert_int_equal(report.n_removed, 1);
 	assert_int_equal(report.n_left, 0);
 }
 

@@ -65,6 +65,9 @@ extern const struct plane_ops ipvs_plane_ops;
 MUST_USE int ipvs_plane_open(struct plane **ret, const struct ipvs_socks *socks,
 			     const struct ipvs_config *config, struct err *err);
 
+/* Is it a virtual service by an address in one of the `n` prefixes? */
+bool ipvs_is_excluded(const struct ipvs_key *k, const struct ip_prefix *v, size_t n);
+
 /*
  * Before the first load(): evidence for ejections (plane/failover.h), of handshakes without an
  * answer for `limit_ms`; 0: remove the tables of an earlier process.

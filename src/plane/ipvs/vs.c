@@ -112,10 +112,10 @@ static bool ipvs_is_ours(const struct ipvs_plane *p, const struct ipvs_service *
 	return s->flags & IPVS_FLAG_OURS;
 }
 
-static bool is_excluded(const struct ipvs_config *c, const struct ipvs_key *k)
+bool ipvs_is_excluded(const struct ipvs_key *k, const struct ip_prefix *v, size_t n)
 {
-	for (size_t i = 0; i < c->n_exclude; i++)
-		if (k->mark == 0 && ip_prefix_contains(&c->exclude[i], &k->addr))
+	for (size_t i = 0; i < n; i++)
+		if (k->mark == 0 && ip_prefix_contains(&v[i], &k->addr))
 			return true;
 	return false;
 }
@@ -220,7 +220,7 @@ static int list_begin(struct ipvs_plane *p, struct ipvs_list *l, struct err *err
 	if (!ipvs_is_ours(p, s))
 		return 0;
 	l->vs = ipvs_vs_get(p, s->key);
-	l->vs->is_kept = is_excluded(&p->config, &s->key);
+	l->vs->is_kept = ipvs_is_excluded(&s->key, p->config.exclude, p->config.n_exclude);
 	ipvs_vs_programmed(l->vs, s);
 	vec_clear(&l->found.v);
 	return ipvs_wire_dests_begin(p->wire, &s->key, &l->seq, err);
