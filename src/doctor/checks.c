@@ -509,14 +509,17 @@ static void check_ipvs_sysctls(json_t *r, const struct facts *f)
 	const char *name;
 	uint32_t value;
 	bool is_required = false;
+	bool is_missing = false;
 	size_t n_known = 0;
 
 	for (size_t i = 0; i < FACT_IPVS_SYSCTLS && ipvs_sysctl_required(i, &name, &value); i++) {
+		bool is_conntrack = strcmp(name, "conntrack") == 0; /* for masquerading */
+
 		n_known += p->sysctls[i] >= 0;
+		is_missing |= is_conntrack && p->sysctls[i] < 0;
 		if (p->sysctls[i] < 0 || p->sysctls[i] == value)
 			continue;
-		/* Required for masquerading. */
-		is_required |= strcmp(name, "conntrack") == 0;
+		is_required |= is_conntrack;
 		str_printf(&list, "%snet.ipv4.vs.%s=%" PRIu32, list.len > 0 ? " " : "", name,
 			   value);
 	}
@@ -525,6 +528,10 @@ static void check_ipvs_sysctls(json_t *r, const struct facts *f)
 			  p->is_in_force ? "allow vipd to read /proc/sys/net/ipv4/vs" : NULL,
 			  p->is_in_force ? "sysctls of IPVS cannot be read"
 					 : "IPVS is not loaded yet");
+	else if (is_missing)
+		check_add(r, "ipvs-sysctls", CHECK_ERROR,
+			  "use a kernel with CONFIG_IP_VS_NFCT, or --proxy-mode=nftables",
+			  "net.ipv4.vs.conntrack is missing: the kernel needs CONFIG_IP_VS_NFCT");
 	else if (list.len > 0 && p->is_in_force)
 		check_add(
 			r, "ipvs-sysctls", is_required ? CHECK_ERROR : CHECK_WARNING,

@@ -473,6 +473,11 @@ static void other_sysctl_yet(struct facts *f)
 	other_sysctl(f);
 	f->ipvs_plane.is_in_force = false;
 }
+static void no_ipvs_conntrack(struct facts *f)
+{
+	other_sysctl_yet(f);
+	f->ipvs_plane.sysctls[0] = FACT_UNKNOWN;
+}
 static void no_sysctls(struct facts *f)
 {
 	as_ipvs(f);
@@ -663,6 +668,8 @@ static const struct {
 	{ routing_unread, "policy-routing", CHECK_WARNING, "not permitted", "see the error" },
 	{ other_sysctl, "ipvs-sysctls", CHECK_ERROR, "net.ipv4.vs.conntrack=1", "sysctl -w" },
 	{ other_sysctl_yet, "ipvs-sysctls", CHECK_OK, "sets them", NULL },
+	{ no_ipvs_conntrack, "ipvs-sysctls", CHECK_ERROR, "conntrack is missing",
+	  "CONFIG_IP_VS_NFCT" },
 	{ no_sysctls, "ipvs-sysctls", CHECK_NOTE, "is not loaded yet", NULL },
 	{ input_drops_marked, "input-policy", CHECK_WARNING, "chain INPUT of table filter",
 	  "0x5a000000/0xff000f00" },

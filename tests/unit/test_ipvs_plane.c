@@ -1286,6 +1286,11 @@ static void test_sysctls(void **state)
 			       "net.ipv4.vs.conntrack is 0, must be 1 and cannot be set: "));
 	(void)snprintf(command, sizeof(command), "rm %s/proc/sys/net/ipv4/vs/conntrack", root);
 	assert_int_equal(system(command), 0);
+	/* A kernel without CONFIG_IP_VS_NFCT. */
+	pass(&w, 12);
+	assert_non_null(plane_unready(w.plane));
+	assert_string_equal(plane_unready(w.plane),
+			    "net.ipv4.vs.conntrack is missing: the kernel needs CONFIG_IP_VS_NFCT");
 	sysctl_put(root, "conntrack", "0\n");
 	pass(&w, 12);
 	assert_null(plane_unready(w.plane));

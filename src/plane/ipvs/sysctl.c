@@ -140,13 +140,19 @@ static void fault_log(struct ipvs_plane *p, const struct str *lacking, bool is_u
 static void sysctls_set(struct ipvs_plane *p, size_t *n_writes)
 {
 	FINI(str_fini) struct str lacking = { 0 };
+	bool is_missing = false;
 	bool is_unready = false;
 
 	for (size_t i = 0; i < IPVS_SYSCTLS && p->config.sysctl_root != NULL; i++) {
 		uint32_t value;
 		int r;
 
-		if (!sysctl_read(p, i, &value) || value == required(p, i))
+		if (!sysctl_read(p, i, &value)) {
+			is_missing |= i == REQUIRED;
+			continue;
+		}
+		is_unready |= is_missing; /* others exist */
+		if (value == required(p, i))
 			continue;
 		r = sysctl_write(p, i, required(p, i));
 		if (r < 0) {
@@ -165,6 +171,10 @@ static void sysctls_set(struct ipvs_plane *p, size_t *n_writes)
 				   " by another process; repaired: set to %" PRIu32,
 				   sysctls[i].name, value, required(p, i));
 	}
+	if (is_missing && is_unready)
+		str_printf(&lacking,
+			   "%snet.ipv4.vs.conntrack is missing: the kernel needs CONFIG_IP_VS_NFCT",
+			   lacking.len > 0 ? "; " : "");
 	p->has_sysctls = true;
 	fault_log(p, &lacking, is_unready);
 }
