@@ -66,6 +66,8 @@ static int helper_run(void *helper, const struct job *job, struct pass_result *r
 		return r;
 	if (c->pass == NULL)
 		pass_open(&c->pass, ctnl, c->outdated);
+	if (c->config.is_ipvs)
+		pass_use_ipvs(c->pass);
 	return pass_run(c->pass, job, ret, err);
 }
 
@@ -196,11 +198,11 @@ int conntrack_open(struct conntrack **ret, struct event_base *base, const struct
 	if (shared == MAP_FAILED)
 		return err_errno(err, "memory shared with the helper");
 	c->outdated = shared;
+	c->config = *config; /* the helper has a copy */
 	r = worker_open(&c->worker, base, &worker, err);
 	if (r < 0)
 		return r;
 	stale_open(&c->stale, m, config->is_reset);
-	c->config = *config;
 	c->timer = xtimer_new(base, on_timer, c);
 	*ret = TAKE(c);
 	return 0;

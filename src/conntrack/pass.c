@@ -27,6 +27,7 @@ struct pass {
 	struct ctnl *ctnl;
 	const _Atomic uint32_t *outdated;
 	bool cannot_match;       /* the kernel cannot delete by filter */
+	bool is_ipvs;            /* ... JOB_TARGET_TRANSLATED */
 	uint64_t n_udp[IPFAM_N]; /* UDP flows in the last dump of them */
 };
 
@@ -37,6 +38,11 @@ void pass_open(struct pass **ret, struct ctnl *c, const _Atomic uint32_t *outdat
 	p->ctnl = c;
 	p->outdated = outdated;
 	*ret = p;
+}
+
+void pass_use_ipvs(struct pass *p)
+{
+	p->is_ipvs = true;
 }
 
 void pass_close(struct pass *p)
@@ -189,7 +195,8 @@ static uint64_t match_cost(const struct pass *p, const struct job *job, uint64_t
 	if (p->cannot_match || job->tcp.n > 0 || job_has_family(job, IPFAM_V6))
 		return COST_NEVER;
 	vec_for_each (t, &job->targets) {
-		if (t->kind == JOB_TARGET_NOT_LIVE)
+		if (t->kind == JOB_TARGET_NOT_LIVE ||
+		    (t->kind == JOB_TARGET_TRANSLATED && p->is_ipvs))
 			return COST_NEVER;
 		n += t->kind == JOB_TARGET_UNTRANSLATED ? 2 : 1;
 	}

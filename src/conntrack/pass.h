@@ -27,6 +27,11 @@ struct pass_result {
  * process may set it. NULL: no job does.
  */
 void pass_open(struct pass **ret, struct ctnl *c, const _Atomic uint32_t *outdated);
+/*
+ * IPVS translates: entries have no IPS_DST_NAT, so those of a removed frontend are dumped and
+ * checked.
+ */
+void pass_use_ipvs(struct pass *p);
 void pass_close(struct pass *p);
 DEFINE_AUTO(struct pass *, pass_close);
 

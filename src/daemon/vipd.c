@@ -381,6 +381,7 @@ static int open_conntrack(struct vipd *v, struct err *err)
 {
 	struct conntrack_config config = v->options.conntrack;
 
+	config.is_ipvs = v->options.plane.mode == PROXY_MODE_IPVS;
 	config.scanned = on_scanned;
 	config.arg = v;
 	return conntrack_open(&v->conntrack, v->base, &v->model, &config, err);

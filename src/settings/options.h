@@ -136,7 +136,7 @@ struct options {
 	struct options_servers servers;
 	struct options_log log;
 	int32_t oom_score_adj;             /* OOM_SCORE_UNSET: unchanged */
-	struct conntrack_config conntrack; /* but for `scanned` */
+	struct conntrack_config conntrack; /* but for `is_ipvs`, `scanned` */
 	struct options_plane plane;
 	struct ipvs_config ipvs; /* what --ipvs-* sets */
 	VEC(struct ip_prefix) ipvs_exclude;

@@ -49,6 +49,7 @@ struct flow {
 	uint16_t zone;
 	uint16_t sport;   /* of the client; makes flows distinct */
 	const char *from; /* NULL: the client */
+	bool is_ipvs;     /* IPVS translates: the reply tuple alone */
 };
 
 static void put_ip(struct nlmsghdr *h, const struct ip_endpoint *src, const struct ip_endpoint *dst)
@@ -112,6 +113,7 @@ static int flow_try(struct nl_sock *nl, const struct flow *f)
 	static const struct nl_reader rd = { .message = no_message };
 	uint8_t buf[1024];
 	struct ip_endpoint to = at(f->to);
+	struct ip_endpoint by;
 	struct ip_endpoint client = at(f->from                     ? f->from
 				       : to.addr.family == AF_INET ? CLIENT4
 								   : CLIENT6);
@@ -121,12 +123,10 @@ static int flow_try(struct nl_sock *nl, const struct flow *f)
 	client.port = f->sport;
 	h->nlmsg_flags |= NLM_F_CREATE | NLM_F_EXCL;
 	put_tuple(h, CTA_TUPLE_ORIG, &client, &to, f->proto);
-	put_tuple(h, CTA_TUPLE_REPLY, &to, &client, f->proto);
-	if (f->by != NULL) {
-		struct ip_endpoint by = at(f->by);
-
+	by = f->by != NULL ? at(f->by) : to;
+	put_tuple(h, CTA_TUPLE_REPLY, f->is_ipvs ? &by : &to, &client, f->proto);
+	if (f->by != NULL && !f->is_ipvs)
 		put_nat(h, &by);
-	}
 	mnl_attr_put_u32(h, CTA_STATUS, htonl(IPS_CONFIRMED | IPS_SEEN_REPLY | IPS_ASSURED));
 	mnl_attr_put_u32(h, CTA_TIMEOUT, htonl(600));
 	if (f->proto == IPPROTO_TCP)
@@ -484,6 +484,30 @@ static void test_mirror(void **state)
 	}
 }
 
+/* IPVS translates without IPS_DST_NAT: only the second pass finds flows of a removed frontend. */
+static void test_ipvs(void **state)
+{
+	static const struct flow flow = { "10.96.0.1", "10.1.0.2", UDP, 0, 1011, NULL, true };
+	AUTO(nl_sock_close) struct nl_sock *nl = kernel_sock();
+	AUTO(pass_close) struct pass *p = NULL;
+	AUTO(ctnl_close) struct ctnl *look = ctnl_new();
+	struct target t = { "10.96.0.1", JOB_TARGET_TRANSLATED, NULL, NULL, UDP };
+	struct pass_result result;
+	struct job j = { .id = 1 };
+	struct err err;
+
+	flow_put(nl, &flow);
+	pass_open(&p, ctnl_new(), NULL);
+	job_add(&j, &t);
+	assert_int_equal(pass_run(p, &j, &result, &err), 0);
+	FACT(is_there(look, &flow) == (result.n_matches > 0),
+	     "entries of IPVS have no IPS_DST_NAT");
+	pass_use_ipvs(p);
+	assert_int_equal(pass_run(p, &j, &result, &err), 0);
+	assert_false(is_there(look, &flow));
+	job_fini(&j);
+}
+
 /* A namespace without a flow costs no walk. */
 static void test_empty(void **state)
 {
@@ -566,6 +590,7 @@ int main(void)
 		cmocka_unit_test_setup(test_delete_one_by_one, kernel_fresh),
 		cmocka_unit_test_setup(test_pass, kernel_fresh),
 		cmocka_unit_test_setup(test_mirror, kernel_fresh),
+		cmocka_unit_test_setup(test_ipvs, kernel_fresh),
 		cmocka_unit_test_setup(test_empty, kernel_fresh),
 		cmocka_unit_test_setup(test_many, kernel_fresh),
 		cmocka_unit_test_setup(test_outdated, kernel_fresh),
