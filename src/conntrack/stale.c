@@ -72,6 +72,7 @@ struct scan {
 	uint8_t kind;   /* enum job_kind */
 	uint8_t n_left; /* number left */
 	bool is_under_way;
+	bool is_absent; /* not of TCP, or no slice listed the address at the last check */
 	uint64_t due_ns;
 };
 
@@ -164,6 +165,12 @@ static bool scans_not_live(const struct stale *s, const struct frontend *f)
 	return scan_find(s, f, JOB_TARGET_NOT_LIVE, &nowhere) != NULL;
 }
 
+/* TCP: is the address an endpoint of any service? */
+static bool is_listed(const struct stale *s, const struct scan *l)
+{
+	return l->frontend->key.proto == L4PROTO_TCP && model_has_addr(s->model, &l->to.addr);
+}
+
 /* Add scans of a target; restart those that are pending already. */
 static void scan_add(struct stale *s, struct frontend *f, enum job_kind kind,
 		     const struct ip_endpoint *to, uint64_t now)
@@ -182,6 +189,7 @@ static void scan_add(struct stale *s, struct frontend *f, enum job_kind kind,
 		htable_insert(&s->scans, &l->node, scan_hash(f, to));
 	}
 	l->n_left = SCANS;
+	l->is_absent = !is_listed(s, l);
 	if (f->key.proto == L4PROTO_TCP)
 		scan_queue(s, l, QUEUE_DEAD, now + STALE_DEAD_NS);
 	else
@@ -587,24 +595,22 @@ static void scan_take(struct stale *s, struct taking *t, struct scan *l)
 	*vec_push(&t->frontends) = f;
 }
 
-/* TCP: is the address still an endpoint of a service? */
-static bool has_to_wait(const struct stale *s, const struct scan *l)
-{
-	return l->kind == JOB_TARGET_EXACT && l->frontend->key.proto == L4PROTO_TCP &&
-	       model_has_addr(s->model, &l->to.addr);
-}
-
 static void scan_settle(struct stale *s, struct taking *t, struct scan *l, uint64_t now)
 {
 	struct frontend *f = l->frontend;
+	bool was_absent = l->is_absent;
 
+	l->is_absent = !is_listed(s, l);
 	if (is_void(f, l)) {
 		t->n_skipped++;
 		scan_drop(s, l);
 		frontend_reap(s, f);
-	} else if (has_to_wait(s, l)) {
+	} else if (!l->is_absent) {
 		t->n_skipped++;
 		scan_queue(s, l, QUEUE_ALIVE, now + STALE_ALIVE_NS);
+	} else if (!was_absent) {
+		t->n_skipped++;
+		scan_queue(s, l, QUEUE_DEAD, now + STALE_DEAD_NS);
 	} else {
 		scan_take(s, t, l);
 	}

@@ -22,7 +22,7 @@
  * confirmed after the first pass.
  *
  * TCP: with `is_reset` the ledger includes TCP services. A flow is dead when its
- * endpoint's address has been in no slice of any service for STALE_DEAD_NS. A handshake
+ * endpoint's address was in no slice of any service at two checks, STALE_DEAD_NS apart. A handshake
  * without an answer that was not translated, because the rules were missing, is stale when
  * they are there again: one scan for all TCP frontends. Other TCP flows are never deleted
  * (CT-03).

@@ -1096,9 +1096,33 @@ static void test_dead_came_back(void **state)
 	one(&w, "del-slice", "a2", NULL);
 	one(&w, "del-slice", "a1", NULL);
 	w.now += STALE_ALIVE_NS;
+	expect(&w, "nothing"); /* the last slice may be gone since this moment */
+	w.now += STALE_DEAD_NS;
 	expect(&w, "tcp 10.96.0.20:80: 10.0.1.1:8080 10.0.1.2:8080");
 	drain(&w);
 	assert_int_equal(stale_stats_get(w.stale).frontends, 0);
+	world_fini(&w);
+}
+
+/* Removed from a headless service just before the first check. */
+static void test_dead_since_now(void **state)
+{
+	struct world w;
+
+	world_init(&w, true);
+	one(&w, "svc", "a", WEB);
+	one(&w, "slice", "a1@a", W "1 rs; 2 rs");
+	one(&w, "slice", "b1@b", "| x/UDP:9 | 1 t");
+	stale_start(w.stale, w.now);
+	drain(&w);
+	one(&w, "slice", "a1@a", W "2 rs");
+	w.now += STALE_DEAD_NS - 1;
+	one(&w, "del-slice", "b1", NULL);
+	w.now += 1;
+	expect(&w, "nothing");
+	w.now += STALE_DEAD_NS;
+	expect(&w, web_dead);
+	drain(&w);
 	world_fini(&w);
 }
 
@@ -1125,9 +1149,17 @@ static void test_dead_elsewhere(void **state)
 	one(&w, "slice", "b1@b", "| x/UDP:9 | 1 t"); /* back, just in time */
 	w.now += STALE_ALIVE_NS;
 	expect(&w, "nothing");
-	one(&w, "del-slice", "b1", NULL);
-	w.now += STALE_ALIVE_NS;
-	expect(&w, web_dead);
+	for (int is_back = 1; is_back >= 0; is_back--) { /* between two checks, and never */
+		one(&w, "del-slice", "b1", NULL);
+		w.now += STALE_ALIVE_NS;
+		expect(&w, "nothing");
+		w.now += STALE_DEAD_NS - 1;
+		if (is_back)
+			one(&w, "slice", "b1@b", "| x/UDP:9 | 1 t");
+		expect(&w, "nothing");
+		w.now += 1;
+		expect(&w, is_back ? "nothing" : web_dead);
+	}
 	drain(&w);
 	world_fini(&w);
 }
@@ -1298,31 +1330,19 @@ static void test_random(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_changes),
-		cmocka_unit_test(test_start),
-		cmocka_unit_test(test_gone),
-		cmocka_unit_test(test_again),
-		cmocka_unit_test(test_failures),
-		cmocka_unit_test(test_under_way),
-		cmocka_unit_test(test_rest),
-		cmocka_unit_test(test_family_left_out),
-		cmocka_unit_test(test_came_back),
-		cmocka_unit_test(test_untranslated_tcp),
-		cmocka_unit_test(test_direct),
-		cmocka_unit_test(test_many),
-		cmocka_unit_test(test_one_by_one),
-		cmocka_unit_test(test_dead),
-		cmocka_unit_test(test_dead_many),
-		cmocka_unit_test(test_lost_by_many_ports),
-		cmocka_unit_test(test_many_come_back),
-		cmocka_unit_test(test_many_ports),
-		cmocka_unit_test(test_dead_came_back),
-		cmocka_unit_test(test_dead_elsewhere),
-		cmocka_unit_test(test_busy),
-		cmocka_unit_test(test_random),
-		cmocka_unit_test(test_many_frontends),
-		cmocka_unit_test(test_outdated),
-		cmocka_unit_test(test_removed_meanwhile),
+		cmocka_unit_test(test_changes),        cmocka_unit_test(test_start),
+		cmocka_unit_test(test_gone),           cmocka_unit_test(test_again),
+		cmocka_unit_test(test_failures),       cmocka_unit_test(test_under_way),
+		cmocka_unit_test(test_rest),           cmocka_unit_test(test_family_left_out),
+		cmocka_unit_test(test_came_back),      cmocka_unit_test(test_untranslated_tcp),
+		cmocka_unit_test(test_direct),         cmocka_unit_test(test_many),
+		cmocka_unit_test(test_one_by_one),     cmocka_unit_test(test_dead),
+		cmocka_unit_test(test_dead_many),      cmocka_unit_test(test_lost_by_many_ports),
+		cmocka_unit_test(test_many_come_back), cmocka_unit_test(test_many_ports),
+		cmocka_unit_test(test_dead_came_back), cmocka_unit_test(test_dead_since_now),
+		cmocka_unit_test(test_dead_elsewhere), cmocka_unit_test(test_busy),
+		cmocka_unit_test(test_random),         cmocka_unit_test(test_many_frontends),
+		cmocka_unit_test(test_outdated),       cmocka_unit_test(test_removed_meanwhile),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
