@@ -415,6 +415,29 @@ def test_udp_moves_when_endpoint_is_removed(lab, vipd, kernel):
         moved(flows, a)
 
 
+def test_udp_frontend_goes(lab, vipd, kernel):
+    """A limit (0007): IPVS ends no single connection. A flow to an external IP that another Service
+    gets, or to a removed node port, stays with its backend; a new source port does not."""
+    a, b = Pod(lab, 241), Pod(lab, 242)
+    vip = L.external_ip(77, 4)
+
+    def pair(old, new, node_port=0):
+        return [service("old", L.cluster_ip(9, 4), port(80, "UDP", "u", node_port),
+                        external_ips=old),
+                service("new", L.cluster_ip(10, 4), port(80, "UDP", "u"), external_ips=new)] + \
+            a.slices("old", fams=(4,)) + b.slices("new", fams=(4,))
+    vipd.apply(pair([vip], [], 30241))
+    flows = [L.connect(lab.client, *at, "udp")[0] for at in ((vip, 80), (L.NODE[4], 30241))]
+    assert [c.ask(L.LIMIT).backend_port for c in flows] == [a.port, a.port]
+    vipd.apply(pair([], [vip]))
+    time.sleep(1)  # stale entries of conntrack are deleted
+    assert [c.ask(L.LIMIT).backend_port for c in flows] == [a.port, a.port]
+    new = [L.connect(lab.client, *at, "udp")[0] for at in ((vip, 80), (L.NODE[4], 30241))]
+    assert new[0].ask(L.LIMIT).backend_port == b.port and not new[1].ask(L.LIMIT).ok
+    for c in flows + new:
+        c.close()
+
+
 def moved(flows, to):
     """One datagram of each may be lost: with it IPVS detects that the backend is removed."""
     for c in flows:
