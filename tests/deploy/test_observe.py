@@ -228,6 +228,13 @@ def test_no_job_has_a_fixed_name():
             assert not [m for m in matchers if m[0] == "job" and "$" not in m[2]], (where, metric)
 
 
+def test_alerts_are_about_vipd():
+    """kube-proxy, and any program, has the other metrics, too."""
+    for r in rules():
+        metrics = [metric for metric, _ in parse(r["expr"])[0]]
+        assert any(metric.startswith("vipd_") for metric in metrics), (r["alert"], metrics)
+
+
 def test_every_alert_has_its_cases():
     """Each rule has a case in which it fires, and one in which it does not."""
     with open(CASES, encoding="utf-8") as f:
