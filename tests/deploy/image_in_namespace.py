@@ -118,8 +118,13 @@ def test_serves_manifests(lab, made, tmp_path):
 
 def test_serves_a_cluster(lab, made, tmp_path):
     """libcurl without anything around it: TLS with the CA of the kubeconfig, HTTP/2 and watches; the name of the server
-    is resolved by the image's C library."""
+    is resolved by the image's C library, which loads no module of a node's nsswitch.conf."""
     pod = Pod(lab, made, tmp_path)
+    os.makedirs(pod.root + "/lib")
+    with open(pod.root + "/etc/nsswitch.conf", "w", encoding="ascii") as f:
+        f.write("hosts: trap files dns\n")
+    subprocess.run(["gcc", "-shared", "-nostdlib", "-fPIC", "-x", "c", "-", "-o", pod.root + "/lib/libnss_trap.so.2"],
+                   input="__attribute__((constructor)) static void trap(void) { __builtin_trap(); }", text=True, check=True)
     with Server(netns=lab.node.name) as api:
         for obj in daemon.steady_objects() + [daemon.node_object()]:
             api.put(obj)
@@ -130,9 +135,9 @@ def test_serves_a_cluster(lab, made, tmp_path):
             with open(cluster.pop("certificate-authority"), "rb") as f:
                 cluster["certificate-authority-data"] = base64.b64encode(f.read()).decode()
         assert cluster["server"].startswith("https://127.0.0.1:")
-        cluster["server"] = cluster["server"].replace("127.0.0.1", "localhost")
+        cluster["server"] = cluster["server"].replace("127.0.0.1", "kubernetes")     # libcurl itself resolves localhost
         with open(pod.root + "/etc/hosts", "w", encoding="ascii") as f:
-            f.write("127.0.0.1 localhost\n")
+            f.write("127.0.0.1 kubernetes\n")
         with open(pod.root + "/etc/vipd/kubeconfig", "w", encoding="utf-8") as f:
             yaml.safe_dump(config, f)
         pod.start("--kubeconfig", "/etc/vipd/kubeconfig")

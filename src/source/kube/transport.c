@@ -8,6 +8,9 @@
 #include "source/kube/transport.h"
 
 #include <errno.h>
+#ifdef __GLIBC__
+#include <nss.h>
+#endif
 #include <stdlib.h>
 #include <string.h>
 
@@ -652,6 +655,13 @@ struct kube_status transport_status(const struct transport *t)
 
 static int multi_open(struct transport *t, struct err *err)
 {
+#if defined(VIPD_STATIC) && defined(__GLIBC__)
+	/*
+	 * Names are resolved by what is linked. The modules that nsswitch.conf of a node names
+	 * belong to the glibc of the node: another version of them ends the process.
+	 */
+	(void)__nss_configure_lookup("hosts", "files dns");
+#endif
 	if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
 		return err_set(err, -ENOMEM, "libcurl: out of memory");
 	t->multi = curl_multi_init();
