@@ -109,11 +109,13 @@ def test_prefixes_of_pods_are_required(tmp_path, config):
     assert r.returncode != 0 and "missing property 'clusterCIDR'" in r.stderr, r.stderr
 
 
-@pytest.mark.parametrize("address", ["", "127.0.0.1:10256", "0.0.0.0:10256", "[::]:10256"])
-def test_address_of_probes(tmp_path, address):
-    """Those that the probes of base/daemonset.yaml reach."""
-    data = made(tmp_path, config={"healthzBindAddress": address})["v1", "ConfigMap", "vipd-config-HASH"]["data"]
-    assert data["config.yaml"]["healthzBindAddress"] == address
+@pytest.mark.parametrize("field, address", [
+    *[("healthzBindAddress", a) for a in ("", "127.0.0.1:10256", "0.0.0.0:10256", "[::]:10256")],
+    *[("metricsBindAddress", a) for a in ("", "127.0.0.1:10249", "[::1]:10249", "0.0.0.0:10249", "[::]:10249")]])
+def test_addresses_of_servers(tmp_path, field, address):
+    """Ports of base/daemonset.yaml: its probes reach the first ones."""
+    data = made(tmp_path, config={field: address})["v1", "ConfigMap", "vipd-config-HASH"]["data"]
+    assert data["config.yaml"][field] == address
 
 
 def test_selinux_domain(tmp_path):
@@ -164,6 +166,7 @@ def test_lint(tmp_path):
     ("config", {"clusterCIDR": PODS}, "'/config'"),
     ("config", {"healthzBindAddress": "0.0.0.0:9999"}, "'/config/healthzBindAddress'"),     # no probe arrives there
     ("config", {"healthzBindAddress": "[::1]:10256"}, "'/config/healthzBindAddress'"),
+    ("config", {"metricsBindAddress": "0.0.0.0:9999"}, "'/config/metricsBindAddress'"),     # the PodMonitor scrapes 10249
     ("pod", {"containers": []}, "'/pod'"),
     ("mode", "ipvs", "additional properties 'mode' not allowed"),
 ])
