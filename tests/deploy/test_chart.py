@@ -130,6 +130,15 @@ def test_selinux_domain(tmp_path):
     assert all("seLinuxOptions" not in c["securityContext"] for c in pod["initContainers"] + pod["containers"])
 
 
+def test_printed_commands_name_the_namespace():
+    """Without it helm does not find the release."""
+    for path in glob.glob(ROOT + "/*.md") + glob.glob(ROOT + "/doc/*.md") + [DEPLOY + "/README.md"]:
+        with open(path, encoding="utf-8") as f:
+            text = f.read()
+        for command in re.findall(r"\bhelm (?:install|upgrade|rollback|uninstall)\b(?!` of helm 3)[^`\n]*", text):
+            assert " vipd" in command and "--namespace kube-system" in command, (path, command)
+
+
 def test_configuration_rolls_out_like_an_image(tmp_path):
     """Each change of the configuration changes the name of the ConfigMap and the pod template, which names it."""
     def names(**values):
