@@ -134,6 +134,14 @@ def test_secret_of_the_unit_is_of_the_account():
     assert secret["metadata"]["annotations"] == {"kubernetes.io/service-account.name": account["name"]}
 
 
+def test_fields_of_kube_proxy_for_helm():
+    """doc/migration.md: the list for Kustomize has the fields that do not come from kube-proxy."""
+    text = read("doc/migration.md")
+    ours = re.findall(r"^- (?:keep|remove) `(\w+)", text, re.M)
+    (helm,) = re.findall(r"With helm, put its fields under `config`.*?: those of the chart", text, re.S)
+    assert len(ours) == 3 and all("`%s`" % name in helm for name in ours), (ours, helm)
+
+
 def test_flags_exist():
     flags = known_flags()
     assert "--manifests" in flags and "-v" in flags
