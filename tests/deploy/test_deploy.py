@@ -142,6 +142,16 @@ def test_fields_of_kube_proxy_for_helm():
     assert len(ours) == 3 and all("`%s`" % name in helm for name in ours), (ours, helm)
 
 
+def test_token_of_the_unit_is_waited_for(tmp_path):
+    """The Secret is empty at first."""
+    (commands,) = re.findall(r"^END\n(.*? >ca.crt)$", read("doc/install.md"), re.M | re.S)
+    (tmp_path / "kubectl").write_text("#!/bin/sh\n[ -e asked ] && echo dG9rZW4= || >asked\n")
+    (tmp_path / "kubectl").chmod(0o755)
+    subprocess.run(["sh", "-ec", commands], cwd=tmp_path, check=True, timeout=60,
+                   env={"PATH": "%s:%s" % (tmp_path, os.environ["PATH"])})
+    assert (tmp_path / "token").read_text() == (tmp_path / "ca.crt").read_text() == "token"
+
+
 def test_flags_exist():
     flags = known_flags()
     assert "--manifests" in flags and "-v" in flags
