@@ -85,7 +85,7 @@ void check_add(json_t *report, const char *check, enum check_level level, const 
 /* --- the kernel (plane/nft/tryout.h, plane/ipvs/tryout.h) --- */
 
 /* A request loads the module of IPVS; a virtual service loads that of its scheduler. */
-static void try_ipvs(struct fact_try *t)
+static void try_ipvs(struct fact_try *t, struct nl_sock *nfnl)
 {
 	AUTO(ipvs_wire_close) struct ipvs_wire *w = NULL;
 	struct nl_sock *nl = NULL;
@@ -94,7 +94,7 @@ static void try_ipvs(struct fact_try *t)
 	if (t->ipvs_result < 0)
 		return;
 	ipvs_wire_open(&w, nl);
-	t->ipvs_result = ipvs_wire_resolve(w, NULL);
+	t->ipvs_result = ipvs_wire_load(w, nfnl, NULL);
 	if (t->ipvs_result == 0 && t->is_private)
 		t->n_scheds = ipvs_try_scheds(t->scheds, w);
 }
@@ -116,9 +116,9 @@ static void try_kernel(struct fact_try *t, bool is_ipvs)
 		if (t->is_private)
 			t->layout_result = is_ipvs ? ipvs_try_layout(nl, &t->error)
 						   : nft_try_layout(nl, &t->error);
+		if (is_ipvs)
+			try_ipvs(t, nl);
 	}
-	if (is_ipvs)
-		try_ipvs(t);
 }
 
 /* --- the process of a run --- */

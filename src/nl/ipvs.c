@@ -5,6 +5,9 @@
 #include <errno.h>
 #include <libmnl/libmnl.h>
 #include <linux/genetlink.h>
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_tables_compat.h>
+#include <linux/netfilter/nfnetlink.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,11 +91,32 @@ int ipvs_wire_resolve(struct ipvs_wire *w, struct err *err)
 	r = nl_query(w->nl, h, &(struct nl_reader){ .message = family_message, .arg = &id }, NULL,
 		     err);
 	if (r == -ENOENT || (r == 0 && id == 0))
-		return err_set(err, -EOPNOTSUPP, "no IPVS in this kernel (module ip_vs)");
+		return err_set(err, -EOPNOTSUPP,
+			       "no IPVS in this kernel: load the module ip_vs, also at boot "
+			       "(modules-load.d)");
 	if (r < 0)
 		return err_wrap(err, r, "find IPVS");
 	w->family = id;
 	return 0;
+}
+
+int ipvs_wire_load(struct ipvs_wire *w, struct nl_sock *nfnl, struct err *err)
+{
+	_Alignas(8) char buf[REQUEST_MAX] = { 0 };
+	int r = ipvs_wire_resolve(w, err);
+
+	if (r == -EOPNOTSUPP) {
+		struct nlmsghdr *h = nl_request_nfnl(
+			buf, sizeof(buf), NFNL_SUBSYS_NFT_COMPAT << 8 | NFNL_MSG_COMPAT_GET,
+			NFPROTO_IPV4);
+
+		mnl_attr_put_strz(h, NFTA_COMPAT_NAME, "ipvs");
+		mnl_attr_put_u32(h, NFTA_COMPAT_REV, 0);
+		mnl_attr_put_u32(h, NFTA_COMPAT_TYPE, 0); /* a match */
+		(void)!nl_query(nfnl, h, &(struct nl_reader){ 0 }, NULL, NULL);
+		r = ipvs_wire_resolve(w, err);
+	}
+	return r;
 }
 
 void ipvs_wire_forget(struct ipvs_wire *w)

@@ -98,8 +98,14 @@ struct ipvs_wire;
 void ipvs_wire_open(struct ipvs_wire **ret, struct nl_sock *nl);
 void ipvs_wire_close(struct ipvs_wire *w);
 DEFINE_AUTO(struct ipvs_wire *, ipvs_wire_close);
-/* Find the family's number; loads the module. -EOPNOTSUPP: the kernel has no IPVS. */
+/* Find the family's number. -EOPNOTSUPP: the kernel has no IPVS, or has not loaded it. */
 MUST_USE int ipvs_wire_resolve(struct ipvs_wire *w, struct err *err);
+/*
+ * ipvs_wire_resolve() that lets the kernel load the module. From Linux 5.16 the request for the
+ * family does; before, one on `nfnl` (NETLINK_NETFILTER; borrowed) for the match `ipvs`, whose
+ * module needs that of IPVS (net/netfilter/nft_compat.c nfnl_compat_get_rcu). CAP_NET_ADMIN.
+ */
+MUST_USE int ipvs_wire_load(struct ipvs_wire *w, struct nl_sock *nfnl, struct err *err);
 /*
  * Find the number again the next time. It changes when the module is unloaded and loaded; reads and
  * changes with the old one return -EBUSY.

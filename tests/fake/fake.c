@@ -660,6 +660,12 @@ static void request(struct connection *c, const struct nlmsghdr *h)
 		answer_verdict(c, h, error, NULL);
 		return;
 	}
+	if (NFNL_SUBSYS_ID(h->nlmsg_type) == NFNL_SUBSYS_NFT_COMPAT) {
+		if (c->fake->loading != NULL)
+			c->fake->loading(c->fake->loading_arg);
+		answer_verdict(c, h, c->fake->loading != NULL ? 0 : ENOENT, NULL);
+		return;
+	}
 	if (is_dump && (trap_springs(c->fake, &c->fake->interrupt) ||
 			(c->fake->is_interrupting && !c->fake->is_truce))) {
 		intr = NLM_F_DUMP_INTR;
@@ -844,6 +850,12 @@ void fake_interrupt_dump(struct fake *f, size_t k, bool forever)
 void fake_tear_dumps(struct fake *f, size_t n)
 {
 	f->n_torn = n;
+}
+
+void fake_loading(struct fake *f, void (*fn)(void *arg), void *arg)
+{
+	f->loading = fn;
+	f->loading_arg = arg;
 }
 
 void fake_no_hash(struct fake *f, bool on)

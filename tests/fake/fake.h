@@ -102,6 +102,9 @@ void fake_foreign_flush(struct fake *f, enum ipfam fam);
 /* vipd's tables have layout version 0. */
 void fake_foreign_version(struct fake *f);
 
+/* Called for a request for a match of iptables, whose module the kernel loads. */
+void fake_loading(struct fake *f, void (*fn)(void *arg), void *arg);
+
 /* --- what it holds --- */
 
 /* Data of an element (not NULL for sets either), or NULL. */

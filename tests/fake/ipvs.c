@@ -78,6 +78,7 @@ struct fake_ipvs {
 	bool lacks_v6;
 	size_t mh_slots;
 	uint16_t family;
+	bool is_unloaded;
 };
 
 struct datagram {
@@ -480,11 +481,11 @@ static void genl_handle(struct connection *c, const struct nlmsghdr *h)
 	const struct nlattr *top[IPVS_CMD_ATTR_MAX + 1];
 	const struct genlmsghdr *g = mnl_nlmsg_get_payload(h);
 
-	if (h->nlmsg_type == GENL_ID_CTRL) {
+	if (h->nlmsg_type == GENL_ID_CTRL && !c->f->is_unloaded) {
 		family_put(c, h);
 		return;
 	}
-	if (h->nlmsg_type != c->f->family) {
+	if (h->nlmsg_type != c->f->family || c->f->is_unloaded) {
 		verdict(c, h, ENOENT);
 		return;
 	}
@@ -680,6 +681,12 @@ void fake_ipvs_reload(struct fake_ipvs *f)
 		service_free(*s);
 	vec_clear(&f->services);
 	f->family++;
+	f->is_unloaded = false;
+}
+
+void fake_ipvs_unload(struct fake_ipvs *f)
+{
+	f->is_unloaded = true;
 }
 
 void fake_ipvs_close(struct fake_ipvs *f)

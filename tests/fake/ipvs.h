@@ -64,6 +64,8 @@ void fake_ipvs_mh_slots(struct fake_ipvs *f, size_t n);
 /* A kernel without CONFIG_IP_VS_IPV6 has no virtual services of IPv6. */
 void fake_ipvs_lack_v6(struct fake_ipvs *f, bool on);
 
+/* No request for the family loads the module, until fake_ipvs_reload(). */
+void fake_ipvs_unload(struct fake_ipvs *f);
 /* The module is unloaded, without any service left, and loaded again. */
 void fake_ipvs_reload(struct fake_ipvs *f);
 

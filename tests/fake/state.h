@@ -23,6 +23,8 @@ struct fake {
 	struct trap interrupt;
 	bool is_interrupting; /* all dumps from now on */
 	size_t n_torn;        /* number of element dumps to be torn */
+	void (*loading)(void *arg);
+	void *loading_arg;
 	bool no_offsets;
 	bool no_persist;
 	bool no_hash;

@@ -1118,6 +1118,30 @@ static void test_module_reloaded(void **state)
 	world_close(&w);
 }
 
+static void load_module(void *arg)
+{
+	fake_ipvs_reload(arg);
+}
+
+/* Linux 5.15: the request for the match loads the module; without it the error says what to do. */
+static void test_module_loaded(void **state)
+{
+	struct world w;
+	struct err err;
+
+	world_open(&w);
+	fake_ipvs_unload(w.ipvs);
+	assert_int_equal(ipvs_sysctls_prepare(w.plane, &err), -EOPNOTSUPP);
+	assert_string_equal(err.text, "no IPVS in this kernel: load the module ip_vs, also at boot "
+				      "(modules-load.d)");
+	fake_loading(w.nft, load_module, w.ipvs);
+	service(&w, "shop/web", WEB);
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs");
+	settle(&w);
+	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1\n");
+	world_close(&w);
+}
+
 /* A scheduler that the kernel cannot load safely is not requested before its module is loaded. */
 static void test_sched_unsafe(void **state)
 {
@@ -2692,6 +2716,7 @@ int main(void)
 		cmocka_unit_test(test_weights_by_default),
 		cmocka_unit_test(test_weights_by_name),
 		cmocka_unit_test(test_sched_missing),
+		cmocka_unit_test(test_module_loaded),
 		cmocka_unit_test(test_module_reloaded),
 		cmocka_unit_test(test_sched_unsafe),
 		cmocka_unit_test(test_no_sched),

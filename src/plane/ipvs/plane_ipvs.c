@@ -170,7 +170,7 @@ static int plane_load(struct plane *plane, struct err *err)
 		ipvs_wire_forget(p->wire);
 		ipvs_wire_forget(p->large.wire);
 	}
-	r = ipvs_wire_resolve(p->wire, err);
+	r = ipvs_wire_load(p->wire, p->common.query, err);
 	if (r == 0)
 		r = load_step(p, err);
 	if (r != 0) {

@@ -250,7 +250,7 @@ int ipvs_sysctls_prepare(struct plane *plane, struct err *err)
 	struct ipvs_plane *p = ipvs_plane_of(plane);
 	const struct plane_fault *f = &plane->faults[PLANE_FAULT_SYSCTL];
 	size_t n = 0;
-	int r = ipvs_wire_resolve(p->wire, err); /* loads the module, which has the sysctls */
+	int r = ipvs_wire_load(p->wire, p->common.query, err); /* the module has the sysctls */
 
 	if (r < 0)
 		return r;
