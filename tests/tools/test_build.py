@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""-Dtests=false builds the programs only; the sources are valid C for musl."""
+"""-Dtests=false builds the programs only; the sources are valid C for musl; vipctl needs no libcurl."""
 import os
 import shutil
 import subprocess
@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.environ.get("VIPD_BUILD", os.path.join(ROOT, "build"))
 GENERATED = 2  # C files, at most
 # Headers that musl does not have.
 LIBRARIES = ("linux", "asm", "asm-generic", "libmnl", "libnftnl", "event2", "event.h", "evutil.h",
@@ -56,3 +57,10 @@ def test_musl(programs, tmp_path):
                         "-I", os.path.join(ROOT, "src"), "-idirafter", str(tmp_path), *sources()],
                        capture_output=True, text=True, check=False)
     assert r.returncode == 0, r.stderr[:4000]
+
+
+def test_vipctl_needs_no_libcurl():
+    """Which makes the static vipctl three times as large."""
+    needed = {name: subprocess.run(["readelf", "-d", os.path.join(BUILD, name)], check=True, capture_output=True,
+                                   text=True).stdout for name in ("vipd", "vipctl")}
+    assert "libcurl" in needed["vipd"] and "libcurl" not in needed["vipctl"]
