@@ -11,7 +11,7 @@ import kustomize
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.environ.get("VIPD_BUILD", os.path.join(ROOT, "build"))
-COMPONENTS = "curl 7.88.1-10\nglibc 2.36-9+deb12u1\n"
+COMPONENTS = "curl 7.88.1-10\nglibc 2.36-9+deb12u1\nlibzstd 1.5.7+dfsg-1\nzlib 1:1.3.1-1\n"     # Debian 13 has all four
 
 
 def program(name):
@@ -55,7 +55,7 @@ def test_archive(tmp_path):
     assert made.read("usr/sbin/vipd") == program("vipd")
     assert made.read("usr/share/doc/vipd/copyright.curl") == b"notices of curl 7.88.1-10\n"
     assert {p for p in made.files if "/copyright." in p} == {
-        "usr/share/doc/vipd/copyright.curl", "usr/share/doc/vipd/copyright.glibc"}
+        "usr/share/doc/vipd/copyright." + name for name in ("curl", "glibc", "libzstd", "zlib")}
 
 
 def test_containerfile_has_the_labels(tmp_path):
@@ -75,7 +75,7 @@ def test_sbom(tmp_path):
     assert inside == json.loads((tmp_path / "a" / "vipd.spdx.json").read_text())
     assert inside["spdxVersion"] == "SPDX-2.3" and inside["dataLicense"] == "CC0-1.0"
     held = {p["name"]: p for p in inside["packages"]}
-    assert set(held) == {"vipd", "curl", "glibc"}
+    assert set(held) == {"vipd", "curl", "glibc", "libzstd", "zlib"}
     assert held["curl"]["externalRefs"][0]["referenceLocator"] == "pkg:deb/debian/curl@7.88.1-10?arch=source"
     assert all(p["licenseDeclared"] for p in held.values())
     ids = {p["SPDXID"] for p in inside["packages"]} | {"SPDXRef-DOCUMENT"}
