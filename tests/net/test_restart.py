@@ -79,7 +79,7 @@ def test_changes_while_down(lab, vipd):
     def objs():
         return [o for o in s.list() if o["kind"] != "Node"]
     vipd.apply(objs(), timeout=10)
-    for _ in range(8):
+    for _ in range(8 if L.SLOW == 1 else 3):
         vipd.kill()
         for _ in range(12):
             s.step()

@@ -10,8 +10,7 @@ import tree
 import vm
 
 IS_REQUIRED = os.environ.get("VIPD_VM") == "required"
-# One more than processors: a machine waits a third of the time.
-AT_ONCE = min(4, os.cpu_count() + 1)
+AT_ONCE = min(4, os.cpu_count())
 NET = "tests/net/"
 NEWER = "6.12"
 ALL = ("6.1", NEWER, "7.2")
@@ -66,8 +65,9 @@ NEWER_IPVS = of("ipvs_drain", "rolling_update[after-death]", "weight_0_and_back"
     of("ipvs_probe", "probes", "daemons_of_the_node") + \
     of("ipvs_repair", "differences_are_seen", "older_layout") + \
     of("ipvs", "change_of_planes")
-# Tests that another run covers completely: cases with each pair of parameter values.
-PAIRS = {"VIPD_PAIRS": "1"}
+# Tests that another run covers completely: cases with each pair of parameter values, one takeover of the
+# host's two, and as many pods replaced as with more requests.
+PAIRS = {"VIPD_PAIRS": "1", "VIPD_TAKEOVERS": "1", "VIPD_IPVS_REQUESTS": "500"}
 # With --vm all: 20,000 requests in rolling updates under each kernel.
 THOROUGH = {"VIPD_IPVS_REQUESTS": "10000"}
 
@@ -150,7 +150,7 @@ def runs(how):
                 of("cleanup_kube_router") +
                 of("takeover", "takeover[ipvs]", "takeover[kube-router]",
                    "takeover[kube-router-recorded]"),
-                env=dict(PAIRS, VIPD_TAKEOVERS="1"), cpus=1),
+                env=PAIRS, cpus=1),
             Run("6.1 systemd", "6.1", ["tests/deploy/unit_in_machine.py"], systemd=True),
             many("6.1"),
             Run(NEWER + " nft", NEWER, NEWER_PATHS + of("sctp_sockets"), env=PAIRS)]
