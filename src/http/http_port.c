@@ -2,8 +2,10 @@
 /* http/http_port - listen, and retry while that is not possible. */
 #include "http/http_port.h"
 
+#include <errno.h>
 #include <netinet/in.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -20,29 +22,43 @@ struct http_port {
 	bool has_failed;
 };
 
-int listen_tcp(int *ret, const struct listen_place *at, bool is_dual, struct err *err)
+/* Returns -errno. */
+static int listen_on(int *ret, const struct ip_addr *on_addr, uint16_t port, int v6only)
 {
 	struct sockaddr_storage addr;
-	socklen_t len = ip_sockaddr(&addr, &at->addr, at->port);
-	char text[IP_ENDPOINT_TEXT_MAX];
+	socklen_t len = ip_sockaddr(&addr, on_addr, port);
 	int on = 1;
-	int v6only = !is_dual;
-	int fd = socket(at->addr.family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int fd = socket(on_addr->family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	int r;
 
 	if (fd < 0)
-		return err_errno(err, "socket");
+		return -errno;
 	/* Connections in TIME_WAIT of an earlier process do not block the port. */
 	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0 &&
-	    (at->addr.family != AF_INET6 ||
+	    (on_addr->family != AF_INET6 ||
 	     setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, sizeof(v6only)) == 0) &&
 	    bind(fd, (const struct sockaddr *)&addr, len) == 0 && listen(fd, BACKLOG) == 0) {
 		*ret = fd;
 		return 0;
 	}
-	r = err_errno(err, "listen on %s", ip_endpoint_text(&at->addr, at->port, text));
+	r = -errno;
 	close(fd);
 	return r;
+}
+
+int listen_tcp(int *ret, const struct listen_place *at, bool is_dual, struct err *err)
+{
+	static const struct ip_addr any_v6 = { .family = AF_INET6 };
+	bool is_any = is_dual && ip_addr_is_any(&at->addr);
+	int r = listen_on(ret, is_any ? &any_v6 : &at->addr, at->port, !is_dual);
+	char text[IP_ENDPOINT_TEXT_MAX];
+
+	if (is_any && (r == -EAFNOSUPPORT || r == -EADDRNOTAVAIL)) /* a node without IPv6 */
+		r = listen_on(ret, &at->addr, at->port, !is_dual);
+	if (r < 0)
+		return err_set(err, r, "listen on %s: %s",
+			       ip_endpoint_text(&at->addr, at->port, text), strerror(-r));
+	return 0;
 }
 
 static void listen_or_retry(struct http_port *p, int r, const struct err *err)

@@ -97,6 +97,7 @@ def test_healthy(lab, vipd, path, method):
     assert set(report["status"]) == {"IPv4", "IPv6"}
     for family in report["status"].values():
         assert family["healthy"] is True and family["lastUpdated"] <= report["currentTime"]
+    assert get(lab, path, host="::1")[0] == 200  # 0.0.0.0 means both families, as in kube-proxy
 
 
 @pytest.mark.parametrize("host,code", [(L.NODE_NAME, 200), ("localhost:10249", 200),

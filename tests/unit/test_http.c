@@ -11,8 +11,9 @@
 #include <cmocka.h>
 
 #include <arpa/inet.h>
+#include <sys/syscall.h>
 
-#include "http/http.h"
+#include "http/http_port.h"
 #include "http_talk.h"
 
 #define PATH "/tmp/vipd-test-http.%d"
@@ -693,6 +694,72 @@ static void test_any_method(void **state)
 	str_fini(&body);
 }
 
+/* --- listening sockets --- */
+
+static bool lacks_v6; /* as on a kernel with ipv6.disable=1 */
+
+int socket(int family, int type, int proto)
+{
+	if (family == AF_INET6 && lacks_v6) {
+		errno = EAFNOSUPPORT;
+		return -1;
+	}
+	return (int)syscall(SYS_socket, family, type, proto);
+}
+
+/* HC-01: 0.0.0.0 of a server means both families, and IPv4 on a node without IPv6. */
+static void test_families(void **state)
+{
+	static const struct {
+		const char *addr;
+		bool is_dual;
+		bool lacks_v6;
+		int ret;
+		int family;
+		int v6only;
+	} cases[] = {
+		{ "0.0.0.0", true, false, 0, AF_INET6, 0 },
+		{ "0.0.0.0", true, true, 0, AF_INET, 0 },
+		{ "0.0.0.0", false, false, 0, AF_INET, 0 },
+		{ "127.0.0.1", true, false, 0, AF_INET, 0 },
+		{ "::", true, false, 0, AF_INET6, 0 },
+		{ "::", false, false, 0, AF_INET6, 1 },
+		{ "::", true, true, -EAFNOSUPPORT, 0, 0 },
+	};
+	int probe = socket(AF_INET6, SOCK_STREAM, 0);
+
+	(void)state;
+	if (probe < 0)
+		skip();
+	close(probe);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct listen_place at = { .port = 0 };
+		struct sockaddr_storage name = { 0 };
+		socklen_t len = sizeof(name);
+		struct err err = { 0 };
+		int fd = -1;
+		int v6only = 0;
+
+		print_message("    %s\n", cases[i].addr);
+		assert_int_equal(ip_addr_parse(&at.addr, cases[i].addr, NULL), 0);
+		lacks_v6 = cases[i].lacks_v6;
+		assert_int_equal(listen_tcp(&fd, &at, cases[i].is_dual, &err), cases[i].ret);
+		lacks_v6 = false;
+		if (fd == -1) {
+			assert_non_null(strstr(err.text, "listen on [::]:0: "));
+			continue;
+		}
+		assert_int_equal(getsockname(fd, (struct sockaddr *)&name, &len), 0);
+		assert_int_equal(name.ss_family, cases[i].family);
+		len = sizeof(v6only);
+		if (name.ss_family == AF_INET6)
+			assert_int_equal(getsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, &len),
+					 0);
+		assert_int_equal(v6only, cases[i].v6only);
+		close(fd);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -704,7 +771,7 @@ int main(void)
 		cmocka_unit_test(test_client_limit),   cmocka_unit_test(test_crowd),
 		cmocka_unit_test(test_retire),         cmocka_unit_test(test_any_method),
 		cmocka_unit_test(test_close_busy),     cmocka_unit_test(test_accept_turn),
-		cmocka_unit_test(test_room_for_none),
+		cmocka_unit_test(test_room_for_none),  cmocka_unit_test(test_families),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
