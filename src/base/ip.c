@@ -218,6 +218,13 @@ bool ip_addr_is_loopback(const struct ip_addr *a)
 	return a->family == AF_INET ? a->bytes[0] == 127 : ip_addr_is_equal(a, &v6);
 }
 
+bool ip_addr_is_link_local(const struct ip_addr *a)
+{
+	if (a->family == AF_INET6)
+		return a->bytes[0] == 0xfe && (a->bytes[1] & 0xc0) == 0x80;
+	return a->bytes[0] == 169 && a->bytes[1] == 254;
+}
+
 bool ip_addr_is_any(const struct ip_addr *a)
 {
 	static const uint8_t zero[sizeof(a->bytes)];

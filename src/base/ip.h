@@ -133,6 +133,8 @@ int ip_tuple_cmp(const void *a, const void *b);
 int ip_prefix_cmp(const void *a, const void *b);
 bool ip_addr_is_equal(const struct ip_addr *a, const struct ip_addr *b);
 bool ip_addr_is_loopback(const struct ip_addr *a);
+/* 169.254.0.0/16, fe80::/10 */
+bool ip_addr_is_link_local(const struct ip_addr *a);
 /* 0.0.0.0, ::, or unset */
 bool ip_addr_is_any(const struct ip_addr *a);
 /* The address of a socket; returns its length. */

@@ -9,13 +9,6 @@
 
 #include <string.h>
 
-static bool is_link_local(const struct ip_addr *a)
-{
-	if (a->family == AF_INET6)
-		return a->bytes[0] == 0xfe && (a->bytes[1] & 0xc0) == 0x80;
-	return a->bytes[0] == 169 && a->bytes[1] == 254;
-}
-
 /* --- addresses of the node ------------------------------------------------- */
 
 /*
@@ -35,7 +28,7 @@ static struct ip_addr node_ip(const struct model *m, enum ipfam fam)
 		return (struct ip_addr){ 0 };
 	}
 	vec_for_each (a, &m->host_addrs)
-		if (ip_fam(a) == fam && !ip_addr_is_loopback(a) && !is_link_local(a))
+		if (ip_fam(a) == fam && !ip_addr_is_loopback(a) && !ip_addr_is_link_local(a))
 			return *a;
 	return (struct ip_addr){ 0 };
 }

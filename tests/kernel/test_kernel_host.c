@@ -80,8 +80,8 @@ static void test_empty(void **state)
 	world_close(&w);
 }
 
-/* By interface, then by address; without loopback and link-local addresses, with others on lo;
- * scope host last. */
+/* By scope, interface, address; without loopback and link-local addresses, with others on lo; an
+ * address of scope link or site may be of the network. */
 static void test_which(void **state)
 {
 	struct world w = { 0 };
@@ -90,11 +90,15 @@ static void test_which(void **state)
 	assert_int_equal(sh("ip addr add 198.18.0.9/24 dev b; ip addr add 198.18.0.7/24 dev a; "
 			    "ip addr add 198.18.0.8/24 dev a; ip addr add 203.0.113.1/32 dev lo; "
 			    "ip addr add 169.254.1.1/16 dev a scope link; "
+			    "ip addr add 198.18.0.3/32 dev a scope link; "
+			    "ip addr add 198.18.0.4/32 dev a scope site; "
+			    "ip addr add fe80::7/64 dev a nodad; "
 			    "ip addr add 203.0.113.0/32 dev lo scope host; "
 			    "ip addr add fd00::7/64 dev a nodad"),
 			 0);
 	world_open(&w);
-	expect(&w, "203.0.113.1 198.18.0.9 198.18.0.7 198.18.0.8 fd00::7 203.0.113.0");
+	expect(&w,
+	       "203.0.113.1 198.18.0.9 198.18.0.7 198.18.0.8 fd00::7 198.18.0.4 198.18.0.3 203.0.113.0");
 	world_close(&w);
 }
 

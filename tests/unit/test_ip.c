@@ -232,6 +232,19 @@ static void test_loopback(void **state)
 	assert_false(ip_addr_is_loopback(&a));
 }
 
+static void test_link_local(void **state)
+{
+	static const char *const yes[] = { "169.254.0.0", "169.254.255.9", "fe80::1", "febf::1" };
+	static const char *const no[] = { "169.253.0.1", "169.255.0.1", "fec0::1", "fe7f::1",
+					  "::ffff:169.254.0.1" };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(yes); i++)
+		assert_true(ip_addr_is_link_local(&(struct ip_addr[]){ addr(yes[i]) }[0]));
+	for (size_t i = 0; i < ARRAY_SIZE(no); i++)
+		assert_false(ip_addr_is_link_local(&(struct ip_addr[]){ addr(no[i]) }[0]));
+}
+
 /* IPv4 first, then by value; IPv4 never equals its mapped twin. */
 static void test_order(void **state)
 {
@@ -314,11 +327,11 @@ static void test_endpoint(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_endpoint), cmocka_unit_test(test_addr),
-		cmocka_unit_test(test_prefix),   cmocka_unit_test(test_contains),
-		cmocka_unit_test(test_covers),   cmocka_unit_test(test_contains_property),
-		cmocka_unit_test(test_loopback), cmocka_unit_test(test_order),
-		cmocka_unit_test(test_text),
+		cmocka_unit_test(test_endpoint),   cmocka_unit_test(test_addr),
+		cmocka_unit_test(test_prefix),     cmocka_unit_test(test_contains),
+		cmocka_unit_test(test_covers),     cmocka_unit_test(test_contains_property),
+		cmocka_unit_test(test_loopback),   cmocka_unit_test(test_order),
+		cmocka_unit_test(test_link_local), cmocka_unit_test(test_text),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

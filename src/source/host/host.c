@@ -73,9 +73,6 @@ static int dump_message(void *arg, const struct nlmsghdr *msg, struct err *err)
 	ifa = mnl_nlmsg_get_payload(msg);
 	if (ifa->ifa_family != AF_INET && ifa->ifa_family != AF_INET6)
 		return 0;
-	/* Of scope host: an address of a load balancer on lo */
-	if (ifa->ifa_scope != RT_SCOPE_UNIVERSE && ifa->ifa_scope != RT_SCOPE_HOST)
-		return 0;
 	nl_attr_table(tb, IFA_MAX, msg, sizeof(*ifa));
 	flags = nl_attr_u32(tb[IFA_FLAGS], ifa->ifa_flags);
 	if (flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED) && !(flags & IFA_F_OPTIMISTIC))
@@ -86,7 +83,8 @@ static int dump_message(void *arg, const struct nlmsghdr *msg, struct err *err)
 	if (bytes == NULL)
 		return 0;
 	a = ip_addr_from_bytes(ifa->ifa_family, bytes);
-	if (!ip_addr_is_loopback(&a))
+	if (!ip_addr_is_loopback(&a) &&
+	    !(ifa->ifa_scope == RT_SCOPE_LINK && ip_addr_is_link_local(&a)))
 		*vec_push(&h->addrs) = (struct host_addr){ .addr = a,
 							   .ifindex = ifa->ifa_index,
 							   .scope = ifa->ifa_scope };
