@@ -34,6 +34,12 @@ struct ip_prefix {
 };
 _Static_assert(sizeof(struct ip_prefix) == 24, "hashed and compared as raw bytes");
 
+/*
+ * The device of NodeLocal DNSCache has the cluster IP of the DNS service. Its packets are not
+ * tracked, and so not translated: the address is no fault, and serves no node ports.
+ */
+#define IP_DNS_CACHE_DEVICE "nodelocaldns"
+
 /* One end of a connection or of a datagram. */
 struct ip_endpoint {
 	struct ip_addr addr;

@@ -161,13 +161,9 @@ static const struct fact_link *link_find(const struct facts *f, uint32_t index)
 	return vec_find(&f->net.links, l, l->index == index);
 }
 
-/*
- * The link of NodeLocal DNSCache, with the cluster IP of the DNS service. Its packets are not
- * tracked, and so not translated.
- */
 static bool is_dns_cache(const struct fact_link *l)
 {
-	return l != NULL && strcmp(l->name, "nodelocaldns") == 0;
+	return l != NULL && strcmp(l->name, IP_DNS_CACHE_DEVICE) == 0;
 }
 
 /*

@@ -102,6 +102,29 @@ static void test_which(void **state)
 	world_close(&w);
 }
 
+/* Last are the addresses of another proxy's device; those of NodeLocal DNSCache are not listed. */
+static void test_devices(void **state)
+{
+	const struct ip_addr *all;
+	struct world w = { 0 };
+	char buf[IP_TEXT_MAX];
+
+	(void)state;
+	assert_int_equal(sh("ip link add nodelocaldns type veth peer name kube-ipvs0; "
+			    "ip addr add 10.96.0.10/32 dev nodelocaldns; "
+			    "ip addr add 169.254.20.10/32 dev nodelocaldns; "
+			    "ip addr add 10.96.0.1/32 dev kube-ipvs0; "
+			    "ip addr add 198.18.0.7/24 dev a"),
+			 0);
+	world_open(&w);
+	expect(&w, "198.18.0.7");
+	all = w.model.host_sorted.v;
+	assert_int_equal(w.model.host_sorted.n, 2);
+	assert_string_equal(ip_addr_text(&all[0], buf), "10.96.0.1");
+	assert_string_equal(ip_addr_text(&all[1], buf), "198.18.0.7");
+	world_close(&w);
+}
+
 static void test_changes(void **state)
 {
 	struct world w = { 0 };
@@ -217,8 +240,9 @@ static void test_overflow(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_empty),         TEST(test_which),        TEST(test_changes),
-		TEST(test_default_route), TEST(test_other_routes), TEST(test_overflow),
+		TEST(test_empty),    TEST(test_which),         TEST(test_devices),
+		TEST(test_changes),  TEST(test_default_route), TEST(test_other_routes),
+		TEST(test_overflow),
 	};
 	int r = kernel_enter();
 

@@ -24,12 +24,19 @@
 
 #define RETRY_NS NSEC_PER_SEC /* after a failed read */
 
+/* In the order of the list */
+enum device {
+	DEVICE_OTHER = 0,
+	DEVICE_SERVICES,  /* all service addresses, of kube-proxy's mode ipvs or kube-router */
+	DEVICE_DNS_CACHE, /* its addresses are not listed */
+};
+
 struct host_addr {
 	struct ip_addr addr;
 	unsigned int ifindex;
-	uint8_t scope;   /* RT_SCOPE_* */
-	bool is_source;  /* source address of the default route */
-	bool is_service; /* on a device for the addresses of services */
+	enum device device;
+	uint8_t scope;  /* RT_SCOPE_* */
+	bool is_source; /* source address of the default route */
 };
 
 struct host {
@@ -43,13 +50,15 @@ struct host {
 	VEC(struct host_addr) addrs; /* of the dump in progress */
 };
 
-/* The dummy devices on which kube-proxy's mode ipvs and kube-router keep all service addresses */
-static bool is_service_device(unsigned int ifindex)
+static enum device device_of(unsigned int ifindex)
 {
 	char name[IF_NAMESIZE];
 
-	return if_indextoname(ifindex, name) != NULL &&
-	       (strcmp(name, "kube-ipvs0") == 0 || strcmp(name, "kube-dummy-if") == 0);
+	if (if_indextoname(ifindex, name) == NULL)
+		return DEVICE_OTHER;
+	if (strcmp(name, "kube-ipvs0") == 0 || strcmp(name, "kube-dummy-if") == 0)
+		return DEVICE_SERVICES;
+	return strcmp(name, IP_DNS_CACHE_DEVICE) == 0 ? DEVICE_DNS_CACHE : DEVICE_OTHER;
 }
 
 static void dump_begin(void *arg)
@@ -119,8 +128,8 @@ static int addr_cmp(const void *a, const void *b)
 	const struct host_addr *ha = a;
 	const struct host_addr *hb = b;
 
-	if (ha->is_service != hb->is_service)
-		return ha->is_service ? 1 : -1;
+	if (ha->device != hb->device)
+		return ha->device < hb->device ? -1 : 1;
 	if (ha->is_source != hb->is_source)
 		return ha->is_source ? -1 : 1;
 	if (ha->scope != hb->scope) /* universe is 0 */
@@ -148,14 +157,15 @@ static int read_addrs(struct host *h, struct err *err)
 		return err_wrap(err, r, "addresses of this host");
 	vec_for_each (a, &h->addrs) {
 		a->is_source = ip_addr_is_equal(&a->addr, &source[ip_fam(&a->addr)]);
-		a->is_service = a > h->addrs.v && a->ifindex == a[-1].ifindex
-					? a[-1].is_service
-					: is_service_device(a->ifindex);
+		a->device = a > h->addrs.v && a->ifindex == a[-1].ifindex ? a[-1].device
+									  : device_of(a->ifindex);
 	}
 	vec_sort(&h->addrs, addr_cmp);
 	vec_for_each (a, &h->addrs) {
+		if (a->device == DEVICE_DNS_CACHE)
+			break;
 		*vec_push(&list) = a->addr;
-		n_service += a->is_service;
+		n_service += a->device == DEVICE_SERVICES;
 	}
 	return model_put_host_addrs(h->model, list.v, list.n, n_service, now_ns());
 }
