@@ -451,13 +451,13 @@ def test_no_credentials_over_plain_http(start):
 # ---- proxies
 
 class Proxy:
-    """An HTTP proxy with CONNECT only. `seen`: the requests with their headers."""
+    """A proxy with CONNECT and SOCKS5 only, which connects to this host whatever the name. `seen`: the requests with
+    their headers, or host:port."""
 
-    def __init__(self, auth=None):
-        self.auth = auth
+    def __init__(self, scheme="http"):
         self.seen = []
         self.listener = socket.create_server(("127.0.0.1", 0))
-        self.url = "http://127.0.0.1:%d" % self.listener.getsockname()[1]
+        self.url = "%s://127.0.0.1:%d" % (scheme, self.listener.getsockname()[1])
         threading.Thread(target=self._accept, daemon=True).start()
 
     def _accept(self):
@@ -466,17 +466,30 @@ class Proxy:
                 sock, _ = self.listener.accept()
                 threading.Thread(target=self._serve, args=(sock,), daemon=True).start()
 
-    def _serve(self, sock):
+    def _socks(self, sock):
+        """RFC 1928, with the name of a host only; RFC 1929 if it is offered."""
+        methods = sock.recv(256)[2:]
+        sock.sendall(b"\5\2" if 2 in methods else b"\5\0")
+        if 2 in methods:
+            assert b"SECRET" in sock.recv(256)
+            sock.sendall(b"\1\0")
+        request = sock.recv(512)
+        assert request[:4] == b"\5\1\0\3", "no name"
+        port = int.from_bytes(request[-2:], "big")
+        self.seen.append("%s:%d" % (request[5:-2].decode(), port))
+        return port, b"\5\0\0\1" + bytes(6)
+
+    def _connect(self, sock):
         head = b""
         while b"\r\n\r\n" not in head:
-            data = sock.recv(4096)
-            if not data:
-                return
-            head += data
+            head += sock.recv(4096)
         self.seen.append(head.decode())
-        host, port = head.split()[1].decode().rsplit(":", 1)
-        with socket.create_connection((host, int(port))) as up:
-            sock.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+        return int(head.split()[1].decode().rsplit(":", 1)[1]), b"HTTP/1.1 200 OK\r\n\r\n"
+
+    def _serve(self, sock):
+        port, answer = (self._socks if self.url.startswith("socks5") else self._connect)(sock)
+        with sock, socket.create_connection(("127.0.0.1", port)) as up:
+            sock.sendall(answer)
             with contextlib.suppress(OSError):
                 while True:
                     for a in select.select([sock, up], [], [])[0]:
@@ -490,29 +503,44 @@ class Proxy:
         self.listener.close()
 
 
-@pytest.mark.parametrize("how", ["proxy-url", "environment"])
-def test_proxy(api, start, how):
+BY_NAME = "kubernetes.default.svc"     # in the certificate; no name server has it
+
+
+@pytest.mark.parametrize("scheme", ["http", "socks5"])
+@pytest.mark.parametrize("how", ["proxy-url", "HTTPS_PROXY", "https_proxy"])
+def test_proxy(api, start, how, scheme):
+    """The proxy resolves the server's name, also with the scheme socks5, as in Go."""
     shop(api)
-    proxy = Proxy()
-    config = api.kubeconfig("token")
+    proxy = Proxy(scheme)
+    config = api.kubeconfig("token", url=api.https.replace("127.0.0.1", BY_NAME))
     env = {"no_proxy": "", "NO_PROXY": ""}
-    if how == "environment":
-        env["HTTPS_PROXY"] = proxy.url
-    else:
+    if how == "proxy-url":
         with open(config, encoding="utf-8") as f:
             obj = yaml.safe_load(f)
         obj["clusters"][0]["cluster"]["proxy-url"] = proxy.url.replace("//", "//me:SECRET@")
         api.write(os.path.basename(config), yaml.safe_dump(obj), 0o600)
-        env["no_proxy"] = "127.0.0.1"   # does not affect a configured proxy
+        env["no_proxy"] = BY_NAME   # does not affect a configured proxy
+    else:
+        env[how] = proxy.url
     feed = start(config=config, env=env).wait_synced().same_as(api)
     assert len(proxy.seen) == 1 and "authorization: bearer" not in proxy.seen[0].lower()
+    assert BY_NAME in proxy.seen[0]
     proxy.close()
     api.connections(do="close")
     feed.wait_error("services", "connect")
 
 
+@pytest.mark.parametrize("host,env", [("127.0.0.1", "HTTPS_PROXY"), ("localhost", "https_proxy"),
+                                      ("127.0.0.1", "ALL_PROXY")])
+def test_no_proxy_for_this_host(api, start, host, env):
+    """As in Go: a proxy of the environment is not for a server of this host; there is no ALL_PROXY."""
+    shop(api)
+    start(config=api.kubeconfig("token", url=api.https.replace("127.0.0.1", host)),
+          env={env: "http://127.0.0.1:1", "no_proxy": "", "NO_PROXY": ""}).wait_synced().same_as(api)
+
+
 def test_bad_proxy_in_the_environment(api, start):
     """libcurl quotes the URL with the password; vipd does not (Feed searches for SECRET)."""
-    feed = start(env={"HTTPS_PROXY": "gopher://me:SECRET@127.0.0.1:1", "no_proxy": "",
-                      "NO_PROXY": ""})
+    feed = start(config=api.kubeconfig("token", url=api.https.replace("127.0.0.1", BY_NAME)),
+                 env={"HTTPS_PROXY": "gopher://me:SECRET@127.0.0.1:1", "no_proxy": "", "NO_PROXY": ""})
     feed.wait_error("services", "watch services: ")

@@ -2,9 +2,11 @@
 #include "source/kube/handle.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+#include "base/ip.h"
 #include "base/str.h"
 #include "base/util.h"
 
@@ -58,6 +60,46 @@ static int tls_name_set(struct handle *h, CURLU *url, const char *name)
 	return 0;
 }
 
+static bool is_loopback(CURLU *url)
+{
+	AUTO(curl_free) char *host = NULL;
+	struct ip_addr a;
+
+	if (curl_url_get(url, CURLUPART_HOST, &host, 0) != CURLUE_OK)
+		return false;
+	return strcmp(host, "localhost") == 0 || strcmp(host, "[::1]") == 0 ||
+	       (ip_addr_parse(&a, host, NULL) == 0 && ip_addr_is_loopback(&a));
+}
+
+/* Of the environment, for `server`; NULL: none. */
+static const char *proxy_of_environment(const char *server)
+{
+	static const char *const names[][2] = { { "HTTP_PROXY", "http_proxy" },
+						{ "HTTPS_PROXY", "https_proxy" } };
+	const char *const *name = names[handle_is_tls(server)];
+	const char *value = getenv(name[0]);
+
+	return value != NULL && value[0] != '\0' ? value : getenv(name[1]);
+}
+
+/*
+ * As in Go, and not libcurl's own choice: no ALL_PROXY, no proxy of the environment for a server on
+ * this host, and a proxy of the scheme socks5 resolves the server's name. libcurl reads NO_PROXY.
+ */
+static void proxy_set(CURL *easy, const struct kubeconfig *k, const char *server, CURLU *url)
+{
+	const char *proxy = k->proxy_url;
+	AUTO(free) char *text = NULL;
+
+	if (proxy != NULL)
+		(void)curl_easy_setopt(easy, CURLOPT_NOPROXY, "");
+	else if (!is_loopback(url))
+		proxy = proxy_of_environment(server);
+	if (proxy != NULL && strncasecmp(proxy, "socks5:", 7) == 0)
+		proxy = text = xasprintf("socks5h%s", proxy + 6);
+	(void)curl_easy_setopt(easy, CURLOPT_PROXY, proxy != NULL ? proxy : "");
+}
+
 static int url_set(struct handle *h, const struct kubeconfig *k, const char *server,
 		   const char *path)
 {
@@ -65,8 +107,10 @@ static int url_set(struct handle *h, const struct kubeconfig *k, const char *ser
 	AUTO(curl_url_cleanup) CURLU *url = curl_url();
 	AUTO(curl_free) char *full = NULL;
 
-	if (url == NULL || curl_url_set(url, CURLUPART_URL, text, 0) != CURLUE_OK ||
-	    (k->tls_server_name != NULL && tls_name_set(h, url, k->tls_server_name) < 0) ||
+	if (url == NULL || curl_url_set(url, CURLUPART_URL, text, 0) != CURLUE_OK)
+		return -EINVAL;
+	proxy_set(h->easy, k, server, url);
+	if ((k->tls_server_name != NULL && tls_name_set(h, url, k->tls_server_name) < 0) ||
 	    curl_url_get(url, CURLUPART_URL, &full, 0) != CURLUE_OK)
 		return -EINVAL;
 	(void)curl_easy_setopt(h->easy, CURLOPT_URL, full);
@@ -117,10 +161,6 @@ int handle_open(struct handle *ret, const struct access_grant *g, size_t server,
 	(void)curl_easy_setopt(h.easy, CURLOPT_USERAGENT, USER_AGENT);
 	(void)curl_easy_setopt(h.easy, CURLOPT_CONNECTTIMEOUT_MS,
 			       (long)(connect_ns / NSEC_PER_MSEC));
-	if (g->where->proxy_url != NULL) {
-		(void)curl_easy_setopt(h.easy, CURLOPT_PROXY, g->where->proxy_url);
-		(void)curl_easy_setopt(h.easy, CURLOPT_NOPROXY, "");
-	}
 	header_add(&h, "Accept", request->accept);
 	if (request->body != NULL) {
 		header_add(&h, "Content-Type", "application/json");
