@@ -11,6 +11,7 @@
 #include "base/log.h"
 
 #define BUCKETS "/sys/module/nf_conntrack/parameters/hashsize"
+#define LIBERAL SYSCTL_NETFILTER "nf_conntrack_tcp_be_liberal"
 #define ENTRIES_PER_BUCKET 4
 #define CPU_LIST_MAX 4096
 
@@ -119,6 +120,13 @@ bool sysctl_is_there(const char *root)
 	return sysctl_read(&n, root, SYSCTL_NETFILTER "nf_conntrack_max", NULL) == 0;
 }
 
+bool sysctl_is_liberal(const struct sysctl_config *c, const char *root)
+{
+	uint64_t n = 0;
+
+	return c->is_tcp_liberal || (sysctl_read(&n, root, LIBERAL, NULL) == 0 && n != 0);
+}
+
 size_t sysctl_apply(const struct sysctl_config *c, const char *root)
 {
 	const struct {
@@ -127,7 +135,7 @@ size_t sysctl_apply(const struct sysctl_config *c, const char *root)
 	} timeouts[] = {
 		{ SYSCTL_NETFILTER "nf_conntrack_tcp_timeout_established", c->tcp_established_s },
 		{ SYSCTL_NETFILTER "nf_conntrack_tcp_timeout_close_wait", c->tcp_close_wait_s },
-		{ SYSCTL_NETFILTER "nf_conntrack_tcp_be_liberal", c->is_tcp_liberal },
+		{ LIBERAL, c->is_tcp_liberal },
 		{ SYSCTL_NETFILTER "nf_conntrack_udp_timeout", c->udp_s },
 		{ SYSCTL_NETFILTER "nf_conntrack_udp_timeout_stream", c->udp_stream_s },
 	};

@@ -36,5 +36,10 @@ size_t sysctl_cpus(const char *root);
 MUST_USE int sysctl_read(uint64_t *ret, const char *root, const char *file, struct err *err);
 /* Do the kernel's files exist? The first table that tracks connections creates them. */
 bool sysctl_is_there(const char *root);
+/*
+ * Is TCP tracking liberal: by the configuration, or by the kernel's value? The order of this and of
+ * sysctl_apply() has no effect.
+ */
+bool sysctl_is_liberal(const struct sysctl_config *c, const char *root);
 /* Write values that differ below `root`. Returns the number of failures, each logged. */
 size_t sysctl_apply(const struct sysctl_config *c, const char *root);

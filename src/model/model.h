@@ -83,6 +83,7 @@ struct model_config {
 				*/
 	bool is_masquerade_all;
 	bool preserves_local_source; /* external, ETP Cluster, endpoint on this node (MASQ-07) */
+	bool is_tcp_liberal;         /* of conntrack: no rule drops INVALID packets (NFT-46) */
 	bool no_external_ips;        /* gate AllowServiceExternalIPs off (SVC-13) */
 	bool tracks_addrs;           /* model_has_addr() is used: costs memory */
 	int64_t triggers_since_ns;   /* Unix ns; newer trigger times replace older ones (IN-40) */

@@ -14,6 +14,7 @@ struct plane_rules_params plane_rules_params_from(const struct model *m)
 		.detect = m->config.detect_local,
 		.is_masquerade_all = m->config.is_masquerade_all,
 		.preserves_local_source = m->config.preserves_local_source,
+		.is_tcp_liberal = m->config.is_tcp_liberal,
 		.pod_cidrs = m->env.pod_cidrs.v,
 		.n_pod_cidrs = m->env.pod_cidrs.n,
 		.service_cidrs = m->env.service_cidrs.v,

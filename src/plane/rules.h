@@ -43,6 +43,7 @@ struct plane_rules_params {
 	bool has_detector[IPFAM_N];
 	bool is_masquerade_all;
 	bool preserves_local_source;
+	bool is_tcp_liberal;
 	char ifname[IFNAME_MAX];
 	/* If set, node ports are served on the loopback address; clients there get this source. */
 	struct ip_addr localhost_source[IPFAM_N];

@@ -719,6 +719,30 @@ static void test_variants(void **state)
 	stop(&w);
 }
 
+/* NFT-46: no rule drops INVALID packets while conntrack is liberal; the rules are exchanged. */
+static void test_liberal(void **state)
+{
+	struct plane_rules_params params = cidrs;
+	struct world w;
+
+	start(&w, IPFAM_V4);
+	run(&w, &params);
+	for (int i = 0; i < 4; i++) {
+		struct nft_result res = { 0 };
+		struct err err = { 0 };
+		char *text;
+
+		params.is_tcp_liberal = i % 2;
+		assert_int_equal(nft_layout_apply(w.l, &params, &res, &err), 0);
+		assert_true(i == 0 || res.n_batches == 1);
+		text = sh_text("nft list chain ip vipd input; nft list chain ip vipd forward");
+		assert_int_equal(count(text, "ct state invalid ip saddr"), i % 2 == 0 ? 2 : 0);
+		free(text);
+		assert_int_equal(restart(IPFAM_V4, &params, NFT_LAYOUT_PRESENT), 0);
+	}
+	stop(&w);
+}
+
 /* Prefixes and nft's listing of them. */
 static const struct {
 	const char *prefixes[5];
@@ -822,6 +846,7 @@ int main(void)
 		cmocka_unit_test_setup(test_replacement, kernel_fresh),
 		cmocka_unit_test_setup(test_name_is_taken, kernel_fresh),
 		cmocka_unit_test_setup(test_variants, kernel_fresh),
+		cmocka_unit_test_setup(test_liberal, kernel_fresh),
 		cmocka_unit_test_setup(test_ranges, kernel_fresh),
 		cmocka_unit_test_setup(test_table_vanishes, kernel_fresh),
 	};

@@ -103,6 +103,31 @@ def test_metric(lab, vipd):
     L.eventually(lambda: scrape(lab)[0]["vipd_invalid_dropped_packets_total"] == want > 0)
 
 
+@pytest.mark.skipif(planes.PLANE == "ipvs", reason="only drops what no process of the node could receive")
+def test_liberal(lab, vipd):
+    """NFT-46: with liberal tracking, by flag or by the kernel's value, no rule drops INVALID packets, as in kube-proxy's
+    mode iptables. The rules are exchanged, and no connection is interrupted."""
+    def rules():
+        return lab.node.run("nft", "-t", "list", "table", *vipd.nft_table(4)).count("ct state invalid ip saddr")
+
+    vipd.apply([service("s", L.cluster_ip(1, 4), 80), slice_("s", [entry(E1[4], L.NODE_NAME)], 8080)])
+    conn, r = L.connect(lab.client, L.cluster_ip(1, 4), 80)
+    assert r.ok and rules() == 2
+    try:
+        for flag, expected in ((True, 0), (None, 0), (None, 2)):  # the kernel's value stays until it is reset
+            vipd.stop()
+            if expected:
+                lab.node.sysctl(net__netfilter__nf_conntrack_tcp_be_liberal=0)
+            vipd.flags["--conntrack-tcp-be-liberal"] = flag
+            vipd.start()
+            assert rules() == expected
+            assert scrape(lab)[0]["vipd_invalid_dropped_packets_total"] == 0
+            assert conn.ask().ok
+        conn.close()
+    finally:
+        lab.node.sysctl(net__netfilter__nf_conntrack_tcp_be_liberal=0)
+
+
 def invalid_drops(lab, vipd, fam):
     """Packets of the rules that drop invalid packets, from the listing."""
     if planes.PLANE == "ipvs":

@@ -139,6 +139,7 @@ static void test_presets(void **state)
 	assert_int_equal(get(NF "nf_conntrack_tcp_timeout_established"), 86400);
 	assert_int_equal(get(NF "nf_conntrack_tcp_timeout_close_wait"), 3600); /* T-148 */
 	assert_int_equal(get(NF "nf_conntrack_tcp_be_liberal"), 0);
+	assert_false(sysctl_is_liberal(&presets, root));
 	assert_int_equal(get(NF "nf_conntrack_udp_timeout"), 30);
 	assert_int_equal(get(NF "nf_conntrack_udp_timeout_stream"), 120);
 }
@@ -148,6 +149,7 @@ static void test_all(void **state)
 	struct sysctl_config c = presets;
 
 	c.is_tcp_liberal = true;
+	assert_true(sysctl_is_liberal(&c, root)); /* also before it is written */
 	c.udp_s = 40;
 	c.udp_stream_s = 50;
 	assert_int_equal(sysctl_apply(&c, root), 0);
@@ -157,6 +159,7 @@ static void test_all(void **state)
 	c.is_tcp_liberal = false; /* CT-13: false never writes 0 */
 	assert_int_equal(sysctl_apply(&c, root), 0);
 	assert_int_equal(get(NF "nf_conntrack_tcp_be_liberal"), 1);
+	assert_true(sysctl_is_liberal(&c, root));
 }
 
 /* T-150 */

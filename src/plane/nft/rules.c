@@ -268,12 +268,15 @@ static void postrouting(struct nft_rules *rs, enum ipfam fam, const struct plane
  * client, which has no such connection, answers with a reset, and the reset ends the connection. At
  * the input hook this host would send the reset, for connections that it masquerades to a remote
  * backend. Only addresses and ports of backends match: asymmetric routes of other hosts, and other
- * ports of a host with a hostNetwork endpoint, are not affected.
+ * ports of a host with a hostNetwork endpoint, are not affected. conntrack's liberal mode, for
+ * nodes with asymmetric routes to endpoints, leaves the rule out, as in kube-proxy's mode iptables.
  */
 static void drop_invalid(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p)
 {
 	unsigned int n = nft_addr_words(fam);
 
+	if (p->is_tcp_liberal)
+		return;
 	nft_rule_begin(rs);
 	nft_match_ct_state(rs, NFT_CT_STATE_INVALID);
 	nft_expr_saddr(rs, fam, 0);
