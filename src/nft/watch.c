@@ -84,12 +84,23 @@ int nft_watch_join(struct nft_watch *w, struct nl_sock *nl, struct nl_sock *cmd,
 {
 	/*
 	 * BPF loads convert from network order. The name of the table is the first attribute
-	 * of messages about elements.
+	 * of messages about elements. The kernel puts several messages of a transaction into one
+	 * datagram, so one that is longer than its first message may contain an element of vipd's.
 	 */
+	const uint32_t low_at = htons(1) == 1 ? 3 : 0; /* bytes of nlmsg_len */
+	const uint32_t high_at = low_at ^ 1;
 	const uint32_t type_at = offsetof(struct nlmsghdr, nlmsg_type);
 	const uint32_t name_at =
 		sizeof(struct nlmsghdr) + sizeof(struct nfgenmsg) + sizeof(struct nlattr);
 	struct sock_filter prog[] = {
+		BPF_STMT(BPF_LD | BPF_B | BPF_ABS, high_at),
+		BPF_STMT(BPF_ALU | BPF_LSH | BPF_K, 8),
+		BPF_STMT(BPF_MISC | BPF_TAX, 0),
+		BPF_STMT(BPF_LD | BPF_B | BPF_ABS, low_at),
+		BPF_STMT(BPF_ALU | BPF_OR | BPF_X, 0),
+		BPF_STMT(BPF_MISC | BPF_TAX, 0),
+		BPF_STMT(BPF_LD | BPF_W | BPF_LEN, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_X, 0, 0, 6),
 		BPF_STMT(BPF_LD | BPF_H | BPF_ABS, type_at),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htons(TYPE(NFT_MSG_NEWGEN)), 4, 0),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htons(TYPE(NFT_MSG_DELSETELEM)), 1, 0),

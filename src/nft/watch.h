@@ -5,14 +5,14 @@
  *     join -> (wait for nl_sock_fd) -> read -> text, touches, reset
  *
  * For each commit the kernel sends its changes, then the process that made it. A socket
- * filter accepts the message about the process and, of the changes, datagrams that begin with an
- * element of a table whose name begins with "vipd"; other changes cost vipd nothing. Our own
+ * filter accepts the message about the process and, of the changes, datagrams of several messages
+ * and elements of tables whose names begin with "vipd"; other changes cost vipd nothing. Our own
  * commits are made while the socket is not a member of the group (nl_sock_mute), so that they cause
  * no notifications.
  *
- * Notifications are hints only: commits while the socket is outside the group, overflows
- * of the socket, and our elements in the middle of a datagram are missed. The ruleset
- * generation (nft_genid_read) and a full read are authoritative. For both planes.
+ * Notifications are hints only: commits while the socket is outside the group and overflows of the
+ * socket are missed. The ruleset generation (nft_genid_read) and a full read are authoritative. For
+ * both planes.
  *
  * Kernel: NFNLGRP_NFTABLES, NFT_MSG_NEWGEN: linux/netfilter/nf_tables.h (NFTA_GEN_*).
  *         The process id is that of the first pid namespace.

@@ -201,15 +201,24 @@ static void test_process_names(void **state)
 	/* Own commits cause no notification, foreign ones cause one message. */
 	assert_int_equal(table_new(cmd, "ours", 0), 0);
 	assert_false(has_news(nl, 0));
-	assert_int_equal(sh("nft 'table ip x { set s { type ipv4_addr; elements = "
-			    "{ 10.0.0.1, 10.0.0.2 }; }; chain c { accept; }; }'"),
-			 0);
+	assert_int_equal(sh("nft add table ip x"), 0);
 	FACT(has_news(nl, 1000), "a commit causes no notification\n");
 	nft_watch_read(&w);
 	FACT(nl_sock_stats(nl)->n_recvs == 1, "more than one message a commit passes\n");
 	nft_watch_text(&w, text);
 	FACT(strncmp(text, "nft (pid ", 9) == 0, "the process is not named: %s\n", text);
 	assert_null(strstr(text, "others"));
+	nft_watch_reset(&w);
+
+	/* An element of vipd's behind another message of the transaction. */
+	assert_int_equal(sh("nft 'table ip vipd { set vips { type ipv4_addr; elements = "
+			    "{ 10.0.0.9 }; }; }'"),
+			 0);
+	nft_watch_read(&w);
+	nft_watch_reset(&w);
+	assert_int_equal(sh("nft 'add table ip y; delete element ip vipd vips { 10.0.0.9 }'"), 0);
+	nft_watch_read(&w);
+	assert_true(nft_watch_touches_addr(&w, IPFAM_V4, (const uint8_t[]){ 10, 0, 0, 9 }));
 	nft_watch_reset(&w);
 
 	/* More notifications than the socket's buffer: reading continues. */
