@@ -175,8 +175,12 @@ static void rejection_keep(struct nl_batch *b, uint32_t i, int error, const stru
 		return;
 	f->error = error;
 	snprintf(f->detail, sizeof(f->detail), "%s", x->detail);
-	if (i == 0 || i > b->msgs.n)
-		return; /* begin or end: the batch as a whole */
+	/*
+	 * Begin or end: the batch as a whole. The kernel reports lack of memory in its commit phase
+	 * for the first message, too.
+	 */
+	if (i == 0 || i > b->msgs.n || (i == 1 && error == -ENOMEM && !x->has_offset))
+		return;
 	f->index = i - 1;
 	f->msg = header_at(b, b->msgs.v[i - 1].offset);
 	/* Ignore an offset outside the message. */

@@ -31,7 +31,8 @@ struct nl_rejection {
 	/*
 	 * The tag of the rejected bytes, or, when the kernel reports no offset or one of
 	 * untagged bytes, the only tag of the message. NULL when the error concerns the
-	 * batch as a whole, or the message has several tags.
+	 * batch as a whole (also -ENOMEM of the first message without an offset), or the message
+	 * has several tags.
 	 */
 	const void *tag;
 	const struct nlmsghdr *msg; /* rejected message as it was sent, or NULL: the whole batch */

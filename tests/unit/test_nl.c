@@ -221,6 +221,12 @@ static void refuse_all(struct script *s)
 	say_verdict(s, s->seq0, -ERESTART, NULL, NULL);
 }
 
+/* As the kernel's commit phase. */
+static void lack_memory(struct script *s)
+{
+	say_verdict(s, s->seq0 + 1, -ENOMEM, NULL, NULL);
+}
+
 static void say_nothing(struct script *s)
 {
 }
@@ -279,6 +285,7 @@ static const struct {
 	{ "first refusal voids the rest", refuse_second, -EEXIST, "b", "File exists: so there" },
 	{ "the batch as a whole", refuse_all, -ERESTART, NULL,
 	  "Interrupted system call should be restarted" },
+	{ "no memory", lack_memory, -ENOMEM, NULL, "Cannot allocate memory" },
 	{ "silence", say_nothing, -ENOBUFS, NULL, "answer lost; outcome unknown" },
 	{ "overflow, then the ACK", overflow_then_ack, -ENOBUFS, NULL,
 	  "answer lost; outcome unknown" },
