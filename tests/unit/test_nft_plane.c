@@ -1565,6 +1565,7 @@ static void family_recovers(struct bench *b)
 	fake_calm(b->f);
 	world_settle(&b->w);
 	check_one_family(b, false, "::3]:8080");
+	world_walk(&b->w);
 	world_check(&b->w);
 	writes = sync_stats_get(b->w.s)->writes;
 	world_reload(&b->w);
@@ -1621,6 +1622,38 @@ static void test_family_fails_later(void **state)
 			family_recovers(&b);
 			bench_close(&b);
 		}
+}
+
+/* While IPv6 fails, affinity timeouts of IPv4 are shortened, and unused affinity kinds removed. */
+static void test_family_fails_beside_housekeeping(void **state)
+{
+	static const char web[] = "ip=10.96.0.1 port=http:80";
+	struct bench b;
+	char text[64];
+
+	(void)state;
+	for (int what = FAKE_FAILING_READS; what <= FAKE_FAILING_WRITES; what++) {
+		bench_open(&b);
+		fake_foreign_flush(b.f, IPFAM_V6);
+		fake_fail_family(b.f, IPFAM_V6, what, EPERM);
+		world_restart(&b.w);
+		for (int affinity_s = 600; affinity_s >= 60; affinity_s -= 540) {
+			snprintf(text, sizeof(text), "%s affinity=%d", web, affinity_s);
+			world_service(&b.w, "shop/web", text);
+			world_slice(&b.w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
+			world_settle_refused(&b.w);
+		}
+		assert_int_equal(plane_families_failed(b.w.plane), 1 << IPFAM_V6);
+		assert_int_equal(nft_kind_count(), 2);
+		assert_int_equal(nft_plane_stats(b.w.plane).n_shorten, 1);
+		for (int i = 0; i < 8; i++)
+			world_wait(&b.w, NSEC_PER_SEC);
+		assert_int_equal(nft_plane_stats(b.w.plane).n_shorten, 0);
+		for (int i = 0; i < 2; i++)
+			world_wait(&b.w, 600 * NSEC_PER_SEC);
+		assert_int_equal(nft_kind_count(), 1);
+		bench_close(&b);
+	}
 }
 
 /* Another process deletes the tables of IPv6 again and again: IPv4 is not loaded each time. */
@@ -1907,6 +1940,7 @@ int main(void)
 		cmocka_unit_test(test_random),
 		cmocka_unit_test(test_large_random),
 		cmocka_unit_test(test_family_fails_at_start),
+		cmocka_unit_test(test_family_fails_beside_housekeeping),
 		cmocka_unit_test(test_family_fails_later),
 		cmocka_unit_test(test_family_is_deleted_again_and_again),
 		cmocka_unit_test(test_counters),

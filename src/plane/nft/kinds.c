@@ -108,6 +108,12 @@ static int family_remove(struct nft_plane *p, enum ipfam fam, const struct nft_k
 	return r;
 }
 
+/* A failed family keeps its chains, to which its frontends in the kernel may lead. */
+static bool is_used(const struct nft_plane *p, enum ipfam fam, uint16_t kind)
+{
+	return is_led(p, fam, kind) || nft_layout_has_kind(p->layout[fam], kind);
+}
+
 int nft_kinds_remove(struct nft_plane *p, struct err *err)
 {
 	struct nft_kinds idle = { 0 };
@@ -116,14 +122,15 @@ int nft_kinds_remove(struct nft_plane *p, struct err *err)
 		if (nft_kind_is_idle(kind))
 			bit_set(idle.bits, kind);
 	for (int fam = 0; fam < IPFAM_N; fam++) {
-		int r = family_remove(p, fam, &idle, err);
+		int r = p->common.plane.family[fam].is_failed ? 0
+							      : family_remove(p, fam, &idle, err);
 
 		if (r < 0)
 			return r;
 	}
 	for (uint16_t kind = NFT_KIND_AFFINITY; kind < NFT_KIND_AFFINITY_END; kind++)
-		if (bit_is_set(idle.bits, kind) && !is_led(p, IPFAM_V4, kind) &&
-		    !is_led(p, IPFAM_V6, kind))
+		if (bit_is_set(idle.bits, kind) && !is_used(p, IPFAM_V4, kind) &&
+		    !is_used(p, IPFAM_V6, kind))
 			nft_kind_release(kind);
 	return 0;
 }

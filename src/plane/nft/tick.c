@@ -158,7 +158,9 @@ int nft_plane_walk(struct nft_plane *p, enum nft_set_id set, nft_elem_fn *fn, vo
 {
 	struct nft_table_ref table = nft_plane_table(p, p->walk_fam);
 	bool is_last = p->walk_fam == IPFAM_V6;
-	int r = nft_elems_dump_step(&p->walk, p->walk_nl, &table, set, fn, arg, err);
+	int r = p->common.plane.family[p->walk_fam].is_failed
+			? 0
+			: nft_elems_dump_step(&p->walk, p->walk_nl, &table, set, fn, arg, err);
 
 	if (r > 0)
 		return r;
@@ -241,8 +243,11 @@ static uint64_t tick_guard(struct nft_plane *p, uint64_t now)
 
 static bool ready_for_kinds(const struct nft_plane *p)
 {
-	return p->layout[IPFAM_V4]->state == NFT_LAYOUT_PRESENT &&
-	       p->layout[IPFAM_V6]->state == NFT_LAYOUT_PRESENT;
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		if (p->layout[fam]->state != NFT_LAYOUT_PRESENT &&
+		    !p->common.plane.family[fam].is_failed)
+			return false;
+	return true;
 }
 
 static uint64_t tick_kinds(struct nft_plane *p, uint64_t now)
