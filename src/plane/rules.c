@@ -76,21 +76,23 @@ bool plane_has_detector(const struct plane_rules_params *p, enum ipfam fam)
 	return p->has_detector[fam] && p->detect != DETECT_LOCAL_UNSET;
 }
 
-void plane_match_from_pod(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p)
+void plane_match_pod(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p,
+		     uint32_t op)
 {
 	if (plane_detects_by_ifname(p)) {
-		nft_match_ifname(rs, NFT_META_IIFNAME, NFT_CMP_EQ, p->ifname,
+		nft_match_ifname(rs, NFT_META_IIFNAME, op, p->ifname,
 				 p->detect == DETECT_LOCAL_PREFIX);
 		return;
 	}
 	if (p->sets->is_inet)
 		nft_match_family(rs, fam);
 	nft_expr_saddr(rs, fam, 0);
-	expr_in(rs, fam, p->sets->pod_cidrs);
+	(op == NFT_CMP_EQ ? nft_expr_in
+			  : nft_expr_not_in)(rs, 0, nft_set_desc(p->sets->pod_cidrs, fam)->name);
 }
 
 void plane_ranges(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p,
-		  uint32_t meta, enum nft_set_id set, int verdict, const char *chain)
+		  uint32_t meta, enum nft_set_id set)
 {
 	/* Usual lengths first: 128, ..., 64, 48, 32, 16; then 56, 40, 24, 8; then the others. */
 	for (unsigned int step = 16; step >= SERVICE_RANGE_STEP; step /= 2)
@@ -103,7 +105,7 @@ void plane_ranges(struct nft_rules *rs, enum ipfam fam, const struct plane_rules
 			nft_expr_saddr(rs, fam, 1);
 			nft_expr_mask_addr(rs, fam, 1, len);
 			expr_in(rs, fam, set);
-			nft_expr_verdict(rs, verdict, chain);
+			nft_expr_verdict(rs, NFT_RETURN, NULL);
 		}
 }
 

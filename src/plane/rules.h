@@ -67,16 +67,18 @@ void plane_write_ranges(struct nft_writer *w, struct nft_fixed *h,
 bool plane_detects_by_ifname(const struct plane_rules_params *p);
 bool plane_has_detector(const struct plane_rules_params *p, enum ipfam fam);
 /*
- * Match packets from pods in prerouting, by detect-local (section 6.1 of doc/behaviour.md). Packets
- * of this host have no input interface and do not match (MASQ-02).
+ * Match packets from pods (`op` NFT_CMP_EQ) or other packets (NFT_CMP_NEQ) in prerouting, by
+ * detect-local (section 6.1 of doc/behaviour.md). Packets of this host have no input interface and
+ * are others (MASQ-02).
  */
-void plane_match_from_pod(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p);
+void plane_match_pod(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p,
+		     uint32_t op);
 /*
- * A rule for each length of source ranges (SVC-20): the verdict for packets whose source is in a
- * range of the pool whose word the packet has in the field `meta`.
+ * A rule for each length of source ranges (SVC-20): return if the source is in a range of the pool
+ * whose word the packet has in the field `meta`.
  */
 void plane_ranges(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p,
-		  uint32_t meta, enum nft_set_id set, int verdict, const char *chain);
+		  uint32_t meta, enum nft_set_id set);
 /*
  * External frontends: with policy Cluster (MASQ-07), and for clients on this host (MASQ-08). This
  * host may have used the frontend's address as its source, so its connections are masqueraded to

@@ -249,7 +249,7 @@ static const char *ranges_v6(void)
 					     72,  56,  40, 24, 8,  124, 116, 108, 100, 92,  84,
 					     76,  68,  60, 52, 44, 36,  28,  20,  12,  4 };
 	static char text[4096];
-	size_t n = (size_t)snprintf(text, sizeof(text), "/@fw_ranges/d; /chain fw {/a ");
+	size_t n = (size_t)snprintf(text, sizeof(text), "/@fw_ranges/d; /chain fw_check {/a ");
 
 	for (size_t i = 0; i < ARRAY_SIZE(lens); i++) {
 		unsigned int len = lens[i];
@@ -265,7 +265,7 @@ static const char *ranges_v6(void)
 			ip_addr_text(&p.addr, mask + 3);
 		n += (size_t)snprintf(text + n, sizeof(text) - n,
 				      "meta priority & 0xfffff000 ^ 0x%x . ip6 saddr%s @fw_ranges "
-				      "goto fw_pass\\n",
+				      "return\\n",
 				      len, mask);
 	}
 	assert_true(n < sizeof(text));
@@ -289,7 +289,7 @@ static void reference_load(enum ipfam fam)
 		"/chain services/a ip daddr . meta l4proto . th dport @counted\n"
 		"/chain reject_conn/a ip daddr . meta l4proto . th dport @refused\n"
 		"/chain drop_conn/a ip daddr . meta l4proto . th dport @refused\n"
-		"/chain fw {/,/}/s/counter drop/ip daddr . meta l4proto . th dport @refused\\n&/\n";
+		"/chain fw_check {/,/}/s/counter drop/ip daddr . meta l4proto . th dport @refused\\n&/\n";
 
 	assert_int_equal(kernel_fresh(NULL), 0);
 	assert_int_equal(sh("sed -e '%s' reference.nft | sed -e '%s' | sed -e '%s' | nft -f -",
@@ -498,7 +498,7 @@ static const struct {
 	  "delete element ip vipd leaves { 0:9 }; flush chain ip vipd p9; "
 	  "delete chain ip vipd p9'" },
 	{ "a set gone", "nft 'flush chain ip vipd postrouting; delete set ip vipd masq_hosts'" },
-	{ "a map gone", "nft 'flush chain ip vipd xl_short; delete map ip vipd xl_cluster'" },
+	{ "a map gone", "nft 'flush chain ip vipd xl_outside; delete map ip vipd xl_local'" },
 };
 
 static void test_edits_are_put_right(void **state)
@@ -540,18 +540,18 @@ static const struct {
 } foreign[] = {
 	{ "another version", "table ip vipd { comment \"vipd layout 0\"; chain x { }; }" },
 	{ "a set of another type",
-	  "table ip vipd { comment \"vipd layout 4\"; set vips { type inet_service; }; }" },
+	  "table ip vipd { comment \"vipd layout 5\"; set vips { type inet_service; }; }" },
 	{ "a set that is a map",
-	  "table ip vipd { comment \"vipd layout 4\"; map vips { type ipv4_addr : mark; }; }" },
+	  "table ip vipd { comment \"vipd layout 5\"; map vips { type ipv4_addr : mark; }; }" },
 	{ "a chain at another hook",
-	  "table ip vipd { comment \"vipd layout 4\"; "
+	  "table ip vipd { comment \"vipd layout 5\"; "
 	  "chain output { type nat hook prerouting priority -100; }; }" },
-	{ "a chain at another priority", "table ip vipd { comment \"vipd layout 4\"; "
+	{ "a chain at another priority", "table ip vipd { comment \"vipd layout 5\"; "
 					 "chain output { type nat hook output priority -99; }; }" },
 	{ "a base chain that is none",
-	  "table ip vipd { comment \"vipd layout 4\"; chain output { }; }" },
+	  "table ip vipd { comment \"vipd layout 5\"; chain output { }; }" },
 	{ "a chain that became a base chain",
-	  "table ip vipd { comment \"vipd layout 4\"; "
+	  "table ip vipd { comment \"vipd layout 5\"; "
 	  "chain services { type filter hook input priority 0; }; }" },
 };
 
@@ -621,25 +621,25 @@ static const struct {
 } variants[] = {
 	{ "CIDRs",
 	  { .detect = DETECT_LOCAL_NODE_CIDR, .has_detector = { true, true } },
-	  "ip saddr @pod_cidrs goto xl_short",
+	  "ip saddr != @pod_cidrs fib saddr type != local goto xl_outside",
 	  "ip saddr != @pod_cidrs ct original ip daddr @cluster_ips masquerade fully-random",
 	  1 },
 	{ "bridge",
 	  { .detect = DETECT_LOCAL_BRIDGE, .has_detector = { true, true }, .ifname = "br0" },
-	  "iifname \"br0\" goto xl_short",
+	  "iifname != \"br0\" fib saddr type != local goto xl_outside",
 	  "iif 0 oifname != \"br0\" ct original ip daddr @cluster_ips masquerade fully-random",
 	  3 },
 	{ "longest name",
 	  { .detect = DETECT_LOCAL_BRIDGE,
 	    .has_detector = { true, true },
 	    .ifname = "fifteencharname" },
-	  "iifname \"fifteencharname\" goto xl_short",
+	  "iifname != \"fifteencharname\" fib saddr type != local goto xl_outside",
 	  "iif 0 oifname != \"fifteencharname\" ct original ip daddr @cluster_ips masquerade "
 	  "fully-random",
 	  3 },
 	{ "prefix",
 	  { .detect = DETECT_LOCAL_PREFIX, .has_detector = { true, true }, .ifname = "cali" },
-	  "iifname \"cali*\" goto xl_short",
+	  "iifname != \"cali*\" fib saddr type != local goto xl_outside",
 	  "iif 0 oifname != \"cali*\" ct original ip daddr @cluster_ips masquerade fully-random",
 	  3 },
 	{ "no CIDR for the family", { .detect = DETECT_LOCAL_CLUSTER_CIDR }, NULL, NULL, 0 },
@@ -665,7 +665,7 @@ static const struct {
 	    .has_detector = { true, true },
 	    .is_masquerade_all = true,
 	    .ifname = "veth" },
-	  "iifname \"veth*\" goto xl_short",
+	  "iifname != \"veth*\" fib saddr type != local goto xl_outside",
 	  "ct original ip daddr @cluster_ips masquerade fully-random",
 	  1 },
 };

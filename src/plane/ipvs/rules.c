@@ -238,7 +238,7 @@ static void inside(struct nft_rules *rs, enum ipfam fam, const struct ipvs_rules
  */
 static void guard(struct nft_rules *rs, enum ipfam fam, const struct ipvs_rules_params *p)
 {
-	plane_ranges(rs, fam, &p->common, NFT_META_MARK, IPVSSET_RANGES, NFT_RETURN, NULL);
+	plane_ranges(rs, fam, &p->common, NFT_META_MARK, IPVSSET_RANGES);
 	count_refused(rs, fam, p);
 	counter_then(rs, NF_DROP, NULL);
 }
@@ -282,14 +282,14 @@ static void assign(struct nft_rules *rs, enum ipfam fam, const struct ipvs_rules
 	if (plane_has_detector(&p->common, fam) && plane_detects_by_ifname(&p->common)) {
 		nft_rule_begin(rs);
 		nft_match_ct_state(rs, NFT_CT_STATE_NEW);
-		plane_match_from_pod(rs, fam, &p->common);
+		plane_match_pod(rs, fam, &p->common, NFT_CMP_EQ);
 		nft_expr_meta_number(rs, NFT_META_PRIORITY, PRIORITY_POD);
 	}
 	mark_from(rs, fam, IPVSSET_FE);
 	ended(rs, fam, p);
 	if (plane_has_detector(&p->common, fam)) {
 		nft_rule_begin(rs);
-		plane_match_from_pod(rs, fam, &p->common);
+		plane_match_pod(rs, fam, &p->common, NFT_CMP_EQ);
 		nft_expr_verdict(rs, NFT_GOTO, in);
 	}
 	nft_rule_begin(rs);

@@ -15,7 +15,7 @@
 const struct plane_drop_chain nft_drop_chains[] = {
 	{ "reject_conn", PLANE_REJECT_NO_ENDPOINTS },
 	{ "drop_conn", PLANE_REJECT_NO_LOCAL_ENDPOINTS },
-	{ "fw", PLANE_REJECT_SOURCE_RANGES },
+	{ "fw_check", PLANE_REJECT_SOURCE_RANGES },
 	{ "services", PLANE_REJECT_UNKNOWN_PORT, .leads_on = true }, /* REJ-05 to REJ-01 */
 	{ "vip_loop", PLANE_REJECT_UNKNOWN_PORT },
 	{ "prerouting_last", PLANE_REJECT_UNKNOWN_ADDRESS },

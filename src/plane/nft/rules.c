@@ -82,37 +82,41 @@ static void drop_conn(struct nft_rules *rs, enum ipfam fam, const struct plane_r
 	count_and_drop(rs);
 }
 
-/* externalTrafficPolicy Local for pods and this host: the cluster pool (POL-25) */
-static void xl_short(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p)
+static void xl_outside(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p)
 {
-	dispatch(rs, fam, NFTSET_XL_CLUSTER, NFTSET_LEAVES);
-}
-
-static void xl(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p)
-{
-	if (plane_has_detector(p, fam)) {
-		nft_rule_begin(rs);
-		plane_match_from_pod(rs, fam, p);
-		nft_expr_verdict(rs, NFT_GOTO, "xl_short");
-	}
-	nft_rule_begin(rs);
-	nft_match_fib_local(rs, NFTA_FIB_F_SADDR, NFT_CMP_EQ);
-	nft_expr_verdict(rs, NFT_GOTO, "xl_short");
 	dispatch(rs, fam, NFTSET_XL_LOCAL, NFTSET_LEAVES);
 }
 
-static void fw_pass(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p)
+/*
+ * externalTrafficPolicy Local: the cluster pool for pods and this host (POL-25). One rule for both:
+ * the kernel's loop check walks the chains of a verdict map once for each way to it.
+ */
+static void xl(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p)
 {
-	dispatch(rs, fam, NFTSET_FW_FRONTENDS, NFTSET_KINDS_X);
+	nft_rule_begin(rs);
+	if (plane_has_detector(p, fam))
+		plane_match_pod(rs, fam, p, NFT_CMP_NEQ);
+	nft_match_fib_local(rs, NFTA_FIB_F_SADDR, NFT_CMP_NEQ);
+	nft_expr_verdict(rs, NFT_GOTO, "xl_outside");
+	dispatch(rs, fam, NFTSET_XL_CLUSTER, NFTSET_LEAVES);
 }
 
-/* loadBalancerSourceRanges (REJ-10) */
-static void fw(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p)
+/* loadBalancerSourceRanges (REJ-10): drop, or return to `fw` */
+static void fw_check(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p)
 {
-	plane_ranges(rs, fam, p, NFT_META_PRIORITY, NFTSET_FW_RANGES, NFT_GOTO, "fw_pass");
+	plane_ranges(rs, fam, p, NFT_META_PRIORITY, NFTSET_FW_RANGES);
 	count(rs, fam, NFTSET_REFUSED, p);
 	nft_rule_begin(rs);
 	count_and_drop(rs);
+}
+
+/* One way to the map, as in `xl`. */
+static void fw(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p)
+{
+	(void)p;
+	nft_rule_begin(rs);
+	nft_expr_verdict(rs, NFT_JUMP, "fw_check");
+	dispatch(rs, fam, NFTSET_FW_FRONTENDS, NFTSET_KINDS_X);
 }
 
 static void services(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p)
@@ -313,9 +317,9 @@ static const struct {
 } chains[] = {
 	{ { "reject_conn", NULL, 0, 0 }, reject_conn },
 	{ { "drop_conn", NULL, 0, 0 }, drop_conn },
-	{ { "xl_short", NULL, 0, 0 }, xl_short },
+	{ { "xl_outside", NULL, 0, 0 }, xl_outside },
 	{ { "xl", NULL, 0, 0 }, xl },
-	{ { "fw_pass", NULL, 0, 0 }, fw_pass },
+	{ { "fw_check", NULL, 0, 0 }, fw_check },
 	{ { "fw", NULL, 0, 0 }, fw },
 	{ { "services", NULL, 0, 0 }, services },
 	{ { "vip_loop", NULL, 0, 0 }, vip_loop },
