@@ -122,14 +122,15 @@ def neighbour(lab, addr, gateway=None):
 
 
 @FAM
-@pytest.mark.parametrize("is_routed", (False, True), ids=("neighbour", "routed"))
-def test_endpoint_at_vip(lab, vipd, fam, is_routed):
+@pytest.mark.parametrize("is_routed, port", ((False, 80), (True, 80), (True, 8081)),
+                         ids=("neighbour", "routed", "frontend"))
+def test_endpoint_at_vip(lab, vipd, fam, is_routed, port):
     """REJ-17: the address of another node is an external IP of one service, and an endpoint of
     another (a pod in the network of its host). Connections through the other are not dropped,
-    although client and endpoint are behind one device."""
+    although client and endpoint are behind one device, and the endpoint's port may be served."""
     addr = L.external_ip(41, fam)
     vip = L.lb_ip(42, fam)
-    vipd.apply([service("nodes", L.cluster_ip(41, fam), 80, external_ips=[addr]),
+    vipd.apply([service("nodes", L.cluster_ip(41, fam), port, external_ips=[addr]),
                 slice_("nodes", [E2[fam]], 8080),
                 service("host", L.cluster_ip(42, fam), 80, lb=[vip]),
                 slice_("host", [addr], 8081)])
@@ -143,6 +144,27 @@ def test_endpoint_at_vip(lab, vipd, fam, is_routed):
             assert scrape(lab)[0][METRIC] == before
         finally:
             server.kill()
+
+
+@FAM
+def test_endpoints_at_each_other(lab, vipd, fam):
+    """REJ-17: two services have each other's addresses, behind one router, as endpoints. A packet
+    goes to the router once. (Mode ipvs, IPv6: until its hop limit is reached.)"""
+    a, b = L.lb_ip(40, fam), L.external_ip(40, fam)
+    vipd.apply([service("a", L.cluster_ip(40, fam), 80, lb=[a]), slice_("a", [b], 80),
+                service("b", L.cluster_ip(41, fam), 80, external_ips=[b]), slice_("b", [a], 80)])
+    with router(lab, a):
+        route = (b, "via", L.CLIENT[fam])
+        lab.node.run("ip", "-%d" % fam, "route", "replace", *route)
+        before = scrape(lab)[0][METRIC]
+        try:
+            assert L.probe(lab.client, a, 80, timeout=0.3 * L.SLOW).what == "timeout"
+            is_exempt = planes.PLANE == "ipvs" and fam == 6
+            assert is_exempt or 0 < returned(lab) < 8   # the client may have sent again
+            if fam == 6 and not is_exempt:  # IPv4 drops it as a martian
+                L.eventually(lambda: scrape(lab)[0][METRIC] > before)
+        finally:
+            lab.node.run("ip", "-%d" % fam, "route", "del", *route)
 
 
 @FAM

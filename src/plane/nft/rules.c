@@ -174,12 +174,19 @@ static void unknown_address(struct nft_rules *rs, enum ipfam fam,
  * A packet that leaves through its input interface. To the destination itself, without a router in
  * between, it does not loop: addresses of other nodes are in `vips`, too, as load balancer
  * addresses and external IPs. Nor does one translated to an endpoint at such an address, unless
- * that is a frontend again.
+ * that is a frontend again. Then postrouting may replace its source by an address of this host, and
+ * a packet that returns with that source is dropped here, or by IPv4 as a martian.
  */
 static void vip_loop(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p)
 {
 	nft_rule_begin(rs);
 	nft_match_neighbour(rs, fam, set_name(NFTSET_HOPS));
+	nft_expr_verdict(rs, NFT_RETURN, NULL);
+	nft_rule_begin(rs);
+	nft_match_ct_bits(rs, NFT_CT_STATUS, IPS_DST_NAT, NFT_CMP_NEQ);
+	nft_expr_original_tuple(rs, fam);
+	nft_expr_in(rs, 0, set_name(NFTSET_MASQ_FRONTENDS));
+	nft_match_fib_local(rs, NFTA_FIB_F_SADDR, NFT_CMP_NEQ);
 	nft_expr_verdict(rs, NFT_RETURN, NULL);
 	/* The word is not needed, but nft prints a map only with its use. */
 	nft_rule_begin(rs);
