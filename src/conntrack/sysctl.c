@@ -124,7 +124,7 @@ bool sysctl_is_liberal(const struct sysctl_config *c, const char *root)
 {
 	uint64_t n = 0;
 
-	return c->is_tcp_liberal || (sysctl_read(&n, root, LIBERAL, NULL) == 0 && n != 0);
+	return sysctl_read(&n, root, LIBERAL, NULL) == 0 ? n != 0 : c->is_tcp_liberal;
 }
 
 size_t sysctl_apply(const struct sysctl_config *c, const char *root)

@@ -37,8 +37,8 @@ MUST_USE int sysctl_read(uint64_t *ret, const char *root, const char *file, stru
 /* Do the kernel's files exist? The first table that tracks connections creates them. */
 bool sysctl_is_there(const char *root);
 /*
- * Is TCP tracking liberal: by the configuration, or by the kernel's value? The order of this and of
- * sysctl_apply() has no effect.
+ * Is TCP tracking liberal? The kernel's value decides, after sysctl_apply(); the configuration
+ * decides while the kernel has none (sysctl_is_there).
  */
 bool sysctl_is_liberal(const struct sysctl_config *c, const char *root);
 /* Write values that differ below `root`. Returns the number of failures, each logged. */

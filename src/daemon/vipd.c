@@ -687,6 +687,7 @@ static int run(struct vipd *v, struct err *err)
 	if (r < 0)
 		return r;
 	conntrack_limits_set(v->conntrack); /* the first change of the node */
+	v->model.config.is_tcp_liberal = sysctl_is_liberal(&v->options.conntrack.sysctls, "");
 	set_oom_score(v->options.oom_score_adj);
 	log_notice(LOG_AREA_MAIN, "vipd %s on node %s, %s plane", VIPD_VERSION, v->options.hostname,
 		   v->plane->ops->name);
@@ -721,7 +722,6 @@ int main(int argc, char **argv)
 		log_warn(LOG_AREA_MAIN, "%s", *note);
 	v.model.config.node_name = name_get_str(v.options.hostname);
 	v.model.config.tracks_addrs = v.options.conntrack.is_reset;
-	v.model.config.is_tcp_liberal = sysctl_is_liberal(&v.options.conntrack.sysctls, "");
 	v.model.config.triggers_since_ns = wall_now_ns();
 	model_configured(&v.model);
 	r = v.options.action == OPTIONS_RUN ? run(&v, &err) : action_run(&v.options, &err);

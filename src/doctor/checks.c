@@ -317,8 +317,8 @@ static void check_conntrack(json_t *r, const struct facts *f)
 	check_add(
 		r, "invalid", CHECK_OK, NULL,
 		f->ct_liberal > 0
-			? "nf_conntrack_tcp_be_liberal is on: packets outside of the TCP window are forwarded"
-			: "INVALID packets of backends are dropped and counted");
+			? "nf_conntrack_tcp_be_liberal is on: packets outside of the TCP window are valid"
+			: "packets outside of the TCP window are INVALID");
 }
 
 /* --- clock --- */

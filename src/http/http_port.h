@@ -21,8 +21,8 @@ struct listen_place {
 
 /*
  * Open a non-blocking listening socket. With `is_dual` 0.0.0.0 and :: accept both families, as in
- * Go (0.0.0.0: IPv4 alone if the node has no IPv6), else their own. Returns -errno with the address
- * in `err`.
+ * Go (0.0.0.0: IPv4 alone if the kernel has no IPv6), else their own. Returns -errno with the
+ * address in `err`.
  */
 MUST_USE int listen_tcp(int *ret, const struct listen_place *at, bool is_dual, struct err *err);
 

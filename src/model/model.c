@@ -503,7 +503,8 @@ bool model_is_host_addr(const struct model *m, const struct ip_addr *a)
 const struct ip_addr *model_host_cluster_ip(const struct model *m, const struct service *s)
 {
 	for (int fam = 0; fam < IPFAM_N; fam++)
-		if (service_has_family(s, fam) && model_is_host_addr(m, &s->cluster_ip[fam]))
+		if (service_has_family(s, fam) && model_is_host_addr(m, &s->cluster_ip[fam]) &&
+		    !vec_has(&m->host_expected, a, ip_addr_is_equal(a, &s->cluster_ip[fam])))
 			return &s->cluster_ip[fam];
 	return NULL;
 }
@@ -695,6 +696,13 @@ int model_put_host_addrs(struct model *m, const struct ip_addr *addrs, size_t n,
 	return event_report(m, &event, host_addrs_put(m, addrs, n, n_service, at_ns));
 }
 
+void model_expect_host_addrs(struct model *m, const struct ip_addr *addrs, size_t n)
+{
+	vec_clear(&m->host_expected);
+	for (size_t i = 0; i < n; i++)
+		*vec_push(&m->host_expected) = addrs[i];
+}
+
 bool model_await_node(struct model *m, bool is_awaited, uint64_t at_ns)
 {
 	bool is_new = m->is_node_awaited != is_awaited;
@@ -790,6 +798,7 @@ void model_fini(struct model *m)
 	vec_fini(&m->service_cidrs);
 	vec_fini(&m->host_addrs);
 	vec_fini(&m->host_sorted);
+	vec_fini(&m->host_expected);
 	free(m->client_ports);
 	env_fini(&m->env);
 	name_unref(m->config.node_name);

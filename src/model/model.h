@@ -160,7 +160,8 @@ struct model {
 	VEC(struct service_cidr *) service_cidrs;
 	VEC(struct ip_addr)
 	host_addrs; /* that could serve node ports, in the order of model_put_host_addrs() */
-	VEC(struct ip_addr) host_sorted; /* all, for model_is_host_addr() */
+	VEC(struct ip_addr) host_sorted;   /* all, for model_is_host_addr() */
+	VEC(struct ip_addr) host_expected; /* model_expect_host_addrs() */
 	/* Ports that the kernel gives to clients of this host, a bit each; NULL: none */
 	uint64_t *client_ports;
 	uint64_t env_generation;        /* raised whenever env changes; planes compare it */
@@ -209,6 +210,11 @@ size_t model_list_end(struct model *m, enum object_kind kind, uint64_t at_ns);
 int model_put_host_addrs(struct model *m, const struct ip_addr *addrs, size_t n, size_t n_service,
 			 uint64_t at_ns);
 /*
+ * Addresses of this host at which a cluster IP is no fault. The list is copied; call it before
+ * model_put_host_addrs().
+ */
+void model_expect_host_addrs(struct model *m, const struct ip_addr *addrs, size_t n);
+/*
  * A source has a list of Nodes. `is_awaited`: it is not received yet, or the Node has no addresses
  * yet: node ports do not fall back to the host's addresses. From the first call on, a Node without
  * addresses or pod CIDRs has those of the last copy. Returns whether `is_awaited` is news.
@@ -240,7 +246,7 @@ bool model_is_client_port(const struct model *m, uint16_t port);
 void model_client_port_put(struct model *m, uint16_t port, bool is_client);
 /* Is `a` an address of this host? Loopback and link-local addresses are not listed. */
 bool model_is_host_addr(const struct model *m, const struct ip_addr *a);
-/* The first cluster IP of `s` that is an address of this host, or NULL. */
+/* The first cluster IP of `s` that is an address of this host, and not an expected one, or NULL. */
 const struct ip_addr *model_host_cluster_ip(const struct model *m, const struct service *s);
 /* Is `a` an endpoint in any slice, ready or not? Only with config.tracks_addrs. */
 bool model_has_addr(const struct model *m, const struct ip_addr *a);

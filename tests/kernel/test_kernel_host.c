@@ -102,7 +102,7 @@ static void test_which(void **state)
 	world_close(&w);
 }
 
-/* Last are the addresses of another proxy's device; those of NodeLocal DNSCache are not listed. */
+/* Service addresses are those of another proxy's device and of NodeLocal DNSCache. */
 static void test_devices(void **state)
 {
 	const struct ip_addr *all;
@@ -119,9 +119,11 @@ static void test_devices(void **state)
 	world_open(&w);
 	expect(&w, "198.18.0.7");
 	all = w.model.host_sorted.v;
-	assert_int_equal(w.model.host_sorted.n, 2);
+	assert_int_equal(w.model.host_sorted.n, 4);
 	assert_string_equal(ip_addr_text(&all[0], buf), "10.96.0.1");
-	assert_string_equal(ip_addr_text(&all[1], buf), "198.18.0.7");
+	assert_string_equal(ip_addr_text(&all[1], buf), "10.96.0.10");
+	assert_int_equal(w.model.host_expected.n, 2);
+	assert_string_equal(ip_addr_text(&w.model.host_expected.v[0], buf), "10.96.0.10");
 	world_close(&w);
 }
 

@@ -148,7 +148,7 @@ def test_sysctls(lab, vipd):
     lab.node.sysctl(net__ipv4__conf__all__route_localnet=0)
     expect(vipd, "localnet", "ok")
     lab.node.sysctl(net__netfilter__nf_conntrack_tcp_be_liberal=1)
-    expect(vipd, "invalid", "ok", "outside of the TCP window are forwarded")
+    expect(vipd, "invalid", "ok", "outside of the TCP window are valid")
     lab.node.sysctl(net__netfilter__nf_conntrack_tcp_be_liberal=0)
     expect(vipd, "invalid", "ok", "are dropped and counted")
 

@@ -253,7 +253,7 @@ def test_port_taken(alone, second):
     second.flags["--bind-address-hard-fail"] = True
     second.start(wait=False)
     assert second.proc.wait(60) == 1
-    assert "health server: listen on 0.0.0.0:10256: Address already in use" in second.log()
+    assert "health server: listen on 0.0.0.0:10256 and [::]: Address already in use" in second.log()
     second.flags["--bind-address-hard-fail"] = None
     second.start()
     assert "next attempt in 5 s" in second.log()

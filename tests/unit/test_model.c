@@ -533,6 +533,11 @@ static void test_host_cluster_ips(void **state)
 	/* 10.96.1.8 and 10.96.1.9 are gone: the first one is of service d. */
 	assert_int_equal(model_put_host_addrs(&m, addrs, 7, 7, 5), 1);
 	check_dirty(&m, "d");
+	/* The cluster IP of service h is expected. */
+	assert_non_null(model_host_cluster_ip(&m, find(&m, "h")->service));
+	model_expect_host_addrs(&m, &addrs[1], 1);
+	assert_null(model_host_cluster_ip(&m, find(&m, "h")->service));
+	assert_true(model_is_host_addr(&m, &addrs[1]));
 	model_fini(&m);
 }
 

@@ -149,7 +149,8 @@ static void test_all(void **state)
 	struct sysctl_config c = presets;
 
 	c.is_tcp_liberal = true;
-	assert_true(sysctl_is_liberal(&c, root)); /* also before it is written */
+	assert_true(sysctl_is_liberal(&c, "/nonexistent")); /* until the kernel has a value */
+	assert_false(sysctl_is_liberal(&c, root));          /* as if it could not be written */
 	c.udp_s = 40;
 	c.udp_stream_s = 50;
 	assert_int_equal(sysctl_apply(&c, root), 0);

@@ -27,8 +27,8 @@
 /* In the order of the list */
 enum device {
 	DEVICE_OTHER = 0,
-	DEVICE_SERVICES,  /* all service addresses, of kube-proxy's mode ipvs or kube-router */
-	DEVICE_DNS_CACHE, /* its addresses are not listed */
+	DEVICE_SERVICES, /* all service addresses, of kube-proxy's mode ipvs or kube-router */
+	DEVICE_DNS_CACHE,
 };
 
 struct host_addr {
@@ -146,6 +146,7 @@ static int read_addrs(struct host *h, struct err *err)
 					   source_towards_world(IPFAM_V6) };
 	AUTO(vec_fini) VEC(struct ip_addr) list = { 0 };
 	size_t n_service = 0;
+	size_t n_cache = 0;
 	char buf[256];
 	struct nlmsghdr *req = nl_request(buf, sizeof(buf), RTM_GETADDR);
 	struct ifaddrmsg *ifa = mnl_nlmsg_put_extra_header(req, sizeof(*ifa));
@@ -162,11 +163,11 @@ static int read_addrs(struct host *h, struct err *err)
 	}
 	vec_sort(&h->addrs, addr_cmp);
 	vec_for_each (a, &h->addrs) {
-		if (a->device == DEVICE_DNS_CACHE)
-			break;
 		*vec_push(&list) = a->addr;
-		n_service += a->device == DEVICE_SERVICES;
+		n_service += a->device != DEVICE_OTHER;
+		n_cache += a->device == DEVICE_DNS_CACHE;
 	}
+	model_expect_host_addrs(h->model, list.v + list.n - n_cache, n_cache);
 	return model_put_host_addrs(h->model, list.v, list.n, n_service, now_ns());
 }
 

@@ -5,12 +5,11 @@
  * Node ports are served on concrete addresses; a new or removed address changes frontends at once
  * (SVC-12, IN-25). Listed are addresses of any interface and scope (SVC-11: never 127.0.0.0/8 and
  * ::1), except link-local ones of scope link, tentative ones and ones that failed duplicate
- * detection. Those on the dummy devices of other proxies (kube-ipvs0, kube-dummy-if) are service
- * addresses, and serve no node ports; those of NodeLocal DNSCache (IP_DNS_CACHE_DEVICE) are not
- * listed. Per family the source address of the default route comes
- * first ("primary" without a Node object); the others follow by scope, interface and address. For
- * that reason changes of default routes are read too; other routes are filtered out, because a host
- * may have a million.
+ * detection. Those on the dummy devices of other proxies (kube-ipvs0, kube-dummy-if) and of
+ * NodeLocal DNSCache (IP_DNS_CACHE_DEVICE) are service addresses, and serve no node ports. Per
+ * family the source address of the default route comes first ("primary" without a Node object); the
+ * others follow by scope, interface and address. For that reason changes of default routes are read
+ * too; other routes are filtered out, because a host may have a million.
  *
  * Kernel: rtnetlink(7), RTM_GETADDR and notifications. After a lost notification (ENOBUFS) the list
  * is read again; a failed read is retried.
