@@ -85,7 +85,7 @@ int nft_watch_join(struct nft_watch *w, struct nl_sock *nl, struct nl_sock *cmd,
 	/*
 	 * BPF loads convert from network order. The name of the table is the first attribute
 	 * of messages about elements. The kernel puts several messages of a transaction into one
-	 * datagram, so one that is longer than its first message may contain an element of vipd's.
+	 * datagram: one that is longer than its first message may contain an element of vipd's.
 	 */
 	const uint32_t low_at = htons(1) == 1 ? 3 : 0; /* bytes of nlmsg_len */
 	const uint32_t high_at = low_at ^ 1;
@@ -293,7 +293,8 @@ int nft_watch_load_end(struct nft_watch *w, struct err *err)
 	if (++w->n_loads < LOAD_TRIES)
 		return 1;
 	w->n_loads = 0;
-	return err_set(err, -EAGAIN, "tables of vipd were modified while they were read");
+	return err_set(err, -EAGAIN, "tables of vipd %s modified while they were read",
+		       w->touched.n > 0 ? "were" : "may have been");
 }
 
 void nft_watch_text(const struct nft_watch *w, char buf[static NFT_WATCH_TEXT_MAX])

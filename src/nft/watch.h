@@ -5,10 +5,11 @@
  *     join -> (wait for nl_sock_fd) -> read -> text, touches, reset
  *
  * For each commit the kernel sends its changes, then the process that made it. A socket
- * filter accepts the message about the process and, of the changes, datagrams of several messages
- * and elements of tables whose names begin with "vipd"; other changes cost vipd nothing. Our own
- * commits are made while the socket is not a member of the group (nl_sock_mute), so that they cause
- * no notifications.
+ * filter accepts the message about the process, datagrams of several messages, and single messages
+ * about elements of tables whose names begin with "vipd"; other changes cost vipd nothing. A
+ * foreign transaction of some 100,000 elements may overflow the socket. Our own commits are made
+ * while the socket is not a member of the group (nl_sock_mute), so that they cause no
+ * notifications.
  *
  * Notifications are hints only: commits while the socket is outside the group and overflows of the
  * socket are missed. The ruleset generation (nft_genid_read) and a full read are authoritative. For

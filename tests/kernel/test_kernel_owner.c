@@ -190,6 +190,7 @@ static void test_process_names(void **state)
 	struct nl_sock *other = kernel_sock();
 	const int small = 16384;
 	struct nft_watch w;
+	uint64_t n_recvs;
 	struct err err = { 0 };
 
 	nft_watch_init(&w);
@@ -219,6 +220,15 @@ static void test_process_names(void **state)
 	assert_int_equal(sh("nft 'add table ip y; delete element ip vipd vips { 10.0.0.9 }'"), 0);
 	nft_watch_read(&w);
 	assert_true(nft_watch_touches_addr(&w, IPFAM_V4, (const uint8_t[]){ 10, 0, 0, 9 }));
+	nft_watch_reset(&w);
+
+	/* Of a single element of another table only the message about the process. */
+	assert_int_equal(sh("nft 'add set ip y s { type ipv4_addr; }'"), 0);
+	nft_watch_read(&w);
+	n_recvs = nl_sock_stats(nl)->n_recvs;
+	assert_int_equal(sh("nft 'add element ip y s { 10.0.0.9 }'"), 0);
+	nft_watch_read(&w);
+	FACT(nl_sock_stats(nl)->n_recvs == n_recvs + 1, "an element of another table passes\n");
 	nft_watch_reset(&w);
 
 	/* More notifications than the socket's buffer: reading continues. */

@@ -38,7 +38,8 @@ TWINS = of("foreign", "foreign_element_in_the_way", "deleted_elements_are_restor
     of("invalid", "out_of_window[masqueraded-local-v4]", "out_of_window[kept-remote-v6]",
        "host_network[backend-v4]", "host_network[other-port-v6]") + \
     of("unknown_port", "loop[lb-v4]", "loop[external-v6]", "loop_invalid[v4]", "loop_pod[v6]",
-       "loop_local_address[v6]", "cluster_ip_of_node[v4]", "pools_of_e1") + \
+       "loop_local_address[v6]", "cluster_ip_of_node[v4]", "pools_of_e1",
+       "endpoints_at_each_other[v6]") + \
     of("kernel_readers", "readers[default]", "readers[count-endpoints]") + \
     of("stream", "stream[restarts]") + of("changes", "a_port_is_removed") + \
     of("eject", "silent[v4]", "affinity", "refused", "restart", "hashed_clients") + of("vipctl_drain") + of("dead_flows", "reset[another-left]") + \
@@ -147,6 +148,7 @@ def runs(how):
             Run(NEWER + " ipvs", NEWER, NEWER_PATHS + NEWER_IPVS, "ipvs", env=PAIRS),
             Run("6.1 nft", "6.1", ["kernel"] + PATHS + of("sctp_sockets") + RESTART +
                 of("restart", "changes_while_down") +
+                of("unknown_port", "endpoint_at_vip[frontend-v4]", "endpoints_at_each_other[v6]") +
                 of("cleanup_kube_proxy", "ipvs") +
                 of("cleanup_kube_router") +
                 of("takeover", "takeover[ipvs]", "takeover[kube-router]",

@@ -108,10 +108,10 @@ static int family_remove(struct nft_plane *p, enum ipfam fam, const struct nft_k
 	return r;
 }
 
-/* A failed family keeps its chains, to which its frontends in the kernel may lead. */
+/* A failed family keeps its chains, to which its frontends in the kernel may lead, read or not. */
 static bool is_used(const struct nft_plane *p, enum ipfam fam, uint16_t kind)
 {
-	return is_led(p, fam, kind) || nft_layout_has_kind(p->layout[fam], kind);
+	return is_led(p, fam, kind) || bit_is_set(p->layout[fam]->kinds.bits, kind);
 }
 
 int nft_kinds_remove(struct nft_plane *p, struct err *err)

@@ -173,9 +173,10 @@ static void unknown_address(struct nft_rules *rs, enum ipfam fam,
 /*
  * A packet that leaves through its input interface. To the destination itself, without a router in
  * between, it does not loop: addresses of other nodes are in `vips`, too, as load balancer
- * addresses and external IPs. Nor does one translated to an endpoint at such an address, unless
- * that is a frontend again. Then postrouting may replace its source by an address of this host, and
- * a packet that returns with that source is dropped here, or by IPv4 as a martian.
+ * addresses and external IPs. Nor does one translated to an endpoint at such an address that is no
+ * frontend. If it is a frontend, the packet passes only if postrouting will masquerade it for its
+ * external frontend: with an address of this host as its source it is dropped when it returns
+ * (IPv4: as a martian).
  */
 static void vip_loop(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p)
 {
