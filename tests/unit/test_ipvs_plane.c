@@ -1395,40 +1395,82 @@ static void test_foreign(void **state)
 	world_close(&w);
 }
 
+#define THEIRS "192.168.0.1:444/TCP wlc flags 0x20: 10.9.0.1:1=1\n"
+#define EXCLUDED(weight)                                              \
+	"10.96.0.10:80/TCP rr flags 0x21 600s: 10.0.1.1:8080=" weight \
+	"\n192.168.0.1:30080/TCP rr flags 0x21 600s: 10.0.1.1:8080=" weight "\n"
+
+static void node_port(struct world *w)
+{
+	service(w, "shop/web", "type=NodePort ip=10.96.0.10 port=http:80:30080 affinity=600");
+	slice(w, "shop/web-1", "web", "| http:8080 | 1 rs");
+}
+
+/* A Service needs an excluded address, and there is a foreign virtual service with the flag. */
+static void open_excluded(struct world *w)
+{
+	struct ipvs_key theirs = { .fam = IPFAM_V4, .proto = L4PROTO_TCP, .port = 444 };
+	static struct ip_prefix exclude;
+
+	exclude = test_prefix("192.168.0.0/24"); /* of the node */
+	world_open(w);
+	theirs.addr = test_addr("192.168.0.1");
+	fake_ipvs_foreign(w->ipvs, &theirs, 0x20, "10.9.0.1", 1);
+	w->config.exclude = &exclude;
+	w->config.n_exclude = 1;
+	node_port(w);
+	(void)restart(w);
+}
+
+static void expect_drained(struct world *w)
+{
+	expect_ipvs(w, EXCLUDED("0") THEIRS);
+	expect_adopted(w);
+	fake_ipvs_conns(w->ipvs, "10.0.1.1", 0, 0);
+	pass(w, 2);
+	expect_ipvs(w, THEIRS);
+}
+
 /*
- * Excluded addresses: a Service that needs one is served as elsewhere, also after an audit and a
- * restart. What no Service needs stays, with the flag, too.
+ * Excluded addresses: a Service that needs one is served as elsewhere, also after an audit, a
+ * restart and the loss of the table. What no Service needs stays, with the flag, too.
  */
 static void test_excluded(void **state)
 {
-	struct ipvs_key theirs = { .fam = IPFAM_V4, .proto = L4PROTO_TCP, .port = 444 };
-	struct ip_prefix exclude = test_prefix("192.168.0.0/24"); /* of the node */
 	struct world w;
 
-	world_open(&w);
-	theirs.addr = test_addr("192.168.0.1");
-	fake_ipvs_foreign(w.ipvs, &theirs, 0x20, "10.9.0.1", 1);
-	w.config.exclude = &exclude;
-	w.config.n_exclude = 1;
-	service(&w, "shop/web", "type=NodePort ip=10.96.0.10 port=http:80:30080 affinity=600");
-	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs");
-	(void)restart(&w);
+	open_excluded(&w);
 	sync_audit(w.s);
 	w.now += 60 * NSEC_PER_SEC;
 	(void)sync_settle(w.s, w.now);
 	assert_int_equal(sync_failure_count(w.s), 0);
+	expect_ipvs(&w, EXCLUDED("1") THEIRS);
 	expect_adopted(&w);
-	slice(&w, "shop/web-1", "web", "| http:8080 | 2 rs");
+	fake_ipvs_writes_reset(w.ipvs);
+	fake_foreign_flush(w.nft, IPFAM_V4);
+	sync_reload(w.s);
 	settle(&w);
-	pass(&w, 2);
-	expect_ipvs(&w, "10.96.0.10:80/TCP rr flags 0x21 600s: 10.0.1.2:8080=1\n"
-			"192.168.0.1:30080/TCP rr flags 0x21 600s: 10.0.1.2:8080=1\n"
-			"192.168.0.1:444/TCP wlc flags 0x20: 10.9.0.1:1=1\n");
+	assert_int_equal(fake_ipvs_writes(w.ipvs), 0);
 	expect_adopted(&w);
+	fake_ipvs_conns(w.ipvs, "10.0.1.1", 1, 0);
 	no_service(&w, "shop", "web");
 	settle(&w);
-	pass(&w, 2);
-	expect_ipvs(&w, "192.168.0.1:444/TCP wlc flags 0x20: 10.9.0.1:1=1\n");
+	sync_reload(w.s); /* its drain continues, also after a restart */
+	settle(&w);
+	expect_drained(&w);
+	world_close(&w);
+}
+
+/* One of an earlier process that no Service needs drains if vipd's table leads to it. */
+static void test_excluded_leftover(void **state)
+{
+	struct world w;
+
+	open_excluded(&w);
+	fake_ipvs_conns(w.ipvs, "10.0.1.1", 1, 0);
+	no_service(&w, "shop", "web");
+	(void)restart(&w);
+	expect_drained(&w);
 	world_close(&w);
 }
 
@@ -1663,6 +1705,27 @@ static void test_retires_in_steps(void **state)
 		w.now = again;
 	}
 	assert_in_range(n, 5 + 9000 / 200, 100);
+	p->ops->close(p);
+	life_begin(&w);
+	world_close(&w);
+}
+
+/* Virtual services at excluded addresses drain, too. */
+static void test_retires_excluded(void **state)
+{
+	struct plane *p;
+	struct world w;
+
+	open_excluded(&w);
+	fake_ipvs_conns(w.ipvs, "10.0.1.1", 1, 0);
+	life_end(&w);
+	w.now = now_ns() + NSEC_PER_SEC / 2;
+	p = retiree(&w);
+	assert_true(retires(&w, p, 5));
+	expect_ipvs(&w, EXCLUDED("1") THEIRS);
+	fake_ipvs_conns(w.ipvs, "10.0.1.1", 0, 0);
+	assert_false(retires(&w, p, 5));
+	expect_ipvs(&w, THEIRS);
 	p->ops->close(p);
 	life_begin(&w);
 	world_close(&w);
@@ -2724,6 +2787,7 @@ int main(void)
 		cmocka_unit_test(test_cleanup_ends_connections),
 		cmocka_unit_test(test_foreign),
 		cmocka_unit_test(test_excluded),
+		cmocka_unit_test(test_excluded_leftover),
 		cmocka_unit_test(test_leftover),
 		cmocka_unit_test(test_drain_unread),
 		cmocka_unit_test(test_drain_beside_rejected),
@@ -2732,6 +2796,7 @@ int main(void)
 		cmocka_unit_test(test_retires),
 		cmocka_unit_test(test_retires_other_tag),
 		cmocka_unit_test(test_retires_in_steps),
+		cmocka_unit_test(test_retires_excluded),
 		cmocka_unit_test(test_retires_not),
 		cmocka_unit_test(test_audit),
 		cmocka_unit_test(test_stale),

@@ -103,10 +103,15 @@ void ipvs_loaded_set_frontends(const struct plane_loaded *c, struct ipvs_plane *
 	htable_for_each_entry (vs, &p->vss, struct ipvs_vs)
 		vs->is_of_cluster_ip = false;
 	for (struct marked m = { 0 }; marked_next(c, &m);) {
-		struct ipvs_vs *vs = ipvs_vs_by_mark(p, m.fam, m.mark);
+		const struct ip_tuple *f = &m.frontend;
+		bool is_by_vip = (m.mark & IPVS_MARK_ID) == 0;
+		struct ipvs_vs *vs =
+			is_by_vip ? ipvs_vs_find(p, ipvs_key_vip(&f->addr, f->proto, f->port))
+				  : ipvs_vs_by_mark(p, m.fam, m.mark);
 
 		if (vs == NULL)
 			continue;
+		vs->is_kept = false; /* vipd has added or adopted it */
 		vs->proto = m.frontend.proto;
 		vs->is_of_cluster_ip |= plane_loaded_find(c, m.fam, IPVSSET_CLUSTER_IPS,
 							  m.frontend.addr.bytes) != NULL;

@@ -37,8 +37,8 @@ struct ipvs_config {
 	enum plane_counting counting;
 	bool is_estimating; /* net.ipv4.vs.run_estimation: IPVS's own counters and rates */
 	/*
-	 * Virtual services at these addresses stay, whatever their flags, unless a Service of this
-	 * process needs, or has needed, address, port and protocol. Borrowed.
+	 * Virtual services at these addresses stay, whatever their flags, unless a Service needs
+	 * address, port and protocol, vipd's table leads to them, or vipd drains them. Borrowed.
 	 */
 	const struct ip_prefix *exclude;
 	size_t n_exclude;

@@ -343,7 +343,10 @@ void ipvs_loaded_close(struct plane_loaded *c);
 DEFINE_AUTO(struct plane_loaded *, ipvs_loaded_close);
 /* Read the next elements into p->load.loaded. 1: more left. */
 MUST_USE int ipvs_loaded_read(struct ipvs_plane *p, struct err *err);
-/* Set protocol and is_of_cluster_ip of services by mark, from the frontends that use the mark. */
+/*
+ * Set protocol and is_of_cluster_ip of services that frontends lead to; those at excluded addresses
+ * are vipd's, too.
+ */
 void ipvs_loaded_set_frontends(const struct plane_loaded *c, struct ipvs_plane *p);
 /* Does any frontend use the protocol? */
 bool ipvs_loaded_has_protocol(const struct plane_loaded *c, uint8_t proto);

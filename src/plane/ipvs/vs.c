@@ -233,8 +233,12 @@ static int list_next(struct ipvs_plane *p, struct ipvs_list *l, size_t *n, struc
 	int r = ipvs_wire_dests_next(p->wire, &l->vs->key, l->seq, &l->found, err);
 
 	*n += l->found.v.n - before;
-	if (r == 0)
-		dests_programmed(p, TAKE(l->vs), &l->found, 0);
+	if (r == 0) {
+		struct ipvs_vs *vs = TAKE(l->vs);
+
+		dests_programmed(p, vs, &l->found, 0);
+		vs->is_kept &= !vec_has(&vs->dests, d, d->since_s != 0); /* vipd drains it */
+	}
 	return MIN(r, 0);
 }
 
