@@ -1461,16 +1461,33 @@ static void test_excluded(void **state)
 	world_close(&w);
 }
 
-/* One of an earlier process that no Service needs drains if vipd's table leads to it. */
+/*
+ * A virtual service of an earlier process that no Service needs drains if vipd's table leads to it.
+ * Without the table it stays; when it is deleted, and needed again, it is added.
+ */
 static void test_excluded_leftover(void **state)
 {
+	struct ipvs_key key = { .fam = IPFAM_V4, .proto = L4PROTO_TCP, .port = 30080 };
 	struct world w;
 
 	open_excluded(&w);
+	key.addr = test_addr("192.168.0.1");
 	fake_ipvs_conns(w.ipvs, "10.0.1.1", 1, 0);
 	no_service(&w, "shop", "web");
 	(void)restart(&w);
 	expect_drained(&w);
+	node_port(&w);
+	settle(&w);
+	assert_int_equal(w.plane->ops->cleanup(w.plane, NULL), 0);
+	no_service(&w, "shop", "web");
+	(void)restart(&w);
+	pass(&w, 2);
+	expect_ipvs(&w, "192.168.0.1:30080/TCP rr flags 0x21 600s: 10.0.1.1:8080=1\n" THEIRS);
+	fake_ipvs_foreign_flags(w.ipvs, &key, 0);
+	node_port(&w);
+	settle(&w);
+	expect_ipvs(&w, EXCLUDED("1") THEIRS);
+	expect_adopted(&w);
 	world_close(&w);
 }
 
@@ -1710,7 +1727,7 @@ static void test_retires_in_steps(void **state)
 	world_close(&w);
 }
 
-/* Virtual services at excluded addresses drain, too. */
+/* Virtual services at excluded addresses drain, too; a foreign one is not waited for. */
 static void test_retires_excluded(void **state)
 {
 	struct plane *p;
@@ -1722,6 +1739,7 @@ static void test_retires_excluded(void **state)
 	w.now = now_ns() + NSEC_PER_SEC / 2;
 	p = retiree(&w);
 	assert_true(retires(&w, p, 5));
+	assert_int_equal(ipvs_plane_of(p)->vss.count, 2); /* as in the log */
 	expect_ipvs(&w, EXCLUDED("1") THEIRS);
 	fake_ipvs_conns(w.ipvs, "10.0.1.1", 0, 0);
 	assert_false(retires(&w, p, 5));

@@ -155,6 +155,11 @@ static bool is_sched_missing(const struct ipvs_op *op)
 	       (op->cmd == IPVS_CMD_NEW_SERVICE || op->cmd == IPVS_CMD_SET_SERVICE);
 }
 
+static bool is_excluded(const struct ipvs_plane *p, const struct ipvs_vs *vs)
+{
+	return ipvs_is_excluded(&vs->key, p->config.exclude, p->config.n_exclude);
+}
+
 /* A foreign virtual service has the address and port that affinity or forwarding needs. */
 static int occupied_err(const struct ipvs_vs *vs, const char *key, struct err *err)
 {
@@ -409,7 +414,11 @@ int ipvs_ops_sweep(struct ipvs_plane *p, struct plane_result *res, struct err *e
 	int r;
 
 	vec_clear(&p->ops);
-	htable_for_each_entry (vs, &p->vss, struct ipvs_vs) {
+	htable_for_each_entry_safe (vs, tmp, &p->vss, struct ipvs_vs) {
+		if (vs->is_kept && !vs->desired.exists && is_excluded(p, vs)) {
+			ipvs_vs_free(p, vs); /* foreign: nothing would find that it is deleted */
+			continue;
+		}
 		if (vs->is_kept || vs->is_swept || p->common.plane.family[vs->key.fam].is_failed)
 			continue;
 		is_done = left > 0 && p->touched.n < SWEEP_SERVICES;

@@ -242,7 +242,7 @@ struct ipvs_vs *ipvs_vs_of_pool(const struct ipvs_plane *p, const struct plan_po
 struct ipvs_vs *ipvs_vs_get(struct ipvs_plane *p, struct ipvs_key key);
 /* The kernel has the service like this. */
 void ipvs_vs_programmed(struct ipvs_vs *vs, const struct ipvs_service *s);
-/* Neither desired nor programmed. */
+/* Not desired; one that is programmed is foreign to vipd until ipvs_vs_read(), or the next load. */
 void ipvs_vs_free(struct ipvs_plane *p, struct ipvs_vs *vs);
 void ipvs_vss_clear(struct ipvs_plane *p);
 /* Position of the first destination that is not before `at`, which begins like an ip_endpoint. */
