@@ -161,9 +161,10 @@ static bool is_excluded(const struct ipvs_plane *p, const struct ipvs_vs *vs)
 }
 
 /* A foreign virtual service has the address and port that affinity or forwarding needs. */
-static int occupied_err(const struct ipvs_vs *vs, const char *key, struct err *err)
+static int occupied_err(const struct ipvs_plane *p, const struct ipvs_vs *vs, const char *key,
+			struct err *err)
 {
-	if (if_nametoindex(KUBE_IPVS) != 0)
+	if (if_nametoindex(KUBE_IPVS) != 0 && !is_excluded(p, vs))
 		return err_set(err, -EEXIST,
 			       "IPVS %s: kube-proxy's ipvs mode left a virtual service there: "
 			       "vipd --cleanup=kube-proxy hands it over",
@@ -199,7 +200,7 @@ static int rejected_err(struct ipvs_plane *p, const struct ipvs_op *op, struct e
 		return sched_fault(p, op->service.sched, err);
 	if (r == -EEXIST && op->cmd == IPVS_CMD_NEW_SERVICE &&
 	    ((const struct ipvs_vs *)op->tag)->is_foreign)
-		return occupied_err(op->tag, key, err);
+		return occupied_err(p, op->tag, key, err);
 	if (r == -EEXIST || r == -ESRCH || (r == -ENOENT && op->cmd >= IPVS_CMD_NEW_DEST))
 		r = -ESTALE;
 	if (r == -EINVAL && op->cmd == IPVS_CMD_NEW_DEST) /* not unicast, such as a broadcast one */
