@@ -27,7 +27,7 @@ struct pass {
 	struct ctnl *ctnl;
 	const _Atomic uint32_t *outdated;
 	bool cannot_match;       /* the kernel cannot delete by filter */
-	bool is_ipvs;            /* ... JOB_TARGET_TRANSLATED */
+	bool is_ipvs;            /* the kernel cannot select JOB_TARGET_TRANSLATED by status */
 	uint64_t n_udp[IPFAM_N]; /* UDP flows in the last dump of them */
 };
 

@@ -92,8 +92,7 @@ int ipvs_wire_resolve(struct ipvs_wire *w, struct err *err)
 		     err);
 	if (r == -ENOENT || (r == 0 && id == 0))
 		return err_set(err, -EOPNOTSUPP,
-			       "no IPVS in this kernel: load the module ip_vs, also at boot "
-			       "(modules-load.d)");
+			       "IPVS is not loaded: modprobe ip_vs, also at boot (modules-load.d)");
 	if (r < 0)
 		return err_wrap(err, r, "find IPVS");
 	w->family = id;

@@ -297,7 +297,7 @@ def test_scheduler_missing(lab, vipd):
     os.rename(found[0], found[0] + ".away")
     try:
         vipd.start(wait=False)
-        said = "IPVS scheduler lblc is not in this kernel: load the module ip_vs_lblc"
+        said = "IPVS scheduler lblc is not loaded: modprobe ip_vs_lblc"
         L.eventually(lambda: any(said in p["text"] for p in vipd.status().get("problems", [])), 10)
         assert not vipd.status()["health"]["ready"]
         time.sleep(3)

@@ -45,7 +45,7 @@ static const struct answer_case {
 	    .started_ns = 1 * S,
 	    .updated_ns = 990 * S,
 	    .has_synced = true,
-	    .unready = "IPVS scheduler 'rr' is not in this kernel",
+	    .unready = "IPVS scheduler rr is not loaded",
 	    .is_eligible = true },
 	  503,
 	  200,

@@ -1154,8 +1154,8 @@ static void test_module_loaded(void **state)
 	world_open(&w);
 	fake_ipvs_unload(w.ipvs);
 	assert_int_equal(ipvs_sysctls_prepare(w.plane, &err), -EOPNOTSUPP);
-	assert_string_equal(err.text, "no IPVS in this kernel: load the module ip_vs, also at boot "
-				      "(modules-load.d)");
+	assert_string_equal(err.text,
+			    "IPVS is not loaded: modprobe ip_vs, also at boot (modules-load.d)");
 	fake_loading(w.nft, load_module, w.ipvs);
 	service(&w, "shop/web", WEB);
 	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs");
@@ -1214,8 +1214,8 @@ static void test_no_sched(void **state)
 		assert_true(i < STEPS_MAX);
 	}
 	assert_string_equal(plane_unready(w.plane),
-			    "IPVS scheduler rr is not in this kernel: load the module ip_vs_rr, or "
-			    "choose another with --ipvs-scheduler");
+			    "IPVS scheduler rr is not loaded: modprobe ip_vs_rr, or choose another "
+			    "with --ipvs-scheduler");
 	assert_true(sync_stats_get(w.s)->failures >= 5);
 	assert_int_equal(sync_failure_count(w.s), 0);
 	assert_int_equal(sync_stats_get(w.s)->first_sync_ns, 0);

@@ -181,8 +181,8 @@ static int occupied_err(const struct ipvs_plane *p, const struct ipvs_vs *vs, co
 static int sched_fault(struct ipvs_plane *p, const char *sched, struct err *err)
 {
 	int r = err_set(err, -EPERM,
-			"IPVS scheduler %s is not in this kernel: load the module ip_vs_%s, or "
-			"choose another with --ipvs-scheduler",
+			"IPVS scheduler %s is not loaded: modprobe ip_vs_%s, or choose another "
+			"with --ipvs-scheduler",
 			sched, sched);
 
 	(void)plane_fault_set(&p->common.plane, PLANE_FAULT_SCHEDULER, true, err->text);
