@@ -418,7 +418,7 @@ def test_udp_moves_when_endpoint_is_removed(lab, vipd, kernel):
 def test_udp_frontend_goes(lab, vipd, kernel):
     """A limit (0007): IPVS ends no single connection. A flow to an external IP that another Service
     gets, or to a removed node port, stays with its backend; a new source port does not."""
-    a, b = Pod(lab, 271), Pod(lab, 272)
+    a, b = Pod(lab, 291), Pod(lab, 292)
     vip = L.external_ip(77, 4)
 
     def pair(old, new, node_port=0):
