@@ -69,8 +69,7 @@ def test_overlays_combine(tmp_path):
     for overlay in OVERLAYS:
         assert found.keys() >= kustomize.without_hash(kustomize.build(DEPLOY + "/overlays/" + overlay)).keys()
     config = found["v1", "ConfigMap", "vipd-config-HASH"]["data"]["config.yaml"]
-    assert (config["mode"], config["ipvs"], config["clusterCIDR"], config["healthzBindAddress"]) == (
-        "ipvs", {"scheduler": "rr"}, BOTH, "[::]:10256")
+    assert (config["mode"], config["ipvs"], config["clusterCIDR"]) == ("ipvs", {"scheduler": "rr"}, BOTH)
     security = found["apps/v1", "DaemonSet", "vipd"]["spec"]["template"]["spec"]["containers"][0]["securityContext"]
     assert security["seLinuxOptions"]["type"] == "spc_t" and security["seccompProfile"]["type"] == "Localhost"
 

@@ -211,13 +211,6 @@ def test_configmap_is_accepted_without_a_word(tmp_path):
     assert os.path.basename(kubeconfig) in objects()["ConfigMap"]["data"]
 
 
-def test_comment_for_ipv6_names_each_address():
-    """Where Prometheus and load balancers connect may be IPv6."""
-    text = " ".join(re.findall(r"^# (.*)", read("deploy/base/config.yaml"), re.M))
-    named = dict(re.findall(r'(\w+BindAddress): "\[::\]:(\d+)"', text))
-    assert named == {p["name"] + "BindAddress": str(p["containerPort"]) for p in container()["ports"]}
-
-
 def read(path):
     with open(os.path.join(ROOT, path), encoding="utf-8") as f:
         return f.read()

@@ -117,8 +117,7 @@ def test_configuration_rolls_out_like_an_image(folder):
 # Fields of the configuration that an overlay changes.
 CHANGED = {
     "ipvs": {"mode": "ipvs", "ipvs.scheduler": "rr"},
-    "dual-stack": {"clusterCIDR": "10.244.0.0/16,fd00:10:244::/56", "metricsBindAddress": "[::]:10249",
-                   "healthzBindAddress": "[::]:10256"},
+    "dual-stack": {"clusterCIDR": "10.244.0.0/16,fd00:10:244::/56"},
     "openshift": {}, "seccomp": {},
 }
 

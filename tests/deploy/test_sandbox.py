@@ -279,7 +279,7 @@ NEEDED = {
     "CAP_NET_ADMIN": ({"CapabilityBoundingSet": ""}, "Operation not permitted"),
     "netlink": ({"RestrictAddressFamilies": "AF_UNIX AF_INET AF_INET6"}, "netlink"),
     "unix": ({"RestrictAddressFamilies": "AF_INET AF_INET6 AF_NETLINK"}, "Operation not permitted"),
-    "inet": ({"RestrictAddressFamilies": "AF_UNIX AF_INET6 AF_NETLINK"}, "health.*not permitted"),
+    "inet": ({"RestrictAddressFamilies": "AF_UNIX AF_INET6 AF_NETLINK"}, "metrics.*not permitted"),
     "inet6": ({"RestrictAddressFamilies": "AF_UNIX AF_INET AF_NETLINK"}, "health.*not permitted"),
     "/proc/sys": ({"ProtectKernelTunables": "yes"},
                   "tcp_timeout_established: cannot be set to 86400: Read-only"),
@@ -294,9 +294,7 @@ def test_needed(netns, folder, what):
     manifests = os.path.join(folder, "services")
     os.mkdir(manifests)
     put(manifests, objects("10.244.2.1"))
-    flags = ["--healthz-bind-address", "[::]:10256"] if what == "inet6" else []
-    v = Service(netns, folder, "--manifests", manifests, *flags, what=directives(**changed),
-                deny="errno")
+    v = Service(netns, folder, "--manifests", manifests, what=directives(**changed), deny="errno")
     try:
         L.eventually(lambda: re.search(says, v.log()), 5, v.log)
     finally:
