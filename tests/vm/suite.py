@@ -145,7 +145,6 @@ def runs(how):
                 cpus=1),
             Run("6.1 ipvs", "6.1", PATHS + RESTART + TWINS + BALANCING +
                 of("takeover", "takeover[ipvs]"), "ipvs", env=PAIRS, cpus=1),
-            Run(NEWER + " ipvs", NEWER, NEWER_PATHS + NEWER_IPVS, "ipvs", env=PAIRS),
             Run("6.1 nft", "6.1", ["kernel"] + PATHS + of("sctp_sockets") + RESTART +
                 of("restart", "changes_while_down") +
                 of("unknown_port", "endpoint_at_vip[frontend-v4]", "endpoints_at_each_other[v6]") +
@@ -154,6 +153,7 @@ def runs(how):
                 of("takeover", "takeover[ipvs]", "takeover[kube-router]",
                    "takeover[kube-router-recorded]"),
                 env=PAIRS, cpus=1),
+            Run(NEWER + " ipvs", NEWER, NEWER_PATHS + NEWER_IPVS, "ipvs", env=PAIRS),
             Run("6.1 systemd", "6.1", ["tests/deploy/unit_in_machine.py"], systemd=True),
             many("6.1"),
             Run(NEWER + " nft", NEWER, NEWER_PATHS + of("sctp_sockets"), env=PAIRS)]
