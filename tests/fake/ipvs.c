@@ -865,6 +865,16 @@ void fake_ipvs_foreign_weight(struct fake_ipvs *f, const char *addr, uint32_t we
 				d->weight = weight;
 }
 
+void fake_ipvs_foreign_threshold(struct fake_ipvs *f, const char *addr, uint32_t lower)
+{
+	struct ip_addr a = addr_of(addr);
+
+	vec_for_each (s, &f->services)
+		vec_for_each (d, &(*s)->dests)
+			if (ip_addr_is_equal(&d->addr, &a))
+				d->l_thresh = lower;
+}
+
 void fake_ipvs_foreign_tunnel(struct fake_ipvs *f, uint8_t type, uint16_t port, uint16_t flags)
 {
 	vec_for_each (s, &f->services)

@@ -84,6 +84,8 @@ void fake_ipvs_foreign_flags(struct fake_ipvs *f, const struct ipvs_key *key, ui
 /* A foreign change deletes a destination from all services, or sets its weight. */
 void fake_ipvs_foreign_del(struct fake_ipvs *f, const char *addr);
 void fake_ipvs_foreign_weight(struct fake_ipvs *f, const char *addr, uint32_t weight);
+/* ... or its lower threshold. */
+void fake_ipvs_foreign_threshold(struct fake_ipvs *f, const char *addr, uint32_t lower);
 /* A foreign change sets the kind of tunnel (IP_VS_CONN_F_TUNNEL_TYPE_*) of destinations with one.
  */
 void fake_ipvs_foreign_tunnel(struct fake_ipvs *f, uint8_t type, uint16_t port, uint16_t flags);

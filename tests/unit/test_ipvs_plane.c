@@ -1510,6 +1510,12 @@ static void test_excluded_leftover(void **state)
 	settle(&w);
 	expect_ipvs(&w, EXCLUDED("1") THEIRS);
 	expect_adopted(&w);
+	/* Weight 0 and a lower threshold alone are no drain of vipd. */
+	fake_ipvs_foreign_weight(w.ipvs, "10.9.0.1", 0);
+	fake_ipvs_foreign_threshold(w.ipvs, "10.9.0.1", 5);
+	(void)restart(&w);
+	pass(&w, 3);
+	expect_ipvs(&w, EXCLUDED("1") "192.168.0.1:444/TCP wlc flags 0x20: 10.9.0.1:1=0\n");
 	world_close(&w);
 }
 
@@ -1749,26 +1755,38 @@ static void test_retires_in_steps(void **state)
 	world_close(&w);
 }
 
-/* Virtual services at excluded addresses drain, too; a foreign one is not waited for. */
+/*
+ * Virtual services at excluded addresses drain, too; a foreign one is not waited for. A cleanup by
+ * another process deletes them.
+ */
 static void test_retires_excluded(void **state)
 {
-	struct plane *p;
-	struct world w;
+	(void)state;
+	for (int is_cleaned = 0; is_cleaned < 2; is_cleaned++) {
+		struct plane *p;
+		struct world w;
 
-	open_excluded(&w);
-	fake_ipvs_conns(w.ipvs, "10.0.1.1", 1, 0);
-	life_end(&w);
-	w.now = now_ns() + NSEC_PER_SEC / 2;
-	p = retiree(&w);
-	assert_true(retires(&w, p, 5));
-	assert_int_equal(ipvs_plane_of(p)->vss.count, 2); /* as in the log */
-	expect_ipvs(&w, EXCLUDED("1") THEIRS);
-	fake_ipvs_conns(w.ipvs, "10.0.1.1", 0, 0);
-	assert_false(retires(&w, p, 5));
-	expect_ipvs(&w, THEIRS);
-	p->ops->close(p);
-	life_begin(&w);
-	world_close(&w);
+		open_excluded(&w);
+		fake_ipvs_conns(w.ipvs, "10.0.1.1", 1, 0);
+		life_end(&w);
+		w.now = now_ns() + NSEC_PER_SEC / 2;
+		p = retiree(&w);
+		assert_true(retires(&w, p, 5));
+		assert_int_equal(ipvs_plane_of(p)->vss.count, 2); /* as in the log */
+		expect_ipvs(&w, EXCLUDED("1") THEIRS);
+		if (is_cleaned) {
+			p->ops->close(p);
+			p = retiree(&w);
+			assert_int_equal(p->ops->cleanup(p, NULL), 0);
+		} else {
+			fake_ipvs_conns(w.ipvs, "10.0.1.1", 0, 0);
+			assert_false(retires(&w, p, 5));
+		}
+		expect_ipvs(&w, THEIRS);
+		p->ops->close(p);
+		life_begin(&w);
+		world_close(&w);
+	}
 }
 
 /* The plane is chosen again before the drain ends: everything is restored. */
@@ -2137,6 +2155,12 @@ static void test_adopt_moved(void **state)
  * last good state stays, also after a restart, and the service is served when the foreign one is
  * deleted or taken over.
  */
+static void count_addition(void *arg, const struct ip_addr *addr)
+{
+	(void)addr;
+	++*(size_t *)arg;
+}
+
 static void test_occupied(void **state)
 {
 	struct ip_addr vip = test_addr("10.96.0.10");
@@ -2153,7 +2177,11 @@ static void test_occupied(void **state)
 		settle(&w);
 		fake_ipvs_foreign(w.ipvs, &key, 0x1, "10.0.1.2", 8080);
 		service(&w, "shop/web", WEB " affinity=600");
+		fake_ipvs_adding(w.ipvs, count_addition, &n);
+		n = 0;
 		settle_until(&w, true);
+		assert_int_equal(n, 0); /* not for a moment, either */
+		fake_ipvs_adding(w.ipvs, NULL, NULL);
 		for (int life = 0; life < 2; life++) {
 			v = sync_failures(w.s, &n);
 			assert_int_equal(n, 1);
@@ -2175,6 +2203,43 @@ static void test_occupied(void **state)
 		expect_ipvs(&w, "10.96.0.10:80/TCP rr flags 0x21 600s: 10.0.1.1:8080=1 "
 				"10.0.1.2:8080=1\n");
 		expect_adopted(&w);
+		world_close(&w);
+	}
+}
+
+/* Another process replaces a virtual service of vipd that serves or drains. */
+static void test_replaced_by_foreign(void **state)
+{
+	static const char theirs[] = "10.96.0.10:80/TCP wlc flags 0x1: 10.9.0.1:1=1\n";
+	struct ipvs_key key = { .fam = IPFAM_V4, .proto = L4PROTO_TCP, .port = 80 };
+
+	(void)state;
+	key.addr = test_addr("10.96.0.10");
+	for (int is_draining = 0; is_draining < 2; is_draining++) {
+		struct world w;
+
+		world_open(&w);
+		service(&w, "shop/web", WEB " affinity=600");
+		slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs");
+		settle(&w);
+		fake_ipvs_conns(w.ipvs, "10.0.1.1", 1, 0);
+		if (is_draining) {
+			no_service(&w, "shop", "web");
+			settle(&w);
+		}
+		fake_ipvs_foreign_flags(w.ipvs, &key, 0); /* deleted */
+		fake_ipvs_foreign(w.ipvs, &key, 0x1, "10.9.0.1", 1);
+		if (!is_draining) { /* the audit finds it */
+			sync_audit(w.s);
+			w.now += 60 * NSEC_PER_SEC;
+			(void)sync_settle(w.s, w.now);
+			expect_ipvs(&w, theirs);
+			slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
+			settle_until(&w, true);
+			assert_int_equal(sync_occupied_count(w.s), 1);
+		}
+		pass(&w, 3);
+		expect_ipvs(&w, theirs);
 		world_close(&w);
 	}
 }
@@ -2852,6 +2917,7 @@ int main(void)
 		cmocka_unit_test(test_refused_at_first),
 		cmocka_unit_test(test_adopt_moved),
 		cmocka_unit_test(test_occupied),
+		cmocka_unit_test(test_replaced_by_foreign),
 		cmocka_unit_test(test_refused_by_nft),
 		cmocka_unit_test(test_replaced),
 		cmocka_unit_test(test_replaced_and_killed),

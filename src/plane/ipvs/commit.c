@@ -317,18 +317,24 @@ static void dst_add(struct ipvs_plane *p, struct ipvs_vs *vs, struct ipvs_dst *d
 		     d->desired_weight);
 }
 
-static void additions_collect(struct ipvs_plane *p)
+/*
+ * `is_by_addr`: only new virtual services by address. If one is foreign, the kernel rejects its
+ * addition, but not destinations that follow in the datagram.
+ */
+static void additions_collect(struct ipvs_plane *p, bool is_by_addr)
 {
 	vec_clear(&p->ops);
 	vec_for_each (each, &p->touched) {
 		struct ipvs_vs *vs = *each;
 
-		if (!is_in_kernel(vs))
+		if (!is_in_kernel(vs) || (is_by_addr && vs->key.mark != 0))
 			continue;
 		if (!vs->is_programmed) {
 			vs->is_whole |= !vs->is_part;
 			ipvs_op_service(p, IPVS_CMD_NEW_SERVICE, vs);
 		}
+		if (is_by_addr)
+			continue;
 		ipvs_op_service_renew(p, vs);
 		vec_for_each (d, &vs->dests)
 			if ((vs->is_whole && !vs->is_part) || d->flags & DST_TOUCHED)
@@ -357,10 +363,13 @@ static int additions_send(struct ipvs_plane *p, struct plane_result *res, struct
 		p->is_sched_replaced = false;
 		res->culprit = NULL;
 		res->families = 0; /* of the attempt with the missing scheduler */
-		additions_collect(p);
-		r = unsafe_check(p, err);
-		if (r == 0)
-			r = ipvs_ops_send(p, res, err);
+		r = 0;
+		for (int is_by_addr = 1; r == 0 && is_by_addr >= 0; is_by_addr--) {
+			additions_collect(p, is_by_addr);
+			r = unsafe_check(p, err);
+			if (r == 0)
+				r = ipvs_ops_send(p, res, err);
+		}
 	} while (p->is_sched_replaced && r != -EBUSY);
 	return r;
 }

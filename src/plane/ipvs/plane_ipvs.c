@@ -473,6 +473,7 @@ static int plane_cleanup(struct plane *plane, struct err *err)
 		r = ipvs_layout_load(&p->layout, err);
 	if (r == -EEXIST) /* a foreign table of that name */
 		r = 0;
+	p->is_retiring |= r == 0 && ipvs_layout_is_retiring(&p->layout);
 	if (r == 0)
 		r = ipvs_sysctls_load_previous(p, err);
 	if (r == 0)

@@ -131,7 +131,8 @@ void ipvs_vs_programmed(struct ipvs_vs *vs, const struct ipvs_service *s)
 /* `is_retiring`, by the table's rules: destinations drain with their weight. */
 static void dst_programmed(struct ipvs_dst *d, const struct ipvs_dest *found, bool is_retiring)
 {
-	bool is_draining = found->l_thresh != 0 && (found->weight == 0 || is_retiring);
+	bool is_draining =
+		found->l_thresh != 0 && found->u_thresh != 0 && (found->weight == 0 || is_retiring);
 
 	d->flags |= DST_PROGRAMMED | DST_COUNTED;
 	d->weight = (uint16_t)MIN(found->weight, (uint32_t)UINT16_MAX);
@@ -237,7 +238,8 @@ static int list_next(struct ipvs_plane *p, struct ipvs_list *l, size_t *n, struc
 		struct ipvs_vs *vs = TAKE(l->vs);
 
 		dests_programmed(p, vs, &l->found, 0);
-		vs->is_kept &= !vec_has(&vs->dests, d, d->since_s != 0); /* vipd drains it */
+		/* vipd drains all of them. */
+		vs->is_kept &= vs->dests.n == 0 || vec_has(&vs->dests, d, d->since_s == 0);
 	}
 	return MIN(r, 0);
 }
@@ -292,7 +294,10 @@ int ipvs_vs_read(struct ipvs_plane *p, struct ipvs_vs *vs, struct err *err)
 
 int ipvs_dests_read(struct ipvs_plane *p, struct ipvs_vs *vs, struct err *err)
 {
-	return ipvs_vs_is_large(vs) ? ipvs_large_read(p, vs, err) : dests_read(p, vs, err);
+	if (ipvs_vs_is_large(vs))
+		return ipvs_large_read(p, vs, err);
+	/* By address: another process may have replaced it. */
+	return vs->key.mark == 0 ? ipvs_vs_read(p, vs, err) : dests_read(p, vs, err);
 }
 
 /* --- large services --- */
