@@ -67,8 +67,8 @@ NEWER_IPVS = of("ipvs_drain", "rolling_update[after-death]", "weight_0_and_back"
     of("ipvs_probe", "probes", "daemons_of_the_node") + \
     of("ipvs_repair", "differences_are_seen", "older_layout") + \
     of("ipvs", "change_of_planes")
-# Tests that another run covers completely: cases with each pair of parameter values, one takeover of the
-# host's two, and as many pods replaced as with more requests.
+# Tests that another run covers completely: cases with each pair of parameter values, one takeover instead of
+# two, and fewer requests in a rolling update ("6.1 ipvs, by itself" has all).
 PAIRS = {"VIPD_PAIRS": "1", "VIPD_TAKEOVERS": "1", "VIPD_IPVS_REQUESTS": "500"}
 # With --vm all: 20,000 requests in rolling updates under each kernel.
 THOROUGH = {"VIPD_IPVS_REQUESTS": "10000"}

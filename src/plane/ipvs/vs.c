@@ -238,7 +238,7 @@ static int list_next(struct ipvs_plane *p, struct ipvs_list *l, size_t *n, struc
 		struct ipvs_vs *vs = TAKE(l->vs);
 
 		dests_programmed(p, vs, &l->found, 0);
-		/* vipd drains all of them. */
+		/* One whose destinations all drain is vipd's. */
 		vs->is_kept &= vs->dests.n == 0 || vec_has(&vs->dests, d, d->since_s == 0);
 	}
 	return MIN(r, 0);
