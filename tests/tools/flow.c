@@ -169,6 +169,7 @@ void flow_loop_open(struct flow_loop *l, const struct flow_options *o, void (*st
 	int fd;
 
 	*l = (struct flow_loop){ .stat = stat, .arg = arg, .start_ns = now_ns() };
+	l->woken_ns = l->start_ns;
 	l->end_ns = l->start_ns + o->seconds * NSEC_PER_SEC;
 	l->epoll = epoll_create1(EPOLL_CLOEXEC);
 	sigemptyset(&set);
@@ -220,6 +221,9 @@ int flow_loop_wait(struct flow_loop *l, struct epoll_event *ev, int max, uint64_
 	after = now_ns();
 	if (after > before + ((uint64_t)timeout_ms + 5) * NSEC_PER_MSEC)
 		l->stall_ns += after - before - (uint64_t)timeout_ms * NSEC_PER_MSEC;
+	if (before > l->woken_ns + 5 * NSEC_PER_MSEC)
+		l->stall_ns += before - l->woken_ns;
+	l->woken_ns = after;
 	for (int i = 0; i < n; i++) {
 		if (ev[i].data.u64 == TAG_STDIN)
 			stdin_ready(l);

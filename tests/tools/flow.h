@@ -82,6 +82,7 @@ struct flow_loop {
 	bool is_ending; /* no new work; end when the work in flight is done */
 	/* Time during which this process did not run, which is not a delay of the network. */
 	uint64_t stall_ns;
+	uint64_t woken_ns;       /* end of the last wait */
 	void (*stat)(void *arg); /* print the line of "stat" */
 	void *arg;
 };
