@@ -201,7 +201,8 @@ static void state_lines(const struct metrics *m, struct str *out, uint64_t now)
 		    "half of all and the kernel has accepted no change since",
 		    pending_since != 0 && now > pending_since ? now - pending_since : 0);
 	one(out, "vipd_orphaned_frontends", "gauge",
-	    "Frontends without an object, kept in the kernel until all sources are synced",
+	    "Frontends without an object, kept in the kernel until every object of the "
+	    "source is known",
 	    sync_sweep_kept(ctx->sync));
 	both(out, "vipd_family_up", "gauge",
 	     "1 if the address family is programmed, 0 after a failure of the family",
@@ -235,7 +236,8 @@ static void work_lines(const struct metrics *m, struct str *out)
 	one(out, "vipd_loads_total", "counter", "Loads (full reads) of kernel state", st->loads);
 	one(out, "vipd_audits_total", "counter",
 	    "Audits: comparisons of kernel state with desired state", st->audits);
-	one(out, "vipd_foreign_changes_total", "counter", "Ruleset changes made by other processes",
+	one(out, "vipd_foreign_changes_total", "counter",
+	    "Ruleset changes by other processes that leave vipd's tables in place",
 	    st->foreign_changes);
 	one(out, "vipd_repairs_total", "counter",
 	    "Operations that repaired kernel state modified by another process", st->repairs);
