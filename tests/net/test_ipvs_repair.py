@@ -178,7 +178,7 @@ def test_all_services_deleted(lab, vipd):
     took = put_right(vipd, 12)
     L.eventually(lambda: vipd.status()["sync"]["repairs"] >= repairs + n)
     print("virtual services and policy routing were back after %.1f s" % took)
-    assert "policy routing: changed by another process; repaired" in vipd.log()
+    assert "policy routing: modified by another process; repaired" in vipd.log()
     for _ in range(3):
         for breaks, _, _ in ROUTING.values():
             does(lab, breaks, {})

@@ -342,7 +342,7 @@ static void routes_watch(struct ipvs_plane *p)
 	if (n > 0)
 		log_notice(
 			LOG_AREA_PLANE,
-			"policy routing: changed by another process; repaired: kernel operations %zu",
+			"policy routing: modified by another process; repaired: kernel operations %zu",
 			n);
 }
 
