@@ -4,9 +4,9 @@
  *
  * Each call reads BATCH counters of a service from the kernel, in less than a millisecond: of
  * connections to its frontends, of rejected ones, of its backends. They are copies, so that rows
- * may change meanwhile. A service is written after all of its counters were read; one with more
- * than SLOTS_MAX backends without counters of endpoints. A sum with an unknown counter is null: a
- * part of it would look like a restart of the counters.
+ * may change meanwhile. A service is written after all of its counters were read. Endpoints are not
+ * counted for a service whose pools together have more than SLOTS_MAX slots. A sum with an unknown
+ * counter is null: a part of it would look like a restart of the counters.
  */
 #include "api/body.h"
 

@@ -6,12 +6,12 @@
  *     eject_step()       enough of it: a handshake of this process decides; and probes when due
  *     eject_probed()     its result
  *
- * An endpoint is ejected from a service (model/eject.h) when
- *   - EJECT_MIN handshakes in a row failed within EJECT_EVIDENCE_NS: any handshake through a
- *     service of this node that it accepts, from any client, voids those before,
- *   - another endpoint of the pool accepted a handshake since the first of them, and
- *   - of two handshakes of this process that begin at once, the one with it fails, and the one
- *     with the other endpoint of the pool that answered last succeeds. So no client, and no policy
+ * An endpoint is ejected from a service (model/eject.h) when all of these are true:
+ *   - EJECT_MIN handshakes in a row failed within EJECT_EVIDENCE_NS. A handshake that the endpoint
+ *     accepts, from any client, through a service of this node, resets the count.
+ *   - Another endpoint of the pool accepted a handshake since the first of them.
+ *   - Of two handshakes of this process that begin at once, the one with the suspect fails; the
+ *     one with the endpoint of the pool that answered last succeeds. So no client, and no policy
  *     against clients or this node, can cause an ejection while the endpoint accepts others.
  *     Otherwise the next two begin after EJECT_PERIOD_NS, and then after twice the time, up to
  *     EJECT_PERIOD_MAX_NS: clients decide neither how often this process connects, nor to how many.

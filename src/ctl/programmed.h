@@ -20,8 +20,8 @@ struct programmed {
 MUST_USE int programmed_read(struct programmed *ret, const char *plane, struct err *err);
 void programmed_fini(struct programmed *h);
 /*
- * The plane that vipd runs on. -EINVAL: not `plane`, unless that is NULL; -ENODATA: none that
- * programmed_read() reads; or what client_json() returns.
+ * Return the plane of the running vipd. -EINVAL: `plane` is set and differs; -ENODATA:
+ * programmed_read() does not support it; other errors of client_json().
  */
 MUST_USE int programmed_plane(const char **ret, const struct client *c, const char *plane,
 			      struct err *err);

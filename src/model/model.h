@@ -75,9 +75,9 @@ struct model_config {
 	enum detect_local detect_local;
 	char detect_ifname[IFNAME_MAX]; /* bridge name, or interface name prefix */
 	VEC(struct ip_prefix) cluster_cidrs;
-	VEC(struct ip_prefix) service_cidrs;  /* from flags, beside ServiceCIDR objects */
-	bool has_nodeport_cidrs;              /* --nodeport-addresses is a list of CIDRs ... */
-	VEC(struct ip_prefix) nodeport_cidrs; /* ... this one; else "primary" (SVC-09, SVC-10) */
+	VEC(struct ip_prefix) service_cidrs; /* from flags, beside ServiceCIDR objects */
+	bool has_nodeport_cidrs; /* `nodeport_cidrs` is set; false: "primary" (SVC-09) */
+	VEC(struct ip_prefix) nodeport_cidrs; /* --nodeport-addresses (SVC-10) */
 	struct ip_addr bind_addr[IPFAM_N];    /* --bind-address replaces the node IP (LIFE-14) */
 	bool serves_localhost; /* node ports also on loopback addresses in these prefixes (IPT-12)
 				*/
@@ -140,8 +140,8 @@ struct model_stats {
 	size_t services; /* Service objects */
 	size_t slices;
 	size_t endpoints;        /* entries of all slices */
-	uint64_t service_events; /* from sources, with or without a change (MET-13) ... */
-	uint64_t slice_events;   /* ... and MET-11 */
+	uint64_t service_events; /* Service events received, effective or not (MET-13) */
+	uint64_t slice_events;   /* EndpointSlice events received, effective or not (MET-11) */
 };
 
 struct model {

@@ -33,9 +33,9 @@ struct plan_between {
  */
 bool plan_pool_between(struct plan_pool *ret, struct plan_between *b);
 /*
- * Has each backend elements for its local id, as many as without? Such a pool never stays without a
- * frontend: if vipd is killed, no process finds them again, and clients' affinity entries still
- * name them.
+ * Return whether each backend also has elements for its local id. Such a pool always keeps a
+ * frontend: adoption finds pools by their frontends, and affinity entries of clients still name the
+ * ids.
  */
 bool plan_pool_has_ids(const struct plan *p, const struct plan_pool *pool);
 /* Operations that make all of the pool, or remove it. */

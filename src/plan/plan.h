@@ -194,7 +194,8 @@ bool plan_precedes(const struct svc *a, uint8_t kind_a, const struct svc *b, uin
 /*
  * Register the claims of `svc` like plan_rows_build(), without rows. Cheap if nothing
  * changed. Called for all dirty services before the first one is built: a service that
- * loses a frontend must find the service that gains it.
+ * loses a frontend must find the service that gains it. Also sets svc->is_large, and
+ * svc->is_unchanged, which the next change of the model clears.
  */
 void plan_claim(struct plan *p, struct svc *svc);
 /*

@@ -48,7 +48,7 @@ static inline const uint8_t *plane_loaded_find(const struct plane_loaded *l, enu
 {
 	return nft_keymap_find(&l->sets[fam][set], key);
 }
-/* The kernel has the element: whether it is desired does not change; a new one is not. */
+/* Record an element of the kernel. Keeps the mark of a known element; a new one is not desired. */
 void plane_loaded_found(struct plane_loaded *l, enum ipfam fam, enum nft_set_id set,
 			const uint8_t *key, const uint8_t *data);
 /*
@@ -60,12 +60,12 @@ MUST_USE int plane_loaded_dump_step(const struct plane_loaded *l, struct nft_wal
 				    struct nl_sock *nl, const struct nft_table_ref *table,
 				    enum nft_set_id set, nft_elem_fn *fn, void *arg,
 				    struct err *err);
-/* The kernel has the element, and it is desired. */
+/* Record an element of the kernel and mark it as desired. */
 void plane_loaded_put(struct plane_loaded *l, enum ipfam fam, enum nft_set_id set,
 		      const uint8_t *key, const uint8_t *data);
 void plane_loaded_del(struct plane_loaded *l, enum ipfam fam, enum nft_set_id set,
 		      const uint8_t *key);
-/* Is the element desired? No effect if it does not exist. */
+/* Mark the element as desired or not. No effect if it does not exist. */
 void plane_loaded_desire(struct plane_loaded *l, enum ipfam fam, enum nft_set_id set,
 			 const uint8_t *key, bool is_desired);
 

@@ -243,7 +243,8 @@ struct plane_ops {
 	bool (*touched)(const struct plane *p, const struct plan_rows *rows);
 	/*
 	 * Delayed work (addresses kept for a grace period). Returns the time of the next call in
-	 * now_ns() terms, 0 = none; after a load or a commit it is called within 2 s. May be NULL.
+	 * now_ns() terms. 0: no work is known; the caller calls again after 60 s, or within 2 s of
+	 * a load or commit. May be NULL.
 	 */
 	uint64_t (*tick)(struct plane *p, uint64_t now);
 	/*
@@ -333,8 +334,8 @@ struct plane_fault {
  */
 struct plane_family {
 	bool is_failed;
-	uint32_t failures;     /* without a long time in order between them */
-	uint64_t since_ns;     /* of the first of them; 0 = in order */
+	uint32_t failures;     /* in a row, until it has worked for FAMILY_FORGET_NS */
+	uint64_t since_ns;     /* of the first of these; 0: not failed */
 	uint64_t retry_ns;     /* not before; 0 = plane_families_retry() sets it */
 	uint64_t recovered_ns; /* 0 = never */
 	uint32_t n_lost;       /* losses of the family's table within LOST_WINDOW_NS */

@@ -112,7 +112,7 @@ struct options_pods {
 	char prefix[IFNAME_MAX];
 };
 
-/* What was given, and what follows from it. */
+/* Settings that were given, and the effective values. */
 struct options_record {
 	json_t *effective;  /* effective values of the file's fields, by name: "ipvs.scheduler" */
 	struct str ignored; /* settings without effect, separated by commas */

@@ -52,7 +52,7 @@ struct sync_stats {
 	uint64_t loads;             /* full reads: adoptions, and loads after a failure */
 	uint64_t audits;            /* passes over all services */
 	uint64_t checks;            /* checks for foreign changes */
-	uint64_t foreign_changes;   /* foreign changes */
+	uint64_t foreign_changes;   /* those that leave vipd's tables in place */
 	uint64_t repairs;           /* writes of audits; of loads, of node-wide rules and by the
 				       plane itself after a foreign change */
 	uint64_t reloaded;          /* writes of other loads after the first adoption */
@@ -85,7 +85,8 @@ struct sync_config {
 	uint64_t min_period_ns;
 	/*
 	 * 0 = never. An audit compares every service with the kernel, a few in a step, and
-	 * repairs. It takes at most a fifth of the loop's time and never delays a change.
+	 * repairs. Takes at most a fifth of the loop's time, half of it after a foreign change. A
+	 * change waits for one step of it (at most about 10 ms).
 	 */
 	uint64_t audit_period_ns;
 	uint64_t check_period_ns; /* between checks of the generation id; 0 = never */

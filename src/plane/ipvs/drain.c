@@ -188,7 +188,7 @@ static bool is_dead(const struct ipvs_plane *p, const struct ipvs_vs *vs, struct
 		       p->model->config.tracks_addrs && p->common.loaded == NULL &&
 		       !model_has_addr(p->model, &d->addr);
 
-	if (!is_gone || d->gone_s < d->since_s) /* of an earlier drain, or not gone before */
+	if (!is_gone || d->gone_s < d->since_s) /* unset, or of an earlier drain */
 		d->gone_s = is_gone ? now_s : 0;
 	return is_gone && now_s > d->gone_s + DEAD_S;
 }

@@ -29,8 +29,8 @@ struct kube_timing {
 	uint64_t head_ns;        /* 60 s: until an answer begins (a server may queue the request) */
 	uint64_t idle_ns;        /* 30 s: silence in a list, and of a watch after its timeout */
 	uint64_t list_ns;        /* 600 s: all pages of a list */
-	uint64_t bookmark_ns;    /* 150 s and up to as much again: silence of a watch that gets
-				    bookmarks */
+	uint64_t bookmark_ns;    /* 150 s, plus a random time up to 150 s: longest silence of a
+				    watch with bookmarks */
 	uint64_t quiet_ns;       /* 20 s: silence of an HTTP/2 connection before a probe */
 	uint64_t probe_ns;       /* 15 s: from the probe until the connection is shut */
 	uint64_t keepalive_ns;   /* 30 s: TCP keepalive */
