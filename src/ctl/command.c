@@ -241,8 +241,9 @@ static const struct cli_command commands[] = {
 	  "  established ones continue. It remains drained over restarts of vipd, until `undrain`.\n"
 	  "  Without arguments: list drained endpoints.\n",
 	  .words = ":services", .run = run_taken_out },
-	{ "undrain", "NS/NAME ENDPOINT", "use a drained endpoint again", "", "",
-	  .words = ":services", .run = run_taken_out },
+	{ "undrain", "NS/NAME ENDPOINT", "use a drained endpoint again", "",
+	  "  ENDPOINT as for drain. Exit code 1 if it is not drained.\n", .words = ":services",
+	  .run = run_taken_out },
 	{ "eject", "[NS/NAME ENDPOINT]", "as drain, for at most half of the endpoints", "",
 	  "  ENDPOINT is a pod's name or an address. From this node it gets no new connections until\n"
 	  "  `admit` or a restart of vipd, but still counts as ready. At most half of the endpoints of\n"
