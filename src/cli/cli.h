@@ -79,6 +79,7 @@ struct cli_option {
 	const char *group;   /* heading above this option and those that follow */
 	char letter;         /* short option, or 0 */
 	char command_letter; /* for cli_command.options; 0: all commands take the option */
+	bool is_by_command;  /* `words` lists all values; a command takes cli_command.values */
 	unsigned char kind;  /* enum config_kind where it does not follow from the type */
 	enum cli_effect effect;
 	const char *nft_field; /* with the same meaning, in the section of another mode; or NULL */
@@ -93,6 +94,7 @@ struct cli_command {
 	const char *summary;
 	const char *options; /* command_letter of each option that is not for all */
 	const char *help;    /* lines indented by two */
+	const char *values;  /* of the option that is_by_command; NULL: it is not taken */
 	const char *words;   /* possible arguments, separated by blanks; ":services" */
 	int (*run)(const struct run *run);
 };
@@ -161,10 +163,16 @@ MUST_USE int cli_prefixes(struct cli_prefixes *ret, const char *value, struct er
 
 /* Does `cmd` take `o`? */
 bool cli_takes(const struct cli_command *cmd, const struct cli_option *o);
+/* Values of `o` that `cmd` takes, separated by blanks; NULL: any. `cmd`: NULL, or a command. */
+const char *cli_words(const struct cli_command *cmd, const struct cli_option *o);
+/* Index of `word` in `words`, or -1. */
+int cli_word_find(const char *words, const char *word);
+/* Print `words` as "a, b or c". */
+void cli_words_print(struct str *ret, const char *words);
 /* One line of at most 80 columns per option. `cmd`: NULL, or help of a single command. */
 void cli_help(struct str *ret, const struct cli *cli, const struct cli_command *cmd);
-/* What --help says about `o`: help and [default]. */
-void cli_help_text(struct str *ret, const struct cli_option *o);
+/* What --help of `cmd` (or NULL) says about `o`: help, or the values of `cmd`; [default]. */
+void cli_help_text(struct str *ret, const struct cli_command *cmd, const struct cli_option *o);
 /* A completion script for "bash", "zsh" or "fish"; -EINVAL for another shell. */
 MUST_USE int cli_completion(struct str *ret, const struct cli *cli, const char *shell);
 /* Print candidates if a completion script called the program. False: it did not. */

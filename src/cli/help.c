@@ -9,20 +9,33 @@
 
 bool cli_takes(const struct cli_command *cmd, const struct cli_option *o)
 {
+	if (o->is_by_command)
+		return cmd->values != NULL;
 	return o->command_letter == '\0' || strchr(cmd->options, o->command_letter) != NULL;
 }
 
-void cli_help_text(struct str *ret, const struct cli_option *o)
+const char *cli_words(const struct cli_command *cmd, const struct cli_option *o)
 {
+	return cmd != NULL && o->is_by_command ? cmd->values : o->words;
+}
+
+void cli_help_text(struct str *ret, const struct cli_command *cmd, const struct cli_option *o)
+{
+	bool is_own = cmd != NULL && o->is_by_command;
 	bool has_default =
 		o->preset != NULL && *o->preset != '\0' && strcmp(o->preset, "false") != 0;
 
-	str_puts(ret, o->help);
+	if (is_own) {
+		cli_words_print(ret, cmd->values);
+		has_default = has_default && strchr(cmd->values, ' ') != NULL; /* a choice */
+	} else {
+		str_puts(ret, o->help);
+	}
 	if (has_default && o->effect == CLI_EFFECTIVE)
 		str_printf(ret, " [%s]", o->preset);
 }
 
-static void help_option(struct str *ret, const struct cli_option *o)
+static void help_option(struct str *ret, const struct cli_command *cmd, const struct cli_option *o)
 {
 	FINI(str_fini) struct str head = { 0 };
 
@@ -32,7 +45,7 @@ static void help_option(struct str *ret, const struct cli_option *o)
 	if (o->arg != NULL)
 		str_printf(&head, "%s%s", o->arg[0] == '[' ? "" : " ", o->arg);
 	str_printf(ret, "  %-*s  ", COLUMN - 4, head.text);
-	cli_help_text(ret, o);
+	cli_help_text(ret, cmd, o);
 	str_puts(ret, "\n");
 }
 
@@ -51,7 +64,7 @@ static void help_options(struct str *ret, const struct cli *cli, const struct cl
 		if (group != NULL)
 			str_printf(ret, "\n%s:\n", group);
 		group = NULL;
-		help_option(ret, o);
+		help_option(ret, cmd, o);
 	}
 }
 

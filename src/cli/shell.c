@@ -91,11 +91,12 @@ static void words_put(struct str *ret, const char *words, const char *before, si
 	}
 }
 
-static void values_put(struct str *ret, const struct cli_option *o, const char *before, size_t len)
+static void values_put(struct str *ret, const struct cli_command *cmd, const struct cli_option *o,
+		       const char *before, size_t len)
 {
 	static const char *const files[] = { "FILE", "DIR", "PATH" };
 
-	words_put(ret, o->words, before, len);
+	words_put(ret, cli_words(cmd, o), before, len);
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
 		if (strcmp(o->arg, files[i]) == 0)
 			str_puts(ret, ":files\n");
@@ -111,7 +112,9 @@ static void options_put(struct str *ret, const struct cli *cli, const struct cli
 		if (o->name == NULL || (cmd != NULL && !cli_takes(cmd, o)))
 			continue;
 		cli_name(ret, o);
-		str_printf(ret, "\t%s\n", o->help);
+		str_puts(ret, "\t");
+		cli_help_text(ret, cmd, o);
+		str_puts(ret, "\n");
 	}
 }
 
@@ -138,9 +141,9 @@ static void candidates_put(struct str *ret, const struct cli *cli, int n, char *
 	if (pending == NULL && strncmp(last, "--", 2) == 0 && strchr(last, '=') != NULL) {
 		pending = option_of(cli, last);
 		if (pending != NULL && pending->arg != NULL)
-			values_put(ret, pending, last, strcspn(last, "=") + 1);
+			values_put(ret, cmd, pending, last, strcspn(last, "=") + 1);
 	} else if (pending != NULL) {
-		values_put(ret, pending, "", 0);
+		values_put(ret, cmd, pending, "", 0);
 	} else if (last[0] == '-') {
 		options_put(ret, cli, cmd);
 	} else if (cmd != NULL) {

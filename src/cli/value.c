@@ -109,8 +109,7 @@ int cli_prefixes(struct cli_prefixes *ret, const char *value, struct err *err)
 	return 0;
 }
 
-/* "a, b or c", as errors name what is allowed. */
-static void words_list(struct str *ret, const char *words)
+void cli_words_print(struct str *ret, const char *words)
 {
 	while (*words != '\0') {
 		size_t len = strcspn(words, " ");
@@ -123,20 +122,29 @@ static void words_list(struct str *ret, const char *words)
 	}
 }
 
-/* Index of `value` in `words`; an option with an empty preset may be empty. */
+int cli_word_find(const char *words, const char *word)
+{
+	for (int i = 0; *words != '\0'; i++) {
+		size_t len = strcspn(words, " ");
+
+		if (strlen(word) == len && strncmp(words, word, len) == 0)
+			return i;
+		words += len + (words[len] == ' ');
+	}
+	return -1;
+}
+
+/* Index of `value` in the option's words; an option with an empty preset may be empty. */
 static int word_find(int64_t *ret, const struct cli_option *o, const char *value, struct err *err)
 {
-	const char *w = o->words;
 	FINI(str_fini) struct str list = { 0 };
+	int i = cli_word_find(o->words, value);
 
-	for (*ret = 0; *w != '\0'; (*ret)++) {
-		size_t len = strcspn(w, " ");
-
-		if (strlen(value) == len && strncmp(w, value, len) == 0)
-			return 0;
-		w += len + (w[len] == ' ');
+	if (i >= 0) {
+		*ret = i;
+		return 0;
 	}
-	words_list(&list, o->words);
+	cli_words_print(&list, o->words);
 	return err_set(err, -EINVAL, "'%s' is not %s%s", value, list.text,
 		       o->preset != NULL && *o->preset == '\0' ? ", nor empty" : "");
 }

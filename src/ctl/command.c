@@ -196,11 +196,13 @@ int not_vipd(int r)
 
 static int run_completion(const struct run *run);
 
+#define FORMATS "table wide json yaml"
+
 static const struct cli_command commands[] = {
 	{ "status", "", "state of vipd and of its syncs", "w",
 	  "  Exit code 1 if there is a problem: services rejected by the kernel, unreadable\n"
 	  "  objects, conflicts. -o wide adds totals and the effective options.\n",
-	  .run = run_status },
+	  .values = FORMATS, .run = run_status },
 	{ "svc", "[WHAT]", "services: addresses, endpoints, reasons", "nskwD",
 	  "  Without WHAT: one line per service port. POOL shows backends in the kernel / known\n"
 	  "  endpoints: 3/5; L marks a pool of this node's endpoints only: 1L/5.\n"
@@ -214,14 +216,14 @@ static const struct cli_command commands[] = {
 	  "  --kernel reads the kernel, without vipd: one line per frontend; with WHAT, frontends\n"
 	  "  that contain it. On the ipvs plane, if its table exists or --plane selects it, also the\n"
 	  "  rules of policy routing, and virtual services without a frontend.\n",
-	  .words = ":services", .run = run_svc },
+	  .words = ":services", .values = "table wide json yaml name", .run = run_svc },
 	{ "diff", "", "differences of kernel and programmed state", "wMNAID",
 	  "  Reads the kernel and compares it with the state that vipd has programmed. Without a\n"
 	  "  difference it prints nothing and the exit code is 0, else 1. With --manifests the\n"
 	  "  kernel is compared with the services in DIR, without vipd. On the ipvs plane draining\n"
 	  "  backends are no difference; weights, schedulers, affinity and policy routing are\n"
 	  "  compared as well.\n",
-	  .run = run_diff },
+	  .values = FORMATS, .run = run_diff },
 	{ "monitor", "", "events as they occur", "SK",
 	  "  One line for every object that is added, changed or removed, and for every sync: the\n"
 	  "  kernel operations and their delay after the event. Runs until interrupted.\n"
@@ -229,30 +231,30 @@ static const struct cli_command commands[] = {
 	  "  endpointslice, node, servicecidr, addresses, sync, rejected, kernel, silent, ejected.\n"
 	  "  -o json prints one JSON object per line. A subscriber that is too slow gets the number\n"
 	  "  of lost events.\n",
-	  .run = run_monitor },
+	  .values = "table json", .run = run_monitor },
 	{ "top", "", "services by connection rate, and syncs", "w",
 	  "  New and rejected connections per second, as counted by the kernel\n"
 	  "  (vipd --metrics-per-service). Keys: r t x n sort by rate, total, rejected, name; e\n"
 	  "  shows endpoints; arrows and page keys scroll; q quits. --watch=SECONDS sets the\n"
-	  "  period. Without a terminal: one sample of one second.\n",
-	  .run = run_top },
+	  "  period. Without a terminal: one sample of one second. Scripts read /v1/counts.\n",
+	  .values = "table", .run = run_top },
 	{ "drain", "[NS/NAME ENDPOINT]", "no new connections to an endpoint", "",
 	  "  ENDPOINT is a pod's name or an address. From this node it gets no new connections;\n"
 	  "  established ones continue. It remains drained over restarts of vipd, until `undrain`.\n"
 	  "  Without arguments: list drained endpoints.\n",
-	  .words = ":services", .run = run_taken_out },
+	  .words = ":services", .values = FORMATS, .run = run_taken_out },
 	{ "undrain", "NS/NAME ENDPOINT", "use a drained endpoint again", "",
 	  "  ENDPOINT as for drain. Exit code 1 if it is not drained.\n", .words = ":services",
-	  .run = run_taken_out },
+	  .values = FORMATS, .run = run_taken_out },
 	{ "eject", "[NS/NAME ENDPOINT]", "as drain, for at most half of the endpoints", "",
 	  "  ENDPOINT is a pod's name or an address. From this node it gets no new connections until\n"
 	  "  `admit` or a restart of vipd, but still counts as ready. At most half of the endpoints of\n"
 	  "  a service can be ejected. Without arguments: list ejected endpoints, those that vipd\n"
 	  "  ejected (--failover=eject) included.\n",
-	  .words = ":services", .run = run_taken_out },
+	  .words = ":services", .values = FORMATS, .run = run_taken_out },
 	{ "admit", "NS/NAME ENDPOINT", "use an ejected endpoint again", "",
 	  "  Also one that vipd ejected: it needs new failures to be ejected again.\n",
-	  .words = ":services", .run = run_taken_out },
+	  .words = ":services", .values = FORMATS, .run = run_taken_out },
 	{ "trace", "SRC DST:PORT [POD]", "path of a connection, step by step", "wL",
 	  "  SRC is an address, ADDRESS:PORT, the name of a pod, or `host`. DST:PORT is\n"
 	  "  ADDRESS:PORT[/PROTOCOL] (udp, sctp; else tcp), or NAMESPACE/NAME[:PORT][/PROTOCOL] for\n"
@@ -262,29 +264,29 @@ static const struct cli_command commands[] = {
 	  "  packets of new connections of this flow through the kernel's rules, for at most 10\n"
 	  "  seconds and 10 connections: in this network namespace, with a table of its own that the\n"
 	  "  kernel removes when vipctl exits.\n",
-	  .run = run_trace },
+	  .values = FORMATS, .run = run_trace },
 	{ "dump", "[WHAT]", "all state as JSON, without times", "nBD",
 	  "  WHAT as for svc. Two dumps of one state are equal, byte by byte. --bundle: the state of\n"
 	  "  vipd, of this node, of every service and of the kernel, as one JSON object for support.\n"
 	  "  It contains no secrets.\n",
-	  .words = ":services", .run = run_dump },
+	  .words = ":services", .values = "json", .run = run_dump },
 	{ "doctor", "", "check this node, and list remedies", "D",
 	  "  vipd checks features and settings of the kernel, other owners of service addresses, the\n"
 	  "  clock and its resource limits. Without a running vipd, or with --plane for the plane that\n"
 	  "  vipd does not use, vipctl makes the checks.\n",
-	  .run = run_doctor },
+	  .values = FORMATS, .run = run_doctor },
 	{ "log", "[AREA LEVEL]", "show or change vipd's log levels", "",
 	  "  AREA is a listed area, or all; LEVEL is error, warn, notice, info or debug. SUPPRESSED\n"
 	  "  counts suppressed repetitions of lines. At the next start the flags apply again (-v,\n"
 	  "  --vmodule, --log-level).\n",
-	  .run = run_log },
+	  .values = FORMATS, .run = run_log },
 	{ "migrate", "FILE [-- FLAGS]", "compare kube-proxy's settings with vipd", "C",
 	  "  FILE is kube-proxy's configuration, or its ConfigMap as kubectl prints it; - is standard\n"
 	  "  input. Flags of kube-proxy follow after --, with or without FILE. The table has the\n"
 	  "  settings that stay the same, differ or have no effect, and the findings of doctor.\n"
 	  "  --write-config-to writes vipd's configuration; with - only that, to standard output.\n"
 	  "  Nothing else is changed. Exit code 2 also for a setting that vipd rejects.\n",
-	  .run = run_migrate },
+	  .values = FORMATS, .run = run_migrate },
 	{ "completion", "SHELL", "completion for bash, zsh or fish", "",
 	  "  For the current shell: source <(vipctl completion bash)\n", .words = "bash zsh fish",
 	  .run = run_completion },
@@ -298,7 +300,8 @@ static const struct cli_command commands[] = {
 
 static const struct cli_option options[] = {
 	{ "output", "FORMAT", CHOICE(run.output), "table, wide, json, yaml, or name (svc)", "table",
-	  .words = "table wide json name yaml", .letter = 'o', .group = "Options" },
+	  .words = "table wide json name yaml", .letter = 'o', .is_by_command = true,
+	  .group = "Options" },
 	{ "namespace", "NAME", TEXT(ns), "services of this namespace only", .letter = 'n',
 	  .command_letter = 'n' },
 	{ "state", "LIST", TEXT(states), "services in these states only", .command_letter = 's',
@@ -373,6 +376,7 @@ static int help(const struct cli_command *cmd)
 /* Options, command and arguments of the command line. */
 struct words {
 	bool is_given[ARRAY_SIZE(options)];
+	const char *output; /* value of --output; NULL: not given */
 	char **v;
 	int n;
 };
@@ -392,6 +396,8 @@ static int line_parse(struct words *words, int argc, char **argv)
 			continue;
 		}
 		words->is_given[o - options] = true;
+		if (o == &options[0])
+			words->output = value;
 		if (cli_set(o, &line, value, &err) < 0)
 			return usage("--%s: %s", o->name, err.text);
 	}
@@ -441,17 +447,28 @@ static int pairs_check(const struct words *words, const struct cli_command *cmd)
 	return 0;
 }
 
+static int format_check(const struct words *words, const struct cli_command *cmd)
+{
+	FINI(str_fini) struct str list = { 0 };
+
+	if (words->output == NULL)
+		return 0;
+	if (line.run.output == OUTPUT_NAME && line.run.is_kernel)
+		return usage("svc --kernel does not take -o name");
+	if (cli_word_find(cmd->values, words->output) >= 0)
+		return 0;
+	cli_words_print(&list, cmd->values);
+	return usage("%s takes -o %s, not %s", cmd->name, list.text, words->output);
+}
+
 static int options_check(const struct words *words, const struct cli_command *cmd)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(options); i++)
 		if (words->is_given[i] && !cli_takes(cmd, &options[i]))
 			return usage("%s does not take --%s", cmd->name, options[i].name);
-	if (line.run.output == OUTPUT_NAME && (strcmp(cmd->name, "svc") != 0 || line.run.is_kernel))
-		return usage("%s%s does not take -o name", cmd->name,
-			     line.run.is_kernel ? " --kernel" : "");
 	if (*cmd->args == '\0' && words->n > 1)
 		return usage("'%s': %s takes no argument", words->v[1], cmd->name);
-	return pairs_check(words, cmd);
+	return pairs_check(words, cmd) != 0 ? EXIT_USAGE : format_check(words, cmd);
 }
 
 /* Until interrupted, or until standard output is closed. */

@@ -65,8 +65,6 @@ int run_monitor(const struct run *run)
 	struct err err = { "invalid event: not from vipd" };
 	int r;
 
-	if (run->is_yaml)
-		return usage("monitor writes lines of JSON, or text");
 	client.timeout_ms = UINT_MAX; /* the stream may be silent for any time */
 	str_puts(&target, "/v1/monitor");
 	query_add(&target, "service", run->service);

@@ -362,8 +362,6 @@ int run_dump(const struct run *run)
 	int code;
 	int r;
 
-	if (run->is_yaml)
-		return usage("dump writes JSON: it excludes -o yaml");
 	if (run->is_bundle)
 		return run_bundle(run);
 	if (run->n_args > 1)

@@ -201,8 +201,6 @@ int run_top(const struct run *run)
 	struct top t = { 0 };
 	int code;
 
-	if (run->output == OUTPUT_JSON)
-		return usage("top has no JSON output; read /v1/counts");
 	code = isatty(STDOUT_FILENO) && isatty(STDIN_FILENO) ? run_screen(&t, run)
 							     : run_batch(&t, run);
 	top_fini(&t);

@@ -34,8 +34,29 @@ def test_one_line_per_option(program):
 def test_help_of_a_command(command):
     text = run("vipctl", command, "--help")
     assert command in run("vipctl", "--help")
-    assert text.startswith("Usage: vipctl %s" % command) and "--output" in text
+    assert text.startswith("Usage: vipctl %s" % command) and "--socket" in text
     assert ("--watch" in text) == (command in ("status", "svc", "diff", "top", "trace"))
+
+
+@pytest.mark.parametrize("command,formats", [
+    ("status", "table, wide, json or yaml"), ("svc", "table, wide, json, yaml or name"), ("monitor", "table or json"),
+    ("top", "table"), ("dump", "json"), ("drain", "table, wide, json or yaml"), ("completion", None)])
+def test_formats_of_a_command(command, formats):
+    """--help, completion, man page and errors name the formats that the command accepts."""
+    line = re.search(r"--output FORMAT +(.*?)( \[table\])?$", run("vipctl", command, "--help"), re.M)
+    assert (line.group(1) if line else None) == formats
+    with open(os.path.join(BUILD, "doc", "vipctl.8"), encoding="utf-8") as f:
+        page = f.read()
+    taken = re.search(r"^\.B \\-o, \\-\\-output.*?\nTaken by (.*?)\.\n(.*?)\.TP", page, re.M | re.S)
+    assert (command in taken.group(1).split(", ")) == (formats is not None)
+    assert ("\n%s: %s" % (command, formats) in "\n" + taken.group(2)) == (command in ("svc", "monitor", "top", "dump"))
+    words = re.split(", | or ", formats or "")
+    assert formats is None or run("vipctl", "__complete", command, "-o", "").split() == words
+    for word in ["table", "wide", "json", "yaml", "name"]:
+        r = subprocess.run([os.path.join(BUILD, "vipctl"), "--socket", "/nowhere", command, "-o", word],
+                           capture_output=True, text=True, check=False, timeout=60)
+        is_rejected = " takes -o %s, not %s" % (formats, word) in r.stderr or "not take --output" in r.stderr
+        assert is_rejected == (word not in words), r.stderr
 
 
 @pytest.mark.parametrize("program", ["vipd", "vipctl"])

@@ -46,7 +46,7 @@ def test_typing_mistakes(args, words):
     (["diff", "--node", "n1"], "--node requires --manifests"),
     (["diff", "--nodeport-addresses", "primary"], "--nodeport-addresses requires --manifests"),
     (["diff", "--ipvs-scheduler", "rr"], "--ipvs-scheduler requires --manifests"),
-    (["dump", "-o", "yaml"], "dump writes JSON: it excludes -o yaml"),
+    (["dump", "-o", "yaml"], "dump takes -o json, not yaml"),
     (["trace", "--live", "-o", "yaml", "host", "10.0.0.1:80"], "--live writes text"),
 ])
 def test_options_without_effect(args, words):

@@ -564,7 +564,7 @@ static void row_put(struct str *ret, const struct cli_option *o)
 	if (o->nft_field != NULL)
 		str_printf(ret, "`%s` ", o->nft_field);
 	str_printf(ret, "| %s | ", effects[o->effect]);
-	cli_help_text(&help, o);
+	cli_help_text(&help, NULL, o);
 	for (const char *p = help.text; *p != '\0'; p++)
 		str_printf(ret, "%s%c", *p == '|' ? "\\" : "", *p);
 	str_fini(&help);
