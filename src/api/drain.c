@@ -362,11 +362,12 @@ static void change_failed(struct http_reply *reply, const struct list_kind *k, s
 		http_reply_error(reply, 503, "no more than %d endpoints can be %s", k->limit,
 				 k->out);
 	else
-		http_reply_error(reply, 409, "%.64s/%.64s: '%.64s' %s", c->ns->text, c->name->text,
-				 c->endpoint,
-				 r == -EDOM ? "cannot be ejected: more than half of the endpoints "
-					      "would be; drain has no limit"
-					    : "gets no new connections already");
+		http_reply_error(
+			reply, 409, "%.64s/%.64s: endpoint '%.64s': %s", c->ns->text, c->name->text,
+			c->endpoint,
+			r == -EDOM ? "at most half of the endpoints can be ejected; drain has "
+				     "no limit"
+				   : "already gets no new connections");
 }
 
 static void change_perform(struct http_reply *reply, const struct list_kind *k,

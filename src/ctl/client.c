@@ -175,11 +175,11 @@ static int connect_failed(const struct client *c, int code, struct err *err)
 	switch (code) {
 	case -ENOENT:
 		return err_set(err, code,
-			       "vipd does not run here: no socket %s "
-			       "(another one: --socket PATH)",
+			       "vipd is not running on this node: no socket %s; --socket selects "
+			       "another",
 			       c->path);
 	case -ECONNREFUSED:
-		return err_set(err, code, "vipd does not run: %s refuses connections", c->path);
+		return err_set(err, code, "vipd is not running: %s refuses connections", c->path);
 	case -EACCES:
 	case -EPERM:
 		return err_set(err, code,

@@ -246,7 +246,7 @@ static const struct cli_command commands[] = {
 	{ "undrain", "NS/NAME ENDPOINT", "use a drained endpoint again", "",
 	  "  ENDPOINT as for drain. Exit code 1 if it is not drained.\n", .words = ":services",
 	  .values = FORMATS, .run = run_taken_out },
-	{ "eject", "[NS/NAME ENDPOINT]", "as drain, for at most half of the endpoints", "",
+	{ "eject", "[NS/NAME ENDPOINT]", "like drain, until restart; at most half of all", "",
 	  "  ENDPOINT is a pod's name or an address. From this node it gets no new connections until\n"
 	  "  `admit` or a restart of vipd, but still counts as ready. At most half of the endpoints of\n"
 	  "  a service can be ejected. Without arguments: list ejected endpoints, those that vipd\n"

@@ -286,10 +286,10 @@ static void test_no_subscriber(void **state)
 
 	(void)state;
 	assert_int_equal(client_json(&json, &c, "GET", "/", &err), -ENOENT);
-	assert_non_null(strstr(err.text, "vipd does not run here: no socket"));
+	assert_non_null(strstr(err.text, "vipd is not running on this node: no socket"));
 	close(listener()); /* its socket file stays */
 	assert_int_equal(client_json(&json, &c, "GET", "/", &err), -ECONNREFUSED);
-	assert_non_null(strstr(err.text, "vipd does not run: "));
+	assert_non_null(strstr(err.text, "vipd is not running: "));
 	assert_int_equal(unlink(path), 0);
 	fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
 	assert_true(fd >= 0);

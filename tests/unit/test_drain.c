@@ -331,7 +331,7 @@ static void test_eject(void **state)
 	assert_int_equal(put_ejection(&w, "service=shop/web&endpoint=web-1&state=ejected", &json),
 			 409);
 	assert_non_null(
-		strstr(text_at(json, "error.text"), "'web-1' cannot be ejected: more than"));
+		strstr(text_at(json, "error.text"), "'web-1': at most half of the endpoints"));
 	json_decref(json);
 	assert_sets(&w, ".e.", ".el");
 	assert_int_equal(put_ejection(&w, "service=shop/web&endpoint=web-1&state=admitted", NULL),
