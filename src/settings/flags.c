@@ -274,7 +274,7 @@ static const struct cli_option flags[] = {
 	{ "write-config-to", "FILE", TEXT(write_config_to),
 	  "write the effective configuration and exit" },
 	{ "cleanup", "[=WHAT]", CLI_VALUE(CLI_FUNCTION, 0, 0, 0, OPTIONS_CLEANUP, set_cleanup),
-	  "remove vipd's kernel state and exit",
+	  "remove state of vipd, kube-proxy or kube-router",
 	  .words = "true false kube-proxy kube-proxy,force kube-router kube-router,force" },
 	{ "init-only", NULL, ACTION(OPTIONS_INIT_ONLY), "set privileged sysctls and exit" },
 	{ "completion", "SHELL", CLI_VALUE(CLI_WORD, CLI_AT(shell)),
