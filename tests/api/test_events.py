@@ -43,14 +43,14 @@ def test_rejected_object(api, start, http2):
     assert event == {
         "apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"namespace": "shop"}, "type": "Warning",
         "reason": "InvalidObject", "action": "Serve", "reportingController": "vipd", "reportingInstance": "vipd-n1",
-        "note": "spec.ports[0].port: 70000 is not in 1..65535",
+        "note": "spec.ports[0].port: 70000 is not a number from 1 to 65535",
         "regarding": {"apiVersion": "v1", "kind": "Service", "namespace": "shop", "name": "s1",
                       "uid": api.get("services", "shop/s1")["metadata"]["uid"]}}
     periods(api, feed)
     assert len([p for p in posted(api) if p["regarding"]["name"] == "s1"]) == 1
     api.put(bad("s1", port=70001), raw=True)
     feed.wait_for(lambda: [p["note"] for p in posted(api)][-1:] ==
-                  ["spec.ports[0].port: 70001 is not in 1..65535"], "the second Event")
+                  ["spec.ports[0].port: 70001 is not a number from 1 to 65535"], "the second Event")
 
 
 def test_nodes_share_an_event(api, start):

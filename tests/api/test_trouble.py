@@ -389,7 +389,7 @@ def test_rejected_object(api, start):
     r = feed.reflector("services")
     assert r["rejected"] == 1 and r["remarks"] == [{
         "ns": "shop", "name": "s1", "rejected": True,
-        "text": "spec.ports[0].port: 70000 is not in 1..65535"}]
+        "text": "spec.ports[0].port: 70000 is not a number from 1 to 65535"}]
     assert len(feed.logged("shop/s1")) == 1
     # A list must not remove it.
     api.compact()

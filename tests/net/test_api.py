@@ -642,7 +642,7 @@ def test_events(lab, vipd, api):
     L.eventually(lambda: len(notes()) == 2, L.PATIENCE, notes)
     assert notes() == {
         ("new", "AddressConflict"): "ExternalIP 198.51.100.60 port 80/TCP is served by %s/old (older service)" % both[0]["metadata"]["namespace"],
-        ("wrong", "InvalidObject"): "spec.ports[0].port: 70000 is not in 1..65535"}
+        ("wrong", "InvalidObject"): "spec.ports[0].port: 70000 is not a number from 1 to 65535"}
     vipd.restart()          # reported again by the new process, under the same names
     L.eventually(lambda: len([r for r in api.requests(verb="create") if r["status"] == 409]) == 2, L.PATIENCE,
                  lambda: api.requests(verb="create"))

@@ -11,8 +11,9 @@ static void test_set(void **state)
 	struct err err;
 
 	(void)state;
-	assert_int_equal(err_set(&err, -ERANGE, "port: %d is not in 1..65535", 70000), -ERANGE);
-	assert_string_equal(err.text, "port: 70000 is not in 1..65535");
+	assert_int_equal(err_set(&err, -ERANGE, "port: %d is not a number from 1 to 65535", 70000),
+			 -ERANGE);
+	assert_string_equal(err.text, "port: 70000 is not a number from 1 to 65535");
 	assert_int_equal(err_set(&err, -EINVAL, "%s", ""), -EINVAL);
 	assert_string_equal(err.text, "");
 }

@@ -381,8 +381,10 @@ static void test_first(void **state)
 	put(w, "f/sub.yaml/j.yaml", SERVICE("j", "80"));
 	world_open(w, "f");
 	expect_model(w, "default/c 10.96.0.3; x/a 10.96.0.1 80 (a-1:1)");
-	expect_problems(w, "b.yml:7: Service x/b: spec.ports[0].port: 70000 is not in 1..65535; "
-			   "no good version of it is known\n");
+	expect_problems(
+		w,
+		"b.yml:7: Service x/b: spec.ports[0].port: 70000 is not a number from 1 to 65535; "
+		"no good version of it is known\n");
 	assert_int_equal(w->n_ready, 1);
 	assert_int_equal(w->n_changed, 0);
 	files_stats(w->files, &stats);
@@ -502,21 +504,25 @@ static void test_bad_keeps_last_good(void **state)
 	/* One document is invalid, the other one is changed. */
 	put(w, "f/a.yaml", SERVICE("a", "0") SERVICE("b", "81"));
 	expect_model(w, "x/a 10.96.0.1 80; x/b 10.96.0.1 81");
-	expect_problems(w, "a.yaml:7: Service x/a: spec.ports[0].port: 0 is not in 1..65535; "
-			   "its last good version stays\n");
+	expect_problems(
+		w, "a.yaml:7: Service x/a: spec.ports[0].port: 0 is not a number from 1 to 65535; "
+		   "its last good version stays\n");
 	/* Lines follow the text although the bad document is not read again. */
 	put(w, "f/a.yaml", SERVICE("c", "1") SERVICE("a", "0") SERVICE("b", "81"));
 	expect_model(w, "x/a 10.96.0.1 80; x/b 10.96.0.1 81; x/c 10.96.0.1 1");
-	expect_problems(w, "a.yaml:14: Service x/a: spec.ports[0].port: 0 is not in 1..65535; "
-			   "its last good version stays\n");
+	expect_problems(
+		w, "a.yaml:14: Service x/a: spec.ports[0].port: 0 is not a number from 1 to 65535; "
+		   "its last good version stays\n");
 	/* Removed while invalid: removed from the model. */
 	put(w, "f/a.yaml", SERVICE("b", "81"));
 	expect_model(w, "x/b 10.96.0.1 81");
 	expect_problems(w, "");
 	/* And good again. */
 	put(w, "f/a.yaml", SERVICE("b", "x"));
-	expect_problems(w, "a.yaml:7: Service x/b: spec.ports[0].port: 'x' is not a number; "
-			   "its last good version stays\n");
+	expect_problems(
+		w,
+		"a.yaml:7: Service x/b: spec.ports[0].port: 'x' is not a number from 1 to 65535; "
+		"its last good version stays\n");
 	put(w, "f/a.yaml", SERVICE("b", "82"));
 	expect_model(w, "x/b 10.96.0.1 82");
 	expect_problems(w, "");
@@ -533,8 +539,9 @@ static void test_bad_moves(void **state)
 	put(w, "f/b.yaml", SERVICE("b", "0"));
 	put(w, "f/a.yaml", SERVICE("a", "81"));
 	expect_model(w, "x/a 10.96.0.1 81; x/b 10.96.0.1 80");
-	expect_problems(w, "b.yaml:7: Service x/b: spec.ports[0].port: 0 is not in 1..65535; "
-			   "its last good version stays\n");
+	expect_problems(
+		w, "b.yaml:7: Service x/b: spec.ports[0].port: 0 is not a number from 1 to 65535; "
+		   "its last good version stays\n");
 	put(w, "f/b.yaml", SERVICE("b", "82"));
 	expect_model(w, "x/a 10.96.0.1 81; x/b 10.96.0.1 82");
 	/* In the other order, and deleted while it is invalid. */
@@ -650,10 +657,12 @@ static void test_shadow_lost_version(void **state)
 	put(w, "f/a.yaml", SERVICE("a", "1"));
 	expect_model(w, "x/a 10.96.0.1 1; x/b 10.96.0.1 2");
 	put(w, "f/b.yaml", SERVICE("a", "0") SERVICE("b", "2"));
-	expect_problems(w, "b.yaml:2: Service x/a: is also in a.yaml:2, which comes first and "
-			   "counts\n"
-			   "b.yaml:7: Service x/a: spec.ports[0].port: 0 is not in 1..65535; its "
-			   "last good version stays\n");
+	expect_problems(
+		w,
+		"b.yaml:2: Service x/a: is also in a.yaml:2, which comes first and "
+		"counts\n"
+		"b.yaml:7: Service x/a: spec.ports[0].port: 0 is not a number from 1 to 65535; its "
+		"last good version stays\n");
 	del(w, "f/a.yaml");
 	expect_model(w, "x/a 10.96.0.1 2; x/b 10.96.0.1 2");
 }
@@ -826,8 +835,10 @@ static void test_complete(void **state)
 	make_link(w, "nowhere", "f/e.yaml");
 	world_open(w, "f");
 	expect_model(w, "x/a 10.96.0.1 80 (a-1:1); x/b 10.96.0.1 80; x/d 10.96.0.1 80");
-	expect_unknown(w, "b.yaml:14: Service x/c: spec.ports[0].port: 70000 is not in 1..65535; "
-			  "no good version of it is known");
+	expect_unknown(
+		w,
+		"b.yaml:14: Service x/c: spec.ports[0].port: 70000 is not a number from 1 to 65535; "
+		"no good version of it is known");
 	put(w, "f/b.yaml", SERVICE("b", "80") SERVICE("c", "81"));
 	expect_unknown(
 		w, "d.yaml:10: document: while parsing a flow node: did not find "
@@ -866,8 +877,9 @@ static void test_complete_many_files(void **state)
 	expect_model(w, "x/a 10.96.0.1 81");
 	assert_false(files_are_complete(w->files, &why));
 	assert_non_null(strstr(str_text(&why), "b.yaml:7: Service x/b: "));
-	expect_problems(w, "b.yaml:7: Service x/b: spec.ports[0].port: 0 is not in 1..65535; "
-			   "no good version of it is known\n");
+	expect_problems(
+		w, "b.yaml:7: Service x/b: spec.ports[0].port: 0 is not a number from 1 to 65535; "
+		   "no good version of it is known\n");
 	assert_true(sorted_max < 10);
 }
 
@@ -879,8 +891,9 @@ static void test_complete_unreadable(void **state)
 	tick_ns = 6 * NSEC_PER_MSEC;
 	put(w, "f/a.yaml", SERVICE("a", "80") SERVICE("b", "0"));
 	world_open(w, "f");
-	expect_unknown(w, "a.yaml:14: Service x/b: spec.ports[0].port: 0 is not in 1..65535; "
-			  "no good version of it is known");
+	expect_unknown(
+		w, "a.yaml:14: Service x/b: spec.ports[0].port: 0 is not a number from 1 to 65535; "
+		   "no good version of it is known");
 	put(w, "f/a.yaml", SERVICE("a", "80") "---\nkind: [\n");
 	expect_unknown(w, "a.yaml: contains objects of which no good version is known");
 	put(w, "f/a.yaml", SERVICE("a", "80"));
@@ -1334,10 +1347,12 @@ static void test_names_and_texts_are_clean(void **state)
 	put(w, "f/a\033[2Jb\n.yaml", SERVICE("a", "'\"\\e[31m\\n\"'"));
 	put(w, "f/c.yaml", SERVICE("a", "\"\\e[31m\\n\""));
 	world_open(w, "f");
-	expect_problems(w, "a?[2Jb?.yaml:7: Service x/a: spec.ports[0].port: '\"\\e[31m\\n\"' is "
-			   "not a number; no good version of it is known\n"
-			   "c.yaml:7: Service x/a: spec.ports[0].port: '?[31m?' is not a number; "
-			   "no good version of it is known\n");
+	expect_problems(
+		w,
+		"a?[2Jb?.yaml:7: Service x/a: spec.ports[0].port: '\"\\e[31m\\n\"' is "
+		"not a number from 1 to 65535; no good version of it is known\n"
+		"c.yaml:7: Service x/a: spec.ports[0].port: '?[31m?' is not a number from 1 to 65535; "
+		"no good version of it is known\n");
 }
 
 static void test_other_kinds(void **state)

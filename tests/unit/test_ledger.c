@@ -155,7 +155,8 @@ static void test_rejected(void **state)
 	assert_int_equal(w.l.remarks.n, 2);
 	assert_int_equal(w.l.keys.count, 2);
 	assert_int_equal(ledger_objects(&w.l), 2);
-	assert_string_equal(w.l.remarks.v[1]->text, "spec.ports[0].port: 70000 is not in 1..65535");
+	assert_string_equal(w.l.remarks.v[1]->text,
+			    "spec.ports[0].port: 70000 is not a number from 1 to 65535");
 	assert_true(w.l.remarks.v[1]->is_rejected);
 
 	ledger_list_begin(&w.l);

@@ -153,7 +153,7 @@ static const struct {
 	  "apiVersion: v1\nkind: Service\nmetadata:\n  name: cart\n  namespace: shop\nspec:\n"
 	  "  clusterIP: 10.96.0.1\n  ports:\n  - {name: a, port: 80}\n  - name: b\n"
 	  "    protocol: TCP\n    port: 70000\n",
-	  "12: Service shop/cart bad: spec.ports[1].port: 70000 is not in 1..65535\n" },
+	  "12: Service shop/cart bad: spec.ports[1].port: 70000 is not a number from 1 to 65535\n" },
 	{ "YAML 1.1 numbers", false,
 	  "apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec:\n  clusterIP: 10.96.0.1\n"
 	  "  ports: [{port: 080}]\n",
@@ -244,7 +244,7 @@ static const struct {
 	  "\n{\"apiVersion\":\"v1\",\"kind\":\"Service\",\n\"metadata\":{\"name\":\"a\"},\n"
 	  "\"spec\":{\"clusterIP\":\"10.96.0.1\",\n\"ports\":[{\"port\":80,\n"
 	  "\"nodePort\":-1}]}}",
-	  "6: Service default/a bad: spec.ports[0].nodePort: -1 is not in 0..65535\n" },
+	  "6: Service default/a bad: spec.ports[0].nodePort: -1 is not a number from 0 to 65535\n" },
 	{ "JSON, a key twice", true, "{\"a\":1,\n\"a\":2}",
 	  "2: document unreadable: duplicate object key\n" },
 	{ "JSON, wrong bracket: the rest is lost", true, JSON("a") "\n{]\n" JSON("b"),

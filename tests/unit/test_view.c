@@ -686,7 +686,8 @@ static void describe(void *arg, struct serve_source_info *ret)
 	for (int i = 0; i < MIN(*n_errors, 2); i++)
 		*vec_push(&ret->errors) = (struct serve_source_error){
 			.where = strdup("web.yaml: document 2"),
-			.text = strdup("spec.ports[0]: port: 70000 is not in 1..65535"),
+			.text = strdup(
+				"spec.ports[0]: port: 70000 is not a number from 1 to 65535"),
 			.since_ns = T0,
 		};
 	ret->notes.n_all = 1;

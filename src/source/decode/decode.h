@@ -8,7 +8,7 @@
  * contradicts itself or the API's rules is rejected, with the exceptions of doc/behaviour.md:
  *
  *   rejected  the whole object: a negative result, `err` is
- *             "spec.ports[2].port: 70000 is not in 1..65535"
+ *             "spec.ports[2].port: 70000 is not a number from 1 to 65535"
  *   skipped   one entry (SVC-14, SVC-23, EPS-05, EPS-06, EPS-09, EPS-19), or an unknown word
  *             (IN-44: the protocol of a port; a policy gets its default): reported by `note`,
  *             the rest of the object is valid
