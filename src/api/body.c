@@ -199,13 +199,6 @@ struct filter {
 	struct str key;
 };
 
-static int state_find(const char *word, size_t len)
-{
-	enum serve_state s = serve_state_parse(word, len);
-
-	return s == SERVE_STATE_UNSET ? -1 : (int)s;
-}
-
 static char *param_copy(const struct http_request *q, const char *name)
 {
 	const char *value = http_request_param(q, name);
@@ -237,8 +230,8 @@ static int filter_init(struct filter *ret, const struct serve_context *ctx,
 		ret->text_state = serve_state_parse(ret->text, strlen(ret->text));
 		addr_parse(ret);
 	}
-	return states ? body_words_parse(&ret->states, states, state_find, "state",
-					 "a state of a service", err)
+	return states ? body_words_parse(&ret->states, states, serve_state_names, SERVE_STATE_OK,
+					 SERVE_STATE_N, "state", err)
 		      : 0;
 }
 
@@ -485,18 +478,28 @@ bool body_service_param(const struct name **ns, const struct name **name, struct
 	return slash != NULL || text == NULL;
 }
 
-int body_words_parse(uint32_t *ret, const char *list, int (*find)(const char *word, size_t len),
-		     const char *key, const char *what, struct err *err)
+int body_words_parse(uint32_t *ret, const char *list, const char *const *words, size_t first,
+		     size_t n, const char *key, struct err *err)
 {
+	FINI(str_fini) struct str all = { 0 };
+
 	*ret = 0;
 	while (*list != '\0') {
 		size_t len = strcspn(list, ",");
-		int n = find(list, len);
+		size_t i = first;
 
-		if (n < 0)
+		while (i < n && (strlen(words[i]) != len || memcmp(words[i], list, len) != 0))
+			i++;
+		for (size_t k = first; i == n && k < n; k++)
+			str_printf(&all, "%s%s",
+				   k == first  ? ""
+				   : k + 1 < n ? ", "
+					       : " or ",
+				   words[k]);
+		if (i == n)
 			return err_set(err, -EINVAL, "%s: '%.*s' is not %s", key,
-				       (int)MIN(len, (size_t)64), list, what);
-		*ret |= UINT32_C(1) << n;
+				       (int)MIN(len, (size_t)64), list, all.text);
+		*ret |= UINT32_C(1) << i;
 		list += len + (list[len] == ',');
 	}
 	return 0;
@@ -517,8 +520,9 @@ static int limit_parse(size_t *ret, const struct http_request *q, struct err *er
 	}
 	n = text[0] >= '0' && text[0] <= '9' ? strtoul(text, &end, 10) : 0;
 	if (n < 1 || n > CONTROL_LIMIT_MAX || *end != '\0')
-		return err_set(err, -EINVAL, "limit: '%.64s' is not a number in 1..%d, nor 'all'",
-			       text, CONTROL_LIMIT_MAX);
+		return err_set(err, -EINVAL,
+			       "limit: '%.64s' is not a number from 1 to %d, nor 'all'", text,
+			       CONTROL_LIMIT_MAX);
 	*ret = n;
 	return 0;
 }

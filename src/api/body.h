@@ -24,12 +24,11 @@ bool body_params_check(struct http_reply *reply, const struct http_request *q, c
 bool body_service_param(const struct name **ns, const struct name **name, struct http_reply *reply,
 			const struct http_request *q);
 /*
- * Bits of the words of a list separated by commas; `find` returns the number of a word, or -1.
- * -EINVAL: "KEY: 'WORD' is not WHAT".
+ * Bits of the words of a list separated by commas: bit i is words[i]. Words before `first` are not
+ * allowed. -EINVAL: `err` has all that are.
  */
-MUST_USE int body_words_parse(uint32_t *ret, const char *list,
-			      int (*find)(const char *word, size_t len), const char *key,
-			      const char *what, struct err *err);
+MUST_USE int body_words_parse(uint32_t *ret, const char *list, const char *const *words,
+			      size_t first, size_t n, const char *key, struct err *err);
 /*
  * Add an ETag to `reply`: a hash of the status, without the sums over all services, and of the
  * counters of the model's events. Answers with equal tags are equal, except for ages, which a

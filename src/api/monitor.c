@@ -290,14 +290,6 @@ static void subscriber_close(void *state)
 static const struct http_body_ops subscriber_ops = { subscriber_more, subscriber_close,
 						     subscriber_begin };
 
-static int kind_find(const char *word, size_t len)
-{
-	for (int k = 0; k < KIND_N; k++)
-		if (strlen(kind_names[k]) == len && memcmp(kind_names[k], word, len) == 0)
-			return k;
-	return -1;
-}
-
 static void hello(struct subscriber *r)
 {
 	struct jsonw w = { .out = &r->queue };
@@ -320,7 +312,7 @@ void body_monitor(struct http_reply *reply, const struct serve_context *ctx,
 
 	r->kinds = (UINT32_C(1) << KIND_N) - 1;
 	if (kinds != NULL && kinds[0] != '\0' &&
-	    body_words_parse(&r->kinds, kinds, kind_find, "kind", "a kind of event", &err) < 0) {
+	    body_words_parse(&r->kinds, kinds, kind_names, 0, KIND_N, "kind", &err) < 0) {
 		http_reply_error(reply, 400, "%s", err.text);
 	} else if (!body_service_param(&r->ns, &r->name, reply, q)) {
 		/* `reply` has the error */

@@ -8,7 +8,7 @@
 #include "model/select.h"
 #include "state/context.h"
 
-static const char *const state_names[SERVE_STATE_N] = {
+const char *const serve_state_names[SERVE_STATE_N] = {
 	[SERVE_STATE_UNSET] = "-",
 	[SERVE_STATE_OK] = "ok",
 	[SERVE_STATE_NO_SERVICE] = "no-service",
@@ -22,13 +22,14 @@ static const char *const state_names[SERVE_STATE_N] = {
 
 const char *serve_state_text(enum serve_state s)
 {
-	return state_names[s];
+	return serve_state_names[s];
 }
 
 enum serve_state serve_state_parse(const char *text, size_t len)
 {
 	for (int i = SERVE_STATE_OK; i < SERVE_STATE_N; i++)
-		if (strlen(state_names[i]) == len && memcmp(state_names[i], text, len) == 0)
+		if (strlen(serve_state_names[i]) == len &&
+		    memcmp(serve_state_names[i], text, len) == 0)
 			return i;
 	return SERVE_STATE_UNSET;
 }

@@ -238,6 +238,12 @@ static void test_filters(void **state)
 static void test_bad_parameters(void **state)
 {
 	static const char *const bad[] = { "service=web", "kind=sync,gossip", "color=red" };
+	static const char *const errors[] = {
+		"service: 'web' is not NAMESPACE/NAME",
+		"kind: 'gossip' is not addresses, service, endpointslice, node, servicecidr, sync, "
+		"rejected, kernel, silent or ejected",
+		"there is no parameter 'color'",
+	};
 	struct world w;
 
 	(void)state;
@@ -246,6 +252,7 @@ static void test_bad_parameters(void **state)
 		struct watch v;
 
 		assert_int_equal(watch_open(&v, &w, bad[i]), 400);
+		assert_non_null(strstr(str_text(&v.reply.body), errors[i]));
 		watch_close(&v);
 	}
 	world_fini(&w);
