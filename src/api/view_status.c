@@ -72,11 +72,11 @@ static const char *const detect_words[] = {
 	[DETECT_LOCAL_PREFIX] = "InterfaceNamePrefix",
 };
 
-static void view_detector(struct jsonw *w, const struct model *m)
+static void view_detect_local(struct jsonw *w, const struct model *m)
 {
 	const struct model_env *env = &m->env;
 
-	jsonw_object(w, "pod_detector");
+	jsonw_object(w, "detect_local");
 	jsonw_text(w, "mode", detect_words[m->config.detect_local]);
 	jsonw_text(w, "interface",
 		   m->config.detect_ifname[0] != '\0' ? m->config.detect_ifname : NULL);
@@ -98,7 +98,7 @@ void view_node(struct jsonw *w, const char *key, const struct model *m)
 	jsonw_prefixes(w, "service_cidrs", env->service_cidrs.v, env->service_cidrs.n);
 	jsonw_bool(w, "masquerade_all", m->config.is_masquerade_all);
 	jsonw_bool(w, "preserve_local_source", m->config.preserves_local_source);
-	view_detector(w, m);
+	view_detect_local(w, m);
 	jsonw_end(w);
 }
 

@@ -44,7 +44,7 @@ static void head(struct str *out, const json_t *status, const struct style *styl
 static void node(struct str *out, const json_t *status, const struct style *style)
 {
 	const json_t *n = value_get(status, "node");
-	const json_t *detector = value_get(n, "pod_detector");
+	const json_t *detector = value_get(n, "detect_local");
 
 	label(out, style, "node");
 	say(out, n, value_has(n, "name") ? "{name}" : "name unknown");

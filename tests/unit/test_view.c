@@ -727,10 +727,10 @@ static void test_status(void **state)
 	assert_string_equal(text_at(st, "node.zone"), "a");
 	assert_string_equal(text_at(st, "node.addresses.1"), "2001:db8::1");
 	assert_string_equal(text_at(st, "node.nodeport_addresses.0"), "192.0.2.1");
-	assert_string_equal(text_at(st, "node.pod_detector.mode"), "ClusterCIDR");
-	assert_string_equal(text_at(st, "node.pod_detector.prefixes.0"), "10.0.0.0/8");
-	assert_true(int_at(st, "node.pod_detector.ipv4"));
-	assert_false(int_at(st, "node.pod_detector.ipv6"));
+	assert_string_equal(text_at(st, "node.detect_local.mode"), "ClusterCIDR");
+	assert_string_equal(text_at(st, "node.detect_local.prefixes.0"), "10.0.0.0/8");
+	assert_true(int_at(st, "node.detect_local.ipv4"));
+	assert_false(int_at(st, "node.detect_local.ipv6"));
 	assert_int_equal(int_at(st, "counts.services"), 1);
 	assert_int_equal(int_at(st, "counts.endpoints"), 2);
 	assert_int_equal(int_at(st, "counts.frontends"), 2);
