@@ -25,7 +25,7 @@ bool body_service_param(const struct name **ns, const struct name **name, struct
 			const struct http_request *q);
 /*
  * Bits of the words of a list separated by commas: bit i is words[i]. Words before `first` are not
- * allowed. -EINVAL: `err` has all that are.
+ * allowed. -EINVAL: `err` lists the allowed words.
  */
 MUST_USE int body_words_parse(uint32_t *ret, const char *list, const char *const *words,
 			      size_t first, size_t n, const char *key, struct err *err);

@@ -21,7 +21,7 @@
 struct monitor;
 
 void monitor_open(struct monitor **ret, struct model *m);
-/* Close the control socket, and with it all subscribers, first. Accepts NULL. */
+/* To be called when the control socket, and so every subscriber, is closed. Accepts NULL. */
 void monitor_close(struct monitor *mon);
 
 /* As sync_config.accepted and .rejected; `mon` may be NULL. */

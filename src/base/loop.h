@@ -12,7 +12,7 @@ struct event *xevent_new(struct event_base *base, int fd, short what, event_call
 /* A timer that is not pending. */
 struct event *xtimer_new(struct event_base *base, event_callback_fn fn, void *arg)
 	__attribute__((returns_nonnull));
-/* Call the function in `ns`, instead of at an earlier or later time. */
+/* Set the timer to `ns` from now. Replaces a pending time. */
 void event_after(struct event *ev, uint64_t ns);
 /* For jitter: 0 to n - 1; 0 for 0. */
 uint64_t random_below(uint64_t n);

@@ -43,5 +43,6 @@ char *str_line(char **rest);
 
 /* Well-formed UTF-8 (RFC 3629: no surrogates, no overlong forms)? */
 bool str_is_utf8(const char *data, size_t len);
-/* What str_is_control() names becomes '?', byte by byte: for logs and terminals. Returns `text`. */
+/* Replace each byte of control characters (str_is_control()) by '?', for logs and terminals.
+ * Returns `text`. */
 char *str_clean(char *text);

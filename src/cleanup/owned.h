@@ -50,7 +50,7 @@ struct xt_rule {
 	uint32_t mark;       /* the whole mark that it gives packets; 0: none */
 	bool is_mss;         /* target TCPMSS with --set-mss */
 	struct ip_addr addr; /* its single source or destination, with a mark or TCPMSS */
-	bool is_stray;       /* it is the proxy's without a jump to a chain of the proxy */
+	bool is_stray;       /* of the proxy, although it jumps to no chain of the proxy */
 	bool is_doomed;      /* xt_decide(): delete the rule; its chain stays */
 };
 

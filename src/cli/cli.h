@@ -125,7 +125,7 @@ struct cli_args {
  */
 MUST_USE int cli_next(struct cli_args *args, const struct cli *cli,
 		      const struct cli_option **option, const char **value, struct err *err);
-/* Set `o` as all of argv does, before anything is checked: errors are ignored. */
+/* Set `o` from all of argv before any argument is checked. Ignores errors. */
 void cli_foresee(const struct cli *cli, const struct cli_option *o, void *settings, int argc,
 		 char **argv);
 /* By long name, in which '_' equals '-'; NULL: none. */

@@ -83,7 +83,7 @@ uint64_t stale_next(const struct stale *s);
 bool stale_job_take(struct stale *s, struct job *ret, uint64_t now);
 /*
  * The id of the job under way if it would delete flows that a later change has made valid, else 0.
- * It is to be ended with -ECANCELED.
+ * The caller ends this job with -ECANCELED.
  */
 uint32_t stale_job_outdated(const struct stale *s);
 /*

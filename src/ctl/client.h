@@ -15,7 +15,7 @@
 #include "base/err.h"
 #include "base/str.h"
 
-/* Bodies that are kept in memory; what is larger is an error. */
+/* Largest body that is kept in memory; a larger one is an error. */
 #define CLIENT_BODY_MAX (256U << 20)
 
 struct client {

@@ -48,8 +48,8 @@ struct http_request {
 	const char *if_none_match; /* If-None-Match header; NULL: none */
 	bool is_head;              /* HEAD: answer without the body */
 	bool is_write;             /* PUT or POST, where allowed */
-	bool is_other;             /* HTTP_TAKES_WRITES: another method, for the answer 405 */
-	bool is_http10;            /* no chunked encoding */
+	bool is_other;  /* another method, for the answer 405; only with HTTP_TAKES_WRITES */
+	bool is_http10; /* no chunked encoding */
 };
 
 /*

@@ -35,7 +35,7 @@ struct walk_key {
 };
 
 struct page_query {
-	/* NULL: all. Services for which it returns false are not counted either. */
+	/* Selects the services, also those that are counted. NULL: all. */
 	bool (*is_wanted)(void *arg, const struct svc *svc);
 	/* Sort key before the name, read when the service is visited. NULL: by name alone. */
 	uint8_t (*rank)(void *arg, const struct svc *svc);

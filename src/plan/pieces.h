@@ -21,7 +21,7 @@
 
 #include "plan/plan.h"
 
-/* A frontend of the goal, and the last pool that must be done before. */
+/* A frontend of the goal, and the last pool that must be programmed before it. */
 struct plan_waiting {
 	uint32_t pool;
 	uint32_t frontend;
@@ -41,7 +41,7 @@ struct plan_pieces {
 	size_t next_waiting;
 	size_t first_new;     /* index in `order` of the last piece */
 	uint8_t *is_selected; /* frontends of the goal whose pools are programmed */
-	uint32_t *n_found;    /* of the pools of the goal (plan/rows.h), at the load */
+	uint32_t *n_found;    /* at the load, for each pool of the goal (plan/rows.h) */
 };
 
 void plan_pieces_init(struct plan_pieces *pp, struct plan_rows *goal,

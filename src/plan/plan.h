@@ -67,11 +67,11 @@ typedef size_t plan_work_fn(const struct plane *plane, const struct plan_pool *p
 enum plan_op_kind {
 	PLAN_OP_UNSET = 0,
 	/*
-	 * pool; its backends follow as BACKEND_ADD, its ranges as RANGE_ADD. Loaded phase: what the
-	 * kernel has besides goes, but for slots if plan_pool_is_part().
+	 * pool; its backends follow as BACKEND_ADD, its ranges as RANGE_ADD. Loaded phase: other
+	 * elements of the pool are removed, except slots if plan_pool_is_part().
 	 */
 	PLAN_POOL_ADD,
-	PLAN_POOL_END,    /* pool: was a part; slots behind its end go, other backends drain */
+	PLAN_POOL_END, /* pool, no longer a part: slots behind its end go, other backends drain */
 	PLAN_BACKEND_ADD, /* pool, backend, slot */
 	/* pool, backend, from -> slot, which are equal if only its is_local changes: was_local */
 	PLAN_BACKEND_MOVE,

@@ -130,7 +130,7 @@ struct plan_frontend {
 	bool is_split : 1;
 	bool is_guarded : 1; /* the target pool's ranges are checked first (REJ-10) */
 	uint16_t port_index; /* into the service's ports */
-	/* To `target`, as in model/tuning.h; not MASQUERADE: backends answer the client directly */
+	/* To `target` (model/tuning.h). Other than MASQUERADE: backends answer clients directly. */
 	uint32_t forwarding;
 	struct plan_target target;
 	struct plan_target inside; /* zero unless is_split */

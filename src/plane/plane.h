@@ -353,9 +353,9 @@ struct plane {
 	void (*gone)(void *arg, const struct ip_addr *addr, uint16_t port, uint8_t proto);
 	void *gone_arg;
 	/*
-	 * Loaded phase: every known service is committed, except for large ones that are replaced
-	 * again and again, and sweep() waits for these and for objects that could not be read yet;
-	 * tick() goes on for tables without services. Set by the caller.
+	 * Loaded phase: every known service is committed, except large ones that are replaced again
+	 * and again. sweep() waits for these, and for objects that could not be read yet. tick()
+	 * continues for tables without services. Set by the caller.
 	 */
 	bool is_sweep_pending;
 	/* Operations by which check() and tick() repaired foreign changes; the caller clears it. */

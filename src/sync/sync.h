@@ -35,9 +35,9 @@ struct sync_failure {
 	uint64_t since_ns;
 	uint64_t retry_ns; /* earliest next attempt */
 	/*
-	 * Load before whose sweep the service was rejected; 0: none. The sweep spares the service's
-	 * kernel objects. Only a loaded plane knows those objects: the next attempt follows the
-	 * next load.
+	 * Number of the load whose sweep spares the service's kernel objects, because the service
+	 * was rejected before that sweep; 0: none. Only a loaded plane knows those objects: the
+	 * next attempt follows the next load.
 	 */
 	uint32_t spared_load;
 };
@@ -96,11 +96,12 @@ struct sync_config {
 	 * The kernel acknowledged `new` in place of `old` for `svc`; NULL = no rows. Called
 	 * before `old` is freed. `is_whole`: `new` is the desired state of the current model;
 	 * otherwise an intermediate state, whose frontends may be of an earlier Service object.
-	 * The pointer may be NULL. Must not change the model.
+	 * May be NULL. Must not change the model.
 	 */
 	void (*accepted)(void *arg, const struct svc *svc, const struct plan_rows *old,
 			 const struct plan_rows *new, bool is_whole);
-	/* The kernel rejected `svc` for the reason in `text`. As above. */
+	/* The kernel rejected `svc`; `text` is the reason. May be NULL. Must not change the model.
+	 */
 	void (*rejected)(void *arg, const struct svc *svc, const char *text);
 	void *accepted_arg; /* of both functions */
 };

@@ -100,7 +100,7 @@ struct ipvs_vs {
 	VEC(struct ipvs_dst) dests; /* sorted by address and port */
 };
 
-/* Has the kernel a desired destination as it should be? */
+/* Return whether the kernel has a desired destination in its desired state. */
 static inline bool ipvs_dst_is_good(const struct ipvs_vs *vs, const struct ipvs_dst *d)
 {
 	return d->flags & DST_PROGRAMMED && !(d->flags & (DST_DIFFERS | DST_DRAINING)) &&

@@ -44,8 +44,8 @@ void nft_guard_close(struct nft_guard *g);
  * by tick(). */
 void nft_guard_desire(struct nft_guard *g, const struct ip_prefix *cidrs, size_t n);
 /*
- * Create, claim or remove the tables: tick() when due, and returns the time of its next call, 0 =
- * none; follow() now, after another write. Failures are logged; tick() retries.
+ * Create, claim or remove the tables. tick(): if it is due; returns the time of its next call, 0 =
+ * none. follow(): at once, after another write. Failures are logged; tick() retries.
  */
 uint64_t nft_guard_tick(struct nft_guard *g, uint64_t now);
 void nft_guard_follow(struct nft_guard *g);

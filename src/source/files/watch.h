@@ -49,7 +49,7 @@ const char *watch_why(const struct watch *w);
 /* Resolve the path again. True if the folder has changed or disappeared. */
 bool watch_again(struct watch *w);
 
-/* Between these two, name the target of every link; watches of other targets are removed. */
+/* Call watch_link() for every link between these two. end() removes watches of other targets. */
 void watch_links_begin(struct watch *w);
 void watch_link(struct watch *w, const char *name);
 void watch_links_end(struct watch *w);
