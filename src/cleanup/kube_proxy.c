@@ -50,7 +50,7 @@ static int is_allowed(const struct cleanup_config *config, struct nl_sock *nl, s
 	if (r < 0)
 		return r;
 	if (r == 0)
-		return err_set(err, -EAGAIN, "its tables are not in the kernel");
+		return err_set(err, -EAGAIN, "no table of vipd is in the kernel");
 	return serving_wait(config->control_socket, true, n_occupied, err);
 }
 

@@ -291,7 +291,7 @@ static int failover_check(const struct parse *p, struct err *err)
 	const struct options_plane *plane = &p->o->plane;
 
 	if (!is_failover_time(plane->failover_ns)) {
-		(void)err_set(err, -EINVAL, "%.6gs is not from 0.1s to 10s",
+		(void)err_set(err, -EINVAL, "%.6gs is not a duration from 0.1s to 10s",
 			      (double)plane->failover_ns / NSEC_PER_SEC);
 		return value_reject(p, "--failover-timeout", "failoverTimeout", err);
 	}
@@ -313,7 +313,7 @@ static int failover_udp_check(const struct parse *p, struct err *err)
 	if (ns == 0)
 		return 0;
 	if (!is_failover_time(ns))
-		(void)err_set(err, -EINVAL, "%.6gs is not 0 or from 0.1s to 10s",
+		(void)err_set(err, -EINVAL, "%.6gs is not 0, nor a duration from 0.1s to 10s",
 			      (double)ns / NSEC_PER_SEC);
 	else if (plane->failover == FAILOVER_OFF)
 		(void)err_set(err, -EINVAL, "requires --failover handshake or eject");

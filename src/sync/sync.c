@@ -357,7 +357,8 @@ static int look(struct sync *s, uint64_t now)
 		s->is_env_pending = true;
 		s->audit.is_wanted = true;
 		touched_begin(s, now);
-		log_debug(LOG_AREA_SYNC, "ruleset changed by %s: comparing", s->plane->changed_by);
+		log_debug(LOG_AREA_SYNC, "ruleset changed by %s: verifying services",
+			  s->plane->changed_by);
 	} else if (r == PLANE_CHECK_LOST) {
 		s->is_load_wanted = s->is_repair = true;
 		/* Limit the share of time in loads when changes do not end. */

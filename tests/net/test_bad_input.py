@@ -57,10 +57,10 @@ def horrors():
         "pods.yaml": (text(service("pods", ip(46, 4), 80), *pods), None),
         "long.yaml": (text(longest, slice_(NAME_MAX, [L.remote(1, 4)], 8080)), None),
         "longer.yaml": (text(service("n" * 64, ip(48, 4), 80)), "64 characters, at most 63"),
-        "bomb.yaml": (BOMB, "more values than one object may have"),
+        "bomb.yaml": (BOMB, "values, the limit of an object"),
         "utf8.yaml": (b"kind: Service\n# \xff\xfe\n", "UTF-8"),
         "huge.yaml": ("kind: Service\nx: '" + "y" * HUGE + "'\n",
-                      "larger than one object may be"),
+                      "MiB, the limit of an object"),
     }
 
 

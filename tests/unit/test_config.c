@@ -121,7 +121,7 @@ static const struct {
 	{ "CFG-44 ipvs", HEAD "mode: ipvs\nipvs:\n  syncPeriod: 5s\n  minSyncPeriod: 1m\n",
 	  "c.yaml:6: ipvs.minSyncPeriod: 1m is above ipvs.syncPeriod, 5s" },
 	{ "CT-18", HEAD "failoverTimeout: 20ms\n",
-	  "c.yaml:3: failoverTimeout: 0.02s is not from 0.1s to 10s" },
+	  "c.yaml:3: failoverTimeout: 0.02s is not a duration from 0.1s to 10s" },
 	{ "CT-33", HEAD "failoverUDPTimeout: 2s\n",
 	  "c.yaml:3: failoverUDPTimeout: requires --failover handshake or eject" },
 	{ "CFG-14", HEAD "showHiddenMetricsForVersion: x\n",

@@ -331,7 +331,7 @@ static const struct decode_case service_cases[] = {
 	  "clusterIP: 10.96.0.1, ports: [{name: a, port: 80}, {name: a, port: 81}]", -EINVAL,
 	  "spec.ports[1].name: 'a' with protocol TCP is also ports[0]", NULL },
 	{ "two ports without names", "clusterIP: 10.96.0.1, ports: [{port: 80}, {port: 81}]",
-	  -EINVAL, "spec.ports[1].name: missing; ports[0] has none either", NULL },
+	  -EINVAL, "spec.ports[1].name: missing; ports[0] has no name either", NULL },
 	{ "one name, two protocols",
 	  "clusterIP: 10.96.0.1, ports: [{name: dns, port: 53}, {name: dns, port: 53, protocol: UDP}]",
 	  0, "shop/cart ClusterIP v4=10.96.0.1 [dns:TCP:53] [dns:UDP:53]", NULL },

@@ -237,18 +237,18 @@ static void test_unreadable(void **state)
 	(void)ledger_list_end(&w.l, 1);
 
 	ledger_list_begin(&w.l);
-	ledger_unreadable(&w.l, NULL, "larger than one object may be");
+	ledger_unreadable(&w.l, NULL, "larger than 8 MiB, the limit of an object");
 	assert_int_equal(ledger_list_end(&w.l, 1), 0);
 	assert_string_equal(names(&w), "a b");
 	assert_int_equal(w.l.n_unreadable, 1);
 
 	/* With a name: the object stays in its last version. */
 	ledger_list_begin(&w.l);
-	ledger_unreadable(&w.l, identity, "larger than one object may be");
+	ledger_unreadable(&w.l, identity, "larger than 8 MiB, the limit of an object");
 	assert_int_equal(ledger_list_end(&w.l, 1), 1);
 	assert_string_equal(names(&w), "b");
 	assert_int_equal(w.l.n_rejected, 1);
-	assert_string_equal(w.l.remarks.v[0]->text, "larger than one object may be");
+	assert_string_equal(w.l.remarks.v[0]->text, "larger than 8 MiB, the limit of an object");
 
 	/* An object that has no name at all. */
 	ledger_list_begin(&w.l);
@@ -373,7 +373,7 @@ static void test_complete(void **state)
 	assert_true(ledger_is_complete(&w.l, &why));
 
 	ledger_list_begin(&w.l);
-	ledger_unreadable(&w.l, NULL, "larger than one object may be");
+	ledger_unreadable(&w.l, NULL, "larger than 8 MiB, the limit of an object");
 	assert_int_equal(ledger_list_end(&w.l, 1), 0);
 	str_clear(&why);
 	assert_false(ledger_is_complete(&w.l, &why));

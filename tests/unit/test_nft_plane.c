@@ -106,9 +106,10 @@ static void test_remark_of_many_sets(void **state)
 	assert_int_equal(text.len, 0);
 	rows.pools.n++;
 	nft_plane_ops.remark(NULL, &svc, &text);
-	assert_string_equal(str_text(&text),
-			    "vipd.io/scheduler: 'mh' of 33 sets of endpoints, at most 32: "
-			    "endpoints of the others are picked at random");
+	assert_string_equal(
+		str_text(&text),
+		"vipd.io/scheduler: 'mh' supports at most 32 sets of endpoints, not 33: "
+		"endpoints of the other sets are picked at random");
 	str_fini(&text);
 	service_close((struct service *)svc.service);
 }

@@ -43,15 +43,15 @@ static const char *remark_limits(const struct plan_rows *rows, const char *name,
 	for (size_t i = 0; rows != NULL && i < rows->pools.n; i++) {
 		if (rows->pools.v[i].backends.n <= PLAN_HASH_BACKENDS_MAX)
 			continue;
-		(void)err_set(err, 0, "'%s' of %u endpoints, at most %d", name,
-			      rows->pools.v[i].backends.n, PLAN_HASH_BACKENDS_MAX);
+		(void)err_set(err, 0, "'%s' supports at most %d endpoints, not %u", name,
+			      PLAN_HASH_BACKENDS_MAX, rows->pools.v[i].backends.n);
 		return "endpoints are picked at random";
 	}
 	if (rows == NULL || rows->pools.n <= PLAN_HASH_POOLS_MAX)
 		return "";
-	(void)err_set(err, 0, "'%s' of %u sets of endpoints, at most %d", name, rows->pools.n,
-		      PLAN_HASH_POOLS_MAX);
-	return "endpoints of the others are picked at random";
+	(void)err_set(err, 0, "'%s' supports at most %d sets of endpoints, not %u", name,
+		      PLAN_HASH_POOLS_MAX, rows->pools.n);
+	return "endpoints of the other sets are picked at random";
 }
 
 static void remark_scheduler(const struct svc *svc, struct str *ret)

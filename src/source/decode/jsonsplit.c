@@ -49,7 +49,7 @@ static int keep(struct jsonsplit *s, const char *data, size_t len, struct err *e
 	if (s->is_too_big)
 		return 0;
 	if (len > JSON_PIECE_MAX - to->len) {
-		(void)err_set(&s->why, -E2BIG, "larger than one object may be (%u MiB)",
+		(void)err_set(&s->why, -E2BIG, "larger than %u MiB, the limit of an object",
 			      JSON_PIECE_MAX >> 20);
 		return too_big(s, err);
 	}
@@ -64,7 +64,8 @@ static int cost_add(struct jsonsplit *s, size_t cost, struct err *err)
 	part->cost += cost;
 	if (part->cost <= JSON_COST_MAX || s->is_too_big)
 		return 0;
-	(void)err_set(&s->why, -E2BIG, "more values than one object may have (%d)", JSON_COST_MAX);
+	(void)err_set(&s->why, -E2BIG, "more than %d values, the limit of an object",
+		      JSON_COST_MAX);
 	return too_big(s, err);
 }
 

@@ -110,7 +110,7 @@ static void claim_reject(const struct service *s, enum claim_what what, const st
 	trail_into(d);
 	(void)trail_field(d, tree_at(list, place), fields[what]);
 	if (what == CLAIM_NAME && p->name->len == 0)
-		(void)trail_reject(d, "missing; ports[%u] has none either", earlier);
+		(void)trail_reject(d, "missing; ports[%u] has no name either", earlier);
 	else if (what == CLAIM_NAME)
 		(void)trail_reject(d, "'%s' with protocol %s is also ports[%u]", p->name->text,
 				   l4proto_text(p->proto), earlier);

@@ -369,7 +369,7 @@ static int cost_add(struct yaml *y, size_t cost, struct err *err)
 {
 	y->cost += cost;
 	if (y->cost > YAML_COST_MAX)
-		return err_set(err, -E2BIG, "more values than one object may have (%d)",
+		return err_set(err, -E2BIG, "more than %d values, the limit of an object",
 			       YAML_COST_MAX);
 	return 0;
 }
@@ -659,7 +659,7 @@ static int parser_error(struct yaml *y, struct err *err)
 	if (p->error == YAML_MEMORY_ERROR)
 		return err_set(err, -ENOMEM, "out of memory");
 	if (y->read_error == -E2BIG)
-		return err_set(err, -E2BIG, "larger than one object may be (%u MiB)",
+		return err_set(err, -E2BIG, "larger than %u MiB, the limit of an object",
 			       YAML_TEXT_MAX >> 20);
 	if (y->read_error != 0)
 		return err_set(err, y->read_error, "%s", strerror(-y->read_error));

@@ -381,7 +381,7 @@ static void reading_step(struct files *fs)
 		return;
 	}
 	if (r == -EFBIG)
-		(void)err_set(&err, r, "has more than the %u MiB that are read",
+		(void)err_set(&err, r, "larger than %u MiB, the limit of a file",
 			      FILES_FILE_MAX >> 20);
 	fs->file->is_read = false;
 	fail(fs, fs->file, err.text);

@@ -144,7 +144,7 @@ static int message_read(json_t **ret, struct reader *rd, const struct message *m
 static int spend(struct reader *rd, struct err *err)
 {
 	if (rd->budget == 0)
-		return err_set(err, -E2BIG, "more values than one object may have (%d)",
+		return err_set(err, -E2BIG, "more than %d values, the limit of an object",
 			       PROTO_COST_MAX);
 	rd->budget--;
 	return 0;

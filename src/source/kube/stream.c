@@ -306,7 +306,7 @@ static int proto_too_big(struct stream *s, enum proto_piece what, const struct p
 	struct err why;
 
 	p.is_cut = true;
-	(void)err_set(&why, -E2BIG, "larger than one object may be (%u MiB)",
+	(void)err_set(&why, -E2BIG, "larger than %u MiB, the limit of an object",
 		      PROTO_PIECE_MAX >> 20);
 	if (what == PROTO_PIECE_ITEM)
 		return proto_unreadable(s, STREAM_ITEM, p, why.text, err);
