@@ -251,14 +251,15 @@ static void sweep_log(struct vipd *v)
 		return;
 	v->is_sweep_logged = !v->is_sweep_logged;
 	if (!v->is_sweep_logged) {
-		log_notice(LOG_AREA_SYNC, "sweep done: no frontends are kept any longer");
+		log_notice(LOG_AREA_SYNC, "sweep done: no orphaned frontends are left");
 		conntrack_recheck(v->conntrack); /* of services that were not compared before */
 		return;
 	}
 	if (source_is_complete(v->source, &why))
 		str_puts(&why, SYNC_UNSTEADY);
 	log_at(LOG_AREA_SYNC, sync_is_sweep_pending(v->sync) ? LOG_LEVEL_WARN : LOG_LEVEL_NOTICE,
-	       "sweep pending: %s; frontends kept: %zu", str_text(&why), sync_sweep_kept(v->sync));
+	       "sweep pending: %s; orphaned frontends: %zu", str_text(&why),
+	       sync_sweep_kept(v->sync));
 }
 
 static void on_sync(evutil_socket_t fd, short what, void *arg)

@@ -303,7 +303,7 @@ def test_change_of_planes_with_an_empty_folder(lab, vipd):
     os.mkdir(real)
     try:
         change(vipd, "nftables")
-        assert "sweep pending: the folder has no manifests; frontends kept: 0" in vipd.log(1000)
+        assert "sweep pending: the folder has no manifests; orphaned frontends: 0" in vipd.log(1000)
         assert tables(lab)["ipvs"] and servers(lab) == before
     finally:
         os.rmdir(real)

@@ -204,11 +204,11 @@ def test_empty_folder_at_start(lab, vipd):
         for _ in range(2):
             assert L.probe(lab.client, ip, 80).ok
             assert reason(vipd).startswith(
-                "sweep pending: the folder has no manifests; frontends kept: ")
+                "sweep pending: the folder has no manifests; orphaned frontends: ")
             assert vipd.status()["source"]["text"] == "manifests in %s (none)" % real
             vipd.kill()
             vipd.start()
-        assert "sweep pending: the folder has no manifests; frontends kept: " in vipd.log(1000)
+        assert "sweep pending: the folder has no manifests; orphaned frontends: " in vipd.log(1000)
         vipd.manifests.path = moved
         vipd.write([])
     finally:
@@ -339,7 +339,7 @@ def test_bad_file_at_start(lab, vipd, how, kind):
     vipd.start()
     assert (backend(710), backend(711)) == (L.remote(1, 4), L.remote(2, 4))
     assert backend(713, 6) == L.remote(4, 6)
-    assert name in reason(vipd) and reason(vipd).endswith("frontends kept: 2")
+    assert name in reason(vipd) and reason(vipd).endswith("orphaned frontends: 2")
     assert "sweep pending: " + name in vipd.log(1000)
     # changes go on, of services known before and new ones
     vipd.apply(lost + of("left", 711, 3) + of("new", 712, 4))
