@@ -240,7 +240,7 @@ void nft_watch_begin(struct nft_watch *w)
 	nft_watch_read(w);
 }
 
-bool nft_watch_is_awaited(struct nft_watch *w)
+bool nft_watch_await(struct nft_watch *w)
 {
 	w->is_awaited = w->nl != NULL && w->pid == 0 && w->n_waits < WAITS_MAX;
 	w->n_waits = w->is_awaited ? w->n_waits + 1 : 0;

@@ -55,11 +55,11 @@ void nft_watch_begin(struct nft_watch *w);
 /* Read notifications without waiting, up to a limit. */
 void nft_watch_read(struct nft_watch *w);
 /*
- * The generation has changed: wait for the next check? A commit raises the generation first
- * and sends its notification last, so that a large commit may need some time. At most three
- * checks wait, as notifications may be lost.
+ * Return whether to wait for the next check; at most WAITS_MAX calls in a row return true. For a
+ * changed generation: a commit raises it first and sends its notification last, so that a large
+ * commit may need some time. Notifications may be lost.
  */
-bool nft_watch_is_awaited(struct nft_watch *w);
+bool nft_watch_await(struct nft_watch *w);
 /*
  * Begin and end of a load of our tables. End returns 0, 1 when another process changed an
  * element of them meanwhile, or may have done so because notifications were lost (load again), or

@@ -268,8 +268,8 @@ static void blame(struct plane_result *res, const struct plan_op *ops, size_t n)
 	res->culprit = ops[0].svc;
 }
 
-bool plane_rejected(struct plane_common *c, int r, enum plane_commit_mode mode,
-		    const struct plan_op *ops, size_t n, struct plane_result *res)
+bool plane_rejection_note(struct plane_common *c, int r, enum plane_commit_mode mode,
+			  const struct plan_op *ops, size_t n, struct plane_result *res)
 {
 	/* A commit that has read the kernel state and gets -ESTALE is not repeated. */
 	if (!plane_is_rejection(r) && !(r == -ESTALE && mode == PLANE_COMMIT_VERIFY))
@@ -380,7 +380,7 @@ int plane_check(struct plane *p, struct err *err)
 		return PLANE_CHECK_QUIET;
 	}
 	nft_watch_read(&c->watch);
-	if (nft_watch_is_awaited(&c->watch))
+	if (nft_watch_await(&c->watch))
 		return PLANE_CHECK_QUIET;
 	nft_watch_text(&c->watch, p->changed_by);
 	r = c->ops->layouts_check(c, err);

@@ -188,8 +188,8 @@ void plane_applied(struct plane_common *c);
  * state of its services stays: sweep() keeps elements of the commit, and addresses stay until the
  * next load, even if other services that use them are deleted.
  */
-bool plane_rejected(struct plane_common *c, int r, enum plane_commit_mode mode,
-		    const struct plan_op *ops, size_t n, struct plane_result *res);
+bool plane_rejection_note(struct plane_common *c, int r, enum plane_commit_mode mode,
+			  const struct plan_op *ops, size_t n, struct plane_result *res);
 
 /* --- counters.c --- */
 

@@ -614,7 +614,7 @@ int ipvs_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 	if (r == 0)
 		r = plane_transact(&p->common, res, err);
 	if (r < 0) {
-		commit_undo(p, plane_rejected(&p->common, r, mode, ops, n, res), r == -EBUSY);
+		commit_undo(p, plane_rejection_note(&p->common, r, mode, ops, n, res), r == -EBUSY);
 		return r;
 	}
 	if (plane_fault_clear(&p->common.plane, PLANE_FAULT_SCHEDULER))

@@ -258,7 +258,7 @@ int nft_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 		nft_plane_guard_follow(p);
 		return 0;
 	}
-	if (plane_rejected(&p->common, r, mode, ops, n, res) && p->common.loaded != NULL)
+	if (plane_rejection_note(&p->common, r, mode, ops, n, res) && p->common.loaded != NULL)
 		keep_led(p);
 	return r;
 }
