@@ -358,7 +358,7 @@ static void sets_flush(void)
 static void measure_missing(void)
 {
 	const struct nft_table_ref table = { .name = "vipd", .fam = IPFAM_V4 };
-	struct nft_looked *keys = xcalloc(MISSING_KEYS, sizeof(*keys));
+	struct nft_lookup *keys = xcalloc(MISSING_KEYS, sizeof(*keys));
 	struct err err = { 0 };
 	struct nl_sock *nl;
 	double cpu_ms;

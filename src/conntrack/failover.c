@@ -12,7 +12,7 @@
 #define SILENT_MAX 4096
 #define REPLIED_MAX 65536
 /* Backends examined for one choice: pools may be large. */
-#define LOOKS_MAX ((size_t)64)
+#define EXAMINED_MAX ((size_t)64)
 /* Backends remembered for a handshake. */
 #define TRIED_MAX 4
 /* Inaccuracy of the kernel's times. */
@@ -66,7 +66,7 @@ struct failover {
 	struct htable silent;
 	struct list silent_age;
 	uint64_t unanswered;
-	uint64_t n_looks;
+	uint64_t n_work;
 	failover_silence_fn *fn;
 	void *arg;
 	failover_failed_fn *failed; /* or NULL */
@@ -253,9 +253,9 @@ size_t failover_n_silent(const struct failover *f)
 	return f->silent.count;
 }
 
-uint64_t failover_looks(const struct failover *f)
+uint64_t failover_work(const struct failover *f)
 {
-	return f->n_looks;
+	return f->n_work;
 }
 
 uint64_t failover_unanswered(const struct failover *f)
@@ -298,7 +298,7 @@ static struct ip_endpoint endpoint_of(const struct plan_backend *b)
 static const struct plan_backend *pool_find(struct failover *f, const struct plan_pool *pool,
 					    const struct ip_endpoint *e)
 {
-	f->n_looks += pool->backends.n;
+	f->n_work += pool->backends.n;
 	return vec_find(&pool->backends, b, ip_endpoint_cmp(b, e) == 0);
 }
 
@@ -377,11 +377,11 @@ static const struct plan_backend *pick(struct failover *f, const struct plan_poo
 	if (n == 0)
 		return NULL;
 	from = hash_bytes(s, sizeof(*s)) % n;
-	for (size_t i = 0; i < MIN(n, LOOKS_MAX); i++) {
+	for (size_t i = 0; i < MIN(n, EXAMINED_MAX); i++) {
 		const struct plan_backend *b = &pool->backends.v[(from + i) % n];
 		struct ip_endpoint e = endpoint_of(b);
 
-		f->n_looks++;
+		f->n_work++;
 		if (is_tried(s, &e) || !may_take(f, s, &e))
 			continue;
 		if (silent_find(f, &e) == NULL)
@@ -414,7 +414,7 @@ static bool can_leave(struct failover *f, struct seen *s, uint64_t now)
 	if (!ip_is_set(&s->left_by.addr) || s->checked_ns > f->accepted_ns)
 		return false;
 	s->checked_ns = now;
-	f->n_looks++;
+	f->n_work++;
 	pool = pool_get(f, &s->of, &s->left_by, &svc);
 	return pool != NULL && pick(f, pool, s) != NULL;
 }
@@ -424,7 +424,7 @@ bool failover_has(struct failover *f, const struct ip_flow *h, const struct ip_e
 	const struct plan_pool *pool;
 	const struct svc *svc;
 
-	f->n_looks++;
+	f->n_work++;
 	pool = pool_get(f, h, to, &svc);
 	return pool != NULL && pool_find(f, pool, to) != NULL;
 }

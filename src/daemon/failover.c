@@ -15,7 +15,7 @@
 #include "state/context.h"
 
 /* Reads of the handshakes within one limit: a handshake is moved at 1.2 limits at the latest. */
-#define LOOKS 5
+#define READS 5
 #define RETRY_NS NSEC_PER_SEC
 /* Elements deleted at once, each by transactions of its own. */
 #define GONE_STEP 16
@@ -56,7 +56,7 @@ struct failover_loop {
 	struct eject_loop *eject; /* NULL: no endpoint is ejected */
 	struct ctnl *ctnl;
 	struct event *timer;
-	uint64_t look_ns; /* between reads */
+	uint64_t read_ns; /* between reads */
 	bool is_failing;
 	bool is_moved_failing;   /* the last gone_delete() */
 	bool has_udp;            /* the last read */
@@ -94,15 +94,15 @@ static void on_udp_reply(void *arg, const struct plane_handshake *h)
 	failover_replied(l->failover, &h->by, now - h->age_ns, now);
 }
 
-/* Take due flows of those found: at most FAILOVER_STEP, with at most FAILOVER_LOOKS of work. */
+/* Take due flows of those found: at most FAILOVER_STEP, with at most FAILOVER_WORK_MAX of work. */
 static void due_take(struct failover_loop *l)
 {
-	uint64_t until = failover_looks(l->failover) + FAILOVER_LOOKS;
+	uint64_t until = failover_work(l->failover) + FAILOVER_WORK_MAX;
 
 	vec_clear(&l->due);
 	l->now = now_ns();
 	while (l->next < l->found.n && l->due.n < FAILOVER_STEP &&
-	       failover_looks(l->failover) < until) {
+	       failover_work(l->failover) < until) {
 		const struct found *f = &l->found.v[l->next++];
 
 		if (failover_take(l->failover, &f->of, l->now - f->syn_ns, l->now))
@@ -265,11 +265,11 @@ static void moves_note(struct failover_loop *l)
 
 /*
  * End moves to endpoints that left their pools: nothing would move the client's next packet again
- * at once. One call does at most FAILOVER_LOOKS of work; after an error the next one repeats it.
+ * at once. One call does at most FAILOVER_WORK_MAX of work; after an error the next one repeats it.
  */
 static int gone_delete(struct failover_loop *l, struct err *err)
 {
-	uint64_t until = failover_looks(l->failover) + FAILOVER_LOOKS;
+	uint64_t until = failover_work(l->failover) + FAILOVER_WORK_MAX;
 	struct plane *p = l->config.plane;
 	uint64_t now = now_ns();
 	struct moved *ended[GONE_STEP];
@@ -278,7 +278,7 @@ static int gone_delete(struct failover_loop *l, struct err *err)
 	int r = 0;
 
 	vec_clear(&l->moves);
-	for (; l->moved_left > 0 && l->moves.n < GONE_STEP && failover_looks(l->failover) < until;
+	for (; l->moved_left > 0 && l->moves.n < GONE_STEP && failover_work(l->failover) < until;
 	     l->moved_left--) {
 		struct moved *m = &l->moved.v[l->moved_next];
 
@@ -433,7 +433,7 @@ static uint64_t due_step(struct failover_loop *l)
 		outcome_log(l, r, &err);
 	l->spent_ns += thread_cpu_ns() - begin;
 	if (l->next == l->found.n)
-		wait = MAX(l->look_ns, failover_rest_ns(l->spent_ns));
+		wait = MAX(l->read_ns, failover_rest_ns(l->spent_ns));
 	return r < 0 && r != -EAGAIN ? MAX(wait, RETRY_NS) : wait;
 }
 
@@ -463,10 +463,10 @@ int failover_loop_open(struct failover_loop **ret, struct event_base *base,
 	failover_udp(l->failover, config->udp_ns);
 	if (config->ejects)
 		eject_loop_open(&l->eject, base, config, l->failover);
-	l->look_ns = MIN(config->limit_ns, FAILOVER_REMOVED_NS) / LOOKS;
+	l->read_ns = MIN(config->limit_ns, FAILOVER_REMOVED_NS) / READS;
 	if (config->udp_ns != 0)
-		l->look_ns = MIN(l->look_ns, config->udp_ns / LOOKS);
-	event_after(l->timer, l->look_ns);
+		l->read_ns = MIN(l->read_ns, config->udp_ns / READS);
+	event_after(l->timer, l->read_ns);
 	*ret = TAKE(l);
 	return 0;
 }

@@ -17,8 +17,8 @@
 #include "sync/sync.h"
 
 #define FAILOVER_STEP 128
-/* failover_looks() of those that are examined in one turn. */
-#define FAILOVER_LOOKS 8192
+/* failover_work() of those that are examined in one turn. */
+#define FAILOVER_WORK_MAX 8192
 
 struct event_base;
 struct failover_loop;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define WALK_END (UINT64_C(1) << 32)
-#define SORT_STEP 64 /* keys between two looks at the clock */
+#define SORT_STEP 64 /* keys between two reads of the clock */
 
 static uint32_t reverse(uint32_t x)
 {

@@ -31,7 +31,7 @@ struct nft_change {
 	bool is_counted;
 	bool has_programmed; /* the kernel has the key, with data `programmed` */
 	bool has_new;        /* the desired data is `data` */
-	bool needs_look;     /* the kernel's data has to be read */
+	bool needs_read;     /* the kernel's data has to be read */
 	int32_t delta;       /* of a counted address */
 	uint32_t count;      /* of a counted address, after the commit */
 	uint8_t key[NFT_KEY_MAX];

@@ -279,7 +279,7 @@ struct get {
 	enum nft_set_id set;
 	enum ipfam fam;
 	char *requests; /* at most GET_ONE_MAX bytes for each key */
-	struct nft_looked *v;
+	struct nft_lookup *v;
 	size_t n;
 };
 
@@ -343,7 +343,7 @@ static int get_some(struct nl_sock *nl, const struct nft_table_ref *table, struc
 }
 
 int nft_elems_get(struct nl_sock *nl, const struct nft_table_ref *table, enum nft_set_id set,
-		  struct nft_looked *v, size_t n, struct err *err)
+		  struct nft_lookup *v, size_t n, struct err *err)
 {
 	AUTO(free) char *requests = xmalloc((MIN(n, GET_KEYS_MAX) + 1) * GET_ONE_MAX);
 	struct get g = { .set = set, .fam = table->fam, .requests = requests };

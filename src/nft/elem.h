@@ -92,7 +92,7 @@ MUST_USE int nft_elems_dump_step(struct nft_walk *w, struct nl_sock *nl,
 MUST_USE int nft_elems_dump_again(struct nft_walk *w, struct err *err);
 
 /* A key to look up, and the element that the kernel has there. */
-struct nft_looked {
+struct nft_lookup {
 	uint8_t key[NFT_KEY_MAX];
 	uint8_t data[NFT_DATA_MAX];
 	bool is_found;       /* only then are the other results valid */
@@ -104,7 +104,7 @@ struct nft_looked {
  * Look up the `n` keys of `v`. -ENOTRECOVERABLE when the table or the set is gone.
  */
 MUST_USE int nft_elems_get(struct nl_sock *nl, const struct nft_table_ref *table,
-			   enum nft_set_id set, struct nft_looked *v, size_t n, struct err *err);
+			   enum nft_set_id set, struct nft_lookup *v, size_t n, struct err *err);
 
 /* Is the attribute at `offset` of a rejected message one of its elements? */
 bool nft_offset_is_elem(const struct nlmsghdr *msg, uint32_t offset);

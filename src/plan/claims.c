@@ -537,7 +537,7 @@ const struct svc *plan_programmed(const struct plan *p, const struct plan_fronte
 }
 
 /* Claimants with precedence that do not have a frontend, such as rejected ones, are few. */
-#define OWNER_LOOKS 64
+#define OWNERS_MAX 64
 
 struct plan_owner plan_conflict_owner(const struct plan *p, const struct svc *svc,
 				      const struct plan_conflict *c)
@@ -548,7 +548,7 @@ struct plan_owner plan_conflict_owner(const struct plan *p, const struct svc *sv
 	struct claimants all;
 
 	claimants_of(&all, p, &like);
-	for (size_t i = 0; i < MIN(all.n, (size_t)OWNER_LOOKS); i++) {
+	for (size_t i = 0; i < MIN(all.n, (size_t)OWNERS_MAX); i++) {
 		const struct plan_owner other = { all.v[i]->svc, all.v[i]->kind };
 
 		if (other.svc == svc)

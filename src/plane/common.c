@@ -130,13 +130,13 @@ static void seen(struct plane_common *c, const struct nft_change *ch)
 
 static int read_set(struct plane_common *c, enum ipfam fam, enum nft_set_id set, struct err *err)
 {
-	AUTO(vec_fini) VEC(struct nft_looked) keys = { 0 };
-	const struct nft_looked *k;
+	AUTO(vec_fini) VEC(struct nft_lookup) keys = { 0 };
+	const struct nft_lookup *k;
 	struct nft_table_ref table;
 	int r;
 
 	nft_changes_for_each (ch, &c->changes, fam, set)
-		if (ch->needs_look)
+		if (ch->needs_read)
 			memcpy(vec_push(&keys)->key, ch->key, sizeof(ch->key));
 	if (keys.n == 0)
 		return 0;
@@ -144,9 +144,9 @@ static int read_set(struct plane_common *c, enum ipfam fam, enum nft_set_id set,
 	r = nft_elems_get(c->query, &table, set, keys.v, keys.n, err);
 	k = keys.v;
 	nft_changes_for_each (ch, &c->changes, fam, set) {
-		if (r < 0 || !ch->needs_look)
+		if (r < 0 || !ch->needs_read)
 			continue;
-		ch->needs_look = false;
+		ch->needs_read = false;
 		ch->has_programmed = k->is_found;
 		if (k->is_found)
 			memcpy(ch->programmed, k->data, sizeof(k->data));
@@ -156,7 +156,7 @@ static int read_set(struct plane_common *c, enum ipfam fam, enum nft_set_id set,
 	return r;
 }
 
-int plane_changes_look(struct plane_common *c, struct err *err)
+int plane_changes_read(struct plane_common *c, struct err *err)
 {
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		for (int set = 0; set < NFTSET_END; set++) {
@@ -175,8 +175,8 @@ int plane_transact_verified(struct plane_common *c, struct plane_result *res, st
 	if (r != -ESTALE)
 		return r;
 	vec_for_each (ch, &c->changes.v)
-		ch->needs_look = true;
-	r = plane_changes_look(c, err);
+		ch->needs_read = true;
+	r = plane_changes_read(c, err);
 	return r < 0 ? r : plane_transact(c, res, err);
 }
 
@@ -214,14 +214,14 @@ int plane_settle(struct plane_common *c, enum plane_commit_mode mode, struct err
 			ch->delta = 0; /* counted when it was accepted */
 		if (ch->is_counted)
 			settle_counted(c, ch);
-		ch->needs_look = mode != PLANE_COMMIT_NORMAL;
+		ch->needs_read = mode != PLANE_COMMIT_NORMAL;
 	}
 	if (mode == PLANE_COMMIT_NORMAL && c->loaded != NULL && c->ops->settle_loaded != NULL)
 		c->ops->settle_loaded(c);
 	else if (mode == PLANE_COMMIT_NORMAL && c->loaded != NULL)
 		vec_for_each (ch, &c->changes.v)
 			plane_settle_copied(c, ch);
-	r = mode != PLANE_COMMIT_NORMAL || c->loaded != NULL ? plane_changes_look(c, err) : 0;
+	r = mode != PLANE_COMMIT_NORMAL || c->loaded != NULL ? plane_changes_read(c, err) : 0;
 	/* Services that are not committed yet may need an address: it stays until the sweep. */
 	vec_for_each (ch, &c->changes.v)
 		if (ch->is_counted && (is_copied(c, ch) || ch->set == c->ops->retained_set))

@@ -154,8 +154,8 @@ MUST_USE int plane_batch_commit(struct plane_common *c, struct err *err);
 MUST_USE int plane_settle(struct plane_common *c, enum plane_commit_mode mode, struct err *err);
 /* Set the programmed state of a change from the copy. */
 void plane_settle_copied(const struct plane_common *c, struct nft_change *ch);
-/* Read the programmed state of changes with needs_look. Errors as nft_elems_get(). */
-MUST_USE int plane_changes_look(struct plane_common *c, struct err *err);
+/* Read the programmed state of changes with needs_read. Errors as nft_elems_get(). */
+MUST_USE int plane_changes_read(struct plane_common *c, struct err *err);
 /*
  * Send what must be in effect before the rest: hairpins that come. If the commit fails with `r`
  * before plane_transact(), plane_early_undo() takes them back and returns `r`, or -EBUSY if they

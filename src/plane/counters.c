@@ -86,14 +86,14 @@ static bool element(const struct query *q, const struct plane_counted *of, uint8
 static int set_read(const struct query *q, const struct plane_counted *v, size_t n,
 		    struct plane_count *ret, struct err *err)
 {
-	AUTO(vec_fini) VEC(struct nft_looked) keys = { 0 };
+	AUTO(vec_fini) VEC(struct nft_lookup) keys = { 0 };
 	AUTO(vec_fini) VEC(struct counted) counted = { 0 };
 	size_t len = nft_data_len(q->set, q->table.fam);
 	int r;
 
 	for (size_t i = 0; i < n; i++) {
 		struct counted of = { .object = i };
-		struct nft_looked key;
+		struct nft_lookup key;
 
 		if (!element(q, &v[i], key.key, of.data))
 			continue;

@@ -604,7 +604,7 @@ int plane_answers(struct plane *plane, struct plane_answer *v, size_t n, struct 
 	struct plane_common *c = plane_common_of(plane);
 	enum ipfam fam = ip_fam(&v->by.addr);
 	struct nft_table_ref table = plane_failover_table(c, fam);
-	AUTO(free) struct nft_looked *keys = xcalloc(n, sizeof(*keys));
+	AUTO(free) struct nft_lookup *keys = xcalloc(n, sizeof(*keys));
 	const uint64_t life = FAILSET_ANSWERED_S * 1000;
 	int r;
 

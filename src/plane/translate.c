@@ -39,7 +39,7 @@ static void frontend_touch_loaded(struct plane_tr *t, enum ipfam fam, const uint
 			(void)nft_changes_touch(&t->c->changes, fam, set, key, t->svc);
 }
 
-void plane_frontend_look(struct plane_common *c, const struct plan_frontend *f, struct svc *svc)
+void plane_frontend_reread(struct plane_common *c, const struct plan_frontend *f, struct svc *svc)
 {
 	uint8_t key[NFT_KEY_MAX];
 
@@ -47,7 +47,7 @@ void plane_frontend_look(struct plane_common *c, const struct plan_frontend *f, 
 	for (enum nft_set_id set = c->ops->sets->begin; set < c->ops->sets->end; set++)
 		if (nft_set_is_by_tuple(set) && nft_set_exists(set, c->counting))
 			nft_changes_touch(&c->changes, ip_fam(&f->addr), set, key, svc)
-				->needs_look = true;
+				->needs_read = true;
 }
 
 void plane_frontend(struct plane_tr *t, enum plane_side side, const struct plan_frontend *f,

@@ -39,4 +39,4 @@ void plane_frontend(struct plane_tr *t, enum plane_side side, const struct plan_
 void plane_locality(struct plane_tr *t, enum plane_side side, const struct plan_op *op,
 		    bool is_local);
 /* A frontend may have elements of an earlier structure: read all that it may have. */
-void plane_frontend_look(struct plane_common *c, const struct plan_frontend *f, struct svc *svc);
+void plane_frontend_reread(struct plane_common *c, const struct plan_frontend *f, struct svc *svc);

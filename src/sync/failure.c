@@ -157,7 +157,7 @@ const struct sync_failure **sync_failures(const struct sync *s, size_t *n)
 
 /* --- what is pending --- */
 
-#define DIRTY_LOOK_MAX 64
+#define DIRTY_CHECK_MAX 64
 
 size_t sync_pending_count(const struct sync *s)
 {
@@ -181,12 +181,12 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 /* The queue is in order of arrival; entries that a foreign change made dirty have no time. */
 static uint64_t dirty_since(const struct sync *s)
 {
-	int looked = 0;
+	int checked = 0;
 
 	list_for_each_entry (svc, &s->model->dirty, struct svc, dirty) {
 		if (svc->dirty_since_ns > 1)
 			return svc->dirty_since_ns;
-		if (++looked == DIRTY_LOOK_MAX)
+		if (++checked == DIRTY_CHECK_MAX)
 			break;
 	}
 	return 0;

@@ -17,7 +17,7 @@
 
 #define BATCH_OPS_DEFAULT 1000 /* about 1,300 elements: 2 to 4 ms under the lock of nf_tables */
 /* Shortest time between two requested checks that find nothing. */
-#define LOOK_GAP_NS (5 * NSEC_PER_MSEC)
+#define CHECK_GAP_NS (5 * NSEC_PER_MSEC)
 #define IDLE_DELAY_NS (250 * NSEC_PER_MSEC) /* changes delay checks, audits and ticks so long */
 #define TICK_AFTER_NS (2 * NSEC_PER_SEC)    /* from a load or commit to a call of plane_ops.tick */
 #define LOAD_RETRY_MAX_NS (5 * NSEC_PER_SEC)
@@ -345,7 +345,7 @@ static void touched_begin(struct sync *s, uint64_t now)
 	s->touched.left = is_any && ops->touched != NULL ? s->model->services.count : 0;
 }
 
-static int look(struct sync *s, uint64_t now)
+static int foreign_check(struct sync *s, uint64_t now)
 {
 	struct err err = { 0 };
 	int r = s->plane->ops->check(s->plane, &err);
@@ -368,7 +368,7 @@ static int look(struct sync *s, uint64_t now)
 	} else if (r < 0) {
 		sync_error_note(s, &err, now);
 	} else {
-		s->check_after_ns = now + LOOK_GAP_NS;
+		s->check_after_ns = now + CHECK_GAP_NS;
 	}
 	return r;
 }
@@ -376,7 +376,8 @@ static int look(struct sync *s, uint64_t now)
 /* After a failed transaction or comparison. Did it meet a removal before a check could find it? */
 static uint64_t reload(struct sync *s, int r, const struct err *err, uint64_t now)
 {
-	if (r == -ENOTRECOVERABLE && s->state == SYNC_RUNNING && look(s, now) == PLANE_CHECK_LOST)
+	if (r == -ENOTRECOVERABLE && s->state == SYNC_RUNNING &&
+	    foreign_check(s, now) == PLANE_CHECK_LOST)
 		return SYNC_NOW;
 	return load_failed(s, r, err, now);
 }
@@ -615,7 +616,7 @@ static uint64_t step_idle(struct sync *s, uint64_t now, uint64_t next)
 	/* check() discards the touched elements of the previous check: verify their services
 	 * first. */
 	if (s->config.check_period_ns != 0 && !s->touched.is_due) {
-		if (now >= s->next_check_ns && look(s, now) > 0)
+		if (now >= s->next_check_ns && foreign_check(s, now) > 0)
 			return SYNC_NOW;
 		next = MIN(next, s->next_check_ns);
 	}

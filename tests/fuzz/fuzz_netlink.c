@@ -201,7 +201,7 @@ static void element_found(void *arg, const uint8_t *key, const uint8_t *data)
 static void read_elements(const struct nl_io *io)
 {
 	static const struct nft_table_ref table = { .name = "vipd", .fam = IPFAM_V4 };
-	struct nft_looked keys[2] = { 0 };
+	struct nft_lookup keys[2] = { 0 };
 	struct nl_sock *nl = connect_to(io);
 	struct err err = { 0 };
 

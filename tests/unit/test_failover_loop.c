@@ -283,15 +283,15 @@ static void test_stopped(void **state)
 static void examine_again(struct failover_loop *loop)
 {
 	const struct failover *f = failover_loop_state(loop);
-	uint64_t begin = failover_looks(f), last = begin;
+	uint64_t begin = failover_work(f), last = begin;
 
 	w.replying = "10.9.9.9";
 	while (last - begin < 2 * FLOWS) {
 		uint64_t before = last;
 
 		(void)event_base_loop(w.base, EVLOOP_ONCE);
-		last = failover_looks(f);
-		assert_true(last - before < FAILOVER_LOOKS + 16 * FAILOVER_STEP);
+		last = failover_work(f);
+		assert_true(last - before < FAILOVER_WORK_MAX + 16 * FAILOVER_STEP);
 	}
 }
 
@@ -389,11 +389,11 @@ static void other_leaves(struct failover_loop *loop)
 	n_void = w.n_void;
 	(void)model_put_slice(w.m, test_slice("b1", "b", "| u/UDP:8080 | 1 rs"), 3);
 	sync_settle(w.s, now_ns());
-	looks = failover_looks(failover_loop_state(loop));
+	looks = failover_work(failover_loop_state(loop));
 	while (w.n_void - n_void < w.n_other) {
 		failover_loop_accepted(loop);
 		(void)event_base_loop(w.base, EVLOOP_ONCE);
-		assert_true(failover_looks(failover_loop_state(loop)) - looks < LOOKS_MAX);
+		assert_true(failover_work(failover_loop_state(loop)) - looks < LOOKS_MAX);
 	}
 }
 

@@ -1235,7 +1235,7 @@ static void test_load_in_steps(void **state)
 static uint64_t sends_of_get(struct bench *b, struct nl_sock *nl, size_t n, uint32_t step)
 {
 	struct nft_table_ref table = { .name = "vipd", .fam = IPFAM_V4 };
-	struct nft_looked *keys = xcalloc(n, sizeof(*keys));
+	struct nft_lookup *keys = xcalloc(n, sizeof(*keys));
 	uint64_t before = nl_sock_stats(nl)->n_sends;
 
 	for (uint32_t i = 0; i < n; i++) {

@@ -599,7 +599,7 @@ int ipvs_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 			mode = PLANE_COMMIT_VERIFY;
 	for (size_t i = 0; i < n && r == 0 && mode == PLANE_COMMIT_VERIFY; i++)
 		if (ops[i].kind == PLAN_FRONTEND_ADD || ops[i].kind == PLAN_FRONTEND_CHANGE)
-			plane_frontend_look(&p->common, ops[i].frontend, ops[i].svc);
+			plane_frontend_reread(&p->common, ops[i].frontend, ops[i].svc);
 	if (r == 0)
 		r = plane_settle(&p->common, mode, err);
 	if (r == 0 && mode != PLANE_COMMIT_NORMAL)

@@ -25,12 +25,12 @@ static void settle_loaded(struct nft_plane *p, struct nft_change *ch)
 		if (nft_refs_count(nft_endpoint_addrs(p, ch->fam), ch->key) > 0)
 			return; /* acknowledged since the load */
 		ch->has_programmed = false;
-		ch->needs_look = ch->has_new;
+		ch->needs_read = ch->has_new;
 		return;
 	}
 	plane_settle_copied(&p->common, ch);
 	if (!ch->has_programmed)
-		ch->needs_look = ch->has_new && nft_loaded_is_partial(ch->set);
+		ch->needs_read = ch->has_new && nft_loaded_is_partial(ch->set);
 }
 
 /*
@@ -48,9 +48,9 @@ static void trust_addresses(struct nft_plane *p, enum ipfam fam)
 			continue;
 		nft_key_endpoint_from(key, fam, ch->data);
 		addr = nft_changes_find(&p->common.changes, fam, NFTSET_ENDPOINT_ADDRS, key);
-		if (addr == NULL || !addr->needs_look)
+		if (addr == NULL || !addr->needs_read)
 			continue;
-		addr->needs_look = false;
+		addr->needs_read = false;
 		addr->has_programmed = true;
 	}
 }
@@ -75,7 +75,7 @@ static void beyond_found(struct nft_plane *p, const struct plan_op *op, const ui
 
 	for (size_t i = 0; i < ARRAY_SIZE(with_slot); i++)
 		nft_changes_touch(&p->common.changes, op->pool->fam, with_slot[i], key, op->svc)
-			->needs_look = true;
+			->needs_read = true;
 }
 
 /*
@@ -89,7 +89,7 @@ static int pool_beyond(struct nft_plane *p, const struct plan_op *op, struct err
 	uint32_t slot = (uint32_t)MIN(plan_pool_slots(pool), (size_t)NFT_POOL_SLOTS_MAX);
 
 	for (uint32_t n = 1;; slot += n, n = BEYOND) {
-		struct nft_looked keys[BEYOND];
+		struct nft_lookup keys[BEYOND];
 		int r;
 
 		for (uint32_t i = 0; i < n; i++)
@@ -140,7 +140,7 @@ static void find_old_ids(struct nft_plane *p, const struct plan_op *ops, size_t 
 		if (pool != NULL && pool->affinity_s != 0 &&
 		    !vec_has(&pool->backends, b, b->aff_id == nft_word_kind(word)))
 			nft_changes_touch(c, ch.fam, NFTSET_AFF_ENDPOINTS, ch.programmed, ch.svc)
-				->needs_look = true;
+				->needs_read = true;
 	}
 }
 
@@ -174,18 +174,18 @@ static int find_more(struct nft_plane *p, const struct plan_op *ops, size_t n,
 
 	for (size_t i = 0; i < n; i++) {
 		if (ops[i].kind == PLAN_FRONTEND_ADD && mode == PLANE_COMMIT_VERIFY)
-			plane_frontend_look(&p->common, ops[i].frontend, ops[i].svc);
+			plane_frontend_reread(&p->common, ops[i].frontend, ops[i].svc);
 		if (!needs_end(p, &ops[i], mode))
 			continue;
 		r = pool_beyond(p, &ops[i], err);
 		if (r < 0)
 			return r;
 	}
-	r = plane_changes_look(&p->common, err);
+	r = plane_changes_read(&p->common, err);
 	if (r < 0 || mode == PLANE_COMMIT_NORMAL)
 		return r;
 	find_old_ids(p, ops, n);
-	return plane_changes_look(&p->common, err);
+	return plane_changes_read(&p->common, err);
 }
 
 /* --- afterwards --- */

@@ -42,7 +42,7 @@ struct nft_reading {
 	uint32_t slot;
 	/* keys gathered for nft_elems_get() */
 	size_t n;
-	struct nft_looked keys[NFT_READ_ELEMS];
+	struct nft_lookup keys[NFT_READ_ELEMS];
 };
 
 /* --- dumps --- */

@@ -53,7 +53,7 @@ static int old_moves_delete(struct nft_plane *p, struct nft_elem_writer *w, enum
 {
 	enum nft_set_id set = moves_of(proto);
 	struct nft_table_ref table = plane_failover_table(&p->common, fam);
-	AUTO(vec_fini) VEC(struct nft_looked) keys = { 0 };
+	AUTO(vec_fini) VEC(struct nft_lookup) keys = { 0 };
 	int r;
 
 	for (size_t i = 0; i < n; i++)
@@ -74,7 +74,7 @@ static int affinity_move(struct nft_plane *p, const struct plane_move *m, uint32
 	struct nft_affinity_entry e = { .left_ms = ms, .timeout_ms = ms };
 	enum ipfam fam = ip_fam(&m->of.from.addr);
 	struct nft_table_ref table = nft_plane_table(p, fam);
-	struct nft_looked k;
+	struct nft_lookup k;
 	int r;
 
 	nft_put_word(k.key, nft_word(id, 0));

@@ -20,7 +20,7 @@
 /* Interval at which affinity kinds are deleted that were unused since the last time. */
 #define KINDS_PERIOD_NS (600 * NSEC_PER_SEC)
 /* Delay from a shorter affinity timeout to the walk over its entries. */
-#define SHORTEN_LOOK_NS (2 * NSEC_PER_SEC)
+#define SHORTEN_CHECK_NS (2 * NSEC_PER_SEC)
 /* Time between two pieces of a walk, and between two walks. A piece takes the kernel up to 10 ms */
 #define WALK_STEP_NS (100 * NSEC_PER_MSEC)
 #define WALK_PERIOD_NS (UINT64_C(86400) * NSEC_PER_SEC)
@@ -119,7 +119,7 @@ static uint64_t tick_family(struct nft_plane *p, enum ipfam fam, uint64_t now)
 struct strays {
 	struct nft_plane *p;
 	enum ipfam fam;
-	VEC(struct nft_looked) v;
+	VEC(struct nft_lookup) v;
 };
 
 static void stray_found(void *arg, const uint8_t *key, const uint8_t *data)
@@ -224,9 +224,10 @@ static uint64_t tick_shorten(struct nft_plane *p, uint64_t now)
 	if (p->walk_nl == NULL || nft_shorten_count(p) == 0)
 		return 0;
 	if (p->is_walking)
-		return now + SHORTEN_LOOK_NS;
+		return now + SHORTEN_CHECK_NS;
 	if (now >= p->shorten_at)
-		p->shorten_at = now + (nft_shorten_step(p, &err) ? TICK_AGAIN_NS : SHORTEN_LOOK_NS);
+		p->shorten_at =
+			now + (nft_shorten_step(p, &err) ? TICK_AGAIN_NS : SHORTEN_CHECK_NS);
 	return p->shorten_at;
 }
 
