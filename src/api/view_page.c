@@ -423,7 +423,7 @@ static void backend_share(const struct view_page *v, struct jsonw *w, uint8_t we
 {
 	jsonw_uint(w, "weight", weight);
 	jsonw_share(w, "share",
-		    plan_balance_share(v->balancing.deal, weight, v->weights,
+		    plan_balance_share(v->balancing.balance, weight, v->weights,
 				       v->rows->pools.v[v->i].backends.n));
 }
 
@@ -493,7 +493,7 @@ static double share_of(const struct plan_balancing *b, uint64_t part, uint64_t a
 {
 	bool is_mixed = part != 0 && part != all;
 
-	return all == 0 || (is_mixed && b->deal == PLAN_BALANCE_UNKNOWN)
+	return all == 0 || (is_mixed && b->balance == PLAN_BALANCE_UNKNOWN)
 		       ? -1.0
 		       : (double)part / (double)all;
 }
@@ -516,7 +516,7 @@ static void view_locality(struct view_page *v, struct jsonw *w, const struct sel
 		balancing_get(&balancing, v, pool);
 	vec_for_each (e, &sel->endpoints) {
 		const struct name *its = e->from->place->zone;
-		uint32_t weight = balancing.deal == PLAN_BALANCE_EVENLY ? 1 : e->weight;
+		uint32_t weight = balancing.balance == PLAN_BALANCE_EVENLY ? 1 : e->weight;
 
 		if (e->cluster != EXCLUSION_NONE)
 			continue;

@@ -259,18 +259,18 @@ static void step_policy(struct jsonw *w, const struct plan_trace *t)
 	step(w, "policy", &out);
 }
 
-static void put_dealing(struct str *out, const struct plan_trace *t)
+static void put_balancing(struct str *out, const struct plan_trace *t)
 {
 	const char *scheduler = t->balancing.scheduler;
 
 	if (*scheduler == '\0') {
-		if (t->balancing.deal == PLAN_BALANCE_BY_WEIGHT)
+		if (t->balancing.balance == PLAN_BALANCE_BY_WEIGHT)
 			str_puts(out, ", at random by weight");
 		else if (t->n_used > 1)
 			str_printf(out, ", each with probability 1/%zu", t->n_used);
 		return;
 	}
-	switch ((enum plan_balance)t->balancing.deal) {
+	switch ((enum plan_balance)t->balancing.balance) {
 	case PLAN_BALANCE_EVENLY:
 		str_puts(out, t->balancing.is_by_client ? " by a hash of the client" : " in turns");
 		break;
@@ -296,7 +296,7 @@ static void put_pool(struct str *out, const struct plan_trace *t)
 	if (t->pool_id != 0)
 		str_printf(out, "pool %u: ", t->pool_id);
 	str_printf(out, "%zu endpoint%s", t->n_used, t->n_used == 1 ? "" : "s");
-	put_dealing(out, t);
+	put_balancing(out, t);
 	if (t->topology != TOPOLOGY_OFF)
 		str_printf(out, "; those hinted for the %s only", topology_text(t->topology));
 	if (t->is_fallback)
@@ -482,7 +482,7 @@ void view_trace_endpoint(struct jsonw *w, const struct serve_context *ctx,
 	jsonw_bool(w, "used", is_used);
 	jsonw_share(w, "probability", is_used ? plan_trace_share(t, ep) : 0.0);
 	if (is_used &&
-	    (t->balancing.deal == PLAN_BALANCE_BY_WEIGHT || t->balancing.scheduler[0] != '\0'))
+	    (t->balancing.balance == PLAN_BALANCE_BY_WEIGHT || t->balancing.scheduler[0] != '\0'))
 		jsonw_uint(w, "weight", ep->weight);
 	jsonw_bool(w, "masqueraded", is_used && ep->is_masqueraded);
 	if (ep->exclusion == EXCLUSION_EJECTED)

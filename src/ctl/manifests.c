@@ -140,7 +140,7 @@ int manifests_rows(struct diff *ret, const struct run *run, bool is_ipvs, struct
 	const struct plane_ops *ops = is_ipvs ? &ipvs_plane_ops : &nft_plane_ops;
 	const char *scheduler = run->ipvs_scheduler ? run->ipvs_scheduler : "rr";
 	struct scheduler sched = { 0 };
-	const struct plan_balancer balancer = ipvs_objects_dealer(&sched);
+	const struct plan_balancer balancer = ipvs_objects_balancer(&sched);
 	struct reading rd = { .balancer = is_ipvs ? &balancer : NULL };
 	int r = scheduler_parse(&sched, scheduler, err);
 

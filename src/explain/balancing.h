@@ -17,7 +17,7 @@ enum plan_balance {
 #define PLAN_SCHEDULER_MAX 40
 
 struct plan_balancing {
-	uint8_t deal;      /* enum plan_balance */
+	uint8_t balance;   /* enum plan_balance */
 	bool is_by_client; /* hashes the source: shares are those of clients */
 	uint32_t affinity_s;
 	char scheduler[PLAN_SCHEDULER_MAX]; /* "wrr", "mh,mh-port"; "": the plane has none */
@@ -30,7 +30,7 @@ void plan_balancing_of(struct plan_balancing *ret, const struct plan_pool *pool)
  * Share of connections of a backend, 0 to 1; negative when it is not predictable. `sum`: weights of
  * all `n` backends.
  */
-double plan_balance_share(enum plan_balance deal, uint32_t weight, uint64_t sum, size_t n);
+double plan_balance_share(enum plan_balance balance, uint32_t weight, uint64_t sum, size_t n);
 
 /* Access to a plane's balancing. `balancing` NULL: by the pool alone. */
 struct plan_balancer {

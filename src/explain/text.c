@@ -139,17 +139,17 @@ void plan_led_backend_print(struct str *out, const struct ip_addr *addr, uint16_
 
 void plan_balancing_of(struct plan_balancing *ret, const struct plan_pool *pool)
 {
-	*ret = (struct plan_balancing){ .deal = pool->weights != NULL ? PLAN_BALANCE_BY_WEIGHT
-								      : PLAN_BALANCE_EVENLY,
+	*ret = (struct plan_balancing){ .balance = pool->weights != NULL ? PLAN_BALANCE_BY_WEIGHT
+									 : PLAN_BALANCE_EVENLY,
 					.affinity_s = pool->affinity_s,
 					.is_by_client = pool->hashing != PLAN_HASHING_NONE };
 	(void)snprintf(ret->scheduler, sizeof(ret->scheduler), "%s",
 		       plan_hashing_text(pool->hashing));
 }
 
-double plan_balance_share(enum plan_balance deal, uint32_t weight, uint64_t sum, size_t n)
+double plan_balance_share(enum plan_balance balance, uint32_t weight, uint64_t sum, size_t n)
 {
-	switch (deal) {
+	switch (balance) {
 	case PLAN_BALANCE_EVENLY:
 		return 1.0 / (double)n;
 	case PLAN_BALANCE_BY_WEIGHT:

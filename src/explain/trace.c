@@ -609,7 +609,7 @@ double plan_trace_share(const struct plan_trace *t, const struct plan_trace_endp
 	if (t->is_predicted) /* all connections of the client get one endpoint */
 		return ep->port == t->predicted.port &&
 		       ip_addr_is_equal(&ep->from->addr, &t->predicted.addr);
-	return plan_balance_share(t->balancing.deal, ep->weight, t->weight, t->n_used);
+	return plan_balance_share(t->balancing.balance, ep->weight, t->weight, t->n_used);
 }
 
 void plan_trace_fini(struct plan_trace *t)

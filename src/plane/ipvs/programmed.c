@@ -21,7 +21,7 @@
 
 #define TRIES 8
 
-static enum plan_balance deal_of(const char *name)
+static enum plan_balance balance_of(const char *name)
 {
 	if (strcmp(name, "rr") == 0)
 		return PLAN_BALANCE_EVENLY;
@@ -39,7 +39,7 @@ static void sched_describe(struct plan_balancing *ret, uint8_t no, uint32_t svc_
 	const char *name = scheduler_name(no);
 	size_t len = strlen(name);
 
-	ret->deal = (uint8_t)deal_of(name);
+	ret->balance = (uint8_t)balance_of(name);
 	ret->is_by_client = strcmp(name, "sh") == 0 || strcmp(name, "mh") == 0;
 	if (len == 0) {
 		memcpy(ret->scheduler, "?", 2);
@@ -86,7 +86,7 @@ static void objects_balancing(const void *ctx, const struct plan_rows *rows,
 	balancing_fill(ret, sched, pool->affinity_s, is_inside);
 }
 
-struct plan_balancer ipvs_objects_dealer(const struct scheduler *by_default)
+struct plan_balancer ipvs_objects_balancer(const struct scheduler *by_default)
 {
 	return (struct plan_balancer){ objects_balancing, by_default };
 }

@@ -48,4 +48,4 @@ MUST_USE int ipvs_programmed_exists(struct err *err);
  * Desired load balancing by the annotations of Services, for a default scheduler (borrowed) and a
  * kernel with all schedulers.
  */
-struct plan_balancer ipvs_objects_dealer(const struct scheduler *by_default);
+struct plan_balancer ipvs_objects_balancer(const struct scheduler *by_default);
