@@ -53,7 +53,7 @@ NOT = {
         "test_vipctl_diff.py::test_names_the_problem": OWN,
         "test_doctor.py::test_addresses_of_the_other_plane": "makes the table that this plane has",
         "test_affinity.py::test_per_port":
-            "ports are separate, but rr deals alike for both: the same clients, the same order",
+            "ports are separate, but rr picks alike for both: the same clients, the same order",
         "test_paths.py::test_marks_are_not_touched":
             "the mark of a captured packet is the plane's; who overwrites it takes the packet away",
         "test_api.py": "about the source of objects; the plane makes no difference",
