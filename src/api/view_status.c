@@ -299,7 +299,7 @@ static void problems_sync(struct jsonw *w, const struct serve_context *ctx,
 	if (sync_is_sweep_pending(ctx->sync))
 		problem(w, "source", "sweep pending: %s; orphaned frontends: %zu",
 			source->unknown != NULL ? source->unknown : SYNC_UNSTEADY,
-			t->is_unknown ? 0 : sync_sweep_kept(ctx->sync));
+			t->is_unknown ? 0 : sync_orphaned_count(ctx->sync));
 }
 
 static void view_problems(struct jsonw *w, const struct serve_context *ctx,

@@ -259,7 +259,7 @@ static void sweep_log(struct vipd *v)
 		str_puts(&why, SYNC_UNSTEADY);
 	log_at(LOG_AREA_SYNC, sync_is_sweep_pending(v->sync) ? LOG_LEVEL_WARN : LOG_LEVEL_NOTICE,
 	       "sweep pending: %s; orphaned frontends: %zu", str_text(&why),
-	       sync_sweep_kept(v->sync));
+	       sync_orphaned_count(v->sync));
 }
 
 static void on_sync(evutil_socket_t fd, short what, void *arg)

@@ -203,7 +203,7 @@ static void state_lines(const struct metrics *m, struct str *out, uint64_t now)
 	one(out, "vipd_orphaned_frontends", "gauge",
 	    "Frontends without an object, kept in the kernel until every object of the "
 	    "source is known",
-	    sync_sweep_kept(ctx->sync));
+	    sync_orphaned_count(ctx->sync));
 	both(out, "vipd_family_up", "gauge",
 	     "1 if the address family is programmed, 0 after a failure of the family",
 	     !plane_family_has_failed(ctx->plane, IPFAM_V4),

@@ -350,7 +350,7 @@ int plane_sweep_elements(struct plane_common *c, struct plane_result *res, struc
 	return r < 0 ? r : !is_done;
 }
 
-size_t plane_unwanted(const struct plane *p)
+size_t plane_orphaned(const struct plane *p)
 {
 	const struct plane_common *c = (const struct plane_common *)p;
 	size_t n = 0;

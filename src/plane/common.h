@@ -210,6 +210,6 @@ MUST_USE int plane_count(const struct plane *plane, enum plane_counter which,
 /* Remove some elements that are not desired. 1: call it again. */
 MUST_USE int plane_sweep_elements(struct plane_common *c, struct plane_result *res,
 				  struct err *err);
-size_t plane_unwanted(const struct plane *p);
+size_t plane_orphaned(const struct plane *p);
 MUST_USE int plane_check(struct plane *p, struct err *err);
 bool plane_touched(const struct plane *p, const struct plan_rows *rows);

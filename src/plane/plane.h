@@ -226,7 +226,7 @@ struct plane_ops {
 	 */
 	int (*sweep)(struct plane *p, struct plane_result *res, struct err *err);
 	/* Loaded phase: number of frontends that sweep() would remove. */
-	size_t (*unwanted)(const struct plane *p);
+	size_t (*orphaned)(const struct plane *p);
 	/* Loaded phase: does the kernel lead the frontend with the key of `f` to a pool? */
 	bool (*leads)(const struct plane *p, const struct plan_frontend *f);
 	/*

@@ -251,10 +251,10 @@ static bool is_unsteady(const struct sync *s)
 }
 
 /* May an unknown object explain kernel state? With services also addresses of node ports. */
-static bool is_sweep_held(const struct sync *s)
+static bool is_hold_effective(const struct sync *s)
 {
 	return s->is_sweep_on_hold &&
-	       (s->model->stats.services > 0 || s->plane->ops->unwanted(s->plane) > 0);
+	       (s->model->stats.services > 0 || s->plane->ops->orphaned(s->plane) > 0);
 }
 
 static uint64_t step_sweep(struct sync *s, uint64_t now)
@@ -266,7 +266,7 @@ static uint64_t step_sweep(struct sync *s, uint64_t now)
 	int r = 0;
 
 	s->busy_ns = 0;
-	if (is_sweep_held(s) || !list_is_empty(&s->model->dirty))
+	if (is_hold_effective(s) || !list_is_empty(&s->model->dirty))
 		s->plane->is_sweep_pending = true;
 	else
 		r = s->plane->ops->sweep(s->plane, &res, &err);
@@ -772,9 +772,9 @@ bool sync_is_sweep_pending(const struct sync *s)
 	return s->plane->is_sweep_pending;
 }
 
-size_t sync_sweep_kept(const struct sync *s)
+size_t sync_orphaned_count(const struct sync *s)
 {
-	return s->plane->is_sweep_pending ? s->plane->ops->unwanted(s->plane) : 0;
+	return s->plane->is_sweep_pending ? s->plane->ops->orphaned(s->plane) : 0;
 }
 
 void sync_open(struct sync **ret, struct model *m, struct plan *p, struct plane *plane,

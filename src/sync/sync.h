@@ -128,7 +128,7 @@ void sync_sweep_release(struct sync *s);
 bool sync_is_sweep_pending(const struct sync *s);
 #define SYNC_UNSTEADY "a large service is replaced faster than it is compared with the kernel"
 /* Number of frontends that the pending sweep would remove; searches all frontends. */
-size_t sync_sweep_kept(const struct sync *s);
+size_t sync_orphaned_count(const struct sync *s);
 /*
  * Do at most one transaction. Returns when to call again: SYNC_NOW (work is left),
  * a now_ns() time, or SYNC_NEVER (not before the next change).

@@ -351,7 +351,7 @@ static inline int mock_sweep(struct plane *p, struct plane_result *res, struct e
 	return 0;
 }
 
-static inline size_t mock_unwanted(const struct plane *p)
+static inline size_t mock_orphaned(const struct plane *p)
 {
 	const struct mock_plane *m = (const struct mock_plane *)p;
 	size_t n = 0;
@@ -428,7 +428,7 @@ static const struct plane_ops mock_plane_ops = {
 	.env = mock_env,
 	.commit = mock_commit,
 	.sweep = mock_sweep,
-	.unwanted = mock_unwanted,
+	.orphaned = mock_orphaned,
 	.leads = mock_leads,
 	.check = mock_check,
 	.drops = mock_drops,

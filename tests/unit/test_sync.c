@@ -253,7 +253,7 @@ static void test_sweep_held(void **state)
 	sync_settle(w.s, T0);
 	assert_int_equal(sync_state_get(w.s), SYNC_RUNNING);
 	assert_true(sync_is_sweep_pending(w.s));
-	assert_int_equal(sync_sweep_kept(w.s), 3);
+	assert_int_equal(sync_orphaned_count(w.s), 3);
 	assert_int_equal(w.k.n_writes, writes);
 	assert_int_equal(sync_pending_since(w.s), 0);
 
@@ -263,7 +263,7 @@ static void test_sweep_held(void **state)
 	sync_settle(w.s, T0 + 1);
 	assert_int_equal(w.k.slots.n, 7);
 	assert_true(sync_is_sweep_pending(w.s));
-	assert_int_equal(sync_sweep_kept(w.s), 2);
+	assert_int_equal(sync_orphaned_count(w.s), 2);
 	/* It loses its last endpoint by a change, which is not an unknown object. */
 	make_slice(&w.m, "shop/s0-a", "s0", "http:TCP:8080", "");
 	sync_settle(w.s, T0 + 2);
@@ -303,7 +303,7 @@ static void test_sweep_held_empty(void **state)
 	sync_sources_ready(w.s);
 	sync_settle(w.s, T0 + 2);
 	assert_true(sync_is_sweep_pending(w.s));
-	assert_int_equal(sync_sweep_kept(w.s), 4);
+	assert_int_equal(sync_orphaned_count(w.s), 4);
 	world_fini(&w);
 }
 
