@@ -326,20 +326,20 @@ void plan_claims_replace(struct plan *p, struct svc *svc, const struct plan_rows
 {
 	const struct plan_rows *programmed = svc->rows;
 	struct claims *old = svc->claims;
-	struct claims *new = claims_make(svc, rows, programmed ? programmed->frontends.n : 0);
+	struct claims *next = claims_make(svc, rows, programmed ? programmed->frontends.n : 0);
 
-	if (new != NULL)
-		claims_add_leaving(new, svc);
+	if (next != NULL)
+		claims_add_leaving(next, svc);
 	for (size_t i = 0; old != NULL && i < old->n; i++) {
 		old->v[i].is_behind = is_behind(p, &old->v[i]);
 		claim_remove(p, &old->v[i]);
 	}
-	svc->claims = new;
-	for (size_t i = 0; new != NULL &&i < new->n; i++)
-		claim_insert(p, &new->v[i]);
-	claims_wake(p, old, new);
+	svc->claims = next;
+	for (size_t i = 0; next != NULL && i < next->n; i++)
+		claim_insert(p, &next->v[i]);
+	claims_wake(p, old, next);
 	free(old);
-	p->n_claims_made += new ? new->n : 0;
+	p->n_claims_made += next ? next->n : 0;
 }
 
 /* Which frontends are claimed does not depend on endpoints: mostly nothing is to be done. */

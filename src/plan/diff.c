@@ -225,13 +225,13 @@ static void diff_ranges(struct diff *d, const struct plan_pool *old, const struc
 	}
 }
 
-static void diff_pools(struct diff *d, const struct plan_rows *old, const struct plan_rows *new)
+static void diff_pools(struct diff *d, const struct plan_rows *old, const struct plan_rows *next)
 {
 	static const struct plan_pool none;
 	const struct plan_pool *was;
 
-	for (size_t i = 0; new != NULL &&i < new->pools.n; i++) {
-		const struct plan_pool *pool = &new->pools.v[i];
+	for (size_t i = 0; next != NULL && i < next->pools.n; i++) {
+		const struct plan_pool *pool = &next->pools.v[i];
 
 		was = old ? plan_rows_pool(old, pool->fam, pool->id) : NULL;
 		if (was == NULL)
@@ -247,7 +247,7 @@ static void diff_pools(struct diff *d, const struct plan_rows *old, const struct
 	for (size_t i = 0; old != NULL && i < old->pools.n; i++) {
 		const struct plan_pool *pool = &old->pools.v[i];
 
-		if (new != NULL && plan_rows_pool(new, pool->fam, pool->id) != NULL)
+		if (next != NULL && plan_rows_pool(next, pool->fam, pool->id) != NULL)
 			continue;
 		diff_backends(d, pool, &none);
 		diff_table(d, pool, &none);

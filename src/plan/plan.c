@@ -620,22 +620,22 @@ void plan_rows_number_ids(struct plan *p, struct plan_rows *rows)
 
 /* --- outcomes --- */
 
-void plan_rows_replace(struct plan *p, struct svc *svc, struct plan_rows *new,
+void plan_rows_replace(struct plan *p, struct svc *svc, struct plan_rows *next,
 		       const struct plan_rows *kept)
 {
 	struct plan_rows *old = svc->rows;
 
-	plan_ids_free(p, old, new, kept);
+	plan_ids_free(p, old, next, kept);
 	p->n_unsticky -= old != NULL && old->is_unsticky;
-	if (new != NULL) {
-		new->is_unsticky = plan_rows_is_unsticky(p, new);
-		p->n_unsticky += new->is_unsticky;
+	if (next != NULL) {
+		next->is_unsticky = plan_rows_is_unsticky(p, next);
+		p->n_unsticky += next->is_unsticky;
 	}
 	p->n_conflicts -= old ? old->conflicts.n : 0;
-	p->n_conflicts += new ? new->conflicts.n : 0;
+	p->n_conflicts += next ? next->conflicts.n : 0;
 	p->n_host_cluster_ips -= old != NULL && old->is_of_host;
-	p->n_host_cluster_ips += new != NULL &&new->is_of_host;
-	svc->rows = new;
+	p->n_host_cluster_ips += next != NULL && next->is_of_host;
+	svc->rows = next;
 	svc->is_large = plan_is_large(p, svc);
 }
 

@@ -248,7 +248,7 @@ bool plan_rows_is_unsticky(const struct plan *p, const struct plan_rows *rows);
 /* Append why the affinity of a pool is not as desired; nothing when it is. */
 void plan_affinity_text(const struct plan *p, const struct plan_rows *rows, struct str *out);
 /* Part of accept: the ids of `kept` stay taken; the caller keeps the old rows and claims. */
-void plan_rows_replace(struct plan *p, struct svc *svc, struct plan_rows *new,
+void plan_rows_replace(struct plan *p, struct svc *svc, struct plan_rows *next,
 		       const struct plan_rows *kept);
 /* The kernel rejected `new`: frees it and the ids that only it used. */
 void plan_rows_reject(struct plan *p, struct svc *svc, struct plan_rows *new);

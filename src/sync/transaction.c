@@ -60,9 +60,9 @@ static void conflicts_log(const struct sync *s, const struct svc *svc, const str
 
 /* Log it once for a service, and for few: kube-proxy's ipvs mode leaves all cluster IPs behind. */
 static void host_cluster_ip_log(const struct sync *s, const struct svc *svc,
-				const struct plan_rows *old, const struct plan_rows *new)
+				const struct plan_rows *old, const struct plan_rows *next)
 {
-	const struct ip_addr *addr = new != NULL &&new->is_of_host && svc->service != NULL
+	const struct ip_addr *addr = next != NULL && next->is_of_host && svc->service != NULL
 					     ? model_host_cluster_ip(s->model, svc->service)
 					     : NULL;
 	char ip[IP_TEXT_MAX];
