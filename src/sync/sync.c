@@ -357,8 +357,7 @@ static int foreign_check(struct sync *s, uint64_t now)
 		s->is_env_pending = true;
 		s->audit.is_wanted = true;
 		touched_begin(s, now);
-		log_debug(LOG_AREA_SYNC, "ruleset changed by %s: verifying services",
-			  s->plane->changed_by);
+		log_debug(LOG_AREA_SYNC, "ruleset changed by %s: verifying", s->plane->changed_by);
 	} else if (r == PLANE_CHECK_LOST) {
 		s->is_load_wanted = s->is_repair = true;
 		/* Limit the share of time in loads when changes do not end. */
@@ -613,8 +612,8 @@ static uint64_t step_idle(struct sync *s, uint64_t now, uint64_t next)
 	const struct plane_ops *ops = s->plane->ops;
 
 	s->busy_ns = 0;
-	/* check() discards the touched elements of the previous check: verify their services
-	 * first. */
+	/* A check discards the touched elements of the previous one: verify their services first.
+	 */
 	if (s->config.check_period_ns != 0 && !s->touched.is_due) {
 		if (now >= s->next_check_ns && foreign_check(s, now) > 0)
 			return SYNC_NOW;
