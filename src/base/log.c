@@ -68,8 +68,7 @@ static const char *const level_names[LOG_LEVEL_DEBUG + 1] = {
 /* Commands that show the content of suppressed lines; NULL: vipctl status. */
 static const char *const area_hints[LOG_AREA_N] = {
 	[LOG_AREA_SOURCE] = "vipctl status -o json",
-	[LOG_AREA_PLAN] = "vipctl svc --state conflict",
-	[LOG_AREA_SYNC] = "vipctl svc --state rejected,pending",
+	[LOG_AREA_SYNC] = "vipctl svc --state conflict,rejected,pending",
 };
 
 void log_level_set(enum log_area area, enum log_level level)

@@ -197,7 +197,7 @@ static void test_reported_afterwards(void **state)
 	for (int i = 0; i < 40; i++)
 		log_line(&site, LOG_AREA_SOURCE, LOG_LEVEL_WARN, "web.yaml:%d: bad", i);
 	for (int i = 0; i < 11; i++)
-		log_line(&other, LOG_AREA_PLAN, LOG_LEVEL_NOTICE, "other %d", i);
+		log_line(&other, LOG_AREA_SYNC, LOG_LEVEL_NOTICE, "other %d", i);
 	assert_int_equal(count_lines(written()), 2 * LOG_BURST);
 	assert_int_equal(n_calls, 1);
 	assert_int_equal(log_suppressed(LOG_AREA_SOURCE), before + 30);
@@ -207,8 +207,8 @@ static void test_reported_afterwards(void **state)
 	assert_int_equal(log_tick(next + NSEC_PER_SEC), 0);
 	assert_string_equal(
 		written(),
-		"<5>plan: 1 more line like \"other 10\" not shown: see vipctl svc --state "
-		"conflict\n"
+		"<5>sync: 1 more line like \"other 10\" not shown: see vipctl svc --state "
+		"conflict,rejected,pending\n"
 		"<4>source: 30 more lines like \"web.yaml:39: bad\" not shown: see vipctl "
 		"status -o json\n");
 	assert_int_equal(log_tick(next + 3600 * NSEC_PER_SEC), 0);
