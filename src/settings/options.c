@@ -641,6 +641,12 @@ static const char *setting_field(const struct options *o, const struct options_s
 	return f->nft_field != NULL && is_foreign(o, f->field) ? f->nft_field : f->field;
 }
 
+/* What is switched off does not differ. */
+static bool is_off(const char *value)
+{
+	return strcmp(value, "0") == 0 || strcmp(value, "false") == 0;
+}
+
 enum options_use options_use(const struct options *o, const struct options_setting *s)
 {
 	const char *field = setting_field(o, s);
@@ -649,7 +655,7 @@ enum options_use options_use(const struct options *o, const struct options_setti
 		return OPTIONS_UNUSED;
 	if (field != NULL && is_foreign(o, field))
 		return OPTIONS_OTHER_MODE;
-	return s->option->differs != NULL ? OPTIONS_DIFFERS : OPTIONS_SAME;
+	return s->option->differs != NULL && !is_off(s->value) ? OPTIONS_DIFFERS : OPTIONS_SAME;
 }
 
 json_t *options_field(const struct options *o, const struct options_setting *s, const char **name)

@@ -40,7 +40,7 @@ FIELDS = {
     "featureGates": (DIFFERS, {"WinDSR": True}),
     "healthzBindAddress": (SAME, "0.0.0.0:10000"),
     "hostnameOverride": (SAME, "n1"),
-    "iptables.localhostNodePorts": (DIFFERS, False),
+    "iptables.localhostNodePorts": (DIFFERS, True),
     "iptables.masqueradeAll": (SAME, True),
     "iptables.masqueradeBit": (UNUSED, 15),
     "iptables.minSyncPeriod": (DIFFERS, "2s"),
@@ -149,6 +149,15 @@ def test_every_field_is_classified(mode):
             wanted = OTHER
         assert got == [wanted], name
     assert sum(len(found(rows, use)) for use in USES) == len([f for f in FIELDS.values() if f])
+
+
+def test_switched_off():
+    """A setting that is switched off has the same meaning, also if its other values differ."""
+    values = {"mode": "iptables", "conntrack.maxPerCore": 0, "iptables.localhostNodePorts": False}
+    flags = ["--conntrack-max-per-core=0", "--iptables-localhost-nodeports=false"]
+    assert found(results("-", text=json.dumps(tree(values))), SAME) == [
+        "conntrack.maxPerCore 0", "iptables.localhostNodePorts false"]
+    assert found(results("--", *flags), SAME) == [flag.replace("=", " ") for flag in flags]
 
 
 def test_rejected():
