@@ -59,8 +59,7 @@ static void check_links(json_t *r, const struct facts *f)
 				  l->name[5] == 'i' ? "kube-proxy's ipvs mode" : "kube-router");
 		else if (strcmp(l->name, "cilium_host") == 0)
 			check_add(
-				r, "proxies", CHECK_NOTE,
-				"set Cilium's kubeProxyReplacement to false",
+				r, "proxies", CHECK_NOTE, PROXY_REMEDY_CILIUM,
 				"link cilium_host exists: Cilium's programs can translate services before vipd's rules");
 		has_calico |= strncmp(l->name, "cali", 4) == 0;
 	}

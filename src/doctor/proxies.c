@@ -38,7 +38,7 @@ static const struct {
 	  BY_PORT },
 	{ "kube-router", "kube-router", "run it with --run-service-proxy=false, or delete it",
 	  BY_FLAG, "--run-service-proxy=false" },
-	{ "cilium-agent", "cilium", "set Cilium's kubeProxyReplacement to false" },
+	{ "cilium-agent", "cilium", PROXY_REMEDY_CILIUM },
 	{ "vipd", "vipd", NULL },
 };
 

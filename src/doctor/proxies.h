@@ -13,6 +13,10 @@
 
 #include "base/vec.h"
 
+#define PROXY_REMEDY_CILIUM                                                                      \
+	"set Cilium's kubeProxyReplacement and socketLB to false; Cilium then still translates " \
+	"connections of pods to cluster IPs, and vipd all others"
+
 struct proxy_process {
 	const char *name;   /* of the process, "k3s-server" */
 	const char *proxy;  /* "kube-proxy", "kube-router", "cilium" or "vipd" */

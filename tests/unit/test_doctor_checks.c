@@ -240,6 +240,10 @@ static void cilium(struct facts *f)
 	*vec_push(&f->proxies.v) =
 		(struct proxy_process){ "cilium-agent", "cilium", "kubeProxyReplacement", 17 };
 }
+static void cilium_link(struct facts *f)
+{
+	link_put(f, 9, "cilium_host", "veth", 0);
+}
 static void ipvs_link(struct facts *f)
 {
 	link_put(f, 9, "kube-ipvs0", "dummy", 0);
@@ -609,6 +613,8 @@ static const struct {
 	{ inside_k3s, "proxies", CHECK_ERROR, "kube-proxy runs inside k3s-server (process 17)",
 	  "disable-kube-proxy" },
 	{ cilium, "proxies", CHECK_NOTE, "cilium-agent runs", "kubeProxyReplacement" },
+	{ cilium_link, "proxies", CHECK_NOTE, "link cilium_host exists",
+	  "then still translates connections of pods" },
 	{ ipvs_link, "proxies", CHECK_WARNING, "link kube-ipvs0", "ip link del" },
 	{ router_chain, "proxies", CHECK_WARNING, "chain KUBE-ROUTER-SERVICES in table ip filter",
 	  "--cleanup=kube-router" },
