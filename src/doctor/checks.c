@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "nft/expr.h"
 #include "plane/ipvs/plane_ipvs.h"
 
 #define MAJOR_MIN 5U
@@ -542,43 +543,84 @@ static void check_ipvs_sysctls(json_t *r, const struct facts *f)
 			  list.len > 0 ? "vipd sets them at its start" : "correct");
 }
 
-/* --- INPUT: captured packets of the ipvs plane; probes of health check node ports --- */
+/* --- filters of the host --- */
 
-static void check_input(json_t *r, const struct facts *f)
+/* The input hook: captured packets of the ipvs plane; probes of health check node ports. */
+static void input_closed(json_t *r, const struct facts *f, const struct fact_table *t,
+			 const char *chain)
+{
+	char advice[192];
+
+	if (!f->ipvs_plane.is_selected || t->accepts_mark) {
+		check_add(
+			r, "input-policy", CHECK_NOTE,
+			"accept TCP to the healthCheckNodePort of Services, or to 30000-32767",
+			"chain %s of table %s drops or rejects what no rule accepts: probes of health check node ports need a rule",
+			chain, t->name);
+		return;
+	}
+	(void)snprintf(advice, sizeof(advice),
+		       "accept vipd's mark in that chain: iptables -I INPUT -m mark "
+		       "--mark 0x%x/0xff000f00 -j ACCEPT, or `meta mark & 0xff000f00 == "
+		       "0x%x accept`",
+		       f->ipvs_plane.mark, f->ipvs_plane.mark);
+	check_add(
+		r, "input-policy", CHECK_WARNING, advice,
+		"chain %s of table %s drops or rejects what no rule accepts, and none accepts vipd's mark: connections from other hosts and pods to services can be dropped",
+		chain, t->name);
+}
+
+static bool is_forwarded(const struct facts *f, const struct fact_table *t)
+{
+	const unsigned int all = NFT_ACCEPTS_ESTABLISHED | NFT_ACCEPTS_NEW;
+
+	if (f->ipvs_plane.is_selected)
+		return (t->accepts & NFT_ACCEPTS_ESTABLISHED) != 0;
+	return (t->accepts & NFT_ACCEPTS_DNAT) != 0 || (t->accepts & all) == all;
+}
+
+/*
+ * The forward hook: translated packets of the nftables plane in both directions, and replies of the
+ * ipvs plane, whose requests IPVS sends through the output hook.
+ */
+static void forward_closed(json_t *r, const struct facts *f, const struct fact_table *t,
+			   const char *chain)
+{
+	bool is_ipvs = f->ipvs_plane.is_selected;
+	bool is_unused = t->family == NFPROTO_IPV6 && !has_family(&f->ours, AF_INET6);
+	char advice[192];
+
+	if (is_forwarded(f, t))
+		return;
+	(void)snprintf(
+		advice, sizeof(advice),
+		"accept them first in that chain: %s -I FORWARD -m conntrack --ctstate %s -j "
+		"ACCEPT, or `ct %s accept`",
+		t->family == NFPROTO_IPV6 ? "ip6tables" : "iptables",
+		is_ipvs ? "ESTABLISHED,RELATED" : "DNAT",
+		is_ipvs ? "state established,related" : "status dnat");
+	check_add(
+		r, "forward-policy", is_unused ? CHECK_NOTE : CHECK_WARNING, advice,
+		"chain %s of table %s drops or rejects what no rule accepts, and none accepts all %s: connections from other hosts and pods to services can be dropped",
+		chain, t->name, is_ipvs ? "replies" : "translated connections");
+}
+
+static void check_filters(json_t *r, const struct facts *f, const char *check, uint32_t hook,
+			  void (*closed)(json_t *r, const struct facts *f,
+					 const struct fact_table *t, const char *chain),
+			  const char *open)
 {
 	size_t before = json_array_size(r);
 
 	vec_for_each (t, &f->tables)
-		vec_for_each (input, &t->inputs) {
-			char advice[192];
-
-			if (!input->is_closed)
-				continue;
-			if (!f->ipvs_plane.is_selected || t->accepts_mark) {
-				check_add(
-					r, "input-policy", CHECK_NOTE,
-					"accept TCP to the healthCheckNodePort of Services, or to 30000-32767",
-					"chain %s of table %s drops or rejects what no rule accepts: probes of health check node ports need a rule",
-					input->chain, t->name);
-				continue;
-			}
-			(void)snprintf(
-				advice, sizeof(advice),
-				"accept vipd's mark in that chain: iptables -I INPUT -m mark "
-				"--mark 0x%x/0xff000f00 -j ACCEPT, or `meta mark & 0xff000f00 == "
-				"0x%x accept`",
-				f->ipvs_plane.mark, f->ipvs_plane.mark);
-			check_add(
-				r, "input-policy", CHECK_WARNING, advice,
-				"chain %s of table %s drops or rejects what no rule accepts, and none accepts vipd's mark: connections from other hosts and pods to services can be dropped",
-				input->chain, t->name);
-		}
+		vec_for_each (filter, &t->filters)
+			if (filter->is_closed && filter->hook == hook)
+				closed(r, f, t, filter->chain);
 	if (!f->has_tables)
-		check_add(r, "input-policy", CHECK_WARNING, "run with CAP_NET_ADMIN",
+		check_add(r, check, CHECK_WARNING, "run with CAP_NET_ADMIN",
 			  "tables of nf_tables cannot be read");
 	else if (json_array_size(r) == before)
-		check_add(r, "input-policy", CHECK_OK, NULL,
-			  "no nf_tables chain drops all packets to this host that no rule accepts");
+		check_add(r, check, CHECK_OK, NULL, "%s", open);
 }
 
 /* --- the ipvs plane: connections --- */
@@ -615,7 +657,10 @@ void check_all(json_t *r, const struct facts *f)
 	}
 	check_capabilities(r, f);
 	check_forwarding(r, f);
-	check_input(r, f);
+	check_filters(r, f, "input-policy", NF_INET_LOCAL_IN, input_closed,
+		      "no nf_tables chain drops all packets to this host that no rule accepts");
+	check_filters(r, f, "forward-policy", NF_INET_FORWARD, forward_closed,
+		      "no nf_tables chain drops forwarded packets of services");
 	check_rp_filter(r, f);
 	check_localnet(r, f);
 	check_bridge(r, f);

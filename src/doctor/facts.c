@@ -28,9 +28,9 @@ void fact_table_clear(struct fact_table *t)
 {
 	free(t->hook.chain);
 	t->hook = (struct fact_hook){ 0 };
-	vec_for_each (i, &t->inputs)
+	vec_for_each (i, &t->filters)
 		free(i->chain);
-	vec_fini(&t->inputs);
+	vec_fini(&t->filters);
 }
 
 void facts_fini(struct facts *f)

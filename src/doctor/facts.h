@@ -39,9 +39,10 @@ struct fact_hook {
 	int32_t priority;
 };
 
-/* A base chain of the input hook. */
-struct fact_input {
+/* A base chain of the input or forward hook. */
+struct fact_filter {
 	char *chain;
+	uint32_t hook;  /* NF_INET_LOCAL_IN or NF_INET_FORWARD */
 	bool is_closed; /* it drops or rejects packets that no rule accepts */
 };
 
@@ -53,11 +54,12 @@ struct fact_table {
 	bool has_router_services; /* a chain KUBE-ROUTER-SERVICES */
 	bool has_dnat;            /* a rule translates destinations */
 	bool accepts_mark;        /* a rule accepts the mark of captured packets */
+	unsigned int accepts;     /* NFT_ACCEPTS_*: forwarded packets that a rule accepts */
 	size_t n_mentions;        /* rules that compare with a service address */
 	struct ip_addr mention;   /* one of them */
 	char *mention_chain;
 	struct fact_hook hook; /* the first one by priority; chain NULL: none */
-	VEC(struct fact_input) inputs;
+	VEC(struct fact_filter) filters;
 };
 
 /* vipd's kernel state; sorted. */

@@ -35,6 +35,7 @@
 #define COMMENT_OURS "vipd "
 #define COMMENT_TRACE "vipctl trace "
 #define KUBE_CHAIN "KUBE-SERVICES"
+#define KUBE_FORWARD "KUBE-FORWARD"
 #define ROUTER_CHAIN "KUBE-ROUTER-SERVICES"
 #define ENTRIES_MAX (64U << 20) /* entries of an iptables-legacy table */
 #define TYPE(msg) (NFNL_SUBSYS_NFTABLES << 8 | (msg))
@@ -165,9 +166,10 @@ static int chain_message(void *arg, const struct nlmsghdr *h, struct err *err)
 		return 0;
 	nl_attr_nest(hook, NFTA_HOOK_MAX, tb[NFTA_CHAIN_HOOK]);
 	num = nl_attr_be32(hook[NFTA_HOOK_HOOKNUM], UINT32_MAX);
-	if (num == NF_INET_LOCAL_IN && is_of_ip(table->family))
-		*vec_push(&table->inputs) = (struct fact_input){
+	if ((num == NF_INET_LOCAL_IN || num == NF_INET_FORWARD) && is_of_ip(table->family))
+		*vec_push(&table->filters) = (struct fact_filter){
 			.chain = xstrdup(nl_attr_str(tb[NFTA_CHAIN_NAME])),
+			.hook = num,
 			.is_closed = nl_attr_be32(tb[NFTA_CHAIN_POLICY], NF_ACCEPT) == NF_DROP,
 		};
 	if (strcmp(nl_attr_str(tb[NFTA_CHAIN_TYPE]), "nat") != 0)
@@ -245,12 +247,21 @@ static void rule_mentions(struct fact_table *table, const struct ip_addr *addr, 
 	table->mention_chain = xstrdup(chain);
 }
 
-static void input_close(struct fact_table *table, const char *chain)
+/*
+ * Does it drop or accept packets at a hook? Of other chains only the rules that name what they
+ * accept count: the condition of the jump is not read. KUBE-FORWARD ends with kube-proxy.
+ */
+static void filter_read(struct fact_table *table, const char *chain,
+			const struct nlattr *expressions)
 {
-	struct fact_input *input = vec_find(&table->inputs, i, strcmp(i->chain, chain) == 0);
+	struct fact_filter *filter = vec_find(&table->filters, i, strcmp(i->chain, chain) == 0);
+	unsigned int accepts = nft_accepts(expressions);
 
-	if (input != NULL)
-		input->is_closed = true;
+	if (filter != NULL)
+		filter->is_closed |= nft_rejects_all(expressions);
+	if (filter != NULL ? filter->hook == NF_INET_FORWARD
+			   : accepts != NFT_ACCEPTS_ALL && strcmp(chain, KUBE_FORWARD) != 0)
+		table->accepts |= accepts;
 }
 
 static int rule_message(void *arg, const struct nlmsghdr *h, struct err *err)
@@ -260,8 +271,7 @@ static int rule_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	bool has_mention = false;
 
 	nl_attr_table(tb, NFTA_RULE_MAX, h, sizeof(struct nfgenmsg));
-	if (t->table->inputs.n > 0 && nft_rejects_all(tb[NFTA_RULE_EXPRESSIONS]))
-		input_close(t->table, nl_attr_str(tb[NFTA_RULE_CHAIN]));
+	filter_read(t->table, nl_attr_str(tb[NFTA_RULE_CHAIN]), tb[NFTA_RULE_EXPRESSIONS]);
 	nl_attr_for_each (e, tb[NFTA_RULE_EXPRESSIONS]) {
 		const char *name = nl_attr_str(nl_attr_find(e, NFTA_EXPR_NAME));
 		const struct nlattr *data = nl_attr_find(e, NFTA_EXPR_DATA);
@@ -286,6 +296,7 @@ static void rules_begin(void *arg)
 	t->table->mention_chain = NULL;
 	t->table->has_dnat = false;
 	t->table->n_mentions = 0;
+	t->table->accepts = 0;
 }
 
 /*
@@ -313,7 +324,7 @@ static int others_read(struct tables *t, struct err *err)
 	if (r < 0)
 		return err_wrap(err, r, "chains");
 	vec_for_each (table, &t->f->tables) {
-		if (table->hook.chain == NULL && table->inputs.n == 0)
+		if (table->hook.chain == NULL && table->filters.n == 0)
 			continue;
 		t->table = table;
 		r = dump(t, NFT_MSG_GETRULE, table->family, table->name, rules_begin, rule_message,

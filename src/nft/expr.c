@@ -11,10 +11,12 @@
 #include <linux/icmpv6.h>
 #include <linux/if.h>
 #include <linux/netfilter.h>
+#include <linux/netfilter/nf_conntrack_common.h>
 #include <linux/netfilter/nf_conntrack_tuple_common.h>
 #include <linux/netfilter/nf_nat.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nf_tables_compat.h>
+#include <linux/netfilter/xt_conntrack.h>
 #include <linux/rtnetlink.h>
 #include <stddef.h>
 #include <string.h>
@@ -513,12 +515,12 @@ void nft_match_tcp_flags(struct nft_rules *rs, uint8_t mask, uint32_t op, uint8_
 
 /* --- rules of other programs --- */
 
-static bool is_drop(const struct nlattr *data)
+static uint32_t verdict_code(const struct nlattr *data)
 {
 	const struct nlattr *verdict =
 		nl_attr_find(nl_attr_find(data, NFTA_IMMEDIATE_DATA), NFTA_DATA_VERDICT);
 
-	return nl_attr_be32(nl_attr_find(verdict, NFTA_VERDICT_CODE), NF_ACCEPT) == NF_DROP;
+	return nl_attr_be32(nl_attr_find(verdict, NFTA_VERDICT_CODE), UINT32_MAX);
 }
 
 /* Neither a condition nor a verdict. A comment of iptables is a match. */
@@ -536,7 +538,7 @@ bool nft_rejects_all(const struct nlattr *expressions)
 		const struct nlattr *data = nl_attr_find(e, NFTA_EXPR_DATA);
 
 		if (strcmp(name, "immediate") == 0)
-			return is_drop(data);
+			return verdict_code(data) == NF_DROP;
 		if (strcmp(name, "reject") == 0)
 			return true;
 		if (strcmp(name, "target") == 0)
@@ -546,4 +548,111 @@ bool nft_rejects_all(const struct nlattr *expressions)
 			return false;
 	}
 	return false;
+}
+
+#define ACCEPTS_PREFIX (NFT_ACCEPTS_ESTABLISHED | NFT_ACCEPTS_NEW)
+
+/* The condition of a rule, as far as it was read. */
+struct condition {
+	const char *load; /* the expression that loads what is compared; NULL: no condition */
+	uint32_t key;     /* of "ct" */
+	uint32_t mask;    /* 0: the whole value is compared */
+	unsigned int accepts;
+};
+
+/* xt_conntrack has the bits of nft. */
+static unsigned int state_accepts(uint32_t states)
+{
+	return ((states & NFT_CT_STATE_ESTABLISHED) != 0 ? NFT_ACCEPTS_ESTABLISHED : 0U) |
+	       ((states & NFT_CT_STATE_NEW) != 0 ? NFT_ACCEPTS_NEW : 0U);
+}
+
+static unsigned int xt_accepts(const struct nlattr *data)
+{
+	const struct xt_conntrack_mtinfo2 *info =
+		nl_attr_bytes(nl_attr_find(data, NFTA_MATCH_INFO), sizeof(*info));
+
+	if (strcmp(nl_attr_str(nl_attr_find(data, NFTA_MATCH_NAME)), "conntrack") != 0 ||
+	    info == NULL || info->invert_flags != 0 ||
+	    (info->match_flags & ~XT_CONNTRACK_STATE_ALIAS) != XT_CONNTRACK_STATE)
+		return 0;
+	return state_accepts(info->state_mask) |
+	       ((info->state_mask & XT_CONNTRACK_STATE_DNAT) != 0 ? NFT_ACCEPTS_DNAT : 0U);
+}
+
+/* Loads a source or destination address, or the first bytes of it. */
+static bool is_addr(const struct nlattr *data)
+{
+	uint32_t offset = nl_attr_be32(nl_attr_find(data, NFTA_PAYLOAD_OFFSET), 0);
+
+	return nl_attr_be32(nl_attr_find(data, NFTA_PAYLOAD_BASE), UINT32_MAX) ==
+		       NFT_PAYLOAD_NETWORK_HEADER &&
+	       (offset == IP4_SADDR || offset == IP4_DADDR || offset == IP6_SADDR ||
+		offset == IP6_DADDR);
+}
+
+static unsigned int cmp_accepts(const struct condition *c, const struct nlattr *data)
+{
+	bool is_equal = nl_attr_be32(nl_attr_find(data, NFTA_CMP_OP), NFT_CMP_EQ) == NFT_CMP_EQ;
+	const struct nlattr *value =
+		nl_attr_find(nl_attr_find(data, NFTA_CMP_DATA), NFTA_DATA_VALUE);
+	uint32_t bits = is_equal ? nl_attr_u32(value, 0) : c->mask;
+
+	if (strcmp(c->load, "payload") == 0)
+		return is_equal && c->mask != 0 ? ACCEPTS_PREFIX : 0U;
+	if (c->key == NFT_CT_STATE)
+		return state_accepts(bits);
+	return c->key == NFT_CT_STATUS && (bits & IPS_DST_NAT) != 0 ? NFT_ACCEPTS_DNAT : 0U;
+}
+
+/* False: the rule has another condition. */
+static bool condition_add(struct condition *c, const char *name, const struct nlattr *data)
+{
+	if (strcmp(name, "bitwise") == 0) {
+		c->mask = nl_attr_u32(
+			nl_attr_find(nl_attr_find(data, NFTA_BITWISE_MASK), NFTA_DATA_VALUE), 0);
+	} else if (strcmp(name, "cmp") == 0 && c->load != NULL) {
+		c->accepts = cmp_accepts(c, data);
+	} else if (strcmp(name, "lookup") == 0 && c->load != NULL) { /* the set was not read */
+		c->accepts = strcmp(c->load, "payload") == 0 ? ACCEPTS_PREFIX
+			     : c->key == NFT_CT_STATE        ? NFT_ACCEPTS_ESTABLISHED
+							     : 0U;
+	} else if (c->load != NULL) {
+		return false;
+	} else if (strcmp(name, "match") == 0) {
+		c->accepts = xt_accepts(data);
+	} else if (strcmp(name, "payload") == 0) {
+		uint32_t len = nl_attr_be32(nl_attr_find(data, NFTA_PAYLOAD_LEN), 0);
+
+		c->mask = len != 4 && len != 16; /* the first bytes of an address */
+		c->accepts = 0;
+		if (!is_addr(data))
+			return false;
+	} else {
+		c->key = nl_attr_be32(nl_attr_find(data, NFTA_CT_KEY), UINT32_MAX);
+		c->accepts = 0;
+		if (strcmp(name, "ct") != 0)
+			return false;
+	}
+	if (c->load == NULL)
+		c->load = name;
+	return true;
+}
+
+unsigned int nft_accepts(const struct nlattr *expressions)
+{
+	struct condition c = { .accepts = NFT_ACCEPTS_ALL };
+
+	nl_attr_for_each (e, expressions) {
+		const char *name = nl_attr_str(nl_attr_find(e, NFTA_EXPR_NAME));
+		const struct nlattr *data = nl_attr_find(e, NFTA_EXPR_DATA);
+
+		if (strcmp(name, "immediate") == 0)
+			return verdict_code(data) == NF_ACCEPT ? c.accepts : 0;
+		if (!is_remark(name, data) && !condition_add(&c, name, data))
+			return 0;
+		if (strcmp(name, "lookup") == 0 && nl_attr_find(data, NFTA_LOOKUP_DREG) != NULL)
+			return c.accepts; /* a verdict map */
+	}
+	return 0;
 }

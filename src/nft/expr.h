@@ -152,3 +152,15 @@ void nft_expr_reject_port_any(struct nft_rules *rs);
 
 /* Does the rule with these NFTA_RULE_EXPRESSIONS drop or reject every packet? */
 bool nft_rejects_all(const struct nlattr *expressions);
+
+/*
+ * What the rule accepts if it has at most one condition: on the state or status of connections, of
+ * nft or iptables' `-m conntrack`, or on a prefix (CNI plugins accept all packets of pods).
+ */
+enum {
+	NFT_ACCEPTS_ESTABLISHED = 1, /* packets of established connections */
+	NFT_ACCEPTS_NEW = 2,
+	NFT_ACCEPTS_DNAT = 4, /* new and established: those with a translated destination */
+	NFT_ACCEPTS_ALL = 15, /* no condition */
+};
+unsigned int nft_accepts(const struct nlattr *expressions);

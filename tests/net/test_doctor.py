@@ -14,6 +14,8 @@ import threading
 import time
 import urllib.request
 
+import pytest
+
 import foreigner as F
 import lab as L
 import objects as k8s
@@ -78,6 +80,7 @@ def test_all_is_shown(lab, vipd):
     code, checks, answer = doctor(vipd)
     assert answer["by"] == "vipd" and answer["pid"] == vipd.proc.pid
     assert set(checks) == {"kernel", "nftables", "capabilities", "forwarding", "input-policy",
+                           "forward-policy",
                            "rp-filter", "localnet", "bridge", "conntrack", "invalid", "proxies", "tables",
                            "ipvs", "addresses", "listeners", "clock", "files", "netlink",
                            "memory", "node"} | OF_THE_PLANE[planes.PLANE]
@@ -161,6 +164,87 @@ def test_input_policy(lab, vipd):
     expect(vipd, "input-policy", "note", "chain input of table host", "healthCheckNodePort")
     nft(vipd, "delete table inet host")
     expect(vipd, "input-policy", "ok")
+
+
+# Mode ipvs: only replies pass the forward hook, and their conntrack entries have no status DNAT.
+FORWARDED = {"nft": {"ct status dnat accept"},
+             "ipvs": {"ct state { established, related } accept",
+                      "ct state vmap { established : accept, invalid : drop }"}}
+FOR_BOTH = {"ct state new,established,related counter accept",
+            "ct state new accept; ct state established accept", "ip daddr 10.244.0.0/16 accept",
+            "ip saddr 10.244.0.0/17 accept", "ip daddr { 10.244.0.0/16 } accept"}
+FOR_NONE = {"ct state invalid drop", "ct state established log", "ip daddr 10.244.1.11 accept",
+            "iifname cl0 ct status dnat accept", "ip daddr != 10.244.0.0/16 accept",
+            "meta mark & 0x4000 == 0x4000 accept", "ct state established ip saddr 10.244.0.0/16 accept"}
+
+
+@pytest.mark.parametrize("close", ["policy drop; %s", "%s; counter reject"])
+def test_forward_policy(lab, vipd, close):
+    """The chain accepts all packets by a rule that is not recognised, for the steady flows."""
+    expect(vipd, "forward-policy", "ok")
+    good = FORWARDED[planes.PLANE] | FOR_BOTH
+    for rule in sorted(good | FOR_NONE | FORWARDED["nft"] | FORWARDED["ipvs"]):
+        nft(vipd, "table ip host { chain called { %s; }; chain forward { type filter hook forward "
+                  "priority 0; meta mark != 0xdead accept; jump called; %s; }; }" %
+            (rule, close % "counter"))
+        if rule in good:
+            expect(vipd, "forward-policy", "ok")
+        else:
+            expect(vipd, "forward-policy", "warning", "chain forward of table host", "-I FORWARD")
+        nft(vipd, "delete table ip host")
+
+
+def documented(chain, word=""):
+    """The command of doc/troubleshooting.md that accepts packets in this chain."""
+    with open(os.path.join(L.ROOT, "doc/troubleshooting.md"), encoding="utf-8") as f:
+        lines = re.findall(r"^ {4}(iptables -I %s .*?)(?: +# (.*))?$" % chain, f.read(), re.M)
+    return next(command for command, comment in lines if word in comment)
+
+
+@contextlib.contextmanager
+def closed(vipd, tool, close):
+    vipd.lab.node.run(tool, *close.split())
+    try:
+        yield
+    finally:
+        nft(vipd, "delete table %s filter" % {"iptables": "ip", "ip6tables": "ip6"}[tool])
+
+
+@pytest.mark.no_steady
+@pytest.mark.parametrize("close", ["-P FORWARD DROP", "-A FORWARD -j REJECT"])
+@pytest.mark.parametrize("fam", [4, 6])
+def test_documented_forward_rule(lab, vipd, fam, close):
+    tool = {4: "iptables", 6: "ip6tables"}[fam]
+    command = documented("FORWARD", {"nft": "nftables", "ipvs": "ipvs"}[planes.PLANE])
+    vip = {4: VIP, 6: L.cluster_ip(60, 6)}[fam]
+    vipd.apply([SERVICE] + SLICES)
+    with closed(vipd, tool, close):
+        assert not L.probe(lab.client, vip, 80, timeout=1.5).ok
+        expect(vipd, "forward-policy", "warning", "chain FORWARD of table filter",
+               command.replace("iptables", tool))
+        lab.node.run(tool, *command.split()[1:])
+        assert all(L.probe(lab.client, vip, 80).ok for _ in range(4))
+        expect(vipd, "forward-policy", "ok")
+
+
+@pytest.mark.no_steady
+def test_documented_input_rule(lab, vipd):
+    health = 30961
+    vipd.apply([k8s.service("health", L.cluster_ip(61, 4), 80, kind="LoadBalancer", etp="Local",
+                            health_port=health),
+                k8s.slice_("health", [L.POD["pod1"][4]], 8080)])
+
+    def is_open():
+        with lab.client.socket() as s:
+            s.settimeout(1.5)
+            return s.connect_ex((L.NODE[4], health)) == 0
+    L.eventually(is_open, L.PATIENCE, "no health check node port")
+    with closed(vipd, "iptables", "-P INPUT DROP"):
+        lab.node.run("iptables", "-A", "INPUT", "-j", "DROP")
+        assert not is_open()
+        lab.node.run(*documented("INPUT").split())
+        assert is_open()
+    vipd.apply([SERVICE] + SLICES)
 
 
 def test_bridge(lab, vipd):

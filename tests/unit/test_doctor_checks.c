@@ -494,13 +494,45 @@ static void calico_with_ipvs(struct facts *f)
 	calico_link(f);
 	as_ipvs(f);
 }
-static void input_put(struct facts *f, bool is_closed, bool accepts_mark)
+static struct fact_table *filter_put(struct facts *f, const char *chain, uint32_t hook)
 {
 	struct fact_table *t = vec_push(&f->tables);
 
 	*t = (struct fact_table){ .family = NFPROTO_IPV4, .name = xstrdup("filter") };
-	*vec_push(&t->inputs) = (struct fact_input){ xstrdup("INPUT"), is_closed };
+	*vec_push(&t->filters) = (struct fact_filter){ xstrdup(chain), hook, true };
+	return t;
+}
+static void input_put(struct facts *f, bool is_closed, bool accepts_mark)
+{
+	struct fact_table *t = filter_put(f, "INPUT", NF_INET_LOCAL_IN);
+
+	t->filters.v[0].is_closed = is_closed;
 	t->accepts_mark = accepts_mark;
+}
+static void forward_drops(struct facts *f)
+{
+	filter_put(f, "FORWARD", NF_INET_FORWARD)->accepts = NFT_ACCEPTS_ESTABLISHED;
+}
+static void forward_accepts(struct facts *f)
+{
+	filter_put(f, "FORWARD", NF_INET_FORWARD)->accepts = NFT_ACCEPTS_DNAT;
+}
+static void forward_drops_six(struct facts *f)
+{
+	struct fact_table *t = filter_put(f, "FORWARD", NF_INET_FORWARD);
+
+	t->family = NFPROTO_IPV6;
+	f->ours.frontends.n = 0;
+}
+static void forward_drops_replies(struct facts *f)
+{
+	as_ipvs(f);
+	forward_accepts(f);
+}
+static void forward_accepts_replies(struct facts *f)
+{
+	as_ipvs(f);
+	forward_drops(f);
 }
 static void input_drops(struct facts *f)
 {
@@ -684,6 +716,14 @@ static const struct {
 	{ input_drops, "input-policy", CHECK_NOTE, "chain INPUT of table filter",
 	  "healthCheckNodePort" },
 	{ input_open, "input-policy", CHECK_OK, "no nf_tables chain", NULL },
+	{ forward_drops, "forward-policy", CHECK_WARNING, "none accepts all translated connections",
+	  "iptables -I FORWARD -m conntrack --ctstate DNAT" },
+	{ forward_accepts, "forward-policy", CHECK_OK, "no nf_tables chain", NULL },
+	{ forward_drops_six, "forward-policy", CHECK_NOTE, "none accepts all translated",
+	  "ip6tables -I FORWARD" },
+	{ forward_drops_replies, "forward-policy", CHECK_WARNING, "none accepts all replies",
+	  "`ct state established,related accept`" },
+	{ forward_accepts_replies, "forward-policy", CHECK_OK, "no nf_tables chain", NULL },
 	{ as_ipvs, "ipvs-connections", CHECK_OK, "1000 connections; the table has 4096", NULL },
 	{ few_ipvs_buckets, "ipvs-connections", CHECK_WARNING, "100000 connections share 4096 hash",
 	  "conn_tab_bits" },
@@ -726,7 +766,8 @@ static bool is_exempt(const char *check, size_t i)
 	/* Three checks need the addresses in vipd's tables, a fourth the host's tables. */
 	if (cases[i].change == no_tables)
 		return strcmp(check, "tables") == 0 || strcmp(check, "input-policy") == 0 ||
-		       strcmp(check, "addresses") == 0 || strcmp(check, "listeners") == 0;
+		       strcmp(check, "forward-policy") == 0 || strcmp(check, "addresses") == 0 ||
+		       strcmp(check, "listeners") == 0;
 	if (cases[i].change == no_links)
 		return strcmp(check, "rp-filter") == 0 || strcmp(check, "localnet") == 0 ||
 		       strcmp(check, "bridge") == 0;
@@ -782,9 +823,10 @@ static void test_cases(void **state)
 static void test_nothing_known(void **state)
 {
 	static const char *const checks[] = {
-		"kernel",    "nftables",  "capabilities", "forwarding", "input-policy", "rp-filter",
-		"localnet",  "bridge",    "conntrack",    "proxies",    "tables",       "ipvs",
-		"addresses", "listeners", "clock",        "files",      "netlink",      "memory",
+		"kernel",         "nftables",  "capabilities", "forwarding", "input-policy",
+		"forward-policy", "rp-filter", "localnet",     "bridge",     "conntrack",
+		"proxies",        "tables",    "ipvs",         "addresses",  "listeners",
+		"clock",          "files",     "netlink",      "memory",
 	};
 	json_t *r = json_array();
 	struct facts f;
