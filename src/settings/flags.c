@@ -291,7 +291,7 @@ static const struct cli_option flags[] = {
 	  .differs = "the file must exist where vipd runs; deploy/ has a kubeconfig of its own" },
 	{ "master", "URLS", TEXT(api.master), "addresses of API servers (override kubeconfig)" },
 	{ "api-servers", "URLS", TEXT(api.master), "alias of --master" },
-	{ "kube-api-content-type", "TYPE", TEXT(api.content_type), "encoding",
+	{ "kube-api-content-type", "TYPE", CHOICE(api.is_json), "encoding",
 	  "application/vnd.kubernetes.protobuf", "clientConnection.contentType",
 	  .words = "application/vnd.kubernetes.protobuf application/json" },
 	{ NULL, NULL, ANY, "no effect: follows from contentType", "",

@@ -14,8 +14,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "model/tuning.h"
 #include "settings/config.h"
 #include "settings/flags.h"
+#include "source/kube/kubeconfig.h"
 
 struct parse {
 	struct options *o;
@@ -324,6 +326,30 @@ static int failover_udp_check(const struct parse *p, struct err *err)
 	return value_reject(p, "--failover-udp-timeout", "failoverUDPTimeout", err);
 }
 
+/* As kube-proxy, which has no use for it in other modes. */
+static int scheduler_check(const struct parse *p, struct err *err)
+{
+	const char *text = p->o->ipvs.sched;
+	struct scheduler ignored;
+	struct err why;
+
+	if (p->o->plane.mode != PROXY_MODE_IPVS || text == NULL ||
+	    scheduler_parse(&ignored, text, &why) == 0)
+		return 0;
+	(void)err_set(err, -EINVAL,
+		      "%s; allowed: rr, wrr, lc, wlc, fo, ovf, lblc, lblcr, dh, sh, mh, sed, nq or "
+		      "twos, with flags after commas: mh,mh-port",
+		      why.text);
+	return value_reject(p, "--ipvs-scheduler", "ipvs.scheduler", err);
+}
+
+static int master_check(const char *master, struct err *err)
+{
+	AUTO(kubeconfig_close) struct kubeconfig *k = NULL;
+
+	return master != NULL ? kubeconfig_open(&k, NULL, master, NULL, err) : 0;
+}
+
 /* CFG-10, CFG-11, CFG-22: address and port where they were left open; `port` -1: no flag. */
 static void place_complete(struct options *o, const char *field, struct listen_place *place,
 			   int32_t port, const char *addr, uint16_t preset)
@@ -367,6 +393,10 @@ static int validate(const struct parse *p, struct err *err)
 		r = failover_check(p, err);
 	if (r == 0)
 		r = failover_udp_check(p, err);
+	if (r == 0)
+		r = scheduler_check(p, err);
+	if (r == 0)
+		r = master_check(o->api.master, err);
 	place_complete(o, "healthzBindAddress", &o->servers.healthz, o->servers.healthz_port,
 		       is_v6 ? "::" : "0.0.0.0", 10256);
 	place_complete(o, "metricsBindAddress", &o->servers.metrics, o->servers.metrics_port,
@@ -730,25 +760,10 @@ char *options_configz(const struct options *o)
 	return json_dumps(all, JSON_COMPACT | JSON_SORT_KEYS);
 }
 
-/* Without user and password between "://" and "@". */
-static void value_put(struct str *ret, const char *value)
-{
-	const char *scheme;
-
-	while ((scheme = strstr(value, "://")) != NULL) {
-		size_t host = strcspn(scheme + 3, "/,");
-		const char *at = memrchr(scheme + 3, '@', host);
-
-		str_add(ret, value, (size_t)(scheme + 3 - value));
-		value = at ? at + 1 : scheme + 3;
-	}
-	str_puts(ret, value);
-}
-
 /* The effective value: from the command line, the file or the default. */
 static json_t *flag_value(const struct options *o, const struct cli_option *f)
 {
-	FINI(str_fini) struct str value = { 0 };
+	AUTO(free) char *value = NULL;
 	const char *text = f->preset;
 	AUTO(free) char *dump = NULL;
 	const json_t *v;
@@ -762,8 +777,8 @@ static json_t *flag_value(const struct options *o, const struct cli_option *f)
 			if (s->option == f)
 				text = s->value;
 	}
-	value_put(&value, text != NULL ? text : "");
-	return json_string(str_clean(value.text)); /* a path may be no UTF-8 */
+	value = xstrdup(text != NULL ? text : "");
+	return json_string(str_clean(value)); /* a path may be no UTF-8 */
 }
 
 json_t *options_list(const struct options *o)

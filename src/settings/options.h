@@ -174,7 +174,7 @@ enum options_use options_use(const struct options *o, const struct options_setti
 json_t *options_field(const struct options *o, const struct options_setting *s, const char **name);
 /* The effective configuration as JSON, as on kube-proxy's /configz. The caller frees it. */
 char *options_configz(const struct options *o);
-/* Every effective flag with its value as text, without passwords; a new reference. */
+/* Every effective flag with its value as text; a new reference. */
 json_t *options_list(const struct options *o);
 bool options_has_page(const struct options *o);
 /* The word of --proxy-mode, and the name of the plane that serves it. */

@@ -407,7 +407,7 @@ static int options_parse(struct feed *f, int argc, char **argv)
 			f->config.master = optarg;
 			break;
 		case 'c':
-			f->config.content_type = optarg;
+			f->config.is_json = strcmp(optarg, "application/json") == 0;
 			break;
 		case 'a':
 			f->config.account_dir = optarg;

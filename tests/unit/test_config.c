@@ -124,6 +124,12 @@ static const struct {
 	  "c.yaml:3: failoverTimeout: 0.02s is not a duration from 0.1s to 10s" },
 	{ "CT-33", HEAD "failoverUDPTimeout: 2s\n",
 	  "c.yaml:3: failoverUDPTimeout: requires --failover handshake or eject" },
+	{ "CFG-35", HEAD "mode: ipvs\nipvs:\n  scheduler: wrrr\n",
+	  "c.yaml:5: ipvs.scheduler: unknown scheduler 'wrrr'; allowed: rr, wrr, lc, wlc, fo, ovf, "
+	  "lblc, lblcr, dh, sh, mh, sed, nq or twos, with flags after commas: mh,mh-port" },
+	{ "CFG-17", HEAD "clientConnection: {contentType: text/plain}\n",
+	  "c.yaml:3: clientConnection.contentType: 'text/plain' is not "
+	  "application/vnd.kubernetes.protobuf or application/json" },
 	{ "CFG-14", HEAD "showHiddenMetricsForVersion: x\n",
 	  "c.yaml:3: showHiddenMetricsForVersion: 'x' is not 1.35, nor empty" },
 	{ "Windows", HEAD "windowsRunAsService: true\n",
@@ -220,7 +226,7 @@ static void values_check(const struct parsed *p)
 	assert_int_equal(p->config.cluster_cidrs.n, 2);
 	assert_int_equal(p->config.nodeport_cidrs.n, 2);
 	assert_string_equal(p->o.api.kubeconfig, "/k");
-	assert_string_equal(p->o.api.content_type, "application/json");
+	assert_true(p->o.api.is_json);
 	assert_true(p->o.api.qps > 7.4 && p->o.api.qps < 7.6);
 	assert_int_equal(p->o.api.burst, 9);
 	assert_int_equal(p->config.detect_local, DETECT_LOCAL_PREFIX);

@@ -200,22 +200,7 @@ static void on_collect(void *arg, struct events *e)
 
 /* --- life ----------------------------------------------------------------- */
 
-static int is_json_only(bool *ret, const char *type, struct err *err)
-{
-	bool is_default = type == NULL || type[0] == '\0';
-	enum stream_encoding e = is_default ? STREAM_PROTOBUF : stream_encoding_of(type);
-
-	*ret = e == STREAM_JSON;
-	if (e != STREAM_ENCODING_UNSET)
-		return 0;
-	return err_set(err, -EINVAL,
-		       "--kube-api-content-type: '%.64s' is neither "
-		       "application/vnd.kubernetes.protobuf nor application/json",
-		       type);
-}
-
-static void reflectors_open(struct kube *k, struct event_base *base, struct model *m,
-			    bool json_only)
+static void reflectors_open(struct kube *k, struct event_base *base, struct model *m, bool is_json)
 {
 	static const enum object_kind kinds[WHICH_N] = {
 		[WHICH_SERVICES] = OBJECT_KIND_SERVICE,
@@ -230,7 +215,7 @@ static void reflectors_open(struct kube *k, struct event_base *base, struct mode
 		.access = k->access,
 		.model = m,
 		.timing = k->timing,
-		.is_json_only = json_only,
+		.is_json_only = is_json,
 		.admit = on_admit,
 		.answered = on_answered,
 		.listed = on_listed,
@@ -250,7 +235,6 @@ int kube_open(struct kube **ret, struct event_base *base, struct model *m,
 	      struct err *err)
 {
 	AUTO(kube_close) struct kube *k = xcalloc(1, sizeof(*k));
-	bool json_only;
 	int r;
 
 	k->model = m;
@@ -259,14 +243,12 @@ int kube_open(struct kube **ret, struct event_base *base, struct model *m,
 	k->qps = config->qps != 0 ? config->qps : QPS_DEFAULT;
 	k->burst = (uint64_t)(config->burst != 0 ? config->burst : BURST_DEFAULT);
 	k->gate = xtimer_new(base, on_gate, k);
-	r = is_json_only(&json_only, config->content_type, err);
-	if (r == 0)
-		r = access_open(&k->access, base, config, err);
+	r = access_open(&k->access, base, config, err);
 	if (r == 0)
 		r = transport_open(&k->transport, base, k->access, k->timing, err);
 	if (r < 0)
 		return err_wrap(err, r, "API server");
-	reflectors_open(k, base, m, json_only);
+	reflectors_open(k, base, m, config->is_json);
 	if (k->timing->events_ns != 0)
 		events_open(&k->events,
 			    &(struct events_config){ .base = base,

@@ -48,12 +48,12 @@ struct kube_timing {
 };
 
 struct kube_config {
-	const char *kubeconfig;   /* --kubeconfig; NULL or "": none */
-	const char *master;       /* --master: URLs separated by commas */
-	const char *content_type; /* --kube-api-content-type; NULL or "": protobuf */
-	const char *account_dir;  /* of the pod's service account */
-	double qps;               /* lists and watches per second; 0: default, < 0: no limit */
-	int burst;                /* 0: default */
+	const char *kubeconfig;  /* --kubeconfig; NULL or "": none */
+	const char *master;      /* --master: URLs separated by commas */
+	bool is_json;            /* --kube-api-content-type; false: protobuf */
+	const char *account_dir; /* of the pod's service account */
+	double qps;              /* lists and watches per second; 0: default, < 0: no limit */
+	int burst;               /* 0: default */
 	struct kube_timing timing;
 };
 
