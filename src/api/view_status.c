@@ -297,7 +297,7 @@ static void problems_sync(struct jsonw *w, const struct serve_context *ctx,
 	    st->last_error_ns != 0)
 		problem(w, "kernel", "kernel state cannot be loaded: %s", st->last_error);
 	if (sync_is_sweep_pending(ctx->sync))
-		problem(w, "source", "sweep pending: %s; orphaned frontends: %zu",
+		problem(w, "sweep", "sweep pending: %s; orphaned frontends: %zu",
 			source->unknown != NULL ? source->unknown : SYNC_UNSTEADY,
 			t->is_unknown ? 0 : sync_orphaned_count(ctx->sync));
 }

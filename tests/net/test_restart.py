@@ -341,6 +341,7 @@ def test_bad_file_at_start(lab, vipd, how, kind):
     assert backend(713, 6) == L.remote(4, 6)
     assert name in reason(vipd) and reason(vipd).endswith("orphaned frontends: 2")
     assert "sweep pending: " + name in vipd.log(1000)
+    assert vipd.ctl("status", check=False).count("\n    %s" % name) == 1  # the error of the source
     # changes go on, of services known before and new ones
     vipd.apply(lost + of("left", 711, 3) + of("new", 712, 4))
     assert (backend(710), backend(711)) == (L.remote(1, 4), L.remote(3, 4))
