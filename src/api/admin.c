@@ -97,6 +97,7 @@ static void failover_results(json_t *own, const struct plane *p)
 /* Results of the last run, and of the Node object, which only this process has. */
 static void doctor_results(struct jsonw *w, const json_t *report, const struct serve_context *ctx)
 {
+	const char *no_node = ctx->health != NULL ? health_lacks_node(ctx->health) : NULL;
 	json_auto_t *own = json_array();
 
 	if (report == NULL) {
@@ -105,13 +106,10 @@ static void doctor_results(struct jsonw *w, const json_t *report, const struct s
 		jsonw_end(w);
 		return;
 	}
-	if (ctx->health != NULL && health_lacks_node(ctx->health))
-		check_add(own, "node", CHECK_ERROR,
-			  "--hostname-override must be the name of this node's Node object "
-			  "(kubectl get nodes)",
-			  "no Node object named \"%s\": /healthz answers 503, and no endpoint "
-			  "counts as local",
-			  name_text(ctx->model->config.node_name));
+	if (no_node != NULL)
+		check_add(own, "node", CHECK_ERROR, SERVE_NODE_NAME " (kubectl get nodes)",
+			  "no Node object named \"%s\": %s",
+			  name_text(ctx->model->config.node_name), no_node);
 	else if (ctx->model->self != NULL)
 		check_add(own, "node", CHECK_OK, NULL, "there is a Node object named \"%s\"",
 			  name_text(ctx->model->config.node_name));

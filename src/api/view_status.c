@@ -306,6 +306,7 @@ static void view_problems(struct jsonw *w, const struct serve_context *ctx,
 			  const struct serve_source_info *source, const struct view_totals *t)
 {
 	const struct model *m = ctx->model;
+	const char *no_node = ctx->health != NULL ? health_lacks_node(ctx->health) : NULL;
 
 	jsonw_array(w, "problems");
 	problem_count(w, "rejected", sync_failure_count(ctx->sync),
@@ -334,9 +335,9 @@ static void view_problems(struct jsonw *w, const struct serve_context *ctx,
 				model_nodeports_text(model_nodeports(m, fam), fam));
 	if (m->config.node_name == NULL || m->config.node_name->len == 0)
 		problem(w, "node", "the node's name is unknown: no endpoint counts as local");
-	else if (ctx->health != NULL && health_lacks_node(ctx->health))
-		problem(w, "node", "no Node object named \"%s\": " SERVE_NO_NODE,
-			name_text(m->config.node_name));
+	else if (no_node != NULL)
+		problem(w, "node", "no Node object named \"%s\": %s; " SERVE_NODE_NAME,
+			name_text(m->config.node_name), no_node);
 	jsonw_end(w);
 }
 

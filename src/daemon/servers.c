@@ -120,16 +120,16 @@ static void status_notify(struct servers *s)
 /* Log the absence of the Node object once, and its creation. */
 static void node_log(struct servers *s)
 {
-	bool lacks_node = health_lacks_node(s->health);
+	const char *effect = health_lacks_node(s->health);
 	const struct name *name = s->ctx->model->config.node_name;
 
-	if (lacks_node && !s->lacks_node)
-		log_warn(LOG_AREA_HTTP, "no Node object named \"%s\": " SERVE_NO_NODE,
-			 name_text(name));
-	else if (!lacks_node && s->lacks_node)
+	if (effect != NULL && !s->lacks_node)
+		log_warn(LOG_AREA_HTTP, "no Node object named \"%s\": %s; " SERVE_NODE_NAME,
+			 name_text(name), effect);
+	else if (effect == NULL && s->lacks_node)
 		log_notice(LOG_AREA_HTTP, "Node object \"%s\": recovered; received from the source",
 			   name_text(name));
-	s->lacks_node = lacks_node;
+	s->lacks_node = effect != NULL;
 }
 
 void servers_stepped(struct servers *s)

@@ -98,12 +98,15 @@ static bool node_is_eligible(const struct health *h, char *reason)
 	return false;
 }
 
-bool health_lacks_node(const struct health *h)
+const char *health_lacks_node(const struct health *h)
 {
 	const struct serve_context *ctx = h->config.ctx;
 
-	return ctx->model->self == NULL && !h->config.is_node_optional &&
-	       sync_state_get(ctx->sync) != SYNC_WAITING;
+	if (ctx->model->self != NULL || sync_state_get(ctx->sync) == SYNC_WAITING)
+		return NULL;
+	if (!h->config.is_node_optional)
+		return "/healthz answers 503, and no endpoint counts as local";
+	return ctx->model->stats.other_nodes > 0 ? "no endpoint counts as local" : NULL;
 }
 
 /* The reason for status 503 of /healthz; empty with status 200. */

@@ -60,8 +60,11 @@ MUST_USE int health_open(struct health **ret, struct event_base *base,
 			 const struct health_config *config, struct err *err);
 void health_close(struct health *h);
 DEFINE_AUTO(struct health *, health_close);
-/* True when the source is synced and lacks a required Node object of this node's name. */
-bool health_lacks_node(const struct health *h);
+/*
+ * What follows when the synced source has no Node object of this node's name, but should: it is
+ * the API server, or has Node objects of other names. NULL: nothing is missing.
+ */
+const char *health_lacks_node(const struct health *h);
 void health_facts_get(struct health_facts *ret, const struct health *h, uint64_t now_ns,
 		      int64_t wall_ns);
 /* HC-16: the proxy's state in answers of health check node ports. */

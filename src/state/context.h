@@ -66,9 +66,8 @@ struct serve_failovers {
 	uint64_t ejections; /* begun */
 };
 
-/* Consequence of a missing Node object. */
-#define SERVE_NO_NODE \
-	"/healthz answers 503, and no endpoint counts as local; --hostname-override must be the name of this node's Node object"
+/* What to do about a missing Node object. */
+#define SERVE_NODE_NAME "--hostname-override must be the name of this node's Node object"
 
 struct check_runs;
 struct drains;

@@ -7,8 +7,11 @@ import sys
 import urllib.error
 import urllib.request
 
+import pytest
+
 import lab as L
-from objects import node
+from daemon import Vipd
+from objects import node, service
 from test_api import ApiVipd
 
 sys.path.insert(0, os.path.join(L.ROOT, "tests"))
@@ -16,6 +19,17 @@ sys.path.insert(0, os.path.join(L.ROOT, "tests"))
 from apiserver.client import Server  # noqa: E402
 
 MISSING = 'no Node object named "typo"'
+
+
+@pytest.fixture
+def alone():
+    with L.Lab(servers=False) as lab:
+        yield lab
+
+
+@pytest.fixture(autouse=True)
+def steady_all_along():
+    """No steady flows: no backend is served here."""
 
 
 def healthz(lab):
@@ -30,6 +44,30 @@ def healthz(lab):
 def doctor(vipd):
     report = json.loads(vipd.ctl("doctor", "-o", "json", check=False))
     return {x["check"]: (x["level"], x["found"]) for x in report["results"]}, report["worst"]
+
+
+def test_wrong_name_in_manifests(alone):
+    """The node stays eligible. Without any Node object nothing is missing."""
+    vipd = Vipd(alone, base=False)
+    try:
+        vipd.flags["--hostname-override"] = "typo"
+        vipd.write([service("a", [L.cluster_ip(1, 4)], 80)])
+        vipd.start()
+        assert vipd.status()["problems"] == [] and "node" not in doctor(vipd)[0]
+        vipd.write([node("n1", [L.NODE[4]]), service("a", [L.cluster_ip(1, 4)], 81)])
+        L.eventually(lambda: MISSING in vipd.log())
+        problem, = vipd.status()["problems"]
+        assert problem["kind"] == "node"
+        assert problem["text"].startswith(MISSING + ": no endpoint counts as local; --hostname")
+        assert healthz(alone)[0] == 200 and vipd.log().count(MISSING) == 1
+        assert doctor(vipd)[0]["node"] == ("error", MISSING + ": no endpoint counts as local")
+        vipd.write([service("a", [L.cluster_ip(1, 4)], 80)])
+        L.eventually(lambda: vipd.status()["problems"] == [])
+        vipd.write([node("n1", [L.NODE[4]]), node("typo", [L.NODE[4]])])
+        L.eventually(lambda: doctor(vipd)[0].get("node", [""])[0] == "ok")
+        assert vipd.status()["problems"] == []
+    finally:
+        vipd.close()
 
 
 def test_wrong_name():

@@ -168,6 +168,12 @@ static struct entry *entry_at(struct hnode *n, const struct key *k)
 	htable_for_each_hash (e##_node, &(s)->entries, key_hash(k)) \
 		for (struct entry *e = entry_at(e##_node, (k)); e != NULL; e = NULL)
 
+static void node_count(struct state *s, const struct key *k, size_t n)
+{
+	if (k->kind == OBJECT_KIND_NODE && k->name != s->model->config.node_name)
+		s->model->stats.other_nodes += n;
+}
+
 struct entry *entry_new(struct state *s, struct file *f, const struct piece *p)
 {
 	struct entry *e = xcalloc(1, sizeof(*e));
@@ -175,6 +181,7 @@ struct entry *entry_new(struct state *s, struct file *f, const struct piece *p)
 	e->file = f;
 	e->key = (struct key){ p->kind, name_ref(p->ns), name_ref(p->name) };
 	htable_insert(&s->entries, &e->node, key_hash(&e->key));
+	node_count(s, &e->key, 1);
 	return e;
 }
 
@@ -202,6 +209,7 @@ void entry_free(struct state *s, struct entry *e)
 	entry_mark(s, e, ENTRY_SHADOWED, false);
 	entry_mark(s, e, ENTRY_UNKNOWN, false);
 	htable_remove(&s->entries, &e->node);
+	node_count(s, &e->key, (size_t)-1);
 	object_fini(&e->obj);
 	name_unref(e->key.ns);
 	name_unref(e->key.name);
