@@ -8,7 +8,8 @@
 
 #include "base/control.h"
 #include "conntrack/failover.h"
-#include "health/health.h"
+#include "health/health_service.h"
+#include "http/http_port.h"
 
 #define REJECTED_SHOWN 50
 #define REJECTED_SORTED_MAX 5000 /* above this, only the count: sorting takes too long */
@@ -302,6 +303,20 @@ static void problems_sync(struct jsonw *w, const struct serve_context *ctx,
 			t->is_unknown ? 0 : sync_orphaned_count(ctx->sync));
 }
 
+static void problems_servers(struct jsonw *w, const struct serve_context *ctx)
+{
+	struct health_services_stats st = { 0 };
+
+	for (enum http_class c = 0; c < HTTP_CLASSES; c++)
+		if (http_port_failure(c) != NULL)
+			problem(w, "server", "%s", http_port_failure(c));
+	if (ctx->health_services != NULL)
+		st = health_services_stats(ctx->health_services);
+	if (st.failure != NULL)
+		problem(w, "health-check", "%s; services with this problem: %zu", st.failure,
+			st.unbound);
+}
+
 static void view_problems(struct jsonw *w, const struct serve_context *ctx,
 			  const struct serve_source_info *source, const struct view_totals *t)
 {
@@ -329,6 +344,7 @@ static void view_problems(struct jsonw *w, const struct serve_context *ctx,
 		if (ctx->plane->faults[i].text[0] != '\0')
 			problem(w, "plane", "%s", ctx->plane->faults[i].text);
 	problems_sync(w, ctx, source, t);
+	problems_servers(w, ctx);
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		if (model_nodeports(m, fam) != MODEL_NODEPORTS_OK)
 			problem(w, "node", "%s",

@@ -32,7 +32,7 @@ static int open_parts(struct servers *s, struct event_base *base, const struct o
 		.at = o->servers.healthz,
 		.is_hard_fail = o->servers.is_hard_fail,
 	};
-	struct metrics_config metrics = {
+	const struct metrics_config metrics = {
 		.ctx = s->ctx,
 		.at = o->servers.metrics,
 		.has_page = options_has_page(o),
@@ -45,7 +45,6 @@ static int open_parts(struct servers *s, struct event_base *base, const struct o
 		return r;
 	health_services_open(&s->services, base, s->ctx->model, s->health);
 	history_open(&s->history, s->ctx);
-	metrics.health_services = s->services;
 	return metrics_open(&s->metrics, base, &metrics, err);
 }
 
@@ -65,6 +64,7 @@ int servers_open(struct servers **ret, struct event_base *base, struct serve_con
 	notify_status(s->notify, "waiting for the first complete lists");
 	ctx->health = s->health;
 	ctx->history = s->history;
+	ctx->health_services = s->services;
 	*ret = s;
 	return 0;
 }

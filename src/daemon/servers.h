@@ -11,7 +11,7 @@
 
 struct servers;
 
-/* Sets ctx->health and ctx->history. */
+/* Sets ctx->health, ctx->history and ctx->health_services. */
 MUST_USE int servers_open(struct servers **ret, struct event_base *base, struct serve_context *ctx,
 			  const struct options *options, struct err *err);
 void servers_close(struct servers *s);

@@ -38,7 +38,7 @@ struct entry {
 	const struct name *ns;
 	const struct name *name;
 	uint16_t port;
-	bool is_failure_logged;
+	char *failure; /* logged; NULL: none */
 	bool has_family[IPFAM_N];
 	size_t ready[IPFAM_N]; /* EPS-24 */
 	struct list listeners;
@@ -101,6 +101,7 @@ static void entry_free(struct entry *e)
 	list_del(&e->removed);
 	name_unref(e->ns);
 	name_unref(e->name);
+	free(e->failure);
 	free(e);
 }
 
@@ -187,20 +188,20 @@ static void bind_failed(struct entry *e, const struct err *err)
 		retry_in(e->all, 0);
 		return;
 	}
-	if (!e->is_failure_logged)
-		log_warn(LOG_AREA_HTTP,
-			 "service %s/%s: health check node port %u: %s; next attempt in %d s",
-			 e->ns->text, e->name->text, e->port, err->text, LISTEN_RETRY_S);
-	e->is_failure_logged = true;
+	if (e->failure != NULL)
+		return;
+	e->failure = xasprintf("service %s/%s: health check node port %u: %s", e->ns->text,
+			       e->name->text, e->port, err->text);
+	log_warn(LOG_AREA_HTTP, "%s; next attempt in %d s", e->failure, LISTEN_RETRY_S);
 }
 
 static void bind_done(struct entry *e)
 {
 	list_del(&e->unbound);
-	if (e->is_failure_logged)
+	if (e->failure != NULL)
 		log_notice(LOG_AREA_HTTP, "service %s/%s: health check node port %u: recovered",
 			   e->ns->text, e->name->text, e->port);
-	e->is_failure_logged = false;
+	free(TAKE(e->failure));
 }
 
 /* Close listeners that are not desired, and open missing ones as far as possible. */
@@ -390,7 +391,10 @@ struct health_services_stats health_services_stats(const struct health_services 
 	struct health_services_stats s = { .services = hs->entries.count,
 					   .listeners = hs->n_listeners };
 
-	list_for_each (l, &hs->unbound)
+	list_for_each_entry (e, &hs->unbound, struct entry, unbound) {
 		s.unbound++;
+		if (s.failure == NULL)
+			s.failure = e->failure;
+	}
 	return s;
 }

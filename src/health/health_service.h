@@ -36,6 +36,7 @@ void health_services_env(struct health_services *hs);
 struct health_services_stats {
 	size_t services;
 	size_t listeners;
-	size_t unbound; /* services with an address that cannot be bound */
+	size_t unbound;      /* services with an address that cannot be bound */
+	const char *failure; /* of the first of these, with its name; NULL: none yet. Borrowed */
 };
 struct health_services_stats health_services_stats(const struct health_services *hs);

@@ -19,8 +19,10 @@ struct http_port {
 	struct http_port_config config;
 	struct http_server *http; /* NULL while it does not listen */
 	struct event *retry;
-	bool has_failed;
+	char *failure; /* NULL: it listens */
 };
+
+static const struct http_port *ports[HTTP_CLASSES]; /* that are open */
 
 /* Returns -errno. */
 static int listen_on(int *ret, const struct ip_addr *on_addr, uint16_t port, int v6only)
@@ -68,18 +70,20 @@ static void listen_or_retry(struct http_port *p, int r, const struct err *err)
 {
 	char text[IP_ENDPOINT_TEXT_MAX];
 	const char *where = p->config.path;
+	AUTO(free) char *failure = TAKE(p->failure);
 
 	if (r < 0) {
-		if (!p->has_failed)
-			log_err(LOG_AREA_HTTP, "%s: %s; next attempt in %d s",
-				http_class_text(p->config.http.class), err->text, LISTEN_RETRY_S);
-		p->has_failed = true;
+		p->failure = xasprintf("%s: %s%s", http_class_text(p->config.http.class), err->text,
+				       r == -EADDRINUSE ? ": another process has the port" : "");
+		if (failure == NULL)
+			log_err(LOG_AREA_HTTP, "%s; next attempt in %d s", p->failure,
+				LISTEN_RETRY_S);
 		event_after(p->retry, LISTEN_RETRY_S * NSEC_PER_SEC);
 		return;
 	}
 	if (where == NULL)
 		where = ip_endpoint_text(&p->config.at.addr, p->config.at.port, text);
-	if (p->has_failed)
+	if (failure != NULL)
 		log_notice(LOG_AREA_HTTP, "%s: recovered; listening on %s",
 			   http_class_text(p->config.http.class), where);
 	else
@@ -120,6 +124,7 @@ int http_port_open(struct http_port **ret, struct event_base *base,
 		return err_wrap(err, r, "%s", http_class_text(config->http.class));
 	}
 	listen_or_retry(p, r, err);
+	ports[config->http.class] = p;
 	*ret = p;
 	return 0;
 }
@@ -128,7 +133,15 @@ void http_port_close(struct http_port *p)
 {
 	if (p == NULL)
 		return;
+	if (ports[p->config.http.class] == p)
+		ports[p->config.http.class] = NULL;
 	http_server_close(p->http);
 	event_free(p->retry);
+	free(p->failure);
 	free(p);
+}
+
+const char *http_port_failure(enum http_class class)
+{
+	return ports[class] != NULL ? ports[class]->failure : NULL;
 }

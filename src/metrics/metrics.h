@@ -27,10 +27,9 @@ struct metrics;
 struct pass_result;
 
 struct metrics_config {
-	const struct serve_context *ctx;               /* borrowed, like all pointers here */
-	const struct health_services *health_services; /* may be NULL */
-	struct listen_place at;                        /* port 0: no server */
-	bool has_page;                                 /* of api/page.h */
+	const struct serve_context *ctx; /* borrowed */
+	struct listen_place at;          /* port 0: no server */
+	bool has_page;                   /* of api/page.h */
 	bool is_hard_fail;
 	int64_t started_wall_ns; /* Unix ns */
 };

@@ -377,11 +377,17 @@ static void times_lines(const struct metrics *m, struct str *out)
 
 static void health_service_lines(const struct metrics *m, struct str *out)
 {
+	const struct health_services *hs = m->config.ctx->health_services;
 	struct health_services_stats st;
+	uint64_t n_unbound = 0;
 
-	if (m->config.health_services == NULL)
+	for (enum http_class c = 0; c < HTTP_CLASSES; c++)
+		n_unbound += http_port_failure(c) != NULL;
+	one(out, "vipd_unbound_servers", "gauge",
+	    "Servers of vipd (control socket, /healthz, /metrics) that cannot listen", n_unbound);
+	if (hs == NULL)
 		return;
-	st = health_services_stats(m->config.health_services);
+	st = health_services_stats(hs);
 	one(out, "vipd_health_check_services", "gauge", "Services with a health check node port",
 	    st.services);
 	one(out, "vipd_health_check_listeners", "gauge", "Sockets open for health check node ports",

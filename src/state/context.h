@@ -73,6 +73,7 @@ struct check_runs;
 struct drains;
 struct failover;
 struct health;
+struct health_services;
 struct monitor;
 struct history;
 
@@ -81,12 +82,13 @@ struct serve_context {
 	const struct plan *plan;
 	const struct sync *sync;
 	const struct plane *plane;
-	const struct health *health;     /* NULL before it is open */
-	const struct history *history;   /* NULL before it is open */
-	struct check_runs *checks;       /* of this node; NULL: none */
-	struct drains *drains;           /* of operators; NULL: not available */
-	const struct failover *failover; /* of handshakes; NULL: --failover=off */
-	struct monitor *monitor;         /* subscribers; NULL: not available */
+	const struct health *health;                   /* NULL before it is open */
+	const struct history *history;                 /* NULL before it is open */
+	const struct health_services *health_services; /* NULL before it is open */
+	struct check_runs *checks;                     /* of this node; NULL: none */
+	struct drains *drains;                         /* of operators; NULL: not available */
+	const struct failover *failover;               /* of handshakes; NULL: --failover=off */
+	struct monitor *monitor;                       /* subscribers; NULL: not available */
 	struct serve_source source;
 	struct serve_failovers failovers;
 	json_t *options;              /* in force, by name: texts, "" if not set; NULL: none */

@@ -257,8 +257,15 @@ def test_port_taken(alone, second):
     second.flags["--bind-address-hard-fail"] = None
     second.start()
     assert "next attempt in 5 s" in second.log()
+    why = ("health server: listen on 0.0.0.0:10256 and [::]: Address already in use: "
+           "another process has the port")
+    assert second.status()["problems"] == [{"kind": "server", "text": why}]
+    assert why in second.ctl("status", check=False)
+    assert "\nvipd_unbound_servers 1\n" in get(alone, "/metrics", METRICS)[2]
     taken.close()
     L.eventually(lambda: status(alone, "127.0.0.1", HEALTHZ) == 404, 7)
+    assert second.status()["problems"] == []
+    assert "\nvipd_unbound_servers 0\n" in get(alone, "/metrics", METRICS)[2]
     assert "recovered; listening on 0.0.0.0:10256" in second.log()
 
 
@@ -339,8 +346,13 @@ def test_taken_port_and_swap(lab, vipd):
     assert status(lab, L.NODE[6], PORT) == 200
     L.eventually(lambda: "service default/a: health check node port %d: listen on" % PORT
                  in vipd.log())
+    problem, = vipd.status()["problems"]
+    assert problem["kind"] == "health-check"
+    assert re.match(r"service default/a: health check node port %d: .* already in use; services with "
+                    "this problem: 1$" % PORT, problem["text"])
     taken.close()
     L.eventually(lambda: status(lab, L.NODE[4], PORT) == 200, 7)
+    assert vipd.status()["problems"] == []
 
     def named(port, name):
         return '"name": "%s"' % name in get(lab, "/", port, L.NODE[4])[2]
