@@ -31,6 +31,18 @@ static int health_check(const json_t *health, size_t n_occupied, struct err *err
 	return 0;
 }
 
+/* Another process, as k3s with kube-proxy inside, may have the port; not seen from a pod. */
+static int servers_check(const json_t *problems, bool *is_passing, struct err *err)
+{
+	value_for_each (p, problems) {
+		if (strcmp(value_text(p, "kind"), "server") != 0)
+			continue;
+		*is_passing = true; /* vipd retries */
+		return err_set(err, -EAGAIN, "%s", value_text(p, "text"));
+	}
+	return 0;
+}
+
 /* As serving_wait(), without waiting; `is_passing`: the answer may be another one soon. */
 static int serving_check(const char *control_socket, size_t *n_occupied, bool *is_passing,
 			 struct err *err)
@@ -62,7 +74,9 @@ static int serving_check(const char *control_socket, size_t *n_occupied, bool *i
 		r = err_set(err, -EAGAIN, "%lld services are pending (vipctl status)",
 			    (long long)n_pending - (long long)*n_occupied);
 	}
-	return r < 0 ? r : health_check(value_get(status, "health"), *n_occupied, err);
+	if (r == 0)
+		r = health_check(value_get(status, "health"), *n_occupied, err);
+	return r < 0 ? r : servers_check(value_get(status, "problems"), is_passing, err);
 }
 
 int serving_wait(const char *control_socket, bool is_occupied_allowed, size_t *n_occupied,

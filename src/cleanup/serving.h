@@ -10,9 +10,9 @@
 
 /*
  * Wait until vipd, read over its control socket, has programmed all services, but at most 20 s, and
- * only while it reads kernel state or programs services; else `err` says why it does not serve,
- * also if it is not ready or an address family failed. `n_occupied`: services that wait only for
- * foreign virtual services, which cleanup removes.
+ * only while it reads kernel state, programs services or waits for a port of its servers; else
+ * `err` says why it does not serve, also if it is not ready or an address family failed.
+ * `n_occupied`: services that wait only for foreign virtual services, which cleanup removes.
  */
 MUST_USE int serving_wait(const char *control_socket, bool is_occupied_allowed, size_t *n_occupied,
 			  struct err *err);

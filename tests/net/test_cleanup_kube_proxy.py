@@ -318,8 +318,8 @@ class StatusRequest(socketserver.StreamRequestHandler):
                          b"Content-Length: %d\r\nConnection: close\r\n\r\n%s" % (len(body), body))
 
 
-def answer(status, state, pending=0, rejected=0, occupied=0, health=None):
-    return dict(status, state=state, pending={"services": pending},
+def answer(status, state, pending=0, rejected=0, occupied=0, health=None, problems=()):
+    return dict(status, state=state, pending={"services": pending}, problems=problems,
                 rejected={"count": rejected, "occupied": occupied}, health=health)
 
 
@@ -329,6 +329,7 @@ def test_waits_for_vipd(tmp_path):
         n.put_kube_proxy()
         n.start()
         status = n.vipd.status()
+        taken = [{"kind": "server", "text": "health server: another process has the port"}]
         old = {"live": False, "ready": False, "reason": "changes have been pending for 61 s"}
         for number, (answers, requests, why) in enumerate([
                 ([answer(status, "waiting")], 1, "it is still waiting"),
@@ -337,6 +338,8 @@ def test_waits_for_vipd(tmp_path):
                  "it is not ready: no Node object"),
                 ([answer(status, "loading"), answer(status, "adopting", 3),
                   answer(status, "running", 2, 1), answer(status, "running")], 4, ""),
+                ([answer(status, "running", problems=taken), answer(status, "running")], 2, ""),
+                ([answer(status, "running", problems=taken)], 201, taken[0]["text"]),
                 ([answer(status, "running", 2, 2, 2, health=old)], 1, "")]):
             path = str(tmp_path / str(number))
             with Status(path, answers) as server:
