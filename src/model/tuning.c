@@ -100,13 +100,14 @@ struct weights_entry {
 	uint16_t len;        /* of the name, without '*' */
 	bool is_prefix;
 	uint8_t weight;
+	uint16_t up; /* of names: 1 + index of the longest other text that this text begins with */
 	uint32_t no; /* in the annotation */
 };
 
 struct weights {
 	char *text;
 	VEC(struct weights_entry) addrs; /* sorted by address, then number */
-	VEC(struct weights_entry) names; /* as written */
+	VEC(struct weights_entry) names; /* sorted by text, then number */
 	uint8_t unit;
 };
 
@@ -117,6 +118,38 @@ static int entry_cmp(const void *a, const void *b)
 	int c = ip_addr_cmp(&x->addr, &y->addr);
 
 	return c != 0 ? c : (x->no > y->no) - (x->no < y->no);
+}
+
+static int text_cmp(const struct weights_entry *e, const char *text, size_t len)
+{
+	int c = memcmp(e->name, text, MIN(e->len, len));
+
+	return c != 0 ? c : (e->len > len) - (e->len < len);
+}
+
+static int entry_name_cmp(const void *a, const void *b)
+{
+	const struct weights_entry *x = a;
+	const struct weights_entry *y = b;
+	int c = text_cmp(x, y->name, y->len);
+
+	return c != 0 ? c : (x->no > y->no) - (x->no < y->no);
+}
+
+/* All texts that a text begins with are among the entry before it and those above that entry. */
+static void names_link(struct weights *w)
+{
+	vec_sort(&w->names, entry_name_cmp);
+	for (size_t i = 1; i < w->names.n; i++) {
+		struct weights_entry *e = &w->names.v[i];
+		size_t up = i;
+
+		while (up > 0 &&
+		       (w->names.v[up - 1].len > e->len ||
+			memcmp(w->names.v[up - 1].name, e->name, w->names.v[up - 1].len) != 0))
+			up = w->names.v[up - 1].up;
+		e->up = (uint16_t)up;
+	}
 }
 
 /* A name, perhaps a prefix before '*'. Digits and dots alone are a mistyped address. */
@@ -201,6 +234,7 @@ int weights_parse(struct weights **ret, const char *text, struct err *err)
 			break;
 	}
 	vec_sort(&w->addrs, entry_cmp);
+	names_link(w);
 	unit_set(w);
 	if (ret != NULL) {
 		*ret = w;
@@ -229,10 +263,27 @@ static const struct weights_entry *addr_find(const struct weights *w, const stru
 									       : NULL;
 }
 
-static bool is_match(const struct weights_entry *e, const char *name)
+/*
+ * Of `first` and the entries that match the name, the first one. Few texts are compared: the
+ * weights of a Service are computed for each endpoint of each port.
+ */
+static const struct weights_entry *entry_find(const struct weights *w, const char *name,
+					      const struct weights_entry *first)
 {
-	return name != NULL && strncmp(name, e->name, e->len) == 0 &&
-	       (e->is_prefix || name[e->len] == '\0');
+	size_t len = strlen(name);
+	size_t i = bisect(w->names.n, k, text_cmp(&w->names.v[k], name, len) <= 0);
+	size_t same = 0;
+
+	while (i > 0 && same < MIN(w->names.v[i - 1].len, len) &&
+	       w->names.v[i - 1].name[same] == name[same])
+		same++;
+	for (const struct weights_entry *e; i > 0; i = e->up) {
+		e = &w->names.v[i - 1];
+		if (e->len <= same && (e->is_prefix || e->len == len) &&
+		    (first == NULL || e->no < first->no))
+			first = e;
+	}
+	return first;
 }
 
 uint8_t weights_of(const struct weights *w, const struct ip_addr *addr, const char *pod,
@@ -240,16 +291,9 @@ uint8_t weights_of(const struct weights *w, const struct ip_addr *addr, const ch
 {
 	const struct weights_entry *first = w != NULL ? addr_find(w, addr) : NULL;
 
-	for (size_t i = 0; w != NULL && i < w->names.n; i++) {
-		const struct weights_entry *e = &w->names.v[i];
-
-		if (first != NULL && e->no > first->no)
-			break;
-		if ((e->is_prefix && e->len == 0) || is_match(e, pod) ||
-		    is_match(e, slice != NULL ? slice->text : NULL)) {
-			first = e;
-			break;
-		}
+	if (w != NULL && w->names.n > 0) {
+		first = entry_find(w, pod != NULL ? pod : "", first);
+		first = entry_find(w, name_text(slice), first);
 	}
 	return first != NULL ? first->weight : 1;
 }

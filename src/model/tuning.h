@@ -35,7 +35,7 @@ void scheduler_flags_text(char *buf, size_t size, uint8_t no, uint32_t flags);
 /* --- weights --- */
 
 #define WEIGHT_MAX 100
-#define WEIGHT_NAMES_MAX 256 /* entries by name: each is compared with each endpoint */
+#define WEIGHT_NAMES_MAX 256 /* entries by name */
 
 struct weights;
 
@@ -45,7 +45,7 @@ void weights_close(struct weights *w); /* accepts NULL */
 DEFINE_AUTO(struct weights *, weights_close);
 /*
  * The weight of an endpoint: of the first entry that is its address, or that its pod's or its
- * slice's name matches. 1 if none does. `w`, `pod` and `slice` may be NULL.
+ * slice's name matches. 1 if none does. `w`, `pod` and `slice` may be NULL. Takes up to 2 us.
  */
 uint8_t weights_of(const struct weights *w, const struct ip_addr *addr, const char *pod,
 		   const struct name *slice);

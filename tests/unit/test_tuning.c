@@ -79,6 +79,12 @@ static const struct {
 	{ "web-*=2,10.0.0.1=5", "10.0.0.1", "web-x", NULL, 2 },
 	{ "10.0.0.1=5,web-*=2", "10.0.0.1", "web-x", NULL, 5 },
 	{ "10.0.0.2=1,10.0.0.1=5,10.0.0.1=6", "10.0.0.1", NULL, NULL, 5 },
+	{ "web-*=2,web-*=5,web-canary-*=7", "10.0.0.1", "web-canary-x", NULL, 2 },
+	{ "web-canary-*=7,*=3,web-*=2", "10.0.0.1", "web-x", NULL, 3 },
+	{ "web-canary=7,web=4,web*=6,w*=5", "10.0.0.1", "web-ca", NULL, 6 },
+	{ "web-canary=7,web*=6,web=4,w*=5", "10.0.0.1", "web", NULL, 6 },
+	{ "web-canary=7,web=4,web*=6,w*=5", "10.0.0.1", "we", "web", 4 },
+	{ "web-canary=7,web=4,web*=6,wa*=5", "10.0.0.1", "we", NULL, 1 },
 	/* folded by YAML */
 	{ " a-*=5,\n  *=95 \n", "10.0.0.1", "b", NULL, 95 },
 };
@@ -135,7 +141,46 @@ static void test_weights_refused(void **state)
 	}
 }
 
-/* BAL-02: as many entries by name as are compared with each endpoint; any number by address. */
+static size_t n_compared; /* texts */
+
+int __real_memcmp(const void *a, const void *b, size_t n);
+int __wrap_memcmp(const void *a, const void *b, size_t n);
+int __wrap_memcmp(const void *a, const void *b, size_t n)
+{
+	n_compared++;
+	return __real_memcmp(a, b, n);
+}
+
+int __real_strncmp(const char *a, const char *b, size_t n);
+int __wrap_strncmp(const char *a, const char *b, size_t n);
+int __wrap_strncmp(const char *a, const char *b, size_t n)
+{
+	n_compared++;
+	return __real_strncmp(a, b, n);
+}
+
+/* An endpoint of each port of a Service is compared with few of its names. */
+static void test_weights_work(void **state)
+{
+	AUTO(weights_close) struct weights *w = NULL;
+	const struct name *slice = name_get_str("web-zzzzz");
+	const struct ip_addr a = { .family = AF_INET };
+	char text[WEIGHT_NAMES_MAX * 24] = "";
+	size_t at = 0;
+
+	for (int i = 1; i < WEIGHT_NAMES_MAX; i++)
+		at += (size_t)snprintf(text + at, sizeof(text) - at, "web-%03d%s=%d,", i,
+				       i % 2 == 0 ? "*" : "", i % 100);
+	(void)snprintf(text + at, sizeof(text) - at, "*=99");
+	assert_int_equal(weights_parse(&w, text, NULL), 0);
+	n_compared = 0;
+	assert_int_equal(weights_of(w, &a, "web-xxxxx", slice), 99);
+	assert_int_equal(weights_of(w, &a, "web-254-x", slice), 54);
+	assert_in_range(n_compared, 1, 50);
+	name_unref(slice);
+}
+
+/* BAL-02: so many entries by name; any number by address. */
 static void test_weights_number(void **state)
 {
 	char text[WEIGHT_NAMES_MAX * 16] = "";
@@ -251,7 +296,7 @@ int main(void)
 		cmocka_unit_test(test_sched),           cmocka_unit_test(test_weights),
 		cmocka_unit_test(test_weights_refused), cmocka_unit_test(test_weights_unit),
 		cmocka_unit_test(test_weights_number),  cmocka_unit_test(test_durations),
-		cmocka_unit_test(test_forwarding),
+		cmocka_unit_test(test_forwarding),      cmocka_unit_test(test_weights_work),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
