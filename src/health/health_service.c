@@ -41,6 +41,9 @@ struct entry {
 	char *failure; /* logged; NULL: none */
 	bool has_family[IPFAM_N];
 	size_t ready[IPFAM_N]; /* EPS-24 */
+	struct list counted;   /* in services.counted while `ready` is counted in steps */
+	enum ipfam fam;        /* that is counted */
+	struct local_ready count;
 	struct list listeners;
 };
 
@@ -49,8 +52,10 @@ struct health_services {
 	const struct model *model;
 	const struct health *health;
 	struct event *retry;
+	struct event *count;
 	struct htable entries;
 	struct list unbound;
+	struct list counted;
 	struct list removed;
 	size_t n_listeners;
 	uint64_t env_generation;
@@ -99,6 +104,8 @@ static void answer(void *arg, const struct http_request *q, struct http_reply *r
 static void entry_free(struct entry *e)
 {
 	list_del(&e->removed);
+	list_del(&e->counted);
+	vec_fini(&e->count.v);
 	name_unref(e->ns);
 	name_unref(e->name);
 	free(e->failure);
@@ -259,12 +266,58 @@ static void entry_retire(struct entry *e)
 
 	htable_remove(&hs->entries, &e->node);
 	list_del(&e->unbound);
+	list_del(&e->counted);
 	list_for_each_safe (l, tmp, &e->listeners)
 		listener_retire(list_entry(l, struct listener, link));
 	list_add_tail(&hs->removed, &e->removed); /* only now: on_retired() would free the entry */
 	if (list_is_empty(&e->listeners))
 		entry_free(e);
 	retry_in(hs, 0); /* the port is free for another entry */
+}
+
+/* A step. False: all are counted. */
+static bool entry_count(struct entry *e, const struct svc *svc)
+{
+	for (; e->fam < IPFAM_N; e->fam++) {
+		if (!service_has_family(svc->service, e->fam)) {
+			e->ready[e->fam] = 0;
+			continue;
+		}
+		if (local_ready_step(&e->count, e->all->model, svc, e->fam, SELECT_STEP_WORK))
+			return true;
+		e->ready[e->fam] = e->count.v.n;
+		vec_fini(&e->count.v);
+		e->count.port = 0;
+	}
+	return false;
+}
+
+static void entry_count_begin(struct entry *e, const struct svc *svc)
+{
+	vec_fini(&e->count.v);
+	e->count.port = 0;
+	e->fam = 0;
+	list_del(&e->counted);
+	if (!entry_count(e, svc))
+		return;
+	list_add_tail(&e->all->counted, &e->counted);
+	event_after(e->all->count, 0);
+}
+
+static void on_count(evutil_socket_t fd, short what, void *arg)
+{
+	struct health_services *hs = arg;
+	struct entry *e;
+	struct svc *svc;
+
+	if (list_is_empty(&hs->counted))
+		return;
+	e = list_entry(hs->counted.next, struct entry, counted);
+	svc = model_find(hs->model, e->ns, e->name);
+	list_del(&e->counted);
+	if (svc != NULL && svc->service != NULL && entry_count(e, svc))
+		list_add_tail(&hs->counted, &e->counted);
+	event_after(hs->count, 0);
 }
 
 /* SVC-26; 0 = none. */
@@ -300,8 +353,8 @@ void health_services_accepted(struct health_services *hs, const struct svc *svc)
 
 		is_new |= has != e->has_family[fam];
 		e->has_family[fam] = has;
-		e->ready[fam] = has ? service_local_ready(hs->model, svc, fam) : 0;
 	}
+	entry_count_begin(e, svc);
 	if (is_new)
 		entry_listen(e);
 }
@@ -354,8 +407,10 @@ void health_services_open(struct health_services **ret, struct event_base *base,
 	hs->model = m;
 	hs->health = health;
 	hs->retry = xtimer_new(base, on_retry, hs);
+	hs->count = xtimer_new(base, on_count, hs);
 	list_init(&hs->unbound);
 	list_init(&hs->removed);
+	list_init(&hs->counted);
 	hs->env_generation = m->env_generation;
 	addrs_get(hs);
 	*ret = hs;
@@ -383,6 +438,7 @@ void health_services_close(struct health_services *hs)
 	htable_fini(&hs->entries);
 	vec_fini(&hs->addrs);
 	event_free(hs->retry);
+	event_free(hs->count);
 	free(hs);
 }
 

@@ -26,8 +26,9 @@ void health_services_open(struct health_services **ret, struct event_base *base,
 			  const struct model *m, const struct health *health);
 void health_services_close(struct health_services *hs);
 
-/* The kernel accepted `svc`. The cost depends on its endpoints, if it has a health check node
- * port, and is constant otherwise.
+/*
+ * The kernel accepted `svc`. If it has a health check node port, its local endpoints are counted:
+ * many of them, or of many ports, in steps. Meanwhile answers have the previous number.
  */
 void health_services_accepted(struct health_services *hs, const struct svc *svc);
 /* Follow changes of model.env; cheap without a change. */

@@ -602,31 +602,54 @@ void selection_fini(struct selection *s)
 	vec_fini(&s->endpoints);
 }
 
+#define WEIGHT_WORK 4 /* weights_of(), in endpoints without weights */
+
+size_t select_work(const struct svc *svc, size_t n)
+{
+	return n * (service_weights(svc->service) != NULL ? WEIGHT_WORK : 1) + svc->n_slices + 1;
+}
+
+/* Most ports have the addresses of the ports before them, all in the same order. */
+static void local_ready_add(struct local_ready *l, const struct selection *s)
+{
+	size_t had = l->v.n;
+	size_t j = 0;
+
+	vec_for_each (e, &s->endpoints) {
+		if (!e->is_local || !is_ready(e))
+			continue;
+		while (j < had && ip_addr_cmp(&l->v.v[j], &e->addr) < 0)
+			j++;
+		if (j < had && ip_addr_is_equal(&l->v.v[j], &e->addr))
+			continue;
+		if (l->v.n == had || !ip_addr_is_equal(&l->v.v[l->v.n - 1], &e->addr))
+			*vec_push(&l->v) = e->addr;
+	}
+	if (l->v.n > had)
+		vec_sort(&l->v, ip_addr_cmp);
+}
+
+bool local_ready_step(struct local_ready *l, const struct model *m, const struct svc *svc,
+		      enum ipfam fam, size_t max)
+{
+	const struct service *s = svc->service;
+
+	for (size_t work = 0; s != NULL && l->port < s->ports.n; l->port++) {
+		FINI(selection_fini) struct selection sel = { 0 };
+
+		if (work >= max)
+			return true;
+		merge(&sel, m, svc, &s->ports.v[l->port], fam);
+		local_ready_add(l, &sel);
+		work += select_work(svc, sel.endpoints.n) + l->v.n;
+	}
+	return false;
+}
+
 size_t service_local_ready(const struct model *m, const struct svc *svc, enum ipfam fam)
 {
-	AUTO(vec_fini) VEC(struct ip_addr) v = { 0 }; /* sorted, none twice */
+	AUTO(vec_fini) struct local_ready l = { 0 };
 
-	if (svc->service == NULL)
-		return 0;
-	vec_for_each (port, &svc->service->ports) {
-		FINI(selection_fini) struct selection s = { 0 };
-		size_t had = v.n;
-		size_t j = 0;
-
-		merge(&s, m, svc, port, fam);
-		/* Most ports have the addresses of the ports before them, all in the same order. */
-		vec_for_each (e, &s.endpoints) {
-			if (!e->is_local || !is_ready(e))
-				continue;
-			while (j < had && ip_addr_cmp(&v.v[j], &e->addr) < 0)
-				j++;
-			if (j < had && ip_addr_is_equal(&v.v[j], &e->addr))
-				continue;
-			if (v.n == had || !ip_addr_is_equal(&v.v[v.n - 1], &e->addr))
-				*vec_push(&v) = e->addr;
-		}
-		if (v.n > had)
-			vec_sort(&v, ip_addr_cmp);
-	}
-	return v.n;
+	(void)local_ready_step(&l, m, svc, fam, SIZE_MAX);
+	return l.v.n;
 }

@@ -96,6 +96,8 @@ void select_endpoints(struct selection *ret, const struct model *m, const struct
 bool select_changes(struct selection *gone, struct selection *come, struct selection_sums *sums,
 		    const struct model *m, const struct svc *svc, size_t port, enum ipfam fam);
 void selection_fini(struct selection *s);
+/* The work of selecting `n` endpoints of a port: the number of endpoints, without weights. */
+size_t select_work(const struct svc *svc, size_t n);
 
 /* NULL when the service is proxied (section 2), else the reason for display. */
 const char *service_skip_reason(const struct service *s);
@@ -109,3 +111,16 @@ const struct weights *service_weights(const struct service *s);
 bool service_is_etp_local(const struct service *s);
 /* EPS-24: distinct local ready addresses of the service and family, over all ports. */
 size_t service_local_ready(const struct model *m, const struct svc *svc, enum ipfam fam);
+/*
+ * service_local_ready() in steps, for a service with many ports and endpoints: begin with zeros,
+ * step until it returns false; the result is `v.n`. Free `v`. The result is of no use if the
+ * service changes meanwhile. `max`: select_work() of a step, at least one port.
+ */
+struct local_ready {
+	VEC(struct ip_addr) v; /* sorted, none twice */
+	size_t port;
+};
+bool local_ready_step(struct local_ready *l, const struct model *m, const struct svc *svc,
+		      enum ipfam fam, size_t max);
+/* A step of about 5 ms. */
+#define SELECT_STEP_WORK 20000

@@ -4,7 +4,11 @@
 
 #include <jansson.h>
 
+#include <event2/event.h>
+
 #include "health/health.h"
+#include "health/health_service.h"
+#include "model/select.h"
 #include "serve_world.h"
 
 #define S NSEC_PER_SEC
@@ -212,6 +216,57 @@ static void test_family(void **state)
 	serve_world_fini(&w);
 }
 
+/* --- health check node ports --- */
+
+static size_t n_steps;
+
+bool __real_local_ready_step(struct local_ready *l, const struct model *m, const struct svc *svc,
+			     enum ipfam fam, size_t max);
+bool __wrap_local_ready_step(struct local_ready *l, const struct model *m, const struct svc *svc,
+			     enum ipfam fam, size_t max);
+bool __wrap_local_ready_step(struct local_ready *l, const struct model *m, const struct svc *svc,
+			     enum ipfam fam, size_t max)
+{
+	n_steps++;
+	return __real_local_ready_step(l, m, svc, fam, max);
+}
+
+/* The local endpoints of a service with many ports are counted in several turns of the loop. */
+static void test_local_steps(void **state)
+{
+	struct event_base *base = event_base_new();
+	struct health_services *hs;
+	struct serve_world w;
+	struct str service = { 0 };
+	struct str slice = { 0 };
+
+	(void)state;
+	serve_world_init(&w);
+	str_puts(&service, "type=LoadBalancer ip=10.96.0.1 etp hc=31999");
+	str_puts(&slice, "|");
+	for (int i = 1; i <= 3 * SELECT_STEP_WORK / 200 + 1; i++) {
+		str_printf(&service, " port=p%d:%d", i, i);
+		str_printf(&slice, " p%d:%d", i, i);
+	}
+	str_puts(&slice, " |");
+	for (int i = 1; i <= 200; i++)
+		str_printf(&slice, "%s %d rs @n2", i > 1 ? ";" : "", i);
+	put_service(&w, "shop/a", str_text(&service));
+	put_slice(&w, "shop/a-1", "a", str_text(&slice));
+	health_services_open(&hs, base, &w.m, NULL);
+	health_services_accepted(hs, model_find_text(&w.m, "shop", "a"));
+	assert_int_equal(n_steps, 1);
+	for (int turn = 2; turn < 5; turn++) {
+		(void)event_base_loop(base, EVLOOP_ONCE);
+		assert_int_equal(n_steps, MIN(turn, 4));
+	}
+	health_services_close(hs);
+	event_base_free(base);
+	str_fini(&service);
+	str_fini(&slice);
+	serve_world_fini(&w);
+}
+
 /* --- pending changes of the sync --- */
 
 static void test_pending(void **state)
@@ -362,11 +417,9 @@ static void test_trigger_survives_refusal(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_answers),
-		cmocka_unit_test(test_family),
-		cmocka_unit_test(test_pending),
-		cmocka_unit_test(test_rejected),
-		cmocka_unit_test(test_trigger_survives_refusal),
+		cmocka_unit_test(test_answers),     cmocka_unit_test(test_family),
+		cmocka_unit_test(test_local_steps), cmocka_unit_test(test_pending),
+		cmocka_unit_test(test_rejected),    cmocka_unit_test(test_trigger_survives_refusal),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -777,6 +777,17 @@ int __wrap_ip_addr_cmp(const void *a, const void *b)
 	return __real_ip_addr_cmp(a, b);
 }
 
+static size_t local_ready_steps(const struct model *m, size_t max)
+{
+	AUTO(vec_fini) struct local_ready l = { 0 };
+	size_t n = 1;
+
+	while (local_ready_step(&l, m, web(m), IPFAM_V4, max))
+		n++;
+	assert_int_equal(l.v.n, 200);
+	return n;
+}
+
 /* Ports with the addresses of the ports before them add nothing that is sorted. */
 static void test_local_ready_ports(void **state)
 {
@@ -800,6 +811,9 @@ static void test_local_ready_ports(void **state)
 	n_compared = 0;
 	assert_int_equal(service_local_ready(&m, web(&m), IPFAM_V4), 200);
 	assert_in_range(n_compared, 50 * 200, 50 * 200 * 3);
+	assert_int_equal(local_ready_steps(&m, 2000),
+			 10); /* 201 for the port, 200 for the result */
+	assert_int_equal(local_ready_steps(&m, 1), 50);
 	world_fini(&m);
 	str_fini(&service);
 	str_fini(&slice);
