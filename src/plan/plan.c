@@ -49,7 +49,7 @@ struct build {
 	const struct plan_rows *old;
 	enum ipfam fam; /* the next port to build */
 	size_t port;
-	size_t n_seen; /* endpoints of the current step */
+	size_t n_seen; /* work of the current step, in endpoints */
 	size_t n_selected;
 	uint32_t tuning;             /* hash of the annotations' texts, which may be long */
 	struct selection_sums *sums; /* to fill in; NULL: not needed */
@@ -234,6 +234,7 @@ static void pool_weigh(struct build *b, struct plan_pool *pool, const struct sel
 			*vec_push(&slots.backends) = *plan_pool_at(was, i);
 	plan_table_weigh(pool, weights_unit(service_weights(b->s)), slots.backends.v,
 			 slots.backends.n);
+	b->n_seen += pool->table.n + slots.backends.n;
 	vec_fini(&slots.backends);
 }
 
@@ -390,7 +391,7 @@ static void port_rows(struct build *b, size_t i, enum ipfam fam)
 	if (b->sums != NULL)
 		b->sums[plan_sums_at(b->s, i, fam)] = sel.sums;
 	b->n_selected += sel.endpoints.n;
-	b->n_seen += sel.endpoints.n + b->svc->n_slices + 1;
+	b->n_seen += select_work(b->svc, sel.endpoints.n);
 }
 
 static void build_open(struct build **ret, const struct plan *p, struct svc *svc)

@@ -152,7 +152,7 @@ struct plan_rows *plan_rows_build(struct plan *p, struct svc *svc);
 /*
  * plan_rows_build() in steps, for a service with many ports and endpoints: step until it
  * returns false, then end, or close. The service object must not change meanwhile; slices
- * may. `max`: endpoints of a step, at least one port.
+ * may. `max`: select_work() and slots of a step, at least one port.
  */
 struct build;
 void plan_build_open(struct build **ret, const struct plan *p, struct svc *svc);

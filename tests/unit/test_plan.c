@@ -767,6 +767,33 @@ static void test_steps_count_slices(void **state)
 	world_fini(&w);
 }
 
+/* Endpoints with weights count more in a step, and so do the slots of a table. */
+static void test_steps_count_weights(void **state)
+{
+	const struct plan_traits by_slots = { .weighs_by_slots = true };
+	struct service *s = make_service_object("shop/a", "10.96.0.1", NULL, "a:TCP:80 b:TCP:81");
+	struct build *b;
+	struct world w;
+	size_t steps[2] = { 1, 1 };
+
+	world_init(&w);
+	s->tuning = xcalloc(1, sizeof(*s->tuning));
+	s->tuning->weights = name_get_str("*=100");
+	model_put_service(&w.m, s, 1);
+	make_slice(&w.m, "shop/a-1", "a", "a:TCP:8080 b:TCP:8081", "10.0.0.1 10.0.0.2");
+	for (size_t i = 0; i < 2; i++) {
+		if (i == 1)
+			w.p.traits = &by_slots;
+		plan_build_open(&b, &w.p, model_find_text(&w.m, "shop", "a"));
+		while (plan_build_step(b, i == 0 ? 5 : 20))
+			steps[i]++;
+		plan_rows_reject(&w.p, model_find_text(&w.m, "shop", "a"), plan_build_end(&w.p, b));
+	}
+	assert_int_equal(steps[0], 2);
+	assert_int_equal(steps[1], 2);
+	world_fini(&w);
+}
+
 /* A service that claims CONTESTED:80/TCP as a frontend of `kind`. */
 #define CONTESTED "192.168.0.1"
 
@@ -1116,6 +1143,7 @@ int main(void)
 		cmocka_unit_test(test_claimed_by_many),
 		cmocka_unit_test(test_large_by_frontends),
 		cmocka_unit_test(test_steps_count_slices),
+		cmocka_unit_test(test_steps_count_weights),
 		cmocka_unit_test(test_precedence),
 		cmocka_unit_test(test_slots_random),
 		cmocka_unit_test(test_prefixes_are_safe),
