@@ -232,8 +232,7 @@ static void pool_weigh(struct build *b, struct plan_pool *pool, const struct sel
 	if (was != NULL && was->id == pool->id)
 		for (size_t i = 0; i < plan_pool_slots(was); i++)
 			*vec_push(&slots.backends) = *plan_pool_at(was, i);
-	plan_table_weigh(pool, weights_unit(service_weights(b->s)), slots.backends.v,
-			 slots.backends.n);
+	plan_table_weigh(pool, b->s, slots.backends.v, slots.backends.n);
 	b->n_seen += pool->table.n + slots.backends.n;
 	vec_fini(&slots.backends);
 }
@@ -484,9 +483,7 @@ static size_t slots_max(const struct plan *p, const struct service *s, size_t n)
 		return RENDEZVOUS_SLOTS;
 	if (!p->traits->weighs_by_slots || service_weights(s) == NULL)
 		return 0;
-	return MAX(MIN(n * (WEIGHT_MAX / weights_unit(service_weights(s))),
-		       (size_t)PLAN_WEIGHT_SLOTS_MAX),
-		   MIN(n * WEIGHT_MAX, (size_t)PLAN_WEIGHT_SLOTS_PLAIN));
+	return MAX(MIN(n * WEIGHT_MAX, plan_weight_slots_max(s)), n);
 }
 
 size_t plan_frontends_max(const struct plan *p, const struct service *s)

@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "base/rendezvous.h"
+#include "model/select.h"
 #include "model/tuning.h"
 
 /* Constants: every node and every version assigns alike. */
@@ -84,22 +85,36 @@ static size_t slots_sum(const struct plan_pool *pool, uint32_t unit)
 	return n;
 }
 
-/* Sorted by address and port; returns the number of slots of all. */
-static size_t places_make(struct place *v, const struct plan_pool *pool, uint32_t unit)
+size_t plan_weight_slots_max(const struct service *s)
 {
-	size_t n = slots_sum(pool, 1);
-	uint32_t by = n <= PLAN_WEIGHT_SLOTS_PLAIN ? 1 : unit;
+	size_t n = 0;
 
-	n = by == 1 ? n : slots_sum(pool, by);
-	while (n > PLAN_WEIGHT_SLOTS_MAX && by <= 2 * WEIGHT_MAX) {
-		by += unit;
-		n = slots_sum(pool, by);
-	}
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		n += service_has_family(s, fam) ? s->ports.n : 0;
+	return PLAN_WEIGHT_SLOTS_MAX / MAX(n, (size_t)1);
+}
+
+bool plan_table_is_rounded(const struct plan_pool *pool, const struct service *s)
+{
+	return pool->weights != NULL && pool->hashing == PLAN_HASHING_NONE && pool->table.n > 0 &&
+	       pool->table.n < slots_sum(pool, weights_unit(service_weights(s)));
+}
+
+/* Sorted by address and port; returns the number of slots of all. */
+static size_t places_make(struct place *v, const struct plan_pool *pool, const struct service *s)
+{
+	size_t max = plan_weight_slots_max(s);
+	uint32_t unit = weights_unit(service_weights(s));
+	uint32_t by = 1;
+
+	if (slots_sum(pool, 1) > MIN(max, (size_t)PLAN_WEIGHT_SLOTS_PLAIN))
+		by = unit * (1 + (uint32_t)bisect(2 * WEIGHT_MAX / unit, k,
+						  slots_sum(pool, unit * ((uint32_t)k + 1)) > max));
 	for (size_t i = 0; i < pool->backends.n; i++)
 		v[i] = (struct place){ pool->backends.v[i], (uint32_t)i,
 				       slots_of(pool->weights[i], by) };
 	qsort(v, pool->backends.n, sizeof(*v), ip_endpoint_cmp);
-	return n;
+	return slots_sum(pool, by);
 }
 
 /* Fill the empty slots, the backends in turns. */
@@ -118,15 +133,15 @@ static void holes_fill(struct plan_pool *pool, const uint8_t *is_taken, struct p
 	}
 }
 
-void plan_table_weigh(struct plan_pool *pool, uint8_t unit, const struct plan_backend *programmed,
-		      size_t n_programmed)
+void plan_table_weigh(struct plan_pool *pool, const struct service *s,
+		      const struct plan_backend *programmed, size_t n_programmed)
 {
 	AUTO(free) struct place *v = xreallocarray(NULL, pool->backends.n + 1, sizeof(*v));
 	AUTO(free) uint8_t *is_taken = NULL;
 
 	vec_clear(&pool->table);
 	if (pool->backends.n > 0) {
-		size_t n = places_make(v, pool, unit);
+		size_t n = places_make(v, pool, s);
 
 		vec_reserve(&pool->table, n);
 		vec_cut(&pool->table, n);

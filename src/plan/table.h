@@ -4,7 +4,7 @@
  *
  * By weight, a backend of weight w has w slots: a change moves as few slots as possible. If these
  * are more than PLAN_WEIGHT_SLOTS_PLAIN, it has w / unit slots, where the unit is the greatest
- * common divisor of the weights in the annotation; above PLAN_WEIGHT_SLOTS_MAX slots a multiple.
+ * common divisor of the weights in the annotation; above plan_weight_slots_max() slots a multiple.
  *
  * With hashing, slots are assigned by rendezvous hashing (base/rendezvous.h) from addresses and
  * ports of the backends alone, so that all nodes with these backends, and all processes, agree on
@@ -25,13 +25,18 @@ void plan_table_make(struct plan_pool *pool, const struct plan_pool *programmed)
 /* Number of slots in the pool's table, also before plan_table_make(). */
 size_t plan_table_slots(const struct plan_pool *pool);
 /*
- * Slots of a pool with weights. `unit`: weights_unit(). `programmed`: the backends in the present
- * slots; an unset address is an empty slot.
+ * Slots of a pool of `s`, which has weights. `programmed`: the backends in the present slots; an
+ * unset address is an empty slot.
  */
 #define PLAN_WEIGHT_SLOTS_PLAIN 4096
-#define PLAN_WEIGHT_SLOTS_MAX 65536
-void plan_table_weigh(struct plan_pool *pool, uint8_t unit, const struct plan_backend *programmed,
-		      size_t n_programmed);
+#define PLAN_WEIGHT_SLOTS_MAX 65536 /* of a service: once for all sets, cluster or local */
+void plan_table_weigh(struct plan_pool *pool, const struct service *s,
+		      const struct plan_backend *programmed, size_t n_programmed);
+/* Of a pool, above one for each backend. Depends on the service only: pools change independently.
+ */
+size_t plan_weight_slots_max(const struct service *s);
+/* Are shares not exact, because a pool would have more slots? */
+bool plan_table_is_rounded(const struct plan_pool *pool, const struct service *s);
 /* Of pools with equal backends. */
 bool plan_weights_are_equal(const struct plan_pool *a, const struct plan_pool *b);
 /* "mh", "mh,mh-port"; "" for PLAN_HASHING_NONE. */

@@ -114,6 +114,27 @@ static void test_remark_of_many_sets(void **state)
 	service_close((struct service *)svc.service);
 }
 
+/* BAL-04 */
+static void test_remark_of_many_slots(void **state)
+{
+	uint16_t table[] = { 0, 1 };
+	uint8_t weights[] = { 5, 95 };
+	struct plan_pool pool = { .backends.n = 2, .weights = weights, .table = { table, 2, 2 } };
+	struct plan_rows rows = { .pools = { .v = &pool, .n = 1 } };
+	struct svc svc = { .service = test_service("shop/web", "ip=10.96.0.1 port=http:80 weights="
+							       "a-*=5,*=95"),
+			   .rows = &rows };
+	struct str text = { 0 };
+
+	(void)state;
+	service_normalise((struct service *)svc.service);
+	nft_plane_ops.remark(NULL, &svc, &text);
+	assert_string_equal(str_text(&text), "vipd.io/weights: at most 65536 slots in each set of "
+					     "endpoints: weights are rounded");
+	str_fini(&text);
+	service_close((struct service *)svc.service);
+}
+
 /* --- a plane and its kernel, without a sync in between --- */
 
 struct bench {
@@ -1912,6 +1933,7 @@ int main(void)
 		cmocka_unit_test(test_remarks),
 		cmocka_unit_test(test_refusal_names_culprit),
 		cmocka_unit_test(test_remark_of_many_sets),
+		cmocka_unit_test(test_remark_of_many_slots),
 		cmocka_unit_test(test_killed_before_the_sweep),
 		cmocka_unit_test(test_sweep_in_steps),
 		cmocka_unit_test(test_sweep_of_large_pools),

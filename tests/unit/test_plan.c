@@ -12,6 +12,7 @@
 #include "mock_plane.h"
 #include "plan/between.h"
 #include "plan/private.h"
+#include "plan/table.h"
 
 static const struct plan_traits traits = { .pool_class = mock_pool_class };
 
@@ -794,6 +795,52 @@ static void test_steps_count_weights(void **state)
 	world_fini(&w);
 }
 
+/* BAL-04: the number of slots of a service has a limit, however many ports it has. */
+static void test_weight_slots(void **state)
+{
+	static const struct {
+		int n_ports;
+		size_t slots; /* of each */
+		bool is_rounded;
+	} cases[] = {
+		{ 1, 98 + 19 * 100, false }, { 32, 98 + 19 * 100, false },
+		{ 33, 49 + 19 * 50, false }, { 66, 25 + 19 * 25, true },
+		{ 4000, 20, true },
+	};
+	const struct plan_traits by_slots = { .weighs_by_slots = true };
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct str ports = { 0 };
+		struct str eps = { 0 };
+		struct service *s;
+		struct plan_rows *rows;
+		struct world w;
+
+		world_init(&w);
+		w.p.traits = &by_slots;
+		for (int k = 1; k <= cases[i].n_ports; k++)
+			str_printf(&ports, "%sp%d:TCP:%d", k > 1 ? " " : "", k, k);
+		for (int k = 1; k <= 20; k++)
+			str_printf(&eps, "10.0.0.%d ", k);
+		s = make_service_object("shop/a", "10.96.0.1", NULL, str_text(&ports));
+		s->tuning = xcalloc(1, sizeof(*s->tuning));
+		s->tuning->weights = name_get_str("10.0.0.1=98,*=100");
+		model_put_service(&w.m, s, 1);
+		make_slice(&w.m, "shop/a-1", "a", str_text(&ports), str_text(&eps));
+		rows = plan_rows_desired(&w.p, model_find_text(&w.m, "shop", "a"));
+		assert_int_equal(rows->pools.n, cases[i].n_ports);
+		vec_for_each (pool, &rows->pools) {
+			assert_int_equal(plan_pool_slots(pool), cases[i].slots);
+			assert_int_equal(plan_table_is_rounded(pool, rows->svc->service),
+					 cases[i].is_rounded);
+		}
+		plan_rows_close(rows);
+		world_fini(&w);
+		str_fini(&ports);
+		str_fini(&eps);
+	}
+}
+
 /* A service that claims CONTESTED:80/TCP as a frontend of `kind`. */
 #define CONTESTED "192.168.0.1"
 
@@ -1144,6 +1191,7 @@ int main(void)
 		cmocka_unit_test(test_large_by_frontends),
 		cmocka_unit_test(test_steps_count_slices),
 		cmocka_unit_test(test_steps_count_weights),
+		cmocka_unit_test(test_weight_slots),
 		cmocka_unit_test(test_precedence),
 		cmocka_unit_test(test_slots_random),
 		cmocka_unit_test(test_prefixes_are_safe),

@@ -59,7 +59,7 @@ static void local_id_adopt(struct local_ids *ids, struct plan_backend *b, uint16
  * By weight, a backend has several slots: its local id is that of the first slot with one.
  * The backends are sorted, as those of a selection.
  */
-static void weighed_adopt(struct plan_pool *pool, uint8_t unit,
+static void weighed_adopt(struct plan_pool *pool, const struct service *s,
 			  const struct plan_backend *programmed, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -71,7 +71,7 @@ static void weighed_adopt(struct plan_pool *pool, uint8_t unit,
 		if (b != NULL && b->aff_id == 0)
 			plan_backend_set_aff_id(b, programmed[i].aff_id);
 	}
-	plan_table_weigh(pool, unit, programmed, n);
+	plan_table_weigh(pool, s, programmed, n);
 }
 
 static void adopt_slots(const struct nft_loaded *h, const struct plan_rows *rows,
@@ -96,8 +96,7 @@ static void adopt_slots(const struct nft_loaded *h, const struct plan_rows *rows
 				       adopt_aff_id(h, pool->fam, pool->id, key, data));
 	}
 	if (pool->table.n > 0)
-		weighed_adopt(pool, weights_unit(service_weights(rows->svc->service)), programmed,
-			      n_slots);
+		weighed_adopt(pool, rows->svc->service, programmed, n_slots);
 	else if (pool->hashing == PLAN_HASHING_NONE) /* else the slots are those of its table */
 		plan_slots_arrange(pool->backends.v, pool->backends.n, programmed, n_slots);
 	if (ids != NULL)

@@ -4,6 +4,7 @@
 
 #include <linux/ip_vs.h>
 
+#include "plan/table.h"
 #include "plane/nft/state.h"
 #include "plane/remark.h"
 
@@ -89,6 +90,18 @@ static void remark_scheduler(const struct svc *svc, struct str *ret)
 		plane_remark_scheduler(ret, t, err.text, instead);
 }
 
+static void remark_slots(const struct svc *svc, struct str *ret)
+{
+	const struct plan_rows *rows = svc->rows;
+	struct err err = { 0 };
+
+	if (rows == NULL || !vec_has(&rows->pools, pool, plan_table_is_rounded(pool, svc->service)))
+		return;
+	(void)err_set(&err, 0, "at most %zu slots in each set of endpoints",
+		      plan_weight_slots_max(svc->service));
+	plane_remark_add(ret, "vipd.io/weights", err.text, "weights are rounded");
+}
+
 void nft_remark(const struct plane *p, const struct svc *svc, struct str *ret)
 {
 	const struct service_tuning *t = svc->service != NULL ? svc->service->tuning : NULL;
@@ -102,5 +115,6 @@ void nft_remark(const struct plane *p, const struct svc *svc, struct str *ret)
 		plane_remark_add(ret, "vipd.io/drain-timeout", "is for the ipvs plane",
 				 "connections of removed endpoints have no time limit");
 	plane_remark_weights(ret, t);
+	remark_slots(svc, ret);
 	plane_remark_forwarding(ret, svc, false);
 }
