@@ -194,6 +194,32 @@ def test_lost_network(two_namespaces, http2):
             feed.close()
 
 
+def test_name_server_does_not_answer(tmp_path):
+    """The event loop does not wait for a resolver thread, nor does the end of the process."""
+    if os.geteuid() != 0 or subprocess.run(["unshare", "-n", "-m", "true"],
+                                           check=False).returncode:
+        pytest.skip("namespaces need root")
+    (tmp_path / "resolv.conf").write_text("nameserver 192.0.2.1\n")  # 5 s, 2 attempts
+    (tmp_path / "nsswitch.conf").write_text("hosts: files dns\n")
+    setup = """ip link add to type veth peer name end && ip addr add 192.0.2.2/24 dev to &&
+        ip link set to up && ip link set end up &&
+        ip neigh add 192.0.2.1 lladdr 02:00:00:00:00:01 dev to &&
+        for f in resolv.conf nsswitch.conf; do
+            mount --bind "$0/$f" "$(readlink -f "/etc/$f")" || exit; done && exec "$@" """
+    feed = Feed(master="https://api.example.net:6443", connect_ms=1000, backoff_max_ms=1000,
+                prefix=["unshare", "-n", "-m", "sh", "-c", setup, str(tmp_path)])
+    feed.wait_error("services", "Resolving timed out")
+    feed.wait_for(lambda: feed.reflector("services")["failures"] >= 3, "failures")
+    assert feed.usage()["lag_ms"] < 3000
+    with open("/proc/%d/status" % feed.process.pid, encoding="ascii") as f:
+        threads = next(int(li.split()[1]) for li in f if li.startswith("Threads:"))
+    # At most one request of each reflector a second, 10 s each.
+    assert threads <= 1 + 4 * 11
+    began = time.monotonic()
+    feed.close()
+    assert time.monotonic() - began < 3
+
+
 # ---- GOAWAY
 
 @pytest.mark.parametrize("close", [False, True])

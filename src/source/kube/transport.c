@@ -672,6 +672,9 @@ static int multi_open(struct transport *t, struct err *err)
 	(void)curl_multi_setopt(t->multi, CURLMOPT_TIMERFUNCTION, on_timer_request);
 	(void)curl_multi_setopt(t->multi, CURLMOPT_TIMERDATA, t);
 	(void)curl_multi_setopt(t->multi, CURLMOPT_MAXCONNECTS, (long)CONNECTIONS_MAX);
+#if LIBCURL_VERSION_NUM >= 0x081400 /* as CURLOPT_QUICK_EXIT, for threads of the multi handle */
+	(void)curl_multi_setopt(t->multi, CURLMOPT_QUICK_EXIT, 1L);
+#endif
 	return 0;
 }
 
