@@ -340,6 +340,22 @@ static int slice_put_known(struct model *m, struct slice_entry *e, struct slice 
 	return slice_arrived(m, e, at_ns) || moved || was_family;
 }
 
+/* Known content, with the version that a start would read: it ranks duplicates (EPS-15). */
+static int slice_put_equal(struct model *m, struct slice_entry *e, struct object *o, uint64_t at_ns)
+{
+	if (o->slice->version == e->slice->version)
+		return object_replace(o, (struct object){ o->kind, .slice = e->slice });
+	slice_close(e->slice);
+	e->slice = object_ref(o).slice;
+	list_for_each_entry (other, &e->svc->slices, struct slice_entry, link)
+		if (other != e && slices_overlap(other->slice, e->slice) &&
+		    slice_does_matter(e->svc, e->slice->fam)) {
+			mark_endpoints(m, e->svc, at_ns);
+			return 1;
+		}
+	return 0;
+}
+
 static int slice_del(struct model *m, const struct name *ns, const struct name *name,
 		     uint64_t at_ns)
 {
@@ -366,12 +382,8 @@ static int slice_put(struct model *m, struct object *o, uint64_t at_ns)
 	if (e == NULL)
 		return slice_put_new(m, object_ref(o).slice, at_ns);
 	e->list_no = m->list_no[OBJECT_KIND_SLICE];
-	/*
-	 * Keep the version of the first event with this content: it ranks duplicates
-	 * (EPS-15), and an update without a change must not alter the ranking.
-	 */
 	if (slice_is_equal(e->slice, s))
-		return object_replace(o, (struct object){ o->kind, .slice = e->slice });
+		return slice_put_equal(m, e, o, at_ns);
 	return slice_put_known(m, e, object_ref(o).slice, at_ns);
 }
 

@@ -299,6 +299,19 @@ bool slice_is_equal(const struct slice *a, const struct slice *b)
 	       vecs_are_equal(&a->endpoints, &b->endpoints, endpoint_cmp);
 }
 
+bool slices_overlap(const struct slice *a, const struct slice *b)
+{
+	size_t i = 0;
+
+	vec_for_each (e, &b->endpoints) {
+		while (i < a->endpoints.n && ip_addr_cmp(&a->endpoints.v[i].addr, &e->addr) < 0)
+			i++;
+		if (i < a->endpoints.n && ip_addr_is_equal(&a->endpoints.v[i].addr, &e->addr))
+			return true;
+	}
+	return false;
+}
+
 /* --- node and service CIDR ------------------------------------------------ */
 
 void node_close(struct node *n)
