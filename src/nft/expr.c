@@ -53,6 +53,29 @@ void nft_rule_begin(struct nft_rules *rs)
 	*vec_push(&rs->v) = (struct nft_rule){ .r = r };
 }
 
+/* The verdict of an expression "immediate", or NULL. */
+static const struct nlattr *verdict_of(const struct nlattr *data)
+{
+	return nl_attr_find(nl_attr_find(data, NFTA_IMMEDIATE_DATA), NFTA_DATA_VERDICT);
+}
+
+uint64_t nft_rule_targets(const struct nlattr *expressions)
+{
+	uint64_t hash = 0;
+
+	nl_attr_for_each (e, expressions) {
+		const struct nlattr *data = nl_attr_find(e, NFTA_EXPR_DATA);
+		const char *chain;
+
+		if (strcmp(nl_attr_str(nl_attr_find(e, NFTA_EXPR_NAME)), "immediate") != 0)
+			continue;
+		chain = nl_attr_str(nl_attr_find(verdict_of(data), NFTA_VERDICT_CHAIN));
+		if (chain[0] != '\0')
+			hash = hash_bytes_fixed(chain, strlen(chain), hash, 2);
+	}
+	return hash;
+}
+
 void nft_rules_hash(struct nft_rules *rs)
 {
 	vec_for_each (r, &rs->v) {
@@ -70,6 +93,7 @@ void nft_rules_hash(struct nft_rules *rs)
 		r->hash = hash_bytes_fixed(mnl_attr_get_payload(exprs),
 					   mnl_attr_get_payload_len(exprs), 0x76697064, 1);
 		r->hash |= r->hash == 0;
+		r->targets = nft_rule_targets(exprs);
 	}
 }
 
@@ -517,10 +541,7 @@ void nft_match_tcp_flags(struct nft_rules *rs, uint8_t mask, uint32_t op, uint8_
 
 static uint32_t verdict_code(const struct nlattr *data)
 {
-	const struct nlattr *verdict =
-		nl_attr_find(nl_attr_find(data, NFTA_IMMEDIATE_DATA), NFTA_DATA_VERDICT);
-
-	return nl_attr_be32(nl_attr_find(verdict, NFTA_VERDICT_CODE), UINT32_MAX);
+	return nl_attr_be32(nl_attr_find(verdict_of(data), NFTA_VERDICT_CODE), UINT32_MAX);
 }
 
 /* Neither a condition nor a verdict. A comment of iptables is a match. */

@@ -23,6 +23,7 @@ struct nft_rule {
 	struct nftnl_rule *r;
 	struct nftnl_expr *l4protos; /* lookup of an anonymous set, created before the rule */
 	uint64_t hash;               /* of the expressions; not 0 after nft_rules_hash() */
+	uint64_t targets;            /* nft_rule_targets(), after nft_rules_hash() */
 };
 
 /* nft's state bits: NF_CT_STATE_*_BIT of the kernel's nf_conntrack.h. */
@@ -41,6 +42,8 @@ void nft_rules_fini(struct nft_rules *rs);
 void nft_rule_begin(struct nft_rules *rs);
 /* All rules are complete: compute their hashes. */
 void nft_rules_hash(struct nft_rules *rs);
+/* Hash of the names of the chains that a rule leads to; 0: none. */
+uint64_t nft_rule_targets(const struct nlattr *expressions);
 
 /* Words an address takes. */
 static inline unsigned int nft_addr_words(enum ipfam fam)

@@ -14,6 +14,7 @@
 
 #include "base/hash.h"
 #include "nft/elem.h"
+#include "nft/expr.h"
 #include "nl/attr.h"
 #include "nl/dump.h"
 
@@ -325,8 +326,10 @@ static int rules_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	if (strcmp(nl_attr_str(tb[NFTA_RULE_TABLE]), rd->table) != 0)
 		return 0;
 	p = udata_find(tb[NFTA_RULE_USERDATA], NFT_RULE_UDATA_HASH, &len);
-	if (p != NULL && len == sizeof(hash))
+	if (p != NULL && len == sizeof(hash)) {
 		memcpy(&hash, p, sizeof(hash));
+		hash ^= nft_rule_targets(tb[NFTA_RULE_EXPRESSIONS]);
+	}
 	*vec_push(&chain_get(rd->programmed, nl_attr_str(tb[NFTA_RULE_CHAIN]))->hashes) = hash;
 	return 0;
 }
@@ -353,7 +356,9 @@ static int chain_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	nl_attr_table(tb, NFTA_CHAIN_MAX, h, sizeof(struct nfgenmsg));
 	c = chain_get(rd->programmed, nl_attr_str(tb[NFTA_CHAIN_NAME]));
 	c->policy = nl_attr_be32(tb[NFTA_CHAIN_POLICY], NF_ACCEPT);
-	if (!chain_fits(rd->chain, tb))
+	if (rd->chain == NULL)
+		c->is_stray = tb[NFTA_CHAIN_HOOK] != NULL;
+	else if (!chain_fits(rd->chain, tb))
 		snprintf(rd->programmed->misfit, sizeof(rd->programmed->misfit),
 			 "chain %s is of another kind", rd->chain->name);
 	return 0;
@@ -362,9 +367,10 @@ static int chain_message(void *arg, const struct nlmsghdr *h, struct err *err)
 /*
  * Chains are requested one by one. A dump has no filter and lists every chain of the
  * family: 0.1 s with 30,000 foreign chains, and any commit meanwhile interrupts it. Only
- * fixed chains need a request: pick chains appear in their rules, or in verdict maps.
+ * fixed chains need a request, and those that may be renamed ones: pick chains appear in their
+ * rules, or in verdict maps.
  */
-static int chain_read(struct reading *rd, struct nl_sock *nl, struct err *err)
+static int chain_read(struct reading *rd, struct nl_sock *nl, const char *name, struct err *err)
 {
 	char buf[REQUEST_MAX];
 	struct nlmsghdr *h =
@@ -372,10 +378,29 @@ static int chain_read(struct reading *rd, struct nl_sock *nl, struct err *err)
 	int r;
 
 	mnl_attr_put_strz(h, NFTA_CHAIN_TABLE, rd->table);
-	mnl_attr_put_strz(h, NFTA_CHAIN_NAME, rd->chain->name);
+	mnl_attr_put_strz(h, NFTA_CHAIN_NAME, name);
 	r = nl_query(nl, h, &(struct nl_reader){ .message = chain_message, .arg = rd }, NULL, err);
 	/* A missing chain is no error, unless it had rules in this read. */
-	return r == -ENOENT && nft_fixed_chain(rd->programmed, rd->chain->name) == NULL ? 0 : r;
+	return r == -ENOENT && nft_fixed_chain(rd->programmed, name) == NULL ? 0 : r;
+}
+
+static bool has_own_rules(const struct nft_fixed_chain *c)
+{
+	return vec_has(&c->hashes, hash, *hash != 0);
+}
+
+/* Read the chains of the schema, and others with rules of ours that no verdict map leads to. */
+static int chains_read(struct reading *rd, struct nl_sock *nl, struct err *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && (rd->chain = rd->schema->chain(i)) != NULL; i++)
+		r = chain_read(rd, nl, rd->chain->name, err);
+	htable_for_each_entry (c, &rd->programmed->chains, struct nft_fixed_chain)
+		if (r == 0 && !c->is_led && has_own_rules(c) &&
+		    nft_schema_chain(rd->schema, c->name) == NULL)
+			r = chain_read(rd, nl, c->name, err);
+	return r;
 }
 
 static void verdict_found(void *arg, const uint8_t *key, const uint8_t *none)
@@ -396,7 +421,7 @@ static void verdict_found(void *arg, const uint8_t *key, const uint8_t *none)
 	nl_attr_nest(verdict, NFTA_VERDICT_MAX, data[NFTA_DATA_VERDICT]);
 	chain = nl_attr_str(verdict[NFTA_VERDICT_CHAIN]);
 	if (verdict[NFTA_VERDICT_CHAIN] != NULL)
-		(void)chain_get(rd->programmed, chain);
+		chain_get(rd->programmed, chain)->is_led = true;
 	v.code = (int32_t)nl_attr_be32(verdict[NFTA_VERDICT_CODE], 0);
 	(void)snprintf(v.chain, sizeof(v.chain), "%.*s", (int)sizeof(v.chain) - 1, chain);
 	nft_fixed_verdict_put(rd->programmed, rd->index, &v);
@@ -463,11 +488,11 @@ static int objects_read(struct reading *rd, struct nl_sock *nl, struct err *err)
 	r = read_dump(rd, nl, NFT_MSG_GETRULE, NFTA_RULE_TABLE, rules_begin, rules_message, err);
 	if (r < 0)
 		return r;
-	for (size_t i = 0; r == 0 && (rd->chain = rd->schema->chain(i)) != NULL; i++)
-		r = chain_read(rd, nl, err);
 	for (rd->index = 0; r == 0 && rd->schema->has_verdict_maps && rd->index < NFT_VERDICT_MAPS;
 	     rd->index++)
 		r = read_elements(rd, nl, NFTSET_LEAVES + rd->index, verdict_found, err);
+	if (r == 0)
+		r = chains_read(rd, nl, err);
 	for (rd->index = 0; r == 0 && rd->index < NFT_RANGE_SETS; rd->index++) {
 		r = read_elements(rd, nl, rd->schema->ranges + rd->index, range_found, err);
 		nft_bounds_sort(&rd->programmed->ranges[rd->index]);

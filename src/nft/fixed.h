@@ -3,7 +3,9 @@
  * nft/fixed - the fixed part of a table in the kernel.
  *
  * Tables are identified by their comment, rules by the hash in their userdata (see
- * layout.h). Foreign chains and sets inside our table are ignored.
+ * layout.h) and by the names of the chains that they lead to: a rule leads to a chain that
+ * was renamed under the new name. A renamed base chain is deleted, because it keeps its hook.
+ * Other foreign chains and sets inside our table are ignored.
  */
 #pragma once
 
@@ -66,7 +68,10 @@ struct nft_fixed_chain {
 	char *name;
 	bool is_fresh; /* created in the current batch: nothing may jump to it yet */
 	uint32_t policy;
-	VEC(uint64_t) hashes; /* one per rule, in order; 0: a foreign rule */
+	bool is_led;   /* a verdict map leads to it */
+	bool is_stray; /* a base chain with rules of ours, which the schema does not have */
+	/* One per rule, in order: nft_rule.hash ^ nft_rule.targets; 0: a foreign rule. */
+	VEC(uint64_t) hashes;
 };
 
 /* An element of a verdict map. */

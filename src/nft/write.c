@@ -391,7 +391,7 @@ static bool chain_has_rules(const struct nft_fixed_chain *c, struct nft_rules *r
 	if (c == NULL || c->hashes.n != rs->v.n)
 		return false;
 	for (size_t i = 0; i < rs->v.n; i++)
-		if (c->hashes.v[i] != rs->v.v[i].hash)
+		if (c->hashes.v[i] != (rs->v.v[i].hash ^ rs->v.v[i].targets))
 			return false;
 	return true;
 }
@@ -405,13 +405,19 @@ void nft_ensure_rules(struct nft_writer *w, struct nft_fixed_chain *c, struct nf
 	nft_write_rules(w, c->name, rs);
 	vec_clear(&c->hashes);
 	vec_for_each (r, &rs->v)
-		*vec_push(&c->hashes) = r->hash;
+		*vec_push(&c->hashes) = r->hash ^ r->targets;
 }
 
 void nft_ensure_chains(struct nft_writer *w, struct nft_fixed *h, const void *ctx)
 {
 	const struct nft_chain *c;
 
+	htable_for_each_entry_safe (stray, tmp, &h->chains, struct nft_fixed_chain) {
+		if (!stray->is_stray)
+			continue;
+		nft_write_chain_del(w, stray->name);
+		nft_fixed_chain_del(h, stray->name);
+	}
 	/* A rule may only name chains that exist. */
 	for (size_t i = 0; (c = w->schema->chain(i)) != NULL; i++) {
 		if (w->schema->build(ctx, NULL, w->fam, i)) {
@@ -435,6 +441,8 @@ bool nft_chains_are_right(const struct nft_fixed *h, const struct nft_schema *sc
 	bool is_right = true;
 	const struct nft_chain *chain;
 
+	htable_for_each_entry (c, &h->chains, struct nft_fixed_chain)
+		is_right &= !c->is_stray;
 	for (size_t i = 0; is_right && (chain = schema->chain(i)) != NULL; i++) {
 		const struct nft_fixed_chain *c = nft_fixed_chain(h, chain->name);
 		FINI(nft_rules_fini) struct nft_rules rs = { 0 };

@@ -78,8 +78,8 @@ void nft_write_verdict(struct nft_writer *w, enum nft_set_id map, const struct n
 struct nft_fixed_chain *nft_ensure_chain(struct nft_writer *w, struct nft_fixed *h,
 					 const char *name, const struct nft_chain *base);
 void nft_ensure_rules(struct nft_writer *w, struct nft_fixed_chain *c, struct nft_rules *rs);
-/* The schema's chains with their rules, built for `ctx`; chains that the table does not have are
- * deleted. */
+/* The schema's chains with their rules, built for `ctx`; chains that the table does not have, and
+ * stray ones, are deleted. */
 void nft_ensure_chains(struct nft_writer *w, struct nft_fixed *h, const void *ctx);
 /* Has `h` exactly these chains of the schema, with exactly these rules? */
 bool nft_chains_are_right(const struct nft_fixed *h, const struct nft_schema *schema,

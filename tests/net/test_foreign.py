@@ -20,8 +20,9 @@ from shop import Svc
 FLAGS = {"--audit-period": "0"}
 # A value of a frontend's element that leads nowhere.
 NOWHERE = {"nft": "0:7ffe", "ipvs": "0x5a0ffffe"}[planes.PLANE]
-# A chain that everything passes, behind the base chain.
+# A chain that everything passes, behind the base chain; a base chain.
 CHAIN = {"nft": "services", "ipvs": "assign4"}[planes.PLANE]
+BASE = {"nft": "prerouting", "ipvs": "pre"}[planes.PLANE]
 
 
 def nft(lab, *args):
@@ -108,6 +109,26 @@ def test_edited_rule_is_restored(lab, vipd):
     vipd.apply(svc(1))
     nft(lab, "flush", "chain", *vipd.nft_table(4), CHAIN)
     L.eventually(lambda: served(lab, 1), 5, "the chain was not restored")
+    vipd.check_tables(timeout=5)
+
+
+@pytest.mark.parametrize("is_down", (False, True), ids=("running", "down"))
+def test_renamed_chains_are_restored(lab, vipd, is_down):
+    """Another process empties and renames a chain: rules lead to a chain, not to its name. A base
+    chain keeps its hook under the other name."""
+    vipd.apply(svc(1))
+    table = " ".join(vipd.nft_table(4))
+    if is_down:
+        vipd.kill()
+    lab.node.run("nft", "-f", "-", input="flush chain {0} {1}\nrename chain {0} {1} renamed\n"
+                 "rename chain {0} {2} renamed_base\n".format(table, CHAIN, BASE))
+    if is_down:
+        vipd.start()
+    L.eventually(lambda: served(lab, 1), 5, "the chains were not restored")
+    L.eventually(lambda: "renamed_base" not in nft(lab, "list", "table", *table.split()), 5,
+                 "the renamed base chain was not deleted")
+    nft(lab, "delete", "chain", *table.split(), "renamed")  # no rule leads to it
+    assert served(lab, 1)
     vipd.check_tables(timeout=5)
 
 
