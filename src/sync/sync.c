@@ -612,8 +612,7 @@ static uint64_t step_idle(struct sync *s, uint64_t now, uint64_t next)
 	const struct plane_ops *ops = s->plane->ops;
 
 	s->busy_ns = 0;
-	/* A check discards the touched elements of the previous one: verify their services first.
-	 */
+	/* A check discards touched elements of the previous one: verify their services first. */
 	if (s->config.check_period_ns != 0 && !s->touched.is_due) {
 		if (now >= s->next_check_ns && foreign_check(s, now) > 0)
 			return SYNC_NOW;
