@@ -51,6 +51,7 @@ NOT = {
         "test_vipctl_diff.py::test_every_frontend": OWN,
         "test_vipctl_diff.py::test_bundle": OWN,
         "test_vipctl_diff.py::test_names_the_problem": OWN,
+        "test_doctor.py::test_input_policy": OWN,
         "test_doctor.py::test_addresses_of_the_other_plane": "makes the table that this plane has",
         "test_affinity.py::test_per_port":
             "ports are separate, but rr picks alike for both: the same clients, the same order",
