@@ -303,10 +303,14 @@ static void problems_sync(struct jsonw *w, const struct serve_context *ctx,
 			t->is_unknown ? 0 : sync_orphaned_count(ctx->sync));
 }
 
-static void problems_servers(struct jsonw *w, const struct serve_context *ctx)
+static void problems_daemon(struct jsonw *w, const struct serve_context *ctx)
 {
+	const struct serve_source *s = &ctx->source;
+	const char *rejected = s->rejected != NULL ? s->rejected(s->arg) : NULL;
 	struct health_services_stats st = { 0 };
 
+	if (rejected != NULL)
+		problem(w, "configuration", "%s", rejected);
 	for (enum http_class c = 0; c < HTTP_CLASSES; c++)
 		if (http_port_failure(c) != NULL)
 			problem(w, "server", "%s", http_port_failure(c));
@@ -344,7 +348,7 @@ static void view_problems(struct jsonw *w, const struct serve_context *ctx,
 		if (ctx->plane->faults[i].text[0] != '\0')
 			problem(w, "plane", "%s", ctx->plane->faults[i].text);
 	problems_sync(w, ctx, source, t);
-	problems_servers(w, ctx);
+	problems_daemon(w, ctx);
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		if (model_nodeports(m, fam) != MODEL_NODEPORTS_OK)
 			problem(w, "node", "%s",

@@ -203,6 +203,11 @@ bool source_is_complete(const struct source *s, struct str *why)
 				: kube_is_complete(s->kube, why);
 }
 
+const char *source_rejected(const struct source *s)
+{
+	return s != NULL && s->kube != NULL ? kube_rejected(s->kube) : NULL;
+}
+
 void source_describe(const struct source *s, struct serve_source_info *info)
 {
 	FINI(str_fini) struct str unknown = { 0 };

@@ -37,6 +37,7 @@
 #include "settings/flags.h"
 #include "settings/options.h"
 #include "source/host/host.h"
+#include "source/kube/kubeconfig.h"
 #include "sync/sync.h"
 
 #define CHECK_PERIOD_NS (80 * NSEC_PER_MSEC)
@@ -71,6 +72,7 @@ struct vipd {
 	char **argv; /* of main(): a changed file is read with the same flags */
 	int argc;
 	struct config_watch *config_watch;
+	char *rejected;                          /* the file, as read last; NULL: it is valid */
 	bool is_outdated;                        /* the configuration changed; exit for a restart */
 	bool is_cidr_missing[IPFAM_N];           /* detector_check() */
 	bool is_cidr_wrong;                      /* pod_cidr_check() */
@@ -472,6 +474,13 @@ static void stats_of_source(void *arg,
 	source_stats(v->source, add, add_arg);
 }
 
+static const char *rejected_file(void *arg)
+{
+	const struct vipd *v = arg;
+
+	return v->rejected != NULL ? v->rejected : source_rejected(v->source);
+}
+
 /* Each health check node port takes up to two sockets; the soft limit is 1024. */
 static void raise_fd_limit(void)
 {
@@ -523,7 +532,7 @@ static int open_serve(struct vipd *v, struct err *err)
 		.drains = v->drains,
 		.failover = failover_loop_state(v->failover),
 		.monitor = v->monitor,
-		.source = { describe_source, stats_of_source, v },
+		.source = { describe_source, stats_of_source, rejected_file, v },
 		.counting = v->options.plane.counting,
 		.started_ns = now_ns(),
 	};
@@ -555,9 +564,28 @@ static void log_setup(const struct options *o)
 	}
 }
 
+/* A process that is started with a kubeconfig that cannot be read ends. */
+static int kubeconfig_check(const struct options *o, struct err *err)
+{
+	AUTO(kubeconfig_close) struct kubeconfig *k = NULL;
+
+	return o->manifests != NULL ? 0
+				    : kubeconfig_open(&k, o->api.kubeconfig, o->api.master,
+						      o->api.account_dir, err);
+}
+
+static void rejected_set(struct vipd *v, const char *why)
+{
+	free(TAKE(v->rejected));
+	if (why == NULL)
+		return;
+	v->rejected = xasprintf("configuration: rejected: %s; the previous one stays", why);
+	log_warn(LOG_AREA_MAIN, "%s", v->rejected);
+}
+
 /*
- * Read the file again and apply its log settings. False if the file is invalid, which is
- * logged; else `differences` gets the other fields that changed.
+ * Read the file again and apply its log settings. False if the file is invalid, or a restart with
+ * it would fail, which is logged; else `differences` gets the other fields that changed.
  */
 static bool config_read_again(struct vipd *v, struct str *differences)
 {
@@ -566,16 +594,15 @@ static bool config_read_again(struct vipd *v, struct str *differences)
 	struct err err;
 	int r = options_parse(&options, &config, v->argc, v->argv, &err);
 
-	if (r < 0) {
-		log_warn(LOG_AREA_MAIN, "configuration: rejected: %s; the previous one stays",
-			 err.text);
-	} else {
+	if (r == 0)
 		options_differences(&v->options, &options, differences);
-		if (options_take_log(&v->options, &options)) {
-			log_setup(&v->options);
-			shown_set(v);
-			log_notice(LOG_AREA_MAIN, "configuration: logging: changed, in force now");
-		}
+	if (r == 0 && differences->len > 0)
+		r = kubeconfig_check(&options, &err);
+	rejected_set(v, r < 0 ? err.text : NULL);
+	if (r == 0 && options_take_log(&v->options, &options)) {
+		log_setup(&v->options);
+		shown_set(v);
+		log_notice(LOG_AREA_MAIN, "configuration: logging: changed, in force now");
 	}
 	options.model = config;
 	return r == 0;
@@ -648,6 +675,7 @@ static void vipd_close(struct vipd *v)
 	other_plane_close(&v->other);
 	lock_release(v->lock);
 	shown_clear(v);
+	free(v->rejected);
 	if (v->base != NULL)
 		event_base_free(v->base);
 	model_fini(&v->model);

@@ -463,6 +463,9 @@ static void source_lines(const struct metrics *m, struct str *out, uint64_t now)
 
 	if (source->stats == NULL)
 		return;
+	one(out, "vipd_configuration_rejected", "gauge",
+	    "1 while a file of configuration or credentials is rejected; the previous one stays in force",
+	    source->rejected != NULL && source->rejected(source->arg) != NULL);
 	source->stats(source->arg, source_add, &l);
 	for (int i = 0; i < SOURCE_METRICS; i++) {
 		if (l.of[i].len > 0) {

@@ -51,11 +51,15 @@ struct serve_source_stats {
 	uint64_t bytes;
 };
 
-/* Both may be NULL. stats() calls `add` for each list or folder. */
+/*
+ * All may be NULL. stats() calls `add` for each list or folder; rejected() returns why a file of
+ * configuration or credentials is not in force, or NULL. Borrowed.
+ */
 struct serve_source {
 	void (*describe)(void *arg, struct serve_source_info *ret);
 	void (*stats)(void *arg, void (*add)(void *add_arg, const struct serve_source_stats *s),
 		      void *add_arg);
+	const char *(*rejected)(void *arg);
 	void *arg;
 };
 

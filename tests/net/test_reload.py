@@ -11,6 +11,10 @@ import lab as L
 from objects import service
 
 HEAD = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n"
+KUBECONFIG = ("apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: "
+              "'https://127.0.0.1:%d', insecure-skip-tls-verify: true}}]\n"
+              "users: [{name: u, user: {token: x}}]\n"
+              "contexts: [{name: x, context: {cluster: c, user: u}}]\ncurrent-context: x\n")
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +53,13 @@ def config(vipd, text):
     vipd.config_files.append(f)
 
 
+def metric(vipd, name):
+    with vipd.lab.node.entered():
+        text = subprocess.run(["curl", "-s", "http://127.0.0.1:10249/metrics"],
+                              capture_output=True, text=True, timeout=L.LIMIT, check=True).stdout
+    return int(text.split("\n%s " % name)[1].split()[0])
+
+
 def hup(vipd, text, times=1):
     pid = vipd.proc.pid
     vipd.proc.send_signal(signal.SIGHUP)
@@ -82,6 +93,26 @@ def test_configuration(vipd):
     log = hup(vipd, "configuration: rejected: ")
     assert "config.yaml:3: oomScoreAdj: '5000'" in log
     assert vipd.get("/v1/log")["areas"][0]["level"] == "debug"
+    problem, = vipd.status()["problems"]
+    assert problem["kind"] == "configuration" and "config.yaml:3: oomScoreAdj:" in problem["text"]
+    assert metric(vipd, "vipd_configuration_rejected") == 1
+    config(vipd, "mode: nftables\nfeatureGates: {A: true, B: true}\nlogging: {verbosity: 4}\n")
+    hup(vipd, "SIGHUP", 3)
+    L.eventually(lambda: vipd.status()["problems"] == [], 5)
+    assert metric(vipd, "vipd_configuration_rejected") == 0
+
+
+def test_a_typo_ends_nothing(vipd):
+    """CFG-04: vipd does not exit for a file with which it would not start again."""
+    vipd.start()
+    config(vipd, "mode: ipvs\nipvs: {scheduler: wrrr}\n")
+    vipd.config_files[-1].close()
+    L.eventually(lambda: "config.yaml:4: ipvs.scheduler: unknown" in str(vipd.status()["problems"]), 5)
+    assert vipd.is_running()
+    config(vipd, "mode: nftables\n")
+    vipd.config_files[-1].close()
+    L.eventually(lambda: vipd.status()["problems"] == [], 5)
+    assert vipd.is_running()
 
 
 def test_a_changed_log_level_ends_nothing(vipd):
@@ -100,13 +131,9 @@ def test_a_changed_log_level_ends_nothing(vipd):
 def test_manifests(vipd):
     """Every file is read, also unchanged ones."""
     vipd.start()
-    reads = "vipd_source_lists_total{source=\"manifests\"} "
 
     def count():
-        with vipd.lab.node.entered():
-            text = subprocess.run(["curl", "-s", "http://127.0.0.1:10249/metrics"],
-                                  capture_output=True, text=True, timeout=L.LIMIT, check=True).stdout
-        return int(text.split(reads)[1].split()[0])
+        return metric(vipd, 'vipd_source_lists_total{source="manifests"}')
     before = count()
     vipd.proc.send_signal(signal.SIGHUP)
     L.eventually(lambda: count() == before + 1, 5)
@@ -116,11 +143,7 @@ def test_manifests(vipd):
 def test_kubeconfig(vipd, tmp_path):
     """A credential that cannot be read is named again, and the pause after a failure ends."""
     path = tmp_path / "kubeconfig"
-    text = ("apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: "
-            "'https://127.0.0.1:%d', insecure-skip-tls-verify: true}}]\n"
-            "users: [{name: u, user: {token: x}}]\n"
-            "contexts: [{name: x, context: {cluster: c, user: u}}]\ncurrent-context: x\n")
-    path.write_text(text % 1, encoding="utf-8")
+    path.write_text(KUBECONFIG % 1, encoding="utf-8")
     with open(vipd.log_path, "ab") as log:
         vipd.proc = vipd.lab.node.popen(
             L.program("vipd"), "--kubeconfig", str(path), "--hostname-override", "n1",
@@ -129,9 +152,28 @@ def test_kubeconfig(vipd, tmp_path):
     path.write_text("clusters: 7\n", encoding="utf-8")
     hup(vipd, "previous credentials stay in use", 1)
     hup(vipd, "previous credentials stay in use", 2)
-    path.write_text(text % 2, encoding="utf-8")
+    problem, = [p for p in vipd.status()["problems"] if p["kind"] == "configuration"]
+    assert problem["text"].startswith("credentials: %s: " % path)
+    path.write_text(KUBECONFIG % 2, encoding="utf-8")
     hup(vipd, "kubeconfig: changed; loaded")
     L.eventually(lambda: "127.0.0.1:2" in json_text(vipd), 5)
+    assert "configuration" not in [p["kind"] for p in vipd.status()["problems"]]
+
+
+def test_configuration_with_a_wrong_kubeconfig(vipd, tmp_path):
+    """CFG-04: vipd would not start again without the file."""
+    path = tmp_path / "kubeconfig"
+    path.write_text(KUBECONFIG % 1, encoding="utf-8")
+    config(vipd, "mode: nftables\nclientConnection: {kubeconfig: %s}\n" % path)
+    with open(vipd.log_path, "ab") as log:
+        vipd.proc = vipd.lab.node.popen(
+            L.program("vipd"), "--config", vipd.config_path, "--hostname-override", "n1",
+            "--control-socket", vipd.socket, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    L.eventually(lambda: vipd.get("/v1/status").get("state") == "waiting", 5)
+    config(vipd, "mode: nftables\nclientConnection: {kubeconfig: %s.typo}\n" % path)
+    vipd.config_files[-1].close()
+    L.eventually(lambda: "%s.typo: No such file" % path in str(vipd.status()["problems"]), 5)
+    assert vipd.is_running()
 
 
 def json_text(vipd):

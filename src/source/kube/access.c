@@ -38,6 +38,7 @@ struct access {
 	struct str authorization;
 	struct event *ready; /* of access_wake() */
 	char *logged;        /* last warning */
+	char *rejected;      /* of the last reading; NULL: nothing */
 };
 
 /* --- files ---------------------------------------------------------------- */
@@ -50,6 +51,13 @@ static void warn_once(struct access *a, const char *text)
 	free(a->logged);
 	a->logged = xstrdup(text);
 	log_warn(LOG_AREA_SOURCE, "api: credentials: %s; previous credentials stay in use", text);
+}
+
+static void reject(struct access *a, const char *text)
+{
+	warn_once(a, text);
+	if (a->rejected == NULL)
+		a->rejected = xasprintf("credentials: %s; previous credentials stay in use", text);
 }
 
 /* An error only if the file was never read; otherwise its last content stays. */
@@ -65,7 +73,7 @@ static int file_check(struct access *a, struct textfile *f, size_t max, struct e
 		return 0;
 	if (f->text.len == 0)
 		return err_set(err, r, "%s", why.text);
-	warn_once(a, why.text);
+	reject(a, why.text);
 	return 0;
 }
 
@@ -97,7 +105,7 @@ static void kubeconfig_check(struct access *a)
 		r = where_open(&fresh, a, &err);
 	if (r < 0) {
 		str_clear(&a->kubeconfig.text); /* read it again at the next request */
-		warn_once(a, err.text);
+		reject(a, err.text);
 		return;
 	}
 	log_notice(LOG_AREA_SOURCE, "api: kubeconfig %s: changed; loaded", a->kubeconfig.path);
@@ -112,6 +120,7 @@ static int files_check(struct access *a, struct err *err)
 {
 	int r;
 
+	free(TAKE(a->rejected));
 	kubeconfig_check(a);
 	r = file_check(a, &a->where->token, TOKEN_MAX, err);
 	if (r == 0)
@@ -401,6 +410,11 @@ const struct kubeconfig *access_where(const struct access *a)
 	return a->where;
 }
 
+const char *access_rejected(const struct access *a)
+{
+	return a->rejected;
+}
+
 /* --- life ----------------------------------------------------------------- */
 
 int access_open(struct access **ret, struct event_base *base, const struct kube_config *config,
@@ -432,5 +446,6 @@ void access_close(struct access *a)
 	textfile_fini(&a->kubeconfig);
 	str_fini(&a->authorization);
 	free(a->logged);
+	free(a->rejected);
 	free(a);
 }

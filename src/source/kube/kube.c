@@ -293,6 +293,11 @@ struct kube_status kube_status(const struct kube *k)
 	return s;
 }
 
+const char *kube_rejected(const struct kube *k)
+{
+	return access_rejected(k->access);
+}
+
 bool kube_is_complete(const struct kube *k, struct str *why)
 {
 	for (size_t i = 0; i < k->n; i++)
