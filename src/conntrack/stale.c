@@ -253,7 +253,7 @@ static struct live *live_make(const struct stale *s, struct record *r, const str
 	struct selection sel;
 
 	new->fam = ip_fam(&f->addr);
-	select_endpoints(&sel, s->model, svc, f->port_index, new->fam);
+	select_merged(&sel, s->model, svc, f->port_index, new->fam);
 	vec_for_each (e, &sel.endpoints)
 		if (is_live(e, f->proto))
 			*vec_push(&new->v) = (struct ip_endpoint){ e->addr, e->port, 0 };

@@ -241,9 +241,8 @@ const struct weights *service_weights(const struct service *s)
 
 /* Without its ejection. */
 static struct endpoint endpoint_of(const struct model *m, const struct svc *svc,
-				   const struct candidate *c)
+				   const struct weights *w, const struct candidate *c)
 {
-	const struct weights *w = service_weights(svc->service);
 	struct endpoint e = { .addr = c->from->addr,
 			      .port = c->port,
 			      .flags = c->from->flags,
@@ -300,7 +299,7 @@ static void merge(struct selection *ret, const struct model *m, const struct svc
 		for (i++; i < end && identity_cmp(i, best) == 0; i++)
 			if (does_beat(i, best))
 				best = i;
-		*vec_push(&ret->endpoints) = endpoint_of(m, svc, best);
+		*vec_push(&ret->endpoints) = endpoint_of(m, svc, ret->weights, best);
 	}
 	ret->sums.twice = (int32_t)(c.all.n - ret->endpoints.n);
 	mark_ejected(ret, m, svc, port->proto);
@@ -495,7 +494,7 @@ static void add_entry(struct selection *to, const struct model *m, const struct 
 	     p++) {
 		const struct candidate c = { .from = e, .slice = s, .port = p->port };
 
-		*vec_push(&to->endpoints) = endpoint_of(m, svc, &c);
+		*vec_push(&to->endpoints) = endpoint_of(m, svc, to->weights, &c);
 	}
 }
 
@@ -561,6 +560,7 @@ static struct selection selection_of(const struct service *s, size_t port, enum 
 	return (struct selection){
 		.uses_cluster = !s->is_itp_local || is_external,
 		.uses_local = s->is_itp_local || (service_is_etp_local(s) && is_external),
+		.weights = service_weights(s),
 	};
 }
 
@@ -595,6 +595,13 @@ void select_endpoints(struct selection *ret, const struct model *m, const struct
 	*ret = selection_of(s, port, fam);
 	merge(ret, m, svc, &s->ports.v[port], fam);
 	classify(ret, m);
+}
+
+void select_merged(struct selection *ret, const struct model *m, const struct svc *svc, size_t port,
+		   enum ipfam fam)
+{
+	*ret = (struct selection){ 0 };
+	merge(ret, m, svc, &svc->service->ports.v[port], fam);
 }
 
 void selection_fini(struct selection *s)
@@ -635,7 +642,7 @@ bool local_ready_step(struct local_ready *l, const struct model *m, const struct
 	const struct service *s = svc->service;
 
 	for (size_t work = 0; s != NULL && l->port < s->ports.n; l->port++) {
-		FINI(selection_fini) struct selection sel = { 0 };
+		FINI(selection_fini) struct selection sel = { .weights = service_weights(s) };
 
 		if (work >= max)
 			return true;

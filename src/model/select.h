@@ -78,6 +78,7 @@ struct selection {
 	size_t n_cluster;
 	size_t n_local;
 	struct selection_sums sums;
+	const struct weights *weights; /* borrowed; NULL: all are 1 */
 };
 
 /*
@@ -87,6 +88,9 @@ struct selection {
  */
 void select_endpoints(struct selection *ret, const struct model *m, const struct svc *svc,
 		      size_t port, enum ipfam fam);
+/* As select_endpoints(), but `endpoints` only, without weights and sets. */
+void select_merged(struct selection *ret, const struct model *m, const struct svc *svc, size_t port,
+		   enum ipfam fam);
 /*
  * What the tracked changes of slices (model/track.h) do to a selection with `sums`: the endpoints
  * that go and those that come, in no order, and its new sums. An endpoint that changed is in both.

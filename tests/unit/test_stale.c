@@ -13,6 +13,7 @@
 #include "base/str.h"
 #include "conntrack/stale.h"
 #include "mock_plane.h"
+#include "model/tuning.h"
 #include "objects.h"
 #include "sync/sync.h"
 
@@ -28,6 +29,7 @@ struct world {
 	uint64_t now;
 	uint64_t accepted_ns; /* CPU time of stale_accepted() */
 	size_t n_compared;    /* endpoints that it compared */
+	size_t n_weighed;     /* and of which it computed the weight */
 };
 
 static size_t n_compared;
@@ -41,16 +43,31 @@ int __wrap_ip_endpoint_cmp(const void *a, const void *b)
 	return __real_ip_endpoint_cmp(a, b);
 }
 
+static size_t n_weighed;
+
+uint8_t __real_weights_of(const struct weights *w, const struct ip_addr *addr, const char *pod,
+			  const struct name *slice);
+uint8_t __wrap_weights_of(const struct weights *w, const struct ip_addr *addr, const char *pod,
+			  const struct name *slice);
+uint8_t __wrap_weights_of(const struct weights *w, const struct ip_addr *addr, const char *pod,
+			  const struct name *slice)
+{
+	n_weighed++;
+	return __real_weights_of(w, addr, pod, slice);
+}
+
 static void on_accepted(void *arg, const struct svc *svc, const struct plan_rows *old,
 			const struct plan_rows *new, bool is_whole)
 {
 	struct world *w = arg;
 	size_t before = n_compared;
+	size_t weighed = n_weighed;
 	uint64_t begin = thread_cpu_ns();
 
 	stale_accepted(w->stale, svc, new, w->p.left_out, w->now);
 	w->accepted_ns += thread_cpu_ns() - begin;
 	w->n_compared += n_compared - before;
+	w->n_weighed += n_weighed - weighed;
 }
 
 static void world_init(struct world *w, bool is_reset)
@@ -1327,6 +1344,24 @@ static void test_random(void **state)
 	}
 }
 
+/* Flows stay with an endpoint of any weight: none is computed. */
+static void test_weights(void **state)
+{
+	static const struct step steps[] = {
+		{ "svc", "dns", "ip=10.96.0.10 port=dns/UDP:53 weights=a-*=0,*=5" },
+		{ "slice", "dns-1@dns", "| dns/UDP:5353 | 1 rs; 2 rs" },
+	};
+	struct world w;
+
+	world_init(&w, false);
+	for (size_t i = 0; i < ARRAY_SIZE(steps); i++)
+		step_do(&w, &steps[i]);
+	sync_settle(w.s, w.now);
+	assert_true(n_weighed > 0); /* by the plan */
+	assert_int_equal(w.n_weighed, 0);
+	world_fini(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1343,6 +1378,7 @@ int main(void)
 		cmocka_unit_test(test_dead_elsewhere), cmocka_unit_test(test_busy),
 		cmocka_unit_test(test_random),         cmocka_unit_test(test_many_frontends),
 		cmocka_unit_test(test_outdated),       cmocka_unit_test(test_removed_meanwhile),
+		cmocka_unit_test(test_weights),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
