@@ -5,6 +5,8 @@
  *
  *     gather a few services -> read COUNTS_BATCH counters at a time -> one line a series
  *
+ * Of endpoints, the slots of one port are gathered at a time: a service may have millions.
+ *
  * A series may be the sum of several counters: a node port has a frontend on every
  * address, a backend has a slot in the cluster pool and in the local pool. Gathered
  * frontends and slots are copies, so that rows may change before their counters are read.
@@ -48,6 +50,8 @@ struct counts {
 	enum plane_counter metric;
 	bool is_begun; /* the metric's head was written */
 	struct walk walk;
+	VEC(struct walk_key) services; /* whose slots are not gathered yet */
+	struct plan_pool port;         /* of the last of them: gathered; its name is counted */
 	VEC(struct item) items;
 	size_t n_read;      /* items */
 	const char *labels; /* of the series that is read; NULL: none */
@@ -108,20 +112,6 @@ static void gather_frontends(struct counts *c, const struct plan_rows *rows)
 	}
 }
 
-static void gather_slots(struct counts *c, const struct plan_rows *rows)
-{
-	vec_for_each (pool, &rows->pools)
-		for (size_t slot = 0; slot < plan_pool_counters(pool); slot++) {
-			struct plane_counted of = plane_counted_slot(pool, slot);
-
-			*vec_push(&c->items) = (struct item){
-				.of = of,
-				.key = of.at,
-				.port_name = pool->port_name,
-			};
-		}
-}
-
 /* Sort items from `first` into series. Series above the limit are counted and dropped. */
 static void series_make(struct counts *c, const struct svc *svc, size_t first)
 {
@@ -152,10 +142,61 @@ static void gather(void *arg, struct svc *svc)
 
 	if (svc->rows == NULL)
 		return;
-	if (c->metric == PLANE_COUNTER_BACKEND)
-		gather_slots(c, svc->rows);
-	else
-		gather_frontends(c, svc->rows);
+	if (c->metric == PLANE_COUNTER_BACKEND) {
+		*vec_push(&c->services) =
+			(struct walk_key){ 0, name_ref(svc->ns), name_ref(svc->name) };
+		return;
+	}
+	gather_frontends(c, svc->rows);
+	if (c->items.n > first)
+		series_make(c, svc, first);
+}
+
+static void gather_slots(struct counts *c, const struct plan_pool *pool)
+{
+	for (size_t slot = 0; slot < plan_pool_counters(pool); slot++) {
+		struct plane_counted of = plane_counted_slot(pool, slot);
+
+		*vec_push(&c->items) = (struct item){
+			.of = of,
+			.key = of.at,
+			.port_name = pool->port_name,
+		};
+	}
+}
+
+static void service_done(struct counts *c)
+{
+	struct walk_key *key = &c->services.v[--c->services.n];
+
+	name_unref(key->ns);
+	name_unref(key->name);
+	name_unref(c->port.port_name);
+	c->port = (struct plan_pool){ 0 };
+}
+
+/* Gather the next port of the last service: its one or two pools. */
+static void gather_port(struct counts *c)
+{
+	const struct walk_key *key = &c->services.v[c->services.n - 1];
+	const struct svc *svc = model_find(c->ctx->model, key->ns, key->name);
+	const struct plan_rows *rows = svc != NULL ? svc->rows : NULL;
+	size_t first = c->items.n;
+	size_t i = 0;
+
+	if (rows != NULL && c->port.port_name != NULL)
+		i = bisect(rows->pools.n, k, plan_pool_key_cmp(&rows->pools.v[k], &c->port) <= 0);
+	if (rows == NULL || i == rows->pools.n) {
+		service_done(c);
+		return;
+	}
+	name_unref(c->port.port_name);
+	c->port = (struct plan_pool){ .fam = rows->pools.v[i].fam,
+				      .proto = rows->pools.v[i].proto,
+				      .scope = PLAN_SCOPE_LOCAL,
+				      .port_name = name_ref(rows->pools.v[i].port_name) };
+	for (; i < rows->pools.n && plan_pool_key_cmp(&rows->pools.v[i], &c->port) <= 0; i++)
+		gather_slots(c, &rows->pools.v[i]);
 	if (c->items.n > first)
 		series_make(c, svc, first);
 }
@@ -220,7 +261,10 @@ static bool metric_step(struct counts *c, struct str *out, uint64_t deadline_ns)
 	}
 	gathered_clear(c);
 	do {
-		if (!walk_services(&c->walk, c->ctx->model, gather, c, 0))
+		if (c->services.n > 0)
+			gather_port(c);
+		else if (!walk_services(&c->walk, c->ctx->model, gather, c, 0) &&
+			 c->services.n == 0)
 			return c->items.n > 0;
 	} while (c->items.n < COUNTS_BATCH && now_ns() < deadline_ns);
 	return true;
@@ -265,6 +309,9 @@ static void counts_close(void *state)
 
 	gathered_clear(c);
 	vec_fini(&c->items);
+	while (c->services.n > 0)
+		service_done(c);
+	vec_fini(&c->services);
 	free(c);
 }
 

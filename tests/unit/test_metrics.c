@@ -845,6 +845,40 @@ static void test_counts_bound(void **state)
 	world_fini(&w);
 }
 
+/* A service with many ports: the slots of a port in a piece, not of all. */
+static void test_counts_ports(void **state)
+{
+	enum {
+		PORTS = 500,
+	};
+	struct world w;
+	struct str service = { 0 };
+	struct str slice = { 0 };
+	struct str text = { 0 };
+	size_t n = 0;
+
+	(void)state;
+	world_init(&w);
+	str_puts(&service, "type=LoadBalancer etp ip=10.96.0.1 vip=203.0.113.1");
+	str_puts(&slice, "|");
+	for (int i = 1; i <= PORTS; i++) {
+		str_printf(&service, " port=p%d:%d", i, i);
+		str_printf(&slice, " p%d:%d", i, i);
+	}
+	str_puts(&slice, " |1 rs @n1; 2 rs @n2");
+	put_service(&w.w, "shop/a", str_text(&service));
+	put_slice(&w.w, "shop/a-x", "a", str_text(&slice));
+	settle(&w);
+	assert_true(answer_text(&w, PLANE_COUNT_ENDPOINTS, 10000, &text) > PORTS);
+	for (const char *at = text.text; (at = strchr(at, '\n')) != NULL; at++)
+		n += strncmp(at, "\nvipd_endpoint_connections_total{", 33) == 0;
+	assert_int_equal(n, 2 * PORTS);
+	str_fini(&service);
+	str_fini(&slice);
+	str_fini(&text);
+	world_fini(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -866,6 +900,7 @@ int main(void)
 		cmocka_unit_test(test_counts),
 		cmocka_unit_test(test_counts_in_part),
 		cmocka_unit_test(test_counts_bound),
+		cmocka_unit_test(test_counts_ports),
 		cmocka_unit_test(test_unsticky),
 		cmocka_unit_test(test_family_up),
 		cmocka_unit_test(test_ready),
