@@ -129,6 +129,11 @@ static const struct {
 	{ "good entries before bad syntax", "items:\n- a: 1\n- b: 'x\n- c: 3\n",
 	  "I2:{\"a\":1} E5:while scanning a quoted scalar: found unexpected end of stream" },
 
+	{ "byte order mark",
+	  "\xef\xbb\xbf"
+	  "a: 1\n",
+	  "D1:{\"a\":1}" },
+
 	/* what is no YAML */
 	{ "tab", "a:\n\tb: 1\n", "E2:indented with a tab, YAML allows only spaces" },
 	{ "indentation", "a: 1\n  b: 2\n", "E2:mapping values are not allowed in this context" },

@@ -116,6 +116,10 @@ void yaml_open_text(struct yaml **ret, const char *text, size_t len, uint32_t li
 {
 	struct yaml *y = yaml_new(line);
 
+	if (len >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) { /* a byte order mark */
+		text += 3;
+		len -= 3;
+	}
 	y->text = text;
 	y->text_len = len;
 	yaml_parser_set_input_string(&y->parser, (const unsigned char *)text, len);
