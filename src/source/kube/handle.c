@@ -6,9 +6,9 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/ip.h"
 #include "base/str.h"
 #include "base/util.h"
+#include "source/kube/noproxy.h"
 
 #if defined(__x86_64__)
 #define MACHINE "amd64"
@@ -60,43 +60,49 @@ static int tls_name_set(struct handle *h, CURLU *url, const char *name)
 	return 0;
 }
 
-static bool is_loopback(CURLU *url)
+/* Of the environment: the first one that is not empty; NULL: none. */
+static const char *variable(const char *upper, const char *lower)
 {
-	AUTO(curl_free) char *host = NULL;
-	struct ip_addr a;
+	const char *value = getenv(upper);
 
-	if (curl_url_get(url, CURLUPART_HOST, &host, 0) != CURLUE_OK)
-		return false;
-	return strcmp(host, "localhost") == 0 || strcmp(host, "[::1]") == 0 ||
-	       (ip_addr_parse(&a, host, NULL) == 0 && ip_addr_is_loopback(&a));
+	return value != NULL && value[0] != '\0' ? value : getenv(lower);
 }
 
-/* Of the environment, for `server`; NULL: none. */
-static const char *proxy_of_environment(const char *server)
+/* Host of the URL, an IPv6 address without brackets; "": none. */
+static void host_get(struct str *ret, CURLU *url)
 {
-	static const char *const names[][2] = { { "HTTP_PROXY", "http_proxy" },
-						{ "HTTPS_PROXY", "https_proxy" } };
-	const char *const *name = names[handle_is_tls(server)];
-	const char *value = getenv(name[0]);
+	AUTO(curl_free) char *host = NULL;
 
-	return value != NULL && value[0] != '\0' ? value : getenv(name[1]);
+	if (curl_url_get(url, CURLUPART_HOST, &host, 0) == CURLUE_OK)
+		str_add(ret, host + (host[0] == '['), strcspn(host + (host[0] == '['), "]"));
+}
+
+/* Without a proxy of the environment? */
+static bool is_direct(CURLU *url)
+{
+	AUTO(curl_free) char *port = NULL;
+	FINI(str_fini) struct str host = { 0 };
+
+	host_get(&host, url);
+	return curl_url_get(url, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT) == CURLUE_OK &&
+	       noproxy_matches(variable("NO_PROXY", "no_proxy"), str_text(&host), port);
 }
 
 /*
  * As in Go, and not libcurl's own choice: no ALL_PROXY, no proxy of the environment for a server on
- * this host, and a proxy of the scheme socks5 resolves the server's name. libcurl reads NO_PROXY.
+ * this host, NO_PROXY, and a proxy of the scheme socks5 resolves the server's name.
  */
 static void proxy_set(CURL *easy, const struct kubeconfig *k, const char *server, CURLU *url)
 {
 	const char *proxy = k->proxy_url;
 	AUTO(free) char *text = NULL;
 
-	if (proxy != NULL)
-		(void)curl_easy_setopt(easy, CURLOPT_NOPROXY, "");
-	else if (!is_loopback(url))
-		proxy = proxy_of_environment(server);
+	if (proxy == NULL && !is_direct(url))
+		proxy = handle_is_tls(server) ? variable("HTTPS_PROXY", "https_proxy")
+					      : variable("HTTP_PROXY", "http_proxy");
 	if (proxy != NULL && strncasecmp(proxy, "socks5:", 7) == 0)
 		proxy = text = xasprintf("socks5h%s", proxy + 6);
+	(void)curl_easy_setopt(easy, CURLOPT_NOPROXY, "");
 	(void)curl_easy_setopt(easy, CURLOPT_PROXY, proxy != NULL ? proxy : "");
 }
 
