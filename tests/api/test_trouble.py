@@ -25,7 +25,8 @@ def test_status_is_named_and_retried(api, start, code, reason, verb):
     fault = api.fault("status", code=code, reason=reason, message="because",
                       resource="services")
     feed = start()
-    feed.wait_error("services", "%s services: %d %s: because" % (verb, code, reason))
+    feed.wait_log("%s services: %d %s: because" % (verb, code, reason))
+    feed.wait_error("services", "services: %d %s: because" % (code, reason))
     feed.wait_for(lambda: feed.reflector("services")["failures"] >= 3, "failures")
     feed.wait_for(lambda: all(feed.reflector(r)["complete"] for r in RESOURCES[1:]), "the others")
     assert feed.synced_ms is None
@@ -35,6 +36,41 @@ def test_status_is_named_and_retried(api, start, code, reason, verb):
     feed.wait_synced().same_as(api)
     feed.wait_healthy()
     assert feed.wait_log("services: recovered")
+
+
+@pytest.mark.parametrize("code", [403, 500, 504])
+def test_watch_lists_fail(api, start, code):
+    """A server whose lists work (IN-09). Overload (429) is no reason for them."""
+    shop(api)
+    api.fault("status", code=429, verb="watchlist", count=5)
+    api.fault("status", code=code, verb="watchlist", resource="services")
+    start().wait_synced().same_as(api)
+    verbs = {r: [x["verb"] for x in api.requests(resource=r)] for r in RESOURCES}
+    assert verbs["services"].count("list") == 1 and "list" not in verbs["endpointslices"]
+
+
+@pytest.mark.parametrize("how", ["status", "event"])
+def test_watch_fails_for_long(api, start, how):
+    """A server that cannot continue a watch, but list. 503 by a load balancer is no reason."""
+    shop(api)
+    feed = start().wait_synced()
+    feed.wait_healthy()
+    api.fault("status", code=503, verb="watch", resource="services", count=6)
+    api.end_watches(how="end", resource="services")
+    feed.wait_for(lambda: feed.reflector("services")["failures"] > 4, "failures")
+    feed.wait_healthy()
+    assert feed.reflector("services")["lists"] == 1
+    api.set(bookmarks=False)    # each shows that the watch works
+    cold = {"status": "Failure", "reason": "InternalError", "code": 500, "message": "cold"}
+    if how == "status":
+        api.fault("status", code=500, verb="watch", resource="services", count=4)
+        api.end_watches(how="end", resource="services")
+    for i in range(4 if how == "event" else 0):
+        feed.wait_for(lambda n=i: feed.reflector("services")["watches"] >= 2 + n and
+                      feed.reflector("services")["state"] == "watching", "watch")
+        api.end_watches(how="error", status=cold, resource="services")
+    feed.wait_for(lambda: feed.reflector("services")["lists"] == 2, "list")
+    feed.same_as(api)
 
 
 def test_plain_error(api, start):

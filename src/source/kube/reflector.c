@@ -28,6 +28,7 @@
 #define GARBAGE_UNTIL_LIST 2
 #define GARBAGE_UNTIL_JSON 3
 #define TOO_LARGE_MAX 3
+#define WATCH_ERRORS_MAX 4
 
 struct reflector {
 	struct reflector_config c;
@@ -62,6 +63,7 @@ struct reflector {
 	uint32_t garbage;
 	uint32_t watch_lists_failed;
 	uint32_t too_large;
+	uint32_t watch_errors; /* since the last event */
 	char error[ERR_TEXT_MAX];
 	uint64_t failed_ns; /* last failure */
 	uint64_t gone_ns;   /* last list without a pause, for a watch whose version was lost */
@@ -79,14 +81,12 @@ static void begin(struct reflector *r);
 static uint64_t pause_next(struct reflector *r, uint64_t now)
 {
 	const struct kube_timing *t = r->c.timing;
-	uint64_t pause = t->backoff_min_ns;
+	uint64_t pause;
 
 	if (now - r->failed_ns > t->calm_ns)
 		r->doublings = 0;
-	for (uint32_t i = 0; i < r->doublings && pause < t->backoff_max_ns; i++)
-		pause *= 2;
+	pause = MIN(t->backoff_min_ns << r->doublings, t->backoff_max_ns);
 	r->doublings += pause < t->backoff_max_ns;
-	pause = MIN(pause, t->backoff_max_ns);
 	return pause + random_below(pause);
 }
 
@@ -196,7 +196,7 @@ static void request(struct reflector *r)
 {
 	const struct kube_timing *t = r->c.timing;
 	struct kube_query *q = &r->query;
-	struct str path = { 0 };
+	FINI(str_fini) struct str path = { 0 };
 
 	q->next = r->next;
 	q->timeout_s = t->watch_min_s + random_below(t->watch_max_s - t->watch_min_s + 1);
@@ -204,20 +204,16 @@ static void request(struct reflector *r)
 	if (q->kind != KUBE_QUERY_LIST)
 		limit_arm(r);
 	kube_query_text(&path, q);
-	http_open(
-		&r->http, r->c.transport,
-		&(struct http_request){
-			.path = path.text,
-			.accept = r->c.is_json_only
-					  ? "application/json"
-					  : "application/vnd.kubernetes.protobuf,application/json",
-			.head_ns = t->head_ns,
-			.idle_ns = q->kind == KUBE_QUERY_WATCH ? watch_idle_ns(r) : t->idle_ns,
-			.total_ns = q->kind == KUBE_QUERY_WATCH ? 0 : list_left_ns(r),
-			.ops = &http_ops,
-			.arg = r,
-		});
-	str_fini(&path);
+	http_open(&r->http, r->c.transport,
+		  &(struct http_request){
+			  .path = path.text,
+			  .accept = kube_query_accept(r->c.is_json_only),
+			  .head_ns = t->head_ns,
+			  .idle_ns = q->kind == KUBE_QUERY_WATCH ? watch_idle_ns(r) : t->idle_ns,
+			  .total_ns = q->kind == KUBE_QUERY_WATCH ? 0 : list_left_ns(r),
+			  .ops = &http_ops,
+			  .arg = r,
+		  });
 }
 
 static void begin(struct reflector *r)
@@ -260,6 +256,13 @@ static void report_changed(struct reflector *r)
 	r->c.changed(r->c.arg);
 }
 
+static void request_end(struct reflector *r)
+{
+	http_close(TAKE(r->http));
+	stream_close(TAKE(r->stream));
+	report_changed(r);
+}
+
 static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
 	struct reflector *r = arg;
@@ -274,9 +277,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 			 "api: watch %s: not ended by the server after its timeout; restarted",
 			 r->status.resource);
 		silence_note(r);
-		http_close(TAKE(r->http));
-		stream_close(TAKE(r->stream));
-		report_changed(r);
+		request_end(r);
 	}
 	begin(r);
 }
@@ -298,18 +299,10 @@ static void list_complete(struct reflector *r, const char *version)
 	r->needs_list = false;
 	r->query.is_version_lost = false;
 	r->query.is_unpaged = false;
-	r->garbage = r->watch_lists_failed = r->too_large = 0;
+	r->garbage = r->watch_lists_failed = r->too_large = r->watch_errors = 0;
 	recovered(r);
 	report_changed(r);
 	r->c.listed(r->c.arg);
-}
-
-static bool is_initial_end(const json_t *obj)
-{
-	const json_t *a = tree_get(tree_get(obj, "metadata"), "annotations");
-	const char *v = tree_text(tree_get(a, "k8s.io/initial-events-end"));
-
-	return v != NULL && strcmp(v, "true") == 0;
 }
 
 /*
@@ -324,6 +317,22 @@ static void too_large_note(struct reflector *r, const struct api_status *status)
 	r->needs_list = r->query.is_version_lost = true;
 }
 
+static void watch_list_failed(struct reflector *r)
+{
+	if (r->query.kind != KUBE_QUERY_WATCH_LIST ||
+	    ++r->watch_lists_failed < WATCH_LISTS_FAILED_MAX)
+		return;
+	r->watch_lists_failed = 0;
+	r->no_watch_list_until = now_ns() + r->c.timing->unsupported_ns;
+}
+
+/* The server cannot continue the watch; it may be able to list. */
+static void watch_error_note(struct reflector *r, int code)
+{
+	r->watch_errors += code >= 500 && r->query.kind == KUBE_QUERY_WATCH;
+	r->needs_list |= r->watch_errors >= WATCH_ERRORS_MAX;
+}
+
 /* An ERROR event: -ESTALE if the version is lost, else -EAGAIN. */
 static int error_event(struct reflector *r, const json_t *obj, struct err *err)
 {
@@ -331,6 +340,7 @@ static int error_event(struct reflector *r, const json_t *obj, struct err *err)
 
 	api_status_read(&status, obj);
 	too_large_note(r, &status);
+	watch_error_note(r, status.code);
 	*err = status.text;
 	return status.code == 410 ? -ESTALE : -EAGAIN;
 }
@@ -341,7 +351,7 @@ static int bookmark(struct reflector *r, const json_t *obj, struct err *err)
 
 	if (r->query.kind == KUBE_QUERY_WATCH_LIST) {
 		/* An ordinary bookmark: the server has ignored sendInitialEvents. */
-		if (!is_initial_end(obj) || version == NULL)
+		if (!stream_is_initial_end(obj) || version == NULL)
 			return err_set(err, -EOPNOTSUPP,
 				       "bookmark before the end of the initial events");
 		r->query.kind = KUBE_QUERY_WATCH;
@@ -401,8 +411,10 @@ static int on_object(void *arg, enum stream_event event, const json_t *obj, cons
 		return err_set(err, -ESTALE, "unreadable event: %s", why);
 	if (version != NULL)
 		version_put(r, version);
-	if (why == NULL)
+	if (why == NULL) {
+		r->watch_errors = 0;
 		recovered(r);
+	}
 	return 0;
 }
 
@@ -447,15 +459,6 @@ static int on_data(void *arg, const void *data, size_t len, struct err *err)
 }
 
 /* --- how requests end ----------------------------------------------------- */
-
-static void watch_list_failed(struct reflector *r)
-{
-	if (r->query.kind != KUBE_QUERY_WATCH_LIST ||
-	    ++r->watch_lists_failed < WATCH_LISTS_FAILED_MAX)
-		return;
-	r->watch_lists_failed = 0;
-	r->no_watch_list_until = now_ns() + r->c.timing->unsupported_ns;
-}
 
 /* The body is malformed. */
 static void garbage(struct reflector *r, const char *why)
@@ -530,12 +533,6 @@ static void unacceptable(struct reflector *r, const char *why)
 	free(TAKE(r->next));
 	r->needs_list = r->query.is_version_lost = true;
 	failed(r, 0, why);
-}
-
-static bool is_selected_list(const struct reflector *r)
-{
-	return r->query.kind == KUBE_QUERY_LIST && r->next == NULL &&
-	       r->query.resource->fields != NULL && !r->query.is_unselected;
 }
 
 /* API servers before 1.31 reject a field selector of Services. */
@@ -625,14 +622,6 @@ static void not_found(struct reflector *r, const char *why)
 		failed(r, 0, why);
 }
 
-/* Retry-After in nanoseconds with jitter, because all clients get the same value; 0: none. */
-static uint64_t server_pause(const struct http_result *result)
-{
-	uint64_t ns = result->retry_after_s * NSEC_PER_SEC;
-
-	return ns == 0 ? 0 : ns + random_below(ns / 4 + NSEC_PER_SEC);
-}
-
 /*
  * Authorization precedes routing: 403 may mean that the server lacks the resource. But a server
  * that has just started may forbid all.
@@ -646,7 +635,7 @@ static bool is_forbidden_for_long(const struct reflector *r)
 static void rejected(struct reflector *r, const struct http_result *result)
 {
 	enum stream_encoding e = stream_encoding_of(result->content_type);
-	uint64_t pause = server_pause(result);
+	uint64_t pause = http_pause(result);
 	struct api_status answer;
 	const char *why = answer.text.text;
 	int status = result->status;
@@ -658,13 +647,18 @@ static void rejected(struct reflector *r, const struct http_result *result)
 	if (status == 401)
 		access_reject(r->c.access);
 	r->c.is_json_only |= status == 406;
+	if (status == 403 || status >= 500)
+		watch_list_failed(r);
+	/* A load balancer without a server: for all clients watches cost less than lists. */
+	if (status < 502 || status > 504)
+		watch_error_note(r, status);
 	if (status >= 500 || status < 400)
 		transport_avoid(r->c.transport, result->server);
 	if (status == 404 || (status == 403 && is_forbidden_for_long(r)))
 		not_found(r, why);
 	else if (status == 410)
 		gone(r, why);
-	else if (status == 400 && is_selected_list(r))
+	else if (status == 400 && kube_query_is_selected_list(&r->query))
 		list_unselected(r, why);
 	else if (status == 401 || status == 403 || status == 406 || status == 408)
 		failed(r, 0, why);
@@ -754,8 +748,7 @@ void reflector_server_is_back(struct reflector *r)
 {
 	uint64_t now = now_ns();
 
-	/* Once in a while: a server that loses each answer after its head looks as if it was back.
-	 */
+	/* Seldom: a server that loses each answer after its head looks as if it was back. */
 	if (!r->is_server_away || r->http != NULL ||
 	    (r->hurried_ns != 0 && now - r->hurried_ns < r->c.timing->calm_ns))
 		return;

@@ -32,6 +32,14 @@ const char *stream_version_of(const json_t *obj)
 	return len > 0 && len < STREAM_VERSION_MAX ? tree_text(v) : NULL;
 }
 
+bool stream_is_initial_end(const json_t *obj)
+{
+	const json_t *a = tree_get(tree_get(obj, "metadata"), "annotations");
+	const char *v = tree_text(tree_get(a, "k8s.io/initial-events-end"));
+
+	return v != NULL && strcmp(v, "true") == 0;
+}
+
 static enum stream_event event_parse(const char *type, size_t len)
 {
 	static const char *const names[] = {

@@ -80,3 +80,5 @@ bool stream_status(struct api_status *ret, enum stream_encoding encoding, const 
 		   size_t len);
 /* metadata.resourceVersion, borrowed; NULL: absent, or longer than STREAM_VERSION_MAX. */
 const char *stream_version_of(const json_t *obj);
+/* Of a bookmark: the end of the initial events of a watch-list. */
+bool stream_is_initial_end(const json_t *obj);

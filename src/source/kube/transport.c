@@ -173,6 +173,13 @@ bool http_is_away(const struct http_result *result)
 		result->status <= 504 && result->retry_after_s == 0);
 }
 
+uint64_t http_pause(const struct http_result *result)
+{
+	uint64_t ns = result->retry_after_s * NSEC_PER_SEC;
+
+	return ns == 0 ? 0 : ns + random_below(ns / 4 + NSEC_PER_SEC);
+}
+
 static void answer_begin(struct http *h)
 {
 	curl_off_t retry_after = 0;
