@@ -22,8 +22,17 @@ static const struct {
 	{ "a later list, nothing older",
 	  OBJECT_KIND_SLICE,
 	  { KUBE_QUERY_LIST, .version = "77" },
+	  "/apis/discovery.k8s.io/v1/endpointslices?resourceVersion=77&"
+	  "resourceVersionMatch=NotOlderThan&" SLICES },
+	{ "a server without a cache: in pages",
+	  OBJECT_KIND_SLICE,
+	  { KUBE_QUERY_LIST, .version = "77", .has_no_cache = true },
 	  "/apis/discovery.k8s.io/v1/endpointslices?limit=1000&resourceVersion=77&"
 	  "resourceVersionMatch=NotOlderThan&" SLICES },
+	{ "any version, from etcd: in pages",
+	  OBJECT_KIND_SLICE,
+	  { KUBE_QUERY_LIST, .version = "77", .is_version_lost = true },
+	  "/apis/discovery.k8s.io/v1/endpointslices?limit=1000&" SLICES },
 	{ "the next page: the token says the rest",
 	  OBJECT_KIND_SLICE,
 	  { KUBE_QUERY_LIST, .version = "77", .next = "a/b+c=" },

@@ -55,10 +55,15 @@ static void param_number(struct str *ret, const char *key, uint64_t n)
 	param(ret, key, text);
 }
 
-/* The first list accepts any version (from the server's cache); later lists must not be older. */
+/*
+ * The first list accepts any version (from the server's cache); later lists must not be older.
+ * Servers before 1.34 send pages of these from etcd, and a whole list from the cache.
+ */
 static void list_params(struct str *ret, const struct kube_query *q)
 {
-	if (!q->is_unpaged)
+	bool is_from_cache = q->version[0] != '\0' && !q->is_version_lost && q->next == NULL;
+
+	if (!q->is_unpaged && (!is_from_cache || q->has_no_cache))
 		param_number(ret, "limit", PAGE_SIZE);
 	if (q->next != NULL) {
 		param(ret, "continue", q->next);

@@ -38,6 +38,7 @@ struct kube_query {
 	bool is_version_lost; /* the server has lost `version`: accept any */
 	const char *next;     /* continue token, or NULL */
 	bool is_unpaged;
+	bool has_no_cache;  /* the server sent pages of a list that its cache could have served */
 	uint64_t timeout_s; /* timeoutSeconds of a watch */
 };
 

@@ -487,6 +487,7 @@ static void list_over(struct reflector *r)
 		garbage(r, err.text);
 		return;
 	}
+	r->query.has_no_cache |= r->version[0] == '\0' && list.next != NULL;
 	is_again = r->next != NULL && list.next != NULL && strcmp(r->next, list.next) == 0;
 	free(r->next);
 	r->next = list.next;
