@@ -165,6 +165,18 @@ bool str_begins(const char *text, const char *with)
 	return strncmp(text, with, strlen(with)) == 0;
 }
 
+bool str_is_equal_but_numbers(const char *a, const char *b)
+{
+	static const char number[] = "0123456789.";
+
+	for (;; a++, b++) {
+		a += strspn(a, number);
+		b += strspn(b, number);
+		if (*a != *b || *a == '\0')
+			return *a == *b;
+	}
+}
+
 char *str_word(char **rest)
 {
 	char *word = strsep(rest, ",");

@@ -211,6 +211,7 @@ def test_name_server_does_not_answer(tmp_path):
     feed.wait_error("services", "Resolving timed out")
     feed.wait_for(lambda: feed.reflector("services")["failures"] >= 3, "failures")
     assert feed.usage()["lag_ms"] < 3000
+    assert len(feed.logged("watch services: Resolving timed out")) == 1    # after 1000 ms, 1001 ms
     with open("/proc/%d/status" % feed.process.pid, encoding="ascii") as f:
         threads = next(int(li.split()[1]) for li in f if li.startswith("Threads:"))
     # At most one request of each reflector a second, 10 s each.

@@ -185,13 +185,24 @@ static void test_encode(void **state)
 	str_fini(&out);
 }
 
+static void test_but_numbers(void **state)
+{
+	assert_true(
+		str_is_equal_but_numbers("to 192.0.2.1 after 702 ms", "to 10.0.0.9 after 7 ms"));
+	assert_true(str_is_equal_but_numbers("for 1.5 s", "for 3 s"));
+	assert_true(str_is_equal_but_numbers("", "12"));
+	assert_false(str_is_equal_but_numbers("5 a", "5 b"));
+	assert_false(str_is_equal_but_numbers("5 a", "5 ab"));
+	assert_false(str_is_equal_but_numbers("x", ""));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_empty),    cmocka_unit_test(test_printf),
 		cmocka_unit_test(test_property), cmocka_unit_test(test_utf8),
 		cmocka_unit_test(test_utf8_all), cmocka_unit_test(test_clean),
-		cmocka_unit_test(test_encode),
+		cmocka_unit_test(test_encode),   cmocka_unit_test(test_but_numbers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

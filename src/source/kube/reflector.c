@@ -90,10 +90,10 @@ static uint64_t pause_next(struct reflector *r, uint64_t now)
 	return pause + random_below(pause);
 }
 
-/* Log a failure when it first occurs, when the text changes, and every LOG_AGAIN_NS. */
+/* Log a failure when it first occurs, when its words change, and every LOG_AGAIN_NS. */
 static void failure_log(struct reflector *r, const char *text, uint64_t pause, uint64_t now)
 {
-	bool is_same = r->status.failures > 1 && strcmp(r->error, text) == 0;
+	bool is_same = r->status.failures > 1 && str_is_equal_but_numbers(r->error, text);
 
 	(void)snprintf(r->error, sizeof(r->error), "%s", text);
 	if (is_same && now - r->logged_ns < LOG_AGAIN_NS)
