@@ -244,6 +244,26 @@ def test_kubeconfig_is_replaced(api, start):
     feed.wait_healthy()
 
 
+def test_kubeconfig_names_another_server(api, start):
+    """Versions of the previous server mean nothing to the new one, whose version is lower. The
+    watches of the previous server end."""
+    shop(api)
+    for i in range(20):
+        api.put(service("s1", "10.96.1.1", port=100 + i))
+    config = api.kubeconfig("token")
+    feed = start(config=config).wait_synced().same_as(api)
+    with Server(bookmark_seconds=0.2) as other:
+        other.put(service("new", "10.96.2.2"))
+        with open(other.kubeconfig("token"), encoding="utf-8") as f:
+            api.write(os.path.basename(config), f.read(), 0o600)
+        feed.read_again()
+        feed.same_as(other)
+        feed.wait_for(lambda: api.watches() == [], "the end of the previous watches")
+        other.put(service("newer", "10.96.2.3"))
+        feed.same_as(other)
+        assert feed.reflector("services")["lists"] == 2
+
+
 # ---- exec plugins
 
 def plugin_config(api, script, **more):

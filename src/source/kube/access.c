@@ -37,6 +37,7 @@ struct access {
 	struct plugin plugin;
 	struct str authorization;
 	struct event *ready; /* of access_wake() */
+	struct event *moved; /* of access_moved() */
 	char *logged;        /* last warning */
 	char *rejected;      /* of the last reading; NULL: nothing */
 };
@@ -89,6 +90,15 @@ static int where_open(struct kubeconfig **ret, const struct access *a, struct er
 			       a->config->account_dir, err);
 }
 
+static bool has_same_servers(const struct kubeconfig *a, const struct kubeconfig *b)
+{
+	bool is_same = a->servers.n == b->servers.n;
+
+	for (size_t i = 0; is_same && i < a->servers.n; i++)
+		is_same = strcmp(a->servers.v[i], b->servers.v[i]) == 0;
+	return is_same;
+}
+
 /* Load a changed kubeconfig and discard all that depends on the previous one. */
 static void kubeconfig_check(struct access *a)
 {
@@ -109,6 +119,8 @@ static void kubeconfig_check(struct access *a)
 		return;
 	}
 	log_notice(LOG_AREA_SOURCE, "api: kubeconfig %s: changed; loaded", a->kubeconfig.path);
+	if (!has_same_servers(a->where, fresh))
+		event_active(a->moved, EV_TIMEOUT, 0);
 	kubeconfig_close(a->where);
 	a->where = TAKE(fresh);
 	process_close(TAKE(a->plugin.process));
@@ -373,6 +385,11 @@ static int plugin_start(struct access *a, struct err *err)
 void access_wake(struct access *a, struct event *ready)
 {
 	a->ready = ready;
+}
+
+void access_moved(struct access *a, struct event *moved)
+{
+	a->moved = moved;
 }
 
 int access_get(struct access *a, struct access_grant *ret, struct err *err)

@@ -43,7 +43,8 @@ struct kube {
 	struct events *events; /* NULL: off */
 	size_t first_remark;   /* the first one to add, in the order of the ledgers */
 	uint32_t n_collections;
-	struct event *gate; /* time limit for Node and ServiceCIDRs */
+	struct event *moved; /* other servers */
+	struct event *gate;  /* time limit for Node and ServiceCIDRs */
 	bool is_synced;
 };
 
@@ -133,6 +134,15 @@ static void on_answered(void *arg)
 
 	for (size_t i = 0; i < k->n; i++)
 		reflector_server_is_back(k->reflectors[i]);
+}
+
+static void on_moved(evutil_socket_t fd, short what, void *arg)
+{
+	struct kube *k = arg;
+
+	transport_leave(k->transport);
+	for (size_t i = 0; i < k->n; i++)
+		reflector_other_servers(k->reflectors[i]);
 }
 
 static void on_changed(void *arg)
@@ -243,11 +253,13 @@ int kube_open(struct kube **ret, struct event_base *base, struct model *m,
 	k->qps = config->qps != 0 ? config->qps : QPS_DEFAULT;
 	k->burst = (uint64_t)(config->burst != 0 ? config->burst : BURST_DEFAULT);
 	k->gate = xtimer_new(base, on_gate, k);
+	k->moved = xtimer_new(base, on_moved, k);
 	r = access_open(&k->access, base, config, err);
 	if (r == 0)
 		r = transport_open(&k->transport, base, k->access, k->timing, err);
 	if (r < 0)
 		return err_wrap(err, r, "API server");
+	access_moved(k->access, k->moved);
 	reflectors_open(k, base, m, config->is_json);
 	if (k->timing->events_ns != 0)
 		events_open(&k->events,
@@ -271,6 +283,7 @@ void kube_close(struct kube *k)
 	transport_close(k->transport);
 	access_close(k->access);
 	event_drop(k->gate);
+	event_drop(k->moved);
 	free(k);
 }
 

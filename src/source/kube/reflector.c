@@ -745,6 +745,14 @@ void reflector_hurry(struct reflector *r)
 		event_active(r->timer, EV_TIMEOUT, 0);
 }
 
+void reflector_other_servers(struct reflector *r)
+{
+	request_end(r);
+	free(TAKE(r->next));
+	r->needs_list = r->query.is_version_lost = true;
+	reflector_hurry(r);
+}
+
 void reflector_server_is_back(struct reflector *r)
 {
 	uint64_t now = now_ns();

@@ -41,6 +41,8 @@ struct reflector_config {
 void reflector_open(struct reflector **ret, const struct reflector_config *config);
 /* End a pause: the next request begins in this turn of the event loop. */
 void reflector_hurry(struct reflector *r);
+/* Versions of the previous servers have no meaning: list. */
+void reflector_other_servers(struct reflector *r);
 /* The server has answered another request: end a pause after a failure to reach it. */
 void reflector_server_is_back(struct reflector *r);
 void reflector_close(struct reflector *r);

@@ -125,6 +125,15 @@ size_t transport_n_servers(const struct transport *t)
 	return access_where(t->access)->servers.n;
 }
 
+void transport_leave(struct transport *t)
+{
+	t->http_version = 0;
+	list_for_each_entry (h, &t->requests, struct http, link) {
+		if (h->handle.easy != NULL)
+			(void)curl_easy_setopt(h->handle.easy, CURLOPT_FORBID_REUSE, 1L);
+	}
+}
+
 static const char *server_text(const struct transport *t, size_t server)
 {
 	return handle_server(access_where(t->access), server);

@@ -37,6 +37,8 @@ DEFINE_AUTO(struct transport *, transport_close);
 size_t transport_n_servers(const struct transport *t);
 /* Fail over from `server`, which is unreachable or failing, to the next server, if there is one. */
 void transport_avoid(struct transport *t, size_t server);
+/* The servers are others now: the last request of each connection closes it. */
+void transport_leave(struct transport *t);
 /* All but is_synced. */
 struct kube_status transport_status(const struct transport *t);
 
