@@ -120,6 +120,7 @@ static void reflector_describe(struct serve_source_info *info,
 static void api_describe(const struct source *s, struct serve_source_info *info)
 {
 	struct kube_status st = kube_status(s->kube);
+	const char *warning = kube_server_warning(s->kube);
 	struct kube_reflector_status reflector;
 	struct str waiting = { 0 };
 
@@ -127,6 +128,8 @@ static void api_describe(const struct source *s, struct serve_source_info *info)
 			       st.is_http2 ? ", HTTP/2" : "");
 	for (size_t i = 0; kube_reflector_status(s->kube, i, &reflector); i++)
 		reflector_describe(info, &reflector, &waiting);
+	if (warning != NULL)
+		(void)source_remark(info, false, warning, "API server");
 	if (s->is_ready)
 		str_fini(&waiting);
 	info->waiting_for = waiting.text;

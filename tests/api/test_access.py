@@ -244,6 +244,13 @@ def test_kubeconfig_is_replaced(api, start):
     feed.wait_healthy()
 
 
+def test_server_is_a_cluster_ip(api, start):
+    """After a reboot no program would serve that address."""
+    shop(api)
+    api.put(service("kubernetes", "127.0.0.1", ns="default"))
+    start().wait_synced().wait_log(api.https, "is a cluster IP, which vipd itself serves")
+
+
 def test_kubeconfig_names_another_server(api, start):
     """Versions of the previous server mean nothing to the new one, whose version is lower. The
     watches of the previous server end."""

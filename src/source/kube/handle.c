@@ -145,6 +145,16 @@ const char *handle_server(const struct kubeconfig *k, size_t server)
 	return k->servers.v[server % k->servers.n];
 }
 
+int handle_server_ip(struct ip_addr *ret, const char *server)
+{
+	AUTO(curl_url_cleanup) CURLU *url = curl_url();
+	FINI(str_fini) struct str host = { 0 };
+
+	if (url != NULL && curl_url_set(url, CURLUPART_URL, server, 0) == CURLUE_OK)
+		host_get(&host, url);
+	return ip_addr_parse(ret, str_text(&host), NULL);
+}
+
 bool handle_is_tls(const char *server)
 {
 	return strncasecmp(server, "https://", 8) == 0;

@@ -4,6 +4,7 @@
 
 #include <curl/curl.h>
 
+#include "base/ip.h"
 #include "source/kube/transport.h"
 
 struct handle {
@@ -14,6 +15,8 @@ struct handle {
 
 /* The server with this index, modulo the number of servers. */
 const char *handle_server(const struct kubeconfig *k, size_t server);
+/* The address in the URL of a server; -EINVAL: it has a name. */
+MUST_USE int handle_server_ip(struct ip_addr *ret, const char *server);
 /* Over plain http any host on the way reads credentials: they are sent over https only. */
 bool handle_is_tls(const char *server);
 /*

@@ -10,6 +10,7 @@
 #include "base/loop.h"
 #include "source/kube/access.h"
 #include "source/kube/events.h"
+#include "source/kube/handle.h"
 #include "source/kube/query.h"
 #include "source/kube/reflector.h"
 #include "source/kube/transport.h"
@@ -63,6 +64,10 @@ static uint64_t on_admit(void *arg)
 
 static void open_gate(struct kube *k)
 {
+	const char *warning = kube_server_warning(k);
+
+	if (warning != NULL)
+		log_warn(LOG_AREA_SOURCE, "api: %s: %s", kube_status(k).server, warning);
 	(void)event_del(k->gate);
 	k->is_synced = true;
 	k->callbacks.synced(k->callbacks.arg);
@@ -309,6 +314,19 @@ struct kube_status kube_status(const struct kube *k)
 const char *kube_rejected(const struct kube *k)
 {
 	return access_rejected(k->access);
+}
+
+const char *kube_server_warning(const struct kube *k)
+{
+	const struct svc *svc = model_find_text(k->model, "default", "kubernetes");
+	struct ip_addr addr;
+
+	if (svc == NULL || svc->service == NULL ||
+	    handle_server_ip(&addr, transport_status(k->transport).server) < 0 ||
+	    !ip_addr_is_equal(&svc->service->cluster_ip[ip_fam(&addr)], &addr))
+		return NULL;
+	return "address is a cluster IP, which vipd itself serves: vipd cannot start after a "
+	       "reboot; set an address of the control plane (--master or kubeconfig)";
 }
 
 bool kube_is_complete(const struct kube *k, struct str *why)

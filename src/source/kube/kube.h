@@ -145,6 +145,8 @@ struct kube_status {
 struct kube_status kube_status(const struct kube *k);
 /* As access_rejected(). */
 const char *kube_rejected(const struct kube *k);
+/* Is the server's address the cluster IP of the API server? A text for people; NULL: no. */
+const char *kube_server_warning(const struct kube *k);
 /*
  * After synced(): true if a valid version of every Service and EndpointSlice is known, and of the
  * Node, with addresses, unless a complete list lacks it. `why`, unless NULL, gets the first object
