@@ -29,6 +29,25 @@ uint32_t plan_affinity_id_bit(const struct plan *p, const struct plan_pool *pool
 	return shares(p, pool) && pool->scope == PLAN_SCOPE_LOCAL ? PLAN_POOL_LOCAL : 0;
 }
 
+void plan_affinity_inherit(const struct plan *p, const struct plan_rows *programmed,
+			   struct plan_pool *pool)
+{
+	const struct plan_pool *peer = plan_affinity_peer(p, programmed, pool);
+	AUTO(vec_fini) struct plan_places places = { 0 };
+
+	if (peer == NULL || peer->id == 0)
+		return;
+	pool->id = peer->id ^ PLAN_POOL_LOCAL;
+	pool->next_aff_id = peer->next_aff_id;
+	plan_places_of(&places, peer);
+	vec_for_each (b, &pool->backends) {
+		const struct plan_place *at = vec_search(&places.v, b, ip_endpoint_cmp);
+
+		if (at != NULL)
+			plan_backend_set_aff_id(b, at->b.aff_id);
+	}
+}
+
 /* --- local ids --- */
 
 struct local_ids {
@@ -73,9 +92,10 @@ struct numbering {
 };
 
 static void programmed_mark(struct local_ids *ids, const struct plan_rows *programmed,
-			    const struct plan_pool *pool)
+			    const struct plan_pool *pool, enum plan_scope scope)
 {
-	const struct plan_pool *was = plan_rows_pool_like(programmed, pool);
+	const struct plan_pool *was =
+		plan_rows_pool_at(programmed, pool->fam, scope, pool->proto, pool->port_name);
 
 	if (was == NULL)
 		return;
@@ -87,16 +107,15 @@ static void programmed_mark(struct local_ids *ids, const struct plan_rows *progr
  * While ids suffice, those of backends that leave are not given to others: between pieces of a
  * change a pool has both.
  */
-static void leaving_mark(struct numbering *n, const struct plan_pool *pool,
-			 const struct plan_pool *peer)
+static void leaving_mark(struct numbering *n, const struct plan_pool *pool)
 {
 	struct local_ids all = n->ids;
 	size_t n_used = n->n_new;
 
 	if (n->programmed == NULL)
 		return;
-	programmed_mark(&all, n->programmed, pool);
-	programmed_mark(&all, n->programmed, peer);
+	programmed_mark(&all, n->programmed, pool, PLAN_SCOPE_CLUSTER);
+	programmed_mark(&all, n->programmed, pool, PLAN_SCOPE_LOCAL);
 	for (size_t i = 0; i < ARRAY_SIZE(all.used); i++)
 		n_used += (size_t)__builtin_popcountll(all.used[i]);
 	if (n_used <= PLAN_AFFINITY_BACKENDS_MAX + 1)
@@ -118,7 +137,7 @@ static void number_both(struct numbering *n, struct plan_pool *pool, struct plan
 		ids_agree(&n->ids, b, same[i]);
 		n->n_new += b->aff_id == 0 && at == NULL;
 	}
-	leaving_mark(n, pool, peer);
+	leaving_mark(n, pool);
 	vec_for_each (b, &pool->backends)
 		if (b->aff_id == 0)
 			plan_backend_set_aff_id(b, id_take(&n->ids));
@@ -132,7 +151,7 @@ static void number_both(struct numbering *n, struct plan_pool *pool, struct plan
 void plan_affinity_number(struct plan_pool *pool, struct plan_pool *peer,
 			  const struct plan_rows *programmed)
 {
-	struct plan_pool none = { .port_name = pool->port_name };
+	struct plan_pool none = { 0 };
 	struct numbering n = { .ids.next = pool->next_aff_id, .programmed = programmed };
 
 	peer = peer != NULL ? peer : &none;

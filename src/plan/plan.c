@@ -198,10 +198,12 @@ static void port_frontends(struct build *b, size_t index, enum ipfam fam,
 }
 
 /* Keep the programmed id, slots and local ids, unless affinity was switched. */
-static void pool_inherit(const struct plan_rows *old, struct plan_pool *pool)
+static void pool_inherit(const struct build *b, struct plan_pool *pool)
 {
-	const struct plan_pool *programmed = old ? plan_rows_pool_like(old, pool) : NULL;
+	const struct plan_pool *programmed = b->old ? plan_rows_pool_like(b->old, pool) : NULL;
 
+	if (programmed == NULL && b->old != NULL)
+		plan_affinity_inherit(b->p, b->old, pool);
 	if (programmed == NULL || (programmed->affinity_s != 0) != (pool->affinity_s != 0))
 		return;
 	pool->id = programmed->id;
@@ -301,7 +303,7 @@ static void port_pool(struct build *b, const struct service_port *port, enum ipf
 		if ((scope == PLAN_SCOPE_LOCAL ? ep->local : ep->cluster) == EXCLUSION_NONE)
 			pool->backends.v[pool->backends.n++] = plan_backend_of(ep, preserves);
 	assert(pool->backends.n == n);
-	pool_inherit(b->old, pool);
+	pool_inherit(b, pool);
 	pool_weigh(b, pool, sel);
 }
 

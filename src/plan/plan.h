@@ -235,6 +235,12 @@ void plan_rows_accept(struct plan *p, struct svc *svc, struct plan_rows *new);
 /* The pool of the port's other scope that shares affinity with `pool`, or NULL. */
 struct plan_pool *plan_affinity_peer(const struct plan *p, const struct plan_rows *rows,
 				     const struct plan_pool *pool);
+/*
+ * Give `pool`, which is not programmed, the id and local ids of its programmed peer, so that
+ * clients keep their endpoint when it takes the peer's place.
+ */
+void plan_affinity_inherit(const struct plan *p, const struct plan_rows *programmed,
+			   struct plan_pool *pool);
 /* PLAN_POOL_LOCAL if the id of `pool` must have it, else 0. */
 uint32_t plan_affinity_id_bit(const struct plan *p, const struct plan_pool *pool);
 /*

@@ -351,6 +351,30 @@ def test_pools_share_after_changes(lab, vipd, fam):
     vipd.check_tables()
 
 
+@NFT_ONLY
+@FAM
+def test_pool_in_place_of_the_other(lab, vipd, fam):
+    """internalTrafficPolicy of a ClusterIP Service changes: clients whose endpoint stays keep it,
+    also when other endpoints come. A shorter timeout counts for their entries."""
+    svc, few = shared("sticky14", 14, (E1, LOCAL2))
+    more = shared("sticky14", 14, (E1, LOCAL2), (1,))[1]
+    ports = [port(80, "TCP", "tcp"), port(80, "UDP", "udp")]
+    ips = [svc.addr("clusterip", f) for f in (4, 6)]
+    sources = [L.outer(220 + i, fam) for i in range(20)]
+    before = None
+
+    def apply(itp, objs, timeout=10800):
+        vipd.apply([service("sticky14", ips, ports, itp=itp, affinity=timeout)] + objs[1:])
+    for itp, objs in (("Cluster", few), ("Local", more), ("Cluster", more)):
+        apply(itp, objs)
+        met = [one(lab, svc, "clusterip", fam, s) for s in sources]
+        before = before or met
+        assert met == before
+        vipd.check_tables()
+    apply("Local", more, 2)
+    L.eventually(lambda: not set(sources) & set(remembered(vipd, fam)), 20, "entries last")
+
+
 @FAM
 def test_per_port(lab, vipd, fam):
     """SVC-32: separate for each port of a service."""

@@ -399,8 +399,12 @@ static void test_shared_affinity(void **state)
 		  "1 cluster: 2#5 3#3 4#4\n524289 local: 3#3 4#4\n" },
 		{ "the Local pool is gone", set_affinity_node_port, "10.1.0.2@n2 10.1.0.3@n1",
 		  "1 cluster: 2#5 3#3\n" },
+		{ "a Local pool in place of the Cluster pool", set_affinity_local_only,
+		  "10.1.0.2@n2 10.1.0.3@n1 10.1.0.4@n1", "524289 local: 3#3 4#6\n" },
+		{ "a Cluster pool in place of the Local pool", set_affinity,
+		  "10.1.0.2@n2 10.1.0.3@n1 10.1.0.4@n1", "1 cluster: 2#7 3#3 4#6\n" },
 		{ "no affinity", set_node_port_local, "10.1.0.2@n2 10.1.0.3@n1",
-		  "9 cluster: 2#0 3#0\n10 local: 3#0\n" },
+		  "11 cluster: 2#0 3#0\n12 local: 3#0\n" },
 	};
 	char name[] = "other0";
 	struct world w;
@@ -419,7 +423,7 @@ static void test_shared_affinity(void **state)
 		make_slice(&w.m, "shop/web-1", "web", "http:TCP:8080", steps[i].endpoints);
 		assert_pools(world_sync(&w, "shop", "web"), steps[i].pools);
 		/* Another service gets no id of the pair, even if only one of the two is used. */
-		name[5] = ip[8] = (char)('1' + i);
+		name[5] = ip[8] = (char)('0' + i);
 		snprintf(key, sizeof(key), "shop/%s", name);
 		s = make_service_object(key, ip, NULL, "http:TCP:80");
 		model_put_service(&w.m, s, 1);

@@ -84,7 +84,7 @@ void nft_shorten_applied(struct nft_plane *p)
 		was = nft_get_word(ch->programmed);
 		will = nft_get_word(ch->data);
 		pool = nft_word_pool(will);
-		if (nft_word_pool(was) != pool)
+		if ((nft_word_pool(was) | PLAN_POOL_LOCAL) != (pool | PLAN_POOL_LOCAL))
 			continue;
 		s.old_s = nft_class_affinity(nft_word_kind(was));
 		s.new_s = nft_class_affinity(nft_word_kind(will));
