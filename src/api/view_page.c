@@ -9,7 +9,6 @@
 #include "api/view.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/control.h"
 #include "explain/balancing.h"

@@ -6,8 +6,6 @@
  */
 #include "api/view.h"
 
-#include <stdlib.h>
-
 #include "state/state.h"
 
 #define OTHERS_NAMED 3 /* in a sentence */

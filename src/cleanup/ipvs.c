@@ -6,7 +6,6 @@
 #include <inttypes.h>
 #include <libmnl/libmnl.h>
 #include <linux/rtnetlink.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <linux/netlink.h>
-#include <stdlib.h>
 
 #include "cleanup/ipvs.h"
 #include "cleanup/legacy.h"

@@ -6,7 +6,6 @@
 #include <linux/fib_rules.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/vec.h"

@@ -5,7 +5,6 @@
  * Contains the answers of vipd and the state of the kernel. No secrets: vipd never returns
  * passwords or tokens, and no files are read.
  */
-#include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
 #include <time.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* ctl/run_live - `vipctl trace --live`: real packets of a traced flow. */
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>

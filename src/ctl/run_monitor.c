@@ -2,7 +2,6 @@
 /* ctl/run_monitor - prints events until it is interrupted. */
 #include <errno.h>
 #include <limits.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "ctl/run.h"

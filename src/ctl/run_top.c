@@ -5,7 +5,6 @@
  * The screen is drawn with the control sequences of ECMA-48, which every terminal in use has. Every
  * way out passes screen_end(): signals are blocked except while the program waits for a key.
  */
-#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>

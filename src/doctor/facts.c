@@ -2,7 +2,6 @@
 #include "doctor/facts.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 void facts_init(struct facts *f)
 {

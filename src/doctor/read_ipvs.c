@@ -5,8 +5,6 @@
  * Reads IPVS only if it is loaded: a request would load it.
  */
 #include <linux/netlink.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/str.h"

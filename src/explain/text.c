@@ -3,7 +3,6 @@
 #include "explain/text.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "model/tuning.h"
 #include "plan/table.h"

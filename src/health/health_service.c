@@ -9,7 +9,6 @@
 #include "health/health_service.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/log.h"
 #include "base/loop.h"

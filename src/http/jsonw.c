@@ -7,7 +7,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
 

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <libmnl/libmnl.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "nl/attr.h"
 

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <libmnl/libmnl.h>
 #include <linux/netfilter/nfnetlink.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "nl/answer.h"

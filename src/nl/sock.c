@@ -5,7 +5,6 @@
 #include <linux/filter.h>
 #include <linux/netlink.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>

@@ -5,7 +5,6 @@
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
-#include <string.h>
 
 #include "nft/decode.h"
 #include "nl/batch.h"

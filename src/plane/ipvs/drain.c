@@ -25,7 +25,6 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <string.h>
 
 #include "base/log.h"
 #include "model/drain.h"

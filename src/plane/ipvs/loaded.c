@@ -7,7 +7,6 @@
  * `idle`.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "nft/decode.h"
 #include "plane/ipvs/state.h"

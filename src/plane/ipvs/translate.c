@@ -14,8 +14,6 @@
  *               endpoint: reached, with the pool's mark.
  *    range      ranges, with the pool's mark
  */
-#include <errno.h>
-#include <string.h>
 
 #include "model/select.h"
 #include "model/tuning.h"

@@ -4,7 +4,6 @@
 #include <arpa/inet.h> /* before linux/in.h, which then omits duplicates */
 
 #include <errno.h>
-#include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <stdio.h>
 #include <string.h>

@@ -9,7 +9,6 @@
 #include "plane/nft/state.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "nft/decode.h"

@@ -10,7 +10,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/log.h"
 #include "model/select.h"

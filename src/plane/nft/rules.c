@@ -7,8 +7,6 @@
 #include <linux/netfilter/nf_conntrack_common.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter_ipv4.h>
-#include <linux/rtnetlink.h>
-#include <string.h>
 
 #include "plan/table.h"
 

@@ -3,13 +3,9 @@
 
 #include <arpa/inet.h> /* before linux/in.h, which then omits duplicates */
 
-#include <errno.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
-#include <linux/netfilter/nfnetlink.h>
 #include <netinet/in.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "plane/nft/rules.h"
 

@@ -7,7 +7,6 @@
  * (external IPs, ingress) are skipped one by one, those above a limit left out.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "source/decode/meta.h"
