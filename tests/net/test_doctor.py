@@ -203,7 +203,7 @@ def documented(chain, word=""):
 
 @contextlib.contextmanager
 def closed(vipd, tool, close):
-    vipd.lab.node.run(tool, *close.split())
+    vipd.lab.node.run(tool + "-nft", *close.split())
     try:
         yield
     finally:
@@ -222,7 +222,7 @@ def test_documented_forward_rule(lab, vipd, fam, close):
         assert not L.probe(lab.client, vip, 80, timeout=1.5).ok
         expect(vipd, "forward-policy", "warning", "chain FORWARD of table filter",
                command.replace("iptables", tool))
-        lab.node.run(tool, *command.split()[1:])
+        lab.node.run(tool + "-nft", *command.split()[1:])
         assert all(L.probe(lab.client, vip, 80).ok for _ in range(4))
         expect(vipd, "forward-policy", "ok")
 
@@ -240,9 +240,9 @@ def test_documented_input_rule(lab, vipd):
             return s.connect_ex((L.NODE[4], health)) == 0
     L.eventually(is_open, L.PATIENCE, "no health check node port")
     with closed(vipd, "iptables", "-P INPUT DROP"):
-        lab.node.run("iptables", "-A", "INPUT", "-j", "DROP")
+        lab.node.run("iptables-nft", "-A", "INPUT", "-j", "DROP")
         assert not is_open()
-        lab.node.run(*documented("INPUT").split())
+        lab.node.run("iptables-nft", *documented("INPUT").split()[1:])
         assert is_open()
     vipd.apply([SERVICE] + SLICES)
 
