@@ -250,13 +250,14 @@ static uint32_t texts_hash(const struct service_tuning *t)
 	return hash_bytes(parts, sizeof(parts));
 }
 
-/* Of the annotations and the affinity. */
+/* Of the annotations and the affinity; with affinity, of the policy that leads clients inside. */
 static uint32_t tuning_of(const struct build *b, uint32_t affinity_s)
 {
-	uint32_t parts[] = { b->tuning, affinity_s };
+	uint32_t parts[] = { b->tuning, affinity_s, 0 };
 
 	if (b->p->traits->class_affinity != NULL) /* the class has the affinity */
 		parts[1] = 0;
+	parts[2] = parts[1] != 0 && service_is_etp_local(b->s);
 	if (!b->p->traits->has_tuning || (b->s->tuning == NULL && parts[1] == 0))
 		return 0;
 	return hash_bytes(parts, sizeof(parts)) | 1;

@@ -345,9 +345,13 @@ static void test_affinity_taken_over(void **state)
 	world_close(&w);
 }
 
-/* Affinity and Local policy: outside by address, inside by a mark that hashes clients. */
+/*
+ * Affinity and Local policy: outside by address, inside by a mark that hashes clients. The mark
+ * follows the policy.
+ */
 static void test_affinity_local(void **state)
 {
+	static const char *const policies[] = { "", " etp", "", " itp", " itp etp", " itp" };
 	struct world w;
 
 	world_open(&w);
@@ -360,6 +364,28 @@ static void test_affinity_local(void **state)
 			"192.0.2.1:80/TCP rr flags 0x21 600s: 10.0.1.1:8080=1\n"
 			"mark 0x5a000001 mh flags 0x8: 10.0.1.1:8080=1 10.0.1.2:8080=1\n");
 	expect_adopted(&w);
+	for (size_t i = 0; i < 4 * ARRAY_SIZE(policies); i++) {
+		struct str text = { 0 };
+		bool has_endpoints = i / ARRAY_SIZE(policies) % 2 == 0;
+
+		print_message("    policies:%s\n", policies[i % ARRAY_SIZE(policies)]);
+		str_printf(&text, "type=LoadBalancer ip=10.96.0.10 port=http:80 vip=192.0.2.1 %s%s",
+			   "affinity=600", policies[i % ARRAY_SIZE(policies)]);
+		service(&w, "shop/web", str_text(&text));
+		slice(&w, "shop/web-1", "web",
+		      has_endpoints ? "| http:8080 | 1 rs @n1; 2 rs @n2" : "| http:8080 |");
+		settle(&w);
+		expect_adopted(&w);
+		str_fini(&text);
+	}
+	service(&w, "shop/web",
+		"type=LoadBalancer ip=10.96.0.10 port=http:80 vip=192.0.2.1 affinity=600");
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs");
+	settle(&w);
+	expect_ipvs(&w, "10.96.0.10:80/TCP rr flags 0x21 600s: 10.0.1.1:8080=1 10.0.1.2:8080=0\n"
+			"192.0.2.1:80/TCP rr flags 0x21 600s: 10.0.1.1:8080=1 10.0.1.2:8080=0\n"
+			"mark 0x5a000001 mh flags 0x8: 10.0.1.1:8080=0 10.0.1.2:8080=0\n"
+			"mark 0x5a000003 mh flags 0x8: 10.0.1.1:8080=0 10.0.1.2:8080=0\n");
 	world_close(&w);
 }
 

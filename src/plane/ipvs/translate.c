@@ -182,18 +182,6 @@ static void vip_service(struct plane_tr *t, enum plane_side side, const struct p
 
 /* --- frontends --- */
 
-/* Also program a pool with affinity as a virtual service by mark. */
-static void pool_show(struct plane_tr *t, enum ipfam fam, const struct plan_target *target)
-{
-	struct ipvs_vs *vs = pool_vs(t, fam, target);
-
-	if (vs == NULL || !vs->desired.is_vip_only)
-		return;
-	ipvs_vs_touch(plane_of(t), vs, t->svc);
-	vs->desired.is_vip_only = false;
-	vs->is_whole = true;
-}
-
 static void frontend_leads(struct plane_tr *t, enum plane_side side, const struct plan_frontend *f,
 			   const uint8_t *key)
 {
@@ -202,8 +190,6 @@ static void frontend_leads(struct plane_tr *t, enum plane_side side, const struc
 	if (f->is_split) {
 		plane_element_word(t, side, fam, IPVSSET_FE_OUT, key, frontend_mark(t, f));
 		plane_element_word(t, side, fam, IPVSSET_FE_IN, key, target_mark(t, &f->inside));
-		if (side == PLANE_WILL && has_affinity(&f->inside))
-			pool_show(t, fam, &f->inside);
 	} else {
 		plane_element_word(t, side, fam, IPVSSET_FE, key, frontend_mark(t, f));
 	}
@@ -248,9 +234,11 @@ static void vs_tune(struct plane_tr *t, struct ipvs_vs *vs, const struct plan_po
 	vs->proto = pool->proto;
 }
 
-static bool is_used_inside(const struct service *s, const struct plan_pool *pool)
+/* Without a virtual service by mark: no split frontend leads clients inside to the pool. */
+static bool is_vip_only(const struct service *s, const struct plan_pool *pool)
 {
-	return s != NULL && pool->scope == PLAN_SCOPE_CLUSTER && service_is_etp_local(s);
+	return pool->affinity_s != 0 &&
+	       !(s != NULL && pool->scope == PLAN_SCOPE_CLUSTER && service_is_etp_local(s));
 }
 
 /* Source ranges of an earlier process go, unless they are added again. */
@@ -274,10 +262,8 @@ static void pool_add(struct plane_tr *t, const struct plan_pool *pool)
 	ranges_touch(t, pool);
 	vs->desired.exists = true;
 	vs->is_whole = !plan_pool_is_part(pool); /* else sweep() removes the rest */
-	/* An audit adds the pool again: a changed value stays. */
-	if (!was_desired)
-		vs->desired.is_vip_only =
-			pool->affinity_s != 0 && !is_used_inside(t->svc->service, pool);
+	if (!was_desired) /* an audit adds the pool again, perhaps with a newer Service */
+		vs->desired.is_vip_only = is_vip_only(t->svc->service, pool);
 }
 
 /* Drain destinations of an earlier process; if they are many, sweep() does it in steps. */
@@ -298,6 +284,7 @@ static void pool_change(struct plane_tr *t, const struct plan_pool *pool)
 
 	ipvs_vs_touch(plane_of(t), vs, t->svc);
 	vs_tune(t, vs, pool);
+	vs->desired.is_vip_only = is_vip_only(t->svc->service, pool);
 	vs->is_whole = true;
 	list_for_each_entry_safe (vip, tmp, &vs->vip_services, struct ipvs_vs, sibling)
 		vip_service_attach(t, vip, vs, vip->desired.forwarding);
