@@ -15,10 +15,11 @@ void plane_loaded_cover(struct plane_loaded *l, enum nft_set_id set)
 
 void plane_loaded_forget(struct plane_loaded *l, enum ipfam fam)
 {
-	for (int set = 0; set < NFTSET_END; set++)
+	for (int set = 0; set < NFTSET_END; set++) {
 		nft_keymap_clear(&l->sets[fam][set]);
-	free(l->ranges[fam].keys);
-	memset(&l->ranges[fam], 0, sizeof(l->ranges[fam]));
+		free(l->ranges[fam][set].keys);
+		l->ranges[fam][set] = (struct plane_loaded_ranges){ 0 };
+	}
 }
 
 /* --- elements --- */
@@ -156,7 +157,7 @@ struct nft_source plane_loaded_source(const struct plane_loaded *l)
 	return (struct nft_source){ source_find, source_each, l };
 }
 
-/* The word of a range's key without the length. */
+/* The pool that a key names: of a range without its length, of a local id without the id. */
 static uint32_t range_word(enum nft_set_id set, const uint8_t *key)
 {
 	return nft_get_word(key) & nft_range_mask(set);
@@ -173,11 +174,12 @@ static int range_cmp(const void *a, const void *b, void *set)
 /* Before the first commit no element is desired. */
 void plane_loaded_ranges_list(struct plane_loaded *l, enum ipfam fam, enum nft_set_id set)
 {
-	free(l->ranges[fam].keys);
-	l->ranges[fam].keys = plane_loaded_undesired(l, fam, set, SIZE_MAX, &l->ranges[fam].n);
-	if (l->ranges[fam].n > 0)
-		qsort_r(l->ranges[fam].keys, l->ranges[fam].n, nft_key_len(set, fam), range_cmp,
-			&set);
+	struct plane_loaded_ranges *r = &l->ranges[fam][set];
+
+	free(r->keys);
+	r->keys = plane_loaded_undesired(l, fam, set, SIZE_MAX, &r->n);
+	if (r->n > 0)
+		qsort_r(r->keys, r->n, nft_key_len(set, fam), range_cmp, &set);
 }
 
 void plane_loaded_each_range(const struct plane_loaded *l, enum ipfam fam, enum nft_set_id set,
@@ -185,9 +187,9 @@ void plane_loaded_each_range(const struct plane_loaded *l, enum ipfam fam, enum 
 			     void (*fn)(void *arg, enum nft_set_id set, const uint8_t *key),
 			     void *arg)
 {
-	const uint8_t *keys = l->ranges[fam].keys;
+	const uint8_t *keys = l->ranges[fam][set].keys;
 	size_t len = nft_key_len(set, fam);
-	size_t n = l->ranges[fam].n;
+	size_t n = l->ranges[fam][set].n;
 	size_t i;
 
 	word &= nft_range_mask(set);

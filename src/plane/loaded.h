@@ -22,11 +22,11 @@ struct plane_loaded {
 	 * process. The copy is not kept up to date; pools still adopt their ids from it.
 	 */
 	bool is_fresh[IPFAM_N];
-	/* Keys of the set of ranges at the load: those of a pool are adjacent. */
-	struct {
+	/* Keys at the load of sets whose keys name a pool: those of a pool are adjacent. */
+	struct plane_loaded_ranges {
 		uint8_t *keys;
 		size_t n;
-	} ranges[IPFAM_N];
+	} ranges[IPFAM_N][NFTSET_END];
 	struct plan *plan; /* in which the ids are reserved; NULL: not yet */
 	/* An element changes from `was` to `will`; NULL: it does not exist. May be NULL. */
 	void (*changed)(struct plane_loaded *l, enum ipfam fam, enum nft_set_id set,
@@ -81,7 +81,7 @@ void plane_loaded_each(const struct plane_loaded *l, enum ipfam fam, enum nft_se
 /* For text (nft/decode.h). Elements of sets that are not covered are assumed to exist. */
 struct nft_source plane_loaded_source(const struct plane_loaded *l);
 
-/* After the load: remember the keys of the set of ranges for plane_loaded_each_range(). */
+/* After the load: remember the keys of the set for plane_loaded_each_range(). */
 void plane_loaded_ranges_list(struct plane_loaded *l, enum ipfam fam, enum nft_set_id set);
 /* Call `fn` for each of these keys whose pool is that of `word`. */
 void plane_loaded_each_range(const struct plane_loaded *l, enum ipfam fam, enum nft_set_id set,

@@ -147,7 +147,6 @@ def test_shortened_timeout(lab, vipd, fam):
     vipd.start()
     L.eventually(lambda: not clients(vipd, fam, to), 20, "the entry lasts")
 
-
 @FAM
 def test_moves_when_endpoint_is_removed(lab, vipd, fam):
     """T-111, SVC-33: a removed endpoint: the client gets an existing one at once."""
@@ -300,6 +299,36 @@ def test_shortened_timeout_of_a_pool_that_went(lab, vipd, fam):
         vipd.apply(objs)
         assert timeout == 2 or one(lab, svc, "clusterip", fam, source) == first
     L.eventually(lambda: source not in remembered(vipd, fam), 20, "the entry lasts")
+
+
+@NFT_ONLY
+@FAM
+@pytest.mark.parametrize("name", ("aff_slots", "frontends"))
+def test_flushed_while_down(lab, vipd, fam, name):
+    """Another process flushes a map while vipd is down: local ids are found without the slots and
+    the frontends that led to them. Clients keep their endpoint; none meets a removed one. Slots
+    that no frontend leads to are not found."""
+    is_strict = name == "aff_slots"
+    svc, objs = shared("sticky14", 14, (E1, LOCAL2))
+    vipd.apply(objs)
+    sources = [L.outer(20 + i, fam) for i in range(16)]
+    before = {s: one(lab, svc, "clusterip", fam, s) for s in sources}
+    vipd.kill()
+    lab.node.run("nft", "flush", "map", *vipd.nft_set(fam, name))
+    vipd.start()
+    vipd.check_tables(timeout=5, strict=is_strict)
+    for s in sources if name == "aff_slots" else ():
+        assert one(lab, svc, "clusterip", fam, s) == before[s]
+    vipd.apply(shared("sticky14", 14, (LOCAL2,))[1])
+    assert {one(lab, svc, "clusterip", fam, s) for s in sources} == {LOCAL2[fam]}
+    vipd.check_tables(strict=is_strict)
+    removed = ipaddress.ip_address(E1[fam]).packed
+    L.eventually(lambda: not any(data.startswith(removed)
+                                 for _, data, _ in vipd.elements(fam, "aff_endpoints")),
+                 5, "the removed endpoint has a local id")
+    if not is_strict:
+        lab.node.run("nft", "delete", "table", *vipd.nft_table(fam))  # with these slots
+        vipd.check_tables(timeout=5)
 
 
 @NFT_ONLY

@@ -55,6 +55,44 @@ static void local_id_adopt(struct local_ids *ids, struct plan_backend *b, uint16
 		ids->max = id;
 }
 
+struct finding {
+	const struct nft_loaded *h;
+	struct plan_pool *pool;
+	struct local_ids *ids;
+	struct plan_places places;
+};
+
+/* The slot of the backend lacks its local id. */
+static void local_id_found(void *arg, enum nft_set_id set, const uint8_t *key)
+{
+	struct finding *f = arg;
+	struct plan_pool *pool = f->pool;
+	const uint8_t *data = plane_loaded_find(&f->h->elems, pool->fam, set, key);
+	const struct plan_place *at;
+	struct ip_endpoint to;
+
+	if (data == NULL)
+		return;
+	nft_get_endpoint(&to, pool->fam, data);
+	at = vec_search(&f->places.v, &to, ip_endpoint_cmp);
+	if (at != NULL && pool->backends.v[at->slot].aff_id == 0)
+		local_id_adopt(f->ids, &pool->backends.v[at->slot],
+			       nft_word_kind(nft_get_word(key)));
+}
+
+/* Clients keep a backend whose slot, or whose slot's id, another process deleted. */
+static void local_ids_find(const struct nft_loaded *h, struct plan_pool *pool,
+			   struct local_ids *ids)
+{
+	struct finding f = { .h = h, .pool = pool, .ids = ids };
+
+	if (!vec_has(&pool->backends, b, b->aff_id == 0))
+		return;
+	plan_places_of(&f.places, pool);
+	nft_loaded_each_id(h, pool->fam, pool->id, local_id_found, &f);
+	vec_fini(&f.places.v);
+}
+
 /*
  * By weight, a backend has several slots: its local id is that of the first slot with one.
  * The backends are sorted, as those of a selection.
@@ -99,9 +137,10 @@ static void adopt_slots(const struct nft_loaded *h, const struct plan_rows *rows
 		weighed_adopt(pool, rows->svc->service, programmed, n_slots);
 	else if (pool->hashing == PLAN_HASHING_NONE) /* else the slots are those of its table */
 		plan_slots_arrange(pool->backends.v, pool->backends.n, programmed, n_slots);
-	if (ids != NULL)
-		pool->next_aff_id =
-			ids->max == PLAN_AFFINITY_BACKENDS_MAX ? 1 : (uint16_t)(ids->max + 1);
+	if (ids == NULL)
+		return;
+	local_ids_find(h, pool, ids);
+	pool->next_aff_id = ids->max == PLAN_AFFINITY_BACKENDS_MAX ? 1 : (uint16_t)(ids->max + 1);
 }
 
 /*

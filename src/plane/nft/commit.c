@@ -152,18 +152,16 @@ static bool needs_end(const struct nft_plane *p, const struct plan_op *op,
 	struct nft_loaded_pool loaded;
 	struct nft_kind_info info;
 
-	if (op->kind == PLAN_POOL_END)
-		return mode == PLANE_COMMIT_VERIFY;
-	if (op->kind != PLAN_POOL_ADD || plan_pool_is_part(op->pool))
+	if (op->kind != PLAN_POOL_END && (op->kind != PLAN_POOL_ADD || plan_pool_is_part(op->pool)))
 		return false;
 	if (mode == PLANE_COMMIT_VERIFY)
 		return true;
-	if (nft_kind_info(op->pool->class, &info) && plan_pool_slots(op->pool) >= info.slots)
-		return false;
-	/* Its class picks them. In a loaded pool they are known. */
-	return mode == PLANE_COMMIT_AUDIT ||
-	       (h != NULL && !h->elems.is_fresh[op->pool->fam] &&
-		!nft_loaded_pool_get(h, op->pool->fam, op->pool->id, &loaded));
+	if (mode == PLANE_COMMIT_AUDIT) /* its class picks them */
+		return op->kind == PLAN_POOL_ADD && (!nft_kind_info(op->pool->class, &info) ||
+						     plan_pool_slots(op->pool) < info.slots);
+	/* In a loaded pool they are known. */
+	return h != NULL && !h->elems.is_fresh[op->pool->fam] &&
+	       !nft_loaded_pool_get(h, op->pool->fam, op->pool->id, &loaded);
 }
 
 /* Read further elements of pools whose operations add the whole pool. */

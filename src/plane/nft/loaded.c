@@ -6,14 +6,10 @@
 #include "nft/decode.h"
 
 const enum nft_set_id nft_dumped[NFT_DUMPED_N] = {
-	NFTSET_CLUSTER_IPS, NFTSET_FRONTENDS, NFTSET_FW_FRONTENDS, NFTSET_XL_CLUSTER,
-	NFTSET_XL_LOCAL,    NFTSET_VIPS,      NFTSET_FW_RANGES,    NFTSET_MASQ_FRONTENDS,
-	NFTSET_MASQ_HOSTS,  NFTSET_COUNTED,   NFTSET_REFUSED,      NFTSET_LOCAL_BACKENDS,
-};
-const enum nft_set_id nft_by_key[NFT_BY_KEY_N] = {
-	NFTSET_ENDPOINTS,
-	NFTSET_AFF_SLOTS,
-	NFTSET_AFF_ENDPOINTS,
+	NFTSET_CLUSTER_IPS, NFTSET_FRONTENDS,     NFTSET_FW_FRONTENDS, NFTSET_XL_CLUSTER,
+	NFTSET_XL_LOCAL,    NFTSET_VIPS,          NFTSET_FW_RANGES,    NFTSET_MASQ_FRONTENDS,
+	NFTSET_MASQ_HOSTS,  NFTSET_COUNTED,       NFTSET_REFUSED,      NFTSET_LOCAL_BACKENDS,
+	NFTSET_AFF_SLOTS,   NFTSET_AFF_ENDPOINTS,
 };
 const enum nft_set_id nft_leading[NFT_LEADING_N] = {
 	NFTSET_FRONTENDS,
@@ -24,7 +20,7 @@ const enum nft_set_id nft_leading[NFT_LEADING_N] = {
 
 bool nft_loaded_is_partial(enum nft_set_id set)
 {
-	return nft_set_is_among(set, nft_by_key, NFT_BY_KEY_N);
+	return set == NFTSET_ENDPOINTS;
 }
 
 /* --- pools and the elements that name them --- */
@@ -88,8 +84,7 @@ void nft_loaded_open(struct nft_loaded **ret)
 	h->elems.changed = changed;
 	for (size_t i = 0; i < NFT_DUMPED_N; i++)
 		plane_loaded_cover(&h->elems, nft_dumped[i]);
-	for (size_t i = 0; i < NFT_BY_KEY_N; i++)
-		plane_loaded_cover(&h->elems, nft_by_key[i]);
+	plane_loaded_cover(&h->elems, NFTSET_ENDPOINTS);
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		nft_keymap_init(&h->pools[fam], sizeof(uint32_t), sizeof(struct nft_loaded_pool));
 		h->elems.is_fresh[fam] = true;
@@ -152,11 +147,9 @@ void nft_loaded_kinds(const struct nft_loaded *h, enum ipfam fam, struct nft_kin
 
 /* --- pools --- */
 
-typedef void key_fn(void *arg, enum nft_set_id set, const uint8_t *key);
-
-/* Call `fn` for every key of slots from `from` on that may belong to the pool, and of local ids. */
+/* Call `fn` for every key of slots from `from` on that may belong to the pool, and their ids. */
 static void each_slot(const struct nft_loaded *h, enum ipfam fam, uint32_t id, uint32_t from,
-		      key_fn *fn, void *arg)
+		      nft_key_fn *fn, void *arg)
 {
 	struct nft_loaded_pool pool = { 0 };
 
@@ -176,10 +169,16 @@ static void each_slot(const struct nft_loaded *h, enum ipfam fam, uint32_t id, u
 	}
 }
 
-static void each_range(const struct nft_loaded *h, enum ipfam fam, uint32_t id, key_fn *fn,
+static void each_range(const struct nft_loaded *h, enum ipfam fam, uint32_t id, nft_key_fn *fn,
 		       void *arg)
 {
 	plane_loaded_each_range(&h->elems, fam, NFTSET_FW_RANGES, nft_word(id, 0), fn, arg);
+}
+
+void nft_loaded_each_id(const struct nft_loaded *h, enum ipfam fam, uint32_t id, nft_key_fn *fn,
+			void *arg)
+{
+	plane_loaded_each_range(&h->elems, fam, NFTSET_AFF_ENDPOINTS, nft_word(id, 0), fn, arg);
 }
 
 void nft_loaded_touch_pool(const struct nft_loaded *h, const struct plan_pool *pool,
@@ -187,8 +186,10 @@ void nft_loaded_touch_pool(const struct nft_loaded *h, const struct plan_pool *p
 {
 	struct plane_touch t = { &h->elems, pool->fam, changes, svc };
 
-	if (!plan_pool_is_part(pool))
+	if (!plan_pool_is_part(pool)) {
 		each_slot(h, pool->fam, pool->id, 0, plane_touch_key, &t);
+		nft_loaded_each_id(h, pool->fam, pool->id, plane_touch_key, &t);
+	}
 	each_range(h, pool->fam, pool->id, plane_touch_key, &t);
 }
 
@@ -200,9 +201,11 @@ void nft_loaded_touch_end(const struct nft_loaded *h, const struct plan_pool *po
 	each_slot(h, pool->fam, pool->id, (uint32_t)plan_pool_slots(pool), plane_touch_key, &t);
 }
 
-static void each_key(const struct nft_loaded *h, enum ipfam fam, uint32_t id, key_fn *fn, void *arg)
+static void each_key(const struct nft_loaded *h, enum ipfam fam, uint32_t id, nft_key_fn *fn,
+		     void *arg)
 {
 	each_slot(h, fam, id, 0, fn, arg);
+	nft_loaded_each_id(h, fam, id, fn, arg);
 	each_range(h, fam, id, fn, arg);
 }
 

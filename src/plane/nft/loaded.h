@@ -4,10 +4,10 @@
  *
  *     open -> reading (each family) -> adopt, find, put ... -> close
  *
- *  Sets with a frontend or a pool as data are dumped. The word of each frontend names a pool and a
- *  kind, and the kind implies the number of slots: slots are read by key, then the affinity
- *  elements that they refer to. `endpoint_addrs` is not covered: a desired address is read when a
- *  commit needs it.
+ *  The sets are dumped, except `endpoints`: the word of each frontend names a pool and a kind, and
+ *  the kind implies the number of slots, which are read by key. Local ids are also those of pools
+ *  without a frontend: a pool with the same id would lead a client to their endpoints.
+ *  `endpoint_addrs` is not covered: a desired address is read when a commit needs it.
  */
 #pragma once
 
@@ -34,11 +34,9 @@ static inline struct nft_loaded *nft_loaded_of(struct plane_loaded *l)
 	return container_of(l, struct nft_loaded, elems);
 }
 
-/* Sets that are dumped, in this order; then sets that are read by key, pool by pool. */
-#define NFT_DUMPED_N 12
+/* Sets that are dumped, in this order; then `endpoints` is read by key, pool by pool. */
+#define NFT_DUMPED_N 14
 extern const enum nft_set_id nft_dumped[NFT_DUMPED_N];
-#define NFT_BY_KEY_N 3
-extern const enum nft_set_id nft_by_key[NFT_BY_KEY_N];
 /* Maps whose data is the word of a pool. */
 #define NFT_LEADING_N 4
 extern const enum nft_set_id nft_leading[NFT_LEADING_N];
@@ -85,9 +83,15 @@ void nft_loaded_mark_led(struct nft_loaded *h, enum ipfam fam, const uint8_t *ke
  */
 void nft_loaded_touch_unled(struct nft_loaded *h, struct nft_changes *changes);
 
+typedef void nft_key_fn(void *arg, enum nft_set_id set, const uint8_t *key);
+
+/* Call `fn` for the keys of the pool's local ids at the load. */
+void nft_loaded_each_id(const struct nft_loaded *h, enum ipfam fam, uint32_t id, nft_key_fn *fn,
+			void *arg);
+
 /*
- * Add the elements of a pool, without the slots of a part, to the transaction: desired absent
- * unless an operation sets them.
+ * Add the elements of a pool, without the slots and local ids of a part, to the transaction:
+ * desired absent unless an operation sets them.
  */
 void nft_loaded_touch_pool(const struct nft_loaded *h, const struct plan_pool *pool,
 			   struct nft_changes *changes, struct svc *svc);

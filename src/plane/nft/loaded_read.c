@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane/nft/loaded_read - dump the sets that name pools, then read slots and local ids by key.
+ * plane/nft/loaded_read - dump the sets that name pools, then read slots by key.
  *
  * Pools are read in order of their ids, so that requests do not depend on hash order. Slots have no
  * gaps; the last slots of a size class may be empty, so the first missing one ends the pool. A pool
@@ -19,10 +19,8 @@
 /* Phases of a load, in this order. */
 enum phase {
 	DUMPS = 0,
-	SLOTS,     /* slots of pools whose kind is an exact number */
-	CLASSES,   /* slots of pools of a size class */
-	AFF_SLOTS, /* local ids of pools with affinity */
-	AFF_ENDPOINTS,
+	SLOTS,   /* slots of pools whose kind is an exact number */
+	CLASSES, /* slots of pools of a size class */
 	PHASES,
 };
 
@@ -93,14 +91,6 @@ static void pools_list(struct nft_reading *rd)
 	}
 }
 
-static bool has_pool_sets(const struct nft_layout *l)
-{
-	for (size_t i = 0; i < NFT_BY_KEY_N; i++)
-		if (!l->programmed.has_set[nft_by_key[i]])
-			return false;
-	return true;
-}
-
 /*
  * Read one datagram. For each datagram the kernel skips all earlier elements; skipping 64 takes as
  * long as returning one.
@@ -119,19 +109,13 @@ static int dump_some(struct nft_reading *rd, struct err *err)
 	if (++rd->i < NFT_DUMPED_N)
 		return 1;
 	plane_loaded_ranges_list(&rd->h->elems, rd->table.fam, NFTSET_FW_RANGES);
+	plane_loaded_ranges_list(&rd->h->elems, rd->table.fam, NFTSET_AFF_ENDPOINTS);
 	pools_list(rd);
 	rd->phase = SLOTS;
-	return has_pool_sets(rd->layout);
+	return rd->layout->programmed.has_set[NFTSET_ENDPOINTS];
 }
 
 /* --- by key --- */
-
-static enum nft_set_id set_of(enum phase phase)
-{
-	return phase == AFF_SLOTS       ? NFTSET_AFF_SLOTS
-	       : phase == AFF_ENDPOINTS ? NFTSET_AFF_ENDPOINTS
-					: NFTSET_ENDPOINTS;
-}
 
 /* Number of slots of a pool that this phase reads. */
 static uint32_t slots_of(const struct nft_reading *rd, uint32_t id)
@@ -142,8 +126,6 @@ static uint32_t slots_of(const struct nft_reading *rd, uint32_t id)
 	if (!nft_loaded_pool_get(rd->h, rd->table.fam, id, &pool) ||
 	    !nft_kind_info(pool.kind, &info))
 		return 0;
-	if (rd->phase >= AFF_SLOTS)
-		return pool.has_affinity ? pool.n_slots : 0;
 	if ((info.slots > info.safe_slots) != (rd->phase == CLASSES))
 		return 0;
 	if (rd->phase == SLOTS)
@@ -151,26 +133,10 @@ static uint32_t slots_of(const struct nft_reading *rd, uint32_t id)
 	return rd->slot <= info.slots ? info.slots + 1 : rd->slot + NFT_READ_ELEMS;
 }
 
-static void key_gather(struct nft_reading *rd)
-{
-	uint8_t *key = rd->keys[rd->n].key;
-	uint32_t word;
-
-	rd->work++;
-	nft_key_slot(key, rd->id, rd->slot);
-	if (rd->phase == AFF_ENDPOINTS) {
-		word = nft_loaded_word(rd->h, rd->table.fam, NFTSET_AFF_SLOTS, key);
-		if (nft_word_pool(word) != rd->id)
-			return;
-		nft_put_word(key, word);
-	}
-	rd->n++;
-}
-
 /* Look up the collected keys. */
 static int keys_flush(struct nft_reading *rd, struct err *err)
 {
-	enum nft_set_id set = set_of(rd->phase);
+	const enum nft_set_id set = NFTSET_ENDPOINTS;
 	size_t n = rd->n;
 	int r;
 
@@ -219,8 +185,8 @@ static int keys_some(struct nft_reading *rd, struct err *err)
 	while ((rd->id = (uint32_t)bits_next(rd->pools, rd->id, POOLS_N)) < POOLS_N) {
 		uint32_t end = slots_of(rd, rd->id);
 
-		for (; rd->slot < end && rd->work < NFT_READ_ELEMS; rd->slot++)
-			key_gather(rd);
+		for (; rd->slot < end && rd->work < NFT_READ_ELEMS; rd->slot++, rd->work++)
+			nft_key_slot(rd->keys[rd->n++].key, rd->id, rd->slot);
 		if (rd->phase == CLASSES && rd->n > 0)
 			return class_some(rd, err);
 		if (rd->slot < end || rd->work >= NFT_READ_ELEMS)
