@@ -146,6 +146,14 @@ def test_shortened_timeout(lab, vipd, fam):
     vipd.write(Svc("sticky8", 8, affinity=2).objects())
     vipd.start()
     L.eventually(lambda: not clients(vipd, fam, to), 20, "the entry lasts")
+    # The same when vipd ends between the change and the end of the walk over the entries.
+    vipd.apply(Svc("sticky8", 8, affinity=10800).objects())
+    backends(lab, to, number, n=1)
+    vipd.apply(Svc("sticky8", 8, affinity=2).objects())
+    vipd.kill()
+    vipd.start()
+    L.eventually(lambda: not clients(vipd, fam, to), 20, "the entry lasts")
+
 
 @FAM
 def test_moves_when_endpoint_is_removed(lab, vipd, fam):

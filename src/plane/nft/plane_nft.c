@@ -356,6 +356,7 @@ static int plane_sweep(struct plane *plane, struct plane_result *res, struct err
 	if (r != 0)
 		return r;
 	nft_kinds_keep(p);
+	nft_shorten_loaded(p);
 	plane_loaded_ids_release(p->common.loaded);
 	plane_loaded_end(&p->common);
 	nft_tick_kinds_remove(p);

@@ -5,6 +5,7 @@
  * A rule sets the expiration of an entry when the client connects, so an entry with the old timeout
  * would outlast the new one. After the transaction the map is walked in pieces: such entries get
  * the new timeout minus the time since the client's last connection. Other entries stay unchanged.
+ * After a load, all pools with affinity are walked once.
  *
  * The kernel changes an expiration only by replacing the element. If the packet path has removed an
  * entry meanwhile, the batch fails, and each entry is replaced alone.
@@ -73,6 +74,21 @@ static void shortening_begin(struct nft_plane *p)
 	}
 }
 
+/* A record has the timeout in force, which no newer entry exceeds. False: the pool has none. */
+static bool shorten_follow(struct nft_keymap *t, uint32_t pool, const struct nft_shorten *to)
+{
+	void *record = nft_keymap_find(t, &pool);
+	struct nft_shorten s;
+
+	if (record == NULL)
+		return false;
+	memcpy(&s, record, sizeof(s));
+	s.old_s = s.old_s != 0 ? MAX(s.old_s, to->old_s) : 0;
+	s.new_s = to->new_s;
+	memcpy(record, &s, sizeof(s));
+	return true;
+}
+
 void nft_shorten_applied(struct nft_plane *p)
 {
 	vec_for_each (ch, &p->common.changes.v) {
@@ -88,9 +104,30 @@ void nft_shorten_applied(struct nft_plane *p)
 			continue;
 		s.old_s = nft_class_affinity(nft_word_kind(was));
 		s.new_s = nft_class_affinity(nft_word_kind(will));
-		if (s.new_s != 0 && s.new_s < s.old_s)
+		if (s.new_s == 0)
+			continue;
+		(void)shorten_follow(&p->shortening[ch->fam], pool, &s);
+		if (!shorten_follow(&p->shorten[ch->fam], pool, &s) && s.new_s < s.old_s)
 			shorten_put(&p->shorten[ch->fam], &pool, &s);
 	}
+}
+
+void nft_shorten_loaded(struct nft_plane *p)
+{
+	const struct nft_loaded *h = nft_plane_loaded(p);
+
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		for (size_t i = 0; i < NFT_LEADING_N && !h->elems.is_fresh[fam]; i++)
+			nft_keymap_for_each (e, &h->elems.sets[fam][nft_leading[i]]) {
+				uint32_t word = nft_get_word(e.val);
+				uint32_t pool = nft_word_pool(word);
+				struct nft_shorten s = { 0,
+							 nft_class_affinity(nft_word_kind(word)) };
+
+				if (s.new_s != 0 &&
+				    nft_keymap_find(&p->shorten[fam], &pool) == NULL)
+					shorten_put(&p->shorten[fam], &pool, &s);
+			}
 }
 
 /* The timeouts for entries of `pool`, or of its peer, which shares them. */
@@ -110,6 +147,7 @@ static void entry_found(void *arg, const uint8_t *key, const uint8_t *data)
 {
 	struct walking *w = arg;
 	uint64_t left = w->p->walk.expires_ms;
+	uint64_t old = MAX(left, w->p->walk.timeout_ms);
 	struct nft_affinity_entry *e;
 	struct nft_shorten s;
 	uint64_t less;
@@ -118,7 +156,9 @@ static void entry_found(void *arg, const uint8_t *key, const uint8_t *data)
 	    !shorten_find(&s, &w->p->shortening[w->fam], nft_word_pool(nft_get_word(key))) ||
 	    left <= (uint64_t)s.new_s * 1000)
 		return;
-	less = (uint64_t)(s.old_s - s.new_s) * 1000;
+	if (s.old_s != 0)
+		old = MAX(s.old_s, s.new_s) * UINT64_C(1000);
+	less = old - (uint64_t)s.new_s * 1000;
 	e = vec_push(&w->v);
 	*e = (struct nft_affinity_entry){ .timeout_ms = (uint64_t)s.new_s * 1000 };
 	e->left_ms = left > less + LEFT_MIN_MS ? MIN(left - less, e->timeout_ms) : 0;

@@ -18,9 +18,9 @@ struct nft_kind_led {
 	int8_t by; /* 1 or -1 */
 };
 
-/* The last time that a pool's affinity timeout became shorter. */
+/* The last time that a pool's affinity timeout became shorter, or may have before a load. */
 struct nft_shorten {
-	uint32_t old_s;
+	uint32_t old_s; /* 0: not known */
 	uint32_t new_s;
 };
 
@@ -140,6 +140,11 @@ void nft_shorten_init(struct nft_plane *p);
 void nft_shorten_fini(struct nft_plane *p);
 /* A transaction was acknowledged: queue the pools whose affinity timeout became shorter. */
 void nft_shorten_applied(struct nft_plane *p);
+/*
+ * A sweep ends, with the elements of the last load: queue all pools with affinity. An earlier
+ * process may have ended before its walk.
+ */
+void nft_shorten_loaded(struct nft_plane *p);
 /* Number of pools whose entries must be shortened; those of a walk may count twice. */
 size_t nft_shorten_count(const struct nft_plane *p);
 /* Do one piece of the walk over affinity entries; false: the next one may be seconds later. */
