@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* plane/exchange - send the changes of a transaction, and interpret a rejection. */
+#include <arpa/inet.h> /* before linux/in.h, which then omits duplicates */
+
 #include <errno.h>
 #include <libmnl/libmnl.h>
 #include <linux/netfilter.h>
@@ -7,6 +9,7 @@
 #include <linux/netfilter/nfnetlink.h>
 
 #include "nft/decode.h"
+#include "nl/attr.h"
 #include "nl/batch.h"
 #include "plane/common.h"
 
@@ -26,6 +29,16 @@ static int name_element(const struct plane_common *c, const struct nft_change *c
 		      ch->has_new && nft_data_len(ch->set, ch->fam) > 0 ? ch->data : NULL);
 	return err_wrap(err, r, "%s %s %s", nft_family_text(nft_table_family(&table)),
 			nft_set_desc(ch->set, ch->fam)->name, str_text(&text));
+}
+
+/* The error concerns no single element: the set that the message names. */
+static int name_set(const struct nlmsghdr *h, int r, struct err *err)
+{
+	const struct nlattr *tb[NFTA_SET_ELEM_LIST_MAX + 1];
+
+	nl_attr_table(tb, NFTA_SET_ELEM_LIST_MAX, h, sizeof(struct nfgenmsg));
+	return err_wrap(err, r, "table %s, set %s", nl_attr_str(tb[NFTA_SET_ELEM_LIST_TABLE]),
+			nl_attr_str(tb[NFTA_SET_ELEM_LIST_SET]));
 }
 
 static int rejection_code(const struct nl_rejection *f)
@@ -71,7 +84,7 @@ static int rejection(const struct plane_common *c, int r, struct plane_result *r
 	r = rejection_code(f);
 	res->families = families_of(f->msg);
 	if (ch == NULL)
-		return r;
+		return f->msg != NULL ? name_set(f->msg, r, err) : r;
 	if (r != -ENOTRECOVERABLE)
 		res->culprit = ch->svc;
 	if (r != -ENOTRECOVERABLE && r != -EPERM) /* else the table is at fault */

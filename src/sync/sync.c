@@ -21,7 +21,7 @@
 #define IDLE_DELAY_NS (250 * NSEC_PER_MSEC) /* changes delay checks, audits and ticks so long */
 #define TICK_AFTER_NS (2 * NSEC_PER_SEC)    /* from a load or commit to a call of plane_ops.tick */
 #define LOAD_RETRY_MAX_NS (5 * NSEC_PER_SEC)
-/* -EAGAIN of a load is logged from this number of attempts on. */
+/* A failure that a change by another process explains is logged from this number of attempts on. */
 #define LOAD_AGAIN_MAX 3
 /* Interval of log lines about a load failure that persists. */
 #define LOAD_LOG_NS (300 * NSEC_PER_SEC)
@@ -113,10 +113,11 @@ static void load_failure_log(struct sync *s, const struct err *err, uint64_t wai
 static uint64_t load_failed(struct sync *s, int r, const struct err *err, uint64_t now)
 {
 	uint64_t wait = sync_backoff(s->load_failures++, LOAD_RETRY_MAX_NS);
+	bool is_change = r == -EAGAIN || r == -ENOENT || r == -ENOTRECOVERABLE;
 
 	s->is_repair |= r == -ENOTRECOVERABLE || r == -ESTALE;
 	sync_error_note(s, err, now);
-	if (r != -EAGAIN || s->load_failures >= LOAD_AGAIN_MAX)
+	if (!is_change || s->load_failures >= LOAD_AGAIN_MAX)
 		load_failure_log(s, err, wait, now);
 	s->state = SYNC_LOADING;
 	s->not_before_ns = now + wait;
