@@ -318,7 +318,8 @@ def test_flushed_while_down(lab, vipd, fam, name):
     that no frontend leads to are not found."""
     is_strict = name == "aff_slots"
     svc, objs = shared("sticky14", 14, (E1, LOCAL2))
-    vipd.apply(objs)
+    vipd.apply(shared("sticky14", 14, (LOCAL2, L.POD["pod3"]))[1])
+    vipd.apply(objs)  # E1 has the third local id
     sources = [L.outer(20 + i, fam) for i in range(16)]
     before = {s: one(lab, svc, "clusterip", fam, s) for s in sources}
     vipd.kill()
