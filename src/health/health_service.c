@@ -280,11 +280,12 @@ static bool entry_count(struct entry *e, const struct svc *svc)
 	for (; e->fam < IPFAM_N; e->fam++) {
 		if (!service_has_family(svc->service, e->fam)) {
 			e->ready[e->fam] = 0;
-			continue;
+		} else {
+			if (local_ready_step(&e->count, e->all->model, svc, e->fam,
+					     SELECT_STEP_WORK))
+				return true;
+			e->ready[e->fam] = e->count.v.n;
 		}
-		if (local_ready_step(&e->count, e->all->model, svc, e->fam, SELECT_STEP_WORK))
-			return true;
-		e->ready[e->fam] = e->count.v.n;
 		vec_fini(&e->count.v);
 		e->count.port = 0;
 	}
@@ -316,6 +317,8 @@ static void on_count(evutil_socket_t fd, short what, void *arg)
 	list_del(&e->counted);
 	if (svc != NULL && svc->service != NULL && entry_count(e, svc))
 		list_add_tail(&hs->counted, &e->counted);
+	else
+		entry_listen(e); /* of a new service or family */
 	event_after(hs->count, 0);
 }
 
@@ -354,7 +357,7 @@ void health_services_accepted(struct health_services *hs, const struct svc *svc)
 		e->has_family[fam] = has;
 	}
 	entry_count_begin(e, svc);
-	if (is_new)
+	if (is_new && !list_is_linked(&e->counted)) /* else: when it is counted */
 		entry_listen(e);
 }
 

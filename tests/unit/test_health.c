@@ -219,6 +219,7 @@ static void test_family(void **state)
 /* --- health check node ports --- */
 
 static size_t n_steps;
+static size_t n_local; /* endpoints found by the last step */
 
 bool __real_local_ready_step(struct local_ready *l, const struct model *m, const struct svc *svc,
 			     enum ipfam fam, size_t max);
@@ -227,8 +228,11 @@ bool __wrap_local_ready_step(struct local_ready *l, const struct model *m, const
 bool __wrap_local_ready_step(struct local_ready *l, const struct model *m, const struct svc *svc,
 			     enum ipfam fam, size_t max)
 {
+	bool is_unfinished = __real_local_ready_step(l, m, svc, fam, max);
+
 	n_steps++;
-	return __real_local_ready_step(l, m, svc, fam, max);
+	n_local = l->v.n;
+	return is_unfinished;
 }
 
 /* The local endpoints of a service with many ports are counted in several turns of the loop. */
@@ -244,22 +248,23 @@ static void test_local_steps(void **state)
 	serve_world_init(&w);
 	str_puts(&service, "type=LoadBalancer ip=10.96.0.1 etp hc=31999");
 	str_puts(&slice, "|");
-	for (int i = 1; i <= 3 * SELECT_STEP_WORK / 200 + 1; i++) {
+	for (int i = 1; i <= 3 * SELECT_STEP_WORK / (2 * 200) + 1; i++) {
 		str_printf(&service, " port=p%d:%d", i, i);
 		str_printf(&slice, " p%d:%d", i, i);
 	}
 	str_puts(&slice, " |");
 	for (int i = 1; i <= 200; i++)
-		str_printf(&slice, "%s %d rs @n2", i > 1 ? ";" : "", i);
+		str_printf(&slice, "%s %d rs @n1", i > 1 ? ";" : "", i);
 	put_service(&w, "shop/a", str_text(&service));
 	put_slice(&w, "shop/a-1", "a", str_text(&slice));
 	health_services_open(&hs, base, &w.m, NULL);
 	health_services_accepted(hs, model_find_text(&w.m, "shop", "a"));
 	assert_int_equal(n_steps, 1);
-	for (int turn = 2; turn < 5; turn++) {
+	for (int turn = 2; turn < 6; turn++) {
 		(void)event_base_loop(base, EVLOOP_ONCE);
 		assert_int_equal(n_steps, MIN(turn, 4));
 	}
+	assert_int_equal(n_local, 200);
 	health_services_close(hs);
 	event_base_free(base);
 	str_fini(&service);
