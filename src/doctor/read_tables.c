@@ -37,6 +37,7 @@
 #define KUBE_CHAIN "KUBE-SERVICES"
 #define KUBE_FORWARD "KUBE-FORWARD"
 #define ROUTER_CHAIN "KUBE-ROUTER-SERVICES"
+#define JUMPS_MAX 4             /* from a chain at a hook */
 #define ENTRIES_MAX (64U << 20) /* entries of an iptables-legacy table */
 #define TYPE(msg) (NFNL_SUBSYS_NFTABLES << 8 | (msg))
 
@@ -46,12 +47,20 @@ struct our_table {
 	char name[NFT_TABLE_NAME_MAX];
 };
 
+/* A rule that jumps to `to` (not NULL), or accepts packets. */
+struct chain_rule {
+	const struct name *chain;
+	const struct name *to;
+	unsigned int accepts; /* NFT_ACCEPTS_* */
+};
+
 struct tables {
 	struct facts *f;
 	struct nl_sock *nl;
 	struct fact_table *table; /* the table being read */
 	VEC(struct our_table) ours;
-	enum ipfam fam; /* of the elements being read, and of their set */
+	VEC(struct chain_rule) rules; /* of `table` */
+	enum ipfam fam;               /* of the elements being read, and of their set */
 	const struct our_set *set;
 };
 
@@ -247,21 +256,49 @@ static void rule_mentions(struct fact_table *table, const struct ip_addr *addr, 
 	table->mention_chain = xstrdup(chain);
 }
 
-/*
- * Does it drop or accept packets at a hook? Of other chains only the rules that name what they
- * accept count: the condition of the jump is not read. KUBE-FORWARD ends with kube-proxy.
- */
-static void filter_read(struct fact_table *table, const char *chain,
-			const struct nlattr *expressions)
+static void chain_rules_fini(struct tables *t)
 {
-	struct fact_filter *filter = vec_find(&table->filters, i, strcmp(i->chain, chain) == 0);
+	vec_for_each (i, &t->rules) {
+		name_unref(i->chain);
+		name_unref(i->to);
+	}
+	vec_clear(&t->rules);
+}
+
+static void filter_read(struct tables *t, const char *chain, const struct nlattr *expressions)
+{
+	struct fact_filter *filter = vec_find(&t->table->filters, i, strcmp(i->chain, chain) == 0);
 	unsigned int accepts = nft_accepts(expressions);
+	const char *to = nft_target(expressions);
 
 	if (filter != NULL)
 		filter->is_closed |= nft_rejects_all(expressions);
-	if (filter != NULL ? filter->hook == NF_INET_FORWARD
-			   : accepts != NFT_ACCEPTS_ALL && strcmp(chain, KUBE_FORWARD) != 0)
-		table->accepts |= accepts;
+	else if (accepts == NFT_ACCEPTS_ALL || strcmp(chain, KUBE_FORWARD) == 0)
+		accepts = 0; /* the condition of the jump is not read; kube-proxy's chain ends with
+				it */
+	if (accepts != 0 || to != NULL)
+		*vec_push(&t->rules) =
+			(struct chain_rule){ name_get_str(chain),
+					     to != NULL ? name_get_str(to) : NULL, accepts };
+}
+
+/* Does a path of jumps lead from a chain at `hook` to `chain`? */
+static bool is_reached(const struct tables *t, const struct name *chain, uint32_t hook, int depth)
+{
+	if (vec_has(&t->table->filters, i, i->hook == hook && strcmp(i->chain, chain->text) == 0))
+		return true;
+	return depth > 0 &&
+	       vec_has(&t->rules, i, i->to == chain && is_reached(t, i->chain, hook, depth - 1));
+}
+
+/* Rules that packets to this host pass, but no forwarded ones, accept nothing. */
+static void accepts_sum(struct tables *t)
+{
+	vec_for_each (i, &t->rules)
+		if ((i->accepts & ~t->table->accepts) != 0 &&
+		    (is_reached(t, i->chain, NF_INET_FORWARD, JUMPS_MAX) ||
+		     !is_reached(t, i->chain, NF_INET_LOCAL_IN, JUMPS_MAX)))
+			t->table->accepts |= i->accepts;
 }
 
 static int rule_message(void *arg, const struct nlmsghdr *h, struct err *err)
@@ -271,7 +308,7 @@ static int rule_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	bool has_mention = false;
 
 	nl_attr_table(tb, NFTA_RULE_MAX, h, sizeof(struct nfgenmsg));
-	filter_read(t->table, nl_attr_str(tb[NFTA_RULE_CHAIN]), tb[NFTA_RULE_EXPRESSIONS]);
+	filter_read(t, nl_attr_str(tb[NFTA_RULE_CHAIN]), tb[NFTA_RULE_EXPRESSIONS]);
 	nl_attr_for_each (e, tb[NFTA_RULE_EXPRESSIONS]) {
 		const char *name = nl_attr_str(nl_attr_find(e, NFTA_EXPR_NAME));
 		const struct nlattr *data = nl_attr_find(e, NFTA_EXPR_DATA);
@@ -297,6 +334,7 @@ static void rules_begin(void *arg)
 	t->table->has_dnat = false;
 	t->table->n_mentions = 0;
 	t->table->accepts = 0;
+	chain_rules_fini(t);
 }
 
 /*
@@ -331,6 +369,7 @@ static int others_read(struct tables *t, struct err *err)
 			 err);
 		if (r < 0 && r != -ENOENT) /* the table may be deleted meanwhile */
 			return err_wrap(err, r, "rules of table %s", table->name);
+		accepts_sum(t);
 	}
 	return 0;
 }
@@ -454,6 +493,8 @@ void read_tables(struct facts *f)
 	t.nl = nl;
 	mark_read(f);
 	f->has_tables = r == 0 && all_read(&t, &f->tables_error) == 0;
+	chain_rules_fini(&t);
+	vec_fini(&t.rules);
 	vec_fini(&t.ours);
 	legacy_read(f);
 }

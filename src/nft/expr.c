@@ -544,6 +544,19 @@ static uint32_t verdict_code(const struct nlattr *data)
 	return nl_attr_be32(nl_attr_find(verdict_of(data), NFTA_VERDICT_CODE), UINT32_MAX);
 }
 
+const char *nft_target(const struct nlattr *expressions)
+{
+	nl_attr_for_each (e, expressions) {
+		const char *chain = nl_attr_str(nl_attr_find(
+			verdict_of(nl_attr_find(e, NFTA_EXPR_DATA)), NFTA_VERDICT_CHAIN));
+
+		if (strcmp(nl_attr_str(nl_attr_find(e, NFTA_EXPR_NAME)), "immediate") == 0 &&
+		    chain[0] != '\0')
+			return chain;
+	}
+	return NULL;
+}
+
 /* Neither a condition nor a verdict. A comment of iptables is a match. */
 static bool is_remark(const char *name, const struct nlattr *data)
 {

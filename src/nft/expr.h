@@ -155,6 +155,8 @@ void nft_expr_reject_port_any(struct nft_rules *rs);
 
 /* Does the rule with these NFTA_RULE_EXPRESSIONS drop or reject every packet? */
 bool nft_rejects_all(const struct nlattr *expressions);
+/* The chain to which the rule jumps or goes, or NULL; without verdict maps. */
+const char *nft_target(const struct nlattr *expressions);
 
 /*
  * What the rule accepts if it has at most one condition: on the state or status of connections, of

@@ -192,6 +192,11 @@ def test_forward_policy(lab, vipd, close):
         else:
             expect(vipd, "forward-policy", "warning", "chain forward of table host", "-I FORWARD")
         nft(vipd, "delete table ip host")
+    nft(vipd, "table ip host { chain called { ip saddr 10.0.0.0/8 accept; }; chain in { type filter hook input priority "
+              "0; jump called; }; chain forward { type filter hook forward priority 0; meta mark != 0xdead accept; %s; "
+              "}; }" % close % "counter")
+    expect(vipd, "forward-policy", "warning", "chain forward of table host")
+    nft(vipd, "delete table ip host")
 
 
 def documented(chain, word=""):
