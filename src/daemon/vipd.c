@@ -41,6 +41,7 @@
 #include "sync/sync.h"
 
 #define CHECK_PERIOD_NS (80 * NSEC_PER_MSEC)
+#define CONFIG_AGAIN_NS (5 * NSEC_PER_SEC)
 
 /* Result of run(): the configuration changed. Exit code 1 makes the supervisor restart vipd. */
 #define EXIT_OUTDATED 1
@@ -72,6 +73,7 @@ struct vipd {
 	char **argv; /* of main(): a changed file is read with the same flags */
 	int argc;
 	struct config_watch *config_watch;
+	struct event *config_again;              /* its kubeconfig could not be read */
 	char *rejected;                          /* the file, as read last; NULL: it is valid */
 	bool is_outdated;                        /* the configuration changed; exit for a restart */
 	bool is_cidr_missing[IPFAM_N];           /* detector_check() */
@@ -576,11 +578,13 @@ static int kubeconfig_check(const struct options *o, struct err *err)
 
 static void rejected_set(struct vipd *v, const char *why)
 {
-	free(TAKE(v->rejected));
+	AUTO(free) char *before = TAKE(v->rejected);
+
 	if (why == NULL)
 		return;
 	v->rejected = xasprintf("configuration: rejected: %s; the previous one stays", why);
-	log_warn(LOG_AREA_MAIN, "%s", v->rejected);
+	if (before == NULL || strcmp(before, v->rejected) != 0)
+		log_warn(LOG_AREA_MAIN, "%s", v->rejected);
 }
 
 /*
@@ -596,8 +600,11 @@ static bool config_read_again(struct vipd *v, struct str *differences)
 
 	if (r == 0)
 		options_differences(&v->options, &options, differences);
-	if (r == 0 && differences->len > 0)
+	if (r == 0 && differences->len > 0) {
 		r = kubeconfig_check(&options, &err);
+		if (r < 0)
+			event_after(v->config_again, CONFIG_AGAIN_NS);
+	}
 	rejected_set(v, r < 0 ? err.text : NULL);
 	if (r == 0 && options_take_log(&v->options, &options)) {
 		log_setup(&v->options);
@@ -612,9 +619,8 @@ static bool config_read_again(struct vipd *v, struct str *differences)
  * CFG-04: vipd exits after a valid change of the file, and its supervisor restarts it; the new
  * process adopts the kernel state and writes only differences. An invalid file is logged.
  */
-static void on_config_changed(void *arg)
+static void config_take(struct vipd *v)
 {
-	struct vipd *v = arg;
 	FINI(str_fini) struct str fields = { 0 };
 
 	if (config_read_again(v, &fields) && fields.len > 0) {
@@ -627,12 +633,26 @@ static void on_config_changed(void *arg)
 	}
 }
 
+static void on_config_changed(void *arg)
+{
+	struct vipd *v = arg;
+
+	free(TAKE(v->rejected)); /* logged again */
+	config_take(v);
+}
+
+static void on_config_again(evutil_socket_t fd, short what, void *arg)
+{
+	config_take(arg);
+}
+
 /* SIGHUP: vipd goes on; fields that need a restart are logged. */
 static void reload(struct vipd *v)
 {
 	FINI(str_fini) struct str fields = { 0 };
 
 	log_notice(LOG_AREA_MAIN, "SIGHUP: reading configuration and sources again");
+	free(TAKE(v->rejected)); /* logged again */
 	if (config_read_again(v, &fields) && fields.len > 0)
 		log_warn(LOG_AREA_MAIN, "configuration: %s: changed: %s; restart needed",
 			 v->options.config, fields.text);
@@ -641,6 +661,7 @@ static void reload(struct vipd *v)
 
 static int open_config(struct vipd *v, struct err *err)
 {
+	v->config_again = xtimer_new(v->base, on_config_again, v);
 	if (v->options.config == NULL)
 		return 0;
 	return config_watch_open(&v->config_watch, v->base, v->options.config, on_config_changed, v,
@@ -650,6 +671,7 @@ static int open_config(struct vipd *v, struct err *err)
 static void vipd_close(struct vipd *v)
 {
 	config_watch_close(v->config_watch);
+	event_drop(v->config_again);
 	serve_control_close(v->control);
 	drains_close(v->drains);
 	source_close(v->source);

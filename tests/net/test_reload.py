@@ -174,6 +174,9 @@ def test_configuration_with_a_wrong_kubeconfig(vipd, tmp_path):
     vipd.config_files[-1].close()
     L.eventually(lambda: "%s.typo: No such file" % path in str(vipd.status()["problems"]), 5)
     assert vipd.is_running()
+    (tmp_path / "kubeconfig.typo").write_text(KUBECONFIG % 1, encoding="utf-8")
+    L.eventually(lambda: not vipd.is_running(), 15, "the kubeconfig is not read again")
+    assert vipd.log().count("configuration: rejected") == 1
 
 
 def json_text(vipd):
