@@ -269,6 +269,7 @@ def test_kubeconfig_names_another_server(api, start):
         other.put(service("newer", "10.96.2.3"))
         feed.same_as(other)
         assert feed.reflector("services")["lists"] == 2
+        assert "resourceVersion" not in other.requests(resource="services")[0]["query"]
 
 
 # ---- exec plugins

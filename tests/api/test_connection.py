@@ -208,17 +208,20 @@ def test_name_server_does_not_answer(tmp_path):
             mount --bind "$0/$f" "$(readlink -f "/etc/$f")" || exit; done && exec "$@" """
     feed = Feed(master="https://api.example.net:6443", connect_ms=1000, backoff_max_ms=1000,
                 prefix=["unshare", "-n", "-m", "sh", "-c", setup, str(tmp_path)])
-    feed.wait_error("services", "Resolving timed out")
-    feed.wait_for(lambda: feed.reflector("services")["failures"] >= 3, "failures")
-    assert feed.usage()["lag_ms"] < 3000
-    assert len(feed.logged("watch services: Resolving timed out")) == 1    # after 1000 ms, 1001 ms
-    with open("/proc/%d/status" % feed.process.pid, encoding="ascii") as f:
-        threads = next(int(li.split()[1]) for li in f if li.startswith("Threads:"))
-    # At most one request of each reflector a second, 10 s each.
-    assert threads <= 1 + 4 * 11
-    began = time.monotonic()
-    feed.close()
-    assert time.monotonic() - began < 3
+    try:
+        feed.wait_error("services", "Resolving timed out")
+        feed.wait_for(lambda: feed.reflector("services")["failures"] >= 3, "failures")
+        assert feed.usage()["lag_ms"] < 6000
+        # After 1000 ms, 1001 ms.
+        assert len(feed.logged("watch services: Resolving timed out")) == 1
+        with open("/proc/%d/status" % feed.process.pid, encoding="ascii") as f:
+            threads = next(int(li.split()[1]) for li in f if li.startswith("Threads:"))
+        # At most one request of each reflector a second, 10 s each.
+        assert threads <= 1 + 4 * 11
+    finally:
+        began = time.monotonic()
+        feed.close()
+    assert time.monotonic() - began < 6
 
 
 # ---- GOAWAY

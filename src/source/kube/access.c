@@ -90,15 +90,6 @@ static int where_open(struct kubeconfig **ret, const struct access *a, struct er
 			       a->config->account_dir, err);
 }
 
-static bool has_same_servers(const struct kubeconfig *a, const struct kubeconfig *b)
-{
-	bool is_same = a->servers.n == b->servers.n;
-
-	for (size_t i = 0; is_same && i < a->servers.n; i++)
-		is_same = strcmp(a->servers.v[i], b->servers.v[i]) == 0;
-	return is_same;
-}
-
 /* Load a changed kubeconfig and discard all that depends on the previous one. */
 static void kubeconfig_check(struct access *a)
 {
@@ -119,7 +110,8 @@ static void kubeconfig_check(struct access *a)
 		return;
 	}
 	log_notice(LOG_AREA_SOURCE, "api: kubeconfig %s: changed; loaded", a->kubeconfig.path);
-	if (!has_same_servers(a->where, fresh))
+	/* A kubeconfig has one; those of --master do not change. */
+	if (strcmp(a->where->servers.v[0], fresh->servers.v[0]) != 0)
 		event_active(a->moved, EV_TIMEOUT, 0);
 	kubeconfig_close(a->where);
 	a->where = TAKE(fresh);

@@ -51,10 +51,10 @@ MUST_USE int access_get_now(struct access *a, struct access_grant *ret, struct e
 void access_reject(struct access *a);
 /* Read the kubeconfig and its files again; discard the output of the plugin. */
 void access_read_again(struct access *a);
-/* The kubeconfig as last read; has at least one server. */
 /*
  * Why the kubeconfig or a file of credentials, as read last, is not in force; NULL: all are. They
  * are read with each request.
  */
 const char *access_rejected(const struct access *a);
+/* The kubeconfig as last read; has at least one server. */
 const struct kubeconfig *access_where(const struct access *a);

@@ -47,7 +47,7 @@ static bool entry_matches(char *entry, const char *host, const struct ip_addr *i
 		return ip != NULL && ip_prefix_parse(&prefix, entry, NULL) == 0 &&
 		       ip_prefix_contains(&prefix, ip);
 	own = ip_addr_parse(&addr, entry, NULL) == 0 ? NULL : port_cut(&entry);
-	if (own != NULL && strcmp(own, port) != 0)
+	if (own != NULL && own[0] != '\0' && strcmp(own, port) != 0)
 		return false;
 	if (ip != NULL)
 		return ip_addr_parse(&addr, entry, NULL) == 0 && ip_addr_is_equal(&addr, ip);
