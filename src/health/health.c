@@ -106,7 +106,9 @@ const char *health_lacks_node(const struct health *h)
 		return NULL;
 	if (!h->config.is_node_optional)
 		return "/healthz answers 503, and no endpoint counts as local";
-	return ctx->model->stats.other_nodes > 0 ? "no endpoint counts as local" : NULL;
+	return ctx->model->stats.other_nodes > 0
+		       ? "endpoints of other node names do not count as local"
+		       : NULL;
 }
 
 /* The reason for status 503 of /healthz; empty with status 200. */

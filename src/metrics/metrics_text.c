@@ -383,7 +383,7 @@ static void health_service_lines(const struct metrics *m, struct str *out)
 	for (enum http_class c = 0; c < HTTP_CLASSES; c++)
 		n_unbound += http_port_failure(c) != NULL;
 	one(out, "vipd_unbound_servers", "gauge",
-	    "Servers of vipd (control socket, /healthz, /metrics) that cannot listen", n_unbound);
+	    "Servers of vipd (control socket, /healthz) that cannot listen", n_unbound);
 	if (hs == NULL)
 		return;
 	st = health_services_stats(hs);

@@ -347,9 +347,10 @@ static int slice_put_equal(struct model *m, struct slice_entry *e, struct object
 		return object_replace(o, (struct object){ o->kind, .slice = e->slice });
 	slice_close(e->slice);
 	e->slice = object_ref(o).slice;
+	if (!slice_does_matter(e->svc, e->slice->fam))
+		return 0;
 	list_for_each_entry (other, &e->svc->slices, struct slice_entry, link)
-		if (other != e && slices_overlap(other->slice, e->slice) &&
-		    slice_does_matter(e->svc, e->slice->fam)) {
+		if (other != e && slices_overlap(other->slice, e->slice)) {
 			mark_endpoints(m, e->svc, at_ns);
 			return 1;
 		}

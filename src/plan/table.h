@@ -29,10 +29,12 @@ size_t plan_table_slots(const struct plan_pool *pool);
  * unset address is an empty slot.
  */
 #define PLAN_WEIGHT_SLOTS_PLAIN 4096
-#define PLAN_WEIGHT_SLOTS_MAX 65536 /* of a service: once for all sets, cluster or local */
+#define PLAN_WEIGHT_SLOTS_MAX 65536 /* of all cluster sets of a service; of all local sets, too */
 void plan_table_weigh(struct plan_pool *pool, const struct service *s,
 		      const struct plan_backend *programmed, size_t n_programmed);
-/* Of a pool, above one for each backend. Depends on the service only: pools change independently.
+/*
+ * Slots that each pool of `s` may have; one for each backend is always allowed. It does not depend
+ * on endpoints: a change of one pool moves no slots of another.
  */
 size_t plan_weight_slots_max(const struct service *s);
 /* Are shares not exact, because a pool would have more slots? */

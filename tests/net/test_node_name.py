@@ -58,9 +58,9 @@ def test_wrong_name_in_manifests(alone):
         L.eventually(lambda: MISSING in vipd.log())
         problem, = vipd.status()["problems"]
         assert problem["kind"] == "node"
-        assert problem["text"].startswith(MISSING + ": no endpoint counts as local; --hostname")
+        assert problem["text"].startswith(MISSING + ": endpoints of other node names do not count as local; --hostname")
         assert healthz(alone)[0] == 200 and vipd.log().count(MISSING) == 1
-        assert doctor(vipd)[0]["node"] == ("error", MISSING + ": no endpoint counts as local")
+        assert doctor(vipd)[0]["node"] == ("error", MISSING + ": endpoints of other node names do not count as local")
         vipd.write([service("a", [L.cluster_ip(1, 4)], 80)])
         L.eventually(lambda: vipd.status()["problems"] == [])
         vipd.write([node("n1", [L.NODE[4]]), node("typo", [L.NODE[4]])])

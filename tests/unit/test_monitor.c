@@ -240,8 +240,8 @@ static void test_bad_parameters(void **state)
 	static const char *const bad[] = { "service=web", "kind=sync,gossip", "color=red" };
 	static const char *const errors[] = {
 		"service: 'web' is not NAMESPACE/NAME",
-		"kind: 'gossip' is not addresses, service, endpointslice, node, servicecidr, sync, "
-		"rejected, kernel, silent or ejected",
+		("kind: 'gossip' is not addresses, service, endpointslice, node, servicecidr, sync, "
+		 "rejected, kernel, silent or ejected"),
 		"there is no parameter 'color'",
 	};
 	struct world w;
