@@ -139,7 +139,7 @@ struct parsed {
 	const uint8_t *key;
 	const uint8_t *data;
 	const struct nlattr *expr;
-	uint64_t expires_ms, timeout_ms;
+	uint64_t expires_ms;
 };
 
 /* The `len` bytes inside NFTA_SET_ELEM_x, or NULL if it has another length. */
@@ -165,7 +165,6 @@ static struct parsed elem_parse(const struct nlattr *elem, enum nft_set_id set, 
 	e.data = value_bytes(tb[NFTA_SET_ELEM_DATA], d->data_len);
 	e.expr = tb[NFTA_SET_ELEM_EXPR];
 	e.expires_ms = nl_attr_be64(tb[NFTA_SET_ELEM_EXPIRATION], 0);
-	e.timeout_ms = nl_attr_be64(tb[NFTA_SET_ELEM_TIMEOUT], d->timeout_ms);
 	return e;
 }
 
@@ -216,7 +215,6 @@ static int walk_message(void *arg, const struct nlmsghdr *h, struct err *err)
 			continue;
 		w->elem = elem;
 		w->expires_ms = e.expires_ms;
-		w->timeout_ms = e.timeout_ms;
 		w->n++;
 		w->fn(w->arg, key, e.data);
 	}

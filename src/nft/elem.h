@@ -70,7 +70,6 @@ MUST_USE int nft_elems_dump(struct nl_sock *nl, const struct nft_table_ref *tabl
 struct nft_walk {
 	const struct nlattr *elem;
 	uint64_t expires_ms; /* 0 = never */
-	uint64_t timeout_ms; /* from which it was made; 0 = never */
 	size_t n;            /* elements since the dump began */
 	/* of nft_elems_dump_step() */
 	enum ipfam fam;

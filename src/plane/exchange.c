@@ -37,8 +37,10 @@ static int name_set(const struct nlmsghdr *h, int r, struct err *err)
 	const struct nlattr *tb[NFTA_SET_ELEM_LIST_MAX + 1];
 
 	nl_attr_table(tb, NFTA_SET_ELEM_LIST_MAX, h, sizeof(struct nfgenmsg));
-	return err_wrap(err, r, "table %s, set %s", nl_attr_str(tb[NFTA_SET_ELEM_LIST_TABLE]),
-			nl_attr_str(tb[NFTA_SET_ELEM_LIST_SET]));
+	return err_wrap(
+		err, r, "table %s %s, set %s",
+		nft_family_text(((const struct nfgenmsg *)mnl_nlmsg_get_payload(h))->nfgen_family),
+		nl_attr_str(tb[NFTA_SET_ELEM_LIST_TABLE]), nl_attr_str(tb[NFTA_SET_ELEM_LIST_SET]));
 }
 
 static int rejection_code(const struct nl_rejection *f)

@@ -843,7 +843,7 @@ static void test_tables_gone(void **state)
 	world_slice(&b.w, "shop/web-1", "web", "| http:8080 | 1 rs; 4 rs; 5 rs");
 	assert_int_equal(commit_dirty(&b, PLANE_COMMIT_NORMAL), -ENOTRECOVERABLE);
 	assert_null(b.res.culprit);
-	assert_non_null(strstr(b.err.text, "table vipd, set endpoint"));
+	assert_non_null(strstr(b.err.text, "table ip vipd, set endpoint"));
 	world_settle(&b.w);
 	world_check(&b.w);
 	assert_int_equal(b.w.plane->ops->check(b.w.plane, &b.err), PLANE_CHECK_QUIET);

@@ -16,7 +16,7 @@
 
 /* --- settling --- */
 
-/* Not loaded: addresses, and slots and local ids of pools without a frontend. */
+/* Not loaded: addresses, and slots of pools without a frontend. */
 static void settle_loaded(struct nft_plane *p, struct nft_change *ch)
 {
 	if (p->common.loaded->is_fresh[ch->fam])

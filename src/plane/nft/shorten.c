@@ -147,7 +147,6 @@ static void entry_found(void *arg, const uint8_t *key, const uint8_t *data)
 {
 	struct walking *w = arg;
 	uint64_t left = w->p->walk.expires_ms;
-	uint64_t old = MAX(left, w->p->walk.timeout_ms);
 	struct nft_affinity_entry *e;
 	struct nft_shorten s;
 	uint64_t less;
@@ -156,9 +155,8 @@ static void entry_found(void *arg, const uint8_t *key, const uint8_t *data)
 	    !shorten_find(&s, &w->p->shortening[w->fam], nft_word_pool(nft_get_word(key))) ||
 	    left <= (uint64_t)s.new_s * 1000)
 		return;
-	if (s.old_s != 0)
-		old = MAX(s.old_s, s.new_s) * UINT64_C(1000);
-	less = old - (uint64_t)s.new_s * 1000;
+	/* Else the time since the client's last connection is not known. */
+	less = s.old_s > s.new_s ? (uint64_t)(s.old_s - s.new_s) * 1000 : 0;
 	e = vec_push(&w->v);
 	*e = (struct nft_affinity_entry){ .timeout_ms = (uint64_t)s.new_s * 1000 };
 	e->left_ms = left > less + LEFT_MIN_MS ? MIN(left - less, e->timeout_ms) : 0;
