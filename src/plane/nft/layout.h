@@ -11,8 +11,9 @@
  * with other parameters writes only what they change.
  *
  * Rules are recognised by the names of the chains that they lead to, and by a hash of their
- * expressions, which each carries as userdata that nft ignores. A foreign edit makes another rule, without the hash. A chain whose list of hashes
- * differs gets a new rule list in one transaction: packets pass the old list or the new one.
+ * expressions, which each carries as userdata that nft ignores. A foreign edit makes another rule,
+ * without the hash. A chain whose list of hashes differs gets a new rule list in one transaction:
+ * packets pass the old list or the new one.
  *
  * The table is called "vipd", or "vipd-2" to "vipd-9"; its comment, "vipd layout <version>",
  * identifies it as vipd's. A table of vipd whose sets or base chains cannot be repaired is
