@@ -659,6 +659,14 @@ static void reload(struct vipd *v)
 	source_reload(v->source);
 }
 
+/* Not with the options, which vipctl reads, too, without libcurl. */
+static int master_check(const char *master, struct err *err)
+{
+	AUTO(kubeconfig_close) struct kubeconfig *k = NULL;
+
+	return master != NULL ? kubeconfig_open(&k, NULL, master, NULL, err) : 0;
+}
+
 static int open_config(struct vipd *v, struct err *err)
 {
 	v->config_again = xtimer_new(v->base, on_config_again, v);
@@ -757,6 +765,8 @@ int main(int argc, char **argv)
 		return 0;
 	model_init(&v.model);
 	r = options_parse(&v.options, &v.model.config, argc, argv, &err);
+	if (r == 0)
+		r = master_check(v.options.api.master, &err);
 	log_format_set(v.options.log.format);
 	if (r < 0) {
 		if (v.options.log.format == LOG_FORMAT_JSON)

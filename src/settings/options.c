@@ -17,7 +17,6 @@
 #include "model/tuning.h"
 #include "settings/config.h"
 #include "settings/flags.h"
-#include "source/kube/kubeconfig.h"
 
 struct parse {
 	struct options *o;
@@ -343,13 +342,6 @@ static int scheduler_check(const struct parse *p, struct err *err)
 	return value_reject(p, "--ipvs-scheduler", "ipvs.scheduler", err);
 }
 
-static int master_check(const char *master, struct err *err)
-{
-	AUTO(kubeconfig_close) struct kubeconfig *k = NULL;
-
-	return master != NULL ? kubeconfig_open(&k, NULL, master, NULL, err) : 0;
-}
-
 /* CFG-10, CFG-11, CFG-22: address and port where they were left open; `port` -1: no flag. */
 static void place_complete(struct options *o, const char *field, struct listen_place *place,
 			   int32_t port, const char *addr, uint16_t preset)
@@ -395,8 +387,6 @@ static int validate(const struct parse *p, struct err *err)
 		r = failover_udp_check(p, err);
 	if (r == 0)
 		r = scheduler_check(p, err);
-	if (r == 0)
-		r = master_check(o->api.master, err);
 	place_complete(o, "healthzBindAddress", &o->servers.healthz, o->servers.healthz_port,
 		       is_v6 ? "::" : "0.0.0.0", 10256);
 	place_complete(o, "metricsBindAddress", &o->servers.metrics, o->servers.metrics_port,

@@ -55,6 +55,8 @@ CASES = {
                              "--metrics-bind-address", "127.0.0.1:10999"],
     "no place for the socket": lambda t: ["--manifests", str(t), "--control-socket",
                                           str(t / ("x" * 120))],
+    "bad server": lambda t: ["--master", "ftp://192.0.2.1"],
+    "password": lambda t: ["--master", "https://192.0.2.1,https://user:secret@192.0.2.2"],
     "bad scheduler": lambda t: ["--manifests", str(t), "--proxy-mode=ipvs",
                                 "--ipvs-scheduler=rr,mh-port"],
 }

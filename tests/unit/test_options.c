@@ -174,9 +174,6 @@ static const struct {
 	{ "CFG-17 encoding", "--kube-api-content-type=text/plain",
 	  "--kube-api-content-type: 'text/plain' is not application/vnd.kubernetes.protobuf or "
 	  "application/json" },
-	{ "master", "--master=ftp://a", "--master: 'ftp' is neither https nor http" },
-	{ "password", "--master=https://x,https://a:b@c",
-	  "--master: contains a user; use a kubeconfig" },
 	{ "two sources", "--manifests a --kubeconfig b",
 	  "--manifests cannot be combined with --kubeconfig or --master" },
 };
