@@ -403,6 +403,9 @@ def test_pool_in_place_of_the_other(lab, vipd, fam):
 
     def apply(itp, objs, timeout=10800):
         vipd.apply([service("sticky14", ips, ports, itp=itp, affinity=timeout)] + objs[1:])
+    apply("Cluster", few)
+    vipd.kill()
+    vipd.start()  # the walk that follows has the previous timeout
     for itp, objs in (("Cluster", few), ("Local", more), ("Cluster", more)):
         apply(itp, objs)
         met = [one(lab, svc, "clusterip", fam, s) for s in sources]

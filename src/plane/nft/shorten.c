@@ -59,6 +59,12 @@ size_t nft_shorten_count(const struct nft_plane *p)
 	return n;
 }
 
+/* The key of records: a pool and its peer share their entries. */
+static uint32_t entries_pool(uint32_t word)
+{
+	return nft_word_pool(word) & ~PLAN_POOL_LOCAL;
+}
+
 static void shorten_put(struct nft_keymap *t, const void *pool, const void *s)
 {
 	memcpy(nft_keymap_put(t, pool, NULL), s, sizeof(struct nft_shorten));
@@ -99,8 +105,8 @@ void nft_shorten_applied(struct nft_plane *p)
 			continue;
 		was = nft_get_word(ch->programmed);
 		will = nft_get_word(ch->data);
-		pool = nft_word_pool(will);
-		if ((nft_word_pool(was) | PLAN_POOL_LOCAL) != (pool | PLAN_POOL_LOCAL))
+		pool = entries_pool(will);
+		if (entries_pool(was) != pool)
 			continue;
 		s.old_s = nft_class_affinity(nft_word_kind(was));
 		s.new_s = nft_class_affinity(nft_word_kind(will));
@@ -120,7 +126,7 @@ void nft_shorten_loaded(struct nft_plane *p)
 		for (size_t i = 0; i < NFT_LEADING_N && !h->elems.is_fresh[fam]; i++)
 			nft_keymap_for_each (e, &h->elems.sets[fam][nft_leading[i]]) {
 				uint32_t word = nft_get_word(e.val);
-				uint32_t pool = nft_word_pool(word);
+				uint32_t pool = entries_pool(word);
 				struct nft_shorten s = { 0,
 							 nft_class_affinity(nft_word_kind(word)) };
 
@@ -130,14 +136,10 @@ void nft_shorten_loaded(struct nft_plane *p)
 			}
 }
 
-/* The timeouts for entries of `pool`, or of its peer, which shares them. */
 static bool shorten_find(struct nft_shorten *ret, const struct nft_keymap *t, uint32_t pool)
 {
-	uint32_t peer = pool ^ PLAN_POOL_LOCAL;
 	const void *s = nft_keymap_find(t, &pool);
 
-	if (s == NULL)
-		s = nft_keymap_find(t, &peer);
 	if (s != NULL)
 		memcpy(ret, s, sizeof(*ret));
 	return s != NULL;
@@ -152,7 +154,7 @@ static void entry_found(void *arg, const uint8_t *key, const uint8_t *data)
 	uint64_t less;
 
 	if (data == NULL ||
-	    !shorten_find(&s, &w->p->shortening[w->fam], nft_word_pool(nft_get_word(key))) ||
+	    !shorten_find(&s, &w->p->shortening[w->fam], entries_pool(nft_get_word(key))) ||
 	    left <= (uint64_t)s.new_s * 1000)
 		return;
 	/* Else the time since the client's last connection is not known. */
