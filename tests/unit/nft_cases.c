@@ -1151,6 +1151,16 @@ static void case_shorten(const struct world_kernel *kernel)
 	for (; nft_plane_stats(w.plane).n_shorten == 1 && n < 20; n++)
 		world_wait(&w, NSEC_PER_SEC);
 	assert_int_equal(nft_plane_stats(w.plane).n_shorten, 0);
+	/* The pool of the other policy shares the entries, and the record. */
+	world_service(&w, "shop/web", "ip=10.96.0.9 port=http:80 affinity=600");
+	world_slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs @n1; 2 rs");
+	world_settle(&w);
+	world_service(&w, "shop/web", "ip=10.96.0.9 port=http:80 affinity=300");
+	world_settle(&w);
+	assert_int_equal(nft_plane_stats(w.plane).n_shorten, 1);
+	world_service(&w, "shop/web", "ip=10.96.0.9 port=http:80 itp affinity=60");
+	world_settle(&w);
+	assert_int_equal(nft_plane_stats(w.plane).n_shorten, 1);
 	world_check(&w);
 	world_close(&w);
 }
