@@ -265,6 +265,10 @@ static void chain_rules_fini(struct tables *t)
 	vec_clear(&t->rules);
 }
 
+/*
+ * Of chains without a hook only the rules that name what they accept count: conditions of jumps are
+ * not read. KUBE-FORWARD ends with kube-proxy.
+ */
 static void filter_read(struct tables *t, const char *chain, const struct nlattr *expressions)
 {
 	struct fact_filter *filter = vec_find(&t->table->filters, i, strcmp(i->chain, chain) == 0);
@@ -274,8 +278,7 @@ static void filter_read(struct tables *t, const char *chain, const struct nlattr
 	if (filter != NULL)
 		filter->is_closed |= nft_rejects_all(expressions);
 	else if (accepts == NFT_ACCEPTS_ALL || strcmp(chain, KUBE_FORWARD) == 0)
-		accepts = 0; /* the condition of the jump is not read; kube-proxy's chain ends with
-				it */
+		accepts = 0;
 	if (accepts != 0 || to != NULL)
 		*vec_push(&t->rules) =
 			(struct chain_rule){ name_get_str(chain),

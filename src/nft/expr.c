@@ -59,21 +59,24 @@ static const struct nlattr *verdict_of(const struct nlattr *data)
 	return nl_attr_find(nl_attr_find(data, NFTA_IMMEDIATE_DATA), NFTA_DATA_VERDICT);
 }
 
-uint64_t nft_rule_targets(const struct nlattr *expressions)
+const char *nft_target(const struct nlattr *expressions)
 {
-	uint64_t hash = 0;
-
 	nl_attr_for_each (e, expressions) {
-		const struct nlattr *data = nl_attr_find(e, NFTA_EXPR_DATA);
-		const char *chain;
+		const char *chain = nl_attr_str(nl_attr_find(
+			verdict_of(nl_attr_find(e, NFTA_EXPR_DATA)), NFTA_VERDICT_CHAIN));
 
-		if (strcmp(nl_attr_str(nl_attr_find(e, NFTA_EXPR_NAME)), "immediate") != 0)
-			continue;
-		chain = nl_attr_str(nl_attr_find(verdict_of(data), NFTA_VERDICT_CHAIN));
-		if (chain[0] != '\0')
-			hash = hash_bytes_fixed(chain, strlen(chain), hash, 2);
+		if (strcmp(nl_attr_str(nl_attr_find(e, NFTA_EXPR_NAME)), "immediate") == 0 &&
+		    chain[0] != '\0')
+			return chain;
 	}
-	return hash;
+	return NULL;
+}
+
+uint64_t nft_target_hash(const struct nlattr *expressions)
+{
+	const char *chain = nft_target(expressions);
+
+	return chain != NULL ? hash_bytes_fixed(chain, strlen(chain), 0, 2) : 0;
 }
 
 void nft_rules_hash(struct nft_rules *rs)
@@ -93,7 +96,7 @@ void nft_rules_hash(struct nft_rules *rs)
 		r->hash = hash_bytes_fixed(mnl_attr_get_payload(exprs),
 					   mnl_attr_get_payload_len(exprs), 0x76697064, 1);
 		r->hash |= r->hash == 0;
-		r->targets = nft_rule_targets(exprs);
+		r->target = nft_target_hash(exprs);
 	}
 }
 
@@ -542,19 +545,6 @@ void nft_match_tcp_flags(struct nft_rules *rs, uint8_t mask, uint32_t op, uint8_
 static uint32_t verdict_code(const struct nlattr *data)
 {
 	return nl_attr_be32(nl_attr_find(verdict_of(data), NFTA_VERDICT_CODE), UINT32_MAX);
-}
-
-const char *nft_target(const struct nlattr *expressions)
-{
-	nl_attr_for_each (e, expressions) {
-		const char *chain = nl_attr_str(nl_attr_find(
-			verdict_of(nl_attr_find(e, NFTA_EXPR_DATA)), NFTA_VERDICT_CHAIN));
-
-		if (strcmp(nl_attr_str(nl_attr_find(e, NFTA_EXPR_NAME)), "immediate") == 0 &&
-		    chain[0] != '\0')
-			return chain;
-	}
-	return NULL;
 }
 
 /* Neither a condition nor a verdict. A comment of iptables is a match. */

@@ -23,7 +23,7 @@ struct nft_rule {
 	struct nftnl_rule *r;
 	struct nftnl_expr *l4protos; /* lookup of an anonymous set, created before the rule */
 	uint64_t hash;               /* of the expressions; not 0 after nft_rules_hash() */
-	uint64_t targets;            /* nft_rule_targets(), after nft_rules_hash() */
+	uint64_t target;             /* nft_target_hash(), after nft_rules_hash() */
 };
 
 /* nft's state bits: NF_CT_STATE_*_BIT of the kernel's nf_conntrack.h. */
@@ -42,8 +42,10 @@ void nft_rules_fini(struct nft_rules *rs);
 void nft_rule_begin(struct nft_rules *rs);
 /* All rules are complete: compute their hashes. */
 void nft_rules_hash(struct nft_rules *rs);
-/* Hash of the names of the chains that a rule leads to; 0: none. */
-uint64_t nft_rule_targets(const struct nlattr *expressions);
+/* The chain to which the rule jumps or goes, or NULL; without verdict maps. */
+const char *nft_target(const struct nlattr *expressions);
+/* Hash of the name of that chain; 0: none. */
+uint64_t nft_target_hash(const struct nlattr *expressions);
 
 /* Words an address takes. */
 static inline unsigned int nft_addr_words(enum ipfam fam)
@@ -155,8 +157,6 @@ void nft_expr_reject_port_any(struct nft_rules *rs);
 
 /* Does the rule with these NFTA_RULE_EXPRESSIONS drop or reject every packet? */
 bool nft_rejects_all(const struct nlattr *expressions);
-/* The chain to which the rule jumps or goes, or NULL; without verdict maps. */
-const char *nft_target(const struct nlattr *expressions);
 
 /*
  * What the rule accepts if it has at most one condition: on the state or status of connections, of

@@ -328,7 +328,7 @@ static int rules_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	p = udata_find(tb[NFTA_RULE_USERDATA], NFT_RULE_UDATA_HASH, &len);
 	if (p != NULL && len == sizeof(hash)) {
 		memcpy(&hash, p, sizeof(hash));
-		hash ^= nft_rule_targets(tb[NFTA_RULE_EXPRESSIONS]);
+		hash ^= nft_target_hash(tb[NFTA_RULE_EXPRESSIONS]);
 	}
 	*vec_push(&chain_get(rd->programmed, nl_attr_str(tb[NFTA_RULE_CHAIN]))->hashes) = hash;
 	return 0;

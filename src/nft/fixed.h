@@ -70,7 +70,7 @@ struct nft_fixed_chain {
 	uint32_t policy;
 	bool is_led;   /* a verdict map leads to it */
 	bool is_stray; /* a base chain with rules of ours, which the schema does not have */
-	/* One per rule, in order: nft_rule.hash ^ nft_rule.targets; 0: a foreign rule. */
+	/* One per rule, in order: nft_rule.hash ^ nft_rule.target; 0: a foreign rule. */
 	VEC(uint64_t) hashes;
 };
 

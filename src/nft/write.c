@@ -391,7 +391,7 @@ static bool chain_has_rules(const struct nft_fixed_chain *c, struct nft_rules *r
 	if (c == NULL || c->hashes.n != rs->v.n)
 		return false;
 	for (size_t i = 0; i < rs->v.n; i++)
-		if (c->hashes.v[i] != (rs->v.v[i].hash ^ rs->v.v[i].targets))
+		if (c->hashes.v[i] != (rs->v.v[i].hash ^ rs->v.v[i].target))
 			return false;
 	return true;
 }
@@ -405,7 +405,7 @@ void nft_ensure_rules(struct nft_writer *w, struct nft_fixed_chain *c, struct nf
 	nft_write_rules(w, c->name, rs);
 	vec_clear(&c->hashes);
 	vec_for_each (r, &rs->v)
-		*vec_push(&c->hashes) = r->hash ^ r->targets;
+		*vec_push(&c->hashes) = r->hash ^ r->target;
 }
 
 void nft_ensure_chains(struct nft_writer *w, struct nft_fixed *h, const void *ctx)
