@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "plane/rules.h"
+
 #define DESIRED 1
 
 void plane_loaded_cover(struct plane_loaded *l, enum nft_set_id set)
@@ -36,6 +38,14 @@ static void put(struct plane_loaded *l, enum ipfam fam, enum nft_set_id set, con
 	if (len > 0)
 		memcpy(val, data, len);
 	val[len] |= state;
+}
+
+bool plane_loaded_is_cluster_ip(const struct plane_loaded *l, const struct plane_sets *sets,
+				enum ipfam fam, const uint8_t *key)
+{
+	return plane_loaded_find(l, fam, sets->cluster_ips, key) != NULL &&
+	       plane_loaded_find(l, fam, sets->masq, key) == NULL &&
+	       plane_loaded_find(l, fam, sets->masq_hosts, key) == NULL;
 }
 
 void plane_loaded_found(struct plane_loaded *l, enum ipfam fam, enum nft_set_id set,

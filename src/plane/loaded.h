@@ -14,6 +14,8 @@
 #include "nft/keymap.h"
 #include "plan/plan.h"
 
+struct plane_sets;
+
 struct plane_loaded {
 	/* key -> data and one byte: is it desired. Keys of 0 bytes: not covered */
 	struct nft_keymap sets[IPFAM_N][NFTSET_END];
@@ -48,6 +50,12 @@ static inline const uint8_t *plane_loaded_find(const struct plane_loaded *l, enu
 {
 	return nft_keymap_find(&l->sets[fam][set], key);
 }
+/*
+ * Does the key name a frontend of a cluster IP? Those of other kinds at the same address are
+ * masqueraded, at least for clients on this host.
+ */
+bool plane_loaded_is_cluster_ip(const struct plane_loaded *l, const struct plane_sets *sets,
+				enum ipfam fam, const uint8_t *key);
 /* Record an element of the kernel. Keeps the mark of a known element; a new one is not desired. */
 void plane_loaded_found(struct plane_loaded *l, enum ipfam fam, enum nft_set_id set,
 			const uint8_t *key, const uint8_t *data);

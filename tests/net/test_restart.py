@@ -70,6 +70,29 @@ def test_twenty_restarts_write_nothing(lab, vipd):
         assert vipd.writes() == genid
 
 
+@pytest.mark.parametrize("affinity", (None, 600))
+def test_at_the_cluster_ip_of_another(lab, vipd, affinity):
+    """A Service with policy Local at an address that is another Service's cluster IP: its pools are
+    adopted, and its established connections stay."""
+    vip = L.lb_ip(71, 4)
+    pods = [entry(L.POD["pod1"][4], L.NODE_NAME), entry(L.POD["pod2"][4], L.NODE_NAME)]
+    vipd.apply([service("first", vip, port(443)), slice_("first", [L.remote(1, 4)], 8080),
+                service("second", L.cluster_ip(714, 4), port(80), lb=[vip], etp="Local",
+                        affinity=affinity),
+                slice_("second", pods + [entry(L.remote(1, 4), "n2")], slice_port(8080))])
+    unused_chains_go(vipd)
+    conn, r = L.connect(lab.client, vip, 80)
+    assert r.ok, r
+    for _ in range(3):
+        writes = vipd.writes()
+        vipd.kill()
+        vipd.start()
+        assert vipd.writes() == writes
+        assert vipd.status()["sync"]["writes"] == 0
+        assert conn.ask().ok
+    conn.close()
+
+
 def test_changes_while_down(lab, vipd):
     """All changes made meanwhile are programmed, and nothing else is written."""
     s = Stream(7, [L.NODE[4], L.NODE[6]])

@@ -671,6 +671,7 @@ static void populate(struct world *w)
 		      "type=LoadBalancer ip=10.96.0.4 port=http:80:30080 vip=192.0.2.1 "
 		      "ext=192.0.2.9 etp range=10.0.0.0/8 range=192.0.2.0/24");
 	world_slice(w, "b/lb-1", "lb", "| http:8080 | 7 rs @n1; 8 rs @n2; 9 rs @n2");
+	world_service(w, "b/at-lb", "ip=192.0.2.1 port=tls:443"); /* at the other's address */
 	world_service(w, "b/drop", "ip=10.96.0.5 port=http:80 itp");
 	world_slice(w, "b/drop-1", "drop", "| http:8080 | 8 rs @n2");
 	world_service(w, "c/sticky", "ip=10.96.0.6 port=http:80 affinity=600");

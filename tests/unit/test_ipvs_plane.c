@@ -136,6 +136,34 @@ static void test_few_answers(void **state)
 	world_close(&w);
 }
 
+/*
+ * A cluster IP at which another Service has external frontends, or node ports. Its local pool, or
+ * the cluster pool to which no cluster IP leads, is its own.
+ */
+static void test_adopt_at_cluster_ip(void **state)
+{
+	static const char *const others[] = {
+		"type=LoadBalancer ip=10.96.0.10 port=http:80:30080 vip=192.0.2.1 etp",
+		"type=LoadBalancer ip=10.96.0.10 port=http:80 vip=192.0.2.1 etp affinity=600",
+		"ip=10.96.0.10 port=http:80 ext=192.0.2.1 itp",
+		"ip=10.96.0.10 port=http:80 ext=192.0.2.1 itp fwd=tunnel",
+		"type=NodePort ip=10.96.0.10 port=http:80:30080 etp",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
+		struct world w;
+
+		world_open(&w);
+		service(&w, "shop/first", "ip=192.0.2.1 port=tls:443");
+		service(&w, "shop/node", "ip=192.168.0.1 port=tls:443");
+		service(&w, "shop/web", others[i]);
+		slice(&w, "shop/web-1", "web", "| http:80 | 1 rs @n1; 2 rs @n2");
+		settle(&w);
+		expect_adopted(&w);
+		world_close(&w);
+	}
+}
+
 #define LARGE 4000 /* three pieces */
 
 /*
@@ -2884,6 +2912,7 @@ int main(void)
 		cmocka_unit_test(test_load_in_steps),
 		cmocka_unit_test(test_reading),
 		cmocka_unit_test(test_few_answers),
+		cmocka_unit_test(test_adopt_at_cluster_ip),
 		cmocka_unit_test(test_adopt_in_pieces),
 		cmocka_unit_test(test_torn_dumps),
 		cmocka_unit_test(test_incomplete_dump),

@@ -103,17 +103,18 @@ void ipvs_loaded_set_frontends(const struct plane_loaded *c, struct ipvs_plane *
 		vs->is_of_cluster_ip = false;
 	for (struct marked m = { 0 }; marked_next(c, &m);) {
 		const struct ip_tuple *f = &m.frontend;
+		struct ipvs_vs *vip = ipvs_vs_find(p, ipvs_key_vip(&f->addr, f->proto, f->port));
 		bool is_by_vip = (m.mark & IPVS_MARK_ID) == 0;
-		struct ipvs_vs *vs =
-			is_by_vip ? ipvs_vs_find(p, ipvs_key_vip(&f->addr, f->proto, f->port))
-				  : ipvs_vs_by_mark(p, m.fam, m.mark);
+		struct ipvs_vs *vs = is_by_vip ? vip : ipvs_vs_by_mark(p, m.fam, m.mark);
 
 		if (vs == NULL)
 			continue;
 		vs->is_kept = false; /* vipd has added or adopted it */
 		vs->proto = m.frontend.proto;
-		vs->is_of_cluster_ip |= plane_loaded_find(c, m.fam, IPVSSET_CLUSTER_IPS,
-							  m.frontend.addr.bytes) != NULL;
+		/* Frontends that forward otherwise are external. */
+		vs->is_of_cluster_ip |=
+			ipvs_vs_forwarding(vip) == FORWARDING_MASQUERADE &&
+			plane_loaded_is_cluster_ip(c, &ipvs_plane_sets, m.fam, m.pos.key);
 	}
 }
 

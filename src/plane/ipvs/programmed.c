@@ -128,15 +128,6 @@ static bool is_draining(const struct ipvs_dst *d)
 	return d->since_s != 0;
 }
 
-/* Of all destinations, or of the first one. */
-static uint32_t vs_forwarding(const struct ipvs_vs *vs)
-{
-	vec_for_each (d, &vs->dests)
-		if (vs->key.mark == 0 && !is_draining(d))
-			return d->fwd;
-	return FORWARDING_MASQUERADE;
-}
-
 static void dests_text(struct str *out, const struct frontend_text *t, const struct ipvs_vs *vs)
 {
 	uint8_t key[NFT_KEY_MAX];
@@ -145,7 +136,7 @@ static void dests_text(struct str *out, const struct frontend_text *t, const str
 		if (is_draining(d))
 			continue;
 		plan_led_backend_print(out, &d->addr, d->port, d->weight);
-		if (d->flags & DST_DIFFERS || d->fwd != vs_forwarding(vs))
+		if (d->flags & DST_DIFFERS || d->fwd != ipvs_vs_forwarding(vs))
 			str_puts(out, "(OTHER-FORWARDING-OR-LIMIT)");
 		nft_key_addr_pair(key, &d->addr);
 		if (t != NULL && d->weight != 0 && find(t, IPVSSET_HAIRPINS, key) == NULL)
@@ -214,12 +205,13 @@ static const struct ipvs_vs *vs_by_vip(const struct frontend_text *t)
 /* `data`: the mark of a frontend; NULL: none. */
 static void forwarding_print(const struct frontend_text *t, const uint8_t *data)
 {
-	const struct ipvs_vs *vs =
-		data != NULL && nft_get_word(data) == t->p->routing.marks.tag ? vs_by_vip(t) : NULL;
+	uint32_t forwarding = ipvs_vs_forwarding(
+		data != NULL && nft_get_word(data) == t->p->routing.marks.tag ? vs_by_vip(t)
+									      : NULL);
 	char buf[FORWARDING_TEXT_MAX];
 
-	if (vs != NULL && vs_forwarding(vs) != FORWARDING_MASQUERADE)
-		str_printf(t->out, " forwarding=%s", forwarding_text(vs_forwarding(vs), buf));
+	if (forwarding != FORWARDING_MASQUERADE)
+		str_printf(t->out, " forwarding=%s", forwarding_text(forwarding, buf));
 }
 
 /* The mark has no pool: `idle` has the mark of the pool. */

@@ -238,6 +238,8 @@ static inline struct ipvs_vs *ipvs_vs_by_mark(const struct ipvs_plane *p, enum i
 }
 /* By the mark of the pool; NULL: none. */
 struct ipvs_vs *ipvs_vs_of_pool(const struct ipvs_plane *p, const struct plan_pool *pool);
+/* Of its destinations that do not drain, by the first one; NULL: masquerade. */
+uint32_t ipvs_vs_forwarding(const struct ipvs_vs *vs);
 /* Creates the service if there is none. */
 struct ipvs_vs *ipvs_vs_get(struct ipvs_plane *p, struct ipvs_key key);
 /* The kernel has the service like this. */

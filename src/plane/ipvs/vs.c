@@ -26,6 +26,15 @@ struct ipvs_vs *ipvs_vs_find(const struct ipvs_plane *p, struct ipvs_key key)
 			   memcmp(&vs->key, &key, sizeof(key)) == 0);
 }
 
+uint32_t ipvs_vs_forwarding(const struct ipvs_vs *vs)
+{
+	if (vs != NULL && vs->key.mark == 0)
+		vec_for_each (d, &vs->dests)
+			if (d->since_s == 0)
+				return d->fwd;
+	return FORWARDING_MASQUERADE;
+}
+
 struct ipvs_vs *ipvs_vs_get(struct ipvs_plane *p, struct ipvs_key key)
 {
 	struct ipvs_vs *vs = ipvs_vs_find(p, key);

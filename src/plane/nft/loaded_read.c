@@ -13,6 +13,7 @@
 
 #include "base/bits.h"
 #include "nft/decode.h"
+#include "plane/nft/rules.h"
 
 #define POOLS_N (UINT32_C(1) << (32 - NFT_KIND_BITS))
 
@@ -76,8 +77,8 @@ static void dump_elem(void *arg, const uint8_t *key, const uint8_t *data)
 	plane_loaded_found(&rd->h->elems, rd->table.fam, set, key, data);
 	if (nft_loaded_is_leading(set))
 		kind_note(rd, nft_get_word(data),
-			  plane_loaded_find(&rd->h->elems, rd->table.fam, NFTSET_CLUSTER_IPS,
-					    key) != NULL);
+			  plane_loaded_is_cluster_ip(&rd->h->elems, &nft_plane_sets, rd->table.fam,
+						     key));
 	rd->work++;
 }
 
