@@ -143,7 +143,8 @@ def test_a_flow_that_moves(lab, vipd):
 
 
 def test_refused(lab, vipd):
-    """Rejected without endpoints, dropped without local ones, dropped by source ranges."""
+    """Rejected without endpoints, dropped without local ones, dropped by source ranges; also where
+    the guard would drop packets to unknown addresses."""
     none, local, ranges = L.cluster_ip(703, 4), L.cluster_ip(704, 4), L.lb_ip(70, 4)
     guarded = service("rn", [L.cluster_ip(705, 4)], 80, kind="LoadBalancer")
     guarded["spec"]["loadBalancerSourceRanges"] = ["10.9.9.0/24"]
@@ -153,14 +154,16 @@ def test_refused(lab, vipd):
                 slice_("lo", [entry(L.remote(1, 4), "n2")], 8080),
                 guarded, slice_("rn", [L.remote(1, 4)], 8080)])
     before = scrape(lab)[0]
-    for addr, number in ((none, 80), (local, 80), (ranges, 80), (none, 81)):
+    for addr, number in ((none, 80), (local, 80), (ranges, 80), (none, 81),
+                         (L.cluster_ip(799, 4), 80)):
         for _ in range(3):
             assert not L.probe(lab.client, addr, number, timeout=0.2).ok
     after = L.eventually(lambda: scrape(lab)[0], 1)
     # /metrics asks for rules' counters once a second.
     L.eventually(lambda: more("source_ranges", before, scrape(lab)[0]) >= 3)
     after = scrape(lab)[0]
-    for reason in ("no_endpoints", "no_local_endpoints", "source_ranges", "unknown_port"):
+    for reason in ("no_endpoints", "no_local_endpoints", "source_ranges", "unknown_port",
+                   "unknown_address"):
         assert more(reason, before, after) >= 3, reason
     assert refused(lab, "no") == asked(lab, "no") >= 3
     assert refused(lab, "lo") == asked(lab, "lo") >= 3

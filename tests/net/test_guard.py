@@ -124,6 +124,44 @@ def test_a_long_gap(lab, vipd):
     assert L.probe(lab.client, L.cluster_ip(1, 4), 80).ok
 
 
+def age(lab):
+    """Make the guards those of version 1: the same rules at another priority."""
+    text = ""
+    for family in ("ip", "ip6"):
+        listing = lab.node.run("nft", "list", "table", family, GUARD)
+        assert "guard 2" in listing and "priority -89;" in listing
+        listing = listing.replace("\tflags \n", "")  # an nft that does not know `persist`
+        text += "delete table %s %s\n%s" % (family, GUARD, listing.replace(
+            "guard 2", "guard 1").replace("priority -89;", "priority -90;"))
+    lab.node.run("nft", "-f", "-", input=text)
+
+
+def commits_of_claim(vipd):
+    """Transactions until the guard is claimed, with those of one change of a service."""
+    vipd.start()
+    genid = vipd.nft.genid()
+    vipd.apply(objects())
+    return vipd.nft.genid() - genid
+
+
+def test_older_version(lab, vipd):
+    """A guard of an older version is replaced in the transaction that would claim a current one: at no time
+    is there none."""
+    vipd.kill()
+    commits = commits_of_claim(vipd)
+    handles = vipd.nft.tables(4), vipd.nft.tables(6)
+    vipd.kill()
+    age(lab)
+    assert commits_of_claim(vipd) == commits
+    assert is_held(lab)
+    for fam, family in ((4, "ip"), (6, "ip6")):
+        listing = lab.node.run("nft", "list", "table", family, GUARD)
+        assert "guard 2" in listing and listing.count("priority -89;") == 2
+        assert vipd.nft.tables(fam)[GUARD] != handles[fam == 6][GUARD]
+        with in_the_gap(lab, vipd):
+            assert L.probe(lab.client, L.cluster_ip(1, fam), 80, timeout=0.1).what == "timeout"
+
+
 def test_restarts(lab, vipd):
     """Without changes nothing is written; the first write claims the guard. Disabled: the guard is
     deleted."""

@@ -61,12 +61,14 @@ static void output(struct nft_rules *rs, enum ipfam fam)
 	drop_strays(rs, fam);
 }
 
+#define PRI_GUARD (NFT_PRI_NAT_LAST + 1) /* the main table drops, and counts, before */
+
 static const struct {
 	struct nft_chain chain;
 	void (*build)(struct nft_rules *rs, enum ipfam fam);
 } chains[] = {
-	{ { "prerouting", "nat", NF_INET_PRE_ROUTING, NFT_PRI_NAT_LAST }, prerouting },
-	{ { "output", "nat", NF_INET_LOCAL_OUT, NFT_PRI_NAT_LAST }, output },
+	{ { "prerouting", "nat", NF_INET_PRE_ROUTING, PRI_GUARD }, prerouting },
+	{ { "output", "nat", NF_INET_LOCAL_OUT, PRI_GUARD }, output },
 };
 
 static const struct nft_chain *guard_chain(size_t i)
@@ -84,7 +86,7 @@ static bool guard_build(const void *ctx, struct nft_rules *rs, enum ipfam fam, s
 static const struct nft_schema guard_schema = {
 	.table = NFT_GUARD_TABLE,
 	.comment = NFT_GUARD_COMMENT,
-	.version = 1,
+	.version = 2,
 	.begin = NFTSET_SERVICE_CIDRS,
 	.end = NFTSET_SERVICE_CIDRS + 1,
 	.ranges = NFTSET_SERVICE_CIDRS - RANGE_CIDRS,
