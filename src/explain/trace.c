@@ -26,9 +26,7 @@ static void pod_note(char **pod, const struct slice_endpoint *e)
 
 static void source_note(struct plan_trace *t, const struct slice_endpoint *e)
 {
-	const struct name *self = t->plan->model->config.node_name;
-
-	t->is_pod_of_this_node |= self != NULL && self->len > 0 && e->place->node == self;
+	t->is_pod_of_this_node |= select_is_local(t->plan->model, e);
 	pod_note(&t->pod, e);
 	if (t->pod_node == NULL)
 		t->pod_node = name_ref(e->place->node);
@@ -276,6 +274,7 @@ static void unlisted_add(struct plan_trace *t, const struct svc *svc, const stru
 					 : classified != NULL && classified->port == port->port &&
 						   slice_endpoint_cmp(classified->from, e) != 0) {
 				like.from = e;
+				like.is_local = select_is_local(t->plan->model, e);
 				*vec_push(&t->endpoints) = like;
 			}
 		}

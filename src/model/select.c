@@ -227,7 +227,7 @@ static bool does_beat(const struct candidate *a, const struct candidate *b)
 	return slice_endpoint_cmp(a->from, b->from) < 0;
 }
 
-static bool is_local(const struct model *m, const struct slice_endpoint *e)
+bool select_is_local(const struct model *m, const struct slice_endpoint *e)
 {
 	const struct name *self = m->config.node_name;
 
@@ -246,7 +246,7 @@ static struct endpoint endpoint_of(const struct model *m, const struct svc *svc,
 	struct endpoint e = { .addr = c->from->addr,
 			      .port = c->port,
 			      .flags = c->from->flags,
-			      .is_local = is_local(m, c->from),
+			      .is_local = select_is_local(m, c->from),
 			      .weight = 1,
 			      .from = c->from };
 

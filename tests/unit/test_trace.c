@@ -486,12 +486,16 @@ static void test_twin(void **state)
 	(void)state;
 	world_init(&w);
 	put(&w, "shop/web", "ip=172.30.0.1 port=http:80", "version=5|http:8080|1 rs @n1 ~web-1");
-	model_put_slice(&w.m, test_slice("shop/old", "web", "version=4|http:8080|1 @n2 ~web-0"), 1);
+	model_put_slice(&w.m, test_slice("shop/old", "web", "version=4|http:8080|1 @n1 ~web-0"), 1);
+	model_put_slice(&w.m, test_slice("shop/none", "web", "|web:8080|2 @n1"), 1);
 	trace(&t, &w, POD, "172.30.0.1", 80, L4PROTO_TCP);
 	say(&out, &t);
 	assert_string_equal(out.text,
 			    "pod balance/1 shop/web cluster pod: 10.0.1.1:8080 10.0.1.1:8080("
-			    "another entry of the same address and port counts)");
+			    "another entry of the same address and port counts) 10.0.1.2:0("
+			    "its slice has no port of this name and protocol)");
+	vec_for_each (ep, &t.endpoints)
+		assert_true(ep->is_local);
 	str_fini(&out);
 	plan_trace_fini(&t);
 	world_fini(&w);
