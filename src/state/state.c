@@ -309,8 +309,10 @@ void serve_service_note(struct str *out, const struct serve_facts *f, const stru
 		str_puts(out, service_skip_reason(svc->service));
 		break;
 	case SERVE_STATE_NO_SERVICE:
-		str_printf(out, "%u slice%s, but no Service of this name", svc->n_slices,
-			   svc->n_slices == 1 ? "" : "s");
+		str_printf(out,
+			   "%u slice%s, but no valid Service of this name (vipctl status lists "
+			   "rejected objects)",
+			   svc->n_slices, svc->n_slices == 1 ? "" : "s");
 		break;
 	case SERVE_STATE_PENDING:
 		str_puts(out, pending_text(svc));

@@ -283,7 +283,8 @@ static const struct {
 	{ "other proxy (SEL-03)", "ip=10.96.0.1 port=http:80 label", NULL, true, "not-proxied",
 	  "label service.kubernetes.io/service-proxy-name: left to another proxy", "null" },
 	{ "slices alone", NULL, "|http:8080|1 rs", true, "no-service",
-	  "1 slice, but no Service of this name", "null" },
+	  "1 slice, but no valid Service of this name (vipctl status lists rejected objects)",
+	  "null" },
 	{ "before the first sync", "ip=10.96.0.1 port=http:80", "|http:8080|1 rs", false, "pending",
 	  "not in the kernel yet", "null" },
 };
