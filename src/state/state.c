@@ -243,6 +243,47 @@ static void note_add(struct str *out, const struct serve_port_facts *p, unsigned
 	str_puts(out, text);
 }
 
+/* Have slices of the family endpoints, but none of these slices the port? */
+static bool is_port_missing(const struct svc *svc, const struct service_port *port, enum ipfam fam)
+{
+	bool has_endpoints = false;
+
+	list_for_each_entry (e, &svc->slices, struct slice_entry, link) {
+		if (e->slice->fam != fam || e->slice->endpoints.n == 0)
+			continue;
+		if (slice_port_find(e->slice, port->name, port->proto) != NULL)
+			return false;
+		has_endpoints = true;
+	}
+	return has_endpoints;
+}
+
+/* By the families that reject. */
+static void rejects_note(struct str *out, const struct serve_port_facts *p, const struct svc *svc,
+			 const struct service_port *port)
+{
+	FINI(str_fini) struct str text = { 0 };
+	bool is_missing = true;
+	bool rejects = false;
+
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		if (p->fam[fam] & SERVE_FACT_REJECTS) {
+			is_missing &= is_port_missing(svc, port, fam);
+			rejects = true;
+		}
+	if (!rejects)
+		return;
+	if (!is_missing)
+		str_puts(&text, "no usable endpoint anywhere");
+	else if (port->name->len == 0)
+		str_printf(&text, "no EndpointSlice has an unnamed port (%s)",
+			   l4proto_text(port->proto));
+	else
+		str_printf(&text, "no EndpointSlice has a port named '%s' (%s)", port->name->text,
+			   l4proto_text(port->proto));
+	note_add(out, p, SERVE_FACT_REJECTS, str_text(&text));
+}
+
 /* Node ports of a family without an address of this node. */
 static void nodeports_note(struct str *out, const struct model *m, const struct svc *svc,
 			   size_t port)
@@ -280,7 +321,7 @@ void serve_port_note(struct str *out, const struct serve_facts *f, const struct 
 	if (host_ip != NULL)
 		str_printf(out, "%scluster IP %s is an address of this node", out->len ? "; " : "",
 			   ip_addr_text(host_ip, text));
-	note_add(out, p, SERVE_FACT_REJECTS, "no usable endpoint anywhere");
+	rejects_note(out, p, svc, &svc->service->ports.v[port]);
 	note_add(out, p, SERVE_FACT_DROPS_INTERNAL,
 		 "cluster IP: internalTrafficPolicy Local, no endpoint on this node");
 	note_add(out, p, SERVE_FACT_DROPS_OUTSIDE,
