@@ -147,7 +147,7 @@ static const struct {
 	[PLAN_TRACE_WHY_EXTERNAL_POLICY] = { "external-policy" },
 	[PLAN_TRACE_WHY_RANGES] = { "source-ranges" },
 	[PLAN_TRACE_WHY_OTHER_PORT] = { "unknown-port", "an unknown port of the cluster IP of ",
-					PLAN_TRACE_HAS_ADDRESS, "" },
+					PLAN_TRACE_HAS_CLUSTER_IP, "" },
 	[PLAN_TRACE_WHY_UNALLOCATED] = { "unallocated-cluster-ip", "in service CIDR ", 0,
 					 ", but no service has this cluster IP" },
 	[PLAN_TRACE_WHY_NOT_CAPTURED] = { "ipmode-proxy", "ipMode Proxy, not captured: address of ",
@@ -405,6 +405,7 @@ static void view_others(struct jsonw *w, const struct plan_trace *t)
 		[PLAN_TRACE_NOT_PROXIED] = "not-proxied",
 		[PLAN_TRACE_HAS_ADDRESS] = "has-address",
 		[PLAN_TRACE_HAS_NODE_PORT] = "has-node-port",
+		[PLAN_TRACE_HAS_CLUSTER_IP] = "has-address",
 	};
 
 	jsonw_array(w, "others");

@@ -151,7 +151,11 @@ static bool relate_addresses(struct plan_trace *t, const struct svc *svc)
 	}
 	t->is_cluster_ip |= kind == PLAN_FRONTEND_CLUSTERIP;
 	if (!has_port(t, s))
-		relate(t, svc, PLAN_TRACE_HAS_ADDRESS, kind);
+		relate(t, svc,
+		       kind == PLAN_FRONTEND_CLUSTERIP && !is_host_addr(m, &t->query.dst)
+			       ? PLAN_TRACE_HAS_CLUSTER_IP
+			       : PLAN_TRACE_HAS_ADDRESS,
+		       kind);
 	else if (kind == PLAN_FRONTEND_EXTERNALIP && m->config.no_external_ips)
 		relate(t, svc, PLAN_TRACE_EXTERNAL_OFF, kind);
 	else

@@ -67,8 +67,9 @@ enum plan_trace_relation {
 	PLAN_TRACE_NOT_CAPTURED,
 	PLAN_TRACE_EXTERNAL_OFF,
 	PLAN_TRACE_NOT_PROXIED,
-	PLAN_TRACE_HAS_ADDRESS,   /* with other ports */
-	PLAN_TRACE_HAS_NODE_PORT, /* on other addresses */
+	PLAN_TRACE_HAS_ADDRESS,    /* with other ports */
+	PLAN_TRACE_HAS_NODE_PORT,  /* on other addresses */
+	PLAN_TRACE_HAS_CLUSTER_IP, /* with other ports, and it is no address of this host */
 	PLAN_TRACE_RELATION_N,
 };
 

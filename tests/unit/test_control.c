@@ -418,6 +418,7 @@ static const struct {
 static void test_traces(void **state)
 {
 	struct world w;
+	json_t *json;
 
 	(void)state;
 	world_init(&w);
@@ -426,10 +427,10 @@ static void test_traces(void **state)
 	put_service(&w.w, "shop/db", "ip=fd96::2 port=:5432");
 	put_slice(&w.w, "shop/db-1", "db", "v6|:5432|1 rs");
 	put_service(&w.w, "web/cart", "type=NodePort ip=10.96.0.3 port=http:80:30080");
+	put_service(&w.w, "shop/ads", "ip=10.96.0.4 ext=10.96.0.1 port=http:80");
 	sync_all(&w.w);
 	for (size_t i = 0; i < ARRAY_SIZE(traces); i++) {
 		char target[256];
-		json_t *json;
 
 		print_message("    %s\n", traces[i].query);
 		(void)snprintf(target, sizeof(target), "/v1/trace?%s", traces[i].query);
@@ -439,6 +440,12 @@ static void test_traces(void **state)
 		assert_string_equal(text_at(json, "destination.address"), traces[i].to);
 		json_decref(json);
 	}
+	/* Of the services with the address, those that have it as cluster IP. */
+	json = get_json(&w, "/v1/trace?from=host&to=10.96.0.1:81");
+	assert_string_equal(text_at(json, "steps.1.text"),
+			    "10.96.0.1:81/TCP is an unknown port of the cluster IP of shop/cart");
+	assert_int_equal(len_at(json, "others"), 2);
+	json_decref(json);
 	world_fini(&w);
 }
 
