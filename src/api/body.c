@@ -211,9 +211,8 @@ static void addr_parse(struct filter *f)
 	AUTO(free) char *text = xstrdup(f->text);
 
 	f->proto = l4proto_cut(text);
-	if (ip_addr_parse(&f->addr, text, NULL) < 0 &&
-	    ip_endpoint_parse(&f->addr, &f->port, text) < 0)
-		f->port = 0; /* neither: a part of a name, or the name of a pod */
+	/* Else a part of a name, or the name of a pod */
+	(void)!ip_given_parse(&f->addr, &f->port, text);
 }
 
 /* -EINVAL: `err` names the parameter. `ret` is initialised in any case. */

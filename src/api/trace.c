@@ -179,8 +179,7 @@ static int query_parse(struct plan_trace_query *ret, const struct serve_context 
 		return err_set(err, -EINVAL, "from: an address, a pod's name or 'host' is missing");
 	if (to == NULL || *to == '\0')
 		return err_set(err, -EINVAL, "to: ADDRESS:PORT[/PROTOCOL] is missing");
-	if (ip_addr_parse(&ret->src, from, NULL) < 0 &&
-	    ip_endpoint_parse(&ret->src, &ret->src_port, from) < 0 && strcmp(from, "host") != 0)
+	if (ip_given_parse(&ret->src, &ret->src_port, from) < 0 && strcmp(from, "host") != 0)
 		ret->src_pod = name_get_str(from);
 	r = to_parse(ret, ctx, to, err);
 	if (r == 0 && ip_is_set(&ret->src) && ret->src.family != ret->dst.family)

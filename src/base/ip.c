@@ -143,6 +143,20 @@ int ip_endpoint_parse(struct ip_addr *ret, uint16_t *port, const char *text)
 	return 0;
 }
 
+int ip_given_parse(struct ip_addr *ret, uint16_t *port, const char *text)
+{
+	char host[IP_TEXT_MAX];
+	int end = 0;
+
+	*port = 0;
+	if (ip_addr_parse(ret, text, NULL) == 0)
+		return 0;
+	(void)sscanf(text, "[%47[0-9a-fA-F:.]]%n", host, &end);
+	if (end > 0 && text[end] == '\0' && strchr(host, ':') != NULL)
+		return ip_addr_parse(ret, host, NULL);
+	return ip_endpoint_parse(ret, port, text);
+}
+
 struct ip_addr ip_addr_from_bytes(uint8_t family, const void *bytes)
 {
 	struct ip_addr a = { .family = family };

@@ -121,6 +121,8 @@ const char *ip_endpoint_text(const struct ip_addr *a, uint16_t port,
  * A bare address is not taken.
  */
 MUST_USE int ip_endpoint_parse(struct ip_addr *ret, uint16_t *port, const char *text);
+/* As a person writes it: also an address alone, in brackets or not; then `port` is 0. */
+MUST_USE int ip_given_parse(struct ip_addr *ret, uint16_t *port, const char *text);
 
 static inline uint8_t ip_family(enum ipfam fam)
 {

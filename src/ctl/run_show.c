@@ -164,7 +164,7 @@ static bool is_address(const char *text)
 	uint16_t port;
 
 	(void)l4proto_cut(copy);
-	return ip_addr_parse(&addr, copy, NULL) == 0 || ip_endpoint_parse(&addr, &port, copy) == 0;
+	return ip_given_parse(&addr, &port, copy) == 0;
 }
 
 /* Is `text` the name of this service, with or without its namespace? */
