@@ -248,7 +248,7 @@ static int status_error(int status, const struct str *body, struct err *err)
 	const json_t *e = json_object_get(json, "error");
 	const char *text = json_string_value(json_object_get(e, "text"));
 	int code = status == 404 || status == 409 || status == 503 ? -ENODATA
-		   : status == 400                                 ? -EINVAL
+		   : status == 400 || status == 431                ? -EINVAL
 								   : -EPROTO;
 
 	if (text == NULL)

@@ -224,6 +224,7 @@ static const struct {
 	{ "HTTP/1.1 409 Conflict\r\n\r\n{\"error\":{\"text\":\"cannot be ejected\"}}", -ENODATA,
 	  "cannot be ejected" },
 	{ "HTTP/1.1 400 Bad\r\n\r\n{\"error\":{\"text\":\"limit: 'x'\"}}", -EINVAL, "limit: 'x'" },
+	{ "HTTP/1.1 431 Large\r\n\r\n{\"error\":{\"text\":\"too large\"}}", -EINVAL, "too large" },
 	{ "HTTP/1.1 500 Oh\r\n\r\n<html>", -EPROTO, "HTTP status 500" },
 };
 
