@@ -220,9 +220,10 @@ static const struct cli_command commands[] = {
 	{ "diff", "", "differences of kernel and programmed state", "wMNAID",
 	  "  Reads the kernel and compares it with the state that vipd has programmed. Without a\n"
 	  "  difference it prints nothing and the exit code is 0, else 1. With --manifests the\n"
-	  "  kernel is compared with the services in DIR, without vipd. On the ipvs plane draining\n"
-	  "  backends are no difference; weights, schedulers, affinity and policy routing are\n"
-	  "  compared as well.\n",
+	  "  kernel is compared with the services in DIR, without vipd; endpoints that are drained\n"
+	  "  (`vipctl drain`) or ejected are differences then. On the ipvs plane draining backends\n"
+	  "  are no difference; weights, schedulers, affinity and policy routing are compared as\n"
+	  "  well.\n",
 	  .values = FORMATS, .run = run_diff },
 	{ "monitor", "", "events as they occur", "SK",
 	  "  One line for every object that is added, changed or removed, and for every sync: the\n"
@@ -241,6 +242,8 @@ static const struct cli_command commands[] = {
 	{ "drain", "[NS/NAME ENDPOINT]", "no new connections to an endpoint", "",
 	  "  ENDPOINT is a pod's name or an address. From this node it gets no new connections;\n"
 	  "  established ones continue. It remains drained over restarts of vipd, until `undrain`.\n"
+	  "  By its name only this pod is drained: another pod that the slices list with the address\n"
+	  "  and port keeps them in use; drain the address then.\n"
 	  "  Without arguments: list drained endpoints.\n",
 	  .words = ":services", .values = FORMATS, .run = run_taken_out },
 	{ "undrain", "NS/NAME ENDPOINT", "use a drained endpoint again", "",
