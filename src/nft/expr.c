@@ -510,6 +510,15 @@ void nft_expr_original_tuple(struct nft_rules *rs, enum ipfam fam)
 	ct_original(rs, NFT_CT_PROTO_DST, n + 1);
 }
 
+void nft_expr_related_tuple(struct nft_rules *rs, enum ipfam fam)
+{
+	unsigned int n = nft_addr_words(fam);
+
+	nft_expr_original_daddr(rs, fam);
+	nft_expr_ct(rs, NFT_CT_PROTOCOL, n);
+	ct_original(rs, NFT_CT_PROTO_DST, n + 1);
+}
+
 void nft_expr_flow(struct nft_rules *rs, enum ipfam fam)
 {
 	unsigned int n = nft_addr_words(fam);

@@ -29,6 +29,7 @@ struct nft_rule {
 /* nft's state bits: NF_CT_STATE_*_BIT of the kernel's nf_conntrack.h. */
 #define NFT_CT_STATE_INVALID 1
 #define NFT_CT_STATE_ESTABLISHED 2
+#define NFT_CT_STATE_RELATED 4
 #define NFT_CT_STATE_NEW 8
 #define NFT_CT_STATE_UNTRACKED 64
 
@@ -114,6 +115,8 @@ void nft_match_ifname(struct nft_rules *rs, uint32_t key, uint32_t op, const cha
 void nft_expr_tuple(struct nft_rules *rs, enum ipfam fam);
 void nft_expr_original_daddr(struct nft_rules *rs, enum ipfam fam);
 void nft_expr_original_tuple(struct nft_rules *rs, enum ipfam fam);
+/* ... of the connection that an ICMP error is about. */
+void nft_expr_related_tuple(struct nft_rules *rs, enum ipfam fam);
 
 /* Keys of sets for failover: saddr . sport . daddr . dport, of the packet or as the client sent it.
  */

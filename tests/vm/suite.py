@@ -43,7 +43,7 @@ TWINS = of("foreign", "foreign_element_in_the_way", "deleted_elements_are_restor
     of("kernel_readers", "readers[default]", "readers[count-endpoints]") + \
     of("stream", "stream[restarts]") + of("changes", "a_port_is_removed") + \
     of("eject", "silent[v4]", "affinity", "refused", "restart", "hashed_clients") + of("vipctl_drain") + of("dead_flows", "reset[another-left]") + \
-    of("families", "node_without_ipv6")
+    of("families", "node_without_ipv6") + of("pmtu")
 BALANCING = of("weights") + of(
     "local_source", "cluster_policy[cluster-cidr-nodeport-X-tcp-v4]",
     "cluster_policy[cluster-cidr-lb-P-udp-v6]", "cluster_policy[cluster-cidr-externalip-H-tcp-v6]",

@@ -369,17 +369,39 @@ static void capture(struct nft_rules *rs, const struct ipvs_rules_params *p)
 	reject_new(rs, p->marks.tag | IPVS_MARK_DROP, "no_local");
 }
 
+static void rule_of_icmp(struct nft_rules *rs, enum ipfam fam)
+{
+	rule_of_family(rs, fam);
+	nft_match_l4proto(rs, fam == IPFAM_V6 ? IPPROTO_ICMPV6 : IPPROTO_ICMP);
+}
+
 /* A rule for pings of a cluster IP. */
 static void rule_of_ping(struct nft_rules *rs, enum ipfam fam)
 {
 	uint8_t type = fam == IPFAM_V6 ? ICMPV6_ECHO_REQUEST : ICMP_ECHO;
 
-	rule_of_family(rs, fam);
-	nft_match_l4proto(rs, fam == IPFAM_V6 ? IPPROTO_ICMPV6 : IPPROTO_ICMP);
+	rule_of_icmp(rs, fam);
 	nft_expr_icmp_type(rs, 0);
 	nft_expr_cmp(rs, NFT_CMP_EQ, 0, &type, sizeof(type));
 	nft_expr_daddr(rs, fam, 0);
 	nft_expr_in(rs, 0, set_name(IPVSSET_CLUSTER_IPS, fam));
+}
+
+/*
+ * ICMP errors about answers go to the frontend's address: IPVS takes them at input, also for an
+ * endpoint of this host, for which it leaves forwarded ones alone.
+ */
+static void errors(struct nft_rules *rs, enum ipfam fam)
+{
+	static const enum nft_set_id maps[] = { IPVSSET_FE, IPVSSET_FE_OUT };
+
+	for (size_t i = 0; i < ARRAY_SIZE(maps); i++) {
+		rule_of_icmp(rs, fam);
+		nft_match_ct_state(rs, NFT_CT_STATE_RELATED);
+		nft_expr_related_tuple(rs, fam);
+		nft_expr_map(rs, 0, set_name(maps[i], fam));
+		nft_expr_meta_set(rs, NFT_META_MARK, 0);
+	}
 }
 
 /* --- base chains --- */
@@ -401,6 +423,8 @@ static void pre(struct nft_rules *rs, const struct ipvs_rules_params *p)
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		plane_localhost_pre(rs, fam, &p->common);
 	capture(rs, p);
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		errors(rs, fam);
 	keep_tag(rs, p->marks.tag);
 	if (p->is_retiring)
 		return;
