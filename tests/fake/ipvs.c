@@ -63,6 +63,7 @@ struct fake_ipvs {
 	size_t n_received;
 	size_t n_searched;
 	size_t n_filled;
+	size_t n_lacked;
 	void (*deleting)(void *arg);
 	void *deleting_arg;
 	void (*adding)(void *arg, const struct ip_addr *addr);
@@ -275,8 +276,10 @@ static int service_set(struct fake_ipvs *f, struct virtual *s, const struct nlat
 	if (*sched == '\0' || flags == NULL || tb[IPVS_SVC_ATTR_TIMEOUT] == NULL ||
 	    tb[IPVS_SVC_ATTR_NETMASK] == NULL)
 		return EINVAL;
-	if (strcmp(sched, f->lacked) == 0)
+	if (strcmp(sched, f->lacked) == 0) {
+		f->n_lacked++;
 		return ENOENT;
+	}
 	if (strcmp(sched, "mh") == 0 && strcmp(s->sched, sched) != 0 && s->dests.n > f->mh_slots) {
 		s->sched[0] = '\0'; /* the kernel unbinds the old one first */
 		return EINVAL;
@@ -706,6 +709,12 @@ size_t fake_ipvs_writes(const struct fake_ipvs *f)
 void fake_ipvs_writes_reset(struct fake_ipvs *f)
 {
 	f->n_writes = f->n_dumps = f->n_received = f->n_searched = f->n_filled = 0;
+	f->n_lacked = 0;
+}
+
+size_t fake_ipvs_lacked(const struct fake_ipvs *f)
+{
+	return f->n_lacked;
 }
 
 size_t fake_ipvs_filled(const struct fake_ipvs *f)

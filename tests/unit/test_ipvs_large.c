@@ -622,6 +622,95 @@ static void test_mh_limit(void **state)
 	world_close(&w);
 }
 
+/* --- one service with many ports: a virtual service each --- */
+
+#define N_PORTS 300
+
+/* Service shop/s1 with the ports 1000, 1001, ... */
+static void ports_put(struct world *w, const char *more)
+{
+	struct str text = { 0 };
+
+	str_printf(&text, "ip=10.96.0.1 %s", more);
+	for (int i = 0; i < N_PORTS; i++)
+		str_printf(&text, " port=p%d:%d", i, 1000 + i);
+	service(w, "shop/s1", str_text(&text));
+	str_clear(&text);
+	str_puts(&text, "|");
+	for (int i = 0; i < N_PORTS; i++)
+		str_printf(&text, " p%d:8080", i);
+	str_puts(&text, " | 10.1.0.1 rs");
+	slice(w, "shop/s1-1", "s1", str_text(&text));
+	str_fini(&text);
+}
+
+static size_t text_count(const struct world *w, const char *part)
+{
+	struct str text = { 0 };
+	size_t n = 0;
+
+	fake_ipvs_print(w->ipvs, &text);
+	for (const char *at = str_text(&text); (at = strstr(at, part)) != NULL; at++)
+		n++;
+	str_fini(&text);
+	return n;
+}
+
+/*
+ * The kernel requests a missing module for each operation with its scheduler: only for those of
+ * one datagram.
+ */
+static void test_sched_missing_once(void **state)
+{
+	static const char *const more[] = { "sched=twos", "sched=twos affinity=300" };
+
+	(void)state;
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(more); i++) {
+		struct world w;
+
+		world_open(&w);
+		if (i % 2 != 0) { /* an annotation of an existing service */
+			ports_put(&w, more[i / 2] + strlen("sched=twos"));
+			settle(&w);
+		}
+		fake_ipvs_lack(w.ipvs, "twos");
+		fake_ipvs_writes_reset(w.ipvs);
+		ports_put(&w, more[i / 2]);
+		settle(&w);
+		assert_in_range(fake_ipvs_lacked(w.ipvs), 1, IPVS_BATCH_MAX);
+		assert_int_equal(text_count(&w, " rr"), N_PORTS);
+		assert_int_equal(text_count(&w, " 10.1.0.1:8080=1"), N_PORTS);
+		world_close(&w);
+	}
+}
+
+static void no_dest(void *arg, const struct ip_addr *addr)
+{
+	fail_msg("a destination is added");
+}
+
+/* ... a foreign virtual service among those that are sent afterwards gets no destination. */
+static void test_sched_missing_and_foreign(void **state)
+{
+	struct ipvs_key key = {
+		.fam = IPFAM_V4, .proto = L4PROTO_TCP, .port = 1299, .addr = test_addr("10.96.0.1")
+	};
+	struct world w;
+
+	(void)state;
+	world_open(&w);
+	settle(&w);
+	fake_ipvs_lack(w.ipvs, "twos");
+	fake_ipvs_foreign(w.ipvs, &key, 0x1, "10.9.0.1", 1);
+	fake_ipvs_adding(w.ipvs, no_dest, NULL);
+	ports_put(&w, "sched=twos affinity=300");
+	for (int i = 0; i < 100; i++)
+		(void)sync_step(w.s, w.now);
+	assert_int_equal(sync_failure_count(w.s), 1);
+	expect_ipvs(&w, "10.96.0.1:1299/TCP wlc flags 0x1: 10.9.0.1:1=1\n");
+	world_close(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -641,6 +730,8 @@ int main(void)
 		cmocka_unit_test(test_mh_limit),
 		cmocka_unit_test(test_drain_udp_in_steps),
 		cmocka_unit_test(test_mh_in_steps),
+		cmocka_unit_test(test_sched_missing_once),
+		cmocka_unit_test(test_sched_missing_and_foreign),
 	};
 
 	log_level_set_all(LOG_LEVEL_ERR);

@@ -211,19 +211,26 @@ static int rejected_err(struct ipvs_plane *p, const struct ipvs_op *op, struct e
 		       ip_endpoint_text(&op->dest.addr, op->dest.port, ip), strerror(-op->result));
 }
 
-/* The kernel lacks a scheduler of the commit: replace it. False: it is the default. */
+/*
+ * The kernel lacks a scheduler of the commit: replace it in all services of the commit, as the
+ * kernel requests the module again for each operation with it. False: it is the default.
+ */
 static bool sched_replace(struct ipvs_plane *p, const struct ipvs_op *op)
 {
-	struct ipvs_vs *vs = op->tag;
 	uint8_t no = scheduler_no(op->service.sched);
 	struct ipvs_tuning tuning;
 
-	if (no == p->sched.no || vs->svc == NULL)
+	if (no == p->sched.no || ((const struct ipvs_vs *)op->tag)->svc == NULL)
 		return false;
 	p->missing_scheds |= UINT32_C(1) << no;
-	ipvs_tuning_read(&tuning, p, vs->svc->service, NULL);
-	if (vs->desired.sched.no == no)
+	vec_for_each (each, &p->touched) {
+		struct ipvs_vs *vs = *each;
+
+		if (vs->svc == NULL || vs->desired.sched.no != no)
+			continue;
+		ipvs_tuning_read(&tuning, p, vs->svc->service, NULL);
 		vs->desired.sched = tuning.sched;
+	}
 	p->is_sched_replaced = true;
 	return true;
 }
@@ -277,10 +284,9 @@ int ipvs_ops_send(struct ipvs_plane *p, struct plane_result *res, struct err *er
 		r = ipvs_wire_send(p->wire, p->ops.v, p->ops.n, &res->done.n_writes, err);
 		if (r == 0 || r == -ECANCELED) {
 			r = results_note(p, res, err);
-			/* Send those after a removal already done, or after a missing scheduler. */
-			vec_keep(&p->ops, op, !op->is_done);
+			vec_keep(&p->ops, op, !op->is_done); /* after a removal already done */
 		}
-	} while (r == 0 && p->ops.n > 0);
+	} while (r == 0 && p->ops.n > 0 && !p->is_sched_replaced);
 	vec_clear(&p->ops);
 	res->done.kernel_ns += now_ns() - began;
 	res->done.n_batches++;
@@ -364,8 +370,8 @@ static int additions_send(struct ipvs_plane *p, struct plane_result *res, struct
 		res->culprit = NULL;
 		res->families = 0; /* of the attempt with the missing scheduler */
 		r = 0;
-		for (int is_by_addr = 1; r == 0 && is_by_addr >= 0; is_by_addr--) {
-			additions_collect(p, is_by_addr);
+		for (int i = 1; r == 0 && !p->is_sched_replaced && i >= 0; i--) {
+			additions_collect(p, i == 1);
 			r = unsafe_check(p, err);
 			if (r == 0)
 				r = ipvs_ops_send(p, res, err);
@@ -543,6 +549,7 @@ void ipvs_ops_done(struct ipvs_plane *p)
 		if (!(*each)->desired.exists && !(*each)->is_programmed)
 			ipvs_vs_free(p, *each);
 	vec_clear(&p->touched);
+	p->is_sched_replaced = false; /* a commit without an answer leaves it */
 }
 
 /* --- commit --- */
