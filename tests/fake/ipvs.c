@@ -64,6 +64,7 @@ struct fake_ipvs {
 	size_t n_searched;
 	size_t n_filled;
 	size_t n_lacked;
+	size_t n_waits;
 	void (*deleting)(void *arg);
 	void *deleting_arg;
 	void (*adding)(void *arg, const struct ip_addr *addr);
@@ -280,6 +281,7 @@ static int service_set(struct fake_ipvs *f, struct virtual *s, const struct nlat
 		f->n_lacked++;
 		return ENOENT;
 	}
+	f->n_waits += s->sched[0] != '\0' && strcmp(s->sched, sched) != 0;
 	if (strcmp(sched, "mh") == 0 && strcmp(s->sched, sched) != 0 && s->dests.n > f->mh_slots) {
 		s->sched[0] = '\0'; /* the kernel unbinds the old one first */
 		return EINVAL;
@@ -709,7 +711,12 @@ size_t fake_ipvs_writes(const struct fake_ipvs *f)
 void fake_ipvs_writes_reset(struct fake_ipvs *f)
 {
 	f->n_writes = f->n_dumps = f->n_received = f->n_searched = f->n_filled = 0;
-	f->n_lacked = 0;
+	f->n_lacked = f->n_waits = 0;
+}
+
+size_t fake_ipvs_waits(const struct fake_ipvs *f)
+{
+	return f->n_waits;
 }
 
 size_t fake_ipvs_lacked(const struct fake_ipvs *f)

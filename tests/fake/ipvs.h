@@ -36,6 +36,8 @@ size_t fake_ipvs_received(const struct fake_ipvs *f);
 size_t fake_ipvs_searched(const struct fake_ipvs *f);
 /* Changes of destinations since the last reset for which `mh` filled its slots again. */
 size_t fake_ipvs_filled(const struct fake_ipvs *f);
+/* Schedulers replaced by another one since the last reset: for each the kernel waits. */
+size_t fake_ipvs_waits(const struct fake_ipvs *f);
 /* Requests for a missing scheduler since the last reset. */
 size_t fake_ipvs_lacked(const struct fake_ipvs *f);
 /* Called before a virtual service is deleted. */

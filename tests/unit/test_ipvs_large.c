@@ -175,6 +175,7 @@ static size_t ticks(struct world *w, uint32_t seconds)
 		assert_true(fake_ipvs_writes(w->ipvs) <= READ_MAX);
 		assert_true(fake_ipvs_searched(w->ipvs) <= SEARCHED_MAX);
 		assert_true(fake_ipvs_filled(w->ipvs) <= FILLED_MAX);
+		assert_true(fake_ipvs_waits(w->ipvs) <= 1);
 		sum.n_dumps += fake_ipvs_dumps(w->ipvs);
 		assert_true(next > w->now);
 		w->now = MIN(next, until);
@@ -328,6 +329,7 @@ static size_t settle_in_steps(struct world *w)
 		next = sync_step(w->s, w->now);
 		assert_true(fake_ipvs_searched(w->ipvs) <= SEARCHED_MAX);
 		assert_true(fake_ipvs_filled(w->ipvs) <= FILLED_MAX);
+		assert_true(fake_ipvs_waits(w->ipvs) <= IPVS_RENEWALS);
 		assert_true(fake_ipvs_writes(w->ipvs) <= READ_MAX);
 		assert_true(fake_ipvs_received(w->ipvs) <= READ_MAX + fake_ipvs_writes(w->ipvs));
 		n_steps += fake_ipvs_writes(w->ipvs) > 0;
@@ -625,19 +627,20 @@ static void test_mh_limit(void **state)
 /* --- one service with many ports: a virtual service each --- */
 
 #define N_PORTS 300
+#define N_SOME 20 /* of a service that shares a transaction */
 
-/* Service shop/s1 with the ports 1000, 1001, ... */
-static void ports_put(struct world *w, const char *more)
+/* Service shop/s1 with the `n` ports 1000, 1001, ... */
+static void ports_put(struct world *w, int n, const char *more)
 {
 	struct str text = { 0 };
 
 	str_printf(&text, "ip=10.96.0.1 %s", more);
-	for (int i = 0; i < N_PORTS; i++)
+	for (int i = 0; i < n; i++)
 		str_printf(&text, " port=p%d:%d", i, 1000 + i);
 	service(w, "shop/s1", str_text(&text));
 	str_clear(&text);
 	str_puts(&text, "|");
-	for (int i = 0; i < N_PORTS; i++)
+	for (int i = 0; i < n; i++)
 		str_printf(&text, " p%d:8080", i);
 	str_puts(&text, " | 10.1.0.1 rs");
 	slice(w, "shop/s1-1", "s1", str_text(&text));
@@ -670,12 +673,12 @@ static void test_sched_missing_once(void **state)
 
 		world_open(&w);
 		if (i % 2 != 0) { /* an annotation of an existing service */
-			ports_put(&w, more[i / 2] + strlen("sched=twos"));
+			ports_put(&w, N_PORTS, more[i / 2] + strlen("sched=twos"));
 			settle(&w);
 		}
 		fake_ipvs_lack(w.ipvs, "twos");
 		fake_ipvs_writes_reset(w.ipvs);
-		ports_put(&w, more[i / 2]);
+		ports_put(&w, N_PORTS, more[i / 2]);
 		settle(&w);
 		assert_in_range(fake_ipvs_lacked(w.ipvs), 1, IPVS_BATCH_MAX);
 		assert_int_equal(text_count(&w, " rr"), N_PORTS);
@@ -703,11 +706,67 @@ static void test_sched_missing_and_foreign(void **state)
 	fake_ipvs_lack(w.ipvs, "twos");
 	fake_ipvs_foreign(w.ipvs, &key, 0x1, "10.9.0.1", 1);
 	fake_ipvs_adding(w.ipvs, no_dest, NULL);
-	ports_put(&w, "sched=twos affinity=300");
+	ports_put(&w, N_PORTS, "sched=twos affinity=300");
 	for (int i = 0; i < 100; i++)
 		(void)sync_step(w.s, w.now);
 	assert_int_equal(sync_failure_count(w.s), 1);
 	expect_ipvs(&w, "10.96.0.1:1299/TCP wlc flags 0x1: 10.9.0.1:1=1\n");
+	world_close(&w);
+}
+
+/*
+ * The kernel waits for each scheduler that it replaces: a commit changes some, each tick one more.
+ * By annotation, and at the start with another default.
+ */
+static void test_sched_in_steps(void **state)
+{
+	(void)state;
+	for (int is_default = 0; is_default < 2; is_default++) {
+		struct world w;
+
+		world_open(&w);
+		ports_put(&w, N_PORTS, "");
+		settle(&w);
+		if (is_default) {
+			w.config.sched = "lc";
+			assert_int_equal(restart_in_steps(&w), 1);
+		} else {
+			ports_put(&w, N_PORTS, "sched=lc");
+			assert_int_equal(settle_in_steps(&w), 1);
+		}
+		assert_int_equal(text_count(&w, " lc: 10.1.0.1:8080=1"), IPVS_RENEWALS);
+		w.now = (uint64_t)clock_s * 1000 * NSEC_PER_SEC;
+		(void)ticks(&w, 1);
+		assert_in_range(text_count(&w, " lc: 10.1.0.1:8080=1"), IPVS_RENEWALS + 50,
+				IPVS_RENEWALS + 100);
+		(void)ticks(&w, 4);
+		assert_int_equal(text_count(&w, " lc: 10.1.0.1:8080=1"), N_PORTS);
+		assert_true(list_is_empty(&ipvs_plane_of(w.plane)->draining));
+		expect_adopted(&w);
+		world_close(&w);
+	}
+}
+
+/* The first tick with a scheduler finds that the kernel lacks it. */
+static void test_sched_missing_in_tick(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_open(&w);
+	ports_put(&w, N_SOME, "");
+	service_of(&w, 2, 1);
+	settle(&w);
+	fake_ipvs_lack(w.ipvs, "twos");
+	ports_put(&w, N_SOME, "sched=lc");
+	service(&w, "shop/s2", "ip=10.96.0.2 port=http:80 sched=twos weights=10.2.0.0=3");
+	settle(&w);
+	assert_int_equal(fake_ipvs_lacked(w.ipvs), 0);
+	w.now = (uint64_t)clock_s * 1000 * NSEC_PER_SEC;
+	(void)ticks(&w, 6);
+	assert_int_equal(text_count(&w, " lc: "), N_SOME);
+	assert_int_equal(text_count(&w, " wrr: 10.2.0.0:8080=3"), 1);
+	assert_string_equal(w.plane->faults[PLANE_FAULT_SCHEDULER].text, "");
 	world_close(&w);
 }
 
@@ -732,6 +791,8 @@ int main(void)
 		cmocka_unit_test(test_mh_in_steps),
 		cmocka_unit_test(test_sched_missing_once),
 		cmocka_unit_test(test_sched_missing_and_foreign),
+		cmocka_unit_test(test_sched_in_steps),
+		cmocka_unit_test(test_sched_missing_in_tick),
 	};
 
 	log_level_set_all(LOG_LEVEL_ERR);

@@ -272,6 +272,15 @@ static int results_note(struct ipvs_plane *p, struct plane_result *res, struct e
 	return r;
 }
 
+/* Only the default can be: annotations are checked in tuning.c. */
+static int unsafe_check(struct ipvs_plane *p, struct err *err)
+{
+	vec_for_each (op, &p->ops)
+		if (ipvs_sched_is_unsafe(p, scheduler_no(op->service.sched)))
+			return sched_fault(p, op->service.sched, err);
+	return 0;
+}
+
 int ipvs_ops_send(struct ipvs_plane *p, struct plane_result *res, struct err *err)
 {
 	uint64_t began;
@@ -280,13 +289,14 @@ int ipvs_ops_send(struct ipvs_plane *p, struct plane_result *res, struct err *er
 	if (p->ops.n == 0)
 		return 0;
 	began = now_ns();
-	do {
+	r = unsafe_check(p, err);
+	while (r == 0 && p->ops.n > 0 && !p->is_sched_replaced) {
 		r = ipvs_wire_send(p->wire, p->ops.v, p->ops.n, &res->done.n_writes, err);
 		if (r == 0 || r == -ECANCELED) {
 			r = results_note(p, res, err);
 			vec_keep(&p->ops, op, !op->is_done); /* after a removal already done */
 		}
-	} while (r == 0 && p->ops.n > 0 && !p->is_sched_replaced);
+	}
 	vec_clear(&p->ops);
 	res->done.kernel_ns += now_ns() - began;
 	res->done.n_batches++;
@@ -300,10 +310,13 @@ static bool is_in_kernel(const struct ipvs_vs *vs)
 	return vs->desired.exists && !vs->desired.is_vip_only;
 }
 
-static bool service_differs(const struct ipvs_plane *p, const struct ipvs_vs *vs)
+bool ipvs_vs_differs(const struct ipvs_plane *p, const struct ipvs_vs *vs)
 {
-	struct ipvs_service desired = vs_desired(p, vs);
+	struct ipvs_service desired;
 
+	if (!is_in_kernel(vs) || !vs->is_programmed)
+		return false;
+	desired = vs_desired(p, vs);
 	return vs->programmed_sched != scheduler_no(desired.sched) ||
 	       vs->programmed_flags != desired.flags ||
 	       (vs->programmed_timeout_s != desired.timeout_s && desired.timeout_s != 0);
@@ -311,8 +324,14 @@ static bool service_differs(const struct ipvs_plane *p, const struct ipvs_vs *vs
 
 void ipvs_op_service_renew(struct ipvs_plane *p, struct ipvs_vs *vs)
 {
-	if (is_in_kernel(vs) && vs->is_programmed && service_differs(p, vs))
-		ipvs_op_service(p, IPVS_CMD_SET_SERVICE, vs);
+	if (!ipvs_vs_differs(p, vs))
+		return;
+	/* For a scheduler that it unbinds the kernel waits until no processor uses it. */
+	if (vs->programmed_sched != 0 &&
+	    vs->programmed_sched != scheduler_no(vs_desired(p, vs).sched) &&
+	    p->n_renewed++ >= IPVS_RENEWALS)
+		return;
+	ipvs_op_service(p, IPVS_CMD_SET_SERVICE, vs);
 }
 
 static void dst_add(struct ipvs_plane *p, struct ipvs_vs *vs, struct ipvs_dst *d)
@@ -348,15 +367,6 @@ static void additions_collect(struct ipvs_plane *p, bool is_by_addr)
 	}
 }
 
-/* Only the default can be: annotations are checked in tuning.c. */
-static int unsafe_check(struct ipvs_plane *p, struct err *err)
-{
-	vec_for_each (op, &p->ops)
-		if (ipvs_sched_is_unsafe(p, scheduler_no(op->service.sched)))
-			return sched_fault(p, op->service.sched, err);
-	return 0;
-}
-
 /*
  * Program desired services and destinations. On failure `culprit` is the rejected service. With
  * another scheduler in place of a missing one: acknowledged operations are not repeated.
@@ -367,14 +377,13 @@ static int additions_send(struct ipvs_plane *p, struct plane_result *res, struct
 
 	do {
 		p->is_sched_replaced = false;
+		p->n_renewed = 0;
 		res->culprit = NULL;
 		res->families = 0; /* of the attempt with the missing scheduler */
 		r = 0;
 		for (int i = 1; r == 0 && !p->is_sched_replaced && i >= 0; i--) {
 			additions_collect(p, i == 1);
-			r = unsafe_check(p, err);
-			if (r == 0)
-				r = ipvs_ops_send(p, res, err);
+			r = ipvs_ops_send(p, res, err);
 		}
 	} while (p->is_sched_replaced && r != -EBUSY);
 	return r;

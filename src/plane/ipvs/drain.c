@@ -22,6 +22,8 @@
  *  flows while an EndpointSlice lists it as serving; then it is deleted, and the next packet of a
  * client goes to another backend (expire_nodest_conn). SCTP associations end, and are treated like
  * TCP.
+ *
+ *  Virtual services that wait for another scheduler (IPVS_RENEWALS) are in the same list.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -69,14 +71,18 @@ static void serving_mark(struct ipvs_vs *vs, const struct model *m, const struct
 	}
 }
 
+static struct svc *svc_of(const struct ipvs_plane *p, const struct ipvs_vs *vs)
+{
+	return vs->ns != NULL && p->model != NULL ? model_find(p->model, vs->ns, vs->name) : NULL;
+}
+
 /*
  * Set is_serving of all destinations: does an EndpointSlice of the Service list the address and
  * port as serving? Also is_unlimited of draining ones. Returns the number of endpoints compared.
  */
 static size_t serving_read(struct ipvs_plane *p, struct ipvs_vs *vs)
 {
-	const struct svc *svc =
-		vs->ns != NULL && p->model != NULL ? model_find(p->model, vs->ns, vs->name) : NULL;
+	const struct svc *svc = svc_of(p, vs);
 	size_t n = 0;
 
 	vec_for_each (d, &vs->dests)
@@ -95,8 +101,8 @@ static size_t serving_read(struct ipvs_plane *p, struct ipvs_vs *vs)
 
 void ipvs_drain_watch(struct ipvs_plane *p, struct ipvs_vs *vs)
 {
-	bool is_pending = vs->is_programmed && (!vs->desired.exists || vs->desired.is_vip_only ||
-						vs->programmed_sched == 0);
+	bool is_pending = ipvs_vs_differs(p, vs) ||
+			  (vs->is_programmed && (!vs->desired.exists || vs->desired.is_vip_only));
 
 	if (vs->is_kept || list_is_linked(&vs->draining) ||
 	    (!is_pending && !vec_has(&vs->dests, d, d->flags & DST_DRAINING)))
@@ -291,7 +297,7 @@ static int vs_check(struct ipvs_plane *p, struct ipvs_vs *vs, uint32_t now_s, st
 		ipvs_op_service(p, IPVS_CMD_DEL_SERVICE, vs);
 	r = ipvs_ops_send(p, &res, err);
 	/* As after a commit: free entries that are neither programmed nor desired. */
-	ipvs_vs_touch(p, vs, NULL);
+	ipvs_vs_touch(p, vs, svc_of(p, vs));
 	ipvs_op_service_renew(p, vs);
 	r = r == 0 ? ipvs_ops_send(p, &res, err) : r;
 	if (more > 0)
@@ -332,10 +338,12 @@ static bool datagrams_check(struct ipvs_plane *p)
 
 uint64_t ipvs_drain_tick(struct ipvs_plane *p, uint64_t now)
 {
-	uint64_t soon = datagrams_check(p) ? now + DATAGRAMS_NS : UINT64_MAX;
 	struct err err = { 0 };
 	size_t work = 0;
+	uint64_t soon;
 
+	p->n_renewed = 0;
+	soon = datagrams_check(p) ? now + DATAGRAMS_NS : UINT64_MAX;
 	if (list_is_empty(&p->draining)) {
 		p->tick_at = 0;
 		return 0;
@@ -350,7 +358,8 @@ uint64_t ipvs_drain_tick(struct ipvs_plane *p, uint64_t now)
 			p->n_round++;
 	}
 	p->tick_at = now + TICK_AGAIN_NS;
-	while (!list_is_empty(&p->draining) && p->n_round > 0 && work < IPVS_READ_DESTS) {
+	while (!list_is_empty(&p->draining) && p->n_round > 0 && work < IPVS_READ_DESTS &&
+	       p->n_renewed == 0) {
 		struct ipvs_vs *vs = list_entry(p->draining.next, struct ipvs_vs, draining);
 		size_t n_compared = p->n_compared;
 		int r;

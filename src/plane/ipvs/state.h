@@ -68,7 +68,7 @@ struct ipvs_vs {
 	struct hnode node; /* in plane.vss */
 	struct ipvs_key key;
 	struct list draining;     /* in plane.draining while the service or a destination is to be
-				     deleted */
+				     deleted, or the service differs */
 	struct list sibling;      /* of a VIP:port service: in `vip_services` of its pool */
 	struct list vip_services; /* of a pool with affinity or forwarding */
 	struct ipvs_desired desired;
@@ -164,6 +164,7 @@ struct ipvs_plane {
 	uint32_t missing_scheds; /* bits by scheduler number, since the load: the kernel lacks the
 				    module */
 	bool is_sched_replaced;  /* a missing one, of an operation that was sent */
+	size_t n_renewed;        /* schedulers, by the commit or tick under way */
 	size_t n_deleted[2];     /* destinations: in this period, and in the one before */
 	uint64_t deleted_at;     /* end of the period */
 	uint64_t tick_at;
@@ -316,7 +317,13 @@ void ipvs_op_dest(struct ipvs_plane *p, uint8_t cmd, struct ipvs_vs *vs, const s
 void ipvs_op_drain(struct ipvs_plane *p, struct ipvs_vs *vs, const struct ipvs_dst *d,
 		   uint32_t since_s, uint32_t deadline_s);
 void ipvs_op_service(struct ipvs_plane *p, uint8_t cmd, struct ipvs_vs *vs);
-/* If it has another scheduler, flags or timeout than desired. */
+/* Has the programmed service another scheduler, flags or timeout than desired? */
+bool ipvs_vs_differs(const struct ipvs_plane *p, const struct ipvs_vs *vs);
+/*
+ * Renew a service that differs. For another scheduler the kernel waits 10 to 40 ms: a commit
+ * changes so many, the ticks that follow change the others, one each.
+ */
+#define IPVS_RENEWALS 8
 void ipvs_op_service_renew(struct ipvs_plane *p, struct ipvs_vs *vs);
 
 /* --- drain.c --- */
@@ -328,8 +335,8 @@ bool ipvs_drain_begin(struct ipvs_plane *p, struct ipvs_vs *vs, struct ipvs_dst 
 /* Append operations for draining destinations with another drain timeout, or a foreign weight. */
 void ipvs_drain_retime(struct ipvs_plane *p, struct ipvs_vs *vs);
 /*
- * Add the service to p->draining if it or a destination waits to be deleted, or if it has lost its
- * scheduler.
+ * Add the service to p->draining if it or a destination waits to be deleted, or if it differs from
+ * the desired one.
  */
 void ipvs_drain_watch(struct ipvs_plane *p, struct ipvs_vs *vs);
 uint64_t ipvs_drain_tick(struct ipvs_plane *p, uint64_t now);
