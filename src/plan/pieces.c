@@ -183,13 +183,14 @@ struct piece {
 
 static size_t backend_work(const struct piece *pc, const struct plan_pool *pool)
 {
+	const struct plan_rows *rows = pc->pp->goal != NULL ? pc->pp->goal : pc->programmed;
 	const struct plan_frontend *f;
 	size_t n;
 
 	if (pc->p->work == NULL)
 		return 1;
 	f = leading(pc->pp, pool, &n);
-	return pc->p->work(pc->p->plane, pool, f, n);
+	return pc->p->work(pc->p->plane, rows->svc, pool, f, n);
 }
 
 static const struct plan_pool *pool_programmed(const struct piece *pc, const struct plan_pool *pool)

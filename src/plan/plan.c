@@ -506,6 +506,7 @@ bool plan_is_large(const struct plan *p, const struct svc *svc)
 	const struct plan_rows *rows = svc->rows;
 	const struct service *s = svc->service;
 	size_t max = p->piece_work;
+	size_t work = p->work != NULL ? p->work(p->plane, svc, NULL, NULL, 0) : 1;
 	size_t n = 0;
 
 	if (p->piece_work == 0)
@@ -515,12 +516,12 @@ bool plan_is_large(const struct plan *p, const struct svc *svc)
 
 		for (struct list *l = svc->slices.next; l != &svc->slices && n <= max; l = l->next)
 			n += list_entry(l, struct slice_entry, link)->slice->endpoints.n;
-		n = s->ports.n * ((n << has_ids) + svc->n_slices + slots_max(p, s, n)) +
+		n = s->ports.n * ((n << has_ids) * work + svc->n_slices + slots_max(p, s, n)) +
 		    plan_frontends_max(p, s);
 	}
 	n += rows != NULL ? rows->frontends.n : 0;
 	for (size_t i = 0; rows != NULL && i < rows->pools.n && n <= max; i++)
-		n += plan_pool_cost(p, &rows->pools.v[i], 1);
+		n += plan_pool_cost(p, &rows->pools.v[i], work);
 	return n > max;
 }
 

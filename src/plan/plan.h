@@ -58,11 +58,12 @@ struct plan_traits {
 struct plane;
 /*
  * Work of an operation on a backend of a pool, in operations on a small pool: the kernel may need
- * more time for larger pools. `leading`: one of the `n_leading` desired frontends of the pool, or
- * NULL.
+ * more time for larger pools, or by the settings of the service. `leading`: one of the `n_leading`
+ * desired frontends of the pool, or NULL. `pool` NULL: by the settings alone.
  */
-typedef size_t plan_work_fn(const struct plane *plane, const struct plan_pool *pool,
-			    const struct plan_frontend *leading, size_t n_leading);
+typedef size_t plan_work_fn(const struct plane *plane, const struct svc *svc,
+			    const struct plan_pool *pool, const struct plan_frontend *leading,
+			    size_t n_leading);
 
 enum plan_op_kind {
 	PLAN_OP_UNSET = 0,

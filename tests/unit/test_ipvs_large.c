@@ -386,9 +386,10 @@ static void test_changes_in_steps(void **state)
 static size_t work_of_one(const struct world *w)
 {
 	struct hnode *n = htable_next(&w->m.services, NULL);
-	const struct plan_rows *rows = container_of(n, struct svc, node)->rows;
+	const struct svc *svc = container_of(n, struct svc, node);
+	const struct plan_rows *rows = svc->rows;
 
-	return w->plane->ops->backend_work(w->plane, &rows->pools.v[0], NULL, 0);
+	return w->plane->ops->backend_work(w->plane, svc, &rows->pools.v[0], NULL, 0);
 }
 
 /* IPVS searches destinations that were deleted in the last minutes for each new one. */
@@ -446,26 +447,62 @@ static void test_weights_in_steps(void **state)
 	world_close(&w);
 }
 
+static void expect_mh(struct world *w, bool is_in_force)
+{
+	struct svc *svc = model_find_text(&w->m, "shop", "s1");
+	struct str text = { 0 };
+
+	fake_ipvs_print(w->ipvs, &text);
+	assert_non_null(strstr(str_text(&text), is_in_force ? "mark 0x5a000001 mh flags 0x8: "
+							    : "mark 0x5a000001 wrr: "));
+	str_clear(&text);
+	w->plane->ops->remark(w->plane, svc, &text);
+	assert_string_equal(
+		text.len > 0 ? str_text(&text) : "",
+		is_in_force ? ""
+			    : "vipd.io/scheduler: 'mh' of more than 4093 endpoints, draining "
+			      "ones included: the default scheduler is in force");
+	str_fini(&text);
+}
+
 /* `mh` fills its slots for each change of a destination. */
 static void test_mh_in_steps(void **state)
 {
-	struct world w;
+	static const char *const sched[] = { "sched=mh", "" }; /* by annotation, by default */
 
 	(void)state;
-	world_open(&w);
-	service(&w, "shop/s1", "ip=10.96.0.1 port=http:80 sched=mh");
-	endpoints_of(&w, 1, 0, 2000);
-	settle(&w);
-	endpoints_of(&w, 1, 1000, 2000);
-	(void)settle_in_steps(&w);
-	assert_int_equal(ipvs_plane_stats(w.plane).n_draining, 1000);
-	w.now = (uint64_t)clock_s * 1000 * NSEC_PER_SEC;
-	(void)ticks(&w, 5);
-	assert_int_equal(ipvs_plane_stats(w.plane).n_dests, 2000);
-	no_service(&w, "shop", "s1");
-	(void)settle_in_steps(&w);
-	assert_int_equal(ipvs_plane_stats(w.plane).n_draining, ipvs_plane_stats(w.plane).n_dests);
-	world_close(&w);
+	for (size_t i = 0; i < ARRAY_SIZE(sched); i++) {
+		char text[64];
+		struct world w;
+
+		world_open(&w);
+		w.config.sched = i == 0 ? "rr" : "mh";
+		(void)restart(&w);
+		(void)snprintf(text, sizeof(text), "ip=10.96.0.1 port=http:80 %s", sched[i]);
+		service(&w, "shop/s1", text);
+		endpoints_of(&w, 1, 0, 1000);
+		(void)settle_in_steps(&w);
+		expect_mh(&w, true);
+		endpoints_of(&w, 1, 0, 1);
+		(void)settle_in_steps(&w);
+		assert_int_equal(ipvs_plane_stats(w.plane).n_draining, 999);
+		endpoints_of(&w, 1, 0, 2000);
+		(void)settle_in_steps(&w);
+		endpoints_of(&w, 1, 1000, 2000);
+		(void)settle_in_steps(&w);
+		assert_int_equal(ipvs_plane_stats(w.plane).n_draining, 1000);
+		w.now = (uint64_t)clock_s * 1000 * NSEC_PER_SEC;
+		(void)ticks(&w, 5);
+		assert_int_equal(ipvs_plane_stats(w.plane).n_dests, 2000);
+		endpoints_of(&w, 1, 1000, 900);
+		(void)settle_in_steps(&w);
+		(void)ticks(&w, 5);
+		no_service(&w, "shop", "s1");
+		(void)settle_in_steps(&w);
+		assert_int_equal(ipvs_plane_stats(w.plane).n_draining,
+				 ipvs_plane_stats(w.plane).n_dests);
+		world_close(&w);
+	}
 }
 
 /* With ClientIP affinity: each address has a virtual service with all destinations. */
@@ -577,24 +614,6 @@ static void test_verified_in_steps(void **state)
 	assert_int_equal(audit(&w, WRITES_MAX).n_writes, 0);
 	str_fini(&text);
 	world_close(&w);
-}
-
-static void expect_mh(struct world *w, bool is_in_force)
-{
-	struct svc *svc = model_find_text(&w->m, "shop", "s1");
-	struct str text = { 0 };
-
-	fake_ipvs_print(w->ipvs, &text);
-	assert_non_null(strstr(str_text(&text), is_in_force ? "mark 0x5a000001 mh flags 0x8: "
-							    : "mark 0x5a000001 wrr: "));
-	str_clear(&text);
-	w->plane->ops->remark(w->plane, svc, &text);
-	assert_string_equal(
-		text.len > 0 ? str_text(&text) : "",
-		is_in_force ? ""
-			    : "vipd.io/scheduler: 'mh' of more than 4093 endpoints, draining "
-			      "ones included: the default scheduler is in force");
-	str_fini(&text);
 }
 
 /* BAL-13: mh has no table for more destinations than slots. */

@@ -286,8 +286,9 @@ MUST_USE int ipvs_audit_read(struct plane *plane, const struct plan_rows *rows, 
  */
 size_t ipvs_dests_work(const struct ipvs_vs *vs, size_t n);
 /* plane_ops.backend_work */
-size_t ipvs_backend_work(const struct plane *plane, const struct plan_pool *pool,
-			 const struct plan_frontend *leading, size_t n_leading);
+size_t ipvs_backend_work(const struct plane *plane, const struct svc *svc,
+			 const struct plan_pool *pool, const struct plan_frontend *leading,
+			 size_t n_leading);
 
 /* --- translate.c --- */
 

@@ -327,42 +327,73 @@ struct ipvs_vs *ipvs_vs_of_pool(const struct ipvs_plane *p, const struct plan_po
 			       ipvs_mark_pool(&p->routing.marks, pool->id, pool->scope));
 }
 
+static bool has_mh(const struct ipvs_vs *vs)
+{
+	return vs != NULL && vs->is_programmed && vs->programmed_sched == scheduler_no("mh");
+}
+
 size_t ipvs_dests_work(const struct ipvs_vs *vs, size_t n)
 {
-	bool is_mh = vs != NULL && vs->is_programmed && vs->programmed_sched == scheduler_no("mh");
+	return 2 + n / DESTS_OF_WORK + (has_mh(vs) ? MH_WORK : 0);
+}
 
-	return 2 + n / DESTS_OF_WORK + (is_mh ? MH_WORK : 0);
+/*
+ * By the settings of the service, or of one that is deleted, which do not change while it waits for
+ * its turn.
+ */
+static bool wants_mh(const struct ipvs_plane *p, const struct svc *svc)
+{
+	const struct service *s = svc->service;
+	const struct plan_rows *rows = svc->rows;
+	const struct ipvs_vs *vs = s == NULL && rows != NULL && rows->pools.n > 0
+					   ? ipvs_vs_of_pool(p, &rows->pools.v[0])
+					   : NULL;
+	struct scheduler sched = vs != NULL ? vs->desired.sched : p->sched;
+	struct err err;
+
+	if (s != NULL && s->tuning != NULL && s->tuning->scheduler != NULL &&
+	    scheduler_parse(&sched, s->tuning->scheduler->text, &err) < 0)
+		sched = p->sched;
+	return sched.no == scheduler_no("mh");
 }
 
 /* Work of adding a destination: IPVS also searches those that were deleted recently. */
-static size_t addition_work(const struct ipvs_plane *p, const struct ipvs_vs *vs)
+static size_t addition_work(const struct ipvs_plane *p, const struct ipvs_vs *vs, bool is_mh)
 {
-	return ipvs_dests_work(vs,
-			       (vs != NULL ? vs->dests.n : 0) + p->n_deleted[0] + p->n_deleted[1]);
+	size_t n = (vs != NULL ? vs->dests.n : 0) + p->n_deleted[0] + p->n_deleted[1];
+
+	return ipvs_dests_work(vs, n) + (is_mh && !has_mh(vs) ? MH_WORK : 0);
 }
 
 /* By address and port: of one of the virtual services, which may still have draining backends. */
-static size_t vip_work(const struct ipvs_plane *p, const struct plan_frontend *leading)
+static size_t vip_work(const struct ipvs_plane *p, const struct plan_frontend *leading, bool is_mh)
 {
-	return addition_work(
-		p, ipvs_vs_find(p, ipvs_key_vip(&leading->addr, leading->proto, leading->port)));
+	struct ipvs_key key = ipvs_key_vip(&leading->addr, leading->proto, leading->port);
+
+	return addition_work(p, ipvs_vs_find(p, key), is_mh);
 }
 
-size_t ipvs_backend_work(const struct plane *plane, const struct plan_pool *pool,
-			 const struct plan_frontend *leading, size_t n_leading)
+size_t ipvs_backend_work(const struct plane *plane, const struct svc *svc,
+			 const struct plan_pool *pool, const struct plan_frontend *leading,
+			 size_t n_leading)
 {
 	const struct ipvs_plane *p = (const struct ipvs_plane *)plane;
-	const struct ipvs_vs *vs = ipvs_vs_of_pool(p, pool);
-	bool is_by_mark = pool->affinity_s == 0 || (vs != NULL && !vs->desired.is_vip_only);
+	const struct ipvs_vs *vs = pool != NULL ? ipvs_vs_of_pool(p, pool) : NULL;
+	bool is_mh = wants_mh(p, svc);
+	bool is_by_mark;
 	size_t by_vip = 0;
 	size_t work;
 
+	if (pool == NULL)
+		return is_mh ? MH_WORK : 1;
+	is_mh &= pool->backends.n <= IPVS_MH_DESTS_MAX;
+	is_by_mark = pool->affinity_s == 0 || (vs != NULL && !vs->desired.is_vip_only);
 	if (vs != NULL)
 		list_for_each_entry (vip, &vs->vip_services, struct ipvs_vs, sibling)
-			by_vip += addition_work(p, vip);
+			by_vip += addition_work(p, vip, is_mh);
 	if (pool->affinity_s != 0 && leading != NULL && by_vip == 0)
-		by_vip = n_leading * vip_work(p, leading);
-	work = by_vip + (is_by_mark ? addition_work(p, vs) : 0);
+		by_vip = n_leading * vip_work(p, leading, is_mh);
+	work = by_vip + (is_by_mark ? addition_work(p, vs, is_mh) : 0);
 	/* Other operations of the loaded phase only compare. */
 	if (vs != NULL && p->common.loaded != NULL &&
 	    (uint64_t)vs->n_lacking * work <= PLANE_PIECE_WORK)
@@ -453,7 +484,7 @@ static size_t repair_work(const struct ipvs_plane *p, const struct ipvs_vs *vs)
 
 	vec_for_each (d, &vs->dests)
 		n += d->flags & DST_DESIRED && !ipvs_dst_is_good(vs, d);
-	return n * addition_work(p, vs);
+	return n * addition_work(p, vs, false);
 }
 
 /* All of them cost at most the work of a piece, or each part is a piece. */
@@ -468,7 +499,7 @@ static void part_limit(const struct ipvs_plane *p, const struct plan_rows *rows,
 		if (vs == NULL)
 			continue;
 		work += repair_work(p, vs);
-		most = MAX(most, addition_work(p, vs));
+		most = MAX(most, addition_work(p, vs, false));
 	}
 	if (work > PLANE_PIECE_WORK)
 		*part = *part / most + 1;

@@ -189,12 +189,13 @@ static int plane_load(struct plane *plane, struct err *err)
 }
 
 /* An element of the loaded phase may replace another one. */
-static size_t backend_work(const struct plane *plane, const struct plan_pool *pool,
-			   const struct plan_frontend *leading, size_t n_leading)
+static size_t backend_work(const struct plane *plane, const struct svc *svc,
+			   const struct plan_pool *pool, const struct plan_frontend *leading,
+			   size_t n_leading)
 {
 	const struct plane_loaded *loaded = ((const struct nft_plane *)plane)->common.loaded;
 
-	return loaded != NULL && !loaded->is_fresh[pool->fam] ? 2 : 1;
+	return pool != NULL && loaded != NULL && !loaded->is_fresh[pool->fam] ? 2 : 1;
 }
 
 /* --- environment --- */
