@@ -532,16 +532,9 @@ static void commit_undo(struct ipvs_plane *p, bool is_rejected, bool is_unknown)
 
 static void dests_drop(struct ipvs_vs *vs)
 {
-	size_t kept = 0;
-
-	for (size_t i = 0; i < vs->dests.n; i++) {
-		struct ipvs_dst d = vs->dests.v[i];
-
-		d.flags &= (uint8_t) ~(DST_NEW | DST_TOUCHED);
-		if (d.flags & (DST_PROGRAMMED | DST_DESIRED))
-			vs->dests.v[kept++] = d;
-	}
-	vec_cut(&vs->dests, kept);
+	vec_for_each (d, &vs->dests)
+		d->flags &= (uint8_t) ~(DST_NEW | DST_TOUCHED);
+	vec_keep(&vs->dests, d, d->flags & (DST_PROGRAMMED | DST_DESIRED));
 }
 
 void ipvs_ops_done(struct ipvs_plane *p)
