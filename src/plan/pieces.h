@@ -69,8 +69,8 @@ struct plan_rows *plan_pieces_next(struct plan_pieces *pp, struct plan *p,
 bool plan_pieces_claim(const struct plan_pieces *pp, struct plan *p, bool is_rest,
 		       struct plan_displaced *displaced);
 /*
- * A piece of its own: the programmed rows of a large service without the frontends that it has lost
- * to other services.
+ * A piece of its own: the programmed rows of a service of any size without the frontends that it
+ * has lost to other services.
  */
 struct plan_rows *plan_piece_yield(struct plan *p, const struct svc *svc);
 /* As plan_rows_accept() and plan_rows_reject(); claims, and ids of `goal` (or NULL), stay taken. */

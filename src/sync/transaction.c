@@ -5,8 +5,8 @@
  * Build the rows of all, settle frontend conflicts, append the differences in order. A
  * rejection that names a service sets the service's group aside, and the transaction is
  * repeated without it; a rejection without a name halves the transaction until one group
- * is left. A service that takes a frontend from another one is in one group with it: both
- * change together or not at all.
+ * is left. A service that takes a frontend from another one is in one group with it: the
+ * frontend moves or nothing changes. What else changes in the loser follows in its turn.
  */
 #include "sync/state.h"
 
@@ -147,21 +147,26 @@ static void item_reject(struct sync *s, struct sync_item *it, int code, const st
 	plan_claims_defer(svc);
 	if (it->is_piece) {
 		piece_reject(s, it, code, err, now);
-		return;
+	} else {
+		plan_rows_reject(s->plan, svc, TAKE(it->rows));
+		sync_failure_note(s, svc, code, err, now);
+		item_decided(s, it);
 	}
-	plan_rows_reject(s->plan, it->svc, TAKE(it->rows));
-	sync_failure_note(s, it->svc, code, err, now);
-	item_decided(s, it);
 	if (is_kept) /* still pending: MET-27 */
 		svc->trigger_ns = trigger_ns;
 }
 
-/* A large service only gives up what it has lost; the rest of its change follows. */
+/*
+ * The service only gives up what it has lost; the rest of its change follows. It gains nothing, so
+ * it does not count as one of the transaction (plan_is_lost()).
+ */
 static struct sync_item item_make_piece(struct sync *s, struct svc *svc)
 {
-	model_mark_dirty(s->model, svc, 0);
+	if (svc == s->large.svc)
+		sync_large_forget(s);
+	if (!list_is_linked(&svc->dirty))
+		model_mark_dirty(s->model, svc, 0);
 	plan_claim(s->plan, svc);
-	svc->is_in_transaction = true;
 	return (struct sync_item){ .svc = svc, .is_settled = true, .is_piece = true };
 }
 
@@ -175,10 +180,10 @@ static struct sync_item item_of(struct svc *svc, struct plan_rows *rows)
 
 static struct sync_item item_make(struct sync *s, struct svc *svc)
 {
-	if (svc == s->large.svc)
-		sync_large_forget(s);
 	if (plan_is_large(s->plan, svc) && svc->rows != NULL)
 		return item_make_piece(s, svc);
+	if (svc == s->large.svc)
+		sync_large_forget(s);
 	return item_of(svc, plan_rows_build(s->plan, svc));
 }
 
@@ -217,13 +222,21 @@ static size_t item_find(const struct sync *s, const struct svc *svc)
 	return s->items.n;
 }
 
-/* The item of `svc`, which is added if need be. */
+/* The item of `svc`, which gains a frontend, with its whole change. */
 static size_t item_need(struct sync *s, struct svc *svc)
 {
 	size_t at = item_find(s, svc);
+	struct sync_item *it = &s->items.v[at];
 
-	if (at == s->items.n)
+	if (at == s->items.n) {
 		item_add(s, item_make(s, svc));
+	} else if (it->is_piece && it->rows == NULL) {
+		struct sync_item whole = item_make(s, svc);
+
+		whole.group = it->group;
+		whole.no = it->no;
+		*it = whole;
+	}
 	return at;
 }
 
@@ -245,13 +258,18 @@ static void items_join(struct sync *s, size_t winner, size_t loser)
 	}
 }
 
+/* Losers may be many, with a large change each: that does not belong to the transaction. */
 static void item_displace(struct sync *s, size_t winner, struct svc *loser)
 {
+	size_t at = item_find(s, loser);
+
+	if (at == s->items.n && sync_is_adopted(s, loser))
+		item_add(s, item_make_piece(s, loser));
+	else if (at == s->items.n && !plan_is_large(s->plan, loser))
+		item_add(s, item_make(s, loser));
 	/* Its own turn, in this load, finds that the kernel has the frontend for the winner. */
-	if (item_find(s, loser) == s->items.n && !sync_is_adopted(s, loser) &&
-	    plan_is_large(s->plan, loser))
-		return;
-	items_join(s, winner, item_need(s, loser));
+	if (at < s->items.n)
+		items_join(s, winner, at);
 }
 
 static void item_settle(struct sync *s, size_t i)
@@ -286,9 +304,15 @@ static int item_cmp(const void *a, const void *b)
  */
 static void items_settle(struct sync *s)
 {
-	for (size_t i = 0; i < s->items.n; i++)
-		if (!s->items.v[i].is_settled)
+	for (size_t n = 1; n > 0;) { /* item_need() may replace a settled one */
+		n = 0;
+		for (size_t i = 0; i < s->items.n; i++) {
+			if (s->items.v[i].is_settled)
+				continue;
 			item_settle(s, i);
+			n++;
+		}
+	}
 	vec_sort(&s->items, item_cmp);
 }
 
@@ -406,31 +430,52 @@ static void large_collect(struct sync *s, struct svc *svc)
 		sync_large_begin(s, svc);
 }
 
+/*
+ * Collect the services that get frontends of `svc`: they may be many, with a large change each.
+ * Returns whether all fit into the transaction, of `weight` so far. Otherwise `svc`, which gives up
+ * what these get, follows in a later one.
+ */
+static bool heirs_collect(struct sync *s, const struct svc *svc, size_t weight)
+{
+	vec_clear(&s->displaced.svcs);
+	plan_heirs(s->plan, svc, &s->displaced);
+	vec_for_each (heir, &s->displaced.svcs) {
+		if (weight >= s->config.batch_ops)
+			return false;
+		if (item_find(s, *heir) < s->items.n)
+			continue;
+		item_add(s, item_make(s, *heir));
+		weight += item_weight(&vec_end(&s->items)[-1]);
+	}
+	return true;
+}
+
 /* Fill the transaction: build rows, settle conflicts, append the differences in order. */
 static void items_collect(struct sync *s, uint64_t now)
 {
 	struct list *dirty = &s->model->dirty;
-	struct list *next;
+	struct list *last = dirty; /* up to this one they stay in the queue */
 	size_t weight = 0;
-	size_t n;
 
 	vec_clear(&s->items);
 	vec_clear(&s->ops.ops);
-	for (struct list *l = dirty->next; l != dirty && weight < s->config.batch_ops; l = next) {
+	while (last->next != dirty && weight < s->config.batch_ops) {
+		struct list *l = last->next;
 		struct svc *svc = list_entry(l, struct svc, dirty);
+		size_t n = s->items.n;
 
-		next = l->next;
 		if (svc->is_in_transaction) /* marked again by a later service */
 			break;
 		if (svc == s->large.svc || is_put_off(s, svc, now) || is_awaiting(s, svc))
-			continue;
-		n = s->items.n;
-		if (plan_is_large(s->plan, svc))
+			;
+		else if (plan_is_large(s->plan, svc))
 			large_collect(s, svc);
-		else
+		else if (heirs_collect(s, svc, weight))
 			item_add(s, item_make(s, svc));
-		if (s->items.n > n)
+		for (; n < s->items.n; n++)
 			weight += item_weight(&s->items.v[n]);
+		if (last->next == l)
+			last = l;
 	}
 }
 

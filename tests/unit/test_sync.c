@@ -2059,6 +2059,202 @@ static void test_pieces_move(void **state)
 	world_fini(&w);
 }
 
+/* `n_moving` frontends of external IPs are programmed after each transaction. */
+static int commit_external(struct plane *p, const struct plan_op *ops, size_t n,
+			   enum plane_commit_mode mode, struct plane_result *res, struct err *err)
+{
+	int r = commit_consistent(p, ops, n, mode, res, err);
+	size_t have = 0;
+
+	vec_for_each (f, &mock_of(p)->frontends)
+		have += f->f.kind == PLAN_FRONTEND_EXTERNALIP;
+	assert_int_equal(have, n_moving);
+	return r;
+}
+
+#define GROUP 20
+#define GROUP_ENDPOINTS 100
+
+/* `shop/a` precedes all others and has one address of each, or none. */
+static void taker_put(struct world *w, int n)
+{
+	struct service *s = make_service_object("shop/a", "10.96.1.1", NULL, "p0:TCP:1000");
+	char ip[32];
+
+	for (int i = 0; i < n; i++) {
+		(void)snprintf(ip, sizeof(ip), "203.0.113.%d", i);
+		*vec_push(&s->external_ips) = make_ip(ip);
+	}
+	model_put_service(&w->m, s, 1);
+}
+
+/*
+ * SEL-14: one service, which may be large, takes a frontend of each of many services and gives it
+ * back, while all endpoints of these are replaced. The changes do not become one transaction,
+ * wherever the one service is in the queue.
+ */
+static void many_losers(size_t n_endpoints)
+{
+	static const struct sync_config config = { .batch_ops = 3 * GROUP_ENDPOINTS,
+						   .piece_ops = 3 * GROUP_ENDPOINTS };
+	static struct plane_ops ops;
+	struct world w = { 0 };
+
+	mock_init(&w.k);
+	ops = mock_plane_ops;
+	w.k.plane.ops = &ops;
+	process_begin_with(&w, &config);
+	sync_sources_ready(w.s);
+	for (size_t i = 0; i < n_endpoints; i++) {
+		char slice[32];
+		char ip[32];
+
+		(void)snprintf(slice, sizeof(slice), "shop/a-%zu", i);
+		(void)snprintf(ip, sizeof(ip), "10.2.%zu.%zu", i / 250, i % 250);
+		make_slice(&w.m, slice, "a", "p0:TCP:2000", ip);
+	}
+	n_moving = GROUP;
+	for (int round = 0; round < 5; round++) {
+		int n = round % 2 ? GROUP : 0;
+
+		if (round < 3)
+			taker_put(&w, n);
+		for (int i = 0; i < GROUP; i++) {
+			char ip[32];
+
+			(void)snprintf(ip, sizeof(ip), "203.0.113.%d", i);
+			large_put_with(&w, i, 1, GROUP_ENDPOINTS, round % 2 * GROUP_ENDPOINTS, ip);
+		}
+		if (round >= 3)
+			taker_put(&w, n);
+		longest_commit = 0;
+		sync_settle(w.s, T0 + (uint64_t)round);
+		assert_true(list_is_empty(&w.m.dirty));
+		assert_int_equal(sync_failure_count(w.s), 0);
+		assert_int_equal(w.p.n_conflicts, n);
+		assert_int_equal(w.k.slots.n, n_endpoints + GROUP * GROUP_ENDPOINTS);
+		ops.commit = commit_external;
+		assert_true(longest_commit <= 7 * GROUP_ENDPOINTS);
+	}
+	world_fini(&w);
+}
+
+static void test_many_losers(void **state)
+{
+	(void)state;
+	log_level_set_all(LOG_LEVEL_ERR);
+	many_losers(0);
+	many_losers(4 * GROUP_ENDPOINTS);
+	log_level_set_all(LOG_LEVEL_NOTICE);
+}
+
+#define ADDRS 6
+#define CLAIMANTS 12
+
+/* Claims the addresses in `mask`; a service that is created earlier precedes. */
+static void claimant_put(struct world *w, int i, unsigned mask, int64_t created, int n, int shift)
+{
+	char key[16];
+	char slice[16];
+	char eps[256] = "";
+	int len = 0;
+	char ip[24];
+	struct service *s;
+
+	(void)snprintf(key, sizeof(key), "shop/s%d", i);
+	(void)snprintf(slice, sizeof(slice), "shop/s%d-a", i);
+	(void)snprintf(ip, sizeof(ip), "10.96.0.%d", i + 1);
+	s = make_service_object(key, ip, NULL, "http:TCP:80");
+	s->created_s = created;
+	for (int a = 0; a < ADDRS; a++) {
+		(void)snprintf(ip, sizeof(ip), "203.0.113.%d", a);
+		if (mask >> a & 1)
+			*vec_push(&s->external_ips) = make_ip(ip);
+	}
+	model_put_service(&w->m, s, 1);
+	for (int k = 0; k < n; k++)
+		len += snprintf(eps + len, sizeof(eps) - (size_t)len, "10.1.%d.%d ", i, k + shift);
+	make_slice(&w->m, slice, strchr(key, '/') + 1, "http:TCP:8080", eps);
+}
+
+/*
+ * SEL-14: several services change at once, frontends and endpoints. Another service claims every
+ * address, without precedence: each is programmed at any time, finally for the service that
+ * precedes.
+ */
+static void moves_random(unsigned seed, bool with_loads)
+{
+	static const struct sync_config config = { .batch_ops = 30 };
+	int64_t created[CLAIMANTS + 1] = { 0 };
+	unsigned mask[CLAIMANTS + 1] = { 0 };
+	static struct plane_ops ops;
+	struct world w = { 0 };
+
+	srandom(seed);
+	mock_init(&w.k);
+	ops = mock_plane_ops;
+	w.k.plane.ops = &ops;
+	process_begin_with(&w, &config);
+	sync_sources_ready(w.s);
+	mask[CLAIMANTS] = (1U << ADDRS) - 1;
+	claimant_put(&w, CLAIMANTS, mask[CLAIMANTS], 0, 4, 0);
+	sync_settle(w.s, T0);
+	n_moving = ADDRS;
+	ops.commit = commit_external;
+	for (int round = 0; round < 300; round++) {
+		for (long k = random() % 8; k >= 0; k--) {
+			int i = (int)(random() % CLAIMANTS);
+			char key[16];
+
+			(void)snprintf(key, sizeof(key), "shop/s%d", i);
+			mask[i] = (unsigned)(random() & random()) % (1U << ADDRS);
+			if (random() % 4 == 0) {
+				mask[i] = 0;
+				created[i] = 0;
+				(void)drop_service(&w.m, key);
+				continue;
+			}
+			if (created[i] == 0)
+				created[i] = 1 + random() % 1000 * CLAIMANTS + i;
+			claimant_put(&w, i, mask[i], created[i], (int)(random() % 12),
+				     (int)(random() % 100));
+		}
+		if (with_loads && random() % 8 == 0)
+			sync_reload(w.s);
+		for (long k = random() % 12; k > 0; k--)
+			(void)sync_step(w.s, T0);
+		if (random() % 3 != 0)
+			continue;
+		sync_settle(w.s, T0);
+		assert_true(list_is_empty(&w.m.dirty));
+		assert_int_equal(w.k.frontends.n, w.m.stats.services + ADDRS);
+		for (int a = 0; a < ADDRS; a++) {
+			int best = CLAIMANTS;
+			char text[24];
+			char ip[24];
+
+			for (int i = 0; i < CLAIMANTS; i++)
+				if (mask[i] >> a & 1 &&
+				    (best == CLAIMANTS || created[i] < created[best]))
+					best = i;
+			(void)snprintf(text, sizeof(text), "s%d", best);
+			(void)snprintf(ip, sizeof(ip), "203.0.113.%d", a);
+			assert_true(has_address(&w, text, ip));
+		}
+	}
+	assert_int_equal(sync_failure_count(w.s), 0);
+	world_fini(&w);
+}
+
+static void test_moves_random(void **state)
+{
+	(void)state;
+	log_level_set_all(LOG_LEVEL_ERR);
+	for (unsigned seed = 0; seed < 10; seed++)
+		moves_random(seed, seed % 2 != 0);
+	log_level_set_all(LOG_LEVEL_NOTICE);
+}
+
 /*
  * A large service keeps a frontend that another one would get, while the kernel rejects that one.
  * The frontend moves when it no longer does.
@@ -2688,6 +2884,9 @@ int main(void)
 		cmocka_unit_test(test_searched),
 		cmocka_unit_test(test_pieces),
 		cmocka_unit_test(test_pieces_move),
+
+		cmocka_unit_test(test_many_losers),
+		cmocka_unit_test(test_moves_random),
 		cmocka_unit_test(test_pieces_keep),
 		cmocka_unit_test(test_piece_rejected),
 		cmocka_unit_test(test_pieces_empty),
