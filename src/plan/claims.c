@@ -9,12 +9,13 @@
 
 /* The claim of one service to one frontend. */
 struct claim {
-	struct hnode node; /* the first claim of a key is in plan.claims */
+	struct hnode node; /* in plan.claims, unless its key has a contest */
 	struct svc *svc;
 	struct ip_addr addr;
 	uint16_t port;
 	uint8_t proto;
-	uint8_t kind : 5;       /* enum plan_frontend_kind */
+	uint8_t kind : 4;       /* enum plan_frontend_kind */
+	uint8_t is_held : 1;    /* the service has the frontend programmed */
 	uint8_t is_behind : 1;  /* its end concerns no other service */
 	uint8_t is_due : 1;     /* plan_claim_due() */
 	uint8_t is_leaving : 1; /* no longer claimed, but still programmed for the service */
@@ -35,13 +36,22 @@ struct claims {
 	struct claim v[];
 };
 
+/* Claims of one key by precedence. */
+struct ranking {
+	VEC(struct claim *) claims;
+};
+
 /*
- * All claims of one key, if there are several: a change of one of thousands costs about as much as
- * that of the only one.
+ * A key that has or had several claims. A change of one of thousands costs about as much as that of
+ * the only one: no search visits all.
  */
 struct contest {
-	struct hnode node;          /* in plan.contests, by key */
-	VEC(struct claim *) claims; /* by precedence */
+	struct hnode node; /* in plan.contests */
+	struct ip_tuple key;
+	size_t n;             /* claims */
+	struct ranking small; /* of services that are not large; without those with is_leaving */
+	struct ranking large; /* of large services, likewise */
+	struct ranking ready; /* with is_held or is_due, leaving or not: mostly one */
 };
 
 static int claim_cmp(const struct claim *a, const struct claim *b)
@@ -91,11 +101,20 @@ static bool claim_precedes(const struct claim *a, const struct claim *b)
 	return precedes(a->svc, a->kind, ca->created_s, b->svc, b->kind, cb->created_s);
 }
 
-static bool rows_hold(const struct svc *svc, const struct claim *c)
+/* Is the key of `c` among the frontends of `rows` (may be NULL) from index `*from` on? Raises it.
+ */
+static bool rows_hold(const struct plan_rows *rows, size_t *from, const struct claim *c)
 {
-	const struct plan_rows *rows = svc->rows;
+	size_t n = rows ? rows->frontends.n : 0;
 
-	return rows != NULL && vec_search(&rows->frontends, &c->addr, ip_tuple_cmp) != NULL;
+	while (*from < n && ip_tuple_cmp(&rows->frontends.v[*from], &c->addr) < 0)
+		++*from;
+	return *from < n && ip_tuple_cmp(&rows->frontends.v[*from], &c->addr) == 0;
+}
+
+static bool is_ready(const struct claim *c)
+{
+	return c->is_held || c->is_due;
 }
 
 /*
@@ -104,7 +123,7 @@ static bool rows_hold(const struct svc *svc, const struct claim *c)
  */
 static bool is_deferred(const struct claim *c)
 {
-	return c->svc->is_large && !c->is_due && !rows_hold(c->svc, c);
+	return c->svc->is_large && !is_ready(c);
 }
 
 /* --- the claims of one key --- */
@@ -112,70 +131,95 @@ static bool is_deferred(const struct claim *c)
 static struct contest *contest_find(const struct plan *p, const struct claim *c)
 {
 	return htable_find(&p->contests, c->node.hash, struct contest, k,
-			   claim_cmp(k->claims.v[0], c) == 0);
+			   ip_tuple_cmp(&k->key, &c->addr) == 0);
 }
 
-static struct claim *claim_first(const struct plan *p, const struct claim *c)
+/* The claim of a key that has no contest, or NULL. */
+static struct claim *claim_only(const struct plan *p, const struct claim *c)
 {
 	return htable_find(&p->claims, c->node.hash, struct claim, o, claim_cmp(o, c) == 0);
 }
 
-/* All claims of the key of `c`, by precedence. A single one is in `one`. */
-struct claimants {
-	struct claim *const *v;
-	size_t n;
-	struct claim *one;
-};
-
-static void claimants_of(struct claimants *ret, const struct plan *p, const struct claim *c)
+/* The place of `c`. */
+static size_t rank_at(const struct ranking *r, const struct claim *c)
 {
-	const struct contest *k = contest_find(p, c);
-
-	ret->one = k == NULL ? claim_first(p, c) : NULL;
-	ret->v = k != NULL ? k->claims.v : &ret->one;
-	ret->n = k != NULL ? k->claims.n : ret->one != NULL;
+	return bisect(r->claims.n, i, claim_precedes(r->claims.v[i], c));
 }
 
-/* The place of `c`. */
-static size_t contest_at(const struct contest *k, const struct claim *c)
+static void rank_add(struct ranking *r, struct claim *c)
 {
-	return bisect(k->claims.n, i, claim_precedes(k->claims.v[i], c));
+	size_t at = rank_at(r, c);
+
+	(void)vec_push(&r->claims);
+	memmove(&r->claims.v[at + 1], &r->claims.v[at],
+		(r->claims.n - 1 - at) * sizeof(r->claims.v[0]));
+	r->claims.v[at] = c;
+}
+
+static void rank_del(struct ranking *r, const struct claim *c)
+{
+	size_t at = rank_at(r, c);
+
+	assert(at < r->claims.n && r->claims.v[at] == c);
+	vec_cut(&r->claims, r->claims.n - 1);
+	memmove(&r->claims.v[at], &r->claims.v[at + 1],
+		(r->claims.n - at) * sizeof(r->claims.v[0]));
+}
+
+/* The first claim of another service than `svc`, or NULL. */
+static struct claim *rank_first(const struct ranking *r, const struct svc *svc)
+{
+	size_t i = r->claims.n > 0 && r->claims.v[0]->svc == svc;
+
+	return i < r->claims.n ? r->claims.v[i] : NULL;
+}
+
+/* Both may be NULL. */
+static const struct claim *earlier(const struct claim *a, const struct claim *b)
+{
+	return a == NULL || (b != NULL && claim_precedes(b, a)) ? b : a;
+}
+
+static struct ranking *ranking_of(struct contest *k, const struct claim *c)
+{
+	return c->svc->is_large ? &k->large : &k->small;
 }
 
 static void contest_add(struct contest *k, struct claim *c)
 {
-	size_t at = contest_at(k, c);
-
-	(void)vec_push(&k->claims);
-	memmove(&k->claims.v[at + 1], &k->claims.v[at],
-		(k->claims.n - 1 - at) * sizeof(k->claims.v[0]));
-	k->claims.v[at] = c;
+	k->n++;
+	if (!c->is_leaving)
+		rank_add(ranking_of(k, c), c);
+	if (is_ready(c))
+		rank_add(&k->ready, c);
 }
 
 static void contest_del(struct contest *k, const struct claim *c)
 {
-	size_t at = contest_at(k, c);
-
-	assert(at < k->claims.n && k->claims.v[at] == c);
-	vec_cut(&k->claims, k->claims.n - 1);
-	memmove(&k->claims.v[at], &k->claims.v[at + 1],
-		(k->claims.n - at) * sizeof(k->claims.v[0]));
+	k->n--;
+	if (!c->is_leaving)
+		rank_del(ranking_of(k, c), c);
+	if (is_ready(c))
+		rank_del(&k->ready, c);
 }
 
 static struct contest *contest_open(struct plan *p, struct claim *first)
 {
 	struct contest *k = xcalloc(1, sizeof(*k));
 
-	vec_reserve(&k->claims, 2); /* mostly */
-	contest_add(k, first);
+	k->key = (struct ip_tuple){ first->addr, first->port, first->proto, 0 };
+	htable_remove(&p->claims, &first->node);
 	htable_insert(&p->contests, &k->node, first->node.hash);
+	contest_add(k, first);
 	return k;
 }
 
 static void contest_close(struct plan *p, struct contest *k)
 {
 	htable_remove(&p->contests, &k->node);
-	vec_fini(&k->claims);
+	vec_fini(&k->small.claims);
+	vec_fini(&k->large.claims);
+	vec_fini(&k->ready.claims);
 	free(k);
 }
 
@@ -189,28 +233,69 @@ void plan_claims_fini(struct plan *p)
 
 static void claim_insert(struct plan *p, struct claim *c)
 {
-	struct claim *first = claim_first(p, c);
-	struct contest *k = first != NULL ? contest_find(p, c) : NULL;
+	struct contest *k = contest_find(p, c);
+	struct claim *only = k == NULL ? claim_only(p, c) : NULL;
 
-	if (first == NULL)
-		htable_insert(&p->claims, &c->node, c->node.hash);
+	if (only != NULL)
+		k = contest_open(p, only);
+	if (k != NULL)
+		contest_add(k, c);
 	else
-		contest_add(k != NULL ? k : contest_open(p, first), c);
+		htable_insert(&p->claims, &c->node, c->node.hash);
 }
 
 static void claim_remove(struct plan *p, struct claim *c)
 {
 	struct contest *k = contest_find(p, c);
 
-	if (k != NULL)
-		contest_del(k, c);
-	if (claim_first(p, c) == c) {
+	if (k == NULL) {
 		htable_remove(&p->claims, &c->node);
-		if (k != NULL && k->claims.n > 0)
-			htable_insert(&p->claims, &k->claims.v[0]->node, c->node.hash);
+		return;
 	}
-	if (k != NULL && k->claims.n < 2)
+	contest_del(k, c);
+	if (k->n == 0)
 		contest_close(p, k);
+}
+
+static void claim_set(struct plan *p, struct claim *c, bool is_held, bool is_due)
+{
+	bool was_ready = is_ready(c);
+	struct contest *k;
+
+	c->is_held = is_held;
+	c->is_due = is_due;
+	k = is_ready(c) != was_ready ? contest_find(p, c) : NULL;
+	if (k != NULL && was_ready)
+		rank_del(&k->ready, c);
+	else if (k != NULL)
+		rank_add(&k->ready, c);
+}
+
+void plan_claims_hold(struct plan *p, const struct svc *svc)
+{
+	struct claims *cs = svc->claims;
+	size_t from = 0;
+
+	for (size_t i = 0; cs != NULL && i < cs->n; i++) {
+		from = i != cs->n_desired ? from : 0;
+		claim_set(p, &cs->v[i], rows_hold(svc->rows, &from, &cs->v[i]), cs->v[i].is_due);
+	}
+}
+
+void plan_claims_size(struct plan *p, struct svc *svc)
+{
+	bool is_large = plan_is_large(p, svc);
+	struct claims *cs = svc->claims;
+
+	for (size_t i = 0; is_large != svc->is_large && cs != NULL && i < cs->n_desired; i++) {
+		struct contest *k = contest_find(p, &cs->v[i]);
+
+		if (k == NULL)
+			continue;
+		rank_del(is_large ? &k->small : &k->large, &cs->v[i]);
+		rank_add(is_large ? &k->large : &k->small, &cs->v[i]);
+	}
+	svc->is_large = is_large;
 }
 
 /* --- precedence --- */
@@ -222,17 +307,14 @@ static void claim_remove(struct plan *p, struct claim *c)
 static bool is_behind(struct plan *p, const struct claim *c)
 {
 	const struct contest *k = contest_find(p, c);
+	const struct claim *small = k != NULL ? rank_first(&k->small, NULL) : NULL;
 
-	if (k == NULL || rows_hold(c->svc, c))
+	if (k == NULL || c->is_held)
 		return false;
-	for (size_t i = 0; k->claims.v[i] != c; i++) {
-		const struct claim *other = k->claims.v[i];
-
-		p->n_claims_visited++;
-		if (!other->is_leaving && (!other->svc->is_large || rows_hold(other->svc, c)))
-			return true;
-	}
-	return false;
+	p->n_claims_visited += 1 + k->ready.claims.n;
+	return (small != NULL && claim_precedes(small, c)) ||
+	       vec_has(&k->ready.claims, o,
+		       (*o)->is_held && !(*o)->is_leaving && claim_precedes(*o, c));
 }
 
 /*
@@ -241,22 +323,18 @@ static bool is_behind(struct plan *p, const struct claim *c)
  */
 static void wake_next(struct plan *p, const struct claim *c)
 {
-	bool is_large = true;
-	bool has_large = false;
-	struct claimants all;
+	const struct contest *k = contest_find(p, c);
+	const struct claim *small = k != NULL ? rank_first(&k->small, c->svc) : claim_only(p, c);
+	const struct claim *large = k != NULL ? rank_first(&k->large, c->svc) : NULL;
 
-	claimants_of(&all, p, c);
-	for (size_t i = 0; i < all.n && is_large; i++) {
-		const struct claim *other = all.v[i];
-
-		p->n_claims_visited++;
-		if (other->svc == c->svc || other->is_leaving)
-			continue;
-		is_large = other->svc->is_large;
-		if (!is_large || !has_large)
-			model_mark_dirty(p->model, other->svc, 0);
-		has_large |= is_large;
-	}
+	p->n_claims_visited++;
+	if (small != NULL &&
+	    (small->svc == c->svc || small->is_leaving)) /* of the key's only one */
+		return;
+	if (large != NULL && earlier(small, large) == large)
+		model_mark_dirty(p->model, large->svc, 0);
+	if (small != NULL)
+		model_mark_dirty(p->model, small->svc, 0);
 }
 
 static struct claim claim_of(struct svc *svc, const struct plan_frontend *f)
@@ -268,7 +346,7 @@ static struct claim claim_of(struct svc *svc, const struct plan_frontend *f)
 			       .addr = f->addr,
 			       .port = f->port,
 			       .proto = f->proto,
-			       .kind = f->kind & 0x1fU };
+			       .kind = f->kind & 0xfU };
 }
 
 /* The claims of `rows` (sorted), with room for `n_more`. */
@@ -276,14 +354,17 @@ static struct claims *claims_make(struct svc *svc, const struct plan_rows *rows,
 {
 	size_t n = rows ? rows->frontends.n : 0;
 	struct claims *cs;
+	size_t from = 0;
 
 	if (n + n_more == 0)
 		return NULL;
 	cs = xmalloc(sizeof(*cs) + (n + n_more) * sizeof(cs->v[0]));
 	cs->n = cs->n_desired = (uint32_t)n;
 	cs->created_s = created(svc);
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		cs->v[i] = claim_of(svc, &rows->frontends.v[i]);
+		cs->v[i].is_held = rows_hold(svc->rows, &from, &cs->v[i]);
+	}
 	return cs;
 }
 
@@ -296,7 +377,7 @@ static void claims_add_leaving(struct claims *cs, struct svc *svc)
 	for (size_t i = 0; programmed != NULL && i < programmed->frontends.n; i++) {
 		struct claim c = claim_of(svc, &programmed->frontends.v[i]);
 
-		c.is_leaving = true;
+		c.is_leaving = c.is_held = true;
 		while (j < cs->n_desired && claim_cmp(&cs->v[j], &c) < 0)
 			j++;
 		if (j == cs->n_desired || claim_cmp(&cs->v[j], &c) != 0)
@@ -345,9 +426,9 @@ void plan_claims_replace(struct plan *p, struct svc *svc, const struct plan_rows
 /* Which frontends are claimed does not depend on endpoints: mostly nothing is to be done. */
 void plan_claims_follow(struct plan *p, struct svc *svc, const struct plan_rows *rows)
 {
-	svc->is_large = plan_is_large(p, svc);
+	plan_claims_size(p, svc);
 	if (svc->is_claimed)
-		plan_claims_defer(svc);
+		plan_claims_defer(p, svc);
 	else
 		plan_claims_replace(p, svc, rows);
 }
@@ -389,43 +470,28 @@ static void conflict_add(struct plan_rows *rows, const struct plan_frontend *f)
 	};
 }
 
-/* Does a service that claims the frontend have it? */
-static bool is_claim_held(struct plan *p, const struct claimants *all)
-{
-	for (size_t i = 0; i < all->n; i++) {
-		const struct claim *c = all->v[i];
-
-		p->n_claims_visited++;
-		if (!c->is_leaving && rows_hold(c->svc, c))
-			return true;
-	}
-	return false;
-}
-
 /*
  * The claim with precedence for the frontend of `c` (SEL-14); `c` if there is no other. For the
- * service of `c` its own claim is due.
+ * service of `c` its own claim is due. As long as a claimant has the frontend, others that are
+ * deferred do not get it.
  */
 static const struct claim *claim_best(struct plan *p, const struct claim *c)
 {
-	struct claimants all;
-	int is_held = -1; /* not known: it costs a search of all claims */
+	const struct contest *k = contest_find(p, c);
+	const struct claim *best;
+	bool is_held;
 
-	claimants_of(&all, p, c);
-	for (size_t i = 0; i < all.n; i++) {
-		const struct claim *other = all.v[i];
-
-		p->n_claims_visited++;
-		if (other->is_leaving)
-			continue;
-		if (other == c || !is_deferred(other))
-			return other;
-		if (is_held < 0)
-			is_held = is_claim_held(p, &all);
-		if (!is_held)
-			return other;
-	}
-	return c;
+	p->n_claims_visited += 1 + (k != NULL ? k->ready.claims.n : 0);
+	if (k == NULL)
+		return c;
+	is_held = vec_has(&k->ready.claims, o, (*o)->is_held && !(*o)->is_leaving);
+	best = earlier(rank_first(&k->small, NULL), is_held ? NULL : rank_first(&k->large, NULL));
+	if (!c->is_leaving)
+		best = earlier(best, c);
+	vec_for_each (o, &k->ready.claims)
+		if (!(*o)->is_leaving)
+			best = earlier(best, *o);
+	return best != NULL ? best : c;
 }
 
 /*
@@ -434,18 +500,18 @@ static const struct claim *claim_best(struct plan *p, const struct claim *c)
  */
 static void holders_add(struct plan *p, const struct claim *c, struct plan_displaced *d)
 {
-	bool is_found = c->svc->adopted_load == p->load_no && rows_hold(c->svc, c);
-	struct claimants all;
+	const struct contest *k = contest_find(p, c);
+	bool is_found = c->svc->adopted_load == p->load_no && c->is_held;
 
-	claimants_of(&all, p, c);
-	for (size_t i = 0; i < all.n && !is_found; i++) {
-		struct svc *svc = all.v[i]->svc;
+	p->n_claims_visited++;
+	for (size_t i = 0; k != NULL && i < k->ready.claims.n && !is_found; i++) {
+		const struct claim *o = k->ready.claims.v[i];
 
 		p->n_claims_visited++;
-		if (svc == c->svc || !rows_hold(svc, c))
+		if (o->svc == c->svc || !o->is_held)
 			continue;
-		displaced_add(d, svc);
-		is_found = svc->adopted_load == p->load_no;
+		displaced_add(d, o->svc);
+		is_found = o->svc->adopted_load == p->load_no;
 	}
 }
 
@@ -460,7 +526,7 @@ static const struct claim *claim_owner(struct plan *p, const struct claim *c,
 	const struct claim *best = claim_best(p, c);
 
 	if (best != c) {
-		if (!best->svc->is_in_transaction && !rows_hold(best->svc, c))
+		if (!best->svc->is_in_transaction && !best->is_held)
 			model_mark_dirty(p->model, best->svc, 0);
 		return best;
 	}
@@ -511,54 +577,52 @@ bool plan_claim_due(struct plan *p, const struct svc *svc, const struct plan_fro
 
 	if (c == NULL || c->is_leaving || claim_best(p, c) != c)
 		return false;
-	c->is_due = true;
+	claim_set(p, c, c->is_held, true);
 	holders_add(p, c, displaced);
 	return true;
 }
 
-void plan_claims_defer(const struct svc *svc)
+void plan_claims_defer(struct plan *p, const struct svc *svc)
 {
 	struct claims *cs = svc->claims;
 
 	for (size_t i = 0; cs != NULL && i < cs->n; i++)
-		cs->v[i].is_due = false;
+		claim_set(p, &cs->v[i], cs->v[i].is_held, false);
+}
+
+/* The first claim of the key of `like` whose service, not `svc`, has the frontend, or NULL. */
+static const struct claim *holder(const struct plan *p, const struct claim *like,
+				  const struct svc *svc)
+{
+	const struct contest *k = contest_find(p, like);
+	const struct claim *only = claim_only(p, like);
+
+	for (size_t i = 0; k != NULL && i < k->ready.claims.n; i++)
+		if (k->ready.claims.v[i]->is_held && k->ready.claims.v[i]->svc != svc)
+			return k->ready.claims.v[i];
+	return only != NULL && only->is_held && only->svc != svc ? only : NULL;
 }
 
 const struct svc *plan_programmed(const struct plan *p, const struct plan_frontend *f)
 {
 	const struct claim like = claim_of(NULL, f);
-	struct claimants all;
+	const struct claim *c = holder(p, &like, NULL);
 
-	claimants_of(&all, p, &like);
-	for (size_t i = 0; i < all.n; i++)
-		if (rows_hold(all.v[i]->svc, &like))
-			return all.v[i]->svc;
-	return NULL;
+	return c != NULL ? c->svc : NULL;
 }
-
-/* Claimants with precedence that do not have a frontend, such as rejected ones, are few. */
-#define OWNERS_MAX 64
 
 struct plan_owner plan_conflict_owner(const struct plan *p, const struct svc *svc,
 				      const struct plan_conflict *c)
 {
 	const struct plan_frontend key = { .addr = c->addr, .port = c->port, .proto = c->proto };
 	const struct claim like = claim_of(NULL, &key);
-	struct plan_owner ret = { svc, c->kind };
-	struct claimants all;
+	const struct contest *k = contest_find(p, &like);
+	const struct claim *other = holder(p, &like, svc);
 
-	claimants_of(&all, p, &like);
-	for (size_t i = 0; i < MIN(all.n, (size_t)OWNERS_MAX); i++) {
-		const struct plan_owner other = { all.v[i]->svc, all.v[i]->kind };
-
-		if (other.svc == svc)
-			continue;
-		if (rows_hold(other.svc, &like))
-			return other;
-		if (ret.svc == svc && !all.v[i]->is_leaving)
-			ret = other;
-	}
-	return ret;
+	if (other == NULL && k != NULL)
+		other = earlier(rank_first(&k->small, svc), rank_first(&k->large, svc));
+	return other != NULL ? (struct plan_owner){ other->svc, other->kind }
+			     : (struct plan_owner){ svc, c->kind };
 }
 
 void plan_heirs(struct plan *p, const struct svc *svc, struct plan_displaced *heirs)
@@ -566,10 +630,10 @@ void plan_heirs(struct plan *p, const struct svc *svc, struct plan_displaced *he
 	const struct claims *cs = svc->claims;
 
 	for (size_t i = 0; cs != NULL && i < cs->n; i++) {
-		const struct claim *best = claim_best(p, &cs->v[i]);
+		const struct claim *c = &cs->v[i];
+		const struct claim *best = c->is_held ? claim_best(p, c) : c;
 
-		if (best != &cs->v[i] && !is_deferred(best) && rows_hold(svc, &cs->v[i]) &&
-		    !rows_hold(best->svc, &cs->v[i]))
+		if (best != c && !is_deferred(best) && !best->is_held)
 			displaced_add(heirs, best->svc);
 	}
 }
@@ -579,10 +643,10 @@ bool plan_awaits_heir(struct plan *p, const struct svc *svc)
 	const struct claims *cs = svc->claims;
 
 	for (size_t i = 0; cs != NULL && i < cs->n; i++) {
-		const struct claim *best = claim_best(p, &cs->v[i]);
+		const struct claim *c = &cs->v[i];
+		const struct claim *best = c->is_held ? claim_best(p, c) : c;
 
-		if (best != &cs->v[i] && is_deferred(best) && rows_hold(svc, &cs->v[i]) &&
-		    list_is_linked(&best->svc->dirty))
+		if (best != c && is_deferred(best) && list_is_linked(&best->svc->dirty))
 			return true;
 	}
 	return false;

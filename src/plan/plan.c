@@ -541,7 +541,7 @@ void plan_claim(struct plan *p, struct svc *svc)
 	struct build b = { .p = p, .svc = svc, .s = svc->service };
 
 	svc->is_unchanged = true;
-	svc->is_large = plan_is_large(p, svc);
+	plan_claims_size(p, svc);
 	if (svc->is_claimed)
 		return;
 	svc->is_claimed = true;
@@ -638,7 +638,8 @@ void plan_rows_replace(struct plan *p, struct svc *svc, struct plan_rows *next,
 	p->n_host_cluster_ips -= old != NULL && old->is_of_host;
 	p->n_host_cluster_ips += next != NULL && next->is_of_host;
 	svc->rows = next;
-	svc->is_large = plan_is_large(p, svc);
+	plan_claims_hold(p, svc);
+	plan_claims_size(p, svc);
 }
 
 void plan_rows_accept(struct plan *p, struct svc *svc, struct plan_rows *new)

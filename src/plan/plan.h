@@ -118,7 +118,7 @@ struct plan {
 		uint32_t next;
 		bool is_exhausted; /* none is free */
 	} ids[IPFAM_N];
-	struct htable claims;      /* plan/claims.c */
+	struct htable claims;      /* plan/claims.c: the only one of a key */
 	struct htable contests;    /* plan/claims.c: keys with several claims */
 	uint64_t n_claims_made;    /* so far: the work of plan_claim() */
 	uint64_t n_claims_visited; /* so far: the work of searches among the claims of a key */
@@ -176,13 +176,10 @@ bool plan_is_claimed(const struct svc *svc, const struct plan_frontend *f);
  */
 bool plan_claim_due(struct plan *p, const struct svc *svc, const struct plan_frontend *f,
 		    struct plan_displaced *displaced);
-void plan_claims_defer(const struct svc *svc);
+void plan_claims_defer(struct plan *p, const struct svc *svc);
 /* The service that the frontend with the key of `f` is programmed for, or NULL. */
 const struct svc *plan_programmed(const struct plan *p, const struct plan_frontend *f);
-/*
- * The other service that has a frontend in conflict with `svc`, or gets it: of the first 64
- * claimants, by precedence. Without one, `svc`.
- */
+/* The other service that has a frontend in conflict with `svc`, or gets it. Without one, `svc`. */
 struct plan_owner plan_conflict_owner(const struct plan *p, const struct svc *svc,
 				      const struct plan_conflict *c);
 /*

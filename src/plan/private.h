@@ -39,6 +39,10 @@ void plan_claims_follow(struct plan *p, struct svc *svc, const struct plan_rows 
 void plan_claims_fini(struct plan *p);
 /* Number of frontends that `svc` claims. */
 size_t plan_claims_count(const struct svc *svc);
+/* svc->rows changed: the claims follow. */
+void plan_claims_hold(struct plan *p, const struct svc *svc);
+/* Set svc->is_large. */
+void plan_claims_size(struct plan *p, struct svc *svc);
 /* The kernel no longer has frontends of `svc` that `svc` does not claim. */
 void plan_claims_left(struct plan *p, struct svc *svc);
 

@@ -19,7 +19,7 @@ void sync_large_forget(struct sync *s)
 {
 	if (s->large.svc == NULL)
 		return;
-	plan_claims_defer(s->large.svc);
+	plan_claims_defer(s->plan, s->large.svc);
 	plan_build_close(TAKE(s->large.build));
 	if (s->large.goal != NULL)
 		plan_rows_reject(s->plan, s->large.svc, TAKE(s->large.goal));

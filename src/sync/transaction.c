@@ -144,7 +144,7 @@ static void item_reject(struct sync *s, struct sync_item *it, int code, const st
 	bool is_kept = it->svc->service != NULL || it->svc->n_slices > 0;
 	struct svc *svc = it->svc;
 
-	plan_claims_defer(svc);
+	plan_claims_defer(s->plan, svc);
 	if (it->is_piece) {
 		piece_reject(s, it, code, err, now);
 	} else {
@@ -661,7 +661,7 @@ static void items_put_back(struct sync *s)
 
 		if (it->svc == NULL)
 			continue;
-		plan_claims_defer(it->svc);
+		plan_claims_defer(s->plan, it->svc);
 		if (it->is_piece && it->rows != NULL)
 			plan_piece_reject(it->svc, TAKE(it->rows));
 		else

@@ -892,17 +892,17 @@ static void test_next_claimants(void **state)
 
 		print_message("    %d large ones\n", n_large);
 		world_init(&w);
+		w.p.piece_work = 10;
 		for (int i = 0; i < 5; i++) {
 			claim_as(&w, keys[i], i == 0 ? PLAN_FRONTEND_LB : PLAN_FRONTEND_EXTERNALIP,
 				 ips[i], 1000 + i);
+			if (i >= 1 && i <= n_large)
+				make_slice(&w.m, keys[i], keys[i] + 5, ":TCP:80",
+					   "10.1.0.1 10.1.0.2 10.1.0.3 10.1.0.4 10.1.0.5 10.1.0.6");
 			(void)world_sync(&w, "shop", keys[i] + 5);
 		}
-		for (int i = 0; i < 5; i++) {
-			struct svc *svc = model_find_text(&w.m, "shop", keys[i] + 5);
-
-			model_clean(&w.m, svc);
-			svc->is_large = i >= 1 && i <= n_large;
-		}
+		for (int i = 0; i < 5; i++)
+			model_clean(&w.m, model_find_text(&w.m, "shop", keys[i] + 5));
 		claim_as(&w, "shop/a", PLAN_FRONTEND_EXTERNALIP, ips[0], 2000);
 		plan_claim(&w.p, model_find_text(&w.m, "shop", "a"));
 		for (int i = 1; i < 5; i++)

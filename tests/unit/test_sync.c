@@ -1415,6 +1415,64 @@ static void test_many_claimants(void **state)
 	world_fini(&w);
 }
 
+/* `n` frontends of the same addresses and ports as all others, or one. */
+static void wide_mover(struct world *w, int i, int n)
+{
+	char name[16];
+	char ip[24];
+	struct service *s;
+
+	(void)snprintf(name, sizeof(name), "shop/s%d", i);
+	(void)snprintf(ip, sizeof(ip), "10.96.%d.%d", i / 250, i % 250 + 1);
+	s = make_service_object(name, ip, NULL, "http:TCP:80");
+	s->created_s = 1000 + i;
+	for (int k = 0; k < n; k++) {
+		(void)snprintf(ip, sizeof(ip), "203.0.%d.%d", k / 250, k % 250);
+		*vec_push(&s->external_ips) = make_ip(ip);
+	}
+	model_put_service(&w->m, s, 1);
+}
+
+/*
+ * SEL-14: large services, and a small one without precedence, claim the same frontends. What a
+ * change of one of them costs is bounded by its frontends, wherever it is in the order and whether
+ * a service has the frontends or not.
+ */
+static void test_many_large_claimants(void **state)
+{
+	enum {
+		LARGE = 100,
+		WIDE = 200
+	};
+	static const struct sync_config config = { .piece_ops = WIDE };
+	static const int changed[] = { 0, 0, LARGE - 1, LARGE / 2, LARGE, 0 };
+	struct world w = { 0 };
+	uint64_t now = T0;
+
+	(void)state;
+	mock_init(&w.k);
+	process_begin_with(&w, &config);
+	log_level_set_all(LOG_LEVEL_ERR);
+	for (int i = 0; i < LARGE; i++)
+		wide_mover(&w, i, WIDE);
+	wide_mover(&w, LARGE, WIDE / 4);
+	sync_sources_ready(w.s);
+	sync_settle(w.s, now++);
+	assert_in_range(w.p.n_claims_visited, LARGE * WIDE, 20 * LARGE * WIDE);
+	for (size_t k = 0; k < ARRAY_SIZE(changed); k++)
+		for (int is_back = 0; is_back < 2; is_back++) {
+			w.p.n_claims_visited = 0;
+			wide_mover(&w, changed[k], is_back ? WIDE : 0);
+			sync_settle(w.s, now++);
+			assert_true(w.p.n_claims_visited <= 40 * WIDE);
+			assert_int_equal(w.k.frontends.n, LARGE + 1 + WIDE);
+			assert_true(has_address(&w, changed[k] || is_back ? "s0" : "s1",
+						"203.0.0.199"));
+		}
+	log_level_set_all(LOG_LEVEL_NOTICE);
+	world_fini(&w);
+}
+
 static void assert_owner(const struct world *w, const struct plan_rows *rows, const char *name)
 {
 	const struct plan_owner o = plan_conflict_owner(&w->p, rows->svc, &rows->conflicts.v[0]);
@@ -2904,6 +2962,7 @@ int main(void)
 		cmocka_unit_test(test_pieces_random),
 		cmocka_unit_test(test_move_is_atomic),
 		cmocka_unit_test(test_many_claimants),
+		cmocka_unit_test(test_many_large_claimants),
 		cmocka_unit_test(test_rejected_claimant),
 		cmocka_unit_test(test_claims_in_adoption),
 		cmocka_unit_test(test_claims_of_many_ports),
