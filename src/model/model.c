@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/bits.h"
 #include "model/addrs.h"
 #include "model/drain.h"
 #include "model/eject.h"
@@ -520,55 +519,6 @@ const struct ip_addr *model_host_cluster_ip(const struct model *m, const struct 
 		    !vec_has(&m->host_expected, a, ip_addr_is_equal(a, &s->cluster_ip[fam])))
 			return &s->cluster_ip[fam];
 	return NULL;
-}
-
-enum model_nodeports model_nodeports(const struct model *m, enum ipfam fam)
-{
-	if (!m->config.has_nodeport_cidrs || vec_has(&m->env.nodeport_addrs, a, ip_fam(a) == fam) ||
-	    !vec_has(&m->host_addrs, a, ip_fam(a) == fam))
-		return MODEL_NODEPORTS_OK;
-	return vec_has(&m->config.nodeport_cidrs, p, ip_fam(&p->addr) == fam)
-		       ? MODEL_NODEPORTS_NO_MATCH
-		       : MODEL_NODEPORTS_NO_PREFIX;
-}
-
-const char *model_nodeports_text(enum model_nodeports why, enum ipfam fam)
-{
-	switch (why) {
-	case MODEL_NODEPORTS_OK:
-		break;
-	case MODEL_NODEPORTS_NO_PREFIX:
-		return fam == IPFAM_V6 ? "IPv6 node ports are not served: --nodeport-addresses has "
-					 "no IPv6 prefix"
-				       : "IPv4 node ports are not served: --nodeport-addresses has "
-					 "no IPv4 prefix";
-	case MODEL_NODEPORTS_NO_MATCH:
-		return fam == IPFAM_V6 ? "IPv6 node ports are not served: no address of this node "
-					 "is in --nodeport-addresses"
-				       : "IPv4 node ports are not served: no address of this node "
-					 "is in --nodeport-addresses";
-	}
-	return NULL;
-}
-
-bool model_serves_localhost(const struct model *m, enum ipfam fam)
-{
-	return vec_has(&m->env.nodeport_addrs, a, ip_fam(a) == fam && ip_addr_is_loopback(a));
-}
-
-bool model_is_client_port(const struct model *m, uint16_t port)
-{
-	return m->client_ports != NULL && bit_is_set(m->client_ports, port);
-}
-
-void model_client_port_put(struct model *m, uint16_t port, bool is_client)
-{
-	if (m->client_ports == NULL)
-		m->client_ports = xcalloc(BITS_WORDS(UINT16_MAX + 1), sizeof(*m->client_ports));
-	if (is_client)
-		bit_set(m->client_ports, port);
-	else
-		bit_clear(m->client_ports, port);
 }
 
 struct addrs {
