@@ -349,7 +349,8 @@ static int slice_put_equal(struct model *m, struct slice_entry *e, struct object
 	if (!slice_does_matter(e->svc, e->slice->fam))
 		return 0;
 	list_for_each_entry (other, &e->svc->slices, struct slice_entry, link)
-		if (other != e && slices_overlap(other->slice, e->slice)) {
+		if (other != e &&
+		    slices_overlap(other->slice, e->slice, &m->stats.addrs_compared)) {
 			mark_endpoints(m, e->svc, at_ns);
 			return 1;
 		}

@@ -143,6 +143,7 @@ struct model_stats {
 	size_t other_nodes;      /* Node objects of other nodes in manifests; the source's */
 	uint64_t service_events; /* Service events received, effective or not (MET-13) */
 	uint64_t slice_events;   /* EndpointSlice events received, effective or not (MET-11) */
+	uint64_t addrs_compared; /* by slice events that only change the version */
 };
 
 struct model {

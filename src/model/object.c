@@ -299,14 +299,26 @@ bool slice_is_equal(const struct slice *a, const struct slice *b)
 	       vecs_are_equal(&a->endpoints, &b->endpoints, endpoint_cmp);
 }
 
-bool slices_overlap(const struct slice *a, const struct slice *b)
+static int addr_cmp(const struct slice *s, size_t i, const struct ip_addr *a, uint64_t *work)
 {
-	size_t i = 0;
+	++*work;
+	return ip_addr_cmp(&s->endpoints.v[i].addr, a);
+}
 
-	vec_for_each (e, &b->endpoints) {
-		while (i < a->endpoints.n && ip_addr_cmp(&a->endpoints.v[i].addr, &e->addr) < 0)
+bool slices_overlap(const struct slice *a, const struct slice *b, uint64_t *work)
+{
+	const struct slice *few = a->endpoints.n < b->endpoints.n ? a : b;
+	const struct slice *many = few == a ? b : a;
+	size_t n = many->endpoints.n;
+	size_t i = 0;
+	int c = 0;
+
+	vec_for_each (e, &few->endpoints) {
+		if (few->endpoints.n < n / 16) /* searches need fewer comparisons than a walk */
+			i += bisect(n - i, k, addr_cmp(many, i + k, &e->addr, work) < 0);
+		while (i < n && (c = addr_cmp(many, i, &e->addr, work)) < 0)
 			i++;
-		if (i < a->endpoints.n && ip_addr_is_equal(&a->endpoints.v[i].addr, &e->addr))
+		if (i < n && c == 0)
 			return true;
 	}
 	return false;

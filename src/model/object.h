@@ -235,8 +235,8 @@ bool service_is_equal(const struct service *a, const struct service *b);
 bool slice_is_equal(const struct slice *a, const struct slice *b);
 /* And their families. */
 bool slice_ports_are_equal(const struct slice *a, const struct slice *b);
-/* Do two slices have an address in common? Both must be normalised. */
-bool slices_overlap(const struct slice *a, const struct slice *b);
+/* Do two slices have an address in common? Both must be normalised. Adds comparisons to `work`. */
+bool slices_overlap(const struct slice *a, const struct slice *b, uint64_t *work);
 bool node_is_equal(const struct node *a, const struct node *b);
 
 /*

@@ -678,6 +678,60 @@ static void test_addrs(void **state)
 	model_fini(&m);
 }
 
+/* A slice of `n` endpoints from address `from` on, every second address. */
+static struct slice *wide_slice(const char *name, int from, int n, int version)
+{
+	struct str text = { 0 };
+	struct slice *s;
+
+	str_printf(&text, "version=%d | x:1 |", version);
+	for (int i = 0; i < n; i++)
+		str_printf(&text, "%s %d rs", i > 0 ? ";" : "", from + 2 * i);
+	s = test_slice(name, "web", str_text(&text));
+	str_fini(&text);
+	return s;
+}
+
+/*
+ * EPS-15: a new version of a slice matters if it has an address of another one. A slice with one
+ * address is searched in those with many; of two with many, each address is visited once.
+ */
+static void test_versions(void **state)
+{
+	enum {
+		SLICES = 10,
+		MANY = 120
+	};
+	struct model m;
+	uint64_t was;
+
+	model_init(&m);
+	model_configured(&m);
+	model_put_service(&m, test_service("web", WEB), 1);
+	for (int i = 0; i < SLICES; i++) {
+		char name[8];
+
+		(void)snprintf(name, sizeof(name), "m%d", i);
+		model_put_slice(&m, wide_slice(name, 1, MANY, 1), 1);
+	}
+	model_put_slice(&m, wide_slice("few", 100, 1, 1), 1);
+	for (int version = 2; version < 4; version++) {
+		was = m.stats.addrs_compared;
+		assert_int_equal(model_put_slice(&m, wide_slice("few", 100, 1, version), 1), 0);
+		assert_in_range(m.stats.addrs_compared - was, SLICES, SLICES * 10);
+	}
+	assert_int_equal(model_put_slice(&m, wide_slice("m0", 1, MANY, 2), 1), 1);
+	model_put_slice(&m, wide_slice("few", 2, MANY, 1), 1);
+	was = m.stats.addrs_compared;
+	assert_int_equal(model_put_slice(&m, wide_slice("few", 2, MANY, 2), 1), 0);
+	assert_in_range(m.stats.addrs_compared - was, SLICES * MANY, SLICES * 2 * MANY);
+	for (int at = 1; at < 2 * MANY; at += 2) { /* found everywhere */
+		model_put_slice(&m, wide_slice("few", at, 1, 1), 1);
+		assert_int_equal(model_put_slice(&m, wide_slice("few", at, 1, 2), 1), 1);
+	}
+	model_fini(&m);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -690,6 +744,7 @@ int main(void)
 		cmocka_unit_test(test_sorted),
 		cmocka_unit_test(test_empty),
 		cmocka_unit_test(test_addrs),
+		cmocka_unit_test(test_versions),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
