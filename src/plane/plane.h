@@ -201,8 +201,9 @@ struct plane_ops {
 	 * rejected operations may have been in force for some milliseconds. Returns 0, or
 	 *   -ESTALE           the kernel state differs from the acknowledged one; nothing was
 	 *                     applied; repeat with PLANE_COMMIT_VERIFY
-	 *   -EINPROGRESS      mode VERIFY, a large service: about 10 ms of the reading are done;
-	 *                     nothing was applied; repeat, NORMAL is enough
+	 *   -EINPROGRESS      a large service in mode VERIFY, or many new chains: about 10 ms of
+	 *                     the reading or writing are done, and none of the operations;
+	 *                     repeat, NORMAL is enough
 	 *   -EBUSY            outcome unknown (an answer was lost): load again
 	 *   -ENOTRECOVERABLE  vipd's tables are gone or foreign: load again
 	 *   -EPERM            the plane lacks what every service needs (see faults): load again

@@ -484,6 +484,7 @@ static const struct {
 	  "nft replace rule ip vipd forward handle "
 	  "$(nft -a list chain ip vipd forward | sed -n 's/.*drop # handle //p') accept" },
 	{ "rules of an affinity chain gone", "nft flush chain ip vipd a3-10800" },
+	{ "the rule of all affinity chains gone", "nft flush chain ip vipd aff_dnat" },
 	{ "a verdict gone", "nft delete element ip vipd kinds '{ 0:1 }'" },
 	{ "a verdict changed", "nft 'delete element ip vipd leaves { 0:3 }; "
 			       "add element ip vipd leaves { 0:3 : goto p4 }'" },
@@ -540,18 +541,18 @@ static const struct {
 } foreign[] = {
 	{ "another version", "table ip vipd { comment \"vipd layout 0\"; chain x { }; }" },
 	{ "a set of another type",
-	  "table ip vipd { comment \"vipd layout 5\"; set vips { type inet_service; }; }" },
+	  "table ip vipd { comment \"vipd layout 6\"; set vips { type inet_service; }; }" },
 	{ "a set that is a map",
-	  "table ip vipd { comment \"vipd layout 5\"; map vips { type ipv4_addr : mark; }; }" },
+	  "table ip vipd { comment \"vipd layout 6\"; map vips { type ipv4_addr : mark; }; }" },
 	{ "a chain at another hook",
-	  "table ip vipd { comment \"vipd layout 5\"; "
+	  "table ip vipd { comment \"vipd layout 6\"; "
 	  "chain output { type nat hook prerouting priority -100; }; }" },
-	{ "a chain at another priority", "table ip vipd { comment \"vipd layout 5\"; "
+	{ "a chain at another priority", "table ip vipd { comment \"vipd layout 6\"; "
 					 "chain output { type nat hook output priority -99; }; }" },
 	{ "a base chain that is none",
-	  "table ip vipd { comment \"vipd layout 5\"; chain output { }; }" },
+	  "table ip vipd { comment \"vipd layout 6\"; chain output { }; }" },
 	{ "a chain that became a base chain",
-	  "table ip vipd { comment \"vipd layout 5\"; "
+	  "table ip vipd { comment \"vipd layout 6\"; "
 	  "chain services { type filter hook input priority 0; }; }" },
 };
 

@@ -18,7 +18,7 @@ from objects import service, slice_
 
 NFT_MSG_NEWTABLE, NLM_F_CREATE = 0, 0x400
 NFTA_TABLE_FLAGS, NFT_TABLE_F_OWNER = 2, 2
-COMMENT = b"vipd layout 5\0"
+COMMENT = b"vipd layout 6\0"
 
 
 def objects(backends):

@@ -19,14 +19,14 @@ def age(lab, vipd):
     for fam, family in ((4, "ip"), (6, "ip6")):
         table = vipd.table(fam)
         listing = lab.node.run("nft", "list", "table", family, table)
-        assert 'comment "vipd layout 5"' in listing
-        listing = listing.replace('comment "vipd layout 5"', 'comment "vipd layout 4"')
+        assert 'comment "vipd layout 6"' in listing
+        listing = listing.replace('comment "vipd layout 6"', 'comment "vipd layout 5"')
         listing = re.sub(r"\tchain input \{.*?\n\t\}\n", "", listing, flags=re.S)
         text += "delete table %s %s\n%s" % (family, table, listing)
     lab.node.run("nft", "-f", "-", input=text)
     for fam, family in ((4, "ip"), (6, "ip6")):
         held = lab.node.run("nft", "-t", "list", "table", family, vipd.table(fam))
-        assert "layout 4" in held and "chain input" not in held
+        assert "layout 5" in held and "chain input" not in held
 
 
 def comments(lab):
@@ -54,7 +54,7 @@ def load(lab):
 
 
 def taken_over(lab, vipd, frontends):
-    assert comments(lab) == ["vipd layout 5"] * 2
+    assert comments(lab) == ["vipd layout 6"] * 2
     assert len(vipd.main_tables(4)) == len(vipd.main_tables(6)) == 1
     assert len(vipd.elements(4, "frontends")) == frontends
 

@@ -102,7 +102,8 @@ static const struct step affinity_steps[] = {
 	{ "affinity", WEB " affinity=600", "| http:8080 | 1 rs; 2 rs; 3 rs", ANY },
 	{ "one replaced: another local id", NULL, "| http:8080 | 1 rs; 4 rs; 3 rs", 7 },
 	{ "one goes, the last moves", NULL, "| http:8080 | 4 rs; 3 rs", ANY },
-	{ "another timeout: only the word", WEB " affinity=60", NULL, ANY },
+	/* A chain without a set of its own: 5 rules, 3 verdicts. */
+	{ "another timeout: its chain, and the word", WEB " affinity=60", NULL, 9 + 2 },
 	{ "no affinity: another pool", WEB, NULL, 10 },
 	{ "gone", "", NULL, 5 },
 };

@@ -852,6 +852,56 @@ static void test_tables_gone(void **state)
 	bench_close(&b);
 }
 
+#define TIMEOUTS 100
+#define CHAINS_STEP 32
+
+/* Sync; returns the largest number of chains that one step added. */
+static size_t chains_step_max(struct bench *b)
+{
+	size_t n = fake_chain_count(b->f, IPFAM_V4);
+	uint64_t next = SYNC_NOW;
+	size_t max = 0;
+
+	while (next == SYNC_NOW) {
+		size_t before = n;
+
+		next = sync_step(b->w.s, b->w.now);
+		n = fake_chain_count(b->f, IPFAM_V4);
+		max = MAX(max, n - MIN(n, before));
+	}
+	return max;
+}
+
+/* Many timeouts of session affinity at once: few chains in a step, also when the table is lost. */
+static void test_timeouts_in_steps(void **state)
+{
+	size_t beside;
+	struct bench b;
+
+	(void)state;
+	bench_open(&b);
+	world_settle(&b.w);
+	beside = fake_chain_count(b.f, IPFAM_V4);
+	for (int i = 1; i <= TIMEOUTS; i++) {
+		char service[32], text[80];
+
+		(void)snprintf(service, sizeof(service), "shop/s%d", i);
+		(void)snprintf(text, sizeof(text), "ip=10.96.1.%d port=http:80 affinity=%d", i, i);
+		world_service(&b.w, service, text);
+		(void)snprintf(text, sizeof(text), "%s-1", service);
+		world_slice(&b.w, text, service + strlen("shop/"), "| http:8080 | 1 rs");
+	}
+	assert_int_equal(chains_step_max(&b), CHAINS_STEP);
+	assert_int_equal(fake_chain_count(b.f, IPFAM_V4), beside + TIMEOUTS);
+	world_check(&b.w);
+	fake_foreign_flush(b.f, IPFAM_V4);
+	sync_reload(b.w.s);
+	assert_int_equal(chains_step_max(&b), beside + CHAINS_STEP);
+	assert_int_equal(fake_chain_count(b.f, IPFAM_V4), beside + TIMEOUTS);
+	world_check(&b.w);
+	bench_close(&b);
+}
+
 /* The table is lost: a large service is served from its first piece on, and found after a kill. */
 static void test_tables_gone_large(void **state)
 {
@@ -1949,6 +1999,7 @@ int main(void)
 		cmocka_unit_test(test_stranger_in_class),
 		cmocka_unit_test(test_lost_answer),
 		cmocka_unit_test(test_tables_gone),
+		cmocka_unit_test(test_timeouts_in_steps),
 		cmocka_unit_test(test_tables_gone_large),
 		cmocka_unit_test(test_interrupted_look),
 		cmocka_unit_test(test_owner_is_refused),

@@ -15,22 +15,32 @@
 
 #include "base/log.h"
 
+/*
+ * New affinity chains of a family in one call. For each rule with a map the kernel visits all rules
+ * that use the map: 0.3 ms a chain beside 1,500 others.
+ */
+#define AFFINITY_CHAINS_MAX 32
+
 int nft_kinds_make(struct nft_plane *p, enum ipfam fam, const struct nft_kinds *need,
 		   struct plane_result *res, struct err *err)
 {
 	size_t n = 64 * ARRAY_SIZE(need->bits);
 	VEC(uint16_t) kinds = { 0 };
-	int r;
+	bool is_partial = false;
+	int r = 0;
 
-	for (size_t kind = 0; (kind = bits_next(need->bits, kind, n)) < n; kind++)
-		if (!nft_layout_has_kind(p->layout[fam], (uint16_t)kind))
+	for (size_t kind = 0; !is_partial && (kind = bits_next(need->bits, kind, n)) < n; kind++) {
+		if (nft_layout_has_kind(p->layout[fam], (uint16_t)kind))
+			continue;
+		is_partial = kind >= NFT_KIND_AFFINITY && kinds.n >= AFFINITY_CHAINS_MAX;
+		if (!is_partial)
 			*vec_push(&kinds) = (uint16_t)kind;
-	if (kinds.n == 0)
-		return 0;
-	r = nft_layout_chains_need(p->layout[fam], kinds.v, kinds.n, &res->done, err);
+	}
+	if (kinds.n > 0)
+		r = nft_layout_chains_need(p->layout[fam], kinds.v, kinds.n, &res->done, err);
 	vec_fini(&kinds);
 	if (r == 0)
-		return 0;
+		return !is_partial ? 0 : err_set(err, -EINPROGRESS, "more chains are to be made");
 	if (r == -EOPNOTSUPP && (bit_is_set(need->bits, NFT_KIND_HASH_ADDR) ||
 				 bit_is_set(need->bits, NFT_KIND_HASH_PORT))) {
 		nft_hashing_lack(true);

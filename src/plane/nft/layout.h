@@ -35,7 +35,7 @@
 #include "nl/batch.h"
 #include "plane/rules.h"
 
-#define NFT_LAYOUT_VERSION 5
+#define NFT_LAYOUT_VERSION 6
 
 /* The nft plane's tables; rules are built for struct plane_rules_params. */
 extern const struct nft_schema nft_schema;

@@ -220,6 +220,7 @@ static int kinds_foresee(struct nft_plane *p, enum ipfam fam, const struct model
 			 struct plane_result *res, struct err *err)
 {
 	struct nft_kinds need = { 0 };
+	int r;
 
 	list_for_each_entry (svc, &m->all, struct svc, all) {
 		size_t n = svc_endpoints(svc, fam);
@@ -230,7 +231,8 @@ static int kinds_foresee(struct nft_plane *p, enum ipfam fam, const struct model
 		for (; n > GROWS_MIN; n -= n / 9)
 			bit_set(need.bits, nft_pool_class(n, 0));
 	}
-	return nft_kinds_make(p, fam, &need, res, err);
+	r = nft_kinds_make(p, fam, &need, res, err);
+	return r == -EINPROGRESS ? 0 : r; /* commits make the others */
 }
 
 /* Serve without table ownership: log once; neither family tries again. */

@@ -316,6 +316,20 @@ static void forward(struct nft_rules *rs, enum ipfam fam, const struct plane_rul
 	drop_invalid(rs, fam, p);
 }
 
+/*
+ * dnat to the backend whose local id is in the scratch word. One chain for all kinds with affinity:
+ * the kernel visits all rules that look the map up for each new one, and for each new element.
+ */
+static void aff_dnat(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p)
+{
+	(void)p;
+	nft_rule_begin(rs);
+	nft_expr_l4protos(rs);
+	nft_expr_meta(rs, NFT_META_PRIORITY, 0);
+	nft_expr_map(rs, 0, set_name(NFTSET_AFF_ENDPOINTS));
+	nft_expr_dnat(rs, fam, 0, nft_addr_words(fam));
+}
+
 /* In order of creation: chains without jumps first. */
 static const struct {
 	struct nft_chain chain;
@@ -323,6 +337,7 @@ static const struct {
 } chains[] = {
 	{ { "reject_conn", NULL, 0, 0 }, reject_conn },
 	{ { "drop_conn", NULL, 0, 0 }, drop_conn },
+	{ { "aff_dnat", NULL, 0, 0 }, aff_dnat },
 	{ { "xl_outside", NULL, 0, 0 }, xl_outside },
 	{ { "xl", NULL, 0, 0 }, xl },
 	{ { "fw_check", NULL, 0, 0 }, fw_check },
@@ -425,15 +440,6 @@ static void remember(struct nft_rules *rs, enum ipfam fam, uint32_t op, uint32_t
 	nft_expr_dynset(rs, op, set_name(NFTSET_AFFINITY), 0, data, (uint64_t)affinity_s * 1000);
 }
 
-/* dnat to the backend whose local id is in the scratch word */
-static void dnat_local_id(struct nft_rules *rs, enum ipfam fam)
-{
-	nft_expr_l4protos(rs);
-	nft_expr_meta(rs, NFT_META_PRIORITY, 0);
-	nft_expr_map(rs, 0, set_name(NFTSET_AFF_ENDPOINTS));
-	nft_expr_dnat(rs, fam, 0, nft_addr_words(fam));
-}
-
 /* Pick a local id and store it in the affinity map (`affinity_s` 0: do not store). */
 static void pick_sticky(struct nft_rules *rs, enum ipfam fam, uint32_t slots, uint32_t affinity_s)
 {
@@ -444,7 +450,7 @@ static void pick_sticky(struct nft_rules *rs, enum ipfam fam, uint32_t slots, ui
 	nft_expr_meta_set(rs, NFT_META_PRIORITY, 0);
 	if (affinity_s != 0)
 		remember(rs, fam, NFT_DYNSET_OP_ADD, affinity_s, 0);
-	dnat_local_id(rs, fam);
+	nft_expr_verdict(rs, NFT_JUMP, "aff_dnat");
 }
 
 /* A client with an affinity entry: refresh it; if its backend is gone, delete the entry. */
@@ -456,7 +462,7 @@ static void follow_affinity(struct nft_rules *rs, enum ipfam fam, uint32_t affin
 	nft_expr_map(rs, 0, set_name(NFTSET_AFFINITY));
 	nft_expr_meta_set(rs, NFT_META_PRIORITY, 0);
 	remember(rs, fam, NFT_DYNSET_OP_UPDATE, affinity_s, 0);
-	dnat_local_id(rs, fam);
+	nft_expr_verdict(rs, NFT_JUMP, "aff_dnat");
 	nft_rule_begin(rs);
 	remember(rs, fam, NFT_DYNSET_OP_DELETE, 0, 0);
 }
@@ -478,7 +484,7 @@ static void adopt_peer(struct nft_rules *rs, enum ipfam fam, uint32_t affinity_s
 	nft_expr_mask_xor(rs, 0, UINT32_MAX, NFT_POOL_LOCAL);
 	nft_expr_meta_set(rs, NFT_META_PRIORITY, 0);
 	remember(rs, fam, NFT_DYNSET_OP_UPDATE, affinity_s, NFT_POOL_LOCAL);
-	dnat_local_id(rs, fam);
+	nft_expr_verdict(rs, NFT_JUMP, "aff_dnat");
 }
 
 void nft_rules_pick(struct nft_rules *rs, enum ipfam fam, const struct nft_kind_info *kind)

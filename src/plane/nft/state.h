@@ -117,7 +117,7 @@ void nft_settle_loaded(struct plane_common *c);
 
 /* --- kinds.c --- */
 
-/* Create the missing chains of `need`. */
+/* Create the missing chains of `need`; -EINPROGRESS: some of them, repeat. */
 MUST_USE int nft_kinds_make(struct nft_plane *p, enum ipfam fam, const struct nft_kinds *need,
 			    struct plane_result *res, struct err *err);
 /* The current transaction adds (1) or removes (-1) a frontend of this kind. */
