@@ -23,6 +23,14 @@ struct affinity {
 
 static struct affinity affinities[AFFINITY_MAX];
 
+/* The last result of affinity_search(): equal pools follow each other. n 0: none. */
+static struct {
+	size_t n;
+	uint32_t affinity_s;
+	struct affinity *number;
+} last;
+static size_t n_searches; /* of affinity_find() */
+
 /* Timeouts of coarse combinations: others are rounded up. */
 static const uint32_t coarse_timeouts[] = {
 	10,   20,   30,   60,    120,   180,   300,   600,   900,   1200,  1800,
@@ -96,6 +104,7 @@ static struct affinity coarse_of(uint32_t slots, uint32_t affinity_s)
 /* A number whose chain can pick all backends of `a`, or NULL. */
 static struct affinity *affinity_find(const struct affinity *a)
 {
+	n_searches++;
 	for (size_t i = 0; i < AFFINITY_MAX; i++) {
 		if (affinities[i].slots == a->slots && affinities[i].affinity_s == a->affinity_s &&
 		    affinities[i].is_coarse == a->is_coarse)
@@ -125,7 +134,7 @@ static struct affinity *affinity_add(const struct affinity *a)
  * NULL when exact combinations use all their numbers and the pool has more slots (by weight) than
  * coarse ones have, or when those of an earlier version use all numbers.
  */
-static struct affinity *affinity_get(size_t n, uint32_t slots, uint32_t affinity_s)
+static struct affinity *affinity_search(size_t n, uint32_t slots, uint32_t affinity_s)
 {
 	const struct affinity exact = { .slots = slots, .affinity_s = affinity_s };
 	struct affinity *a = affinity_find(&exact);
@@ -139,9 +148,19 @@ static struct affinity *affinity_get(size_t n, uint32_t slots, uint32_t affinity
 		if (a == NULL)
 			a = affinity_add(&coarse);
 	}
-	if (a != NULL)
-		a->is_used = true;
 	return a;
+}
+
+static struct affinity *affinity_get(size_t n, uint32_t slots, uint32_t affinity_s)
+{
+	if (last.n != n || last.affinity_s != affinity_s) {
+		last.number = affinity_search(n, slots, affinity_s);
+		last.n = n;
+		last.affinity_s = affinity_s;
+	}
+	if (last.number != NULL)
+		last.number->is_used = true;
+	return last.number;
 }
 
 uint16_t nft_pool_class(size_t n, uint32_t affinity_s)
@@ -268,6 +287,7 @@ int nft_kind_adopt(uint16_t kind, const char *name)
 	if (have->slots != 0 || affinity_find(&desired) != NULL)
 		return -EEXIST;
 	*have = desired;
+	last.n = 0;
 	return 0;
 }
 
@@ -294,6 +314,7 @@ void nft_kind_release(uint16_t kind)
 {
 	assert(kind >= NFT_KIND_AFFINITY && kind < NFT_KIND_AFFINITY_END);
 	affinities[kind - NFT_KIND_AFFINITY] = (struct affinity){ 0 };
+	last.n = 0;
 }
 
 uint32_t nft_class_affinity(uint16_t class)
@@ -307,4 +328,10 @@ uint32_t nft_class_affinity(uint16_t class)
 void nft_kind_reset(void)
 {
 	memset(affinities, 0, sizeof(affinities));
+	last.n = 0;
+}
+
+size_t nft_kind_searches(void)
+{
+	return n_searches;
 }
