@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -264,7 +265,7 @@ class Vipd:
 
     def main_tables(self, fam):
         """{name: handle} of tables with services, without the guard."""
-        return {n: h for n, h in self.nft.tables(fam).items() if n in ("vipd", "vipd-2")}
+        return {n: h for n, h in self.nft.tables(fam).items() if re.fullmatch(r"vipd(-\d)?", n)}
 
     def ipvs(self):
         """The kernel's IPVS; None before its first use, which loads the module."""
@@ -273,7 +274,7 @@ class Vipd:
         return self.ipvs_
 
     def table(self, fam):
-        """Name of the table in force: vipd or vipd-2; the newer one while both exist."""
+        """Name of the table in force: vipd, vipd-2 ...; the newest one while several exist."""
         if planes.PLANE == "ipvs":
             return ipvs.TABLE
         names = self.main_tables(fam)

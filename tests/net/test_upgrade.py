@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A newer vipd replaces an older layout under load, also if it is killed in between."""
+"""A newer vipd replaces an older layout under load, also if it is killed in between; and a flag that
+replaces the table, while the sweep is pending."""
 import re
 import time
 
@@ -8,6 +9,7 @@ import pytest
 import daemon
 import foreigner as F
 import lab as L
+from objects import service, slice_
 
 KILLS_MS = (0, 5, 20)
 
@@ -31,6 +33,59 @@ def age(lab, vipd):
 
 def comments(lab):
     return re.findall(r'comment "(vipd layout \d+)"', lab.node.run("nft", "-t", "list", "ruleset"))
+
+
+def app(name, number, backend):
+    """A service of both families with one endpoint."""
+    return [service(name, [L.cluster_ip(number, fam) for fam in (4, 6)], 80)] + [
+        slice_(name, [L.remote(backend, fam)], 8080) for fam in (4, 6)]
+
+
+def backends(lab, number):
+    return [L.probe(lab.client, L.cluster_ip(number, fam), 80).backend for fam in (4, 6)]
+
+
+def endpoint(n):
+    return [L.remote(n, fam) for fam in (4, 6)]
+
+
+@pytest.fixture
+def replaced(lab, vipd):
+    """Services a and lost in a table that is replaced because of a flag, while the manifests of lost
+    and other have no valid version: the sweep is pending."""
+    vipd.apply(app("a", 720, 1) + app("lost", 721, 2))
+    vipd.stop()
+    vipd.flags["--metrics-per-service"] = "endpoint"
+    bad = [service(name, "10.96.5.256", 80) for name in ("lost", "other")]
+    vipd.write(app("a", 720, 1) + bad)
+    vipd.start()
+    assert "to replace vipd" in vipd.log()
+    assert backends(lab, 720) + backends(lab, 721) == endpoint(1) + endpoint(2)
+    yield bad
+    vipd.flags.pop("--metrics-per-service", None)
+    vipd.stop()
+    vipd.start()
+    vipd.apply([])
+
+
+def sweep_ends(lab, vipd):
+    """The manifests are corrected, or deleted."""
+    vipd.apply(app("lost", 721, 3))
+    L.eventually(lambda: len(vipd.main_tables(4)) == len(vipd.main_tables(6)) == 1, 5, vipd.log)
+    assert backends(lab, 721) == endpoint(3)
+    vipd.check_tables()
+
+
+def test_reverted_while_sweep_pending(lab, vipd, replaced):
+    """The flag is reverted: the table of before is not in force again, behind the younger one."""
+    vipd.stop()
+    vipd.flags.pop("--metrics-per-service")
+    vipd.start()
+    assert backends(lab, 720) + backends(lab, 721) == endpoint(1) + endpoint(2)
+    vipd.apply(app("a", 720, 3) + replaced)
+    for _ in range(3):
+        assert backends(lab, 720) == endpoint(3)
+    sweep_ends(lab, vipd)
 
 
 @pytest.fixture

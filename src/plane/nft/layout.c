@@ -161,28 +161,28 @@ static int table_try(struct nft_layout *l, const struct nft_fixed_table *t, stru
 }
 
 /*
- * Use the oldest table of ours that can be repaired; younger ones are left from an unfinished
- * replacement.
+ * Use the youngest table of ours if it can be repaired: packets pass it first, so an older one
+ * would not get those that this one translates.
  */
 static int table_choose(struct nft_layout *l, const struct nft_fixed_tables *tables,
 			struct err *err)
 {
+	int r;
+
 	vec_for_each (t, &tables->v) {
 		struct err holder;
-		int r = 0;
 
 		if (!t->is_ours)
 			continue;
 		if (nft_fixed_owner_check(t, l->nl, &holder) < 0)
 			l->holder = holder;
-		if (!l->programmed.exists)
-			r = table_try(l, t, err);
-		if (r < 0)
-			return r;
-		if (r == 0)
-			*vec_push(&l->old) = *t;
+		*vec_push(&l->old) = *t;
 	}
-	return 0;
+	if (l->old.n == 0)
+		return 0;
+	r = table_try(l, &l->old.v[l->old.n - 1], err);
+	l->old.n -= r > 0;
+	return MIN(r, 0);
 }
 
 static void forget(struct nft_layout *l)

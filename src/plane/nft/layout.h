@@ -19,7 +19,7 @@
  * identifies it as vipd's. A table of vipd whose sets or base chains cannot be repaired is
  * replaced: the whole layout is created under another name, the caller adds the elements, and
  * retire() deletes the old table. Meanwhile both serve: the hooks of the newer table run first, and
- * packets that match nothing there reach the older one.
+ * packets that match nothing there reach the older one. So only the newest is repaired.
  *
  * Errors: a failed batch changes nothing and leaves the layout "not loaded":
  *         load again. -EEXIST, -ENOENT: another process changed the table
