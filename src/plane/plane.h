@@ -226,6 +226,11 @@ struct plane_ops {
 	 * more left; commits may come between. Errors as commit.
 	 */
 	int (*sweep)(struct plane *p, struct plane_result *res, struct err *err);
+	/*
+	 * The sweep is pending: remove what kernel state that was replaced still has of programmed
+	 * frontends. May be NULL. Errors as commit.
+	 */
+	int (*supersede)(struct plane *p, struct plane_result *res, struct err *err);
 	/* Loaded phase: number of frontends that sweep() would remove. */
 	size_t (*orphaned)(const struct plane *p);
 	/* Loaded phase: does the kernel lead the frontend with the key of `f` to a pool? */

@@ -251,11 +251,23 @@ static bool is_unsteady(const struct sync *s)
 	return true;
 }
 
-/* May an unknown object explain kernel state? With services also addresses of node ports. */
-static bool is_hold_effective(const struct sync *s)
+/* Unknown objects may explain kernel state: with services also addresses of node ports. */
+static bool is_sweep_waiting(const struct sync *s)
 {
-	return s->is_sweep_on_hold &&
-	       (s->model->stats.services > 0 || s->plane->ops->orphaned(s->plane) > 0);
+	return !list_is_empty(&s->model->dirty) ||
+	       (s->is_sweep_on_hold &&
+		(s->model->stats.services > 0 || s->plane->ops->orphaned(s->plane) > 0));
+}
+
+static int sweep(struct sync *s, struct plane_result *res, struct err *err)
+{
+	const struct plane_ops *ops = s->plane->ops;
+	int r = 0;
+
+	if (is_sweep_waiting(s) && ops->supersede != NULL)
+		r = ops->supersede(s->plane, res, err); /* no orphan may be left */
+	s->plane->is_sweep_pending = is_sweep_waiting(s);
+	return r < 0 || s->plane->is_sweep_pending ? r : ops->sweep(s->plane, res, err);
 }
 
 static uint64_t step_sweep(struct sync *s, uint64_t now)
@@ -264,13 +276,9 @@ static uint64_t step_sweep(struct sync *s, uint64_t now)
 	struct err err = { 0 };
 	uint64_t writes;
 	uint64_t took;
-	int r = 0;
+	int r = sweep(s, &res, &err);
 
 	s->busy_ns = 0;
-	if (is_hold_effective(s) || !list_is_empty(&s->model->dirty))
-		s->plane->is_sweep_pending = true;
-	else
-		r = s->plane->ops->sweep(s->plane, &res, &err);
 	sync_result_note(s, &res);
 	if (r > 0 || (r < 0 && sync_family_failed(s, r, &res, &err)))
 		return SYNC_NOW;

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A newer vipd replaces an older layout under load, also if it is killed in between; and a flag that
 replaces the table, while the sweep is pending."""
+import os
 import re
 import time
 
@@ -86,6 +87,42 @@ def test_reverted_while_sweep_pending(lab, vipd, replaced):
     for _ in range(3):
         assert backends(lab, 720) == endpoint(3)
     sweep_ends(lab, vipd)
+
+
+def test_deleted_while_sweep_pending(lab, vipd, replaced):
+    """The old table has only what no object explains: a deleted service is served no longer, also
+    one whose manifest was invalid at the start."""
+    vipd.apply(replaced)
+    assert backends(lab, 720) == [None, None]
+    assert backends(lab, 721) == endpoint(2)
+    vipd.apply(app("lost", 721, 2) + replaced[1:])
+    vipd.apply(replaced[1:])
+    assert backends(lab, 721) == [None, None]
+    sweep_ends(lab, vipd)
+
+
+def test_replaced_with_empty_folder(lab, vipd):
+    """IN-19 while the table is replaced: nothing is removed. A table without orphans is."""
+    vipd.apply(app("a", 720, 1))
+    vipd.stop()
+    vipd.flags["--metrics-per-service"] = "endpoint"
+    real = vipd.manifests.path
+    os.rename(real, real + ".away")
+    os.mkdir(real)
+    try:
+        vipd.start()
+        assert backends(lab, 720) == endpoint(1)
+    finally:
+        os.rmdir(real)
+        os.rename(real + ".away", real)
+    L.eventually(lambda: len(vipd.main_tables(4)) == len(vipd.main_tables(6)) == 1, 5, vipd.log)
+    vipd.stop()
+    vipd.flags.pop("--metrics-per-service")
+    vipd.write(app("a", 720, 1) + [service("bad", "10.96.5.256", 80)])
+    vipd.start()
+    assert "sweep pending: service-default-bad.json" in vipd.ctl("status", check=False)
+    assert len(vipd.main_tables(4)) == len(vipd.main_tables(6)) == 1
+    vipd.apply([])
 
 
 @pytest.fixture

@@ -214,6 +214,15 @@ static void keep_led(struct nft_plane *p)
 
 /* --- commit --- */
 
+/* Could an old table serve a frontend that the transaction removes? */
+static bool needs_supersede(const struct nft_plane *p)
+{
+	return p->common.plane.is_sweep_pending &&
+	       vec_has(&p->common.changes.v, ch,
+		       ch->set == NFTSET_FRONTENDS && !ch->has_new &&
+			       p->layout[ch->fam]->old.n > 0);
+}
+
 static int ready_for(const struct nft_plane *p, struct err *err)
 {
 	for (int fam = 0; fam < IPFAM_N; fam++)
@@ -248,6 +257,8 @@ int nft_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 		nft_loaded_touch_unled(nft_plane_loaded(p), &p->common.changes);
 	if (r == 0 && (mode != PLANE_COMMIT_NORMAL || p->common.loaded != NULL))
 		r = find_more(p, ops, n, mode, err);
+	if (r == 0 && needs_supersede(p))
+		r = nft_supersede(plane, res, err);
 	if (r == 0)
 		r = plane_transact(&p->common, res, err);
 	if (r == 0) {

@@ -190,6 +190,7 @@ static void forget(struct nft_layout *l)
 	nft_fixed_fini(&l->programmed);
 	vec_clear(&l->old);
 	l->misfit[0] = '\0';
+	l->n_orphans = 0;
 	l->holder.text[0] = '\0';
 	l->is_fresh = false;
 	l->handle = 0;
@@ -236,6 +237,7 @@ int nft_layout_load(struct nft_layout *l, struct err *err)
 		*l = known;
 		return r;
 	}
+	l->n_orphans = l->old.n > 0 ? MAX(known.n_orphans, (size_t)1) : 0;
 	forget(&known);
 	vec_fini(&known.old);
 	l->is_fresh = true;
@@ -493,6 +495,7 @@ int nft_layout_retire(struct nft_layout *l, struct nft_result *res, struct err *
 			return r;
 		l->old.n--;
 	}
+	l->n_orphans = 0;
 	return 0;
 }
 

@@ -19,7 +19,8 @@
  * identifies it as vipd's. A table of vipd whose sets or base chains cannot be repaired is
  * replaced: the whole layout is created under another name, the caller adds the elements, and
  * retire() deletes the old table. Meanwhile both serve: the hooks of the newer table run first, and
- * packets that match nothing there reach the older one. So only the newest is repaired.
+ * packets that match nothing there reach the older one. So only the newest is repaired, and while
+ * the sweep is pending, old ones lose what the table in force translates (nft_supersede()).
  *
  * Errors: a failed batch changes nothing and leaves the layout "not loaded":
  *         load again. -EEXIST, -ENOENT: another process changed the table
@@ -56,6 +57,7 @@ struct nft_layout {
 	uint64_t handle;                /* of that table, unique for each table; 0 = unknown */
 	struct nft_fixed programmed;
 	VEC(struct nft_fixed_table) old; /* tables of ours that this one replaces */
+	size_t n_orphans;                /* frontends that only these have; 1: or not counted */
 	char misfit[512];                /* the reason if one of them could not be repaired */
 	bool is_fresh; /* read and not written since: differences are foreign changes */
 	/* Accept tables with and without an owner, for reading only: apply() must not be called. */

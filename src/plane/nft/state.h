@@ -115,6 +115,11 @@ MUST_USE int nft_commit(struct plane *plane, const struct plan_op *ops, size_t n
 /* plane_common_ops.settle_loaded */
 void nft_settle_loaded(struct plane_common *c);
 
+/* --- supersede.c: plane_ops.supersede and .orphaned --- */
+
+MUST_USE int nft_supersede(struct plane *plane, struct plane_result *res, struct err *err);
+size_t nft_orphaned(const struct plane *plane);
+
 /* --- kinds.c --- */
 
 /* Create the missing chains of `need`; -EINPROGRESS: some of them, repeat. */
