@@ -55,7 +55,8 @@ static void node(struct str *out, const json_t *status, const struct style *styl
 		     ? "{interface}{prefixes} ({mode})"
 	     : value_has(detector, "mode")
 		     ? "none: no prefix or interface of pods is known ({mode})"
-		     : "none");
+	     : detector != NULL ? "none"
+				: "unknown"); /* an older vipd */
 	line(out, style, "node ports", n,
 	     json_array_size(value_get(n, "nodeport_addresses")) > 0 ? "on {nodeport_addresses}"
 								     : "on no address");

@@ -10,6 +10,7 @@
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
@@ -159,8 +160,8 @@ static int table_message(void *arg, const struct nlmsghdr *h, struct err *err)
 {
 	const struct table *q = arg;
 	const struct nlattr *tb[NFTA_TABLE_MAX + 1];
-	char version[NFT_TABLE_COMMENT_MAX];
 	struct nft_fixed_table *t = q->ret;
+	size_t len = strlen(q->schema->comment);
 	const char *comment;
 
 	nl_attr_table(tb, NFTA_TABLE_MAX, h, sizeof(struct nfgenmsg));
@@ -168,9 +169,8 @@ static int table_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	t->handle = nl_attr_be64(tb[NFTA_TABLE_HANDLE], 0);
 	t->flags = nl_attr_be32(tb[NFTA_TABLE_FLAGS], 0);
 	comment = nft_table_comment(tb[NFTA_TABLE_USERDATA]);
-	snprintf(version, sizeof(version), "%s%d", q->schema->comment, q->schema->version);
-	t->is_ours = strncmp(comment, q->schema->comment, strlen(q->schema->comment)) == 0;
-	t->is_current = strcmp(comment, version) == 0;
+	t->is_ours = strncmp(comment, q->schema->comment, len) == 0;
+	t->version = t->is_ours ? (int)strtol(comment + len, NULL, 10) : 0;
 	return 0;
 }
 
@@ -517,8 +517,10 @@ int nft_fixed_read(struct nft_fixed *ret, struct nl_sock *nl, enum ipfam fam,
 		return err_wrap(err, r == -ENOENT ? -EAGAIN : r, "read table %s", table->name);
 	ret->exists = true;
 	ret->flags = table->flags;
-	if (!table->is_current)
-		snprintf(ret->misfit, sizeof(ret->misfit), "it is of another layout version");
+	if (table->version != schema->version)
+		snprintf(ret->misfit, sizeof(ret->misfit),
+			 "it is of another layout version: %d, not %d", table->version,
+			 schema->version);
 	return 0;
 }
 

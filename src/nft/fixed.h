@@ -100,7 +100,7 @@ struct nft_fixed_table {
 	uint32_t flags;
 	uint32_t owner; /* netlink port; of a table with NFT_TABLE_F_OWNER */
 	bool is_ours;
-	bool is_current; /* of the layout version of this program */
+	int version; /* of its layout */
 };
 
 struct nft_fixed_tables {

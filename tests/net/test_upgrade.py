@@ -3,6 +3,7 @@
 replaces the table, while the sweep is pending."""
 import os
 import re
+import subprocess
 import time
 
 import pytest
@@ -123,6 +124,20 @@ def test_replaced_with_empty_folder(lab, vipd):
     assert "sweep pending: service-default-bad.json" in vipd.ctl("status", check=False)
     assert len(vipd.main_tables(4)) == len(vipd.main_tables(6)) == 1
     vipd.apply([])
+
+
+def test_vipctl_reads_older_layout(lab, vipd):
+    """A newer vipctl beside an older vipd names both versions; it does not report an empty table."""
+    vipd.apply([])
+    vipd.kill()
+    age(lab, vipd)
+    r = lab.node.popen(L.program("vipctl"), "svc", "--kernel", stdout=subprocess.PIPE,
+                       stderr=subprocess.PIPE, text=True)
+    out, err = r.communicate(timeout=L.LIMIT)
+    vipd.start()
+    assert (out, r.returncode) == ("", 1)
+    assert re.search(r"^vipctl: table ip vipd\S*: it is of another layout version: \d+, not \d+; "
+                     "use the vipctl of the vipd that made it$", err, re.M), err
 
 
 @pytest.fixture

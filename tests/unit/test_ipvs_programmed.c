@@ -19,16 +19,22 @@
 	"type=LoadBalancer ip=10.96.0.30 port=http:80:30080 vip=203.0.113.7 etp " \
 	"range=198.51.100.0/24"
 
-static void programmed_read(const struct world *w, struct ipvs_programmed *ret)
+static int programmed_try(const struct world *w, struct ipvs_programmed *ret, struct err *err)
 {
 	struct ipvs_socks socks = { .nft = fake_connect(w->nft),
 				    .query = fake_connect(w->nft),
 				    .genl = fake_ipvs_connect(w->ipvs),
 				    .route = fake_ipvs_connect_route(w->ipvs) };
-	struct err err = { 0 };
 
 	*ret = (struct ipvs_programmed){ 0 };
-	assert_int_equal(ipvs_programmed_read_from(ret, &socks, &err), 0);
+	return ipvs_programmed_read_from(ret, &socks, err);
+}
+
+static void programmed_read(const struct world *w, struct ipvs_programmed *ret)
+{
+	struct err err = { 0 };
+
+	assert_int_equal(programmed_try(w, ret, &err), 0);
 }
 
 /* The remaining time mixes the real and the fake clock: replace the number. */
@@ -497,6 +503,22 @@ static void test_foreign(void **state)
 	world_close(&w);
 }
 
+/* The table of another version of vipd is not read by what this one would find there. */
+static void test_other_layout(void **state)
+{
+	struct ipvs_programmed h;
+	struct err err = { 0 };
+	struct world w;
+
+	web(&w);
+	fake_foreign_version(w.nft);
+	assert_int_equal(programmed_try(&w, &h, &err), -EPROTO);
+	assert_non_null(
+		strstr(err.text, "table inet vipd-ipvs: it is of another layout version: "));
+	ipvs_programmed_fini(&h);
+	world_close(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -506,7 +528,7 @@ int main(void)
 		cmocka_unit_test(test_affinity),   cmocka_unit_test(test_split),
 		cmocka_unit_test(test_routing),    cmocka_unit_test(test_configured),
 		cmocka_unit_test(test_nothing),    cmocka_unit_test(test_chances),
-		cmocka_unit_test(test_foreign),
+		cmocka_unit_test(test_foreign),    cmocka_unit_test(test_other_layout),
 	};
 
 	int failed = 0;

@@ -46,6 +46,10 @@ static int table_read(struct ipvs_layout *l, const struct nft_fixed_table *t, st
 
 		if (r < 0)
 			return r;
+		if (l->is_readonly && t->version != ipvs_schema.version)
+			return err_set(err, -EPROTO,
+				       "table inet %s: %s; use the vipctl of the vipd that made it",
+				       t->name, h->misfit);
 		if (h->misfit[0] == '\0' || l->is_readonly)
 			continue;
 		log_notice(LOG_AREA_PLANE, "table inet %s: will be replaced: %s", t->name,
