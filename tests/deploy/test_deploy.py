@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -261,6 +262,22 @@ def test_unit():
     assert "$" + name in u["ExecStart"] and u["ExecStart"].split()[0].endswith("/vipd")
     for flag in flags.split():
         assert flag.split("=")[0] in known_flags()
+
+
+def test_unit_reload(tmp_path):
+    """Without the program kill, which a minimal Debian lacks."""
+    os.symlink(shutil.which("sh"), tmp_path / "sh")
+    with subprocess.Popen(["sleep", "60"]) as child:
+        env = {"PATH": str(tmp_path), "MAINPID": str(child.pid)}
+        argv = [word.replace("$$", "$") if "$$" in word else re.sub(r"\$(\w+)", lambda m: env[m[1]], word)
+                for word in shlex.split(unit()["ExecReload"])]
+        try:
+            program = shutil.which(argv[0], path=env["PATH"])
+            assert program, "not found: " + argv[0]
+            subprocess.run([program, *argv[1:]], env=env, check=True)
+            assert child.wait(60) == -signal.SIGHUP
+        finally:
+            child.kill()
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not installed")
