@@ -19,9 +19,11 @@
 #define RETRY_NS NSEC_PER_SEC
 /* Elements deleted at once, each by transactions of its own. */
 #define GONE_STEP 16
-/* At least FAILSET_MOVES_S, FAILSET_UDP_MOVES_S. */
-#define MOVED_NS (5 * NSEC_PER_SEC)
-#define UDP_MOVED_NS (30 * NSEC_PER_SEC)
+/* Life of a move of UDP: as long as the kernel keeps a flow without a reply, by default. */
+#define UDP_MOVE_S 30
+/* While so many moves are remembered, further ones live for a shorter time: memory is bounded. */
+#define MOVES_LONG 16384
+#define SHORT_MOVE_S 5
 /*
  * Deletions begin within this time of the claim, whose elements expire after FAILSET_CLAIMED_S:
  * this process may have been stopped meanwhile, and clients have answers then.
@@ -46,8 +48,18 @@ struct silent_flow {
 struct moved {
 	struct ip_flow of;
 	struct ip_endpoint to;
-	uint64_t at_ns;
+	uint64_t end_ns;
 	bool is_ended;
+};
+
+struct moved_list {
+	VEC(struct moved) all; /* of a flow that moved again the last one counts */
+	bool is_read;          /* with those of an earlier process */
+	bool is_failing;       /* the last gone_delete() */
+	/* A new transaction continues at `next`, so that every move is compared. */
+	size_t next;     /* the next of them to compare with the new rows; then the first */
+	size_t left;     /* moves that are not compared yet */
+	uint64_t due_ns; /* when the next one is */
 };
 
 struct failover_loop {
@@ -58,15 +70,10 @@ struct failover_loop {
 	struct event *timer;
 	uint64_t read_ns; /* between reads */
 	bool is_failing;
-	bool is_moved_failing;   /* the last gone_delete() */
 	bool has_udp;            /* the last read */
 	VEC(struct found) found; /* by the last read */
 	size_t next;             /* the first of them that is not worked off */
-	VEC(struct moved) moved; /* oldest first */
-	/* A new transaction continues at moved_next, so that every move is compared. */
-	size_t moved_next; /* the next of them to compare with the new rows; then the first */
-	size_t moved_left; /* moves that are not compared yet */
-	uint64_t moved_ns; /* when the next one is */
+	struct moved_list moved;
 	uint64_t due_ns;   /* of the next step */
 	uint64_t spent_ns; /* of CPU time, for this read and what it found */
 	/* Of the current step. */
@@ -175,6 +182,13 @@ static void on_due_flow(void *arg, size_t i, const struct ctnl_entry *e)
 	*vec_push(&l->silent) = (struct silent_flow){ i, e->flow.by };
 }
 
+static uint32_t move_life_s(const struct failover_loop *l, const struct ip_flow *flow)
+{
+	if (l->moved.all.n >= MOVES_LONG)
+		return SHORT_MOVE_S;
+	return flow->proto == L4PROTO_UDP ? UDP_MOVE_S : PLANE_MOVE_MAX_S;
+}
+
 static void moves_choose(struct failover_loop *l)
 {
 	vec_for_each (s, &l->silent) {
@@ -185,6 +199,7 @@ static void moves_choose(struct failover_loop *l)
 			continue;
 		/* Void until on_claimed_flow() finds the flow still unanswered, and deletes it. */
 		*vec_push(&l->moves) = (struct plane_move){ .of = l->due.v[s->i],
+							    .life_s = move_life_s(l, flow),
 							    .pool = c.pool,
 							    .from = c.from,
 							    .to = c.to,
@@ -238,29 +253,74 @@ static void moves_count(struct failover_loop *l, uint64_t n_moved)
 
 static bool is_moved(const struct moved *m, uint64_t now)
 {
-	return !m->is_ended &&
-	       now - m->at_ns < (m->of.proto == L4PROTO_UDP ? UDP_MOVED_NS : MOVED_NS);
+	return !m->is_ended && now < m->end_ns;
+}
+
+static void moved_prune(struct moved_list *d)
+{
+	uint64_t now = now_ns();
+	size_t next = d->next;
+	size_t n = 0;
+
+	for (size_t i = 0; i < d->all.n; i++)
+		if (is_moved(&d->all.v[i], now))
+			d->all.v[n++] = d->all.v[i];
+		else
+			d->next -= i < next;
+	vec_cut(&d->all, n);
+	d->next = d->next < n ? d->next : 0;
+	d->left = MIN(d->left, n);
 }
 
 static void moves_note(struct failover_loop *l)
 {
-	uint32_t n = 0;
+	struct moved_list *d = &l->moved;
 
-	while (n < l->moved.n && !is_moved(&l->moved.v[n], l->now))
-		n++;
-	if (n > 0) {
-		l->moved.n -= n;
-		memmove(l->moved.v, l->moved.v + n, l->moved.n * sizeof(*l->moved.v));
-		l->moved_next -= MIN(n, l->moved_next);
-		l->moved_left = MIN(l->moved_left, l->moved.n);
-	}
 	vec_for_each (m, &l->moves) {
 		if (m->is_void)
 			continue;
-		*vec_push(&l->moved) =
-			(struct moved){ m->of, { m->to.addr, m->to.port, 0 }, l->now, false };
-		l->moved_left += l->moved_left > 0; /* it may be before those that are left */
+		*vec_push(&d->all) =
+			(struct moved){ .of = m->of,
+					.to = { m->to.addr, m->to.port, 0 },
+					.end_ns = now_ns() + m->life_s * NSEC_PER_SEC };
+		d->left += d->left > 0; /* it may be before those that are left */
 	}
+}
+
+static void on_old_move(void *arg, const struct plane_handshake *h)
+{
+	struct failover_loop *l = arg;
+
+	uint64_t end_ns = now_ns() + PLANE_MOVE_MAX_S * NSEC_PER_SEC - h->age_ns;
+
+	*vec_push(&l->moved.all) = (struct moved){ h->flow, h->by, end_ns, false };
+}
+
+/* Moves of an earlier process, whose endpoints may have left meanwhile. */
+static int old_moves_read(struct failover_loop *l, struct err *err)
+{
+	struct plane *p = l->config.plane;
+	struct moved_list *d = &l->moved;
+	size_t n = d->all.n;
+	int r;
+
+	if (d->is_read || !can_move(l))
+		return 0;
+	r = p->ops->moves(p, on_old_move, l, err);
+	if (r < 0)
+		vec_cut(&d->all, n);
+	d->is_read = r == 0;
+	d->left = d->all.n;
+	return r;
+}
+
+/* The flow's element is that of its last move. */
+static bool is_replaced(const struct moved_list *d, const struct moved *m)
+{
+	for (const struct moved *later = m + 1; later < d->all.v + d->all.n; later++)
+		if (memcmp(&later->of, &m->of, sizeof(m->of)) == 0)
+			return true;
+	return false;
 }
 
 /*
@@ -271,19 +331,21 @@ static int gone_delete(struct failover_loop *l, struct err *err)
 {
 	uint64_t until = failover_work(l->failover) + FAILOVER_WORK_MAX;
 	struct plane *p = l->config.plane;
+	struct moved_list *d = &l->moved;
 	uint64_t now = now_ns();
 	struct moved *ended[GONE_STEP];
-	size_t first = l->moved_next;
-	size_t left = l->moved_left;
+	size_t first = d->next;
+	size_t left = d->left;
 	int r = 0;
 
 	vec_clear(&l->moves);
-	for (; l->moved_left > 0 && l->moves.n < GONE_STEP && failover_work(l->failover) < until;
-	     l->moved_left--) {
-		struct moved *m = &l->moved.v[l->moved_next];
+	for (; d->left > 0 && l->moves.n < GONE_STEP && failover_work(l->failover) < until;
+	     d->left--) {
+		struct moved *m = &d->all.v[d->next];
 
-		l->moved_next = l->moved_next + 1 < l->moved.n ? l->moved_next + 1 : 0;
-		if (!is_moved(m, now) || failover_has(l->failover, &m->of, &m->to))
+		d->next = d->next + 1 < d->all.n ? d->next + 1 : 0;
+		if (!is_moved(m, now) || failover_has(l->failover, &m->of, &m->to) ||
+		    is_replaced(d, m))
 			continue;
 		ended[l->moves.n] = m;
 		*vec_push(&l->moves) = (struct plane_move){ .of = m->of, .is_void = true };
@@ -293,8 +355,8 @@ static int gone_delete(struct failover_loop *l, struct err *err)
 	for (size_t i = 0; i < l->moves.n; i++)
 		ended[i]->is_ended = r == 0;
 	if (r < 0) {
-		l->moved_next = first;
-		l->moved_left = left;
+		d->next = first;
+		d->left = left;
 	}
 	return r;
 }
@@ -348,10 +410,13 @@ static int due_move(struct failover_loop *l, struct err *err)
 static int read_all(struct failover_loop *l, struct err *err)
 {
 	struct plane *p = l->config.plane;
-	int r, q = 0;
+	int r, q;
 
 	found_clear(l);
-	r = p->ops->handshakes(p, on_handshake, l, err);
+	moved_prune(&l->moved);
+	r = old_moves_read(l, err);
+	q = p->ops->handshakes(p, on_handshake, l, r < 0 ? NULL : err);
+	r = r < 0 ? r : q;
 	if (l->has_udp)
 		q = p->ops->udp_replies(p, on_udp_reply, l, r < 0 ? NULL : err);
 	return r < 0 ? r : q;
@@ -402,18 +467,18 @@ static uint64_t moved_step(struct failover_loop *l, uint64_t now)
 	struct err err = { 0 };
 	int r;
 
-	if (l->moved_left == 0)
-		l->is_moved_failing = false;
-	if (!is_running(l) || l->moved_left == 0)
+	if (l->moved.left == 0)
+		l->moved.is_failing = false;
+	if (!is_running(l) || l->moved.left == 0)
 		return UINT64_MAX;
-	if (now < l->moved_ns)
-		return l->moved_ns - now;
+	if (now < l->moved.due_ns)
+		return l->moved.due_ns - now;
 	r = gone_delete(l, &err);
-	l->is_moved_failing = r < 0;
+	l->moved.is_failing = r < 0;
 	if (r < 0)
 		outcome_log(l, r, &err);
-	l->moved_ns = now + (r < 0 ? RETRY_NS : failover_rest_ns(thread_cpu_ns() - begin));
-	return l->moved_left > 0 ? l->moved_ns - now : UINT64_MAX;
+	l->moved.due_ns = now + (r < 0 ? RETRY_NS : failover_rest_ns(thread_cpu_ns() - begin));
+	return l->moved.left > 0 ? l->moved.due_ns - now : UINT64_MAX;
 }
 
 /* Returns the time to the next step. */
@@ -429,7 +494,7 @@ static uint64_t due_step(struct failover_loop *l)
 		r = step(l, &err);
 	else
 		found_clear(l);
-	if (r < 0 ? r != -EAGAIN : !l->is_moved_failing)
+	if (r < 0 ? r != -EAGAIN : !l->moved.is_failing)
 		outcome_log(l, r, &err);
 	l->spent_ns += thread_cpu_ns() - begin;
 	if (l->next == l->found.n)
@@ -484,7 +549,7 @@ void failover_loop_close(struct failover_loop *l)
 	vec_fini(&l->claimed);
 	vec_fini(&l->silent);
 	vec_fini(&l->moves);
-	vec_fini(&l->moved);
+	vec_fini(&l->moved.all);
 	free(l);
 }
 
@@ -493,8 +558,8 @@ void failover_loop_accepted(struct failover_loop *l)
 	if (l == NULL)
 		return;
 	failover_accepted(l->failover, now_ns());
-	l->moved_left = l->moved.n;
-	if (l->moved.n > 0)
+	l->moved.left = l->moved.all.n;
+	if (l->moved.all.n > 0)
 		event_after(l->timer, 0);
 }
 

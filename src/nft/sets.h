@@ -105,7 +105,7 @@ enum nft_set_id {
 };
 #define FAILSET_BEGIN FAILSET_HANDSHAKES
 #define IPVSSET_BEGIN IPVSSET_FE
-/* Ends of an element's life in sets for failover. */
+/* Ends of an element's life in sets for failover; elements of moves have their own. */
 #define FAILSET_MOVES_S 5
 #define FAILSET_CLAIMED_S 1
 #define FAILSET_ANSWERED_S 10

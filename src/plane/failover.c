@@ -477,7 +477,7 @@ static void elem_found(void *arg, const uint8_t *key, const uint8_t *data)
 		memcpy(vec_push(&rd->old)->key, key, nft_key_len(rd->set, rd->fam));
 	nft_get_endpoint(&h.flow.from, rd->fam, key);
 	nft_get_endpoint(&h.flow.to, rd->fam, key + nft_data_len(FAILSET_MOVES, rd->fam));
-	h.flow.proto = rd->set == FAILSET_UDP_FLOWS ? L4PROTO_UDP : L4PROTO_TCP;
+	h.flow.proto = rd->set >= FAILSET_UDP_FLOWS ? L4PROTO_UDP : L4PROTO_TCP;
 	if (data != NULL)
 		nft_get_endpoint(&h.by, rd->fam, data);
 	rd->fn(rd->arg, &h);
@@ -578,6 +578,22 @@ int plane_handshakes(struct plane *plane, plane_handshake_fn *fn, void *arg, str
 	if (f->config.udp_ms != 0)
 		q = families_read(plane, rd, r < 0 ? NULL : err);
 	return r < 0 ? r : q;
+}
+
+int plane_moves(struct plane *plane, plane_handshake_fn *fn, void *arg, struct err *err)
+{
+	const struct plane_failover *f = plane_common_of(plane)->failover;
+	struct reading rd = { .set = FAILSET_MOVES,
+			      .life_ms = PLANE_MOVE_MAX_S * 1000,
+			      .needed_ms = UINT64_MAX,
+			      .fn = fn,
+			      .arg = arg };
+	int r = families_read(plane, rd, err);
+
+	rd.set = FAILSET_UDP_MOVES;
+	if (r == 0 && f != NULL && f->config.udp_ms != 0)
+		r = families_read(plane, rd, err);
+	return r;
 }
 
 int plane_udp_replies(struct plane *plane, plane_handshake_fn *fn, void *arg, struct err *err)

@@ -159,12 +159,14 @@ struct plane_answer {
 };
 
 /* A handshake that gets another backend of the pool. */
+#define PLANE_MOVE_MAX_S 35 /* Linux repeats its last SYN 32 s after the one before */
 struct plane_move {
 	struct ip_flow of;
 	const struct plan_pool *pool;
 	struct plan_backend from; /* aff_id 0: unknown, or without affinity */
 	struct plan_backend to;
-	bool is_void; /* move_end(): the flow was not deleted and stays */
+	uint32_t life_s; /* of the move: the client's next packet must come within this time */
+	bool is_void;    /* move_end(): the flow was not deleted and stays */
 };
 
 struct plane_ops {
@@ -281,11 +283,13 @@ struct plane_ops {
 	 * does not stop the other.
 	 * move_begin() makes the next SYN of each flow go to `to` and drops answers of `from`;
 	 * the caller then deletes the flows that still have no answer, and move_end() ends the
-	 * claim. All of `v` or nothing. -EAGAIN: not now.
+	 * claim. All of `v` or nothing. -EAGAIN: not now. moves() lists the flows that have a move,
+	 * to `by`, which ends when `age_ns` is PLANE_MOVE_MAX_S.
 	 */
 	int (*handshakes)(struct plane *p, plane_handshake_fn *fn, void *arg, struct err *err);
 	int (*move_begin)(struct plane *p, const struct plane_move *v, size_t n, struct err *err);
 	int (*move_end)(struct plane *p, const struct plane_move *v, size_t n, struct err *err);
+	int (*moves)(struct plane *p, plane_handshake_fn *fn, void *arg, struct err *err);
 	/* Is it a backend, or was it one for the last hour? May be NULL: unknown. */
 	bool (*is_backend)(struct plane *p, const struct ip_addr *addr, uint16_t port);
 	/* Backends that replied to a flow of UDP in the last 10 s, without the flow. NULL: no flows

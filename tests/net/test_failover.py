@@ -618,6 +618,29 @@ def test_restart(lab, vipd):
     assert lab.node.run("nft", "-a", "list", "tables") == before
 
 
+def moved(lab):
+    """Elements of the moves: flow -> endpoint, and the times that they last."""
+    text = lab.node.run("nft", "list", "map", "ip", "vipd-failover", "moves")
+    found = re.findall(r"(\S+ \. \d+ \. \S+ \. \d+)(?: timeout (\d+)s)? expires \S+ : (\S+) \.", text)
+    return {f: to for f, _, to in found}, [int(s or 0) for _, s, _ in found]
+
+
+def test_life_of_a_move(lab, vipd):
+    """CT-18: a move lasts longer than the 32 s before a client's last SYN. CT-20: one to an endpoint
+    that left while vipd did not run ends at the start."""
+    vipd.apply([svc()] + eps(1, 2, 3))
+    with remote_silent(lab, 2), Connects(lab, L.cluster_ip(NUMBER, 4)) as c:
+        assert c.wait(L.PATIENCE) == 0 and not c.errors
+    before, lives = moved(lab)
+    assert lives and all(s > 32 for s in lives), lives
+    gone = next(iter(before.values()))
+    vipd.kill()
+    vipd.write([svc()] + eps(2, *(i for i in (1, 3) if L.remote(i, 4) != gone)))
+    vipd.start()
+    L.eventually(lambda: gone not in moved(lab)[0].values(), what="the move stays")
+    assert moved(lab)[0] == {f: to for f, to in before.items() if to != gone}
+
+
 def test_rules_flushed(lab, vipd):
     """CT-24: another process removes the rules, and leaves the sets: the tables are made again."""
     vipd.apply([svc()] + eps(1, 2, 3))

@@ -17,6 +17,7 @@
 #include "state/context.h"
 
 #define LIMIT (100 * NSEC_PER_MSEC)
+#define LAST_SYN_S 32 /* time between the last two SYNs of a client */
 
 int __wrap_ctnl_lookup(struct ctnl *c, const struct ip_flow *v, size_t n,
 		       void (*fn)(void *arg, size_t i, const struct ctnl_entry *e), void *arg,
@@ -47,6 +48,13 @@ static struct {
 	int end_fails;        /* so many move_end() without a claim */
 	bool is_udp;          /* the handshakes are flows of UDP */
 	const char *replying; /* backend; NULL: none */
+	uint64_t limit_ns;    /* 0: LIMIT */
+	struct ip_addr by;    /* unset: 10.0.1.1 */
+	struct ip_addr to;    /* of the last move */
+	size_t n_begun;       /* moves */
+	size_t n_long;        /* that last until the client's last SYN */
+	size_t n_old;         /* moves of an earlier process to each of 10.0.1.2 and 10.0.1.9 */
+	int old_fails;        /* negative errno, once */
 	void (*then)(struct failover_loop *loop);
 	struct model *m;
 	struct sync *s;
@@ -83,6 +91,25 @@ static int list_replies(struct plane *p, plane_handshake_fn *fn, void *arg, stru
 	return 0;
 }
 
+static int list_moves(struct plane *p, plane_handshake_fn *fn, void *arg, struct err *err)
+{
+	int r = w.old_fails;
+
+	(void)p;
+	w.old_fails = 0;
+	for (size_t i = 0; i < 2 * w.n_old; i++) {
+		const struct plane_handshake h = {
+			.flow = { { test_addr("203.0.113.8"), (uint16_t)(1 + i), 0 },
+				  { test_addr("10.96.0.1"), 80, 0 },
+				  i % 4 < 2 ? L4PROTO_TCP : L4PROTO_UDP },
+			.by = { test_addr(i % 2 == 0 ? "10.0.1.2" : "10.0.1.9"), 8080, 0 },
+		};
+
+		fn(arg, &h);
+	}
+	return r != 0 ? err_set(err, r, "moves") : 0;
+}
+
 int __wrap_ctnl_lookup(struct ctnl *c, const struct ip_flow *v, size_t n,
 		       void (*fn)(void *arg, size_t i, const struct ctnl_entry *e), void *arg,
 		       struct err *err)
@@ -102,6 +129,8 @@ int __wrap_ctnl_lookup(struct ctnl *c, const struct ip_flow *v, size_t n,
 			(void)nanosleep(&stop, NULL);
 		}
 		e.flow.by = (struct ip_endpoint){ test_addr("10.0.1.1"), 8080, 0 };
+		if (ip_is_set(&w.by))
+			e.flow.by.addr = w.by;
 		fn(arg, i, &e);
 	}
 	w.n_lookups += n;
@@ -137,10 +166,12 @@ int __wrap_ctnl_delete_flush(struct ctnl *c, uint64_t *n_deleted, struct err *er
 static int move_begin(struct plane *p, const struct plane_move *v, size_t n, struct err *err)
 {
 	(void)p;
-	(void)v;
-	(void)n;
 	(void)err;
 	w.is_claimed = true;
+	w.n_begun += n;
+	w.to = v[n - 1].to.addr;
+	for (size_t i = 0; i < n; i++)
+		w.n_long += v[i].life_s > LAST_SYN_S;
 	return 0;
 }
 
@@ -163,7 +194,8 @@ static void run(void)
 {
 	struct plane_ops ops = mock_plane_ops;
 	struct serve_failovers counts = { 0 };
-	struct failover_config config = { .limit_ns = LIMIT, .counts = &counts };
+	struct failover_config config = { .limit_ns = w.limit_ns ? w.limit_ns : LIMIT,
+					  .counts = &counts };
 	struct sync_config sync_config = { .check_period_ns = 3600 * NSEC_PER_SEC };
 	struct failover_loop *loop = NULL;
 	struct mock_plane k;
@@ -178,6 +210,7 @@ static void run(void)
 	ops.udp_replies = list_replies;
 	ops.move_begin = move_begin;
 	ops.move_end = move_end;
+	ops.moves = list_moves;
 	k.plane.ops = &ops;
 	model_init(&m);
 	m.config.node_name = name_get_str("n1");
@@ -358,6 +391,105 @@ static void test_moved_to_removed(void **state)
 	}
 }
 
+static void loop_until(const size_t *n, size_t wanted)
+{
+	for (int i = 0; i < 10000 && *n < wanted; i++)
+		(void)event_base_loop(w.base, EVLOOP_ONCE);
+	assert_int_equal(*n, wanted);
+}
+
+static void endpoints_put(const char *text)
+{
+	static int64_t number = 10;
+
+	(void)model_put_slice(w.m, test_slice("a1", "a", text), number++);
+	sync_settle(w.s, now_ns());
+}
+
+/* The flow moves twice; then both of its former endpoints leave, and then the last one. */
+static void move_again(struct failover_loop *loop)
+{
+	struct ip_addr first;
+	char text[64];
+
+	endpoints_put("| web:8080 u/UDP:8080 | 1 rs; 2 rs; 3 rs");
+	loop_until(&w.n_begun, 1);
+	first = w.by = w.to;
+	w.syn_ns = now_ns(); /* the next SYN */
+	loop_until(&w.n_begun, 2);
+	assert_false(ip_addr_is_equal(&first, &w.to));
+	w.has_flows = false;
+	(void)snprintf(text, sizeof(text), "| web:8080 u/UDP:8080 | 1 rs; %d rs", w.to.bytes[3]);
+	endpoints_put(text);
+	failover_loop_accepted(loop);
+	for (int i = 0; i < 5; i++)
+		(void)event_base_loop(w.base, EVLOOP_ONCE);
+	assert_int_equal(w.n_void, 0);
+	endpoints_put("| web:8080 u/UDP:8080 | 1 rs");
+	failover_loop_accepted(loop);
+	loop_until(&w.n_void, 1);
+}
+
+/* CT-20: only the last move of a flow ends when its backend leaves. */
+static void test_moved_again(void **state)
+{
+	(void)state;
+	memset(&w, 0, sizeof(w));
+	w.n_handshakes = 1;
+	w.until = 1;
+	w.limit_ns = 5 * NSEC_PER_MSEC;
+	w.has_flows = true;
+	w.then = move_again;
+	run();
+}
+
+static void old_moves_end(struct failover_loop *loop)
+{
+	(void)loop;
+	w.n_handshakes = 0;
+	loop_until(&w.n_void, w.n_old);
+	for (int i = 0; i < 5; i++)
+		(void)event_base_loop(w.base, EVLOOP_ONCE);
+	assert_int_equal(w.n_void, w.n_old);
+}
+
+/* CT-20: moves of an earlier process end if their endpoint is no longer in the pool. */
+static void test_old_moves(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		memset(&w, 0, sizeof(w));
+		w.n_handshakes = w.until = 1;
+		w.n_old = 40;
+		w.old_fails = i == 0 ? 0 : -EAGAIN;
+		w.then = old_moves_end;
+		run();
+	}
+}
+
+static void flows_move(struct failover_loop *loop)
+{
+	(void)loop;
+	loop_until(&w.n_begun, w.n_handshakes);
+}
+
+/* CT-18: a move lasts until the client's last SYN; CT-34: unless there are very many. */
+static void test_life(void **state)
+{
+	static const size_t limit = 16384;
+
+	(void)state;
+	for (size_t n = 1; n < 20000; n += 19000) {
+		memset(&w, 0, sizeof(w));
+		w.n_handshakes = n;
+		w.until = 1;
+		w.has_flows = true;
+		w.then = flows_move;
+		run();
+		assert_in_range(w.n_long, MIN(n, limit), MIN(n, limit + FAILOVER_STEP));
+	}
+}
+
 static void put_many(struct model *m, int n)
 {
 	struct str text = { 0 };
@@ -414,10 +546,17 @@ static void test_moved_among_changes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_one_read),         cmocka_unit_test(test_rest),
-		cmocka_unit_test(test_read_fails),       cmocka_unit_test(test_one_way),
-		cmocka_unit_test(test_moved_to_removed), cmocka_unit_test(test_portion_fails),
-		cmocka_unit_test(test_stopped),          cmocka_unit_test(test_moved_among_changes),
+		cmocka_unit_test(test_one_read),
+		cmocka_unit_test(test_rest),
+		cmocka_unit_test(test_read_fails),
+		cmocka_unit_test(test_one_way),
+		cmocka_unit_test(test_moved_to_removed),
+		cmocka_unit_test(test_portion_fails),
+		cmocka_unit_test(test_stopped),
+		cmocka_unit_test(test_moved_among_changes),
+		cmocka_unit_test(test_moved_again),
+		cmocka_unit_test(test_old_moves),
+		cmocka_unit_test(test_life),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -121,7 +121,9 @@ int nft_move_begin(struct plane *plane, const struct plane_move *v, size_t n, st
 
 		flow_key(key, &v[i].of);
 		nft_data_endpoint(data, &v[i].to.addr, v[i].to.port);
+		w.timeout_ms = w.left_ms = UINT64_C(1000) * v[i].life_s;
 		nft_elem_put(&w, NFT_WRITE_ADD, fam, moves_of(v[i].of.proto), key, data, NULL);
+		w.timeout_ms = 0; /* that of the set */
 		nft_elem_put(&w, NFT_WRITE_ADD, fam, claimed_of(v[i].of.proto), key, NULL, NULL);
 	}
 	if (r == 0)

@@ -539,6 +539,7 @@ const struct plane_ops nft_plane_ops = {
 	.is_backend = nft_is_backend,
 	.move_begin = nft_move_begin,
 	.move_end = nft_move_end,
+	.moves = plane_moves,
 	.udp_replies = plane_udp_replies,
 	.retire = plane_retire,
 	.cleanup = plane_cleanup,
