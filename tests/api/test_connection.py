@@ -194,11 +194,44 @@ def test_lost_network(two_namespaces, http2):
             feed.close()
 
 
-def test_name_server_does_not_answer(tmp_path):
-    """The event loop does not wait for a resolver thread, nor does the end of the process."""
+def need_root():
     if os.geteuid() != 0 or subprocess.run(["unshare", "-n", "-m", "true"],
                                            check=False).returncode:
         pytest.skip("namespaces need root")
+
+
+def test_name_moves(tmp_path):
+    """The name of the server gets another address: the next connection goes there."""
+    need_root()
+    hosts = tmp_path / "hosts"
+    hosts.write_text("127.0.0.1 api.example.net\n")
+    (tmp_path / "nsswitch.conf").write_text("hosts: files\n")
+    setup = """for f in hosts nsswitch.conf; do
+            mount --bind "$0/$f" "$(readlink -f "/etc/$f")" || exit; done && exec "$@" """
+    with Server(tls=False) as a:
+        number = a.http.rpartition(":")[2]
+        with Server(bind="127.0.0.2", port=int(number), tls=False) as b:
+            for api in (a, b):
+                shop(api)
+            feed = Feed(master="http://api.example.net:" + number,
+                        prefix=["unshare", "-m", "sh", "-c", setup, str(tmp_path)])
+            try:
+                feed.wait_synced().same_as(a)
+                hosts.write_text("127.0.0.2 api.example.net\n")
+                for api in (a, b):
+                    api.put(service("s1", "10.96.1.1", port=99))
+                a.listen(state="closed")
+                a.connections(do="close")
+                feed.wait_for(lambda: b.stats()["accepted"] > 0, "a connection")
+                feed.same_as(b).wait_healthy()
+                assert not feed.logged("Failed to connect")
+            finally:
+                feed.close()
+
+
+def test_name_server_does_not_answer(tmp_path):
+    """The event loop does not wait for a resolver thread, nor does the end of the process."""
+    need_root()
     (tmp_path / "resolv.conf").write_text("nameserver 192.0.2.1\n")  # 5 s, 2 attempts
     (tmp_path / "nsswitch.conf").write_text("hosts: files dns\n")
     setup = """ip link add to type veth peer name end && ip addr add 192.0.2.2/24 dev to &&

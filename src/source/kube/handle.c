@@ -173,6 +173,8 @@ int handle_open(struct handle *ret, const struct access_grant *g, size_t server,
 	(void)curl_easy_setopt(h.easy, CURLOPT_NOSIGNAL, 1L);
 	/* Without it the end of a request waits for a name server that does not answer. */
 	(void)curl_easy_setopt(h.easy, CURLOPT_QUICK_EXIT, 1L);
+	/* As Go does: the server's name may have moved to another address. */
+	(void)curl_easy_setopt(h.easy, CURLOPT_DNS_CACHE_TIMEOUT, 0L);
 	(void)curl_easy_setopt(h.easy, CURLOPT_PROTOCOLS_STR, "http,https");
 	(void)curl_easy_setopt(h.easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
 	(void)curl_easy_setopt(h.easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
