@@ -333,20 +333,31 @@ static bool change_parse(struct change *ret, struct http_reply *reply, const str
 	return false;
 }
 
+/* `problem`: what a restart undoes, if the file cannot be written. */
+static void change_store(struct str *problem, const struct list_kind *k, struct drains *d,
+			 bool is_out)
+{
+	int r = k == &drain_kind ? list_write(d) : 0;
+
+	if (r == 0)
+		return;
+	str_printf(problem, "%s cannot be written (%s): %s", d->path, strerror(-r),
+		   is_out ? "the drain ends with this process"
+			  : "after a restart the endpoint is drained again");
+	log_warn(LOG_AREA_HTTP, "%s", problem->text);
+}
+
 static void change_done(struct http_reply *reply, const struct list_kind *k, struct drains *d,
 			const struct change *c)
 {
 	FINI(str_fini) struct str problem = { 0 };
-	int r = k == &drain_kind ? list_write(d) : 0;
 
 	log_notice(LOG_AREA_HTTP, "service %s/%s: endpoint %s: %s by an operator", c->ns->text,
 		   c->name->text, c->endpoint,
 		   c->is_out          ? k->out
 		   : k == &drain_kind ? "undrained"
 				      : k->in);
-	if (r < 0)
-		str_printf(&problem, "%s cannot be written (%s): the drain ends with this process",
-			   d->path, strerror(-r));
+	change_store(&problem, k, d, c->is_out);
 	d->changed(d->arg);
 	list_print(reply, k, d->model, problem.text);
 }
@@ -355,12 +366,13 @@ static void change_done(struct http_reply *reply, const struct list_kind *k, str
 static void change_failed(struct http_reply *reply, const struct list_kind *k, struct drains *d,
 			  const struct change *c, int r)
 {
-	if (k == &drain_kind)
-		(void)!list_write(d);
+	FINI(str_fini) struct str problem = { 0 };
+
+	change_store(&problem, k, d, c->is_out);
 	d->changed(d->arg);
 	if (r == -ENOSPC)
-		http_reply_error(reply, 503, "no more than %d endpoints can be %s", k->limit,
-				 k->out);
+		http_reply_error(reply, 503, "no more than %d endpoints can be %s%s%s", k->limit,
+				 k->out, problem.len > 0 ? "; " : "", str_text(&problem));
 	else
 		http_reply_error(
 			reply, 409, "%.64s/%.64s: endpoint '%.64s': %s", c->ns->text, c->name->text,

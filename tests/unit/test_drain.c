@@ -181,23 +181,32 @@ static void test_shared_address(void **state)
 	world_fini(&w);
 }
 
-/* The limit is reached between two addresses of a pod: the file has the drained one. */
-static void test_limit(void **state)
+/* One more endpoint can be drained. */
+static void drains_fill(struct world *w)
 {
 	const struct name *shop = name_get_str("shop");
 	const struct name *web = name_get_str("web");
 	struct ip_addr a = ip_addr_from_bytes(AF_INET, "\x0a\x09\x00\x00");
+
+	for (unsigned int i = 1; i < MODEL_DRAINS_MAX; i++) {
+		a.bytes[2] = (uint8_t)(i >> 8);
+		a.bytes[3] = (uint8_t)i;
+		assert_int_equal(model_drain(&w->w.m, shop, web, &a, NULL, 0), 1);
+	}
+	name_unref(shop);
+	name_unref(web);
+}
+
+/* The limit is reached between two addresses of a pod: the file has the drained one. */
+static void test_limit(void **state)
+{
 	char text[64] = "";
 	struct world w;
 	FILE *f;
 
 	world_init(&w);
 	put_slice(&w.w, "shop/web-1", "web", "|http:8080|1 rs @n1 ~web-1;2 rs @n1 ~web-1;3 rs @n2");
-	for (unsigned int i = 1; i < MODEL_DRAINS_MAX; i++) {
-		a.bytes[2] = (uint8_t)(i >> 8);
-		a.bytes[3] = (uint8_t)i;
-		assert_int_equal(model_drain(&w.w.m, shop, web, &a, NULL, 0), 1);
-	}
+	drains_fill(&w);
 	w.changes = 0;
 	assert_int_equal(put(&w, "service=shop/web&endpoint=web-1&state=drained", NULL), 503);
 	assert_int_equal(w.w.m.drains.n, MODEL_DRAINS_MAX);
@@ -208,8 +217,6 @@ static void test_limit(void **state)
 		;
 	assert_string_equal(text, "shop/web 10.0.1.1 web-1\n");
 	(void)fclose(f);
-	name_unref(shop);
-	name_unref(web);
 	world_fini(&w);
 }
 
@@ -285,7 +292,7 @@ static void test_restart(void **state)
 	world_fini(&w);
 }
 
-/* The file cannot be written: the drain is in force, and the answer says so. */
+/* The file cannot be written: the change is in force, and the answer says what a restart does. */
 static void test_no_file(void **state)
 {
 	struct world w;
@@ -300,6 +307,16 @@ static void test_no_file(void **state)
 	assert_non_null(strstr(text_at(json, "problem"), "the drain ends with this process"));
 	json_decref(json);
 	assert_sets(&w, ".d.", ".dl");
+	assert_int_equal(put(&w, "service=shop/web&endpoint=web-2&state=serving", &json), 200);
+	assert_non_null(
+		strstr(text_at(json, "problem"), "after a restart the endpoint is drained again"));
+	json_decref(json);
+	assert_sets(&w, "...", "..l");
+	put_slice(&w.w, "shop/web-1", "web", "|http:8080|1 rs @n1 ~web-1;2 rs @n1 ~web-1;3 rs @n2");
+	drains_fill(&w);
+	assert_int_equal(put(&w, "service=shop/web&endpoint=web-1&state=drained", &json), 503);
+	assert_non_null(strstr(text_at(json, "error.text"), "/nonexistent/drained cannot be"));
+	json_decref(json);
 	drains_close(other);
 	world_fini(&w);
 }
