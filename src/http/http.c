@@ -37,6 +37,8 @@
 #define ACCEPT_MAX 16 /* a turn */
 #define LIMIT_LOG_NS (60 * NSEC_PER_SEC)
 
+static uint64_t n_closed[HTTP_CLASSES][HTTP_LIMITS];
+
 enum conn_state {
 	CONN_READ = 0,
 	CONN_BODY,
@@ -54,6 +56,7 @@ struct http_conn {
 	enum conn_state state;
 	bool is_chunked;
 	bool is_half_closed; /* by the client */
+	uint64_t end_ns;     /* of the answer */
 	const struct http_body_ops *ops;
 	void *body;
 };
@@ -220,6 +223,7 @@ static void reply_send(struct http_conn *c, struct http_reply *reply, bool is_he
 	c->body = reply->state;
 	head_send(c, reply);
 	deadline_set(c, c->server->config.reply_ms);
+	c->end_ns = now_ns() + c->server->config.reply_ms * NSEC_PER_MSEC;
 	if (!is_head && c->ops != NULL) {
 		piece_send(c, &reply->body);
 		c->state = CONN_BODY;
@@ -301,17 +305,29 @@ void http_wake(struct http_conn *c)
 		ready_add(c);
 }
 
-/* Of an endless body: the client has `reply_ms` to read more, while there is output. */
+/*
+ * While there is output, the client has `stall_ms` to read more, at most until the end of the
+ * answer; `reply_ms`, without an end, if the body is endless.
+ */
 static void on_output(struct evbuffer *out, const struct evbuffer_cb_info *info, void *arg)
 {
 	struct http_conn *c = arg;
+	const struct http_config *config = &c->server->config;
+	uint64_t now = now_ns();
+	uint64_t left = c->end_ns > now ? c->end_ns - now : 0;
 
-	if (!is_endless(c) || (info->n_deleted == 0 && info->orig_size > 0))
+	if ((c->state != CONN_BODY && c->state != CONN_FLUSH) ||
+	    (info->n_deleted == 0 && info->orig_size > 0))
 		return;
-	if (evbuffer_get_length(out) > 0)
-		deadline_set(c, c->server->config.reply_ms);
-	else
+	if (is_endless(c) && evbuffer_get_length(out) == 0) {
 		(void)event_del(c->deadline);
+		return;
+	}
+	if (is_endless(c))
+		left = config->reply_ms * NSEC_PER_MSEC;
+	else if (evbuffer_get_length(out) > 0 && config->stall_ms != 0)
+		left = MIN(left, config->stall_ms * NSEC_PER_MSEC);
+	event_after(c->deadline, left);
 }
 
 /* Called when the output has shrunk to OUTPUT_LOW. */
@@ -346,9 +362,11 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg)
 		deadline_set(c, CLOSING_MS);
 		return;
 	}
-	if (c->state != CONN_CLOSING)
+	if (c->state != CONN_CLOSING) {
 		log_debug(LOG_AREA_HTTP,
 			  "client did not read the answer in time: connection closed");
+		n_closed[c->server->config.class][HTTP_LIMIT_READING]++;
+	}
 	conn_close(c);
 }
 
@@ -416,7 +434,6 @@ static const char *const class_names[HTTP_CLASSES] = {
 	[HTTP_METRICS] = "metrics server",
 	[HTTP_SERVICE_HEALTH] = "health check node ports",
 };
-static uint64_t n_closed[HTTP_CLASSES][HTTP_LIMITS];
 
 const char *http_class_text(enum http_class class)
 {
@@ -428,18 +445,27 @@ uint64_t http_closed(enum http_class class, enum http_limit limit)
 	return n_closed[class][limit];
 }
 
+/* One line a minute for each class. */
+static bool may_log(enum http_class class)
+{
+	static uint64_t logged_ns[HTTP_CLASSES];
+	uint64_t now = now_ns();
+
+	if (logged_ns[class] != 0 && now - logged_ns[class] < LIMIT_LOG_NS)
+		return false;
+	logged_ns[class] = now;
+	return true;
+}
+
 static void limit_count(const struct http_server *s, enum http_limit limit,
 			const struct ip_addr *client)
 {
-	static uint64_t logged_ns[HTTP_CLASSES];
 	enum http_class class = s->config.class;
 	char text[IP_TEXT_MAX];
-	uint64_t now = now_ns();
 
 	n_closed[class][limit]++;
-	if (logged_ns[class] != 0 && now - logged_ns[class] < LIMIT_LOG_NS)
+	if (!may_log(class))
 		return;
-	logged_ns[class] = now;
 	if (limit == HTTP_LIMIT_CLIENT)
 		log_warn(
 			LOG_AREA_HTTP,
@@ -541,6 +567,12 @@ static void room_make(struct http_server *s, const struct http_conn *newest)
 		is_reading |= list_entry(l, struct http_conn, link)->state == CONN_READ;
 	if (is_reading)
 		(void)event_add(s->awaited, NULL);
+	else if (may_log(s->config.class))
+		log_warn(
+			LOG_AREA_HTTP,
+			"%s: %u connections, the limit, all with unfinished answers; further clients "
+			"wait (vipd_http_connections_closed_total)",
+			class_names[s->config.class], s->config.connections_max);
 }
 
 /* --- accepting --- */

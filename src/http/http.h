@@ -8,10 +8,11 @@
  * HTTP_TURN_NS of every turn of the loop.
  *
  * Limits: the head of a request has at most `head_max` bytes and must be complete `head_ms`
- * after the connection was accepted; the client must read the answer within `reply_ms`. At
- * `connections_max` a new connection replaces the oldest one without a complete request; if
- * all have one, further clients wait in the kernel's backlog. A client (an IPv4 address, or a
- * /64) has at most half of `connections_max`: its next connection replaces its own oldest.
+ * after the connection was accepted; the client must read the answer within `reply_ms`, and some of
+ * it within each `stall_ms`. At `connections_max` a new connection replaces the oldest one without
+ * a complete request; if all have one, further clients wait in the kernel's backlog. A client (an
+ * IPv4 address, or a /64) has at most half of `connections_max`: its next connection replaces its
+ * own oldest.
  *
  * Signals: http_server_open() ignores SIGPIPE.
  *
@@ -128,6 +129,7 @@ const char *http_class_text(enum http_class class);
 enum http_limit {
 	HTTP_LIMIT_ALL = 0,
 	HTTP_LIMIT_CLIENT,
+	HTTP_LIMIT_READING, /* the client did not read the answer in time */
 	HTTP_LIMITS,
 };
 
@@ -136,6 +138,7 @@ struct http_config {
 	size_t head_max;
 	unsigned int head_ms;
 	unsigned int reply_ms;
+	unsigned int stall_ms; /* not of endless bodies; 0: reply_ms */
 	unsigned int connections_max;
 	enum http_takes takes;
 	/* Fill the zeroed `reply`. Called once per request; must not block. */
@@ -144,8 +147,9 @@ struct http_config {
 };
 
 /* Limits for servers that administrators use. */
-#define HTTP_CONFIG_DEFAULT \
-	.head_max = 8192, .head_ms = 5000, .reply_ms = 60000, .connections_max = 32
+#define HTTP_CONFIG_DEFAULT                                                      \
+	.head_max = 8192, .head_ms = 5000, .reply_ms = 60000, .stall_ms = 10000, \
+	.connections_max = 32
 
 /* Health probes send their request at once. */
 #define HTTP_PROBE_HEAD_MS 2000

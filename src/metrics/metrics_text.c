@@ -508,12 +508,13 @@ static void connection_lines(struct str *out)
 	static const char *const limits[HTTP_LIMITS] = {
 		[HTTP_LIMIT_ALL] = "all",
 		[HTTP_LIMIT_CLIENT] = "client",
+		[HTTP_LIMIT_READING] = "reading",
 	};
 	char labels[64];
 
 	expo_head(out, "vipd_http_connections_closed_total", "counter",
 		  "Connections closed at the limit of a server (all) or of a client address "
-		  "(client)");
+		  "(client), or whose client did not read the answer in time (reading)");
 	for (int class = 0; class < HTTP_CLASSES; class ++)
 		for (int limit = 0; limit < HTTP_LIMITS; limit++) {
 			(void)snprintf(labels, sizeof(labels), "server=\"%s\",limit=\"%s\"",

@@ -140,7 +140,7 @@ def idle_connections(lab, role, host, port, n):
 def closed(lab, server):
     """Of a server's connections, those that were closed for a limit."""
     text = get(lab, "/metrics", METRICS)[2]
-    found = re.findall(r'vipd_http_connections_closed_total\{server="%s",limit="\w+"\} (\d+)'
+    found = re.findall(r'vipd_http_connections_closed_total\{server="%s",limit="(?:all|client)"\} (\d+)'
                        % server, text)
     assert len(found) == 2, text
     return sum(map(int, found))

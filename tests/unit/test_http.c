@@ -13,6 +13,7 @@
 #include <arpa/inet.h>
 #include <sys/syscall.h>
 
+#include "base/log.h"
 #include "http/http_port.h"
 #include "http_talk.h"
 
@@ -418,6 +419,42 @@ static void test_crowd(void **state)
 	server_end(&s);
 }
 
+/* All connections have answers that their clients do not read: a further client is served soon. */
+static void test_unread_crowd(void **state)
+{
+	static const char whole[] = "GET /whole HTTP/1.1\r\n\r\n";
+	struct http_config config = plain;
+	struct server s;
+	struct str answer = { 0 };
+	uint64_t before = http_closed(HTTP_METRICS, HTTP_LIMIT_READING);
+	uint64_t warnings = log_count(LOG_LEVEL_WARN);
+	int fd[5];
+
+	(void)state;
+	config.class = HTTP_METRICS;
+	config.connections_max = 4;
+	config.reply_ms = 3600 * 1000;
+	config.stall_ms = 20;
+	server_begin(&s, config);
+	s.pieces = 50;
+	s.piece_size = 20000;
+	for (size_t i = 0; i < 4; i++) {
+		fd[i] = talk_connect(s.path);
+		assert_int_equal(send(fd[i], GET, strlen(GET), 0), (ssize_t)strlen(GET));
+	}
+	while (s.n_handled < 4)
+		talk_turn(&s.talk);
+	fd[4] = talk_connect(s.path);
+	talk_all(&s.talk, fd[4], whole, sizeof(whole) - 1, &answer);
+	assert_int_equal(strncmp(str_text(&answer), "HTTP/1.1 200", 12), 0);
+	assert_true(http_closed(HTTP_METRICS, HTTP_LIMIT_READING) > before);
+	assert_int_equal(log_count(LOG_LEVEL_WARN) - warnings, 1);
+	for (size_t i = 0; i < ARRAY_SIZE(fd); i++)
+		close(fd[i]);
+	str_fini(&answer);
+	server_end(&s);
+}
+
 /*
  * More connections without a request than the limit, opened again when closed: a request is
  * answered nevertheless, before any of them times out.
@@ -772,6 +809,7 @@ int main(void)
 		cmocka_unit_test(test_retire),         cmocka_unit_test(test_any_method),
 		cmocka_unit_test(test_close_busy),     cmocka_unit_test(test_accept_turn),
 		cmocka_unit_test(test_room_for_none),  cmocka_unit_test(test_families),
+		cmocka_unit_test(test_unread_crowd),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
