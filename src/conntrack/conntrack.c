@@ -101,25 +101,20 @@ static void note_success(struct conntrack *c, const struct worker_answer *a)
 		 a->pass.n_matches, a->pass.n_seen, a->pass.n_deleted, a->took_ns / NSEC_PER_MSEC);
 }
 
-static void note_failure(struct conntrack *c, const struct worker_answer *a)
-{
-	if (!c->is_failing)
-		log_warn(LOG_AREA_CONNTRACK,
-			 "stale flow scan: %s; stale flows stay until a retry succeeds",
-			 a->err.text);
-	c->is_failing = true;
-}
-
 static void on_done(void *arg, const struct worker_answer *a)
 {
 	struct conntrack *c = arg;
 
-	if (a->result == 0 || a->result == -EBUSY)
+	if (a->result == 0 || a->result == -EBUSY) {
 		note_success(c, a);
-	else if (a->result == -ECANCELED)
+	} else if (a->result == -ECANCELED) {
 		log_info(LOG_AREA_CONNTRACK, "stale flow scan: %s; it begins again", a->err.text);
-	else
-		note_failure(c, a);
+	} else if (!c->is_failing) {
+		c->is_failing = true;
+		log_warn(LOG_AREA_CONNTRACK,
+			 "stale flow scan: %s; stale flows stay until a retry succeeds",
+			 a->err.text);
+	}
 	stale_job_done(c->stale, a->id, a->result, a->took_ns, now_ns());
 	arm(c);
 }

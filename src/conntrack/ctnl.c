@@ -211,6 +211,8 @@ static bool read_entry(struct ctnl_entry *ret, const struct nlmsghdr *h)
 	const struct nfgenmsg *g = mnl_nlmsg_get_payload(h);
 	uint8_t proto;
 
+	if (h->nlmsg_len < MNL_NLMSG_HDRLEN + sizeof(*g))
+		return false;
 	*ret = (struct ctnl_entry){ 0 };
 	nl_attr_table(tb, CTA_MAX, h, sizeof(*g));
 	nl_attr_nest(orig, CTA_TUPLE_MAX, tb[CTA_TUPLE_ORIG]);
@@ -233,9 +235,7 @@ static int on_entry(void *arg, const struct nlmsghdr *h, struct err *err)
 	const struct dump *d = arg;
 	struct ctnl_entry e;
 
-	if (h->nlmsg_len < MNL_NLMSG_HDRLEN + sizeof(struct nfgenmsg) || !read_entry(&e, h))
-		return 0;
-	if (d->proto == 0 || e.flow.proto == d->proto)
+	if (read_entry(&e, h) && (d->proto == 0 || e.flow.proto == d->proto))
 		d->fn(d->arg, &e);
 	return 0;
 }
@@ -282,7 +282,7 @@ static int on_answer(void *arg, size_t i, const struct nlmsghdr *h, int error,
 	(void)bad;
 	if (h == NULL)
 		return error == -ENOENT ? 0 : error;
-	if (h->nlmsg_len >= MNL_NLMSG_HDRLEN + sizeof(struct nfgenmsg) && read_entry(&e, h))
+	if (read_entry(&e, h))
 		l->fn(l->arg, l->first + i, &e);
 	return 0;
 }

@@ -531,11 +531,9 @@ bool failover_choose(struct failover *f, const struct ip_flow *h, const struct i
 	s->left_by = (struct ip_endpoint){ 0 };
 	s->is_chosen = true;
 	s->n_moves++;
-	*ret = (struct failover_choice){ .svc = svc, .pool = pool, .to = *to };
+	*ret = (struct failover_choice){ svc, pool, { .addr = by->addr, .port = by->port }, *to };
 	if (from != NULL)
 		ret->from = *from;
-	else
-		ret->from = (struct plan_backend){ .addr = by->addr, .port = by->port };
 	return true;
 }
 

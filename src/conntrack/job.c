@@ -12,9 +12,10 @@ void job_fini(struct job *j)
 	vec_fini(&j->tcp);
 }
 
-bool job_endpoint_is_in(const struct ip_endpoint *e, const struct ip_endpoint *v, size_t n)
+bool job_is_live(const struct job *j, const struct job_frontend *f, const struct ip_endpoint *e)
 {
-	return n > 0 && bsearch(e, v, n, sizeof(*v), ip_endpoint_cmp) != NULL;
+	return f->n_live > 0 &&
+	       bsearch(e, &j->live.v[f->live], f->n_live, sizeof(*e), ip_endpoint_cmp) != NULL;
 }
 
 static const struct job_frontend *frontend_find(const struct job *j, const struct ip_endpoint *at,
@@ -28,11 +29,6 @@ static const struct job_frontend *frontend_find(const struct job *j, const struc
 static bool is_same(const struct ip_endpoint *a, const struct ip_endpoint *b)
 {
 	return ip_endpoint_cmp(a, b) == 0;
-}
-
-static bool is_live(const struct job *j, const struct job_frontend *f, const struct ip_endpoint *e)
-{
-	return f->n_live > 0 && job_endpoint_is_in(e, &j->live.v[f->live], f->n_live);
 }
 
 static bool target_meets(const struct job_target *t, const struct job_flow *flow, bool is_living)
@@ -57,7 +53,7 @@ static bool target_meets(const struct job_target *t, const struct job_flow *flow
 /* A flow to the frontend `f`. */
 static bool is_stale(const struct job *j, const struct job_frontend *f, const struct job_flow *flow)
 {
-	bool is_living = is_live(j, f, &flow->by);
+	bool is_living = job_is_live(j, f, &flow->by);
 
 	for (uint32_t i = 0; i < f->n_targets; i++)
 		if (target_meets(&j->targets.v[f->target + i], flow, is_living))
@@ -70,7 +66,7 @@ static bool is_mirror(const struct job *j, const struct job_frontend *f,
 		      const struct job_flow *flow)
 {
 	if (!flow->is_default_zone || !is_same(&flow->from, &flow->back) ||
-	    is_live(j, f, &flow->from))
+	    job_is_live(j, f, &flow->from))
 		return false;
 	for (uint32_t i = 0; i < f->n_targets; i++)
 		if (j->targets.v[f->target + i].kind == JOB_TARGET_UNTRANSLATED ||
@@ -88,7 +84,8 @@ void job_prepare(struct job *j)
 static bool is_untranslated_handshake(const struct job *j, const struct job_flow *flow)
 {
 	return flow->proto == IPPROTO_TCP && flow->is_unanswered && flow->is_default_zone &&
-	       is_same(&flow->to, &flow->by) && job_endpoint_is_in(&flow->to, j->tcp.v, j->tcp.n);
+	       is_same(&flow->to, &flow->by) &&
+	       vec_search(&j->tcp, &flow->to, ip_endpoint_cmp) != NULL;
 }
 
 bool job_is_stale(const struct job *j, const struct job_flow *flow)

@@ -80,8 +80,8 @@ struct job_flow {
 };
 
 void job_fini(struct job *j);
-/* Is `e` in the sorted array `v`? */
-bool job_endpoint_is_in(const struct ip_endpoint *e, const struct ip_endpoint *v, size_t n);
+/* Is `e` a live endpoint of the frontend `f`? */
+bool job_is_live(const struct job *j, const struct job_frontend *f, const struct ip_endpoint *e);
 
 /* To be called once, before job_is_stale(). */
 void job_prepare(struct job *j);

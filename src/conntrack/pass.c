@@ -81,7 +81,7 @@ static int match_untranslated(struct pass *p, const struct job *job, const struc
 				.is_default_zone = true };
 	int r;
 
-	if (f->n_live > 0 && job_endpoint_is_in(&m.to, &job->live.v[f->live], f->n_live))
+	if (job_is_live(job, f, &m.to))
 		return 0; /* endpoint and frontend are equal: the flow is not translated */
 	m.by = m.to;
 	r = ctnl_delete_matching(p->ctnl, &m, err);

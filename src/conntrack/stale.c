@@ -133,6 +133,14 @@ static void scan_drop(struct stale *s, struct scan *l)
 	free(l);
 }
 
+static void scan_end(struct stale *s, struct scan *l)
+{
+	struct frontend *f = l->frontend;
+
+	scan_drop(s, l);
+	frontend_reap(s, f);
+}
+
 static void scan_queue(struct stale *s, struct scan *l, enum queue q, uint64_t due_ns)
 {
 	l->due_ns = due_ns;
@@ -175,10 +183,8 @@ static bool is_listed(const struct stale *s, const struct scan *l)
 static void scan_add(struct stale *s, struct frontend *f, enum job_kind kind,
 		     const struct ip_endpoint *to, uint64_t now)
 {
-	struct scan *l;
+	struct scan *l = scan_find(s, f, kind, to);
 
-	to = to ? to : &nowhere;
-	l = scan_find(s, f, kind, to);
 	if (l == NULL) {
 		l = xcalloc(1, sizeof(*l));
 		l->frontend = f;
@@ -215,15 +221,13 @@ static void scan_add_not_live(struct stale *s, struct frontend *f, uint64_t now)
 	if (l != NULL && l->n_left == SCANS)
 		return;
 	scans_drop(s, f);
-	scan_add(s, f, JOB_TARGET_NOT_LIVE, NULL, now);
+	scan_add(s, f, JOB_TARGET_NOT_LIVE, &nowhere, now);
 }
 
 /* --- records --- */
 
 static void record_close(struct record *r)
 {
-	if (r == NULL)
-		return;
 	vec_for_each (l, &r->lives) {
 		vec_fini(&(*l)->v);
 		free(*l);
@@ -345,18 +349,12 @@ static void scan_soften(struct frontend *f)
 	}
 }
 
-/* Are flows that are not translated to an endpoint stale? Not of a removed frontend. */
-static bool is_translating(const struct frontend *f)
-{
-	return f->live != NULL && !f->is_direct;
-}
-
-/* Are the flows of this target valid by now? */
+/* Are the flows of this target valid by now? Untranslated ones of a removed frontend are. */
 static bool is_void(const struct frontend *f, const struct scan *l)
 {
 	if (l->kind == JOB_TARGET_EXACT)
 		return f->live != NULL && vec_search(&f->live->v, &l->to, ip_endpoint_cmp) != NULL;
-	return l->kind != JOB_TARGET_TRANSLATED && !is_translating(f);
+	return l->kind != JOB_TARGET_TRANSLATED && (f->live == NULL || f->is_direct);
 }
 
 /*
@@ -391,7 +389,7 @@ static void frontend_take(struct stale *s, struct frontend *f, struct taken *t, 
 	if (f->key.proto != L4PROTO_UDP || !s->is_started)
 		return;
 	if ((old == NULL || (old->v.n == 0 && live->v.n > 0)) && !scans_not_live(s, f))
-		scan_add(s, f, JOB_TARGET_UNTRANSLATED, NULL, now);
+		scan_add(s, f, JOB_TARGET_UNTRANSLATED, &nowhere, now);
 }
 
 static void frontend_give_up(struct stale *s, struct frontend *f, uint64_t now)
@@ -403,7 +401,7 @@ static void frontend_give_up(struct stale *s, struct frontend *f, uint64_t now)
 	job_compare(s, f, false);
 	if (f->key.proto == L4PROTO_UDP) {
 		scans_drop(s, f);
-		scan_add(s, f, JOB_TARGET_TRANSLATED, NULL, now);
+		scan_add(s, f, JOB_TARGET_TRANSLATED, &nowhere, now);
 	} else {
 		vec_for_each (to, &old->v)
 			scan_add(s, f, JOB_TARGET_EXACT, to, now);
@@ -501,7 +499,7 @@ void stale_gone(struct stale *s, const struct ip_addr *addr, uint16_t port, uint
 		return;
 	f = frontend_get(s, &key);
 	if (f->live == NULL)
-		scan_add(s, f, JOB_TARGET_TRANSLATED, NULL, now);
+		scan_add(s, f, JOB_TARGET_TRANSLATED, &nowhere, now);
 }
 
 static void tcp_begin(struct tcp_scan *t, uint64_t now)
@@ -534,13 +532,6 @@ static bool tcp_collect(struct stale *s)
 		for (struct hnode *n = all->buckets[t->bucket]; n != NULL; n = n->next)
 			tcp_add(t, container_of(n, struct svc, node)->rows);
 	return t->bucket >= all->n_buckets;
-}
-
-static void tcp_take(struct tcp_scan *t, struct job *ret)
-{
-	t->is_due = false;
-	t->is_under_way = t->v.n > 0;
-	vec_move(&ret->tcp, &t->v);
 }
 
 void stale_recheck(struct stale *s, uint64_t now)
@@ -597,23 +588,21 @@ static void scan_take(struct stale *s, struct taking *t, struct scan *l)
 
 static void scan_settle(struct stale *s, struct taking *t, struct scan *l, uint64_t now)
 {
-	struct frontend *f = l->frontend;
 	bool was_absent = l->is_absent;
+	bool is_over = is_void(l->frontend, l);
 
 	l->is_absent = !is_listed(s, l);
-	if (is_void(f, l)) {
-		t->n_skipped++;
-		scan_drop(s, l);
-		frontend_reap(s, f);
-	} else if (!l->is_absent) {
-		t->n_skipped++;
-		scan_queue(s, l, QUEUE_ALIVE, now + STALE_ALIVE_NS);
-	} else if (!was_absent) {
-		t->n_skipped++;
-		scan_queue(s, l, QUEUE_DEAD, now + STALE_DEAD_NS);
-	} else {
+	if (!is_over && l->is_absent && was_absent) {
 		scan_take(s, t, l);
+		return;
 	}
+	t->n_skipped++;
+	if (is_over)
+		scan_end(s, l);
+	else if (l->is_absent)
+		scan_queue(s, l, QUEUE_DEAD, now + STALE_DEAD_NS);
+	else
+		scan_queue(s, l, QUEUE_ALIVE, now + STALE_ALIVE_NS);
 }
 
 static bool is_full(const struct taking *t)
@@ -631,15 +620,6 @@ static void queue_take(struct stale *s, struct taking *t, enum queue q, uint64_t
 	}
 }
 
-static void live_write(struct job *job, struct live *live)
-{
-	if (live->job == job->id || live->v.n == 0)
-		return;
-	live->job = job->id;
-	live->at = (uint32_t)job->live.n;
-	vec_append(&job->live, &live->v);
-}
-
 static void frontend_write(struct job *job, struct frontend *f)
 {
 	struct job_frontend to = {
@@ -648,6 +628,7 @@ static void frontend_write(struct job *job, struct frontend *f)
 		.proto = f->key.proto,
 		.target = (uint32_t)job->targets.n,
 	};
+	struct live *live = f->live;
 
 	list_for_each_entry (l, &f->scans, struct scan, of) {
 		if (l->is_under_way)
@@ -656,10 +637,14 @@ static void frontend_write(struct job *job, struct frontend *f)
 	}
 	to.n_targets = (uint32_t)job->targets.n - to.target;
 	/* TCP targets are exact; only UDP uses the live set. */
-	if (f->live != NULL && f->live->v.n > 0 && f->key.proto == L4PROTO_UDP) {
-		live_write(job, f->live);
-		to.live = f->live->at;
-		to.n_live = (uint32_t)f->live->v.n;
+	if (live != NULL && live->v.n > 0 && f->key.proto == L4PROTO_UDP) {
+		if (live->job != job->id) {
+			live->at = (uint32_t)job->live.n;
+			vec_append(&job->live, &live->v);
+		}
+		live->job = job->id;
+		to.live = live->at;
+		to.n_live = (uint32_t)live->v.n;
 	}
 	*vec_push(&job->frontends) = to;
 }
@@ -680,8 +665,11 @@ bool stale_job_take(struct stale *s, struct job *ret, uint64_t now)
 		queue_take(s, &t, q, now);
 	vec_for_each (f, &t.frontends)
 		frontend_write(ret, *f);
-	if (is_tcp_due)
-		tcp_take(&s->tcp, ret);
+	if (is_tcp_due) {
+		s->tcp.is_due = false;
+		s->tcp.is_under_way = s->tcp.v.n > 0;
+		vec_move(&ret->tcp, &s->tcp.v);
+	}
 	s->is_busy = t.frontends.n > 0 || ret->tcp.n > 0;
 	vec_fini(&t.frontends);
 	vec_sort(&ret->frontends, ip_tuple_cmp);
@@ -690,14 +678,10 @@ bool stale_job_take(struct stale *s, struct job *ret, uint64_t now)
 
 static void scan_done(struct stale *s, struct scan *l, uint64_t now)
 {
-	struct frontend *f = l->frontend;
-
-	if (--l->n_left > 0) {
+	if (--l->n_left > 0)
 		scan_queue(s, l, QUEUE_AGAIN, now + STALE_AGAIN_NS);
-		return;
-	}
-	scan_drop(s, l);
-	frontend_reap(s, f);
+	else
+		scan_end(s, l);
 }
 
 /* The kernel did not delete a flow of one of these: which one, is not known. */
@@ -791,8 +775,6 @@ void stale_close(struct stale *s)
 
 struct stale_stats stale_stats_get(const struct stale *s)
 {
-	bool is_tcp_pending = s->tcp.is_due || s->tcp.is_under_way;
-
-	return (struct stale_stats){ .frontends = s->frontends.count,
-				     .pending = s->scans.count + is_tcp_pending };
+	return (struct stale_stats){ s->frontends.count,
+				     s->scans.count + (s->tcp.is_due || s->tcp.is_under_way) };
 }

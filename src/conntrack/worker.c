@@ -52,24 +52,19 @@ static bool job_read(struct job *job, int fd)
 	       read_vec(fd, &job->live, head.n_live) && read_vec(fd, &job->tcp, head.n_tcp);
 }
 
-static bool job_answer(const struct worker_config *config, const struct job *job, int fd)
-{
-	struct worker_answer a = { .id = job->id };
-	uint64_t begin = now_ns();
-
-	a.result = config->run(config->helper, job, &a.pass, &a.err);
-	a.took_ns = now_ns() - begin;
-	return child_write(fd, &a, sizeof(a));
-}
-
 static void helper_main(void *arg, int fd)
 {
 	const struct worker_config *config = arg;
 	FINI(job_fini) struct job job = { 0 };
 
 	while (job_read(&job, fd)) {
+		struct worker_answer a = { .id = job.id };
+		uint64_t begin = now_ns();
+
 		job_prepare(&job);
-		if (!job_answer(config, &job, fd))
+		a.result = config->run(config->helper, &job, &a.pass, &a.err);
+		a.took_ns = now_ns() - begin;
+		if (!child_write(fd, &a, sizeof(a)))
 			break;
 	}
 }
