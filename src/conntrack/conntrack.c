@@ -19,6 +19,8 @@
 #define GRACE_NS (200 * NSEC_PER_MSEC)
 /* Changes within this time share a pass: mostly the slices of both families. */
 #define TOGETHER_NS (20 * NSEC_PER_MSEC)
+/* Time for the scans of removed frontends at the end: less than the grace period of a pod. */
+#define END_S 2
 
 struct conntrack {
 	struct stale *stale;
@@ -30,6 +32,7 @@ struct conntrack {
 	struct pass_result total; /* of all successful passes */
 	bool are_sysctls_set;
 	bool is_failing;
+	bool is_ending;
 };
 
 /* --- --init-only ------------------------------------------------------------------ */
@@ -117,6 +120,8 @@ static void on_done(void *arg, const struct worker_answer *a)
 	}
 	stale_job_done(c->stale, a->id, a->result, a->took_ns, now_ns());
 	arm(c);
+	if (c->is_ending && !stale_has_removed(c->stale))
+		(void)event_base_loopbreak(event_get_base(c->timer));
 }
 
 static void on_timer(evutil_socket_t fd, short what, void *arg)
@@ -181,6 +186,18 @@ void conntrack_recheck(struct conntrack *c)
 	arm(c);
 }
 
+void conntrack_end(struct conntrack *c)
+{
+	static const struct timeval limit = { .tv_sec = END_S };
+	struct event_base *base = event_get_base(c->timer);
+
+	if (c->is_ending || !stale_has_removed(c->stale))
+		(void)event_base_loopbreak(base);
+	else
+		(void)event_base_loopexit(base, &limit);
+	c->is_ending = true;
+}
+
 int conntrack_open(struct conntrack **ret, struct event_base *base, const struct model *m,
 		   const struct conntrack_config *config, struct err *err)
 {
@@ -207,6 +224,10 @@ void conntrack_close(struct conntrack *c)
 {
 	if (c == NULL)
 		return;
+	if (c->is_ending && stale_has_removed(c->stale))
+		log_notice(LOG_AREA_CONNTRACK,
+			   "stale flow scan: not finished at exit; UDP flows of removed frontends "
+			   "stay until they expire");
 	event_drop(c->timer);
 	worker_close(c->worker);
 	stale_close(c->stale);

@@ -10,7 +10,8 @@
  *
  * Targets are pending from the kernel's acknowledgement of a change until a pass has
  * succeeded: a failed pass is retried with backoff, and after a restart every frontend
- * is scanned once. Changes that arrive together share a pass.
+ * is scanned once. Those of removed frontends are lost if vipd is killed before the pass.
+ * Changes that arrive together share a pass.
  */
 #pragma once
 
@@ -65,3 +66,8 @@ void conntrack_gone(void *arg, const struct ip_addr *addr, uint16_t port, uint8_
 void conntrack_start(struct conntrack *c);
 /* After a foreign change to the rules: scan all frontends again. */
 void conntrack_recheck(struct conntrack *c);
+/*
+ * End the event loop, after pending scans of removed frontends: 2 s later at most. A second call
+ * ends it at once.
+ */
+void conntrack_end(struct conntrack *c);

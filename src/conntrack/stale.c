@@ -741,6 +741,14 @@ void stale_job_done(struct stale *s, uint32_t id, int result, uint64_t took_ns, 
 		job_back_off(s, now);
 }
 
+bool stale_has_removed(const struct stale *s)
+{
+	htable_for_each_entry (l, &s->scans, struct scan)
+		if (l->kind == JOB_TARGET_TRANSLATED && l->n_left == SCANS)
+			return true;
+	return false;
+}
+
 /* --- life --- */
 
 void stale_open(struct stale **ret, const struct model *m, bool is_reset)

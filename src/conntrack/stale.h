@@ -94,4 +94,6 @@ uint32_t stale_job_outdated(const struct stale *s);
  */
 void stale_job_done(struct stale *s, uint32_t id, int result, uint64_t took_ns, uint64_t now);
 
+/* Is the first scan of a removed frontend pending? The next process does not repeat it. */
+bool stale_has_removed(const struct stale *s);
 struct stale_stats stale_stats_get(const struct stale *s);

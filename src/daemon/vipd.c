@@ -337,7 +337,7 @@ static void on_signal(evutil_socket_t fd, short what, void *arg)
 	}
 	log_notice(LOG_AREA_MAIN, "%s: exiting; rules stay in the kernel",
 		   fd == SIGINT ? "SIGINT" : "SIGTERM");
-	event_base_loopbreak(v->base);
+	conntrack_end(v->conntrack);
 }
 
 /* --- life --- */
@@ -629,7 +629,7 @@ static void config_take(struct vipd *v)
 			   "restart vipd",
 			   v->options.config, fields.text);
 		v->is_outdated = true;
-		event_base_loopbreak(v->base);
+		conntrack_end(v->conntrack);
 	}
 }
 

@@ -454,6 +454,35 @@ def test_killed_in_between(lab, vipd, fam):
     c.close()
 
 
+@FAM
+@pytest.mark.parametrize("kind", ("clusterip", "nodeport"))
+def test_removed_at_end(lab, vipd, ct, fam, kind):
+    """CT-12b: SIGTERM right after a frontend was removed; only this process has it in memory."""
+    vipd.apply([svc()] + eps(1))
+    to, number = target(kind, fam)
+    c = Client(lab, "X", to, number)
+    assert c.backend() == E1[fam]
+    vipd.write(eps(1))
+    L.eventually(lambda: (fam, to, "UDP", number) not in vipd.tables(fam).frontends)
+    vipd.stop()
+    code, left = vipd.proc.returncode, c.entry(ct)
+    vipd.start()
+    c.close()
+    assert code == 0 and left is None, left
+
+
+def test_end_has_limit(lab, vipd, ct):
+    """A scan that does not end does not keep vipd from its exit."""
+    vipd.apply([svc()] + eps(1))
+    settled(vipd)
+    os.kill(helper_pid(vipd), signal.SIGSTOP)
+    vipd.apply([])
+    vipd.stop()
+    code, log = vipd.proc.returncode, vipd.log()
+    vipd.start()
+    assert code == 0 and "stale flow scan: not finished at exit" in log, log
+
+
 @pytest.mark.no_steady
 @FAM
 @pytest.mark.parametrize("verb", ["delete", "flush"])

@@ -515,6 +515,39 @@ static void test_gone(void **state)
 	world_fini(&w);
 }
 
+/* At the end vipd waits for the first scan of removed frontends, and for nothing else. */
+static void test_removed_at_end(void **state)
+{
+	static const char translated[] = "10.96.0.10:53: translated";
+	struct world w;
+	char *text;
+
+	world_init(&w, false);
+	one(&w, "svc", "a", DNS);
+	one(&w, "slice", "a1@a", P "1 rs; 2 rs");
+	stale_start(w.stale, w.now);
+	assert_false(stale_has_removed(w.stale)); /* a start scans all that are served */
+	drain(&w);
+	one(&w, "slice", "a1@a", P "2 rs");
+	assert_false(stale_has_removed(w.stale));
+	drain(&w);
+	one(&w, "del-svc", "a", NULL);
+	assert_true(stale_has_removed(w.stale));
+	one(&w, "svc", "a", DNS);
+	assert_false(stale_has_removed(w.stale)); /* is served again */
+	one(&w, "del-svc", "a", NULL);
+	text = job_text(&w, -ENOBUFS);
+	assert_string_equal(text, translated);
+	free(text);
+	assert_true(stale_has_removed(w.stale));
+	w.now += STALE_RETRY_MIN_NS;
+	expect(&w, translated);
+	assert_false(stale_has_removed(w.stale));
+	assert_int_equal(stale_stats_get(w.stale).pending, 1); /* for late packets */
+	drain(&w);
+	world_fini(&w);
+}
+
 /* The second scan finds a flow that was translated before the change and confirmed later. */
 static void test_again(void **state)
 {
@@ -1378,7 +1411,7 @@ int main(void)
 		cmocka_unit_test(test_dead_elsewhere), cmocka_unit_test(test_busy),
 		cmocka_unit_test(test_random),         cmocka_unit_test(test_many_frontends),
 		cmocka_unit_test(test_outdated),       cmocka_unit_test(test_removed_meanwhile),
-		cmocka_unit_test(test_weights),
+		cmocka_unit_test(test_weights),        cmocka_unit_test(test_removed_at_end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
