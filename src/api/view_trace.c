@@ -352,7 +352,7 @@ static void step_masq(struct jsonw *w, const struct plan_trace *t)
 	FINI(str_fini) struct str out = { 0 };
 
 	str_puts(&out, masq_words[t->masq]);
-	if ((t->masq < PLAN_TRACE_MASQ_ALL || t->masq == PLAN_TRACE_MASQ_REMOTE) && meets_itself(t))
+	if (t->masq < PLAN_TRACE_MASQ_ALL && meets_itself(t))
 		str_puts(&out, "; yes if the pod reaches itself");
 	step(w, "masqueraded", &out);
 }

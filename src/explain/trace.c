@@ -64,6 +64,15 @@ static void relate_endpoints(struct plan_trace *t, const struct slice *sl)
 	}
 }
 
+/* MASQ-07: a backend of any service makes its address one of this node. */
+static void relate_backends(struct plan_trace *t, const struct plan_rows *rows)
+{
+	vec_for_each (pool, &rows->pools)
+		vec_for_each (b, &pool->backends)
+			if (b->is_local && pool->fam == ip_fam(&t->query.dst))
+				*vec_push(&t->local_backends) = b->addr;
+}
+
 static bool is_host_addr(const struct model *m, const struct ip_addr *a)
 {
 	return ip_addr_is_loopback(a) || model_is_host_addr(m, a) ||
@@ -202,6 +211,8 @@ void plan_trace_visit(struct plan_trace *t, const struct svc *svc)
 	}
 	if (svc->service != NULL)
 		relate_service(t, svc);
+	if (svc->rows != NULL && t->plan->model->config.preserves_local_source)
+		relate_backends(t, svc->rows);
 }
 
 bool plan_trace_lacks_source(const struct plan_trace *t)
@@ -310,14 +321,16 @@ static bool is_masqueraded(const struct plan_trace *t, const struct endpoint *e)
 		return false;
 	if (ip_addr_is_equal(&e->addr, &t->query.src))
 		return true;
-	return t->masq == PLAN_TRACE_MASQ_REMOTE ? !e->is_local : t->masq >= PLAN_TRACE_MASQ_ALL;
+	return t->masq >= PLAN_TRACE_MASQ_ALL ||
+	       (t->masq == PLAN_TRACE_MASQ_REMOTE && !e->is_local &&
+		vec_search(&t->local_backends, &e->addr, ip_addr_cmp) == NULL);
 }
 
 bool plan_trace_masquerades(const struct plan_trace *t)
 {
-	if (t->masq != PLAN_TRACE_MASQ_REMOTE)
-		return t->masq >= PLAN_TRACE_MASQ_ALL;
-	return vec_has(&t->endpoints, ep, ep->why == NULL && ep->is_masqueraded);
+	return t->masq >= PLAN_TRACE_MASQ_ALL ||
+	       (t->masq == PLAN_TRACE_MASQ_REMOTE &&
+		vec_has(&t->endpoints, ep, ep->why == NULL && ep->is_masqueraded));
 }
 
 static void decide_endpoints(struct plan_trace *t, const struct svc *svc)
@@ -368,21 +381,25 @@ static enum plan_trace_masq decide_masq(const struct plan_trace *t)
 {
 	const struct model *m = t->plan->model;
 	enum plan_masq masq = t->frontend.masq;
+	bool is_preserved =
+		masq == PLAN_MASQ_ALWAYS && m->config.preserves_local_source && !t->is_host;
+	bool has_detector = m->env.has_detector[ip_fam(&t->query.dst)];
 
-	if (masq == PLAN_MASQ_ALWAYS)
-		return m->config.preserves_local_source && !t->is_host ? PLAN_TRACE_MASQ_REMOTE
-								       : PLAN_TRACE_MASQ_EXTERNAL;
+	if (masq == PLAN_MASQ_ALWAYS && !is_preserved)
+		return PLAN_TRACE_MASQ_EXTERNAL;
 	if (masq == PLAN_MASQ_HOST && t->is_host)
 		return PLAN_TRACE_MASQ_HOST;
 	if (t->frontend.forwarding != FORWARDING_MASQUERADE && !t->is_inside)
 		return PLAN_TRACE_MASQ_NONE_DIRECT;
-	if (masq == PLAN_MASQ_HOST && !t->is_cluster_ip)
-		return PLAN_TRACE_MASQ_NONE_LOCAL;
-	if (m->config.is_masquerade_all)
+	if (t->is_cluster_ip && m->config.is_masquerade_all)
 		return PLAN_TRACE_MASQ_ALL;
-	if (!m->env.has_detector[ip_fam(&t->query.dst)])
-		return PLAN_TRACE_MASQ_NONE_DETECTOR;
-	return t->is_pod ? PLAN_TRACE_MASQ_NONE_POD : PLAN_TRACE_MASQ_NOT_POD;
+	if (t->is_cluster_ip && has_detector && !t->is_pod)
+		return PLAN_TRACE_MASQ_NOT_POD;
+	if (is_preserved)
+		return PLAN_TRACE_MASQ_REMOTE;
+	if (!t->is_cluster_ip)
+		return PLAN_TRACE_MASQ_NONE_LOCAL;
+	return has_detector ? PLAN_TRACE_MASQ_NONE_POD : PLAN_TRACE_MASQ_NONE_DETECTOR;
 }
 
 static const struct plan_target *target_of(const struct plan_frontend *f, bool is_inside)
@@ -394,12 +411,7 @@ static bool backends_are_same(const struct plan_pool *a, const struct plan_pool 
 {
 	if (a == NULL || b == NULL)
 		return a == b;
-	if (a->backends.n != b->backends.n)
-		return false;
-	for (size_t i = 0; i < a->backends.n; i++)
-		if (ip_endpoint_cmp(&a->backends.v[i], &b->backends.v[i]) != 0)
-			return false;
-	return true;
+	return vec_is_equal(&a->backends, &b->backends);
 }
 
 /* Desired pools keep the programmed slots, so equal pools are equal slot by slot. */
@@ -599,6 +611,7 @@ void plan_trace_decide(struct plan_trace *t)
 
 	if (cidr != NULL)
 		t->service_cidr = *cidr;
+	vec_sort(&t->local_backends, ip_addr_cmp);
 	decide_source(t);
 	if (decide_owner(t))
 		others_drop_owner(t);
@@ -627,6 +640,7 @@ void plan_trace_fini(struct plan_trace *t)
 	vec_fini(&t->others);
 	vec_fini(&t->endpoints);
 	vec_fini(&t->ranges);
+	vec_fini(&t->local_backends);
 	name_unref(t->query.src_pod);
 	name_unref(t->src_ns);
 	name_unref(t->pod_node);

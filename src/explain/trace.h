@@ -86,10 +86,10 @@ enum plan_trace_masq {
 	PLAN_TRACE_MASQ_NONE_DETECTOR, /* cluster IP, no detect-local (MASQ-01) */
 	PLAN_TRACE_MASQ_NONE_LOCAL,    /* external, policy Local: source preserved */
 	PLAN_TRACE_MASQ_NONE_DIRECT,   /* external, vipd.io/forwarding: route or tunnel */
+	PLAN_TRACE_MASQ_REMOTE,        /* external, --preserve-local-source: to other nodes only */
 	PLAN_TRACE_MASQ_ALL,           /* cluster IP, --masquerade-all (MASQ-05) */
 	PLAN_TRACE_MASQ_NOT_POD,       /* cluster IP, no pod by detect-local */
 	PLAN_TRACE_MASQ_EXTERNAL,      /* external, policy Cluster (MASQ-07) */
-	PLAN_TRACE_MASQ_REMOTE,        /* ... --preserve-local-source: endpoints on other nodes */
 	PLAN_TRACE_MASQ_HOST,          /* external, policy Local, from this host (MASQ-08) */
 };
 
@@ -147,6 +147,7 @@ struct plan_trace {
 	struct ip_prefix range;       /* the range that contains the source; unset = none */
 	VEC(struct plan_trace_endpoint) endpoints; /* used ones first, then by address */
 	VEC(struct object) slices;                 /* referenced: of the endpoints */
+	VEC(struct ip_addr) local_backends; /* of all services, with --preserve-local-source */
 	size_t n_used;
 	uint64_t weight; /* sum of the endpoints that are used */
 	struct plan_balancing balancing;

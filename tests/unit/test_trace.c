@@ -103,9 +103,9 @@ static void trace(struct plan_trace *t, struct world *w, const char *src, const 
 /* "balance shop/web cluster masq: 10.0.1.1:8080 10.0.1.2:8080(not ready)" */
 static void say(struct str *out, const struct plan_trace *t)
 {
-	static const char *const masq[] = { "pod",      "no-detector", "keeps",
-					    "direct",   "all",         "not-pod",
-					    "external", "to-others",   "this-host" };
+	static const char *const masq[] = { "pod",     "no-detector", "keeps",
+					    "direct",  "to-others",   "all",
+					    "not-pod", "external",    "this-host" };
 
 	str_printf(out, "%s%s %s/%d",
 		   t->is_host  ? "host"
@@ -346,6 +346,52 @@ static void test_preserve_local_source(void **state)
 		trace(&t, &w, preserved[i].src, "198.51.100.1", 80, L4PROTO_TCP);
 		say(&out, &t);
 		assert_string_equal(out.text, preserved[i].want);
+		str_fini(&out);
+		plan_trace_fini(&t);
+		world_fini(&w);
+	}
+}
+
+/* MASQ-07 with other services: shop/web has the address of an endpoint, and the cluster IP. */
+static void test_preserve_with_others(void **state)
+{
+	static const struct {
+		const char *other; /* shop/web */
+		const char *node;  /* of 10.0.1.1 in the slice of shop/vip */
+		const char *src;
+		const char *dst;
+		const char *want;
+	} rows[] = {
+		{ "", "", OUTSIDE, "198.51.100.1",
+		  "outside balance/1 shop/vip cluster to-others: 10.0.1.1:8080 10.0.1.2:8080*" },
+		{ " label", "", OUTSIDE, "198.51.100.1",
+		  "outside balance/1 shop/vip cluster to-others: 10.0.1.1:8080* 10.0.1.2:8080*" },
+		{ "", " @n1", OUTSIDE, "172.30.0.1",
+		  "outside balance/1 shop/vip cluster not-pod: 10.0.1.1:8080* 10.0.1.2:8080*; "
+		  "4 shop/web ClusterIP" },
+		{ "", " @n1", POD, "172.30.0.1",
+		  "pod balance/1 shop/vip cluster to-others: 10.0.1.1:8080 10.0.1.2:8080*; "
+		  "4 shop/web ClusterIP" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct world w;
+		struct plan_trace t;
+		struct str out = { 0 };
+		char web[64], slice[64];
+
+		(void)snprintf(web, sizeof(web), "ip=172.30.0.1 port=http:80%s", rows[i].other);
+		(void)snprintf(slice, sizeof(slice), "|http:8080|1 rs%s;2 rs", rows[i].node);
+		world_init(&w);
+		w.m.config.preserves_local_source = true;
+		put(&w, "shop/web", web, "|http:8080|1 rs @n1");
+		put(&w, "shop/vip", "ip=172.30.0.2 vip=198.51.100.1 ext=172.30.0.1 port=http:81",
+		    slice);
+		sync_all(&w);
+		trace(&t, &w, rows[i].src, rows[i].dst, 81, L4PROTO_TCP);
+		say(&out, &t);
+		assert_string_equal(out.text, rows[i].want);
 		str_fini(&out);
 		plan_trace_fini(&t);
 		world_fini(&w);
@@ -664,6 +710,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_cases),
 		cmocka_unit_test(test_preserve_local_source),
+		cmocka_unit_test(test_preserve_with_others),
 		cmocka_unit_test(test_pods_of_one_name),
 		cmocka_unit_test(test_host_network),
 		cmocka_unit_test(test_slice_changes),
