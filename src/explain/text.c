@@ -47,15 +47,6 @@ static void print_frontend(struct str *out, const struct plan_frontend *f)
 	}
 }
 
-static void print_backend(struct str *out, const struct plan_backend *b)
-{
-	char buf[IP_ENDPOINT_TEXT_MAX];
-
-	str_puts(out, ip_endpoint_text(&b->addr, b->port, buf));
-	if (b->aff_id != 0)
-		str_printf(out, "#%u", b->aff_id);
-}
-
 static void print_slot(struct str *out, uint32_t slot)
 {
 	if (slot == PLAN_SLOT_NONE)
@@ -66,14 +57,16 @@ static void print_slot(struct str *out, uint32_t slot)
 
 void plan_op_print(struct str *out, const struct plan_op *op)
 {
-	char buf[IP_PREFIX_TEXT_MAX];
+	const struct plan_backend *b = op->backend;
+	char buf[IP_ENDPOINT_TEXT_MAX];
 
 	str_printf(out, "%s ", plan_op_text(op->kind));
 	if (op->pool != NULL)
 		str_printf(out, "pool %u", op->pool->id);
-	if (op->backend != NULL) {
-		str_puts(out, " ");
-		print_backend(out, op->backend);
+	if (b != NULL) {
+		str_printf(out, " %s", ip_endpoint_text(&b->addr, b->port, buf));
+		if (b->aff_id != 0)
+			str_printf(out, "#%u", b->aff_id);
 		if (op->kind == PLAN_BACKEND_MOVE) {
 			str_puts(out, " ");
 			print_slot(out, op->from);
@@ -101,15 +94,9 @@ struct plan_led {
 };
 
 struct led_backend {
-	const struct plan_backend *b;
-	uint32_t weight; /* or its number of slots */
+	struct plan_backend b; /* first: ip_endpoint_cmp() */
+	uint32_t weight;       /* or its number of slots */
 };
-
-static int led_cmp(const void *a, const void *b)
-{
-	return ip_endpoint_cmp(((const struct led_backend *)a)->b,
-			       ((const struct led_backend *)b)->b);
-}
 
 /* With a table, what the kernel has of a weight: the number of slots. Hashing hides it. */
 static void led_weigh(struct led_backend *v, const struct plan_pool *pool)
@@ -118,7 +105,7 @@ static void led_weigh(struct led_backend *v, const struct plan_pool *pool)
 
 	for (size_t i = 0; i < pool->backends.n; i++)
 		v[i] = (struct led_backend){
-			&pool->backends.v[i],
+			pool->backends.v[i],
 			!has_slots ? plan_pool_weight(pool, i) : pool->hashing != PLAN_HASHING_NONE,
 		};
 	if (pool->hashing == PLAN_HASHING_NONE)
@@ -167,39 +154,31 @@ void plan_led_balancing_print(struct str *out, const struct plan_balancing *d)
 		str_printf(out, " scheduler=%s", d->scheduler);
 }
 
-static void print_led_pool(struct str *out, const struct plan_led *led,
-			   const struct plan_pool *pool, bool is_inside)
+static void print_led(struct str *out, const struct plan_led *led, const struct plan_frontend *f,
+		      const struct plan_target *t, bool is_inside)
 {
+	const struct plan_pool *pool = plan_rows_pool(led->rows, ip_fam(&f->addr), t->pool_id);
 	struct plan_balancing balancing;
 	size_t n = pool ? pool->backends.n : 0;
 	AUTO(free) struct led_backend *sorted = NULL;
 
-	if (n == 0) {
-		str_puts(out, " NOWHERE");
+	if (t->verdict != PLAN_VERDICT_POOL || n == 0) {
+		str_printf(out, " -> %s",
+			   t->verdict == PLAN_VERDICT_POOL ? "NOWHERE"
+							   : plan_verdict_text(t->verdict));
 		return;
 	}
+	str_puts(out, " ->");
 	sorted = xreallocarray(NULL, n, sizeof(*sorted));
 	led_weigh(sorted, pool);
-	qsort(sorted, n, sizeof(*sorted), led_cmp);
+	qsort(sorted, n, sizeof(*sorted), ip_endpoint_cmp);
 	for (size_t i = 0; i < n; i++)
-		plan_led_backend_print(out, &sorted[i].b->addr, sorted[i].b->port,
-				       sorted[i].weight);
+		plan_led_backend_print(out, &sorted[i].b.addr, sorted[i].b.port, sorted[i].weight);
 	plan_balancing_of(&balancing, pool);
 	if (led->balancer != NULL && led->balancer->balancing != NULL)
 		led->balancer->balancing(led->balancer->ctx, led->rows, pool, is_inside,
 					 &balancing);
 	plan_led_balancing_print(out, &balancing);
-}
-
-static void print_led(struct str *out, const struct plan_led *led, const struct plan_frontend *f,
-		      const struct plan_target *t, bool is_inside)
-{
-	str_puts(out, " ->");
-	if (t->verdict == PLAN_VERDICT_POOL)
-		print_led_pool(out, led, plan_rows_pool(led->rows, ip_fam(&f->addr), t->pool_id),
-			       is_inside);
-	else
-		str_printf(out, " %s", plan_verdict_text(t->verdict));
 }
 
 static void print_guard(struct str *out, const struct plan_pool *pool)
