@@ -83,8 +83,7 @@ static int table_new(struct op *o)
 
 	nl_attr_table(tb, NFTA_TABLE_MAX, o->h, sizeof(struct nfgenmsg));
 	flags = nl_attr_be32(tb[NFTA_TABLE_FLAGS], 0);
-	if (flags & ~(f->no_persist ? (uint32_t)NFT_TABLE_F_DORMANT | NFT_TABLE_F_OWNER
-				    : (uint32_t)TABLE_F_ALL))
+	if (flags & (f->no_table_flags | ~(uint32_t)TABLE_F_ALL))
 		return EOPNOTSUPP;
 	t = table_find(&f->tables, o->family, nl_attr_str(tb[NFTA_TABLE_NAME]));
 	if (t != NULL && is_held_by_other(o, t))
@@ -731,17 +730,20 @@ static ssize_t io_recv(void *ctx, void *data, size_t size)
 	return answer_take(ctx, data, size);
 }
 
-/* nft_rcv_nl_event(): persistent tables lose their owner. Tests create no others. */
+/* nft_rcv_nl_event(): persistent tables lose their owner, others end, without a new generation. */
 static void tables_orphan(const struct connection *c)
 {
-	list_for_each (l, &c->fake->tables) {
+	list_for_each_safe (l, tmp, &c->fake->tables) {
 		struct table *t = list_entry(l, struct table, link);
 
 		if (!(t->flags & NFT_TABLE_F_OWNER) || t->owner != c)
 			continue;
-		assert(t->flags & TABLE_F_PERSIST);
 		t->flags &= ~(uint32_t)NFT_TABLE_F_OWNER;
 		t->owner = NULL;
+		if (t->flags & TABLE_F_PERSIST)
+			continue;
+		list_del(&t->link);
+		table_free(t);
 	}
 }
 
@@ -863,9 +865,9 @@ void fake_no_hash(struct fake *f, bool on)
 	f->no_hash = on;
 }
 
-void fake_no_persist(struct fake *f, bool on)
+void fake_no_table_flags(struct fake *f, uint32_t flags)
 {
-	f->no_persist = on;
+	f->no_table_flags = flags;
 }
 
 void fake_no_offsets(struct fake *f, bool on)

@@ -66,8 +66,8 @@ void fake_interrupt_dump(struct fake *f, size_t k, bool forever);
 void fake_tear_dumps(struct fake *f, size_t n);
 /* A kernel without expression `hash`. */
 void fake_no_hash(struct fake *f, bool on);
-/* A kernel before 6.9: no table outlives its owner. */
-void fake_no_persist(struct fake *f, bool on);
+/* A kernel without these flags of tables: NFT_TABLE_F_OWNER, NFT_FIXED_TABLE_F_PERSIST. */
+void fake_no_table_flags(struct fake *f, uint32_t flags);
 /* A kernel whose errors have no offset. */
 void fake_no_offsets(struct fake *f, bool on);
 /* Every request that is not a batch gets -`error`; 0: normal. */

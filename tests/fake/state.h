@@ -26,7 +26,7 @@ struct fake {
 	void (*loading)(void *arg);
 	void *loading_arg;
 	bool no_offsets;
-	bool no_persist;
+	uint32_t no_table_flags;
 	bool no_hash;
 	int denied; /* an errno, or 0 */
 	struct {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Behaviour of tables with an owner, and the process in notifications of changes: assumptions of
- * plane/nft/layout and nft/watch.
+ * plane/nft/layout, plane/nft/guard and nft/watch.
  */
 #include "kernel.h"
 
@@ -41,15 +41,15 @@ static int table_new(struct nl_sock *nl, const char *name, uint32_t flags)
 }
 
 /* 77 in the sense of meson: older kernels have no such tables. */
-static bool is_lacking(void)
+static bool is_lacking(uint32_t flags)
 {
 	AUTO(nl_sock_close) struct nl_sock *nl = kernel_sock();
-	int r = table_new(nl, "probe", OWNED);
+	int r = table_new(nl, "probe", flags);
 
 	if (r == 0)
 		return false;
 	FACT(r == -EOPNOTSUPP || r == -EINVAL, "an unknown flag of a table: %d\n", r);
-	print_message("    no tables with an owner that outlive it: skipped\n");
+	print_message("    no tables with flags %x: skipped\n", flags);
 	return true;
 }
 
@@ -58,7 +58,7 @@ static void test_owner_in_the_kernel(void **state)
 	struct nl_sock *a = kernel_sock();
 	struct nl_sock *b = kernel_sock();
 
-	if (is_lacking())
+	if (is_lacking(OWNED))
 		goto end;
 	assert_int_equal(kernel_fresh(NULL), 0);
 	nl_sock_close(a);
@@ -86,6 +86,31 @@ static void test_owner_in_the_kernel(void **state)
 	FACT(table_write(a, "plain", 0, OWNED) == -EOPNOTSUPP, "a plain table can be claimed\n");
 end:
 	nl_sock_close(a);
+	nl_sock_close(b);
+}
+
+/* Without persistence: Linux 5.12. */
+static void test_owner_takes_it_along(void **state)
+{
+	struct nl_sock *a, *b;
+	uint32_t genid;
+
+	if (is_lacking(NFT_TABLE_F_OWNER))
+		return;
+	assert_int_equal(kernel_fresh(NULL), 0);
+	a = kernel_sock();
+	b = kernel_sock();
+	FACT(table_new(a, "t", NFT_TABLE_F_OWNER) == 0, "an owned table cannot be made\n");
+	FACT(table_new(b, "left", 0) == 0, "no table at all\n");
+	FACT(sh("nft flush ruleset && test \"$(nft list tables)\" = 'table ip t'") == 0,
+	     "a flush takes owned tables, or leaves others\n");
+	FACT(table_write(b, "t", 0, NFT_TABLE_F_OWNER) == -EPERM, "others write to owned tables\n");
+	genid = kernel_genid(b);
+	nl_sock_close(a);
+	FACT(sh("test -z \"$(nft list tables)\"") == 0, "the table outlives its owner\n");
+	FACT(kernel_genid(b) == genid, "its end is a new generation\n");
+	FACT(table_new(b, "t", 0) == 0 && table_write(b, "t", 0, NFT_TABLE_F_OWNER) == -EOPNOTSUPP,
+	     "a plain table can be claimed\n");
 	nl_sock_close(b);
 }
 
@@ -137,7 +162,7 @@ static void test_layout_with_an_owner(void **state)
 	struct err err = { 0 };
 	struct life w, other;
 
-	if (is_lacking())
+	if (is_lacking(OWNED))
 		return;
 	assert_int_equal(kernel_fresh(NULL), 0);
 	life(true, NFT_LAYOUT_ABSENT, SIZE_MAX);
@@ -256,6 +281,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(test_owner_in_the_kernel, kernel_fresh),
+		cmocka_unit_test_setup(test_owner_takes_it_along, kernel_fresh),
 		cmocka_unit_test_setup(test_layout_with_an_owner, kernel_fresh),
 		cmocka_unit_test_setup(test_process_names, kernel_fresh),
 	};

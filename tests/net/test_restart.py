@@ -31,7 +31,7 @@ def to(fam, number, proto="tcp"):
 
 def unused_chains_go(vipd):
     """An adoption removes the affinity chains of sizes that services no longer have: one transaction
-    a family, and two more claim the guard then. No service is touched."""
+    a family, and two more create the guard then. No service is touched."""
     if planes.PLANE == "ipvs":
         return
     before = vipd.writes()

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The nft plane over a fake kernel. tests/kernel runs the shared cases over a real one. */
+#include <netinet/in.h> /* before linux/in.h, which then omits duplicates */
+
 #include <errno.h>
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_tables.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -964,7 +968,7 @@ static void test_owner_is_refused(void **state)
 	world_service(&b.w, "shop/web", "ip=10.96.0.1 port=http:80 ip=fd02::1");
 	world_slice(&b.w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs; 3 rs");
 	world_settle(&b.w);
-	fake_no_persist(b.f, true);
+	fake_no_table_flags(b.f, NFT_FIXED_TABLE_F_PERSIST);
 	log_level_set_all(LOG_LEVEL_WARN);
 	reported = log_count(LOG_LEVEL_WARN);
 	for (int i = 0; i < 2; i++) {
@@ -1026,7 +1030,7 @@ static void test_guard_is_refused(void **state)
 	world_service(&b.w, "shop/web", "ip=10.96.0.1 port=http:80 ip=fd02::1");
 	world_slice(&b.w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs; 3 rs");
 	world_settle(&b.w);
-	fake_no_persist(b.f, true);
+	fake_no_table_flags(b.f, NFT_TABLE_F_OWNER);
 	b.w.guard = WORLD_GUARD_ON;
 	world_restart(&b.w);
 	fake_count_reset(b.f);
@@ -1052,6 +1056,7 @@ static void test_guard_stays(void **state)
 {
 	struct bench b;
 	uint32_t genid;
+	size_t n_chains;
 
 	(void)state;
 	bench_open(&b);
@@ -1073,8 +1078,11 @@ static void test_guard_stays(void **state)
 	world_wait(&b.w, 60 * NSEC_PER_SEC);
 	assert_int_equal(fake_genid(b.f), genid);
 	assert_int_equal(b.w.plane->ops->check(b.w.plane, &b.err), PLANE_CHECK_QUIET);
-	/* With an owner, other processes cannot remove it; without one it is removed. */
+	/* It ends with its owner. */
+	n_chains = fake_chain_count(b.f, IPFAM_V4) + fake_chain_count(b.f, IPFAM_V6);
 	b.w.plane->ops->close(b.w.plane);
+	assert_int_equal(fake_chain_count(b.f, IPFAM_V4) + fake_chain_count(b.f, IPFAM_V6),
+			 n_chains - 4);
 	nft_plane_open(&b.w.plane, fake_connect(b.f), fake_connect(b.f));
 	assert_int_equal(b.w.plane->ops->cleanup(b.w.plane, &b.err), 0);
 	assert_int_equal(fake_chain_count(b.f, IPFAM_V4) + fake_chain_count(b.f, IPFAM_V6), 0);

@@ -146,7 +146,7 @@ def runs(how):
             Run("6.1 ipvs", "6.1", PATHS + RESTART + TWINS + BALANCING +
                 of("takeover", "takeover[ipvs]"), "ipvs", env=PAIRS, cpus=1),
             Run("6.1 nft", "6.1", ["kernel"] + PATHS + of("sctp_sockets") + RESTART +
-                of("restart", "changes_while_down") +
+                of("restart", "changes_while_down") + of("guard", "a_long_gap", "restarts") +
                 of("unknown_port", "endpoint_at_vip[frontend-v4]", "endpoints_at_each_other[v6]") +
                 of("cleanup_kube_proxy", "ipvs") +
                 of("cleanup_kube_router") +

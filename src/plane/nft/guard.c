@@ -12,7 +12,6 @@
 #include "plane/nft/rules.h"
 
 #define RETRY_NS (60 * NSEC_PER_SEC)
-#define TABLE_FLAGS (NFT_TABLE_F_OWNER | NFT_FIXED_TABLE_F_PERSIST)
 /* Index of NFTSET_SERVICE_CIDRS in the ranges of a schema. */
 #define RANGE_CIDRS 1
 
@@ -118,63 +117,43 @@ bool nft_guard_is_programmed(const struct nft_guard *g)
 	return g->fams[IPFAM_V4].is_programmed && g->fams[IPFAM_V6].is_programmed;
 }
 
-/* --- reading --- */
-
-/* Can the table be claimed as it is, with any ranges? Otherwise it is replaced. */
-static bool is_right(const struct nft_fixed *programmed, enum ipfam fam)
-{
-	return programmed->misfit[0] == '\0' && programmed->has_set[NFTSET_SERVICE_CIDRS] &&
-	       (programmed->flags & NFT_FIXED_TABLE_F_PERSIST) &&
-	       nft_chains_are_right(programmed, &guard_schema, fam, NULL);
-}
+/* --- writing --- */
 
 /*
- * Read the table: `handle` stays 0 if there is none, `programmed->exists` if it can be kept.
- * -EEXIST: a foreign table of that name; -EPERM: another process owns it.
+ * Handle of a table to replace: none can be made one that ends with its owner. `old` stays 0 if
+ * there is none. -EEXIST: a foreign table of that name; -EPERM: another process owns it.
  */
-static int family_read(const struct nft_guard *g, enum ipfam fam, struct nft_fixed *programmed,
-		       uint64_t *handle, struct err *err)
+static int old_find(const struct nft_guard *g, enum ipfam fam, uint64_t *old, struct err *err)
 {
 	struct nft_fixed_table t;
 	int r = nft_fixed_table_find(&t, g->nl, fam, &guard_schema, err);
 
 	if (r <= 0)
 		return r;
-	*handle = t.handle;
-	r = nft_fixed_owner_check(&t, g->nl, err);
-	if (r == 0)
-		r = nft_fixed_read(programmed, g->nl, fam, &t, &guard_schema, NFT_COUNT_BACKENDS,
-				   err);
-	if (r == 0 && programmed->exists && !is_right(programmed, fam))
-		nft_fixed_fini(programmed);
-	return r;
+	*old = t.handle;
+	return nft_fixed_owner_check(&t, g->nl, err);
 }
 
-/* --- writing --- */
-
-/* `old`: handle of an existing table that cannot be kept; 0: none. */
+/* `old`: handle of a table to replace; 0: none. */
 static int family_write(struct nft_guard *g, enum ipfam fam, uint64_t old, struct err *err)
 {
 	struct guard_family *gf = &g->fams[fam];
-	bool is_new = !gf->programmed.exists;
 	struct nft_writer w;
 	int r;
 
 	nft_writer_init(&w, g->nl, &guard_schema, fam, NFT_GUARD_TABLE);
-	if (is_new && old != 0)
+	if (old != 0)
 		nft_write_table_del(&w, old);
-	if (is_new)
-		nft_write_table(&w, TABLE_FLAGS);
-	else if (gf->programmed.flags != TABLE_FLAGS)
-		nft_write_table_flags(&w, TABLE_FLAGS);
+	if (!gf->is_programmed)
+		nft_write_table(&w, NFT_TABLE_F_OWNER);
 	nft_ensure_sets(&w, &gf->programmed);
 	nft_ensure_chains(&w, &gf->programmed, NULL);
 	nft_ensure_ranges(&w, &gf->programmed, RANGE_CIDRS, g->cidrs.v, g->cidrs.n);
 	r = nft_writer_commit(&w, NULL, err);
-	g->is_unsupported = r < 0 && is_new && nft_writer_is_table_rejected(&w);
+	g->is_unsupported = r < 0 && nft_writer_is_table_rejected(&w);
 	if (r == 0 && !gf->is_programmed)
-		log_info(LOG_AREA_PLANE, "table %s %s: %s", nft_fam_text(fam), NFT_GUARD_TABLE,
-			 is_new ? "created" : "claimed");
+		log_info(LOG_AREA_PLANE, "table %s %s: created", nft_fam_text(fam),
+			 NFT_GUARD_TABLE);
 	nft_writer_fini(&w);
 	return r;
 }
@@ -186,14 +165,12 @@ static int family_apply(struct nft_guard *g, enum ipfam fam, struct err *err)
 	int r = 0;
 
 	if (!gf->is_programmed)
-		r = family_read(g, fam, &gf->programmed, &old, err);
+		r = old_find(g, fam, &old, err);
 	if (r == 0)
 		r = family_write(g, fam, old, err);
 	if (r < 0)
 		nft_fixed_fini(&gf->programmed);
-	else
-		gf->programmed.flags = TABLE_FLAGS;
-	gf->programmed.exists = gf->is_programmed = r == 0;
+	gf->is_programmed = r == 0;
 	return r;
 }
 
@@ -225,9 +202,8 @@ static void trouble_log(struct nft_guard *g, const struct err *err)
 	if (g->is_unsupported)
 		log_info(LOG_AREA_PLANE,
 			 "table " NFT_GUARD_TABLE
-			 ": not created: this kernel deletes a table when its owner exits (Linux "
-			 "6.9 can keep it); a flush of the ruleset interrupts established "
-			 "connections");
+			 ": not created: no tables with an owner in this kernel (before Linux "
+			 "5.12); a flush of the ruleset interrupts established connections");
 	else if (!g->is_trouble_logged)
 		log_info(LOG_AREA_PLANE,
 			 "table " NFT_GUARD_TABLE ": not written: %s; next attempt within %d s",

@@ -18,11 +18,14 @@
  * EPERM to the sender. nat chains see only first packets that no earlier chain has translated, so
  * the guard costs nothing for packets to services.
  *
- * A restart still writes nothing: tables of an earlier process, which have no owner then, are
- * claimed NFT_GUARD_AFTER_NS after the adoption, or with the first other write.
+ * The tables end with their owner, because without one they would protect nothing: a flush deletes
+ * them, and nft 1.0.6 prints their flags as text that it cannot load again, so that a ruleset saved
+ * meanwhile would be lost at the next boot. A restart still writes nothing: they are created
+ * NFT_GUARD_AFTER_NS after the adoption, or with the first other write. Those that an older vipd
+ * left are replaced then.
  *
- * Kernel: NFT_TABLE_F_OWNER and NFT_TABLE_F_PERSIST, Linux 6.9. Older kernels reject them: one log
- *         line, and no guard. Private to plane/nft/.
+ * Kernel: NFT_TABLE_F_OWNER, Linux 5.12. Older kernels reject it: one log line, and no guard.
+ *         Private to plane/nft/.
  */
 #pragma once
 
@@ -36,7 +39,7 @@
 
 struct nft_guard;
 
-/* `nl` is borrowed; it owns the tables. Not wanted: tick() removes those of an earlier process. */
+/* `nl` is borrowed; it owns the tables. Not wanted: tick() removes those of an older vipd. */
 void nft_guard_open(struct nft_guard **ret, struct nl_sock *nl, bool is_wanted);
 void nft_guard_close(struct nft_guard *g);
 
@@ -44,7 +47,7 @@ void nft_guard_close(struct nft_guard *g);
  * by tick(). */
 void nft_guard_desire(struct nft_guard *g, const struct ip_prefix *cidrs, size_t n);
 /*
- * Create, claim or remove the tables. tick(): if it is due; returns the time of its next call, 0 =
+ * Create or remove the tables. tick(): if it is due; returns the time of its next call, 0 =
  * none. follow(): at once, after another write. Failures are logged; tick() retries.
  */
 uint64_t nft_guard_tick(struct nft_guard *g, uint64_t now);
