@@ -127,6 +127,7 @@ struct nft_set_desc {
 	uint32_t data_len;
 	uint32_t size;       /* 0 = grows */
 	uint64_t timeout_ms; /* 0 = none */
+	uint32_t gc_ms;      /* between collections of deleted elements; 0 = the kernel's second */
 	size_t userdata_len;
 	uint8_t userdata[NFT_SET_USERDATA_MAX];
 };

@@ -106,6 +106,8 @@ static void set_put(struct nft_writer *w, struct nlmsghdr *h, const struct nft_s
 	put_be32(h, NFTA_SET_ID, ++w->last_set_id);
 	if (d->timeout_ms != 0)
 		mnl_attr_put_u64(h, NFTA_SET_TIMEOUT, htobe64(d->timeout_ms));
+	if (d->gc_ms != 0)
+		put_be32(h, NFTA_SET_GC_INTERVAL, d->gc_ms);
 	if (d->size != 0) {
 		desc = mnl_attr_nest_start(h, NFTA_SET_DESC);
 		put_be32(h, NFTA_SET_DESC_SIZE, d->size);

@@ -261,7 +261,7 @@ static const struct nft_chain *failover_chain(size_t i)
 
 static const struct nft_schema failover_schema = {
 	.comment = "vipd failover ",
-	.version = 1,
+	.version = 2,
 	.begin = FAILSET_BEGIN,
 	.end = FAILSET_END,
 	.ranges = FAILSET_END, /* none */

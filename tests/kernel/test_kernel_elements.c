@@ -13,7 +13,9 @@
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "nft/write.h"
 #include "nl/attr.h"
 #include "nl/dump.h"
 #include "plane/nft/layout.h"
@@ -292,6 +294,64 @@ static void test_loops_are_refused(void **state)
 	assert_int_equal(verdict_add(w, "kinds", 0x777, NFT_JUMP, "p1"), 0);
 }
 
+/* A set `s` of 64 ports, to which a rule adds, and from which one deletes, those of datagrams. */
+static void ports_make(const char *interval)
+{
+	assert_int_equal(
+		sh("nft 'table ip t { set s { type inet_service; flags dynamic,timeout; size 64; "
+		   "timeout 1m; %s }; chain c { type filter hook output priority 0; "
+		   "udp dport > 0 update @s { udp dport } counter; "
+		   "udp dport > 0 delete @s { udp dport }; }; }'",
+		   interval),
+		0);
+}
+
+/* Send datagrams to 100 ports; how many in all the set accepted. */
+static unsigned long ports_accepted(void)
+{
+	AUTO(free) char *text = NULL;
+	struct sockaddr_in to = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	AUTO(close) int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	for (uint16_t i = 1; i <= 100; i++) {
+		to.sin_port = htons(i);
+		assert_int_equal(sendto(fd, "", 1, 0, (struct sockaddr *)&to, sizeof(to)), 1);
+	}
+	text = sh_text("nft list chain ip t c | grep -o 'packets [0-9]*' | cut -d' ' -f2");
+	return strtoul(text, NULL, 10);
+}
+
+/* plane/failover: how many flows a second fit into its sets. */
+static void test_deleted_by_rules(void **state)
+{
+	static const struct nft_schema schema = { .comment = "", .begin = NFTSET_END };
+	static const enum nft_set_id ids[] = { FAILSET_HANDSHAKES, FAILSET_UDP_FLOWS };
+	AUTO(nl_sock_close) struct nl_sock *nl = kernel_sock();
+	FINI(nft_writer_fini) struct nft_writer w;
+	unsigned long n;
+
+	assert_int_equal(sh("ip link set lo up"), 0);
+	ports_make("gc-interval 1h;");
+	n = ports_accepted();
+	FACT(n == 64, "a set of 64 accepted %lu elements that were deleted at once\n", n);
+	assert_int_equal(sh("nft delete table ip t"), 0);
+	ports_make("gc-interval 100ms;");
+	for (int i = 0; i < 600 && (n = ports_accepted()) <= 64; i++)
+		usleep(100000);
+	FACT(n > 64, "deleted elements are not collected\n");
+
+	nft_writer_init(&w, nl, &schema, IPFAM_V4, "flows");
+	nft_write_table(&w, 0);
+	for (size_t i = 0; i < ARRAY_SIZE(ids); i++)
+		nft_write_set(&w, ids[i]);
+	assert_int_equal(nft_writer_commit(&w, NULL, NULL), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(ids); i++)
+		assert_int_equal(sh("nft list set ip flows %s | grep -q 'gc-interval 100ms'",
+				    nft_set_desc(ids[i], IPFAM_V4)->name),
+				 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -301,6 +361,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_delete_missing, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_read_by_key, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_loops_are_refused, setup, teardown),
+		cmocka_unit_test_setup(test_deleted_by_rules, kernel_fresh),
 	};
 	int r = kernel_enter();
 
