@@ -500,24 +500,30 @@ void plane_failover_begin(struct plane_common *c, struct nft_elem_writer *w)
 	nl_batch_reset(c->batch);
 }
 
-/* The packet path may have deleted an element: the next read tries the others again. */
+/*
+ * -ENOENT: the packet path has deleted an element, or another process the table. The next read
+ * tries the others again: each aborted transaction waits for a grace period of RCU.
+ */
 static int old_delete(struct plane_common *c, const struct reading *rd, struct err *err)
 {
 	struct nft_elem_writer w;
+	size_t n = 0;
 	int r = 0;
 
-	for (size_t i = 0; i < rd->old.n && (r == 0 || r == -ENOENT); i += OLD_STEP) {
+	while (r == 0 && n < rd->old.n) {
+		size_t end = MIN(n + OLD_STEP, rd->old.n);
+
 		plane_failover_begin(c, &w);
-		for (size_t k = i; k < MIN(i + OLD_STEP, rd->old.n); k++)
+		for (size_t k = n; k < end; k++)
 			nft_elem_put(&w, NFT_WRITE_DEL, rd->fam, rd->set, rd->old.v[k].key, NULL,
 				     NULL);
 		r = plane_batch_commit(c, err);
+		n = r == 0 ? end : n;
 	}
-	if (rd->old.n > 0)
+	if (n > 0)
 		log_info(LOG_AREA_PLANE,
 			 "table %s %s: more than half of set %s is used: %zu older flows deleted",
-			 nft_fam_text(rd->fam), c->failover->schema.table, set_name(rd->set),
-			 (size_t)rd->old.n);
+			 nft_fam_text(rd->fam), c->failover->schema.table, set_name(rd->set), n);
 	return r == -ENOENT ? 0 : r;
 }
 

@@ -197,7 +197,8 @@ static void put_counter(struct nlmsghdr *out, uint64_t packets)
 	mnl_attr_nest_end(out, expr);
 }
 
-static void put_elem(struct nlmsghdr *out, const struct set *s, const struct elem *e)
+static void put_elem(const struct connection *c, struct nlmsghdr *out, const struct set *s,
+		     const struct elem *e)
 {
 	struct nlattr *nest = mnl_attr_nest_start(out, NFTA_LIST_ELEM);
 
@@ -218,6 +219,8 @@ static void put_elem(struct nlmsghdr *out, const struct set *s, const struct ele
 		mnl_attr_put_u32(out, NFTA_SET_ELEM_FLAGS, htonl(e->flags));
 	if (s->is_counting)
 		put_counter(out, e->packets);
+	if (c->fake->expires_ms != 0 && (s->flags & NFT_SET_TIMEOUT))
+		mnl_attr_put_u64(out, NFTA_SET_ELEM_EXPIRATION, htobe64(c->fake->expires_ms));
 	mnl_attr_nest_end(out, nest);
 }
 
@@ -239,7 +242,7 @@ void answer_elem(struct connection *c, const struct nlmsghdr *h, const struct ta
 	struct nlattr *list;
 	struct nlmsghdr *out = elems_begin(buf, h, t, s, 0, &list);
 
-	put_elem(out, s, e);
+	put_elem(c, out, s, e);
 	mnl_attr_nest_end(out, list);
 	queue_put(c, out, out->nlmsg_len);
 }
@@ -402,7 +405,7 @@ void answer_dump_elems(struct connection *c, const struct nlmsghdr *h, const str
 			}
 			out = elems_begin(buf, h, t, s, NLM_F_MULTI | intr, &list);
 		}
-		put_elem(out, s,
+		put_elem(c, out, s,
 			 list_entry(is_torn && l->next == &s->elems ? s->elems.next : l,
 				    struct elem, link));
 	}

@@ -870,6 +870,11 @@ void fake_no_table_flags(struct fake *f, uint32_t flags)
 	f->no_table_flags = flags;
 }
 
+void fake_expire(struct fake *f, uint64_t ms)
+{
+	f->expires_ms = ms;
+}
+
 void fake_no_offsets(struct fake *f, bool on)
 {
 	f->no_offsets = on;

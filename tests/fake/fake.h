@@ -68,6 +68,8 @@ void fake_tear_dumps(struct fake *f, size_t n);
 void fake_no_hash(struct fake *f, bool on);
 /* A kernel without these flags of tables: NFT_TABLE_F_OWNER, NFT_FIXED_TABLE_F_PERSIST. */
 void fake_no_table_flags(struct fake *f, uint32_t flags);
+/* All elements of sets with a timeout end in this time; 0: no listing has the time of an end. */
+void fake_expire(struct fake *f, uint64_t ms);
 /* A kernel whose errors have no offset. */
 void fake_no_offsets(struct fake *f, bool on);
 /* Every request that is not a batch gets -`error`; 0: normal. */

@@ -27,6 +27,7 @@ struct fake {
 	void *loading_arg;
 	bool no_offsets;
 	uint32_t no_table_flags;
+	uint64_t expires_ms;
 	bool no_hash;
 	int denied; /* an errno, or 0 */
 	struct {

@@ -1956,6 +1956,37 @@ static void test_handshakes_unreadable(void **state)
 	world_close(&w);
 }
 
+/*
+ * CT-34: more than half of @handshakes is used. The first deletion meets an element that is gone:
+ * no further one is sent before the next read.
+ */
+static void test_handshakes_relief(void **state)
+{
+	const struct plane_failover_config config = { .table = NFT_FAILOVER_TABLE,
+						      .limit_ms = 500 };
+	uint8_t key[NFT_KEY_MAX] = { 0 };
+	struct bench b;
+
+	(void)state;
+	bench_open(&b);
+	plane_failover_open(b.w.plane, &config);
+	world_settle(&b.w);
+	assert_int_equal(b.w.plane->ops->handshakes(b.w.plane, on_handshake, NULL, &b.err), 0);
+	for (uint32_t i = 0; i < 4200; i++) {
+		memcpy(key, &i, sizeof(i));
+		fake_foreign_add(b.f, IPFAM_V4, FAILSET_HANDSHAKES, key, NULL);
+	}
+	fake_expire(b.f, 5000);
+	fake_count_reset(b.f);
+	fake_refuse(b.f, 1, ENOENT);
+	assert_int_equal(b.w.plane->ops->handshakes(b.w.plane, on_handshake, NULL, &b.err), 0);
+	assert_int_equal(fake_count(b.f).n_refused, 1);
+	assert_int_equal(fake_count(b.f).n_dels, 0);
+	assert_int_equal(b.w.plane->ops->handshakes(b.w.plane, on_handshake, NULL, &b.err), 0);
+	assert_int_equal(fake_count(b.f).n_dels, 1024);
+	bench_close(&b);
+}
+
 /* IN-19: while the sweep is pending, the guard and the tables for failover are in order. */
 static void test_pending_sweep(void **state)
 {
@@ -1989,6 +2020,7 @@ int main(void)
 		cmocka_unit_test(test_adopt_moved),
 		cmocka_unit_test(test_shared_cases),
 		cmocka_unit_test(test_handshakes_unreadable),
+		cmocka_unit_test(test_handshakes_relief),
 		cmocka_unit_test(test_pending_sweep),
 		cmocka_unit_test(test_remarks),
 		cmocka_unit_test(test_refusal_names_culprit),
