@@ -47,11 +47,13 @@ struct our_table {
 	char name[NFT_TABLE_NAME_MAX];
 };
 
-/* A rule that jumps to `to` (not NULL), or accepts packets. */
+/* A rule that jumps to `to` (not NULL), accepts packets, or applies to all. */
 struct chain_rule {
 	const struct name *chain;
 	const struct name *to;
 	unsigned int accepts; /* NFT_ACCEPTS_* */
+	bool rejects;         /* all packets */
+	bool is_unconditional;
 };
 
 struct tables {
@@ -59,7 +61,7 @@ struct tables {
 	struct nl_sock *nl;
 	struct fact_table *table; /* the table being read */
 	VEC(struct our_table) ours;
-	VEC(struct chain_rule) rules; /* of `table` */
+	VEC(struct chain_rule) rules; /* of `table`; those of a chain in order */
 	enum ipfam fam;               /* of the elements being read, and of their set */
 	const struct our_set *set;
 };
@@ -271,18 +273,38 @@ static void chain_rules_fini(struct tables *t)
  */
 static void filter_read(struct tables *t, const char *chain, const struct nlattr *expressions)
 {
-	struct fact_filter *filter = vec_find(&t->table->filters, i, strcmp(i->chain, chain) == 0);
-	unsigned int accepts = nft_accepts(expressions);
+	bool is_base = vec_has(&t->table->filters, i, strcmp(i->chain, chain) == 0);
 	const char *to = nft_target(expressions);
+	struct chain_rule r = { .accepts = nft_accepts(expressions),
+				.rejects = nft_rejects_all(expressions),
+				.is_unconditional = nft_is_unconditional(expressions) };
 
-	if (filter != NULL)
-		filter->is_closed |= nft_rejects_all(expressions);
-	else if (accepts == NFT_ACCEPTS_ALL || strcmp(chain, KUBE_FORWARD) == 0)
-		accepts = 0;
-	if (accepts != 0 || to != NULL)
-		*vec_push(&t->rules) =
-			(struct chain_rule){ name_get_str(chain),
-					     to != NULL ? name_get_str(to) : NULL, accepts };
+	if (!is_base && (r.accepts == NFT_ACCEPTS_ALL || strcmp(chain, KUBE_FORWARD) == 0))
+		r.accepts = 0;
+	if (r.accepts == 0 && to == NULL && !r.rejects && !r.is_unconditional)
+		return;
+	r.chain = name_get_str(chain);
+	r.to = to != NULL ? name_get_str(to) : NULL;
+	*vec_push(&t->rules) = r;
+}
+
+/*
+ * Are packets dropped or rejected that no rule accepts or returns before? Jumps and gotos count
+ * that apply to all packets.
+ */
+static bool is_closed(const struct tables *t, const char *chain, int depth)
+{
+	vec_for_each (i, &t->rules) {
+		if (strcmp(i->chain->text, chain) != 0)
+			continue;
+		if (i->rejects)
+			return true;
+		if (i->is_unconditional && i->to == NULL)
+			return false;
+		if (i->is_unconditional && depth > 0 && is_closed(t, i->to->text, depth - 1))
+			return true;
+	}
+	return false;
 }
 
 /* Does a path of jumps lead from a chain at `hook` to `chain`? */
@@ -373,6 +395,8 @@ static int others_read(struct tables *t, struct err *err)
 		if (r < 0 && r != -ENOENT) /* the table may be deleted meanwhile */
 			return err_wrap(err, r, "rules of table %s", table->name);
 		accepts_sum(t);
+		vec_for_each (filter, &table->filters)
+			filter->is_closed |= is_closed(t, filter->chain, JUMPS_MAX);
 	}
 	return 0;
 }

@@ -564,23 +564,36 @@ static bool is_remark(const char *name, const struct nlattr *data)
 		strcmp(nl_attr_str(nl_attr_find(data, NFTA_MATCH_NAME)), "comment") == 0);
 }
 
-bool nft_rejects_all(const struct nlattr *expressions)
+/* The name of the first expression that is no remark; "": there is none. */
+static const char *first_effect(const struct nlattr *expressions, const struct nlattr **data)
 {
 	nl_attr_for_each (e, expressions) {
 		const char *name = nl_attr_str(nl_attr_find(e, NFTA_EXPR_NAME));
-		const struct nlattr *data = nl_attr_find(e, NFTA_EXPR_DATA);
 
-		if (strcmp(name, "immediate") == 0)
-			return verdict_code(data) == NF_DROP;
-		if (strcmp(name, "reject") == 0)
-			return true;
-		if (strcmp(name, "target") == 0)
-			return strcmp(nl_attr_str(nl_attr_find(data, NFTA_TARGET_NAME)),
-				      "REJECT") == 0;
-		if (!is_remark(name, data))
-			return false;
+		*data = nl_attr_find(e, NFTA_EXPR_DATA);
+		if (!is_remark(name, *data))
+			return name;
 	}
-	return false;
+	return "";
+}
+
+bool nft_rejects_all(const struct nlattr *expressions)
+{
+	const struct nlattr *data = NULL;
+	const char *name = first_effect(expressions, &data);
+
+	if (strcmp(name, "target") == 0)
+		return strcmp(nl_attr_str(nl_attr_find(data, NFTA_TARGET_NAME)), "REJECT") == 0;
+	return strcmp(name, "reject") == 0 ||
+	       (strcmp(name, "immediate") == 0 && verdict_code(data) == NF_DROP);
+}
+
+bool nft_is_unconditional(const struct nlattr *expressions)
+{
+	const struct nlattr *data = NULL;
+
+	return strcmp(first_effect(expressions, &data), "immediate") == 0 &&
+	       verdict_of(data) != NULL;
 }
 
 #define ACCEPTS_PREFIX (NFT_ACCEPTS_ESTABLISHED | NFT_ACCEPTS_NEW)

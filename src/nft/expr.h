@@ -160,6 +160,8 @@ void nft_expr_reject_port_any(struct nft_rules *rs);
 
 /* Does the rule with these NFTA_RULE_EXPRESSIONS drop or reject every packet? */
 bool nft_rejects_all(const struct nlattr *expressions);
+/* Does every packet get the rule's verdict: accept, return, jump, ...? */
+bool nft_is_unconditional(const struct nlattr *expressions);
 
 /*
  * What the rule accepts if it has at most one condition: on the state or status of connections, of

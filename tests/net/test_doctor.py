@@ -178,13 +178,14 @@ FOR_NONE = {"ct state invalid drop", "ct state established log", "ip daddr 10.24
             "meta mark & 0x4000 == 0x4000 accept", "ct state established ip saddr 10.244.0.0/16 accept"}
 
 
-@pytest.mark.parametrize("close", ["policy drop; %s", "%s; counter reject"])
+@pytest.mark.parametrize("close", ["policy drop; %s", "%s; counter reject", "%s; jump first", "%s; goto first"])
 def test_forward_policy(lab, vipd, close):
     """The chain accepts all packets by a rule that is not recognised, for the steady flows."""
     expect(vipd, "forward-policy", "ok")
     good = FORWARDED[planes.PLANE] | FOR_BOTH
     for rule in sorted(good | FOR_NONE | FORWARDED["nft"] | FORWARDED["ipvs"]):
-        nft(vipd, "table ip host { chain called { %s; }; chain forward { type filter hook forward "
+        nft(vipd, "table ip host { chain second { counter drop; }; chain first { jump called; goto second; }; "
+                  "chain called { %s; }; chain forward { type filter hook forward "
                   "priority 0; meta mark != 0xdead accept; jump called; %s; }; }" %
             (rule, close % "counter"))
         if rule in good:
@@ -192,10 +193,20 @@ def test_forward_policy(lab, vipd, close):
         else:
             expect(vipd, "forward-policy", "warning", "chain forward of table host", "-I FORWARD")
         nft(vipd, "delete table ip host")
-    nft(vipd, "table ip host { chain called { ip saddr 10.0.0.0/8 accept; }; chain in { type filter hook input priority "
+    nft(vipd, "table ip host { chain first { drop; }; chain called { ip saddr 10.0.0.0/8 accept; }; chain in { type filter hook input priority "
               "0; jump called; }; chain forward { type filter hook forward priority 0; meta mark != 0xdead accept; %s; "
               "}; }" % close % "counter")
     expect(vipd, "forward-policy", "warning", "chain forward of table host")
+    nft(vipd, "delete table ip host")
+
+
+@pytest.mark.parametrize("rest", ["meta mark 0xdead jump first", "jump empty", "return; jump first", "goto back",
+                                  "meta mark set meta mark; jump back"])
+def test_forward_policy_open(lab, vipd, rest):
+    """No rule drops all packets: a condition, a return, or no drop at all is on the way."""
+    nft(vipd, "table ip host { chain empty { }; chain first { drop; }; chain back { ip saddr 10.0.0.0/8 counter; "
+              "counter return; drop; }; chain forward { type filter hook forward priority 0; %s; }; }" % rest)
+    expect(vipd, "forward-policy", "ok")
     nft(vipd, "delete table ip host")
 
 
