@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* sync/state - state shared by sync.c, transaction.c, large.c and failure.c. */
+/* sync/state - state shared by the files of this folder. */
 #pragma once
 
 #include "plan/pieces.h"
@@ -188,7 +188,22 @@ void sync_failure_clear(struct sync *s, const struct svc *svc);
 uint64_t sync_failures_requeue(struct sync *s, uint64_t now);
 void sync_failures_fini(struct sync *s);
 
+/* --- audit.c --- */
+
+/* Count writes from now on as repair of a foreign change. */
+void sync_incident_begin(struct sync *s);
+void sync_incident_writes(struct sync *s, uint64_t writes);
+/* Compare a few of the services that a foreign change may concern; after the last, log the repair.
+ */
+uint64_t sync_touched_step(struct sync *s, uint64_t now);
+/* Compare the next services of all. */
+uint64_t sync_audit_step(struct sync *s, uint64_t now);
+/* A change delays the next step. */
+void sync_audit_put_off(struct sync *s, uint64_t now);
+
 /* --- sync.c --- */
 
+/* Load again, after a failed transaction or comparison. Returns when. */
+uint64_t sync_load_again(struct sync *s, int r, const struct err *err, uint64_t now);
 void sync_error_note(struct sync *s, const struct err *err, uint64_t now);
 void sync_result_note(struct sync *s, const struct plane_result *res);
