@@ -103,16 +103,20 @@ static void add_pod_cidrs(struct model_env *e, const struct ip_prefix *v, size_t
 /* Section 6.1; every CIDR of a family counts (MASQ-03). */
 static void derive_detector(struct model_env *e, const struct model *m)
 {
+	/* Objects are awaited, the Node may be among them. */
+	bool is_unknown = m->are_cidrs_awaited && m->self == NULL;
+
 	switch (m->config.detect_local) {
 	case DETECT_LOCAL_UNSET:
 		break;
 	case DETECT_LOCAL_CLUSTER_CIDR:
 		add_pod_cidrs(e, m->config.cluster_cidrs.v, m->config.cluster_cidrs.n);
+		e->keeps_pod_cidrs = is_unknown && e->pod_cidrs.n == 0;
 		break;
 	case DETECT_LOCAL_NODE_CIDR:
 		if (m->self != NULL)
 			add_pod_cidrs(e, m->self->pod_cidrs.v, m->self->pod_cidrs.n);
-		e->keeps_pod_cidrs = m->is_node_awaited && e->pod_cidrs.n == 0;
+		e->keeps_pod_cidrs = (is_unknown || m->is_node_awaited) && e->pod_cidrs.n == 0;
 		break;
 	case DETECT_LOCAL_BRIDGE:
 	case DETECT_LOCAL_PREFIX:

@@ -222,7 +222,10 @@ void model_expect_host_addrs(struct model *m, const struct ip_addr *addrs, size_
  * addresses or pod CIDRs has those of the last copy. Returns whether `is_awaited` is news.
  */
 bool model_await_node(struct model *m, bool is_awaited, uint64_t at_ns);
-/* Likewise: a source has a list of ServiceCIDRs, which is not received yet. */
+/*
+ * Likewise: a source has a list of ServiceCIDRs, which is not received yet. With manifests: some of
+ * the objects are not known; so is the Node, if there is none.
+ */
 bool model_await_service_cidrs(struct model *m, bool is_awaited, uint64_t at_ns);
 
 struct svc *model_find(const struct model *m, const struct name *ns, const struct name *name);

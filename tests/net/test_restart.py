@@ -243,6 +243,35 @@ def test_empty_folder_at_start(lab, vipd):
     vipd.check_tables()
 
 
+@pytest.mark.parametrize("mode", (None, "NodeCIDR"))
+def test_ranges_at_start_without_node(vipd, mode):
+    """IN-19: with an empty folder the ranges of pods and of services stay in the kernel, and the
+    rules that use them."""
+    before = dict(vipd.flags)
+    vipd.apply([])
+    real = vipd.manifests.path
+    if mode is not None:
+        vipd.stop()
+        vipd.flags.update({"--cluster-cidr": None, "--detect-local-mode": mode})
+        vipd.start()
+    vipd.stop()
+    os.rename(real, real + ".away")
+    os.mkdir(real)
+    try:
+        writes = vipd.writes()
+        vipd.flags.update({"--cluster-cidr": None, "--service-cluster-ip-range": None})
+        vipd.start()
+        assert vipd.status()["sync"]["writes"] == 0, vipd.log()
+        assert planes.PLANE == "ipvs" or writes == vipd.writes()
+        vipd.stop()
+    finally:
+        os.rmdir(real)
+        os.rename(real + ".away", real)
+        vipd.flags.clear()
+        vipd.flags.update(before)
+        vipd.start()
+
+
 @pytest.mark.no_steady
 def test_cleanup_leaves_nothing(lab, vipd):
     """--cleanup removes vipd's state only. On the ipvs plane: virtual services, rules and routes;

@@ -413,6 +413,18 @@ static void test_awaited_ranges(void **state)
 	configure(&m, &by_flag);
 	(void)model_await_node(&m, true, 1);
 	assert_false(m.env.keeps_pod_cidrs);
+	(void)model_await_service_cidrs(&m, true,
+					2); /* the Node may be in a file without a version */
+	assert_true(m.env.keeps_pod_cidrs);
+	model_put_node(&m, test_node("n1", "zone=a"), 3);
+	assert_false(m.env.keeps_pod_cidrs);
+	model_fini(&m);
+
+	configure(&m, &by_node);
+	(void)model_await_service_cidrs(&m, true, 1);
+	assert_true(m.env.keeps_pod_cidrs);
+	(void)model_await_service_cidrs(&m, false, 2);
+	assert_false(m.env.keeps_pod_cidrs);
 	model_fini(&m);
 }
 

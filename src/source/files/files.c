@@ -54,6 +54,7 @@ enum scan_why {
 
 struct files {
 	struct files_ops ops;
+	struct model *model;
 	struct state *state;
 	struct watch *watch;
 	struct event *work;
@@ -453,6 +454,8 @@ static void settle(struct files *fs, bool is_changed)
 		fs->is_complete = true;
 		is_changed = true;
 	}
+	/* Objects that are not known may have the ranges that the kernel has. */
+	(void)model_await_service_cidrs(fs->model, !fs->is_complete, now_ns());
 	if (!fs->is_ready) {
 		fs->is_ready = true;
 		memory_return(fs);
@@ -640,6 +643,7 @@ int files_open(struct files **ret, struct event_base *base, struct model *m, con
 	int r;
 
 	fs->ops = *ops;
+	fs->model = m;
 	fs->fd = -1;
 	fs->soon_ms = SOON_MS;
 	fs->path = xstrdup(dir);
