@@ -368,10 +368,10 @@ static void test_preserve_with_others(void **state)
 		  "outside balance/1 shop/vip cluster to-others: 10.0.1.1:8080* 10.0.1.2:8080*" },
 		{ "", " @n1", OUTSIDE, "172.30.0.1",
 		  "outside balance/1 shop/vip cluster not-pod: 10.0.1.1:8080* 10.0.1.2:8080*; "
-		  "4 shop/web ClusterIP" },
+		  "6 shop/web ClusterIP" },
 		{ "", " @n1", POD, "172.30.0.1",
 		  "pod balance/1 shop/vip cluster to-others: 10.0.1.1:8080 10.0.1.2:8080*; "
-		  "4 shop/web ClusterIP" },
+		  "6 shop/web ClusterIP" },
 	};
 
 	(void)state;
