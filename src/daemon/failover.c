@@ -314,13 +314,16 @@ static int old_moves_read(struct failover_loop *l, struct err *err)
 	return r;
 }
 
-/* The flow's element is that of its last move. */
-static bool is_replaced(const struct moved_list *d, const struct moved *m)
+/* The flow's element is that of its last move. The search is subtracted from the work left. */
+static bool is_replaced(const struct moved_list *d, const struct moved *m, uint64_t *until)
 {
-	for (const struct moved *later = m + 1; later < d->all.v + d->all.n; later++)
-		if (memcmp(&later->of, &m->of, sizeof(m->of)) == 0)
-			return true;
-	return false;
+	const struct moved *later = m + 1;
+	bool ret = false;
+
+	for (; !ret && later < d->all.v + d->all.n; later++)
+		ret = memcmp(&later->of, &m->of, sizeof(m->of)) == 0;
+	*until -= MIN(*until, (uint64_t)(later - m) / 16);
+	return ret;
 }
 
 /*
@@ -345,7 +348,7 @@ static int gone_delete(struct failover_loop *l, struct err *err)
 
 		d->next = d->next + 1 < d->all.n ? d->next + 1 : 0;
 		if (!is_moved(m, now) || failover_has(l->failover, &m->of, &m->to) ||
-		    is_replaced(d, m))
+		    is_replaced(d, m, &until))
 			continue;
 		ended[l->moves.n] = m;
 		*vec_push(&l->moves) = (struct plane_move){ .of = m->of, .is_void = true };

@@ -457,7 +457,8 @@ def test_killed_in_between(lab, vipd, fam):
 @FAM
 @pytest.mark.parametrize("kind", ("clusterip", "nodeport"))
 def test_removed_at_end(lab, vipd, ct, fam, kind):
-    """CT-12b: SIGTERM right after a frontend was removed; only this process has it in memory."""
+    """CT-12b: SIGTERM right after a frontend was removed; only this process has it in memory. On a busy
+    machine the scan may not end within the limit of CT-01, then the log says so."""
     vipd.apply([svc()] + eps(1))
     to, number = target(kind, fam)
     c = Client(lab, "X", to, number)
@@ -465,10 +466,10 @@ def test_removed_at_end(lab, vipd, ct, fam, kind):
     vipd.write(eps(1))
     L.eventually(lambda: (fam, to, "UDP", number) not in vipd.tables(fam).frontends)
     vipd.stop()
-    code, left = vipd.proc.returncode, c.entry(ct)
+    code, left, log = vipd.proc.returncode, c.entry(ct), vipd.log()
     vipd.start()
     c.close()
-    assert code == 0 and left is None, left
+    assert code == 0 and (left is None or "not finished at exit" in log), log
 
 
 def test_end_has_limit(lab, vipd, ct):
@@ -477,10 +478,13 @@ def test_end_has_limit(lab, vipd, ct):
     settled(vipd)
     os.kill(helper_pid(vipd), signal.SIGSTOP)
     vipd.apply([])
+    begin = time.monotonic()
     vipd.stop()
+    took = time.monotonic() - begin
     code, log = vipd.proc.returncode, vipd.log()
     vipd.start()
     assert code == 0 and "stale flow scan: not finished at exit" in log, log
+    assert took < 20 * L.SLOW
 
 
 @pytest.mark.no_steady

@@ -23,7 +23,7 @@
  * client goes to another backend (expire_nodest_conn). SCTP associations end, and are treated like
  * TCP.
  *
- *  Virtual services that wait for another scheduler (IPVS_RENEWALS) are in the same list.
+ *  Virtual services with a pending scheduler (IPVS_RENEWALS) are in the same list.
  */
 #include <errno.h>
 #include <inttypes.h>
