@@ -278,7 +278,7 @@ void plan_claims_hold(struct plan *p, const struct svc *svc)
 
 	for (size_t i = 0; cs != NULL && i < cs->n; i++) {
 		from = i != cs->n_desired ? from : 0;
-		claim_set(p, &cs->v[i], rows_hold(svc->rows, &from, &cs->v[i]), cs->v[i].is_due);
+		claim_set(p, &cs->v[i], rows_hold(svc->rows, &from, &cs->v[i]), false);
 	}
 }
 
@@ -385,7 +385,8 @@ static void claims_add_leaving(struct claims *cs, struct svc *svc)
 	}
 }
 
-/* Mark the next claimant dirty where a claim ends, or changes its kind and so its precedence. */
+/* Mark the next claimant dirty where a claim ends, or changes its kind or age and so its
+ * precedence. */
 static void claims_wake(struct plan *p, const struct claims *old, const struct claims *new)
 {
 	size_t n = new ? new->n_desired : 0;
@@ -398,7 +399,8 @@ static void claims_wake(struct plan *p, const struct claims *old, const struct c
 		while (j < n && claim_cmp(&new->v[j], c) < 0)
 			j++;
 		is_claimed = j < n && claim_cmp(&new->v[j], c) == 0;
-		if (is_claimed ? new->v[j].kind != c->kind : !c->is_behind)
+		if (is_claimed ? new->v[j].kind != c->kind || new->created_s != old->created_s
+			       : !c->is_behind)
 			wake_next(p, c);
 	}
 }
@@ -484,7 +486,8 @@ static const struct claim *claim_best(struct plan *p, const struct claim *c)
 	p->n_claims_visited += 1 + (k != NULL ? k->ready.claims.n : 0);
 	if (k == NULL)
 		return c;
-	is_held = vec_has(&k->ready.claims, o, (*o)->is_held && !(*o)->is_leaving);
+	is_held = vec_has(&k->ready.claims, o,
+			  (*o)->is_held && (!(*o)->is_leaving || (*o)->svc->service != NULL));
 	best = earlier(rank_first(&k->small, NULL), is_held ? NULL : rank_first(&k->large, NULL));
 	if (!c->is_leaving)
 		best = earlier(best, c);

@@ -19,8 +19,8 @@
  * A frontend that two services claim goes to one of them by precedence (SEL-14): cluster IP,
  * node port, load balancer address, external IP; within one kind the older service
  * (creation time, then namespace and name). Building rows claims frontends; settling
- * drops those that another service gets. All services of a transaction are built before
- * the first is settled. A service that loses a programmed frontend, or gets one that
+ * drops those that another service gets. The claims of all pending services are registered
+ * before the first is settled. A service that loses a programmed frontend, or gets one that
  * another service loses, is reported in `displaced` and must be part of the transaction,
  * so that the kernel never lacks an address that moves.
  */
@@ -205,8 +205,9 @@ void plan_heirs(struct plan *p, const struct svc *svc, struct plan_displaced *he
 bool plan_awaits_heir(struct plan *p, const struct svc *svc);
 /*
  * Drop the frontends that other services get; they become conflicts. Appends services that
- * have a frontend of `rows` programmed, claimed or not, to `displaced`: build and settle
- * these too, for the same transaction. NULL: frontends change hands later, by plan_claim_due().
+ * have a frontend of `rows` programmed, claimed or not, to `displaced`: they give
+ * these up in the same transaction (plan_piece_yield()). NULL: frontends change hands later, by
+ * plan_claim_due().
  */
 void plan_rows_settle(struct plan *p, struct plan_rows *rows, struct plan_displaced *displaced);
 /*

@@ -195,7 +195,10 @@ static bool is_unsteady(const struct sync *s)
 	return true;
 }
 
-/* Unknown objects may explain kernel state: with services also addresses of node ports. */
+/*
+ * Services are pending, or unknown objects may explain kernel state: with services also addresses
+ * of node ports.
+ */
 static bool is_sweep_waiting(const struct sync *s)
 {
 	return !list_is_empty(&s->model->dirty) ||

@@ -435,8 +435,9 @@ static void large_collect(struct sync *s, struct svc *svc)
  * Returns whether all fit into the transaction, of `weight` so far. Otherwise `svc`, which gives up
  * what these get, follows in a later one.
  */
-static bool heirs_collect(struct sync *s, const struct svc *svc, size_t weight)
+static bool heirs_collect(struct sync *s, struct svc *svc, size_t weight)
 {
+	plan_claim(s->plan, svc);
 	vec_clear(&s->displaced.svcs);
 	plan_heirs(s->plan, svc, &s->displaced);
 	vec_for_each (heir, &s->displaced.svcs) {
@@ -514,7 +515,7 @@ static bool is_gaining(const struct sync *s, size_t begin, size_t end, const str
 	return false;
 }
 
-/* Does a large service lose a frontend that it claims? */
+/* Does the item only give up frontends, one of them claimed? */
 static bool is_losing(const struct sync *s, const struct sync_item *it)
 {
 	for (size_t k = it->ops_begin; it->is_piece && k < it->ops_end; k++) {

@@ -2900,6 +2900,88 @@ static void test_pieces_random(void **state)
 		pieces_random(cases[i].seed, cases[i].pace_ms * NSEC_PER_MSEC);
 }
 
+/* A service with external IP 203.0.113.9 and `n` endpoints. */
+static void aged_put(struct world *w, const char *key, const char *ip, int64_t created, int n)
+{
+	struct service *s = make_service_object(key, ip, NULL, "http:TCP:80");
+	char eps[1024] = "";
+	char slice[32];
+	int len = 0;
+
+	s->created_s = created;
+	*vec_push(&s->external_ips) = make_ip("203.0.113.9");
+	model_put_service(&w->m, s, 1);
+	(void)snprintf(slice, sizeof(slice), "%s-a", key);
+	for (int k = 0; k < n; k++)
+		len += snprintf(eps + len, sizeof(eps) - (size_t)len, "10.3.1.%d ", k);
+	make_slice(&w->m, slice, strchr(key, '/') + 1, "http:TCP:8080", eps);
+}
+
+/*
+ * A service is deleted and created again before a step: it is younger now, and the large service
+ * that claims its frontend gets it.
+ */
+static void test_recreated(void **state)
+{
+	static struct plane_ops ops;
+	struct world w;
+
+	(void)state;
+	large_world(&w, &ops);
+	log_level_set_all(LOG_LEVEL_ERR);
+	sync_sources_ready(w.s);
+	aged_put(&w, "shop/b", "10.96.0.7", 100, 2);
+	aged_put(&w, "shop/large", "10.96.0.8", 200, 60);
+	sync_settle(w.s, T0);
+	assert_true(has_address(&w, "b", "203.0.113.9"));
+	(void)drop_service(&w.m, "shop/b");
+	aged_put(&w, "shop/b", "10.96.0.7", 300, 2);
+	sync_settle(w.s, T0 + 1);
+	assert_true(has_address(&w, "large", "203.0.113.9"));
+	log_level_set_all(LOG_LEVEL_NOTICE);
+	world_fini(&w);
+}
+
+/*
+ * A large service that has had a frontend, and has a change of its own pending, lost it to a
+ * service that is deleted: this one waits, wherever the large service is.
+ */
+static void test_pieces_wait_again(void **state)
+{
+	(void)state;
+	for (int n_steps = 0; n_steps < 2; n_steps++) {
+		static struct plane_ops ops;
+		char eps[2048] = "";
+		struct world w;
+		int len = 0;
+
+		large_world(&w, &ops);
+		log_level_set_all(LOG_LEVEL_ERR);
+		sync_sources_ready(w.s);
+		large_put_with(&w, 1, 1, 200, 0, MOVING);
+		sync_settle(w.s, T0);
+		n_moving = 1;
+		ops.commit = commit_moving;
+		large_put(&w, 5, 1, 200, 0); /* in progress all the time */
+		for (int i = 0; i < 6; i++)
+			(void)sync_step(w.s, T0 + 1);
+		for (int k = 0; k < 60; k++)
+			len += snprintf(eps + len, sizeof(eps) - (size_t)len, "10.3.1.%d ", k);
+		make_slice(&w.m, "shop/x1-b", "x1", "p0:TCP:2000", eps);
+		large_put(&w, 0, 1, 2, 0); /* its cluster IP precedes */
+		while (model_find_text(&w.m, "shop", "x0")->rows == NULL)
+			(void)sync_step(w.s, T0 + 1);
+		moving_expect(&w, "x1", 0);
+		for (int i = 0; i < n_steps; i++)
+			(void)sync_step(w.s, T0 + 1);
+		large_drop(&w, 0);
+		sync_settle(w.s, T0 + 2);
+		moving_expect(&w, "x1", 1);
+		log_level_set_all(LOG_LEVEL_NOTICE);
+		world_fini(&w);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -2942,7 +3024,8 @@ int main(void)
 		cmocka_unit_test(test_searched),
 		cmocka_unit_test(test_pieces),
 		cmocka_unit_test(test_pieces_move),
-
+		cmocka_unit_test(test_pieces_wait_again),
+		cmocka_unit_test(test_recreated),
 		cmocka_unit_test(test_many_losers),
 		cmocka_unit_test(test_moves_random),
 		cmocka_unit_test(test_pieces_keep),
