@@ -11,7 +11,7 @@ import pytest
 import daemon
 import foreigner as F
 import lab as L
-from objects import service, slice_
+from objects import entry, service, slice_
 
 KILLS_MS = (0, 5, 20)
 
@@ -100,6 +100,40 @@ def test_deleted_while_sweep_pending(lab, vipd, replaced):
     vipd.apply(replaced[1:])
     assert backends(lab, 721) == [None, None]
     sweep_ends(lab, vipd)
+
+
+def balancer(policy):
+    s = service("lbs", L.cluster_ip(730, 4), 80, kind="LoadBalancer")
+    s["spec"]["externalTrafficPolicy"] = policy
+    s["status"] = {"loadBalancer": {"ingress": [{"ip": L.lb_ip(71, 4)}]}}
+    return [s, slice_("lbs", [entry(L.POD["pod1"][4], "n1")], 8080)]
+
+
+def test_known_while_sweep_pending(lab, vipd, replaced):
+    """A service whose manifest was invalid at the start becomes known with another policy, then it is
+    deleted: neither masquerading nor addresses remain in the old table."""
+    vipd.stop()
+    vipd.flags.pop("--metrics-per-service")
+    vipd.write(balancer("Cluster") + app("lost", 721, 2))
+    vipd.start()
+    L.eventually(lambda: len(vipd.main_tables(4)) == 1, 5, vipd.log)
+    vipd.stop()
+    vipd.flags["--metrics-per-service"] = "endpoint"
+    vipd.write([service("lbs", "10.96.5.256", 80)] + replaced)
+    vipd.start()
+
+    def peer():
+        return L.probe(lab.client, L.lb_ip(71, 4), 80).peer
+    preserved = L.CLIENT[4]
+    assert peer() != preserved
+    vipd.write(balancer("Local") + replaced)  # no frontend is removed
+    L.eventually(lambda: peer() == preserved, 5, vipd.log)
+    vipd.apply(replaced)
+    assert len(vipd.main_tables(4)) == 2 and backends(lab, 721) == endpoint(2)
+    for table in vipd.main_tables(4):
+        for name in ("vips", "cluster_ips"):
+            held = lab.node.run("nft", "list", "set", "ip", table, name)
+            assert L.cluster_ip(730, 4) not in held and L.lb_ip(71, 4) not in held
 
 
 def test_replaced_with_empty_folder(lab, vipd):

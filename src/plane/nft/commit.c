@@ -214,12 +214,14 @@ static void keep_led(struct nft_plane *p)
 
 /* --- commit --- */
 
-/* Could an old table serve a frontend that the transaction removes? */
-static bool needs_supersede(const struct nft_plane *p)
+/*
+ * Could an old table serve a frontend that the transaction removes, or masquerade one that it has
+ * added?
+ */
+static bool needs_supersede(const struct nft_plane *p, bool is_added)
 {
-	return p->common.plane.is_sweep_pending &&
-	       vec_has(&p->common.changes.v, ch,
-		       ch->set == NFTSET_FRONTENDS && !ch->has_new &&
+	return vec_has(&p->common.changes.v, ch,
+		       ch->set == NFTSET_FRONTENDS && ch->has_new == is_added &&
 			       p->layout[ch->fam]->old.n > 0);
 }
 
@@ -257,13 +259,16 @@ int nft_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 		nft_loaded_touch_unled(nft_plane_loaded(p), &p->common.changes);
 	if (r == 0 && (mode != PLANE_COMMIT_NORMAL || p->common.loaded != NULL))
 		r = find_more(p, ops, n, mode, err);
-	if (r == 0 && needs_supersede(p))
+	if (r == 0 && needs_supersede(p, false))
 		r = nft_supersede(plane, res, err);
 	if (r == 0)
 		r = plane_transact(&p->common, res, err);
 	if (r == 0) {
 		if (mode != PLANE_COMMIT_AUDIT)
 			applied(p);
+		if (plane->is_sweep_pending && needs_supersede(p, true) &&
+		    nft_supersede(plane, res, err) < 0)
+			plane->is_load_wanted = true;
 		nft_plane_guard_follow(p);
 		return 0;
 	}

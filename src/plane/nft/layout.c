@@ -121,8 +121,7 @@ static int name_choose(struct nft_layout *l, const struct nft_fixed_tables *tabl
 		if (!vec_has(&tables->v, t, strcmp(t->name, l->table) == 0))
 			return 0;
 	}
-	return err_set(err, -EEXIST, "tables %s to %s exist and are not vipd's", nft_schema.table,
-		       l->table);
+	return err_set(err, -EEXIST, "tables %s to %s exist", nft_schema.table, l->table);
 }
 
 /* The reason why a table with these properties cannot be repaired; NULL: it can. */

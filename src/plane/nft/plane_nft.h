@@ -50,8 +50,8 @@ void nft_plane_walk_with(struct plane *p, struct nl_sock *walk);
 void nft_plane_own_tables(struct plane *p);
 
 /*
- * Before the first load(): keep guard tables (plane/nft/guard.h), or remove those of an earlier
- * process. If never called, existing ones stay. tick() does the work.
+ * Before the first load(): keep guard tables (plane/nft/guard.h), or remove those of an older
+ * vipd. If never called, existing ones stay. tick() does the work.
  */
 void nft_plane_guard(struct plane *p, bool is_wanted);
 

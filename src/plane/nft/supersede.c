@@ -12,9 +12,9 @@
 
 #include "plane/nft/state.h"
 
-/* Sets of an old table by which it translates and masquerades; frontends first. */
+/* Sets of an old table by which it translates, masquerades and rejects; frontends first. */
 static const enum nft_set_id superseded[] = { NFTSET_FRONTENDS, NFTSET_MASQ_FRONTENDS,
-					      NFTSET_MASQ_HOSTS };
+					      NFTSET_MASQ_HOSTS, NFTSET_VIPS, NFTSET_CLUSTER_IPS };
 /* Elements of one transaction. */
 #define SUPERSEDE_MAX ((size_t)2048)
 
@@ -23,7 +23,7 @@ struct old_table {
 	struct nft_table_ref ref;
 	struct nft_loaded *elems; /* of the set that was read last */
 	enum nft_set_id set;
-	size_t n_orphans;
+	VEC(struct nft_lookup) orphans; /* frontends that the table in force lacks, sorted */
 };
 
 static void old_elem(void *arg, const uint8_t *key, const uint8_t *data)
@@ -33,7 +33,15 @@ static void old_elem(void *arg, const uint8_t *key, const uint8_t *data)
 	plane_loaded_found(&t->elems->elems, t->ref.fam, t->set, key, data);
 }
 
-/* The keys of a set, and whether the table in force has their frontends. */
+/* Is it the address of an orphan? */
+static bool is_orphaned(const struct old_table *t, const uint8_t *addr, size_t len)
+{
+	size_t i = bisect(t->orphans.n, k, memcmp(t->orphans.v[k].key, addr, len) < 0);
+
+	return i < t->orphans.n && memcmp(t->orphans.v[i].key, addr, len) == 0;
+}
+
+/* The keys of a set, and whether the table in force has their frontends; of addresses, all. */
 static int keys_read(struct old_table *t, struct nft_lookup **ret, size_t *n, struct err *err)
 {
 	const struct nft_table_ref in_force = { t->l->table, t->l->fam };
@@ -53,6 +61,11 @@ static int keys_read(struct old_table *t, struct nft_lookup **ret, size_t *n, st
 	*ret = xcalloc(*n + 1, sizeof(**ret));
 	for (size_t i = 0; i < *n; i++)
 		memcpy((*ret)[i].key, keys + i * len, len);
+	if (t->set == NFTSET_VIPS || t->set == NFTSET_CLUSTER_IPS) {
+		for (size_t i = 0; i < *n; i++)
+			(*ret)[i].is_found = !is_orphaned(t, (*ret)[i].key, len);
+		return 0;
+	}
 	return nft_elems_get(t->l->nl, &in_force, NFTSET_FRONTENDS, *ret, *n, err);
 }
 
@@ -90,8 +103,9 @@ static int table_supersede(struct old_table *t, struct plane_result *res, struct
 		t->set = superseded[i];
 		r = keys_read(t, &keys, &n, err);
 		for (size_t k = 0; i == 0 && r == 0 && k < n; k++)
-			t->n_orphans += !keys[k].is_found;
-		if (t->n_orphans == 0) /* the table is deleted */
+			if (!keys[k].is_found)
+				*vec_push(&t->orphans) = keys[k];
+		if (t->orphans.n == 0) /* the table is deleted */
 			return r;
 		if (r == 0)
 			r = keys_delete(t, keys, n, res, err);
@@ -113,11 +127,12 @@ static int family_supersede(struct nft_layout *l, struct plane_result *res, stru
 			r = table_supersede(&t, res, err);
 			nft_loaded_close(t.elems);
 		}
-		if (r == 0 && t.n_orphans == 0)
+		if (r == 0 && t.orphans.n == 0)
 			r = nft_table_delete(l->nl, &nft_schema, old, &res->done, err);
-		if (r < 0 || t.n_orphans > 0)
+		if (r < 0 || t.orphans.n > 0)
 			l->old.v[n_kept++] = *old;
-		n_orphans += t.n_orphans;
+		n_orphans += t.orphans.n;
+		vec_fini(&t.orphans);
 	}
 	l->old.n = (uint32_t)n_kept;
 	if (r == 0)
@@ -133,6 +148,10 @@ int nft_supersede(struct plane *plane, struct plane_result *res, struct err *err
 		int r = plane->family[fam].is_failed ? 0
 						     : family_supersede(p->layout[fam], res, err);
 
+		/* Another process changed a table, or an answer is lost: the family is not at
+		 * fault. */
+		if (r == -ENOENT || r == -ENOBUFS || r == -EAGAIN)
+			return -EBUSY;
 		if (r < 0) {
 			res->families = (uint8_t)(1u << fam);
 			return r;
