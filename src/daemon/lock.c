@@ -189,9 +189,10 @@ static int attempt(int fd, off_t at, pid_t *old, struct err *err)
 	if (fcntl(fd, F_GETLK, &process) < 0)
 		return err_errno(err, "lock");
 	if (process.l_type == F_UNLCK)
-		return err_set(err, -EAGAIN,
-			       "another vipd served this network namespace and exits, or a process "
-			       "that it started still holds its lock");
+		return err_set(
+			err, -EAGAIN,
+			"another vipd serves this network namespace and will exit, or a process "
+			"that it started still holds its lock");
 	return busy(process.l_pid, err);
 }
 
@@ -240,6 +241,15 @@ int lock_take(struct lock **ret, const char *dir, struct err *err)
 	if (r == 0)
 		*ret = TAKE(l);
 	return r;
+}
+
+void lock_end(struct lock *l)
+{
+	struct flock process = { .l_type = F_UNLCK, .l_whence = SEEK_SET };
+
+	if (l->fd >= 0)
+		(void)fcntl(l->fd, F_SETLK,
+			    &process); /* not the lock of the open file description */
 }
 
 void lock_release(struct lock *l)

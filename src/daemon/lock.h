@@ -21,10 +21,12 @@ struct lock;
 #define LOCK_DIR "/run/vipd"
 
 /*
- * -EBUSY: `err` names the holder, after 0.2 s, or after 5 s if the holder exits or has a
- * pending signal. -EPERM: `dir` or the file belong to another user. If `dir` is not writable,
- * log a warning and return a lock without effect.
+ * -EBUSY: `err` names the holder, after 0.2 s, or after 5 s if the holder exits, will exit
+ * (lock_end()) or has a pending signal. -EPERM: `dir` or the file belong to another user. If `dir`
+ * is not writable, log a warning and return a lock without effect.
  */
 MUST_USE int lock_take(struct lock **ret, const char *dir, struct err *err);
+/* This process will exit: a successor waits for it, 5 s at most. */
+void lock_end(struct lock *l);
 void lock_release(struct lock *l);
 DEFINE_AUTO(struct lock *, lock_release);

@@ -73,9 +73,11 @@ struct vipd {
 	char **argv; /* of main(): a changed file is read with the same flags */
 	int argc;
 	struct config_watch *config_watch;
-	struct event *config_again;              /* its kubeconfig could not be read */
-	char *rejected;                          /* the file, as read last; NULL: it is valid */
-	bool is_outdated;                        /* the configuration changed; exit for a restart */
+	struct event *config_again; /* its kubeconfig could not be read */
+	char *rejected;             /* the file, as read last; NULL: it is valid */
+	bool is_outdated;           /* the configuration changed; exit for a restart */
+	bool is_ending;
+	bool is_signalled;                       /* by a signal; a second one ends it at once */
 	bool is_cidr_missing[IPFAM_N];           /* detector_check() */
 	bool is_cidr_wrong;                      /* pod_cidr_check() */
 	bool is_localhost_limited;               /* localhost_check() */
@@ -327,6 +329,15 @@ static void on_source_ready(void *arg)
 
 static void reload(struct vipd *v);
 
+static void end(struct vipd *v, bool is_signal)
+{
+	if (!v->is_ending || v->is_signalled)
+		conntrack_end(v->conntrack);
+	v->is_ending = true;
+	v->is_signalled |= is_signal;
+	lock_end(v->lock);
+}
+
 static void on_signal(evutil_socket_t fd, short what, void *arg)
 {
 	struct vipd *v = arg;
@@ -337,7 +348,7 @@ static void on_signal(evutil_socket_t fd, short what, void *arg)
 	}
 	log_notice(LOG_AREA_MAIN, "%s: exiting; rules stay in the kernel",
 		   fd == SIGINT ? "SIGINT" : "SIGTERM");
-	conntrack_end(v->conntrack);
+	end(v, true);
 }
 
 /* --- life --- */
@@ -623,13 +634,13 @@ static void config_take(struct vipd *v)
 {
 	FINI(str_fini) struct str fields = { 0 };
 
-	if (config_read_again(v, &fields) && fields.len > 0) {
+	if (!v->is_ending && config_read_again(v, &fields) && fields.len > 0) {
 		log_notice(LOG_AREA_MAIN,
 			   "configuration: %s: changed: %s; exiting for the supervisor to "
 			   "restart vipd",
 			   v->options.config, fields.text);
 		v->is_outdated = true;
-		conntrack_end(v->conntrack);
+		end(v, false);
 	}
 }
 

@@ -470,21 +470,26 @@ def test_removed_at_end(lab, vipd, ct, fam, kind):
     vipd.start()
     c.close()
     assert code == 0 and (left is None or "not finished at exit" in log), log
+    if left is not None:
+        pytest.skip("the scan did not end within 2 s: busy machine")
 
 
 def test_end_has_limit(lab, vipd, ct):
-    """A scan that does not end does not keep vipd from its exit."""
+    """A scan that does not end does not keep vipd from its exit, nor its successor from the start."""
     vipd.apply([svc()] + eps(1))
     settled(vipd)
     os.kill(helper_pid(vipd), signal.SIGSTOP)
     vipd.apply([])
-    begin = time.monotonic()
-    vipd.stop()
-    took = time.monotonic() - begin
-    code, log = vipd.proc.returncode, vipd.log()
-    vipd.start()
+    old, begin = vipd.proc, time.monotonic()
+    n = vipd.log().count("SIGTERM: exiting")
+    old.send_signal(signal.SIGTERM)
+    L.eventually(lambda: vipd.log().count("SIGTERM: exiting") > n)
+    vipd.start(wait=False)  # a successor waits
+    code, took = old.wait(L.LIMIT), time.monotonic() - begin
+    vipd.wait_ready()
+    log = vipd.log()
     assert code == 0 and "stale flow scan: not finished at exit" in log, log
-    assert took < 20 * L.SLOW
+    assert vipd.is_running() and took < 20 * L.SLOW
 
 
 @pytest.mark.no_steady
