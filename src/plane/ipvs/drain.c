@@ -280,6 +280,7 @@ static int drained_delete(struct ipvs_plane *p, struct ipvs_vs *vs, uint32_t now
 static int vs_check(struct ipvs_plane *p, struct ipvs_vs *vs, uint32_t now_s, struct err *err)
 {
 	struct plane_result res = { 0 };
+	struct ipvs_tuning tuning;
 	bool has_dests = false;
 	int r = ipvs_dests_read(p, vs, err);
 	int more;
@@ -298,6 +299,11 @@ static int vs_check(struct ipvs_plane *p, struct ipvs_vs *vs, uint32_t now_s, st
 	r = ipvs_ops_send(p, &res, err);
 	/* As after a commit: free entries that are neither programmed nor desired. */
 	ipvs_vs_touch(p, vs, svc_of(p, vs));
+	/* An earlier tick may have found that the kernel lacks it. */
+	if (vs->svc != NULL && (p->missing_scheds & UINT32_C(1) << vs->desired.sched.no) != 0) {
+		ipvs_tuning_read(&tuning, p, vs->svc->service, NULL);
+		vs->desired.sched = tuning.sched;
+	}
 	ipvs_op_service_renew(p, vs);
 	r = r == 0 ? ipvs_ops_send(p, &res, err) : r;
 	if (more > 0)
@@ -372,8 +378,10 @@ uint64_t ipvs_drain_tick(struct ipvs_plane *p, uint64_t now)
 		p->n_round--;
 		if (r == 0 || r == -EAGAIN) /* that: in the next round */
 			continue;
-		log_warn(LOG_AREA_PLANE, "draining backends: not checked: %s; next attempt in 5 s",
-			 err.text);
+		log_warn(
+			LOG_AREA_PLANE,
+			"draining backends and pending schedulers: not checked: %s; next attempt in 5 s",
+			err.text);
 		p->tick_at = now + TICK_RETRY_NS;
 	}
 	if (list_is_empty(&p->draining)) {

@@ -8,6 +8,7 @@
 
 #include "base/hash.h"
 #include "base/name.h"
+#include "model/select.h"
 #include "plane/ipvs/state.h"
 
 uint32_t ipvs_now_s(const struct ipvs_plane *p)
@@ -354,7 +355,9 @@ static bool wants_mh(const struct ipvs_plane *p, const struct svc *svc)
 	if (s != NULL && s->tuning != NULL && s->tuning->scheduler != NULL &&
 	    scheduler_parse(&sched, s->tuning->scheduler->text, &err) < 0)
 		sched = p->sched;
-	return sched.no == scheduler_no("mh");
+	/* With both, IPVS has a service by mark, which gets mh (ipvs_sched_in_force()). */
+	return sched.no == scheduler_no("mh") ||
+	       (s != NULL && s->affinity_s != 0 && service_is_etp_local(s));
 }
 
 /* Work of adding a destination: IPVS also searches those that were deleted recently. */
