@@ -290,7 +290,6 @@ static void moves_note(struct failover_loop *l)
 static void on_old_move(void *arg, const struct plane_handshake *h)
 {
 	struct failover_loop *l = arg;
-
 	uint64_t end_ns = now_ns() + PLANE_MOVE_MAX_S * NSEC_PER_SEC - h->age_ns;
 
 	*vec_push(&l->moved.all) = (struct moved){ h->flow, h->by, end_ns, false };
@@ -347,8 +346,10 @@ static int gone_delete(struct failover_loop *l, struct err *err)
 		struct moved *m = &d->all.v[d->next];
 
 		d->next = d->next + 1 < d->all.n ? d->next + 1 : 0;
-		if (!is_moved(m, now) || failover_has(l->failover, &m->of, &m->to) ||
-		    is_replaced(d, m, &until))
+		if (!is_moved(m, now) || failover_has(l->failover, &m->of, &m->to))
+			continue;
+		m->is_ended = is_replaced(d, m, &until);
+		if (m->is_ended)
 			continue;
 		ended[l->moves.n] = m;
 		*vec_push(&l->moves) = (struct plane_move){ .of = m->of, .is_void = true };
