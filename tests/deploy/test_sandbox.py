@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -311,9 +312,8 @@ def wrapped_build(folder):
     os.symlink(os.path.join(L.build_dir(), "tests/tools"), top + "/tests/tools")
     what = directives(PrivateTmp=None, ProtectSystem=None)
     with open(top + "/vipd", "w", encoding="utf-8") as f:
-        f.write("#!/bin/sh\nexec %s %s '%s' %s \"$@\"\n" % (
-            PYTHON, os.path.join(HERE, "sandbox.py"),
-            sandbox.request(what, "kill"), L.program("vipd")))
+        f.write("#!/bin/sh\nexec %s \"$@\"\n" % shlex.join((
+            PYTHON, os.path.join(HERE, "sandbox.py"), sandbox.request(what, "kill"), L.program("vipd"))))
     os.chmod(top + "/vipd", 0o755)
     return top
 

@@ -150,7 +150,7 @@ def test_older_version(lab, vipd):
         assert "guard 2" in listing and listing.count("priority -89;") == 2
         assert vipd.nft.tables(fam)[GUARD] != handles[fam == 6][GUARD]
         with in_the_gap(lab, vipd):
-            assert L.probe(lab.client, L.cluster_ip(1, fam), 80, timeout=0.1).what == "timeout"
+            assert L.probe(lab.client, L.cluster_ip(1, fam), 80, timeout=0.1 * L.SLOW).what == "timeout"
 
 
 def test_restarts(lab, vipd):
