@@ -449,6 +449,18 @@ static void test_weights_in_steps(void **state)
 	world_close(&w);
 }
 
+static size_t text_count(const struct world *w, const char *part)
+{
+	struct str text = { 0 };
+	size_t n = 0;
+
+	fake_ipvs_print(w->ipvs, &text);
+	for (const char *at = str_text(&text); (at = strstr(at, part)) != NULL; at++)
+		n++;
+	str_fini(&text);
+	return n;
+}
+
 static void expect_mh(struct world *w, bool is_in_force)
 {
 	struct svc *svc = model_find_text(&w->m, "shop", "s1");
@@ -505,6 +517,22 @@ static void test_mh_in_steps(void **state)
 				 ipvs_plane_stats(w.plane).n_dests);
 		world_close(&w);
 	}
+}
+
+/* With ClientIP affinity and policy Local IPVS has a service by mark with `mh`, whatever the
+ * default is. */
+static void test_mh_by_mark_in_steps(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_open(&w);
+	service(&w, "shop/s1",
+		"type=LoadBalancer ip=10.96.0.1 port=http:80 vip=192.0.2.9 etp affinity=600");
+	endpoints_of(&w, 1, 0, 1000);
+	(void)settle_in_steps(&w);
+	assert_int_equal(text_count(&w, " mh "), 1);
+	world_close(&w);
 }
 
 /* With ClientIP affinity: each address has a virtual service with all destinations. */
@@ -668,18 +696,6 @@ static void ports_put(struct world *w, int n, const char *more)
 	str_fini(&text);
 }
 
-static size_t text_count(const struct world *w, const char *part)
-{
-	struct str text = { 0 };
-	size_t n = 0;
-
-	fake_ipvs_print(w->ipvs, &text);
-	for (const char *at = str_text(&text); (at = strstr(at, part)) != NULL; at++)
-		n++;
-	str_fini(&text);
-	return n;
-}
-
 /*
  * The kernel requests a missing module for each operation with its scheduler: only for those of
  * one datagram.
@@ -812,6 +828,7 @@ int main(void)
 		cmocka_unit_test(test_mh_limit),
 		cmocka_unit_test(test_drain_udp_in_steps),
 		cmocka_unit_test(test_mh_in_steps),
+		cmocka_unit_test(test_mh_by_mark_in_steps),
 		cmocka_unit_test(test_sched_missing_once),
 		cmocka_unit_test(test_sched_missing_and_foreign),
 		cmocka_unit_test(test_sched_in_steps),
