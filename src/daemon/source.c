@@ -3,6 +3,7 @@
 
 #include "source/files/files.h"
 #include "source/kube/kube.h"
+#include "source/kube/kubeconfig.h"
 #include "source/kube/ledger.h"
 
 /* Errors and notes that an answer lists; further ones are only counted. */
@@ -155,6 +156,15 @@ static void api_stats(const struct source *s,
 		};
 		add(add_arg, &m);
 	}
+}
+
+int source_check(const struct options *o, struct err *err)
+{
+	AUTO(kubeconfig_close) struct kubeconfig *k = NULL;
+
+	return o->manifests != NULL ? 0
+				    : kubeconfig_open(&k, o->api.kubeconfig, o->api.master,
+						      o->api.account_dir, err);
 }
 
 /* --- for the daemon --- */

@@ -21,6 +21,8 @@ struct source_callbacks {
 	void *arg;
 };
 
+/* Would source_open() read these options? Errors as kubeconfig_open(). */
+MUST_USE int source_check(const struct options *options, struct err *err);
 /* Everything is borrowed until source_close(). Errors as files_open() and kube_open(). */
 MUST_USE int source_open(struct source **ret, struct event_base *base, struct model *m,
 			 const struct options *options, const struct source_callbacks *cb,

@@ -73,10 +73,9 @@ struct vipd {
 	char **argv; /* of main(): a changed file is read with the same flags */
 	int argc;
 	struct config_watch *config_watch;
-	struct event *config_again; /* its kubeconfig could not be read */
-	char *rejected;             /* the file, as read last; NULL: it is valid */
-	bool is_outdated;           /* the configuration changed; exit for a restart */
-	bool is_ending;
+	struct event *config_again;              /* its kubeconfig could not be read */
+	char *rejected;                          /* the file, as read last; NULL: it is valid */
+	bool is_outdated;                        /* the configuration changed; exit for a restart */
 	bool is_signalled;                       /* by a signal; a second one ends it at once */
 	bool is_cidr_missing[IPFAM_N];           /* detector_check() */
 	bool is_cidr_wrong;                      /* pod_cidr_check() */
@@ -329,12 +328,9 @@ static void on_source_ready(void *arg)
 
 static void reload(struct vipd *v);
 
-static void end(struct vipd *v, bool is_signal)
+static void end(struct vipd *v)
 {
-	if (!v->is_ending || v->is_signalled)
-		conntrack_end(v->conntrack);
-	v->is_ending = true;
-	v->is_signalled |= is_signal;
+	conntrack_end(v->conntrack);
 	lock_end(v->lock);
 }
 
@@ -348,7 +344,9 @@ static void on_signal(evutil_socket_t fd, short what, void *arg)
 	}
 	log_notice(LOG_AREA_MAIN, "%s: exiting; rules stay in the kernel",
 		   fd == SIGINT ? "SIGINT" : "SIGTERM");
-	end(v, true);
+	if (!v->is_outdated || v->is_signalled)
+		end(v);
+	v->is_signalled = true;
 }
 
 /* --- life --- */
@@ -577,16 +575,6 @@ static void log_setup(const struct options *o)
 	}
 }
 
-/* A process that is started with a kubeconfig that cannot be read ends. */
-static int kubeconfig_check(const struct options *o, struct err *err)
-{
-	AUTO(kubeconfig_close) struct kubeconfig *k = NULL;
-
-	return o->manifests != NULL ? 0
-				    : kubeconfig_open(&k, o->api.kubeconfig, o->api.master,
-						      o->api.account_dir, err);
-}
-
 static void rejected_set(struct vipd *v, const char *why)
 {
 	AUTO(free) char *before = TAKE(v->rejected);
@@ -612,7 +600,7 @@ static bool config_read_again(struct vipd *v, struct str *differences)
 	if (r == 0)
 		options_differences(&v->options, &options, differences);
 	if (r == 0 && differences->len > 0) {
-		r = kubeconfig_check(&options, &err);
+		r = source_check(&options, &err);
 		if (r < 0)
 			event_after(v->config_again, CONFIG_AGAIN_NS);
 	}
@@ -634,13 +622,14 @@ static void config_take(struct vipd *v)
 {
 	FINI(str_fini) struct str fields = { 0 };
 
-	if (!v->is_ending && config_read_again(v, &fields) && fields.len > 0) {
+	if (!v->is_outdated && !v->is_signalled && config_read_again(v, &fields) &&
+	    fields.len > 0) {
 		log_notice(LOG_AREA_MAIN,
 			   "configuration: %s: changed: %s; exiting for the supervisor to "
 			   "restart vipd",
 			   v->options.config, fields.text);
 		v->is_outdated = true;
-		end(v, false);
+		end(v);
 	}
 }
 
@@ -726,10 +715,10 @@ static void vipd_close(struct vipd *v)
 /* CFG-18: not fatal. */
 static void set_oom_score(int32_t score)
 {
-	int r = 0;
+	int r = score == OOM_SCORE_UNSET
+			? 0
+			: file_write_number("/proc/self/oom_score_adj", score, NULL);
 
-	if (score != OOM_SCORE_UNSET)
-		r = file_write_number("/proc/self/oom_score_adj", score, NULL);
 	if (r < 0)
 		log_warn(LOG_AREA_MAIN, "--oom-score-adj %d: not set: %s", score, strerror(-r));
 }
