@@ -395,14 +395,15 @@ def test_another_program(lab, vipd, ct):
 
 def test_frontend_of_another_program(lab, vipd, ct):
     """CT-21: another program translates packets to vipd's frontend before vipd does, to an address that
-    was never an endpoint: its flows keep their entries."""
+    was never an endpoint: its flows keep their entries. From an address of their own: other tests may use
+    the ports again."""
     vipd.apply([svc()] + eps(1, 2, 3))
     to = L.cluster_ip(NUMBER, 4)
     lab.node.run("nft", "table ip vipdt_other { chain c { type nat hook prerouting priority -120; "
                  "ip daddr %s tcp dport 80 dnat to %s:8081; }; }" % (to, L.remote(2, 4)))
     try:
         before = moves(lab)
-        with remote_silent(lab, 2), Connects(lab, to, n=5) as c:
+        with remote_silent(lab, 2), Connects(lab, to, n=5, source=L.CLIENT2[4]) as c:
             L.eventually(lambda: len(unanswered(ct, to, c)) == 5)
             ids = {k: e.id for k, e in flows(ct, to, c).items()}
             assert c.wait(2) == 5
