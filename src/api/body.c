@@ -211,7 +211,7 @@ static void addr_parse(struct filter *f)
 	AUTO(free) char *text = xstrdup(f->text);
 
 	f->proto = l4proto_cut(text);
-	/* Else a part of a name, or the name of a pod */
+	/* Otherwise it is a part of a name, or the name of a pod. */
 	(void)!ip_given_parse(&f->addr, &f->port, text);
 }
 

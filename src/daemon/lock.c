@@ -247,9 +247,9 @@ void lock_end(struct lock *l)
 {
 	struct flock process = { .l_type = F_UNLCK, .l_whence = SEEK_SET };
 
+	/* The lock of the open file description stays. */
 	if (l->fd >= 0)
-		(void)fcntl(l->fd, F_SETLK,
-			    &process); /* not the lock of the open file description */
+		(void)fcntl(l->fd, F_SETLK, &process);
 }
 
 void lock_release(struct lock *l)

@@ -76,7 +76,7 @@ struct vipd {
 	struct event *config_again;              /* its kubeconfig could not be read */
 	char *rejected;                          /* the file, as read last; NULL: it is valid */
 	bool is_outdated;                        /* the configuration changed; exit for a restart */
-	bool is_signalled;                       /* by a signal; a second one ends it at once */
+	bool is_signalled;                       /* a second signal ends vipd at once */
 	bool is_cidr_missing[IPFAM_N];           /* detector_check() */
 	bool is_cidr_wrong;                      /* pod_cidr_check() */
 	bool is_localhost_limited;               /* localhost_check() */
@@ -328,7 +328,7 @@ static void on_source_ready(void *arg)
 
 static void reload(struct vipd *v);
 
-static void end(struct vipd *v)
+static void exit_begin(struct vipd *v)
 {
 	conntrack_end(v->conntrack);
 	lock_end(v->lock);
@@ -345,7 +345,7 @@ static void on_signal(evutil_socket_t fd, short what, void *arg)
 	log_notice(LOG_AREA_MAIN, "%s: exiting; rules stay in the kernel",
 		   fd == SIGINT ? "SIGINT" : "SIGTERM");
 	if (!v->is_outdated || v->is_signalled)
-		end(v);
+		exit_begin(v);
 	v->is_signalled = true;
 }
 
@@ -629,7 +629,7 @@ static void config_take(struct vipd *v)
 			   "restart vipd",
 			   v->options.config, fields.text);
 		v->is_outdated = true;
-		end(v);
+		exit_begin(v);
 	}
 }
 
@@ -715,10 +715,10 @@ static void vipd_close(struct vipd *v)
 /* CFG-18: not fatal. */
 static void set_oom_score(int32_t score)
 {
-	int r = score == OOM_SCORE_UNSET
-			? 0
-			: file_write_number("/proc/self/oom_score_adj", score, NULL);
+	int r = 0;
 
+	if (score != OOM_SCORE_UNSET)
+		r = file_write_number("/proc/self/oom_score_adj", score, NULL);
 	if (r < 0)
 		log_warn(LOG_AREA_MAIN, "--oom-score-adj %d: not set: %s", score, strerror(-r));
 }

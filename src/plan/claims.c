@@ -101,8 +101,7 @@ static bool claim_precedes(const struct claim *a, const struct claim *b)
 	return precedes(a->svc, a->kind, ca->created_s, b->svc, b->kind, cb->created_s);
 }
 
-/* Is the key of `c` among the frontends of `rows` (may be NULL) from index `*from` on? Raises it.
- */
+/* Is the key of `c` among the frontends of `rows` (may be NULL) from `*from` on? Raises `*from`. */
 static bool rows_hold(const struct plan_rows *rows, size_t *from, const struct claim *c)
 {
 	size_t n = rows ? rows->frontends.n : 0;
@@ -385,8 +384,7 @@ static void claims_add_leaving(struct claims *cs, struct svc *svc)
 	}
 }
 
-/* Mark the next claimant dirty where a claim ends, or changes its kind or age and so its
- * precedence. */
+/* Mark the next claimant dirty where a claim ends, or changes its precedence: its kind or age. */
 static void claims_wake(struct plan *p, const struct claims *old, const struct claims *new)
 {
 	size_t n = new ? new->n_desired : 0;

@@ -205,9 +205,8 @@ void plan_heirs(struct plan *p, const struct svc *svc, struct plan_displaced *he
 bool plan_awaits_heir(struct plan *p, const struct svc *svc);
 /*
  * Drop the frontends that other services get; they become conflicts. Appends services that
- * have a frontend of `rows` programmed, claimed or not, to `displaced`: they give
- * these up in the same transaction (plan_piece_yield()). NULL: frontends change hands later, by
- * plan_claim_due().
+ * have a frontend of `rows` programmed, claimed or not, to `displaced`: they give these up in
+ * the same transaction (plan_piece_yield()). NULL: frontends move later, by plan_claim_due().
  */
 void plan_rows_settle(struct plan *p, struct plan_rows *rows, struct plan_displaced *displaced);
 /*

@@ -243,6 +243,9 @@ static void note_add(struct str *out, const struct serve_port_facts *p, unsigned
 	str_puts(out, text);
 }
 
+/* Slices that are searched for all ports of a service: some milliseconds. */
+#define SEARCHES_MAX 100000
+
 /* Have slices of the family endpoints, but none of these slices the port? */
 static bool is_port_missing(const struct svc *svc, const struct service_port *port, enum ipfam fam)
 {
@@ -263,12 +266,12 @@ static void rejects_note(struct str *out, const struct serve_port_facts *p, cons
 			 const struct service_port *port)
 {
 	FINI(str_fini) struct str text = { 0 };
-	bool is_missing = true;
+	bool is_missing = (size_t)svc->n_slices * svc->service->ports.n <= SEARCHES_MAX;
 	bool rejects = false;
 
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		if (p->fam[fam] & SERVE_FACT_REJECTS) {
-			is_missing &= is_port_missing(svc, port, fam);
+			is_missing = is_missing && is_port_missing(svc, port, fam);
 			rejects = true;
 		}
 	if (!rejects)

@@ -158,7 +158,7 @@ static void audit_end(struct sync *s, uint64_t now)
 	incident_end(s, s->audit.is_wanted && s->incident.begin_ns != 0);
 }
 
-/* Compare the next services of `left`. Returns the number of kernel operations. */
+/* Compare the next services of `left`. Negative: kernel state is loaded again. */
 static int audit_piece(struct sync *s, size_t *left, struct plane_result *res, uint64_t now)
 {
 	struct err left_out = { 0 };

@@ -193,8 +193,7 @@ void sync_failures_fini(struct sync *s);
 /* Count writes from now on as repair of a foreign change. */
 void sync_incident_begin(struct sync *s);
 void sync_incident_writes(struct sync *s, uint64_t writes);
-/* Compare a few of the services that a foreign change may concern; after the last, log the repair.
- */
+/* Compare some services that a foreign change may concern; after the last, log the repair. */
 uint64_t sync_touched_step(struct sync *s, uint64_t now);
 /* Compare the next services of all. */
 uint64_t sync_audit_step(struct sync *s, uint64_t now);

@@ -26,6 +26,7 @@
 #define LOAD_AGAIN_MAX 3
 /* Interval of log lines about a load failure that persists. */
 #define LOAD_LOG_NS (300 * NSEC_PER_SEC)
+
 /* --- statistics --- */
 
 void sync_error_note(struct sync *s, const struct err *err, uint64_t now)
@@ -212,7 +213,7 @@ static int sweep(struct sync *s, struct plane_result *res, struct err *err)
 	int r = 0;
 
 	if (is_sweep_waiting(s) && ops->supersede != NULL)
-		r = ops->supersede(s->plane, res, err); /* no orphan may be left */
+		r = ops->supersede(s->plane, res, err); /* then orphans may be gone */
 	s->plane->is_sweep_pending = is_sweep_waiting(s);
 	return r < 0 || s->plane->is_sweep_pending ? r : ops->sweep(s->plane, res, err);
 }

@@ -1841,6 +1841,14 @@ static void large_world(struct world *w, struct plane_ops *ops)
 	longest_commit = 0;
 }
 
+/* Ready to sync. Only errors are logged. */
+static void large_world_ready(struct world *w, struct plane_ops *ops)
+{
+	large_world(w, ops);
+	log_level_set_all(LOG_LEVEL_ERR);
+	sync_sources_ready(w->s);
+}
+
 static uint64_t slots_hash(const struct world *w)
 {
 	uint64_t h = 0;
@@ -2000,9 +2008,7 @@ static void test_pieces(void **state)
 	size_t writes;
 	uint64_t hash;
 
-	large_world(&w, &ops);
-	log_level_set_all(LOG_LEVEL_ERR);
-	sync_sources_ready(w.s);
+	large_world_ready(&w, &ops);
 	sync_settle(w.s, T0);
 	large_put(&w, 0, 40, 10, 0);
 	large_put(&w, 1, 1, 200, 0);
@@ -2088,9 +2094,7 @@ static void test_pieces_move(void **state)
 	struct world w;
 
 	(void)state;
-	large_world(&w, &ops);
-	log_level_set_all(LOG_LEVEL_ERR);
-	sync_sources_ready(w.s);
+	large_world_ready(&w, &ops);
 	large_put_with(&w, 1, 40, 1, 0, MOVING); /* before: not one large transaction */
 	large_put_with(&w, 2, 40, 10, 0, MOVING);
 	sync_settle(w.s, T0);
@@ -2324,9 +2328,7 @@ static void test_pieces_keep(void **state)
 		static struct plane_ops ops;
 		struct world w;
 
-		large_world(&w, &ops);
-		log_level_set_all(LOG_LEVEL_ERR);
-		sync_sources_ready(w.s);
+		large_world_ready(&w, &ops);
 		large_put_with(&w, 1, 40, 10, 0, MOVING);
 		sync_settle(w.s, T0);
 		n_moving = 40;
@@ -2358,9 +2360,7 @@ static void test_pieces_precede(void **state)
 		static struct plane_ops ops;
 		struct world w;
 
-		large_world(&w, &ops);
-		log_level_set_all(LOG_LEVEL_ERR);
-		sync_sources_ready(w.s);
+		large_world_ready(&w, &ops);
 		large_put_with(&w, 2, 1, 2, 0, MOVING);
 		sync_settle(w.s, T0);
 		n_moving = 1;
@@ -2389,9 +2389,7 @@ static void test_pieces_inherit(void **state)
 	struct world w;
 
 	(void)state;
-	large_world(&w, &ops);
-	log_level_set_all(LOG_LEVEL_ERR);
-	sync_sources_ready(w.s);
+	large_world_ready(&w, &ops);
 	large_put(&w, 0, 1, 1, 0);
 	large_put_with(&w, 1, 1, PIECE * 2 / 3, 0, MOVING);
 	sync_settle(w.s, T0);
@@ -2593,9 +2591,7 @@ static void test_audit_in_parts(void **state)
 	struct world w;
 	size_t commits;
 
-	large_world(&w, &ops);
-	log_level_set_all(LOG_LEVEL_ERR);
-	sync_sources_ready(w.s);
+	large_world_ready(&w, &ops);
 	large_put(&w, 0, 20, 200, 0);
 	large_put(&w, 1, 1, 3, 0);
 	sync_settle(w.s, T0);
@@ -2626,9 +2622,7 @@ static void test_piece_rejected(void **state)
 	struct world w;
 	size_t served;
 
-	large_world(&w, &ops);
-	log_level_set_all(LOG_LEVEL_ERR);
-	sync_sources_ready(w.s);
+	large_world_ready(&w, &ops);
 	sync_settle(w.s, T0);
 	large_put(&w, 0, 40, 10, 0);
 	while (w.k.frontends.n < 10)
@@ -2675,9 +2669,7 @@ static void test_pieces_empty(void **state)
 	struct world w;
 
 	(void)state;
-	large_world(&w, &ops);
-	log_level_set_all(LOG_LEVEL_ERR);
-	sync_sources_ready(w.s);
+	large_world_ready(&w, &ops);
 	sync_settle(w.s, T0);
 	for (int n = PIECE / 2; n <= 2 * PIECE; n *= 2) {
 		policies_put(&w, true, false, n);
@@ -2854,9 +2846,7 @@ static void test_large_unsteady_in_adoption(void **state)
 	size_t slots;
 
 	(void)state;
-	large_world(&w, &ops);
-	log_level_set_all(LOG_LEVEL_ERR);
-	sync_sources_ready(w.s);
+	large_world_ready(&w, &ops);
 	large_put(&w, 0, 200, 1, 0);
 	large_put(&w, 1, 200, 1, 0);
 	some_services(&w, 20);
@@ -2927,9 +2917,7 @@ static void test_recreated(void **state)
 	struct world w;
 
 	(void)state;
-	large_world(&w, &ops);
-	log_level_set_all(LOG_LEVEL_ERR);
-	sync_sources_ready(w.s);
+	large_world_ready(&w, &ops);
 	aged_put(&w, "shop/b", "10.96.0.7", 100, 2);
 	aged_put(&w, "shop/large", "10.96.0.8", 200, 60);
 	sync_settle(w.s, T0);
@@ -2955,9 +2943,7 @@ static void test_pieces_wait_again(void **state)
 		struct world w;
 		int len = 0;
 
-		large_world(&w, &ops);
-		log_level_set_all(LOG_LEVEL_ERR);
-		sync_sources_ready(w.s);
+		large_world_ready(&w, &ops);
 		large_put_with(&w, 1, 1, 200, 0, MOVING);
 		sync_settle(w.s, T0);
 		n_moving = 1;

@@ -330,6 +330,36 @@ static void test_states(void **state)
 	}
 }
 
+/* A search of all slices for each port is limited: the note names no cause then. */
+static void test_many_ports_and_slices(void **state)
+{
+	struct str text = { 0 };
+	struct serve_world w;
+	char key[32];
+	json_t *p;
+
+	(void)state;
+	serve_world_init(&w);
+	str_puts(&text, "ip=10.96.0.1");
+	for (int i = 0; i < 400; i++)
+		str_printf(&text, " port=p%d:%d", i, 1000 + i);
+	put_service(&w, "shop/cart", str_text(&text));
+	for (int i = 0; i < 251; i++) {
+		(void)snprintf(key, sizeof(key), "shop/cart-%d", i);
+		put_slice(&w, key, "cart", "|web:8080|1 rs");
+		if (i != 249 && i != 250)
+			continue;
+		sync_all(&w);
+		p = page(&w, "shop", "cart");
+		assert_string_equal(text_at(p, "ports.399.note"),
+				    i == 249 ? "no EndpointSlice has a port named 'p399' (TCP)"
+					     : "no usable endpoint anywhere");
+		json_decref(p);
+	}
+	str_fini(&text);
+	serve_world_fini(&w);
+}
+
 /* A frontend with different pools for external clients and for pods and the host (POL-25). */
 static void test_frontends(void **state)
 {
@@ -859,6 +889,7 @@ int main(void)
 		cmocka_unit_test(test_ports_of_one_address),
 		cmocka_unit_test(test_locality),
 		cmocka_unit_test(test_states),
+		cmocka_unit_test(test_many_ports_and_slices),
 		cmocka_unit_test(test_frontends),
 		cmocka_unit_test(test_conflict),
 		cmocka_unit_test(test_many_conflicts),

@@ -3,8 +3,8 @@
  * plane/nft/supersede - old tables while the sweep is pending.
  *
  * A replaced table stays for the frontends that no known object explains. What it has of others is
- * deleted: a packet that the table in force stops translating would reach it, and a connection that
- * the table in force does not masquerade as well.
+ * deleted. Otherwise it would translate packets to frontends that the table in force has lost, and
+ * masquerade connections that the table in force does not.
  */
 #include <errno.h>
 #include <stdlib.h>
