@@ -16,6 +16,7 @@ import contextlib
 import ctypes
 import errno
 import ipaddress
+import itertools
 import json
 import os
 import random
@@ -396,11 +397,23 @@ class Conn:
         self.sock.close()
 
 
-def bind_any(s, source):
+def bind_any(s, source, port=0):
     """Bind to a local address, also one by a local route only (IPv6 needs IPV6_FREEBIND)."""
     if s.family == socket.AF_INET6:
         s.setsockopt(socket.IPPROTO_IPV6, 78, 1)  # IPV6_FREEBIND
-    s.bind((source, 0))
+    s.bind((source, port))
+
+
+_udp_ports = itertools.cycle(range(32768, 61000))
+
+
+def _bind_udp(s, source):
+    """Bind to a port that no socket of connect() had before. With a random one, a request can meet an
+    entry that an earlier request left before there was a frontend (vipd deletes these 0.2 s later)."""
+    for _ in range(100):
+        with contextlib.suppress(OSError):  # EADDRINUSE
+            return bind_any(s, source, next(_udp_ports))
+    return bind_any(s, source)
 
 
 def _connect_unlost(sock, to):
@@ -436,7 +449,9 @@ def connect(ns, addr, port, proto="tcp", timeout=None, source=None):
     s.settimeout(timeout or LATE)
     start = time.monotonic()
     try:
-        if source:
+        if proto == "udp":
+            _bind_udp(s, source or "")
+        elif source:
             bind_any(s, source)
         if proto == "tcp" and timeout is None and SLOW == 1:
             _connect_unlost(s, (addr, port))
