@@ -526,7 +526,7 @@ static void probe_all(struct world *w, unsigned int n, bool is_failing)
 
 static struct ip_endpoint nth(unsigned int n)
 {
-	char text[16];
+	char text[32];
 
 	(void)snprintf(text, sizeof(text), "10.0.%u.%u", 2 + n / 200, n % 200);
 	return (struct ip_endpoint){ test_addr(text), 8080, 0 };
