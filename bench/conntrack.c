@@ -275,8 +275,7 @@ int main(int argc, char **argv)
 {
 	uint32_t n = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : FLOWS_DEFAULT;
 	uint32_t udp_share = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : UDP_SHARE_DEFAULT;
-	struct ctnl *ctnl;
-	struct pass *p;
+	struct pass p = { 0 };
 	int beside;
 
 	if (geteuid() != 0) {
@@ -290,14 +289,13 @@ int main(int argc, char **argv)
 	if (beside == -1 || unshare(CLONE_NEWNET) == -1)
 		die("network namespace", strerror(errno));
 	fill(n, udp_share);
-	ctnl_open(&ctnl, sock(), sock());
-	pass_open(&p, ctnl, NULL);
+	ctnl_open(&p.ctnl, sock(), sock());
 	printf("%u flows in this namespace, one in %u UDP, and as many beside it\n\n", n,
 	       udp_share);
 	printf("%-38s %8s %8s %8s %10s %8s\n", "", "ms", "max", "cpu ms", "checked", "targets");
 	for (size_t i = 0; i < ARRAY_SIZE(benches); i++)
-		run(p, &benches[i]);
-	pass_close(p);
+		run(&p, &benches[i]);
+	ctnl_close(p.ctnl);
 	close(beside);
 	return 0;
 }

@@ -26,7 +26,7 @@ struct conntrack {
 	struct stale *stale;
 	struct worker *worker;
 	struct event *timer;
-	struct pass *pass;          /* in the helper only */
+	struct pass pass;           /* for the helper, which has a copy */
 	_Atomic uint32_t *outdated; /* stale_job_outdated(), for the helper */
 	struct conntrack_config config;
 	struct pass_result total; /* of all successful passes */
@@ -61,17 +61,10 @@ int conntrack_prepare(const struct sysctl_config *sysctls, struct err *err)
 
 static int helper_run(void *helper, const struct job *job, struct pass_result *ret, struct err *err)
 {
-	struct conntrack *c = helper;
-	struct ctnl *ctnl;
-	int r = c->pass == NULL ? ctnl_connect(&ctnl, err) : 0;
+	struct pass *p = helper;
+	int r = p->ctnl == NULL ? ctnl_connect(&p->ctnl, err) : 0;
 
-	if (r < 0)
-		return r;
-	if (c->pass == NULL)
-		pass_open(&c->pass, ctnl, c->outdated);
-	if (c->config.is_ipvs)
-		pass_use_ipvs(c->pass);
-	return pass_run(c->pass, job, ret, err);
+	return r < 0 ? r : pass_run(p, job, ret, err);
 }
 
 /* --- in the daemon ------------------------------------------------------------------ */
@@ -202,7 +195,9 @@ int conntrack_open(struct conntrack **ret, struct event_base *base, const struct
 		   const struct conntrack_config *config, struct err *err)
 {
 	AUTO(conntrack_close) struct conntrack *c = xcalloc(1, sizeof(*c));
-	struct worker_config worker = { .run = helper_run, .helper = c, .done = on_done, .arg = c };
+	struct worker_config worker = {
+		.run = helper_run, .helper = &c->pass, .done = on_done, .arg = c
+	};
 	void *shared = mmap(NULL, sizeof(*c->outdated), PROT_READ | PROT_WRITE,
 			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	int r;
@@ -210,7 +205,8 @@ int conntrack_open(struct conntrack **ret, struct event_base *base, const struct
 	if (shared == MAP_FAILED)
 		return err_errno(err, "memory shared with the helper");
 	c->outdated = shared;
-	c->config = *config; /* the helper has a copy */
+	c->config = *config;
+	c->pass = (struct pass){ .outdated = c->outdated, .is_ipvs = config->is_ipvs };
 	r = worker_open(&c->worker, base, &worker, err);
 	if (r < 0)
 		return r;

@@ -24,7 +24,7 @@ struct event_base;
 
 struct conntrack_config {
 	bool is_reset; /* --dead-flows=reset: see conntrack/stale.h */
-	bool is_ipvs;  /* IPVS translates: see pass_use_ipvs() */
+	bool is_ipvs;  /* IPVS translates: see struct pass */
 	struct sysctl_config sysctls;
 	/* A pass succeeded in `took_ns`; `total`: of all passes since the start. */
 	void (*scanned)(void *arg, uint64_t took_ns, const struct pass_result *total);

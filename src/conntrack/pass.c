@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <netinet/in.h>
-#include <stdlib.h>
 
 #include "conntrack/sysctl.h"
 
@@ -22,36 +21,6 @@
 /* Delete stale entries after so many checked ones: about a millisecond. */
 #define DELETE_EVERY 512
 #define COST_NEVER UINT64_MAX
-
-struct pass {
-	struct ctnl *ctnl;
-	const _Atomic uint32_t *outdated;
-	bool cannot_match;       /* the kernel cannot delete by filter */
-	bool is_ipvs;            /* the kernel cannot select JOB_TARGET_TRANSLATED by status */
-	uint64_t n_udp[IPFAM_N]; /* UDP flows in the last dump of them */
-};
-
-void pass_open(struct pass **ret, struct ctnl *c, const _Atomic uint32_t *outdated)
-{
-	struct pass *p = xcalloc(1, sizeof(*p));
-
-	p->ctnl = c;
-	p->outdated = outdated;
-	*ret = p;
-}
-
-void pass_use_ipvs(struct pass *p)
-{
-	p->is_ipvs = true;
-}
-
-void pass_close(struct pass *p)
-{
-	if (p == NULL)
-		return;
-	ctnl_close(p->ctnl);
-	free(p);
-}
 
 /* Entries of this network namespace; many when the kernel does not say. */
 static uint64_t table_size(void)

@@ -14,26 +14,25 @@
 
 #include "conntrack/ctnl.h"
 
-struct pass;
-
 struct pass_result {
 	uint64_t n_matches; /* targets filtered by the kernel, which does not count flows */
 	uint64_t n_seen;    /* flows dumped and checked */
 	uint64_t n_deleted; /* of n_seen */
 };
 
-/*
- * Takes `c`. While *outdated is the id of a job, the job ends before its next deletion: another
- * process may set it. NULL: no job does.
- */
-void pass_open(struct pass **ret, struct ctnl *c, const _Atomic uint32_t *outdated);
-/*
- * IPVS translates: entries have no IPS_DST_NAT, so those of a removed frontend are dumped and
- * checked.
- */
-void pass_use_ipvs(struct pass *p);
-void pass_close(struct pass *p);
-DEFINE_AUTO(struct pass *, pass_close);
+struct pass {
+	struct ctnl *ctnl; /* borrowed */
+	/*
+	 * While it is the id of a job, the job ends before its next deletion: another process may
+	 * set it. NULL: no job does.
+	 */
+	const _Atomic uint32_t *outdated;
+	/* IPVS translates: entries have no IPS_DST_NAT, which selects JOB_TARGET_TRANSLATED. */
+	bool is_ipvs;
+	/* What passes have found out: zero before the first one. */
+	bool cannot_match;       /* the kernel cannot delete by filter */
+	uint64_t n_udp[IPFAM_N]; /* UDP flows in the last dump of them */
+};
 
 /*
  * 0: all flows that match the job were deleted. After an error, part of them may have been:

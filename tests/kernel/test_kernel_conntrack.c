@@ -413,8 +413,8 @@ static void job_pad(struct job *j)
 
 static void pass_check(const struct pass_case *pc, bool is_padded)
 {
-	AUTO(pass_close) struct pass *p = NULL;
 	AUTO(ctnl_close) struct ctnl *look = ctnl_new();
+	struct pass p = { .ctnl = look };
 	struct pass_result result;
 	struct job j = { .id = 1 };
 	struct err err = { 0 };
@@ -426,10 +426,9 @@ static void pass_check(const struct pass_case *pc, bool is_padded)
 	if (is_padded)
 		job_pad(&j);
 	qsort(j.frontends.v, j.frontends.n, sizeof(*j.frontends.v), ip_tuple_cmp);
-	pass_open(&p, ctnl_new(), NULL);
 	/* A second pass finds nothing and may choose another way. */
 	for (int round = 0; round < 2; round++) {
-		r = pass_run(p, &j, &result, &err);
+		r = pass_run(&p, &j, &result, &err);
 		if (r < 0)
 			fail_msg("%s", err.text);
 		for (size_t k = 0; k < ARRAY_SIZE(some); k++)
@@ -462,23 +461,22 @@ static void test_mirror(void **state)
 
 	for (size_t i = 0; i < 2 * ARRAY_SIZE(asked); i++) {
 		AUTO(nl_sock_close) struct nl_sock *nl = NULL;
-		AUTO(pass_close) struct pass *p = NULL;
 		AUTO(ctnl_close) struct ctnl *look = NULL;
+		struct pass p = { 0 };
 		struct pass_result result;
 		struct job j = { .id = 1 };
 		struct err err;
 
 		kernel_fresh(state);
 		nl = kernel_sock();
-		look = ctnl_new();
-		pass_open(&p, ctnl_new(), NULL);
+		look = p.ctnl = ctnl_new();
 		flow_put(nl, &mirror);
 		flow_put(nl, &some[1]);
 		job_add(&j, &asked[i / 2]);
 		if (i % 2 == 1)
 			job_pad(&j);
 		qsort(j.frontends.v, j.frontends.n, sizeof(*j.frontends.v), ip_tuple_cmp);
-		assert_int_equal(pass_run(p, &j, &result, &err), 0);
+		assert_int_equal(pass_run(&p, &j, &result, &err), 0);
 		assert_int_equal(is_there(look, &mirror), i / 2 >= 2);
 		job_fini(&j);
 	}
@@ -489,21 +487,20 @@ static void test_ipvs(void **state)
 {
 	static const struct flow flow = { "10.96.0.1", "10.1.0.2", UDP, 0, 1011, NULL, true };
 	AUTO(nl_sock_close) struct nl_sock *nl = kernel_sock();
-	AUTO(pass_close) struct pass *p = NULL;
 	AUTO(ctnl_close) struct ctnl *look = ctnl_new();
+	struct pass p = { .ctnl = look };
 	struct target t = { "10.96.0.1", JOB_TARGET_TRANSLATED, NULL, NULL, UDP };
 	struct pass_result result;
 	struct job j = { .id = 1 };
 	struct err err;
 
 	flow_put(nl, &flow);
-	pass_open(&p, ctnl_new(), NULL);
 	job_add(&j, &t);
-	assert_int_equal(pass_run(p, &j, &result, &err), 0);
+	assert_int_equal(pass_run(&p, &j, &result, &err), 0);
 	FACT(is_there(look, &flow) == (result.n_matches > 0),
 	     "entries of IPVS have no IPS_DST_NAT");
-	pass_use_ipvs(p);
-	assert_int_equal(pass_run(p, &j, &result, &err), 0);
+	p.is_ipvs = true;
+	assert_int_equal(pass_run(&p, &j, &result, &err), 0);
 	assert_false(is_there(look, &flow));
 	job_fini(&j);
 }
@@ -511,15 +508,15 @@ static void test_ipvs(void **state)
 /* A namespace without a flow costs no walk. */
 static void test_empty(void **state)
 {
-	AUTO(pass_close) struct pass *p = NULL;
+	AUTO(ctnl_close) struct ctnl *ctnl = ctnl_new();
+	struct pass p = { .ctnl = ctnl };
 	struct target t = { "10.96.0.1", JOB_TARGET_NOT_LIVE, NULL, NULL, UDP };
 	struct pass_result result;
 	struct job j = { .id = 1 };
 	struct err err;
 
-	pass_open(&p, ctnl_new(), NULL);
 	job_add(&j, &t);
-	assert_int_equal(pass_run(p, &j, &result, &err), 0);
+	assert_int_equal(pass_run(&p, &j, &result, &err), 0);
 	assert_int_equal(result.n_seen + result.n_matches + result.n_deleted, 0);
 	job_fini(&j);
 }
@@ -528,8 +525,8 @@ static void test_empty(void **state)
 static void test_many(void **state)
 {
 	AUTO(nl_sock_close) struct nl_sock *nl = kernel_sock();
-	AUTO(pass_close) struct pass *p = NULL;
 	AUTO(ctnl_close) struct ctnl *look = ctnl_new();
+	struct pass p = { .ctnl = look };
 	struct target t = { "10.96.0.1", JOB_TARGET_NOT_LIVE, NULL, "10.1.0.1", UDP };
 	struct pass_result result;
 	struct job j = { .id = 1 };
@@ -538,13 +535,12 @@ static void test_many(void **state)
 	for (uint16_t i = 0; i < 6000; i++)
 		flow_put(nl, &(struct flow){ "10.96.0.1", i % 3 ? "10.1.0.2" : "10.1.0.1", UDP, 0,
 					     (uint16_t)(1024 + i) });
-	pass_open(&p, ctnl_new(), NULL);
 	job_add(&j, &t);
-	assert_int_equal(pass_run(p, &j, &result, &err), 0);
+	assert_int_equal(pass_run(&p, &j, &result, &err), 0);
 	assert_int_equal(result.n_seen, 6000);
 	assert_int_equal(result.n_deleted, 4000);
 	assert_int_equal(count(look, 0, 0), 2000);
-	assert_int_equal(pass_run(p, &j, &result, &err), 0);
+	assert_int_equal(pass_run(&p, &j, &result, &err), 0);
 	assert_int_equal(result.n_deleted, 0);
 	job_fini(&j);
 }
@@ -563,19 +559,18 @@ static void test_outdated(void **state)
 		flow_put(nl,
 			 &(struct flow){ "10.96.0.1", "10.1.0.2", UDP, 0, (uint16_t)(1024 + i) });
 	for (size_t i = 0; i < ARRAY_SIZE(asked); i++) {
-		AUTO(pass_close) struct pass *p = NULL;
 		_Atomic uint32_t outdated = 1;
+		struct pass p = { .ctnl = look, .outdated = &outdated };
 		struct pass_result result;
 		struct job j = { .id = 1 };
 		struct err err;
 
-		pass_open(&p, ctnl_new(), &outdated);
 		job_add(&j, &asked[i]);
-		assert_int_equal(pass_run(p, &j, &result, &err), -ECANCELED);
+		assert_int_equal(pass_run(&p, &j, &result, &err), -ECANCELED);
 		assert_int_equal(count(look, 0, 0), 300);
 		j.id = 2;
 		if (i > 0)
-			assert_int_equal(pass_run(p, &j, &result, &err), 0);
+			assert_int_equal(pass_run(&p, &j, &result, &err), 0);
 		job_fini(&j);
 	}
 	assert_int_equal(count(look, 0, 0), 0);
