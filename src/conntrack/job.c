@@ -75,11 +75,6 @@ static bool is_mirror(const struct job *j, const struct job_frontend *f,
 	return false;
 }
 
-void job_prepare(struct job *j)
-{
-	vec_sort(&j->tcp, ip_endpoint_cmp);
-}
-
 /* A SYN passed while the rules were missing. Its next copy is translated if the flow is deleted. */
 static bool is_untranslated_handshake(const struct job *j, const struct job_flow *flow)
 {

@@ -55,7 +55,10 @@ struct job {
 	VEC(struct job_frontend) frontends; /* sorted by ip_tuple_cmp() */
 	VEC(struct job_target) targets;
 	VEC(struct ip_endpoint) live;
-	/* TCP frontends, in any order: untranslated handshakes to these are stale (CT-12). */
+	/*
+	 * TCP frontends: untranslated handshakes to these are stale (CT-12). In any order until
+	 * the helper sorts them by ip_endpoint_cmp().
+	 */
 	VEC(struct ip_endpoint) tcp;
 };
 
@@ -83,8 +86,6 @@ void job_fini(struct job *j);
 /* Is `e` a live endpoint of the frontend `f`? */
 bool job_is_live(const struct job *j, const struct job_frontend *f, const struct ip_endpoint *e);
 
-/* To be called once, before job_is_stale(). */
-void job_prepare(struct job *j);
 /* Does a target of the job match the flow? */
 bool job_is_stale(const struct job *j, const struct job_flow *flow);
 /* Does the job concern flows of this family; no protocol but UDP? */

@@ -165,7 +165,7 @@ static void test_tcp(void **state)
 	*vec_push(&j.tcp) = at("fd00::7/443");
 	*vec_push(&j.tcp) = at("10.96.0.9/80");
 	*vec_push(&j.tcp) = at("10.96.0.7/80");
-	job_prepare(&j);
+	vec_sort(&j.tcp, ip_endpoint_cmp);
 	for (size_t i = 0; i < ARRAY_SIZE(tcp); i++) {
 		struct job_flow f = {
 			.from = at("203.0.113.9/4000"),
