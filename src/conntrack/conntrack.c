@@ -71,7 +71,7 @@ static int helper_run(void *helper, const struct job *job, struct pass_result *r
 
 static void arm(struct conntrack *c)
 {
-	uint64_t next = worker_is_idle(c->worker) ? stale_next(c->stale) : STALE_NEVER;
+	uint64_t next = stale_next(c->stale);
 	uint64_t now = now_ns();
 	uint64_t due = next == STALE_NEVER ? next : next + GRACE_NS + TOGETHER_NS;
 
@@ -123,8 +123,6 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	FINI(job_fini) struct job job = { 0 };
 	struct worker_answer failed = { 0 };
 
-	if (!worker_is_idle(c->worker))
-		return;
 	if (!stale_job_take(c->stale, &job, now_ns() - GRACE_NS)) {
 		arm(c);
 		return;

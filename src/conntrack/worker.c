@@ -162,11 +162,6 @@ int worker_send(struct worker *w, const struct job *job, struct err *err)
 	return 0;
 }
 
-bool worker_is_idle(const struct worker *w)
-{
-	return w->job == 0;
-}
-
 int worker_pid(const struct worker *w)
 {
 	return (int)w->child.pid;

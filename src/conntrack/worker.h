@@ -42,11 +42,9 @@ MUST_USE int worker_open(struct worker **ret, struct event_base *base,
 void worker_close(struct worker *w);
 DEFINE_AUTO(struct worker *, worker_close);
 
-/* No job is under way. */
-bool worker_is_idle(const struct worker *w);
 /*
- * The job is copied. Only when idle. 0: followed by one done(), not before the next turn.
- * -errno: the job was not sent.
+ * The job is copied. Only when no job is under way. 0: followed by one done(), not before the next
+ * turn. -errno: the job was not sent.
  */
 MUST_USE int worker_send(struct worker *w, const struct job *job, struct err *err);
 /* Process id of the helper, for display and tests; 0 while there is none. */
