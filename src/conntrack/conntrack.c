@@ -53,7 +53,7 @@ int conntrack_prepare(const struct sysctl_config *sysctls, struct err *err)
 			r = ctnl_dump(ctnl, AF_INET, IPPROTO_SCTP, ignore, NULL, err);
 	}
 	if (r == 0)
-		(void)sysctl_apply(sysctls, "");
+		sysctl_apply(sysctls, "");
 	return r;
 }
 
@@ -154,7 +154,7 @@ void conntrack_gone(void *arg, const struct ip_addr *addr, uint16_t port, uint8_
 static void sysctls_set(struct conntrack *c)
 {
 	if (!c->are_sysctls_set)
-		(void)sysctl_apply(&c->config.sysctls, "");
+		sysctl_apply(&c->config.sysctls, "");
 	c->are_sysctls_set = true;
 }
 

@@ -79,8 +79,8 @@ enum rule {
 	RULE_RAISE, /* never lower the present value */
 };
 
-/* 0, or an error, which is logged. */
-static int set(const char *root, const char *file, uint64_t desired, enum rule rule)
+/* False: an error, which is logged. */
+static bool set(const char *root, const char *file, uint64_t desired, enum rule rule)
 {
 	char path[PATH_MAX];
 	struct err err;
@@ -90,27 +90,15 @@ static int set(const char *root, const char *file, uint64_t desired, enum rule r
 	(void)snprintf(path, sizeof(path), "%s%s", root, file);
 	r = file_read_number(&is, path, &err);
 	if (r == 0 && (is == desired || (rule == RULE_RAISE && is > desired)))
-		return 0;
+		return true;
 	if (r == 0)
 		r = file_write_number(path, desired, &err);
-	if (r < 0) {
+	if (r < 0)
 		log_warn(LOG_AREA_CONNTRACK, "%s; the kernel's value stays", err.text);
-		return r;
-	}
-	log_notice(LOG_AREA_CONNTRACK, "%s: set to %" PRIu64 ", was %" PRIu64, file, desired, is);
-	return 0;
-}
-
-/* Also sets the number of buckets, unless setting the limit failed. */
-static size_t set_table(const struct sysctl_config *c, const char *root)
-{
-	uint64_t max = sysctl_table_max(c, sysctl_cpus(root));
-
-	if (max == 0)
-		return 0;
-	if (set(root, SYSCTL_NETFILTER "nf_conntrack_max", max, RULE_RAISE) < 0)
-		return 1;
-	return set(root, BUCKETS, max / ENTRIES_PER_BUCKET, RULE_RAISE) < 0;
+	else
+		log_notice(LOG_AREA_CONNTRACK, "%s: set to %" PRIu64 ", was %" PRIu64, file,
+			   desired, is);
+	return r == 0;
 }
 
 bool sysctl_is_there(const char *root)
@@ -127,7 +115,7 @@ bool sysctl_is_liberal(const struct sysctl_config *c, const char *root)
 	return sysctl_read(&n, root, LIBERAL, NULL) == 0 ? n != 0 : c->is_tcp_liberal;
 }
 
-size_t sysctl_apply(const struct sysctl_config *c, const char *root)
+void sysctl_apply(const struct sysctl_config *c, const char *root)
 {
 	const struct {
 		const char *file;
@@ -139,11 +127,12 @@ size_t sysctl_apply(const struct sysctl_config *c, const char *root)
 		{ SYSCTL_NETFILTER "nf_conntrack_udp_timeout", c->udp_s },
 		{ SYSCTL_NETFILTER "nf_conntrack_udp_timeout_stream", c->udp_stream_s },
 	};
-	size_t n_failed = set_table(c, root);
+	uint64_t max = sysctl_table_max(c, sysctl_cpus(root));
 
+	/* Not the number of buckets if the limit cannot be set. */
+	if (max != 0 && set(root, SYSCTL_NETFILTER "nf_conntrack_max", max, RULE_RAISE))
+		(void)set(root, BUCKETS, max / ENTRIES_PER_BUCKET, RULE_RAISE);
 	for (size_t i = 0; i < ARRAY_SIZE(timeouts); i++)
 		if (timeouts[i].desired != 0)
-			n_failed +=
-				set(root, timeouts[i].file, timeouts[i].desired, RULE_EQUAL) < 0;
-	return n_failed;
+			(void)set(root, timeouts[i].file, timeouts[i].desired, RULE_EQUAL);
 }

@@ -41,5 +41,5 @@ bool sysctl_is_there(const char *root);
  * decides while the kernel has none (sysctl_is_there).
  */
 bool sysctl_is_liberal(const struct sysctl_config *c, const char *root);
-/* Write values that differ below `root`. Returns the number of failures, each logged. */
-size_t sysctl_apply(const struct sysctl_config *c, const char *root);
+/* Write values that differ below `root`. Each failure is logged. */
+void sysctl_apply(const struct sysctl_config *c, const char *root);

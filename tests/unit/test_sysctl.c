@@ -129,11 +129,21 @@ static const struct sysctl_config presets = {
 	.tcp_close_wait_s = 3600,
 };
 
+/* Returns the number of failures. */
+static uint64_t apply(const struct sysctl_config *c)
+{
+	uint64_t warnings = log_count(LOG_LEVEL_WARN);
+
+	log_level_set_all(LOG_LEVEL_WARN);
+	sysctl_apply(c, root);
+	return log_count(LOG_LEVEL_WARN) - warnings;
+}
+
 static void test_presets(void **state)
 {
 	assert_int_equal(sysctl_cpus(root), 8);
 	assert_true(sysctl_is_there(root));
-	assert_int_equal(sysctl_apply(&presets, root), 0);
+	assert_int_equal(apply(&presets), 0);
 	assert_int_equal(get(NF "nf_conntrack_max"), 262144);
 	assert_int_equal(get("/sys/module/nf_conntrack/parameters/hashsize"), 65536);
 	assert_int_equal(get(NF "nf_conntrack_tcp_timeout_established"), 86400);
@@ -153,12 +163,12 @@ static void test_all(void **state)
 	assert_false(sysctl_is_liberal(&c, root));          /* as if it could not be written */
 	c.udp_s = 40;
 	c.udp_stream_s = 50;
-	assert_int_equal(sysctl_apply(&c, root), 0);
+	assert_int_equal(apply(&c), 0);
 	assert_int_equal(get(NF "nf_conntrack_tcp_be_liberal"), 1);
 	assert_int_equal(get(NF "nf_conntrack_udp_timeout"), 40);
 	assert_int_equal(get(NF "nf_conntrack_udp_timeout_stream"), 50);
 	c.is_tcp_liberal = false; /* CT-13: false never writes 0 */
-	assert_int_equal(sysctl_apply(&c, root), 0);
+	assert_int_equal(apply(&c), 0);
 	assert_int_equal(get(NF "nf_conntrack_tcp_be_liberal"), 1);
 	assert_true(sysctl_is_liberal(&c, root));
 }
@@ -168,7 +178,7 @@ static void test_nothing(void **state)
 {
 	struct sysctl_config c = { .max_min = 131072 };
 
-	assert_int_equal(sysctl_apply(&c, root), 0);
+	assert_int_equal(apply(&c), 0);
 	assert_int_equal(get(NF "nf_conntrack_max"), 65536);
 	assert_int_equal(get("/sys/module/nf_conntrack/parameters/hashsize"), 16384);
 	assert_int_equal(get(NF "nf_conntrack_tcp_timeout_established"), 432000);
@@ -179,7 +189,7 @@ static void test_never_lowered(void **state)
 {
 	put(NF "nf_conntrack_max", "4000000\n");
 	put("/sys/module/nf_conntrack/parameters/hashsize", "1000000\n");
-	assert_int_equal(sysctl_apply(&presets, root), 0);
+	assert_int_equal(apply(&presets), 0);
 	assert_int_equal(get(NF "nf_conntrack_max"), 4000000);
 	assert_int_equal(get("/sys/module/nf_conntrack/parameters/hashsize"), 1000000);
 }
@@ -192,7 +202,7 @@ static void test_equal(void **state)
 	FILE *f;
 
 	put(NF "nf_conntrack_tcp_timeout_established", "0086400 \n");
-	assert_int_equal(sysctl_apply(&presets, root), 0);
+	assert_int_equal(apply(&presets), 0);
 	(void)snprintf(path, sizeof(path), "%s" NF "nf_conntrack_tcp_timeout_established", root);
 	f = fopen(path, "re");
 	assert_non_null(f);
@@ -204,18 +214,14 @@ static void test_equal(void **state)
 /* One warning for each file that cannot be written; the others are. */
 static void test_refused(void **state)
 {
-	uint64_t warnings = log_count(LOG_LEVEL_WARN);
-
-	log_level_set_all(LOG_LEVEL_WARN);
 	take(NF "nf_conntrack_max"); /* the buckets are not tried then */
 	take(NF "nf_conntrack_tcp_timeout_established");
 	assert_false(sysctl_is_there(root));
-	assert_int_equal(sysctl_apply(&presets, root), 2);
-	assert_int_equal(log_count(LOG_LEVEL_WARN) - warnings, 2);
+	assert_int_equal(apply(&presets), 2);
 	assert_int_equal(get("/sys/module/nf_conntrack/parameters/hashsize"), 16384);
 	assert_int_equal(get(NF "nf_conntrack_tcp_timeout_close_wait"), 3600);
 	put(NF "nf_conntrack_tcp_timeout_established", "many\n");
-	assert_int_equal(sysctl_apply(&presets, root), 2);
+	assert_int_equal(apply(&presets), 2);
 }
 
 /* CT-15 */
