@@ -192,7 +192,7 @@ void monitor_silence(struct monitor *mon, const struct failover_silence *s, bool
 
 	if (w == NULL)
 		return;
-	jsonw_endpoint(w, &s->addr, s->port);
+	jsonw_endpoint(w, &s->by.addr, s->by.port);
 	jsonw_bool(w, "over", is_over);
 	jsonw_uint(w, "unanswered", s->unanswered);
 	event_end(mon);

@@ -41,7 +41,6 @@ struct seen {
 struct silent {
 	struct hnode node;
 	struct list age;
-	struct ip_endpoint of;
 	struct failover_silence s; /* counted names */
 };
 
@@ -210,7 +209,7 @@ static struct seen *seen_note(struct failover *f, const struct ip_flow *h, uint6
 static struct silent *silent_find(const struct failover *f, const struct ip_endpoint *e)
 {
 	return htable_find(&f->silent, hash_bytes(e, sizeof(*e)), struct silent, s,
-			   ip_endpoint_cmp(&s->of, e) == 0);
+			   ip_endpoint_cmp(&s->s.by, e) == 0);
 }
 
 static void silent_note(struct failover *f, const struct svc *svc, const struct ip_endpoint *e,
@@ -224,11 +223,9 @@ static void silent_note(struct failover *f, const struct svc *svc, const struct 
 		return; /* too many to name */
 	if (is_new) {
 		s = xcalloc(1, sizeof(*s));
-		s->of = *e;
 		s->s = (struct failover_silence){ .ns = name_ref(svc->ns),
 						  .name = name_ref(svc->name),
-						  .addr = e->addr,
-						  .port = e->port,
+						  .by = *e,
 						  .since_ns = now };
 		htable_insert(&f->silent, &s->node, hash_bytes(e, sizeof(*e)));
 	}

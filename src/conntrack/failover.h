@@ -57,8 +57,7 @@ struct failover_choice {
 struct failover_silence {
 	const struct name *ns; /* of the service of the first handshake; borrowed */
 	const struct name *name;
-	struct ip_addr addr;
-	uint16_t port;
+	struct ip_endpoint by;
 	uint64_t unanswered; /* SYNs without an answer that were due */
 	uint64_t since_ns;   /* now_ns() of the first, and of the last one */
 	uint64_t last_ns;

@@ -136,7 +136,7 @@ static void on_silence(void *arg, const struct failover_silence *s, bool is_over
 	const struct failover_loop *l = arg;
 	char text[IP_ENDPOINT_TEXT_MAX];
 
-	(void)ip_endpoint_text(&s->addr, s->port, text);
+	(void)ip_endpoint_text(&s->by.addr, s->by.port, text);
 	if (is_over)
 		log_notice(LOG_AREA_CONNTRACK,
 			   "service %s/%s: endpoint %s: recovered: no unanswered TCP handshake for "

@@ -179,7 +179,7 @@ static void test_refused(void **state)
 /* CT-25: a silent endpoint, to subscribers of its service. */
 static void test_silence(void **state)
 {
-	struct failover_silence s = { .addr = test_addr("10.0.1.1"), .port = 80, .unanswered = 3 };
+	struct failover_silence s = { .by = { test_addr("10.0.1.1"), 80, 0 }, .unanswered = 3 };
 	struct watch web, db;
 	struct world w;
 	json_t *list;
