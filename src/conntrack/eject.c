@@ -32,12 +32,11 @@ struct suspect {
 	size_t n;
 	struct failure failures[EVIDENCE_MAX]; /* in any order */
 	struct ip_endpoint other;              /* of the pool: the one that answered last */
-	enum eject_probe results[2];           /* its own, and of `other` */
-	bool has_result[2];
-	uint64_t last_ns;   /* evidence, or admission */
-	uint64_t period_ns; /* 0: was not ejected */
-	uint64_t hold_ns;   /* the last pause before the next confirmation; 0: none */
-	uint64_t held_ns;   /* its end */
+	enum eject_probe results[2];           /* its own, and of `other`; or unset */
+	uint64_t last_ns;                      /* evidence, or admission */
+	uint64_t period_ns;                    /* 0: was not ejected */
+	uint64_t hold_ns; /* the last pause before the next confirmation; 0: none */
+	uint64_t held_ns; /* its end */
 };
 
 struct eject {
@@ -351,9 +350,8 @@ static void probe(struct eject *j, const struct suspect *s, const struct ip_endp
 static void probe_begin(struct eject *j, struct suspect *s, enum state state, bool has_other)
 {
 	s->state = state;
-	s->has_result[0] = false;
-	s->has_result[1] = !has_other;
-	s->results[1] = EJECT_PROBE_UNKNOWN;
+	s->results[0] = EJECT_PROBE_UNSET;
+	s->results[1] = has_other ? EJECT_PROBE_UNSET : EJECT_PROBE_UNKNOWN;
 	if (has_other)
 		probe(j, s, &s->other);
 	probe(j, s, &s->of.by);
@@ -396,10 +394,9 @@ void eject_probed(struct eject *j, const struct eject_endpoint *of, const struct
 		return;
 	e = ejection_of(j, s);
 	s->results[is_other] = result;
-	s->has_result[is_other] = true;
 	if (s->state == PROBING && e != NULL && !is_other && result == EJECT_PROBE_ANSWERED)
 		end(j, s, e, now);
-	else if (!s->has_result[0] || !s->has_result[1])
+	else if (s->results[0] == EJECT_PROBE_UNSET || s->results[1] == EJECT_PROBE_UNSET)
 		return;
 	else if (s->state == CONFIRMING)
 		confirmed(j, s, now);

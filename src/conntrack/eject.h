@@ -52,7 +52,8 @@ struct eject_answer {
 };
 
 enum eject_probe {
-	EJECT_PROBE_ANSWERED = 0,
+	EJECT_PROBE_UNSET = 0,
+	EJECT_PROBE_ANSWERED,
 	EJECT_PROBE_UNANSWERED,
 	EJECT_PROBE_REFUSED,
 	EJECT_PROBE_UNKNOWN, /* this process cannot connect */
