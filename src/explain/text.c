@@ -88,11 +88,6 @@ void plan_op_print(struct str *out, const struct plan_op *op)
 
 /* --- where a frontend leads --- */
 
-struct plan_led {
-	const struct plan_rows *rows;
-	const struct plan_balancer *balancer; /* or NULL */
-};
-
 struct led_backend {
 	struct plan_backend b; /* first: ip_endpoint_cmp() */
 	uint32_t weight;       /* or its number of slots */
@@ -154,10 +149,11 @@ void plan_led_balancing_print(struct str *out, const struct plan_balancing *d)
 		str_printf(out, " scheduler=%s", d->scheduler);
 }
 
-static void print_led(struct str *out, const struct plan_led *led, const struct plan_frontend *f,
-		      const struct plan_target *t, bool is_inside)
+static void print_led(struct str *out, const struct plan_rows *rows, const struct plan_frontend *f,
+		      const struct plan_balancer *balancer, bool is_inside)
 {
-	const struct plan_pool *pool = plan_rows_pool(led->rows, ip_fam(&f->addr), t->pool_id);
+	const struct plan_target *t = is_inside ? &f->inside : &f->target;
+	const struct plan_pool *pool = plan_rows_pool(rows, ip_fam(&f->addr), t->pool_id);
 	struct plan_balancing balancing;
 	size_t n = pool ? pool->backends.n : 0;
 	AUTO(free) struct led_backend *sorted = NULL;
@@ -175,9 +171,8 @@ static void print_led(struct str *out, const struct plan_led *led, const struct 
 	for (size_t i = 0; i < n; i++)
 		plan_led_backend_print(out, &sorted[i].b.addr, sorted[i].b.port, sorted[i].weight);
 	plan_balancing_of(&balancing, pool);
-	if (led->balancer != NULL && led->balancer->balancing != NULL)
-		led->balancer->balancing(led->balancer->ctx, led->rows, pool, is_inside,
-					 &balancing);
+	if (balancer != NULL)
+		balancer->balancing(balancer->ctx, rows, pool, is_inside, &balancing);
 	plan_led_balancing_print(out, &balancing);
 }
 
@@ -195,7 +190,6 @@ static void print_guard(struct str *out, const struct plan_pool *pool)
 void plan_frontend_led_print(struct str *out, const struct plan_rows *rows,
 			     const struct plan_frontend *f, const struct plan_balancer *balancer)
 {
-	const struct plan_led led = { rows, balancer };
 	char buf[FORWARDING_TEXT_MAX];
 
 	print_key(out, &f->addr, f->port, f->proto);
@@ -209,9 +203,9 @@ void plan_frontend_led_print(struct str *out, const struct plan_rows *rows,
 		str_printf(out, " forwarding=%s", forwarding_text(f->forwarding, buf));
 	if (f->is_guarded)
 		print_guard(out, plan_rows_pool(rows, ip_fam(&f->addr), f->target.pool_id));
-	print_led(out, &led, f, &f->target, false);
+	print_led(out, rows, f, balancer, false);
 	if (f->is_split) {
 		str_puts(out, "; inside");
-		print_led(out, &led, f, &f->inside, true);
+		print_led(out, rows, f, balancer, true);
 	}
 }
