@@ -474,29 +474,23 @@ static void decide_verdict(struct plan_trace *t, const struct plan_target *targe
 	}
 }
 
-/* The pool's own balancing, and the backend that its slots give to the client. */
-static void decide_backend(struct plan_trace *t, const struct plan_pool *pool)
+/* The balancing of the pool and of the plane, and the backend that slots give to the client. */
+static void decide_backend(struct plan_trace *t, const struct plan_rows *rows,
+			   const struct plan_pool *pool)
 {
+	const struct plan_balancer *b = &t->query.balancer;
+
 	if (pool == NULL)
 		return;
 	plan_balancing_of(&t->balancing, pool);
+	if (b->balancing != NULL && t->verdict == PLAN_VERDICT_POOL && t->pool_id != 0)
+		b->balancing(b->ctx, rows, pool, t->is_inside, &t->balancing);
 	if (pool->hashing == PLAN_HASHING_NONE || pool->backends.n == 0 ||
 	    !ip_is_set(&t->query.src) ||
 	    (pool->hashing == PLAN_HASHING_PORT && t->query.src_port == 0))
 		return;
 	t->is_predicted = true;
 	t->predicted = *plan_table_pick(pool, &t->query.src, t->query.src_port);
-}
-
-/* Add the plane's scheduler. */
-static void decide_scheduler(struct plan_trace *t, const struct plan_rows *rows,
-			     const struct plan_pool *pool)
-{
-	const struct plan_balancer *b = &t->query.balancer;
-
-	if (b->balancing == NULL || t->verdict != PLAN_VERDICT_POOL || t->pool_id == 0)
-		return;
-	b->balancing(b->ctx, rows, pool, t->is_inside, &t->balancing);
 }
 
 static void decide_frontend(struct plan_trace *t, struct svc *svc, const struct plan_rows *rows,
@@ -517,11 +511,10 @@ static void decide_frontend(struct plan_trace *t, struct svc *svc, const struct 
 	t->scope = target->scope;
 	pool = pool_find(t, rows, target);
 	t->pool_id = pool ? pool->id : 0;
-	decide_backend(t, pool);
 	t->masq = decide_masq(t);
 	decide_ranges(t, rows);
 	decide_verdict(t, target);
-	decide_scheduler(t, rows, pool);
+	decide_backend(t, rows, pool);
 	t->programmed = decide_programmed(t, svc->rows, rows);
 	decide_endpoints(t, svc);
 }
