@@ -185,7 +185,7 @@ static bool is_requested(void *arg, const struct svc *svc)
 {
 	const struct counts_body *b = arg;
 
-	if (b->items.ctx->counting == PLANE_COUNT_NONE || b->items.ctx->plane->ops->count == NULL)
+	if (b->items.ctx->counting == PLANE_COUNT_NONE)
 		return false;
 	return b->name == NULL || (svc->ns == b->ns && svc->name == b->name);
 }

@@ -248,7 +248,7 @@ static void answer(void *arg, const struct http_request *q, struct http_reply *r
 	if (strcmp(q->path, "/metrics") == 0) {
 		reply->type = "text/plain; version=0.0.4; charset=utf-8";
 		metrics_text(m, &reply->body, now_ns(), wall_now_ns());
-		if (ctx->counting != PLANE_COUNT_NONE && ctx->plane->ops->count != NULL)
+		if (ctx->counting != PLANE_COUNT_NONE)
 			counts_reply(reply, ctx, COUNTS_SERIES_MAX);
 	} else if (strcmp(q->path, "/proxyMode") == 0) {
 		str_puts(&reply->body, ctx->plane->ops->name);

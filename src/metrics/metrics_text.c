@@ -302,8 +302,6 @@ static void drop_lines(struct metrics *m, struct str *out, uint64_t now)
 	};
 	const struct plane *plane = m->config.ctx->plane;
 
-	if (plane->ops->drops == NULL)
-		return;
 	drops_read(m, plane, now);
 	/* After a start: a 0 would make Prometheus count the packets before the start again. */
 	for (enum ipfam fam = 0; fam < IPFAM_N; fam++)
@@ -324,16 +322,12 @@ static void drop_lines(struct metrics *m, struct str *out, uint64_t now)
 	    m->drops.total.invalid_bytes);
 }
 
-/* Absent on a plane without failover. */
 static void failover_lines(const struct metrics *m, struct str *out)
 {
 	static const char moved[] = "vipd_failovers_total";
-	const struct plane *plane = m->config.ctx->plane;
 	const struct serve_failovers *f = &m->config.ctx->failovers;
 	const struct failover *now = m->config.ctx->failover;
 
-	if (plane->ops->handshakes == NULL)
-		return;
 	expo_head(
 		out, moved, "counter",
 		"Handshakes and UDP flows moved to another endpoint, and endpoints ejected, by reason");

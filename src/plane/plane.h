@@ -257,7 +257,7 @@ struct plane_ops {
 	uint64_t (*tick)(struct plane *p, uint64_t now);
 	/*
 	 * Counters, read from the kernel: drops in 0.2 ms for both families, others in 3 us each.
-	 * Both may be NULL: nothing is counted. -EAGAIN before the first transaction; drops also
+	 * -EAGAIN before the first transaction; drops also
 	 * while the family has failed.
 	 */
 	int (*drops)(const struct plane *p, enum ipfam fam, struct plane_drops *ret,
@@ -278,8 +278,8 @@ struct plane_ops {
 	/* Append settings of `svc` that the plane does not support. May be NULL. */
 	void (*remark)(const struct plane *p, const struct svc *svc, struct str *ret);
 	/*
-	 * Failover of handshakes; all NULL: not supported. Without move_begin() and move_end()
-	 * handshakes are listed, but cannot move. handshakes() lists them; an error of one family
+	 * Failover of handshakes. Without move_begin() and move_end() they cannot move.
+	 * handshakes() lists them; an error of one family
 	 * does not stop the other.
 	 * move_begin() makes the next SYN of each flow go to `to` and drops answers of `from`;
 	 * the caller then deletes the flows that still have no answer, and move_end() ends the
@@ -296,7 +296,7 @@ struct plane_ops {
 	 * of UDP are listed. */
 	int (*udp_replies)(struct plane *p, plane_handshake_fn *fn, void *arg, struct err *err);
 	/*
-	 * Evidence for ejections, with --failover=eject; both NULL: not supported. refusals() may
+	 * Evidence for ejections, with --failover=eject. refusals() may
 	 * list a handshake several times. answers() sets the ages of `v`, all of one family.
 	 */
 	int (*refusals)(struct plane *p, plane_handshake_fn *fn, void *arg, struct err *err);
