@@ -102,10 +102,11 @@ static uint32_t put_tuple(struct nlmsghdr *h, uint16_t type, const struct ip_end
 	uint32_t flags = FILTER_PROTO_NUM;
 
 	for (enum side i = SIDE_SRC; i <= SIDE_DST; i++) {
-		enum ipfam fam = at[i] != NULL ? ip_fam(&at[i]->addr) : IPFAM_V4;
+		enum ipfam fam;
 
 		if (at[i] == NULL)
 			continue;
+		fam = ip_fam(&at[i]->addr);
 		mnl_attr_put(h, fam == IPFAM_V6 ? sides[i].v6 : sides[i].v4, ip_len(fam),
 			     at[i]->addr.bytes);
 		flags |= sides[i].flags;
@@ -127,15 +128,12 @@ static uint32_t put_tuple(struct nlmsghdr *h, uint16_t type, const struct ip_end
  */
 static void put_filter(struct nlmsghdr *h, const struct ctnl_match *m)
 {
-	uint32_t orig = put_tuple(h, CTA_TUPLE_ORIG, m->is_mirror ? &m->to : NULL,
-				  m->is_mirror ? NULL : &m->to, m->proto);
+	uint32_t orig = put_tuple(h, CTA_TUPLE_ORIG, m->from, m->to, m->proto);
 	uint32_t reply = 0;
 	struct nlattr *filter;
 
-	if (m->is_mirror)
-		reply = put_tuple(h, CTA_TUPLE_REPLY, NULL, &m->to, m->proto);
-	else if (m->has_by)
-		reply = put_tuple(h, CTA_TUPLE_REPLY, &m->by, NULL, m->proto);
+	if (m->by != NULL || m->back != NULL)
+		reply = put_tuple(h, CTA_TUPLE_REPLY, m->by, m->back, m->proto);
 	filter = mnl_attr_nest_start(h, CTA_FILTER);
 	mnl_attr_put_u32(h, CTA_FILTER_ORIG_FLAGS, orig);
 	if (reply != 0)
@@ -150,7 +148,7 @@ int ctnl_delete_matching(struct ctnl *c, const struct ctnl_match *m, struct err 
 	struct nlmsghdr *h;
 	int r;
 
-	if (ip_fam(&m->to.addr) != IPFAM_V4)
+	if (ip_fam(m->to != NULL ? &m->to->addr : &m->from->addr) != IPFAM_V4)
 		return err_set(err, -EOPNOTSUPP, "the kernel cannot filter by IPv6 addresses");
 	h = nl_request_nfnl(buf, sizeof(buf), TYPE(IPCTNL_MSG_CT_DELETE), AF_INET);
 	put_filter(h, m);

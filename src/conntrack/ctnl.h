@@ -27,14 +27,14 @@
 
 struct ctnl;
 
-/* Flows to one frontend, or from it; all fields that are set must match. */
+/* Flows with these addresses, IPv4; NULL: any. `from` or `to` is set. As in struct job_flow. */
 struct ctnl_match {
-	struct ip_endpoint to; /* original destination, IPv4 */
+	const struct ip_endpoint *from;
+	const struct ip_endpoint *to;
+	const struct ip_endpoint *by;
+	const struct ip_endpoint *back;
 	uint8_t proto;
-	bool is_mirror; /* flows from the frontend instead, with an untranslated source */
-	bool has_by;
-	struct ip_endpoint by; /* source of the replies; not with is_mirror */
-	bool is_translated;    /* the destination was translated */
+	bool is_translated; /* the destination was translated */
 	bool is_default_zone;
 };
 

@@ -41,35 +41,34 @@ static int outdated_check(const struct pass *p, const struct job *job, struct er
 /* --- filtered by the kernel --- */
 
 /* Delete untranslated flows, then their mirror images: a walk each. */
-static int match_untranslated(struct pass *p, const struct job *job, const struct job_frontend *f,
+static int match_untranslated(struct pass *p, const struct ip_endpoint *at, uint8_t proto,
 			      struct err *err)
 {
-	struct ctnl_match m = { .to = { f->addr, f->port, 0 },
-				.proto = f->proto,
-				.has_by = true,
-				.is_default_zone = true };
-	int r;
+	const struct ctnl_match flow = {
+		.to = at, .by = at, .proto = proto, .is_default_zone = true
+	};
+	const struct ctnl_match mirror = {
+		.from = at, .back = at, .proto = proto, .is_default_zone = true
+	};
+	int r = ctnl_delete_matching(p->ctnl, &flow, err);
 
-	if (job_is_live(job, f, &m.to))
-		return 0; /* endpoint and frontend are equal: the flow is not translated */
-	m.by = m.to;
-	r = ctnl_delete_matching(p->ctnl, &m, err);
-	m.is_mirror = true;
-	return r < 0 ? r : ctnl_delete_matching(p->ctnl, &m, err);
+	return r < 0 ? r : ctnl_delete_matching(p->ctnl, &mirror, err);
 }
 
 static int match_target(struct pass *p, const struct job *job, const struct job_frontend *f,
 			const struct job_target *t, struct err *err)
 {
-	struct ctnl_match m = { .to = { f->addr, f->port, 0 }, .proto = f->proto };
+	const struct ip_endpoint at = { f->addr, f->port, 0 };
+	struct ctnl_match m = { .to = &at, .proto = f->proto };
 
 	switch ((enum job_kind)t->kind) {
 	case JOB_TARGET_EXACT:
-		m.has_by = true;
-		m.by = t->to;
+		m.by = &t->to;
 		break;
 	case JOB_TARGET_UNTRANSLATED:
-		return match_untranslated(p, job, f, err);
+		if (job_is_live(job, f, &at)) /* its own endpoint: the flow is not translated */
+			return 0;
+		return match_untranslated(p, &at, f->proto, err);
 	case JOB_TARGET_TRANSLATED:
 		m.is_translated = true;
 		break;

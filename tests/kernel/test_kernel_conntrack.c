@@ -260,7 +260,9 @@ static void test_delete_matching(void **state)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(matches); i++) {
 		AUTO(ctnl_close) struct ctnl *c = NULL;
-		struct ctnl_match m = { .proto = UDP };
+		struct ip_endpoint to = at(matches[i].to);
+		struct ip_endpoint by = { 0 };
+		struct ctnl_match m = { .proto = UDP, .to = &to };
 		struct err err = { 0 };
 		int r;
 
@@ -268,10 +270,10 @@ static void test_delete_matching(void **state)
 		kernel_fresh(state);
 		put_some();
 		c = ctnl_new();
-		m.to = at(matches[i].to);
-		m.has_by = matches[i].by != NULL;
-		if (m.has_by)
-			m.by = at(matches[i].by);
+		if (matches[i].by != NULL) {
+			by = at(matches[i].by);
+			m.by = &by;
+		}
 		m.is_translated = matches[i].is_translated;
 		m.is_default_zone = matches[i].is_default_zone;
 		r = ctnl_delete_matching(c, &m, &err);
@@ -291,7 +293,8 @@ static void test_delete_matching(void **state)
 static void test_no_filter_of_ipv6(void **state)
 {
 	AUTO(ctnl_close) struct ctnl *c = ctnl_new();
-	struct ctnl_match m = { .proto = UDP, .to = at("fd00::1") };
+	struct ip_endpoint to = at("fd00::1");
+	struct ctnl_match m = { .proto = UDP, .to = &to };
 	struct err err;
 
 	put_some();
