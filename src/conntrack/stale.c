@@ -18,6 +18,7 @@
 #include "base/hash.h"
 #include "model/select.h"
 #include "model/tuning.h"
+#include "model/walk.h"
 
 #define SCANS 2 /* scans of each target: at once, and for late packets */
 /* So many jobs in a row may be outdated: changes that never end do not prevent scans. */
@@ -86,10 +87,9 @@ struct record {
 
 /* All TCP frontends, for the scan of untranslated handshakes: collected in pieces. */
 struct tcp_scan {
-	bool is_due;
+	uint64_t due_ns; /* STALE_NEVER: not due */
 	bool is_under_way;
-	size_t bucket; /* the next one of model.services: a table that grows repeats some */
-	uint64_t due_ns;
+	struct walk walk;
 	VEC(struct ip_endpoint) v;
 };
 
@@ -504,16 +504,17 @@ void stale_gone(struct stale *s, const struct ip_addr *addr, uint16_t port, uint
 
 static void tcp_begin(struct tcp_scan *t, uint64_t now)
 {
-	if (!t->is_due)
-		t->due_ns = now;
-	t->is_due = true;
+	t->due_ns = MIN(t->due_ns, now);
 	t->is_under_way = false;
-	t->bucket = 0;
+	t->walk = (struct walk){ 0 };
 	vec_clear(&t->v);
 }
 
-static void tcp_add(struct tcp_scan *t, const struct plan_rows *rows)
+static void tcp_visit(void *arg, struct svc *svc)
 {
+	const struct plan_rows *rows = svc->rows;
+	struct tcp_scan *t = arg;
+
 	if (rows == NULL)
 		return;
 	vec_for_each (f, &rows->frontends)
@@ -524,14 +525,13 @@ static void tcp_add(struct tcp_scan *t, const struct plan_rows *rows)
 /* False: there are more. */
 static bool tcp_collect(struct stale *s)
 {
-	const struct htable *all = &s->model->services;
 	struct tcp_scan *t = &s->tcp;
 	size_t end = t->v.n + TCP_PIECE;
 
-	for (; t->bucket < all->n_buckets && t->v.n < end; t->bucket++)
-		for (struct hnode *n = all->buckets[t->bucket]; n != NULL; n = n->next)
-			tcp_add(t, container_of(n, struct svc, node)->rows);
-	return t->bucket >= all->n_buckets;
+	while (t->v.n < end)
+		if (!walk_services(&t->walk, s->model, tcp_visit, t, 0))
+			return true;
+	return false;
 }
 
 void stale_recheck(struct stale *s, uint64_t now)
@@ -554,7 +554,7 @@ void stale_start(struct stale *s, uint64_t now)
 
 uint64_t stale_next(const struct stale *s)
 {
-	uint64_t next = s->tcp.is_due ? s->tcp.due_ns : STALE_NEVER;
+	uint64_t next = s->tcp.due_ns;
 
 	if (s->is_busy || !s->is_started)
 		return STALE_NEVER;
@@ -651,7 +651,7 @@ static void frontend_write(struct job *job, struct frontend *f)
 
 bool stale_job_take(struct stale *s, struct job *ret, uint64_t now)
 {
-	bool is_tcp_due = s->tcp.is_due && s->tcp.due_ns <= now;
+	bool is_tcp_due = s->tcp.due_ns <= now;
 	struct taking t = { 0 };
 	bool has_busy;
 
@@ -666,7 +666,7 @@ bool stale_job_take(struct stale *s, struct job *ret, uint64_t now)
 	vec_for_each (f, &t.frontends)
 		frontend_write(ret, *f);
 	if (is_tcp_due) {
-		s->tcp.is_due = false;
+		s->tcp.due_ns = STALE_NEVER;
 		s->tcp.is_under_way = s->tcp.v.n > 0;
 		vec_move(&ret->tcp, &s->tcp.v);
 	}
@@ -757,6 +757,7 @@ void stale_open(struct stale **ret, const struct model *m, bool is_reset)
 
 	s->model = m;
 	s->is_reset = is_reset;
+	s->tcp.due_ns = STALE_NEVER;
 	for (int q = 0; q < QUEUE_N; q++)
 		list_init(&s->queues[q]);
 	list_init(&s->under_way);
@@ -784,5 +785,6 @@ void stale_close(struct stale *s)
 struct stale_stats stale_stats_get(const struct stale *s)
 {
 	return (struct stale_stats){ s->frontends.count,
-				     s->scans.count + (s->tcp.is_due || s->tcp.is_under_way) };
+				     s->scans.count + (s->tcp.due_ns != STALE_NEVER ||
+						       s->tcp.is_under_way) };
 }
