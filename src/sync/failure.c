@@ -78,7 +78,7 @@ void sync_failure_note(struct sync *s, struct svc *svc, int code, const struct e
 
 void sync_failure_clear(struct sync *s, const struct svc *svc)
 {
-	struct sync_failure *f = s->failures.count ? sync_failure_find(s, svc) : NULL;
+	struct sync_failure *f = sync_failure_find(s, svc);
 
 	if (f == NULL)
 		return;

@@ -45,13 +45,6 @@ void sync_large_begin(struct sync *s, struct svc *svc)
 	plan_build_open(&s->large.build, s->plan, svc);
 }
 
-static void pieces_begin(struct sync *s)
-{
-	if (s->large.goal != NULL)
-		plan_rows_number_ids(s->plan, s->large.goal);
-	s->large.phase = SYNC_LARGE_PIECES;
-}
-
 static void step_build(struct sync *s)
 {
 	if (!s->large.is_built) {
@@ -87,12 +80,14 @@ static void step_adopt(struct sync *s)
 
 	if (sync_is_plane_loaded(s))
 		part = plan_pieces_part(&s->large.pieces, &s->large.adopted, STEP_ENDPOINTS);
-	if (part == NULL) {
-		pieces_begin(s);
+	if (part != NULL) {
+		s->plane->ops->adopt(s->plane, s->plan, part);
+		plan_pieces_adopted(&s->large.pieces, part);
 		return;
 	}
-	s->plane->ops->adopt(s->plane, s->plan, part);
-	plan_pieces_adopted(&s->large.pieces, part);
+	if (s->large.goal != NULL)
+		plan_rows_number_ids(s->plan, s->large.goal);
+	s->large.phase = SYNC_LARGE_PIECES;
 }
 
 /* Claim the frontends of the next transaction. Otherwise the goal is no longer right. */
