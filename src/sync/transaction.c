@@ -76,42 +76,40 @@ static void host_cluster_ip_log(const struct sync *s, const struct svc *svc,
 		 svc->ns->text, svc->name->text, ip_addr_text(addr, ip));
 }
 
-static void piece_accept(struct sync *s, struct sync_item *it)
+static void rows_accept(struct sync *s, struct sync_item *it)
 {
-	const struct plan_rows *goal = it->svc == s->large.svc ? s->large.goal : NULL;
+	struct svc *svc = it->svc;
+	uint64_t since = svc->dirty_since_ns;
 
-	if (s->config.accepted != NULL)
-		s->config.accepted(s->config.accepted_arg, it->svc, it->svc->rows, it->rows, false);
-	plan_piece_accept(s->plan, it->svc, TAKE(it->rows), goal);
-	it->svc->adopted_load = s->plan->load_no;
-	item_decided(s, it);
+	if (it->is_whole)
+		svc->trigger_ns = 0; /* measured, even if the service is dirty again */
+	plan_rows_accept(s->plan, svc, TAKE(it->rows));
+	if (it->is_whole && !list_is_linked(&svc->dirty))
+		svc_track_begin(svc);
+	if (it->is_whole)
+		plane_remark_log(s->plane, svc);
+	sync_failure_clear(s, svc);
+	if (since > 1 && s->state == SYNC_RUNNING)
+		hist_add(&s->stats.event_to_ack, now_ns() - since);
+	s->stats.services++;
 }
 
 static void item_accept(struct sync *s, struct sync_item *it)
 {
-	uint64_t since = it->svc->dirty_since_ns;
+	struct svc *svc = it->svc;
 
-	if (it->is_piece) {
-		piece_accept(s, it);
-		return;
+	if (!it->is_piece) {
+		conflicts_log(s, svc, svc->rows, it->rows);
+		host_cluster_ip_log(s, svc, svc->rows, it->rows);
 	}
-	conflicts_log(s, it->svc, it->svc->rows, it->rows);
-	host_cluster_ip_log(s, it->svc, it->svc->rows, it->rows);
 	if (s->config.accepted != NULL)
-		s->config.accepted(s->config.accepted_arg, it->svc, it->svc->rows, it->rows,
-				   it->is_whole);
-	if (it->is_whole)
-		it->svc->trigger_ns = 0; /* measured, even if the service is dirty again */
-	plan_rows_accept(s->plan, it->svc, TAKE(it->rows));
-	if (it->is_whole && !list_is_linked(&it->svc->dirty))
-		svc_track_begin(it->svc);
-	if (it->is_whole)
-		plane_remark_log(s->plane, it->svc);
-	it->svc->adopted_load = s->plan->load_no;
-	sync_failure_clear(s, it->svc);
-	if (since > 1 && s->state == SYNC_RUNNING)
-		hist_add(&s->stats.event_to_ack, now_ns() - since);
-	s->stats.services++;
+		s->config.accepted(s->config.accepted_arg, svc, svc->rows, it->rows, it->is_whole);
+	if (it->is_piece)
+		plan_piece_accept(s->plan, svc, TAKE(it->rows),
+				  svc == s->large.svc ? s->large.goal : NULL);
+	else
+		rows_accept(s, it);
+	svc->adopted_load = s->plan->load_no;
 	item_decided(s, it);
 }
 
@@ -391,9 +389,7 @@ static void item_diff(struct sync *s, struct sync_item *it)
  */
 static bool is_put_off(struct sync *s, struct svc *svc, uint64_t now)
 {
-	struct sync_failure *f = s->failures.count > 0 && !sync_is_plane_loaded(s)
-					 ? sync_failure_find(s, svc)
-					 : NULL;
+	struct sync_failure *f = sync_is_plane_loaded(s) ? NULL : sync_failure_find(s, svc);
 
 	if (f == NULL || f->spared_load == 0)
 		return false;
@@ -459,7 +455,6 @@ static void items_collect(struct sync *s, uint64_t now)
 	size_t weight = 0;
 
 	vec_clear(&s->items);
-	vec_clear(&s->ops.ops);
 	while (last->next != dirty && weight < s->config.batch_ops) {
 		struct list *l = last->next;
 		struct svc *svc = list_entry(l, struct svc, dirty);
@@ -584,11 +579,15 @@ static int commit_halves(struct sync *s, size_t begin, size_t end, uint64_t now,
 }
 
 /* Repeat in verify mode if the kernel state differs from svc->rows. */
-static int commit_ops(struct sync *s, const struct plan_op *ops, size_t n, struct plane_result *res,
+static int commit_ops(struct sync *s, size_t begin, size_t end, struct plane_result *res,
 		      struct err *err)
 {
+	const struct plan_op *ops = s->ops.ops.v + s->items.v[begin].ops_begin;
+	size_t n = s->items.v[end - 1].ops_end - s->items.v[begin].ops_begin;
 	int r;
 
+	if (n == 0)
+		return 0;
 	s->stats.steps++;
 	r = s->plane->ops->commit(s->plane, ops, n, PLANE_COMMIT_NORMAL, res, err);
 	if (r == -ESTALE) {
@@ -606,15 +605,6 @@ static int commit_ops(struct sync *s, const struct plan_op *ops, size_t n, struc
 	return r;
 }
 
-static int plane_commit(struct sync *s, size_t begin, size_t end, struct plane_result *res,
-			struct err *err)
-{
-	const struct plan_op *ops = s->ops.ops.v + s->items.v[begin].ops_begin;
-	size_t n = s->items.v[end - 1].ops_end - s->items.v[begin].ops_begin;
-
-	return n == 0 ? 0 : commit_ops(s, ops, n, res, err);
-}
-
 /*
  * Commit items [begin, end); each is accepted or rejected on its own. Returns a negative
  * errno when the outcome is unknown, our tables are gone, or (-EAGAIN) an address family is
@@ -627,7 +617,7 @@ static int commit_range(struct sync *s, size_t begin, size_t end, uint64_t now, 
 
 	if (begin >= end)
 		return 0;
-	r = plane_commit(s, begin, end, &res, err);
+	r = commit_ops(s, begin, end, &res, err);
 	sync_result_note(s, &res);
 	if (r == 0) {
 		if (res.done.n_writes > 0)
@@ -680,6 +670,7 @@ static int items_commit(struct sync *s, uint64_t now, struct err *err)
 	int r;
 
 	items_settle(s);
+	vec_clear(&s->ops.ops);
 	vec_for_each (it, &s->items)
 		item_diff(s, it);
 	r = commit_range(s, 0, s->items.n, now, err);
@@ -700,7 +691,6 @@ int sync_commit_rows(struct sync *s, struct svc *svc, struct plan_rows *rows, bo
 	bool is_whole = !is_piece && svc->is_unchanged;
 
 	vec_clear(&s->items);
-	vec_clear(&s->ops.ops);
 	if (is_whole) /* otherwise it stays dirty */
 		list_del(&svc->dirty);
 	svc->is_in_transaction = true;
@@ -722,7 +712,6 @@ int sync_commit_rows(struct sync *s, struct svc *svc, struct plan_rows *rows, bo
 int sync_commit_displaced(struct sync *s, uint64_t now, struct err *err)
 {
 	vec_clear(&s->items);
-	vec_clear(&s->ops.ops);
 	vec_for_each (svc, &s->displaced.svcs)
 		item_add(s, item_make(s, *svc));
 	return items_commit(s, now, err);
