@@ -676,19 +676,20 @@ bool stale_job_take(struct stale *s, struct job *ret, uint64_t now)
 	return s->is_busy;
 }
 
-static void scan_done(struct stale *s, struct scan *l, uint64_t now)
+/* -EBUSY: the kernel did not delete a flow of one of the job's scans: which one, is not known. */
+static void scan_done(struct stale *s, struct scan *l, int result, uint64_t now)
 {
-	if (--l->n_left > 0)
+	l->is_under_way = false;
+	if (result == -EBUSY) {
+		l->n_left = 1;
+		scan_queue(s, l, QUEUE_BUSY, now + STALE_BUSY_NS);
+	} else if (result < 0) {
+		scan_queue(s, l, QUEUE_NOW, now);
+	} else if (--l->n_left > 0) {
 		scan_queue(s, l, QUEUE_AGAIN, now + STALE_AGAIN_NS);
-	else
+	} else {
 		scan_end(s, l);
-}
-
-/* The kernel did not delete a flow of one of these: which one, is not known. */
-static void scan_busy(struct stale *s, struct scan *l, uint64_t now)
-{
-	l->n_left = 1;
-	scan_queue(s, l, QUEUE_BUSY, now + STALE_BUSY_NS);
+	}
 }
 
 static void job_rest(struct stale *s, uint64_t took_ns, uint64_t now)
@@ -719,15 +720,8 @@ void stale_job_done(struct stale *s, uint32_t id, int result, uint64_t took_ns, 
 	s->is_busy = false;
 	s->is_outdated = false;
 	s->n_outdated = result == -ECANCELED ? s->n_outdated + 1 : 0;
-	list_for_each_entry_safe (l, tmp, &s->under_way, struct scan, due) {
-		l->is_under_way = false;
-		if (result == 0)
-			scan_done(s, l, now);
-		else if (result == -EBUSY)
-			scan_busy(s, l, now);
-		else
-			scan_queue(s, l, QUEUE_NOW, now);
-	}
+	list_for_each_entry_safe (l, tmp, &s->under_way, struct scan, due)
+		scan_done(s, l, result, now);
 	if (s->tcp.is_under_way)
 		memory_trim(); /* the job had all TCP frontends */
 	if (s->tcp.is_under_way && result < 0)
