@@ -39,21 +39,15 @@ static void time_put(struct jsonw *w, const char *key, int64_t unix_ns)
 	jsonw_printf(w, key, "%s.%09lldZ", text, (long long)(unix_ns % (int64_t)NSEC_PER_SEC));
 }
 
-/* Unix time of `then_ns`, by its age: independent of changes of the wall clock since. */
-static int64_t wall_of(const struct health_facts *f, uint64_t then_ns)
-{
-	uint64_t ago = f->now_ns > then_ns ? f->now_ns - then_ns : 0;
-
-	return f->wall_ns - (int64_t)ago;
-}
-
 int health_answer(struct str *body, const struct health_facts *f, enum health_probe q)
 {
 	struct jsonw w = { .out = body };
 	bool is_good = health_is_good(f);
 	bool is_healthy = is_good && (q == HEALTH_LIVE || (f->has_synced && f->unready == NULL));
 	bool is_ok = is_healthy && (q == HEALTH_LIVE || f->is_eligible);
-	int64_t updated = wall_of(f, f->updated_ns ? f->updated_ns : f->started_ns);
+	uint64_t updated_ns = f->updated_ns ? f->updated_ns : f->started_ns;
+	/* By its age: independent of changes of the wall clock since. */
+	int64_t updated = f->wall_ns - (int64_t)(f->now_ns - MIN(f->now_ns, updated_ns));
 
 	jsonw_object(&w, NULL);
 	time_put(&w, "lastUpdated", is_ok ? f->wall_ns : updated); /* HC-11 */

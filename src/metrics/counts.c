@@ -211,17 +211,6 @@ static void gathered_clear(struct counts *c)
 
 /* --- reading --- */
 
-static int read_plane(struct counts *c, size_t n, struct plane_count *ret)
-{
-	const struct plane *plane = c->ctx->plane;
-	const struct item *items = &c->items.v[c->n_read];
-	struct err err;
-
-	for (size_t i = 0; i < n; i++)
-		c->batch[i] = items[i].of;
-	return plane->ops->count(plane, c->metric, c->batch, n, ret, &err);
-}
-
 /* Write the series that was read, and begin the next one; `labels` NULL: none. */
 static void series_begin(struct counts *c, struct str *out, const char *labels)
 {
@@ -234,11 +223,14 @@ static void series_begin(struct counts *c, struct str *out, const char *labels)
 
 static void read_batch(struct counts *c, struct str *out)
 {
+	const struct plane *plane = c->ctx->plane;
 	size_t n = MIN(c->items.n - c->n_read, (size_t)COUNTS_BATCH);
 	struct plane_count counts[COUNTS_BATCH] = { 0 };
 
+	for (size_t i = 0; i < n; i++)
+		c->batch[i] = c->items.v[c->n_read + i].of;
 	/* This answer omits counters that cannot be read. */
-	if (read_plane(c, n, counts) < 0)
+	if (plane->ops->count(plane, c->metric, c->batch, n, counts, NULL) < 0)
 		memset(counts, 0, sizeof(counts));
 	for (size_t i = 0; i < n; i++) {
 		const struct item *item = &c->items.v[c->n_read++];
@@ -277,14 +269,6 @@ static void metric_end(struct counts *c)
 	c->walk = (struct walk){ 0 };
 }
 
-static void counts_end(const struct counts *c, struct str *out)
-{
-	expo_head(out, "vipd_omitted_series", "gauge",
-		  "Series of services and endpoints omitted from this answer at the limit of "
-		  "series");
-	expo_uint(out, "vipd_omitted_series", NULL, c->n_omitted);
-}
-
 static int counts_more(void *state, struct str *out, uint64_t deadline_ns)
 {
 	struct counts *c = state;
@@ -299,7 +283,10 @@ static int counts_more(void *state, struct str *out, uint64_t deadline_ns)
 			if (now_ns() >= deadline_ns)
 				return 1;
 	}
-	counts_end(c, out);
+	expo_head(out, "vipd_omitted_series", "gauge",
+		  "Series of services and endpoints omitted from this answer at the limit of "
+		  "series");
+	expo_uint(out, "vipd_omitted_series", NULL, c->n_omitted);
 	return 0;
 }
 

@@ -29,24 +29,22 @@ static int port_cmp(const void *a, const void *b)
 	return pa < pb ? -1 : pa > pb;
 }
 
-/* The traffic policy that causes a drop verdict (MET-07). */
-static enum metrics_policy policy_of(const struct plan_frontend *f)
-{
-	return f->kind == PLAN_FRONTEND_CLUSTERIP ? METRICS_INTERNAL : METRICS_EXTERNAL;
-}
-
 /*
- * Count service ports, not frontends: a port with three external addresses is one.
- * `sign` is 1 for added rows and -1 for removed rows.
+ * Count service ports with a drop verdict, by the traffic policy that causes it (MET-07): a port
+ * with three external addresses is one. `sign` is 1 for added rows and -1 for removed rows.
  */
 static void no_local_add(struct metrics *m, const struct plan_rows *rows, int sign)
 {
 	AUTO(vec_fini) VEC(uint32_t) seen = { 0 };
 
-	vec_for_each (f, &rows->frontends)
+	vec_for_each (f, &rows->frontends) {
+		uint32_t policy =
+			f->kind == PLAN_FRONTEND_CLUSTERIP ? METRICS_INTERNAL : METRICS_EXTERNAL;
+
 		if (f->target.verdict == PLAN_VERDICT_DROP)
-			*vec_push(&seen) = (uint32_t)f->port_index << 2 |
-					   (uint32_t)policy_of(f) << 1 | (uint32_t)ip_fam(&f->addr);
+			*vec_push(&seen) = (uint32_t)f->port_index << 2 | policy << 1 |
+					   (uint32_t)ip_fam(&f->addr);
+	}
 	vec_sort(&seen, port_cmp);
 	for (size_t i = 0; i < seen.n; i++)
 		if (i == 0 || seen.v[i] != seen.v[i - 1])
@@ -261,14 +259,6 @@ static void answer(void *arg, const struct http_request *q, struct http_reply *r
 	}
 }
 
-static void hists_init(struct metrics *m)
-{
-	m->sync_time.bounds = m->full_time.bounds = m->partial_time.bounds = &expo_e15;
-	m->conntrack_time.bounds = &expo_e15;
-	for (int fam = 0; fam < IPFAM_N; fam++)
-		m->programming[fam].bounds = &expo_npl;
-}
-
 int metrics_open(struct metrics **ret, struct event_base *base, const struct metrics_config *config,
 		 struct err *err)
 {
@@ -282,7 +272,9 @@ int metrics_open(struct metrics **ret, struct event_base *base, const struct met
 
 	m->config = *config;
 	m->queued_wall_ns = config->started_wall_ns; /* MET-05 */
-	hists_init(m);
+	m->sync_time.bounds = m->full_time.bounds = m->partial_time.bounds = &expo_e15;
+	m->conntrack_time.bounds = &expo_e15;
+	m->programming[IPFAM_V4].bounds = m->programming[IPFAM_V6].bounds = &expo_npl;
 	if (config->at.port != 0)
 		r = http_port_open(&m->port, base, &port, err);
 	if (r == 0)

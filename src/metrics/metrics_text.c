@@ -219,6 +219,7 @@ static void state_lines(const struct metrics *m, struct str *out, uint64_t now)
 static void work_lines(const struct metrics *m, struct str *out)
 {
 	const struct sync_stats *st = sync_stats_get(m->config.ctx->sync);
+	const struct hist *times = &m->config.ctx->plane->batches.times;
 
 	one(out, "vipd_sync_services_total", "counter", "Services synced to the kernel",
 	    st->services);
@@ -243,6 +244,11 @@ static void work_lines(const struct metrics *m, struct str *out)
 	log2_hist(out, "vipd_event_to_ack_duration_seconds",
 		  "Time from the oldest pending event of a service to the kernel's acknowledgement",
 		  &st->event_to_ack);
+	/* All kernel transactions of the plane, not only those of the sync. */
+	log2_hist(out, "vipd_kernel_transaction_duration_seconds",
+		  "Duration of kernel transactions", times);
+	one_seconds(out, "vipd_kernel_transaction_duration_max_seconds", "gauge",
+		    "Duration of the longest kernel transaction since the start", times->max_ns);
 }
 
 /* Rule counters restart at 0 when vipd recreates the rule. */
@@ -355,17 +361,6 @@ static void drain_lines(const struct metrics *m, struct str *out)
 		  "Backends drained: no connection was left, or the drain timeout passed");
 	expo_uint(out, drained, "reason=\"no_connections\"", d.n_drained);
 	expo_uint(out, drained, "reason=\"timeout\"", d.n_timed_out);
-}
-
-/* All kernel transactions of the plane, not only those of the sync. */
-static void times_lines(const struct metrics *m, struct str *out)
-{
-	const struct hist *t = &m->config.ctx->plane->batches.times;
-
-	log2_hist(out, "vipd_kernel_transaction_duration_seconds",
-		  "Duration of kernel transactions", t);
-	one_seconds(out, "vipd_kernel_transaction_duration_max_seconds", "gauge",
-		    "Duration of the longest kernel transaction since the start", t->max_ns);
 }
 
 static void health_service_lines(const struct metrics *m, struct str *out)
@@ -597,7 +592,6 @@ void metrics_text(struct metrics *m, struct str *out, uint64_t now_ns, int64_t w
 	build_lines(m, out);
 	state_lines(m, out, now_ns);
 	work_lines(m, out);
-	times_lines(m, out);
 	drop_lines(m, out, now_ns);
 	drain_lines(m, out);
 	failover_lines(m, out);
