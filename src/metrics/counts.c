@@ -78,20 +78,15 @@ static char *labels_of(const struct svc *svc, const struct item *i, enum plane_c
 	struct str s = { 0 };
 	char endpoint[IP_ENDPOINT_TEXT_MAX];
 
-	str_puts(&s, "namespace=");
-	expo_quote(&s, svc->ns->text);
-	str_puts(&s, ",service=");
-	expo_quote(&s, svc->name->text);
-	str_puts(&s, ",port=");
-	expo_quote(&s, i->port_name->text);
-	str_printf(&s, ",protocol=\"%s\",ip_family=\"%s\",", l4proto_text(i->key.proto),
-		   ipfam_text(ip_fam(&i->key.addr)));
-	if (metric == PLANE_COUNTER_BACKEND) {
-		str_printf(&s, "endpoint=\"%s\"",
-			   ip_endpoint_text(&i->key.addr, i->key.port, endpoint));
-	} else {
-		str_printf(&s, "frontend=\"%s\"", plan_frontend_kind_text(i->key.port));
-	}
+	expo_label(&s, "namespace", svc->ns->text);
+	expo_label(&s, "service", svc->name->text);
+	expo_label(&s, "port", i->port_name->text);
+	expo_label(&s, "protocol", l4proto_text(i->key.proto));
+	expo_label(&s, "ip_family", ipfam_text(ip_fam(&i->key.addr)));
+	if (metric == PLANE_COUNTER_BACKEND)
+		expo_label(&s, "endpoint", ip_endpoint_text(&i->key.addr, i->key.port, endpoint));
+	else
+		expo_label(&s, "frontend", plan_frontend_kind_text(i->key.port));
 	return s.text;
 }
 

@@ -112,16 +112,16 @@ void expo_hist(struct str *out, const char *name, const char *labels, const stru
 	expo_hist_end(out, name, labels, h->sum_ns, h->count);
 }
 
-void expo_quote(struct str *out, const char *text)
+void expo_label(struct str *labels, const char *name, const char *value)
 {
-	str_puts(out, "\"");
-	for (; *text != '\0'; text++) {
-		if (*text == '\n')
-			str_puts(out, "\\n");
-		else if (*text == '"' || *text == '\\')
-			str_printf(out, "\\%c", *text);
+	str_printf(labels, "%s%s=\"", labels->len > 0 ? "," : "", name);
+	for (; *value != '\0'; value++) {
+		if (*value == '\n')
+			str_puts(labels, "\\n");
+		else if (*value == '"' || *value == '\\')
+			str_printf(labels, "\\%c", *value);
 		else
-			str_add(out, text, 1);
+			str_add(labels, value, 1);
 	}
-	str_puts(out, "\"");
+	str_puts(labels, "\"");
 }

@@ -44,5 +44,5 @@ void expo_bucket(struct str *out, const char *name, const char *labels, uint64_t
 /* Its _sum and _count. */
 void expo_hist_end(struct str *out, const char *name, const char *labels, uint64_t sum_ns,
 		   uint64_t count);
-/* `text` in quotes, with backslashes, quotes and line ends escaped. */
-void expo_quote(struct str *out, const char *text);
+/* Append name="value", with backslashes, quotes and line ends escaped. */
+void expo_label(struct str *labels, const char *name, const char *value);

@@ -434,8 +434,7 @@ static void source_add(void *arg, const struct serve_source_stats *s)
 	};
 	FINI(str_fini) struct str label = { 0 };
 
-	str_puts(&label, "source=");
-	expo_quote(&label, s->name);
+	expo_label(&label, "source", s->name);
 	for (int i = 0; i < SOURCE_METRICS; i++)
 		if (i != SOURCE_AGE)
 			expo_uint(&l->of[i], source_metrics[i].name, label.text, values[i]);
@@ -573,10 +572,8 @@ static void build_lines(const struct metrics *m, struct str *out)
 {
 	FINI(str_fini) struct str labels = { 0 };
 
-	str_puts(&labels, "mode=");
-	expo_quote(&labels, m->config.ctx->plane->ops->name);
-	str_puts(&labels, ",version=");
-	expo_quote(&labels, VIPD_VERSION);
+	expo_label(&labels, "mode", m->config.ctx->plane->ops->name);
+	expo_label(&labels, "version", VIPD_VERSION);
 	expo_head(out, "vipd_build_info", "gauge", "Version and mode of vipd; always 1");
 	expo_uint(out, "vipd_build_info", labels.text, 1);
 }
