@@ -72,7 +72,7 @@ void ctnl_close(struct ctnl *c)
 	free(c);
 }
 
-/* --- deleting by filter --- */
+/* --- filters --- */
 
 /* The side of a tuple: which address and port. */
 enum side {
@@ -92,7 +92,7 @@ static const struct {
 		       FILTER_IP_DST | FILTER_DST_PORT },
 };
 
-/* Put a tuple, of one side (the other is NULL) or both. Returns the filter flags of its fields. */
+/* Put a tuple; a side that is NULL is left out. Returns the filter flags of its fields. */
 static uint32_t put_tuple(struct nlmsghdr *h, uint16_t type, const struct ip_endpoint *src,
 			  const struct ip_endpoint *dst, uint8_t proto)
 {
@@ -123,7 +123,7 @@ static uint32_t put_tuple(struct nlmsghdr *h, uint16_t type, const struct ip_end
 }
 
 /*
- * Always with a tuple: a kernel without filters takes a request without tuple as
+ * Always with a tuple: a kernel without filters takes a deletion without tuple as
  * "delete everything". With an incomplete tuple it returns an error.
  */
 static void put_filter(struct nlmsghdr *h, const struct ctnl_match *m)
@@ -245,18 +245,9 @@ int ctnl_dump(struct ctnl *c, uint8_t family, uint8_t proto,
 	struct nl_reader rd = { .message = on_entry, .arg = &d };
 	uint8_t buf[REQUEST_MAX];
 	struct nlmsghdr *h = nl_request_nfnl(buf, sizeof(buf), TYPE(IPCTNL_MSG_CT_GET), family);
-	struct nlattr *tuple, *nest;
 
-	if (proto != 0) {
-		tuple = mnl_attr_nest_start(h, CTA_TUPLE_ORIG);
-		nest = mnl_attr_nest_start(h, CTA_TUPLE_PROTO);
-		mnl_attr_put_u8(h, CTA_PROTO_NUM, proto);
-		mnl_attr_nest_end(h, nest);
-		mnl_attr_nest_end(h, tuple);
-		nest = mnl_attr_nest_start(h, CTA_FILTER);
-		mnl_attr_put_u32(h, CTA_FILTER_ORIG_FLAGS, FILTER_PROTO_NUM);
-		mnl_attr_nest_end(h, nest);
-	}
+	if (proto != 0)
+		put_filter(h, &(struct ctnl_match){ .proto = proto });
 	return nl_dump(c->query, h, &rd, err);
 }
 
