@@ -388,41 +388,42 @@ static const struct plan_backend *pick(struct failover *f, const struct plan_poo
 	return second != NULL ? second : pick_tried(f, pool, s);
 }
 
-/* pool_of() the handshake's frontend, and the service of it. */
-static const struct plan_pool *pool_get(struct failover *f, const struct ip_flow *h,
-					const struct ip_endpoint *by, const struct svc **svc)
+/* The service of a handshake's frontend, and pool_of() the frontend. */
+struct place {
+	const struct svc *svc;
+	const struct plan_pool *pool; /* NULL: none */
+};
+
+static struct place place_of(struct failover *f, const struct ip_flow *h,
+			     const struct ip_endpoint *by)
 {
 	const struct plan_frontend key = { .addr = h->to.addr,
 					   .port = h->to.port,
 					   .proto = (uint8_t)h->proto };
-	const struct plan_frontend *fe;
+	const struct svc *svc = plan_programmed(f->plan, &key);
+	const struct plan_frontend *fe = svc != NULL ? plan_rows_frontend(svc->rows, &key) : NULL;
 
-	*svc = plan_programmed(f->plan, &key);
-	fe = *svc != NULL ? plan_rows_frontend((*svc)->rows, &key) : NULL;
-	return fe != NULL ? pool_of(f, (*svc)->rows, fe, by) : NULL;
+	return (struct place){ svc, fe != NULL ? pool_of(f, svc->rows, fe, by) : NULL };
 }
 
 /* Does the pool have another backend by now than the one that the handshake was left with? */
 static bool can_leave(struct failover *f, struct seen *s, uint64_t now)
 {
 	const struct plan_pool *pool;
-	const struct svc *svc;
 
 	if (!ip_is_set(&s->left_by.addr) || s->checked_ns > f->accepted_ns)
 		return false;
 	s->checked_ns = now;
 	f->n_work++;
-	pool = pool_get(f, &s->of, &s->left_by, &svc);
+	pool = place_of(f, &s->of, &s->left_by).pool;
 	return pool != NULL && pick(f, pool, s) != NULL;
 }
 
 bool failover_has(struct failover *f, const struct ip_flow *h, const struct ip_endpoint *to)
 {
-	const struct plan_pool *pool;
-	const struct svc *svc;
+	const struct plan_pool *pool = place_of(f, h, to).pool;
 
 	f->n_work++;
-	pool = pool_get(f, h, to, &svc);
 	return pool != NULL && pool_find(f, pool, to) != NULL;
 }
 
@@ -476,17 +477,15 @@ void failover_accepted(struct failover *f, uint64_t now)
 void failover_note(struct failover *f, const struct ip_flow *h, const struct ip_endpoint *by,
 		   uint64_t now)
 {
+	const struct place at = place_of(f, h, by);
 	struct seen *s = seen_find(f, h);
-	const struct plan_pool *pool;
-	const struct svc *svc;
 
 	failover_tick(f, now);
-	pool = pool_get(f, h, by, &svc);
-	if (s == NULL || s->is_early || pool == NULL || h->proto != L4PROTO_TCP)
+	if (s == NULL || s->is_early || at.pool == NULL || h->proto != L4PROTO_TCP)
 		return;
-	silent_note(f, svc, by, now);
-	if (f->failed != NULL && !s->is_counted && pool_find(f, pool, by) != NULL)
-		f->failed(f->failed_arg, svc, by, s->syn_ns, false);
+	silent_note(f, at.svc, by, now);
+	if (f->failed != NULL && !s->is_counted && pool_find(f, at.pool, by) != NULL)
+		f->failed(f->failed_arg, at.svc, by, s->syn_ns, false);
 	s->is_counted = true;
 }
 
@@ -507,28 +506,28 @@ static bool has_to_wait(const struct failover *f, struct seen *s, const struct p
 bool failover_choose(struct failover *f, const struct ip_flow *h, const struct ip_endpoint *by,
 		     uint64_t now, struct failover_choice *ret)
 {
+	const struct place at = place_of(f, h, by);
 	struct seen *s = seen_note(f, h, now);
 	const struct plan_backend *from, *to;
-	const struct plan_pool *pool;
-	const struct svc *svc;
 
-	pool = pool_get(f, h, by, &svc);
 	s->left_by = *by;
 	s->checked_ns = now;
-	if (pool == NULL)
+	if (at.pool == NULL)
 		return false;
-	from = pool_find(f, pool, by);
-	s->is_again = s->is_early && (from != NULL || plan_pool_is_part(pool));
+	from = pool_find(f, at.pool, by);
+	s->is_again = s->is_early && (from != NULL || plan_pool_is_part(at.pool));
 	if (s->is_again)
 		return false;
 	tried_note(s, by);
-	to = pick(f, pool, s);
+	to = pick(f, at.pool, s);
 	if (to == NULL || (from != NULL && has_to_wait(f, s, to, now)))
 		return false;
 	s->left_by = (struct ip_endpoint){ 0 };
 	s->is_chosen = true;
 	s->n_moves++;
-	*ret = (struct failover_choice){ svc, pool, { .addr = by->addr, .port = by->port }, *to };
+	*ret = (struct failover_choice){
+		at.svc, at.pool, { .addr = by->addr, .port = by->port }, *to
+	};
 	if (from != NULL)
 		ret->from = *from;
 	return true;
@@ -539,17 +538,16 @@ void failover_refused(struct failover *f, const struct ip_flow *h, const struct 
 {
 	struct seen *s = seen_find(f, h);
 	uint64_t seen_ns = s != NULL ? s->at_ns : 0;
-	const struct plan_pool *pool;
-	const struct svc *svc;
+	struct place at;
 
 	if (s != NULL && at_ns < s->refused_ns + SAME_NS)
 		return;
 	s = seen_note(f, h, now);
 	s->at_ns = MAX(seen_ns, at_ns); /* a SYN after the refusal is another handshake */
 	s->refused_ns = until_ns;
-	pool = pool_get(f, h, by, &svc);
-	if (pool != NULL && pool_find(f, pool, by) != NULL && f->failed != NULL)
-		f->failed(f->failed_arg, svc, by, at_ns, true);
+	at = place_of(f, h, by);
+	if (at.pool != NULL && pool_find(f, at.pool, by) != NULL && f->failed != NULL)
+		f->failed(f->failed_arg, at.svc, by, at_ns, true);
 }
 
 void failover_again(struct failover *f, const struct ip_flow *h)
