@@ -26,7 +26,6 @@
  */
 #pragma once
 
-#include "conntrack/job.h"
 #include "model/eject.h"
 
 #define EJECT_MIN 5u

@@ -26,7 +26,6 @@
  */
 #pragma once
 
-#include "conntrack/job.h"
 #include "plan/plan.h"
 
 #define FAILOVER_DOUBLINGS 3u
@@ -82,7 +81,6 @@ void failover_udp(struct failover *f, uint64_t limit_ns);
 void failover_replied(struct failover *f, const struct ip_endpoint *by, uint64_t at_ns,
 		      uint64_t now);
 void failover_close(struct failover *f);
-DEFINE_AUTO(struct failover *, failover_close);
 
 /*
  * Is `h` due? `age_ns` is the time since the SYN that made the flow. True once for each SYN, also

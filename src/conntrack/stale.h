@@ -54,7 +54,6 @@ struct stale_stats {
 /* `m` is borrowed. `is_reset`: --dead-flows=reset; the model must track addresses then. */
 void stale_open(struct stale **ret, const struct model *m, bool is_reset);
 void stale_close(struct stale *s);
-DEFINE_AUTO(struct stale *, stale_close);
 
 /*
  * `rows` (NULL: none) are programmed for `svc`; the model has not changed since they were

@@ -12,7 +12,6 @@
 
 #include "base/child.h"
 #include "base/log.h"
-#include "base/loop.h"
 
 /* Header of a job on the socket; the arrays follow. Both ends are this program. */
 struct head {

@@ -16,7 +16,6 @@
 #include "http/http_port.h"
 #include "state/context.h"
 
-struct event_base;
 struct health;
 
 #define HEALTH_REASON_MAX 384

@@ -18,7 +18,6 @@
 
 #include "health/health.h"
 
-struct event_base;
 struct health_services;
 
 /* `m` and `health`, the health of the proxy as a whole, are borrowed. */

@@ -6,7 +6,7 @@
  *     expo_uint(out, "vipd_services", NULL, 17);
  *     expo_hist(out, "vipd_x_seconds", "ip_family=\"IPv4\"", &h);
  *
- * Labels are written as given, or NULL; expo_quote() escapes a value.
+ * Labels are written as given, or NULL; expo_label() makes them.
  * Bounds are nanoseconds, written as seconds.
  */
 #pragma once

@@ -22,7 +22,6 @@
 #include "http/http_port.h"
 #include "state/context.h"
 
-struct event_base;
 struct metrics;
 struct pass_result;
 

@@ -2,7 +2,6 @@
 /* metrics/metrics_text - the text of /metrics. */
 #include <dirent.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
