@@ -222,8 +222,8 @@ static void on_retry(evutil_socket_t fd, short what, void *arg)
 {
 	struct health_services *hs = arg;
 
-	list_for_each_safe (l, tmp, &hs->unbound)
-		entry_listen(list_entry(l, struct entry, unbound));
+	list_for_each_entry_safe (e, tmp, &hs->unbound, struct entry, unbound)
+		entry_listen(e);
 	retry_in(hs, LISTEN_RETRY_S);
 }
 
@@ -255,8 +255,8 @@ static void entry_retire(struct entry *e)
 	htable_remove(&hs->entries, &e->node);
 	list_del(&e->unbound);
 	list_del(&e->counted);
-	list_for_each_safe (l, tmp, &e->listeners)
-		listener_retire(list_entry(l, struct listener, link));
+	list_for_each_entry_safe (d, tmp, &e->listeners, struct listener, link)
+		listener_retire(d);
 	list_add_tail(&hs->removed, &e->removed); /* only now: on_retired() would free the entry */
 	if (list_is_empty(&e->listeners))
 		entry_free(e);
@@ -361,19 +361,16 @@ static bool is_match_all(const struct model_config *c, enum ipfam fam)
 /* HC-14 */
 static void addrs_get(struct health_services *hs)
 {
-	static const uint8_t any[16];
 	const struct model *m = hs->model;
 
 	vec_clear(&hs->addrs);
 	for (enum ipfam fam = 0; fam < IPFAM_N; fam++) {
-		if (is_match_all(&m->config, fam)) {
-			*vec_push(&hs->addrs) =
-				ip_addr_from_bytes(fam == IPFAM_V6 ? AF_INET6 : AF_INET, any);
-			continue;
-		}
-		vec_for_each (a, &m->env.nodeport_addrs)
-			if (ip_fam(a) == fam)
-				*vec_push(&hs->addrs) = *a;
+		if (is_match_all(&m->config, fam))
+			*vec_push(&hs->addrs) = (struct ip_addr){ .family = ip_family(fam) };
+		else
+			vec_for_each (a, &m->env.nodeport_addrs)
+				if (ip_fam(a) == fam)
+					*vec_push(&hs->addrs) = *a;
 	}
 }
 
@@ -383,8 +380,8 @@ void health_services_env(struct health_services *hs)
 		return;
 	hs->env_generation = hs->model->env_generation;
 	addrs_get(hs);
-	htable_for_each (n, &hs->entries)
-		entry_listen(container_of(n, struct entry, node));
+	htable_for_each_entry (e, &hs->entries, struct entry)
+		entry_listen(e);
 }
 
 /* --- life --- */
@@ -420,12 +417,10 @@ void health_services_close(struct health_services *hs)
 {
 	if (hs == NULL)
 		return;
-	htable_for_each_safe (n, tmp, &hs->entries) {
-		htable_remove(&hs->entries, n);
-		entry_close(container_of(n, struct entry, node));
-	}
-	list_for_each_safe (l, tmp, &hs->removed)
-		entry_close(list_entry(l, struct entry, removed));
+	htable_for_each_entry_safe (e, tmp, &hs->entries, struct entry)
+		entry_close(e);
+	list_for_each_entry_safe (e, tmp, &hs->removed, struct entry, removed)
+		entry_close(e);
 	htable_fini(&hs->entries);
 	vec_fini(&hs->addrs);
 	event_free(hs->retry);
