@@ -195,11 +195,10 @@ static void job_make(struct job *j, const struct bench *b)
 	for (size_t i = 0; i < ARRAY_SIZE(b->frontends) && b->frontends[i] != NULL; i++) {
 		struct ip_endpoint f = at(b->frontends[i], 53);
 
-		*vec_push(&j->frontends) = (struct job_frontend){ .addr = f.addr,
-								  .port = f.port,
-								  .proto = IPPROTO_UDP,
-								  .target = (uint32_t)i,
-								  .n_targets = 1 };
+		*vec_push(&j->frontends) =
+			(struct job_frontend){ .key = { f.addr, f.port, IPPROTO_UDP, 0 },
+					       .target = (uint32_t)i,
+					       .n_targets = 1 };
 		*vec_push(&j->targets) =
 			(struct job_target){ .to = endpoint_of(&f), .kind = (uint8_t)b->kind };
 	}
@@ -213,7 +212,7 @@ static void put_stale(const struct job *j, enum job_kind kind)
 
 	vec_for_each (f, &j->frontends) {
 		uint8_t buf[512] __attribute__((aligned(8)));
-		struct flow flow = { .to = { f->addr, f->port, 0 }, .proto = IPPROTO_UDP };
+		struct flow flow = { .to = { f->key.addr, f->key.port, 0 }, .proto = IPPROTO_UDP };
 
 		flow.from = at(flow.to.addr.family == AF_INET ? "203.0.113.1" : "2001:db8:9::1",
 			       (uint16_t)(1000 + (f - j->frontends.v)));

@@ -97,10 +97,10 @@ bool job_is_stale(const struct job *j, const struct job_flow *flow)
 
 bool job_has_family(const struct job *j, enum ipfam fam)
 {
-	return vec_has(&j->frontends, f, ip_fam(&f->addr) == fam);
+	return vec_has(&j->frontends, f, ip_fam(&f->key.addr) == fam);
 }
 
 bool job_is_udp_only(const struct job *j)
 {
-	return j->tcp.n == 0 && !vec_has(&j->frontends, f, f->proto != IPPROTO_UDP);
+	return j->tcp.n == 0 && !vec_has(&j->frontends, f, f->key.proto != IPPROTO_UDP);
 }

@@ -39,16 +39,12 @@ struct job_target {
 };
 
 struct job_frontend {
-	struct ip_addr addr;
-	uint16_t port; /* host order */
-	uint8_t proto; /* enum l4proto */
-	uint8_t pad;
+	struct ip_tuple key; /* first: ip_tuple_cmp() */
 	uint32_t target; /* the first of n_targets in job.targets */
 	uint32_t n_targets;
 	uint32_t live; /* the first of n_live in job.live; these are sorted */
 	uint32_t n_live;
 };
-BEGINS_LIKE_TUPLE(struct job_frontend);
 
 struct job {
 	uint32_t id;

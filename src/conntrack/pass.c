@@ -58,8 +58,8 @@ static int match_untranslated(struct pass *p, const struct ip_endpoint *at, uint
 static int match_target(struct pass *p, const struct job *job, const struct job_frontend *f,
 			const struct job_target *t, struct err *err)
 {
-	const struct ip_endpoint at = { f->addr, f->port, 0 };
-	struct ctnl_match m = { .to = &at, .proto = f->proto };
+	const struct ip_endpoint at = { f->key.addr, f->key.port, 0 };
+	struct ctnl_match m = { .to = &at, .proto = f->key.proto };
 
 	switch ((enum job_kind)t->kind) {
 	case JOB_TARGET_EXACT:
@@ -68,7 +68,7 @@ static int match_target(struct pass *p, const struct job *job, const struct job_
 	case JOB_TARGET_UNTRANSLATED:
 		if (job_is_live(job, f, &at)) /* its own endpoint: the flow is not translated */
 			return 0;
-		return match_untranslated(p, &at, f->proto, err);
+		return match_untranslated(p, &at, f->key.proto, err);
 	case JOB_TARGET_TRANSLATED:
 		m.is_translated = true;
 		break;

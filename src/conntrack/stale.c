@@ -622,12 +622,7 @@ static void queue_take(struct stale *s, struct taking *t, enum queue q, uint64_t
 
 static void frontend_write(struct job *job, struct frontend *f)
 {
-	struct job_frontend to = {
-		.addr = f->key.addr,
-		.port = f->key.port,
-		.proto = f->key.proto,
-		.target = (uint32_t)job->targets.n,
-	};
+	struct job_frontend to = { .key = f->key, .target = (uint32_t)job->targets.n };
 	struct live *live = f->live;
 
 	list_for_each_entry (l, &f->scans, struct scan, of) {

@@ -349,9 +349,7 @@ static void job_add(struct job *j, const struct target *t)
 	struct job_target *target = vec_push(&j->targets);
 
 	*vec_push(&j->frontends) = (struct job_frontend){
-		.addr = f.addr,
-		.port = f.port,
-		.proto = t->proto ? t->proto : UDP,
+		.key = { f.addr, f.port, t->proto ? t->proto : UDP, 0 },
 		.target = (uint32_t)j->targets.n - 1,
 		.n_targets = 1,
 		.live = (uint32_t)j->live.n,

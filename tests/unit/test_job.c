@@ -33,9 +33,7 @@ static void frontend_add(struct job *j, const char *addr, uint8_t proto, enum jo
 	struct ip_endpoint e = at(addr);
 
 	*vec_push(&j->frontends) = (struct job_frontend){
-		.addr = e.addr,
-		.port = e.port,
-		.proto = proto,
+		.key = { e.addr, e.port, proto, 0 },
 		.target = (uint32_t)j->targets.n,
 		.n_targets = 1,
 		.n_live = is_served ? 2 : 0,

@@ -174,8 +174,8 @@ static void job_print(struct str *out, const struct job *j)
 	vec_for_each (f, &j->frontends) {
 		if (f != j->frontends.v)
 			str_puts(out, "; ");
-		str_printf(out, "%s%s:", f->proto == L4PROTO_UDP ? "" : "tcp ",
-			   ip_endpoint_text(&f->addr, f->port, buf));
+		str_printf(out, "%s%s:", f->key.proto == L4PROTO_UDP ? "" : "tcp ",
+			   ip_endpoint_text(&f->key.addr, f->key.port, buf));
 		for (uint32_t i = 0; i < f->n_targets; i++)
 			target_print(out, &j->targets.v[f->target + i]);
 	}

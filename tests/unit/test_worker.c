@@ -82,7 +82,7 @@ static int job_send(struct world *w, uint32_t id)
 	struct err err;
 	int r;
 
-	*vec_push(&j.frontends) = (struct job_frontend){ .port = 53, .n_targets = 1 };
+	*vec_push(&j.frontends) = (struct job_frontend){ .key.port = 53, .n_targets = 1 };
 	*vec_push(&j.targets) = (struct job_target){ .kind = JOB_TARGET_TRANSLATED };
 	r = worker_send(w->worker, &j, &err);
 	job_fini(&j);
@@ -153,7 +153,7 @@ static void test_sizes(void **state)
 		struct err err;
 
 		for (size_t k = 0; k < sizes[i]; k++) {
-			*vec_push(&j.frontends) = (struct job_frontend){ .port = (uint16_t)k };
+			*vec_push(&j.frontends) = (struct job_frontend){ .key.port = (uint16_t)k };
 			*vec_push(&j.targets) = (struct job_target){ .kind = (uint8_t)(k % 5) };
 			*vec_push(&j.live) = (struct ip_endpoint){ .port = (uint16_t)(k * 7) };
 			*vec_push(&j.live) = (struct ip_endpoint){ .port = (uint16_t)(k * 3) };
