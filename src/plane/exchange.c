@@ -102,6 +102,18 @@ enum part {
 	PART_EARLY_UNDO,
 };
 
+/* Write the changes of a set that add (`is_add`) or delete an element. */
+static void set_write(struct nft_elem_writer *w, const struct nft_changes *c, enum ipfam fam,
+		      enum nft_set_id set, bool is_add, enum nft_write write)
+{
+	size_t len = nft_data_len(set, fam);
+	bool has_data = write == NFT_WRITE_ADD && len > 0;
+
+	nft_changes_for_each (ch, c, fam, set)
+		if (is_add ? nft_change_is_add(ch, len) : nft_change_is_del(ch, len))
+			nft_elem_put(w, write, fam, set, ch->key, has_data ? ch->data : NULL, ch);
+}
+
 /*
  * Early are pairs for a backend, which come before IPVS has it: without its pair a pod that reaches
  * itself through its Service gets no answer.
@@ -110,33 +122,20 @@ static void early_write(struct nft_elem_writer *w, const struct nft_changes *c,
 			enum nft_write write)
 {
 	for (int fam = 0; fam < IPFAM_N; fam++)
-		nft_changes_for_each (ch, c, fam, IPVSSET_HAIRPINS)
-			if (nft_change_is_add(ch, 0))
-				nft_elem_put(w, write, fam, IPVSSET_HAIRPINS, ch->key, NULL, ch);
-}
-
-static void set_write(struct nft_elem_writer *w, const struct nft_changes *c, enum ipfam fam,
-		      enum nft_set_id set, enum nft_write write)
-{
-	size_t len = nft_data_len(set, fam);
-	bool is_add = write == NFT_WRITE_ADD;
-
-	nft_changes_for_each (ch, c, fam, set)
-		if (is_add ? nft_change_is_add(ch, len) : nft_change_is_del(ch, len))
-			nft_elem_put(w, write, fam, set, ch->key,
-				     is_add && len > 0 ? ch->data : NULL, ch);
+		set_write(w, c, fam, IPVSSET_HAIRPINS, true, write);
 }
 
 static void rest_write(struct nft_elem_writer *w, const struct plane_common *c,
 		       enum nft_write write)
 {
+	bool is_add = write == NFT_WRITE_ADD;
+
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		for (int set = 0; set < NFTSET_END; set++) {
-			bool is_sent = c->is_early_sent && set == IPVSSET_HAIRPINS &&
-				       write == NFT_WRITE_ADD;
+			bool is_sent = is_add && set == IPVSSET_HAIRPINS && c->is_early_sent;
 
 			if (c->changes.sets[fam][set].n > 0 && !is_sent)
-				set_write(w, &c->changes, fam, set, write);
+				set_write(w, &c->changes, fam, set, is_add, write);
 		}
 }
 
