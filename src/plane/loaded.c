@@ -139,27 +139,22 @@ uint8_t *plane_loaded_undesired(const struct plane_loaded *l, enum ipfam fam, en
 	return keys;
 }
 
-void plane_loaded_each(const struct plane_loaded *l, enum ipfam fam, enum nft_set_id set,
-		       void (*fn)(void *arg, const uint8_t *key), void *arg)
-{
-	size_t len = nft_key_len(set, fam);
-	size_t n;
-	AUTO(free) uint8_t *keys = plane_loaded_undesired(l, fam, set, SIZE_MAX, &n);
-
-	for (size_t i = 0; i < n; i++)
-		fn(arg, keys + i * len);
-}
-
 static const uint8_t *source_find(const void *ctx, enum ipfam fam, enum nft_set_id set,
 				  const uint8_t *key)
 {
 	return plane_loaded_covers(ctx, set) ? plane_loaded_find(ctx, fam, set, key) : key;
 }
 
+/* Before the first commit no element is desired. */
 static void source_each(const void *ctx, enum ipfam fam, enum nft_set_id set,
 			void (*fn)(void *arg, const uint8_t *key), void *arg)
 {
-	plane_loaded_each(ctx, fam, set, fn, arg);
+	size_t len = nft_key_len(set, fam);
+	size_t n;
+	AUTO(free) uint8_t *keys = plane_loaded_undesired(ctx, fam, set, SIZE_MAX, &n);
+
+	for (size_t i = 0; i < n; i++)
+		fn(arg, keys + i * len);
 }
 
 struct nft_source plane_loaded_source(const struct plane_loaded *l)

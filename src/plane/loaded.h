@@ -82,11 +82,11 @@ uint8_t *plane_loaded_undesired(const struct plane_loaded *l, enum ipfam fam, en
 				size_t max, size_t *n);
 size_t plane_loaded_undesired_count(const struct plane_loaded *l, enum ipfam fam,
 				    enum nft_set_id set);
-/* Call `fn` for all elements that are not desired: before the first commit, these are all. */
-void plane_loaded_each(const struct plane_loaded *l, enum ipfam fam, enum nft_set_id set,
-		       void (*fn)(void *arg, const uint8_t *key), void *arg);
 
-/* For text (nft/decode.h). Elements of sets that are not covered are assumed to exist. */
+/*
+ * For text (nft/decode.h), before the first commit. Elements of sets that are not covered are
+ * assumed to exist.
+ */
 struct nft_source plane_loaded_source(const struct plane_loaded *l);
 
 /* After the load: remember the keys of the set for plane_loaded_each_range(). */
