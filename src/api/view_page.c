@@ -384,8 +384,11 @@ static void step_conflicts(struct view_page *v, struct jsonw *w)
 static void balancing_get(struct plan_balancing *ret, const struct view_page *v,
 			  const struct plan_pool *pool)
 {
+	const struct plane *p = v->ctx->plane;
+
 	plan_balancing_of(ret, pool);
-	plane_balancing(v->ctx->plane, v->rows, pool, false, ret);
+	if (p->ops->balancing != NULL)
+		p->ops->balancing(p, v->rows, pool, false, ret);
 }
 
 static void step_pools(struct view_page *v, struct jsonw *w)

@@ -32,10 +32,13 @@ void plan_balancing_of(struct plan_balancing *ret, const struct plan_pool *pool)
  */
 double plan_balance_share(enum plan_balance balance, uint32_t weight, uint64_t sum, size_t n);
 
+/* `is_inside`: for pods and this host, at a split frontend. Unknown fields stay. */
+typedef void plan_balancing_fn(const void *ctx, const struct plan_rows *rows,
+			       const struct plan_pool *pool, bool is_inside,
+			       struct plan_balancing *ret);
+
 /* Access to a plane's balancing. `balancing` NULL: by the pool alone. */
 struct plan_balancer {
-	/* `is_inside`: for pods and this host, at a split frontend. Unknown fields stay. */
-	void (*balancing)(const void *ctx, const struct plan_rows *rows,
-			  const struct plan_pool *pool, bool is_inside, struct plan_balancing *ret);
+	plan_balancing_fn *balancing;
 	const void *ctx;
 };

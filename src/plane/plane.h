@@ -271,10 +271,9 @@ struct plane_ops {
 	void (*drains)(const struct plane *p, struct plane_drains *ret);
 	/*
 	 * How connections are balanced over a pool of acknowledged rows (explain/balancing.h);
-	 * unknown values stay unchanged. May be NULL: as the pool says.
+	 * its context is the plane. May be NULL: as the pool says.
 	 */
-	void (*balancing)(const struct plane *p, const struct plan_pool *pool, bool is_inside,
-			  struct plan_balancing *ret);
+	plan_balancing_fn *balancing;
 	/* Append settings of `svc` that the plane does not support. May be NULL. */
 	void (*remark)(const struct plane *p, const struct svc *svc, struct str *ret);
 	/*
@@ -419,19 +418,8 @@ static inline int plane_load_all(struct plane *p, struct err *err)
 	return r;
 }
 
-static inline void plane_balancing(const void *plane, const struct plan_rows *rows,
-				   const struct plan_pool *pool, bool is_inside,
-				   struct plan_balancing *ret)
-{
-	const struct plane *p = plane;
-
-	(void)rows;
-	if (p->ops->balancing != NULL)
-		p->ops->balancing(p, pool, is_inside, ret);
-}
-
 /* The plane as a source for explain/text.h. */
 static inline struct plan_balancer plane_balancer(const struct plane *p)
 {
-	return (struct plan_balancer){ plane_balancing, p };
+	return (struct plan_balancer){ p->ops->balancing, p };
 }

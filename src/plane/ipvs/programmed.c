@@ -93,10 +93,11 @@ struct plan_balancer ipvs_objects_balancer(const struct scheduler *by_default)
 
 /* --- acknowledged by the kernel --- */
 
-void ipvs_explain_balancing(const struct plane *plane, const struct plan_pool *pool, bool is_inside,
+void ipvs_explain_balancing(const void *plane, const struct plan_rows *rows,
+			    const struct plan_pool *pool, bool is_inside,
 			    struct plan_balancing *ret)
 {
-	const struct ipvs_plane *p = (const struct ipvs_plane *)plane;
+	const struct ipvs_plane *p = plane;
 	const struct ipvs_vs *vs = ipvs_vs_of_pool(p, pool);
 
 	if (vs == NULL || vs->desired.sched.no == 0)

@@ -385,5 +385,4 @@ void ipvs_sysctls_restore(struct ipvs_plane *p, bool is_last);
 
 /* --- programmed.c: plane_ops.balancing --- */
 
-void ipvs_explain_balancing(const struct plane *plane, const struct plan_pool *pool, bool is_inside,
-			    struct plan_balancing *ret);
+plan_balancing_fn ipvs_explain_balancing;
