@@ -152,7 +152,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	l->has_refusals = false;
 	l->read_ns = now_ns();
 	if (sync_state_get(l->config.sync) == SYNC_RUNNING) {
-		(void)!p->ops->refusals(p, on_refusal, l, &err);
+		(void)!p->ops->handshakes(p, PLANE_HANDSHAKES_REFUSED, on_refusal, l, &err);
 		eject_step(l->eject, now_ns());
 	}
 	event_after(l->timer, MAX(l->has_refusals ? HURRY_NS : EJECT_READ_NS,

@@ -2,7 +2,7 @@
 /*
  * daemon/eject - evidence for conntrack/eject from the kernel, and its probes.
  *
- *     plane.refusals(), conntrack/failover -> conntrack/eject -> connect() -> model/eject -> sync
+ *     plane.handshakes(), conntrack/failover -> conntrack/eject -> connect() -> model/eject -> sync
  *
  * Refused handshakes are read every EJECT_READ_NS, and more often while there are any: a reset does
  * not delay a client, so many connections are lost in a short time.
@@ -18,7 +18,7 @@
 
 struct eject_loop;
 
-/* The plane of `config` has refusals(); its `limit_ns` is also that of probes. */
+/* The plane of `config` has handshakes(); its `limit_ns` is also that of probes. */
 void eject_loop_open(struct eject_loop **ret, struct event_base *base,
 		     const struct failover_config *config, struct failover *failover);
 /* Before `failover` closes. Accepts NULL. */

@@ -305,7 +305,7 @@ static int old_moves_read(struct failover_loop *l, struct err *err)
 
 	if (d->is_read || !can_move(l))
 		return 0;
-	r = p->ops->moves(p, on_old_move, l, err);
+	r = p->ops->handshakes(p, PLANE_HANDSHAKES_MOVED, on_old_move, l, err);
 	if (r < 0)
 		vec_cut(&d->all, n);
 	d->is_read = r == 0;
@@ -419,10 +419,10 @@ static int read_all(struct failover_loop *l, struct err *err)
 	found_clear(l);
 	moved_prune(&l->moved);
 	r = old_moves_read(l, err);
-	q = p->ops->handshakes(p, on_handshake, l, r < 0 ? NULL : err);
+	q = p->ops->handshakes(p, PLANE_HANDSHAKES_SILENT, on_handshake, l, r < 0 ? NULL : err);
 	r = r < 0 ? r : q;
 	if (l->has_udp)
-		q = p->ops->udp_replies(p, on_udp_reply, l, r < 0 ? NULL : err);
+		q = p->ops->handshakes(p, PLANE_UDP_REPLIES, on_udp_reply, l, r < 0 ? NULL : err);
 	return r < 0 ? r : q;
 }
 

@@ -47,15 +47,28 @@ static const char *set_name(enum nft_set_id id)
 	return nft_set_desc(id, IPFAM_V4)->name;
 }
 
+/* TCP handshakes and flows of UDP without an answer for this time are moved. */
+static uint64_t limit_ms(const struct plane_failover *f, enum nft_set_id flows)
+{
+	return flows == FAILSET_UDP_FLOWS ? f->config.udp_ms : f->config.limit_ms;
+}
+
+static bool is_of_flows(enum nft_set_id set)
+{
+	return set == FAILSET_HANDSHAKES || set == FAILSET_UDP_FLOWS;
+}
+
 /*
- * An element must exist for at least two reads after the limit. Longer, because the endpoint of a
- * handshake without an alternative may still be replaced.
+ * Life of an element. That of a flow must exist for at least two reads after the limit. Longer,
+ * because the endpoint of a handshake without an alternative may still be replaced.
  */
 static uint64_t element_ms(const struct plane_failover *f, enum nft_set_id set)
 {
-	uint64_t limit_ms = set == FAILSET_UDP_FLOWS ? f->config.udp_ms : f->config.limit_ms;
-
-	return MAX(2 * limit_ms + 1000, ELEMENT_MIN_MS);
+	if (is_of_flows(set))
+		return MAX(2 * limit_ms(f, set) + 1000, ELEMENT_MIN_MS);
+	if (set == FAILSET_MOVES || set == FAILSET_UDP_MOVES)
+		return PLANE_MOVE_MAX_S * 1000;
+	return nft_set_desc(set, IPFAM_V4)->timeout_ms;
 }
 
 static bool can_move(const struct plane_failover *f)
@@ -126,13 +139,15 @@ static void is_reply(struct nft_rules *rs, uint8_t proto)
 	nft_match_reply(rs);
 }
 
-/* The backend of a translated flow becomes an element for `s` seconds. */
-static void backend_list(struct nft_rules *rs, enum ipfam fam, enum nft_set_id set, uint64_t s)
+/* The backend of a translated flow becomes an element. */
+static void backend_list(struct nft_rules *rs, enum ipfam fam, const struct plane_failover *f,
+			 enum nft_set_id set)
 {
 	nft_match_ct_bits(rs, NFT_CT_STATUS, IPS_DST_NAT, NFT_CMP_NEQ);
 	nft_expr_saddr(rs, fam, 0);
 	nft_expr_sport(rs, nft_addr_words(fam));
-	nft_expr_dynset(rs, NFT_DYNSET_OP_UPDATE, set_name(set), 0, NFT_NO_DATA, s * 1000);
+	nft_expr_dynset(rs, NFT_DYNSET_OP_UPDATE, set_name(set), 0, NFT_NO_DATA,
+			element_ms(f, set));
 }
 
 static void claimed_drop(struct nft_rules *rs, enum ipfam fam, uint8_t proto,
@@ -164,14 +179,14 @@ static void evidence(struct nft_rules *rs, enum ipfam fam, const struct plane_fa
 	is_reply(rs, IPPROTO_TCP);
 	nft_match_tcp_flags(rs, TH_SYN | TH_ACK, NFT_CMP_EQ, TH_SYN | TH_ACK);
 	if (can_move(f)) {
-		backend_list(rs, fam, FAILSET_ANSWERED, FAILSET_ANSWERED_S);
+		backend_list(rs, fam, f, FAILSET_ANSWERED);
 	} else { /* the mark was that of the SYN */
 		nft_expr_original_flow(rs, fam);
 		nft_expr_in(rs, 0, set_name(FAILSET_HANDSHAKES));
 		nft_expr_saddr(rs, fam, by);
 		nft_expr_sport(rs, by + words);
 		nft_expr_dynset(rs, NFT_DYNSET_OP_UPDATE, set_name(FAILSET_ANSWERED), by,
-				NFT_NO_DATA, UINT64_C(1000) * FAILSET_ANSWERED_S);
+				NFT_NO_DATA, element_ms(f, FAILSET_ANSWERED));
 	}
 	/* An update keeps the data of an element. */
 	nft_rule_begin(rs);
@@ -183,7 +198,7 @@ static void evidence(struct nft_rules *rs, enum ipfam fam, const struct plane_fa
 	nft_expr_sport(rs, by + words);
 	nft_expr_dynset(rs, NFT_DYNSET_OP_DELETE, set_name(FAILSET_REFUSED), 0, by, 0);
 	nft_expr_dynset(rs, NFT_DYNSET_OP_ADD, set_name(FAILSET_REFUSED), 0, by,
-			FAILSET_REFUSED_S * 1000);
+			element_ms(f, FAILSET_REFUSED));
 }
 
 /* The SYNs of a client, too: a repeated one is not a first packet, so note() does not see it. */
@@ -210,7 +225,7 @@ static void datagram(struct nft_rules *rs, enum ipfam fam, const struct plane_fa
 	claimed_drop(rs, fam, IPPROTO_UDP, FAILSET_UDP_CLAIMED);
 	nft_rule_begin(rs);
 	is_reply(rs, IPPROTO_UDP);
-	backend_list(rs, fam, FAILSET_UDP_REPLIED, FAILSET_ANSWERED_S);
+	backend_list(rs, fam, f, FAILSET_UDP_REPLIED);
 	answered_remove(rs, fam, IPPROTO_UDP, FAILSET_UDP_FLOWS);
 }
 
@@ -462,6 +477,14 @@ struct reading {
 	void *arg;
 };
 
+/* A caller of plane_handshakes() needs younger elements only. */
+static uint64_t needed_ms(const struct plane_failover *f, enum nft_set_id set)
+{
+	if (is_of_flows(set))
+		return MAX(2 * limit_ms(f, set), NEEDED_MS);
+	return set == FAILSET_REFUSED ? 0 : UINT64_MAX;
+}
+
 static void elem_found(void *arg, const uint8_t *key, const uint8_t *data)
 {
 	struct reading *rd = arg;
@@ -527,11 +550,13 @@ static int old_delete(struct plane_common *c, const struct reading *rd, struct e
 	return r == -ENOENT ? 0 : r;
 }
 
-static int family_read(struct plane_common *c, struct reading rd, struct err *err)
+static int set_read(struct plane_common *c, struct reading rd, struct err *err)
 {
 	struct nft_table_ref table = plane_failover_table(c, rd.fam);
 	int r;
 
+	rd.life_ms = element_ms(c->failover, rd.set);
+	rd.needed_ms = needed_ms(c->failover, rd.set);
 	do
 		r = nft_elems_dump_step(&rd.walk, c->query, &table, rd.set, elem_found, &rd, err);
 	while (r > 0);
@@ -541,23 +566,37 @@ static int family_read(struct plane_common *c, struct reading rd, struct err *er
 	return table_lost(c, rd.fam, r);
 }
 
-/* Read the set in both families. */
-static int families_read(struct plane *plane, struct reading rd, struct err *err)
+static bool is_readable(const struct plane_common *c, enum ipfam fam, enum nft_set_id set)
 {
+	return set != FAILSET_END && has_set(c->failover, set) && c->failover->is_done[fam] &&
+	       !c->plane.family[fam].is_failed;
+}
+
+int plane_handshakes(struct plane *plane, enum plane_handshakes which, plane_handshake_fn *fn,
+		     void *arg, struct err *err)
+{
+	static const enum nft_set_id sets[][2] = {
+		[PLANE_HANDSHAKES_SILENT] = { FAILSET_HANDSHAKES, FAILSET_UDP_FLOWS },
+		[PLANE_HANDSHAKES_MOVED] = { FAILSET_MOVES, FAILSET_UDP_MOVES },
+		[PLANE_HANDSHAKES_REFUSED] = { FAILSET_REFUSED, FAILSET_END },
+		[PLANE_UDP_REPLIES] = { FAILSET_UDP_REPLIED, FAILSET_END },
+	};
 	struct plane_common *c = plane_common_of(plane);
-	uint8_t left_out = plane_families_failed(plane);
 	int r = 0;
 
 	if (c->failover == NULL || plane_is_adopting(c))
 		return err_set(err, -EAGAIN, "the tables are being read");
 	(void)plane_failover_follow(c, now_ns());
-	for (rd.fam = 0; rd.fam < IPFAM_N; rd.fam++) {
+	for (size_t i = 0; i < 2 * IPFAM_N; i++) {
+		struct reading rd = {
+			.fam = i % IPFAM_N, .set = sets[which][i / IPFAM_N], .fn = fn, .arg = arg
+		};
 		struct err own = { 0 };
 		int q;
 
-		if (!c->failover->is_done[rd.fam] || left_out >> rd.fam & 1)
+		if (!is_readable(c, rd.fam, rd.set))
 			continue;
-		q = family_read(c, rd, &own);
+		q = set_read(c, rd, &own);
 		if (q < 0 && (r == 0 || r == -EAGAIN)) {
 			r = q;
 			if (err != NULL)
@@ -567,67 +606,13 @@ static int families_read(struct plane *plane, struct reading rd, struct err *err
 	return r;
 }
 
-int plane_handshakes(struct plane *plane, plane_handshake_fn *fn, void *arg, struct err *err)
-{
-	const struct plane_failover *f = plane_common_of(plane)->failover;
-	struct reading rd = { .set = FAILSET_HANDSHAKES, .fn = fn, .arg = arg };
-	int r, q = 0;
-
-	if (f == NULL)
-		return err_set(err, -EAGAIN, "no tables");
-	rd.life_ms = element_ms(f, rd.set);
-	rd.needed_ms = MAX(2 * f->config.limit_ms, NEEDED_MS);
-	r = families_read(plane, rd, err);
-	rd.set = FAILSET_UDP_FLOWS;
-	rd.life_ms = element_ms(f, rd.set);
-	rd.needed_ms = MAX(2 * f->config.udp_ms, NEEDED_MS);
-	if (f->config.udp_ms != 0)
-		q = families_read(plane, rd, r < 0 ? NULL : err);
-	return r < 0 ? r : q;
-}
-
-int plane_moves(struct plane *plane, plane_handshake_fn *fn, void *arg, struct err *err)
-{
-	const struct plane_failover *f = plane_common_of(plane)->failover;
-	struct reading rd = { .set = FAILSET_MOVES,
-			      .life_ms = PLANE_MOVE_MAX_S * 1000,
-			      .needed_ms = UINT64_MAX,
-			      .fn = fn,
-			      .arg = arg };
-	int r = families_read(plane, rd, err);
-
-	rd.set = FAILSET_UDP_MOVES;
-	if (r == 0 && f != NULL && f->config.udp_ms != 0)
-		r = families_read(plane, rd, err);
-	return r;
-}
-
-int plane_udp_replies(struct plane *plane, plane_handshake_fn *fn, void *arg, struct err *err)
-{
-	const struct reading rd = { .set = FAILSET_UDP_REPLIED,
-				    .life_ms = FAILSET_ANSWERED_S * 1000,
-				    .fn = fn,
-				    .arg = arg };
-
-	return families_read(plane, rd, err);
-}
-
-int plane_refusals(struct plane *plane, plane_handshake_fn *fn, void *arg, struct err *err)
-{
-	const struct reading rd = {
-		.set = FAILSET_REFUSED, .life_ms = FAILSET_REFUSED_S * 1000, .fn = fn, .arg = arg
-	};
-
-	return families_read(plane, rd, err);
-}
-
 int plane_answers(struct plane *plane, struct plane_answer *v, size_t n, struct err *err)
 {
 	struct plane_common *c = plane_common_of(plane);
 	enum ipfam fam = ip_fam(&v->by.addr);
 	struct nft_table_ref table = plane_failover_table(c, fam);
 	AUTO(free) struct nft_lookup *keys = xcalloc(n, sizeof(*keys));
-	const uint64_t life = FAILSET_ANSWERED_S * 1000;
+	const uint64_t life = element_ms(c->failover, FAILSET_ANSWERED);
 	int r;
 
 	for (size_t i = 0; i < n; i++)

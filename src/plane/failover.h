@@ -68,12 +68,7 @@ struct nft_table_ref plane_failover_table(const struct plane_common *c, enum ipf
 /* Write elements: begin, nft_elem_put(), plane_batch_commit(): all or nothing. */
 void plane_failover_begin(struct plane_common *c, struct nft_elem_writer *w);
 
-/* plane_ops.handshakes, .moves, .udp_replies, .refusals, .answers */
-MUST_USE int plane_handshakes(struct plane *plane, plane_handshake_fn *fn, void *arg,
-			      struct err *err);
-MUST_USE int plane_moves(struct plane *plane, plane_handshake_fn *fn, void *arg, struct err *err);
-MUST_USE int plane_udp_replies(struct plane *plane, plane_handshake_fn *fn, void *arg,
-			       struct err *err);
-MUST_USE int plane_refusals(struct plane *plane, plane_handshake_fn *fn, void *arg,
-			    struct err *err);
+/* plane_ops.handshakes, .answers */
+MUST_USE int plane_handshakes(struct plane *plane, enum plane_handshakes which,
+			      plane_handshake_fn *fn, void *arg, struct err *err);
 MUST_USE int plane_answers(struct plane *plane, struct plane_answer *v, size_t n, struct err *err);

@@ -152,6 +152,14 @@ struct plane_handshake {
 };
 typedef void plane_handshake_fn(void *arg, const struct plane_handshake *h);
 
+/* Lists of them. */
+enum plane_handshakes {
+	PLANE_HANDSHAKES_SILENT = 0, /* without an answer yet */
+	PLANE_HANDSHAKES_MOVED,      /* to `by`; the move ends at the age of PLANE_MOVE_MAX_S */
+	PLANE_HANDSHAKES_REFUSED, /* by `by`, with --failover=eject; may be listed several times */
+	PLANE_UDP_REPLIES, /* backends that replied to a flow of UDP in the last 10 s, no flows */
+};
+
 /* A backend, and the time since it last accepted a handshake. */
 struct plane_answer {
 	struct ip_endpoint by;
@@ -277,28 +285,20 @@ struct plane_ops {
 	/* Append settings of `svc` that the plane does not support. May be NULL. */
 	void (*remark)(const struct plane *p, const struct svc *svc, struct str *ret);
 	/*
-	 * Failover of handshakes. Without move_begin() and move_end() they cannot move.
-	 * handshakes() lists them; an error of one family
-	 * does not stop the other.
+	 * Failover of handshakes. Without move_begin() and move_end() they are listed, but cannot
+	 * move. handshakes() calls `fn` for one of the lists; an error of one family, or of UDP,
+	 * does not stop the others.
 	 * move_begin() makes the next SYN of each flow go to `to` and drops answers of `from`;
 	 * the caller then deletes the flows that still have no answer, and move_end() ends the
-	 * claim. All of `v` or nothing. -EAGAIN: not now. moves() lists the flows that have a move,
-	 * to `by`, which ends when `age_ns` is PLANE_MOVE_MAX_S.
+	 * claim. All of `v` or nothing. -EAGAIN: not now.
 	 */
-	int (*handshakes)(struct plane *p, plane_handshake_fn *fn, void *arg, struct err *err);
+	int (*handshakes)(struct plane *p, enum plane_handshakes which, plane_handshake_fn *fn,
+			  void *arg, struct err *err);
 	int (*move_begin)(struct plane *p, const struct plane_move *v, size_t n, struct err *err);
 	int (*move_end)(struct plane *p, const struct plane_move *v, size_t n, struct err *err);
-	int (*moves)(struct plane *p, plane_handshake_fn *fn, void *arg, struct err *err);
 	/* Is it a backend, or was it one for the last hour? May be NULL: unknown. */
 	bool (*is_backend)(struct plane *p, const struct ip_addr *addr, uint16_t port);
-	/* Backends that replied to a flow of UDP in the last 10 s, without the flow. NULL: no flows
-	 * of UDP are listed. */
-	int (*udp_replies)(struct plane *p, plane_handshake_fn *fn, void *arg, struct err *err);
-	/*
-	 * Evidence for ejections, with --failover=eject. refusals() may
-	 * list a handshake several times. answers() sets the ages of `v`, all of one family.
-	 */
-	int (*refusals)(struct plane *p, plane_handshake_fn *fn, void *arg, struct err *err);
+	/* Evidence for ejections: set the ages of `v`, all of one family. */
 	int (*answers)(struct plane *p, struct plane_answer *v, size_t n, struct err *err);
 	/*
 	 * Another plane serves now: remove the state that an earlier process left of this one, but

@@ -61,9 +61,8 @@ static struct {
 	struct mock_plane *k;
 } w;
 
-static int list_handshakes(struct plane *p, plane_handshake_fn *fn, void *arg, struct err *err)
+static int list_silent(plane_handshake_fn *fn, void *arg, struct err *err)
 {
-	(void)p;
 	w.n_reads++;
 	for (size_t i = 0; i < w.n_handshakes; i++) {
 		bool is_other = i + w.n_other >= w.n_handshakes;
@@ -79,10 +78,8 @@ static int list_handshakes(struct plane *p, plane_handshake_fn *fn, void *arg, s
 	return w.read_fails != 0 ? err_set(err, w.read_fails, "read") : 0;
 }
 
-static int list_replies(struct plane *p, plane_handshake_fn *fn, void *arg, struct err *err)
+static int list_replies(plane_handshake_fn *fn, void *arg)
 {
-	(void)p;
-	(void)err;
 	if (w.replying != NULL) {
 		const struct plane_handshake h = { .by = { test_addr(w.replying), 8080, 0 } };
 
@@ -91,11 +88,10 @@ static int list_replies(struct plane *p, plane_handshake_fn *fn, void *arg, stru
 	return 0;
 }
 
-static int list_moves(struct plane *p, plane_handshake_fn *fn, void *arg, struct err *err)
+static int list_moves(plane_handshake_fn *fn, void *arg, struct err *err)
 {
 	int r = w.old_fails;
 
-	(void)p;
 	w.old_fails = 0;
 	for (size_t i = 0; i < 2 * w.n_old; i++) {
 		const struct plane_handshake h = {
@@ -108,6 +104,18 @@ static int list_moves(struct plane *p, plane_handshake_fn *fn, void *arg, struct
 		fn(arg, &h);
 	}
 	return r != 0 ? err_set(err, r, "moves") : 0;
+}
+
+static int list_handshakes(struct plane *p, enum plane_handshakes which, plane_handshake_fn *fn,
+			   void *arg, struct err *err)
+{
+	(void)p;
+	if (which == PLANE_UDP_REPLIES)
+		return list_replies(fn, arg);
+	if (which == PLANE_HANDSHAKES_MOVED)
+		return list_moves(fn, arg, err);
+	assert_int_equal(which, PLANE_HANDSHAKES_SILENT);
+	return list_silent(fn, arg, err);
 }
 
 int __wrap_ctnl_lookup(struct ctnl *c, const struct ip_flow *v, size_t n,
@@ -207,10 +215,8 @@ static void run(void)
 	log_level_set_all(LOG_LEVEL_ERR - 1);
 	mock_init(&k);
 	ops.handshakes = list_handshakes;
-	ops.udp_replies = list_replies;
 	ops.move_begin = move_begin;
 	ops.move_end = move_end;
-	ops.moves = list_moves;
 	k.plane.ops = &ops;
 	model_init(&m);
 	m.config.node_name = name_get_str("n1");

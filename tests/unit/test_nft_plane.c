@@ -1948,11 +1948,16 @@ static void test_handshakes_unreadable(void **state)
 	world_open(&w, &kernel);
 	plane_failover_open(w.plane, &config);
 	world_settle(&w);
-	assert_int_equal(w.plane->ops->handshakes(w.plane, on_handshake, NULL, &err), 0);
+	assert_int_equal(w.plane->ops->handshakes(w.plane, PLANE_HANDSHAKES_SILENT, on_handshake,
+						  NULL, &err),
+			 0);
 	fake_fail_family(f, IPFAM_V4, FAKE_FAILING_READS, ENOMEM);
-	assert_int_equal(w.plane->ops->handshakes(w.plane, on_handshake, NULL, &err), -ENOMEM);
+	assert_int_equal(w.plane->ops->handshakes(w.plane, PLANE_HANDSHAKES_SILENT, on_handshake,
+						  NULL, &err),
+			 -ENOMEM);
 	assert_non_null(strstr(err.text, "handshakes"));
-	assert_int_equal(w.plane->ops->udp_replies(w.plane, NULL, NULL, NULL), -ENOMEM);
+	assert_int_equal(w.plane->ops->handshakes(w.plane, PLANE_UDP_REPLIES, NULL, NULL, NULL),
+			 -ENOMEM);
 	world_close(&w);
 }
 
@@ -1971,7 +1976,9 @@ static void test_handshakes_relief(void **state)
 	bench_open(&b);
 	plane_failover_open(b.w.plane, &config);
 	world_settle(&b.w);
-	assert_int_equal(b.w.plane->ops->handshakes(b.w.plane, on_handshake, NULL, &b.err), 0);
+	assert_int_equal(b.w.plane->ops->handshakes(b.w.plane, PLANE_HANDSHAKES_SILENT,
+						    on_handshake, NULL, &b.err),
+			 0);
 	for (uint32_t i = 0; i < 4200; i++) {
 		memcpy(key, &i, sizeof(i));
 		fake_foreign_add(b.f, IPFAM_V4, FAILSET_HANDSHAKES, key, NULL);
@@ -1979,10 +1986,14 @@ static void test_handshakes_relief(void **state)
 	fake_expire(b.f, 5000);
 	fake_count_reset(b.f);
 	fake_refuse(b.f, 1, ENOENT);
-	assert_int_equal(b.w.plane->ops->handshakes(b.w.plane, on_handshake, NULL, &b.err), 0);
+	assert_int_equal(b.w.plane->ops->handshakes(b.w.plane, PLANE_HANDSHAKES_SILENT,
+						    on_handshake, NULL, &b.err),
+			 0);
 	assert_int_equal(fake_count(b.f).n_refused, 1);
 	assert_int_equal(fake_count(b.f).n_dels, 0);
-	assert_int_equal(b.w.plane->ops->handshakes(b.w.plane, on_handshake, NULL, &b.err), 0);
+	assert_int_equal(b.w.plane->ops->handshakes(b.w.plane, PLANE_HANDSHAKES_SILENT,
+						    on_handshake, NULL, &b.err),
+			 0);
 	assert_int_equal(fake_count(b.f).n_dels, 1024);
 	bench_close(&b);
 }
@@ -2007,7 +2018,9 @@ static void test_pending_sweep(void **state)
 	world_wait(&b.w, 0);
 	world_wait(&b.w, 11 * NSEC_PER_SEC);
 	assert_true(nft_plane_stats(b.w.plane).has_guard);
-	assert_int_equal(b.w.plane->ops->handshakes(b.w.plane, on_handshake, NULL, &b.err), 0);
+	assert_int_equal(b.w.plane->ops->handshakes(b.w.plane, PLANE_HANDSHAKES_SILENT,
+						    on_handshake, NULL, &b.err),
+			 0);
 	sync_sweep_release(b.w.s);
 	world_settle(&b.w);
 	world_check(&b.w);

@@ -671,7 +671,6 @@ const struct plane_ops ipvs_plane_ops = {
 	.draining = ipvs_drain_each,
 	.drains = ipvs_drain_count,
 	.handshakes = plane_handshakes,
-	.refusals = plane_refusals,
 	.answers = plane_answers,
 	.balancing = ipvs_explain_balancing,
 	.remark = ipvs_remark,
