@@ -69,7 +69,6 @@ static void genid_set(struct plane_common *c, uint32_t genid)
 {
 	c->genid = genid;
 	c->n_commits = c->plane.batches.n_commits;
-	c->is_genid_known = true;
 	c->has_env = false;
 }
 
@@ -79,7 +78,7 @@ static bool is_genid_expected(const struct plane_common *c, uint32_t genid)
 	uint32_t expected = c->genid + (uint32_t)(c->plane.batches.n_commits - c->n_commits);
 
 	expected += expected < c->genid; /* the kernel skips 0 */
-	return c->is_genid_known && genid == expected;
+	return genid == expected;
 }
 
 void plane_loaded_begin(struct plane_common *c, struct plane_loaded *loaded, uint32_t genid)
@@ -93,12 +92,6 @@ void plane_loaded_end(struct plane_common *c)
 {
 	c->ops->loaded_close(TAKE(c->loaded));
 	nft_changes_fini(&c->changes);
-}
-
-void plane_forget(struct plane_common *c)
-{
-	plane_loaded_end(c);
-	c->is_genid_known = false;
 }
 
 /* --- reading and sending --- */
@@ -348,6 +341,13 @@ int plane_sweep_elements(struct plane_common *c, struct plane_result *res, struc
 	is_done = c->changes.v.n == 0;
 	r = sweep_batch(c, res, err);
 	return r < 0 ? r : !is_done;
+}
+
+void plane_sweep_end(struct plane_common *c)
+{
+	if (c->loaded->plan != NULL)
+		plan_ids_release(c->loaded->plan);
+	plane_loaded_end(c);
 }
 
 size_t plane_orphaned(const struct plane *p)

@@ -96,7 +96,6 @@ struct plane_common {
 	struct plane_failover *failover; /* or NULL; plane/failover.h */
 	struct nft_refs refs[IPFAM_N][PLANE_COUNTED_N];
 	enum plane_counting counting;
-	bool is_genid_known;
 	uint32_t genid;     /* after the first `n_commits` transactions of plane.batches */
 	uint64_t n_commits; /* ... each later one raises it by 1 */
 	bool has_env;
@@ -142,8 +141,6 @@ MUST_USE int plane_watch_with(struct plane *p, struct nl_sock *watch, struct err
 /* The loaded phase begins with `loaded` (taken), read at generation `genid`; it ends. */
 void plane_loaded_begin(struct plane_common *c, struct plane_loaded *loaded, uint32_t genid);
 void plane_loaded_end(struct plane_common *c);
-/* Nothing that was read is valid any more. */
-void plane_forget(struct plane_common *c);
 
 /* Commit c->batch, and empty it. */
 MUST_USE int plane_batch_commit(struct plane_common *c, struct err *err);
@@ -210,6 +207,8 @@ MUST_USE int plane_count(const struct plane *plane, enum plane_counter which,
 /* Remove some elements that are not desired. 1: call it again. */
 MUST_USE int plane_sweep_elements(struct plane_common *c, struct plane_result *res,
 				  struct err *err);
+/* Nothing is left to sweep: release the reserved ids that no pool adopted, end the loaded phase. */
+void plane_sweep_end(struct plane_common *c);
 size_t plane_orphaned(const struct plane *p);
 MUST_USE int plane_check(struct plane *p, struct err *err);
 bool plane_touched(const struct plane *p, const struct plan_rows *rows);

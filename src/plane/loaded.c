@@ -210,9 +210,3 @@ void plane_touch_key(void *touch, enum nft_set_id set, const uint8_t *key)
 	if (plane_loaded_find(t->l, t->fam, set, key) != NULL)
 		(void)nft_changes_touch(t->changes, t->fam, set, key, t->svc);
 }
-
-void plane_loaded_ids_release(struct plane_loaded *l)
-{
-	if (l->plan != NULL)
-		plan_ids_release(l->plan);
-}

@@ -105,6 +105,3 @@ struct plane_touch {
 	struct svc *svc;
 };
 void plane_touch_key(void *touch, enum nft_set_id set, const uint8_t *key);
-
-/* Release the reserved ids that no pool adopted. */
-void plane_loaded_ids_release(struct plane_loaded *l);

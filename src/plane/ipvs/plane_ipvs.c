@@ -275,8 +275,7 @@ static int plane_sweep(struct plane *plane, struct plane_result *res, struct err
 		r = ipvs_ops_sweep(p, res, err);
 	if (r != 0)
 		return r;
-	plane_loaded_ids_release(p->common.loaded);
-	plane_loaded_end(&p->common);
+	plane_sweep_end(&p->common);
 	return 0;
 }
 
@@ -467,7 +466,6 @@ static int plane_cleanup(struct plane *plane, struct err *err)
 	bool has_ipvs = is_loaded(p);
 	int r = has_ipvs ? ipvs_wire_resolve(p->wire, err) : 0;
 
-	plane_forget(&p->common);
 	if (r == 0)
 		r = ipvs_layout_load(&p->layout, err);
 	if (r == -EEXIST) /* a foreign table of that name */

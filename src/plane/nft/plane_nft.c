@@ -360,8 +360,7 @@ static int plane_sweep(struct plane *plane, struct plane_result *res, struct err
 		return r;
 	nft_kinds_keep(p);
 	nft_shorten_loaded(p);
-	plane_loaded_ids_release(p->common.loaded);
-	plane_loaded_end(&p->common);
+	plane_sweep_end(&p->common);
 	nft_tick_kinds_remove(p);
 	p->kinds_at = 0;
 	p->is_walk_wanted = p->walk_nl != NULL;
@@ -447,7 +446,6 @@ static int plane_cleanup(struct plane *plane, struct err *err)
 	struct nft_plane *p = nft_plane_of(plane);
 	int r;
 
-	plane_forget(&p->common);
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		r = nft_layout_load(p->layout[fam], err);
 		if (r == 0)
