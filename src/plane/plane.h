@@ -152,12 +152,12 @@ struct plane_handshake {
 };
 typedef void plane_handshake_fn(void *arg, const struct plane_handshake *h);
 
-/* Lists of them. */
+/* Lists of handshakes. */
 enum plane_handshakes {
 	PLANE_HANDSHAKES_SILENT = 0, /* without an answer yet */
 	PLANE_HANDSHAKES_MOVED,      /* to `by`; the move ends at the age of PLANE_MOVE_MAX_S */
 	PLANE_HANDSHAKES_REFUSED, /* by `by`, with --failover=eject; may be listed several times */
-	PLANE_UDP_REPLIES, /* backends that replied to a flow of UDP in the last 10 s, no flows */
+	PLANE_UDP_REPLIES,        /* not flows: backends that replied to one in the last 10 s */
 };
 
 /* A backend, and the time since it last accepted a handshake. */
