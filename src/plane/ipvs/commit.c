@@ -305,16 +305,11 @@ int ipvs_ops_send(struct ipvs_plane *p, struct plane_result *res, struct err *er
 
 /* --- additions --- */
 
-static bool is_in_kernel(const struct ipvs_vs *vs)
-{
-	return vs->desired.exists && !vs->desired.is_vip_only;
-}
-
 bool ipvs_vs_differs(const struct ipvs_plane *p, const struct ipvs_vs *vs)
 {
 	struct ipvs_service desired;
 
-	if (!is_in_kernel(vs) || !vs->is_programmed)
+	if (!ipvs_vs_is_desired(vs) || !vs->is_programmed)
 		return false;
 	desired = vs_desired(p, vs);
 	return vs->programmed_sched != scheduler_no(desired.sched) ||
@@ -352,7 +347,7 @@ static void additions_collect(struct ipvs_plane *p, bool is_by_addr)
 	vec_for_each (each, &p->touched) {
 		struct ipvs_vs *vs = *each;
 
-		if (!is_in_kernel(vs) || (is_by_addr && vs->key.mark != 0))
+		if (!ipvs_vs_is_desired(vs) || (is_by_addr && vs->key.mark != 0))
 			continue;
 		if (!vs->is_programmed) {
 			vs->is_whole |= !vs->is_part;
@@ -394,7 +389,7 @@ static int additions_send(struct ipvs_plane *p, struct plane_result *res, struct
 static bool is_to_drain(const struct ipvs_vs *vs, const struct ipvs_dst *d)
 {
 	bool is_compared = vs->is_whole || d->flags & DST_TOUCHED;
-	bool stays = is_in_kernel(vs) && (d->flags & DST_DESIRED || !is_compared);
+	bool stays = ipvs_vs_is_desired(vs) && (d->flags & DST_DESIRED || !is_compared);
 
 	return d->flags & DST_PROGRAMMED && !(d->flags & DST_DRAINING) && !stays;
 }
@@ -415,7 +410,7 @@ static bool vs_remove(struct ipvs_plane *p, struct ipvs_vs *vs, size_t *left)
 		*left -= is_left ? MIN(work, *left) : 0;
 		has_dests |= d->flags & DST_PROGRAMMED && !is_gone;
 	}
-	if (!is_in_kernel(vs) && vs->is_programmed && !has_dests)
+	if (!ipvs_vs_is_desired(vs) && vs->is_programmed && !has_dests)
 		ipvs_op_service(p, IPVS_CMD_DEL_SERVICE, vs);
 	ipvs_drain_watch(p, vs);
 	return is_done;

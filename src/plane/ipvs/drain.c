@@ -101,8 +101,7 @@ static size_t serving_read(struct ipvs_plane *p, struct ipvs_vs *vs)
 
 void ipvs_drain_watch(struct ipvs_plane *p, struct ipvs_vs *vs)
 {
-	bool is_pending = ipvs_vs_differs(p, vs) ||
-			  (vs->is_programmed && (!vs->desired.exists || vs->desired.is_vip_only));
+	bool is_pending = ipvs_vs_differs(p, vs) || (vs->is_programmed && !ipvs_vs_is_desired(vs));
 
 	if (vs->is_kept || list_is_linked(&vs->draining) ||
 	    (!is_pending && !vec_has(&vs->dests, d, d->flags & DST_DRAINING)))
@@ -294,7 +293,7 @@ static int vs_check(struct ipvs_plane *p, struct ipvs_vs *vs, uint32_t now_s, st
 	}
 	vec_clear(&p->ops);
 	more = drained_delete(p, vs, now_s, &has_dests);
-	if (!has_dests && vs->is_programmed && (!vs->desired.exists || vs->desired.is_vip_only))
+	if (!has_dests && vs->is_programmed && !ipvs_vs_is_desired(vs))
 		ipvs_op_service(p, IPVS_CMD_DEL_SERVICE, vs);
 	r = ipvs_ops_send(p, &res, err);
 	/* As after a commit: free entries that are neither programmed nor desired. */

@@ -100,6 +100,12 @@ struct ipvs_vs {
 	VEC(struct ipvs_dst) dests; /* sorted by address and port */
 };
 
+/* Should the kernel have the virtual service? */
+static inline bool ipvs_vs_is_desired(const struct ipvs_vs *vs)
+{
+	return vs->desired.exists && !vs->desired.is_vip_only;
+}
+
 /* Return whether the kernel has a desired destination in its desired state. */
 static inline bool ipvs_dst_is_good(const struct ipvs_vs *vs, const struct ipvs_dst *d)
 {
