@@ -62,24 +62,12 @@ static void balancing_fill(struct plan_balancing *ret, struct scheduler sched, u
 
 /* --- desired, by the annotations of Services --- */
 
-/* By the annotations of a service, if they are valid, else the default. */
-static struct scheduler sched_of(const struct service *s, struct scheduler by_default)
-{
-	const struct service_tuning *t = s != NULL ? s->tuning : NULL;
-	struct scheduler ret;
-
-	if (t != NULL && t->scheduler != NULL &&
-	    scheduler_parse(&ret, t->scheduler->text, NULL) == 0)
-		return ret;
-	return t != NULL && t->by_name != NULL ? ipvs_sched_weighted(by_default) : by_default;
-}
-
 static void objects_balancing(const void *ctx, const struct plan_rows *rows,
 			      const struct plan_pool *pool, bool is_inside,
 			      struct plan_balancing *ret)
 {
 	const struct scheduler *by_default = ctx;
-	struct scheduler sched = sched_of(rows->svc->service, *by_default);
+	struct scheduler sched = ipvs_sched_of(rows->svc->service, *by_default);
 
 	sched = ipvs_sched_in_force(sched, *by_default, is_inside ? pool->affinity_s : 0,
 				    pool->backends.n, 0);

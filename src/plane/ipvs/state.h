@@ -195,8 +195,8 @@ struct ipvs_tuning {
 };
 /* Slots of mh's table, unless the kernel was built with another number. */
 #define IPVS_MH_DESTS_MAX 4093
-/* The default as it serves weights: wrr for rr, wlc for lc. */
-struct scheduler ipvs_sched_weighted(struct scheduler by_default);
+/* By the annotations of a service (NULL: none), if they are valid, else the default. */
+struct scheduler ipvs_sched_of(const struct service *s, struct scheduler by_default);
 /*
  * Scheduler of a virtual service with `n` destinations. `by_mark_s`: affinity, if it is one by
  * mark: it hashes client addresses in place of persistence, if the kernel can (`missing`: bits by

@@ -10,13 +10,25 @@
 #include "plane/ipvs/state.h"
 #include "plane/remark.h"
 
-struct scheduler ipvs_sched_weighted(struct scheduler by_default)
+/* The default as it serves weights: wrr for rr, wlc for lc. */
+static struct scheduler weighted(struct scheduler by_default)
 {
 	if (by_default.no == scheduler_no("rr"))
 		by_default.no = scheduler_no("wrr");
 	else if (by_default.no == scheduler_no("lc"))
 		by_default.no = scheduler_no("wlc");
 	return by_default;
+}
+
+struct scheduler ipvs_sched_of(const struct service *s, struct scheduler by_default)
+{
+	const struct service_tuning *t = s != NULL ? s->tuning : NULL;
+	struct scheduler ret;
+
+	if (t != NULL && t->scheduler != NULL &&
+	    scheduler_parse(&ret, t->scheduler->text, NULL) == 0)
+		return ret;
+	return t != NULL && t->by_name != NULL ? weighted(by_default) : by_default;
 }
 
 static bool ignores_weights(uint8_t no)
@@ -35,7 +47,7 @@ struct scheduler ipvs_sched_in_force(struct scheduler sched, struct scheduler by
 	if (sched.no != mh.no || n <= IPVS_MH_DESTS_MAX)
 		return sched;
 	/* There may be weights. */
-	sched = by_default.no == mh.no ? wrr : ipvs_sched_weighted(by_default);
+	sched = by_default.no == mh.no ? wrr : weighted(by_default);
 	return missing & UINT32_C(1) << sched.no ? by_default : sched;
 }
 
@@ -86,9 +98,8 @@ static void sched_read(struct ipvs_tuning *ret, const struct ipvs_plane *p, cons
 	struct err err = { 0 };
 	struct err weights_err = { 0 };
 
-	if (service_weights(s) != NULL &&
-	    !is_lacking(p, ipvs_sched_weighted(p->sched).no, &weights_err))
-		ret->sched = ipvs_sched_weighted(p->sched);
+	if (service_weights(s) != NULL && !is_lacking(p, weighted(p->sched).no, &weights_err))
+		ret->sched = weighted(p->sched);
 	if (t->scheduler != NULL && scheduler_parse(&sched, t->scheduler->text, &err) == 0 &&
 	    !is_lacking(p, sched.no, &err)) {
 		ret->sched = sched;

@@ -81,12 +81,6 @@ void ipvs_vss_clear(struct ipvs_plane *p)
 
 /* --- destinations --- */
 
-/* Among the first `n`, which are sorted. */
-static struct ipvs_dst *dst_find(const struct ipvs_vs *vs, size_t n, const void *at)
-{
-	return vec_bsearch(at, vs->dests.v, n, sizeof(vs->dests.v[0]), ip_endpoint_cmp);
-}
-
 size_t ipvs_dst_place(const struct ipvs_vs *vs, const void *at)
 {
 	return bisect(vs->dests.n, i, ip_endpoint_cmp(&vs->dests.v[i], at) < 0);
@@ -94,7 +88,7 @@ size_t ipvs_dst_place(const struct ipvs_vs *vs, const void *at)
 
 struct ipvs_dst *ipvs_dst_find(const struct ipvs_vs *vs, const void *at)
 {
-	return dst_find(vs, vs->dests.n, at);
+	return vec_search(&vs->dests, at, ip_endpoint_cmp);
 }
 
 struct ipvs_dst *ipvs_dst_get(struct ipvs_vs *vs, const struct ip_addr *addr, uint16_t port)
@@ -196,7 +190,8 @@ static void dests_programmed(const struct ipvs_plane *p, struct ipvs_vs *vs,
 		if (!(d->flags & kept))
 			d->flags &= (uint8_t) ~(DST_PROGRAMMED | DST_DIFFERS);
 	vec_for_each (f, &found->v) {
-		struct ipvs_dst *d = dst_find(vs, n_known, f);
+		struct ipvs_dst *d =
+			vec_bsearch(f, vs->dests.v, n_known, sizeof(*d), ip_endpoint_cmp);
 
 		if (d != NULL && d->flags & kept)
 			continue;
@@ -346,15 +341,11 @@ static bool wants_mh(const struct ipvs_plane *p, const struct svc *svc)
 {
 	const struct service *s = svc->service;
 	const struct plan_rows *rows = svc->rows;
-	const struct ipvs_vs *vs = s == NULL && rows != NULL && rows->pools.n > 0
-					   ? ipvs_vs_of_pool(p, &rows->pools.v[0])
-					   : NULL;
-	struct scheduler sched = vs != NULL ? vs->desired.sched : p->sched;
-	struct err err;
+	const struct ipvs_vs *vs =
+		rows != NULL && rows->pools.n > 0 ? ipvs_vs_of_pool(p, &rows->pools.v[0]) : NULL;
+	struct scheduler sched =
+		s == NULL && vs != NULL ? vs->desired.sched : ipvs_sched_of(s, p->sched);
 
-	if (s != NULL && s->tuning != NULL && s->tuning->scheduler != NULL &&
-	    scheduler_parse(&sched, s->tuning->scheduler->text, &err) < 0)
-		sched = p->sched;
 	/* With both, IPVS has a service by mark, which gets mh (ipvs_sched_in_force()). */
 	return sched.no == scheduler_no("mh") ||
 	       (s != NULL && s->affinity_s != 0 && service_is_etp_local(s));
