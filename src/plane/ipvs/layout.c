@@ -30,11 +30,6 @@ bool ipvs_layout_is_retiring(const struct ipvs_layout *l)
 	return c != NULL && c->hashes.n == 0;
 }
 
-bool ipvs_layout_has_set(const struct ipvs_layout *l, enum ipfam fam, enum nft_set_id set)
-{
-	return l->state != IPVS_LAYOUT_UNKNOWN && l->fixed[fam].has_set[set];
-}
-
 /* --- reading --- */
 
 static int table_read(struct ipvs_layout *l, const struct nft_fixed_table *t, struct err *err)

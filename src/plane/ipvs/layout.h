@@ -28,7 +28,7 @@ struct ipvs_layout {
 	struct nl_sock *nl; /* borrowed */
 	enum ipvs_layout_state state;
 	uint64_t handle; /* of vipd's table, also of one that will be replaced; 0 = none */
-	/* per family: its sets and ranges, and all chains */
+	/* per family: its sets and ranges, and all chains; also of a table that will be replaced */
 	struct nft_fixed fixed[IPFAM_N];
 	bool is_fresh; /* no write since load() */
 	/* A table that would be replaced is read, too. apply() is not allowed. */
@@ -53,10 +53,6 @@ MUST_USE int ipvs_layout_cleanup(struct ipvs_layout *l, struct err *err);
 
 /* Has the table the rules of a plane that retires? */
 bool ipvs_layout_is_retiring(const struct ipvs_layout *l);
-/*
- * After load(): does the set exist with the expected types? Also for a table that will be replaced.
- */
-bool ipvs_layout_has_set(const struct ipvs_layout *l, enum ipfam fam, enum nft_set_id set);
 
 static inline struct nft_table_ref ipvs_table(enum ipfam fam)
 {

@@ -46,7 +46,7 @@ static int read_some(struct ipvs_plane *p, struct err *err)
 
 	/* Obsolete sets of counters are removed as a whole with the layout. */
 	if (nft_set_exists(p->load.set, p->common.counting) &&
-	    ipvs_layout_has_set(&p->layout, p->load.fam, p->load.set))
+	    p->layout.fixed[p->load.fam].has_set[p->load.set])
 		r = plane_loaded_dump_step(p->load.loaded, &p->load.walk, p->common.query, &table,
 					   p->load.set, element_found, p, err);
 	if (r != 0)
@@ -116,6 +116,13 @@ void ipvs_loaded_set_frontends(const struct plane_loaded *c, struct ipvs_plane *
 			ipvs_vs_forwarding(vip) == FORWARDING_MASQUERADE &&
 			plane_loaded_is_cluster_ip(c, &ipvs_plane_sets, m.fam, m.pos.key);
 	}
+}
+
+uint32_t ipvs_loaded_tag(const struct plane_loaded *c)
+{
+	struct marked first = { 0 };
+
+	return marked_next(c, &first) ? first.mark & IPVS_MARK_MASK : 0;
 }
 
 bool ipvs_loaded_has_protocol(const struct plane_loaded *c, uint8_t proto)

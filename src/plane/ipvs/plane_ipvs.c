@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -74,10 +75,10 @@ void ipvs_plane_failover(struct plane *plane, uint64_t limit_ms)
 
 static void load_reset(struct ipvs_plane *p)
 {
-	ipvs_loaded_close(TAKE(p->load.loaded));
+	ipvs_loaded_close(p->load.loaded);
 	vec_fini(&p->load.services.all.v);
 	vec_fini(&p->load.services.found.v);
-	p->load.services = (struct ipvs_list){ 0 };
+	memset(&p->load, 0, sizeof(p->load));
 }
 
 static void plane_close(struct plane *plane)
@@ -126,14 +127,12 @@ static int load_begin(struct ipvs_plane *p, struct err *err)
 	p->missing_scheds = 0;
 	nft_watch_load_begin(&p->common.watch);
 	ipvs_loaded_open(&p->load.loaded);
-	p->load.fam = IPFAM_V4;
 	p->load.set = IPVSSET_BEGIN;
-	p->load.walk = (struct nft_walk){ 0 };
 	r = nft_genid_read(p->common.query, &p->load.genid, err);
 	if (r == 0)
 		r = ipvs_layout_load(&p->layout, err);
 	if (r == 0)
-		r = ipvs_sysctls_load_previous(p, err);
+		r = ipvs_previous_read(p, p->previous, err);
 	if (r == 0)
 		r = previous_tag_read(p, err);
 	if (r == 0)
@@ -472,7 +471,7 @@ static int plane_cleanup(struct plane *plane, struct err *err)
 		r = 0;
 	p->is_retiring |= r == 0 && ipvs_layout_is_retiring(&p->layout);
 	if (r == 0)
-		r = ipvs_sysctls_load_previous(p, err);
+		r = ipvs_previous_read(p, p->previous, err);
 	if (r == 0)
 		r = MIN(ipvs_route_config_read(p->route, &p->routing, err), 0);
 	if (r == 0 && has_ipvs) /* while the table has the values: the next process restores, too */

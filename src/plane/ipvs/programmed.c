@@ -149,11 +149,6 @@ static void draining_text(struct str *out, const struct ipvs_plane *p, const str
 	}
 }
 
-static bool has_backends(const struct ipvs_vs *vs)
-{
-	return vec_has(&vs->dests, d, !is_draining(d));
-}
-
 static void vs_text(struct str *out, const struct frontend_text *t, const struct ipvs_vs *vs)
 {
 	struct plan_balancing balancing = { .affinity_s =
@@ -162,7 +157,7 @@ static void vs_text(struct str *out, const struct frontend_text *t, const struct
 							    : 0 };
 
 	sched_describe(&balancing, vs->programmed_sched, vs->programmed_flags);
-	if (!has_backends(vs))
+	if (!vec_has(&vs->dests, d, !is_draining(d)))
 		str_puts(out, " NOWHERE");
 	dests_text(out, t, vs);
 	plan_led_balancing_print(out, &balancing);
@@ -325,21 +320,10 @@ void ipvs_programmed_fini(struct ipvs_programmed *h)
 	*h = (struct ipvs_programmed){ 0 };
 }
 
-/* Tag of the first mark in the maps; 0 if they are empty. */
-static uint32_t tag_of_maps(const struct plane_loaded *c)
-{
-	static const enum nft_set_id maps[] = { IPVSSET_FE, IPVSSET_FE_OUT };
-
-	for (size_t i = 0; i < ARRAY_SIZE(maps) * IPFAM_N; i++)
-		nft_keymap_for_each (e, &c->sets[i % IPFAM_N][maps[i / IPFAM_N]])
-			return nft_get_word(e.val) & IPVS_MARK_MASK;
-	return 0;
-}
-
 static int table_load(struct ipvs_plane *p, bool has_rules, struct err *err)
 {
 	int r = plane_load_all(&p->common.plane, err);
-	uint32_t tag = r == 0 ? tag_of_maps(p->common.loaded) : 0;
+	uint32_t tag = r == 0 ? ipvs_loaded_tag(p->common.loaded) : 0;
 
 	if (r < 0 || has_rules || tag == 0 || tag == p->routing.marks.tag)
 		return r;

@@ -364,6 +364,8 @@ MUST_USE int ipvs_loaded_read(struct ipvs_plane *p, struct err *err);
  * are vipd's, too.
  */
 void ipvs_loaded_set_frontends(const struct plane_loaded *c, struct ipvs_plane *p);
+/* The tag of the marks in the maps; 0: the maps are empty. */
+uint32_t ipvs_loaded_tag(const struct plane_loaded *c);
 /* Does any frontend use the protocol? */
 bool ipvs_loaded_has_protocol(const struct plane_loaded *c, uint8_t proto);
 /* plane_ops.adopt */
@@ -374,8 +376,9 @@ void ipvs_adopt(struct plane *plane, struct plan *plan, struct plan_rows *rows);
 /* plane_ops.prepare. Does not save previous values: there is no table yet. */
 MUST_USE int ipvs_sysctls_prepare(struct plane *plane, struct err *err);
 
-/* Read the previous values from the table, before the table is replaced. */
-MUST_USE int ipvs_sysctls_load_previous(struct ipvs_plane *p, struct err *err);
+/* Read the previous values in the table; others stay. Before a table is replaced, p->previous. */
+MUST_USE int ipvs_previous_read(struct ipvs_plane *p, uint32_t previous[static IPVS_PREVIOUS_N],
+				struct err *err);
 
 /* Set the sysctls and timeouts; their previous values go into the table, once. */
 MUST_USE int ipvs_sysctls_apply(struct ipvs_plane *p, struct plane_result *res, struct err *err);
@@ -384,7 +387,7 @@ void ipvs_sysctls_watch(struct ipvs_plane *p);
 /* No virtual service of an earlier --ipvs-mark is left: others may use that mark. */
 MUST_USE int ipvs_sysctls_forget_tag(struct ipvs_plane *p, struct err *err);
 /*
- * Restore the previous values, which ipvs_sysctls_load_previous() has read. `is_last`: only that of
+ * Restore the values in p->previous. `is_last`: only that of
  * expire_nodest_conn, else all others.
  */
 void ipvs_sysctls_restore(struct ipvs_plane *p, bool is_last);

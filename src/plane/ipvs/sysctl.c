@@ -86,20 +86,14 @@ static void found(void *arg, const uint8_t *key, const uint8_t *data)
 		previous[no] = nft_get_word(data);
 }
 
-/* Those in the table: each value plus one. */
-static int previous_read(struct ipvs_plane *p, uint32_t previous[static IPVS_PREVIOUS_N],
-			 struct err *err)
+int ipvs_previous_read(struct ipvs_plane *p, uint32_t previous[static IPVS_PREVIOUS_N],
+		       struct err *err)
 {
 	struct nft_table_ref table = ipvs_table(IPFAM_V4);
 
-	if (!ipvs_layout_has_set(&p->layout, IPFAM_V4, IPVSSET_REMEMBERED))
+	if (!p->layout.fixed[IPFAM_V4].has_set[IPVSSET_REMEMBERED])
 		return 0;
 	return nft_elems_dump(p->common.query, &table, IPVSSET_REMEMBERED, found, previous, err);
-}
-
-int ipvs_sysctls_load_previous(struct ipvs_plane *p, struct err *err)
-{
-	return previous_read(p, p->previous, err);
 }
 
 /* The table has (PLANE_WAS), or gets, a previous value. */
@@ -203,7 +197,7 @@ static int previous_save(struct ipvs_plane *p, const struct ipvs_timeouts *now,
 			 struct plane_result *res, struct err *err)
 {
 	uint32_t previous[IPVS_PREVIOUS_N] = { 0 };
-	int r = previous_read(p, previous, err);
+	int r = ipvs_previous_read(p, previous, err);
 
 	if (r < 0)
 		return r;

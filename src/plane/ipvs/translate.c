@@ -70,16 +70,11 @@ static uint32_t target_pool(const struct plane_tr *t, const struct plan_target *
 	return ipvs_mark_pool(&plane_of(t)->routing.marks, target->pool_id, target->scope);
 }
 
-static bool has_affinity(const struct plan_target *target)
-{
-	return target->verdict == PLAN_VERDICT_POOL && target->class == CLASS_AFFINITY;
-}
-
 /* Has the frontend a virtual service of its own, by address and port? */
 static bool is_by_vip(const struct plan_frontend *f)
 {
-	return has_affinity(&f->target) ||
-	       (f->target.verdict == PLAN_VERDICT_POOL && f->forwarding != FORWARDING_MASQUERADE);
+	return f->target.verdict == PLAN_VERDICT_POOL &&
+	       (f->target.class == CLASS_AFFINITY || f->forwarding != FORWARDING_MASQUERADE);
 }
 
 static uint32_t target_mark(const struct plane_tr *t, const struct plan_target *target)
@@ -113,12 +108,6 @@ static void vs_named(struct ipvs_vs *vs, const struct svc *svc)
 }
 
 /* --- services by address and port --- */
-
-static struct ipvs_vs *pool_vs(const struct plane_tr *t, enum ipfam fam,
-			       const struct plan_target *target)
-{
-	return ipvs_vs_by_mark(plane_of(t), fam, target_pool(t, target));
-}
 
 static void dests_undesire(struct ipvs_vs *vs)
 {
@@ -170,7 +159,8 @@ static void vip_service_detach(struct plane_tr *t, struct ipvs_vs *vs, const str
 static void vip_service(struct plane_tr *t, enum plane_side side, const struct plan_frontend *f)
 {
 	struct ipvs_key key = ipvs_key_vip(&f->addr, f->proto, f->port);
-	struct ipvs_vs *pool = pool_vs(t, ip_fam(&f->addr), &f->target);
+	struct ipvs_vs *pool =
+		ipvs_vs_by_mark(plane_of(t), ip_fam(&f->addr), target_pool(t, &f->target));
 
 	if (pool == NULL)
 		return;
