@@ -2,7 +2,6 @@
 #include "plane/rules.h"
 
 #include <linux/netfilter/nf_tables.h>
-#include <linux/rtnetlink.h>
 #include <string.h>
 
 #include "nft/decode.h"

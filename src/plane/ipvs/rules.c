@@ -9,7 +9,6 @@
 #include <linux/netfilter/nf_conntrack_common.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter_ipv4.h>
-#include <linux/rtnetlink.h>
 
 /* IPVS sees packets of this host at -98 of its output hook, nat at -100. */
 #define PRI_BIRTH_END (-99)

@@ -7,9 +7,7 @@
  */
 #pragma once
 
-#include "nft/expr.h"
 #include "nft/fixed.h"
-#include "nft/write.h"
 #include "plane/ipvs/marks.h"
 #include "plane/rules.h"
 

@@ -10,7 +10,6 @@
 
 #include "nft/write.h"
 #include "plane/ipvs/layout.h"
-#include "plane/ipvs/plane_ipvs.h"
 
 /* Some expressions are allowed in certain hooks only. */
 static const struct nft_chain on_input = { NFT_TRY_CHAIN, "filter", NF_INET_LOCAL_IN, 0 };
