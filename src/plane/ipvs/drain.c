@@ -353,10 +353,8 @@ uint64_t ipvs_drain_tick(struct ipvs_plane *p, uint64_t now)
 		p->tick_at = 0;
 		return 0;
 	}
-	if (p->tick_at == 0 || now < p->tick_at) {
-		p->tick_at = p->tick_at == 0 ? now + TICK_NS : p->tick_at;
+	if (now < p->tick_at)
 		return MIN(soon, p->tick_at);
-	}
 	if (p->n_round == 0) {
 		p->round_at = now;
 		list_for_each (l, &p->draining)
