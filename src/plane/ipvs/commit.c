@@ -9,7 +9,6 @@
  */
 #include <assert.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <net/if.h>
 #include <string.h>
 
@@ -98,6 +97,12 @@ static void service_done(struct ipvs_vs *vs, const struct ipvs_op *op)
 	ipvs_vs_programmed(vs, &op->service);
 }
 
+/* The kernel does not have the destination any more. */
+static void dst_gone(struct ipvs_dst *d)
+{
+	d->flags &= (uint8_t) ~(DST_PROGRAMMED | DST_DIFFERS | DST_DRAINING);
+}
+
 static void dest_done(struct ipvs_plane *p, struct ipvs_vs *vs, const struct ipvs_op *op)
 {
 	struct ipvs_dst *d = ipvs_dst_find(vs, &op->dest);
@@ -109,7 +114,7 @@ static void dest_done(struct ipvs_plane *p, struct ipvs_vs *vs, const struct ipv
 	if (p->large.vs == vs)
 		d->flags |= DST_RECENT;
 	if (op->cmd == IPVS_CMD_DEL_DEST) {
-		d->flags &= (uint8_t) ~(DST_PROGRAMMED | DST_DIFFERS | DST_DRAINING);
+		dst_gone(d);
 		return;
 	}
 	if (op->cmd == IPVS_CMD_NEW_DEST)
@@ -135,12 +140,12 @@ static void missing_note(struct ipvs_vs *vs, const struct ipvs_op *op)
 	if (op->result == -ESRCH) {
 		vs->is_programmed = false;
 		vec_for_each (each, &vs->dests)
-			each->flags &= (uint8_t) ~(DST_PROGRAMMED | DST_DIFFERS | DST_DRAINING);
+			dst_gone(each);
 		return;
 	}
 	d = op->cmd >= IPVS_CMD_NEW_DEST ? ipvs_dst_find(vs, &op->dest) : NULL;
 	if (d != NULL && op->result == -ENOENT)
-		d->flags &= (uint8_t) ~(DST_PROGRAMMED | DST_DIFFERS | DST_DRAINING);
+		dst_gone(d);
 }
 
 static bool is_removal(const struct ipvs_op *op)
@@ -223,9 +228,7 @@ static bool sched_replace(struct ipvs_plane *p, const struct ipvs_op *op)
 	if (no == p->sched.no || ((const struct ipvs_vs *)op->tag)->svc == NULL)
 		return false;
 	p->missing_scheds |= UINT32_C(1) << no;
-	vec_for_each (each, &p->touched) {
-		struct ipvs_vs *vs = *each;
-
+	list_for_each_entry (vs, &p->touched, struct ipvs_vs, touched) {
 		if (vs->svc == NULL || vs->desired.sched.no != no)
 			continue;
 		ipvs_tuning_read(&tuning, p, vs->svc->service, NULL);
@@ -258,11 +261,7 @@ static int results_note(struct ipvs_plane *p, struct plane_result *res, struct e
 			if (r == 0) {
 				r = rejected_err(p, op, err);
 				res->culprit = vs->svc;
-				/*
-				 * Else the kernel is at fault, or the service: IPVS rejects a
-				 * destination whose address is not unicast, such as a broadcast
-				 * one.
-				 */
+				/* Else the kernel is at fault, or the service. */
 				if (op->cmd < IPVS_CMD_NEW_DEST &&
 				    op->cmd != IPVS_CMD_SET_SERVICE && r != -EEXIST && r != -EPERM)
 					res->families = (uint8_t)(1u << vs->key.fam);
@@ -344,9 +343,7 @@ static void dst_add(struct ipvs_plane *p, struct ipvs_vs *vs, struct ipvs_dst *d
 static void additions_collect(struct ipvs_plane *p, bool is_by_addr)
 {
 	vec_clear(&p->ops);
-	vec_for_each (each, &p->touched) {
-		struct ipvs_vs *vs = *each;
-
+	list_for_each_entry (vs, &p->touched, struct ipvs_vs, touched) {
 		if (!ipvs_vs_is_desired(vs) || (is_by_addr && vs->key.mark != 0))
 			continue;
 		if (!vs->is_programmed) {
@@ -422,8 +419,8 @@ static int removals_send(struct ipvs_plane *p, struct plane_result *res, struct 
 	size_t left = SIZE_MAX;
 
 	vec_clear(&p->ops);
-	vec_for_each (each, &p->touched)
-		(void)vs_remove(p, *each, &left);
+	list_for_each_entry (vs, &p->touched, struct ipvs_vs, touched)
+		(void)vs_remove(p, vs, &left);
 	return ipvs_ops_send(p, res, err);
 }
 
@@ -431,6 +428,7 @@ int ipvs_ops_sweep(struct ipvs_plane *p, struct plane_result *res, struct err *e
 {
 	size_t left = PLANE_PIECE_WORK;
 	bool is_done = true;
+	size_t n = 0;
 	int r;
 
 	vec_clear(&p->ops);
@@ -441,7 +439,7 @@ int ipvs_ops_sweep(struct ipvs_plane *p, struct plane_result *res, struct err *e
 		}
 		if (vs->is_kept || vs->is_swept || p->common.plane.family[vs->key.fam].is_failed)
 			continue;
-		is_done = left > 0 && p->touched.n < SWEEP_SERVICES;
+		is_done = left > 0 && n++ < SWEEP_SERVICES;
 		if (!is_done)
 			break;
 		ipvs_vs_touch(p, vs, NULL);
@@ -509,12 +507,12 @@ static void commit_undo(struct ipvs_plane *p, bool is_rejected, bool is_unknown)
 	struct plane_result res = { 0 };
 	struct err err = { 0 };
 
-	vec_for_each (each, &p->touched)
-		vs_undo(*each);
+	list_for_each_entry (vs, &p->touched, struct ipvs_vs, touched)
+		vs_undo(vs);
 	vec_clear(&p->ops);
-	for (size_t i = 0; i < p->touched.n && !is_unknown; i++) {
-		struct ipvs_vs *vs = p->touched.v[i];
-
+	list_for_each_entry (vs, &p->touched, struct ipvs_vs, touched) {
+		if (is_unknown)
+			break;
 		additions_withdraw(p, vs);
 		vs->is_kept |= is_rejected && p->common.loaded != NULL;
 		ipvs_drain_watch(p, vs);
@@ -534,18 +532,15 @@ static void dests_drop(struct ipvs_vs *vs)
 
 void ipvs_ops_done(struct ipvs_plane *p)
 {
-	vec_for_each (each, &p->touched) {
-		struct ipvs_vs *vs = *each;
-
-		vs->is_touched = vs->is_whole = vs->is_part = vs->is_new = false;
+	list_for_each_entry_safe (vs, tmp, &p->touched, struct ipvs_vs, touched) {
+		list_del(&vs->touched);
+		vs->is_whole = vs->is_part = vs->is_new = false;
 		vs->has_serving = false;
 		vs->svc = NULL;
 		dests_drop(vs);
+		if (!vs->desired.exists && !vs->is_programmed)
+			ipvs_vs_free(p, vs);
 	}
-	vec_for_each (each, &p->touched)
-		if (!(*each)->desired.exists && !(*each)->is_programmed)
-			ipvs_vs_free(p, *each);
-	vec_clear(&p->touched);
 	p->is_sched_replaced = false; /* a commit without an answer leaves it */
 }
 
@@ -564,8 +559,7 @@ static int large_verify(struct ipvs_plane *p, struct ipvs_vs *vs, struct err *er
 /* Verify and audit: read the touched services, in an audit with the first part of each. */
 static int services_read(struct ipvs_plane *p, enum plane_commit_mode mode, struct err *err)
 {
-	vec_for_each (each, &p->touched) {
-		struct ipvs_vs *vs = *each;
+	list_for_each_entry (vs, &p->touched, struct ipvs_vs, touched) {
 		int r = 0;
 
 		if (mode == PLANE_COMMIT_VERIFY && ipvs_vs_is_large(vs)) {
@@ -598,8 +592,8 @@ int ipvs_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 	assert(mode != PLANE_COMMIT_AUDIT || p->common.loaded == NULL);
 	nft_changes_reset(&p->common.changes);
 	r = plane_translate(&p->common, ipvs_translate, NULL, ops, n, &res->culprit, err);
-	vec_for_each (vs, &p->touched)
-		if (mode == PLANE_COMMIT_NORMAL && (*vs)->is_verified)
+	list_for_each_entry (vs, &p->touched, struct ipvs_vs, touched)
+		if (mode == PLANE_COMMIT_NORMAL && vs->is_verified)
 			mode = PLANE_COMMIT_VERIFY;
 	for (size_t i = 0; i < n && r == 0 && mode == PLANE_COMMIT_VERIFY; i++)
 		if (ops[i].kind == PLAN_FRONTEND_ADD || ops[i].kind == PLAN_FRONTEND_CHANGE)
@@ -627,8 +621,8 @@ int ipvs_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 	if (mode != PLANE_COMMIT_AUDIT)
 		plane_applied(&p->common);
 	/* In the loaded phase another service of an earlier transaction may have been rejected. */
-	vec_for_each (vs, &p->touched)
-		(*vs)->is_kept = false;
+	list_for_each_entry (vs, &p->touched, struct ipvs_vs, touched)
+		vs->is_kept = false;
 	r = removals_send(p, res, err);
 	ipvs_ops_done(p);
 	if (r == 0)

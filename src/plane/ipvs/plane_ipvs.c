@@ -56,6 +56,7 @@ int ipvs_plane_open(struct plane **ret, const struct ipvs_socks *socks,
 	ipvs_wire_open(&p->large.wire, socks->large);
 	p->layout.nl = socks->nft;
 	list_init(&p->draining);
+	list_init(&p->touched);
 	*ret = &p->common.plane;
 	return 0;
 }
@@ -90,7 +91,6 @@ static void plane_close(struct plane *plane)
 	p = ipvs_plane_of(plane);
 	load_reset(p);
 	ipvs_vss_clear(p);
-	vec_fini(&p->touched);
 	vec_fini(&p->ops);
 	ipvs_layout_fini(&p->layout);
 	ipvs_wire_close(p->wire);

@@ -69,6 +69,7 @@ struct ipvs_vs {
 	struct ipvs_key key;
 	struct list draining;     /* in plane.draining while the service or a destination is to be
 				     deleted, or the service differs */
+	struct list touched;      /* in plane.touched: part of the commit under way */
 	struct list sibling;      /* of a VIP:port service: in `vip_services` of its pool */
 	struct list vip_services; /* of a pool with affinity or forwarding */
 	struct ipvs_desired desired;
@@ -80,7 +81,6 @@ struct ipvs_vs {
 	bool is_of_cluster_ip; /* at the load: a frontend of a cluster IP leads to it */
 	bool is_referenced;    /* programmed.c has printed it at a frontend */
 	bool is_programmed;
-	bool is_touched;          /* by the commit under way */
 	bool is_whole;            /* the commit names all its destinations */
 	bool is_part;             /* ... of a large service: only those that it names are added */
 	bool is_new;              /* added by the commit under way */
@@ -153,7 +153,7 @@ struct ipvs_plane {
 	struct ipvs_layout layout;
 	struct htable vss;
 	struct list draining;
-	VEC(struct ipvs_vs *) touched;
+	struct list touched; /* virtual services: by the commit under way */
 	VEC(struct ipvs_op) ops;
 	/* State of load(). `query` has no other use meanwhile. */
 	struct {

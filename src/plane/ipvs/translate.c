@@ -40,10 +40,9 @@ void ipvs_vs_touch(struct ipvs_plane *p, struct ipvs_vs *vs, struct svc *svc)
 {
 	if (svc != NULL)
 		vs->svc = svc;
-	if (vs->is_touched)
+	if (list_is_linked(&vs->touched))
 		return;
-	vs->is_touched = true;
-	*vec_push(&p->touched) = vs;
+	list_add_tail(&p->touched, &vs->touched);
 	vs->was = vs->desired;
 }
 

@@ -48,6 +48,7 @@ struct ipvs_vs *ipvs_vs_get(struct ipvs_plane *p, struct ipvs_key key)
 	vs->drain_s = p->config.drain_s;
 	vs->n_lacking = UINT32_MAX;
 	list_init(&vs->draining);
+	list_init(&vs->touched);
 	list_init(&vs->sibling);
 	list_init(&vs->vip_services);
 	htable_insert(&p->vss, &vs->node, hash_bytes(&key, sizeof(key)));
@@ -64,6 +65,7 @@ void ipvs_vs_free(struct ipvs_plane *p, struct ipvs_vs *vs)
 		p->large.vs = NULL;
 	list_del(&vs->sibling);
 	list_del(&vs->draining);
+	list_del(&vs->touched);
 	htable_remove(&p->vss, &vs->node);
 	name_unref(vs->ns);
 	name_unref(vs->name);
@@ -76,7 +78,6 @@ void ipvs_vss_clear(struct ipvs_plane *p)
 	htable_for_each_entry_safe (vs, tmp, &p->vss, struct ipvs_vs)
 		ipvs_vs_free(p, vs);
 	htable_fini(&p->vss);
-	p->vss = (struct htable){ 0 };
 }
 
 /* --- destinations --- */
