@@ -206,9 +206,13 @@ static uint32_t pool_mark(const struct plane_tr *t, const struct plan_pool *pool
 	return ipvs_mark_pool(&plane_of(t)->routing.marks, pool->id, pool->scope);
 }
 
-static struct ipvs_vs *vs_of(const struct plane_tr *t, const struct plan_pool *pool)
+/* The virtual service of the pool, as part of the commit. */
+static struct ipvs_vs *pool_touch(const struct plane_tr *t, const struct plan_pool *pool)
 {
-	return ipvs_vs_get(plane_of(t), ipvs_key_mark(pool->fam, pool_mark(t, pool)));
+	struct ipvs_vs *vs = ipvs_vs_get(plane_of(t), ipvs_key_mark(pool->fam, pool_mark(t, pool)));
+
+	ipvs_vs_touch(plane_of(t), vs, t->svc);
+	return vs;
 }
 
 /* Set scheduler, weights and drain timeout by the settings of the service. */
@@ -242,10 +246,9 @@ static void ranges_touch(struct plane_tr *t, const struct plan_pool *pool)
 
 static void pool_add(struct plane_tr *t, const struct plan_pool *pool)
 {
-	struct ipvs_vs *vs = vs_of(t, pool);
+	struct ipvs_vs *vs = pool_touch(t, pool);
 	bool was_desired = vs->desired.exists;
 
-	ipvs_vs_touch(plane_of(t), vs, t->svc);
 	vs_named(vs, t->svc);
 	vs_tune(t, vs, pool);
 	ranges_touch(t, pool);
@@ -258,10 +261,9 @@ static void pool_add(struct plane_tr *t, const struct plan_pool *pool)
 /* Drain destinations of an earlier process; if they are many, sweep() does it in steps. */
 static void pool_end(struct plane_tr *t, const struct plan_pool *pool)
 {
-	struct ipvs_vs *vs = vs_of(t, pool);
+	struct ipvs_vs *vs = pool_touch(t, pool);
 	size_t n = 0;
 
-	ipvs_vs_touch(plane_of(t), vs, t->svc);
 	vec_for_each (d, &vs->dests)
 		n += !(d->flags & DST_DESIRED);
 	vs->is_whole |= n * ipvs_dests_work(vs, vs->dests.n) <= PLANE_PIECE_WORK;
@@ -269,9 +271,8 @@ static void pool_end(struct plane_tr *t, const struct plan_pool *pool)
 
 static void pool_change(struct plane_tr *t, const struct plan_pool *pool)
 {
-	struct ipvs_vs *vs = vs_of(t, pool);
+	struct ipvs_vs *vs = pool_touch(t, pool);
 
-	ipvs_vs_touch(plane_of(t), vs, t->svc);
 	vs_tune(t, vs, pool);
 	vs->desired.is_vip_only = is_vip_only(t->svc->service, pool);
 	vs->is_whole = true;
@@ -279,20 +280,11 @@ static void pool_change(struct plane_tr *t, const struct plan_pool *pool)
 		vip_service_attach(t, vip, vs, vip->desired.forwarding);
 }
 
-static void pool_del(struct plane_tr *t, const struct plan_pool *pool)
-{
-	struct ipvs_vs *vs = vs_of(t, pool);
-
-	ipvs_vs_touch(plane_of(t), vs, t->svc);
-	vs->desired.exists = false;
-}
-
 static void backend_weigh(struct plane_tr *t, const struct plan_pool *pool,
 			  const struct plan_backend *b, uint8_t weight)
 {
-	struct ipvs_vs *vs = vs_of(t, pool);
+	struct ipvs_vs *vs = pool_touch(t, pool);
 
-	ipvs_vs_touch(plane_of(t), vs, t->svc);
 	dst_desire(ipvs_dst_get(vs, &b->addr, b->port), weight);
 	list_for_each_entry (vip, &vs->vip_services, struct ipvs_vs, sibling) {
 		ipvs_vs_touch(plane_of(t), vip, t->svc);
@@ -360,7 +352,7 @@ void ipvs_translate(struct plane_tr *t, const struct plan_op *op)
 		pool_end(t, op->pool);
 		return;
 	case PLAN_POOL_DEL:
-		pool_del(t, op->pool);
+		pool_touch(t, op->pool)->desired.exists = false;
 		return;
 	case PLAN_BACKEND_MOVE: /* destinations have no order */
 		plane_locality(t, PLANE_WAS, op, op->was_local);
