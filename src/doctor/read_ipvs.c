@@ -93,9 +93,7 @@ static int routing_try(struct fact_ipvs *p, struct nl_sock *nl, struct err *err)
 	int r = ipvs_route_config_read(nl, &c, err);
 
 	if (r >= 0)
-		r = ipvs_route_text(nl, &c, &desired, &programmed, err);
-	if (r >= 0)
-		r = ipvs_route_conflicts(nl, &c, trouble, p, err);
+		r = ipvs_route_text(nl, &c, &desired, &programmed, trouble, p, err);
 	rest = desired.text;
 	while ((line = str_line(&rest)) != NULL)
 		if (!has_line(str_text(&programmed), line))

@@ -148,8 +148,7 @@ static void read_routes(const struct nl_io *io)
 	struct str programmed = { 0 };
 	struct err err = { 0 };
 
-	result(ipvs_route_conflicts(nl, &c, conflict, NULL, &err), &err);
-	result(ipvs_route_text(nl, &c, &desired, &programmed, &err), &err);
+	result(ipvs_route_text(nl, &c, &desired, &programmed, conflict, NULL, &err), &err);
 	str_fini(&desired);
 	str_fini(&programmed);
 	nl_sock_close(nl);

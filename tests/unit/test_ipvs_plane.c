@@ -2668,13 +2668,16 @@ static void test_route_marks(void **state)
 		struct troubles found = { 0 };
 		struct fake_ipvs *f;
 		struct nl_sock *nl;
+		struct str text = { 0 };
 		struct err err;
 
 		fake_ipvs_open(&f);
 		nl = fake_ipvs_connect_route(f);
 		fake_ipvs_foreign_mark_rule(f, AF_INET, cases[i].priority, cases[i].mark,
 					    cases[i].mask);
-		assert_int_equal(ipvs_route_conflicts(nl, &c, trouble_count, &found, &err), 0);
+		assert_int_equal(ipvs_route_text(nl, &c, &text, &text, trouble_count, &found, &err),
+				 0);
+		str_fini(&text);
 		assert_int_equal(found.n_hard, cases[i].found.n_hard);
 		assert_int_equal(found.n_soft, cases[i].found.n_soft);
 		nl_sock_close(nl);

@@ -347,7 +347,7 @@ static int read_once(struct ipvs_programmed *ret, struct ipvs_plane *p, struct e
 		r = table_load(p, n_rules > 0, err);
 	if (r == 0)
 		r = ipvs_route_text(p->route, &p->routing, &ret->routing_desired, &ret->routing,
-				    err);
+				    NULL, NULL, err);
 	if (r < 0)
 		return r == -EAGAIN ? 1 : r;
 	if (ret->exists)

@@ -505,20 +505,6 @@ static void family_print(const struct reading *rd, enum ipfam fam, struct str *d
 		route_print(programmed, fam, rd->c->table);
 }
 
-int ipvs_route_text(struct nl_sock *nl, const struct ipvs_route_config *c, struct str *desired,
-		    struct str *programmed, struct err *err)
-{
-	for (enum ipfam fam = 0; fam < IPFAM_N; fam++) {
-		AUTO(vec_fini) struct reading rd = { .c = c };
-		int r = read_family(&rd, nl, fam, err);
-
-		if (r <= 0)
-			return r;
-		family_print(&rd, fam, desired, programmed);
-	}
-	return 0;
-}
-
 /* Can a foreign rule with a better priority take captured packets elsewhere? */
 static bool has_precedence(const struct ipvs_route_config *c, const struct rule *r)
 {
@@ -530,8 +516,8 @@ static bool has_precedence(const struct ipvs_route_config *c, const struct rule 
 	return may_match(r, &c->marks);
 }
 
-static void family_conflicts(const struct reading *rd, enum ipfam fam,
-			     void (*fn)(void *arg, bool is_fatal, const char *text), void *arg)
+static void family_conflicts(const struct reading *rd, enum ipfam fam, ipvs_conflict_fn *fn,
+			     void *arg)
 {
 	struct err err = { 0 };
 
@@ -551,9 +537,8 @@ static void family_conflicts(const struct reading *rd, enum ipfam fam,
 	}
 }
 
-int ipvs_route_conflicts(struct nl_sock *nl, const struct ipvs_route_config *c,
-			 void (*fn)(void *arg, bool is_fatal, const char *text), void *arg,
-			 struct err *err)
+int ipvs_route_text(struct nl_sock *nl, const struct ipvs_route_config *c, struct str *desired,
+		    struct str *programmed, ipvs_conflict_fn *fn, void *arg, struct err *err)
 {
 	for (enum ipfam fam = 0; fam < IPFAM_N; fam++) {
 		AUTO(vec_fini) struct reading rd = { .c = c };
@@ -561,7 +546,9 @@ int ipvs_route_conflicts(struct nl_sock *nl, const struct ipvs_route_config *c,
 
 		if (r <= 0)
 			return r;
-		family_conflicts(&rd, fam, fn, arg);
+		family_print(&rd, fam, desired, programmed);
+		if (fn != NULL)
+			family_conflicts(&rd, fam, fn, arg);
 	}
 	return 0;
 }

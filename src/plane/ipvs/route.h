@@ -54,16 +54,13 @@ MUST_USE int ipvs_route_cleanup(struct nl_sock *nl, struct err *err);
  */
 MUST_USE int ipvs_route_config_read(struct nl_sock *nl, struct ipvs_route_config *c,
 				    struct err *err);
+/* A foreign rule or route. `is_fatal`: vipd does not serve beside it. */
+typedef void ipvs_conflict_fn(void *arg, bool is_fatal, const char *text);
 /*
  * Desired rules and routes, and vipd's programmed ones, one a line, in the same order:
- * "IPv4/rule/102 fwmark 0x5a000000/0xff000f00 lookup 23130".
+ * "IPv4/rule/102 fwmark 0x5a000000/0xff000f00 lookup 23130". Calls `fn`, which may be NULL, for
+ * foreign ones that use vipd's table or marks, or precede its rules.
  */
 MUST_USE int ipvs_route_text(struct nl_sock *nl, const struct ipvs_route_config *c,
-			     struct str *desired, struct str *programmed, struct err *err);
-/*
- * Call `fn` for foreign rules and routes that use vipd's table or marks, or precede its rules.
- * `is_fatal`: vipd does not serve beside it.
- */
-MUST_USE int ipvs_route_conflicts(struct nl_sock *nl, const struct ipvs_route_config *c,
-				  void (*fn)(void *arg, bool is_fatal, const char *text), void *arg,
-				  struct err *err);
+			     struct str *desired, struct str *programmed, ipvs_conflict_fn *fn,
+			     void *arg, struct err *err);
