@@ -1,27 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- *  plane/ipvs/drain - draining destinations.
+ *  plane/ipvs/drain - draining destinations: doc/design/0007-ipvs-plane.md.
  *
  *      weight 0 --connections ended, or drain timeout--> deleted
  *         \--desired again--> its weight, neither deleted nor added
  *
  *  Start and deadline of a drain are stored in the kernel, as the lower and upper threshold, which
- * have no effect at weight 0: a restarted process continues the drain. They are times of
- * CLOCK_BOOTTIME, which starts with the kernel, as IPVS's state does, and does not follow the wall
- * clock. A retiring plane (plane.h) keeps the weights: no rule leads a new connection to IPVS, and
- * a SYN that arrives a second time would make IPVS end its connection at weight 0
- * (expire_nodest_conn, net/netfilter/ipvs/ip_vs_core.c). IPVS does not announce the end of a
- * connection: services with draining destinations, and only these, are read once a second.
+ *  have no effect at weight 0: a restarted process continues the drain. A retiring plane (plane.h)
+ *  keeps the weights. IPVS does not announce the end of a connection: services with draining
+ *  destinations, and only these, are read once a second.
  *
  *  A backend that this node only does not choose any more (zone, hints, policy, ejection) has no
- *  deadline: while an EndpointSlice lists it as serving, it keeps its connections. The drain
- * timeout counts from the end of that, or from the begin of the drain if the endpoint terminates or
- * an operator drains it.
- *
- *  UDP has no end of a connection: each packet of a flow keeps its entry alive. A backend keeps its
- *  flows while an EndpointSlice lists it as serving; then it is deleted, and the next packet of a
- * client goes to another backend (expire_nodest_conn). SCTP associations end, and are treated like
- * TCP.
+ *  deadline while an EndpointSlice lists it as serving. UDP has no end of a connection: a backend
+ *  is deleted when no slice lists it as serving, and the next packet of a client goes to another
+ *  one (expire_nodest_conn). SCTP associations end, and are treated like TCP.
  *
  *  Virtual services with a pending scheduler (IPVS_RENEWALS) are in the same list.
  */

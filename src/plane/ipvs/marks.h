@@ -1,23 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- *  plane/ipvs/marks - meaning of the 32 bits of a packet's mark.
+ *  plane/ipvs/marks - meaning of the 32 bits of a packet's mark: doc/design/0007-ipvs-plane.md.
  *
  *      tag      bits 31-24   captured by vipd: 0x5a unless configured
  *      local    bit  23      the pool has local endpoints only
  *      pool     bits 22-12   high bits of the pool's id, and
  *               bits  7-0    its low 8 bits; all 0: virtual service by address and port
- *      none     bits 11-8    0
+ *      none     bits 11-8    0, which no mark of Cilium has there
  *
- *  Cilium stores identities of pods, 16 bits that can equal any tag, in the upper half of the mark,
- * and its type of mark, which is never 0, in bits 11-8: no mark of Cilium is one of vipd.
- *
- *  Rules of other software match single bits of a mark. So a captured packet has the tag alone, and
- * the pool only at the last place before IPVS, which compares the whole mark with a service's mark.
- * Packets of this host carry the next tag between two hooks of the output path: tags are even.
+ *  A captured packet has the tag alone, and the pool only at the last place before IPVS, which
+ *  compares the whole mark with a service's mark. Packets of this host carry the next tag between
+ *  two hooks of the output path: tags are even.
  *
  *  Only the mark of the packet for which IPVS chooses a backend matters; IPVS finds others by
- * address and port. A frontend without endpoints can therefore have a mark without a virtual
- * service, and its established connections go on.
+ *  address and port. A frontend without endpoints can therefore have a mark without a virtual
+ *  service, and its established connections go on.
  */
 #pragma once
 

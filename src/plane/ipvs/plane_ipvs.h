@@ -5,12 +5,7 @@
  *  A frontend is an element of a map: address . protocol . port -> mark. A pool is one virtual
  *  service by mark, whatever the number of its frontends. A pool with ClientIP affinity has virtual
  *  services by address and port instead: in a persistent service by mark, IPVS keeps the client's
- *  port. No address is bound to a device: a policy routing rule delivers marked packets locally.
- *
- *  IPVS has no transactions. A commit first adds to IPVS, then changes nf_tables, then removes
- *  from IPVS; each prefix of that sequence is a safe state. A removed backend gets weight 0
- *  at once, and is deleted when its connections have ended or at the drain timeout: tick() checks
- *  services with such backends once a second.
+ *  port. README.md lists the invariants.
  *
  *  Ownership: marks with vipd's tag; virtual services by address with flag 0x20; the table by its
  *             comment; rules and routes by their protocol. Other objects are never changed.

@@ -205,11 +205,9 @@ struct scheduler ipvs_sched_of(const struct service *s, struct scheduler by_defa
 struct scheduler ipvs_sched_in_force(struct scheduler sched, struct scheduler by_default,
 				     uint32_t by_mark_s, size_t n, uint32_t missing);
 /*
- * Can a request for this scheduler stop the kernel? lblc and lblcr register with all network
- * namespaces when they are loaded. For a request the kernel loads them while it has IPVS's lock;
- * the deletion of a namespace waits for that lock, and loading waits for the deletion: from then on
- * no namespace is created or deleted. So their modules must be loaded before. Seen on Linux 6.1:
- * net/netfilter/ipvs/ip_vs_ctl.c (__ip_vs_mutex), net/core/net_namespace.c (pernet_ops_rwsem).
+ * Can a request for this scheduler stop the kernel? Modules lblc and lblcr must be loaded before
+ * (doc/design/0007-ipvs-plane.md, Limits): net/netfilter/ipvs/ip_vs_ctl.c (__ip_vs_mutex),
+ * net/core/net_namespace.c (pernet_ops_rwsem).
  */
 bool ipvs_sched_is_unsafe(const struct ipvs_plane *p, uint8_t no);
 /* Was the module of a missing scheduler loaded meanwhile? */
