@@ -148,11 +148,9 @@ static int load_step(struct ipvs_plane *p, struct err *err)
 	nft_watch_read(&p->common.watch);
 	if (p->load.loaded == NULL)
 		return load_begin(p, err);
-	if (p->load.services.vs != NULL || p->load.services.at < p->load.services.all.v.n) {
-		r = ipvs_vss_read(p, &p->load.services, err);
-		return r < 0 ? r : 1;
-	}
-	r = ipvs_loaded_read(p, err);
+	r = ipvs_vss_read(p, &p->load.services, err);
+	if (r == 0)
+		r = ipvs_loaded_read(p, err);
 	if (r != 0)
 		return r;
 	r = nft_watch_load_end(&p->common.watch, err);

@@ -261,8 +261,8 @@ struct ipvs_dst *ipvs_dst_get(struct ipvs_vs *vs, const struct ip_addr *addr, ui
 /* List the virtual services of the kernel, and clear p->vss. */
 MUST_USE int ipvs_vss_list(struct ipvs_plane *p, struct ipvs_list *l, struct err *err);
 /*
- * Read vipd's services of the list with destinations, about IPVS_READ_DESTS a call. 1: more left;
- * until then p->wire has no other use.
+ * Read vipd's services of the list with destinations, about IPVS_READ_DESTS a call. 1: call it
+ * again; until then p->wire has no other use.
  */
 #define IPVS_READ_DESTS 2000
 #define IPVS_READ_REQUEST 16 /* work of a request, in destinations */
@@ -354,7 +354,6 @@ void ipvs_drain_count(const struct plane *plane, struct plane_drains *ret);
 
 void ipvs_loaded_open(struct plane_loaded **ret);
 void ipvs_loaded_close(struct plane_loaded *c);
-DEFINE_AUTO(struct plane_loaded *, ipvs_loaded_close);
 /* Read the next elements into p->load.loaded. 1: more left. */
 MUST_USE int ipvs_loaded_read(struct ipvs_plane *p, struct err *err);
 /*

@@ -259,7 +259,7 @@ int ipvs_vss_read(struct ipvs_plane *p, struct ipvs_list *l, struct err *err)
 		n += l->vs == NULL;
 		r = l->vs == NULL ? list_begin(p, l, err) : list_next(p, l, &n, err);
 	}
-	return r < 0 ? r : l->vs != NULL || l->at < l->all.v.n;
+	return r < 0 ? r : n > 0;
 }
 
 /* Read the service without its destinations. 1: vipd's. 0: the kernel has none of vipd's. */
