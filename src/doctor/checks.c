@@ -507,22 +507,21 @@ static void check_ipvs_sysctls(json_t *r, const struct facts *f)
 {
 	const struct fact_ipvs *p = &f->ipvs_plane;
 	FINI(str_fini) struct str list = { 0 };
-	const char *name;
-	uint32_t value;
 	bool is_required = false;
 	bool is_missing = false;
 	size_t n_known = 0;
 
-	for (size_t i = 0; i < FACT_IPVS_SYSCTLS && ipvs_sysctl_required(i, &name, &value); i++) {
-		bool is_conntrack = strcmp(name, "conntrack") == 0; /* for masquerading */
+	for (size_t i = 0; i < IPVS_SYSCTLS_FIXED; i++) {
+		const struct ipvs_sysctl *s = &ipvs_sysctls[i];
+		bool is_conntrack = strcmp(s->name, "conntrack") == 0; /* for masquerading */
 
 		n_known += p->sysctls[i] >= 0;
 		is_missing |= is_conntrack && p->sysctls[i] < 0;
-		if (p->sysctls[i] < 0 || p->sysctls[i] == value)
+		if (p->sysctls[i] < 0 || p->sysctls[i] == s->value)
 			continue;
 		is_required |= is_conntrack;
-		str_printf(&list, "%snet.ipv4.vs.%s=%" PRIu32, list.len > 0 ? " " : "", name,
-			   value);
+		str_printf(&list, "%snet.ipv4.vs.%s=%" PRIu32, list.len > 0 ? " " : "", s->name,
+			   s->value);
 	}
 	if (n_known == 0)
 		check_add(r, "ipvs-sysctls", p->is_in_force ? CHECK_WARNING : CHECK_NOTE,

@@ -12,7 +12,7 @@ void facts_init(struct facts *f)
 		.memory_used = FACT_UNKNOWN,
 		.ipvs_plane = { .table_size = FACT_UNKNOWN, .n_conns = FACT_UNKNOWN },
 	};
-	for (size_t i = 0; i < FACT_IPVS_SYSCTLS; i++)
+	for (size_t i = 0; i < IPVS_SYSCTLS_FIXED; i++)
 		f->ipvs_plane.sysctls[i] = FACT_UNKNOWN;
 }
 

@@ -13,10 +13,9 @@
 #include "base/vec.h"
 #include "doctor/links.h"
 #include "doctor/proxies.h"
+#include "plane/ipvs/plane_ipvs.h"
 #include "plane/ipvs/tryout.h"
 #include "plane/nft/tryout.h"
-
-#define FACT_IPVS_SYSCTLS 8 /* room for ipvs_sysctl_required()'s */
 
 /* Results of try_kernel() in run.c. */
 struct fact_try {
@@ -81,7 +80,7 @@ struct fact_ipvs {
 	VEC(char *) missing; /* policy routing rules and routes */
 	VEC(char *) hard;    /* foreign rules that prevent vipd from serving */
 	VEC(char *) soft;    /* foreign rules that precede vipd's */
-	int64_t sysctls[FACT_IPVS_SYSCTLS];
+	int64_t sysctls[IPVS_SYSCTLS_FIXED];
 	int64_t table_size; /* buckets for connections */
 	int64_t n_conns;
 };

@@ -113,13 +113,11 @@ static void routing_read(struct fact_ipvs *p)
 void read_ipvs(struct facts *f, const char *root)
 {
 	struct fact_ipvs *p = &f->ipvs_plane;
-	const char *name;
-	uint32_t value;
 
 	servers_read(f, root);
 	if (!p->is_selected)
 		return;
-	for (size_t i = 0; i < FACT_IPVS_SYSCTLS && ipvs_sysctl_required(i, &name, &value); i++)
-		p->sysctls[i] = proc_number(root, "/proc/sys/net/ipv4/vs/%s", name);
+	for (size_t i = 0; i < IPVS_SYSCTLS_FIXED; i++)
+		p->sysctls[i] = proc_number(root, "/proc/sys/net/ipv4/vs/%s", ipvs_sysctls[i].name);
 	routing_read(p);
 }

@@ -405,17 +405,13 @@ static void caps_unknown(struct facts *f)
 static void as_ipvs(struct facts *f)
 {
 	struct fact_ipvs *p = &f->ipvs_plane;
-	const char *name;
-	uint32_t value;
 
 	p->is_selected = p->is_in_force = p->has_routing = true;
 	p->mark = 0x5a000000;
 	p->table_size = 4096;
 	p->n_conns = 1000;
-	for (size_t i = 0; ipvs_sysctl_required(i, &name, &value); i++) {
-		assert_true(i < FACT_IPVS_SYSCTLS);
-		p->sysctls[i] = value;
-	}
+	for (size_t i = 0; i < IPVS_SYSCTLS_FIXED; i++)
+		p->sysctls[i] = ipvs_sysctls[i].value;
 	f->trial.n_scheds = 2;
 	f->trial.scheds[0].sched = "rr";
 	f->trial.scheds[1].sched = "mh";
@@ -486,7 +482,7 @@ static void no_sysctls(struct facts *f)
 {
 	as_ipvs(f);
 	f->ipvs_plane.is_in_force = false;
-	for (size_t i = 0; i < FACT_IPVS_SYSCTLS; i++)
+	for (size_t i = 0; i < IPVS_SYSCTLS_FIXED; i++)
 		f->ipvs_plane.sysctls[i] = FACT_UNKNOWN;
 }
 static void calico_with_ipvs(struct facts *f)

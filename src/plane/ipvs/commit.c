@@ -38,7 +38,7 @@ static size_t dests_count(const struct ipvs_vs *vs)
 	if (vs->dests.n <= IPVS_MH_DESTS_MAX)
 		return vs->dests.n;
 	vec_for_each (d, &vs->dests)
-		n += (d->flags & (DST_PROGRAMMED | DST_DESIRED)) != 0;
+		n += d->flags & DST_PROGRAMMED || d->desired_weight != 0;
 	return n;
 }
 
@@ -330,7 +330,7 @@ void ipvs_op_service_renew(struct ipvs_plane *p, struct ipvs_vs *vs)
 
 static void dst_add(struct ipvs_plane *p, struct ipvs_vs *vs, struct ipvs_dst *d)
 {
-	if (!(d->flags & DST_DESIRED) || ipvs_dst_is_good(vs, d))
+	if (d->desired_weight == 0 || ipvs_dst_is_good(vs, d))
 		return;
 	ipvs_op_dest(p, d->flags & DST_PROGRAMMED ? IPVS_CMD_SET_DEST : IPVS_CMD_NEW_DEST, vs, d,
 		     d->desired_weight);
@@ -386,7 +386,7 @@ static int additions_send(struct ipvs_plane *p, struct plane_result *res, struct
 static bool is_to_drain(const struct ipvs_vs *vs, const struct ipvs_dst *d)
 {
 	bool is_compared = vs->is_whole || d->flags & DST_TOUCHED;
-	bool stays = ipvs_vs_is_desired(vs) && (d->flags & DST_DESIRED || !is_compared);
+	bool stays = ipvs_vs_is_desired(vs) && (d->desired_weight != 0 || !is_compared);
 
 	return d->flags & DST_PROGRAMMED && !(d->flags & DST_DRAINING) && !stays;
 }
@@ -455,8 +455,6 @@ int ipvs_ops_sweep(struct ipvs_plane *p, struct plane_result *res, struct err *e
 
 static void vs_undo(struct ipvs_vs *vs)
 {
-	const uint8_t restored = DST_DESIRED | DST_DRAINING;
-
 	if (vs->desired.pool != vs->was.pool) {
 		list_del(&vs->sibling);
 		if (vs->was.pool != NULL)
@@ -466,7 +464,7 @@ static void vs_undo(struct ipvs_vs *vs)
 	vec_for_each (d, &vs->dests) {
 		if (!(d->flags & DST_TOUCHED))
 			continue;
-		d->flags = (uint8_t)((d->flags & ~restored) | (d->was_flags & restored));
+		d->flags = (uint8_t)((d->flags & ~DST_DRAINING) | (d->was_flags & DST_DRAINING));
 		d->desired_weight = d->was_desired_weight;
 	}
 }
@@ -478,7 +476,7 @@ static void additions_withdraw(struct ipvs_plane *p, struct ipvs_vs *vs)
 	uint32_t now_s = ipvs_now_s(p);
 
 	vec_for_each (d, &vs->dests) {
-		bool is_withdrawn = d->flags & DST_NEW && !(d->flags & DST_DESIRED);
+		bool is_withdrawn = d->flags & DST_NEW && d->desired_weight == 0;
 
 		if (!(d->flags & DST_PROGRAMMED))
 			continue;
@@ -527,7 +525,7 @@ static void dests_drop(struct ipvs_vs *vs)
 {
 	vec_for_each (d, &vs->dests)
 		d->flags &= (uint8_t) ~(DST_NEW | DST_TOUCHED);
-	vec_keep(&vs->dests, d, d->flags & (DST_PROGRAMMED | DST_DESIRED));
+	vec_keep(&vs->dests, d, d->flags & DST_PROGRAMMED || d->desired_weight != 0);
 }
 
 void ipvs_ops_done(struct ipvs_plane *p)

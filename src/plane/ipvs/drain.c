@@ -244,7 +244,7 @@ static int drained_delete(struct ipvs_plane *p, struct ipvs_vs *vs, uint32_t now
 		if (d->flags & DST_DRAINING)
 			*vec_push(&draining) = d;
 		else /* neither: added by another process */
-			*has_dests |= d->flags & DST_DESIRED && d->flags & DST_PROGRAMMED;
+			*has_dests |= d->desired_weight != 0 && d->flags & DST_PROGRAMMED;
 	}
 	vec_sort(&draining, place_cmp);
 	for (; i < draining.n && work < IPVS_READ_DESTS; i++) {

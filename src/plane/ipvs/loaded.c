@@ -99,8 +99,6 @@ static bool marked_next(const struct plane_loaded *c, struct marked *m)
 
 void ipvs_loaded_set_frontends(const struct plane_loaded *c, struct ipvs_plane *p)
 {
-	htable_for_each_entry (vs, &p->vss, struct ipvs_vs)
-		vs->is_of_cluster_ip = false;
 	for (struct marked m = { 0 }; marked_next(c, &m);) {
 		const struct ip_tuple *f = &m.frontend;
 		struct ipvs_vs *vip = ipvs_vs_find(p, ipvs_key_vip(&f->addr, f->proto, f->port));

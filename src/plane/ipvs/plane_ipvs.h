@@ -69,7 +69,12 @@ bool ipvs_is_excluded(const struct ipvs_key *k, const struct ip_prefix *v, size_
  */
 void ipvs_plane_failover(struct plane *p, uint64_t limit_ms);
 
-/*
- * The i-th required value of net.ipv4.vs.*, independent of the configuration. False after the last.
- */
-bool ipvs_sysctl_required(size_t i, const char **name, uint32_t *value);
+/* The value that the plane requires of net.ipv4.vs.NAME. */
+struct ipvs_sysctl {
+	const char *name;
+	uint32_t value; /* of the first IPVS_SYSCTLS_FIXED; the configuration decides others */
+	uint32_t no;    /* of the previous value in `remembered` */
+};
+#define IPVS_SYSCTLS 7
+#define IPVS_SYSCTLS_FIXED 6
+extern const struct ipvs_sysctl ipvs_sysctls[IPVS_SYSCTLS];

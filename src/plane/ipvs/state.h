@@ -13,14 +13,13 @@
 #include "plane/translate.h"
 
 enum ipvs_dst_flags {
-	DST_DESIRED = 1 << 0,
-	DST_PROGRAMMED = 1 << 1, /* the kernel has it */
-	DST_DRAINING = 1 << 2,   /* gets no new connections, to be deleted */
-	DST_DIFFERS = 1 << 3,    /* programmed with limits */
-	DST_NEW = 1 << 4,        /* made by the commit under way */
-	DST_TOUCHED = 1 << 5,    /* the commit under way names it */
-	DST_COUNTED = 1 << 6,    /* `active` and `inactive` are known */
-	DST_RECENT = 1 << 7,     /* acknowledged while the service is being read (ipvs_large) */
+	DST_PROGRAMMED = 1 << 0, /* the kernel has it */
+	DST_DRAINING = 1 << 1,   /* gets no new connections, to be deleted */
+	DST_DIFFERS = 1 << 2,    /* programmed with limits */
+	DST_NEW = 1 << 3,        /* made by the commit under way */
+	DST_TOUCHED = 1 << 4,    /* the commit under way names it */
+	DST_COUNTED = 1 << 5,    /* `active` and `inactive` are known */
+	DST_RECENT = 1 << 6,     /* acknowledged while the service is being read (ipvs_large) */
 };
 
 /* A destination of a virtual service. */
@@ -33,10 +32,10 @@ struct ipvs_dst {
 	bool is_serving;             /* at the last reading of the slices (drain.c) ... */
 	bool is_unlimited;           /* ... and drains without a deadline meanwhile */
 	uint16_t weight;             /* programmed */
-	uint16_t desired_weight;
-	uint32_t fwd;        /* programmed; as in nl/ipvs.h */
-	uint32_t since_s;    /* CLOCK_BOOTTIME: start of its drain; 0 = not draining */
-	uint32_t deadline_s; /* CLOCK_BOOTTIME: the end of its drain; 0 = no timeout */
+	uint16_t desired_weight;     /* 0: not desired */
+	uint32_t fwd;                /* programmed; as in nl/ipvs.h */
+	uint32_t since_s;            /* CLOCK_BOOTTIME: start of its drain; 0 = not draining */
+	uint32_t deadline_s;         /* CLOCK_BOOTTIME: the end of its drain; 0 = no timeout */
 	uint32_t gone_s; /* CLOCK_BOOTTIME: no slice has listed the address since then; 0 = none */
 	uint32_t active; /* while draining, at the last check */
 	uint32_t inactive;
@@ -133,9 +132,7 @@ struct ipvs_large {
 	bool is_stale; /* a destination was deleted: the dump may have left out another one */
 };
 
-/* Sysctls and timeouts, and their values before vipd: sysctl.c. */
-#define IPVS_SYSCTLS 7
-/* Numbers in `remembered`; others are those of sysctls (sysctl.c). They never change. */
+/* Values before vipd: numbers in `remembered`; others are those of sysctls. They never change. */
 #define IPVS_PREVIOUS_TIMEOUTS 6 /* three */
 #define IPVS_PREVIOUS_TAG 9      /* of an earlier --ipvs-mark */
 #define IPVS_PREVIOUS_N 11

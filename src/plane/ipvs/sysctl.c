@@ -17,11 +17,7 @@
 #include "nft/decode.h"
 #include "plane/ipvs/state.h"
 
-static const struct {
-	const char *name;
-	uint32_t value;
-	uint32_t no; /* in `remembered` */
-} sysctls[IPVS_SYSCTLS] = {
+const struct ipvs_sysctl ipvs_sysctls[IPVS_SYSCTLS] = {
 	{ "conntrack", 1, 0 },          /* hairpins and masquerading */
 	{ "expire_nodest_conn", 1, 1 }, /* packets to a deleted backend go to another at once */
 	{ "expire_quiescent_template", 1, 2 }, /* affinity to a draining backend ends */
@@ -32,26 +28,16 @@ static const struct {
 	{ "run_estimation", 0, 5 }, /* it reads all objects every two seconds */
 };
 #define EXPIRE_NODEST_CONN 1
-#define RUN_ESTIMATION (IPVS_SYSCTLS - 1)
 
 static uint32_t required(const struct ipvs_plane *p, size_t i)
 {
-	return i == RUN_ESTIMATION ? p->config.is_estimating : sysctls[i].value;
-}
-
-bool ipvs_sysctl_required(size_t i, const char **name, uint32_t *value)
-{
-	if (i >= RUN_ESTIMATION)
-		return false;
-	*name = sysctls[i].name;
-	*value = sysctls[i].value;
-	return true;
+	return i < IPVS_SYSCTLS_FIXED ? ipvs_sysctls[i].value : p->config.is_estimating;
 }
 
 static void path_of(char *buf, size_t size, const struct ipvs_plane *p, size_t i)
 {
 	(void)snprintf(buf, size, "%s/proc/sys/net/ipv4/vs/%s", p->config.sysctl_root,
-		       sysctls[i].name);
+		       ipvs_sysctls[i].name);
 }
 
 /* False if the file cannot be read. A text that is not a number reads as 0. */
@@ -154,7 +140,7 @@ static void sysctls_set(struct ipvs_plane *p, size_t *n_writes)
 			str_printf(&lacking,
 				   "%snet.ipv4.vs.%s is %" PRIu32 ", must be %" PRIu32
 				   " and cannot be set: %s",
-				   lacking.len > 0 ? "; " : "", sysctls[i].name, value,
+				   lacking.len > 0 ? "; " : "", ipvs_sysctls[i].name, value,
 				   required(p, i), strerror(-r));
 			continue;
 		}
@@ -163,7 +149,7 @@ static void sysctls_set(struct ipvs_plane *p, size_t *n_writes)
 			log_notice(LOG_AREA_PLANE,
 				   "net.ipv4.vs.%s: changed to %" PRIu32
 				   " by another process; repaired: set to %" PRIu32,
-				   sysctls[i].name, value, required(p, i));
+				   ipvs_sysctls[i].name, value, required(p, i));
 	}
 	if (is_missing && is_unready)
 		str_printf(&lacking,
@@ -205,8 +191,8 @@ static int previous_save(struct ipvs_plane *p, const struct ipvs_timeouts *now,
 	for (size_t i = 0; i < IPVS_SYSCTLS; i++) {
 		uint32_t value;
 
-		if (previous[sysctls[i].no] == 0 && sysctl_read(p, i, &value))
-			previous_add(p, sysctls[i].no, value);
+		if (previous[ipvs_sysctls[i].no] == 0 && sysctl_read(p, i, &value))
+			previous_add(p, ipvs_sysctls[i].no, value);
 	}
 	if (previous[IPVS_PREVIOUS_TIMEOUTS] == 0) {
 		previous_add(p, IPVS_PREVIOUS_TIMEOUTS, now->tcp);
@@ -298,9 +284,9 @@ void ipvs_sysctls_restore(struct ipvs_plane *p, bool is_last)
 	struct err err = { 0 };
 
 	for (size_t i = 0; i < IPVS_SYSCTLS; i++)
-		if ((i == EXPIRE_NODEST_CONN) == is_last && previous[sysctls[i].no] != 0 &&
+		if ((i == EXPIRE_NODEST_CONN) == is_last && previous[ipvs_sysctls[i].no] != 0 &&
 		    p->config.sysctl_root != NULL)
-			(void)sysctl_write(p, i, previous[sysctls[i].no] - 1);
+			(void)sysctl_write(p, i, previous[ipvs_sysctls[i].no] - 1);
 	previous += IPVS_PREVIOUS_TIMEOUTS;
 	if (is_last || previous[0] == 0)
 		return;

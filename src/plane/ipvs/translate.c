@@ -54,11 +54,6 @@ static void dst_desire(struct ipvs_dst *d, uint16_t weight)
 		d->was_desired_weight = d->desired_weight;
 	}
 	d->flags |= DST_TOUCHED;
-	if (weight == 0) {
-		d->flags &= (uint8_t)~DST_DESIRED;
-		return;
-	}
-	d->flags |= DST_DESIRED;
 	d->desired_weight = weight;
 }
 
@@ -111,7 +106,7 @@ static void vs_named(struct ipvs_vs *vs, const struct svc *svc)
 static void dests_undesire(struct ipvs_vs *vs)
 {
 	vec_for_each (d, &vs->dests)
-		if (d->flags & DST_DESIRED)
+		if (d->desired_weight != 0)
 			dst_desire(d, 0);
 }
 
@@ -135,10 +130,10 @@ static void vip_service_attach(struct plane_tr *t, struct ipvs_vs *vs, struct ip
 	vec_for_each (from, &pool->dests) {
 		struct ipvs_dst *d;
 
-		if (!(from->flags & DST_DESIRED))
+		if (from->desired_weight == 0)
 			continue;
 		d = ipvs_dst_get(vs, &from->addr, from->port);
-		if (!(d->flags & DST_DESIRED) || d->desired_weight != from->desired_weight)
+		if (d->desired_weight != from->desired_weight)
 			dst_desire(d, from->desired_weight);
 	}
 }
@@ -265,7 +260,7 @@ static void pool_end(struct plane_tr *t, const struct plan_pool *pool)
 	size_t n = 0;
 
 	vec_for_each (d, &vs->dests)
-		n += !(d->flags & DST_DESIRED);
+		n += d->desired_weight == 0;
 	vs->is_whole |= n * ipvs_dests_work(vs, vs->dests.n) <= PLANE_PIECE_WORK;
 }
 

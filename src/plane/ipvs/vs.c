@@ -94,7 +94,7 @@ struct ipvs_dst *ipvs_dst_find(const struct ipvs_vs *vs, const void *at)
 
 struct ipvs_dst *ipvs_dst_get(struct ipvs_vs *vs, const struct ip_addr *addr, uint16_t port)
 {
-	struct ipvs_dst new = { .addr = *addr, .port = port, .desired_weight = 1 };
+	struct ipvs_dst new = { .addr = *addr, .port = port };
 	size_t i = ipvs_dst_place(vs, &new);
 
 	if (i < vs->dests.n && ip_endpoint_cmp(&vs->dests.v[i], &new) == 0)
@@ -170,7 +170,7 @@ static void dests_tidy(struct ipvs_vs *vs, size_t n_known)
 			continue;
 		if (!(d->flags & DST_PROGRAMMED))
 			d->flags &= (uint8_t)~DST_DRAINING;
-		if (d->flags & (DST_PROGRAMMED | DST_DESIRED))
+		if (d->flags & DST_PROGRAMMED || d->desired_weight != 0)
 			vs->dests.v[kept++] = *d;
 	}
 	vec_cut(&vs->dests, kept);
@@ -198,9 +198,7 @@ static void dests_programmed(const struct ipvs_plane *p, struct ipvs_vs *vs,
 			continue;
 		if (d == NULL) {
 			d = vec_push(&vs->dests);
-			*d = (struct ipvs_dst){ .addr = f->addr,
-						.port = f->port,
-						.desired_weight = 1 };
+			*d = (struct ipvs_dst){ .addr = f->addr, .port = f->port };
 		}
 		dst_programmed(d, f, is_retiring);
 		d->place = place++;
@@ -478,7 +476,7 @@ static size_t repair_work(const struct ipvs_plane *p, const struct ipvs_vs *vs)
 	size_t n = 0;
 
 	vec_for_each (d, &vs->dests)
-		n += d->flags & DST_DESIRED && !ipvs_dst_is_good(vs, d);
+		n += d->desired_weight != 0 && !ipvs_dst_is_good(vs, d);
 	return n * addition_work(p, vs, false);
 }
 
