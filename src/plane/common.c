@@ -69,7 +69,6 @@ static void genid_set(struct plane_common *c, uint32_t genid)
 {
 	c->genid = genid;
 	c->n_commits = c->plane.batches.n_commits;
-	c->has_env = false;
 }
 
 /* That of the ruleset unless another process changed it. */

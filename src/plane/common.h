@@ -98,8 +98,6 @@ struct plane_common {
 	enum plane_counting counting;
 	uint32_t genid;     /* after the first `n_commits` transactions of plane.batches */
 	uint64_t n_commits; /* ... each later one raises it by 1 */
-	bool has_env;
-	uint64_t env_generation;
 };
 
 static inline struct plane_common *plane_common_of(struct plane *p)

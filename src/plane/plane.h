@@ -201,8 +201,8 @@ struct plane_ops {
 	plan_work_fn *backend_work;
 	/*
 	 * Program everything that depends on model.env and not on a service (pod detection, pod and
-	 * service CIDRs). Cheap if nothing changed. In the loaded phase it also creates or repairs
-	 * the fixed layout, so it is called first.
+	 * service CIDRs). Called when model.env has changed, after PLANE_CHECK_CHANGED, and first
+	 * in the loaded phase, where it also creates or repairs the fixed layout.
 	 */
 	int (*env)(struct plane *p, const struct model *m, struct plane_result *res,
 		   struct err *err);

@@ -244,18 +244,12 @@ static int plane_env(struct plane *plane, const struct model *m, struct plane_re
 	int r;
 
 	p->model = m;
-	if (p->common.has_env && p->common.env_generation == m->env_generation)
-		return 0;
 	r = layout_apply(p, m, res, err);
 	if (r == 0)
 		r = ipvs_sysctls_apply(p, res, err);
 	if (r == 0)
 		r = routes_apply(p, &res->done.n_writes, err);
-	if (r < 0)
-		return r;
-	p->common.env_generation = m->env_generation;
-	p->common.has_env = true;
-	return 0;
+	return r;
 }
 
 /* --- sweep --- */
@@ -416,7 +410,7 @@ static uint64_t plane_tick(struct plane *plane, uint64_t now)
 	uint64_t at;
 
 	tick_deleted(p, now);
-	if (plane_is_adopting(&p->common) || !p->common.has_env)
+	if (plane_is_adopting(&p->common))
 		return now + NSEC_PER_SEC;
 	next = tick_settings(p, now);
 	at = plane_failover_follow(&p->common, now);

@@ -288,8 +288,6 @@ static int plane_env(struct plane *plane, const struct model *m, struct plane_re
 	struct nft_plane *p = nft_plane_of(plane);
 	struct err own[IPFAM_N] = { 0 };
 
-	if (p->common.has_env && p->common.env_generation == m->env_generation)
-		return 0;
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		int r = p->common.plane.family[fam].is_failed
 				? 0
@@ -305,8 +303,6 @@ static int plane_env(struct plane *plane, const struct model *m, struct plane_re
 			nft_loaded_forget(nft_plane_loaded(p), fam);
 	}
 	guard_want(p, m);
-	p->common.env_generation = m->env_generation;
-	p->common.has_env = true;
 	return 0;
 }
 
