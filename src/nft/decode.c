@@ -191,18 +191,13 @@ static void text_range(struct str *out, enum ipfam fam, enum nft_set_id set, con
 	str_printf(out, " from %s", ip_prefix_text(&p, buf));
 }
 
-/* False: the set is not shown with its data. */
-static bool text_key(struct str *out, enum ipfam fam, enum nft_set_id set, const uint8_t *key)
+static void text_key(struct str *out, enum ipfam fam, enum nft_set_id set, const uint8_t *key)
 {
 	if (nft_set_is_by_tuple(set)) {
 		nft_tuple_text(out, fam, key);
-		return true;
+		return;
 	}
-	if (nft_set_is_by_addr(set)) {
-		text_addr(out, fam, key);
-		return true;
-	}
-	switch ((int)set) { /* the others are not shown */
+	switch ((int)set) {
 	case NFTSET_ENDPOINTS:
 	case NFTSET_AFF_SLOTS:
 		text_slot(out, key);
@@ -226,44 +221,26 @@ static bool text_key(struct str *out, enum ipfam fam, enum nft_set_id set, const
 		str_printf(out, "mark 0x%x ", nft_get_word(key));
 		text_endpoint(out, fam, key + 4);
 		break;
-	case FAILSET_HANDSHAKES:
-	case FAILSET_MOVES:
-	case FAILSET_CLAIMED:
-	case FAILSET_REFUSED:
-	case FAILSET_UDP_FLOWS:
-	case FAILSET_UDP_MOVES:
-	case FAILSET_UDP_CLAIMED:
-		text_endpoint(out, fam, key);
-		str_puts(out, " to ");
-		text_endpoint(out, fam, key + nft_data_len(FAILSET_MOVES, fam));
-		break;
-	case FAILSET_ANSWERED:
-	case FAILSET_UDP_REPLIED:
-		text_endpoint(out, fam, key);
-		break;
-	case NFTSET_AFFINITY:
-		str_printf(out, "pool %u client ", nft_word_pool(nft_get_word(key)));
-		text_addr(out, fam, key + 4);
-		break;
 	default:
-		str_printf(out, "0x%x", nft_get_word(key));
-		return false;
+		if (nft_set_begins_with_addr(set))
+			text_addr(out, fam, key);
+		else
+			str_printf(out, "0x%x", nft_get_word(key));
 	}
-	return true;
 }
 
 void nft_elem_text(struct str *out, enum ipfam fam, enum nft_set_id set, const uint8_t *key,
 		   const uint8_t *data)
 {
-	if (!text_key(out, fam, set, key) || data == NULL)
+	text_key(out, fam, set, key);
+	if (data == NULL)
 		return;
 	str_puts(out, " -> ");
 	if (set >= IPVSSET_BEGIN)
 		str_printf(out, "mark 0x%x", nft_get_word(data));
-	else if (set == NFTSET_ENDPOINTS || set == NFTSET_AFF_ENDPOINTS || set == FAILSET_MOVES ||
-		 set == FAILSET_REFUSED || set == FAILSET_UDP_MOVES)
+	else if (set == NFTSET_ENDPOINTS || set == NFTSET_AFF_ENDPOINTS)
 		text_endpoint(out, fam, data);
-	else if (set == NFTSET_AFF_SLOTS || set == NFTSET_AFFINITY)
+	else if (set == NFTSET_AFF_SLOTS)
 		str_printf(out, "id %u", nft_word_kind(nft_get_word(data)));
 	else
 		text_word(out, data);

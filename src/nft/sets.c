@@ -120,8 +120,7 @@ static const struct spec specs[NFTSET_END] = {
 	[NFTSET_KINDS] = { "kinds", 0, true, word, verdict },
 	[FAILSET_HANDSHAKES] = { "handshakes", DYNAMIC, true, flow, NULL, HANDSHAKES_SIZE, 60000,
 				 HANDSHAKES_GC_MS },
-	[FAILSET_MOVES] = { "moves", NFT_SET_TIMEOUT, true, flow, addr_port, 0,
-			    FAILSET_MOVES_S * 1000 },
+	[FAILSET_MOVES] = { "moves", NFT_SET_TIMEOUT, true, flow, addr_port },
 	[FAILSET_CLAIMED] = { "claimed", NFT_SET_TIMEOUT, true, flow, NULL, 0,
 			      FAILSET_CLAIMED_S * 1000 },
 	[FAILSET_ANSWERED] = { "answered", DYNAMIC, true, backend, NULL, ANSWERED_SIZE,
@@ -130,8 +129,7 @@ static const struct spec specs[NFTSET_END] = {
 			      FAILSET_REFUSED_S * 1000 },
 	[FAILSET_UDP_FLOWS] = { "udp_flows", DYNAMIC, true, flow, NULL, HANDSHAKES_SIZE, 60000,
 				HANDSHAKES_GC_MS },
-	[FAILSET_UDP_MOVES] = { "udp_moves", NFT_SET_TIMEOUT, true, flow, addr_port, 0,
-				FAILSET_UDP_MOVES_S * 1000 },
+	[FAILSET_UDP_MOVES] = { "udp_moves", NFT_SET_TIMEOUT, true, flow, addr_port },
 	[FAILSET_UDP_CLAIMED] = { "udp_claimed", NFT_SET_TIMEOUT, true, flow, NULL, 0,
 				  FAILSET_CLAIMED_S * 1000 },
 	[FAILSET_UDP_REPLIED] = { "udp_replied", DYNAMIC, true, backend, NULL, ANSWERED_SIZE,
@@ -375,9 +373,9 @@ bool nft_set_is_by_tuple(enum nft_set_id id)
 	return specs[id].key == tuple;
 }
 
-bool nft_set_is_by_addr(enum nft_set_id id)
+bool nft_set_is_leading(enum nft_set_id id)
 {
-	return specs[id].key == addr;
+	return specs[id].key == tuple && specs[id].data == word;
 }
 
 bool nft_set_counts(enum nft_set_id id, unsigned int counting)

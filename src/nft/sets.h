@@ -106,12 +106,9 @@ enum nft_set_id {
 #define FAILSET_BEGIN FAILSET_HANDSHAKES
 #define IPVSSET_BEGIN IPVSSET_FE
 /* Ends of an element's life in sets for failover; elements of moves have their own. */
-#define FAILSET_MOVES_S 5
 #define FAILSET_CLAIMED_S 1
 #define FAILSET_ANSWERED_S 10
 #define FAILSET_REFUSED_S 1
-/* As long as the kernel keeps a flow without a reply, by default. */
-#define FAILSET_UDP_MOVES_S 30
 /* End of an element's life in a set of pairs. */
 #define NFT_PAIRS_MS UINT64_C(60000)
 
@@ -155,8 +152,8 @@ bool nft_set_is_of_services(enum nft_set_id id);
 bool nft_set_begins_with_addr(enum nft_set_id id);
 /* Are the keys frontends: address . protocol . port? */
 bool nft_set_is_by_tuple(enum nft_set_id id);
-/* Are the keys addresses, or ranges of them? */
-bool nft_set_is_by_addr(enum nft_set_id id);
+/* Does each element lead from a frontend to the pool in its word? */
+bool nft_set_is_leading(enum nft_set_id id);
 /* Does each element have a counter of its own? */
 bool nft_set_counts(enum nft_set_id id, unsigned int counting);
 /* The inline set { tcp, udp, sctp } of rules: anonymous, one for both families. */
