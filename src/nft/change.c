@@ -9,16 +9,6 @@
 #define INDEX_MIN 64
 #define KEEP_MAX 32768 /* entries kept from one transaction to the next */
 
-size_t nft_key_len(enum nft_set_id set, enum ipfam fam)
-{
-	return nft_set_desc(set, fam)->key_len;
-}
-
-size_t nft_data_len(enum nft_set_id set, enum ipfam fam)
-{
-	return nft_set_desc(set, fam)->data_len;
-}
-
 void nft_changes_fini(struct nft_changes *c)
 {
 	vec_fini(&c->v);

@@ -52,10 +52,6 @@ struct nft_changes {
 		conflict; /* position plus 1 of the first key with contradicting operations, or 0 */
 };
 
-/* Bytes of a key and of data. */
-size_t nft_key_len(enum nft_set_id set, enum ipfam fam);
-size_t nft_data_len(enum nft_set_id set, enum ipfam fam);
-
 void nft_changes_reset(struct nft_changes *c);
 void nft_changes_fini(struct nft_changes *c);
 

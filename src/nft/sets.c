@@ -347,14 +347,6 @@ bool nft_set_exists(enum nft_set_id id, unsigned int counting)
 	return counting >= specs[id].exists_at;
 }
 
-bool nft_set_is_among(enum nft_set_id id, const enum nft_set_id *sets, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (sets[i] == id)
-			return true;
-	return false;
-}
-
 bool nft_set_is_of_services(enum nft_set_id id)
 {
 	const struct spec *s = &specs[id];

@@ -143,9 +143,16 @@ static inline const char *nft_fam_text(enum ipfam fam)
 
 /* Borrow the description; it lives as long as the process. */
 const struct nft_set_desc *nft_set_desc(enum nft_set_id id, enum ipfam fam);
+static inline size_t nft_key_len(enum nft_set_id id, enum ipfam fam)
+{
+	return nft_set_desc(id, fam)->key_len;
+}
+static inline size_t nft_data_len(enum nft_set_id id, enum ipfam fam)
+{
+	return nft_set_desc(id, fam)->data_len;
+}
 /* Does a table with this level of counting (enum nft_counting) have the set? */
 bool nft_set_exists(enum nft_set_id id, unsigned int counting);
-bool nft_set_is_among(enum nft_set_id id, const enum nft_set_id *sets, size_t n);
 /* Do services decide its elements? Not: counters, the layout, and what packets fill. */
 bool nft_set_is_of_services(enum nft_set_id id);
 /* Does each key begin with an address? */

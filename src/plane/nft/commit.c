@@ -30,7 +30,7 @@ static void settle_loaded(struct nft_plane *p, struct nft_change *ch)
 	}
 	plane_settle_copied(&p->common, ch);
 	if (!ch->has_programmed)
-		ch->needs_read = ch->has_new && nft_loaded_is_partial(ch->set);
+		ch->needs_read = ch->has_new && ch->set == NFTSET_ENDPOINTS;
 }
 
 /*

@@ -12,17 +12,6 @@ const enum nft_set_id nft_dumped[NFT_DUMPED_N] = {
 	NFTSET_FW_RANGES,    NFTSET_COUNTED,        NFTSET_REFUSED,    NFTSET_LOCAL_BACKENDS,
 	NFTSET_AFF_SLOTS,    NFTSET_AFF_ENDPOINTS,
 };
-const enum nft_set_id nft_leading[NFT_LEADING_N] = {
-	NFTSET_FRONTENDS,
-	NFTSET_FW_FRONTENDS,
-	NFTSET_XL_CLUSTER,
-	NFTSET_XL_LOCAL,
-};
-
-bool nft_loaded_is_partial(enum nft_set_id set)
-{
-	return set == NFTSET_ENDPOINTS;
-}
 
 /* --- pools and the elements that name them --- */
 
@@ -40,11 +29,6 @@ void nft_loaded_pool_put(struct nft_loaded *h, enum ipfam fam, uint32_t id,
 			 const struct nft_loaded_pool *pool)
 {
 	memcpy(nft_keymap_put(&h->pools[fam], &id, NULL), pool, sizeof(*pool));
-}
-
-bool nft_loaded_is_leading(enum nft_set_id set)
-{
-	return nft_set_is_among(set, nft_leading, NFT_LEADING_N);
 }
 
 /* Add `by` to the number of elements that name a known pool; returns it. */
@@ -66,7 +50,7 @@ static void changed(struct plane_loaded *l, enum ipfam fam, enum nft_set_id set,
 	struct nft_loaded *h = nft_loaded_of(l);
 	uint32_t id = will != NULL ? nft_word_pool(nft_get_word(will)) : 0;
 
-	if (!nft_loaded_is_leading(set))
+	if (!nft_set_is_leading(set))
 		return;
 	if (was != NULL)
 		(void)leads_add(h, fam, was, -1);
@@ -141,9 +125,10 @@ bool nft_loaded_led(const struct nft_loaded *h, enum ipfam fam, const uint8_t *k
 
 void nft_loaded_kinds(const struct nft_loaded *h, enum ipfam fam, struct nft_kinds *ret)
 {
-	for (size_t i = 0; i < NFT_LEADING_N; i++)
-		nft_keymap_for_each (e, &h->elems.sets[fam][nft_leading[i]])
-			bit_set(ret->bits, nft_word_kind(nft_get_word(e.val)));
+	for (enum nft_set_id set = 0; set < NFTSET_N; set++)
+		if (nft_set_is_leading(set))
+			nft_keymap_for_each (e, &h->elems.sets[fam][set])
+				bit_set(ret->bits, nft_word_kind(nft_get_word(e.val)));
 }
 
 /* --- pools --- */
@@ -228,7 +213,7 @@ static void unled_key(void *arg, enum nft_set_id set, const uint8_t *key)
 static void new_leads_count(struct nft_loaded *h, const struct nft_changes *c, size_t n, int by)
 {
 	for (size_t i = 0; i < n; i++)
-		if (nft_loaded_is_leading(c->v.v[i].set) && c->v.v[i].has_new)
+		if (nft_set_is_leading(c->v.v[i].set) && c->v.v[i].has_new)
 			(void)leads_add(h, c->v.v[i].fam, c->v.v[i].data, by);
 }
 
@@ -239,7 +224,7 @@ static void old_leads_count(struct nft_loaded *h, struct nft_changes *c, size_t 
 		const struct nft_change *ch = &c->v.v[i];
 		struct plane_touch t = { &h->elems, ch->fam, c, NULL };
 
-		if (nft_loaded_is_leading(ch->set) && ch->has_programmed &&
+		if (nft_set_is_leading(ch->set) && ch->has_programmed &&
 		    leads_add(h, ch->fam, ch->programmed, by) == 0)
 			each_key(h, t.fam, nft_word_pool(nft_get_word(ch->programmed)), unled_key,
 				 &t);

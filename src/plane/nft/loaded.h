@@ -37,9 +37,6 @@ static inline struct nft_loaded *nft_loaded_of(struct plane_loaded *l)
 /* Sets that are dumped, in this order; then `endpoints` is read by key, pool by pool. */
 #define NFT_DUMPED_N 14
 extern const enum nft_set_id nft_dumped[NFT_DUMPED_N];
-/* Maps whose data is the word of a pool. */
-#define NFT_LEADING_N 4
-extern const enum nft_set_id nft_leading[NFT_LEADING_N];
 
 bool nft_loaded_pool_get(const struct nft_loaded *h, enum ipfam fam, uint32_t id,
 			 struct nft_loaded_pool *ret);
@@ -48,7 +45,6 @@ void nft_loaded_pool_put(struct nft_loaded *h, enum ipfam fam, uint32_t id,
 /* The word in the data of an element; 0: no such element. */
 uint32_t nft_loaded_word(const struct nft_loaded *h, enum ipfam fam, enum nft_set_id set,
 			 const uint8_t *key);
-bool nft_loaded_is_leading(enum nft_set_id set);
 
 void nft_loaded_open(struct nft_loaded **ret);
 void nft_loaded_close(struct nft_loaded *h);
@@ -67,8 +63,6 @@ MUST_USE int nft_reading_step(struct nft_reading *rd, struct err *err);
 void nft_reading_close(struct nft_reading *rd);
 /* Drop the elements and pools of a family, as if the kernel had no table. */
 void nft_loaded_forget(struct nft_loaded *h, enum ipfam fam);
-/* Is the set read only for pools of frontends? The kernel may then have more elements. */
-bool nft_loaded_is_partial(enum nft_set_id set);
 
 /*
  * Keep all elements of the frontend with this key and of its pools; calls `fn` with the data

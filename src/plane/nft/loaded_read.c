@@ -75,7 +75,7 @@ static void dump_elem(void *arg, const uint8_t *key, const uint8_t *data)
 	enum nft_set_id set = nft_dumped[rd->i];
 
 	plane_loaded_found(&rd->h->elems, rd->table.fam, set, key, data);
-	if (nft_loaded_is_leading(set))
+	if (nft_set_is_leading(set))
 		kind_note(rd, nft_get_word(data),
 			  plane_loaded_is_cluster_ip(&rd->h->elems, &nft_plane_sets, rd->table.fam,
 						     key));

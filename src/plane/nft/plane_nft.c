@@ -321,7 +321,7 @@ static size_t sweep_more(const struct plane_common *c, enum ipfam fam, enum nft_
 	const struct nft_loaded *h = nft_loaded_of(c->loaded);
 	struct nft_loaded_pool pool = { 0 };
 
-	if (nft_loaded_is_leading(set))
+	if (nft_set_is_leading(set))
 		(void)nft_loaded_pool_get(h, fam, nft_word_pool(nft_loaded_word(h, fam, set, key)),
 					  &pool);
 	return (size_t)pool.n_slots * (pool.has_affinity ? 3 : 1);

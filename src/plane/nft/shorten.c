@@ -101,7 +101,7 @@ void nft_shorten_applied(struct nft_plane *p)
 		uint32_t was, will, pool;
 		struct nft_shorten s;
 
-		if (!nft_loaded_is_leading(ch->set) || !ch->has_programmed || !ch->has_new)
+		if (!nft_set_is_leading(ch->set) || !ch->has_programmed || !ch->has_new)
 			continue;
 		was = nft_get_word(ch->programmed);
 		will = nft_get_word(ch->data);
@@ -118,22 +118,27 @@ void nft_shorten_applied(struct nft_plane *p)
 	}
 }
 
+/* Queue all pools with affinity in a map to pools. */
+static void shorten_all(struct nft_keymap *t, const struct nft_keymap *words)
+{
+	nft_keymap_for_each (e, words) {
+		uint32_t word = nft_get_word(e.val);
+		uint32_t pool = entries_pool(word);
+		struct nft_shorten s = { 0, nft_class_affinity(nft_word_kind(word)) };
+
+		if (s.new_s != 0 && nft_keymap_find(t, &pool) == NULL)
+			shorten_put(t, &pool, &s);
+	}
+}
+
 void nft_shorten_loaded(struct nft_plane *p)
 {
 	const struct nft_loaded *h = nft_plane_loaded(p);
 
 	for (int fam = 0; fam < IPFAM_N; fam++)
-		for (size_t i = 0; i < NFT_LEADING_N && !h->elems.is_fresh[fam]; i++)
-			nft_keymap_for_each (e, &h->elems.sets[fam][nft_leading[i]]) {
-				uint32_t word = nft_get_word(e.val);
-				uint32_t pool = entries_pool(word);
-				struct nft_shorten s = { 0,
-							 nft_class_affinity(nft_word_kind(word)) };
-
-				if (s.new_s != 0 &&
-				    nft_keymap_find(&p->shorten[fam], &pool) == NULL)
-					shorten_put(&p->shorten[fam], &pool, &s);
-			}
+		for (enum nft_set_id set = 0; set < NFTSET_N && !h->elems.is_fresh[fam]; set++)
+			if (nft_set_is_leading(set))
+				shorten_all(&p->shorten[fam], &h->elems.sets[fam][set]);
 }
 
 static bool shorten_find(struct nft_shorten *ret, const struct nft_keymap *t, uint32_t pool)
