@@ -35,7 +35,7 @@
 
 int cleanup_has_vipd(struct nl_sock *nl, struct err *err)
 {
-	FINI(nft_fixed_tables_fini) struct nft_fixed_tables found = { 0 };
+	AUTO(vec_fini) struct nft_fixed_tables found = { 0 };
 	struct nft_fixed_table t;
 	int r = nft_fixed_table_read(&t, nl, IPFAM_V4, &ipvs_schema, IPVS_TABLE, err);
 

@@ -3,11 +3,6 @@
 
 #include <string.h>
 
-void nft_bounds_fini(struct nft_bounds *b)
-{
-	vec_fini(&b->v);
-}
-
 /* The first address after the prefix; false: it has the last address. */
 static bool address_after(uint8_t ret[static 16], const struct ip_prefix *p)
 {
@@ -57,15 +52,4 @@ static int bound_cmp(const void *a, const void *b)
 void nft_bounds_sort(struct nft_bounds *b)
 {
 	vec_sort(&b->v, bound_cmp);
-}
-
-bool nft_bounds_are_equal(const struct nft_bounds *a, const struct nft_bounds *b)
-{
-	if (a->v.n != b->v.n)
-		return false;
-	for (size_t i = 0; i < a->v.n; i++) {
-		if (bound_cmp(&a->v.v[i], &b->v.v[i]) != 0)
-			return false;
-	}
-	return true;
 }

@@ -16,17 +16,15 @@ struct nft_bound {
 	uint8_t key[16]; /* address, network order; unused bytes are zero */
 	bool is_end;
 };
+_Static_assert(sizeof(struct nft_bound) == 17, "compared as raw bytes");
 
 /* Zeroed memory is an empty list. */
 struct nft_bounds {
 	VEC(struct nft_bound) v;
 };
 
-void nft_bounds_fini(struct nft_bounds *b);
 /* The union of the prefixes of family `fam`, any order, overlapping or not; replaces `ret`. */
 void nft_bounds_from(struct nft_bounds *ret, enum ipfam fam, const struct ip_prefix *prefixes,
 		     size_t n);
 /* Sort by address; at one address the end comes first. */
 void nft_bounds_sort(struct nft_bounds *b);
-/* Both must be sorted. */
-bool nft_bounds_are_equal(const struct nft_bounds *a, const struct nft_bounds *b);

@@ -57,13 +57,8 @@ void nft_fixed_fini(struct nft_fixed *h)
 	for (unsigned int i = 0; i < NFT_VERDICT_MAPS; i++)
 		verdicts_clear(h, i);
 	for (unsigned int i = 0; i < NFT_RANGE_SETS; i++)
-		nft_bounds_fini(&h->ranges[i]);
+		vec_fini(&h->ranges[i].v);
 	*h = (struct nft_fixed){ 0 };
-}
-
-void nft_fixed_tables_fini(struct nft_fixed_tables *t)
-{
-	vec_fini(&t->v);
 }
 
 struct nft_fixed_chain *nft_fixed_chain(const struct nft_fixed *h, const char *name)

@@ -113,7 +113,6 @@ struct nft_fixed_tables {
 void nft_table_name(char buf[static NFT_TABLE_NAME_MAX], const char *base, int i);
 
 void nft_fixed_fini(struct nft_fixed *h);
-void nft_fixed_tables_fini(struct nft_fixed_tables *t);
 
 /* NFPROTO_* of the tables of a schema. */
 static inline uint8_t nft_schema_family(const struct nft_schema *schema, enum ipfam fam)

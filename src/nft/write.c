@@ -474,14 +474,14 @@ void nft_ensure_ranges(struct nft_writer *w, struct nft_fixed *h, unsigned int i
 	struct nft_bounds desired = { 0 };
 
 	nft_bounds_from(&desired, w->fam, prefixes, n);
-	if (nft_bounds_are_equal(programmed, &desired)) {
-		nft_bounds_fini(&desired);
+	if (vec_is_equal(&programmed->v, &desired.v)) {
+		vec_fini(&desired.v);
 		return;
 	}
 	/* Few and rarely changed: replace all in one message, so that ranges never overlap. */
 	ranges_put(w, set, programmed, NFT_MSG_DELSETELEM);
 	ranges_put(w, set, &desired, NFT_MSG_NEWSETELEM);
-	nft_bounds_fini(programmed);
+	vec_fini(&programmed->v);
 	*programmed = desired;
 }
 
@@ -503,7 +503,7 @@ int nft_table_delete(struct nl_sock *nl, const struct nft_schema *schema,
 int nft_tables_delete(struct nl_sock *nl, const struct nft_schema *schema, enum ipfam fam,
 		      struct nft_result *res, struct err *err)
 {
-	FINI(nft_fixed_tables_fini) struct nft_fixed_tables tables = { 0 };
+	AUTO(vec_fini) struct nft_fixed_tables tables = { 0 };
 	int r = nft_fixed_tables_read(&tables, nl, fam, schema, err);
 
 	vec_for_each (t, &tables.v) {

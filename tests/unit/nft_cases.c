@@ -1094,7 +1094,7 @@ static bool has_chain(const struct world *w, const char *name)
 		has |= nft_fixed_chain(&fixed, name) != NULL;
 	}
 	nft_fixed_fini(&fixed);
-	nft_fixed_tables_fini(&tables);
+	vec_fini(&tables.v);
 	return has;
 }
 

@@ -76,7 +76,7 @@ static void test_bounds(void **state)
 		assert_string_equal(str_text(&text), cases[i].bounds);
 		str_fini(&text);
 	}
-	nft_bounds_fini(&b);
+	vec_fini(&b.v);
 }
 
 /* The kernel lists elements in an order of its own. */
@@ -90,15 +90,15 @@ static void test_sort(void **state)
 	nft_bounds_from(&a, IPFAM_V4, list, 2);
 	for (size_t i = a.v.n; i-- > 0;)
 		*vec_push(&b.v) = a.v.v[i];
-	assert_false(nft_bounds_are_equal(&a, &b));
+	assert_false(vec_is_equal(&a.v, &b.v));
 	nft_bounds_sort(&b);
-	assert_true(nft_bounds_are_equal(&a, &b));
+	assert_true(vec_is_equal(&a.v, &b.v));
 	b.v.v[1].is_end = false;
-	assert_false(nft_bounds_are_equal(&a, &b));
+	assert_false(vec_is_equal(&a.v, &b.v));
 	b.v.n--;
-	assert_false(nft_bounds_are_equal(&a, &b));
-	nft_bounds_fini(&a);
-	nft_bounds_fini(&b);
+	assert_false(vec_is_equal(&a.v, &b.v));
+	vec_fini(&a.v);
+	vec_fini(&b.v);
 }
 
 int main(void)

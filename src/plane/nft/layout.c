@@ -229,7 +229,7 @@ int nft_layout_load(struct nft_layout *l, struct err *err)
 	r = nft_fixed_tables_read(&tables, l->nl, l->fam, &nft_schema, err);
 	if (r == 0)
 		r = load(l, &tables, err);
-	nft_fixed_tables_fini(&tables);
+	vec_fini(&tables.v);
 	if (r < 0) {
 		forget(l);
 		vec_fini(&l->old);
