@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "nft/expr.h"
 #include "nl/attr.h"
 
 /* Maximum length of a list attribute, its header included. */
@@ -145,12 +146,7 @@ struct parsed {
 /* The `len` bytes inside NFTA_SET_ELEM_x, or NULL if it has another length. */
 static const uint8_t *value_bytes(const struct nlattr *a, size_t len)
 {
-	const struct nlattr *tb[NFTA_DATA_MAX + 1];
-
-	if (a == NULL)
-		return NULL;
-	nl_attr_nest(tb, NFTA_DATA_MAX, a);
-	a = tb[NFTA_DATA_VALUE];
+	a = nl_attr_find(a, NFTA_DATA_VALUE);
 	return a != NULL && mnl_attr_get_payload_len(a) == len ? mnl_attr_get_payload(a) : NULL;
 }
 
@@ -166,19 +162,6 @@ static struct parsed elem_parse(const struct nlattr *elem, enum nft_set_id set, 
 	e.expr = tb[NFTA_SET_ELEM_EXPR];
 	e.expires_ms = nl_attr_be64(tb[NFTA_SET_ELEM_EXPIRATION], 0);
 	return e;
-}
-
-/* Packets of the element's counter; 0 when it has none. */
-static uint64_t elem_packets(const struct parsed *e)
-{
-	const struct nlattr *expr[NFTA_EXPR_MAX + 1];
-	const struct nlattr *counter[NFTA_COUNTER_MAX + 1];
-
-	nl_attr_nest(expr, NFTA_EXPR_MAX, e->expr);
-	if (strcmp(nl_attr_str(expr[NFTA_EXPR_NAME]), "counter") != 0)
-		return 0;
-	nl_attr_nest(counter, NFTA_COUNTER_MAX, expr[NFTA_EXPR_DATA]);
-	return nl_attr_be64(counter[NFTA_COUNTER_PACKETS], 0);
 }
 
 /* The key in nft/change.h's form; false when the element cannot be ours. */
@@ -295,7 +278,7 @@ static void get_elem(struct get *g, size_t i, const struct nlattr *elem)
 	g->v[i].is_found = true;
 	if (e.data != NULL)
 		memcpy(g->v[i].data, e.data, nft_data_len(g->set, g->fam));
-	g->v[i].packets = elem_packets(&e);
+	g->v[i].packets = nft_counter(e.expr, NFTA_COUNTER_PACKETS);
 	g->v[i].expires_ms = e.expires_ms;
 }
 

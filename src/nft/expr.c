@@ -100,6 +100,13 @@ void nft_rules_hash(struct nft_rules *rs)
 	}
 }
 
+uint64_t nft_counter(const struct nlattr *expression, uint16_t type)
+{
+	if (strcmp(nl_attr_str(nl_attr_find(expression, NFTA_EXPR_NAME)), "counter") != 0)
+		return 0;
+	return nl_attr_be64(nl_attr_find(nl_attr_find(expression, NFTA_EXPR_DATA), type), 0);
+}
+
 /* An attribute of an expression: NFTNL_EXPR_* of libnftnl/expr.h. */
 struct attr {
 	uint16_t type; /* 0: after the last one */

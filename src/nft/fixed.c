@@ -332,14 +332,14 @@ static int rules_message(void *arg, const struct nlmsghdr *h, struct err *err)
 /* Base chains cannot move to another hook, nor become ordinary ones. */
 static bool chain_fits(const struct nft_chain *desired, const struct nlattr *const *tb)
 {
-	const struct nlattr *hook[NFTA_HOOK_MAX + 1];
+	const struct nlattr *hook = tb[NFTA_CHAIN_HOOK];
 
-	if (desired->type == NULL || tb[NFTA_CHAIN_HOOK] == NULL)
-		return desired->type == NULL && tb[NFTA_CHAIN_HOOK] == NULL;
-	nl_attr_nest(hook, NFTA_HOOK_MAX, tb[NFTA_CHAIN_HOOK]);
+	if (desired->type == NULL || hook == NULL)
+		return desired->type == NULL && hook == NULL;
 	return strcmp(nl_attr_str(tb[NFTA_CHAIN_TYPE]), desired->type) == 0 &&
-	       nl_attr_be32(hook[NFTA_HOOK_HOOKNUM], 0) == desired->hook &&
-	       (int32_t)nl_attr_be32(hook[NFTA_HOOK_PRIORITY], 0) == desired->priority;
+	       nl_attr_be32(nl_attr_find(hook, NFTA_HOOK_HOOKNUM), 0) == desired->hook &&
+	       (int32_t)nl_attr_be32(nl_attr_find(hook, NFTA_HOOK_PRIORITY), 0) ==
+		       desired->priority;
 }
 
 static int chain_message(void *arg, const struct nlmsghdr *h, struct err *err)
@@ -400,41 +400,35 @@ static int chains_read(struct reading *rd, struct nl_sock *nl, struct err *err)
 
 static void verdict_found(void *arg, const uint8_t *key, const uint8_t *none)
 {
-	const struct nlattr *tb[NFTA_SET_ELEM_MAX + 1];
-	const struct nlattr *data[NFTA_DATA_MAX + 1], *verdict[NFTA_VERDICT_MAX + 1];
 	struct reading *rd = arg;
+	const struct nlattr *data = nl_attr_find(rd->walk.elem, NFTA_SET_ELEM_DATA);
+	const struct nlattr *verdict = nl_attr_find(data, NFTA_DATA_VERDICT);
+	const char *chain = nl_attr_str(nl_attr_find(verdict, NFTA_VERDICT_CHAIN));
 	struct nft_verdict v;
-	const char *chain;
 
 	if (rd->walk.n == 1) /* a dump may begin again */
 		verdicts_clear(rd->programmed, rd->index);
 	memcpy(&v.kind, key, sizeof(v.kind));
 	if (v.kind >= NFT_FIXED_KINDS) /* no frontend can have this kind */
 		return;
-	nl_attr_nest(tb, NFTA_SET_ELEM_MAX, rd->walk.elem);
-	nl_attr_nest(data, NFTA_DATA_MAX, tb[NFTA_SET_ELEM_DATA]);
-	nl_attr_nest(verdict, NFTA_VERDICT_MAX, data[NFTA_DATA_VERDICT]);
-	chain = nl_attr_str(verdict[NFTA_VERDICT_CHAIN]);
-	if (verdict[NFTA_VERDICT_CHAIN] != NULL)
+	if (chain[0] != '\0')
 		chain_get(rd->programmed, chain)->is_led = true;
-	v.code = (int32_t)nl_attr_be32(verdict[NFTA_VERDICT_CODE], 0);
+	v.code = (int32_t)nl_attr_be32(nl_attr_find(verdict, NFTA_VERDICT_CODE), 0);
 	(void)snprintf(v.chain, sizeof(v.chain), "%.*s", (int)sizeof(v.chain) - 1, chain);
 	nft_fixed_verdict_put(rd->programmed, rd->index, &v);
 }
 
 static void range_found(void *arg, const uint8_t *key, const uint8_t *none)
 {
-	const struct nlattr *tb[NFTA_SET_ELEM_MAX + 1];
 	struct reading *rd = arg;
 	struct nft_bounds *bounds = &rd->programmed->ranges[rd->index];
+	const struct nlattr *flags = nl_attr_find(rd->walk.elem, NFTA_SET_ELEM_FLAGS);
 	struct nft_bound *b;
 
 	if (rd->walk.n == 1)
 		vec_clear(&bounds->v);
-	nl_attr_nest(tb, NFTA_SET_ELEM_MAX, rd->walk.elem);
 	b = vec_push(&bounds->v);
-	*b = (struct nft_bound){ .is_end = nl_attr_be32(tb[NFTA_SET_ELEM_FLAGS], 0) &
-					   NFT_SET_ELEM_INTERVAL_END };
+	*b = (struct nft_bound){ .is_end = nl_attr_be32(flags, 0) & NFT_SET_ELEM_INTERVAL_END };
 	memcpy(b->key, key, ip_len(rd->fam));
 }
 
@@ -533,14 +527,8 @@ static int counters_message(void *arg, const struct nlmsghdr *h, struct err *err
 
 	nl_attr_table(tb, NFTA_RULE_MAX, h, sizeof(struct nfgenmsg));
 	nl_attr_for_each (e, tb[NFTA_RULE_EXPRESSIONS]) {
-		const struct nlattr *expr[NFTA_EXPR_MAX + 1], *c[NFTA_COUNTER_MAX + 1];
-
-		nl_attr_nest(expr, NFTA_EXPR_MAX, e);
-		if (strcmp(nl_attr_str(expr[NFTA_EXPR_NAME]), "counter") != 0)
-			continue;
-		nl_attr_nest(c, NFTA_COUNTER_MAX, expr[NFTA_EXPR_DATA]);
-		rd->packets += nl_attr_be64(c[NFTA_COUNTER_PACKETS], 0);
-		rd->bytes += nl_attr_be64(c[NFTA_COUNTER_BYTES], 0);
+		rd->packets += nft_counter(e, NFTA_COUNTER_PACKETS);
+		rd->bytes += nft_counter(e, NFTA_COUNTER_BYTES);
 	}
 	return 0;
 }

@@ -175,14 +175,11 @@ static bool touched_of(struct touched *ret, enum nft_set_id set, enum ipfam fam,
 static void element(struct nft_watch *w, enum nft_set_id set, enum ipfam fam,
 		    const struct nlattr *elem)
 {
-	const struct nlattr *tb[NFTA_SET_ELEM_MAX + 1];
-	const struct nlattr *value[NFTA_DATA_MAX + 1];
+	const struct nlattr *value =
+		nl_attr_find(nl_attr_find(elem, NFTA_SET_ELEM_KEY), NFTA_DATA_VALUE);
+	const uint8_t *key = nl_attr_bytes(value, nft_key_len(set, fam));
 	struct touched t;
-	const uint8_t *key;
 
-	nl_attr_nest(tb, NFTA_SET_ELEM_MAX, elem);
-	nl_attr_nest(value, NFTA_DATA_MAX, tb[NFTA_SET_ELEM_KEY]);
-	key = nl_attr_bytes(value[NFTA_DATA_VALUE], nft_set_desc(set, fam)->key_len);
 	if (key == NULL || !touched_of(&t, set, fam, key))
 		return;
 	if (w->touched.n < NFT_WATCH_TOUCHED_MAX)

@@ -317,7 +317,7 @@ static void ranges_put(struct nft_writer *w, enum nft_set_id set, const struct n
  */
 static const char *expr_rejected(const struct nl_rejection *f)
 {
-	const struct nlattr *at, *tb[NFTA_EXPR_MAX + 1];
+	const struct nlattr *at;
 
 	if (f->error != -ENOENT || f->msg == NULL || !f->has_offset ||
 	    f->msg->nlmsg_type != TYPE(NFT_MSG_NEWRULE) ||
@@ -328,8 +328,7 @@ static const char *expr_rejected(const struct nl_rejection *f)
 		return "";
 	if (mnl_attr_get_type(at) == NFTA_EXPR_NAME && !(at->nla_type & NLA_F_NESTED))
 		return nl_attr_str(at);
-	nl_attr_nest(tb, NFTA_EXPR_MAX, at);
-	return nl_attr_str(tb[NFTA_EXPR_NAME]);
+	return nl_attr_str(nl_attr_find(at, NFTA_EXPR_NAME));
 }
 
 int nft_writer_commit(struct nft_writer *w, struct nft_result *res, struct err *err)

@@ -160,8 +160,8 @@ static const char *code_text(uint32_t code)
 
 static void verdict_read(struct nft_live_event *ret, const struct nlattr **tb)
 {
-	const struct nlattr *v[NFTA_VERDICT_MAX + 1];
-	const char *chain;
+	const struct nlattr *v = tb[NFTA_TRACE_VERDICT];
+	const char *chain = nl_attr_str(nl_attr_find(v, NFTA_VERDICT_CHAIN));
 
 	if (tb[NFTA_TRACE_POLICY] != NULL &&
 	    nl_attr_be32(tb[NFTA_TRACE_TYPE], 0) == NFT_TRACETYPE_POLICY) {
@@ -169,10 +169,9 @@ static void verdict_read(struct nft_live_event *ret, const struct nlattr **tb)
 			       code_text(nl_attr_be32(tb[NFTA_TRACE_POLICY], NF_ACCEPT)));
 		return;
 	}
-	nl_attr_nest(v, NFTA_VERDICT_MAX, tb[NFTA_TRACE_VERDICT]);
-	chain = nl_attr_str(v[NFTA_VERDICT_CHAIN]);
 	(void)snprintf(ret->verdict, sizeof(ret->verdict), "%s%s%.40s",
-		       code_text(nl_attr_be32(v[NFTA_VERDICT_CODE], 0)), *chain ? " " : "", chain);
+		       code_text(nl_attr_be32(nl_attr_find(v, NFTA_VERDICT_CODE), 0)),
+		       *chain ? " " : "", chain);
 }
 
 static bool event_read(struct nft_live_event *ret, const struct nlmsghdr *h)
