@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/rendezvous.h"
+#include "nft/keymap.h"
 
 #define AFFINITY_MAX (NFT_KIND_AFFINITY_END - NFT_KIND_AFFINITY)
 /* Bounds grow by an eighth from 64; the 59th is the first that reaches NFT_POOL_SLOTS_MAX. */
@@ -17,19 +18,17 @@
 struct affinity {
 	uint32_t slots;
 	uint32_t affinity_s;
-	bool is_coarse;
-	bool is_used; /* by nft_pool_class(), since nft_kind_is_idle() last saw it */
+	uint32_t is_coarse;
 };
+_Static_assert(sizeof(struct affinity) == 12, "hashed and compared as raw bytes");
 
 static struct affinity affinities[AFFINITY_MAX];
-
-/* The last result of affinity_search(): equal pools follow each other. n 0: none. */
-static struct {
-	size_t n;
-	uint32_t affinity_s;
-	struct affinity *number;
-} last;
-static size_t n_searches; /* of affinity_find() */
+/* Returned by nft_pool_class(), since nft_kind_is_idle() last saw it. */
+static bool is_used[AFFINITY_MAX];
+/* Index of each combination in `affinities`. */
+static struct nft_keymap numbers = { .key_len = sizeof(struct affinity),
+				     .val_len = sizeof(uint16_t) };
+static size_t n_exact; /* numbers of exact combinations */
 
 /* Timeouts of coarse combinations: others are rounded up. */
 static const uint32_t coarse_timeouts[] = {
@@ -104,37 +103,43 @@ static struct affinity coarse_of(uint32_t slots, uint32_t affinity_s)
 /* A number whose chain can pick all backends of `a`, or NULL. */
 static struct affinity *affinity_find(const struct affinity *a)
 {
-	n_searches++;
-	for (size_t i = 0; i < AFFINITY_MAX; i++) {
-		if (affinities[i].slots == a->slots && affinities[i].affinity_s == a->affinity_s &&
-		    affinities[i].is_coarse == a->is_coarse)
-			return &affinities[i];
-	}
-	return NULL;
+	const void *p = nft_keymap_find(&numbers, a);
+	uint16_t i;
+
+	if (p == NULL)
+		return NULL;
+	memcpy(&i, p, sizeof(i));
+	return &affinities[i];
+}
+
+static void affinity_set(struct affinity *number, const struct affinity *a)
+{
+	uint16_t i = (uint16_t)(number - affinities);
+
+	*number = *a;
+	is_used[i] = false;
+	n_exact += !a->is_coarse;
+	memcpy(nft_keymap_put(&numbers, a, NULL), &i, sizeof(i));
 }
 
 /* A new number for `a`; NULL when its range of numbers is used up. */
 static struct affinity *affinity_add(const struct affinity *a)
 {
-	struct affinity *free_one = NULL;
-	size_t n_exact = 0;
+	struct affinity *number = affinities;
 
-	for (size_t i = 0; i < AFFINITY_MAX; i++) {
-		if (affinities[i].slots == 0 && free_one == NULL)
-			free_one = &affinities[i];
-		n_exact += affinities[i].slots != 0 && !affinities[i].is_coarse;
-	}
-	if (free_one == NULL || (!a->is_coarse && n_exact >= EXACT_MAX))
+	if (numbers.n == AFFINITY_MAX || (!a->is_coarse && n_exact >= EXACT_MAX))
 		return NULL;
-	*free_one = *a;
-	return free_one;
+	while (number->slots != 0)
+		number++;
+	affinity_set(number, a);
+	return number;
 }
 
 /*
  * NULL when exact combinations use all their numbers and the pool has more slots (by weight) than
  * coarse ones have, or when those of an earlier version use all numbers.
  */
-static struct affinity *affinity_search(size_t n, uint32_t slots, uint32_t affinity_s)
+static struct affinity *affinity_get(size_t n, uint32_t slots, uint32_t affinity_s)
 {
 	const struct affinity exact = { .slots = slots, .affinity_s = affinity_s };
 	struct affinity *a = affinity_find(&exact);
@@ -151,18 +156,6 @@ static struct affinity *affinity_search(size_t n, uint32_t slots, uint32_t affin
 	return a;
 }
 
-static struct affinity *affinity_get(size_t n, uint32_t slots, uint32_t affinity_s)
-{
-	if (last.n != n || last.affinity_s != affinity_s) {
-		last.number = affinity_search(n, slots, affinity_s);
-		last.n = n;
-		last.affinity_s = affinity_s;
-	}
-	if (last.number != NULL)
-		last.number->is_used = true;
-	return last.number;
-}
-
 uint16_t nft_pool_class(size_t n, uint32_t affinity_s)
 {
 	uint32_t below, slots = size_of(n, false, &below);
@@ -174,7 +167,10 @@ uint16_t nft_pool_class(size_t n, uint32_t affinity_s)
 	if (n == 0 || affinity_s == 0)
 		return plain;
 	a = affinity_get(n, slots, affinity_s);
-	return a == NULL ? plain : (uint16_t)(NFT_KIND_AFFINITY + (a - affinities));
+	if (a == NULL)
+		return plain;
+	is_used[a - affinities] = true;
+	return (uint16_t)(NFT_KIND_AFFINITY + (a - affinities));
 }
 
 bool nft_kind_info(uint16_t kind, struct nft_kind_info *ret)
@@ -286,35 +282,34 @@ int nft_kind_adopt(uint16_t kind, const char *name)
 		return 0;
 	if (have->slots != 0 || affinity_find(&desired) != NULL)
 		return -EEXIST;
-	*have = desired;
-	last.n = 0;
+	affinity_set(have, &desired);
 	return 0;
 }
 
 bool nft_kind_is_idle(uint16_t kind)
 {
-	struct affinity *a = &affinities[kind - NFT_KIND_AFFINITY];
-	bool is_idle = a->slots != 0 && !a->is_used;
+	size_t i = (size_t)kind - NFT_KIND_AFFINITY;
+	bool is_idle;
 
-	assert(kind >= NFT_KIND_AFFINITY && kind < NFT_KIND_AFFINITY_END);
-	a->is_used = false;
+	assert(i < AFFINITY_MAX);
+	is_idle = affinities[i].slots != 0 && !is_used[i];
+	is_used[i] = false;
 	return is_idle;
 }
 
 size_t nft_kind_count(void)
 {
-	size_t n = 0;
-
-	for (size_t i = 0; i < AFFINITY_MAX; i++)
-		n += affinities[i].slots != 0;
-	return n;
+	return numbers.n;
 }
 
 void nft_kind_release(uint16_t kind)
 {
+	struct affinity *a;
+
 	assert(kind >= NFT_KIND_AFFINITY && kind < NFT_KIND_AFFINITY_END);
-	affinities[kind - NFT_KIND_AFFINITY] = (struct affinity){ 0 };
-	last.n = 0;
+	a = &affinities[kind - NFT_KIND_AFFINITY];
+	n_exact -= nft_keymap_del(&numbers, a) && !a->is_coarse;
+	*a = (struct affinity){ 0 };
 }
 
 uint32_t nft_class_affinity(uint16_t class)
@@ -327,11 +322,6 @@ uint32_t nft_class_affinity(uint16_t class)
 
 void nft_kind_reset(void)
 {
-	memset(affinities, 0, sizeof(affinities));
-	last.n = 0;
-}
-
-size_t nft_kind_searches(void)
-{
-	return n_searches;
+	for (uint16_t kind = NFT_KIND_AFFINITY; kind < NFT_KIND_AFFINITY_END; kind++)
+		nft_kind_release(kind);
 }

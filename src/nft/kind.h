@@ -110,7 +110,5 @@ bool nft_kind_is_idle(uint16_t kind);
 size_t nft_kind_count(void);
 /* Free an affinity number that no pool and no chain uses. */
 void nft_kind_release(uint16_t kind);
-/* Searches among the affinity numbers so far; for tests only. */
-size_t nft_kind_searches(void);
 /* Free all affinity numbers; for tests only. */
 void nft_kind_reset(void);
