@@ -359,7 +359,7 @@ static int plane_sweep(struct plane *plane, struct plane_result *res, struct err
 	plane_sweep_end(&p->common);
 	nft_tick_kinds_remove(p);
 	p->kinds_at = 0;
-	p->is_walk_wanted = p->walk_nl != NULL;
+	nft_plane_walk_restart(p);
 	nft_plane_guard_follow(p);
 	return 0;
 }

@@ -52,8 +52,7 @@ struct nft_plane {
 	struct nft_walk walk;
 	enum ipfam walk_fam; /* of its next piece */
 	bool is_walking;
-	bool is_walk_wanted; /* start one soon */
-	uint64_t walk_at;    /* 0 = never */
+	uint64_t walk_at; /* its next piece, or the next walk; 0 = never */
 };
 
 static inline struct nft_plane *nft_plane_of(struct plane *p)
@@ -185,6 +184,8 @@ uint64_t nft_tick(struct plane *plane, uint64_t now);
  */
 MUST_USE int nft_plane_walk(struct nft_plane *p, enum nft_set_id set, nft_elem_fn *fn, void *arg,
 			    struct err *err);
+/* Search for stray addresses from the first one on, soon. */
+void nft_plane_walk_restart(struct nft_plane *p);
 /* Delete unused affinity chains; after a failure the next period retries. */
 void nft_tick_kinds_remove(struct nft_plane *p);
 /* Does `cmd` own both tables? */

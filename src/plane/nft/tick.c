@@ -153,6 +153,13 @@ static void walk_end(struct nft_plane *p)
 	p->walk_fam = IPFAM_V4;
 }
 
+void nft_plane_walk_restart(struct nft_plane *p)
+{
+	walk_end(p);
+	p->is_walking = false;
+	p->walk_at = 1;
+}
+
 int nft_plane_walk(struct nft_plane *p, enum nft_set_id set, nft_elem_fn *fn, void *arg,
 		   struct err *err)
 {
@@ -180,9 +187,8 @@ static uint64_t tick_walk(struct nft_plane *p, uint64_t now)
 
 	if (p->walk_nl == NULL || p->is_shortening)
 		return 0;
-	if (!(p->is_walk_wanted && !p->is_walking) && (p->walk_at == 0 || now < p->walk_at))
+	if (p->walk_at == 0 || now < p->walk_at)
 		return p->walk_at;
-	p->is_walk_wanted &= p->is_walking;
 	r = nft_plane_walk(p, NFTSET_ENDPOINT_ADDRS, stray_found, &strays, &err);
 	if (strays.v.n > 0 && r >= 0 && strays_retain(&strays, &err) < 0) {
 		walk_end(p);
@@ -190,10 +196,7 @@ static uint64_t tick_walk(struct nft_plane *p, uint64_t now)
 	}
 	vec_fini(&strays.v);
 	p->is_walking = r > 0;
-	if (r == 0)
-		p->walk_at = now + (p->is_walk_wanted ? WALK_STEP_NS : WALK_PERIOD_NS);
-	else
-		p->walk_at = now + (r > 0 ? WALK_STEP_NS : WALK_RETRY_NS);
+	p->walk_at = now + (r > 0 ? WALK_STEP_NS : r == 0 ? WALK_PERIOD_NS : WALK_RETRY_NS);
 	if (r < 0)
 		log_info(LOG_AREA_PLANE, "stray addresses: not searched: %s; next attempt in %d s",
 			 err.text, (int)(WALK_RETRY_NS / NSEC_PER_SEC));
