@@ -26,13 +26,9 @@ bool nft_is_backend(struct plane *plane, const struct ip_addr *addr, uint16_t po
 
 static void flow_key(uint8_t key[static NFT_KEY_MAX], const struct ip_flow *f)
 {
-	uint8_t side[NFT_DATA_MAX];
-	size_t len = nft_data_len(FAILSET_MOVES, ip_fam(&f->to.addr));
-
-	nft_data_endpoint(side, &f->from.addr, f->from.port);
-	memcpy(key, side, len);
-	nft_data_endpoint(side, &f->to.addr, f->to.port);
-	memcpy(key + len, side, len);
+	nft_data_endpoint(key, &f->from.addr, f->from.port);
+	key += nft_data_len(FAILSET_MOVES, ip_fam(&f->to.addr));
+	nft_data_endpoint(key, &f->to.addr, f->to.port);
 }
 
 static enum nft_set_id moves_of(enum l4proto proto)
