@@ -109,6 +109,8 @@ void nft_remark(const struct plane *p, const struct svc *svc, struct str *ret);
 
 /* --- commit.c --- */
 
+/* 0: the layouts of all families are known, except of failed ones. */
+MUST_USE int nft_plane_is_ready(const struct nft_plane *p, struct err *err);
 MUST_USE int nft_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 			enum plane_commit_mode mode, struct plane_result *res, struct err *err);
 /* plane_common_ops.settle_loaded */

@@ -245,22 +245,13 @@ static uint64_t tick_guard(struct nft_plane *p, uint64_t now)
 	return next;
 }
 
-static bool ready_for_kinds(const struct nft_plane *p)
-{
-	for (int fam = 0; fam < IPFAM_N; fam++)
-		if (p->layout[fam]->state != NFT_LAYOUT_PRESENT &&
-		    !p->common.plane.family[fam].is_failed)
-			return false;
-	return true;
-}
-
 static uint64_t tick_kinds(struct nft_plane *p, uint64_t now)
 {
 	if (nft_kind_count() == 0)
 		return p->kinds_at = 0;
 	if (p->kinds_at != 0 && now < p->kinds_at)
 		return p->kinds_at;
-	if (p->kinds_at != 0 && ready_for_kinds(p))
+	if (p->kinds_at != 0 && nft_plane_is_ready(p, NULL) == 0)
 		nft_tick_kinds_remove(p);
 	p->kinds_at = now + KINDS_PERIOD_NS;
 	return p->kinds_at;
