@@ -436,25 +436,6 @@ void nft_ensure_chains(struct nft_writer *w, struct nft_fixed *h, const void *ct
 	}
 }
 
-bool nft_chains_are_right(const struct nft_fixed *h, const struct nft_schema *schema,
-			  enum ipfam fam, const void *ctx)
-{
-	bool is_right = true;
-	const struct nft_chain *chain;
-
-	htable_for_each_entry (c, &h->chains, struct nft_fixed_chain)
-		is_right &= !c->is_stray;
-	for (size_t i = 0; is_right && (chain = schema->chain(i)) != NULL; i++) {
-		const struct nft_fixed_chain *c = nft_fixed_chain(h, chain->name);
-		FINI(nft_rules_fini) struct nft_rules rs = { 0 };
-
-		is_right = schema->build(ctx, &rs, fam, i)
-				   ? chain_has_rules(c, &rs) && c->policy == NF_ACCEPT
-				   : c == NULL;
-	}
-	return is_right;
-}
-
 void nft_ensure_sets(struct nft_writer *w, struct nft_fixed *h)
 {
 	for (enum nft_set_id id = w->schema->begin; id < w->schema->end; id++) {

@@ -81,9 +81,6 @@ void nft_ensure_rules(struct nft_writer *w, struct nft_fixed_chain *c, struct nf
 /* The schema's chains with their rules, built for `ctx`; chains that the table does not have, and
  * stray ones, are deleted. */
 void nft_ensure_chains(struct nft_writer *w, struct nft_fixed *h, const void *ctx);
-/* Has `h` exactly these chains of the schema, with exactly these rules? */
-bool nft_chains_are_right(const struct nft_fixed *h, const struct nft_schema *schema,
-			  enum ipfam fam, const void *ctx);
 void nft_ensure_sets(struct nft_writer *w, struct nft_fixed *h);
 void nft_ensure_ranges(struct nft_writer *w, struct nft_fixed *h, unsigned int index,
 		       const struct ip_prefix *prefixes, size_t n);

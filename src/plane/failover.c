@@ -307,14 +307,18 @@ void plane_failover_open(struct plane *plane, const struct plane_failover_config
 
 /* --- the tables --- */
 
-static bool is_right(const struct plane_failover *f, const struct nft_fixed *programmed,
-		     enum ipfam fam)
+static bool is_right(const struct plane_failover *f, struct nft_fixed *programmed, enum ipfam fam)
 {
-	bool is = programmed->exists && programmed->misfit[0] == '\0';
+	FINI(nft_writer_fini) struct nft_writer differences = { 0 };
 
+	if (!programmed->exists || programmed->misfit[0] != '\0')
+		return false;
 	for (enum nft_set_id id = FAILSET_BEGIN; id < FAILSET_END; id++)
-		is = is && (programmed->has_set[id] || !has_set(f, id));
-	return is && nft_chains_are_right(programmed, &f->schema, fam, f);
+		if (has_set(f, id) && !programmed->has_set[id])
+			return false;
+	nft_writer_init(&differences, f->nl, &f->schema, fam, f->schema.table);
+	nft_ensure_chains(&differences, programmed, f);
+	return differences.n_writes == 0;
 }
 
 static void table_write(struct nft_writer *w, const struct plane_failover *f)
