@@ -9,7 +9,6 @@
 
 #include "base/log.h"
 #include "nft/write.h"
-#include "plane/nft/rules.h"
 
 #define RETRY_NS (60 * NSEC_PER_SEC)
 /* Index of NFTSET_SERVICE_CIDRS in the ranges of a schema. */

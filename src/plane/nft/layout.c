@@ -10,7 +10,6 @@
 
 #include "base/log.h"
 #include "nft/write.h"
-#include "plane/nft/rules.h"
 
 /* Kinds without a pick chain: for frontends without backends or with conditions. */
 static const uint16_t fixed_kinds[] = { NFT_KIND_FW, NFT_KIND_XL, NFT_KIND_DROP, NFT_KIND_REJECT };

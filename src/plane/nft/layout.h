@@ -38,8 +38,18 @@
 
 #define NFT_LAYOUT_VERSION 6
 
+/* --- rules.c: chains and rules, without access to the kernel --- */
+
+/* After the nat chains of all other proxies, which have then translated their packets. */
+#define NFT_PRI_NAT_LAST (NF_IP_PRI_NAT_DST + 10)
+
 /* The nft plane's tables; rules are built for struct plane_rules_params. */
 extern const struct nft_schema nft_schema;
+extern const struct plane_sets nft_plane_sets;
+/* The chain that picks a backend for a kind that nft_kind_info() knows. */
+void nft_rules_pick(struct nft_rules *rs, enum ipfam fam, const struct nft_kind_info *kind);
+
+/* --- layout.c --- */
 
 enum nft_layout_state {
 	NFT_LAYOUT_UNKNOWN = 0, /* not loaded, or a write failed */

@@ -13,7 +13,6 @@
 
 #include "base/bits.h"
 #include "nft/decode.h"
-#include "plane/nft/rules.h"
 
 #define POOLS_N (UINT32_C(1) << (32 - NFT_KIND_BITS))
 

@@ -15,7 +15,6 @@
 #include "model/select.h"
 #include "nft/decode.h"
 #include "plane/failover.h"
-#include "plane/nft/rules.h"
 #include "plane/nft/state.h"
 
 /* Larger pools are programmed in pieces (sync/large.c). Size classes differ by an eighth */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "plane/nft/rules.h"
+/* plane/nft/rules - the chains that doc/design/0002-nft-layout.md describes. */
+#include "plane/nft/layout.h"
 
 #include <netinet/in.h> /* before linux/in.h, which then omits duplicates */
 

@@ -7,7 +7,7 @@
 #include <linux/netfilter/nf_tables.h>
 #include <netinet/in.h>
 
-#include "plane/nft/rules.h"
+#include "plane/nft/layout.h"
 
 #define AFFINITY_S 10800
 
