@@ -137,7 +137,7 @@ static int old_find(const struct nft_guard *g, enum ipfam fam, uint64_t *old, st
 static int family_write(struct nft_guard *g, enum ipfam fam, uint64_t old, struct err *err)
 {
 	struct guard_family *gf = &g->fams[fam];
-	struct nft_writer w;
+	FINI(nft_writer_fini) struct nft_writer w;
 	int r;
 
 	nft_writer_init(&w, g->nl, &guard_schema, fam, NFT_GUARD_TABLE);
@@ -153,7 +153,6 @@ static int family_write(struct nft_guard *g, enum ipfam fam, uint64_t old, struc
 	if (r == 0 && !gf->is_programmed)
 		log_info(LOG_AREA_PLANE, "table %s %s: created", nft_fam_text(fam),
 			 NFT_GUARD_TABLE);
-	nft_writer_fini(&w);
 	return r;
 }
 

@@ -25,7 +25,7 @@ int nft_kinds_make(struct nft_plane *p, enum ipfam fam, const struct nft_kinds *
 		   struct plane_result *res, struct err *err)
 {
 	size_t n = 64 * ARRAY_SIZE(need->bits);
-	VEC(uint16_t) kinds = { 0 };
+	AUTO(vec_fini) VEC(uint16_t) kinds = { 0 };
 	bool is_partial = false;
 	int r = 0;
 
@@ -38,7 +38,6 @@ int nft_kinds_make(struct nft_plane *p, enum ipfam fam, const struct nft_kinds *
 	}
 	if (kinds.n > 0)
 		r = nft_layout_chains_need(p->layout[fam], kinds.v, kinds.n, &res->done, err);
-	vec_fini(&kinds);
 	if (r == 0)
 		return !is_partial ? 0 : err_set(err, -EINPROGRESS, "more chains are to be made");
 	if (r == -EOPNOTSUPP && (bit_is_set(need->bits, NFT_KIND_HASH_ADDR) ||
@@ -104,14 +103,13 @@ void nft_kinds_keep(struct nft_plane *p)
 static int family_remove(struct nft_plane *p, enum ipfam fam, const struct nft_kinds *idle,
 			 struct err *err)
 {
-	VEC(uint16_t) kinds = { 0 };
+	AUTO(vec_fini) VEC(uint16_t) kinds = { 0 };
 	int r;
 
 	for (uint16_t kind = NFT_KIND_AFFINITY; kind < NFT_KIND_AFFINITY_END; kind++)
 		if (bit_is_set(idle->bits, kind) && !is_led(p, fam, kind))
 			*vec_push(&kinds) = kind;
 	r = nft_layout_chains_remove(p->layout[fam], kinds.v, kinds.n, err);
-	vec_fini(&kinds);
 	/* The layout has to be read again before it can be written to. */
 	if (r < 0 && nft_layout_load(p->layout[fam], NULL) < 0)
 		return -EBUSY;

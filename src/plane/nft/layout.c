@@ -256,22 +256,17 @@ static void pick_rules_write(struct nft_layout *l, struct nft_writer *w, uint16_
 			 &rs);
 }
 
-/* Does the map lack its element for `desired->chain`, and may it be written now? */
-static bool verdict_is_pending(const struct nft_layout *l, unsigned int map,
-			       const struct nft_verdict *desired, bool even_fresh)
-{
-	const struct nft_fixed_chain *c = nft_fixed_chain(&l->programmed, desired->chain);
-
-	return c != NULL && (even_fresh || !c->is_fresh) && !verdict_is_programmed(l, map, desired);
-}
-
 static void verdict_write(struct nft_layout *l, struct nft_writer *w, unsigned int map,
 			  uint16_t kind, bool even_fresh)
 {
 	struct nft_verdict desired;
+	const struct nft_fixed_chain *c;
 
 	if (!verdict_of(&desired, NFTSET_LEAVES + map, kind) ||
-	    !verdict_is_pending(l, map, &desired, even_fresh))
+	    verdict_is_programmed(l, map, &desired))
+		return;
+	c = nft_fixed_chain(&l->programmed, desired.chain);
+	if (c == NULL || (c->is_fresh && !even_fresh))
 		return;
 	if (nft_fixed_verdict(&l->programmed, map, kind) != NULL) /* to another chain */
 		nft_write_verdict_del(w, NFTSET_LEAVES + map, kind);
@@ -310,12 +305,10 @@ static int written(struct nft_layout *l, int r)
 static int verdicts_lead(struct nft_layout *l, struct nft_result *res, struct err *err)
 {
 	FINI(nft_writer_fini) struct nft_writer w;
-	int r;
 
 	nft_writer_init(&w, l->nl, &nft_schema, l->fam, l->table);
 	verdicts_write(l, &w, false);
-	r = nft_writer_commit(&w, res, err);
-	return written(l, r);
+	return written(l, nft_writer_commit(&w, res, err));
 }
 
 /*
@@ -346,7 +339,7 @@ static int apply(struct nft_layout *l, const struct plane_rules_params *params,
 {
 	bool is_new = !l->programmed.exists;
 	bool is_claim = !is_new && (l->programmed.flags ^ desired_flags(l)) == NFT_TABLE_F_OWNER;
-	struct nft_writer w;
+	FINI(nft_writer_fini) struct nft_writer w;
 	int r;
 
 	nft_writer_init(&w, l->nl, &nft_schema, l->fam, l->table);
@@ -367,7 +360,6 @@ static int apply(struct nft_layout *l, const struct plane_rules_params *params,
 	if (r == 0)
 		transition_log(l, &w, is_claim);
 	l->is_owner_refused = l->is_owned && is_new && nft_writer_is_table_rejected(&w);
-	nft_writer_fini(&w);
 	l->is_fresh = false;
 	l->programmed.exists = true;
 	l->programmed.flags = desired_flags(l);
@@ -417,8 +409,8 @@ int nft_layout_chains_need(struct nft_layout *l, const uint16_t *kinds, size_t n
 			   struct nft_result *res, struct err *err)
 {
 	const struct nft_kinds before = l->kinds;
+	FINI(nft_writer_fini) struct nft_writer w = { 0 };
 	bool is_complete = true;
-	struct nft_writer w;
 	int r = is_loaded(l, err);
 
 	if (r < 0)
@@ -437,9 +429,7 @@ int nft_layout_chains_need(struct nft_layout *l, const uint16_t *kinds, size_t n
 		bit_set(l->kinds.bits, kinds[i]);
 		pick_rules_write(l, &w, kinds[i]);
 	}
-	r = nft_writer_commit(&w, res, err);
-	nft_writer_fini(&w);
-	r = written(l, r);
+	r = written(l, nft_writer_commit(&w, res, err));
 	if (r < 0)
 		l->kinds = before;
 	return r < 0 || is_complete ? r : verdicts_lead(l, res, err);
@@ -462,7 +452,7 @@ static void verdicts_remove(struct nft_layout *l, struct nft_writer *w, const ui
 
 int nft_layout_chains_remove(struct nft_layout *l, const uint16_t *kinds, size_t n, struct err *err)
 {
-	struct nft_writer w;
+	FINI(nft_writer_fini) struct nft_writer w = { 0 };
 	int r = is_loaded(l, err);
 
 	if (r < 0 || !l->programmed.exists)
@@ -479,9 +469,7 @@ int nft_layout_chains_remove(struct nft_layout *l, const uint16_t *kinds, size_t
 		nft_write_chain_del(&w, chain);
 		nft_fixed_chain_del(&l->programmed, chain);
 	}
-	r = nft_writer_commit(&w, NULL, err);
-	nft_writer_fini(&w);
-	return written(l, r);
+	return written(l, nft_writer_commit(&w, NULL, err));
 }
 
 int nft_layout_retire(struct nft_layout *l, struct nft_result *res, struct err *err)

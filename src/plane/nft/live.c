@@ -62,7 +62,7 @@ static int table_make(struct nft_live *l, const struct nft_live_query *q, struct
 	};
 	struct nft_schema schema = { .comment = "vipctl trace ",
 				     .family = nft_family(ip_fam(&q->dst)) };
-	struct nft_writer w;
+	FINI(nft_writer_fini) struct nft_writer w;
 	int r;
 
 	nft_writer_init(&w, l->owner, &schema, IPFAM_V4, TABLE_NAME);
@@ -75,7 +75,6 @@ static int table_make(struct nft_live *l, const struct nft_live_query *q, struct
 		nft_write_rules(&w, chains[i].name, &rs);
 	}
 	r = nft_writer_commit(&w, NULL, err);
-	nft_writer_fini(&w);
 	if (r == -EEXIST)
 		(void)err_set(err, r, "another trace is running: table %s exists", TABLE_NAME);
 	return r < 0 ? err_wrap(err, r, "marking packets") : 0;
@@ -83,7 +82,7 @@ static int table_make(struct nft_live *l, const struct nft_live_query *q, struct
 
 int nft_live_open(struct nft_live **ret, const struct nft_live_query *q, struct err *err)
 {
-	struct nft_live *l = xcalloc(1, sizeof(*l));
+	AUTO(nft_live_close) struct nft_live *l = xcalloc(1, sizeof(*l));
 	int r = nl_sock_open(&l->owner, NETLINK_NETFILTER, err);
 
 	if (r == 0)
@@ -92,12 +91,9 @@ int nft_live_open(struct nft_live **ret, const struct nft_live_query *q, struct 
 		r = nl_sock_join(l->events, NFNLGRP_NFTRACE, err);
 	if (r == 0)
 		r = table_make(l, q, err);
-	if (r < 0) {
-		nft_live_close(l);
-		return r;
-	}
-	*ret = l;
-	return 0;
+	if (r == 0)
+		*ret = TAKE(l);
+	return r;
 }
 
 void nft_live_close(struct nft_live *l)
