@@ -201,6 +201,14 @@ bool nft_kind_info(uint16_t kind, struct nft_kind_info *ret)
 	return true;
 }
 
+/* "a<slots>-<seconds>", "b<slots>-<seconds>" */
+static const char *affinity_name(const struct affinity *a, char buf[static NFT_CHAIN_NAME_MAX])
+{
+	snprintf(buf, NFT_CHAIN_NAME_MAX, "%c%" PRIu32 "-%" PRIu32, a->is_coarse ? 'b' : 'a',
+		 a->slots, a->affinity_s);
+	return buf;
+}
+
 const char *nft_kind_chain(uint16_t kind, char buf[static NFT_CHAIN_NAME_MAX])
 {
 	struct nft_kind_info info;
@@ -218,10 +226,8 @@ const char *nft_kind_chain(uint16_t kind, char buf[static NFT_CHAIN_NAME_MAX])
 	if (!nft_kind_info(kind, &info))
 		return NULL;
 	if (info.affinity_s != 0)
-		snprintf(buf, NFT_CHAIN_NAME_MAX, "%c%" PRIu32 "-%" PRIu32,
-			 affinities[kind - NFT_KIND_AFFINITY].is_coarse ? 'b' : 'a', info.slots,
-			 info.affinity_s);
-	else if (info.is_hashed)
+		return affinity_name(&affinities[kind - NFT_KIND_AFFINITY], buf);
+	if (info.is_hashed)
 		snprintf(buf, NFT_CHAIN_NAME_MAX, "%s%" PRIu32, info.has_port ? "hp" : "h",
 			 info.slots);
 	else
@@ -230,34 +236,16 @@ const char *nft_kind_chain(uint16_t kind, char buf[static NFT_CHAIN_NAME_MAX])
 	return buf;
 }
 
-/* Parse decimal digits without a leading zero, up to `end`; 0 on error. */
-static uint32_t number_parse(const char *s, const char *end)
-{
-	uint64_t n = 0;
-
-	if (s == end || *s == '0' || end - s > 10)
-		return 0;
-	for (; s < end; s++) {
-		if (*s < '0' || *s > '9')
-			return 0;
-		n = n * 10 + (uint64_t)(*s - '0');
-	}
-	return n <= UINT32_MAX ? (uint32_t)n : 0;
-}
-
-/* "a<slots>-<seconds>", "b<slots>-<seconds>" */
+/* The combination in the name of its chain, as affinity_name() writes it. */
 static bool affinity_parse(struct affinity *ret, const char *name)
 {
-	const char *dash = strchr(name, '-');
+	char canonical[NFT_CHAIN_NAME_MAX];
 	struct affinity coarse;
 	uint32_t below;
 
 	*ret = (struct affinity){ .is_coarse = name[0] == 'b' };
-	if ((name[0] != 'a' && name[0] != 'b') || dash == NULL)
-		return false;
-	ret->slots = number_parse(name + 1, dash);
-	ret->affinity_s = number_parse(dash + 1, dash + strlen(dash));
-	if (ret->affinity_s == 0 || ret->slots == 0)
+	if (sscanf(name, "%*c%" SCNu32 "-%" SCNu32, &ret->slots, &ret->affinity_s) != 2 ||
+	    strcmp(affinity_name(ret, canonical), name) != 0 || ret->affinity_s == 0)
 		return false;
 	if (!ret->is_coarse)
 		return size_of(ret->slots, false, &below) == ret->slots;
