@@ -161,17 +161,6 @@ static struct touched touched_pool(enum ipfam fam, uint32_t id)
 	return t;
 }
 
-/* False: an element of the layout, or of a client's affinity, which is not repaired. */
-static bool touched_of(struct touched *ret, enum nft_set_id set, enum ipfam fam, const uint8_t *key)
-{
-	if (!nft_set_is_of_services(set))
-		return false;
-	/* The others begin with a word. A mark is no pool's number, but one that is touched. */
-	*ret = nft_set_begins_with_addr(set) ? touched_addr(fam, key)
-					     : touched_pool(fam, nft_word_pool(nft_get_word(key)));
-	return true;
-}
-
 static void element(struct nft_watch *w, enum nft_set_id set, enum ipfam fam,
 		    const struct nlattr *elem)
 {
@@ -180,8 +169,12 @@ static void element(struct nft_watch *w, enum nft_set_id set, enum ipfam fam,
 	const uint8_t *key = nl_attr_bytes(value, nft_key_len(set, fam));
 	struct touched t;
 
-	if (key == NULL || !touched_of(&t, set, fam, key))
+	/* Elements of the layout, and of a client's affinity, are not repaired. */
+	if (key == NULL || !nft_set_is_of_services(set))
 		return;
+	/* The others begin with a word. A mark is no pool's number, but one that is touched. */
+	t = nft_set_begins_with_addr(set) ? touched_addr(fam, key)
+					  : touched_pool(fam, nft_word_pool(nft_get_word(key)));
 	if (w->touched.n < NFT_WATCH_TOUCHED_MAX)
 		(void)nft_keymap_put(&w->touched, &t, NULL);
 	else if (nft_keymap_find(&w->touched, &t) == NULL)
