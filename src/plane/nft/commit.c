@@ -195,11 +195,6 @@ static void applied(struct nft_plane *p)
 	nft_shorten_applied(p);
 }
 
-static void hold_address(void *arg, const uint8_t *endpoint)
-{
-	nft_refs_keep(arg, endpoint);
-}
-
 /*
  * The last acknowledged state of a service whose commit was rejected stays: pools that its
  * frontends lead to, and the addresses of their backends, which are not counted.
@@ -208,7 +203,7 @@ static void keep_led(struct nft_plane *p)
 {
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		nft_changes_for_each (ch, &p->common.changes, fam, NFTSET_FRONTENDS)
-			nft_loaded_mark_led(nft_plane_loaded(p), fam, ch->key, hold_address,
+			nft_loaded_keep_led(nft_plane_loaded(p), fam, ch->key,
 					    nft_endpoint_addrs(p, fam));
 }
 

@@ -241,27 +241,26 @@ void nft_loaded_touch_unled(struct nft_loaded *h, struct nft_changes *changes)
 	new_leads_count(h, changes, n, -1);
 }
 
-struct marking {
+struct keeping {
 	struct nft_loaded *h;
 	enum ipfam fam;
-	void (*fn)(void *arg, const uint8_t *endpoint);
-	void *arg;
+	struct nft_refs *addrs;
 };
 
-static void mark_key(void *arg, enum nft_set_id set, const uint8_t *key)
+static void keep_key(void *arg, enum nft_set_id set, const uint8_t *key)
 {
-	const struct marking *m = arg;
-	const uint8_t *data = plane_loaded_find(&m->h->elems, m->fam, set, key);
+	const struct keeping *k = arg;
+	const uint8_t *data = plane_loaded_find(&k->h->elems, k->fam, set, key);
 
-	plane_loaded_desire(&m->h->elems, m->fam, set, key, true);
+	plane_loaded_desire(&k->h->elems, k->fam, set, key, true);
 	if (set == NFTSET_ENDPOINTS && data != NULL)
-		m->fn(m->arg, data);
+		nft_refs_keep(k->addrs, data);
 }
 
-void nft_loaded_mark_led(struct nft_loaded *h, enum ipfam fam, const uint8_t *key,
-			 void (*fn)(void *arg, const uint8_t *endpoint), void *arg)
+void nft_loaded_keep_led(struct nft_loaded *h, enum ipfam fam, const uint8_t *key,
+			 struct nft_refs *addrs)
 {
-	struct marking m = { h, fam, fn, arg };
+	struct keeping k = { h, fam, addrs };
 	struct nft_led led;
 
 	if (!nft_loaded_led(h, fam, key, &led))
@@ -269,9 +268,9 @@ void nft_loaded_mark_led(struct nft_loaded *h, enum ipfam fam, const uint8_t *ke
 	for (int set = 0; set < NFTSET_N; set++)
 		if (nft_set_is_by_tuple(set))
 			plane_loaded_desire(&h->elems, fam, set, key, true);
-	each_key(h, fam, nft_word_pool(led.target), mark_key, &m);
+	each_key(h, fam, nft_word_pool(led.target), keep_key, &k);
 	if (led.is_split)
-		each_key(h, fam, nft_word_pool(led.inside), mark_key, &m);
+		each_key(h, fam, nft_word_pool(led.inside), keep_key, &k);
 	if (led.is_guarded)
-		each_key(h, fam, nft_word_pool(led.guard), mark_key, &m);
+		each_key(h, fam, nft_word_pool(led.guard), keep_key, &k);
 }

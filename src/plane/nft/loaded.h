@@ -12,6 +12,7 @@
 #pragma once
 
 #include "nft/elem.h"
+#include "nft/refs.h"
 #include "plane/loaded.h"
 #include "plane/nft/layout.h"
 
@@ -64,12 +65,10 @@ void nft_reading_close(struct nft_reading *rd);
 /* Drop the elements and pools of a family, as if the kernel had no table. */
 void nft_loaded_forget(struct nft_loaded *h, enum ipfam fam);
 
-/*
- * Keep all elements of the frontend with this key and of its pools; calls `fn` with the data
- * (address and port) of each slot.
+/* Keep all elements of the frontend with this key and of its pools, and in `addrs` their backends.
  */
-void nft_loaded_mark_led(struct nft_loaded *h, enum ipfam fam, const uint8_t *key,
-			 void (*fn)(void *arg, const uint8_t *endpoint), void *arg);
+void nft_loaded_keep_led(struct nft_loaded *h, enum ipfam fam, const uint8_t *key,
+			 struct nft_refs *addrs);
 
 /*
  * Add all elements of pools to which the changes leave no frontend. Otherwise an exit between this
