@@ -16,28 +16,19 @@
 
 #define POOLS_N (UINT32_C(1) << (32 - NFT_KIND_BITS))
 
-/* Phases of a load, in this order. */
-enum phase {
-	DUMPS = 0,
-	SLOTS,   /* slots of pools whose kind is an exact number */
-	CLASSES, /* slots of pools of a size class */
-	PHASES,
-};
-
 struct nft_reading {
 	struct nft_loaded *h;
 	struct nl_sock *nl;
 	const struct nft_layout *layout;
 	struct nft_table_ref table;
-	enum phase phase;
 	size_t work; /* of the current step */
-	/* DUMPS */
-	size_t i; /* of nft_dumped */
+	size_t i;    /* of nft_dumped; NFT_DUMPED_N: slots are read */
 	struct nft_walk walk;
-	/* other phases: ids of all pools; the next key */
-	uint64_t pools[BITS_WORDS(POOLS_N)];
+	uint64_t pools[BITS_WORDS(POOLS_N)]; /* ids of all */
+	/* The next key, and how many slots of its pool exist, one after the other. */
 	uint32_t id;
 	uint32_t slot;
+	uint32_t n_found;
 	/* keys gathered for nft_elems_get() */
 	size_t n;
 	struct nft_lookup keys[NFT_READ_ELEMS];
@@ -111,27 +102,10 @@ static int dump_some(struct nft_reading *rd, struct err *err)
 	plane_loaded_ranges_list(&rd->h->elems, rd->table.fam, NFTSET_FW_RANGES);
 	plane_loaded_ranges_list(&rd->h->elems, rd->table.fam, NFTSET_AFF_ENDPOINTS);
 	pools_list(rd);
-	rd->phase = SLOTS;
 	return rd->layout->programmed.has_set[NFTSET_ENDPOINTS];
 }
 
-/* --- by key --- */
-
-/* Number of slots of a pool that this phase reads. */
-static uint32_t slots_of(const struct nft_reading *rd, uint32_t id)
-{
-	struct nft_loaded_pool pool;
-	struct nft_kind_info info;
-
-	if (!nft_loaded_pool_get(rd->h, rd->table.fam, id, &pool) ||
-	    !nft_kind_info(pool.kind, &info))
-		return 0;
-	if ((info.slots > info.safe_slots) != (rd->phase == CLASSES))
-		return 0;
-	if (rd->phase == SLOTS)
-		return info.slots;
-	return rd->slot <= info.slots ? info.slots + 1 : rd->slot + NFT_READ_ELEMS;
-}
+/* --- slots, by key --- */
 
 /* Look up the collected keys. */
 static int keys_flush(struct nft_reading *rd, struct err *err)
@@ -149,57 +123,62 @@ static int keys_flush(struct nft_reading *rd, struct err *err)
 	return r;
 }
 
-/* Did the collected slots of a size class reach the end of the pool? Sets its number of slots. */
-static bool class_ends(struct nft_reading *rd, uint32_t n)
+/* Is a slot missing among those read of a pool of a size class? Sets its number of slots. */
+static bool class_ends(struct nft_reading *rd)
 {
 	struct nft_loaded_pool pool;
-	uint32_t i = 0;
+	uint8_t key[NFT_KEY_MAX];
 
-	while (i < n && rd->keys[i].is_found)
-		i++;
-	if (i == n && rd->slot < slots_of(rd, rd->id))
+	for (; rd->n_found < rd->slot; rd->n_found++) {
+		nft_key_slot(key, rd->id, rd->n_found);
+		if (plane_loaded_find(&rd->h->elems, rd->table.fam, NFTSET_ENDPOINTS, key) == NULL)
+			break;
+	}
+	if (rd->n_found == rd->slot)
 		return false;
 	(void)nft_loaded_pool_get(rd->h, rd->table.fam, rd->id, &pool);
-	pool.n_slots = rd->slot - n + i;
+	pool.n_slots = rd->n_found;
 	nft_loaded_pool_put(rd->h, rd->table.fam, rd->id, &pool);
 	return true;
 }
 
-static int class_some(struct nft_reading *rd, struct err *err)
+/* The kind of a pool, with the number of slots that its chains pick; all zero: none. */
+static struct nft_kind_info kind_of(const struct nft_reading *rd, uint32_t id)
 {
-	uint32_t n = (uint32_t)rd->n;
-	int r = keys_flush(rd, err);
+	struct nft_kind_info info = { 0 };
+	struct nft_loaded_pool pool;
 
-	if (r == 0 && n > 0 && class_ends(rd, n)) {
-		rd->id++;
-		rd->slot = 0;
-	}
-	return r < 0 ? r : 1;
+	if (nft_loaded_pool_get(rd->h, rd->table.fam, id, &pool))
+		(void)nft_kind_info(pool.kind, &info);
+	return info;
 }
 
-/* Collect the next keys, at most those of one step. */
-static int keys_some(struct nft_reading *rd, struct err *err)
+/* Read the next slots, at most those of one step. */
+static int slots_some(struct nft_reading *rd, struct err *err)
 {
-	int r;
+	int r = 0;
 
-	while ((rd->id = (uint32_t)bits_next(rd->pools, rd->id, POOLS_N)) < POOLS_N) {
-		uint32_t end = slots_of(rd, rd->id);
+	while (rd->work < NFT_READ_ELEMS &&
+	       (rd->id = (uint32_t)bits_next(rd->pools, rd->id, POOLS_N)) < POOLS_N) {
+		struct nft_kind_info info = kind_of(rd, rd->id);
+		bool is_class = info.slots > info.safe_slots;
+		uint32_t end = info.slots + is_class;
 
+		if (rd->slot > info.slots) /* all of them exist */
+			end = rd->slot + NFT_READ_ELEMS;
 		for (; rd->slot < end && rd->work < NFT_READ_ELEMS; rd->slot++, rd->work++)
 			nft_key_slot(rd->keys[rd->n++].key, rd->id, rd->slot);
-		if (rd->phase == CLASSES && rd->n > 0)
-			return class_some(rd, err);
-		if (rd->slot < end || rd->work >= NFT_READ_ELEMS)
-			break;
+		r = is_class ? keys_flush(rd, err) : 0;
+		if (r < 0)
+			return r;
+		if (is_class ? !class_ends(rd) : rd->slot < end)
+			continue;
 		rd->id++;
-		rd->slot = 0;
+		rd->slot = rd->n_found = 0;
 		rd->work++;
 	}
 	r = keys_flush(rd, err);
-	if (r < 0 || rd->id < POOLS_N)
-		return r < 0 ? r : 1;
-	rd->id = 0;
-	return ++rd->phase < PHASES;
+	return r < 0 ? r : rd->id < POOLS_N;
 }
 
 /* --- steps --- */
@@ -227,6 +206,6 @@ int nft_reading_step(struct nft_reading *rd, struct err *err)
 	int r = !rd->h->elems.is_fresh[rd->table.fam];
 
 	for (rd->work = 0; r > 0 && rd->work < NFT_READ_ELEMS;)
-		r = rd->phase == DUMPS ? dump_some(rd, err) : keys_some(rd, err);
+		r = rd->i < NFT_DUMPED_N ? dump_some(rd, err) : slots_some(rd, err);
 	return r;
 }
