@@ -189,7 +189,6 @@ static int walk_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	const struct nlattr *list = answer_list(h);
 	struct nft_walk *w = arg;
 
-	(void)err;
 	nl_attr_for_each (elem, list) {
 		struct parsed e = elem_parse(elem, w->set, w->fam);
 		uint8_t key[NFT_KEY_MAX];

@@ -456,8 +456,6 @@ static int plane_cleanup(struct plane *plane, struct err *err)
 static int plane_retire(struct plane *plane, const struct model *m, uint64_t now, uint64_t *again,
 			struct err *err)
 {
-	(void)m;
-	(void)now;
 	*again = 0;
 	return plane_cleanup(plane, err);
 }

@@ -112,7 +112,6 @@ static void fw_check(struct nft_rules *rs, enum ipfam fam, const struct plane_ru
 /* One way to the map, as in `xl`. */
 static void fw(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p)
 {
-	(void)p;
 	nft_rule_begin(rs);
 	nft_expr_verdict(rs, NFT_JUMP, "fw_check");
 	dispatch(rs, fam, NFTSET_FW_FRONTENDS, NFTSET_KINDS_X);
@@ -323,7 +322,6 @@ static void forward(struct nft_rules *rs, enum ipfam fam, const struct plane_rul
  */
 static void aff_dnat(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p)
 {
-	(void)p;
 	nft_rule_begin(rs);
 	nft_expr_l4protos(rs);
 	nft_expr_meta(rs, NFT_META_PRIORITY, 0);

@@ -126,7 +126,6 @@ static void stray_found(void *arg, const uint8_t *key, const uint8_t *data)
 {
 	struct strays *s = arg;
 
-	(void)data;
 	if (!nft_refs_is_known(nft_endpoint_addrs(s->p, s->fam), key))
 		memcpy(vec_push(&s->v)->key, key, nft_key_len(NFTSET_ENDPOINT_ADDRS, s->fam));
 }

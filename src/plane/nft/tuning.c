@@ -106,7 +106,6 @@ void nft_remark(const struct plane *p, const struct svc *svc, struct str *ret)
 {
 	const struct service_tuning *t = svc->service != NULL ? svc->service->tuning : NULL;
 
-	(void)p;
 	if (t == NULL)
 		return;
 	if (t->scheduler != NULL)
