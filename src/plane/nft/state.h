@@ -76,6 +76,8 @@ static inline struct nft_table_ref nft_plane_table(const struct nft_plane *p, en
 	return (struct nft_table_ref){ p->layout[fam]->table, fam };
 }
 
+extern const struct plane_drop_chain nft_drop_chains[];
+
 /* --- adopt.c: plane_ops.adopt --- */
 
 void nft_adopt(struct plane *plane, struct plan *plan, struct plan_rows *rows);
@@ -84,14 +86,6 @@ void nft_adopt(struct plane *plane, struct plan *plan, struct plan_rows *rows);
 
 /* For plane_translate(); `arg`: struct nft_kinds[IPFAM_N], which gets the kinds that are led to. */
 void nft_translate(struct plane_tr *t, const struct plan_op *op);
-
-/* --- count.c: plane_common_ops.is_in_force, .slot_counter --- */
-
-extern const struct plane_drop_chain nft_drop_chains[];
-int nft_is_in_force(const struct plane_common *c, enum ipfam fam);
-bool nft_slot_counter(const struct plane_common *c, enum nft_set_id set,
-		      const struct plane_counted *s, uint8_t key[static NFT_KEY_MAX],
-		      uint8_t data[static NFT_DATA_MAX]);
 
 /* --- tuning.c: schedulers mh and sh of a Service (plan/table.h), and remarks --- */
 
