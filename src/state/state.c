@@ -55,13 +55,6 @@ void serve_source_info_fini(struct serve_source_info *info)
 
 /* --- facts --- */
 
-static bool is_port_of(const struct service_port *port, uint8_t proto, uint16_t number,
-		       enum plan_frontend_kind kind)
-{
-	return port->proto == proto &&
-	       number == (kind == PLAN_FRONTEND_NODEPORT ? port->node_port : port->port);
-}
-
 static int pair_cmp(const void *a, const void *b)
 {
 	const struct serve_pair *x = a;
@@ -90,54 +83,37 @@ static void ports_index(struct serve_facts *f, const struct service *s)
 	vec_sort(&f->by_number, pair_cmp);
 }
 
-/* The first port of the service with this number, or SIZE_MAX. */
-static size_t port_find(struct serve_facts *f, const struct service *s, uint8_t proto,
-			uint16_t number, enum plan_frontend_kind kind)
+/* The first port of the service with this number, or SIZE_MAX: rows may be older than the object.
+ */
+static size_t port_find(const struct serve_facts *f, uint8_t proto, uint16_t number,
+			enum plan_frontend_kind kind)
 {
 	uint32_t key = number_key(proto, number, kind == PLAN_FRONTEND_NODEPORT);
-	size_t at;
+	size_t at = bisect(f->by_number.n, i, f->by_number.v[i].key < key);
 
-	if (f->by_number.n == 0)
-		ports_index(f, s);
-	at = bisect(f->by_number.n, i, f->by_number.v[i].key < key);
 	return at < f->by_number.n && f->by_number.v[at].key == key ? f->by_number.v[at].index
 								    : SIZE_MAX;
 }
 
-/* Index of the service port that `f` belongs to now, or SIZE_MAX: rows may be older than the
- * object.
- */
-static size_t frontend_port(struct serve_facts *facts, const struct service *s,
-			    const struct plan_frontend *f)
-{
-	if (f->port_index < s->ports.n &&
-	    is_port_of(&s->ports.v[f->port_index], f->proto, f->port, f->kind))
-		return f->port_index;
-	return port_find(facts, s, f->proto, f->port, f->kind);
-}
-
 static uint8_t target_facts(const struct plan_target *t, enum plan_frontend_kind kind)
 {
-	switch ((enum plan_verdict)t->verdict) {
-	case PLAN_VERDICT_UNSET:
-		break;
-	case PLAN_VERDICT_POOL:
+	if (t->verdict == PLAN_VERDICT_POOL)
 		return SERVE_FACT_BALANCES;
-	case PLAN_VERDICT_REJECT:
+	if (t->verdict == PLAN_VERDICT_REJECT)
 		return SERVE_FACT_REJECTS;
-	case PLAN_VERDICT_DROP:
-		return kind == PLAN_FRONTEND_CLUSTERIP ? SERVE_FACT_DROPS_INTERNAL
-						       : SERVE_FACT_DROPS_OUTSIDE;
-	}
-	return 0;
+	if (t->verdict == PLAN_VERDICT_UNSET)
+		return 0;
+	return kind == PLAN_FRONTEND_CLUSTERIP ? SERVE_FACT_DROPS_INTERNAL
+					       : SERVE_FACT_DROPS_OUTSIDE;
 }
 
 static void rows_facts(struct serve_facts *ret, const struct svc *svc)
 {
 	const struct plan_rows *rows = svc->rows;
 
+	ports_index(ret, svc->service);
 	vec_for_each (f, &rows->frontends) {
-		size_t port = frontend_port(ret, svc->service, f);
+		size_t port = port_find(ret, f->proto, f->port, f->kind);
 
 		if (port != SIZE_MAX)
 			ret->ports.v[port].fam[ip_fam(&f->addr)] |=
@@ -146,7 +122,7 @@ static void rows_facts(struct serve_facts *ret, const struct svc *svc)
 	}
 	for (uint32_t i = 0; i < rows->conflicts.n; i++) {
 		const struct plan_conflict *c = &rows->conflicts.v[i];
-		size_t port = port_find(ret, svc->service, c->proto, c->port, c->kind);
+		size_t port = port_find(ret, c->proto, c->port, c->kind);
 
 		if (port == SIZE_MAX)
 			continue;
@@ -345,28 +321,15 @@ static const char *pending_text(const struct svc *svc)
 
 void serve_service_note(struct str *out, const struct serve_facts *f, const struct svc *svc)
 {
-	switch (f->state) {
-	case SERVE_STATE_REJECTED:
+	if (f->state == SERVE_STATE_REJECTED)
 		str_puts(out, f->failure->text);
-		break;
-	case SERVE_STATE_NOT_PROXIED:
+	else if (f->state == SERVE_STATE_NOT_PROXIED)
 		str_puts(out, service_skip_reason(svc->service));
-		break;
-	case SERVE_STATE_NO_SERVICE:
+	else if (f->state == SERVE_STATE_PENDING)
+		str_puts(out, pending_text(svc));
+	else if (f->state == SERVE_STATE_NO_SERVICE)
 		str_printf(out,
 			   "%u slice%s, but no valid Service of this name (vipctl status lists "
 			   "rejected objects)",
 			   svc->n_slices, svc->n_slices == 1 ? "" : "s");
-		break;
-	case SERVE_STATE_PENDING:
-		str_puts(out, pending_text(svc));
-		break;
-	case SERVE_STATE_UNSET:
-	case SERVE_STATE_OK:
-	case SERVE_STATE_DROPPING:
-	case SERVE_STATE_REJECTING:
-	case SERVE_STATE_CONFLICT:
-	case SERVE_STATE_N:
-		break;
-	}
 }

@@ -54,7 +54,7 @@ struct serve_pair {
 struct serve_facts {
 	enum serve_state state;             /* of the service, the worst of its ports included */
 	VEC(struct serve_port_facts) ports; /* as service.ports; empty without an object */
-	VEC(struct serve_pair) by_number;   /* ports by kind, protocol and number; when needed */
+	VEC(struct serve_pair) by_number;   /* ports by kind, protocol and number */
 	VEC(struct serve_pair) conflicts;   /* conflicts of rows by port */
 	const struct sync_failure *failure; /* borrowed from the sync; NULL: not rejected */
 };
