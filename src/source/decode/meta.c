@@ -6,15 +6,16 @@
 
 static const struct {
 	const char *name;
-	const char *group; /* of apiVersion, before the slash; "" is the core group */
-	const char *versions[3];
+	const char *version; /* apiVersion */
+	const char *old;     /* another one; NULL: none */
 	enum object_kind kind;
 } kinds[] = {
-	{ "Service", "", { "v1" }, OBJECT_KIND_SERVICE },
-	{ "EndpointSlice", "discovery.k8s.io", { "v1" }, OBJECT_KIND_SLICE },
-	{ "Node", "", { "v1" }, OBJECT_KIND_NODE },
-	{ "ServiceCIDR", "networking.k8s.io", { "v1", "v1beta1" }, OBJECT_KIND_SERVICE_CIDR },
-	{ "List", "", { "v1" }, OBJECT_KIND_LIST },
+	{ "Service", "v1", NULL, OBJECT_KIND_SERVICE },
+	{ "EndpointSlice", "discovery.k8s.io/v1", NULL, OBJECT_KIND_SLICE },
+	{ "Node", "v1", NULL, OBJECT_KIND_NODE },
+	{ "ServiceCIDR", "networking.k8s.io/v1", "networking.k8s.io/v1beta1",
+	  OBJECT_KIND_SERVICE_CIDR },
+	{ "List", "v1", NULL, OBJECT_KIND_LIST },
 };
 
 const char *object_kind_text(enum object_kind kind)
@@ -35,29 +36,25 @@ void object_title(struct str *ret, enum object_kind kind, const struct name *ns,
 			   name->text);
 }
 
-static bool version_is_known(size_t kind, const char *version)
+/* Length of the group in "group/version"; 0: the core group. */
+static size_t group_len(const char *api)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(kinds[kind].versions); i++)
-		if (kinds[kind].versions[i] != NULL &&
-		    strcmp(kinds[kind].versions[i], version) == 0)
-			return true;
-	return false;
+	const char *slash = strrchr(api, '/');
+
+	return slash != NULL ? (size_t)(slash - api) : 0;
 }
 
 /* Compare "group/version" with row `kind`; another group is another kind. */
 static int match_version(enum object_kind *ret, size_t kind, const char *api, struct decode *d)
 {
-	const char *slash = strrchr(api, '/');
-	size_t len = slash ? (size_t)(slash - api) : 0;
+	const char *version = kinds[kind].version;
+	const char *old = kinds[kind].old;
+	size_t len = group_len(api);
+	bool is_known = strcmp(api, version) == 0 || (old != NULL && strcmp(api, old) == 0);
 
-	if (strlen(kinds[kind].group) != len || strncmp(kinds[kind].group, api, len) != 0) {
-		*ret = OBJECT_KIND_OTHER;
-		return 0;
-	}
-	if (!version_is_known(kind, slash ? slash + 1 : api))
-		return trail_reject(d, "'%.64s' is not supported, use '%s%s%s'", api,
-				    kinds[kind].group, len > 0 ? "/" : "", kinds[kind].versions[0]);
-	*ret = kinds[kind].kind;
+	if (!is_known && group_len(version) == len && strncmp(version, api, len) == 0)
+		return trail_reject(d, "'%.64s' is not supported, use '%s'", api, version);
+	*ret = is_known ? kinds[kind].kind : OBJECT_KIND_OTHER;
 	return 0;
 }
 
@@ -147,11 +144,6 @@ bool is_dns_subdomain(const char *text)
 	}
 }
 
-static bool has_namespace(enum object_kind kind)
-{
-	return kind == OBJECT_KIND_SERVICE || kind == OBJECT_KIND_SLICE;
-}
-
 static void reject_name(struct decode *d, const char *text, bool needs_label)
 {
 	size_t max = needs_label ? DNS_LABEL_MAX : DNS_SUBDOMAIN_MAX;
@@ -186,7 +178,7 @@ struct meta meta_read(enum object_kind kind, const json_t *obj, struct decode *d
 	if (!tree_is(obj, JSON_OBJECT))
 		(void)trail_reject(d, "not an object");
 	m.obj = trail_enter(d, obj, "metadata");
-	if (has_namespace(kind))
+	if (is_service || kind == OBJECT_KIND_SLICE)
 		m.ns = namespace_read(&m, d);
 	m.name = trail_required(d, m.obj, "name");
 	if (d->r == 0 && !(is_service ? is_dns_label(m.name) : is_dns_subdomain(m.name)))

@@ -6,7 +6,6 @@
  * have the same number and protocol, node port or name. Invalid addresses that only add frontends
  * (external IPs, ingress) are skipped one by one, those above a limit left out.
  */
-#include <errno.h>
 #include <string.h>
 
 #include "source/decode/meta.h"
@@ -171,28 +170,17 @@ static void ports_decode(struct service *s, const json_t *spec, struct decode *d
 
 /* --- cluster IPs ---------------------------------------------------------- */
 
-static int family_text_parse(enum ipfam *ret, const char *text)
-{
-	if (text != NULL && strcmp(text, "IPv4") == 0)
-		*ret = IPFAM_V4;
-	else if (text != NULL && strcmp(text, "IPv6") == 0)
-		*ret = IPFAM_V6;
-	else
-		return -EINVAL;
-	return 0;
-}
-
 /* spec.ipFamilies: at most one of each. Returns their number. */
 static size_t families_decode(enum ipfam fams[static IPFAM_N], const json_t *spec, struct decode *d)
 {
 	const json_t *list = trail_list(d, spec, "ipFamilies", IPFAM_N);
 
 	trail_for_each (i, d, list) {
-		const char *text = trail_element_text(d, list, i);
+		const char *text = trail_element_text(d, list, i) ?: "";
 
-		if (family_text_parse(&fams[i], text) < 0) {
-			trail_note(d, "'%.64s' is not IPv4 or IPv6, ipFamilies is ignored",
-				   text ? text : "");
+		fams[i] = strcmp(text, "IPv6") == 0 ? IPFAM_V6 : IPFAM_V4;
+		if (strcmp(text, ipfam_text(fams[i])) != 0) {
+			trail_note(d, "'%.64s' is not IPv4 or IPv6, ipFamilies is ignored", text);
 			trail_out(d);
 			return 0;
 		}
@@ -322,7 +310,7 @@ static void source_ranges_decode(struct service *s, const json_t *spec, struct d
 	}
 	trail_for_each (i, d, list) {
 		const char *text = trail_element_text(d, list, i);
-		char trimmed[80];
+		AUTO(free) char *trimmed = NULL;
 		struct ip_prefix p;
 		struct err why;
 		size_t len, n_more;
@@ -333,8 +321,7 @@ static void source_ranges_decode(struct service *s, const json_t *spec, struct d
 		len = strlen(text);
 		while (len > 0 && strchr(" \t\r\n", text[len - 1]) != NULL)
 			len--;
-		(void)snprintf(trimmed, sizeof(trimmed), "%.*s", (int)MIN(len, sizeof(trimmed)),
-			       text);
+		trimmed = xstrndup(text, len);
 		if (ip_prefix_parse(&p, trimmed, &why) < 0) {
 			s->n_bad_source_ranges++;
 			trail_note(d, "%s; it allows no address", why.text);

@@ -34,12 +34,6 @@ static void port_decode(struct slice *s, const json_t *port, struct decode *d)
 	*vec_push(&s->ports) = p;
 }
 
-static void ports_decode(struct slice *s, const json_t *obj, struct decode *d)
-{
-	trail_for_each_object (port, d, trail_list(d, obj, "ports", SLICE_PORTS_MAX))
-		port_decode(s, port, d);
-}
-
 /* --- endpoints ------------------------------------------------------------ */
 
 /* Unset: skipped and noted (EPS-09, EPS-19). */
@@ -171,16 +165,14 @@ static int family_decode(struct slice *s, const json_t *obj, struct decode *d)
 
 	if (text == NULL)
 		return trail_reject(d, "missing");
-	if (strcmp(text, "FQDN") == 0) {
-		trail_note(d, "FQDN is not supported, the slice is ignored");
-		return DECODE_IGNORED;
-	}
-	if (strcmp(text, "IPv4") != 0 && strcmp(text, "IPv6") != 0) {
-		trail_note(d, "'%.64s' is not IPv4, IPv6 or FQDN, the slice is ignored", text);
-		return DECODE_IGNORED;
-	}
 	s->fam = strcmp(text, "IPv6") == 0 ? IPFAM_V6 : IPFAM_V4;
-	return 0;
+	if (strcmp(text, ipfam_text(s->fam)) == 0)
+		return 0;
+	if (strcmp(text, "FQDN") == 0)
+		trail_note(d, "FQDN is not supported, the slice is ignored");
+	else
+		trail_note(d, "'%.64s' is not IPv4, IPv6 or FQDN, the slice is ignored", text);
+	return DECODE_IGNORED;
 }
 
 /* IN-04, IN-34, EPS-02. */
@@ -194,19 +186,17 @@ static int labels_decode(struct slice *s, const struct meta *m, struct decode *d
 	service = meta_label(m, LABEL_SERVICE_NAME, d);
 	if (d->r < 0)
 		return d->r;
-	if (service == NULL || service[0] == '\0') {
-		meta_value_at(m, "labels", LABEL_SERVICE_NAME, d);
-		trail_note(d, "missing, the slice is ignored");
-		return DECODE_IGNORED;
+	if (service != NULL && is_dns_label(service)) {
+		s->service = name_get_str(service);
+		return 0;
 	}
-	if (!is_dns_label(service)) {
-		meta_value_at(m, "labels", LABEL_SERVICE_NAME, d);
+	meta_value_at(m, "labels", LABEL_SERVICE_NAME, d);
+	if (service == NULL || service[0] == '\0')
+		trail_note(d, "missing, the slice is ignored");
+	else
 		trail_note(d, "'%.64s' is not the name of a service, the slice is ignored",
 			   service);
-		return DECODE_IGNORED;
-	}
-	s->service = name_get_str(service);
-	return 0;
+	return DECODE_IGNORED;
 }
 
 /* EPS-15: opaque by the API's rules, but a number on all known servers. */
@@ -235,7 +225,8 @@ int decode_slice(struct slice *s, const struct meta *m, struct decode *d)
 		r = family_decode(s, m->root, d);
 	if (r != 0)
 		return r;
-	ports_decode(s, m->root, d);
+	trail_for_each_object (port, d, trail_list(d, m->root, "ports", SLICE_PORTS_MAX))
+		port_decode(s, port, d);
 	endpoints_decode(s, m->root, d);
 	return 0;
 }

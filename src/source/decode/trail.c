@@ -117,28 +117,21 @@ void trail_note(struct decode *d, const char *fmt, ...)
 /* A value of the wrong type, short enough to quote. */
 static const char *quote(const json_t *v, char *buf, size_t size)
 {
-	switch (tree_type(v)) {
-	case JSON_OBJECT:
-		return "an object";
-	case JSON_ARRAY:
-		return "a list";
-	case JSON_STRING:
+	static const char *const words[] = {
+		[JSON_OBJECT] = "an object", [JSON_ARRAY] = "a list", [JSON_TRUE] = "true",
+		[JSON_FALSE] = "false",      [JSON_NULL] = "null",
+	};
+	json_type type = tree_type(v);
+
+	if (type == JSON_STRING)
 		(void)snprintf(buf, size, "'%.64s'", tree_text(v));
-		return buf;
-	case JSON_INTEGER:
+	else if (type == JSON_INTEGER)
 		(void)snprintf(buf, size, "%" PRId64, tree_number(v));
-		return buf;
-	case JSON_REAL:
+	else if (type == JSON_REAL)
 		(void)snprintf(buf, size, "%g", json_real_value(v));
-		return buf;
-	case JSON_TRUE:
-		return "true";
-	case JSON_FALSE:
-		return "false";
-	case JSON_NULL:
-		return "null";
-	}
-	return "?";
+	else
+		return words[type];
+	return buf;
 }
 
 static void reject_type(struct decode *d, const json_t *v, const char *expected)
