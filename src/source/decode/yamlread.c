@@ -62,7 +62,6 @@ struct yaml {
 	size_t text_len;
 	uint32_t line0;
 	uint32_t line; /* see yaml_line() */
-	uint32_t root_line;
 	struct frame stack[YAML_DEPTH_MAX];
 	size_t depth;
 	bool is_begun; /* a part of the next value is read */
@@ -179,14 +178,9 @@ static uint32_t event_line(const struct yaml *y, const yaml_event_t *ev)
 	return y->line0 + (uint32_t)ev->start_mark.line;
 }
 
-static void line_put(struct yaml *y, const json_t *in, uint32_t child, uint32_t line)
+static uint32_t text_hash(const char *text)
 {
-	*vec_push(&y->lines) = (struct line){ in, child, line };
-}
-
-static uint32_t key_child(const char *key)
-{
-	return hash_bytes(key, strlen(key));
+	return hash_bytes(text, strlen(text));
 }
 
 /*
@@ -212,7 +206,7 @@ uint32_t yaml_line_of(const struct yaml *y, const struct decode *d)
 
 	for (size_t i = d->depth + 1; i-- > 0;) {
 		const struct decode_step *s = &d->steps[i];
-		uint32_t child = s->key != NULL ? key_child(s->key) : (uint32_t)s->index;
+		uint32_t child = s->key != NULL ? text_hash(s->key) : (uint32_t)s->index;
 
 		if (s->in != NULL && line_find(y, s->in, child, &line))
 			break;
@@ -225,12 +219,10 @@ uint32_t yaml_line_of(const struct yaml *y, const struct decode *d)
  * json_stringn_nocheck(): libyaml accepts UTF-8 only.
  */
 
-struct word {
+static const struct {
 	const char *text;
 	json_type type;
-};
-
-static const struct word words[] = {
+} words[] = {
 	{ "", JSON_NULL },       { "~", JSON_NULL },      { "null", JSON_NULL },
 	{ "Null", JSON_NULL },   { "NULL", JSON_NULL },   { "true", JSON_TRUE },
 	{ "True", JSON_TRUE },   { "TRUE", JSON_TRUE },   { "false", JSON_FALSE },
@@ -380,7 +372,7 @@ static int cost_add(struct yaml *y, size_t cost, struct err *err)
 
 static struct anchor *anchor_find(const struct yaml *y, const char *name)
 {
-	return htable_find(&y->anchors, hash_bytes(name, strlen(name)), struct anchor, a,
+	return htable_find(&y->anchors, text_hash(name), struct anchor, a,
 			   strcmp(a->name, name) == 0);
 }
 
@@ -403,7 +395,7 @@ static int anchor_put(struct yaml *y, const yaml_char_t *anchor, json_t *value, 
 
 		a = xcalloc(1, sizeof(*a) + len + 1);
 		memcpy(a->name, name, len);
-		htable_insert(&y->anchors, &a->node, hash_bytes(name, len));
+		htable_insert(&y->anchors, &a->node, text_hash(name));
 	}
 	json_decref(a->value);
 	a->value = json_incref(value);
@@ -446,30 +438,35 @@ static int merges_apply(struct yaml *y, struct frame *f, struct err *err)
 	return 0;
 }
 
+static bool is_in_items(const struct yaml *y)
+{
+	return y->depth == 2 && y->stack[1].is_items;
+}
+
 /* Takes `value`, the next child of the innermost container (or the root). */
 static int value_put(struct yaml *y, json_t *value, uint32_t line, struct err *err)
 {
 	struct frame *f;
 	int r = 0;
 
-	if (y->depth == 0) {
+	if (y->depth == 0 || is_in_items(y)) {
 		y->done = value;
+		y->line = line;
 		return 0;
 	}
 	f = &y->stack[y->depth - 1];
 	if (json_is_array(f->value)) {
-		line_put(y, f->value, (uint32_t)json_array_size(f->value), line);
-		if (f->is_items)
-			y->done = value;
-		else
-			(void)json_array_append_new(f->value, value);
+		uint32_t i = (uint32_t)json_array_size(f->value);
+
+		*vec_push(&y->lines) = (struct line){ f->value, i, line };
+		(void)json_array_append_new(f->value, value);
 		return 0;
 	}
 	if (strcmp(f->key, "<<") == 0) {
 		r = merge_put(f, value, err);
 		json_decref(value);
 	} else {
-		line_put(y, f->value, key_child(f->key), line);
+		*vec_push(&y->lines) = (struct line){ f->value, text_hash(f->key), line };
 		(void)json_object_set_new_nocheck(f->value, f->key, value);
 	}
 	free(TAKE(f->key));
@@ -501,7 +498,7 @@ static int key_put(struct yaml *y, const char *text, size_t len, uint32_t line, 
 static int container_open(struct yaml *y, bool is_object, const yaml_char_t *anchor, uint32_t line,
 			  struct err *err)
 {
-	struct frame *parent = y->depth > 0 ? &y->stack[y->depth - 1] : NULL;
+	const struct frame *root = y->stack;
 	struct frame *f;
 
 	if (needs_key(y))
@@ -512,13 +509,13 @@ static int container_open(struct yaml *y, bool is_object, const yaml_char_t *anc
 	*f = (struct frame){ .value = is_object ? json_object() : json_array(),
 			     .cost_before = y->cost,
 			     .line = line };
-	f->is_items = y->depth == 2 && parent != NULL && !is_object && parent->key != NULL &&
-		      strcmp(parent->key, "items") == 0;
+	f->is_items =
+		y->depth == 2 && !is_object && root->key != NULL && strcmp(root->key, "items") == 0;
 	if (f->is_items)
 		y->lines_root = y->lines.n;
 	if (anchor != NULL)
 		f->anchor = xstrdup((const char *)anchor);
-	line_put(y, f->value, LINE_SELF, line);
+	*vec_push(&y->lines) = (struct line){ f->value, LINE_SELF, line };
 	return cost_add(y, is_object ? COST_OBJECT : COST_LIST, err);
 }
 
@@ -680,19 +677,6 @@ static int parser_error(struct yaml *y, struct err *err)
 	return err_set(err, -EINVAL, "%s: %s", p->context, problem);
 }
 
-static bool is_in_items(const struct yaml *y)
-{
-	return y->depth == 2 && y->stack[1].is_items;
-}
-
-static void line_follow(struct yaml *y, const yaml_event_t *ev)
-{
-	if (y->depth == 0)
-		y->line = y->root_line = event_line(y, ev);
-	else if (is_in_items(y))
-		y->line = event_line(y, ev);
-}
-
 static void value_begin(struct yaml *y)
 {
 	y->is_begun = true;
@@ -716,7 +700,6 @@ int yaml_next_part(struct yaml *y, json_t **ret, struct err *err)
 			return YAML_PART;
 		if (!yaml_parser_parse(&y->parser, &ev))
 			return parser_error(y, err);
-		line_follow(y, &ev);
 		r = on_event(y, &ev, err);
 		if (r < 0)
 			y->line = event_line(y, &ev);
@@ -726,10 +709,7 @@ int yaml_next_part(struct yaml *y, json_t **ret, struct err *err)
 	}
 	*ret = TAKE(y->done);
 	y->is_begun = false;
-	if (y->depth > 0)
-		return YAML_ITEM;
-	y->line = y->root_line;
-	return YAML_DOCUMENT;
+	return y->depth > 0 ? YAML_ITEM : YAML_DOCUMENT;
 }
 
 int yaml_next(struct yaml *y, json_t **ret, struct err *err)
