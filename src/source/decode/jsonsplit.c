@@ -117,6 +117,7 @@ static bool is_items(const struct jsonsplit *s)
 
 static int open_bracket(struct jsonsplit *s, char c, struct err *err)
 {
+	uint64_t bit;
 	int r;
 
 	if (s->depth == JSON_DEPTH_MAX)
@@ -124,10 +125,8 @@ static int open_bracket(struct jsonsplit *s, char c, struct err *err)
 	r = cost_add(s, c == '[' ? 2 : 4, err);
 	if (r < 0)
 		return r;
-	if (c == '[')
-		s->is_list |= UINT64_C(1) << s->depth;
-	else
-		s->is_list &= ~(UINT64_C(1) << s->depth);
+	bit = UINT64_C(1) << s->depth;
+	s->is_list = c == '[' ? s->is_list | bit : s->is_list & ~bit;
 	s->depth++;
 	if (s->state == JSONSPLIT_ROOT && s->depth == 2 && c == '[' && !s->is_too_big &&
 	    is_items(s))
@@ -198,22 +197,14 @@ static int feed_between(struct jsonsplit *s, char c, size_t *used, struct err *e
 	return 0;
 }
 
-/* In the list, between entries. */
-static int feed_items(struct jsonsplit *s, char c, size_t *used, struct err *err)
+/* In the list, between entries: `*used` is 0 if an entry begins or the list ends. */
+static void feed_items(struct jsonsplit *s, char c, size_t *used)
 {
-	int r;
-
-	*used = 1;
-	if (is_space(c) || c == ',')
-		return 0;
-	if (c == ']') {
+	*used = is_space(c) || c == ',';
+	if (c == ']')
 		s->state = JSONSPLIT_ROOT;
-		r = close_bracket(s, c, err);
-		return r < 0 ? r : keep(s, &c, 1, err);
-	}
-	*used = 0;
-	part_begin(s, JSONSPLIT_ITEM);
-	return 0;
+	else if (*used == 0)
+		part_begin(s, JSONSPLIT_ITEM);
 }
 
 /* One byte outside quotes, in an object or an entry. */
@@ -264,9 +255,10 @@ static int feed_some(struct jsonsplit *s, const char *data, size_t len, size_t *
 			return keep(s, data, *used, err);
 		return feed_value(s, *data, used, err);
 	}
-	if (s->state == JSONSPLIT_ITEMS)
-		return feed_items(s, *data, used, err);
-	return feed_between(s, *data, used, err);
+	if (s->state == JSONSPLIT_BETWEEN)
+		return feed_between(s, *data, used, err);
+	feed_items(s, *data, used);
+	return 0;
 }
 
 int jsonsplit_feed(struct jsonsplit *s, const char *data, size_t len, struct err *err)
