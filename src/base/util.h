@@ -34,6 +34,9 @@
 		max_a > max_b ? max_a : max_b; \
 	})
 
+/* As the result of a comparator; the next member with ?: */
+#define CMP(a, b) (((a) > (b)) - ((a) < (b)))
+
 #define container_of(ptr, type, member) \
 	((type *)(void *)((char *)(1 ? (ptr) : &((type *)0)->member) - offsetof(type, member)))
 

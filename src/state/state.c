@@ -60,9 +60,7 @@ static int pair_cmp(const void *a, const void *b)
 	const struct serve_pair *x = a;
 	const struct serve_pair *y = b;
 
-	if (x->key != y->key)
-		return x->key < y->key ? -1 : 1;
-	return x->index < y->index ? -1 : x->index > y->index;
+	return CMP(x->key, y->key) ?: CMP(x->index, y->index);
 }
 
 static uint32_t number_key(uint8_t proto, uint16_t number, bool is_node_port)

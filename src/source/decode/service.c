@@ -69,11 +69,7 @@ static int claim_cmp(const void *a, const void *b)
 	const struct port_claim *x = a;
 	const struct port_claim *y = b;
 
-	if (x->value != y->value)
-		return x->value < y->value ? -1 : 1;
-	if (x->proto != y->proto)
-		return x->proto < y->proto ? -1 : 1;
-	return (x->index > y->index) - (x->index < y->index);
+	return CMP(x->value, y->value) ?: CMP(x->proto, y->proto) ?: CMP(x->index, y->index);
 }
 
 static uintptr_t claim_value(const struct service_port *p, enum claim_what what)

@@ -128,15 +128,10 @@ static int addr_cmp(const void *a, const void *b)
 	const struct host_addr *ha = a;
 	const struct host_addr *hb = b;
 
-	if (ha->device != hb->device)
-		return ha->device < hb->device ? -1 : 1;
-	if (ha->is_source != hb->is_source)
-		return ha->is_source ? -1 : 1;
-	if (ha->scope != hb->scope) /* universe is 0 */
-		return ha->scope < hb->scope ? -1 : 1;
-	if (ha->ifindex != hb->ifindex)
-		return ha->ifindex < hb->ifindex ? -1 : 1;
-	return ip_addr_cmp(&ha->addr, &hb->addr);
+	/* Scope universe is 0. */
+	return CMP(ha->device, hb->device) ?: CMP(hb->is_source, ha->is_source) ?:
+	       CMP(ha->scope, hb->scope) ?: CMP(ha->ifindex, hb->ifindex) ?:
+	       ip_addr_cmp(&ha->addr, &hb->addr);
 }
 
 static int read_addrs(struct host *h, struct err *err)
@@ -174,9 +169,8 @@ static int read_addrs(struct host *h, struct err *err)
 static void read_again(struct host *h)
 {
 	struct err err;
-	int r;
+	int r = read_addrs(h, &err);
 
-	r = read_addrs(h, &err);
 	if (r < 0) {
 		log_err(LOG_AREA_SOURCE, "%s; previous addresses stay; next attempt in %d s",
 			err.text, (int)(RETRY_NS / NSEC_PER_SEC));
