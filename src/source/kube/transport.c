@@ -2,7 +2,7 @@
 /*
  * kube/transport - libcurl on libevent.
  *
- * finish() ends each request: it moves the request to `finished`, and the event `deferred` calls
+ * finish() ends each request: it moves the request to `finished`, and the event `turn` calls
  * `done`. `done` never runs inside libcurl or http_open(), so it may start the next request.
  */
 #include "source/kube/transport.h"
@@ -30,13 +30,12 @@ struct transport {
 	struct access *access;
 	const struct kube_timing *timing;
 	CURLM *multi;
-	struct event *timer;    /* libcurl's */
-	struct event *tick;     /* time limits, dead peers, parked requests */
-	struct event *deferred; /* finished requests */
-	struct event *resume;   /* paused requests */
-	struct event *start;    /* requests without credentials yet */
-	uint64_t spent_ns;      /* for bodies in this turn */
-	struct list requests;   /* running */
+	struct event *timer;  /* libcurl's */
+	struct event *tick;   /* time limits, dead peers, parked requests */
+	struct event *turn;   /* requests to start and finished ones */
+	struct event *resume; /* paused requests */
+	uint64_t spent_ns;    /* for bodies in this turn */
+	struct list requests; /* running */
 	struct list finished;
 	struct list peers; /* of struct peer */
 	size_t server;     /* counts up; modulo the number of servers */
@@ -53,12 +52,10 @@ struct http {
 	char *path;
 	char *sent; /* body of the request, or NULL */
 	struct handle handle;
-	size_t server;
 	bool needs_access; /* waits for credentials */
 	bool is_parked;    /* may wait for the connection of another request; see unpark() */
 	bool is_paused;
 	bool has_head;
-	bool is_body_full; /* BODY_MAX reached, rest not read */
 	uint64_t started_ns;
 	uint64_t received_ns;
 	char errbuf[CURL_ERROR_SIZE];
@@ -94,28 +91,10 @@ void http_close(struct http *h)
 static void finish(struct http *h, enum http_outcome outcome, const char *why)
 {
 	detach(h);
-	list_del(&h->link);
-	list_add_tail(&h->t->finished, &h->link);
+	list_move_tail(&h->t->finished, &h->link);
 	h->result.outcome = outcome;
 	(void)err_set(&h->why, 0, "%s", why);
-	event_active(h->t->deferred, EV_TIMEOUT, 0);
-}
-
-static void on_deferred(evutil_socket_t fd, short what, void *arg)
-{
-	struct transport *t = arg;
-
-	while (!list_is_empty(&t->finished)) {
-		struct http *h = list_entry(t->finished.next, struct http, link);
-
-		list_del(&h->link);
-		h->result.server = h->server;
-		h->result.body = &h->body;
-		h->result.content_type = h->content_type;
-		h->result.why = h->why.text;
-		h->request.ops->done(h->request.arg, &h->result);
-		http_close(h);
-	}
+	event_active(h->t->turn, EV_TIMEOUT, 0);
 }
 
 /* --- servers -------------------------------------------------------------- */
@@ -150,7 +129,7 @@ void transport_avoid(struct transport *t, size_t server)
 	log_notice(LOG_AREA_SOURCE, "api: %s: no answer; requests move to %s",
 		   server_text(t, server), server_text(t, t->server));
 	list_for_each_entry_safe (h, tmp, &t->requests, struct http, link) {
-		if (h->server == server && !h->has_head && !h->needs_access)
+		if (h->result.server == server && !h->has_head && !h->needs_access)
 			finish(h, HTTP_UNREACHABLE, "requests move to another server");
 	}
 }
@@ -160,7 +139,7 @@ static void lose(struct http *h, const char *why)
 {
 	finish(h, h->has_head ? HTTP_CUT : HTTP_UNREACHABLE, why);
 	if (!h->has_head)
-		transport_avoid(h->t, h->server);
+		transport_avoid(h->t, h->result.server);
 }
 
 /* --- answers -------------------------------------------------------------- */
@@ -236,9 +215,10 @@ static size_t on_body(char *data, size_t size, size_t n, void *arg)
 	if (h->result.code < 0)
 		return 0;
 	if (h->result.status != 200 || h->request.ops->data == NULL) {
-		h->is_body_full = len > BODY_MAX - h->body.len;
-		str_add(&h->body, data, MIN(len, BODY_MAX - h->body.len));
-		return h->is_body_full ? 0 : len;
+		size_t kept = MIN(len, BODY_MAX - h->body.len);
+
+		str_add(&h->body, data, kept);
+		return kept; /* less than `len` ends the transfer */
 	}
 	if (h->t->spent_ns >= h->t->timing->turn_ns) {
 		h->is_paused = true;
@@ -267,7 +247,7 @@ static void transfer_done(struct http *h, CURLcode code)
 		finish(h, HTTP_STOPPED, text.text);
 		return;
 	}
-	if (code == CURLE_OK || h->is_body_full) {
+	if (code == CURLE_OK || h->body.len == BODY_MAX) {
 		finish(h, HTTP_ANSWERED, "");
 		return;
 	}
@@ -343,28 +323,21 @@ static void on_ready(evutil_socket_t fd, short what, void *arg)
 static void on_resume(evutil_socket_t fd, short what, void *arg)
 {
 	struct transport *t = arg;
-	struct http *paused = NULL;
 	CURLcode code;
-	size_t n = 0;
 
 	t->spent_ns = 0;
 	list_for_each_entry (h, &t->requests, struct http, link) {
 		if (!h->is_paused)
 			continue;
-		paused = paused ? paused : h;
-		n++;
-	}
-	if (paused == NULL)
+		event_after(t->resume, 0); /* for the next one */
+		h->is_paused = false;
+		list_move_tail(&t->requests, &h->link); /* round robin */
+		code = curl_easy_pause(h->handle.easy, CURLPAUSE_CONT);
+		if (code != CURLE_OK)
+			transfer_done(h, code);
+		collect(t);
 		return;
-	if (n > 1)
-		event_after(t->resume, 0);
-	paused->is_paused = false;
-	list_del(&paused->link); /* to the end: round robin */
-	list_add_tail(&t->requests, &paused->link);
-	code = curl_easy_pause(paused->handle.easy, CURLPAUSE_CONT);
-	if (code != CURLE_OK)
-		transfer_done(paused, code);
-	collect(t);
+	}
 }
 
 static int on_timer_request(CURLM *multi, long timeout_ms, void *arg)
@@ -395,7 +368,7 @@ static int on_socket_request(CURL *easy, curl_socket_t fd, int what, void *arg, 
 	if (p == NULL) {
 		const struct http *h = request_of(easy);
 
-		p = peer_open(&t->peers, fd, h != NULL ? h->server : t->server);
+		p = peer_open(&t->peers, fd, h != NULL ? h->result.server : t->server);
 		(void)curl_multi_assign(t->multi, fd, p);
 	}
 	if (p->event != NULL && p->what == events)
@@ -474,13 +447,11 @@ static void peer_died(struct transport *t, const struct peer *p)
 static void peers_check(struct transport *t, uint64_t now)
 {
 	list_for_each_entry (p, &t->peers, struct peer, link) {
-		switch (peer_check(p, t->timing, now)) {
-		case PEER_ALIVE:
-			break;
-		case PEER_QUIET:
+		enum peer_state state = peer_check(p, t->timing, now);
+
+		if (state == PEER_QUIET)
 			probe(t);
-			break;
-		case PEER_DEAD:
+		if (state == PEER_DEAD) {
 			peer_died(t, p); /* may close others: they follow at the next check */
 			return;
 		}
@@ -587,9 +558,9 @@ static void warn_of_plain(struct transport *t, const char *server)
 static int request_prepare(struct http *h, const struct access_grant *g)
 {
 	struct transport *t = h->t;
-	const char *server = server_text(t, h->server);
+	const char *server = server_text(t, h->result.server);
 	bool is_tls = handle_is_tls(server);
-	int r = handle_open(&h->handle, g, h->server, &h->request, t->timing->connect_ns);
+	int r = handle_open(&h->handle, g, h->result.server, &h->request, t->timing->connect_ns);
 
 	if (r < 0)
 		return r;
@@ -616,7 +587,7 @@ static void request_start(struct http *h)
 		finish(h, HTTP_NO_ACCESS, err.text);
 		return;
 	}
-	h->server = t->server;
+	h->result.server = t->server;
 	h->started_ns = now_ns();
 	if (request_prepare(h, &g) < 0) {
 		finish(h, HTTP_UNREACHABLE, "invalid server URL");
@@ -627,13 +598,23 @@ static void request_start(struct http *h)
 		finish(h, HTTP_UNREACHABLE, "libcurl: cannot add the request");
 }
 
-static void on_start(evutil_socket_t fd, short what, void *arg)
+static void on_turn(evutil_socket_t fd, short what, void *arg)
 {
 	struct transport *t = arg;
 
 	list_for_each_entry_safe (h, tmp, &t->requests, struct http, link) {
 		if (h->needs_access)
 			request_start(h);
+	}
+	while (!list_is_empty(&t->finished)) {
+		struct http *h = list_entry(t->finished.next, struct http, link);
+
+		list_del(&h->link);
+		h->result.body = &h->body;
+		h->result.content_type = h->content_type;
+		h->result.why = h->why.text;
+		h->request.ops->done(h->request.arg, &h->result);
+		http_close(h);
 	}
 }
 
@@ -649,7 +630,7 @@ void http_open(struct http **ret, struct transport *t, const struct http_request
 	list_add_tail(&t->requests, &h->link);
 	*ret = h;
 	tick_schedule(t);
-	event_active(t->start, EV_TIMEOUT, 0);
+	event_active(t->turn, EV_TIMEOUT, 0);
 }
 
 void http_set_idle(struct http *h, uint64_t idle_ns)
@@ -708,10 +689,9 @@ int transport_open(struct transport **ret, struct event_base *base, struct acces
 	list_init(&t->peers);
 	t->timer = xtimer_new(base, on_ready, t);
 	t->tick = xtimer_new(base, on_tick, t);
-	t->deferred = xtimer_new(base, on_deferred, t);
+	t->turn = xtimer_new(base, on_turn, t);
 	t->resume = xtimer_new(base, on_resume, t);
-	t->start = xtimer_new(base, on_start, t);
-	access_wake(access, t->start);
+	access_wake(access, t->turn);
 	r = multi_open(t, err);
 	if (r == 0)
 		*ret = TAKE(t);
@@ -730,8 +710,7 @@ void transport_close(struct transport *t)
 	}
 	event_drop(t->timer);
 	event_drop(t->tick);
-	event_drop(t->deferred);
+	event_drop(t->turn);
 	event_drop(t->resume);
-	event_drop(t->start);
 	free(t);
 }

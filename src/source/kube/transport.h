@@ -8,11 +8,9 @@
  * requests. No compression. Each request reads certificates and tokens again (kube/access.h), so
  * rotated credentials take effect without a restart.
  *
- * Dead peers: a lost server or a middle box without state is as silent as a quiet cluster. Three
- * mechanisms detect it, all in less than 45 s: TCP keepalive; the TCP user timeout for data sent;
- * and on HTTP/2, for a process that hangs behind a working kernel, a probe (GET /version) once a
- * connection has been silent for `quiet_ns`. If no byte arrives within `probe_ns` after the probe,
- * the connection is shut. libcurl 7.88 cannot send an HTTP/2 PING from the multi interface.
+ * Dead peers (kube/peers.h): a lost server or a middle box without state is as silent as a quiet
+ * cluster. It is detected in less than 45 s; the probe of an HTTP/2 connection is GET /version,
+ * because libcurl 7.88 cannot send a PING from the multi interface.
  *
  * Several servers: the first is used until it is unreachable, then the next, round robin. There is
  * no return to an earlier server while the current one works. All requests move together.
