@@ -40,8 +40,8 @@ struct kube {
 	uint64_t bucket_ns;
 	struct reflector *reflectors[WHICH_N];
 	size_t n;
-	struct events *events; /* NULL: off */
-	size_t first_remark;   /* the first one to add, in the order of the ledgers */
+	struct events *events;  /* NULL: off */
+	size_t first_rejection; /* the first one to add, in the order of the ledgers */
 	uint32_t n_collections;
 	struct event *moved; /* other servers */
 	struct event *gate;  /* time limit for Node and ServiceCIDRs */
@@ -159,40 +159,34 @@ static void on_changed(void *arg)
 
 /* --- Events --------------------------------------------------------------- */
 
-/* As kube_problem_add(); true for remarks that are no problem. */
-static bool remark_add(struct events *e, enum object_kind kind, const struct ledger_key *rm)
+static struct kube_problem rejection(enum object_kind kind, const struct ledger_key *rm)
 {
-	return !rm->is_rejected ||
-	       kube_problem_add(e, &(struct kube_problem){ .kind = kind,
-							   .ns = name_text(rm->ns),
-							   .name = name_text(rm->name),
-							   .reason = "InvalidObject",
-							   .text = rm->text });
+	return (struct kube_problem){ .kind = kind,
+				      .ns = name_text(rm->ns),
+				      .name = name_text(rm->name),
+				      .reason = "InvalidObject",
+				      .text = rm->text };
 }
 
 /* All, beginning with the one that was refused last time. */
-static void remarks_add(struct kube *k, struct events *e)
+static void rejections_add(struct kube *k, struct events *e)
 {
-	size_t n = 0;
-	size_t at = 0;
+	AUTO(vec_fini) VEC(struct kube_problem) all = { 0 };
+	size_t first = k->first_rejection;
 
-	for (size_t i = 0; i < k->n; i++)
-		n += reflector_ledger(k->reflectors[i])->remarks.n;
-	if (k->first_remark >= n)
-		k->first_remark = 0;
-	for (size_t i = 0; i < 2 * k->n; i++) {
-		const struct ledger *l = reflector_ledger(k->reflectors[i % k->n]);
+	for (size_t i = 0; i < k->n; i++) {
+		const struct ledger *l = reflector_ledger(k->reflectors[i]);
 
-		for (size_t j = 0; j < l->remarks.n; j++, at++) {
-			if (at < k->first_remark || at >= k->first_remark + n)
-				continue;
-			if (!remark_add(e, l->kind, l->remarks.v[j])) {
-				k->first_remark = at % n;
-				return;
-			}
-		}
+		vec_for_each (rm, &l->remarks)
+			if ((*rm)->is_rejected)
+				*vec_push(&all) = rejection(l->kind, *rm);
 	}
-	k->first_remark = 0;
+	for (size_t i = 0; i < all.n; i++) {
+		k->first_rejection = (first + i) % all.n;
+		if (!kube_problem_add(e, &all.v[k->first_rejection]))
+			return;
+	}
+	k->first_rejection = 0;
 }
 
 /*
@@ -202,14 +196,14 @@ static void remarks_add(struct kube *k, struct events *e)
 static void on_collect(void *arg, struct events *e)
 {
 	struct kube *k = arg;
-	bool are_remarks_first = (k->n_collections++ & 2) != 0;
+	bool are_rejections_first = (k->n_collections++ & 2) != 0;
 
-	if (are_remarks_first)
-		remarks_add(k, e);
+	if (are_rejections_first)
+		rejections_add(k, e);
 	if (k->callbacks.problems != NULL)
 		k->callbacks.problems(k->callbacks.arg, e);
-	if (!are_remarks_first)
-		remarks_add(k, e);
+	if (!are_rejections_first)
+		rejections_add(k, e);
 }
 
 /* --- life ----------------------------------------------------------------- */
