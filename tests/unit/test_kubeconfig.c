@@ -31,7 +31,7 @@ static void show_exec(struct str *s, const struct kube_exec *x)
 	vec_for_each (arg, &x->args)
 		str_printf(s, ",%s", *arg);
 	vec_for_each (e, &x->env)
-		str_printf(s, ",%s=%s", e->name, e->value ? e->value : "");
+		str_printf(s, ",%s", *e);
 	str_printf(s, ",%s%s", strrchr(x->api_version, '/') + 1,
 		   x->needs_cluster ? ",cluster" : "");
 	show(s, "hint", x->install_hint);

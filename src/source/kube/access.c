@@ -308,7 +308,7 @@ static char **environment(const struct access *a)
 
 	*vec_push(&v) = exec_info(a);
 	vec_for_each (e, &x->env)
-		*vec_push(&v) = xasprintf("%s=%s", e->name, e->value ? e->value : "");
+		*vec_push(&v) = xstrdup(*e);
 	for (char **e = environ; *e != NULL; e++) {
 		size_t len = strcspn(*e, "=") + 1;
 		bool is_new = true;

@@ -207,12 +207,13 @@ static void exec_args(struct kube_exec *x, struct reader *rd, const json_t *obj)
 static void exec_env(struct kube_exec *x, struct reader *rd, const json_t *obj)
 {
 	trail_for_each_object (entry, &rd->d, trail_list(&rd->d, obj, "env", ENTRIES_MAX)) {
-		struct kube_exec_env *e = vec_push(&x->env);
+		const char *value = secret_text(rd, entry, "value");
+		const char *name = trail_text(&rd->d, entry, "name");
 
-		e->value = secret_text(rd, entry, "value");
-		e->name = public_text(rd, entry, "name");
-		if (e->name == NULL || strchr(e->name, '=') != NULL)
+		if (name == NULL || name[0] == '\0' || strchr(name, '=') != NULL)
 			(void)trail_reject(&rd->d, "missing, or not the name of a variable");
+		else
+			*vec_push(&x->env) = keep(rd->k, xasprintf("%s=%s", name, value ?: ""));
 	}
 }
 
@@ -468,17 +469,9 @@ void textfile_fini(struct textfile *f)
 
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-static int bad(struct str *ret, size_t len, struct err *err)
-{
-	ret->len = len;
-	if (ret->text != NULL)
-		ret->text[len] = '\0';
-	return err_set(err, -EINVAL, "not base64");
-}
-
 int base64_decode(struct str *ret, const char *text, size_t len, struct err *err)
 {
-	size_t before = ret->len;
+	FINI(str_fini) struct str out = { 0 };
 	uint32_t bits = 0;
 	size_t n = 0; /* characters without white space, with padding */
 	size_t pad = 0;
@@ -495,14 +488,17 @@ int base64_decode(struct str *ret, const char *text, size_t len, struct err *err
 			continue;
 		}
 		if (at == NULL || pad > 0)
-			return bad(ret, before, err);
+			return err_set(err, -EINVAL, "not base64");
 		bits = (bits << 6 | (uint32_t)(at - alphabet)) & 0xffffff;
 		if (n % 4 == 1)
 			continue;
 		byte = (char)(bits >> (n % 4 == 2 ? 4 : n % 4 == 3 ? 2 : 0));
-		str_add(ret, &byte, 1);
+		str_add(&out, &byte, 1);
 	}
-	return n % 4 == 0 ? 0 : bad(ret, before, err);
+	if (n % 4 != 0)
+		return err_set(err, -EINVAL, "not base64");
+	str_add(ret, str_text(&out), out.len);
+	return 0;
 }
 
 void base64_encode(struct str *ret, const void *data, size_t len)

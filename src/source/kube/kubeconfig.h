@@ -29,16 +29,11 @@ struct textfile {
 	struct str text; /* the text, or the last valid content of the file; empty: not read yet */
 };
 
-struct kube_exec_env {
-	const char *name;
-	const char *value;
-};
-
 /* A program that prints an ExecCredential (client.authentication.k8s.io). */
 struct kube_exec {
 	const char *command; /* with a slash: absolute path; else searched in PATH */
 	VEC(const char *) args;
-	VEC(struct kube_exec_env) env;
+	VEC(const char *) env; /* "NAME=value" */
 	const char *api_version;
 	const char *install_hint;
 	bool needs_cluster; /* provideClusterInfo */
