@@ -26,7 +26,6 @@ struct plugin {
 	uint64_t expires_ns; /* of `status`; UINT64_MAX: never */
 	uint64_t not_before_ns;
 	struct err err; /* of the last failure */
-	int r;
 };
 
 struct access {
@@ -37,7 +36,7 @@ struct access {
 	struct plugin plugin;
 	struct str authorization;
 	struct event *ready; /* of access_wake() */
-	struct event *moved; /* of access_moved() */
+	struct event *moved; /* of access_open() */
 	char *logged;        /* last warning */
 	char *rejected;      /* of the last reading; NULL: nothing */
 };
@@ -258,7 +257,6 @@ static int plugin_failed(struct access *a, int r, struct err *err)
 		return 0;
 	}
 	p->err = *err;
-	p->r = r;
 	return r;
 }
 
@@ -368,7 +366,7 @@ static int plugin_start(struct access *a, struct err *err)
 		return 0;
 	if (now_ns() < a->plugin.not_before_ns) {
 		*err = a->plugin.err;
-		return a->plugin.r;
+		return -EAGAIN;
 	}
 	r = plugin_run(a, err);
 	return r < 0 ? plugin_failed(a, r, err) : 0;
@@ -377,11 +375,6 @@ static int plugin_start(struct access *a, struct err *err)
 void access_wake(struct access *a, struct event *ready)
 {
 	a->ready = ready;
-}
-
-void access_moved(struct access *a, struct event *moved)
-{
-	a->moved = moved;
 }
 
 int access_get(struct access *a, struct access_grant *ret, struct err *err)
@@ -427,13 +420,14 @@ const char *access_rejected(const struct access *a)
 /* --- life ----------------------------------------------------------------- */
 
 int access_open(struct access **ret, struct event_base *base, const struct kube_config *config,
-		struct err *err)
+		struct event *moved, struct err *err)
 {
 	AUTO(access_close) struct access *a = xcalloc(1, sizeof(*a));
 	int r;
 
 	a->base = base;
 	a->config = config;
+	a->moved = moved;
 	if (config->kubeconfig != NULL && config->kubeconfig[0] != '\0') {
 		a->kubeconfig.path = xstrdup(config->kubeconfig);
 		/* First: a change before it is opened is found later. */

@@ -29,16 +29,14 @@ struct access_grant {
 	const char *key;
 };
 
-/* `config` is borrowed. */
+/* The event `moved` is activated when the kubeconfig names other servers. All is borrowed. */
 MUST_USE int access_open(struct access **ret, struct event_base *base,
-			 const struct kube_config *config, struct err *err);
+			 const struct kube_config *config, struct event *moved, struct err *err);
 void access_close(struct access *a);
 DEFINE_AUTO(struct access *, access_close);
 
 /* The event to activate when requests that wait should call access_get() again. Borrowed. */
 void access_wake(struct access *a, struct event *ready);
-/* The event to activate when the kubeconfig names other servers than before. Borrowed. */
-void access_moved(struct access *a, struct event *moved);
 #define ACCESS_WAIT 1
 /* 0; ACCESS_WAIT: a plugin runs first; -errno: no grant. */
 MUST_USE int access_get(struct access *a, struct access_grant *ret, struct err *err);

@@ -2,7 +2,6 @@
 /* source/kube - transport, reflectors and the gate of section 1.3. */
 #include "source/kube/kube.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include "base/log.h"
@@ -252,12 +251,11 @@ int kube_open(struct kube **ret, struct event_base *base, struct model *m,
 	k->burst = (uint64_t)(config->burst != 0 ? config->burst : BURST_DEFAULT);
 	k->gate = xtimer_new(base, on_gate, k);
 	k->moved = xtimer_new(base, on_moved, k);
-	r = access_open(&k->access, base, config, err);
+	r = access_open(&k->access, base, config, k->moved, err);
 	if (r == 0)
 		r = transport_open(&k->transport, base, k->access, k->timing, err);
 	if (r < 0)
 		return err_wrap(err, r, "API server");
-	access_moved(k->access, k->moved);
 	reflectors_open(k, base, m, config->is_json);
 	if (k->timing->events_ns != 0)
 		events_open(&k->events,
