@@ -564,37 +564,32 @@ static bool is_listed_at_once(struct reflector *r, const char *why)
 	return true;
 }
 
+/* Code 410, of an answer or of an event: the continue token or the version has expired. */
+static void gone(struct reflector *r, const char *why)
+{
+	if (is_listed_at_once(r, why))
+		return;
+	r->query.is_unpaged |= r->next != NULL;
+	free(TAKE(r->next));
+	r->query.is_version_lost |= r->query.kind != KUBE_QUERY_WATCH;
+	r->needs_list = true;
+	watch_list_failed(r);
+	failed(r, 0, why);
+}
+
 /* on_head() or on_data() has ended the request. */
 static void stopped(struct reflector *r, int code, const char *why)
 {
 	if (code == -EBADMSG) {
 		garbage(r, why);
-		return;
-	}
-	if (code == -EOPNOTSUPP) {
+	} else if (code == -EOPNOTSUPP) {
 		unacceptable(r, why);
-		return;
+	} else if (code == -ESTALE) {
+		gone(r, why);
+	} else {
+		watch_list_failed(r);
+		failed(r, 0, why);
 	}
-	if (code == -ESTALE && is_listed_at_once(r, why))
-		return;
-	r->needs_list |= code == -ESTALE;
-	r->query.is_version_lost |= code == -ESTALE && r->query.kind == KUBE_QUERY_WATCH_LIST;
-	watch_list_failed(r);
-	failed(r, 0, why);
-}
-
-/* Status 410: the continue token or the requested version has expired. */
-static void gone(struct reflector *r, const char *why)
-{
-	if (is_listed_at_once(r, why))
-		return;
-	if (r->query.kind == KUBE_QUERY_LIST) {
-		r->query.is_unpaged = r->query.is_unpaged || r->next != NULL;
-		free(TAKE(r->next));
-		r->query.is_version_lost = true;
-	}
-	r->needs_list = true;
-	failed(r, 0, why);
 }
 
 /* An older server: its upgrade adds the resource, or the permission. */
