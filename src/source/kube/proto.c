@@ -7,25 +7,6 @@
 #define VARINT_MAX 10
 #define NUMBER_MAX 536870911 /* 2^29 - 1 */
 
-/* Returns the length of the varint in bytes; 0: it does not end within `len`. */
-static int varint(uint64_t *ret, const uint8_t *data, size_t len, struct err *err)
-{
-	uint64_t v = 0;
-
-	for (size_t i = 0; i < len && i < VARINT_MAX; i++) {
-		v |= (uint64_t)(data[i] & 0x7f) << (7 * i);
-		if ((data[i] & 0x80) != 0)
-			continue;
-		if (i == VARINT_MAX - 1 && data[i] > 1)
-			break;
-		*ret = v;
-		return (int)i + 1;
-	}
-	if (len < VARINT_MAX)
-		return 0;
-	return err_set(err, -EBADMSG, "varint of more than 64 bits");
-}
-
 static int cut(struct proto *p, struct err *err)
 {
 	p->p = p->end;
@@ -34,12 +15,24 @@ static int cut(struct proto *p, struct err *err)
 
 static int long_number(uint64_t *ret, struct proto *p, struct err *err)
 {
-	int n = varint(ret, p->p, (size_t)(p->end - p->p), err);
+	uint64_t v = 0;
 
-	if (n <= 0)
-		return n < 0 ? n : cut(p, err);
-	p->p += n;
-	return 1;
+	for (size_t i = 0; i < VARINT_MAX; i++) {
+		uint8_t byte;
+
+		if (p->p + i == p->end)
+			return cut(p, err);
+		byte = p->p[i];
+		v |= (uint64_t)(byte & 0x7f) << (7 * i);
+		if ((byte & 0x80) != 0)
+			continue;
+		if (i == VARINT_MAX - 1 && byte > 1)
+			break;
+		*ret = v;
+		p->p += i + 1;
+		return 1;
+	}
+	return err_set(err, -EBADMSG, "varint of more than 64 bits");
 }
 
 /* 1: read; 0: a cut message ends inside the number. */

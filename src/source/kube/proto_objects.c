@@ -8,8 +8,6 @@
 #include "source/kube/proto_objects.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -89,8 +87,7 @@ MESSAGE(service_spec, { 1, FIELD_MESSAGES, "ports", &service_port }, { 3, FIELD_
 	{ 14, FIELD_MESSAGE, "sessionAffinityConfig", &affinity_config },
 	{ 18, FIELD_TEXTS, "clusterIPs" }, { 19, FIELD_TEXTS, "ipFamilies" },
 	{ 22, FIELD_TEXT_OR_NIL, "internalTrafficPolicy" });
-MESSAGE(ingress, { 1, FIELD_TEXT, "ip" }, { 2, FIELD_TEXT, "hostname" },
-	{ 3, FIELD_TEXT_OR_NIL, "ipMode" });
+MESSAGE(ingress, { 1, FIELD_TEXT, "ip" }, { 3, FIELD_TEXT_OR_NIL, "ipMode" });
 MESSAGE(load_balancer, { 1, FIELD_MESSAGES, "ingress", &ingress });
 MESSAGE(service_status, { 1, FIELD_MESSAGE, "loadBalancer", &load_balancer });
 MESSAGE(service, { 1, FIELD_MESSAGE, "metadata", &service_meta },
@@ -126,9 +123,8 @@ MESSAGE(service_cidr, { 1, FIELD_MESSAGE, "metadata", &object_meta },
 	{ 2, FIELD_MESSAGE, "spec", &service_cidr_spec });
 
 MESSAGE(cause, { 1, FIELD_TEXT, "reason" });
-MESSAGE(details, { 4, FIELD_MESSAGES, "causes", &cause }, { 5, FIELD_INT, "retryAfterSeconds" });
-MESSAGE(status, { 1, FIELD_MESSAGE, "metadata", &list_meta }, { 2, FIELD_TEXT, "status" },
-	{ 3, FIELD_TEXT, "message" }, { 4, FIELD_TEXT, "reason" },
+MESSAGE(details, { 4, FIELD_MESSAGES, "causes", &cause });
+MESSAGE(status, { 3, FIELD_TEXT, "message" }, { 4, FIELD_TEXT, "reason" },
 	{ 5, FIELD_MESSAGE, "details", &details }, { 6, FIELD_INT, "code" });
 
 /* --- reading -------------------------------------------------------------- */
@@ -287,28 +283,17 @@ static int field_read(json_t *obj, struct reader *rd, const struct field *fd,
 	return 0;
 }
 
-static const struct field *field_find(const struct message *m, uint32_t number)
-{
-	for (size_t i = 0; i < m->n; i++)
-		if (m->fields[i].number == number)
-			return &m->fields[i];
-	return NULL;
-}
-
 static int message_read(json_t **ret, struct reader *rd, const struct message *m, struct proto p,
 			struct err *err)
 {
-	const struct field *fd;
 	struct proto_field f;
-	int r;
+	int r = 0;
 
 	*ret = tree_new(rd->pool, JSON_OBJECT);
-	while ((r = proto_next(&f, &p, err)) > 0) {
-		fd = field_find(m, f.number);
-		r = fd == NULL ? 0 : field_read(*ret, rd, fd, &f, err);
-		if (r < 0)
-			break;
-	}
+	while (r >= 0 && (r = proto_next(&f, &p, err)) > 0)
+		for (size_t i = 0; r >= 0 && i < m->n; i++)
+			if (m->fields[i].number == f.number)
+				r = field_read(*ret, rd, &m->fields[i], &f, err);
 	return r;
 }
 

@@ -3,7 +3,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -247,7 +246,7 @@ static void begin(struct reflector *r)
 
 static void report_changed(struct reflector *r)
 {
-	bool is_whole = r->ledger.n_unknown == 0 && !r->ledger.is_list_partial;
+	bool is_whole = ledger_is_complete(&r->ledger, NULL);
 
 	if (!r->is_changed && is_whole == r->was_whole)
 		return;
@@ -282,18 +281,13 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	begin(r);
 }
 
-static void version_put(struct reflector *r, const char *version)
-{
-	(void)snprintf(r->version, sizeof(r->version), "%s", version);
-}
-
 static void list_complete(struct reflector *r, const char *version)
 {
 	size_t n = ledger_list_end(&r->ledger, r->at_ns);
 
 	log_info(LOG_AREA_SOURCE, "api: %s: %zu objects at version %s, %zu deleted",
 		 r->status.resource, ledger_objects(&r->ledger), version, n);
-	version_put(r, version);
+	(void)snprintf(r->version, sizeof(r->version), "%s", version);
 	r->is_changed |= n > 0;
 	r->status.is_complete = true;
 	r->needs_list = false;
@@ -364,25 +358,18 @@ static int bookmark(struct reflector *r, const json_t *obj, struct err *err)
 	return 0;
 }
 
+/* Of a known type: others are unreadable. */
 static int event_take(struct reflector *r, enum stream_event event, const json_t *obj,
 		      struct err *err)
 {
-	switch (event) {
-	case STREAM_ITEM:
-	case STREAM_ADDED:
-	case STREAM_MODIFIED:
-		r->is_changed |= ledger_put(&r->ledger, obj, r->at_ns) > 0;
-		return 0;
-	case STREAM_DELETED:
-		r->is_changed |= ledger_del(&r->ledger, obj, r->at_ns) > 0;
-		return 0;
-	case STREAM_BOOKMARK:
+	if (event == STREAM_BOOKMARK)
 		return bookmark(r, obj, err);
-	case STREAM_ERROR:
+	if (event == STREAM_ERROR)
 		return error_event(r, obj, err);
-	case STREAM_UNKNOWN: /* only unreadable */
-		break;
-	}
+	if (event == STREAM_DELETED)
+		r->is_changed |= ledger_del(&r->ledger, obj, r->at_ns) > 0;
+	else
+		r->is_changed |= ledger_put(&r->ledger, obj, r->at_ns) > 0;
 	return 0;
 }
 
@@ -410,7 +397,7 @@ static int on_object(void *arg, enum stream_event event, const json_t *obj, cons
 	if (why != NULL && (obj == NULL || event == STREAM_ERROR || event == STREAM_UNKNOWN))
 		return err_set(err, -ESTALE, "unreadable event: %s", why);
 	if (version != NULL)
-		version_put(r, version);
+		(void)snprintf(r->version, sizeof(r->version), "%s", version);
 	if (why == NULL) {
 		r->watch_errors = 0;
 		recovered(r);

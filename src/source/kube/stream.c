@@ -330,23 +330,17 @@ static int proto_piece(void *arg, enum proto_piece what, const struct proto_byte
 
 	if (b->whole_len > b->len)
 		return proto_too_big(s, what, b, err);
-	switch (what) {
-	case PROTO_PIECE_NONE:
-		break;
-	case PROTO_PIECE_TYPE:
+	if (what == PROTO_PIECE_TYPE)
 		return proto_type(s, b->data, b->len, err);
-	case PROTO_PIECE_META:
-		tree_pool_clear(&s->pool);
-		r = proto_object(&meta, &s->pool, OBJECT_KIND_LIST, b->data, b->len, err);
-		if (r == 0)
-			list_meta_read(s, meta);
-		return r;
-	case PROTO_PIECE_ITEM:
+	if (what == PROTO_PIECE_ITEM)
 		return proto_put(s, STREAM_ITEM, b->data, b->len, err);
-	case PROTO_PIECE_FRAME:
+	if (what == PROTO_PIECE_FRAME)
 		return proto_frame(s, b->data, b->len, err);
-	}
-	return 0;
+	tree_pool_clear(&s->pool);
+	r = proto_object(&meta, &s->pool, OBJECT_KIND_LIST, b->data, b->len, err);
+	if (r == 0)
+		list_meta_read(s, meta);
+	return r;
 }
 
 /* --- the stream ----------------------------------------------------------- */
@@ -385,12 +379,9 @@ int stream_feed(struct stream *s, const void *data, size_t len, struct err *err)
 
 int stream_end(struct stream *s, struct stream_list *ret, struct err *err)
 {
-	int r;
+	int r = s->c.encoding == STREAM_PROTOBUF ? protosplit_end(&s->proto, err)
+						 : jsonsplit_end(&s->json, err);
 
-	if (s->c.encoding == STREAM_PROTOBUF)
-		r = protosplit_end(&s->proto, err);
-	else
-		r = jsonsplit_end(&s->json, err);
 	if (r == 0 && s->c.mode == STREAM_LIST && s->c.encoding == STREAM_JSON && !s->is_list_over)
 		r = err_set(err, -EBADMSG, "empty answer");
 	if (r < 0 || s->c.mode != STREAM_LIST)
