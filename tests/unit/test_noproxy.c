@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* NO_PROXY: hosts and ports that an entry is for. */
-#include "source/kube/noproxy.h"
+#include "source/kube/handle.h"
 
 #include "base/util.h"
 #include "test.h"

@@ -8,7 +8,6 @@
 
 #include "base/str.h"
 #include "base/util.h"
-#include "source/kube/noproxy.h"
 
 #if defined(__x86_64__)
 #define MACHINE "amd64"
@@ -58,6 +57,67 @@ static int tls_name_set(struct handle *h, CURLU *url, const char *name)
 	h->connect_to = curl_slist_append(NULL, text.text);
 	(void)curl_easy_setopt(h->easy, CURLOPT_CONNECT_TO, h->connect_to);
 	return 0;
+}
+
+/* --- proxies -------------------------------------------------------------- */
+
+static bool is_below(const char *host, const char *domain)
+{
+	size_t h = strlen(host);
+	size_t n = strlen(domain);
+
+	return n > 0 && n <= h && strcasecmp(host + h - n, domain) == 0 &&
+	       (n == h || domain[0] == '.' || host[h - n - 1] == '.');
+}
+
+/* Of "host:port" or "[host]:port", which becomes the host; NULL: none. */
+static const char *port_cut(char **entry)
+{
+	char *end = strrchr(*entry, ':');
+	char *port = end != NULL ? end + 1 : NULL;
+
+	if (**entry == '[') {
+		(*entry)++;
+		end = strchr(*entry, ']');
+		port = end != NULL && end[1] == ':' ? end + 2 : NULL;
+	}
+	if (end != NULL)
+		*end = '\0';
+	return port;
+}
+
+/* `ip`: the host; NULL: it is a name. */
+static bool entry_matches(char *entry, const char *host, const struct ip_addr *ip, const char *port)
+{
+	struct ip_prefix prefix;
+	struct ip_addr addr;
+	const char *own;
+
+	if (strcmp(entry, "*") == 0)
+		return true;
+	if (strchr(entry, '/') != NULL)
+		return ip != NULL && ip_prefix_parse(&prefix, entry, NULL) == 0 &&
+		       ip_prefix_contains(&prefix, ip);
+	own = ip_addr_parse(&addr, entry, NULL) == 0 ? NULL : port_cut(&entry);
+	if (own != NULL && own[0] != '\0' && strcmp(own, port) != 0)
+		return false;
+	if (ip != NULL)
+		return ip_addr_parse(&addr, entry, NULL) == 0 && ip_addr_is_equal(&addr, ip);
+	return is_below(host, entry[0] == '*' ? entry + 1 : entry);
+}
+
+bool noproxy_matches(const char *list, const char *host, const char *port)
+{
+	AUTO(free) char *copy = xstrdup(list != NULL ? list : "");
+	char *rest = copy;
+	struct ip_addr addr;
+	const struct ip_addr *ip = ip_addr_parse(&addr, host, NULL) == 0 ? &addr : NULL;
+	bool is_found = strcasecmp(host, "localhost") == 0 || (ip && ip_addr_is_loopback(ip));
+	char *word;
+
+	while (!is_found && (word = str_word(&rest)) != NULL)
+		is_found = entry_matches(word, host, ip, port);
+	return is_found;
 }
 
 /* Of the environment: the first one that is not empty; NULL: none. */
@@ -164,12 +224,10 @@ int handle_open(struct handle *ret, const struct access_grant *g, size_t server,
 		const struct http_request *request, uint64_t connect_ns)
 {
 	const char *where = handle_server(g->where, server);
-	struct handle h = { .easy = curl_easy_init() };
+	FINI(handle_close) struct handle h = { .easy = curl_easy_init() };
 
-	if (h.easy == NULL || url_set(&h, g->where, where, request->path) < 0) {
-		handle_close(&h);
+	if (h.easy == NULL || url_set(&h, g->where, where, request->path) < 0)
 		return -EINVAL;
-	}
 	(void)curl_easy_setopt(h.easy, CURLOPT_NOSIGNAL, 1L);
 	/* Without it the end of a request waits for a name server that does not answer. */
 	(void)curl_easy_setopt(h.easy, CURLOPT_QUICK_EXIT, 1L);
@@ -191,6 +249,7 @@ int handle_open(struct handle *ret, const struct access_grant *g, size_t server,
 	(void)curl_easy_setopt(h.easy, CURLOPT_HTTPHEADER, h.headers);
 	tls_set(h.easy, g);
 	*ret = h;
+	h = (struct handle){ 0 };
 	return 0;
 }
 
