@@ -38,7 +38,6 @@ struct known {
 
 struct events {
 	struct events_config c;
-	char *instance;
 	struct event *timer;
 	struct http *http; /* of queue.v[0] */
 	VEC(struct report) queue;
@@ -61,16 +60,11 @@ static uint64_t text_hash(const char *ns, const char *name, const char *reason, 
 	return hash_bytes_fixed(s.text, s.len, 0, 0);
 }
 
-static bool is_known(const struct events *e, uint64_t key)
-{
-	return vec_has(&e->known, k, k->key == key);
-}
-
 bool kube_problem_add(struct events *e, const struct kube_problem *p)
 {
 	uint64_t key = text_hash(p->ns, p->name, p->reason, p->text, "");
 
-	if (is_known(e, key))
+	if (vec_has(&e->known, k, k->key == key))
 		return true;
 	if (bucket_take(&e->bucket_ns, PER_EVENT_NS, BURST_MAX, now_ns()) > 0)
 		return false;
@@ -191,6 +185,7 @@ static char *event_json(const struct events *e, const struct report *r, const ch
 {
 	FINI(str_fini) struct str name = { 0 };
 	FINI(str_fini) struct str when = { 0 };
+	AUTO(free) char *instance = xasprintf("vipd-%.*s", INSTANCE_MAX_LEN - 5, e->c.node);
 	json_auto_t *obj = NULL;
 
 	name_put(&name, r, uid);
@@ -199,7 +194,7 @@ static char *event_json(const struct events *e, const struct report *r, const ch
 			"kind", "Event", "metadata", "name", name.text, "namespace",
 			r->ns ? r->ns : "default", "eventTime", str_text(&when), "type", "Warning",
 			"reason", r->reason, "action", "Serve", "reportingController", "vipd",
-			"reportingInstance", e->instance, "note", text_json(r->text, NOTE_MAX_LEN),
+			"reportingInstance", instance, "note", text_json(r->text, NOTE_MAX_LEN),
 			"regarding", regarding_json(r, uid));
 	return json_dumps(obj, JSON_COMPACT);
 }
@@ -336,7 +331,6 @@ void events_open(struct events **ret, const struct events_config *config)
 	struct events *e = xcalloc(1, sizeof(*e));
 
 	e->c = *config;
-	e->instance = xasprintf("vipd-%.*s", INSTANCE_MAX_LEN - 5, config->node);
 	e->timer = xtimer_new(config->base, on_timer, e);
 	timer_arm(e);
 	*ret = e;
@@ -357,6 +351,5 @@ void events_close(struct events *e)
 	queue_clear(e);
 	vec_fini(&e->queue);
 	vec_fini(&e->known);
-	free(e->instance);
 	free(e);
 }

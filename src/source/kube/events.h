@@ -19,7 +19,7 @@ struct events;
 struct events_config {
 	struct event_base *base;
 	struct transport *transport;
-	const char *node; /* name of this node; copied */
+	const char *node; /* name of this node; borrowed */
 	const struct kube_timing *timing;
 	/* Call kube_problem_add() for each problem. */
 	void (*collect)(void *arg, struct events *e);
