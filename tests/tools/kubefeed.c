@@ -24,6 +24,7 @@
 #include "base/str.h"
 #include "source/kube/kube.h"
 #include "source/kube/ledger.h"
+#include "source/kube/stream.h"
 
 /* Period of the timer whose delay measures how long the loop was busy. */
 #define LAG_PERIOD_NS NSEC_PER_MSEC
@@ -42,6 +43,7 @@ struct feed {
 	struct str line;
 	unsigned int n_collections; /* of problems that become Events */
 	bool is_quiet;              /* no "changed" lines */
+	bool is_synced;
 };
 
 /* --- output --------------------------------------------------------------- */
@@ -189,11 +191,16 @@ static json_t *reflector_json(const struct kube_reflector_status *s)
 		[KUBE_STATE_LISTING] = "listing",
 		[KUBE_STATE_WATCHING] = "watching",
 	};
+	static const char *const encodings[] = {
+		[STREAM_ENCODING_UNSET] = "",
+		[STREAM_JSON] = "json",
+		[STREAM_PROTOBUF] = "protobuf",
+	};
 	const struct ledger *l = s->ledger;
 	json_t *obj =
 		json_pack("{sssbsssisssssIsIsIsIsIsIsIsI}", "state", states[s->state], "complete",
 			  s->is_complete, "error", s->error, "failures", (int)s->failures,
-			  "version", s->version, "encoding", s->encoding, "objects",
+			  "version", s->version, "encoding", encodings[s->encoding], "objects",
 			  (json_int_t)s->objects, "rejected", (json_int_t)l->n_rejected, "remarked",
 			  (json_int_t)l->n_remarked, "unreadable", (json_int_t)l->n_unreadable,
 			  "lists", (json_int_t)s->lists, "watches", (json_int_t)s->watches,
@@ -215,7 +222,7 @@ static void put_status(const struct feed *f)
 	for (size_t i = 0; kube_reflector_status(f->kube, i, &rs); i++)
 		(void)json_object_set_new(reflectors, rs.resource, reflector_json(&rs));
 	put_line(f, json_pack("{sssssbsbsssisIsIsIsIsIso}", "answer", "status", "server", s.server,
-			      "http2", s.is_http2, "synced", s.is_synced, "unknown",
+			      "http2", s.is_http2, "synced", f->is_synced, "unknown",
 			      str_text(&unknown), "collections", (int)f->n_collections, "requests",
 			      (json_int_t)s.requests, "connections", (json_int_t)s.connections,
 			      "failovers", (json_int_t)s.failovers, "probes", (json_int_t)s.probes,
@@ -285,6 +292,7 @@ static void on_synced(void *arg)
 {
 	struct feed *f = arg;
 
+	f->is_synced = true;
 	put_line(f, json_pack("{ss}", "event", "synced"));
 }
 

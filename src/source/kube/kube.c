@@ -296,10 +296,7 @@ void kube_read_again(struct kube *k)
 
 struct kube_status kube_status(const struct kube *k)
 {
-	struct kube_status s = transport_status(k->transport);
-
-	s.is_synced = k->is_synced;
-	return s;
+	return transport_status(k->transport);
 }
 
 const char *kube_rejected(const struct kube *k)
@@ -313,7 +310,7 @@ const char *kube_server_warning(const struct kube *k)
 	struct ip_addr addr;
 
 	if (svc == NULL || svc->service == NULL ||
-	    handle_server_ip(&addr, transport_status(k->transport).server) < 0 ||
+	    handle_server_ip(&addr, kube_status(k).server) < 0 ||
 	    !ip_addr_is_equal(&svc->service->cluster_ip[ip_fam(&addr)], &addr))
 		return NULL;
 	return "address is a cluster IP, which vipd itself serves: vipd cannot start after a "

@@ -122,7 +122,7 @@ struct kube_reflector_status {
 	uint32_t failures;      /* consecutive */
 	uint64_t last_event_ns; /* bookmarks too; 0: none */
 	const char *version;    /* resource version; "" before the first list */
-	const char *encoding;   /* "protobuf", "json", "" */
+	uint8_t encoding;       /* enum stream_encoding of the last answer */
 	size_t objects;         /* on the server */
 	uint64_t lists;         /* answered; all but the first are relists */
 	uint64_t watches;
@@ -134,7 +134,6 @@ struct kube_reflector_status {
 struct kube_status {
 	const char *server; /* in use */
 	bool is_http2;
-	bool is_synced;
 	uint64_t requests;
 	uint64_t connections;
 	uint64_t failovers;

@@ -35,12 +35,6 @@ bool kube_query_is_selected_list(const struct kube_query *q)
 	       !q->is_unselected;
 }
 
-const char *kube_query_accept(bool is_json_only)
-{
-	return is_json_only ? "application/json"
-			    : "application/vnd.kubernetes.protobuf,application/json";
-}
-
 static void param(struct str *ret, const char *key, const char *value)
 {
 	str_printf(ret, "%s%s=", strchr(str_text(ret), '?') != NULL ? "&" : "?", key);

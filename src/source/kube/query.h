@@ -44,7 +44,5 @@ struct kube_query {
 
 /* The first page of a list with the resource's `fields`? */
 bool kube_query_is_selected_list(const struct kube_query *q);
-/* The Accept header. */
-const char *kube_query_accept(bool is_json_only);
 /* Append path and query of the request. */
 void kube_query_text(struct str *ret, const struct kube_query *q);

@@ -35,9 +35,8 @@ struct reflector {
 	struct ledger ledger;
 	struct http *http;
 	struct stream *stream;
-	struct event *timer;           /* end of a pause; of a watch: steady, then its limit */
-	enum stream_encoding encoding; /* of the last answer */
-	bool has_bookmarks;            /* the server sends bookmarks in watches */
+	struct event *timer; /* end of a pause; of a watch: steady, then its limit */
+	bool has_bookmarks;  /* the server sends bookmarks in watches */
 
 	/* The next request. */
 	bool needs_list;
@@ -196,6 +195,9 @@ static void request(struct reflector *r)
 	const struct kube_timing *t = r->c.timing;
 	struct kube_query *q = &r->query;
 	FINI(str_fini) struct str path = { 0 };
+	const char *accept = r->c.is_json_only
+				     ? "application/json"
+				     : "application/vnd.kubernetes.protobuf,application/json";
 
 	q->next = r->next;
 	q->timeout_s = t->watch_min_s + random_below(t->watch_max_s - t->watch_min_s + 1);
@@ -206,7 +208,7 @@ static void request(struct reflector *r)
 	http_open(&r->http, r->c.transport,
 		  &(struct http_request){
 			  .path = path.text,
-			  .accept = kube_query_accept(r->c.is_json_only),
+			  .accept = accept,
 			  .head_ns = t->head_ns,
 			  .idle_ns = q->kind == KUBE_QUERY_WATCH ? watch_idle_ns(r) : t->idle_ns,
 			  .total_ns = q->kind == KUBE_QUERY_WATCH ? 0 : list_left_ns(r),
@@ -411,8 +413,8 @@ static int on_head(void *arg, const char *content_type, struct err *err)
 {
 	struct reflector *r = arg;
 
-	r->encoding = stream_encoding_of(content_type);
-	if (r->encoding == STREAM_ENCODING_UNSET)
+	r->status.encoding = (uint8_t)stream_encoding_of(content_type);
+	if (r->status.encoding == STREAM_ENCODING_UNSET)
 		return err_set(err, -EBADMSG, "content type '%.64s' is neither protobuf nor JSON",
 			       content_type ? content_type : "");
 	r->status.lists += r->query.kind != KUBE_QUERY_WATCH && r->next == NULL;
@@ -420,7 +422,7 @@ static int on_head(void *arg, const char *content_type, struct err *err)
 	stream_open(&r->stream,
 		    &(struct stream_config){
 			    .mode = r->query.kind == KUBE_QUERY_LIST ? STREAM_LIST : STREAM_WATCH,
-			    .encoding = r->encoding,
+			    .encoding = r->status.encoding,
 			    .kind = r->query.resource->kind,
 			    .object = on_object,
 			    .arg = r,
@@ -451,7 +453,7 @@ static int on_data(void *arg, const void *data, size_t len, struct err *err)
 static void garbage(struct reflector *r, const char *why)
 {
 	r->garbage++;
-	if (r->garbage >= GARBAGE_UNTIL_JSON && r->encoding == STREAM_PROTOBUF &&
+	if (r->garbage >= GARBAGE_UNTIL_JSON && r->status.encoding == STREAM_PROTOBUF &&
 	    !r->c.is_json_only) {
 		log_warn(LOG_AREA_SOURCE,
 			 "api: %s: malformed protobuf; requesting JSON from now on",
@@ -712,7 +714,8 @@ void reflector_open(struct reflector **ret, const struct reflector_config *confi
 					.version = r->version };
 	r->status = (struct kube_reflector_status){ .resource = r->query.resource->name,
 						    .error = r->error,
-						    .version = r->version };
+						    .version = r->version,
+						    .ledger = &r->ledger };
 	ledger_init(&r->ledger, config->model, config->kind);
 	r->needs_list = true;
 	r->was_whole = true;
@@ -775,7 +778,5 @@ void reflector_status(const struct reflector *r, struct kube_reflector_status *r
 	ret->state = r->http == NULL                     ? KUBE_STATE_WAITING
 		     : r->query.kind == KUBE_QUERY_WATCH ? KUBE_STATE_WATCHING
 							 : KUBE_STATE_LISTING;
-	ret->encoding = stream_encoding_text(r->encoding);
 	ret->objects = ledger_objects(&r->ledger);
-	ret->ledger = &r->ledger;
 }

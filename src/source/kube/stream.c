@@ -413,17 +413,6 @@ enum stream_encoding stream_encoding_of(const char *content_type)
 	return STREAM_ENCODING_UNSET;
 }
 
-const char *stream_encoding_text(enum stream_encoding e)
-{
-	static const char *const texts[] = {
-		[STREAM_ENCODING_UNSET] = "",
-		[STREAM_JSON] = "json",
-		[STREAM_PROTOBUF] = "protobuf",
-	};
-
-	return texts[e];
-}
-
 /* --- Status ---------------------------------------------------------------- */
 
 /* Servers give the reason as a cause; old ones in the message. */

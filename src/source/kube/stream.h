@@ -66,7 +66,6 @@ MUST_USE int stream_end(struct stream *s, struct stream_list *ret, struct err *e
 
 /* Encoding of a Content-Type header; UNSET: none of an API server. */
 enum stream_encoding stream_encoding_of(const char *content_type);
-const char *stream_encoding_text(enum stream_encoding e);
 
 /* The API's Status object (metav1.Status): the error of a request. */
 struct api_status {

@@ -37,7 +37,6 @@ size_t transport_n_servers(const struct transport *t);
 void transport_avoid(struct transport *t, size_t server);
 /* The servers are others now: the last request of each connection closes it. */
 void transport_leave(struct transport *t);
-/* All but is_synced. */
 struct kube_status transport_status(const struct transport *t);
 
 enum http_outcome {
