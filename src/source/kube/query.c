@@ -3,10 +3,9 @@
 
 #include <assert.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
-#define PAGE_SIZE 1000
+#define PAGE_SIZE "1000"
 
 static const struct kube_resource resources[] = {
 	{ OBJECT_KIND_SERVICE, "services", "/api/v1/services",
@@ -41,14 +40,6 @@ static void param(struct str *ret, const char *key, const char *value)
 	str_encode(ret, value);
 }
 
-static void param_number(struct str *ret, const char *key, uint64_t n)
-{
-	char text[24];
-
-	(void)snprintf(text, sizeof(text), "%" PRIu64, n);
-	param(ret, key, text);
-}
-
 /*
  * The first list accepts any version (from the server's cache); later lists must not be older.
  * Servers before 1.34 send pages of these from etcd, and a whole list from the cache.
@@ -58,7 +49,7 @@ static void list_params(struct str *ret, const struct kube_query *q)
 	bool is_from_cache = q->version[0] != '\0' && !q->is_version_lost && q->next == NULL;
 
 	if (!q->is_unpaged && (!is_from_cache || q->has_no_cache))
-		param_number(ret, "limit", PAGE_SIZE);
+		param(ret, "limit", PAGE_SIZE);
 	if (q->next != NULL) {
 		param(ret, "continue", q->next);
 	} else if (q->version[0] == '\0') {
@@ -72,10 +63,11 @@ static void list_params(struct str *ret, const struct kube_query *q)
 static void watch_params(struct str *ret, const struct kube_query *q)
 {
 	bool has_version = q->version[0] != '\0' && !q->is_version_lost;
+	AUTO(free) char *timeout = xasprintf("%" PRIu64, q->timeout_s);
 
 	param(ret, "watch", "1");
 	param(ret, "allowWatchBookmarks", "true");
-	param_number(ret, "timeoutSeconds", q->timeout_s);
+	param(ret, "timeoutSeconds", timeout);
 	if (q->kind == KUBE_QUERY_WATCH_LIST) {
 		param(ret, "sendInitialEvents", "true");
 		param(ret, "resourceVersionMatch", "NotOlderThan");
