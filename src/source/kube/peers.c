@@ -54,14 +54,6 @@ void peer_options_set(int fd, uint64_t silence_ns)
 
 /* --- dead or quiet -------------------------------------------------------- */
 
-void peers_alive(struct list *peers, size_t server, uint64_t now_ns)
-{
-	list_for_each_entry (p, peers, struct peer, link) {
-		if (p->server == server)
-			p->alive_ns = now_ns;
-	}
-}
-
 /* Nanoseconds since the last byte was received; 0: not connected. */
 static uint64_t silence_of(int fd)
 {
@@ -74,12 +66,10 @@ static uint64_t silence_of(int fd)
 	return info.tcpi_last_data_recv * NSEC_PER_MSEC;
 }
 
-enum peer_state peer_check(struct peer *p, const struct kube_timing *timing, uint64_t now_ns)
+enum peer_state peer_check(struct peer *p, const struct kube_timing *timing, uint64_t alive_ns,
+			   uint64_t now_ns)
 {
-	uint64_t alive = now_ns - MIN(p->alive_ns, now_ns);
-	uint64_t silence = silence_of(p->fd);
-
-	p->silence_ns = MIN(silence, alive);
+	p->silence_ns = MIN(silence_of(p->fd), now_ns - alive_ns);
 	if (p->silence_ns < timing->quiet_ns) {
 		p->probed_ns = 0;
 		return PEER_ALIVE;

@@ -22,9 +22,7 @@ struct peer {
 	int fd;
 	size_t server;
 	struct event *event;
-	short what;
 	uint64_t probed_ns;  /* a probe was requested; 0: none since the last byte */
-	uint64_t alive_ns;   /* a probe was answered, perhaps over another connection */
 	uint64_t silence_ns; /* at the last check */
 };
 
@@ -34,12 +32,11 @@ void peer_close(struct peer *p);
 /* TCP ends the connection after `silence_ns`; programs that are started do not inherit it. */
 void peer_options_set(int fd, uint64_t silence_ns);
 
-/* `server` has answered: all connections to it count as alive. */
-void peers_alive(struct list *peers, size_t server, uint64_t now_ns);
-
 enum peer_state {
 	PEER_ALIVE = 0,
 	PEER_QUIET, /* send a request that the server answers */
 	PEER_DEAD,  /* was shut */
 };
-enum peer_state peer_check(struct peer *p, const struct kube_timing *timing, uint64_t now_ns);
+/* `alive_ns`: the server has answered a probe, perhaps over another connection; 0: never. */
+enum peer_state peer_check(struct peer *p, const struct kube_timing *timing, uint64_t alive_ns,
+			   uint64_t now_ns);

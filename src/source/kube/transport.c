@@ -42,6 +42,8 @@ struct transport {
 	long http_version; /* CURL_HTTP_VERSION_* of the last answer; 0: none from this server */
 	bool is_plain_warned;
 	struct http *probe;
+	size_t alive_server;       /* of the last answer to a probe */
+	uint64_t alive_ns;         /* its time */
 	struct kube_status status; /* the counters */
 };
 
@@ -371,10 +373,9 @@ static int on_socket_request(CURL *easy, curl_socket_t fd, int what, void *arg, 
 		p = peer_open(&t->peers, fd, h != NULL ? h->result.server : t->server);
 		(void)curl_multi_assign(t->multi, fd, p);
 	}
-	if (p->event != NULL && p->what == events)
+	if (p->event != NULL && event_get_events(p->event) == events)
 		return 0;
 	event_drop(p->event);
-	p->what = events;
 	p->event = xevent_new(t->base, fd, events, on_ready, t);
 	return event_add(p->event, NULL) < 0 ? -1 : 0;
 }
@@ -411,8 +412,10 @@ static void probe_done(void *arg, const struct http_result *result)
 	struct transport *t = arg;
 
 	t->probe = NULL;
-	if (result->status != 0)
-		peers_alive(&t->peers, result->server, now_ns());
+	if (result->status == 0)
+		return;
+	t->alive_server = result->server;
+	t->alive_ns = now_ns();
 }
 
 static void probe(struct transport *t)
@@ -447,7 +450,8 @@ static void peer_died(struct transport *t, const struct peer *p)
 static void peers_check(struct transport *t, uint64_t now)
 {
 	list_for_each_entry (p, &t->peers, struct peer, link) {
-		enum peer_state state = peer_check(p, t->timing, now);
+		uint64_t alive_ns = p->server == t->alive_server ? t->alive_ns : 0;
+		enum peer_state state = peer_check(p, t->timing, alive_ns, now);
 
 		if (state == PEER_QUIET)
 			probe(t);
