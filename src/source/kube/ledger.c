@@ -111,13 +111,13 @@ static void remark_put(struct ledger *l, struct ledger_key *k, bool is_rejected,
 	*vec_push(&l->remarks) = k;
 }
 
-void ledger_unreadable(struct ledger *l, const json_t *identity, const char *why)
+void ledger_unreadable(struct ledger *l, const json_t *obj, const char *why)
 {
 	AUTO(name_unref) const struct name *name = NULL;
 	AUTO(name_unref) const struct name *ns = NULL;
 	struct decode d = { 0 };
 
-	if (identity == NULL || decode_key(&ns, &name, l->kind, identity, &d, NULL) < 0) {
+	if (obj == NULL || decode_key(&ns, &name, l->kind, obj, &d, NULL) < 0) {
 		l->has_unknown = true;
 		l->n_unreadable++;
 		log_warn(LOG_AREA_SOURCE, "%s without a readable name: %s; ignored",
@@ -156,24 +156,18 @@ static void notes_put(struct ledger *l, struct ledger_key *k, const struct notes
 	remark_put(l, k, false, text.text);
 }
 
-/* A rejected object, or a valid object of another proxy: decode the key only. */
-static int put_key(struct ledger *l, const json_t *obj, int r, const struct notes *notes,
-		   const char *why, uint64_t at_ns)
+/* A valid object of another proxy. */
+static int put_ignored(struct ledger *l, const json_t *obj, const struct notes *notes,
+		       uint64_t at_ns)
 {
 	AUTO(name_unref) const struct name *name = NULL;
 	AUTO(name_unref) const struct name *ns = NULL;
 	struct decode d = { 0 };
 	struct ledger_key *k;
 
-	if (decode_key(&ns, &name, l->kind, obj, &d, NULL) < 0) {
-		ledger_unreadable(l, NULL, why);
-		return 0;
-	}
+	if (decode_key(&ns, &name, l->kind, obj, &d, NULL) < 0)
+		return 0; /* cannot happen: decode_object() has read them */
 	k = key_keep(l, ns, name);
-	if (r != DECODE_IGNORED) {
-		remark_put(l, k, true, why);
-		return 0;
-	}
 	known_set(l, k);
 	notes_put(l, k, notes);
 	k->is_listed = false;
@@ -190,8 +184,12 @@ int ledger_put(struct ledger *l, const json_t *obj, uint64_t at_ns)
 	struct err err;
 	int r = decode_object(&o, l->kind, obj, &d, &err);
 
-	if (r != 0)
-		return put_key(l, obj, r, &notes, err.text, at_ns);
+	if (r == DECODE_IGNORED)
+		return put_ignored(l, obj, &notes, at_ns);
+	if (r < 0) {
+		ledger_unreadable(l, obj, err.text);
+		return 0;
+	}
 	k = key_mark(l, o.head->ns, o.head->name, notes.n > 0 || !is_listed);
 	if (k != NULL) {
 		known_set(l, k);

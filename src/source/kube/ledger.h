@@ -64,10 +64,8 @@ void ledger_fini(struct ledger *l);
 /* 1: the model changed; 0: unchanged. */
 int ledger_put(struct ledger *l, const json_t *obj, uint64_t at_ns);
 int ledger_del(struct ledger *l, const json_t *obj, uint64_t at_ns);
-/*
- * Note an unreadable object. `identity` is {"metadata": ...}, or NULL if that is unreadable, too.
- */
-void ledger_unreadable(struct ledger *l, const json_t *identity, const char *why);
+/* Reject an object, of which only the metadata is read; NULL if that is unreadable, too. */
+void ledger_unreadable(struct ledger *l, const json_t *obj, const char *why);
 
 /* True if a good version of every object is known. `why`, unless NULL, gets the first one without.
  */
