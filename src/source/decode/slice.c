@@ -147,15 +147,6 @@ static void endpoint_decode(struct slice *s, const json_t *endpoint, struct deco
 	e->place = place_decode(endpoint, d);
 }
 
-static void endpoints_decode(struct slice *s, const json_t *obj, struct decode *d)
-{
-	const json_t *list = trail_list(d, obj, "endpoints", SLICE_ENDPOINTS_MAX);
-
-	vec_reserve(&s->endpoints, tree_count(list));
-	trail_for_each_object (endpoint, d, list)
-		endpoint_decode(s, endpoint, d);
-}
-
 /* --- the slice ------------------------------------------------------------ */
 
 /* EPS-01, IN-35. */
@@ -215,6 +206,7 @@ static uint64_t version_value(const char *text)
 int decode_slice(struct slice *s, const struct meta *m, struct decode *d)
 {
 	const char *trigger = meta_annotation(m, ANNOTATION_TRIGGER_TIME);
+	const json_t *list;
 	int r;
 
 	s->version = version_value(tree_text(tree_get(m->obj, "resourceVersion")));
@@ -227,6 +219,9 @@ int decode_slice(struct slice *s, const struct meta *m, struct decode *d)
 		return r;
 	trail_for_each_object (port, d, trail_list(d, m->root, "ports", SLICE_PORTS_MAX))
 		port_decode(s, port, d);
-	endpoints_decode(s, m->root, d);
+	list = trail_list(d, m->root, "endpoints", SLICE_ENDPOINTS_MAX);
+	vec_reserve(&s->endpoints, tree_count(list));
+	trail_for_each_object (endpoint, d, list)
+		endpoint_decode(s, endpoint, d);
 	return 0;
 }

@@ -262,14 +262,6 @@ static bool ports_read(struct model *m, const char *path, bool is_client)
 	return f != NULL;
 }
 
-/* Both sysctls are read once. */
-static void client_ports_read(struct model *m)
-{
-	if (m->config.serves_localhost &&
-	    ports_read(m, "/proc/sys/net/ipv4/ip_local_port_range", true))
-		(void)ports_read(m, "/proc/sys/net/ipv4/ip_local_reserved_ports", false);
-}
-
 int host_open(struct host **ret, struct event_base *base, struct model *m,
 	      void (*changed)(void *arg), void *arg, struct err *err)
 {
@@ -279,7 +271,10 @@ int host_open(struct host **ret, struct event_base *base, struct model *m,
 	h->model = m;
 	h->changed = changed;
 	h->arg = arg;
-	client_ports_read(m);
+	/* Both sysctls are read once. */
+	if (m->config.serves_localhost &&
+	    ports_read(m, "/proc/sys/net/ipv4/ip_local_port_range", true))
+		(void)ports_read(m, "/proc/sys/net/ipv4/ip_local_reserved_ports", false);
 	r = open_sockets(h, base, err); /* subscribe before reading: no change is missed */
 	if (r == 0)
 		r = read_addrs(h, err);

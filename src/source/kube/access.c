@@ -216,32 +216,26 @@ static uint64_t expiry(const char *text)
 	return now_ns() + (uint64_t)MAX(left_ns, (int64_t)PLUGIN_LIFE_MIN_NS);
 }
 
-static int status_read(struct plugin *p, json_t *status, struct err *err)
-{
-	bool has_cert = field(status, "clientCertificateData") != NULL;
-
-	if (field(status, "token") == NULL && !has_cert)
-		return err_set(err, -EBADMSG, "printed neither a token nor a certificate");
-	if (has_cert != (field(status, "clientKeyData") != NULL))
-		return err_set(err, -EBADMSG, "printed only one of certificate and key");
-	json_decref(p->status);
-	p->status = json_incref(status);
-	p->expires_ns = expiry(field(status, "expirationTimestamp"));
-	return 0;
-}
-
 static int credential_read(struct access *a, const struct str *output, struct err *err)
 {
 	json_auto_t *root = json_loadb(str_text(output), output->len, 0, NULL);
 	json_t *status = json_object_get(root, "status");
 	const char *version = field(root, "apiVersion");
+	bool has_cert = field(status, "clientCertificateData") != NULL;
 
 	if (version == NULL || !json_is_object(status))
 		return err_set(err, -EBADMSG, "did not print an ExecCredential with a status");
 	if (strcmp(version, a->where->exec->api_version) != 0)
 		return err_set(err, -EBADMSG, "printed apiVersion '%.64s' instead of %s", version,
 			       a->where->exec->api_version);
-	return status_read(&a->plugin, status, err);
+	if (field(status, "token") == NULL && !has_cert)
+		return err_set(err, -EBADMSG, "printed neither a token nor a certificate");
+	if (has_cert != (field(status, "clientKeyData") != NULL))
+		return err_set(err, -EBADMSG, "printed only one of certificate and key");
+	json_decref(a->plugin.status);
+	a->plugin.status = json_incref(status);
+	a->plugin.expires_ns = expiry(field(status, "expirationTimestamp"));
+	return 0;
 }
 
 /* The last valid output stays in use until the server rejects it; -errno if there is none. */

@@ -158,15 +158,6 @@ static void on_changed(void *arg)
 
 /* --- Events --------------------------------------------------------------- */
 
-static struct kube_problem rejection(enum object_kind kind, const struct ledger_key *rm)
-{
-	return (struct kube_problem){ .kind = kind,
-				      .ns = name_text(rm->ns),
-				      .name = name_text(rm->name),
-				      .reason = "InvalidObject",
-				      .text = rm->text };
-}
-
 /* All, beginning with the one that was refused last time. */
 static void rejections_add(struct kube *k, struct events *e)
 {
@@ -176,9 +167,15 @@ static void rejections_add(struct kube *k, struct events *e)
 	for (size_t i = 0; i < k->n; i++) {
 		const struct ledger *l = reflector_ledger(k->reflectors[i]);
 
-		vec_for_each (rm, &l->remarks)
-			if ((*rm)->is_rejected)
-				*vec_push(&all) = rejection(l->kind, *rm);
+		vec_for_each (it, &l->remarks) {
+			const struct ledger_key *rm = *it;
+
+			if (rm->is_rejected)
+				*vec_push(&all) =
+					(struct kube_problem){ l->kind, name_text(rm->ns),
+							       name_text(rm->name), "InvalidObject",
+							       rm->text };
+		}
 	}
 	for (size_t i = 0; i < all.n; i++) {
 		k->first_rejection = (first + i) % all.n;

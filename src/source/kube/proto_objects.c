@@ -137,15 +137,6 @@ struct reader {
 static int message_read(json_t **ret, struct reader *rd, const struct message *m, struct proto p,
 			struct err *err);
 
-static int spend(struct reader *rd, struct err *err)
-{
-	if (rd->budget == 0)
-		return err_set(err, -E2BIG, "more than %d values, the limit of an object",
-			       PROTO_COST_MAX);
-	rd->budget--;
-	return 0;
-}
-
 static int text_read(json_t **ret, struct reader *rd, const struct proto_field *f, struct err *err)
 {
 	if (!str_is_utf8((const char *)f->data, f->len))
@@ -233,11 +224,12 @@ static int value_read(json_t **ret, json_t *obj, struct reader *rd, const struct
 {
 	bool is_number = fd->type == FIELD_INT || fd->type == FIELD_INT_OR_NIL ||
 			 fd->type == FIELD_BOOL_OR_NIL;
-	int r = spend(rd, err);
 
 	*ret = NULL;
-	if (r < 0)
-		return r;
+	if (rd->budget == 0)
+		return err_set(err, -E2BIG, "more than %d values, the limit of an object",
+			       PROTO_COST_MAX);
+	rd->budget--;
 	if (f->type != (is_number ? PROTO_VARINT : PROTO_BYTES))
 		return err_set(err, -EBADMSG, "wire type %d", (int)f->type);
 	if (is_nothing(fd, f))

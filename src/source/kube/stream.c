@@ -257,14 +257,6 @@ static int proto_put(struct stream *s, enum stream_event e, const void *data, si
 	return s->c.object(s->c.arg, e, obj, NULL, err);
 }
 
-static int proto_type(struct stream *s, const void *data, size_t len, struct err *err)
-{
-	char kind[PROTO_KIND_MAX];
-	int r = proto_kind_read(kind, data, len, err);
-
-	return r < 0 ? r : list_kind_check(s, kind, err);
-}
-
 /* Fields of WatchEvent: 1 type, 2 object (RawExtension: 1 raw, an envelope). */
 static int proto_frame(struct stream *s, const void *data, size_t len, struct err *err)
 {
@@ -325,13 +317,16 @@ static int proto_piece(void *arg, enum proto_piece what, const struct proto_byte
 		       struct err *err)
 {
 	struct stream *s = arg;
+	char kind[PROTO_KIND_MAX];
 	const json_t *meta;
 	int r;
 
 	if (b->whole_len > b->len)
 		return proto_too_big(s, what, b, err);
-	if (what == PROTO_PIECE_TYPE)
-		return proto_type(s, b->data, b->len, err);
+	if (what == PROTO_PIECE_TYPE) {
+		r = proto_kind_read(kind, b->data, b->len, err);
+		return r < 0 ? r : list_kind_check(s, kind, err);
+	}
 	if (what == PROTO_PIECE_ITEM)
 		return proto_put(s, STREAM_ITEM, b->data, b->len, err);
 	if (what == PROTO_PIECE_FRAME)

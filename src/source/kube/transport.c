@@ -439,14 +439,6 @@ static void probe(struct transport *t)
 	http_open(&t->probe, t, &request);
 }
 
-static void peer_died(struct transport *t, const struct peer *p)
-{
-	t->status.dead_connections++;
-	log_notice(LOG_AREA_SOURCE, "api: %s: connection closed: no data for %.3g s",
-		   server_text(t, p->server), (double)p->silence_ns / (double)NSEC_PER_SEC);
-	transport_avoid(t, p->server);
-}
-
 static void peers_check(struct transport *t, uint64_t now)
 {
 	list_for_each_entry (p, &t->peers, struct peer, link) {
@@ -455,10 +447,13 @@ static void peers_check(struct transport *t, uint64_t now)
 
 		if (state == PEER_QUIET)
 			probe(t);
-		if (state == PEER_DEAD) {
-			peer_died(t, p); /* may close others: they follow at the next check */
-			return;
-		}
+		if (state != PEER_DEAD)
+			continue;
+		t->status.dead_connections++;
+		log_notice(LOG_AREA_SOURCE, "api: %s: connection closed: no data for %.3g s",
+			   server_text(t, p->server), (double)p->silence_ns / (double)NSEC_PER_SEC);
+		transport_avoid(t, p->server);
+		return; /* it may have closed others: they follow at the next check */
 	}
 }
 
@@ -551,14 +546,6 @@ static void callbacks_set(struct http *h)
 	(void)curl_easy_setopt(h->handle.easy, CURLOPT_PREREQDATA, h);
 }
 
-static void warn_of_plain(struct transport *t, const char *server)
-{
-	if (!t->is_plain_warned)
-		log_warn(LOG_AREA_SOURCE,
-			 "api: %s: credentials are not sent over plain http; use https", server);
-	t->is_plain_warned = true;
-}
-
 static int request_prepare(struct http *h, const struct access_grant *g)
 {
 	struct transport *t = h->t;
@@ -572,8 +559,11 @@ static int request_prepare(struct http *h, const struct access_grant *g)
 	/* Share a connection. Plain http has no HTTP/2: a request would wait for a watch to end. */
 	h->is_parked = is_tls && !is_http1(t);
 	(void)curl_easy_setopt(h->handle.easy, CURLOPT_PIPEWAIT, (long)h->is_parked);
-	if (g->authorization != NULL && !is_tls)
-		warn_of_plain(t, server);
+	if (g->authorization != NULL && !is_tls && !t->is_plain_warned) {
+		t->is_plain_warned = true;
+		log_warn(LOG_AREA_SOURCE,
+			 "api: %s: credentials are not sent over plain http; use https", server);
+	}
 	return 0;
 }
 
