@@ -495,30 +495,6 @@ static int key_put(struct yaml *y, const char *text, size_t len, uint32_t line, 
 	return 0;
 }
 
-static int container_open(struct yaml *y, bool is_object, const yaml_char_t *anchor, uint32_t line,
-			  struct err *err)
-{
-	const struct frame *root = y->stack;
-	struct frame *f;
-
-	if (needs_key(y))
-		return err_set(err, -EINVAL, "key is a list or an object");
-	if (y->depth == YAML_DEPTH_MAX)
-		return err_set(err, -E2BIG, "nested deeper than %d levels", YAML_DEPTH_MAX);
-	f = &y->stack[y->depth++];
-	*f = (struct frame){ .value = is_object ? json_object() : json_array(),
-			     .cost_before = y->cost,
-			     .line = line };
-	f->is_items =
-		y->depth == 2 && !is_object && root->key != NULL && strcmp(root->key, "items") == 0;
-	if (f->is_items)
-		y->lines_root = y->lines.n;
-	if (anchor != NULL)
-		f->anchor = xstrdup((const char *)anchor);
-	*vec_push(&y->lines) = (struct line){ f->value, LINE_SELF, line };
-	return cost_add(y, is_object ? COST_OBJECT : COST_LIST, err);
-}
-
 static int container_close(struct yaml *y, struct err *err)
 {
 	struct frame *f = &y->stack[y->depth - 1];
@@ -592,12 +568,28 @@ static int on_container(struct yaml *y, const yaml_event_t *ev, struct err *err)
 		is_object ? ev->data.mapping_start.tag : ev->data.sequence_start.tag;
 	const yaml_char_t *anchor =
 		is_object ? ev->data.mapping_start.anchor : ev->data.sequence_start.anchor;
-	const char *expected = is_object ? "map" : "seq";
+	const struct frame *root = y->stack;
+	struct frame *f;
 
-	if (tag != NULL && strcmp(tag_short((const char *)tag), expected) != 0 &&
-	    strcmp((const char *)tag, "!") != 0)
+	if (tag != NULL && strcmp((const char *)tag, "!") != 0 &&
+	    strcmp(tag_short((const char *)tag), is_object ? "map" : "seq") != 0)
 		return err_set(err, -EINVAL, "unknown tag");
-	return container_open(y, is_object, anchor, event_line(y, ev), err);
+	if (needs_key(y))
+		return err_set(err, -EINVAL, "key is a list or an object");
+	if (y->depth == YAML_DEPTH_MAX)
+		return err_set(err, -E2BIG, "nested deeper than %d levels", YAML_DEPTH_MAX);
+	f = &y->stack[y->depth++];
+	*f = (struct frame){ .value = is_object ? json_object() : json_array(),
+			     .cost_before = y->cost,
+			     .line = event_line(y, ev) };
+	f->is_items =
+		y->depth == 2 && !is_object && root->key != NULL && strcmp(root->key, "items") == 0;
+	if (f->is_items)
+		y->lines_root = y->lines.n;
+	if (anchor != NULL)
+		f->anchor = xstrdup((const char *)anchor);
+	*vec_push(&y->lines) = (struct line){ f->value, LINE_SELF, f->line };
+	return cost_add(y, is_object ? COST_OBJECT : COST_LIST, err);
 }
 
 /* 1: end of the text. */
