@@ -14,22 +14,24 @@
 #define LABEL_PROXY_NAME "service.kubernetes.io/service-proxy-name"
 
 /*
- * Index of a field's value in `words`. Absent or empty: 0, the default. An unknown word, perhaps of
- * a later version of the API: 0 and a note (IN-44).
+ * Index of a field's value in `words`, which end with NULL. Absent or empty: 0, the default. An
+ * unknown word, perhaps of a later version of the API: 0 and a note (IN-44).
  */
 static size_t word_field(struct decode *d, const json_t *obj, const char *key,
-			 const char *const *words, size_t n)
+			 const char *const *words)
 {
 	const char *text = trail_text(d, obj, key);
 	FINI(str_fini) struct str list = { 0 };
 
 	if (text == NULL || text[0] == '\0')
 		return 0;
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; words[i] != NULL; i++)
 		if (strcmp(words[i], text) == 0)
 			return i;
-	for (size_t i = 0; i < n; i++)
-		str_printf(&list, "%s%s", i == 0 ? "" : i == n - 1 ? " or " : ", ", words[i]);
+	for (size_t i = 0; words[i] != NULL; i++) {
+		str_puts(&list, i == 0 ? "" : words[i + 1] == NULL ? " or " : ", ");
+		str_puts(&list, words[i]);
+	}
 	trail_note(d, "'%.64s' is not %s, %s is used", text, str_text(&list), words[0]);
 	return 0;
 }
@@ -417,13 +419,18 @@ static void addresses_limit(struct service *s, const json_t *obj, struct decode 
 
 /* --- policies ------------------------------------------------------------- */
 
-/* SVC-31. */
-static void affinity_decode(struct service *s, const json_t *spec, struct decode *d)
+/* SVC-26, SVC-28 to SVC-31. Values as in the object; the model applies them. */
+static void policies_decode(struct service *s, const json_t *spec, struct decode *d)
 {
-	static const char *const words[] = { "None", "ClientIP" };
+	static const char *const words[] = { "Cluster", "Local", NULL };
+	static const char *const affinities[] = { "None", "ClientIP", NULL };
 	const json_t *client_ip;
 
-	if (word_field(d, spec, "sessionAffinity", words, ARRAY_SIZE(words)) == 0)
+	s->is_etp_local = word_field(d, spec, "externalTrafficPolicy", words) != 0;
+	s->is_itp_local = word_field(d, spec, "internalTrafficPolicy", words) != 0;
+	s->health_check_node_port =
+		(uint16_t)trail_int(d, spec, "healthCheckNodePort", 0, UINT16_MAX, 0);
+	if (word_field(d, spec, "sessionAffinity", affinities) == 0)
 		return;
 	client_ip = trail_enter(d, trail_enter(d, spec, "sessionAffinityConfig"), "clientIP");
 	s->affinity_s = (uint32_t)trail_int(d, client_ip, "timeoutSeconds", 1, AFFINITY_MAX_S,
@@ -432,30 +439,15 @@ static void affinity_decode(struct service *s, const json_t *spec, struct decode
 	trail_out(d);
 }
 
-/* SVC-26, SVC-28 to SVC-30. Values as in the object; the model applies them. */
-static void policies_decode(struct service *s, const json_t *spec, struct decode *d)
-{
-	static const char *const words[] = { "Cluster", "Local" };
-
-	s->is_etp_local =
-		word_field(d, spec, "externalTrafficPolicy", words, ARRAY_SIZE(words)) != 0;
-	s->is_itp_local =
-		word_field(d, spec, "internalTrafficPolicy", words, ARRAY_SIZE(words)) != 0;
-	s->health_check_node_port =
-		(uint16_t)trail_int(d, spec, "healthCheckNodePort", 0, UINT16_MAX, 0);
-	affinity_decode(s, spec, d);
-}
-
 static void spec_decode(struct service *s, const json_t *obj, struct decode *d)
 {
 	static const char *const types[] = { "ClusterIP", "NodePort", "LoadBalancer",
-					     "ExternalName" };
+					     "ExternalName", NULL };
 	const json_t *spec = trail_enter(d, obj, "spec");
 
 	if (spec == NULL)
 		(void)trail_reject(d, "missing");
-	s->type = (uint8_t)(SERVICE_TYPE_CLUSTERIP +
-			    word_field(d, spec, "type", types, ARRAY_SIZE(types)));
+	s->type = (uint8_t)(SERVICE_TYPE_CLUSTERIP + word_field(d, spec, "type", types));
 	cluster_ip_decode(s, spec, d);
 	ports_decode(s, spec, d);
 	external_ips_decode(s, spec, d);
