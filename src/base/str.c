@@ -71,77 +71,56 @@ void str_encode(struct str *s, const char *text)
 	}
 }
 
-/* Length of the well-formed sequence at `p`, or 0. RFC 3629 section 4. */
-static size_t utf8_sequence(const unsigned char *p, size_t left)
+/* The first character of `text` and its length; 0: not well-formed (RFC 3629 section 3). */
+static size_t utf8_read(int32_t *ret, const char *text, size_t left)
 {
-	unsigned char lo = 0x80;
-	unsigned char hi = 0xbf;
-	size_t n;
+	static const int32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+	unsigned char c = (unsigned char)text[0];
+	size_t ones = (size_t)__builtin_clz(~((uint32_t)c << 24)); /* leading bits */
+	size_t n = MAX(ones, (size_t)1);
+	int32_t value = c & (0x7f >> ones);
 
-	if (p[0] < 0x80)
-		return 1;
-	if (p[0] >= 0xc2 && p[0] <= 0xdf)
-		n = 2;
-	else if (p[0] >= 0xe0 && p[0] <= 0xef)
-		n = 3;
-	else if (p[0] >= 0xf0 && p[0] <= 0xf4)
-		n = 4;
-	else
+	if (ones == 1 || ones > 4 || n > left)
 		return 0;
-	if (left < n)
-		return 0;
-	if (p[0] == 0xe0)
-		lo = 0xa0;
-	else if (p[0] == 0xed)
-		hi = 0x9f;
-	else if (p[0] == 0xf0)
-		lo = 0x90;
-	else if (p[0] == 0xf4)
-		hi = 0x8f;
-	if (p[1] < lo || p[1] > hi)
-		return 0;
-	for (size_t i = 2; i < n; i++)
-		if (p[i] < 0x80 || p[i] > 0xbf)
+	for (size_t i = 1; i < n; i++) {
+		c = (unsigned char)text[i];
+		if ((c & 0xc0) != 0x80)
 			return 0;
+		value = value << 6 | (c & 0x3f);
+	}
+	if (value < least[n] || value > 0x10ffff || (value >= 0xd800 && value <= 0xdfff))
+		return 0;
+	*ret = value;
 	return n;
 }
 
 bool str_is_utf8(const char *data, size_t len)
 {
-	const unsigned char *p = (const unsigned char *)data;
 	uint64_t eight;
+	int32_t c;
 	size_t n;
 
-	while (len > 0) {
-		if (len >= 8) {
-			memcpy(&eight, p, 8);
-			if ((eight & UINT64_C(0x8080808080808080)) == 0) {
-				p += 8;
-				len -= 8;
+	for (; len > 0; data += n, len -= n) {
+		n = 8;
+		if (len >= n) {
+			memcpy(&eight, data, n);
+			if ((eight & UINT64_C(0x8080808080808080)) == 0)
 				continue;
-			}
 		}
-		n = utf8_sequence(p, len);
+		n = utf8_read(&c, data, len);
 		if (n == 0)
 			return false;
-		p += n;
-		len -= n;
 	}
 	return true;
 }
 
 int32_t str_char(const char *text, size_t *len)
 {
-	unsigned char c = (unsigned char)text[0];
-	size_t n = utf8_sequence((const unsigned char *)text, strnlen(text, 4));
-	int32_t value = c & (0xff >> (n == 1 ? 1 : n + 1));
+	int32_t c = -1;
+	size_t n = utf8_read(&c, text, MAX(strnlen(text, 4), (size_t)1));
 
 	*len = MAX(n, (size_t)1);
-	if (n == 0)
-		return -1;
-	for (size_t i = 1; i < n; i++)
-		value = value << 6 | ((unsigned char)text[i] & 0x3f);
-	return value;
+	return c;
 }
 
 bool str_is_control(int32_t c)
