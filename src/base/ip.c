@@ -11,23 +11,8 @@
 #include <string.h>
 #include <strings.h>
 
-/* Decimal with any number of leading zeros, at most `max`; advances *p. -1 if none. */
-static int decimal(const char **p, int max)
-{
-	int n = 0;
-
-	if (!isdigit((unsigned char)**p))
-		return -1;
-	for (; isdigit((unsigned char)**p); (*p)++) {
-		n = n * 10 + (**p - '0');
-		if (n > max)
-			return -1;
-	}
-	return n;
-}
-
 /* inet_pton() refuses leading zeros of decimal octets, also in the tail of "::ffff:010.1.2.3". */
-static bool parse(struct ip_addr *ret, const char *text)
+int ip_addr_parse(struct ip_addr *ret, const char *text, struct err *err)
 {
 	const char *colon = strrchr(text, ':');
 	const char *tail = colon != NULL ? colon + 1 : text;
@@ -41,20 +26,12 @@ static bool parse(struct ip_addr *ret, const char *text)
 			octet = ++p;
 		if (*p == '.')
 			octet = p + 1;
-		if (n == sizeof(buf) - 1)
-			return false;
-		buf[n++] = *p;
+		if (n < sizeof(buf) - 1) /* no address is as long as the buffer */
+			buf[n++] = *p;
 	}
 	if (inet_pton(a.family, buf, a.bytes) != 1)
-		return false;
-	*ret = a;
-	return true;
-}
-
-int ip_addr_parse(struct ip_addr *ret, const char *text, struct err *err)
-{
-	if (!parse(ret, text))
 		return err_set(err, -EINVAL, "'%.64s' is not an IP address", text);
+	*ret = a;
 	return 0;
 }
 
@@ -77,18 +54,17 @@ int ip_prefix_parse(struct ip_prefix *ret, const char *text, struct err *err)
 	const char *slash = strchr(text, '/');
 	struct ip_prefix p = { 0 };
 	char addr[IP_TEXT_MAX];
-	const char *s;
-	int len;
+	unsigned long len;
+	char *end;
 
 	if (slash != NULL)
 		(void)snprintf(addr, sizeof(addr), "%.*s", (int)MIN(slash - text, IP_TEXT_MAX),
 			       text);
-	if (slash == NULL || slash - text >= IP_TEXT_MAX || !parse(&p.addr, addr))
+	if (slash == NULL || slash - text >= IP_TEXT_MAX || ip_addr_parse(&p.addr, addr, NULL) < 0)
 		return err_set(err, -EINVAL, "'%.64s' is not an address prefix (ADDRESS/LENGTH)",
 			       text);
-	s = slash + 1;
-	len = decimal(&s, (int)ip_len(ip_fam(&p.addr)) * 8);
-	if (len < 0 || *s != '\0')
+	len = strtoul(slash + 1, &end, 10);
+	if (!isdigit((unsigned char)slash[1]) || *end != '\0' || len > ip_len(ip_fam(&p.addr)) * 8)
 		return err_set(err, -EINVAL, "'%.64s' has no valid prefix length", text);
 	p.len = (uint8_t)len;
 	clear_host_bits(&p);
@@ -219,10 +195,12 @@ socklen_t ip_sockaddr(struct sockaddr_storage *ret, const struct ip_addr *a, uin
 
 struct ip_addr ip_addr_loopback(enum ipfam fam)
 {
-	static const uint8_t v4[4] = { 127, 0, 0, 1 };
-	static const uint8_t v6[16] = { [15] = 1 };
+	static const struct ip_addr addrs[] = {
+		[IPFAM_V4] = { .family = AF_INET, .bytes = { 127, 0, 0, 1 } },
+		[IPFAM_V6] = { .family = AF_INET6, .bytes = { [15] = 1 } },
+	};
 
-	return fam == IPFAM_V6 ? ip_addr_from_bytes(AF_INET6, v6) : ip_addr_from_bytes(AF_INET, v4);
+	return addrs[fam];
 }
 
 bool ip_addr_is_loopback(const struct ip_addr *a)
