@@ -7,21 +7,18 @@
 #include <stdio.h>
 #include <string.h>
 
-static void cut_mark(struct err *err, int n)
-{
-	if (n >= ERR_TEXT_MAX)
-		memcpy(err->text + ERR_TEXT_MAX - 4, "...", 4);
-}
-
 int err_set(struct err *err, int code, const char *fmt, ...)
 {
 	va_list ap;
+	int n;
 
 	if (err == NULL)
 		return code;
 	va_start(ap, fmt);
-	cut_mark(err, vsnprintf(err->text, sizeof(err->text), fmt, ap));
+	n = vsnprintf(err->text, sizeof(err->text), fmt, ap);
 	va_end(ap);
+	if (n >= ERR_TEXT_MAX)
+		memcpy(err->text + ERR_TEXT_MAX - 4, "...", 4);
 	return code;
 }
 

@@ -33,23 +33,18 @@ static inline bool list_is_linked(const struct list *node)
 	return node->next != NULL && node->next != node;
 }
 
-static inline void list_insert_between(struct list *node, struct list *prev, struct list *next)
-{
-	node->prev = prev;
-	node->next = next;
-	prev->next = node;
-	next->prev = node;
-}
-
 /* Link `node` directly after `at`; `at` may be the head: then it comes first. */
 static inline void list_add_after(struct list *at, struct list *node)
 {
-	list_insert_between(node, at, at->next);
+	node->prev = at;
+	node->next = at->next;
+	at->next->prev = node;
+	at->next = node;
 }
 
 static inline void list_add_tail(struct list *head, struct list *node)
 {
-	list_insert_between(node, head->prev, head);
+	list_add_after(head->prev, node);
 }
 
 static inline void list_del(struct list *node)
