@@ -29,16 +29,13 @@ bool child_read(int fd, void *data, size_t len)
 	return true;
 }
 
-/* If the reader of a socket has ended: false, without SIGPIPE. */
 bool child_write(int fd, const void *data, size_t len)
 {
 	const uint8_t *at = data;
 
 	while (len > 0) {
-		ssize_t n = send(fd, at, len, MSG_NOSIGNAL);
+		ssize_t n = write(fd, at, len);
 
-		if (n == -1 && errno == ENOTSOCK)
-			n = write(fd, at, len);
 		if (n == -1 && errno == EINTR)
 			continue;
 		if (n <= 0)
@@ -56,6 +53,7 @@ void child_become(const char *name)
 	(void)signal(SIGTERM, SIG_IGN);
 	(void)signal(SIGINT, SIG_IGN);
 	(void)signal(SIGHUP, SIG_IGN);
+	(void)signal(SIGPIPE, SIG_IGN);
 }
 
 static _Noreturn void child_main(const char *name, void (*run)(void *arg, int fd), void *arg,

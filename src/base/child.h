@@ -9,7 +9,7 @@
  *     child_reap()             it has ended: wait for it
  *
  * The helper inherits no other files (an inherited lock would outlive the daemon), ends with its
- * parent, and ignores SIGTERM, SIGINT and SIGHUP.
+ * parent, and ignores SIGTERM, SIGINT, SIGHUP and SIGPIPE.
  */
 #pragma once
 
@@ -37,7 +37,7 @@ void child_stop(struct child *c);
 /* child_stop(), then wait for the process. */
 void child_reap(struct child *c);
 
-/* In the process: set its name, end with its parent, ignore SIGTERM, SIGINT and SIGHUP. */
+/* In the process: set its name, end with its parent, ignore the signals named above. */
 void child_become(const char *name);
 
 /* Transfer `len` bytes on a blocking descriptor; false: end of the stream, or an error. */
