@@ -22,7 +22,7 @@
 #define VALUE_MAX 1800 /* bytes of one JSON text, escape sequences included: a record has two */
 #define QUEUE_MAX (64 * 1024) /* bytes queued for standard error */
 #define TEXT_MAX 1920
-#define TAIL_MAX 128 /* note about suppressed lines */
+#define NOTE_MAX 128 /* about suppressed lines, appended to the text */
 /* Retry interval for a reader that does not read. */
 #define WAIT_MIN_NS (100 * NSEC_PER_MSEC)
 #define WAIT_MAX_NS (10 * NSEC_PER_SEC)
@@ -129,7 +129,6 @@ struct record {
 	enum log_area area;
 	enum log_level level;
 	const char *text;
-	const char *tail; /* appended to `text` */
 	const char *file; /* NULL: unknown */
 	int line;
 };
@@ -195,13 +194,10 @@ static void json_put(struct out *o, const char *text, const char *end)
 	}
 }
 
-static void json_member(struct out *o, const char *key, const char *text, const char *tail)
+static void json_member(struct out *o, const char *key, const char *text)
 {
-	const char *end = o->at + VALUE_MAX;
-
 	out_printf(o, ",\"%s\":\"", key);
-	json_put(o, text, end);
-	json_put(o, tail, end);
+	json_put(o, text, o->at + VALUE_MAX);
 	out_add(o, "\"", 1);
 }
 
@@ -239,7 +235,6 @@ static size_t record_text(char ret[RECORD_MAX], const struct record *rec, bool i
 	}
 	out_printf(&o, "%s: ", log_area_text(rec->area));
 	text_put(&o, rec->text);
-	text_put(&o, rec->tail);
 	return out_end(ret, &o);
 }
 
@@ -263,9 +258,9 @@ static size_t record_json(char ret[RECORD_MAX], const struct record *rec)
 		   ts.tv_nsec / 1000000, ts.tv_nsec / 1000 % 1000, log_area_text(rec->area));
 	if (rec->file != NULL)
 		out_printf(&o, ",\"caller\":\"%s:%d\"", short_path(rec->file), rec->line);
-	json_member(&o, "msg", rec->text, rec->tail);
+	json_member(&o, "msg", rec->text);
 	if (rec->level <= LOG_LEVEL_ERR)
-		json_member(&o, "err", rec->text, rec->tail);
+		json_member(&o, "err", rec->text);
 	else
 		out_printf(&o, ",\"v\":%d", verbosity(rec->level));
 	out_printf(&o, ",\"level\":\"%s\"}", log_level_text(rec->level));
@@ -485,7 +480,7 @@ static bool line_put(const struct record *rec)
 static bool dropped_log(void)
 {
 	char text[128];
-	struct record rec = { LOG_AREA_MAIN, LOG_LEVEL_WARN, text, "", __FILE__, __LINE__ };
+	struct record rec = { LOG_AREA_MAIN, LOG_LEVEL_WARN, text, __FILE__, __LINE__ };
 
 	if (n_dropped == n_dropped_logged)
 		return true;
@@ -515,9 +510,9 @@ static void line_write(const struct record *rec)
 
 void log_line(struct log_site *site, enum log_area area, enum log_level level, const char *fmt, ...)
 {
-	char text[TEXT_MAX];
-	char tail[TAIL_MAX] = "";
+	char text[TEXT_MAX + NOTE_MAX];
 	uint32_t same = 0;
+	char *note;
 	uint64_t now;
 	va_list ap;
 
@@ -526,21 +521,22 @@ void log_line(struct log_site *site, enum log_area area, enum log_level level, c
 	counts[level]++;
 	now = now_ns();
 	va_start(ap, fmt);
-	(void)vsnprintf(text, sizeof(text), fmt, ap);
+	(void)vsnprintf(text, TEXT_MAX, fmt, ap);
 	va_end(ap);
 	if ((level <= LOG_LEVEL_NOTICE && !same_take(text, now, &same)) ||
 	    bucket_take(&site->bucket_ns, NSEC_PER_SEC, LOG_BURST, now) != 0) {
 		suppress(site, area, level, text, now);
 		return;
 	}
+	note = text + strlen(text);
 	if (same > 0) {
-		(void)snprintf(tail, sizeof(tail), " (the same %u more times since)", same);
+		(void)snprintf(note, NOTE_MAX, " (the same %u more times since)", same);
 		site->suppressed -= MIN(site->suppressed, same);
 	} else if (site->suppressed > 0) {
-		(void)snprintf(tail, sizeof(tail), " (%u like it not shown)", site->suppressed);
+		(void)snprintf(note, NOTE_MAX, " (%u like it not shown)", site->suppressed);
 		site->suppressed = 0;
 	}
-	line_write(&(struct record){ area, level, text, tail, site->file, site->line });
+	line_write(&(struct record){ area, level, text, site->file, site->line });
 }
 
 static uint64_t site_due(const struct log_site *site)
@@ -560,7 +556,7 @@ static void site_log(struct log_site *site, uint64_t now)
 		       site->suppressed, site->suppressed == 1 ? "" : "s", site->sample,
 		       strlen(site->sample) == sizeof(site->sample) - 1 ? "..." : "",
 		       area_hints[site->area] ? area_hints[site->area] : "vipctl status");
-	line_write(&(struct record){ site->area, site->level, text, "", site->file, site->line });
+	line_write(&(struct record){ site->area, site->level, text, site->file, site->line });
 	site->suppressed = 0;
 }
 
