@@ -35,12 +35,6 @@ size_t http_head_len(const char *data, size_t len)
 	return 0;
 }
 
-static int reject(struct err *err, int status, const char *text)
-{
-	(void)err_set(err, 0, "%s", text);
-	return status;
-}
-
 /*
  * Decode in place: RFC 3986 section 2.1, and in a query "+" is a space. False unless the result is
  * text.
@@ -77,9 +71,9 @@ static int params_parse(struct http_request *ret, char *query, struct err *err)
 		char *name = strsep(&value, "=");
 
 		if (ret->params.n == HTTP_PARAMS_MAX)
-			return reject(err, STATUS_BAD, "too many parameters");
+			return err_set(err, STATUS_BAD, "too many parameters");
 		if (!decode(name, true) || (value != NULL && !decode(value, true)))
-			return reject(err, STATUS_BAD, "the query is not percent-encoded text");
+			return err_set(err, STATUS_BAD, "the query is not percent-encoded text");
 		*vec_push(&ret->params) = (struct http_param){ name, value ? value : "" };
 	}
 	return 0;
@@ -91,7 +85,7 @@ static int target_parse(struct http_request *ret, char *target, struct err *err)
 		char *slash = strchr(target + 7, '/');
 
 		if (slash == NULL)
-			return reject(err, STATUS_BAD, "the request names no path");
+			return err_set(err, STATUS_BAD, "the request names no path");
 		/* The authority of the target has precedence over the Host header (RFC 9112
 		 * section 3.2.2). */
 		ret->host = target;
@@ -100,12 +94,12 @@ static int target_parse(struct http_request *ret, char *target, struct err *err)
 		target = slash;
 	}
 	if (target[0] != '/')
-		return reject(err, STATUS_BAD, "the request names no path");
+		return err_set(err, STATUS_BAD, "the request names no path");
 	target[strcspn(target, "#")] = '\0';
 	ret->path = strsep(&target, "?");
 	return decode(ret->path, false)
 		       ? params_parse(ret, target, err)
-		       : reject(err, STATUS_BAD, "the path is not percent-encoded text");
+		       : err_set(err, STATUS_BAD, "the path is not percent-encoded text");
 }
 
 static int method_parse(struct http_request *ret, const char *method, enum http_takes takes,
@@ -124,8 +118,8 @@ static int method_parse(struct http_request *ret, const char *method, enum http_
 	if (ret->is_other)
 		return takes == HTTP_TAKES_WRITES
 			       ? 0 /* which methods a path has is for the handler */
-			       : reject(err, STATUS_METHOD, "only GET and HEAD are allowed");
-	return reject(err, STATUS_UNKNOWN_METHOD, "no such method");
+			       : err_set(err, STATUS_METHOD, "only GET and HEAD are allowed");
+	return err_set(err, STATUS_UNKNOWN_METHOD, "no such method");
 }
 
 /* METHOD SP TARGET SP HTTP/1.x (RFC 9112 section 3) */
@@ -137,9 +131,9 @@ static int line_parse(struct http_request *ret, char *line, enum http_takes take
 
 	if (target == version || target == line || strlen(version) != 9 ||
 	    strncmp(version, " HTTP/", 6) != 0)
-		return reject(err, STATUS_BAD, "not a request line");
+		return err_set(err, STATUS_BAD, "not a request line");
 	if (strncmp(version, " HTTP/1.", 8) != 0 || version[8] < '0' || version[8] > '9')
-		return reject(err, STATUS_VERSION, "only HTTP/1.0 and HTTP/1.1 are supported");
+		return err_set(err, STATUS_VERSION, "only HTTP/1.0 and HTTP/1.1 are supported");
 	ret->is_http10 = version[8] == '0';
 	*target++ = *version = '\0';
 	status = method_parse(ret, line, takes, err);
@@ -153,7 +147,7 @@ static int header_take(struct http_request *ret, bool *has_host, char *line, str
 
 	/* RFC 9112 section 5.1: request smuggling */
 	if (value == NULL || value == line || strchr(" \t", line[0]) || strchr(" \t", value[-1]))
-		return reject(err, STATUS_BAD, "not a header line");
+		return err_set(err, STATUS_BAD, "not a header line");
 	*value++ = '\0';
 	value += strspn(value, " \t");
 	for (size_t n = strlen(value); n > 0 && strchr(" \t", value[n - 1]); n--)
@@ -161,13 +155,13 @@ static int header_take(struct http_request *ret, bool *has_host, char *line, str
 	if ((strcasecmp(line, "Content-Length") == 0 &&
 	     (*value == '\0' || value[strspn(value, "0")] != '\0')) ||
 	    strcasecmp(line, "Transfer-Encoding") == 0)
-		return reject(err, STATUS_BODY, "a request body is not allowed");
+		return err_set(err, STATUS_BODY, "a request body is not allowed");
 	if (strcasecmp(line, "If-None-Match") == 0)
 		ret->if_none_match = value; /* the last of several decides */
 	if (strcasecmp(line, "Host") != 0)
 		return 0;
 	if (*has_host)
-		return reject(err, STATUS_BAD, "more than one Host header");
+		return err_set(err, STATUS_BAD, "more than one Host header");
 	*has_host = true;
 	if (ret->host == NULL)
 		ret->host = value;
@@ -184,7 +178,7 @@ int http_request_parse(struct http_request *ret, const char *head, size_t len,
 
 	*ret = (struct http_request){ .head = rest };
 	if (strlen(rest) != len)
-		return reject(err, STATUS_BAD, "the head contains a NUL byte");
+		return err_set(err, STATUS_BAD, "the head contains a NUL byte");
 	while ((line = strsep(&rest, "\n")) != NULL) {
 		size_t n = strlen(line);
 		int status;
