@@ -55,7 +55,7 @@ static void lead(struct jsonw *w, const char *key)
 {
 	uint32_t bit = UINT32_C(1) << w->depth;
 
-	assert(w->depth == 0 || (key != NULL) == ((w->is_object & bit) != 0));
+	assert(w->depth == 0 || (key != NULL) == (w->closing[w->depth] == '}'));
 	if (w->depth > 0 && (w->has_item & bit))
 		str_add(w->out, ",", 1);
 	w->has_item |= bit;
@@ -65,22 +65,25 @@ static void lead(struct jsonw *w, const char *key)
 	str_add(w->out, ":", 1);
 }
 
-static void enter(struct jsonw *w, bool is_object)
+/* A value without quotes. */
+static void put(struct jsonw *w, const char *key, const char *text)
 {
+	lead(w, key);
+	str_puts(w->out, text);
+}
+
+static void enter(struct jsonw *w, const char *key, const char *opening, char closing)
+{
+	put(w, key, opening);
 	assert(w->depth + 1 < JSONW_DEPTH_MAX);
 	w->depth++;
 	w->has_item &= ~(UINT32_C(1) << w->depth);
-	if (is_object)
-		w->is_object |= UINT32_C(1) << w->depth;
-	else
-		w->is_object &= ~(UINT32_C(1) << w->depth);
+	w->closing[w->depth] = closing;
 }
 
 void jsonw_object(struct jsonw *w, const char *key)
 {
-	lead(w, key);
-	str_add(w->out, "{", 1);
-	enter(w, true);
+	enter(w, key, "{", '}');
 }
 
 bool jsonw_object_if(struct jsonw *w, const char *key, bool is_known)
@@ -94,25 +97,23 @@ bool jsonw_object_if(struct jsonw *w, const char *key, bool is_known)
 
 void jsonw_array(struct jsonw *w, const char *key)
 {
-	lead(w, key);
-	str_add(w->out, "[", 1);
-	enter(w, false);
+	enter(w, key, "[", ']');
 }
 
 void jsonw_end(struct jsonw *w)
 {
 	assert(w->depth > 0);
-	str_add(w->out, (w->is_object >> w->depth) & 1 ? "}" : "]", 1);
-	w->depth--;
+	str_add(w->out, &w->closing[w->depth--], 1);
 }
 
 void jsonw_text(struct jsonw *w, const char *key, const char *text)
 {
+	if (text == NULL) {
+		put(w, key, "null");
+		return;
+	}
 	lead(w, key);
-	if (text == NULL)
-		str_puts(w->out, "null");
-	else
-		quote(w->out, text);
+	quote(w->out, text);
 }
 
 void jsonw_name(struct jsonw *w, const char *key, const struct name *name)
@@ -140,10 +141,9 @@ void jsonw_printf(struct jsonw *w, const char *key, const char *fmt, ...)
 void jsonw_uint(struct jsonw *w, const char *key, uint64_t n)
 {
 	char buf[24];
-	int len = snprintf(buf, sizeof(buf), "%" PRIu64, n);
 
-	lead(w, key);
-	str_add(w->out, buf, (size_t)len);
+	(void)snprintf(buf, sizeof(buf), "%" PRIu64, n);
+	put(w, key, buf);
 }
 
 void jsonw_uint_if(struct jsonw *w, const char *key, bool is_known, uint64_t n)
@@ -157,25 +157,22 @@ void jsonw_uint_if(struct jsonw *w, const char *key, bool is_known, uint64_t n)
 void jsonw_int(struct jsonw *w, const char *key, int64_t n)
 {
 	char buf[24];
-	int len = snprintf(buf, sizeof(buf), "%" PRId64, n);
 
-	lead(w, key);
-	str_add(w->out, buf, (size_t)len);
+	(void)snprintf(buf, sizeof(buf), "%" PRId64, n);
+	put(w, key, buf);
 }
 
 void jsonw_share(struct jsonw *w, const char *key, double share)
 {
-	lead(w, key);
-	if (share < 0)
-		str_puts(w->out, "null");
-	else
-		str_printf(w->out, "%.6g", share);
+	char buf[24];
+
+	(void)snprintf(buf, sizeof(buf), "%.6g", share);
+	put(w, key, share < 0 ? "null" : buf);
 }
 
 void jsonw_bool(struct jsonw *w, const char *key, bool is_true)
 {
-	lead(w, key);
-	str_puts(w->out, is_true ? "true" : "false");
+	put(w, key, is_true ? "true" : "false");
 }
 
 void jsonw_addr(struct jsonw *w, const char *key, const struct ip_addr *a)

@@ -28,8 +28,8 @@
 struct jsonw {
 	struct str *out;
 	uint32_t depth;
-	uint32_t has_item;  /* bit d: the container of depth d is not empty */
-	uint32_t is_object; /* bit d: that container is an object */
+	uint32_t has_item;             /* bit d: the container of depth d is not empty */
+	char closing[JSONW_DEPTH_MAX]; /* '}' or ']' of each depth */
 };
 
 void jsonw_object(struct jsonw *w, const char *key);
