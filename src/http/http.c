@@ -72,7 +72,6 @@ struct http_server {
 	struct list conns;
 	struct list ready;
 	size_t n_conns;
-	struct str piece;
 	void (*gone)(void *arg); /* set by http_server_retire() */
 };
 
@@ -383,18 +382,16 @@ static void server_gone(struct http_server *s)
 
 static void body_step(struct http_conn *c, uint64_t deadline_ns)
 {
-	struct http_server *s = c->server;
 	struct evbuffer *out = bufferevent_get_output(c->bev);
-	int r;
+	FINI(str_fini) struct str piece = { 0 };
+	int r = c->ops->more(c->body, &piece, deadline_ns);
 
-	str_clear(&s->piece);
-	r = c->ops->more(c->body, &s->piece, deadline_ns);
 	if (r < 0) {
 		log_debug(LOG_AREA_HTTP, "answer truncated: %s", strerror(-r));
 		conn_close(c);
 		return;
 	}
-	piece_send(c, &s->piece);
+	piece_send(c, &piece);
 	if (r == 0) {
 		body_close(c);
 		if (c->is_chunked)
@@ -403,7 +400,7 @@ static void body_step(struct http_conn *c, uint64_t deadline_ns)
 		if (evbuffer_get_length(out) == 0)
 			conn_finish(c);
 	} else if (r != HTTP_BODY_WAIT && evbuffer_get_length(out) < OUTPUT_HIGH) {
-		list_add_tail(&s->ready, &c->ready);
+		list_add_tail(&c->server->ready, &c->ready);
 	} /* else on_write() queues it */
 }
 
@@ -418,8 +415,6 @@ static void on_turn(evutil_socket_t fd, short what, void *arg)
 		list_del(&c->ready);
 		body_step(c, end);
 	}
-	if (s->piece.cap > 2 * (size_t)OUTPUT_HIGH) /* free the memory of a large piece */
-		str_fini(&s->piece);
 	if (!list_is_empty(&s->ready))
 		event_after(s->turn, 0);
 	else if (s->n_conns == 0 && s->gone != NULL)
@@ -448,13 +443,9 @@ uint64_t http_closed(enum http_class class, enum http_limit limit)
 /* One line a minute for each class. */
 static bool may_log(enum http_class class)
 {
-	static uint64_t logged_ns[HTTP_CLASSES];
-	uint64_t now = now_ns();
+	static uint64_t buckets[HTTP_CLASSES];
 
-	if (logged_ns[class] != 0 && now - logged_ns[class] < LIMIT_LOG_NS)
-		return false;
-	logged_ns[class] = now;
-	return true;
+	return bucket_take(&buckets[class], LIMIT_LOG_NS, 1, now_ns()) == 0;
 }
 
 static void limit_count(const struct http_server *s, enum http_limit limit,
@@ -506,45 +497,51 @@ static bool is_incomplete(const struct http_conn *c)
 	       recv(bufferevent_getfd(c->bev), &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0;
 }
 
+enum eviction {
+	EVICTION_DONE,
+	EVICTION_UNREAD, /* none, but some connections have unread requests */
+	EVICTION_BUSY,   /* none: all have unfinished answers */
+};
+
 /*
  * Close the oldest connection (of `client`, unless NULL) without a request, else the oldest
- * answered one. False when there is none except `keep`.
+ * answered one, except `keep`.
  */
-static bool conn_evict(struct http_server *s, const struct ip_addr *client,
-		       const struct http_conn *keep)
+static enum eviction conn_evict(struct http_server *s, const struct ip_addr *client,
+				const struct http_conn *keep)
 {
+	bool is_reading = false;
+
 	for (int needs_answered = 0; needs_answered < 2; needs_answered++)
 		list_for_each_entry (c, &s->conns, struct http_conn, link) {
-			if (c == keep || (client != NULL && !ip_addr_is_equal(&c->client, client)))
+			if (client != NULL && !ip_addr_is_equal(&c->client, client))
 				continue;
-			if (needs_answered ? c->state != CONN_CLOSING : !is_incomplete(c))
+			is_reading |= c->state == CONN_READ;
+			if (c == keep ||
+			    (needs_answered ? c->state != CONN_CLOSING : !is_incomplete(c)))
 				continue;
 			conn_close(c);
-			return true;
+			return EVICTION_DONE;
 		}
-	return false;
+	return is_reading ? EVICTION_UNREAD : EVICTION_BUSY;
 }
 
 /* Make room for one more connection of this client. False: all of its connections are busy. */
 static bool client_admit(struct http_server *s, const struct ip_addr *client)
 {
+	enum eviction result;
 	size_t n = 0;
-	size_t n_busy = 0;
 
 	if (!ip_is_set(client))
 		return true;
-	list_for_each_entry (c, &s->conns, struct http_conn, link) {
-		if (ip_addr_is_equal(&c->client, client)) {
-			n++;
-			n_busy += c->state == CONN_BODY || c->state == CONN_FLUSH;
-		}
-	}
+	list_for_each_entry (c, &s->conns, struct http_conn, link)
+		n += ip_addr_is_equal(&c->client, client);
 	if (n < s->config.connections_max / 2)
 		return true;
-	if (!conn_evict(s, client, NULL) && n_busy < n)
-		return true; /* the client has unread requests */
-	limit_count(s, HTTP_LIMIT_CLIENT, client);
-	return n_busy < n;
+	result = conn_evict(s, client, NULL);
+	if (result != EVICTION_UNREAD)
+		limit_count(s, HTTP_LIMIT_CLIENT, client);
+	return result != EVICTION_BUSY;
 }
 
 /*
@@ -554,18 +551,17 @@ static bool client_admit(struct http_server *s, const struct ip_addr *client)
  */
 static void room_make(struct http_server *s, const struct http_conn *newest)
 {
-	bool is_reading = false;
+	enum eviction result;
 
 	if (s->n_conns < s->config.connections_max)
 		return;
-	if (conn_evict(s, NULL, newest)) {
+	result = conn_evict(s, NULL, newest);
+	if (result == EVICTION_DONE) {
 		limit_count(s, HTTP_LIMIT_ALL, NULL);
 		return;
 	}
 	evconnlistener_disable(s->listener);
-	list_for_each (l, &s->conns)
-		is_reading |= list_entry(l, struct http_conn, link)->state == CONN_READ;
-	if (is_reading)
+	if (result == EVICTION_UNREAD)
 		(void)event_add(s->awaited, NULL);
 	else if (may_log(s->config.class))
 		log_warn(
@@ -681,7 +677,6 @@ void http_server_close(struct http_server *s)
 		evconnlistener_free(s->listener);
 	event_drop(s->turn);
 	event_drop(s->accept_again);
-	str_fini(&s->piece);
 	free(s);
 }
 
