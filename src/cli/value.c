@@ -84,28 +84,16 @@ int cli_duration(uint64_t *ret, const char *value, struct err *err)
 
 int cli_prefixes(struct cli_prefixes *ret, const char *value, struct err *err)
 {
-	struct cli_prefixes list = { 0 };
-	char *copy = xstrdup(value);
+	AUTO(vec_fini) struct cli_prefixes list = { 0 };
+	AUTO(free) char *copy = xstrdup(value);
 	char *rest = copy;
 	char *word;
-	int r = 0;
 
-	while (r == 0 && (word = str_word(&rest)) != NULL) {
-		struct ip_prefix p;
-
-		if (*word == '\0')
-			continue;
-		r = ip_prefix_parse(&p, word, err);
-		if (r == 0)
-			*vec_push(&list) = p;
-	}
-	free(copy);
-	if (r < 0) {
-		vec_fini(&list);
-		return r;
-	}
+	while ((word = str_word(&rest)) != NULL)
+		if (*word != '\0' && ip_prefix_parse(vec_push(&list), word, err) < 0)
+			return -EINVAL;
 	vec_fini(ret);
-	*ret = list;
+	vec_move(ret, &list);
 	return 0;
 }
 
@@ -149,13 +137,16 @@ static int word_find(int64_t *ret, const struct cli_option *o, const char *value
 		       o->preset != NULL && *o->preset == '\0' ? ", nor empty" : "");
 }
 
-static int interface_check(const char *value, struct err *err)
+static int set_interface(char *at, const char *value, struct err *err)
 {
 	size_t len = strlen(value);
 
-	if (len == 0 || len >= CLI_INTERFACE_MAX || strpbrk(value, "/ \t") != NULL)
+	if (len == 0)
+		return 0;
+	if (len >= CLI_INTERFACE_MAX || strpbrk(value, "/ \t") != NULL)
 		return err_set(err, -EINVAL, "'%s' is not an interface name (1 to %d characters)",
 			       value, CLI_INTERFACE_MAX - 1);
+	memcpy(at, value, len + 1);
 	return 0;
 }
 
@@ -210,15 +201,14 @@ static int set_whole(const struct cli_option *o, void *at, const char *value, st
 	return r;
 }
 
-static int set_number(double *at, bool is_stored, const char *value, struct err *err)
+static int set_number(double *at, const char *value, struct err *err)
 {
 	char *end;
 	double n = strtod(value, &end);
 
 	if (*value == '\0' || *end != '\0' || !isfinite(n))
 		return err_set(err, -EINVAL, "'%s' is not a number", value);
-	if (is_stored)
-		*at = n;
+	*at = n;
 	return 0;
 }
 
@@ -247,11 +237,7 @@ int cli_set(const struct cli_option *o, void *settings, const char *value, struc
 	int64_t index;
 	int r = 0;
 
-	if (v->type == CLI_FUNCTION)
-		return v->set(settings, o, value, err);
-	if (value == NULL && v->type == CLI_BOOL)
-		value = "true";
-	else if (value == NULL)
+	if (value == NULL && v->type != CLI_BOOL && v->type != CLI_FUNCTION)
 		value = o->preset ? o->preset : ""; /* "[=X]" was left out */
 	switch (v->type) {
 	case CLI_ANY:
@@ -272,18 +258,15 @@ int cli_set(const struct cli_option *o, void *settings, const char *value, struc
 	case CLI_SECONDS:
 		return set_whole(o, at, value, err);
 	case CLI_NUMBER:
-		return set_number(at, v->size != 0, value, err);
+		return set_number(at, value, err);
 	case CLI_PREFIXES:
 		return cli_prefixes(at, value, err);
 	case CLI_ENTRIES:
 		return set_entries(o, settings, value, err);
 	case CLI_INTERFACE:
-		r = *value == '\0' ? 0 : interface_check(value, err);
-		if (r == 0 && *value != '\0')
-			memcpy(at, value, strlen(value) + 1);
-		return r;
+		return set_interface(at, value, err);
 	case CLI_FUNCTION:
-		break;
+		return v->set(settings, o, value, err);
 	}
 	return 0;
 }
