@@ -70,18 +70,18 @@ static const char *const kind_words[] = {
 	[CONFIG_ANY] = "an object",
 };
 
-/* One entry of a list, or the member `key` of an object. */
+/* One entry of a list, or the member `key` of an object, and a comma. */
 static bool text_entry(struct str *ret, enum config_kind kind, const char *key, const json_t *e)
 {
 	const json_t *pattern = json_object_get(e, "filePattern");
 	const json_t *verbosity = json_object_get(e, "verbosity");
 
 	if (kind == CONFIG_LIST && json_is_string(e))
-		str_puts(ret, json_string_value(e));
+		str_printf(ret, "%s,", json_string_value(e));
 	else if (kind == CONFIG_GATES && json_is_boolean(e))
-		str_printf(ret, "%s=%s", key, json_is_true(e) ? "true" : "false");
+		str_printf(ret, "%s=%s,", key, json_is_true(e) ? "true" : "false");
 	else if (kind == CONFIG_VMODULE && json_is_string(pattern) && json_is_integer(verbosity))
-		str_printf(ret, "%s=%" JSON_INTEGER_FORMAT, json_string_value(pattern),
+		str_printf(ret, "%s=%" JSON_INTEGER_FORMAT ",", json_string_value(pattern),
 			   json_integer_value(verbosity));
 	else
 		return false;
@@ -90,23 +90,18 @@ static bool text_entry(struct str *ret, enum config_kind kind, const char *key, 
 
 static bool text_entries(struct str *ret, enum config_kind kind, const json_t *v)
 {
-	const char *separator = "";
 	const char *key;
 	json_t *e;
 	size_t i;
 
-	json_array_foreach (v, i, e) {
-		str_puts(ret, separator);
-		separator = ",";
+	json_array_foreach (v, i, e)
 		if (!text_entry(ret, kind, NULL, e))
 			return false;
-	}
-	json_object_foreach ((json_t *)(uintptr_t)v, key, e) {
-		str_puts(ret, separator);
-		separator = ",";
+	json_object_foreach ((json_t *)(uintptr_t)v, key, e)
 		if (!text_entry(ret, kind, key, e))
 			return false;
-	}
+	if (ret->len > 0)
+		ret->text[--ret->len] = '\0'; /* the last comma */
 	return kind == CONFIG_GATES ? json_is_object(v) : json_is_array(v);
 }
 
