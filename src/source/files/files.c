@@ -46,8 +46,7 @@
 #define TRIM_BYTES (1U << 20) /* parsed bytes after which memory is returned */
 
 enum scan_why {
-	SCAN_FIRST,
-	SCAN_CHANGED,   /* existing files are complete */
+	SCAN_CHANGED,   /* existing files are complete; also the first scan */
 	SCAN_TIMER,     /* files may be half written */
 	SCAN_REQUESTED, /* read every file, even with an equal stamp */
 };
@@ -359,7 +358,6 @@ static void reading_done(struct files *fs)
 	}
 	f->stamp = fs->stamp;
 	f->put_off_ns = 0;
-	f->is_read = true;
 	mark_found(fs, f);
 	f->is_racy = is_younger(&f->stamp, RACY_NS);
 	vec_for_each (u, &fs->manifest->units)
@@ -384,7 +382,7 @@ static void reading_step(struct files *fs)
 	if (r == -EFBIG)
 		(void)err_set(&err, r, "larger than %u MiB, the limit of a file",
 			      FILES_FILE_MAX >> 20);
-	fs->file->is_read = false;
+	fs->file->stamp = (struct file_stamp){ 0 };
 	fail(fs, fs->file, err.text);
 	reading_stop(fs);
 }
@@ -516,7 +514,7 @@ static void consider(struct files *fs, struct file *f, enum scan_why why)
 		return;
 	}
 	stamp = stamp_of(&st);
-	if (why != SCAN_REQUESTED && f->is_read && f->failure == NULL && !f->is_racy &&
+	if (why != SCAN_REQUESTED && f->failure == NULL && !f->is_racy &&
 	    memcmp(&stamp, &f->stamp, sizeof(stamp)) == 0)
 		return;
 	if (why == SCAN_TIMER && fs->is_ready && is_younger(&stamp, YOUNG_NS)) {
@@ -657,7 +655,7 @@ int files_open(struct files **ret, struct event_base *base, struct model *m, con
 		return r;
 	fs->work = xtimer_new(base, on_work, fs);
 	fs->timer = xtimer_new(base, on_timer, fs);
-	scan(fs, SCAN_FIRST);
+	scan(fs, SCAN_CHANGED);
 	event_active(fs->work, EV_TIMEOUT, 0);
 	*ret = TAKE(fs);
 	return 0;

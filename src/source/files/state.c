@@ -150,9 +150,7 @@ void entry_title(struct str *ret, const struct entry *e)
 
 static uint32_t key_hash(const struct key *k)
 {
-	const void *parts[] = { k->ns, k->name, (const void *)(uintptr_t)k->kind };
-
-	return hash_bytes(parts, sizeof(parts)); /* names are interned: hash the pointers */
+	return name_pair_hash(k->ns, k->name) + (uint32_t)k->kind;
 }
 
 /* The entry at `n`; NULL: of another key. */
@@ -211,8 +209,7 @@ void entry_free(struct state *s, struct entry *e)
 	htable_remove(&s->entries, &e->node);
 	node_count(s, &e->key, (size_t)-1);
 	object_fini(&e->obj);
-	name_unref(e->key.ns);
-	name_unref(e->key.name);
+	key_fini(&e->key);
 	free(e);
 }
 
@@ -245,12 +242,10 @@ static int key_cmp(const void *a, const void *b)
 {
 	const struct key *x = a;
 	const struct key *y = b;
-	int r;
 
 	if (x->kind != y->kind)
 		return x->kind < y->kind ? -1 : 1;
-	r = name_cmp(x->ns, y->ns);
-	return r != 0 ? r : name_cmp(x->name, y->name);
+	return name_pair_cmp(x->ns, x->name, y->ns, y->name);
 }
 
 /* IN-24: the last state of a Node stays. */
@@ -487,9 +482,6 @@ bool state_is_complete(const struct state *s, struct str *why)
 void state_stats(const struct state *s, struct files_stats *ret)
 {
 	ret->files = s->files.count;
-	ret->objects = 0;
-	ret->errors = 0;
-	ret->notes = 0;
 	list_for_each_entry (f, &s->listed, struct file, listed) {
 		ret->errors += f->n_shadowed + (f->failure != NULL);
 		vec_for_each (p, &f->problems)

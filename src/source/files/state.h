@@ -55,9 +55,8 @@ struct file {
 	uint64_t missing_ns; /* since then, now_ns() */
 	char *name;
 	char *shown;             /* the name with control characters replaced, for logs */
-	struct file_stamp stamp; /* of the version read last */
+	struct file_stamp stamp; /* of the version read last; zeroed: none */
 	uint64_t put_off_ns;     /* since then not read: a process has it open; 0 = read */
-	bool is_read;            /* `stamp` is valid */
 	bool is_known;           /* a version without unreadable units was read */
 	bool is_racy; /* written so shortly before the read that the stamp is not sufficient */
 	bool is_seen; /* set by the scan of the folder */
@@ -112,4 +111,5 @@ bool state_apply(struct state *s, uint64_t at_ns);
 
 void state_problems(const struct state *s, void (*each)(void *arg, const struct files_problem *p),
 		    void *arg);
+/* Fill the numbers of the objects in a zeroed `ret`. */
 void state_stats(const struct state *s, struct files_stats *ret);
