@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -62,7 +63,7 @@ static _Noreturn void child_main(const char *name, void (*run)(void *arg, int fd
 	/* First close inherited files: the lock of a parent that is killed now (daemon/lock.h). */
 	if (fd != CHILD_FD && dup2(fd, CHILD_FD) == -1)
 		_exit(1);
-	if (close_from(CHILD_FD + 1) == -1)
+	if (syscall(SYS_close_range, CHILD_FD + 1, ~0U, 0) == -1) /* musl has no function */
 		_exit(1);
 	child_become(name);
 	if (getppid() != parent) /* the parent ended before child_become() */

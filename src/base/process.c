@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "base/process.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
+#include <linux/close_range.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -157,6 +161,22 @@ static void on_ended(evutil_socket_t fd, short what, void *arg)
 	process_free(p);
 	config.done(config.arg, r, &output, why);
 	str_fini(&output);
+}
+
+/* Programs started later do not inherit descriptors from `first` on. */
+static int cloexec_from(int first)
+{
+	int r = (int)syscall(SYS_close_range, (unsigned int)first, ~0U, CLOSE_RANGE_CLOEXEC);
+	struct dirent *e;
+	DIR *d;
+
+	if (r == 0 || errno != EINVAL)
+		return r;
+	d = opendir("/proc/self/fd"); /* Linux 5.10 lacks the flag */
+	while (d != NULL && (e = readdir(d)) != NULL)
+		if (atoi(e->d_name) >= first)
+			(void)fcntl(atoi(e->d_name), F_SETFD, FD_CLOEXEC);
+	return d != NULL ? closedir(d) : -1;
 }
 
 static int spawn(struct process *p, int out, struct err *err)

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "base/util.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <linux/close_range.h>
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,26 +84,6 @@ void memory_trim(void)
 #ifdef HAVE_MALLOC_TRIM
 	(void)malloc_trim(0);
 #endif
-}
-
-int close_from(int first)
-{
-	return (int)syscall(SYS_close_range, (unsigned int)first, ~0U, 0);
-}
-
-int cloexec_from(int first)
-{
-	int r = (int)syscall(SYS_close_range, (unsigned int)first, ~0U, CLOSE_RANGE_CLOEXEC);
-	struct dirent *e;
-	DIR *d;
-
-	if (r == 0 || errno != EINVAL)
-		return r;
-	d = opendir("/proc/self/fd"); /* Linux 5.10 lacks the flag */
-	while (d != NULL && (e = readdir(d)) != NULL)
-		if (atoi(e->d_name) >= first)
-			(void)fcntl(atoi(e->d_name), F_SETFD, FD_CLOEXEC);
-	return d != NULL ? closedir(d) : -1;
 }
 
 int process_fd(pid_t pid)

@@ -75,10 +75,8 @@ char *xvasprintf(const char *fmt, va_list ap)
 	__attribute__((malloc, returns_nonnull, format(printf, 1, 0)));
 char *xstrndup(const char *s, size_t n) __attribute__((malloc, returns_nonnull));
 
-/* Functions that musl lacks: malloc_trim(), close_range(2), pidfd_open(2). */
+/* Functions that musl lacks: malloc_trim(), pidfd_open(2). */
 void memory_trim(void); /* return freed memory to the kernel, if the C library supports it */
-MUST_USE int close_from(int first);
-MUST_USE int cloexec_from(int first); /* not inherited by programs started later */
 MUST_USE int process_fd(pid_t pid);
 
 /*
