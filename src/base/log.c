@@ -158,36 +158,32 @@ static void out_printf(struct out *o, const char *fmt, ...)
 	o->at += MIN((size_t)MAX(n, 0), room);
 }
 
-static void text_put(struct out *o, const char *text)
+/* The length of what replaces a character; 0: nothing. */
+static size_t escape(char ret[static 8], int32_t c)
 {
-	size_t len;
+	bool is_control = str_is_control(c);
+	int n = 0;
 
-	for (; *text != '\0'; text += len)
-		if (str_is_control(str_char(text, &len)))
-			out_add(o, "?", 1);
-		else
-			out_add(o, text, len);
+	if (format == LOG_FORMAT_TEXT && is_control)
+		n = snprintf(ret, 8, "?");
+	else if (format == LOG_FORMAT_JSON && is_control)
+		n = snprintf(ret, 8, "\\u%04x", c < 0 ? 0xfffd : (unsigned int)c);
+	else if (format == LOG_FORMAT_JSON && (c == '"' || c == '\\'))
+		n = snprintf(ret, 8, "\\%c", c);
+	return (size_t)n;
 }
 
-/* Write without quotes; a character that does not fit before `end` ends the text. */
-static void json_put(struct out *o, const char *text, const char *end)
+/* A character that does not fit before `end` ends the text. */
+static void text_put(struct out *o, const char *text, const char *end)
 {
 	char buf[8];
 	size_t len;
 
 	for (; *text != '\0'; text += len) {
-		int32_t c = str_char(text, &len);
-		const char *data = text;
-		size_t n = len;
+		size_t n = escape(buf, str_char(text, &len));
+		const char *data = n > 0 ? buf : text;
 
-		if (c == '"' || c == '\\') {
-			n = (size_t)snprintf(buf, sizeof(buf), "\\%c", c);
-			data = buf;
-		} else if (str_is_control(c)) {
-			n = (size_t)snprintf(buf, sizeof(buf), "\\u%04x",
-					     c < 0 ? 0xfffd : (unsigned int)c);
-			data = buf;
-		}
+		n = n > 0 ? n : len;
 		if (n > (size_t)(end - o->at))
 			return;
 		out_add(o, data, n);
@@ -197,7 +193,7 @@ static void json_put(struct out *o, const char *text, const char *end)
 static void json_member(struct out *o, const char *key, const char *text)
 {
 	out_printf(o, ",\"%s\":\"", key);
-	json_put(o, text, o->at + VALUE_MAX);
+	text_put(o, text, o->at + VALUE_MAX);
 	out_add(o, "\"", 1);
 }
 
@@ -234,7 +230,7 @@ static size_t record_text(char ret[RECORD_MAX], const struct record *rec, bool i
 			   ts.tv_nsec / 1000000, log_level_text(rec->level));
 	}
 	out_printf(&o, "%s: ", log_area_text(rec->area));
-	text_put(&o, rec->text);
+	text_put(&o, rec->text, o.end);
 	return out_end(ret, &o);
 }
 
