@@ -24,7 +24,6 @@ static void grow(struct htable *t)
 	}
 	from = &t->buckets[t->n_buckets - t->n_max / 2];
 	to = &t->buckets[t->n_buckets++];
-	*to = NULL;
 	while (*from != NULL) {
 		struct hnode *node = *from;
 
@@ -33,9 +32,10 @@ static void grow(struct htable *t)
 			continue;
 		}
 		*from = node->next;
-		node->next = *to;
 		*to = node;
+		to = &node->next;
 	}
+	*to = NULL;
 }
 
 void htable_insert(struct htable *t, struct hnode *node, uint32_t hash)

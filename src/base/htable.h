@@ -7,8 +7,8 @@
  * The caller embeds a struct hnode as `node`, computes the hash (base/hash.h) and compares
  * keys itself. Linking cannot fail. An insertion into a table with 1.5 nodes a bucket adds one
  * bucket (linear hashing), so that none moves many nodes. It never shrinks.
- * The order of a walk is random from run to run: sort before anything is
- * printed, planned or sent.
+ * Of nodes with equal hashes the one inserted last is found first. The order of other nodes in a
+ * walk is random from run to run: sort before anything is printed, planned or sent.
  */
 #pragma once
 
@@ -70,11 +70,6 @@ struct hnode *htable_next(const struct htable *t, const struct hnode *n);
 #define htable_for_each(pos, t)                                            \
 	for (struct hnode * (pos) = htable_next((t), NULL); (pos) != NULL; \
 	     (pos) = htable_next((t), (pos)))
-/* `pos` itself may be removed and freed in the body. */
-#define htable_for_each_safe(pos, tmp, t)                                    \
-	for (struct hnode * (pos) = htable_next((t), NULL),                  \
-			    *(tmp) = (pos) ? htable_next((t), (pos)) : NULL; \
-	     (pos) != NULL; (pos) = (tmp), (tmp) = (pos) ? htable_next((t), (pos)) : NULL)
 
 static inline void *htable_next_element(const struct htable *t, const struct hnode *n,
 					size_t offset)
@@ -88,6 +83,7 @@ static inline void *htable_next_element(const struct htable *t, const struct hno
 #define htable_for_each_entry(pos, t, type)                                                      \
 	for (type * (pos) = htable_next_element((t), NULL, offsetof(type, node)); (pos) != NULL; \
 	     (pos) = htable_next_element((t), &(pos)->node, offsetof(type, node)))
+/* `pos` itself may be removed and freed in the body. */
 #define htable_for_each_entry_safe(pos, tmp, t, type)                                            \
 	for (type * (pos) = htable_next_element((t), NULL, offsetof(type, node)), *(tmp) = NULL; \
 	     (pos) != NULL &&                                                                    \

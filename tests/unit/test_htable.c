@@ -28,7 +28,7 @@ static void test_empty(void **state)
 	(void)state;
 	assert_null(find(&t, 1, 1));
 	assert_null(htable_next(&t, NULL));
-	htable_for_each_safe (n, next, &t)
+	htable_for_each_entry_safe (item, next, &t, struct item)
 		fail();
 	htable_fini(&t);
 	htable_fini(&t);
@@ -50,6 +50,28 @@ static void test_collisions(void **state)
 		assert_null(find(&t, i, 8));
 	}
 	assert_int_equal(t.count, 40);
+	htable_fini(&t);
+}
+
+/* The one inserted last is found first, also after buckets were added. */
+static void test_equal_hashes(void **state)
+{
+	struct item items[100];
+	struct htable t = { 0 };
+	uint32_t want = 100;
+
+	(void)state;
+	for (uint32_t i = 0; i < 100; i++) {
+		items[i] = (struct item){ .key = i };
+		htable_insert(&t, &items[i].node, i % 5 == 0 ? 7 : i);
+	}
+	htable_for_each_hash (n, &t, 7) {
+		uint32_t key = container_of(n, struct item, node)->key;
+
+		assert_true(key < want && (key % 5 == 0 || key == 7));
+		want = key;
+	}
+	assert_int_equal(want, 0);
 	htable_fini(&t);
 }
 
@@ -144,12 +166,10 @@ static void test_remove_while_walking(void **state)
 		items[i] = (struct item){ .key = i };
 		htable_insert(&t, &items[i].node, i * UINT32_C(0x9e3779b1));
 	}
-	htable_for_each_safe (n, next, &t) {
-		struct item *item = container_of(n, struct item, node);
-
+	htable_for_each_entry_safe (item, next, &t, struct item) {
 		if (item->key % 3 == 0)
 			continue;
-		htable_remove(&t, n);
+		htable_remove(&t, &item->node);
 		memset(item, 0xff, sizeof(*item)); /* as free() would leave it */
 	}
 	htable_for_each (n, &t) {
@@ -164,11 +184,9 @@ static void test_remove_while_walking(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_empty),
-		cmocka_unit_test(test_collisions),
-		cmocka_unit_test(test_property),
-		cmocka_unit_test(test_growth),
-		cmocka_unit_test(test_remove_while_walking),
+		cmocka_unit_test(test_empty),        cmocka_unit_test(test_collisions),
+		cmocka_unit_test(test_equal_hashes), cmocka_unit_test(test_property),
+		cmocka_unit_test(test_growth),       cmocka_unit_test(test_remove_while_walking),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

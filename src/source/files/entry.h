@@ -14,7 +14,7 @@ enum entry_flags {
 	ENTRY_BAD = 1 << 2,      /* the current text is invalid */
 	ENTRY_APPLIED = 1 << 3,  /* the model has the good version */
 	ENTRY_SHADOWED = 1 << 4, /* another version is used; logged */
-	ENTRY_MOVED = 1 << 5,    /* during a merge: found in the new version */
+	ENTRY_MOVED = 1 << 5,    /* during a reading: found in the new version */
 	ENTRY_UNKNOWN = 1 << 6,  /* no valid version is known, of any file */
 };
 
@@ -38,12 +38,20 @@ struct entry {
 	uint32_t pos;  /* position in the file: the first entry of a key is used */
 };
 
+/* A unit of the last version of the file that is being read. */
+struct unit_ref {
+	struct hnode node; /* in state.last_units, by hash */
+	uint32_t unit;
+};
+
 struct state {
 	struct model *model;
 	struct htable files;
 	struct list listed; /* of struct file: incomplete, or with problems or notes */
 	struct htable entries;
-	VEC(struct key) changed; /* for state_apply() */
+	VEC(struct key) changed;        /* for state_apply() */
+	struct htable last_units;       /* not found in the version being read */
+	VEC(struct unit_ref) unit_refs; /* its elements */
 	bool is_closing;
 };
 

@@ -223,7 +223,7 @@ static uint32_t on_known(void *arg, uint64_t hash)
 {
 	struct files *fs = arg;
 
-	return state_unit_known(fs->file, hash);
+	return state_unit_known(fs->state, fs->file, hash);
 }
 
 static void fail(const struct files *fs, struct file *f, const char *what)
@@ -308,7 +308,7 @@ static void reading_start(struct files *fs, struct file *f)
 	fs->stamp = stamp_of(&st);
 	fs->read_bytes = 0;
 	fs->n_reads++;
-	state_units_reset(f);
+	state_reading_begin(fs->state, f);
 	manifest_open(&fs->manifest, &ops);
 }
 

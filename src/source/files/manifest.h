@@ -51,7 +51,6 @@ struct unit {
 	uint32_t first_entry; /* of n_entries in a row */
 	uint32_t n_entries;
 	bool is_unreadable; /* may contain any object */
-	bool is_used;       /* the version being read has this unit too */
 };
 
 struct manifest_problem {

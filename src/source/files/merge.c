@@ -51,63 +51,40 @@ struct merge {
 	bool has_unreadable;
 };
 
-static int unit_ref_cmp(const void *a, const void *b)
+void state_reading_begin(struct state *s, const struct file *f)
 {
-	const struct file_unit_ref *x = a;
-	const struct file_unit_ref *y = b;
+	vec_for_each (e, &f->entries)
+		(*e)->flags &= (uint8_t)~ENTRY_MOVED;
+	htable_fini(&s->last_units);
+	vec_clear(&s->unit_refs);
+	vec_reserve(&s->unit_refs, f->units.n);
+	for (uint32_t i = f->units.n; i-- > 0;) { /* of equal units the first is found first */
+		struct unit_ref *ref = vec_push(&s->unit_refs);
 
-	if (x->hash != y->hash)
-		return x->hash < y->hash ? -1 : 1;
-	return (x->unit > y->unit) - (x->unit < y->unit);
-}
-
-void state_units_reset(struct file *f)
-{
-	vec_for_each (u, &f->units)
-		u->is_used = false;
-	vec_fini(&f->index);
-	f->next_unit = 0;
-}
-
-static void index_make(struct file *f)
-{
-	vec_reserve(&f->index, f->units.n);
-	for (size_t i = 0; i < f->units.n; i++)
-		*vec_push(&f->index) = (struct file_unit_ref){ f->units.v[i].hash, (uint32_t)i };
-	vec_sort(&f->index, unit_ref_cmp);
-}
-
-/* The first unused unit with this hash; false: none. */
-static bool index_find(struct file *f, uint64_t hash, size_t *ret)
-{
-	size_t lo;
-
-	if (f->index.n == 0)
-		index_make(f);
-	lo = bisect(f->index.n, i, f->index.v[i].hash < hash);
-	for (; lo < f->index.n && f->index.v[lo].hash == hash; lo++) {
-		*ret = f->index.v[lo].unit;
-		if (!f->units.v[*ret].is_used)
-			return true;
+		ref->unit = i;
+		htable_insert(&s->last_units, &ref->node, (uint32_t)(f->units.v[i].hash >> 32));
 	}
-	return false;
 }
 
-uint32_t state_unit_known(struct file *f, uint64_t hash)
+uint32_t state_unit_known(struct state *s, const struct file *f, uint64_t hash)
 {
-	size_t at = f->next_unit; /* mostly the next one */
+	struct unit_ref *ref = htable_find(&s->last_units, (uint32_t)(hash >> 32), struct unit_ref,
+					   r, f->units.v[r->unit].hash == hash);
+	const struct unit *u = ref != NULL ? &f->units.v[ref->unit] : NULL;
 
-	if (f->units.n == 0)
-		return 0;
-	if ((at >= f->units.n || f->units.v[at].hash != hash || f->units.v[at].is_used) &&
-	    !index_find(f, hash, &at))
-		return 0;
 	/* Room for problems of the unit that were only counted: read it again. */
-	if (f->units.v[at].n_lost > 0 && f->problems.n < MANIFEST_NOTES_MAX)
+	if (u == NULL || (u->n_lost > 0 && f->problems.n < MANIFEST_NOTES_MAX))
 		return 0;
-	f->units.v[at].is_used = true;
-	f->next_unit = at + 1;
-	return (uint32_t)at + 1;
+	for (uint32_t i = 0; i < u->n_entries; i++)
+		f->entries.v[u->first_entry + i]->flags |= ENTRY_MOVED;
+	htable_remove(&s->last_units, &ref->node);
+	return ref->unit + 1;
+}
+
+static void reading_end(struct state *s)
+{
+	htable_fini(&s->last_units);
+	vec_fini(&s->unit_refs);
 }
 
 /* Index of the first problem of `unit`; problems are sorted by unit. */
@@ -158,12 +135,11 @@ static void unit_carry(struct merge *g, uint32_t unit)
 
 static void entry_take_good(struct merge *g, struct entry *e, struct piece *p)
 {
-	struct str title = { 0 };
+	FINI(str_fini) struct str title = { 0 };
 
 	if (e->flags & ENTRY_BAD) {
 		entry_title(&title, e);
 		log_notice(LOG_AREA_SOURCE, "%s: %s: recovered", g->f->shown, str_text(&title));
-		str_fini(&title);
 	}
 	object_fini(&e->obj);
 	e->obj = p->obj;
@@ -243,15 +219,6 @@ static void leftover(struct merge *g, struct entry *e)
 	entry_free(g->s, e);
 }
 
-static void moved_mark(struct merge *g)
-{
-	vec_for_each (u, &g->f->units)
-		for (uint32_t i = 0; u->known != 0 && i < g->old.units.v[u->known - 1].n_entries;
-		     i++)
-			g->old.entries.v[g->old.units.v[u->known - 1].first_entry + i]->flags |=
-				ENTRY_MOVED;
-}
-
 static void notes_take(struct merge *g, uint32_t unit, size_t *at)
 {
 	struct manifest *m = g->m;
@@ -288,7 +255,6 @@ static void old_take(struct merge *g)
 	vec_move(&g->old.units, &f->units);
 	vec_move(&g->old.entries, &f->entries);
 	vec_move(&g->old.problems, &f->problems);
-	vec_fini(&f->index);
 	vec_move(&f->units, &g->m->units);
 }
 
@@ -296,8 +262,6 @@ static void old_close(struct merge *g)
 {
 	vec_for_each (e, &g->old.entries)
 		leftover(g, *e);
-	vec_for_each (e, &g->f->entries)
-		(*e)->flags &= (uint8_t)~ENTRY_MOVED;
 	vec_for_each (p, &g->old.problems)
 		free(p->text);
 	vec_fini(&g->old.units);
@@ -309,13 +273,13 @@ void state_file_read(struct state *s, struct file *f, struct manifest *m)
 {
 	struct merge g = { .s = s, .f = f, .m = m };
 
+	reading_end(s);
 	state_file_failed(s, f, NULL);
 	old_take(&g);
 	f->n_others = 0;
 	f->n_problems_lost = 0;
 	if (m->other[0] != '\0')
 		(void)snprintf(f->other, sizeof(f->other), "%s", m->other);
-	moved_mark(&g);
 	units_take(&g);
 	old_close(&g);
 	f->is_known |= !g.has_unreadable;

@@ -39,7 +39,6 @@ void state_file_gone(struct state *s, struct file *f)
 	vec_fini(&f->problems);
 	vec_fini(&f->entries);
 	vec_fini(&f->units);
-	vec_fini(&f->index);
 	list_del(&f->dirty);
 	list_del(&f->missing);
 	list_del(&f->listed);
@@ -61,10 +60,12 @@ void state_close(struct state *s)
 	if (s == NULL)
 		return;
 	s->is_closing = true;
-	htable_for_each_safe (n, tmp, &s->files)
-		state_file_gone(s, container_of(n, struct file, node));
+	htable_for_each_entry_safe (f, tmp, &s->files, struct file)
+		state_file_gone(s, f);
 	htable_fini(&s->files);
 	htable_fini(&s->entries);
+	htable_fini(&s->last_units);
+	vec_fini(&s->unit_refs);
 	vec_for_each (k, &s->changed)
 		key_fini(k);
 	vec_fini(&s->changed);
@@ -117,8 +118,8 @@ struct file **state_files(const struct state *s, size_t *n)
 	struct file **v = xcalloc(s->files.count + 1, sizeof(struct file *));
 
 	*n = 0;
-	htable_for_each (node, &s->files)
-		v[(*n)++] = container_of(node, struct file, node);
+	htable_for_each_entry (f, &s->files, struct file)
+		v[(*n)++] = f;
 	qsort(v, *n, sizeof(struct file *), file_cmp);
 	return v;
 }
@@ -393,7 +394,7 @@ static void file_list(const struct state *s, const struct file *f, struct listin
 	}
 	vec_sort(&l->v, listed_cmp);
 	if (f->n_problems_lost > 0)
-		list_add(l, UINT32_MAX, true, xasprintf("and %zu more", f->n_problems_lost));
+		list_add(l, 0, true, xasprintf("and %zu more", f->n_problems_lost));
 	if (f->n_others > 0) {
 		char *text = xasprintf(
 			f->n_others == 1 ? "%zu object of a kind that is not read: %s"
@@ -418,10 +419,8 @@ void state_problems(const struct state *s, void (*each)(void *arg, const struct 
 
 		file_list(s, *f, &l);
 		vec_for_each (p, &l.v) {
-			uint32_t line = p->line == UINT32_MAX ? 0 : p->line;
-
 			each(arg,
-			     &(struct files_problem){ (*f)->shown, line, p->is_error, p->text });
+			     &(struct files_problem){ (*f)->shown, p->line, p->is_error, p->text });
 			free(p->text);
 		}
 		vec_fini(&l.v);

@@ -4,17 +4,8 @@
  *
  *     state_file_read(), state_file_failed(), state_file_gone() ... -> state_apply()
  *
- * For each file: its units in order, and an entry for every object that was ever
- * readable in it. An entry whose text is invalid keeps its last good version,
- * also if that one was in another file.
- * Rules (doc/design/0004-manifests.md):
- *
- *   - the first file by name with a good version of an object defines it; within a file the
- *     first document. Other versions are shadowed and reported by a note.
- *   - while a file has an unreadable unit, no object is removed from it: the unit may be
- *     that object.
- *   - a file that cannot be read keeps its last objects, and so does a missing one until it is
- *     removed; other files have precedence over a missing one.
+ * For each file: its units in order, and an entry for every object that was ever readable in it.
+ * Which version of an object counts: doc/design/0004-manifests.md, section of that name.
  *
  * The model changes only in state_apply(), so an object that moves from one file to another never
  * disappears from the model.
@@ -41,12 +32,6 @@ struct file_stamp {
 };
 _Static_assert(sizeof(struct file_stamp) == 40, "compared as raw bytes");
 
-/* Index of a unit by its hash. */
-struct file_unit_ref {
-	uint64_t hash;
-	uint32_t unit;
-};
-
 struct file {
 	struct hnode node;
 	struct list dirty;   /* the owner's queue of files to be read */
@@ -63,8 +48,6 @@ struct file {
 	bool is_link;
 	char *failure; /* why the file cannot be read, or NULL */
 	VEC(struct unit) units;
-	VEC(struct file_unit_ref) index; /* of the units, by hash; only during a reading */
-	size_t next_unit;                /* during a reading: guess for the next lookup */
 	/* By unit, in order of the text; then those not in the text while a unit is unreadable. */
 	VEC(struct entry *) entries;
 	VEC(struct manifest_problem) problems;
@@ -94,10 +77,10 @@ void state_file_recheck(struct state *s, const struct file *f);
 /* `f` was removed; frees it. */
 void state_file_gone(struct state *s, struct file *f);
 
-/* Call before a reading of `f`: clears is_used of its units. */
-void state_units_reset(struct file *f);
-/* manifest_ops.known for `f`. */
-uint32_t state_unit_known(struct file *f, uint64_t hash);
+/* A reading of `f` begins; an earlier one that did not end is given up. */
+void state_reading_begin(struct state *s, const struct file *f);
+/* manifest_ops.known for this file. */
+uint32_t state_unit_known(struct state *s, const struct file *f, uint64_t hash);
 
 /*
  * Is there a file, and is every object of the folder known in some version? If not, `why` gets the

@@ -287,8 +287,8 @@ void ledger_init(struct ledger *l, struct model *m, enum object_kind kind)
 
 void ledger_fini(struct ledger *l)
 {
-	htable_for_each_safe (node, tmp, &l->keys)
-		key_drop(l, container_of(node, struct ledger_key, node));
+	htable_for_each_entry_safe (k, tmp, &l->keys, struct ledger_key)
+		key_drop(l, k);
 	htable_fini(&l->keys);
 	vec_fini(&l->remarks);
 }
