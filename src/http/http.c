@@ -23,7 +23,6 @@
 
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
-#include <event2/listener.h>
 
 #include "base/list.h"
 #include "base/log.h"
@@ -64,11 +63,9 @@ struct http_conn {
 struct http_server {
 	struct event_base *base;
 	struct http_config config;
-	struct evconnlistener *listener;
-	struct event *turn;
+	struct event *accept;       /* of the listening socket; NULL: retired */
 	struct event *accept_again; /* timer */
-	struct event *awaited;      /* at connections_max: a client waits in the backlog */
-	unsigned int n_accepted;    /* so far */
+	struct event *turn;
 	struct list conns;
 	struct list ready;
 	size_t n_conns;
@@ -153,10 +150,8 @@ static void conn_close(struct http_conn *c)
 	bufferevent_free(c->bev);
 	event_free(c->deadline);
 	free(c);
-	if (s->n_conns-- == s->config.connections_max && s->listener != NULL) {
-		(void)event_del(s->awaited);
-		evconnlistener_enable(s->listener);
-	}
+	if (s->n_conns-- == s->config.connections_max && s->accept != NULL)
+		(void)event_add(s->accept, NULL);
 	/* Deferred: the caller may still use the server. */
 	if (s->n_conns == 0 && s->gone != NULL)
 		event_after(s->turn, 0);
@@ -545,9 +540,8 @@ static bool client_admit(struct http_server *s, const struct ip_addr *client)
 }
 
 /*
- * Keep room for one more connection, or stop accepting: clients wait in the backlog. If
- * connections have unread input, try again when a client waits; else the end of a connection
- * enables the listener.
+ * Keep room for one more connection, or stop accepting until a connection ends: clients wait in
+ * the backlog. While connections have unread input, try again when a client waits.
  */
 static void room_make(struct http_server *s, const struct http_conn *newest)
 {
@@ -556,14 +550,12 @@ static void room_make(struct http_server *s, const struct http_conn *newest)
 	if (s->n_conns < s->config.connections_max)
 		return;
 	result = conn_evict(s, NULL, newest);
-	if (result == EVICTION_DONE) {
+	if (result == EVICTION_DONE)
 		limit_count(s, HTTP_LIMIT_ALL, NULL);
+	if (result != EVICTION_BUSY)
 		return;
-	}
-	evconnlistener_disable(s->listener);
-	if (result == EVICTION_UNREAD)
-		(void)event_add(s->awaited, NULL);
-	else if (may_log(s->config.class))
+	(void)event_del(s->accept);
+	if (may_log(s->config.class))
 		log_warn(
 			LOG_AREA_HTTP,
 			"%s: %u connections, the limit, all with unfinished answers; further clients "
@@ -573,7 +565,7 @@ static void room_make(struct http_server *s, const struct http_conn *newest)
 
 /* --- accepting --- */
 
-static void conn_open(struct http_server *s, evutil_socket_t fd, const struct sockaddr *peer)
+static void conn_open(struct http_server *s, int fd, const struct sockaddr *peer)
 {
 	struct ip_addr client = client_of(peer);
 	struct http_conn *c;
@@ -600,42 +592,51 @@ static void conn_open(struct http_server *s, evutil_socket_t fd, const struct so
 	room_make(s, c);
 }
 
-static void on_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *peer,
-		      int peer_len, void *arg)
-{
-	struct http_server *s = arg;
-
-	conn_open(s, fd, peer);
-	if (++s->n_accepted % ACCEPT_MAX == 0) { /* else libevent goes on while clients wait */
-		evconnlistener_disable(l);
-		event_after(s->accept_again, 0);
-	}
-}
-
-static void on_accept_error(struct evconnlistener *l, void *arg)
-{
-	struct http_server *s = arg;
-
-	log_warn(LOG_AREA_HTTP, "accept: %s; next attempt in %d s", strerror(errno),
-		 ACCEPT_RETRY_S);
-	evconnlistener_disable(l);
-	event_after(s->accept_again, ACCEPT_RETRY_S * NSEC_PER_SEC);
-}
-
 static void on_accept_again(evutil_socket_t fd, short what, void *arg)
 {
 	struct http_server *s = arg;
 
-	if (s->listener != NULL && s->n_conns < s->config.connections_max)
-		evconnlistener_enable(s->listener);
+	if (s->accept != NULL && s->n_conns < s->config.connections_max)
+		(void)event_add(s->accept, NULL);
 }
 
-static void on_awaited(evutil_socket_t fd, short what, void *arg)
+static void accept_failed(struct http_server *s)
+{
+	if (errno == EAGAIN || errno == ECONNABORTED || errno == EINTR)
+		return;
+	log_warn(LOG_AREA_HTTP, "accept: %s; next attempt in %d s", strerror(errno),
+		 ACCEPT_RETRY_S);
+	(void)event_del(s->accept);
+	event_after(s->accept_again, ACCEPT_RETRY_S * NSEC_PER_SEC);
+}
+
+/* Clients wait. */
+static void on_accept(evutil_socket_t fd, short what, void *arg)
 {
 	struct http_server *s = arg;
 
 	room_make(s, NULL);
-	on_accept_again(fd, what, arg);
+	for (int i = 0; i < ACCEPT_MAX && s->n_conns < s->config.connections_max; i++) {
+		struct sockaddr_storage peer;
+		socklen_t len = sizeof(peer);
+		int conn = accept4((int)fd, (struct sockaddr *)&peer, &len,
+				   SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+		if (conn == -1) {
+			accept_failed(s);
+			return;
+		}
+		conn_open(s, conn, (const struct sockaddr *)&peer);
+	}
+}
+
+/* Close the listening socket. */
+static void accept_stop(struct http_server *s)
+{
+	int fd = event_get_fd(s->accept);
+
+	event_free(TAKE(s->accept));
+	close(fd);
 }
 
 int http_server_open(struct http_server **ret, struct event_base *base, int listen_fd,
@@ -650,16 +651,11 @@ int http_server_open(struct http_server **ret, struct event_base *base, int list
 	list_init(&s->ready);
 	s->turn = xtimer_new(base, on_turn, s);
 	s->accept_again = xtimer_new(base, on_accept_again, s);
-	s->awaited = xevent_new(base, listen_fd, EV_READ, on_awaited, s);
-	/* backlog 0: `listen_fd` listens already */
-	s->listener = evconnlistener_new(
-		base, on_accept, s, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, listen_fd);
-	if (s->listener == NULL) {
-		close(listen_fd);
+	s->accept = xevent_new(base, listen_fd, EV_READ | EV_PERSIST, on_accept, s);
+	if (event_add(s->accept, NULL) < 0) {
 		http_server_close(s);
 		return err_set(err, -ENOMEM, "http server: no memory for events");
 	}
-	evconnlistener_set_error_cb(s->listener, on_accept_error);
 	*ret = s;
 	return 0;
 }
@@ -672,9 +668,8 @@ void http_server_close(struct http_server *s)
 	list_for_each_safe (l, tmp, &s->conns)
 		conn_close(list_entry(l, struct http_conn, link));
 	assert(s->n_conns == 0 && list_is_empty(&s->ready));
-	event_drop(s->awaited); /* before its socket is closed */
-	if (s->listener != NULL)
-		evconnlistener_free(s->listener);
+	if (s->accept != NULL)
+		accept_stop(s);
 	event_drop(s->turn);
 	event_drop(s->accept_again);
 	free(s);
@@ -682,8 +677,7 @@ void http_server_close(struct http_server *s)
 
 void http_server_retire(struct http_server *s, void (*gone)(void *arg))
 {
-	(void)event_del(s->awaited);
-	evconnlistener_free(TAKE(s->listener));
+	accept_stop(s);
 	s->gone = gone;
 	if (s->n_conns == 0)
 		server_gone(s);

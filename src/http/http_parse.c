@@ -19,18 +19,16 @@
 
 size_t http_head_len(const char *data, size_t len)
 {
-	const char *p = data;
 	const char *end = data + len;
+	const char *p = data;
 
-	while (p < end) {
-		const char *lf = memchr(p, '\n', (size_t)(end - p));
-
-		if (lf == NULL)
-			return 0;
-		/* An empty first line does not end the head. */
-		if (p != data && (lf == p || (lf == p + 1 && *p == '\r')))
-			return (size_t)(lf + 1 - data);
-		p = lf + 1;
+	/* The end of a line, then an empty line: an empty first line does not end the head. */
+	while (p < end && (p = memchr(p, '\n', (size_t)(end - p))) != NULL) {
+		p++;
+		if (p < end && *p == '\n')
+			return (size_t)(p + 1 - data);
+		if (end - p >= 2 && memcmp(p, "\r\n", 2) == 0)
+			return (size_t)(p + 2 - data);
 	}
 	return 0;
 }
