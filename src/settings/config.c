@@ -18,7 +18,6 @@
 #define API_VERSION "kubeproxy.config.k8s.io/v1alpha1"
 #define KIND "KubeProxyConfiguration"
 #define COMPLAINTS_MAX 400 /* bytes; then "and more" */
-#define NAME_MAX_LEN 256
 
 /* A walk through one document. */
 struct walk {
@@ -26,7 +25,7 @@ struct walk {
 	struct yaml *yaml;
 	config_kind_fn kind_of;
 	struct decode at; /* the current value */
-	char name[NAME_MAX_LEN];
+	struct str name;
 };
 
 /* --- complaints and errors --- */
@@ -50,8 +49,8 @@ static void on_twice(void *arg, const char *key, uint32_t line)
 /* Prefix `err` with "FILE:LINE: field: ". */
 static int reject(struct walk *w, int code, struct err *err)
 {
-	if (w->name[0] != '\0')
-		(void)err_wrap(err, code, "%s", w->name);
+	if (w->name.len > 0)
+		(void)err_wrap(err, code, "%s", w->name.text);
 	return err_wrap(err, code, "%s:%u", w->c->path, yaml_line_of(w->yaml, &w->at));
 }
 
@@ -219,7 +218,7 @@ static int value_take(struct walk *w, enum config_kind kind, const json_t *v, st
 		return reject(w, err_set(err, -EINVAL, "is not %s", kind_words[kind]), err);
 	}
 	*vec_push(&w->c->values) = (struct config_value){
-		.name = xstrdup(w->name),
+		.name = xstrdup(w->name.text),
 		.text = text.text ? text.text : xstrdup(""),
 		.line = yaml_line_of(w->yaml, &w->at),
 	};
@@ -229,7 +228,7 @@ static int value_take(struct walk *w, enum config_kind kind, const json_t *v, st
 /* One object and its sections; unknown fields are not entered. */
 static int section_walk(struct walk *w, const json_t *obj, struct err *err)
 {
-	size_t len = strlen(w->name);
+	size_t len = w->name.len;
 	const char *key;
 	json_t *v;
 	int r = 0;
@@ -237,20 +236,16 @@ static int section_walk(struct walk *w, const json_t *obj, struct err *err)
 	if (len > 0)
 		trail_into(&w->at);
 	json_object_foreach ((json_t *)(uintptr_t)obj, key, v) {
-		enum config_kind kind = CONFIG_NONE;
+		enum config_kind kind;
 
 		if (len == 0 && (strcmp(key, "apiVersion") == 0 || strcmp(key, "kind") == 0))
 			continue;
 		(void)trail_field(&w->at, obj, key);
-		if (len + strlen(key) + 2 <= sizeof(w->name)) {
-			if (len > 0)
-				strcpy(w->name + len, ".");
-			strcat(w->name, key);
-			kind = w->kind_of(w->name);
-		}
+		str_printf(&w->name, "%s%s", len > 0 ? "." : "", key);
+		kind = w->kind_of(w->name.text);
 		if (kind == CONFIG_NONE)
-			complain(w->c, yaml_line_of(w->yaml, &w->at), "unknown field",
-				 len ? w->name : key, "");
+			complain(w->c, yaml_line_of(w->yaml, &w->at), "unknown field", w->name.text,
+				 "");
 		else if (json_is_null(v))
 			;
 		else if (kind != CONFIG_SECTION)
@@ -261,7 +256,8 @@ static int section_walk(struct walk *w, const json_t *obj, struct err *err)
 			r = reject(w, err_set(err, -EINVAL, "is not an object"), err);
 		if (r < 0)
 			return r;
-		w->name[len] = '\0';
+		w->name.len = len;
+		w->name.text[len] = '\0';
 	}
 	if (len > 0)
 		trail_out(&w->at);
@@ -333,7 +329,9 @@ int config_read(struct config *c, const char *path, config_kind_fn kind_of, stru
 	yaml_open_text(&y, str_text(&text), text.len, 1);
 	yaml_allow_twice(y, on_twice, c);
 	w.yaml = y;
-	return documents_read(&w, err);
+	r = documents_read(&w, err);
+	str_fini(&w.name);
+	return r;
 }
 
 void config_fini(struct config *c)

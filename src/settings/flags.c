@@ -33,23 +33,18 @@ static int set_action(void *to, const struct cli_option *f, const char *value, s
 
 static int set_cleanup(void *to, const struct cli_option *f, const char *value, struct err *err)
 {
+	static const char words[] = "kube-proxy kube-proxy,force kube-router kube-router,force";
 	struct options *o = to;
-	static const char *const proxies[] = { "kube-proxy", "kube-router" };
+	int i = value != NULL ? cli_word_find(words, value) : -1;
 
-	for (size_t i = 0; value != NULL && i < ARRAY_SIZE(proxies); i++) {
-		size_t len = strlen(proxies[i]);
-		bool is_forced = strcmp(value + MIN(len, strlen(value)), ",force") == 0;
-
-		if (strncmp(value, proxies[i], len) != 0 || (value[len] != '\0' && !is_forced))
-			continue;
-		o->action = i == 0 ? OPTIONS_CLEANUP_KUBE_PROXY : OPTIONS_CLEANUP_KUBE_ROUTER;
-		o->is_cleanup_forced = is_forced;
+	if (i < 0 && set_action(o, f, value, NULL) == 0)
 		return 0;
-	}
-	if (set_action(o, f, value, NULL) < 0)
+	if (i < 0)
 		return err_set(err, -EINVAL,
 			       "'%s' is not true, false, kube-proxy[,force] or kube-router[,force]",
 			       value);
+	o->action = i < 2 ? OPTIONS_CLEANUP_KUBE_PROXY : OPTIONS_CLEANUP_KUBE_ROUTER;
+	o->is_cleanup_forced = i % 2 == 1;
 	return 0;
 }
 
@@ -193,7 +188,7 @@ static int set_place(void *to, const struct cli_option *f, const char *value, st
 	bool is_bare = colon == NULL || (value[0] != '[' && strchr(value, ':') != colon) ||
 		       (value[0] == '[' && colon[-1] != ']');
 	size_t len = is_bare ? strlen(value) : (size_t)(colon - value);
-	struct listen_place place = { 0 };
+	struct ip_endpoint place = { 0 };
 	char text[IP_TEXT_MAX] = "";
 	int64_t port = 0;
 	int r = 0;
