@@ -78,7 +78,7 @@ static bool needs_all_nodeports(const struct options *o)
 /* The kubelet probes as deploy/base/daemonset.yaml says, load balancers from other hosts. */
 static void probes_report(json_t *r, const struct options *o)
 {
-	const struct listen_place *at = &o->servers.healthz;
+	const struct ip_endpoint *at = &o->servers.healthz;
 	const struct ip_addr probed = ip_addr_loopback(IPFAM_V4);
 	bool is_probed_addr = ip_addr_is_equal(&at->addr, &probed);
 	char text[IP_ENDPOINT_TEXT_MAX];

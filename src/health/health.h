@@ -51,8 +51,8 @@ struct health_config {
 	uint64_t sync_period_ns;
 	/* Without a Node object the node is eligible: the source has no Node objects. */
 	bool is_node_optional;
-	struct listen_place at; /* port 0: no server, only facts */
-	bool is_hard_fail;      /* see http_port.h */
+	struct ip_endpoint at; /* port 0: no server, only facts */
+	bool is_hard_fail;     /* see http_port.h */
 };
 
 MUST_USE int health_open(struct health **ret, struct event_base *base,

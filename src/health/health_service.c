@@ -123,7 +123,7 @@ static void listener_retire(struct listener *d)
 
 static int listener_add(struct entry *e, const struct ip_addr *addr, struct err *err)
 {
-	const struct listen_place at = { *addr, e->port };
+	const struct ip_endpoint at = { .addr = *addr, .port = e->port };
 	struct listener *d = xcalloc(1, sizeof(*d));
 	struct http_config http = { .class = HTTP_SERVICE_HEALTH,
 				    .head_max = HEAD_MAX,

@@ -48,7 +48,7 @@ static int listen_on(int *ret, const struct ip_addr *on_addr, uint16_t port, int
 	return r;
 }
 
-int listen_tcp(int *ret, const struct listen_place *at, bool is_dual, struct err *err)
+int listen_tcp(int *ret, const struct ip_endpoint *at, bool is_dual, struct err *err)
 {
 	static const struct ip_addr any_v6 = { .family = AF_INET6 };
 	bool is_both = is_dual && at->addr.family == AF_INET && ip_addr_is_any(&at->addr);

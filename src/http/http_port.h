@@ -13,23 +13,17 @@
 
 #define LISTEN_RETRY_S 5 /* HC-02: interval of attempts to bind a port in use */
 
-/* An address to listen on; port 0: disabled. */
-struct listen_place {
-	struct ip_addr addr;
-	uint16_t port; /* host order */
-};
-
 /*
  * Open a non-blocking listening socket. With `is_dual` 0.0.0.0 and :: accept both families, as in
  * Go (0.0.0.0: IPv4 alone if the kernel has no IPv6), else their own. Returns -errno with the
  * address in `err`.
  */
-MUST_USE int listen_tcp(int *ret, const struct listen_place *at, bool is_dual, struct err *err);
+MUST_USE int listen_tcp(int *ret, const struct ip_endpoint *at, bool is_dual, struct err *err);
 
 struct http_port;
 
 struct http_port_config {
-	struct listen_place at;
+	struct ip_endpoint at;
 	/* Of a socket file, borrowed, instead of `at`: `listen` gets http.arg. */
 	const char *path;
 	int (*listen)(int *ret, void *arg, struct err *err);

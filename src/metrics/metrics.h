@@ -27,7 +27,7 @@ struct pass_result;
 
 struct metrics_config {
 	const struct serve_context *ctx; /* borrowed */
-	struct listen_place at;          /* port 0: no server */
+	struct ip_endpoint at;           /* port 0: no server */
 	bool has_page;                   /* of api/page.h */
 	bool is_hard_fail;
 	int64_t started_wall_ns; /* Unix ns */

@@ -343,7 +343,7 @@ static int scheduler_check(const struct parse *p, struct err *err)
 }
 
 /* CFG-10, CFG-11, CFG-22: address and port where they were left open; `port` -1: no flag. */
-static void place_complete(struct options *o, const char *field, struct listen_place *place,
+static void place_complete(struct options *o, const char *field, struct ip_endpoint *place,
 			   int32_t port, const char *addr, uint16_t preset)
 {
 	char text[IP_ENDPOINT_TEXT_MAX];

@@ -74,8 +74,8 @@ struct options_sync {
 };
 
 struct options_servers {
-	struct listen_place healthz; /* port 0: no server */
-	struct listen_place metrics; /* port 0: no server */
+	struct ip_endpoint healthz; /* port 0: no server */
+	struct ip_endpoint metrics; /* port 0: no server */
 	enum status_page page;
 	int32_t healthz_port; /* -1: not given (CFG-22) */
 	int32_t metrics_port;

@@ -770,7 +770,7 @@ static void test_families(void **state)
 		skip();
 	close(probe);
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct listen_place at = { .port = 0 };
+		struct ip_endpoint at = { .port = 0 };
 		struct sockaddr_storage name = { 0 };
 		socklen_t len = sizeof(name);
 		struct err err = { 0 };

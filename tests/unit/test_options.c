@@ -415,7 +415,7 @@ static void test_places(void **state)
 		assert_int_equal(p.r, 0);
 		assert_int_equal(p.o.sync.period_ns, 30 * NSEC_PER_SEC);
 		for (int k = 0; k < 2; k++) {
-			const struct listen_place *at =
+			const struct ip_endpoint *at =
 				k == 0 ? &p.o.servers.healthz : &p.o.servers.metrics;
 			char text[IP_ENDPOINT_TEXT_MAX];
 
