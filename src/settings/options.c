@@ -344,14 +344,13 @@ static int scheduler_check(const struct parse *p, struct err *err)
 
 /* CFG-10, CFG-11, CFG-22: address and port where they were left open; `port` -1: no flag. */
 static void place_complete(struct options *o, const char *field, struct ip_endpoint *place,
-			   int32_t port, const char *addr, uint16_t preset)
+			   int32_t port, struct ip_addr addr, uint16_t preset)
 {
 	char text[IP_ENDPOINT_TEXT_MAX];
-	struct err err;
 
-	if (!ip_is_set(&place->addr) && ip_addr_parse(&place->addr, addr, &err) < 0)
-		abort(); /* a constant of this file */
-	if (port == 0)   /* no server, even with an address */
+	if (!ip_is_set(&place->addr))
+		place->addr = addr;
+	if (port == 0) /* no server, even with an address */
 		place->port = 0;
 	else if (place->port == 0)
 		place->port = port > 0 ? (uint16_t)port : preset;
@@ -362,14 +361,20 @@ static void place_complete(struct options *o, const char *field, struct ip_endpo
 }
 
 /* CFG-25, CFG-26 */
-static int interface_check(struct options *o, const char *interface, const char *required,
-			   struct err *err)
+static int interface_check(struct options *o, struct err *err)
 {
+	bool is_bridge = o->model.detect_local == DETECT_LOCAL_BRIDGE;
+	const char *interface = is_bridge ? o->pods.bridge : o->pods.prefix;
+
+	if (!is_bridge && o->model.detect_local != DETECT_LOCAL_PREFIX)
+		return 0;
 	if (*interface == '\0')
-		return err_set(err, -EINVAL, "--detect-local-mode=%s requires %s",
-			       o->model.detect_local == DETECT_LOCAL_BRIDGE ? "BridgeInterface"
-									    : "InterfaceNamePrefix",
-			       required);
+		return err_set(err, -EINVAL, "--detect-local-mode=%s",
+			       is_bridge ? "BridgeInterface requires --pod-bridge-interface "
+					   "(detectLocal.bridgeInterface)"
+					 : "InterfaceNamePrefix requires "
+					   "--pod-interface-name-prefix "
+					   "(detectLocal.interfaceNamePrefix)");
 	memcpy(o->model.detect_ifname, interface, IFNAME_MAX);
 	return 0;
 }
@@ -378,7 +383,7 @@ static int interface_check(struct options *o, const char *interface, const char 
 static int validate(const struct parse *p, struct err *err)
 {
 	struct options *o = p->o;
-	bool is_v6 = o->servers.is_ipv6;
+	enum ipfam fam = o->servers.is_ipv6 ? IPFAM_V6 : IPFAM_V4;
 	int r = all_periods_check(p, err);
 
 	if (r == 0)
@@ -388,19 +393,14 @@ static int validate(const struct parse *p, struct err *err)
 	if (r == 0)
 		r = scheduler_check(p, err);
 	place_complete(o, "healthzBindAddress", &o->servers.healthz, o->servers.healthz_port,
-		       is_v6 ? "::" : "0.0.0.0", 10256);
+		       (struct ip_addr){ .family = ip_family(fam) }, 10256);
 	place_complete(o, "metricsBindAddress", &o->servers.metrics, o->servers.metrics_port,
-		       is_v6 ? "::1" : "127.0.0.1", 10249);
+		       ip_addr_loopback(fam), 10249);
 	if (r == 0 && o->servers.page == STATUS_PAGE_ON && o->servers.metrics.port == 0)
 		r = err_set(err, -EINVAL,
 			    "--status-page=on requires a metrics server; --metrics-port is 0");
-	if (r == 0 && o->model.detect_local == DETECT_LOCAL_BRIDGE)
-		r = interface_check(o, o->pods.bridge,
-				    "--pod-bridge-interface (detectLocal.bridgeInterface)", err);
-	if (r == 0 && o->model.detect_local == DETECT_LOCAL_PREFIX)
-		r = interface_check(o, o->pods.prefix,
-				    "--pod-interface-name-prefix (detectLocal.interfaceNamePrefix)",
-				    err);
+	if (r == 0)
+		r = interface_check(o, err);
 	if (r == 0 && o->manifests != NULL && (o->api.kubeconfig != NULL || o->api.master != NULL))
 		r = err_set(err, -EINVAL,
 			    "--manifests cannot be combined with --kubeconfig or --master");
@@ -741,12 +741,11 @@ bool options_take_log(struct options *o, const struct options *new)
 char *options_configz(const struct options *o)
 {
 	json_t *config = config_tree(o->record.effective);
-	json_auto_t *all = json_object();
+	json_auto_t *all = json_pack("{s:o}", "kubeproxy.config.k8s.io", config);
 
 	(void)json_object_set_new(config, "apiVersion",
 				  json_string("kubeproxy.config.k8s.io/v1alpha1"));
 	(void)json_object_set_new(config, "kind", json_string("KubeProxyConfiguration"));
-	(void)json_object_set_new(all, "kubeproxy.config.k8s.io", config);
 	return json_dumps(all, JSON_COMPACT | JSON_SORT_KEYS);
 }
 
