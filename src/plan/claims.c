@@ -9,8 +9,6 @@
 
 /* The claim of one service to one frontend. */
 struct claim {
-	struct hnode node; /* in plan.claims, unless its key has a contest */
-	struct svc *svc;
 	struct ip_addr addr;
 	uint16_t port;
 	uint8_t proto;
@@ -19,11 +17,11 @@ struct claim {
 	uint8_t is_behind : 1;  /* its end concerns no other service */
 	uint8_t is_due : 1;     /* plan_claim_due() */
 	uint8_t is_leaving : 1; /* no longer claimed, but still programmed for the service */
+	struct svc *svc;
+	struct hnode node; /* in plan.claims, unless its key has a contest */
 };
 _Static_assert(sizeof(struct claim) == 48, "one per frontend: kept small");
-_Static_assert(offsetof(struct claim, proto) - offsetof(struct claim, addr) ==
-		       offsetof(struct ip_tuple, proto),
-	       "claim_cmp()");
+BEGINS_LIKE_TUPLE(struct claim);
 
 /*
  * svc->claims: all claims of one service, sorted by key, then the claims with is_leaving.
@@ -53,11 +51,6 @@ struct contest {
 	struct ranking large; /* of large services, likewise */
 	struct ranking ready; /* with is_held or is_due, leaving or not: mostly one */
 };
-
-static int claim_cmp(const struct claim *a, const struct claim *b)
-{
-	return ip_tuple_cmp(&a->addr, &b->addr);
-}
 
 /* Unknown counts as newest. */
 static int64_t created(const struct svc *svc)
@@ -106,9 +99,9 @@ static bool rows_hold(const struct plan_rows *rows, size_t *from, const struct c
 {
 	size_t n = rows ? rows->frontends.n : 0;
 
-	while (*from < n && ip_tuple_cmp(&rows->frontends.v[*from], &c->addr) < 0)
+	while (*from < n && ip_tuple_cmp(&rows->frontends.v[*from], c) < 0)
 		++*from;
-	return *from < n && ip_tuple_cmp(&rows->frontends.v[*from], &c->addr) == 0;
+	return *from < n && ip_tuple_cmp(&rows->frontends.v[*from], c) == 0;
 }
 
 static bool is_ready(const struct claim *c)
@@ -130,13 +123,13 @@ static bool is_deferred(const struct claim *c)
 static struct contest *contest_find(const struct plan *p, const struct claim *c)
 {
 	return htable_find(&p->contests, c->node.hash, struct contest, k,
-			   ip_tuple_cmp(&k->key, &c->addr) == 0);
+			   ip_tuple_cmp(&k->key, c) == 0);
 }
 
 /* The claim of a key that has no contest, or NULL. */
 static struct claim *claim_only(const struct plan *p, const struct claim *c)
 {
-	return htable_find(&p->claims, c->node.hash, struct claim, o, claim_cmp(o, c) == 0);
+	return htable_find(&p->claims, c->node.hash, struct claim, o, ip_tuple_cmp(o, c) == 0);
 }
 
 /* The place of `c`. */
@@ -348,40 +341,34 @@ static struct claim claim_of(struct svc *svc, const struct plan_frontend *f)
 			       .kind = f->kind & 0xfU };
 }
 
-/* The claims of `rows` (sorted), with room for `n_more`. */
-static struct claims *claims_make(struct svc *svc, const struct plan_rows *rows, size_t n_more)
-{
-	size_t n = rows ? rows->frontends.n : 0;
-	struct claims *cs;
-	size_t from = 0;
-
-	if (n + n_more == 0)
-		return NULL;
-	cs = xmalloc(sizeof(*cs) + (n + n_more) * sizeof(cs->v[0]));
-	cs->n = cs->n_desired = (uint32_t)n;
-	cs->created_s = created(svc);
-	for (size_t i = 0; i < n; i++) {
-		cs->v[i] = claim_of(svc, &rows->frontends.v[i]);
-		cs->v[i].is_held = rows_hold(svc->rows, &from, &cs->v[i]);
-	}
-	return cs;
-}
-
-/* Append the programmed frontends that `cs` does not claim; both are sorted. */
-static void claims_add_leaving(struct claims *cs, struct svc *svc)
+/* The claims of `rows`, then those to frontends that only the programmed rows have. */
+static struct claims *claims_make(struct svc *svc, const struct plan_rows *rows)
 {
 	const struct plan_rows *programmed = svc->rows;
-	size_t j = 0;
+	size_t n = rows ? rows->frontends.n : 0;
+	size_t n_programmed = programmed ? programmed->frontends.n : 0;
+	size_t from = 0;
+	struct claims *cs;
 
-	for (size_t i = 0; programmed != NULL && i < programmed->frontends.n; i++) {
+	if (n + n_programmed == 0)
+		return NULL;
+	cs = xmalloc(sizeof(*cs) + (n + n_programmed) * sizeof(cs->v[0]));
+	*cs = (struct claims){ .n_desired = (uint32_t)n, .created_s = created(svc) };
+	for (size_t i = 0; i < n; i++) {
+		struct claim c = claim_of(svc, &rows->frontends.v[i]);
+
+		c.is_held = rows_hold(programmed, &from, &c);
+		cs->v[cs->n++] = c;
+	}
+	from = 0;
+	for (size_t i = 0; i < n_programmed; i++) {
 		struct claim c = claim_of(svc, &programmed->frontends.v[i]);
 
 		c.is_leaving = c.is_held = true;
-		while (j < cs->n_desired && claim_cmp(&cs->v[j], &c) < 0)
-			j++;
-		if (j == cs->n_desired || claim_cmp(&cs->v[j], &c) != 0)
+		if (!rows_hold(rows, &from, &c))
 			cs->v[cs->n++] = c;
 	}
+	return cs;
 }
 
 /* Mark the next claimant dirty where a claim ends, or changes its precedence: its kind or age. */
@@ -394,9 +381,9 @@ static void claims_wake(struct plan *p, const struct claims *old, const struct c
 		const struct claim *c = &old->v[i];
 		bool is_claimed;
 
-		while (j < n && claim_cmp(&new->v[j], c) < 0)
+		while (j < n && ip_tuple_cmp(&new->v[j], c) < 0)
 			j++;
-		is_claimed = j < n && claim_cmp(&new->v[j], c) == 0;
+		is_claimed = j < n && ip_tuple_cmp(&new->v[j], c) == 0;
 		if (is_claimed ? new->v[j].kind != c->kind || new->created_s != old->created_s
 			       : !c->is_behind)
 			wake_next(p, c);
@@ -405,12 +392,9 @@ static void claims_wake(struct plan *p, const struct claims *old, const struct c
 
 void plan_claims_replace(struct plan *p, struct svc *svc, const struct plan_rows *rows)
 {
-	const struct plan_rows *programmed = svc->rows;
 	struct claims *old = svc->claims;
-	struct claims *next = claims_make(svc, rows, programmed ? programmed->frontends.n : 0);
+	struct claims *next = claims_make(svc, rows);
 
-	if (next != NULL)
-		claims_add_leaving(next, svc);
 	for (size_t i = 0; old != NULL && i < old->n; i++) {
 		old->v[i].is_behind = is_behind(p, &old->v[i]);
 		claim_remove(p, &old->v[i]);
@@ -458,16 +442,6 @@ static void displaced_add(struct plan_displaced *d, struct svc *svc)
 {
 	if (!vec_has(&d->svcs, have, *have == svc))
 		*vec_push(&d->svcs) = svc;
-}
-
-static void conflict_add(struct plan_rows *rows, const struct plan_frontend *f)
-{
-	*vec_push(&rows->conflicts) = (struct plan_conflict){
-		.addr = f->addr,
-		.port = f->port,
-		.proto = f->proto,
-		.kind = f->kind,
-	};
 }
 
 /*
@@ -526,34 +500,25 @@ static const struct claim *claim_owner(struct plan *p, const struct claim *c,
 {
 	const struct claim *best = claim_best(p, c);
 
-	if (best != c) {
-		if (!best->svc->is_in_transaction && !best->is_held)
-			model_mark_dirty(p->model, best->svc, 0);
-		return best;
-	}
-	if (displaced != NULL)
+	if (best != c && !best->svc->is_in_transaction && !best->is_held)
+		model_mark_dirty(p->model, best->svc, 0);
+	if (best == c && displaced != NULL)
 		holders_add(p, c, displaced);
 	return best;
-}
-
-static int claim_order(const void *a, const void *b)
-{
-	return claim_cmp(a, b);
 }
 
 /* The claim of `svc` to `f`: NULL, or one that may be leaving. */
 static struct claim *claim_find(const struct svc *svc, const struct plan_frontend *f)
 {
-	const struct claim like = claim_of(NULL, f);
 	struct claims *cs = svc->claims;
 	struct claim *c;
 
 	if (cs == NULL)
 		return NULL;
-	c = bsearch(&like, cs->v, cs->n_desired, sizeof(like), claim_order);
+	c = bsearch(f, cs->v, cs->n_desired, sizeof(*c), ip_tuple_cmp);
 	return c != NULL ? c
-			 : bsearch(&like, cs->v + cs->n_desired, cs->n - cs->n_desired,
-				   sizeof(like), claim_order);
+			 : bsearch(f, cs->v + cs->n_desired, cs->n - cs->n_desired, sizeof(*c),
+				   ip_tuple_cmp);
 }
 
 bool plan_is_lost(struct plan *p, const struct svc *svc, const struct plan_frontend *f)
@@ -660,11 +625,13 @@ void plan_rows_settle(struct plan *p, struct plan_rows *rows, struct plan_displa
 
 	for (size_t i = 0; i < rows->frontends.n; i++) {
 		const struct claim *owner = claim_owner(p, &claims->v[i], displaced);
+		const struct plan_frontend *f = &rows->frontends.v[i];
 
 		if (owner->svc == rows->svc)
-			rows->frontends.v[kept++] = rows->frontends.v[i];
+			rows->frontends.v[kept++] = *f;
 		else
-			conflict_add(rows, &rows->frontends.v[i]);
+			*vec_push(&rows->conflicts) =
+				(struct plan_conflict){ f->addr, f->port, f->proto, f->kind };
 	}
 	vec_cut(&rows->frontends, kept);
 	plan_rows_drop_unled(rows);
