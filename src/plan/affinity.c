@@ -177,10 +177,7 @@ static uint32_t pool_affinity(const struct plan *p, const struct plan_pool *pool
 
 bool plan_rows_is_unsticky(const struct plan *p, const struct plan_rows *rows)
 {
-	for (size_t i = 0; rows != NULL && i < rows->pools.n; i++)
-		if (rows->pools.v[i].is_sticky && pool_affinity(p, &rows->pools.v[i]) == 0)
-			return true;
-	return false;
+	return vec_has(&rows->pools, pool, pool->is_sticky && pool_affinity(p, pool) == 0);
 }
 
 void plan_affinity_text(const struct plan *p, const struct plan_rows *rows, struct str *out)

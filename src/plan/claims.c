@@ -94,14 +94,12 @@ static bool claim_precedes(const struct claim *a, const struct claim *b)
 	return precedes(a->svc, a->kind, ca->created_s, b->svc, b->kind, cb->created_s);
 }
 
-/* Is the key of `c` among the frontends of `rows` (may be NULL) from `*from` on? Raises `*from`. */
+/* Is the key of `c` among the frontends of `rows` from `*from` on? Raises `*from`. */
 static bool rows_hold(const struct plan_rows *rows, size_t *from, const struct claim *c)
 {
-	size_t n = rows ? rows->frontends.n : 0;
-
-	while (*from < n && ip_tuple_cmp(&rows->frontends.v[*from], c) < 0)
+	while (*from < rows->frontends.n && ip_tuple_cmp(&rows->frontends.v[*from], c) < 0)
 		++*from;
-	return *from < n && ip_tuple_cmp(&rows->frontends.v[*from], c) == 0;
+	return *from < rows->frontends.n && ip_tuple_cmp(&rows->frontends.v[*from], c) == 0;
 }
 
 static bool is_ready(const struct claim *c)
@@ -265,12 +263,13 @@ static void claim_set(struct plan *p, struct claim *c, bool is_held, bool is_due
 
 void plan_claims_hold(struct plan *p, const struct svc *svc)
 {
+	const struct plan_rows *rows = plan_rows_or_none(svc->rows);
 	struct claims *cs = svc->claims;
 	size_t from = 0;
 
 	for (size_t i = 0; cs != NULL && i < cs->n; i++) {
 		from = i != cs->n_desired ? from : 0;
-		claim_set(p, &cs->v[i], rows_hold(svc->rows, &from, &cs->v[i]), false);
+		claim_set(p, &cs->v[i], rows_hold(rows, &from, &cs->v[i]), false);
 	}
 }
 
@@ -344,25 +343,24 @@ static struct claim claim_of(struct svc *svc, const struct plan_frontend *f)
 /* The claims of `rows`, then those to frontends that only the programmed rows have. */
 static struct claims *claims_make(struct svc *svc, const struct plan_rows *rows)
 {
-	const struct plan_rows *programmed = svc->rows;
-	size_t n = rows ? rows->frontends.n : 0;
-	size_t n_programmed = programmed ? programmed->frontends.n : 0;
+	const struct plan_rows *programmed = plan_rows_or_none(svc->rows);
+	size_t n = (size_t)rows->frontends.n + programmed->frontends.n;
 	size_t from = 0;
 	struct claims *cs;
 
-	if (n + n_programmed == 0)
+	if (n == 0)
 		return NULL;
-	cs = xmalloc(sizeof(*cs) + (n + n_programmed) * sizeof(cs->v[0]));
-	*cs = (struct claims){ .n_desired = (uint32_t)n, .created_s = created(svc) };
-	for (size_t i = 0; i < n; i++) {
-		struct claim c = claim_of(svc, &rows->frontends.v[i]);
+	cs = xmalloc(sizeof(*cs) + n * sizeof(cs->v[0]));
+	*cs = (struct claims){ .n_desired = rows->frontends.n, .created_s = created(svc) };
+	vec_for_each (f, &rows->frontends) {
+		struct claim c = claim_of(svc, f);
 
 		c.is_held = rows_hold(programmed, &from, &c);
 		cs->v[cs->n++] = c;
 	}
 	from = 0;
-	for (size_t i = 0; i < n_programmed; i++) {
-		struct claim c = claim_of(svc, &programmed->frontends.v[i]);
+	vec_for_each (f, &programmed->frontends) {
+		struct claim c = claim_of(svc, f);
 
 		c.is_leaving = c.is_held = true;
 		if (!rows_hold(rows, &from, &c))
@@ -393,7 +391,7 @@ static void claims_wake(struct plan *p, const struct claims *old, const struct c
 void plan_claims_replace(struct plan *p, struct svc *svc, const struct plan_rows *rows)
 {
 	struct claims *old = svc->claims;
-	struct claims *next = claims_make(svc, rows);
+	struct claims *next = claims_make(svc, plan_rows_or_none(rows));
 
 	for (size_t i = 0; old != NULL && i < old->n; i++) {
 		old->v[i].is_behind = is_behind(p, &old->v[i]);

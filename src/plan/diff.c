@@ -225,15 +225,13 @@ static void diff_ranges(struct diff *d, const struct plan_pool *old, const struc
 	}
 }
 
-static void diff_pools(struct diff *d, const struct plan_rows *old, const struct plan_rows *next)
+static void diff_pools(struct diff *d, const struct plan_rows *old, const struct plan_rows *new)
 {
 	static const struct plan_pool none;
-	const struct plan_pool *was;
 
-	for (size_t i = 0; next != NULL && i < next->pools.n; i++) {
-		const struct plan_pool *pool = &next->pools.v[i];
+	vec_for_each (pool, &new->pools) {
+		const struct plan_pool *was = plan_rows_pool(old, pool->fam, pool->id);
 
-		was = old ? plan_rows_pool(old, pool->fam, pool->id) : NULL;
 		if (was == NULL)
 			add_op(d, PLAN_POOL_ADD)->pool = pool;
 		else if (was->tuning != pool->tuning)
@@ -244,10 +242,8 @@ static void diff_pools(struct diff *d, const struct plan_rows *old, const struct
 		if (was != NULL && plan_pool_is_part(was) && !plan_pool_is_part(pool))
 			add_op(d, PLAN_POOL_END)->pool = pool;
 	}
-	for (size_t i = 0; old != NULL && i < old->pools.n; i++) {
-		const struct plan_pool *pool = &old->pools.v[i];
-
-		if (next != NULL && plan_rows_pool(next, pool->fam, pool->id) != NULL)
+	vec_for_each (pool, &old->pools) {
+		if (plan_rows_pool(new, pool->fam, pool->id) != NULL)
 			continue;
 		diff_backends(d, pool, &none);
 		diff_table(d, pool, &none);
@@ -273,14 +269,12 @@ static bool frontend_is_equal(const struct plan_frontend *a, const struct plan_f
 
 static void diff_frontends(struct diff *d, const struct plan_rows *old, const struct plan_rows *new)
 {
-	size_t n_old = old ? old->frontends.n : 0;
-	size_t n_new = new ? new->frontends.n : 0;
 	size_t i = 0;
 	size_t j = 0;
 
-	while (i < n_old || j < n_new) {
-		const struct plan_frontend *a = i < n_old ? &old->frontends.v[i] : NULL;
-		const struct plan_frontend *b = j < n_new ? &new->frontends.v[j] : NULL;
+	while (i < old->frontends.n || j < new->frontends.n) {
+		const struct plan_frontend *a = i < old->frontends.n ? &old->frontends.v[i] : NULL;
+		const struct plan_frontend *b = j < new->frontends.n ? &new->frontends.v[j] : NULL;
 		int c = a == NULL ? 1 : b == NULL ? -1 : ip_tuple_cmp(a, b);
 		struct plan_op *op;
 
@@ -303,6 +297,8 @@ void plan_diff(struct plan_ops *ops, struct svc *svc, const struct plan_rows *ol
 {
 	struct diff d = { .out = ops, .svc = svc };
 
+	old = plan_rows_or_none(old);
+	new = plan_rows_or_none(new);
 	diff_pools(&d, old, new);
 	diff_frontends(&d, old, new);
 	vec_append(&ops->ops, &d.dels);

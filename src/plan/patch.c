@@ -125,7 +125,7 @@ static bool pool_follow(struct patch *patch, const struct plan_pool *was)
 {
 	const struct svc *svc = patch->rows->svc;
 	struct plan *p = patch->p;
-	size_t work = p->work != NULL ? p->work(p->plane, svc, was, NULL, 0) : 1;
+	size_t work = plan_work(p, svc, was, NULL, 0);
 	size_t port = port_of(svc->service, was);
 	size_t at = plan_sums_at(svc->service, port, was->fam);
 	struct selection_sums sums = svc->track->sums[at];

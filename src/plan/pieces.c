@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "plan/between.h"
+#include "plan/private.h"
 #include "plan/table.h"
 
 static int waiting_cmp(const void *a, const void *b)
@@ -55,7 +56,7 @@ static uint32_t emptied_index(const struct plan_rows *goal, const struct plan_ro
 static uint32_t waiting_index(const struct plan_rows *goal, const struct plan_rows *programmed,
 			      const struct plan_frontend *f)
 {
-	const struct plan_frontend *was = programmed ? plan_rows_frontend(programmed, f) : NULL;
+	const struct plan_frontend *was = plan_rows_frontend(programmed, f);
 	enum ipfam fam = ip_fam(&f->addr);
 	uint32_t ret = pool_index(goal, f, &f->target);
 
@@ -72,6 +73,7 @@ void plan_pieces_init(struct plan_pieces *pp, struct plan_rows *goal,
 	*pp = (struct plan_pieces){ .goal = goal };
 	if (goal == NULL)
 		return;
+	programmed = plan_rows_or_none(programmed);
 	pp->is_selected = xcalloc(goal->frontends.n + 1, 1);
 	pp->n_found = xcalloc(goal->pools.n + 1, sizeof(*pp->n_found));
 	vec_reserve(&pp->order, goal->frontends.n);
@@ -169,6 +171,7 @@ enum fate {
 struct piece {
 	struct plan_pieces *pp;
 	struct plan *p;
+	const struct plan_rows *goal;
 	const struct plan_rows *programmed;
 	struct plan_rows *rows;
 	size_t max;
@@ -181,26 +184,27 @@ struct piece {
 	size_t n_gone;  /* those that the piece removes */
 };
 
+static struct svc *svc_of(const struct piece *pc)
+{
+	return pc->goal->svc != NULL ? pc->goal->svc : pc->programmed->svc;
+}
+
 static size_t backend_work(const struct piece *pc, const struct plan_pool *pool)
 {
-	const struct plan_rows *rows = pc->pp->goal != NULL ? pc->pp->goal : pc->programmed;
-	const struct plan_frontend *f;
 	size_t n;
+	const struct plan_frontend *f = leading(pc->pp, pool, &n);
 
-	if (pc->p->work == NULL)
-		return 1;
-	f = leading(pc->pp, pool, &n);
-	return pc->p->work(pc->p->plane, rows->svc, pool, f, n);
+	return plan_work(pc->p, svc_of(pc), pool, f, n);
 }
 
 static const struct plan_pool *pool_programmed(const struct piece *pc, const struct plan_pool *pool)
 {
-	return pc->programmed ? plan_rows_pool(pc->programmed, pool->fam, pool->id) : NULL;
+	return plan_rows_pool(pc->programmed, pool->fam, pool->id);
 }
 
 static const struct plan_pool *pool_desired(const struct piece *pc, const struct plan_pool *pool)
 {
-	return pc->pp->goal ? plan_rows_pool(pc->pp->goal, pool->fam, pool->id) : NULL;
+	return plan_rows_pool(pc->goal, pool->fam, pool->id);
 }
 
 static void frontends_select(struct piece *pc)
@@ -229,7 +233,7 @@ static bool is_same_port(const struct plan_pool *a, const struct plan_pool *b)
  */
 static void frontends_select_port(struct piece *pc, size_t at)
 {
-	const struct plan_pool *pools = pc->pp->goal->pools.v;
+	const struct plan_pool *pools = pc->goal->pools.v;
 
 	for (size_t i = pc->pp->next_waiting; i < pc->pp->order.n; i++) {
 		const struct plan_waiting *w = &pc->pp->order.v[i];
@@ -251,8 +255,7 @@ static size_t drop_cost(const struct piece *pc, const struct plan_pool *was)
 /* Of the pool that `will` replaces with another id; it goes with its last frontend. */
 static size_t replaced_cost(const struct piece *pc, const struct plan_pool *will)
 {
-	const struct plan_pool *was =
-		pc->programmed ? plan_rows_pool_like(pc->programmed, will) : NULL;
+	const struct plan_pool *was = plan_rows_pool_like(pc->programmed, will);
 	size_t cost = was != NULL && pool_desired(pc, was) == NULL ? drop_cost(pc, was) : 0;
 
 	return cost > pc->max && !plan_pool_has_ids(pc->p, was) ? 0 : cost;
@@ -271,7 +274,7 @@ static uint32_t n_found(const struct piece *pc, size_t i, const struct plan_pool
  */
 static bool is_whole(const struct piece *pc, size_t i)
 {
-	const struct plan_pool *pool = &pc->pp->goal->pools.v[i];
+	const struct plan_pool *pool = &pc->goal->pools.v[i];
 
 	return pc->pp->n_found[i] > 0 && pool_programmed(pc, pool) == NULL &&
 	       plan_pool_has_ids(pc->p, pool);
@@ -280,7 +283,7 @@ static bool is_whole(const struct piece *pc, size_t i)
 /* Is the pool compared together with the previous one, to which frontends of this one lead, too? */
 static bool is_bound(const struct piece *pc, size_t i)
 {
-	const struct plan_pool *pool = &pc->pp->goal->pools.v[i];
+	const struct plan_pool *pool = &pc->goal->pools.v[i];
 
 	return i > pc->pp->next_pool && is_same_port(pool - 1, pool) && is_whole(pc, i - 1);
 }
@@ -288,10 +291,8 @@ static bool is_bound(const struct piece *pc, size_t i)
 /* Pools of the goal, in order. Returns false when the piece is full. */
 static bool pools_bring(struct piece *pc)
 {
-	const struct plan_rows *goal = pc->pp->goal;
-
-	for (pc->n_done = pc->pp->next_pool; goal != NULL && pc->n_done < goal->pools.n;) {
-		struct plan_pool *will = &goal->pools.v[pc->n_done];
+	for (pc->n_done = pc->pp->next_pool; pc->n_done < pc->goal->pools.n;) {
+		struct plan_pool *will = &pc->goal->pools.v[pc->n_done];
 		const struct plan_pool *was = pool_programmed(pc, will);
 		size_t more = was == NULL ? replaced_cost(pc, will) : 0;
 		uint32_t found = n_found(pc, pc->n_done, was);
@@ -331,8 +332,7 @@ static bool pools_bring(struct piece *pc)
  */
 static bool pools_shrink(struct piece *pc)
 {
-	for (size_t i = 0; pc->programmed != NULL && i < pc->programmed->pools.n; i++) {
-		const struct plan_pool *was = &pc->programmed->pools.v[i];
+	vec_for_each (was, &pc->programmed->pools) {
 		struct plan_between b = { .p = pc->p, .was = was, .max = pc->max };
 
 		if (pool_desired(pc, was) != NULL || drop_cost(pc, was) <= pc->max)
@@ -353,7 +353,7 @@ static bool pools_drop(struct piece *pc)
 {
 	if (!pools_shrink(pc))
 		return false;
-	for (size_t i = 0; pc->programmed != NULL && i < pc->programmed->pools.n; i++) {
+	for (size_t i = 0; i < pc->programmed->pools.n; i++) {
 		const struct plan_pool *was = &pc->programmed->pools.v[i];
 		size_t cost = drop_cost(pc, was);
 
@@ -376,20 +376,20 @@ struct merge {
 /* The next frontend of the piece in order of keys, or NULL: selected ones, then programmed ones. */
 static const struct plan_frontend *frontend_next(const struct piece *pc, struct merge *m)
 {
-	const struct plan_rows *goal = pc->pp->goal;
-	size_t n_programmed = pc->programmed ? pc->programmed->frontends.n : 0;
-	size_t n_goal = goal ? goal->frontends.n : 0;
+	const struct plan_rows *goal = pc->goal;
+	const struct plan_rows *programmed = pc->programmed;
 
-	while (m->i < n_programmed || m->j < n_goal) {
+	while (m->i < programmed->frontends.n || m->j < goal->frontends.n) {
 		const struct plan_frontend *a =
-			m->i < n_programmed ? &pc->programmed->frontends.v[m->i] : NULL;
-		const struct plan_frontend *b = m->j < n_goal ? &goal->frontends.v[m->j] : NULL;
+			m->i < programmed->frontends.n ? &programmed->frontends.v[m->i] : NULL;
+		const struct plan_frontend *b =
+			m->j < goal->frontends.n ? &goal->frontends.v[m->j] : NULL;
 		int c = a == NULL ? 1 : b == NULL ? -1 : ip_tuple_cmp(a, b);
 		bool is_selected = c >= 0 && pc->pp->is_selected[m->j];
 
 		m->i += c <= 0;
 		m->j += c >= 0;
-		if (pc->is_yielding && plan_is_lost(pc->p, pc->programmed->svc, a))
+		if (pc->is_yielding && plan_is_lost(pc->p, programmed->svc, a))
 			continue;
 		if (is_selected || c <= 0)
 			return is_selected ? b : a;
@@ -425,7 +425,7 @@ static bool is_picked(const struct piece *pc, const struct plan_pool *was)
  */
 static void pools_drop_unled(struct piece *pc)
 {
-	size_t n = pc->programmed ? pc->programmed->pools.n : 0;
+	size_t n = pc->programmed->pools.n;
 	const struct plan_frontend *f;
 	struct merge m = { 0 };
 	size_t n_kept = 0;
@@ -473,7 +473,7 @@ static void pool_put_programmed(struct piece *pc, const struct plan_pool *was)
 /* Are frontends of the port of pool `i` left for later pieces? */
 static bool is_open(const struct piece *pc, size_t i)
 {
-	const struct plan_rows *goal = pc->pp->goal;
+	const struct plan_rows *goal = pc->goal;
 
 	while (i + 1 < goal->pools.n && is_same_port(&goal->pools.v[i], &goal->pools.v[i + 1]))
 		i++;
@@ -482,7 +482,7 @@ static bool is_open(const struct piece *pc, size_t i)
 
 static void pool_put_desired(struct piece *pc, size_t i, const struct plan_pool *was)
 {
-	const struct plan_pool *will = &pc->pp->goal->pools.v[i];
+	const struct plan_pool *will = &pc->goal->pools.v[i];
 	bool is_brought = i >= pc->pp->next_pool && i < pc->n_done;
 
 	if (will == pc->cut)
@@ -498,14 +498,12 @@ static void pool_put_desired(struct piece *pc, size_t i, const struct plan_pool 
 
 static void pools_put(struct piece *pc)
 {
-	const struct plan_rows *goal = pc->pp->goal;
-	size_t n = goal ? goal->pools.n : 0;
 	size_t n_desired;
 
-	for (size_t i = 0; i < n; i++)
-		pool_put_desired(pc, i, pool_programmed(pc, &goal->pools.v[i]));
+	for (size_t i = 0; i < pc->goal->pools.n; i++)
+		pool_put_desired(pc, i, pool_programmed(pc, &pc->goal->pools.v[i]));
 	n_desired = pc->rows->pools.n;
-	for (size_t i = 0; pc->programmed != NULL && i < pc->programmed->pools.n; i++) {
+	for (size_t i = 0; i < pc->programmed->pools.n; i++) {
 		const struct plan_pool *was = &pc->programmed->pools.v[i];
 
 		if (pc->fates[i] == KEPT && pool_desired(pc, was) == NULL)
@@ -549,8 +547,8 @@ static void frontends_put(struct piece *pc)
 	const struct plan_frontend *f;
 	struct merge m = { 0 };
 
-	vec_reserve(&pc->rows->frontends, (pc->programmed ? pc->programmed->frontends.n : 0) +
-						  (pc->pp->goal ? pc->pp->goal->frontends.n : 0));
+	vec_reserve(&pc->rows->frontends,
+		    (size_t)pc->programmed->frontends.n + pc->goal->frontends.n);
 	while ((f = frontend_next(pc, &m)) != NULL)
 		if (!is_gone(pc, ip_fam(&f->addr), &f->target) &&
 		    !is_gone(pc, ip_fam(&f->addr), &f->inside))
@@ -560,35 +558,44 @@ static void frontends_put(struct piece *pc)
 /* Those of the last complete rows, except for frontends that the service has now. */
 static void conflicts_put(struct piece *pc)
 {
-	const struct plan_rows *was = pc->rows->svc->rows;
+	const struct plan_rows *was = plan_rows_or_none(pc->rows->svc->rows);
 
-	for (size_t i = 0; was != NULL && i < was->conflicts.n; i++) {
-		const struct plan_conflict *c = &was->conflicts.v[i];
-
-		if (vec_search(&pc->rows->frontends, &c->addr, ip_tuple_cmp) == NULL)
+	vec_for_each (c, &was->conflicts)
+		if (vec_search(&pc->rows->frontends, c, ip_tuple_cmp) == NULL)
 			*vec_push(&pc->rows->conflicts) = *c;
-	}
 }
 
 static void rows_make(struct piece *pc)
 {
-	const struct plan_rows *goal = pc->pp->goal;
-
 	pc->rows = xcalloc(1, sizeof(*pc->rows));
-	pc->rows->svc = goal != NULL ? goal->svc : pc->programmed->svc;
-	pc->rows->is_of_host = goal != NULL && goal->is_of_host;
+	pc->rows->svc = svc_of(pc);
+	pc->rows->is_of_host = pc->goal->is_of_host;
 	pools_put(pc);
 	frontends_put(pc);
 	conflicts_put(pc);
 }
 
+static struct piece piece_of(struct plan_pieces *pp, struct plan *p,
+			     const struct plan_rows *programmed)
+{
+	programmed = plan_rows_or_none(programmed);
+	return (struct piece){ .pp = pp,
+			       .p = p,
+			       .goal = plan_rows_or_none(pp->goal),
+			       .programmed = programmed,
+			       .max = p->piece_work,
+			       .fates = xcalloc(programmed->pools.n, 1) };
+}
+
+static void piece_fini(struct piece *pc)
+{
+	free(pc->fates);
+}
+
 struct plan_rows *plan_pieces_next(struct plan_pieces *pp, struct plan *p,
 				   const struct plan_rows *programmed)
 {
-	AUTO(free) uint8_t *fates = xcalloc(programmed ? programmed->pools.n : 0, 1);
-	struct piece pc = {
-		.pp = pp, .p = p, .programmed = programmed, .max = p->piece_work, .fates = fates
-	};
+	FINI(piece_fini) struct piece pc = piece_of(pp, p, programmed);
 
 	pp->first_new = pp->next_waiting;
 	if (pools_bring(&pc) && pools_drop(&pc))
@@ -615,19 +622,13 @@ bool plan_pieces_claim(const struct plan_pieces *pp, struct plan *p, bool is_res
 
 struct plan_rows *plan_piece_yield(struct plan *p, const struct svc *svc)
 {
-	const struct plan_rows *programmed = svc->rows;
-	AUTO(free) uint8_t *fates = xcalloc(programmed->pools.n, 1);
 	struct plan_pieces pp = { 0 };
-	struct piece pc = { .pp = &pp,
-			    .p = p,
-			    .programmed = programmed,
-			    .max = p->piece_work,
-			    .fates = fates,
-			    .is_yielding = true };
+	FINI(piece_fini) struct piece pc = piece_of(&pp, p, svc->rows);
 
+	pc.is_yielding = true;
 	pools_drop_unled(&pc);
 	rows_make(&pc);
-	pc.rows->is_of_host = programmed->is_of_host;
+	pc.rows->is_of_host = pc.programmed->is_of_host;
 	return pc.rows;
 }
 

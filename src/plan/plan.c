@@ -46,8 +46,8 @@ struct build {
 	struct svc *svc;
 	const struct service *s;
 	struct plan_rows *rows;
-	const struct plan_rows *old;
-	enum ipfam fam; /* the next port to build */
+	const struct plan_rows *old; /* programmed */
+	enum ipfam fam;              /* the next port to build */
 	size_t port;
 	size_t n_seen; /* work of the current step, in endpoints */
 	size_t n_selected;
@@ -200,9 +200,9 @@ static void port_frontends(struct build *b, size_t index, enum ipfam fam,
 /* Keep the programmed id, slots and local ids, unless affinity was switched. */
 static void pool_inherit(const struct build *b, struct plan_pool *pool)
 {
-	const struct plan_pool *programmed = b->old ? plan_rows_pool_like(b->old, pool) : NULL;
+	const struct plan_pool *programmed = plan_rows_pool_like(b->old, pool);
 
-	if (programmed == NULL && b->old != NULL)
+	if (programmed == NULL)
 		plan_affinity_inherit(b->p, b->old, pool);
 	if (programmed == NULL || (programmed->affinity_s != 0) != (pool->affinity_s != 0))
 		return;
@@ -215,7 +215,7 @@ static void pool_inherit(const struct build *b, struct plan_pool *pool)
 /* The weights of the backends, and the slots of a plane that balances by slots. */
 static void pool_weigh(struct build *b, struct plan_pool *pool, const struct selection *sel)
 {
-	const struct plan_pool *was = b->old ? plan_rows_pool_like(b->old, pool) : NULL;
+	const struct plan_pool *was = plan_rows_pool_like(b->old, pool);
 	struct plan_pool slots = { 0 };
 
 	if (service_weights(b->s) == NULL || pool->backends.n == 0 ||
@@ -400,7 +400,9 @@ static void build_open(struct build **ret, const struct plan *p, struct svc *svc
 {
 	struct build *b = *ret = xcalloc(1, sizeof(*b));
 
-	*b = (struct build){ .p = p, .svc = svc, .s = svc->service, .old = svc->rows };
+	*b = (struct build){
+		.p = p, .svc = svc, .s = svc->service, .old = plan_rows_or_none(svc->rows)
+	};
 	if (svc->service == NULL || service_skip_reason(svc->service) != NULL)
 		return;
 	b->rows = xcalloc(1, sizeof(*b->rows));
@@ -503,10 +505,10 @@ size_t plan_frontends_max(const struct plan *p, const struct service *s)
 /* Stop when the answer is known: called for each change, also of a service with 500 slices. */
 bool plan_is_large(const struct plan *p, const struct svc *svc)
 {
-	const struct plan_rows *rows = svc->rows;
+	const struct plan_rows *rows = plan_rows_or_none(svc->rows);
 	const struct service *s = svc->service;
 	size_t max = p->piece_work;
-	size_t work = p->work != NULL ? p->work(p->plane, svc, NULL, NULL, 0) : 1;
+	size_t work = plan_work(p, svc, NULL, NULL, 0);
 	size_t n = 0;
 
 	if (p->piece_work == 0)
@@ -519,8 +521,8 @@ bool plan_is_large(const struct plan *p, const struct svc *svc)
 		n = s->ports.n * ((n << has_ids) * work + svc->n_slices + slots_max(p, s, n)) +
 		    plan_frontends_max(p, s);
 	}
-	n += rows != NULL ? rows->frontends.n : 0;
-	for (size_t i = 0; rows != NULL && i < rows->pools.n && n <= max; i++)
+	n += rows->frontends.n;
+	for (size_t i = 0; i < rows->pools.n && n <= max; i++)
 		n += plan_pool_cost(p, &rows->pools.v[i], work);
 	return n > max;
 }
@@ -598,11 +600,11 @@ static uint16_t pool_class(const struct plan_traits *traits, const struct plan_p
 
 void plan_rows_number(struct plan *p, struct plan_rows *rows)
 {
-	const struct plan_rows *programmed = rows->svc->rows;
+	const struct plan_rows *programmed = plan_rows_or_none(rows->svc->rows);
 
 	plan_rows_number_ids(p, rows);
 	vec_for_each (pool, &rows->pools) {
-		plan_table_make(pool, programmed ? plan_rows_pool_like(programmed, pool) : NULL);
+		plan_table_make(pool, plan_rows_pool_like(programmed, pool));
 		pool->n_found = 0; /* one transaction writes all frontends */
 	}
 }
@@ -625,18 +627,15 @@ void plan_rows_number_ids(struct plan *p, struct plan_rows *rows)
 void plan_rows_replace(struct plan *p, struct svc *svc, struct plan_rows *next,
 		       const struct plan_rows *kept)
 {
-	struct plan_rows *old = svc->rows;
+	const struct plan_rows *old = plan_rows_or_none(svc->rows);
+	const struct plan_rows *new = plan_rows_or_none(next);
 
-	plan_ids_free(p, old, next, kept);
-	p->n_unsticky -= old != NULL && old->is_unsticky;
-	if (next != NULL) {
+	if (next != NULL)
 		next->is_unsticky = plan_rows_is_unsticky(p, next);
-		p->n_unsticky += next->is_unsticky;
-	}
-	p->n_conflicts -= old ? old->conflicts.n : 0;
-	p->n_conflicts += next ? next->conflicts.n : 0;
-	p->n_host_cluster_ips -= old != NULL && old->is_of_host;
-	p->n_host_cluster_ips += next != NULL && next->is_of_host;
+	plan_ids_free(p, svc->rows, next, kept);
+	p->n_unsticky += (size_t) new->is_unsticky - old->is_unsticky;
+	p->n_conflicts += (size_t) new->conflicts.n - old->conflicts.n;
+	p->n_host_cluster_ips += (size_t) new->is_of_host - old->is_of_host;
 	svc->rows = next;
 	plan_claims_hold(p, svc);
 	plan_claims_size(p, svc);

@@ -46,6 +46,14 @@ void plan_claims_size(struct plan *p, struct svc *svc);
 /* The kernel no longer has frontends of `svc` that `svc` does not claim. */
 void plan_claims_left(struct plan *p, struct svc *svc);
 
+/* The work of an operation on a backend: plan_work_fn. */
+static inline size_t plan_work(const struct plan *p, const struct svc *svc,
+			       const struct plan_pool *pool, const struct plan_frontend *leading,
+			       size_t n_leading)
+{
+	return p->work != NULL ? p->work(p->plane, svc, pool, leading, n_leading) : 1;
+}
+
 /* --- patch.c: rows that follow few changed endpoints --- */
 
 /* May the rows of `s` be patched, while its slices change? */

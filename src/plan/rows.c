@@ -53,6 +53,13 @@ void plan_rows_close(struct plan_rows *r)
 	free(r);
 }
 
+const struct plan_rows *plan_rows_or_none(const struct plan_rows *r)
+{
+	static const struct plan_rows none;
+
+	return r != NULL ? r : &none;
+}
+
 const struct plan_frontend *plan_rows_frontend(const struct plan_rows *r,
 					       const struct plan_frontend *key)
 {

@@ -221,6 +221,8 @@ void plan_places_of(struct plan_places *ret, const struct plan_pool *pool);
 void plan_pool_fini(struct plan_pool *pool);
 /* Frees names, vectors and the rows; accepts NULL. Does not free pool ids. */
 void plan_rows_close(struct plan_rows *r);
+/* `r`, or rows without any element in place of NULL. */
+const struct plan_rows *plan_rows_or_none(const struct plan_rows *r);
 
 /* The frontend with the key (address, protocol, port) of `key`, or NULL. */
 const struct plan_frontend *plan_rows_frontend(const struct plan_rows *r,
