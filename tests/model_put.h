@@ -2,7 +2,7 @@
 /* tests/model_put - model_put() and model_del() of one kind, for tests and benchmarks. */
 #pragma once
 
-#include "model/model.h"
+#include "model/select.h"
 
 static inline int model_put_and_close(struct model *m, struct object o, uint64_t at_ns)
 {
@@ -48,4 +48,14 @@ static inline int model_del_slice(struct model *m, const struct name *ns, const 
 static inline int model_del_service_cidr(struct model *m, const struct name *name, uint64_t at_ns)
 {
 	return model_del(m, OBJECT_KIND_SERVICE_CIDR, NULL, name, at_ns);
+}
+
+/* The result of local_ready_step() in one step. */
+static inline size_t service_local_ready(const struct model *m, const struct svc *svc,
+					 enum ipfam fam)
+{
+	AUTO(vec_fini) struct local_ready l = { 0 };
+
+	(void)local_ready_step(&l, m, svc, fam, SIZE_MAX);
+	return l.v.n;
 }

@@ -27,7 +27,7 @@ void model_mark_named(struct model *m, const struct name *ns, const struct name 
 {
 	struct svc *svc = model_find(m, ns, name);
 
-	if (svc != NULL && svc->service != NULL && service_skip_reason(svc->service) == NULL)
+	if (svc != NULL && service_is_proxied(svc->service))
 		model_mark_dirty(m, svc, at_ns);
 }
 
@@ -57,8 +57,7 @@ int model_undrain(struct model *m, const struct name *ns, const struct name *nam
 		return 0;
 	model_mark_named(m, ns, name, at_ns);
 	drain_fini(d);
-	memmove(d, d + 1, (size_t)(&m->drains.v[m->drains.n] - (d + 1)) * sizeof(*d));
-	m->drains.n--;
+	vec_keep(&m->drains, other, other != d);
 	return 1;
 }
 

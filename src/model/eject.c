@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <string.h>
 
 #include "model/drain.h"
 
@@ -30,8 +29,7 @@ static void remove_at(struct model *m, struct model_ejection *e)
 {
 	name_unref(e->ns);
 	name_unref(e->name);
-	memmove(e, e + 1, (size_t)(&m->ejections.v[m->ejections.n] - (e + 1)) * sizeof(*e));
-	m->ejections.n--;
+	vec_keep(&m->ejections, other, other != e);
 }
 
 /* Is the endpoint left out of this set, and no ejected one kept in it by the limit? An operator's
@@ -83,7 +81,7 @@ int model_eject(struct model *m, const struct model_ejection *e, uint64_t at_ns)
 	struct model_ejection *added;
 	int r;
 
-	if (svc == NULL || svc->service == NULL || service_skip_reason(svc->service) != NULL)
+	if (svc == NULL || !service_is_proxied(svc->service))
 		return -ENOENT;
 	if (find(m, e->ns, e->name, &e->addr, e->port) != NULL)
 		return -EEXIST;

@@ -24,15 +24,10 @@
 
 /* --- entries -------------------------------------------------------------------- */
 
-static struct svc *svc_find(const struct model *m, const struct name *ns, const struct name *name,
-			    uint32_t hash)
-{
-	return htable_find(&m->services, hash, struct svc, svc, svc->ns == ns && svc->name == name);
-}
-
 struct svc *model_find(const struct model *m, const struct name *ns, const struct name *name)
 {
-	return svc_find(m, ns, name, name_pair_hash(ns, name));
+	return htable_find(&m->services, name_pair_hash(ns, name), struct svc, svc,
+			   svc->ns == ns && svc->name == name);
 }
 
 struct svc *model_find_text(const struct model *m, const char *ns, const char *name)
@@ -53,8 +48,7 @@ struct slice_entry *model_find_slice(const struct model *m, const struct name *n
 /* Find or create the entry of a name. */
 static struct svc *svc_get(struct model *m, const struct name *ns, const struct name *name)
 {
-	uint32_t hash = name_pair_hash(ns, name);
-	struct svc *svc = svc_find(m, ns, name, hash);
+	struct svc *svc = model_find(m, ns, name);
 
 	if (svc != NULL)
 		return svc;
@@ -63,7 +57,7 @@ static struct svc *svc_get(struct model *m, const struct name *ns, const struct 
 	svc->name = name_ref(name);
 	list_init(&svc->dirty);
 	list_init(&svc->slices);
-	htable_insert(&m->services, &svc->node, hash);
+	htable_insert(&m->services, &svc->node, name_pair_hash(ns, name));
 	list_add_tail(&m->all, &svc->all);
 	return svc;
 }
@@ -140,11 +134,6 @@ void model_clean(struct model *m, struct svc *svc)
 	model_reap(m, svc);
 }
 
-static bool is_proxied(const struct service *s)
-{
-	return s != NULL && service_skip_reason(s) == NULL;
-}
-
 /* Mark every service that `does_depend` names, in order of name. Returns whether there is one. */
 static int mark_if(struct model *m,
 		   bool (*does_depend)(const struct model *m, const struct svc *svc,
@@ -180,7 +169,7 @@ static int service_put(struct model *m, struct object *o, uint64_t at_ns)
 	struct service *s = o->service;
 	struct svc *svc = svc_get(m, s->ns, s->name);
 	struct service *old = svc->service;
-	bool does_matter = is_proxied(old) || is_proxied(s) || svc->rows != NULL;
+	bool does_matter = service_is_proxied(old) || service_is_proxied(s) || svc->rows != NULL;
 
 	m->stats.service_events++;
 	svc->list_no = m->list_no[OBJECT_KIND_SERVICE];
@@ -206,7 +195,7 @@ static int service_del(struct model *m, const struct name *ns, const struct name
 	m->stats.service_events++;
 	if (svc == NULL || svc->service == NULL)
 		return 0;
-	does_matter = is_proxied(svc->service) || svc->rows != NULL;
+	does_matter = service_is_proxied(svc->service) || svc->rows != NULL;
 	service_close(TAKE(svc->service));
 	svc->service_no++;
 	m->stats.services--;
@@ -221,7 +210,7 @@ static int service_del(struct model *m, const struct name *ns, const struct name
 /* Can a change of a slice of family `fam` change the desired state of `svc`? */
 static bool slice_does_matter(const struct svc *svc, enum ipfam fam)
 {
-	return is_proxied(svc->service) && service_has_family(svc->service, fam);
+	return service_is_proxied(svc->service) && service_has_family(svc->service, fam);
 }
 
 /* Sort by name: results must not depend on the order of arrival. Slices mostly arrive sorted. */
@@ -419,7 +408,7 @@ static bool does_depend_on_env(const struct model *m, const struct svc *svc, con
 	unsigned int changes = *(const unsigned int *)what;
 	const struct service *s = svc->service;
 
-	if (!is_proxied(s))
+	if (!service_is_proxied(s))
 		return false;
 	return ((changes & ENV_CHANGE_NODE_IP) != 0 && s->source_ranges.n > 0) ||
 	       ((changes & ENV_CHANGE_NODEPORT_ADDRS) != 0 && has_node_ports(s)) ||
@@ -526,25 +515,30 @@ struct addrs {
 	VEC(struct ip_addr) list; /* sorted */
 };
 
-/* Rows of a service depend on whether its cluster IP is an address of this host. */
-static bool has_moved_cluster_ip(const struct model *m, const struct svc *svc, const void *moved)
+/*
+ * Rows of a service depend on whether its cluster IP is an address of this host. `host`: those
+ * before.
+ */
+static bool has_moved_cluster_ip(const struct model *m, const struct svc *svc, const void *host)
 {
-	const struct addrs *a = moved;
+	const struct addrs *was = host;
 	const struct service *s = svc->service;
 
-	for (int fam = 0; s != NULL && fam < IPFAM_N; fam++)
-		if (service_has_family(s, fam) &&
-		    vec_search(&a->list, &s->cluster_ip[fam], ip_addr_cmp) != NULL)
+	for (int fam = 0; s != NULL && fam < IPFAM_N; fam++) {
+		const struct ip_addr *ip = &s->cluster_ip[fam];
+
+		if (ip_is_set(ip) &&
+		    model_is_host_addr(m, ip) != (vec_search(&was->list, ip, ip_addr_cmp) != NULL))
 			return true;
+	}
 	return false;
 }
 
 static int host_addrs_put(struct model *m, const struct ip_addr *addrs, size_t n, size_t n_service,
 			  uint64_t at_ns)
 {
-	struct addrs was = { 0 };
-	struct addrs moved = { 0 }; /* in one of the two lists */
-	int r;
+	AUTO(vec_fini) struct addrs was = { 0 };
+	int r = 0;
 
 	vec_move(&was.list, &m->host_sorted);
 	vec_clear(&m->host_addrs);
@@ -553,16 +547,8 @@ static int host_addrs_put(struct model *m, const struct ip_addr *addrs, size_t n
 	for (size_t i = 0; i < n - n_service; i++)
 		*vec_push(&m->host_addrs) = addrs[i];
 	vec_sort(&m->host_sorted, ip_addr_cmp);
-	vec_for_each (a, &was.list)
-		if (!model_is_host_addr(m, a))
-			*vec_push(&moved.list) = *a;
-	vec_for_each (a, &m->host_sorted)
-		if (vec_search(&was.list, a, ip_addr_cmp) == NULL)
-			*vec_push(&moved.list) = *a;
-	vec_sort(&moved.list, ip_addr_cmp);
-	r = moved.list.n > 0 ? mark_if(m, has_moved_cluster_ip, &moved, at_ns) : 0;
-	vec_fini(&was.list);
-	vec_fini(&moved.list);
+	if (!vec_is_equal(&was.list, &m->host_sorted))
+		r = mark_if(m, has_moved_cluster_ip, &was, at_ns);
 	return env_update(m, at_ns) | r;
 }
 
@@ -580,76 +566,64 @@ static int event_report(struct model *m, struct model_event *event, int r)
 	return r;
 }
 
-static size_t endpoints_known(const struct model *m, const struct name *ns, const struct name *name)
+/* `o` is put, or NULL: the object of the event is deleted. */
+static int object_change(struct model *m, struct object *o, const struct model_event *e)
 {
-	const struct slice_entry *e = model_find_slice(m, ns, name);
-
-	return e ? e->slice->endpoints.n : 0;
-}
-
-int model_put(struct model *m, struct object *o, uint64_t at_ns)
-{
-	struct model_event event = { .kind = o->kind,
-				     .ns = name_ref(o->head->ns),
-				     .name = name_ref(o->head->name),
-				     .at_ns = at_ns };
-	int r = 0;
-
-	switch (o->kind) {
+	switch (e->kind) {
 	case OBJECT_KIND_SERVICE:
-		r = service_put(m, o, at_ns);
-		break;
+		return o != NULL ? service_put(m, o, e->at_ns)
+				 : service_del(m, e->ns, e->name, e->at_ns);
 	case OBJECT_KIND_SLICE:
-		event.service = name_ref(o->slice->service);
-		event.endpoints_before = endpoints_known(m, event.ns, event.name);
-		r = slice_put(m, o, at_ns);
-		event.endpoints_after = endpoints_known(m, event.ns, event.name);
-		break;
+		return o != NULL ? slice_put(m, o, e->at_ns)
+				 : slice_del(m, e->ns, e->name, e->at_ns);
 	case OBJECT_KIND_NODE:
-		r = node_put(m, o, at_ns);
-		break;
+		return o != NULL ? node_put(m, o, e->at_ns) : node_del(m, e->name);
 	case OBJECT_KIND_SERVICE_CIDR:
-		r = service_cidr_put(m, o, at_ns);
-		break;
+		return o != NULL ? service_cidr_put(m, o, e->at_ns)
+				 : service_cidr_del(m, e->name, e->at_ns);
 	case OBJECT_KIND_OTHER:
 	case OBJECT_KIND_LIST:
 		break;
 	}
+	return 0;
+}
+
+/* `event`: its kind, names and time are set. The names may be those of an object that goes. */
+static int event_apply(struct model *m, struct object *o, struct model_event event)
+{
+	bool is_slice = event.kind == OBJECT_KIND_SLICE;
+	const struct slice_entry *e = is_slice ? model_find_slice(m, event.ns, event.name) : NULL;
+	int r;
+
+	event.ns = name_ref(event.ns);
+	event.name = name_ref(event.name);
+	event.is_delete = o == NULL;
+	event.endpoints_before = e != NULL ? e->slice->endpoints.n : 0;
+	if (is_slice && o != NULL)
+		event.service = name_ref(o->slice->service);
+	else if (e != NULL)
+		event.service = name_ref(e->slice->service);
+	r = object_change(m, o, &event);
+	e = is_slice ? model_find_slice(m, event.ns, event.name) : NULL;
+	event.endpoints_after = e != NULL ? e->slice->endpoints.n : 0;
 	return event_report(m, &event, r);
+}
+
+int model_put(struct model *m, struct object *o, uint64_t at_ns)
+{
+	return event_apply(m, o,
+			   (struct model_event){ .kind = o->kind,
+						 .ns = o->head->ns,
+						 .name = o->head->name,
+						 .at_ns = at_ns });
 }
 
 int model_del(struct model *m, enum object_kind kind, const struct name *ns,
 	      const struct name *name, uint64_t at_ns)
 {
-	const struct slice_entry *e =
-		kind == OBJECT_KIND_SLICE ? model_find_slice(m, ns, name) : NULL;
-	struct model_event event = { .kind = kind,
-				     .is_delete = true,
-				     .ns = name_ref(ns),
-				     .name = name_ref(name),
-				     .service = e ? name_ref(e->slice->service) : NULL,
-				     .endpoints_before = e ? e->slice->endpoints.n : 0,
-				     .at_ns = at_ns };
-	int r = 0;
-
-	switch (kind) {
-	case OBJECT_KIND_SERVICE:
-		r = service_del(m, ns, name, at_ns);
-		break;
-	case OBJECT_KIND_SLICE:
-		r = slice_del(m, ns, name, at_ns);
-		break;
-	case OBJECT_KIND_NODE:
-		r = node_del(m, name);
-		break;
-	case OBJECT_KIND_SERVICE_CIDR:
-		r = service_cidr_del(m, name, at_ns);
-		break;
-	case OBJECT_KIND_OTHER:
-	case OBJECT_KIND_LIST:
-		break;
-	}
-	return event_report(m, &event, r);
+	return event_apply(
+		m, NULL,
+		(struct model_event){ .kind = kind, .ns = ns, .name = name, .at_ns = at_ns });
 }
 
 int model_put_host_addrs(struct model *m, const struct ip_addr *addrs, size_t n, size_t n_service,

@@ -71,6 +71,11 @@ const char *service_skip_reason(const struct service *s)
 	return NULL;
 }
 
+bool service_is_proxied(const struct service *s)
+{
+	return s != NULL && service_skip_reason(s) == NULL;
+}
+
 bool service_has_family(const struct service *s, enum ipfam fam)
 {
 	return ip_is_set(&s->cluster_ip[fam]);
@@ -651,12 +656,4 @@ bool local_ready_step(struct local_ready *l, const struct model *m, const struct
 		work += select_work(svc, sel.endpoints.n) + l->v.n;
 	}
 	return false;
-}
-
-size_t service_local_ready(const struct model *m, const struct svc *svc, enum ipfam fam)
-{
-	AUTO(vec_fini) struct local_ready l = { 0 };
-
-	(void)local_ready_step(&l, m, svc, fam, SIZE_MAX);
-	return l.v.n;
 }

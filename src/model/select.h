@@ -107,6 +107,8 @@ size_t select_work(const struct svc *svc, size_t n);
 
 /* NULL when the service is proxied (section 2), else the reason for display. */
 const char *service_skip_reason(const struct service *s);
+/* Is there a service, and is it proxied? Accepts NULL. */
+bool service_is_proxied(const struct service *s);
 /* Does `fam` of the service have a cluster IP and so frontends (SEL-04)? */
 bool service_has_family(const struct service *s, enum ipfam fam);
 /* SVC-01, for this family and port. */
@@ -115,12 +117,11 @@ bool service_is_external(const struct service *s, size_t port, enum ipfam fam);
 const struct weights *service_weights(const struct service *s);
 /* ETP Local after SVC-28 (only external kinds). */
 bool service_is_etp_local(const struct service *s);
-/* EPS-24: distinct local ready addresses of the service and family, over all ports. */
-size_t service_local_ready(const struct model *m, const struct svc *svc, enum ipfam fam);
 /*
- * service_local_ready() in steps, for a service with many ports and endpoints: begin with zeros,
- * step until it returns false; the result is `v.n`. Free `v`. The result is of no use if the
- * service changes meanwhile. `max`: select_work() of a step, at least one port.
+ * EPS-24: distinct local ready addresses of a service and family, over all ports; in steps, as
+ * these may be many. Begin with zeros, step until it returns false; the result is `v.n`. Free `v`.
+ * The result is of no use if the service changes meanwhile. `max`: select_work() of a step, at
+ * least one port.
  */
 struct local_ready {
 	VEC(struct ip_addr) v; /* sorted, none twice */

@@ -26,8 +26,8 @@ struct backends {
 
 bool plan_is_patchable(const struct plan *p, const struct service *s)
 {
-	return s != NULL && service_skip_reason(s) == NULL && s->ports.n <= PORTS_MAX &&
-	       s->affinity_s == 0 && s->tuning == NULL && p->left_out == 0 &&
+	return service_is_proxied(s) && s->ports.n <= PORTS_MAX && s->affinity_s == 0 &&
+	       s->tuning == NULL && p->left_out == 0 &&
 	       (p->traits->hashing == NULL || p->traits->hashing(s) == PLAN_HASHING_NONE);
 }
 

@@ -403,7 +403,7 @@ static void build_open(struct build **ret, const struct plan *p, struct svc *svc
 	*b = (struct build){
 		.p = p, .svc = svc, .s = svc->service, .old = plan_rows_or_none(svc->rows)
 	};
-	if (svc->service == NULL || service_skip_reason(svc->service) != NULL)
+	if (!service_is_proxied(svc->service))
 		return;
 	b->rows = xcalloc(1, sizeof(*b->rows));
 	b->rows->svc = svc;
@@ -547,7 +547,7 @@ void plan_claim(struct plan *p, struct svc *svc)
 	if (svc->is_claimed)
 		return;
 	svc->is_claimed = true;
-	if (svc->service != NULL && service_skip_reason(svc->service) == NULL) {
+	if (service_is_proxied(svc->service)) {
 		b.rows = xcalloc(1, sizeof(*b.rows));
 		for (int fam = 0; fam < IPFAM_N; fam++)
 			for (size_t i = 0; !(p->left_out >> fam & 1) &&
