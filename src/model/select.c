@@ -151,6 +151,15 @@ static void add_run(struct candidates *c, const struct slice *s, uint16_t port)
 	c->all.n += s->endpoints.n;
 }
 
+/* The next port of a slice with the name and protocol of `p`, or NULL. */
+static const struct slice_port *port_next(const struct slice *s, const struct slice_port *p)
+{
+	const struct slice_port *next = p + 1;
+
+	return next < vec_end(&s->ports) && next->name == p->name && next->proto == p->proto ? next
+											     : NULL;
+}
+
 /* EPS-01 to EPS-07: slices of the family, their ports by name and protocol. */
 static void collect(struct candidates *c, const struct svc *svc, const struct service_port *port,
 		    enum ipfam fam)
@@ -166,9 +175,7 @@ static void collect(struct candidates *c, const struct svc *svc, const struct se
 		if (s->fam != fam)
 			continue;
 		for (const struct slice_port *p = slice_port_find(s, port->name, port->proto);
-		     p != NULL && p < vec_end(&s->ports) && p->name == port->name &&
-		     p->proto == port->proto;
-		     p++)
+		     p != NULL; p = port_next(s, p))
 			add_run(c, s, p->port);
 	}
 }
@@ -453,8 +460,8 @@ static void classify(struct selection *s, const struct model *m)
 /* Is a port number twice among those of the name and protocol of `p`, the first one? */
 static bool is_port_twice(const struct slice *s, const struct slice_port *p)
 {
-	for (; p + 1 < vec_end(&s->ports) && p[1].name == p->name && p[1].proto == p->proto; p++)
-		if (p[1].port == p->port)
+	for (const struct slice_port *next; (next = port_next(s, p)) != NULL; p = next)
+		if (next->port == p->port)
 			return true;
 	return false;
 }
@@ -493,10 +500,8 @@ static void add_entry(struct selection *to, const struct model *m, const struct 
 		      const struct service_port *port, const struct slice *s,
 		      const struct slice_endpoint *e)
 {
-	for (const struct slice_port *p = slice_port_find(s, port->name, port->proto);
-	     p != NULL && p < vec_end(&s->ports) && p->name == port->name &&
-	     p->proto == port->proto;
-	     p++) {
+	for (const struct slice_port *p = slice_port_find(s, port->name, port->proto); p != NULL;
+	     p = port_next(s, p)) {
 		const struct candidate c = { .from = e, .slice = s, .port = p->port };
 
 		*vec_push(&to->endpoints) = endpoint_of(m, svc, to->weights, &c);
