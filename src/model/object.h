@@ -240,10 +240,10 @@ bool slices_overlap(const struct slice *a, const struct slice *b, uint64_t *work
 bool node_is_equal(const struct node *a, const struct node *b);
 
 /*
- * A total order by content: address, then usability (ready, serving, other), then
- * names. 0 means that all compared fields are equal.
+ * A total order of two struct slice_endpoint by content: address, then usability (ready, serving,
+ * other), then names. 0 means that all compared fields are equal.
  */
-int slice_endpoint_cmp(const struct slice_endpoint *a, const struct slice_endpoint *b);
+int slice_endpoint_cmp(const void *a, const void *b);
 
 /*
  * A reference to the place with this content. Takes all references to names; reorders the names of
