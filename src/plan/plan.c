@@ -215,8 +215,8 @@ static void pool_inherit(const struct build *b, struct plan_pool *pool)
 /* The weights of the backends, and the slots of a plane that balances by slots. */
 static void pool_weigh(struct build *b, struct plan_pool *pool, const struct selection *sel)
 {
+	static const struct plan_pool none;
 	const struct plan_pool *was = plan_rows_pool_like(b->old, pool);
-	struct plan_pool slots = { 0 };
 
 	if (service_weights(b->s) == NULL || pool->backends.n == 0 ||
 	    pool->backends.n > PLAN_WEIGHT_SLOTS_MAX)
@@ -231,12 +231,10 @@ static void pool_weigh(struct build *b, struct plan_pool *pool, const struct sel
 	}
 	if (!b->p->traits->weighs_by_slots || pool->hashing != PLAN_HASHING_NONE)
 		return;
-	if (was != NULL && was->id == pool->id)
-		for (size_t i = 0; i < plan_pool_slots(was); i++)
-			*vec_push(&slots.backends) = *plan_pool_at(was, i);
-	plan_table_weigh(pool, b->s, slots.backends.v, slots.backends.n);
-	b->n_seen += pool->table.n + slots.backends.n;
-	vec_fini(&slots.backends);
+	if (was == NULL || was->id != pool->id)
+		was = &none;
+	plan_table_weigh(pool, b->s, was);
+	b->n_seen += pool->table.n + plan_pool_slots(was);
 }
 
 /* A hash: comparing pointers is unsafe, as names may be freed and their memory used again. */

@@ -134,8 +134,9 @@ static void holes_fill(struct plan_pool *pool, const uint8_t *is_taken, struct p
 }
 
 void plan_table_weigh(struct plan_pool *pool, const struct service *s,
-		      const struct plan_backend *programmed, size_t n_programmed)
+		      const struct plan_pool *programmed)
 {
+	size_t n_programmed = plan_pool_slots(programmed);
 	AUTO(free) struct place *v = xreallocarray(NULL, pool->backends.n + 1, sizeof(*v));
 	AUTO(free) uint8_t *is_taken = NULL;
 
@@ -148,8 +149,8 @@ void plan_table_weigh(struct plan_pool *pool, const struct service *s,
 	}
 	is_taken = xcalloc(pool->table.n + 1, 1);
 	for (size_t slot = 0; slot < MIN(pool->table.n, n_programmed); slot++) {
-		struct place *to = bsearch(&programmed[slot], v, pool->backends.n, sizeof(*v),
-					   ip_endpoint_cmp);
+		struct place *to = bsearch(plan_pool_at(programmed, slot), v, pool->backends.n,
+					   sizeof(*v), ip_endpoint_cmp);
 
 		if (to == NULL || to->left == 0)
 			continue;

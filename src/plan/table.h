@@ -25,13 +25,13 @@ void plan_table_make(struct plan_pool *pool, const struct plan_pool *programmed)
 /* Number of slots in the pool's table, also before plan_table_make(). */
 size_t plan_table_slots(const struct plan_pool *pool);
 /*
- * Slots of a pool of `s`, which has weights. `programmed`: the backends in the present slots; an
- * unset address is an empty slot.
+ * Slots of a pool of `s`, which has weights. Of `programmed`, the backends in the present slots
+ * count; an unset address is an empty slot.
  */
 #define PLAN_WEIGHT_SLOTS_PLAIN 4096
 #define PLAN_WEIGHT_SLOTS_MAX 65536 /* of all cluster sets of a service; of all local sets, too */
 void plan_table_weigh(struct plan_pool *pool, const struct service *s,
-		      const struct plan_backend *programmed, size_t n_programmed);
+		      const struct plan_pool *programmed);
 /*
  * Slots that each pool of `s` may have; one for each backend is always allowed. It does not depend
  * on endpoints: a change of one pool moves no slots of another.

@@ -98,9 +98,11 @@ static void local_ids_find(const struct nft_loaded *h, struct plan_pool *pool,
  * The backends are sorted, as those of a selection.
  */
 static void weighed_adopt(struct plan_pool *pool, const struct service *s,
-			  const struct plan_backend *programmed, size_t n)
+			  struct plan_backend *programmed, uint32_t n)
 {
-	for (size_t i = 0; i < n; i++) {
+	const struct plan_pool slots = { .backends = { .v = programmed, .n = n } };
+
+	for (uint32_t i = 0; i < n; i++) {
 		struct plan_backend *b =
 			programmed[i].aff_id != 0
 				? vec_search(&pool->backends, &programmed[i], ip_endpoint_cmp)
@@ -109,7 +111,7 @@ static void weighed_adopt(struct plan_pool *pool, const struct service *s,
 		if (b != NULL && b->aff_id == 0)
 			plan_backend_set_aff_id(b, programmed[i].aff_id);
 	}
-	plan_table_weigh(pool, s, programmed, n);
+	plan_table_weigh(pool, s, &slots);
 }
 
 static void adopt_slots(const struct nft_loaded *h, const struct plan_rows *rows,
