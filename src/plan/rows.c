@@ -159,18 +159,6 @@ void plan_rows_drop_unled(struct plan_rows *rows)
 	vec_cut(&rows->pools, kept);
 }
 
-void plan_rows_filter(struct plan_rows *rows,
-		      bool (*is_dropped)(void *arg, const struct svc *svc,
-					 const struct plan_frontend *f),
-		      void *arg)
-{
-	size_t n = rows->frontends.n;
-
-	vec_keep(&rows->frontends, f, !is_dropped(arg, rows->svc, f));
-	if (rows->frontends.n < n)
-		plan_rows_drop_unled(rows);
-}
-
 struct plan_pool *plan_rows_pool(const struct plan_rows *r, enum ipfam fam, uint32_t id)
 {
 	const struct plan_pool_key like = { .key = id_key(fam, id) };

@@ -238,11 +238,6 @@ struct plan_pool *plan_rows_pool_of(const struct plan_rows *rows, const struct p
  * find them. For rows without ids.
  */
 void plan_rows_drop_unled(struct plan_rows *rows);
-/* Drop the frontends for which `is_dropped` returns true, and pools that only they used. */
-void plan_rows_filter(struct plan_rows *rows,
-		      bool (*is_dropped)(void *arg, const struct svc *svc,
-					 const struct plan_frontend *f),
-		      void *arg);
 /* The pool with family, port name, protocol and scope of `like`, or NULL. */
 struct plan_pool *plan_rows_pool_like(const struct plan_rows *r, const struct plan_pool *like);
 struct plan_pool *plan_rows_pool_at(const struct plan_rows *r, enum ipfam fam,

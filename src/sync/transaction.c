@@ -352,10 +352,9 @@ static bool claims_register(struct sync *s)
  * may not have read the service's slices yet. Frontends that were accepted with endpoints
  * before lost them by a change.
  */
-static bool is_unexplained(void *arg, const struct svc *svc, const struct plan_frontend *f)
+static bool is_unexplained(const struct sync *s, const struct svc *svc,
+			   const struct plan_frontend *f)
 {
-	const struct sync *s = arg;
-
 	return f->target.verdict == PLAN_VERDICT_REJECT &&
 	       (svc->rows == NULL || plan_rows_frontend(svc->rows, f) == NULL) &&
 	       s->plane->ops->leads(s->plane, f);
@@ -363,8 +362,10 @@ static bool is_unexplained(void *arg, const struct svc *svc, const struct plan_f
 
 void sync_rows_explain(struct sync *s, struct plan_rows *rows)
 {
-	if (s->is_sweep_on_hold && sync_is_plane_loaded(s))
-		plan_rows_filter(rows, is_unexplained, s);
+	if (!s->is_sweep_on_hold || !sync_is_plane_loaded(s))
+		return;
+	vec_keep(&rows->frontends, f, !is_unexplained(s, rows->svc, f));
+	plan_rows_drop_unled(rows);
 }
 
 static void item_diff(struct sync *s, struct sync_item *it)
