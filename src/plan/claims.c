@@ -60,7 +60,7 @@ static int64_t created(const struct svc *svc)
 	return s != 0 ? s : INT64_MAX;
 }
 
-unsigned int plan_kind_rank(uint8_t kind)
+int plan_kind_rank(uint8_t kind)
 {
 	static const uint8_t rank[] = {
 		[PLAN_FRONTEND_UNSET] = 4,      [PLAN_FRONTEND_CLUSTERIP] = 0,

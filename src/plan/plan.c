@@ -76,17 +76,11 @@ static void frontend_add(struct build *b, const struct plan_frontend *like,
 
 static bool ranges_are_unrestricted(const struct service *s, enum ipfam fam)
 {
-	size_t n = 0;
-
-	vec_for_each (r, &s->source_ranges) {
-		if (ip_fam(&r->addr) != fam)
-			continue;
-		if (r->len == 0) /* SVC-21 */
-			return true;
-		n++;
-	}
+	if (vec_has(&s->source_ranges, r, ip_fam(&r->addr) == fam && r->len == 0)) /* SVC-21 */
+		return true;
 	/* SVC-22: no range of this family means unrestricted. SVC-23: unless one was unreadable. */
-	return n == 0 && s->n_bad_source_ranges == 0;
+	return !vec_has(&s->source_ranges, r, ip_fam(&r->addr) == fam) &&
+	       s->n_bad_source_ranges == 0;
 }
 
 /*
@@ -339,11 +333,9 @@ static int frontend_cmp(const void *a, const void *b)
 	const struct plan_frontend *fb = b;
 	int c = ip_tuple_cmp(fa, fb);
 
-	if (c != 0)
-		return c;
-	if (fa->kind != fb->kind)
-		return plan_kind_rank(fa->kind) < plan_kind_rank(fb->kind) ? -1 : 1;
-	return fa->port_index < fb->port_index ? -1 : fa->port_index > fb->port_index;
+	if (c == 0)
+		c = plan_kind_rank(fa->kind) - plan_kind_rank(fb->kind);
+	return c != 0 ? c : fa->port_index - fb->port_index;
 }
 
 static void frontends_sort(struct plan_rows *rows)

@@ -26,7 +26,7 @@ void plan_ids_give_back(struct plan *p, const struct plan_rows *rows);
  * A lower rank has precedence. Cluster IPs and node ports are allocated by the API server,
  * load balancer addresses by a controller; external IPs are unchecked user input.
  */
-unsigned int plan_kind_rank(uint8_t kind);
+int plan_kind_rank(uint8_t kind);
 /*
  * Replace the claims of `svc` by those of `rows` (sorted; NULL: none) and of the service's
  * programmed frontends. Marks services dirty that may get a frontend.

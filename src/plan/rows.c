@@ -3,7 +3,6 @@
 #include "plan/rows.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 void plan_pool_fini(struct plan_pool *pool)
 {
@@ -77,16 +76,13 @@ int plan_pool_key_cmp(const void *a, const void *b)
 {
 	const struct plan_pool *pa = a;
 	const struct plan_pool *pb = b;
-	int c;
+	int c = pa->fam - pb->fam;
 
-	if (pa->fam != pb->fam)
-		return pa->fam < pb->fam ? -1 : 1;
-	c = pa->port_name == pb->port_name ? 0 : strcmp(pa->port_name->text, pb->port_name->text);
-	if (c != 0)
-		return c;
-	if (pa->proto != pb->proto)
-		return pa->proto < pb->proto ? -1 : 1;
-	return pa->scope < pb->scope ? -1 : pa->scope > pb->scope;
+	if (c == 0)
+		c = name_cmp(pa->port_name, pb->port_name);
+	if (c == 0)
+		c = pa->proto - pb->proto;
+	return c != 0 ? c : pa->scope - pb->scope;
 }
 
 struct plan_pool *plan_rows_pool_like(const struct plan_rows *r, const struct plan_pool *like)
