@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* model/addrs - a counted set. */
-#include "model/addrs.h"
+#include "model/private.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
  * Fails closed where kube-proxy fails open: a family without a usable node port
  * address serves no node ports (SVC-07, SVC-09).
  */
-#include "model/env.h"
+#include "model/private.h"
 
 #include <string.h>
 

@@ -15,10 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/addrs.h"
 #include "model/drain.h"
 #include "model/eject.h"
-#include "model/env.h"
+#include "model/private.h"
 #include "model/select.h"
 #include "model/track.h"
 

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * model/env - the node's environment, from configuration, Node, host addresses, ServiceCIDRs.
- *
- * Derived as a whole whenever an input changes and compared with the previous result:
- * inputs are few and small, and no value can be left over from an earlier state.
- * Private to model/; the result is struct model_env in model/model.h.
- */
+/* model/private - what model.c uses of env.c and addrs.c. */
 #pragma once
 
 #include "model/model.h"
+
+/*
+ * --- env.c: the node's environment, from configuration, Node, host addresses, ServiceCIDRs ---
+ *
+ * Derived as a whole whenever an input changes and compared with the previous result:
+ * inputs are few and small, and no value can be left over from an earlier state.
+ */
 
 /* Differences between two environments that services depend on. */
 enum env_change {
@@ -23,3 +24,15 @@ void env_derive(struct model_env *ret, const struct model *m);
 void env_fini(struct model_env *e);
 /* A set of enum env_change; 0 when equal. */
 unsigned int env_diff(const struct model_env *a, const struct model_env *b);
+
+/*
+ * --- addrs.c: the addresses of all endpoints, for model_has_addr() ---
+ *
+ * A counted set over all slices, also of services that are not proxied: 48 bytes per address.
+ * Zeroed memory is the empty set.
+ */
+void addrs_fini(struct htable *t);
+void addrs_add(struct htable *t, const struct slice *s);
+/* `s` must have been added with its present endpoints. */
+void addrs_remove(struct htable *t, const struct slice *s);
+bool addrs_has(const struct htable *t, const struct ip_addr *a);
