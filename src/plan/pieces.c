@@ -462,14 +462,6 @@ static void pool_keep(struct piece *pc, const struct plan_pool *was)
 	(void)name_ref(to->port_name);
 }
 
-static void pool_put_programmed(struct piece *pc, const struct plan_pool *was)
-{
-	if (pc->cut != NULL && pc->cut->fam == was->fam && pc->cut->id == was->id)
-		*vec_push(&pc->rows->pools) = pc->between;
-	else
-		pool_keep(pc, was);
-}
-
 /* Are frontends of the port of pool `i` left for later pieces? */
 static bool is_open(const struct piece *pc, size_t i)
 {
@@ -506,8 +498,12 @@ static void pools_put(struct piece *pc)
 	for (size_t i = 0; i < pc->programmed->pools.n; i++) {
 		const struct plan_pool *was = &pc->programmed->pools.v[i];
 
-		if (pc->fates[i] == KEPT && pool_desired(pc, was) == NULL)
-			pool_put_programmed(pc, was);
+		if (pc->fates[i] != KEPT || pool_desired(pc, was) != NULL)
+			continue;
+		if (was == pc->cut)
+			*vec_push(&pc->rows->pools) = pc->between;
+		else
+			pool_keep(pc, was);
 	}
 	if (n_desired > 0 && pc->rows->pools.n > n_desired)
 		vec_sort(&pc->rows->pools, plan_pool_key_cmp);

@@ -289,12 +289,10 @@ static void port_pool(struct build *b, const struct service_port *port, enum ipf
 	pool = vec_push(&b->rows->pools);
 	*pool = like;
 	(void)name_ref(pool->port_name);
-	if (n > 0)
-		pool->backends.v = xmalloc(n * sizeof(struct plan_backend));
-	pool->backends.cap = (uint32_t)n;
+	vec_reserve(&pool->backends, n);
 	vec_for_each (ep, &sel->endpoints)
 		if ((scope == PLAN_SCOPE_LOCAL ? ep->local : ep->cluster) == EXCLUSION_NONE)
-			pool->backends.v[pool->backends.n++] = plan_backend_of(ep, preserves);
+			*vec_push(&pool->backends) = plan_backend_of(ep, preserves);
 	assert(pool->backends.n == n);
 	pool_inherit(b, pool);
 	pool_weigh(b, pool, sel);
