@@ -53,6 +53,7 @@ void plan_affinity_inherit(const struct plan *p, const struct plan_rows *program
 struct local_ids {
 	uint64_t used[BITS_WORDS(PLAN_AFFINITY_BACKENDS_MAX + 1)];
 	uint16_t next;
+	size_t n_new; /* ids to take */
 };
 
 /* Return ids in rising order: a freed id may still be in clients' affinity entries. */
@@ -85,44 +86,31 @@ static void ids_agree(struct local_ids *ids, struct plan_backend *in_peer,
 		in_pool->aff_id = in_peer->aff_id;
 }
 
-struct numbering {
-	struct local_ids ids;
-	const struct plan_rows *programmed; /* may be NULL */
-	size_t n_new;                       /* ids to take */
-};
-
-static void programmed_mark(struct local_ids *ids, const struct plan_rows *programmed,
-			    const struct plan_pool *pool, enum plan_scope scope)
-{
-	const struct plan_pool *was =
-		plan_rows_pool_at(programmed, pool->fam, scope, pool->proto, pool->port_name);
-
-	if (was == NULL)
-		return;
-	vec_for_each (b, &was->backends)
-		bit_set(ids->used, b->aff_id);
-}
-
 /*
  * While ids suffice, those of backends that leave are not given to others: between pieces of a
  * change a pool has both.
  */
-static void leaving_mark(struct numbering *n, const struct plan_pool *pool)
+static void leaving_mark(struct local_ids *ids, const struct plan_pool *pool,
+			 const struct plan_rows *programmed)
 {
-	struct local_ids all = n->ids;
-	size_t n_used = n->n_new;
+	struct local_ids all = *ids;
+	size_t n_used = ids->n_new;
 
-	if (n->programmed == NULL)
-		return;
-	programmed_mark(&all, n->programmed, pool, PLAN_SCOPE_CLUSTER);
-	programmed_mark(&all, n->programmed, pool, PLAN_SCOPE_LOCAL);
+	for (unsigned int scope = PLAN_SCOPE_CLUSTER; scope <= PLAN_SCOPE_LOCAL; scope++) {
+		const struct plan_pool *was = plan_rows_pool_at(programmed, pool->fam, scope,
+								pool->proto, pool->port_name);
+
+		for (size_t i = 0; was != NULL && i < was->backends.n; i++)
+			bit_set(all.used, was->backends.v[i].aff_id);
+	}
 	for (size_t i = 0; i < ARRAY_SIZE(all.used); i++)
 		n_used += (size_t)__builtin_popcountll(all.used[i]);
 	if (n_used <= PLAN_AFFINITY_BACKENDS_MAX + 1)
-		n->ids = all;
+		*ids = all;
 }
 
-static void number_both(struct numbering *n, struct plan_pool *pool, struct plan_pool *peer)
+static void number_both(struct local_ids *ids, struct plan_pool *pool, struct plan_pool *peer,
+			const struct plan_rows *programmed)
 {
 	AUTO(free) struct plan_backend **same = xcalloc(peer->backends.n + 1, sizeof(*same));
 	AUTO(vec_fini) struct plan_places places = { 0 };
@@ -134,35 +122,35 @@ static void number_both(struct numbering *n, struct plan_pool *pool, struct plan
 		const struct plan_place *at = vec_search(&places.v, b, ip_endpoint_cmp);
 
 		same[i] = at != NULL ? &pool->backends.v[at->slot] : NULL;
-		ids_agree(&n->ids, b, same[i]);
-		n->n_new += b->aff_id == 0 && at == NULL;
+		ids_agree(ids, b, same[i]);
+		ids->n_new += b->aff_id == 0 && at == NULL;
 	}
-	leaving_mark(n, pool);
+	if (programmed != NULL)
+		leaving_mark(ids, pool, programmed);
 	vec_for_each (b, &pool->backends)
 		if (b->aff_id == 0)
-			plan_backend_set_aff_id(b, id_take(&n->ids));
+			plan_backend_set_aff_id(b, id_take(ids));
 	for (size_t i = 0; i < peer->backends.n; i++)
 		if (peer->backends.v[i].aff_id == 0)
-			plan_backend_set_aff_id(&peer->backends.v[i], same[i] != NULL
-									      ? same[i]->aff_id
-									      : id_take(&n->ids));
+			plan_backend_set_aff_id(&peer->backends.v[i],
+						same[i] != NULL ? same[i]->aff_id : id_take(ids));
 }
 
 void plan_affinity_number(struct plan_pool *pool, struct plan_pool *peer,
 			  const struct plan_rows *programmed)
 {
 	struct plan_pool none = { 0 };
-	struct numbering n = { .ids.next = pool->next_aff_id, .programmed = programmed };
+	struct local_ids ids = { .next = pool->next_aff_id };
 
 	peer = peer != NULL ? peer : &none;
-	bit_set(n.ids.used, 0);
+	bit_set(ids.used, 0);
 	vec_for_each (b, &pool->backends) {
-		bit_set(n.ids.used, b->aff_id);
-		n.n_new += b->aff_id == 0;
+		bit_set(ids.used, b->aff_id);
+		ids.n_new += b->aff_id == 0;
 	}
-	n.ids.next = (uint16_t)MAX(n.ids.next, peer->next_aff_id);
-	number_both(&n, pool, peer);
-	pool->next_aff_id = peer->next_aff_id = n.ids.next;
+	ids.next = (uint16_t)MAX(ids.next, peer->next_aff_id);
+	number_both(&ids, pool, peer, programmed);
+	pool->next_aff_id = peer->next_aff_id = ids.next;
 }
 
 /* --- effective affinity --- */
