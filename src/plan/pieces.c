@@ -75,7 +75,6 @@ void plan_pieces_init(struct plan_pieces *pp, struct plan_rows *goal,
 		return;
 	programmed = plan_rows_or_none(programmed);
 	pp->is_selected = xcalloc(goal->frontends.n + 1, 1);
-	pp->n_found = xcalloc(goal->pools.n + 1, sizeof(*pp->n_found));
 	vec_reserve(&pp->order, goal->frontends.n);
 	for (size_t i = 0; i < goal->frontends.n; i++) {
 		uint32_t pool = waiting_index(goal, programmed, &goal->frontends.v[i]);
@@ -89,7 +88,6 @@ void plan_pieces_fini(struct plan_pieces *pp)
 {
 	vec_fini(&pp->order);
 	free(pp->is_selected);
-	free(pp->n_found);
 	*pp = (struct plan_pieces){ 0 };
 }
 
@@ -126,13 +124,8 @@ struct plan_rows *plan_pieces_part(struct plan_pieces *pp, size_t *pool, size_t 
 
 void plan_pieces_adopted(struct plan_pieces *pp, struct plan_rows *part)
 {
-	vec_for_each (pool, &part->pools) {
-		struct plan_pool *to = plan_rows_pool_like(pp->goal, pool);
-
-		*to = *pool;
-		pp->n_found[to - pp->goal->pools.v] = to->n_found;
-		to->n_found = 0;
-	}
+	vec_for_each (pool, &part->pools)
+		*plan_rows_pool_like(pp->goal, pool) = *pool;
 	vec_fini(&part->pools); /* the goal owns their members */
 	vec_fini(&part->frontends);
 	free(part);
@@ -267,7 +260,7 @@ static size_t replaced_cost(const struct piece *pc, const struct plan_pool *will
  */
 static uint32_t n_found(const struct piece *pc, size_t i, const struct plan_pool *was)
 {
-	return was == NULL || was->n_found > 0 ? pc->pp->n_found[i] : 0;
+	return was == NULL || was->n_found > 0 ? pc->goal->pools.v[i].n_found : 0;
 }
 
 /* True if the pool must be compared as a whole, to remove local ids that it does not have any more.
@@ -276,7 +269,7 @@ static bool is_whole(const struct piece *pc, size_t i)
 {
 	const struct plan_pool *pool = &pc->goal->pools.v[i];
 
-	return pc->pp->n_found[i] > 0 && pool_programmed(pc, pool) == NULL &&
+	return pool->n_found > 0 && pool_programmed(pc, pool) == NULL &&
 	       plan_pool_has_ids(pc->p, pool);
 }
 

@@ -35,13 +35,13 @@ struct plan_waiting {
 struct plan_rows *plan_rows_patch(struct plan *p, struct svc *svc);
 
 struct plan_pieces {
-	struct plan_rows *goal; /* settled; owned by the caller; may be NULL */
-	size_t next_pool;       /* pools of the goal before this index are programmed */
+	struct plan_rows
+		*goal;    /* settled; owned by the caller; may be NULL; with n_found of pools */
+	size_t next_pool; /* pools of the goal before this index are programmed */
 	VEC(struct plan_waiting) order;
 	size_t next_waiting;
 	size_t first_new;     /* index in `order` of the last piece */
 	uint8_t *is_selected; /* frontends of the goal whose pools are programmed */
-	uint32_t *n_found;    /* at the load, for each pool of the goal (plan/rows.h) */
 };
 
 void plan_pieces_init(struct plan_pieces *pp, struct plan_rows *goal,
