@@ -350,9 +350,8 @@ static void view_problems(struct jsonw *w, const struct serve_context *ctx,
 	problems_sync(w, ctx, source, t);
 	problems_daemon(w, ctx);
 	for (int fam = 0; fam < IPFAM_N; fam++)
-		if (model_nodeports(m, fam) != MODEL_NODEPORTS_OK)
-			problem(w, "node", "%s",
-				model_nodeports_text(model_nodeports(m, fam), fam));
+		if (model_nodeports_failure(m, fam) != NULL)
+			problem(w, "node", "%s", model_nodeports_failure(m, fam));
 	if (m->config.node_name == NULL || m->config.node_name->len == 0)
 		problem(w, "node", "the node's name is unknown: no endpoint counts as local");
 	else if (no_node != NULL)

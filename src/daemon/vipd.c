@@ -73,16 +73,16 @@ struct vipd {
 	char **argv; /* of main(): a changed file is read with the same flags */
 	int argc;
 	struct config_watch *config_watch;
-	struct event *config_again;              /* its kubeconfig could not be read */
-	char *rejected;                          /* the file, as read last; NULL: it is valid */
-	bool is_outdated;                        /* the configuration changed; exit for a restart */
-	bool is_signalled;                       /* a second signal ends vipd at once */
-	bool is_cidr_missing[IPFAM_N];           /* detector_check() */
-	bool is_cidr_wrong;                      /* pod_cidr_check() */
-	bool is_localhost_limited;               /* localhost_check() */
-	enum model_nodeports nodeports[IPFAM_N]; /* logged last */
-	bool is_source_complete; /* no object is unknown; sync_sweep_hold() is over */
-	bool is_sweep_logged;    /* as pending */
+	struct event *config_again;     /* its kubeconfig could not be read */
+	char *rejected;                 /* the file, as read last; NULL: it is valid */
+	bool is_outdated;               /* the configuration changed; exit for a restart */
+	bool is_signalled;              /* a second signal ends vipd at once */
+	bool is_cidr_missing[IPFAM_N];  /* detector_check() */
+	bool is_cidr_wrong;             /* pod_cidr_check() */
+	bool is_localhost_limited;      /* localhost_check() */
+	const char *nodeports[IPFAM_N]; /* logged last: model_nodeports_failure() */
+	bool is_source_complete;        /* no object is unknown; sync_sweep_hold() is over */
+	bool is_sweep_logged;           /* as pending */
 	struct other_plane other;
 	struct event *retire_event;
 };
@@ -298,10 +298,10 @@ static void sweep_follow(struct vipd *v)
 static void nodeports_follow(struct vipd *v)
 {
 	for (int fam = 0; fam < IPFAM_N && v->host != NULL; fam++) {
-		enum model_nodeports why = model_nodeports(&v->model, fam);
+		const char *why = model_nodeports_failure(&v->model, fam);
 
-		if (why != v->nodeports[fam] && why != MODEL_NODEPORTS_OK)
-			log_warn(LOG_AREA_MAIN, "%s", model_nodeports_text(why, fam));
+		if (why != v->nodeports[fam] && why != NULL)
+			log_warn(LOG_AREA_MAIN, "%s", why);
 		v->nodeports[fam] = why;
 	}
 }

@@ -169,33 +169,22 @@ unsigned int env_diff(const struct model_env *a, const struct model_env *b)
 
 /* --- node ports ----------------------------------------------------------- */
 
-enum model_nodeports model_nodeports(const struct model *m, enum ipfam fam)
+const char *model_nodeports_failure(const struct model *m, enum ipfam fam)
 {
+	bool is_v6 = fam == IPFAM_V6;
+
 	if (!m->config.has_nodeport_cidrs || vec_has(&m->env.nodeport_addrs, a, ip_fam(a) == fam) ||
 	    !vec_has(&m->host_addrs, a, ip_fam(a) == fam))
-		return MODEL_NODEPORTS_OK;
-	return vec_has(&m->config.nodeport_cidrs, p, ip_fam(&p->addr) == fam)
-		       ? MODEL_NODEPORTS_NO_MATCH
-		       : MODEL_NODEPORTS_NO_PREFIX;
-}
-
-const char *model_nodeports_text(enum model_nodeports why, enum ipfam fam)
-{
-	switch (why) {
-	case MODEL_NODEPORTS_OK:
-		break;
-	case MODEL_NODEPORTS_NO_PREFIX:
-		return fam == IPFAM_V6 ? "IPv6 node ports are not served: --nodeport-addresses has "
-					 "no IPv6 prefix"
-				       : "IPv4 node ports are not served: --nodeport-addresses has "
-					 "no IPv4 prefix";
-	case MODEL_NODEPORTS_NO_MATCH:
-		return fam == IPFAM_V6 ? "IPv6 node ports are not served: no address of this node "
-					 "is in --nodeport-addresses"
-				       : "IPv4 node ports are not served: no address of this node "
-					 "is in --nodeport-addresses";
-	}
-	return NULL;
+		return NULL;
+	if (!vec_has(&m->config.nodeport_cidrs, p, ip_fam(&p->addr) == fam))
+		return is_v6 ? "IPv6 node ports are not served: --nodeport-addresses has no IPv6 "
+			       "prefix"
+			     : "IPv4 node ports are not served: --nodeport-addresses has no IPv4 "
+			       "prefix";
+	return is_v6 ? "IPv6 node ports are not served: no address of this node is in "
+		       "--nodeport-addresses"
+		     : "IPv4 node ports are not served: no address of this node is in "
+		       "--nodeport-addresses";
 }
 
 bool model_serves_localhost(const struct model *m, enum ipfam fam)

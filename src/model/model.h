@@ -231,15 +231,11 @@ bool model_await_service_cidrs(struct model *m, bool is_awaited, uint64_t at_ns)
 struct svc *model_find(const struct model *m, const struct name *ns, const struct name *name);
 struct slice_entry *model_find_slice(const struct model *m, const struct name *ns,
 				     const struct name *name);
-enum model_nodeports {
-	MODEL_NODEPORTS_OK = 0,    /* or the node has no address of the family */
-	MODEL_NODEPORTS_NO_PREFIX, /* --nodeport-addresses has prefixes of the other family only */
-	MODEL_NODEPORTS_NO_MATCH,  /* no address of the node is in the prefixes of this family */
-};
-/* Does this node serve node ports of the family? If not, the reason. */
-enum model_nodeports model_nodeports(const struct model *m, enum ipfam fam);
-/* "IPv6 node ports are not served: ..."; NULL for MODEL_NODEPORTS_OK. */
-const char *model_nodeports_text(enum model_nodeports why, enum ipfam fam);
+/*
+ * "IPv6 node ports are not served: ...", a constant for each reason. NULL: they are, or the node
+ * has no address of the family.
+ */
+const char *model_nodeports_failure(const struct model *m, enum ipfam fam);
 /* Does the family serve node ports on its loopback address? */
 bool model_serves_localhost(const struct model *m, enum ipfam fam);
 /*

@@ -269,9 +269,9 @@ static void nodeports_note(struct str *out, const struct model *m, const struct 
 		return;
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		if (service_has_family(svc->service, fam) &&
-		    model_nodeports(m, fam) != MODEL_NODEPORTS_OK)
+		    model_nodeports_failure(m, fam) != NULL)
 			str_printf(out, "%s%s", out->len ? "; " : "",
-				   model_nodeports_text(model_nodeports(m, fam), fam));
+				   model_nodeports_failure(m, fam));
 }
 
 void serve_port_note(struct str *out, const struct serve_facts *f, const struct serve_context *ctx,
