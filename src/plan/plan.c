@@ -250,7 +250,7 @@ static uint32_t tuning_of(const struct build *b, uint32_t affinity_s)
 	if (b->p->traits->class_affinity != NULL) /* the class has the affinity */
 		parts[1] = 0;
 	parts[2] = parts[1] != 0 && service_is_etp_local(b->s);
-	if (!b->p->traits->has_tuning || (b->s->tuning == NULL && parts[1] == 0))
+	if (b->s->tuning == NULL && parts[1] == 0)
 		return 0;
 	return hash_bytes(parts, sizeof(parts)) | 1;
 }
@@ -395,7 +395,7 @@ static void build_open(struct build **ret, const struct plan *p, struct svc *svc
 		return;
 	b->rows = xcalloc(1, sizeof(*b->rows));
 	b->rows->svc = svc;
-	if (p->traits->has_tuning && b->s->tuning != NULL)
+	if (b->s->tuning != NULL)
 		b->tuning = texts_hash(b->s->tuning);
 	/* Most services have one of each: rows grown and shrunk later leave holes in the heap. */
 	vec_reserve(&b->rows->pools, b->s->ports.n);

@@ -43,8 +43,6 @@ struct plan_traits {
 	 * differ in PLAN_POOL_LOCAL only, and a backend has the same local id in both.
 	 */
 	bool shares_affinity;
-	/* Uses the annotations in struct service_tuning. */
-	bool has_tuning;
 	/* Forwards other than by masquerading, too (enum forwarding). */
 	bool has_forwarding;
 	/* Balances by the number of slots of a backend; else by PLAN_BACKEND_WEIGH. */
@@ -79,7 +77,7 @@ enum plan_op_kind {
 	PLAN_BACKEND_WEIGH,   /* pool, backend, slot: has another weight (plan_pool_weight()) */
 	PLAN_SLOT_ADD,        /* pool, backend, slot; with pool->table: backends have no slot */
 	PLAN_RANGE_ADD,       /* pool, range */
-	PLAN_POOL_CHANGE,     /* pool: scheduler, weights, ...; only with traits.has_tuning */
+	PLAN_POOL_CHANGE,     /* pool: scheduler, weights, ... */
 	PLAN_FRONTEND_ADD,    /* frontend */
 	PLAN_FRONTEND_CHANGE, /* old_frontend -> frontend, same key */
 	PLAN_FRONTEND_DEL,    /* old_frontend */

@@ -642,7 +642,7 @@ static const struct plane_common_ops common_ops = {
 
 const struct plane_ops ipvs_plane_ops = {
 	.name = "ipvs",
-	.traits = { .pool_class = ipvs_pool_class, .has_tuning = true, .has_forwarding = true },
+	.traits = { .pool_class = ipvs_pool_class, .has_forwarding = true },
 	.load = plane_load,
 	.adopt = ipvs_adopt,
 	.env = plane_env,

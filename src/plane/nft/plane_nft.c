@@ -550,7 +550,6 @@ const struct plane_ops nft_plane_ops = {
 	.traits = { .shares_affinity = true,
 		    .pool_class = nft_pool_class,
 		    .class_affinity = nft_class_affinity,
-		    .has_tuning = true,
 		    .weighs_by_slots = true,
 		    .hashing = nft_hashing,
 		    .hash_class = nft_hash_class },
