@@ -2,12 +2,9 @@
 /*
  * model - the tables of objects, and the rules that mark services dirty.
  *
- * A service is marked when one of its objects changed and the service is or was
- * proxied. Marking too much is only wasteful: the plan's diff is then empty. Marking
- * too little leaves stale state in the kernel, so every change marks unless it is
- * clearly irrelevant.
- *
- * Names are interned: keys are pairs of pointers.
+ * Marking too much only costs an empty diff; marking too little leaves stale state in the kernel.
+ * So every change of a service that is or was proxied marks it, unless the change is clearly
+ * irrelevant. Names are interned: keys are pairs of pointers.
  */
 #include "model/model.h"
 
@@ -54,7 +51,6 @@ static struct svc *svc_get(struct model *m, const struct name *ns, const struct 
 	svc = xcalloc(1, sizeof(*svc));
 	svc->ns = name_ref(ns);
 	svc->name = name_ref(name);
-	list_init(&svc->dirty);
 	list_init(&svc->slices);
 	htable_insert(&m->services, &svc->node, name_pair_hash(ns, name));
 	list_add_tail(&m->all, &svc->all);

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plan/diff - operations from programmed to desired rows, in safe order.
- *
- * Additions come first, then the frontends, then removals: after each prefix of the
- * list every frontend has a complete target. Pools are matched by id; within a pool
- * only slots that differ are compared.
+ * plan/diff - operations from programmed to desired rows, in the safe order of plan.h. Pools are
+ * matched by id; within a pool only slots that differ are compared.
  */
 #include "plan/plan.h"
 
