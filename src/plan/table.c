@@ -64,12 +64,6 @@ size_t plan_table_slots(const struct plan_pool *pool)
 
 /* --- by weight --- */
 
-struct place {
-	struct plan_backend b; /* first: ip_endpoint_cmp() */
-	uint32_t index;
-	uint32_t left; /* slots that the backend lacks */
-};
-
 /* Number of slots of a weight above 0, rounded. */
 static uint32_t slots_of(uint8_t weight, uint32_t unit)
 {
@@ -100,65 +94,60 @@ bool plan_table_is_rounded(const struct plan_pool *pool, const struct service *s
 	       pool->table.n < slots_sum(pool, weights_unit(service_weights(s)));
 }
 
-/* Sorted by address and port; returns the number of slots of all. */
-static size_t places_make(struct place *v, const struct plan_pool *pool, const struct service *s)
+/* The unit of slots_of(). */
+static uint32_t unit_of(const struct plan_pool *pool, const struct service *s)
 {
 	size_t max = plan_weight_slots_max(s);
 	uint32_t unit = weights_unit(service_weights(s));
-	uint32_t by = 1;
 
-	if (slots_sum(pool, 1) > MIN(max, (size_t)PLAN_WEIGHT_SLOTS_PLAIN))
-		by = unit * (1 + (uint32_t)bisect(2 * WEIGHT_MAX / unit, k,
-						  slots_sum(pool, unit * ((uint32_t)k + 1)) > max));
-	for (size_t i = 0; i < pool->backends.n; i++)
-		v[i] = (struct place){ pool->backends.v[i], (uint32_t)i,
-				       slots_of(pool->weights[i], by) };
-	qsort(v, pool->backends.n, sizeof(*v), ip_endpoint_cmp);
-	return slots_sum(pool, by);
+	if (slots_sum(pool, 1) <= MIN(max, (size_t)PLAN_WEIGHT_SLOTS_PLAIN))
+		return 1;
+	return unit * (1 + (uint32_t)bisect(2 * WEIGHT_MAX / unit, k,
+					    slots_sum(pool, unit * ((uint32_t)k + 1)) > max));
 }
 
-/* Fill the empty slots, the backends in turns. */
-static void holes_fill(struct plan_pool *pool, const uint8_t *is_taken, struct place *v)
+/* Fill the empty slots, the backends in turns. `left`: slots that each of them lacks. */
+static void holes_fill(struct plan_pool *pool, const uint8_t *is_taken,
+		       const struct plan_places *places, uint32_t *left)
 {
 	size_t i = 0;
 
 	for (size_t slot = 0; slot < pool->table.n; slot++) {
 		if (is_taken[slot])
 			continue;
-		for (; v[i].left == 0; i = (i + 1) % pool->backends.n)
+		for (; left[places->v.v[i].slot] == 0; i = (i + 1) % places->v.n)
 			;
-		pool->table.v[slot] = (uint16_t)v[i].index;
-		v[i].left--;
-		i = (i + 1) % pool->backends.n;
+		pool->table.v[slot] = (uint16_t)places->v.v[i].slot;
+		left[places->v.v[i].slot]--;
+		i = (i + 1) % places->v.n;
 	}
 }
 
 void plan_table_weigh(struct plan_pool *pool, const struct service *s,
 		      const struct plan_pool *programmed)
 {
-	size_t n_programmed = plan_pool_slots(programmed);
-	AUTO(free) struct place *v = xreallocarray(NULL, pool->backends.n + 1, sizeof(*v));
-	AUTO(free) uint8_t *is_taken = NULL;
+	uint32_t unit = unit_of(pool, s);
+	size_t n = slots_sum(pool, unit);
+	AUTO(free) uint32_t *left = xreallocarray(NULL, pool->backends.n, sizeof(*left));
+	AUTO(free) uint8_t *is_taken = xcalloc(n, 1);
+	AUTO(vec_fini) struct plan_places places = { 0 };
 
-	vec_clear(&pool->table);
-	if (pool->backends.n > 0) {
-		size_t n = places_make(v, pool, s);
+	plan_places_of(&places, pool);
+	for (size_t i = 0; i < pool->backends.n; i++)
+		left[i] = slots_of(pool->weights[i], unit);
+	vec_reserve(&pool->table, n);
+	vec_cut(&pool->table, n);
+	for (size_t slot = 0; slot < MIN(n, plan_pool_slots(programmed)); slot++) {
+		const struct plan_place *to =
+			vec_search(&places.v, plan_pool_at(programmed, slot), ip_endpoint_cmp);
 
-		vec_reserve(&pool->table, n);
-		vec_cut(&pool->table, n);
-	}
-	is_taken = xcalloc(pool->table.n + 1, 1);
-	for (size_t slot = 0; slot < MIN(pool->table.n, n_programmed); slot++) {
-		struct place *to = bsearch(plan_pool_at(programmed, slot), v, pool->backends.n,
-					   sizeof(*v), ip_endpoint_cmp);
-
-		if (to == NULL || to->left == 0)
+		if (to == NULL || left[to->slot] == 0)
 			continue;
-		to->left--;
-		pool->table.v[slot] = (uint16_t)to->index;
+		left[to->slot]--;
+		pool->table.v[slot] = (uint16_t)to->slot;
 		is_taken[slot] = 1;
 	}
-	holes_fill(pool, is_taken, v);
+	holes_fill(pool, is_taken, &places, left);
 }
 
 bool plan_weights_are_equal(const struct plan_pool *a, const struct plan_pool *b)
