@@ -5,8 +5,6 @@
  * Options may be anywhere on the command line. An option that the command does not take is an
  * error.
  */
-#include "ctl/command.h"
-
 #include <errno.h>
 #include <langinfo.h>
 #include <locale.h>

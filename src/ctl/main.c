@@ -2,7 +2,7 @@
 /* vipctl - command line client of the vipd of this node. */
 #include <signal.h>
 
-#include "ctl/command.h"
+#include "ctl/run.h"
 #include "doctor/check.h"
 
 int main(int argc, char **argv)

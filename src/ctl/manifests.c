@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* ctl/manifests - one pass of vipd's sources, model and plan. */
-#include "ctl/manifests.h"
-
+/*
+ * ctl/manifests - desired state of a folder of manifests, without vipd.
+ *
+ * Reads the folder once and builds its rows with vipd's own code. Addresses come from this host,
+ * the rest of the configuration from the options.
+ */
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -14,6 +17,8 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "cli/cli.h"
+#include "ctl/diff.h"
+#include "ctl/run.h"
 #include "explain/text.h"
 #include "plane/ipvs/programmed.h"
 #include "plane/nft/plane_nft.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * ctl/run - parameters and results of commands.
+ * ctl/run - parameters, exit codes and output of commands.
  *
  * Commands with one request and one answer are in run_show.c, others have a file of
- * their own. Each returns the exit code (enum command_exit).
+ * their own. Each returns the exit code.
  */
 #pragma once
 
@@ -11,8 +11,24 @@
 
 #include "cli/cli.h"
 #include "ctl/client.h"
-#include "ctl/command.h"
 #include "ctl/show.h"
+
+struct diff;
+
+/* Exit codes; stable, for scripts. */
+enum command_exit {
+	EXIT_FINE = 0,
+	EXIT_PROBLEM = 1, /* not found, or a problem as each command defines it */
+	EXIT_USAGE = 2,
+	EXIT_NO_VIPD = 3, /* vipd is unreachable, or has another API version */
+};
+
+/* Those of `vipctl doctor` and `migrate`. */
+enum doctor_exit {
+	DOCTOR_WELL = 0, /* at most notes */
+	DOCTOR_WARNINGS = 1,
+	DOCTOR_ERRORS = 2,
+};
 
 enum output {
 	OUTPUT_TABLE = 0,
@@ -90,6 +106,9 @@ int answer_show(const struct run *run, json_t *answer, int code,
 /* Append a parameter to the target of a request; nothing for a `value` of NULL. */
 void query_add(struct str *target, const char *name, const char *value);
 
+/* vipctl's main(): writes to stdout and stderr, returns the exit code. */
+int command_main(int argc, char **argv);
+
 int run_status(const struct run *run);
 int run_svc(const struct run *run);
 int run_trace(const struct run *run);
@@ -105,3 +124,12 @@ int run_top(const struct run *run);
 int run_bundle(const struct run *run);
 /* Follow packets of the flow in `trace`, an answer of /v1/trace. */
 int run_live(const struct run *run, const json_t *trace);
+
+/* Of an answer of /v1/doctor. */
+enum doctor_exit doctor_exit(const json_t *answer);
+/*
+ * Add the desired lines of all services in run->manifests, for the ipvs plane or nftables.
+ * Documents that are not served as written are reported on standard error. -EINVAL: an option;
+ * other -errno: the folder cannot be read.
+ */
+MUST_USE int manifests_rows(struct diff *ret, const struct run *run, bool is_ipvs, struct err *err);

@@ -8,7 +8,6 @@
 
 #include "base/control.h"
 #include "ctl/diff.h"
-#include "ctl/manifests.h"
 #include "ctl/programmed.h"
 #include "ctl/run.h"
 #include "ctl/value.h"

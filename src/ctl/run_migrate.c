@@ -15,7 +15,6 @@
 #include "base/control.h"
 #include "base/file.h"
 #include "cli/cli.h"
-#include "ctl/doctor.h"
 #include "ctl/run.h"
 #include "doctor/check.h"
 #include "settings/config.h"

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/ip.h"
-#include "ctl/doctor.h"
 #include "ctl/run.h"
 #include "ctl/value.h"
 
@@ -380,15 +379,7 @@ int run_dump(const struct run *run)
 	return r == 0 ? EXIT_FINE : failed(r, &err);
 }
 
-/* --- doctor, log --- */
-
-int run_doctor(const struct run *run)
-{
-	json_t *answer;
-
-	doctor_fetch(&answer, &run->client, run->plane);
-	return answer_show(run, answer, (int)doctor_exit(answer), show_doctor);
-}
+/* --- log --- */
 
 int run_log(const struct run *run)
 {

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "ctl/doctor.h"
+#include "ctl/run.h"
 #include "ctl/show.h"
 #include "ctl/value.h"
 

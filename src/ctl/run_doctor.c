@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "ctl/doctor.h"
-
+/* ctl/run_doctor - check the node: by vipd, or by vipctl itself when vipd does not answer. */
 #include <errno.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/control.h"
 #include "ctl/programmed.h"
+#include "ctl/run.h"
 #include "ctl/value.h"
 #include "doctor/check.h"
 
@@ -39,6 +39,7 @@ static int ask_vipd(json_t **ret, const struct client *c, struct err *err)
 	return 0;
 }
 
+/* An answer of /v1/doctor; "by" names the program that checked, "vipd" is the reason. */
 static json_t *run_here(const struct err *why, const char *plane)
 {
 	/* May quote a path that is not UTF-8. */
@@ -50,18 +51,6 @@ static json_t *run_here(const struct err *why, const char *plane)
 			 "results", report);
 }
 
-void doctor_fetch(json_t **ret, const struct client *c, const char *plane)
-{
-	const char *found;
-	struct err err = { 0 };
-	int r = plane == NULL ? 0 : programmed_plane(&found, c, plane, &err);
-
-	if (r == 0)
-		r = ask_vipd(ret, c, &err);
-	if (r < 0)
-		*ret = run_here(&err, plane);
-}
-
 enum doctor_exit doctor_exit(const json_t *answer)
 {
 	const char *worst = value_text(answer, "worst");
@@ -69,4 +58,21 @@ enum doctor_exit doctor_exit(const json_t *answer)
 	if (strcmp(worst, "ok") == 0 || strcmp(worst, "note") == 0)
 		return DOCTOR_WELL;
 	return strcmp(worst, "warning") == 0 ? DOCTOR_WARNINGS : DOCTOR_ERRORS;
+}
+
+/* --plane: vipctl checks for a plane that vipd does not use. */
+int run_doctor(const struct run *run)
+{
+	const char *found;
+	struct err err = { 0 };
+	json_t *answer = NULL;
+	int r = 0;
+
+	if (run->plane != NULL)
+		r = programmed_plane(&found, &run->client, run->plane, &err);
+	if (r == 0)
+		r = ask_vipd(&answer, &run->client, &err);
+	if (r < 0)
+		answer = run_here(&err, run->plane);
+	return answer_show(run, answer, (int)doctor_exit(answer), show_doctor);
 }
