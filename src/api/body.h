@@ -70,34 +70,21 @@ struct items_ops {
 void items_open(struct http_reply *reply, struct items *b, const struct serve_context *ctx,
 		const struct items_ops *ops, const struct page_query *query);
 
-/* /v1/status */
-void body_status(struct http_reply *reply, const struct serve_context *ctx,
-		 const struct http_request *q);
-/* Without the options. */
-void body_status_public(struct http_reply *reply, const struct serve_context *ctx,
-			const struct http_request *q);
-/* /v1/services */
-void body_services(struct http_reply *reply, const struct serve_context *ctx,
-		   const struct http_request *q);
-/* /v1/services/NAMESPACE/NAME; 404 when there is neither an object, a slice nor a row. */
-void body_service(struct http_reply *reply, const struct serve_context *ctx,
-		  const struct http_request *q);
-/* /v1/dump: every service in full, without ages and times. */
-void body_dump(struct http_reply *reply, const struct serve_context *ctx,
-	       const struct http_request *q);
-/* /v1/rows: programmed state of every service, one text per frontend. */
-void body_rows(struct http_reply *reply, const struct serve_context *ctx,
-	       const struct http_request *q);
-/* /v1/counts: connections of services and endpoints, as far as the plane counts them. */
-void body_counts(struct http_reply *reply, const struct serve_context *ctx,
-		 const struct http_request *q);
-/* /v1/trace: the destination of a connection, and the reason for unused endpoints. */
-void body_trace(struct http_reply *reply, const struct serve_context *ctx,
-		const struct http_request *q);
+/* Answers by path: control.c has the paths, doc/control-api.md parameters and members. */
+typedef void body_answer(struct http_reply *reply, const struct serve_context *ctx,
+			 const struct http_request *q);
 
-/* /v1/log: the areas with their levels; PUT ?area=AREA&level=LEVEL changes one, or all. */
-void admin_log(struct http_reply *reply, const struct serve_context *ctx,
-	       const struct http_request *q);
-/* /v1/doctor: the last results; PUT starts another run. 404 without checks. */
-void admin_doctor(struct http_reply *reply, const struct serve_context *ctx,
-		  const struct http_request *q);
+body_answer body_status;
+body_answer body_status_public; /* without the options */
+body_answer body_services;
+body_answer body_service; /* 404 when there is neither an object, a slice nor a row */
+body_answer body_dump;    /* every service in full, without ages and times */
+body_answer body_rows;    /* programmed state of every service, one text per frontend */
+body_answer body_counts;  /* as far as the plane counts connections */
+body_answer body_trace;
+body_answer body_history;
+body_answer body_monitor;
+body_answer admin_log;
+body_answer admin_doctor;    /* the last results; PUT starts another run */
+body_answer admin_drains;    /* PUT drains an endpoint until undrain */
+body_answer admin_ejections; /* those for failed handshakes included; PUT: until a restart */

@@ -11,11 +11,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "api/body.h"
-#include "api/drain.h"
-#include "api/history.h"
-#include "api/monitor.h"
-#include "http/http.h"
 #include "http/http_port.h"
 
 #define BACKLOG 64

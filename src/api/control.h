@@ -8,19 +8,15 @@
  */
 #pragma once
 
-#include "state/context.h"
+#include "api/body.h"
 
 struct event_base;
 struct serve_control;
 
-struct http_reply;
-struct http_request;
-
 /* A path of the API. */
 struct control_route {
 	const char *path;
-	void (*answer)(struct http_reply *reply, const struct serve_context *ctx,
-		       const struct http_request *q);
+	body_answer *answer;
 	const char *params;  /* separated by blanks; NULL: not checked here */
 	bool takes_writes;   /* PUT and POST */
 	bool is_public;      /* harmless: also on the status page */

@@ -9,10 +9,8 @@
  */
 #pragma once
 
-#include "http/http.h"
-#include "state/context.h"
-
 struct drains;
+struct model;
 
 /*
  * `changed` is called after changes of the model. `path` may be NULL. An unreadable file and
@@ -22,16 +20,3 @@ void drains_open(struct drains **ret, struct model *m, const char *path, void (*
 		 void *arg);
 /* Accepts NULL. The file stays. */
 void drains_close(struct drains *d);
-
-/*
- * /v1/drains: the list. PUT with `service`, `endpoint` (a pod's name or an address) and
- * `state`, "drained" or "serving", changes it.
- */
-void admin_drains(struct http_reply *reply, const struct serve_context *ctx,
-		  const struct http_request *q);
-/*
- * /v1/ejections: the list, those for failed handshakes included. PUT as of /v1/drains, with the
- * states "ejected" and "admitted". An ejection by an operator ends with this process.
- */
-void admin_ejections(struct http_reply *reply, const struct serve_context *ctx,
-		     const struct http_request *q);

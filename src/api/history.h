@@ -10,7 +10,6 @@
  */
 #pragma once
 
-#include "http/http.h"
 #include "state/context.h"
 
 #define HISTORY_SECONDS 300
@@ -22,7 +21,3 @@ void history_open(struct history **ret, const struct serve_context *ctx);
 void history_close(struct history *h);
 /* Cheap; called after changes of the counters. */
 void history_note(struct history *h, uint64_t now_ns);
-
-/* /v1/history */
-void body_history(struct http_reply *reply, const struct serve_context *ctx,
-		  const struct http_request *q);

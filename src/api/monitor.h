@@ -11,7 +11,6 @@
 #pragma once
 
 #include "conntrack/failover.h"
-#include "http/http.h"
 #include "state/context.h"
 
 #define MONITOR_QUEUE_MAX (256 * 1024)
@@ -36,7 +35,3 @@ void monitor_silence(struct monitor *mon, const struct failover_silence *s, bool
 
 /* An ejection begins, or is over; `mon` may be NULL. */
 void monitor_ejection(struct monitor *mon, const struct model_ejection *e, bool is_over);
-
-/* /v1/monitor */
-void body_monitor(struct http_reply *reply, const struct serve_context *ctx,
-		  const struct http_request *q);

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "api/body.h"
 #include "api/control.h"
 #include "api/page_files.h"
 

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "api/body.h"
 #include "api/drain.h"
 #include "api/monitor.h"
 #include "model/drain.h"
