@@ -16,18 +16,11 @@
 #include "model/tuning.h"
 #include "plan/between.h"
 
-enum stage {
-	STAGE_FRONTENDS = 0,
-	STAGE_CONFLICTS,
-	STAGE_POOLS,
-	STAGE_BACKENDS,
-	STAGE_PORTS,
-	STAGE_FAMILIES,
-	STAGE_SLOTS,
-	STAGE_ENDPOINTS,
-	STAGE_END,
-	STAGE_DONE,
-};
+/* Write the next element of a list, or end the list. Sets the step that follows. */
+typedef void step_fn(struct view_page *v, struct jsonw *w);
+
+static step_fn step_frontends, step_conflicts, step_pools, step_backends, step_ports, step_families,
+	step_slots, step_endpoints, step_end;
 
 /* A service port at the time of view_page_open(). */
 struct page_port {
@@ -46,12 +39,12 @@ struct view_page {
 	const struct serve_context *ctx;
 	const struct name *ns;
 	const struct name *name;
-	uint64_t now; /* of view_page_open() */
-	enum stage stage;
+	uint64_t now;  /* of view_page_open() */
+	step_fn *step; /* NULL: done */
 	bool is_cut;
 	struct plan_balancing balancing; /* of the current pool */
 	uint64_t weights;                /* sum, of its backends */
-	size_t i;                        /* position in the list of the stage */
+	size_t i;                        /* position in the list of the step */
 	size_t k;                        /* position in its inner list */
 	int fam;
 	struct plan_rows *rows; /* a copy; svc is not set */
@@ -285,28 +278,22 @@ static void view_endpoint(struct view_page *v, struct jsonw *w, const struct pag
 	jsonw_end(w);
 }
 
-/* --- stages --- */
-
-static void stage_next(struct view_page *v, enum stage s)
-{
-	v->stage = s;
-	v->i = 0;
-	v->k = 0;
-}
+/* --- steps --- */
 
 /*
  * Open the list `key` of `n` elements at its first one. False after the last one: the list is
  * closed, and `next` begins.
  */
 static bool list_more(struct view_page *v, struct jsonw *w, const char *key, size_t n,
-		      enum stage next)
+		      step_fn *next)
 {
 	if (v->i == 0)
 		jsonw_array(w, key);
 	if (v->i < n)
 		return true;
 	jsonw_end(w);
-	stage_next(v, next);
+	v->step = next;
+	v->i = 0;
 	return false;
 }
 
@@ -351,7 +338,7 @@ static void view_frontend(struct view_page *v, struct jsonw *w, const struct pla
 
 static void step_frontends(struct view_page *v, struct jsonw *w)
 {
-	if (list_more(v, w, "frontends", v->rows->frontends.n, STAGE_CONFLICTS))
+	if (list_more(v, w, "frontends", v->rows->frontends.n, step_conflicts))
 		view_frontend(v, w, &v->rows->frontends.v[v->i++]);
 }
 
@@ -361,7 +348,7 @@ static void step_conflicts(struct view_page *v, struct jsonw *w)
 	const struct plan_conflict *c;
 	struct plan_owner owner;
 
-	if (!list_more(v, w, "conflicts", v->rows->conflicts.n, STAGE_POOLS))
+	if (!list_more(v, w, "conflicts", v->rows->conflicts.n, step_pools))
 		return;
 	c = &v->rows->conflicts.v[v->i++];
 	if (svc == NULL) { /* deleted meanwhile */
@@ -398,7 +385,7 @@ static void step_pools(struct view_page *v, struct jsonw *w)
 	size_t n_ranges;
 	bool has_scheduler;
 
-	if (!list_more(v, w, "pools", v->rows->pools.n, STAGE_PORTS))
+	if (!list_more(v, w, "pools", v->rows->pools.n, step_ports))
 		return;
 	pool = &v->rows->pools.v[v->i];
 	jsonw_object(w, NULL);
@@ -417,7 +404,7 @@ static void step_pools(struct view_page *v, struct jsonw *w)
 	ranges = plan_pool_ranges(pool, &n_ranges);
 	jsonw_prefixes(w, "source_ranges", ranges, n_ranges);
 	jsonw_array(w, "backends");
-	v->stage = STAGE_BACKENDS;
+	v->step = step_backends;
 	v->k = 0;
 }
 
@@ -450,18 +437,18 @@ static void step_backends(struct view_page *v, struct jsonw *w)
 	jsonw_end(w);
 	jsonw_end(w);
 	v->i++;
-	v->stage = STAGE_POOLS;
+	v->step = step_pools;
 }
 
 static void step_ports(struct view_page *v, struct jsonw *w)
 {
 	const struct page_port *p;
 
-	if (!list_more(v, w, "ports", v->ports.n, STAGE_END))
+	if (!list_more(v, w, "ports", v->ports.n, step_end))
 		return;
 	p = &v->ports.v[v->i];
 	view_port_begin(w, p->port, p->state, p->note);
-	v->stage = STAGE_FAMILIES;
+	v->step = step_families;
 	v->fam = 0;
 }
 
@@ -541,7 +528,7 @@ static void step_families(struct view_page *v, struct jsonw *w)
 		jsonw_end(w);
 		jsonw_end(w);
 		v->i++;
-		v->stage = STAGE_PORTS;
+		v->step = step_ports;
 		return;
 	}
 	svc = port_still(v, v->i);
@@ -559,7 +546,7 @@ static void step_families(struct view_page *v, struct jsonw *w)
 	jsonw_array(w, "endpoints");
 	endpoints_take(v, svc, &sel);
 	selection_fini(&sel);
-	v->stage = STAGE_SLOTS;
+	v->step = step_slots;
 	v->k = PLAN_SCOPE_CLUSTER;
 }
 
@@ -567,7 +554,7 @@ static void step_slots(struct view_page *v, struct jsonw *w)
 {
 	slots_assign(v, &v->ports.v[v->i], (enum plan_scope)v->k);
 	if (v->k++ == PLAN_SCOPE_LOCAL) {
-		v->stage = STAGE_ENDPOINTS;
+		v->step = step_endpoints;
 		v->k = 0;
 	}
 }
@@ -581,36 +568,24 @@ static void step_endpoints(struct view_page *v, struct jsonw *w)
 	jsonw_end(w);
 	jsonw_end(w);
 	v->fam++;
-	v->stage = STAGE_FAMILIES;
+	v->step = step_families;
 }
 
 static void step_end(struct view_page *v, struct jsonw *w)
 {
 	jsonw_bool(w, "complete", !v->is_cut);
 	jsonw_end(w);
-	stage_next(v, STAGE_DONE);
+	v->step = NULL;
 }
 
 int view_page_more(struct view_page *v, struct jsonw *w, uint64_t deadline_ns)
 {
-	static void (*const steps[STAGE_DONE])(struct view_page * v, struct jsonw * w) = {
-		[STAGE_FRONTENDS] = step_frontends,
-		[STAGE_CONFLICTS] = step_conflicts,
-		[STAGE_POOLS] = step_pools,
-		[STAGE_BACKENDS] = step_backends,
-		[STAGE_PORTS] = step_ports,
-		[STAGE_FAMILIES] = step_families,
-		[STAGE_SLOTS] = step_slots,
-		[STAGE_ENDPOINTS] = step_endpoints,
-		[STAGE_END] = step_end,
-	};
-
-	while (v->stage != STAGE_DONE) {
-		steps[v->stage](v, w);
+	while (v->step != NULL) {
+		v->step(v, w);
 		if (now_ns() >= deadline_ns)
 			break;
 	}
-	return v->stage != STAGE_DONE;
+	return v->step != NULL;
 }
 
 void view_page_open(struct view_page **ret, struct jsonw *w, const struct serve_context *ctx,
@@ -619,6 +594,7 @@ void view_page_open(struct view_page **ret, struct jsonw *w, const struct serve_
 	struct view_page *v = xcalloc(1, sizeof(*v));
 	struct serve_facts facts = { 0 };
 
+	v->step = step_frontends;
 	v->rows = xcalloc(1, sizeof(*v->rows));
 	v->ctx = ctx;
 	v->now = now;
