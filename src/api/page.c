@@ -20,37 +20,24 @@ static const char safe_headers[] =
 
 /* --- check of the Host header --- */
 
-/* Copy the name of "name", "name:80", "[::1]:80" or "::1". False: too long. */
-static bool host_name(char ret[static 256], const char *host)
+/* Is `host`, which may have a port, this name? */
+static bool is_name(const char *host, const char *name)
 {
-	const char *colon = strrchr(host, ':');
-	size_t len = strlen(host);
+	size_t len = strlen(name);
 
-	if (host[0] == '[') {
-		const char *end = strchr(host, ']');
-
-		len = end ? (size_t)(end - host - 1) : 0;
-		host++;
-	} else if (colon != NULL && colon == strchr(host, ':')) {
-		len = (size_t)(colon - host);
-	}
-	if (len > 255)
-		return false;
-	memcpy(ret, host, len);
-	ret[len] = '\0';
-	return true;
+	return strncasecmp(host, name, len) == 0 && (host[len] == '\0' || host[len] == ':');
 }
 
 bool page_host_is_good(const struct serve_context *ctx, const char *host)
 {
 	const struct name *node = ctx->model->config.node_name;
 	struct ip_addr addr;
-	char name[256];
+	uint16_t port;
 
-	if (host == NULL || !host_name(name, host))
+	if (host == NULL)
 		return false;
-	return ip_addr_parse(&addr, name, NULL) == 0 || strcasecmp(name, "localhost") == 0 ||
-	       (node != NULL && node->len > 0 && strcasecmp(name, node->text) == 0);
+	return ip_given_parse(&addr, &port, host) == 0 || is_name(host, "localhost") ||
+	       (node != NULL && node->len > 0 && is_name(host, node->text));
 }
 
 /* --- routes --- */
