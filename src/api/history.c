@@ -13,8 +13,8 @@ static const char *const names[COUNTERS] = { "events", "services", "writes", "re
 /* Counts of one second. */
 struct second {
 	uint64_t at; /* now_ns() in seconds; 0 = never used */
-	uint32_t n[COUNTERS];
-	uint32_t acks; /* acknowledged services */
+	uint64_t n[COUNTERS];
+	uint64_t acks; /* acknowledged services */
 	uint64_t ack_sum_ns;
 	uint64_t slow_us; /* upper bound of the longest time to acknowledge */
 };
@@ -40,14 +40,6 @@ void history_close(struct history *h)
 	free(h);
 }
 
-static uint32_t since(uint64_t *seen, uint64_t is)
-{
-	uint64_t n = is - *seen;
-
-	*seen = is;
-	return (uint32_t)MIN(n, (uint64_t)UINT32_MAX);
-}
-
 /* The upper bound of the highest bucket that changed; the last one has none but the maximum. */
 static uint64_t slowest_us(const struct hist *old, const struct hist *new)
 {
@@ -69,30 +61,25 @@ static struct second *second_of(struct history *h, uint64_t now_ns)
 	return s;
 }
 
-static void note_acks(struct history *h, struct second *s, const struct hist *is)
-{
-	if (is->count == h->acks.count)
-		return;
-	s->slow_us = MAX(s->slow_us, slowest_us(&h->acks, is));
-	s->acks += (uint32_t)(is->count - h->acks.count);
-	s->ack_sum_ns += is->sum_ns - h->acks.sum_ns;
-	h->acks = *is;
-}
-
 void history_note(struct history *h, uint64_t now_ns)
 {
 	const struct model_stats *m = &h->ctx->model->stats;
 	const struct sync_stats *st = sync_stats_get(h->ctx->sync);
+	const struct hist *acks = &st->event_to_ack;
 	const uint64_t now[COUNTERS] = { m->service_events + m->slice_events, st->services,
 					 st->writes, st->rejected };
 	struct second *s;
 
-	if (memcmp(now, h->seen, sizeof(now)) == 0 && st->event_to_ack.count == h->acks.count)
+	if (memcmp(now, h->seen, sizeof(now)) == 0 && acks->count == h->acks.count)
 		return;
 	s = second_of(h, now_ns);
 	for (size_t i = 0; i < COUNTERS; i++)
-		s->n[i] += since(&h->seen[i], now[i]);
-	note_acks(h, s, &st->event_to_ack);
+		s->n[i] += now[i] - h->seen[i];
+	s->acks += acks->count - h->acks.count;
+	s->ack_sum_ns += acks->sum_ns - h->acks.sum_ns;
+	s->slow_us = MAX(s->slow_us, slowest_us(&h->acks, acks));
+	memcpy(h->seen, now, sizeof(now));
+	h->acks = *acks;
 }
 
 /* --- the answer --- */
@@ -104,7 +91,7 @@ static void view_second(struct jsonw *w, const struct second *s, uint64_t now_s)
 	for (size_t i = 0; i < COUNTERS; i++)
 		jsonw_uint(w, names[i], s->n[i]);
 	jsonw_uint_if(w, "ack_mean_us", s->acks > 0,
-		      s->ack_sum_ns / MAX(s->acks, 1U) / NSEC_PER_USEC);
+		      s->ack_sum_ns / MAX(s->acks, UINT64_C(1)) / NSEC_PER_USEC);
 	jsonw_uint_if(w, "ack_max_us", s->acks > 0, s->slow_us);
 	jsonw_end(w);
 }
