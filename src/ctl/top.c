@@ -54,36 +54,6 @@ static json_int_t total_of(const json_t *item, const char *key)
 	return value_has(item, key) ? value_int(item, key) : -1;
 }
 
-static void rows_endpoints(struct top *t, const char *name, const json_t *item, const json_t *old,
-			   double seconds)
-{
-	value_for_each (ep, value_get(item, "endpoints")) {
-		const json_t *before = value_endpoint(old, ep, value_text(ep, "protocol"));
-		struct str where = { 0 };
-
-		say_endpoint(&where, ep);
-		say(&where, ep, "/{protocol}");
-		*vec_push(&t->rows) = (struct top_row){
-			.name = xstrdup(name),
-			.endpoint = where.text,
-			.total = total_of(ep, "connections"),
-			.rate = rate_of(ep, before, "connections", seconds),
-		};
-	}
-}
-
-static void rows_service(struct top *t, const char *name, const json_t *item, const json_t *old,
-			 double seconds)
-{
-	*vec_push(&t->rows) = (struct top_row){
-		.name = xstrdup(name),
-		.total = total_of(item, "connections"),
-		.rejected = total_of(item, "rejected"),
-		.rate = rate_of(item, old, "connections", seconds),
-		.rejected_rate = rate_of(item, old, "rejected", seconds),
-	};
-}
-
 static double seconds_between(const struct top *t)
 {
 	if (t->before == NULL)
@@ -91,10 +61,37 @@ static double seconds_between(const struct top *t)
 	return (double)(value_int(t->counts, "clock_ms") - value_int(t->before, "clock_ms")) / 1e3;
 }
 
+/* The counters `now` of a service or of its endpoint, which it takes, and those of `old`. */
+static void row_add(struct top *t, const char *name, char *endpoint, const json_t *now,
+		    const json_t *old)
+{
+	double seconds = seconds_between(t);
+
+	*vec_push(&t->rows) = (struct top_row){
+		.name = xstrdup(name),
+		.endpoint = endpoint,
+		.total = total_of(now, "connections"),
+		.rejected = total_of(now, "rejected"),
+		.rate = rate_of(now, old, "connections", seconds),
+		.rejected_rate = rate_of(now, old, "rejected", seconds),
+	};
+}
+
+static void rows_endpoints(struct top *t, const char *name, const json_t *item, const json_t *old)
+{
+	value_for_each (ep, value_get(item, "endpoints")) {
+		struct str where = { 0 };
+
+		say_endpoint(&where, ep);
+		say(&where, ep, "/{protocol}");
+		row_add(t, name, where.text, ep,
+			value_endpoint(old, ep, value_text(ep, "protocol")));
+	}
+}
+
 static void rows_make(struct top *t)
 {
 	json_auto_t *index = items_index(t->before);
-	double seconds = seconds_between(t);
 
 	rows_clear(t);
 	value_for_each (item, value_get(t->counts, "items")) {
@@ -104,9 +101,9 @@ static void rows_make(struct top *t)
 		say(&name, item, "{namespace}/{name}");
 		old = json_object_get(index, name.text);
 		if (t->shows_endpoints)
-			rows_endpoints(t, name.text, item, old, seconds);
+			rows_endpoints(t, name.text, item, old);
 		else
-			rows_service(t, name.text, item, old, seconds);
+			row_add(t, name.text, NULL, item, old);
 	}
 }
 
@@ -146,19 +143,12 @@ static int row_cmp(const void *a, const void *b, void *arg)
 	const struct top *t = arg;
 	int c = 0;
 
-	switch (t->sort) {
-	case TOP_BY_RATE:
+	if (t->sort == TOP_BY_RATE)
 		c = cmp_number(x->rate, y->rate);
-		break;
-	case TOP_BY_REJECTED:
+	if (t->sort == TOP_BY_REJECTED)
 		c = cmp_number(x->rejected_rate, y->rejected_rate);
-		if (c == 0)
-			c = cmp_number((double)x->rejected, (double)y->rejected);
-		break;
-	case TOP_BY_NAME:
-	case TOP_BY_TOTAL:
-		break;
-	}
+	if (c == 0 && t->sort == TOP_BY_REJECTED)
+		c = cmp_number((double)x->rejected, (double)y->rejected);
 	if (c == 0 && t->sort != TOP_BY_NAME)
 		c = cmp_number((double)x->total, (double)y->total);
 	if (c == 0)
