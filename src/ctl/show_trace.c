@@ -67,17 +67,12 @@ static bool is_selected(const json_t *ep, const char *text)
 static size_t used_shown(const json_t *list)
 {
 	size_t n_used = 0;
-	size_t n_others;
-	size_t room;
+	size_t n_others = 0;
 
 	value_for_each (ep, list)
-		n_used += value_bool(ep, "used");
-	n_others = json_array_size(list) - n_used;
-	if (n_used + n_others <= ROWS_SHOWN)
-		return n_used;
-	room = ROWS_SHOWN - MIN(n_others, (size_t)ROWS_SHOWN);
-	room = MAX(room, (size_t)ROWS_SHOWN / 2);
-	return MIN(n_used, room);
+		*(value_bool(ep, "used") ? &n_used : &n_others) += 1;
+	n_others = MIN(n_others, (size_t)ROWS_SHOWN / 2);
+	return MIN(n_used, ROWS_SHOWN - n_others);
 }
 
 static void endpoints(struct str *out, const json_t *trace, const struct style *style,
