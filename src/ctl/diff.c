@@ -97,7 +97,7 @@ static char *settled(const char *programmed, const char *desired)
 		bool is_last = len > 0 && word[len - 1] == ';';
 
 		if (!is_leaving(word, len - is_last, desired))
-			str_printf(&out, " %.*s", (int)len, word);
+			str_add(&out, programmed, 1 + len);
 		else if (is_last)
 			str_puts(&out, ";");
 		programmed = word + len;
@@ -106,33 +106,22 @@ static char *settled(const char *programmed, const char *desired)
 	return out.text;
 }
 
-static bool is_same(const char *desired, const char *programmed)
-{
-	AUTO(free) char *rest = NULL;
-
-	if (strcmp(desired, programmed) == 0)
-		return true;
-	rest = settled(programmed, desired);
-	return strcmp(desired, rest) == 0;
-}
-
-/* A virtual service without a frontend, with draining backends only. */
-static bool is_ending(const struct diff_line *programmed)
-{
-	AUTO(free) char *rest = NULL;
-
-	if (!str_begins(programmed->key, "mark/") && !str_begins(programmed->key, "virtual/"))
-		return false;
-	rest = settled(programmed->text, "");
-	return strcmp(rest, " ->") == 0;
-}
-
-/* One of the lines may be NULL. */
+/*
+ * One of the lines may be NULL. A virtual service without a frontend, with draining backends only,
+ * is no difference.
+ */
 static bool is_difference(const struct diff_line *desired, const struct diff_line *programmed)
 {
+	AUTO(free) char *rest = NULL;
+
 	if (programmed == NULL)
 		return true;
-	return desired == NULL ? !is_ending(programmed) : !is_same(desired->text, programmed->text);
+	rest = settled(programmed->text, desired != NULL ? desired->text : "");
+	if (desired != NULL)
+		return strcmp(desired->text, rest) != 0;
+	return (!str_begins(programmed->key, "mark/") &&
+		!str_begins(programmed->key, "virtual/")) ||
+	       strcmp(rest, " ->") != 0;
 }
 
 void diff_compare(struct diff *d)
