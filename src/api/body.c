@@ -314,9 +314,7 @@ static bool text_matches(struct filter *f, const struct svc *svc)
 			return true;
 	} else {
 		str_clear(&f->key);
-		str_add(&f->key, svc->ns->text, svc->ns->len);
-		str_add(&f->key, "/", 1);
-		str_add(&f->key, svc->name->text, svc->name->len);
+		str_printf(&f->key, "%s/%s", svc->ns->text, svc->name->text);
 		if (strstr(f->key.text, f->text) != NULL)
 			return true;
 	}
