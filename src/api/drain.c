@@ -70,14 +70,12 @@ static void list_read(struct drains *d)
 
 static void list_text(struct str *ret, const struct drains *d)
 {
-	char addr[IP_TEXT_MAX];
-
 	vec_for_each (e, &d->model->drains) {
 		/* A name with these characters would break the line format. */
 		bool has_pod = e->pod != NULL && strpbrk(e->pod, " \r\n") == NULL;
 
-		str_printf(ret, "%s/%s %s%s%s\n", e->ns->text, e->name->text,
-			   ip_addr_text(&e->addr, addr), has_pod ? " " : "", has_pod ? e->pod : "");
+		str_printf(ret, "%s/%s %s%s%s\n", e->ns->text, e->name->text, ip_addr_str(&e->addr),
+			   has_pod ? " " : "", has_pod ? e->pod : "");
 	}
 }
 

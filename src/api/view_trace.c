@@ -19,28 +19,6 @@ static void step(struct jsonw *w, const char *name, const struct str *text)
 	jsonw_end(w);
 }
 
-static void put_addr(struct str *out, const struct ip_addr *a)
-{
-	char text[IP_TEXT_MAX];
-
-	str_puts(out, ip_addr_text(a, text));
-}
-
-static void put_dst(struct str *out, const struct plan_trace *t)
-{
-	char text[IP_ENDPOINT_TEXT_MAX];
-
-	str_printf(out, "%s/%s", ip_endpoint_text(&t->query.dst, t->query.port, text),
-		   l4proto_text(t->query.proto));
-}
-
-static void put_prefix(struct str *out, const struct ip_prefix *p)
-{
-	char text[IP_PREFIX_TEXT_MAX];
-
-	str_puts(out, ip_prefix_text(p, text));
-}
-
 /* "a/b, c/d and 7 more" of one relation. */
 static void put_others(struct str *out, const struct plan_trace *t,
 		       enum plan_trace_relation relation)
@@ -90,10 +68,8 @@ static void step_source(struct jsonw *w, const struct serve_context *ctx,
 {
 	FINI(str_fini) struct str out = { 0 };
 
-	if (ip_is_set(&t->query.src)) {
-		put_addr(&out, &t->query.src);
-		str_puts(&out, " is ");
-	}
+	if (ip_is_set(&t->query.src))
+		str_printf(&out, "%s is ", ip_addr_str(&t->query.src));
 	str_puts(&out, t->is_host ? "this host" : t->is_pod ? "a pod" : "an outside client");
 	put_pod(&out, t);
 	put_how(&out, ctx, t);
@@ -124,10 +100,8 @@ static void put_node_addrs(struct str *out, const struct serve_context *ctx, enu
 	size_t n = 0;
 
 	vec_for_each (a, &ctx->model->env.nodeport_addrs)
-		if (ip_fam(a) == fam) {
-			str_puts(out, n++ ? ", " : "");
-			put_addr(out, a);
-		}
+		if (ip_fam(a) == fam)
+			str_printf(out, "%s%s", n++ ? ", " : "", ip_addr_str(a));
 	if (n == 0)
 		str_puts(out, "no address of this family");
 }
@@ -180,7 +154,7 @@ static void put_none(struct str *out, const struct serve_context *ctx, const str
 	if (whys[t->why].named != PLAN_TRACE_CLAIMS)
 		put_others(out, t, whys[t->why].named);
 	else if (t->why == PLAN_TRACE_WHY_UNALLOCATED)
-		put_prefix(out, &t->service_cidr);
+		str_puts(out, ip_prefix_str(&t->service_cidr));
 	else if (t->why == PLAN_TRACE_WHY_ENDPOINT && t->dst_pod != NULL)
 		str_printf(out, ", %s", t->dst_pod);
 	str_puts(out, whys[t->why].rest);
@@ -197,8 +171,8 @@ static void step_frontend(struct jsonw *w, const struct serve_context *ctx,
 {
 	FINI(str_fini) struct str out = { 0 };
 
-	put_dst(&out, t);
-	str_puts(&out, " is ");
+	str_printf(&out, "%s/%s is ", ip_endpoint_str(&t->query.dst, t->query.port),
+		   l4proto_text(t->query.proto));
 	if (t->ns != NULL) {
 		str_printf(&out, "%s of %s/%s", plan_frontend_kind_text(t->frontend.kind),
 			   t->ns->text, t->name->text);
@@ -226,16 +200,13 @@ static void step_ranges(struct jsonw *w, const struct plan_trace *t)
 	if (!t->frontend.is_guarded)
 		return;
 	if (ip_is_set(&t->range.addr)) {
-		str_puts(&out, "allowed by ");
-		put_prefix(&out, &t->range);
+		str_printf(&out, "allowed by %s", ip_prefix_str(&t->range));
 	} else if (t->ranges.n == 0) {
 		str_puts(&out, "dropped: no valid source range of this family");
 	} else {
 		str_puts(&out, "dropped: in none of ");
-		for (size_t i = 0; i < MIN(t->ranges.n, (size_t)RANGES_SHOWN); i++) {
-			str_puts(&out, i ? ", " : "");
-			put_prefix(&out, &t->ranges.v[i]);
-		}
+		for (size_t i = 0; i < MIN(t->ranges.n, (size_t)RANGES_SHOWN); i++)
+			str_printf(&out, "%s%s", i ? ", " : "", ip_prefix_str(&t->ranges.v[i]));
 		if (t->ranges.n > RANGES_SHOWN)
 			str_printf(&out, " and %u more", t->ranges.n - RANGES_SHOWN);
 	}
@@ -281,12 +252,9 @@ static void put_balancing(struct str *out, const struct plan_trace *t)
 		break;
 	}
 	str_printf(out, " (scheduler %s)", scheduler);
-	if (t->is_predicted) {
-		char buf[IP_ENDPOINT_TEXT_MAX];
-
+	if (t->is_predicted)
 		str_printf(out, ", this client's is %s",
-			   ip_endpoint_text(&t->predicted.addr, t->predicted.port, buf));
-	}
+			   ip_endpoint_str(&t->predicted.addr, t->predicted.port));
 }
 
 static void put_pool(struct str *out, const struct plan_trace *t)

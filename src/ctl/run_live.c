@@ -41,12 +41,11 @@ static int query_make(struct nft_live_query *ret, const json_t *trace, struct er
 static void event_print(struct str *out, const struct nft_live_event *e, uint32_t *last_id,
 			struct str *last_addrs)
 {
-	char src[IP_ENDPOINT_TEXT_MAX], dst[IP_ENDPOINT_TEXT_MAX];
 	FINI(str_fini) struct str addrs = { 0 };
 
 	if (e->has_addrs) {
-		str_printf(&addrs, "%s -> %s", ip_endpoint_text(&e->src, e->sport, src),
-			   ip_endpoint_text(&e->dst, e->dport, dst));
+		str_printf(&addrs, "%s -> %s", ip_endpoint_str(&e->src, e->sport),
+			   ip_endpoint_str(&e->dst, e->dport));
 		if (e->id != *last_id || strcmp(addrs.text, str_text(last_addrs)) != 0)
 			str_printf(out, "packet %08x  %s\n", e->id, addrs.text);
 		str_clear(last_addrs);

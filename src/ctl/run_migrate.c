@@ -80,9 +80,8 @@ static void probes_report(json_t *r, const struct options *o)
 	const struct ip_endpoint *at = &o->servers.healthz;
 	const struct ip_addr probed = ip_addr_loopback(IPFAM_V4);
 	bool is_probed_addr = ip_addr_is_equal(&at->addr, &probed);
-	char text[IP_ENDPOINT_TEXT_MAX];
+	const char *text = ip_endpoint_str(&at->addr, at->port);
 
-	(void)ip_endpoint_text(&at->addr, at->port, text);
 	if (at->port != PROBE_PORT || !(is_probed_addr || ip_addr_is_any(&at->addr)))
 		check_add(
 			r, "probes", CHECK_WARNING,
