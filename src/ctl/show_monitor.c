@@ -55,10 +55,7 @@ static void operations(struct str *out, const json_t *event)
 static void say_endpoint_event(struct str *out, const json_t *event, const char *text)
 {
 	str_puts(out, "endpoint ");
-	if (value_int(event, "port") != 0)
-		say_endpoint(out, event);
-	else
-		say(out, event, "{address}");
+	say_endpoint(out, event);
 	say(out, event, text);
 }
 
@@ -99,8 +96,6 @@ void show_event(struct str *out, const json_t *event, const struct style *style)
 		say(out, event, "{text} ({count:d})");
 	else
 		say_object(out, event);
-	while (out->len > 0 && out->text[out->len - 1] == ' ')
-		out->text[--out->len] = '\0';
-	str_puts(out, "\n");
+	line_end(out);
 	operations(out, event);
 }

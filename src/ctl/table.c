@@ -142,8 +142,7 @@ static void cell_print(struct str *out, const struct style *style, const char *t
 		pad(out, GAP);
 }
 
-/* Remove trailing blanks. */
-static void line_end(struct str *out)
+void line_end(struct str *out)
 {
 	while (out->len > 0 && out->text[out->len - 1] == ' ')
 		out->text[--out->len] = '\0';

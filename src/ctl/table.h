@@ -75,6 +75,8 @@ void table_fini(struct table *t);
 
 /* Append text in the colour of `mark`, outside of a table. */
 void mark_puts(struct str *out, const struct style *style, enum mark mark, const char *text);
+/* End a line, without its trailing blanks. */
+void line_end(struct str *out);
 /* Width of `text`: its number of UTF-8 characters. */
 size_t text_width(const char *text);
 /* Length in bytes of the first `max` characters, or of all. */

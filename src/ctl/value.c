@@ -103,8 +103,9 @@ void say_us(struct str *out, json_int_t us)
 void say_endpoint(struct str *out, const json_t *object)
 {
 	say(out, object,
-	    strchr(value_text(object, "address"), ':') ? "[{address}]:{port:d}"
-						       : "{address}:{port:d}");
+	    value_int(object, "port") == 0               ? "{address}"
+	    : strchr(value_text(object, "address"), ':') ? "[{address}]:{port:d}"
+							 : "{address}:{port:d}");
 }
 
 static void say_array(struct str *out, const json_t *array)
@@ -232,10 +233,7 @@ void cell_endpoint(struct table *t, const char *title, unsigned int look, const 
 {
 	FINI(str_fini) struct str text = { 0 };
 
-	if (value_has(object, "port"))
-		say_endpoint(&text, object);
-	else
-		str_puts(&text, value_text(object, "address"));
+	say_endpoint(&text, object);
 	if (value_has(object, "protocol"))
 		say(&text, object, "/{protocol}");
 	table_cell(t, title, look, "%s", text.text);

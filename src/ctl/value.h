@@ -56,7 +56,7 @@ void mark_say(struct str *out, const struct style *style, enum mark mark, const 
 	      const char *text);
 void say_ms(struct str *out, json_int_t ms);
 void say_us(struct str *out, json_int_t us);
-/* Members "address" and "port": "10.0.0.1:80", "[fd00::1]:80". */
+/* Members "address" and "port": "10.0.0.1:80", "[fd00::1]:80"; without a port, the address. */
 void say_endpoint(struct str *out, const json_t *object);
 
 /* Of the state of a service, or the level of a check. */
@@ -72,7 +72,7 @@ void cell_say(struct table *t, const char *title, unsigned int look, const json_
 /* A share of connections; "?" if it is null: not predictable. */
 void cell_share(struct table *t, const char *title, unsigned int look, const json_t *object,
 		const char *key);
-/* "ADDRESS:PORT", with "/PROTOCOL" if the object has one. */
+/* With say_endpoint(), and "/PROTOCOL" if the object has one. */
 void cell_endpoint(struct table *t, const char *title, unsigned int look, const json_t *object);
 /* Member "silent" of the endpoint, after `before`; "-" without one. */
 void cell_silent(struct table *t, const char *title, const char *before, const json_t *endpoint);
