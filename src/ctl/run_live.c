@@ -67,7 +67,7 @@ static int events_show(struct nft_live *l, uint64_t deadline_ns, struct err *err
 
 	while (!is_over) {
 		struct nft_live_event e;
-		struct str out = { 0 };
+		FINI(str_fini) struct str out = { 0 };
 		uint64_t now = now_ns();
 
 		/* A signal may arrive after the check of is_over and before poll(). */
@@ -81,10 +81,8 @@ static int events_show(struct nft_live *l, uint64_t deadline_ns, struct err *err
 			break;
 		event_print(&out, &e, &last_id, &last);
 		r = out_write(str_text(&out), out.len);
-		str_fini(&out);
-		if (r < 0)
-			break;
-		r = out_flush();
+		if (r == 0)
+			r = out_flush();
 		if (r < 0)
 			break;
 	}

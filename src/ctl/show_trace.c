@@ -80,19 +80,16 @@ static void endpoints(struct str *out, const json_t *trace, const struct style *
 {
 	const json_t *list = value_get(trace, "endpoints");
 	bool is_cut = !style->is_wide && about == NULL;
-	size_t n_used = is_cut ? used_shown(list) : 0;
-	size_t n_others = ROWS_SHOWN - n_used;
+	size_t n_used = is_cut ? used_shown(list) : SIZE_MAX;
+	size_t n_others = is_cut ? ROWS_SHOWN - n_used : SIZE_MAX;
 	FINI(table_fini) struct table t = { 0 };
 
 	value_for_each (ep, list) {
 		size_t *left = value_bool(ep, "used") ? &n_used : &n_others;
 
-		if (about != NULL && !is_selected(ep, about))
+		if (*left == 0 || (about != NULL && !is_selected(ep, about)))
 			continue;
-		if (is_cut && (*left)-- == 0) {
-			*left = 0;
-			continue;
-		}
+		*left -= 1;
 		row(&t, ep);
 	}
 	if (table_rows(&t) > 0) {
