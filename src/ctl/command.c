@@ -364,14 +364,6 @@ static int run_completion(const struct run *run)
 	return out_text(&out, EXIT_FINE);
 }
 
-static int help(const struct cli_command *cmd)
-{
-	struct str out = { 0 };
-
-	cli_help(&out, &vipctl, cmd);
-	return out_text(&out, EXIT_FINE);
-}
-
 /* --- the command line --- */
 
 /* Options, command and arguments of the command line. */
@@ -512,6 +504,7 @@ int command_main(int argc, char **argv)
 	const struct cli_command *cmd = NULL;
 	static struct words words; /* reachable at the end: not a leak */
 	const char *socket = getenv("VIPCTL_SOCKET");
+	struct str help = { 0 };
 	int code;
 
 	if (cli_complete(&vipctl, argc, argv))
@@ -532,7 +525,9 @@ int command_main(int argc, char **argv)
 		cmd = cli_command_find(&vipctl, words.v[0]);
 	if (words.n > 0 && cmd == NULL)
 		return command_unknown(words.v[0]);
-	if (line.needs_help)
-		return out_finish(help(cmd));
+	if (line.needs_help) {
+		cli_help(&help, &vipctl, cmd);
+		return out_finish(out_text(&help, EXIT_FINE));
+	}
 	return cmd == NULL ? usage("command missing") : command_run(&words, cmd);
 }

@@ -263,7 +263,6 @@ int run_svc(const struct run *run)
 {
 	const char *slash;
 	json_t *list;
-	AUTO(free) char *ns = NULL;
 	int code;
 
 	if (run->n_args > 1)
@@ -280,8 +279,8 @@ int run_svc(const struct run *run)
 	slash = strchr(run->args[0], '/');
 	if (slash == NULL || run->states != NULL || is_address(run->args[0]))
 		return svc_search(run, run->args[0]);
-	ns = xstrndup(run->args[0], (size_t)(slash - run->args[0]));
-	if (run->ns != NULL && strcmp(run->ns, ns) != 0)
+	if (run->ns != NULL &&
+	    (!str_begins(run->args[0], run->ns) || slash != run->args[0] + strlen(run->ns)))
 		return usage("'%s' names another namespace than -n", run->args[0]);
 	return svc_show(run, run->args[0]);
 }
