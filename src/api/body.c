@@ -651,7 +651,7 @@ void body_service(struct http_reply *reply, const struct serve_context *ctx,
 	const char *slash = strchr(key, '/');
 	struct service_body *b;
 	const struct svc *svc;
-	char *ns;
+	AUTO(free) char *ns = NULL;
 
 	if (slash == NULL || slash == key || slash[1] == '\0' || strchr(slash + 1, '/') != NULL) {
 		http_reply_error(reply, 404, "'%.128s' is not NAMESPACE/NAME", key);
@@ -659,7 +659,6 @@ void body_service(struct http_reply *reply, const struct serve_context *ctx,
 	}
 	ns = xstrndup(key, (size_t)(slash - key));
 	svc = model_find_text(ctx->model, ns, slash + 1);
-	free(ns);
 	if (svc == NULL) {
 		http_reply_error(reply, 404, "there is no service %.128s", key);
 		return;

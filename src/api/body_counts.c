@@ -65,14 +65,12 @@ static void counts_item(struct items *items, const struct svc *svc)
 {
 	struct counts_body *b = (struct counts_body *)items;
 	const struct plan_rows *rows = svc->rows;
+	const struct sum none = { .is_unknown = is_in_part(items->ctx->plan, svc->service) };
 
 	if (rows == NULL || rows->frontends.n == 0)
 		return;
-	memset(b->totals, 0, sizeof(b->totals));
-	b->totals[PLANE_COUNTER_CONNECTIONS].is_unknown =
-		is_in_part(items->ctx->plan, svc->service);
-	b->totals[PLANE_COUNTER_REJECTED].is_unknown =
-		b->totals[PLANE_COUNTER_CONNECTIONS].is_unknown;
+	b->totals[PLANE_COUNTER_CONNECTIONS] = none;
+	b->totals[PLANE_COUNTER_REJECTED] = none;
 	vec_clear(&b->counted);
 	vec_for_each (f, &rows->frontends)
 		*vec_push(&b->counted) =

@@ -35,28 +35,23 @@ static void rows_item(struct items *items, const struct svc *svc)
 	b->i = 0;
 }
 
-static void item_end(struct rows_body *b, bool is_complete)
-{
-	jsonw_end(&b->items.w);
-	jsonw_bool(&b->items.w, "complete", is_complete);
-	jsonw_end(&b->items.w);
-	b->is_open = false;
-}
-
 static bool rows_more(struct items *items, uint64_t deadline_ns)
 {
 	struct rows_body *b = (struct rows_body *)items;
 	const struct plan_rows *rows;
 	const struct svc *svc;
+	bool is_complete;
 
 	if (!b->is_open)
 		return false;
 	svc = model_find(items->ctx->model, items->key->ns, items->key->name);
 	rows = svc ? svc->rows : NULL;
-	if (svc == NULL || rows != b->rows) {
-		item_end(b, false);
-	} else if (rows == NULL || b->i == rows->frontends.n) {
-		item_end(b, true);
+	is_complete = svc != NULL && rows == b->rows;
+	if (!is_complete || rows == NULL || b->i == rows->frontends.n) {
+		jsonw_end(&items->w);
+		jsonw_bool(&items->w, "complete", is_complete);
+		jsonw_end(&items->w);
+		b->is_open = false;
 	} else {
 		const struct plan_balancer balancer = plane_balancer(items->ctx->plane);
 
