@@ -407,7 +407,7 @@ static void list_item(struct items *items, const struct svc *svc)
 		view_page_open(&b->view, &items->w, items->ctx, svc, 0);
 	} else {
 		view_row_begin(&b->row, &items->w, items->ctx, svc);
-		b->is_row_open = view_row_more(&b->row, &items->w, items->ctx, svc, 0);
+		b->is_row_open = true;
 	}
 }
 

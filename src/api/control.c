@@ -3,6 +3,7 @@
 #include "api/control.h"
 
 #include <errno.h>
+#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,16 +53,12 @@ static int path_check(const struct sockaddr_un *addr, struct err *err)
 
 static int folder_make(const char *path, struct err *err)
 {
-	const char *slash = strrchr(path, '/');
-	AUTO(free) char *folder = NULL;
-	int r = 0;
+	AUTO(free) char *copy = xstrdup(path);
+	const char *folder = dirname(copy);
 
-	if (slash == NULL || slash == path)
-		return 0;
-	folder = xstrndup(path, (size_t)(slash - path));
 	if (mkdir(folder, 0755) < 0 && errno != EEXIST)
-		r = err_errno(err, "folder %s", folder);
-	return r;
+		return err_errno(err, "folder %s", folder);
+	return 0;
 }
 
 /* Bind and listen under a temporary name, then rename. */

@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/control.h"
@@ -467,7 +466,6 @@ static int options_check(const struct words *words, const struct cli_command *cm
 /* Until interrupted, or until standard output is closed. */
 static int watch(const struct cli_command *cmd)
 {
-	const struct timespec pause = { line.run.watch_s, 0 };
 	bool is_terminal = isatty(STDOUT_FILENO);
 	int code;
 
@@ -477,7 +475,7 @@ static int watch(const struct cli_command *cmd)
 		code = cmd->run(&line.run);
 		if (!is_terminal)
 			(void)out_printf("\n");
-	} while (out_flush() == 0 && nanosleep(&pause, NULL) == 0);
+	} while (out_flush() == 0 && sleep(line.run.watch_s) == 0);
 	return code;
 }
 

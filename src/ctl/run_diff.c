@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <unistd.h>
 
 #include "base/control.h"
 #include "ctl/diff.h"
@@ -14,7 +14,7 @@
 
 /* A difference counts when all attempts find it: a change during an attempt causes one too. */
 #define TRIES 3
-#define PAUSE_NS (200 * NSEC_PER_MSEC)
+#define PAUSE_US 200000
 
 static int desired_get(struct diff *d, const struct run *run, struct err *err)
 {
@@ -64,7 +64,6 @@ static int diff_show(const struct run *run, const struct diff *d)
 
 int run_diff(const struct run *run)
 {
-	const struct timespec pause = { 0, PAUSE_NS };
 	const char *plane = run->plane;
 	struct diff d = { 0 };
 	struct err err;
@@ -79,7 +78,7 @@ int run_diff(const struct run *run)
 		if (r < 0 || diff_is_empty(&d) || i == TRIES - 1 || run->manifests != NULL)
 			break;
 		diff_fini(&d);
-		(void)nanosleep(&pause, NULL);
+		(void)usleep(PAUSE_US);
 	}
 	code = r < 0 ? failed(r, &err) : diff_show(run, &d);
 	diff_fini(&d);

@@ -2,7 +2,7 @@
 /* ctl/run_doctor - check the node: by vipd, or by vipctl itself when vipd does not answer. */
 #include <errno.h>
 #include <string.h>
-#include <time.h>
+#include <unistd.h>
 
 #include "base/control.h"
 #include "ctl/programmed.h"
@@ -11,12 +11,11 @@
 #include "doctor/check.h"
 
 #define PATH "/v1/doctor"
-#define POLL_MS 20 /* between requests for the result */
+#define POLL_US 20000 /* between requests for the result */
 
 /* Start a run in vipd and wait for its result. */
 static int ask_vipd(json_t **ret, const struct client *c, struct err *err)
 {
-	const struct timespec pause = { .tv_nsec = POLL_MS * (long)NSEC_PER_MSEC };
 	uint64_t end = now_ns() + c->timeout_ms * NSEC_PER_MSEC;
 	json_t *answer;
 	json_int_t runs;
@@ -30,7 +29,7 @@ static int ask_vipd(json_t **ret, const struct client *c, struct err *err)
 		if (now_ns() >= end)
 			return err_set(err, -ETIMEDOUT, "vipd's checks take longer than %u s",
 				       c->timeout_ms / 1000);
-		(void)nanosleep(&pause, NULL);
+		(void)usleep(POLL_US);
 		r = client_json(&answer, c, "GET", PATH, err);
 		if (r < 0)
 			return r;

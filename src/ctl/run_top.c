@@ -179,13 +179,12 @@ static int run_screen(struct top *t, const struct run *run)
 
 static int run_batch(struct top *t, const struct run *run)
 {
-	const struct timespec wait = { run->watch_s > 0 ? run->watch_s : BATCH_WAIT_S, 0 };
 	struct str out = { 0 };
 	struct err err;
 	int r = sample(t, run, &err);
 
 	if (r == 0) {
-		(void)nanosleep(&wait, NULL);
+		(void)sleep(run->watch_s > 0 ? run->watch_s : BATCH_WAIT_S);
 		r = sample(t, run, &err);
 	}
 	if (r < 0)

@@ -11,11 +11,10 @@ static void say_time(struct str *out, json_int_t ms)
 {
 	time_t s = (time_t)(ms / 1000);
 	struct tm tm;
-	char text[16];
 
-	if (localtime_r(&s, &tm) == NULL || strftime(text, sizeof(text), "%H:%M:%S", &tm) == 0)
-		return;
-	str_printf(out, "%s.%03d  ", text, (int)(ms % 1000));
+	if (localtime_r(&s, &tm) != NULL)
+		str_printf(out, "%02d:%02d:%02d.%03d  ", tm.tm_hour, tm.tm_min, tm.tm_sec,
+			   (int)(ms % 1000));
 }
 
 static void say_who(struct str *out, const json_t *event)
