@@ -105,25 +105,6 @@ static void batch_read(struct counts_body *b)
 		count_add(b, b->n_read++, &got[i]);
 }
 
-/* A backend may be in two pools, the cluster pool and the local pool. */
-static void sums_merge(struct counts_body *b)
-{
-	size_t kept = 0;
-
-	if (b->sums.n == 0)
-		return;
-	vec_sort(&b->sums, ip_tuple_cmp);
-	for (size_t i = 1; i < b->sums.n; i++) {
-		if (ip_tuple_cmp(&b->sums.v[kept].at, &b->sums.v[i].at) == 0) {
-			b->sums.v[kept].n += b->sums.v[i].n;
-			b->sums.v[kept].is_unknown |= b->sums.v[i].is_unknown;
-		} else {
-			b->sums.v[++kept] = b->sums.v[i];
-		}
-	}
-	vec_cut(&b->sums, kept + 1);
-}
-
 static void sum_write(struct jsonw *w, const char *key, const struct sum *sum)
 {
 	jsonw_uint_if(w, key, !sum->is_unknown, sum->n);
@@ -138,10 +119,18 @@ static void service_write(struct counts_body *b)
 	sum_write(w, "connections", &b->totals[PLANE_COUNTER_CONNECTIONS]);
 	sum_write(w, "rejected", &b->totals[PLANE_COUNTER_REJECTED]);
 	jsonw_array(w, "endpoints");
-	vec_for_each (sum, &b->sums) {
+	vec_sort(&b->sums, ip_tuple_cmp);
+	for (size_t i = 0; i < b->sums.n; i++) {
+		struct sum sum = b->sums.v[i];
+
+		/* A backend may be in two pools, the cluster pool and the local pool. */
+		for (; i + 1 < b->sums.n && ip_tuple_cmp(&sum, &b->sums.v[i + 1]) == 0; i++) {
+			sum.n += b->sums.v[i + 1].n;
+			sum.is_unknown |= b->sums.v[i + 1].is_unknown;
+		}
 		jsonw_object(w, NULL);
-		jsonw_frontend(w, &sum->at.addr, sum->at.port, sum->at.proto);
-		sum_write(w, "connections", sum);
+		jsonw_frontend(w, &sum.at.addr, sum.at.port, sum.at.proto);
+		sum_write(w, "connections", &sum);
 		jsonw_end(w);
 	}
 	jsonw_end(w);
@@ -171,10 +160,8 @@ static bool counts_more(struct items *items, uint64_t deadline_ns)
 	batch_read(b);
 	if (b->n_read < b->counted.n)
 		return true;
-	if (b->step == PLANE_COUNTER_BACKEND) {
-		sums_merge(b);
+	if (b->step == PLANE_COUNTER_BACKEND)
 		service_write(b);
-	}
 	step_next(b);
 	return true;
 }
