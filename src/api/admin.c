@@ -82,30 +82,12 @@ static void results_print(struct jsonw *w, const json_t *report)
 	}
 }
 
-/* Not of a run: the plane of this process reports them. */
-static void failover_results(json_t *own, const struct plane *p)
+/* What only this process has: the Node object, and the faults of its plane. */
+static void own_results(json_t *own, const struct serve_context *ctx)
 {
 	static const enum plane_fault_kind kinds[] = { PLANE_FAULT_FAILOVER, PLANE_FAULT_MOVES };
-
-	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
-		if (p->faults[kinds[i]].text[0] != '\0')
-			check_add(own, "failover", CHECK_WARNING,
-				  "remove what is named, or --failover=off", "%s",
-				  p->faults[kinds[i]].text);
-}
-
-/* Results of the last run, and of the Node object, which only this process has. */
-static void doctor_results(struct jsonw *w, const json_t *report, const struct serve_context *ctx)
-{
 	const char *no_node = ctx->health != NULL ? health_lacks_node(ctx->health) : NULL;
-	json_auto_t *own = json_array();
 
-	if (report == NULL) {
-		jsonw_text(w, "worst", NULL);
-		jsonw_array(w, "results");
-		jsonw_end(w);
-		return;
-	}
 	if (no_node != NULL)
 		check_add(own, "node", CHECK_ERROR, SERVE_NODE_NAME " (kubectl get nodes)",
 			  "no Node object named \"%s\": %s",
@@ -113,9 +95,24 @@ static void doctor_results(struct jsonw *w, const json_t *report, const struct s
 	else if (ctx->model->self != NULL)
 		check_add(own, "node", CHECK_OK, NULL, "there is a Node object named \"%s\"",
 			  name_text(ctx->model->config.node_name));
-	failover_results(own, ctx->plane);
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+		if (ctx->plane->faults[kinds[i]].text[0] != '\0')
+			check_add(own, "failover", CHECK_WARNING,
+				  "remove what is named, or --failover=off", "%s",
+				  ctx->plane->faults[kinds[i]].text);
+}
+
+/* `report`: of the last run; NULL: none yet. */
+static void doctor_results(struct jsonw *w, const json_t *report, const struct serve_context *ctx)
+{
+	json_auto_t *own = json_array();
+
+	if (report != NULL)
+		own_results(own, ctx);
 	jsonw_text(w, "worst",
-		   check_level_text(MAX(check_report_worst(report), check_report_worst(own))));
+		   report == NULL ? NULL
+				  : check_level_text(MAX(check_report_worst(report),
+							 check_report_worst(own))));
 	jsonw_array(w, "results");
 	results_print(w, own);
 	results_print(w, report);
