@@ -64,16 +64,15 @@ static int trace_more(void *state, struct str *out, uint64_t deadline_ns)
 		trace_begin(b);
 		return 1;
 	}
-	do {
-		if (b->i == b->trace.endpoints.n) {
-			jsonw_end(&b->w);
-			jsonw_end(&b->w);
-			str_puts(out, "\n");
-			return 0;
-		}
+	while (b->i < b->trace.endpoints.n) {
 		view_trace_endpoint(&b->w, b->ctx, &b->trace, &b->trace.endpoints.v[b->i++]);
-	} while (now_ns() < deadline_ns);
-	return 1;
+		if (now_ns() >= deadline_ns)
+			return 1;
+	}
+	jsonw_end(&b->w);
+	jsonw_end(&b->w);
+	str_puts(out, "\n");
+	return 0;
 }
 
 static void trace_close(void *state)

@@ -16,23 +16,16 @@
 #define TRIES 3
 #define PAUSE_US 200000
 
-static int desired_get(struct diff *d, const struct run *run, struct err *err)
-{
-	json_auto_t *rows = NULL;
-	int r = client_json(&rows, &run->client, "GET", "/v1/rows", err);
-
-	if (r < 0)
-		return r;
-	diff_desired(d, value_get(rows, "items"));
-	return 0;
-}
-
 /* The desired state first: vipd programs changes soon after they become desired. */
 static int diff_try(struct diff *d, const struct run *run, const char *plane, struct err *err)
 {
 	FINI(programmed_fini) struct programmed programmed = { 0 };
-	int r = run->manifests != NULL ? 0 : desired_get(d, run, err);
+	json_auto_t *rows = NULL;
+	int r = 0;
 
+	if (run->manifests == NULL)
+		r = client_json(&rows, &run->client, "GET", "/v1/rows", err);
+	diff_desired(d, value_get(rows, "items"));
 	if (r == 0)
 		r = not_vipd(programmed_read(&programmed, plane, err));
 	if (r == 0 && run->manifests != NULL) {

@@ -12,8 +12,7 @@
 static void label(struct str *out, const struct style *style, const char *text)
 {
 	mark_puts(out, style, MARK_TITLE, text);
-	for (size_t i = strlen(text); i < LABEL_WIDTH; i++)
-		str_add(out, " ", 1);
+	str_printf(out, "%*s", LABEL_WIDTH - (int)strlen(text), "");
 }
 
 /* The label, and `text` with members of `object` (value.h). */
