@@ -74,43 +74,41 @@ static size_t width_min(const struct table_column *col)
 	return col->flags & TABLE_NAMES ? TABLE_NAMES_MIN : SIZE_MAX;
 }
 
-/* The widest column that may be cut, or the number of columns. */
-static size_t widest_elastic(const size_t *width, const struct table *t)
+/* The widest column that may be cut, or NULL. */
+static struct table_column *widest_elastic(struct table *t)
 {
-	size_t widest = t->columns.n;
+	struct table_column *widest = NULL;
 
-	for (size_t i = 0; i < t->columns.n; i++)
-		if (width[i] > width_min(&t->columns.v[i]) &&
-		    (widest == t->columns.n || width[i] > width[widest]))
-			widest = i;
+	vec_for_each (col, &t->columns)
+		if (col->width > width_min(col) && (widest == NULL || col->width > widest->width))
+			widest = col;
 	return widest;
 }
 
-/* Set the width of each column. Returns the number of columns shown. */
-static size_t widths_fit(size_t *width, const struct table *t, size_t max, size_t indent)
+/* Reduce the widths of columns to `max` in total. Returns the number of columns shown. */
+static size_t widths_fit(struct table *t, size_t max, size_t indent)
 {
 	size_t n = t->columns.n;
 	size_t sum = indent + GAP * (n - 1);
-	size_t i;
+	struct table_column *last = &t->columns.v[n - 1];
+	struct table_column *col;
 
-	for (i = 0; i < n; i++) {
-		width[i] = t->columns.v[i].width;
-		sum += width[i];
-	}
+	vec_for_each (c, &t->columns)
+		sum += c->width;
 	if (max == 0 || sum <= max)
 		return n;
-	if (t->columns.v[n - 1].flags & TABLE_COMMENT) {
-		size_t others = sum - width[n - 1];
+	if (last->flags & TABLE_COMMENT) {
+		size_t others = sum - last->width;
 
 		if (others + TABLE_COMMENT_MIN <= max) {
-			width[n - 1] = max - others;
+			last->width = max - others;
 			return n;
 		}
 		n--;
 		sum = others - GAP;
 	}
-	for (; sum > max && (i = widest_elastic(width, t)) < t->columns.n; sum--)
-		width[i]--;
+	for (; sum > max && (col = widest_elastic(t)) != NULL; sum--)
+		col->width--;
 	return n;
 }
 
@@ -120,26 +118,23 @@ static void pad(struct str *out, size_t n)
 		str_add(out, " ", 1);
 }
 
-static void cell_print(struct str *out, const struct style *style, const char *text, enum mark mark,
-		       size_t width, unsigned int flags, bool is_last)
+static void cell_print(struct str *out, const struct style *style, const struct table_column *col,
+		       const char *text, enum mark mark)
 {
 	FINI(str_fini) struct str shown = { 0 };
+	bool is_right = col->flags & TABLE_RIGHT;
 	size_t n = text_width(text);
 
-	if (n > width) {
-		str_add(&shown, text, text_prefix(text, width - 1));
+	if (n > col->width) {
+		str_add(&shown, text, text_prefix(text, col->width - 1));
 		str_puts(&shown, style->is_utf8 ? "\xe2\x80\xa6" : "~");
-		n = width;
+		n = col->width;
 	} else {
 		str_puts(&shown, text);
 	}
-	if (flags & TABLE_RIGHT)
-		pad(out, width - n);
+	pad(out, is_right ? col->width - n : 0);
 	mark_puts(out, style, mark, str_text(&shown));
-	if (!(flags & TABLE_RIGHT) && !is_last)
-		pad(out, width - n);
-	if (!is_last)
-		pad(out, GAP);
+	pad(out, is_right ? GAP : col->width - n + GAP);
 }
 
 void line_end(struct str *out)
@@ -149,27 +144,24 @@ void line_end(struct str *out)
 	str_add(out, "\n", 1);
 }
 
-void table_print(struct str *out, const struct table *t, const struct style *style, size_t indent)
+void table_print(struct str *out, struct table *t, const struct style *style, size_t indent)
 {
-	AUTO(free) size_t *width = xcalloc(t->columns.n + 1, sizeof(*width));
 	size_t n;
 
 	if (t->columns.n == 0)
 		return;
 	assert(t->cells.n % t->columns.n == 0);
-	n = widths_fit(width, t, style->width, indent);
+	n = widths_fit(t, style->width, indent);
 	pad(out, indent);
 	for (size_t i = 0; i < n; i++)
-		cell_print(out, style, t->columns.v[i].title, MARK_TITLE, width[i],
-			   t->columns.v[i].flags, i + 1 == n);
+		cell_print(out, style, &t->columns.v[i], t->columns.v[i].title, MARK_TITLE);
 	line_end(out);
 	for (size_t row = 0; row < table_rows(t); row++) {
 		pad(out, indent);
 		for (size_t i = 0; i < n; i++) {
 			const struct table_cell *cell = &t->cells.v[row * t->columns.n + i];
 
-			cell_print(out, style, cell->text, cell->mark, width[i],
-				   t->columns.v[i].flags, i + 1 == n);
+			cell_print(out, style, &t->columns.v[i], cell->text, cell->mark);
 		}
 		line_end(out);
 	}

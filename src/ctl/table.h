@@ -69,8 +69,11 @@ struct table {
 void table_cell(struct table *t, const char *title, unsigned int look, const char *fmt, ...)
 	PRINTF_LIKE(4, 5);
 size_t table_rows(const struct table *t);
-/* All rows must be complete; nothing without rows. Each line begins with `indent` blanks. */
-void table_print(struct str *out, const struct table *t, const struct style *style, size_t indent);
+/*
+ * All rows must be complete; nothing without rows. Each line begins with `indent` blanks. Reduces
+ * the widths in `t` to those of `style`.
+ */
+void table_print(struct str *out, struct table *t, const struct style *style, size_t indent);
 void table_fini(struct table *t);
 
 /* Append text in the colour of `mark`, outside of a table. */
