@@ -101,16 +101,15 @@ void body_history(struct http_reply *reply, const struct serve_context *ctx,
 {
 	struct jsonw w;
 	uint64_t now_s = now_ns() / NSEC_PER_SEC;
+	uint64_t at = MAX(now_s, (uint64_t)HISTORY_SECONDS) - HISTORY_SECONDS + 1;
 
 	body_begin(reply, &w);
 	jsonw_uint(&w, "seconds", HISTORY_SECONDS);
 	jsonw_array(&w, "items");
-	/* Oldest first. */
-	for (uint64_t age = HISTORY_SECONDS; ctx->history != NULL && age-- > 0;) {
-		uint64_t at = now_s > age ? now_s - age : 0;
+	for (; ctx->history != NULL && at <= now_s; at++) {
 		const struct second *s = &ctx->history->ring[at % HISTORY_SECONDS];
 
-		if (at != 0 && s->at == at)
+		if (s->at == at)
 			view_second(&w, s, now_s);
 	}
 	jsonw_end(&w);

@@ -3,7 +3,6 @@
 #include "api/monitor.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "api/body.h"
 #include "base/control.h"

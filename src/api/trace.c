@@ -15,7 +15,6 @@
 
 #include "api/view.h"
 #include "base/control.h"
-#include "model/walk.h"
 
 struct trace_body {
 	const struct serve_context *ctx;

@@ -12,7 +12,6 @@
 
 #include "base/control.h"
 #include "explain/balancing.h"
-#include "model/select.h"
 #include "model/tuning.h"
 #include "plan/between.h"
 
@@ -151,14 +150,13 @@ static void head_plane(struct jsonw *w, const struct view_page *v, const struct 
 {
 	const struct plane *p = v->ctx->plane;
 	struct draining all = { .w = w };
-	struct str remark = { 0 };
+	FINI(str_fini) struct str remark = { 0 };
 
 	if (p->ops->remark != NULL)
 		p->ops->remark(p, svc, &remark);
 	if (svc->rows != NULL)
 		plan_affinity_text(v->ctx->plan, svc->rows, &remark);
 	jsonw_text(w, "remark", remark.text);
-	str_fini(&remark);
 	if (p->ops->draining == NULL || v->now == 0)
 		return;
 	jsonw_array(w, "draining");

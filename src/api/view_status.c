@@ -3,7 +3,6 @@
 #include "api/view.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/control.h"
@@ -218,7 +217,7 @@ static void view_rejected(struct jsonw *w, const struct serve_context *ctx,
 {
 	size_t count = sync_failure_count(ctx->sync);
 	size_t n = 0;
-	const struct sync_failure **v = NULL;
+	AUTO(free) const struct sync_failure **v = NULL;
 
 	if (count > 0 && count <= REJECTED_SORTED_MAX && !t->is_unknown)
 		v = sync_failures(ctx->sync, &n);
@@ -234,7 +233,6 @@ static void view_rejected(struct jsonw *w, const struct serve_context *ctx,
 	}
 	jsonw_end(w);
 	jsonw_end(w);
-	free(v);
 }
 
 static void view_source_errors(struct jsonw *w, const char *key,

@@ -6,8 +6,6 @@
  */
 #include "api/view.h"
 
-#include "state/state.h"
-
 #define OTHERS_NAMED 3 /* in a sentence */
 #define RANGES_SHOWN 4
 

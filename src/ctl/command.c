@@ -16,10 +16,7 @@
 #include <unistd.h>
 
 #include "base/control.h"
-#include "cli/cli.h"
-#include "ctl/client.h"
 #include "ctl/run.h"
-#include "ctl/show.h"
 #include "settings/yaml.h"
 
 #define TIMEOUT_S_DEFAULT 10
@@ -137,7 +134,7 @@ static int error_print(int code, const char *text, const char *hint)
 {
 	/* May quote arguments that are not UTF-8. */
 	AUTO(free) char *clean = str_clean(xstrdup(text));
-	json_t *json;
+	json_auto_t *json = NULL;
 
 	if (line.run.output != OUTPUT_JSON || line.run.is_yaml) {
 		(void)fprintf(stderr, "vipctl: %s%s\n", clean, hint);
@@ -146,7 +143,6 @@ static int error_print(int code, const char *text, const char *hint)
 				 clean, "exit_code", code);
 		(void)json_dumpf(json, stderr, JSON_COMPACT);
 		(void)fputs("\n", stderr);
-		json_decref(json);
 	}
 	return code;
 }

@@ -8,7 +8,6 @@
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -16,7 +15,6 @@
 
 #include "base/log.h"
 #include "base/str.h"
-#include "cli/cli.h"
 #include "ctl/diff.h"
 #include "ctl/run.h"
 #include "explain/text.h"
@@ -115,8 +113,8 @@ static void rows_make(struct reading *rd, struct diff *d)
 {
 	struct plan_displaced displaced = { 0 };
 	size_t n;
-	struct svc **all = model_sorted(&rd->model, &n);
-	struct plan_rows **rows = xcalloc(n + 1, sizeof(struct plan_rows *));
+	AUTO(free) struct svc **all = model_sorted(&rd->model, &n);
+	AUTO(free) struct plan_rows **rows = xcalloc(n + 1, sizeof(struct plan_rows *));
 
 	for (size_t i = 0; i < n; i++)
 		rows[i] = plan_rows_build(&rd->plan, all[i]);
@@ -136,8 +134,6 @@ static void rows_make(struct reading *rd, struct diff *d)
 		diff_lines(d, lines.text, owner);
 	}
 	vec_fini(&displaced.svcs);
-	free(rows);
-	free(all);
 }
 
 int manifests_rows(struct diff *ret, const struct run *run, bool is_ipvs, struct err *err)

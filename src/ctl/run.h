@@ -99,7 +99,7 @@ MUST_USE int answer_get(json_t **ret, const struct run *run, bool is_write, cons
 MUST_USE int source_check(const struct run *run);
 /* Print `out` and free it; return `code`. */
 int out_text(struct str *out, int code);
-/* Print the answer in the format of `run` and free it. Returns `code`. */
+/* Print the answer in the format of `run`; may clean its texts. Returns `code`. */
 int answer_show(const struct run *run, json_t *answer, int code,
 		void (*show)(struct str *out, const json_t *answer, const struct style *style));
 

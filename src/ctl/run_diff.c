@@ -2,7 +2,6 @@
 /* ctl/run_diff - `vipctl diff` and `vipctl svc --kernel`, which read the kernel. */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

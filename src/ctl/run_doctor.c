@@ -64,7 +64,7 @@ int run_doctor(const struct run *run)
 {
 	const char *found;
 	struct err err = { 0 };
-	json_t *answer = NULL;
+	json_auto_t *answer = NULL;
 	int r = 0;
 
 	if (run->plane != NULL)

@@ -60,7 +60,7 @@ static void event_print(struct str *out, const struct nft_live_event *e, uint32_
 
 static int events_show(struct nft_live *l, uint64_t deadline_ns, struct err *err)
 {
-	struct str last = { 0 };
+	FINI(str_fini) struct str last = { 0 };
 	uint32_t last_id = 0;
 	size_t n_packets = 0;
 	int r = 0;
@@ -86,7 +86,6 @@ static int events_show(struct nft_live *l, uint64_t deadline_ns, struct err *err
 		if (r < 0)
 			break;
 	}
-	str_fini(&last);
 	if (r >= 0 && n_packets == 0)
 		(void)fputs("no new connection of that flow\n", stderr);
 	return r < 0 ? r : n_packets == 0;

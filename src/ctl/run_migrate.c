@@ -6,15 +6,12 @@
  * here, and the table of flags says what each setting does. The checks of the node are doctor's.
  */
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/control.h"
 #include "base/file.h"
-#include "cli/cli.h"
 #include "ctl/run.h"
 #include "doctor/check.h"
 #include "settings/config.h"
@@ -148,12 +145,10 @@ static int config_write(const struct options *o, const char *path, struct err *e
 	vec_for_each (s, &o->record.settings) {
 		enum options_use use = options_use(o, s);
 		const char *name;
-		json_t *value = options_field(o, s, &name);
+		json_auto_t *value = options_field(o, s, &name);
 
 		if (value != NULL && (use == OPTIONS_SAME || use == OPTIONS_DIFFERS))
-			(void)json_object_set_new(root, name, value);
-		else
-			json_decref(value);
+			(void)json_object_set(root, name, value);
 	}
 	(void)json_object_set_new(root, "mode", json_string(options_mode(o)));
 	if (needs_all_nodeports(o))
@@ -169,7 +164,7 @@ static int config_write(const struct options *o, const char *path, struct err *e
 static int report_show(const struct run *run, const struct options *o)
 {
 	json_t *report = json_array();
-	json_t *answer;
+	json_auto_t *answer = NULL;
 
 	settings_report(report, o);
 	node_report(report, o);
@@ -287,7 +282,7 @@ int run_migrate(const struct run *run)
 	struct err err;
 	const char *path;
 	int argc;
-	char **argv;
+	AUTO(free) char **argv = NULL;
 	int code = EXIT_FINE;
 	int r;
 
@@ -308,6 +303,5 @@ int run_migrate(const struct run *run)
 		code = report_show(run, &o);
 	options_config_fini(&model);
 	options_fini(&o);
-	free(argv);
 	return code;
 }

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/ip.h"
@@ -41,7 +40,6 @@ int answer_show(const struct run *run, json_t *answer, int code,
 		show(&out, answer, &run->style);
 		code = out_text(&out, code);
 	}
-	json_decref(answer);
 	return code;
 }
 
@@ -65,7 +63,7 @@ int source_check(const struct run *run)
 
 int run_status(const struct run *run)
 {
-	json_t *status;
+	json_auto_t *status = NULL;
 	int code = answer_get(&status, run, false, "/v1/status", NULL);
 
 	if (code != 0)
@@ -107,7 +105,6 @@ static int list_show(const struct run *run, json_t *list)
 		(void)json_object_del(list, "next");
 	} else if (json_array_size(value_get(list, "items")) == 0) {
 		(void)fputs("no services\n", stderr);
-		json_decref(list);
 		return EXIT_FINE;
 	}
 	return answer_show(run, list, EXIT_FINE, is_name ? show_names : show_services);
@@ -147,7 +144,6 @@ static int page_show(const struct run *run, json_t *page, const char *service)
 {
 	if (run->output == OUTPUT_NAME) {
 		(void)out_printf("%s\n", service);
-		json_decref(page);
 		return EXIT_FINE;
 	}
 	if (run->output != OUTPUT_JSON)
@@ -222,8 +218,8 @@ static int svc_search(const struct run *run, const char *text)
 {
 	FINI(str_fini) struct str service = { 0 };
 	const json_t *one;
-	json_t *page;
-	json_t *list;
+	json_auto_t *page = NULL;
+	json_auto_t *list = NULL;
 	struct err err;
 	int code = list_get(&list, run, text);
 	int r;
@@ -239,7 +235,6 @@ static int svc_search(const struct run *run, const char *text)
 		code = name_check(run, one, text);
 	if (one != NULL && (code == 0 || run->output != OUTPUT_JSON))
 		say(&service, one, "{namespace}/{name}");
-	json_decref(list);
 	if (service.len == 0)
 		return code;
 	r = page_get(&page, run, service.text, &err);
@@ -250,7 +245,7 @@ static int svc_search(const struct run *run, const char *text)
 /* NAMESPACE/NAME of a service, else search. */
 static int svc_show(const struct run *run, const char *text)
 {
-	json_t *page;
+	json_auto_t *page = NULL;
 	struct err err;
 	int r = page_get(&page, run, text, &err);
 
@@ -262,7 +257,7 @@ static int svc_show(const struct run *run, const char *text)
 int run_svc(const struct run *run)
 {
 	const char *slash;
-	json_t *list;
+	json_auto_t *list = NULL;
 	int code;
 
 	if (run->n_args > 1)
@@ -383,7 +378,7 @@ int run_dump(const struct run *run)
 int run_log(const struct run *run)
 {
 	bool is_change = run->n_args == 2;
-	json_t *answer;
+	json_auto_t *answer = NULL;
 	int code;
 
 	if (run->n_args != 0 && !is_change)
@@ -398,14 +393,13 @@ int run_log(const struct run *run)
 
 static int taken_out_show(const struct run *run, json_t *answer, const char *none)
 {
-	AUTO(free) char *problem = xstrdup(value_text(answer, "problem"));
-	int code = *problem != '\0' ? EXIT_PROBLEM : EXIT_FINE;
+	int code = *value_text(answer, "problem") != '\0' ? EXIT_PROBLEM : EXIT_FINE;
 
 	if (run->output != OUTPUT_JSON && json_array_size(value_get(answer, "items")) == 0)
 		(void)fprintf(stderr, "%s\n", none);
-	code = answer_show(run, answer, code, show_taken_out);
-	if (*problem != '\0' && run->output != OUTPUT_JSON)
-		(void)fprintf(stderr, "vipctl: %s\n", str_clean(problem));
+	(void)answer_show(run, answer, code, show_taken_out);
+	if (code == EXIT_PROBLEM && run->output != OUTPUT_JSON)
+		(void)fprintf(stderr, "vipctl: %s\n", value_text(answer, "problem"));
 	return code;
 }
 
@@ -424,7 +418,7 @@ int run_taken_out(const struct run *run)
 		{ "admit", "/v1/ejections", "admitted", "no endpoint is ejected" },
 	};
 	bool lists = run->command->args[0] == '[';
-	json_t *answer;
+	json_auto_t *answer = NULL;
 	int code;
 	size_t i = 0;
 

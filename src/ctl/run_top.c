@@ -72,7 +72,7 @@ static void screen_end(const struct termios *before)
 
 static void screen_draw(struct top *t, const struct winsize *size)
 {
-	struct str text = { 0 };
+	FINI(str_fini) struct str text = { 0 };
 	char *rest;
 	char *line;
 	int y = 0;
@@ -87,7 +87,6 @@ static void screen_draw(struct top *t, const struct winsize *size)
 	}
 	(void)fputs("\033[J", stdout);
 	(void)fflush(stdout);
-	str_fini(&text);
 }
 
 /* Take the keys that were pressed. True: quit, or the terminal is gone. */
