@@ -130,43 +130,25 @@ int out_text(struct str *out, int code)
 }
 
 /* Errors go to standard error, answers to standard output. */
-static int error_print(int code, const char *text, const char *hint)
+int error_print(int code, const char *hint, const char *fmt, ...)
 {
-	/* May quote arguments that are not UTF-8. */
-	AUTO(free) char *clean = str_clean(xstrdup(text));
 	json_auto_t *json = NULL;
+	struct err text;
+	va_list ap;
 
+	va_start(ap, fmt);
+	(void)vsnprintf(text.text, sizeof(text.text), fmt, ap);
+	va_end(ap);
+	(void)str_clean(text.text); /* may quote arguments that are not UTF-8 */
 	if (line.run.output != OUTPUT_JSON || line.run.is_yaml) {
-		(void)fprintf(stderr, "vipctl: %s%s\n", clean, hint);
+		(void)fprintf(stderr, "vipctl: %s%s\n", text.text, hint);
 	} else {
 		json = json_pack("{s:i, s:{s:s, s:i}}", "api", CONTROL_API_VERSION, "error", "text",
-				 clean, "exit_code", code);
+				 text.text, "exit_code", code);
 		(void)json_dumpf(json, stderr, JSON_COMPACT);
 		(void)fputs("\n", stderr);
 	}
 	return code;
-}
-
-int complain(int code, const char *fmt, ...)
-{
-	struct err text;
-	va_list ap;
-
-	va_start(ap, fmt);
-	(void)vsnprintf(text.text, sizeof(text.text), fmt, ap);
-	va_end(ap);
-	return error_print(code, text.text, "");
-}
-
-int usage(const char *fmt, ...)
-{
-	struct err text;
-	va_list ap;
-
-	va_start(ap, fmt);
-	(void)vsnprintf(text.text, sizeof(text.text), fmt, ap);
-	va_end(ap);
-	return error_print(EXIT_USAGE, text.text, "; see vipctl --help");
 }
 
 int failed(int r, const struct err *err)
@@ -174,10 +156,11 @@ int failed(int r, const struct err *err)
 	if (out_error != 0) /* the cause of `r`; out_finish() reports it */
 		return EXIT_FINE;
 	if (r == -ENODATA)
-		return error_print(EXIT_PROBLEM, err->text, "");
+		return complain(EXIT_PROBLEM, "%s", err->text);
 	if (r == -EPERM) /* the kernel; the control socket returns EACCES */
-		return error_print(EXIT_PROBLEM, err->text, "; run as root or with CAP_NET_ADMIN");
-	return error_print(r == -EINVAL ? EXIT_USAGE : EXIT_NO_VIPD, err->text, "");
+		return error_print(EXIT_PROBLEM, "; run as root or with CAP_NET_ADMIN", "%s",
+				   err->text);
+	return complain(r == -EINVAL ? EXIT_USAGE : EXIT_NO_VIPD, "%s", err->text);
 }
 
 int not_vipd(int r)

@@ -63,10 +63,11 @@ struct run {
 	char **args; /* of the command */
 };
 
-/* Print an error, as JSON with -o json; return `code`. */
-int complain(int code, const char *fmt, ...) PRINTF_LIKE(2, 3);
-/* Print an error of the command line; return EXIT_USAGE. */
-int usage(const char *fmt, ...) PRINTF_LIKE(1, 2);
+/* Print an error, as JSON with -o json, else with a hint behind it; return `code`. */
+int error_print(int code, const char *hint, const char *fmt, ...) PRINTF_LIKE(3, 4);
+#define complain(code, ...) error_print((code), "", __VA_ARGS__)
+/* An error of the command line. */
+#define usage(...) error_print(EXIT_USAGE, "; see vipctl --help", __VA_ARGS__)
 /*
  * Print the error of a failed request; return the exit code. Prints nothing after a failure to
  * write.
