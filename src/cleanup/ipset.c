@@ -288,9 +288,9 @@ static int destroy(struct nl_sock *nl, const char *name, int *tries, struct err 
 	return r == -ENOENT ? 0 : r;
 }
 
-int cleanup_ipsets(struct nl_sock *nl, struct report *report, struct err *err)
+int cleanup_ipsets(struct nl_sock *nl, struct cleanup *c, struct err *err)
 {
-	struct names names = { .proxy = report->proxy };
+	struct names names = { .proxy = c->proxy };
 	int tries = BUSY_TRIES;
 	size_t n = 0;
 	int r = names_read(&names, nl, err);
@@ -299,12 +299,12 @@ int cleanup_ipsets(struct nl_sock *nl, struct report *report, struct err *err)
 		struct err why = { 0 };
 
 		if (r == 0 && destroy(nl, *name, &tries, &why) < 0)
-			report_left(report, "ipset: left: %s: %s", *name, why.text);
+			report_left(c, "ipset: left: %s: %s", *name, why.text);
 		else if (r == 0)
 			n++;
 	}
 	if (n > 0)
-		report_removed(report, n, "ipset: removed %zu set%s", n, n == 1 ? "" : "s");
+		report_removed(c, n, "ipset: removed %zu set%s", n, n == 1 ? "" : "s");
 	vec_free_all(&names.v);
 	return r;
 }

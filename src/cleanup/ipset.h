@@ -34,4 +34,4 @@ MUST_USE int ipset_node_ports(struct node_ports *ret, enum proxy p, struct nl_so
 			      struct err *err);
 bool node_ports_has(const struct node_ports *p, const struct ip_endpoint *at, uint8_t proto);
 /* Call after the rules that use the sets are deleted; waits until the kernel has released them. */
-MUST_USE int cleanup_ipsets(struct nl_sock *nl, struct report *report, struct err *err);
+MUST_USE int cleanup_ipsets(struct nl_sock *nl, struct cleanup *c, struct err *err);

@@ -36,8 +36,7 @@ int ipvs_link_read(struct ipvs_link *ret, enum proxy p, struct nl_sock *nl, stru
 	return 0;
 }
 
-int cleanup_link(const struct ipvs_link *l, struct nl_sock *nl, struct report *report,
-		 struct err *err)
+int cleanup_link(const struct ipvs_link *l, struct nl_sock *nl, struct cleanup *c, struct err *err)
 {
 	_Alignas(8) char buf[256] = { 0 };
 	struct nl_reader rd = { 0 };
@@ -48,15 +47,14 @@ int cleanup_link(const struct ipvs_link *l, struct nl_sock *nl, struct report *r
 	if (l->index == 0)
 		return 0;
 	if (!l->is_dummy) {
-		report_left(report, "link: left: %s is no dummy device", l->name);
+		report_left(c, "link: left: %s is no dummy device", l->name);
 		return 0;
 	}
 	ifi->ifi_index = l->index;
 	if (nl_query(nl, h, &rd, NULL, &why) < 0)
-		report_left(report, "link: left: %s: %s", l->name, why.text);
+		report_left(c, "link: left: %s: %s", l->name, why.text);
 	else
-		report_removed(report, 1, "link: removed %s and its %u addresses", l->name,
-			       l->addrs.n);
+		report_removed(c, 1, "link: removed %s and its %u addresses", l->name, l->addrs.n);
 	return 0;
 }
 
@@ -69,14 +67,14 @@ static bool is_of_vipd(const struct ipvs_service *s)
 }
 
 static bool is_owned(const struct ipvs_service *s, const struct ipvs_link *link,
-		     const struct node_ports *ports, const struct report *report)
+		     const struct node_ports *ports, const struct cleanup *c)
 {
 	const struct ipvs_key *k = &s->key;
 
-	if (is_of_vipd(s) || ipvs_is_excluded(k, report->exclude, report->n_exclude))
+	if (is_of_vipd(s) || ipvs_is_excluded(k, c->exclude, c->n_exclude))
 		return false;
 	if (k->mark != 0)
-		return dsr_marks_has(&report->marks, ip_family(k->fam), k->mark);
+		return dsr_marks_has(&c->marks, ip_family(k->fam), k->mark);
 	return vec_search(&link->addrs, &k->addr, ip_addr_cmp) != NULL ||
 	       node_ports_has(ports, &(struct ip_endpoint){ .addr = k->addr, .port = k->port },
 			      k->proto);
@@ -163,30 +161,29 @@ static int expire_set(uint64_t value)
 	return r < 0 ? r : (int)previous;
 }
 
-static void tally_report(const struct tally *t, struct report *report)
+static void tally_report(const struct tally *t, struct cleanup *c)
 {
 	if (t->n_handed_over > 0)
-		report_removed(report, t->n_handed_over,
+		report_removed(c, t->n_handed_over,
 			       "ipvs: handed over to vipd: %zu virtual services with ClientIP "
 			       "affinity",
 			       t->n_handed_over);
 	if (t->n_removed > 0)
-		report_removed(report, t->n_removed, "ipvs: removed %zu virtual service%s",
-			       t->n_removed, t->n_removed == 1 ? "" : "s");
+		report_removed(c, t->n_removed, "ipvs: removed %zu virtual service%s", t->n_removed,
+			       t->n_removed == 1 ? "" : "s");
 	if (t->n_busy > 0)
-		report_left(report,
+		report_left(c,
 			    "ipvs: left: %zu virtual services that carry %" PRIu64
 			    " connections: run the cleanup again when the connections have ended "
 			    "(--cleanup=%s,force ends them)",
-			    t->n_busy, t->n_conns, proxy_name(report->proxy));
+			    t->n_busy, t->n_conns, proxy_name(c->proxy));
 	if (t->n_failed > 0)
-		report_left(report, "ipvs: left: %zu virtual services: %s", t->n_failed,
-			    t->why.text);
+		report_left(c, "ipvs: left: %zu virtual services: %s", t->n_failed, t->why.text);
 }
 
 int cleanup_ipvs(struct cleanup_ipvs_result *ret, struct ipvs_wire *wire,
 		 const struct ipvs_link *link, const struct node_ports *ports, bool hands_over,
-		 struct report *report, struct err *err)
+		 struct cleanup *c, struct err *err)
 {
 	struct ipvs_services services = { 0 };
 	struct tally tally = { 0 };
@@ -197,27 +194,26 @@ int cleanup_ipvs(struct cleanup_ipvs_result *ret, struct ipvs_wire *wire,
 		r = 0;
 	else if (r == 0)
 		r = ipvs_wire_services(wire, &services, err);
-	if (r == 0 && report->is_forced && vec_has(&services.v, s, !is_of_vipd(s)))
+	if (r == 0 && c->is_forced && vec_has(&services.v, s, !is_of_vipd(s)))
 		expire = expire_set(1);
 	if (expire < 0)
-		(void)fprintf(report->out,
-			      "ipvs: " EXPIRE
-			      ": cannot be set to 1; clients that use the port of an "
-			      "ended connection again may get no answer for 5 minutes\n");
+		(void)fprintf(c->out, "ipvs: " EXPIRE
+				      ": cannot be set to 1; clients that use the port of an "
+				      "ended connection again may get no answer for 5 minutes\n");
 	vec_for_each (s, &services.v) {
-		if (r < 0 || !is_owned(s, link, ports, report))
+		if (r < 0 || !is_owned(s, link, ports, c))
 			continue;
 		if (hands_over && s->key.mark == 0 && s->flags & IP_VS_SVC_F_PERSISTENT)
 			service_hand_over(s, wire, &tally);
 		else
-			service_end(&s->key, wire, report->is_forced, &tally);
+			service_end(&s->key, wire, c->is_forced, &tally);
 	}
 	vec_fini(&services.v);
 	if (expire == 0)
 		(void)expire_set(0);
 	if (r < 0)
 		return r;
-	tally_report(&tally, report);
+	tally_report(&tally, c);
 	ret->n_handed_over = tally.n_handed_over;
 	ret->is_busy = tally.n_busy + tally.n_failed > 0;
 	return 0;

@@ -25,7 +25,7 @@ struct ipvs_link {
 MUST_USE int ipvs_link_read(struct ipvs_link *ret, enum proxy p, struct nl_sock *nl,
 			    struct err *err);
 /* Delete the device and its addresses. */
-MUST_USE int cleanup_link(const struct ipvs_link *l, struct nl_sock *nl, struct report *report,
+MUST_USE int cleanup_link(const struct ipvs_link *l, struct nl_sock *nl, struct cleanup *c,
 			  struct err *err);
 
 struct cleanup_ipvs_result {
@@ -39,4 +39,4 @@ struct cleanup_ipvs_result {
  */
 MUST_USE int cleanup_ipvs(struct cleanup_ipvs_result *ret, struct ipvs_wire *wire,
 			  const struct ipvs_link *link, const struct node_ports *ports,
-			  bool hands_over, struct report *report, struct err *err);
+			  bool hands_over, struct cleanup *c, struct err *err);

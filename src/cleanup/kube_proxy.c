@@ -38,37 +38,34 @@ static void sockets_close(struct sockets *s)
 	ipvs_wire_close(s->ipvs);
 }
 
-static int is_allowed(const struct cleanup_config *config, struct nl_sock *nl, size_t *n_occupied,
-		      struct err *err)
+static int is_allowed(struct cleanup *c, struct nl_sock *nl, struct err *err)
 {
 	int r;
 
-	if (!config->is_running)
+	if (!c->is_running)
 		return err_set(err, -EAGAIN, "no vipd runs in this network namespace");
 	r = cleanup_has_vipd(nl, err);
 	if (r < 0)
 		return r;
 	if (r == 0)
 		return err_set(err, -EAGAIN, "no table of vipd is in the kernel");
-	return serving_wait(config->control_socket, true, n_occupied, err);
+	return serving_wait(c->control_socket, true, &c->n_occupied, err);
 }
 
-/* `n_occupied`: services of vipd that are pending because of kube-proxy's virtual services. */
-static int gate(const struct cleanup_config *config, struct nl_sock *nl, size_t *n_occupied,
-		struct err *err)
+static int gate(struct cleanup *c, struct nl_sock *nl, struct err *err)
 {
 	int r;
 
-	if (config->is_forced)
+	if (c->is_forced)
 		return 0;
-	r = is_allowed(config, nl, n_occupied, err);
+	r = is_allowed(c, nl, err);
 	if (r < 0)
 		(void)err_wrap(err, r, "vipd does not serve instead");
 	else
-		r = serving_no_other(proxy_name(config->proxy), err);
+		r = serving_no_other(proxy_name(c->proxy), err);
 	return r < 0 ? err_wrap(err, r,
 				"no state of %s is removed (--cleanup=%s,force skips this check)",
-				proxy_name(config->proxy), proxy_name(config->proxy))
+				proxy_name(c->proxy), proxy_name(c->proxy))
 		     : 0;
 }
 
@@ -76,77 +73,68 @@ static int gate(const struct cleanup_config *config, struct nl_sock *nl, size_t 
  * Delete virtual services, then the device with their addresses. *ret: no virtual service with
  * connections is left. The device stays until vipd serves the services that it takes over.
  */
-static int clean_ipvs(bool *ret, const struct cleanup_config *config, struct sockets *s,
-		      size_t n_occupied, struct report *report, struct err *err)
+static int clean_ipvs(bool *ret, struct cleanup *c, struct sockets *s, struct err *err)
 {
 	struct cleanup_ipvs_result done = { 0 };
 	struct err why = { 0 };
 	AUTO(vec_fini) struct node_ports ports = { 0 };
 	AUTO(vec_fini) struct ipvs_link link = { 0 };
-	int r = ipvs_link_read(&link, config->proxy, s->route, err);
+	int r = ipvs_link_read(&link, c->proxy, s->route, err);
 
 	if (r == 0)
-		r = ipset_node_ports(&ports, config->proxy, s->netfilter, err);
+		r = ipset_node_ports(&ports, c->proxy, s->netfilter, err);
 	if (r == 0)
-		r = cleanup_ipvs(&done, s->ipvs, &link, &ports, n_occupied > 0, report, err);
+		r = cleanup_ipvs(&done, s->ipvs, &link, &ports, c->n_occupied > 0, c, err);
 	*ret = r == 0 && !done.is_busy;
 	if (*ret && done.n_handed_over > 0 &&
-	    serving_wait(config->control_socket, false, &n_occupied, &why) < 0) {
+	    serving_wait(c->control_socket, false, &c->n_occupied, &why) < 0) {
 		*ret = false;
-		report_left(report, "ipvs: left: services that vipd does not serve yet: %s",
-			    why.text);
+		report_left(c, "ipvs: left: services that vipd does not serve yet: %s", why.text);
 	}
 	if (r == 0 && *ret)
-		r = cleanup_link(&link, s->route, report, err);
+		r = cleanup_link(&link, s->route, c, err);
 	else if (r == 0)
 		report_left(
-			report,
+			c,
 			"link, iptables, ipset: left: all, until the virtual services are removed");
 	return r;
 }
 
-static int clean(const struct cleanup_config *config, struct sockets *s, size_t n_occupied,
-		 struct report *report, struct err *err)
+static int clean(struct cleanup *c, struct sockets *s, struct err *err)
 {
 	bool is_drained = false;
 	int r = 0;
 
-	if (config->proxy == PROXY_KUBE_PROXY)
-		r = cleanup_nftables(s->netfilter, report, err);
-	if (r == 0 && config->proxy == PROXY_KUBE_ROUTER)
-		r = dsr_marks_read(&report->marks, s->route, err);
+	if (c->proxy == PROXY_KUBE_PROXY)
+		r = cleanup_nftables(s->netfilter, c, err);
+	if (r == 0 && c->proxy == PROXY_KUBE_ROUTER)
+		r = dsr_marks_read(&c->marks, s->route, err);
 	if (r == 0)
-		r = clean_ipvs(&is_drained, config, s, n_occupied, report, err);
+		r = clean_ipvs(&is_drained, c, s, err);
 	if (r < 0 || !is_drained)
 		return r;
-	r = cleanup_iptables_nft(s->netfilter, report, err);
+	r = cleanup_iptables_nft(s->netfilter, c, err);
 	if (r == 0)
-		r = cleanup_iptables_legacy(report, err);
+		r = cleanup_iptables_legacy(c, err);
 	if (r == 0)
-		r = cleanup_ipsets(s->netfilter, report, err);
-	if (r == 0 && config->proxy == PROXY_KUBE_ROUTER)
-		r = cleanup_routing(s->route, report, err);
+		r = cleanup_ipsets(s->netfilter, c, err);
+	if (r == 0 && c->proxy == PROXY_KUBE_ROUTER)
+		r = cleanup_routing(s->route, c, err);
 	return r;
 }
 
-int cleanup_kube_proxy(const struct cleanup_config *config, struct err *err)
+int cleanup_kube_proxy(struct cleanup *c, struct err *err)
 {
 	struct sockets s = { 0 };
-	struct report report = { .out = config->out,
-				 .is_forced = config->is_forced,
-				 .proxy = config->proxy,
-				 .exclude = config->exclude,
-				 .n_exclude = config->n_exclude };
-	size_t n_occupied = 0;
 	int r = sockets_open(&s, err);
 
 	if (r == 0)
-		r = gate(config, s.netfilter, &n_occupied, err);
+		r = gate(c, s.netfilter, err);
 	if (r == 0)
-		r = clean(config, &s, n_occupied, &report, err);
+		r = clean(c, &s, err);
 	if (r == 0)
-		r = report_end(&report, err);
-	vec_fini(&report.marks.v);
+		r = report_end(c, err);
+	vec_fini(&c->marks.v);
 	sockets_close(&s);
 	return r;
 }

@@ -10,23 +10,7 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stdio.h>
-
-#include "base/err.h"
-#include "base/ip.h"
-#include "cleanup/owned.h"
-
-struct cleanup_config {
-	const char *control_socket;
-	bool is_running; /* a vipd holds the lock of this network namespace */
-	bool is_forced;
-	enum proxy proxy;
-	/* Virtual services at these addresses stay: --ipvs-exclude-cidrs. Borrowed. */
-	const struct ip_prefix *exclude;
-	size_t n_exclude;
-	FILE *out; /* one line per subsystem */
-};
+#include "cleanup/report.h"
 
 /* 0: nothing is left. On an error `out` names what is left. */
-MUST_USE int cleanup_kube_proxy(const struct cleanup_config *config, struct err *err);
+MUST_USE int cleanup_kube_proxy(struct cleanup *c, struct err *err);

@@ -301,13 +301,13 @@ static unsigned int tables_present(const char *path)
 
 /* Append the removal of one table to `out`. Returns 0 or the error of child_run(). */
 static int table_undo(struct str *out, struct xt_counts *counts, enum ipfam fam, size_t i,
-		      struct report *report, struct err *err)
+		      struct cleanup *c, struct err *err)
 {
 	char *argv[] = { (char *)(uintptr_t)families[fam].save, (char *)(uintptr_t) "-t",
 			 (char *)(uintptr_t)xt_table_names[i], NULL };
 	FINI(xt_fini)
-	struct xt_table t = { .proxy = report->proxy,
-			      .marks = &report->marks,
+	struct xt_table t = { .proxy = c->proxy,
+			      .marks = &c->marks,
 			      .family = nft_fam_text(fam),
 			      .name = xt_table_names[i] };
 	FINI(str_fini) struct str saved = { 0 };
@@ -315,16 +315,16 @@ static int table_undo(struct str *out, struct xt_counts *counts, enum ipfam fam,
 
 	if (r == 0) {
 		legacy_parse(&t, str_text(&saved));
-		xt_decide(&t, report->is_forced);
+		xt_decide(&t, c->is_forced);
 		xt_count(&t, counts);
 		legacy_print(out, &t);
-		report_kept(report, "legacy", &t);
+		report_kept(c, "legacy", &t);
 	}
 	return r;
 }
 
 static int family_clean(enum ipfam fam, unsigned int present, struct xt_counts *counts,
-			struct report *report, struct err *err)
+			struct cleanup *c, struct err *err)
 {
 	char *argv[] = { (char *)(uintptr_t)families[fam].restore, (char *)(uintptr_t) "--noflush",
 			 (char *)(uintptr_t) "-w", (char *)(uintptr_t) "5", NULL };
@@ -335,7 +335,7 @@ static int family_clean(enum ipfam fam, unsigned int present, struct xt_counts *
 
 	for (size_t i = 0; r == 0 && i < XT_TABLES; i++)
 		if ((present & 1U << i) != 0)
-			r = table_undo(&undo, &sum, fam, i, report, err);
+			r = table_undo(&undo, &sum, fam, i, c, err);
 	if (r == 0 && undo.len > 0)
 		r = child_run(&none, argv, undo.text, err);
 	if (r == 0)
@@ -343,24 +343,24 @@ static int family_clean(enum ipfam fam, unsigned int present, struct xt_counts *
 	return r;
 }
 
-int cleanup_iptables_legacy(struct report *report, struct err *err)
+int cleanup_iptables_legacy(struct cleanup *c, struct err *err)
 {
 	struct xt_counts counts = { 0 };
 
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		unsigned int present = tables_present(families[fam].names);
 		struct err why = { 0 };
-		int r = present == 0 ? 0 : family_clean(fam, present, &counts, report, &why);
+		int r = present == 0 ? 0 : family_clean(fam, present, &counts, c, &why);
 
 		if (r == -ENOENT)
-			report_left(report,
+			report_left(c,
 				    "iptables (legacy): left: the kernel has %s tables; install %s "
 				    "to read them",
 				    nft_fam_text(fam), families[fam].save);
 		else if (r < 0)
-			report_left(report, "iptables (legacy): left: %s: %s", nft_fam_text(fam),
+			report_left(c, "iptables (legacy): left: %s: %s", nft_fam_text(fam),
 				    why.text);
 	}
-	report_counts(report, "legacy", &counts);
+	report_counts(c, "legacy", &counts);
 	return 0;
 }

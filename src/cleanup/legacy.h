@@ -11,7 +11,7 @@
 #include "cleanup/owned.h"
 #include "cleanup/report.h"
 
-MUST_USE int cleanup_iptables_legacy(struct report *report, struct err *err);
+MUST_USE int cleanup_iptables_legacy(struct cleanup *c, struct err *err);
 
 /* --- for tests ---------------------------------------------------------------------- */
 

@@ -46,7 +46,7 @@ int cleanup_has_vipd(struct nl_sock *nl, struct err *err)
 	return r;
 }
 
-int cleanup_nftables(struct nl_sock *nl, struct report *report, struct err *err)
+int cleanup_nftables(struct nl_sock *nl, struct cleanup *c, struct err *err)
 {
 	AUTO(nl_batch_close) struct nl_batch *b = NULL;
 	struct err why = { 0 };
@@ -69,10 +69,9 @@ int cleanup_nftables(struct nl_sock *nl, struct report *report, struct err *err)
 	}
 	r = nl_batch_commit(b, &why);
 	if (r < 0 && r != -ENOENT)
-		report_left(report, "nftables: left: the tables " KUBE_PROXY_TABLE ": %s",
-			    why.text);
+		report_left(c, "nftables: left: the tables " KUBE_PROXY_TABLE ": %s", why.text);
 	else if (n > 0)
-		report_removed(report, n, "nftables: removed %zu table%s", n, n == 1 ? "" : "s");
+		report_removed(c, n, "nftables: removed %zu table%s", n, n == 1 ? "" : "s");
 	return 0;
 }
 
@@ -90,12 +89,12 @@ static void family_fini(struct family *f)
 		xt_fini(&f->tables[i]);
 }
 
-static void family_init(struct family *f, enum ipfam fam, const struct report *report)
+static void family_init(struct family *f, enum ipfam fam, const struct cleanup *c)
 {
 	f->nfproto = nft_family(fam);
 	for (size_t i = 0; i < XT_TABLES; i++)
-		f->tables[i] = (struct xt_table){ .proxy = report->proxy,
-						  .marks = &report->marks,
+		f->tables[i] = (struct xt_table){ .proxy = c->proxy,
+						  .marks = &c->marks,
 						  .family = nft_fam_text(fam),
 						  .name = xt_table_names[i] };
 }
@@ -351,7 +350,7 @@ static void put_doomed(struct nl_batch *b, const struct family *f, const struct 
 }
 
 static int attempt(struct family *f, struct xt_counts *counts, struct nl_sock *nl,
-		   const struct report *report, struct err *err)
+		   const struct cleanup *c, struct err *err)
 {
 	AUTO(nl_batch_close) struct nl_batch *b = NULL;
 
@@ -363,7 +362,7 @@ static int attempt(struct family *f, struct xt_counts *counts, struct nl_sock *n
 		if (r < 0)
 			return r;
 		for (size_t i = 0; i < XT_TABLES; i++) {
-			xt_decide(&f[fam].tables[i], report->is_forced);
+			xt_decide(&f[fam].tables[i], c->is_forced);
 			xt_count(&f[fam].tables[i], counts);
 			put_doomed(b, &f[fam], &f[fam].tables[i]);
 		}
@@ -372,21 +371,21 @@ static int attempt(struct family *f, struct xt_counts *counts, struct nl_sock *n
 }
 
 /* Read again if another process changes a table between reading and deletion. */
-int cleanup_iptables_nft(struct nl_sock *nl, struct report *report, struct err *err)
+int cleanup_iptables_nft(struct nl_sock *nl, struct cleanup *c, struct err *err)
 {
 	struct family f[IPFAM_N];
 	struct xt_counts counts;
 	int r = -EBUSY;
 
 	for (int fam = 0; fam < IPFAM_N; fam++)
-		family_init(&f[fam], fam, report);
+		family_init(&f[fam], fam, c);
 	for (int i = 0; i < TRIES && (r == -EBUSY || r == -ENOENT); i++)
-		r = attempt(f, &counts, nl, report, err);
+		r = attempt(f, &counts, nl, c, err);
 	if (r == 0)
-		report_counts(report, "nf_tables", &counts);
+		report_counts(c, "nf_tables", &counts);
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		for (size_t i = 0; r == 0 && i < XT_TABLES; i++)
-			report_kept(report, "nf_tables", &f[fam].tables[i]);
+			report_kept(c, "nf_tables", &f[fam].tables[i]);
 		family_fini(&f[fam]);
 	}
 	return r;

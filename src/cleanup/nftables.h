@@ -15,5 +15,5 @@
 MUST_USE int cleanup_has_vipd(struct nl_sock *nl, struct err *err);
 /* Delete the tables ip and ip6 kube-proxy. A table that cannot be deleted is reported, not an
  * error. */
-MUST_USE int cleanup_nftables(struct nl_sock *nl, struct report *report, struct err *err);
-MUST_USE int cleanup_iptables_nft(struct nl_sock *nl, struct report *report, struct err *err);
+MUST_USE int cleanup_nftables(struct nl_sock *nl, struct cleanup *c, struct err *err);
+MUST_USE int cleanup_iptables_nft(struct nl_sock *nl, struct cleanup *c, struct err *err);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* cleanup/report - what was removed, one line per subsystem, and what is left. */
+/* cleanup/report - options of a cleanup, what was removed, one line per subsystem, and what is
+ * left. */
 #pragma once
 
 #include <stdbool.h>
@@ -9,27 +10,32 @@
 #include "base/ip.h"
 #include "cleanup/owned.h"
 
-struct report {
-	FILE *out;
+/* The caller fills the first members; the others are 0. */
+struct cleanup {
+	const char *control_socket;
+	bool is_running; /* a vipd holds the lock of this network namespace */
 	bool is_forced;
 	enum proxy proxy;
-	struct dsr_marks marks; /* of kube-router; owned */
-	/* Virtual services at these addresses are not the proxy's. Borrowed. */
+	/* Virtual services at these addresses stay: --ipvs-exclude-cidrs. Borrowed. */
 	const struct ip_prefix *exclude;
 	size_t n_exclude;
+	FILE *out; /* one line per subsystem */
+
+	size_t n_occupied; /* services of vipd that wait for the proxy's virtual services to go */
+	struct dsr_marks marks; /* of kube-router; owned */
 	size_t n_removed;
 	size_t n_left;
 };
 
 /* "iptables: removed 3 chains"; `n` is added to the total. */
-#define report_removed(r, n, ...) report_line((r), &(r)->n_removed, (n), __VA_ARGS__)
+#define report_removed(c, n, ...) report_line((c), &(c)->n_removed, (n), __VA_ARGS__)
 /* "iptables: left: ip nat KUBE-MARK-MASQ: chain X uses it". */
-#define report_left(r, ...) report_line((r), &(r)->n_left, 1, __VA_ARGS__)
-void report_line(struct report *r, size_t *counter, size_t n, const char *fmt, ...)
+#define report_left(c, ...) report_line((c), &(c)->n_left, 1, __VA_ARGS__)
+void report_line(struct cleanup *c, size_t *counter, size_t n, const char *fmt, ...)
 	PRINTF_LIKE(4, 5);
 /* Print the chains that stay in a table, and the number of deleted ones; `how`: "legacy",
  * "nf_tables". */
-void report_kept(struct report *r, const char *how, const struct xt_table *t);
-void report_counts(struct report *r, const char *how, const struct xt_counts *counts);
+void report_kept(struct cleanup *c, const char *how, const struct xt_table *t);
+void report_counts(struct cleanup *c, const char *how, const struct xt_counts *counts);
 /* 0: nothing is left of the proxy. */
-MUST_USE int report_end(const struct report *r, struct err *err);
+MUST_USE int report_end(const struct cleanup *c, struct err *err);

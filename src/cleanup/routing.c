@@ -148,7 +148,7 @@ static int delete_all(struct nl_sock *nl, uint16_t type, size_t head, uint8_t fa
 	return r < 0 ? r : n;
 }
 
-int cleanup_routing(struct nl_sock *nl, struct report *report, struct err *err)
+int cleanup_routing(struct nl_sock *nl, struct cleanup *c, struct err *err)
 {
 	static const uint8_t families[] = { AF_INET, AF_INET6 };
 	size_t n_rules = 0;
@@ -169,7 +169,7 @@ int cleanup_routing(struct nl_sock *nl, struct report *report, struct err *err)
 		n_routes += (size_t)r;
 	}
 	if (n_rules + n_routes > 0)
-		report_removed(report, n_rules + n_routes,
-			       "routing: removed %zu rules and %zu routes", n_rules, n_routes);
+		report_removed(c, n_rules + n_routes, "routing: removed %zu rules and %zu routes",
+			       n_rules, n_routes);
 	return 0;
 }

@@ -14,4 +14,4 @@
 /* `nl` is of NETLINK_ROUTE. The marks are those of the rules of table 78. */
 MUST_USE int dsr_marks_read(struct dsr_marks *ret, struct nl_sock *nl, struct err *err);
 /* Call last: the rules identify kube-router's virtual services by mark and its rules in mangle. */
-MUST_USE int cleanup_routing(struct nl_sock *nl, struct report *report, struct err *err);
+MUST_USE int cleanup_routing(struct nl_sock *nl, struct cleanup *c, struct err *err);

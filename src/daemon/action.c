@@ -35,7 +35,7 @@ static int cleanup(const struct options *o, struct err *err)
 /* A running vipd holds the lock. */
 static int kube_proxy_cleanup(const struct options *o, struct err *err)
 {
-	struct cleanup_config config = {
+	struct cleanup c = {
 		.control_socket = o->control_socket,
 		.is_forced = o->is_cleanup_forced,
 		.proxy = o->action == OPTIONS_CLEANUP_KUBE_ROUTER ? PROXY_KUBE_ROUTER
@@ -48,8 +48,8 @@ static int kube_proxy_cleanup(const struct options *o, struct err *err)
 	int r = lock_take(&lock, LOCK_DIR, err);
 
 	if (r == 0 || r == -EBUSY) {
-		config.is_running = r == -EBUSY;
-		r = cleanup_kube_proxy(&config, err);
+		c.is_running = r == -EBUSY;
+		r = cleanup_kube_proxy(&c, err);
 	}
 	lock_release(lock);
 	return r;

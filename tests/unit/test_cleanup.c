@@ -508,7 +508,7 @@ static struct ip_addr addr_of(const char *text)
 }
 
 /* Run the cleanup; `deleted` gets the deleted services as digits. */
-static bool run_ipvs(struct kernel *k, bool is_forced, struct report *report, char deleted[9])
+static bool run_ipvs(struct kernel *k, bool is_forced, struct cleanup *report, char deleted[9])
 {
 	struct ipvs_link link = { .index = 3, .is_dummy = true };
 	AUTO(vec_fini) struct node_ports ports = { 0 };
@@ -521,10 +521,10 @@ static bool run_ipvs(struct kernel *k, bool is_forced, struct report *report, ch
 	*vec_push(&link.addrs) = addr_of("10.96.0.1");
 	*vec_push(&link.addrs) = addr_of("fd00::1");
 	*vec_push(&ports.at) = (struct node_port){ { addr_of("0.0.0.0"), 30080, 0 }, IPPROTO_TCP };
-	*report = (struct report){ .out = tmpfile(),
-				   .is_forced = is_forced,
-				   .exclude = &k->exclude,
-				   .n_exclude = k->exclude.len != 0 };
+	*report = (struct cleanup){ .out = tmpfile(),
+				    .is_forced = is_forced,
+				    .exclude = &k->exclude,
+				    .n_exclude = k->exclude.len != 0 };
 	assert_non_null(report->out);
 	if (k->dsr.mark != 0)
 		*vec_push(&report->marks.v) = k->dsr;
@@ -558,7 +558,7 @@ static const struct virtual_service services[] = {
 static void test_ipvs(void **state)
 {
 	struct kernel k = { .has_ipvs = true, .n = ARRAY_SIZE(services) };
-	struct report report;
+	struct cleanup report;
 	char deleted[9];
 
 	memcpy(k.services, services, sizeof(services));
@@ -606,7 +606,7 @@ static void test_ipvs(void **state)
 static void test_ipvs_handed_over(void **state)
 {
 	struct kernel k = { .has_ipvs = true, .n = ARRAY_SIZE(services), .hands_over = true };
-	struct report report;
+	struct cleanup report;
 	char deleted[9];
 
 	memcpy(k.services, services, sizeof(services));
@@ -629,7 +629,7 @@ static void test_ipvs_handed_over(void **state)
 static void test_ipvs_none(void **state)
 {
 	struct kernel k = { .has_ipvs = false };
-	struct report report;
+	struct cleanup report;
 	char deleted[9];
 
 	assert_true(run_ipvs(&k, false, &report, deleted));
