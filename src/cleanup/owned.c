@@ -137,17 +137,15 @@ static struct xt_kept *kept_find(const struct xt_table *t, const char *name)
 PRINTF_LIKE(4, 5)
 static bool keep(struct xt_table *t, const char *name, bool keeps_jumps, const char *fmt, ...)
 {
-	struct xt_kept kept = { .chain = name, .keeps_jumps = keeps_jumps };
-	char why[512]; /* names in nf_tables have up to 255 bytes */
 	va_list ap;
 
 	if (kept_find(t, name) != NULL)
 		return false;
 	va_start(ap, fmt);
-	(void)vsnprintf(why, sizeof(why), fmt, ap);
+	*vec_push(&t->kept) = (struct xt_kept){ .chain = name,
+						.why = xvasprintf(fmt, ap),
+						.keeps_jumps = keeps_jumps };
 	va_end(ap);
-	str_puts(&kept.why, why);
-	*vec_push(&t->kept) = kept;
 	return true;
 }
 
@@ -275,7 +273,7 @@ void xt_fini(struct xt_table *t)
 	vec_for_each (c, &t->chains)
 		free(c->name);
 	vec_for_each (k, &t->kept)
-		str_fini(&k->why);
+		free(k->why);
 	vec_fini(&t->chains);
 	vec_fini(&t->kept);
 }

@@ -70,7 +70,7 @@ struct dsr_marks {
 /* A chain of kube-proxy that stays, with the reason. */
 struct xt_kept {
 	const char *chain; /* of the table */
-	struct str why;
+	char *why;
 	bool keeps_jumps;
 };
 

@@ -20,7 +20,7 @@ void report_kept(struct cleanup *c, const char *how, const struct xt_table *t)
 {
 	vec_for_each (k, &t->kept)
 		report_left(c, "iptables (%s): left: %s %s %s: %s", how, t->family, t->name,
-			    k->chain, k->why.text);
+			    k->chain, k->why);
 }
 
 void report_counts(struct cleanup *c, const char *how, const struct xt_counts *counts)
