@@ -127,22 +127,11 @@ static int chain_message(void *arg, const struct nlmsghdr *h, struct err *err)
 
 /* What the expressions of a rule say. */
 struct rule_effect {
-	struct xt_rule r;   /* mark, is_mss, addr */
-	const char *target; /* NULL: no jump or goto */
-	bool has_ipvs;      /* is_ipvs_match() */
+	struct xt_rule r; /* mark, is_mss, addr */
+	bool has_ipvs;    /* is_ipvs_match() */
 	bool is_snat;
 	bool is_addr_loaded; /* the previous expression */
 };
-
-static void effect_immediate(struct rule_effect *d, const struct nlattr *data)
-{
-	const struct nlattr *verdict =
-		nl_attr_find(nl_attr_find(data, NFTA_IMMEDIATE_DATA), NFTA_DATA_VERDICT);
-	const struct nlattr *chain = nl_attr_find(verdict, NFTA_VERDICT_CHAIN);
-
-	if (chain != NULL)
-		d->target = nl_attr_str(chain);
-}
 
 /* "--set-xmark MARK/0xffffffff"; 0: another mask. */
 static uint32_t mark_read(const struct nlattr *info)
@@ -195,8 +184,7 @@ static bool is_addr_load(const struct nlattr *data)
 
 static void effect_cmp(struct rule_effect *d, const struct nlattr *data)
 {
-	const struct nlattr *value =
-		nl_attr_find(nl_attr_find(data, NFTA_CMP_DATA), NFTA_DATA_VALUE);
+	const struct nlattr *value = nft_cmp_value(data);
 	const void *v4 = nl_attr_bytes(value, 4);
 	const void *v6 = nl_attr_bytes(value, 16);
 
@@ -227,9 +215,7 @@ static struct rule_effect effect_read(const struct nlattr *expressions)
 		const char *name = nl_attr_str(nl_attr_find(e, NFTA_EXPR_NAME));
 		const struct nlattr *data = nl_attr_find(e, NFTA_EXPR_DATA);
 
-		if (strcmp(name, "immediate") == 0)
-			effect_immediate(&d, data);
-		else if (strcmp(name, "target") == 0)
+		if (strcmp(name, "target") == 0)
 			effect_xtables(&d, data);
 		if (strcmp(name, "match") == 0)
 			d.has_ipvs |= is_ipvs_match(data);
@@ -273,6 +259,7 @@ static int rule_message(void *arg, const struct nlmsghdr *h, struct err *err)
 {
 	const struct nlattr *tb[NFTA_RULE_MAX + 1];
 	struct rules *rs = arg;
+	const char *target;
 	struct xt_chain *c;
 	struct rule_effect d;
 
@@ -284,13 +271,14 @@ static int rule_message(void *arg, const struct nlmsghdr *h, struct err *err)
 		return 0;
 	c->n_rules++;
 	d = effect_read(tb[NFTA_RULE_EXPRESSIONS]);
+	target = nft_target(tb[NFTA_RULE_EXPRESSIONS]);
 	if (c->is_base && nft_rejects_all(tb[NFTA_RULE_EXPRESSIONS]))
 		c->is_closed = true;
 	d.r.is_stray = rs->t->proxy == PROXY_KUBE_ROUTER && c->is_base && d.has_ipvs && d.is_snat;
-	if (d.target == NULL && !d.r.is_stray && d.r.mark == 0 && !d.r.is_mss)
+	if (target == NULL && !d.r.is_stray && d.r.mark == 0 && !d.r.is_mss)
 		return 0;
 	d.r.chain = xstrdup(c->name);
-	d.r.target = xstrdup(d.target ? d.target : "");
+	d.r.target = xstrdup(target ? target : "");
 	d.r.handle = nl_attr_be64(tb[NFTA_RULE_HANDLE], 0);
 	*vec_push(&rs->t->rules) = d.r;
 	return 0;

@@ -202,16 +202,10 @@ static void chains_begin(void *arg)
 
 /* --- rules ------------------------------------------------------------------------------ */
 
-/* The value of a comparison. */
-static const struct nlattr *cmp_value(const struct nlattr *data)
-{
-	return nl_attr_find(nl_attr_find(data, NFTA_CMP_DATA), NFTA_DATA_VALUE);
-}
-
 /* The address that an expression compares with, if it is a service address. */
 static bool cmp_mentions(struct ip_addr *ret, const struct facts *f, const struct nlattr *data)
 {
-	const struct nlattr *value = cmp_value(data);
+	const struct nlattr *value = nft_cmp_value(data);
 	size_t len = value != NULL ? mnl_attr_get_payload_len(value) : 0;
 
 	if (len != 4 && len != 16)
@@ -243,7 +237,7 @@ static bool expr_has_mark(const char *name, const struct nlattr *data, uint32_t 
 	const struct nlattr *word = NULL;
 
 	if (strcmp(name, "cmp") == 0)
-		word = cmp_value(data);
+		word = nft_cmp_value(data);
 	else if (strcmp(name, "match") == 0 && /* of iptables: struct xt_mark_mtinfo1 */
 		 strcmp(nl_attr_str(nl_attr_find(data, NFTA_MATCH_NAME)), "mark") == 0)
 		word = nl_attr_find(data, NFTA_MATCH_INFO);

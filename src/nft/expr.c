@@ -584,6 +584,11 @@ static const char *first_effect(const struct nlattr *expressions, const struct n
 	return "";
 }
 
+const struct nlattr *nft_cmp_value(const struct nlattr *data)
+{
+	return nl_attr_find(nl_attr_find(data, NFTA_CMP_DATA), NFTA_DATA_VALUE);
+}
+
 bool nft_rejects_all(const struct nlattr *expressions)
 {
 	const struct nlattr *data = NULL;
@@ -647,8 +652,7 @@ static bool is_addr(const struct nlattr *data)
 static unsigned int cmp_accepts(const struct condition *c, const struct nlattr *data)
 {
 	bool is_equal = nl_attr_be32(nl_attr_find(data, NFTA_CMP_OP), NFT_CMP_EQ) == NFT_CMP_EQ;
-	const struct nlattr *value =
-		nl_attr_find(nl_attr_find(data, NFTA_CMP_DATA), NFTA_DATA_VALUE);
+	const struct nlattr *value = nft_cmp_value(data);
 	uint32_t bits = is_equal ? nl_attr_u32(value, 0) : c->mask;
 
 	if (strcmp(c->load, "payload") == 0)

@@ -161,6 +161,8 @@ void nft_expr_reject_port_any(struct nft_rules *rs);
 /* A number, NFTA_COUNTER_*, of the expression if it is a counter, else 0. */
 uint64_t nft_counter(const struct nlattr *expression, uint16_t type);
 
+/* The value that an expression "cmp" with this NFTA_EXPR_DATA compares with. */
+const struct nlattr *nft_cmp_value(const struct nlattr *data);
 /* Does the rule with these NFTA_RULE_EXPRESSIONS drop or reject every packet? */
 bool nft_rejects_all(const struct nlattr *expressions);
 /* Does every packet get the rule's verdict: accept, return, jump, ...? */
