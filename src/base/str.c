@@ -156,6 +156,18 @@ bool str_is_equal_but_numbers(const char *a, const char *b)
 	}
 }
 
+bool str_has_line(const char *text, const char *line)
+{
+	size_t len = strlen(line);
+
+	for (const char *at = text; at != NULL && *at != '\0'; at = strchr(at, '\n')) {
+		at += *at == '\n';
+		if (strncmp(at, line, len) == 0 && (at[len] == '\n' || at[len] == '\0'))
+			return true;
+	}
+	return false;
+}
+
 char *str_word(char **rest)
 {
 	char *word = strsep(rest, ",");

@@ -36,6 +36,8 @@ int32_t str_char(const char *text, size_t *len);
 bool str_is_control(int32_t c);
 /* Does `text` begin with `with`? */
 bool str_begins(const char *text, const char *with);
+/* Is `line` one of the lines? */
+bool str_has_line(const char *text, const char *line);
 /* Equal without digits and points? Two failures may differ in a time or an address only. */
 bool str_is_equal_but_numbers(const char *a, const char *b);
 /* The next word of a list separated by commas, without blanks around it, as strsep(). */

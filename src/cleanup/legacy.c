@@ -13,7 +13,10 @@
 #include <unistd.h>
 
 #include "base/child.h"
+#include "base/file.h"
 #include "nft/sets.h"
+
+#define NAMES_MAX 4096 /* bytes of the list of tables */
 
 static const struct {
 	const char *names; /* path of the kernel's list of tables */
@@ -26,7 +29,7 @@ static const struct {
 
 /* --- programs: input and output are memory files, so that neither process blocks --- */
 
-static void file_read(struct str *out, int fd)
+static void memory_read(struct str *out, int fd)
 {
 	char buf[4096];
 	off_t at = 0;
@@ -65,7 +68,7 @@ static int child_wait(pid_t pid, const char *name, int complaints, struct err *e
 		if (errno != EINTR)
 			return err_errno(err, "%s", name);
 	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-		file_read(&text, complaints);
+		memory_read(&text, complaints);
 		while (text.len > 0 && text.text[text.len - 1] == '\n')
 			text.text[--text.len] = '\0';
 		r = err_set(err, -EIO, "%s%s%s", name,
@@ -91,7 +94,7 @@ int child_run(struct str *out, char *const argv[], const char *in, struct err *e
 	if (r == 0)
 		r = child_wait(pid, argv[0], complaints, err);
 	if (r == 0)
-		file_read(out, from);
+		memory_read(out, from);
 	return r;
 }
 
@@ -281,24 +284,6 @@ void legacy_print(struct str *out, const struct xt_table *t)
 	str_puts(out, "COMMIT\n");
 }
 
-/* Existing tables as bits; none without the file. */
-static unsigned int tables_present(const char *path)
-{
-	AUTO(fclose) FILE *f = fopen(path, "re");
-	unsigned int found = 0;
-	char line[64];
-
-	if (f == NULL)
-		return 0;
-	while (fgets(line, sizeof(line), f) != NULL) {
-		line[strcspn(line, "\n")] = '\0';
-		for (unsigned int i = 0; i < XT_TABLES; i++)
-			if (strcmp(line, xt_table_names[i]) == 0)
-				found |= 1U << i;
-	}
-	return found;
-}
-
 /* Append the removal of one table to `out`. Returns 0 or the error of child_run(). */
 static int table_undo(struct str *out, struct xt_counts *counts, enum ipfam fam, size_t i,
 		      struct cleanup *c, struct err *err)
@@ -323,18 +308,20 @@ static int table_undo(struct str *out, struct xt_counts *counts, enum ipfam fam,
 	return r;
 }
 
-static int family_clean(enum ipfam fam, unsigned int present, struct xt_counts *counts,
-			struct cleanup *c, struct err *err)
+static int family_clean(enum ipfam fam, struct xt_counts *counts, struct cleanup *c,
+			struct err *err)
 {
 	char *argv[] = { (char *)(uintptr_t)families[fam].restore, (char *)(uintptr_t) "--noflush",
 			 (char *)(uintptr_t) "-w", (char *)(uintptr_t) "5", NULL };
 	struct xt_counts sum = *counts;
 	FINI(str_fini) struct str undo = { 0 };
 	FINI(str_fini) struct str none = { 0 };
+	FINI(str_fini) struct str names = { 0 };
 	int r = 0;
 
+	(void)!file_read(&names, families[fam].names, NAMES_MAX, NULL); /* no file: no tables */
 	for (size_t i = 0; r == 0 && i < XT_TABLES; i++)
-		if ((present & 1U << i) != 0)
+		if (str_has_line(str_text(&names), xt_table_names[i]))
 			r = table_undo(&undo, &sum, fam, i, c, err);
 	if (r == 0 && undo.len > 0)
 		r = child_run(&none, argv, undo.text, err);
@@ -348,9 +335,8 @@ int cleanup_iptables_legacy(struct cleanup *c, struct err *err)
 	struct xt_counts counts = { 0 };
 
 	for (int fam = 0; fam < IPFAM_N; fam++) {
-		unsigned int present = tables_present(families[fam].names);
 		struct err why = { 0 };
-		int r = present == 0 ? 0 : family_clean(fam, present, &counts, c, &why);
+		int r = family_clean(fam, &counts, c, &why);
 
 		if (r == -ENOENT)
 			report_left(c,

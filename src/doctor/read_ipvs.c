@@ -69,18 +69,6 @@ static void trouble(void *arg, bool is_hard, const char *text)
 		*vec_push(&p->soft) = xstrdup(text);
 }
 
-static bool has_line(const char *text, const char *line)
-{
-	size_t len = strlen(line);
-
-	for (const char *at = text; at != NULL && *at != '\0'; at = strchr(at, '\n')) {
-		at += *at == '\n';
-		if (strncmp(at, line, len) == 0 && (at[len] == '\n' || at[len] == '\0'))
-			return true;
-	}
-	return false;
-}
-
 static int routing_try(struct fact_ipvs *p, struct nl_sock *nl, struct err *err)
 {
 	struct ipvs_route_config c = { .marks = ipvs_marks_from(IPVS_MARK_TAG_DEFAULT),
@@ -96,7 +84,7 @@ static int routing_try(struct fact_ipvs *p, struct nl_sock *nl, struct err *err)
 		r = ipvs_route_text(nl, &c, &desired, &programmed, trouble, p, err);
 	rest = desired.text;
 	while ((line = str_line(&rest)) != NULL)
-		if (!has_line(str_text(&programmed), line))
+		if (!str_has_line(str_text(&programmed), line))
 			*vec_push(&p->missing) = xstrdup(line);
 	str_fini(&desired);
 	return r;

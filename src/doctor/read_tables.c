@@ -468,7 +468,7 @@ static bool legacy_is_used(void)
 	FINI(str_fini) struct str names = { 0 };
 
 	return proc_read(&names, "", "/proc/self/net/ip_tables_names") == 0 &&
-	       strstr(str_text(&names), "nat\n") != NULL;
+	       str_has_line(str_text(&names), "nat");
 }
 
 static void legacy_read(struct facts *f)
