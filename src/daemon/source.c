@@ -69,15 +69,12 @@ static void manifests_describe(const struct source *s, struct serve_source_info 
 	files_problems(s->files, problem_add, info);
 }
 
-static void manifests_stats(const struct source *s,
-			    void (*add)(void *add_arg, const struct serve_source_stats *m),
-			    void *add_arg)
+static void manifests_stats(const struct source *s, struct serve_source_stats *ret)
 {
 	struct files_stats st;
-	struct serve_source_stats m;
 
 	files_stats(s->files, &st);
-	m = (struct serve_source_stats){
+	*ret = (struct serve_source_stats){
 		.name = "manifests",
 		.is_synced = s->is_ready,
 		.is_failing = st.is_failing,
@@ -87,7 +84,6 @@ static void manifests_stats(const struct source *s,
 		.events = st.parsed,
 		.lists = st.reads,
 	};
-	add(add_arg, &m);
 }
 
 /* --- the Kubernetes API --- */
@@ -136,26 +132,25 @@ static void api_describe(const struct source *s, struct serve_source_info *info)
 	info->waiting_for = waiting.text;
 }
 
-static void api_stats(const struct source *s,
-		      void (*add)(void *add_arg, const struct serve_source_stats *m), void *add_arg)
+static bool api_stats(const struct source *s, size_t i, struct serve_source_stats *ret)
 {
 	struct kube_reflector_status st;
 
-	for (size_t i = 0; kube_reflector_status(s->kube, i, &st); i++) {
-		struct serve_source_stats m = {
-			.name = st.resource,
-			.is_synced = st.is_complete,
-			.is_failing = *st.error != '\0',
-			.last_event_ns = st.last_event_ns,
-			.objects = st.objects,
-			.invalid = st.ledger->n_rejected,
-			.lists = st.lists,
-			.watches = st.watches,
-			.events = st.events,
-			.bytes = st.bytes,
-		};
-		add(add_arg, &m);
-	}
+	if (!kube_reflector_status(s->kube, i, &st))
+		return false;
+	*ret = (struct serve_source_stats){
+		.name = st.resource,
+		.is_synced = st.is_complete,
+		.is_failing = *st.error != '\0',
+		.last_event_ns = st.last_event_ns,
+		.objects = st.objects,
+		.invalid = st.ledger->n_rejected,
+		.lists = st.lists,
+		.watches = st.watches,
+		.events = st.events,
+		.bytes = st.bytes,
+	};
+	return true;
 }
 
 int source_check(const struct options *o, struct err *err)
@@ -237,11 +232,12 @@ void source_describe(const struct source *s, struct serve_source_info *info)
 		api_describe(s, info);
 }
 
-void source_stats(const struct source *s,
-		  void (*add)(void *add_arg, const struct serve_source_stats *m), void *add_arg)
+bool source_stats(const struct source *s, size_t i, struct serve_source_stats *ret)
 {
-	if (s != NULL && s->files != NULL)
-		manifests_stats(s, add, add_arg);
-	else if (s != NULL)
-		api_stats(s, add, add_arg);
+	if (s != NULL && s->kube != NULL)
+		return api_stats(s, i, ret);
+	if (s == NULL || i > 0)
+		return false;
+	manifests_stats(s, ret);
+	return true;
 }

@@ -50,6 +50,5 @@ void source_describe(const struct source *s, struct serve_source_info *info);
 struct serve_source_error *source_remark(struct serve_source_info *info, bool is_error,
 					 const char *text, const char *where, ...)
 	PRINTF_LIKE(4, 5);
-/* Call `add` for each kind of objects. */
-void source_stats(const struct source *s,
-		  void (*add)(void *add_arg, const struct serve_source_stats *m), void *add_arg);
+/* Of the kind `i` of objects; false: there is none. `s` may be NULL. */
+bool source_stats(const struct source *s, size_t i, struct serve_source_stats *ret);

@@ -476,13 +476,11 @@ static void describe_source(void *arg, struct serve_source_info *info)
 					    "--cluster-cidr");
 }
 
-static void stats_of_source(void *arg,
-			    void (*add)(void *add_arg, const struct serve_source_stats *s),
-			    void *add_arg)
+static bool stats_of_source(void *arg, size_t i, struct serve_source_stats *ret)
 {
 	const struct vipd *v = arg;
 
-	source_stats(v->source, add, add_arg);
+	return source_stats(v->source, i, ret);
 }
 
 static const char *rejected_file(void *arg)

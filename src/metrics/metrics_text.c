@@ -422,9 +422,8 @@ struct source_lines {
 	struct str of[SOURCE_METRICS];
 };
 
-static void source_add(void *arg, const struct serve_source_stats *s)
+static void source_add(struct source_lines *l, const struct serve_source_stats *s)
 {
-	struct source_lines *l = arg;
 	const uint64_t values[SOURCE_METRICS] = {
 		[SOURCE_SYNCED] = s->is_synced, [SOURCE_FAILING] = s->is_failing,
 		[SOURCE_OBJECTS] = s->objects,  [SOURCE_INVALID] = s->invalid,
@@ -446,13 +445,15 @@ static void source_lines(const struct metrics *m, struct str *out, uint64_t now)
 {
 	const struct serve_source *source = &m->config.ctx->source;
 	struct source_lines l = { .now = now };
+	struct serve_source_stats stats;
 
 	if (source->stats == NULL)
 		return;
 	one(out, "vipd_configuration_rejected", "gauge",
 	    "1 while a file of configuration or credentials is rejected; the previous one stays in force",
 	    source->rejected != NULL && source->rejected(source->arg) != NULL);
-	source->stats(source->arg, source_add, &l);
+	for (size_t i = 0; source->stats(source->arg, i, &stats); i++)
+		source_add(&l, &stats);
 	for (int i = 0; i < SOURCE_METRICS; i++) {
 		if (l.of[i].len > 0) {
 			expo_head(out, source_metrics[i].name, source_metrics[i].type,

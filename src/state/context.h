@@ -52,13 +52,12 @@ struct serve_source_stats {
 };
 
 /*
- * All may be NULL. stats() calls `add` for each list or folder; rejected() returns why a file of
- * configuration or credentials is not in force, or NULL. Borrowed.
+ * All may be NULL. stats() returns false if there is no list or folder `i`; rejected() returns why
+ * a file of configuration or credentials is not in force, or NULL. Borrowed.
  */
 struct serve_source {
 	void (*describe)(void *arg, struct serve_source_info *ret);
-	void (*stats)(void *arg, void (*add)(void *add_arg, const struct serve_source_stats *s),
-		      void *add_arg);
+	bool (*stats)(void *arg, size_t i, struct serve_source_stats *ret);
 	const char *(*rejected)(void *arg);
 	void *arg;
 };

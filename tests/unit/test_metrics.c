@@ -33,15 +33,18 @@ static void on_accepted(void *arg, const struct svc *svc, const struct plan_rows
 			 w->now_ns ? w->now_ns : T0 + (uint64_t)(w->wall_ns - WALL), w->wall_ns);
 }
 
-static void sources(void *arg, void (*add)(void *add_arg, const struct serve_source_stats *s),
-		    void *add_arg)
+static bool sources(void *arg, size_t i, struct serve_source_stats *ret)
 {
+	static const struct serve_source_stats all[] = {
+		{ .name = "services", .is_synced = true, .last_event_ns = T0, .events = 7 },
+		{ .name = "a \"strange\\one\"", .is_failing = true },
+	};
+
 	(void)arg;
-	add(add_arg,
-	    &(struct serve_source_stats){
-		    .name = "services", .is_synced = true, .last_event_ns = T0, .events = 7 });
-	add(add_arg,
-	    &(struct serve_source_stats){ .name = "a \"strange\\one\"", .is_failing = true });
+	if (i == ARRAY_SIZE(all))
+		return false;
+	*ret = all[i];
+	return true;
 }
 
 static void world_init(struct world *w)
