@@ -43,9 +43,6 @@
 #define CHECK_PERIOD_NS (80 * NSEC_PER_MSEC)
 #define CONFIG_AGAIN_NS (5 * NSEC_PER_SEC)
 
-/* Result of run(): the configuration changed. Exit code 1 makes the supervisor restart vipd. */
-#define EXIT_OUTDATED 1
-
 struct vipd {
 	struct options options;
 	struct event_base *base;
@@ -75,7 +72,7 @@ struct vipd {
 	struct config_watch *config_watch;
 	struct event *config_again;     /* its kubeconfig could not be read */
 	char *rejected;                 /* the file, as read last; NULL: it is valid */
-	bool is_outdated;               /* the configuration changed; exit for a restart */
+	bool is_outdated;               /* the configuration changed; exit code 1 for a restart */
 	bool is_signalled;              /* a second signal ends vipd at once */
 	bool is_cidr_missing[IPFAM_N];  /* detector_check() */
 	bool is_cidr_wrong;             /* pod_cidr_check() */
@@ -750,7 +747,7 @@ static int run(struct vipd *v, struct err *err)
 		   v->plane->ops->name);
 	if (event_base_dispatch(v->base) < 0)
 		return err_set(err, -EIO, "event loop");
-	return v->is_outdated ? EXIT_OUTDATED : 0;
+	return 0;
 }
 
 int main(int argc, char **argv)
@@ -771,9 +768,8 @@ int main(int argc, char **argv)
 			log_err(LOG_AREA_MAIN, "%s", err.text);
 		else
 			(void)fprintf(stderr, "vipd: %s\n", err.text);
+		vipd_close(&v);
 		log_end();
-		options_fini(&v.options);
-		model_fini(&v.model);
 		return 2;
 	}
 	log_setup(&v.options);
@@ -788,5 +784,5 @@ int main(int argc, char **argv)
 		log_err(LOG_AREA_MAIN, "%s", err.text);
 	vipd_close(&v);
 	log_end();
-	return r == 0 ? 0 : 1;
+	return r == 0 && !v.is_outdated ? 0 : 1;
 }
