@@ -10,41 +10,39 @@ struct doctor {
 	struct check_runs checks;
 	struct event *patience;
 	struct event *log_timer;
-	json_t *logged; /* the last report */
 	bool is_settled;
 };
 
 /* --- checks --- */
 
-static bool is_logged(const struct doctor *d, const json_t *result)
+/* Is it a warning or an error of the last report, too? */
+static bool is_logged(const json_t *last, const json_t *result)
 {
 	const json_t *old;
 	size_t i;
 
-	json_array_foreach (d->logged, i, old)
+	json_array_foreach (last, i, old)
 		if (strcmp(check_text(old, "check"), check_text(result, "check")) == 0 &&
 		    strcmp(check_text(old, "found"), check_text(result, "found")) == 0)
 			return check_level(old) >= CHECK_WARNING;
 	return false;
 }
 
-static void on_checked(void *arg, const json_t *report)
+static void on_checked(void *arg, const json_t *last)
 {
-	struct doctor *d = arg;
+	const struct doctor *d = arg;
 	json_t *c;
 	size_t i;
 
-	json_array_foreach (report, i, c) {
+	json_array_foreach (d->checks.report, i, c) {
 		const char *advice = check_text(c, "advice");
 
-		if (check_level(c) >= CHECK_WARNING && !is_logged(d, c))
+		if (check_level(c) >= CHECK_WARNING && !is_logged(last, c))
 			log_warn(LOG_AREA_MAIN, "doctor: %s: %s: %s%s%s", check_text(c, "level"),
 				 check_text(c, "check"), check_text(c, "found"),
 				 advice != NULL ? "; what to do: " : "",
 				 advice != NULL ? advice : "");
 	}
-	json_decref(d->logged);
-	d->logged = json_deep_copy(report);
 }
 
 static void on_patience(evutil_socket_t fd, short what, void *arg)
@@ -112,6 +110,5 @@ void doctor_close(struct doctor *d)
 	check_runs_fini(&d->checks);
 	event_drop(d->patience);
 	event_drop(d->log_timer);
-	json_decref(d->logged);
 	free(d);
 }

@@ -69,8 +69,11 @@ struct check_runs {
 	const char *plane; /* as that of check_run(), borrowed */
 	/* Wall clock minus monotonic clock when the daemon started; 0: no daemon. */
 	int64_t clock_offset_ns;
-	/* NULL, or called after each run: by the event loop, or by check_start() if it fails. */
-	void (*done)(void *arg, const json_t *report);
+	/*
+	 * NULL, or called after each run: by the event loop, or by check_start() if it fails.
+	 * `last`: the report of the run before; NULL: none.
+	 */
+	void (*done)(void *arg, const json_t *last);
 	void *arg;
 
 	struct process *process; /* NULL: no run */

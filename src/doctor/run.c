@@ -173,13 +173,15 @@ static json_t *failure(const char *why)
 /* Takes `report`. */
 static void run_ended(struct check_runs *c, json_t *report)
 {
-	json_decref(c->report);
+	json_t *last = c->report;
+
 	c->report = report;
 	c->ended_ns = now_ns();
 	c->took_ns = c->ended_ns - c->begun_ns;
 	c->n++;
 	if (c->done != NULL)
-		c->done(c->arg, report);
+		c->done(c->arg, last);
+	json_decref(last);
 	if (c->is_wanted_again && c->process == NULL)
 		check_start(c);
 }
