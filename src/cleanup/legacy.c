@@ -134,11 +134,6 @@ static void chain_parse(struct xt_table *t, const char *line)
 	*vec_push(&t->chains) = c;
 }
 
-static struct xt_chain *chain_named(struct xt_table *t, const char *name, size_t len)
-{
-	return vec_find(&t->chains, c, word_is(name, len, c->name));
-}
-
 /* kube-router masquerades what IPVS translates, with rules in POSTROUTING itself. */
 static bool is_stray(const struct xt_table *t, const char *text)
 {
@@ -211,21 +206,19 @@ static const char *comments_skip(const char *at)
 	return at;
 }
 
-/* Rules are grouped by chain. */
-static void rule_parse(struct xt_table *t, struct xt_chain **last, const char *line)
+static void rule_parse(struct xt_table *t, const char *line)
 {
 	const char *name = line + 3;
 	size_t name_len = word_next(&name);
 	const char *at = name + name_len;
 	const char *text = at + strspn(at, " ");
 	const char *first = comments_skip(text);
+	struct xt_chain *c = xt_chain(t, name, name_len);
 	size_t len;
 
-	if (*last == NULL || !word_is(name, name_len, (*last)->name))
-		*last = chain_named(t, name, name_len);
-	if (*last == NULL)
+	if (c == NULL)
 		return;
-	(*last)->n_rules++;
+	c->n_rules++;
 	while ((len = word_next(&at)) > 0) {
 		bool is_first = at == first;
 		bool is_goto = word_is(at, len, "-j") || word_is(at, len, "-g");
@@ -235,12 +228,12 @@ static void rule_parse(struct xt_table *t, struct xt_chain **last, const char *l
 			continue;
 		len = word_next(&at);
 		if (is_first && (word_is(at, len, "DROP") || word_is(at, len, "REJECT")))
-			(*last)->is_closed = true;
+			c->is_closed = true;
 		*vec_push(&t->rules) =
-			(struct xt_rule){ .chain = xstrdup((*last)->name),
+			(struct xt_rule){ .chain = xstrdup(c->name),
 					  .target = xstrndup(at, len),
 					  .text = xstrndup(text, strcspn(text, "\n")),
-					  .is_stray = (*last)->is_base && is_stray(t, text) };
+					  .is_stray = c->is_base && is_stray(t, text) };
 		if (t->marks != NULL)
 			dsr_parse(&t->rules.v[t->rules.n - 1]);
 		return;
@@ -249,7 +242,6 @@ static void rule_parse(struct xt_table *t, struct xt_chain **last, const char *l
 
 void legacy_parse(struct xt_table *t, const char *saved)
 {
-	struct xt_chain *last = NULL;
 	bool is_inside = false;
 
 	for (const char *p = saved; *p != '\0'; p += strcspn(p, "\n"), p += *p == '\n') {
@@ -258,7 +250,7 @@ void legacy_parse(struct xt_table *t, const char *saved)
 		else if (is_inside && *p == ':')
 			chain_parse(t, p);
 		else if (is_inside && strncmp(p, "-A ", 3) == 0)
-			rule_parse(t, &last, p);
+			rule_parse(t, p);
 	}
 }
 

@@ -227,46 +227,28 @@ static struct rule_effect effect_read(const struct nlattr *expressions)
 	return d;
 }
 
-/* Rules are in the order of their chains: continue the search for the chain at the last one. */
-struct rules {
-	struct xt_table *t;
-	size_t at;
-};
-
-static struct xt_chain *rules_chain(struct rules *rs, const char *name)
-{
-	for (size_t i = 0; i < rs->t->chains.n; i++) {
-		size_t k = (rs->at + i) % rs->t->chains.n;
-
-		if (strcmp(rs->t->chains.v[k].name, name) == 0) {
-			rs->at = k;
-			return &rs->t->chains.v[k];
-		}
-	}
-	return NULL;
-}
-
 static void rules_begin(void *arg)
 {
-	struct rules *rs = arg;
+	struct xt_table *t = arg;
 
-	xt_rules_clear(rs->t);
-	vec_for_each (c, &rs->t->chains)
+	xt_rules_clear(t);
+	vec_for_each (c, &t->chains)
 		c->n_rules = 0;
 }
 
 static int rule_message(void *arg, const struct nlmsghdr *h, struct err *err)
 {
 	const struct nlattr *tb[NFTA_RULE_MAX + 1];
-	struct rules *rs = arg;
-	const char *target;
+	struct xt_table *t = arg;
+	const char *chain, *target;
 	struct xt_chain *c;
 	struct rule_effect d;
 
 	nl_attr_table(tb, NFTA_RULE_MAX, h, sizeof(struct nfgenmsg));
-	if (strcmp(nl_attr_str(tb[NFTA_RULE_TABLE]), rs->t->name) != 0)
+	if (strcmp(nl_attr_str(tb[NFTA_RULE_TABLE]), t->name) != 0)
 		return 0;
-	c = rules_chain(rs, nl_attr_str(tb[NFTA_RULE_CHAIN]));
+	chain = nl_attr_str(tb[NFTA_RULE_CHAIN]);
+	c = xt_chain(t, chain, strlen(chain));
 	if (c == NULL) /* created after the chains were read */
 		return 0;
 	c->n_rules++;
@@ -274,13 +256,13 @@ static int rule_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	target = nft_target(tb[NFTA_RULE_EXPRESSIONS]);
 	if (c->is_base && nft_rejects_all(tb[NFTA_RULE_EXPRESSIONS]))
 		c->is_closed = true;
-	d.r.is_stray = rs->t->proxy == PROXY_KUBE_ROUTER && c->is_base && d.has_ipvs && d.is_snat;
+	d.r.is_stray = t->proxy == PROXY_KUBE_ROUTER && c->is_base && d.has_ipvs && d.is_snat;
 	if (target == NULL && !d.r.is_stray && d.r.mark == 0 && !d.r.is_mss)
 		return 0;
 	d.r.chain = xstrdup(c->name);
 	d.r.target = xstrdup(target ? target : "");
 	d.r.handle = nl_attr_be64(tb[NFTA_RULE_HANDLE], 0);
-	*vec_push(&rs->t->rules) = d.r;
+	*vec_push(&t->rules) = d.r;
 	return 0;
 }
 
@@ -292,10 +274,9 @@ static int family_read(struct family *f, struct nl_sock *nl, struct err *err)
 	int r = nl_dump(nl, h, &chains, err);
 
 	for (size_t i = 0; r == 0 && i < XT_TABLES; i++) {
-		struct rules rs = { .t = &f->tables[i] };
 		struct nl_reader rules = { .begin = rules_begin,
 					   .message = rule_message,
-					   .arg = &rs };
+					   .arg = &f->tables[i] };
 
 		if (!xt_has_owned(&f->tables[i]))
 			continue;

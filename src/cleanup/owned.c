@@ -96,6 +96,20 @@ static int traits(const struct xt_table *t, const char *chain)
 	return i < 0 ? 0 : fixed[i].traits;
 }
 
+struct xt_chain *xt_chain(struct xt_table *t, const char *name, size_t len)
+{
+	for (size_t i = 0; i < t->chains.n; i++) {
+		size_t k = (t->last + i) % t->chains.n;
+		struct xt_chain *c = &t->chains.v[k];
+
+		if (strncmp(c->name, name, len) == 0 && c->name[len] == '\0') {
+			t->last = k;
+			return c;
+		}
+	}
+	return NULL;
+}
+
 bool xt_is_owned(enum proxy p, const char *table, const char *chain)
 {
 	return fixed_find(p, table, chain) >= 0 ||
