@@ -230,7 +230,8 @@ static void rule_parse(struct xt_table *t, const char *line)
 		if (is_first && (word_is(at, len, "DROP") || word_is(at, len, "REJECT")))
 			c->is_closed = true;
 		*vec_push(&t->rules) =
-			(struct xt_rule){ .chain = xstrdup(c->name),
+			(struct xt_rule){ .chain = c->name,
+					  .is_in_base = c->is_base,
 					  .target = xstrndup(at, len),
 					  .text = xstrndup(text, strcspn(text, "\n")),
 					  .is_stray = c->is_base && is_stray(t, text) };

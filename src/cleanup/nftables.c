@@ -259,7 +259,8 @@ static int rule_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	d.r.is_stray = t->proxy == PROXY_KUBE_ROUTER && c->is_base && d.has_ipvs && d.is_snat;
 	if (target == NULL && !d.r.is_stray && d.r.mark == 0 && !d.r.is_mss)
 		return 0;
-	d.r.chain = xstrdup(c->name);
+	d.r.chain = c->name;
+	d.r.is_in_base = c->is_base;
 	d.r.target = xstrdup(target ? target : "");
 	d.r.handle = nl_attr_be64(tb[NFTA_RULE_HANDLE], 0);
 	*vec_push(&t->rules) = d.r;

@@ -163,17 +163,9 @@ static bool keep(struct xt_table *t, const char *name, bool keeps_jumps, const c
 	return true;
 }
 
-/* Linear: called for rules that jump to a chain of kube-proxy only. */
-static bool is_base(const struct xt_table *t, const char *name)
-{
-	const struct xt_chain *c = chain_find(t, name);
-
-	return c != NULL && c->is_base;
-}
-
 static bool is_jump(const struct xt_table *t, const struct xt_rule *r)
 {
-	return (traits(t, r->target) & IS_HUNG) != 0 && is_base(t, r->chain);
+	return r->is_in_base && (traits(t, r->target) & IS_HUNG) != 0;
 }
 
 static void keep_accepting(struct xt_table *t, const struct xt_rule *r)
@@ -274,7 +266,6 @@ void xt_count(const struct xt_table *t, struct xt_counts *counts)
 void xt_rules_clear(struct xt_table *t)
 {
 	vec_for_each (r, &t->rules) {
-		free(r->chain);
 		free(r->target);
 		free(r->text);
 	}

@@ -43,7 +43,8 @@ struct xt_chain {
 
 /* A rule that jumps to another chain, or may be a stray one; other rules are not kept. */
 struct xt_rule {
-	char *chain;
+	const char *chain; /* of the table */
+	bool is_in_base;   /* the chain is a base chain */
 	char *target;
 	uint64_t handle;     /* nf_tables */
 	char *text;          /* legacy: text after "-A CHAIN" in iptables-save */
