@@ -89,7 +89,7 @@ static struct nlmsghdr *request(void *buf, uint16_t type, const char *name)
 
 /* What becomes of the entries of a set. */
 struct entries {
-	struct node_port any;      /* protocol not 0: add each port, of this address */
+	struct ip_tuple any;       /* protocol not 0: add each port, of this address */
 	VEC(struct ip_addr) addrs; /* hash:ip: add each address */
 	struct node_ports *ports;  /* hash:ip,port: add the ports of `addrs` ... */
 	uint16_t first, last;      /* ... in this range */
@@ -113,14 +113,14 @@ static int entry_message(void *arg, const struct nlmsghdr *h, struct err *err)
 
 	nl_attr_table(tb, IPSET_ATTR_CMD_MAX, h, sizeof(struct nfgenmsg));
 	nl_attr_for_each (data, tb[IPSET_ATTR_ADT]) {
-		struct ip_endpoint at = { 0 };
+		struct ip_tuple at = { 0 };
 		const uint8_t *port = nl_attr_bytes(nl_attr_find(data, IPSET_ATTR_PORT), 2);
 		const uint8_t *proto = nl_attr_bytes(nl_attr_find(data, IPSET_ATTR_PROTO), 1);
 
 		if (port != NULL)
 			at.port = (uint16_t)(port[0] << 8 | port[1]);
 		if (e->any.proto != 0 && port != NULL) {
-			e->any.at.port = at.port;
+			e->any.port = at.port;
 			*vec_push(&e->ports->at) = e->any;
 		}
 		if (e->any.proto != 0 || !entry_addr(&at.addr, nl_attr_find(data, IPSET_ATTR_IP)))
@@ -129,7 +129,7 @@ static int entry_message(void *arg, const struct nlmsghdr *h, struct err *err)
 			*vec_push(&e->addrs) = at.addr;
 		else if (proto != NULL && at.port >= e->first && at.port <= e->last &&
 			 vec_has(&e->addrs, own, ip_addr_is_equal(own, &at.addr)))
-			*vec_push(&e->ports->at) = (struct node_port){ at, *proto };
+			*vec_push(&e->ports->at) = (struct ip_tuple){ at.addr, at.port, *proto, 0 };
 	}
 	return 0;
 }
@@ -146,15 +146,6 @@ static int entries_read(struct entries *e, const char *prefix, const char *set, 
 	(void)snprintf(name, sizeof(name), "%s%s", prefix, set);
 	r = nl_dump(nl, request(buf, CMD(LIST), name), &rd, err);
 	return r == -EINVAL || r == -ENOENT ? 0 : r;
-}
-
-static int node_port_cmp(const void *a, const void *b)
-{
-	const struct node_port *x = a;
-	const struct node_port *y = b;
-	int r = ip_endpoint_cmp(&x->at, &y->at);
-
-	return r != 0 ? r : x->proto - y->proto;
 }
 
 static int router_node_ports(struct node_ports *ret, struct nl_sock *nl, struct err *err)
@@ -194,7 +185,7 @@ static int kube_proxy_node_ports(struct node_ports *ret, struct nl_sock *nl, str
 
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		for (size_t i = 0; r == 0 && i < ARRAY_SIZE(sets); i++) {
-			struct entries e = { .any = { .at.addr.family = ip_family(fam),
+			struct entries e = { .any = { .addr.family = ip_family(fam),
 						      .proto = sets[i].proto },
 					     .ports = ret };
 
@@ -210,17 +201,16 @@ int ipset_node_ports(struct node_ports *ret, enum proxy p, struct nl_sock *nl, s
 	int r = p == PROXY_KUBE_ROUTER ? router_node_ports(ret, nl, err)
 				       : kube_proxy_node_ports(ret, nl, err);
 
-	vec_sort(&ret->at, node_port_cmp);
+	vec_sort(&ret->at, ip_tuple_cmp);
 	return r;
 }
 
-bool node_ports_has(const struct node_ports *p, const struct ip_endpoint *at, uint8_t proto)
+bool node_ports_has(const struct node_ports *p, const struct ip_tuple *at)
 {
-	const struct node_port key = { *at, proto };
-	const struct node_port any = { { { .family = at->addr.family }, at->port, 0 }, proto };
+	const struct ip_tuple any = { { .family = at->addr.family }, at->port, at->proto, 0 };
 
-	return vec_search(&p->at, &key, node_port_cmp) != NULL ||
-	       vec_search(&p->at, &any, node_port_cmp) != NULL;
+	return vec_search(&p->at, at, ip_tuple_cmp) != NULL ||
+	       vec_search(&p->at, &any, ip_tuple_cmp) != NULL;
 }
 
 /* --- destruction --- */

@@ -12,15 +12,9 @@
 #include "cleanup/report.h"
 #include "nl/sock.h"
 
-/* A port of one address; 0.0.0.0, or ::, is any. */
-struct node_port {
-	struct ip_endpoint at;
-	uint8_t proto; /* IPPROTO_* */
-};
-
-/* Node ports in the sets of node ports. */
+/* Node ports in the sets of node ports. Address 0.0.0.0, or ::, is any: kube-proxy's. */
 struct node_ports {
-	VEC(struct node_port) at; /* sorted; kube-proxy's are of any address */
+	VEC(struct ip_tuple) at; /* sorted */
 };
 
 /* Is it a set of the proxy, of either family: "KUBE-...", "KUBE-6-...", or kube-router's? */
@@ -32,6 +26,6 @@ bool ipset_is_owned(enum proxy p, const char *name);
  */
 MUST_USE int ipset_node_ports(struct node_ports *ret, enum proxy p, struct nl_sock *nl,
 			      struct err *err);
-bool node_ports_has(const struct node_ports *p, const struct ip_endpoint *at, uint8_t proto);
+bool node_ports_has(const struct node_ports *p, const struct ip_tuple *at);
 /* Call after the rules that use the sets are deleted; waits until the kernel has released them. */
 MUST_USE int cleanup_ipsets(struct nl_sock *nl, struct cleanup *c, struct err *err);

@@ -76,8 +76,7 @@ static bool is_owned(const struct ipvs_service *s, const struct ipvs_link *link,
 	if (k->mark != 0)
 		return dsr_marks_has(&c->marks, ip_family(k->fam), k->mark);
 	return vec_search(&link->addrs, &k->addr, ip_addr_cmp) != NULL ||
-	       node_ports_has(ports, &(struct ip_endpoint){ .addr = k->addr, .port = k->port },
-			      k->proto);
+	       node_ports_has(ports, &(struct ip_tuple){ k->addr, k->port, k->proto, 0 });
 }
 
 /* --- deletion --- */

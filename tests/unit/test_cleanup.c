@@ -333,11 +333,11 @@ struct kernel {
 	bool has_ipvs;
 	struct virtual_service services[8];
 	size_t n;
-	struct str out;             /* next datagram to be read */
-	bool hands_over;            /* vipd's pending services take over persistent ones */
-	struct dsr_mark dsr;        /* of a routing rule of kube-router; mark 0: none */
-	struct node_port node_port; /* of kube-router; protocol 0: none */
-	struct ip_prefix exclude;   /* length 0: none */
+	struct str out;            /* next datagram to be read */
+	bool hands_over;           /* vipd's pending services take over persistent ones */
+	struct dsr_mark dsr;       /* of a routing rule of kube-router; mark 0: none */
+	struct ip_tuple node_port; /* of kube-router; protocol 0: none */
+	struct ip_prefix exclude;  /* length 0: none */
 };
 
 static struct nlmsghdr *answer_begin(void *buf, const struct nlmsghdr *q, uint16_t type)
@@ -520,7 +520,7 @@ static bool run_ipvs(struct kernel *k, bool is_forced, struct cleanup *report, c
 
 	*vec_push(&link.addrs) = addr_of("10.96.0.1");
 	*vec_push(&link.addrs) = addr_of("fd00::1");
-	*vec_push(&ports.at) = (struct node_port){ { addr_of("0.0.0.0"), 30080, 0 }, IPPROTO_TCP };
+	*vec_push(&ports.at) = (struct ip_tuple){ addr_of("0.0.0.0"), 30080, IPPROTO_TCP, 0 };
 	*report = (struct cleanup){ .out = tmpfile(),
 				    .is_forced = is_forced,
 				    .exclude = &k->exclude,
@@ -589,12 +589,10 @@ static void test_ipvs(void **state)
 	assert_string_equal(deleted, "01236");
 	/* A node port of kube-router's is of one address and protocol. */
 	k.hands_over = false;
-	k.node_port =
-		(struct node_port){ .at = { addr_of("192.0.2.10"), 443 }, .proto = IPPROTO_TCP };
+	k.node_port = (struct ip_tuple){ addr_of("192.0.2.10"), 443, IPPROTO_TCP, 0 };
 	assert_true(run_ipvs(&k, true, &report, deleted));
 	assert_string_equal(deleted, "01236");
-	k.node_port =
-		(struct node_port){ .at = { addr_of("192.0.2.9"), 443 }, .proto = IPPROTO_UDP };
+	k.node_port = (struct ip_tuple){ addr_of("192.0.2.9"), 443, IPPROTO_UDP, 0 };
 	assert_true(run_ipvs(&k, true, &report, deleted));
 	assert_string_equal(deleted, "01236");
 	k.node_port.proto = IPPROTO_TCP;
