@@ -162,6 +162,7 @@ static int chain_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	const struct nlattr *hook[NFTA_HOOK_MAX + 1];
 	const struct nfgenmsg *nfg = mnl_nlmsg_get_payload(h);
 	struct tables *t = arg;
+	const char *name;
 	struct fact_table *table;
 	uint32_t num;
 
@@ -169,24 +170,23 @@ static int chain_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	table = table_find(t->f, nfg->nfgen_family, nl_attr_str(tb[NFTA_CHAIN_TABLE]));
 	if (table == NULL)
 		return 0;
-	if (strcmp(nl_attr_str(tb[NFTA_CHAIN_NAME]), KUBE_CHAIN) == 0)
-		table->has_kube_services = true;
-	if (strcmp(nl_attr_str(tb[NFTA_CHAIN_NAME]), ROUTER_CHAIN) == 0)
-		table->has_router_services = true;
+	name = nl_attr_str(tb[NFTA_CHAIN_NAME]);
+	table->has_kube_services |= strcmp(name, KUBE_CHAIN) == 0;
+	table->has_router_services |= strcmp(name, ROUTER_CHAIN) == 0;
 	if (tb[NFTA_CHAIN_HOOK] == NULL)
 		return 0;
 	nl_attr_nest(hook, NFTA_HOOK_MAX, tb[NFTA_CHAIN_HOOK]);
 	num = nl_attr_be32(hook[NFTA_HOOK_HOOKNUM], UINT32_MAX);
 	if ((num == NF_INET_LOCAL_IN || num == NF_INET_FORWARD) && is_of_ip(table->family))
 		*vec_push(&table->filters) = (struct fact_filter){
-			.chain = xstrdup(nl_attr_str(tb[NFTA_CHAIN_NAME])),
+			.chain = xstrdup(name),
 			.hook = num,
 			.is_closed = nl_attr_be32(tb[NFTA_CHAIN_POLICY], NF_ACCEPT) == NF_DROP,
 		};
 	if (strcmp(nl_attr_str(tb[NFTA_CHAIN_TYPE]), "nat") != 0)
 		return 0;
 	if (num == NF_INET_PRE_ROUTING || num == NF_INET_LOCAL_OUT)
-		hook_take(table, nl_attr_str(tb[NFTA_CHAIN_NAME]), num == NF_INET_LOCAL_OUT,
+		hook_take(table, name, num == NF_INET_LOCAL_OUT,
 			  (int32_t)nl_attr_be32(hook[NFTA_HOOK_PRIORITY], 0));
 	return 0;
 }
@@ -440,26 +440,21 @@ static int ours_read(struct tables *t, struct err *err)
 
 /* --- iptables-legacy ---------------------------------------------------------------------- */
 
-/* All entries of the table in one block, with the names of chains. */
-static bool legacy_has_chain(int fd, const char *table)
+/* All entries of the nat table in one block, with the names of chains. */
+static bool legacy_has_chain(int fd)
 {
-	struct ipt_getinfo info = { 0 };
+	struct ipt_getinfo info = { .name = "nat" };
 	AUTO(free) struct ipt_get_entries *entries = NULL;
 	socklen_t len = sizeof(info);
-	bool has = false;
 
-	(void)snprintf(info.name, sizeof(info.name), "%s", table);
 	if (getsockopt(fd, IPPROTO_IP, IPT_SO_GET_INFO, &info, &len) == -1 || info.size == 0 ||
 	    info.size > ENTRIES_MAX)
 		return false;
 	len = (socklen_t)(sizeof(*entries) + info.size);
 	entries = xcalloc(1, len);
-	(void)snprintf(entries->name, sizeof(entries->name), "%s", table);
-	entries->size = info.size;
-	if (getsockopt(fd, IPPROTO_IP, IPT_SO_GET_ENTRIES, entries, &len) == 0)
-		has = memmem(entries->entrytable, info.size, KUBE_CHAIN, sizeof(KUBE_CHAIN)) !=
-		      NULL;
-	return has;
+	*entries = (struct ipt_get_entries){ .name = "nat", .size = info.size };
+	return getsockopt(fd, IPPROTO_IP, IPT_SO_GET_ENTRIES, entries, &len) == 0 &&
+	       memmem(entries->entrytable, info.size, KUBE_CHAIN, sizeof(KUBE_CHAIN)) != NULL;
 }
 
 /* A request for a table makes the kernel load and hook it: read only existing ones. */
@@ -478,9 +473,7 @@ static void legacy_read(struct facts *f)
 	if (!legacy_is_used())
 		return;
 	fd = socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_RAW);
-	if (fd == -1)
-		return;
-	f->has_legacy_kube = legacy_has_chain(fd, "nat");
+	f->has_legacy_kube = fd != -1 && legacy_has_chain(fd);
 }
 
 static int all_read(struct tables *t, struct err *err)
