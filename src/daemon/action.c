@@ -14,22 +14,12 @@
 
 static int cleanup(const struct options *o, struct err *err)
 {
-	struct lock *lock = NULL;
-	struct plane *plane = NULL;
+	AUTO(lock_release) struct lock *lock = NULL;
 	int r = lock_take(&lock, LOCK_DIR, err); /* a running vipd would repair its tables */
 
 	if (r == 0) /* it may run without the lock */
 		r = serving_no_other("vipd", err);
-	if (r == 0)
-		r = planes_open(&plane, o, err);
-	if (r == 0)
-		r = plane->ops->cleanup(plane, err);
-	if (plane != NULL)
-		plane->ops->close(plane);
-	if (r == 0)
-		r = other_plane_cleanup(o, err);
-	lock_release(lock);
-	return r;
+	return r == 0 ? planes_cleanup(o, err) : r;
 }
 
 /* A running vipd holds the lock. */
@@ -44,15 +34,11 @@ static int kube_proxy_cleanup(const struct options *o, struct err *err)
 		.n_exclude = o->ipvs_exclude.n,
 		.out = stdout,
 	};
-	struct lock *lock = NULL;
+	AUTO(lock_release) struct lock *lock = NULL;
 	int r = lock_take(&lock, LOCK_DIR, err);
 
-	if (r == 0 || r == -EBUSY) {
-		c.is_running = r == -EBUSY;
-		r = cleanup_kube_proxy(&c, err);
-	}
-	lock_release(lock);
-	return r;
+	c.is_running = r == -EBUSY;
+	return r == 0 || c.is_running ? cleanup_kube_proxy(&c, err) : r;
 }
 
 /* LIFE-08: set everything that needs a writable /proc/sys; CAP_NET_ADMIN is enough afterwards. */

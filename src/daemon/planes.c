@@ -123,15 +123,24 @@ static int open_other(struct plane **ret, const struct options *o, struct err *e
 	return r;
 }
 
-int other_plane_cleanup(const struct options *o, struct err *err)
+static int cleanup_and_close(struct plane *p, struct err *err)
 {
-	struct other_plane other = { 0 };
-	int r = open_other(&other.plane, o, err);
+	int r = p->ops->cleanup(p, err);
+
+	p->ops->close(p);
+	return r;
+}
+
+int planes_cleanup(const struct options *o, struct err *err)
+{
+	struct plane *p;
+	int r = planes_open(&p, o, err);
 
 	if (r == 0)
-		r = other.plane->ops->cleanup(other.plane, err);
-	other_plane_close(&other);
-	return r;
+		r = cleanup_and_close(p, err);
+	if (r == 0)
+		r = open_other(&p, o, err);
+	return r == 0 ? cleanup_and_close(p, err) : r;
 }
 
 void other_plane_close(struct other_plane *other)

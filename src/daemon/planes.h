@@ -18,6 +18,9 @@ MUST_USE int planes_open(struct plane **ret, const struct options *o, struct err
  */
 MUST_USE int planes_watch(struct plane *p, int *fd, struct err *err);
 
+/* --cleanup: remove all state of both planes. */
+MUST_USE int planes_cleanup(const struct options *o, struct err *err);
+
 /* Zero it. */
 struct other_plane {
 	struct plane *plane; /* NULL: not yet opened, or closed */
@@ -31,6 +34,4 @@ struct other_plane {
  */
 uint64_t other_plane_retire(struct other_plane *other, const struct options *o,
 			    const struct model *m, uint64_t now);
-/* --cleanup: remove all state of the other plane. */
-MUST_USE int other_plane_cleanup(const struct options *o, struct err *err);
 void other_plane_close(struct other_plane *other);
