@@ -319,8 +319,7 @@ void answer_dump_chains(struct connection *c, const struct nlmsghdr *h, const ch
 	{
 		if (table != NULL && strcmp(t->name, table) != 0)
 			continue;
-		list_for_each (l, &t->chains) {
-			const struct chain *ch = list_entry(l, struct chain, link);
+		list_for_each_entry (ch, &t->chains, struct chain, link) {
 			struct nlmsghdr *out = chain_msg(buf, h, t, ch, NLM_F_MULTI | intr);
 
 			queue_put(c, out, out->nlmsg_len);
@@ -339,13 +338,10 @@ void answer_dump_rules(struct connection *c, const struct nlmsghdr *h, const cha
 	{
 		if (table != NULL && strcmp(t->name, table) != 0)
 			continue;
-		list_for_each (l, &t->chains) {
-			const struct chain *ch = list_entry(l, struct chain, link);
-
+		list_for_each_entry (ch, &t->chains, struct chain, link) {
 			if (chain != NULL && strcmp(ch->name, chain) != 0)
 				continue;
-			list_for_each (k, &ch->rules) {
-				const struct rule *r = list_entry(k, struct rule, link);
+			list_for_each_entry (r, &ch->rules, struct rule, link) {
 				struct nlmsghdr *out = begin(buf, h, TYPE(NFT_MSG_NEWRULE),
 							     t->family, NLM_F_MULTI | intr);
 
@@ -368,8 +364,7 @@ void answer_dump_sets(struct connection *c, const struct nlmsghdr *h, const char
 	{
 		if (table != NULL && strcmp(t->name, table) != 0)
 			continue;
-		list_for_each (l, &t->sets) {
-			const struct set *s = list_entry(l, struct set, link);
+		list_for_each_entry (s, &t->sets, struct set, link) {
 			struct nlmsghdr *out =
 				begin(buf, h, TYPE(NFT_MSG_NEWSET), t->family, NLM_F_MULTI | intr);
 

@@ -173,9 +173,7 @@ static bool rule_names(const struct rule *r, const char *name)
 /* Does a rule of another chain than `own` use this set or this chain? */
 static bool is_in_use(const struct table *t, const char *name, const struct chain *own)
 {
-	list_for_each (l, &t->chains) {
-		const struct chain *c = list_entry(l, struct chain, link);
-
+	list_for_each_entry (c, &t->chains, struct chain, link) {
 		list_for_each (k, &c->rules)
 			if (c != own && rule_names(list_entry(k, struct rule, link), name))
 				return true;
@@ -508,9 +506,7 @@ static void message(struct batch *b, const struct nlmsghdr *h)
 /* Set ids name sets only within their batch. */
 static void ids_forget(struct fake *f)
 {
-	list_for_each (l, &f->tables) {
-		struct table *t = list_entry(l, struct table, link);
-
+	list_for_each_entry (t, &f->tables, struct table, link) {
 		list_for_each (k, &t->sets)
 			list_entry(k, struct set, link)->id = 0;
 	}
@@ -733,9 +729,7 @@ static ssize_t io_recv(void *ctx, void *data, size_t size)
 /* nft_rcv_nl_event(): persistent tables lose their owner, others end, without a new generation. */
 static void tables_orphan(const struct connection *c)
 {
-	list_for_each_safe (l, tmp, &c->fake->tables) {
-		struct table *t = list_entry(l, struct table, link);
-
+	list_for_each_entry_safe (t, tmp, &c->fake->tables, struct table, link) {
 		if (!(t->flags & NFT_TABLE_F_OWNER) || t->owner != c)
 			continue;
 		t->flags &= ~(uint32_t)NFT_TABLE_F_OWNER;
@@ -924,8 +918,7 @@ static struct set *set_ours(const struct fake *f, enum ipfam fam, enum nft_set_i
 {
 	uint8_t family = set >= IPVSSET_BEGIN ? NFPROTO_INET : nfproto(fam);
 
-	list_for_each (l, &f->tables) {
-		struct table *t = list_entry(l, struct table, link);
+	list_for_each_entry (t, &f->tables, struct table, link) {
 		struct set *s = t->family == family && strncmp(t->name, "vipd", 4) == 0
 					? set_find(t, nft_set_desc(set, fam)->name)
 					: NULL;
@@ -973,9 +966,7 @@ void fake_foreign_add(struct fake *f, enum ipfam fam, enum nft_set_id set, const
 
 void fake_foreign_flush(struct fake *f, enum ipfam fam)
 {
-	list_for_each_safe (l, tmp, &f->tables) {
-		struct table *t = list_entry(l, struct table, link);
-
+	list_for_each_entry_safe (t, tmp, &f->tables, struct table, link) {
 		if (t->family != nfproto(fam) || (t->flags & NFT_TABLE_F_OWNER))
 			continue;
 		list_del(&t->link);
@@ -1025,9 +1016,7 @@ size_t fake_chain_count(const struct fake *f, enum ipfam fam)
 {
 	size_t n = 0;
 
-	list_for_each (l, &f->tables) {
-		struct table *t = list_entry(l, struct table, link);
-
+	list_for_each_entry (t, &f->tables, struct table, link) {
 		if (t->family != nfproto(fam))
 			continue;
 		list_for_each (k, &t->chains)
@@ -1038,9 +1027,7 @@ size_t fake_chain_count(const struct fake *f, enum ipfam fam)
 
 uint64_t fake_table_with(const struct fake *f, const char *name)
 {
-	list_for_each (l, &f->tables) {
-		struct table *t = list_entry(l, struct table, link);
-
+	list_for_each_entry (t, &f->tables, struct table, link) {
 		if (set_find(t, name) != NULL || chain_find(t, name) != NULL)
 			return t->handle;
 	}

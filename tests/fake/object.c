@@ -50,9 +50,7 @@ void table_free(struct table *t)
 
 struct table *table_find(struct list *tables, uint8_t family, const char *name)
 {
-	list_for_each (l, tables) {
-		struct table *t = list_entry(l, struct table, link);
-
+	list_for_each_entry (t, tables, struct table, link) {
 		if (t->family == family && strcmp(t->name, name) == 0)
 			return t;
 	}
@@ -61,9 +59,7 @@ struct table *table_find(struct list *tables, uint8_t family, const char *name)
 
 struct table *table_find_handle(struct list *tables, uint8_t family, uint64_t handle)
 {
-	list_for_each (l, tables) {
-		struct table *t = list_entry(l, struct table, link);
-
+	list_for_each_entry (t, tables, struct table, link) {
 		if (t->family == family && t->handle == handle)
 			return t;
 	}

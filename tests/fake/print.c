@@ -12,9 +12,7 @@ static const char *const families[IPFAM_N] = { "ip", "ip6" };
 
 static struct table *table_ours(const struct fake *f, enum ipfam fam)
 {
-	list_for_each (l, &f->tables) {
-		struct table *t = list_entry(l, struct table, link);
-
+	list_for_each_entry (t, &f->tables, struct table, link) {
 		if ((t->family == 2) == (fam == IPFAM_V4) && strncmp(t->name, "vipd", 4) == 0)
 			return t;
 	}
