@@ -89,7 +89,6 @@ static int mark_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	return 0;
 }
 
-/* Rules of all families come in one dump. */
 int dsr_marks_read(struct dsr_marks *ret, struct nl_sock *nl, struct err *err)
 {
 	_Alignas(8) char buf[256] = { 0 };
@@ -119,8 +118,9 @@ static int route_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	return 0;
 }
 
-/* Dump objects of one type and delete kube-router's. Returns their number or -errno. */
-static int delete_all(struct nl_sock *nl, uint16_t type, size_t head, uint8_t family,
+/* Dump objects of one type and of all families, and delete kube-router's. Returns their number or
+ * -errno. */
+static int delete_all(struct nl_sock *nl, uint16_t type, size_t head,
 		      int (*message)(void *, const struct nlmsghdr *, struct err *),
 		      struct err *err)
 {
@@ -128,11 +128,10 @@ static int delete_all(struct nl_sock *nl, uint16_t type, size_t head, uint8_t fa
 	struct nlmsghdr *h = nl_request(buf, sizeof(buf), type);
 	struct doomed doomed = { .bridge = if_nametoindex(BRIDGE) };
 	struct nl_reader rd = { .begin = doomed_begin, .message = message, .arg = &doomed };
-	uint8_t *first = mnl_nlmsg_put_extra_header(h, head); /* begins with the family */
 	int n;
 	int r;
 
-	*first = family;
+	mnl_nlmsg_put_extra_header(h, head);
 	r = nl_dump(nl, h, &rd, err);
 	n = (int)doomed.v.n;
 	vec_for_each (old, &doomed.v) {
@@ -150,26 +149,16 @@ static int delete_all(struct nl_sock *nl, uint16_t type, size_t head, uint8_t fa
 
 int cleanup_routing(struct nl_sock *nl, struct cleanup *c, struct err *err)
 {
-	static const uint8_t families[] = { AF_INET, AF_INET6 };
-	size_t n_rules = 0;
-	size_t n_routes = 0;
+	int n_routes;
+	int n_rules = delete_all(nl, RTM_GETRULE, sizeof(struct fib_rule_hdr), rule_message, err);
 
-	for (size_t i = 0; i < ARRAY_SIZE(families); i++) {
-		int r = delete_all(nl, RTM_GETRULE, sizeof(struct fib_rule_hdr), families[i],
-				   rule_message, err);
-
-		if (r == -EAFNOSUPPORT) /* a kernel without IPv6 */
-			continue;
-		n_rules += r > 0 ? (size_t)r : 0;
-		if (r >= 0)
-			r = delete_all(nl, RTM_GETROUTE, sizeof(struct rtmsg), families[i],
-				       route_message, err);
-		if (r < 0)
-			return r;
-		n_routes += (size_t)r;
-	}
+	if (n_rules < 0)
+		return n_rules;
+	n_routes = delete_all(nl, RTM_GETROUTE, sizeof(struct rtmsg), route_message, err);
+	if (n_routes < 0)
+		return n_routes;
 	if (n_rules + n_routes > 0)
-		report_removed(c, n_rules + n_routes, "routing: removed %zu rules and %zu routes",
-			       n_rules, n_routes);
+		report_removed(c, (size_t)n_rules + (size_t)n_routes,
+			       "routing: removed %d rules and %d routes", n_rules, n_routes);
 	return 0;
 }
