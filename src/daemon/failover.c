@@ -38,12 +38,6 @@ struct found {
 	uint64_t syn_ns; /* the last packet that made a flow */
 };
 
-/* A flow without an answer. */
-struct silent_flow {
-	size_t i; /* in failover_loop.due */
-	struct ip_endpoint by;
-};
-
 /* A flow that was moved: the client's next packet goes to `to` for some time. */
 struct moved {
 	struct ip_flow of;
@@ -80,9 +74,8 @@ struct failover_loop {
 	uint64_t now;
 	uint64_t claimed_ns; /* before move_begin() */
 	VEC(struct ip_flow) due;
-	VEC(struct ip_flow) claimed; /* of `moves` */
-	VEC(struct silent_flow) silent;
-	VEC(struct plane_move) moves;
+	VEC(struct ip_flow) claimed;  /* of `moves` */
+	VEC(struct plane_move) moves; /* at first of all silent flows */
 };
 
 static void on_handshake(void *arg, const struct plane_handshake *h)
@@ -179,7 +172,11 @@ static void on_due_flow(void *arg, size_t i, const struct ctnl_entry *e)
 	if (!is_unanswered(e) || is_foreign(l, &e->flow.by))
 		return;
 	failover_note(l->failover, &l->due.v[i], &e->flow.by, l->now);
-	*vec_push(&l->silent) = (struct silent_flow){ i, e->flow.by };
+	/* Void until on_claimed_flow() finds the flow still unanswered, and deletes it. */
+	*vec_push(&l->moves) =
+		(struct plane_move){ .of = l->due.v[i],
+				     .from = { .addr = e->flow.by.addr, .port = e->flow.by.port },
+				     .is_void = true };
 }
 
 static uint32_t move_life_s(const struct failover_loop *l, const struct ip_flow *flow)
@@ -189,24 +186,21 @@ static uint32_t move_life_s(const struct failover_loop *l, const struct ip_flow 
 	return flow->proto == L4PROTO_UDP ? UDP_MOVE_S : PLANE_MOVE_MAX_S;
 }
 
-static void moves_choose(struct failover_loop *l)
+/* False: the flow stays. */
+static bool move_choose(struct failover_loop *l, struct plane_move *m)
 {
-	vec_for_each (s, &l->silent) {
-		const struct ip_flow *flow = &l->due.v[s->i];
-		struct failover_choice c;
+	struct ip_endpoint by = { m->from.addr, m->from.port, 0 };
+	struct failover_choice c;
 
-		if (!failover_choose(l->failover, flow, &s->by, l->now, &c) || !can_move(l))
-			continue;
-		/* Void until on_claimed_flow() finds the flow still unanswered, and deletes it. */
-		*vec_push(&l->moves) = (struct plane_move){ .of = l->due.v[s->i],
-							    .life_s = move_life_s(l, flow),
-							    .pool = c.pool,
-							    .from = c.from,
-							    .to = c.to,
-							    .is_void = true };
-		if (flow->proto == L4PROTO_UDP)
-			udp_log(&c);
-	}
+	if (!failover_choose(l->failover, &m->of, &by, l->now, &c) || !can_move(l))
+		return false;
+	m->life_s = move_life_s(l, &m->of);
+	m->pool = c.pool;
+	m->from = c.from;
+	m->to = c.to;
+	if (m->of.proto == L4PROTO_UDP)
+		udp_log(&c);
+	return true;
 }
 
 /* The flow is claimed: the client has no answer, and gets none of this backend. */
@@ -397,12 +391,11 @@ static int due_move(struct failover_loop *l, struct err *err)
 	int r;
 
 	vec_clear(&l->moves);
-	vec_clear(&l->silent);
 	if (l->due.n == 0)
 		return 0;
 	r = ctnl_lookup(l->ctnl, l->due.v, l->due.n, on_due_flow, l, err);
 	if (r == 0) {
-		moves_choose(l);
+		vec_keep(&l->moves, m, move_choose(l, m));
 		r = moves_make(l, err);
 	}
 	if (r < 0) /* all of the step, those that succeeded included: their flows no longer exist */
@@ -551,7 +544,6 @@ void failover_loop_close(struct failover_loop *l)
 	vec_fini(&l->found);
 	vec_fini(&l->due);
 	vec_fini(&l->claimed);
-	vec_fini(&l->silent);
 	vec_fini(&l->moves);
 	vec_fini(&l->moved.all);
 	free(l);
