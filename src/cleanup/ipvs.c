@@ -180,9 +180,8 @@ static void tally_report(const struct tally *t, struct cleanup *c)
 		report_left(c, "ipvs: left: %zu virtual services: %s", t->n_failed, t->why.text);
 }
 
-int cleanup_ipvs(struct cleanup_ipvs_result *ret, struct ipvs_wire *wire,
-		 const struct ipvs_link *link, const struct node_ports *ports, bool hands_over,
-		 struct cleanup *c, struct err *err)
+int cleanup_ipvs(struct ipvs_wire *wire, const struct ipvs_link *link,
+		 const struct node_ports *ports, struct cleanup *c, struct err *err)
 {
 	struct ipvs_services services = { 0 };
 	struct tally tally = { 0 };
@@ -202,7 +201,7 @@ int cleanup_ipvs(struct cleanup_ipvs_result *ret, struct ipvs_wire *wire,
 	vec_for_each (s, &services.v) {
 		if (r < 0 || !is_owned(s, link, ports, c))
 			continue;
-		if (hands_over && s->key.mark == 0 && s->flags & IP_VS_SVC_F_PERSISTENT)
+		if (c->n_occupied > 0 && s->key.mark == 0 && s->flags & IP_VS_SVC_F_PERSISTENT)
 			service_hand_over(s, wire, &tally);
 		else
 			service_end(&s->key, wire, c->is_forced, &tally);
@@ -213,7 +212,7 @@ int cleanup_ipvs(struct cleanup_ipvs_result *ret, struct ipvs_wire *wire,
 	if (r < 0)
 		return r;
 	tally_report(&tally, c);
-	ret->n_handed_over = tally.n_handed_over;
-	ret->is_busy = tally.n_busy + tally.n_failed > 0;
+	c->n_handed_over = tally.n_handed_over;
+	c->is_busy = tally.n_busy + tally.n_failed > 0;
 	return 0;
 }

@@ -28,15 +28,10 @@ MUST_USE int ipvs_link_read(struct ipvs_link *ret, enum proxy p, struct nl_sock 
 MUST_USE int cleanup_link(const struct ipvs_link *l, struct nl_sock *nl, struct cleanup *c,
 			  struct err *err);
 
-struct cleanup_ipvs_result {
-	size_t n_handed_over;
-	bool is_busy; /* virtual services with connections are left */
-};
-
 /*
- * `hands_over`: services of vipd with ClientIP affinity are pending while another proxy's virtual
- * services have their addresses. vipd takes over persistent ones with their connections.
+ * If c->n_occupied is not 0, services of vipd with ClientIP affinity are pending while another
+ * proxy's virtual services have their addresses: vipd takes over persistent ones with their
+ * connections.
  */
-MUST_USE int cleanup_ipvs(struct cleanup_ipvs_result *ret, struct ipvs_wire *wire,
-			  const struct ipvs_link *link, const struct node_ports *ports,
-			  bool hands_over, struct cleanup *c, struct err *err);
+MUST_USE int cleanup_ipvs(struct ipvs_wire *wire, const struct ipvs_link *link,
+			  const struct node_ports *ports, struct cleanup *c, struct err *err);

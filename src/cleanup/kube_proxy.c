@@ -70,12 +70,12 @@ static int gate(struct cleanup *c, struct nl_sock *nl, struct err *err)
 }
 
 /*
- * Delete virtual services, then the device with their addresses. *ret: no virtual service with
- * connections is left. The device stays until vipd serves the services that it takes over.
+ * Delete virtual services, then the device with their addresses, unless virtual services with
+ * connections are left (c->is_busy). The device stays until vipd serves the services that it takes
+ * over.
  */
-static int clean_ipvs(bool *ret, struct cleanup *c, struct sockets *s, struct err *err)
+static int clean_ipvs(struct cleanup *c, struct sockets *s, struct err *err)
 {
-	struct cleanup_ipvs_result done = { 0 };
 	struct err why = { 0 };
 	AUTO(vec_fini) struct node_ports ports = { 0 };
 	AUTO(vec_fini) struct ipvs_link link = { 0 };
@@ -84,25 +84,22 @@ static int clean_ipvs(bool *ret, struct cleanup *c, struct sockets *s, struct er
 	if (r == 0)
 		r = ipset_node_ports(&ports, c->proxy, s->netfilter, err);
 	if (r == 0)
-		r = cleanup_ipvs(&done, s->ipvs, &link, &ports, c->n_occupied > 0, c, err);
-	*ret = r == 0 && !done.is_busy;
-	if (*ret && done.n_handed_over > 0 &&
+		r = cleanup_ipvs(s->ipvs, &link, &ports, c, err);
+	if (r < 0)
+		return r;
+	if (!c->is_busy && c->n_handed_over > 0 &&
 	    serving_wait(c->control_socket, false, &c->n_occupied, &why) < 0) {
-		*ret = false;
+		c->is_busy = true;
 		report_left(c, "ipvs: left: services that vipd does not serve yet: %s", why.text);
 	}
-	if (r == 0 && *ret)
-		r = cleanup_link(&link, s->route, c, err);
-	else if (r == 0)
-		report_left(
-			c,
-			"link, iptables, ipset: left: all, until the virtual services are removed");
-	return r;
+	if (!c->is_busy)
+		return cleanup_link(&link, s->route, c, err);
+	report_left(c, "link, iptables, ipset: left: all, until the virtual services are removed");
+	return 0;
 }
 
 static int clean(struct cleanup *c, struct sockets *s, struct err *err)
 {
-	bool is_drained = false;
 	int r = 0;
 
 	if (c->proxy == PROXY_KUBE_PROXY)
@@ -110,8 +107,8 @@ static int clean(struct cleanup *c, struct sockets *s, struct err *err)
 	if (r == 0 && c->proxy == PROXY_KUBE_ROUTER)
 		r = dsr_marks_read(&c->marks, s->route, err);
 	if (r == 0)
-		r = clean_ipvs(&is_drained, c, s, err);
-	if (r < 0 || !is_drained)
+		r = clean_ipvs(c, s, err);
+	if (r < 0 || c->is_busy)
 		return r;
 	r = cleanup_iptables_nft(s->netfilter, c, err);
 	if (r == 0)

@@ -515,7 +515,6 @@ static bool run_ipvs(struct kernel *k, bool is_forced, struct cleanup *report, c
 	struct nl_io io = { .send = kernel_send, .recv = kernel_recv, .ctx = k };
 	AUTO(ipvs_wire_close) struct ipvs_wire *wire = NULL;
 	struct nl_sock *nl;
-	struct cleanup_ipvs_result done = { 0 };
 	struct err err;
 
 	*vec_push(&link.addrs) = addr_of("10.96.0.1");
@@ -524,7 +523,8 @@ static bool run_ipvs(struct kernel *k, bool is_forced, struct cleanup *report, c
 	*report = (struct cleanup){ .out = tmpfile(),
 				    .is_forced = is_forced,
 				    .exclude = &k->exclude,
-				    .n_exclude = k->exclude.len != 0 };
+				    .n_exclude = k->exclude.len != 0,
+				    .n_occupied = k->hands_over };
 	assert_non_null(report->out);
 	if (k->dsr.mark != 0)
 		*vec_push(&report->marks.v) = k->dsr;
@@ -532,7 +532,7 @@ static bool run_ipvs(struct kernel *k, bool is_forced, struct cleanup *report, c
 		*vec_push(&ports.at) = k->node_port;
 	nl_sock_open_io(&nl, &io);
 	ipvs_wire_open(&wire, nl);
-	assert_int_equal(cleanup_ipvs(&done, wire, &link, &ports, k->hands_over, report, &err), 0);
+	assert_int_equal(cleanup_ipvs(wire, &link, &ports, report, &err), 0);
 	for (size_t i = 0; i < k->n; i++)
 		if (k->services[i].is_deleted)
 			*deleted++ = (char)('0' + i);
@@ -541,7 +541,7 @@ static bool run_ipvs(struct kernel *k, bool is_forced, struct cleanup *report, c
 	vec_fini(&report->marks.v);
 	vec_fini(&link.addrs);
 	str_fini(&k->out);
-	return !done.is_busy;
+	return !report->is_busy;
 }
 
 static const struct virtual_service services[] = {
