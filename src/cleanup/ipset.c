@@ -255,9 +255,8 @@ static int names_read(struct names *ret, struct nl_sock *nl, struct err *err)
 static int destroy_once(struct nl_sock *nl, const char *name, struct err *err)
 {
 	_Alignas(8) char buf[REQUEST_MAX] = { 0 };
-	struct nl_reader rd = { 0 };
 
-	return nl_query(nl, request(buf, CMD(DESTROY), name), &rd, NULL, err);
+	return nl_query(nl, request(buf, CMD(DESTROY), name), &(struct nl_reader){ 0 }, NULL, err);
 }
 
 /*

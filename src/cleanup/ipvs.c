@@ -39,7 +39,6 @@ int ipvs_link_read(struct ipvs_link *ret, enum proxy p, struct nl_sock *nl, stru
 int cleanup_link(const struct ipvs_link *l, struct nl_sock *nl, struct cleanup *c, struct err *err)
 {
 	_Alignas(8) char buf[256] = { 0 };
-	struct nl_reader rd = { 0 };
 	struct nlmsghdr *h = nl_request(buf, sizeof(buf), RTM_DELLINK);
 	struct ifinfomsg *ifi = mnl_nlmsg_put_extra_header(h, sizeof(*ifi));
 	struct err why = { 0 };
@@ -51,7 +50,7 @@ int cleanup_link(const struct ipvs_link *l, struct nl_sock *nl, struct cleanup *
 		return 0;
 	}
 	ifi->ifi_index = l->index;
-	if (nl_query(nl, h, &rd, NULL, &why) < 0)
+	if (nl_query(nl, h, &(struct nl_reader){ 0 }, NULL, &why) < 0)
 		report_left(c, "link: left: %s: %s", l->name, why.text);
 	else
 		report_removed(c, 1, "link: removed %s and its %u addresses", l->name, l->addrs.n);

@@ -135,11 +135,9 @@ static int delete_all(struct nl_sock *nl, uint16_t type, size_t head,
 	r = nl_dump(nl, h, &rd, err);
 	n = (int)doomed.v.n;
 	vec_for_each (old, &doomed.v) {
-		struct nl_reader none = { 0 };
-
 		if (r < 0)
 			break;
-		r = nl_query(nl, *old, &none, NULL, err);
+		r = nl_query(nl, *old, &(struct nl_reader){ 0 }, NULL, err);
 		if (r == -ENOENT || r == -ESRCH) /* already deleted */
 			r = 0;
 	}
