@@ -80,10 +80,10 @@ static bool is_hashed(const char *chain)
 }
 
 /* The index in `fixed`; -1: none. */
-static int fixed_find(enum proxy p, const char *table, const char *chain)
+static int fixed_find(const struct xt_table *t, const char *chain)
 {
 	for (int i = 0; i < (int)ARRAY_SIZE(fixed); i++)
-		if (fixed[i].proxy == p && (fixed[i].tables & table_bit(table)) != 0 &&
+		if (fixed[i].proxy == t->proxy && (fixed[i].tables & table_bit(t->name)) != 0 &&
 		    strcmp(fixed[i].name, chain) == 0)
 			return i;
 	return -1;
@@ -91,7 +91,7 @@ static int fixed_find(enum proxy p, const char *table, const char *chain)
 
 static int traits(const struct xt_table *t, const char *chain)
 {
-	int i = fixed_find(t->proxy, t->name, chain);
+	int i = fixed_find(t, chain);
 
 	return i < 0 ? 0 : fixed[i].traits;
 }
@@ -110,15 +110,10 @@ struct xt_chain *xt_chain(struct xt_table *t, const char *name, size_t len)
 	return NULL;
 }
 
-bool xt_is_owned(enum proxy p, const char *table, const char *chain)
+bool xt_is_owned(const struct xt_table *t, const char *chain)
 {
-	return fixed_find(p, table, chain) >= 0 ||
-	       (p == PROXY_KUBE_PROXY && table_bit(table) == IN_NAT && is_hashed(chain));
-}
-
-static bool is_owned(const struct xt_table *t, const char *chain)
-{
-	return xt_is_owned(t->proxy, t->name, chain);
+	return fixed_find(t, chain) >= 0 ||
+	       (t->proxy == PROXY_KUBE_PROXY && table_bit(t->name) == IN_NAT && is_hashed(chain));
 }
 
 bool dsr_marks_has(const struct dsr_marks *marks, uint8_t family, uint32_t mark)
@@ -132,7 +127,7 @@ bool xt_has_owned(const struct xt_table *t)
 		return true;
 	if (table_bit(t->name) == IN_MANGLE && t->marks != NULL && t->marks->v.n > 0)
 		return true;
-	return vec_has(&t->chains, c, !c->is_base && is_owned(t, c->name));
+	return vec_has(&t->chains, c, !c->is_base && xt_is_owned(t, c->name));
 }
 
 /* --- chains that stay --- */
@@ -222,7 +217,7 @@ void xt_decide(struct xt_table *t, bool is_forced)
 
 	find_dsr(t);
 	vec_for_each (r, &t->rules) {
-		if (!is_owned(t, r->target) || is_owned(t, r->chain))
+		if (!xt_is_owned(t, r->target) || xt_is_owned(t, r->chain))
 			continue;
 		if (!is_jump(t, r))
 			(void)keep(t, r->target, false, "chain %s, which is not %s's, uses it",
@@ -233,7 +228,7 @@ void xt_decide(struct xt_table *t, bool is_forced)
 	while (t->kept.n > 0 && is_more) {
 		is_more = false;
 		vec_for_each (r, &t->rules)
-			if (is_owned(t, r->target) && keep_reached(t, r))
+			if (xt_is_owned(t, r->target) && keep_reached(t, r))
 				is_more = true;
 	}
 	keep_pair(t);
@@ -241,13 +236,14 @@ void xt_decide(struct xt_table *t, bool is_forced)
 		const struct xt_kept *k;
 
 		r->is_doomed = r->is_stray;
-		if (!is_owned(t, r->target) || is_owned(t, r->chain) || !is_jump(t, r))
+		if (!xt_is_owned(t, r->target) || xt_is_owned(t, r->chain) || !is_jump(t, r))
 			continue;
 		k = kept_find(t, r->target);
 		r->is_doomed = k == NULL || !k->keeps_jumps;
 	}
 	vec_for_each (c, &t->chains)
-		c->is_doomed = !c->is_base && is_owned(t, c->name) && kept_find(t, c->name) == NULL;
+		c->is_doomed =
+			!c->is_base && xt_is_owned(t, c->name) && kept_find(t, c->name) == NULL;
 }
 
 void xt_count(const struct xt_table *t, struct xt_counts *counts)

@@ -103,8 +103,8 @@ bool dsr_marks_has(const struct dsr_marks *marks, uint8_t family, uint32_t mark)
  * their chains.
  */
 struct xt_chain *xt_chain(struct xt_table *t, const char *name, size_t len);
-/* Does the chain belong to the proxy? */
-bool xt_is_owned(enum proxy p, const char *table, const char *chain);
+/* Does the chain of the table belong to the table's proxy? */
+bool xt_is_owned(const struct xt_table *t, const char *chain);
 /* Can the table have chains or rules of the proxy? Otherwise its rules need not be read. */
 bool xt_has_owned(const struct xt_table *t);
 /* Mark chains and rules for deletion; list chains of kube-proxy that stay. Call once per table. */

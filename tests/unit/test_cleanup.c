@@ -22,6 +22,11 @@
 #include "cleanup/legacy.h"
 #include "cleanup/owned.h"
 
+static bool is_owned(enum proxy p, const char *table, const char *chain)
+{
+	return xt_is_owned(&(struct xt_table){ .proxy = p, .name = table }, chain);
+}
+
 static void test_owned(void **state)
 {
 	static const struct {
@@ -59,21 +64,20 @@ static void test_owned(void **state)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
-		if (xt_is_owned(PROXY_KUBE_PROXY, cases[i].table, cases[i].chain) !=
-		    cases[i].is_owned)
+		if (is_owned(PROXY_KUBE_PROXY, cases[i].table, cases[i].chain) != cases[i].is_owned)
 			fail_msg("%s %s", cases[i].table, cases[i].chain);
 }
 
 static void test_owned_by_router(void **state)
 {
-	assert_true(xt_is_owned(PROXY_KUBE_ROUTER, "filter", "KUBE-ROUTER-SERVICES"));
-	assert_true(xt_is_owned(PROXY_KUBE_ROUTER, "nat", "KUBE-ROUTER-HAIRPIN"));
-	assert_false(xt_is_owned(PROXY_KUBE_ROUTER, "nat", "KUBE-ROUTER-SERVICES"));
+	assert_true(is_owned(PROXY_KUBE_ROUTER, "filter", "KUBE-ROUTER-SERVICES"));
+	assert_true(is_owned(PROXY_KUBE_ROUTER, "nat", "KUBE-ROUTER-HAIRPIN"));
+	assert_false(is_owned(PROXY_KUBE_ROUTER, "nat", "KUBE-ROUTER-SERVICES"));
 	/* its firewall, and kube-proxy */
-	assert_false(xt_is_owned(PROXY_KUBE_ROUTER, "filter", "KUBE-ROUTER-INPUT"));
-	assert_false(xt_is_owned(PROXY_KUBE_ROUTER, "filter", "KUBE-SERVICES"));
-	assert_false(xt_is_owned(PROXY_KUBE_ROUTER, "nat", "KUBE-SVC-ABCDEFGHIJKLMNOP"));
-	assert_false(xt_is_owned(PROXY_KUBE_PROXY, "filter", "KUBE-ROUTER-SERVICES"));
+	assert_false(is_owned(PROXY_KUBE_ROUTER, "filter", "KUBE-ROUTER-INPUT"));
+	assert_false(is_owned(PROXY_KUBE_ROUTER, "filter", "KUBE-SERVICES"));
+	assert_false(is_owned(PROXY_KUBE_ROUTER, "nat", "KUBE-SVC-ABCDEFGHIJKLMNOP"));
+	assert_false(is_owned(PROXY_KUBE_PROXY, "filter", "KUBE-ROUTER-SERVICES"));
 	assert_true(ipset_is_owned(PROXY_KUBE_ROUTER, "inet6:kube-router-svip-prt"));
 	assert_true(ipset_is_owned(PROXY_KUBE_ROUTER, "kube-router-ipvs-services")); /* version 1 */
 	assert_true(ipset_is_owned(PROXY_KUBE_ROUTER, "kube-router-service-ips"));
