@@ -101,16 +101,14 @@ int planes_open(struct plane **ret, const struct options *o, struct err *err)
 	return 0;
 }
 
-int planes_watch(struct plane *p, int *fd, struct err *err)
+int planes_watch(struct plane *p, struct err *err)
 {
 	struct nl_sock *watch;
 	int r = nl_sock_open(&watch, NETLINK_NETFILTER, err);
 
 	if (r == 0)
 		r = plane_watch_with(p, watch, err);
-	if (r == 0)
-		*fd = nl_sock_fd(watch);
-	return r;
+	return r == 0 ? nl_sock_fd(watch) : r;
 }
 
 /* Without tables for failover: those of an earlier process are removed. */

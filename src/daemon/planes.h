@@ -13,10 +13,10 @@
 /* Errors as of the plane's open function. The caller closes it. */
 MUST_USE int planes_open(struct plane **ret, const struct options *o, struct err *err);
 /*
- * Listen to notifications about foreign changes. *fd becomes readable; it belongs to the plane.
- * On an error, foreign changes are found by polling.
+ * Listen to notifications about foreign changes. Returns the descriptor that becomes readable,
+ * which belongs to the plane. On an error, foreign changes are found by polling.
  */
-MUST_USE int planes_watch(struct plane *p, int *fd, struct err *err);
+MUST_USE int planes_watch(struct plane *p, struct err *err);
 
 /* --cleanup: remove all state of both planes. */
 MUST_USE int planes_cleanup(const struct options *o, struct err *err);

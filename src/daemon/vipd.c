@@ -376,9 +376,9 @@ static int open_events(struct vipd *v, struct err *err)
 static void open_watch(struct vipd *v)
 {
 	struct err err;
-	int fd;
+	int fd = planes_watch(v->plane, &err);
 
-	if (planes_watch(v->plane, &fd, &err) < 0) {
+	if (fd < 0) {
 		log_info(LOG_AREA_PLANE,
 			 "nf_tables notifications: %s; foreign changes are found by polling",
 			 err.text);
