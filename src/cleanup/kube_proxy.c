@@ -49,7 +49,7 @@ static int is_allowed(struct cleanup *c, struct nl_sock *nl, struct err *err)
 		return r;
 	if (r == 0)
 		return err_set(err, -EAGAIN, "no table of vipd is in the kernel");
-	return serving_wait(c->control_socket, true, &c->n_occupied, err);
+	return serving_wait(c, true, err);
 }
 
 static int gate(struct cleanup *c, struct nl_sock *nl, struct err *err)
@@ -87,8 +87,7 @@ static int clean_ipvs(struct cleanup *c, struct sockets *s, struct err *err)
 		r = cleanup_ipvs(s->ipvs, &link, &ports, c, err);
 	if (r < 0)
 		return r;
-	if (!c->is_busy && c->n_handed_over > 0 &&
-	    serving_wait(c->control_socket, false, &c->n_occupied, &why) < 0) {
+	if (!c->is_busy && c->n_handed_over > 0 && serving_wait(c, false, &why) < 0) {
 		c->is_busy = true;
 		report_left(c, "ipvs: left: services that vipd does not serve yet: %s", why.text);
 	}

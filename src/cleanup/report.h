@@ -21,7 +21,7 @@ struct cleanup {
 	size_t n_exclude;
 	FILE *out; /* one line per subsystem */
 
-	size_t n_occupied; /* services of vipd that wait for the proxy's virtual services to go */
+	size_t n_occupied; /* services of vipd that wait only for virtual services of the proxy */
 	size_t n_handed_over;   /* virtual services that vipd took over */
 	bool is_busy;           /* IPVS: connections are left, or vipd does not serve them yet */
 	struct dsr_marks marks; /* of kube-router; owned */

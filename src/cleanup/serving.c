@@ -44,10 +44,9 @@ static int servers_check(const json_t *problems, bool *is_passing, struct err *e
 }
 
 /* As serving_wait(), without waiting; `is_passing`: the answer may be another one soon. */
-static int serving_check(const char *control_socket, size_t *n_occupied, bool *is_passing,
-			 struct err *err)
+static int serving_check(struct cleanup *c, bool *is_passing, struct err *err)
 {
-	struct client client = { .path = control_socket, .timeout_ms = ASK_TIMEOUT_MS };
+	struct client client = { .path = c->control_socket, .timeout_ms = ASK_TIMEOUT_MS };
 	json_int_t n_rejected;
 	json_int_t n_pending;
 	const char *state;
@@ -55,41 +54,40 @@ static int serving_check(const char *control_socket, size_t *n_occupied, bool *i
 	int r;
 
 	*is_passing = false;
-	if (*control_socket == '\0')
+	if (*c->control_socket == '\0')
 		return err_set(err, -EAGAIN, "no control socket: the state of vipd is unknown");
 	r = client_json(&status, &client, "GET", "/v1/status", err);
 	if (r < 0)
 		return r;
 	value_clean(status);
 	state = value_text(status, "state");
-	*n_occupied = (size_t)value_int(value_get(status, "rejected"), "occupied");
+	c->n_occupied = (size_t)value_int(value_get(status, "rejected"), "occupied");
 	n_rejected = value_int(value_get(status, "rejected"), "count");
 	n_pending = value_int(value_get(status, "pending"), "services");
 	if (strcmp(state, "running") != 0) {
 		*is_passing = strcmp(state, "waiting") != 0;
 		r = err_set(err, -EAGAIN, "it is still %s: %s", state,
 			    value_text(status, "state_text"));
-	} else if (n_pending > (json_int_t)*n_occupied) {
+	} else if (n_pending > (json_int_t)c->n_occupied) {
 		*is_passing = n_pending > n_rejected;
 		r = err_set(err, -EAGAIN, "%lld services are pending (vipctl status)",
-			    (long long)n_pending - (long long)*n_occupied);
+			    (long long)n_pending - (long long)c->n_occupied);
 	}
 	if (r == 0)
-		r = health_check(value_get(status, "health"), *n_occupied, err);
+		r = health_check(value_get(status, "health"), c->n_occupied, err);
 	return r < 0 ? r : servers_check(value_get(status, "problems"), is_passing, err);
 }
 
-int serving_wait(const char *control_socket, bool is_occupied_allowed, size_t *n_occupied,
-		 struct err *err)
+int serving_wait(struct cleanup *c, bool is_occupied_allowed, struct err *err)
 {
 	for (int i = 0;; i++) {
 		bool is_passing;
-		int r = serving_check(control_socket, n_occupied, &is_passing, err);
+		int r = serving_check(c, &is_passing, err);
 
-		if (r == 0 && *n_occupied > 0 && !is_occupied_allowed) {
+		if (r == 0 && c->n_occupied > 0 && !is_occupied_allowed) {
 			r = err_set(err, -EAGAIN,
 				    "%zu services are still pending after %d s (vipctl status)",
-				    *n_occupied, POLLS * POLL_US / 1000000);
+				    c->n_occupied, POLLS * POLL_US / 1000000);
 			is_passing = true;
 		}
 		if (r == 0 || !is_passing || i == POLLS)

@@ -5,17 +5,15 @@
  */
 #pragma once
 
-#include "base/err.h"
-#include "cleanup/owned.h"
+#include "cleanup/report.h"
 
 /*
  * Wait until vipd, read over its control socket, has programmed all services, but at most 20 s, and
  * only while it reads kernel state, programs services or waits for a port of its servers; else
  * `err` says why it does not serve, also if it is not ready or an address family failed.
- * `n_occupied`: services that wait only for foreign virtual services, which cleanup removes.
+ * Sets c->n_occupied.
  */
-MUST_USE int serving_wait(const char *control_socket, bool is_occupied_allowed, size_t *n_occupied,
-			  struct err *err);
+MUST_USE int serving_wait(struct cleanup *c, bool is_occupied_allowed, struct err *err);
 /*
  * -EBUSY: another process of this network namespace is `proxy` ("kube-proxy", "kube-router",
  * "vipd"), or k3s or MicroK8s with kube-proxy inside.
