@@ -43,7 +43,7 @@ static void memory_read(struct str *out, int fd)
 
 /* `fds` become 0 to 2 of the child. glibc's posix_spawnp() also returns -ENOENT if its child cannot
  * find the program. */
-static int spawn(pid_t *ret, const int fds[static 3], char *const argv[], struct err *err)
+static int spawn(pid_t *ret, const int fds[static 3], const char *const argv[], struct err *err)
 {
 	posix_spawn_file_actions_t fa;
 	int r = posix_spawn_file_actions_init(&fa);
@@ -53,7 +53,7 @@ static int spawn(pid_t *ret, const int fds[static 3], char *const argv[], struct
 	for (int i = 0; r == 0 && i < 3; i++)
 		r = posix_spawn_file_actions_adddup2(&fa, fds[i], i);
 	if (r == 0)
-		r = posix_spawnp(ret, argv[0], &fa, NULL, argv, environ);
+		r = posix_spawnp(ret, argv[0], &fa, NULL, (char *const *)(uintptr_t)argv, environ);
 	(void)posix_spawn_file_actions_destroy(&fa);
 	return r == 0 ? 0 : err_set(err, -r, "%s: %s", argv[0], strerror(r));
 }
@@ -79,7 +79,7 @@ static int child_wait(pid_t pid, const char *name, int complaints, struct err *e
 	return r;
 }
 
-int child_run(struct str *out, char *const argv[], const char *in, struct err *err)
+int child_run(struct str *out, const char *const argv[], const char *in, struct err *err)
 {
 	AUTO(close) int to = memfd_create("vipd", MFD_CLOEXEC);
 	AUTO(close) int from = memfd_create("vipd", MFD_CLOEXEC);
@@ -281,8 +281,7 @@ void legacy_print(struct str *out, const struct xt_table *t)
 static int table_undo(struct str *out, struct xt_counts *counts, enum ipfam fam, size_t i,
 		      struct cleanup *c, struct err *err)
 {
-	char *argv[] = { (char *)(uintptr_t)families[fam].save, (char *)(uintptr_t) "-t",
-			 (char *)(uintptr_t)xt_table_names[i], NULL };
+	const char *const argv[] = { families[fam].save, "-t", xt_table_names[i], NULL };
 	FINI(xt_fini)
 	struct xt_table t = { .proxy = c->proxy,
 			      .marks = &c->marks,
@@ -304,8 +303,7 @@ static int table_undo(struct str *out, struct xt_counts *counts, enum ipfam fam,
 static int family_clean(enum ipfam fam, struct xt_counts *counts, struct cleanup *c,
 			struct err *err)
 {
-	char *argv[] = { (char *)(uintptr_t)families[fam].restore, (char *)(uintptr_t) "--noflush",
-			 (char *)(uintptr_t) "-w", (char *)(uintptr_t) "5", NULL };
+	const char *const argv[] = { families[fam].restore, "--noflush", "-w", "5", NULL };
 	struct xt_counts sum = *counts;
 	FINI(str_fini) struct str undo = { 0 };
 	FINI(str_fini) struct str none = { 0 };

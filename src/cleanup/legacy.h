@@ -19,7 +19,7 @@ MUST_USE int cleanup_iptables_legacy(struct cleanup *c, struct err *err);
  * Run a program with a text as input; appends its output to `out`. Returns 0; -ENOENT: no such
  * program in PATH; -EIO: the program failed, its error output is in `err`; another -errno.
  */
-MUST_USE int child_run(struct str *out, char *const argv[], const char *in, struct err *err);
+MUST_USE int child_run(struct str *out, const char *const argv[], const char *in, struct err *err);
 /* Fill the table whose name is set from the output of iptables-save. */
 void legacy_parse(struct xt_table *t, const char *saved);
 /* Append the input of iptables-restore --noflush; nothing without marked rules and chains. */

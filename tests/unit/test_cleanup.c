@@ -297,10 +297,9 @@ static void test_legacy(void **state)
 
 static void test_child(void **state)
 {
-	char *cat[] = { (char *)(uintptr_t) "cat", NULL };
-	char *none[] = { (char *)(uintptr_t) "vipd-no-such-program", NULL };
-	char *bad[] = { (char *)(uintptr_t) "sh", (char *)(uintptr_t) "-c",
-			(char *)(uintptr_t) "echo failed >&2; exit 3", NULL };
+	const char *const cat[] = { "cat", NULL };
+	const char *const none[] = { "vipd-no-such-program", NULL };
+	const char *const bad[] = { "sh", "-c", "echo failed >&2; exit 3", NULL };
 	struct str big = { 0 };
 	struct str out = { 0 };
 	struct err err = { 0 };
