@@ -283,10 +283,9 @@ static int table_undo(struct str *out, struct xt_counts *counts, enum ipfam fam,
 {
 	const char *const argv[] = { families[fam].save, "-t", xt_table_names[i], NULL };
 	FINI(xt_fini)
-	struct xt_table t = { .proxy = c->proxy,
-			      .marks = &c->marks,
-			      .family = nft_fam_text(fam),
-			      .name = xt_table_names[i] };
+	struct xt_table t = {
+		.proxy = c->proxy, .marks = &c->marks, .fam = fam, .name = xt_table_names[i]
+	};
 	FINI(str_fini) struct str saved = { 0 };
 	int r = child_run(&saved, argv, "", err);
 

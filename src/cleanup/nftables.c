@@ -77,46 +77,28 @@ int cleanup_nftables(struct nl_sock *nl, struct cleanup *c, struct err *err)
 
 /* --- chains and rules --- */
 
-/* All iptables-nft tables of a family. */
-struct family {
-	uint8_t nfproto;
-	struct xt_table tables[XT_TABLES];
-};
-
-static void family_fini(struct family *f)
-{
-	for (size_t i = 0; i < XT_TABLES; i++)
-		xt_fini(&f->tables[i]);
-}
-
-static void family_init(struct family *f, enum ipfam fam, const struct cleanup *c)
-{
-	f->nfproto = nft_family(fam);
-	for (size_t i = 0; i < XT_TABLES; i++)
-		f->tables[i] = (struct xt_table){ .proxy = c->proxy,
-						  .marks = &c->marks,
-						  .family = nft_fam_text(fam),
-						  .name = xt_table_names[i] };
-}
+#define TABLES (IPFAM_N * XT_TABLES) /* of both families */
 
 static void chains_begin(void *arg)
 {
-	struct family *f = arg;
+	struct xt_table *tables = arg;
 
-	family_fini(f);
+	for (size_t i = 0; i < TABLES; i++)
+		xt_fini(&tables[i]);
 }
 
 static int chain_message(void *arg, const struct nlmsghdr *h, struct err *err)
 {
 	const struct nlattr *tb[NFTA_CHAIN_MAX + 1];
-	struct family *f = arg;
-	const char *table;
+	const struct nfgenmsg *nfg = mnl_nlmsg_get_payload(h);
+	struct xt_table *tables = arg;
+	const char *name;
 
 	nl_attr_table(tb, NFTA_CHAIN_MAX, h, sizeof(struct nfgenmsg));
-	table = nl_attr_str(tb[NFTA_CHAIN_TABLE]);
-	for (size_t i = 0; i < XT_TABLES; i++)
-		if (strcmp(f->tables[i].name, table) == 0)
-			*vec_push(&f->tables[i].chains) = (struct xt_chain){
+	name = nl_attr_str(tb[NFTA_CHAIN_TABLE]);
+	for (struct xt_table *t = tables; t < tables + TABLES; t++)
+		if (nft_family(t->fam) == nfg->nfgen_family && strcmp(t->name, name) == 0)
+			*vec_push(&t->chains) = (struct xt_chain){
 				.name = xstrdup(nl_attr_str(tb[NFTA_CHAIN_NAME])),
 				.is_base = tb[NFTA_CHAIN_HOOK] != NULL,
 				.is_closed =
@@ -267,22 +249,20 @@ static int rule_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	return 0;
 }
 
-static int family_read(struct family *f, struct nl_sock *nl, struct err *err)
+static int tables_read(struct xt_table tables[static TABLES], struct nl_sock *nl, struct err *err)
 {
 	_Alignas(8) char buf[256] = { 0 };
-	struct nlmsghdr *h = nl_request_nfnl(buf, sizeof(buf), NFT(GETCHAIN), f->nfproto);
-	struct nl_reader chains = { .begin = chains_begin, .message = chain_message, .arg = f };
+	struct nlmsghdr *h = nl_request_nfnl(buf, sizeof(buf), NFT(GETCHAIN), NFPROTO_UNSPEC);
+	struct nl_reader chains = { chains_begin, chain_message, tables };
 	int r = nl_dump(nl, h, &chains, err);
 
-	for (size_t i = 0; r == 0 && i < XT_TABLES; i++) {
-		struct nl_reader rules = { .begin = rules_begin,
-					   .message = rule_message,
-					   .arg = &f->tables[i] };
+	for (struct xt_table *t = tables; r == 0 && t < tables + TABLES; t++) {
+		struct nl_reader rules = { rules_begin, rule_message, t };
 
-		if (!xt_has_owned(&f->tables[i]))
+		if (!xt_has_owned(t))
 			continue;
-		h = nl_request_nfnl(buf, sizeof(buf), NFT(GETRULE), f->nfproto);
-		mnl_attr_put_strz(h, NFTA_RULE_TABLE, f->tables[i].name);
+		h = nl_request_nfnl(buf, sizeof(buf), NFT(GETRULE), nft_family(t->fam));
+		mnl_attr_put_strz(h, NFTA_RULE_TABLE, t->name);
 		r = nl_dump(nl, h, &rules, err);
 	}
 	return r;
@@ -291,10 +271,9 @@ static int family_read(struct family *f, struct nl_sock *nl, struct err *err)
 /* --- deletion --- */
 
 /* A message about the table. */
-static struct nlmsghdr *put(struct nl_batch *b, uint16_t type, const struct family *f,
-			    const struct xt_table *t)
+static struct nlmsghdr *put(struct nl_batch *b, uint16_t type, const struct xt_table *t)
 {
-	struct nlmsghdr *h = nl_batch_msg(b, type, 0, f->nfproto, NULL);
+	struct nlmsghdr *h = nl_batch_msg(b, type, 0, nft_family(t->fam), NULL);
 
 	_Static_assert((int)NFTA_CHAIN_TABLE == (int)NFTA_RULE_TABLE, "for both");
 	mnl_attr_put_strz(h, NFTA_RULE_TABLE, t->name);
@@ -302,40 +281,37 @@ static struct nlmsghdr *put(struct nl_batch *b, uint16_t type, const struct fami
 }
 
 /* Flush all chains before deleting the first: they refer to each other. */
-static void put_doomed(struct nl_batch *b, const struct family *f, const struct xt_table *t)
+static void put_doomed(struct nl_batch *b, const struct xt_table *t)
 {
 	vec_for_each (r, &t->rules)
 		if (r->is_doomed) {
-			struct nlmsghdr *h = put(b, NFT(DELRULE), f, t);
+			struct nlmsghdr *h = put(b, NFT(DELRULE), t);
 
 			mnl_attr_put_strz(h, NFTA_RULE_CHAIN, r->chain);
 			mnl_attr_put_u64(h, NFTA_RULE_HANDLE, htobe64(r->handle));
 		}
 	vec_for_each (c, &t->chains)
 		if (c->is_doomed && c->n_rules > 0)
-			mnl_attr_put_strz(put(b, NFT(DELRULE), f, t), NFTA_RULE_CHAIN, c->name);
+			mnl_attr_put_strz(put(b, NFT(DELRULE), t), NFTA_RULE_CHAIN, c->name);
 	vec_for_each (c, &t->chains)
 		if (c->is_doomed)
-			mnl_attr_put_strz(put(b, NFT(DELCHAIN), f, t), NFTA_CHAIN_NAME, c->name);
+			mnl_attr_put_strz(put(b, NFT(DELCHAIN), t), NFTA_CHAIN_NAME, c->name);
 }
 
-static int attempt(struct family *f, struct xt_counts *counts, struct nl_sock *nl,
-		   const struct cleanup *c, struct err *err)
+static int attempt(struct xt_table tables[static TABLES], struct xt_counts *counts,
+		   struct nl_sock *nl, const struct cleanup *c, struct err *err)
 {
 	AUTO(nl_batch_close) struct nl_batch *b = NULL;
+	int r = tables_read(tables, nl, err);
 
+	if (r < 0)
+		return r;
 	*counts = (struct xt_counts){ 0 };
 	nl_batch_open(&b, nl);
-	for (int fam = 0; fam < IPFAM_N; fam++) {
-		int r = family_read(&f[fam], nl, err);
-
-		if (r < 0)
-			return r;
-		for (size_t i = 0; i < XT_TABLES; i++) {
-			xt_decide(&f[fam].tables[i], c->is_forced);
-			xt_count(&f[fam].tables[i], counts);
-			put_doomed(b, &f[fam], &f[fam].tables[i]);
-		}
+	for (struct xt_table *t = tables; t < tables + TABLES; t++) {
+		xt_decide(t, c->is_forced);
+		xt_count(t, counts);
+		put_doomed(b, t);
 	}
 	return nl_batch_commit(b, err);
 }
@@ -343,20 +319,23 @@ static int attempt(struct family *f, struct xt_counts *counts, struct nl_sock *n
 /* Read again if another process changes a table between reading and deletion. */
 int cleanup_iptables_nft(struct nl_sock *nl, struct cleanup *c, struct err *err)
 {
-	struct family f[IPFAM_N];
+	struct xt_table tables[TABLES];
 	struct xt_counts counts;
 	int r = -EBUSY;
 
-	for (int fam = 0; fam < IPFAM_N; fam++)
-		family_init(&f[fam], fam, c);
+	for (size_t i = 0; i < TABLES; i++)
+		tables[i] = (struct xt_table){ .proxy = c->proxy,
+					       .marks = &c->marks,
+					       .fam = i / XT_TABLES,
+					       .name = xt_table_names[i % XT_TABLES] };
 	for (int i = 0; i < TRIES && (r == -EBUSY || r == -ENOENT); i++)
-		r = attempt(f, &counts, nl, c, err);
+		r = attempt(tables, &counts, nl, c, err);
 	if (r == 0)
 		report_counts(c, "nf_tables", &counts);
-	for (int fam = 0; fam < IPFAM_N; fam++) {
-		for (size_t i = 0; r == 0 && i < XT_TABLES; i++)
-			report_kept(c, "nf_tables", &f[fam].tables[i]);
-		family_fini(&f[fam]);
+	for (size_t i = 0; i < TABLES; i++) {
+		if (r == 0)
+			report_kept(c, "nf_tables", &tables[i]);
+		xt_fini(&tables[i]);
 	}
 	return r;
 }

@@ -78,8 +78,8 @@ struct xt_kept {
 struct xt_table {
 	enum proxy proxy;
 	const struct dsr_marks *marks; /* NULL: none */
-	const char *family;            /* "ip" or "ip6" */
-	const char *name;              /* "filter", "nat", "mangle" */
+	enum ipfam fam;
+	const char *name; /* "filter", "nat", "mangle" */
 	VEC(struct xt_chain) chains;
 	size_t last; /* the chain that xt_chain() found last */
 	VEC(struct xt_rule) rules;

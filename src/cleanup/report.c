@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <stdarg.h>
 
+#include "nft/sets.h"
+
 void report_line(struct cleanup *c, size_t *counter, size_t n, const char *fmt, ...)
 {
 	va_list ap;
@@ -19,8 +21,8 @@ void report_line(struct cleanup *c, size_t *counter, size_t n, const char *fmt, 
 void report_kept(struct cleanup *c, const char *how, const struct xt_table *t)
 {
 	vec_for_each (k, &t->kept)
-		report_left(c, "iptables (%s): left: %s %s %s: %s", how, t->family, t->name,
-			    k->chain, k->why);
+		report_left(c, "iptables (%s): left: %s %s %s: %s", how, nft_fam_text(t->fam),
+			    t->name, k->chain, k->why);
 }
 
 void report_counts(struct cleanup *c, const char *how, const struct xt_counts *counts)

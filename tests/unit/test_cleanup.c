@@ -105,7 +105,7 @@ static void test_rules_of_router(void **state)
 		"-X KUBE-ROUTER-HAIRPIN\nCOMMIT\n";
 
 	for (int p = PROXY_KUBE_PROXY; p <= PROXY_KUBE_ROUTER; p++) {
-		struct xt_table t = { .proxy = (enum proxy)p, .family = "ip", .name = "nat" };
+		struct xt_table t = { .proxy = (enum proxy)p, .name = "nat" };
 		struct str out = { 0 };
 
 		legacy_parse(&t, saved);
@@ -154,7 +154,6 @@ static void test_dsr_of_router(void **state)
 	for (int has = 0; has <= 1; has++) {
 		struct xt_table t = { .proxy = PROXY_KUBE_ROUTER,
 				      .marks = has ? &marks : NULL,
-				      .family = "ip",
 				      .name = "mangle" };
 		struct str out = { 0 };
 
@@ -277,7 +276,7 @@ static void test_legacy(void **state)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(legacy_cases); i++) {
 		const struct legacy_case *c = &legacy_cases[i];
-		struct xt_table t = { .family = "ip", .name = c->table };
+		struct xt_table t = { .name = c->table };
 		struct str undone = { 0 };
 		struct str kept = { 0 };
 
