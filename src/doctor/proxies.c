@@ -14,12 +14,6 @@
 
 #define PID_NS_INITIAL "pid:[4026531836]" /* include/linux/proc_ns.h PROC_PID_INIT_INO */
 
-enum evidence {
-	BY_NAME = 0,
-	BY_PORT, /* it listens on a port of kube-proxy's */
-	BY_FLAG, /* not switched off by `flag` */
-};
-
 #define K3S_REMEDY \
 	"set disable-kube-proxy: true in the configuration of every k3s server, restart k3s"
 
@@ -27,17 +21,16 @@ static const struct {
 	const char *name;
 	const char *proxy;
 	const char *remedy;
-	enum evidence evidence;
-	const char *flag;
+	bool needs_port;  /* only if it listens on a port of kube-proxy's */
+	const char *flag; /* without this one; NULL: with any flags */
 } programs[] = {
 	{ "kube-proxy", "kube-proxy", "delete its DaemonSet or static pod, or stop its unit" },
-	{ "k3s-server", "kube-proxy", K3S_REMEDY, BY_PORT },
-	{ "k3s-agent", "kube-proxy", K3S_REMEDY, BY_PORT },
+	{ "k3s-server", "kube-proxy", K3S_REMEDY, true },
+	{ "k3s-agent", "kube-proxy", K3S_REMEDY, true },
 	{ "kubelite", "kube-proxy",
-	  "add --init-only to /var/snap/microk8s/current/args/kube-proxy, restart MicroK8s",
-	  BY_PORT },
+	  "add --init-only to /var/snap/microk8s/current/args/kube-proxy, restart MicroK8s", true },
 	{ "kube-router", "kube-router", "run it with --run-service-proxy=false, or delete it",
-	  BY_FLAG, "--run-service-proxy=false" },
+	  .flag = "--run-service-proxy=false" },
 	{ "cilium-agent", "cilium", PROXY_REMEDY_CILIUM },
 	{ "vipd", "vipd", NULL },
 };
@@ -131,15 +124,10 @@ static bool is_neighbour(const char *root, const char *pid)
 
 static bool is_proxy(size_t i, const char *root, const char *pid)
 {
-	switch (programs[i].evidence) {
-	case BY_PORT:
-		return has_port(root, pid);
-	case BY_FLAG:
-		return !has_flag(root, pid, programs[i].flag);
-	case BY_NAME:
-		break;
-	}
-	return true;
+	const char *flag = programs[i].flag;
+
+	return (!programs[i].needs_port || has_port(root, pid)) &&
+	       (flag == NULL || !has_flag(root, pid, flag));
 }
 
 static void process_read(struct proxies *ret, const char *root, const char *pid)
