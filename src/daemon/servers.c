@@ -10,6 +10,7 @@
 
 #define READY_LATEST_NS (10 * NSEC_PER_SEC) /* of a start without a first sync */
 #define STATUS_PERIOD_NS NSEC_PER_SEC       /* minimum interval of STATUS= messages */
+#define WAITING "waiting for the first complete lists"
 
 struct servers {
 	const struct serve_context *ctx;
@@ -61,7 +62,7 @@ int servers_open(struct servers **ret, struct event_base *base, struct serve_con
 		return r;
 	}
 	notify_open(&s->notify, base, READY_LATEST_NS);
-	notify_status(s->notify, "waiting for the first complete lists");
+	notify_status(s->notify, WAITING);
 	ctx->health = s->health;
 	ctx->history = s->history;
 	ctx->health_services = s->services;
@@ -91,6 +92,13 @@ void servers_accepted(struct servers *s, const struct svc *svc, const struct pla
 
 static void status_notify(struct servers *s)
 {
+	static const char *const states[] = {
+		[SYNC_WAITING] = WAITING,
+		[SYNC_LOADING] = "loading kernel state",
+		[SYNC_ADOPTING] = "adopting kernel state",
+		[SYNC_RUNNING] = "services received: ",
+	};
+	enum sync_state state = sync_state_get(s->ctx->sync);
 	FINI(str_fini) struct str text = { 0 };
 	uint64_t now = now_ns();
 	size_t rejected = sync_failure_count(s->ctx->sync);
@@ -98,22 +106,11 @@ static void status_notify(struct servers *s)
 	if (s->status_ns != 0 && now - s->status_ns < STATUS_PERIOD_NS)
 		return;
 	s->status_ns = now;
-	switch (sync_state_get(s->ctx->sync)) {
-	case SYNC_WAITING:
-		str_puts(&text, "waiting for the first complete lists");
-		break;
-	case SYNC_LOADING:
-		str_puts(&text, "loading kernel state");
-		break;
-	case SYNC_ADOPTING:
-		str_puts(&text, "adopting kernel state");
-		break;
-	case SYNC_RUNNING:
-		str_printf(&text, "services received: %zu", s->ctx->model->stats.services);
-		if (rejected > 0)
-			str_printf(&text, ", rejected: %zu", rejected);
-		break;
-	}
+	str_puts(&text, states[state]);
+	if (state == SYNC_RUNNING)
+		str_printf(&text, "%zu", s->ctx->model->stats.services);
+	if (state == SYNC_RUNNING && rejected > 0)
+		str_printf(&text, ", rejected: %zu", rejected);
 	notify_status(s->notify, text.text);
 }
 
