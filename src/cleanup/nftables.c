@@ -118,25 +118,17 @@ struct rule_effect {
 /* "--set-xmark MARK/0xffffffff"; 0: another mask. */
 static uint32_t mark_read(const struct nlattr *info)
 {
-	struct xt_mark_tginfo2 mark;
-	const void *bytes = nl_attr_bytes(info, sizeof(mark));
+	const struct xt_mark_tginfo2 *mark = nl_attr_bytes(info, sizeof(*mark));
 
-	if (bytes == NULL)
-		return 0;
-	memcpy(&mark, bytes, sizeof(mark));
-	return mark.mask == UINT32_MAX ? mark.mark : 0;
+	return mark != NULL && mark->mask == UINT32_MAX ? mark->mark : 0;
 }
 
 /* "--set-mss", not "--clamp-mss-to-pmtu" */
 static bool is_mss_set(const struct nlattr *info)
 {
-	struct xt_tcpmss_info mss;
-	const void *bytes = nl_attr_bytes(info, sizeof(mss));
+	const struct xt_tcpmss_info *mss = nl_attr_bytes(info, sizeof(*mss));
 
-	if (bytes == NULL)
-		return false;
-	memcpy(&mss, bytes, sizeof(mss));
-	return mss.mss != XT_TCPMSS_CLAMP_PMTU;
+	return mss != NULL && mss->mss != XT_TCPMSS_CLAMP_PMTU;
 }
 
 static void effect_xtables(struct rule_effect *d, const struct nlattr *data)
@@ -178,15 +170,12 @@ static void effect_cmp(struct rule_effect *d, const struct nlattr *data)
 /* "-m ipvs --ipvs --vdir ORIGINAL --vmethod MASQ", for all addresses. */
 static bool is_ipvs_match(const struct nlattr *data)
 {
-	const void *bytes =
-		nl_attr_bytes(nl_attr_find(data, NFTA_MATCH_INFO), sizeof(struct xt_ipvs_mtinfo));
-	struct xt_ipvs_mtinfo info;
+	const struct xt_ipvs_mtinfo *info =
+		nl_attr_bytes(nl_attr_find(data, NFTA_MATCH_INFO), sizeof(*info));
 
-	if (strcmp(nl_attr_str(nl_attr_find(data, NFTA_MATCH_NAME)), "ipvs") != 0 || bytes == NULL)
-		return false;
-	memcpy(&info, bytes, sizeof(info));
-	return info.bitmask == (XT_IPVS_IPVS_PROPERTY | XT_IPVS_DIR | XT_IPVS_METHOD) &&
-	       info.invert == 0 && info.fwd_method == IP_VS_CONN_F_MASQ;
+	return strcmp(nl_attr_str(nl_attr_find(data, NFTA_MATCH_NAME)), "ipvs") == 0 &&
+	       info != NULL && info->invert == 0 && info->fwd_method == IP_VS_CONN_F_MASQ &&
+	       info->bitmask == (XT_IPVS_IPVS_PROPERTY | XT_IPVS_DIR | XT_IPVS_METHOD);
 }
 
 static struct rule_effect effect_read(const struct nlattr *expressions)
