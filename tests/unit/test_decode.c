@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "recording.h"
 #include "source/decode/jsonsplit.h"
 #include "source/decode/yamlread.h"
 #include "test.h"
@@ -1111,41 +1112,6 @@ static void test_time(void **state)
 
 /* --- what an API server sends ---------------------------------------------- */
 
-/* The body of a recorded answer without chunk framing. */
-static void body_read(struct str *ret, const char *name)
-{
-	static char buf[1 << 20];
-	char path[4096];
-	char *p;
-	FILE *f;
-	size_t len;
-
-	(void)snprintf(path, sizeof(path), "%s/apiserver-1.36/%s", TESTS_DATA, name);
-	f = fopen(path, "re");
-	assert_non_null(f);
-	len = fread(buf, 1, sizeof(buf) - 1, f);
-	assert_int_equal(fclose(f), 0);
-	buf[len] = '\0';
-	p = strstr(buf, "\r\n\r\n");
-	assert_non_null(p);
-	if (strstr(buf, "Transfer-Encoding: chunked") == NULL) {
-		str_puts(ret, p + 4);
-		return;
-	}
-	for (p += 4;;) {
-		size_t n = strtoul(p, &p, 16);
-
-		if (*p == '\0')
-			return; /* the client went away */
-
-		assert_true(strncmp(p, "\r\n", 2) == 0);
-		if (n == 0)
-			return;
-		str_add(ret, p + 2, n);
-		p += 2 + n + 2;
-	}
-}
-
 struct api {
 	enum object_kind kind; /* of all items */
 	struct str text;       /* decoded objects, one per line */
@@ -1210,18 +1176,19 @@ static const struct jsonsplit_ops api_ops = { api_item, api_object };
 static void api_run(struct api *a, const char *file)
 {
 	struct jsonsplit s;
-	struct str body = { 0 };
+	struct recording r;
 	struct err err;
 
-	body_read(&body, file);
+	recording_open(&r, file);
 	jsonsplit_init(&s, &api_ops, a);
 	/* In pieces, as from a socket. */
-	for (size_t i = 0; i < body.len; i += 37)
+	for (size_t i = 0; i < r.body.len; i += 37)
 		assert_int_equal(
-			jsonsplit_feed(&s, body.text + i, MIN(body.len - i, (size_t)37), &err), 0);
+			jsonsplit_feed(&s, r.body.text + i, MIN(r.body.len - i, (size_t)37), &err),
+			0);
 	assert_int_equal(jsonsplit_end(&s, &err), 0);
 	jsonsplit_fini(&s);
-	str_fini(&body);
+	recording_close(&r);
 }
 
 static void api_expect(const char *file, enum object_kind kind, const char *want)
