@@ -16,25 +16,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/str.h"
+#include "base/file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define CUTS 64
-
-static int file_read(struct str *ret, const char *path)
-{
-	char buf[4096];
-	FILE *f = fopen(path, "re");
-	size_t n;
-
-	if (f == NULL)
-		return -errno;
-	while ((n = fread(buf, 1, sizeof(buf), f)) > 0)
-		str_add(ret, buf, n);
-	(void)fclose(f);
-	return 0;
-}
 
 /*
  * Pass the first `size` bytes on, with byte `at` changed by `bits`, in memory that ends with
@@ -81,7 +67,7 @@ static int replay_folder(const char *folder)
 
 		str_printf(&path, "%s/%s", folder, names[i]->d_name);
 		if (stat(path.text, &st) == 0 && S_ISREG(st.st_mode) &&
-		    file_read(&text, path.text) == 0) {
+		    file_read(&text, path.text, SIZE_MAX, NULL) == 0) {
 			replay(&text);
 			files++;
 		}

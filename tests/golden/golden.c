@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "../sync_steps.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "explain/text.h"
 #include "fake/fake.h"
@@ -220,37 +221,19 @@ static void document(struct world *w, const json_t *doc)
 	object_fini(&o);
 }
 
-static char *file_read(const char *path, size_t *len)
-{
-	FILE *f = fopen(path, "r");
-	struct str s = { 0 };
-	char buf[4096];
-	size_t n;
-
-	if (f == NULL)
-		return NULL;
-	str_add(&s, "", 0);
-	while ((n = fread(buf, 1, sizeof(buf), f)) > 0)
-		str_add(&s, buf, n);
-	(void)fclose(f);
-	*len = s.len;
-	return s.text;
-}
-
 static void state_read(struct world *w, const char *path)
 {
-	size_t len;
-	char *text = file_read(path, &len);
+	FINI(str_fini) struct str text = { 0 };
 	struct yaml *y;
 	json_t *doc;
 	struct err err;
-	int r;
+	int r = file_read(&text, path, SIZE_MAX, NULL);
 
-	if (text == NULL)
-		die(path, strerror(errno));
+	if (r < 0)
+		die(path, strerror(-r));
 	vec_for_each (k, &w->keys)
 		k->is_seen = false;
-	yaml_open_text(&y, text, len, 1);
+	yaml_open_text(&y, str_text(&text), text.len, 1);
 	while ((r = yaml_next(y, &doc, &err)) > 0) {
 		document(w, doc);
 		json_decref(doc);
@@ -258,7 +241,6 @@ static void state_read(struct world *w, const char *path)
 	if (r < 0)
 		printf("  refused: %s\n", err.text);
 	yaml_close(y);
-	free(text);
 	for (size_t i = w->keys.n; i-- > 0;)
 		if (!w->keys.v[i].is_seen) {
 			object_gone(w, &w->keys.v[i]);
@@ -375,14 +357,13 @@ static int restart(struct world *w, const char *folder, const char *name, int ar
 static int flags_read(const char *folder, char **argv, int argc, int max)
 {
 	char path[1024];
-	size_t len;
-	static char *text; /* options borrow from it as long as the process lives */
+	static struct str text; /* options borrow from it as long as the process lives */
 	char *rest;
 	char *line;
 
 	(void)snprintf(path, sizeof(path), "%s/flags", folder);
-	text = file_read(path, &len);
-	rest = text;
+	(void)!file_read(&text, path, SIZE_MAX, NULL);
+	rest = text.text;
 	while (rest != NULL && (line = strsep(&rest, "\n")) != NULL)
 		if (*line != '\0' && argc < max - 1)
 			argv[argc++] = line;

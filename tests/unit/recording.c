@@ -7,27 +7,12 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/file.h"
+
 static void fail(const char *name, const char *what)
 {
 	(void)fprintf(stderr, "recording %s: %s\n", name, what);
 	abort();
-}
-
-static void file_read(struct str *ret, const char *name)
-{
-	struct str path = { 0 };
-	char buf[4096];
-	size_t n;
-	FILE *f;
-
-	str_printf(&path, "%s/apiserver-1.36/%s", TESTS_DATA, name);
-	f = fopen(path.text, "re");
-	if (f == NULL)
-		fail(name, "cannot be opened");
-	while ((n = fread(buf, 1, sizeof(buf), f)) > 0)
-		str_add(ret, buf, n);
-	(void)fclose(f);
-	str_fini(&path);
 }
 
 /* Read chunks until the last one or the end of the recording. */
@@ -55,13 +40,15 @@ static void dechunk(struct recording *r, const char *p, const char *end)
 
 void recording_open(struct recording *ret, const char *name)
 {
-	struct str text = { 0 };
+	AUTO(free) char *path = xasprintf("%s/apiserver-1.36/%s", TESTS_DATA, name);
+	FINI(str_fini) struct str text = { 0 };
 	bool is_chunked = false;
 	const char *line;
 	const char *end;
 
 	*ret = (struct recording){ 0 };
-	file_read(&text, name);
+	if (file_read(&text, path, SIZE_MAX, NULL) < 0)
+		fail(name, "cannot be read");
 	line = str_text(&text);
 	end = line + text.len;
 	if (sscanf(line, "HTTP/1.1 %d", &ret->status) != 1)
@@ -82,7 +69,6 @@ void recording_open(struct recording *ret, const char *name)
 		dechunk(ret, line, end);
 	else
 		str_add(&ret->body, line, (size_t)(end - line));
-	str_fini(&text);
 }
 
 void recording_close(struct recording *r)

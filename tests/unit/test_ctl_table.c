@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "base/file.h"
 #include "ctl/run.h"
 #include "ctl/show.h"
 #include "ctl/value.h"
@@ -85,28 +86,6 @@ static json_t *load(const char *name)
 	return json;
 }
 
-static void file_read(struct str *out, const char *path)
-{
-	static char buf[65536];
-	FILE *f = fopen(path, "r");
-	size_t n;
-
-	if (f == NULL)
-		return;
-	while ((n = fread(buf, 1, sizeof(buf), f)) > 0)
-		str_add(out, buf, n);
-	(void)fclose(f);
-}
-
-static void file_write(const char *path, const struct str *text)
-{
-	FILE *f = fopen(path, "w");
-
-	assert_non_null(f);
-	assert_int_equal(fwrite(text->text, 1, text->len, f), text->len);
-	assert_int_equal(fclose(f), 0);
-}
-
 static void test_doctor_exit(void **state)
 {
 	static const struct {
@@ -152,8 +131,8 @@ static void test_golden(void **state)
 			show_service(&out, json, &style);
 		(void)snprintf(path, sizeof(path), GOLDEN "%s.txt", cases[i].text);
 		if (getenv("GOLDEN_ACCEPT") != NULL)
-			file_write(path, &out);
-		file_read(&want, path);
+			assert_int_equal(file_write(path, out.text, NULL), 0);
+		assert_int_equal(file_read(&want, path, SIZE_MAX, NULL), 0);
 		assert_string_equal(str_text(&out), str_text(&want));
 		json_decref(json);
 		str_fini(&out);

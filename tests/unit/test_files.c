@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "test.h"
@@ -1543,19 +1544,6 @@ static void test_random(void **state)
 /* --- the folder of bad input
  * --------------------------------------------------------------------------------- */
 
-static void file_read(struct str *ret, const char *path)
-{
-	char buf[4096];
-	FILE *f = fopen(path, "re");
-	size_t n;
-
-	if (f == NULL)
-		fail_msg("%s: %s", path, strerror(errno));
-	while ((n = fread(buf, 1, sizeof(buf), f)) > 0)
-		str_add(ret, buf, n);
-	assert_int_equal(fclose(f), 0);
-}
-
 /*
  * tests/data/bad: each file has its problems in NAME.expect. All are in one folder; the valid files
  * show that none affects another.
@@ -1578,7 +1566,7 @@ static void test_bad_folder(void **state)
 
 			(void)snprintf(path, sizeof(path), "%s/bad/%s", TESTS_DATA,
 				       names[i]->d_name);
-			file_read(&want, path);
+			assert_int_equal(file_read(&want, path, SIZE_MAX, NULL), 0);
 		}
 		free(names[i]);
 	}

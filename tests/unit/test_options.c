@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "settings/flags.h"
 #include "test.h"
 
@@ -583,15 +584,9 @@ static void row_put(struct str *ret, const struct cli_option *o)
 static void test_document(void **state)
 {
 	struct str text = { 0 };
-	FILE *f = fopen(TESTS_DATA "/../../doc/flags.md", "re");
-	char buf[4096];
 	size_t n_rows = 0;
-	size_t n;
 
-	assert_non_null(f);
-	while ((n = fread(buf, 1, sizeof(buf), f)) > 0)
-		str_add(&text, buf, n);
-	(void)fclose(f);
+	assert_int_equal(file_read(&text, TESTS_DATA "/../../doc/flags.md", SIZE_MAX, NULL), 0);
 	for (size_t i = 0; i < vipd_cli.n_options; i++) {
 		struct str row = { 0 };
 		const char *at;
