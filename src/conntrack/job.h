@@ -40,7 +40,7 @@ struct job_target {
 
 struct job_frontend {
 	struct ip_tuple key; /* first: ip_tuple_cmp() */
-	uint32_t target; /* the first of n_targets in job.targets */
+	uint32_t target;     /* the first of n_targets in job.targets */
 	uint32_t n_targets;
 	uint32_t live; /* the first of n_live in job.live; these are sorted */
 	uint32_t n_live;
