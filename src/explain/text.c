@@ -171,7 +171,7 @@ static void print_led(struct str *out, const struct plan_rows *rows, const struc
 	for (size_t i = 0; i < n; i++)
 		plan_led_backend_print(out, &sorted[i].b.addr, sorted[i].b.port, sorted[i].weight);
 	plan_balancing_of(&balancing, pool);
-	if (balancer != NULL)
+	if (balancer != NULL && balancer->balancing != NULL)
 		balancer->balancing(balancer->ctx, rows, pool, is_inside, &balancing);
 	plan_led_balancing_print(out, &balancing);
 }
