@@ -268,7 +268,6 @@ static int on_answer(void *arg, size_t i, const struct nlmsghdr *h, int error,
 	const struct lookup *l = arg;
 	struct ctnl_entry e;
 
-	(void)bad;
 	if (h == NULL)
 		return error == -ENOENT ? 0 : error;
 	if (read_entry(&e, h))
