@@ -110,11 +110,10 @@ static int step_rest(struct sync *s, uint64_t now, struct err *err)
 	}
 	s->large.svc = NULL;
 	plan_pieces_fini(&s->large.pieces);
-	if (!is_changed)
-		return sync_commit_rows(s, svc, TAKE(s->large.goal), false, now, err);
-	turn_end(s, svc); /* it stays dirty, in adoption at the head of the queue */
+	if (is_changed)
+		turn_end(s, svc); /* it stays dirty, in adoption at the head of the queue */
 	r = sync_commit_rows(s, svc, TAKE(s->large.goal), false, now, err);
-	if (r == 0)
+	if (r == 0 && is_changed)
 		svc->dirty_since_ns = now; /* only changes since the goal was built are pending */
 	return r;
 }
