@@ -11,28 +11,25 @@
 	(n), (n) + (step), (n) + 2 * (step), (n) + 3 * (step), (n) + 4 * (step), (n) + 5 * (step), \
 		(n) + 6 * (step), (n) + 7 * (step), (n) + 8 * (step), (n) + 9 * (step)
 
-static const uint64_t e15[] = { 1 * MS,    2 * MS,    4 * MS,    8 * MS,    16 * MS,
-				32 * MS,   64 * MS,   128 * MS,  256 * MS,  512 * MS,
-				1024 * MS, 2048 * MS, 4096 * MS, 8192 * MS, 16384 * MS };
-static const uint64_t npl[] = {
+const uint64_t expo_e15[] = { 1 * MS,    2 * MS,    4 * MS,     8 * MS,   16 * MS,   32 * MS,
+			      64 * MS,   128 * MS,  256 * MS,   512 * MS, 1024 * MS, 2048 * MS,
+			      4096 * MS, 8192 * MS, 16384 * MS, 0 };
+const uint64_t expo_npl[] = {
 	250 * MS,       500 * MS,       TEN(1 * S, S),
 	TEN(11 * S, S), TEN(21 * S, S), TEN(31 * S, S),
 	TEN(41 * S, S), TEN(51 * S, S), TEN(65 * S, 5 * S),
 	115 * S,        120 * S,        150 * S,
 	180 * S,        210 * S,        240 * S,
-	270 * S,        300 * S,
+	270 * S,        300 * S,        0,
 };
-_Static_assert(ARRAY_SIZE(e15) == 15, "E15");
-_Static_assert(ARRAY_SIZE(npl) == EXPO_BOUNDS_MAX, "NPL");
-
-const struct expo_bounds expo_e15 = { e15, ARRAY_SIZE(e15) };
-const struct expo_bounds expo_npl = { npl, ARRAY_SIZE(npl) };
+_Static_assert(ARRAY_SIZE(expo_e15) == 15 + 1, "E15");
+_Static_assert(ARRAY_SIZE(expo_npl) == EXPO_BOUNDS_MAX + 1, "NPL");
 
 void expo_hist_add(struct expo_hist *h, uint64_t ns)
 {
 	size_t i = 0;
 
-	while (i < h->bounds->n && ns > h->bounds->v[i])
+	while (h->bounds[i] != 0 && ns > h->bounds[i])
 		i++;
 	h->buckets[i]++;
 	h->count++;
@@ -103,12 +100,12 @@ void expo_hist_end(struct str *out, const char *name, const char *labels, uint64
 void expo_hist(struct str *out, const char *name, const char *labels, const struct expo_hist *h)
 {
 	uint64_t n = 0;
+	size_t i = 0;
 
-	for (size_t i = 0; i < h->bounds->n; i++) {
+	do {
 		n += h->buckets[i];
-		expo_bucket(out, name, labels, h->bounds->v[i], n);
-	}
-	expo_bucket(out, name, labels, 0, h->count);
+		expo_bucket(out, name, labels, h->bounds[i], n);
+	} while (h->bounds[i++] != 0);
 	expo_hist_end(out, name, labels, h->sum_ns, h->count);
 }
 

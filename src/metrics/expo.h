@@ -13,20 +13,15 @@
 
 #include "base/str.h"
 
-struct expo_bounds {
-	const uint64_t *v; /* ascending, inclusive */
-	size_t n;
-};
-
-/* Section 13 of doc/behaviour.md. */
-extern const struct expo_bounds expo_e15; /* 1 ms doubled fourteen times */
-extern const struct expo_bounds expo_npl; /* a quarter of a second to five minutes */
+/* Bounds: ascending, inclusive; the last one is 0, for +Inf. Section 13 of doc/behaviour.md. */
+extern const uint64_t expo_e15[]; /* 1 ms doubled fourteen times */
+extern const uint64_t expo_npl[]; /* a quarter of a second to five minutes */
 
 #define EXPO_BOUNDS_MAX 80
 
 /* Empty when zeroed except `bounds`. */
 struct expo_hist {
-	const struct expo_bounds *bounds;
+	const uint64_t *bounds;
 	uint64_t buckets[EXPO_BOUNDS_MAX + 1];
 	uint64_t count;
 	uint64_t sum_ns;

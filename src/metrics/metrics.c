@@ -272,9 +272,9 @@ int metrics_open(struct metrics **ret, struct event_base *base, const struct met
 
 	m->config = *config;
 	m->queued_wall_ns = config->started_wall_ns; /* MET-05 */
-	m->sync_time.bounds = m->full_time.bounds = m->partial_time.bounds = &expo_e15;
-	m->conntrack_time.bounds = &expo_e15;
-	m->programming[IPFAM_V4].bounds = m->programming[IPFAM_V6].bounds = &expo_npl;
+	m->sync_time.bounds = m->full_time.bounds = m->partial_time.bounds = expo_e15;
+	m->conntrack_time.bounds = expo_e15;
+	m->programming[IPFAM_V4].bounds = m->programming[IPFAM_V6].bounds = expo_npl;
 	if (config->at.port != 0)
 		r = http_port_open(&m->port, base, &port, err);
 	if (r == 0)
