@@ -5,15 +5,17 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#define US NSEC_PER_USEC
 #define MS NSEC_PER_MSEC
 #define S NSEC_PER_SEC
+#define FIVE(n) (n), (n) << 1, (n) << 2, (n) << 3, (n) << 4
 #define TEN(n, step)                                                                               \
 	(n), (n) + (step), (n) + 2 * (step), (n) + 3 * (step), (n) + 4 * (step), (n) + 5 * (step), \
 		(n) + 6 * (step), (n) + 7 * (step), (n) + 8 * (step), (n) + 9 * (step)
 
-const uint64_t expo_e15[] = { 1 * MS,    2 * MS,    4 * MS,     8 * MS,   16 * MS,   32 * MS,
-			      64 * MS,   128 * MS,  256 * MS,   512 * MS, 1024 * MS, 2048 * MS,
-			      4096 * MS, 8192 * MS, 16384 * MS, 0 };
+const uint64_t expo_log2[] = { FIVE(US), FIVE(US << 5), FIVE(US << 10), FIVE(US << 15),
+			       US << 20, US << 21,      US << 22,       0 };
+const uint64_t expo_e15[] = { FIVE(MS), FIVE(MS << 5), FIVE(MS << 10), 0 };
 const uint64_t expo_npl[] = {
 	250 * MS,       500 * MS,       TEN(1 * S, S),
 	TEN(11 * S, S), TEN(21 * S, S), TEN(31 * S, S),
@@ -22,6 +24,7 @@ const uint64_t expo_npl[] = {
 	180 * S,        210 * S,        240 * S,
 	270 * S,        300 * S,        0,
 };
+_Static_assert(ARRAY_SIZE(expo_log2) == HIST_BUCKETS, "struct hist");
 _Static_assert(ARRAY_SIZE(expo_e15) == 15 + 1, "E15");
 _Static_assert(ARRAY_SIZE(expo_npl) == EXPO_BOUNDS_MAX + 1, "NPL");
 
@@ -77,7 +80,8 @@ void expo_seconds(struct str *out, const char *name, const char *labels, uint64_
 	str_puts(out, "\n");
 }
 
-void expo_bucket(struct str *out, const char *name, const char *labels, uint64_t ns, uint64_t n)
+/* `n` values up to `ns`; 0: +Inf. */
+static void bucket(struct str *out, const char *name, const char *labels, uint64_t ns, uint64_t n)
 {
 	str_printf(out, "%s_bucket{%s%sle=\"", name, labels ? labels : "", labels ? "," : "");
 	if (ns == 0)
@@ -87,16 +91,6 @@ void expo_bucket(struct str *out, const char *name, const char *labels, uint64_t
 	str_printf(out, "\"} %" PRIu64 "\n", n);
 }
 
-void expo_hist_end(struct str *out, const char *name, const char *labels, uint64_t sum_ns,
-		   uint64_t count)
-{
-	line_begin(out, name, "_sum", labels);
-	seconds(out, sum_ns);
-	str_puts(out, "\n");
-	line_begin(out, name, "_count", labels);
-	str_printf(out, "%" PRIu64 "\n", count);
-}
-
 void expo_hist(struct str *out, const char *name, const char *labels, const struct expo_hist *h)
 {
 	uint64_t n = 0;
@@ -104,9 +98,13 @@ void expo_hist(struct str *out, const char *name, const char *labels, const stru
 
 	do {
 		n += h->buckets[i];
-		expo_bucket(out, name, labels, h->bounds[i], n);
+		bucket(out, name, labels, h->bounds[i], n);
 	} while (h->bounds[i++] != 0);
-	expo_hist_end(out, name, labels, h->sum_ns, h->count);
+	line_begin(out, name, "_sum", labels);
+	seconds(out, h->sum_ns);
+	str_puts(out, "\n");
+	line_begin(out, name, "_count", labels);
+	str_printf(out, "%" PRIu64 "\n", h->count);
 }
 
 void expo_label(struct str *labels, const char *name, const char *value)

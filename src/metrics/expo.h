@@ -11,11 +11,13 @@
  */
 #pragma once
 
+#include "base/hist.h"
 #include "base/str.h"
 
 /* Bounds: ascending, inclusive; the last one is 0, for +Inf. Section 13 of doc/behaviour.md. */
-extern const uint64_t expo_e15[]; /* 1 ms doubled fourteen times */
-extern const uint64_t expo_npl[]; /* a quarter of a second to five minutes */
+extern const uint64_t expo_log2[]; /* of struct hist */
+extern const uint64_t expo_e15[];  /* 1 ms doubled fourteen times */
+extern const uint64_t expo_npl[];  /* a quarter of a second to five minutes */
 
 #define EXPO_BOUNDS_MAX 80
 
@@ -34,10 +36,5 @@ void expo_uint(struct str *out, const char *name, const char *labels, uint64_t n
 /* Write nanoseconds as seconds. */
 void expo_seconds(struct str *out, const char *name, const char *labels, uint64_t ns);
 void expo_hist(struct str *out, const char *name, const char *labels, const struct expo_hist *h);
-/* Bucket of a histogram counted by the caller: `n` values up to `ns`; 0: +Inf. */
-void expo_bucket(struct str *out, const char *name, const char *labels, uint64_t ns, uint64_t n);
-/* Its _sum and _count. */
-void expo_hist_end(struct str *out, const char *name, const char *labels, uint64_t sum_ns,
-		   uint64_t count);
 /* Append name="value", with backslashes, quotes and line ends escaped. */
 void expo_label(struct str *labels, const char *name, const char *value);

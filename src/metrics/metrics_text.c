@@ -2,6 +2,7 @@
 /* metrics/metrics_text - the text of /metrics. */
 #include <dirent.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -29,18 +30,14 @@ static void one_seconds(struct str *out, const char *name, const char *type, con
 	expo_seconds(out, name, NULL, ns);
 }
 
-/* Values below 2^i microseconds, counted by the sync or a plane. */
+/* Counted by the sync or a plane. */
 static void log2_hist(struct str *out, const char *name, const char *help, const struct hist *h)
 {
-	uint64_t n = 0;
+	struct expo_hist e = { .bounds = expo_log2, .count = h->count, .sum_ns = h->sum_ns };
 
+	memcpy(e.buckets, h->bucket, sizeof(h->bucket));
 	expo_head(out, name, "histogram", help);
-	for (unsigned int i = 0; i < HIST_BUCKETS - 1; i++) {
-		n += h->bucket[i];
-		expo_bucket(out, name, NULL, (UINT64_C(1) << i) * NSEC_PER_USEC, n);
-	}
-	expo_bucket(out, name, NULL, 0, h->count);
-	expo_hist_end(out, name, NULL, h->sum_ns, h->count);
+	expo_hist(out, name, NULL, &e);
 }
 
 static void both_hist(struct str *out, const char *name, const char *help,
