@@ -519,30 +519,40 @@ static void decide_frontend(struct plan_trace *t, struct svc *svc, const struct 
 	decide_endpoints(t, svc);
 }
 
-/* The claimant that has precedence, if its rows have the frontend; false: no frontend. */
+/*
+ * The claimant that has precedence, if its rows have the frontend: it leaves `others`. False: no
+ * frontend.
+ */
 static bool decide_owner(struct plan_trace *t)
 {
 	struct plan_frontend key = { .addr = t->query.dst,
 				     .port = t->query.port,
 				     .proto = t->query.proto };
 	const struct plan_frontend *f;
+	struct plan_trace_other *best = NULL;
+	struct svc *owner = NULL;
 	struct plan_rows *rows;
-	struct svc *best = NULL;
-	uint8_t kind = PLAN_FRONTEND_UNSET;
 
 	vec_for_each (o, &t->others) {
 		struct svc *svc = model_find(t->plan->model, o->ns, o->name);
 
 		if (o->relation == PLAN_TRACE_CLAIMS && svc != NULL && svc->service != NULL &&
-		    (best == NULL || plan_precedes(svc, o->kind, best, kind))) {
-			best = svc;
-			kind = o->kind;
+		    (best == NULL || plan_precedes(svc, o->kind, owner, best->kind))) {
+			best = o;
+			owner = svc;
 		}
 	}
-	rows = best ? plan_rows_desired(t->plan, best) : NULL;
+	if (best == NULL)
+		return false;
+	rows = plan_rows_desired(t->plan, owner);
 	f = rows ? plan_rows_frontend(rows, &key) : NULL;
-	if (f != NULL)
-		decide_frontend(t, best, rows, f);
+	if (f != NULL) {
+		decide_frontend(t, owner, rows, f);
+		name_unref(best->ns);
+		name_unref(best->name);
+		*best = t->others.v[--t->others.n];
+		t->n_others[PLAN_TRACE_CLAIMS]--;
+	}
 	plan_rows_close(rows);
 	return f != NULL;
 }
@@ -571,22 +581,6 @@ static void decide_none(struct plan_trace *t)
 	}
 }
 
-/* Remove the matching service from `others`. */
-static void others_drop_owner(struct plan_trace *t)
-{
-	for (size_t i = 0; i < t->others.n; i++) {
-		struct plan_trace_other *o = &t->others.v[i];
-
-		if (o->relation != PLAN_TRACE_CLAIMS || o->ns != t->ns || o->name != t->name)
-			continue;
-		name_unref(o->ns);
-		name_unref(o->name);
-		*o = t->others.v[--t->others.n];
-		t->n_others[PLAN_TRACE_CLAIMS]--;
-		return;
-	}
-}
-
 static int others_cmp(const void *a, const void *b)
 {
 	const struct plan_trace_other *oa = a;
@@ -606,9 +600,7 @@ void plan_trace_decide(struct plan_trace *t)
 		t->service_cidr = *cidr;
 	vec_sort(&t->local_backends, ip_addr_cmp);
 	decide_source(t);
-	if (decide_owner(t))
-		others_drop_owner(t);
-	else
+	if (!decide_owner(t))
 		decide_none(t);
 	vec_sort(&t->others, others_cmp);
 }
