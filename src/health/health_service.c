@@ -267,14 +267,10 @@ static void entry_retire(struct entry *e)
 static bool entry_count(struct entry *e, const struct svc *svc)
 {
 	for (; e->fam < IPFAM_N; e->fam++) {
-		if (!service_has_family(svc->service, e->fam)) {
-			e->ready[e->fam] = 0;
-		} else {
-			if (local_ready_step(&e->count, e->all->model, svc, e->fam,
-					     SELECT_STEP_WORK))
-				return true;
-			e->ready[e->fam] = e->count.v.n;
-		}
+		if (service_has_family(svc->service, e->fam) &&
+		    local_ready_step(&e->count, e->all->model, svc, e->fam, SELECT_STEP_WORK))
+			return true;
+		e->ready[e->fam] = e->count.v.n;
 		vec_fini(&e->count.v);
 		e->count.port = 0;
 	}
