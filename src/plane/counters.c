@@ -65,13 +65,10 @@ struct query {
 	enum nft_set_id set;
 };
 
-/* Whose counter an element is, while it has this data. */
-struct counted {
-	size_t object;
-	uint8_t data[NFT_DATA_MAX];
-};
-
-/* Key and data of the object in the query's set; false: it has no element there. */
+/*
+ * Key of the object in the query's set, and data that the element has while it counts for the
+ * object. False: it has no element there.
+ */
 static bool element(const struct query *q, const struct plane_counted *of, uint8_t *key,
 		    uint8_t *data)
 {
@@ -87,25 +84,24 @@ static int set_read(const struct query *q, const struct plane_counted *v, size_t
 		    struct plane_count *ret, struct err *err)
 {
 	AUTO(vec_fini) VEC(struct nft_lookup) keys = { 0 };
-	AUTO(vec_fini) VEC(struct counted) counted = { 0 };
 	size_t len = nft_data_len(q->set, q->table.fam);
+	uint8_t data[NFT_DATA_MAX] = { 0 };
+	const struct nft_lookup *k;
+	uint8_t key[NFT_KEY_MAX];
 	int r;
 
-	for (size_t i = 0; i < n; i++) {
-		struct counted of = { .object = i };
-		struct nft_lookup key;
-
-		if (!element(q, &v[i], key.key, of.data))
-			continue;
-		*vec_push(&keys) = key;
-		*vec_push(&counted) = of;
-	}
+	for (size_t i = 0; i < n; i++)
+		if (element(q, &v[i], key, data))
+			memcpy(vec_push(&keys)->key, key, sizeof(key));
 	r = nft_elems_get(q->c->query, &q->table, q->set, keys.v, keys.n, err);
-	for (size_t i = 0; i < keys.n && r == 0; i++)
-		if (keys.v[i].is_found && memcmp(keys.v[i].data, counted.v[i].data, len) == 0)
-			ret[counted.v[i].object] =
-				(struct plane_count){ .is_known = true,
-						      .packets = keys.v[i].packets };
+	k = keys.v;
+	for (size_t i = 0; i < n && r == 0; i++) {
+		if (!element(q, &v[i], key, data))
+			continue;
+		if (k->is_found && memcmp(k->data, data, len) == 0)
+			ret[i] = (struct plane_count){ .is_known = true, .packets = k->packets };
+		k++;
+	}
 	return r;
 }
 

@@ -82,19 +82,16 @@ void plane_locality(struct plane_tr *t, enum plane_side side, const struct plan_
 
 static int conflict_check(const struct plane_common *c, struct svc **culprit, struct err *err)
 {
-	struct str text = { 0 };
+	FINI(str_fini) struct str text = { 0 };
 	const struct nft_change *ch;
-	int r;
 
 	if (c->changes.conflict == 0)
 		return 0;
 	ch = &c->changes.v.v[c->changes.conflict - 1];
 	nft_elem_text(&text, ch->fam, ch->set, ch->key, NULL);
-	r = err_set(err, -EINVAL, "two operations disagree on %s of %s", str_text(&text),
-		    nft_set_desc(ch->set, ch->fam)->name);
-	str_fini(&text);
 	*culprit = ch->svc;
-	return r;
+	return err_set(err, -EINVAL, "two operations disagree on %s of %s", str_text(&text),
+		       nft_set_desc(ch->set, ch->fam)->name);
 }
 
 int plane_translate(struct plane_common *c,

@@ -23,31 +23,30 @@ static const struct plane_common_ops common_ops;
 
 /* --- opening and closing --- */
 
-static int config_check(struct ipvs_plane *p, struct err *err)
+static struct ipvs_route_config routing_of(const struct ipvs_config *c)
 {
-	const struct ipvs_config *c = &p->config;
-
 	assert(c->mark_tag % 2 == 0); /* the next one is used, too */
-	p->routing = (struct ipvs_route_config){
+	return (struct ipvs_route_config){
 		.marks = ipvs_marks_from(c->mark_tag != 0 ? c->mark_tag : IPVS_MARK_TAG_DEFAULT),
 		.table = c->route_table != 0 ? c->route_table : IPVS_ROUTE_TABLE_DEFAULT,
 		.priority = c->rule_priority != 0 ? c->rule_priority : IPVS_RULE_PRIORITY_DEFAULT,
 	};
-	return scheduler_parse(&p->sched, c->sched != NULL && *c->sched ? c->sched : "rr", err);
 }
 
 int ipvs_plane_open(struct plane **ret, const struct ipvs_socks *socks,
 		    const struct ipvs_config *config, struct err *err)
 {
-	struct ipvs_plane *p = xcalloc(1, sizeof(*p));
-	int r;
+	const char *name = config->sched != NULL && *config->sched ? config->sched : "rr";
+	struct scheduler sched;
+	struct ipvs_plane *p;
+	int r = scheduler_parse(&sched, name, err);
 
-	p->config = *config;
-	r = config_check(p, err);
-	if (r < 0) {
-		free(p);
+	if (r < 0)
 		return r;
-	}
+	p = xcalloc(1, sizeof(*p));
+	p->config = *config;
+	p->sched = sched;
+	p->routing = routing_of(config);
 	plane_common_open(&p->common, &ipvs_plane_ops, &common_ops, socks->nft, socks->query);
 	p->common.counting = config->counting;
 	p->route = socks->route;
