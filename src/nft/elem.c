@@ -137,7 +137,7 @@ bool nft_offset_is_elem(const struct nlmsghdr *msg, uint32_t offset)
 
 /* One element of an answer; NULL parts are absent. */
 struct parsed {
-	const uint8_t *key;
+	const uint8_t *key; /* NULL: the element cannot be ours */
 	const uint8_t *data;
 	const struct nlattr *expr;
 	uint64_t expires_ms;
@@ -159,19 +159,11 @@ static struct parsed elem_parse(const struct nlattr *elem, enum nft_set_id set, 
 	nl_attr_nest(tb, NFTA_SET_ELEM_MAX, elem);
 	e.key = value_bytes(tb[NFTA_SET_ELEM_KEY], d->key_len);
 	e.data = value_bytes(tb[NFTA_SET_ELEM_DATA], d->data_len);
+	if (d->data_len > 0 && e.data == NULL)
+		e.key = NULL;
 	e.expr = tb[NFTA_SET_ELEM_EXPR];
 	e.expires_ms = nl_attr_be64(tb[NFTA_SET_ELEM_EXPIRATION], 0);
 	return e;
-}
-
-/* The key in nft/change.h's form; false when the element cannot be ours. */
-static bool elem_key(const struct parsed *e, enum nft_set_id set, enum ipfam fam,
-		     uint8_t key[static NFT_KEY_MAX])
-{
-	if (e->key == NULL || (nft_data_len(set, fam) > 0 && e->data == NULL))
-		return false;
-	memcpy(key, e->key, nft_key_len(set, fam));
-	return true;
 }
 
 static const struct nlattr *answer_list(const struct nlmsghdr *h)
@@ -191,14 +183,13 @@ static int walk_message(void *arg, const struct nlmsghdr *h, struct err *err)
 
 	nl_attr_for_each (elem, list) {
 		struct parsed e = elem_parse(elem, w->set, w->fam);
-		uint8_t key[NFT_KEY_MAX];
 
-		if (!elem_key(&e, w->set, w->fam, key))
+		if (e.key == NULL)
 			continue;
 		w->elem = elem;
 		w->expires_ms = e.expires_ms;
 		w->n++;
-		w->fn(w->arg, key, e.data);
+		w->fn(w->arg, e.key, e.data);
 	}
 	return 0;
 }
@@ -269,10 +260,8 @@ struct get {
 static void get_elem(struct get *g, size_t i, const struct nlattr *elem)
 {
 	struct parsed e = elem_parse(elem, g->set, g->fam);
-	uint8_t key[NFT_KEY_MAX];
 
-	if (!elem_key(&e, g->set, g->fam, key) ||
-	    memcmp(key, g->v[i].key, nft_key_len(g->set, g->fam)) != 0)
+	if (e.key == NULL || memcmp(e.key, g->v[i].key, nft_key_len(g->set, g->fam)) != 0)
 		return;
 	g->v[i].is_found = true;
 	if (e.data != NULL)
