@@ -67,10 +67,13 @@ struct nft_fixed_chain *nft_fixed_chain(const struct nft_fixed *h, const char *n
 			   strcmp(c->name, name) == 0);
 }
 
-struct nft_fixed_chain *nft_fixed_chain_add(struct nft_fixed *h, const char *name)
+struct nft_fixed_chain *nft_fixed_chain_get(struct nft_fixed *h, const char *name)
 {
-	struct nft_fixed_chain *c = xcalloc(1, sizeof(*c));
+	struct nft_fixed_chain *c = nft_fixed_chain(h, name);
 
+	if (c != NULL)
+		return c;
+	c = xcalloc(1, sizeof(*c));
 	c->name = xstrdup(name);
 	c->policy = NF_ACCEPT;
 	htable_insert(&h->chains, &c->node, hash_bytes(name, strlen(name)));
@@ -302,13 +305,6 @@ static void rules_begin(void *arg)
 	chains_clear(rd->programmed);
 }
 
-static struct nft_fixed_chain *chain_get(struct nft_fixed *h, const char *name)
-{
-	struct nft_fixed_chain *c = nft_fixed_chain(h, name);
-
-	return c != NULL ? c : nft_fixed_chain_add(h, name);
-}
-
 static int rules_message(void *arg, const struct nlmsghdr *h, struct err *err)
 {
 	struct reading *rd = arg;
@@ -325,7 +321,8 @@ static int rules_message(void *arg, const struct nlmsghdr *h, struct err *err)
 		memcpy(&hash, p, sizeof(hash));
 		hash ^= nft_target_hash(tb[NFTA_RULE_EXPRESSIONS]);
 	}
-	*vec_push(&chain_get(rd->programmed, nl_attr_str(tb[NFTA_RULE_CHAIN]))->hashes) = hash;
+	*vec_push(&nft_fixed_chain_get(rd->programmed, nl_attr_str(tb[NFTA_RULE_CHAIN]))->hashes) =
+		hash;
 	return 0;
 }
 
@@ -349,7 +346,7 @@ static int chain_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	struct nft_fixed_chain *c;
 
 	nl_attr_table(tb, NFTA_CHAIN_MAX, h, sizeof(struct nfgenmsg));
-	c = chain_get(rd->programmed, nl_attr_str(tb[NFTA_CHAIN_NAME]));
+	c = nft_fixed_chain_get(rd->programmed, nl_attr_str(tb[NFTA_CHAIN_NAME]));
 	c->policy = nl_attr_be32(tb[NFTA_CHAIN_POLICY], NF_ACCEPT);
 	if (rd->chain == NULL)
 		c->is_stray = tb[NFTA_CHAIN_HOOK] != NULL;
@@ -412,7 +409,7 @@ static void verdict_found(void *arg, const uint8_t *key, const uint8_t *none)
 	if (v.kind >= NFT_FIXED_KINDS) /* no frontend can have this kind */
 		return;
 	if (chain[0] != '\0')
-		chain_get(rd->programmed, chain)->is_led = true;
+		nft_fixed_chain_get(rd->programmed, chain)->is_led = true;
 	v.code = (int32_t)nl_attr_be32(nl_attr_find(verdict, NFTA_VERDICT_CODE), 0);
 	(void)snprintf(v.chain, sizeof(v.chain), "%.*s", (int)sizeof(v.chain) - 1, chain);
 	nft_fixed_verdict_put(rd->programmed, rd->index, &v);

@@ -171,14 +171,6 @@ static void write_chain_policy(struct nft_writer *w, const char *name)
 	put_be32(h, NFTA_CHAIN_POLICY, NF_ACCEPT);
 }
 
-void nft_write_chain_del(struct nft_writer *w, const char *name)
-{
-	struct nlmsghdr *h = message(w, NFT_MSG_DELCHAIN, 0, "deletion of chain %s", name);
-
-	mnl_attr_put_strz(h, NFTA_CHAIN_TABLE, w->table);
-	mnl_attr_put_strz(h, NFTA_CHAIN_NAME, name);
-}
-
 static void write_rules_del(struct nft_writer *w, const char *chain)
 {
 	struct nlmsghdr *h = message(w, NFT_MSG_DELRULE, 0, "old rules of chain %s", chain);
@@ -377,7 +369,7 @@ struct nft_fixed_chain *nft_ensure_chain(struct nft_writer *w, struct nft_fixed 
 
 	if (c == NULL) {
 		nft_write_chain(w, name, base);
-		c = nft_fixed_chain_add(h, name);
+		c = nft_fixed_chain_get(h, name);
 		c->is_fresh = true;
 	} else if (base != NULL && c->policy != NF_ACCEPT) {
 		write_chain_policy(w, name);
@@ -386,10 +378,22 @@ struct nft_fixed_chain *nft_ensure_chain(struct nft_writer *w, struct nft_fixed 
 	return c;
 }
 
+void nft_remove_chain(struct nft_writer *w, struct nft_fixed *fixed, const char *name)
+{
+	struct nlmsghdr *h;
+
+	if (nft_fixed_chain(fixed, name) == NULL)
+		return;
+	h = message(w, NFT_MSG_DELCHAIN, 0, "deletion of chain %s", name);
+	mnl_attr_put_strz(h, NFTA_CHAIN_TABLE, w->table);
+	mnl_attr_put_strz(h, NFTA_CHAIN_NAME, name);
+	nft_fixed_chain_del(fixed, name);
+}
+
 static bool chain_has_rules(const struct nft_fixed_chain *c, struct nft_rules *rs)
 {
 	nft_rules_hash(rs);
-	if (c == NULL || c->hashes.n != rs->v.n)
+	if (c->hashes.n != rs->v.n)
 		return false;
 	for (size_t i = 0; i < rs->v.n; i++)
 		if (c->hashes.v[i] != (rs->v.v[i].hash ^ rs->v.v[i].target))
@@ -413,20 +417,15 @@ void nft_ensure_chains(struct nft_writer *w, struct nft_fixed *h, const void *ct
 {
 	const struct nft_chain *c;
 
-	htable_for_each_entry_safe (stray, tmp, &h->chains, struct nft_fixed_chain) {
-		if (!stray->is_stray)
-			continue;
-		nft_write_chain_del(w, stray->name);
-		nft_fixed_chain_del(h, stray->name);
-	}
+	htable_for_each_entry_safe (chain, tmp, &h->chains, struct nft_fixed_chain)
+		if (chain->is_stray)
+			nft_remove_chain(w, h, chain->name);
 	/* A rule may only name chains that exist. */
 	for (size_t i = 0; (c = w->schema->chain(i)) != NULL; i++) {
-		if (w->schema->build(ctx, NULL, w->fam, i)) {
+		if (w->schema->build(ctx, NULL, w->fam, i))
 			(void)nft_ensure_chain(w, h, c->name, c->type != NULL ? c : NULL);
-		} else if (nft_fixed_chain(h, c->name) != NULL) {
-			nft_write_chain_del(w, c->name);
-			nft_fixed_chain_del(h, c->name);
-		}
+		else
+			nft_remove_chain(w, h, c->name);
 	}
 	for (size_t i = 0; (c = w->schema->chain(i)) != NULL; i++) {
 		FINI(nft_rules_fini) struct nft_rules rs = { 0 };

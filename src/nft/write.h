@@ -63,8 +63,6 @@ void nft_write_set(struct nft_writer *w, enum nft_set_id id);
 void nft_write_set_del(struct nft_writer *w, enum nft_set_id id);
 /* `base`: type, hook and priority; NULL: an ordinary chain. */
 void nft_write_chain(struct nft_writer *w, const char *name, const struct nft_chain *base);
-/* Nothing may jump to the chain any more; deletes its rules too. */
-void nft_write_chain_del(struct nft_writer *w, const char *name);
 /* Append the rules, with their hashes, to the chain. */
 void nft_write_rules(struct nft_writer *w, const char *chain, struct nft_rules *rs);
 /* Elements of a verdict map: many in a row are one message. */
@@ -78,6 +76,8 @@ void nft_write_verdict(struct nft_writer *w, enum nft_set_id map, const struct n
 struct nft_fixed_chain *nft_ensure_chain(struct nft_writer *w, struct nft_fixed *h,
 					 const char *name, const struct nft_chain *base);
 void nft_ensure_rules(struct nft_writer *w, struct nft_fixed_chain *c, struct nft_rules *rs);
+/* Delete a chain, to which nothing may jump any more, with its rules. */
+void nft_remove_chain(struct nft_writer *w, struct nft_fixed *h, const char *name);
 /* The schema's chains with their rules, built for `ctx`; chains that the table does not have, and
  * stray ones, are deleted. */
 void nft_ensure_chains(struct nft_writer *w, struct nft_fixed *h, const void *ctx);

@@ -464,10 +464,8 @@ int nft_layout_chains_remove(struct nft_layout *l, const uint16_t *kinds, size_t
 		const char *chain = nft_kind_chain(kinds[i], buf);
 
 		bit_clear(l->kinds.bits, kinds[i]);
-		if (chain == NULL || nft_fixed_chain(&l->programmed, chain) == NULL)
-			continue;
-		nft_write_chain_del(&w, chain);
-		nft_fixed_chain_del(&l->programmed, chain);
+		if (chain != NULL)
+			nft_remove_chain(&w, &l->programmed, chain);
 	}
 	return written(l, nft_writer_commit(&w, NULL, err));
 }
