@@ -155,12 +155,6 @@ static void each_slot(const struct nft_loaded *h, enum ipfam fam, uint32_t id, u
 	}
 }
 
-static void each_range(const struct nft_loaded *h, enum ipfam fam, uint32_t id, nft_key_fn *fn,
-		       void *arg)
-{
-	plane_loaded_each_range(&h->elems, fam, NFTSET_FW_RANGES, nft_word(id, 0), fn, arg);
-}
-
 void nft_loaded_each_id(const struct nft_loaded *h, enum ipfam fam, uint32_t id, nft_key_fn *fn,
 			void *arg)
 {
@@ -176,7 +170,8 @@ void nft_loaded_touch_pool(const struct nft_loaded *h, const struct plan_pool *p
 		each_slot(h, pool->fam, pool->id, 0, plane_touch_key, &t);
 		nft_loaded_each_id(h, pool->fam, pool->id, plane_touch_key, &t);
 	}
-	each_range(h, pool->fam, pool->id, plane_touch_key, &t);
+	plane_loaded_each_range(&h->elems, pool->fam, NFTSET_FW_RANGES, nft_word(pool->id, 0),
+				plane_touch_key, &t);
 }
 
 void nft_loaded_touch_end(const struct nft_loaded *h, const struct plan_pool *pool,
@@ -192,7 +187,7 @@ static void each_key(const struct nft_loaded *h, enum ipfam fam, uint32_t id, nf
 {
 	each_slot(h, fam, id, 0, fn, arg);
 	nft_loaded_each_id(h, fam, id, fn, arg);
-	each_range(h, fam, id, fn, arg);
+	plane_loaded_each_range(&h->elems, fam, NFTSET_FW_RANGES, nft_word(id, 0), fn, arg);
 }
 
 /* plane_settle() has run already: set the programmed state of added keys here. */

@@ -141,26 +141,20 @@ void nft_shorten_loaded(struct nft_plane *p)
 				shorten_all(&p->shorten[fam], &h->elems.sets[fam][set]);
 }
 
-static bool shorten_find(struct nft_shorten *ret, const struct nft_keymap *t, uint32_t pool)
-{
-	const void *s = nft_keymap_find(t, &pool);
-
-	if (s != NULL)
-		memcpy(ret, s, sizeof(*ret));
-	return s != NULL;
-}
-
 static void entry_found(void *arg, const uint8_t *key, const uint8_t *data)
 {
 	struct walking *w = arg;
+	uint32_t pool = entries_pool(nft_get_word(key));
+	const void *record = nft_keymap_find(&w->p->shortening[w->fam], &pool);
 	uint64_t left = w->p->walk.expires_ms;
 	struct nft_affinity_entry *e;
 	struct nft_shorten s;
 	uint64_t less;
 
-	if (data == NULL ||
-	    !shorten_find(&s, &w->p->shortening[w->fam], entries_pool(nft_get_word(key))) ||
-	    left <= (uint64_t)s.new_s * 1000)
+	if (data == NULL || record == NULL)
+		return;
+	memcpy(&s, record, sizeof(s));
+	if (left <= (uint64_t)s.new_s * 1000)
 		return;
 	/* Else the time since the client's last connection is not known. */
 	less = s.old_s > s.new_s ? (uint64_t)(s.old_s - s.new_s) * 1000 : 0;

@@ -24,12 +24,6 @@
 
 _Static_assert(NFT_POOL_LOCAL == PLAN_POOL_LOCAL << NFT_KIND_BITS, "a bit of the pool id");
 
-static void map_word(struct plane_tr *t, enum plane_side side, enum ipfam fam, enum nft_set_id set,
-		     const uint8_t *key, uint32_t pool_id, uint16_t kind)
-{
-	plane_element_word(t, side, fam, set, key, nft_word(pool_id, kind));
-}
-
 static uint16_t target_kind(struct plane_tr *t, enum plane_side side, enum ipfam fam,
 			    const struct plan_target *target)
 {
@@ -54,7 +48,8 @@ static uint16_t target_kind(struct plane_tr *t, enum plane_side side, enum ipfam
 static void map_target(struct plane_tr *t, enum plane_side side, enum ipfam fam,
 		       enum nft_set_id set, const uint8_t *key, const struct plan_target *target)
 {
-	map_word(t, side, fam, set, key, target->pool_id, target_kind(t, side, fam, target));
+	plane_element_word(t, side, fam, set, key,
+			   nft_word(target->pool_id, target_kind(t, side, fam, target)));
 }
 
 static void frontend(struct plane_tr *t, enum plane_side side, const struct plan_frontend *f)
@@ -65,11 +60,11 @@ static void frontend(struct plane_tr *t, enum plane_side side, const struct plan
 
 	plane_frontend(t, side, f, key);
 	if (f->is_guarded) {
-		map_word(t, side, fam, to, key, f->target.pool_id, NFT_KIND_FW);
+		plane_element_word(t, side, fam, to, key, nft_word(f->target.pool_id, NFT_KIND_FW));
 		to = NFTSET_FW_FRONTENDS;
 	}
 	if (f->is_split) {
-		map_word(t, side, fam, to, key, f->target.pool_id, NFT_KIND_XL);
+		plane_element_word(t, side, fam, to, key, nft_word(f->target.pool_id, NFT_KIND_XL));
 		map_target(t, side, fam, NFTSET_XL_LOCAL, key, &f->target);
 		map_target(t, side, fam, NFTSET_XL_CLUSTER, key, &f->inside);
 	} else {
@@ -95,7 +90,8 @@ static void in_slot(struct plane_tr *t, enum plane_side side, const struct plan_
 	nft_data_endpoint(data, &b->addr, b->port);
 	plane_element(t, side, pool->fam, NFTSET_ENDPOINTS, key, data);
 	if (has_affinity(pool, b))
-		map_word(t, side, pool->fam, NFTSET_AFF_SLOTS, key, pool->id, b->aff_id);
+		plane_element_word(t, side, pool->fam, NFTSET_AFF_SLOTS, key,
+				   nft_word(pool->id, b->aff_id));
 }
 
 static void backend(struct plane_tr *t, enum plane_side side, const struct plan_op *op)
