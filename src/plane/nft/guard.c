@@ -118,21 +118,6 @@ bool nft_guard_is_programmed(const struct nft_guard *g)
 
 /* --- writing --- */
 
-/*
- * Handle of a table to replace: none can be made one that ends with its owner. `old` stays 0 if
- * there is none. -EEXIST: a foreign table of that name; -EPERM: another process owns it.
- */
-static int old_find(const struct nft_guard *g, enum ipfam fam, uint64_t *old, struct err *err)
-{
-	struct nft_fixed_table t;
-	int r = nft_fixed_table_find(&t, g->nl, fam, &guard_schema, err);
-
-	if (r <= 0)
-		return r;
-	*old = t.handle;
-	return nft_fixed_owner_check(&t, g->nl, err);
-}
-
 /* `old`: handle of a table to replace; 0: none. */
 static int family_write(struct nft_guard *g, enum ipfam fam, uint64_t old, struct err *err)
 {
@@ -159,13 +144,16 @@ static int family_write(struct nft_guard *g, enum ipfam fam, uint64_t old, struc
 static int family_apply(struct nft_guard *g, enum ipfam fam, struct err *err)
 {
 	struct guard_family *gf = &g->fams[fam];
-	uint64_t old = 0;
+	struct nft_fixed_table old = { 0 };
 	int r = 0;
 
+	/* An older table is replaced: none can be made one that ends with its owner. */
 	if (!gf->is_programmed)
-		r = old_find(g, fam, &old, err);
+		r = nft_fixed_table_find(&old, g->nl, fam, &guard_schema, err);
+	if (r > 0)
+		r = nft_fixed_owner_check(&old, g->nl, err);
 	if (r == 0)
-		r = family_write(g, fam, old, err);
+		r = family_write(g, fam, old.handle, err);
 	if (r < 0)
 		nft_fixed_fini(&gf->programmed);
 	gf->is_programmed = r == 0;
