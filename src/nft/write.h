@@ -8,8 +8,6 @@
  */
 #pragma once
 
-#include "base/str.h"
-#include "nft/bounds.h"
 #include "nft/expr.h"
 #include "nft/fixed.h"
 #include "nl/batch.h"

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "model/select.h"
-#include "model/tuning.h"
 #include "nft/decode.h"
 #include "plan/table.h"
 #include "plane/nft/state.h"

@@ -33,7 +33,6 @@
 #include "nft/kind.h"
 #include "nft/sets.h"
 #include "nft/write.h"
-#include "nl/batch.h"
 #include "plane/rules.h"
 
 #define NFT_LAYOUT_VERSION 6

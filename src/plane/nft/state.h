@@ -2,7 +2,6 @@
 /* plane/nft/state - state shared by the files of the nft plane. */
 #pragma once
 
-#include "nl/batch.h"
 #include "plane/common.h"
 #include "plane/nft/guard.h"
 #include "plane/nft/layout.h"
