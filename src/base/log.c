@@ -272,8 +272,7 @@ static size_t record_json(char ret[RECORD_MAX], const struct record *rec)
  * permitted. A file is written directly: its offset is shared.
  */
 static char queue[QUEUE_MAX];
-static size_t queue_at; /* bytes before are written */
-static size_t queue_end;
+static size_t queue_len;
 static int own_fd = -1; /* standard error, opened again */
 
 /*
@@ -330,18 +329,21 @@ static size_t out_line(const char *line, size_t len)
 /* Write the queue. True: it is empty. */
 static bool out_flush(void)
 {
-	while (queue_at < queue_end) { /* line by line: lines of two processes do not mix */
-		const char *line = queue + queue_at;
-		const char *end = memchr(line, '\n', queue_end - queue_at);
-		size_t len = end ? (size_t)(end - line) + 1 : queue_end - queue_at;
+	size_t at = 0;
+
+	while (at < queue_len) { /* line by line: lines of two processes do not mix */
+		const char *line = queue + at;
+		const char *end = memchr(line, '\n', queue_len - at);
+		size_t len = end ? (size_t)(end - line) + 1 : queue_len - at;
 		size_t n = out_line(line, len);
 
-		queue_at += n;
+		at += n;
 		if (n < len)
-			return false;
+			break;
 	}
-	queue_at = queue_end = 0;
-	return true;
+	queue_len -= at;
+	memmove(queue, queue + at, queue_len);
+	return queue_len == 0;
 }
 
 /* Write one line, its newline included, or queue it. False: the queue is full, the line is lost. */
@@ -351,13 +353,10 @@ static bool out_put(const char *line, size_t len)
 
 	if (n == len)
 		return true;
-	if (queue_end - queue_at + len - n > sizeof(queue))
+	if (queue_len + len - n > sizeof(queue))
 		return false;
-	memmove(queue, queue + queue_at, queue_end - queue_at);
-	queue_end -= queue_at;
-	queue_at = 0;
-	memcpy(queue + queue_end, line + n, len - n);
-	queue_end += len - n;
+	memcpy(queue + queue_len, line + n, len - n);
+	queue_len += len - n;
 	return true;
 }
 
