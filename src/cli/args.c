@@ -129,10 +129,10 @@ static int value_take(struct cli_args *a, const struct cli_option *o, const char
 {
 	if (*value != NULL || o->arg == NULL || o->arg[0] == '[')
 		return 1;
-	if (a->i >= a->argc)
+	if (a->i + 1 >= a->argc)
 		return err_set(err, -EINVAL, "%s%s: value missing: %s",
 			       o->name[1] == '\0' ? "-" : "--", o->name, o->arg);
-	*value = a->argv[a->i++];
+	*value = a->argv[++a->i];
 	return 1;
 }
 
@@ -140,20 +140,16 @@ static int value_take(struct cli_args *a, const struct cli_option *o, const char
 static int next_letter(struct cli_args *a, const struct cli *cli, const struct cli_option **option,
 		       const char **value, struct err *err)
 {
-	char letter = *a->cluster++;
+	char letter = *a->cluster;
+	const char *rest = TAKE(a->cluster) + 1;
 
 	*option = cli_find_letter(cli, letter);
-	if (*option == NULL) {
-		a->cluster = NULL;
+	if (*option == NULL)
 		return err_set(err, -EINVAL, "unknown option '-%c'", letter);
-	}
-	if (*a->cluster == '=' ||
-	    (*a->cluster != '\0' && (*option)->arg != NULL && (*option)->arg[0] != '[')) {
-		*value = a->cluster + (*a->cluster == '=');
-		a->cluster = NULL;
-	} else if (*a->cluster == '\0') {
-		a->cluster = NULL;
-	}
+	if (*rest == '=' || (*rest != '\0' && (*option)->arg != NULL && (*option)->arg[0] != '['))
+		*value = rest + (*rest == '=');
+	else if (*rest != '\0')
+		a->cluster = rest;
 	return value_take(a, *option, value, err);
 }
 
@@ -167,11 +163,9 @@ int cli_next(struct cli_args *a, const struct cli *cli, const struct cli_option 
 	*value = NULL;
 	if (a->cluster != NULL)
 		return next_letter(a, cli, option, value, err);
-	if (a->i == 0)
-		a->i = 1;
-	if (a->i >= a->argc)
+	if (a->i + 1 >= a->argc)
 		return 0;
-	arg = a->argv[a->i++];
+	arg = a->argv[++a->i];
 	if (!a->is_end && strcmp(arg, "--") == 0) {
 		a->is_end = true;
 		return cli_next(a, cli, option, value, err);
