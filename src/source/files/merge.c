@@ -81,18 +81,6 @@ uint32_t state_unit_known(struct state *s, const struct file *f, uint64_t hash)
 	return ref->unit + 1;
 }
 
-static void reading_end(struct state *s)
-{
-	htable_fini(&s->last_units);
-	vec_fini(&s->unit_refs);
-}
-
-/* Index of the first problem of `unit`; problems are sorted by unit. */
-static size_t problems_find(const struct file *f, uint32_t unit)
-{
-	return bisect(f->problems.n, i, f->problems.v[i].unit < unit);
-}
-
 static void entry_add(struct merge *g, uint32_t unit, struct entry *e, uint32_t line)
 {
 	struct file *f = g->f;
@@ -108,7 +96,9 @@ static void entry_add(struct merge *g, uint32_t unit, struct entry *e, uint32_t 
 static void unit_carry(struct merge *g, uint32_t unit)
 {
 	struct unit *u = &g->f->units.v[unit];
-	const struct unit *was = &g->old.units.v[u->known - 1];
+	uint32_t old = u->known - 1;
+	const struct unit *was = &g->old.units.v[old];
+	size_t k = bisect(g->old.problems.n, i, g->old.problems.v[i].unit < old);
 
 	u->n_others = was->n_others;
 	u->n_lost = was->n_lost;
@@ -123,13 +113,11 @@ static void unit_carry(struct merge *g, uint32_t unit)
 			entry_key_changed(
 				g->s, &e->key); /* another entry of this key may be the first now */
 	}
-	for (size_t i = problems_find(&g->old, u->known - 1);
-	     i < g->old.problems.n && g->old.problems.v[i].unit == u->known - 1; i++) {
-		struct manifest_problem *p = &g->old.problems.v[i];
+	for (; k < g->old.problems.n && g->old.problems.v[k].unit == old; k++) {
+		struct manifest_problem *p = &g->old.problems.v[k];
 
-		*vec_push(&g->f->problems) = *p;
-		g->f->problems.v[g->f->problems.n - 1].unit = unit;
-		p->text = NULL;
+		*vec_push(&g->f->problems) =
+			(struct manifest_problem){ unit, p->line, p->is_error, TAKE(p->text) };
 	}
 }
 
@@ -219,19 +207,9 @@ static void leftover(struct merge *g, struct entry *e)
 	entry_free(g->s, e);
 }
 
-static void notes_take(struct merge *g, uint32_t unit, size_t *at)
-{
-	struct manifest *m = g->m;
-
-	for (; *at < m->notes.n && m->notes.v[*at].unit <= unit; (*at)++) {
-		problem_add(g->f, unit, m->notes.v[*at].line, false, m->notes.v[*at].text);
-		m->notes.v[*at].text = NULL;
-	}
-}
-
 static void units_take(struct merge *g)
 {
-	size_t note = 0;
+	struct manifest_problem *note = g->m->notes.v;
 	size_t piece = 0;
 
 	for (uint32_t i = 0; i < g->f->units.n; i++) {
@@ -242,7 +220,8 @@ static void units_take(struct merge *g)
 			unit_carry(g, i);
 		for (uint32_t k = 0; k < u->n_pieces; k++)
 			piece_take(g, i, &g->m->pieces.v[piece++]);
-		notes_take(g, i, &note);
+		for (; note != vec_end(&g->m->notes) && note->unit == i; note++)
+			problem_add(g->f, i, note->line, false, TAKE(note->text));
 		g->f->n_others += u->n_others;
 		g->f->n_problems_lost += u->n_lost;
 	}
@@ -273,7 +252,8 @@ void state_file_read(struct state *s, struct file *f, struct manifest *m)
 {
 	struct merge g = { .s = s, .f = f, .m = m };
 
-	reading_end(s);
+	htable_fini(&s->last_units);
+	vec_fini(&s->unit_refs);
 	state_file_failed(s, f, NULL);
 	old_take(&g);
 	f->n_others = 0;

@@ -23,19 +23,12 @@ void state_open(struct state **ret, struct model *m)
 	*ret = s;
 }
 
-static void problems_clear(struct file *f)
-{
-	vec_for_each (p, &f->problems)
-		free(p->text);
-	vec_clear(&f->problems);
-	f->n_problems_lost = 0;
-}
-
 void state_file_gone(struct state *s, struct file *f)
 {
 	vec_for_each (e, &f->entries)
 		entry_free(s, *e);
-	problems_clear(f);
+	vec_for_each (p, &f->problems)
+		free(p->text);
 	vec_fini(&f->problems);
 	vec_fini(&f->entries);
 	vec_fini(&f->units);

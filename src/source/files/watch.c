@@ -128,8 +128,7 @@ static bool wd_is_used(const struct watch *w, int wd)
 	return vec_has(&w->rows, r, r->wd == wd);
 }
 
-/* Remove rows of links, or of the path, that this pass did not need; and their watches if no other
- * row uses them. */
+/* Remove rows, of links or of the path, that this pass did not need, and watches without a row. */
 static void rows_sweep(struct watch *w, bool is_link)
 {
 	size_t n = 0;
@@ -180,10 +179,7 @@ static int link_follow(struct watch *w, struct str *at, size_t at_len, struct st
 	return 1;
 }
 
-/*
- * Resolve one part of the path. `at` is the resolved part ("": the root), `ahead` the rest. 1: more
- * left.
- */
+/* Resolve one part. `at` is the resolved path ("": the root), `ahead` the rest. 1: more left. */
 static int way_step(struct watch *w, struct str *at, struct str *ahead, int *links)
 {
 	const char *part = str_text(ahead) + strspn(str_text(ahead), "/");
@@ -292,9 +288,8 @@ static int renew(struct watch *w, struct err *err)
 bool watch_again(struct watch *w)
 {
 	bool was_there = w->dir >= 0;
-	int r;
+	int r = renew(w, &w->why);
 
-	r = renew(w, &w->why);
 	if (r >= 0)
 		return r == 1;
 	dir_close(w);
@@ -393,9 +388,7 @@ static void batch_end(struct watch *w)
 		w->is_all = true;
 	if (w->is_all || w->is_lost)
 		w->ops.all(w->ops.arg, w->is_lost);
-	w->is_all = false;
-	w->is_lost = false;
-	w->is_moved = false;
+	w->is_all = w->is_lost = w->is_moved = false;
 	w->ops.done(w->ops.arg);
 }
 
