@@ -159,12 +159,6 @@ static bool is_unset(const struct cli_option *f, const struct config_value *v)
 	       cli_duration(&ns, v->text, NULL) == 0 && ns == 0;
 }
 
-/* Equal to the default. */
-static bool is_preset(const struct cli_option *f, const struct config_value *v)
-{
-	return f->preset != NULL && strcmp(f->preset, v->text) == 0;
-}
-
 static int field_reject(const struct parse *p, const struct config_value *v, int code,
 			struct err *err)
 {
@@ -210,7 +204,9 @@ static int field_apply(struct parse *p, const struct config_value *v, struct err
 
 	if (is_unset(f, v))
 		return 0;
-	if (f->effect != CLI_EFFECTIVE && is_preset(f, v) && !is_foreign(p->o, v->name))
+	/* Without effect, and equal to the default. */
+	if (f->effect != CLI_EFFECTIVE && f->preset != NULL && strcmp(f->preset, v->text) == 0 &&
+	    !is_foreign(p->o, v->name))
 		return 0;
 	text = setting_add(p->o, f, v->name, v->text);
 	if (is_foreign(p->o, v->name))
