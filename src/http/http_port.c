@@ -68,12 +68,13 @@ int listen_tcp(int *ret, const struct ip_endpoint *at, bool is_dual, struct err 
 
 static void listen_or_retry(struct http_port *p, int r, const struct err *err)
 {
-	char text[IP_ENDPOINT_TEXT_MAX];
+	const char *name = http_class_text(p->config.http.class);
 	const char *where = p->config.path;
+	char text[IP_ENDPOINT_TEXT_MAX];
 	AUTO(free) char *failure = TAKE(p->failure);
 
 	if (r < 0) {
-		p->failure = xasprintf("%s: %s%s", http_class_text(p->config.http.class), err->text,
+		p->failure = xasprintf("%s: %s%s", name, err->text,
 				       r == -EADDRINUSE ? ": another process has the port" : "");
 		if (failure == NULL)
 			log_err(LOG_AREA_HTTP, "%s; next attempt in %d s", p->failure,
@@ -84,11 +85,9 @@ static void listen_or_retry(struct http_port *p, int r, const struct err *err)
 	if (where == NULL)
 		where = ip_endpoint_text(&p->config.at.addr, p->config.at.port, text);
 	if (failure != NULL)
-		log_notice(LOG_AREA_HTTP, "%s: recovered; listening on %s",
-			   http_class_text(p->config.http.class), where);
+		log_notice(LOG_AREA_HTTP, "%s: recovered; listening on %s", name, where);
 	else
-		log_info(LOG_AREA_HTTP, "%s: listening on %s",
-			 http_class_text(p->config.http.class), where);
+		log_info(LOG_AREA_HTTP, "%s: listening on %s", name, where);
 }
 
 static int listen_now(struct http_port *p, struct err *err)
