@@ -39,8 +39,7 @@ static inline struct hnode *htable_match(struct hnode *n, uint32_t hash)
 	return n;
 }
 
-/* The bucket of a hash, in a table with buckets. A bucket that does not exist yet is another's
- * part. */
+/* The bucket of a hash, in a table with buckets. One that does not exist yet is part of another. */
 static inline size_t htable_index(const struct htable *t, uint32_t hash)
 {
 	size_t i = hash & (t->n_max - 1);

@@ -94,8 +94,7 @@ void log_end(void);
 
 /*
  * Log the number of suppressed lines of each site that was silent for LOG_QUIET_NS, and of one
- * that continues at growing intervals. Returns the time of the next call, as now_ns(); 0: none
- * is needed.
+ * that continues at growing intervals. Returns the time of the next call, as now_ns(), or 0.
  */
 #define LOG_QUIET_NS (2 * NSEC_PER_SEC)
 uint64_t log_tick(uint64_t now);

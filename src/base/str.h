@@ -31,8 +31,7 @@ void str_encode(struct str *s, const char *text);
 
 /* The character at `text` and its length; -1 and 1: not UTF-8. */
 int32_t str_char(const char *text, size_t *len);
-/* A character that affects a terminal (controls, separators of lines, marks and overrides of
- * direction), or -1? */
+/* A character that affects a terminal (controls, line separators, marks of direction), or -1? */
 bool str_is_control(int32_t c);
 /* Does `text` begin with `with`? */
 bool str_begins(const char *text, const char *with);
@@ -47,6 +46,5 @@ char *str_line(char **rest);
 
 /* Well-formed UTF-8 (RFC 3629: no surrogates, no overlong forms)? */
 bool str_is_utf8(const char *data, size_t len);
-/* Replace each byte of control characters (str_is_control()) by '?', for logs and terminals.
- * Returns `text`. */
+/* Replace each byte of characters that str_is_control() names by '?'. Returns `text`. */
 char *str_clean(char *text);

@@ -85,8 +85,7 @@ MUST_USE int process_fd(pid_t pid);
  */
 uint64_t bucket_take(uint64_t *full_ns, uint64_t each_ns, uint64_t burst, uint64_t now);
 
-/* CLOCK_MONOTONIC in nanoseconds. Only owners of a timer call it; pure code gets the time as an
- * argument. */
+/* CLOCK_MONOTONIC in nanoseconds. Only owners of a timer call it: pure code gets an argument. */
 uint64_t now_ns(void);
 /* CPU time of this thread. */
 uint64_t thread_cpu_ns(void);

@@ -120,8 +120,7 @@ static inline void *vec_bsearch(const void *key, const void *v, size_t n, size_t
 {
 	return n == 0 ? NULL : bsearch(key, v, n, size, cmp);
 }
-/* The first of `n` indexes for which `is_before`, an expression of `i`, is false; `n` if it is true
- * for all. */
+/* The first of `n` indexes for which `is_before`, an expression of `i`, is false; `n`: none. */
 #define bisect(n, i, is_before)                                 \
 	({                                                      \
 		size_t bisect_lo = 0;                           \

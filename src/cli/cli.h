@@ -54,8 +54,8 @@ struct cli_value {
 	cli_entry_fn set_entry;
 };
 
-/* Initializers of struct cli_value; `member` of struct CLI_SETTINGS, which the table's file
- * defines. */
+/* Initializers of struct cli_value; `member` of struct CLI_SETTINGS, a macro of the table's file.
+ */
 /* clang-format off */
 #define CLI_VALUE(...) { __VA_ARGS__ }
 #define CLI_AT(member) \
@@ -114,7 +114,7 @@ struct cli {
 struct cli_args {
 	int argc;
 	char **argv;
-	int i;
+	int i;               /* of the last one read; 0: none */
 	const char *cluster; /* rest of "-xyz" */
 	bool is_end;         /* "--" was read */
 };

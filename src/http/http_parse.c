@@ -33,10 +33,7 @@ size_t http_head_len(const char *data, size_t len)
 	return 0;
 }
 
-/*
- * Decode in place: RFC 3986 section 2.1, and in a query "+" is a space. False unless the result is
- * text.
- */
+/* Decode in place: RFC 3986 section 2.1, and in a query "+" is a space. False: not text. */
 static bool decode(char *text, bool is_query)
 {
 	char *out = text;
@@ -84,8 +81,7 @@ static int target_parse(struct http_request *ret, char *target, struct err *err)
 
 		if (slash == NULL)
 			return err_set(err, STATUS_BAD, "the request names no path");
-		/* The authority of the target has precedence over the Host header (RFC 9112
-		 * section 3.2.2). */
+		/* It has precedence over the Host header (RFC 9112 section 3.2.2). */
 		ret->host = target;
 		memmove(target, target + 7, (size_t)(slash - target - 7));
 		slash[-7] = '\0';

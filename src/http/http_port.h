@@ -15,8 +15,7 @@
 
 /*
  * Open a non-blocking listening socket. With `is_dual` 0.0.0.0 and :: accept both families, as in
- * Go (0.0.0.0: IPv4 alone if the kernel has no IPv6), else their own. Returns -errno with the
- * address in `err`.
+ * Go (0.0.0.0: IPv4 alone if the kernel has no IPv6), else their own. `err` has the address.
  */
 MUST_USE int listen_tcp(int *ret, const struct ip_endpoint *at, bool is_dual, struct err *err);
 

@@ -167,10 +167,7 @@ bool options_take_log(struct options *o, const struct options *new);
 /* Does a setting of this flag, or of its field, have a value? */
 bool options_has(const struct options *o, const char *flag);
 enum options_use options_use(const struct options *o, const struct options_setting *s);
-/*
- * The name of the setting's field, borrowed, and its effective value, a new reference. NULL: a flag
- * that no field expresses.
- */
+/* The setting's field, borrowed, and its effective value, a new reference. NULL: it has none. */
 json_t *options_field(const struct options *o, const struct options_setting *s, const char **name);
 /* The effective configuration as JSON, as on kube-proxy's /configz. The caller frees it. */
 char *options_configz(const struct options *o);

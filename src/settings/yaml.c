@@ -2,8 +2,7 @@
 /*
  * settings/yaml - blocks and scalars.
  *
- * A text that YAML could read as another type is written as a JSON string, which YAML 1.2 reads as
- * a string.
+ * A text that YAML could read as another type is written as a JSON string, which is valid YAML.
  */
 #include "settings/yaml.h"
 
