@@ -23,8 +23,6 @@ void svc_track_close(struct svc *svc)
 	if (t == NULL)
 		return;
 	vec_fini(&t->slices);
-	free(t->sums);
-	free(t->next);
 	free(t);
 	svc->track = NULL;
 }
@@ -32,10 +30,9 @@ void svc_track_close(struct svc *svc)
 void svc_track_open(struct svc *svc, size_t n)
 {
 	svc_track_close(svc);
-	svc->track = xcalloc(1, sizeof(*svc->track));
+	svc->track = xcalloc(1, sizeof(*svc->track) + 2 * n * sizeof(struct selection_sums));
 	svc->track->n = n;
-	svc->track->sums = xcalloc(n, sizeof(*svc->track->sums));
-	svc->track->next = xcalloc(n, sizeof(*svc->track->next));
+	svc->track->next = svc->track->sums + n;
 }
 
 void svc_track_begin(struct svc *svc)

@@ -23,10 +23,11 @@ struct slice_change {
 struct svc_track {
 	bool is_on; /* `slices` are all changes */
 	VEC(struct slice_change) slices;
-	/* For each family and port: of the programmed rows, and of those that are being built. */
-	struct selection_sums *sums;
+	/* For each family and port: of the rows that are being built, and of the programmed ones.
+	 */
 	struct selection_sums *next;
 	size_t n;
+	struct selection_sums sums[];
 };
 
 /* `n`: families times ports. Tracking is off. */
