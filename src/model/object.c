@@ -62,20 +62,7 @@ static bool release(void *object)
 	return true;
 }
 
-/* --- sets kept in arrays ------------------------------------------------- */
-
-static bool are_equal(const char *a, size_t n_a, const char *b, size_t n_b, size_t size,
-		      int (*cmp)(const void *a, const void *b))
-{
-	for (size_t i = 0; n_a == n_b && i < n_a; i++)
-		if (cmp(a + i * size, b + i * size) != 0)
-			return false;
-	return n_a == n_b;
-}
-
-#define vecs_are_equal(a, b, cmp)                                                              \
-	are_equal((const char *)(a)->v, (a)->n, (const char *)(b)->v, (b)->n, sizeof(*(a)->v), \
-		  (cmp))
+/* --- order ---------------------------------------------------------------- */
 
 static int ingress_cmp(const void *va, const void *vb)
 {
@@ -134,16 +121,6 @@ void service_normalise(struct service *s)
 	vec_fit(&s->source_ranges);
 }
 
-/* For equality only. */
-static int service_port_differs(const void *a, const void *b)
-{
-	const struct service_port *p = a;
-	const struct service_port *q = b;
-
-	return p->name != q->name || p->proto != q->proto || p->port != q->port ||
-	       p->node_port != q->node_port;
-}
-
 static bool tunings_are_equal(const struct service_tuning *a, const struct service_tuning *b)
 {
 	if (a == NULL || b == NULL)
@@ -164,11 +141,10 @@ bool service_is_equal(const struct service *a, const struct service *b)
 	       a->n_bad_source_ranges == b->n_bad_source_ranges &&
 	       a->n_left_out_addrs == b->n_left_out_addrs &&
 	       memcmp(a->cluster_ip, b->cluster_ip, sizeof(a->cluster_ip)) == 0 &&
-	       vecs_are_equal(&a->ports, &b->ports, service_port_differs) &&
-	       tunings_are_equal(a->tuning, b->tuning) &&
-	       vecs_are_equal(&a->external_ips, &b->external_ips, ip_addr_cmp) &&
-	       vecs_are_equal(&a->ingress, &b->ingress, ingress_cmp) &&
-	       vecs_are_equal(&a->source_ranges, &b->source_ranges, ip_prefix_cmp);
+	       vec_is_equal(&a->ports, &b->ports) && tunings_are_equal(a->tuning, b->tuning) &&
+	       vec_is_equal(&a->external_ips, &b->external_ips) &&
+	       vec_is_equal(&a->ingress, &b->ingress) &&
+	       vec_is_equal(&a->source_ranges, &b->source_ranges);
 }
 
 /* --- slice ---------------------------------------------------------------- */
@@ -280,14 +256,18 @@ const struct slice_port *slice_port_find(const struct slice *s, const struct nam
 
 bool slice_ports_are_equal(const struct slice *a, const struct slice *b)
 {
-	return a->fam == b->fam && vecs_are_equal(&a->ports, &b->ports, slice_port_cmp);
+	return a->fam == b->fam && vec_is_equal(&a->ports, &b->ports);
 }
 
 bool slice_is_equal(const struct slice *a, const struct slice *b)
 {
-	return a->ns == b->ns && a->name == b->name && a->service == b->service &&
-	       slice_ports_are_equal(a, b) &&
-	       vecs_are_equal(&a->endpoints, &b->endpoints, slice_endpoint_cmp);
+	if (a->ns != b->ns || a->name != b->name || a->service != b->service ||
+	    !slice_ports_are_equal(a, b) || a->endpoints.n != b->endpoints.n)
+		return false;
+	for (size_t i = 0; i < a->endpoints.n; i++)
+		if (slice_endpoint_cmp(&a->endpoints.v[i], &b->endpoints.v[i]) != 0)
+			return false;
+	return true;
 }
 
 static int addr_cmp(const struct slice *s, size_t i, const struct ip_addr *a, uint64_t *work)
@@ -337,8 +317,7 @@ bool node_is_equal(const struct node *a, const struct node *b)
 {
 	return a->name == b->name && a->zone == b->zone && a->is_deleting == b->is_deleting &&
 	       a->has_autoscaler_taint == b->has_autoscaler_taint &&
-	       vecs_are_equal(&a->addrs, &b->addrs, ip_addr_cmp) &&
-	       vecs_are_equal(&a->pod_cidrs, &b->pod_cidrs, ip_prefix_cmp);
+	       vec_is_equal(&a->addrs, &b->addrs) && vec_is_equal(&a->pod_cidrs, &b->pod_cidrs);
 }
 
 void service_cidr_close(struct service_cidr *c)

@@ -53,15 +53,19 @@ enum service_type {
 struct service_port {
 	const struct name *name; /* never NULL; "" when unnamed */
 	uint8_t proto;           /* enum l4proto */
-	uint16_t port;           /* 1..65535, host order */
-	uint16_t node_port;      /* 0 = none */
+	uint8_t pad;
+	uint16_t port;      /* 1..65535, host order */
+	uint16_t node_port; /* 0 = none */
+	uint16_t pad_2;
 };
+_Static_assert(sizeof(struct service_port) == 16, "compared as raw bytes");
 
 /* status.loadBalancer.ingress[] with an IP; hostname-only entries are not kept. */
 struct service_ingress {
 	struct ip_addr addr;
 	bool is_proxy_mode; /* ipMode: Proxy, not captured (SVC-16) */
 };
+_Static_assert(sizeof(struct service_ingress) == 21, "compared as raw bytes");
 
 /* Annotations for load balancing, as written (model/tuning.h). NULL: not given. */
 struct service_tuning {
@@ -110,8 +114,11 @@ struct service {
 struct slice_port {
 	const struct name *name; /* never NULL: ports with a null name are not kept (EPS-05) */
 	uint8_t proto;
+	uint8_t pad;
 	uint16_t port; /* 1..65535: null and 0 are not kept (EPS-06) */
+	uint32_t pad_2;
 };
+_Static_assert(sizeof(struct slice_port) == 16, "compared as raw bytes");
 
 enum endpoint_flags {
 	ENDPOINT_READY = 1 << 0,

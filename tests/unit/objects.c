@@ -105,8 +105,9 @@ static bool service_value(struct service *s, const char *word)
 	} else if ((v = value_of(word, "port")) != NULL) {
 		struct port_text p = port_of(v);
 
-		*vec_push(&s->ports) =
-			(struct service_port){ p.name, p.proto, p.port, p.node_port };
+		*vec_push(&s->ports) = (struct service_port){
+			.name = p.name, .proto = p.proto, .port = p.port, .node_port = p.node_port
+		};
 	} else if ((v = value_of(word, "ext")) != NULL) {
 		*vec_push(&s->external_ips) = test_addr(v);
 	} else if ((v = value_of(word, "vip")) != NULL) {
@@ -261,7 +262,8 @@ struct slice *test_slice(const char *name, const char *service, const char *text
 	for (char *w = strtok_r(ports, " ", &save); w != NULL; w = strtok_r(NULL, " ", &save)) {
 		struct port_text p = port_of(w);
 
-		*vec_push(&s->ports) = (struct slice_port){ p.name, p.proto, p.port };
+		*vec_push(&s->ports) =
+			(struct slice_port){ .name = p.name, .proto = p.proto, .port = p.port };
 	}
 	for (char *e = strtok_r(endpoints, ";", &save); e != NULL; e = strtok_r(NULL, ";", &save))
 		add_endpoint(s, e);
