@@ -285,35 +285,19 @@ void top_lines(struct str *out, struct top *t, size_t width, size_t height)
 
 bool top_key(struct top *t, int key, size_t height)
 {
-	static const char sorts[] = { [TOP_BY_RATE] = 'r',
-				      [TOP_BY_TOTAL] = 't',
-				      [TOP_BY_REJECTED] = 'x',
-				      [TOP_BY_NAME] = 'n' };
+	static const char sorts[] = "rtxn"; /* in the order of enum top_sort */
+	const char *sort = memchr(sorts, key, sizeof(sorts) - 1);
+	size_t step = key == 'd' || key == 'u' ? room(height) : 1;
 
-	for (size_t i = 0; i < ARRAY_SIZE(sorts); i++)
-		if (sorts[i] == key)
-			t->sort = (enum top_sort)i;
-	switch (key) {
-	case 'q':
-		return true;
-	case 'e':
+	if (sort != NULL)
+		t->sort = (enum top_sort)(sort - sorts);
+	if (key == 'e') {
 		t->shows_endpoints = !t->shows_endpoints;
 		t->first = 0;
-		break;
-	case 'j':
-		t->first++;
-		break;
-	case 'k':
-		t->first -= t->first > 0;
-		break;
-	case 'd':
-		t->first += room(height);
-		break;
-	case 'u':
-		t->first -= MIN(t->first, room(height));
-		break;
-	default: /* no meaning */
-		break;
 	}
-	return false;
+	if (key == 'j' || key == 'd')
+		t->first += step;
+	if (key == 'k' || key == 'u')
+		t->first -= MIN(t->first, step);
+	return key == 'q';
 }
