@@ -45,8 +45,7 @@ void diff_desired(struct diff *d, const json_t *items)
 		item_pending(d, item);
 		d->n_incomplete += !value_bool(item, "complete");
 		value_for_each (text, value_get(item, "frontends"))
-			line_add(d, json_is_string(text) ? json_string_value(text) : "",
-				 service.text);
+			line_add(d, value_string(text), service.text);
 	}
 }
 

@@ -41,14 +41,11 @@ static void operations(struct str *out, const json_t *event)
 	const json_t *texts = value_get(event, "texts");
 	json_int_t n = value_int(event, "operations");
 
-	for (size_t i = 0; i < json_array_size(texts); i++) {
-		const char *text = json_string_value(json_array_get(texts, i));
-
-		str_printf(out, "%16s%s\n", "", text ? text : "");
-	}
-	if (n > (json_int_t)json_array_size(texts))
-		str_printf(out, "%16sand %" JSON_INTEGER_FORMAT " more\n", "",
-			   n - (json_int_t)json_array_size(texts));
+	value_for_each (text, texts)
+		str_printf(out, "%16s%s\n", "", value_string(text));
+	n -= (json_int_t)json_array_size(texts);
+	if (n > 0)
+		str_printf(out, "%16sand %" JSON_INTEGER_FORMAT " more\n", "", n);
 }
 
 static void say_endpoint_event(struct str *out, const json_t *event, const char *text)

@@ -50,11 +50,10 @@ static void say_port_backends(struct str *out, const json_t *port)
 
 static size_t vips_add(struct str *out, const json_t *list, size_t n, size_t max)
 {
-	for (size_t i = 0; i < json_array_size(list); i++, n++) {
-		const char *text = json_string_value(json_array_get(list, i));
-
+	value_for_each (vip, list) {
 		if (n < max)
-			str_printf(out, "%s%s", n ? "," : "", text ? text : "");
+			str_printf(out, "%s%s", n ? "," : "", value_string(vip));
+		n++;
 	}
 	return n;
 }

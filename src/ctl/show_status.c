@@ -179,7 +179,7 @@ static void options(struct str *out, const json_t *status, const struct style *s
 
 	json_object_foreach (o, key, v) {
 		label(out, style, "option");
-		str_printf(out, "%s=%s\n", key, json_is_string(v) ? json_string_value(v) : "");
+		str_printf(out, "%s=%s\n", key, value_string(v));
 	}
 }
 

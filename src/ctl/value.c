@@ -5,11 +5,14 @@
 #include <assert.h>
 #include <string.h>
 
+const char *value_string(const json_t *v)
+{
+	return json_is_string(v) ? json_string_value(v) : "";
+}
+
 const char *value_text(const json_t *object, const char *key)
 {
-	const char *text = json_string_value(json_object_get(object, key));
-
-	return text ? text : "";
+	return value_string(json_object_get(object, key));
 }
 
 json_int_t value_int(const json_t *object, const char *key)
@@ -110,10 +113,11 @@ void say_endpoint(struct str *out, const json_t *object)
 
 static void say_array(struct str *out, const json_t *array)
 {
-	for (size_t i = 0; i < json_array_size(array); i++) {
-		const char *text = json_string_value(json_array_get(array, i));
+	const char *separator = "";
 
-		str_printf(out, "%s%s", i ? " " : "", text ? text : "");
+	value_for_each (v, array) {
+		str_printf(out, "%s%s", separator, value_string(v));
+		separator = " ";
 	}
 }
 
@@ -124,7 +128,7 @@ static void say_member(struct str *out, const json_t *v, const char *format)
 	if (*format == '\0' && json_is_array(v)) {
 		say_array(out, v);
 	} else if (*format == '\0') {
-		str_puts(out, json_is_string(v) ? json_string_value(v) : "");
+		str_puts(out, value_string(v));
 	} else if (strcmp(format, "ms") == 0) {
 		say_ms(out, n);
 	} else if (strcmp(format, "us") == 0) {
