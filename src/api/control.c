@@ -31,9 +31,8 @@ struct serve_control {
 /* 0 when `addr` does not exist, or is a socket without a listener. */
 static int path_check(const struct sockaddr_un *addr, struct err *err)
 {
+	AUTO(close) int fd = -1;
 	struct stat st;
-	int fd;
-	int r;
 
 	if (lstat(addr->sun_path, &st) < 0)
 		return errno == ENOENT ? 0 : err_errno(err, "%s", addr->sun_path);
@@ -42,13 +41,10 @@ static int path_check(const struct sockaddr_un *addr, struct err *err)
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return err_errno(err, "socket");
-	r = connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) < 0 ? -errno : 0;
-	close(fd);
-	if (r == -ECONNREFUSED || r == -ENOENT)
-		return 0;
-	if (r == 0 || r == -EAGAIN) /* EAGAIN: full backlog of a listener */
+	/* EAGAIN: full backlog of a listener */
+	if (connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) == 0 || errno == EAGAIN)
 		return err_set(err, -EADDRINUSE, "another process answers on %s", addr->sun_path);
-	return err_set(err, r, "%s: %s", addr->sun_path, strerror(-r));
+	return errno == ECONNREFUSED || errno == ENOENT ? 0 : err_errno(err, "%s", addr->sun_path);
 }
 
 static int folder_make(const char *path, struct err *err)
@@ -98,7 +94,7 @@ static int socket_listen(int *ret, void *arg, struct err *err)
 {
 	struct serve_control *c = arg;
 	struct sockaddr_un addr;
-	int fd;
+	AUTO(close) int fd = -1;
 	int r = folder_make(c->path, err);
 
 	if (r == 0)
@@ -109,11 +105,10 @@ static int socket_listen(int *ret, void *arg, struct err *err)
 	if (fd < 0)
 		return err_errno(err, "socket");
 	r = socket_place(fd, c, err);
-	if (r < 0) {
-		close(fd);
+	if (r < 0)
 		return r;
-	}
 	*ret = fd;
+	fd = -1;
 	return 0;
 }
 

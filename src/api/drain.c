@@ -68,17 +68,6 @@ static void list_read(struct drains *d)
 			   d->model->drains.n, d->path);
 }
 
-static void list_text(struct str *ret, const struct drains *d)
-{
-	vec_for_each (e, &d->model->drains) {
-		/* A name with these characters would break the line format. */
-		bool has_pod = e->pod != NULL && strpbrk(e->pod, " \r\n") == NULL;
-
-		str_printf(ret, "%s/%s %s%s%s\n", e->ns->text, e->name->text, ip_addr_str(&e->addr),
-			   has_pod ? " " : "", has_pod ? e->pod : "");
-	}
-}
-
 /* Write a new file and rename it, so that readers find the old or the new list. */
 static int list_write(const struct drains *d)
 {
@@ -88,7 +77,13 @@ static int list_write(const struct drains *d)
 
 	if (d->path == NULL)
 		return 0;
-	list_text(&text, d);
+	vec_for_each (e, &d->model->drains) {
+		/* A name with these characters would break the line format. */
+		bool has_pod = e->pod != NULL && strpbrk(e->pod, " \r\n") == NULL;
+
+		str_printf(&text, "%s/%s %s%s%s\n", e->ns->text, e->name->text,
+			   ip_addr_str(&e->addr), has_pod ? " " : "", has_pod ? e->pod : "");
+	}
 	str_printf(&tmp, "%s.new", d->path);
 	r = file_write(tmp.text, str_text(&text), NULL);
 	if (r == 0 && rename(tmp.text, d->path) < 0)

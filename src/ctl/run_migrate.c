@@ -13,6 +13,7 @@
 #include "base/control.h"
 #include "base/file.h"
 #include "ctl/run.h"
+#include "ctl/value.h"
 #include "doctor/check.h"
 #include "settings/config.h"
 #include "settings/options.h"
@@ -205,12 +206,12 @@ static json_t *configmap_read(const struct str *text)
 	AUTO(yaml_close) struct yaml *y = NULL;
 	json_auto_t *root = NULL;
 	struct err ignored;
-	const char *kind = NULL;
 
 	yaml_open_text(&y, str_text(text), text->len, 1);
-	if (yaml_next(y, &root, &ignored) == YAML_DOCUMENT)
-		kind = json_string_value(json_object_get(root, "kind"));
-	return kind != NULL && strcmp(kind, "ConfigMap") == 0 ? json_incref(root) : NULL;
+	if (yaml_next(y, &root, &ignored) != YAML_DOCUMENT ||
+	    strcmp(value_text(root, "kind"), "ConfigMap") != 0)
+		return NULL;
+	return TAKE(root);
 }
 
 /* Standard input and the file in a ConfigMap become /dev/stdin. */
