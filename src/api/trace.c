@@ -7,7 +7,6 @@
  */
 #include "api/body.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -114,32 +113,25 @@ static const struct service_port *port_find(const struct service *s, const char 
 static int service_parse(struct plan_trace_query *ret, const struct serve_context *ctx, char *text,
 			 enum l4proto proto, struct err *err)
 {
-	char *slash = strchr(text, '/');
-	char *colon;
+	const char *ns = strsep(&text, "/");
+	const char *name = strsep(&text, ":");
+	const struct svc *svc = model_find_text(ctx->model, ns, name);
 	const struct service_port *port;
-	const struct svc *svc;
-	enum ipfam fam;
+	enum ipfam fam = ip_is_set(&ret->src) ? ip_fam(&ret->src) : IPFAM_V4;
 
-	assert(slash != NULL);
-	colon = strchr(slash, ':');
-	if (colon != NULL)
-		*colon++ = '\0';
-	*slash++ = '\0';
-	svc = model_find_text(ctx->model, text, slash);
 	if (svc == NULL || svc->service == NULL)
-		return err_set(err, -ENOENT, "there is no service %.64s/%.64s", text, slash);
-	port = port_find(svc->service, colon ? colon : "", proto);
+		return err_set(err, -ENOENT, "there is no service %.64s/%.64s", ns, name);
+	port = port_find(svc->service, text != NULL ? text : "", proto);
 	if (port == NULL)
 		return err_set(err, -EINVAL,
 			       "to: no such port, or no single port, of %.64s/%.64s; use "
 			       "NAMESPACE/NAME:PORT",
-			       text, slash);
-	fam = ip_is_set(&ret->src) ? ip_fam(&ret->src) : IPFAM_V4;
+			       ns, name);
 	if (!ip_is_set(&svc->service->cluster_ip[fam]) && !ip_is_set(&ret->src))
 		fam = IPFAM_V6;
 	if (!ip_is_set(&svc->service->cluster_ip[fam]))
-		return err_set(err, -EINVAL, "to: %.64s/%.64s has no cluster IP of that family",
-			       text, slash);
+		return err_set(err, -EINVAL, "to: %.64s/%.64s has no cluster IP of that family", ns,
+			       name);
 	ret->dst = svc->service->cluster_ip[fam];
 	ret->port = port->port;
 	ret->proto = port->proto;
