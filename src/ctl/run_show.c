@@ -227,16 +227,14 @@ static int svc_search(const struct run *run, const char *text)
 	if (code != 0)
 		return code;
 	one = find_selected(value_get(list, "items"), text);
-	if (one == NULL && json_array_size(value_get(list, "items")) > 0)
-		return list_show(run, list);
 	if (one == NULL)
-		code = not_found(run, text);
-	else if (run->output != OUTPUT_NAME)
+		return json_array_size(value_get(list, "items")) > 0 ? list_show(run, list)
+								     : not_found(run, text);
+	if (run->output != OUTPUT_NAME)
 		code = name_check(run, one, text);
-	if (one != NULL && (code == 0 || run->output != OUTPUT_JSON))
-		say(&service, one, "{namespace}/{name}");
-	if (service.len == 0)
+	if (code != 0 && run->output == OUTPUT_JSON)
 		return code;
+	say(&service, one, "{namespace}/{name}");
 	r = page_get(&page, run, service.text, &err);
 	r = r < 0 ? failed(r, &err) : page_show(run, page, service.text);
 	return code != 0 ? code : r;

@@ -61,7 +61,7 @@ static void policies(struct str *out, const json_t *page)
 
 static void addresses(struct str *out, const json_t *page)
 {
-	bool has_any = false;
+	FINI(str_fini) struct str proxied = { 0 };
 
 	if (value_int(page, "invalid_source_ranges") > 0)
 		line(out, "source ranges", page,
@@ -70,16 +70,14 @@ static void addresses(struct str *out, const json_t *page)
 	else if (json_array_size(value_get(page, "source_ranges")) > 0)
 		line(out, "source ranges", page,
 		     "{source_ranges}: allowed on the LoadBalancer addresses");
-	value_for_each (in, value_get(page, "ingress")) {
-		if (value_bool(in, "captured"))
-			continue;
-		if (!has_any)
-			label(out, "not captured");
-		say(out, in, has_any ? " {address}" : "{address}");
-		has_any = true;
+	value_for_each (in, value_get(page, "ingress"))
+		if (!value_bool(in, "captured"))
+			say(&proxied, in, " {address}");
+	if (proxied.len > 0) {
+		label(out, "not captured");
+		str_printf(out, "%s (ipMode Proxy: handled by the load balancer)\n",
+			   proxied.text + 1);
 	}
-	if (has_any)
-		str_puts(out, " (ipMode Proxy: handled by the load balancer)\n");
 	if (value_int(page, "left_out_addresses") > 0)
 		line(out, "left out", page,
 		     "{left_out_addresses:d} of the load balancer addresses and external IPs: too many");
