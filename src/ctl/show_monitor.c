@@ -48,13 +48,6 @@ static void operations(struct str *out, const json_t *event)
 		str_printf(out, "%16sand %" JSON_INTEGER_FORMAT " more\n", "", n);
 }
 
-static void say_endpoint_event(struct str *out, const json_t *event, const char *text)
-{
-	str_puts(out, "endpoint ");
-	say_endpoint(out, event);
-	say(out, event, text);
-}
-
 void show_event(struct str *out, const json_t *event, const struct style *style)
 {
 	const char *kind = value_text(event, "event");
@@ -73,23 +66,25 @@ void show_event(struct str *out, const json_t *event, const struct style *style)
 		str_printf(out, "%-13s  ", kind);
 	if (strcmp(kind, "kernel") != 0)
 		say_who(out, event);
+	if (value_has(event, "address")) {
+		str_puts(out, "endpoint ");
+		say_endpoint(out, event);
+		str_puts(out, ": ");
+	}
 	if (strcmp(kind, "sync") == 0)
 		say(out, event,
 		    value_has(event, "took_us")
 			    ? "{operations:operation}, acknowledged {took_us:us} after the event"
 			    : "{operations:operation}");
-	else if (strcmp(kind, "rejected") == 0)
-		say(out, event, "{text}");
 	else if (strcmp(kind, "silent") == 0)
-		say_endpoint_event(out, event,
-				   value_bool(event, "over")
-					   ? ": no longer silent; unanswered TCP handshakes: "
-					     "{unanswered:d}"
-					   : ": silent; unanswered TCP handshakes: {unanswered:d}");
-	else if (strcmp(kind, "ejected") == 0)
-		say_endpoint_event(out, event, ": {text}");
+		say(out, event,
+		    value_bool(event, "over")
+			    ? "no longer silent; unanswered TCP handshakes: {unanswered:d}"
+			    : "silent; unanswered TCP handshakes: {unanswered:d}");
 	else if (strcmp(kind, "kernel") == 0)
 		say(out, event, "{text} ({count:d})");
+	else if (strcmp(kind, "rejected") == 0 || strcmp(kind, "ejected") == 0)
+		say(out, event, "{text}");
 	else
 		say_object(out, event);
 	line_end(out);

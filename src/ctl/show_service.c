@@ -145,19 +145,10 @@ static void target_cell(struct table *t, const char *title, const json_t *page,
 
 static const char *masquerade_text(const char *word)
 {
-	static const struct {
-		const char *word;
-		const char *text;
-	} texts[] = {
-		{ "not-pods", "all but pods" },
-		{ "this-host", "this host" },
-		{ "to-other-nodes", "to other nodes" },
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
-		if (strcmp(texts[i].word, word) == 0)
-			return texts[i].text;
-	return word;
+	return strcmp(word, "not-pods") == 0         ? "all but pods"
+	       : strcmp(word, "this-host") == 0      ? "this host"
+	       : strcmp(word, "to-other-nodes") == 0 ? "to other nodes"
+						     : word;
 }
 
 static void frontends(struct str *out, const json_t *page, const struct style *style)

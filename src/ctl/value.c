@@ -5,6 +5,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "cli/cli.h"
+
 const char *value_string(const json_t *v)
 {
 	return json_is_string(v) ? json_string_value(v) : "";
@@ -178,25 +180,16 @@ void mark_say(struct str *out, const struct style *style, enum mark mark, const 
 
 enum mark state_mark(const char *state)
 {
-	static const struct {
-		const char *state;
-		enum mark mark;
-	} marks[] = {
-		{ "ok", MARK_GOOD },
-		{ "dropping", MARK_ATTENTION },
-		{ "conflict", MARK_ATTENTION },
-		{ "pending", MARK_ATTENTION },
-		{ "no-endpoints", MARK_BAD },
-		{ "rejected", MARK_BAD },
-		{ "not-proxied", MARK_FAINT },
-		{ "no-service", MARK_FAINT },
-		{ "warning", MARK_ATTENTION },
-		{ "error", MARK_BAD },
+	static const char *const states[] = {
+		[MARK_GOOD] = "ok",
+		[MARK_ATTENTION] = "dropping conflict pending warning",
+		[MARK_BAD] = "no-endpoints rejected error",
+		[MARK_FAINT] = "not-proxied no-service",
 	};
 
-	for (size_t i = 0; i < ARRAY_SIZE(marks); i++)
-		if (strcmp(marks[i].state, state) == 0)
-			return marks[i].mark;
+	for (size_t i = MARK_GOOD; i < ARRAY_SIZE(states); i++)
+		if (cli_word_find(states[i], state) >= 0)
+			return (enum mark)i;
 	return MARK_NONE;
 }
 
