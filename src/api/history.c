@@ -51,16 +51,6 @@ static uint64_t slowest_us(const struct hist *old, const struct hist *new)
 	return 0;
 }
 
-static struct second *second_of(struct history *h, uint64_t now_ns)
-{
-	uint64_t at = now_ns / NSEC_PER_SEC;
-	struct second *s = &h->ring[at % HISTORY_SECONDS];
-
-	if (s->at != at)
-		*s = (struct second){ .at = at };
-	return s;
-}
-
 void history_note(struct history *h, uint64_t now_ns)
 {
 	const struct model_stats *m = &h->ctx->model->stats;
@@ -68,11 +58,13 @@ void history_note(struct history *h, uint64_t now_ns)
 	const struct hist *acks = &st->event_to_ack;
 	const uint64_t now[COUNTERS] = { m->service_events + m->slice_events, st->services,
 					 st->writes, st->rejected };
-	struct second *s;
+	uint64_t at = now_ns / NSEC_PER_SEC;
+	struct second *s = &h->ring[at % HISTORY_SECONDS];
 
 	if (memcmp(now, h->seen, sizeof(now)) == 0 && acks->count == h->acks.count)
 		return;
-	s = second_of(h, now_ns);
+	if (s->at != at)
+		*s = (struct second){ .at = at };
 	for (size_t i = 0; i < COUNTERS; i++)
 		s->n[i] += now[i] - h->seen[i];
 	s->acks += acks->count - h->acks.count;

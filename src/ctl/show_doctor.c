@@ -6,17 +6,12 @@
 
 #include "ctl/value.h"
 
-static bool needs_advice(const json_t *result)
-{
-	return strcmp(value_text(result, "level"), "ok") != 0 && value_has(result, "advice");
-}
-
 static void advice(struct str *out, const json_t *results, const struct style *style)
 {
 	bool has_any = false;
 
 	value_for_each (result, results) {
-		if (!needs_advice(result))
+		if (strcmp(value_text(result, "level"), "ok") == 0 || !value_has(result, "advice"))
 			continue;
 		if (!has_any) {
 			str_puts(out, "\n");
