@@ -385,15 +385,15 @@ static void list_head(struct items *items)
 static void list_tail(struct items *items)
 {
 	const struct page *page = &items->page;
-	const struct walk_key *last = page->keys.n ? &page->keys.v[page->keys.n - 1] : NULL;
+	const struct walk_key *last = page->has_more ? &page->keys.v[page->keys.n - 1] : NULL;
 
 	if (((struct list_body *)items)->is_dump)
 		return;
-	if (page->has_more && last != NULL && page->query.rank != NULL)
+	if (last != NULL && page->query.rank != NULL)
 		jsonw_printf(&items->w, "next", "%s/%s/%s",
 			     serve_state_text(SERVE_STATE_N - last->rank), last->ns->text,
 			     last->name->text);
-	else if (page->has_more && last != NULL)
+	else if (last != NULL)
 		jsonw_printf(&items->w, "next", "%s/%s", last->ns->text, last->name->text);
 	else
 		jsonw_text(&items->w, "next", NULL);

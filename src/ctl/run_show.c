@@ -122,12 +122,9 @@ static void page_add_counts(const struct run *run, json_t *page, const char *ser
 
 	str_puts(&target, "/v1/counts");
 	query_add(&target, "service", service);
-	if (client_json(&counts, &run->client, "GET", target.text, &err) == 0) {
-		json_t *item = json_array_get(json_object_get(counts, "items"), 0);
-
-		if (item != NULL)
-			(void)json_object_set(page, "counts", item);
-	}
+	if (client_json(&counts, &run->client, "GET", target.text, &err) == 0)
+		(void)json_object_set(page, "counts",
+				      json_array_get(json_object_get(counts, "items"), 0));
 }
 
 /* The page of the service NAMESPACE/NAME; results of client_json(). */

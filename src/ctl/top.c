@@ -23,15 +23,13 @@ static void rows_clear(struct top *t)
 /* Items by NAMESPACE/NAME: borrowed values. */
 static json_t *items_index(const json_t *counts)
 {
-	const json_t *items = value_get(counts, "items");
 	json_t *index = json_object();
 
-	for (size_t i = 0; i < json_array_size(items); i++) {
-		json_t *item = json_array_get(items, i);
+	value_for_each (item, value_get(counts, "items")) {
 		FINI(str_fini) struct str key = { 0 };
 
 		say(&key, item, "{namespace}/{name}");
-		(void)json_object_set(index, key.text, item);
+		(void)json_object_set(index, key.text, (json_t *)(uintptr_t)item);
 	}
 	return index;
 }
