@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* ctl/diff: the differences between desired and programmed state. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "ctl/diff.h"
+#include "quoted.h"
 
 #define WEB "10.96.0.1:80/TCP cluster-ip -> 10.0.0.1:8080 10.0.0.2:8080"
 #define WEB6 "[fd96::1]:80/TCP cluster-ip -> [fd00::1]:8080"
@@ -51,27 +46,13 @@ static const struct {
 	  "1 service changed while they were read: run the command again\n" },
 };
 
-static json_t *json_of(const char *text)
-{
-	char *copy = strdup(text);
-	json_t *json;
-
-	for (char *p = copy; *p != '\0'; p++)
-		if (*p == '\'')
-			*p = '"';
-	json = json_loads(copy, 0, NULL);
-	assert_non_null(json);
-	free(copy);
-	return json;
-}
-
 static void test_cases(void **state)
 {
 	static const struct style plain = { 0 };
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		json_t *want = json_of(cases[i].want);
+		json_t *want = json_of("%s", cases[i].want);
 		char *programmed = strdup(cases[i].programmed);
 		struct diff d = { 0 };
 		struct str out = { 0 };

@@ -1,42 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* ctl/top: rates between two samples, order, and a screen that fits. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "ctl/table.h"
 #include "ctl/top.h"
+#include "quoted.h"
 
 #define STATUS                                                                              \
 	"{'state':'running','uptime_ms':5000,'node':{'name':'n1'},'counts':{'services':3}," \
 	"'pending':{'services':0},'rejected':{'count':1},"                                  \
 	"'sync':{'transactions':%d,'writes':%d,'event_to_ack':{'count':7,'p50_us':85,'p99_us':1250}}}"
 
-static json_t *json_of(const char *text)
-{
-	char *copy = strdup(text);
-	json_t *json;
-
-	for (char *p = copy; *p != '\0'; p++)
-		if (*p == '\'')
-			*p = '"';
-	json = json_loads(copy, 0, NULL);
-	assert_non_null(json);
-	free(copy);
-	return json;
-}
-
 static json_t *status(int transactions, int writes)
 {
-	char text[512];
-
-	(void)snprintf(text, sizeof(text), STATUS, transactions, writes);
-	return json_of(text);
+	return json_of(STATUS, transactions, writes);
 }
 
 static json_t *first_counts(void)
@@ -169,7 +147,7 @@ static void test_endpoint_protocols(void **state)
 	(void)state;
 	for (int i = 1; i <= 2; i++) {
 		(void)snprintf(text, sizeof(text), sample, 1000 * i, 1010 * i, 10 * i, 1000 * i);
-		top_feed(&t, json_of(text), status(1, 1));
+		top_feed(&t, json_of("%s", text), status(1, 1));
 	}
 	top_key(&t, 'e', 24);
 	assert_line(&t, 4,

@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 #include "base/str.h"
-#include "test.h"
+#include "quoted.h"
 
 struct world {
 	struct model m;
@@ -35,24 +35,6 @@ static void world_fini(struct world *w)
 	assert_int_equal(name_count(), 0);
 }
 
-static json_t *object(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-static json_t *object(const char *fmt, ...)
-{
-	struct err text;
-	json_t *obj;
-	va_list ap;
-
-	va_start(ap, fmt);
-	(void)vsnprintf(text.text, sizeof(text.text), fmt, ap);
-	va_end(ap);
-	for (char *p = text.text; *p != '\0'; p++)
-		if (*p == '\'')
-			*p = '"';
-	obj = json_loads(text.text, 0, NULL);
-	assert_non_null(obj);
-	return obj;
-}
-
 static int put_in(struct ledger *l, json_t *obj)
 {
 	int r = ledger_put(l, obj, 1);
@@ -76,9 +58,10 @@ static int del(struct world *w, json_t *obj)
 
 static json_t *service(const char *name, int port)
 {
-	return object("{'metadata':{'name':'%s','namespace':'shop'},'spec':{'clusterIP':'10.0.0.1',"
-		      "'ports':[{'port':%d}]}}",
-		      name, port);
+	return json_of(
+		"{'metadata':{'name':'%s','namespace':'shop'},'spec':{'clusterIP':'10.0.0.1',"
+		"'ports':[{'port':%d}]}}",
+		name, port);
 }
 
 /* Names of the Services in the model. */
@@ -252,8 +235,8 @@ static void test_unreadable(void **state)
 
 	/* An object that has no name at all. */
 	ledger_list_begin(&w.l);
-	assert_int_equal(put(&w, object("{'metadata':{}}")), 0);
-	assert_int_equal(del(&w, object("{'metadata':{}}")), 0);
+	assert_int_equal(put(&w, json_of("{'metadata':{}}")), 0);
+	assert_int_equal(del(&w, json_of("{'metadata':{}}")), 0);
 	assert_int_equal(ledger_list_end(&w.l, 1), 0);
 	assert_int_equal(w.l.n_unreadable, 3);
 	json_decref(identity);
@@ -262,7 +245,7 @@ static void test_unreadable(void **state)
 
 static json_t *slice(const char *name, const char *service_name, const char *type)
 {
-	return object(
+	return json_of(
 		"{'metadata':{'name':'%s','namespace':'shop','labels':{%s}},'addressType':"
 		"'%s','ports':[{'name':'','port':80}],'endpoints':[{'addresses':['10.1.0.1']}]}",
 		name, service_name, type);
@@ -287,8 +270,8 @@ static void test_ignored(void **state)
 	assert_int_equal(w.l.n_remarked, 1);
 	assert_int_equal(w.l.n_rejected, 0);
 	/* Its rejected version after that does not make the list incomplete. */
-	assert_int_equal(put(&w, object("{'metadata':{'name':'a','namespace':'shop','labels':"
-					"{'kubernetes.io/service-name':'web'}}}")),
+	assert_int_equal(put(&w, json_of("{'metadata':{'name':'a','namespace':'shop','labels':"
+					 "{'kubernetes.io/service-name':'web'}}}")),
 			 0);
 	assert_int_equal(w.l.n_rejected, 1);
 	assert_true(ledger_is_complete(&w.l, NULL));
@@ -309,8 +292,8 @@ static void test_node(void **state)
 
 	world_init(&w, OBJECT_KIND_NODE);
 	ledger_list_begin(&w.l);
-	assert_int_equal(put(&w, object("{'metadata':{'name':'n1','labels':{"
-					"'topology.kubernetes.io/zone':'a'}}}")),
+	assert_int_equal(put(&w, json_of("{'metadata':{'name':'n1','labels':{"
+					 "'topology.kubernetes.io/zone':'a'}}}")),
 			 1);
 	assert_int_equal(ledger_list_end(&w.l, 1), 0);
 	assert_string_equal(name_text(w.m.env.zone), "a");
@@ -318,16 +301,16 @@ static void test_node(void **state)
 	assert_int_equal(ledger_list_end(&w.l, 1), 1);
 	assert_string_equal(name_text(w.m.env.zone), "a");
 	assert_true(w.m.self->is_deleting);
-	assert_int_equal(put(&w, object("{'metadata':{'name':'n1'}}")), 1);
+	assert_int_equal(put(&w, json_of("{'metadata':{'name':'n1'}}")), 1);
 	assert_false(w.m.self->is_deleting);
-	assert_int_equal(del(&w, object("{'metadata':{'name':'n1'}}")), 1);
+	assert_int_equal(del(&w, json_of("{'metadata':{'name':'n1'}}")), 1);
 	assert_true(w.m.self->is_deleting);
 	world_fini(&w);
 }
 
 static json_t *cidr(const char *name, const char *range)
 {
-	return object("{'metadata':{'name':'%s'},'spec':{'cidrs':['%s']}}", name, range);
+	return json_of("{'metadata':{'name':'%s'},'spec':{'cidrs':['%s']}}", name, range);
 }
 
 /* IN-12, IN-27: kube-proxy keeps a stale range here; two objects may have the same range. */
