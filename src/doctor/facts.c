@@ -16,13 +16,6 @@ void facts_init(struct facts *f)
 		f->ipvs_plane.sysctls[i] = FACT_UNKNOWN;
 }
 
-static void ipvs_fini(struct fact_ipvs *p)
-{
-	vec_free_all(&p->missing);
-	vec_free_all(&p->hard);
-	vec_free_all(&p->soft);
-}
-
 void fact_table_clear(struct fact_table *t)
 {
 	free(t->hook.chain);
@@ -44,7 +37,9 @@ void facts_fini(struct facts *f)
 	links_fini(&f->net);
 	vec_fini(&f->listeners);
 	vec_fini(&f->ipvs);
-	ipvs_fini(&f->ipvs_plane);
+	vec_free_all(&f->ipvs_plane.missing);
+	vec_free_all(&f->ipvs_plane.hard);
+	vec_free_all(&f->ipvs_plane.soft);
 	vec_fini(&f->ours.frontends);
 	vec_fini(&f->ours.cluster_ips);
 	vec_fini(&f->ours.endpoints);

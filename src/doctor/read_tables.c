@@ -458,19 +458,13 @@ static bool legacy_has_chain(int fd)
 }
 
 /* A request for a table makes the kernel load and hook it: read only existing ones. */
-static bool legacy_is_used(void)
-{
-	FINI(str_fini) struct str names = { 0 };
-
-	return proc_read(&names, "", "/proc/self/net/ip_tables_names") == 0 &&
-	       str_has_line(str_text(&names), "nat");
-}
-
 static void legacy_read(struct facts *f)
 {
+	FINI(str_fini) struct str names = { 0 };
 	AUTO(close) int fd = -1;
 
-	if (!legacy_is_used())
+	(void)!proc_read(&names, "", "/proc/self/net/ip_tables_names");
+	if (!str_has_line(str_text(&names), "nat"))
 		return;
 	fd = socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_RAW);
 	f->has_legacy_kube = fd != -1 && legacy_has_chain(fd);
