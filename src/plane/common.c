@@ -115,7 +115,7 @@ static void seen(struct plane_common *c, const struct nft_change *ch)
 	if (!is_copied(c, ch))
 		return;
 	if (ch->has_programmed)
-		plane_loaded_found(c->loaded, ch->fam, ch->set, ch->key, ch->programmed);
+		plane_loaded_put(c->loaded, ch->fam, ch->set, ch->key, ch->programmed, false);
 	else
 		plane_loaded_del(c->loaded, ch->fam, ch->set, ch->key);
 }
@@ -245,7 +245,7 @@ void plane_applied(struct plane_common *c)
 		else if (ch->is_counted && ch->count == 0)
 			plane_loaded_desire(c->loaded, ch->fam, ch->set, ch->key, false);
 		else
-			plane_loaded_put(c->loaded, ch->fam, ch->set, ch->key, ch->data);
+			plane_loaded_put(c->loaded, ch->fam, ch->set, ch->key, ch->data, true);
 	}
 }
 

@@ -26,8 +26,8 @@ void plane_loaded_forget(struct plane_loaded *l, enum ipfam fam)
 
 /* --- elements --- */
 
-static void put(struct plane_loaded *l, enum ipfam fam, enum nft_set_id set, const uint8_t *key,
-		const uint8_t *data, uint8_t state)
+void plane_loaded_put(struct plane_loaded *l, enum ipfam fam, enum nft_set_id set,
+		      const uint8_t *key, const uint8_t *data, bool is_desired)
 {
 	size_t len = nft_data_len(set, fam);
 	bool is_new;
@@ -37,7 +37,8 @@ static void put(struct plane_loaded *l, enum ipfam fam, enum nft_set_id set, con
 		l->changed(l, fam, set, is_new ? NULL : val, data);
 	if (len > 0)
 		memcpy(val, data, len);
-	val[len] |= state;
+	if (is_desired)
+		val[len] = DESIRED;
 }
 
 bool plane_loaded_is_cluster_ip(const struct plane_loaded *l, const struct plane_sets *sets,
@@ -46,12 +47,6 @@ bool plane_loaded_is_cluster_ip(const struct plane_loaded *l, const struct plane
 	return plane_loaded_find(l, fam, sets->cluster_ips, key) != NULL &&
 	       plane_loaded_find(l, fam, sets->masq, key) == NULL &&
 	       plane_loaded_find(l, fam, sets->masq_hosts, key) == NULL;
-}
-
-void plane_loaded_found(struct plane_loaded *l, enum ipfam fam, enum nft_set_id set,
-			const uint8_t *key, const uint8_t *data)
-{
-	put(l, fam, set, key, data, 0);
 }
 
 /*
@@ -68,12 +63,6 @@ int plane_loaded_dump_step(const struct plane_loaded *l, struct nft_walk *w, str
 	int r = nft_elems_dump_step(w, nl, table, set, fn, arg, err);
 
 	return r == 0 && w->n > l->sets[table->fam][set].n ? nft_elems_dump_again(w, err) : r;
-}
-
-void plane_loaded_put(struct plane_loaded *l, enum ipfam fam, enum nft_set_id set,
-		      const uint8_t *key, const uint8_t *data)
-{
-	put(l, fam, set, key, data, DESIRED);
 }
 
 void plane_loaded_del(struct plane_loaded *l, enum ipfam fam, enum nft_set_id set,

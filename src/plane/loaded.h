@@ -2,7 +2,7 @@
 /*
  *  plane/loaded - a copy of the kernel's elements, and which of them are desired.
  *
- *      cover -> found ... -> find, put, del ... -> undesired -> forget
+ *      cover -> put ... -> find, put, del ... -> undesired -> forget
  *
  *  load() reads elements, commits keep the copy equal to the kernel, sweep() removes the elements
  *  that no commit desired. A set that is not covered has no copy: it must not be named.
@@ -56,11 +56,14 @@ static inline const uint8_t *plane_loaded_find(const struct plane_loaded *l, enu
  */
 bool plane_loaded_is_cluster_ip(const struct plane_loaded *l, const struct plane_sets *sets,
 				enum ipfam fam, const uint8_t *key);
-/* Record an element of the kernel. Keeps the mark of a known element; a new one is not desired. */
-void plane_loaded_found(struct plane_loaded *l, enum ipfam fam, enum nft_set_id set,
-			const uint8_t *key, const uint8_t *data);
 /*
- * nft_elems_dump_step() for an `fn` that calls plane_loaded_found(), until the copy is complete:
+ * Record an element of the kernel, and mark it as desired. Without `is_desired` a known element
+ * keeps its mark, and a new one is not desired.
+ */
+void plane_loaded_put(struct plane_loaded *l, enum ipfam fam, enum nft_set_id set,
+		      const uint8_t *key, const uint8_t *data, bool is_desired);
+/*
+ * nft_elems_dump_step() for an `fn` that calls plane_loaded_put(), until the copy is complete:
  * while the kernel resizes the hash table of a set, a dump lists some elements twice instead of
  * others.
  */
@@ -68,9 +71,6 @@ MUST_USE int plane_loaded_dump_step(const struct plane_loaded *l, struct nft_wal
 				    struct nl_sock *nl, const struct nft_table_ref *table,
 				    enum nft_set_id set, nft_elem_fn *fn, void *arg,
 				    struct err *err);
-/* Record an element of the kernel and mark it as desired. */
-void plane_loaded_put(struct plane_loaded *l, enum ipfam fam, enum nft_set_id set,
-		      const uint8_t *key, const uint8_t *data);
 void plane_loaded_del(struct plane_loaded *l, enum ipfam fam, enum nft_set_id set,
 		      const uint8_t *key);
 /* Mark the element as desired or not. No effect if it does not exist. */

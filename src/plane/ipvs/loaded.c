@@ -35,7 +35,7 @@ static void element_found(void *arg, const uint8_t *key, const uint8_t *data)
 {
 	const struct ipvs_plane *p = arg;
 
-	plane_loaded_found(p->load.loaded, p->load.fam, p->load.set, key, data);
+	plane_loaded_put(p->load.loaded, p->load.fam, p->load.set, key, data, false);
 }
 
 /* Read one datagram, or begin the next set. */

@@ -64,7 +64,7 @@ static void dump_elem(void *arg, const uint8_t *key, const uint8_t *data)
 	struct nft_reading *rd = arg;
 	enum nft_set_id set = nft_dumped[rd->i];
 
-	plane_loaded_found(&rd->h->elems, rd->table.fam, set, key, data);
+	plane_loaded_put(&rd->h->elems, rd->table.fam, set, key, data, false);
 	if (nft_set_is_leading(set))
 		kind_note(rd, nft_get_word(data),
 			  plane_loaded_is_cluster_ip(&rd->h->elems, &nft_plane_sets, rd->table.fam,
@@ -118,8 +118,8 @@ static int keys_flush(struct nft_reading *rd, struct err *err)
 	r = nft_elems_get(rd->nl, &rd->table, set, rd->keys, n, err);
 	for (size_t i = 0; i < n && r == 0; i++)
 		if (rd->keys[i].is_found)
-			plane_loaded_found(&rd->h->elems, rd->table.fam, set, rd->keys[i].key,
-					   rd->keys[i].data);
+			plane_loaded_put(&rd->h->elems, rd->table.fam, set, rd->keys[i].key,
+					 rd->keys[i].data, false);
 	return r;
 }
 

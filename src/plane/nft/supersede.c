@@ -30,7 +30,7 @@ static void old_elem(void *arg, const uint8_t *key, const uint8_t *data)
 {
 	struct old_table *t = arg;
 
-	plane_loaded_found(&t->elems->elems, t->ref.fam, t->set, key, data);
+	plane_loaded_put(&t->elems->elems, t->ref.fam, t->set, key, data, false);
 }
 
 /* Is it the address of an orphan? */
