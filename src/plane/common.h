@@ -10,10 +10,9 @@
  *  copy (loaded phase), or is read (verify, audit). Counts and the copy change only after the
  *  acknowledgement.
  *
- *  Batches do not name the ruleset's generation. Every transaction in the network namespace raises
- *  it, so a busy process could interrupt an adoption again and again; and a batch that meets a
- *  foreign change of vipd's sets fails by itself (EEXIST, ENOENT). check() finds other foreign
- *  changes: it compares the generation with the one after vipd's last transaction.
+ *  Batches do not name the ruleset's generation (doc/design/0003-nft-elements.md): one that meets a
+ *  foreign change of vipd's sets fails by itself (EEXIST, ENOENT). check() finds others: it
+ * compares the generation with the one after vipd's last transaction.
  */
 #pragma once
 

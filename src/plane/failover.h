@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane/failover - tables that list TCP handshakes without an answer, for both planes.
+ * plane/failover - tables that list TCP handshakes without an answer, for both planes:
+ * doc/design/0013-failover.md.
  *
  *     open -> (follow, handshakes, ...)* -> close    --failover=handshake, eject
  *     open -> follow -> close                        --failover=off
@@ -16,19 +17,12 @@
  *                        before all other nat chains
  *
  * plane/nft/moves.c moves a handshake. Where IPVS translates, none moves: these tables have neither
- * @moves nor @claimed, and a SYN is known by its mark, which only postrouting and input see.
+ * @moves nor @claimed, and a SYN is known by its mark, which only postrouting and input see. With
+ * UDP, flows without a reply are in @udp_flows, @udp_moves and @udp_claimed alike, and backends
+ * that replied in @udp_replied.
  *
- * With UDP, flows without a reply are in @udp_flows, @udp_moves and @udp_claimed alike, and
- * backends that replied in @udp_replied. The kernel considers a flow with several replies assured;
- * packets of such a flow pass one rule.
- *
- * @handshakes also contains flows that other programs translate; the caller ignores them. The set
- * contains handshakes in flight only, so the cost of reading it does not depend on the number of
- * flows; a packet of an established connection passes one rule.
- *
- * A client, or a service without any answer, could fill a set, and flows of others would not be
- * listed: while more than half of a set is used, a read deletes the elements that its caller needs
- * least.
+ * @handshakes also contains flows that other programs translate; the caller ignores them. While
+ * more than half of a set is used, a read deletes the elements that its caller needs least.
  *
  * The next call creates a table again that another process deleted or changed; handshakes of its
  * set are listed again with their next SYN. A family whose table cannot be created is left out; the
