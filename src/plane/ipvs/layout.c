@@ -194,9 +194,3 @@ int ipvs_layout_apply(struct ipvs_layout *l, const struct ipvs_rules_params *par
 	l->state = IPVS_LAYOUT_PRESENT;
 	return 0;
 }
-
-int ipvs_layout_cleanup(struct ipvs_layout *l, struct err *err)
-{
-	ipvs_layout_fini(l);
-	return nft_tables_delete(l->nl, &ipvs_schema, IPFAM_V4, NULL, err);
-}

@@ -48,8 +48,6 @@ MUST_USE int ipvs_layout_load(struct ipvs_layout *l, struct err *err);
 MUST_USE int ipvs_layout_apply(struct ipvs_layout *l, const struct ipvs_rules_params *params,
 			       const struct plane_loaded *elements, const uint32_t *previous,
 			       struct nft_result *res, struct err *err);
-/* Delete the table if it is vipd's. */
-MUST_USE int ipvs_layout_cleanup(struct ipvs_layout *l, struct err *err);
 
 /* Has the table the rules of a plane that retires? */
 bool ipvs_layout_is_retiring(const struct ipvs_layout *l);

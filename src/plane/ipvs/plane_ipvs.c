@@ -468,7 +468,7 @@ static int plane_cleanup(struct plane *plane, struct err *err)
 	if (r == 0 && has_ipvs) /* while the table has the values: the next process restores, too */
 		ipvs_sysctls_restore(p, false);
 	if (r == 0) /* before IPVS: no more packets are led there */
-		r = ipvs_layout_cleanup(&p->layout, err);
+		r = nft_tables_delete(p->common.cmd, &ipvs_schema, IPFAM_V4, NULL, err);
 	if (r == 0)
 		r = plane_failover_cleanup(&p->common, IPVS_FAILOVER_TABLE, err);
 	if (r == 0 && has_ipvs) {

@@ -110,7 +110,7 @@ static int layout_try(struct nl_sock *nl, const struct ipvs_rules_params *params
 	if (r == 0)
 		r = ipvs_layout_apply(&l, params, NULL, NULL, NULL, err);
 	if (r == 0)
-		r = ipvs_layout_cleanup(&l, err);
+		r = nft_tables_delete(nl, &ipvs_schema, IPFAM_V4, NULL, err);
 	return r;
 }
 
