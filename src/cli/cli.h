@@ -54,8 +54,7 @@ struct cli_value {
 	cli_entry_fn set_entry;
 };
 
-/* Initializers of struct cli_value; `member` of struct CLI_SETTINGS, a macro of the table's file.
- */
+/* Initializers of struct cli_value; `member` is of struct CLI_SETTINGS, set by the table's file. */
 /* clang-format off */
 #define CLI_VALUE(...) { __VA_ARGS__ }
 #define CLI_AT(member) \

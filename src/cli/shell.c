@@ -94,12 +94,9 @@ static void words_put(struct str *ret, const char *words, const char *before, si
 static void values_put(struct str *ret, const struct cli_command *cmd, const struct cli_option *o,
 		       const char *before, size_t len)
 {
-	static const char *const files[] = { "FILE", "DIR", "PATH" };
-
 	words_put(ret, cli_words(cmd, o), before, len);
-	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
-		if (strcmp(o->arg, files[i]) == 0)
-			str_puts(ret, ":files\n");
+	if (cli_word_find("FILE DIR PATH", o->arg) >= 0)
+		str_puts(ret, ":files\n");
 	if (strcmp(o->arg, "NS/NAME") == 0)
 		str_puts(ret, ":services\n");
 }
