@@ -15,8 +15,6 @@
 #include "source/decode/yamlread.h"
 #include "source/files/watch.h"
 
-#define API_VERSION "kubeproxy.config.k8s.io/v1alpha1"
-#define KIND "KubeProxyConfiguration"
 #define COMPLAINTS_MAX 400 /* bytes; then "and more" */
 
 /* A walk through one document. */
@@ -285,9 +283,9 @@ static int document_read(struct walk *w, const json_t *root, struct err *err)
 
 	if (!json_is_object(root))
 		return reject(w, err_set(err, -EINVAL, "is not an object"), err);
-	r = head_check(w, root, "apiVersion", API_VERSION, err);
+	r = head_check(w, root, "apiVersion", CONFIG_FILE_VERSION, err);
 	if (r == 0)
-		r = head_check(w, root, "kind", KIND, err);
+		r = head_check(w, root, "kind", CONFIG_FILE_KIND, err);
 	return r < 0 ? r : section_walk(w, root, err);
 }
 
@@ -301,7 +299,7 @@ static int documents_read(struct walk *w, struct err *err)
 	if (r == YAML_END)
 		return err_set(err, -EINVAL, "%s: is empty", w->c->path);
 	if (r == YAML_ITEM)
-		r = reject(w, err_set(err, -EINVAL, "is a list, not a " KIND), err);
+		r = reject(w, err_set(err, -EINVAL, "is a list, not a " CONFIG_FILE_KIND), err);
 	else if (r == YAML_DOCUMENT)
 		r = document_read(w, root, err);
 	else
@@ -389,7 +387,7 @@ void config_print(struct str *ret, const json_t *fields)
 	AUTO(free) char *text = json_dumps(root, JSON_SORT_KEYS);
 	json_auto_t *sorted = json_loads(text, 0, NULL);
 
-	str_puts(ret, "apiVersion: " API_VERSION "\nkind: " KIND "\n");
+	str_puts(ret, "apiVersion: " CONFIG_FILE_VERSION "\nkind: " CONFIG_FILE_KIND "\n");
 	yaml_print(ret, sorted);
 }
 

@@ -53,6 +53,8 @@ struct config {
 	struct str complaints; /* "line 4: unknown field 'modes', line 9: ..."; empty: none */
 };
 
+#define CONFIG_FILE_VERSION "kubeproxy.config.k8s.io/v1alpha1"
+#define CONFIG_FILE_KIND "KubeProxyConfiguration"
 #define CONFIG_SIZE_MAX (1U << 20)
 
 /*

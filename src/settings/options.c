@@ -739,9 +739,8 @@ char *options_configz(const struct options *o)
 	json_t *config = config_tree(o->record.effective);
 	json_auto_t *all = json_pack("{s:o}", "kubeproxy.config.k8s.io", config);
 
-	(void)json_object_set_new(config, "apiVersion",
-				  json_string("kubeproxy.config.k8s.io/v1alpha1"));
-	(void)json_object_set_new(config, "kind", json_string("KubeProxyConfiguration"));
+	(void)json_object_set_new(config, "apiVersion", json_string(CONFIG_FILE_VERSION));
+	(void)json_object_set_new(config, "kind", json_string(CONFIG_FILE_KIND));
 	return json_dumps(all, JSON_COMPACT | JSON_SORT_KEYS);
 }
 
