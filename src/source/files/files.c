@@ -453,9 +453,8 @@ static void settle(struct files *fs, bool is_changed)
 	if (!fs->is_ready) {
 		fs->is_ready = true;
 		memory_return(fs);
-		if (fs->ops.ready != NULL)
-			fs->ops.ready(fs->ops.arg);
-	} else if (is_changed && fs->ops.changed != NULL) {
+		fs->ops.ready(fs->ops.arg);
+	} else if (is_changed) {
 		fs->ops.changed(fs->ops.arg);
 	}
 }
