@@ -206,15 +206,6 @@ static char *param_copy(const struct http_request *q, const char *name)
 	return value != NULL && value[0] != '\0' ? xstrdup(value) : NULL;
 }
 
-static void addr_parse(struct filter *f)
-{
-	AUTO(free) char *text = xstrdup(f->text);
-
-	f->proto = l4proto_cut(text);
-	/* Otherwise it is a part of a name, or the name of a pod. */
-	(void)!ip_given_parse(&f->addr, &f->port, text);
-}
-
 /* -EINVAL: `err` names the parameter. `ret` is initialised in any case. */
 static int filter_init(struct filter *ret, const struct serve_context *ctx,
 		       const struct http_request *q, struct err *err)
@@ -226,8 +217,12 @@ static int filter_init(struct filter *ret, const struct serve_context *ctx,
 	ret->name = param_copy(q, "name");
 	ret->text = param_copy(q, "q");
 	if (ret->text != NULL) {
-		ret->text_state = serve_state_parse(ret->text, strlen(ret->text));
-		addr_parse(ret);
+		AUTO(free) char *text = xstrdup(ret->text);
+
+		ret->text_state = serve_state_parse(text, strlen(text));
+		ret->proto = l4proto_cut(text);
+		/* Otherwise it is a part of a name, or the name of a pod. */
+		(void)!ip_given_parse(&ret->addr, &ret->port, text);
 	}
 	return states ? body_words_parse(&ret->states, states, serve_state_names, SERVE_STATE_OK,
 					 SERVE_STATE_N, "state", err)

@@ -231,16 +231,6 @@ static ssize_t stream_read(void *cookie, char *buf, size_t size)
 	return n;
 }
 
-/* `fd` is borrowed, and must live as long as the stream. */
-static FILE *stream_open(int *fd)
-{
-	FILE *in = fopencookie(fd, "r", (cookie_io_functions_t){ .read = stream_read });
-
-	if (in == NULL)
-		abort(); /* out of memory, as in xmalloc() */
-	return in;
-}
-
 /* vipd's error text, or the status. */
 static int status_error(int status, const struct str *body, struct err *err)
 {
@@ -270,7 +260,9 @@ int client_request(const struct client *c, const char *method, const char *targe
 
 	if (fd < 0)
 		return fd;
-	in = stream_open(&fd);
+	in = fopencookie(&fd, "r", (cookie_io_functions_t){ .read = stream_read });
+	if (in == NULL)
+		abort(); /* out of memory, as in xmalloc() */
 	str_printf(&text, "%s %s HTTP/1.1\r\nHost: vipd\r\nConnection: close\r\n\r\n", method,
 		   target);
 	/* Blocking: it sends all, or fails. */

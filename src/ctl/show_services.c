@@ -11,14 +11,6 @@
 
 #include "ctl/value.h"
 
-/* "80/TCP", "80:30080/TCP" */
-static void say_port(struct str *out, const json_t *port)
-{
-	say(out, port,
-	    value_int(port, "node_port") != 0 ? "{port:d}:{node_port:d}/{protocol}"
-					      : "{port:d}/{protocol}");
-}
-
 static void say_backends(struct str *out, const json_t *family)
 {
 	const json_t *pools = value_get(family, "pools");
@@ -81,7 +73,9 @@ static void row(struct table *t, const json_t *item, const json_t *port, bool is
 
 	say_vips(&vips, item, is_wide);
 	if (port != NULL) {
-		say_port(&number, port);
+		say(&number, port,
+		    value_int(port, "node_port") != 0 ? "{port:d}:{node_port:d}/{protocol}"
+						      : "{port:d}/{protocol}");
 		say_port_backends(&backends, port);
 	}
 	cell_say(t, "SERVICE", TABLE_ELASTIC, item, "{namespace}/{name}");
