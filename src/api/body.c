@@ -244,11 +244,9 @@ static bool is_port(const struct filter *f, uint16_t port, uint8_t proto)
 	       (f->proto == L4PROTO_UNSET || proto == f->proto);
 }
 
-/* Also without ports, if any will do. */
-static bool has_port(const struct filter *f, const struct service *s)
-{
-	return is_port(f, 0, L4PROTO_UNSET) || vec_has(&s->ports, p, is_port(f, p->port, p->proto));
-}
+/* Ports of a service or a slice. Also without ports, if any will do. */
+#define has_port(f, ports) \
+	(is_port((f), 0, L4PROTO_UNSET) || vec_has((ports), p, is_port((f), p->port, p->proto)))
 
 static bool has_node_port(const struct filter *f, const struct service *s)
 {
@@ -262,7 +260,7 @@ static bool object_has_addr(const struct filter *f, const struct service *s)
 		      vec_has(&s->ingress, in, ip_addr_is_equal(&in->addr, &f->addr)) ||
 		      vec_has(&s->external_ips, a, ip_addr_is_equal(a, &f->addr));
 
-	if (is_vip && has_port(f, s))
+	if (is_vip && has_port(f, &s->ports))
 		return true;
 	return has_node_port(f, s) &&
 	       vec_has(&f->ctx->model->env.nodeport_addrs, a, ip_addr_is_equal(a, &f->addr));
@@ -274,17 +272,10 @@ static bool rows_have_addr(const struct filter *f, const struct plan_rows *rows)
 		       ip_addr_is_equal(&fe->addr, &f->addr) && is_port(f, fe->port, fe->proto));
 }
 
-static bool slice_has_port(const struct filter *f, const struct slice *sl)
-{
-	return is_port(f, 0, L4PROTO_UNSET) ||
-	       vec_has(&sl->ports, p, is_port(f, p->port, p->proto));
-}
-
 static bool slice_has_addr(const struct filter *f, const struct slice *sl)
 {
-	if (sl->fam != ip_fam(&f->addr) || !slice_has_port(f, sl))
-		return false;
-	return vec_has(&sl->endpoints, ep, ip_addr_is_equal(&ep->addr, &f->addr));
+	return sl->fam == ip_fam(&f->addr) && has_port(f, &sl->ports) &&
+	       vec_has(&sl->endpoints, ep, ip_addr_is_equal(&ep->addr, &f->addr));
 }
 
 static bool slice_has_pod(const struct filter *f, const struct slice *sl)

@@ -307,18 +307,14 @@ static const char *const masq_words[] = {
 	[PLAN_TRACE_MASQ_HOST] = "yes: this host to an external address with policy Local",
 };
 
-static bool meets_itself(const struct plan_trace *t)
-{
-	return vec_has(&t->endpoints, ep,
-		       ep->why == NULL && ip_addr_is_equal(&ep->from->addr, &t->query.src));
-}
-
 static void step_masq(struct jsonw *w, const struct plan_trace *t)
 {
 	FINI(str_fini) struct str out = { 0 };
 
 	str_puts(&out, masq_words[t->masq]);
-	if (t->masq < PLAN_TRACE_MASQ_ALL && meets_itself(t))
+	if (t->masq < PLAN_TRACE_MASQ_ALL &&
+	    vec_has(&t->endpoints, ep,
+		    ep->why == NULL && ip_addr_is_equal(&ep->from->addr, &t->query.src)))
 		str_puts(&out, "; yes if the pod reaches itself");
 	step(w, "masqueraded", &out);
 }
