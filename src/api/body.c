@@ -361,7 +361,7 @@ static void list_head(struct items *items)
 	struct list_body *b = (struct list_body *)items;
 
 	if (b->is_dump) {
-		view_node(&items->w, "node", items->ctx->model);
+		view_node(&items->w, items->ctx->model);
 		jsonw_uint(&items->w, "conflicts", items->ctx->plan->n_conflicts);
 	} else {
 		jsonw_uint(&items->w, "matching", items->page.n_matching);

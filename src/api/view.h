@@ -63,8 +63,8 @@ bool view_row_more(struct view_row *r, struct jsonw *w, const struct serve_conte
 /* A port of a service: an object that is open, up to its open array "families". */
 void view_port_begin(struct jsonw *w, const struct service_port *port, enum serve_state state,
 		     const char *note);
-/* An object `key`: this node and its detect-local. */
-void view_node(struct jsonw *w, const char *key, const struct model *m);
+/* Member "node": this node and its detect-local. */
+void view_node(struct jsonw *w, const struct model *m);
 /* Members of an endpoint: its pod, its place except the zone, and its conditions. */
 void view_endpoint_state(struct jsonw *w, const struct slice_endpoint *from, bool is_local);
 /*

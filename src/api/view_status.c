@@ -86,11 +86,11 @@ static void view_detect_local(struct jsonw *w, const struct model *m)
 	jsonw_end(w);
 }
 
-void view_node(struct jsonw *w, const char *key, const struct model *m)
+void view_node(struct jsonw *w, const struct model *m)
 {
 	const struct model_env *env = &m->env;
 
-	jsonw_object(w, key);
+	jsonw_object(w, "node");
 	jsonw_name(w, "name", m->config.node_name);
 	jsonw_name(w, "zone", env->zone);
 	jsonw_addrs(w, "addresses", env->node_ip, IPFAM_N);
@@ -425,7 +425,7 @@ void view_status(struct jsonw *w, const struct serve_context *ctx, const struct 
 	view_health(w, ctx);
 	jsonw_text(w, "plane", ctx->plane->ops->name);
 	jsonw_bool(w, "flush_safe", ctx->plane->is_flush_safe);
-	view_node(w, "node", ctx->model);
+	view_node(w, ctx->model);
 	view_source(w, &source, now);
 	view_counts(w, ctx, t);
 	jsonw_object(w, "pending");
