@@ -494,13 +494,9 @@ static int limit_parse(size_t *ret, const struct http_request *q, struct err *er
 	char *end;
 	unsigned long n;
 
-	*ret = CONTROL_LIMIT_DEFAULT;
-	if (text == NULL)
+	*ret = text == NULL ? CONTROL_LIMIT_DEFAULT : 0;
+	if (text == NULL || strcmp(text, "all") == 0)
 		return 0;
-	if (strcmp(text, "all") == 0) {
-		*ret = 0;
-		return 0;
-	}
 	n = text[0] >= '0' && text[0] <= '9' ? strtoul(text, &end, 10) : 0;
 	if (n < 1 || n > CONTROL_LIMIT_MAX || *end != '\0')
 		return err_set(err, -EINVAL,
