@@ -325,10 +325,7 @@ static void endpoints(struct str *out, const json_t *family, const struct style 
 	FINI(table_fini) struct table t = { 0 };
 
 	value_for_each (ep, list) {
-		cell_endpoint(&t, "ENDPOINT", MARK_NONE, ep);
-		cell_say(&t, "POD", TABLE_NAMES, ep, "{pod}");
-		cell_node(&t, ep);
-		table_cell(&t, "READY", MARK_NONE, "%s", condition_text(ep));
+		cells_of_endpoint(&t, ep);
 		if (value_bool(family, "uses_cluster_set"))
 			set_cell(&t, "CLUSTER SET", value_get(ep, "cluster_set"));
 		if (value_bool(family, "uses_local_set"))

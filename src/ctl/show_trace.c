@@ -39,10 +39,7 @@ static void row(struct table *t, const json_t *ep)
 {
 	bool is_used = value_bool(ep, "used");
 
-	cell_endpoint(t, "ENDPOINT", MARK_NONE, ep);
-	cell_say(t, "POD", TABLE_NAMES, ep, "{pod}");
-	cell_node(t, ep);
-	table_cell(t, "READY", MARK_NONE, "%s", condition_text(ep));
+	cells_of_endpoint(t, ep);
 	if (is_used)
 		cell_share(t, "SHARE", TABLE_RIGHT | MARK_GOOD, ep, "probability");
 	else

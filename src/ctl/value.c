@@ -193,7 +193,7 @@ enum mark state_mark(const char *state)
 	return MARK_NONE;
 }
 
-const char *condition_text(const json_t *endpoint)
+static const char *condition_text(const json_t *endpoint)
 {
 	if (value_bool(endpoint, "terminating"))
 		return value_bool(endpoint, "serving") ? "terminating" : "terminated";
@@ -236,10 +236,13 @@ void cell_endpoint(struct table *t, const char *title, unsigned int look, const 
 	table_cell(t, title, look, "%s", text.text);
 }
 
-void cell_node(struct table *t, const json_t *endpoint)
+void cells_of_endpoint(struct table *t, const json_t *endpoint)
 {
+	cell_endpoint(t, "ENDPOINT", MARK_NONE, endpoint);
+	cell_say(t, "POD", TABLE_NAMES, endpoint, "{pod}");
 	table_cell(t, "NODE", TABLE_ELASTIC, "%s%s", dash(value_text(endpoint, "node")),
 		   value_bool(endpoint, "on_this_node") ? "*" : "");
+	table_cell(t, "READY", MARK_NONE, "%s", condition_text(endpoint));
 }
 
 void cell_silent(struct table *t, const char *title, const char *before, const json_t *endpoint)

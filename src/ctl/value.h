@@ -63,8 +63,6 @@ void say_endpoint(struct str *out, const json_t *object);
 
 /* Of the state of a service, or the level of a check. */
 enum mark state_mark(const char *state);
-/* READY of an endpoint: yes, no, terminating, terminated. */
-const char *condition_text(const json_t *endpoint);
 /* `text`, or "-" when it is empty. */
 const char *dash(const char *text);
 
@@ -78,5 +76,8 @@ void cell_share(struct table *t, const char *title, unsigned int look, const jso
 void cell_endpoint(struct table *t, const char *title, unsigned int look, const json_t *object);
 /* Member "silent" of the endpoint, after `before`; "-" without one. */
 void cell_silent(struct table *t, const char *title, const char *before, const json_t *endpoint);
-/* Column NODE: its node, with a star for this one. */
-void cell_node(struct table *t, const json_t *endpoint);
+/*
+ * Columns ENDPOINT, POD, NODE, with a star for this one, and READY: yes, no, terminating,
+ * terminated.
+ */
+void cells_of_endpoint(struct table *t, const json_t *endpoint);
