@@ -96,8 +96,7 @@ static bool lines_print(char *text, const char *part)
 	char *line;
 
 	while ((line = str_line(&text)) != NULL)
-		if ((part == NULL || strstr(line, part) != NULL) &&
-		    (out_write(line, strlen(line)) < 0 || out_write("\n", 1) < 0))
+		if ((part == NULL || strstr(line, part) != NULL) && out_printf("%s\n", line) < 0)
 			return false;
 	return true;
 }

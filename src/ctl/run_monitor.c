@@ -27,16 +27,6 @@ static int event_print(const struct run *run, const char *line, size_t len)
 	return out_write(str_text(&out), out.len);
 }
 
-static int line_take(const struct run *run, const char *line, size_t len)
-{
-	int r;
-
-	if (run->output != OUTPUT_JSON)
-		return event_print(run, line, len);
-	r = out_write(line, len);
-	return r == 0 ? out_write("\n", 1) : r;
-}
-
 static int sink_lines(void *arg, const char *data, size_t len)
 {
 	struct lines *l = arg;
@@ -47,7 +37,8 @@ static int sink_lines(void *arg, const char *data, size_t len)
 	while (r == 0 && (end = memchr(l->rest.text, '\n', l->rest.len)) != NULL) {
 		size_t n = (size_t)(end - l->rest.text);
 
-		r = line_take(l->run, l->rest.text, n);
+		r = l->run->output == OUTPUT_JSON ? out_printf("%.*s\n", (int)n, l->rest.text)
+						  : event_print(l->run, l->rest.text, n);
 		memmove(l->rest.text, l->rest.text + n + 1, l->rest.len - n - 1);
 		l->rest.len -= n + 1;
 	}
