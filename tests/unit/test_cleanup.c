@@ -3,16 +3,13 @@
  * Chains of kube-proxy and reasons to keep them; iptables-save input and iptables-restore output;
  * virtual services of IPVS on a scripted kernel.
  */
+#include "test.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <libmnl/libmnl.h>
 #include <linux/genetlink.h>
 #include <linux/ip_vs.h>

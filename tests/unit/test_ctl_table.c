@@ -3,15 +3,11 @@
  * ctl: the JSON in tests/golden/ctl is printed as the text beside it; tables on narrow terminals.
  * GOLDEN_ACCEPT=1 in the environment writes the texts again: review the difference before a commit.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "test.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/file.h"
 #include "ctl/run.h"

@@ -2,15 +2,11 @@
 /*
  * api/monitor: events reach their subscribers; slow subscribers lose events and get their number.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "test.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "api/control.h"
 #include "api/monitor.h"

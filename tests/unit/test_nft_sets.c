@@ -3,14 +3,10 @@
  * Declarations of the sets, compared with what nft 1.0.6 stores for them. tests/kernel compares
  * with the installed nft.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "test.h"
+
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "nft/sets.h"
 

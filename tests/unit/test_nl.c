@@ -2,15 +2,12 @@
 /*
  * Batches, dumps and attributes with a scripted kernel: answers, their order, and missing answers.
  */
+#include "test.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <libmnl/libmnl.h>
 #include <linux/netfilter/nfnetlink.h>
 

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* base/rendezvous: which slots change hands, how even shares are, and the kernel's jhash. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include <arpa/inet.h>
 #include <endian.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"

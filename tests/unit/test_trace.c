@@ -3,15 +3,11 @@
  * explain/trace: each path of a first packet, and its reason; a trace and the rows of a model
  * always agree.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "test.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "explain/trace.h"
 #include "mock_plane.h"
