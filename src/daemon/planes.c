@@ -44,7 +44,9 @@ static int open_nft(struct plane **ret, struct err *err)
 	return 0;
 }
 
-static int open_ipvs(struct plane **ret, const struct options *o, struct err *err)
+/* `limit_ms`: of failover; 0: off. */
+static int open_ipvs(struct plane **ret, const struct options *o, uint64_t limit_ms,
+		     struct err *err)
 {
 	static const int protocols[] = { NETLINK_NETFILTER, NETLINK_NETFILTER, NETLINK_GENERIC,
 					 NETLINK_ROUTE,     NETLINK_GENERIC,   NETLINK_ROUTE };
@@ -67,6 +69,8 @@ static int open_ipvs(struct plane **ret, const struct options *o, struct err *er
 			&config, err);
 	if (r < 0)
 		socks_close(v, ARRAY_SIZE(protocols));
+	else
+		ipvs_plane_failover(*ret, limit_ms);
 	return r;
 }
 
@@ -85,14 +89,11 @@ int planes_open(struct plane **ret, const struct options *o, struct err *err)
 		failover.udp_ms = o->plane.failover_udp_ns / NSEC_PER_MSEC;
 		failover.ejects = o->plane.failover == FAILOVER_EJECT;
 	}
-
-	r = is_ipvs(o) ? open_ipvs(ret, o, err) : open_nft(ret, err);
+	if (is_ipvs(o))
+		return open_ipvs(ret, o, failover.limit_ms, err);
+	r = open_nft(ret, err);
 	if (r < 0)
 		return r;
-	if (is_ipvs(o)) {
-		ipvs_plane_failover(*ret, failover.limit_ms);
-		return 0;
-	}
 	nft_plane_count(*ret, o->plane.counting);
 	if (o->plane.is_table_owner)
 		nft_plane_own_tables(*ret);
@@ -114,11 +115,7 @@ int planes_watch(struct plane *p, struct err *err)
 /* Without tables for failover: those of an earlier process are removed. */
 static int open_other(struct plane **ret, const struct options *o, struct err *err)
 {
-	int r = is_ipvs(o) ? open_nft(ret, err) : open_ipvs(ret, o, err);
-
-	if (r == 0 && !is_ipvs(o))
-		ipvs_plane_failover(*ret, 0);
-	return r;
+	return is_ipvs(o) ? open_nft(ret, err) : open_ipvs(ret, o, 0, err);
 }
 
 static int cleanup_and_close(struct plane *p, struct err *err)
