@@ -64,20 +64,16 @@ static int write_config(const struct options *o, struct err *err)
 	return file_write(o->write_config_to, text.text, err);
 }
 
-static int help(void)
+/* --help and --completion */
+static int help(const struct options *o)
 {
 	FINI(str_fini) struct str text = { 0 };
+	int r = 0;
 
-	cli_help(&text, &vipd_cli, NULL);
-	(void)fputs(str_text(&text), stdout);
-	return 0;
-}
-
-static int completion(const char *shell)
-{
-	FINI(str_fini) struct str text = { 0 };
-	int r = cli_completion(&text, &vipd_cli, shell);
-
+	if (o->action == OPTIONS_COMPLETION)
+		r = cli_completion(&text, &vipd_cli, o->shell);
+	else
+		cli_help(&text, &vipd_cli, NULL);
 	(void)fputs(str_text(&text), stdout);
 	return r;
 }
@@ -86,9 +82,8 @@ int action_run(const struct options *o, struct err *err)
 {
 	switch (o->action) {
 	case OPTIONS_HELP:
-		return help();
 	case OPTIONS_COMPLETION:
-		return completion(o->shell);
+		return help(o);
 	case OPTIONS_VERSION:
 		printf("vipd %s\n", cli_version());
 		return 0;
