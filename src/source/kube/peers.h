@@ -10,7 +10,6 @@
 #pragma once
 
 #include <event2/event.h>
-#include <stdbool.h>
 
 #include "base/list.h"
 
