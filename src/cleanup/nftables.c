@@ -315,7 +315,7 @@ int cleanup_iptables_nft(struct nl_sock *nl, struct cleanup *c, struct err *err)
 	for (size_t i = 0; i < TABLES; i++)
 		tables[i] = (struct xt_table){ .proxy = c->proxy,
 					       .marks = &c->marks,
-					       .fam = i / XT_TABLES,
+					       .fam = (enum ipfam)(i / XT_TABLES),
 					       .name = xt_table_names[i % XT_TABLES] };
 	for (int i = 0; i < TRIES && (r == -EBUSY || r == -ENOENT); i++)
 		r = attempt(tables, &counts, nl, c, err);
