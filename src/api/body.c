@@ -393,7 +393,8 @@ static void list_item(struct items *items, const struct svc *svc)
 		view_page_open(&b->view, &items->w, items->ctx, svc, 0);
 	} else {
 		view_row_begin(&b->row, &items->w, items->ctx, svc);
-		b->is_row_open = true;
+		/* Its first piece in this turn: later the facts may be those of another object. */
+		b->is_row_open = view_row_more(&b->row, &items->w, items->ctx, svc, 0);
 	}
 }
 

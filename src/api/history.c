@@ -98,6 +98,7 @@ void body_history(struct http_reply *reply, const struct serve_context *ctx,
 	body_begin(reply, &w);
 	jsonw_uint(&w, "seconds", HISTORY_SECONDS);
 	jsonw_array(&w, "items");
+	/* Oldest first. */
 	for (; ctx->history != NULL && at <= now_s; at++) {
 		const struct second *s = &ctx->history->ring[at % HISTORY_SECONDS];
 

@@ -20,12 +20,13 @@ static const char safe_headers[] =
 
 /* --- check of the Host header --- */
 
-/* Is `host`, which may have a port, this name? */
+/* Is `host` this name: "name" or "name:80"? */
 static bool is_name(const char *host, const char *name)
 {
 	size_t len = strlen(name);
 
-	return strncasecmp(host, name, len) == 0 && (host[len] == '\0' || host[len] == ':');
+	return strncasecmp(host, name, len) == 0 &&
+	       (host[len] == '\0' || (host[len] == ':' && strchr(host + len + 1, ':') == NULL));
 }
 
 bool page_host_is_good(const struct serve_context *ctx, const char *host)

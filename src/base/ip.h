@@ -115,7 +115,10 @@ const char *ip_prefix_text(const struct ip_prefix *p, char buf[static IP_PREFIX_
 /* "1.2.3.4:80", "[2001:db8::1]:80"; `port` in host order. */
 const char *ip_endpoint_text(const struct ip_addr *a, uint16_t port,
 			     char buf[static IP_ENDPOINT_TEXT_MAX]);
-/* The same in a buffer that lives as long as the enclosing block. */
+/*
+ * As above, in a buffer that lives as long as the enclosing block; the body of an if or a loop is a
+ * block, also without braces.
+ */
 #define ip_addr_str(a) ip_addr_text((a), (char[IP_TEXT_MAX]){ 0 })
 #define ip_prefix_str(p) ip_prefix_text((p), (char[IP_PREFIX_TEXT_MAX]){ 0 })
 #define ip_endpoint_str(a, port) ip_endpoint_text((a), (port), (char[IP_ENDPOINT_TEXT_MAX]){ 0 })

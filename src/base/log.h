@@ -94,7 +94,8 @@ void log_end(void);
 
 /*
  * Log the number of suppressed lines of each site that was silent for LOG_QUIET_NS, and of one
- * that continues at growing intervals. Returns the time of the next call, as now_ns(), or 0.
+ * that continues at growing intervals. Returns the time of the next call, as now_ns(), or 0: none
+ * is needed.
  */
 #define LOG_QUIET_NS (2 * NSEC_PER_SEC)
 uint64_t log_tick(uint64_t now);

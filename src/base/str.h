@@ -46,5 +46,5 @@ char *str_line(char **rest);
 
 /* Well-formed UTF-8 (RFC 3629: no surrogates, no overlong forms)? */
 bool str_is_utf8(const char *data, size_t len);
-/* Replace each byte of characters that str_is_control() names by '?'. Returns `text`. */
+/* Replace each byte of control characters (str_is_control()) by '?'. Returns `text`. */
 char *str_clean(char *text);

@@ -145,6 +145,8 @@ static int delete_all(struct nl_sock *nl, uint16_t type, size_t head,
 	return r < 0 ? r : n;
 }
 
+/* Rules of both families go first: after an error routes may be left, which the next run deletes.
+ */
 int cleanup_routing(struct nl_sock *nl, struct cleanup *c, struct err *err)
 {
 	int n_routes;

@@ -46,8 +46,10 @@ typedef int (*cli_entry_fn)(void *settings, const char *name, const char *value,
 /* How a value is read, and where it goes. */
 struct cli_value {
 	enum cli_type type;
-	uint16_t at;   /* offset of the member */
-	uint16_t size; /* of the member; 0: the value is checked and not stored */
+	uint16_t at; /* offset of the member */
+	/* Of the member; 0: checked, not stored (not of CLI_NUMBER, CLI_PREFIXES, CLI_INTERFACE).
+	 */
+	uint16_t size;
 	int64_t min;
 	int64_t max;
 	cli_set_fn set;
@@ -113,7 +115,7 @@ struct cli {
 struct cli_args {
 	int argc;
 	char **argv;
-	int i;               /* of the last one read; 0: none */
+	int i;               /* of the argument read last; 0: none */
 	const char *cluster; /* rest of "-xyz" */
 	bool is_end;         /* "--" was read */
 };

@@ -123,6 +123,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	FINI(job_fini) struct job job = { 0 };
 	struct worker_answer failed = { 0 };
 
+	/* None while a job is under way: the worker takes one at a time. */
 	if (!stale_job_take(c->stale, &job, now_ns() - GRACE_NS)) {
 		arm(c);
 		return;

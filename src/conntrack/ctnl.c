@@ -32,7 +32,7 @@ struct ctnl {
 	struct nl_sock *query;
 	struct nl_sock *del;
 	/* Deletions not yet sent, and results of the sent ones. */
-	uint8_t buf[DELETE_BUF];
+	uint8_t *buf;
 	size_t len;
 	uint64_t n_queued; /* in `buf` */
 	uint64_t n_deleted;
@@ -45,6 +45,7 @@ void ctnl_open(struct ctnl **ret, struct nl_sock *query, struct nl_sock *del)
 
 	c->query = query;
 	c->del = del;
+	c->buf = xmalloc(DELETE_BUF);
 	*ret = c;
 }
 
@@ -67,6 +68,7 @@ void ctnl_close(struct ctnl *c)
 		return;
 	nl_sock_close(c->query);
 	nl_sock_close(c->del);
+	free(c->buf);
 	free(c);
 }
 

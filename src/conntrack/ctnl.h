@@ -27,7 +27,8 @@
 
 struct ctnl;
 
-/* Flows with these addresses, IPv4; NULL: any. `from` or `to` is set. As in struct job_flow. */
+/* Flows with these addresses, as in struct job_flow; NULL: any. To delete: IPv4, `from` or `to`
+ * set. */
 struct ctnl_match {
 	const struct ip_endpoint *from;
 	const struct ip_endpoint *to;

@@ -388,7 +388,7 @@ static const struct plan_backend *pick(struct failover *f, const struct plan_poo
 	return second != NULL ? second : pick_tried(f, pool, s);
 }
 
-/* The service of a handshake's frontend, and pool_of() the frontend. */
+/* The service that has a handshake's frontend, and the pool in which the handshake may move. */
 struct place {
 	const struct svc *svc;
 	const struct plan_pool *pool; /* NULL: none */

@@ -45,6 +45,7 @@ struct job_frontend {
 	uint32_t live; /* the first of n_live in job.live; these are sorted */
 	uint32_t n_live;
 };
+_Static_assert(offsetof(struct job_frontend, key) == 0, "ip_tuple_cmp()");
 
 struct job {
 	uint32_t id;

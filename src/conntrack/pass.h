@@ -21,7 +21,7 @@ struct pass_result {
 };
 
 struct pass {
-	struct ctnl *ctnl; /* borrowed */
+	struct ctnl *ctnl; /* not closed by the pass */
 	/*
 	 * While it is the id of a job, the job ends before its next deletion: another process may
 	 * set it. NULL: no job does.
@@ -29,7 +29,7 @@ struct pass {
 	const _Atomic uint32_t *outdated;
 	/* IPVS translates: entries have no IPS_DST_NAT, which selects JOB_TARGET_TRANSLATED. */
 	bool is_ipvs;
-	/* What passes have found out: zero before the first one. */
+	/* Results of earlier passes; zero before the first one. */
 	bool cannot_match;       /* the kernel cannot delete by filter */
 	uint64_t n_udp[IPFAM_N]; /* UDP flows in the last dump of them */
 };

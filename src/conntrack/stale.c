@@ -18,7 +18,6 @@
 #include "base/hash.h"
 #include "model/select.h"
 #include "model/tuning.h"
-#include "model/walk.h"
 
 #define SCANS 2 /* scans of each target: at once, and for late packets */
 /* So many jobs in a row may be outdated: changes that never end do not prevent scans. */
@@ -89,7 +88,7 @@ struct record {
 struct tcp_scan {
 	uint64_t due_ns; /* STALE_NEVER: not due */
 	bool is_under_way;
-	struct walk walk;
+	size_t bucket; /* the next one of model.services: a table that grows repeats some */
 	VEC(struct ip_endpoint) v;
 };
 
@@ -506,15 +505,12 @@ static void tcp_begin(struct tcp_scan *t, uint64_t now)
 {
 	t->due_ns = MIN(t->due_ns, now);
 	t->is_under_way = false;
-	t->walk = (struct walk){ 0 };
+	t->bucket = 0;
 	vec_clear(&t->v);
 }
 
-static void tcp_visit(void *arg, struct svc *svc)
+static void tcp_add(struct tcp_scan *t, const struct plan_rows *rows)
 {
-	const struct plan_rows *rows = svc->rows;
-	struct tcp_scan *t = arg;
-
 	if (rows == NULL)
 		return;
 	vec_for_each (f, &rows->frontends)
@@ -525,13 +521,14 @@ static void tcp_visit(void *arg, struct svc *svc)
 /* False: there are more. */
 static bool tcp_collect(struct stale *s)
 {
+	const struct htable *all = &s->model->services;
 	struct tcp_scan *t = &s->tcp;
 	size_t end = t->v.n + TCP_PIECE;
 
-	while (t->v.n < end)
-		if (!walk_services(&t->walk, s->model, tcp_visit, t, 0))
-			return true;
-	return false;
+	for (; t->bucket < all->n_buckets && t->v.n < end; t->bucket++)
+		for (struct hnode *n = all->buckets[t->bucket]; n != NULL; n = n->next)
+			tcp_add(t, container_of(n, struct svc, node)->rows);
+	return t->bucket >= all->n_buckets;
 }
 
 void stale_recheck(struct stale *s, uint64_t now)

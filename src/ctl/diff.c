@@ -115,6 +115,8 @@ static bool is_difference(const struct diff_line *desired, const struct diff_lin
 
 	if (programmed == NULL)
 		return true;
+	if (desired != NULL && strcmp(desired->text, programmed->text) == 0)
+		return false;
 	rest = settled(programmed->text, desired != NULL ? desired->text : "");
 	if (desired != NULL)
 		return strcmp(desired->text, rest) != 0;

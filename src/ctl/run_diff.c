@@ -25,6 +25,7 @@ static int diff_try(struct diff *d, const struct run *run, const char *plane, st
 	if (run->manifests == NULL)
 		r = client_json(&rows, &run->client, "GET", "/v1/rows", err);
 	diff_desired(d, value_get(rows, "items"));
+	json_decref(TAKE(rows)); /* may be large */
 	if (r == 0)
 		r = not_vipd(programmed_read(&programmed, plane, err));
 	if (r == 0 && run->manifests != NULL) {

@@ -64,11 +64,11 @@ static bool is_selected(const json_t *ep, const char *text)
 static size_t used_shown(const json_t *list)
 {
 	size_t n_used = 0;
-	size_t n_others = 0;
+	size_t n_others;
 
 	value_for_each (ep, list)
-		*(value_bool(ep, "used") ? &n_used : &n_others) += 1;
-	n_others = MIN(n_others, (size_t)ROWS_SHOWN / 2);
+		n_used += value_bool(ep, "used");
+	n_others = MIN(json_array_size(list) - n_used, (size_t)ROWS_SHOWN / 2);
 	return MIN(n_used, ROWS_SHOWN - n_others);
 }
 

@@ -12,7 +12,7 @@
 #include "base/str.h"
 #include "ctl/table.h"
 
-/* The text of a string. */
+/* The text of a string; "" for NULL and other types. */
 const char *value_string(const json_t *v);
 const char *value_text(const json_t *object, const char *key);
 json_int_t value_int(const json_t *object, const char *key);

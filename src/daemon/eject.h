@@ -18,7 +18,7 @@
 
 struct eject_loop;
 
-/* The plane of `config` has handshakes(); its `limit_ns` is also that of probes. */
+/* With --failover=eject; the `limit_ns` of `config` is also that of probes. */
 void eject_loop_open(struct eject_loop **ret, struct event_base *base,
 		     const struct failover_config *config, struct failover *failover);
 /* Before `failover` closes. Accepts NULL. */

@@ -75,7 +75,7 @@ struct failover_loop {
 	uint64_t claimed_ns; /* before move_begin() */
 	VEC(struct ip_flow) due;
 	VEC(struct ip_flow) claimed;  /* of `moves` */
-	VEC(struct plane_move) moves; /* at first of all silent flows */
+	VEC(struct plane_move) moves; /* first all silent flows, then those that move */
 };
 
 static void on_handshake(void *arg, const struct plane_handshake *h)

@@ -28,7 +28,7 @@ struct serve_failovers;
 struct failover_config {
 	const struct plan *plan;
 	const struct sync *sync;
-	struct plane *plane; /* with handshakes(); without move_begin() none moves */
+	struct plane *plane; /* without move_begin() no handshake moves */
 	uint64_t limit_ns;
 	uint64_t udp_ns; /* 0: TCP only */
 	bool ejects;     /* opens daemon/eject */

@@ -267,10 +267,12 @@ static void entry_retire(struct entry *e)
 static bool entry_count(struct entry *e, const struct svc *svc)
 {
 	for (; e->fam < IPFAM_N; e->fam++) {
-		if (service_has_family(svc->service, e->fam) &&
+		bool has_family = service_has_family(svc->service, e->fam);
+
+		if (has_family &&
 		    local_ready_step(&e->count, e->all->model, svc, e->fam, SELECT_STEP_WORK))
 			return true;
-		e->ready[e->fam] = e->count.v.n;
+		e->ready[e->fam] = has_family ? e->count.v.n : 0;
 		vec_fini(&e->count.v);
 		e->count.port = 0;
 	}
@@ -310,7 +312,7 @@ static void on_count(evutil_socket_t fd, short what, void *arg)
 /* SVC-26; 0 = none. */
 static uint16_t wanted_port(const struct service *s)
 {
-	if (s == NULL || service_skip_reason(s) != NULL || s->type != SERVICE_TYPE_LOADBALANCER ||
+	if (!service_is_proxied(s) || s->type != SERVICE_TYPE_LOADBALANCER ||
 	    !service_is_etp_local(s))
 		return 0;
 	return s->health_check_node_port;

@@ -596,7 +596,7 @@ static void on_accept_again(evutil_socket_t fd, short what, void *arg)
 {
 	struct http_server *s = arg;
 
-	if (s->accept != NULL && s->n_conns < s->config.connections_max)
+	if (s->accept != NULL)
 		(void)event_add(s->accept, NULL);
 }
 

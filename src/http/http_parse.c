@@ -81,7 +81,7 @@ static int target_parse(struct http_request *ret, char *target, struct err *err)
 
 		if (slash == NULL)
 			return err_set(err, STATUS_BAD, "the request names no path");
-		/* It has precedence over the Host header (RFC 9112 section 3.2.2). */
+		/* The authority has precedence over the Host header (RFC 9112 section 3.2.2). */
 		ret->host = target;
 		memmove(target, target + 7, (size_t)(slash - target - 7));
 		slash[-7] = '\0';

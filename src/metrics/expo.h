@@ -15,7 +15,7 @@
 #include "base/str.h"
 
 /* Bounds: ascending, inclusive; the last one is 0, for +Inf. Section 13 of doc/behaviour.md. */
-extern const uint64_t expo_log2[]; /* of struct hist */
+extern const uint64_t expo_log2[]; /* of struct hist, which counts values below them */
 extern const uint64_t expo_e15[];  /* 1 ms doubled fourteen times */
 extern const uint64_t expo_npl[];  /* a quarter of a second to five minutes */
 

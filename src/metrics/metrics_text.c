@@ -33,6 +33,7 @@ static void one_seconds(struct str *out, const char *name, const char *type, con
 /* Counted by the sync or a plane. */
 static void log2_hist(struct str *out, const char *name, const char *help, const struct hist *h)
 {
+	_Static_assert(HIST_BUCKETS <= EXPO_BOUNDS_MAX + 1, "buckets");
 	struct expo_hist e = { .bounds = expo_log2, .count = h->count, .sum_ns = h->sum_ns };
 
 	memcpy(e.buckets, h->bucket, sizeof(h->bucket));

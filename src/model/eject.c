@@ -133,7 +133,9 @@ void model_ejection_text(struct str *out, const struct model_ejection *e, uint64
 
 void model_ejections_fini(struct model *m)
 {
-	while (m->ejections.n > 0)
-		remove_at(m, vec_end(&m->ejections) - 1);
+	vec_for_each (e, &m->ejections) {
+		name_unref(e->ns);
+		name_unref(e->name);
+	}
 	vec_fini(&m->ejections);
 }

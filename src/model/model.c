@@ -510,9 +510,7 @@ struct addrs {
 	VEC(struct ip_addr) list; /* sorted */
 };
 
-/*
- * Rows of a service depend on whether its cluster IP is an address of this host. `host`: those
- * before.
+/* Rows of a service depend on whether its cluster IP is a host address. `host`: the earlier ones.
  */
 static bool has_moved_cluster_ip(const struct model *m, const struct svc *svc, const void *host)
 {

@@ -175,7 +175,7 @@ static int hints_cmp(const struct hints *a, const struct hints *b)
 		if (r != 0)
 			return r;
 	}
-	return (a->n > b->n) - (a->n < b->n);
+	return CMP(a->n, b->n);
 }
 
 static int slice_place_cmp(const struct slice_place *a, const struct slice_place *b)

@@ -23,8 +23,7 @@ struct slice_change {
 struct svc_track {
 	bool is_on; /* `slices` are all changes */
 	VEC(struct slice_change) slices;
-	/* For each family and port: of the rows that are being built, and of the programmed ones.
-	 */
+	/* For each family and port: of rows that are being built, and of the programmed ones. */
 	struct selection_sums *next;
 	size_t n;
 	struct selection_sums sums[];

@@ -233,7 +233,7 @@ void nft_elem_text(struct str *out, enum ipfam fam, enum nft_set_id set, const u
 		   const uint8_t *data)
 {
 	text_key(out, fam, set, key);
-	if (data == NULL)
+	if (data == NULL || set == IPVSSET_REMEMBERED) /* the values of that set are no marks */
 		return;
 	str_puts(out, " -> ");
 	if (set >= IPVSSET_BEGIN)

@@ -148,7 +148,7 @@ MUST_USE int nft_fixed_counters(struct nl_sock *nl, uint8_t family, const char *
 
 /* NULL when there is none. */
 struct nft_fixed_chain *nft_fixed_chain(const struct nft_fixed *h, const char *name);
-/* One without rules, if there is none. */
+/* Makes one without rules if there is none. */
 struct nft_fixed_chain *nft_fixed_chain_get(struct nft_fixed *h, const char *name);
 void nft_fixed_chain_del(struct nft_fixed *h, const char *name);
 struct nft_verdict *nft_fixed_verdict(const struct nft_fixed *h, unsigned int map, uint32_t kind);

@@ -236,7 +236,8 @@ const char *nft_kind_chain(uint16_t kind, char buf[static NFT_CHAIN_NAME_MAX])
 	return buf;
 }
 
-/* The combination in the name of its chain, as affinity_name() writes it. */
+/* The combination in the name of its chain, as affinity_name() writes it. Numbers that overflow
+ * differ from their text. */
 static bool affinity_parse(struct affinity *ret, const char *name)
 {
 	char canonical[NFT_CHAIN_NAME_MAX];
@@ -296,7 +297,8 @@ void nft_kind_release(uint16_t kind)
 
 	assert(kind >= NFT_KIND_AFFINITY && kind < NFT_KIND_AFFINITY_END);
 	a = &affinities[kind - NFT_KIND_AFFINITY];
-	n_exact -= nft_keymap_del(&numbers, a) && !a->is_coarse;
+	if (nft_keymap_del(&numbers, a) && !a->is_coarse)
+		n_exact--;
 	*a = (struct affinity){ 0 };
 }
 

@@ -35,8 +35,9 @@ struct plan_waiting {
 struct plan_rows *plan_rows_patch(struct plan *p, struct svc *svc);
 
 struct plan_pieces {
-	struct plan_rows
-		*goal;    /* settled; owned by the caller; may be NULL; with n_found of pools */
+	/* Settled; owned by the caller; may be NULL. n_found of its pools stays that of the load.
+	 */
+	struct plan_rows *goal;
 	size_t next_pool; /* pools of the goal before this index are programmed */
 	VEC(struct plan_waiting) order;
 	size_t next_waiting;

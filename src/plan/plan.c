@@ -621,6 +621,7 @@ void plan_rows_replace(struct plan *p, struct svc *svc, struct plan_rows *next,
 	if (next != NULL)
 		next->is_unsticky = plan_rows_is_unsticky(p, next);
 	plan_ids_free(p, svc->rows, next, kept);
+	/* Differences may wrap: the sums do not. */
 	p->n_unsticky += (size_t) new->is_unsticky - old->is_unsticky;
 	p->n_conflicts += (size_t) new->conflicts.n - old->conflicts.n;
 	p->n_host_cluster_ips += (size_t) new->is_of_host - old->is_of_host;

@@ -12,7 +12,7 @@
  *
  *  Batches do not name the ruleset's generation (doc/design/0003-nft-elements.md): one that meets a
  *  foreign change of vipd's sets fails by itself (EEXIST, ENOENT). check() finds others: it
- * compares the generation with the one after vipd's last transaction.
+ *  compares the generation with the one after vipd's last transaction.
  */
 #pragma once
 

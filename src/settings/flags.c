@@ -33,6 +33,7 @@ static int set_action(void *to, const struct cli_option *f, const char *value, s
 
 static int set_cleanup(void *to, const struct cli_option *f, const char *value, struct err *err)
 {
+	/* Pairs: without and with force. */
 	static const char words[] = "kube-proxy kube-proxy,force kube-router kube-router,force";
 	struct options *o = to;
 	int i = value != NULL ? cli_word_find(words, value) : -1;

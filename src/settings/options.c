@@ -365,10 +365,10 @@ static int interface_check(struct options *o, struct err *err)
 	if (!is_bridge && o->model.detect_local != DETECT_LOCAL_PREFIX)
 		return 0;
 	if (*interface == '\0')
-		return err_set(err, -EINVAL, "--detect-local-mode=%s",
-			       is_bridge ? "BridgeInterface requires --pod-bridge-interface "
-					   "(detectLocal.bridgeInterface)"
-					 : "InterfaceNamePrefix requires "
+		return err_set(err, -EINVAL, "%s",
+			       is_bridge ? "--detect-local-mode=BridgeInterface requires "
+					   "--pod-bridge-interface (detectLocal.bridgeInterface)"
+					 : "--detect-local-mode=InterfaceNamePrefix requires "
 					   "--pod-interface-name-prefix "
 					   "(detectLocal.interfaceNamePrefix)");
 	memcpy(o->model.detect_ifname, interface, IFNAME_MAX);

@@ -81,8 +81,7 @@ static void ports_index(struct serve_facts *f, const struct service *s)
 	vec_sort(&f->by_number, pair_cmp);
 }
 
-/* The first port of the service with this number, or SIZE_MAX: rows may be older than the object.
- */
+/* The first port with this number. SIZE_MAX: none, as rows may be older than the object. */
 static size_t port_find(const struct serve_facts *f, uint8_t proto, uint16_t number,
 			enum plan_frontend_kind kind)
 {
@@ -95,14 +94,18 @@ static size_t port_find(const struct serve_facts *f, uint8_t proto, uint16_t num
 
 static uint8_t target_facts(const struct plan_target *t, enum plan_frontend_kind kind)
 {
-	if (t->verdict == PLAN_VERDICT_POOL)
+	switch ((enum plan_verdict)t->verdict) {
+	case PLAN_VERDICT_UNSET:
+		break;
+	case PLAN_VERDICT_POOL:
 		return SERVE_FACT_BALANCES;
-	if (t->verdict == PLAN_VERDICT_REJECT)
+	case PLAN_VERDICT_REJECT:
 		return SERVE_FACT_REJECTS;
-	if (t->verdict == PLAN_VERDICT_UNSET)
-		return 0;
-	return kind == PLAN_FRONTEND_CLUSTERIP ? SERVE_FACT_DROPS_INTERNAL
-					       : SERVE_FACT_DROPS_OUTSIDE;
+	case PLAN_VERDICT_DROP:
+		return kind == PLAN_FRONTEND_CLUSTERIP ? SERVE_FACT_DROPS_INTERNAL
+						       : SERVE_FACT_DROPS_OUTSIDE;
+	}
+	return 0;
 }
 
 static void rows_facts(struct serve_facts *ret, const struct svc *svc)
@@ -132,7 +135,7 @@ static void rows_facts(struct serve_facts *ret, const struct svc *svc)
 
 bool serve_is_pending(const struct svc *svc)
 {
-	bool is_proxied = svc->service != NULL && service_skip_reason(svc->service) == NULL;
+	bool is_proxied = service_is_proxied(svc->service);
 
 	return svc->dirty_since_ns != 0 || (svc->rows != NULL) != is_proxied;
 }

@@ -362,10 +362,13 @@ static bool is_unexplained(const struct sync *s, const struct svc *svc,
 
 void sync_rows_explain(struct sync *s, struct plan_rows *rows)
 {
+	size_t n = rows->frontends.n;
+
 	if (!s->is_sweep_on_hold || !sync_is_plane_loaded(s))
 		return;
 	vec_keep(&rows->frontends, f, !is_unexplained(s, rows->svc, f));
-	plan_rows_drop_unled(rows);
+	if (rows->frontends.n < n)
+		plan_rows_drop_unled(rows);
 }
 
 static void item_diff(struct sync *s, struct sync_item *it)

@@ -357,7 +357,7 @@ static int restart(struct world *w, const char *folder, const char *name, int ar
 static int flags_read(const char *folder, char **argv, int argc, int max)
 {
 	char path[1024];
-	static struct str text; /* options borrow from it as long as the process lives */
+	static struct str text; /* options borrow from it as long as the process lives: call once */
 	char *rest;
 	char *line;
 

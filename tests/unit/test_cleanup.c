@@ -507,7 +507,7 @@ static struct ip_addr addr_of(const char *text)
 }
 
 /* Run the cleanup; `deleted` gets the deleted services as digits. */
-static bool run_ipvs(struct kernel *k, bool is_forced, struct cleanup *report, char deleted[9])
+static bool run_ipvs(struct kernel *k, bool is_forced, struct cleanup *c, char deleted[9])
 {
 	struct ipvs_link link = { .index = 3, .is_dummy = true };
 	AUTO(vec_fini) struct node_ports ports = { 0 };
@@ -519,28 +519,28 @@ static bool run_ipvs(struct kernel *k, bool is_forced, struct cleanup *report, c
 	*vec_push(&link.addrs) = addr_of("10.96.0.1");
 	*vec_push(&link.addrs) = addr_of("fd00::1");
 	*vec_push(&ports.at) = (struct ip_tuple){ addr_of("0.0.0.0"), 30080, IPPROTO_TCP, 0 };
-	*report = (struct cleanup){ .out = tmpfile(),
-				    .is_forced = is_forced,
-				    .exclude = &k->exclude,
-				    .n_exclude = k->exclude.len != 0,
-				    .n_occupied = k->hands_over };
-	assert_non_null(report->out);
+	*c = (struct cleanup){ .out = tmpfile(),
+			       .is_forced = is_forced,
+			       .exclude = &k->exclude,
+			       .n_exclude = k->exclude.len != 0,
+			       .n_occupied = k->hands_over };
+	assert_non_null(c->out);
 	if (k->dsr.mark != 0)
-		*vec_push(&report->marks.v) = k->dsr;
+		*vec_push(&c->marks.v) = k->dsr;
 	if (k->node_port.proto != 0)
 		*vec_push(&ports.at) = k->node_port;
 	nl_sock_open_io(&nl, &io);
 	ipvs_wire_open(&wire, nl);
-	assert_int_equal(cleanup_ipvs(wire, &link, &ports, report, &err), 0);
+	assert_int_equal(cleanup_ipvs(wire, &link, &ports, c, &err), 0);
 	for (size_t i = 0; i < k->n; i++)
 		if (k->services[i].is_deleted)
 			*deleted++ = (char)('0' + i);
 	*deleted = '\0';
-	(void)fclose(report->out);
-	vec_fini(&report->marks.v);
+	(void)fclose(c->out);
+	vec_fini(&c->marks.v);
 	vec_fini(&link.addrs);
 	str_fini(&k->out);
-	return !report->is_busy;
+	return !c->is_busy;
 }
 
 static const struct virtual_service services[] = {
@@ -557,45 +557,45 @@ static const struct virtual_service services[] = {
 static void test_ipvs(void **state)
 {
 	struct kernel k = { .has_ipvs = true, .n = ARRAY_SIZE(services) };
-	struct cleanup report;
+	struct cleanup c;
 	char deleted[9];
 
 	memcpy(k.services, services, sizeof(services));
 	k.exclude = (struct ip_prefix){ addr_of("10.96.0.0"), 12 }; /* kube-ipvs0 has some */
-	assert_false(run_ipvs(&k, false, &report, deleted));
+	assert_false(run_ipvs(&k, false, &c, deleted));
 	assert_string_equal(deleted, "3");
 	k.services[3].is_deleted = false;
 	k.exclude.len = 0;
-	assert_false(run_ipvs(&k, false, &report, deleted));
+	assert_false(run_ipvs(&k, false, &c, deleted));
 	assert_string_equal(deleted, "03");
-	assert_int_equal(report.n_removed, 2);
-	assert_int_equal(report.n_left, 1);
+	assert_int_equal(c.n_removed, 2);
+	assert_int_equal(c.n_left, 1);
 	/* Repeated: no service with connections is deleted; then one becomes idle. */
 	k.services[1].n_inactive = 0;
-	assert_false(run_ipvs(&k, false, &report, deleted));
+	assert_false(run_ipvs(&k, false, &c, deleted));
 	assert_string_equal(deleted, "013");
-	assert_true(run_ipvs(&k, true, &report, deleted));
+	assert_true(run_ipvs(&k, true, &c, deleted));
 	assert_string_equal(deleted, "0123");
-	assert_true(run_ipvs(&k, true, &report, deleted));
-	assert_int_equal(report.n_removed + report.n_left, 0);
+	assert_true(run_ipvs(&k, true, &c, deleted));
+	assert_int_equal(c.n_removed + c.n_left, 0);
 	/* A mark of kube-router's; it is never handed over. */
 	k.dsr = (struct dsr_mark){ .family = AF_INET6, .mark = 77 };
-	assert_true(run_ipvs(&k, true, &report, deleted));
+	assert_true(run_ipvs(&k, true, &c, deleted));
 	assert_string_equal(deleted, "0123");
 	k.dsr.family = AF_INET;
 	k.hands_over = k.services[6].is_persistent = true;
-	assert_true(run_ipvs(&k, true, &report, deleted));
+	assert_true(run_ipvs(&k, true, &c, deleted));
 	assert_string_equal(deleted, "01236");
 	/* A node port of kube-router's is of one address and protocol. */
 	k.hands_over = false;
 	k.node_port = (struct ip_tuple){ addr_of("192.0.2.10"), 443, IPPROTO_TCP, 0 };
-	assert_true(run_ipvs(&k, true, &report, deleted));
+	assert_true(run_ipvs(&k, true, &c, deleted));
 	assert_string_equal(deleted, "01236");
 	k.node_port = (struct ip_tuple){ addr_of("192.0.2.9"), 443, IPPROTO_UDP, 0 };
-	assert_true(run_ipvs(&k, true, &report, deleted));
+	assert_true(run_ipvs(&k, true, &c, deleted));
 	assert_string_equal(deleted, "01236");
 	k.node_port.proto = IPPROTO_TCP;
-	assert_true(run_ipvs(&k, true, &report, deleted));
+	assert_true(run_ipvs(&k, true, &c, deleted));
 	assert_string_equal(deleted, "012356");
 }
 
@@ -603,7 +603,7 @@ static void test_ipvs(void **state)
 static void test_ipvs_handed_over(void **state)
 {
 	struct kernel k = { .has_ipvs = true, .n = ARRAY_SIZE(services), .hands_over = true };
-	struct cleanup report;
+	struct cleanup c;
 	char deleted[9];
 
 	memcpy(k.services, services, sizeof(services));
@@ -612,25 +612,25 @@ static void test_ipvs_handed_over(void **state)
 	k.services[2].n_active = 0;
 	/* Another program's, with a port of the sets of node ports. */
 	k.exclude = (struct ip_prefix){ addr_of("192.0.2.0"), 24 };
-	assert_true(run_ipvs(&k, false, &report, deleted));
+	assert_true(run_ipvs(&k, false, &c, deleted));
 	assert_string_equal(deleted, "02");
 	assert_true(k.services[1].is_vipds && !k.services[3].is_vipds);
 	k.exclude.len = 0;
-	assert_true(run_ipvs(&k, false, &report, deleted));
+	assert_true(run_ipvs(&k, false, &c, deleted));
 	assert_string_equal(deleted, "02");
 	assert_true(k.services[1].is_vipds && k.services[3].is_vipds && !k.services[5].is_vipds);
-	assert_int_equal(report.n_removed, 1);
-	assert_int_equal(report.n_left, 0);
+	assert_int_equal(c.n_removed, 1);
+	assert_int_equal(c.n_left, 0);
 }
 
 static void test_ipvs_none(void **state)
 {
 	struct kernel k = { .has_ipvs = false };
-	struct cleanup report;
+	struct cleanup c;
 	char deleted[9];
 
-	assert_true(run_ipvs(&k, false, &report, deleted));
-	assert_int_equal(report.n_removed + report.n_left, 0);
+	assert_true(run_ipvs(&k, false, &c, deleted));
+	assert_int_equal(c.n_removed + c.n_left, 0);
 }
 
 int main(void)

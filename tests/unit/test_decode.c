@@ -752,6 +752,7 @@ static const struct {
 	{ "{apiVersion: serving.knative.dev/v1, kind: Service}", 0, OBJECT_KIND_OTHER,
 	  OBJECT_KIND_LIST, NULL },
 	{ "{apiVersion: v1, kind: service}", 0, OBJECT_KIND_OTHER, OBJECT_KIND_OTHER, NULL },
+	{ "{apiVersion: /v1, kind: ServiceList}", 0, OBJECT_KIND_LIST, OBJECT_KIND_SERVICE, NULL },
 	{ "{apiVersion: v2, kind: Service}", -EINVAL, 0, 0,
 	  "apiVersion: 'v2' is not supported, use 'v1'" },
 	{ "{apiVersion: discovery.k8s.io/v1beta1, kind: EndpointSlice}", -EINVAL, 0, 0,

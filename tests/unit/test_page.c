@@ -636,10 +636,48 @@ static void test_slices(void **state)
 	world_fini(&w);
 }
 
+/* A service of a list gets more ports between two pieces. */
+static void test_list_change(void **state)
+{
+	(void)state;
+	for (int cut = 0; cut < 24; cut++) {
+		struct world w;
+		struct http_request q;
+		struct http_reply reply = { 0 };
+		struct err err;
+		static const char head[] = "GET /v1/services HTTP/1.1\r\nHost: ::1\r\n\r\n";
+		FINI(str_fini) struct str many = { 0 };
+
+		world_init(&w);
+		put_service(&w.w, "a/b", "ip=10.96.0.1 port=p:80");
+		sync_all(&w.w);
+		assert_int_equal(http_request_parse(&q, head, strlen(head), HTTP_TAKES_READS, &err),
+				 0);
+		assert_true(page_answer(&w.w.ctx, &q, &reply));
+		for (int i = 0; i < cut; i++)
+			if (reply.ops->more(reply.state, &reply.body, 0) == 0)
+				break;
+		str_puts(&many, "ip=10.96.0.1");
+		for (int i = 0; i < 100; i++)
+			str_printf(&many, " port=q%d:%d", i, 1000 + i);
+		put_service(&w.w, "a/b", many.text);
+		sync_settle(w.w.s, T0);
+		http_request_fini(&q);
+		if (reply.body.len == 0 || reply.body.text[reply.body.len - 1] != '\n')
+			stream_read(&w, &reply);
+		else
+			reply.ops->close(reply.state);
+		json_decref(json_of(reply.body.text, reply.body.len));
+		reply_fini(&reply);
+		world_fini(&w);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_hosts),
+		cmocka_unit_test(test_list_change),
 		cmocka_unit_test(test_paths),
 		cmocka_unit_test(test_options),
 		cmocka_unit_test(test_conditional),

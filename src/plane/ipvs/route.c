@@ -546,9 +546,9 @@ int ipvs_route_text(struct nl_sock *nl, const struct ipvs_route_config *c, struc
 
 		if (r <= 0)
 			return r;
-		family_print(&rd, fam, desired, programmed);
 		if (fn != NULL)
 			family_conflicts(&rd, fam, fn, arg);
+		family_print(&rd, fam, desired, programmed); /* sorts the rules */
 	}
 	return 0;
 }

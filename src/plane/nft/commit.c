@@ -220,7 +220,7 @@ static bool needs_supersede(const struct nft_plane *p, bool is_added)
 			       p->layout[ch->fam]->old.n > 0);
 }
 
-int nft_plane_is_ready(const struct nft_plane *p, struct err *err)
+int nft_plane_ready_check(const struct nft_plane *p, struct err *err)
 {
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		if (!p->common.plane.family[fam].is_failed &&
@@ -235,7 +235,7 @@ int nft_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 {
 	struct nft_plane *p = nft_plane_of(plane);
 	struct nft_kinds need[IPFAM_N] = { 0 };
-	int r = nft_plane_is_ready(p, err);
+	int r = nft_plane_ready_check(p, err);
 
 	if (r < 0)
 		return r;

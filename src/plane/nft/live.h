@@ -42,5 +42,6 @@ MUST_USE int nft_live_open(struct nft_live **ret, const struct nft_live_query *q
 /* 1: an event; 0: none until `deadline_ns` (now_ns()), or interrupted by a signal. */
 MUST_USE int nft_live_next(struct nft_live *l, struct nft_live_event *ret, uint64_t deadline_ns,
 			   struct err *err);
+/* Accepts NULL. */
 void nft_live_close(struct nft_live *l);
 DEFINE_AUTO(struct nft_live *, nft_live_close);

@@ -65,8 +65,7 @@ void nft_reading_close(struct nft_reading *rd);
 /* Drop the elements and pools of a family, as if the kernel had no table. */
 void nft_loaded_forget(struct nft_loaded *h, enum ipfam fam);
 
-/* Keep all elements of the frontend with this key and of its pools, and in `addrs` their backends.
- */
+/* Keep all elements of the frontend with this key and of its pools; in `addrs` their backends. */
 void nft_loaded_keep_led(struct nft_loaded *h, enum ipfam fam, const uint8_t *key,
 			 struct nft_refs *addrs);
 

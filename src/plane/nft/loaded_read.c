@@ -156,22 +156,27 @@ static struct nft_kind_info kind_of(const struct nft_reading *rd, uint32_t id)
 /* Read the next slots, at most those of one step. */
 static int slots_some(struct nft_reading *rd, struct err *err)
 {
-	int r = 0;
+	int r;
 
 	while (rd->work < NFT_READ_ELEMS &&
 	       (rd->id = (uint32_t)bits_next(rd->pools, rd->id, POOLS_N)) < POOLS_N) {
 		struct nft_kind_info info = kind_of(rd, rd->id);
 		bool is_class = info.slots > info.safe_slots;
 		uint32_t end = info.slots + is_class;
+		bool has_ended;
 
 		if (rd->slot > info.slots) /* all of them exist */
 			end = rd->slot + NFT_READ_ELEMS;
 		for (; rd->slot < end && rd->work < NFT_READ_ELEMS; rd->slot++, rd->work++)
 			nft_key_slot(rd->keys[rd->n++].key, rd->id, rd->slot);
-		r = is_class ? keys_flush(rd, err) : 0;
-		if (r < 0)
-			return r;
-		if (is_class ? !class_ends(rd) : rd->slot < end)
+		has_ended = rd->slot >= end;
+		if (is_class) { /* the answer decides where it ends */
+			r = keys_flush(rd, err);
+			if (r < 0)
+				return r;
+			has_ended = class_ends(rd);
+		}
+		if (!has_ended)
 			continue;
 		rd->id++;
 		rd->slot = rd->n_found = 0;

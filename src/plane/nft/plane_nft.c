@@ -224,7 +224,7 @@ static int kinds_foresee(struct nft_plane *p, enum ipfam fam, const struct model
 	list_for_each_entry (svc, &m->all, struct svc, all) {
 		size_t n = svc_endpoints(svc, fam);
 
-		if (n == 0 || svc->service == NULL || service_skip_reason(svc->service) != NULL)
+		if (n == 0 || !service_is_proxied(svc->service))
 			continue;
 		bit_set(need.bits, nft_pool_class(n, svc->service->affinity_s));
 		for (; n > GROWS_MIN; n -= n / 9)
@@ -358,7 +358,7 @@ static int plane_sweep(struct plane *plane, struct plane_result *res, struct err
 	plane_sweep_end(&p->common);
 	nft_tick_kinds_remove(p);
 	p->kinds_at = 0;
-	nft_plane_walk_restart(p);
+	p->is_walk_wanted = true;
 	nft_plane_guard_follow(p);
 	return 0;
 }

@@ -51,7 +51,9 @@ struct nft_plane {
 	struct nft_walk walk;
 	enum ipfam walk_fam; /* of its next piece */
 	bool is_walking;
-	uint64_t walk_at; /* its next piece, or the next walk; 0 = never */
+	bool is_walk_wanted; /* when no walk is under way: an unread dump would be drained at once
+			      */
+	uint64_t walk_at;    /* its next piece, or the next walk; 0 = never */
 };
 
 static inline struct nft_plane *nft_plane_of(struct plane *p)
@@ -103,7 +105,7 @@ void nft_remark(const struct plane *p, const struct svc *svc, struct str *ret);
 /* --- commit.c --- */
 
 /* 0: the layouts of all families are known, except of failed ones. */
-MUST_USE int nft_plane_is_ready(const struct nft_plane *p, struct err *err);
+MUST_USE int nft_plane_ready_check(const struct nft_plane *p, struct err *err);
 MUST_USE int nft_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 			enum plane_commit_mode mode, struct plane_result *res, struct err *err);
 /* plane_common_ops.settle_loaded */
@@ -179,8 +181,6 @@ uint64_t nft_tick(struct plane *plane, uint64_t now);
  */
 MUST_USE int nft_plane_walk(struct nft_plane *p, enum nft_set_id set, nft_elem_fn *fn, void *arg,
 			    struct err *err);
-/* Search for stray addresses from the first one on, soon. */
-void nft_plane_walk_restart(struct nft_plane *p);
 /* Delete unused affinity chains; after a failure the next period retries. */
 void nft_tick_kinds_remove(struct nft_plane *p);
 /* Does `cmd` own both tables? */

@@ -152,13 +152,6 @@ static void walk_end(struct nft_plane *p)
 	p->walk_fam = IPFAM_V4;
 }
 
-void nft_plane_walk_restart(struct nft_plane *p)
-{
-	walk_end(p);
-	p->is_walking = false;
-	p->walk_at = 1;
-}
-
 int nft_plane_walk(struct nft_plane *p, enum nft_set_id set, nft_elem_fn *fn, void *arg,
 		   struct err *err)
 {
@@ -186,6 +179,10 @@ static uint64_t tick_walk(struct nft_plane *p, uint64_t now)
 
 	if (p->walk_nl == NULL || p->is_shortening)
 		return 0;
+	if (p->is_walk_wanted && !p->is_walking) {
+		p->is_walk_wanted = false;
+		p->walk_at = now;
+	}
 	if (p->walk_at == 0 || now < p->walk_at)
 		return p->walk_at;
 	r = nft_plane_walk(p, NFTSET_ENDPOINT_ADDRS, stray_found, &strays, &err);
@@ -195,7 +192,10 @@ static uint64_t tick_walk(struct nft_plane *p, uint64_t now)
 	}
 	vec_fini(&strays.v);
 	p->is_walking = r > 0;
-	p->walk_at = now + (r > 0 ? WALK_STEP_NS : r == 0 ? WALK_PERIOD_NS : WALK_RETRY_NS);
+	if (r > 0 || p->is_walk_wanted)
+		p->walk_at = now + WALK_STEP_NS;
+	else
+		p->walk_at = now + (r == 0 ? WALK_PERIOD_NS : WALK_RETRY_NS);
 	if (r < 0)
 		log_info(LOG_AREA_PLANE, "stray addresses: not searched: %s; next attempt in %d s",
 			 err.text, (int)(WALK_RETRY_NS / NSEC_PER_SEC));
@@ -250,7 +250,7 @@ static uint64_t tick_kinds(struct nft_plane *p, uint64_t now)
 		return p->kinds_at = 0;
 	if (p->kinds_at != 0 && now < p->kinds_at)
 		return p->kinds_at;
-	if (p->kinds_at != 0 && nft_plane_is_ready(p, NULL) == 0)
+	if (p->kinds_at != 0 && nft_plane_ready_check(p, NULL) == 0)
 		nft_tick_kinds_remove(p);
 	p->kinds_at = now + KINDS_PERIOD_NS;
 	return p->kinds_at;

@@ -216,7 +216,7 @@ static int feed_value(struct jsonsplit *s, char c, size_t *used, struct err *err
 	if (is_forbidden(c))
 		return forbidden(c, err);
 	if (s->state == JSONSPLIT_ITEM && s->depth == 2 && (c == ',' || c == ']'))
-		return part_done(s, err); /* feed_items() consumes this byte */
+		return part_done(s, err); /* the byte is no part of the entry */
 	*used = 1;
 	if (c == '"' || c == ',') {
 		s->is_text = c == '"';

@@ -50,7 +50,9 @@ static int match_version(enum object_kind *ret, size_t kind, const char *api, st
 	const char *version = kinds[kind].version;
 	const char *old = kinds[kind].old;
 	size_t len = group_len(api);
-	bool is_known = strcmp(api, version) == 0 || (old != NULL && strcmp(api, old) == 0);
+	/* "/v1" is of the core group, too. */
+	const char *full = len == 0 && api[0] == '/' ? api + 1 : api;
+	bool is_known = strcmp(full, version) == 0 || (old != NULL && strcmp(full, old) == 0);
 
 	if (!is_known && group_len(version) == len && strncmp(version, api, len) == 0)
 		return trail_reject(d, "'%.64s' is not supported, use '%s'", api, version);

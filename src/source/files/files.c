@@ -32,9 +32,10 @@
 #define SOON_MS 100     /* first scan while a file is not settled; the delay then grows */
 #define SETTLE_MS 50    /* before ready(): wait for a file that is being written, ... */
 #define SETTLE_TRIES 20 /* ... at most this number of times */
-#define YOUNG_NS (100 * NSEC_PER_MSEC)     /* a younger file may still be written */
-#define WRITER_NS (30 * NSEC_PER_SEC)      /* a file open for writing is put off so long ... */
-#define WRITER_MAX_NS (300 * NSEC_PER_SEC) /* ... after a write, at most for this time */
+#define YOUNG_NS (100 * NSEC_PER_MSEC) /* a younger file may still be written */
+/* A file that is open for writing is put off until nothing was written for WRITER_NS ... */
+#define WRITER_NS (30 * NSEC_PER_SEC)
+#define WRITER_MAX_NS (300 * NSEC_PER_SEC) /* ... at most for this time in all */
 #define RACY_NS (20 * NSEC_PER_MSEC) /* two writes within this time may have equal time stamps */
 /* Git and editors remove a file and create it again: a missing one is removed after this time. */
 #define MISSING_NS (300 * NSEC_PER_MSEC)

@@ -172,9 +172,11 @@ static void rejections_add(struct kube *k, struct events *e)
 
 			if (rm->is_rejected)
 				*vec_push(&all) =
-					(struct kube_problem){ l->kind, name_text(rm->ns),
-							       name_text(rm->name), "InvalidObject",
-							       rm->text };
+					(struct kube_problem){ .kind = l->kind,
+							       .ns = name_text(rm->ns),
+							       .name = name_text(rm->name),
+							       .reason = "InvalidObject",
+							       .text = rm->text };
 		}
 	}
 	for (size_t i = 0; i < all.n; i++) {

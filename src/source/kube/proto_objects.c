@@ -282,12 +282,13 @@ static int message_read(json_t **ret, struct reader *rd, const struct message *m
 	int r = 0;
 
 	*ret = tree_new(rd->pool, JSON_OBJECT);
-	while (r >= 0 && (r = proto_next(&f, &p, err)) > 0)
+	while (r >= 0 && (r = proto_next(&f, &p, err)) > 0) {
 		for (size_t i = 0; i < m->n; i++)
 			if (m->fields[i].number == f.number) {
 				r = field_read(*ret, rd, &m->fields[i], &f, err);
 				break;
 			}
+	}
 	return r;
 }
 

@@ -32,7 +32,7 @@ struct transport {
 	CURLM *multi;
 	struct event *timer;  /* libcurl's */
 	struct event *tick;   /* time limits, dead peers, parked requests */
-	struct event *turn;   /* requests to start and finished ones */
+	struct event *turn;   /* finished requests and those to start */
 	struct event *resume; /* paused requests */
 	uint64_t spent_ns;    /* for bodies in this turn */
 	struct list requests; /* running */
@@ -596,10 +596,7 @@ static void on_turn(evutil_socket_t fd, short what, void *arg)
 {
 	struct transport *t = arg;
 
-	list_for_each_entry_safe (h, tmp, &t->requests, struct http, link) {
-		if (h->needs_access)
-			request_start(h);
-	}
+	/* First: `done` may reject credentials or move to another server. */
 	while (!list_is_empty(&t->finished)) {
 		struct http *h = list_entry(t->finished.next, struct http, link);
 
@@ -609,6 +606,10 @@ static void on_turn(evutil_socket_t fd, short what, void *arg)
 		h->result.why = h->why.text;
 		h->request.ops->done(h->request.arg, &h->result);
 		http_close(h);
+	}
+	list_for_each_entry_safe (h, tmp, &t->requests, struct http, link) {
+		if (h->needs_access)
+			request_start(h);
 	}
 }
 
