@@ -139,7 +139,6 @@ static void detector_check(struct vipd *v, const struct plan_rows *rows)
 static void pod_cidr_check(struct vipd *v)
 {
 	const struct model_config *c = &v->model.config;
-	char text[IP_PREFIX_TEXT_MAX];
 
 	if (v->model.self == NULL || v->is_cidr_wrong || c->cluster_cidrs.n == 0 ||
 	    c->detect_local != DETECT_LOCAL_CLUSTER_CIDR)
@@ -153,7 +152,7 @@ static void pod_cidr_check(struct vipd *v)
 			 "--cluster-cidr does not contain %s of the Node's podCIDRs: pods with "
 			 "these addresses count as clients outside of the cluster and are "
 			 "masqueraded",
-			 ip_prefix_text(p, text));
+			 ip_prefix_str(p));
 	}
 }
 

@@ -112,10 +112,9 @@ void check_proxies(struct results *r, const struct facts *f)
 /* "10.96.0.1:443/TCP, 10.96.0.10:53/UDP and 17 more" */
 static void tuple_list(struct str *list, size_t *n, const struct ip_tuple *t)
 {
-	char ip[IP_ENDPOINT_TEXT_MAX];
 	char text[IP_ENDPOINT_TEXT_MAX + 16];
 
-	(void)snprintf(text, sizeof(text), "%s/%s", ip_endpoint_text(&t->addr, t->port, ip),
+	(void)snprintf(text, sizeof(text), "%s/%s", ip_endpoint_str(&t->addr, t->port),
 		       l4proto_text(t->proto));
 	check_list_add(list, n, LISTED_MAX, text);
 }
@@ -165,7 +164,6 @@ static bool is_service_address(const struct facts *f, const struct ip_addr *addr
 
 void check_addresses(struct results *r, const struct facts *f)
 {
-	char text[IP_TEXT_MAX];
 	size_t n = 0;
 
 	vec_for_each (a, &f->net.addrs) {
@@ -183,8 +181,8 @@ void check_addresses(struct results *r, const struct facts *f)
 			      ? "ip addr del: this host's own connections to the address time out unless they are masqueraded"
 			      : "ip addr del: this host answers on ports that no service has, instead of a rejection",
 		      "%s %s is an address of this host, on %s",
-		      is_cluster_ip ? "cluster IP" : "service address",
-		      ip_addr_text(&a->addr, text), l != NULL ? l->name : "?");
+		      is_cluster_ip ? "cluster IP" : "service address", ip_addr_str(&a->addr),
+		      l != NULL ? l->name : "?");
 	}
 	if (n > LISTED_MAX)
 		found(r, CHECK_WARNING, "ip addr", "and %zu more", n - LISTED_MAX);
@@ -243,7 +241,6 @@ static void check_foreign(struct results *r, const struct fact_table *t, bool is
 {
 	const struct fact_hook *h = &t->hook;
 	const char *family = nft_family_text(t->family);
-	char text[IP_TEXT_MAX];
 
 	if (h->chain == NULL)
 		return;
@@ -252,8 +249,7 @@ static void check_foreign(struct results *r, const struct fact_table *t, bool is
 		      is_ipvs ? "see `nft list ruleset`; IPVS does not get packets whose destination the table translates"
 			      : "see `nft list ruleset`; the hook that runs first translates",
 		      "table %s %s has %zu rules for addresses of services, such as %s in chain %s",
-		      family, t->name, t->n_mentions, ip_addr_text(&t->mention, text),
-		      t->mention_chain);
+		      family, t->name, t->n_mentions, ip_addr_str(&t->mention), t->mention_chain);
 	else if (h->priority < NF_IP_PRI_NAT_DST && t->has_dnat)
 		found(r, CHECK_WARNING,
 		      "see `nft list ruleset`; its rules must not translate addresses of services",

@@ -24,9 +24,7 @@ static void print_target(struct str *out, const struct plan_target *t)
 
 static void print_key(struct str *out, const struct ip_addr *addr, uint16_t port, uint8_t proto)
 {
-	char buf[IP_ENDPOINT_TEXT_MAX];
-
-	str_printf(out, "%s/%s", ip_endpoint_text(addr, port, buf), l4proto_text(proto));
+	str_printf(out, "%s/%s", ip_endpoint_str(addr, port), l4proto_text(proto));
 }
 
 static void print_frontend(struct str *out, const struct plan_frontend *f)
@@ -111,9 +109,7 @@ static void led_weigh(struct led_backend *v, const struct plan_pool *pool)
 void plan_led_backend_print(struct str *out, const struct ip_addr *addr, uint16_t port,
 			    uint32_t weight)
 {
-	char buf[IP_ENDPOINT_TEXT_MAX];
-
-	str_printf(out, " %s", ip_endpoint_text(addr, port, buf));
+	str_printf(out, " %s", ip_endpoint_str(addr, port));
 	if (weight != 1)
 		str_printf(out, "=%u", weight);
 }
@@ -180,11 +176,10 @@ static void print_guard(struct str *out, const struct plan_pool *pool)
 {
 	size_t n = 0;
 	AUTO(free) struct ip_prefix *ranges = pool != NULL ? plan_pool_ranges(pool, &n) : NULL;
-	char buf[IP_PREFIX_TEXT_MAX];
 
 	str_puts(out, n == 0 ? " guard=none" : " guard=");
 	for (size_t i = 0; i < n; i++)
-		str_printf(out, "%s%s", i == 0 ? "" : ",", ip_prefix_text(&ranges[i], buf));
+		str_printf(out, "%s%s", i == 0 ? "" : ",", ip_prefix_str(&ranges[i]));
 }
 
 void plan_frontend_led_print(struct str *out, const struct plan_rows *rows,

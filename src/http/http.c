@@ -447,7 +447,6 @@ static void limit_count(const struct http_server *s, enum http_limit limit,
 			const struct ip_addr *client)
 {
 	enum http_class class = s->config.class;
-	char text[IP_TEXT_MAX];
 
 	n_closed[class][limit]++;
 	if (!may_log(class))
@@ -457,8 +456,7 @@ static void limit_count(const struct http_server *s, enum http_limit limit,
 			LOG_AREA_HTTP,
 			"%s: client %s has %u connections, the limit; closing its oldest without a "
 			"complete request (vipd_http_connections_closed_total)",
-			class_names[class], ip_addr_text(client, text),
-			s->config.connections_max / 2);
+			class_names[class], ip_addr_str(client), s->config.connections_max / 2);
 	else
 		log_warn(LOG_AREA_HTTP,
 			 "%s: %u connections, the limit; closing the oldest without a complete "

@@ -53,15 +53,13 @@ int listen_tcp(int *ret, const struct ip_endpoint *at, bool is_dual, struct err 
 	static const struct ip_addr any_v6 = { .family = AF_INET6 };
 	bool is_both = is_dual && at->addr.family == AF_INET && ip_addr_is_any(&at->addr);
 	int r = listen_on(ret, is_both ? &any_v6 : &at->addr, at->port, !is_dual);
-	char text[IP_ENDPOINT_TEXT_MAX];
 
 	if (is_both && r == -EAFNOSUPPORT) { /* a kernel without IPv6 */
 		is_both = false;
 		r = listen_on(ret, &at->addr, at->port, !is_dual);
 	}
 	if (r < 0)
-		return err_set(err, r, "listen on %s%s: %s",
-			       ip_endpoint_text(&at->addr, at->port, text),
+		return err_set(err, r, "listen on %s%s: %s", ip_endpoint_str(&at->addr, at->port),
 			       is_both ? " and [::]" : "", strerror(-r));
 	return 0;
 }

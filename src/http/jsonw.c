@@ -177,9 +177,7 @@ void jsonw_bool(struct jsonw *w, const char *key, bool is_true)
 
 void jsonw_addr(struct jsonw *w, const char *key, const struct ip_addr *a)
 {
-	char buf[IP_TEXT_MAX];
-
-	jsonw_text(w, key, ip_is_set(a) ? ip_addr_text(a, buf) : NULL);
+	jsonw_text(w, key, ip_is_set(a) ? ip_addr_str(a) : NULL);
 }
 
 void jsonw_endpoint(struct jsonw *w, const struct ip_addr *a, uint16_t port)
@@ -205,10 +203,8 @@ void jsonw_addrs(struct jsonw *w, const char *key, const struct ip_addr *v, size
 
 void jsonw_prefixes(struct jsonw *w, const char *key, const struct ip_prefix *v, size_t n)
 {
-	char buf[IP_PREFIX_TEXT_MAX];
-
 	jsonw_array(w, key);
 	for (size_t i = 0; i < n; i++)
-		jsonw_text(w, NULL, ip_prefix_text(&v[i], buf));
+		jsonw_text(w, NULL, ip_prefix_str(&v[i]));
 	jsonw_end(w);
 }

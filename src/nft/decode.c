@@ -153,28 +153,25 @@ static void text_word(struct str *out, const uint8_t *data)
 
 static void text_endpoint(struct str *out, enum ipfam fam, const uint8_t *data)
 {
-	char buf[IP_ENDPOINT_TEXT_MAX];
 	struct ip_endpoint b;
 
 	nft_get_endpoint(&b, fam, data);
-	str_puts(out, ip_endpoint_text(&b.addr, b.port, buf));
+	str_puts(out, ip_endpoint_str(&b.addr, b.port));
 }
 
 void nft_tuple_text(struct str *out, enum ipfam fam, const uint8_t *key)
 {
-	char buf[IP_ENDPOINT_TEXT_MAX];
 	struct ip_tuple t;
 
 	nft_get_tuple(&t, fam, key);
-	str_printf(out, "%s/%s", ip_endpoint_text(&t.addr, t.port, buf), l4proto_text(t.proto));
+	str_printf(out, "%s/%s", ip_endpoint_str(&t.addr, t.port), l4proto_text(t.proto));
 }
 
 static void text_addr(struct str *out, enum ipfam fam, const uint8_t *key)
 {
-	char buf[IP_TEXT_MAX];
 	struct ip_addr a = get_addr(fam, key);
 
-	str_puts(out, ip_addr_text(&a, buf));
+	str_puts(out, ip_addr_str(&a));
 }
 
 static void text_slot(struct str *out, const uint8_t *key)
@@ -184,11 +181,10 @@ static void text_slot(struct str *out, const uint8_t *key)
 
 static void text_range(struct str *out, enum ipfam fam, enum nft_set_id set, const uint8_t *key)
 {
-	char buf[IP_PREFIX_TEXT_MAX];
 	struct ip_prefix p;
 
 	nft_get_range(&p, fam, set, key);
-	str_printf(out, " from %s", ip_prefix_text(&p, buf));
+	str_printf(out, " from %s", ip_prefix_str(&p));
 }
 
 static void text_key(struct str *out, enum ipfam fam, enum nft_set_id set, const uint8_t *key)
@@ -262,7 +258,6 @@ static const uint8_t *find(const struct text *t, enum nft_set_id set, const uint
 static void text_pool(const struct text *t, uint32_t pool_id, const struct nft_kind_info *info)
 {
 	VEC(struct ip_endpoint) found = { 0 };
-	char buf[IP_ENDPOINT_TEXT_MAX];
 	uint8_t key[NFT_KEY_MAX];
 
 	for (uint32_t slot = 0; slot < info->slots; slot++) {
@@ -283,7 +278,7 @@ static void text_pool(const struct text *t, uint32_t pool_id, const struct nft_k
 
 		for (n = 1; i + n < found.n && ip_endpoint_cmp(b, &found.v[i + n]) == 0;)
 			n++;
-		str_printf(t->out, " %s", ip_endpoint_text(&b->addr, b->port, buf));
+		str_printf(t->out, " %s", ip_endpoint_str(&b->addr, b->port));
 		if (n > 1 && !info->is_hashed) /* as explain/text.h prints a weight */
 			str_printf(t->out, "=%zu", n);
 		nft_key_endpoint(key, &b->addr, b->port);
@@ -338,13 +333,12 @@ void nft_guard_text(struct str *out, const struct nft_source *src, enum ipfam fa
 		    enum nft_set_id set, uint32_t word)
 {
 	struct guard g = { .fam = fam, .set = set, .word = word };
-	char buf[IP_PREFIX_TEXT_MAX];
 
 	src->each(src->ctx, fam, set, guard_collect, &g);
 	vec_cut(&g.ranges, ip_prefixes_join(g.ranges.v, g.ranges.n));
 	str_puts(out, g.ranges.n == 0 ? " guard=none" : " guard=");
 	for (size_t i = 0; i < g.ranges.n; i++)
-		str_printf(out, "%s%s", i == 0 ? "" : ",", ip_prefix_text(&g.ranges.v[i], buf));
+		str_printf(out, "%s%s", i == 0 ? "" : ",", ip_prefix_str(&g.ranges.v[i]));
 	vec_fini(&g.ranges);
 }
 

@@ -505,13 +505,11 @@ int ipvs_wire_timeouts_set(struct ipvs_wire *w, const struct ipvs_timeouts *t, s
 
 const char *ipvs_key_text(const struct ipvs_key *k, char buf[static IPVS_KEY_TEXT_MAX])
 {
-	char ip[IP_ENDPOINT_TEXT_MAX];
-
 	if (k->mark != 0)
 		(void)snprintf(buf, IPVS_KEY_TEXT_MAX, "mark 0x%x%s", k->mark,
 			       k->fam == IPFAM_V6 ? " (IPv6)" : "");
 	else
-		(void)snprintf(buf, IPVS_KEY_TEXT_MAX, "%s/%s",
-			       ip_endpoint_text(&k->addr, k->port, ip), l4proto_text(k->proto));
+		(void)snprintf(buf, IPVS_KEY_TEXT_MAX, "%s/%s", ip_endpoint_str(&k->addr, k->port),
+			       l4proto_text(k->proto));
 	return buf;
 }

@@ -39,7 +39,6 @@ static void forwarding_check(const struct plan_rows *rows, const char *how, stru
 		const struct plan_frontend *f = &rows->frontends.v[i];
 		const struct plan_pool *pool =
 			plan_rows_pool(rows, ip_fam(&f->addr), f->target.pool_id);
-		char buf[IP_ENDPOINT_TEXT_MAX];
 
 		if (f->kind != PLAN_FRONTEND_LB && f->kind != PLAN_FRONTEND_EXTERNALIP)
 			continue;
@@ -50,7 +49,7 @@ static void forwarding_check(const struct plan_rows *rows, const char *how, stru
 			if (b->port == f->port)
 				continue;
 			(void)err_set(err, 0, "'%s' needs endpoints with the Service's port %u: %s",
-				      how, f->port, ip_endpoint_text(&b->addr, b->port, buf));
+				      how, f->port, ip_endpoint_str(&b->addr, b->port));
 			return;
 		}
 	}

@@ -342,8 +342,6 @@ static int scheduler_check(const struct parse *p, struct err *err)
 static void place_complete(struct options *o, const char *field, struct ip_endpoint *place,
 			   int32_t port, struct ip_addr addr, uint16_t preset)
 {
-	char text[IP_ENDPOINT_TEXT_MAX];
-
 	if (!ip_is_set(&place->addr))
 		place->addr = addr;
 	if (port == 0) /* no server, even with an address */
@@ -351,9 +349,8 @@ static void place_complete(struct options *o, const char *field, struct ip_endpo
 	else if (place->port == 0)
 		place->port = port > 0 ? (uint16_t)port : preset;
 	if (port > 0)
-		(void)json_object_set_new(
-			o->record.effective, field,
-			json_string(ip_endpoint_text(&place->addr, place->port, text)));
+		(void)json_object_set_new(o->record.effective, field,
+					  json_string(ip_endpoint_str(&place->addr, place->port)));
 }
 
 /* CFG-25, CFG-26 */

@@ -40,7 +40,6 @@ static void conflicts_log(const struct sync *s, const struct svc *svc, const str
 	size_t n = new ? new->conflicts.n : 0;
 	const struct plan_conflict *c;
 	struct plan_owner owner;
-	char ip[IP_TEXT_MAX];
 	size_t i = 0;
 
 	while (i < n && i < n_old &&
@@ -52,7 +51,7 @@ static void conflicts_log(const struct sync *s, const struct svc *svc, const str
 	owner = plan_conflict_owner(s->plan, svc, c);
 	log_warn(LOG_AREA_SYNC,
 		 "service %s/%s: address conflict: %s port %u/%s is served by %s/%s (%s)%s",
-		 svc->ns->text, svc->name->text, ip_addr_text(&c->addr, ip), c->port,
+		 svc->ns->text, svc->name->text, ip_addr_str(&c->addr), c->port,
 		 l4proto_text(c->proto), owner.svc->ns->text, owner.svc->name->text,
 		 plan_conflict_reason(c, &owner),
 		 n - i > 1 ? "; more conflicts: see vipctl svc" : "");
@@ -65,7 +64,6 @@ static void host_cluster_ip_log(const struct sync *s, const struct svc *svc,
 	const struct ip_addr *addr = next != NULL && next->is_of_host && svc->service != NULL
 					     ? model_host_cluster_ip(s->model, svc->service)
 					     : NULL;
-	char ip[IP_TEXT_MAX];
 
 	if (addr == NULL || s->plan->n_host_cluster_ips >= HOST_CLUSTER_IPS_LOGGED ||
 	    (old != NULL && old->is_of_host))
@@ -73,7 +71,7 @@ static void host_cluster_ip_log(const struct sync *s, const struct svc *svc,
 	log_warn(LOG_AREA_SYNC,
 		 "service %s/%s: cluster IP %s is an address of this node: the service takes over "
 		 "its own ports on it, and all other ports stay the node's",
-		 svc->ns->text, svc->name->text, ip_addr_text(addr, ip));
+		 svc->ns->text, svc->name->text, ip_addr_str(addr));
 }
 
 static void rows_accept(struct sync *s, struct sync_item *it)

@@ -197,7 +197,6 @@ static int sched_fault(struct ipvs_plane *p, const char *sched, struct err *err)
 static int rejected_err(struct ipvs_plane *p, const struct ipvs_op *op, struct err *err)
 {
 	char text[IPVS_KEY_TEXT_MAX];
-	char ip[IP_ENDPOINT_TEXT_MAX];
 	const char *key = ipvs_key_text(&op->service.key, text);
 	int r = op->result;
 
@@ -213,7 +212,7 @@ static int rejected_err(struct ipvs_plane *p, const struct ipvs_op *op, struct e
 	if (op->cmd < IPVS_CMD_NEW_DEST)
 		return err_set(err, r, "IPVS %s: %s", key, strerror(-op->result));
 	return err_set(err, r, "IPVS %s, destination %s: %s", key,
-		       ip_endpoint_text(&op->dest.addr, op->dest.port, ip), strerror(-op->result));
+		       ip_endpoint_str(&op->dest.addr, op->dest.port), strerror(-op->result));
 }
 
 /*

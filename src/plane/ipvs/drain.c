@@ -165,11 +165,9 @@ bool ipvs_drain_begin(struct ipvs_plane *p, struct ipvs_vs *vs, struct ipvs_dst 
 
 static void timeout_log(const struct ipvs_vs *vs, const struct ipvs_dst *d)
 {
-	char ip[IP_ENDPOINT_TEXT_MAX];
-
 	log_info(LOG_AREA_PLANE,
 		 "service %s/%s: backend %s: drain timeout; deleted with %" PRIu32 " connections",
-		 name_text(vs->ns), name_text(vs->name), ip_endpoint_text(&d->addr, d->port, ip),
+		 name_text(vs->ns), name_text(vs->name), ip_endpoint_str(&d->addr, d->port),
 		 d->active + d->inactive);
 }
 

@@ -136,12 +136,11 @@ static void dests_text(struct str *out, const struct frontend_text *t, const str
 static void draining_text(struct str *out, const struct ipvs_plane *p, const struct ipvs_vs *vs)
 {
 	uint32_t now_s = ipvs_now_s(p);
-	char buf[IP_ENDPOINT_TEXT_MAX];
 
 	vec_for_each (d, &vs->dests) {
 		if (!is_draining(d))
 			continue;
-		str_printf(out, " draining=%s/", ip_endpoint_text(&d->addr, d->port, buf));
+		str_printf(out, " draining=%s/", ip_endpoint_str(&d->addr, d->port));
 		if (ipvs_dst_has_deadline(d))
 			str_printf(out, "%us", d->deadline_s - MIN(d->deadline_s, now_s));
 		else

@@ -378,11 +378,9 @@ static void ingress_decode(struct service *s, const json_t *obj, struct decode *
 static void addresses_left_out(struct service *s, uint32_t n, const struct ip_addr *first,
 			       uint32_t max, struct decode *d)
 {
-	char ip[IP_TEXT_MAX];
-
 	s->n_left_out_addrs += n;
 	trail_note(d, "%u left out, from %s on: at most %u addresses of a Service with %u ports", n,
-		   ip_addr_text(first, ip), max, s->ports.n);
+		   ip_addr_str(first), max, s->ports.n);
 }
 
 /*
