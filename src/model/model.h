@@ -166,7 +166,7 @@ struct model {
 	VEC(struct ip_addr) host_expected; /* model_expect_host_addrs() */
 	/* Ports that the kernel gives to clients of this host, a bit each; NULL: none */
 	uint64_t *client_ports;
-	uint64_t env_generation;        /* raised whenever env changes; planes compare it */
+	uint64_t env_generation;        /* raised whenever env changes; the sync compares it */
 	VEC(struct model_drain) drains; /* in order of request */
 	VEC(struct model_ejection) ejections;
 	uint32_t list_no[OBJECT_KIND_LIST]; /* of each kind */

@@ -481,7 +481,10 @@ struct reading {
 	void *arg;
 };
 
-/* A caller of plane_handshakes() needs younger elements only. */
+/*
+ * A caller of plane_handshakes() needs younger elements only: of refusals none that it has read, of
+ * moves all.
+ */
 static uint64_t needed_ms(const struct plane_failover *f, enum nft_set_id set)
 {
 	if (is_of_flows(set))

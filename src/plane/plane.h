@@ -265,8 +265,7 @@ struct plane_ops {
 	uint64_t (*tick)(struct plane *p, uint64_t now);
 	/*
 	 * Counters, read from the kernel: drops in 0.2 ms for both families, others in 3 us each.
-	 * -EAGAIN before the first transaction; drops also
-	 * while the family has failed.
+	 * -EAGAIN before the first transaction; drops also while the family has failed.
 	 */
 	int (*drops)(const struct plane *p, enum ipfam fam, struct plane_drops *ret,
 		     struct err *err);

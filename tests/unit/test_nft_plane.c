@@ -616,6 +616,44 @@ static bool has_stray(const struct bench *b, uint32_t i)
 	return fake_find(b->f, IPFAM_V4, NFTSET_ENDPOINT_ADDRS, key) != NULL;
 }
 
+/*
+ * A load and its sweep during a walk: the dump under way is read to its end, in pieces, before the
+ * next walk begins. A dump that is given up would be read to its end in one step.
+ */
+static void test_sweep_during_walk(void **state)
+{
+	const uint32_t n = 5000;
+	const struct nft_plane *p;
+	uint8_t key[NFT_KEY_MAX];
+	struct bench b;
+
+	(void)state;
+	bench_open(&b);
+	world_service(&b.w, "shop/web", "ip=10.96.0.1 port=http:80");
+	world_slice(&b.w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
+	world_settle(&b.w);
+	world_walk(&b.w);
+	for (uint32_t i = 0; i < n; i++) {
+		stray_key(key, i);
+		fake_foreign_add(b.f, IPFAM_V4, NFTSET_ENDPOINT_ADDRS, key, NULL);
+	}
+	world_restart(&b.w);
+	world_settle(&b.w);
+	p = nft_plane_of(b.w.plane);
+	world_wait(&b.w, NSEC_PER_SEC);
+	assert_true(p->is_walking);
+	world_reload(&b.w);
+	assert_true(p->is_walking);
+	fake_count_reset(b.f);
+	world_wait(&b.w, NSEC_PER_SEC);
+	assert_true(p->is_walking);
+	assert_int_equal(fake_count(b.f).n_dumps, 0);
+	world_walk(&b.w);
+	assert_int_equal(nft_plane_stats(b.w.plane).n_in_grace, n);
+	assert_int_equal(fake_count(b.f).n_dumps, 3); /* the rest: IPv6; the next walk: both */
+	bench_close(&b);
+}
+
 /* Of more than NFT_RETAINED_MAX retained addresses the oldest go, also while strays are found. */
 static void test_retained_limit(void **state)
 {
@@ -2047,6 +2085,7 @@ int main(void)
 		cmocka_unit_test(test_restart_before_ranges),
 		cmocka_unit_test(test_stale),
 		cmocka_unit_test(test_walk_is_stale),
+		cmocka_unit_test(test_sweep_during_walk),
 		cmocka_unit_test(test_retained_limit),
 		cmocka_unit_test(test_stale_part),
 		cmocka_unit_test(test_stranger_in_class),

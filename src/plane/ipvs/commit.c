@@ -207,7 +207,8 @@ static int rejected_err(struct ipvs_plane *p, const struct ipvs_op *op, struct e
 		return occupied_err(p, op->tag, key, err);
 	if (r == -EEXIST || r == -ESRCH || (r == -ENOENT && op->cmd >= IPVS_CMD_NEW_DEST))
 		r = -ESTALE;
-	if (r == -EINVAL && op->cmd == IPVS_CMD_NEW_DEST) /* not unicast, such as a broadcast one */
+	/* The address of the destination is not unicast, such as a broadcast one. */
+	if (r == -EINVAL && op->cmd == IPVS_CMD_NEW_DEST)
 		r = -EADDRNOTAVAIL;
 	if (op->cmd < IPVS_CMD_NEW_DEST)
 		return err_set(err, r, "IPVS %s: %s", key, strerror(-op->result));
@@ -260,7 +261,7 @@ static int results_note(struct ipvs_plane *p, struct plane_result *res, struct e
 			if (r == 0) {
 				r = rejected_err(p, op, err);
 				res->culprit = vs->svc;
-				/* Else the kernel is at fault, or the service. */
+				/* Else the kernel is at fault, or the service: rejected_err(). */
 				if (op->cmd < IPVS_CMD_NEW_DEST &&
 				    op->cmd != IPVS_CMD_SET_SERVICE && r != -EEXIST && r != -EPERM)
 					res->families = (uint8_t)(1u << vs->key.fam);

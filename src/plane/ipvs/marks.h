@@ -6,7 +6,7 @@
  *      local    bit  23      the pool has local endpoints only
  *      pool     bits 22-12   high bits of the pool's id, and
  *               bits  7-0    its low 8 bits; all 0: virtual service by address and port
- *      none     bits 11-8    0, which no mark of Cilium has there
+ *      none     bits 11-8    0; never 0 in a mark of Cilium
  *
  *  A captured packet has the tag alone, and the pool only at the last place before IPVS, which
  *  compares the whole mark with a service's mark. Packets of this host carry the next tag between

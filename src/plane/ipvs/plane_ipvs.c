@@ -456,6 +456,7 @@ static int plane_cleanup(struct plane *plane, struct err *err)
 	bool has_ipvs = is_loaded(p);
 	int r = has_ipvs ? ipvs_wire_resolve(p->wire, err) : 0;
 
+	plane_loaded_end(&p->common);
 	if (r == 0)
 		r = ipvs_layout_load(&p->layout, err);
 	if (r == -EEXIST) /* a foreign table of that name */

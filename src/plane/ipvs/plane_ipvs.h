@@ -76,5 +76,5 @@ struct ipvs_sysctl {
 	uint32_t no;    /* of the previous value in `remembered` */
 };
 #define IPVS_SYSCTLS 7
-#define IPVS_SYSCTLS_FIXED 6
+#define IPVS_SYSCTLS_FIXED (IPVS_SYSCTLS - 1) /* the last one is run_estimation */
 extern const struct ipvs_sysctl ipvs_sysctls[IPVS_SYSCTLS];

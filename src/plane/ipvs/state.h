@@ -370,7 +370,10 @@ void ipvs_adopt(struct plane *plane, struct plan *plan, struct plan_rows *rows);
 /* plane_ops.prepare. Does not save previous values: there is no table yet. */
 MUST_USE int ipvs_sysctls_prepare(struct plane *plane, struct err *err);
 
-/* Read the previous values in the table; others stay. Before a table is replaced, p->previous. */
+/*
+ * Read the previous values that the table has; others in `previous` stay. Called for p->previous
+ * before the table is replaced.
+ */
 MUST_USE int ipvs_previous_read(struct ipvs_plane *p, uint32_t previous[static IPVS_PREVIOUS_N],
 				struct err *err);
 
@@ -380,9 +383,7 @@ MUST_USE int ipvs_sysctls_apply(struct ipvs_plane *p, struct plane_result *res, 
 void ipvs_sysctls_watch(struct ipvs_plane *p);
 /* No virtual service of an earlier --ipvs-mark is left: others may use that mark. */
 MUST_USE int ipvs_sysctls_forget_tag(struct ipvs_plane *p, struct err *err);
-/*
- * Restore the values in p->previous. `is_last`: only that of
- * expire_nodest_conn, else all others.
+/* Restore the values in p->previous. `is_last`: only that of expire_nodest_conn, else all others.
  */
 void ipvs_sysctls_restore(struct ipvs_plane *p, bool is_last);
 

@@ -340,10 +340,10 @@ static bool wants_mh(const struct ipvs_plane *p, const struct svc *svc)
 {
 	const struct service *s = svc->service;
 	const struct plan_rows *rows = svc->rows;
-	const struct ipvs_vs *vs =
-		rows != NULL && rows->pools.n > 0 ? ipvs_vs_of_pool(p, &rows->pools.v[0]) : NULL;
-	struct scheduler sched =
-		s == NULL && vs != NULL ? vs->desired.sched : ipvs_sched_of(s, p->sched);
+	const struct ipvs_vs *vs = s == NULL && rows != NULL && rows->pools.n > 0
+					   ? ipvs_vs_of_pool(p, &rows->pools.v[0])
+					   : NULL;
+	struct scheduler sched = vs != NULL ? vs->desired.sched : ipvs_sched_of(s, p->sched);
 
 	/* With both, IPVS has a service by mark, which gets mh (ipvs_sched_in_force()). */
 	return sched.no == scheduler_no("mh") ||
