@@ -182,13 +182,18 @@ static bool settle_in_pieces(struct world *w, int max, bool is_settled, size_t w
 			/* The fake kernel has each state: the real one is read less often. */
 			if (!w->kernel->resizes || i % 4 == 0)
 				picks_check(w);
-			if (is_settled && i % 8 == 0)
+			if (is_settled && i % 8 == 0) {
+				world_await(w);
 				world_check(w);
+			}
 		}
 		if (next == SYNC_NOW)
 			continue;
-		if (sync_state_get(w->s) == SYNC_RUNNING && list_is_empty(&w->m.dirty))
+		if (sync_state_get(w->s) == SYNC_RUNNING && list_is_empty(&w->m.dirty)) {
+			if (is_settled)
+				world_await(w);
 			return true;
+		}
 		w->now = MAX(w->now, next);
 	}
 	return false;

@@ -152,17 +152,15 @@ static bool is_complete(const struct world *w, const char *expected)
 	return ret;
 }
 
-/*
- * After a transaction the kernel may resize the hash table of a map. Meanwhile a dump lacks
- * elements (nft_rhash_walk(), net/netfilter/nft_set_hash.c), and adoption would write them once
- * more.
- */
-static void resizes_await(const struct world *w)
+void world_await(const struct world *w)
 {
 	const struct timespec wait = { 0, 10 * NSEC_PER_MSEC };
-	char *expected = world_expected(w);
+	char *expected;
 	int n = 0;
 
+	if (!w->kernel->resizes)
+		return;
+	expected = world_expected(w);
 	for (int i = 0; i < 500 && n < 2; i++) {
 		n = is_complete(w, expected) ? n + 1 : 0;
 		(void)nanosleep(&wait, NULL);
@@ -180,9 +178,8 @@ static size_t settle(struct world *w, bool may_refuse)
 		if (next == SYNC_NOW)
 			continue;
 		if (is_at_rest(w, may_refuse)) {
-			if (w->kernel->resizes && !may_refuse &&
-			    sync_stats_get(w->s)->writes > before)
-				resizes_await(w);
+			if (!may_refuse && sync_stats_get(w->s)->writes > before)
+				world_await(w);
 			return sync_stats_get(w->s)->writes - before;
 		}
 		assert_true(next != SYNC_NEVER);

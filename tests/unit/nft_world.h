@@ -62,6 +62,12 @@ void world_no_slice(struct world *w, const char *name);
 size_t world_settle(struct world *w);
 /* Like world_settle(), but a rejected service or a failed address family may remain. */
 size_t world_settle_refused(struct world *w);
+/*
+ * After a transaction the kernel may resize the hash table of a map. Meanwhile a dump lacks
+ * elements (nft_rhash_walk(), net/netfilter/nft_set_hash.c), and adoption would write them once
+ * more: wait until dumps have all.
+ */
+void world_await(const struct world *w);
 /* Let the plane find stray addresses of an earlier process. */
 void world_walk(struct world *w);
 /* Advance the clock and call tick(). */
