@@ -27,8 +27,10 @@
 
 struct ctnl;
 
-/* Flows with these addresses, as in struct job_flow; NULL: any. To delete: IPv4, `from` or `to`
- * set. */
+/*
+ * Flows with these addresses, as in struct job_flow; NULL: any. In deletions: IPv4, with `from` or
+ * `to`.
+ */
 struct ctnl_match {
 	const struct ip_endpoint *from;
 	const struct ip_endpoint *to;

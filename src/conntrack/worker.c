@@ -60,8 +60,8 @@ static void helper_main(void *arg, int fd)
 		struct worker_answer a = { .id = job.id };
 		uint64_t begin = now_ns();
 
-		vec_sort(&job.tcp,
-			 ip_endpoint_cmp); /* for job_is_stale(); here, not in the loop of vipd */
+		/* For job_is_stale(); here, not in the loop of vipd. */
+		vec_sort(&job.tcp, ip_endpoint_cmp);
 		a.result = config->run(config->helper, &job, &a.pass, &a.err);
 		a.took_ns = now_ns() - begin;
 		if (!child_write(fd, &a, sizeof(a)))

@@ -322,15 +322,28 @@ static const char *pending_text(const struct svc *svc)
 
 void serve_service_note(struct str *out, const struct serve_facts *f, const struct svc *svc)
 {
-	if (f->state == SERVE_STATE_REJECTED)
+	switch (f->state) {
+	case SERVE_STATE_REJECTED:
 		str_puts(out, f->failure->text);
-	else if (f->state == SERVE_STATE_NOT_PROXIED)
+		break;
+	case SERVE_STATE_NOT_PROXIED:
 		str_puts(out, service_skip_reason(svc->service));
-	else if (f->state == SERVE_STATE_PENDING)
-		str_puts(out, pending_text(svc));
-	else if (f->state == SERVE_STATE_NO_SERVICE)
+		break;
+	case SERVE_STATE_NO_SERVICE:
 		str_printf(out,
 			   "%u slice%s, but no valid Service of this name (vipctl status lists "
 			   "rejected objects)",
 			   svc->n_slices, svc->n_slices == 1 ? "" : "s");
+		break;
+	case SERVE_STATE_PENDING:
+		str_puts(out, pending_text(svc));
+		break;
+	case SERVE_STATE_UNSET:
+	case SERVE_STATE_OK:
+	case SERVE_STATE_DROPPING:
+	case SERVE_STATE_REJECTING:
+	case SERVE_STATE_CONFLICT:
+	case SERVE_STATE_N:
+		break;
+	}
 }

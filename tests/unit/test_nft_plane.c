@@ -567,6 +567,16 @@ static void test_stale(void **state)
 	bench_close(&b);
 }
 
+/* A service with two endpoints is programmed, and no walk is due. */
+static void bench_web(struct bench *b)
+{
+	bench_open(b);
+	world_service(&b->w, "shop/web", "ip=10.96.0.1 port=http:80");
+	world_slice(&b->w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
+	world_settle(&b->w);
+	world_walk(&b->w);
+}
+
 /*
  * A walk after a load reads an address that is deleted before the walk's answer is processed. It is
  * written again when it is used.
@@ -577,12 +587,8 @@ static void test_walk_is_stale(void **state)
 	struct ip_addr a = test_addr("10.0.1.2");
 	struct bench b;
 
-	bench_open(&b);
+	bench_web(&b);
 	nft_key_endpoint(addr, &a, 8080);
-	world_service(&b.w, "shop/web", "ip=10.96.0.1 port=http:80");
-	world_slice(&b.w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
-	world_settle(&b.w);
-	world_walk(&b.w);
 	world_slice(&b.w, "shop/web-1", "web", "| http:8080 | 1 rs");
 	world_settle(&b.w);
 	world_wait(&b.w, NSEC_PER_SEC);
@@ -628,11 +634,7 @@ static void test_sweep_during_walk(void **state)
 	struct bench b;
 
 	(void)state;
-	bench_open(&b);
-	world_service(&b.w, "shop/web", "ip=10.96.0.1 port=http:80");
-	world_slice(&b.w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
-	world_settle(&b.w);
-	world_walk(&b.w);
+	bench_web(&b);
 	for (uint32_t i = 0; i < n; i++) {
 		stray_key(key, i);
 		fake_foreign_add(b.f, IPFAM_V4, NFTSET_ENDPOINT_ADDRS, key, NULL);
@@ -664,11 +666,7 @@ static void test_retained_limit(void **state)
 	struct bench b;
 
 	(void)state;
-	bench_open(&b);
-	world_service(&b.w, "shop/web", "ip=10.96.0.1 port=http:80");
-	world_slice(&b.w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
-	world_settle(&b.w);
-	world_walk(&b.w);
+	bench_web(&b);
 	for (uint32_t i = 0; i < NFT_RETAINED_MAX + over; i++) {
 		stray_key(key, i);
 		fake_foreign_add(b.f, IPFAM_V4, NFTSET_ENDPOINT_ADDRS, key, NULL);

@@ -115,14 +115,23 @@ int decode_object(struct object *ret, enum object_kind kind, const json_t *obj, 
 	o = object_open(kind);
 	o.head->ns = m.ns != NULL ? name_get_str(m.ns) : NULL;
 	o.head->name = name_get_str(m.name);
-	if (kind == OBJECT_KIND_SERVICE)
+	switch (kind) {
+	case OBJECT_KIND_SERVICE:
 		decode_service(o.service, &m, d);
-	else if (kind == OBJECT_KIND_SLICE)
+		break;
+	case OBJECT_KIND_SLICE:
 		r = decode_slice(o.slice, &m, d);
-	else if (kind == OBJECT_KIND_NODE)
+		break;
+	case OBJECT_KIND_NODE:
 		decode_node(o.node, &m, d);
-	else
+		break;
+	case OBJECT_KIND_SERVICE_CIDR:
 		decode_service_cidr(o.cidr, &m, d);
+		break;
+	case OBJECT_KIND_OTHER:
+	case OBJECT_KIND_LIST:
+		break;
+	}
 	if (d->r < 0)
 		return d->r;
 	if (r == 0)

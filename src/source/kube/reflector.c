@@ -360,18 +360,25 @@ static int bookmark(struct reflector *r, const json_t *obj, struct err *err)
 	return 0;
 }
 
-/* Of a known type: others are unreadable. */
 static int event_take(struct reflector *r, enum stream_event event, const json_t *obj,
 		      struct err *err)
 {
-	if (event == STREAM_BOOKMARK)
-		return bookmark(r, obj, err);
-	if (event == STREAM_ERROR)
-		return error_event(r, obj, err);
-	if (event == STREAM_DELETED)
-		r->is_changed |= ledger_del(&r->ledger, obj, r->at_ns) > 0;
-	else
+	switch (event) {
+	case STREAM_ITEM:
+	case STREAM_ADDED:
+	case STREAM_MODIFIED:
 		r->is_changed |= ledger_put(&r->ledger, obj, r->at_ns) > 0;
+		return 0;
+	case STREAM_DELETED:
+		r->is_changed |= ledger_del(&r->ledger, obj, r->at_ns) > 0;
+		return 0;
+	case STREAM_BOOKMARK:
+		return bookmark(r, obj, err);
+	case STREAM_ERROR:
+		return error_event(r, obj, err);
+	case STREAM_UNKNOWN: /* only unreadable */
+		break;
+	}
 	return 0;
 }
 

@@ -323,19 +323,24 @@ static int proto_piece(void *arg, enum proto_piece what, const struct proto_byte
 
 	if (b->whole_len > b->len)
 		return proto_too_big(s, what, b, err);
-	if (what == PROTO_PIECE_TYPE) {
+	switch (what) {
+	case PROTO_PIECE_NONE:
+		break;
+	case PROTO_PIECE_TYPE:
 		r = proto_kind_read(kind, b->data, b->len, err);
 		return r < 0 ? r : list_kind_check(s, kind, err);
-	}
-	if (what == PROTO_PIECE_ITEM)
+	case PROTO_PIECE_META:
+		tree_pool_clear(&s->pool);
+		r = proto_object(&meta, &s->pool, OBJECT_KIND_LIST, b->data, b->len, err);
+		if (r == 0)
+			list_meta_read(s, meta);
+		return r;
+	case PROTO_PIECE_ITEM:
 		return proto_put(s, STREAM_ITEM, b->data, b->len, err);
-	if (what == PROTO_PIECE_FRAME)
+	case PROTO_PIECE_FRAME:
 		return proto_frame(s, b->data, b->len, err);
-	tree_pool_clear(&s->pool);
-	r = proto_object(&meta, &s->pool, OBJECT_KIND_LIST, b->data, b->len, err);
-	if (r == 0)
-		list_meta_read(s, meta);
-	return r;
+	}
+	return 0;
 }
 
 /* --- the stream ----------------------------------------------------------- */
