@@ -267,8 +267,11 @@ def test_unit():
 def test_unit_reload(tmp_path):
     """Without the program kill, which a minimal Debian lacks."""
     os.symlink(shutil.which("sh"), tmp_path / "sh")
-    # A parent may ignore the signal (nohup).
-    with subprocess.Popen(["env", "--default-signal=HUP", "sleep", "60"]) as child:
+
+    def default_signal():  # a parent may ignore it (nohup)
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+    with subprocess.Popen(["sleep", "60"], preexec_fn=default_signal) as child:
         env = {"PATH": str(tmp_path), "MAINPID": str(child.pid)}
         argv = [word.replace("$$", "$") if "$$" in word else re.sub(r"\$(\w+)", lambda m: env[m[1]], word)
                 for word in shlex.split(unit()["ExecReload"])]
