@@ -4,12 +4,12 @@
  *
  * Very large services, over the kernel: first sync, one endpoint replaced, three seconds
  * without changes (on the ipvs plane two endpoints drain meanwhile), an audit, all endpoints
- * replaced, drained, back, all weights changed, repair of emptied maps, adoption, removal; of each
- * the total time and the longest step, wall time and CPU time, and resident memory.
- * VIPD_PLANE=ipvs: the ipvs plane. STEPS_SERVICE: affinity, mh, weights: services with ClientIP
- * affinity, hashing or weights. Then 10,000 services x 5 endpoints without and with a minimum sync
- * period of 1 s: first sync, the same after `nft delete table ip vipd`, an update of all slices,
- * adoption.
+ * replaced, drained, back, all weights or source ranges changed, repair of emptied maps, adoption,
+ * removal; of each the total time and the longest step, wall time and CPU time, and resident
+ * memory. VIPD_PLANE=ipvs: the ipvs plane. STEPS_SERVICE: affinity, mh, weights, ranges: services
+ * with ClientIP affinity, hashing, weights, or an external address with 1,000 source ranges. Then
+ * 10,000 services x 5 endpoints without and with a minimum sync period of 1 s: first sync, the same
+ * after `nft delete table ip vipd`, an update of all slices, adoption.
  *
  * Services of 10,000 and 50,000 endpoints in slices of 100 are replaced completely, one endpoint
  * a change: CPU time and page faults of a change. 1,000 services of 500 ports x 2 endpoints.
@@ -39,6 +39,7 @@
 #define ROLLING_CHANGES 500
 #define BESIDE_CHANGES 100
 #define WEIGHTS "10.0.0.7=3,*=1"
+#define RANGES 1000
 #define OTHER_WEIGHTS "10.0.0.7=1,*=3"
 
 struct cluster {
@@ -46,7 +47,7 @@ struct cluster {
 	int ports;
 	int endpoints;
 	uint64_t min_period_ns;
-	const char *kind; /* NULL, "affinity", "mh" or "weights" */
+	const char *kind; /* NULL, "affinity", "mh", "weights" or "ranges" */
 };
 
 static struct slice *slice_of(const struct cluster *c, int i, int from, int n, int shift)
@@ -67,10 +68,36 @@ static bool is_kind(const struct cluster *c, const char *kind)
 	return c->kind != NULL && strcmp(c->kind, kind) == 0;
 }
 
-static void put_service(struct life *l, const struct cluster *c, int i, const char *weights)
+/* Does a service have another version? */
+static bool has_other(const struct cluster *c)
+{
+	return is_kind(c, "weights") || is_kind(c, "ranges");
+}
+
+static struct ip_addr address(uint8_t a, int low)
+{
+	uint8_t bytes[4] = { a, (uint8_t)(low >> 8), (uint8_t)low };
+
+	return ip_addr_from_bytes(AF_INET, bytes);
+}
+
+/* A LoadBalancer with source ranges, none of them beside another. */
+static void ranges_put(struct service *s, int i, bool is_other)
+{
+	s->type = SERVICE_TYPE_LOADBALANCER;
+	*vec_push(&s->ingress) = (struct service_ingress){ .addr = address(198, i) };
+	for (int k = 0; k < RANGES; k++)
+		*vec_push(&s->source_ranges) =
+			(struct ip_prefix){ .addr = address(is_other ? 21 : 20, 2 * k), .len = 24 };
+}
+
+/* `is_other`: with other weights or source ranges. */
+static void put_service(struct life *l, const struct cluster *c, int i, bool is_other)
 {
 	struct service *s = make_service(i, c->ports);
 
+	if (is_kind(c, "ranges"))
+		ranges_put(s, i, is_other);
 	if (is_kind(c, "affinity"))
 		s->affinity_s = 300;
 	if (is_kind(c, "mh") || is_kind(c, "weights"))
@@ -78,7 +105,7 @@ static void put_service(struct life *l, const struct cluster *c, int i, const ch
 	if (is_kind(c, "mh"))
 		s->tuning->scheduler = name_get_str("mh");
 	if (is_kind(c, "weights"))
-		s->tuning->weights = name_get_str(weights);
+		s->tuning->weights = name_get_str(is_other ? OTHER_WEIGHTS : WEIGHTS);
 	model_put_service(&l->m, s, now_ns());
 }
 
@@ -90,7 +117,7 @@ static void life_begin(struct life *l, const struct cluster *c)
 	life_open(l);
 	sync_open(&l->s, &l->m, &l->p, l->plane, &config);
 	for (int i = 0; i < c->services; i++) {
-		put_service(l, c, i, WEIGHTS);
+		put_service(l, c, i, false);
 		put_slices(l, c, i, 0);
 	}
 }
@@ -200,12 +227,11 @@ static void measure_all(struct life *l, const struct cluster *c)
 	for (int i = 0; i < c->services; i++)
 		put_slices(l, c, i, 0);
 	run(l, "all back", 1);
-	for (int i = 0; i < c->services && is_kind(c, "weights"); i++)
-		put_service(l, c, i, OTHER_WEIGHTS);
-	run(l, "all weights changed", 1);
-	for (int i = 0; i < c->services && is_kind(c, "weights"); i++)
-		put_service(l, c, i, WEIGHTS);
-	run(l, "and back", 1);
+	for (int is_other = 1; is_other >= 0; is_other--) {
+		for (int i = 0; i < c->services && has_other(c); i++)
+			put_service(l, c, i, is_other != 0);
+		run(l, is_other != 0 ? "other weights, ranges" : "and back", 1);
+	}
 	tables_empty(l, "maps emptied");
 }
 
@@ -301,7 +327,7 @@ static void measure_beside(const struct cluster *c)
 	printf("1 service, %d ports x %d endpoints; changes of another one\n", c->ports,
 	       c->endpoints);
 	life_begin(&l, c);
-	put_service(&l, &small, 1, NULL);
+	put_service(&l, &small, 1, false);
 	put_slices(&l, &small, 1, 0);
 	sync_sources_ready(l.s);
 	run(&l, "first sync", 1);

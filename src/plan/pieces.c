@@ -281,13 +281,21 @@ static bool is_bound(const struct piece *pc, size_t i)
 	return i > pc->pp->next_pool && is_same_port(pool - 1, pool) && is_whole(pc, i - 1);
 }
 
+/* Operations that change the source ranges of desired pool `will`. */
+static size_t ranges_cost(const struct plan_pool *was, const struct plan_pool *will)
+{
+	if (was == NULL)
+		return will->ranges.n;
+	return vec_is_equal(&was->ranges, &will->ranges) ? 0 : was->ranges.n + will->ranges.n;
+}
+
 /* Pools of the goal, in order. Returns false when the piece is full. */
 static bool pools_bring(struct piece *pc)
 {
 	for (pc->n_done = pc->pp->next_pool; pc->n_done < pc->goal->pools.n;) {
 		struct plan_pool *will = &pc->goal->pools.v[pc->n_done];
 		const struct plan_pool *was = pool_programmed(pc, will);
-		size_t more = was == NULL ? replaced_cost(pc, will) : 0;
+		size_t more = (was == NULL ? replaced_cost(pc, will) : 0) + ranges_cost(was, will);
 		uint32_t found = n_found(pc, pc->n_done, was);
 		bool is_next = is_bound(pc, pc->n_done);
 		struct plan_between b = { .p = pc->p,
@@ -348,7 +356,7 @@ static bool pools_drop(struct piece *pc)
 		return false;
 	for (size_t i = 0; i < pc->programmed->pools.n; i++) {
 		const struct plan_pool *was = &pc->programmed->pools.v[i];
-		size_t cost = drop_cost(pc, was);
+		size_t cost = drop_cost(pc, was) + was->ranges.n;
 
 		if (pool_desired(pc, was) != NULL)
 			continue;
@@ -465,6 +473,35 @@ static bool is_open(const struct piece *pc, size_t i)
 	return i >= pc->n_done;
 }
 
+/* May frontends in this piece be the desired ones of pool `i`? */
+static bool is_begun(const struct piece *pc, size_t i)
+{
+	const struct plan_pool *pool = &pc->goal->pools.v[i];
+
+	return i < pc->n_done || pool == pc->cut ||
+	       (i > 0 && is_same_port(pool - 1, pool) &&
+		(i - 1 < pc->n_done || pool - 1 == pc->cut));
+}
+
+/*
+ * A guarded frontend without source ranges has no clients: they are written before the first such
+ * frontend, and removed after the last one.
+ */
+static void ranges_put(struct piece *pc, size_t i, const struct plan_pool *was)
+{
+	const struct plan_pool *will = &pc->goal->pools.v[i];
+	struct plan_pool *to = &vec_end(&pc->rows->pools)[-1];
+	bool is_desired = will->ranges.n > 0 ? is_begun(pc, i) : !is_open(pc, i);
+	const struct plan_pool *from = was == NULL || is_desired ? will : was;
+
+	if (vec_is_equal(&to->ranges, &from->ranges))
+		return;
+	if (was == NULL || to->ranges.v != was->ranges.v)
+		vec_fini(&to->ranges);
+	memset(&to->ranges, 0, sizeof(to->ranges));
+	vec_append(&to->ranges, &from->ranges);
+}
+
 static void pool_put_desired(struct piece *pc, size_t i, const struct plan_pool *was)
 {
 	const struct plan_pool *will = &pc->goal->pools.v[i];
@@ -479,6 +516,7 @@ static void pool_put_desired(struct piece *pc, size_t i, const struct plan_pool 
 	else
 		return;
 	vec_end(&pc->rows->pools)[-1].n_found = is_open(pc, i) ? n_found(pc, i, was) : 0;
+	ranges_put(pc, i, was);
 }
 
 static void pools_put(struct piece *pc)

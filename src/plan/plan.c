@@ -87,13 +87,26 @@ static bool ranges_are_unrestricted(const struct service *s, enum ipfam fam)
  * The kernel looks a client up once for each length of ranges, so there are few lengths: a range of
  * another one becomes 2, 4 or 8.
  */
+static unsigned int parts_len(const struct ip_prefix *r)
+{
+	return (r->len + SERVICE_RANGE_STEP - 1U) / SERVICE_RANGE_STEP * SERVICE_RANGE_STEP;
+}
+
+static size_t ranges_max(const struct service *s)
+{
+	size_t n = 0;
+
+	vec_for_each (r, &s->source_ranges)
+		n += (size_t)1 << (parts_len(r) - r->len);
+	return n;
+}
+
 static void ranges_split(struct plan_pool *pool)
 {
 	VEC(struct ip_prefix) parts = { 0 };
 
 	vec_for_each (r, &pool->ranges) {
-		unsigned int len = (r->len + SERVICE_RANGE_STEP - 1U) / SERVICE_RANGE_STEP *
-				   SERVICE_RANGE_STEP;
+		unsigned int len = parts_len(r);
 
 		for (unsigned int i = 0; i < 1U << (len - r->len); i++)
 			*vec_push(&parts) = ip_prefix_part(r, len, i);
@@ -506,12 +519,13 @@ bool plan_is_large(const struct plan *p, const struct svc *svc)
 
 		for (struct list *l = svc->slices.next; l != &svc->slices && n <= max; l = l->next)
 			n += list_entry(l, struct slice_entry, link)->slice->endpoints.n;
-		n = s->ports.n * ((n << has_ids) * work + svc->n_slices + slots_max(p, s, n)) +
+		n = s->ports.n * ((n << has_ids) * work + svc->n_slices + slots_max(p, s, n) +
+				  ranges_max(s)) +
 		    plan_frontends_max(p, s);
 	}
 	n += rows->frontends.n;
 	for (size_t i = 0; i < rows->pools.n && n <= max; i++)
-		n += plan_pool_cost(p, &rows->pools.v[i], work);
+		n += plan_pool_cost(p, &rows->pools.v[i], work) + rows->pools.v[i].ranges.n;
 	return n > max;
 }
 

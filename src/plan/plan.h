@@ -160,7 +160,7 @@ struct plan_rows *plan_build_end(struct plan *p, struct build *b);
 void plan_build_close(struct build *b);
 /*
  * Does `svc` change in pieces? Is the upper bound of the work of a change above `piece_work`:
- * backends and frontends programmed plus those possible, and tables?
+ * backends, frontends and source ranges programmed plus those possible, and tables?
  */
 bool plan_is_large(const struct plan *p, const struct svc *svc);
 /* Upper bound of the frontends of `s` on this node. */

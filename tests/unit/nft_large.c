@@ -18,6 +18,7 @@
 #define PORTS WEB " port=b:81 port=c:82 port=d:83 port=e:84 port=f:85"
 #define LB " type=LoadBalancer vip=192.0.2.1"
 #define AFFINITY " affinity=300" LB " etp"
+#define RANGES " range=10.0.0.0/8 range=192.0.2.128/25"
 
 /* A frontend picks slots of a pool that has them. */
 static void target_check(const struct plan_rows *rows, enum ipfam fam, const struct plan_target *t)
@@ -35,11 +36,20 @@ static void target_check(const struct plan_rows *rows, enum ipfam fam, const str
 	assert_in_range(plan_pool_slots(pool), info.safe_slots, info.slots);
 }
 
+/* A guarded frontend has source ranges: without any it has no clients. */
+static void guard_check(const struct plan_rows *rows, const struct plan_frontend *f)
+{
+	if (f->is_guarded)
+		assert_in_range(plan_rows_pool(rows, ip_fam(&f->addr), f->target.pool_id)->ranges.n,
+				1, UINT32_MAX);
+}
+
 void nft_targets_check(const struct plan_rows *rows)
 {
 	for (size_t i = 0; rows != NULL && i < rows->frontends.n; i++) {
 		const struct plan_frontend *f = &rows->frontends.v[i];
 
+		guard_check(rows, f);
 		target_check(rows, ip_fam(&f->addr), &f->target);
 		target_check(rows, ip_fam(&f->addr), &f->inside);
 	}
@@ -399,6 +409,51 @@ void nft_case_pieces_down(const struct world_kernel *kernel)
 	}
 }
 
+/* Each port of a Service has the source ranges: a piece has those of one port. */
+void nft_case_pieces_ranges(const struct world_kernel *kernel)
+{
+	static const struct {
+		const char *what;
+		const char *service;
+		int from; /* number of the first range, and of ranges */
+		int n;
+		int n_endpoints;
+	} steps[] = {
+		{ "without", PORTS LB, 0, 0, 3 },
+		{ "many", PORTS LB, 0, 1000, 3 },
+		{ "replaced", PORTS LB, 1000, 1000, 3 },
+		{ "few, many endpoints, two pools", PORTS LB " etp", 1000, 3, 700 },
+		{ "none", PORTS LB " etp", 0, 0, 700 },
+		{ "few, the pools are there", PORTS LB " etp", 0, 3, 700 },
+		{ "others, no endpoints", PORTS LB " etp", 1, 3, 0 },
+		{ "many, other pools", PORTS LB " affinity=300", 0, 1000, 300 },
+		{ "no external address", PORTS, 0, 1000, 300 },
+	};
+	struct world w;
+
+	world_open(&w, kernel);
+	world_settle(&w);
+	for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
+		FINI(str_fini) struct str text = { 0 };
+
+		print_message("    %s\n", steps[i].what);
+		str_puts(&text, steps[i].service);
+		for (int k = steps[i].from; k < steps[i].from + steps[i].n; k++)
+			str_printf(&text, " range=10.%d.%d.0/24", k / 100, k % 100 * 2);
+		put_from(&w, str_text(&text), 0, steps[i].n_endpoints);
+		assert_true(settle_in_pieces(&w, 1000, true, PIECE_WRITES));
+		world_check(&w);
+		world_restart(&w);
+		assert_int_equal(world_settle(&w), 0);
+		world_walk(&w);
+		world_check(&w);
+	}
+	world_no_service(&w, "shop/web");
+	assert_true(settle_in_pieces(&w, 1000, true, PIECE_WRITES));
+	world_check(&w);
+	world_close(&w);
+}
+
 /* Between the pieces of a change, a frontend that another service has remains a conflict. */
 void nft_case_conflict(const struct world_kernel *kernel)
 {
@@ -430,18 +485,18 @@ void nft_case_conflict(const struct world_kernel *kernel)
  */
 static const struct piece_step random_steps[2][7] = {
 	{ { .service = WEB LB, .n = 3000 },
-	  { .service = WEB LB " etp", .n = 1600 },
+	  { .service = WEB LB " etp" RANGES, .n = 1600 },
 	  { .service = WEB LB " itp", .n = 1600 },
-	  { .service = PORTS LB, .n = 300 },
+	  { .service = PORTS LB RANGES, .n = 300 },
 	  { .service = PORTS LB " etp", .n = 200 },
 	  { .service = WEB LB " weights=*=7,10.2.0.60=60", .n = 500 },
 	  { .service = WEB LB " sched=mh", .n = 200 } },
 	{ { .service = WEB LB " affinity=300", .n = 1500 },
-	  { .service = WEB AFFINITY, .n = 1500 },
+	  { .service = WEB AFFINITY RANGES, .n = 1500 },
 	  { .service = WEB LB " affinity=300 itp", .n = 1000 },
 	  { .service = WEB LB " affinity=400", .n = 1500 },
 	  { .service = PORTS AFFINITY, .n = 200 },
-	  { .service = PORTS LB " affinity=300", .n = 300 },
+	  { .service = PORTS LB " affinity=300" RANGES, .n = 300 },
 	  { .service = WEB AFFINITY, .n = 300 } },
 };
 
