@@ -361,13 +361,15 @@ class Vipd:
         end = time.monotonic() + max(timeout, lab_.PATIENCE) * lab_.SLOW
         wanted = self.wanted()
         while True:
+            begin = time.monotonic()
             found = self.differences(strict, wanted)
             if not found:
                 return wanted
-            if time.monotonic() > end:
+            now = time.monotonic()
+            if now > end:
                 raise AssertionError("the kernel differs:\n  %s\n%s" % ("\n  ".join(found[:20]),
                                                                        self.log(10)))
-            time.sleep(0.02)
+            time.sleep(max(0.02, now - begin))
 
 
 class Steady:
@@ -402,6 +404,17 @@ class Steady:
                             if not f["answers"]])
         return self
 
+    def _wait_answers(self, end):
+        """Two more answers of each flow: the second request is later than this call."""
+        def answers():
+            return [f["answers"] for _, flow in self.flows for f in flow.stat()["flows"] if not f["broken"]]
+        before = answers()
+        while time.monotonic() < end:
+            now = answers()
+            if len(now) < len(before) or all(n >= b + 2 for n, b in zip(now, before)):
+                break
+            time.sleep(0.01)
+
     def bad(self):
         """Flows with a failure: (role, flow)."""
         out = []
@@ -431,6 +444,7 @@ class Steady:
         """Fail if any flow had a failure; then start new flows for the next test. The answer to a
         datagram may be `late` seconds late: it cancels the gap."""
         end = time.monotonic() + late * lab_.SLOW
+        self._wait_answers(end)
         bad = self.bad()
         while bad and time.monotonic() < end and all(
                 f["to"].startswith("udp:") and not f["broken"] and not f["moved"]

@@ -2,7 +2,8 @@
 /*
  * flow steady - long-lived connections that must never fail.
  *
- * Each flow sends a request, waits for the answer, pauses, and repeats. Failures: a broken
+ * Each flow sends a request, waits for the answer, pauses, and repeats; "stat" ends the pauses, so
+ * that later answers show what happened before it. Failures: a broken
  * connection, a gap, a change of the backend, the source address or the source port. A broken
  * flow is not opened again: a failure stays visible.
  *
@@ -81,9 +82,8 @@ static void flow_print(const struct state *s, const struct flow *f, bool is_firs
 		     (unsigned long long)f->moved, f->broken);
 }
 
-static void stat_print(void *arg)
+static void state_print(const struct state *s)
 {
-	const struct state *s = arg;
 	size_t bad = 0;
 
 	(void)printf("{\"flows\": [");
@@ -96,6 +96,16 @@ static void stat_print(void *arg)
 	}
 	(void)printf("], \"n\": %zu, \"bad\": %zu, \"stall_ms\": %llu}\n", s->n, bad,
 		     (unsigned long long)(s->loop.stall_ns / NSEC_PER_MSEC));
+}
+
+static void stat_print(void *arg)
+{
+	struct state *s = arg;
+
+	state_print(s);
+	for (size_t i = 0; i < s->n; i++)
+		if (!s->flows[i].is_waiting)
+			s->flows[i].next_ns = 0;
 }
 
 static void flow_break(const struct state *s, struct flow *f, const char *what, int error)
@@ -247,6 +257,6 @@ int flow_steady(const struct flow_options *o)
 		for (int i = 0; i < n; i++)
 			flow_ready(&s, &s.flows[ev[i].data.u64], ev[i].events);
 	}
-	stat_print(&s);
+	state_print(&s);
 	return 0;
 }

@@ -140,10 +140,7 @@ def runs(how):
     # The longest first. cpus=1: the host tests several CPUs, and a second emulated one needs a
     # quarter more CPU time. cleanup: IPVS, dummy devices and ipsets, which the host's kernel may
     # lack.
-    return [Run("6.1 ipvs, by itself", "6.1", IPVS, "ipvs"),
-            Run("6.1 ipvs, with others", "6.1", IPVS_BESIDE + COUNTERS + VIEW + LOCALHOST, "ipvs",
-                cpus=1),
-            Run("6.1 ipvs", "6.1", PATHS + RESTART + TWINS + BALANCING +
+    return [Run("6.1 ipvs", "6.1", PATHS + RESTART + TWINS + BALANCING +
                 of("takeover", "takeover[ipvs]"), "ipvs", env=PAIRS, cpus=1),
             Run("6.1 nft", "6.1", ["kernel"] + PATHS + of("sctp_sockets") + RESTART +
                 of("restart", "changes_while_down") + of("guard", "a_long_gap", "restarts") +
@@ -153,6 +150,9 @@ def runs(how):
                 of("takeover", "takeover[ipvs]", "takeover[kube-router]",
                    "takeover[kube-router-recorded]"),
                 env=PAIRS, cpus=1),
+            Run("6.1 ipvs, with others", "6.1", IPVS_BESIDE + COUNTERS + VIEW + LOCALHOST, "ipvs",
+                cpus=1),
+            Run("6.1 ipvs, by itself", "6.1", IPVS, "ipvs"),
             Run(NEWER + " ipvs", NEWER, NEWER_PATHS + NEWER_IPVS, "ipvs", env=PAIRS),
             Run("6.1 systemd", "6.1", ["tests/deploy/unit_in_machine.py"], systemd=True),
             many("6.1"),
