@@ -31,7 +31,7 @@
  * lengths are multiples of SERVICE_RANGE_STEP bits (0003). Further ranges count as invalid.
  */
 #define SERVICE_RANGES_MAX 1024
-#define SERVICE_RANGE_ELEMENTS_MAX 32768 /* one transaction has them all, and those of SVC-25 */
+#define SERVICE_RANGE_ELEMENTS_MAX 32768 /* without those of SVC-25 */
 #define SERVICE_RANGE_STEP 4
 /*
  * Frontends, without those of node ports. Further addresses are left out; so many are served with
@@ -59,6 +59,12 @@ struct service_port {
 	uint16_t pad_2;
 };
 _Static_assert(sizeof(struct service_port) == 16, "compared as raw bytes");
+
+/* A source range of one port is 2 to the power of so many elements in the kernel (0003). */
+static inline unsigned int service_range_bits(const struct ip_prefix *r)
+{
+	return -(unsigned int)r->len % SERVICE_RANGE_STEP;
+}
 
 /* status.loadBalancer.ingress[] with an IP; hostname-only entries are not kept. */
 struct service_ingress {

@@ -281,12 +281,23 @@ static bool is_bound(const struct piece *pc, size_t i)
 	return i > pc->pp->next_pool && is_same_port(pool - 1, pool) && is_whole(pc, i - 1);
 }
 
-/* Operations that change the source ranges of desired pool `will`. */
-static size_t ranges_cost(const struct plan_pool *was, const struct plan_pool *will)
+/* Source ranges that come and go with `will`, those of undesired pools of its port included. */
+static size_t ranges_cost(const struct piece *pc, const struct plan_pool *was,
+			  const struct plan_pool *will)
 {
-	if (was == NULL)
-		return will->ranges.n;
-	return vec_is_equal(&was->ranges, &will->ranges) ? 0 : was->ranges.n + will->ranges.n;
+	size_t n = 0;
+
+	if (was == NULL || !vec_is_equal(&was->ranges, &will->ranges))
+		n = will->ranges.n + (was != NULL ? was->ranges.n : 0);
+	for (int scope = PLAN_SCOPE_CLUSTER; scope <= PLAN_SCOPE_LOCAL; scope++) {
+		const struct plan_pool *other =
+			plan_rows_pool_at(pc->programmed, will->fam, (enum plan_scope)scope,
+					  will->proto, will->port_name);
+
+		if (other != NULL && pool_desired(pc, other) == NULL)
+			n += other->ranges.n;
+	}
+	return n;
 }
 
 /* Pools of the goal, in order. Returns false when the piece is full. */
@@ -295,7 +306,8 @@ static bool pools_bring(struct piece *pc)
 	for (pc->n_done = pc->pp->next_pool; pc->n_done < pc->goal->pools.n;) {
 		struct plan_pool *will = &pc->goal->pools.v[pc->n_done];
 		const struct plan_pool *was = pool_programmed(pc, will);
-		size_t more = (was == NULL ? replaced_cost(pc, will) : 0) + ranges_cost(was, will);
+		size_t more =
+			(was == NULL ? replaced_cost(pc, will) : 0) + ranges_cost(pc, was, will);
 		uint32_t found = n_found(pc, pc->n_done, was);
 		bool is_next = is_bound(pc, pc->n_done);
 		struct plan_between b = { .p = pc->p,
@@ -368,13 +380,37 @@ static bool pools_drop(struct piece *pc)
 	return true;
 }
 
+/* Are frontends of the port of pool `i` left for later pieces? */
+static bool is_open(const struct piece *pc, size_t i)
+{
+	const struct plan_rows *goal = pc->goal;
+
+	while (i + 1 < goal->pools.n && is_same_port(&goal->pools.v[i], &goal->pools.v[i + 1]))
+		i++;
+	return i >= pc->n_done;
+}
+
 /* Indices into the frontends of the programmed rows and of the goal. */
 struct merge {
 	size_t i;
 	size_t j;
 };
 
-/* The next frontend of the piece in order of keys, or NULL: selected ones, then programmed ones. */
+/* Have the source ranges that programmed frontend `f` checks gone? */
+static bool is_guard_gone(const struct piece *pc, const struct plan_frontend *f)
+{
+	const struct plan_pool *pool =
+		f->is_guarded ? plan_rows_pool(pc->goal, ip_fam(&f->addr), f->target.pool_id)
+			      : NULL;
+
+	return pool != NULL && pool->ranges.n == 0 &&
+	       !is_open(pc, (size_t)(pool - pc->goal->pools.v));
+}
+
+/*
+ * The next frontend of the piece in order of keys, or NULL: selected ones, then programmed ones. An
+ * undesired frontend goes with its source ranges.
+ */
 static const struct plan_frontend *frontend_next(const struct piece *pc, struct merge *m)
 {
 	const struct plan_rows *goal = pc->goal;
@@ -390,7 +426,8 @@ static const struct plan_frontend *frontend_next(const struct piece *pc, struct 
 
 		m->i += c <= 0;
 		m->j += c >= 0;
-		if (pc->is_yielding && plan_is_lost(pc->p, programmed->svc, a))
+		if ((pc->is_yielding && plan_is_lost(pc->p, programmed->svc, a)) ||
+		    (c < 0 && is_guard_gone(pc, a)))
 			continue;
 		if (is_selected || c <= 0)
 			return is_selected ? b : a;
@@ -463,24 +500,18 @@ static void pool_keep(struct piece *pc, const struct plan_pool *was)
 	(void)name_ref(to->port_name);
 }
 
-/* Are frontends of the port of pool `i` left for later pieces? */
-static bool is_open(const struct piece *pc, size_t i)
+static bool is_serving(const struct piece *pc, size_t i)
 {
-	const struct plan_rows *goal = pc->goal;
-
-	while (i + 1 < goal->pools.n && is_same_port(&goal->pools.v[i], &goal->pools.v[i + 1]))
-		i++;
-	return i >= pc->n_done;
+	return i < pc->n_done || &pc->goal->pools.v[i] == pc->cut;
 }
 
-/* May frontends in this piece be the desired ones of pool `i`? */
+/* May frontends in this piece be the desired ones of pool `i`? frontends_select_port() */
 static bool is_begun(const struct piece *pc, size_t i)
 {
 	const struct plan_pool *pool = &pc->goal->pools.v[i];
 
-	return i < pc->n_done || pool == pc->cut ||
-	       (i > 0 && is_same_port(pool - 1, pool) &&
-		(i - 1 < pc->n_done || pool - 1 == pc->cut));
+	return is_serving(pc, i) ||
+	       (i > 0 && is_same_port(pool - 1, pool) && is_serving(pc, i - 1));
 }
 
 /*
@@ -492,11 +523,11 @@ static void ranges_put(struct piece *pc, size_t i, const struct plan_pool *was)
 	const struct plan_pool *will = &pc->goal->pools.v[i];
 	struct plan_pool *to = &vec_end(&pc->rows->pools)[-1];
 	bool is_desired = will->ranges.n > 0 ? is_begun(pc, i) : !is_open(pc, i);
-	const struct plan_pool *from = was == NULL || is_desired ? will : was;
+	const struct plan_pool *from = is_desired ? will : was;
 
 	if (vec_is_equal(&to->ranges, &from->ranges))
 		return;
-	if (was == NULL || to->ranges.v != was->ranges.v)
+	if (to->ranges.v != was->ranges.v)
 		vec_fini(&to->ranges);
 	memset(&to->ranges, 0, sizeof(to->ranges));
 	vec_append(&to->ranges, &from->ranges);
@@ -516,7 +547,8 @@ static void pool_put_desired(struct piece *pc, size_t i, const struct plan_pool 
 	else
 		return;
 	vec_end(&pc->rows->pools)[-1].n_found = is_open(pc, i) ? n_found(pc, i, was) : 0;
-	ranges_put(pc, i, was);
+	if (was != NULL)
+		ranges_put(pc, i, was);
 }
 
 static void pools_put(struct piece *pc)

@@ -15,7 +15,8 @@
  * Frontends of a pool that becomes empty stay until it is. A pool that is larger than a piece
  * grows, is replaced slot by slot, or shrinks while it serves. A pool that was adopted comes
  * without its frontends until it has the slots that they pick in the kernel (n_found in rows.h);
- * slots behind its end stay until all frontends of its port are written.
+ * slots behind its end stay until all frontends of its port are written. Source ranges come with
+ * the first piece of a port, and go with the last one.
  */
 #pragma once
 

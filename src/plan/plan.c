@@ -87,29 +87,15 @@ static bool ranges_are_unrestricted(const struct service *s, enum ipfam fam)
  * The kernel looks a client up once for each length of ranges, so there are few lengths: a range of
  * another one becomes 2, 4 or 8.
  */
-static unsigned int parts_len(const struct ip_prefix *r)
-{
-	return (r->len + SERVICE_RANGE_STEP - 1U) / SERVICE_RANGE_STEP * SERVICE_RANGE_STEP;
-}
-
-static size_t ranges_max(const struct service *s)
-{
-	size_t n = 0;
-
-	vec_for_each (r, &s->source_ranges)
-		n += (size_t)1 << (parts_len(r) - r->len);
-	return n;
-}
-
 static void ranges_split(struct plan_pool *pool)
 {
 	VEC(struct ip_prefix) parts = { 0 };
 
 	vec_for_each (r, &pool->ranges) {
-		unsigned int len = parts_len(r);
+		unsigned int n_bits = service_range_bits(r);
 
-		for (unsigned int i = 0; i < 1U << (len - r->len); i++)
-			*vec_push(&parts) = ip_prefix_part(r, len, i);
+		for (unsigned int i = 0; i < 1U << n_bits; i++)
+			*vec_push(&parts) = ip_prefix_part(r, r->len + n_bits, i);
 	}
 	vec_fini(&pool->ranges);
 	memcpy(&pool->ranges, &parts, sizeof(pool->ranges));
@@ -490,6 +476,16 @@ static size_t slots_max(const struct plan *p, const struct service *s, size_t n)
 	if (!p->traits->weighs_by_slots || service_weights(s) == NULL)
 		return 0;
 	return MAX(MIN(n * WEIGHT_MAX, plan_weight_slots_max(s)), n);
+}
+
+/* Source ranges of a port at most, of both families. */
+static size_t ranges_max(const struct service *s)
+{
+	size_t n = s->source_ranges.n > 0 ? s->ingress.n : 0; /* SVC-25 */
+
+	vec_for_each (r, &s->source_ranges)
+		n += (size_t)1 << service_range_bits(r);
+	return n;
 }
 
 size_t plan_frontends_max(const struct plan *p, const struct service *s)

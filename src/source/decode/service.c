@@ -290,9 +290,7 @@ static void external_ips_decode(struct service *s, const json_t *spec, struct de
 /* Elements in the kernel. SVC-21: of a family with length 0 no range is programmed. */
 static size_t range_elements(const struct service *s, const struct ip_prefix *p)
 {
-	unsigned int n_bits = -(unsigned int)p->len % SERVICE_RANGE_STEP;
-
-	return p->len == 0 ? 0 : (size_t)s->ports.n << n_bits;
+	return p->len == 0 ? 0 : (size_t)s->ports.n << service_range_bits(p);
 }
 
 /* SVC-20, SVC-23: invalid ranges are counted, because they must not open the service. */
