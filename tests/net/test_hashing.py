@@ -57,7 +57,9 @@ def test_clients_keep_their_backend(lab, vipd, fam):
     for source, backend in first.items():
         assert predicted(vipd, source, to, 80, "tcp") == backend
         assert hashing.pick(endpoints(fam, all_), source)[0] == backend
-    assert vipd.tables(fam).frontend((fam, to, "TCP", 80)).kind_chain == "h%d" % hashing.SLOTS
+    # Not the slots: while the kernel resizes the hash table of their map, a dump lacks some.
+    held = vipd.tables(fam)
+    assert held.chain(held.frontends[fam, to, "TCP", 80], "kinds") == "h%d" % hashing.SLOTS
     vipd.check_tables()  # each slot as in the reference
     with lab.node.entered():
         for more in ([], ["--manifests", vipd.manifests.path, "--node", L.NODE_NAME]):

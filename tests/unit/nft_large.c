@@ -430,7 +430,7 @@ void nft_case_pieces_ranges(const struct world_kernel *kernel)
 		{ "no external address", PORTS, 0, 1000, 300 },
 		{ "many, small pools", PORTS LB, 0, 1000, 3 },
 		{ "no external address, the pools stay", PORTS, 0, 1000, 3 },
-		{ "many, local endpoints", PORTS LB " etp", 0, 1000, 3 },
+		{ "many, local endpoints", PORTS LB " etp", 0, 1500, 3 },
 		{ "no ranges, all endpoints", PORTS LB, 0, 0, 3 },
 	};
 	struct world w;
