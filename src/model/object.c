@@ -102,16 +102,27 @@ void service_close(struct service *s)
 		name_unref(s->tuning->drain_timeout);
 		name_unref(s->tuning->forwarding);
 		weights_close(s->tuning->by_name);
+		free(s->tuning->weights_error);
 		free(s->tuning);
 	}
 	free(s);
 }
 
+static void weights_read(struct service_tuning *t)
+{
+	struct err err;
+
+	if (t->weights == NULL || t->by_name != NULL || t->weights_error != NULL)
+		return;
+	if (weights_parse(&t->by_name, t->weights->text, &err) < 0)
+		t->weights_error = xstrdup(err.text);
+}
+
 /* Ports keep their order: messages and the plan's rows refer to their index. */
 void service_normalise(struct service *s)
 {
-	if (s->tuning != NULL && s->tuning->weights != NULL && s->tuning->by_name == NULL)
-		(void)!weights_parse(&s->tuning->by_name, s->tuning->weights->text, NULL);
+	if (s->tuning != NULL)
+		weights_read(s->tuning);
 	vec_sort(&s->external_ips, ip_addr_cmp);
 	vec_sort(&s->ingress, ingress_cmp);
 	vec_sort(&s->source_ranges, ip_prefix_cmp);

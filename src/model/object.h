@@ -82,6 +82,7 @@ struct service_tuning {
 	const struct name *forwarding;    /* vipd.io/forwarding, kube-router.io/service.dsr */
 	bool is_dsr;                      /* from kube-router's annotation */
 	struct weights *by_name; /* of `weights`, when normalised; NULL: none, or an error */
+	char *weights_error;     /* why `weights` are not in force; NULL: no error */
 };
 
 /* The beginning of every object. */
@@ -230,8 +231,8 @@ void service_cidr_close(struct service_cidr *c);
 
 /*
  * Sort lists without an order in Kubernetes (endpoints and ports of a slice; addresses
- * and ranges of a service; pod CIDRs of a node) and free spare memory. The model normalises every
- * object that it keeps.
+ * and ranges of a service; pod CIDRs of a node) and free spare memory; parse the weights of a
+ * service. The model normalises every object that it keeps.
  */
 void service_normalise(struct service *s);
 void slice_normalise(struct slice *s);

@@ -13,6 +13,14 @@
 #define BLANKS " \t\r\n"
 #define NAME_TEXT_MAX 253 /* of an object in Kubernetes */
 
+static int length_check(const char *text, struct err *err)
+{
+	if (strnlen(text, TUNING_TEXT_MAX + 1) <= TUNING_TEXT_MAX)
+		return 0;
+	return err_set(err, -EINVAL, "'%.40s...' has more than %d characters", text,
+		       TUNING_TEXT_MAX);
+}
+
 /* All schedulers of Linux; the index is the number. */
 static const char *const names[] = {
 	"",      "rr", "wrr", "lc", "wlc", "fo", "ovf",  "lblc",
@@ -72,24 +80,24 @@ static int flag_add(struct scheduler *s, const char *word, struct err *err)
 int scheduler_parse(struct scheduler *ret, const char *text, struct err *err)
 {
 	struct scheduler s = { 0 };
-	AUTO(free) char *copy = xstrdup(text);
+	AUTO(free) char *copy = xstrndup(text, TUNING_TEXT_MAX);
 	char *rest = copy;
 	char *word = strsep(&rest, ",");
+	int r = length_check(text, err);
 
+	if (r < 0)
+		return r;
 	s.no = scheduler_no(word);
 	if (s.no == 0)
 		return err_set(err, -EINVAL, "unknown scheduler '%.40s'", word);
 	/* Without it, clients of an endpoint of weight 0 are rejected until it is deleted. */
 	if (strcmp(word, "mh") == 0 || strcmp(word, "sh") == 0)
 		s.flags = IP_VS_SVC_F_SCHED1;
-	while ((word = strsep(&rest, ",")) != NULL) {
-		int r = flag_add(&s, word, err);
-
-		if (r < 0)
-			return r;
-	}
-	*ret = s;
-	return 0;
+	while (r == 0 && (word = strsep(&rest, ",")) != NULL)
+		r = flag_add(&s, word, err);
+	if (r == 0)
+		*ret = s;
+	return r;
 }
 
 /* --- weights --- */
@@ -236,10 +244,7 @@ int weights_parse(struct weights **ret, const char *text, struct err *err)
 	vec_sort(&w->addrs, entry_cmp);
 	names_link(w);
 	unit_set(w);
-	if (ret != NULL) {
-		*ret = w;
-		w = NULL;
-	}
+	*ret = TAKE(w);
 	return 0;
 }
 
@@ -309,7 +314,10 @@ int drain_timeout_parse(uint32_t *ret, const char *text, struct err *err)
 {
 	const char *p = text;
 	uint64_t total = 0;
+	int r = length_check(text, err);
 
+	if (r < 0)
+		return r;
 	do {
 		char *end;
 		unsigned long n = strtoul(p, &end, 10);
@@ -343,7 +351,7 @@ const char *forwarding_text(uint32_t f, char buf[static FORWARDING_TEXT_MAX])
 	return buf;
 }
 
-int forwarding_parse(uint32_t *ret, const char *text, struct err *err)
+static int method_parse(uint32_t *ret, const char *text, struct err *err)
 {
 	const char *full = strcmp(text, GUE) == 0 ? GUE ":6080" : text; /* IANA's port */
 	unsigned long port = strncmp(full, GUE ":", sizeof(GUE)) == 0
@@ -362,4 +370,11 @@ int forwarding_parse(uint32_t *ret, const char *text, struct err *err)
 	return err_set(err, -EINVAL,
 		       "'%.40s' is not one of masquerade, route, tunnel, " GUE ", " GUE ":PORT",
 		       text);
+}
+
+int forwarding_parse(uint32_t *ret, const char *text, struct err *err)
+{
+	int r = length_check(text, err);
+
+	return r < 0 ? r : method_parse(ret, text, err);
 }

@@ -51,7 +51,8 @@ struct build {
 	size_t port;
 	size_t n_seen; /* work of the current step, in endpoints */
 	size_t n_selected;
-	uint32_t tuning;             /* hash of the annotations' texts, which may be long */
+	uint32_t tuning;             /* hash of the annotations' texts */
+	uint32_t forwarding;         /* as requested */
 	struct selection_sums *sums; /* to fill in; NULL: not needed */
 };
 
@@ -120,22 +121,28 @@ static void pool_guard(struct build *b, struct plan_pool *pool)
 	ranges_split(pool);
 }
 
+static uint32_t forwarding_requested(const struct plan *p, const struct service *s)
+{
+	uint32_t f = FORWARDING_MASQUERADE;
+
+	if (p->traits->has_forwarding && s->tuning != NULL && s->tuning->forwarding != NULL)
+		(void)!forwarding_parse(&f, s->tuning->forwarding->text, NULL);
+	return f;
+}
+
 /* A backend that gets packets unchanged must listen on the Service's port. */
 static uint32_t forwarding_of(const struct build *b, const struct service_port *port,
 			      const struct selection *sel)
 {
-	const struct service_tuning *t = b->s->tuning;
-	uint32_t f = FORWARDING_MASQUERADE;
 	bool is_local = service_is_etp_local(b->s);
 
-	if (!b->p->traits->has_forwarding || t == NULL || t->forwarding == NULL ||
-	    forwarding_parse(&f, t->forwarding->text, NULL) < 0)
+	if (b->forwarding == FORWARDING_MASQUERADE)
 		return FORWARDING_MASQUERADE;
 	vec_for_each (ep, &sel->endpoints)
 		if ((is_local ? ep->local : ep->cluster) == EXCLUSION_NONE &&
 		    ep->port != port->port)
 			return FORWARDING_MASQUERADE;
-	return f;
+	return b->forwarding;
 }
 
 static void external_frontends(struct build *b, const struct plan_frontend *like, enum ipfam fam,
@@ -230,14 +237,14 @@ static void pool_weigh(struct build *b, struct plan_pool *pool, const struct sel
 	b->n_seen += pool->table.n + plan_pool_slots(was);
 }
 
-/* A hash: comparing pointers is unsafe, as names may be freed and their memory used again. */
+/* Hashes: comparing pointers is unsafe, as names may be freed and their memory used again. */
 static uint32_t texts_hash(const struct service_tuning *t)
 {
 	const struct name *const texts[] = { t->scheduler, t->weights, t->drain_timeout };
 	uint32_t parts[ARRAY_SIZE(texts)];
 
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
-		parts[i] = hash_bytes(name_text(texts[i]), strlen(name_text(texts[i])));
+		parts[i] = texts[i] != NULL ? texts[i]->node.hash : 0;
 	return hash_bytes(parts, sizeof(parts));
 }
 
@@ -394,6 +401,7 @@ static void build_open(struct build **ret, const struct plan *p, struct svc *svc
 		return;
 	b->rows = xcalloc(1, sizeof(*b->rows));
 	b->rows->svc = svc;
+	b->forwarding = forwarding_requested(p, b->s);
 	if (b->s->tuning != NULL)
 		b->tuning = texts_hash(b->s->tuning);
 	/* Most services have one of each: rows grown and shrunk later leave holes in the heap. */
@@ -547,6 +555,7 @@ void plan_claim(struct plan *p, struct svc *svc)
 	svc->is_claimed = true;
 	if (service_is_proxied(svc->service)) {
 		b.rows = xcalloc(1, sizeof(*b.rows));
+		b.forwarding = forwarding_requested(p, b.s);
 		for (int fam = 0; fam < IPFAM_N; fam++)
 			for (size_t i = 0; !(p->left_out >> fam & 1) &&
 					   service_has_family(b.s, fam) && i < b.s->ports.n;

@@ -21,10 +21,9 @@ void plane_remark_scheduler(struct str *out, const struct service_tuning *t, con
 
 void plane_remark_weights(struct str *out, const struct service_tuning *t)
 {
-	struct err err = { 0 };
-
-	if (out != NULL && t->weights != NULL && weights_parse(NULL, t->weights->text, &err) < 0)
-		plane_remark_add(out, "vipd.io/weights", err.text, "each endpoint has weight 1");
+	if (t->weights_error != NULL)
+		plane_remark_add(out, "vipd.io/weights", t->weights_error,
+				 "each endpoint has weight 1");
 }
 
 /*

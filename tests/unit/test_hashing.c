@@ -17,6 +17,7 @@
 #include "mock_plane.h"
 #include "plan/pieces.h"
 #include "plan/table.h"
+#include "plane/remark.h"
 #include "sync/sync.h"
 
 static enum plan_hashing wanted = PLAN_HASHING_ADDR;
@@ -490,6 +491,57 @@ static void test_remark(void **state)
 	synced_close(&w);
 }
 
+static size_t n_parsed; /* texts of weights */
+
+int __real_weights_parse(struct weights **ret, const char *text, struct err *err);
+int __wrap_weights_parse(struct weights **ret, const char *text, struct err *err);
+int __wrap_weights_parse(struct weights **ret, const char *text, struct err *err)
+{
+	n_parsed++;
+	return __real_weights_parse(ret, text, err);
+}
+
+static void remark_weights(const struct plane *p, const struct svc *svc, struct str *ret)
+{
+	plane_remark_weights(ret, svc->service->tuning);
+	(void)snprintf(remarked, sizeof(remarked), "%.40s", str_text(ret));
+}
+
+/* The text, which may be long, is parsed once for each object, not in each transaction. */
+static void test_remark_work(void **state)
+{
+	static const char *const eps[] = { "10.1.0.1", "10.1.0.2", "10.1.0.3" };
+	static const struct {
+		const char *weights;
+		const char *remark;
+	} cases[] = {
+		{ "*=3", "" },
+		{ "*=3,x", "vipd.io/weights: 'x': allowed are an add" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct service *s = make_service_object("shop/web", "10.96.0.1", NULL, "h:TCP:80");
+		struct synced w;
+
+		synced_open(&w);
+		log_level_set_all(LOG_LEVEL_ERR);
+		w.ops.remark = remark_weights;
+		s->tuning = xcalloc(1, sizeof(*s->tuning));
+		s->tuning->weights = name_get_str(cases[i].weights);
+		n_parsed = 0;
+		model_put_service(&w.m, s, 1);
+		for (size_t k = 0; k < ARRAY_SIZE(eps); k++) {
+			(void)snprintf(remarked, sizeof(remarked), "none");
+			make_slice(&w.m, "shop/web-a", "web", "h:TCP:8080", eps[k]);
+			sync_settle(w.s, (k + 1) * NSEC_PER_SEC);
+			assert_string_equal(remarked, cases[i].remark);
+		}
+		assert_int_equal(n_parsed, 1);
+		log_level_set_all(LOG_LEVEL_NOTICE);
+		synced_close(&w);
+	}
+}
+
 /* BAL-13: affinity has precedence over hashing also in a pool that is too large for it. */
 static void test_affinity_too_large(void **state)
 {
@@ -540,13 +592,14 @@ static void test_audit_in_parts(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_operations),     cmocka_unit_test(test_history_has_no_effect),
-		cmocka_unit_test(test_switch),         cmocka_unit_test(test_parts),
-		cmocka_unit_test(test_trace),          cmocka_unit_test(test_switch_of_weighted),
-		cmocka_unit_test(test_many_services),  cmocka_unit_test(test_many_ports),
-		cmocka_unit_test(test_pools_max),      cmocka_unit_test(test_pieces_lead),
-		cmocka_unit_test(test_remark),         cmocka_unit_test(test_affinity_too_large),
-		cmocka_unit_test(test_audit_in_parts), cmocka_unit_test(test_move_as_text),
+		cmocka_unit_test(test_operations),    cmocka_unit_test(test_history_has_no_effect),
+		cmocka_unit_test(test_switch),        cmocka_unit_test(test_parts),
+		cmocka_unit_test(test_trace),         cmocka_unit_test(test_switch_of_weighted),
+		cmocka_unit_test(test_many_services), cmocka_unit_test(test_many_ports),
+		cmocka_unit_test(test_pools_max),     cmocka_unit_test(test_pieces_lead),
+		cmocka_unit_test(test_remark),        cmocka_unit_test(test_affinity_too_large),
+		cmocka_unit_test(test_remark_work),   cmocka_unit_test(test_audit_in_parts),
+		cmocka_unit_test(test_move_as_text),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

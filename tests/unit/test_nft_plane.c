@@ -87,6 +87,7 @@ static void test_remarks(void **state)
 		struct svc svc = { .service = test_service("shop/web", cases[i].service) };
 		struct str text = { 0 };
 
+		service_normalise((struct service *)svc.service);
 		nft_plane_ops.remark(NULL, &svc, &text);
 		if (cases[i].remark == NULL)
 			assert_int_equal(text.len, 0);

@@ -7,6 +7,7 @@
 #include "base/bits.h"
 #include "make.h"
 #include "mock_plane.h"
+#include "model/tuning.h"
 #include "plan/between.h"
 #include "plan/private.h"
 #include "plan/table.h"
@@ -796,6 +797,58 @@ static void test_steps_count_weights(void **state)
 	world_fini(&w);
 }
 
+static size_t n_parsed; /* annotations */
+static size_t n_hashed; /* bytes */
+
+int __real_forwarding_parse(uint32_t *ret, const char *text, struct err *err);
+int __wrap_forwarding_parse(uint32_t *ret, const char *text, struct err *err);
+int __wrap_forwarding_parse(uint32_t *ret, const char *text, struct err *err)
+{
+	n_parsed++;
+	return __real_forwarding_parse(ret, text, err);
+}
+
+uint32_t __real_hash_bytes(const void *data, size_t len);
+uint32_t __wrap_hash_bytes(const void *data, size_t len);
+uint32_t __wrap_hash_bytes(const void *data, size_t len)
+{
+	n_hashed += len;
+	return __real_hash_bytes(data, len);
+}
+
+/* Annotations are parsed once for all ports of a service, and their texts are not hashed. */
+static void test_annotations_work(void **state)
+{
+	const struct plan_traits with_forwarding = { .pool_class = mock_pool_class,
+						     .has_forwarding = true };
+	struct service *s = make_service_object("shop/a", "10.96.0.1", NULL,
+						"a:TCP:80 b:TCP:81 c:TCP:82 d:TCP:83");
+	char weights[4096] = "10.0.0.1=3";
+	struct plan_rows *rows;
+	struct world w;
+	size_t n = 0;
+
+	world_init(&w);
+	w.p.traits = &with_forwarding;
+	memset(weights + strlen(weights), ' ', sizeof(weights) - 1 - strlen(weights));
+	*vec_push(&s->external_ips) = (struct ip_addr){ AF_INET, { 0 }, { 192, 0, 2, 1 } };
+	s->tuning = xcalloc(1, sizeof(*s->tuning));
+	s->tuning->weights = name_get_str(weights);
+	s->tuning->forwarding = name_get_str("tunnel");
+	model_put_service(&w.m, s, 1);
+	make_slice(&w.m, "shop/a-1", "a", "a:TCP:80 b:TCP:81 c:TCP:82 d:TCP:83", "10.0.0.1");
+	n_parsed = n_hashed = 0;
+	plan_claim(&w.p, model_find_text(&w.m, "shop", "a"));
+	assert_int_equal(n_parsed, 1);
+	rows = world_sync(&w, "shop", "a");
+	assert_int_equal(n_parsed, 2);
+	assert_in_range(n_hashed, 1, sizeof(weights) - 2);
+	vec_for_each (f, &rows->frontends)
+		n += f->forwarding == FORWARDING_TUNNEL;
+	assert_int_equal(n, 4);
+	world_fini(&w);
+}
+
 /* BAL-04: the number of slots of a service has a limit, however many ports it has. */
 static void test_weight_slots(void **state)
 {
@@ -1193,6 +1246,7 @@ int main(void)
 		cmocka_unit_test(test_steps_count_slices),
 		cmocka_unit_test(test_steps_count_weights),
 		cmocka_unit_test(test_weight_slots),
+		cmocka_unit_test(test_annotations_work),
 		cmocka_unit_test(test_precedence),
 		cmocka_unit_test(test_slots_random),
 		cmocka_unit_test(test_prefixes_are_safe),

@@ -106,6 +106,48 @@ static void test_weights(void **state)
 	assert_int_equal(weights_of(NULL, &(struct ip_addr){ 0 }, "a", NULL), 1);
 }
 
+/* All but weights are parsed at each use: long texts are errors, also if all their words are valid.
+ */
+static void test_long_texts(void **state)
+{
+	static const struct {
+		const char *begin; /* followed by `more` up to some length */
+		const char *more;
+		int64_t s; /* as a duration; -1: none */
+	} cases[] = {
+		{ "mh", ",mh-port", -1 },
+		{ "tunnel,gue:", "0", -1 },
+		{ "", "0", 0 },
+		{ "", "1s", TUNING_TEXT_MAX / 2 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		char text[TUNING_TEXT_MAX + 16], expected[128];
+		size_t n = strlen(cases[i].more);
+		size_t len = strlen(strcpy(text, cases[i].begin));
+		struct scheduler sched = { 0 };
+		uint32_t fwd = 77, s = 77;
+		struct err err = { 0 };
+
+		for (; len + n <= TUNING_TEXT_MAX; len += n)
+			(void)strcpy(text + len, cases[i].more);
+		print_message("    %zu characters, '%.20s...'\n", len, text);
+		assert_int_equal(scheduler_parse(&sched, text, NULL), i == 0 ? 0 : -EINVAL);
+		assert_int_equal(drain_timeout_parse(&s, text, NULL), cases[i].s < 0 ? -EINVAL : 0);
+		assert_int_equal(s, cases[i].s < 0 ? 77 : cases[i].s);
+		(void)strcpy(text + len, cases[i].more);
+		(void)snprintf(expected, sizeof(expected), "'%.40s...' has more than %d characters",
+			       text, TUNING_TEXT_MAX);
+		assert_int_equal(scheduler_parse(&sched, text, &err), -EINVAL);
+		assert_string_equal(err.text, expected);
+		assert_int_equal(drain_timeout_parse(&s, text, &err), -EINVAL);
+		assert_string_equal(err.text, expected);
+		assert_int_equal(forwarding_parse(&fwd, text, &err), -EINVAL);
+		assert_string_equal(err.text, expected);
+		assert_int_equal(fwd, 77);
+	}
+}
+
 static void test_weights_refused(void **state)
 {
 	static const struct {
@@ -183,6 +225,7 @@ static void test_weights_work(void **state)
 /* BAL-02: so many entries by name; any number by address. */
 static void test_weights_number(void **state)
 {
+	AUTO(weights_close) struct weights *w = NULL, *none = NULL;
 	char text[WEIGHT_NAMES_MAX * 16] = "";
 	struct err err = { 0 };
 	size_t at = 0;
@@ -190,9 +233,9 @@ static void test_weights_number(void **state)
 	for (int i = 0; i < WEIGHT_NAMES_MAX; i++)
 		at += (size_t)snprintf(text + at, sizeof(text) - at, "a%d=1,", i);
 	(void)snprintf(text + at, sizeof(text) - at, "10.0.0.1=2");
-	assert_int_equal(weights_parse(NULL, text, &err), 0);
+	assert_int_equal(weights_parse(&w, text, &err), 0);
 	(void)snprintf(text + at, sizeof(text) - at, "*=2");
-	assert_int_equal(weights_parse(NULL, text, &err), -EINVAL);
+	assert_int_equal(weights_parse(&none, text, &err), -EINVAL);
 	assert_string_equal(err.text, "more than 256 entries by name");
 }
 
@@ -297,6 +340,7 @@ int main(void)
 		cmocka_unit_test(test_weights_refused), cmocka_unit_test(test_weights_unit),
 		cmocka_unit_test(test_weights_number),  cmocka_unit_test(test_durations),
 		cmocka_unit_test(test_forwarding),      cmocka_unit_test(test_weights_work),
+		cmocka_unit_test(test_long_texts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
