@@ -62,6 +62,7 @@ static void svc_free(struct model *m, struct svc *svc)
 	htable_remove(&m->services, &svc->node);
 	list_del(&svc->all);
 	svc_track_close(svc);
+	vec_fini(&svc->marks);
 	name_unref(svc->ns);
 	name_unref(svc->name);
 	free(svc);
@@ -208,19 +209,56 @@ static bool slice_does_matter(const struct svc *svc, enum ipfam fam)
 	return service_is_proxied(svc->service) && service_has_family(svc->service, fam);
 }
 
-/* Sort by name: results must not depend on the order of arrival. Slices mostly arrive sorted. */
+/*
+ * One slice of so many is in svc->marks. The keyed hash of its name decides: no order of arrival
+ * and no choice of names makes the way from any slice to the next mark long.
+ */
+#define SLICES_PER_MARK 16
+
+static bool is_mark(const struct slice_entry *e)
+{
+	return e->slice->name->node.hash % SLICES_PER_MARK == 0;
+}
+
+static bool is_before(const struct slice_entry *a, const struct slice_entry *b)
+{
+	return strcmp(a->slice->name->text, b->slice->name->text) < 0;
+}
+
+static size_t marks_before(const struct svc *svc, const struct slice_entry *e)
+{
+	return bisect(svc->marks.n, i, is_before(svc->marks.v[i], e));
+}
+
+static void mark_insert(struct svc *svc, size_t at, struct slice_entry *e)
+{
+	(void)vec_push(&svc->marks);
+	memmove(&svc->marks.v[at + 1], &svc->marks.v[at],
+		(svc->marks.n - 1 - at) * sizeof(*svc->marks.v));
+	svc->marks.v[at] = e;
+}
+
+static void mark_remove(struct svc *svc, size_t at)
+{
+	memmove(&svc->marks.v[at], &svc->marks.v[at + 1],
+		(--svc->marks.n - at) * sizeof(*svc->marks.v));
+}
+
+/*
+ * Sort by name: results must not depend on the order of arrival. The API does not limit the number
+ * of slices, so the search starts at the next mark.
+ */
 static void slice_link(struct svc *svc, struct slice_entry *e)
 {
-	struct list *after = svc->slices.prev;
+	size_t at = marks_before(svc, e);
+	struct list *after = at < svc->marks.n ? svc->marks.v[at]->link.prev : svc->slices.prev;
 
-	for (; after != &svc->slices; after = after->prev) {
-		struct slice_entry *other = list_entry(after, struct slice_entry, link);
-
-		if (strcmp(other->slice->name->text, e->slice->name->text) < 0)
-			break;
-	}
+	while (after != &svc->slices && !is_before(list_entry(after, struct slice_entry, link), e))
+		after = after->prev;
 	svc_track_end(svc);
 	list_add_after(after, &e->link);
+	if (is_mark(e))
+		mark_insert(svc, at, e);
 	e->svc = svc;
 	svc->n_slices++;
 }
@@ -236,6 +274,8 @@ static int slice_unlink(struct model *m, struct slice_entry *e, uint64_t at_ns)
 
 	svc_track_end(svc);
 	list_del(&e->link);
+	if (is_mark(e))
+		mark_remove(svc, marks_before(svc, e));
 	svc->n_slices--;
 	svc->trigger_ns = 0;
 	if (does_matter)

@@ -30,6 +30,8 @@ struct svc {
 	const struct name *name;
 	struct service *service; /* NULL while only slices name it */
 	struct list slices;      /* of struct slice_entry, in order of name */
+	/* Some of `slices`, in this order: a search for a name starts at one. */
+	VEC(struct slice_entry *) marks;
 	/*
 	 * The plan's rows of this service (plan/rows.h): owned by the plan, the
 	 * model only keeps the pointers and does not free an entry that has one.
