@@ -363,6 +363,27 @@ static int slice_put_known(struct model *m, struct slice_entry *e, struct slice 
 	return slice_arrived(m, e, at_ns) || moved || was_family;
 }
 
+/* Of one event, 50 us. Beyond, endpoints are selected again: once for many events, in steps. */
+#define SLICES_COMPARED_MAX 100
+#define ADDRS_COMPARED_MAX 5000
+
+/* Can the version of `e` decide between two endpoints? Also true if much must be compared. */
+static bool does_version_matter(struct model *m, const struct slice_entry *e)
+{
+	const uint64_t max = m->stats.addrs_compared + ADDRS_COMPARED_MAX;
+
+	if (!slice_does_matter(e->svc, e->slice->fam) || svc_track_has_none_twice(e->svc))
+		return false;
+	if (e->svc->n_slices > SLICES_COMPARED_MAX)
+		return true;
+	list_for_each_entry (other, &e->svc->slices, struct slice_entry, link)
+		if (other != e &&
+		    (m->stats.addrs_compared > max ||
+		     slices_overlap(other->slice, e->slice, &m->stats.addrs_compared)))
+			return true;
+	return false;
+}
+
 /* Known content, with the version that a start would read: it ranks duplicates (EPS-15). */
 static int slice_put_equal(struct model *m, struct slice_entry *e, struct object *o, uint64_t at_ns)
 {
@@ -370,15 +391,10 @@ static int slice_put_equal(struct model *m, struct slice_entry *e, struct object
 		return object_replace(o, (struct object){ o->kind, .slice = e->slice });
 	slice_close(e->slice);
 	e->slice = object_ref(o).slice;
-	if (!slice_does_matter(e->svc, e->slice->fam))
+	if (!does_version_matter(m, e))
 		return 0;
-	list_for_each_entry (other, &e->svc->slices, struct slice_entry, link)
-		if (other != e &&
-		    slices_overlap(other->slice, e->slice, &m->stats.addrs_compared)) {
-			mark_endpoints(m, e->svc, at_ns);
-			return 1;
-		}
-	return 0;
+	mark_endpoints(m, e->svc, at_ns);
+	return 1;
 }
 
 static int slice_del(struct model *m, const struct name *ns, const struct name *name,

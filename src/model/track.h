@@ -34,5 +34,7 @@ void svc_track_open(struct svc *svc, size_t n);
 void svc_track_begin(struct svc *svc);
 void svc_track_end(struct svc *svc);
 void svc_track_close(struct svc *svc);
+/* Is it certain that no two entries of slices are one endpoint? */
+bool svc_track_has_none_twice(const struct svc *svc);
 /* The slice of `e` had the version `was`: takes it. */
 void svc_track_slice(const struct slice_entry *e, struct slice *was);

@@ -323,6 +323,47 @@ static void test_port_twice(void **state)
 	assert_int_equal(second_slice("http:8080 x:1 x:1"), 1);
 }
 
+/* While no two slices have one endpoint their versions have no effect, and need no comparison. */
+static void test_versions(void **state)
+{
+	enum {
+		MANY = 150
+	};
+	struct world w = { 0 };
+	struct svc *svc;
+	char name[16];
+	char text[32];
+	uint64_t was;
+
+	(void)state;
+	world_init(&w, 1);
+	model_put_service(&w.m, test_service("shop/web", "ip=10.96.0.1 port=http:80"), 1);
+	svc = model_find_text(&w.m, "shop", "web");
+	for (int version = 1; version <= 2; version++) {
+		was = w.m.stats.addrs_compared;
+		for (int i = 0; i < MANY; i++) {
+			(void)snprintf(name, sizeof(name), "shop/web-%d", i);
+			(void)snprintf(text, sizeof(text), "version=%d | http:80 | %d rs", version,
+				       1 + i);
+			assert_int_equal(model_put_slice(&w.m, test_slice(name, "web", text), 1),
+					 version == 1);
+		}
+		assert_int_equal(w.m.stats.addrs_compared, was);
+		if (version == 1)
+			step(&w, svc, false);
+	}
+	model_put_slice(&w.m, test_slice("shop/web-0", "web", "version=3 | http:80 | 2 s"), 1);
+	step(&w, svc, false);
+	assert_int_equal(((struct plan_rows *)svc->rows)->pools.v[0].backends.n, MANY - 2);
+	assert_int_equal(
+		model_put_slice(&w.m, test_slice("shop/web-1", "web", "version=4 | http:80 | 2 rs"),
+				1),
+		1);
+	step(&w, svc, false);
+	assert_int_equal(((struct plan_rows *)svc->rows)->pools.v[0].backends.n, MANY - 1);
+	world_fini(&w);
+}
+
 /* The node gets another zone while hints go: their number stays right. */
 static void test_zone_and_hints(void **state)
 {
@@ -354,6 +395,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_random),
 		cmocka_unit_test(test_port_twice),
+		cmocka_unit_test(test_versions),
 		cmocka_unit_test(test_zone_and_hints),
 	};
 

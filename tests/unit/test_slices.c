@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/str.h"
 #include "objects.h"
 
 #define SLICES 5000
@@ -145,11 +146,57 @@ static void test_moves(void **state)
 	assert_int_equal(name_count(), 0);
 }
 
+/* `n` addresses, every second one, from `from` on. */
+static int put_version(struct model *m, size_t i, size_t from, size_t n, int version)
+{
+	struct str text = { 0 };
+	char name[16];
+	int r;
+
+	(void)snprintf(name, sizeof(name), "s%04zu", i);
+	str_printf(&text, "version=%d | http:80 |", version);
+	for (size_t k = 0; k < n; k++)
+		str_printf(&text, "%s %zu rs", k > 0 ? ";" : "", from + 2 * k);
+	r = model_put_slice(m, test_slice(name, "web", str_text(&text)), 1);
+	str_fini(&text);
+	return r;
+}
+
+/* EPS-15: if much must be compared to know whether a version matters, it counts as one that does.
+ */
+static void test_versions(void **state)
+{
+	enum {
+		FEW = 99,
+		MANY = 150,
+		WIDE = 120
+	};
+	struct model m;
+	uint64_t was;
+
+	(void)state;
+	model_open(&m);
+	model_put_service(&m, test_service("web", "ip=10.96.0.1 port=http:80"), 1);
+	for (size_t i = 0; i < FEW; i++)
+		put_version(&m, i, 1, WIDE, 1);
+	put_version(&m, FEW, 2, WIDE, 1);
+	was = m.stats.addrs_compared;
+	assert_int_equal(put_version(&m, FEW, 2, WIDE, 2), 1);
+	assert_in_range(m.stats.addrs_compared - was, 5000, 5000 + 2 * WIDE);
+	for (size_t i = 0; i < MANY; i++)
+		put_version(&m, i, 1 + i, 1, 1);
+	was = m.stats.addrs_compared;
+	assert_int_equal(put_version(&m, 0, 1, 1, 2), 1);
+	assert_int_equal(m.stats.addrs_compared, was);
+	model_fini(&m);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_order),
 		cmocka_unit_test(test_moves),
+		cmocka_unit_test(test_versions),
 	};
 
 	return cmocka_run_group_tests_name("slices", tests, NULL, NULL);
