@@ -415,6 +415,18 @@ void plan_claims_follow(struct plan *p, struct svc *svc, const struct plan_rows 
 		plan_claims_replace(p, svc, rows);
 }
 
+size_t plan_claim_work(const struct plan *p, const struct svc *svc)
+{
+	const struct claims *old = svc->claims;
+	size_t n = plan_rows_or_none(svc->rows)->frontends.n;
+
+	if (svc->is_claimed)
+		return 0;
+	if (svc->service != NULL)
+		n = MAX(n, plan_frontends_max(p, svc->service));
+	return old != NULL ? MAX(n, (size_t)old->n) : n;
+}
+
 size_t plan_claims_count(const struct svc *svc)
 {
 	const struct claims *cs = svc->claims;

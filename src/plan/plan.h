@@ -163,8 +163,6 @@ void plan_build_close(struct build *b);
  * backends, frontends and source ranges programmed plus those possible, and tables?
  */
 bool plan_is_large(const struct plan *p, const struct svc *svc);
-/* Upper bound of the frontends of `s` on this node. */
-size_t plan_frontends_max(const struct plan *p, const struct service *s);
 /* Does a service of this transaction get a frontend that is programmed for `svc`? */
 bool plan_is_lost(struct plan *p, const struct svc *svc, const struct plan_frontend *f);
 bool plan_is_claimed(const struct svc *svc, const struct plan_frontend *f);
@@ -194,6 +192,8 @@ bool plan_precedes(const struct svc *a, uint8_t kind_a, const struct svc *b, uin
  * svc->is_unchanged, which the next change of the model clears.
  */
 void plan_claim(struct plan *p, struct svc *svc);
+/* Frontends that plan_claim() visits: those that `svc` may have now, or has had. */
+size_t plan_claim_work(const struct plan *p, const struct svc *svc);
 /*
  * Append the services that get a programmed frontend of `svc` that `svc` no longer claims
  * or loses by precedence. They belong to one transaction with `svc`. After plan_rows_build().

@@ -5,6 +5,9 @@
 #include "model/select.h"
 #include "plan/pieces.h"
 
+/* Upper bound of the frontends of `s` on this node. */
+size_t plan_frontends_max(const struct plan *p, const struct service *s);
+
 /* --- ids.c: pool ids --- */
 
 void plan_ids_init(struct plan *p);

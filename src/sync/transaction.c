@@ -313,7 +313,7 @@ static void items_settle(struct sync *s)
 }
 
 #define CHANGED_RETRY_NS (30 * NSEC_PER_SEC) /* from a change of a spared service to a load */
-#define CLAIMS_MAX 2048 /* frontends, at least one per service, in a step: about 5 ms */
+#define CLAIMS_MAX 2048 /* claims, at least one per service, in a step: about 5 ms */
 
 /*
  * Register the claims of all dirty services before the first of them is built: the service
@@ -336,9 +336,7 @@ static bool claims_register(struct sync *s)
 			continue;
 		if (n >= CLAIMS_MAX)
 			return true;
-		n += svc->service != NULL && !svc->is_claimed
-			     ? MAX(plan_frontends_max(s->plan, svc->service), (size_t)1)
-			     : 1;
+		n += MAX(plan_claim_work(s->plan, svc), (size_t)1);
 		plan_claim(s->plan, svc);
 	}
 	s->are_claims_made = s->state == SYNC_ADOPTING;

@@ -1873,6 +1873,34 @@ static void test_claims_of_many_ports(void **state)
 	world_fini(&w);
 }
 
+/* The step that ends claims is bounded by the ports that services had. */
+static void test_claims_given_up(void **state)
+{
+	struct world w;
+
+	(void)state;
+	for (int is_deleted = 0; is_deleted < 2; is_deleted++) {
+		uint64_t made;
+		uint64_t next;
+
+		world_init(&w);
+		sync_sources_ready(w.s);
+		for (int i = 0; i < 20; i++)
+			large_put(&w, i, 500, 0, 0);
+		sync_settle(w.s, T0);
+		for (int i = 0; i < 20; i++)
+			is_deleted ? large_drop(&w, i) : large_put(&w, i, 1, 0, 0);
+		do {
+			made = w.p.n_claims_made;
+			next = sync_step(w.s, T0 + 1);
+			assert_true(w.p.n_claims_made - made <= 3000);
+		} while (next == SYNC_NOW);
+		assert_true(list_is_empty(&w.m.dirty));
+		assert_int_equal(w.k.frontends.n, is_deleted ? 0 : 20);
+		world_fini(&w);
+	}
+}
+
 /* A change of endpoints does not renew the claims of a service; a change of its ports does. */
 static void test_claims_stay(void **state)
 {
@@ -3032,6 +3060,7 @@ int main(void)
 		cmocka_unit_test(test_rejected_claimant),
 		cmocka_unit_test(test_claims_in_adoption),
 		cmocka_unit_test(test_claims_of_many_ports),
+		cmocka_unit_test(test_claims_given_up),
 		cmocka_unit_test(test_rejected_heir),
 		cmocka_unit_test(test_min_period),
 		cmocka_unit_test(test_min_period_waits),
