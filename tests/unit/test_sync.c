@@ -1901,6 +1901,55 @@ static void test_claims_given_up(void **state)
 	}
 }
 
+/*
+ * Many large services are deleted. A step visits the claims of few of them: of those that it ends,
+ * and of some that wait for the large services that get a frontend of each. A small one, deleted
+ * after them, does not wait.
+ */
+static void test_deleted_in_turns(void **state)
+{
+	enum {
+		N = 40,
+		PORTS = 150
+	};
+	static const struct sync_config config = { .piece_ops = 100 };
+
+	(void)state;
+	log_level_set_all(LOG_LEVEL_ERR);
+	for (int has_heirs = 0; has_heirs < 2; has_heirs++) {
+		struct world w = { 0 };
+		uint64_t next;
+		char ip[32];
+
+		mock_init(&w.k);
+		process_begin_with(&w, &config);
+		sync_sources_ready(w.s);
+		for (int i = 0; i < N; i++) {
+			(void)snprintf(ip, sizeof(ip), "203.0.113.%d", i);
+			large_put_with(&w, 10 + i, PORTS, 0, 0, ip); /* precede by name */
+			if (has_heirs)
+				large_put_with(&w, 10 + N + i, 1, 120, 0, ip);
+		}
+		large_put(&w, 0, 1, 1, 0);
+		sync_settle(w.s, T0);
+		assert_int_equal(w.k.frontends.n, 1 + N * (2 * PORTS + has_heirs));
+		for (int i = 0; i < N; i++)
+			large_drop(&w, 10 + i);
+		large_drop(&w, 0);
+		do {
+			w.p.n_claims_visited = 0;
+			next = sync_step(w.s, T0 + 1);
+			assert_true(w.p.n_claims_visited <= 4000);
+			assert_true(w.k.frontends.n > N * PORTS ||
+				    model_find_text(&w.m, "shop", "x0") == NULL);
+		} while (next == SYNC_NOW);
+		assert_true(list_is_empty(&w.m.dirty));
+		assert_int_equal(w.k.frontends.n, N * 2 * has_heirs);
+		world_fini(&w);
+	}
+	log_level_set_all(LOG_LEVEL_NOTICE);
+}
+
 /* A change of endpoints does not renew the claims of a service; a change of its ports does. */
 static void test_claims_stay(void **state)
 {
@@ -3061,6 +3110,7 @@ int main(void)
 		cmocka_unit_test(test_claims_in_adoption),
 		cmocka_unit_test(test_claims_of_many_ports),
 		cmocka_unit_test(test_claims_given_up),
+		cmocka_unit_test(test_deleted_in_turns),
 		cmocka_unit_test(test_rejected_heir),
 		cmocka_unit_test(test_min_period),
 		cmocka_unit_test(test_min_period_waits),
