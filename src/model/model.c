@@ -115,6 +115,12 @@ static void mark_endpoints(struct model *m, struct svc *svc, uint64_t at_ns)
 		svc->dirty_since_ns = MAX(at_ns, UINT64_C(1));
 }
 
+void model_mark_displaced(struct model *m, struct svc *svc)
+{
+	svc_track_end(svc);
+	mark_endpoints(m, svc, 0);
+}
+
 void model_mark_dirty(struct model *m, struct svc *svc, uint64_t at_ns)
 {
 	svc->is_claimed = false;

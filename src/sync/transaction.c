@@ -161,7 +161,7 @@ static struct sync_item item_make_piece(struct sync *s, struct svc *svc)
 	if (svc == s->large.svc)
 		sync_large_forget(s);
 	if (!list_is_linked(&svc->dirty))
-		model_mark_dirty(s->model, svc, 0);
+		model_mark_displaced(s->model, svc);
 	plan_claim(s->plan, svc);
 	return (struct sync_item){ .svc = svc, .is_settled = true, .is_piece = true };
 }

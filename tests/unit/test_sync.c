@@ -2284,6 +2284,35 @@ static void test_many_losers(void **state)
 	log_level_set_all(LOG_LEVEL_NOTICE);
 }
 
+/* SEL-14: the claims of services that lose a frontend stay. */
+static void test_claims_of_losers(void **state)
+{
+	static struct plane_ops ops;
+	struct world w;
+	uint64_t made;
+
+	(void)state;
+	large_world_ready(&w, &ops);
+	for (int i = 0; i < 10; i++) {
+		char ip[32];
+
+		(void)snprintf(ip, sizeof(ip), "203.0.113.%d", i);
+		large_put_with(&w, i, 40, 1, 0, ip);
+	}
+	sync_settle(w.s, T0);
+	made = w.p.n_claims_made;
+	taker_put(&w, 10);
+	sync_settle(w.s, T0 + 1);
+	assert_int_equal(w.p.n_conflicts, 10);
+	assert_int_equal(w.p.n_claims_made - made, 1 + 10);
+	taker_put(&w, 0);
+	sync_settle(w.s, T0 + 2);
+	assert_int_equal(w.p.n_conflicts, 0);
+	assert_int_equal(w.k.frontends.n, 1 + 10 * 2 * 40);
+	log_level_set_all(LOG_LEVEL_NOTICE);
+	world_fini(&w);
+}
+
 #define ADDRS 6
 #define CLAIMANTS 12
 
@@ -3111,6 +3140,7 @@ int main(void)
 		cmocka_unit_test(test_claims_of_many_ports),
 		cmocka_unit_test(test_claims_given_up),
 		cmocka_unit_test(test_deleted_in_turns),
+		cmocka_unit_test(test_claims_of_losers),
 		cmocka_unit_test(test_rejected_heir),
 		cmocka_unit_test(test_min_period),
 		cmocka_unit_test(test_min_period_waits),
