@@ -361,17 +361,36 @@ static bool pools_shrink(struct piece *pc)
 	return true;
 }
 
+/* Number of frontends whose target is each programmed pool. The caller frees it. */
+static uint32_t *led_count(const struct plan_rows *programmed)
+{
+	uint32_t *ret = xcalloc(programmed->pools.n + 1, sizeof(*ret));
+
+	vec_for_each (f, &programmed->frontends) {
+		const struct plan_pool *pool = led_pool(programmed, ip_fam(&f->addr), &f->target);
+
+		if (pool != NULL)
+			ret[pool - programmed->pools.v]++;
+	}
+	return ret;
+}
+
 /* Remove undesired pools. Returns false when the piece is full. */
 static bool pools_drop(struct piece *pc)
 {
+	AUTO(free) uint32_t *n_led = NULL;
+
 	if (!pools_shrink(pc))
 		return false;
 	for (size_t i = 0; i < pc->programmed->pools.n; i++) {
 		const struct plan_pool *was = &pc->programmed->pools.v[i];
-		size_t cost = drop_cost(pc, was) + was->ranges.n;
+		size_t cost;
 
 		if (pool_desired(pc, was) != NULL)
 			continue;
+		if (n_led == NULL)
+			n_led = led_count(pc->programmed);
+		cost = drop_cost(pc, was) + was->ranges.n + n_led[i];
 		if (pc->cost > 0 && pc->cost + cost > pc->max)
 			return false;
 		pc->cost += cost;

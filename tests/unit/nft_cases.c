@@ -1219,6 +1219,7 @@ static const struct nft_case cases[] = {
 	{ "hashing of many endpoints", case_hashing_large },
 	{ "large pools in pieces", nft_case_pieces, true },
 	{ "fewer endpoints between two pieces", nft_case_pieces_fewer, true },
+	{ "frontends in pieces", nft_case_pieces_frontends },
 	{ "source ranges in pieces", nft_case_pieces_ranges, true },
 	{ "changes while down, in pieces", nft_case_pieces_down, true },
 	{ "a conflict between two pieces", nft_case_conflict },

@@ -458,6 +458,26 @@ void nft_case_pieces_ranges(const struct world_kernel *kernel)
 	world_close(&w);
 }
 
+/* A pool goes with its frontends, which count. */
+void nft_case_pieces_frontends(const struct world_kernel *kernel)
+{
+	FINI(str_fini) struct str text = { 0 };
+	struct world w;
+
+	world_open(&w, kernel);
+	world_settle(&w);
+	str_puts(&text, PORTS);
+	for (int k = 0; k < 900; k++)
+		str_printf(&text, " ext=192.0.%d.%d", 2 + k / 250, k % 250);
+	put_from(&w, str_text(&text), 0, 3);
+	assert_true(settle_in_pieces(&w, 1000, true, PIECE_WRITES));
+	world_check(&w);
+	world_no_service(&w, "shop/web");
+	assert_true(settle_in_pieces(&w, 1000, true, PIECE_WRITES));
+	world_check(&w);
+	world_close(&w);
+}
+
 /* Between the pieces of a change, a frontend that another service has remains a conflict. */
 void nft_case_conflict(const struct world_kernel *kernel)
 {

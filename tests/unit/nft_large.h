@@ -10,6 +10,7 @@ void nft_targets_check(const struct plan_rows *rows);
 
 void nft_case_pieces(const struct world_kernel *kernel);
 void nft_case_pieces_fewer(const struct world_kernel *kernel);
+void nft_case_pieces_frontends(const struct world_kernel *kernel);
 void nft_case_pieces_ranges(const struct world_kernel *kernel);
 void nft_case_pieces_down(const struct world_kernel *kernel);
 void nft_case_conflict(const struct world_kernel *kernel);
