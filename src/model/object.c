@@ -245,9 +245,33 @@ static void pack_pods(struct slice *s)
 	}
 }
 
+static int number_cmp(const void *a, const void *b)
+{
+	return CMP(*(const uint64_t *)a, *(const uint64_t *)b);
+}
+
+/* What comes before its protocol and number in the order by number. */
+static uint64_t number_key(uint8_t proto, uint16_t port)
+{
+	return (uint64_t)proto << 48 | (uint64_t)port << 32;
+}
+
+static void ports_index(struct slice *s)
+{
+	AUTO(vec_fini) VEC(uint64_t) keys = { 0 };
+
+	vec_reserve(&keys, s->ports.n);
+	vec_for_each (p, &s->ports)
+		*vec_push(&keys) = number_key(p->proto, p->port) | keys.n;
+	vec_sort(&keys, number_cmp);
+	for (size_t i = 0; i < keys.n; i++)
+		s->ports.v[i].by_number = (uint32_t)keys.v[i];
+}
+
 void slice_normalise(struct slice *s)
 {
 	vec_sort(&s->ports, slice_port_cmp);
+	ports_index(s);
 	vec_sort(&s->endpoints, slice_endpoint_cmp);
 	vec_fit(&s->ports);
 	vec_fit(&s->endpoints);
@@ -263,6 +287,30 @@ const struct slice_port *slice_port_find(const struct slice *s, const struct nam
 	if (lo == s->ports.n || s->ports.v[lo].name != name || s->ports.v[lo].proto != proto)
 		return NULL;
 	return &s->ports.v[lo];
+}
+
+static const struct slice_port *port_by_number(const struct slice *s, size_t i)
+{
+	return &s->ports.v[s->ports.v[i].by_number];
+}
+
+static bool is_number_before(const struct slice *s, size_t i, uint64_t key, uint64_t *work)
+{
+	const struct slice_port *p = port_by_number(s, i);
+
+	++*work;
+	return number_key(p->proto, p->port) < key;
+}
+
+const struct slice_port *slice_port_at(const struct slice *s, uint8_t proto, uint16_t port,
+				       size_t i, uint64_t *work)
+{
+	uint64_t key = number_key(proto, port);
+	const struct slice_port *p;
+
+	i += bisect(s->ports.n, k, is_number_before(s, k, key, work));
+	p = i < s->ports.n ? port_by_number(s, i) : NULL;
+	return p != NULL && p->proto == proto && p->port == port ? p : NULL;
 }
 
 bool slice_ports_are_equal(const struct slice *a, const struct slice *b)

@@ -123,7 +123,8 @@ struct slice_port {
 	uint8_t proto;
 	uint8_t pad;
 	uint16_t port; /* 1..65535: null and 0 are not kept (EPS-06) */
-	uint32_t pad_2;
+	/* When normalised, of `ports.v[i]`: the index of the i-th port by protocol and number. */
+	uint32_t by_number;
 };
 _Static_assert(sizeof(struct slice_port) == 16, "compared as raw bytes");
 
@@ -240,6 +241,12 @@ void node_normalise(struct node *n);
 /* The first port with this name and protocol in a normalised slice, others follow it; or NULL. */
 const struct slice_port *slice_port_find(const struct slice *s, const struct name *name,
 					 uint8_t proto);
+/*
+ * Of the ports with this protocol and number in a normalised slice the i-th one, by name; or NULL.
+ * Adds comparisons to `work`.
+ */
+const struct slice_port *slice_port_at(const struct slice *s, uint8_t proto, uint16_t port,
+				       size_t i, uint64_t *work);
 
 /*
  * Equal in all that affects the data plane or is displayed: versions, trigger times and

@@ -317,6 +317,41 @@ static void test_drain_udp_in_steps(void **state)
 	world_close(&w);
 }
 
+#define N_UDP_PORTS 200 /* of a service and its slice, in one step */
+
+/* A search among the ports of a slice for each endpoint of each port takes few comparisons. */
+static void test_drain_udp_ports(void **state)
+{
+	struct str service_text = { 0 };
+	uint64_t n;
+	struct world w;
+
+	(void)state;
+	world_open(&w);
+	str_puts(&service_text, "ip=10.96.0.1");
+	for (int i = 0; i < N_UDP_PORTS; i++)
+		str_printf(&service_text, " port=p%d/UDP:%d", i, 1000 + i);
+	service(&w, "shop/web", str_text(&service_text));
+	for (int is_less = 0; is_less < 2; is_less++) {
+		struct str text = { 0 };
+
+		str_puts(&text, "|");
+		for (int i = 0; i < N_UDP_PORTS; i++)
+			str_printf(&text, " p%d/UDP:%d", i, 2000 + i);
+		str_puts(&text, is_less ? " | 1 rs; 2 st; 3 rs" : " | 1 rs; 2 rs; 3 rs; 4 rs");
+		slice(&w, "shop/web-1", "web", str_text(&text));
+		str_fini(&text);
+		n = ipvs_plane_of(w.plane)->n_ports_compared;
+		settle(&w);
+	}
+	/* 4 is deleted, as no slice lists it; 2 drains. */
+	assert_int_equal(ipvs_plane_stats(w.plane).n_draining, N_UDP_PORTS);
+	n = ipvs_plane_of(w.plane)->n_ports_compared - n;
+	assert_in_range(n, 3 * N_UDP_PORTS, 3 * N_UDP_PORTS * 8);
+	str_fini(&service_text);
+	world_close(&w);
+}
+
 /* --- writes: IPVS searches a service's destinations for each of them --- */
 
 /* settle() with bounded steps. Returns the number of steps that write to IPVS. */
@@ -827,6 +862,7 @@ int main(void)
 		cmocka_unit_test(test_affinity_in_steps),
 		cmocka_unit_test(test_mh_limit),
 		cmocka_unit_test(test_drain_udp_in_steps),
+		cmocka_unit_test(test_drain_udp_ports),
 		cmocka_unit_test(test_mh_in_steps),
 		cmocka_unit_test(test_mh_by_mark_in_steps),
 		cmocka_unit_test(test_sched_missing_once),

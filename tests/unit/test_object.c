@@ -262,6 +262,45 @@ static void test_port_find(void **state)
 	name_unref(name);
 }
 
+/* Ports by number: those of one number by name, and few comparisons for any. */
+static void test_port_at(void **state)
+{
+	AUTO(slice_close)
+	struct slice *s = test_slice("shop/x", "web", "| b:70 c/UDP:70 a:70 d:65535 | 1 rs");
+	const struct slice_port *p;
+	uint64_t work = 0;
+	char text[16];
+
+	(void)state;
+	for (int i = 0; i < 2000; i++) {
+		snprintf(text, sizeof(text), "n%d", i);
+		*vec_push(&s->ports) =
+			(struct slice_port){ .name = name_get_str(text),
+					     .proto = L4PROTO_TCP,
+					     .port = (uint16_t)(1000 + i * 7 % 2000) };
+	}
+	slice_normalise(s);
+	for (size_t i = 0; i < 3; i++) {
+		p = slice_port_at(s, L4PROTO_TCP, 70, i, &work);
+		assert_int_equal(p != NULL, i < 2);
+		assert_true(p == NULL || strcmp(p->name->text, i == 0 ? "a" : "b") == 0);
+	}
+	assert_string_equal(slice_port_at(s, L4PROTO_UDP, 70, 0, &work)->name->text, "c");
+	assert_string_equal(slice_port_at(s, L4PROTO_TCP, 65535, 0, &work)->name->text, "d");
+	assert_null(slice_port_at(s, L4PROTO_UDP, 70, 1, &work));
+	assert_null(slice_port_at(s, L4PROTO_UDP, 1000, 0, &work));
+	assert_null(slice_port_at(s, L4PROTO_SCTP, 70, 0, &work));
+	work = 0;
+	for (uint16_t port = 1000; port < 3000; port++)
+		assert_int_equal(slice_port_at(s, L4PROTO_TCP, port, 0, &work)->port, port);
+	assert_in_range(work, 2000, 2000 * 11);
+	vec_for_each (of, &s->ports)
+		name_unref(of->name);
+	vec_clear(&s->ports);
+	slice_normalise(s);
+	assert_null(slice_port_at(s, L4PROTO_TCP, 70, 0, &work));
+}
+
 static void test_close_null(void **state)
 {
 	(void)state;
@@ -367,6 +406,7 @@ int main(void)
 		cmocka_unit_test_teardown(test_normalise, no_leaks),
 		cmocka_unit_test_teardown(test_endpoint_order, no_leaks),
 		cmocka_unit_test_teardown(test_port_find, no_leaks),
+		cmocka_unit_test_teardown(test_port_at, no_leaks),
 		cmocka_unit_test_teardown(test_close_null, no_leaks),
 		cmocka_unit_test_teardown(test_places, no_leaks),
 		cmocka_unit_test_teardown(test_text, no_leaks),

@@ -47,7 +47,7 @@ static bool has_timeout(const struct model *m, const struct svc *svc, const stru
 }
 
 /* Destinations with the address of the endpoint, which serves, are served on the slice's ports. */
-static void serving_mark(struct ipvs_vs *vs, const struct model *m, const struct svc *svc,
+static void serving_mark(struct ipvs_plane *p, struct ipvs_vs *vs, const struct svc *svc,
 			 const struct slice *s, const struct slice_endpoint *e)
 {
 	for (size_t i = ipvs_dst_place(vs, &(struct ip_endpoint){ .addr = e->addr });
@@ -55,11 +55,11 @@ static void serving_mark(struct ipvs_vs *vs, const struct model *m, const struct
 		struct ipvs_dst *d = &vs->dests.v[i];
 
 		if (!is_datagram(vs) && !(d->flags & DST_DRAINING))
-			continue; /* not needed; a slice may have thousands of ports */
-		if (!vec_has(&s->ports, port, port->proto == vs->proto && port->port == d->port))
+			continue; /* not needed */
+		if (slice_port_at(s, vs->proto, d->port, 0, &p->n_ports_compared) == NULL)
 			continue;
 		d->is_serving = true;
-		d->is_unlimited |= d->flags & DST_DRAINING && !has_timeout(m, svc, s, e);
+		d->is_unlimited |= d->flags & DST_DRAINING && !has_timeout(p->model, svc, s, e);
 	}
 }
 
@@ -84,7 +84,7 @@ static size_t serving_read(struct ipvs_plane *p, struct ipvs_vs *vs)
 	list_for_each_entry (of, &svc->slices, struct slice_entry, link) {
 		vec_for_each (e, &of->slice->endpoints)
 			if (e->flags & ENDPOINT_SERVING)
-				serving_mark(vs, p->model, svc, of->slice, e);
+				serving_mark(p, vs, svc, of->slice, e);
 		n += of->slice->endpoints.n;
 	}
 	p->n_compared += n;

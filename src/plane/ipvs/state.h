@@ -171,9 +171,10 @@ struct ipvs_plane {
 	size_t n_deleted[2];     /* destinations: in this period, and in the one before */
 	uint64_t deleted_at;     /* end of the period */
 	uint64_t tick_at;
-	uint64_t round_at; /* start of the round of checks over `draining` */
-	size_t n_round;    /* services not yet checked in this round */
-	size_t n_compared; /* endpoints of the model, with draining backends */
+	uint64_t round_at;         /* start of the round of checks over `draining` */
+	size_t n_round;            /* services not yet checked in this round */
+	size_t n_compared;         /* endpoints of the model, with draining backends ... */
+	uint64_t n_ports_compared; /* ... and ports of their slices; so far */
 	uint64_t routes_at;
 	bool is_retiring; /* another plane serves, see plane.h retire */
 	uint64_t retire_until;
