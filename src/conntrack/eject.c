@@ -12,6 +12,8 @@
 #define SUSPECTS_MAX 1024
 /* Endpoints among which other_choose() chooses. */
 #define OTHERS_MAX 64
+/* Slices and backends whose examination costs as much as a check. */
+#define WORK_OF_COST 2000
 
 struct failure {
 	uint64_t at_ns;
@@ -44,7 +46,8 @@ struct eject {
 	const struct eject_calls *calls;
 	struct list suspects; /* the next one of eject_step() first */
 	size_t n_suspects;
-	unsigned int n_costs; /* of this step */
+	size_t n_costs; /* of this step */
+	uint64_t n_work;
 };
 
 void eject_open(struct eject **ret, struct model *m, const struct eject_calls *calls)
@@ -55,6 +58,17 @@ void eject_open(struct eject **ret, struct model *m, const struct eject_calls *c
 	j->calls = calls;
 	list_init(&j->suspects);
 	*ret = j;
+}
+
+uint64_t eject_work(const struct eject *j)
+{
+	return j->n_work;
+}
+
+static void work_add(struct eject *j, size_t n)
+{
+	j->n_work += n;
+	j->n_costs += n / WORK_OF_COST;
 }
 
 static void suspect_drop(struct eject *j, struct suspect *s)
@@ -194,7 +208,7 @@ static uint64_t failures_void(struct suspect *s, uint64_t at_ns)
  * Begin behind the suspect, so that the suspects of a large pool have different others. An ejected
  * suspect is in no pool: begin at a backend with its port.
  */
-static size_t others_add(struct eject_answer v[static OTHERS_MAX + 1], size_t len,
+static size_t others_add(struct eject_answer v[static OTHERS_MAX + 1], size_t len, struct eject *j,
 			 const struct plan_pool *pool, const struct suspect *s)
 {
 	const struct ip_endpoint *by = &s->of.by;
@@ -205,6 +219,7 @@ static size_t others_add(struct eject_answer v[static OTHERS_MAX + 1], size_t le
 			    (s->state != EJECTED &&
 			     !ip_addr_is_equal(&pool->backends.v[from].addr, &by->addr))))
 		from++;
+	work_add(j, from);
 	for (size_t i = 0; from < n && i < n && len <= OTHERS_MAX; i++) {
 		const struct plan_backend *b = &pool->backends.v[(from + i) % n];
 
@@ -214,20 +229,33 @@ static size_t others_add(struct eject_answer v[static OTHERS_MAX + 1], size_t le
 	return len;
 }
 
-/* The suspect, then others of its pools. Returns their number. */
-static size_t others_find(struct eject_answer v[static OTHERS_MAX + 1], const struct eject *j,
+/*
+ * The suspect, then others of its pools. Returns their number. A service may have thousands of
+ * pools, most of them with other ports.
+ */
+static size_t others_find(struct eject_answer v[static OTHERS_MAX + 1], struct eject *j,
 			  const struct suspect *s)
 {
 	const struct svc *svc = model_find(j->model, s->of.ns, s->of.name);
 	const struct plan_rows *rows = svc != NULL ? svc->rows : NULL;
+	const struct name *ports[MODEL_EJECTION_PORTS_MAX];
+	enum ipfam fam = ip_fam(&s->of.by.addr);
+	size_t n_ports;
 	size_t n = 1;
 
 	v[0] = (struct eject_answer){ .by = s->of.by };
 	if (rows == NULL)
 		return n;
-	vec_for_each (pool, &rows->pools)
-		if (pool->proto == L4PROTO_TCP && pool->fam == ip_fam(&s->of.by.addr))
-			n = others_add(v, n, pool, s);
+	n_ports = model_ejection_ports(ports, svc, &s->of.by.addr, s->of.by.port);
+	work_add(j, svc->n_slices);
+	for (size_t i = 0; i < 2 * n_ports && n <= OTHERS_MAX; i++) {
+		const struct plan_pool *pool = plan_rows_pool_at(
+			rows, fam, i % 2 == 0 ? PLAN_SCOPE_CLUSTER : PLAN_SCOPE_LOCAL, L4PROTO_TCP,
+			ports[i / 2]);
+
+		if (pool != NULL)
+			n = others_add(v, n, j, pool, s);
+	}
 	return n;
 }
 
@@ -404,16 +432,16 @@ void eject_probed(struct eject *j, const struct eject_endpoint *of, const struct
 		prolong(j, s, e, now);
 }
 
-static bool is_listed(const struct eject *j, const struct suspect *s)
+static bool is_listed(struct eject *j, const struct suspect *s)
 {
 	const struct svc *svc = model_find(j->model, s->of.ns, s->of.name);
 
 	if (svc == NULL || svc->service == NULL)
 		return false;
+	work_add(j, svc->n_slices);
 	list_for_each_entry (in, &svc->slices, struct slice_entry, link)
-		vec_for_each (e, &in->slice->endpoints)
-			if (ip_addr_is_equal(&e->addr, &s->of.by.addr))
-				return true;
+		if (vec_search(&in->slice->endpoints, &s->of.by.addr, ip_addr_cmp) != NULL)
+			return true;
 	return false;
 }
 

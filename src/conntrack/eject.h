@@ -83,6 +83,8 @@ void eject_failed(struct eject *j, const struct svc *svc, const struct ip_endpoi
  * and probes; the next call continues.
  */
 void eject_step(struct eject *j, uint64_t now);
+/* So far, for tests: slices and backends examined. */
+uint64_t eject_work(const struct eject *j);
 /* `error` is that of connect() or SO_ERROR, 0 for success, ETIMEDOUT after the time limit. */
 enum eject_probe eject_probe_of(int error);
 void eject_probed(struct eject *j, const struct eject_endpoint *of, const struct ip_endpoint *to,

@@ -32,6 +32,37 @@ static void remove_at(struct model *m, struct model_ejection *e)
 	vec_keep(&m->ejections, other, other != e);
 }
 
+static bool names_have(const struct name *const *names, size_t n, const struct name *name)
+{
+	for (size_t i = 0; i < n; i++)
+		if (names[i] == name)
+			return true;
+	return false;
+}
+
+size_t model_ejection_ports(const struct name *ret[static MODEL_EJECTION_PORTS_MAX],
+			    const struct svc *svc, const struct ip_addr *addr, uint16_t port)
+{
+	uint64_t work = 0;
+	size_t n = 0;
+
+	list_for_each_entry (of, &svc->slices, struct slice_entry, link) {
+		const struct slice *s = of->slice;
+		const struct slice_port *p;
+
+		if (vec_search(&s->endpoints, addr, ip_addr_cmp) == NULL)
+			continue;
+		for (size_t i = 0; n < MODEL_EJECTION_PORTS_MAX &&
+				   (p = slice_port_at(s, L4PROTO_TCP, port, i, &work)) != NULL;
+		     i++)
+			if (!names_have(ret, n, p->name))
+				ret[n++] = p->name;
+		if (n == MODEL_EJECTION_PORTS_MAX)
+			break;
+	}
+	return n;
+}
+
 /* Is the endpoint left out of this set, and no ejected one kept in it by the limit? An operator's
  * ejection may keep one in that this process ejected. */
 static int set_effect(const struct selection *s, bool is_local_set, const struct model_ejection *of)
@@ -53,23 +84,42 @@ static int set_effect(const struct selection *s, bool is_local_set, const struct
 	return !has ? -ENOENT : is_full ? -EDOM : 0;
 }
 
-/* set_effect() over the sets of the service that have the endpoint: all of them for an operator,
- * any of them for this process. */
+/* set_effect() over both sets of a port, in addition to the result `r` of the ports before it. */
+static int port_effect(const struct selection *s, const struct model_ejection *of, int r)
+{
+	for (unsigned int set = 0; set < 2; set++) {
+		int q = set_effect(s, set == 1, of);
+
+		if (q != -ENOENT && (r == -ENOENT || (q == -EDOM) == of->is_manual))
+			r = q;
+	}
+	return r;
+}
+
+/*
+ * set_effect() over the sets of the service that have the endpoint: all of them for an operator,
+ * any of them for this process, for which few are examined: thousands of ports may share endpoints.
+ */
 static int check(const struct model *m, const struct svc *svc, const struct model_ejection *of)
 {
-	enum ipfam fam = ip_fam(&of->addr);
+	const struct name *names[MODEL_EJECTION_PORTS_MAX];
+	size_t n_names = of->port != 0 ? model_ejection_ports(names, svc, &of->addr, of->port) : 0;
+	int decided = of->is_manual ? -EDOM : 0;
+	size_t work = 0;
 	int r = -ENOENT;
 
-	for (size_t i = 0; i < svc->service->ports.n; i++) {
+	for (size_t i = 0; i < svc->service->ports.n && r != decided; i++) {
+		const struct service_port *port = &svc->service->ports.v[i];
 		struct selection s;
 
-		select_endpoints(&s, m, svc, i, fam);
-		for (unsigned int set = 0; set < 2; set++) {
-			int q = set_effect(&s, set == 1, of);
-
-			if (q != -ENOENT && (r == -ENOENT || (q == -EDOM) == of->is_manual))
-				r = q;
-		}
+		if (of->port != 0 &&
+		    (port->proto != L4PROTO_TCP || !names_have(names, n_names, port->name)))
+			continue;
+		if (!of->is_manual && work >= SELECT_STEP_WORK)
+			break;
+		select_endpoints(&s, m, svc, i, ip_fam(&of->addr));
+		work += select_work(svc, s.endpoints.n);
+		r = port_effect(&s, of, r);
 		selection_fini(&s);
 	}
 	return r;

@@ -13,13 +13,16 @@
 #include "model/select.h"
 
 #define MODEL_EJECTIONS_MAX 1024
+/* Port names of a service that are examined about one endpoint. */
+#define MODEL_EJECTION_PORTS_MAX 16
 
 /*
  * Eject `e`; its names are copied. 0, or
  *   -EEXIST  is ejected already
  *   -ENOENT  is in no set of the service
  *   -EDOM    more than half of a set would be ejected. An operator: of any set, by operators. This
- *            process: of each set, as an endpoint that fails may stay in the smaller one
+ *            process: of each set, as an endpoint that fails may stay in the smaller one; of
+ *            MODEL_EJECTION_PORTS_MAX ports with this endpoint, fewer if they have many endpoints
  *   -ENOSPC  MODEL_EJECTIONS_MAX
  */
 MUST_USE int model_eject(struct model *m, const struct model_ejection *e, uint64_t at_ns);
@@ -31,6 +34,12 @@ int model_admit(struct model *m, const struct name *ns, const struct name *name,
 struct model_ejection *model_ejection(const struct model *m, const struct name *ns,
 				      const struct name *name, const struct ip_addr *addr,
 				      uint16_t port);
+/*
+ * Names of the TCP ports for which slices of the service list the endpoint, none twice. Returns
+ * their number. The work is that of a walk over the slices.
+ */
+size_t model_ejection_ports(const struct name *ret[static MODEL_EJECTION_PORTS_MAX],
+			    const struct svc *svc, const struct ip_addr *addr, uint16_t port);
 /* "ejected: 8 of 8 handshakes unanswered, next probe in 3 s"; `now` 0: without times. */
 void model_ejection_text(struct str *out, const struct model_ejection *e, uint64_t now);
 /* "unanswered", "refused" or "failed": both kinds. */

@@ -36,6 +36,20 @@ struct world {
 	unsigned int n_over;
 };
 
+static size_t n_selected; /* endpoints */
+
+void __real_select_endpoints(struct selection *ret, const struct model *m, const struct svc *svc,
+			     size_t port, enum ipfam fam);
+void __wrap_select_endpoints(struct selection *ret, const struct model *m, const struct svc *svc,
+			     size_t port, enum ipfam fam);
+
+void __wrap_select_endpoints(struct selection *ret, const struct model *m, const struct svc *svc,
+			     size_t port, enum ipfam fam)
+{
+	__real_select_endpoints(ret, m, svc, port, fam);
+	n_selected += ret->endpoints.n;
+}
+
 static int answers(void *arg, struct eject_answer *v, size_t n, uint64_t now)
 {
 	struct world *w = arg;
@@ -591,6 +605,67 @@ static void test_large_pool(void **state)
 	world_fini(&w);
 }
 
+#define PORTS 300
+#define MANY 100 /* endpoints */
+
+/* A service with many ports, to one port of the endpoints or to one each. */
+static void put_ports(struct world *w, bool is_shared)
+{
+	struct str service = { 0 };
+	struct str slice = { 0 };
+
+	str_puts(&service, "ip=10.96.0.1");
+	str_puts(&slice, "|");
+	for (unsigned int i = 0; i < PORTS; i++) {
+		str_printf(&service, " port=p%u:%u", i, 80 + i);
+		str_printf(&slice, " p%u:%u", i, is_shared ? 8080 : 8080 + PORTS / 2 - i);
+	}
+	str_puts(&slice, " |");
+	for (unsigned int n = 1; n <= MANY; n++)
+		str_printf(&slice, "%s%u rs", n > 1 ? "; " : " ", n);
+	put(w, str_text(&service), str_text(&slice));
+	str_fini(&service);
+	str_fini(&slice);
+}
+
+/* What is examined about an endpoint does not grow with the number of ports. */
+static void test_many_ports(void **state)
+{
+	struct world w;
+	uint64_t work;
+
+	(void)state;
+	world_init(&w, NINE);
+	for (int is_shared = 0; is_shared < 2; is_shared++) {
+		struct model_ejection e = { .ns = svc_of(&w)->ns, .name = svc_of(&w)->name };
+
+		put_ports(&w, is_shared);
+		failures(&w, 2 + (unsigned int)is_shared, EJECT_MIN, false);
+		w.answered_ns[9] = w.now;
+		work = eject_work(w.j);
+		eject_step(w.j, w.now);
+		assert_int_equal(w.n_probes, 2 + 2 * is_shared);
+		assert_int_equal(w.to_before.addr.bytes[3], 9);
+		assert_in_range(eject_work(w.j) - work, 1, 4 * MANY);
+		for (unsigned int n = 1; n <= MANY / 2 + 1; n++) {
+			bool is_half = n > MANY / 2;
+
+			e.addr = at(n).addr;
+			e.port = at(n).port;
+			n_selected = 0;
+			assert_int_equal(model_eject(&w.m, &e, w.now), is_half ? -EDOM : 0);
+			assert_in_range(n_selected, MANY,
+					is_half && is_shared ? MODEL_EJECTION_PORTS_MAX * MANY
+							     : MANY);
+		}
+		while (w.m.ejections.n > 0) {
+			e.addr = w.m.ejections.v[0].addr;
+			(void)model_admit(&w.m, e.ns, e.name, &e.addr, e.port, w.now);
+		}
+	}
+	world_fini(&w);
+}
+
 /* CT-29: at most half of the pool, and never the last endpoint. */
 static void test_limits(void **state)
 {
@@ -1006,6 +1081,7 @@ int main(void)
 		cmocka_unit_test(test_removed),         cmocka_unit_test(test_operator),
 		cmocka_unit_test(test_packet_loss),     cmocka_unit_test(test_older_probe),
 		cmocka_unit_test(test_many_recovered),  cmocka_unit_test(test_many_ejections),
+		cmocka_unit_test(test_many_ports),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
