@@ -744,6 +744,29 @@ static void test_large_by_frontends(void **state)
 	world_fini(&w);
 }
 
+/* The number of slices decides before any of them is examined: they may have no endpoints. */
+static void test_large_by_slices(void **state)
+{
+	struct slice_entry unexamined = { .slice = NULL };
+	struct svc *svc;
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	w.p.piece_work = 300;
+	model_put_service(&w.m,
+			  make_service_object("shop/a", "10.96.0.1", NULL, "x:TCP:80 y:TCP:81"), 1);
+	svc = model_find_text(&w.m, "shop", "a");
+	list_add_tail(&svc->slices, &unexamined.link);
+	svc->n_slices = 151;
+	assert_true(plan_is_large(&w.p, svc));
+	list_del(&unexamined.link);
+	svc->n_slices = 140;
+	assert_false(plan_is_large(&w.p, svc));
+	svc->n_slices = 0;
+	world_fini(&w);
+}
+
 /* A step of a build looks at so many endpoints and slices, also at slices without endpoints. */
 static void test_steps_count_slices(void **state)
 {
@@ -1243,6 +1266,7 @@ int main(void)
 		cmocka_unit_test(test_next_claimants),
 		cmocka_unit_test(test_claimed_by_many),
 		cmocka_unit_test(test_large_by_frontends),
+		cmocka_unit_test(test_large_by_slices),
 		cmocka_unit_test(test_steps_count_slices),
 		cmocka_unit_test(test_steps_count_weights),
 		cmocka_unit_test(test_weight_slots),
