@@ -50,6 +50,21 @@ static inline uint32_t vec_cap(size_t len, size_t cap)
 			vec_reserve((vec), (vec)->cap ? (vec)->cap + 1ULL : 8); \
 		&(vec)->v[(vec)->n++];                                          \
 	})
+/* As vec_push(), before element `at`. */
+#define vec_insert(vec, at)                                           \
+	({                                                            \
+		size_t vec_at = (at);                                 \
+		(void)vec_push(vec);                                  \
+		memmove((vec)->v + vec_at + 1, (vec)->v + vec_at,     \
+			((vec)->n - 1 - vec_at) * sizeof(*(vec)->v)); \
+		(vec)->v + vec_at;                                    \
+	})
+#define vec_remove(vec, at)                                         \
+	do {                                                        \
+		size_t vec_at = (at);                               \
+		memmove((vec)->v + vec_at, (vec)->v + vec_at + 1,   \
+			(--(vec)->n - vec_at) * sizeof(*(vec)->v)); \
+	} while (0)
 #define vec_clear(vec) ((vec)->n = 0)
 /* Keep the first `len` elements; they exist, or have been written into reserved room. */
 #define vec_cut(vec, len) ((vec)->n = (uint32_t)(len))

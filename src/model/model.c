@@ -236,20 +236,6 @@ static size_t marks_before(const struct svc *svc, const struct slice_entry *e)
 	return bisect(svc->marks.n, i, is_before(svc->marks.v[i], e));
 }
 
-static void mark_insert(struct svc *svc, size_t at, struct slice_entry *e)
-{
-	(void)vec_push(&svc->marks);
-	memmove(&svc->marks.v[at + 1], &svc->marks.v[at],
-		(svc->marks.n - 1 - at) * sizeof(*svc->marks.v));
-	svc->marks.v[at] = e;
-}
-
-static void mark_remove(struct svc *svc, size_t at)
-{
-	memmove(&svc->marks.v[at], &svc->marks.v[at + 1],
-		(--svc->marks.n - at) * sizeof(*svc->marks.v));
-}
-
 /*
  * Sort by name: results must not depend on the order of arrival. The API does not limit the number
  * of slices, so the search starts at the next mark.
@@ -264,7 +250,7 @@ static void slice_link(struct svc *svc, struct slice_entry *e)
 	svc_track_end(svc);
 	list_add_after(after, &e->link);
 	if (is_mark(e))
-		mark_insert(svc, at, e);
+		*vec_insert(&svc->marks, at) = e;
 	e->svc = svc;
 	svc->n_slices++;
 }
@@ -281,7 +267,7 @@ static int slice_unlink(struct model *m, struct slice_entry *e, uint64_t at_ns)
 	svc_track_end(svc);
 	list_del(&e->link);
 	if (is_mark(e))
-		mark_remove(svc, marks_before(svc, e));
+		vec_remove(&svc->marks, marks_before(svc, e));
 	svc->n_slices--;
 	svc->trigger_ns = 0;
 	if (does_matter)

@@ -138,12 +138,7 @@ static size_t rank_at(const struct ranking *r, const struct claim *c)
 
 static void rank_add(struct ranking *r, struct claim *c)
 {
-	size_t at = rank_at(r, c);
-
-	(void)vec_push(&r->claims);
-	memmove(&r->claims.v[at + 1], &r->claims.v[at],
-		(r->claims.n - 1 - at) * sizeof(r->claims.v[0]));
-	r->claims.v[at] = c;
+	*vec_insert(&r->claims, rank_at(r, c)) = c;
 }
 
 static void rank_del(struct ranking *r, const struct claim *c)
@@ -151,9 +146,7 @@ static void rank_del(struct ranking *r, const struct claim *c)
 	size_t at = rank_at(r, c);
 
 	assert(at < r->claims.n && r->claims.v[at] == c);
-	vec_cut(&r->claims, r->claims.n - 1);
-	memmove(&r->claims.v[at], &r->claims.v[at + 1],
-		(r->claims.n - at) * sizeof(r->claims.v[0]));
+	vec_remove(&r->claims, at);
 }
 
 /* The first claim of another service than `svc`, or NULL. */

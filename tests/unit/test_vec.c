@@ -62,6 +62,29 @@ static void test_keep(void **state)
 	vec_fini(&v);
 }
 
+static void test_insert_remove(void **state)
+{
+	VEC(int) v = { 0 };
+
+	(void)state;
+	for (int i = 0; i < 20; i++) /* 19 17 ... 1 0 2 ... 18 */
+		*vec_insert(&v, i % 2 != 0 ? 0 : v.n) = i;
+	assert_int_equal(v.n, 20);
+	for (int i = 0; i < 10; i++) {
+		assert_int_equal(v.v[i], 19 - 2 * i);
+		assert_int_equal(v.v[10 + i], 2 * i);
+	}
+	vec_remove(&v, 19);
+	vec_remove(&v, 0);
+	vec_remove(&v, 9);
+	assert_int_equal(v.n, 17);
+	assert_int_equal(v.v[0], 17);
+	assert_int_equal(v.v[8], 1);
+	assert_int_equal(v.v[9], 2);
+	assert_int_equal(v.v[16], 16);
+	vec_fini(&v);
+}
+
 static void test_fit(void **state)
 {
 	VEC(int) v = { 0 };
@@ -127,7 +150,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_empty),    cmocka_unit_test(test_evaluated_once),
 		cmocka_unit_test(test_fit),      cmocka_unit_test(test_keep),
-		cmocka_unit_test(test_property),
+		cmocka_unit_test(test_property), cmocka_unit_test(test_insert_remove),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

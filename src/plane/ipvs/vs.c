@@ -99,10 +99,7 @@ struct ipvs_dst *ipvs_dst_get(struct ipvs_vs *vs, const struct ip_addr *addr, ui
 
 	if (i < vs->dests.n && ip_endpoint_cmp(&vs->dests.v[i], &new) == 0)
 		return &vs->dests.v[i];
-	(void)vec_push(&vs->dests);
-	memmove(&vs->dests.v[i + 1], &vs->dests.v[i],
-		(vs->dests.n - 1 - i) * sizeof(vs->dests.v[0]));
-	vs->dests.v[i] = new;
+	*vec_insert(&vs->dests, i) = new;
 	return &vs->dests.v[i];
 }
 

@@ -101,7 +101,7 @@ static void report_done(struct events *e)
 
 	*vec_push(&e->known) = (struct known){ r->key, now_ns() };
 	report_fini(r);
-	memmove(r, r + 1, --e->queue.n * sizeof(*r));
+	vec_remove(&e->queue, 0);
 	send_next(e);
 }
 
