@@ -40,6 +40,13 @@ static bool names_have(const struct name *const *names, size_t n, const struct n
 	return false;
 }
 
+static bool has_port(const struct service *s, const struct name *name)
+{
+	return s != NULL && vec_has(&s->ports, p, p->proto == L4PROTO_TCP && p->name == name);
+}
+
+#define NAMES_MAX 64 /* ports of a slice that are searched among those of the service */
+
 size_t model_ejection_ports(const struct name *ret[static MODEL_EJECTION_PORTS_MAX],
 			    const struct svc *svc, const struct ip_addr *addr, uint16_t port)
 {
@@ -52,10 +59,10 @@ size_t model_ejection_ports(const struct name *ret[static MODEL_EJECTION_PORTS_M
 
 		if (vec_search(&s->endpoints, addr, ip_addr_cmp) == NULL)
 			continue;
-		for (size_t i = 0; n < MODEL_EJECTION_PORTS_MAX &&
+		for (size_t i = 0; i < NAMES_MAX && n < MODEL_EJECTION_PORTS_MAX &&
 				   (p = slice_port_at(s, L4PROTO_TCP, port, i, &work)) != NULL;
 		     i++)
-			if (!names_have(ret, n, p->name))
+			if (!names_have(ret, n, p->name) && has_port(svc->service, p->name))
 				ret[n++] = p->name;
 		if (n == MODEL_EJECTION_PORTS_MAX)
 			break;

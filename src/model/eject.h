@@ -35,7 +35,7 @@ struct model_ejection *model_ejection(const struct model *m, const struct name *
 				      const struct name *name, const struct ip_addr *addr,
 				      uint16_t port);
 /*
- * Names of the TCP ports for which slices of the service list the endpoint, none twice. Returns
+ * Names of the TCP ports of the service for which its slices list the endpoint, none twice. Returns
  * their number. The work is that of a walk over the slices.
  */
 size_t model_ejection_ports(const struct name *ret[static MODEL_EJECTION_PORTS_MAX],

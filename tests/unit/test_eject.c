@@ -666,6 +666,28 @@ static void test_many_ports(void **state)
 	world_fini(&w);
 }
 
+/* A slice of another controller lists ports that the service does not have. */
+static void test_ports_of_slices(void **state)
+{
+	FINI(str_fini) struct str slice = { 0 };
+	struct model_ejection e;
+	struct world w;
+
+	(void)state;
+	world_init(&w, NINE);
+	str_puts(&slice, "|");
+	for (unsigned int i = 0; i < 20; i++)
+		str_printf(&slice, " a%u:8080", i);
+	str_puts(&slice, " http:8080 | 1 rs; 2 rs; 3 rs");
+	put(&w, "ip=10.96.0.1 port=http:80", str_text(&slice));
+	e = (struct model_ejection){
+		.ns = svc_of(&w)->ns, .name = svc_of(&w)->name, .addr = at(1).addr, .port = 8080
+	};
+	assert_int_equal(model_eject(&w.m, &e, w.now), 0);
+	assert_int_equal(model_admit(&w.m, e.ns, e.name, &e.addr, e.port, w.now), 1);
+	world_fini(&w);
+}
+
 /* CT-29: at most half of the pool, and never the last endpoint. */
 static void test_limits(void **state)
 {
@@ -1081,7 +1103,7 @@ int main(void)
 		cmocka_unit_test(test_removed),         cmocka_unit_test(test_operator),
 		cmocka_unit_test(test_packet_loss),     cmocka_unit_test(test_older_probe),
 		cmocka_unit_test(test_many_recovered),  cmocka_unit_test(test_many_ejections),
-		cmocka_unit_test(test_many_ports),
+		cmocka_unit_test(test_many_ports),      cmocka_unit_test(test_ports_of_slices),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
