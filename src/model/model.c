@@ -364,7 +364,8 @@ static bool does_version_matter(struct model *m, const struct slice_entry *e)
 {
 	const uint64_t max = m->stats.addrs_compared + ADDRS_COMPARED_MAX;
 
-	if (!slice_does_matter(e->svc, e->slice->fam) || svc_track_has_none_twice(e->svc))
+	if (!slice_does_matter(e->svc, e->slice->fam) || e->slice->endpoints.n == 0 ||
+	    svc_track_has_none_twice(e->svc))
 		return false;
 	if (e->svc->n_slices > SLICES_COMPARED_MAX)
 		return true;

@@ -261,8 +261,8 @@ static void ports_index(struct slice *s)
 	AUTO(vec_fini) VEC(uint64_t) keys = { 0 };
 
 	vec_reserve(&keys, s->ports.n);
-	vec_for_each (p, &s->ports)
-		*vec_push(&keys) = number_key(p->proto, p->port) | keys.n;
+	for (size_t i = 0; i < s->ports.n; i++)
+		*vec_push(&keys) = number_key(s->ports.v[i].proto, s->ports.v[i].port) | i;
 	vec_sort(&keys, number_cmp);
 	for (size_t i = 0; i < keys.n; i++)
 		s->ports.v[i].by_number = (uint32_t)keys.v[i];

@@ -30,6 +30,7 @@ BEGINS_LIKE_TUPLE(struct claim);
 struct claims {
 	uint32_t n;
 	uint32_t n_desired;
+	uint32_t next;     /* plan_awaits_heir() begins here: the last heir may still be awaited */
 	int64_t created_s; /* of the Service then; that of its next object may differ */
 	struct claim v[];
 };
@@ -609,10 +610,10 @@ void plan_heirs(struct plan *p, const struct svc *svc, struct plan_displaced *he
 
 bool plan_awaits_heir(struct plan *p, const struct svc *svc)
 {
-	const struct claims *cs = svc->claims;
+	struct claims *cs = svc->claims;
 
-	for (size_t i = 0; cs != NULL && i < cs->n; i++) {
-		const struct claim *c = &cs->v[i];
+	for (uint32_t i = 0; cs != NULL && i < cs->n; i++, cs->next++) {
+		const struct claim *c = &cs->v[cs->next % cs->n];
 		const struct claim *best = c->is_held ? claim_best(p, c) : c;
 
 		if (best != c && is_deferred(best) && list_is_linked(&best->svc->dirty))

@@ -521,7 +521,7 @@ bool plan_is_large(const struct plan *p, const struct svc *svc)
 	if (s != NULL && s->ports.n > 0) {
 		bool has_ids = s->affinity_s != 0 && p->traits->class_affinity != NULL;
 
-		if (s->ports.n * svc->n_slices > max)
+		if ((size_t)s->ports.n * svc->n_slices > max)
 			return true; /* slices may be many, and without endpoints */
 		for (struct list *l = svc->slices.next; l != &svc->slices && n <= max; l = l->next)
 			n += list_entry(l, struct slice_entry, link)->slice->endpoints.n;

@@ -402,17 +402,14 @@ static bool is_put_off(struct sync *s, struct svc *svc, uint64_t now)
 }
 
 /*
- * A deleted service keeps its frontends until the large services that get them take them. When a
- * step has visited CLAIMS_MAX claims, the others wait as well: one of those large services then has
- * its turn. A deleted service that is large is examined when its own turn may begin.
+ * A deleted service keeps its frontends until the large services that get them take them. One that
+ * is large itself is examined when its turn may begin.
  */
-static bool is_awaiting(struct sync *s, struct svc *svc, uint64_t visited_max)
+static bool is_awaiting(struct sync *s, struct svc *svc)
 {
 	if (svc->service != NULL || !sync_is_adopted(s, svc))
 		return false;
 	if (s->large.svc != NULL && plan_is_large(s->plan, svc))
-		return true;
-	if (s->plan->n_claims_visited >= visited_max)
 		return true;
 	plan_claim(s->plan, svc);
 	return plan_awaits_heir(s->plan, svc);
@@ -460,7 +457,6 @@ static void items_collect(struct sync *s, uint64_t now)
 {
 	struct list *dirty = &s->model->dirty;
 	struct list *last = dirty; /* up to this one they stay in the queue */
-	uint64_t visited_max = s->plan->n_claims_visited + CLAIMS_MAX;
 	size_t weight = 0;
 
 	vec_clear(&s->items);
@@ -471,8 +467,7 @@ static void items_collect(struct sync *s, uint64_t now)
 
 		if (svc->is_in_transaction) /* marked again by a later service */
 			break;
-		if (svc == s->large.svc || is_put_off(s, svc, now) ||
-		    is_awaiting(s, svc, visited_max))
+		if (svc == s->large.svc || is_put_off(s, svc, now) || is_awaiting(s, svc))
 			;
 		else if (plan_is_large(s->plan, svc))
 			large_collect(s, svc);
