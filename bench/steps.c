@@ -15,6 +15,7 @@
  * a change: CPU time and page faults of a change. 1,000 services of 500 ports x 2 endpoints.
  * With "beside": changes of a small service while endpoints of all ports of a large one change.
  * With "moves": a service takes the frontends of as many others, and they take them back.
+ * With "wide": a service takes one frontend of each of as many with 32,768; those are deleted.
  * STEPS_OVER=MS prints each step that takes longer.
  *
  * Needs root: everything happens in a private network namespace that goes with the process.
@@ -38,6 +39,8 @@
 #define ROLLING_SLICE 100
 #define ROLLING_CHANGES 500
 #define BESIDE_CHANGES 100
+#define WIDE_PORTS 1024
+#define WIDE_ADDRS 32 /* with the cluster IP */
 #define WEIGHTS "10.0.0.7=3,*=1"
 #define RANGES 1000
 #define OTHER_WEIGHTS "10.0.0.7=1,*=3"
@@ -407,6 +410,44 @@ static void measure_moves(const struct cluster *c)
 	life_end(&l);
 }
 
+static struct service *make_wide(int i)
+{
+	struct service *s = make_service(i, WIDE_PORTS);
+
+	for (int k = 1; k < WIDE_ADDRS; k++)
+		*vec_push(&s->external_ips) = address(198, i * WIDE_ADDRS + k);
+	return s;
+}
+
+static void measure_wide(const struct cluster *c)
+{
+	const struct cluster none = { 0 };
+	const struct name *ns = name_get_str("bench");
+	struct service *taker = make_service(0, 1);
+	struct life l;
+
+	printf("%d services of %d frontends\n", c->services, WIDE_PORTS * WIDE_ADDRS);
+	life_begin(&l, &none);
+	for (int i = 1; i <= c->services; i++)
+		model_put_service(&l.m, make_wide(i), now_ns());
+	sync_sources_ready(l.s);
+	run(&l, "first sync", 1);
+	taker->created_s = 1;
+	for (int i = 1; i <= c->services; i++)
+		*vec_push(&taker->external_ips) = address(198, i * WIDE_ADDRS + 1);
+	model_put_service(&l.m, taker, now_ns());
+	run(&l, "one takes one of each", 1);
+	for (int i = 1; i <= c->services; i++) {
+		const struct name *name = numbered("service-", i);
+
+		model_del_service(&l.m, ns, name, now_ns());
+		name_unref(name);
+	}
+	run(&l, "all deleted", 1);
+	name_unref(ns);
+	life_end(&l);
+}
+
 static void measure_period(const struct cluster *c)
 {
 	struct life l;
@@ -464,6 +505,11 @@ int main(int argc, char **argv)
 		struct cluster c = { 1, 1, atoi(argv[1]), 0 };
 
 		return run_child(measure_rolling, &c);
+	}
+	if (argc == 3 && strcmp(argv[1], "wide") == 0) { /* SERVICES */
+		struct cluster c = { atoi(argv[2]), 1, 1, 0 };
+
+		return run_child(measure_wide, &c);
 	}
 	if (argc == 3 && strcmp(argv[1], "moves") == 0) { /* SERVICES */
 		struct cluster c = { atoi(argv[2]), 1, 1, 0 };
