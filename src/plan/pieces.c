@@ -524,7 +524,7 @@ static bool is_serving(const struct piece *pc, size_t i)
 	return i < pc->n_done || &pc->goal->pools.v[i] == pc->cut;
 }
 
-/* May frontends in this piece be the desired ones of pool `i`? frontends_select_port() */
+/* May frontends in this piece be the desired ones of pool `i`? See frontends_select_port(). */
 static bool is_begun(const struct piece *pc, size_t i)
 {
 	const struct plan_pool *pool = &pc->goal->pools.v[i];

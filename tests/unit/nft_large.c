@@ -209,6 +209,15 @@ static bool settle_in_pieces(struct world *w, int max, bool is_settled, size_t w
 	return false;
 }
 
+/* The service goes, in pieces. */
+static void pieces_close(struct world *w)
+{
+	world_no_service(w, "shop/web");
+	assert_true(settle_in_pieces(w, 1000, true, PIECE_WRITES));
+	world_check(w);
+	world_close(w);
+}
+
 static bool has_affinity(const struct piece_step *s)
 {
 	return strstr(s->service, "affinity") != NULL;
@@ -263,10 +272,7 @@ void nft_case_pieces(const struct world_kernel *kernel)
 			assert_int_equal(world_audit(&w), 0);
 		}
 	}
-	world_no_service(&w, "shop/web");
-	assert_true(settle_in_pieces(&w, 1000, true, PIECE_WRITES));
-	world_check(&w);
-	world_close(&w);
+	pieces_close(&w);
 }
 
 /*
@@ -452,10 +458,7 @@ void nft_case_pieces_ranges(const struct world_kernel *kernel)
 		world_walk(&w);
 		world_check(&w);
 	}
-	world_no_service(&w, "shop/web");
-	assert_true(settle_in_pieces(&w, 1000, true, PIECE_WRITES));
-	world_check(&w);
-	world_close(&w);
+	pieces_close(&w);
 }
 
 /* A pool goes with its frontends, which count. */
@@ -472,10 +475,7 @@ void nft_case_pieces_frontends(const struct world_kernel *kernel)
 	put_from(&w, str_text(&text), 0, 3);
 	assert_true(settle_in_pieces(&w, 1000, true, PIECE_WRITES));
 	world_check(&w);
-	world_no_service(&w, "shop/web");
-	assert_true(settle_in_pieces(&w, 1000, true, PIECE_WRITES));
-	world_check(&w);
-	world_close(&w);
+	pieces_close(&w);
 }
 
 /* Between the pieces of a change, a frontend that another service has remains a conflict. */
@@ -513,8 +513,8 @@ static const struct piece_step random_steps[2][7] = {
 	  { .service = WEB LB " itp", .n = 1600 },
 	  { .service = PORTS LB RANGES, .n = 300 },
 	  { .service = PORTS LB " etp", .n = 200 },
-	  { .service = WEB LB " weights=*=7,10.2.0.60=60", .n = 500 },
-	  { .service = WEB LB " sched=mh", .n = 200 } },
+	  { .service = WEB LB " weights=*=7,10.2.0.60=60" RANGES, .n = 500 },
+	  { .service = WEB LB " sched=mh" RANGES, .n = 200 } },
 	{ { .service = WEB LB " affinity=300", .n = 1500 },
 	  { .service = WEB AFFINITY RANGES, .n = 1500 },
 	  { .service = WEB LB " affinity=300 itp", .n = 1000 },

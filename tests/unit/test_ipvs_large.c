@@ -17,8 +17,9 @@
  * of 1000 destinations each (DESTS_OF_WORK).
  */
 #define SEARCHED_MAX (2000 * 1000)
-#define FILLED_MAX 50   /* changes of destinations of `mh` in a step (MH_WORK) */
-#define N_AFFINITY 4000 /* with ClientIP affinity a pool has at most 4,095 backends */
+#define FILLED_MAX 50     /* changes of destinations of `mh` in a step (MH_WORK) */
+#define ELEMENTS_MAX 6100 /* of nf_tables, in a step */
+#define N_AFFINITY 4000   /* with ClientIP affinity a pool has at most 4,095 backends */
 
 struct work {
 	size_t n_dumps;
@@ -369,6 +370,7 @@ static size_t settle_in_steps(struct world *w)
 		assert_true(fake_ipvs_waits(w->ipvs) <= IPVS_RENEWALS);
 		assert_true(fake_ipvs_writes(w->ipvs) <= READ_MAX);
 		assert_true(fake_ipvs_received(w->ipvs) <= READ_MAX + fake_ipvs_writes(w->ipvs));
+		assert_true(fake_count(w->nft).n_adds + fake_count(w->nft).n_dels <= ELEMENTS_MAX);
 		n_steps += fake_ipvs_writes(w->ipvs) > 0;
 		if (next == SYNC_NOW)
 			continue;
@@ -731,6 +733,28 @@ static void ports_put(struct world *w, int n, const char *more)
 	str_fini(&text);
 }
 
+/* Each port has the source ranges: a step has those of a few. */
+static void test_ranges_in_steps(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_open(&w);
+	for (int from = 0; from <= 2000; from += 500) { /* replaced; none at last */
+		FINI(str_fini) struct str text = { 0 };
+
+		str_puts(&text, "type=LoadBalancer vip=192.0.2.9");
+		for (int k = from; k < from + 500 && from < 2000; k++)
+			str_printf(&text, " range=10.%d.%d.0/24", k / 100, k % 100 * 2);
+		ports_put(&w, 20, str_text(&text));
+		(void)settle_in_steps(&w);
+		assert_int_equal(restart_in_steps(&w), 0);
+	}
+	no_service(&w, "shop", "s1");
+	(void)settle_in_steps(&w);
+	world_close(&w);
+}
+
 /*
  * The kernel requests a missing module for each operation with its scheduler: only for those of
  * one datagram.
@@ -865,6 +889,7 @@ int main(void)
 		cmocka_unit_test(test_drain_udp_ports),
 		cmocka_unit_test(test_mh_in_steps),
 		cmocka_unit_test(test_mh_by_mark_in_steps),
+		cmocka_unit_test(test_ranges_in_steps),
 		cmocka_unit_test(test_sched_missing_once),
 		cmocka_unit_test(test_sched_missing_and_foreign),
 		cmocka_unit_test(test_sched_in_steps),
