@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/hash.h"
+#include "model/model.h"
 
 struct counted {
 	struct hnode node;
@@ -46,9 +47,10 @@ void addrs_remove(struct htable *t, const struct slice *s)
 	}
 }
 
-bool addrs_has(const struct htable *t, const struct ip_addr *a)
+bool model_has_addr(const struct model *m, const struct ip_addr *a)
 {
-	return find(t, a) != NULL;
+	assert(m->config.tracks_addrs);
+	return find(&m->addrs, a) != NULL;
 }
 
 void addrs_fini(struct htable *t)

@@ -155,6 +155,13 @@ static int mark_if(struct model *m,
 	return n;
 }
 
+/* An object is in the list, or goes. `no`: the last list with it. */
+static void list_note(struct model *m, enum object_kind kind, uint32_t *no)
+{
+	m->n_unlisted[kind] -= *no != m->list_no[kind];
+	*no = m->list_no[kind];
+}
+
 /* --- services ---------------------------------------------------------------------- */
 
 /* The model has an object equal to `o`: refer to that one. */
@@ -174,14 +181,16 @@ static int service_put(struct model *m, struct object *o, uint64_t at_ns)
 	bool does_matter = service_is_proxied(old) || service_is_proxied(s) || svc->rows != NULL;
 
 	m->stats.service_events++;
+	if (old != NULL)
+		list_note(m, OBJECT_KIND_SERVICE, &svc->list_no);
+	else
+		m->stats.services++;
 	svc->list_no = m->list_no[OBJECT_KIND_SERVICE];
 	service_normalise(s);
 	if (old != NULL && service_is_equal(old, s))
 		return object_replace(o, (struct object){ o->kind, .service = old });
 	svc->service = object_ref(o).service;
 	svc->service_no++;
-	if (old == NULL)
-		m->stats.services++;
 	service_close(old);
 	if (does_matter)
 		model_mark_dirty(m, svc, at_ns);
@@ -200,6 +209,7 @@ static int service_del(struct model *m, const struct name *ns, const struct name
 	does_matter = service_is_proxied(svc->service) || svc->rows != NULL;
 	service_close(TAKE(svc->service));
 	svc->service_no++;
+	list_note(m, OBJECT_KIND_SERVICE, &svc->list_no);
 	m->stats.services--;
 	if (does_matter)
 		model_mark_dirty(m, svc, at_ns);
@@ -309,6 +319,7 @@ static int slice_arrived(struct model *m, struct slice_entry *e, uint64_t at_ns)
 static void slice_free(struct model *m, struct slice_entry *e)
 {
 	htable_remove(&m->slices, &e->node);
+	list_note(m, OBJECT_KIND_SLICE, &e->list_no);
 	m->stats.slices--;
 	m->stats.endpoints -= e->slice->endpoints.n;
 	if (m->config.tracks_addrs)
@@ -415,16 +426,10 @@ static int slice_put(struct model *m, struct object *o, uint64_t at_ns)
 	slice_normalise(s);
 	if (e == NULL)
 		return slice_put_new(m, object_ref(o).slice, at_ns);
-	e->list_no = m->list_no[OBJECT_KIND_SLICE];
+	list_note(m, OBJECT_KIND_SLICE, &e->list_no);
 	if (slice_is_equal(e->slice, s))
 		return slice_put_equal(m, e, o, at_ns);
 	return slice_put_known(m, e, object_ref(o).slice, at_ns);
-}
-
-bool model_has_addr(const struct model *m, const struct ip_addr *a)
-{
-	assert(m->config.tracks_addrs);
-	return addrs_has(&m->addrs, a);
 }
 
 /* --- environment ------------------------------------------------------------------------ */
@@ -589,6 +594,8 @@ static int host_addrs_put(struct model *m, const struct ip_addr *addrs, size_t n
 	for (size_t i = 0; i < n - n_service; i++)
 		*vec_push(&m->host_addrs) = addrs[i];
 	vec_sort(&m->host_sorted, ip_addr_cmp);
+	/* Interfaces of pods may share a gateway address. */
+	vec_keep(&m->host_sorted, a, a == m->host_sorted.v || !ip_addr_is_equal(a - 1, a));
 	if (!vec_is_equal(&was.list, &m->host_sorted))
 		r = mark_if(m, has_moved_cluster_ip, &was, at_ns);
 	return env_update(m, at_ns) | r;
@@ -707,6 +714,7 @@ bool model_await_service_cidrs(struct model *m, bool is_awaited, uint64_t at_ns)
 void model_list_begin(struct model *m, enum object_kind kind)
 {
 	m->list_no[kind]++;
+	m->n_unlisted[kind] = kind == OBJECT_KIND_SLICE ? m->stats.slices : m->stats.services;
 }
 
 bool model_list_keep(struct model *m, enum object_kind kind, const struct name *ns,
@@ -714,25 +722,29 @@ bool model_list_keep(struct model *m, enum object_kind kind, const struct name *
 {
 	struct slice_entry *e = kind == OBJECT_KIND_SLICE ? model_find_slice(m, ns, name) : NULL;
 	struct svc *svc = kind == OBJECT_KIND_SERVICE ? model_find(m, ns, name) : NULL;
+	bool has_service = svc != NULL && svc->service != NULL;
 
-	if (e != NULL)
-		e->list_no = m->list_no[kind];
-	if (svc != NULL)
-		svc->list_no = m->list_no[kind];
-	return e != NULL || (svc != NULL && svc->service != NULL);
+	if (e != NULL || has_service)
+		list_note(m, kind, e != NULL ? &e->list_no : &svc->list_no);
+	return e != NULL || has_service;
 }
 
+/* Most lists lack no object: then the loops end at once. */
 size_t model_list_end(struct model *m, enum object_kind kind, uint64_t at_ns)
 {
 	int n = 0;
 
 	if (kind == OBJECT_KIND_SLICE)
 		htable_for_each_entry_safe (e, tmp, &m->slices, const struct slice_entry) {
+			if (m->n_unlisted[kind] == 0)
+				break;
 			if (e->list_no != m->list_no[kind])
 				n += model_del(m, kind, e->slice->ns, e->slice->name, at_ns);
 		}
 	if (kind == OBJECT_KIND_SERVICE)
 		htable_for_each_entry_safe (svc, tmp, &m->services, const struct svc) {
+			if (m->n_unlisted[kind] == 0)
+				break;
 			if (svc->service != NULL && svc->list_no != m->list_no[kind])
 				n += model_del(m, kind, svc->ns, svc->name, at_ns);
 		}

@@ -164,14 +164,15 @@ struct model {
 	VEC(struct service_cidr *) service_cidrs;
 	VEC(struct ip_addr)
 	host_addrs; /* that could serve node ports, in the order of model_put_host_addrs() */
-	VEC(struct ip_addr) host_sorted;   /* all, for model_is_host_addr() */
+	VEC(struct ip_addr) host_sorted;   /* all, each once, for model_is_host_addr() */
 	VEC(struct ip_addr) host_expected; /* model_expect_host_addrs() */
 	/* Ports that the kernel gives to clients of this host, a bit each; NULL: none */
 	uint64_t *client_ports;
 	uint64_t env_generation;        /* raised whenever env changes; the sync compares it */
 	VEC(struct model_drain) drains; /* in order of request */
 	VEC(struct model_ejection) ejections;
-	uint32_t list_no[OBJECT_KIND_LIST]; /* of each kind */
+	uint32_t list_no[OBJECT_KIND_LIST];    /* of each kind */
+	uint64_t n_unlisted[OBJECT_KIND_LIST]; /* services and slices that this list lacks so far */
 	struct model_stats stats;
 	/* Called after every object event. NULL: no subscriber. */
 	void (*event)(void *arg, const struct model_event *event);

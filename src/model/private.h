@@ -35,4 +35,3 @@ void addrs_fini(struct htable *t);
 void addrs_add(struct htable *t, const struct slice *s);
 /* `s` must have been added with its present endpoints. */
 void addrs_remove(struct htable *t, const struct slice *s);
-bool addrs_has(const struct htable *t, const struct ip_addr *a);

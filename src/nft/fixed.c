@@ -47,8 +47,9 @@ static void chains_clear(struct nft_fixed *h)
 
 static void verdicts_clear(struct nft_fixed *h, unsigned int map)
 {
-	free(h->verdicts[map]);
-	h->verdicts[map] = NULL;
+	if (h->verdicts[map] != NULL)
+		vec_fini(&h->verdicts[map]->v);
+	free(TAKE(h->verdicts[map]));
 }
 
 void nft_fixed_fini(struct nft_fixed *h)
@@ -90,18 +91,27 @@ void nft_fixed_chain_del(struct nft_fixed *h, const char *name)
 
 struct nft_verdict *nft_fixed_verdict(const struct nft_fixed *h, unsigned int map, uint32_t kind)
 {
-	struct nft_verdict *v = h->verdicts[map];
+	const struct nft_fixed_verdicts *all = h->verdicts[map];
+	size_t at = all != NULL && kind < NFT_FIXED_KINDS ? all->at[kind] : 0;
 
-	return v != NULL && kind < NFT_FIXED_KINDS && v[kind].exists ? &v[kind] : NULL;
+	return at > 0 && all->v.v[at - 1].exists ? &all->v.v[at - 1] : NULL;
 }
 
 void nft_fixed_verdict_put(struct nft_fixed *h, unsigned int map, const struct nft_verdict *v)
 {
+	struct nft_fixed_verdicts *all = h->verdicts[map];
+	struct nft_verdict *to;
+
 	assert(v->kind < NFT_FIXED_KINDS);
-	if (h->verdicts[map] == NULL)
-		h->verdicts[map] = xcalloc(NFT_FIXED_KINDS, sizeof(*v));
-	h->verdicts[map][v->kind] = *v;
-	h->verdicts[map][v->kind].exists = true;
+	if (all == NULL)
+		h->verdicts[map] = all = xcalloc(1, sizeof(*all));
+	if (all->at[v->kind] == 0) {
+		(void)vec_push(&all->v);
+		all->at[v->kind] = (uint16_t)all->v.n;
+	}
+	to = &all->v.v[all->at[v->kind] - 1];
+	*to = *v;
+	to->exists = true;
 }
 
 /* Argument of the readers below. */

@@ -79,7 +79,12 @@ struct nft_verdict {
 	uint32_t kind;                  /* below NFT_FIXED_KINDS; others are not read */
 	int32_t code;                   /* NFT_JUMP, NFT_GOTO, NF_DROP ... */
 	char chain[NFT_CHAIN_NAME_MAX]; /* "" when the code has none; a longer name is cut */
-	bool exists;                    /* in nft_fixed.verdicts */
+	bool exists;                    /* false: deleted */
+};
+
+struct nft_fixed_verdicts {
+	uint16_t at[NFT_FIXED_KINDS]; /* place in `v`, from 1; 0: the kind was never there */
+	VEC(struct nft_verdict) v;    /* in any order */
 };
 
 struct nft_fixed {
@@ -88,8 +93,8 @@ struct nft_fixed {
 	bool has_set[NFTSET_END]; /* with our types: others are not to be dumped */
 	char misfit[128];         /* reason why it cannot be repaired in place; "" = it can */
 	struct htable chains;     /* of struct nft_fixed_chain, by name */
-	struct nft_verdict *verdicts[NFT_VERDICT_MAPS]; /* NFT_FIXED_KINDS of each map, or NULL */
-	struct nft_bounds ranges[NFT_RANGE_SETS];       /* sorted */
+	struct nft_fixed_verdicts *verdicts[NFT_VERDICT_MAPS]; /* NULL: none */
+	struct nft_bounds ranges[NFT_RANGE_SETS];              /* sorted */
 };
 
 /* A table of this family, ours or not. */

@@ -53,26 +53,23 @@ static void sync_note(struct sync *s, uint64_t begin_ns, uint64_t end_ns, uint64
 
 /* --- states --- */
 
-static bool is_first_served(const struct svc *svc)
-{
-	if (strcmp(svc->ns->text, "default") == 0)
-		return strcmp(svc->name->text, "kubernetes") == 0;
-	return strcmp(svc->ns->text, "kube-system") == 0 &&
-	       (strcmp(svc->name->text, "kube-dns") == 0 ||
-		strcmp(svc->name->text, "coredns") == 0);
-}
-
-/* Mark every service dirty: the API and DNS first, the others by name. */
+/* Mark every service dirty: the API and DNS first, the others in order of arrival. */
 static void queue_all(struct sync *s)
 {
-	size_t n;
-	struct svc **all = model_sorted(s->model, &n);
+	static const char *const first[][2] = { { "kube-system", "coredns" },
+						{ "kube-system", "kube-dns" },
+						{ "default", "kubernetes" } };
 
-	for (int is_rest = 0; is_rest < 2; is_rest++)
-		for (size_t i = 0; i < n; i++)
-			if (is_first_served(all[i]) != is_rest)
-				list_move_tail(&s->model->dirty, &all[i]->dirty);
-	free(all);
+	list_for_each_entry (svc, &s->model->all, struct svc, all)
+		list_move_tail(&s->model->dirty, &svc->dirty);
+	for (size_t i = 0; i < ARRAY_SIZE(first); i++) {
+		struct svc *svc = model_find_text(s->model, first[i][0], first[i][1]);
+
+		if (svc == NULL)
+			continue;
+		list_del(&svc->dirty);
+		list_add_after(&s->model->dirty, &svc->dirty);
+	}
 }
 
 /* Log a load failure when it first occurs, when its cause changes, then every LOAD_LOG_NS. */
@@ -154,6 +151,7 @@ static void load_begin(struct sync *s)
 	sync_large_forget(s);
 	s->large.is_unsteady = false;
 	s->plane->is_sweep_pending = false;
+	queue_all(s);
 }
 
 static uint64_t step_load(struct sync *s, uint64_t now)
@@ -178,7 +176,6 @@ static uint64_t step_load(struct sync *s, uint64_t now)
 	s->stats.loads++;
 	s->is_tick_wanted = true;
 	s->state = SYNC_ADOPTING;
-	queue_all(s);
 	return SYNC_NOW;
 }
 

@@ -1159,8 +1159,8 @@ static void test_sched_missing(void **state)
 	service(&w, "shop/api", "ip=10.96.0.11 port=http:80 sched=wlc");
 	slice(&w, "shop/api-1", "api", "| http:8080 | 3 rs");
 	settle(&w);
-	expect_ipvs(&w, "mark 0x5a000001 wlc: 10.0.1.3:8080=1\n"
-			"mark 0x5a000002 rr: 10.0.1.1:8080=1 10.0.1.2:8080=1\n");
+	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1 10.0.1.2:8080=1\n"
+			"mark 0x5a000002 wlc: 10.0.1.3:8080=1\n");
 	world_close(&w);
 }
 
@@ -1277,9 +1277,9 @@ static void test_no_sched(void **state)
 	fake_ipvs_lack(w.ipvs, "");
 	settle(&w);
 	assert_null(plane_unready(w.plane));
-	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.3:8080=1\n"
-			"mark 0x5a000002 rr: 10.0.1.1:8080=1 10.0.1.2:8080=1\n"
-			"mark 0x5a000003 rr: 10.0.1.1:8443=1 10.0.1.2:8443=1\n");
+	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1 10.0.1.2:8080=1\n"
+			"mark 0x5a000002 rr: 10.0.1.1:8443=1 10.0.1.2:8443=1\n"
+			"mark 0x5a000003 rr: 10.0.1.3:8080=1\n");
 	expect_adopted(&w);
 	world_close(&w);
 }
@@ -1606,7 +1606,7 @@ static void tag_change(struct world *w)
 	restart(w);
 }
 
-#define NEW_TAG "mark 0x60000001 rr: 10.0.1.5:53=1\nmark 0x60000002 rr: 10.0.1.1:8080=1\n"
+#define NEW_TAG "mark 0x60000001 rr: 10.0.1.1:8080=1\nmark 0x60000002 rr: 10.0.1.5:53=1\n"
 
 /*
  * With another --ipvs-mark, virtual services of the earlier mark drain; those of UDP are deleted at
@@ -1620,7 +1620,7 @@ static void test_other_tag(void **state)
 
 	world_open(&w);
 	tag_change(&w);
-	expect_ipvs(&w, "mark 0x5a000002 rr: 10.0.1.1:8080=0\n" NEW_TAG);
+	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=0\n" NEW_TAG);
 	restart(&w); /* while they drain */
 	fake_ipvs_conns(w.ipvs, "10.0.1.1", 0, 0);
 	pass(&w, 2);
@@ -2030,10 +2030,9 @@ static void test_refused(void **state)
 		slice(&w, "shop/api-1", "api", "| http:8080 | 3 rs; 6 rs");
 		settle(&w);
 		pass(&w, 2);
-		expect_ipvs(
-			&w,
-			"mark 0x5a000001 rr: 10.0.1.3:8080=1 10.0.1.6:8080=1\n"
-			"mark 0x5a000002 rr: 10.0.1.1:8080=1 10.0.1.4:8080=1 10.0.1.5:8080=1\n");
+		expect_ipvs(&w,
+			    "mark 0x5a000001 rr: 10.0.1.1:8080=1 10.0.1.4:8080=1 10.0.1.5:8080=1\n"
+			    "mark 0x5a000002 rr: 10.0.1.3:8080=1 10.0.1.6:8080=1\n");
 		expect_adopted(&w);
 		fake_ipvs_refuse(w.ipvs, 0, 0);
 		world_close(&w);

@@ -537,6 +537,12 @@ static void test_host_cluster_ips(void **state)
 	assert_int_equal(model_put_host_addrs(&m, addrs, 8, 8, 3), 0);
 	addrs[8] = test_addr("10.96.1.9");
 	assert_int_equal(model_put_host_addrs(&m, addrs, 9, 9, 4), 0);
+	assert_int_equal(m.host_sorted.n, 9);
+	addrs[8] = addrs[7]; /* of two interfaces: no other address, so no service is looked at */
+	assert_int_equal(model_put_host_addrs(&m, addrs, 9, 9, 4), 0);
+	assert_int_equal(m.host_sorted.n, 8);
+	addrs[8] = test_addr("10.96.1.9");
+	assert_int_equal(model_put_host_addrs(&m, addrs, 9, 9, 4), 0);
 	check_dirty(&m, "");
 	/* 10.96.1.8 and 10.96.1.9 are gone: the first one is of service d. */
 	assert_int_equal(model_put_host_addrs(&m, addrs, 7, 7, 5), 1);
@@ -732,10 +738,95 @@ static void test_versions(void **state)
 	model_fini(&m);
 }
 
+#define LISTED 12
+
+/* The objects of one kind by number: in the model, and in the list so far. */
+struct listed {
+	enum object_kind kind;
+	bool exists[LISTED];
+	bool is_listed[LISTED];
+};
+
+static void listed_change(struct model *m, struct listed *l, struct rng *r)
+{
+	size_t i = rng_below(r, LISTED);
+	const struct name *ns = name_get_str("default");
+	const struct name *of;
+	char name[16];
+
+	(void)snprintf(name, sizeof(name), "o%zu", i);
+	of = name_get_str(name);
+	switch (rng_below(r, 4)) {
+	case 0:
+		assert_int_equal(model_list_keep(m, l->kind, ns, of), l->exists[i]);
+		l->is_listed[i] = l->exists[i];
+		break;
+	case 1:
+		(void)model_del(m, l->kind, ns, of, 1);
+		l->exists[i] = l->is_listed[i] = false;
+		break;
+	default:
+		if (l->kind == OBJECT_KIND_SERVICE)
+			(void)model_put_service(m, test_service(name, "ip=10.96.0.1 port=http:80"),
+						1);
+		else
+			(void)model_put_slice(m, test_slice(name, "web", "| http:80 | 1 rs"), 1);
+		l->exists[i] = l->is_listed[i] = true;
+	}
+	name_unref(of);
+	name_unref(ns);
+}
+
+static void listed_end(struct model *m, struct listed *l)
+{
+	size_t n = 0;
+
+	(void)model_list_end(m, l->kind, 1);
+	memcpy(l->exists, l->is_listed, sizeof(l->exists));
+	for (size_t i = 0; i < LISTED; i++)
+		n += l->exists[i];
+	assert_int_equal(l->kind == OBJECT_KIND_SERVICE ? m->stats.services : m->stats.slices, n);
+	assert_int_equal(m->n_unlisted[l->kind], 0);
+}
+
+/* IN-12, with events before, in and after lists, and lists that do not end. */
+static void test_lists(void **state)
+{
+	struct rng r = { 17 };
+
+	(void)state;
+	for (int round = 0; round < 400; round++) {
+		struct listed l = { round % 2 ? OBJECT_KIND_SERVICE : OBJECT_KIND_SLICE };
+		struct model m;
+
+		model_open(&m);
+		/* Entries of services, some of them without a Service */
+		for (size_t i = 0; i < LISTED / 2 && round % 4 == 3; i++) {
+			char names[2][16];
+
+			(void)snprintf(names[0], sizeof(names[0]), "s%zu", i);
+			(void)snprintf(names[1], sizeof(names[1]), "o%zu", i);
+			model_put_slice(&m, test_slice(names[0], names[1], "| http:80 | 1 rs"), 1);
+		}
+		for (int list = 0; list < 6; list++) {
+			for (size_t n = rng_below(&r, 20); n > 0; n--)
+				listed_change(&m, &l, &r);
+			if (list > 0 && rng_below(&r, 3) > 0)
+				listed_end(&m, &l);
+			for (size_t n = rng_below(&r, 5); n > 0; n--)
+				listed_change(&m, &l, &r);
+			model_list_begin(&m, l.kind);
+			memset(l.is_listed, 0, sizeof(l.is_listed));
+		}
+		model_fini(&m);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_scripts),
+		cmocka_unit_test(test_lists),
 		cmocka_unit_test(test_rows_keep_the_entry),
 		cmocka_unit_test(test_rows_make_a_change_matter),
 		cmocka_unit_test(test_host_cluster_ips),

@@ -74,7 +74,7 @@ static void some_services(struct world *w, int n)
 	}
 }
 
-static const struct mock_frontend *frontend(struct world *w, const char *ip)
+static struct mock_frontend *frontend(struct world *w, const char *ip)
 {
 	struct plan_frontend key = { .addr = make_ip(ip), .port = 80, .proto = L4PROTO_TCP };
 
@@ -2672,7 +2672,7 @@ static void test_touched(void **state)
 	assert_int_equal(sync_state_get(w.s), SYNC_RUNNING);
 
 	n_searched = 0;
-	mock_remove(&w.k.frontends, &w.k.frontends.v[0]);
+	mock_remove(&w.k.frontends, frontend(&w, "10.96.1.1"));
 	assert_null(frontend(&w, "10.96.1.1"));
 	is_any_touched = false;
 	assert_int_equal(longest_search(&w, "10.96.1.1", 3, T0 + 100 * NSEC_PER_SEC), 0);

@@ -95,19 +95,21 @@ bool nft_layout_has_kind(const struct nft_layout *l, uint16_t kind)
 	return true;
 }
 
-/* Adopt the affinity kinds of an earlier process. */
+/*
+ * Adopt the affinity kinds of an earlier process. A number that has another meaning now: its chain
+ * is created again when needed.
+ */
 static void kinds_adopt(struct nft_layout *l)
 {
 	for (unsigned int map = 0; map < NFT_VERDICT_MAPS; map++) {
-		for (uint16_t kind = 0; kind < NFT_FIXED_KINDS; kind++) {
-			const struct nft_verdict *v = nft_fixed_verdict(&l->programmed, map, kind);
+		const struct nft_fixed_verdicts *all = l->programmed.verdicts[map];
 
-			/* A number that has another meaning now: its chain is created again when
-			 * needed.
-			 */
-			if (v != NULL && nft_fixed_chain(&l->programmed, v->chain) != NULL &&
-			    nft_kind_adopt(kind, v->chain) == 0)
-				bit_set(l->kinds.bits, kind);
+		for (size_t i = 0; all != NULL && i < all->v.n; i++) {
+			const struct nft_verdict *v = &all->v.v[i];
+
+			if (nft_fixed_chain(&l->programmed, v->chain) != NULL &&
+			    nft_kind_adopt((uint16_t)v->kind, v->chain) == 0)
+				bit_set(l->kinds.bits, (uint16_t)v->kind);
 		}
 	}
 }

@@ -199,39 +199,28 @@ static size_t backend_work(const struct plane *plane, const struct svc *svc,
 
 /* --- environment --- */
 
-static size_t svc_endpoints(const struct svc *svc, enum ipfam fam)
-{
-	size_t n = 0;
-
-	list_for_each_entry (e, &svc->slices, struct slice_entry, link) {
-		if (e->slice->fam == fam)
-			n += e->slice->endpoints.n;
-	}
-	return n;
-}
-
 /*
  * A new rule that looks up `endpoints` makes the kernel walk that map once. So the chains that
  * services will probably need are created while it is empty; a wrong guess costs an unused chain. A
  * large pool grows through all smaller classes.
  */
-static int kinds_foresee(struct nft_plane *p, enum ipfam fam, const struct model *m,
-			 struct plane_result *res, struct err *err)
+static void kinds_foresee(struct nft_kinds need[static IPFAM_N], const struct model *m)
 {
-	struct nft_kinds need = { 0 };
-	int r;
-
 	list_for_each_entry (svc, &m->all, struct svc, all) {
-		size_t n = svc_endpoints(svc, fam);
+		size_t n[IPFAM_N] = { 0 };
 
-		if (n == 0 || !service_is_proxied(svc->service))
+		if (!service_is_proxied(svc->service))
 			continue;
-		bit_set(need.bits, nft_pool_class(n, svc->service->affinity_s));
-		for (; n > GROWS_MIN; n -= n / 9)
-			bit_set(need.bits, nft_pool_class(n, 0));
+		list_for_each_entry (e, &svc->slices, struct slice_entry, link)
+			n[e->slice->fam] += e->slice->endpoints.n;
+		for (int fam = 0; fam < IPFAM_N; fam++) {
+			if (n[fam] == 0)
+				continue;
+			bit_set(need[fam].bits, nft_pool_class(n[fam], svc->service->affinity_s));
+			for (; n[fam] > GROWS_MIN; n[fam] -= n[fam] / 9)
+				bit_set(need[fam].bits, nft_pool_class(n[fam], 0));
+		}
 	}
-	r = nft_kinds_make(p, fam, &need, res, err);
-	return r == -EINPROGRESS ? 0 : r; /* commits make the others */
 }
 
 /* Serve without table ownership: log once; neither family tries again. */
@@ -245,7 +234,7 @@ static void owner_give_up(struct nft_plane *p)
 }
 
 static int env_family(struct nft_plane *p, enum ipfam fam, const struct model *m,
-		      struct plane_result *res, struct err *err)
+		      const struct nft_kinds *foreseen, struct plane_result *res, struct err *err)
 {
 	struct plane_rules_params params = plane_rules_params_from(m);
 	int r = nft_layout_apply(p->layout[fam], &params, &res->done, err);
@@ -258,8 +247,8 @@ static int env_family(struct nft_plane *p, enum ipfam fam, const struct model *m
 		return r == -ENOBUFS ? -EBUSY : r;
 	}
 	if (p->common.loaded != NULL && p->common.loaded->is_fresh[fam])
-		return kinds_foresee(p, fam, m, res, err);
-	return 0;
+		r = nft_kinds_make(p, fam, foreseen, res, err);
+	return r == -EINPROGRESS ? 0 : r; /* commits make the others */
 }
 
 /* --- the guard (guard.h) --- */
@@ -285,12 +274,16 @@ static int plane_env(struct plane *plane, const struct model *m, struct plane_re
 		     struct err *err)
 {
 	struct nft_plane *p = nft_plane_of(plane);
+	const struct plane_loaded *loaded = p->common.loaded;
+	struct nft_kinds foreseen[IPFAM_N] = { 0 };
 	struct err own[IPFAM_N] = { 0 };
 
+	if (loaded != NULL && (loaded->is_fresh[IPFAM_V4] || loaded->is_fresh[IPFAM_V6]))
+		kinds_foresee(foreseen, m);
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		int r = p->common.plane.family[fam].is_failed
 				? 0
-				: env_family(p, fam, m, res, &own[fam]);
+				: env_family(p, fam, m, &foreseen[fam], res, &own[fam]);
 
 		if (r < 0 && r != -EAGAIN) /* -EAGAIN: retry with other table flags */
 			r = plane_family_fail(&p->common.plane, fam, r, &own[fam]);
