@@ -104,6 +104,7 @@ static void mark_endpoints(struct model *m, struct svc *svc, uint64_t at_ns)
 {
 	bool was_dirty = list_is_linked(&svc->dirty);
 
+	m->n_changed += svc->is_unchanged || !was_dirty;
 	svc->is_unchanged = false;
 	if (m->has_changes_first) {
 		list_del(&svc->dirty);
@@ -594,7 +595,6 @@ static int host_addrs_put(struct model *m, const struct ip_addr *addrs, size_t n
 	for (size_t i = 0; i < n - n_service; i++)
 		*vec_push(&m->host_addrs) = addrs[i];
 	vec_sort(&m->host_sorted, ip_addr_cmp);
-	/* Interfaces of pods may share a gateway address. */
 	vec_keep(&m->host_sorted, a, a == m->host_sorted.v || !ip_addr_is_equal(a - 1, a));
 	if (!vec_is_equal(&was.list, &m->host_sorted))
 		r = mark_if(m, has_moved_cluster_ip, &was, at_ns);

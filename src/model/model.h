@@ -155,6 +155,7 @@ struct model {
 	struct htable slices;
 	struct htable addrs;    /* of all endpoints; only with config.tracks_addrs */
 	struct list dirty;      /* services with pending changes, in order of first change */
+	uint64_t n_changed;     /* how often a service became dirty, or !is_unchanged while dirty */
 	bool has_changes_first; /* the sync's: changes go to the head of `dirty` (adoption) */
 	struct list all;        /* every entry; callers that walk it in steps may rotate it */
 	struct node *self;      /* own Node object or NULL */

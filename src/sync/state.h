@@ -44,7 +44,8 @@ struct sync {
 	uint64_t sync_begin_ns;
 	uint64_t sync_writes;
 	uint64_t sync_services;
-	bool are_claims_made;  /* ADOPTING: of all services but those changed since */
+	bool are_claims_made;  /* of all dirty services but those changed since ... */
+	uint64_t claimed_no;   /* ... model.n_changed had this value */
 	bool is_sweep_on_hold; /* sync_sweep_hold() */
 	struct {
 		bool is_wanted;

@@ -233,7 +233,6 @@ static uint64_t step_sweep(struct sync *s, uint64_t now)
 		return load_failed(s, r, &err, now);
 	}
 	s->state = SYNC_RUNNING;
-	s->are_claims_made = false;
 	memory_trim(); /* the loaded state was large and is no longer needed */
 	plane_families_settled(s->plane);
 	s->load_failures = 0;

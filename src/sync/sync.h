@@ -52,6 +52,7 @@ struct sync_stats {
 	uint64_t loads;             /* full reads: adoptions, and loads after a failure */
 	uint64_t audits;            /* passes over all services */
 	uint64_t checks;            /* checks for foreign changes */
+	uint64_t claims_searched;   /* dirty services looked at to find those without claims */
 	uint64_t foreign_changes;   /* those that leave vipd's tables in place */
 	uint64_t repairs;           /* writes of audits; of loads, of node-wide rules and by the
 				       plane itself after a foreign change */

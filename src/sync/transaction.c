@@ -318,19 +318,24 @@ static void items_settle(struct sync *s)
 /*
  * Register the claims of all dirty services before the first of them is built: the service
  * that gains or keeps a frontend may be far behind its loser in the queue. Returns whether
- * services are left for the next step. In adoption, once all are registered, changed services
- * are at the head.
+ * services are left for the next step. Changed services are at the end of the queue, in adoption
+ * at its head: the search begins there and ends with the last of them.
  */
 static bool claims_register(struct sync *s)
 {
 	struct list *dirty = &s->model->dirty;
+	bool is_forward = s->state == SYNC_ADOPTING;
+	uint64_t left = s->are_claims_made ? s->model->n_changed - s->claimed_no : UINT64_MAX;
 	size_t n = 0;
 
 	if (dirty->next == dirty->prev)
 		return false;
-	list_for_each_entry (svc, dirty, struct svc, dirty) {
-		if (svc->is_unchanged && s->are_claims_made)
-			break;
+	for (struct list *l = is_forward ? dirty->next : dirty->prev; l != dirty && left > 0;
+	     l = is_forward ? l->next : l->prev) {
+		struct svc *svc = list_entry(l, struct svc, dirty);
+
+		s->stats.claims_searched++;
+		left -= !svc->is_unchanged;
 		/* That of a large service under way shows whether it changed meanwhile. */
 		if (svc->is_unchanged || svc == s->large.svc)
 			continue;
@@ -339,7 +344,8 @@ static bool claims_register(struct sync *s)
 		n += MAX(plan_claim_work(s->plan, svc), (size_t)1);
 		plan_claim(s->plan, svc);
 	}
-	s->are_claims_made = s->state == SYNC_ADOPTING;
+	s->are_claims_made = true;
+	s->claimed_no = s->model->n_changed - (s->large.svc != NULL && !s->large.svc->is_unchanged);
 	return false;
 }
 

@@ -1873,6 +1873,36 @@ static void test_claims_of_many_ports(void **state)
 	world_fini(&w);
 }
 
+/*
+ * Many services change, and then a few while these are pending: each transaction looks for claims
+ * at those that changed since, not at all pending ones.
+ */
+static void test_claims_of_many_services(void **state)
+{
+	const struct sync_config config = { .batch_ops = 64 };
+	uint64_t steps = 0;
+	uint64_t searched;
+	struct world w;
+
+	(void)state;
+	mock_init(&w.k);
+	process_begin_with(&w, &config);
+	sync_sources_ready(w.s);
+	some_services(&w, 250);
+	sync_settle(w.s, T0);
+	all_slices(&w, 250, "10.1.9.1");
+	searched = sync_stats_get(w.s)->claims_searched;
+	while (!list_is_empty(&w.m.dirty)) {
+		if (steps++ % 2 == 0 && steps < 20)
+			make_slice(&w.m, "shop/s7-a", "s7", "http:TCP:8080",
+				   steps % 4 == 1 ? "10.1.9.2" : "10.1.9.3");
+		(void)sync_step(w.s, T0 + 1);
+	}
+	assert_in_range(steps, 10, 250);
+	assert_in_range(sync_stats_get(w.s)->claims_searched - searched, 250, 500);
+	world_fini(&w);
+}
+
 /* The step that ends claims is bounded by the ports that services had. */
 static void test_claims_given_up(void **state)
 {
@@ -3138,6 +3168,7 @@ int main(void)
 		cmocka_unit_test(test_rejected_claimant),
 		cmocka_unit_test(test_claims_in_adoption),
 		cmocka_unit_test(test_claims_of_many_ports),
+		cmocka_unit_test(test_claims_of_many_services),
 		cmocka_unit_test(test_claims_given_up),
 		cmocka_unit_test(test_deleted_in_turns),
 		cmocka_unit_test(test_claims_of_losers),
