@@ -71,13 +71,6 @@ static int rule_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	return 0;
 }
 
-static void marks_begin(void *arg)
-{
-	struct dsr_marks *marks = arg;
-
-	vec_clear(&marks->v);
-}
-
 static int mark_message(void *arg, const struct nlmsghdr *h, struct err *err)
 {
 	const uint8_t *family = mnl_nlmsg_get_payload(h);
@@ -93,7 +86,7 @@ int dsr_marks_read(struct dsr_marks *ret, struct nl_sock *nl, struct err *err)
 {
 	_Alignas(8) char buf[256] = { 0 };
 	struct nlmsghdr *h = nl_request(buf, sizeof(buf), RTM_GETRULE);
-	struct nl_reader rd = { .begin = marks_begin, .message = mark_message, .arg = ret };
+	struct nl_reader rd = { .message = mark_message, .arg = ret, .n_results = &ret->v.n };
 
 	mnl_nlmsg_put_extra_header(h, sizeof(struct fib_rule_hdr));
 	return nl_dump(nl, h, &rd, err);

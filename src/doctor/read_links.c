@@ -11,11 +11,6 @@
 #include "nl/attr.h"
 #include "nl/dump.h"
 
-static void links_begin(void *arg)
-{
-	vec_clear(&((struct links *)arg)->links);
-}
-
 static int link_message(void *arg, const struct nlmsghdr *h, struct err *err)
 {
 	const struct nlattr *tb[IFLA_MAX + 1];
@@ -36,11 +31,6 @@ static int link_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	(void)snprintf(l->name, sizeof(l->name), "%s", nl_attr_str(tb[IFLA_IFNAME]));
 	(void)snprintf(l->kind, sizeof(l->kind), "%s", nl_attr_str(info[IFLA_INFO_KIND]));
 	return 0;
-}
-
-static void addrs_begin(void *arg)
-{
-	vec_clear(&((struct links *)arg)->addrs);
 }
 
 static int addr_message(void *arg, const struct nlmsghdr *h, struct err *err)
@@ -69,8 +59,12 @@ static int addr_message(void *arg, const struct nlmsghdr *h, struct err *err)
 
 int links_read(struct links *ret, struct nl_sock *nl, struct err *err)
 {
-	const struct nl_reader links = { links_begin, link_message, ret };
-	const struct nl_reader addrs = { addrs_begin, addr_message, ret };
+	const struct nl_reader links = { .message = link_message,
+					 .arg = ret,
+					 .n_results = &ret->links.n };
+	const struct nl_reader addrs = { .message = addr_message,
+					 .arg = ret,
+					 .n_results = &ret->addrs.n };
 	char buf[256];
 	struct nlmsghdr *req = nl_request(buf, sizeof(buf), RTM_GETLINK);
 	struct ifinfomsg *ifi = mnl_nlmsg_put_extra_header(req, sizeof(*ifi));

@@ -125,6 +125,8 @@ static int attempt(struct answer *a, struct nl_sock *nl, struct nlmsghdr *req)
 	nl_sock_drain(nl);
 	if (a->rd->begin != NULL)
 		a->rd->begin(a->rd->arg);
+	if (a->rd->n_results != NULL)
+		*a->rd->n_results = 0;
 	a->seq = nl_sock_seq(nl, 1);
 	req->nlmsg_seq = a->seq;
 	r = nl_sock_send(nl, req, req->nlmsg_len);

@@ -5,7 +5,7 @@
  *     nl_request(buf, sizeof(buf), type) -> mnl_attr_put_*() -> nl_dump() or nl_query()
  *
  * A dump that a change interrupted is read to its end, discarded and requested again,
- * at most NL_DUMP_TRIES times; the reader's begin() discards its results. One dump is
+ * at most NL_DUMP_TRIES times, after the reader's results are discarded. One dump is
  * consistent; two dumps may show different states.
  *
  * Dumps of nf_tables are marked as interrupted by any commit in the namespace. But the
@@ -31,7 +31,7 @@
 #define NL_DUMP_STARTS 100
 
 struct nl_reader {
-	/* An attempt begins: discard all results. May be NULL for nl_query(). */
+	/* An attempt begins: discard all results. May be NULL. */
 	void (*begin)(void *arg);
 	/*
 	 * One message of the answer, borrowed for the call. A result other than 0 ends the
@@ -40,6 +40,8 @@ struct nl_reader {
 	int (*message)(void *arg, const struct nlmsghdr *h, struct err *err);
 	void *arg;
 	bool is_scoped; /* the answer stays valid after a commit to other tables */
+	/* Set to 0 when an attempt begins: length of a vector of results. May be NULL. */
+	uint32_t *n_results;
 };
 
 /* The rejected attribute of a request, if the kernel reported it. */

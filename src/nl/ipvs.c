@@ -151,13 +151,6 @@ static struct ip_addr attr_addr(const struct nlattr *a, uint8_t af)
 	return p != NULL ? ip_addr_from_bytes(af, p) : (struct ip_addr){ 0 };
 }
 
-static void services_begin(void *arg)
-{
-	struct ipvs_services *ret = arg;
-
-	vec_clear(&ret->v);
-}
-
 static int service_message(void *arg, const struct nlmsghdr *h, struct err *err)
 {
 	const struct nlattr *top[IPVS_CMD_ATTR_MAX + 1], *tb[IPVS_SVC_ATTR_MAX + 1];
@@ -186,7 +179,9 @@ static int service_message(void *arg, const struct nlmsghdr *h, struct err *err)
 
 int ipvs_wire_services(struct ipvs_wire *w, struct ipvs_services *ret, struct err *err)
 {
-	struct nl_reader reader = { services_begin, service_message, ret };
+	struct nl_reader reader = { .message = service_message,
+				    .arg = ret,
+				    .n_results = &ret->v.n };
 	size_t n_before;
 	int n = 0;
 	int r;
@@ -282,8 +277,11 @@ int ipvs_wire_service(struct ipvs_wire *w, const struct ipvs_key *key, struct ip
 {
 	AUTO(vec_fini) struct ipvs_services found = { 0 };
 	_Alignas(8) char buf[REQUEST_MAX] = { 0 };
+	const struct nl_reader reader = { .message = service_message,
+					  .arg = &found,
+					  .n_results = &found.v.n };
 	int r = nl_query(w->nl, key_request(w, buf, sizeof(buf), IPVS_CMD_GET_SERVICE, key),
-			 &(struct nl_reader){ services_begin, service_message, &found }, NULL, err);
+			 &reader, NULL, err);
 
 	if (r == -ENOENT)
 		return unloaded_err(err);

@@ -82,13 +82,6 @@ static void rule_source(struct rule *r, const struct fib_rule_hdr *f, const stru
 	memcpy(r->from.bytes, bytes, f->family == AF_INET6 ? 16 : 4);
 }
 
-static void rules_begin(void *arg)
-{
-	struct reading *rd = arg;
-
-	vec_clear(&rd->rules);
-}
-
 static int rule_message(void *arg, const struct nlmsghdr *h, struct err *err)
 {
 	const struct nlattr *tb[FRA_MAX + 1];
@@ -183,7 +176,9 @@ static int read_family(struct reading *rd, struct nl_sock *nl, enum ipfam fam, s
 
 	set_strict_check(nl);
 	r = nl_dump(nl, rule_request(buf, sizeof(buf), RTM_GETRULE, fam),
-		    &(struct nl_reader){ rules_begin, rule_message, rd }, err);
+		    &(struct nl_reader){
+			    .message = rule_message, .arg = rd, .n_results = &rd->rules.n },
+		    err);
 	if (r == -EAFNOSUPPORT && fam == IPFAM_V6)
 		return 0;
 	if (r < 0)

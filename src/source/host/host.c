@@ -61,13 +61,6 @@ static enum device device_of(unsigned int ifindex)
 	return strcmp(name, IP_DNS_CACHE_DEVICE) == 0 ? DEVICE_DNS_CACHE : DEVICE_OTHER;
 }
 
-static void dump_begin(void *arg)
-{
-	struct host *h = arg;
-
-	vec_clear(&h->addrs);
-}
-
 static int dump_message(void *arg, const struct nlmsghdr *msg, struct err *err)
 {
 	const struct nlattr *tb[IFA_MAX + 1];
@@ -136,7 +129,9 @@ static int addr_cmp(const void *a, const void *b)
 
 static int read_addrs(struct host *h, struct err *err)
 {
-	const struct nl_reader reader = { dump_begin, dump_message, h };
+	const struct nl_reader reader = { .message = dump_message,
+					  .arg = h,
+					  .n_results = &h->addrs.n };
 	struct ip_addr source[IPFAM_N] = { source_towards_world(IPFAM_V4),
 					   source_towards_world(IPFAM_V6) };
 	AUTO(vec_fini) VEC(struct ip_addr) list = { 0 };
