@@ -208,8 +208,8 @@ static uint64_t failures_void(struct suspect *s, uint64_t at_ns)
  * Begin behind the suspect, so that the suspects of a large pool have different others. An ejected
  * suspect is in no pool: begin at a backend with its port.
  */
-static size_t others_add(struct eject_answer v[static OTHERS_MAX + 1], size_t len, struct eject *j,
-			 const struct plan_pool *pool, const struct suspect *s)
+static size_t others_add(struct endpoint_answer v[static OTHERS_MAX + 1], size_t len,
+			 struct eject *j, const struct plan_pool *pool, const struct suspect *s)
 {
 	const struct ip_endpoint *by = &s->of.by;
 	size_t n = pool->backends.n;
@@ -224,7 +224,7 @@ static size_t others_add(struct eject_answer v[static OTHERS_MAX + 1], size_t le
 		const struct plan_backend *b = &pool->backends.v[(from + i) % n];
 
 		if (b->port != by->port || !ip_addr_is_equal(&b->addr, &by->addr))
-			v[len++] = (struct eject_answer){ .by = { b->addr, b->port, 0 } };
+			v[len++] = (struct endpoint_answer){ .by = { b->addr, b->port, 0 } };
 	}
 	return len;
 }
@@ -233,7 +233,7 @@ static size_t others_add(struct eject_answer v[static OTHERS_MAX + 1], size_t le
  * The suspect, then others of its pools. Returns their number. A service may have thousands of
  * pools, most of them with other ports.
  */
-static size_t others_find(struct eject_answer v[static OTHERS_MAX + 1], struct eject *j,
+static size_t others_find(struct endpoint_answer v[static OTHERS_MAX + 1], struct eject *j,
 			  const struct suspect *s)
 {
 	const struct svc *svc = model_find(j->model, s->of.ns, s->of.name);
@@ -243,7 +243,7 @@ static size_t others_find(struct eject_answer v[static OTHERS_MAX + 1], struct e
 	size_t n_ports;
 	size_t n = 1;
 
-	v[0] = (struct eject_answer){ .by = s->of.by };
+	v[0] = (struct endpoint_answer){ .by = s->of.by };
 	if (rows == NULL)
 		return n;
 	n_ports = model_ejection_ports(ports, svc, &s->of.by.addr, s->of.by.port);
@@ -266,21 +266,21 @@ static size_t others_find(struct eject_answer v[static OTHERS_MAX + 1], struct e
 static bool other_choose(struct eject *j, struct suspect *s, uint64_t now, uint64_t *own_ns,
 			 uint64_t *other_ns)
 {
-	struct eject_answer v[OTHERS_MAX + 1];
+	struct endpoint_answer v[OTHERS_MAX + 1];
 	size_t n = others_find(v, j, s);
-	const struct eject_answer *last = &v[1];
+	const struct endpoint_answer *last = &v[1];
 	bool is_known;
 
 	j->n_costs++;
 	if (n < 2)
 		return false;
-	is_known = j->calls->answers(j->calls->arg, v, n, now) == 0;
+	is_known = j->calls->answers(j->calls->arg, v, n) == 0;
 	for (size_t i = 2; is_known && i < n; i++)
-		if (v[i].at_ns > last->at_ns)
+		if (v[i].age_ns < last->age_ns)
 			last = &v[i];
 	s->other = last->by;
-	*own_ns = is_known ? v[0].at_ns : 0;
-	*other_ns = is_known ? last->at_ns : 0;
+	*own_ns = is_known ? now - MIN(now, v[0].age_ns) : 0;
+	*other_ns = is_known ? now - MIN(now, last->age_ns) : 0;
 	return true;
 }
 

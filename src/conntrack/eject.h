@@ -44,12 +44,6 @@ struct eject_endpoint {
 	struct ip_endpoint by;
 };
 
-/* When did this endpoint last accept a handshake? */
-struct eject_answer {
-	struct ip_endpoint by;
-	uint64_t at_ns; /* 0 = not within EJECT_EVIDENCE_NS */
-};
-
 enum eject_probe {
 	EJECT_PROBE_UNSET = 0,
 	EJECT_PROBE_ANSWERED,
@@ -60,10 +54,10 @@ enum eject_probe {
 
 struct eject_calls {
 	/*
-	 * Set the times of `v`, endpoints of one address family. Negative errno: the times are
-	 * unknown; the next step retries.
+	 * Set the ages of `v`, endpoints of one address family. Negative errno: they are unknown;
+	 * the next step retries.
 	 */
-	int (*answers)(void *arg, struct eject_answer *v, size_t n, uint64_t now);
+	int (*answers)(void *arg, struct endpoint_answer *v, size_t n);
 	/* Begin a handshake with `to`, about `e`; eject_probed() gets its result, later. */
 	void (*probe)(void *arg, const struct eject_endpoint *e, const struct ip_endpoint *to);
 	/* An ejection begins, or is over; `e` is valid during the call. */

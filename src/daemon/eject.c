@@ -106,20 +106,11 @@ static void probe_begin(void *arg, const struct eject_endpoint *e, const struct 
 
 /* --- evidence --- */
 
-static int answers_read(void *arg, struct eject_answer *v, size_t n, uint64_t now)
+static int answers_read(void *arg, struct endpoint_answer *v, size_t n)
 {
 	const struct eject_loop *l = arg;
-	struct plane_answer *a = xcalloc(n, sizeof(*a));
-	struct err err = { 0 };
-	int r;
 
-	for (size_t i = 0; i < n; i++)
-		a[i] = (struct plane_answer){ .by = v[i].by };
-	r = l->config.plane->ops->answers(l->config.plane, a, n, &err);
-	for (size_t i = 0; i < n; i++)
-		v[i].at_ns = a[i].age_ns < now ? now - a[i].age_ns : 0;
-	free(a);
-	return r;
+	return l->config.plane->ops->answers(l->config.plane, v, n, NULL);
 }
 
 static void on_refusal(void *arg, const struct plane_handshake *h)

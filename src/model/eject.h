@@ -16,6 +16,12 @@
 /* Port names of a service that are examined about one endpoint. */
 #define MODEL_EJECTION_PORTS_MAX 16
 
+/* An endpoint, and the time since it last accepted a TCP handshake through this node. */
+struct endpoint_answer {
+	struct ip_endpoint by;
+	uint64_t age_ns; /* UINT64_MAX: not for at least 10 s */
+};
+
 /*
  * Eject `e`; its names are copied. 0, or
  *   -EEXIST  is ejected already

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "model/eject.h"
 #include "nft/decode.h"
 #include "nft/write.h"
 
@@ -613,7 +614,7 @@ int plane_handshakes(struct plane *plane, enum plane_handshakes which, plane_han
 	return r;
 }
 
-int plane_answers(struct plane *plane, struct plane_answer *v, size_t n, struct err *err)
+int plane_answers(struct plane *plane, struct endpoint_answer *v, size_t n, struct err *err)
 {
 	struct plane_common *c = plane_common_of(plane);
 	enum ipfam fam = ip_fam(&v->by.addr);

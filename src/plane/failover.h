@@ -65,4 +65,5 @@ void plane_failover_begin(struct plane_common *c, struct nft_elem_writer *w);
 /* plane_ops.handshakes, .answers */
 MUST_USE int plane_handshakes(struct plane *plane, enum plane_handshakes which,
 			      plane_handshake_fn *fn, void *arg, struct err *err);
-MUST_USE int plane_answers(struct plane *plane, struct plane_answer *v, size_t n, struct err *err);
+MUST_USE int plane_answers(struct plane *plane, struct endpoint_answer *v, size_t n,
+			   struct err *err);

@@ -28,6 +28,7 @@
 #include "nl/batch.h"
 #include "plan/plan.h"
 
+struct endpoint_answer; /* model/eject.h */
 struct plane;
 
 /* Result of a commit. */
@@ -158,12 +159,6 @@ enum plane_handshakes {
 	PLANE_HANDSHAKES_MOVED,      /* to `by`; the move ends at the age of PLANE_MOVE_MAX_S */
 	PLANE_HANDSHAKES_REFUSED, /* by `by`, with --failover=eject; may be listed several times */
 	PLANE_UDP_REPLIES,        /* not flows: backends that replied to one in the last 10 s */
-};
-
-/* A backend, and the time since it last accepted a handshake. */
-struct plane_answer {
-	struct ip_endpoint by;
-	uint64_t age_ns; /* UINT64_MAX: not for at least 10 s */
 };
 
 /* A handshake that gets another backend of the pool. */
@@ -298,7 +293,7 @@ struct plane_ops {
 	/* Is it a backend, or was it one for the last hour? May be NULL: unknown. */
 	bool (*is_backend)(struct plane *p, const struct ip_addr *addr, uint16_t port);
 	/* Evidence for ejections: set the ages of `v`, all of one family. */
-	int (*answers)(struct plane *p, struct plane_answer *v, size_t n, struct err *err);
+	int (*answers)(struct plane *p, struct endpoint_answer *v, size_t n, struct err *err);
 	/*
 	 * Another plane serves now: remove the state that an earlier process left of this one, but
 	 * only after its connections have ended. Called again at *again (now_ns() terms) until that

@@ -50,17 +50,17 @@ void __wrap_select_endpoints(struct selection *ret, const struct model *m, const
 	n_selected += ret->endpoints.n;
 }
 
-static int answers(void *arg, struct eject_answer *v, size_t n, uint64_t now)
+static int answers(void *arg, struct endpoint_answer *v, size_t n)
 {
 	struct world *w = arg;
 
-	assert_int_equal(now, w->now);
 	w->n_answers++;
 	for (size_t i = 0; i < n; i++) {
 		const struct ip_addr *addr = &v[i].by.addr;
+		uint64_t at_ns = w->answered_ns[addr->bytes[ip_len(ip_fam(addr)) - 1]];
 
 		assert_int_equal(addr->family, v[0].by.addr.family);
-		v[i].at_ns = w->answered_ns[addr->bytes[ip_len(ip_fam(addr)) - 1]];
+		v[i].age_ns = at_ns != 0 ? w->now - at_ns : UINT64_MAX;
 	}
 	return w->answers_fail;
 }
