@@ -307,7 +307,6 @@ static void view_target(struct jsonw *w, const char *key, const struct plan_targ
 static void view_frontend(struct view_page *v, struct jsonw *w, const struct plan_frontend *f)
 {
 	const char *port_name = NULL;
-	char buf[FORWARDING_TEXT_MAX];
 
 	/* At its index, unless the rows are older than the object. */
 	for (size_t i = 0; port_name == NULL && i < v->ports.n; i++) {
@@ -329,7 +328,7 @@ static void view_frontend(struct view_page *v, struct jsonw *w, const struct pla
 	jsonw_bool(w, "pods_are_inside", v->ctx->model->env.has_detector[ip_fam(&f->addr)]);
 	jsonw_text(w, "masquerade", masq_text(v->ctx->model, f));
 	if (f->forwarding != FORWARDING_MASQUERADE)
-		jsonw_text(w, "forwarding", forwarding_text(f->forwarding, buf));
+		jsonw_text(w, "forwarding", forwarding_str(f->forwarding));
 	jsonw_bool(w, "has_source_ranges", f->is_guarded);
 	jsonw_end(w);
 }

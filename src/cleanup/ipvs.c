@@ -93,14 +93,13 @@ struct tally {
 static int service_act(struct ipvs_wire *wire, const struct ipvs_op *what, struct err *err)
 {
 	struct ipvs_op op = *what;
-	char text[IPVS_KEY_TEXT_MAX];
 	size_t n = 0;
 	int r = ipvs_wire_send(wire, &op, 1, &n, err);
 
 	if (r == -ECANCELED && op.result == -ESRCH)
 		return 0;
-	return r == -ECANCELED ? err_set(err, op.result, "%s: %s",
-					 ipvs_key_text(&op.service.key, text), strerror(-op.result))
+	return r == -ECANCELED ? err_set(err, op.result, "%s: %s", ipvs_key_str(&op.service.key),
+					 strerror(-op.result))
 			       : r;
 }
 

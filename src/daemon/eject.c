@@ -155,9 +155,8 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 static void on_changed(void *arg, const struct model_ejection *e, bool is_over)
 {
 	const struct eject_loop *l = arg;
-	char text[IP_ENDPOINT_TEXT_MAX];
+	const char *text = ip_endpoint_str(&e->addr, e->port);
 
-	(void)ip_endpoint_text(&e->addr, e->port, text);
 	l->config.counts->ejections += !is_over;
 	if (is_over)
 		log_notice(LOG_AREA_CONNTRACK,

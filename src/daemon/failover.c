@@ -127,9 +127,8 @@ static bool can_move(const struct failover_loop *l)
 static void on_silence(void *arg, const struct failover_silence *s, bool is_over)
 {
 	const struct failover_loop *l = arg;
-	char text[IP_ENDPOINT_TEXT_MAX];
+	const char *text = ip_endpoint_str(&s->by.addr, s->by.port);
 
-	(void)ip_endpoint_text(&s->by.addr, s->by.port, text);
 	if (is_over)
 		log_notice(LOG_AREA_CONNTRACK,
 			   "service %s/%s: endpoint %s: recovered: no unanswered TCP handshake for "
@@ -148,13 +147,10 @@ static void on_silence(void *arg, const struct failover_silence *s, bool is_over
 
 static void udp_log(const struct failover_choice *c)
 {
-	char from[IP_ENDPOINT_TEXT_MAX], to[IP_ENDPOINT_TEXT_MAX];
-
-	(void)ip_endpoint_text(&c->from.addr, c->from.port, from);
-	(void)ip_endpoint_text(&c->to.addr, c->to.port, to);
 	log_info(LOG_AREA_CONNTRACK,
 		 "service %s/%s: endpoint %s: UDP flow without a reply; moving to %s",
-		 c->svc->ns->text, c->svc->name->text, from, to);
+		 c->svc->ns->text, c->svc->name->text, ip_endpoint_str(&c->from.addr, c->from.port),
+		 ip_endpoint_str(&c->to.addr, c->to.port));
 }
 
 /* Another program may translate a frontend's packets before vipd does. */

@@ -42,13 +42,12 @@ static void conflict_text(struct str *out, const struct plan *plan, const struct
 	const struct plan_conflict *c = &rows->conflicts.v[0];
 	const struct plan_owner owner = plan_conflict_owner(plan, svc, c);
 	bool has_more = vec_has(&rows->conflicts, other, other != c && !is_repeated(c, other));
-	char addr[IP_TEXT_MAX];
 
 	if (owner.svc == svc)
 		return;
 	str_printf(out, "%s%s%s port %u/%s is served by %s/%s (%s)%s",
 		   plan_frontend_kind_text(c->kind), c->kind == PLAN_FRONTEND_NODEPORT ? "" : " ",
-		   c->kind == PLAN_FRONTEND_NODEPORT ? "" : ip_addr_text(&c->addr, addr), c->port,
+		   c->kind == PLAN_FRONTEND_NODEPORT ? "" : ip_addr_str(&c->addr), c->port,
 		   l4proto_text(c->proto), owner.svc->ns->text, owner.svc->name->text,
 		   plan_conflict_reason(c, &owner),
 		   has_more ? "; more conflicts: see vipctl svc" : "");
@@ -90,15 +89,14 @@ static void services_add(struct collection *c)
 static void ejection_add(struct collection *c, const struct model_ejection *j)
 {
 	FINI(str_fini) struct str text = { 0 };
-	char addr[IP_TEXT_MAX];
 
 	if (j->is_manual)
 		return;
 	str_printf(&text,
 		   "node %s: endpoint %s port %u is ejected: TCP handshakes %s; it gets no "
 		   "new connections from this node for a time",
-		   name_text(c->ctx->model->config.node_name), ip_addr_text(&j->addr, addr),
-		   j->port, model_ejection_failure(j));
+		   name_text(c->ctx->model->config.node_name), ip_addr_str(&j->addr), j->port,
+		   model_ejection_failure(j));
 	add(c, j->ns, j->name, "EndpointEjected", &text);
 }
 

@@ -29,12 +29,10 @@ static void print_key(struct str *out, const struct ip_addr *addr, uint16_t port
 
 static void print_frontend(struct str *out, const struct plan_frontend *f)
 {
-	char buf[FORWARDING_TEXT_MAX];
-
 	print_key(out, &f->addr, f->port, f->proto);
 	str_printf(out, " %s masq=%s", plan_frontend_kind_text(f->kind), masq_texts[f->masq]);
 	if (f->forwarding != FORWARDING_MASQUERADE)
-		str_printf(out, " forwarding=%s", forwarding_text(f->forwarding, buf));
+		str_printf(out, " forwarding=%s", forwarding_str(f->forwarding));
 	if (f->is_guarded)
 		str_puts(out, " guarded");
 	str_puts(out, " -> ");
@@ -56,13 +54,12 @@ static void print_slot(struct str *out, uint32_t slot)
 void plan_op_print(struct str *out, const struct plan_op *op)
 {
 	const struct plan_backend *b = op->backend;
-	char buf[IP_ENDPOINT_TEXT_MAX];
 
 	str_printf(out, "%s ", plan_op_text(op->kind));
 	if (op->pool != NULL)
 		str_printf(out, "pool %u", op->pool->id);
 	if (b != NULL) {
-		str_printf(out, " %s", ip_endpoint_text(&b->addr, b->port, buf));
+		str_printf(out, " %s", ip_endpoint_str(&b->addr, b->port));
 		if (b->aff_id != 0)
 			str_printf(out, "#%u", b->aff_id);
 		if (op->kind == PLAN_BACKEND_MOVE) {
@@ -75,7 +72,7 @@ void plan_op_print(struct str *out, const struct plan_op *op)
 		}
 	}
 	if (op->range != NULL)
-		str_printf(out, " %s", ip_prefix_text(op->range, buf));
+		str_printf(out, " %s", ip_prefix_str(op->range));
 	if (op->frontend != NULL)
 		print_frontend(out, op->frontend);
 	else if (op->old_frontend != NULL)
@@ -185,8 +182,6 @@ static void print_guard(struct str *out, const struct plan_pool *pool)
 void plan_frontend_led_print(struct str *out, const struct plan_rows *rows,
 			     const struct plan_frontend *f, const struct plan_balancer *balancer)
 {
-	char buf[FORWARDING_TEXT_MAX];
-
 	print_key(out, &f->addr, f->port, f->proto);
 	if (f->kind == PLAN_FRONTEND_CLUSTERIP)
 		str_puts(out, " cluster-ip");
@@ -195,7 +190,7 @@ void plan_frontend_led_print(struct str *out, const struct plan_rows *rows,
 	else if (f->masq == PLAN_MASQ_HOST)
 		str_puts(out, " masq=host");
 	if (f->forwarding != FORWARDING_MASQUERADE && f->target.verdict == PLAN_VERDICT_POOL)
-		str_printf(out, " forwarding=%s", forwarding_text(f->forwarding, buf));
+		str_printf(out, " forwarding=%s", forwarding_str(f->forwarding));
 	if (f->is_guarded)
 		print_guard(out, plan_rows_pool(rows, ip_fam(&f->addr), f->target.pool_id));
 	print_led(out, rows, f, balancer, false);

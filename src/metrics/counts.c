@@ -76,7 +76,6 @@ static int item_cmp(const void *a, const void *b)
 static char *labels_of(const struct svc *svc, const struct item *i, enum plane_counter metric)
 {
 	struct str s = { 0 };
-	char endpoint[IP_ENDPOINT_TEXT_MAX];
 
 	expo_label(&s, "namespace", svc->ns->text);
 	expo_label(&s, "service", svc->name->text);
@@ -84,7 +83,7 @@ static char *labels_of(const struct svc *svc, const struct item *i, enum plane_c
 	expo_label(&s, "protocol", l4proto_text(i->key.proto));
 	expo_label(&s, "ip_family", ipfam_text(ip_fam(&i->key.addr)));
 	if (metric == PLANE_COUNTER_BACKEND)
-		expo_label(&s, "endpoint", ip_endpoint_text(&i->key.addr, i->key.port, endpoint));
+		expo_label(&s, "endpoint", ip_endpoint_str(&i->key.addr, i->key.port));
 	else
 		expo_label(&s, "frontend", plan_frontend_kind_text(i->key.port));
 	return s.text;

@@ -74,3 +74,5 @@ enum forwarding {
 MUST_USE int forwarding_parse(uint32_t *ret, const char *text, struct err *err);
 #define FORWARDING_TEXT_MAX 24
 const char *forwarding_text(uint32_t f, char buf[static FORWARDING_TEXT_MAX]);
+/* As ip_addr_str(). */
+#define forwarding_str(f) forwarding_text((f), (char[FORWARDING_TEXT_MAX]){ 0 })

@@ -293,11 +293,9 @@ int ipvs_wire_service(struct ipvs_wire *w, const struct ipvs_key *key, struct ip
 
 static int dests_result(int r, const struct ipvs_key *key, struct err *err)
 {
-	char text[IPVS_KEY_TEXT_MAX];
-
 	if (r == -ENOENT)
 		return unloaded_err(err);
-	return r < 0 ? err_wrap(err, r, "list destinations of %s", ipvs_key_text(key, text)) : r;
+	return r < 0 ? err_wrap(err, r, "list destinations of %s", ipvs_key_str(key)) : r;
 }
 
 int ipvs_wire_dests_begin(struct ipvs_wire *w, const struct ipvs_key *key, uint32_t *seq,

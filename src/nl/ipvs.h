@@ -147,3 +147,5 @@ MUST_USE int ipvs_wire_timeouts_set(struct ipvs_wire *w, const struct ipvs_timeo
 /* "10.0.0.1:80/TCP", "mark 0x5a000007". */
 #define IPVS_KEY_TEXT_MAX 72
 const char *ipvs_key_text(const struct ipvs_key *k, char buf[static IPVS_KEY_TEXT_MAX]);
+/* As ip_addr_str(). */
+#define ipvs_key_str(k) ipvs_key_text((k), (char[IPVS_KEY_TEXT_MAX]){ 0 })

@@ -61,7 +61,6 @@ void plane_remark_forwarding(struct str *out, const struct svc *svc, bool has_fo
 {
 	const struct service_tuning *t = svc->service->tuning;
 	uint32_t how = FORWARDING_MASQUERADE;
-	char buf[FORWARDING_TEXT_MAX];
 	struct err err = { 0 };
 
 	if (t->forwarding == NULL)
@@ -69,10 +68,9 @@ void plane_remark_forwarding(struct str *out, const struct svc *svc, bool has_fo
 	if (forwarding_parse(&how, t->forwarding->text, &err) == 0 &&
 	    how != FORWARDING_MASQUERADE) {
 		if (has_forwarding)
-			forwarding_check(svc->rows, forwarding_text(how, buf), &err);
+			forwarding_check(svc->rows, forwarding_str(how), &err);
 		else
-			(void)err_set(&err, 0, "'%s' is for the ipvs plane",
-				      forwarding_text(how, buf));
+			(void)err_set(&err, 0, "'%s' is for the ipvs plane", forwarding_str(how));
 	}
 	if (err.text[0] != '\0')
 		plane_remark_add(out,

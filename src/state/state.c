@@ -285,7 +285,6 @@ void serve_port_note(struct str *out, const struct serve_facts *f, const struct 
 	const struct ip_addr *host_ip = rows != NULL && rows->is_of_host && svc->service != NULL
 						? model_host_cluster_ip(ctx->model, svc->service)
 						: NULL;
-	char text[IP_ENDPOINT_TEXT_MAX];
 
 	for (size_t i = bisect(f->conflicts.n, k, f->conflicts.v[k].key < port);
 	     i < f->conflicts.n && f->conflicts.v[i].key == port; i++) {
@@ -295,12 +294,12 @@ void serve_port_note(struct str *out, const struct serve_facts *f, const struct 
 		if (owner.svc == svc)
 			continue;
 		str_printf(out, "%s%s is served by %s/%s (%s)", out->len ? "; " : "",
-			   ip_endpoint_text(&c->addr, c->port, text), owner.svc->ns->text,
+			   ip_endpoint_str(&c->addr, c->port), owner.svc->ns->text,
 			   owner.svc->name->text, plan_conflict_reason(c, &owner));
 	}
 	if (host_ip != NULL)
 		str_printf(out, "%scluster IP %s is an address of this node", out->len ? "; " : "",
-			   ip_addr_text(host_ip, text));
+			   ip_addr_str(host_ip));
 	rejects_note(out, p, svc, &svc->service->ports.v[port]);
 	note_add(out, p, SERVE_FACT_DROPS_INTERNAL,
 		 "cluster IP: internalTrafficPolicy Local, no endpoint on this node");

@@ -196,8 +196,7 @@ static int sched_fault(struct ipvs_plane *p, const char *sched, struct err *err)
 
 static int rejected_err(struct ipvs_plane *p, const struct ipvs_op *op, struct err *err)
 {
-	char text[IPVS_KEY_TEXT_MAX];
-	const char *key = ipvs_key_text(&op->service.key, text);
+	const char *key = ipvs_key_str(&op->service.key);
 	int r = op->result;
 
 	if (is_sched_missing(op)) /* the default scheduler: others are replaced by the default */

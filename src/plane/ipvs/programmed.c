@@ -191,10 +191,9 @@ static void forwarding_print(const struct frontend_text *t, const uint8_t *data)
 	uint32_t forwarding = ipvs_vs_forwarding(
 		data != NULL && nft_get_word(data) == t->p->routing.marks.tag ? vs_by_vip(t)
 									      : NULL);
-	char buf[FORWARDING_TEXT_MAX];
 
 	if (forwarding != FORWARDING_MASQUERADE)
-		str_printf(t->out, " forwarding=%s", forwarding_text(forwarding, buf));
+		str_printf(t->out, " forwarding=%s", forwarding_str(forwarding));
 }
 
 /* The mark has no pool: `idle` has the mark of the pool. */
@@ -274,13 +273,11 @@ static int key_cmp(const void *a, const void *b)
 static void unreferenced_vs_text(struct str *out, const struct ipvs_plane *p,
 				 const struct ipvs_vs *vs)
 {
-	char buf[IPVS_KEY_TEXT_MAX];
-
 	if (vs->key.mark != 0)
 		str_printf(out, "mark/0x%x/IPv%c ->", vs->key.mark,
 			   vs->key.fam == IPFAM_V6 ? '6' : '4');
 	else
-		str_printf(out, "virtual/%s ->", ipvs_key_text(&vs->key, buf));
+		str_printf(out, "virtual/%s ->", ipvs_key_str(&vs->key));
 	dests_text(out, NULL, vs);
 	draining_text(out, p, vs);
 	str_puts(out, "\n");

@@ -257,10 +257,8 @@ static int route_act(struct nl_sock *nl, uint16_t type, enum ipfam fam, uint32_t
 /* Conditions and action in the format of `ip rule`. */
 static void rule_conditions_print(struct str *out, const struct rule *r)
 {
-	char ip[IP_TEXT_MAX];
-
 	if (r->from_len > 0)
-		str_printf(out, " from %s/%u", ip_addr_text(&r->from, ip), r->from_len);
+		str_printf(out, " from %s/%u", ip_addr_str(&r->from), r->from_len);
 	if (r->mask != 0)
 		str_printf(out, " fwmark 0x%x/0x%x", r->mark, r->mask);
 	if (r->is_iif_lo)
