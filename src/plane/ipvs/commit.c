@@ -520,13 +520,6 @@ static void commit_undo(struct ipvs_plane *p, bool is_rejected, bool is_unknown)
 	ipvs_ops_done(p);
 }
 
-static void dests_drop(struct ipvs_vs *vs)
-{
-	vec_for_each (d, &vs->dests)
-		d->flags &= (uint8_t) ~(DST_NEW | DST_TOUCHED);
-	vec_keep(&vs->dests, d, d->flags & DST_PROGRAMMED || d->desired_weight != 0);
-}
-
 void ipvs_ops_done(struct ipvs_plane *p)
 {
 	list_for_each_entry_safe (vs, tmp, &p->touched, struct ipvs_vs, touched) {
@@ -534,7 +527,9 @@ void ipvs_ops_done(struct ipvs_plane *p)
 		vs->is_whole = vs->is_part = vs->is_new = false;
 		vs->has_serving = false;
 		vs->svc = NULL;
-		dests_drop(vs);
+		vec_for_each (d, &vs->dests)
+			d->flags &= (uint8_t) ~(DST_NEW | DST_TOUCHED);
+		vec_keep(&vs->dests, d, d->flags & DST_PROGRAMMED || d->desired_weight != 0);
 		if (!vs->desired.exists && !vs->is_programmed)
 			ipvs_vs_free(p, vs);
 	}

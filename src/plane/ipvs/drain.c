@@ -221,7 +221,7 @@ static int place_cmp(const void *a, const void *b)
 	const struct ipvs_dst *x = *(struct ipvs_dst *const *)a;
 	const struct ipvs_dst *y = *(struct ipvs_dst *const *)b;
 
-	return (x->place > y->place) - (x->place < y->place);
+	return CMP(x->place, y->place);
 }
 
 /*
@@ -235,7 +235,6 @@ static int drained_delete(struct ipvs_plane *p, struct ipvs_vs *vs, uint32_t now
 	size_t n_deleted = 0;
 	size_t work = 0;
 	size_t i = 0;
-	bool is_done;
 
 	(void)serving_read(p, vs);
 	vec_for_each (d, &vs->dests) {
@@ -258,8 +257,7 @@ static int drained_delete(struct ipvs_plane *p, struct ipvs_vs *vs, uint32_t now
 		}
 	}
 	*has_dests |= n_deleted < draining.n;
-	is_done = i == draining.n;
-	return !is_done;
+	return i < draining.n;
 }
 
 /*

@@ -364,23 +364,17 @@ static uint64_t tick_settings(struct ipvs_plane *p, uint64_t now)
 	return p->routes_at;
 }
 
-static bool has_draining_of(const struct ipvs_plane *p, uint32_t tag)
-{
-	list_for_each_entry (vs, &p->draining, struct ipvs_vs, draining)
-		if ((vs->key.mark & IPVS_MARK_TAG) == tag)
-			return true;
-	return false;
-}
-
 /* After the sweep all virtual services of an earlier --ipvs-mark drain. */
 static void tick_previous_tag(struct ipvs_plane *p)
 {
 	uint32_t tag = p->previous[IPVS_PREVIOUS_TAG] - 1;
 	struct err err = { 0 };
 
-	if (p->previous[IPVS_PREVIOUS_TAG] == 0 || p->common.loaded != NULL ||
-	    has_draining_of(p, tag))
+	if (p->previous[IPVS_PREVIOUS_TAG] == 0 || p->common.loaded != NULL)
 		return;
+	list_for_each_entry (vs, &p->draining, struct ipvs_vs, draining)
+		if ((vs->key.mark & IPVS_MARK_TAG) == tag)
+			return;
 	if (ipvs_sysctls_forget_tag(p, &err) < 0)
 		log_warn(LOG_AREA_PLANE,
 			 "earlier --ipvs-mark 0x%x: not removed from the table: %s; next attempt "

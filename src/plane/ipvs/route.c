@@ -292,9 +292,8 @@ static int conflict_err(struct err *err, enum ipfam fam, const struct rule *r, c
 	FINI(str_fini) struct str text = { 0 };
 
 	rule_conditions_print(&text, r);
-	(void)err_set(err, -EBUSY, "foreign policy routing rule of %s: '%u:%s' %s", ipfam_text(fam),
-		      r->priority, str_text(&text), why);
-	return -EBUSY;
+	return err_set(err, -EBUSY, "foreign policy routing rule of %s: '%u:%s' %s",
+		       ipfam_text(fam), r->priority, str_text(&text), why);
 }
 
 /* Can the mark of a captured packet match the rule? */
@@ -332,12 +331,6 @@ static int conflict_find(const struct reading *rd, enum ipfam fam, struct err *e
 					    "--ipvs-mark");
 	}
 	return 0;
-}
-
-/* Do vipd's rules with this table and these marks exist? */
-static bool is_in_place(const struct reading *rd, const struct rule desired[static RULES])
-{
-	return rd->has_route && rule_find(rd, &desired[2]) != NULL;
 }
 
 /* Delete vipd's rules that are not desired, and the route in another table that they led to. */
@@ -395,7 +388,8 @@ int ipvs_route_apply(struct nl_sock *nl, struct ipvs_route_config *c, enum ipfam
 		return r;
 	rules_desired(desired, c);
 	if (conflict_find(&rd, fam, &found) < 0) {
-		if (!c->is_in_force[fam] && !is_in_place(&rd, desired))
+		/* Unless vipd's rules with this table and these marks exist. */
+		if (!c->is_in_force[fam] && (!rd.has_route || rule_find(&rd, &desired[2]) == NULL))
 			return err_set(err, -EBUSY, "%s", found.text);
 		*conflict = found;
 	}
@@ -465,6 +459,7 @@ static void rule_print(struct str *out, enum ipfam fam, const struct rule *r)
 	rule_conditions_print(out, r);
 	str_puts(out, "\n");
 }
+
 static void route_print(struct str *out, enum ipfam fam, uint32_t table)
 {
 	str_printf(out, "%s/table/%u local default dev lo\n", ipfam_text(fam), table);
@@ -475,7 +470,7 @@ static int rule_cmp(const void *a, const void *b)
 	const struct rule *x = a;
 	const struct rule *y = b;
 
-	return (x->priority > y->priority) - (x->priority < y->priority);
+	return CMP(x->priority, y->priority);
 }
 
 static void family_print(const struct reading *rd, enum ipfam fam, struct str *desired,

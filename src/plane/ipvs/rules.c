@@ -523,20 +523,15 @@ static void ping(struct nft_rules *rs, const struct ipvs_rules_params *p)
 	nft_expr_redirect(rs);
 }
 
-static void to_cluster_ip(struct nft_rules *rs, enum ipfam fam)
-{
-	rule_of_family(rs, fam);
-	nft_expr_original_daddr(rs, fam);
-	nft_expr_in(rs, 0, set_name(IPVSSET_CLUSTER_IPS, fam));
-}
-
 /* Masquerade all sources, or sources outside detect-local (MASQ-05); else no rule (MASQ-01) */
 static void masquerade_cluster_ips(struct nft_rules *rs, enum ipfam fam,
 				   const struct ipvs_rules_params *p)
 {
 	if (!p->common.is_masquerade_all && !plane_has_detector(&p->common, fam))
 		return;
-	to_cluster_ip(rs, fam);
+	rule_of_family(rs, fam);
+	nft_expr_original_daddr(rs, fam);
+	nft_expr_in(rs, 0, set_name(IPVSSET_CLUSTER_IPS, fam));
 	if (!p->common.is_masquerade_all && plane_detects_by_ifname(&p->common)) {
 		nft_match_meta(rs, NFT_META_PRIORITY, NFT_CMP_NEQ, PRIORITY_POD);
 	} else if (!p->common.is_masquerade_all) {

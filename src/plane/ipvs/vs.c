@@ -156,21 +156,14 @@ static void dst_programmed(struct ipvs_dst *d, const struct ipvs_dest *found, bo
  */
 static void dests_tidy(struct ipvs_vs *vs, size_t n_known)
 {
-	size_t kept = 0;
-
 	if (vs->dests.n > n_known)
 		vec_sort(&vs->dests, ip_endpoint_cmp);
-	for (size_t i = 0; i < vs->dests.n; i++) {
-		struct ipvs_dst *d = &vs->dests.v[i];
-
-		if (kept > 0 && ip_endpoint_cmp(&vs->dests.v[kept - 1], d) == 0)
-			continue;
+	vec_for_each (d, &vs->dests)
 		if (!(d->flags & DST_PROGRAMMED))
 			d->flags &= (uint8_t)~DST_DRAINING;
-		if (d->flags & DST_PROGRAMMED || d->desired_weight != 0)
-			vs->dests.v[kept++] = *d;
-	}
-	vec_cut(&vs->dests, kept);
+	vec_keep(&vs->dests, d,
+		 (d->flags & DST_PROGRAMMED || d->desired_weight != 0) &&
+			 (d == vs->dests.v || ip_endpoint_cmp(d - 1, d) != 0));
 }
 
 /*
@@ -355,14 +348,6 @@ static size_t addition_work(const struct ipvs_plane *p, const struct ipvs_vs *vs
 	return ipvs_dests_work(vs, n) + (is_mh && !has_mh(vs) ? MH_WORK : 0);
 }
 
-/* By address and port: of one of the virtual services, which may still have draining backends. */
-static size_t vip_work(const struct ipvs_plane *p, const struct plan_frontend *leading, bool is_mh)
-{
-	struct ipvs_key key = ipvs_key_vip(&leading->addr, leading->proto, leading->port);
-
-	return addition_work(p, ipvs_vs_find(p, key), is_mh);
-}
-
 size_t ipvs_backend_work(const struct plane *plane, const struct svc *svc,
 			 const struct plan_pool *pool, const struct plan_frontend *leading,
 			 size_t n_leading)
@@ -381,8 +366,12 @@ size_t ipvs_backend_work(const struct plane *plane, const struct svc *svc,
 	if (vs != NULL)
 		list_for_each_entry (vip, &vs->vip_services, struct ipvs_vs, sibling)
 			by_vip += addition_work(p, vip, is_mh);
-	if (pool->affinity_s != 0 && leading != NULL && by_vip == 0)
-		by_vip = n_leading * vip_work(p, leading, is_mh);
+	if (pool->affinity_s != 0 && leading != NULL && by_vip == 0) {
+		struct ipvs_key vip = ipvs_key_vip(&leading->addr, leading->proto, leading->port);
+
+		/* As of that one, which may still have draining backends. */
+		by_vip = n_leading * addition_work(p, ipvs_vs_find(p, vip), is_mh);
+	}
 	work = by_vip + (is_by_mark ? addition_work(p, vs, is_mh) : 0);
 	/* Other operations of the loaded phase only compare. */
 	if (vs != NULL && p->common.loaded != NULL &&
