@@ -115,26 +115,21 @@ static void set_write(struct nft_elem_writer *w, const struct nft_changes *c, en
 }
 
 /*
- * Early are pairs for a backend, which come before IPVS has it: without its pair a pod that reaches
- * itself through its Service gets no answer.
+ * Write the changes of a part that add (`is_add`) or delete an element. Early are pairs for a
+ * backend, which come before IPVS has it: without its pair a pod that reaches itself through its
+ * Service gets no answer.
  */
-static void early_write(struct nft_elem_writer *w, const struct nft_changes *c,
-			enum nft_write write)
+static void changes_write(struct nft_elem_writer *w, const struct plane_common *c, enum part part,
+			  bool is_add)
 {
-	for (int fam = 0; fam < IPFAM_N; fam++)
-		set_write(w, c, fam, IPVSSET_HAIRPINS, true, write);
-}
-
-static void rest_write(struct nft_elem_writer *w, const struct plane_common *c,
-		       enum nft_write write)
-{
-	bool is_add = write == NFT_WRITE_ADD;
+	enum nft_write write = is_add && part != PART_EARLY_UNDO ? NFT_WRITE_ADD : NFT_WRITE_DEL;
 
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		for (int set = 0; set < NFTSET_END; set++) {
-			bool is_sent = is_add && set == IPVSSET_HAIRPINS && c->is_early_sent;
+			bool is_early = is_add && set == IPVSSET_HAIRPINS &&
+					(part != PART_REST || c->is_early_sent);
 
-			if (c->changes.sets[fam][set].n > 0 && !is_sent)
+			if (c->changes.sets[fam][set].n > 0 && is_early != (part == PART_REST))
 				set_write(w, &c->changes, fam, set, is_add, write);
 		}
 }
@@ -150,12 +145,9 @@ static int part_send(struct plane_common *c, enum part part, struct plane_result
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		w.tables[fam] = c->ops->table(c, fam);
 	nl_batch_reset(c->batch);
-	if (part == PART_REST) {
-		rest_write(&w, c, NFT_WRITE_DEL);
-		rest_write(&w, c, NFT_WRITE_ADD);
-	} else {
-		early_write(&w, &c->changes, part == PART_EARLY ? NFT_WRITE_ADD : NFT_WRITE_DEL);
-	}
+	if (part == PART_REST)
+		changes_write(&w, c, part, false);
+	changes_write(&w, c, part, true);
 	if (w.n == 0)
 		return 0;
 	r = nl_batch_commit(c->batch, err);

@@ -162,7 +162,7 @@ static int range_cmp(const void *a, const void *b, void *set)
 	uint32_t x = range_word(*(const enum nft_set_id *)set, a);
 	uint32_t y = range_word(*(const enum nft_set_id *)set, b);
 
-	return x < y ? -1 : x > y;
+	return CMP(x, y);
 }
 
 /* Before the first commit no element is desired. */

@@ -185,28 +185,21 @@ static void adopt_pool(struct nft_loaded *h, const struct plan_rows *rows,
 		pool->n_found = programmed.n_slots;
 }
 
-/* The frontend has the desired structure in the kernel. */
-static void adopt_alike(struct nft_loaded *h, const struct plan_rows *rows,
-			const struct plan_frontend *f, const struct nft_led *led)
+/*
+ * A frontend that becomes split, or no longer is, had the cluster pool for all clients: that of the
+ * clients inside comes first.
+ */
+static void adopt_frontend(struct nft_loaded *h, const struct plan_rows *rows,
+			   const struct plan_frontend *f, const struct nft_led *led)
 {
-	adopt_pool(h, rows, f, plan_rows_pool_of(rows, f, f->target.scope), led->target);
+	bool is_alike = f->is_split == led->is_split;
+	bool is_joined = led->is_split && !f->is_split && f->target.scope != PLAN_SCOPE_LOCAL;
+
 	if (f->is_split)
-		adopt_pool(h, rows, f, plan_rows_pool_of(rows, f, f->inside.scope), led->inside);
-}
-
-/* The frontend becomes split, or no longer is: the pool for all clients was the cluster pool. */
-static void adopt_unlike(struct nft_loaded *h, const struct plan_rows *rows,
-			 const struct plan_frontend *f, const struct nft_led *led)
-{
-	if (f->is_split) {
-		adopt_pool(h, rows, f, plan_rows_pool_of(rows, f, f->inside.scope), led->target);
-		adopt_pool(h, rows, f, plan_rows_pool_of(rows, f, f->target.scope), led->target);
-	} else {
-		bool is_local = f->target.scope == PLAN_SCOPE_LOCAL;
-
-		adopt_pool(h, rows, f, plan_rows_pool_of(rows, f, f->target.scope),
-			   is_local ? led->target : led->inside);
-	}
+		adopt_pool(h, rows, f, plan_rows_pool_of(rows, f, f->inside.scope),
+			   is_alike ? led->inside : led->target);
+	adopt_pool(h, rows, f, plan_rows_pool_of(rows, f, f->target.scope),
+		   is_joined ? led->inside : led->target);
 }
 
 void nft_adopt(struct plane *plane, struct plan *plan, struct plan_rows *rows)
@@ -221,12 +214,9 @@ void nft_adopt(struct plane *plane, struct plan *plan, struct plan_rows *rows)
 			struct nft_led led;
 
 			nft_key_tuple(key, &f->addr, f->proto, f->port);
-			if (!nft_loaded_led(h, ip_fam(&f->addr), key, &led))
-				continue;
-			if (pass == 0 && f->is_split == led.is_split)
-				adopt_alike(h, rows, f, &led);
-			else if (pass == 1 && f->is_split != led.is_split)
-				adopt_unlike(h, rows, f, &led);
+			if (nft_loaded_led(h, ip_fam(&f->addr), key, &led) &&
+			    (f->is_split != led.is_split) == pass)
+				adopt_frontend(h, rows, f, &led);
 		}
 	}
 }

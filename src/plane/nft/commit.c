@@ -188,13 +188,6 @@ static int find_more(struct nft_plane *p, const struct plan_op *ops, size_t n,
 
 /* --- afterwards --- */
 
-static void applied(struct nft_plane *p)
-{
-	plane_applied(&p->common);
-	nft_kinds_applied(p);
-	nft_shorten_applied(p);
-}
-
 /*
  * The last acknowledged state of a service whose commit was rejected stays: pools that its
  * frontends lead to, and the addresses of their backends, which are not counted.
@@ -259,8 +252,11 @@ int nft_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 	if (r == 0)
 		r = plane_transact(&p->common, res, err);
 	if (r == 0) {
-		if (mode != PLANE_COMMIT_AUDIT)
-			applied(p);
+		if (mode != PLANE_COMMIT_AUDIT) {
+			plane_applied(&p->common);
+			nft_kinds_applied(p);
+			nft_shorten_applied(p);
+		}
 		if (plane->is_sweep_pending && needs_supersede(p, true) &&
 		    nft_supersede(plane, res, err) < 0)
 			plane->is_load_wanted = true;

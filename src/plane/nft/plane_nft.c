@@ -91,14 +91,6 @@ static void plane_close(struct plane *plane)
 
 /* --- load --- */
 
-/* Reset the counts. Grace periods continue if the table still exists. */
-static void counts_restart(struct nft_plane *p, enum ipfam fam)
-{
-	plane_refs_restart(&p->common, fam);
-	if (p->load.loaded->elems.is_fresh[fam])
-		nft_refs_clear(nft_endpoint_addrs(p, fam));
-}
-
 /* Loads in a row interrupted by foreign changes before the family counts as failed. */
 #define LOAD_AGAIN_MAX 3
 
@@ -180,7 +172,9 @@ static int plane_load(struct plane *plane, struct err *err)
 		return r;
 	}
 	for (int fam = 0; fam < IPFAM_N; fam++) {
-		counts_restart(p, fam);
+		plane_refs_restart(&p->common, fam);
+		if (p->load.loaded->elems.is_fresh[fam]) /* else grace periods continue */
+			nft_refs_clear(nft_endpoint_addrs(p, fam));
 		nft_kinds_restart(p, fam);
 	}
 	plane_loaded_begin(&p->common, &TAKE(p->load.loaded)->elems, p->load.genid);
@@ -262,14 +256,6 @@ void nft_plane_guard_follow(struct nft_plane *p)
 	nft_plane_guard_written(p);
 }
 
-static void guard_want(struct nft_plane *p, const struct model *m)
-{
-	if (p->guard == NULL)
-		return;
-	nft_guard_desire(p->guard, m->env.service_cidrs.v, m->env.service_cidrs.n);
-	nft_plane_guard_written(p);
-}
-
 static int plane_env(struct plane *plane, const struct model *m, struct plane_result *res,
 		     struct err *err)
 {
@@ -294,7 +280,10 @@ static int plane_env(struct plane *plane, const struct model *m, struct plane_re
 		if (p->common.plane.family[fam].is_failed && p->common.loaded != NULL)
 			nft_loaded_forget(nft_plane_loaded(p), fam);
 	}
-	guard_want(p, m);
+	if (p->guard != NULL) {
+		nft_guard_desire(p->guard, m->env.service_cidrs.v, m->env.service_cidrs.n);
+		nft_plane_guard_written(p);
+	}
 	return 0;
 }
 
