@@ -14,8 +14,7 @@
 #include "doctor/links.h"
 #include "doctor/proxies.h"
 #include "plane/ipvs/plane_ipvs.h"
-#include "plane/ipvs/tryout.h"
-#include "plane/nft/tryout.h"
+#include "plane/tryout.h"
 
 /* Results of try_kernel() in run.c. */
 struct fact_try {

@@ -82,7 +82,7 @@ void check_add(json_t *report, const char *check, enum check_level level, const 
 						      "advice", advice));
 }
 
-/* --- the kernel (plane/nft/tryout.h, plane/ipvs/tryout.h) --- */
+/* --- the kernel (plane/tryout.h) --- */
 
 /* A request loads the module of IPVS; a virtual service loads that of its scheduler. */
 static void try_ipvs(struct fact_try *t, struct nl_sock *nfnl)

@@ -31,6 +31,12 @@ struct plane_rules_params plane_rules_params_from(const struct model *m)
 	return p;
 }
 
+const struct plane_rules_params plane_rules_tried[PLANE_RULES_TRIED] = {
+	{ .detect = DETECT_LOCAL_CLUSTER_CIDR, .has_detector = { true, true } },
+	{ .detect = DETECT_LOCAL_BRIDGE, .has_detector = { true, true }, .ifname = "vipd-try" },
+	{ .is_masquerade_all = true, .preserves_local_source = true },
+};
+
 /* Indexes of the ranges in both schemas. */
 enum {
 	PODS,

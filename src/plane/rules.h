@@ -57,6 +57,9 @@ struct plane_rules_params {
 	const struct plane_sets *sets; /* of the table; the layout fills it in */
 };
 struct plane_rules_params plane_rules_params_from(const struct model *m);
+/* With these the rules have every expression: for plane/tryout.h. */
+#define PLANE_RULES_TRIED 3
+extern const struct plane_rules_params plane_rules_tried[PLANE_RULES_TRIED];
 /* If the pod CIDRs in `h` stay, so do the rules that use them. */
 void plane_keep_detector(struct plane_rules_params *p, enum ipfam fam, const struct nft_fixed *h);
 /* Write the ranges of the writer's family that do not stay. */

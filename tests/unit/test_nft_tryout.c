@@ -8,8 +8,7 @@
 
 #include "fake/fake.h"
 #include "fake/ipvs.h"
-#include "plane/ipvs/tryout.h"
-#include "plane/nft/tryout.h"
+#include "plane/tryout.h"
 
 static void test_all_there(void **state)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "plane/ipvs/tryout.h"
+#include "plane/tryout.h"
 
 #include <netinet/in.h> /* before linux/in.h, which then omits duplicates */
 
@@ -116,17 +116,12 @@ static int layout_try(struct nl_sock *nl, const struct ipvs_rules_params *params
 
 int ipvs_try_layout(struct nl_sock *nl, struct err *err)
 {
-	const struct plane_rules_params params[] = {
-		{ .detect = DETECT_LOCAL_CLUSTER_CIDR, .has_detector = { true, true } },
-		{ .detect = DETECT_LOCAL_BRIDGE, .has_detector = { true, true }, .ifname = "vipd" },
-		{ .is_masquerade_all = true, .preserves_local_source = true },
-	};
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(params); i++)
+	for (size_t i = 0; r == 0 && i < PLANE_RULES_TRIED; i++)
 		r = layout_try(nl,
 			       &(struct ipvs_rules_params){
-				       .common = params[i],
+				       .common = plane_rules_tried[i],
 				       .marks = ipvs_marks_from(IPVS_MARK_TAG_DEFAULT) },
 			       err);
 	return r;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "plane/nft/tryout.h"
+#include "plane/tryout.h"
 
 #include <arpa/inet.h> /* before linux/in.h, which then omits duplicates */
 
@@ -187,16 +187,9 @@ static int layout_try(struct nl_sock *nl, enum ipfam fam, const struct plane_rul
 
 int nft_try_layout(struct nl_sock *nl, struct err *err)
 {
-	struct plane_rules_params params[] = {
-		{ .detect = DETECT_LOCAL_CLUSTER_CIDR, .has_detector = { true, true } },
-		{ .detect = DETECT_LOCAL_BRIDGE,
-		  .has_detector = { true, true },
-		  .ifname = "vipd-try" },
-		{ .is_masquerade_all = true, .preserves_local_source = true },
-	};
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < IPFAM_N * ARRAY_SIZE(params); i++)
-		r = layout_try(nl, (enum ipfam)(i % IPFAM_N), &params[i / IPFAM_N], err);
+	for (size_t i = 0; r == 0 && i < IPFAM_N * PLANE_RULES_TRIED; i++)
+		r = layout_try(nl, (enum ipfam)(i % IPFAM_N), &plane_rules_tried[i / IPFAM_N], err);
 	return r;
 }
