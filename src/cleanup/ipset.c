@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* cleanup/ipset - list names, read ports, destroy. */
-#include "cleanup/ipset.h"
+/* cleanup/ipset - list names, read ports, destroy. Protocol 6, which all supported kernels have. */
+#include "cleanup/parts.h"
 
 #include <errno.h>
 #include <libmnl/libmnl.h>
@@ -11,8 +11,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/ip.h"
-#include "base/vec.h"
 #include "nl/attr.h"
 #include "nl/dump.h"
 

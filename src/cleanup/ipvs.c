@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* cleanup/ipvs - select virtual services, count their connections, delete them; their device. */
-#include "cleanup/ipvs.h"
+#include "cleanup/parts.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -5,12 +5,6 @@
 #include <errno.h>
 #include <linux/netlink.h>
 
-#include "cleanup/ipvs.h"
-#include "cleanup/legacy.h"
-#include "cleanup/nftables.h"
-#include "cleanup/routing.h"
-#include "cleanup/serving.h"
-
 struct sockets {
 	struct nl_sock *netfilter;
 	struct nl_sock *route;

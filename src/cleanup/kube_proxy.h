@@ -10,7 +10,7 @@
  */
 #pragma once
 
-#include "cleanup/report.h"
+#include "cleanup/parts.h"
 
 /* 0: nothing is left. On an error `out` names what is left. */
 MUST_USE int cleanup_kube_proxy(struct cleanup *c, struct err *err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* cleanup/legacy - parse iptables-save's output, print iptables-restore's input. */
-#include "cleanup/legacy.h"
+#include "cleanup/parts.h"
 
 #include <errno.h>
 #include <inttypes.h>

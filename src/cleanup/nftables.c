@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* cleanup/nftables - dumps of tables, chains and rules; batches that delete. */
-#include "cleanup/nftables.h"
+#include "cleanup/parts.h"
 
 #include <arpa/inet.h> /* before linux/in.h, which then omits duplicates */
 #include <errno.h>
@@ -18,7 +18,6 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "cleanup/owned.h"
 #include "nft/expr.h"
 #include "nft/fixed.h"
 #include "nl/attr.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "cleanup/report.h"
+#include "cleanup/parts.h"
 
 #include <errno.h>
 #include <stdarg.h>

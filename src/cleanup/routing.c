@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* cleanup/routing - dump rules and routes; send those of kube-router back for deletion. */
-#include "cleanup/routing.h"
+#include "cleanup/parts.h"
 
 #include <errno.h>
 #include <linux/fib_rules.h>
@@ -8,7 +8,6 @@
 #include <net/if.h>
 #include <string.h>
 
-#include "base/vec.h"
 #include "nl/attr.h"
 #include "nl/dump.h"
 

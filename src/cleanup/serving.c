@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* cleanup/serving - read the status of vipd and the processes in /proc. */
-#include "cleanup/serving.h"
+#include "cleanup/parts.h"
 
 #include <errno.h>
 #include <inttypes.h>

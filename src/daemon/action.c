@@ -6,7 +6,6 @@
 
 #include "base/file.h"
 #include "cleanup/kube_proxy.h"
-#include "cleanup/serving.h"
 #include "conntrack/conntrack.h"
 #include "daemon/lock.h"
 #include "daemon/planes.h"

@@ -14,10 +14,7 @@
 #include <linux/genetlink.h>
 #include <linux/ip_vs.h>
 
-#include "cleanup/ipset.h"
-#include "cleanup/ipvs.h"
-#include "cleanup/legacy.h"
-#include "cleanup/owned.h"
+#include "cleanup/parts.h"
 
 static bool is_owned(enum proxy p, const char *table, const char *chain)
 {
