@@ -95,13 +95,8 @@ struct entries {
 
 static bool entry_addr(struct ip_addr *ret, const struct nlattr *nest)
 {
-	const void *v4 = nl_attr_bytes(nl_attr_find(nest, IPSET_ATTR_IPADDR_IPV4), 4);
-	const void *v6 = nl_attr_bytes(nl_attr_find(nest, IPSET_ATTR_IPADDR_IPV6), 16);
-
-	if (v4 == NULL && v6 == NULL)
-		return false;
-	*ret = ip_addr_from_bytes(v4 ? AF_INET : AF_INET6, v4 ? v4 : v6);
-	return true;
+	return nl_attr_addr(ret, nl_attr_find(nest, IPSET_ATTR_IPADDR_IPV4), AF_INET) ||
+	       nl_attr_addr(ret, nl_attr_find(nest, IPSET_ATTR_IPADDR_IPV6), AF_INET6);
 }
 
 static int entry_message(void *arg, const struct nlmsghdr *h, struct err *err)

@@ -173,15 +173,13 @@ struct dump {
 static bool read_side(struct ip_endpoint *ret, const struct nlattr *const *ip,
 		      const struct nlattr *const *proto, enum side side)
 {
-	const void *v4 = nl_attr_bytes(ip[sides[side].v4], 4);
-	const void *v6 = nl_attr_bytes(ip[sides[side].v6], 16);
 	const uint16_t *port = nl_attr_bytes(proto[sides[side].port], sizeof(*port));
 
-	if ((v4 == NULL && v6 == NULL) || port == NULL)
+	if (port == NULL)
 		return false;
-	ret->addr = v4 != NULL ? ip_addr_from_bytes(AF_INET, v4) : ip_addr_from_bytes(AF_INET6, v6);
 	ret->port = ntohs(*port);
-	return true;
+	return nl_attr_addr(&ret->addr, ip[sides[side].v4], AF_INET) ||
+	       nl_attr_addr(&ret->addr, ip[sides[side].v6], AF_INET6);
 }
 
 static bool read_tuple(struct ip_endpoint *src, struct ip_endpoint *dst, uint8_t *proto,

@@ -38,7 +38,7 @@ static int addr_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	const struct nlattr *tb[IFA_MAX + 1];
 	struct links *l = arg;
 	const struct ifaddrmsg *ifa;
-	const void *bytes;
+	struct ip_addr addr;
 
 	if (h->nlmsg_type != RTM_NEWADDR || h->nlmsg_len < NLMSG_LENGTH(sizeof(*ifa)))
 		return 0;
@@ -47,13 +47,10 @@ static int addr_message(void *arg, const struct nlmsghdr *h, struct err *err)
 		return 0;
 	nl_attr_table(tb, IFA_MAX, h, sizeof(*ifa));
 	/* On point-to-point links IFA_ADDRESS is the peer; IFA_LOCAL is the address of this host */
-	bytes = nl_attr_bytes(tb[IFA_LOCAL] ? tb[IFA_LOCAL] : tb[IFA_ADDRESS],
-			      ifa->ifa_family == AF_INET6 ? 16 : 4);
-	if (bytes != NULL)
-		*vec_push(&l->addrs) =
-			(struct fact_addr){ .addr = ip_addr_from_bytes(ifa->ifa_family, bytes),
-					    .prefix_len = ifa->ifa_prefixlen,
-					    .link = ifa->ifa_index };
+	if (nl_attr_addr(&addr, tb[IFA_LOCAL] ? tb[IFA_LOCAL] : tb[IFA_ADDRESS], ifa->ifa_family))
+		*vec_push(&l->addrs) = (struct fact_addr){ .addr = addr,
+							   .prefix_len = ifa->ifa_prefixlen,
+							   .link = ifa->ifa_index };
 	return 0;
 }
 

@@ -71,6 +71,15 @@ const void *nl_attr_bytes(const struct nlattr *a, size_t len)
 	return a != NULL && mnl_attr_get_payload_len(a) >= len ? mnl_attr_get_payload(a) : NULL;
 }
 
+bool nl_attr_addr(struct ip_addr *ret, const struct nlattr *a, uint8_t family)
+{
+	const void *p = nl_attr_bytes(a, family == AF_INET6 ? 16 : 4);
+
+	if (p != NULL)
+		*ret = ip_addr_from_bytes(family, p);
+	return p != NULL;
+}
+
 /* Copy the payload to `*v`, if it has at least `len` bytes. */
 static bool read_to(void *v, size_t len, const struct nlattr *a)
 {

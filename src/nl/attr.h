@@ -19,6 +19,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/ip.h"
+
 /* The attributes of message `h` after a family header of `offset` bytes. */
 void nl_attr_table(const struct nlattr **tb, uint16_t max, const struct nlmsghdr *h, size_t offset);
 /* The attributes inside `nest`; NULL is an empty nest. */
@@ -34,6 +36,8 @@ const struct nlattr *nl_attr_next(const struct nlattr *nest, const struct nlattr
 
 /* The payload if it has at least `len` bytes, else NULL. */
 const void *nl_attr_bytes(const struct nlattr *a, size_t len);
+/* Read an address of AF_INET or AF_INET6; false without one. */
+bool nl_attr_addr(struct ip_addr *ret, const struct nlattr *a, uint8_t family);
 /* In host order. */
 uint16_t nl_attr_u16(const struct nlattr *a, uint16_t fallback);
 uint32_t nl_attr_u32(const struct nlattr *a, uint32_t fallback);

@@ -143,14 +143,6 @@ static bool is_unloaded(struct ipvs_wire *w)
 
 /* --- reading --- */
 
-/* Sixteen bytes, of which an IPv4 address is the first four. */
-static struct ip_addr attr_addr(const struct nlattr *a, uint8_t af)
-{
-	const void *p = nl_attr_bytes(a, af == AF_INET6 ? 16 : 4);
-
-	return p != NULL ? ip_addr_from_bytes(af, p) : (struct ip_addr){ 0 };
-}
-
 static int service_message(void *arg, const struct nlmsghdr *h, struct err *err)
 {
 	const struct nlattr *top[IPVS_CMD_ATTR_MAX + 1], *tb[IPVS_SVC_ATTR_MAX + 1];
@@ -168,7 +160,7 @@ static int service_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	if (s.key.mark == 0) {
 		s.key.proto = (uint8_t)nl_attr_u16(tb[IPVS_SVC_ATTR_PROTOCOL], 0);
 		s.key.port = ntohs(nl_attr_u16(tb[IPVS_SVC_ATTR_PORT], 0));
-		s.key.addr = attr_addr(tb[IPVS_SVC_ATTR_ADDR], af);
+		(void)nl_attr_addr(&s.key.addr, tb[IPVS_SVC_ATTR_ADDR], af);
 	}
 	(void)snprintf(s.sched, sizeof(s.sched), "%s", nl_attr_str(tb[IPVS_SVC_ATTR_SCHED_NAME]));
 	s.flags = nl_attr_u32(tb[IPVS_SVC_ATTR_FLAGS], 0); /* first member of struct ip_vs_flags */
@@ -232,7 +224,7 @@ static int dest_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	af = tb[IPVS_DEST_ATTR_ADDR_FAMILY] != NULL
 		     ? (uint8_t)nl_attr_u16(tb[IPVS_DEST_ATTR_ADDR_FAMILY], 0)
 		     : rd->af;
-	d.addr = attr_addr(tb[IPVS_DEST_ATTR_ADDR], af);
+	(void)nl_attr_addr(&d.addr, tb[IPVS_DEST_ATTR_ADDR], af); /* of 16 bytes */
 	d.port = ntohs(nl_attr_u16(tb[IPVS_DEST_ATTR_PORT], 0));
 	d.fwd = fwd_read(tb);
 	d.weight = nl_attr_u32(tb[IPVS_DEST_ATTR_WEIGHT], 0);

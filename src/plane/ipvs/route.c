@@ -71,17 +71,6 @@ static bool rule_is_equal(const struct rule *a, const struct rule *b)
 
 /* --- reading --- */
 
-static void rule_source(struct rule *r, const struct fib_rule_hdr *f, const struct nlattr *src)
-{
-	const void *bytes = nl_attr_bytes(src, f->family == AF_INET6 ? 16 : 4);
-
-	if (bytes == NULL)
-		return;
-	r->from_len = f->src_len;
-	r->from.family = f->family;
-	memcpy(r->from.bytes, bytes, f->family == AF_INET6 ? 16 : 4);
-}
-
 static int rule_message(void *arg, const struct nlmsghdr *h, struct err *err)
 {
 	const struct nlattr *tb[FRA_MAX + 1];
@@ -103,7 +92,8 @@ static int rule_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	if (f->action == FR_ACT_TO_TBL)
 		r.table = nl_attr_u32(tb[FRA_TABLE], f->table);
 	r.is_iif_lo = strcmp(nl_attr_str(tb[FRA_IIFNAME]), "lo") == 0;
-	rule_source(&r, f, tb[FRA_SRC]);
+	if (nl_attr_addr(&r.from, tb[FRA_SRC], f->family))
+		r.from_len = f->src_len;
 	r.has_more = tb[FRA_SRC] != NULL || tb[FRA_DST] != NULL || tb[FRA_OIFNAME] != NULL ||
 		     (tb[FRA_IIFNAME] != NULL && !r.is_iif_lo) || f->flags & FIB_RULE_INVERT;
 	r.is_ours = protocol != NULL && *protocol == IPVS_ROUTE_PROTOCOL;

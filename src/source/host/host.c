@@ -66,7 +66,6 @@ static int dump_message(void *arg, const struct nlmsghdr *msg, struct err *err)
 	const struct nlattr *tb[IFA_MAX + 1];
 	struct host *h = arg;
 	const struct ifaddrmsg *ifa;
-	const void *bytes;
 	uint32_t flags;
 	struct ip_addr a;
 
@@ -80,12 +79,8 @@ static int dump_message(void *arg, const struct nlmsghdr *msg, struct err *err)
 	if (flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED) && !(flags & IFA_F_OPTIMISTIC))
 		return 0;
 	/* On point-to-point links IFA_ADDRESS is the peer; IFA_LOCAL is ours. */
-	bytes = nl_attr_bytes(tb[IFA_LOCAL] ? tb[IFA_LOCAL] : tb[IFA_ADDRESS],
-			      ifa->ifa_family == AF_INET6 ? 16 : 4);
-	if (bytes == NULL)
-		return 0;
-	a = ip_addr_from_bytes(ifa->ifa_family, bytes);
-	if (!ip_addr_is_loopback(&a) &&
+	if (nl_attr_addr(&a, tb[IFA_LOCAL] ? tb[IFA_LOCAL] : tb[IFA_ADDRESS], ifa->ifa_family) &&
+	    !ip_addr_is_loopback(&a) &&
 	    !(ifa->ifa_scope == RT_SCOPE_LINK && ip_addr_is_link_local(&a)))
 		*vec_push(&h->addrs) = (struct host_addr){ .addr = a,
 							   .ifindex = ifa->ifa_index,
