@@ -25,13 +25,6 @@ static int sockets_open(struct sockets *s, struct err *err)
 	return r;
 }
 
-static void sockets_close(struct sockets *s)
-{
-	nl_sock_close(s->netfilter);
-	nl_sock_close(s->route);
-	ipvs_wire_close(s->ipvs);
-}
-
 static int is_allowed(struct cleanup *c, struct nl_sock *nl, struct err *err)
 {
 	int r;
@@ -125,6 +118,8 @@ int cleanup_kube_proxy(struct cleanup *c, struct err *err)
 	if (r == 0)
 		r = report_end(c, err);
 	vec_fini(&c->marks.v);
-	sockets_close(&s);
+	nl_sock_close(s.netfilter);
+	nl_sock_close(s.route);
+	ipvs_wire_close(s.ipvs);
 	return r;
 }

@@ -114,31 +114,20 @@ struct rule_effect {
 	bool is_addr_loaded; /* the previous expression */
 };
 
-/* "--set-xmark MARK/0xffffffff"; 0: another mask. */
-static uint32_t mark_read(const struct nlattr *info)
-{
-	const struct xt_mark_tginfo2 *mark = nl_attr_bytes(info, sizeof(*mark));
-
-	return mark != NULL && mark->mask == UINT32_MAX ? mark->mark : 0;
-}
-
-/* "--set-mss", not "--clamp-mss-to-pmtu" */
-static bool is_mss_set(const struct nlattr *info)
-{
-	const struct xt_tcpmss_info *mss = nl_attr_bytes(info, sizeof(*mss));
-
-	return mss != NULL && mss->mss != XT_TCPMSS_CLAMP_PMTU;
-}
-
 static void effect_xtables(struct rule_effect *d, const struct nlattr *data)
 {
 	const char *name = nl_attr_str(nl_attr_find(data, NFTA_TARGET_NAME));
 	const struct nlattr *info = nl_attr_find(data, NFTA_TARGET_INFO);
+	const struct xt_tcpmss_info *mss = nl_attr_bytes(info, sizeof(*mss));
+	const struct xt_mark_tginfo2 *mark = nl_attr_bytes(info, sizeof(*mark));
 
 	d->is_snat = strcmp(name, "SNAT") == 0;
-	d->r.is_mss = strcmp(name, "TCPMSS") == 0 && is_mss_set(info);
-	if (strcmp(name, "MARK") == 0)
-		d->r.mark = mark_read(info);
+	/* "--set-mss", not "--clamp-mss-to-pmtu" */
+	d->r.is_mss =
+		strcmp(name, "TCPMSS") == 0 && mss != NULL && mss->mss != XT_TCPMSS_CLAMP_PMTU;
+	/* "--set-xmark MARK/0xffffffff" */
+	if (strcmp(name, "MARK") == 0 && mark != NULL && mark->mask == UINT32_MAX)
+		d->r.mark = mark->mark;
 }
 
 /* Without a bitwise expression between the two, which a prefix has. */

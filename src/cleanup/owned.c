@@ -174,12 +174,6 @@ static void keep_accepting(struct xt_table *t, const struct xt_rule *r)
 			   r->chain, proxy_name(t->proxy));
 }
 
-/* Keep the target of a rule in a chain that stays. */
-static bool keep_reached(struct xt_table *t, const struct xt_rule *r)
-{
-	return kept_find(t, r->chain) != NULL && keep(t, r->target, false, "%s uses it", r->chain);
-}
-
 static void keep_pair(struct xt_table *t)
 {
 	if (kept_find(t, "KUBE-MARK-MASQ") != NULL && chain_find(t, "KUBE-POSTROUTING") != NULL)
@@ -228,8 +222,8 @@ void xt_decide(struct xt_table *t, bool is_forced)
 	while (t->kept.n > 0 && is_more) {
 		is_more = false;
 		vec_for_each (r, &t->rules)
-			if (xt_is_owned(t, r->target) && keep_reached(t, r))
-				is_more = true;
+			if (xt_is_owned(t, r->target) && kept_find(t, r->chain) != NULL)
+				is_more |= keep(t, r->target, false, "%s uses it", r->chain);
 	}
 	keep_pair(t);
 	vec_for_each (r, &t->rules) {

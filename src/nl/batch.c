@@ -89,23 +89,15 @@ void nl_batch_reset(struct nl_batch *b)
 	(void)nl_request_nfnl(b->buf, FRAME_MAX, NFNL_MSG_BATCH_BEGIN, AF_UNSPEC);
 }
 
-/* The begin message names the subsystem that all messages are for. */
-static void subsystem_set(struct nl_batch *b, uint16_t type)
-{
-	struct nfgenmsg *g = mnl_nlmsg_get_payload(header_at(b, 0));
-
-	g->res_id = htons((uint16_t)NFNL_SUBSYS_ID(type));
-}
-
 struct nlmsghdr *nl_batch_msg(struct nl_batch *b, uint16_t type, uint16_t flags, uint8_t family,
 			      const void *tag)
 {
 	size_t at = append_at(b, NL_BATCH_MSG_MAX + FRAME_MAX);
 	struct nlmsghdr *h = nl_request_nfnl(b->buf + at, NL_BATCH_MSG_MAX, type, family);
+	struct nfgenmsg *begin = mnl_nlmsg_get_payload(header_at(b, 0));
 
 	h->nlmsg_flags |= flags;
-	if (b->msgs.n == 0)
-		subsystem_set(b, type);
+	begin->res_id = htons((uint16_t)NFNL_SUBSYS_ID(type)); /* that of all messages */
 	*vec_push(&b->msgs) = (struct msg){ .offset = at, .first_mark = b->marks.n };
 	*vec_push(&b->marks) = (struct mark){ .offset = at, .tag = tag };
 	return h;
