@@ -98,27 +98,19 @@ void failover_watch(struct failover *f, failover_failed_fn *fn, void *arg)
 	f->failed_arg = arg;
 }
 
-static void seen_drop(struct failover *f, struct seen *s)
+/* An entry begins with its node. */
+static void entry_drop(struct htable *t, struct hnode *entry, struct list *age)
 {
-	htable_remove(&f->seen, &s->node);
-	list_del(&s->age);
-	free(s);
+	htable_remove(t, entry);
+	list_del(age);
+	free(entry);
 }
 
 static void silent_drop(struct failover *f, struct silent *s)
 {
-	htable_remove(&f->silent, &s->node);
-	list_del(&s->age);
 	name_unref(s->s.ns);
 	name_unref(s->s.name);
-	free(s);
-}
-
-static void replied_drop(struct failover *f, struct replied *r)
-{
-	htable_remove(&f->replied, &r->node);
-	list_del(&r->age);
-	free(r);
+	entry_drop(&f->silent, &s->node, &s->age);
 }
 
 void failover_close(struct failover *f)
@@ -126,11 +118,11 @@ void failover_close(struct failover *f)
 	if (f == NULL)
 		return;
 	list_for_each_entry_safe (s, tmp, &f->seen_age, struct seen, age)
-		seen_drop(f, s);
+		entry_drop(&f->seen, &s->node, &s->age);
 	list_for_each_entry_safe (s, tmp, &f->silent_age, struct silent, age)
 		silent_drop(f, s);
 	list_for_each_entry_safe (r, tmp, &f->replied_age, struct replied, age)
-		replied_drop(f, r);
+		entry_drop(&f->replied, &r->node, &r->age);
 	htable_fini(&f->seen);
 	htable_fini(&f->silent);
 	htable_fini(&f->replied);
@@ -166,11 +158,11 @@ static void forget(struct failover *f, const struct ip_flow *h, uint64_t now)
 	struct seen *own = seen_find(f, h);
 
 	if (own != NULL && is_old(f, own, now))
-		seen_drop(f, own);
+		entry_drop(&f->seen, &own->node, &own->age);
 	list_for_each_entry_safe (s, tmp, &f->seen_age, struct seen, age) {
 		if (f->seen.count <= SEEN_MAX && !is_old(f, s, now))
 			break;
-		seen_drop(f, s);
+		entry_drop(&f->seen, &s->node, &s->age);
 	}
 }
 
@@ -186,7 +178,7 @@ void failover_tick(struct failover *f, uint64_t now)
 	list_for_each_entry_safe (r, tmp, &f->replied_age, struct replied, age) {
 		if (now - r->noted_ns < FAILOVER_SILENT_NS)
 			break;
-		replied_drop(f, r);
+		entry_drop(&f->replied, &r->node, &r->age);
 	}
 }
 

@@ -153,33 +153,22 @@ static void udp_log(const struct failover_choice *c)
 		 ip_endpoint_str(&c->to.addr, c->to.port));
 }
 
-/* Another program may translate a frontend's packets before vipd does. */
-static bool is_foreign(const struct failover_loop *l, const struct ip_endpoint *by)
-{
-	struct plane *p = l->config.plane;
-
-	return p->ops->is_backend != NULL && !p->ops->is_backend(p, &by->addr, by->port);
-}
-
 static void on_due_flow(void *arg, size_t i, const struct ctnl_entry *e)
 {
 	struct failover_loop *l = arg;
+	struct plane *p = l->config.plane;
+	const struct ip_endpoint *by = &e->flow.by;
 
-	if (!is_unanswered(e) || is_foreign(l, &e->flow.by))
+	if (!is_unanswered(e))
 		return;
-	failover_note(l->failover, &l->due.v[i], &e->flow.by, l->now);
+	/* Another program may translate a frontend's packets before vipd does. */
+	if (p->ops->is_backend != NULL && !p->ops->is_backend(p, &by->addr, by->port))
+		return;
+	failover_note(l->failover, &l->due.v[i], by, l->now);
 	/* Void until on_claimed_flow() finds the flow still unanswered, and deletes it. */
-	*vec_push(&l->moves) =
-		(struct plane_move){ .of = l->due.v[i],
-				     .from = { .addr = e->flow.by.addr, .port = e->flow.by.port },
-				     .is_void = true };
-}
-
-static uint32_t move_life_s(const struct failover_loop *l, const struct ip_flow *flow)
-{
-	if (l->moved.all.n >= MOVES_LONG)
-		return SHORT_MOVE_S;
-	return flow->proto == L4PROTO_UDP ? UDP_MOVE_S : PLANE_MOVE_MAX_S;
+	*vec_push(&l->moves) = (struct plane_move){ .of = l->due.v[i],
+						    .from = { .addr = by->addr, .port = by->port },
+						    .is_void = true };
 }
 
 /* False: the flow stays. */
@@ -190,7 +179,9 @@ static bool move_choose(struct failover_loop *l, struct plane_move *m)
 
 	if (!failover_choose(l->failover, &m->of, &by, l->now, &c) || !can_move(l))
 		return false;
-	m->life_s = move_life_s(l, &m->of);
+	m->life_s = l->moved.all.n >= MOVES_LONG ? SHORT_MOVE_S
+		    : m->of.proto == L4PROTO_UDP ? UDP_MOVE_S
+						 : PLANE_MOVE_MAX_S;
 	m->pool = c.pool;
 	m->from = c.from;
 	m->to = c.to;
