@@ -31,53 +31,36 @@ struct nft_guard {
 	bool is_trouble_logged;
 };
 
-static void drop_strays(struct nft_rules *rs, enum ipfam fam)
-{
-	nft_expr_daddr(rs, fam, 0);
-	nft_expr_in(rs, 0, nft_set_desc(NFTSET_SERVICE_CIDRS, fam)->name);
-	/* True for every packet in a nat chain; the rule exists because it needs connection
-	 * tracking. */
-	nft_match_ct_state(rs, NFT_CT_STATE_NEW);
-	nft_match_fib_local(rs, NFTA_FIB_F_DADDR, NFT_CMP_NEQ);
-	nft_expr_counter(rs);
-	nft_expr_verdict(rs, NF_DROP, NULL);
-}
-
-static void prerouting(struct nft_rules *rs, enum ipfam fam)
-{
-	nft_rule_begin(rs);
-	drop_strays(rs, fam);
-}
-
-static void output(struct nft_rules *rs, enum ipfam fam)
-{
-	uint8_t udp = IPPROTO_UDP;
-
-	nft_rule_begin(rs);
-	nft_expr_meta(rs, NFT_META_L4PROTO, 0);
-	nft_expr_cmp(rs, NFT_CMP_NEQ, 0, &udp, sizeof(udp));
-	drop_strays(rs, fam);
-}
-
 #define PRI_GUARD (NFT_PRI_NAT_LAST + 1) /* the main table drops, and counts, before */
 
-static const struct {
-	struct nft_chain chain;
-	void (*build)(struct nft_rules *rs, enum ipfam fam);
-} chains[] = {
-	{ { "prerouting", "nat", NF_INET_PRE_ROUTING, PRI_GUARD }, prerouting },
-	{ { "output", "nat", NF_INET_LOCAL_OUT, PRI_GUARD }, output },
+static const struct nft_chain chains[] = {
+	{ "prerouting", "nat", NF_INET_PRE_ROUTING, PRI_GUARD },
+	{ "output", "nat", NF_INET_LOCAL_OUT, PRI_GUARD },
 };
 
 static const struct nft_chain *guard_chain(size_t i)
 {
-	return i < ARRAY_SIZE(chains) ? &chains[i].chain : NULL;
+	return i < ARRAY_SIZE(chains) ? &chains[i] : NULL;
 }
 
 static bool guard_build(const void *ctx, struct nft_rules *rs, enum ipfam fam, size_t i)
 {
-	if (rs != NULL)
-		chains[i].build(rs, fam);
+	const uint8_t udp = IPPROTO_UDP;
+
+	if (rs == NULL)
+		return true;
+	nft_rule_begin(rs);
+	if (chains[i].hook == NF_INET_LOCAL_OUT) {
+		nft_expr_meta(rs, NFT_META_L4PROTO, 0);
+		nft_expr_cmp(rs, NFT_CMP_NEQ, 0, &udp, sizeof(udp));
+	}
+	nft_expr_daddr(rs, fam, 0);
+	nft_expr_in(rs, 0, nft_set_desc(NFTSET_SERVICE_CIDRS, fam)->name);
+	/* True for every packet in a nat chain: the rule exists for connection tracking. */
+	nft_match_ct_state(rs, NFT_CT_STATE_NEW);
+	nft_match_fib_local(rs, NFTA_FIB_F_DADDR, NFT_CMP_NEQ);
+	nft_expr_counter(rs);
+	nft_expr_verdict(rs, NF_DROP, NULL);
 	return true;
 }
 
