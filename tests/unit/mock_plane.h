@@ -21,6 +21,7 @@ struct mock_slot {
 	uint32_t slot;
 	struct plan_backend b;
 	bool is_wanted;
+	uint32_t next; /* of those with its hash, like mock_plane.by_hash */
 };
 
 struct mock_frontend {
@@ -37,6 +38,7 @@ struct mock_plane {
 	int fail_counts;
 	size_t n_counted; /* counters asked for */
 	VEC(struct mock_slot) slots;
+	uint32_t by_hash[1024]; /* position of a slot and 1, or 0 */
 	VEC(struct mock_frontend) frontends;
 	bool is_loaded_phase;
 	bool is_comparing; /* existing objects are compared, not rejected */
@@ -71,13 +73,53 @@ static inline struct mock_plane *mock_of(struct plane *p)
 	return container_of(p, struct mock_plane, plane);
 }
 
+static inline uint32_t *mock_slot_first(struct mock_plane *m, uint8_t fam, uint32_t pool,
+					uint32_t slot)
+{
+	return &m->by_hash[(fam + 2 * slot + 31 * pool) % ARRAY_SIZE(m->by_hash)];
+}
+
 static inline struct mock_slot *mock_slot_find(struct mock_plane *m, uint8_t fam, uint32_t pool,
 					       uint32_t slot)
 {
-	vec_for_each (s, &m->slots)
+	uint32_t at = *mock_slot_first(m, fam, pool, slot);
+
+	for (struct mock_slot *s; at != 0; at = s->next) {
+		s = &m->slots.v[at - 1];
 		if (s->fam == fam && s->pool == pool && s->slot == slot)
 			return s;
+	}
 	return NULL;
+}
+
+/* What leads to `s`. */
+static inline uint32_t *mock_slot_link(struct mock_plane *m, const struct mock_slot *s)
+{
+	uint32_t *at = mock_slot_first(m, s->fam, s->pool, s->slot);
+
+	while (&m->slots.v[*at - 1] != s)
+		at = &m->slots.v[*at - 1].next;
+	return at;
+}
+
+/* The last one moves to its place. */
+static inline void mock_slot_remove(struct mock_plane *m, struct mock_slot *s)
+{
+	uint32_t *link = mock_slot_link(m, s);
+	uint32_t at = *link;
+
+	*link = s->next;
+	if (at != m->slots.n) {
+		*mock_slot_link(m, &m->slots.v[m->slots.n - 1]) = at;
+		*s = m->slots.v[m->slots.n - 1];
+	}
+	m->slots.n--;
+}
+
+static inline void mock_slots_clear(struct mock_plane *m)
+{
+	vec_clear(&m->slots);
+	memset(m->by_hash, 0, sizeof(m->by_hash));
 }
 
 /* `key` begins like a struct ip_tuple. */
@@ -100,18 +142,20 @@ static inline struct mock_frontend *mock_frontend_find(struct mock_plane *m, con
 static inline int mock_slot_add(struct mock_plane *m, const struct plan_op *op)
 {
 	struct mock_slot *have = mock_slot_find(m, op->pool->fam, op->pool->id, op->slot);
+	uint32_t *first = mock_slot_first(m, op->pool->fam, op->pool->id, op->slot);
 
 	if (have != NULL && m->is_comparing) {
 		have->is_wanted = true;
 		if (memcmp(&have->b, op->backend, sizeof(have->b)) == 0)
 			return 0;
-		mock_remove(&m->slots, have);
+		mock_slot_remove(m, have);
 		m->n_writes++;
 	} else if (have != NULL) {
 		return -EEXIST;
 	}
-	*vec_push(&m->slots) =
-		(struct mock_slot){ op->pool->fam, op->pool->id, op->slot, *op->backend, true };
+	*vec_push(&m->slots) = (struct mock_slot){ op->pool->fam, op->pool->id, op->slot,
+						   *op->backend,  true,         *first };
+	*first = (uint32_t)m->slots.n;
 	m->n_writes++;
 	return 0;
 }
@@ -125,7 +169,7 @@ static inline int mock_slot_del(struct mock_plane *m, const struct plan_op *op, 
 		return 0;
 	if (have == NULL || memcmp(&have->b, op->backend, sizeof(have->b)) != 0)
 		return -ENOENT;
-	mock_remove(&m->slots, have);
+	mock_slot_remove(m, have);
 	m->n_writes++;
 	return 0;
 }
@@ -155,7 +199,7 @@ static inline void mock_pool_end(struct mock_plane *m, const struct plan_pool *p
 
 		if (s->fam != pool->fam || s->pool != pool->id || s->slot < plan_pool_slots(pool))
 			continue;
-		mock_remove(&m->slots, s);
+		mock_slot_remove(m, s);
 		m->n_writes++;
 	}
 }
@@ -249,6 +293,7 @@ static inline int mock_commit(struct plane *p, const struct plan_op *ops, size_t
 	if (mode == PLANE_COMMIT_AUDIT && mock_is_twice(ops, n))
 		return err_set(err, -EINVAL, "two operations disagree");
 	m->is_comparing = m->is_loaded_phase || mode == PLANE_COMMIT_AUDIT;
+	memcpy(was.by_hash, m->by_hash, sizeof(was.by_hash));
 	vec_append(&was.slots, &m->slots);
 	vec_append(&was.frontends, &m->frontends);
 	for (size_t i = 0; r == 0 && i < n; i++)
@@ -260,6 +305,7 @@ static inline int mock_commit(struct plane *p, const struct plan_op *ops, size_t
 		m->n_writes = before;
 		vec_fini(&m->slots);
 		vec_fini(&m->frontends);
+		memcpy(m->by_hash, was.by_hash, sizeof(was.by_hash));
 		vec_move(&m->slots, &was.slots);
 		vec_move(&m->frontends, &was.frontends);
 	}
@@ -339,7 +385,7 @@ static inline int mock_sweep(struct plane *p, struct plane_result *res, struct e
 	m->is_loaded_phase = false;
 	for (size_t i = m->slots.n; i-- > 0;)
 		if (!m->slots.v[i].is_wanted && !mock_is_spared(m, &m->slots.v[i])) {
-			mock_remove(&m->slots, &m->slots.v[i]);
+			mock_slot_remove(m, &m->slots.v[i]);
 			res->done.n_writes++;
 		}
 	for (size_t i = m->frontends.n; i-- > 0;)

@@ -568,7 +568,7 @@ static void test_unknown_outcome(void **state)
 		make_slice(&w.m, "shop/s2-a", "s2", "http:TCP:8080", "10.1.2.9");
 		w.k.fail_next_commit = faults[i];
 		if (faults[i] == -ENOTRECOVERABLE) {
-			vec_clear(&w.k.slots);
+			mock_slots_clear(&w.k);
 			vec_clear(&w.k.frontends);
 		}
 		sync_settle(w.s, T0 + 1);
@@ -603,7 +603,7 @@ static void test_removal_is_met(void **state)
 		} else {
 			make_slice(&w.m, "shop/s1-a", "s1", "http:TCP:8080", "10.1.1.9");
 		}
-		vec_clear(&w.k.slots);
+		mock_slots_clear(&w.k);
 		vec_clear(&w.k.frontends);
 		w.k.fail_next_commit = -ENOTRECOVERABLE;
 		w.k.check_answer = PLANE_CHECK_LOST;
@@ -704,7 +704,7 @@ static void test_drift(void **state)
 		sync_sources_ready(w.s);
 		sync_settle(w.s, T0);
 		loads = w.k.n_loads;
-		vec_clear(&w.k.slots);
+		mock_slots_clear(&w.k);
 		w.k.check_answer = answers[i];
 		for (int k = 0; k < 4; k++)
 			sync_settle(w.s, T0 + (uint64_t)(20 + k) * NSEC_PER_SEC);
@@ -1649,7 +1649,7 @@ static void test_min_period(void **state)
 		assert_in_range(commits_at(&w, now += NSEC_PER_MSEC), 12, 25);
 		assert_int_equal(w.k.slots.n, 100);
 
-		vec_clear(&w.k.slots); /* the table is deleted: loaded again at once */
+		mock_slots_clear(&w.k); /* the table is deleted: loaded again at once */
 		vec_clear(&w.k.frontends);
 		w.k.check_answer = PLANE_CHECK_LOST;
 		sync_check(w.s, now);
@@ -2730,8 +2730,8 @@ static void test_audit_in_parts(void **state)
 	sync_settle(w.s, T0);
 	assert_int_equal(w.k.slots.n, 4003);
 	ops.commit = mock_commit_counted;
-	mock_remove(&w.k.slots, &w.k.slots.v[0]);
-	mock_remove(&w.k.slots, &w.k.slots.v[2000]);
+	mock_slot_remove(&w.k, &w.k.slots.v[0]);
+	mock_slot_remove(&w.k, &w.k.slots.v[2000]);
 	mock_remove(&w.k.frontends, &w.k.frontends.v[7]);
 	longest_commit = 0;
 	commits = w.k.n_commits;
