@@ -14,6 +14,8 @@
 
 /* Room for BATCH_BEGIN, or BATCH_END. */
 #define FRAME_MAX 64
+/* Most batches have fewer bytes, and their buffers never grow. */
+#define USUAL_BYTES 24576
 
 /* Bytes of the buffer from `offset` on belong to `tag`. */
 struct mark {
@@ -85,7 +87,7 @@ void nl_batch_reset(struct nl_batch *b)
 	b->rejection = (struct nl_rejection){ 0 };
 	b->used = 0;
 	if (b->cap == 0)
-		buffer_grow(b, NL_BATCH_MSG_MAX + 2 * FRAME_MAX);
+		buffer_grow(b, USUAL_BYTES + NL_BATCH_MSG_MAX + FRAME_MAX);
 	(void)nl_request_nfnl(b->buf, FRAME_MAX, NFNL_MSG_BATCH_BEGIN, AF_UNSPEC);
 }
 
