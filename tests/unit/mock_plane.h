@@ -30,6 +30,8 @@ struct mock_frontend {
 	bool is_spared; /* of a rejected transaction: the sweep keeps it and its pool */
 };
 
+#define MOCK_HASHES 1024
+
 struct mock_plane {
 	struct plane plane;
 	struct mock_plane *self; /* for hooks with a const plane */
@@ -38,7 +40,7 @@ struct mock_plane {
 	int fail_counts;
 	size_t n_counted; /* counters asked for */
 	VEC(struct mock_slot) slots;
-	uint32_t by_hash[1024]; /* position of a slot and 1, or 0 */
+	VEC(uint32_t) by_hash; /* MOCK_HASHES positions of a slot and 1, or 0 */
 	VEC(struct mock_frontend) frontends;
 	bool is_loaded_phase;
 	bool is_comparing; /* existing objects are compared, not rejected */
@@ -76,7 +78,7 @@ static inline struct mock_plane *mock_of(struct plane *p)
 static inline uint32_t *mock_slot_first(struct mock_plane *m, uint8_t fam, uint32_t pool,
 					uint32_t slot)
 {
-	return &m->by_hash[(fam + 2 * slot + 31 * pool) % ARRAY_SIZE(m->by_hash)];
+	return &m->by_hash.v[(fam + 2 * slot + 31 * pool) % MOCK_HASHES];
 }
 
 static inline struct mock_slot *mock_slot_find(struct mock_plane *m, uint8_t fam, uint32_t pool,
@@ -119,7 +121,7 @@ static inline void mock_slot_remove(struct mock_plane *m, struct mock_slot *s)
 static inline void mock_slots_clear(struct mock_plane *m)
 {
 	vec_clear(&m->slots);
-	memset(m->by_hash, 0, sizeof(m->by_hash));
+	memset(m->by_hash.v, 0, MOCK_HASHES * sizeof(*m->by_hash.v));
 }
 
 /* `key` begins like a struct ip_tuple. */
@@ -293,7 +295,7 @@ static inline int mock_commit(struct plane *p, const struct plan_op *ops, size_t
 	if (mode == PLANE_COMMIT_AUDIT && mock_is_twice(ops, n))
 		return err_set(err, -EINVAL, "two operations disagree");
 	m->is_comparing = m->is_loaded_phase || mode == PLANE_COMMIT_AUDIT;
-	memcpy(was.by_hash, m->by_hash, sizeof(was.by_hash));
+	vec_append(&was.by_hash, &m->by_hash);
 	vec_append(&was.slots, &m->slots);
 	vec_append(&was.frontends, &m->frontends);
 	for (size_t i = 0; r == 0 && i < n; i++)
@@ -305,10 +307,12 @@ static inline int mock_commit(struct plane *p, const struct plan_op *ops, size_t
 		m->n_writes = before;
 		vec_fini(&m->slots);
 		vec_fini(&m->frontends);
-		memcpy(m->by_hash, was.by_hash, sizeof(was.by_hash));
+		vec_fini(&m->by_hash);
+		vec_move(&m->by_hash, &was.by_hash);
 		vec_move(&m->slots, &was.slots);
 		vec_move(&m->frontends, &was.frontends);
 	}
+	vec_fini(&was.by_hash);
 	vec_fini(&was.slots);
 	vec_fini(&was.frontends);
 	res->done.n_writes = m->n_writes - before;
@@ -484,10 +488,14 @@ static const struct plane_ops mock_plane_ops = {
 static inline void mock_init(struct mock_plane *m)
 {
 	*m = (struct mock_plane){ .plane = { &mock_plane_ops }, .self = m };
+	vec_reserve(&m->by_hash, MOCK_HASHES);
+	vec_cut(&m->by_hash, MOCK_HASHES);
+	mock_slots_clear(m);
 }
 
 static inline void mock_fini(struct mock_plane *m)
 {
 	vec_fini(&m->slots);
+	vec_fini(&m->by_hash);
 	vec_fini(&m->frontends);
 }
