@@ -430,20 +430,12 @@ static const struct items_ops list_ops = { list_head, list_item, list_more, list
 
 bool body_params_check(struct http_reply *reply, const struct http_request *q, const char *names)
 {
-	vec_for_each (p, &q->params) {
-		size_t len = strlen(p->name);
-		const char *at = names;
+	const struct http_param *unknown =
+		vec_find(&q->params, p, str_words_find(names, p->name, strlen(p->name)) < 0);
 
-		while (*at != '\0' && (strncmp(at, p->name, len) != 0 || strcspn(at, " ") != len)) {
-			at += strcspn(at, " ");
-			at += strspn(at, " ");
-		}
-		if (*at == '\0') {
-			http_reply_error(reply, 400, "there is no parameter '%.64s'", p->name);
-			return false;
-		}
-	}
-	return true;
+	if (unknown != NULL)
+		http_reply_error(reply, 400, "there is no parameter '%.64s'", unknown->name);
+	return unknown == NULL;
 }
 
 bool body_service_param(const struct name **ns, const struct name **name, struct http_reply *reply,

@@ -188,3 +188,28 @@ char *str_line(char **rest)
 	while (line != NULL && *line == '\0');
 	return line;
 }
+
+int str_words_find(const char *words, const char *text, size_t len)
+{
+	for (int i = 0; *words != '\0'; i++) {
+		size_t n = strcspn(words, " ");
+
+		if (n == len && memcmp(words, text, len) == 0)
+			return i;
+		words += n + (words[n] == ' ');
+	}
+	return -1;
+}
+
+void str_words_print(struct str *s, const char *words)
+{
+	while (*words != '\0') {
+		size_t len = strcspn(words, " ");
+		const char *next = words + len + (words[len] == ' ');
+
+		str_add(s, words, len);
+		if (*next != '\0')
+			str_puts(s, strchr(next, ' ') ? ", " : " or ");
+		words = next;
+	}
+}

@@ -43,6 +43,10 @@ bool str_is_equal_but_numbers(const char *a, const char *b);
 char *str_word(char **rest);
 /* The next line that is not empty, as strsep(). */
 char *str_line(char **rest);
+/* The index of `text`, `len` bytes, in a list of words separated by blanks; -1: it has none. */
+int str_words_find(const char *words, const char *text, size_t len);
+/* Append such a list as "a, b or c". */
+void str_words_print(struct str *s, const char *words);
 
 /* Well-formed UTF-8 (RFC 3629: no surrogates, no overlong forms)? */
 bool str_is_utf8(const char *data, size_t len);

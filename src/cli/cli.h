@@ -166,10 +166,6 @@ MUST_USE int cli_prefixes(struct cli_prefixes *ret, const char *value, struct er
 bool cli_takes(const struct cli_command *cmd, const struct cli_option *o);
 /* Values of `o` that `cmd` takes, separated by blanks; NULL: any. `cmd`: NULL, or a command. */
 const char *cli_words(const struct cli_command *cmd, const struct cli_option *o);
-/* Index of `word` in `words`, or -1. */
-int cli_word_find(const char *words, const char *word);
-/* Print `words` as "a, b or c". */
-void cli_words_print(struct str *ret, const char *words);
 /* One line of at most 80 columns per option. `cmd`: NULL, or help of a single command. */
 void cli_help(struct str *ret, const struct cli *cli, const struct cli_command *cmd);
 /* What --help of `cmd` (or NULL) says about `o`: help, or the values of `cmd`; [default]. */

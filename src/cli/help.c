@@ -26,7 +26,7 @@ void cli_help_text(struct str *ret, const struct cli_command *cmd, const struct 
 		o->preset != NULL && *o->preset != '\0' && strcmp(o->preset, "false") != 0;
 
 	if (is_own) {
-		cli_words_print(ret, cmd->values);
+		str_words_print(ret, cmd->values);
 		has_default = has_default && strchr(cmd->values, ' ') != NULL; /* a choice */
 	} else {
 		str_puts(ret, o->help);

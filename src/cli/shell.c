@@ -95,7 +95,7 @@ static void values_put(struct str *ret, const struct cli_command *cmd, const str
 		       const char *before, size_t len)
 {
 	words_put(ret, cli_words(cmd, o), before, len);
-	if (cli_word_find("FILE DIR PATH", o->arg) >= 0)
+	if (str_words_find("FILE DIR PATH", o->arg, strlen(o->arg)) >= 0)
 		str_puts(ret, ":files\n");
 	if (strcmp(o->arg, "NS/NAME") == 0)
 		str_puts(ret, ":services\n");

@@ -2,6 +2,7 @@
 /* cli/value - checked values, and where they are stored. */
 #include <ctype.h>
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,15 +11,13 @@
 
 int cli_bool(bool *ret, const char *value, struct err *err)
 {
-	static const char *const words[] = { "0", "f", "F", "false", "False", "FALSE",
-					     "1", "t", "T", "true",  "True",  "TRUE" };
+	static const char words[] = "0 f F false False FALSE 1 t T true True TRUE";
+	int i = value != NULL ? str_words_find(words, value, strlen(value)) : INT_MAX;
 
-	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
-		if (value == NULL || strcmp(value, words[i]) == 0) {
-			*ret = value == NULL || i >= ARRAY_SIZE(words) / 2;
-			return 0;
-		}
-	return err_set(err, -EINVAL, "'%s' is not true or false", value);
+	if (i < 0)
+		return err_set(err, -EINVAL, "'%s' is not true or false", value);
+	*ret = i >= 6;
+	return 0;
 }
 
 int cli_int(int64_t *ret, const char *value, int64_t min, int64_t max, struct err *err)
@@ -97,42 +96,17 @@ int cli_prefixes(struct cli_prefixes *ret, const char *value, struct err *err)
 	return 0;
 }
 
-void cli_words_print(struct str *ret, const char *words)
-{
-	while (*words != '\0') {
-		size_t len = strcspn(words, " ");
-		const char *next = words + len + (words[len] == ' ');
-
-		str_add(ret, words, len);
-		if (*next != '\0')
-			str_puts(ret, strchr(next, ' ') ? ", " : " or ");
-		words = next;
-	}
-}
-
-int cli_word_find(const char *words, const char *word)
-{
-	for (int i = 0; *words != '\0'; i++) {
-		size_t len = strcspn(words, " ");
-
-		if (strlen(word) == len && strncmp(words, word, len) == 0)
-			return i;
-		words += len + (words[len] == ' ');
-	}
-	return -1;
-}
-
 /* Index of `value` in the option's words; an option with an empty preset may be empty. */
 static int word_find(int64_t *ret, const struct cli_option *o, const char *value, struct err *err)
 {
 	FINI(str_fini) struct str list = { 0 };
-	int i = cli_word_find(o->words, value);
+	int i = str_words_find(o->words, value, strlen(value));
 
 	if (i >= 0) {
 		*ret = i;
 		return 0;
 	}
-	cli_words_print(&list, o->words);
+	str_words_print(&list, o->words);
 	return err_set(err, -EINVAL, "'%s' is not %s%s", value, list.text,
 		       o->preset != NULL && *o->preset == '\0' ? ", nor empty" : "");
 }

@@ -426,9 +426,9 @@ static int format_check(const struct words *words, const struct cli_command *cmd
 		return 0;
 	if (line.run.output == OUTPUT_NAME && line.run.is_kernel)
 		return usage("svc --kernel does not take -o name");
-	if (cli_word_find(cmd->values, words->output) >= 0)
+	if (str_words_find(cmd->values, words->output, strlen(words->output)) >= 0)
 		return 0;
-	cli_words_print(&list, cmd->values);
+	str_words_print(&list, cmd->values);
 	return usage("%s takes -o %s, not %s", cmd->name, list.text, words->output);
 }
 

@@ -40,17 +40,14 @@ int programmed_read(struct programmed *ret, const char *plane, struct err *err)
 
 int programmed_plane(const char **ret, const struct client *c, const char *plane, struct err *err)
 {
-	static const char *const planes[] = { "nftables", "ipvs" };
-	const char *found = NULL;
 	json_auto_t *status = NULL;
+	const char *found;
 	int r = client_json(&status, c, "GET", "/v1/status", err);
 
 	if (r < 0)
 		return r;
-	for (size_t i = 0; i < ARRAY_SIZE(planes); i++)
-		if (strcmp(value_text(status, "plane"), planes[i]) == 0)
-			found = planes[i];
-	if (found == NULL)
+	found = strcmp(value_text(status, "plane"), "ipvs") == 0 ? "ipvs" : "nftables";
+	if (strcmp(value_text(status, "plane"), found) != 0)
 		return err_set(err, -ENODATA, "the plane is '%s', neither nftables nor ipvs",
 			       value_text(status, "plane"));
 	if (plane != NULL && strcmp(plane, found) != 0)

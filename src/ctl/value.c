@@ -5,8 +5,6 @@
 #include <assert.h>
 #include <string.h>
 
-#include "cli/cli.h"
-
 const char *value_string(const json_t *v)
 {
 	return json_is_string(v) ? json_string_value(v) : "";
@@ -188,7 +186,7 @@ enum mark state_mark(const char *state)
 	};
 
 	for (size_t i = MARK_GOOD; i < ARRAY_SIZE(states); i++)
-		if (cli_word_find(states[i], state) >= 0)
+		if (str_words_find(states[i], state, strlen(state)) >= 0)
 			return (enum mark)i;
 	return MARK_NONE;
 }

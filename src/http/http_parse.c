@@ -99,16 +99,14 @@ static int target_parse(struct http_request *ret, char *target, struct err *err)
 static int method_parse(struct http_request *ret, const char *method, enum http_takes takes,
 			struct err *err)
 {
-	static const char *const others[] = { "POST",    "PUT",     "DELETE", "PATCH",
-					      "OPTIONS", "CONNECT", "TRACE" };
+	static const char others[] = "POST PUT DELETE PATCH OPTIONS CONNECT TRACE";
 
 	ret->is_write = takes == HTTP_TAKES_WRITES &&
 			(strcmp(method, "PUT") == 0 || strcmp(method, "POST") == 0);
 	ret->is_head = strcmp(method, "HEAD") == 0;
 	if (ret->is_write || ret->is_head || strcmp(method, "GET") == 0)
 		return 0;
-	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
-		ret->is_other |= strcmp(method, others[i]) == 0;
+	ret->is_other = str_words_find(others, method, strlen(method)) >= 0;
 	if (ret->is_other)
 		return takes == HTTP_TAKES_WRITES
 			       ? 0 /* which methods a path has is for the handler */

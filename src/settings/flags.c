@@ -36,7 +36,7 @@ static int set_cleanup(void *to, const struct cli_option *f, const char *value, 
 	/* Pairs: without and with force. */
 	static const char words[] = "kube-proxy kube-proxy,force kube-router kube-router,force";
 	struct options *o = to;
-	int i = value != NULL ? cli_word_find(words, value) : -1;
+	int i = value != NULL ? str_words_find(words, value, strlen(value)) : -1;
 
 	if (i < 0 && set_action(o, f, value, NULL) == 0)
 		return 0;

@@ -196,6 +196,26 @@ static void test_but_numbers(void **state)
 	assert_false(str_is_equal_but_numbers("x", ""));
 }
 
+static void test_words(void **state)
+{
+	static const char words[] = "rr wrr w";
+	struct str out = { 0 };
+
+	assert_int_equal(str_words_find(words, "rr", 2), 0);
+	assert_int_equal(str_words_find(words, "wrr, lc", 3), 1);
+	assert_int_equal(str_words_find(words, "w", 1), 2);
+	assert_int_equal(str_words_find(words, "r", 1), -1);
+	assert_int_equal(str_words_find(words, "rr wrr", 6), -1);
+	assert_int_equal(str_words_find(words, "", 0), -1);
+	assert_int_equal(str_words_find("", "", 0), -1);
+	str_words_print(&out, words);
+	assert_string_equal(out.text, "rr, wrr or w");
+	str_clear(&out);
+	str_words_print(&out, "rr");
+	assert_string_equal(out.text, "rr");
+	str_fini(&out);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -203,6 +223,7 @@ int main(void)
 		cmocka_unit_test(test_property), cmocka_unit_test(test_utf8),
 		cmocka_unit_test(test_utf8_all), cmocka_unit_test(test_clean),
 		cmocka_unit_test(test_encode),   cmocka_unit_test(test_but_numbers),
+		cmocka_unit_test(test_words),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

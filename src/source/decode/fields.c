@@ -58,20 +58,13 @@ static const struct known cidr = { "apiVersion kind status",
 /* `*of`: the fields of its value; NULL: not checked. */
 static bool is_known(const struct known *known, const char *key, const struct known **of)
 {
-	size_t len = strlen(key);
-
 	*of = NULL;
 	for (size_t i = 0; i < ARRAY_SIZE(known->nested) && known->nested[i].name != NULL; i++)
 		if (strcmp(known->nested[i].name, key) == 0) {
 			*of = known->nested[i].of;
 			return true;
 		}
-	for (const char *at = known->names; *at != '\0'; at += strspn(at, " ")) {
-		if (strcspn(at, " ") == len && strncmp(at, key, len) == 0)
-			return true;
-		at += strcspn(at, " ");
-	}
-	return false;
+	return str_words_find(known->names, key, strlen(key)) >= 0;
 }
 
 static bool object_check(const json_t *obj, const struct known *known, struct decode *d);

@@ -14,25 +14,20 @@
 #define LABEL_PROXY_NAME "service.kubernetes.io/service-proxy-name"
 
 /*
- * Index of a field's value in `words`, which end with NULL. Absent or empty: 0, the default. An
- * unknown word, perhaps of a later version of the API: 0 and a note (IN-44).
+ * Index of a field's value in `words`. Absent or empty: 0, the default. An unknown word, perhaps of
+ * a later version of the API: 0 and a note (IN-44).
  */
-static size_t word_field(struct decode *d, const json_t *obj, const char *key,
-			 const char *const *words)
+static int word_field(struct decode *d, const json_t *obj, const char *key, const char *words)
 {
 	const char *text = trail_text(d, obj, key);
 	FINI(str_fini) struct str list = { 0 };
+	int i = text != NULL && text[0] != '\0' ? str_words_find(words, text, strlen(text)) : 0;
 
-	if (text == NULL || text[0] == '\0')
-		return 0;
-	for (size_t i = 0; words[i] != NULL; i++)
-		if (strcmp(words[i], text) == 0)
-			return i;
-	for (size_t i = 0; words[i] != NULL; i++) {
-		str_puts(&list, i == 0 ? "" : words[i + 1] == NULL ? " or " : ", ");
-		str_puts(&list, words[i]);
-	}
-	trail_note(d, "'%.64s' is not %s, %s is used", text, str_text(&list), words[0]);
+	if (i >= 0)
+		return i;
+	str_words_print(&list, words);
+	trail_note(d, "'%.64s' is not %s, %.*s is used", text, list.text, (int)strcspn(words, " "),
+		   words);
 	return 0;
 }
 
@@ -418,15 +413,14 @@ static void addresses_limit(struct service *s, const json_t *obj, struct decode 
 /* SVC-26, SVC-28 to SVC-31. Values as in the object; the model applies them. */
 static void policies_decode(struct service *s, const json_t *spec, struct decode *d)
 {
-	static const char *const words[] = { "Cluster", "Local", NULL };
-	static const char *const affinities[] = { "None", "ClientIP", NULL };
+	static const char words[] = "Cluster Local";
 	const json_t *client_ip;
 
 	s->is_etp_local = word_field(d, spec, "externalTrafficPolicy", words) != 0;
 	s->is_itp_local = word_field(d, spec, "internalTrafficPolicy", words) != 0;
 	s->health_check_node_port =
 		(uint16_t)trail_int(d, spec, "healthCheckNodePort", 0, UINT16_MAX, 0);
-	if (word_field(d, spec, "sessionAffinity", affinities) == 0)
+	if (word_field(d, spec, "sessionAffinity", "None ClientIP") == 0)
 		return;
 	client_ip = trail_enter(d, trail_enter(d, spec, "sessionAffinityConfig"), "clientIP");
 	s->affinity_s = (uint32_t)trail_int(d, client_ip, "timeoutSeconds", 1, AFFINITY_MAX_S,
@@ -437,8 +431,7 @@ static void policies_decode(struct service *s, const json_t *spec, struct decode
 
 static void spec_decode(struct service *s, const json_t *obj, struct decode *d)
 {
-	static const char *const types[] = { "ClusterIP", "NodePort", "LoadBalancer",
-					     "ExternalName", NULL };
+	static const char types[] = "ClusterIP NodePort LoadBalancer ExternalName";
 	const json_t *spec = trail_enter(d, obj, "spec");
 
 	if (spec == NULL)

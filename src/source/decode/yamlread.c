@@ -219,33 +219,19 @@ uint32_t yaml_line_of(const struct yaml *y, const struct decode *d)
  * json_stringn_nocheck(): libyaml accepts UTF-8 only.
  */
 
-static const struct {
-	const char *text;
-	json_type type;
-} words[] = {
-	{ "", JSON_NULL },       { "~", JSON_NULL },      { "null", JSON_NULL },
-	{ "Null", JSON_NULL },   { "NULL", JSON_NULL },   { "true", JSON_TRUE },
-	{ "True", JSON_TRUE },   { "TRUE", JSON_TRUE },   { "false", JSON_FALSE },
-	{ "False", JSON_FALSE }, { "FALSE", JSON_FALSE }, { "y", JSON_TRUE },
-	{ "Y", JSON_TRUE },      { "yes", JSON_TRUE },    { "Yes", JSON_TRUE },
-	{ "YES", JSON_TRUE },    { "on", JSON_TRUE },     { "On", JSON_TRUE },
-	{ "ON", JSON_TRUE },     { "n", JSON_FALSE },     { "N", JSON_FALSE },
-	{ "no", JSON_FALSE },    { "No", JSON_FALSE },    { "NO", JSON_FALSE },
-	{ "off", JSON_FALSE },   { "Off", JSON_FALSE },   { "OFF", JSON_FALSE },
-};
+static const char nulls[] = "~ null Null NULL";
+static const char trues[] = "true True TRUE y Y yes Yes YES on On ON";
+static const char falses[] = "false False FALSE n N no No NO off Off OFF";
 
 static json_t *word_value(const char *text, size_t len)
 {
 	if (len > 5 || (len > 0 && strchr("~nNtTfFyYoO", text[0]) == NULL))
 		return NULL;
-	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
-		if (strcmp(words[i].text, text) != 0)
-			continue;
-		if (words[i].type == JSON_NULL)
-			return json_null();
-		return json_boolean(words[i].type == JSON_TRUE);
-	}
-	return NULL;
+	if (len == 0 || str_words_find(nulls, text, len) >= 0)
+		return json_null();
+	if (str_words_find(trues, text, len) >= 0)
+		return json_true();
+	return str_words_find(falses, text, len) >= 0 ? json_false() : NULL;
 }
 
 /* Digits in the base of the prefix (0x, 0o, 0b, 0); false: not an integer. */

@@ -155,17 +155,14 @@ static int master_parse(struct kubeconfig *k, const char *master, struct err *er
 /* Check the URL here: libcurl's error message would quote it with its password. */
 static void proxy_check(struct reader *rd, const char *proxy)
 {
-	static const char *const schemes[] = { "http", "https", "socks5", "socks5h", "socks4" };
+	static const char schemes[] = "http https socks5 socks5h socks4";
 	AUTO(curl_url_cleanup) CURLU *u = curl_url();
 	AUTO(curl_free) char *scheme = NULL;
-	bool is_good = false;
 
-	if (u != NULL &&
-	    curl_url_set(u, CURLUPART_URL, proxy, CURLU_NON_SUPPORT_SCHEME) == CURLUE_OK &&
-	    curl_url_get(u, CURLUPART_SCHEME, &scheme, 0) == CURLUE_OK)
-		for (size_t i = 0; i < ARRAY_SIZE(schemes); i++)
-			is_good |= strcmp(scheme, schemes[i]) == 0;
-	if (!is_good)
+	if (u == NULL ||
+	    curl_url_set(u, CURLUPART_URL, proxy, CURLU_NON_SUPPORT_SCHEME) != CURLUE_OK ||
+	    curl_url_get(u, CURLUPART_SCHEME, &scheme, 0) != CURLUE_OK ||
+	    str_words_find(schemes, scheme, strlen(scheme)) < 0)
 		(void)trail_reject(&rd->d,
 				   "not a proxy URL (http, https, socks4, socks5, socks5h)");
 }

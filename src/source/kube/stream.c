@@ -42,16 +42,9 @@ bool stream_is_initial_end(const json_t *obj)
 
 static enum stream_event event_parse(const char *type, size_t len)
 {
-	static const char *const names[] = {
-		[STREAM_ADDED] = "ADDED",     [STREAM_MODIFIED] = "MODIFIED",
-		[STREAM_DELETED] = "DELETED", [STREAM_BOOKMARK] = "BOOKMARK",
-		[STREAM_ERROR] = "ERROR",
-	};
+	int i = str_words_find("ADDED MODIFIED DELETED BOOKMARK ERROR", type, len);
 
-	for (size_t i = STREAM_ADDED; i < ARRAY_SIZE(names); i++)
-		if (strlen(names[i]) == len && memcmp(names[i], type, len) == 0)
-			return (enum stream_event)i;
-	return STREAM_UNKNOWN;
+	return i >= 0 ? STREAM_ADDED + (enum stream_event)i : STREAM_UNKNOWN;
 }
 
 /* Check the kind of an event's object. */
