@@ -133,14 +133,9 @@ static const struct control_route routes[] = {
 
 const struct control_route *control_route_find(const char *path)
 {
-	static const char service[] = BODY_SERVICES "/";
-
-	for (size_t i = 0; i < ARRAY_SIZE(routes); i++)
-		if (strcmp(path, routes[i].path) == 0 ||
-		    (routes[i].answer == body_service &&
-		     strncmp(path, service, strlen(service)) == 0))
-			return &routes[i];
-	return NULL;
+	return array_find(routes, ARRAY_SIZE(routes), r,
+			  strcmp(path, r->path) == 0 || (r->answer == body_service &&
+							 str_begins(path, BODY_SERVICES "/")));
 }
 
 void control_route_answer(const struct control_route *r, struct http_reply *reply,

@@ -47,10 +47,7 @@ static const struct page_file *file_find(const char *path)
 {
 	const char *name = strcmp(path, "/") == 0 ? "index.html" : path + 1;
 
-	for (size_t i = 0; i < page_n_files; i++)
-		if (strcmp(page_files[i].name, name) == 0)
-			return &page_files[i];
-	return NULL;
+	return array_find(page_files, page_n_files, f, strcmp(f->name, name) == 0);
 }
 
 /* GET and HEAD only: starts no checks of the node. */

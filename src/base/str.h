@@ -43,6 +43,11 @@ bool str_is_equal_but_numbers(const char *a, const char *b);
 char *str_word(char **rest);
 /* The next line that is not empty, as strsep(). */
 char *str_line(char **rest);
+/* Iterate over the words or lines of a text, which is cut; NULL: none. */
+#define str_for_each_word(word, text) \
+	for (char *word##_rest = (text), *word; (word = str_word(&word##_rest)) != NULL;)
+#define str_for_each_line(line, text) \
+	for (char *line##_rest = (text), *line; (line = str_line(&line##_rest)) != NULL;)
 /* The index of `text`, `len` bytes, in a list of words separated by blanks; -1: it has none. */
 int str_words_find(const char *words, const char *text, size_t len);
 /* Append such a list as "a, b or c". */

@@ -155,19 +155,19 @@ static inline void *vec_bsearch(const void *key, const void *v, size_t n, size_t
 #define vec_end(vec) ((vec)->n == 0 ? (vec)->v : (vec)->v + (vec)->n)
 #define vec_for_each(pos, vec) \
 	for (__typeof__((vec)->v + 0)(pos) = (vec)->v; (pos) != vec_end(vec); (pos)++)
-/* The first element `e` for which `is_match` is true, or NULL. */
-#define vec_find(vec, e, is_match)                         \
-	({                                                 \
-		__typeof__((vec)->v + 0) vec_found = NULL; \
-                                                           \
-		vec_for_each (e, vec) {                    \
-			if (is_match) {                    \
-				vec_found = (e);           \
-				break;                     \
-			}                                  \
-		}                                          \
-		vec_found;                                 \
+/* The first of the `n` elements `e` of `array` for which `is_match` is true, or NULL. */
+#define array_find(array, n, e, is_match)                                                   \
+	({                                                                                  \
+		__typeof__((array) + 0) array_found = NULL;                                 \
+                                                                                            \
+		for (size_t array_i = 0; array_found == NULL && array_i < (n); array_i++) { \
+			__typeof__(array_found)(e) = &(array)[array_i];                     \
+			if (is_match)                                                       \
+				array_found = (e);                                          \
+		}                                                                           \
+		array_found;                                                                \
 	})
+#define vec_find(vec, e, is_match) array_find((vec)->v, (vec)->n, e, is_match)
 #define vec_has(vec, e, is_match) (vec_find(vec, e, is_match) != NULL)
 /* Drop the elements `e` for which `is_kept` is false; it may read the element before `e` too. */
 #define vec_keep(vec, e, is_kept)                            \

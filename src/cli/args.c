@@ -54,10 +54,7 @@ const char *cli_nearest(const char *typed, const void *table, size_t size, size_
 
 const struct cli_command *cli_command_find(const struct cli *cli, const char *name)
 {
-	for (size_t i = 0; i < cli->n_commands; i++)
-		if (strcmp(cli->commands[i].name, name) == 0)
-			return &cli->commands[i];
-	return NULL;
+	return array_find(cli->commands, cli->n_commands, c, strcmp(c->name, name) == 0);
 }
 
 void cli_name(struct str *ret, const struct cli_option *o)
@@ -75,13 +72,8 @@ static bool is_name(const char *own, const char *typed, size_t len)
 
 const struct cli_option *cli_find(const struct cli *cli, const char *name, size_t len)
 {
-	for (size_t i = 0; i < cli->n_options; i++) {
-		const struct cli_option *o = &cli->options[i];
-
-		if (o->name != NULL && strlen(o->name) == len && is_name(o->name, name, len))
-			return o;
-	}
-	return NULL;
+	return array_find(cli->options, cli->n_options, o,
+			  o->name != NULL && strlen(o->name) == len && is_name(o->name, name, len));
 }
 
 /* An unambiguous beginning of a name, as getopt_long() accepts it. */
@@ -100,14 +92,9 @@ static const struct cli_option *find_beginning(const struct cli *cli, const char
 
 const struct cli_option *cli_find_letter(const struct cli *cli, char letter)
 {
-	for (size_t i = 0; i < cli->n_options; i++) {
-		const struct cli_option *o = &cli->options[i];
-
-		if (o->letter == letter ||
-		    (o->name != NULL && o->name[0] == letter && o->name[1] == '\0'))
-			return o;
-	}
-	return NULL;
+	return array_find(cli->options, cli->n_options, o,
+			  o->letter == letter ||
+				  (o->name != NULL && o->name[0] == letter && o->name[1] == '\0'));
 }
 
 static int unknown(const struct cli *cli, const char *name, size_t len, struct err *err)

@@ -85,10 +85,8 @@ int cli_prefixes(struct cli_prefixes *ret, const char *value, struct err *err)
 {
 	AUTO(vec_fini) struct cli_prefixes list = { 0 };
 	AUTO(free) char *copy = xstrdup(value);
-	char *rest = copy;
-	char *word;
 
-	while ((word = str_word(&rest)) != NULL)
+	str_for_each_word (word, copy)
 		if (*word != '\0' && ip_prefix_parse(vec_push(&list), word, err) < 0)
 			return -EINVAL;
 	vec_fini(ret);
@@ -190,18 +188,18 @@ static int set_entries(const struct cli_option *o, void *settings, const char *v
 		       struct err *err)
 {
 	AUTO(free) char *copy = xstrdup(value);
-	char *rest = copy;
-	char *name;
-	int r = 0;
 
-	while (r == 0 && (name = str_word(&rest)) != NULL) {
+	str_for_each_word (name, copy) {
 		char *behind = strchr(name, '=');
+		int r;
 
 		if (behind != NULL)
 			*behind++ = '\0';
 		r = o->value.set_entry(settings, name, behind, err);
+		if (r < 0)
+			return r;
 	}
-	return r;
+	return 0;
 }
 
 int cli_set(const struct cli_option *o, void *settings, const char *value, struct err *err)

@@ -51,9 +51,7 @@ void diff_desired(struct diff *d, const json_t *items)
 
 void diff_lines(struct diff *d, char *text, const char *owner)
 {
-	char *line;
-
-	while ((line = str_line(&text)) != NULL)
+	str_for_each_line (line, text)
 		line_add(d, line, owner);
 }
 

@@ -65,10 +65,8 @@ void programmed_fini(struct programmed *h)
 json_t *programmed_lines(struct str *text, const char *part)
 {
 	json_t *lines = json_array();
-	char *rest = text->text;
-	char *line;
 
-	while ((line = str_line(&rest)) != NULL)
+	str_for_each_line (line, text->text)
 		if (part == NULL || strstr(line, part) != NULL)
 			(void)json_array_append_new(lines, json_string(line));
 	return lines;

@@ -94,9 +94,7 @@ static int kernel_json(struct programmed *programmed, const char *part)
 /* False: standard output cannot be written. */
 static bool lines_print(char *text, const char *part)
 {
-	char *line;
-
-	while ((line = str_line(&text)) != NULL)
+	str_for_each_line (line, text)
 		if ((part == NULL || strstr(line, part) != NULL) && out_printf("%s\n", line) < 0)
 			return false;
 	return true;

@@ -45,12 +45,9 @@ struct ports {
 static void ports_read(struct ports *ports, const char *root, const char *path)
 {
 	FINI(str_fini) struct str text = { 0 };
-	char *rest;
-	char *line;
 
 	(void)!proc_read(&text, root, path);
-	rest = text.text;
-	while ((line = str_line(&rest)) != NULL) {
+	str_for_each_line (line, text.text) {
 		struct ip_tuple t;
 		unsigned long long inode;
 

@@ -82,12 +82,9 @@ static void read_listeners(struct facts *f, const char *root)
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
 		FINI(str_fini) struct str text = { 0 };
 		struct ip_tuple t;
-		char *rest;
-		char *line;
 
 		(void)!proc_read(&text, root, files[i].path);
-		rest = text.text;
-		while ((line = str_line(&rest)) != NULL)
+		str_for_each_line (line, text.text)
 			if (proc_listener(&t, line, files[i].proto))
 				*vec_push(&f->listeners) = t;
 	}

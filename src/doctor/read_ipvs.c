@@ -33,14 +33,11 @@ static void servers_read(struct facts *f, const char *root)
 	FINI(str_fini) struct str text = { 0 };
 	struct fact_ipvs *p = &f->ipvs_plane;
 	struct nl_sock *nl;
-	char *rest;
-	char *line;
 
 	f->has_ipvs = proc_read(&text, root, "/proc/self/net/ip_vs") == 0;
 	if (f->has_ipvs)
 		p->n_conns = 0;
-	rest = text.text;
-	while ((line = str_line(&rest)) != NULL) {
+	str_for_each_line (line, text.text) {
 		struct ip_tuple t;
 
 		if (proc_ipvs(&t, line))
@@ -76,14 +73,11 @@ static int routing_try(struct fact_ipvs *p, struct nl_sock *nl, struct err *err)
 				       .priority = IPVS_RULE_PRIORITY_DEFAULT };
 	struct str desired = { 0 };
 	FINI(str_fini) struct str programmed = { 0 };
-	char *rest;
-	char *line;
 	int r = ipvs_route_config_read(nl, &c, err);
 
 	if (r >= 0)
 		r = ipvs_route_text(nl, &c, &desired, &programmed, trouble, p, err);
-	rest = desired.text;
-	while ((line = str_line(&rest)) != NULL)
+	str_for_each_line (line, desired.text)
 		if (!str_has_line(str_text(&programmed), line))
 			*vec_push(&p->missing) = xstrdup(line);
 	str_fini(&desired);

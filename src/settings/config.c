@@ -169,10 +169,8 @@ static json_t *from_words(enum config_kind kind, const char *text)
 {
 	json_t *ret = kind == CONFIG_GATES ? json_object() : json_array();
 	AUTO(free) char *copy = xstrdup(text);
-	char *rest = copy;
-	char *word;
 
-	while ((word = str_word(&rest)) != NULL)
+	str_for_each_word (word, copy)
 		if (*word != '\0')
 			word_add(ret, kind, word);
 	return ret;

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-static const struct {
+static const struct kind_row {
 	const char *name;
 	const char *version; /* apiVersion */
 	const char *old;     /* another one; NULL: none */
@@ -20,10 +20,9 @@ static const struct {
 
 const char *object_kind_text(enum object_kind kind)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
-		if (kinds[i].kind == kind)
-			return kinds[i].name;
-	return "object";
+	const struct kind_row *row = array_find(kinds, ARRAY_SIZE(kinds), k, k->kind == kind);
+
+	return row != NULL ? row->name : "object";
 }
 
 void object_title(struct str *ret, enum object_kind kind, const struct name *ns,
@@ -44,11 +43,12 @@ static size_t group_len(const char *api)
 	return slash != NULL ? (size_t)(slash - api) : 0;
 }
 
-/* Compare "group/version" with row `kind`; another group is another kind. */
-static int match_version(enum object_kind *ret, size_t kind, const char *api, struct decode *d)
+/* Compare "group/version" with the row; another group is another kind. */
+static int match_version(enum object_kind *ret, const struct kind_row *row, const char *api,
+			 struct decode *d)
 {
-	const char *version = kinds[kind].version;
-	const char *old = kinds[kind].old;
+	const char *version = row->version;
+	const char *old = row->old;
 	size_t len = group_len(api);
 	/* "/v1" is of the core group, too. */
 	const char *full = len == 0 && api[0] == '/' ? api + 1 : api;
@@ -56,17 +56,8 @@ static int match_version(enum object_kind *ret, size_t kind, const char *api, st
 
 	if (!is_known && group_len(version) == len && strncmp(version, api, len) == 0)
 		return trail_reject(d, "'%.64s' is not supported, use '%s'", api, version);
-	*ret = is_known ? kinds[kind].kind : OBJECT_KIND_OTHER;
+	*ret = is_known ? row->kind : OBJECT_KIND_OTHER;
 	return 0;
-}
-
-/* Find the row of `kinds` for the first `len` bytes of `name`. */
-static bool kind_find(size_t *ret, const char *name, size_t len)
-{
-	for (*ret = 0; *ret < ARRAY_SIZE(kinds); (*ret)++)
-		if (strlen(kinds[*ret].name) == len && strncmp(kinds[*ret].name, name, len) == 0)
-			return true;
-	return false;
 }
 
 static bool is_list_name(const char *name, size_t *len)
@@ -85,7 +76,7 @@ int decode_kind(enum object_kind *ret, enum object_kind *items, const json_t *ob
 	const char *api;
 	bool is_list;
 	size_t len;
-	size_t row;
+	const struct kind_row *row;
 
 	trail_start(d, err);
 	if (!tree_is(obj, JSON_OBJECT))
@@ -96,7 +87,9 @@ int decode_kind(enum object_kind *ret, enum object_kind *items, const json_t *ob
 		return d->r;
 	is_list = is_list_name(name, &len);
 	*items = OBJECT_KIND_LIST;
-	if (!kind_find(&row, name, len)) {
+	row = array_find(kinds, ARRAY_SIZE(kinds), k,
+			 strlen(k->name) == len && strncmp(k->name, name, len) == 0);
+	if (row == NULL) {
 		*ret = is_list ? OBJECT_KIND_LIST : OBJECT_KIND_OTHER;
 		*items = OBJECT_KIND_OTHER;
 		return 0;

@@ -109,15 +109,15 @@ static bool entry_matches(char *entry, const char *host, const struct ip_addr *i
 bool noproxy_matches(const char *list, const char *host, const char *port)
 {
 	AUTO(free) char *copy = xstrdup(list != NULL ? list : "");
-	char *rest = copy;
 	struct ip_addr addr;
 	const struct ip_addr *ip = ip_addr_parse(&addr, host, NULL) == 0 ? &addr : NULL;
-	bool is_found = strcasecmp(host, "localhost") == 0 || (ip && ip_addr_is_loopback(ip));
-	char *word;
 
-	while (!is_found && (word = str_word(&rest)) != NULL)
-		is_found = entry_matches(word, host, ip, port);
-	return is_found;
+	if (strcasecmp(host, "localhost") == 0 || (ip != NULL && ip_addr_is_loopback(ip)))
+		return true;
+	str_for_each_word (word, copy)
+		if (entry_matches(word, host, ip, port))
+			return true;
+	return false;
 }
 
 /* Of the environment: the first one that is not empty; NULL: none. */

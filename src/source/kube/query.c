@@ -5,6 +5,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/vec.h"
+
 #define PAGE_SIZE "1000"
 
 static const struct kube_resource resources[] = {
@@ -19,11 +21,9 @@ static const struct kube_resource resources[] = {
 
 const struct kube_resource *kube_resource(enum object_kind kind)
 {
-	const struct kube_resource *found = NULL;
+	const struct kube_resource *found =
+		array_find(resources, ARRAY_SIZE(resources), r, r->kind == kind);
 
-	for (size_t i = 0; i < ARRAY_SIZE(resources); i++)
-		if (resources[i].kind == kind)
-			found = &resources[i];
 	assert(found != NULL);
 	return found;
 }
