@@ -30,6 +30,7 @@ struct pending {
 };
 
 struct manifest_work {
+	struct manifest m; /* what the owner sees */
 	struct manifest_ops ops;
 	struct cut cut;
 	enum format format;
@@ -58,14 +59,12 @@ static const struct jsonsplit_ops split_ops;
 
 void manifest_open(struct manifest **ret, const struct manifest_ops *ops)
 {
-	struct manifest *m = xcalloc(1, sizeof(*m));
 	struct manifest_work *w = xcalloc(1, sizeof(*w));
 
 	w->ops = *ops;
 	cut_init(&w->cut, ops->read, ops->arg);
-	jsonsplit_init(&w->json, &split_ops, m);
-	m->work = w;
-	*ret = m;
+	jsonsplit_init(&w->json, &split_ops, w);
+	*ret = &w->m;
 }
 
 static void pending_clear(struct manifest_work *w)
@@ -74,16 +73,6 @@ static void pending_clear(struct manifest_work *w)
 		json_decref(p->obj);
 	vec_clear(&w->pending);
 	w->pending_cost = 0;
-}
-
-static void work_close(struct manifest_work *w)
-{
-	pending_clear(w);
-	vec_fini(&w->pending);
-	yaml_close(w->yaml);
-	jsonsplit_fini(&w->json);
-	cut_fini(&w->cut);
-	free(w);
 }
 
 static void piece_fini(struct piece *p)
@@ -96,9 +85,15 @@ static void piece_fini(struct piece *p)
 
 void manifest_close(struct manifest *m)
 {
+	struct manifest_work *w = container_of(m, struct manifest_work, m);
+
 	if (m == NULL)
 		return;
-	work_close(m->work);
+	pending_clear(w);
+	vec_fini(&w->pending);
+	yaml_close(w->yaml);
+	jsonsplit_fini(&w->json);
+	cut_fini(&w->cut);
 	vec_for_each (p, &m->pieces)
 		piece_fini(p);
 	vec_for_each (n, &m->notes)
@@ -106,22 +101,22 @@ void manifest_close(struct manifest *m)
 	vec_fini(&m->units);
 	vec_fini(&m->pieces);
 	vec_fini(&m->notes);
-	free(m);
+	free(w);
 }
 
 /* --- units and pieces ----------------------------------------------------- */
 
-static struct unit *unit_last(struct manifest *m)
+static struct unit *unit_last(struct manifest_work *w)
 {
-	return &m->units.v[m->units.n - 1];
+	return &w->m.units.v[w->m.units.n - 1];
 }
 
 /* True: the caller knows this text. A hash of 0 never matches. */
-static bool unit_begin(struct manifest *m, const char *text, size_t len, uint64_t salt,
+static bool unit_begin(struct manifest_work *w, const char *text, size_t len, uint64_t salt,
 		       uint32_t line)
 {
-	const struct manifest_ops *ops = &m->work->ops;
-	struct unit *u = vec_push(&m->units);
+	const struct manifest_ops *ops = &w->ops;
+	struct unit *u = vec_push(&w->m.units);
 
 	*u = (struct unit){ .line = line };
 	if (text != NULL) {
@@ -129,33 +124,33 @@ static bool unit_begin(struct manifest *m, const char *text, size_t len, uint64_
 		u->known = ops->known(ops->arg, u->hash);
 	}
 	if (u->known == 0)
-		m->parsed_bytes += len;
+		w->m.parsed_bytes += len;
 	return u->known != 0;
 }
 
 /* A piece of the last unit; `line` is the file's. */
-static struct piece *piece_add(struct manifest *m, enum piece_state state, uint32_t line)
+static struct piece *piece_add(struct manifest_work *w, enum piece_state state, uint32_t line)
 {
-	struct unit *u = unit_last(m);
-	struct piece *p = vec_push(&m->pieces);
+	struct unit *u = unit_last(w);
+	struct piece *p = vec_push(&w->m.pieces);
 
 	u->n_pieces++;
 	*p = (struct piece){ .state = state, .line = line - MIN(line, u->line) };
 	return p;
 }
 
-static struct piece *unreadable_add(struct manifest *m, uint32_t line, const char *why)
+static struct piece *unreadable_add(struct manifest_work *w, uint32_t line, const char *why)
 {
-	struct piece *p = piece_add(m, PIECE_UNREADABLE, line);
+	struct piece *p = piece_add(w, PIECE_UNREADABLE, line);
 
 	p->why_line = p->line;
 	p->why = xstrdup(why);
 	return p;
 }
 
-static struct piece *piece_last(const struct manifest *m)
+static struct piece *piece_last(const struct manifest_work *w)
 {
-	return &m->pieces.v[m->pieces.n - 1];
+	return &w->m.pieces.v[w->m.pieces.n - 1];
 }
 
 static void json_piece_set(struct manifest_work *w, const struct json_piece *p)
@@ -165,16 +160,15 @@ static void json_piece_set(struct manifest_work *w, const struct json_piece *p)
 }
 
 /* The line of the decoder's current value, counted from the first line of the last unit. */
-static uint32_t value_line(struct manifest *m, const struct decode *d)
+static uint32_t value_line(struct manifest_work *w, const struct decode *d)
 {
-	struct manifest_work *w = m->work;
 	uint32_t line;
 
 	if (w->is_detached || (w->yaml == NULL && w->json_piece == NULL))
-		return piece_last(m)->line;
+		return piece_last(w)->line;
 	line = w->yaml != NULL ? yaml_line_of(w->yaml, d)
 			       : json_lines_of(&w->json_lines, w->json_piece, d);
-	return line - MIN(line, unit_last(m)->line);
+	return line - MIN(line, unit_last(w)->line);
 }
 
 /* --- one object ----------------------------------------------------------- */
@@ -182,28 +176,28 @@ static uint32_t value_line(struct manifest *m, const struct decode *d)
 /* About the last piece. */
 static void on_note(void *arg, const struct decode *d, const char *text)
 {
-	struct manifest *m = arg;
-	const struct piece *p = piece_last(m);
+	struct manifest_work *w = arg;
+	const struct piece *p = piece_last(w);
 	struct str title = { 0 };
 
-	if (m->notes.n >= MANIFEST_NOTES_MAX) {
-		unit_last(m)->n_lost++;
+	if (w->m.notes.n >= MANIFEST_NOTES_MAX) {
+		unit_last(w)->n_lost++;
 		return;
 	}
 	object_title(&title, p->kind, p->ns, p->name);
 	str_printf(&title, ": %s", text);
-	*vec_push(&m->notes) = (struct manifest_problem){ .unit = (uint32_t)m->units.n - 1,
-							  .line = value_line(m, d),
-							  .text = title.text };
+	*vec_push(&w->m.notes) = (struct manifest_problem){ .unit = (uint32_t)w->m.units.n - 1,
+							    .line = value_line(w, d),
+							    .text = title.text };
 }
 
-static void other_count(struct manifest *m, const json_t *obj)
+static void other_count(struct manifest_work *w, const json_t *obj)
 {
 	const char *kind = json_string_value(json_object_get(obj, "kind"));
 
-	unit_last(m)->n_others++;
-	if (m->other[0] == '\0')
-		(void)snprintf(m->other, sizeof(m->other), "%s", kind ? kind : "?");
+	unit_last(w)->n_others++;
+	if (w->m.other[0] == '\0')
+		(void)snprintf(w->m.other, sizeof(w->m.other), "%s", kind ? kind : "?");
 }
 
 /* Guess the kind of an object that decode_kind() rejected. */
@@ -228,55 +222,55 @@ static bool name_guess(struct piece *p, const json_t *obj)
 }
 
 /* The last piece is invalid. */
-static void piece_reject(struct manifest *m, const struct decode *d, enum piece_state state,
+static void piece_reject(struct manifest_work *w, const struct decode *d, enum piece_state state,
 			 const char *why)
 {
-	struct piece *p = piece_last(m);
+	struct piece *p = piece_last(w);
 
 	p->state = state;
-	p->why_line = value_line(m, d);
+	p->why_line = value_line(w, d);
 	p->why = xstrdup(why);
 }
 
 /* An object with an unsupported kind or version: its name may be readable. */
-static void bad_kind_add(struct manifest *m, const json_t *obj, uint32_t line,
+static void bad_kind_add(struct manifest_work *w, const json_t *obj, uint32_t line,
 			 const struct decode *d, const char *why)
 {
-	struct piece *p = piece_add(m, PIECE_BAD, line);
+	struct piece *p = piece_add(w, PIECE_BAD, line);
 
 	if (!name_guess(p, obj))
 		p->kind = OBJECT_KIND_OTHER;
-	piece_reject(m, d, p->kind != OBJECT_KIND_OTHER ? PIECE_BAD : PIECE_UNREADABLE, why);
+	piece_reject(w, d, p->kind != OBJECT_KIND_OTHER ? PIECE_BAD : PIECE_UNREADABLE, why);
 }
 
 /* Decode an object of a supported kind. */
-static void object_add(struct manifest *m, const json_t *obj, enum object_kind kind, uint32_t line)
+static void object_add(struct manifest_work *w, const json_t *obj, enum object_kind kind,
+		       uint32_t line)
 {
-	struct piece *p = piece_add(m, PIECE_GOOD, line);
-	struct decode d = { .note = on_note,
-			    .arg = m,
-			    .default_ns = "default",
-			    .is_strict = m->work->ops.is_strict };
+	struct piece *p = piece_add(w, PIECE_GOOD, line);
+	struct decode d = {
+		.note = on_note, .arg = w, .default_ns = "default", .is_strict = w->ops.is_strict
+	};
 	struct err err = { .text = "" };
 	int r;
 
 	p->kind = kind;
 	r = decode_key(&p->ns, &p->name, kind, obj, &d, &err);
 	if (r < 0) {
-		piece_reject(m, &d, PIECE_UNREADABLE, err.text);
+		piece_reject(w, &d, PIECE_UNREADABLE, err.text);
 		return;
 	}
 	r = decode_fields(kind, obj, &d, &err);
 	if (r == 0)
 		r = decode_object(&p->obj, kind, obj, &d, &err);
 	if (r < 0)
-		piece_reject(m, &d, PIECE_BAD, err.text);
+		piece_reject(w, &d, PIECE_BAD, err.text);
 	else if (r == DECODE_IGNORED)
 		p->state = PIECE_IGNORED;
 }
 
 /* Decode a document, or an entry of a list whose entries have the kind `list_kind`. */
-static void value_add(struct manifest *m, const json_t *obj, enum object_kind list_kind,
+static void value_add(struct manifest_work *w, const json_t *obj, enum object_kind list_kind,
 		      uint32_t line)
 {
 	bool is_typed = json_object_get(obj, "kind") == NULL &&
@@ -287,15 +281,15 @@ static void value_add(struct manifest *m, const json_t *obj, enum object_kind li
 	struct err err = { .text = "" };
 
 	if (!is_typed && decode_kind(&kind, &items, obj, &d, &err) < 0) {
-		bad_kind_add(m, obj, line, &d, err.text);
+		bad_kind_add(w, obj, line, &d, err.text);
 		return;
 	}
 	if (kind == OBJECT_KIND_OTHER)
-		other_count(m, obj);
+		other_count(w, obj);
 	else if (kind == OBJECT_KIND_LIST)
-		unreadable_add(m, line, "a list inside a list");
+		unreadable_add(w, line, "a list inside a list");
 	else
-		object_add(m, obj, kind, line);
+		object_add(w, obj, kind, line);
 }
 
 /* --- lists ---------------------------------------------------------------- */
@@ -316,18 +310,16 @@ static void list_learn(struct manifest_work *w, const json_t *root)
 }
 
 /* Takes `obj`. */
-static void item_add(struct manifest *m, json_t *obj, size_t cost, uint32_t line)
+static void item_add(struct manifest_work *w, json_t *obj, size_t cost, uint32_t line)
 {
-	struct manifest_work *w = m->work;
-
 	if (w->is_list_known || json_object_get(obj, "kind") != NULL) {
-		value_add(m, obj, w->is_list_known ? w->list_kind : OBJECT_KIND_LIST, line);
+		value_add(w, obj, w->is_list_known ? w->list_kind : OBJECT_KIND_LIST, line);
 		json_decref(obj);
 		return;
 	}
 	w->pending_cost += cost;
 	if (w->pending_cost > MANIFEST_PENDING_COST_MAX) {
-		unreadable_add(m, line, "too many entries without a kind before the list's kind");
+		unreadable_add(w, line, "too many entries without a kind before the list's kind");
 		json_decref(obj);
 		return;
 	}
@@ -335,9 +327,8 @@ static void item_add(struct manifest *m, json_t *obj, size_t cost, uint32_t line
 }
 
 /* The root of a document, after its items. */
-static void root_add(struct manifest *m, const json_t *root, uint32_t line)
+static void root_add(struct manifest_work *w, const json_t *root, uint32_t line)
 {
-	struct manifest_work *w = m->work;
 	struct decode d = { 0 };
 	enum object_kind items = OBJECT_KIND_LIST;
 	enum object_kind kind = OBJECT_KIND_OTHER;
@@ -348,18 +339,18 @@ static void root_add(struct manifest *m, const json_t *root, uint32_t line)
 	if (json_is_null(root))
 		return; /* empty document */
 	if (decode_kind(&kind, &items, root, &d, NULL) < 0 || kind != OBJECT_KIND_LIST) {
-		value_add(m, root, OBJECT_KIND_LIST, line);
+		value_add(w, root, OBJECT_KIND_LIST, line);
 		items = OBJECT_KIND_LIST;
 	}
 	w->is_detached = true;
 	vec_for_each (p, &w->pending)
-		value_add(m, p->obj, items, p->line);
+		value_add(w, p->obj, items, p->line);
 	w->is_detached = false;
 	pending_clear(w);
 	if (kind != OBJECT_KIND_LIST)
 		return;
 	json_array_foreach (list, i, item)
-		value_add(m, item, items, line);
+		value_add(w, item, items, line);
 }
 
 static void list_forget(struct manifest_work *w)
@@ -372,9 +363,9 @@ static void list_forget(struct manifest_work *w)
 /* --- JSON ----------------------------------------------------------------- */
 
 /* 1: not JSON, and reported, unless it may be YAML. */
-static int piece_load(json_t **ret, const struct json_piece *p, struct manifest *m, struct err *err)
+static int piece_load(json_t **ret, const struct json_piece *p, struct manifest_work *w,
+		      struct err *err)
 {
-	struct manifest_work *w = m->work;
 	json_error_t error;
 
 	*ret = json_loadb(p->text, p->len,
@@ -383,14 +374,13 @@ static int piece_load(json_t **ret, const struct json_piece *p, struct manifest 
 		return 0;
 	if (w->is_sub)
 		return err_set(err, -EINVAL, "%s", json_error_words(&error));
-	unreadable_add(m, p->line + (uint32_t)MAX(error.line, 1) - 1, json_error_words(&error));
+	unreadable_add(w, p->line + (uint32_t)MAX(error.line, 1) - 1, json_error_words(&error));
 	return 1;
 }
 
 static int on_json_item(void *arg, const struct json_piece *p, struct err *err)
 {
-	struct manifest *m = arg;
-	struct manifest_work *w = m->work;
+	struct manifest_work *w = arg;
 	json_t *v;
 	int r;
 
@@ -402,31 +392,30 @@ static int on_json_item(void *arg, const struct json_piece *p, struct err *err)
 			w->root_len = w->json.root.text.len;
 		}
 		/* The same text is another object in a list of another kind. */
-		if (unit_begin(m, w->is_list_known ? p->text : NULL, p->len, 1 + w->list_kind,
+		if (unit_begin(w, w->is_list_known ? p->text : NULL, p->len, 1 + w->list_kind,
 			       p->line))
 			return 0;
 	}
-	r = piece_load(&v, p, m, err);
+	r = piece_load(&v, p, w, err);
 	if (r != 0)
 		return MIN(r, 0);
 	json_piece_set(w, p);
-	item_add(m, v, p->len / 8, p->line);
+	item_add(w, v, p->len / 8, p->line);
 	json_piece_set(w, NULL);
 	return 0;
 }
 
 static int on_json_object(void *arg, const struct json_piece *p, struct err *err)
 {
-	struct manifest *m = arg;
-	struct manifest_work *w = m->work;
+	struct manifest_work *w = arg;
 	json_t *v;
 	int r = 1;
 
-	if (w->is_sub || !unit_begin(m, w->pending.n == 0 ? p->text : NULL, p->len, 0, p->line))
-		r = piece_load(&v, p, m, err);
+	if (w->is_sub || !unit_begin(w, w->pending.n == 0 ? p->text : NULL, p->len, 0, p->line))
+		r = piece_load(&v, p, w, err);
 	if (r == 0) {
 		json_piece_set(w, p);
-		root_add(m, v, p->line);
+		root_add(w, v, p->line);
 		json_piece_set(w, NULL);
 		json_decref(v);
 	}
@@ -438,18 +427,15 @@ static int on_json_object(void *arg, const struct json_piece *p, struct err *err
 static const struct jsonsplit_ops split_ops = { on_json_item, on_json_object };
 
 /* Unbalanced brackets, or a limit: the rest cannot be divided into units. */
-static void json_fail(struct manifest *m, const char *why)
+static void json_fail(struct manifest_work *w, const char *why)
 {
-	struct manifest_work *w = m->work;
-
-	(void)unit_begin(m, NULL, 0, 0, w->json.line);
-	unreadable_add(m, w->json.line, why);
+	(void)unit_begin(w, NULL, 0, 0, w->json.line);
+	unreadable_add(w, w->json.line, why);
 	w->is_failed = true;
 }
 
-static int json_step(struct manifest *m, struct err *err)
+static int json_step(struct manifest_work *w, struct err *err)
 {
-	struct manifest_work *w = m->work;
 	struct cut_piece block;
 	struct err why;
 	int r;
@@ -461,11 +447,11 @@ static int json_step(struct manifest *m, struct err *err)
 		return r == CUT_END ? 0 : 1;
 	if (r == CUT_END) {
 		if (jsonsplit_end(&w->json, &why) < 0)
-			json_fail(m, why.text);
+			json_fail(w, why.text);
 		return 0;
 	}
 	if (jsonsplit_feed(&w->json, block.text, block.len, &why) < 0)
-		json_fail(m, why.text);
+		json_fail(w, why.text);
 	return 1;
 }
 
@@ -499,13 +485,11 @@ static bool is_hollow(const struct cut_piece *doc)
 	return true;
 }
 
-static void yaml_begin(struct manifest *m)
+static void yaml_begin(struct manifest_work *w)
 {
-	struct manifest_work *w = m->work;
-
 	if (!w->is_stream && is_hollow(&w->doc))
 		return;
-	if (unit_begin(m, w->is_stream ? NULL : w->doc.text, w->doc.len, 0, w->doc.line))
+	if (unit_begin(w, w->is_stream ? NULL : w->doc.text, w->doc.len, 0, w->doc.line))
 		return;
 	if (w->is_stream)
 		yaml_open(&w->yaml, cut_read, &w->cut, w->doc.line);
@@ -514,23 +498,22 @@ static void yaml_begin(struct manifest *m)
 }
 
 /* Discard pieces and notes of the last unit. */
-static void unit_rollback(struct manifest *m)
+static void unit_rollback(struct manifest_work *w)
 {
-	struct unit *u = unit_last(m);
-	uint32_t unit = (uint32_t)m->units.n - 1;
+	struct unit *u = unit_last(w);
+	uint32_t unit = (uint32_t)w->m.units.n - 1;
 
 	for (; u->n_pieces > 0; u->n_pieces--)
-		piece_fini(&m->pieces.v[--m->pieces.n]);
+		piece_fini(&w->m.pieces.v[--w->m.pieces.n]);
 	u->n_others = 0;
 	u->n_lost = 0;
-	while (m->notes.n > 0 && m->notes.v[m->notes.n - 1].unit == unit)
-		free(m->notes.v[--m->notes.n].text);
+	while (w->m.notes.n > 0 && w->m.notes.v[w->m.notes.n - 1].unit == unit)
+		free(w->m.notes.v[--w->m.notes.n].text);
 }
 
 /* Try to decode an invalid YAML document as JSON. True: done. */
-static bool json_instead(struct manifest *m)
+static bool json_instead(struct manifest_work *w)
 {
-	struct manifest_work *w = m->work;
 	const char *text = w->doc.text;
 	size_t len = w->doc.len;
 	struct jsonsplit split;
@@ -545,9 +528,9 @@ static bool json_instead(struct manifest *m)
 		blank++;
 	if (blank == len || text[blank] != '{')
 		return false;
-	unit_rollback(m);
+	unit_rollback(w);
 	list_forget(w);
-	jsonsplit_init(&split, &split_ops, m);
+	jsonsplit_init(&split, &split_ops, w);
 	split.line = w->doc.line; /* lines are those of the file */
 	for (size_t i = 0; i < blank; i++)
 		split.line += text[i] == '\n';
@@ -558,22 +541,21 @@ static bool json_instead(struct manifest *m)
 	jsonsplit_fini(&split);
 	list_forget(w);
 	if (!is_json)
-		unit_rollback(m);
+		unit_rollback(w);
 	return is_json;
 }
 
 /* Report a syntax error; read a streamed document to its end to find the next one. */
-static int yaml_fail(struct manifest *m, const char *why, struct err *err)
+static int yaml_fail(struct manifest_work *w, const char *why, struct err *err)
 {
-	struct manifest_work *w = m->work;
 	uint32_t line = yaml_line(w->yaml);
 	json_auto_t *root = json_incref(yaml_root(w->yaml));
 	char skipped[4096];
 	ssize_t n = 1;
 
 	yaml_close(TAKE(w->yaml));
-	if (!json_instead(m))
-		(void)name_guess(unreadable_add(m, line, why), root); /* for messages */
+	if (!json_instead(w))
+		(void)name_guess(unreadable_add(w, line, why), root); /* for messages */
 	list_forget(w);
 	while (w->is_stream && n > 0)
 		n = cut_read(&w->cut, skipped, sizeof(skipped));
@@ -582,25 +564,24 @@ static int yaml_fail(struct manifest *m, const char *why, struct err *err)
 	return 1;
 }
 
-static int yaml_step(struct manifest *m, struct err *err)
+static int yaml_step(struct manifest_work *w, struct err *err)
 {
-	struct manifest_work *w = m->work;
 	struct err why;
 	json_t *v;
 	int r;
 
 	r = yaml_next_part(w->yaml, &v, &why);
 	if (r < 0)
-		return yaml_fail(m, why.text, err);
+		return yaml_fail(w, why.text, err);
 	if (r == YAML_PART)
 		return 1;
 	if (r == YAML_ITEM) {
 		list_learn(w, yaml_root(w->yaml));
-		item_add(m, v, yaml_cost(w->yaml), yaml_line(w->yaml));
+		item_add(w, v, yaml_cost(w->yaml), yaml_line(w->yaml));
 		return 1;
 	}
 	if (r == YAML_DOCUMENT) {
-		root_add(m, v, yaml_line(w->yaml));
+		root_add(w, v, yaml_line(w->yaml));
 		list_forget(w);
 		json_decref(v);
 		return 1;
@@ -610,25 +591,25 @@ static int yaml_step(struct manifest *m, struct err *err)
 }
 
 /* Stop reading: a last, unreadable unit reports it and keeps earlier objects of the file. */
-static int too_many(struct manifest *m)
+static int too_many(struct manifest_work *w)
 {
 	FINI(str_fini) struct str why = { 0 };
 
 	str_printf(&why, "more than %d objects in one file, the rest is not read",
 		   MANIFEST_PIECES_MAX);
-	(void)unit_begin(m, NULL, 0, 0, m->work->cut.line);
-	unreadable_add(m, m->work->cut.line, str_text(&why));
+	(void)unit_begin(w, NULL, 0, 0, w->cut.line);
+	unreadable_add(w, w->cut.line, str_text(&why));
 	return 0;
 }
 
 int manifest_step(struct manifest *m, struct err *err)
 {
-	struct manifest_work *w = m->work;
+	struct manifest_work *w = container_of(m, struct manifest_work, m);
 	char first;
 	int r;
 
-	if (MAX(m->pieces.n, m->units.n) > MANIFEST_PIECES_MAX)
-		return too_many(m);
+	if (MAX(w->m.pieces.n, w->m.units.n) > MANIFEST_PIECES_MAX)
+		return too_many(w);
 
 	if (w->format == FORMAT_UNSET) {
 		r = cut_peek(&w->cut, &first, err);
@@ -637,15 +618,15 @@ int manifest_step(struct manifest *m, struct err *err)
 		w->format = w->ops.is_json && first == '{' ? FORMAT_JSON : FORMAT_YAML;
 	}
 	if (w->format == FORMAT_JSON)
-		return json_step(m, err);
+		return json_step(w, err);
 	if (w->yaml != NULL)
-		return yaml_step(m, err);
+		return yaml_step(w, err);
 	r = cut_next(&w->cut, &w->doc, err);
 	if (r <= 0)
 		return r;
 	w->is_stream = r == CUT_STREAM;
 	if (w->is_stream)
-		m->parsed_bytes += CUT_DOCUMENT_MAX;
-	yaml_begin(m);
+		w->m.parsed_bytes += CUT_DOCUMENT_MAX;
+	yaml_begin(w);
 	return 1;
 }

@@ -76,7 +76,6 @@ struct manifest {
 	VEC(struct manifest_problem) notes; /* no errors: those are in `pieces` */
 	char other[64];                     /* the first kind that is not read, or "" */
 	uint64_t parsed_bytes;              /* approximately, of units that were not known */
-	struct manifest_work *work;         /* private */
 };
 
 void manifest_open(struct manifest **ret, const struct manifest_ops *ops);
