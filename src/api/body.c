@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +14,6 @@
 #include "state/state.h"
 
 #define TYPE_JSON "application/json"
-#define TAG_MAX 24
 
 void body_begin(struct http_reply *reply, struct jsonw *w)
 {
@@ -108,9 +106,8 @@ static uint64_t state_hash(const struct serve_context *ctx)
 bool body_unchanged(struct http_reply *reply, const struct serve_context *ctx,
 		    const struct http_request *q)
 {
-	char tag[TAG_MAX];
+	const char *tag = str_local(24, "\"%016" PRIx64 "\"", state_hash(ctx));
 
-	(void)snprintf(tag, sizeof(tag), "\"%016" PRIx64 "\"", state_hash(ctx));
 	str_printf(&reply->headers, "ETag: %s\r\n", tag);
 	if (q->if_none_match == NULL || strstr(q->if_none_match, tag) == NULL)
 		return false;

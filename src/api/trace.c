@@ -8,7 +8,6 @@
 #include "api/body.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -93,15 +92,14 @@ static const struct service_port *port_find(const struct service *s, const char 
 					    enum l4proto proto)
 {
 	const struct service_port *found = NULL;
-	char number[8];
 
 	vec_for_each (p, &s->ports) {
 		if (proto != L4PROTO_UNSET && p->proto != proto)
 			continue;
-		(void)snprintf(number, sizeof(number), "%u", p->port);
 		if (*text == '\0' && found != NULL)
 			return NULL;
-		if (*text != '\0' && strcmp(text, p->name->text) != 0 && strcmp(text, number) != 0)
+		if (*text != '\0' && strcmp(text, p->name->text) != 0 &&
+		    strcmp(text, str_local(8, "%u", p->port)) != 0)
 			continue;
 		if (found == NULL || p->proto == L4PROTO_TCP)
 			found = p;

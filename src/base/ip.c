@@ -81,19 +81,15 @@ const char *ip_addr_text(const struct ip_addr *a, char buf[static IP_TEXT_MAX])
 
 const char *ip_prefix_text(const struct ip_prefix *p, char buf[static IP_PREFIX_TEXT_MAX])
 {
-	char addr[IP_TEXT_MAX];
-
-	(void)snprintf(buf, IP_PREFIX_TEXT_MAX, "%s/%u", ip_addr_text(&p->addr, addr), p->len);
+	(void)snprintf(buf, IP_PREFIX_TEXT_MAX, "%s/%u", ip_addr_str(&p->addr), p->len);
 	return buf;
 }
 
 const char *ip_endpoint_text(const struct ip_addr *a, uint16_t port,
 			     char buf[static IP_ENDPOINT_TEXT_MAX])
 {
-	char addr[IP_TEXT_MAX];
-
 	(void)snprintf(buf, IP_ENDPOINT_TEXT_MAX, a->family == AF_INET6 ? "[%s]:%u" : "%s:%u",
-		       ip_addr_text(a, addr), port);
+		       ip_addr_str(a), port);
 	return buf;
 }
 

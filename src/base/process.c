@@ -57,11 +57,10 @@ static void kill_all(const struct process *p)
 
 	*vec_push(&pids) = p->pid;
 	for (size_t i = 0; i < pids.n; i++) {
-		char path[64];
 		glob_t tasks = { 0 };
 
-		(void)snprintf(path, sizeof(path), "/proc/%d/task/*/children", (int)pids.v[i]);
-		(void)glob(path, GLOB_NOSORT, NULL, &tasks);
+		(void)glob(str_local(64, "/proc/%d/task/*/children", (int)pids.v[i]), GLOB_NOSORT,
+			   NULL, &tasks);
 		for (size_t k = 0; k < tasks.gl_pathc; k++) {
 			AUTO(fclose) FILE *f = fopen(tasks.gl_pathv[k], "re");
 			int child;

@@ -60,6 +60,16 @@ void str_printf(struct str *s, const char *fmt, ...)
 	s->len += (size_t)n;
 }
 
+const char *str_local_printf(char *buf, size_t size, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(buf, size, fmt, ap);
+	va_end(ap);
+	return buf;
+}
+
 void str_encode(struct str *s, const char *text)
 {
 	for (; *text != '\0'; text++) {

@@ -21,6 +21,12 @@ void str_clear(struct str *s);
 void str_add(struct str *s, const char *data, size_t len);
 void str_puts(struct str *s, const char *text);
 void str_printf(struct str *s, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/*
+ * A text in a buffer of `size` bytes, cut if it is longer; the buffer lives as long as that of
+ * ip_addr_str().
+ */
+#define str_local(size, ...) str_local_printf((char[size]){ 0 }, size, __VA_ARGS__)
+const char *str_local_printf(char *buf, size_t size, const char *fmt, ...) PRINTF_LIKE(3, 4);
 static inline const char *str_text(const struct str *s)
 {
 	return s->text ? s->text : "";

@@ -7,7 +7,6 @@
 #include <linux/netfilter/ipset/ip_set.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <netinet/in.h>
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -62,14 +61,11 @@ bool ipset_is_owned(enum proxy p, const char *name)
 	if (p == PROXY_KUBE_ROUTER)
 		return is_routers(name);
 	for (size_t i = 0; i < ARRAY_SIZE(endings); i++)
-		for (int is_v6 = 0; is_v6 <= 1; is_v6++) {
-			char own[IPSET_MAXNAMELEN]; /* includes the terminator */
-
-			(void)snprintf(own, sizeof(own), "KUBE-%s%s", is_v6 ? "6-" : "",
-				       endings[i]);
-			if (strcmp(own, name) == 0)
+		for (int is_v6 = 0; is_v6 <= 1; is_v6++)
+			if (strcmp(str_local(IPSET_MAXNAMELEN, "KUBE-%s%s", is_v6 ? "6-" : "",
+					     endings[i]),
+				   name) == 0)
 				return true;
-		}
 	return false;
 }
 
@@ -133,11 +129,9 @@ static int entries_read(struct entries *e, const char *prefix, const char *set, 
 {
 	_Alignas(8) char buf[REQUEST_MAX] = { 0 };
 	struct nl_reader rd = { .message = entry_message, .arg = e };
-	char name[IPSET_MAXNAMELEN];
-	int r;
+	const char *name = str_local(IPSET_MAXNAMELEN, "%s%s", prefix, set);
+	int r = nl_dump(nl, request(buf, CMD(LIST), name), &rd, err);
 
-	(void)snprintf(name, sizeof(name), "%s%s", prefix, set);
-	r = nl_dump(nl, request(buf, CMD(LIST), name), &rd, err);
 	return r == -EINVAL || r == -ENOENT ? 0 : r;
 }
 

@@ -28,15 +28,15 @@ void report_kept(struct cleanup *c, const char *how, const struct xt_table *t)
 void report_counts(struct cleanup *c, const char *how, const struct xt_counts *counts)
 {
 	size_t n = counts->n_chains + counts->n_jumps + counts->n_strays;
-	char strays[48] = "";
 
-	if (counts->n_strays > 0)
-		(void)snprintf(strays, sizeof(strays), ", %zu other rules", counts->n_strays);
 	if (n > 0)
 		report_removed(c, n,
 			       "iptables (%s): removed %zu chains, %zu rules in them, %zu jumps to "
 			       "them%s",
-			       how, counts->n_chains, counts->n_rules, counts->n_jumps, strays);
+			       how, counts->n_chains, counts->n_rules, counts->n_jumps,
+			       counts->n_strays > 0
+				       ? str_local(48, ", %zu other rules", counts->n_strays)
+				       : "");
 }
 
 int report_end(const struct cleanup *c, struct err *err)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* cli/args - from argv to options and words, as getopt_long() and Go's pflag read it. */
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "cli/cli.h"
@@ -99,11 +98,9 @@ const struct cli_option *cli_find_letter(const struct cli *cli, char letter)
 
 static int unknown(const struct cli *cli, const char *name, size_t len, struct err *err)
 {
-	char typed[WORD_MAX + 1];
-	const char *near;
+	const char *typed = str_local(WORD_MAX + 1, "%.*s", (int)len, name);
+	const char *near = cli_nearest(typed, cli->options, sizeof(*cli->options), cli->n_options);
 
-	(void)snprintf(typed, sizeof(typed), "%.*s", (int)len, name);
-	near = cli_nearest(typed, cli->options, sizeof(*cli->options), cli->n_options);
 	if (near != NULL)
 		return err_set(err, -EINVAL, "unknown option '--%s' (did you mean '--%s'?)", typed,
 			       near);

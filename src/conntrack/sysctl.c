@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/file.h"
@@ -19,10 +18,7 @@
 
 int sysctl_read(uint64_t *ret, const char *root, const char *file, struct err *err)
 {
-	char path[PATH_MAX];
-
-	(void)snprintf(path, sizeof(path), "%s%s", root, file);
-	return file_read_number(ret, path, err);
+	return file_read_number(ret, str_local(PATH_MAX, "%s%s", root, file), err);
 }
 
 /* --- what and how much ------------------------------------------------------------ */
@@ -60,11 +56,10 @@ static size_t cpus_parse(const char *text)
 size_t sysctl_cpus(const char *root)
 {
 	FINI(str_fini) struct str list = { 0 };
-	char path[PATH_MAX];
+	const char *path = str_local(PATH_MAX, "%s/sys/devices/system/cpu/online", root);
 	cpu_set_t set;
 	size_t n = 0;
 
-	(void)snprintf(path, sizeof(path), "%s/sys/devices/system/cpu/online", root);
 	if (file_read(&list, path, CPU_LIST_MAX, NULL) == 0)
 		n = cpus_parse(str_text(&list));
 	if (n == 0 && sched_getaffinity(0, sizeof(set), &set) == 0)
@@ -82,13 +77,11 @@ enum rule {
 /* False: an error, which is logged. */
 static bool set(const char *root, const char *file, uint64_t desired, enum rule rule)
 {
-	char path[PATH_MAX];
+	const char *path = str_local(PATH_MAX, "%s%s", root, file);
 	struct err err;
 	uint64_t is = 0;
-	int r;
+	int r = file_read_number(&is, path, &err);
 
-	(void)snprintf(path, sizeof(path), "%s%s", root, file);
-	r = file_read_number(&is, path, &err);
 	if (r == 0 && (is == desired || (rule == RULE_RAISE && is > desired)))
 		return true;
 	if (r == 0)

@@ -38,10 +38,7 @@ struct lock {
 /* Empty if the process is gone. */
 static void proc_read(struct str *ret, pid_t pid, const char *file)
 {
-	char path[32];
-
-	(void)snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
-	(void)!file_read(ret, path, PROC_MAX, NULL);
+	(void)!file_read(ret, str_local(32, "/proc/%d/%s", (int)pid, file), PROC_MAX, NULL);
 }
 
 /* A hexadecimal field, "\nName:", of /proc/PID/status; 0 without it. */
@@ -146,7 +143,7 @@ static int owner_check(int fd, const char *path, struct err *err)
 /* Open the lock file. -EPERM: wrong owner or mode; -EROFS, -EACCES, ...: not available. */
 static int file_open(const char *dir, struct err *err)
 {
-	char path[256];
+	const char *path = str_local(256, "%s/lock", dir);
 	int dir_fd;
 	int fd = -1;
 	int r;
@@ -156,7 +153,6 @@ static int file_open(const char *dir, struct err *err)
 	dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (dir_fd < 0)
 		return err_errno(err, "lock: %s", dir);
-	(void)snprintf(path, sizeof(path), "%s/lock", dir);
 	r = owner_check(dir_fd, dir, err);
 	if (r == 0) {
 		fd = openat(dir_fd, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,

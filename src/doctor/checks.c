@@ -68,13 +68,12 @@ static void missing(struct results *r, const struct fact_try *t, size_t i)
 	const struct nft_try *four = &t->tries[IPFAM_V4][i];
 	const struct nft_try *six = &t->tries[IPFAM_V6][i];
 	const struct nft_try *bad = four->result < 0 ? four : six;
-	char advice[256];
 
 	if (four->result == 0 && six->result == 0)
 		return;
-	(void)snprintf(advice, sizeof(advice), "use a kernel with %s, or load the module",
-		       bad->needs);
-	found(r, CHECK_ERROR, advice, "the kernel has no %s (%s): %s", bad->what,
+	found(r, CHECK_ERROR,
+	      str_local(256, "use a kernel with %s, or load the module", bad->needs),
+	      "the kernel has no %s (%s): %s", bad->what,
 	      four->result < 0 && six->result < 0 ? "IPv4 and IPv6"
 						  : ipfam_text(bad == six ? IPFAM_V6 : IPFAM_V4),
 	      bad->detail);
@@ -386,18 +385,17 @@ static void check_scheds(struct results *r, const struct fact_try *t)
 {
 	for (size_t i = 0; i < t->n_scheds; i++) {
 		const struct ipvs_try *s = &t->scheds[i];
-		char advice[128];
 
 		if (s->result == 0)
 			continue;
-		(void)snprintf(advice, sizeof(advice),
-			       "modprobe ip_vs_%s; services with that scheduler get the default",
-			       s->sched);
 		found(r,
 		      i == 0                        ? CHECK_ERROR
 		      : strcmp(s->sched, "mh") == 0 ? CHECK_WARNING
 						    : CHECK_NOTE,
-		      advice, "the kernel has no scheduler %s: %s", s->sched, strerror(-s->result));
+		      str_local(128,
+				"modprobe ip_vs_%s; services with that scheduler get the default",
+				s->sched),
+		      "the kernel has no scheduler %s: %s", s->sched, strerror(-s->result));
 	}
 	if (!has_result(r))
 		found_ok(r, "IPVS and %zu schedulers are available", t->n_scheds);
@@ -495,8 +493,6 @@ static void check_ipvs_sysctls(struct results *r, const struct facts *f)
 static void input_closed(struct results *r, const struct facts *f, const struct fact_table *t,
 			 const char *chain)
 {
-	char advice[192];
-
 	if (!f->ipvs_plane.is_selected || t->accepts_mark) {
 		found(r, CHECK_NOTE,
 		      "accept TCP to the healthCheckNodePort of Services, or to 30000-32767",
@@ -504,12 +500,12 @@ static void input_closed(struct results *r, const struct facts *f, const struct 
 		      chain, t->name);
 		return;
 	}
-	(void)snprintf(advice, sizeof(advice),
-		       "accept vipd's mark in that chain: iptables -I INPUT -m mark "
-		       "--mark 0x%x/0xff000f00 -j ACCEPT, or `meta mark & 0xff000f00 == "
-		       "0x%x accept`",
-		       f->ipvs_plane.mark, f->ipvs_plane.mark);
-	found(r, CHECK_WARNING, advice,
+	found(r, CHECK_WARNING,
+	      str_local(192,
+			"accept vipd's mark in that chain: iptables -I INPUT -m mark "
+			"--mark 0x%x/0xff000f00 -j ACCEPT, or `meta mark & 0xff000f00 == "
+			"0x%x accept`",
+			f->ipvs_plane.mark, f->ipvs_plane.mark),
 	      "chain %s of table %s drops or rejects what no rule accepts, and none accepts vipd's mark: connections from other hosts and pods to services can be dropped",
 	      chain, t->name);
 }
@@ -532,18 +528,17 @@ static void forward_closed(struct results *r, const struct facts *f, const struc
 {
 	bool is_ipvs = f->ipvs_plane.is_selected;
 	bool is_unused = t->family == NFPROTO_IPV6 && !has_family(&f->ours, AF_INET6);
-	char advice[192];
 
 	if (is_forwarded(f, t))
 		return;
-	(void)snprintf(
-		advice, sizeof(advice),
-		"accept them first in that chain: %s -I FORWARD -m conntrack --ctstate %s -j "
-		"ACCEPT, or `ct %s accept`",
-		t->family == NFPROTO_IPV6 ? "ip6tables" : "iptables",
-		is_ipvs ? "ESTABLISHED,RELATED" : "DNAT",
-		is_ipvs ? "state established,related" : "status dnat");
-	found(r, is_unused ? CHECK_NOTE : CHECK_WARNING, advice,
+	found(r, is_unused ? CHECK_NOTE : CHECK_WARNING,
+	      str_local(
+		      192,
+		      "accept them first in that chain: %s -I FORWARD -m conntrack --ctstate %s -j "
+		      "ACCEPT, or `ct %s accept`",
+		      t->family == NFPROTO_IPV6 ? "ip6tables" : "iptables",
+		      is_ipvs ? "ESTABLISHED,RELATED" : "DNAT",
+		      is_ipvs ? "state established,related" : "status dnat"),
 	      "chain %s of table %s drops or rejects what no rule accepts, and none accepts all %s: connections from other hosts and pods to services can be dropped",
 	      chain, t->name, is_ipvs ? "replies" : "translated connections");
 }

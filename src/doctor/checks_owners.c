@@ -112,11 +112,9 @@ void check_proxies(struct results *r, const struct facts *f)
 /* "10.96.0.1:443/TCP, 10.96.0.10:53/UDP and 17 more" */
 static void tuple_list(struct str *list, size_t *n, const struct ip_tuple *t)
 {
-	char text[IP_ENDPOINT_TEXT_MAX + 16];
-
-	(void)snprintf(text, sizeof(text), "%s/%s", ip_endpoint_str(&t->addr, t->port),
-		       l4proto_text(t->proto));
-	check_list_add(list, n, LISTED_MAX, text);
+	check_list_add(list, n, LISTED_MAX,
+		       str_local(IP_ENDPOINT_TEXT_MAX + 16, "%s/%s",
+				 ip_endpoint_str(&t->addr, t->port), l4proto_text(t->proto)));
 }
 
 void check_ipvs(struct results *r, const struct facts *f)

@@ -16,26 +16,23 @@
 
 int proc_read(struct str *out, const char *root, const char *path)
 {
-	char full[PROC_PATH_MAX];
-	int r;
+	int r = file_read(out, str_local(PROC_PATH_MAX, "%s%s", root, path), PROC_FILE_MAX, NULL);
 
-	(void)snprintf(full, sizeof(full), "%s%s", root, path);
-	r = file_read(out, full, PROC_FILE_MAX, NULL);
 	return r == -EFBIG ? 0 : r;
 }
 
 int64_t proc_number(const char *root, const char *fmt, ...)
 {
 	AUTO(free) char *path = NULL;
-	char full[PROC_PATH_MAX];
 	uint64_t n;
 	va_list ap;
 
 	va_start(ap, fmt);
 	path = xvasprintf(fmt, ap);
 	va_end(ap);
-	(void)snprintf(full, sizeof(full), "%s%s", root, path);
-	return file_read_number(&n, full, NULL) == 0 ? (int64_t)n : FACT_UNKNOWN;
+	return file_read_number(&n, str_local(PROC_PATH_MAX, "%s%s", root, path), NULL) == 0
+		       ? (int64_t)n
+		       : FACT_UNKNOWN;
 }
 
 /* --- sockets ----------------------------------------------------------------------- */

@@ -68,16 +68,15 @@ static bool is_listening(const struct ports *ports, const char *link)
 static bool has_port(const char *root, const char *pid)
 {
 	struct ports ports = { 0 };
-	char path[PROC_PATH_MAX];
 	char link[64];
 	struct dirent *e;
 	bool ret = false;
-	DIR *d;
+	DIR *d = NULL;
 
 	ports_read(&ports, root, "/proc/self/net/tcp");
 	ports_read(&ports, root, "/proc/self/net/tcp6");
-	(void)snprintf(path, sizeof(path), "%s/proc/%s/fd", root, pid);
-	d = ports.inodes.n > 0 ? opendir(path) : NULL;
+	if (ports.inodes.n > 0)
+		d = opendir(str_local(PROC_PATH_MAX, "%s/proc/%s/fd", root, pid));
 	while (!ret && d != NULL && (e = readdir(d)) != NULL) {
 		ssize_t n = readlinkat(dirfd(d), e->d_name, link, sizeof(link) - 1);
 
@@ -96,25 +95,22 @@ static bool has_port(const char *root, const char *pid)
 static bool has_flag(const char *root, const char *pid, const char *flag)
 {
 	FINI(str_fini) struct str text = { 0 };
-	char path[64];
 
-	(void)snprintf(path, sizeof(path), "/proc/%.20s/cmdline", pid);
-	return proc_read(&text, root, path) == 0 && text.len > 0 &&
-	       memmem(text.text, text.len, flag, strlen(flag) + 1) != NULL;
+	return proc_read(&text, root, str_local(64, "/proc/%.20s/cmdline", pid)) == 0 &&
+	       text.len > 0 && memmem(text.text, text.len, flag, strlen(flag) + 1) != NULL;
 }
 
 /* Is the process in this network namespace? True if that cannot be read. */
 static bool is_neighbour(const char *root, const char *pid)
 {
-	char path[PROC_PATH_MAX];
 	char mine[64] = "";
 	char its[64] = "";
 
-	(void)snprintf(path, sizeof(path), "%s/proc/self/ns/net", root);
-	if (readlink(path, mine, sizeof(mine) - 1) < 0)
+	if (readlink(str_local(PROC_PATH_MAX, "%s/proc/self/ns/net", root), mine,
+		     sizeof(mine) - 1) < 0)
 		return true;
-	(void)snprintf(path, sizeof(path), "%s/proc/%s/ns/net", root, pid);
-	if (readlink(path, its, sizeof(its) - 1) < 0)
+	if (readlink(str_local(PROC_PATH_MAX, "%s/proc/%s/ns/net", root, pid), its,
+		     sizeof(its) - 1) < 0)
 		return errno == EACCES || errno == EPERM;
 	return strcmp(mine, its) == 0;
 }
@@ -130,10 +126,8 @@ static bool is_proxy(size_t i, const char *root, const char *pid)
 static void process_read(struct proxies *ret, const char *root, const char *pid)
 {
 	FINI(str_fini) struct str text = { 0 };
-	char path[64];
 
-	(void)snprintf(path, sizeof(path), "/proc/%.20s/comm", pid);
-	if (proc_read(&text, root, path) == 0 && text.len > 0) {
+	if (proc_read(&text, root, str_local(64, "/proc/%.20s/comm", pid)) == 0 && text.len > 0) {
 		text.text[strcspn(text.text, "\n")] = '\0';
 		for (size_t i = 0; i < ARRAY_SIZE(programs); i++)
 			if (strcmp(text.text, programs[i].name) == 0 && is_neighbour(root, pid) &&
@@ -148,22 +142,18 @@ static void process_read(struct proxies *ret, const char *root, const char *pid)
 /* Is this the initial PID namespace? */
 static bool is_in_root(const char *root)
 {
-	char path[PROC_PATH_MAX];
+	const char *path = str_local(PROC_PATH_MAX, "%s/proc/self/ns/pid", root);
 	char link[64] = "";
 
-	(void)snprintf(path, sizeof(path), "%s/proc/self/ns/pid", root);
 	return readlink(path, link, sizeof(link) - 1) > 0 && strcmp(link, PID_NS_INITIAL) == 0;
 }
 
 void proxies_read(struct proxies *ret, const char *root)
 {
-	char path[PROC_PATH_MAX];
+	DIR *d = opendir(str_local(PROC_PATH_MAX, "%s/proc", root));
 	struct dirent *e;
-	DIR *d;
 
 	ret->is_partial = !is_in_root(root);
-	(void)snprintf(path, sizeof(path), "%s/proc", root);
-	d = opendir(path);
 	if (d == NULL)
 		return;
 	while ((e = readdir(d)) != NULL)

@@ -199,9 +199,8 @@ static void on_output(void *arg, int r, const struct str *output, const char *wh
 
 void check_start(struct check_runs *c)
 {
-	char offset[24];
 	const char *const argv[] = { "/proc/self/exe", FIRST_ARG, c->plane != NULL ? c->plane : "",
-				     offset, NULL };
+				     str_local(24, "%" PRId64, c->clock_offset_ns), NULL };
 	const struct process_config config = {
 		.argv = (char *const *)(uintptr_t)argv, /* execve() does not write */
 		.envp = environ,
@@ -216,7 +215,6 @@ void check_start(struct check_runs *c)
 	if (c->process != NULL)
 		return;
 	c->begun_ns = now_ns();
-	(void)snprintf(offset, sizeof(offset), "%" PRId64, c->clock_offset_ns);
 	if (process_open(&c->process, c->base, &config, &err) < 0)
 		run_ended(c, failure(err.text));
 }

@@ -67,8 +67,8 @@ int listen_tcp(int *ret, const struct ip_endpoint *at, bool is_dual, struct err 
 static void listen_or_retry(struct http_port *p, int r, const struct err *err)
 {
 	const char *name = http_class_text(p->config.http.class);
-	const char *where = p->config.path;
-	char text[IP_ENDPOINT_TEXT_MAX];
+	const char *where =
+		p->config.path ?: ip_endpoint_str(&p->config.at.addr, p->config.at.port);
 	AUTO(free) char *failure = TAKE(p->failure);
 
 	if (r < 0) {
@@ -80,8 +80,6 @@ static void listen_or_retry(struct http_port *p, int r, const struct err *err)
 		event_after(p->retry, LISTEN_RETRY_S * NSEC_PER_SEC);
 		return;
 	}
-	if (where == NULL)
-		where = ip_endpoint_text(&p->config.at.addr, p->config.at.port, text);
 	if (failure != NULL)
 		log_notice(LOG_AREA_HTTP, "%s: recovered; listening on %s", name, where);
 	else

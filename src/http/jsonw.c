@@ -5,7 +5,6 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
@@ -140,10 +139,7 @@ void jsonw_printf(struct jsonw *w, const char *key, const char *fmt, ...)
 
 void jsonw_uint(struct jsonw *w, const char *key, uint64_t n)
 {
-	char buf[24];
-
-	(void)snprintf(buf, sizeof(buf), "%" PRIu64, n);
-	put(w, key, buf);
+	put(w, key, str_local(24, "%" PRIu64, n));
 }
 
 void jsonw_uint_if(struct jsonw *w, const char *key, bool is_known, uint64_t n)
@@ -156,18 +152,12 @@ void jsonw_uint_if(struct jsonw *w, const char *key, bool is_known, uint64_t n)
 
 void jsonw_int(struct jsonw *w, const char *key, int64_t n)
 {
-	char buf[24];
-
-	(void)snprintf(buf, sizeof(buf), "%" PRId64, n);
-	put(w, key, buf);
+	put(w, key, str_local(24, "%" PRId64, n));
 }
 
 void jsonw_share(struct jsonw *w, const char *key, double share)
 {
-	char buf[24];
-
-	(void)snprintf(buf, sizeof(buf), "%.6g", share);
-	put(w, key, share < 0 ? "null" : buf);
+	put(w, key, share < 0 ? "null" : str_local(24, "%.6g", share));
 }
 
 void jsonw_bool(struct jsonw *w, const char *key, bool is_true)

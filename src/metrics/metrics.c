@@ -3,7 +3,6 @@
 #include "metrics/metrics.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -169,7 +168,6 @@ static void slis(const struct metrics_config *c, struct http_reply *reply)
 	static const char *const statuses[] = { "error", "success" };
 	struct str *out = &reply->body;
 	struct health_facts facts;
-	char labels[96];
 
 	reply->type = "text/plain; version=0.0.4; charset=utf-8";
 	if (c->ctx->health == NULL)
@@ -180,20 +178,18 @@ static void slis(const struct metrics_config *c, struct http_reply *reply)
 	for (int q = 0; q < HEALTH_PROBES; q++) {
 		FINI(str_fini) struct str body = { 0 };
 
-		(void)snprintf(labels, sizeof(labels), "name=\"proxy\",type=\"%s\"", types[q]);
-		expo_uint(out, "kubernetes_healthcheck", labels,
+		expo_uint(out, "kubernetes_healthcheck",
+			  str_local(96, "name=\"proxy\",type=\"%s\"", types[q]),
 			  health_answer(&body, &facts, (enum health_probe)q) == 200);
 	}
 	expo_head(out, "kubernetes_healthchecks_total", "counter",
 		  "[STABLE] This metric records the results of all healthcheck.");
 	for (int q = 0; q < HEALTH_PROBES; q++)
-		for (int good = 0; good < 2; good++) {
-			(void)snprintf(labels, sizeof(labels),
-				       "name=\"proxy\",status=\"%s\",type=\"%s\"", statuses[good],
-				       types[q]);
-			expo_uint(out, "kubernetes_healthchecks_total", labels,
+		for (int good = 0; good < 2; good++)
+			expo_uint(out, "kubernetes_healthchecks_total",
+				  str_local(96, "name=\"proxy\",status=\"%s\",type=\"%s\"",
+					    statuses[good], types[q]),
 				  health_answers(c->ctx->health, (enum health_probe)q, good));
-		}
 }
 
 /*

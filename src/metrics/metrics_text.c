@@ -117,13 +117,11 @@ static void no_local_lines(const struct metrics *m, struct str *out)
 	expo_head(out, name, "gauge",
 		  "[ALPHA] Service ports with a Local traffic policy and no endpoint on this node");
 	for (int policy = 0; policy < METRICS_POLICIES; policy++)
-		for (int fam = 0; fam < IPFAM_N; fam++) {
-			char labels[64];
-
-			(void)snprintf(labels, sizeof(labels), "%s,traffic_policy=\"%s\"",
-				       family_labels[fam], policies[policy]);
-			expo_uint(out, name, labels, m->n_no_local[policy][fam]);
-		}
+		for (int fam = 0; fam < IPFAM_N; fam++)
+			expo_uint(out, name,
+				  str_local(64, "%s,traffic_policy=\"%s\"", family_labels[fam],
+					    policies[policy]),
+				  m->n_no_local[policy][fam]);
 }
 
 static size_t dirty_count(const struct model *model)
@@ -496,18 +494,16 @@ static void connection_lines(struct str *out)
 		[HTTP_LIMIT_CLIENT] = "client",
 		[HTTP_LIMIT_READING] = "reading",
 	};
-	char labels[64];
 
 	expo_head(out, "vipd_http_connections_closed_total", "counter",
 		  "Connections closed at the limit of a server (all) or of a client address "
 		  "(client), or whose client did not read the answer in time (reading)");
 	for (int class = 0; class < HTTP_CLASSES; class ++)
-		for (int limit = 0; limit < HTTP_LIMITS; limit++) {
-			(void)snprintf(labels, sizeof(labels), "server=\"%s\",limit=\"%s\"",
-				       servers[class], limits[limit]);
-			expo_uint(out, "vipd_http_connections_closed_total", labels,
+		for (int limit = 0; limit < HTTP_LIMITS; limit++)
+			expo_uint(out, "vipd_http_connections_closed_total",
+				  str_local(64, "server=\"%s\",limit=\"%s\"", servers[class],
+					    limits[limit]),
 				  http_closed((enum http_class) class, (enum http_limit)limit));
-		}
 }
 
 /* --- the process --- */

@@ -10,7 +10,6 @@
 #include <linux/netfilter/nf_conntrack_common.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter_ipv4.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -414,14 +413,15 @@ static uint64_t families_follow(struct plane_failover *f, uint8_t left_out, uint
 static void fault_set(struct plane *plane, const struct plane_failover *f)
 {
 	enum ipfam fam = f->fault[IPFAM_V4].text[0] != '\0' ? IPFAM_V4 : IPFAM_V6;
-	char text[sizeof(f->fault[fam].text) + 64];
+	const char *why = f->fault[fam].text;
 
-	(void)snprintf(text, sizeof(text),
-		       "failover: %s: %s; TCP handshakes stay with their "
-		       "endpoints",
-		       nft_fam_text(fam), f->fault[fam].text);
-	(void)plane_fault_set(plane, PLANE_FAULT_FAILOVER, false,
-			      f->fault[fam].text[0] != '\0' ? text : "");
+	(void)plane_fault_set(
+		plane, PLANE_FAULT_FAILOVER, false,
+		why[0] != '\0'
+			? str_local(sizeof(f->fault[fam].text) + 64,
+				    "failover: %s: %s; TCP handshakes stay with their endpoints",
+				    nft_fam_text(fam), why)
+			: "");
 }
 
 uint64_t plane_failover_follow(struct plane_common *c, uint64_t now)

@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -236,17 +235,15 @@ static int file_apply(struct parse *p, struct err *err)
 /* CFG-44. The error names the file or the flag. */
 static int periods_check(const struct parse *p, const char *section, struct err *err)
 {
+	const json_t *all = p->o->record.effective;
+	const char *name = str_local(64, "%s.minSyncPeriod", section);
+	const char *least = json_string_value(json_object_get(all, name));
+	const char *period =
+		json_string_value(json_object_get(all, str_local(64, "%s.syncPeriod", section)));
 	const struct config_value *v;
-	const char *period;
-	const char *least;
-	char name[64];
 	uint64_t period_ns;
 	uint64_t least_ns;
 
-	(void)snprintf(name, sizeof(name), "%s.syncPeriod", section);
-	period = json_string_value(json_object_get(p->o->record.effective, name));
-	(void)snprintf(name, sizeof(name), "%s.minSyncPeriod", section);
-	least = json_string_value(json_object_get(p->o->record.effective, name));
 	if (period == NULL || least == NULL || cli_duration(&period_ns, period, NULL) < 0 ||
 	    cli_duration(&least_ns, least, NULL) < 0 || least_ns <= period_ns)
 		return 0;

@@ -216,6 +216,15 @@ static void test_words(void **state)
 	str_fini(&out);
 }
 
+static void test_local(void **state)
+{
+	const char *a = str_local(8, "%s%d", "port", 80);
+	const char *b = str_local(4, "%s", "longer");
+
+	assert_string_equal(a, "port80");
+	assert_string_equal(b, "lon");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -223,7 +232,7 @@ int main(void)
 		cmocka_unit_test(test_property), cmocka_unit_test(test_utf8),
 		cmocka_unit_test(test_utf8_all), cmocka_unit_test(test_clean),
 		cmocka_unit_test(test_encode),   cmocka_unit_test(test_but_numbers),
-		cmocka_unit_test(test_words),
+		cmocka_unit_test(test_words),    cmocka_unit_test(test_local),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

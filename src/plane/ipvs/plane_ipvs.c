@@ -4,7 +4,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -436,12 +435,8 @@ static int services_cleanup(struct ipvs_plane *p, struct err *err)
 /* A query of the family would load the module on a node without IPVS. */
 static bool is_loaded(const struct ipvs_plane *p)
 {
-	char path[256];
-
-	if (p->config.sysctl_root == NULL)
-		return true;
-	(void)snprintf(path, sizeof(path), "%s/proc/net/ip_vs", p->config.sysctl_root);
-	return access(path, F_OK) == 0;
+	return p->config.sysctl_root == NULL ||
+	       access(str_local(256, "%s/proc/net/ip_vs", p->config.sysctl_root), F_OK) == 0;
 }
 
 static int plane_cleanup(struct plane *plane, struct err *err)

@@ -9,7 +9,6 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -34,31 +33,22 @@ static uint32_t required(const struct ipvs_plane *p, size_t i)
 	return i < IPVS_SYSCTLS_FIXED ? ipvs_sysctls[i].value : p->config.is_estimating;
 }
 
-static void path_of(char *buf, size_t size, const struct ipvs_plane *p, size_t i)
-{
-	(void)snprintf(buf, size, "%s/proc/sys/net/ipv4/vs/%s", p->config.sysctl_root,
-		       ipvs_sysctls[i].name);
-}
+#define path_of(p, i) \
+	str_local(256, "%s/proc/sys/net/ipv4/vs/%s", (p)->config.sysctl_root, ipvs_sysctls[i].name)
 
 /* False if the file cannot be read. A text that is not a number reads as 0. */
 static bool sysctl_read(const struct ipvs_plane *p, size_t i, uint32_t *value)
 {
-	char path[256];
 	uint64_t n = 0;
-	int r;
+	int r = file_read_number(&n, path_of(p, i), NULL);
 
-	path_of(path, sizeof(path), p, i);
-	r = file_read_number(&n, path, NULL);
 	*value = (uint32_t)n;
 	return r == 0 || r == -EINVAL;
 }
 
 static int sysctl_write(const struct ipvs_plane *p, size_t i, uint32_t value)
 {
-	char path[256];
-
-	path_of(path, sizeof(path), p, i);
-	return file_write_number(path, value, NULL);
+	return file_write_number(path_of(p, i), value, NULL);
 }
 
 /* --- previous values --- */

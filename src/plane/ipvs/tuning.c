@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* plane/ipvs/tuning - settings of a Service: annotations, else the configuration. */
 #include <linux/ip_vs.h>
-#include <stdio.h>
 #include <unistd.h>
 
 #include "base/name.h"
@@ -53,22 +52,19 @@ struct scheduler ipvs_sched_in_force(struct scheduler sched, struct scheduler by
 
 static bool has_module(const struct ipvs_plane *p, uint8_t no)
 {
-	char path[256];
-
-	(void)snprintf(path, sizeof(path), "%s/sys/module/ip_vs_%s", p->config.sysctl_root,
-		       scheduler_name(no));
-	return access(path, F_OK) == 0;
+	return access(str_local(256, "%s/sys/module/ip_vs_%s", p->config.sysctl_root,
+				scheduler_name(no)),
+		      F_OK) == 0;
 }
 
 bool ipvs_sched_is_unsafe(const struct ipvs_plane *p, uint8_t no)
 {
 	const char *root = p->config.sysctl_root;
-	char ipvs[256];
 
 	if (root == NULL || (no != scheduler_no("lblc") && no != scheduler_no("lblcr")))
 		return false;
-	(void)snprintf(ipvs, sizeof(ipvs), "%s/sys/module/ip_vs/initstate", root);
-	return !has_module(p, no) && access(ipvs, F_OK) == 0; /* else built in */
+	return !has_module(p, no) && /* else built in */
+	       access(str_local(256, "%s/sys/module/ip_vs/initstate", root), F_OK) == 0;
 }
 
 bool ipvs_sched_has_come(const struct ipvs_plane *p)
@@ -139,10 +135,9 @@ void ipvs_tuning_read(struct ipvs_tuning *ret, const struct ipvs_plane *p, const
 static void limit_remark(const struct ipvs_plane *p, const struct svc *svc, struct str *ret)
 {
 	const struct plan_rows *rows = svc->rows;
-	char why[64];
+	const char *why = str_local(64, "'mh' of more than %d endpoints, draining ones included",
+				    IPVS_MH_DESTS_MAX);
 
-	(void)snprintf(why, sizeof(why), "'mh' of more than %d endpoints, draining ones included",
-		       IPVS_MH_DESTS_MAX);
 	for (size_t i = 0; rows != NULL && i < rows->pools.n; i++) {
 		const struct plan_pool *pool = &rows->pools.v[i];
 		const struct ipvs_vs *vs = ipvs_vs_of_pool(p, pool);

@@ -182,14 +182,12 @@ int64_t trail_int(struct decode *d, const json_t *obj, const char *key, int64_t 
 		  int64_t preset)
 {
 	const json_t *v = trail_field(d, obj, key);
-	char range[80];
 
 	if (v == NULL)
 		return preset;
 	if (tree_type(v) == JSON_INTEGER && tree_number(v) >= min && tree_number(v) <= max)
 		return tree_number(v);
-	(void)snprintf(range, sizeof(range), "a number from %" PRId64 " to %" PRId64, min, max);
-	reject_type(d, v, range);
+	reject_type(d, v, str_local(80, "a number from %" PRId64 " to %" PRId64, min, max));
 	return preset;
 }
 

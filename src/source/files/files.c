@@ -235,8 +235,6 @@ static void fail(const struct files *fs, struct file *f, const char *what)
 /* 1: regular and not too large; 0: not a manifest; else -errno, and the problem is recorded. */
 static int check(const struct files *fs, struct file *f, const struct stat *st)
 {
-	char text[80];
-
 	if (S_ISDIR(st->st_mode))
 		return 0;
 	if (!S_ISREG(st->st_mode)) {
@@ -244,9 +242,9 @@ static int check(const struct files *fs, struct file *f, const struct stat *st)
 		return -EINVAL;
 	}
 	if (st->st_size > (off_t)FILES_FILE_MAX) {
-		(void)snprintf(text, sizeof(text), "has %" PRIu64 " MiB, at most %u are read",
-			       (uint64_t)st->st_size >> 20, FILES_FILE_MAX >> 20);
-		fail(fs, f, text);
+		fail(fs, f,
+		     str_local(80, "has %" PRIu64 " MiB, at most %u are read",
+			       (uint64_t)st->st_size >> 20, FILES_FILE_MAX >> 20));
 		return -EFBIG;
 	}
 	return 1;

@@ -593,12 +593,10 @@ static int yaml_step(struct manifest_work *w, struct err *err)
 /* Stop reading: a last, unreadable unit reports it and keeps earlier objects of the file. */
 static int too_many(struct manifest_work *w)
 {
-	FINI(str_fini) struct str why = { 0 };
-
-	str_printf(&why, "more than %d objects in one file, the rest is not read",
-		   MANIFEST_PIECES_MAX);
 	(void)unit_begin(w, NULL, 0, 0, w->cut.line);
-	unreadable_add(w, w->cut.line, str_text(&why));
+	unreadable_add(w, w->cut.line,
+		       str_local(80, "more than %d objects in one file, the rest is not read",
+				 MANIFEST_PIECES_MAX));
 	return 0;
 }
 

@@ -63,11 +63,10 @@ static void list_params(struct str *ret, const struct kube_query *q)
 static void watch_params(struct str *ret, const struct kube_query *q)
 {
 	bool has_version = q->version[0] != '\0' && !q->is_version_lost;
-	AUTO(free) char *timeout = xasprintf("%" PRIu64, q->timeout_s);
 
 	param(ret, "watch", "1");
 	param(ret, "allowWatchBookmarks", "true");
-	param(ret, "timeoutSeconds", timeout);
+	param(ret, "timeoutSeconds", str_local(24, "%" PRIu64, q->timeout_s));
 	if (q->kind == KUBE_QUERY_WATCH_LIST) {
 		param(ret, "sendInitialEvents", "true");
 		param(ret, "resourceVersionMatch", "NotOlderThan");
