@@ -167,6 +167,7 @@ static inline void *vec_bsearch(const void *key, const void *v, size_t n, size_t
 		}                                                                           \
 		array_found;                                                                \
 	})
+#define array_has(array, n, e, is_match) (array_find(array, n, e, is_match) != NULL)
 #define vec_find(vec, e, is_match) array_find((vec)->v, (vec)->n, e, is_match)
 #define vec_has(vec, e, is_match) (vec_find(vec, e, is_match) != NULL)
 /* Drop the elements `e` for which `is_kept` is false; it may read the element before `e` too. */

@@ -50,10 +50,7 @@ static bool is_routers(const char *name)
 {
 	if (strncmp(name, "inet6:", 6) == 0)
 		name += 6;
-	for (size_t i = 0; i < ARRAY_SIZE(router_sets); i++)
-		if (strcmp(router_sets[i], name) == 0)
-			return true;
-	return false;
+	return array_has(router_sets, ARRAY_SIZE(router_sets), set, strcmp(*set, name) == 0);
 }
 
 bool ipset_is_owned(enum proxy p, const char *name)

@@ -315,10 +315,7 @@ static const struct plan_pool *pool_of(struct failover *f, const struct plan_row
 
 static bool is_tried(const struct seen *s, const struct ip_endpoint *e)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(s->tried); i++)
-		if (ip_endpoint_cmp(&s->tried[i], e) == 0)
-			return true;
-	return false;
+	return array_has(s->tried, ARRAY_SIZE(s->tried), t, ip_endpoint_cmp(t, e) == 0);
 }
 
 /* `e` becomes the first of those tried. */

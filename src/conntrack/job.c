@@ -55,24 +55,18 @@ static bool is_stale(const struct job *j, const struct job_frontend *f, const st
 {
 	bool is_living = job_is_live(j, f, &flow->by);
 
-	for (uint32_t i = 0; i < f->n_targets; i++)
-		if (target_meets(&j->targets.v[f->target + i], flow, is_living))
-			return true;
-	return false;
+	return array_has(j->targets.v + f->target, f->n_targets, t,
+			 target_meets(t, flow, is_living));
 }
 
 /* Is this flow from frontend `f` the mirror image of a stale, untranslated flow? */
 static bool is_mirror(const struct job *j, const struct job_frontend *f,
 		      const struct job_flow *flow)
 {
-	if (!flow->is_default_zone || !is_same(&flow->from, &flow->back) ||
-	    job_is_live(j, f, &flow->from))
-		return false;
-	for (uint32_t i = 0; i < f->n_targets; i++)
-		if (j->targets.v[f->target + i].kind == JOB_TARGET_UNTRANSLATED ||
-		    j->targets.v[f->target + i].kind == JOB_TARGET_NOT_LIVE)
-			return true;
-	return false;
+	return flow->is_default_zone && is_same(&flow->from, &flow->back) &&
+	       !job_is_live(j, f, &flow->from) &&
+	       array_has(j->targets.v + f->target, f->n_targets, t,
+			 t->kind == JOB_TARGET_UNTRANSLATED || t->kind == JOB_TARGET_NOT_LIVE);
 }
 
 /* A SYN passed while the rules were missing. Its next copy is translated if the flow is deleted. */

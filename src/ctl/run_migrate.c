@@ -246,11 +246,8 @@ static bool has_flag(const struct run *run, const char *flag)
 {
 	size_t len = strlen(flag);
 
-	for (int i = 0; i < run->n_args; i++)
-		if (str_begins(run->args[i], flag) &&
-		    (run->args[i][len] == '=' || run->args[i][len] == '\0'))
-			return true;
-	return false;
+	return array_has(run->args, (size_t)run->n_args, a,
+			 str_begins(*a, flag) && ((*a)[len] == '=' || (*a)[len] == '\0'));
 }
 
 /*

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/vec.h"
+
 static bool is_plain(const char *text)
 {
 	static const char *const words[] = { "true", "false", "null", "yes", "no",
@@ -19,10 +21,7 @@ static bool is_plain(const char *text)
 	if (text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 			      "0123456789_./-")] != '\0')
 		return false;
-	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
-		if (strcasecmp(text, words[i]) == 0)
-			return false;
-	return true;
+	return !array_has(words, ARRAY_SIZE(words), w, strcasecmp(text, *w) == 0);
 }
 
 static void scalar(struct str *out, const json_t *json)

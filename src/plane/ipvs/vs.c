@@ -116,10 +116,7 @@ static bool ipvs_is_ours(const struct ipvs_plane *p, const struct ipvs_service *
 
 bool ipvs_is_excluded(const struct ipvs_key *k, const struct ip_prefix *v, size_t n)
 {
-	for (size_t i = 0; i < n; i++)
-		if (k->mark == 0 && ip_prefix_contains(&v[i], &k->addr))
-			return true;
-	return false;
+	return k->mark == 0 && array_has(v, n, p, ip_prefix_contains(p, &k->addr));
 }
 
 void ipvs_vs_programmed(struct ipvs_vs *vs, const struct ipvs_service *s)

@@ -425,10 +425,8 @@ static bool unit_is_unknown(const struct file *f, const struct unit *u)
 {
 	if (u->is_unreadable)
 		return !f->is_known;
-	for (uint32_t i = 0; i < u->n_entries; i++)
-		if (f->entries.v[u->first_entry + i]->flags & ENTRY_UNKNOWN)
-			return true;
-	return false;
+	return array_has(f->entries.v + u->first_entry, u->n_entries, e,
+			 (*e)->flags & ENTRY_UNKNOWN);
 }
 
 static void incomplete_text(struct str *why, const struct file *f)
