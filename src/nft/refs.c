@@ -22,11 +22,20 @@ static struct nft_retained *retained_find(const struct nft_refs *r, const void *
 			   memcmp(e->addr, addr, r->tab.key_len) == 0);
 }
 
+static void unstamped_next(struct nft_refs *r)
+{
+	r->unstamped = r->unstamped->next;
+	if (r->unstamped == &r->in_order)
+		r->unstamped = NULL;
+}
+
 static void retained_free(struct nft_refs *r, struct nft_retained *e)
 {
 	if (e == NULL)
 		return;
 	htable_remove(&r->retained, &e->node);
+	if (r->unstamped == &e->order)
+		unstamped_next(r);
 	list_del(&e->order);
 	free(e);
 }
@@ -89,16 +98,15 @@ void nft_refs_grace(struct nft_refs *r, const void *addr)
 	memcpy(e->addr, addr, r->tab.key_len);
 	htable_insert(&r->retained, &e->node, hash_bytes(addr, r->tab.key_len));
 	list_add_tail(&r->in_order, &e->order);
+	if (r->unstamped == NULL)
+		r->unstamped = &e->order;
 }
 
 void nft_refs_stamp(struct nft_refs *r, uint32_t now_s)
 {
-	for (struct list *l = r->in_order.prev; l != &r->in_order; l = l->prev) {
-		struct nft_retained *e = list_entry(l, struct nft_retained, order);
-
-		if (e->since_s != 0)
-			return;
-		e->since_s = now_s;
+	for (int i = 0; i < NFT_REFS_STAMP_MAX && r->unstamped != NULL; i++) {
+		list_entry(r->unstamped, struct nft_retained, order)->since_s = now_s;
+		unstamped_next(r);
 	}
 }
 

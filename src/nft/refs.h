@@ -28,6 +28,7 @@ struct nft_refs {
 	struct nft_keymap tab;  /* address -> number of users, 32 bits */
 	struct htable retained; /* struct nft_retained */
 	struct list in_order;   /* the same, oldest first */
+	struct list *unstamped; /* the first of them without a second, or NULL */
 };
 
 /* Keys are `key_len` bytes: an address in network order, or what endpoint_addrs begins with. */
@@ -45,7 +46,11 @@ void nft_refs_grace(struct nft_refs *r, const void *addr);
 /* The address is in the kernel and must stay: it has one more user, until the counts restart. */
 void nft_refs_keep(struct nft_refs *r, const void *addr);
 bool nft_refs_is_known(const struct nft_refs *r, const void *addr);
-/* Grace periods since the last call began in second `now_s` (> 0). */
+/*
+ * Grace periods without a second began in second `now_s` (> 0): those of the oldest
+ * NFT_REFS_STAMP_MAX of these addresses. The others remain for the next call.
+ */
+#define NFT_REFS_STAMP_MAX 10000 /* 1 ms */
 void nft_refs_stamp(struct nft_refs *r, uint32_t now_s);
 /* The first one of `in_order`, or NULL. */
 struct nft_retained *nft_refs_oldest(const struct nft_refs *r);

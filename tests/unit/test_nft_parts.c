@@ -248,6 +248,34 @@ static void test_refs_restart(void **state)
 	assert_null(nft_refs_oldest(&r));
 }
 
+/* A call is bounded work; addresses that are used again meanwhile are not stamped. */
+static void test_refs_many(void **state)
+{
+	const uint32_t n = 2 * NFT_REFS_STAMP_MAX + 1;
+	const struct nft_retained *last;
+	struct nft_refs r;
+
+	(void)state;
+	nft_refs_init(&r, 4);
+	for (uint32_t i = 1; i <= n; i++)
+		nft_refs_grace(&r, &i);
+	last = list_entry(r.in_order.prev, struct nft_retained, order);
+	nft_refs_stamp(&r, 100);
+	for (uint32_t i = NFT_REFS_STAMP_MAX + 1; i <= NFT_REFS_STAMP_MAX + 2; i++)
+		nft_refs_set(&r, &i, 1);
+	assert_int_equal(list_entry(r.unstamped->prev, struct nft_retained, order)->since_s, 100);
+	assert_int_equal(list_entry(r.unstamped, struct nft_retained, order)->since_s, 0);
+	nft_refs_stamp(&r, 200);
+	assert_int_equal(list_entry(r.in_order.next, struct nft_retained, order)->since_s, 100);
+	assert_int_equal(last->since_s, 200);
+	assert_null(r.unstamped);
+	nft_refs_set(&r, last->addr, 0);
+	nft_refs_grace(&r, &n);
+	nft_refs_set(&r, &n, 1); /* the only one without a second */
+	assert_null(r.unstamped);
+	nft_refs_clear(&r);
+}
+
 /* --- changes --- */
 
 static void slot_key(uint8_t key[static NFT_KEY_MAX], uint32_t slot)
@@ -673,8 +701,8 @@ int main(void)
 		cmocka_unit_test(test_watch_lost),    cmocka_unit_test(test_watch_touched_any),
 		cmocka_unit_test(test_tab_random),    cmocka_unit_test(test_tab_density),
 		cmocka_unit_test(test_refs),          cmocka_unit_test(test_refs_restart),
-		cmocka_unit_test(test_changes),       cmocka_unit_test(test_changes_many),
-		cmocka_unit_test(test_bytes),
+		cmocka_unit_test(test_refs_many),     cmocka_unit_test(test_changes),
+		cmocka_unit_test(test_changes_many),  cmocka_unit_test(test_bytes),
 	};
 
 	hash_seed(1, 2);
