@@ -112,7 +112,7 @@ static void mark_endpoints(struct model *m, struct svc *svc, uint64_t at_ns)
 	} else if (!was_dirty) {
 		list_add_tail(&m->dirty, &svc->dirty);
 	}
-	if (!was_dirty)
+	if (!was_dirty || svc->dirty_since_ns == 0) /* a load queues services without a change */
 		svc->dirty_since_ns = MAX(at_ns, UINT64_C(1));
 }
 

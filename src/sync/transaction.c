@@ -325,17 +325,19 @@ static bool claims_register(struct sync *s)
 {
 	struct list *dirty = &s->model->dirty;
 	bool is_forward = s->state == SYNC_ADOPTING;
-	uint64_t left = s->are_claims_made ? s->model->n_changed - s->claimed_no : UINT64_MAX;
+	uint64_t begin = s->model->n_changed; /* the end of a claim may mark another service */
+	uint64_t found = s->claimed_no;
 	size_t n = 0;
 
 	if (dirty->next == dirty->prev)
 		return false;
-	for (struct list *l = is_forward ? dirty->next : dirty->prev; l != dirty && left > 0;
+	for (struct list *l = is_forward ? dirty->next : dirty->prev;
+	     l != dirty && (!s->are_claims_made || found != s->model->n_changed);
 	     l = is_forward ? l->next : l->prev) {
 		struct svc *svc = list_entry(l, struct svc, dirty);
 
 		s->stats.claims_searched++;
-		left -= !svc->is_unchanged;
+		found += !svc->is_unchanged;
 		/* That of a large service under way shows whether it changed meanwhile. */
 		if (svc->is_unchanged || svc == s->large.svc)
 			continue;
@@ -345,7 +347,7 @@ static bool claims_register(struct sync *s)
 		plan_claim(s->plan, svc);
 	}
 	s->are_claims_made = true;
-	s->claimed_no = s->model->n_changed - (s->large.svc != NULL && !s->large.svc->is_unchanged);
+	s->claimed_no = begin - (s->large.svc != NULL && !s->large.svc->is_unchanged);
 	return false;
 }
 

@@ -1903,6 +1903,140 @@ static void test_claims_of_many_services(void **state)
 	world_fini(&w);
 }
 
+static void claimant(struct world *w, const char *key, const char *ip, const char *external,
+		     int64_t created)
+{
+	struct service *s = make_service_object(key, ip, NULL, "http:TCP:80");
+
+	s->created_s = created;
+	*vec_push(&s->external_ips) = make_ip(external);
+	model_put_service(&w->m, s, 1);
+}
+
+static const char *owner_name(struct world *w, const char *ip)
+{
+	const struct plan_frontend f = { .addr = make_ip(ip), .port = 80, .proto = L4PROTO_TCP };
+	const struct svc *svc = plan_programmed(&w->p, &f);
+
+	return svc != NULL ? svc->name->text : "";
+}
+
+/*
+ * While many services are pending, the end of a's claim marks b, and b then claims the address of
+ * c, which it precedes: c does not get it, although its turn comes first.
+ */
+static void test_claims_of_marked_services(void **state)
+{
+	const struct sync_config config = { .batch_ops = 64 };
+	struct world w;
+
+	(void)state;
+	mock_init(&w.k);
+	process_begin_with(&w, &config);
+	sync_sources_ready(w.s);
+	log_level_set_all(LOG_LEVEL_ERR); /* the conflict */
+	some_services(&w, 100);
+	claimant(&w, "x/a", "10.97.0.1", "203.0.113.20", 1000);
+	claimant(&w, "x/b", "10.97.0.2", "203.0.113.20", 2000);
+	make_service(&w.m, "x/c", "10.97.0.3", "http:TCP:80");
+	sync_settle(w.s, T0);
+	all_slices(&w, 30, "10.1.9.2");
+	claimant(&w, "x/c", "10.97.0.3", "203.0.113.77", 3000);
+	all_slices(&w, 100, "10.1.9.1");
+	(void)sync_step(w.s, T0 + 1);
+	drop_service(&w.m, "x/a");
+	(void)sync_step(w.s, T0 + 1);
+	assert_true(list_is_linked(&model_find_text(&w.m, "x", "b")->dirty));
+	assert_true(list_is_linked(&model_find_text(&w.m, "x", "c")->dirty));
+	claimant(&w, "x/b", "10.97.0.2", "203.0.113.77", 2000);
+	while (!list_is_empty(&w.m.dirty)) {
+		(void)sync_step(w.s, T0 + 1);
+		assert_string_not_equal(owner_name(&w, "203.0.113.77"), "c");
+	}
+	assert_string_equal(owner_name(&w, "203.0.113.77"), "b");
+	log_level_set_all(LOG_LEVEL_NOTICE);
+	world_fini(&w);
+}
+
+#define CLAIM_SERVICES 60
+#define CLAIM_ADDRS 5
+
+/* Claims of external addresses 203.0.113.1 to .5; `on`: 0, none. */
+struct claims {
+	int on[CLAIM_SERVICES];
+	int64_t age[CLAIM_SERVICES];
+};
+
+static void claims_change(struct world *w, struct claims *c, struct rng *r)
+{
+	size_t i = rng_below(r, CLAIM_SERVICES);
+	char key[16];
+	char ip[32];
+	char external[32];
+
+	(void)snprintf(key, sizeof(key), "x/%zu", i);
+	if (rng_below(r, 3) == 0) {
+		drop_service(&w->m, key);
+		c->on[i] = 0;
+		return;
+	}
+	if (c->on[i] == 0)
+		c->age[i] = 1000 + (int64_t)rng_below(r, 50) * CLAIM_SERVICES + (int64_t)i;
+	c->on[i] = 1 + (int)rng_below(r, CLAIM_ADDRS);
+	(void)snprintf(ip, sizeof(ip), "10.97.0.%zu", i + 1);
+	(void)snprintf(external, sizeof(external), "203.0.113.%d", c->on[i]);
+	claimant(w, key, ip, external, c->age[i]);
+}
+
+/* A service that newly owns an address precedes all that claim it. */
+static void claims_check(struct world *w, const struct claims *c, int was[static CLAIM_ADDRS + 1])
+{
+	for (int at = 1; at <= CLAIM_ADDRS; at++) {
+		char external[32];
+		const char *name;
+		int now;
+
+		(void)snprintf(external, sizeof(external), "203.0.113.%d", at);
+		name = owner_name(w, external);
+		now = name[0] != '\0' ? atoi(name) : -1;
+		for (int i = 0;
+		     now >= 0 && now != was[at] && c->on[now] == at && i < CLAIM_SERVICES; i++)
+			assert_false(c->on[i] == at && c->age[i] < c->age[now]);
+		was[at] = now;
+	}
+}
+
+static void test_claims_random(void **state)
+{
+	const struct sync_config config = { .batch_ops = 24 };
+
+	(void)state;
+	log_level_set_all(LOG_LEVEL_ERR);
+	for (uint64_t seed = 1; seed <= 100; seed++) {
+		struct rng r = { seed };
+		struct claims c = { .on = { 0 } };
+		int was[CLAIM_ADDRS + 1] = { -1, -1, -1, -1, -1, -1 };
+		struct world w;
+
+		mock_init(&w.k);
+		process_begin_with(&w, &config);
+		sync_sources_ready(w.s);
+		some_services(&w, 60);
+		sync_settle(w.s, T0);
+		for (int i = 0; i < 300; i++) {
+			for (size_t n = rng_below(&r, 4); n > 0; n--)
+				claims_change(&w, &c, &r);
+			if (rng_below(&r, 20) == 0)
+				all_slices(&w, 60, rng_below(&r, 2) ? "10.1.9.1" : "10.1.9.2");
+			(void)sync_step(w.s, T0 + 1);
+			claims_check(&w, &c, was);
+		}
+		sync_settle(w.s, T0 + 1);
+		world_fini(&w);
+	}
+	log_level_set_all(LOG_LEVEL_NOTICE);
+}
+
 /* The step that ends claims is bounded by the ports that services had. */
 static void test_claims_given_up(void **state)
 {
@@ -2650,6 +2784,30 @@ static void test_piece_outdated(void **state)
 	}
 }
 
+/* While loads fail, a change is pending from its arrival. */
+static void test_change_while_load_fails(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	log_level_set_all(LOG_LEVEL_ERR);
+	sync_sources_ready(w.s);
+	some_services(&w, 3);
+	sync_settle(w.s, T0);
+	w.k.check_answer = PLANE_CHECK_LOST;
+	w.k.fail_next_load = -EIO;
+	sync_check(w.s, T0 + NSEC_PER_SEC);
+	for (int i = 0; i < 6 && w.k.fail_next_load != 0; i++)
+		(void)sync_step(w.s, T0 + NSEC_PER_SEC);
+	assert_int_equal(sync_state_get(w.s), SYNC_LOADING);
+	make_slice(&w.m, "shop/s0-a", "s0", "http:TCP:8080", "10.1.9.1");
+	assert_int_equal(model_find_text(&w.m, "shop", "s0")->dirty_since_ns, 1);
+	sync_settle(w.s, T0 + 2 * NSEC_PER_SEC);
+	log_level_set_all(LOG_LEVEL_NOTICE);
+	world_fini(&w);
+}
+
 static size_t n_searched;
 static bool is_any_touched;
 
@@ -3169,6 +3327,9 @@ int main(void)
 		cmocka_unit_test(test_claims_in_adoption),
 		cmocka_unit_test(test_claims_of_many_ports),
 		cmocka_unit_test(test_claims_of_many_services),
+		cmocka_unit_test(test_claims_of_marked_services),
+		cmocka_unit_test(test_claims_random),
+		cmocka_unit_test(test_change_while_load_fails),
 		cmocka_unit_test(test_claims_given_up),
 		cmocka_unit_test(test_deleted_in_turns),
 		cmocka_unit_test(test_claims_of_losers),

@@ -198,10 +198,13 @@ static uint64_t tick_walk(struct nft_plane *p, uint64_t now)
 	}
 	vec_fini(&strays.v);
 	p->is_walking = r > 0;
-	if (r > 0 || p->is_walk_wanted)
-		p->walk_at = now + WALK_STEP_NS + p->walk.n * WALK_ELEMENT_NS;
-	else
+	if (r > 0 || p->is_walk_wanted) {
+		p->walk_at = now + WALK_STEP_NS;
+		if (nft_shorten_count(p) == 0) /* shorter timeouts wait for the end of this walk */
+			p->walk_at += p->walk.n * WALK_ELEMENT_NS;
+	} else {
 		p->walk_at = now + (r == 0 ? WALK_PERIOD_NS : WALK_RETRY_NS);
+	}
 	if (r < 0)
 		log_info(LOG_AREA_PLANE, "stray addresses: not searched: %s; next attempt in %d s",
 			 err.text, (int)(WALK_RETRY_NS / NSEC_PER_SEC));
