@@ -26,17 +26,18 @@ struct notify {
 	char status[STATUS_MAX];
 };
 
-/* Lost if the supervisor does not read. */
-static void message_send(const struct notify *n, const char *text)
+/* False: the supervisor has many unread messages; lost unless it is repeated. */
+static bool message_send(const struct notify *n, const char *text)
 {
-	if (n->fd >= 0)
-		(void)sendto(n->fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT,
-			     (const struct sockaddr *)&n->addr, n->addr_len);
+	return n->fd < 0 ||
+	       sendto(n->fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT,
+		      (const struct sockaddr *)&n->addr, n->addr_len) >= 0 ||
+	       errno != EAGAIN;
 }
 
 static void on_watchdog(evutil_socket_t fd, short what, void *arg)
 {
-	message_send(arg, "WATCHDOG=1");
+	(void)message_send(arg, "WATCHDOG=1");
 }
 
 static void on_late(evutil_socket_t fd, short what, void *arg)
@@ -108,7 +109,7 @@ void notify_close(struct notify *n)
 {
 	if (n == NULL)
 		return;
-	message_send(n, "STOPPING=1");
+	(void)message_send(n, "STOPPING=1");
 	event_drop(n->watchdog);
 	event_drop(n->late);
 	if (n->fd >= 0)
@@ -120,8 +121,7 @@ void notify_ready(struct notify *n)
 {
 	if (n->is_ready)
 		return;
-	n->is_ready = true;
-	message_send(n, "READY=1");
+	n->is_ready = message_send(n, "READY=1");
 }
 
 void notify_status(struct notify *n, const char *text)
@@ -130,7 +130,7 @@ void notify_status(struct notify *n, const char *text)
 
 	if (n->fd < 0 || strncmp(n->status, text, sizeof(n->status) - 1) == 0)
 		return;
-	(void)snprintf(n->status, sizeof(n->status), "%s", text);
-	(void)snprintf(message, sizeof(message), "STATUS=%s", n->status);
-	message_send(n, message);
+	(void)snprintf(message, sizeof(message), "STATUS=%.*s", STATUS_MAX - 1, text);
+	if (message_send(n, message))
+		(void)snprintf(n->status, sizeof(n->status), "%s", text);
 }

@@ -84,7 +84,7 @@ static const struct {
 	{ "nothing", "true", 0 },
 	{ "a frontend deleted", "nft delete element ip vipd frontends '{ 10.96.0.1 . tcp . 80 }'",
 	  1 },
-	{ "a slot deleted", "nft delete element ip vipd endpoints '{ 0:2000 . 0x0 }'", 1 },
+	{ "a slot deleted", "nft delete element ip vipd endpoints '{ 0:1000 . 0x0 }'", 1 },
 	{ "all addresses deleted", "nft flush set ip vipd vips", 4 },
 	{ "a range deleted",
 	  "nft delete element ip vipd fw_ranges \"{ $(nft list set ip vipd fw_ranges | "

@@ -564,6 +564,26 @@ def test_lock(lab, vipd, second, alone):
 
 # ---- the service manager ----
 
+def test_notify_unread(alone, second, monkeypatch):
+    """READY=1 and STATUS= are repeated if the supervisor has too many unread messages."""
+    name = "\0vipdt-unread-%d" % os.getpid()
+    s = alone.node.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    s.bind(name)
+    s.settimeout(L.PATIENCE)
+    with alone.node.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
+        other.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            while True:
+                other.sendto(b"-", name)
+    monkeypatch.setenv("NOTIFY_SOCKET", name.replace("\0", "@"))
+    second.start()
+    said = []
+    L.eventually(lambda: said.append(s.recv(4096).decode()) or
+                 ("READY=1" in said and any(re.match("STATUS=services received: [0-9]+", t) for t in said)), 30)
+    second.stop()
+    s.close()
+
+
 @pytest.mark.parametrize("kind", ("path", "abstract"))
 def test_notify(alone, second, monkeypatch, tmp_path, kind):
     """READY=1 once, after the first sync, WATCHDOG=1 from the loop, STATUS=, STOPPING=1."""
