@@ -23,10 +23,11 @@ struct notify {
 	struct event *watchdog; /* NULL: no WATCHDOG_USEC */
 	struct event *late;
 	bool is_ready;
+	bool is_status_sent;
 	char status[STATUS_MAX];
 };
 
-/* False: the supervisor has many unread messages; lost unless it is repeated. */
+/* False: the supervisor has too many unread messages, and this one is lost. */
 static bool message_send(const struct notify *n, const char *text)
 {
 	return n->fd < 0 ||
@@ -128,9 +129,10 @@ void notify_status(struct notify *n, const char *text)
 {
 	char message[STATUS_MAX + 8];
 
-	if (n->fd < 0 || strncmp(n->status, text, sizeof(n->status) - 1) == 0)
+	if (n->fd < 0 ||
+	    (n->is_status_sent && strncmp(n->status, text, sizeof(n->status) - 1) == 0))
 		return;
-	(void)snprintf(message, sizeof(message), "STATUS=%.*s", STATUS_MAX - 1, text);
-	if (message_send(n, message))
-		(void)snprintf(n->status, sizeof(n->status), "%s", text);
+	(void)snprintf(n->status, sizeof(n->status), "%s", text);
+	(void)snprintf(message, sizeof(message), "STATUS=%s", n->status);
+	n->is_status_sent = message_send(n, message);
 }

@@ -20,7 +20,7 @@ struct notify;
 void notify_open(struct notify **ret, struct event_base *base, uint64_t latest_ns);
 /* Send STOPPING=1. Accepts NULL. */
 void notify_close(struct notify *n);
-/* Sends once; again only if the supervisor had no room for it. */
+/* Sends once; a later call repeats it if the supervisor had too many unread messages. */
 void notify_ready(struct notify *n);
-/* `text` is one line; sent only if it differs from the last one. */
+/* `text` is one line; sent only if it differs from the last one that was sent. */
 void notify_status(struct notify *n, const char *text);
