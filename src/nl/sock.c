@@ -5,6 +5,7 @@
 #include <linux/filter.h>
 #include <linux/netlink.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -16,6 +17,8 @@
 #define RECV_BUFFER (8 * 1024 * 1024)
 /* Part of sk_sndbuf that netlink_sendmsg() keeps for itself, rounded up. */
 #define SEND_SLACK 64
+/* Datagrams that one system call reads: an answer to a keyed read costs less than the call. */
+#define AHEAD_N 16
 
 struct nl_sock {
 	struct nl_io io;
@@ -27,27 +30,54 @@ struct nl_sock {
 	void *buffer; /* NULL: not used yet */
 };
 
+/* Datagrams that were read together. Only the pages that they fill are ever used. */
+struct ahead {
+	unsigned int n;
+	unsigned int i; /* the next one */
+	struct mmsghdr m[AHEAD_N];
+	struct iovec iov[AHEAD_N];
+	struct sockaddr_nl from[AHEAD_N];
+	uint8_t data[AHEAD_N][NL_RECV_MAX];
+};
+
+/* What recv() may expect; see kernel_recv(). */
+enum expected {
+	EXPECT_ANY = 0, /* notifications, or pieces of a dump */
+	EXPECT_ANSWERS, /* all are queued */
+	EXPECT_NONE,    /* all were read */
+};
+
 /* Context of a real socket's nl_io. */
 struct kernel_io {
 	int fd;
-	size_t sndbuf; /* what setsockopt last achieved */
+	size_t sndbuf;     /* what setsockopt last achieved */
+	bool is_listening; /* it has joined a group */
+	enum expected expected;
+	struct ahead *ahead; /* NULL: not used yet */
 };
+
+static bool is_dump(const void *data, size_t len)
+{
+	const struct nlmsghdr *h = data;
+
+	return len >= sizeof(*h) && (h->nlmsg_flags & NLM_F_DUMP) == NLM_F_DUMP;
+}
 
 static ssize_t kernel_send(void *ctx, const void *data, size_t len)
 {
-	const struct kernel_io *k = ctx;
+	struct kernel_io *k = ctx;
 	struct sockaddr_nl to = { .nl_family = AF_NETLINK };
 	ssize_t n;
 
+	k->expected = k->is_listening || is_dump(data, len) ? EXPECT_ANY : EXPECT_ANSWERS;
 	do
 		n = sendto(k->fd, data, len, 0, (const struct sockaddr *)&to, sizeof(to));
 	while (n == -1 && errno == EINTR);
 	return n == -1 ? -errno : n;
 }
 
-static ssize_t kernel_recv(void *ctx, void *data, size_t size)
+static ssize_t one_recv(const struct kernel_io *k, void *data, size_t size)
 {
-	const struct kernel_io *k = ctx;
 	struct sockaddr_nl from = { 0 };
 	struct iovec iov = { .iov_base = data, .iov_len = size };
 	struct msghdr m = {
@@ -65,6 +95,65 @@ static ssize_t kernel_recv(void *ctx, void *data, size_t size)
 	if (n == -1)
 		return -errno;
 	return m.msg_flags & MSG_TRUNC ? -EMSGSIZE : n;
+}
+
+/* Read queued answers. Returns 0 or -errno. */
+static int ahead_fill(struct kernel_io *k)
+{
+	struct ahead *a = k->ahead;
+	int n;
+
+	if (a == NULL)
+		a = k->ahead = xmalloc(sizeof(*a));
+	a->i = a->n = 0;
+	for (size_t i = 0; i < AHEAD_N; i++) {
+		a->iov[i] = (struct iovec){ a->data[i], sizeof(a->data[i]) };
+		a->m[i].msg_hdr = (struct msghdr){ .msg_name = &a->from[i],
+						   .msg_namelen = sizeof(a->from[i]),
+						   .msg_iov = &a->iov[i],
+						   .msg_iovlen = 1 };
+	}
+	do
+		n = recvmmsg(k->fd, a->m, AHEAD_N, MSG_DONTWAIT, NULL);
+	while (n == -1 && errno == EINTR);
+	if (n == -1)
+		return -errno;
+	a->n = (unsigned int)n;
+	if (n < AHEAD_N)
+		k->expected = EXPECT_NONE;
+	return 0;
+}
+
+static ssize_t ahead_recv(struct kernel_io *k, void *data, size_t size)
+{
+	for (;;) {
+		const struct mmsghdr *m;
+		int r = 0;
+
+		if (k->ahead == NULL || k->ahead->i == k->ahead->n)
+			r = k->expected == EXPECT_NONE ? -EAGAIN : ahead_fill(k);
+		if (r < 0)
+			return r;
+		m = &k->ahead->m[k->ahead->i++];
+		if (k->ahead->from[m - k->ahead->m].nl_pid != 0)
+			continue;
+		if ((m->msg_hdr.msg_flags & MSG_TRUNC) || m->msg_len > size)
+			return -EMSGSIZE;
+		memcpy(data, m->msg_hdr.msg_iov->iov_base, m->msg_len);
+		return m->msg_len;
+	}
+}
+
+/*
+ * Answers to a request other than a dump are queued when send() returns, and none follows: they are
+ * read together. A dump continues with each datagram that is read, which takes its time, and the
+ * event loop waits for notifications: those are read one by one.
+ */
+static ssize_t kernel_recv(void *ctx, void *data, size_t size)
+{
+	struct kernel_io *k = ctx;
+
+	return k->expected == EXPECT_ANY ? one_recv(k, data, size) : ahead_recv(k, data, size);
 }
 
 static int kernel_reserve(void *ctx, size_t len)
@@ -90,6 +179,7 @@ static void kernel_close(void *ctx)
 	struct kernel_io *k = ctx;
 
 	close(k->fd);
+	free(k->ahead);
 	free(k);
 }
 
@@ -153,8 +243,12 @@ void nl_sock_close(struct nl_sock *nl)
 
 int nl_sock_join(struct nl_sock *nl, unsigned int group, struct err *err)
 {
+	struct kernel_io *k = nl->io.ctx;
+
 	if (nl->fd == -1)
 		return err_set(err, -ENOTSUP, "join netlink group %u: scripted socket", group);
+	k->is_listening = true;
+	k->expected = EXPECT_ANY;
 	if (setsockopt(nl->fd, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &group, sizeof(group)) == -1)
 		return err_errno(err, "join netlink group %u", group);
 	return 0;

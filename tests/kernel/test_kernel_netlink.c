@@ -483,14 +483,12 @@ static void test_interrupted_dump(void **state)
 	assert_int_equal(c.elements, MAP_ELEMENTS + m.next);
 }
 
-/* Another process of root can send to our port id: its messages are ignored. */
-static void test_forged_reply(void **state)
+/* Another process of root can send to our port id. */
+static void forge(const struct nl_sock *nl)
 {
-	AUTO(nl_sock_close) struct nl_sock *nl = kernel_sock();
 	struct mnl_socket *other = mnl_socket_open2(NETLINK_NETFILTER, SOCK_CLOEXEC);
 	struct sockaddr_nl to = { .nl_family = AF_NETLINK };
 	socklen_t len = sizeof(to);
-	char buf[256];
 	struct {
 		struct nlmsghdr h;
 		struct nlmsgerr e;
@@ -501,8 +499,81 @@ static void test_forged_reply(void **state)
 	assert_int_equal(sendto(mnl_socket_get_fd(other), &forged, sizeof(forged), 0,
 				(const struct sockaddr *)&to, sizeof(to)),
 			 sizeof(forged));
-	assert_int_equal(nl_sock_recv(nl, buf, sizeof(buf)), -EAGAIN);
 	mnl_socket_close(other);
+}
+
+static void test_forged_reply(void **state)
+{
+	AUTO(nl_sock_close) struct nl_sock *nl = kernel_sock();
+	char buf[256];
+
+	forge(nl);
+	assert_int_equal(nl_sock_recv(nl, buf, sizeof(buf)), -EAGAIN);
+}
+
+/* `n` requests for the generation, in one datagram. */
+static void ask_often(struct nl_sock *nl, uint32_t seq, size_t n)
+{
+	char buf[64 * 32];
+	size_t len = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct nlmsghdr *h = nl_request_nfnl(buf + len, sizeof(buf) - len,
+						     TYPE(NFT_MSG_GETGEN), AF_UNSPEC);
+
+		h->nlmsg_seq = seq + (uint32_t)i;
+		len += h->nlmsg_len;
+	}
+	assert_int_equal(nl_sock_send(nl, buf, len), 0);
+}
+
+/* Answers are read together: each is returned once, in order, also beside forged ones. */
+static void test_many_answers(void **state)
+{
+	AUTO(nl_sock_close) struct nl_sock *nl = kernel_sock();
+	char buf[256];
+	uint32_t seq = 1;
+
+	for (size_t n = 1; n <= 34; n++) {
+		if (n % 3 == 0)
+			forge(nl);
+		ask_often(nl, seq, n);
+		if (n % 5 == 0)
+			forge(nl);
+		for (size_t i = 0; i < n; i++) {
+			const struct nlmsghdr *h = (const void *)buf;
+			bool is_short = i == n / 2;
+			ssize_t len = nl_sock_recv(nl, buf, is_short ? NLMSG_HDRLEN : sizeof(buf));
+
+			if (is_short) {
+				assert_int_equal(len, -EMSGSIZE);
+				continue;
+			}
+			assert_true(len > NLMSG_HDRLEN);
+			assert_int_equal(h->nlmsg_seq, seq + i);
+		}
+		if (n % 2 == 0)
+			assert_int_equal(nl_sock_recv(nl, buf, sizeof(buf)), -EAGAIN);
+		seq += (uint32_t)n;
+	}
+}
+
+/* A socket that has asked, and then joins a group, gets notifications. */
+static void test_join_after_answers(void **state)
+{
+	AUTO(nl_sock_close) struct nl_sock *nl = kernel_sock();
+	AUTO(nl_sock_close) struct nl_sock *other = kernel_sock();
+	char buf[4096];
+
+	(void)kernel_genid(nl);
+	nl_sock_drain(nl);
+	assert_int_equal(nl_sock_join(nl, NFNLGRP_NFTABLES, NULL), 0);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(sh("nft %s table ip joined", i == 0 ? "add" : "delete"), 0);
+		assert_true(nl_sock_recv(nl, buf, sizeof(buf)) > 0);
+		nl_sock_drain(nl);
+		(void)kernel_genid(nl);
+	}
 }
 
 int main(void)
@@ -518,6 +589,8 @@ int main(void)
 		cmocka_unit_test_setup(test_big_batch, kernel_fresh),
 		cmocka_unit_test_setup(test_interrupted_dump, kernel_fresh),
 		cmocka_unit_test_setup(test_forged_reply, kernel_fresh),
+		cmocka_unit_test_setup(test_many_answers, kernel_fresh),
+		cmocka_unit_test_setup(test_join_after_answers, kernel_fresh),
 	};
 	int r = kernel_enter();
 
