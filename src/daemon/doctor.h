@@ -12,7 +12,7 @@
 
 struct doctor;
 
-#define DOCTOR_PATIENCE_S 3
+#define DOCTOR_PATIENCE_S 10
 
 /* `plane`: "nftables" or "ipvs". */
 void doctor_open(struct doctor **ret, struct event_base *base, const char *plane);
