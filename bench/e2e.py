@@ -55,6 +55,7 @@ STARTS = 3
 BURSTS = 5
 BURST = 1000
 LOAD_RATE = 200
+START_PAUSE_S = 0.001           # between two connections: leaves the processor to the proxy
 PAUSE_S = 0.02                  # between two changes: long enough that each is programmed before the next
 FIRST_S = 600
 STORM_RATE, STORM_LOAD, STORM_TURNS = 2000, 1000, 3
@@ -101,8 +102,9 @@ class Bed:
         return apis.slice_(self.api.ns, "last" if self.api.ns == "zzz" else "zzz-last",
                            [self.backend()])
 
-    def reached(self):
-        """Time of the first answer of the endpoint through the last service."""
+    def reached(self, pause=0.0):
+        """Time of the first answer of the endpoint through the last service. `pause`: between two
+        connections that reach another endpoint."""
         end = time.monotonic() + FIRST_S
         while time.monotonic() < end:
             r = L.probe(self.lab.pod1, self.api.ips[0], 80, timeout=0.05)
@@ -110,7 +112,8 @@ class Bed:
                 return time.monotonic()
             if not r.ok:
                 self.check()
-                time.sleep(0.001)   # leaves the processor to the proxy while it starts
+            if pause or not r.ok:
+                time.sleep(pause or START_PAUSE_S)
         sys.exit("bench/e2e: no connection reaches %s: see %s" % (self.backend(), self.folder))
 
     def exec(self):
@@ -144,7 +147,7 @@ class Bed:
     def start(self):
         self.exec()
         served = self.api.served()
-        reached = self.reached()
+        reached = self.reached(START_PAUSE_S)
         self.settle()
         end = max(reached, time.monotonic())
         return {"ready": end - self.proxy.begin, "after": served and end - served,
@@ -197,7 +200,7 @@ class Bed:
         before, commits = self.failures(), self.nft.genid()
         self.stop()
         self.exec()
-        self.reached()      # works all the time
+        self.reached(START_PAUSE_S)     # works all the time
         self.api.served()
         self.settle()
         out["restart"] = time.monotonic() - self.proxy.begin
@@ -208,7 +211,7 @@ class Bed:
         self.api.change_one(self.changed_slice())
         self.exec()
         served = self.api.served()
-        reached = self.reached()
+        reached = self.reached(START_PAUSE_S)
         out["changed"] = reached - self.proxy.begin
         out["changed_after"] = served and reached - served
         self.settle()
@@ -221,7 +224,7 @@ class Bed:
         if not self.proxy.wait_adopting():
             return None
         written = self.api.change_one(self.changed_slice())
-        return self.reached() - written
+        return self.reached(START_PAUSE_S) - written
 
     def storm(self):
         self.start()
