@@ -51,25 +51,27 @@ static void probe_close(struct probe *p)
 	free(p);
 }
 
-/* connect() takes an error of its own from SO_ERROR. */
-static int probe_error(const struct probe *p, short what)
+int eject_probe_error(int fd)
 {
+	struct sockaddr_storage peer;
+	socklen_t peer_len = sizeof(peer);
 	int error = 0;
 	socklen_t len = sizeof(error);
 
-	if (p->error != 0)
-		return p->error;
-	if (!(what & EV_WRITE))
+	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0)
+		return errno;
+	if (error == 0 && getpeername(fd, (struct sockaddr *)&peer, &peer_len) < 0)
 		return ETIMEDOUT;
-	return getsockopt(p->fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0 ? errno : error;
+	return error;
 }
 
+/* Answered, refused, or late. connect() takes an error of its own from SO_ERROR. */
 static void on_probe(evutil_socket_t fd, short what, void *arg)
 {
 	struct probe *p = arg;
+	int error = p->error != 0 ? p->error : eject_probe_error(fd);
 
-	eject_probed(p->loop->eject, &p->of, &p->to, eject_probe_of(probe_error(p, what)),
-		     now_ns());
+	eject_probed(p->loop->eject, &p->of, &p->to, eject_probe_of(error), now_ns());
 	probe_close(p);
 }
 

@@ -23,3 +23,10 @@ void eject_loop_open(struct eject_loop **ret, struct event_base *base,
 		     const struct failover_config *config, struct failover *failover);
 /* Before `failover` closes. Accepts NULL. */
 void eject_loop_close(struct eject_loop *l);
+
+/*
+ * Of a non-blocking connect() at its time limit or before: 0: accepted; ETIMEDOUT: unanswered; or
+ * another error. The socket decides, not the event: if this process is late, the event loop
+ * reports the time limit alone, also of an endpoint that answered in time.
+ */
+int eject_probe_error(int fd);

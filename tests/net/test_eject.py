@@ -3,6 +3,7 @@
 answer gets no new connections from this node for a time (CT-26 to CT-31)."""
 import contextlib
 import re
+import signal
 import time
 
 import pytest
@@ -355,6 +356,43 @@ def test_restart(lab, vipd):
             if end is not None:
                 end()
                 vipd.start()
+
+
+def test_late(lab, vipd):
+    """CT-27: an endpoint that answers a probe in time is admitted, although vipd itself continues after
+    the time limit."""
+    limit = 2
+    vipd.stop()
+    vipd.flags["--failover-timeout"] = "%ds" % limit
+    vipd.start()
+    vipd.apply([svc()] + eps(1, 2, 3))
+    to, dead = L.cluster_ip(NUMBER, 4), L.remote(2, 4)
+
+    def answers_late():
+        """False: vipd may have been stopped too late."""
+        with remote_silent(lab, 2):
+            eject(lab, vipd, to, dead)
+            with syns_to(lab, dead, L.NODE[4]) as met:
+                begin = time.monotonic()
+                while not met():
+                    begin = time.monotonic()
+            vipd.proc.send_signal(signal.SIGSTOP)
+            is_in_time = time.monotonic() < begin + limit
+        try:
+            with syns_to(lab, dead, L.NODE[4]) as met:
+                L.eventually(met)  # repeated, and answered
+                time.sleep(limit)
+                vipd.proc.send_signal(signal.SIGCONT)
+                L.eventually(lambda: not ejected(vipd))
+                assert met() == 1 or not is_in_time
+        finally:
+            vipd.proc.send_signal(signal.SIGCONT)
+        return is_in_time
+
+    L.eventually(answers_late)
+    vipd.stop()
+    del vipd.flags["--failover-timeout"]
+    vipd.start()
 
 
 def test_packet_loss(lab, vipd, ct):

@@ -4,13 +4,18 @@
  */
 #include "test.h"
 
+#include <arpa/inet.h>
+#include <errno.h>
 #include <event2/event.h>
 #include <linux/netfilter/nf_conntrack_common.h>
+#include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "../sync_steps.h"
 #include "base/log.h"
 #include "conntrack/ctnl.h"
+#include "daemon/eject.h"
 #include "daemon/failover.h"
 #include "mock_plane.h"
 #include "objects.h"
@@ -549,20 +554,50 @@ static void test_moved_among_changes(void **state)
 	run();
 }
 
+static int connect_to(const struct sockaddr_in *to)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	assert_true(fd >= 0);
+	if (connect(fd, (const struct sockaddr *)to, sizeof(*to)) < 0)
+		assert_int_equal(errno, EINPROGRESS);
+	return fd;
+}
+
+/* CT-26: the socket, not the time, tells whether an endpoint has answered a probe. */
+static void test_probe_error(void **state)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t len = sizeof(to);
+	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fds[3];
+
+	assert_int_equal(bind(listener, (const struct sockaddr *)&to, sizeof(to)), 0);
+	assert_int_equal(getsockname(listener, (struct sockaddr *)&to, &len), 0);
+	assert_int_equal(listen(listener, 0), 0); /* it queues one */
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+		fds[i] = connect_to(&to);
+	assert_int_equal(eject_probe_error(fds[0]), 0);
+	assert_int_equal(eject_probe_error(fds[2]), ETIMEDOUT);
+	close(listener); /* resets */
+	assert_int_equal(eject_probe_error(fds[0]), ECONNRESET);
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+		close(fds[i]);
+	fds[0] = connect_to(&to);
+	assert_int_equal(eject_probe_error(fds[0]), ECONNREFUSED);
+	close(fds[0]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_one_read),
-		cmocka_unit_test(test_rest),
-		cmocka_unit_test(test_read_fails),
-		cmocka_unit_test(test_one_way),
-		cmocka_unit_test(test_moved_to_removed),
-		cmocka_unit_test(test_portion_fails),
-		cmocka_unit_test(test_stopped),
-		cmocka_unit_test(test_moved_among_changes),
-		cmocka_unit_test(test_moved_again),
-		cmocka_unit_test(test_old_moves),
-		cmocka_unit_test(test_life),
+		cmocka_unit_test(test_one_read),         cmocka_unit_test(test_rest),
+		cmocka_unit_test(test_read_fails),       cmocka_unit_test(test_one_way),
+		cmocka_unit_test(test_moved_to_removed), cmocka_unit_test(test_portion_fails),
+		cmocka_unit_test(test_stopped),          cmocka_unit_test(test_moved_among_changes),
+		cmocka_unit_test(test_moved_again),      cmocka_unit_test(test_old_moves),
+		cmocka_unit_test(test_probe_error),      cmocka_unit_test(test_life),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
