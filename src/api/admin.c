@@ -98,8 +98,8 @@ static void own_results(json_t *own, const struct serve_context *ctx)
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
 		if (ctx->plane->faults[kinds[i]].text[0] != '\0')
 			check_add(own, "failover", CHECK_WARNING,
-				  "remove what is named, or --failover=off", "%s",
-				  ctx->plane->faults[kinds[i]].text);
+				  "remove the object that the fault names, or set --failover=off",
+				  "%s", ctx->plane->faults[kinds[i]].text);
 }
 
 /* `report`: of the last run; NULL: none yet. */

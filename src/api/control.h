@@ -2,9 +2,9 @@
 /*
  * api/control - the control socket, for vipctl and tests.
  *
- * HTTP and JSON on a Unix socket, read-only except for log levels, node checks and drain.c; see
- * doc/control-api.md. The socket is bound under a temporary name and renamed to `path`, so
- * that it appears with mode 0660 and listening. A socket without a listener is replaced.
+ * HTTP and JSON on a Unix socket, read-only except for log levels, node checks, drains and
+ * ejections; see doc/control-api.md. The socket is bound under a temporary name and renamed to
+ * `path`, so that it appears with mode 0660 and listening. A socket without a listener is replaced.
  */
 #pragma once
 

@@ -60,8 +60,9 @@ static void list_read(struct drains *d)
 	while (r == 0 && (line = strsep(&rest, "\n")) != NULL) {
 		number++;
 		if (*line != '\0' && !line_take(d, line))
-			log_warn(LOG_AREA_HTTP, "%s:%u: not NAMESPACE/NAME ADDRESS [POD]: ignored",
-				 d->path, number);
+			log_warn(LOG_AREA_HTTP,
+				 "%s:%u: not NAMESPACE/NAME ADDRESS [POD]; line ignored", d->path,
+				 number);
 	}
 	if (d->model->drains.n > 0)
 		log_notice(LOG_AREA_HTTP, "endpoints drained by an operator: %u (%s)",
@@ -385,6 +386,11 @@ static void change_perform(struct http_reply *reply, const struct list_kind *k,
 	if (c->is_out && svc == NULL) {
 		http_reply_error(reply, 404, "there is no service %.64s/%.64s", c->ns->text,
 				 c->name->text);
+		return;
+	}
+	if (c->is_out && k == &ejection_kind && !service_is_proxied(svc->service)) {
+		http_reply_error(reply, 409, "%.64s/%.64s: this node does not proxy the service",
+				 c->ns->text, c->name->text);
 		return;
 	}
 	n = c->is_out ? endpoints_take_out(k, ctx->drains->model, svc, c) : k->bring_in(ctx, c);

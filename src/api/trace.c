@@ -85,8 +85,8 @@ static const struct http_body_ops trace_ops = { trace_more, trace_close };
 /* --- the parameters --- */
 
 /*
- * The port of a service by name or number, of several protocols TCP; the only one when `text` is
- * empty.
+ * Find a port of the service by name or number; TCP if several protocols have it. Empty `text`: the
+ * service's only port.
  */
 static const struct service_port *port_find(const struct service *s, const char *text,
 					    enum l4proto proto)

@@ -129,7 +129,7 @@ static void view_hist(struct jsonw *w, const char *key, const struct hist *h)
 	jsonw_end(w);
 }
 
-static void view_last_step(struct jsonw *w, const struct sync_stats *st, uint64_t now)
+static void view_last_sync(struct jsonw *w, const struct sync_stats *st, uint64_t now)
 {
 	if (!jsonw_object_if(w, "last", st->last_sync_ns != 0))
 		return;
@@ -145,7 +145,7 @@ static void view_sync(struct jsonw *w, const struct serve_context *ctx, uint64_t
 	const struct sync_stats *st = sync_stats_get(ctx->sync);
 
 	jsonw_object(w, "sync");
-	view_last_step(w, st, now);
+	view_last_sync(w, st, now);
 	view_age(w, "synced_age_ms", st->last_ok_ns, now);
 	jsonw_uint(w, "transactions", st->steps);
 	jsonw_uint(w, "services", st->services);

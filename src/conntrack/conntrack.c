@@ -104,7 +104,8 @@ static void on_done(void *arg, const struct worker_answer *a)
 	if (a->result == 0 || a->result == -EBUSY) {
 		note_success(c, a);
 	} else if (a->result == -ECANCELED) {
-		log_info(LOG_AREA_CONNTRACK, "stale flow scan: %s; it begins again", a->err.text);
+		log_info(LOG_AREA_CONNTRACK, "stale flow scan: %s; the scan begins again",
+			 a->err.text);
 	} else if (!c->is_failing) {
 		c->is_failing = true;
 		log_warn(LOG_AREA_CONNTRACK,

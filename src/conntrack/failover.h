@@ -4,8 +4,8 @@
  * get another backend, and which one.
  *
  *     failover_take()       older than the limit, and not yet taken since its last SYN
- *     failover_note()       its backend is silent; of all that were taken, then
- *     failover_choose()     another backend of the pool, or none
+ *     failover_note()       its backend is silent; for all taken handshakes, before
+ * failover_choose() failover_choose()     another backend of the pool, or none
  *
  * A client repeats its SYN after 1, 3, 7 s. If the flow was deleted before, the repeated SYN is a
  * first packet again. Each move doubles the time that the next backend has: where every backend
@@ -34,8 +34,9 @@
  */
 #define FAILOVER_REMOVED_NS (500 * NSEC_PER_MSEC)
 /*
- * A client that connects again from the same port begins anew. With a longer limit later: all SYNs
- * of a handshake come first.
+ * A handshake is forgotten after this time, so that a client that connects again from the same port
+ * begins anew; with a long limit after FAILOVER_FORGET_LIMITS limits, so that all SYNs of a
+ * handshake come before.
  */
 #define FAILOVER_FORGET_NS (10 * NSEC_PER_SEC)
 #define FAILOVER_FORGET_LIMITS 8

@@ -34,7 +34,7 @@ static uint64_t table_size(void)
 static int outdated_check(const struct pass *p, const struct job *job, struct err *err)
 {
 	return p->outdated != NULL && *p->outdated == job->id
-		       ? err_set(err, -ECANCELED, "its endpoints have changed")
+		       ? err_set(err, -ECANCELED, "endpoints changed during the scan")
 		       : 0;
 }
 

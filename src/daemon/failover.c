@@ -132,7 +132,7 @@ static void on_silence(void *arg, const struct failover_silence *s, bool is_over
 	if (is_over)
 		log_notice(LOG_AREA_CONNTRACK,
 			   "service %s/%s: endpoint %s: recovered: no unanswered TCP handshake for "
-			   "%d s; before, %" PRIu64 " in %" PRIu64 " s",
+			   "%d s; before that, %" PRIu64 " unanswered in %" PRIu64 " s",
 			   s->ns->text, s->name->text, text,
 			   (int)(FAILOVER_SILENT_NS / NSEC_PER_SEC), s->unanswered,
 			   (s->last_ns - s->since_ns) / NSEC_PER_SEC + 1);
@@ -421,7 +421,10 @@ static int step(struct failover_loop *l, struct err *err)
 static void outcome_log(struct failover_loop *l, int r, const struct err *err)
 {
 	if (r < 0)
-		(void)plane_fault_set(l->config.plane, PLANE_FAULT_MOVES, false, err->text);
+		(void)plane_fault_set(
+			l->config.plane, PLANE_FAULT_MOVES, false,
+			str_local(sizeof(err->text) + 64,
+				  "failover: %s; handshakes stay with their endpoints", err->text));
 	else
 		(void)plane_fault_clear(l->config.plane, PLANE_FAULT_MOVES);
 	if (r < 0 && !l->is_failing)

@@ -225,7 +225,8 @@ int lock_take(struct lock **ret, const char *dir, struct err *err)
 
 	l->fd = file_open(dir, err);
 	if (is_dispensable(-l->fd)) {
-		log_warn(LOG_AREA_MAIN, "%s: continuing without it: a second vipd is not detected",
+		log_warn(LOG_AREA_MAIN,
+			 "%s; continuing without the lock; a second vipd is not detected",
 			 err->text);
 		l->fd = -1;
 	} else if (l->fd < 0) {

@@ -9,14 +9,14 @@ struct collection {
 	const struct serve_context *ctx;
 	struct events *events;
 	struct problems *next;
-	uint64_t refused_at; /* position of the walk */
-	bool is_full;        /* a problem was refused */
+	uint64_t put_off_at; /* position of the walk */
+	bool is_full;        /* a problem was put off */
 };
 
 static void add(struct collection *c, const struct name *ns, const struct name *name,
 		const char *reason, const struct str *text)
 {
-	c->refused_at = c->next->walk.at;
+	c->put_off_at = c->next->walk.at;
 	c->is_full =
 		!kube_problem_add(c->events, &(struct kube_problem){ .kind = OBJECT_KIND_SERVICE,
 								     .ns = ns->text,
@@ -82,7 +82,7 @@ static void services_add(struct collection *c)
 	if (walk_services(at, c->ctx->model, visit, c, now_ns() + STEP_NS) == 0)
 		*at = (struct walk){ 0 };
 	if (c->is_full)
-		at->at = c->refused_at;
+		at->at = c->put_off_at;
 }
 
 /* Without counts and times: one Event while the endpoint is ejected again and again. */

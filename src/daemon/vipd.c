@@ -167,11 +167,12 @@ static void localhost_check(struct vipd *v, const struct svc *svc)
 		if (p->node_port == 0 || !model_is_client_port(&v->model, p->node_port))
 			continue;
 		v->is_localhost_limited = true;
-		log_warn(LOG_AREA_MAIN,
-			 "%s/%s: node port %u is not served on localhost: the kernel gives this "
-			 "port to clients (net.ipv4.ip_local_port_range); list it in "
-			 "net.ipv4.ip_local_reserved_ports and restart vipd",
-			 name_text(svc->ns), name_text(svc->name), p->node_port);
+		log_warn(
+			LOG_AREA_MAIN,
+			"service %s/%s: node port %u: not served on localhost: the kernel gives this "
+			"port to clients (net.ipv4.ip_local_port_range); list it in "
+			"net.ipv4.ip_local_reserved_ports and restart vipd",
+			name_text(svc->ns), name_text(svc->name), p->node_port);
 		return;
 	}
 }
@@ -219,7 +220,10 @@ static void ruleset_wait(struct vipd *v)
 	v->checks = checks;
 }
 
-/* Also of the other plane's state, while this plane has none to keep. */
+/*
+ * True also while the source is incomplete: this plane may have no orphaned frontends when the
+ * other plane's state has some.
+ */
 static bool is_sweep_pending(const struct vipd *v)
 {
 	return sync_is_sweep_pending(v->sync) || !v->is_source_complete;
@@ -714,7 +718,8 @@ static void set_oom_score(int32_t score)
 	if (score != OOM_SCORE_UNSET)
 		r = file_write_number("/proc/self/oom_score_adj", score, NULL);
 	if (r < 0)
-		log_warn(LOG_AREA_MAIN, "--oom-score-adj %d: not set: %s", score, strerror(-r));
+		log_warn(LOG_AREA_MAIN, "--oom-score-adj %d: not set: %s; the previous score stays",
+			 score, strerror(-r));
 }
 
 static int run(struct vipd *v, struct err *err)

@@ -299,7 +299,7 @@ static int sets_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	if (rd->counting != NFT_COUNT_ANY &&
 	    (counts(tb) != nft_set_counts(id, rd->counting) || !nft_set_exists(id, rd->counting)))
 		snprintf(rd->programmed->misfit, sizeof(rd->programmed->misfit),
-			 "set %s counts otherwise", nft_set_desc(id, rd->fam)->name);
+			 "set %s has another level of counting", nft_set_desc(id, rd->fam)->name);
 	else if (set_fits(nft_set_desc(id, rd->fam), tb))
 		rd->programmed->has_set[id] = true;
 	else

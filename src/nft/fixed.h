@@ -3,8 +3,8 @@
  * nft/fixed - the fixed part of a table in the kernel.
  *
  * Tables are identified by their comment, rules by the hash in their userdata (see
- * layout.h) and by the names of the chains that they lead to: a rule leads to a chain that
- * was renamed under the new name. A renamed base chain is deleted, because it keeps its hook.
+ * plane/nft/layout.h) and by the names of the chains that they lead to: after a chain was
+ * renamed, rules lead to its new name. A renamed base chain is deleted, because it keeps its hook.
  * Other foreign chains and sets inside our table are ignored.
  */
 #pragma once

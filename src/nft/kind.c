@@ -100,7 +100,7 @@ static struct affinity coarse_of(uint32_t slots, uint32_t affinity_s)
 	return a;
 }
 
-/* A number whose chain can pick all backends of `a`, or NULL. */
+/* The number that is registered for the combination `a`, or NULL. */
 static struct affinity *affinity_find(const struct affinity *a)
 {
 	const void *p = nft_keymap_find(&numbers, a);

@@ -94,11 +94,11 @@ enum nft_set_id {
 	IPVSSET_LOCAL_BACKENDS, /* set addr       on this node, with --preserve-local-source */
 	IPVSSET_PAIRS,          /* set iif . iif         interfaces of packets to `vips`; dynamic */
 	IPVSSET_HOPS,           /* set addr . addr       addresses of such packets; dynamic */
-	IPVSSET_IDLE,    /* map addr . proto . port : mark    pools of frontends that reject */
+	IPVSSET_IDLE, /* map addr . proto . port : mark    pools of frontends whose mark has none */
 	IPVSSET_COUNTED, /* set addr . proto . port   counts new connections; optional */
 	IPVSSET_REFUSED, /* set addr . proto . port   counts rejected packets; optional */
 	IPVSSET_REACHED, /* set mark . addr . port    counts connections of a backend; optional */
-	IPVSSET_REMEMBERED,    /* map number : value        sysctl values before vipd set them */
+	IPVSSET_REMEMBERED,    /* map number : value        values before vipd: IPVS_PREVIOUS_* */
 	IPVSSET_POD_CIDRS,     /* set addr range */
 	IPVSSET_SERVICE_CIDRS, /* set addr range */
 	NFTSET_END,

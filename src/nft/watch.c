@@ -172,7 +172,10 @@ static void element(struct nft_watch *w, enum nft_set_id set, enum ipfam fam,
 	/* Elements of the layout, and of a client's affinity, are not repaired. */
 	if (key == NULL || !nft_set_is_of_services(set))
 		return;
-	/* The others begin with a word. A mark is no pool's number, but one that is touched. */
+	/*
+	 * Other keys begin with a word or a mark. The number taken from a mark is no pool id: it
+	 * only records that something changed.
+	 */
 	t = nft_set_begins_with_addr(set) ? touched_addr(fam, key)
 					  : touched_pool(fam, nft_word_pool(nft_get_word(key)));
 	if (w->touched.n < NFT_WATCH_TOUCHED_MAX)

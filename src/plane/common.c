@@ -71,7 +71,8 @@ static void genid_set(struct plane_common *c, uint32_t genid)
 	c->n_commits = c->plane.batches.n_commits;
 }
 
-/* That of the ruleset unless another process changed it. */
+/* Is `genid` the generation after vipd's own transactions? Else another process changed the
+ * ruleset. */
 static bool is_genid_expected(const struct plane_common *c, uint32_t genid)
 {
 	uint32_t expected = c->genid + (uint32_t)(c->plane.batches.n_commits - c->n_commits);

@@ -182,7 +182,7 @@ int plane_early_undo(struct plane_common *c, int r, struct plane_result *res, st
 	bool is_undone;
 
 	c->is_early_sent = false;
-	/* Also before the difference is read and sent again: that may be rejected in its turn. */
+	/* Undo after -ESTALE, too: the kernel may reject the difference that is sent next. */
 	if (!is_sent || (!plane_is_rejection(r) && r != -ESTALE))
 		return r;
 	is_undone = part_send(c, PART_EARLY_UNDO, &undo, &own) >= 0;

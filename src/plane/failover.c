@@ -284,7 +284,10 @@ static const struct nft_schema failover_schema = {
 	.build = failover_build,
 };
 
-/* All tables, so that the tables of one plane stay while the other one removes its own. */
+/*
+ * The caller gives the name of the tables: one plane removes its tables, and those of the other
+ * plane stay.
+ */
 static struct plane_failover *failover_new(struct plane_common *c,
 					   const struct plane_failover_config *config)
 {

@@ -18,8 +18,8 @@
  *
  * plane/nft/moves.c moves a handshake. Where IPVS translates, none moves: these tables have neither
  * @moves nor @claimed, and a SYN is known by its mark, which only postrouting and input see. With
- * UDP, flows without a reply are in @udp_flows, @udp_moves and @udp_claimed alike, and backends
- * that replied in @udp_replied.
+ * UDP, @udp_flows, @udp_moves and @udp_claimed do the same for flows without a reply, and
+ * @udp_replied lists backends that replied.
  *
  * @handshakes also contains flows that other programs translate; the caller ignores them. While
  * more than half of a set is used, a read deletes the elements that its caller needs least.
@@ -50,8 +50,8 @@ struct plane_failover_config {
 void plane_failover_open(struct plane *p, const struct plane_failover_config *config);
 /*
  * Create, keep or remove the tables; without effect once they are as desired, or without failover.
- * Families that failed are skipped, except for removal. The second failure in a row is logged, and
- * a fault of the plane; returns the time of the next attempt, 0 = none.
+ * Families that failed are skipped, except for removal. The second failure in a row is logged and
+ * becomes a fault of the plane. Returns the time of the next attempt, 0 = none.
  */
 uint64_t plane_failover_follow(struct plane_common *c, uint64_t now);
 /* Another process changed the ruleset: the next follow() reads the tables again. */

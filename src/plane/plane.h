@@ -161,8 +161,8 @@ enum plane_handshakes {
 	PLANE_UDP_REPLIES,        /* not flows: backends that replied to one in the last 10 s */
 };
 
-/* A handshake that gets another backend of the pool. */
 #define PLANE_MOVE_MAX_S 35 /* Linux repeats its last SYN 32 s after the one before */
+/* A handshake that gets another backend of the pool. */
 struct plane_move {
 	struct ip_flow of;
 	const struct plan_pool *pool;
@@ -232,8 +232,8 @@ struct plane_ops {
 	 */
 	int (*sweep)(struct plane *p, struct plane_result *res, struct err *err);
 	/*
-	 * The sweep is pending: remove what kernel state that was replaced still has of programmed
-	 * frontends. May be NULL. Errors as commit.
+	 * While the sweep is pending: remove programmed frontends from replaced tables, which still
+	 * serve orphaned frontends. May be NULL. Errors as commit.
 	 */
 	int (*supersede)(struct plane *p, struct plane_result *res, struct err *err);
 	/* Loaded phase: number of frontends that sweep() would remove. */
@@ -380,7 +380,10 @@ struct plane {
  * attempt includes all families. Otherwise 0.
  */
 int plane_family_fail(struct plane *p, enum ipfam fam, int code, const struct err *err);
-/* The table of `fam` is gone. Like plane_family_fail(), if that happens again and again. */
+/*
+ * The table of `fam` is gone. Returns -ENOTRECOVERABLE; after several losses in a short time it
+ * fails the family like plane_family_fail().
+ */
 int plane_family_lost(struct plane *p, enum ipfam fam);
 /* Families that failed, as bits. */
 uint8_t plane_families_failed(const struct plane *p);
@@ -394,7 +397,7 @@ void plane_families_settled(struct plane *p);
  */
 uint64_t plane_families_retry(struct plane *p, uint64_t now, bool *is_due);
 
-/* Both return true when that is news, for the log. */
+/* Set or clear a fault. Return true if the fault changed: the caller logs it. */
 bool plane_fault_set(struct plane *p, enum plane_fault_kind kind, bool is_unready,
 		     const char *text);
 bool plane_fault_clear(struct plane *p, enum plane_fault_kind kind);

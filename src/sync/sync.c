@@ -124,7 +124,9 @@ static void left_out_follow(struct sync *s, uint64_t now)
 
 	if (s->plan->left_out == failed)
 		return;
-	/* One is taken back: it may have missed changes. In adoption because the other one failed.
+	/*
+	 * A family is included again: it may have missed changes. In adoption this happens when the
+	 * other family failed: back off.
 	 */
 	if (s->plan->left_out & ~failed) {
 		s->is_load_wanted = true;
@@ -286,7 +288,10 @@ static void touched_begin(struct sync *s, uint64_t now)
 	bool is_any = ops->touched == NULL || ops->touched(s->plane, NULL);
 
 	sync_incident_begin(s);
-	/* A notification can be missed without a trace: there is no audit, so load now and then. */
+	/*
+	 * While the sweep is pending no audit runs, and a notification can be missed without a
+	 * trace: load once per audit period.
+	 */
 	if (s->plane->is_sweep_pending && !is_any &&
 	    (s->config.audit_period_ns == 0 || now < s->next_audit_ns))
 		return;

@@ -65,7 +65,7 @@ struct sync_stats {
 	uint64_t last_success_ns; /* now_ns() of the last successful commit, env(), sweep, audit */
 	struct hist event_to_ack; /* arrival of the oldest event of a service to the kernel's ack */
 	struct hist step_time;
-	/* The last step that had services to program, for display. */
+	/* The last transaction step, for the metrics. */
 	uint64_t last_step_ns; /* its end; 0 = none yet */
 	uint64_t last_step_took_ns;
 	/* The last sync: all transactions from the first change to an empty queue, or a load. */
@@ -86,8 +86,8 @@ struct sync_config {
 	uint64_t min_period_ns;
 	/*
 	 * 0 = never. An audit compares every service with the kernel, a few in a step, and
-	 * repairs. Takes at most a fifth of the loop's time, half of it after a foreign change. A
-	 * change waits for one step of it (at most about 10 ms).
+	 * repairs. Takes at most a fifth of the loop's time, and at most half of the loop's time
+	 * after a foreign change. A change waits for one step of it (at most about 10 ms).
 	 */
 	uint64_t audit_period_ns;
 	uint64_t check_period_ns; /* between checks of the generation id; 0 = never */

@@ -121,7 +121,7 @@ def test_client_has_the_port(lab, served, fam):
     try:
         restart(served, **SERVED)
         served.apply(objects([E2]))
-        assert "node port %d is not served on localhost" % NODE_PORT in served.log()
+        assert "node port %d: not served on localhost" % NODE_PORT in served.log()
         assert L.probe(lab.node, LOOPBACK[fam], NODE_PORT).what == "refused"
         assert L.probe(lab.client, L.NODE_TO_CLIENT[fam], NODE_PORT).backend == E2[fam]
         s = lab.node.socket(L.af(LOOPBACK[fam]), socket.SOCK_STREAM)

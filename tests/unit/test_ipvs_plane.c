@@ -542,7 +542,8 @@ static void test_forwarding_occupied(void **state)
 		assert_string_equal(
 			v[0]->text,
 			i == 1 ? "IPVS 192.0.2.1:8080/TCP: kube-proxy's ipvs mode left a virtual "
-				 "service there: vipd --cleanup=kube-proxy hands it over"
+				 "service there; run vipd --cleanup=kube-proxy, which hands it "
+				 "over to vipd"
 			       : "IPVS 192.0.2.1:8080/TCP: a foreign virtual service is there "
 				 "(ipvsadm -Ln): delete it, or serve without vipd.io/forwarding");
 		free(v);
@@ -1068,12 +1069,12 @@ static void test_weights_by_default(void **state)
 		{ "dh", "", NULL, "dh",
 		  "vipd.io/weights: 'dh' ignores weights: only weight 0 has an effect" },
 		{ "rr", "", "wrr", "rr",
-		  "vipd.io/weights: 'wrr' is not in this kernel (module ip_vs_wrr): only weight 0 "
+		  "vipd.io/weights: 'wrr' is not loaded (module ip_vs_wrr): only weight 0 "
 		  "has an effect" },
 		{ "rr", " sched=rr", "wrr", "rr",
 		  "vipd.io/weights: 'rr' ignores weights: only weight 0 has an effect" },
 		{ "rr", " sched=twos", "twos", "wrr",
-		  "vipd.io/scheduler: 'twos' is not in this kernel (module ip_vs_twos): served "
+		  "vipd.io/scheduler: 'twos' is not loaded (module ip_vs_twos): served "
 		  "with wrr" },
 	};
 

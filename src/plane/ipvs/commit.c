@@ -171,8 +171,8 @@ static int occupied_err(const struct ipvs_plane *p, const struct ipvs_vs *vs, co
 {
 	if (if_nametoindex(KUBE_IPVS) != 0 && !is_excluded(p, vs))
 		return err_set(err, -EEXIST,
-			       "IPVS %s: kube-proxy's ipvs mode left a virtual service there: "
-			       "vipd --cleanup=kube-proxy hands it over",
+			       "IPVS %s: kube-proxy's ipvs mode left a virtual service there; "
+			       "run vipd --cleanup=kube-proxy, which hands it over to vipd",
 			       key);
 	return err_set(err, -EEXIST,
 		       "IPVS %s: a foreign virtual service is there (ipvsadm -Ln): delete it, or "
@@ -270,7 +270,7 @@ static int results_note(struct ipvs_plane *p, struct plane_result *res, struct e
 	return r;
 }
 
-/* Only the default can be: annotations are checked in tuning.c. */
+/* Only the default scheduler can be unsafe here: tuning.c checks those of annotations. */
 static int unsafe_check(struct ipvs_plane *p, struct err *err)
 {
 	vec_for_each (op, &p->ops)
@@ -319,7 +319,7 @@ void ipvs_op_service_renew(struct ipvs_plane *p, struct ipvs_vs *vs)
 {
 	if (!ipvs_vs_differs(p, vs))
 		return;
-	/* For a scheduler that it unbinds the kernel waits until no processor uses it. */
+	/* The kernel waits until no processor uses the scheduler that it unbinds. */
 	if (vs->programmed_sched != 0 &&
 	    vs->programmed_sched != scheduler_no(vs_desired(p, vs).sched) &&
 	    p->n_renewed++ >= IPVS_RENEWALS)
@@ -359,8 +359,9 @@ static void additions_collect(struct ipvs_plane *p, bool is_by_addr)
 }
 
 /*
- * Program desired services and destinations. On failure `culprit` is the rejected service. With
- * another scheduler in place of a missing one: acknowledged operations are not repeated.
+ * Program desired services and destinations. On failure `culprit` is the rejected service.
+ * After a missing scheduler was replaced, only operations without an acknowledgement are sent
+ * again.
  */
 static int additions_send(struct ipvs_plane *p, struct plane_result *res, struct err *err)
 {
@@ -580,7 +581,8 @@ int ipvs_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 	int r;
 
 	if (p->layout.state != IPVS_LAYOUT_PRESENT)
-		return err_set(err, -ENOTRECOVERABLE, "the layout of the table is not known");
+		return err_set(err, -ENOTRECOVERABLE,
+			       "table inet " IPVS_TABLE ": layout not loaded");
 	assert(mode != PLANE_COMMIT_AUDIT || p->common.loaded == NULL);
 	nft_changes_reset(&p->common.changes);
 	r = plane_translate(&p->common, ipvs_translate, NULL, ops, n, &res->culprit, err);

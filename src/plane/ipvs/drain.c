@@ -361,7 +361,7 @@ uint64_t ipvs_drain_tick(struct ipvs_plane *p, uint64_t now)
 		if (r > 0)
 			break;
 		p->n_round--;
-		if (r == 0 || r == -EAGAIN) /* that: in the next round */
+		if (r == 0 || r == -EAGAIN) /* -EAGAIN: the next round retries */
 			continue;
 		log_warn(
 			LOG_AREA_PLANE,

@@ -21,7 +21,7 @@ void ipvs_layout_fini(struct ipvs_layout *l)
 	l->is_fresh = false;
 }
 
-/* Chain `ping` is empty then only (rules.c). */
+/* Chain `ping` is empty only while the plane retires (rules.c). */
 bool ipvs_layout_is_retiring(const struct ipvs_layout *l)
 {
 	const struct nft_fixed_chain *c =

@@ -455,7 +455,9 @@ static int plane_cleanup(struct plane *plane, struct err *err)
 		r = ipvs_previous_read(p, p->previous, err);
 	if (r == 0)
 		r = MIN(ipvs_route_config_read(p->route, &p->routing, err), 0);
-	if (r == 0 && has_ipvs) /* while the table has the values: the next process restores, too */
+	/* Before the table with the previous values is deleted: the next process can restore them.
+	 */
+	if (r == 0 && has_ipvs)
 		ipvs_sysctls_restore(p, false);
 	if (r == 0) /* before IPVS: no more packets are led there */
 		r = nft_tables_delete(p->common.cmd, &ipvs_schema, IPFAM_V4, NULL, err);
@@ -544,7 +546,8 @@ static int plane_retire(struct plane *plane, const struct model *m, uint64_t now
 		return 0;
 	}
 	if (p->is_retiring)
-		log_notice(LOG_AREA_PLANE, "ipvs: the last connections have ended");
+		log_notice(LOG_AREA_PLANE,
+			   "ipvs: the last connections have ended; removing vipd's IPVS state");
 	return plane_cleanup(plane, err);
 }
 

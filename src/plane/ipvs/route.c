@@ -177,7 +177,7 @@ static int read_family(struct reading *rd, struct nl_sock *nl, enum ipfam fam, s
 		return 1;
 	r = nl_dump(nl, route_request(buf, sizeof(buf), RTM_GETROUTE, fam, rd->c->table),
 		    &(struct nl_reader){ routes_begin, route_message, rd }, err);
-	if (r < 0 && r != -ENOENT) /* that, of a strict check: no such table yet */
+	if (r < 0 && r != -ENOENT) /* -ENOENT of a strict check: no such table yet */
 		return err_wrap(err, r, "list routes of %s", ipfam_text(fam));
 	return 1;
 }

@@ -44,7 +44,10 @@ struct ipvs_dst {
 BEGINS_LIKE_ENDPOINT(struct ipvs_dst);
 BEGINS_LIKE_ENDPOINT(struct ipvs_dest);
 
-/* The deadline of a backend that drains without one because it serves: a later one starts then. */
+/*
+ * Stored as the deadline of a draining backend that still serves: its drain timeout starts when it
+ * no longer serves.
+ */
 #define IPVS_DRAIN_UNLIMITED (IPVS_THRESH_NONE - 1)
 
 static inline bool ipvs_dst_has_deadline(const struct ipvs_dst *d)
@@ -132,7 +135,10 @@ struct ipvs_large {
 	bool is_stale; /* a destination was deleted: the dump may have left out another one */
 };
 
-/* Values before vipd: numbers in `remembered`; others are those of sysctls. They never change. */
+/*
+ * Numbers of previous values in the map `remembered`; those of sysctls are in ipvs_sysctls. A
+ * number never changes its meaning.
+ */
 #define IPVS_PREVIOUS_TIMEOUTS 6 /* three */
 #define IPVS_PREVIOUS_TAG 9      /* of an earlier --ipvs-mark */
 #define IPVS_PREVIOUS_N 11

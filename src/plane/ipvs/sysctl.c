@@ -101,7 +101,7 @@ static void fault_log(struct ipvs_plane *p, const struct str *lacking, bool is_u
 		if (plane_fault_set(&p->common.plane, PLANE_FAULT_SYSCTL, is_unready,
 				    lacking->text))
 			log_err(LOG_AREA_PLANE, "%s%s", lacking->text,
-				is_unready ? "; not ready" : "");
+				is_unready ? "; the node is not ready (/healthz 503)" : "");
 	} else if (plane_fault_clear(&p->common.plane, PLANE_FAULT_SYSCTL)) {
 		log_notice(LOG_AREA_PLANE, "net.ipv4.vs: recovered: all have the required values");
 	}
@@ -209,7 +209,7 @@ int ipvs_sysctls_forget_tag(struct ipvs_plane *p, struct err *err)
 	previous_element(p, PLANE_WAS, IPVS_PREVIOUS_TAG, p->previous[IPVS_PREVIOUS_TAG]);
 	r = plane_transact(&p->common, &res, err);
 	nft_changes_reset(&p->common.changes);
-	if (r < 0 && r != -ESTALE) /* that: another process deleted it */
+	if (r < 0 && r != -ESTALE) /* -ESTALE: another process deleted the value */
 		return r;
 	p->previous[IPVS_PREVIOUS_TAG] = 0;
 	return 0;

@@ -80,7 +80,7 @@ static bool is_lacking(const struct ipvs_plane *p, uint8_t no, struct err *err)
 {
 	if (!(p->missing_scheds & UINT32_C(1) << no) && !ipvs_sched_is_unsafe(p, no))
 		return false;
-	(void)err_set(err, 0, "'%s' is not in this kernel (module ip_vs_%s)", scheduler_name(no),
+	(void)err_set(err, 0, "'%s' is not loaded (module ip_vs_%s)", scheduler_name(no),
 		      scheduler_name(no));
 	return true;
 }
@@ -131,7 +131,7 @@ void ipvs_tuning_read(struct ipvs_tuning *ret, const struct ipvs_plane *p, const
 	plane_remark_weights(remark, t);
 }
 
-/* Of which pool mh has more destinations than slots, draining ones included. */
+/* Append a remark if a pool has more destinations than mh has slots, draining ones included. */
 static void limit_remark(const struct ipvs_plane *p, const struct svc *svc, struct str *ret)
 {
 	const struct plan_rows *rows = svc->rows;

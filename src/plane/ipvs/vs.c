@@ -296,8 +296,8 @@ int ipvs_dests_read(struct ipvs_plane *p, struct ipvs_vs *vs, struct err *err)
 #define LARGE_RESTARTS 3
 
 /*
- * An operation takes twice as long as an element of nf_tables, and IPVS searches the list of
- * destinations for each: so many add the time of one element.
+ * An operation takes twice as long as an element of nf_tables, and IPVS searches its list of
+ * destinations for each operation: so many destinations add the time of one element.
  */
 #define DESTS_OF_WORK 1000
 /* For each of them the kernel fills the 4,093 slots of `mh` again: 0.1 to 0.4 ms. */
@@ -320,10 +320,10 @@ size_t ipvs_dests_work(const struct ipvs_vs *vs, size_t n)
 }
 
 /*
- * By the settings of the service, or of one that is deleted, which do not change while it waits for
- * its turn.
+ * Does the service get `mh`? By its settings; for a deleted service by its virtual service, which
+ * does not change before the deletion is committed.
  */
-static bool wants_mh(const struct ipvs_plane *p, const struct svc *svc)
+static bool gets_mh(const struct ipvs_plane *p, const struct svc *svc)
 {
 	const struct service *s = svc->service;
 	const struct plan_rows *rows = svc->rows;
@@ -351,7 +351,7 @@ size_t ipvs_backend_work(const struct plane *plane, const struct svc *svc,
 {
 	const struct ipvs_plane *p = (const struct ipvs_plane *)plane;
 	const struct ipvs_vs *vs = pool != NULL ? ipvs_vs_of_pool(p, pool) : NULL;
-	bool is_mh = wants_mh(p, svc);
+	bool is_mh = gets_mh(p, svc);
 	bool is_by_mark;
 	size_t by_vip = 0;
 	size_t work;
@@ -449,7 +449,7 @@ static int audit_read_one(struct ipvs_plane *p, struct ipvs_vs *vs, size_t *work
 	*work += IPVS_READ_REQUEST + vs->dests.n;
 	r = ipvs_large_read(p, vs, err);
 	vs->is_awaited = r > 0;
-	vs->is_read = r == 0 || r == -EAGAIN; /* that: the acknowledged state stays */
+	vs->is_read = r == 0 || r == -EAGAIN; /* -EAGAIN: the acknowledged state stays */
 	return vs->is_read ? 0 : r;
 }
 
@@ -463,7 +463,7 @@ static size_t repair_work(const struct ipvs_plane *p, const struct ipvs_vs *vs)
 	return n * addition_work(p, vs, false);
 }
 
-/* All of them cost at most the work of a piece, or each part is a piece. */
+/* If the repairs cost more than a piece, reduce a part to the work of a piece. */
 static void part_limit(const struct ipvs_plane *p, const struct plan_rows *rows, size_t *part)
 {
 	size_t most = 1; /* of an operation */

@@ -61,7 +61,8 @@ struct finding {
 	struct plan_places places;
 };
 
-/* The slot of the backend lacks its local id. */
+/* Give the backend of an `aff_endpoints` element that element's local id, unless its slot has one.
+ */
 static void local_id_found(void *arg, enum nft_set_id set, const uint8_t *key)
 {
 	struct finding *f = arg;

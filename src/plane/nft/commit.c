@@ -218,8 +218,8 @@ int nft_plane_ready_check(const struct nft_plane *p, struct err *err)
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		if (!p->common.plane.family[fam].is_failed &&
 		    p->layout[fam]->state != NFT_LAYOUT_PRESENT)
-			return err_set(err, -ENOTRECOVERABLE, "the layout of %s is not known",
-				       nft_fam_text(fam));
+			return err_set(err, -ENOTRECOVERABLE,
+				       "tables of family %s: layout not loaded", nft_fam_text(fam));
 	return 0;
 }
 

@@ -174,9 +174,12 @@ static void trouble_log(struct nft_guard *g, const struct err *err)
 			 ": not created: no tables with an owner in this kernel (before Linux "
 			 "5.12); a flush of the ruleset interrupts established connections");
 	else if (!g->is_trouble_logged)
-		log_info(LOG_AREA_PLANE,
-			 "table " NFT_GUARD_TABLE ": not written: %s; next attempt within %d s",
-			 err->text, (int)(RETRY_NS / NSEC_PER_SEC));
+		log_info(
+			LOG_AREA_PLANE,
+			"table " NFT_GUARD_TABLE
+			": not written: %s; a flush of the ruleset interrupts established connections; next "
+			"attempt within %d s",
+			err->text, (int)(RETRY_NS / NSEC_PER_SEC));
 	g->is_trouble_logged = true;
 }
 

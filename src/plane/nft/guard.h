@@ -2,7 +2,7 @@
 /*
  * plane/nft/guard - a small table that survives a flush of the ruleset by another process.
  *
- *     open -> want -> (tick, follow)* ... -> close    while vipd serves
+ *     open -> desire -> (tick, follow)* ... -> close  while vipd serves
  *     cleanup                                        --cleanup
  *
  * A flush deletes vipd's tables, and with the last NAT chain the hooks of NAT and connection

@@ -38,7 +38,7 @@ void nft_layout_close(struct nft_layout *l)
 void nft_layout_own(struct nft_layout *l, bool yes)
 {
 	l->is_owned = yes;
-	l->is_owner_refused = false;
+	l->is_owner_rejected = false;
 }
 
 bool nft_layout_is_owner(const struct nft_layout *l)
@@ -122,7 +122,10 @@ static int name_choose(struct nft_layout *l, const struct nft_fixed_tables *tabl
 		if (!vec_has(&tables->v, t, strcmp(t->name, l->table) == 0))
 			return 0;
 	}
-	return err_set(err, -EEXIST, "tables %s to %s exist", nft_schema.table, l->table);
+	return err_set(
+		err, -EEXIST,
+		"all table names %s to %s are in use; delete a table that vipd no longer needs",
+		nft_schema.table, l->table);
 }
 
 /* The reason why a table with these properties cannot be repaired; NULL: it can. */
@@ -361,7 +364,7 @@ static int apply(struct nft_layout *l, const struct plane_rules_params *params,
 	r = nft_writer_commit(&w, res, err);
 	if (r == 0)
 		transition_log(l, &w, is_claim);
-	l->is_owner_refused = l->is_owned && is_new && nft_writer_is_table_rejected(&w);
+	l->is_owner_rejected = l->is_owned && is_new && nft_writer_is_table_rejected(&w);
 	l->is_fresh = false;
 	l->programmed.exists = true;
 	l->programmed.flags = desired_flags(l);

@@ -66,13 +66,14 @@ struct nft_layout {
 	uint64_t handle;                /* of that table, unique for each table; 0 = unknown */
 	struct nft_fixed programmed;
 	VEC(struct nft_fixed_table) old; /* tables of ours that this one replaces */
-	size_t n_orphans;                /* frontends that only these have; 1: or not counted */
-	char misfit[512];                /* the reason if one of them could not be repaired */
-	bool is_fresh; /* read and not written since: differences are foreign changes */
+	size_t n_orphans; /* frontends that only `old` tables have; 1 also if not counted yet */
+	char misfit[512]; /* the reason if one of them could not be repaired */
+	bool is_fresh;    /* read and not written since: differences are foreign changes */
 	/* Accept tables with and without an owner, for reading only: apply() must not be called. */
 	bool is_readonly;
-	bool is_owned;                /* nft_layout_own() */
-	bool is_owner_refused;        /* the last apply() failed: the kernel has no owned tables */
+	bool is_owned; /* nft_layout_own() */
+	/* The last apply() failed: no tables that outlive their owner (before Linux 6.9). */
+	bool is_owner_rejected;
 	struct err holder;            /* another process owns a table of ours, or "" */
 	enum plane_counting counting; /* a table of another level is replaced */
 	struct nft_kinds kinds;       /* with an existing or desired chain */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane/nft - life cycle: load, environment, sweep, cleanup; what counts.
+ * plane/nft - life cycle: load, environment, sweep, check, counters, cleanup.
  *
  * After load() all counts are zero: every service is compared and counted again. An address that
  * lost its last backend meanwhile gets its grace period by the walk after the sweep.
@@ -17,7 +17,10 @@
 #include "plane/failover.h"
 #include "plane/nft/state.h"
 
-/* Larger pools are programmed in pieces (sync/large.c). Size classes differ by an eighth */
+/*
+ * Pools of about this size and more change in pieces (sync/large.c) and pass through all smaller
+ * classes, which differ by an eighth.
+ */
 #define GROWS_MIN 1000
 
 static const struct plane_common_ops common_ops;
@@ -234,7 +237,7 @@ static int env_family(struct nft_plane *p, enum ipfam fam, const struct model *m
 	int r = nft_layout_apply(p->layout[fam], &params, &res->done, err);
 
 	if (r < 0) {
-		if (p->layout[fam]->is_owner_refused) {
+		if (p->layout[fam]->is_owner_rejected) {
 			owner_give_up(p);
 			return -EAGAIN;
 		}
@@ -295,7 +298,7 @@ static void sweep_prepare(struct plane_common *c)
 	nft_loaded_touch_unled(nft_loaded_of(c->loaded), &c->changes);
 }
 
-/* Those of the pool that the element names. */
+/* Number of elements of the pool that the element names. */
 static size_t sweep_more(const struct plane_common *c, enum ipfam fam, enum nft_set_id set,
 			 const uint8_t *key)
 {

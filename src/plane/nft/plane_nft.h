@@ -35,9 +35,11 @@ extern const struct plane_ops nft_plane_ops;
 void nft_plane_open(struct plane **ret, struct nl_sock *cmd, struct nl_sock *query);
 
 /*
- * Takes a third socket to find stray addresses: entries of `endpoint_addrs` without a backend, left
- * by an earlier process or by a transaction whose outcome was lost. tick() walks that set in pieces
- * after each sweep and once a day; strays get the grace period. Without the socket they stay.
+ * Takes a third socket for walks: over `endpoint_addrs`, to find stray addresses (entries without a
+ * backend, left by an earlier process or by a transaction whose outcome was lost), and over
+ * affinity entries after a timeout became shorter. tick() walks `endpoint_addrs` in pieces after
+ * each sweep and once a day; strays get the grace period. Without the socket, strays stay, and
+ * affinity entries keep their old timeout.
  */
 void nft_plane_walk_with(struct plane *p, struct nl_sock *walk);
 

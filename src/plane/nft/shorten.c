@@ -211,19 +211,21 @@ bool nft_shorten_step(struct nft_plane *p, struct err *err)
 	}
 	r = nft_plane_walk(p, NFTSET_AFFINITY, entry_found, &w, err);
 	/* Continue after a failure: the socket must be read to the end. */
-	if (r >= 0 && w.v.n > 0 && piece_replace(&w, err) < 0)
+	if ((r < 0 || (w.v.n > 0 && piece_replace(&w, err) < 0)) && !p->is_shorten_failed) {
 		p->is_shorten_failed = true;
+		p->shorten_cause = *err;
+	}
 	vec_fini(&w.v);
 	p->is_shortening = r > 0;
 	if (r > 0)
 		return true;
-	if (r < 0 || p->is_shorten_failed) {
+	if (p->is_shorten_failed) {
 		if (++p->shorten_tries < TRIES)
 			return false;
 		log_warn(LOG_AREA_PLANE,
-			 "session affinity: entries of clients could not be shortened: %s; they "
-			 "last as long as the previous timeout",
-			 err->text);
+			 "session affinity: entries not shortened after %d walks: %s; they last as "
+			 "long as the previous timeout",
+			 TRIES, p->shorten_cause.text);
 	}
 	p->shorten_tries = 0;
 	shortening_end(p);

@@ -35,7 +35,8 @@ struct nft_plane {
 	struct nft_keymap shortening[IPFAM_N]; /* by the current walk, or again by the next one */
 	bool is_shortening;                    /* a walk is under way */
 	unsigned int shorten_tries;            /* failed walks in a row */
-	bool is_shorten_failed;                /* the current walk could not replace some entries */
+	bool is_shorten_failed;                /* the current walk, or a replacement of entries */
+	struct err shorten_cause;              /* of the first such failure */
 	uint64_t shorten_at;                   /* no step before */
 	uint64_t retained_at[IPFAM_N];         /* after a failed deletion: no other one before */
 	uint64_t kinds_at;                     /* when tick() removes idle ones; 0 = not set */
@@ -46,7 +47,7 @@ struct nft_plane {
 		enum ipfam fam;
 		uint32_t genid;
 	} load;
-	/* Walk that finds stray addresses (plane_nft.h). */
+	/* Walk over stray addresses or affinity entries, one at a time (plane_nft.h). */
 	struct nl_sock *walk_nl; /* or NULL */
 	struct nft_walk walk;
 	enum ipfam walk_fam; /* of its next piece */

@@ -2,8 +2,8 @@
 /*
  * plane/nft/supersede - old tables while the sweep is pending.
  *
- * A replaced table stays for the frontends that no known object explains. What it has of others is
- * deleted. Otherwise it would translate packets to frontends that the table in force has lost, and
+ * A replaced table stays for orphaned frontends. Its elements of all other frontends are deleted.
+ * Otherwise it would translate packets to frontends that the table in force has lost, and
  * masquerade connections that the table in force does not.
  */
 #include <errno.h>

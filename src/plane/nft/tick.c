@@ -207,7 +207,7 @@ static uint64_t tick_walk(struct nft_plane *p, uint64_t now)
 	}
 	if (r < 0)
 		log_info(LOG_AREA_PLANE, "stray addresses: not searched: %s; next attempt in %d s",
-			 err.text, (int)(WALK_RETRY_NS / NSEC_PER_SEC));
+			 err.text, (int)((p->walk_at - now) / NSEC_PER_SEC));
 	return p->walk_at;
 }
 

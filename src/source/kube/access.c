@@ -41,23 +41,25 @@ struct access {
 	char *rejected;      /* of the last reading; NULL: nothing */
 };
 
+#define PREVIOUS_STAY "previous credentials stay in use"
+
 /* --- files ---------------------------------------------------------------- */
 
 /* Each request finds the fault: log only changes. */
-static void warn_once(struct access *a, const char *text)
+static void warn_once(struct access *a, const char *text, const char *consequence)
 {
 	if (a->logged != NULL && strcmp(a->logged, text) == 0)
 		return;
 	free(a->logged);
 	a->logged = xstrdup(text);
-	log_warn(LOG_AREA_SOURCE, "api: credentials: %s; previous credentials stay in use", text);
+	log_warn(LOG_AREA_SOURCE, "api: credentials: %s; %s", text, consequence);
 }
 
 static void reject(struct access *a, const char *text)
 {
-	warn_once(a, text);
+	warn_once(a, text, PREVIOUS_STAY);
 	if (a->rejected == NULL)
-		a->rejected = xasprintf("credentials: %s; previous credentials stay in use", text);
+		a->rejected = xasprintf("credentials: %s; %s", text, PREVIOUS_STAY);
 }
 
 /* An error only if the file was never read; otherwise its last content stays. */
@@ -246,7 +248,7 @@ static int plugin_failed(struct access *a, int r, struct err *err)
 	(void)err_wrap(err, r, "plugin %s", a->where->exec->command);
 	p->not_before_ns = now_ns() + PLUGIN_PAUSE_NS;
 	if (p->status != NULL) {
-		warn_once(a, err->text);
+		warn_once(a, err->text, PREVIOUS_STAY);
 		p->expires_ns = now_ns() + PLUGIN_LIFE_MIN_NS;
 		return 0;
 	}
@@ -397,7 +399,7 @@ void access_read_again(struct access *a)
 	access_reject(a);
 	r = files_check(a, &err);
 	if (r < 0)
-		warn_once(a, err.text);
+		warn_once(a, err.text, "requests fail until the file is readable");
 	event_active(a->ready, EV_TIMEOUT, 0);
 }
 
@@ -424,7 +426,7 @@ int access_open(struct access **ret, struct event_base *base, const struct kube_
 	a->moved = moved;
 	if (config->kubeconfig != NULL && config->kubeconfig[0] != '\0') {
 		a->kubeconfig.path = xstrdup(config->kubeconfig);
-		/* First: a change before it is opened is found later. */
+		/* Before where_open(): the next check finds a change between the two reads. */
 		(void)!textfile_check(&a->kubeconfig, KUBECONFIG_MAX, NULL);
 	}
 	r = where_open(&a->where, a, err);

@@ -222,6 +222,7 @@ static bool is_denial(const struct http_result *result)
 static void post_done(void *arg, const struct http_result *result)
 {
 	struct events *e = arg;
+	const struct report *r = &e->queue.v[0];
 	int status = result->status;
 
 	e->http = NULL;
@@ -240,8 +241,11 @@ static void post_done(void *arg, const struct http_result *result)
 		return;
 	}
 	if (status >= 400 && status != 409)
-		log_info(LOG_AREA_SOURCE, "api: Event about %s %s: not created: status %d",
-			 object_kind_text(e->queue.v[0].kind), e->queue.v[0].name, status);
+		log_info(
+			LOG_AREA_SOURCE,
+			"api: Event about %s %s%s%s: not created: status %d; not sent again for %d min",
+			object_kind_text(r->kind), r->ns ? r->ns : "", r->ns ? "/" : "", r->name,
+			status, (int)(AGAIN_NS / NSEC_PER_SEC / 60));
 	else
 		e->is_denied = false;
 	report_done(e);

@@ -158,7 +158,7 @@ static void on_changed(void *arg)
 
 /* --- Events --------------------------------------------------------------- */
 
-/* All, beginning with the one that was refused last time. */
+/* All, beginning with the one that was put off last time. */
 static void rejections_add(struct kube *k, struct events *e)
 {
 	AUTO(vec_fini) VEC(struct kube_problem) all = { 0 };
@@ -188,8 +188,8 @@ static void rejections_add(struct kube *k, struct events *e)
 }
 
 /*
- * What comes first may use up the rate of Events: in turns. The callback changes its own order with
- * each call, so this one lasts for two.
+ * The first problems may use up the rate of Events, so the order alternates: after every second
+ * collection, because the callback alternates its own order with each call.
  */
 static void on_collect(void *arg, struct events *e)
 {

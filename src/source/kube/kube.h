@@ -69,7 +69,7 @@ struct kube_problem {
 	const char *text;
 };
 
-/* False: refused, as all further ones in this period. */
+/* False: the rate of Events is used up, for all further problems of this period, too. */
 bool kube_problem_add(struct events *e, const struct kube_problem *problem);
 
 /* Callbacks must not call kube_close(). */

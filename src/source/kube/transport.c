@@ -128,7 +128,7 @@ void transport_avoid(struct transport *t, size_t server)
 	t->server++;
 	t->http_version = 0;
 	t->status.failovers++;
-	log_notice(LOG_AREA_SOURCE, "api: %s: no answer; requests move to %s",
+	log_notice(LOG_AREA_SOURCE, "api: %s: unreachable or failing; requests move to %s",
 		   server_text(t, server), server_text(t, t->server));
 	list_for_each_entry_safe (h, tmp, &t->requests, struct http, link) {
 		if (h->result.server == server && !h->has_head && !h->needs_access)
@@ -584,7 +584,8 @@ static void request_start(struct http *h)
 	h->result.server = t->server;
 	h->started_ns = now_ns();
 	if (request_prepare(h, &g) < 0) {
-		finish(h, HTTP_UNREACHABLE, "invalid server URL");
+		finish(h, HTTP_UNREACHABLE,
+		       str_local(256, "invalid server URL '%s'", server_text(t, t->server)));
 		return;
 	}
 	t->status.requests++;
