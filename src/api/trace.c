@@ -35,7 +35,8 @@ static void trace_begin(struct trace_body *b)
 	jsonw_object(&b->w, NULL);
 	jsonw_uint(&b->w, "api", CONTROL_API_VERSION);
 	if (plan_trace_lacks_source(&b->trace)) {
-		jsonw_printf(&b->w, "problem", "'%.128s' is no %s address and no pod of a service",
+		jsonw_printf(&b->w, "problem",
+			     "'%.128s' is neither an %s address nor a pod of a service",
 			     b->trace.query.src_pod->text, ipfam_text(ip_fam(&b->trace.query.dst)));
 	} else if (b->trace.is_ambiguous) {
 		jsonw_printf(&b->w, "problem",
@@ -150,7 +151,8 @@ static int to_parse(struct plan_trace_query *ret, const struct serve_context *ct
 		r = service_parse(ret, ctx, text, proto, err);
 	} else {
 		r = err_set(err, -EINVAL,
-			    "to: '%.64s' is not ADDRESS:PORT[/PROTOCOL] or NAMESPACE/NAME:PORT",
+			    "to: '%.64s' is not ADDRESS:PORT[/PROTOCOL] or "
+			    "NAMESPACE/NAME[:PORT][/PROTOCOL]",
 			    to);
 	}
 	return r;

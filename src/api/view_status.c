@@ -185,7 +185,7 @@ static void view_state(struct jsonw *w, const struct serve_context *ctx,
 	if (state != SYNC_WAITING)
 		jsonw_text(w, "state_text", states[state].text);
 	else
-		jsonw_printf(w, "state_text", "waiting for %s; nothing is written before",
+		jsonw_printf(w, "state_text", "waiting for %s; nothing is written until then",
 			     source->waiting_for ? source->waiting_for
 						 : "the first complete lists");
 }

@@ -102,8 +102,7 @@ static void reflector_describe(struct serve_source_info *info,
 	struct serve_source_error *e = NULL;
 
 	if (!st->is_complete)
-		str_printf(waiting, "%s%s", waiting->len > 0 ? ", " : "",
-			   *st->error ? st->error : st->resource);
+		str_printf(waiting, "%s%s", waiting->len > 0 ? ", " : "", st->resource);
 	if (*st->error != '\0')
 		e = source_remark(info, true, st->error, "API server");
 	if (e != NULL)

@@ -229,7 +229,7 @@ void check_listeners(struct results *r, const struct facts *f)
 	else if (!f->has_tables)
 		found(r, CHECK_NOTE, NULL, NOT_CHECKED);
 	else
-		found_ok(r, "%zu ports of services on this host, no daemon listens on them",
+		found_ok(r, "ports of services on this host: %zu; no daemon listens on them",
 			 n_local);
 }
 

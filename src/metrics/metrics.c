@@ -250,8 +250,8 @@ static void answer(void *arg, const struct http_request *q, struct http_reply *r
 		str_puts(&reply->body, "ok");
 	} else if (!zpages_answer(&m->config, q, reply)) {
 		http_reply_error(reply, 404,
-				 "path not found; available: /metrics, /proxyMode, /healthz, "
-				 "/configz, /flagz, /statusz");
+				 "path not found; available: /metrics, /metrics/slis, /proxyMode, "
+				 "/healthz, /configz, /flagz, /statusz");
 	}
 }
 

@@ -316,8 +316,7 @@ static void drop_lines(struct metrics *m, struct str *out, uint64_t now)
 			  i == PLANE_REJECT_NO_ENDPOINTS ? no_endpoints_follow(m)
 							 : m->drops.total.rejected[i]);
 	one(out, "vipd_invalid_dropped_packets_total", "counter",
-	    "Packets to and from services dropped because conntrack classified them as INVALID",
-	    m->drops.total.invalid_packets);
+	    "INVALID packets (conntrack) that vipd dropped", m->drops.total.invalid_packets);
 	one(out, "vipd_invalid_dropped_bytes_total", "counter",
 	    "Bytes of the packets counted by vipd_invalid_dropped_packets_total",
 	    m->drops.total.invalid_bytes);

@@ -499,7 +499,7 @@ static void test_trace_endpoints(void **state)
 	json_decref(json);
 	json = get_json(&w, "/v1/trace?from=cart-9&to=shop/cart");
 	assert_string_equal(text_at(json, "problem"),
-			    "'cart-9' is no IPv4 address and no pod of a service");
+			    "'cart-9' is neither an IPv4 address nor a pod of a service");
 	json_decref(json);
 	put_service(&w.w, "test/cart", "ip=10.96.0.2 port=http:80");
 	put_slice(&w.w, "test/cart-1", "cart", "|http:8080|17 rs ~cart-7");

@@ -676,7 +676,7 @@ static const struct {
 	{ listen_exact, "listeners", CHECK_WARNING, "192.168.0.2:30080/TCP", "ss -lntup" },
 	{ listen_any, "listeners", CHECK_WARNING, "192.168.0.2:30080/TCP", NULL },
 	{ listen_any_six, "listeners", CHECK_WARNING, "192.168.0.2:30080/TCP", NULL },
-	{ listen_elsewhere, "listeners", CHECK_OK, "1 ports of services on this host", NULL },
+	{ listen_elsewhere, "listeners", CHECK_OK, "ports of services on this host: 1", NULL },
 	{ unsynced, "clock", CHECK_WARNING, "not synchronised", "chrony" },
 	{ clock_unknown, "clock", CHECK_NOTE, "unknown", NULL },
 	{ clock_jumped, "clock", CHECK_NOTE, "-5000 ms", NULL },
