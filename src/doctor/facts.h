@@ -72,7 +72,7 @@ struct fact_ours {
 struct fact_ipvs {
 	bool is_selected; /* false: nothing below is read */
 	bool is_in_force; /* its table exists */
-	bool has_other;   /* a table of the nft plane exists too; its hooks run first */
+	bool has_other;   /* a table of the nftables plane exists too; its hooks run first */
 	uint32_t mark;    /* of captured packets, in the bits of IPVS_MARK_MASK */
 	bool has_routing; /* the two lists below are known */
 	struct err routing_error;

@@ -385,9 +385,9 @@ static void test_counting_changes(void **state)
 	} order[] = {
 		{ PLANE_COUNT_NONE, NFT_LAYOUT_ABSENT },
 		{ PLANE_COUNT_SERVICES, NFT_LAYOUT_PRESENT },
-		{ PLANE_COUNT_ENDPOINTS, NFT_LAYOUT_FOREIGN },
-		{ PLANE_COUNT_SERVICES, NFT_LAYOUT_FOREIGN },
-		{ PLANE_COUNT_NONE, NFT_LAYOUT_FOREIGN },
+		{ PLANE_COUNT_ENDPOINTS, NFT_LAYOUT_OBSOLETE },
+		{ PLANE_COUNT_SERVICES, NFT_LAYOUT_OBSOLETE },
+		{ PLANE_COUNT_NONE, NFT_LAYOUT_OBSOLETE },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(order); i++)
@@ -566,7 +566,7 @@ static void test_replacement(void **state)
 		assert_int_equal(kernel_fresh(NULL), 0);
 		assert_int_equal(sh("nft '%s'", foreign[i].ruleset), 0);
 		start(&w, IPFAM_V4);
-		assert_int_equal(run(&w, &cidrs), NFT_LAYOUT_FOREIGN);
+		assert_int_equal(run(&w, &cidrs), NFT_LAYOUT_OBSOLETE);
 		assert_string_equal(w.l->table, "vipd-2");
 		/* The old one serves until the new one is filled. */
 		assert_int_equal(sh("nft list table ip vipd >/dev/null"), 0);

@@ -167,9 +167,9 @@ static void test_layout_with_an_owner(void **state)
 	assert_int_equal(kernel_fresh(NULL), 0);
 	life(true, NFT_LAYOUT_ABSENT, SIZE_MAX);
 	life(true, NFT_LAYOUT_PRESENT, 1);
-	life(false, NFT_LAYOUT_FOREIGN, SIZE_MAX);
+	life(false, NFT_LAYOUT_OBSOLETE, SIZE_MAX);
 	life(false, NFT_LAYOUT_PRESENT, 0);
-	life(true, NFT_LAYOUT_FOREIGN, SIZE_MAX);
+	life(true, NFT_LAYOUT_OBSOLETE, SIZE_MAX);
 
 	/* Another process makes it dormant while it has no owner: claimed and active in one
 	 * write. */

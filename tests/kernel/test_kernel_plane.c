@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The nft plane over the real kernel: the cases of the fake one, and cases that only a kernel
+ * The nftables plane over the real kernel: the cases of the fake one, and cases that only a kernel
  * shows.
  */
 #include "kernel.h"

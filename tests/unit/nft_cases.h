@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * tests/nft_cases - tests of the nft plane for the fake and for a real kernel. `kernel` is empty at
- * the start of each case; the case leaves elements in it.
+ * tests/nft_cases - tests of the nftables plane for the fake and for a real kernel. `kernel` is
+ * empty at the start of each case; the case leaves elements in it.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * tests/nft_world - model, plan, sync and nft plane over a kernel, fake or real.
+ * tests/nft_world - model, plan, sync and nftables plane over a kernel, fake or real.
  *
  *     world_open -> world_service, world_slice ... -> world_settle -> world_check -> world_close
  *

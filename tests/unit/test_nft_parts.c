@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Parts of the nft plane without kernel access: tables, counts, changes, bytes of elements. */
+/* Parts of the nftables plane without kernel access: tables, counts, changes, bytes of elements. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <libmnl/libmnl.h>

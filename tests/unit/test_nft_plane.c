@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The nft plane over a fake kernel. tests/kernel runs the shared cases over a real one. */
+/* The nftables plane over a fake kernel. tests/kernel runs the shared cases over a real one. */
 #include <netinet/in.h> /* before linux/in.h, which then omits duplicates */
 
 #include <errno.h>

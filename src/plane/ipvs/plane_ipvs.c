@@ -359,7 +359,7 @@ static uint64_t tick_settings(struct ipvs_plane *p, uint64_t now)
 		ipvs_sysctls_watch(p);
 	routes_watch(p);
 	/* The load gives it to the services that name it. */
-	p->common.plane.is_load_wanted = ipvs_sched_has_come(p);
+	p->common.plane.is_load_wanted = ipvs_sched_is_loaded(p);
 	return p->routes_at;
 }
 

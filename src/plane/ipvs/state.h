@@ -215,7 +215,7 @@ struct scheduler ipvs_sched_in_force(struct scheduler sched, struct scheduler by
  */
 bool ipvs_sched_is_unsafe(const struct ipvs_plane *p, uint8_t no);
 /* Was the module of a missing scheduler loaded meanwhile? */
-bool ipvs_sched_has_come(const struct ipvs_plane *p);
+bool ipvs_sched_is_loaded(const struct ipvs_plane *p);
 /*
  * Fill `ret` with the settings in force. An unsupported setting is replaced by the default and, if
  * `remark` is not NULL, described there.

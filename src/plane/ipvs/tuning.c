@@ -67,7 +67,7 @@ bool ipvs_sched_is_unsafe(const struct ipvs_plane *p, uint8_t no)
 	       access(str_local(256, "%s/sys/module/ip_vs/initstate", root), F_OK) == 0;
 }
 
-bool ipvs_sched_has_come(const struct ipvs_plane *p)
+bool ipvs_sched_is_loaded(const struct ipvs_plane *p)
 {
 	for (uint8_t no = 0; p->config.sysctl_root != NULL && p->missing_scheds >> no != 0; no++)
 		if (p->missing_scheds & UINT32_C(1) << no && has_module(p, no))

@@ -12,7 +12,7 @@
 #include "plan/table.h"
 #include "plane/nft/state.h"
 
-static void ids_hold(struct nft_loaded *h, struct plan *plan)
+static void ids_reserve(struct nft_loaded *h, struct plan *plan)
 {
 	plan_ids_release(plan); /* of an earlier load that did not complete */
 	for (int fam = 0; fam < IPFAM_N; fam++)
@@ -208,7 +208,7 @@ void nft_adopt(struct plane *plane, struct plan *plan, struct plan_rows *rows)
 	struct nft_loaded *h = nft_plane_loaded(nft_plane_of(plane));
 
 	if (h->elems.plan == NULL)
-		ids_hold(h, plan);
+		ids_reserve(h, plan);
 	for (int pass = 0; pass < 2; pass++) {
 		vec_for_each (f, &rows->frontends) {
 			uint8_t key[NFT_KEY_MAX];

@@ -217,7 +217,7 @@ static int load(struct nft_layout *l, const struct nft_fixed_tables *tables, str
 	/* There may be thousands: services that need them have them made again, few at a time. */
 	for (uint16_t kind = NFT_KIND_AFFINITY; kind < NFT_KIND_AFFINITY_END; kind++)
 		bit_clear(l->kinds.bits, kind);
-	l->state = l->old.n > 0 ? NFT_LAYOUT_FOREIGN : NFT_LAYOUT_ABSENT;
+	l->state = l->old.n > 0 ? NFT_LAYOUT_OBSOLETE : NFT_LAYOUT_ABSENT;
 	return 0;
 }
 

@@ -42,7 +42,7 @@
 /* After the nat chains of all other proxies, which have then translated their packets. */
 #define NFT_PRI_NAT_LAST (NF_IP_PRI_NAT_DST + 10)
 
-/* The nft plane's tables; rules are built for struct plane_rules_params. */
+/* The nftables plane's tables; rules are built for struct plane_rules_params. */
 extern const struct nft_schema nft_schema;
 extern const struct plane_sets nft_plane_sets;
 /* The chain that picks a backend for a kind that nft_kind_info() knows. */
@@ -54,7 +54,7 @@ enum nft_layout_state {
 	NFT_LAYOUT_UNKNOWN = 0, /* not loaded, or a write failed */
 	NFT_LAYOUT_ABSENT,      /* no table of ours */
 	NFT_LAYOUT_PRESENT,     /* ours; apply() can repair it in place */
-	NFT_LAYOUT_FOREIGN,     /* ours, of another version or with other sets: will be replaced */
+	NFT_LAYOUT_OBSOLETE,    /* ours, of another version or with other sets: will be replaced */
 };
 
 /* Other files read `state` and what it says is valid; before load() they set `counting`. */

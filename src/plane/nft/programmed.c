@@ -20,7 +20,7 @@ static int family_read(struct nft_loaded *h, struct nl_sock *nl, enum ipfam fam,
 	r = nft_layout_load(l, err);
 	if (r < 0)
 		return r;
-	if (l->state == NFT_LAYOUT_FOREIGN)
+	if (l->state == NFT_LAYOUT_OBSOLETE)
 		return err_set(err, -EPROTO, "table %s %s; use the vipctl of the vipd that made it",
 			       nft_fam_text(fam), l->misfit);
 	nft_reading_open(&rd, h, nl, l);

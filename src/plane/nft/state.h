@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* plane/nft/state - state shared by the files of the nft plane. */
+/* plane/nft/state - state shared by the files of the nftables plane. */
 #pragma once
 
 #include "plane/common.h"
