@@ -63,12 +63,32 @@ static bool is_dump(const void *data, size_t len)
 	return len >= sizeof(*h) && (h->nlmsg_flags & NLM_F_DUMP) == NLM_F_DUMP;
 }
 
+/* Raise the socket's limit for a datagram of `len` bytes. Returns 0 or -errno. */
+static int room_make(struct kernel_io *k, size_t len)
+{
+	int size;
+
+	if (len + SEND_SLACK <= k->sndbuf)
+		return 0;
+	if (len > INT32_MAX / 4)
+		return -EMSGSIZE;
+	size = (int)len + SEND_SLACK;
+	/* Without CAP_NET_ADMIN the limit is net.core.wmem_max; send() then fails. */
+	if (setsockopt(k->fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)) == -1 &&
+	    setsockopt(k->fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)) == -1)
+		return -errno;
+	k->sndbuf = (size_t)size;
+	return 0;
+}
+
 static ssize_t kernel_send(void *ctx, const void *data, size_t len)
 {
 	struct kernel_io *k = ctx;
 	struct sockaddr_nl to = { .nl_family = AF_NETLINK };
-	ssize_t n;
+	ssize_t n = room_make(k, len);
 
+	if (n < 0)
+		return n;
 	k->expected = k->is_listening || is_dump(data, len) ? EXPECT_ANY : EXPECT_ANSWERS;
 	do
 		n = sendto(k->fd, data, len, 0, (const struct sockaddr *)&to, sizeof(to));
@@ -156,24 +176,6 @@ static ssize_t kernel_recv(void *ctx, void *data, size_t size)
 	return k->expected == EXPECT_ANY ? one_recv(k, data, size) : ahead_recv(k, data, size);
 }
 
-static int kernel_reserve(void *ctx, size_t len)
-{
-	struct kernel_io *k = ctx;
-	int size;
-
-	if (len + SEND_SLACK <= k->sndbuf)
-		return 0;
-	if (len > INT32_MAX / 4)
-		return -EMSGSIZE;
-	size = (int)len + SEND_SLACK;
-	/* Without CAP_NET_ADMIN the limit is net.core.wmem_max; send() then fails. */
-	if (setsockopt(k->fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)) == -1 &&
-	    setsockopt(k->fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)) == -1)
-		return -errno;
-	k->sndbuf = (size_t)size;
-	return 0;
-}
-
 static void kernel_close(void *ctx)
 {
 	struct kernel_io *k = ctx;
@@ -205,7 +207,6 @@ int nl_sock_open(struct nl_sock **ret, int protocol, struct err *err)
 	}
 	nl_sock_open_io(&nl, &(struct nl_io){ .send = kernel_send,
 					      .recv = kernel_recv,
-					      .reserve = kernel_reserve,
 					      .close = kernel_close,
 					      .ctx = k });
 	nl->fd = k->fd;
@@ -311,15 +312,8 @@ struct nl_stats *nl_sock_stats(struct nl_sock *nl)
 
 int nl_sock_send(struct nl_sock *nl, const void *data, size_t len)
 {
-	ssize_t n;
+	ssize_t n = nl->io.send(nl->io.ctx, data, len);
 
-	if (nl->io.reserve != NULL) {
-		int r = nl->io.reserve(nl->io.ctx, len);
-
-		if (r < 0)
-			return r;
-	}
-	n = nl->io.send(nl->io.ctx, data, len);
 	if (n < 0)
 		return (int)n;
 	nl->stats.n_sends++;

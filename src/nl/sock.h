@@ -34,8 +34,6 @@ struct nl_io {
 	 * -ENOBUFS: some were lost, continue reading; -EMSGSIZE: it did not fit `size`.
 	 */
 	ssize_t (*recv)(void *ctx, void *data, size_t size);
-	/* Raise the socket's limits for a datagram of `len` bytes. May be NULL. */
-	int (*reserve)(void *ctx, size_t len);
 	void (*close)(void *ctx); /* may be NULL */
 	void *ctx;
 };

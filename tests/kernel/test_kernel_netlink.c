@@ -448,7 +448,7 @@ static void test_interrupted_dump(void **state)
 	struct nlmsghdr *h;
 	struct nlattr *list;
 
-	nl_sock_open_io(&nl, &(struct nl_io){ meddler_send, meddler_recv, NULL, NULL, &m });
+	nl_sock_open_io(&nl, &(struct nl_io){ meddler_send, meddler_recv, NULL, &m });
 	nl_batch_open(&hand, changes);
 	m.hand = hand;
 	assert_int_equal(sh("nft 'table ip t { map m { type ipv4_addr : ipv4_addr; }; }'"), 0);

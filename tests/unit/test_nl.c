@@ -131,7 +131,7 @@ static int setup(void **state)
 {
 	struct world *w = xcalloc(1, sizeof(*w));
 
-	nl_sock_open_io(&w->nl, &(struct nl_io){ script_send, script_recv, NULL, NULL, &w->s });
+	nl_sock_open_io(&w->nl, &(struct nl_io){ script_send, script_recv, NULL, &w->s });
 	nl_batch_open(&w->b, w->nl);
 	*state = w;
 	return 0;
