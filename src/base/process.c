@@ -34,19 +34,6 @@ struct process {
 	int r; /* -errno: killed for this reason; 0: not killed */
 };
 
-static void process_free(struct process *p)
-{
-	event_drop(p->output_ready);
-	event_drop(p->ended);
-	event_drop(p->timeout);
-	if (p->out >= 0)
-		close(p->out);
-	if (p->pidfd >= 0)
-		close(p->pidfd);
-	str_fini(&p->output);
-	free(p);
-}
-
 /*
  * Kill the program, its process group and its descendants, which may have left the group. Collect
  * the descendants first: children of a killed process get another parent.
@@ -88,7 +75,15 @@ void process_close(struct process *p)
 			(void)poll(&ended, 1, REAP_MS);
 		(void)waitpid(p->pid, NULL, p->pidfd >= 0 ? WNOHANG : 0);
 	}
-	process_free(p);
+	event_drop(p->output_ready);
+	event_drop(p->ended);
+	event_drop(p->timeout);
+	if (p->out >= 0)
+		close(p->out);
+	if (p->pidfd >= 0)
+		close(p->pidfd);
+	str_fini(&p->output);
+	free(p);
 }
 
 static void abort_with(struct process *p, int r)
@@ -157,7 +152,7 @@ static void on_ended(evutil_socket_t fd, short what, void *arg)
 	r = exit_result(p, status, why, sizeof(why));
 	output = p->output;
 	p->output = (struct str){ 0 };
-	process_free(p);
+	process_close(p);
 	config.done(config.arg, r, &output, why);
 	str_fini(&output);
 }
