@@ -2,7 +2,6 @@
 /* nft/decode - bytes of elements. Parts of a concatenation are padded to 4 bytes. */
 #include "nft/decode.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static uint8_t *put_addr(uint8_t *p, const struct ip_addr *addr)
@@ -167,18 +166,6 @@ void nft_tuple_text(struct str *out, enum ipfam fam, const uint8_t *key)
 	str_printf(out, "%s/%s", ip_endpoint_str(&t.addr, t.port), l4proto_text(t.proto));
 }
 
-static void text_addr(struct str *out, enum ipfam fam, const uint8_t *key)
-{
-	struct ip_addr a = get_addr(fam, key);
-
-	str_puts(out, ip_addr_str(&a));
-}
-
-static void text_slot(struct str *out, const uint8_t *key)
-{
-	str_printf(out, "pool %u slot %u", nft_word_pool(nft_get_word(key)), nft_get_word(key + 4));
-}
-
 static void text_range(struct str *out, enum ipfam fam, enum nft_set_id set, const uint8_t *key)
 {
 	struct ip_prefix p;
@@ -189,6 +176,9 @@ static void text_range(struct str *out, enum ipfam fam, enum nft_set_id set, con
 
 static void text_key(struct str *out, enum ipfam fam, enum nft_set_id set, const uint8_t *key)
 {
+	uint32_t word = nft_get_word(key);
+	struct ip_addr addr;
+
 	if (nft_set_is_by_tuple(set)) {
 		nft_tuple_text(out, fam, key);
 		return;
@@ -196,32 +186,33 @@ static void text_key(struct str *out, enum ipfam fam, enum nft_set_id set, const
 	switch ((int)set) {
 	case NFTSET_ENDPOINTS:
 	case NFTSET_AFF_SLOTS:
-		text_slot(out, key);
+		str_printf(out, "pool %u slot %u", nft_word_pool(word), nft_get_word(key + 4));
 		break;
 	case NFTSET_AFF_ENDPOINTS:
-		str_printf(out, "pool %u id %u", nft_word_pool(nft_get_word(key)),
-			   nft_word_kind(nft_get_word(key)));
+		str_printf(out, "pool %u id %u", nft_word_pool(word), nft_word_kind(word));
 		break;
 	case NFTSET_ENDPOINT_ADDRS:
 		text_endpoint(out, fam, key);
 		break;
 	case NFTSET_FW_RANGES:
-		str_printf(out, "pool %u", nft_word_pool(nft_get_word(key)));
+		str_printf(out, "pool %u", nft_word_pool(word));
 		text_range(out, fam, set, key);
 		break;
 	case IPVSSET_RANGES:
-		str_printf(out, "mark 0x%x", nft_get_word(key) & nft_range_mask(set));
+		str_printf(out, "mark 0x%x", word & nft_range_mask(set));
 		text_range(out, fam, set, key);
 		break;
 	case IPVSSET_REACHED:
-		str_printf(out, "mark 0x%x ", nft_get_word(key));
+		str_printf(out, "mark 0x%x ", word);
 		text_endpoint(out, fam, key + 4);
 		break;
 	default:
-		if (nft_set_begins_with_addr(set))
-			text_addr(out, fam, key);
-		else
-			str_printf(out, "0x%x", nft_get_word(key));
+		if (!nft_set_begins_with_addr(set)) {
+			str_printf(out, "0x%x", word);
+			break;
+		}
+		addr = get_addr(fam, key);
+		str_puts(out, ip_addr_str(&addr));
 	}
 }
 
@@ -370,23 +361,16 @@ static void frontend_text(struct str *out, const struct nft_source *src, enum ip
 	text_target(&t, data);
 }
 
-struct keys {
-	size_t len;
-	VEC(uint8_t) bytes;
+struct tuples {
+	enum ipfam fam;
+	VEC(struct ip_tuple) v;
 };
 
-static void key_collect(void *arg, const uint8_t *key)
+static void tuple_collect(void *arg, const uint8_t *key)
 {
-	struct keys *k = arg;
+	struct tuples *all = arg;
 
-	vec_reserve(&k->bytes, k->bytes.n + k->len);
-	memcpy(k->bytes.v + k->bytes.n, key, k->len);
-	k->bytes.n += (uint32_t)k->len;
-}
-
-static int key_cmp(const void *a, const void *b, void *len)
-{
-	return memcmp(a, b, *(const size_t *)len);
+	nft_get_tuple(vec_push(&all->v), all->fam, key);
 }
 
 void nft_frontends_each(struct str *out, const struct nft_source *src, const enum nft_set_id *sets,
@@ -395,21 +379,21 @@ void nft_frontends_each(struct str *out, const struct nft_source *src, const enu
 				     const uint8_t *key))
 {
 	for (int fam = 0; fam < IPFAM_N; fam++) {
-		struct keys k = { .len = nft_key_len(sets[0], fam) };
+		struct tuples all = { .fam = fam };
 
 		for (size_t i = 0; i < n_sets; i++)
-			src->each(src->ctx, fam, sets[i], key_collect, &k);
-		if (k.bytes.n > k.len)
-			qsort_r(k.bytes.v, k.bytes.n / k.len, k.len, key_cmp, &k.len);
-		for (size_t at = 0; at < k.bytes.n; at += k.len) {
-			const uint8_t *key = k.bytes.v + at;
+			src->each(src->ctx, fam, sets[i], tuple_collect, &all);
+		vec_sort(&all.v, ip_tuple_cmp);
+		vec_for_each (t, &all.v) {
+			uint8_t key[NFT_KEY_MAX];
 
-			if (at > 0 && memcmp(key - k.len, key, k.len) == 0)
+			if (t > all.v.v && ip_tuple_cmp(t - 1, t) == 0)
 				continue; /* in two of the sets */
+			nft_key_tuple(key, &t->addr, t->proto, t->port);
 			text(out, src, fam, key);
 			str_puts(out, "\n");
 		}
-		vec_fini(&k.bytes);
+		vec_fini(&all.v);
 	}
 }
 
