@@ -146,20 +146,16 @@ int ip_endpoint_cmp(const void *a, const void *b)
 {
 	const struct ip_endpoint *x = a;
 	const struct ip_endpoint *y = b;
-	int c = ip_addr_cmp(&x->addr, &y->addr);
 
-	return c != 0 ? c : (int)x->port - (int)y->port;
+	return ip_addr_cmp(&x->addr, &y->addr) ?: CMP(x->port, y->port);
 }
 
 int ip_tuple_cmp(const void *a, const void *b)
 {
 	const struct ip_tuple *x = a;
 	const struct ip_tuple *y = b;
-	int c = ip_addr_cmp(&x->addr, &y->addr);
 
-	if (c == 0)
-		c = (int)x->proto - (int)y->proto;
-	return c != 0 ? c : (int)x->port - (int)y->port;
+	return ip_addr_cmp(&x->addr, &y->addr) ?: CMP(x->proto, y->proto) ?: CMP(x->port, y->port);
 }
 
 int ip_prefix_cmp(const void *a, const void *b)

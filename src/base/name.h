@@ -50,9 +50,7 @@ static inline int name_cmp(const struct name *a, const struct name *b)
 static inline int name_pair_cmp(const struct name *a_ns, const struct name *a,
 				const struct name *b_ns, const struct name *b)
 {
-	int c = name_cmp(a_ns, b_ns);
-
-	return c != 0 ? c : name_cmp(a, b);
+	return name_cmp(a_ns, b_ns) ?: name_cmp(a, b);
 }
 
 /* Of the pair, in this order. Each may be NULL. */

@@ -68,9 +68,8 @@ static int item_cmp(const void *a, const void *b)
 {
 	const struct item *x = a;
 	const struct item *y = b;
-	int c = ip_tuple_cmp(&x->key, &y->key);
 
-	return c != 0 ? c : strcmp(x->port_name->text, y->port_name->text);
+	return ip_tuple_cmp(&x->key, &y->key) ?: strcmp(x->port_name->text, y->port_name->text);
 }
 
 static char *labels_of(const struct svc *svc, const struct item *i, enum plane_counter metric)

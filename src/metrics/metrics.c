@@ -22,10 +22,7 @@
 
 static int port_cmp(const void *a, const void *b)
 {
-	uint32_t pa = *(const uint32_t *)a;
-	uint32_t pb = *(const uint32_t *)b;
-
-	return pa < pb ? -1 : pa > pb;
+	return CMP(*(const uint32_t *)a, *(const uint32_t *)b);
 }
 
 /*

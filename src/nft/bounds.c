@@ -44,9 +44,8 @@ void nft_bounds_from(struct nft_bounds *ret, enum ipfam fam, const struct ip_pre
 static int bound_cmp(const void *a, const void *b)
 {
 	const struct nft_bound *x = a, *y = b;
-	int r = memcmp(x->key, y->key, sizeof(x->key));
 
-	return r != 0 ? r : (int)y->is_end - (int)x->is_end;
+	return memcmp(x->key, y->key, sizeof(x->key)) ?: CMP(y->is_end, x->is_end);
 }
 
 void nft_bounds_sort(struct nft_bounds *b)

@@ -207,7 +207,7 @@ static int table_cmp(const void *a, const void *b)
 {
 	const struct nft_fixed_table *x = a, *y = b;
 
-	return (x->handle > y->handle) - (x->handle < y->handle);
+	return CMP(x->handle, y->handle);
 }
 
 /*
