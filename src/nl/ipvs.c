@@ -18,8 +18,7 @@
 #include "nl/dump.h"
 
 /* The largest message is a new service: about 140 bytes. */
-#define OP_BYTES_MAX 256
-#define REQUEST_MAX 512
+#define MESSAGE_MAX 256
 #define FWD_MASK UINT32_C(0x7) /* IP_VS_CONN_F_FWD_MASK */
 /*
  * IPVS continues a dump of virtual services after as many as it has listed, counting those of all
@@ -32,7 +31,7 @@
 struct ipvs_wire {
 	struct nl_sock *nl;
 	uint16_t family;
-	uint8_t *tx; /* IPVS_BATCH_MAX messages */
+	uint8_t *tx; /* a request, or IPVS_BATCH_MAX operations */
 };
 
 void ipvs_wire_open(struct ipvs_wire **ret, struct nl_sock *nl)
@@ -40,7 +39,7 @@ void ipvs_wire_open(struct ipvs_wire **ret, struct nl_sock *nl)
 	struct ipvs_wire *w = xcalloc(1, sizeof(*w));
 
 	w->nl = nl;
-	w->tx = xcalloc(IPVS_BATCH_MAX, OP_BYTES_MAX);
+	w->tx = xcalloc(IPVS_BATCH_MAX, MESSAGE_MAX);
 	*ret = w;
 }
 
@@ -55,9 +54,9 @@ void ipvs_wire_close(struct ipvs_wire *w)
 
 /* --- the family --- */
 
-static struct nlmsghdr *request(const struct ipvs_wire *w, void *buf, size_t size, uint8_t cmd)
+static struct nlmsghdr *request(const struct ipvs_wire *w, uint8_t *at, uint8_t cmd)
 {
-	struct nlmsghdr *h = nl_request(buf, size, w->family);
+	struct nlmsghdr *h = nl_request(at, MESSAGE_MAX, w->family);
 	struct genlmsghdr *g = mnl_nlmsg_put_extra_header(h, sizeof(*g));
 
 	g->cmd = cmd;
@@ -77,8 +76,7 @@ static int family_message(void *arg, const struct nlmsghdr *h, struct err *err)
 
 int ipvs_wire_resolve(struct ipvs_wire *w, struct err *err)
 {
-	_Alignas(8) char buf[REQUEST_MAX] = { 0 };
-	struct nlmsghdr *h = nl_request(buf, sizeof(buf), GENL_ID_CTRL);
+	struct nlmsghdr *h = nl_request(w->tx, MESSAGE_MAX, GENL_ID_CTRL);
 	struct genlmsghdr *g = mnl_nlmsg_put_extra_header(h, sizeof(*g));
 	uint16_t id = 0;
 	int r;
@@ -101,12 +99,11 @@ int ipvs_wire_resolve(struct ipvs_wire *w, struct err *err)
 
 int ipvs_wire_load(struct ipvs_wire *w, struct nl_sock *nfnl, struct err *err)
 {
-	_Alignas(8) char buf[REQUEST_MAX] = { 0 };
 	int r = ipvs_wire_resolve(w, err);
 
 	if (r == -EOPNOTSUPP) {
 		struct nlmsghdr *h = nl_request_nfnl(
-			buf, sizeof(buf), NFNL_SUBSYS_NFT_COMPAT << 8 | NFNL_MSG_COMPAT_GET,
+			w->tx, MESSAGE_MAX, NFNL_SUBSYS_NFT_COMPAT << 8 | NFNL_MSG_COMPAT_GET,
 			NFPROTO_IPV4);
 
 		mnl_attr_put_strz(h, NFTA_COMPAT_NAME, "ipvs");
@@ -180,11 +177,8 @@ int ipvs_wire_services(struct ipvs_wire *w, struct ipvs_services *ret, struct er
 
 	vec_clear(&ret->v);
 	do {
-		_Alignas(8) char buf[REQUEST_MAX] = { 0 };
-
 		n_before = ret->v.n;
-		r = nl_dump(w->nl, request(w, buf, sizeof(buf), IPVS_CMD_GET_SERVICE), &reader,
-			    err);
+		r = nl_dump(w->nl, request(w, w->tx, IPVS_CMD_GET_SERVICE), &reader, err);
 	} while (r == 0 && ret->v.n != n_before && ++n < DUMPS_MAX);
 	if (r == -ENOENT)
 		return unloaded_err(err);
@@ -253,10 +247,10 @@ static void put_key(struct nlmsghdr *h, const struct ipvs_key *k)
 	mnl_attr_put_u16(h, IPVS_SVC_ATTR_PORT, htons(k->port));
 }
 
-static struct nlmsghdr *key_request(const struct ipvs_wire *w, void *buf, size_t size, uint8_t cmd,
+static struct nlmsghdr *key_request(const struct ipvs_wire *w, uint8_t cmd,
 				    const struct ipvs_key *key)
 {
-	struct nlmsghdr *h = request(w, buf, size, cmd);
+	struct nlmsghdr *h = request(w, w->tx, cmd);
 	struct nlattr *nest = mnl_attr_nest_start(h, IPVS_CMD_ATTR_SERVICE);
 
 	put_key(h, key);
@@ -268,12 +262,10 @@ int ipvs_wire_service(struct ipvs_wire *w, const struct ipvs_key *key, struct ip
 		      struct err *err)
 {
 	AUTO(vec_fini) struct ipvs_services found = { 0 };
-	_Alignas(8) char buf[REQUEST_MAX] = { 0 };
 	const struct nl_reader reader = { .message = service_message,
 					  .arg = &found,
 					  .n_results = &found.v.n };
-	int r = nl_query(w->nl, key_request(w, buf, sizeof(buf), IPVS_CMD_GET_SERVICE, key),
-			 &reader, NULL, err);
+	int r = nl_query(w->nl, key_request(w, IPVS_CMD_GET_SERVICE, key), &reader, NULL, err);
 
 	if (r == -ENOENT)
 		return unloaded_err(err);
@@ -293,11 +285,7 @@ static int dests_result(int r, const struct ipvs_key *key, struct err *err)
 int ipvs_wire_dests_begin(struct ipvs_wire *w, const struct ipvs_key *key, uint32_t *seq,
 			  struct err *err)
 {
-	_Alignas(8) char buf[REQUEST_MAX] = { 0 };
-
-	return dests_result(nl_dump_begin(w->nl,
-					  key_request(w, buf, sizeof(buf), IPVS_CMD_GET_DEST, key),
-					  seq, err),
+	return dests_result(nl_dump_begin(w->nl, key_request(w, IPVS_CMD_GET_DEST, key), seq, err),
 			    key, err);
 }
 
@@ -358,7 +346,7 @@ static void put_dest(struct nlmsghdr *h, const struct ipvs_key *k, const struct 
 static struct nlmsghdr *put_op(const struct ipvs_wire *w, uint8_t *at, const struct ipvs_op *op,
 			       uint32_t seq)
 {
-	struct nlmsghdr *h = request(w, at, OP_BYTES_MAX, op->cmd);
+	struct nlmsghdr *h = request(w, at, op->cmd);
 	struct nlattr *nest = mnl_attr_nest_start(h, IPVS_CMD_ATTR_SERVICE);
 
 	h->nlmsg_seq = seq;
@@ -468,8 +456,7 @@ static int timeouts_message(void *arg, const struct nlmsghdr *h, struct err *err
 
 int ipvs_wire_timeouts_get(struct ipvs_wire *w, struct ipvs_timeouts *ret, struct err *err)
 {
-	_Alignas(8) char buf[REQUEST_MAX] = { 0 };
-	int r = nl_query(w->nl, request(w, buf, sizeof(buf), IPVS_CMD_GET_CONFIG),
+	int r = nl_query(w->nl, request(w, w->tx, IPVS_CMD_GET_CONFIG),
 			 &(struct nl_reader){ .message = timeouts_message, .arg = ret }, NULL, err);
 
 	return r < 0 ? err_wrap(err, r, "read timeouts of IPVS") : 0;
@@ -477,8 +464,7 @@ int ipvs_wire_timeouts_get(struct ipvs_wire *w, struct ipvs_timeouts *ret, struc
 
 int ipvs_wire_timeouts_set(struct ipvs_wire *w, const struct ipvs_timeouts *t, struct err *err)
 {
-	_Alignas(8) char buf[REQUEST_MAX] = { 0 };
-	struct nlmsghdr *h = request(w, buf, sizeof(buf), IPVS_CMD_SET_CONFIG);
+	struct nlmsghdr *h = request(w, w->tx, IPVS_CMD_SET_CONFIG);
 	int r;
 
 	if (t->tcp != 0)
