@@ -329,9 +329,8 @@ static void on_write(struct bufferevent *bev, void *arg)
 {
 	struct http_conn *c = arg;
 
-	if (c->state == CONN_BODY && !list_is_linked(&c->ready))
-		ready_add(c);
-	else if (c->state == CONN_FLUSH && evbuffer_get_length(bufferevent_get_output(bev)) == 0)
+	http_wake(c);
+	if (c->state == CONN_FLUSH && evbuffer_get_length(bufferevent_get_output(bev)) == 0)
 		conn_finish(c);
 }
 
