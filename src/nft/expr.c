@@ -18,7 +18,6 @@
 #include <linux/netfilter/nf_tables_compat.h>
 #include <linux/netfilter/xt_conntrack.h>
 #include <linux/rtnetlink.h>
-#include <stddef.h>
 #include <string.h>
 
 #include "base/hash.h"
@@ -155,35 +154,30 @@ void nft_expr_daddr(struct nft_rules *rs, enum ipfam fam, unsigned int word)
 		(uint32_t)ip_len(fam), word);
 }
 
-static void addr_set(struct nft_rules *rs, enum ipfam fam, uint32_t offset, unsigned int word)
+static void addr_set(struct nft_rules *rs, const struct ip_addr *addr, uint32_t offset)
 {
-	struct nftnl_expr *e =
-		EXPR(rs, "payload", { NFTNL_EXPR_PAYLOAD_BASE, NFT_PAYLOAD_NETWORK_HEADER },
-		     { NFTNL_EXPR_PAYLOAD_SREG, reg(word) }, { NFTNL_EXPR_PAYLOAD_OFFSET, offset },
-		     { NFTNL_EXPR_PAYLOAD_LEN, (uint32_t)ip_len(fam) },
-		     { NFTNL_EXPR_PAYLOAD_FLAGS, NFT_PAYLOAD_L4CSUM_PSEUDOHDR });
+	uint32_t len = (uint32_t)ip_len(ip_fam(addr));
+	struct nftnl_expr *e = EXPR(rs, "immediate", { NFTNL_EXPR_IMM_DREG, reg(0) });
 
-	if (fam == IPFAM_V6)
+	nftnl_expr_set(e, NFTNL_EXPR_IMM_DATA, addr->bytes, len);
+	e = EXPR(rs, "payload", { NFTNL_EXPR_PAYLOAD_BASE, NFT_PAYLOAD_NETWORK_HEADER },
+		 { NFTNL_EXPR_PAYLOAD_SREG, reg(0) }, { NFTNL_EXPR_PAYLOAD_OFFSET, offset },
+		 { NFTNL_EXPR_PAYLOAD_LEN, len },
+		 { NFTNL_EXPR_PAYLOAD_FLAGS, NFT_PAYLOAD_L4CSUM_PSEUDOHDR });
+	if (ip_fam(addr) == IPFAM_V6)
 		return;
 	nftnl_expr_set_u32(e, NFTNL_EXPR_PAYLOAD_CSUM_TYPE, NFT_PAYLOAD_CSUM_INET);
 	nftnl_expr_set_u32(e, NFTNL_EXPR_PAYLOAD_CSUM_OFFSET, IP4_CSUM);
 }
 
-void nft_expr_saddr_set(struct nft_rules *rs, enum ipfam fam, unsigned int word)
+void nft_expr_saddr_set(struct nft_rules *rs, const struct ip_addr *addr)
 {
-	addr_set(rs, fam, fam == IPFAM_V6 ? IP6_SADDR : IP4_SADDR, word);
+	addr_set(rs, addr, ip_fam(addr) == IPFAM_V6 ? IP6_SADDR : IP4_SADDR);
 }
 
-void nft_expr_daddr_set(struct nft_rules *rs, enum ipfam fam, unsigned int word)
+void nft_expr_daddr_set(struct nft_rules *rs, const struct ip_addr *addr)
 {
-	addr_set(rs, fam, fam == IPFAM_V6 ? IP6_DADDR : IP4_DADDR, word);
-}
-
-void nft_expr_addr(struct nft_rules *rs, const struct ip_addr *addr, unsigned int word)
-{
-	struct nftnl_expr *e = EXPR(rs, "immediate", { NFTNL_EXPR_IMM_DREG, reg(word) });
-
-	nftnl_expr_set(e, NFTNL_EXPR_IMM_DATA, addr->bytes, (uint32_t)ip_len(ip_fam(addr)));
+	addr_set(rs, addr, ip_fam(addr) == IPFAM_V6 ? IP6_DADDR : IP4_DADDR);
 }
 
 void nft_expr_sport(struct nft_rules *rs, unsigned int word)

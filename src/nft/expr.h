@@ -70,11 +70,6 @@ void nft_expr_jhash(struct nft_rules *rs, unsigned int word, unsigned int from, 
 void nft_expr_socket_wildcard(struct nft_rules *rs, unsigned int word);
 /* The first byte of the transport header: the type of ICMP. */
 void nft_expr_icmp_type(struct nft_rules *rs, unsigned int word);
-/* Write a source or destination address into the packet, checksums included. */
-void nft_expr_saddr_set(struct nft_rules *rs, enum ipfam fam, unsigned int word);
-void nft_expr_daddr_set(struct nft_rules *rs, enum ipfam fam, unsigned int word);
-/* An address into registers from `word` on. */
-void nft_expr_addr(struct nft_rules *rs, const struct ip_addr *addr, unsigned int word);
 
 /* Arithmetic in place. */
 void nft_expr_mask(struct nft_rules *rs, unsigned int word, uint32_t mask);
@@ -144,6 +139,9 @@ void nft_match_returns(struct nft_rules *rs, const char *pairs);
 void nft_match_neighbour(struct nft_rules *rs, enum ipfam fam, const char *hops);
 
 /* Statements. */
+/* Write a source or destination address into the packet, checksums included; uses word 0. */
+void nft_expr_saddr_set(struct nft_rules *rs, const struct ip_addr *addr);
+void nft_expr_daddr_set(struct nft_rules *rs, const struct ip_addr *addr);
 void nft_expr_meta_number(struct nft_rules *rs, uint32_t key, uint32_t value);
 void nft_expr_counter(struct nft_rules *rs);
 /* `verdict` is NF_DROP, NFT_RETURN, NFT_JUMP or NFT_GOTO; `chain` NULL for the first two. */

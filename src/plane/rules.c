@@ -169,8 +169,7 @@ void plane_localhost_out(struct nft_rules *rs, enum ipfam fam, const struct plan
 		addr_is(rs, &localhost, nft_expr_daddr);
 		nft_expr_tuple(rs, fam);
 		expr_in(rs, fam, sets[i]);
-		nft_expr_addr(rs, source, 0);
-		nft_expr_saddr_set(rs, fam, 0);
+		nft_expr_saddr_set(rs, source);
 	}
 }
 
@@ -189,8 +188,7 @@ void plane_localhost_in(struct nft_rules *rs, enum ipfam fam, const struct plane
 		nft_expr_meta(rs, NFT_META_L4PROTO, n);
 		nft_expr_sport(rs, n + 1);
 		expr_in(rs, fam, sets[i]);
-		nft_expr_addr(rs, &localhost, 0);
-		nft_expr_daddr_set(rs, fam, 0);
+		nft_expr_daddr_set(rs, &localhost);
 	}
 }
 
