@@ -207,17 +207,17 @@ static void family_prefix(struct str *out, const struct serve_port_facts *p, uns
 		str_puts(out, "IPv6: ");
 }
 
-static void note_add(struct str *out, const struct serve_port_facts *p, unsigned int facts,
-		     const char *text)
+/* False: the port has none of the facts. */
+static bool note_begin(struct str *out, const struct serve_port_facts *p, unsigned int facts)
 {
 	unsigned int all = p->fam[IPFAM_V4] | p->fam[IPFAM_V6];
 
 	if ((all & facts) == 0)
-		return;
+		return false;
 	if (out->len > 0)
 		str_puts(out, "; ");
 	family_prefix(out, p, facts);
-	str_puts(out, text);
+	return true;
 }
 
 /* Slices that are searched for all ports of a service: some milliseconds. */
@@ -242,26 +242,21 @@ static bool is_port_missing(const struct svc *svc, const struct service_port *po
 static void rejects_note(struct str *out, const struct serve_port_facts *p, const struct svc *svc,
 			 const struct service_port *port)
 {
-	FINI(str_fini) struct str text = { 0 };
 	bool is_missing = (size_t)svc->n_slices * svc->service->ports.n <= SEARCHES_MAX;
-	bool rejects = false;
 
-	for (int fam = 0; fam < IPFAM_N; fam++)
-		if (p->fam[fam] & SERVE_FACT_REJECTS) {
-			is_missing = is_missing && is_port_missing(svc, port, fam);
-			rejects = true;
-		}
-	if (!rejects)
+	if (!note_begin(out, p, SERVE_FACT_REJECTS))
 		return;
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		if (p->fam[fam] & SERVE_FACT_REJECTS)
+			is_missing = is_missing && is_port_missing(svc, port, fam);
 	if (!is_missing)
-		str_puts(&text, "no usable endpoint anywhere");
+		str_puts(out, "no usable endpoint anywhere");
 	else if (port->name->len == 0)
-		str_printf(&text, "no EndpointSlice has an unnamed port (%s)",
+		str_printf(out, "no EndpointSlice has an unnamed port (%s)",
 			   l4proto_text(port->proto));
 	else
-		str_printf(&text, "no EndpointSlice has a port named '%s' (%s)", port->name->text,
+		str_printf(out, "no EndpointSlice has a port named '%s' (%s)", port->name->text,
 			   l4proto_text(port->proto));
-	note_add(out, p, SERVE_FACT_REJECTS, str_text(&text));
 }
 
 /* Node ports of a family without an address of this node. */
@@ -301,10 +296,11 @@ void serve_port_note(struct str *out, const struct serve_facts *f, const struct 
 		str_printf(out, "%scluster IP %s is an address of this node", out->len ? "; " : "",
 			   ip_addr_str(host_ip));
 	rejects_note(out, p, svc, &svc->service->ports.v[port]);
-	note_add(out, p, SERVE_FACT_DROPS_INTERNAL,
-		 "cluster IP: internalTrafficPolicy Local, no endpoint on this node");
-	note_add(out, p, SERVE_FACT_DROPS_OUTSIDE,
-		 "outside clients: externalTrafficPolicy Local, no endpoint on this node");
+	if (note_begin(out, p, SERVE_FACT_DROPS_INTERNAL))
+		str_puts(out, "cluster IP: internalTrafficPolicy Local, no endpoint on this node");
+	if (note_begin(out, p, SERVE_FACT_DROPS_OUTSIDE))
+		str_puts(out,
+			 "outside clients: externalTrafficPolicy Local, no endpoint on this node");
 	nodeports_note(out, ctx->model, svc, port);
 }
 
