@@ -374,7 +374,7 @@ static void list_tail(struct items *items)
 		return;
 	if (last != NULL && page->query.rank != NULL)
 		jsonw_printf(&items->w, "next", "%s/%s/%s",
-			     serve_state_text(SERVE_STATE_N - last->rank), last->ns->text,
+			     serve_state_names[SERVE_STATE_N - last->rank], last->ns->text,
 			     last->name->text);
 	else if (last != NULL)
 		jsonw_printf(&items->w, "next", "%s/%s", last->ns->text, last->name->text);

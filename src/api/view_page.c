@@ -173,7 +173,7 @@ static void head_write(const struct view_page *v, struct jsonw *w, const struct 
 	jsonw_object(w, NULL);
 	jsonw_uint(w, "api", CONTROL_API_VERSION);
 	jsonw_names(w, svc->ns, svc->name);
-	jsonw_text(w, "state", serve_state_text(f->state));
+	jsonw_text(w, "state", serve_state_names[f->state]);
 	jsonw_text(w, "note", note.text);
 	jsonw_bool(w, "has_object", svc->service != NULL);
 	jsonw_bool(w, "programmed", svc->rows != NULL);

@@ -121,7 +121,7 @@ void view_port_begin(struct jsonw *w, const struct service_port *port, enum serv
 	jsonw_text(w, "protocol", l4proto_text(port->proto));
 	jsonw_uint(w, "port", port->port);
 	jsonw_uint(w, "node_port", port->node_port);
-	jsonw_text(w, "state", serve_state_text(state));
+	jsonw_text(w, "state", serve_state_names[state]);
 	jsonw_text(w, "note", note);
 	jsonw_array(w, "families");
 }
@@ -158,7 +158,7 @@ void view_row_begin(struct view_row *r, struct jsonw *w, const struct serve_cont
 	jsonw_object(w, NULL);
 	jsonw_names(w, svc->ns, svc->name);
 	jsonw_text(w, "type", s ? service_type_text(s->type) : NULL);
-	jsonw_text(w, "state", serve_state_text(r->facts.state));
+	jsonw_text(w, "state", serve_state_names[r->facts.state]);
 	jsonw_text(w, "note", note.text);
 	if (s != NULL)
 		view_addrs(w, s);

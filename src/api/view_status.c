@@ -403,7 +403,7 @@ static void view_counts(struct jsonw *w, const struct serve_context *ctx,
 	view_failover(w, ctx->failover);
 	jsonw_object(w, "states");
 	for (int i = SERVE_STATE_OK; i < SERVE_STATE_N; i++)
-		jsonw_uint(w, serve_state_text(i), t->n_states[i]);
+		jsonw_uint(w, serve_state_names[i], t->n_states[i]);
 	jsonw_end(w);
 }
 

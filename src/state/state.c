@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "model/select.h"
-#include "state/context.h"
 
 const char *const serve_state_names[SERVE_STATE_N] = {
 	[SERVE_STATE_UNSET] = "-",
@@ -19,11 +18,6 @@ const char *const serve_state_names[SERVE_STATE_N] = {
 	[SERVE_STATE_PENDING] = "pending",
 	[SERVE_STATE_REJECTED] = "rejected",
 };
-
-const char *serve_state_text(enum serve_state s)
-{
-	return serve_state_names[s];
-}
 
 enum serve_state serve_state_parse(const char *text, size_t len)
 {

@@ -27,7 +27,6 @@ enum serve_state {
 
 /* "ok", "no-service", "not-proxied" ... */
 extern const char *const serve_state_names[SERVE_STATE_N];
-const char *serve_state_text(enum serve_state s);
 /* SERVE_STATE_UNSET when unknown. */
 enum serve_state serve_state_parse(const char *text, size_t len);
 
