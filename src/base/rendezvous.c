@@ -76,14 +76,13 @@ static struct contender *contenders_make(const struct rendezvous_member *v, size
 void rendezvous_assign(uint16_t table[static RENDEZVOUS_SLOTS], const struct rendezvous_member *v,
 		       size_t n)
 {
-	uint32_t *owner = xreallocarray(NULL, RENDEZVOUS_SLOTS, sizeof(*owner));
-	uint32_t *won_at = xreallocarray(NULL, RENDEZVOUS_SLOTS, sizeof(*won_at));
+	AUTO(free) uint32_t *owner = xreallocarray(NULL, RENDEZVOUS_SLOTS, sizeof(*owner));
+	AUTO(free) uint32_t *won_at = xreallocarray(NULL, RENDEZVOUS_SLOTS, sizeof(*won_at));
 	size_t left = RENDEZVOUS_SLOTS;
-	struct contender *c;
 	size_t total;
+	AUTO(free) struct contender *c = contenders_make(v, n, &total);
 
 	assert(n > 0 && n <= UINT16_MAX);
-	c = contenders_make(v, n, &total);
 	memset(owner, 0xff, RENDEZVOUS_SLOTS * sizeof(*owner));
 	for (uint32_t rank = 0; left > 0; rank++)
 		for (uint32_t i = 0; i < total; i++) {
@@ -100,9 +99,6 @@ void rendezvous_assign(uint16_t table[static RENDEZVOUS_SLOTS], const struct ren
 		}
 	for (size_t slot = 0; slot < RENDEZVOUS_SLOTS; slot++)
 		table[slot] = (uint16_t)c[owner[slot]].member;
-	free(owner);
-	free(won_at);
-	free(c);
 }
 
 /* --- jhash --- */

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "base/loop.h"
@@ -30,22 +29,17 @@ static int listen_on(int *ret, const struct ip_addr *on_addr, uint16_t port, int
 	struct sockaddr_storage addr;
 	socklen_t len = ip_sockaddr(&addr, on_addr, port);
 	int on = 1;
-	int fd = socket(on_addr->family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	int r;
+	AUTO(close) int fd = socket(on_addr->family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-	if (fd < 0)
-		return -errno;
 	/* Connections in TIME_WAIT of an earlier process do not block the port. */
-	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0 &&
-	    (on_addr->family != AF_INET6 ||
-	     setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, sizeof(v6only)) == 0) &&
-	    bind(fd, (const struct sockaddr *)&addr, len) == 0 && listen(fd, BACKLOG) == 0) {
-		*ret = fd;
-		return 0;
-	}
-	r = -errno;
-	close(fd);
-	return r;
+	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
+	    (on_addr->family == AF_INET6 &&
+	     setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, sizeof(v6only)) < 0) ||
+	    bind(fd, (const struct sockaddr *)&addr, len) < 0 || listen(fd, BACKLOG) < 0)
+		return -errno;
+	*ret = fd;
+	fd = -1;
+	return 0;
 }
 
 int listen_tcp(int *ret, const struct ip_endpoint *at, bool is_dual, struct err *err)

@@ -248,7 +248,7 @@ static const uint8_t *find(const struct text *t, enum nft_set_id set, const uint
 
 static void text_pool(const struct text *t, uint32_t pool_id, const struct nft_kind_info *info)
 {
-	VEC(struct ip_endpoint) found = { 0 };
+	AUTO(vec_fini) VEC(struct ip_endpoint) found = { 0 };
 	uint8_t key[NFT_KEY_MAX];
 
 	for (uint32_t slot = 0; slot < info->slots; slot++) {
@@ -276,7 +276,6 @@ static void text_pool(const struct text *t, uint32_t pool_id, const struct nft_k
 		if (find(t, NFTSET_ENDPOINT_ADDRS, key) == NULL)
 			str_puts(t->out, "(NOT-IN-ENDPOINT_ADDRS)");
 	}
-	vec_fini(&found);
 	if (info->affinity_s != 0)
 		str_printf(t->out, " affinity=%us", info->affinity_s);
 	if (info->is_hashed)

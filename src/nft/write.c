@@ -450,18 +450,16 @@ void nft_ensure_ranges(struct nft_writer *w, struct nft_fixed *h, unsigned int i
 {
 	enum nft_set_id set = w->schema->ranges + index;
 	struct nft_bounds *programmed = &h->ranges[index];
-	struct nft_bounds desired = { 0 };
+	AUTO(vec_fini) struct nft_bounds desired = { 0 };
 
 	nft_bounds_from(&desired, w->fam, prefixes, n);
-	if (vec_is_equal(&programmed->v, &desired.v)) {
-		vec_fini(&desired.v);
+	if (vec_is_equal(&programmed->v, &desired.v))
 		return;
-	}
 	/* Few and rarely changed: replace all in one message, so that ranges never overlap. */
 	ranges_put(w, set, programmed, NFT_MSG_DELSETELEM);
 	ranges_put(w, set, &desired, NFT_MSG_NEWSETELEM);
 	vec_fini(&programmed->v);
-	*programmed = desired;
+	vec_move(&programmed->v, &desired.v);
 }
 
 /* --- tables as a whole --- */

@@ -180,7 +180,8 @@ static void kernel_close(void *ctx)
 {
 	struct kernel_io *k = ctx;
 
-	close(k->fd);
+	if (k->fd != -1)
+		close(k->fd);
 	free(k->ahead);
 	free(k);
 }
@@ -198,18 +199,13 @@ int nl_sock_open(struct nl_sock **ret, int protocol, struct err *err)
 	socklen_t len = sizeof(int);
 	int sndbuf = 0;
 
-	k->fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, protocol);
-	if (k->fd == -1) {
-		int r = err_errno(err, "netlink socket %d", protocol);
-
-		free(k);
-		return r;
-	}
 	nl_sock_open_io(&nl, &(struct nl_io){ .send = kernel_send,
 					      .recv = kernel_recv,
 					      .close = kernel_close,
 					      .ctx = k });
-	nl->fd = k->fd;
+	nl->fd = k->fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, protocol);
+	if (k->fd == -1)
+		return err_errno(err, "netlink socket %d", protocol);
 	if (bind(k->fd, (const struct sockaddr *)&self, sizeof(self)) == -1)
 		return err_errno(err, "bind netlink socket %d", protocol);
 	/* Best effort: without these an error is longer, or has no text. */
