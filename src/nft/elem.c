@@ -33,11 +33,6 @@ uint8_t nft_table_family(const struct nft_table_ref *table)
 	return table->family != 0 ? table->family : nft_family(table->fam);
 }
 
-static uint16_t msg_type(uint16_t nft_msg)
-{
-	return (uint16_t)(NFNL_SUBSYS_NFTABLES << 8 | nft_msg);
-}
-
 /* Begin a message: table, set, an empty list of elements. */
 static struct nlattr *list_begin(struct nlmsghdr *h, const struct nft_table_ref *table,
 				 enum nft_set_id set)
@@ -110,7 +105,7 @@ void nft_elem_put(struct nft_elem_writer *w, enum nft_write write, enum ipfam fa
 	if (w->msg == NULL || w->write != write || w->fam != fam || w->set != set ||
 	    w->list->nla_len + size > LIST_MAX) {
 		w->msg = nl_batch_msg(
-			w->batch, msg_type(is_del ? NFT_MSG_DELSETELEM : NFT_MSG_NEWSETELEM),
+			w->batch, NFT_TYPE(is_del ? NFT_MSG_DELSETELEM : NFT_MSG_NEWSETELEM),
 			is_del ? 0 : NLM_F_CREATE, nft_table_family(&w->tables[fam]), NULL);
 		w->list = list_begin(w->msg, &w->tables[fam], set);
 		w->list->nla_len = ATTR_HDR;
@@ -170,7 +165,7 @@ static const struct nlattr *answer_list(const struct nlmsghdr *h)
 {
 	const struct nlattr *tb[NFTA_SET_ELEM_LIST_MAX + 1];
 
-	if (h->nlmsg_type != msg_type(NFT_MSG_NEWSETELEM))
+	if (h->nlmsg_type != NFT_TYPE(NFT_MSG_NEWSETELEM))
 		return NULL;
 	nl_attr_table(tb, NFTA_SET_ELEM_LIST_MAX, h, sizeof(struct nfgenmsg));
 	return tb[NFTA_SET_ELEM_LIST_ELEMENTS];
@@ -199,7 +194,7 @@ static int dump_begin(struct nft_walk *w, struct nl_sock *nl, const struct nft_t
 		      enum nft_set_id set, struct err *err)
 {
 	char buf[REQUEST_MAX];
-	struct nlmsghdr *h = nl_request_nfnl(buf, sizeof(buf), msg_type(NFT_MSG_GETSETELEM),
+	struct nlmsghdr *h = nl_request_nfnl(buf, sizeof(buf), NFT_TYPE(NFT_MSG_GETSETELEM),
 					     nft_table_family(table));
 	int r;
 
@@ -297,7 +292,7 @@ static int get_some(struct nl_sock *nl, const struct nft_table_ref *table, struc
 	for (size_t i = 0; i < g->n; i++) {
 		struct nlmsghdr *h =
 			nl_request_nfnl(g->requests + len, GET_ONE_MAX,
-					msg_type(NFT_MSG_GETSETELEM), nft_table_family(table));
+					NFT_TYPE(NFT_MSG_GETSETELEM), nft_table_family(table));
 		struct nlattr *list = list_begin(h, table, g->set);
 
 		list->nla_len = ATTR_HDR;

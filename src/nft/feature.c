@@ -28,8 +28,8 @@ static const char end_tag[] = "the end";
 /* The message that the kernel rejects after it has checked all others. */
 static void end_add(struct nft_writer *w)
 {
-	struct nlmsghdr *h = nl_batch_msg(w->batch, NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_DELTABLE, 0,
-					  w->family, end_tag);
+	struct nlmsghdr *h =
+		nl_batch_msg(w->batch, NFT_TYPE(NFT_MSG_DELTABLE), 0, w->family, end_tag);
 
 	mnl_attr_put_strz(h, NFTA_TABLE_NAME, NO_TABLE);
 }

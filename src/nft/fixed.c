@@ -20,7 +20,6 @@
 #include "nl/dump.h"
 
 #define REQUEST_MAX 512
-#define TYPE(msg) (NFNL_SUBSYS_NFTABLES << 8 | (msg))
 
 void nft_table_name(char buf[static NFT_TABLE_NAME_MAX], const char *base, int i)
 {
@@ -192,7 +191,7 @@ int nft_fixed_table_read(struct nft_fixed_table *ret, struct nl_sock *nl, enum i
 
 	*ret = (struct nft_fixed_table){ .family = nft_schema_family(schema, fam) };
 	snprintf(ret->name, sizeof(ret->name), "%s", name);
-	h = nl_request_nfnl(buf, sizeof(buf), TYPE(NFT_MSG_GETTABLE), ret->family);
+	h = nl_request_nfnl(buf, sizeof(buf), NFT_TYPE(NFT_MSG_GETTABLE), ret->family);
 	mnl_attr_put_strz(h, NFTA_TABLE_NAME, name);
 	r = nl_query(nl, h, &(struct nl_reader){ .message = table_message, .arg = &q }, NULL, err);
 	/* nfnetlink has no such subsystem, and its module cannot be loaded. */
@@ -376,7 +375,7 @@ static int chain_read(struct reading *rd, struct nl_sock *nl, const char *name, 
 {
 	char buf[REQUEST_MAX];
 	struct nlmsghdr *h =
-		nl_request_nfnl(buf, sizeof(buf), TYPE(NFT_MSG_GETCHAIN), family_of(rd));
+		nl_request_nfnl(buf, sizeof(buf), NFT_TYPE(NFT_MSG_GETCHAIN), family_of(rd));
 	int r;
 
 	mnl_attr_put_strz(h, NFTA_CHAIN_TABLE, rd->table);
@@ -445,7 +444,7 @@ static int read_dump(struct reading *rd, struct nl_sock *nl, uint16_t msg, uint1
 		     int (*message)(void *, const struct nlmsghdr *, struct err *), struct err *err)
 {
 	char buf[REQUEST_MAX];
-	struct nlmsghdr *h = nl_request_nfnl(buf, sizeof(buf), TYPE(msg), family_of(rd));
+	struct nlmsghdr *h = nl_request_nfnl(buf, sizeof(buf), NFT_TYPE(msg), family_of(rd));
 
 	mnl_attr_put_strz(h, table_attr, rd->table);
 	return nl_dump(nl, h, &(struct nl_reader){ begin, message, rd, true }, err);
@@ -545,7 +544,7 @@ int nft_fixed_counters(struct nl_sock *nl, uint8_t family, const char *table, co
 {
 	struct reading rd = { 0 };
 	char buf[REQUEST_MAX];
-	struct nlmsghdr *h = nl_request_nfnl(buf, sizeof(buf), TYPE(NFT_MSG_GETRULE), family);
+	struct nlmsghdr *h = nl_request_nfnl(buf, sizeof(buf), NFT_TYPE(NFT_MSG_GETRULE), family);
 	int r;
 
 	mnl_attr_put_strz(h, NFTA_RULE_TABLE, table);

@@ -22,6 +22,9 @@
 
 #define NFT_TABLE_NAME_MAX 24
 
+/* The type of a netlink message, of NFT_MSG_*; needs linux/netfilter/nfnetlink.h. */
+#define NFT_TYPE(msg) (NFNL_SUBSYS_NFTABLES << 8 | (msg))
+
 /* A word is a pool id above 12 bits of kind (nft/kind.h). */
 #define NFT_KIND_BITS 12
 #define NFT_KIND_MASK UINT32_C(0xfff)

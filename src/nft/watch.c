@@ -18,7 +18,6 @@
 #include "nl/attr.h"
 #include "nl/dump.h"
 
-#define TYPE(msg) (NFNL_SUBSYS_NFTABLES << 8 | (msg))
 /* Datagrams read in one call. */
 #define READ_MAX 4096
 /* Checks that wait for a late notification. */
@@ -50,8 +49,7 @@ static int genid_message(void *arg, const struct nlmsghdr *h, struct err *err)
 int nft_genid_read(struct nl_sock *nl, uint32_t *genid, struct err *err)
 {
 	char buf[64];
-	struct nlmsghdr *h = nl_request_nfnl(buf, sizeof(buf),
-					     NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_GETGEN, AF_UNSPEC);
+	struct nlmsghdr *h = nl_request_nfnl(buf, sizeof(buf), NFT_TYPE(NFT_MSG_GETGEN), AF_UNSPEC);
 	int r = nl_query(nl, h, &(struct nl_reader){ .message = genid_message, .arg = genid }, NULL,
 			 err);
 
@@ -102,9 +100,9 @@ int nft_watch_join(struct nft_watch *w, struct nl_sock *nl, struct nl_sock *cmd,
 		BPF_STMT(BPF_LD | BPF_W | BPF_LEN, 0),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_X, 0, 0, 6),
 		BPF_STMT(BPF_LD | BPF_H | BPF_ABS, type_at),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htons(TYPE(NFT_MSG_NEWGEN)), 4, 0),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htons(TYPE(NFT_MSG_DELSETELEM)), 1, 0),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htons(TYPE(NFT_MSG_NEWSETELEM)), 0, 3),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htons(NFT_TYPE(NFT_MSG_NEWGEN)), 4, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htons(NFT_TYPE(NFT_MSG_DELSETELEM)), 1, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htons(NFT_TYPE(NFT_MSG_NEWSETELEM)), 0, 3),
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, name_at),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0x76697064 /* "vipd" */, 0, 1),
 		BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
@@ -219,10 +217,10 @@ void nft_watch_message(struct nft_watch *w, const struct nlmsghdr *h)
 {
 	if (h->nlmsg_len < sizeof(*h) + sizeof(struct nfgenmsg))
 		return;
-	if (h->nlmsg_type == TYPE(NFT_MSG_NEWGEN))
+	if (h->nlmsg_type == NFT_TYPE(NFT_MSG_NEWGEN))
 		committed(w, h);
-	else if (h->nlmsg_type == TYPE(NFT_MSG_NEWSETELEM) ||
-		 h->nlmsg_type == TYPE(NFT_MSG_DELSETELEM))
+	else if (h->nlmsg_type == NFT_TYPE(NFT_MSG_NEWSETELEM) ||
+		 h->nlmsg_type == NFT_TYPE(NFT_MSG_DELSETELEM))
 		elements(w, h);
 }
 

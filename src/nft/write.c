@@ -18,7 +18,6 @@
 
 #include "nl/attr.h"
 
-#define TYPE(msg) (NFNL_SUBSYS_NFTABLES << 8 | (msg))
 /* An element takes at most 80 bytes, and the list's length has 16 bits. */
 #define ELEMENTS_MAX 500
 
@@ -51,7 +50,7 @@ static struct nlmsghdr *message(struct nft_writer *w, uint16_t msg, uint16_t fla
 	va_end(ap);
 	*vec_push(&w->tags) = tag;
 	w->n_writes++;
-	return nl_batch_msg(w->batch, TYPE(msg), flags, w->family, tag);
+	return nl_batch_msg(w->batch, NFT_TYPE(msg), flags, w->family, tag);
 }
 
 static void put_be32(struct nlmsghdr *h, uint16_t type, uint32_t value)
@@ -312,7 +311,7 @@ static const char *expr_rejected(const struct nl_rejection *f)
 	const struct nlattr *at;
 
 	if (f->error != -ENOENT || f->msg == NULL || !f->has_offset ||
-	    f->msg->nlmsg_type != TYPE(NFT_MSG_NEWRULE) ||
+	    f->msg->nlmsg_type != NFT_TYPE(NFT_MSG_NEWRULE) ||
 	    f->offset + sizeof(*at) > f->msg->nlmsg_len)
 		return "";
 	at = (const void *)((const char *)f->msg + f->offset);

@@ -174,7 +174,7 @@ static bool event_read(struct nft_live_event *ret, const struct nlmsghdr *h)
 {
 	const struct nlattr *tb[NFTA_TRACE_MAX + 1];
 
-	if (h->nlmsg_type != (NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_TRACE))
+	if (h->nlmsg_type != NFT_TYPE(NFT_MSG_TRACE))
 		return false;
 	nl_attr_table(tb, NFTA_TRACE_MAX, h, sizeof(struct nfgenmsg));
 	*ret = (struct nft_live_event){ .id = nl_attr_be32(tb[NFTA_TRACE_ID], 0) };
