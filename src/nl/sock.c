@@ -37,10 +37,10 @@ struct ahead {
 	struct mmsghdr m[AHEAD_N];
 	struct iovec iov[AHEAD_N];
 	struct sockaddr_nl from[AHEAD_N];
-	uint8_t data[AHEAD_N][NL_RECV_MAX];
+	uint8_t data[AHEAD_N - 1][NL_RECV_MAX];
 };
 
-/* What recv() may expect; see kernel_recv(). */
+/* What recv() may expect; see ahead_fill(). */
 enum expected {
 	EXPECT_ANY = 0, /* notifications, or pieces of a dump */
 	EXPECT_ANSWERS, /* all are queued */
@@ -53,7 +53,7 @@ struct kernel_io {
 	size_t sndbuf;     /* what setsockopt last achieved */
 	bool is_listening; /* it has joined a group */
 	enum expected expected;
-	struct ahead *ahead; /* NULL: not used yet */
+	struct ahead *ahead;
 };
 
 static bool is_dump(const void *data, size_t len)
@@ -96,84 +96,60 @@ static ssize_t kernel_send(void *ctx, const void *data, size_t len)
 	return n == -1 ? -errno : n;
 }
 
-static ssize_t one_recv(const struct kernel_io *k, void *data, size_t size)
+/*
+ * Read a datagram into `data`, and those behind it, if they are answers, into ahead.data. Returns 0
+ * or -errno. Answers to a request other than a dump are queued when send() returns, and none
+ * follows: they are read together. A dump continues with each datagram that is read, which takes
+ * its time, and the event loop waits for notifications: those are read one by one.
+ */
+static int ahead_fill(struct kernel_io *k, void *data, size_t size)
 {
-	struct sockaddr_nl from = { 0 };
-	struct iovec iov = { .iov_base = data, .iov_len = size };
-	struct msghdr m = {
-		.msg_name = &from,
-		.msg_iov = &iov,
-		.msg_iovlen = 1,
-	};
-	ssize_t n;
-
-	do {
-		m.msg_namelen = sizeof(from);
-		n = recvmsg(k->fd, &m, MSG_DONTWAIT);
-		/* Any process may send to our port id; only port id 0 is the kernel. */
-	} while ((n == -1 && errno == EINTR) || (n != -1 && from.nl_pid != 0));
-	if (n == -1)
-		return -errno;
-	return m.msg_flags & MSG_TRUNC ? -EMSGSIZE : n;
-}
-
-/* Read queued answers. Returns 0 or -errno. */
-static int ahead_fill(struct kernel_io *k)
-{
+	unsigned int n_max = k->expected == EXPECT_ANY ? 1 : AHEAD_N;
 	struct ahead *a = k->ahead;
 	int n;
 
-	if (a == NULL)
-		a = k->ahead = xmalloc(sizeof(*a));
+	if (k->expected == EXPECT_NONE)
+		return -EAGAIN;
 	a->i = a->n = 0;
-	for (size_t i = 0; i < AHEAD_N; i++) {
-		a->iov[i] = (struct iovec){ a->data[i], sizeof(a->data[i]) };
+	for (size_t i = 0; i < n_max; i++) {
+		a->iov[i] = i == 0 ? (struct iovec){ data, size }
+				   : (struct iovec){ a->data[i - 1], sizeof(a->data[0]) };
 		a->m[i].msg_hdr = (struct msghdr){ .msg_name = &a->from[i],
 						   .msg_namelen = sizeof(a->from[i]),
 						   .msg_iov = &a->iov[i],
 						   .msg_iovlen = 1 };
 	}
 	do
-		n = recvmmsg(k->fd, a->m, AHEAD_N, MSG_DONTWAIT, NULL);
+		n = recvmmsg(k->fd, a->m, n_max, MSG_DONTWAIT, NULL);
 	while (n == -1 && errno == EINTR);
 	if (n == -1)
 		return -errno;
 	a->n = (unsigned int)n;
-	if (n < AHEAD_N)
+	if (a->n < n_max)
 		k->expected = EXPECT_NONE;
 	return 0;
 }
 
-static ssize_t ahead_recv(struct kernel_io *k, void *data, size_t size)
-{
-	for (;;) {
-		const struct mmsghdr *m;
-		int r = 0;
-
-		if (k->ahead == NULL || k->ahead->i == k->ahead->n)
-			r = k->expected == EXPECT_NONE ? -EAGAIN : ahead_fill(k);
-		if (r < 0)
-			return r;
-		m = &k->ahead->m[k->ahead->i++];
-		if (k->ahead->from[m - k->ahead->m].nl_pid != 0)
-			continue;
-		if ((m->msg_hdr.msg_flags & MSG_TRUNC) || m->msg_len > size)
-			return -EMSGSIZE;
-		memcpy(data, m->msg_hdr.msg_iov->iov_base, m->msg_len);
-		return m->msg_len;
-	}
-}
-
-/*
- * Answers to a request other than a dump are queued when send() returns, and none follows: they are
- * read together. A dump continues with each datagram that is read, which takes its time, and the
- * event loop waits for notifications: those are read one by one.
- */
 static ssize_t kernel_recv(void *ctx, void *data, size_t size)
 {
 	struct kernel_io *k = ctx;
+	struct ahead *a = k->ahead;
 
-	return k->expected == EXPECT_ANY ? one_recv(k, data, size) : ahead_recv(k, data, size);
+	for (;;) {
+		int r = a->i == a->n ? ahead_fill(k, data, size) : 0;
+		const struct mmsghdr *m = &a->m[a->i];
+
+		if (r < 0)
+			return r;
+		/* Any process may send to our port id; only port id 0 is the kernel. */
+		if (a->from[a->i++].nl_pid != 0)
+			continue;
+		if ((m->msg_hdr.msg_flags & MSG_TRUNC) || m->msg_len > size)
+			return -EMSGSIZE;
+		if (m->msg_hdr.msg_iov->iov_base != data)
+			memcpy(data, m->msg_hdr.msg_iov->iov_base, m->msg_len);
+		return m->msg_len;
+	}
 }
 
 static void kernel_close(void *ctx)
@@ -199,6 +175,8 @@ int nl_sock_open(struct nl_sock **ret, int protocol, struct err *err)
 	socklen_t len = sizeof(int);
 	int sndbuf = 0;
 
+	k->ahead = xmalloc(sizeof(*k->ahead));
+	k->ahead->i = k->ahead->n = 0;
 	nl_sock_open_io(&nl, &(struct nl_io){ .send = kernel_send,
 					      .recv = kernel_recv,
 					      .close = kernel_close,
