@@ -7,8 +7,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "http/http.h"
-#include "http/http_port.h"
 #include "http/jsonw.h"
 
 #define TIME_MAX 64

@@ -12,7 +12,6 @@
 
 #include "base/log.h"
 #include "base/loop.h"
-#include "http/http_port.h"
 #include "model/select.h"
 
 #define HEAD_MAX 4096

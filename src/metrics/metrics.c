@@ -8,7 +8,6 @@
 #include <time.h>
 
 #include "api/page.h"
-#include "http/http_port.h"
 #include "metrics/counts.h"
 #include "metrics/metrics_state.h"
 #include "model/select.h"

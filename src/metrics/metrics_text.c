@@ -8,7 +8,6 @@
 
 #include "base/log.h"
 #include "conntrack/failover.h"
-#include "http/http.h"
 #include "metrics/metrics_state.h"
 
 #define KP "kubeproxy_"
