@@ -61,15 +61,6 @@ struct health_services {
 
 /* --- answers --- */
 
-/* HC-18: byte by byte the body of kube-proxy. Names are DNS labels: nothing is escaped. */
-static void body_write(struct str *out, const struct entry *e, size_t n, bool is_healthy)
-{
-	str_printf(out,
-		   "{\n\t\"service\": {\n\t\t\"namespace\": \"%s\",\n\t\t\"name\": \"%s\"\n\t},\n"
-		   "\t\"localEndpoints\": %zu,\n\t\"serviceProxyHealthy\": %s\n}",
-		   e->ns->text, e->name->text, n, is_healthy ? "true" : "false");
-}
-
 static void answer(void *arg, const struct http_request *q, struct http_reply *reply)
 {
 	const struct listener *d = arg;
@@ -83,7 +74,11 @@ static void answer(void *arg, const struct http_request *q, struct http_reply *r
 		   "X-Content-Type-Options: nosniff\r\n"
 		   "X-Load-Balancing-Endpoint-Weight: %zu\r\n",
 		   n);
-	body_write(&reply->body, e, n, is_healthy);
+	/* HC-18: byte by byte the body of kube-proxy. Names are DNS labels: nothing is escaped. */
+	str_printf(&reply->body,
+		   "{\n\t\"service\": {\n\t\t\"namespace\": \"%s\",\n\t\t\"name\": \"%s\"\n\t},\n"
+		   "\t\"localEndpoints\": %zu,\n\t\"serviceProxyHealthy\": %s\n}",
+		   e->ns->text, e->name->text, n, is_healthy ? "true" : "false");
 }
 
 /* --- sockets --- */

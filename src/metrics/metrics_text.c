@@ -474,9 +474,9 @@ static void log_lines(struct str *out)
 	for (size_t i = 0; i < ARRAY_SIZE(levels); i++)
 		expo_uint(out, "vipd_log_lines_total", levels[i].labels,
 			  log_count(levels[i].level));
-	expo_head(out, "vipd_log_lines_dropped_total", "counter",
-		  "Log lines lost because the reader of standard error is slow, blocked or gone");
-	expo_uint(out, "vipd_log_lines_dropped_total", NULL, log_dropped());
+	one(out, "vipd_log_lines_dropped_total", "counter",
+	    "Log lines lost because the reader of standard error is slow, blocked or gone",
+	    log_dropped());
 }
 
 static void connection_lines(struct str *out)
