@@ -142,18 +142,13 @@ static struct affinity *affinity_add(const struct affinity *a)
 static struct affinity *affinity_get(size_t n, uint32_t slots, uint32_t affinity_s)
 {
 	const struct affinity exact = { .slots = slots, .affinity_s = affinity_s };
-	struct affinity *a = affinity_find(&exact);
+	struct affinity *a = affinity_find(&exact) ?: affinity_add(&exact);
+	struct affinity coarse;
 
-	if (a == NULL)
-		a = affinity_add(&exact);
-	if (a == NULL && n <= COARSE_SLOTS_MAX) {
-		const struct affinity coarse = coarse_of((uint32_t)n, affinity_s);
-
-		a = affinity_find(&coarse);
-		if (a == NULL)
-			a = affinity_add(&coarse);
-	}
-	return a;
+	if (a != NULL || n > COARSE_SLOTS_MAX)
+		return a;
+	coarse = coarse_of((uint32_t)n, affinity_s);
+	return affinity_find(&coarse) ?: affinity_add(&coarse);
 }
 
 uint16_t nft_pool_class(size_t n, uint32_t affinity_s)
