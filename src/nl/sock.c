@@ -20,16 +20,6 @@
 /* Datagrams that one system call reads: an answer to a keyed read costs less than the call. */
 #define AHEAD_N 16
 
-struct nl_sock {
-	struct nl_io io;
-	uint32_t seq;
-	int fd;                /* -1: scripted */
-	struct nl_sock *muted; /* or NULL */
-	unsigned int muted_group;
-	struct nl_stats stats;
-	void *buffer; /* NULL: not used yet */
-};
-
 /* Datagrams that were read together. Only the pages that they fill are ever used. */
 struct ahead {
 	unsigned int n;
@@ -47,9 +37,15 @@ enum expected {
 	EXPECT_NONE,    /* all were read */
 };
 
-/* Context of a real socket's nl_io. */
-struct kernel_io {
-	int fd;
+struct nl_sock {
+	struct nl_io io; /* of a real socket: the functions below, and the socket itself */
+	uint32_t seq;
+	int fd;                /* -1: scripted */
+	struct nl_sock *muted; /* or NULL */
+	unsigned int muted_group;
+	struct nl_stats stats;
+	void *buffer; /* NULL: not used yet */
+	/* Of a real socket. */
 	size_t sndbuf;     /* what setsockopt last achieved */
 	bool is_listening; /* it has joined a group */
 	enum expected expected;
@@ -64,34 +60,34 @@ static bool is_dump(const void *data, size_t len)
 }
 
 /* Raise the socket's limit for a datagram of `len` bytes. Returns 0 or -errno. */
-static int room_make(struct kernel_io *k, size_t len)
+static int room_make(struct nl_sock *nl, size_t len)
 {
 	int size;
 
-	if (len + SEND_SLACK <= k->sndbuf)
+	if (len + SEND_SLACK <= nl->sndbuf)
 		return 0;
 	if (len > INT32_MAX / 4)
 		return -EMSGSIZE;
 	size = (int)len + SEND_SLACK;
 	/* Without CAP_NET_ADMIN the limit is net.core.wmem_max; send() then fails. */
-	if (setsockopt(k->fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)) == -1 &&
-	    setsockopt(k->fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)) == -1)
+	if (setsockopt(nl->fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)) == -1 &&
+	    setsockopt(nl->fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)) == -1)
 		return -errno;
-	k->sndbuf = (size_t)size;
+	nl->sndbuf = (size_t)size;
 	return 0;
 }
 
 static ssize_t kernel_send(void *ctx, const void *data, size_t len)
 {
-	struct kernel_io *k = ctx;
+	struct nl_sock *nl = ctx;
 	struct sockaddr_nl to = { .nl_family = AF_NETLINK };
-	ssize_t n = room_make(k, len);
+	ssize_t n = room_make(nl, len);
 
 	if (n < 0)
 		return n;
-	k->expected = k->is_listening || is_dump(data, len) ? EXPECT_ANY : EXPECT_ANSWERS;
+	nl->expected = nl->is_listening || is_dump(data, len) ? EXPECT_ANY : EXPECT_ANSWERS;
 	do
-		n = sendto(k->fd, data, len, 0, (const struct sockaddr *)&to, sizeof(to));
+		n = sendto(nl->fd, data, len, 0, (const struct sockaddr *)&to, sizeof(to));
 	while (n == -1 && errno == EINTR);
 	return n == -1 ? -errno : n;
 }
@@ -102,13 +98,13 @@ static ssize_t kernel_send(void *ctx, const void *data, size_t len)
  * follows: they are read together. A dump continues with each datagram that is read, which takes
  * its time, and the event loop waits for notifications: those are read one by one.
  */
-static int ahead_fill(struct kernel_io *k, void *data, size_t size)
+static int ahead_fill(struct nl_sock *nl, void *data, size_t size)
 {
-	unsigned int n_max = k->expected == EXPECT_ANY ? 1 : AHEAD_N;
-	struct ahead *a = k->ahead;
+	unsigned int n_max = nl->expected == EXPECT_ANY ? 1 : AHEAD_N;
+	struct ahead *a = nl->ahead;
 	int n;
 
-	if (k->expected == EXPECT_NONE)
+	if (nl->expected == EXPECT_NONE)
 		return -EAGAIN;
 	a->i = a->n = 0;
 	for (size_t i = 0; i < n_max; i++) {
@@ -120,23 +116,23 @@ static int ahead_fill(struct kernel_io *k, void *data, size_t size)
 						   .msg_iovlen = 1 };
 	}
 	do
-		n = recvmmsg(k->fd, a->m, n_max, MSG_DONTWAIT, NULL);
+		n = recvmmsg(nl->fd, a->m, n_max, MSG_DONTWAIT, NULL);
 	while (n == -1 && errno == EINTR);
 	if (n == -1)
 		return -errno;
 	a->n = (unsigned int)n;
 	if (a->n < n_max)
-		k->expected = EXPECT_NONE;
+		nl->expected = EXPECT_NONE;
 	return 0;
 }
 
 static ssize_t kernel_recv(void *ctx, void *data, size_t size)
 {
-	struct kernel_io *k = ctx;
-	struct ahead *a = k->ahead;
+	struct nl_sock *nl = ctx;
+	struct ahead *a = nl->ahead;
 
 	for (;;) {
-		int r = a->i == a->n ? ahead_fill(k, data, size) : 0;
+		int r = a->i == a->n ? ahead_fill(nl, data, size) : 0;
 		const struct mmsghdr *m = &a->m[a->i];
 
 		if (r < 0)
@@ -152,16 +148,6 @@ static ssize_t kernel_recv(void *ctx, void *data, size_t size)
 	}
 }
 
-static void kernel_close(void *ctx)
-{
-	struct kernel_io *k = ctx;
-
-	if (k->fd != -1)
-		close(k->fd);
-	free(k->ahead);
-	free(k);
-}
-
 static void option_set(int fd, int level, int name, int value)
 {
 	(void)setsockopt(fd, level, name, &value, sizeof(value));
@@ -171,28 +157,25 @@ int nl_sock_open(struct nl_sock **ret, int protocol, struct err *err)
 {
 	struct sockaddr_nl self = { .nl_family = AF_NETLINK };
 	AUTO(nl_sock_close) struct nl_sock *nl = NULL;
-	struct kernel_io *k = xcalloc(1, sizeof(*k));
 	socklen_t len = sizeof(int);
 	int sndbuf = 0;
 
-	k->ahead = xmalloc(sizeof(*k->ahead));
-	k->ahead->i = k->ahead->n = 0;
-	nl_sock_open_io(&nl, &(struct nl_io){ .send = kernel_send,
-					      .recv = kernel_recv,
-					      .close = kernel_close,
-					      .ctx = k });
-	nl->fd = k->fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, protocol);
-	if (k->fd == -1)
+	nl_sock_open_io(&nl, &(struct nl_io){ .send = kernel_send, .recv = kernel_recv });
+	nl->io.ctx = nl;
+	nl->ahead = xmalloc(sizeof(*nl->ahead));
+	nl->ahead->i = nl->ahead->n = 0;
+	nl->fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, protocol);
+	if (nl->fd == -1)
 		return err_errno(err, "netlink socket %d", protocol);
-	if (bind(k->fd, (const struct sockaddr *)&self, sizeof(self)) == -1)
+	if (bind(nl->fd, (const struct sockaddr *)&self, sizeof(self)) == -1)
 		return err_errno(err, "bind netlink socket %d", protocol);
 	/* Best effort: without these an error is longer, or has no text. */
-	option_set(k->fd, SOL_NETLINK, NETLINK_CAP_ACK, 1);
-	option_set(k->fd, SOL_NETLINK, NETLINK_EXT_ACK, 1);
-	option_set(k->fd, SOL_SOCKET, SO_RCVBUF, RECV_BUFFER);
-	option_set(k->fd, SOL_SOCKET, SO_RCVBUFFORCE, RECV_BUFFER);
-	if (getsockopt(k->fd, SOL_SOCKET, SO_SNDBUF, &sndbuf, &len) == 0 && sndbuf > 0)
-		k->sndbuf = (size_t)sndbuf;
+	option_set(nl->fd, SOL_NETLINK, NETLINK_CAP_ACK, 1);
+	option_set(nl->fd, SOL_NETLINK, NETLINK_EXT_ACK, 1);
+	option_set(nl->fd, SOL_SOCKET, SO_RCVBUF, RECV_BUFFER);
+	option_set(nl->fd, SOL_SOCKET, SO_RCVBUFFORCE, RECV_BUFFER);
+	if (getsockopt(nl->fd, SOL_SOCKET, SO_SNDBUF, &sndbuf, &len) == 0 && sndbuf > 0)
+		nl->sndbuf = (size_t)sndbuf;
 	*ret = TAKE(nl);
 	return 0;
 }
@@ -212,18 +195,19 @@ void nl_sock_close(struct nl_sock *nl)
 		return;
 	if (nl->io.close != NULL)
 		nl->io.close(nl->io.ctx);
+	if (nl->fd != -1)
+		close(nl->fd);
+	free(nl->ahead);
 	free(nl->buffer);
 	free(nl);
 }
 
 int nl_sock_join(struct nl_sock *nl, unsigned int group, struct err *err)
 {
-	struct kernel_io *k = nl->io.ctx;
-
 	if (nl->fd == -1)
 		return err_set(err, -ENOTSUP, "join netlink group %u: scripted socket", group);
-	k->is_listening = true;
-	k->expected = EXPECT_ANY;
+	nl->is_listening = true;
+	nl->expected = EXPECT_ANY;
 	if (setsockopt(nl->fd, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &group, sizeof(group)) == -1)
 		return err_errno(err, "join netlink group %u", group);
 	return 0;
