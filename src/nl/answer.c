@@ -49,3 +49,27 @@ const struct nlmsghdr *nl_message_next(const void *data, size_t len, const struc
 	h = (const void *)((const char *)data + at);
 	return h->nlmsg_len >= sizeof(*h) && h->nlmsg_len <= len - at ? h : NULL;
 }
+
+int nl_verdicts_read(struct nl_sock *nl, uint32_t first, size_t n, nl_verdict_fn *fn, void *arg)
+{
+	void *rx = nl_sock_buffer(nl);
+	bool is_lost = false;
+	ssize_t len;
+
+	while ((len = nl_sock_recv(nl, rx, NL_RECV_MAX)) != -EAGAIN) {
+		if (len < 0 && len != -ENOBUFS)
+			return (int)len;
+		is_lost |= len < 0; /* the queue overflowed: read what is left */
+		nl_for_each_message (h, rx, (size_t)MAX(len, (ssize_t)0)) {
+			uint32_t i = h->nlmsg_seq - first; /* wraps like the counter */
+			struct nl_extack x;
+
+			if (h->nlmsg_type == NLMSG_ERROR && i < n) {
+				int r = nl_extack_read(&x, h);
+
+				fn(arg, i, r, &x);
+			}
+		}
+	}
+	return is_lost ? -ENOBUFS : 0;
+}

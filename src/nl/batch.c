@@ -36,6 +36,7 @@ struct nl_batch {
 	VEC(struct msg) msgs;
 	VEC(struct mark) marks;
 	uint32_t seq0; /* of the begin; message i has seq0 + 1 + i */
+	bool is_acked; /* the last commit */
 	struct nl_rejection rejection;
 };
 
@@ -161,7 +162,7 @@ static const void *tag_find(const struct nl_batch *b, size_t i, bool has_offset,
 }
 
 /* Keep the first error: later messages of the batch often fail because of it. */
-static void rejection_keep(struct nl_batch *b, uint32_t i, int error, const struct nl_extack *x)
+static void rejection_keep(struct nl_batch *b, size_t i, int error, const struct nl_extack *x)
 {
 	struct nl_rejection *f = &b->rejection;
 
@@ -183,46 +184,27 @@ static void rejection_keep(struct nl_batch *b, uint32_t i, int error, const stru
 	f->tag = tag_find(b, i - 1, f->has_offset, f->offset);
 }
 
-/* Returns true when it was the acknowledgement. */
-static bool verdict(struct nl_batch *b, const struct nlmsghdr *h)
+static void verdict(void *arg, size_t i, int r, const struct nl_extack *x)
 {
-	uint32_t i = h->nlmsg_seq - b->seq0; /* wraps like the counter */
-	struct nl_extack x;
-	int r;
+	struct nl_batch *b = arg;
 
-	if (h->nlmsg_type != NLMSG_ERROR || i > b->msgs.n + 1)
-		return false;
-	r = nl_extack_read(&x, h);
 	if (r == 0)
-		return true;
-	rejection_keep(b, i, r, &x);
-	return false;
+		b->is_acked = true;
+	else
+		rejection_keep(b, i, r, x);
 }
 
-/* Call directly after send(): all answers are queued then. */
 static int verdicts_read(struct nl_batch *b, struct err *err)
 {
-	void *rx = nl_sock_buffer(b->nl);
-	bool is_acked = false, is_lost = false;
+	int r;
 
-	for (;;) {
-		ssize_t n = nl_sock_recv(b->nl, rx, NL_RECV_MAX);
-
-		if (n == -EAGAIN)
-			break;
-		if (n == -ENOBUFS) {
-			is_lost = true; /* the queue overflowed: read what is left */
-			continue;
-		}
-		if (n < 0)
-			return err_set(err, -ENOBUFS, "receive answer: %s; outcome unknown",
-				       strerror((int)-n));
-		nl_for_each_message (h, rx, (size_t)n)
-			is_acked |= verdict(b, h);
-	}
+	b->is_acked = false;
+	r = nl_verdicts_read(b->nl, b->seq0, b->msgs.n + 2, verdict, b);
+	if (r < 0 && r != -ENOBUFS)
+		return err_set(err, -ENOBUFS, "receive answer: %s; outcome unknown", strerror(-r));
 	if (b->rejection.error != 0)
 		return b->rejection.error;
-	if (is_acked && !is_lost)
+	if (b->is_acked && r == 0)
 		return 0;
 	return err_set(err, -ENOBUFS, "answer lost; outcome unknown");
 }

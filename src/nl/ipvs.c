@@ -362,27 +362,18 @@ static struct nlmsghdr *put_op(const struct ipvs_wire *w, uint8_t *at, const str
 	return h;
 }
 
-/* The verdicts in one datagram. */
-static void verdicts_read(struct ipvs_op *ops, size_t n, uint32_t seq0, const uint8_t *data,
-			  size_t len)
+static void verdict(void *arg, size_t i, int r, const struct nl_extack *x)
 {
-	nl_for_each_message (h, data, len) {
-		uint32_t i = h->nlmsg_seq - seq0;
-		struct nl_extack ack;
+	struct ipvs_op *ops = arg;
 
-		if (h->nlmsg_type != NLMSG_ERROR || i >= n)
-			continue;
-		ops[i].result = nl_extack_read(&ack, h);
-		ops[i].is_done = true;
-	}
+	ops[i].result = r;
+	ops[i].is_done = true;
 }
 
 static int batch_send(struct ipvs_wire *w, struct ipvs_op *ops, size_t n, struct err *err)
 {
 	uint32_t seq0 = nl_sock_seq(w->nl, (uint32_t)n);
-	void *rx = nl_sock_buffer(w->nl);
 	size_t used = 0;
-	bool is_lost = false;
 	int r;
 
 	nl_sock_drain(w->nl);
@@ -399,18 +390,10 @@ static int batch_send(struct ipvs_wire *w, struct ipvs_op *ops, size_t n, struct
 	r = nl_sock_send(w->nl, w->tx, used);
 	if (r < 0)
 		return err_set(err, r, "IPVS request: %s", strerror(-r));
-	for (;;) {
-		ssize_t len = nl_sock_recv(w->nl, rx, NL_RECV_MAX);
-
-		if (len == -EAGAIN)
-			break;
-		if (len < 0 && len != -ENOBUFS)
-			return err_set(err, (int)len, "IPVS answer: %s", strerror((int)-len));
-		is_lost |= len == -ENOBUFS;
-		if (len > 0)
-			verdicts_read(ops, n, seq0, rx, (size_t)len);
-	}
-	if (is_lost || !ops[n - 1].is_done)
+	r = nl_verdicts_read(w->nl, seq0, n, verdict, ops);
+	if (r < 0 && r != -ENOBUFS)
+		return err_set(err, r, "IPVS answer: %s", strerror(-r));
+	if (r < 0 || !ops[n - 1].is_done)
 		return err_set(err, -ENOBUFS, "IPVS: answer lost; outcome unknown");
 	for (size_t i = 0; i < n; i++)
 		ops[i].is_done = true;
