@@ -123,11 +123,15 @@ struct nft_change *nft_changes_touch(struct nft_changes *c, enum ipfam fam, enum
 	return ch;
 }
 
-/* Two operations of one transaction contradict each other: note the first time. */
-static void conflict_note(struct nft_changes *c, const struct nft_change *ch)
+/* Set the old or the new state of a key; note the first key of which two operations set it. */
+static void state_put(struct nft_changes *c, const struct nft_change *ch, bool *has, uint8_t *state,
+		      const void *data)
 {
-	if (c->conflict == 0)
+	if (*has && c->conflict == 0)
 		c->conflict = (uint32_t)(ch - c->v.v) + 1;
+	*has = true;
+	if (data != NULL)
+		memcpy(state, data, nft_data_len(ch->set, ch->fam));
 }
 
 void nft_changes_was(struct nft_changes *c, enum ipfam fam, enum nft_set_id set, const void *key,
@@ -135,11 +139,7 @@ void nft_changes_was(struct nft_changes *c, enum ipfam fam, enum nft_set_id set,
 {
 	struct nft_change *ch = nft_changes_touch(c, fam, set, key, svc);
 
-	if (ch->has_programmed)
-		conflict_note(c, ch);
-	ch->has_programmed = true;
-	if (data != NULL)
-		memcpy(ch->programmed, data, nft_data_len(set, fam));
+	state_put(c, ch, &ch->has_programmed, ch->programmed, data);
 }
 
 void nft_changes_will(struct nft_changes *c, enum ipfam fam, enum nft_set_id set, const void *key,
@@ -147,11 +147,7 @@ void nft_changes_will(struct nft_changes *c, enum ipfam fam, enum nft_set_id set
 {
 	struct nft_change *ch = nft_changes_touch(c, fam, set, key, svc);
 
-	if (ch->has_new)
-		conflict_note(c, ch);
-	ch->has_new = true;
-	if (data != NULL)
-		memcpy(ch->data, data, nft_data_len(set, fam));
+	state_put(c, ch, &ch->has_new, ch->data, data);
 }
 
 void nft_changes_count(struct nft_changes *c, enum ipfam fam, enum nft_set_id set, const void *key,
