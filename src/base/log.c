@@ -208,30 +208,22 @@ static const char *short_path(const char *path)
 	return at;
 }
 
-static size_t out_end(char *ret, struct out *o)
+/* "<4>area: text" for the journal, else with time and level. */
+static void record_text(struct out *o, const struct record *rec, bool is_journal)
 {
-	*o->at++ = '\n';
-	return (size_t)(o->at - ret);
-}
-
-/* "<4>area: text" for the journal, else with time and level. Returns the length with newline. */
-static size_t record_text(char ret[RECORD_MAX], const struct record *rec, bool is_journal)
-{
-	struct out o = { ret, ret + RECORD_MAX - 1 };
 	struct timespec ts;
 	struct tm tm;
 
 	if (is_journal) {
-		out_printf(&o, "<%d>", (int)rec->level);
+		out_printf(o, "<%d>", (int)rec->level);
 	} else {
 		clock_gettime(CLOCK_REALTIME, &ts);
 		gmtime_r(&ts.tv_sec, &tm);
-		out_printf(&o, "%02d:%02d:%02d.%03ld %-6s ", tm.tm_hour, tm.tm_min, tm.tm_sec,
+		out_printf(o, "%02d:%02d:%02d.%03ld %-6s ", tm.tm_hour, tm.tm_min, tm.tm_sec,
 			   ts.tv_nsec / 1000000, log_level_text(rec->level));
 	}
-	out_printf(&o, "%s: ", log_area_text(rec->area));
-	text_put(&o, rec->text, o.end);
-	return out_end(ret, &o);
+	out_printf(o, "%s: ", log_area_text(rec->area));
+	text_put(o, rec->text, o->end);
 }
 
 /* The -v of a level. */
@@ -244,23 +236,21 @@ static int verbosity(enum log_level level)
  * The fields of Kubernetes' JSON log format: ts (Unix time in ms), logger (the area), caller,
  * msg, v (not of an error), err (of an error); and level, which that format lacks.
  */
-static size_t record_json(char ret[RECORD_MAX], const struct record *rec)
+static void record_json(struct out *o, const struct record *rec)
 {
-	struct out o = { ret, ret + RECORD_MAX - 1 };
 	struct timespec ts;
 
 	clock_gettime(CLOCK_REALTIME, &ts);
-	out_printf(&o, "{\"ts\":%lld%03ld.%03ld,\"logger\":\"%s\"", (long long)ts.tv_sec,
+	out_printf(o, "{\"ts\":%lld%03ld.%03ld,\"logger\":\"%s\"", (long long)ts.tv_sec,
 		   ts.tv_nsec / 1000000, ts.tv_nsec / 1000 % 1000, log_area_text(rec->area));
 	if (rec->file != NULL)
-		out_printf(&o, ",\"caller\":\"%s:%d\"", short_path(rec->file), rec->line);
-	json_member(&o, "msg", rec->text);
+		out_printf(o, ",\"caller\":\"%s:%d\"", short_path(rec->file), rec->line);
+	json_member(o, "msg", rec->text);
 	if (rec->level <= LOG_LEVEL_ERR)
-		json_member(&o, "err", rec->text);
+		json_member(o, "err", rec->text);
 	else
-		out_printf(&o, ",\"v\":%d", verbosity(rec->level));
-	out_printf(&o, ",\"level\":\"%s\"}", log_level_text(rec->level));
-	return out_end(ret, &o);
+		out_printf(o, ",\"v\":%d", verbosity(rec->level));
+	out_printf(o, ",\"level\":\"%s\"}", log_level_text(rec->level));
 }
 
 /* --- standard error ---------------------------------------------------------------- */
@@ -465,10 +455,14 @@ uint64_t log_dropped(void)
 static bool line_put(const struct record *rec)
 {
 	char line[RECORD_MAX];
-	size_t len = format == LOG_FORMAT_JSON ? record_json(line, rec)
-					       : record_text(line, rec, out_is_journal());
+	struct out o = { line, line + sizeof(line) - 1 };
 
-	return out_put(line, len);
+	if (format == LOG_FORMAT_JSON)
+		record_json(&o, rec);
+	else
+		record_text(&o, rec, out_is_journal());
+	*o.at++ = '\n';
+	return out_put(line, (size_t)(o.at - line));
 }
 
 /* Log the number of dropped lines before the next line. */
