@@ -25,11 +25,9 @@
 #include "nl/attr.h"
 
 /* Header offsets: RFC 791 section 3.1, RFC 8200 section 3; a port's is that of TCP, UDP, SCTP. */
+static const uint32_t saddr_at[IPFAM_N] = { 12, 8 };
+static const uint32_t daddr_at[IPFAM_N] = { 16, 24 };
 #define IP4_CSUM 10
-#define IP4_SADDR 12
-#define IP4_DADDR 16
-#define IP6_SADDR 8
-#define IP6_DADDR 24
 #define TH_SPORT 0
 #define TH_DPORT 2
 #define TCP_FLAGS 13 /* RFC 9293 section 3.1 */
@@ -144,14 +142,12 @@ static void payload(struct nft_rules *rs, uint32_t base, uint32_t offset, uint32
 
 void nft_expr_saddr(struct nft_rules *rs, enum ipfam fam, unsigned int word)
 {
-	payload(rs, NFT_PAYLOAD_NETWORK_HEADER, fam == IPFAM_V6 ? IP6_SADDR : IP4_SADDR,
-		(uint32_t)ip_len(fam), word);
+	payload(rs, NFT_PAYLOAD_NETWORK_HEADER, saddr_at[fam], (uint32_t)ip_len(fam), word);
 }
 
 void nft_expr_daddr(struct nft_rules *rs, enum ipfam fam, unsigned int word)
 {
-	payload(rs, NFT_PAYLOAD_NETWORK_HEADER, fam == IPFAM_V6 ? IP6_DADDR : IP4_DADDR,
-		(uint32_t)ip_len(fam), word);
+	payload(rs, NFT_PAYLOAD_NETWORK_HEADER, daddr_at[fam], (uint32_t)ip_len(fam), word);
 }
 
 static void addr_set(struct nft_rules *rs, const struct ip_addr *addr, uint32_t offset)
@@ -172,12 +168,12 @@ static void addr_set(struct nft_rules *rs, const struct ip_addr *addr, uint32_t 
 
 void nft_expr_saddr_set(struct nft_rules *rs, const struct ip_addr *addr)
 {
-	addr_set(rs, addr, ip_fam(addr) == IPFAM_V6 ? IP6_SADDR : IP4_SADDR);
+	addr_set(rs, addr, saddr_at[ip_fam(addr)]);
 }
 
 void nft_expr_daddr_set(struct nft_rules *rs, const struct ip_addr *addr)
 {
-	addr_set(rs, addr, ip_fam(addr) == IPFAM_V6 ? IP6_DADDR : IP4_DADDR);
+	addr_set(rs, addr, daddr_at[ip_fam(addr)]);
 }
 
 void nft_expr_sport(struct nft_rules *rs, unsigned int word)
@@ -639,8 +635,8 @@ static bool is_addr(const struct nlattr *data)
 
 	return nl_attr_be32(nl_attr_find(data, NFTA_PAYLOAD_BASE), UINT32_MAX) ==
 		       NFT_PAYLOAD_NETWORK_HEADER &&
-	       (offset == IP4_SADDR || offset == IP4_DADDR || offset == IP6_SADDR ||
-		offset == IP6_DADDR);
+	       (offset == saddr_at[IPFAM_V4] || offset == daddr_at[IPFAM_V4] ||
+		offset == saddr_at[IPFAM_V6] || offset == daddr_at[IPFAM_V6]);
 }
 
 static unsigned int cmp_accepts(const struct condition *c, const struct nlattr *data)
