@@ -56,11 +56,6 @@ const struct cli_command *cli_command_find(const struct cli *cli, const char *na
 	return array_find(cli->commands, cli->n_commands, c, strcmp(c->name, name) == 0);
 }
 
-void cli_name(struct str *ret, const struct cli_option *o)
-{
-	str_printf(ret, "%s%s", o->name[1] == '\0' ? "-" : "--", o->name);
-}
-
 static bool is_name(const char *own, const char *typed, size_t len)
 {
 	for (size_t i = 0; i < len; i++)
@@ -114,8 +109,7 @@ static int value_take(struct cli_args *a, const struct cli_option *o, const char
 	if (*value != NULL || o->arg == NULL || o->arg[0] == '[')
 		return 1;
 	if (a->i + 1 >= a->argc)
-		return err_set(err, -EINVAL, "%s%s: value missing: %s",
-			       o->name[1] == '\0' ? "-" : "--", o->name, o->arg);
+		return err_set(err, -EINVAL, "%s: value missing: %s", cli_name(o), o->arg);
 	*value = a->argv[++a->i];
 	return 1;
 }

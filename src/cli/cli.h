@@ -140,8 +140,8 @@ const struct cli_option *cli_find_letter(const struct cli *cli, char letter);
 const char *cli_nearest(const char *typed, const void *table, size_t size, size_t n);
 /* NULL: no such command. */
 const struct cli_command *cli_command_find(const struct cli *cli, const char *name);
-/* "--name", or "-n" for a single letter. */
-void cli_name(struct str *ret, const struct cli_option *o);
+/* "--name", or "-n" for a single letter; as str_local(). */
+#define cli_name(o) str_local(64, "%s%s", (o)->name[1] == '\0' ? "-" : "--", (o)->name)
 
 /*
  * Check `value` and store it in `settings`; `err` says what is allowed. A NULL `value` is that of

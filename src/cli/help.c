@@ -41,7 +41,7 @@ static void help_option(struct str *ret, const struct cli_command *cmd, const st
 
 	if (o->letter != '\0')
 		str_printf(&head, "-%c, ", o->letter);
-	cli_name(&head, o);
+	str_puts(&head, cli_name(o));
 	if (o->arg != NULL)
 		str_printf(&head, "%s%s", o->arg[0] == '[' ? "" : " ", o->arg);
 	str_printf(ret, "  %-*s  ", COLUMN - 4, head.text);

@@ -108,8 +108,7 @@ static void options_put(struct str *ret, const struct cli *cli, const struct cli
 
 		if (o->name == NULL || (cmd != NULL && !cli_takes(cmd, o)))
 			continue;
-		cli_name(ret, o);
-		str_puts(ret, "\t");
+		str_printf(ret, "%s\t", cli_name(o));
 		cli_help_text(ret, cmd, o);
 		str_puts(ret, "\n");
 	}

@@ -409,13 +409,12 @@ static bool is_replaced(const struct parse *p, const struct cli_option *f)
 static int flag_apply(struct parse *p, const struct cli_option *f, const char *value,
 		      struct err *err)
 {
-	FINI(str_fini) struct str name = { 0 };
+	const char *name = cli_name(f);
 	FINI(str_fini) struct str list = { 0 };
 	int r;
 
-	cli_name(&name, f);
 	if (is_replaced(p, f)) {
-		str_printf(&p->replaced, "%s%s", p->replaced.len > 0 ? ", " : "", name.text);
+		str_printf(&p->replaced, "%s%s", p->replaced.len > 0 ? ", " : "", name);
 		return 0;
 	}
 	vec_for_each (s, &p->o->record.settings) {
@@ -426,10 +425,10 @@ static int flag_apply(struct parse *p, const struct cli_option *f, const char *v
 	}
 	if (list.len > 0)
 		value = list.text;
-	r = option_set(p->o, f, name.text, value, err);
+	r = option_set(p->o, f, name, value, err);
 	if (r < 0)
-		return err_wrap(err, r, "%s", name.text);
-	value = setting_add(p->o, f, name.text, value ? value : "true");
+		return err_wrap(err, r, "%s", name);
+	value = setting_add(p->o, f, name, value ? value : "true");
 	/* An empty value is the default. */
 	effective_put(p->o, f, *value == '\0' && f->preset != NULL ? f->preset : value);
 	return 0;
