@@ -410,13 +410,8 @@ static const struct {
 			   "Bytes received in lists and watches" },
 };
 
-/* A buffer for each metric, because all samples of a metric follow each other. */
-struct source_lines {
-	uint64_t now;
-	struct str of[SOURCE_METRICS];
-};
-
-static void source_add(struct source_lines *l, const struct serve_source_stats *s)
+static void source_add(struct str lines[static SOURCE_METRICS], const struct serve_source_stats *s,
+		       uint64_t now)
 {
 	const uint64_t values[SOURCE_METRICS] = {
 		[SOURCE_SYNCED] = s->is_synced, [SOURCE_FAILING] = s->is_failing,
@@ -429,16 +424,17 @@ static void source_add(struct source_lines *l, const struct serve_source_stats *
 	expo_label(&label, "source", s->name);
 	for (int i = 0; i < SOURCE_METRICS; i++)
 		if (i != SOURCE_AGE)
-			expo_uint(&l->of[i], source_metrics[i].name, label.text, values[i]);
+			expo_uint(&lines[i], source_metrics[i].name, label.text, values[i]);
 		else if (s->last_event_ns != 0)
-			expo_seconds(&l->of[i], source_metrics[i].name, label.text,
-				     l->now - MIN(l->now, s->last_event_ns));
+			expo_seconds(&lines[i], source_metrics[i].name, label.text,
+				     now - MIN(now, s->last_event_ns));
 }
 
 static void source_lines(const struct metrics *m, struct str *out, uint64_t now)
 {
 	const struct serve_source *source = &m->config.ctx->source;
-	struct source_lines l = { .now = now };
+	/* A buffer for each metric, because all samples of a metric follow each other. */
+	struct str lines[SOURCE_METRICS] = { 0 };
 	struct serve_source_stats stats;
 
 	if (source->stats == NULL)
@@ -447,14 +443,14 @@ static void source_lines(const struct metrics *m, struct str *out, uint64_t now)
 	    "1 while a file of configuration or credentials is rejected; the previous one stays in force",
 	    source->rejected != NULL && source->rejected(source->arg) != NULL);
 	for (size_t i = 0; source->stats(source->arg, i, &stats); i++)
-		source_add(&l, &stats);
+		source_add(lines, &stats, now);
 	for (int i = 0; i < SOURCE_METRICS; i++) {
-		if (l.of[i].len > 0) {
+		if (lines[i].len > 0) {
 			expo_head(out, source_metrics[i].name, source_metrics[i].type,
 				  source_metrics[i].help);
-			str_add(out, l.of[i].text, l.of[i].len);
+			str_add(out, lines[i].text, lines[i].len);
 		}
-		str_fini(&l.of[i]);
+		str_fini(&lines[i]);
 	}
 }
 
