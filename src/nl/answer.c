@@ -30,8 +30,8 @@ int nl_extack_read(struct nl_extack *ret, const struct nlmsghdr *h)
 		snprintf(ret->detail, sizeof(ret->detail), "%s",
 			 nl_attr_str(tb[NLMSGERR_ATTR_MSG]));
 		offset = nl_attr_bytes(tb[NLMSGERR_ATTR_OFFS], sizeof(*offset));
-		ret->has_offset = offset != NULL;
-		ret->offset = offset != NULL ? *offset : 0;
+		ret->bad.has_offset = offset != NULL;
+		ret->bad.offset = offset != NULL ? *offset : 0;
 	}
 	/* Positive numbers are not errnos: never take one for success. */
 	return e->error < 0 ? e->error : -EBADMSG;

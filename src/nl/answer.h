@@ -9,13 +9,12 @@
 #include <linux/netlink.h>
 #include <stdbool.h>
 
-#include "nl/sock.h"
+#include "nl/dump.h"
 
 /* The result in one NLMSG_ERROR message, with the extended ACK if the kernel sent one. */
 struct nl_extack {
 	bool is_error; /* an error was read, not an ACK */
-	bool has_offset;
-	uint32_t offset;
+	struct nl_bad bad;
 	char detail[128];
 };
 

@@ -174,13 +174,13 @@ static void rejection_keep(struct nl_batch *b, size_t i, int error, const struct
 	 * Begin or end: the batch as a whole. The kernel reports lack of memory in its commit phase
 	 * for the first message, too.
 	 */
-	if (i == 0 || i > b->msgs.n || (i == 1 && error == -ENOMEM && !x->has_offset))
+	if (i == 0 || i > b->msgs.n || (i == 1 && error == -ENOMEM && !x->bad.has_offset))
 		return;
 	f->index = i - 1;
 	f->msg = header_at(b, b->msgs.v[i - 1].offset);
 	/* Ignore an offset outside the message. */
-	f->has_offset = x->has_offset && x->offset < f->msg->nlmsg_len;
-	f->offset = f->has_offset ? x->offset : 0;
+	f->has_offset = x->bad.has_offset && x->bad.offset < f->msg->nlmsg_len;
+	f->offset = f->has_offset ? x->bad.offset : 0;
 	f->tag = tag_find(b, i - 1, f->has_offset, f->offset);
 }
 

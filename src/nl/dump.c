@@ -201,10 +201,8 @@ int nl_query(struct nl_sock *nl, struct nlmsghdr *req, const struct nl_reader *r
 
 	req->nlmsg_flags = (uint16_t)((req->nlmsg_flags & ~NLM_F_DUMP) | NLM_F_REQUEST | NLM_F_ACK);
 	r = attempt(&a, nl, req);
-	if (bad != NULL) {
-		bad->has_offset = a.extack.has_offset;
-		bad->offset = a.extack.offset;
-	}
+	if (bad != NULL)
+		*bad = a.extack.bad;
 	return r < 0 ? r : kernel_verdict(&a, req);
 }
 
@@ -222,7 +220,6 @@ static void each_message(struct each *e, const struct nlmsghdr *h)
 {
 	size_t i = h->nlmsg_seq - e->seq;
 	struct nl_extack extack = { 0 };
-	struct nl_bad bad;
 	int error = 0;
 	int r;
 
@@ -232,8 +229,7 @@ static void each_message(struct each *e, const struct nlmsghdr *h)
 		error = nl_extack_read(&extack, h);
 	if (h->nlmsg_type == NLMSG_ERROR && error == 0)
 		return; /* the acknowledgement that follows an answer */
-	bad = (struct nl_bad){ extack.has_offset, extack.offset };
-	r = e->fn(e->arg, i, error == 0 ? h : NULL, error, &bad);
+	r = e->fn(e->arg, i, error == 0 ? h : NULL, error, &extack.bad);
 	if (e->result == 0)
 		e->result = r;
 	e->answered++;
