@@ -44,9 +44,9 @@ void expo_head(struct str *out, const char *name, const char *type, const char *
 	str_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-static void line_begin(struct str *out, const char *name, const char *suffix, const char *labels)
+static void line_begin(struct str *out, const char *name, const char *labels)
 {
-	str_printf(out, "%s%s", name, suffix);
+	str_puts(out, name);
 	if (labels != NULL)
 		str_printf(out, "{%s}", labels);
 	str_puts(out, " ");
@@ -54,7 +54,7 @@ static void line_begin(struct str *out, const char *name, const char *suffix, co
 
 void expo_uint(struct str *out, const char *name, const char *labels, uint64_t n)
 {
-	line_begin(out, name, "", labels);
+	line_begin(out, name, labels);
 	str_printf(out, "%" PRIu64 "\n", n);
 }
 
@@ -75,7 +75,7 @@ static void seconds(struct str *out, uint64_t ns)
 
 void expo_seconds(struct str *out, const char *name, const char *labels, uint64_t ns)
 {
-	line_begin(out, name, "", labels);
+	line_begin(out, name, labels);
 	seconds(out, ns);
 	str_puts(out, "\n");
 }
@@ -100,11 +100,8 @@ void expo_hist(struct str *out, const char *name, const char *labels, const stru
 		n += h->buckets[i];
 		bucket(out, name, labels, h->bounds[i], n);
 	} while (h->bounds[i++] != 0);
-	line_begin(out, name, "_sum", labels);
-	seconds(out, h->sum_ns);
-	str_puts(out, "\n");
-	line_begin(out, name, "_count", labels);
-	str_printf(out, "%" PRIu64 "\n", h->count);
+	expo_seconds(out, str_local(128, "%s_sum", name), labels, h->sum_ns);
+	expo_uint(out, str_local(128, "%s_count", name), labels, h->count);
 }
 
 void expo_label(struct str *labels, const char *name, const char *value)
