@@ -190,27 +190,21 @@ void serve_facts_fini(struct serve_facts *f)
 
 /* --- reasons --- */
 
-/* Write "IPv6: " if only that family of a dual-stack port has the facts. */
-static void family_prefix(struct str *out, const struct serve_port_facts *p, unsigned int facts)
-{
-	if (p->fam[IPFAM_V4] == 0 || p->fam[IPFAM_V6] == 0)
-		return;
-	if ((p->fam[IPFAM_V6] & facts) == 0)
-		str_puts(out, "IPv4: ");
-	else if ((p->fam[IPFAM_V4] & facts) == 0)
-		str_puts(out, "IPv6: ");
-}
-
-/* False: the port has none of the facts. */
+/*
+ * Separate a note from the previous one, and write "IPv6: " if only that family of a dual-stack
+ * port has the facts. False: the port has none of them.
+ */
 static bool note_begin(struct str *out, const struct serve_port_facts *p, unsigned int facts)
 {
-	unsigned int all = p->fam[IPFAM_V4] | p->fam[IPFAM_V6];
+	bool has_v4 = (p->fam[IPFAM_V4] & facts) != 0;
+	bool has_v6 = (p->fam[IPFAM_V6] & facts) != 0;
 
-	if ((all & facts) == 0)
+	if (!has_v4 && !has_v6)
 		return false;
 	if (out->len > 0)
 		str_puts(out, "; ");
-	family_prefix(out, p, facts);
+	if (has_v4 != has_v6 && p->fam[IPFAM_V4] != 0 && p->fam[IPFAM_V6] != 0)
+		str_printf(out, "%s: ", ipfam_text(has_v6 ? IPFAM_V6 : IPFAM_V4));
 	return true;
 }
 
