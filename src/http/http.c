@@ -639,7 +639,7 @@ static void accept_stop(struct http_server *s)
 int http_server_open(struct http_server **ret, struct event_base *base, int listen_fd,
 		     const struct http_config *config, struct err *err)
 {
-	struct http_server *s = xcalloc(1, sizeof(*s));
+	AUTO(http_server_close) struct http_server *s = xcalloc(1, sizeof(*s));
 
 	(void)signal(SIGPIPE, SIG_IGN); /* a write to a closed connection returns EPIPE */
 	s->base = base;
@@ -649,11 +649,9 @@ int http_server_open(struct http_server **ret, struct event_base *base, int list
 	s->turn = xtimer_new(base, on_turn, s);
 	s->accept_again = xtimer_new(base, on_accept_again, s);
 	s->accept = xevent_new(base, listen_fd, EV_READ | EV_PERSIST, on_accept, s);
-	if (event_add(s->accept, NULL) < 0) {
-		http_server_close(s);
+	if (event_add(s->accept, NULL) < 0)
 		return err_set(err, -ENOMEM, "http server: no memory for events");
-	}
-	*ret = s;
+	*ret = TAKE(s);
 	return 0;
 }
 

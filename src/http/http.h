@@ -160,6 +160,7 @@ struct http_server;
 MUST_USE int http_server_open(struct http_server **ret, struct event_base *base, int listen_fd,
 			      const struct http_config *config, struct err *err);
 void http_server_close(struct http_server *s);
+DEFINE_AUTO(struct http_server *, http_server_close);
 /*
  * Stop accepting connections, and answer open ones. After the last one is closed (or at
  * once, without any) the server is freed and `gone` is called. http_server_close() before

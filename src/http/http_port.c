@@ -101,20 +101,18 @@ static void on_retry(evutil_socket_t fd, short what, void *arg)
 int http_port_open(struct http_port **ret, struct event_base *base,
 		   const struct http_port_config *config, struct err *err)
 {
-	struct http_port *p = xcalloc(1, sizeof(*p));
+	AUTO(http_port_close) struct http_port *p = xcalloc(1, sizeof(*p));
 	int r;
 
 	p->base = base;
 	p->config = *config;
 	p->retry = xtimer_new(base, on_retry, p);
 	r = listen_now(p, err);
-	if (r < 0 && config->is_hard_fail) {
-		http_port_close(p);
+	if (r < 0 && config->is_hard_fail)
 		return err_wrap(err, r, "%s", http_class_text(config->http.class));
-	}
 	listen_or_retry(p, r, err);
 	ports[config->http.class] = p;
-	*ret = p;
+	*ret = TAKE(p);
 	return 0;
 }
 

@@ -33,5 +33,6 @@ struct http_port_config {
 MUST_USE int http_port_open(struct http_port **ret, struct event_base *base,
 			    const struct http_port_config *config, struct err *err);
 void http_port_close(struct http_port *p);
+DEFINE_AUTO(struct http_port *, http_port_close);
 /* Why the open server of this class does not listen; NULL: it does, or none is open. Borrowed. */
 const char *http_port_failure(enum http_class class);
