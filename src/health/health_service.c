@@ -118,7 +118,7 @@ static void listener_retire(struct listener *d)
 static int listener_add(struct entry *e, const struct ip_addr *addr, struct err *err)
 {
 	const struct ip_endpoint at = { .addr = *addr, .port = e->port };
-	struct listener *d = xcalloc(1, sizeof(*d));
+	AUTO(free) struct listener *d = xcalloc(1, sizeof(*d));
 	struct http_config http = { .class = HTTP_SERVICE_HEALTH,
 				    .head_max = HEAD_MAX,
 				    .head_ms = HTTP_PROBE_HEAD_MS,
@@ -132,14 +132,12 @@ static int listener_add(struct entry *e, const struct ip_addr *addr, struct err 
 
 	if (r == 0)
 		r = http_server_open(&d->http, e->all->base, fd, &http, err);
-	if (r < 0) {
-		free(d);
+	if (r < 0)
 		return r;
-	}
 	d->entry = e;
 	d->addr = *addr;
-	list_add_tail(&e->listeners, &d->link);
 	e->all->n_listeners++;
+	list_add_tail(&e->listeners, &TAKE(d)->link);
 	return 0;
 }
 
