@@ -294,11 +294,12 @@ static void text_target(const struct text *t, const uint8_t *data)
 		return;
 	}
 	word = nft_get_word(data);
+	info = nft_kind_info(nft_word_kind(word));
 	if (nft_word_kind(word) == NFT_KIND_REJECT)
 		str_puts(t->out, " reject");
 	else if (nft_word_kind(word) == NFT_KIND_DROP)
 		str_puts(t->out, " drop");
-	else if (nft_kind_info(nft_word_kind(word), &info))
+	else if (info.slots != 0)
 		text_pool(t, nft_word_pool(word), &info);
 	else
 		str_printf(t->out, " KIND-0x%x", nft_word_kind(word));

@@ -168,7 +168,7 @@ uint16_t nft_pool_class(size_t n, uint32_t affinity_s)
 	return (uint16_t)(NFT_KIND_AFFINITY + (a - affinities));
 }
 
-bool nft_kind_info(uint16_t kind, struct nft_kind_info *ret)
+struct nft_kind_info nft_kind_info(uint16_t kind)
 {
 	struct nft_kind_info info = { 0 };
 	bool is_coarse = false;
@@ -188,12 +188,11 @@ bool nft_kind_info(uint16_t kind, struct nft_kind_info *ret)
 		is_coarse = affinities[kind - NFT_KIND_AFFINITY].is_coarse;
 	}
 	if (info.slots == 0)
-		return false;
+		return info;
 	/* One more than the size below is always filled. */
 	(void)size_of(info.slots, is_coarse, &below);
 	info.safe_slots = info.is_hashed ? info.slots : below + 1;
-	*ret = info;
-	return true;
+	return info;
 }
 
 /* "a<slots>-<seconds>", "b<slots>-<seconds>" */
@@ -206,7 +205,7 @@ static const char *affinity_name(const struct affinity *a, char buf[static NFT_C
 
 const char *nft_kind_chain(uint16_t kind, char buf[static NFT_CHAIN_NAME_MAX])
 {
-	struct nft_kind_info info;
+	struct nft_kind_info info = nft_kind_info(kind);
 
 	switch (kind) {
 	case NFT_KIND_FW:
@@ -218,7 +217,7 @@ const char *nft_kind_chain(uint16_t kind, char buf[static NFT_CHAIN_NAME_MAX])
 	case NFT_KIND_REJECT:
 		return "reject_conn";
 	}
-	if (!nft_kind_info(kind, &info))
+	if (info.slots == 0)
 		return NULL;
 	if (info.affinity_s != 0)
 		return affinity_name(&affinities[kind - NFT_KIND_AFFINITY], buf);
@@ -299,10 +298,7 @@ void nft_kind_release(uint16_t kind)
 
 uint32_t nft_class_affinity(uint16_t class)
 {
-	struct nft_kind_info info = { 0 };
-
-	(void)nft_kind_info(class, &info);
-	return info.affinity_s;
+	return nft_kind_info(class).affinity_s;
 }
 
 void nft_kind_reset(void)

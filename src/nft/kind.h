@@ -75,7 +75,7 @@ struct nft_kinds {
 	uint64_t bits[BITS_WORDS(NFT_KIND_MASK + 1)];
 };
 
-/* Properties of a kind's chain; all zero for kinds that do not pick. */
+/* Properties of a registered pick or affinity chain; all zero for other kinds. */
 struct nft_kind_info {
 	uint32_t slots;      /* modulus of the pick: the exact number, or the class bound */
 	uint32_t safe_slots; /* number of slots that are always filled: `slots` when exact */
@@ -91,8 +91,7 @@ struct nft_kind_info {
 uint16_t nft_pool_class(size_t n, uint32_t affinity_s);
 /* plan_traits.class_affinity: the effective timeout in a pool of that class; 0 = none. */
 uint32_t nft_class_affinity(uint16_t class);
-/* Is it a registered number of a pick or affinity chain? Fills `ret` if so. */
-bool nft_kind_info(uint16_t kind, struct nft_kind_info *ret);
+struct nft_kind_info nft_kind_info(uint16_t kind);
 /* The chain's name, also of reject, drop, xl and fw; NULL for an unknown kind. */
 const char *nft_kind_chain(uint16_t kind, char buf[static NFT_CHAIN_NAME_MAX]);
 /*

@@ -40,7 +40,8 @@ static void test_plain(void **state)
 		print_message("    %zu backends: 0x%x\n", plain_cases[i].n, kind);
 		assert_int_equal(kind, plain_cases[i].kind);
 		assert_string_equal(nft_kind_chain(kind, buf), plain_cases[i].chain);
-		assert_true(nft_kind_info(kind, &info));
+		info = nft_kind_info(kind);
+		assert_true(info.slots > 0);
 		assert_int_equal(info.slots, plain_cases[i].slots);
 		assert_int_equal(info.safe_slots, plain_cases[i].safe);
 		assert_int_equal(info.affinity_s, 0);
@@ -60,7 +61,8 @@ static void test_classes_cover(void **state)
 
 		if (kind == before)
 			continue;
-		assert_true(nft_kind_info(kind, &info));
+		info = nft_kind_info(kind);
+		assert_true(info.slots > 0);
 		assert_int_equal(info.safe_slots, n);
 		assert_int_equal(n, bound + 1);
 		assert_true(info.slots >= n && info.slots <= n + n / 8 + 1);
@@ -85,7 +87,8 @@ static void test_affinity(void **state)
 	assert_int_equal(nft_pool_class(66, 10800), c); /* the same class */
 	assert_string_equal(nft_kind_chain(a, buf), "a3-10800");
 	assert_string_equal(nft_kind_chain(c, buf), "a72-10800");
-	assert_true(nft_kind_info(c, &info));
+	info = nft_kind_info(c);
+	assert_true(info.slots > 0);
 	assert_int_equal(info.slots, 72);
 	assert_int_equal(info.safe_slots, 65);
 	assert_int_equal(info.affinity_s, 10800);
@@ -163,7 +166,8 @@ static void test_scarce(void **state)
 	/* Every service gets affinity, with at least its timeout. */
 	for (size_t n = 1; n <= 4095; n = n * 9 / 8 + 1)
 		for (uint32_t t = 1; t <= 86400; t = t * 9 / 8 + 1) {
-			assert_true(nft_kind_info(nft_pool_class(n, t), &info));
+			info = nft_kind_info(nft_pool_class(n, t));
+			assert_true(info.slots > 0);
 			assert_true(info.affinity_s >= t);
 			assert_true(info.affinity_s <= MAX(2 * t, 10U));
 			assert_true(info.safe_slots <= n && n <= info.slots);

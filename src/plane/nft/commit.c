@@ -150,15 +150,17 @@ static bool needs_end(const struct nft_plane *p, const struct plan_op *op,
 {
 	const struct nft_loaded *h = nft_plane_loaded(p);
 	struct nft_loaded_pool loaded;
-	struct nft_kind_info info;
 
 	if (op->kind != PLAN_POOL_END && (op->kind != PLAN_POOL_ADD || plan_pool_is_part(op->pool)))
 		return false;
 	if (mode == PLANE_COMMIT_VERIFY)
 		return true;
-	if (mode == PLANE_COMMIT_AUDIT) /* its class picks them */
-		return op->kind == PLAN_POOL_ADD && (!nft_kind_info(op->pool->class, &info) ||
-						     plan_pool_slots(op->pool) < info.slots);
+	if (mode == PLANE_COMMIT_AUDIT) { /* its class picks them */
+		uint32_t slots = nft_kind_info(op->pool->class).slots;
+
+		return op->kind == PLAN_POOL_ADD &&
+		       (slots == 0 || plan_pool_slots(op->pool) < slots);
+	}
 	/* In a loaded pool they are known. */
 	return h != NULL && !h->elems.is_fresh[op->pool->fam] &&
 	       !nft_loaded_pool_get(h, op->pool->fam, op->pool->id, &loaded);

@@ -251,10 +251,10 @@ int nft_layout_load(struct nft_layout *l, struct err *err)
 static void pick_rules_write(struct nft_layout *l, struct nft_writer *w, uint16_t kind)
 {
 	char buf[NFT_CHAIN_NAME_MAX];
-	struct nft_kind_info info;
+	const struct nft_kind_info info = nft_kind_info(kind);
 	FINI(nft_rules_fini) struct nft_rules rs = { 0 };
 
-	if (!nft_kind_info(kind, &info))
+	if (info.slots == 0)
 		return;
 	nft_rules_pick(&rs, l->fam, &info);
 	nft_ensure_rules(w, nft_ensure_chain(w, &l->programmed, nft_kind_chain(kind, buf), NULL),

@@ -44,13 +44,12 @@ struct nft_reading {
 static void kind_note(struct nft_reading *rd, uint32_t word, bool is_cluster_ip)
 {
 	uint32_t id = nft_word_pool(word);
-	struct nft_kind_info info = { 0 };
+	struct nft_kind_info info = nft_kind_info(nft_word_kind(word));
 	struct nft_loaded_pool pool;
 
 	if (!nft_loaded_pool_get(rd->h, rd->table.fam, id, &pool))
 		return;
 	pool.is_of_cluster_ip |= is_cluster_ip;
-	(void)nft_kind_info(nft_word_kind(word), &info);
 	if (info.slots > pool.n_slots) {
 		pool.kind = nft_word_kind(word);
 		pool.n_slots = info.slots;
@@ -145,12 +144,10 @@ static bool class_ends(struct nft_reading *rd)
 /* The kind of a pool, with the number of slots that its chains pick; all zero: none. */
 static struct nft_kind_info kind_of(const struct nft_reading *rd, uint32_t id)
 {
-	struct nft_kind_info info = { 0 };
 	struct nft_loaded_pool pool;
 
-	if (nft_loaded_pool_get(rd->h, rd->table.fam, id, &pool))
-		(void)nft_kind_info(pool.kind, &info);
-	return info;
+	return nft_loaded_pool_get(rd->h, rd->table.fam, id, &pool) ? nft_kind_info(pool.kind)
+								    : (struct nft_kind_info){ 0 };
 }
 
 /* Read the next slots, at most those of one step. */
