@@ -377,57 +377,46 @@ static void health_service_lines(const struct metrics *m, struct str *out)
 	    "Services with a health check node port that cannot be bound", st.unbound);
 }
 
-enum source_metric {
-	SOURCE_SYNCED = 0,
-	SOURCE_FAILING,
-	SOURCE_AGE,
-	SOURCE_OBJECTS,
-	SOURCE_INVALID,
-	SOURCE_LISTS,
-	SOURCE_WATCHES,
-	SOURCE_EVENTS,
-	SOURCE_BYTES,
-	SOURCE_METRICS,
-};
+#define AT(member) offsetof(struct serve_source_stats, member)
 
 static const struct {
 	const char *name;
 	const char *type;
 	const char *help;
-} source_metrics[SOURCE_METRICS] = {
-	[SOURCE_SYNCED] = { "vipd_source_synced", "gauge",
-			    "1 after the first complete list of the source" },
-	[SOURCE_FAILING] = { "vipd_source_failing", "gauge", "1 while the source fails" },
-	[SOURCE_AGE] = { "vipd_source_last_event_age_seconds", "gauge",
-			 "Time since the last event or bookmark of the source" },
-	[SOURCE_OBJECTS] = { "vipd_source_objects", "gauge", "Objects of the source" },
-	[SOURCE_INVALID] = { "vipd_source_invalid_objects", "gauge",
-			     "Rejected objects; the last good version of each stays, if there is one" },
-	[SOURCE_LISTS] = { "vipd_source_lists_total", "counter", "Lists started" },
-	[SOURCE_WATCHES] = { "vipd_source_watches_total", "counter", "Watches started" },
-	[SOURCE_EVENTS] = { "vipd_source_events_total", "counter", "Events received" },
-	[SOURCE_BYTES] = { "vipd_source_received_bytes_total", "counter",
-			   "Bytes received in lists and watches" },
+	size_t at; /* of the value, 64 bits */
+} source_metrics[] = {
+	{ "vipd_source_synced", "gauge", "1 after the first complete list of the source",
+	  AT(is_synced) },
+	{ "vipd_source_failing", "gauge", "1 while the source fails", AT(is_failing) },
+	{ "vipd_source_last_event_age_seconds", "gauge",
+	  "Time since the last event or bookmark of the source", AT(last_event_ns) },
+	{ "vipd_source_objects", "gauge", "Objects of the source", AT(objects) },
+	{ "vipd_source_invalid_objects", "gauge",
+	  "Rejected objects; the last good version of each stays, if there is one", AT(invalid) },
+	{ "vipd_source_lists_total", "counter", "Lists started", AT(lists) },
+	{ "vipd_source_watches_total", "counter", "Watches started", AT(watches) },
+	{ "vipd_source_events_total", "counter", "Events received", AT(events) },
+	{ "vipd_source_received_bytes_total", "counter", "Bytes received in lists and watches",
+	  AT(bytes) },
 };
+#define SOURCE_METRICS ARRAY_SIZE(source_metrics)
 
 static void source_add(struct str lines[static SOURCE_METRICS], const struct serve_source_stats *s,
 		       uint64_t now)
 {
-	const uint64_t values[SOURCE_METRICS] = {
-		[SOURCE_SYNCED] = s->is_synced, [SOURCE_FAILING] = s->is_failing,
-		[SOURCE_OBJECTS] = s->objects,  [SOURCE_INVALID] = s->invalid,
-		[SOURCE_LISTS] = s->lists,      [SOURCE_WATCHES] = s->watches,
-		[SOURCE_EVENTS] = s->events,    [SOURCE_BYTES] = s->bytes,
-	};
 	FINI(str_fini) struct str label = { 0 };
 
 	expo_label(&label, "source", s->name);
-	for (int i = 0; i < SOURCE_METRICS; i++)
-		if (i != SOURCE_AGE)
-			expo_uint(&lines[i], source_metrics[i].name, label.text, values[i]);
+	for (size_t i = 0; i < SOURCE_METRICS; i++) {
+		const void *value = (const char *)s + source_metrics[i].at;
+
+		if (value != &s->last_event_ns)
+			expo_uint(&lines[i], source_metrics[i].name, label.text,
+				  *(const uint64_t *)value);
 		else if (s->last_event_ns != 0)
 			expo_seconds(&lines[i], source_metrics[i].name, label.text,
 				     now - MIN(now, s->last_event_ns));
+	}
 }
 
 static void source_lines(const struct metrics *m, struct str *out, uint64_t now)
@@ -444,7 +433,7 @@ static void source_lines(const struct metrics *m, struct str *out, uint64_t now)
 	    source->rejected != NULL && source->rejected(source->arg) != NULL);
 	for (size_t i = 0; source->stats(source->arg, i, &stats); i++)
 		source_add(lines, &stats, now);
-	for (int i = 0; i < SOURCE_METRICS; i++) {
+	for (size_t i = 0; i < SOURCE_METRICS; i++) {
 		if (lines[i].len > 0) {
 			expo_head(out, source_metrics[i].name, source_metrics[i].type,
 				  source_metrics[i].help);

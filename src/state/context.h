@@ -39,9 +39,9 @@ struct serve_source_info {
 
 /* One list and watch, or one folder: for the metrics. */
 struct serve_source_stats {
-	const char *name; /* "services" */
-	bool is_synced;   /* the first complete list was received */
-	bool is_failing;
+	const char *name;   /* "services" */
+	uint64_t is_synced; /* 1: the first complete list was received */
+	uint64_t is_failing;
 	uint64_t last_event_ns; /* 0 = none yet */
 	uint64_t objects;
 	uint64_t invalid; /* included in `objects` */
