@@ -33,11 +33,10 @@ static void no_local_add(struct metrics *m, const struct plan_rows *rows, int si
 	AUTO(vec_fini) VEC(uint32_t) seen = { 0 };
 
 	vec_for_each (f, &rows->frontends) {
-		uint32_t policy =
-			f->kind == PLAN_FRONTEND_CLUSTERIP ? METRICS_INTERNAL : METRICS_EXTERNAL;
+		uint32_t is_external = f->kind != PLAN_FRONTEND_CLUSTERIP;
 
 		if (f->target.verdict == PLAN_VERDICT_DROP)
-			*vec_push(&seen) = (uint32_t)f->port_index << 2 | policy << 1 |
+			*vec_push(&seen) = (uint32_t)f->port_index << 2 | is_external << 1 |
 					   (uint32_t)ip_fam(&f->addr);
 	}
 	vec_sort(&seen, port_cmp);

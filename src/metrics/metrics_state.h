@@ -6,12 +6,6 @@
 #include "metrics/expo.h"
 #include "metrics/metrics.h"
 
-enum metrics_policy {
-	METRICS_INTERNAL = 0,
-	METRICS_EXTERNAL,
-	METRICS_POLICIES,
-};
-
 struct metrics {
 	struct metrics_config config;
 	struct http_port *port;
@@ -19,7 +13,7 @@ struct metrics {
 	size_t n_frontends;
 	size_t n_pools;
 	size_t n_backends;
-	size_t n_no_local[METRICS_POLICIES][IPFAM_N];
+	size_t n_no_local[2][IPFAM_N]; /* by traffic policy: internal, external */
 	struct expo_hist sync_time;
 	struct expo_hist full_time;
 	struct expo_hist partial_time;

@@ -111,11 +111,11 @@ static void sync_lines(struct metrics *m, struct str *out, uint64_t now, int64_t
 static void no_local_lines(const struct metrics *m, struct str *out)
 {
 	static const char name[] = KP "sync_proxy_rules_no_local_endpoints_total";
-	static const char *const policies[METRICS_POLICIES] = { "internal", "external" };
+	static const char *const policies[] = { "internal", "external" };
 
 	expo_head(out, name, "gauge",
 		  "[ALPHA] Service ports with a Local traffic policy and no endpoint on this node");
-	for (int policy = 0; policy < METRICS_POLICIES; policy++)
+	for (size_t policy = 0; policy < ARRAY_SIZE(policies); policy++)
 		for (int fam = 0; fam < IPFAM_N; fam++)
 			expo_uint(out, name,
 				  str_local(64, "%s,traffic_policy=\"%s\"", family_labels[fam],
