@@ -300,18 +300,11 @@ static int endpoint_cmp(const void *a, const void *b)
 {
 	const struct plan_trace_endpoint *ea = a;
 	const struct plan_trace_endpoint *eb = b;
-	int c;
 
-	if ((ea->why == NULL) != (eb->why == NULL))
-		return ea->why == NULL ? -1 : 1;
-	c = ip_addr_cmp(&ea->from->addr, &eb->from->addr);
-	if (c != 0)
-		return c;
-	if (ea->port != eb->port)
-		return ea->port < eb->port ? -1 : 1;
-	if (ea->exclusion != eb->exclusion) /* the entry that counts is the first one */
-		return ea->exclusion > eb->exclusion ? -1 : 1;
-	return strcmp(ea->from->pod ? ea->from->pod : "", eb->from->pod ? eb->from->pod : "");
+	return CMP(ea->why != NULL, eb->why != NULL) ?:
+	       ip_addr_cmp(&ea->from->addr, &eb->from->addr) ?: CMP(ea->port, eb->port) ?:
+	       CMP(eb->exclusion, ea->exclusion) ?: /* the entry that counts is the first one */
+	       strcmp(ea->from->pod ?: "", eb->from->pod ?: "");
 }
 
 static bool is_masqueraded(const struct plan_trace *t, const struct endpoint *e)
@@ -585,9 +578,8 @@ static int others_cmp(const void *a, const void *b)
 {
 	const struct plan_trace_other *oa = a;
 	const struct plan_trace_other *ob = b;
-	int c = (int)oa->relation - (int)ob->relation;
 
-	return c != 0 ? c : name_pair_cmp(oa->ns, oa->name, ob->ns, ob->name);
+	return CMP(oa->relation, ob->relation) ?: name_pair_cmp(oa->ns, oa->name, ob->ns, ob->name);
 }
 
 void plan_trace_decide(struct plan_trace *t)

@@ -123,25 +123,21 @@ static int entry_cmp(const void *a, const void *b)
 {
 	const struct weights_entry *x = a;
 	const struct weights_entry *y = b;
-	int c = ip_addr_cmp(&x->addr, &y->addr);
 
-	return c != 0 ? c : (x->no > y->no) - (x->no < y->no);
+	return ip_addr_cmp(&x->addr, &y->addr) ?: CMP(x->no, y->no);
 }
 
 static int text_cmp(const struct weights_entry *e, const char *text, size_t len)
 {
-	int c = memcmp(e->name, text, MIN(e->len, len));
-
-	return c != 0 ? c : (e->len > len) - (e->len < len);
+	return memcmp(e->name, text, MIN(e->len, len)) ?: CMP(e->len, len);
 }
 
 static int entry_name_cmp(const void *a, const void *b)
 {
 	const struct weights_entry *x = a;
 	const struct weights_entry *y = b;
-	int c = text_cmp(x, y->name, y->len);
 
-	return c != 0 ? c : (x->no > y->no) - (x->no < y->no);
+	return text_cmp(x, y->name, y->len) ?: CMP(x->no, y->no);
 }
 
 /* All texts that a text begins with are among the entry before it and those above that entry. */

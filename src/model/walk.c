@@ -39,9 +39,8 @@ static int walk_key_cmp(const void *a, const void *b)
 {
 	const struct walk_key *ka = a;
 	const struct walk_key *kb = b;
-	int c = ka->rank - kb->rank;
 
-	return c != 0 ? c : name_pair_cmp(ka->ns, ka->name, kb->ns, kb->name);
+	return CMP(ka->rank, kb->rank) ?: name_pair_cmp(ka->ns, ka->name, kb->ns, kb->name);
 }
 
 static bool is_after(const struct page_query *q, const struct walk_key *key)

@@ -76,9 +76,8 @@ static int backend_cmp(const void *a, const void *b)
 {
 	const struct plan_backend *x = a;
 	const struct plan_backend *y = b;
-	int c = ip_endpoint_cmp(x, y);
 
-	return c != 0 ? c : (int)x->aff_id - (int)y->aff_id;
+	return ip_endpoint_cmp(x, y) ?: CMP(x->aff_id, y->aff_id);
 }
 
 static bool is_same_slot(const struct plan_pool *a, const struct plan_pool *b, size_t i)

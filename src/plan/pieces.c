@@ -14,9 +14,7 @@ static int waiting_cmp(const void *a, const void *b)
 	const struct plan_waiting *x = a;
 	const struct plan_waiting *y = b;
 
-	if (x->pool != y->pool)
-		return x->pool < y->pool ? -1 : 1;
-	return x->frontend < y->frontend ? -1 : x->frontend > y->frontend;
+	return CMP(x->pool, y->pool) ?: CMP(x->frontend, y->frontend);
 }
 
 static uint32_t pool_index(const struct plan_rows *rows, const struct plan_frontend *f,

@@ -335,11 +335,9 @@ static int frontend_cmp(const void *a, const void *b)
 {
 	const struct plan_frontend *fa = a;
 	const struct plan_frontend *fb = b;
-	int c = ip_tuple_cmp(fa, fb);
 
-	if (c == 0)
-		c = plan_kind_rank(fa->kind) - plan_kind_rank(fb->kind);
-	return c != 0 ? c : fa->port_index - fb->port_index;
+	return ip_tuple_cmp(fa, fb) ?: plan_kind_rank(fa->kind) - plan_kind_rank(fb->kind) ?:
+	       CMP(fa->port_index, fb->port_index);
 }
 
 static void frontends_sort(struct plan_rows *rows)

@@ -76,13 +76,9 @@ int plan_pool_key_cmp(const void *a, const void *b)
 {
 	const struct plan_pool *pa = a;
 	const struct plan_pool *pb = b;
-	int c = pa->fam - pb->fam;
 
-	if (c == 0)
-		c = name_cmp(pa->port_name, pb->port_name);
-	if (c == 0)
-		c = pa->proto - pb->proto;
-	return c != 0 ? c : pa->scope - pb->scope;
+	return CMP(pa->fam, pb->fam) ?: name_cmp(pa->port_name, pb->port_name) ?:
+	       CMP(pa->proto, pb->proto) ?: CMP(pa->scope, pb->scope);
 }
 
 struct plan_pool *plan_rows_pool_like(const struct plan_rows *r, const struct plan_pool *like)
@@ -111,7 +107,7 @@ static int pool_key_cmp(const void *a, const void *b)
 	const struct plan_pool_key *x = a;
 	const struct plan_pool_key *y = b;
 
-	return x->key < y->key ? -1 : x->key > y->key;
+	return CMP(x->key, y->key);
 }
 
 void plan_rows_index(struct plan_rows *r)

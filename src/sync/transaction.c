@@ -289,9 +289,7 @@ static int item_cmp(const void *a, const void *b)
 	const struct sync_item *x = a;
 	const struct sync_item *y = b;
 
-	if (x->group != y->group)
-		return x->group < y->group ? -1 : 1;
-	return x->no < y->no ? -1 : 1;
+	return CMP(x->group, y->group) ?: CMP(x->no, y->no);
 }
 
 /*

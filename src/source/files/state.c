@@ -237,9 +237,7 @@ static int key_cmp(const void *a, const void *b)
 	const struct key *x = a;
 	const struct key *y = b;
 
-	if (x->kind != y->kind)
-		return x->kind < y->kind ? -1 : 1;
-	return name_pair_cmp(x->ns, x->name, y->ns, y->name);
+	return CMP(x->kind, y->kind) ?: name_pair_cmp(x->ns, x->name, y->ns, y->name);
 }
 
 /* IN-24: the last state of a Node stays. */
@@ -256,11 +254,8 @@ static bool is_missing(const struct entry *e)
 
 static bool entry_wins(const struct entry *a, const struct entry *b)
 {
-	int r = strcmp(a->file->name, b->file->name);
-
-	if (is_missing(a) != is_missing(b))
-		return is_missing(b);
-	return r != 0 ? r < 0 : a->pos < b->pos;
+	return (CMP(is_missing(a), is_missing(b)) ?: strcmp(a->file->name, b->file->name) ?:
+		CMP(a->pos, b->pos)) < 0;
 }
 
 static struct entry *winner_find(const struct state *s, const struct key *k)
@@ -360,9 +355,7 @@ static int listed_cmp(const void *a, const void *b)
 	const struct manifest_problem *x = a;
 	const struct manifest_problem *y = b;
 
-	if (x->line != y->line)
-		return x->line < y->line ? -1 : 1;
-	return (x->unit > y->unit) - (x->unit < y->unit);
+	return CMP(x->line, y->line) ?: CMP(x->unit, y->unit);
 }
 
 static void list_add(struct listing *l, uint32_t line, bool is_error, char *text)
