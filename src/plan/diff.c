@@ -343,41 +343,26 @@ size_t plan_diff_part(struct plan_ops *ops, struct svc *svc, const struct plan_r
 
 const char *plan_op_text(enum plan_op_kind k)
 {
-	switch (k) {
-	case PLAN_OP_UNSET:
-		break;
-	case PLAN_POOL_ADD:
-		return "pool-add";
-	case PLAN_POOL_END:
-		return "pool-end";
-	case PLAN_BACKEND_ADD:
-		return "backend-add";
-	case PLAN_BACKEND_MOVE:
-		return "backend-move";
-	case PLAN_BACKEND_WEIGH:
-		return "backend-weigh";
-	case PLAN_SLOT_ADD:
-		return "slot-add";
-	case PLAN_RANGE_ADD:
-		return "range-add";
-	case PLAN_POOL_CHANGE:
-		return "pool-change";
-	case PLAN_FRONTEND_ADD:
-		return "frontend-add";
-	case PLAN_FRONTEND_CHANGE:
-		return "frontend-change";
-	case PLAN_FRONTEND_DEL:
-		return "frontend-del";
-	case PLAN_RANGE_DEL:
-		return "range-del";
-	case PLAN_SLOT_DEL:
-		return "slot-del";
-	case PLAN_BACKEND_DEL:
-		return "backend-del";
-	case PLAN_POOL_DEL:
-		return "pool-del";
-	}
-	return "-";
+	static const char *const texts[] = {
+		[PLAN_OP_UNSET] = "-",
+		[PLAN_POOL_ADD] = "pool-add",
+		[PLAN_POOL_END] = "pool-end",
+		[PLAN_BACKEND_ADD] = "backend-add",
+		[PLAN_BACKEND_MOVE] = "backend-move",
+		[PLAN_BACKEND_WEIGH] = "backend-weigh",
+		[PLAN_SLOT_ADD] = "slot-add",
+		[PLAN_RANGE_ADD] = "range-add",
+		[PLAN_POOL_CHANGE] = "pool-change",
+		[PLAN_FRONTEND_ADD] = "frontend-add",
+		[PLAN_FRONTEND_CHANGE] = "frontend-change",
+		[PLAN_FRONTEND_DEL] = "frontend-del",
+		[PLAN_RANGE_DEL] = "range-del",
+		[PLAN_SLOT_DEL] = "slot-del",
+		[PLAN_BACKEND_DEL] = "backend-del",
+		[PLAN_POOL_DEL] = "pool-del",
+	};
+
+	return texts[k];
 }
 
 /*
