@@ -32,14 +32,6 @@ static void remove_at(struct model *m, struct model_ejection *e)
 	vec_keep(&m->ejections, other, other != e);
 }
 
-static bool names_have(const struct name *const *names, size_t n, const struct name *name)
-{
-	for (size_t i = 0; i < n; i++)
-		if (names[i] == name)
-			return true;
-	return false;
-}
-
 static bool has_port(const struct service *s, const struct name *name)
 {
 	return s != NULL && vec_has(&s->ports, p, p->proto == L4PROTO_TCP && p->name == name);
@@ -62,7 +54,8 @@ size_t model_ejection_ports(const struct name *ret[static MODEL_EJECTION_PORTS_M
 		for (size_t i = 0; i < NAMES_MAX && n < MODEL_EJECTION_PORTS_MAX &&
 				   (p = slice_port_at(s, L4PROTO_TCP, port, i, &work)) != NULL;
 		     i++)
-			if (!names_have(ret, n, p->name) && has_port(svc->service, p->name))
+			if (!array_has(ret, n, name, *name == p->name) &&
+			    has_port(svc->service, p->name))
 				ret[n++] = p->name;
 		if (n == MODEL_EJECTION_PORTS_MAX)
 			break;
@@ -119,8 +112,8 @@ static int check(const struct model *m, const struct svc *svc, const struct mode
 		const struct service_port *port = &svc->service->ports.v[i];
 		struct selection s;
 
-		if (of->port != 0 &&
-		    (port->proto != L4PROTO_TCP || !names_have(names, n_names, port->name)))
+		if (of->port != 0 && (port->proto != L4PROTO_TCP ||
+				      !array_has(names, n_names, name, *name == port->name)))
 			continue;
 		if (!of->is_manual && work >= SELECT_STEP_WORK)
 			break;

@@ -492,10 +492,7 @@ void slice_place_unref(struct slice_place *p)
 
 bool hints_contain(const struct hints *h, const struct name *n)
 {
-	for (uint32_t i = 0; i < h->n; i++)
-		if (h->names[i] == n)
-			return true;
-	return false;
+	return array_has(h->names, h->n, name, *name == n);
 }
 
 /* --- text ------------------------------------------------------------------ */

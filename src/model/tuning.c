@@ -28,7 +28,7 @@ static const char *const names[] = {
 };
 
 /* mh's flags are the same bits as sh's: net/netfilter/ipvs/ip_vs_mh.c. */
-static const struct {
+static const struct sched_flag {
 	const char *text;
 	const char *sched;
 	uint8_t flag;
@@ -64,17 +64,18 @@ void scheduler_flags_text(char *buf, size_t size, uint8_t no, uint32_t svc_flags
 
 static int flag_add(struct scheduler *s, const char *word, struct err *err)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(flags); i++) {
-		if (strcmp(word, flags[i].text) != 0)
-			continue;
-		if (strcmp(flags[i].sched, names[s->no]) != 0)
-			return err_set(err, -EINVAL, "flag '%s' is not for scheduler '%s'",
-				       flags[i].text, names[s->no]);
-		s->flags |= flags[i].flag;
-		return 0;
-	}
-	return err_set(err, -EINVAL,
-		       "'%.40s' is not one of sh-fallback, sh-port, mh-fallback, mh-port", word);
+	const struct sched_flag *found =
+		array_find(flags, ARRAY_SIZE(flags), f, strcmp(word, f->text) == 0);
+
+	if (found == NULL)
+		return err_set(err, -EINVAL,
+			       "'%.40s' is not one of sh-fallback, sh-port, mh-fallback, mh-port",
+			       word);
+	if (strcmp(found->sched, names[s->no]) != 0)
+		return err_set(err, -EINVAL, "flag '%s' is not for scheduler '%s'", found->text,
+			       names[s->no]);
+	s->flags |= found->flag;
+	return 0;
 }
 
 int scheduler_parse(struct scheduler *ret, const char *text, struct err *err)
