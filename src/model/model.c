@@ -447,11 +447,6 @@ static bool has_zone_hints(const struct svc *svc)
 	return false;
 }
 
-static bool has_node_ports(const struct service *s)
-{
-	return vec_has(&s->ports, p, p->node_port != 0);
-}
-
 /* `what`: bits of enum env_change. The node's IP matters to source ranges (SVC-25), LIFE-16. */
 static bool does_depend_on_env(const struct model *m, const struct svc *svc, const void *what)
 {
@@ -461,7 +456,8 @@ static bool does_depend_on_env(const struct model *m, const struct svc *svc, con
 	if (!service_is_proxied(s))
 		return false;
 	return ((changes & ENV_CHANGE_NODE_IP) != 0 && s->source_ranges.n > 0) ||
-	       ((changes & ENV_CHANGE_NODEPORT_ADDRS) != 0 && has_node_ports(s)) ||
+	       ((changes & ENV_CHANGE_NODEPORT_ADDRS) != 0 &&
+		vec_has(&s->ports, p, p->node_port != 0)) ||
 	       ((changes & ENV_CHANGE_ZONE) != 0 && has_zone_hints(svc));
 }
 
@@ -582,25 +578,6 @@ static bool has_moved_cluster_ip(const struct model *m, const struct svc *svc, c
 	return false;
 }
 
-static int host_addrs_put(struct model *m, const struct ip_addr *addrs, size_t n, size_t n_service,
-			  uint64_t at_ns)
-{
-	AUTO(vec_fini) struct addrs was = { 0 };
-	int r = 0;
-
-	vec_move(&was.list, &m->host_sorted);
-	vec_clear(&m->host_addrs);
-	for (size_t i = 0; i < n; i++)
-		*vec_push(&m->host_sorted) = addrs[i];
-	for (size_t i = 0; i < n - n_service; i++)
-		*vec_push(&m->host_addrs) = addrs[i];
-	vec_sort(&m->host_sorted, ip_addr_cmp);
-	vec_keep(&m->host_sorted, a, a == m->host_sorted.v || !ip_addr_is_equal(a - 1, a));
-	if (!vec_is_equal(&was.list, &m->host_sorted))
-		r = mark_if(m, has_moved_cluster_ip, &was, at_ns);
-	return env_update(m, at_ns) | r;
-}
-
 /* --- objects ------------------------------------------------------------------------- */
 
 /* Report an object event with result `r` and release its names. Returns `r`. */
@@ -679,8 +656,20 @@ int model_put_host_addrs(struct model *m, const struct ip_addr *addrs, size_t n,
 			 uint64_t at_ns)
 {
 	struct model_event event = { .kind = OBJECT_KIND_OTHER, .at_ns = at_ns };
+	AUTO(vec_fini) struct addrs was = { 0 };
+	int r = 0;
 
-	return event_report(m, &event, host_addrs_put(m, addrs, n, n_service, at_ns));
+	vec_move(&was.list, &m->host_sorted);
+	vec_clear(&m->host_addrs);
+	for (size_t i = 0; i < n; i++)
+		*vec_push(&m->host_sorted) = addrs[i];
+	for (size_t i = 0; i < n - n_service; i++)
+		*vec_push(&m->host_addrs) = addrs[i];
+	vec_sort(&m->host_sorted, ip_addr_cmp);
+	vec_keep(&m->host_sorted, a, a == m->host_sorted.v || !ip_addr_is_equal(a - 1, a));
+	if (!vec_is_equal(&was.list, &m->host_sorted))
+		r = mark_if(m, has_moved_cluster_ip, &was, at_ns);
+	return event_report(m, &event, env_update(m, at_ns) | r);
 }
 
 void model_expect_host_addrs(struct model *m, const struct ip_addr *addrs, size_t n)

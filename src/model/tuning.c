@@ -348,7 +348,7 @@ const char *forwarding_text(uint32_t f, char buf[static FORWARDING_TEXT_MAX])
 	return buf;
 }
 
-static int method_parse(uint32_t *ret, const char *text, struct err *err)
+int forwarding_parse(uint32_t *ret, const char *text, struct err *err)
 {
 	const char *full = strcmp(text, GUE) == 0 ? GUE ":6080" : text; /* IANA's port */
 	unsigned long port = strncmp(full, GUE ":", sizeof(GUE)) == 0
@@ -356,22 +356,17 @@ static int method_parse(uint32_t *ret, const char *text, struct err *err)
 				     : 0;
 	const uint32_t all[] = { FORWARDING_MASQUERADE, FORWARDING_ROUTE, FORWARDING_TUNNEL,
 				 FORWARDING_GUE((uint16_t)port) };
-	char buf[FORWARDING_TEXT_MAX];
-
-	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
-		if (strcmp(full, forwarding_text(all[i], buf)) != 0)
-			continue;
-		*ret = all[i];
-		return 0;
-	}
-	return err_set(err, -EINVAL,
-		       "'%.40s' is not one of masquerade, route, tunnel, " GUE ", " GUE ":PORT",
-		       text);
-}
-
-int forwarding_parse(uint32_t *ret, const char *text, struct err *err)
-{
+	const uint32_t *found =
+		array_find(all, ARRAY_SIZE(all), f, strcmp(full, forwarding_str(*f)) == 0);
 	int r = length_check(text, err);
 
-	return r < 0 ? r : method_parse(ret, text, err);
+	if (r < 0)
+		return r;
+	if (found == NULL)
+		return err_set(err, -EINVAL,
+			       "'%.40s' is not one of masquerade, route, tunnel, " GUE ", " GUE
+			       ":PORT",
+			       text);
+	*ret = *found;
+	return 0;
 }
