@@ -22,14 +22,14 @@ static void print_target(struct str *out, const struct plan_target *t)
 		str_puts(out, plan_verdict_text(t->verdict));
 }
 
-static void print_key(struct str *out, const struct ip_addr *addr, uint16_t port, uint8_t proto)
+static void print_key(struct str *out, const struct plan_frontend *f)
 {
-	str_printf(out, "%s/%s", ip_endpoint_str(addr, port), l4proto_text(proto));
+	str_printf(out, "%s/%s", ip_endpoint_str(&f->addr, f->port), l4proto_text(f->proto));
 }
 
 static void print_frontend(struct str *out, const struct plan_frontend *f)
 {
-	print_key(out, &f->addr, f->port, f->proto);
+	print_key(out, f);
 	str_printf(out, " %s masq=%s", plan_frontend_kind_text(f->kind), masq_texts[f->masq]);
 	if (f->forwarding != FORWARDING_MASQUERADE)
 		str_printf(out, " forwarding=%s", forwarding_str(f->forwarding));
@@ -76,8 +76,7 @@ void plan_op_print(struct str *out, const struct plan_op *op)
 	if (op->frontend != NULL)
 		print_frontend(out, op->frontend);
 	else if (op->old_frontend != NULL)
-		print_key(out, &op->old_frontend->addr, op->old_frontend->port,
-			  op->old_frontend->proto);
+		print_key(out, op->old_frontend);
 	str_puts(out, "\n");
 }
 
@@ -182,7 +181,7 @@ static void print_guard(struct str *out, const struct plan_pool *pool)
 void plan_frontend_led_print(struct str *out, const struct plan_rows *rows,
 			     const struct plan_frontend *f, const struct plan_balancer *balancer)
 {
-	print_key(out, &f->addr, f->port, f->proto);
+	print_key(out, f);
 	if (f->kind == PLAN_FRONTEND_CLUSTERIP)
 		str_puts(out, " cluster-ip");
 	if (f->masq == PLAN_MASQ_ALWAYS)
