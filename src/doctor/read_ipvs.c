@@ -5,7 +5,6 @@
  * Reads IPVS only if it is loaded: a request would load it.
  */
 #include <linux/netlink.h>
-#include <string.h>
 
 #include "base/str.h"
 #include "doctor/proc.h"

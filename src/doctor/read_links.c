@@ -5,7 +5,6 @@
 #include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "doctor/facts.h"
 #include "nl/attr.h"

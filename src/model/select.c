@@ -14,7 +14,6 @@
 
 #include <assert.h>
 #include <endian.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "model/drain.h"

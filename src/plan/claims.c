@@ -3,7 +3,6 @@
 #include "plan/private.h"
 
 #include <assert.h>
-#include <string.h>
 
 #include "base/hash.h"
 

@@ -20,7 +20,6 @@
 
 struct entry;
 struct state;
-struct str;
 
 /* Identity of a file's content, from fstat(2), without reading it. */
 struct file_stamp {
