@@ -186,11 +186,6 @@ static void check_localnet(struct results *r, const struct facts *f)
 
 /* --- bridges --- */
 
-static bool has_ports(const struct facts *f, const struct fact_link *bridge)
-{
-	return vec_has(&f->net.links, l, l->master == bridge->index);
-}
-
 static bool shares_bits(const struct ip_addr *a, const struct ip_addr *b, size_t n)
 {
 	size_t rest = n % 8;
@@ -242,7 +237,8 @@ static void check_bridge(struct results *r, const struct facts *f)
 	size_t n = 0;
 
 	vec_for_each (l, &f->net.links) {
-		if (strcmp(l->kind, "bridge") != 0 || !has_ports(f, l) || n++ >= LISTED_MAX)
+		if (strcmp(l->kind, "bridge") != 0 ||
+		    !vec_has(&f->net.links, port, port->master == l->index) || n++ >= LISTED_MAX)
 			continue;
 		bridge_check(r, f, l);
 	}

@@ -45,8 +45,6 @@ void facts_fini(struct facts *f)
 	vec_fini(&f->ours.endpoints);
 }
 
-/* --- ours ------------------------------------------------------------------------ */
-
 void ours_sort(struct fact_ours *o)
 {
 	vec_sort(&o->frontends, ip_tuple_cmp);

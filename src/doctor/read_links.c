@@ -63,17 +63,15 @@ int links_read(struct links *ret, struct nl_sock *nl, struct err *err)
 					 .n_results = &ret->addrs.n };
 	char buf[256];
 	struct nlmsghdr *req = nl_request(buf, sizeof(buf), RTM_GETLINK);
-	struct ifinfomsg *ifi = mnl_nlmsg_put_extra_header(req, sizeof(*ifi));
-	struct ifaddrmsg *ifa;
 	int r;
 
-	ifi->ifi_family = AF_UNSPEC;
+	/* Zeroed headers: of all families. */
+	(void)mnl_nlmsg_put_extra_header(req, sizeof(struct ifinfomsg));
 	r = nl_dump(nl, req, &links, err);
 	if (r < 0)
 		return err_wrap(err, r, "links of this host");
 	req = nl_request(buf, sizeof(buf), RTM_GETADDR);
-	ifa = mnl_nlmsg_put_extra_header(req, sizeof(*ifa));
-	ifa->ifa_family = AF_UNSPEC;
+	(void)mnl_nlmsg_put_extra_header(req, sizeof(struct ifaddrmsg));
 	r = nl_dump(nl, req, &addrs, err);
 	return r < 0 ? err_wrap(err, r, "addresses of this host") : 0;
 }

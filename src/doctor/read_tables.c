@@ -135,11 +135,6 @@ static int table_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	return 0;
 }
 
-static struct fact_table *table_find(struct facts *f, uint8_t family, const char *name)
-{
-	return vec_find(&f->tables, t, t->family == family && strcmp(t->name, name) == 0);
-}
-
 /* --- chains --------------------------------------------------------------------------- */
 
 /* Families whose hooks are numbered as NF_INET_*. */
@@ -167,7 +162,9 @@ static int chain_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	uint32_t num;
 
 	nl_attr_table(tb, NFTA_CHAIN_MAX, h, sizeof(*nfg));
-	table = table_find(t->f, nfg->nfgen_family, nl_attr_str(tb[NFTA_CHAIN_TABLE]));
+	name = nl_attr_str(tb[NFTA_CHAIN_TABLE]);
+	table = vec_find(&t->f->tables, of,
+			 of->family == nfg->nfgen_family && strcmp(of->name, name) == 0);
 	if (table == NULL)
 		return 0;
 	name = nl_attr_str(tb[NFTA_CHAIN_NAME]);
@@ -244,14 +241,6 @@ static bool expr_has_mark(const char *name, const struct nlattr *data, uint32_t 
 	return (nl_attr_u32(word, ~mark) & IPVS_MARK_MASK) == mark;
 }
 
-static void rule_mentions(struct fact_table *table, const struct ip_addr *addr, const char *chain)
-{
-	if (table->n_mentions++ > 0)
-		return;
-	table->mention = *addr;
-	table->mention_chain = xstrdup(chain);
-}
-
 static void chain_rules_fini(struct tables *t)
 {
 	vec_for_each (i, &t->rules) {
@@ -325,9 +314,11 @@ static int rule_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	const struct nlattr *tb[NFTA_RULE_MAX + 1];
 	struct tables *t = arg;
 	bool has_mention = false;
+	const char *chain;
 
 	nl_attr_table(tb, NFTA_RULE_MAX, h, sizeof(struct nfgenmsg));
-	filter_read(t, nl_attr_str(tb[NFTA_RULE_CHAIN]), tb[NFTA_RULE_EXPRESSIONS]);
+	chain = nl_attr_str(tb[NFTA_RULE_CHAIN]);
+	filter_read(t, chain, tb[NFTA_RULE_EXPRESSIONS]);
 	nl_attr_for_each (e, tb[NFTA_RULE_EXPRESSIONS]) {
 		const char *name = nl_attr_str(nl_attr_find(e, NFTA_EXPR_NAME));
 		const struct nlattr *data = nl_attr_find(e, NFTA_EXPR_DATA);
@@ -336,10 +327,13 @@ static int rule_message(void *arg, const struct nlmsghdr *h, struct err *err)
 		t->table->has_dnat |= is_dnat(name, data);
 		/* The position of the rule is not checked. */
 		t->table->accepts_mark |= expr_has_mark(name, data, t->f->ipvs_plane.mark);
-		if (strcmp(name, "cmp") == 0 && !has_mention && cmp_mentions(&addr, t->f, data)) {
-			rule_mentions(t->table, &addr, nl_attr_str(tb[NFTA_RULE_CHAIN]));
-			has_mention = true;
-		}
+		if (has_mention || strcmp(name, "cmp") != 0 || !cmp_mentions(&addr, t->f, data))
+			continue;
+		has_mention = true;
+		if (t->table->n_mentions++ > 0)
+			continue;
+		t->table->mention = addr;
+		t->table->mention_chain = xstrdup(chain);
 	}
 	return 0;
 }
