@@ -134,8 +134,7 @@ static void check_forwarding(struct results *r, const struct facts *f)
 		found_ok(r, "on for IPv4");
 }
 
-/* The larger value of the interface and of "all" is in force (Documentation/networking/ip-sysctl)
- */
+/* The larger value, of the interface or "all", is in force (Documentation/networking/ip-sysctl) */
 static bool is_strict(const struct facts *f, const struct fact_link *l)
 {
 	return MAX(f->rp_filter_all, l->rp_filter) == 1 && l->is_up && strcmp(l->name, "lo") != 0;

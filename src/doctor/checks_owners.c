@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* doctor/checks_owners - other proxies, addresses, listeners and tables that conflict with vipd's.
- */
+/* doctor/checks_owners - proxies, addresses, listeners and tables that conflict with vipd's. */
 #include <arpa/inet.h> /* before linux/in.h, which then omits its own definitions */
 
 #include <inttypes.h>

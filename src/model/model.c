@@ -561,8 +561,7 @@ struct addrs {
 	VEC(struct ip_addr) list; /* sorted */
 };
 
-/* Rows of a service depend on whether its cluster IP is a host address. `host`: the earlier ones.
- */
+/* Rows of a service depend on whether its cluster IP is a host address. `host`: earlier ones. */
 static bool has_moved_cluster_ip(const struct model *m, const struct svc *svc, const void *host)
 {
 	const struct addrs *was = host;

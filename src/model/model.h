@@ -81,8 +81,7 @@ struct model_config {
 	bool has_nodeport_cidrs; /* `nodeport_cidrs` is set; false: "primary" (SVC-09) */
 	VEC(struct ip_prefix) nodeport_cidrs; /* --nodeport-addresses (SVC-10) */
 	struct ip_addr bind_addr[IPFAM_N];    /* --bind-address replaces the node IP (LIFE-14) */
-	bool serves_localhost; /* node ports also on loopback addresses in these prefixes (IPT-12)
-				*/
+	bool serves_localhost; /* node ports on loopback addresses in these prefixes (IPT-12) */
 	bool is_masquerade_all;
 	bool preserves_local_source; /* external, ETP Cluster, endpoint on this node (MASQ-07) */
 	bool is_tcp_liberal;         /* of conntrack: no rule drops INVALID packets (NFT-46) */
@@ -163,8 +162,7 @@ struct model {
 	bool is_node_awaited;   /* model_await_node() */
 	bool are_cidrs_awaited; /* model_await_service_cidrs() */
 	VEC(struct service_cidr *) service_cidrs;
-	VEC(struct ip_addr)
-	host_addrs; /* that could serve node ports, in the order of model_put_host_addrs() */
+	VEC(struct ip_addr) host_addrs;    /* that could serve node ports, in order of arrival */
 	VEC(struct ip_addr) host_sorted;   /* all, each once, for model_is_host_addr() */
 	VEC(struct ip_addr) host_expected; /* model_expect_host_addrs() */
 	/* Ports that the kernel gives to clients of this host, a bit each; NULL: none */

@@ -101,16 +101,14 @@ struct service {
 	bool is_headless;  /* clusterIP empty or "None" (SEL-01) */
 	bool has_proxy_name_label; /* service.kubernetes.io/service-proxy-name (SEL-03) */
 	bool is_itp_local;         /* spec.internalTrafficPolicy: Local */
-	bool is_etp_local;   /* spec.externalTrafficPolicy: Local, as written (SVC-28 is applied
-				later) */
-	uint32_t affinity_s; /* 0 = None, else the ClientIP timeout in seconds 1..86400 */
+	bool is_etp_local;         /* spec.externalTrafficPolicy: Local, before SVC-28 */
+	uint32_t affinity_s;       /* 0 = None, else the ClientIP timeout in seconds 1..86400 */
 	uint16_t health_check_node_port; /* as written; 0 = none (SVC-26 is applied later) */
 	/* Source ranges that could not be parsed, or above the limit (SVC-23: fail closed). */
 	uint32_t n_bad_source_ranges;
 	/* Of `external_ips` and `ingress` in the object: above a limit (SVC-15). */
 	uint32_t n_left_out_addrs;
-	struct ip_addr
-		cluster_ip[IPFAM_N]; /* unset when the service has none of the family (SEL-05) */
+	struct ip_addr cluster_ip[IPFAM_N]; /* unset: none of the family (SEL-05) */
 	VEC(struct service_port) ports;
 	VEC(struct ip_addr) external_ips;
 	VEC(struct service_ingress) ingress;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * plan/affinity - local ids of backends, and whether desired session affinity is in effect.
- */
+/* plan/affinity - local ids of backends, and whether desired session affinity is in effect. */
 #include "plan/plan.h"
 
 #include "base/bits.h"

@@ -261,8 +261,7 @@ static uint32_t n_found(const struct piece *pc, size_t i, const struct plan_pool
 	return was == NULL || was->n_found > 0 ? pc->goal->pools.v[i].n_found : 0;
 }
 
-/* True if the pool must be compared as a whole, to remove local ids that it does not have any more.
- */
+/* Must the pool be compared as a whole, to remove local ids that it does not have any more? */
 static bool is_whole(const struct piece *pc, size_t i)
 {
 	const struct plan_pool *pool = &pc->goal->pools.v[i];

@@ -36,8 +36,7 @@ struct plan_waiting {
 struct plan_rows *plan_rows_patch(struct plan *p, struct svc *svc);
 
 struct plan_pieces {
-	/* Settled; owned by the caller; may be NULL. n_found of its pools stays that of the load.
-	 */
+	/* Settled; the caller's; may be NULL. n_found of its pools stays that of the load. */
 	struct plan_rows *goal;
 	size_t next_pool; /* pools of the goal before this index are programmed */
 	VEC(struct plan_waiting) order;

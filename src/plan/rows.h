@@ -77,8 +77,7 @@ struct plan_pool {
 	uint32_t n_found;
 	VEC(struct plan_backend) backends; /* by slot; with `table`, in any order */
 	uint8_t *weights;                  /* of the backends, each above 0; NULL: all are 1 */
-	/* Index of the backend in each slot: with hashing once numbered; by weight (plan/table.h).
-	 */
+	/* Index of each slot's backend: with hashing once numbered; by weight (plan/table.h). */
 	VEC(uint16_t) table;
 	/*
 	 * Source ranges of the pool's guarded frontends (SVC-20): sorted, none inside another,

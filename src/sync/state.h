@@ -49,12 +49,11 @@ struct sync {
 	bool is_sweep_on_hold; /* sync_sweep_hold() */
 	struct {
 		bool is_wanted;
-		bool has_failed; /* a piece of the current pass */
-		size_t left;     /* services left in the current pass */
-		const struct svc
-			*part_of; /* large service at the head of model.all; compared only */
-		size_t part;      /* its operations before this index are compared */
-		size_t part_ops;  /* of one part */
+		bool has_failed;           /* a piece of the current pass */
+		size_t left;               /* services left in the current pass */
+		const struct svc *part_of; /* large, at the head of model.all; compared only */
+		size_t part;               /* its operations before this index are compared */
+		size_t part_ops;           /* of one part */
 		uint64_t writes;
 		uint64_t begin_ns;
 		uint64_t worked_ns; /* duration of the pass without its pauses */
@@ -109,8 +108,7 @@ struct sync {
 		size_t adopted;         /* number of pools */
 		struct plan_pieces pieces;
 		bool is_rejected; /* the last piece, in adoption */
-		bool is_unsteady; /* one was replaced before it was programmed, since the last load
-				   */
+		bool is_unsteady; /* since the load one was replaced before it was programmed */
 	} large;
 	uint32_t family_rejections[IPFAM_N]; /* in a row, since the last accepted commit */
 };

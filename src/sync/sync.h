@@ -101,8 +101,7 @@ struct sync_config {
 	 */
 	void (*accepted)(void *arg, const struct svc *svc, const struct plan_rows *old,
 			 const struct plan_rows *new, bool is_whole);
-	/* The kernel rejected `svc`; `text` is the reason. May be NULL. Must not change the model.
-	 */
+	/* The kernel rejected `svc` because of `text`. May be NULL; must not change the model. */
 	void (*rejected)(void *arg, const struct svc *svc, const char *text);
 	void *accepted_arg; /* of both functions */
 };

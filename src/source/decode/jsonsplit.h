@@ -86,8 +86,7 @@ MUST_USE int jsonsplit_end(struct jsonsplit *s, struct err *err);
 /* During item(): the list's object so far. A new reference, or NULL: not JSON. */
 json_t *jsonsplit_root(const struct jsonsplit *s, json_error_t *why);
 
-/* Lines of the values of one piece, which is parsed for the first of them. Zeroed memory is empty.
- */
+/* Lines of values of one piece, which is parsed for the first one. Zeroed memory is empty. */
 struct json_lines {
 	struct yaml *yaml; /* NULL: not parsed yet */
 	char *text;

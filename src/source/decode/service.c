@@ -183,8 +183,7 @@ static size_t families_decode(enum ipfam fams[static IPFAM_N], const json_t *spe
 	return tree_count(list);
 }
 
-/* Set the cluster IP of the current field. `n_fams` 0: the address determines the family (SEL-05).
- */
+/* Set the cluster IP of the current field. `n_fams` 0: the address has the family (SEL-05). */
 static void cluster_ip_put(struct service *s, const char *text, size_t i, const enum ipfam *fams,
 			   size_t n_fams, struct decode *d)
 {

@@ -329,8 +329,7 @@ static int key_apply(struct state *s, const struct key *k, uint64_t at_ns)
 
 bool state_apply(struct state *s, uint64_t at_ns)
 {
-	AUTO(vec_fini)
-	VEC(struct key) now = { 0 };
+	AUTO(vec_fini) VEC(struct key) now = { 0 };
 	bool is_changed = false;
 
 	vec_move(&now, &s->changed);
@@ -394,8 +393,7 @@ static void file_list(const struct state *s, const struct file *f, struct listin
 void state_problems(const struct state *s, void (*each)(void *arg, const struct files_problem *p),
 		    void *arg)
 {
-	AUTO(vec_fini)
-	VEC(struct file *) files = { 0 };
+	AUTO(vec_fini) VEC(struct file *) files = { 0 };
 
 	list_for_each_entry (f, &s->listed, struct file, listed)
 		*vec_push(&files) = f;
