@@ -248,18 +248,21 @@ static bool is_host(const struct ip_addr *a)
 	return (a->bytes[0] & 0xf0) != 0xe0 && memcmp(a->bytes, ones, sizeof(ones)) != 0;
 }
 
-int decode_address(struct ip_addr *ret, const char *text, struct err *err)
+bool decode_address(struct ip_addr *ret, const char *text, const char *effect, struct decode *d)
 {
 	struct ip_addr a;
-	int r;
+	struct err why;
+	int r = ip_addr_parse(&a, text ?: "", &why);
 
-	r = ip_addr_parse(&a, text, err);
-	if (r < 0)
-		return r;
-	if (!is_host(&a))
-		return err_set(err, -EINVAL, "'%.64s' is not the address of a host", text);
-	*ret = a;
-	return 0;
+	if (r == 0 && !is_host(&a))
+		r = err_set(&why, -EINVAL, "'%.64s' is not the address of a host", text);
+	if (r == 0)
+		*ret = a;
+	else if (effect == NULL)
+		(void)trail_reject(d, "%s", why.text);
+	else
+		trail_note(d, "%s, %s", why.text, effect);
+	return r == 0;
 }
 
 const struct name *decode_port_name(const char *text, struct decode *d)

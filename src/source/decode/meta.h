@@ -40,12 +40,12 @@ bool is_dns_label(const char *text);
 /* Labels of any length, joined by dots, at most 253 characters. */
 bool is_dns_subdomain(const char *text);
 
-/*
- * The field "protocol" (unknown: L4PROTO_UNSET and a note), and an IP address. decode_address()
- * returns -EINVAL also for addresses that are not of one host: unspecified, multicast, broadcast;
- * `err` has no path.
- */
+/* The field "protocol" (unknown: L4PROTO_UNSET and a note). */
 uint8_t trail_proto(struct decode *d, const json_t *obj);
-MUST_USE int decode_address(struct ip_addr *ret, const char *text, struct err *err);
+/*
+ * The IP address in the current field. False: `text` is not an address, or not of one host
+ * (unspecified, multicast, broadcast). This is noted with its effect, or rejected if that is NULL.
+ */
+bool decode_address(struct ip_addr *ret, const char *text, const char *effect, struct decode *d);
 /* The name of a port: "" or a DNS label. A new reference, or NULL: rejected. */
 const struct name *decode_port_name(const char *text, struct decode *d);

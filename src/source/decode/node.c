@@ -54,16 +54,10 @@ static void addresses_of_type(struct node *n, const json_t *list, const char *ki
 	trail_for_each_object (entry, d, list) {
 		const char *type = trail_text(d, entry, "type");
 		struct ip_addr a;
-		struct err why;
 
-		if (type != NULL && strcmp(type, kind) == 0) {
-			const char *text = trail_text(d, entry, "address");
-
-			if (decode_address(&a, text ? text : "", &why) < 0)
-				trail_note(d, "%s, skipped", why.text);
-			else
-				*vec_push(&n->addrs) = a;
-		}
+		if (type != NULL && strcmp(type, kind) == 0 &&
+		    decode_address(&a, trail_text(d, entry, "address"), "skipped", d))
+			*vec_push(&n->addrs) = a;
 	}
 }
 

@@ -187,12 +187,11 @@ static size_t families_decode(enum ipfam fams[static IPFAM_N], const json_t *spe
 static void cluster_ip_put(struct service *s, const char *text, size_t i, const enum ipfam *fams,
 			   size_t n_fams, struct decode *d)
 {
-	struct ip_addr a = { 0 };
-	struct err why;
+	struct ip_addr a;
 
-	if (decode_address(&a, text, &why) < 0)
-		(void)trail_reject(d, "%s", why.text);
-	else if (n_fams > 0 && i >= n_fams)
+	if (!decode_address(&a, text, NULL, d))
+		return;
+	if (n_fams > 0 && i >= n_fams)
 		(void)trail_reject(d, "'%.64s': spec.ipFamilies[%zu] is missing", text, i);
 	else if (n_fams > 0 && ip_fam(&a) != fams[i])
 		(void)trail_reject(d, "'%.64s' is not %s, the family of spec.ipFamilies[%zu]", text,
@@ -267,13 +266,10 @@ static void external_ips_decode(struct service *s, const json_t *spec, struct de
 	trail_for_each (i, d, list) {
 		const char *text = trail_element_text(d, list, i);
 		struct ip_addr a;
-		struct err why;
 
-		if (i >= SERVICE_ADDRS_MAX || text == NULL || is_blank(text))
-			continue;
-		if (decode_address(&a, text, &why) < 0)
-			trail_note(d, "%s, skipped", why.text);
-		else if (!vec_has(&s->external_ips, it, ip_addr_is_equal(it, &a)))
+		if (i < SERVICE_ADDRS_MAX && text != NULL && !is_blank(text) &&
+		    decode_address(&a, text, "skipped", d) &&
+		    !vec_has(&s->external_ips, it, ip_addr_is_equal(it, &a)))
 			*vec_push(&s->external_ips) = a;
 	}
 }
@@ -337,17 +333,13 @@ static void ingress_entry(struct service *s, const json_t *entry, struct decode 
 	struct service_ingress in = { 0 };
 	const char *mode = trail_text(d, entry, "ipMode");
 	const char *text;
-	struct err why;
 
 	in.is_proxy_mode = mode != NULL && strcmp(mode, "VIP") != 0;
 	if (in.is_proxy_mode && strcmp(mode, "Proxy") != 0)
 		trail_note(d, "'%.64s' is not VIP or Proxy, the address is not captured", mode);
 	text = trail_text(d, entry, "ip");
-	if (text == NULL || is_blank(text))
-		return;
-	if (decode_address(&in.addr, text, &why) < 0)
-		trail_note(d, "%s, skipped", why.text);
-	else if (!vec_has(&s->ingress, it, memcmp(it, &in, sizeof(in)) == 0))
+	if (text != NULL && !is_blank(text) && decode_address(&in.addr, text, "skipped", d) &&
+	    !vec_has(&s->ingress, it, memcmp(it, &in, sizeof(in)) == 0))
 		*vec_push(&s->ingress) = in;
 }
 

@@ -41,9 +41,7 @@ static struct ip_addr address_decode(const json_t *endpoint, enum ipfam fam, str
 {
 	const json_t *list = trail_list(d, endpoint, "addresses", SIZE_MAX);
 	struct ip_addr ret = { 0 };
-	struct ip_addr a;
 	const char *text;
-	struct err why;
 
 	if (tree_count(list) == 0) {
 		trail_note(d, "empty, the endpoint is skipped");
@@ -51,13 +49,11 @@ static struct ip_addr address_decode(const json_t *endpoint, enum ipfam fam, str
 	}
 	trail_into(d);
 	text = trail_element_text(d, list, 0);
-	if (decode_address(&a, text ? text : "", &why) < 0)
-		trail_note(d, "%s, the endpoint is skipped", why.text);
-	else if (ip_fam(&a) != fam)
+	if (decode_address(&ret, text, "the endpoint is skipped", d) && ip_fam(&ret) != fam) {
 		trail_note(d, "'%s' is not %s as addressType says, the endpoint is skipped", text,
 			   ipfam_text(fam));
-	else
-		ret = a;
+		ret = (struct ip_addr){ 0 };
+	}
 	trail_out(d);
 	return ret;
 }
