@@ -328,7 +328,7 @@ bool plan_trace_masquerades(const struct plan_trace *t)
 
 static void decide_endpoints(struct plan_trace *t, const struct svc *svc)
 {
-	struct selection sel;
+	FINI(selection_fini) struct selection sel;
 
 	list_for_each_entry (l, &svc->slices, struct slice_entry, link)
 		*vec_push(&t->slices) =
@@ -356,7 +356,6 @@ static void decide_endpoints(struct plan_trace *t, const struct svc *svc)
 		*vec_push(&t->endpoints) = ep;
 	}
 	unlisted_add(t, svc, &sel);
-	selection_fini(&sel);
 	vec_sort(&t->endpoints, endpoint_cmp);
 }
 
@@ -444,26 +443,20 @@ static void decide_ranges(struct plan_trace *t, const struct plan_rows *rows)
 
 static void decide_verdict(struct plan_trace *t, const struct plan_target *target)
 {
+	bool is_cluster_ip = t->frontend.kind == PLAN_FRONTEND_CLUSTERIP;
+	const enum plan_trace_why whys[] = {
+		[PLAN_VERDICT_UNSET] = PLAN_TRACE_WHY_UNSET,
+		[PLAN_VERDICT_POOL] = PLAN_TRACE_WHY_POOL,
+		[PLAN_VERDICT_REJECT] = PLAN_TRACE_WHY_NO_ENDPOINT,
+		[PLAN_VERDICT_DROP] = is_cluster_ip ? PLAN_TRACE_WHY_INTERNAL_POLICY
+						    : PLAN_TRACE_WHY_EXTERNAL_POLICY,
+	};
+
 	t->verdict = target->verdict;
+	t->why = whys[t->verdict];
 	if (t->frontend.is_guarded && !ip_is_set(&t->range.addr)) {
 		t->verdict = PLAN_VERDICT_DROP;
 		t->why = PLAN_TRACE_WHY_RANGES;
-		return;
-	}
-	switch (t->verdict) {
-	case PLAN_VERDICT_UNSET:
-		break;
-	case PLAN_VERDICT_POOL:
-		t->why = PLAN_TRACE_WHY_POOL;
-		break;
-	case PLAN_VERDICT_REJECT:
-		t->why = PLAN_TRACE_WHY_NO_ENDPOINT;
-		break;
-	case PLAN_VERDICT_DROP:
-		t->why = t->frontend.kind == PLAN_FRONTEND_CLUSTERIP
-				 ? PLAN_TRACE_WHY_INTERNAL_POLICY
-				 : PLAN_TRACE_WHY_EXTERNAL_POLICY;
-		break;
 	}
 }
 
