@@ -67,7 +67,7 @@ static bool is_listening(const struct ports *ports, const char *link)
 
 static bool has_port(const char *root, const char *pid)
 {
-	struct ports ports = { 0 };
+	AUTO(vec_fini) struct ports ports = { 0 };
 	char link[64];
 	struct dirent *e;
 	bool ret = false;
@@ -85,7 +85,6 @@ static bool has_port(const char *root, const char *pid)
 	}
 	if (d != NULL)
 		(void)closedir(d);
-	vec_fini(&ports.inodes);
 	return ret;
 }
 

@@ -70,7 +70,7 @@ static int routing_try(struct fact_ipvs *p, struct nl_sock *nl, struct err *err)
 	struct ipvs_route_config c = { .marks = ipvs_marks_from(IPVS_MARK_TAG_DEFAULT),
 				       .table = IPVS_ROUTE_TABLE_DEFAULT,
 				       .priority = IPVS_RULE_PRIORITY_DEFAULT };
-	struct str desired = { 0 };
+	FINI(str_fini) struct str desired = { 0 };
 	FINI(str_fini) struct str programmed = { 0 };
 	int r = ipvs_route_config_read(nl, &c, err);
 
@@ -79,7 +79,6 @@ static int routing_try(struct fact_ipvs *p, struct nl_sock *nl, struct err *err)
 	str_for_each_line (line, desired.text)
 		if (!str_has_line(str_text(&programmed), line))
 			*vec_push(&p->missing) = xstrdup(line);
-	str_fini(&desired);
 	return r;
 }
 

@@ -408,7 +408,7 @@ static int on_json_item(void *arg, const struct json_piece *p, struct err *err)
 static int on_json_object(void *arg, const struct json_piece *p, struct err *err)
 {
 	struct manifest_work *w = arg;
-	json_t *v;
+	json_auto_t *v = NULL;
 	int r = 1;
 
 	if (w->is_sub || !unit_begin(w, w->pending.n == 0 ? p->text : NULL, p->len, 0, p->line))
@@ -417,7 +417,6 @@ static int on_json_object(void *arg, const struct json_piece *p, struct err *err
 		json_piece_set(w, p);
 		root_add(w, v, p->line);
 		json_piece_set(w, NULL);
-		json_decref(v);
 	}
 	if (r >= 0)
 		list_forget(w);
@@ -566,27 +565,21 @@ static int yaml_fail(struct manifest_work *w, const char *why, struct err *err)
 
 static int yaml_step(struct manifest_work *w, struct err *err)
 {
+	json_auto_t *v = NULL;
 	struct err why;
-	json_t *v;
-	int r;
+	int r = yaml_next_part(w->yaml, &v, &why);
 
-	r = yaml_next_part(w->yaml, &v, &why);
 	if (r < 0)
 		return yaml_fail(w, why.text, err);
-	if (r == YAML_PART)
-		return 1;
 	if (r == YAML_ITEM) {
 		list_learn(w, yaml_root(w->yaml));
-		item_add(w, v, yaml_cost(w->yaml), yaml_line(w->yaml));
-		return 1;
-	}
-	if (r == YAML_DOCUMENT) {
+		item_add(w, TAKE(v), yaml_cost(w->yaml), yaml_line(w->yaml));
+	} else if (r == YAML_DOCUMENT) {
 		root_add(w, v, yaml_line(w->yaml));
 		list_forget(w);
-		json_decref(v);
-		return 1;
+	} else if (r == YAML_END) {
+		yaml_close(TAKE(w->yaml));
 	}
-	yaml_close(TAKE(w->yaml));
 	return 1;
 }
 

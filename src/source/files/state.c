@@ -399,7 +399,7 @@ void state_problems(const struct state *s, void (*each)(void *arg, const struct 
 		*vec_push(&files) = f;
 	vec_sort(&files, file_cmp);
 	vec_for_each (f, &files) {
-		struct listing l = { 0 };
+		AUTO(vec_fini) struct listing l = { 0 };
 
 		file_list(s, *f, &l);
 		vec_for_each (p, &l.v) {
@@ -407,7 +407,6 @@ void state_problems(const struct state *s, void (*each)(void *arg, const struct 
 			     &(struct files_problem){ (*f)->shown, p->line, p->is_error, p->text });
 			free(p->text);
 		}
-		vec_fini(&l.v);
 	}
 }
 
@@ -468,7 +467,6 @@ void state_stats(const struct state *s, struct files_stats *ret)
 		vec_for_each (p, &f->problems)
 			*(p->is_error ? &ret->errors : &ret->notes) += 1;
 	}
-	htable_for_each_entry (e, &s->entries, const struct entry) {
+	htable_for_each_entry (e, &s->entries, const struct entry)
 		ret->objects += (e->flags & ENTRY_HAS_GOOD) && !(e->flags & ENTRY_IGNORED);
-	}
 }
