@@ -171,18 +171,12 @@ static void read_group(struct facts *f, const char *root, char *group)
 }
 
 /* Control groups of version 1, alone or beside version 2, have their limits in other files. */
-static bool has_version_2(const char *root)
-{
-	FINI(str_fini) struct str text = { 0 };
-
-	return proc_read(&text, root, "/sys/fs/cgroup/cgroup.controllers") == 0;
-}
-
 static void read_memory(struct facts *f, const char *root)
 {
+	const char *of_v2 = str_local(PROC_PATH_MAX, "%s/sys/fs/cgroup/cgroup.controllers", root);
 	FINI(str_fini) struct str text = { 0 };
 
-	if (has_version_2(root) && proc_read(&text, root, "/proc/self/cgroup") == 0 &&
+	if (access(of_v2, R_OK) == 0 && proc_read(&text, root, "/proc/self/cgroup") == 0 &&
 	    text.text != NULL) {
 		char *group = strstr(text.text, "0::/");
 

@@ -144,16 +144,14 @@ static int mark_if(struct model *m,
 		   const void *what, uint64_t at_ns)
 {
 	AUTO(vec_fini) VEC(struct svc *) found = { 0 };
-	int n;
 
 	list_for_each_entry (svc, &m->all, struct svc, all)
 		if (does_depend(m, svc, what))
 			*vec_push(&found) = svc;
-	n = found.n > 0;
 	vec_sort(&found, svc_cmp);
 	vec_for_each (svc, &found)
 		model_mark_dirty(m, *svc, at_ns);
-	return n;
+	return found.n > 0;
 }
 
 /* An object is in the list, or goes. `no`: the last list with it. */

@@ -114,8 +114,8 @@ static void id_free(struct plan *p, enum ipfam fam, uint32_t id)
 void plan_ids_free(struct plan *p, const struct plan_rows *rows, const struct plan_rows *kept,
 		   const struct plan_rows *also_kept)
 {
-	for (size_t i = 0; rows != NULL && i < rows->pools.n; i++) {
-		const struct plan_pool *pool = &rows->pools.v[i];
+	rows = plan_rows_or_none(rows);
+	vec_for_each (pool, &rows->pools) {
 		uint32_t id = pool->id & ~PLAN_POOL_LOCAL;
 
 		if (id != 0 && !rows_use_id(kept, pool) && !rows_use_id(also_kept, pool))

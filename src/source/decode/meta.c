@@ -102,17 +102,12 @@ int decode_kind(enum object_kind *ret, enum object_kind *items, const json_t *ob
 
 /* --- names ---------------------------------------------------------------- */
 
-static bool is_alnum(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-}
-
 static bool is_label(const char *text, size_t len)
 {
 	if (len == 0 || text[0] == '-' || text[len - 1] == '-')
 		return false;
-	for (size_t i = 0; i < len; i++)
-		if (!is_alnum(text[i]) && text[i] != '-')
+	for (const char *c = text; c < text + len; c++)
+		if (!(*c >= 'a' && *c <= 'z') && !(*c >= '0' && *c <= '9') && *c != '-')
 			return false;
 	return true;
 }

@@ -123,9 +123,7 @@ static void row_keep(struct watch *w, int wd, const char *name)
 
 static bool wd_is_used(const struct watch *w, int wd)
 {
-	if (wd == w->dir_wd)
-		return true;
-	return vec_has(&w->rows, r, r->wd == wd);
+	return wd == w->dir_wd || vec_has(&w->rows, r, r->wd == wd);
 }
 
 /* Remove rows, of links or of the path, that this pass did not need, and watches without a row. */
