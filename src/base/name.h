@@ -59,3 +59,10 @@ static inline uint32_t name_pair_hash(const struct name *a, const struct name *b
 	/* Both are keyed hashes already; the factor keeps (a, b) and (b, a) apart. */
 	return (a ? a->node.hash : 0) * UINT32_C(0x9e3779b1) + (b ? b->node.hash : 0);
 }
+
+/* Each may be NULL. */
+static inline void name_pair_unref(const struct name *ns, const struct name *name)
+{
+	name_unref(ns);
+	name_unref(name);
+}

@@ -125,8 +125,7 @@ static struct plan_trace_other *other_room(struct plan_trace *t, const struct pl
 			last = o;
 	if (name_pair_cmp(new->ns, new->name, last->ns, last->name) >= 0)
 		return NULL;
-	name_unref(last->ns);
-	name_unref(last->name);
+	name_pair_unref(last->ns, last->name);
 	return last;
 }
 
@@ -534,8 +533,7 @@ static bool decide_owner(struct plan_trace *t)
 	f = rows ? plan_rows_frontend(rows, &key) : NULL;
 	if (f != NULL) {
 		decide_frontend(t, owner, rows, f);
-		name_unref(best->ns);
-		name_unref(best->name);
+		name_pair_unref(best->ns, best->name);
 		*best = t->others.v[--t->others.n];
 		t->n_others[PLAN_TRACE_CLAIMS]--;
 	}
@@ -600,10 +598,8 @@ double plan_trace_share(const struct plan_trace *t, const struct plan_trace_endp
 
 void plan_trace_fini(struct plan_trace *t)
 {
-	vec_for_each (o, &t->others) {
-		name_unref(o->ns);
-		name_unref(o->name);
-	}
+	vec_for_each (o, &t->others)
+		name_pair_unref(o->ns, o->name);
 	vec_for_each (slice, &t->slices)
 		object_fini(slice);
 	vec_fini(&t->slices);
@@ -614,8 +610,7 @@ void plan_trace_fini(struct plan_trace *t)
 	name_unref(t->query.src_pod);
 	name_unref(t->src_ns);
 	name_unref(t->pod_node);
-	name_unref(t->ns);
-	name_unref(t->name);
+	name_pair_unref(t->ns, t->name);
 	name_unref(t->port_name);
 	free(t->pod);
 	free(t->dst_pod);

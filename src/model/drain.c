@@ -17,8 +17,7 @@ static struct model_drain *drain_find(const struct model *m, const struct name *
 
 static void drain_fini(struct model_drain *d)
 {
-	name_unref(d->ns);
-	name_unref(d->name);
+	name_pair_unref(d->ns, d->name);
 	free(d->pod);
 }
 

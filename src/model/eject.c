@@ -27,8 +27,7 @@ struct model_ejection *model_ejection(const struct model *m, const struct name *
 
 static void remove_at(struct model *m, struct model_ejection *e)
 {
-	name_unref(e->ns);
-	name_unref(e->name);
+	name_pair_unref(e->ns, e->name);
 	vec_keep(&m->ejections, other, other != e);
 }
 
@@ -183,9 +182,7 @@ void model_ejection_text(struct str *out, const struct model_ejection *e, uint64
 
 void model_ejections_fini(struct model *m)
 {
-	vec_for_each (e, &m->ejections) {
-		name_unref(e->ns);
-		name_unref(e->name);
-	}
+	vec_for_each (e, &m->ejections)
+		name_pair_unref(e->ns, e->name);
 	vec_fini(&m->ejections);
 }

@@ -63,8 +63,7 @@ static void svc_free(struct model *m, struct svc *svc)
 	list_del(&svc->all);
 	svc_track_close(svc);
 	vec_fini(&svc->marks);
-	name_unref(svc->ns);
-	name_unref(svc->name);
+	name_pair_unref(svc->ns, svc->name);
 	free(svc);
 }
 
@@ -583,8 +582,7 @@ static int event_report(struct model *m, struct model_event *event, int r)
 	event->does_matter = r > 0;
 	if (m->event != NULL)
 		m->event(m->event_arg, event);
-	name_unref(event->ns);
-	name_unref(event->name);
+	name_pair_unref(event->ns, event->name);
 	name_unref(event->service);
 	return r;
 }

@@ -56,8 +56,7 @@ static bool release(void *object)
 
 	if (head == NULL || --head->refs > 0)
 		return false;
-	name_unref(head->ns);
-	name_unref(head->name);
+	name_pair_unref(head->ns, head->name);
 	return true;
 }
 

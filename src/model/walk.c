@@ -114,8 +114,7 @@ static void page_visit(void *arg, struct svc *svc)
 	p->has_more = true;
 	if (walk_key_cmp(&key, &p->keys.v[0]) > 0)
 		return;
-	name_unref(p->keys.v[0].ns);
-	name_unref(p->keys.v[0].name);
+	name_pair_unref(p->keys.v[0].ns, p->keys.v[0].name);
 	p->keys.v[0] = key_ref(&key);
 	heap_sink(p);
 }
@@ -145,10 +144,8 @@ const struct walk_key *page_next(struct page *p)
 
 void page_fini(struct page *p)
 {
-	vec_for_each (key, &p->keys) {
-		name_unref(key->ns);
-		name_unref(key->name);
-	}
+	vec_for_each (key, &p->keys)
+		name_pair_unref(key->ns, key->name);
 	vec_fini(&p->keys);
 	free(p->query.after_ns);
 	free(p->query.after_name);

@@ -21,8 +21,7 @@ struct sync_failure *sync_failure_find(const struct sync *s, const struct svc *s
 static void failure_close(struct sync *s, struct sync_failure *f)
 {
 	htable_remove(&s->failures, &f->node);
-	name_unref(f->ns);
-	name_unref(f->name);
+	name_pair_unref(f->ns, f->name);
 	free(f);
 }
 

@@ -77,8 +77,7 @@ static void pending_clear(struct manifest_work *w)
 
 static void piece_fini(struct piece *p)
 {
-	name_unref(p->ns);
-	name_unref(p->name);
+	name_pair_unref(p->ns, p->name);
 	object_fini(&p->obj);
 	free(p->why);
 }

@@ -44,8 +44,7 @@ void state_file_gone(struct state *s, struct file *f)
 
 static void key_fini(const struct key *k)
 {
-	name_unref(k->ns);
-	name_unref(k->name);
+	name_pair_unref(k->ns, k->name);
 }
 
 void state_close(struct state *s)
