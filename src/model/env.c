@@ -82,11 +82,9 @@ static void derive_nodeport_addrs(struct model_env *e, const struct model *m)
  */
 static void derive_service_cidrs(struct model_env *e, const struct model *m)
 {
-	vec_for_each (p, &m->config.service_cidrs)
-		*vec_push(&e->service_cidrs) = *p;
+	vec_append(&e->service_cidrs, &m->config.service_cidrs);
 	vec_for_each (c, &m->service_cidrs)
-		vec_for_each (p, &(*c)->cidrs)
-			*vec_push(&e->service_cidrs) = *p;
+		vec_append(&e->service_cidrs, &(*c)->cidrs);
 	vec_cut(&e->service_cidrs, ip_prefixes_reduce(e->service_cidrs.v, e->service_cidrs.n));
 	e->keeps_service_cidrs = m->are_cidrs_awaited;
 }
