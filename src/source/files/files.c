@@ -340,12 +340,10 @@ static bool is_being_written(const struct files *fs)
 static void reading_done(struct files *fs)
 {
 	struct file *f = fs->file;
-	struct file_stamp now;
 	struct stat st;
 
 	if (is_being_written(fs) || fstat(fs->fd, &st) == -1 ||
-	    (now = stamp_of(&st), now.size != fs->stamp.size) ||
-	    now.mtime_ns != fs->stamp.mtime_ns) {
+	    (uint64_t)st.st_size != fs->stamp.size || ns_of(&st.st_mtim) != fs->stamp.mtime_ns) {
 		fs->is_unsettled = true; /* an event follows when its writer closes it */
 		reading_stop(fs);
 		return;
