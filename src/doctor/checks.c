@@ -135,18 +135,14 @@ static void check_forwarding(struct results *r, const struct facts *f)
 }
 
 /* The larger value, of the interface or "all", is in force (Documentation/networking/ip-sysctl) */
-static bool is_strict(const struct facts *f, const struct fact_link *l)
-{
-	return MAX(f->rp_filter_all, l->rp_filter) == 1 && l->is_up && strcmp(l->name, "lo") != 0;
-}
-
 static void check_rp_filter(struct results *r, const struct facts *f)
 {
 	FINI(str_fini) struct str names = { 0 };
 	size_t n = 0;
 
 	vec_for_each (l, &f->net.links)
-		if (is_strict(f, l))
+		if (MAX(f->rp_filter_all, l->rp_filter) == 1 && l->is_up &&
+		    strcmp(l->name, "lo") != 0)
 			check_list_add(&names, &n, LISTED_MAX, l->name);
 	check_list_end(&names, n, LISTED_MAX);
 	if (n == 0)

@@ -65,7 +65,7 @@ static void trouble(void *arg, bool is_hard, const char *text)
 		*vec_push(&p->soft) = xstrdup(text);
 }
 
-static int routing_try(struct fact_ipvs *p, struct nl_sock *nl, struct err *err)
+static int routing_read(struct fact_ipvs *p, struct nl_sock *nl, struct err *err)
 {
 	struct ipvs_route_config c = { .marks = ipvs_marks_from(IPVS_MARK_TAG_DEFAULT),
 				       .table = IPVS_ROUTE_TABLE_DEFAULT,
@@ -82,16 +82,9 @@ static int routing_try(struct fact_ipvs *p, struct nl_sock *nl, struct err *err)
 	return r;
 }
 
-static void routing_read(struct fact_ipvs *p)
-{
-	AUTO(nl_sock_close) struct nl_sock *nl = NULL;
-
-	p->has_routing = nl_sock_open(&nl, NETLINK_ROUTE, &p->routing_error) == 0 &&
-			 routing_try(p, nl, &p->routing_error) == 0;
-}
-
 void read_ipvs(struct facts *f, const char *root)
 {
+	AUTO(nl_sock_close) struct nl_sock *nl = NULL;
 	struct fact_ipvs *p = &f->ipvs_plane;
 
 	servers_read(f, root);
@@ -99,5 +92,6 @@ void read_ipvs(struct facts *f, const char *root)
 		return;
 	for (size_t i = 0; i < IPVS_SYSCTLS_FIXED; i++)
 		p->sysctls[i] = proc_number(root, "/proc/sys/net/ipv4/vs/%s", ipvs_sysctls[i].name);
-	routing_read(p);
+	p->has_routing = nl_sock_open(&nl, NETLINK_ROUTE, &p->routing_error) == 0 &&
+			 routing_read(p, nl, &p->routing_error) == 0;
 }

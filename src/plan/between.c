@@ -392,15 +392,6 @@ static uint16_t class_of(const struct slots *s, const struct plan_between *b)
 	return b->p->traits->pool_class(n, 0);
 }
 
-/* Without hashing, so that its table is never taken for that of its backends. */
-static void pool_between(struct plan_pool *ret, const struct slots *s, const struct plan_between *b)
-{
-	pool_like(ret, b->was ? b->was : b->will, s->n_members);
-	slots_store(s, ret);
-	ret->class = class_of(s, b);
-	ret->hashing = PLAN_HASHING_NONE;
-}
-
 /* Does a new backend get the local id of another one, which would still have it in a piece? */
 static bool are_ids_reused(const struct plan_between *b)
 {
@@ -449,8 +440,12 @@ static bool slots_between(struct plan_pool *ret, struct plan_between *b)
 	}
 	is_all = is_all && slots_trim(&s) && members_leave(&s);
 	b->cost = s.n_done * b->work / 2 + s.table.n / COMPARE_COST + 1;
-	if (!is_all && ret != NULL)
-		pool_between(ret, &s, b);
+	if (!is_all && ret != NULL) {
+		pool_like(ret, b->was ? b->was : b->will, s.n_members);
+		slots_store(&s, ret);
+		ret->class = class_of(&s, b);
+		ret->hashing = PLAN_HASHING_NONE; /* or the table passes for that of the backends */
+	}
 	vec_fini(&s.members);
 	vec_fini(&s.table);
 	free(s.at);

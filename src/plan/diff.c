@@ -90,14 +90,6 @@ struct slots {
 	VEC(uint32_t) v;
 };
 
-/* Slots in which the two pools differ. */
-static void differing(struct slots *ret, const struct plan_pool *a, const struct plan_pool *b)
-{
-	for (size_t i = 0; i < MAX(a->backends.n, b->backends.n); i++)
-		if (!is_same_slot(a, b, i))
-			*vec_push(&ret->v) = (uint32_t)i;
-}
-
 /* The backends of `pool` in these slots, sorted by backend_cmp(). */
 static void places_of(struct plan_places *ret, const struct plan_pool *pool,
 		      const struct slots *slots)
@@ -139,11 +131,14 @@ static void diff_backends(struct diff *d, const struct plan_pool *old, const str
 {
 	AUTO(vec_fini) struct plan_places was = { 0 };
 	AUTO(vec_fini) struct plan_places will = { 0 };
-	AUTO(vec_fini) struct slots slots = { 0 };
+	AUTO(vec_fini) struct slots slots = { 0 }; /* in which the two pools differ */
 
 	diff_weights(d, old, new);
-	if (old->backends.v != new->backends.v)
-		differing(&slots, old, new);
+	if (old->backends.v == new->backends.v)
+		return;
+	for (uint32_t i = 0; i < MAX(old->backends.n, new->backends.n); i++)
+		if (!is_same_slot(old, new, i))
+			*vec_push(&slots.v) = i;
 	if (slots.v.n == 0)
 		return;
 	places_of(&was, old, &slots);

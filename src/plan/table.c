@@ -25,16 +25,6 @@ static uint64_t backend_id(const struct plan_backend *b)
 	return hash_bytes_fixed(bytes, len + 2, KEY_0, KEY_1);
 }
 
-static void assign(uint16_t table[static RENDEZVOUS_SLOTS], const struct plan_pool *pool)
-{
-	AUTO(free) struct rendezvous_member *v = xreallocarray(NULL, pool->backends.n, sizeof(*v));
-
-	for (size_t i = 0; i < pool->backends.n; i++)
-		v[i] = (struct rendezvous_member){ backend_id(&pool->backends.v[i]),
-						   plan_pool_weight(pool, i) };
-	rendezvous_assign(table, v, pool->backends.n);
-}
-
 static bool has_backends(const struct plan_pool *pool, const struct plan_pool *programmed)
 {
 	return programmed != NULL && programmed->hashing != PLAN_HASHING_NONE &&
@@ -45,6 +35,8 @@ static bool has_backends(const struct plan_pool *pool, const struct plan_pool *p
 
 void plan_table_make(struct plan_pool *pool, const struct plan_pool *programmed)
 {
+	AUTO(free) struct rendezvous_member *v = NULL;
+
 	if (pool->hashing == PLAN_HASHING_NONE || pool->table.n > 0 || pool->backends.n == 0)
 		return;
 	if (has_backends(pool, programmed)) {
@@ -53,7 +45,11 @@ void plan_table_make(struct plan_pool *pool, const struct plan_pool *programmed)
 	}
 	vec_reserve(&pool->table, RENDEZVOUS_SLOTS);
 	vec_cut(&pool->table, RENDEZVOUS_SLOTS);
-	assign(pool->table.v, pool);
+	v = xreallocarray(NULL, pool->backends.n, sizeof(*v));
+	for (size_t i = 0; i < pool->backends.n; i++)
+		v[i] = (struct rendezvous_member){ backend_id(&pool->backends.v[i]),
+						   plan_pool_weight(pool, i) };
+	rendezvous_assign(pool->table.v, v, pool->backends.n);
 }
 
 size_t plan_table_slots(const struct plan_pool *pool)

@@ -570,9 +570,8 @@ static int commit_without(struct sync *s, size_t begin, size_t end, size_t bad, 
 {
 	size_t bad_begin = MAX(group_begin(s, bad), begin);
 	size_t bad_end = MIN(group_end(s, bad), end);
-	int r;
+	int r = reject_group(s, bad_begin, bad_end, s->items.v[bad].svc, code, err, now);
 
-	r = reject_group(s, bad_begin, bad_end, s->items.v[bad].svc, code, err, now);
 	if (r == 0)
 		r = commit_range(s, begin, bad_begin, now, err);
 	return r < 0 ? r : commit_range(s, bad_end, end, now, err);
@@ -690,12 +689,6 @@ static int items_commit(struct sync *s, uint64_t now, struct err *err)
 	return r;
 }
 
-static bool is_any_lost(const struct sync *s, const struct svc *svc, const struct plan_rows *rows)
-{
-	return s->items.n != 1 && rows != NULL &&
-	       vec_has(&rows->frontends, f, plan_is_lost(s->plan, svc, f));
-}
-
 int sync_commit_rows(struct sync *s, struct svc *svc, struct plan_rows *rows, bool is_piece,
 		     uint64_t now, struct err *err)
 {
@@ -713,7 +706,8 @@ int sync_commit_rows(struct sync *s, struct svc *svc, struct plan_rows *rows, bo
 	vec_for_each (loser, &s->displaced.svcs)
 		item_displace(s, 0, *loser);
 	items_settle(s);
-	if (is_any_lost(s, svc, rows)) { /* to a service that gains from a loser */
+	if (s->items.n != 1 && rows != NULL && /* lost to a service that gains from a loser */
+	    vec_has(&rows->frontends, f, plan_is_lost(s->plan, svc, f))) {
 		items_put_back(s);
 		return 0;
 	}

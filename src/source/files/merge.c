@@ -226,16 +226,6 @@ static void units_take(struct merge *g)
 	}
 }
 
-static void old_take(struct merge *g)
-{
-	struct file *f = g->f;
-
-	vec_move(&g->old.units, &f->units);
-	vec_move(&g->old.entries, &f->entries);
-	vec_move(&g->old.problems, &f->problems);
-	vec_move(&f->units, &g->m->units);
-}
-
 static void old_close(struct merge *g)
 {
 	vec_for_each (e, &g->old.entries)
@@ -254,7 +244,10 @@ void state_file_read(struct state *s, struct file *f, struct manifest *m)
 	htable_fini(&s->last_units);
 	vec_fini(&s->unit_refs);
 	state_file_failed(s, f, NULL);
-	old_take(&g);
+	vec_move(&g.old.units, &f->units);
+	vec_move(&g.old.entries, &f->entries);
+	vec_move(&g.old.problems, &f->problems);
+	vec_move(&f->units, &m->units);
 	f->n_others = 0;
 	f->n_problems_lost = 0;
 	if (m->other[0] != '\0')

@@ -42,11 +42,6 @@ void state_file_gone(struct state *s, struct file *f)
 	free(f);
 }
 
-static void key_fini(const struct key *k)
-{
-	name_pair_unref(k->ns, k->name);
-}
-
 void state_close(struct state *s)
 {
 	if (s == NULL)
@@ -59,7 +54,7 @@ void state_close(struct state *s)
 	htable_fini(&s->last_units);
 	vec_fini(&s->unit_refs);
 	vec_for_each (k, &s->changed)
-		key_fini(k);
+		name_pair_unref(k->ns, k->name);
 	vec_fini(&s->changed);
 	free(s);
 }
@@ -202,7 +197,7 @@ void entry_free(struct state *s, struct entry *e)
 	htable_remove(&s->entries, &e->node);
 	node_count(s, &e->key, (size_t)-1);
 	object_fini(&e->obj);
-	key_fini(&e->key);
+	name_pair_unref(e->key.ns, e->key.name);
 	free(e);
 }
 
@@ -292,14 +287,6 @@ static void shadows_update(struct state *s, const struct key *k, struct entry *w
 	}
 }
 
-/* The model has the version of `winner`. */
-static void applied_mark(struct state *s, const struct key *k, struct entry *winner)
-{
-	entries_for_each (e, s, k)
-		e->flags &= (uint8_t)~ENTRY_APPLIED;
-	winner->flags |= ENTRY_APPLIED;
-}
-
 /* Is an invalid version in a file? Then the model keeps the last good one, also of another file. */
 static bool has_bad(const struct state *s, const struct key *k)
 {
@@ -321,7 +308,9 @@ static int key_apply(struct state *s, const struct key *k, uint64_t at_ns)
 	shadows_update(s, k, winner);
 	if (winner->flags & ENTRY_APPLIED)
 		return 0;
-	applied_mark(s, k, winner);
+	entries_for_each (e, s, k)
+		e->flags &= (uint8_t)~ENTRY_APPLIED;
+	winner->flags |= ENTRY_APPLIED;
 	return winner->flags & ENTRY_IGNORED ? key_del(s, k, at_ns)
 					     : model_put(s->model, &winner->obj, at_ns);
 }
@@ -337,7 +326,7 @@ bool state_apply(struct state *s, uint64_t at_ns)
 		if (k == now.v || key_cmp(k - 1, k) != 0)
 			is_changed |= key_apply(s, k, at_ns) > 0;
 	vec_for_each (k, &now)
-		key_fini(k);
+		name_pair_unref(k->ns, k->name);
 	return is_changed;
 }
 
