@@ -59,10 +59,7 @@ static void trouble(void *arg, bool is_hard, const char *text)
 {
 	struct fact_ipvs *p = arg;
 
-	if (is_hard)
-		*vec_push(&p->hard) = xstrdup(text);
-	else
-		*vec_push(&p->soft) = xstrdup(text);
+	*(is_hard ? vec_push(&p->hard) : vec_push(&p->soft)) = xstrdup(text);
 }
 
 static int routing_read(struct fact_ipvs *p, struct nl_sock *nl, struct err *err)

@@ -114,10 +114,8 @@ static int table_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	if (is_ipvs || str_begins(comment, COMMENT_NFT)) {
 		struct our_table *ours = vec_push(&t->ours);
 
-		if (is_ipvs)
-			t->f->ipvs_plane.is_in_force = true;
-		else
-			t->f->ipvs_plane.has_other = true;
+		t->f->ipvs_plane.is_in_force |= is_ipvs;
+		t->f->ipvs_plane.has_other |= !is_ipvs;
 		ours->family = nfg->nfgen_family;
 		(void)snprintf(ours->name, sizeof(ours->name), "%s",
 			       nl_attr_str(tb[NFTA_TABLE_NAME]));

@@ -53,9 +53,8 @@ uint32_t plan_id_take(struct plan *p, enum ipfam fam)
 void plan_id_reserve(struct plan *p, enum ipfam fam, uint32_t id)
 {
 	id &= ~PLAN_POOL_LOCAL;
-	if (id < 1 || id > PLAN_POOL_ID_MAX) /* elements have more bits */
-		return;
-	if (bit_is_set(p->ids[fam].used, id))
+	if (id < 1 || id > PLAN_POOL_ID_MAX || /* elements have more bits */
+	    bit_is_set(p->ids[fam].used, id))
 		return;
 	if (p->ids[fam].programmed == NULL)
 		p->ids[fam].programmed = xcalloc(ID_WORDS, sizeof(uint64_t));

@@ -185,11 +185,10 @@ static struct sync_item item_make(struct sync *s, struct svc *svc)
 
 size_t sync_rows_weight(const struct plan_rows *rows)
 {
-	size_t n = 4;
+	size_t n;
 
-	if (rows == NULL)
-		return n;
-	n += rows->frontends.n;
+	rows = plan_rows_or_none(rows);
+	n = 4 + (size_t)rows->frontends.n;
 	vec_for_each (pool, &rows->pools)
 		n += pool->ranges.n + pool->backends.n + plan_table_slots(pool);
 	return n;

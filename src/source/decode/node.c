@@ -16,8 +16,7 @@ static void taints_decode(struct node *n, const json_t *spec, struct decode *d)
 	trail_for_each_object (taint, d, trail_list(d, spec, "taints", SERVICE_ADDRS_MAX)) {
 		const char *key = trail_text(d, taint, "key");
 
-		if (key != NULL && strcmp(key, TAINT_AUTOSCALER) == 0)
-			n->has_autoscaler_taint = true;
+		n->has_autoscaler_taint |= key != NULL && strcmp(key, TAINT_AUTOSCALER) == 0;
 	}
 }
 
@@ -35,14 +34,10 @@ static struct ip_prefix prefix_decode(const char *text, struct decode *d)
 static void pod_cidrs_decode(struct node *n, const json_t *spec, struct decode *d)
 {
 	const json_t *list = trail_list(d, spec, "podCIDRs", SERVICE_ADDRS_MAX);
-	const char *text;
+	const char *text = tree_count(list) == 0 ? trail_text(d, spec, "podCIDR") : NULL;
 
-	if (tree_count(list) == 0) {
-		text = trail_text(d, spec, "podCIDR");
-		if (text != NULL && text[0] != '\0')
-			*vec_push(&n->pod_cidrs) = prefix_decode(text, d);
-		return;
-	}
+	if (text != NULL && text[0] != '\0')
+		*vec_push(&n->pod_cidrs) = prefix_decode(text, d);
 	trail_for_each (i, d, list)
 		*vec_push(&n->pod_cidrs) = prefix_decode(trail_element_text(d, list, i), d);
 }

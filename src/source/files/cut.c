@@ -53,8 +53,7 @@ static void take(struct cut *c, size_t n)
 		p++;
 	}
 	c->pos += n;
-	if (c->scanned < c->pos)
-		c->scanned = c->pos;
+	c->scanned = MAX(c->scanned, c->pos);
 }
 
 #define MARK "\n---"

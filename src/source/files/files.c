@@ -255,13 +255,11 @@ static void fail_errno(struct files *fs, struct file *f, int error)
 	if (error == ENOENT && f->is_link) {
 		fail(fs, f, "is a link to nothing");
 		fs->needs_soon = true;
-		return;
-	}
-	if (error == ENOENT) {
+	} else if (error == ENOENT) {
 		mark_missing(fs, f);
-		return;
+	} else {
+		fail(fs, f, strerror(error));
 	}
-	fail(fs, f, strerror(error));
 }
 
 static void reading_start(struct files *fs, struct file *f)
@@ -508,11 +506,10 @@ static void consider(struct files *fs, struct file *f, enum scan_why why)
 	if (why != SCAN_REQUESTED && f->failure == NULL && !f->is_racy &&
 	    memcmp(&stamp, &f->stamp, sizeof(stamp)) == 0)
 		return;
-	if (why == SCAN_TIMER && fs->is_ready && is_younger(&stamp, YOUNG_NS)) {
+	if (why == SCAN_TIMER && fs->is_ready && is_younger(&stamp, YOUNG_NS))
 		fs->is_unsettled = true;
-		return;
-	}
-	refresh(fs, f);
+	else
+		refresh(fs, f);
 }
 
 /* Mark the files that are in the folder, new ones as well. */

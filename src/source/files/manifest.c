@@ -279,11 +279,9 @@ static void value_add(struct manifest_work *w, const json_t *obj, enum object_ki
 	enum object_kind items;
 	struct err err = { .text = "" };
 
-	if (!is_typed && decode_kind(&kind, &items, obj, &d, &err) < 0) {
+	if (!is_typed && decode_kind(&kind, &items, obj, &d, &err) < 0)
 		bad_kind_add(w, obj, line, &d, err.text);
-		return;
-	}
-	if (kind == OBJECT_KIND_OTHER)
+	else if (kind == OBJECT_KIND_OTHER)
 		other_count(w, obj);
 	else if (kind == OBJECT_KIND_LIST)
 		unreadable_add(w, line, "a list inside a list");
@@ -303,7 +301,6 @@ static void list_learn(struct manifest_work *w, const json_t *root)
 	    json_object_get(root, "apiVersion") == NULL)
 		return;
 	w->is_list_known = true;
-	w->list_kind = OBJECT_KIND_LIST;
 	if (decode_kind(&kind, &w->list_kind, root, &d, NULL) < 0 || kind != OBJECT_KIND_LIST)
 		w->list_kind = OBJECT_KIND_LIST;
 }

@@ -154,11 +154,10 @@ static void way_add(struct watch *w, const char *at, const char *name)
 {
 	int wd = wd_add(w, at, WAY_EVENTS | IN_ONLYDIR);
 
-	if (wd < 0) {
+	if (wd < 0)
 		log_debug(LOG_AREA_SOURCE, "%s: no watch: %s", at, strerror(-wd));
-		return;
-	}
-	row_keep(w, wd, name);
+	else
+		row_keep(w, wd, name);
 }
 
 /* `at` is a link, in the folder of its first `at_len` bytes: put the target in front of `ahead`. */
