@@ -509,13 +509,11 @@ static bool is_gaining(const struct sync *s, size_t begin, size_t end, const str
 	for (size_t k = it->ops_begin; k < it->ops_end; k++) {
 		const struct plan_op *op = &s->ops.ops.v[k];
 
-		for (size_t i = begin; op->kind == PLAN_FRONTEND_ADD && i < end; i++) {
-			const struct svc *other = s->items.v[i].svc;
-
-			if (other != NULL && other != it->svc && other->rows != NULL &&
-			    plan_rows_frontend(other->rows, op->frontend) != NULL)
-				return true;
-		}
+		if (op->kind == PLAN_FRONTEND_ADD &&
+		    array_has(s->items.v + begin, end - begin, of,
+			      of->svc != NULL && of->svc != it->svc && of->svc->rows != NULL &&
+				      plan_rows_frontend(of->svc->rows, op->frontend) != NULL))
+			return true;
 	}
 	return false;
 }
@@ -523,13 +521,10 @@ static bool is_gaining(const struct sync *s, size_t begin, size_t end, const str
 /* Does the item only give up frontends, one of them claimed? */
 static bool is_losing(const struct sync *s, const struct sync_item *it)
 {
-	for (size_t k = it->ops_begin; it->is_piece && k < it->ops_end; k++) {
-		const struct plan_op *op = &s->ops.ops.v[k];
-
-		if (op->kind == PLAN_FRONTEND_DEL && plan_is_claimed(it->svc, op->old_frontend))
-			return true;
-	}
-	return false;
+	return it->is_piece &&
+	       array_has(s->ops.ops.v + it->ops_begin, it->ops_end - it->ops_begin, op,
+			 op->kind == PLAN_FRONTEND_DEL &&
+				 plan_is_claimed(it->svc, op->old_frontend));
 }
 
 /*
