@@ -204,8 +204,7 @@ static void diff_ranges(struct diff *d, const struct plan_pool *old, const struc
 	while (i < old->ranges.n || j < new->ranges.n) {
 		int c = i == old->ranges.n   ? 1
 			: j == new->ranges.n ? -1
-					     : memcmp(&old->ranges.v[i], &new->ranges.v[j],
-						      sizeof(struct ip_prefix));
+					     : ip_prefix_cmp(&old->ranges.v[i], &new->ranges.v[j]);
 
 		if (c < 0)
 			range_op(del_op(d, PLAN_RANGE_DEL), old, &old->ranges.v[i]);
