@@ -204,10 +204,9 @@ void plan_trace_init(struct plan_trace *ret, const struct plan *p,
 
 void plan_trace_visit(struct plan_trace *t, const struct svc *svc)
 {
-	list_for_each_entry (l, &svc->slices, struct slice_entry, link) {
+	list_for_each_entry (l, &svc->slices, struct slice_entry, link)
 		if (l->slice->fam == ip_fam(&t->query.dst))
 			relate_endpoints(t, l->slice);
-	}
 	if (svc->service != NULL)
 		relate_service(t, svc);
 	if (svc->rows != NULL && t->plan->model->config.preserves_local_source)
@@ -257,16 +256,6 @@ static void decide_source(struct plan_trace *t)
 
 /* --- the endpoints --- */
 
-/* The first selected endpoint with that address, on any port, or NULL. */
-static const struct endpoint *classified_find(const struct selection *sel, const struct ip_addr *a)
-{
-	size_t lo = bisect(sel->endpoints.n, i, ip_addr_cmp(&sel->endpoints.v[i].addr, a) < 0);
-
-	if (lo == sel->endpoints.n || !ip_addr_is_equal(&sel->endpoints.v[lo].addr, a))
-		return NULL;
-	return &sel->endpoints.v[lo];
-}
-
 /* Add endpoints that the selection lacks: slices without the port, and duplicates. */
 static void unlisted_add(struct plan_trace *t, const struct svc *svc, const struct selection *sel)
 {
@@ -282,7 +271,7 @@ static void unlisted_add(struct plan_trace *t, const struct svc *svc, const stru
 				: "its slice has no port of this name and protocol";  /* EPS-04 */
 		like.port = port ? port->port : 0;
 		vec_for_each (e, &sl->endpoints) {
-			const struct endpoint *classified = classified_find(sel, &e->addr);
+			const struct endpoint *classified = selection_find(sel, &e->addr);
 
 			if (port == NULL ? classified == NULL
 					 : classified != NULL && classified->port == port->port &&

@@ -277,13 +277,11 @@ static void mark_ejected(struct selection *s, const struct model *m, const struc
 			 uint8_t proto)
 {
 	vec_for_each (x, &m->ejections) {
-		struct endpoint *e;
+		struct endpoint *e = is_ejection_of(x, svc) ? selection_find(s, &x->addr) : NULL;
 
-		if (!is_ejection_of(x, svc))
-			continue;
-		e = s->endpoints.v +
-		    bisect(s->endpoints.n, i, ip_addr_cmp(&s->endpoints.v[i].addr, &x->addr) < 0);
-		for (; e < vec_end(&s->endpoints) && ip_addr_is_equal(&e->addr, &x->addr); e++)
+		for (; e != NULL && e < vec_end(&s->endpoints) &&
+		       ip_addr_is_equal(&e->addr, &x->addr);
+		     e++)
 			if (x->port == 0 || (proto == L4PROTO_TCP && x->port == e->port &&
 					     e->ejection == EJECTION_NONE))
 				e->ejection = x->is_manual ? EJECTION_MANUAL : EJECTION_OWN;
@@ -616,6 +614,15 @@ void select_merged(struct selection *ret, const struct model *m, const struct sv
 void selection_fini(struct selection *s)
 {
 	vec_fini(&s->endpoints);
+}
+
+struct endpoint *selection_find(const struct selection *s, const struct ip_addr *a)
+{
+	size_t lo = bisect(s->endpoints.n, i, ip_addr_cmp(&s->endpoints.v[i].addr, a) < 0);
+
+	return lo < s->endpoints.n && ip_addr_is_equal(&s->endpoints.v[lo].addr, a)
+		       ? &s->endpoints.v[lo]
+		       : NULL;
 }
 
 #define WEIGHT_WORK 4 /* weights_of(), in endpoints without weights */

@@ -100,6 +100,8 @@ void select_merged(struct selection *ret, const struct model *m, const struct sv
 bool select_changes(struct selection *gone, struct selection *come, struct selection_sums *sums,
 		    const struct model *m, const struct svc *svc, size_t port, enum ipfam fam);
 void selection_fini(struct selection *s);
+/* The first endpoint with that address, on any port; others follow it. NULL: none. */
+struct endpoint *selection_find(const struct selection *s, const struct ip_addr *a);
 /* EPS-12 */
 bool select_is_local(const struct model *m, const struct slice_endpoint *e);
 /* The work of selecting `n` endpoints of a port: the number of endpoints, without weights. */
