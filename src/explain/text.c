@@ -43,12 +43,12 @@ static void print_frontend(struct str *out, const struct plan_frontend *f)
 	}
 }
 
-static void print_slot(struct str *out, uint32_t slot)
+static void print_slot(struct str *out, const char *before, uint32_t slot)
 {
 	if (slot == PLAN_SLOT_NONE)
-		str_puts(out, "-");
+		str_printf(out, "%s-", before);
 	else
-		str_printf(out, "%u", slot);
+		str_printf(out, "%s%u", before, slot);
 }
 
 void plan_op_print(struct str *out, const struct plan_op *op)
@@ -63,10 +63,8 @@ void plan_op_print(struct str *out, const struct plan_op *op)
 		if (b->aff_id != 0)
 			str_printf(out, "#%u", b->aff_id);
 		if (op->kind == PLAN_BACKEND_MOVE) {
-			str_puts(out, " ");
-			print_slot(out, op->from);
-			str_puts(out, " -> ");
-			print_slot(out, op->slot);
+			print_slot(out, " ", op->from);
+			print_slot(out, " -> ", op->slot);
 		} else if (op->slot != PLAN_SLOT_NONE) {
 			str_printf(out, " at %u", op->slot);
 		}
