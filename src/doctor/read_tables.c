@@ -387,8 +387,7 @@ static int others_read(struct tables *t, struct err *err)
 	return 0;
 }
 
-/* --- vipd's tables
- * --------------------------------------------------------------------------------- */
+/* --- vipd's tables ----------------------------------------------------------------------- */
 
 static void element_add(void *arg, const uint8_t *key, const uint8_t *data)
 {

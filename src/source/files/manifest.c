@@ -597,7 +597,6 @@ int manifest_step(struct manifest *m, struct err *err)
 
 	if (MAX(w->m.pieces.n, w->m.units.n) > MANIFEST_PIECES_MAX)
 		return too_many(w);
-
 	if (w->format == FORMAT_UNSET) {
 		r = cut_peek(&w->cut, &first, err);
 		if (r < 0)
