@@ -48,11 +48,11 @@ static int match_version(enum object_kind *ret, const struct kind_row *row, cons
 			 struct decode *d)
 {
 	const char *version = row->version;
-	const char *old = row->old;
 	size_t len = group_len(api);
 	/* "/v1" is of the core group, too. */
 	const char *full = len == 0 && api[0] == '/' ? api + 1 : api;
-	bool is_known = strcmp(full, version) == 0 || (old != NULL && strcmp(full, old) == 0);
+	bool is_known =
+		strcmp(full, version) == 0 || (row->old != NULL && strcmp(full, row->old) == 0);
 
 	if (!is_known && group_len(version) == len && strncmp(version, api, len) == 0)
 		return trail_reject(d, "'%.64s' is not supported, use '%s'", api, version);
@@ -191,8 +191,7 @@ int decode_key(const struct name **ns, const struct name **name, enum object_kin
 
 void meta_value_at(const struct meta *m, const char *list, const char *key, struct decode *d)
 {
-	(void)trail_field(d, m->root, "metadata");
-	trail_into(d);
+	(void)trail_enter(d, m->root, "metadata");
 	(void)trail_field(d, m->obj, list);
 	trail_into(d);
 	(void)trail_field(d, tree_get(m->obj, list), key);
@@ -203,8 +202,7 @@ const char *meta_label(const struct meta *m, const char *key, struct decode *d)
 	const json_t *labels;
 	const char *text;
 
-	(void)trail_field(d, m->root, "metadata");
-	trail_into(d);
+	(void)trail_enter(d, m->root, "metadata");
 	labels = trail_enter(d, m->obj, "labels");
 	text = trail_text(d, labels, key);
 	/* The API server stores null in a map of strings as "". */

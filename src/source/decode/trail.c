@@ -97,8 +97,7 @@ int trail_reject(struct decode *d, const char *fmt, ...)
 	va_start(ap, fmt);
 	say(&text, d, fmt, ap);
 	va_end(ap);
-	(void)err_set(d->err, -EINVAL, "%s", str_text(&text));
-	return -EINVAL;
+	return err_set(d->err, -EINVAL, "%s", str_text(&text));
 }
 
 void trail_note(struct decode *d, const char *fmt, ...)
@@ -227,19 +226,6 @@ const json_t *trail_list(struct decode *d, const json_t *obj, const char *key, s
 	return NULL;
 }
 
-static const json_t *element_object(struct decode *d, const json_t *list, size_t i)
-{
-	const json_t *v = trail_element(d, list, i);
-
-	if (tree_is(v, JSON_OBJECT))
-		return v;
-	if (v == NULL)
-		(void)trail_reject(d, "null is not an object");
-	else
-		reject_type(d, v, "an object");
-	return NULL;
-}
-
 bool trail_more(struct decode *d, const json_t *list, size_t i)
 {
 	if (i == 0)
@@ -260,7 +246,11 @@ const json_t *trail_object_next(struct decode *d, const json_t *list, const json
 	}
 	if (!trail_more(d, list, i))
 		return NULL;
-	prev = element_object(d, list, i);
+	prev = trail_element(d, list, i);
+	if (prev == NULL)
+		(void)trail_reject(d, "null is not an object");
+	else if (!tree_is(prev, JSON_OBJECT))
+		reject_type(d, prev, "an object");
 	trail_into(d);
-	return prev;
+	return d->r == 0 ? prev : NULL;
 }
