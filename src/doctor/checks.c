@@ -25,16 +25,17 @@
 #define NOFILE_MIN 4096
 #define MEMORY_LEFT_MIN (INT64_C(48) << 20)
 
-void check_list_add(struct str *list, size_t *n, size_t max, const char *name)
+void list_add(struct results *r, size_t max, const char *name)
 {
-	if ((*n)++ < max)
-		str_printf(list, "%s%s", list->len > 0 ? ", " : "", name);
+	if (r->n_listed++ < max)
+		str_printf(&r->list, "%s%s", r->list.len > 0 ? ", " : "", name);
 }
 
-void check_list_end(struct str *list, size_t n, size_t max)
+const char *list_text(struct results *r, size_t max)
 {
-	if (n > max)
-		str_printf(list, " and %zu more", n - max);
+	if (r->n_listed > max)
+		str_printf(&r->list, " and %zu more", r->n_listed - max);
+	return r->list.text;
 }
 
 /* --- the kernel --- */
@@ -137,46 +138,38 @@ static void check_forwarding(struct results *r, const struct facts *f)
 /* The larger value, of the interface or "all", is in force (Documentation/networking/ip-sysctl) */
 static void check_rp_filter(struct results *r, const struct facts *f)
 {
-	FINI(str_fini) struct str names = { 0 };
-	size_t n = 0;
-
 	vec_for_each (l, &f->net.links)
 		if (MAX(f->rp_filter_all, l->rp_filter) == 1 && l->is_up &&
 		    strcmp(l->name, "lo") != 0)
-			check_list_add(&names, &n, LISTED_MAX, l->name);
-	check_list_end(&names, n, LISTED_MAX);
-	if (n == 0)
+			list_add(r, LISTED_MAX, l->name);
+	if (r->n_listed == 0)
 		found_ok(r, "off or loose on every interface");
 	else if (f->n_default_routes > 1)
 		found(r, CHECK_WARNING,
 		      "sysctl -w net.ipv4.conf.INTERFACE.rp_filter=2 (loose) if replies take another interface; also net.ipv4.conf.all.rp_filter: the larger value is in force",
 		      "strict on %s, and %" PRId64
 		      " interfaces have a default route: packets that arrive on the other one are dropped",
-		      names.text, f->n_default_routes);
+		      list_text(r, LISTED_MAX), f->n_default_routes);
 	else
 		found(r, CHECK_NOTE,
 		      "set 2 (loose) if packets to and from pods take different interfaces",
-		      "strict on %s", names.text);
+		      "strict on %s", list_text(r, LISTED_MAX));
 }
 
 static void check_localnet(struct results *r, const struct facts *f)
 {
-	FINI(str_fini) struct str names = { 0 };
-	size_t n = 0;
-
 	if (f->route_localnet_all > 0)
-		check_list_add(&names, &n, LISTED_MAX, "all");
+		list_add(r, LISTED_MAX, "all");
 	vec_for_each (l, &f->net.links)
 		if (l->route_localnet > 0)
-			check_list_add(&names, &n, LISTED_MAX, l->name);
-	check_list_end(&names, n, LISTED_MAX);
-	if (n == 0)
+			list_add(r, LISTED_MAX, l->name);
+	if (r->n_listed == 0)
 		found_ok(r, "127.0.0.0/8 is not routed");
 	else
 		found(r, CHECK_WARNING,
 		      "sysctl -w net.ipv4.conf.all.route_localnet=0, unless another program needs it; vipd does not",
 		      "127.0.0.0/8 is routed on %s: neighbours can reach daemons that listen on loopback (CVE-2020-8558)",
-		      names.text);
+		      list_text(r, LISTED_MAX));
 }
 
 /* --- bridges --- */
@@ -412,8 +405,6 @@ static void check_ipvs_kernel(struct results *r, const struct facts *f)
 static void check_ipvs_routing(struct results *r, const struct facts *f)
 {
 	const struct fact_ipvs *p = &f->ipvs_plane;
-	FINI(str_fini) struct str list = { 0 };
-	size_t n = 0;
 
 	if (!p->has_routing) {
 		found(r, CHECK_WARNING, "see the error", "policy routing cannot be read: %s",
@@ -428,12 +419,11 @@ static void check_ipvs_routing(struct results *r, const struct facts *f)
 		      "see `ip rule`; if the rule can route packets of services, give it a lower priority than vipd's rules, or change --ipvs-rule-priority",
 		      "%s", *text);
 	vec_for_each (text, &p->missing)
-		check_list_add(&list, &n, MISSING_MAX, *text);
-	check_list_end(&list, n, MISSING_MAX);
-	if (n > 0 && p->is_in_force)
+		list_add(r, MISSING_MAX, *text);
+	if (r->n_listed > 0 && p->is_in_force)
 		found(r, CHECK_ERROR,
 		      "vipd restores them within 10 s; find the process that removes them (ip monitor rule); until then connections from other hosts and pods fail",
-		      "missing: %s", list.text);
+		      "missing: %s", list_text(r, MISSING_MAX));
 	if (!has_result(r))
 		found_ok(r, p->is_in_force
 				    ? "rules and routes exist, and no foreign rule precedes them"
@@ -636,5 +626,6 @@ void check_all(json_t *report, const struct facts *f)
 			      f->links_error.text);
 		else
 			checks[i].check(&r, f);
+		str_fini(&r.list);
 	}
 }

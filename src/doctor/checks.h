@@ -15,6 +15,8 @@ struct results {
 	json_t *report;
 	const char *check; /* its name */
 	size_t before;     /* results of earlier checks in the report */
+	struct str list;   /* of names: list_add() */
+	size_t n_listed;
 };
 
 /* Add a result: check_add() of this check. */
@@ -34,9 +36,9 @@ void check_addresses(struct results *r, const struct facts *f);
 void check_tables(struct results *r, const struct facts *f);
 void check_listeners(struct results *r, const struct facts *f);
 
-/* "a, b, c and 4 more": write at most `max` names, count all in `n`; the end adds the rest. */
-void check_list_add(struct str *list, size_t *n, size_t max, const char *name);
-void check_list_end(struct str *list, size_t n, size_t max);
+/* The list of a check, "a, b, c and 4 more": at most `max` names, all are counted in n_listed. */
+void list_add(struct results *r, size_t max, const char *name);
+const char *list_text(struct results *r, size_t max); /* after the last name, once */
 
 /* Run the checks that apply to the plane, in the order of the report. */
 void check_all(json_t *report, const struct facts *f);

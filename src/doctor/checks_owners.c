@@ -109,26 +109,22 @@ void check_proxies(struct results *r, const struct facts *f)
 /* --- conflicting addresses ----------------------------------------------------------------- */
 
 /* "10.96.0.1:443/TCP, 10.96.0.10:53/UDP and 17 more" */
-static void tuple_list(struct str *list, size_t *n, const struct ip_tuple *t)
+static void tuple_list(struct results *r, const struct ip_tuple *t)
 {
-	check_list_add(list, n, LISTED_MAX,
-		       str_local(IP_ENDPOINT_TEXT_MAX + 16, "%s/%s",
-				 ip_endpoint_str(&t->addr, t->port), l4proto_text(t->proto)));
+	list_add(r, LISTED_MAX,
+		 str_local(IP_ENDPOINT_TEXT_MAX + 16, "%s/%s", ip_endpoint_str(&t->addr, t->port),
+			   l4proto_text(t->proto)));
 }
 
 void check_ipvs(struct results *r, const struct facts *f)
 {
-	FINI(str_fini) struct str list = { 0 };
-	size_t n = 0;
-
 	vec_for_each (v, &f->ipvs)
 		if (vec_search(&f->ours.frontends, v, ip_tuple_cmp) != NULL)
-			tuple_list(&list, &n, v);
-	check_list_end(&list, n, LISTED_MAX);
-	if (n > 0)
+			tuple_list(r, v);
+	if (r->n_listed > 0)
 		found(r, CHECK_WARNING,
 		      "see `ipvsadm -L -n`; delete virtual services that no other program needs",
-		      "IPVS serves addresses of vipd's services: %s", list.text);
+		      "IPVS serves addresses of vipd's services: %s", list_text(r, LISTED_MAX));
 	else if (f->ipvs.n > 0)
 		found(r, CHECK_NOTE, NULL,
 		      "IPVS serves %u addresses and ports, none of vipd's services", f->ipvs.n);
@@ -208,23 +204,20 @@ static bool is_local(const struct facts *f, const struct ip_addr *addr)
 
 void check_listeners(struct results *r, const struct facts *f)
 {
-	FINI(str_fini) struct str list = { 0 };
 	size_t n_local = 0;
-	size_t n = 0;
 
 	vec_for_each (t, &f->ours.frontends) {
 		if (!is_local(f, &t->addr))
 			continue;
 		n_local++;
 		if (vec_has(&f->listeners, l, listener_covers(l, t)))
-			tuple_list(&list, &n, t);
+			tuple_list(r, t);
 	}
-	check_list_end(&list, n, LISTED_MAX);
-	if (n > 0)
+	if (r->n_listed > 0)
 		found(r, CHECK_WARNING,
 		      "find the daemon with `ss -lntup`; change its port, or the service's node port",
 		      "a daemon listens on a port of a service and is not reachable: %s",
-		      list.text);
+		      list_text(r, LISTED_MAX));
 	else if (!f->has_tables)
 		found(r, CHECK_NOTE, NULL, NOT_CHECKED);
 	else
