@@ -101,11 +101,12 @@ static void output_read(struct process *p)
 	while ((n = read(p->out, buf, sizeof(buf))) > 0) {
 		if (p->output.len + (size_t)n > p->config.output_max) {
 			abort_with(p, -E2BIG);
-			return;
+			n = 0;
+			break;
 		}
 		str_add(&p->output, buf, (size_t)n);
 	}
-	if (n == 0)
+	if (n == 0) /* the rest of too much output is not read */
 		(void)event_del(p->output_ready);
 }
 
