@@ -55,7 +55,8 @@ static const char *duration_part(double *total, const char *p)
 	double n = isdigit((unsigned char)*p) || *p == '.' ? strtod(p, &end) : -1;
 	size_t len;
 
-	if (n < 0 || end == p)
+	/* strtod() also reads hexadecimal numbers and exponents. */
+	if (n < 0 || end == p || (size_t)(end - p) != strspn(p, "0123456789."))
 		return NULL;
 	len = strspn(end, "nusmh\u00b5\u03bc");
 	for (size_t i = 0; i < ARRAY_SIZE(units); i++)
