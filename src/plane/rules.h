@@ -76,6 +76,12 @@ bool plane_has_detector(const struct plane_rules_params *p, enum ipfam fam);
  */
 void plane_match_pod(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p,
 		     uint32_t op);
+/* ... as operations of nft/rule.h. */
+#define PLANE_POD(p, op)                                                                   \
+	WHEN(plane_detects_by_ifname(p),                                                   \
+	     IFNAME(IIFNAME, op, (p)->ifname, (p)->detect == DETECT_LOCAL_PREFIX)),        \
+		WHEN(!plane_detects_by_ifname(p), WHEN((p)->sets->is_inet, FAMILY), SADDR, \
+		     LOOKUP(op, (p)->sets->pod_cidrs))
 /*
  * A rule for each length of source ranges (SVC-20): return if the source is in a range of the pool
  * whose word the packet has in the field `meta`.

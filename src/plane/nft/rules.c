@@ -4,11 +4,9 @@
 
 #include <netinet/in.h> /* before linux/in.h, which then omits duplicates */
 
-#include <linux/netfilter.h>
-#include <linux/netfilter/nf_conntrack_common.h>
-#include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter_ipv4.h>
 
+#include "nft/rule.h"
 #include "plan/table.h"
 
 /*
@@ -20,65 +18,36 @@
 /* Picks that may find an empty slot of a size class; the pick after them uses filled slots only. */
 #define CLASS_TRIES 3
 
-static const char *set_name(enum nft_set_id id)
-{
-	return nft_set_desc(id, IPFAM_V4)->name;
-}
-
-/* meta priority & 0xfffff000, at word 0 */
-static void pool(struct nft_rules *rs)
-{
-	nft_expr_meta(rs, NFT_META_PRIORITY, 0);
-	nft_expr_mask(rs, 0, NFT_POOL_MASK);
-}
+/* The pool of the frontend, from the scratch word. */
+#define POOL META(PRIORITY), MASK(NFT_POOL_MASK)
 
 /* Store the word of the frontend in the scratch word, then jump to the chain of its kind. */
 static void dispatch(struct nft_rules *rs, enum ipfam fam, enum nft_set_id words,
 		     enum nft_set_id verdicts)
 {
-	nft_rule_begin(rs);
-	nft_expr_tuple(rs, fam);
-	nft_expr_map(rs, 0, set_name(words));
-	nft_expr_meta_set(rs, NFT_META_PRIORITY, 0);
-	nft_expr_meta(rs, NFT_META_PRIORITY, 0);
-	nft_expr_mask(rs, 0, NFT_KIND_MASK);
-	nft_expr_vmap(rs, 0, set_name(verdicts));
+	RULE(rs, fam, TUPLE, MAP(words), META_SET(PRIORITY), META(PRIORITY), MASK(NFT_KIND_MASK),
+	     VMAP(verdicts));
 }
 
 /* A rule that counts packets of a frontend in its element, if the table has counters. */
 static void count(struct nft_rules *rs, enum ipfam fam, enum nft_set_id set,
 		  const struct plane_rules_params *p)
 {
-	if (!nft_set_exists(set, p->counting))
-		return;
-	nft_rule_begin(rs);
-	nft_expr_tuple(rs, fam);
-	nft_expr_in(rs, 0, set_name(set));
+	if (nft_set_exists(set, p->counting))
+		RULE(rs, fam, TUPLE, IN(set));
 }
 
 static void reject_conn(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p)
 {
 	count(rs, fam, NFTSET_REFUSED, p);
-	nft_rule_begin(rs);
-	nft_match_l4proto(rs, IPPROTO_TCP);
-	nft_expr_counter(rs);
-	nft_expr_reject_tcp(rs);
-	nft_rule_begin(rs);
-	nft_expr_counter(rs);
-	nft_expr_reject_port(rs, fam);
-}
-
-static void count_and_drop(struct nft_rules *rs)
-{
-	nft_expr_counter(rs);
-	nft_expr_verdict(rs, NF_DROP, NULL);
+	RULE(rs, fam, L4PROTO(IPPROTO_TCP), COUNTER, REJECT_TCP);
+	RULE(rs, fam, COUNTER, REJECT_PORT);
 }
 
 static void drop_conn(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p)
 {
 	count(rs, fam, NFTSET_REFUSED, p);
-	nft_rule_begin(rs);
-	count_and_drop(rs);
+	RULE(rs, fam, COUNTER, DROP);
 }
 
 static void xl_outside(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p)
@@ -92,11 +61,8 @@ static void xl_outside(struct nft_rules *rs, enum ipfam fam, const struct plane_
  */
 static void xl(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p)
 {
-	nft_rule_begin(rs);
-	if (plane_has_detector(p, fam))
-		plane_match_pod(rs, fam, p, NFT_CMP_NEQ);
-	nft_match_fib_local(rs, NFTA_FIB_F_SADDR, NFT_CMP_NEQ);
-	nft_expr_verdict(rs, NFT_GOTO, "xl_outside");
+	RULE(rs, fam, WHEN(plane_has_detector(p, fam), PLANE_POD(p, NEQ)),
+	     FIB_TYPE(SADDR, NEQ, LOCAL), GOTO("xl_outside"));
 	dispatch(rs, fam, NFTSET_XL_CLUSTER, NFTSET_LEAVES);
 }
 
@@ -105,15 +71,13 @@ static void fw_check(struct nft_rules *rs, enum ipfam fam, const struct plane_ru
 {
 	plane_ranges(rs, fam, p, NFT_META_PRIORITY, NFTSET_FW_RANGES);
 	count(rs, fam, NFTSET_REFUSED, p);
-	nft_rule_begin(rs);
-	count_and_drop(rs);
+	RULE(rs, fam, COUNTER, DROP);
 }
 
 /* One way to the map, as in `xl`. */
 static void fw(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p)
 {
-	nft_rule_begin(rs);
-	nft_expr_verdict(rs, NFT_JUMP, "fw_check");
+	RULE(rs, fam, JUMP("fw_check"));
 	dispatch(rs, fam, NFTSET_FW_FRONTENDS, NFTSET_KINDS_X);
 }
 
@@ -122,29 +86,20 @@ static void services(struct nft_rules *rs, enum ipfam fam, const struct plane_ru
 	count(rs, fam, NFTSET_COUNTED, p);
 	for (int i = 0; i < DISPATCHES; i++)
 		dispatch(rs, fam, NFTSET_FRONTENDS, NFTSET_KINDS);
-	/* REJ-05, except for an address of this node, whose other ports are the node's own */
-	nft_rule_begin(rs);
-	nft_expr_daddr(rs, fam, 0);
-	nft_expr_in(rs, 0, set_name(NFTSET_CLUSTER_IPS));
-	nft_match_fib_local(rs, NFTA_FIB_F_DADDR, NFT_CMP_NEQ);
-	nft_expr_counter(rs);
 	/*
-	 * Through a map: while a flush of the ruleset is committed, all maps are empty, sets are
-	 * not, and some rules still run. The lookup then fails, and REJ-06 drops the packet.
+	 * REJ-05, except for an address of this node, whose other ports are the node's own. Through
+	 * a map: while a flush of the ruleset is committed, all maps are empty, sets are not, and
+	 * some rules still run. The lookup then fails, and REJ-06 drops the packet.
 	 */
-	nft_expr_meta_number(rs, NFT_META_PRIORITY, NFT_KIND_REJECT);
-	nft_expr_meta(rs, NFT_META_PRIORITY, 0);
-	nft_expr_mask(rs, 0, NFT_KIND_MASK);
-	nft_expr_vmap(rs, 0, set_name(NFTSET_KINDS));
+	RULE(rs, fam, DADDR, IN(NFTSET_CLUSTER_IPS), FIB_TYPE(DADDR, NEQ, LOCAL), COUNTER,
+	     META_SET_TO(PRIORITY, NFT_KIND_REJECT), META(PRIORITY), MASK(NFT_KIND_MASK),
+	     VMAP(NFTSET_KINDS));
 }
 
 /* prerouting and output: the first packet of a connection, before it is routed */
 static void entry(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p)
 {
-	nft_rule_begin(rs);
-	nft_expr_daddr(rs, fam, 0);
-	nft_expr_in(rs, 0, set_name(NFTSET_VIPS));
-	nft_expr_verdict(rs, NFT_JUMP, "services");
+	RULE(rs, fam, DADDR, IN(NFTSET_VIPS), JUMP("services"));
 }
 
 static void entry_pre(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p)
@@ -161,11 +116,7 @@ static void entry_pre(struct nft_rules *rs, enum ipfam fam, const struct plane_r
 static void unknown_address(struct nft_rules *rs, enum ipfam fam,
 			    const struct plane_rules_params *p)
 {
-	nft_rule_begin(rs);
-	nft_expr_daddr(rs, fam, 0);
-	nft_expr_in(rs, 0, set_name(NFTSET_SERVICE_CIDRS));
-	nft_match_fib_local(rs, NFTA_FIB_F_DADDR, NFT_CMP_NEQ);
-	count_and_drop(rs);
+	RULE(rs, fam, DADDR, IN(NFTSET_SERVICE_CIDRS), FIB_TYPE(DADDR, NEQ, LOCAL), COUNTER, DROP);
 }
 
 /*
@@ -178,35 +129,17 @@ static void unknown_address(struct nft_rules *rs, enum ipfam fam,
  */
 static void vip_loop(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p)
 {
-	nft_rule_begin(rs);
-	nft_match_neighbour(rs, fam, set_name(NFTSET_HOPS));
-	nft_expr_verdict(rs, NFT_RETURN, NULL);
-	nft_rule_begin(rs);
-	nft_match_ct_bits(rs, NFT_CT_STATUS, IPS_DST_NAT, NFT_CMP_NEQ);
-	nft_expr_original_tuple(rs, fam);
-	nft_expr_in(rs, 0, set_name(NFTSET_MASQ_FRONTENDS));
-	nft_match_fib_local(rs, NFTA_FIB_F_SADDR, NFT_CMP_NEQ);
-	nft_expr_verdict(rs, NFT_RETURN, NULL);
+	RULE(rs, fam, NEIGHBOUR(NFTSET_HOPS), RETURN);
+	RULE(rs, fam, CT_HAS(STATUS, IPS_DST_NAT), ORIGINAL_TUPLE, IN(NFTSET_MASQ_FRONTENDS),
+	     FIB_TYPE(SADDR, NEQ, LOCAL), RETURN);
 	/* The word is not needed, but nft prints a map only with its use. */
-	nft_rule_begin(rs);
-	nft_expr_tuple(rs, fam);
-	nft_expr_map(rs, 0, set_name(NFTSET_FRONTENDS));
-	nft_expr_meta_set(rs, NFT_META_PRIORITY, 0);
-	count_and_drop(rs);
-	nft_rule_begin(rs);
-	nft_match_ct_bits(rs, NFT_CT_STATUS, IPS_DST_NAT, NFT_CMP_NEQ);
-	nft_expr_verdict(rs, NFT_RETURN, NULL);
-	nft_rule_begin(rs);
-	count_and_drop(rs);
+	RULE(rs, fam, TUPLE, MAP(NFTSET_FRONTENDS), META_SET(PRIORITY), COUNTER, DROP);
+	RULE(rs, fam, CT_HAS(STATUS, IPS_DST_NAT), RETURN);
+	RULE(rs, fam, COUNTER, DROP);
 }
 
 /* The end of a rule: masquerade if the original destination is a cluster IP. */
-static void masquerade_cluster_ip(struct nft_rules *rs, enum ipfam fam)
-{
-	nft_expr_original_daddr(rs, fam);
-	nft_expr_in(rs, 0, set_name(NFTSET_CLUSTER_IPS));
-	nft_expr_masquerade(rs);
-}
+#define MASQUERADE_CLUSTER_IP ORIGINAL_DADDR, IN(NFTSET_CLUSTER_IPS), MASQUERADE
 
 /*
  * Match packets that are not from pods in postrouting, by interface: another interface, another
@@ -219,56 +152,35 @@ static void masquerade_by_ifname(struct nft_rules *rs, enum ipfam fam,
 {
 	bool is_prefix = p->detect == DETECT_LOCAL_PREFIX;
 
-	nft_rule_begin(rs);
-	nft_match_meta(rs, NFT_META_IIF, NFT_CMP_NEQ, 0);
-	nft_match_ifname(rs, NFT_META_IIFNAME, NFT_CMP_NEQ, p->ifname, is_prefix);
-	masquerade_cluster_ip(rs, fam);
-	nft_rule_begin(rs);
-	nft_match_meta(rs, NFT_META_IIF, NFT_CMP_EQ, 0);
-	nft_match_ifname(rs, NFT_META_OIFNAME, NFT_CMP_NEQ, p->ifname, is_prefix);
-	masquerade_cluster_ip(rs, fam);
-	nft_rule_begin(rs);
-	nft_match_meta(rs, NFT_META_IIF, NFT_CMP_EQ, 0);
-	nft_match_fib_local(rs, NFTA_FIB_F_SADDR, NFT_CMP_EQ);
-	masquerade_cluster_ip(rs, fam);
+	RULE(rs, fam, META_IS(IIF, NEQ, 0), IFNAME(IIFNAME, NEQ, p->ifname, is_prefix),
+	     MASQUERADE_CLUSTER_IP);
+	RULE(rs, fam, META_IS(IIF, EQ, 0), IFNAME(OIFNAME, NEQ, p->ifname, is_prefix),
+	     MASQUERADE_CLUSTER_IP);
+	RULE(rs, fam, META_IS(IIF, EQ, 0), FIB_TYPE(SADDR, EQ, LOCAL), MASQUERADE_CLUSTER_IP);
 }
 
-/* Cluster IPs: clients that are not pods, or all (MASQ-05); without detection no rule (MASQ-01). */
+/*
+ * Cluster IPs: clients that are not pods, or all (MASQ-05); without detection no rule (MASQ-01).
+ * What costs least comes first: most connections are from pods and end a rule there.
+ */
 static void masquerade_cluster_ips(struct nft_rules *rs, enum ipfam fam,
 				   const struct plane_rules_params *p)
 {
-	if (!p->is_masquerade_all && !plane_has_detector(p, fam))
-		return;
-	/* What costs least comes first: most connections are from pods and end a rule there. */
-	if (!p->is_masquerade_all && plane_detects_by_ifname(p)) {
+	if (p->is_masquerade_all)
+		RULE(rs, fam, MASQUERADE_CLUSTER_IP);
+	else if (plane_has_detector(p, fam) && plane_detects_by_ifname(p))
 		masquerade_by_ifname(rs, fam, p);
-		return;
-	}
-	nft_rule_begin(rs);
-	if (!p->is_masquerade_all) {
-		nft_expr_saddr(rs, fam, 0);
-		nft_expr_not_in(rs, 0, set_name(NFTSET_POD_CIDRS));
-	}
-	masquerade_cluster_ip(rs, fam);
+	else if (plane_has_detector(p, fam))
+		RULE(rs, fam, SADDR, NOT_IN(NFTSET_POD_CIDRS), MASQUERADE_CLUSTER_IP);
 }
 
 static void postrouting(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p)
 {
-	unsigned int n = nft_addr_words(fam);
-
-	nft_rule_begin(rs);
-	nft_match_ct_bits(rs, NFT_CT_STATUS, IPS_DST_NAT, NFT_CMP_EQ);
-	nft_expr_verdict(rs, NFT_RETURN, NULL);
+	RULE(rs, fam, CT_LACKS(STATUS, IPS_DST_NAT), RETURN);
 	/* Clear the scratch word: queueing disciplines use the packet priority. */
-	nft_rule_begin(rs);
-	nft_expr_meta_number(rs, NFT_META_PRIORITY, 0);
+	RULE(rs, fam, META_SET_TO(PRIORITY, 0));
 	/* Hairpin (MASQ-09) */
-	nft_rule_begin(rs);
-	nft_expr_saddr(rs, fam, 0);
-	nft_expr_dport(rs, n);
-	nft_expr_daddr(rs, fam, n + 1);
-	nft_expr_in(rs, 0, set_name(NFTSET_ENDPOINT_ADDRS));
-	nft_expr_masquerade(rs);
+	RULE(rs, fam, SADDR, DPORT, DADDR, IN(NFTSET_ENDPOINT_ADDRS), MASQUERADE);
 	plane_masquerade_frontends(rs, fam, p);
 	masquerade_cluster_ips(rs, fam, p);
 }
@@ -283,17 +195,9 @@ static void postrouting(struct nft_rules *rs, enum ipfam fam, const struct plane
  */
 static void drop_invalid(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p)
 {
-	unsigned int n = nft_addr_words(fam);
-
-	if (p->is_tcp_liberal)
-		return;
-	nft_rule_begin(rs);
-	nft_match_ct_state(rs, NFT_CT_STATE_INVALID);
-	nft_expr_saddr(rs, fam, 0);
-	nft_expr_sport(rs, n);
-	nft_expr_saddr(rs, fam, n + 1);
-	nft_expr_in(rs, 0, set_name(NFTSET_ENDPOINT_ADDRS));
-	count_and_drop(rs);
+	if (!p->is_tcp_liberal)
+		RULE(rs, fam, CT_STATE(INVALID), SADDR, SPORT, SADDR, IN(NFTSET_ENDPOINT_ADDRS),
+		     COUNTER, DROP);
 }
 
 /*
@@ -305,14 +209,8 @@ static void drop_invalid(struct nft_rules *rs, enum ipfam fam, const struct plan
 static void forward(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p)
 {
 	/* Packets of established connections meet this rule only. */
-	nft_rule_begin(rs);
-	nft_match_ct_bits(rs, NFT_CT_STATE, NFT_CT_STATE_NEW | NFT_CT_STATE_INVALID, NFT_CMP_EQ);
-	nft_expr_verdict(rs, NFT_RETURN, NULL);
-	nft_rule_begin(rs);
-	nft_expr_daddr(rs, fam, 0);
-	nft_expr_in(rs, 0, set_name(NFTSET_VIPS));
-	nft_match_returns(rs, set_name(NFTSET_PAIRS));
-	nft_expr_verdict(rs, NFT_JUMP, "vip_loop");
+	RULE(rs, fam, CT_LACKS(STATE, NFT_CT_STATE_NEW | NFT_CT_STATE_INVALID), RETURN);
+	RULE(rs, fam, DADDR, IN(NFTSET_VIPS), RETURNS(NFTSET_PAIRS), JUMP("vip_loop"));
 	drop_invalid(rs, fam, p);
 }
 
@@ -322,11 +220,7 @@ static void forward(struct nft_rules *rs, enum ipfam fam, const struct plane_rul
  */
 static void aff_dnat(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p)
 {
-	nft_rule_begin(rs);
-	nft_expr_l4protos(rs);
-	nft_expr_meta(rs, NFT_META_PRIORITY, 0);
-	nft_expr_map(rs, 0, set_name(NFTSET_AFF_ENDPOINTS));
-	nft_expr_dnat(rs, fam, 0, nft_addr_words(fam));
+	RULE(rs, fam, L4PROTOS, META(PRIORITY), MAP(NFTSET_AFF_ENDPOINTS), DNAT);
 }
 
 /* In order of creation: chains without jumps first. */
@@ -396,74 +290,39 @@ const struct nft_schema nft_schema = {
 /* dnat to @endpoints[pool . random slot] */
 static void pick(struct nft_rules *rs, enum ipfam fam, uint32_t slots)
 {
-	nft_rule_begin(rs);
-	nft_expr_l4protos(rs);
-	pool(rs);
-	nft_expr_random(rs, 1, slots);
-	nft_expr_map(rs, 0, set_name(NFTSET_ENDPOINTS));
-	nft_expr_dnat(rs, fam, 0, nft_addr_words(fam));
+	RULE(rs, fam, L4PROTOS, POOL, RANDOM(slots), MAP(NFTSET_ENDPOINTS), DNAT);
 }
 
 /* dnat to @endpoints[pool . slot of the client]; plan_table_pick() computes the same slot. */
 static void pick_hashed(struct nft_rules *rs, enum ipfam fam, const struct nft_kind_info *kind)
 {
-	unsigned int n = nft_addr_words(fam);
-
-	nft_rule_begin(rs);
-	nft_expr_l4protos(rs);
-	pool(rs);
-	nft_expr_saddr(rs, fam, 2);
-	if (kind->has_port)
-		nft_expr_sport(rs, 2 + n);
-	nft_expr_jhash(rs, 1, 2, 4 * (n + kind->has_port), kind->slots, PLAN_HASH_SEED);
-	nft_expr_map(rs, 0, set_name(NFTSET_ENDPOINTS));
-	nft_expr_dnat(rs, fam, 0, n);
+	RULE(rs, fam, L4PROTOS, POOL, AT(2, 2), SADDR, WHEN(kind->has_port, SPORT),
+	     JHASH(kind->slots, PLAN_HASH_SEED), MAP(NFTSET_ENDPOINTS), DNAT);
 }
 
 /*
- * Update the affinity entry of (pool, client): the key begins at word 0. `flip`: 0, or
- * NFT_POOL_LOCAL for the entry of the pool's peer.
+ * Key and data of the affinity entry of (pool, client). `flip`: 0, or NFT_POOL_LOCAL for the entry
+ * of the pool's peer. nft's word for the data in IPv4; in IPv6 the key occupies that word.
  */
-static void remember(struct nft_rules *rs, enum ipfam fam, uint32_t op, uint32_t affinity_s,
-		     uint32_t flip)
-{
-	/* nft's word for the data in IPv4; in IPv6 the key occupies that word. */
-	unsigned int data = fam == IPFAM_V6 ? 5 : 4;
-
-	nft_expr_meta(rs, NFT_META_PRIORITY, 0);
-	nft_expr_mask_xor(rs, 0, NFT_POOL_MASK, flip);
-	nft_expr_saddr(rs, fam, 1);
-	nft_expr_meta(rs, NFT_META_PRIORITY, data);
-	if (flip != 0)
-		nft_expr_mask_xor(rs, data, UINT32_MAX, flip);
-	nft_expr_dynset(rs, op, set_name(NFTSET_AFFINITY), 0, data, (uint64_t)affinity_s * 1000);
-}
+#define AFFINITY_ENTRY(flip)                                                            \
+	META(PRIORITY), MASK_XOR(NFT_POOL_MASK, flip), SADDR, AT(4, 5), META(PRIORITY), \
+		WHEN((flip) != 0, MASK_XOR(UINT32_MAX, flip))
 
 /* Pick a local id and store it in the affinity map (`affinity_s` 0: do not store). */
 static void pick_sticky(struct nft_rules *rs, enum ipfam fam, uint32_t slots, uint32_t affinity_s)
 {
-	nft_rule_begin(rs);
-	pool(rs);
-	nft_expr_random(rs, 1, slots);
-	nft_expr_map(rs, 0, set_name(NFTSET_AFF_SLOTS));
-	nft_expr_meta_set(rs, NFT_META_PRIORITY, 0);
-	if (affinity_s != 0)
-		remember(rs, fam, NFT_DYNSET_OP_ADD, affinity_s, 0);
-	nft_expr_verdict(rs, NFT_JUMP, "aff_dnat");
+	RULE(rs, fam, POOL, RANDOM(slots), MAP(NFTSET_AFF_SLOTS), META_SET(PRIORITY),
+	     WHEN(affinity_s != 0, AFFINITY_ENTRY(0),
+		  ADD(NFTSET_AFFINITY, UINT64_C(1000) * affinity_s)),
+	     JUMP("aff_dnat"));
 }
 
 /* A client with an affinity entry: refresh it; if its backend is gone, delete the entry. */
 static void follow_affinity(struct nft_rules *rs, enum ipfam fam, uint32_t affinity_s)
 {
-	nft_rule_begin(rs);
-	pool(rs);
-	nft_expr_saddr(rs, fam, 1);
-	nft_expr_map(rs, 0, set_name(NFTSET_AFFINITY));
-	nft_expr_meta_set(rs, NFT_META_PRIORITY, 0);
-	remember(rs, fam, NFT_DYNSET_OP_UPDATE, affinity_s, 0);
-	nft_expr_verdict(rs, NFT_JUMP, "aff_dnat");
-	nft_rule_begin(rs);
-	remember(rs, fam, NFT_DYNSET_OP_DELETE, 0, 0);
+	RULE(rs, fam, POOL, SADDR, MAP(NFTSET_AFFINITY), META_SET(PRIORITY), AFFINITY_ENTRY(0),
+	     UPDATE(NFTSET_AFFINITY, UINT64_C(1000) * affinity_s), JUMP("aff_dnat"));
+	RULE(rs, fam, AFFINITY_ENTRY(0), DELETE(NFTSET_AFFINITY));
 }
 
 /*
@@ -473,17 +332,11 @@ static void follow_affinity(struct nft_rules *rs, enum ipfam fam, uint32_t affin
  */
 static void adopt_peer(struct nft_rules *rs, enum ipfam fam, uint32_t affinity_s)
 {
-	nft_rule_begin(rs);
-	nft_expr_meta(rs, NFT_META_PRIORITY, 0);
-	nft_expr_mask_xor(rs, 0, NFT_POOL_MASK, NFT_POOL_LOCAL);
-	nft_expr_saddr(rs, fam, 1);
-	nft_expr_map(rs, 0, set_name(NFTSET_AFFINITY));
-	nft_expr_meta_set(rs, NFT_META_PRIORITY, 0);
-	nft_expr_meta(rs, NFT_META_PRIORITY, 0);
-	nft_expr_mask_xor(rs, 0, UINT32_MAX, NFT_POOL_LOCAL);
-	nft_expr_meta_set(rs, NFT_META_PRIORITY, 0);
-	remember(rs, fam, NFT_DYNSET_OP_UPDATE, affinity_s, NFT_POOL_LOCAL);
-	nft_expr_verdict(rs, NFT_JUMP, "aff_dnat");
+	RULE(rs, fam, META(PRIORITY), MASK_XOR(NFT_POOL_MASK, NFT_POOL_LOCAL), SADDR,
+	     MAP(NFTSET_AFFINITY), META_SET(PRIORITY), META(PRIORITY),
+	     MASK_XOR(UINT32_MAX, NFT_POOL_LOCAL), META_SET(PRIORITY),
+	     AFFINITY_ENTRY(NFT_POOL_LOCAL), UPDATE(NFTSET_AFFINITY, UINT64_C(1000) * affinity_s),
+	     JUMP("aff_dnat"));
 }
 
 void nft_rules_pick(struct nft_rules *rs, enum ipfam fam, const struct nft_kind_info *kind)

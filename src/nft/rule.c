@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "nft/rule.h"
+
+#include <assert.h>
+#include <stdio.h> /* libnftnl/expr.h needs FILE */
+
+#include <libnftnl/expr.h>
+#include <libnftnl/rule.h>
+#include <linux/icmp.h>
+#include <linux/icmpv6.h>
+#include <linux/netfilter/nf_nat.h>
+
+/* Header offsets: RFC 791 section 3.1, RFC 8200 section 3. */
+#define IP4_CSUM 10
+#define IP4_SADDR 12
+#define IP4_DADDR 16
+#define IP6_SADDR 8
+#define IP6_DADDR 24
+
+/* The last rule of `rs`, and the words that the next operation uses. */
+struct nft_cursor {
+	struct nft_rules *rs;
+	enum ipfam fam;
+	unsigned int begin; /* of its key, data or value: 0, or AT() */
+	unsigned int last;  /* the first word of the last load */
+	unsigned int word;  /* the first word of the next load */
+};
+
+static void ops_append(struct nft_cursor *c, const struct nft_op *ops)
+{
+	for (; ops->append != NULL; ops++)
+		ops->append(c, ops);
+}
+
+void nft_rule_add(struct nft_rules *rs, enum ipfam fam, const struct nft_op *ops)
+{
+	struct nft_cursor c = { .rs = rs, .fam = fam };
+
+	nft_rule_begin(rs);
+	ops_append(&c, ops);
+}
+
+void nft_op_when(struct nft_cursor *c, const struct nft_op *op)
+{
+	if (op->a)
+		ops_append(c, op->data);
+}
+
+void nft_op_at(struct nft_cursor *c, const struct nft_op *op)
+{
+	c->begin = c->last = c->word = c->fam == IPFAM_V6 ? op->b : op->a;
+}
+
+/* --- expressions --- */
+
+/* An attribute of an expression: NFTNL_EXPR_* of libnftnl/expr.h. */
+struct attr {
+	uint16_t type; /* 0: after the last one */
+	uint32_t value;
+};
+
+static struct nftnl_expr *expr_add(struct nft_cursor *c, const char *name, const struct attr *attrs)
+{
+	struct nftnl_expr *e = nftnl_expr_alloc(name);
+
+	assert(e != NULL);
+	for (; attrs->type != 0; attrs++)
+		nftnl_expr_set_u32(e, attrs->type, attrs->value);
+	nftnl_rule_add_expr(c->rs->v.v[c->rs->v.n - 1].r, e);
+	return e;
+}
+
+static const struct attr no_attrs;
+/* Append an expression with these attributes. */
+#define EXPR(c, name, ...) expr_add((c), (name), (const struct attr[]){ __VA_ARGS__, { 0 } })
+
+/* The kernel reports words 0, 4, 8, 12 as the 128 bit registers 1..4: use the same numbers. */
+static uint32_t reg(unsigned int word)
+{
+	assert(word < 16);
+	return word % 4 == 0 ? NFT_REG_1 + word / 4 : NFT_REG32_00 + word;
+}
+
+static unsigned int words(size_t bytes)
+{
+	return (unsigned int)(bytes + 3) / 4;
+}
+
+/* The register for a load of `n` words. */
+static uint32_t load(struct nft_cursor *c, unsigned int n)
+{
+	c->last = c->word;
+	c->word += n;
+	return reg(c->last);
+}
+
+/* ... of an address. */
+static uint32_t load_addr(struct nft_cursor *c)
+{
+	return load(c, nft_addr_words(c->fam));
+}
+
+/* The loaded words were used. */
+static void begin_again(struct nft_cursor *c)
+{
+	c->begin = c->last = c->word = 0;
+}
+
+/* --- loads --- */
+
+static void payload(struct nft_cursor *c, uint32_t base, uint32_t offset, uint32_t len)
+{
+	(void)EXPR(c, "payload", { NFTNL_EXPR_PAYLOAD_BASE, base },
+		   { NFTNL_EXPR_PAYLOAD_DREG, load(c, words(len)) },
+		   { NFTNL_EXPR_PAYLOAD_OFFSET, offset }, { NFTNL_EXPR_PAYLOAD_LEN, len });
+}
+
+void nft_op_saddr(struct nft_cursor *c, const struct nft_op *op)
+{
+	payload(c, NFT_PAYLOAD_NETWORK_HEADER, c->fam == IPFAM_V6 ? IP6_SADDR : IP4_SADDR,
+		(uint32_t)ip_len(c->fam));
+}
+
+void nft_op_daddr(struct nft_cursor *c, const struct nft_op *op)
+{
+	payload(c, NFT_PAYLOAD_NETWORK_HEADER, c->fam == IPFAM_V6 ? IP6_DADDR : IP4_DADDR,
+		(uint32_t)ip_len(c->fam));
+}
+
+void nft_op_transport(struct nft_cursor *c, const struct nft_op *op)
+{
+	payload(c, NFT_PAYLOAD_TRANSPORT_HEADER, op->a, op->b);
+}
+
+void nft_op_socket_wildcard(struct nft_cursor *c, const struct nft_op *op)
+{
+	(void)EXPR(c, "socket", { NFTNL_EXPR_SOCKET_KEY, NFT_SOCKET_WILDCARD },
+		   { NFTNL_EXPR_SOCKET_DREG, load(c, 1) });
+}
+
+void nft_op_nexthop(struct nft_cursor *c, const struct nft_op *op)
+{
+	uint32_t key = c->fam == IPFAM_V6 ? NFT_RT_NEXTHOP6 : NFT_RT_NEXTHOP4;
+
+	(void)EXPR(c, "rt", { NFTNL_EXPR_RT_KEY, key }, { NFTNL_EXPR_RT_DREG, load_addr(c) });
+}
+
+void nft_op_meta(struct nft_cursor *c, const struct nft_op *op)
+{
+	bool is_name = op->a == NFT_META_IIFNAME || op->a == NFT_META_OIFNAME;
+
+	(void)EXPR(c, "meta", { NFTNL_EXPR_META_KEY, op->a },
+		   { NFTNL_EXPR_META_DREG, load(c, is_name ? IFNAMSIZ / 4 : 1) });
+}
+
+void nft_op_ct(struct nft_cursor *c, const struct nft_op *op)
+{
+	(void)EXPR(c, "ct", { NFTNL_EXPR_CT_KEY, op->a }, { NFTNL_EXPR_CT_DREG, load(c, 1) });
+}
+
+void nft_op_ct_original(struct nft_cursor *c, const struct nft_op *op)
+{
+	bool is_port = op->a == op->b;
+	struct nftnl_expr *e =
+		EXPR(c, "ct", { NFTNL_EXPR_CT_KEY, c->fam == IPFAM_V6 ? op->b : op->a },
+		     { NFTNL_EXPR_CT_DREG, is_port ? load(c, 1) : load_addr(c) });
+
+	nftnl_expr_set_u8(e, NFTNL_EXPR_CT_DIR, IP_CT_DIR_ORIGINAL);
+}
+
+void nft_op_fib_type(struct nft_cursor *c, const struct nft_op *op)
+{
+	(void)EXPR(c, "fib", { NFTNL_EXPR_FIB_RESULT, NFT_FIB_RESULT_ADDRTYPE },
+		   { NFTNL_EXPR_FIB_FLAGS, op->a }, { NFTNL_EXPR_FIB_DREG, load(c, 1) });
+}
+
+void nft_op_value(struct nft_cursor *c, const struct nft_op *op)
+{
+	nftnl_expr_set(EXPR(c, "immediate", { NFTNL_EXPR_IMM_DREG, load(c, words(op->a)) }),
+		       NFTNL_EXPR_IMM_DATA, op->data, op->a);
+}
+
+void nft_op_random(struct nft_cursor *c, const struct nft_op *op)
+{
+	(void)EXPR(c, "numgen", { NFTNL_EXPR_NG_DREG, load(c, 1) },
+		   { NFTNL_EXPR_NG_TYPE, NFT_NG_RANDOM }, { NFTNL_EXPR_NG_MODULUS, op->a },
+		   { NFTNL_EXPR_NG_OFFSET, 0 });
+}
+
+void nft_op_jhash(struct nft_cursor *c, const struct nft_op *op)
+{
+	unsigned int from = c->begin, len = 4 * (c->word - from);
+
+	c->begin = 0;
+	c->word = from - 1;
+	(void)EXPR(c, "hash", { NFTNL_EXPR_HASH_SREG, reg(from) },
+		   { NFTNL_EXPR_HASH_DREG, load(c, 1) }, { NFTNL_EXPR_HASH_LEN, len },
+		   { NFTNL_EXPR_HASH_MODULUS, op->a }, { NFTNL_EXPR_HASH_SEED, op->b },
+		   { NFTNL_EXPR_HASH_OFFSET, 0 }, { NFTNL_EXPR_HASH_TYPE, NFT_HASH_JENKINS });
+}
+
+/* --- changes of the last load --- */
+
+static void bitwise(struct nft_cursor *c, const void *mask, const void *bits, uint32_t len)
+{
+	struct nftnl_expr *e =
+		EXPR(c, "bitwise", { NFTNL_EXPR_BITWISE_SREG, reg(c->last) },
+		     { NFTNL_EXPR_BITWISE_DREG, reg(c->last) },
+		     { NFTNL_EXPR_BITWISE_OP, NFT_BITWISE_BOOL }, { NFTNL_EXPR_BITWISE_LEN, len });
+
+	nftnl_expr_set(e, NFTNL_EXPR_BITWISE_MASK, mask, len);
+	nftnl_expr_set(e, NFTNL_EXPR_BITWISE_XOR, bits, len);
+}
+
+void nft_op_mask_xor(struct nft_cursor *c, const struct nft_op *op)
+{
+	bitwise(c, &op->a, &op->b, sizeof(op->a));
+}
+
+void nft_op_mask_byte(struct nft_cursor *c, const struct nft_op *op)
+{
+	const uint8_t mask = (uint8_t)op->a, none = 0;
+
+	bitwise(c, &mask, &none, sizeof(mask));
+}
+
+void nft_op_prefix(struct nft_cursor *c, const struct nft_op *op)
+{
+	uint8_t mask[16] = { 0 }, none[16] = { 0 };
+
+	for (unsigned int bit = 0; bit < op->a; bit++)
+		mask[bit / 8] |= (uint8_t)(0x80 >> (bit % 8));
+	if (op->a < ip_len(c->fam) * 8) /* nft writes no mask that keeps all */
+		bitwise(c, mask, none, (uint32_t)ip_len(c->fam));
+}
+
+/* --- conditions --- */
+
+void nft_op_is(struct nft_cursor *c, const struct nft_op *op)
+{
+	assert(c->last == 0 && c->word > 0); /* one value was loaded */
+	nftnl_expr_set(
+		EXPR(c, "cmp", { NFTNL_EXPR_CMP_SREG, reg(0) }, { NFTNL_EXPR_CMP_OP, op->a }),
+		NFTNL_EXPR_CMP_DATA, op->data, op->b);
+	begin_again(c);
+}
+
+void nft_op_family(struct nft_cursor *c, const struct nft_op *op)
+{
+	ops_append(c, OPS(META(NFPROTO), IS_BYTE(EQ, nft_family(c->fam))));
+}
+
+/* Look the loaded key up. */
+static struct nftnl_expr *lookup_desc(struct nft_cursor *c, const struct nft_set_desc *set)
+{
+	struct nftnl_expr *e = EXPR(c, "lookup", { NFTNL_EXPR_LOOKUP_SREG, reg(0) });
+
+	assert(c->word == words(set->key_len));
+	nftnl_expr_set_str(e, NFTNL_EXPR_LOOKUP_SET, set->name);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_LOOKUP_SET_ID, 0);
+	begin_again(c);
+	return e;
+}
+
+static struct nftnl_expr *lookup(struct nft_cursor *c, enum nft_set_id set)
+{
+	return lookup_desc(c, nft_set_desc(set, c->fam));
+}
+
+void nft_op_lookup(struct nft_cursor *c, const struct nft_op *op)
+{
+	struct nftnl_expr *e = lookup(c, op->b);
+
+	if (op->a == NFT_CMP_NEQ)
+		nftnl_expr_set_u32(e, NFTNL_EXPR_LOOKUP_FLAGS, NFT_LOOKUP_F_INV);
+}
+
+void nft_op_l4protos(struct nft_cursor *c, const struct nft_op *op)
+{
+	struct nft_rule *r = &c->rs->v.v[c->rs->v.n - 1];
+
+	assert(r->l4protos == NULL);
+	ops_append(c, OPS(META(L4PROTO)));
+	r->l4protos = lookup_desc(c, nft_set_desc_l4protos());
+}
+
+void nft_op_map(struct nft_cursor *c, const struct nft_op *op)
+{
+	nftnl_expr_set_u32(lookup(c, op->a), NFTNL_EXPR_LOOKUP_DREG, reg(0));
+}
+
+void nft_op_vmap(struct nft_cursor *c, const struct nft_op *op)
+{
+	nftnl_expr_set_u32(lookup(c, op->a), NFTNL_EXPR_LOOKUP_DREG, NFT_REG_VERDICT);
+}
+
+/* --- elements and statements --- */
+
+void nft_op_dynset(struct nft_cursor *c, const struct nft_op *op)
+{
+	const struct nft_set_desc *set = nft_set_desc(op->b, c->fam);
+	struct nftnl_expr *e = EXPR(c, "dynset", { NFTNL_EXPR_DYNSET_OP, op->a });
+	bool is_map = set->data_type != 0;
+
+	nftnl_expr_set_str(e, NFTNL_EXPR_DYNSET_SET_NAME, set->name);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_DYNSET_SET_ID, 0);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_DYNSET_SREG_KEY, reg(is_map ? 0 : c->begin));
+	if (is_map)
+		nftnl_expr_set_u32(e, NFTNL_EXPR_DYNSET_SREG_DATA, reg(c->begin));
+	if (op->timeout_ms != 0)
+		nftnl_expr_set_u64(e, NFTNL_EXPR_DYNSET_TIMEOUT, op->timeout_ms);
+	begin_again(c);
+}
+
+void nft_op_meta_set(struct nft_cursor *c, const struct nft_op *op)
+{
+	(void)EXPR(c, "meta", { NFTNL_EXPR_META_KEY, op->a },
+		   { NFTNL_EXPR_META_SREG, reg(c->begin) });
+	begin_again(c);
+}
+
+static void addr_set(struct nft_cursor *c, uint32_t offset)
+{
+	struct nftnl_expr *e =
+		EXPR(c, "payload", { NFTNL_EXPR_PAYLOAD_BASE, NFT_PAYLOAD_NETWORK_HEADER },
+		     { NFTNL_EXPR_PAYLOAD_SREG, reg(0) }, { NFTNL_EXPR_PAYLOAD_OFFSET, offset },
+		     { NFTNL_EXPR_PAYLOAD_LEN, (uint32_t)ip_len(c->fam) },
+		     { NFTNL_EXPR_PAYLOAD_FLAGS, NFT_PAYLOAD_L4CSUM_PSEUDOHDR });
+
+	begin_again(c);
+	if (c->fam == IPFAM_V6)
+		return;
+	nftnl_expr_set_u32(e, NFTNL_EXPR_PAYLOAD_CSUM_TYPE, NFT_PAYLOAD_CSUM_INET);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_PAYLOAD_CSUM_OFFSET, IP4_CSUM);
+}
+
+void nft_op_saddr_set(struct nft_cursor *c, const struct nft_op *op)
+{
+	addr_set(c, c->fam == IPFAM_V6 ? IP6_SADDR : IP4_SADDR);
+}
+
+void nft_op_daddr_set(struct nft_cursor *c, const struct nft_op *op)
+{
+	addr_set(c, c->fam == IPFAM_V6 ? IP6_DADDR : IP4_DADDR);
+}
+
+void nft_op_counter(struct nft_cursor *c, const struct nft_op *op)
+{
+	struct nftnl_expr *e = expr_add(c, "counter", &no_attrs);
+
+	nftnl_expr_set_u64(e, NFTNL_EXPR_CTR_PACKETS, 0);
+	nftnl_expr_set_u64(e, NFTNL_EXPR_CTR_BYTES, 0);
+}
+
+void nft_op_dnat(struct nft_cursor *c, const struct nft_op *op)
+{
+	(void)EXPR(c, "nat", { NFTNL_EXPR_NAT_TYPE, NFT_NAT_DNAT },
+		   { NFTNL_EXPR_NAT_FAMILY, nft_family(c->fam) },
+		   { NFTNL_EXPR_NAT_REG_ADDR_MIN, reg(0) },
+		   { NFTNL_EXPR_NAT_REG_PROTO_MIN, reg(nft_addr_words(c->fam)) });
+}
+
+void nft_op_masquerade(struct nft_cursor *c, const struct nft_op *op)
+{
+	(void)EXPR(c, "masq", { NFTNL_EXPR_MASQ_FLAGS, NF_NAT_RANGE_PROTO_RANDOM_FULLY });
+}
+
+void nft_op_redirect(struct nft_cursor *c, const struct nft_op *op)
+{
+	(void)expr_add(c, "redir", &no_attrs);
+}
+
+void nft_op_reject(struct nft_cursor *c, const struct nft_op *op)
+{
+	nftnl_expr_set_u8(EXPR(c, "reject", { NFTNL_EXPR_REJECT_TYPE, op->a }),
+			  NFTNL_EXPR_REJECT_CODE, (uint8_t)op->b);
+}
+
+void nft_op_reject_port(struct nft_cursor *c, const struct nft_op *op)
+{
+	uint32_t code = c->fam == IPFAM_V6 ? ICMPV6_PORT_UNREACH : ICMP_PORT_UNREACH;
+
+	ops_append(c, OPS(OP(reject, NFT_REJECT_ICMP_UNREACH, code)));
+}
+
+void nft_op_verdict(struct nft_cursor *c, const struct nft_op *op)
+{
+	struct nftnl_expr *e = EXPR(c, "immediate", { NFTNL_EXPR_IMM_DREG, NFT_REG_VERDICT },
+				    { NFTNL_EXPR_IMM_VERDICT, op->a });
+
+	if (op->data != NULL)
+		nftnl_expr_set_str(e, NFTNL_EXPR_IMM_CHAIN, op->data);
+}
