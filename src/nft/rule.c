@@ -24,6 +24,7 @@ struct nft_cursor {
 	unsigned int begin; /* of its key, data or value: 0, or AT() */
 	unsigned int last;  /* the first word of the last load */
 	unsigned int word;  /* the first word of the next load */
+	bool is_used;       /* the words were used: the next load begins at word 0 */
 };
 
 static void ops_append(struct nft_cursor *c, const struct nft_op *ops)
@@ -48,7 +49,8 @@ void nft_op_when(struct nft_cursor *c, const struct nft_op *op)
 
 void nft_op_at(struct nft_cursor *c, const struct nft_op *op)
 {
-	c->begin = c->last = c->word = c->fam == IPFAM_V6 ? op->b : op->a;
+	c->begin = c->word = c->fam == IPFAM_V6 ? op->b : op->a;
+	c->is_used = false;
 }
 
 /* --- expressions --- */
@@ -89,6 +91,9 @@ static unsigned int words(size_t bytes)
 /* The register for a load of `n` words. */
 static uint32_t load(struct nft_cursor *c, unsigned int n)
 {
+	if (c->is_used)
+		c->begin = c->word = 0;
+	c->is_used = false;
 	c->last = c->word;
 	c->word += n;
 	return reg(c->last);
@@ -98,12 +103,6 @@ static uint32_t load(struct nft_cursor *c, unsigned int n)
 static uint32_t load_addr(struct nft_cursor *c)
 {
 	return load(c, nft_addr_words(c->fam));
-}
-
-/* The loaded words were used. */
-static void begin_again(struct nft_cursor *c)
-{
-	c->begin = c->last = c->word = 0;
 }
 
 /* --- loads --- */
@@ -238,11 +237,11 @@ void nft_op_prefix(struct nft_cursor *c, const struct nft_op *op)
 
 void nft_op_is(struct nft_cursor *c, const struct nft_op *op)
 {
-	assert(c->last == 0 && c->word > 0); /* one value was loaded */
+	assert(c->last == 0 && !c->is_used); /* one value was loaded */
 	nftnl_expr_set(
 		EXPR(c, "cmp", { NFTNL_EXPR_CMP_SREG, reg(0) }, { NFTNL_EXPR_CMP_OP, op->a }),
 		NFTNL_EXPR_CMP_DATA, op->data, op->b);
-	begin_again(c);
+	c->is_used = true;
 }
 
 void nft_op_family(struct nft_cursor *c, const struct nft_op *op)
@@ -258,7 +257,7 @@ static struct nftnl_expr *lookup_desc(struct nft_cursor *c, const struct nft_set
 	assert(c->word == words(set->key_len));
 	nftnl_expr_set_str(e, NFTNL_EXPR_LOOKUP_SET, set->name);
 	nftnl_expr_set_u32(e, NFTNL_EXPR_LOOKUP_SET_ID, 0);
-	begin_again(c);
+	c->is_used = true;
 	return e;
 }
 
@@ -309,14 +308,14 @@ void nft_op_dynset(struct nft_cursor *c, const struct nft_op *op)
 		nftnl_expr_set_u32(e, NFTNL_EXPR_DYNSET_SREG_DATA, reg(c->begin));
 	if (op->timeout_ms != 0)
 		nftnl_expr_set_u64(e, NFTNL_EXPR_DYNSET_TIMEOUT, op->timeout_ms);
-	begin_again(c);
+	c->is_used = true;
 }
 
 void nft_op_meta_set(struct nft_cursor *c, const struct nft_op *op)
 {
 	(void)EXPR(c, "meta", { NFTNL_EXPR_META_KEY, op->a },
 		   { NFTNL_EXPR_META_SREG, reg(c->begin) });
-	begin_again(c);
+	c->is_used = true;
 }
 
 static void addr_set(struct nft_cursor *c, uint32_t offset)
@@ -327,7 +326,7 @@ static void addr_set(struct nft_cursor *c, uint32_t offset)
 		     { NFTNL_EXPR_PAYLOAD_LEN, (uint32_t)ip_len(c->fam) },
 		     { NFTNL_EXPR_PAYLOAD_FLAGS, NFT_PAYLOAD_L4CSUM_PSEUDOHDR });
 
-	begin_again(c);
+	c->is_used = true;
 	if (c->fam == IPFAM_V6)
 		return;
 	nftnl_expr_set_u32(e, NFTNL_EXPR_PAYLOAD_CSUM_TYPE, NFT_PAYLOAD_CSUM_INET);

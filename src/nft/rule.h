@@ -8,9 +8,9 @@
  * A rule computes with sixteen 32 bit registers, here called "words" 0..15, and ends at the first
  * condition that is not true. An address takes one word in IPv4 and four in IPv6, the name of an
  * interface four, any other value one. Loads write words one after the other, from word 0 on:
- * SADDR, DPORT, DADDR is a key of a set of addresses, ports and addresses. The condition, map or
- * statement that follows uses these words; then loads begin at word 0 again, where a map leaves
- * its data. Lengths are asserted: what a lookup gets is as long as the keys of its set.
+ * SADDR, DPORT, DADDR is a key of a set of addresses, ports and addresses. The conditions, maps and
+ * statements that follow use these words; the next load begins at word 0 again. Lengths are
+ * asserted: what a lookup gets is as long as the keys of its set.
  *
  * Each operation appends the expressions that nft writes for it, with nft's attributes, so that
  * `nft list ruleset` prints the rule.

@@ -69,25 +69,23 @@ void plane_write_ranges(struct nft_writer *w, struct nft_fixed *h,
 /* Are packets of pods known by their interface? Else by their source. */
 bool plane_detects_by_ifname(const struct plane_rules_params *p);
 bool plane_has_detector(const struct plane_rules_params *p, enum ipfam fam);
+/* Operations of nft/rule.h. In a table of both families a rule matches its own. */
+#define PLANE_FAMILY(p) WHEN((p)->sets->is_inet, FAMILY)
 /*
- * Match packets from pods (`op` NFT_CMP_EQ) or other packets (NFT_CMP_NEQ) in prerouting, by
- * detect-local (section 6.1 of doc/behaviour.md). Packets of this host have no input interface and
- * are others (MASQ-02).
+ * Packets from pods (`op` EQ) or other packets (NEQ) in prerouting, by detect-local (section 6.1 of
+ * doc/behaviour.md). Packets of this host have no input interface and are others (MASQ-02).
  */
-void plane_match_pod(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p,
-		     uint32_t op);
-/* ... as operations of nft/rule.h. */
-#define PLANE_POD(p, op)                                                                   \
-	WHEN(plane_detects_by_ifname(p),                                                   \
-	     IFNAME(IIFNAME, op, (p)->ifname, (p)->detect == DETECT_LOCAL_PREFIX)),        \
-		WHEN(!plane_detects_by_ifname(p), WHEN((p)->sets->is_inet, FAMILY), SADDR, \
+#define PLANE_POD(p, op)                                                            \
+	WHEN(plane_detects_by_ifname(p),                                            \
+	     IFNAME(IIFNAME, op, (p)->ifname, (p)->detect == DETECT_LOCAL_PREFIX)), \
+		WHEN(!plane_detects_by_ifname(p), PLANE_FAMILY(p), SADDR,           \
 		     LOOKUP(op, (p)->sets->pod_cidrs))
 /*
  * A rule for each length of source ranges (SVC-20): return if the source is in a range of the pool
- * whose word the packet has in the field `meta`.
+ * whose word the packet has in the field `meta_key`, NFT_META_*.
  */
 void plane_ranges(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p,
-		  uint32_t meta, enum nft_set_id set);
+		  uint32_t meta_key, enum nft_set_id set);
 /*
  * External frontends: with policy Cluster (MASQ-07), and for clients on this host (MASQ-08). This
  * host may have used the frontend's address as its source, so its connections are masqueraded to

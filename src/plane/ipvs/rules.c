@@ -5,10 +5,9 @@
 
 #include <linux/icmp.h>
 #include <linux/icmpv6.h>
-#include <linux/netfilter.h>
-#include <linux/netfilter/nf_conntrack_common.h>
-#include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter_ipv4.h>
+
+#include "nft/rule.h"
 
 /* IPVS sees packets of this host at -98 of its output hook, nat at -100. */
 #define PRI_BIRTH_END (-99)
@@ -25,32 +24,11 @@
 /* skb->priority from prerouting to postrouting: the packet came through an interface of a pod. */
 #define PRIORITY_POD UINT32_C(0x76697064)
 
-static const char *set_name(enum nft_set_id id, enum ipfam fam)
-{
-	return nft_set_desc(id, fam)->name;
-}
+/* A rule for both families: without addresses and sets. */
+#define RULE_ANY(rs, ...) RULE(rs, IPFAM_V4, __VA_ARGS__)
 
-/* --- conditions --- */
-
-/* Compare the tag of the mark with `tag` (`op`: NFT_CMP_EQ or NFT_CMP_NEQ). */
-static void tag_is(struct nft_rules *rs, uint32_t op, uint32_t tag)
-{
-	nft_expr_meta(rs, NFT_META_MARK, 0);
-	nft_expr_mask(rs, 0, IPVS_MARK_MASK);
-	nft_expr_cmp(rs, op, 0, &tag, sizeof(tag));
-}
-
-static void rule_tagged(struct nft_rules *rs, uint32_t tag)
-{
-	nft_rule_begin(rs);
-	tag_is(rs, NFT_CMP_EQ, tag);
-}
-
-static void rule_of_family(struct nft_rules *rs, enum ipfam fam)
-{
-	nft_rule_begin(rs);
-	nft_match_family(rs, fam);
-}
+/* The tag of the mark is `tag` (`op` EQ), or another one (NEQ). */
+#define TAG(op, tag) META(MARK), MASK(IPVS_MARK_MASK), IS(op, tag)
 
 /*
  * The tag alone: rules of other software match single bits of a mark (CNI plugin portmap: 0x2000),
@@ -58,47 +36,7 @@ static void rule_of_family(struct nft_rules *rs, enum ipfam fam)
  */
 static void keep_tag(struct nft_rules *rs, uint32_t tag)
 {
-	rule_tagged(rs, tag);
-	nft_expr_meta_number(rs, NFT_META_MARK, tag);
-}
-
-static void daddr_in(struct nft_rules *rs, enum ipfam fam, enum nft_set_id set)
-{
-	nft_match_family(rs, fam);
-	nft_expr_daddr(rs, fam, 0);
-	nft_expr_in(rs, 0, set_name(set, fam));
-}
-
-static void reply_return(struct nft_rules *rs)
-{
-	nft_rule_begin(rs);
-	nft_match_reply(rs);
-	nft_expr_verdict(rs, NFT_RETURN, NULL);
-}
-
-/* Return if the connection has one of these bits of its status (NFT_CMP_NEQ), or none. */
-static void status_return(struct nft_rules *rs, uint32_t bits, uint32_t op)
-{
-	nft_rule_begin(rs);
-	nft_match_ct_bits(rs, NFT_CT_STATUS, bits, op);
-	nft_expr_verdict(rs, NFT_RETURN, NULL);
-}
-
-static void tag_return(struct nft_rules *rs, uint32_t op, uint32_t tag)
-{
-	nft_rule_begin(rs);
-	tag_is(rs, op, tag);
-	nft_expr_verdict(rs, NFT_RETURN, NULL);
-}
-
-/* --- counting --- */
-
-static void tuple_in(struct nft_rules *rs, enum ipfam fam, enum nft_set_id set)
-{
-	nft_match_family(rs, fam);
-	nft_expr_l4protos(rs);
-	nft_expr_tuple(rs, fam);
-	nft_expr_in(rs, 0, set_name(set, fam));
+	RULE_ANY(rs, TAG(EQ, tag), META_SET_TO(MARK, tag));
 }
 
 /* Count a packet that will be rejected in the elements of its frontend, if these sets exist. */
@@ -106,27 +44,9 @@ static void count_refused(struct nft_rules *rs, enum ipfam fam, const struct ipv
 {
 	static const enum nft_set_id sets[] = { IPVSSET_COUNTED, IPVSSET_REFUSED };
 
-	for (size_t i = 0; i < ARRAY_SIZE(sets); i++) {
-		if (!nft_set_exists(sets[i], p->common.counting))
-			continue;
-		nft_rule_begin(rs);
-		tuple_in(rs, fam, sets[i]);
-	}
-}
-
-static void counter_then(struct nft_rules *rs, int verdict, const char *chain)
-{
-	nft_rule_begin(rs);
-	nft_expr_counter(rs);
-	nft_expr_verdict(rs, verdict, chain);
-}
-
-/* For chains that get packets of all states: count first packets of connections. */
-static void count_new(struct nft_rules *rs)
-{
-	nft_rule_begin(rs);
-	nft_match_ct_state(rs, NFT_CT_STATE_NEW);
-	nft_expr_counter(rs);
+	for (size_t i = 0; i < ARRAY_SIZE(sets); i++)
+		if (nft_set_exists(sets[i], p->common.counting))
+			RULE(rs, fam, FAMILY, L4PROTOS, TUPLE, IN(sets[i]));
 }
 
 /* --- chains that are jump targets --- */
@@ -134,25 +54,22 @@ static void count_new(struct nft_rules *rs)
 /* A synchronous ICMP error would cost a TCP client its first retransmission: a second. */
 static void refuse(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
-	nft_rule_begin(rs);
-	nft_match_l4proto(rs, IPPROTO_TCP);
-	nft_expr_reject_tcp(rs);
-	nft_rule_begin(rs);
-	nft_expr_reject_port_any(rs);
+	RULE_ANY(rs, L4PROTO(IPPROTO_TCP), REJECT_TCP);
+	RULE_ANY(rs, REJECT_PORT_ANY);
 }
 
 static void no_endpoints(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		count_refused(rs, fam, p);
-	counter_then(rs, NFT_GOTO, "refuse");
+	RULE_ANY(rs, COUNTER, GOTO("refuse"));
 }
 
 static void no_local(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		count_refused(rs, fam, p);
-	counter_then(rs, NF_DROP, NULL);
+	RULE_ANY(rs, COUNTER, DROP);
 }
 
 /*
@@ -161,15 +78,12 @@ static void no_local(struct nft_rules *rs, const struct ipvs_rules_params *p)
  */
 static void unknown_port(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
-	count_new(rs);
-	nft_rule_begin(rs);
-	nft_match_ct_state(rs, NFT_CT_STATE_ESTABLISHED);
-	nft_expr_verdict(rs, NF_DROP, NULL);
+	/* Packets of all states come here: count first packets of connections. */
+	RULE_ANY(rs, CT_STATE(NEW), COUNTER);
+	RULE_ANY(rs, CT_STATE(ESTABLISHED), DROP);
 	/* Captured, but forwarded: policy routing is missing, and vipd will repair it. */
-	rule_tagged(rs, p->marks.tag);
-	nft_expr_verdict(rs, NF_DROP, NULL);
-	nft_rule_begin(rs);
-	nft_expr_verdict(rs, NFT_GOTO, "refuse");
+	RULE_ANY(rs, TAG(EQ, p->marks.tag), DROP);
+	RULE_ANY(rs, GOTO("refuse"));
 }
 
 /*
@@ -180,24 +94,17 @@ static void unknown_port(struct nft_rules *rs, const struct ipvs_rules_params *p
 static void vip_loop(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
 	for (int fam = 0; fam < IPFAM_N; fam++) {
-		nft_rule_begin(rs);
-		daddr_in(rs, fam, IPVSSET_VIPS);
-		nft_match_neighbour(rs, fam, set_name(IPVSSET_HOPS, fam));
-		nft_expr_verdict(rs, NFT_RETURN, NULL);
-		nft_rule_begin(rs);
-		daddr_in(rs, fam, IPVSSET_VIPS);
-		tag_is(rs, NFT_CMP_NEQ, p->marks.tag);
-		nft_match_returns(rs, set_name(IPVSSET_PAIRS, fam));
-		nft_expr_counter(rs);
-		nft_expr_verdict(rs, NF_DROP, NULL);
+		RULE(rs, fam, FAMILY, DADDR, IN(IPVSSET_VIPS), NEIGHBOUR(IPVSSET_HOPS), RETURN);
+		RULE(rs, fam, FAMILY, DADDR, IN(IPVSSET_VIPS), TAG(NEQ, p->marks.tag),
+		     RETURNS(IPVSSET_PAIRS), COUNTER, DROP);
 	}
 }
 
 static void unknown_address(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
-	count_new(rs);
-	nft_rule_begin(rs);
-	nft_expr_verdict(rs, NF_DROP, NULL);
+	/* Packets of all states, as in unknown_port(). */
+	RULE_ANY(rs, CT_STATE(NEW), COUNTER);
+	RULE_ANY(rs, DROP);
 }
 
 /*
@@ -205,29 +112,18 @@ static void unknown_address(struct nft_rules *rs, const struct ipvs_rules_params
  */
 static void no_socket(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
-	for (uint8_t is_any = 0; is_any < 2; is_any++) {
-		nft_rule_begin(rs);
-		nft_expr_socket_wildcard(rs, 0);
-		nft_expr_cmp(rs, NFT_CMP_EQ, 0, &is_any, sizeof(is_any));
-		nft_expr_verdict(rs, NFT_RETURN, NULL);
-	}
-	counter_then(rs, NF_DROP, NULL);
+	RULE_ANY(rs, SOCKET_WILDCARD, IS_BYTE(EQ, false), RETURN);
+	RULE_ANY(rs, SOCKET_WILDCARD, IS_BYTE(EQ, true), RETURN);
+	RULE_ANY(rs, COUNTER, DROP);
 }
 
-static void mark_from(struct nft_rules *rs, enum ipfam fam, enum nft_set_id map)
-{
-	rule_of_family(rs, fam); /* redundant, but nft needs it to print the rule */
-	nft_expr_l4protos(rs);
-	nft_expr_tuple(rs, fam);
-	nft_expr_map(rs, 0, set_name(map, fam));
-	nft_expr_meta_set(rs, NFT_META_MARK, 0);
-	nft_expr_verdict(rs, NFT_RETURN, NULL);
-}
+/* FAMILY is redundant, but nft needs it to print the rule. */
+#define MARK_FROM(map) FAMILY, L4PROTOS, TUPLE, MAP(map), META_SET(MARK)
 
 /* externalTrafficPolicy Local, for pods and this host: the cluster pool (POL-25) */
 static void inside(struct nft_rules *rs, enum ipfam fam, const struct ipvs_rules_params *p)
 {
-	mark_from(rs, fam, IPVSSET_FE_IN);
+	RULE(rs, fam, MARK_FROM(IPVSSET_FE_IN), RETURN);
 }
 
 /*
@@ -238,62 +134,34 @@ static void guard(struct nft_rules *rs, enum ipfam fam, const struct ipvs_rules_
 {
 	plane_ranges(rs, fam, &p->common, NFT_META_MARK, IPVSSET_RANGES);
 	count_refused(rs, fam, p);
-	counter_then(rs, NF_DROP, NULL);
-}
-
-static void guard_jump(struct nft_rules *rs, enum ipfam fam)
-{
-	rule_of_family(rs, fam);
-	nft_expr_l4protos(rs);
-	nft_match_ct_state(rs, NFT_CT_STATE_NEW);
-	nft_expr_tuple(rs, fam);
-	nft_expr_map(rs, 0, set_name(IPVSSET_GUARDED, fam));
-	nft_expr_meta_set(rs, NFT_META_MARK, 0);
-	nft_expr_verdict(rs, NFT_JUMP, fam == IPFAM_V6 ? "guard6" : "guard4");
-}
-
-/*
- * A removed port of a cluster IP: established connections go on while the backends drain; IPVS
- * finds them by address and port.
- */
-static void ended(struct nft_rules *rs, enum ipfam fam, const struct ipvs_rules_params *p)
-{
-	nft_rule_begin(rs);
-	daddr_in(rs, fam, IPVSSET_CLUSTER_IPS);
-	nft_match_ct_state(rs, NFT_CT_STATE_ESTABLISHED);
-	nft_expr_meta_number(rs, NFT_META_MARK, p->marks.tag);
-	nft_expr_verdict(rs, NFT_RETURN, NULL);
+	RULE_ANY(rs, COUNTER, DROP);
 }
 
 /* The destination is in `vips`. */
 static void assign(struct nft_rules *rs, enum ipfam fam, const struct ipvs_rules_params *p)
 {
+	const bool has_detector = plane_has_detector(&p->common, fam);
 	const char *in = fam == IPFAM_V6 ? "inside6" : "inside4";
 
 	/* A DNS cache of this node has the cluster IP, and excludes its packets from tracking. */
-	nft_rule_begin(rs);
-	nft_match_ct_state(rs, NFT_CT_STATE_UNTRACKED);
-	daddr_in(rs, fam, IPVSSET_CLUSTER_IPS);
-	nft_match_fib_local(rs, NFTA_FIB_F_DADDR, NFT_CMP_EQ);
-	nft_expr_verdict(rs, NFT_RETURN, NULL);
-	guard_jump(rs, fam);
-	if (plane_has_detector(&p->common, fam) && plane_detects_by_ifname(&p->common)) {
-		nft_rule_begin(rs);
-		nft_match_ct_state(rs, NFT_CT_STATE_NEW);
-		plane_match_pod(rs, fam, &p->common, NFT_CMP_EQ);
-		nft_expr_meta_number(rs, NFT_META_PRIORITY, PRIORITY_POD);
-	}
-	mark_from(rs, fam, IPVSSET_FE);
-	ended(rs, fam, p);
-	if (plane_has_detector(&p->common, fam)) {
-		nft_rule_begin(rs);
-		plane_match_pod(rs, fam, &p->common, NFT_CMP_EQ);
-		nft_expr_verdict(rs, NFT_GOTO, in);
-	}
-	nft_rule_begin(rs);
-	nft_match_fib_local(rs, NFTA_FIB_F_SADDR, NFT_CMP_EQ);
-	nft_expr_verdict(rs, NFT_GOTO, in);
-	mark_from(rs, fam, IPVSSET_FE_OUT);
+	RULE(rs, fam, CT_STATE(UNTRACKED), FAMILY, DADDR, IN(IPVSSET_CLUSTER_IPS),
+	     FIB_TYPE(DADDR, EQ, LOCAL), RETURN);
+	RULE(rs, fam, FAMILY, L4PROTOS, CT_STATE(NEW), TUPLE, MAP(IPVSSET_GUARDED), META_SET(MARK),
+	     JUMP(fam == IPFAM_V6 ? "guard6" : "guard4"));
+	if (has_detector && plane_detects_by_ifname(&p->common))
+		RULE(rs, fam, CT_STATE(NEW), PLANE_POD(&p->common, EQ),
+		     META_SET_TO(PRIORITY, PRIORITY_POD));
+	RULE(rs, fam, MARK_FROM(IPVSSET_FE), RETURN);
+	/*
+	 * A removed port of a cluster IP: established connections go on while the backends drain;
+	 * IPVS finds them by address and port.
+	 */
+	RULE(rs, fam, FAMILY, DADDR, IN(IPVSSET_CLUSTER_IPS), CT_STATE(ESTABLISHED),
+	     META_SET_TO(MARK, p->marks.tag), RETURN);
+	if (has_detector)
+		RULE(rs, fam, PLANE_POD(&p->common, EQ), GOTO(in));
+	RULE(rs, fam, FIB_TYPE(SADDR, EQ, LOCAL), GOTO(in));
+	RULE(rs, fam, MARK_FROM(IPVSSET_FE_OUT), RETURN);
 }
 
 /*
@@ -303,13 +171,9 @@ static void assign(struct nft_rules *rs, enum ipfam fam, const struct ipvs_rules
  */
 static void assign_jumps(struct nft_rules *rs, uint32_t tag)
 {
-	for (int fam = 0; fam < IPFAM_N; fam++) {
-		nft_rule_begin(rs);
-		if (tag != 0)
-			tag_is(rs, NFT_CMP_EQ, tag);
-		daddr_in(rs, fam, IPVSSET_VIPS);
-		nft_expr_verdict(rs, NFT_JUMP, fam == IPFAM_V6 ? "assign6" : "assign4");
-	}
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		RULE(rs, fam, WHEN(tag != 0, TAG(EQ, tag)), FAMILY, DADDR, IN(IPVSSET_VIPS),
+		     JUMP(fam == IPFAM_V6 ? "assign6" : "assign4"));
 }
 
 /*
@@ -318,48 +182,32 @@ static void assign_jumps(struct nft_rules *rs, uint32_t tag)
  */
 static void unknown(struct nft_rules *rs, enum ipfam fam, uint32_t tag)
 {
-	nft_rule_begin(rs);
-	daddr_in(rs, fam, IPVSSET_CLUSTER_IPS);
-	if (tag != 0)
-		tag_is(rs, NFT_CMP_NEQ, tag);
-	nft_match_fib_local(rs, NFTA_FIB_F_DADDR, NFT_CMP_NEQ);
-	nft_expr_l4protos(rs);
-	nft_expr_verdict(rs, NFT_GOTO, "unknown_port");
-}
-
-/* An unallocated cluster IP (REJ-06). */
-static void unknown_addresses(struct nft_rules *rs, enum ipfam fam)
-{
-	nft_rule_begin(rs);
-	daddr_in(rs, fam, IPVSSET_SERVICE_CIDRS);
-	nft_expr_not_in(rs, 0, set_name(IPVSSET_CLUSTER_IPS, fam));
-	nft_match_fib_local(rs, NFTA_FIB_F_DADDR, NFT_CMP_NEQ);
-	nft_expr_verdict(rs, NFT_GOTO, "unknown_address");
+	RULE(rs, fam, FAMILY, DADDR, IN(IPVSSET_CLUSTER_IPS), WHEN(tag != 0, TAG(NEQ, tag)),
+	     FIB_TYPE(DADDR, NEQ, LOCAL), L4PROTOS, GOTO("unknown_port"));
 }
 
 static void unknown_targets(struct nft_rules *rs)
 {
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		unknown(rs, fam, 0);
-		unknown_addresses(rs, fam);
+		/* An unallocated cluster IP (REJ-06). */
+		RULE(rs, fam, FAMILY, DADDR, IN(IPVSSET_SERVICE_CIDRS), NOT_IN(IPVSSET_CLUSTER_IPS),
+		     FIB_TYPE(DADDR, NEQ, LOCAL), GOTO("unknown_address"));
 	}
 }
 
 /* Frontends without endpoints reject new connections; established ones have another state. */
 static void reject_new(struct nft_rules *rs, uint32_t mark, const char *chain)
 {
-	nft_rule_begin(rs);
-	nft_match_meta(rs, NFT_META_MARK, NFT_CMP_EQ, mark);
-	nft_match_ct_state(rs, NFT_CT_STATE_NEW);
-	nft_expr_verdict(rs, NFT_GOTO, chain);
+	RULE_ANY(rs, META_IS(MARK, EQ, mark), CT_STATE(NEW), GOTO(chain));
 }
 
 static void capture(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
-	reply_return(rs);
-	status_return(rs, IPS_DST_NAT, NFT_CMP_NEQ);
+	RULE_ANY(rs, REPLY, RETURN);
+	RULE_ANY(rs, CT_HAS(STATUS, IPS_DST_NAT), RETURN);
 	if (p->is_retiring) /* the first packet of a connection */
-		status_return(rs, IPS_CONFIRMED, NFT_CMP_EQ);
+		RULE_ANY(rs, CT_LACKS(STATUS, IPS_CONFIRMED), RETURN);
 	assign_jumps(rs, 0);
 	if (p->is_retiring)
 		return;
@@ -368,23 +216,11 @@ static void capture(struct nft_rules *rs, const struct ipvs_rules_params *p)
 	reject_new(rs, p->marks.tag | IPVS_MARK_DROP, "no_local");
 }
 
-static void rule_of_icmp(struct nft_rules *rs, enum ipfam fam)
-{
-	rule_of_family(rs, fam);
-	nft_match_l4proto(rs, fam == IPFAM_V6 ? IPPROTO_ICMPV6 : IPPROTO_ICMP);
-}
-
-/* A rule for pings of a cluster IP. */
-static void rule_of_ping(struct nft_rules *rs, enum ipfam fam)
-{
-	uint8_t type = fam == IPFAM_V6 ? ICMPV6_ECHO_REQUEST : ICMP_ECHO;
-
-	rule_of_icmp(rs, fam);
-	nft_expr_icmp_type(rs, 0);
-	nft_expr_cmp(rs, NFT_CMP_EQ, 0, &type, sizeof(type));
-	nft_expr_daddr(rs, fam, 0);
-	nft_expr_in(rs, 0, set_name(IPVSSET_CLUSTER_IPS, fam));
-}
+#define ICMP(fam) FAMILY, L4PROTO((fam) == IPFAM_V6 ? IPPROTO_ICMPV6 : IPPROTO_ICMP)
+/* A ping of a cluster IP. */
+#define PING(fam)                                                                               \
+	ICMP(fam), ICMP_TYPE, IS_BYTE(EQ, (fam) == IPFAM_V6 ? ICMPV6_ECHO_REQUEST : ICMP_ECHO), \
+		DADDR, IN(IPVSSET_CLUSTER_IPS)
 
 /*
  * ICMP errors about answers go to the frontend's address: IPVS takes them at input, also for an
@@ -394,13 +230,9 @@ static void errors(struct nft_rules *rs, enum ipfam fam)
 {
 	static const enum nft_set_id maps[] = { IPVSSET_FE, IPVSSET_FE_OUT };
 
-	for (size_t i = 0; i < ARRAY_SIZE(maps); i++) {
-		rule_of_icmp(rs, fam);
-		nft_match_ct_state(rs, NFT_CT_STATE_RELATED);
-		nft_expr_related_tuple(rs, fam);
-		nft_expr_map(rs, 0, set_name(maps[i], fam));
-		nft_expr_meta_set(rs, NFT_META_MARK, 0);
-	}
+	for (size_t i = 0; i < ARRAY_SIZE(maps); i++)
+		RULE(rs, fam, ICMP(fam), CT_STATE(RELATED), RELATED_TUPLE, MAP(maps[i]),
+		     META_SET(MARK));
 }
 
 /* --- base chains --- */
@@ -425,22 +257,20 @@ static void pre(struct nft_rules *rs, const struct ipvs_rules_params *p)
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		errors(rs, fam);
 	keep_tag(rs, p->marks.tag);
-	if (p->is_retiring)
-		return;
 	/*
 	 * A cluster IP answers pings: a captured packet is delivered here, and the kernel replies.
 	 */
-	rule_of_ping(rs, IPFAM_V6);
-	nft_expr_meta_number(rs, NFT_META_MARK, p->marks.tag);
+	if (!p->is_retiring)
+		RULE(rs, IPFAM_V6, PING(IPFAM_V6), META_SET_TO(MARK, p->marks.tag));
 }
 
 /* Type route: a mark sends the packet to lo. */
 static void out_first(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
-	tag_return(rs, NFT_CMP_EQ, p->marks.tag); /* the second time, after IPVS */
+	/* the second time, after IPVS */
+	RULE_ANY(rs, TAG(EQ, p->marks.tag), RETURN);
 	capture(rs, p);
-	rule_tagged(rs, p->marks.tag);
-	nft_expr_meta_number(rs, NFT_META_MARK, p->marks.birth);
+	RULE_ANY(rs, TAG(EQ, p->marks.tag), META_SET_TO(MARK, p->marks.birth));
 }
 
 /*
@@ -450,25 +280,21 @@ static void out_first(struct nft_rules *rs, const struct ipvs_rules_params *p)
  */
 static void nat_wins(struct nft_rules *rs, uint32_t tag)
 {
-	rule_tagged(rs, tag);
-	nft_match_ct_bits(rs, NFT_CT_STATUS, IPS_DST_NAT, NFT_CMP_NEQ);
-	nft_expr_meta(rs, NFT_META_MARK, 0);
-	nft_expr_mask(rs, 0, ~IPVS_MARK_MASK);
-	nft_expr_meta_set(rs, NFT_META_MARK, 0);
+	RULE_ANY(rs, TAG(EQ, tag), CT_HAS(STATUS, IPS_DST_NAT), META(MARK), MASK(~IPVS_MARK_MASK),
+		 META_SET(MARK));
 }
 
 /* REJ-05 and REJ-06 follow nat: an address that another proxy serves is not unknown. */
 static void out_last(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
 	assign_jumps(rs, p->marks.birth);
-	rule_tagged(rs, p->marks.birth);
-	nft_match_ct_bits(rs, NFT_CT_STATUS, IPS_DST_NAT, NFT_CMP_EQ);
-	nft_expr_meta_number(rs, NFT_META_MARK, p->marks.tag);
+	RULE_ANY(rs, TAG(EQ, p->marks.birth), CT_LACKS(STATUS, IPS_DST_NAT),
+		 META_SET_TO(MARK, p->marks.tag));
 	if (p->is_retiring)
 		return;
-	tag_return(rs, NFT_CMP_EQ, p->marks.tag);
-	reply_return(rs);
-	status_return(rs, IPS_DST_NAT, NFT_CMP_NEQ);
+	RULE_ANY(rs, TAG(EQ, p->marks.tag), RETURN);
+	RULE_ANY(rs, REPLY, RETURN);
+	RULE_ANY(rs, CT_HAS(STATUS, IPS_DST_NAT), RETURN);
 	unknown_targets(rs);
 }
 
@@ -479,12 +305,8 @@ static void in(struct nft_rules *rs, const struct ipvs_rules_params *p)
 	 * answer with a reset. To a frontend, IPVS takes it: of a connection without translation
 	 * conntrack sees one direction.
 	 */
-	nft_rule_begin(rs);
-	tag_is(rs, NFT_CMP_NEQ, p->marks.tag);
-	nft_match_l4proto(rs, IPPROTO_TCP);
-	nft_match_ct_state(rs, NFT_CT_STATE_INVALID);
-	nft_match_fib_local(rs, NFTA_FIB_F_DADDR, NFT_CMP_EQ);
-	nft_expr_verdict(rs, NFT_JUMP, "no_socket");
+	RULE_ANY(rs, TAG(NEQ, p->marks.tag), L4PROTO(IPPROTO_TCP), CT_STATE(INVALID),
+		 FIB_TYPE(DADDR, EQ, LOCAL), JUMP("no_socket"));
 	for (int fam = 0; fam < IPFAM_N && !p->is_retiring; fam++)
 		unknown(rs, fam, p->marks.tag);
 }
@@ -495,14 +317,9 @@ static void in(struct nft_rules *rs, const struct ipvs_rules_params *p)
  */
 static void late(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
-	rule_tagged(rs, p->marks.tag);
-	nft_match_fib_local(rs, NFTA_FIB_F_DADDR, NFT_CMP_NEQ);
-	nft_match_l4proto(rs, IPPROTO_TCP);
-	nft_expr_reject_tcp(rs);
-	rule_tagged(rs, p->marks.tag);
-	nft_match_fib_local(rs, NFTA_FIB_F_DADDR, NFT_CMP_NEQ);
-	nft_expr_l4protos(rs);
-	nft_expr_verdict(rs, NF_DROP, NULL);
+	RULE_ANY(rs, TAG(EQ, p->marks.tag), FIB_TYPE(DADDR, NEQ, LOCAL), L4PROTO(IPPROTO_TCP),
+		 REJECT_TCP);
+	RULE_ANY(rs, TAG(EQ, p->marks.tag), FIB_TYPE(DADDR, NEQ, LOCAL), L4PROTOS, DROP);
 }
 
 static void forward(struct nft_rules *rs, const struct ipvs_rules_params *p)
@@ -510,47 +327,34 @@ static void forward(struct nft_rules *rs, const struct ipvs_rules_params *p)
 	if (p->is_retiring)
 		return;
 	unknown_targets(rs);
-	nft_rule_begin(rs);
-	nft_match_ct_state(rs, NFT_CT_STATE_NEW | NFT_CT_STATE_INVALID);
-	nft_expr_verdict(rs, NFT_GOTO, "vip_loop");
+	RULE_ANY(rs, CT_HAS(STATE, NFT_CT_STATE_NEW | NFT_CT_STATE_INVALID), GOTO("vip_loop"));
 }
 
 static void ping(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
-	if (p->is_retiring)
-		return;
-	rule_of_ping(rs, IPFAM_V4);
-	nft_expr_redirect(rs);
+	if (!p->is_retiring)
+		RULE(rs, IPFAM_V4, PING(IPFAM_V4), REDIRECT);
 }
 
 /* Masquerade all sources, or sources outside detect-local (MASQ-05); else no rule (MASQ-01) */
 static void masquerade_cluster_ips(struct nft_rules *rs, enum ipfam fam,
 				   const struct ipvs_rules_params *p)
 {
-	if (!p->common.is_masquerade_all && !plane_has_detector(&p->common, fam))
-		return;
-	rule_of_family(rs, fam);
-	nft_expr_original_daddr(rs, fam);
-	nft_expr_in(rs, 0, set_name(IPVSSET_CLUSTER_IPS, fam));
-	if (!p->common.is_masquerade_all && plane_detects_by_ifname(&p->common)) {
-		nft_match_meta(rs, NFT_META_PRIORITY, NFT_CMP_NEQ, PRIORITY_POD);
-	} else if (!p->common.is_masquerade_all) {
-		nft_expr_saddr(rs, fam, 0);
-		nft_expr_not_in(rs, 0, set_name(IPVSSET_POD_CIDRS, fam));
-	}
-	nft_expr_masquerade(rs);
+	bool is_all = p->common.is_masquerade_all;
+	bool is_by_ifname = plane_detects_by_ifname(&p->common);
+
+	if (is_all || plane_has_detector(&p->common, fam))
+		RULE(rs, fam, FAMILY, ORIGINAL_DADDR, IN(IPVSSET_CLUSTER_IPS),
+		     WHEN(!is_all && is_by_ifname, META_IS(PRIORITY, NEQ, PRIORITY_POD)),
+		     WHEN(!is_all && !is_by_ifname, SADDR, NOT_IN(IPVSSET_POD_CIDRS)), MASQUERADE);
 }
 
 static void post(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
-	tag_return(rs, NFT_CMP_NEQ, p->marks.tag);
+	RULE_ANY(rs, TAG(NEQ, p->marks.tag), RETURN);
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		/* Hairpin (MASQ-09) */
-		rule_of_family(rs, fam);
-		nft_expr_saddr(rs, fam, 0);
-		nft_expr_daddr(rs, fam, nft_addr_words(fam));
-		nft_expr_in(rs, 0, set_name(IPVSSET_HAIRPINS, fam));
-		nft_expr_masquerade(rs);
+		RULE(rs, fam, FAMILY, SADDR, DADDR, IN(IPVSSET_HAIRPINS), MASQUERADE);
 		plane_masquerade_frontends(rs, fam, &p->common);
 		masquerade_cluster_ips(rs, fam, p);
 	}
@@ -559,11 +363,8 @@ static void post(struct nft_rules *rs, const struct ipvs_rules_params *p)
 /* A tunnel copies the mark to its outer packet, which would be captured again. */
 static void clear(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
-	rule_tagged(rs, p->marks.tag);
-	nft_expr_number(rs, 0, 0);
-	nft_expr_meta_set(rs, NFT_META_MARK, 0);
-	if (plane_detects_by_ifname(&p->common))
-		nft_expr_meta_set(rs, NFT_META_PRIORITY, 0);
+	RULE_ANY(rs, TAG(EQ, p->marks.tag), NUMBER(0), META_SET(MARK),
+		 WHEN(plane_detects_by_ifname(&p->common), META_SET(PRIORITY)));
 }
 
 /*
@@ -572,59 +373,35 @@ static void clear(struct nft_rules *rs, const struct ipvs_rules_params *p)
  */
 static void asked(struct nft_rules *rs, uint32_t tag)
 {
-	tag_return(rs, NFT_CMP_NEQ, tag);
-	for (int fam = 0; fam < IPFAM_N; fam++) {
-		nft_rule_begin(rs);
-		tuple_in(rs, fam, IPVSSET_COUNTED);
-		nft_expr_verdict(rs, NFT_RETURN, NULL); /* no other family can match */
-	}
+	RULE_ANY(rs, TAG(NEQ, tag), RETURN);
+	for (int fam = 0; fam < IPFAM_N; fam++) /* RETURN: no other family can match */
+		RULE(rs, fam, FAMILY, L4PROTOS, TUPLE, IN(IPVSSET_COUNTED), RETURN);
 }
 
-static void mark_asked(struct nft_rules *rs, enum ipfam fam, enum nft_set_id map)
-{
-	nft_expr_original_tuple(rs, fam);
-	nft_expr_map(rs, 0, set_name(map, fam));
-	nft_expr_meta_set(rs, NFT_META_MARK, 0);
-}
+#define MARK_ASKED(map) ORIGINAL_TUPLE, MAP(map), META_SET(MARK)
 
 /* The pool of the frontend to which the client connects, as assign() chooses it. */
 static void mark_asked_pool(struct nft_rules *rs, enum ipfam fam, const struct ipvs_rules_params *p)
 {
-	rule_of_family(rs, fam);
-	mark_asked(rs, fam, IPVSSET_FE);
-	rule_of_family(rs, fam);
-	mark_asked(rs, fam, IPVSSET_FE_OUT);
-	if (plane_has_detector(&p->common, fam)) {
-		rule_of_family(rs, fam);
-		if (plane_detects_by_ifname(&p->common)) {
-			nft_match_meta(rs, NFT_META_PRIORITY, NFT_CMP_EQ, PRIORITY_POD);
-		} else {
-			nft_expr_saddr(rs, fam, 0);
-			nft_expr_in(rs, 0, set_name(IPVSSET_POD_CIDRS, fam));
-		}
-		mark_asked(rs, fam, IPVSSET_FE_IN);
-	}
-	rule_of_family(rs, fam);
-	nft_match_fib_local(rs, NFTA_FIB_F_SADDR, NFT_CMP_EQ);
-	mark_asked(rs, fam, IPVSSET_FE_IN);
+	bool is_by_ifname = plane_detects_by_ifname(&p->common);
+
+	RULE(rs, fam, FAMILY, MARK_ASKED(IPVSSET_FE));
+	RULE(rs, fam, FAMILY, MARK_ASKED(IPVSSET_FE_OUT));
+	if (plane_has_detector(&p->common, fam))
+		RULE(rs, fam, FAMILY, WHEN(is_by_ifname, META_IS(PRIORITY, EQ, PRIORITY_POD)),
+		     WHEN(!is_by_ifname, SADDR, IN(IPVSSET_POD_CIDRS)), MARK_ASKED(IPVSSET_FE_IN));
+	RULE(rs, fam, FAMILY, FIB_TYPE(SADDR, EQ, LOCAL), MARK_ASKED(IPVSSET_FE_IN));
 	/* The mark of a service by address and port has no pool. */
-	rule_of_family(rs, fam);
-	nft_match_meta(rs, NFT_META_MARK, NFT_CMP_EQ, p->marks.tag);
-	mark_asked(rs, fam, IPVSSET_IDLE);
+	RULE(rs, fam, FAMILY, META_IS(MARK, EQ, p->marks.tag), MARK_ASKED(IPVSSET_IDLE));
 }
 
 /* IPVS has chosen a backend. */
 static void reached(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
-	tag_return(rs, NFT_CMP_NEQ, p->marks.tag);
+	RULE_ANY(rs, TAG(NEQ, p->marks.tag), RETURN);
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		mark_asked_pool(rs, fam, p);
-		rule_of_family(rs, fam);
-		nft_expr_l4protos(rs);
-		nft_expr_meta(rs, NFT_META_MARK, 0);
-		nft_expr_daddr(rs, fam, 1);
-		nft_expr_dport(rs, 1 + nft_addr_words(fam));
-		nft_expr_in(rs, 0, set_name(IPVSSET_REACHED, fam));
+		RULE(rs, fam, FAMILY, L4PROTOS, META(MARK), DADDR, DPORT, IN(IPVSSET_REACHED));
 	}
 	keep_tag(rs, p->marks.tag);
 }
