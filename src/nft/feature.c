@@ -7,6 +7,8 @@
 #include <linux/netfilter/nfnetlink.h>
 #include <stdio.h>
 
+#include "nft/rule.h"
+
 #define TABLE "vipd-tryout"
 #define NO_TABLE "vipd-tryout-end" /* does not exist: deleting it ends the transaction */
 
@@ -15,11 +17,7 @@ void nft_try_rule(struct nft_writer *w, const struct nft_feature *f)
 	FINI(nft_rules_fini) struct nft_rules rs = { 0 };
 
 	nft_write_chain(w, NFT_TRY_CHAIN, f->base);
-	nft_rule_begin(&rs);
-	if (f->statement != NULL)
-		f->statement(&rs);
-	else
-		f->expr(&rs, w->fam);
+	nft_rule_add(&rs, w->fam, f->rule);
 	nft_write_rules(w, NFT_TRY_CHAIN, &rs);
 }
 
@@ -38,7 +36,7 @@ static void feature_add(struct nft_writer *w, const struct nft_feature *f)
 {
 	for (size_t i = 0; i < f->n_sets; i++)
 		nft_write_set(w, f->sets[i]);
-	if (f->expr != NULL || f->statement != NULL)
+	if (f->rule != NULL)
 		nft_try_rule(w, f);
 	if (f->add != NULL)
 		f->add(w);

@@ -10,6 +10,8 @@
 
 #include "nft/write.h"
 
+struct nft_op;
+
 #define NFT_TRIES_MAX 20
 
 struct nft_try {
@@ -25,9 +27,7 @@ struct nft_feature {
 	const char *needs[IPFAM_N]; /* IPv6 may be NULL: as IPv4 */
 	size_t n_sets;
 	enum nft_set_id sets[3];
-	/* The rule: either of these; both NULL: none. */
-	void (*expr)(struct nft_rules *rs, enum ipfam fam);
-	void (*statement)(struct nft_rules *rs);
+	const struct nft_op *rule; /* OPS() of nft/rule.h, or NULL */
 	const struct nft_chain
 		*base; /* of the rule, named NFT_TRY_CHAIN; NULL: an ordinary chain */
 	void (*add)(struct nft_writer *w); /* or NULL */

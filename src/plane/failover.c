@@ -6,15 +6,13 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <linux/netfilter.h>
-#include <linux/netfilter/nf_conntrack_common.h>
-#include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter_ipv4.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "model/eject.h"
 #include "nft/decode.h"
+#include "nft/rule.h"
 #include "nft/write.h"
 
 /* Directly before the nat chains of services. */
@@ -41,11 +39,6 @@ struct plane_failover {
 	uint64_t retry_ns[IPFAM_N];
 	struct err fault[IPFAM_N]; /* of the second failure in a row and further ones */
 };
-
-static const char *set_name(enum nft_set_id id)
-{
-	return nft_set_desc(id, IPFAM_V4)->name;
-}
 
 /* TCP handshakes and flows of UDP without an answer for this time are moved. */
 static uint64_t limit_ms(const struct plane_failover *f, enum nft_set_id flows)
@@ -83,164 +76,82 @@ static bool has_set(const struct plane_failover *f, enum nft_set_id id)
 	return id < FAILSET_UDP_FLOWS || f->config.udp_ms != 0;
 }
 
-static void move_flow(struct nft_rules *rs, enum ipfam fam, uint8_t proto, enum nft_set_id moves)
-{
-	nft_rule_begin(rs);
-	nft_match_l4proto(rs, proto);
-	nft_expr_flow(rs, fam);
-	nft_expr_map(rs, 0, set_name(moves));
-	nft_expr_dnat(rs, fam, 0, nft_addr_words(fam));
-}
-
 static void move(struct nft_rules *rs, enum ipfam fam, const struct plane_failover *f)
 {
-	move_flow(rs, fam, IPPROTO_TCP, FAILSET_MOVES);
+	RULE(rs, fam, L4PROTO(IPPROTO_TCP), FLOW, MAP(FAILSET_MOVES), DNAT);
 	if (f->config.udp_ms != 0)
-		move_flow(rs, fam, IPPROTO_UDP, FAILSET_UDP_MOVES);
+		RULE(rs, fam, L4PROTO(IPPROTO_UDP), FLOW, MAP(FAILSET_UDP_MOVES), DNAT);
 }
 
-/* A translated flow: `op` renews an element, or keeps the time of its end. */
-static void flow_list(struct nft_rules *rs, enum ipfam fam, const struct plane_failover *f,
-		      enum nft_set_id set, uint32_t op)
-{
-	if (can_move(f)) {
-		nft_match_ct_bits(rs, NFT_CT_STATUS, IPS_DST_NAT, NFT_CMP_NEQ);
-	} else {
-		nft_expr_meta(rs, NFT_META_MARK, 0);
-		nft_expr_mask(rs, 0, f->config.mark_mask);
-		nft_expr_cmp(rs, NFT_CMP_EQ, 0, &f->config.mark, sizeof(f->config.mark));
-	}
-	nft_expr_original_flow(rs, fam);
-	nft_expr_dynset(rs, op, set_name(set), 0, NFT_NO_DATA, element_ms(f, set));
-}
-
-static void syn_list(struct nft_rules *rs, enum ipfam fam, const struct plane_failover *f,
-		     uint32_t op)
-{
-	nft_match_tcp_flags(rs, TH_SYN | TH_ACK | TH_RST | TH_FIN, NFT_CMP_EQ, TH_SYN);
-	flow_list(rs, fam, f, FAILSET_HANDSHAKES, op);
-}
+#define TRANSLATED(f)                                                       \
+	WHEN(can_move(f), CT_HAS(STATUS, IPS_DST_NAT)),                     \
+		WHEN(!can_move(f), META(MARK), MASK((f)->config.mark_mask), \
+		     IS(EQ, (f)->config.mark))
+#define SYN TCP_FLAGS(TH_SYN | TH_ACK | TH_RST | TH_FIN, EQ, TH_SYN)
+/* List the flow. UPDATE renews its element, ADD keeps the time of its end. */
+#define FLOW_UPDATE(f, set) ORIGINAL_FLOW, UPDATE(set, element_ms(f, set))
+#define FLOW_ADD(f, set) ORIGINAL_FLOW, ADD(set, element_ms(f, set))
 
 static void note(struct nft_rules *rs, enum ipfam fam, const struct plane_failover *f)
 {
-	nft_rule_begin(rs);
-	syn_list(rs, fam, f, NFT_DYNSET_OP_UPDATE);
-	if (f->config.udp_ms == 0)
-		return;
-	nft_rule_begin(rs);
-	nft_match_l4proto(rs, IPPROTO_UDP);
-	flow_list(rs, fam, f, FAILSET_UDP_FLOWS, NFT_DYNSET_OP_UPDATE);
+	RULE(rs, fam, SYN, TRANSLATED(f), FLOW_UPDATE(f, FAILSET_HANDSHAKES));
+	if (f->config.udp_ms != 0)
+		RULE(rs, fam, L4PROTO(IPPROTO_UDP), TRANSLATED(f),
+		     FLOW_UPDATE(f, FAILSET_UDP_FLOWS));
 }
 
 /* Match the protocol although it is known: nft decodes ports only after such a match. */
-static void is_reply(struct nft_rules *rs, uint8_t proto)
-{
-	nft_match_l4proto(rs, proto);
-	nft_match_reply(rs);
-}
-
-/* The backend of a translated flow becomes an element. */
-static void backend_list(struct nft_rules *rs, enum ipfam fam, const struct plane_failover *f,
-			 enum nft_set_id set)
-{
-	nft_match_ct_bits(rs, NFT_CT_STATUS, IPS_DST_NAT, NFT_CMP_NEQ);
-	nft_expr_saddr(rs, fam, 0);
-	nft_expr_sport(rs, nft_addr_words(fam));
-	nft_expr_dynset(rs, NFT_DYNSET_OP_UPDATE, set_name(set), 0, NFT_NO_DATA,
-			element_ms(f, set));
-}
-
-static void claimed_drop(struct nft_rules *rs, enum ipfam fam, uint8_t proto,
-			 enum nft_set_id claimed)
-{
-	nft_rule_begin(rs);
-	is_reply(rs, proto);
-	nft_expr_original_flow(rs, fam);
-	nft_expr_in(rs, 0, set_name(claimed));
-	nft_expr_verdict(rs, NF_DROP, NULL);
-}
-
-static void answered_remove(struct nft_rules *rs, enum ipfam fam, uint8_t proto,
-			    enum nft_set_id flows)
-{
-	nft_rule_begin(rs);
-	is_reply(rs, proto);
-	nft_expr_original_flow(rs, fam);
-	nft_expr_dynset(rs, NFT_DYNSET_OP_DELETE, set_name(flows), 0, NFT_NO_DATA, 0);
-}
+/* Match the protocol although it is known: nft decodes ports only after such a match. */
+#define REPLY_OF(proto) L4PROTO(proto), REPLY
+/* The backend, which sends the packet, becomes an element. */
+#define BACKEND_UPDATE(f, set) SADDR, SPORT, UPDATE(set, element_ms(f, set))
+/* In the words after a flow, which stays. */
+#define BEHIND_FLOW AT(4, 10)
 
 /* A SYN that is accepted, or refused while its handshake is listed. */
 static void evidence(struct nft_rules *rs, enum ipfam fam, const struct plane_failover *f)
 {
-	const unsigned int words = nft_addr_words(fam);
-	const unsigned int by = 2 * (words + 1);
-
-	nft_rule_begin(rs);
-	is_reply(rs, IPPROTO_TCP);
-	nft_match_tcp_flags(rs, TH_SYN | TH_ACK, NFT_CMP_EQ, TH_SYN | TH_ACK);
-	if (can_move(f)) {
-		backend_list(rs, fam, f, FAILSET_ANSWERED);
-	} else { /* the mark was that of the SYN */
-		nft_expr_original_flow(rs, fam);
-		nft_expr_in(rs, 0, set_name(FAILSET_HANDSHAKES));
-		nft_expr_saddr(rs, fam, by);
-		nft_expr_sport(rs, by + words);
-		nft_expr_dynset(rs, NFT_DYNSET_OP_UPDATE, set_name(FAILSET_ANSWERED), by,
-				NFT_NO_DATA, element_ms(f, FAILSET_ANSWERED));
-	}
+	RULE(rs, fam, REPLY_OF(IPPROTO_TCP), TCP_FLAGS(TH_SYN | TH_ACK, EQ, TH_SYN | TH_ACK),
+	     WHEN(can_move(f), CT_HAS(STATUS, IPS_DST_NAT)),
+	     /* the mark was that of the SYN */
+	     WHEN(!can_move(f), ORIGINAL_FLOW, IN(FAILSET_HANDSHAKES), BEHIND_FLOW),
+	     BACKEND_UPDATE(f, FAILSET_ANSWERED));
 	/* An update keeps the data of an element. */
-	nft_rule_begin(rs);
-	is_reply(rs, IPPROTO_TCP);
-	nft_match_tcp_flags(rs, TH_RST, NFT_CMP_NEQ, 0);
-	nft_expr_original_flow(rs, fam);
-	nft_expr_in(rs, 0, set_name(FAILSET_HANDSHAKES));
-	nft_expr_saddr(rs, fam, by);
-	nft_expr_sport(rs, by + words);
-	nft_expr_dynset(rs, NFT_DYNSET_OP_DELETE, set_name(FAILSET_REFUSED), 0, by, 0);
-	nft_expr_dynset(rs, NFT_DYNSET_OP_ADD, set_name(FAILSET_REFUSED), 0, by,
-			element_ms(f, FAILSET_REFUSED));
+	RULE(rs, fam, REPLY_OF(IPPROTO_TCP), TCP_FLAGS(TH_RST, NEQ, 0), ORIGINAL_FLOW,
+	     IN(FAILSET_HANDSHAKES), BEHIND_FLOW, SADDR, SPORT, DELETE(FAILSET_REFUSED),
+	     ADD(FAILSET_REFUSED, element_ms(f, FAILSET_REFUSED)));
 }
 
 /* The SYNs of a client, too: a repeated one is not a first packet, so note() does not see it. */
 static void answer(struct nft_rules *rs, enum ipfam fam, const struct plane_failover *f)
 {
 	if (can_move(f)) {
-		nft_rule_begin(rs);
-		nft_match_ct_bits(rs, NFT_CT_STATUS, IPS_SEEN_REPLY, NFT_CMP_EQ);
-		syn_list(rs, fam, f, NFT_DYNSET_OP_ADD);
-		claimed_drop(rs, fam, IPPROTO_TCP, FAILSET_CLAIMED);
+		RULE(rs, fam, CT_LACKS(STATUS, IPS_SEEN_REPLY), SYN, TRANSLATED(f),
+		     FLOW_ADD(f, FAILSET_HANDSHAKES));
+		RULE(rs, fam, REPLY_OF(IPPROTO_TCP), ORIGINAL_FLOW, IN(FAILSET_CLAIMED), DROP);
 	}
 	if (f->config.ejects)
 		evidence(rs, fam, f);
-	answered_remove(rs, fam, IPPROTO_TCP, FAILSET_HANDSHAKES);
+	RULE(rs, fam, REPLY_OF(IPPROTO_TCP), ORIGINAL_FLOW, DELETE(FAILSET_HANDSHAKES));
 }
 
 /* As answer(): every datagram of a client may be the first one that vipd can move. */
 static void datagram(struct nft_rules *rs, enum ipfam fam, const struct plane_failover *f)
 {
-	nft_rule_begin(rs);
-	nft_match_l4proto(rs, IPPROTO_UDP);
-	nft_match_ct_bits(rs, NFT_CT_STATUS, IPS_SEEN_REPLY, NFT_CMP_EQ);
-	flow_list(rs, fam, f, FAILSET_UDP_FLOWS, NFT_DYNSET_OP_ADD);
-	claimed_drop(rs, fam, IPPROTO_UDP, FAILSET_UDP_CLAIMED);
-	nft_rule_begin(rs);
-	is_reply(rs, IPPROTO_UDP);
-	backend_list(rs, fam, f, FAILSET_UDP_REPLIED);
-	answered_remove(rs, fam, IPPROTO_UDP, FAILSET_UDP_FLOWS);
+	RULE(rs, fam, L4PROTO(IPPROTO_UDP), CT_LACKS(STATUS, IPS_SEEN_REPLY), TRANSLATED(f),
+	     FLOW_ADD(f, FAILSET_UDP_FLOWS));
+	RULE(rs, fam, REPLY_OF(IPPROTO_UDP), ORIGINAL_FLOW, IN(FAILSET_UDP_CLAIMED), DROP);
+	RULE(rs, fam, REPLY_OF(IPPROTO_UDP), CT_HAS(STATUS, IPS_DST_NAT),
+	     BACKEND_UPDATE(f, FAILSET_UDP_REPLIED));
+	RULE(rs, fam, REPLY_OF(IPPROTO_UDP), ORIGINAL_FLOW, DELETE(FAILSET_UDP_FLOWS));
 }
 
 static void answers(struct nft_rules *rs, enum ipfam fam, const struct plane_failover *f)
 {
-	(void)fam;
-	nft_rule_begin(rs);
-	nft_match_tcp_flags(rs, TH_SYN | TH_RST, NFT_CMP_NEQ, 0);
-	nft_expr_verdict(rs, NFT_GOTO, "answer");
-	if (f->config.udp_ms == 0)
-		return;
-	nft_rule_begin(rs);
-	nft_match_l4proto(rs, IPPROTO_UDP);
-	nft_match_ct_bits(rs, NFT_CT_STATUS, IPS_ASSURED, NFT_CMP_EQ);
-	nft_expr_verdict(rs, NFT_GOTO, "datagram");
+	RULE(rs, fam, TCP_FLAGS(TH_SYN | TH_RST, NEQ, 0), GOTO("answer"));
+	if (f->config.udp_ms != 0)
+		RULE(rs, fam, L4PROTO(IPPROTO_UDP), CT_LACKS(STATUS, IPS_ASSURED),
+		     GOTO("datagram"));
 }
 
 static const struct {
@@ -557,7 +468,8 @@ static int old_delete(struct plane_common *c, const struct reading *rd, struct e
 	if (n > 0)
 		log_info(LOG_AREA_PLANE,
 			 "table %s %s: more than half of set %s is used: %zu older flows deleted",
-			 nft_fam_text(rd->fam), c->failover->schema.table, set_name(rd->set), n);
+			 nft_fam_text(rd->fam), c->failover->schema.table,
+			 nft_set_desc(rd->set, rd->fam)->name, n);
 	return r == -ENOENT ? 0 : r;
 }
 

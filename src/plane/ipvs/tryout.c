@@ -3,11 +3,10 @@
 
 #include <netinet/in.h> /* before linux/in.h, which then omits duplicates */
 
-#include <linux/netfilter.h>
-#include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter_ipv4.h>
 #include <string.h>
 
+#include "nft/rule.h"
 #include "nft/write.h"
 #include "plane/ipvs/layout.h"
 
@@ -22,40 +21,6 @@ static const struct nft_chain on_route = { NFT_TRY_CHAIN, "route", NF_INET_LOCAL
 
 /* --- one rule a feature --- */
 
-static void expr_map(struct nft_rules *rs, enum ipfam fam)
-{
-	nft_match_family(rs, fam);
-	nft_expr_l4protos(rs);
-	nft_expr_tuple(rs, fam);
-	nft_expr_map(rs, 0, nft_set_desc(IPVSSET_FE, fam)->name);
-	nft_expr_meta_set(rs, NFT_META_MARK, 0);
-}
-
-static void expr_mark(struct nft_rules *rs, enum ipfam fam)
-{
-	nft_expr_meta(rs, NFT_META_MARK, 0);
-	nft_expr_mask_xor(rs, 0, ~IPVS_MARK_MASK, 1);
-	nft_expr_meta_set(rs, NFT_META_MARK, 0);
-}
-
-static void expr_ct(struct nft_rules *rs, enum ipfam fam)
-{
-	nft_expr_ct(rs, NFT_CT_DIRECTION, 0);
-	nft_expr_ct(rs, NFT_CT_STATE, 0);
-	nft_expr_ct(rs, NFT_CT_STATUS, 0);
-	nft_expr_original_tuple(rs, fam);
-}
-
-static void expr_fib(struct nft_rules *rs, enum ipfam fam)
-{
-	nft_match_fib_local(rs, NFTA_FIB_F_DADDR, NFT_CMP_EQ);
-}
-
-static void expr_socket(struct nft_rules *rs, enum ipfam fam)
-{
-	nft_expr_socket_wildcard(rs, 0);
-}
-
 static const struct nft_feature features[] = {
 	{ "tables of both families", { "CONFIG_NF_TABLES, CONFIG_NF_TABLES_INET" } },
 	{ "sets of addresses and prefixes",
@@ -66,30 +31,36 @@ static const struct nft_feature features[] = {
 	  { "CONFIG_NF_TABLES" },
 	  .n_sets = 1,
 	  .sets = { IPVSSET_FE },
-	  .expr = expr_map },
+	  .rule = OPS(FAMILY, L4PROTOS, TUPLE, MAP(IPVSSET_FE), META_SET(MARK)) },
 	{ "chains that route again",
 	  { "CONFIG_NF_TABLES_INET of Linux 5.2" },
-	  .expr = expr_mark,
+	  .rule = OPS(META(MARK), MASK_XOR(~IPVS_MARK_MASK, 1), META_SET(MARK)),
 	  .base = &on_route },
-	{ "connection tracking", { "CONFIG_NFT_CT, CONFIG_NF_CONNTRACK" }, .expr = expr_ct },
+	{ "connection tracking",
+	  { "CONFIG_NFT_CT, CONFIG_NF_CONNTRACK" },
+	  .rule = OPS(CT(DIRECTION), AT(0, 0), CT(STATE), AT(0, 0), CT(STATUS), AT(0, 0),
+		      ORIGINAL_TUPLE) },
 	{ "types of addresses",
 	  { "CONFIG_NFT_FIB, CONFIG_NFT_FIB_INET" },
-	  .expr = expr_fib,
+	  .rule = OPS(FIB_TYPE(DADDR, EQ, LOCAL)),
 	  .base = &on_input },
-	{ "sockets of packets", { "CONFIG_NFT_SOCKET" }, .expr = expr_socket, .base = &on_input },
+	{ "sockets of packets",
+	  { "CONFIG_NFT_SOCKET" },
+	  .rule = OPS(SOCKET_WILDCARD),
+	  .base = &on_input },
 	{ "rejecting",
 	  { "CONFIG_NFT_REJECT, CONFIG_NFT_REJECT_INET" },
-	  .statement = nft_expr_reject_port_any,
+	  .rule = OPS(REJECT_PORT_ANY),
 	  .base = &on_input },
 	{ "masquerading",
 	  { "CONFIG_NFT_NAT, CONFIG_NFT_MASQ" },
-	  .statement = nft_expr_masquerade,
+	  .rule = OPS(MASQUERADE),
 	  .base = &on_snat },
 	{ "redirecting",
 	  { "CONFIG_NFT_NAT, CONFIG_NFT_REDIR" },
-	  .statement = nft_expr_redirect,
+	  .rule = OPS(REDIRECT),
 	  .base = &on_dnat },
-	{ "counters", { "CONFIG_NFT_COUNTER" }, .statement = nft_expr_counter },
+	{ "counters", { "CONFIG_NFT_COUNTER" }, .rule = OPS(COUNTER) },
 };
 _Static_assert(ARRAY_SIZE(features) <= NFT_TRIES_MAX, "they must fit what callers have");
 

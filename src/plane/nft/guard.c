@@ -3,11 +3,10 @@
 
 #include <netinet/in.h> /* before linux/in.h, which then omits duplicates */
 
-#include <linux/netfilter.h>
-#include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter_ipv4.h>
 
 #include "base/log.h"
+#include "nft/rule.h"
 #include "nft/write.h"
 
 #define RETRY_NS (60 * NSEC_PER_SEC)
@@ -45,22 +44,13 @@ static const struct nft_chain *guard_chain(size_t i)
 
 static bool guard_build(const void *ctx, struct nft_rules *rs, enum ipfam fam, size_t i)
 {
-	const uint8_t udp = IPPROTO_UDP;
-
-	if (rs == NULL)
-		return true;
-	nft_rule_begin(rs);
-	if (chains[i].hook == NF_INET_LOCAL_OUT) {
-		nft_expr_meta(rs, NFT_META_L4PROTO, 0);
-		nft_expr_cmp(rs, NFT_CMP_NEQ, 0, &udp, sizeof(udp));
-	}
-	nft_expr_daddr(rs, fam, 0);
-	nft_expr_in(rs, 0, nft_set_desc(NFTSET_SERVICE_CIDRS, fam)->name);
-	/* True for every packet in a nat chain: the rule exists for connection tracking. */
-	nft_match_ct_state(rs, NFT_CT_STATE_NEW);
-	nft_match_fib_local(rs, NFTA_FIB_F_DADDR, NFT_CMP_NEQ);
-	nft_expr_counter(rs);
-	nft_expr_verdict(rs, NF_DROP, NULL);
+	/* CT_STATE is true for every packet in a nat chain: it exists for connection tracking. */
+	if (rs != NULL)
+		RULE(rs, fam,
+		     WHEN(chains[i].hook == NF_INET_LOCAL_OUT, META(L4PROTO),
+			  IS_BYTE(NEQ, IPPROTO_UDP)),
+		     DADDR, IN(NFTSET_SERVICE_CIDRS), CT_STATE(NEW), FIB_TYPE(DADDR, NEQ, LOCAL),
+		     COUNTER, DROP);
 	return true;
 }
 

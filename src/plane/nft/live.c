@@ -6,15 +6,13 @@
 
 #include <endian.h>
 #include <errno.h>
-#include <linux/netfilter.h>
-#include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "nft/expr.h"
+#include "nft/rule.h"
 #include "nft/write.h"
 #include "nl/answer.h"
 #include "nl/attr.h"
@@ -39,19 +37,10 @@ static void mark_rule(struct nft_rules *rs, const struct nft_live_query *q)
 	enum ipfam fam = ip_fam(&q->dst);
 	uint8_t port[2] = { (uint8_t)(q->port >> 8), (uint8_t)q->port };
 
-	nft_rule_begin(rs);
-	nft_match_ct_state(rs, NFT_CT_STATE_NEW);
-	nft_expr_daddr(rs, fam, 0);
-	nft_expr_cmp(rs, NFT_CMP_EQ, 0, q->dst.bytes, (uint32_t)ip_len(fam));
-	if (ip_is_set(&q->src)) {
-		nft_expr_saddr(rs, fam, 0);
-		nft_expr_cmp(rs, NFT_CMP_EQ, 0, q->src.bytes, (uint32_t)ip_len(fam));
-	}
-	nft_match_l4proto(rs, q->proto);
-	nft_expr_dport(rs, 0);
-	nft_expr_cmp(rs, NFT_CMP_EQ, 0, port, sizeof(port));
-	nft_expr_number(rs, 0, htole32(1)); /* the first byte is read */
-	nft_expr_meta_set(rs, NFT_META_NFTRACE, 0);
+	RULE(rs, fam, CT_STATE(NEW), DADDR, IS_ADDRESS(&q->dst),
+	     WHEN(ip_is_set(&q->src), SADDR, IS_ADDRESS(&q->src)), L4PROTO(q->proto), DPORT,
+	     IS_DATA(EQ, sizeof(port), port),
+	     META_SET_TO(NFTRACE, htole32(1))); /* the first byte is read */
 }
 
 static int table_make(struct nft_live *l, const struct nft_live_query *q, struct err *err)

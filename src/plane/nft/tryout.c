@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "plane/tryout.h"
 
-#include <arpa/inet.h> /* before linux/in.h, which then omits duplicates */
-
-#include <linux/netfilter.h>
-#include <linux/netfilter/nf_tables.h>
-#include <netinet/in.h>
-
+#include "nft/rule.h"
 #include "plane/nft/layout.h"
 
 #define AFFINITY_S 10800
@@ -18,13 +13,6 @@ static void base_chain(struct nft_writer *w, const char *name)
 
 /* --- features ------------------------------------------------------------------------ */
 
-static void expr_vmap(struct nft_rules *rs, enum ipfam fam)
-{
-	nft_expr_meta(rs, NFT_META_PRIORITY, 0);
-	nft_expr_mask(rs, 0, NFT_KIND_MASK);
-	nft_expr_vmap(rs, 0, nft_set_desc(NFTSET_LEAVES, fam)->name);
-}
-
 static void try_verdicts(struct nft_writer *w)
 {
 	const struct nft_verdict v = { NFT_KIND_DROP, NFT_GOTO, "drop_conn" };
@@ -32,17 +20,8 @@ static void try_verdicts(struct nft_writer *w)
 	nft_write_set(w, NFTSET_LEAVES);
 	nft_write_chain(w, v.chain, NULL);
 	nft_write_verdict(w, NFTSET_LEAVES, &v);
-	nft_try_rule(w, &(struct nft_feature){ .expr = expr_vmap });
-}
-
-static void expr_dynset(struct nft_rules *rs, enum ipfam fam)
-{
-	nft_expr_meta(rs, NFT_META_PRIORITY, 0);
-	nft_expr_mask(rs, 0, NFT_POOL_MASK);
-	nft_expr_saddr(rs, fam, 1);
-	nft_expr_meta(rs, NFT_META_PRIORITY, 5);
-	nft_expr_dynset(rs, NFT_DYNSET_OP_UPDATE, nft_set_desc(NFTSET_AFFINITY, fam)->name, 0, 5,
-			UINT64_C(1000) * AFFINITY_S);
+	nft_try_rule(w, &(struct nft_feature){ .rule = OPS(META(PRIORITY), MASK(NFT_KIND_MASK),
+							   VMAP(NFTSET_LEAVES)) });
 }
 
 static void try_nat_chains(struct nft_writer *w)
@@ -58,61 +37,13 @@ static void try_filter_chains(struct nft_writer *w)
 	base_chain(w, "forward");
 }
 
-static void expr_payload(struct nft_rules *rs, enum ipfam fam)
-{
-	nft_expr_l4protos(rs);
-	nft_expr_tuple(rs, fam);
-	nft_expr_meta_set(rs, NFT_META_PRIORITY, nft_addr_words(fam));
-}
-
-static void expr_random(struct nft_rules *rs, enum ipfam fam)
-{
-	nft_expr_random(rs, 0, 7);
-}
-
-static void expr_dnat(struct nft_rules *rs, enum ipfam fam)
-{
-	nft_expr_l4protos(rs);
-	nft_expr_number(rs, 0, 0);
-	nft_expr_number(rs, 1, 0);
-	nft_expr_map(rs, 0, nft_set_desc(NFTSET_ENDPOINTS, fam)->name);
-	nft_expr_dnat(rs, fam, 0, nft_addr_words(fam));
-}
-
-static void expr_reject_tcp(struct nft_rules *rs, enum ipfam fam)
-{
-	nft_match_l4proto(rs, IPPROTO_TCP);
-	nft_expr_reject_tcp(rs);
-}
-
 static void try_reject(struct nft_writer *w)
 {
 	FINI(nft_rules_fini) struct nft_rules rs = { 0 };
 
-	nft_try_rule(w, &(struct nft_feature){ .expr = expr_reject_tcp });
-	nft_rule_begin(&rs);
-	nft_expr_reject_port(&rs, w->fam);
+	nft_try_rule(w, &(struct nft_feature){ .rule = OPS(L4PROTO(IPPROTO_TCP), REJECT_TCP) });
+	RULE(&rs, w->fam, REJECT_PORT);
 	nft_write_rules(w, NFT_TRY_CHAIN, &rs);
-}
-
-static void expr_fib(struct nft_rules *rs, enum ipfam fam)
-{
-	nft_match_fib_local(rs, NFTA_FIB_F_SADDR, NFT_CMP_EQ);
-	nft_match_fib_local(rs, NFTA_FIB_F_DADDR, NFT_CMP_EQ);
-}
-
-static void expr_ct(struct nft_rules *rs, enum ipfam fam)
-{
-	nft_expr_ct(rs, NFT_CT_STATE, 0);
-	nft_expr_ct(rs, NFT_CT_STATUS, 0);
-	nft_expr_original_tuple(rs, fam);
-}
-
-static void expr_ifname(struct nft_rules *rs, enum ipfam fam)
-{
-	nft_match_meta(rs, NFT_META_IIF, NFT_CMP_NEQ, 0);
-	nft_expr_meta(rs, NFT_META_IIFNAME, 0);
-	nft_expr_meta(rs, NFT_META_OIFNAME, 0);
 }
 
 static const struct nft_feature features_nft[] = {
@@ -133,29 +64,34 @@ static const struct nft_feature features_nft[] = {
 	  { "CONFIG_NF_TABLES" },
 	  .n_sets = 1,
 	  .sets = { NFTSET_AFFINITY },
-	  .expr = expr_dynset },
+	  .rule = OPS(META(PRIORITY), MASK(NFT_POOL_MASK), SADDR, AT(5, 5), META(PRIORITY),
+		      UPDATE(NFTSET_AFFINITY, UINT64_C(1000) * AFFINITY_S)) },
 	{ "NAT chains", { "CONFIG_NFT_NAT, CONFIG_NF_NAT" }, .add = try_nat_chains },
 	{ "filter chains", { "CONFIG_NF_TABLES" }, .add = try_filter_chains },
 	{ "addresses and ports of packets, SCTP's too",
 	  { "CONFIG_NF_TABLES" },
-	  .expr = expr_payload },
-	{ "random numbers", { "CONFIG_NFT_NUMGEN" }, .expr = expr_random },
+	  .rule = OPS(L4PROTOS, TUPLE, AT(1, 4), META_SET(PRIORITY)) },
+	{ "random numbers", { "CONFIG_NFT_NUMGEN" }, .rule = OPS(RANDOM(7)) },
 	{ "NAT from a map",
 	  { "CONFIG_NFT_NAT" },
 	  .n_sets = 1,
 	  .sets = { NFTSET_ENDPOINTS },
-	  .expr = expr_dnat },
-	{ "masquerading", { "CONFIG_NFT_MASQ" }, .statement = nft_expr_masquerade },
+	  .rule = OPS(L4PROTOS, NUMBER(0), NUMBER(0), MAP(NFTSET_ENDPOINTS), DNAT) },
+	{ "masquerading", { "CONFIG_NFT_MASQ" }, .rule = OPS(MASQUERADE) },
 	{ "rejecting",
 	  { "CONFIG_NFT_REJECT, CONFIG_NFT_REJECT_IPV4",
 	    "CONFIG_NFT_REJECT, CONFIG_NFT_REJECT_IPV6" },
 	  .add = try_reject },
 	{ "types of addresses",
 	  { "CONFIG_NFT_FIB, CONFIG_NFT_FIB_IPV4", "CONFIG_NFT_FIB, CONFIG_NFT_FIB_IPV6" },
-	  .expr = expr_fib },
-	{ "connection tracking", { "CONFIG_NFT_CT, CONFIG_NF_CONNTRACK" }, .expr = expr_ct },
-	{ "counters", { "CONFIG_NFT_COUNTER" }, .statement = nft_expr_counter },
-	{ "names of interfaces", { "CONFIG_NF_TABLES" }, .expr = expr_ifname },
+	  .rule = OPS(FIB_TYPE(SADDR, EQ, LOCAL), FIB_TYPE(DADDR, EQ, LOCAL)) },
+	{ "connection tracking",
+	  { "CONFIG_NFT_CT, CONFIG_NF_CONNTRACK" },
+	  .rule = OPS(CT(STATE), AT(0, 0), CT(STATUS), AT(0, 0), ORIGINAL_TUPLE) },
+	{ "counters", { "CONFIG_NFT_COUNTER" }, .rule = OPS(COUNTER) },
+	{ "names of interfaces",
+	  { "CONFIG_NF_TABLES" },
+	  .rule = OPS(META_IS(IIF, NEQ, 0), META(IIFNAME), AT(0, 0), META(OIFNAME)) },
 };
 _Static_assert(ARRAY_SIZE(features_nft) <= NFT_TRIES_MAX, "they must fit what callers have");
 
