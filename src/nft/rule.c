@@ -9,17 +9,12 @@
 #include <linux/icmp.h>
 #include <linux/icmpv6.h>
 #include <linux/netfilter/nf_nat.h>
+#include <netinet/ip.h>
+#include <stddef.h>
 
-/* Header offsets: RFC 791 section 3.1, RFC 8200 section 3. */
-#define IP4_CSUM 10
-#define IP4_SADDR 12
-#define IP4_DADDR 16
-#define IP6_SADDR 8
-#define IP6_DADDR 24
-
-/* The last rule of `rs`, and the words that the next operation uses. */
+/* The rule, and the words that its next operation uses. */
 struct nft_cursor {
-	struct nft_rules *rs;
+	struct nft_rule *rule;
 	enum ipfam fam;
 	unsigned int begin; /* of its key, data or value: 0, or AT() */
 	unsigned int last;  /* the first word of the last load */
@@ -35,10 +30,18 @@ static void ops_append(struct nft_cursor *c, const struct nft_op *ops)
 
 void nft_rule_add(struct nft_rules *rs, enum ipfam fam, const struct nft_op *ops)
 {
-	struct nft_cursor c = { .rs = rs, .fam = fam };
+	struct nft_rule r = { .r = nftnl_rule_alloc() };
+	struct nft_cursor c = { .rule = &r, .fam = fam };
 
-	nft_rule_begin(rs);
+	assert(r.r != NULL);
 	ops_append(&c, ops);
+	*vec_push(&rs->v) = r;
+}
+
+/* Of two arguments, one for each family. */
+static uint32_t of_family(const struct nft_cursor *c, const struct nft_op *op)
+{
+	return c->fam == IPFAM_V6 ? op->b : op->a;
 }
 
 void nft_op_when(struct nft_cursor *c, const struct nft_op *op)
@@ -49,7 +52,7 @@ void nft_op_when(struct nft_cursor *c, const struct nft_op *op)
 
 void nft_op_at(struct nft_cursor *c, const struct nft_op *op)
 {
-	c->begin = c->word = c->fam == IPFAM_V6 ? op->b : op->a;
+	c->begin = c->word = of_family(c, op);
 	c->is_used = false;
 }
 
@@ -68,7 +71,7 @@ static struct nftnl_expr *expr_add(struct nft_cursor *c, const char *name, const
 	assert(e != NULL);
 	for (; attrs->type != 0; attrs++)
 		nftnl_expr_set_u32(e, attrs->type, attrs->value);
-	nftnl_rule_add_expr(c->rs->v.v[c->rs->v.n - 1].r, e);
+	nftnl_rule_add_expr(c->rule->r, e);
 	return e;
 }
 
@@ -83,26 +86,22 @@ static uint32_t reg(unsigned int word)
 	return word % 4 == 0 ? NFT_REG_1 + word / 4 : NFT_REG32_00 + word;
 }
 
-static unsigned int words(size_t bytes)
+#define WORD sizeof(uint32_t)
+
+static unsigned int words(size_t len)
 {
-	return (unsigned int)(bytes + 3) / 4;
+	return (unsigned int)((len + WORD - 1) / WORD);
 }
 
-/* The register for a load of `n` words. */
-static uint32_t load(struct nft_cursor *c, unsigned int n)
+/* The register for a load of `len` bytes, behind those that were not used yet. */
+static uint32_t load(struct nft_cursor *c, size_t len)
 {
 	if (c->is_used)
 		c->begin = c->word = 0;
 	c->is_used = false;
 	c->last = c->word;
-	c->word += n;
+	c->word += words(len);
 	return reg(c->last);
-}
-
-/* ... of an address. */
-static uint32_t load_addr(struct nft_cursor *c)
-{
-	return load(c, nft_addr_words(c->fam));
 }
 
 /* --- loads --- */
@@ -110,20 +109,13 @@ static uint32_t load_addr(struct nft_cursor *c)
 static void payload(struct nft_cursor *c, uint32_t base, uint32_t offset, uint32_t len)
 {
 	(void)EXPR(c, "payload", { NFTNL_EXPR_PAYLOAD_BASE, base },
-		   { NFTNL_EXPR_PAYLOAD_DREG, load(c, words(len)) },
-		   { NFTNL_EXPR_PAYLOAD_OFFSET, offset }, { NFTNL_EXPR_PAYLOAD_LEN, len });
+		   { NFTNL_EXPR_PAYLOAD_DREG, load(c, len) }, { NFTNL_EXPR_PAYLOAD_OFFSET, offset },
+		   { NFTNL_EXPR_PAYLOAD_LEN, len });
 }
 
-void nft_op_saddr(struct nft_cursor *c, const struct nft_op *op)
+void nft_op_address(struct nft_cursor *c, const struct nft_op *op)
 {
-	payload(c, NFT_PAYLOAD_NETWORK_HEADER, c->fam == IPFAM_V6 ? IP6_SADDR : IP4_SADDR,
-		(uint32_t)ip_len(c->fam));
-}
-
-void nft_op_daddr(struct nft_cursor *c, const struct nft_op *op)
-{
-	payload(c, NFT_PAYLOAD_NETWORK_HEADER, c->fam == IPFAM_V6 ? IP6_DADDR : IP4_DADDR,
-		(uint32_t)ip_len(c->fam));
+	payload(c, NFT_PAYLOAD_NETWORK_HEADER, of_family(c, op), (uint32_t)ip_len(c->fam));
 }
 
 void nft_op_transport(struct nft_cursor *c, const struct nft_op *op)
@@ -134,14 +126,13 @@ void nft_op_transport(struct nft_cursor *c, const struct nft_op *op)
 void nft_op_socket_wildcard(struct nft_cursor *c, const struct nft_op *op)
 {
 	(void)EXPR(c, "socket", { NFTNL_EXPR_SOCKET_KEY, NFT_SOCKET_WILDCARD },
-		   { NFTNL_EXPR_SOCKET_DREG, load(c, 1) });
+		   { NFTNL_EXPR_SOCKET_DREG, load(c, WORD) });
 }
 
 void nft_op_nexthop(struct nft_cursor *c, const struct nft_op *op)
 {
-	uint32_t key = c->fam == IPFAM_V6 ? NFT_RT_NEXTHOP6 : NFT_RT_NEXTHOP4;
-
-	(void)EXPR(c, "rt", { NFTNL_EXPR_RT_KEY, key }, { NFTNL_EXPR_RT_DREG, load_addr(c) });
+	(void)EXPR(c, "rt", { NFTNL_EXPR_RT_KEY, of_family(c, op) },
+		   { NFTNL_EXPR_RT_DREG, load(c, ip_len(c->fam)) });
 }
 
 void nft_op_meta(struct nft_cursor *c, const struct nft_op *op)
@@ -149,20 +140,20 @@ void nft_op_meta(struct nft_cursor *c, const struct nft_op *op)
 	bool is_name = op->a == NFT_META_IIFNAME || op->a == NFT_META_OIFNAME;
 
 	(void)EXPR(c, "meta", { NFTNL_EXPR_META_KEY, op->a },
-		   { NFTNL_EXPR_META_DREG, load(c, is_name ? IFNAMSIZ / 4 : 1) });
+		   { NFTNL_EXPR_META_DREG, load(c, is_name ? IFNAMSIZ : WORD) });
 }
 
 void nft_op_ct(struct nft_cursor *c, const struct nft_op *op)
 {
-	(void)EXPR(c, "ct", { NFTNL_EXPR_CT_KEY, op->a }, { NFTNL_EXPR_CT_DREG, load(c, 1) });
+	(void)EXPR(c, "ct", { NFTNL_EXPR_CT_KEY, op->a }, { NFTNL_EXPR_CT_DREG, load(c, WORD) });
 }
 
 void nft_op_ct_original(struct nft_cursor *c, const struct nft_op *op)
 {
-	bool is_port = op->a == op->b;
+	bool is_port = op->a == op->b; /* addresses have a key for each family */
 	struct nftnl_expr *e =
-		EXPR(c, "ct", { NFTNL_EXPR_CT_KEY, c->fam == IPFAM_V6 ? op->b : op->a },
-		     { NFTNL_EXPR_CT_DREG, is_port ? load(c, 1) : load_addr(c) });
+		EXPR(c, "ct", { NFTNL_EXPR_CT_KEY, of_family(c, op) },
+		     { NFTNL_EXPR_CT_DREG, load(c, is_port ? WORD : ip_len(c->fam)) });
 
 	nftnl_expr_set_u8(e, NFTNL_EXPR_CT_DIR, IP_CT_DIR_ORIGINAL);
 }
@@ -170,18 +161,18 @@ void nft_op_ct_original(struct nft_cursor *c, const struct nft_op *op)
 void nft_op_fib_type(struct nft_cursor *c, const struct nft_op *op)
 {
 	(void)EXPR(c, "fib", { NFTNL_EXPR_FIB_RESULT, NFT_FIB_RESULT_ADDRTYPE },
-		   { NFTNL_EXPR_FIB_FLAGS, op->a }, { NFTNL_EXPR_FIB_DREG, load(c, 1) });
+		   { NFTNL_EXPR_FIB_FLAGS, op->a }, { NFTNL_EXPR_FIB_DREG, load(c, WORD) });
 }
 
 void nft_op_value(struct nft_cursor *c, const struct nft_op *op)
 {
-	nftnl_expr_set(EXPR(c, "immediate", { NFTNL_EXPR_IMM_DREG, load(c, words(op->a)) }),
+	nftnl_expr_set(EXPR(c, "immediate", { NFTNL_EXPR_IMM_DREG, load(c, op->a) }),
 		       NFTNL_EXPR_IMM_DATA, op->data, op->a);
 }
 
 void nft_op_random(struct nft_cursor *c, const struct nft_op *op)
 {
-	(void)EXPR(c, "numgen", { NFTNL_EXPR_NG_DREG, load(c, 1) },
+	(void)EXPR(c, "numgen", { NFTNL_EXPR_NG_DREG, load(c, WORD) },
 		   { NFTNL_EXPR_NG_TYPE, NFT_NG_RANDOM }, { NFTNL_EXPR_NG_MODULUS, op->a },
 		   { NFTNL_EXPR_NG_OFFSET, 0 });
 }
@@ -193,7 +184,7 @@ void nft_op_jhash(struct nft_cursor *c, const struct nft_op *op)
 	c->begin = 0;
 	c->word = from - 1;
 	(void)EXPR(c, "hash", { NFTNL_EXPR_HASH_SREG, reg(from) },
-		   { NFTNL_EXPR_HASH_DREG, load(c, 1) }, { NFTNL_EXPR_HASH_LEN, len },
+		   { NFTNL_EXPR_HASH_DREG, load(c, WORD) }, { NFTNL_EXPR_HASH_LEN, len },
 		   { NFTNL_EXPR_HASH_MODULUS, op->a }, { NFTNL_EXPR_HASH_SEED, op->b },
 		   { NFTNL_EXPR_HASH_OFFSET, 0 }, { NFTNL_EXPR_HASH_TYPE, NFT_HASH_JENKINS });
 }
@@ -276,11 +267,9 @@ void nft_op_lookup(struct nft_cursor *c, const struct nft_op *op)
 
 void nft_op_l4protos(struct nft_cursor *c, const struct nft_op *op)
 {
-	struct nft_rule *r = &c->rs->v.v[c->rs->v.n - 1];
-
-	assert(r->l4protos == NULL);
+	assert(c->rule->l4protos == NULL);
 	ops_append(c, OPS(META(L4PROTO)));
-	r->l4protos = lookup_desc(c, nft_set_desc_l4protos());
+	c->rule->l4protos = lookup_desc(c, nft_set_desc_l4protos());
 }
 
 void nft_op_map(struct nft_cursor *c, const struct nft_op *op)
@@ -318,11 +307,12 @@ void nft_op_meta_set(struct nft_cursor *c, const struct nft_op *op)
 	c->is_used = true;
 }
 
-static void addr_set(struct nft_cursor *c, uint32_t offset)
+void nft_op_address_set(struct nft_cursor *c, const struct nft_op *op)
 {
 	struct nftnl_expr *e =
 		EXPR(c, "payload", { NFTNL_EXPR_PAYLOAD_BASE, NFT_PAYLOAD_NETWORK_HEADER },
-		     { NFTNL_EXPR_PAYLOAD_SREG, reg(0) }, { NFTNL_EXPR_PAYLOAD_OFFSET, offset },
+		     { NFTNL_EXPR_PAYLOAD_SREG, reg(0) },
+		     { NFTNL_EXPR_PAYLOAD_OFFSET, of_family(c, op) },
 		     { NFTNL_EXPR_PAYLOAD_LEN, (uint32_t)ip_len(c->fam) },
 		     { NFTNL_EXPR_PAYLOAD_FLAGS, NFT_PAYLOAD_L4CSUM_PSEUDOHDR });
 
@@ -330,17 +320,7 @@ static void addr_set(struct nft_cursor *c, uint32_t offset)
 	if (c->fam == IPFAM_V6)
 		return;
 	nftnl_expr_set_u32(e, NFTNL_EXPR_PAYLOAD_CSUM_TYPE, NFT_PAYLOAD_CSUM_INET);
-	nftnl_expr_set_u32(e, NFTNL_EXPR_PAYLOAD_CSUM_OFFSET, IP4_CSUM);
-}
-
-void nft_op_saddr_set(struct nft_cursor *c, const struct nft_op *op)
-{
-	addr_set(c, c->fam == IPFAM_V6 ? IP6_SADDR : IP4_SADDR);
-}
-
-void nft_op_daddr_set(struct nft_cursor *c, const struct nft_op *op)
-{
-	addr_set(c, c->fam == IPFAM_V6 ? IP6_DADDR : IP4_DADDR);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_PAYLOAD_CSUM_OFFSET, offsetof(struct iphdr, check));
 }
 
 void nft_op_counter(struct nft_cursor *c, const struct nft_op *op)
@@ -356,7 +336,7 @@ void nft_op_dnat(struct nft_cursor *c, const struct nft_op *op)
 	(void)EXPR(c, "nat", { NFTNL_EXPR_NAT_TYPE, NFT_NAT_DNAT },
 		   { NFTNL_EXPR_NAT_FAMILY, nft_family(c->fam) },
 		   { NFTNL_EXPR_NAT_REG_ADDR_MIN, reg(0) },
-		   { NFTNL_EXPR_NAT_REG_PROTO_MIN, reg(nft_addr_words(c->fam)) });
+		   { NFTNL_EXPR_NAT_REG_PROTO_MIN, reg(words(ip_len(c->fam))) });
 }
 
 void nft_op_masquerade(struct nft_cursor *c, const struct nft_op *op)

@@ -40,7 +40,7 @@ struct nft_cursor;
 struct nft_op;
 typedef void nft_op_fn(struct nft_cursor *c, const struct nft_op *op);
 
-/* An operation: a function that appends expressions to the rule, and its arguments. */
+/* A function that appends expressions to the rule, and its arguments. */
 struct nft_op {
 	nft_op_fn *append; /* NULL: the end of a list */
 	uint32_t a, b;
@@ -53,23 +53,25 @@ struct nft_op {
 /* Append a rule with these operations. */
 void nft_rule_add(struct nft_rules *rs, enum ipfam fam, const struct nft_op *ops);
 #define RULE(rs, fam, ...) nft_rule_add(rs, fam, OPS(__VA_ARGS__))
-/* A list of operations; outside of functions it lives as long as the process. */
-#define OPS(...) ((const struct nft_op[]){ __VA_ARGS__, { NULL } })
-/* These operations, if a condition is true when the rule is built. */
-#define WHEN(is_true, ...) OP(when, is_true, .data = OPS(__VA_ARGS__))
+/* One operation: nft_op_`name`() and its arguments. */
 #define OP(name, ...)                      \
 	{                                  \
 		nft_op_##name, __VA_ARGS__ \
 	}
+/* A list of operations; outside of functions it lives as long as the process. */
+#define OPS(...) ((const struct nft_op[]){ __VA_ARGS__, { NULL } })
+/* These operations, if a condition is true when the rule is built. */
+#define WHEN(is_true, ...) OP(when, is_true, .data = OPS(__VA_ARGS__))
 /*
- * Begin at this word, in IPv4 and in IPv6, instead of word 0: the next load, then the element's
- * key in a set, its data in a map, or the value of META_SET. Words below it keep their values.
+ * The next load begins at this word, in IPv4 and in IPv6, and words below it keep their values.
+ * So does what is used then: a set's key or a map's data in ADD, UPDATE and DELETE, and the value
+ * of META_SET. Lookups have their whole key from word 0 on.
  */
 #define AT(v4, v6) OP(at, v4, v6)
 
-/* Loads: fields of the packet. */
-#define SADDR OP(saddr)
-#define DADDR OP(daddr)
+/* Loads: fields of the packet. Offsets: RFC 791 section 3.1, RFC 8200 section 3. */
+#define SADDR OP(address, 12, 8)
+#define DADDR OP(address, 16, 24)
 #define TRANSPORT(offset, len) OP(transport, offset, len)
 #define SPORT TRANSPORT(0, 2) /* of TCP, UDP, SCTP */
 #define DPORT TRANSPORT(2, 2)
@@ -77,7 +79,7 @@ void nft_rule_add(struct nft_rules *rs, enum ipfam fam, const struct nft_op *ops
 /* One byte: is the packet's local socket bound to the wildcard address? No socket: no match. */
 #define SOCKET_WILDCARD OP(socket_wildcard)
 /* The address of the router that gets the packet, or of its destination. */
-#define NEXTHOP OP(nexthop)
+#define NEXTHOP OP(nexthop, NFT_RT_NEXTHOP4, NFT_RT_NEXTHOP6)
 
 /* Loads: metadata, and the connection; ORIGINAL_: as the client sent its packets. */
 #define META(key) OP(meta, NFT_META_##key)
@@ -104,7 +106,7 @@ void nft_rule_add(struct nft_rules *rs, enum ipfam fam, const struct nft_op *ops
 #define FLOW SADDR, SPORT, DADDR, DPORT
 #define ORIGINAL_FLOW ORIGINAL_SADDR, ORIGINAL_SPORT, ORIGINAL_DADDR, ORIGINAL_DPORT
 
-/* Changes of the last load. PREFIX: keep the first bits of an address. */
+/* Changes of the last load: value & mask ^ bits; PREFIX keeps the first bits of an address. */
 #define MASK(mask) MASK_XOR(mask, 0)
 #define MASK_XOR(mask, bits) OP(mask_xor, mask, bits)
 #define MASK_BYTE(mask) OP(mask_byte, mask)
@@ -123,9 +125,10 @@ void nft_rule_add(struct nft_rules *rs, enum ipfam fam, const struct nft_op *ops
 
 /* Conditions with their loads. */
 #define META_IS(key, op, n) META(key), IS(op, n)
-/* The name of an interface, or its beginning; `key` is IIFNAME or OIFNAME. */
+/* The name (IFNAMSIZ bytes) of an interface, or its beginning; `key` is IIFNAME or OIFNAME. */
 #define IFNAME(key, op, name, is_prefix) \
 	META(key), IS_DATA(op, (is_prefix) ? (uint32_t)strnlen(name, IFNAMSIZ) : IFNAMSIZ, name)
+/* The packet has the rule's family: for tables of both. */
 #define FAMILY OP(family)
 #define L4PROTO(proto) META(L4PROTO), IS_BYTE(EQ, proto)
 /* { tcp, udp, sctp }: nft can decode a rule with ports only after such a match. */
@@ -166,15 +169,15 @@ void nft_rule_add(struct nft_rules *rs, enum ipfam fam, const struct nft_op *ops
 /* Statements. The loaded value is written to metadata, or to the packet, checksums included. */
 #define META_SET(key) OP(meta_set, NFT_META_##key)
 #define META_SET_TO(key, n) NUMBER(n), META_SET(key)
-#define SADDR_SET OP(saddr_set)
-#define DADDR_SET OP(daddr_set)
+#define SADDR_SET OP(address_set, 12, 8)
+#define DADDR_SET OP(address_set, 16, 24)
 #define COUNTER OP(counter)
 #define DNAT OP(dnat)             /* to the loaded address . port */
 #define MASQUERADE OP(masquerade) /* with fully random source ports (MASQ-12) */
 #define REDIRECT OP(redirect)     /* to this host itself */
 #define REJECT_TCP OP(reject, NFT_REJECT_TCP_RST, 0)
 #define REJECT_PORT OP(reject_port)
-/* REJECT_PORT in a table of both families */
+/* For tables of both families. */
 #define REJECT_PORT_ANY OP(reject, NFT_REJECT_ICMPX_UNREACH, NFT_REJECT_ICMPX_PORT_UNREACH)
 
 /* Verdicts. */
@@ -184,12 +187,11 @@ void nft_rule_add(struct nft_rules *rs, enum ipfam fam, const struct nft_op *ops
 #define GOTO(chain) OP(verdict, (uint32_t)NFT_GOTO, .data = (chain))
 
 /* The functions of the operations, for these macros. */
-nft_op_fn nft_op_when, nft_op_at, nft_op_saddr, nft_op_daddr, nft_op_transport;
+nft_op_fn nft_op_when, nft_op_at, nft_op_address, nft_op_transport;
 nft_op_fn nft_op_socket_wildcard, nft_op_nexthop, nft_op_meta, nft_op_ct, nft_op_ct_original;
 nft_op_fn nft_op_value, nft_op_random, nft_op_jhash;
 nft_op_fn nft_op_mask_xor, nft_op_mask_byte, nft_op_prefix;
 nft_op_fn nft_op_is, nft_op_lookup, nft_op_family, nft_op_l4protos;
 nft_op_fn nft_op_fib_type, nft_op_map, nft_op_vmap, nft_op_dynset;
-nft_op_fn nft_op_meta_set, nft_op_saddr_set, nft_op_daddr_set, nft_op_counter, nft_op_dnat;
-nft_op_fn nft_op_masquerade, nft_op_redirect, nft_op_reject, nft_op_reject_port;
-nft_op_fn nft_op_verdict;
+nft_op_fn nft_op_meta_set, nft_op_address_set, nft_op_counter, nft_op_dnat, nft_op_masquerade;
+nft_op_fn nft_op_redirect, nft_op_reject, nft_op_reject_port, nft_op_verdict;
