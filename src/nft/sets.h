@@ -58,7 +58,7 @@ enum nft_set_id {
 	NFTSET_PAIRS,          /* set iif . iif     interfaces of packets to `vips`; dynamic */
 	NFTSET_HOPS,           /* set addr . addr   addresses of such packets; dynamic */
 	NFTSET_COUNTED,        /* set addr . proto . port   counts new connections; optional */
-	NFTSET_REFUSED,        /* set addr . proto . port   counts rejected packets; optional */
+	NFTSET_REJECTED,       /* set addr . proto . port   counts rejected packets; optional */
 	NFTSET_POD_CIDRS,      /* set addr range            layout.c writes it */
 	NFTSET_SERVICE_CIDRS,  /* set addr range            layout.c writes it */
 	NFTSET_LEAVES,         /* map kind : verdict        layout.c writes it */
@@ -98,9 +98,9 @@ enum nft_set_id {
 	IPVSSET_PAIRS,          /* set iif . iif         interfaces of packets to `vips`; dynamic */
 	IPVSSET_HOPS,           /* set addr . addr       addresses of such packets; dynamic */
 	IPVSSET_IDLE, /* map addr . proto . port : mark    pools of frontends whose mark has none */
-	IPVSSET_COUNTED, /* set addr . proto . port   counts new connections; optional */
-	IPVSSET_REFUSED, /* set addr . proto . port   counts rejected packets; optional */
-	IPVSSET_REACHED, /* set mark . addr . port    counts connections of a backend; optional */
+	IPVSSET_COUNTED,  /* set addr . proto . port   counts new connections; optional */
+	IPVSSET_REJECTED, /* set addr . proto . port   counts rejected packets; optional */
+	IPVSSET_REACHED,  /* set mark . addr . port    counts connections of a backend; optional */
 	IPVSSET_REMEMBERED,    /* map number : value        values before vipd: IPVS_PREVIOUS_* */
 	IPVSSET_POD_CIDRS,     /* set addr range */
 	IPVSSET_SERVICE_CIDRS, /* set addr range */

@@ -33,7 +33,7 @@ struct plane_common;
 /* A chain that counts packets that it rejects or drops. The last one has no name. */
 struct plane_drop_chain {
 	const char *name;
-	enum plane_reject_reason refusal; /* PLANE_REJECT_N: INVALID packets */
+	enum plane_reject_reason reason; /* PLANE_REJECT_N: INVALID packets */
 	bool leads_on; /* to a chain of PLANE_REJECT_NO_ENDPOINTS, which counts a packet again */
 };
 

@@ -24,14 +24,14 @@ int plane_drops_read(struct nl_sock *nl, const struct nft_table_ref *table,
 
 	ret->twice = 0;
 	for (const struct plane_drop_chain *c = chains; c->name != NULL; c++) {
-		uint64_t before = packets[c->refusal];
+		uint64_t before = packets[c->reason];
 		int r = nft_fixed_counters(nl, nft_table_family(table), table->name, c->name,
-					   &packets[c->refusal], &bytes[c->refusal], err);
+					   &packets[c->reason], &bytes[c->reason], err);
 
 		if (r < 0)
 			return r;
 		if (c->leads_on)
-			ret->twice += packets[c->refusal] - before;
+			ret->twice += packets[c->reason] - before;
 	}
 	for (int i = 0; i < PLANE_REJECT_N; i++)
 		ret->rejected[i] = packets[i];
@@ -116,7 +116,7 @@ int plane_count(const struct plane *plane, enum plane_counter which, const struc
 	int r = 0;
 
 	if (which == PLANE_COUNTER_REJECTED) {
-		sets = &c->ops->sets->refused;
+		sets = &c->ops->sets->rejected;
 	} else if (which == PLANE_COUNTER_BACKEND) {
 		since = PLANE_COUNT_ENDPOINTS;
 		sets = c->ops->slot_counters;

@@ -288,6 +288,13 @@ static int family_follow(struct plane_failover *f, enum ipfam fam, struct err *e
 	return r;
 }
 
+static const char *consequence(const struct plane_failover *f)
+{
+	if (f->config.limit_ms == 0)
+		return "tables of an earlier process stay";
+	return can_move(f) ? "TCP handshakes stay with their endpoints" : "no endpoint is ejected";
+}
+
 /* The first attempt may have met a change by another process: the second one is soon. */
 static void family_failed(struct plane_failover *f, enum ipfam fam, uint64_t now,
 			  const struct err *err)
@@ -298,8 +305,9 @@ static void family_failed(struct plane_failover *f, enum ipfam fam, uint64_t now
 		return;
 	f->fault[fam] = *err;
 	if (f->failures[fam] == 2)
-		log_warn(LOG_AREA_PLANE, "failover: %s: %s; next attempt in %d s",
-			 nft_fam_text(fam), err->text, (int)(RETRY_NS / NSEC_PER_SEC));
+		log_warn(LOG_AREA_PLANE, "failover: %s: %s; %s; next attempt in %d s",
+			 nft_fam_text(fam), err->text, consequence(f),
+			 (int)(RETRY_NS / NSEC_PER_SEC));
 }
 
 static uint64_t families_follow(struct plane_failover *f, uint8_t left_out, uint64_t now)
@@ -329,13 +337,11 @@ static void fault_set(struct plane *plane, const struct plane_failover *f)
 	enum ipfam fam = f->fault[IPFAM_V4].text[0] != '\0' ? IPFAM_V4 : IPFAM_V6;
 	const char *why = f->fault[fam].text;
 
-	(void)plane_fault_set(
-		plane, PLANE_FAULT_FAILOVER, false,
-		why[0] != '\0'
-			? str_local(sizeof(f->fault[fam].text) + 64,
-				    "failover: %s: %s; TCP handshakes stay with their endpoints",
-				    nft_fam_text(fam), why)
-			: "");
+	(void)plane_fault_set(plane, PLANE_FAULT_FAILOVER, false,
+			      why[0] != '\0' ? str_local(sizeof(f->fault[fam].text) + 64,
+							 "failover: %s: %s; %s", nft_fam_text(fam),
+							 why, consequence(f))
+					     : "");
 }
 
 uint64_t plane_failover_follow(struct plane_common *c, uint64_t now)

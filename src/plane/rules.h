@@ -32,8 +32,8 @@ struct plane_sets {
 	enum nft_set_id local_backends;
 	enum nft_set_id masq;
 	enum nft_set_id masq_hosts;
-	enum nft_set_id counted; /* counts first packets of a frontend */
-	enum nft_set_id refused; /* counts those that were rejected */
+	enum nft_set_id counted;  /* counts first packets of a frontend */
+	enum nft_set_id rejected; /* counts those that were rejected */
 	enum nft_set_id pod_cidrs;
 };
 

@@ -65,7 +65,7 @@ void plane_frontend(struct plane_tr *t, enum plane_side side, const struct plan_
 		plane_element(t, side, fam, sets->masq_hosts, key, NULL);
 	if (t->c->counting >= PLANE_COUNT_SERVICES) {
 		plane_element(t, side, fam, sets->counted, key, NULL);
-		plane_element(t, side, fam, sets->refused, key, NULL);
+		plane_element(t, side, fam, sets->rejected, key, NULL);
 	}
 	plane_element_count(t, side, fam, sets->vips, f->addr.bytes);
 	if (f->kind == PLAN_FRONTEND_CLUSTERIP)

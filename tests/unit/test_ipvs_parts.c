@@ -15,7 +15,7 @@ static void test_marks(void **state)
 	assert_int_equal(ipvs_mark_id(&m, 0x5a800007), 7);
 	assert_int_equal(ipvs_mark_id(&m, 0x5a000000), 0);
 	assert_int_equal(ipvs_mark_id(&m, 0x5b000007), 0);
-	assert_int_equal(ipvs_mark_id(&m, m.tag | IPVS_MARK_REFUSE), 0);
+	assert_int_equal(ipvs_mark_id(&m, m.tag | IPVS_MARK_REJECT), 0);
 	assert_int_equal(ipvs_mark_id(&m, m.tag | IPVS_MARK_DROP), 0);
 	for (uint32_t id = 1; id <= PLAN_POOL_ID_MAX; id += id < 70000 ? 1 : 211) {
 		uint32_t mark = ipvs_mark_pool(&m, id, PLAN_SCOPE_LOCAL);

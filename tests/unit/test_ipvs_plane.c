@@ -2804,7 +2804,7 @@ static void test_counters(void **state)
 	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
 	settle(&w);
 	packets_ask(&w, IPVSSET_COUNTED, "10.96.0.10", 7);
-	packets_ask(&w, IPVSSET_REFUSED, "10.96.0.10", 3);
+	packets_ask(&w, IPVSSET_REJECTED, "10.96.0.10", 3);
 	packets_come(&w, 0x5a000001, "10.0.1.1", 4);
 	packets_come(&w, 0x5a000001, "10.0.1.2", 5);
 	slice(&w, "shop/web-1", "web", "| http:8080 | 2 rs; 3 rs");
@@ -2828,7 +2828,7 @@ static void test_counters(void **state)
 	no_service(&w, "shop", "web");
 	settle(&w);
 	assert_int_equal(fake_set_size(w.nft, IPFAM_V4, IPVSSET_COUNTED), 0);
-	assert_int_equal(fake_set_size(w.nft, IPFAM_V4, IPVSSET_REFUSED), 0);
+	assert_int_equal(fake_set_size(w.nft, IPFAM_V4, IPVSSET_REJECTED), 0);
 	assert_int_equal(fake_set_size(w.nft, IPFAM_V4, IPVSSET_REACHED), 0);
 	world_close(&w);
 }

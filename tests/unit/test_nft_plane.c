@@ -1855,7 +1855,7 @@ static void test_counters(void **state)
 	world_settle(&b.w);
 	nft_key_tuple(key, &ip, L4PROTO_TCP, 80);
 	fake_packets(b.f, IPFAM_V4, NFTSET_COUNTED, key, 7);
-	fake_packets(b.f, IPFAM_V4, NFTSET_REFUSED, key, 3);
+	fake_packets(b.f, IPFAM_V4, NFTSET_REJECTED, key, 3);
 	nft_key_slot(key, only_pool(&b)->id, 1);
 	fake_packets(b.f, IPFAM_V4, NFTSET_ENDPOINTS, key, 5);
 	assert_int_equal(count_of(&b, PLANE_COUNTER_CONNECTIONS).packets, 7);

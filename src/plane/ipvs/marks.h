@@ -27,7 +27,7 @@
 #define IPVS_MARK_LOCAL UINT32_C(0x00800000)
 #define IPVS_MARK_ID UINT32_C(0x007ff0ff)
 /* Marks of the two highest ids, which no pool gets. */
-#define IPVS_MARK_REFUSE UINT32_C(0x007ff0fe)
+#define IPVS_MARK_REJECT UINT32_C(0x007ff0fe)
 #define IPVS_MARK_DROP UINT32_C(0x007ff0ff)
 _Static_assert(PLAN_POOL_ID_MAX < 0x7fffe, "the highest ids are taken");
 

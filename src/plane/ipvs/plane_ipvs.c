@@ -279,7 +279,7 @@ static bool plane_leads(const struct plane *plane, const struct plan_frontend *f
 		const uint8_t *data =
 			plane_loaded_find(p->common.loaded, ip_fam(&f->addr), maps[i], key);
 
-		if (data != NULL && (nft_get_word(data) & IPVS_MARK_ID) < IPVS_MARK_REFUSE)
+		if (data != NULL && (nft_get_word(data) & IPVS_MARK_ID) < IPVS_MARK_REJECT)
 			return true;
 	}
 	return false;
@@ -607,7 +607,7 @@ static const enum nft_set_id sweep_order[] = {
 	IPVSSET_FE,          IPVSSET_FE_OUT,  IPVSSET_FE_IN,          IPVSSET_GUARDED,
 	IPVSSET_IDLE,        IPVSSET_MASQ,    IPVSSET_MASQ_HOSTS,     IPVSSET_VIPS,
 	IPVSSET_CLUSTER_IPS, IPVSSET_RANGES,  IPVSSET_HAIRPINS,       IPVSSET_COUNTED,
-	IPVSSET_REFUSED,     IPVSSET_REACHED, IPVSSET_LOCAL_BACKENDS,
+	IPVSSET_REJECTED,    IPVSSET_REACHED, IPVSSET_LOCAL_BACKENDS,
 };
 
 static struct nft_table_ref table(const struct plane_common *c, enum ipfam fam)

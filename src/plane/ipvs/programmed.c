@@ -217,8 +217,8 @@ static void target_text(const struct frontend_text *t, const uint8_t *data, bool
 		str_puts(t->out, " NOWHERE");
 	} else if (!ipvs_mark_is_ours(&t->p->routing.marks, mark)) {
 		str_printf(t->out, " MARK-0x%x", mark);
-	} else if (id == IPVS_MARK_REFUSE || id == IPVS_MARK_DROP) {
-		str_puts(t->out, id == IPVS_MARK_REFUSE ? " reject" : " drop");
+	} else if (id == IPVS_MARK_REJECT || id == IPVS_MARK_DROP) {
+		str_puts(t->out, id == IPVS_MARK_REJECT ? " reject" : " drop");
 		vs = is_inside ? NULL : idle_vs(t);
 		if (vs != NULL) /* new connections are rejected, established ones drain */
 			draining_text(t->out, t->p, vs);

@@ -40,9 +40,9 @@ static void keep_tag(struct nft_rules *rs, uint32_t tag)
 }
 
 /* Count a packet that will be rejected in the elements of its frontend, if these sets exist. */
-static void count_refused(struct nft_rules *rs, enum ipfam fam, const struct ipvs_rules_params *p)
+static void count_rejected(struct nft_rules *rs, enum ipfam fam, const struct ipvs_rules_params *p)
 {
-	static const enum nft_set_id sets[] = { IPVSSET_COUNTED, IPVSSET_REFUSED };
+	static const enum nft_set_id sets[] = { IPVSSET_COUNTED, IPVSSET_REJECTED };
 
 	for (size_t i = 0; i < ARRAY_SIZE(sets); i++)
 		if (nft_set_exists(sets[i], p->common.counting))
@@ -61,14 +61,14 @@ static void refuse(struct nft_rules *rs, const struct ipvs_rules_params *p)
 static void no_endpoints(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
 	for (int fam = 0; fam < IPFAM_N; fam++)
-		count_refused(rs, fam, p);
+		count_rejected(rs, fam, p);
 	RULE_ANY(rs, COUNTER, GOTO("refuse"));
 }
 
 static void no_local(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
 	for (int fam = 0; fam < IPFAM_N; fam++)
-		count_refused(rs, fam, p);
+		count_rejected(rs, fam, p);
 	RULE_ANY(rs, COUNTER, DROP);
 }
 
@@ -133,7 +133,7 @@ static void inside(struct nft_rules *rs, enum ipfam fam, const struct ipvs_rules
 static void guard(struct nft_rules *rs, enum ipfam fam, const struct ipvs_rules_params *p)
 {
 	plane_ranges(rs, fam, &p->common, NFT_META_MARK, IPVSSET_RANGES);
-	count_refused(rs, fam, p);
+	count_rejected(rs, fam, p);
 	RULE_ANY(rs, COUNTER, DROP);
 }
 
@@ -212,7 +212,7 @@ static void capture(struct nft_rules *rs, const struct ipvs_rules_params *p)
 	if (p->is_retiring)
 		return;
 	/* Not later: for a packet routed to this host the kernel cannot send ICMP from the VIP. */
-	reject_new(rs, p->marks.tag | IPVS_MARK_REFUSE, "no_endpoints");
+	reject_new(rs, p->marks.tag | IPVS_MARK_REJECT, "no_endpoints");
 	reject_new(rs, p->marks.tag | IPVS_MARK_DROP, "no_local");
 }
 
@@ -301,9 +301,9 @@ static void out_last(struct nft_rules *rs, const struct ipvs_rules_params *p)
 static void in(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
 	/*
-	 * An INVALID packet of a backend to a connection that this host masquerades: the host would
-	 * answer with a reset. To a frontend, IPVS takes it: of a connection without translation
-	 * conntrack sees one direction.
+	 * An INVALID packet of a backend in a connection that this host masquerades: the host would
+	 * answer with a reset. IPVS handles an INVALID packet to a frontend: of a connection
+	 * without translation conntrack sees only one direction.
 	 */
 	RULE_ANY(rs, TAG(NEQ, p->marks.tag), L4PROTO(IPPROTO_TCP), CT_STATE(INVALID),
 		 FIB_TYPE(DADDR, EQ, LOCAL), JUMP("no_socket"));
@@ -499,7 +499,7 @@ const struct plane_sets ipvs_plane_sets = {
 	.masq = IPVSSET_MASQ,
 	.masq_hosts = IPVSSET_MASQ_HOSTS,
 	.counted = IPVSSET_COUNTED,
-	.refused = IPVSSET_REFUSED,
+	.rejected = IPVSSET_REJECTED,
 	.pod_cidrs = IPVSSET_POD_CIDRS,
 };
 

@@ -82,7 +82,7 @@ static uint32_t target_mark(const struct plane_tr *t, const struct plan_target *
 	case PLAN_VERDICT_REJECT:
 		break;
 	}
-	return plane_of(t)->routing.marks.tag | IPVS_MARK_REFUSE;
+	return plane_of(t)->routing.marks.tag | IPVS_MARK_REJECT;
 }
 
 /* The mark for clients outside, or for all clients. */

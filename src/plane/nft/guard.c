@@ -21,7 +21,7 @@ struct guard_family {
 
 struct nft_guard {
 	struct nl_sock *nl;
-	bool is_wanted;
+	bool is_desired;
 	struct guard_family fams[IPFAM_N];
 	VEC(struct ip_prefix) cidrs; /* desired, of both families */
 	uint64_t at;                 /* when to write; 0 = the first tick sets it */
@@ -65,12 +65,12 @@ static const struct nft_schema guard_schema = {
 	.build = guard_build,
 };
 
-void nft_guard_open(struct nft_guard **ret, struct nl_sock *nl, bool is_wanted)
+void nft_guard_open(struct nft_guard **ret, struct nl_sock *nl, bool is_desired)
 {
 	struct nft_guard *g = xcalloc(1, sizeof(*g));
 
 	g->nl = nl;
-	g->is_wanted = is_wanted;
+	g->is_desired = is_desired;
 	*ret = g;
 }
 
@@ -148,7 +148,7 @@ static int apply(struct nft_guard *g, struct err *err)
 {
 	int r = 0;
 
-	if (!g->is_wanted)
+	if (!g->is_desired)
 		return nft_guard_cleanup(g->nl, err);
 	for (int fam = 0; fam < IPFAM_N && r == 0; fam++)
 		r = family_apply(g, fam, err);
@@ -188,7 +188,7 @@ static int try(struct nft_guard *g)
 
 void nft_guard_desire(struct nft_guard *g, const struct ip_prefix *cidrs, size_t n)
 {
-	if (!g->is_wanted || g->is_unsupported)
+	if (!g->is_desired || g->is_unsupported)
 		return;
 	g->is_done = false;
 	vec_clear(&g->cidrs);

@@ -39,8 +39,8 @@
 
 struct nft_guard;
 
-/* `nl` is borrowed; it owns the tables. Not wanted: tick() removes those of an older vipd. */
-void nft_guard_open(struct nft_guard **ret, struct nl_sock *nl, bool is_wanted);
+/* `nl` is borrowed; it owns the tables. False: tick() removes those of an older vipd. */
+void nft_guard_open(struct nft_guard **ret, struct nl_sock *nl, bool is_desired);
 void nft_guard_close(struct nft_guard *g);
 
 /* Set the service CIDRs of both families; written at once into tables that this process owns, else

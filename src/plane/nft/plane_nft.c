@@ -493,7 +493,7 @@ static int plane_retire(struct plane *plane, const struct model *m, uint64_t now
 /* Delete elements before the elements that they refer to. */
 static const enum nft_set_id sweep_order[] = {
 	NFTSET_FRONTENDS,      NFTSET_FW_FRONTENDS,  NFTSET_XL_CLUSTER,     NFTSET_XL_LOCAL,
-	NFTSET_MASQ_FRONTENDS, NFTSET_MASQ_HOSTS,    NFTSET_COUNTED,        NFTSET_REFUSED,
+	NFTSET_MASQ_FRONTENDS, NFTSET_MASQ_HOSTS,    NFTSET_COUNTED,        NFTSET_REJECTED,
 	NFTSET_VIPS,           NFTSET_CLUSTER_IPS,   NFTSET_FW_RANGES,      NFTSET_ENDPOINTS,
 	NFTSET_AFF_SLOTS,      NFTSET_AFF_ENDPOINTS, NFTSET_LOCAL_BACKENDS,
 };

@@ -39,14 +39,14 @@ static void count(struct nft_rules *rs, enum ipfam fam, enum nft_set_id set,
 
 static void reject_conn(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p)
 {
-	count(rs, fam, NFTSET_REFUSED, p);
+	count(rs, fam, NFTSET_REJECTED, p);
 	RULE(rs, fam, L4PROTO(IPPROTO_TCP), COUNTER, REJECT_TCP);
 	RULE(rs, fam, COUNTER, REJECT_PORT);
 }
 
 static void drop_conn(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p)
 {
-	count(rs, fam, NFTSET_REFUSED, p);
+	count(rs, fam, NFTSET_REJECTED, p);
 	RULE(rs, fam, COUNTER, DROP);
 }
 
@@ -70,7 +70,7 @@ static void xl(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_pa
 static void fw_check(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p)
 {
 	plane_ranges(rs, fam, p, NFT_META_PRIORITY, NFTSET_FW_RANGES);
-	count(rs, fam, NFTSET_REFUSED, p);
+	count(rs, fam, NFTSET_REJECTED, p);
 	RULE(rs, fam, COUNTER, DROP);
 }
 
@@ -122,10 +122,10 @@ static void unknown_address(struct nft_rules *rs, enum ipfam fam,
 /*
  * A packet that leaves through its input interface. To the destination itself, without a router in
  * between, it does not loop: addresses of other nodes are in `vips`, too, as load balancer
- * addresses and external IPs. Nor does one translated to an endpoint at such an address that is no
- * frontend. If it is a frontend, the packet passes only if postrouting will masquerade it for its
- * external frontend: with an address of this host as its source it is dropped when it returns
- * (IPv4: as a martian).
+ * addresses and external IPs. A packet translated to an endpoint at such an address does not loop
+ * either, unless the endpoint's address and port are a frontend. Then the packet passes only if
+ * postrouting will masquerade it for its external frontend: with an address of this host as its
+ * source it is dropped when it returns (IPv4: as a martian).
  */
 static void vip_loop(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p)
 {
@@ -271,7 +271,7 @@ const struct plane_sets nft_plane_sets = {
 	.masq = NFTSET_MASQ_FRONTENDS,
 	.masq_hosts = NFTSET_MASQ_HOSTS,
 	.counted = NFTSET_COUNTED,
-	.refused = NFTSET_REFUSED,
+	.rejected = NFTSET_REJECTED,
 	.pod_cidrs = NFTSET_POD_CIDRS,
 };
 
