@@ -4,8 +4,8 @@
  * get another backend, and which one.
  *
  *     failover_take()       older than the limit, and not yet taken since its last SYN
- *     failover_note()       its backend is silent; for all taken handshakes, before
- * failover_choose() failover_choose()     another backend of the pool, or none
+ *     failover_note()       its backend is silent; for all taken handshakes first
+ *     failover_choose()     another backend of the pool, or none
  *
  * A client repeats its SYN after 1, 3, 7 s. If the flow was deleted before, the repeated SYN is a
  * first packet again. Each move doubles the time that the next backend has: where every backend

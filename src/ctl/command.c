@@ -176,7 +176,8 @@ static int run_completion(const struct run *run);
 
 static const struct cli_command commands[] = {
 	{ "status", "", "state of vipd and of its syncs", "w",
-	  "  Exit code 1 before the first sync, or if the output has PROBLEMS. -o wide adds totals and the effective options.\n",
+	  "  Exit code 1 before the first sync, or if the output has PROBLEMS. -o wide adds\n"
+	  "  totals and the effective options.\n",
 	  .values = FORMATS, .run = run_status },
 	{ "svc", "[WHAT]", "services: addresses, endpoints, reasons", "nskwD",
 	  "  Without WHAT: one line per service port. POOL shows backends in the kernel / known\n"
@@ -239,8 +240,8 @@ static const struct cli_command commands[] = {
 	  "  the service's cluster IP (without PROTOCOL tcp, if the port has several). The result is\n"
 	  "  computed from the objects, without a packet; with POD (or its address) only that\n"
 	  "  endpoint is shown. Exit code 1 if no endpoint is reached. --live then follows the first\n"
-	  "  packets of new connections of this flow through the kernel's rules, for\n"
-	  "  SECONDS and at most 10 connections: in this network namespace, with a table of its own that the\n"
+	  "  packets of new connections of this flow through the kernel's rules, for SECONDS and at\n"
+	  "  most 10 connections: in this network namespace, with a table of its own that the\n"
 	  "  kernel removes when vipctl exits.\n",
 	  .values = FORMATS, .run = run_trace },
 	{ "dump", "[WHAT]", "all state as JSON, without times", "nBD",
@@ -311,7 +312,7 @@ static const struct cli_option options[] = {
 	{ "watch", "[=SECONDS]", SECONDS(run.watch_s), "repeat every SECONDS", "2", .letter = 'w',
 	  .command_letter = 'w' },
 	{ "socket", "PATH", CLI_VALUE(CLI_TEXT, CLI_AT(run.client.path), 1),
-	  "control socket [/run/vipd/control.sock]" },
+	  "control socket [$VIPCTL_SOCKET]" },
 	{ "timeout", "SECONDS", SECONDS(timeout_s), "give up after SECONDS without progress",
 	  "10" },
 	{ "color", "WHEN", CHOICE(colour), "auto, always or never; honours $NO_COLOR", "auto",

@@ -53,8 +53,8 @@ int source_check(const struct run *run)
 		return code;
 	source = value_get(status, "source");
 	return complain(EXIT_PROBLEM,
-			"vipd is not synced: waiting for %s; vipctl svc --kernel shows services in "
-			"the kernel",
+			"vipd is not synced: waiting for %s; vipctl status shows the errors, "
+			"vipctl svc --kernel services in the kernel",
 			value_has(source, "waiting_for") ? value_text(source, "waiting_for")
 							 : "the first complete lists");
 }

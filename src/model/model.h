@@ -81,7 +81,7 @@ struct model_config {
 	bool has_nodeport_cidrs; /* `nodeport_cidrs` is set; false: "primary" (SVC-09) */
 	VEC(struct ip_prefix) nodeport_cidrs; /* --nodeport-addresses (SVC-10) */
 	struct ip_addr bind_addr[IPFAM_N];    /* --bind-address replaces the node IP (LIFE-14) */
-	bool serves_localhost; /* node ports on loopback addresses in these prefixes (IPT-12) */
+	bool serves_localhost;                /* node ports also on loopback addresses (IPT-12) */
 	bool is_masquerade_all;
 	bool preserves_local_source; /* external, ETP Cluster, endpoint on this node (MASQ-07) */
 	bool is_tcp_liberal;         /* of conntrack: no rule drops INVALID packets (NFT-46) */

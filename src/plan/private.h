@@ -35,7 +35,7 @@ int plan_kind_rank(uint8_t kind);
  * programmed frontends. Marks services dirty that may get a frontend.
  */
 void plan_claims_replace(struct plan *p, struct svc *svc, const struct plan_rows *rows);
-/* plan_claims_replace(), or if only endpoints changed since the last time: no claim is due. */
+/* As plan_claims_replace(); nothing if only endpoints changed since: no claim is due then. */
 void plan_claims_follow(struct plan *p, struct svc *svc, const struct plan_rows *rows);
 /* The services' claims are freed already. */
 void plan_claims_fini(struct plan *p);

@@ -203,8 +203,9 @@ struct plane_ops {
 		   struct err *err);
 	/*
 	 * Commit operations: all of them or, on the nftables plane, none. On the ipvs plane,
-	 * hairpins of rejected operations may have been in force for some milliseconds. Returns 0,
-	 * or -ESTALE           the kernel state differs from the acknowledged one; nothing was
+	 * hairpins of rejected operations may have been in force for some milliseconds. Returns:
+	 *   0                 acknowledged
+	 *   -ESTALE           the kernel state differs from the acknowledged one; nothing was
 	 *                     applied; repeat with PLANE_COMMIT_VERIFY
 	 *   -EINPROGRESS      a large service in mode VERIFY, or many new chains: about 10 ms of
 	 *                     the reading or writing are done, and none of the operations;

@@ -168,13 +168,13 @@ def test_dump_selects_as_svc(server, vipctl, text, target):
     ["diff"]), ids=" ".join)
 def test_waiting(server, vipctl, args):
     """While vipd waits for its first lists, it has no services, but the kernel may serve some."""
-    status = {"api": 1, "state": "waiting", "source": {"waiting_for": "watch services: connection refused"}}
+    status = {"api": 1, "state": "waiting", "source": {"waiting_for": "services, endpointslices"}}
     server.answers = {"/v1/status": (200, json.dumps(status)), "/v1/services": found(), "/v1/dump": found(),
                       "/v1/rows": found(), "/v1/trace": (200, json.dumps({"api": 1, "problem": None}))}
     with vipctl(*args, stdout=subprocess.PIPE) as p:
         out, err = p.communicate(timeout=60)
         assert (out, p.returncode) == ("", PROBLEM)
-        assert "waiting for watch services: connection refused; vipctl svc --kernel shows" in err
+        assert "waiting for services, endpointslices; vipctl status shows the errors, vipctl svc --kernel" in err
 
 
 @pytest.mark.parametrize("args,out", [

@@ -342,6 +342,12 @@ static void test_eject(void **state)
 	assert_int_equal(service_local_ready(&w.w.m, model_find_text(&w.w.m, "shop", "web"), 0), 2);
 	assert_int_equal(put_ejection(&w, "service=shop/web&endpoint=web-2&state=ejected", NULL),
 			 200);
+	put_service(&w.w, "shop/none", "headless port=http:80");
+	assert_int_equal(put_ejection(&w, "service=shop/none&endpoint=web-1&state=ejected", &json),
+			 409);
+	assert_string_equal(text_at(json, "error.text"),
+			    "shop/none: this node does not proxy the service");
+	json_decref(json);
 	assert_int_equal(put_ejection(&w, "service=shop/web&endpoint=web-1&state=ejected", &json),
 			 409);
 	assert_non_null(

@@ -43,8 +43,9 @@ bool is_dns_subdomain(const char *text);
 /* The field "protocol" (unknown: L4PROTO_UNSET and a note). */
 uint8_t trail_proto(struct decode *d, const json_t *obj);
 /*
- * The IP address in the current field. False: `text` is not an address, or not of one host
- * (unspecified, multicast, broadcast). This is noted with its effect, or rejected if that is NULL.
+ * The IP address in the current field; `text` NULL: "". False: `text` is not an address, or not of
+ * one host (unspecified, multicast, broadcast). This is noted with its effect, or rejected if that
+ * is NULL.
  */
 bool decode_address(struct ip_addr *ret, const char *text, const char *effect, struct decode *d);
 /* The name of a port: "" or a DNS label. A new reference, or NULL: rejected. */
