@@ -562,7 +562,6 @@ static void test_many_answers(void **state)
 static void test_join_after_answers(void **state)
 {
 	AUTO(nl_sock_close) struct nl_sock *nl = kernel_sock();
-	AUTO(nl_sock_close) struct nl_sock *other = kernel_sock();
 	char buf[4096];
 
 	(void)kernel_genid(nl);
