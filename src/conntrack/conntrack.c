@@ -137,12 +137,25 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 		on_done(c, &failed);
 }
 
-void conntrack_accepted(struct conntrack *c, const struct svc *svc, const struct plan_rows *rows,
-			uint8_t left_out)
+void conntrack_accepted(struct conntrack *c, const struct svc *svc, const struct plan_rows *old,
+			const struct plan_rows *new, bool is_whole, uint8_t left_out)
 {
-	stale_accepted(c->stale, svc, rows, left_out, now_ns());
+	stale_replaced(c->stale, old, new);
+	if (!is_whole)
+		return;
+	stale_accepted(c->stale, svc, new, left_out, now_ns());
 	*c->outdated = stale_job_outdated(c->stale);
 	arm(c);
+}
+
+void conntrack_addr_event(void *arg, const struct ip_addr *addr, bool is_listed)
+{
+	struct conntrack *c = arg;
+
+	stale_addr_event(c->stale, addr, is_listed, now_ns());
+	*c->outdated = stale_job_outdated(c->stale);
+	if (!is_listed)
+		arm(c);
 }
 
 void conntrack_gone(void *arg, const struct ip_addr *addr, uint16_t port, uint8_t proto)

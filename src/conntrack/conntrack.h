@@ -52,11 +52,13 @@ DEFINE_AUTO(struct conntrack *, conntrack_close);
  */
 void conntrack_limits_set(struct conntrack *c);
 /*
- * `rows` (NULL: none), the desired ones of the current model without the address families
- * `left_out` (bits), are programmed for `svc`.
+ * `new` rows (NULL: none) are programmed for `svc` instead of `old` ones. `is_whole`: these are the
+ * desired ones of the current model, without the address families `left_out` (bits).
  */
-void conntrack_accepted(struct conntrack *c, const struct svc *svc, const struct plan_rows *rows,
-			uint8_t left_out);
+void conntrack_accepted(struct conntrack *c, const struct svc *svc, const struct plan_rows *old,
+			const struct plan_rows *new, bool is_whole, uint8_t left_out);
+/* model.addr_event; `arg` is the conntrack. */
+void conntrack_addr_event(void *arg, const struct ip_addr *addr, bool is_listed);
 /* plane.gone; `arg` is the conntrack. */
 void conntrack_gone(void *arg, const struct ip_addr *addr, uint16_t port, uint8_t proto);
 /*

@@ -10,6 +10,13 @@ void job_fini(struct job *j)
 	vec_fini(&j->targets);
 	vec_fini(&j->live);
 	vec_fini(&j->tcp);
+	vec_fini(&j->dead);
+}
+
+void job_sort(struct job *j)
+{
+	vec_sort(&j->tcp, ip_endpoint_cmp);
+	vec_sort(&j->dead, ip_addr_cmp);
 }
 
 bool job_is_live(const struct job *j, const struct job_frontend *f, const struct ip_endpoint *e)
@@ -72,17 +79,24 @@ static bool is_mirror(const struct job *j, const struct job_frontend *f,
 /* A SYN passed while the rules were missing. Its next copy is translated if the flow is deleted. */
 static bool is_untranslated_handshake(const struct job *j, const struct job_flow *flow)
 {
-	return flow->proto == IPPROTO_TCP && flow->is_unanswered && flow->is_default_zone &&
-	       is_same(&flow->to, &flow->by) &&
-	       vec_search(&j->tcp, &flow->to, ip_endpoint_cmp) != NULL;
+	return j->has_handshakes && flow->is_unanswered && flow->is_default_zone &&
+	       is_same(&flow->to, &flow->by);
+}
+
+static bool is_dead(const struct job *j, const struct job_flow *flow)
+{
+	return !is_same(&flow->to, &flow->by) &&
+	       vec_search(&j->dead, &flow->by.addr, ip_addr_cmp) != NULL;
 }
 
 bool job_is_stale(const struct job *j, const struct job_flow *flow)
 {
-	const struct job_frontend *f = frontend_find(j, &flow->to, flow->proto);
+	const struct job_frontend *f;
 
-	if (is_untranslated_handshake(j, flow))
-		return true;
+	if (flow->proto == IPPROTO_TCP)
+		return (is_untranslated_handshake(j, flow) || is_dead(j, flow)) &&
+		       vec_search(&j->tcp, &flow->to, ip_endpoint_cmp) != NULL;
+	f = frontend_find(j, &flow->to, flow->proto);
 	if (f != NULL)
 		return is_stale(j, f, flow);
 	f = frontend_find(j, &flow->from, flow->proto);
@@ -92,9 +106,4 @@ bool job_is_stale(const struct job *j, const struct job_flow *flow)
 bool job_has_family(const struct job *j, enum ipfam fam)
 {
 	return vec_has(&j->frontends, f, ip_fam(&f->key.addr) == fam);
-}
-
-bool job_is_udp_only(const struct job *j)
-{
-	return j->tcp.n == 0 && !vec_has(&j->frontends, f, f->key.proto != IPPROTO_UDP);
 }

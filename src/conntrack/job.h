@@ -22,6 +22,7 @@
 #define JOB_FRONTENDS_MAX 16384
 #define JOB_TARGETS_MAX 65536
 #define JOB_LIVE_MAX 131072
+#define JOB_DEAD_MAX 16384
 
 enum job_kind {
 	JOB_TARGET_UNSET = 0,
@@ -49,14 +50,16 @@ _Static_assert(offsetof(struct job_frontend, key) == 0, "ip_tuple_cmp()");
 
 struct job {
 	uint32_t id;
-	VEC(struct job_frontend) frontends; /* sorted by ip_tuple_cmp() */
+	VEC(struct job_frontend) frontends; /* of UDP; sorted by ip_tuple_cmp() */
 	VEC(struct job_target) targets;
 	VEC(struct ip_endpoint) live;
 	/*
-	 * TCP frontends: untranslated handshakes to these are stale (CT-12). In any order until
-	 * the helper sorts them by ip_endpoint_cmp().
+	 * TCP: untranslated handshakes to these frontends are stale (CT-12), or flows that were
+	 * translated to dead addresses (CT-03). Both in any order until job_sort().
 	 */
 	VEC(struct ip_endpoint) tcp;
+	VEC(struct ip_addr) dead;
+	bool has_handshakes;
 };
 
 /*
@@ -80,11 +83,12 @@ struct job_flow {
 };
 
 void job_fini(struct job *j);
+/* Call before job_is_stale(); in the helper, because it takes milliseconds. */
+void job_sort(struct job *j);
 /* Is `e` a live endpoint of the frontend `f`? */
 bool job_is_live(const struct job *j, const struct job_frontend *f, const struct ip_endpoint *e);
 
 /* Does a target of the job match the flow? */
 bool job_is_stale(const struct job *j, const struct job_flow *flow);
-/* Does the job concern flows of this family; no protocol but UDP? */
+/* Does the job concern UDP flows of this family? */
 bool job_has_family(const struct job *j, enum ipfam fam);
-bool job_is_udp_only(const struct job *j);

@@ -176,7 +176,7 @@ static uint64_t udp_cost(const struct pass *p, const struct job *job, uint64_t s
 {
 	uint64_t cost = 0;
 
-	if (!job_is_udp_only(job))
+	if (job->tcp.n > 0)
 		return COST_NEVER;
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		if (!job_has_family(job, fam))

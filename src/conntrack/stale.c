@@ -16,13 +16,14 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "conntrack/tcp.h"
 #include "model/select.h"
 #include "model/tuning.h"
 
 #define SCANS 2 /* scans of each target: at once, and for late packets */
 /* So many jobs in a row may be outdated: changes that never end do not prevent scans. */
 #define OUTDATED_MAX 3
-/* Above this number of exact targets, a UDP frontend uses one target with its live set. */
+/* Above this number of exact targets, a frontend uses one target with its live set. */
 #define FRONTEND_SCANS_MAX 32
 /* Exact targets that a change of a service adds, and scans that a step drops or puts off. */
 #define SERVICE_SCANS_MAX 8192
@@ -32,15 +33,13 @@
 #define PACE 5
 #define PACE_FREE_NS (2 * NSEC_PER_SEC)
 #define PACE_MAX_NS (500 * NSEC_PER_MSEC)
-/* TCP frontends collected in one turn: about 2 ms. */
-#define TCP_PIECE 10000
+/* UDP frontends that stale_recheck() visits in one turn. */
+#define RECHECK_PIECE 5000
 
 enum queue {
 	QUEUE_BUSY = 0, /* of jobs that met a busy flow: in jobs of their own */
 	QUEUE_NOW,      /* as soon as the helper is free */
 	QUEUE_AGAIN,    /* second scans */
-	QUEUE_DEAD,     /* TCP: the endpoint's address may return */
-	QUEUE_ALIVE,    /* TCP: the address is an endpoint of another service */
 	QUEUE_N,
 };
 
@@ -72,7 +71,6 @@ struct scan {
 	uint8_t kind;   /* enum job_kind */
 	uint8_t n_left; /* number left */
 	bool is_under_way;
-	bool is_absent; /* not of TCP, or no slice listed the address at the last check */
 	uint64_t due_ns;
 };
 
@@ -84,24 +82,17 @@ struct record {
 	VEC(struct live *) lives;
 };
 
-/* All TCP frontends, for the scan of untranslated handshakes: collected in pieces. */
-struct tcp_scan {
-	uint64_t due_ns; /* STALE_NEVER: not due */
-	bool is_under_way;
-	size_t bucket; /* the next one of model.services: a table that grows repeats some */
-	VEC(struct ip_endpoint) v;
-};
-
 struct stale {
 	const struct model *model;
-	bool is_reset;
 	bool is_started;
 	struct htable records;
 	struct htable frontends;
 	struct htable scans;
+	size_t recheck_bucket; /* the next one of `frontends`: a table that grows repeats some */
+	uint64_t recheck_ns;   /* when stale_recheck() was called; STALE_NEVER: it is complete */
 	struct list queues[QUEUE_N];
 	struct list under_way;
-	struct tcp_scan tcp;
+	struct tcp tcp;
 	uint32_t job;
 	bool is_busy;
 	bool is_outdated;    /* the job under way */
@@ -172,12 +163,6 @@ static bool scans_not_live(const struct stale *s, const struct frontend *f)
 	return scan_find(s, f, JOB_TARGET_NOT_LIVE, &nowhere) != NULL;
 }
 
-/* TCP: is the address an endpoint of any service? */
-static bool is_listed(const struct stale *s, const struct scan *l)
-{
-	return l->frontend->key.proto == L4PROTO_TCP && model_has_addr(s->model, &l->to.addr);
-}
-
 /* Add scans of a target; restart those that are pending already. */
 static void scan_add(struct stale *s, struct frontend *f, enum job_kind kind,
 		     const struct ip_endpoint *to, uint64_t now)
@@ -194,11 +179,7 @@ static void scan_add(struct stale *s, struct frontend *f, enum job_kind kind,
 		htable_insert(&s->scans, &l->node, scan_hash(f, to));
 	}
 	l->n_left = SCANS;
-	l->is_absent = !is_listed(s, l);
-	if (f->key.proto == L4PROTO_TCP)
-		scan_queue(s, l, QUEUE_DEAD, now + STALE_DEAD_NS);
-	else
-		scan_queue(s, l, QUEUE_NOW, now);
+	scan_queue(s, l, QUEUE_NOW, now);
 }
 
 static void scans_drop(struct stale *s, struct frontend *f)
@@ -243,12 +224,6 @@ static struct record *record_find(const struct stale *s, const struct svc *svc)
 			   r->ns == svc->ns && r->name == svc->name);
 }
 
-/* UDP: endpoints that answer. TCP: all endpoints; a removed one is absent from its slice. */
-static bool is_live(const struct endpoint *e, uint8_t proto)
-{
-	return proto == L4PROTO_TCP || (e->flags & (ENDPOINT_READY | ENDPOINT_SERVING)) != 0;
-}
-
 static struct live *live_make(const struct stale *s, struct record *r, const struct svc *svc,
 			      const struct plan_frontend *f)
 {
@@ -258,7 +233,7 @@ static struct live *live_make(const struct stale *s, struct record *r, const str
 	new->fam = ip_fam(&f->addr);
 	select_merged(&sel, s->model, svc, f->port_index, new->fam);
 	vec_for_each (e, &sel.endpoints)
-		if (is_live(e, f->proto))
+		if ((e->flags & (ENDPOINT_READY | ENDPOINT_SERVING)) != 0)
 			*vec_push(&new->v) = (struct ip_endpoint){ e->addr, e->port, 0 };
 	selection_fini(&sel);
 	vec_fit(&new->v);
@@ -266,17 +241,12 @@ static struct live *live_make(const struct stale *s, struct record *r, const str
 	return new;
 }
 
-static bool is_tracked(const struct stale *s, const struct plan_frontend *f)
-{
-	return f->proto == L4PROTO_UDP || (s->is_reset && f->proto == L4PROTO_TCP);
-}
-
-static size_t tracked_count(const struct stale *s, const struct plan_rows *rows)
+static size_t udp_count(const struct plan_rows *rows)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; rows != NULL && i < rows->frontends.n; i++)
-		n += is_tracked(s, &rows->frontends.v[i]);
+	vec_for_each (f, &plan_rows_or_none(rows)->frontends)
+		n += f->proto == L4PROTO_UDP;
 	return n;
 }
 
@@ -322,12 +292,12 @@ static void taken_compare(struct taken *t, const struct live *old)
 	}
 }
 
-/* Many exact targets of a UDP frontend, or of its service, are one: all endpoints not live. */
+/* Many exact targets of a frontend, or of its service, are one: all endpoints not live. */
 static void lost_add(struct stale *s, struct frontend *f, const struct taken *t, uint64_t now)
 {
 	size_t n = t->lost.n;
 
-	if (n > 0 && f->key.proto == L4PROTO_UDP &&
+	if (n > 0 &&
 	    (f->n_scans + n > FRONTEND_SCANS_MAX || n > t->exact_max || scans_not_live(s, f))) {
 		scan_add_not_live(s, f, now);
 		return;
@@ -385,48 +355,38 @@ static void frontend_take(struct stale *s, struct frontend *f, struct taken *t, 
 		scan_soften(f);
 	}
 	job_compare(s, f, has_more);
-	if (f->key.proto != L4PROTO_UDP || !s->is_started)
-		return;
-	if ((old == NULL || (old->v.n == 0 && live->v.n > 0)) && !scans_not_live(s, f))
+	if (s->is_started && (old == NULL || (old->v.n == 0 && live->v.n > 0)) &&
+	    !scans_not_live(s, f))
 		scan_add(s, f, JOB_TARGET_UNTRANSLATED, &nowhere, now);
 }
 
 static void frontend_give_up(struct stale *s, struct frontend *f, uint64_t now)
 {
-	const struct live *old = f->live;
-
 	f->live = NULL;
 	list_del(&f->link);
 	job_compare(s, f, false);
-	if (f->key.proto == L4PROTO_UDP) {
-		scans_drop(s, f);
-		scan_add(s, f, JOB_TARGET_TRANSLATED, &nowhere, now);
-	} else {
-		vec_for_each (to, &old->v)
-			scan_add(s, f, JOB_TARGET_EXACT, to, now);
-	}
-	frontend_reap(s, f);
+	scans_drop(s, f);
+	scan_add(s, f, JOB_TARGET_TRANSLATED, &nowhere, now);
 }
 
-/* A record that takes over the tracked frontends of `rows` (NULL: none). */
+/* A record that takes over the UDP frontends of `rows` (NULL: none). */
 static struct record *record_make(struct stale *s, const struct svc *svc,
 				  const struct plan_rows *rows, uint64_t now)
 {
 	struct record *r = xcalloc(1, sizeof(*r));
 	AUTO(vec_fini) VEC(struct taken) taken = { 0 }; /* by port and family */
-	size_t n_tracked = MAX(tracked_count(s, rows), (size_t)1);
-	size_t exact_max = MAX(SERVICE_SCANS_MAX / n_tracked, (size_t)1);
+	size_t n_udp = MAX(udp_count(rows), (size_t)1);
+	size_t exact_max = MAX(SERVICE_SCANS_MAX / n_udp, (size_t)1);
 
 	r->ns = name_ref(svc->ns);
 	r->name = name_ref(svc->name);
 	list_init(&r->frontends);
-	for (size_t i = 0; rows != NULL && i < rows->frontends.n; i++) {
-		const struct plan_frontend *f = &rows->frontends.v[i];
+	vec_for_each (f, &plan_rows_or_none(rows)->frontends) {
 		struct ip_tuple key = { .addr = f->addr, .port = f->port, .proto = f->proto };
 		size_t at = (size_t)f->port_index * IPFAM_N + ip_fam(&f->addr);
 		struct frontend *to;
 
-		if (!is_tracked(s, f))
+		if (f->proto != L4PROTO_UDP)
 			continue;
 		while (taken.n <= at)
 			*vec_push(&taken) = (struct taken){ .exact_max = exact_max };
@@ -475,7 +435,7 @@ void stale_accepted(struct stale *s, const struct svc *svc, const struct plan_ro
 	struct record *old = record_find(s, svc);
 	struct record *new;
 
-	if (old == NULL && tracked_count(s, rows) == 0)
+	if (old == NULL && udp_count(rows) == 0)
 		return;
 	new = record_make(s, svc, rows, now);
 	if (old != NULL && svc->service != NULL)
@@ -494,6 +454,8 @@ void stale_gone(struct stale *s, const struct ip_addr *addr, uint16_t port, uint
 	struct ip_tuple key = { .addr = *addr, .port = port, .proto = proto };
 	struct frontend *f;
 
+	if (proto == L4PROTO_TCP)
+		tcp_gone(&s->tcp, addr, port);
 	if (proto != L4PROTO_UDP)
 		return;
 	f = frontend_get(s, &key);
@@ -501,42 +463,45 @@ void stale_gone(struct stale *s, const struct ip_addr *addr, uint16_t port, uint
 		scan_add(s, f, JOB_TARGET_TRANSLATED, &nowhere, now);
 }
 
-static void tcp_begin(struct tcp_scan *t, uint64_t now)
+void stale_replaced(struct stale *s, const struct plan_rows *old, const struct plan_rows *new)
 {
-	t->due_ns = MIN(t->due_ns, now);
-	t->is_under_way = false;
-	t->bucket = 0;
-	vec_clear(&t->v);
+	tcp_accepted(&s->tcp, old, new);
 }
 
-static void tcp_add(struct tcp_scan *t, const struct plan_rows *rows)
+void stale_addr_event(struct stale *s, const struct ip_addr *addr, bool is_listed, uint64_t now)
 {
-	if (rows == NULL)
-		return;
-	vec_for_each (f, &rows->frontends)
-		if (f->proto == L4PROTO_TCP && f->forwarding == FORWARDING_MASQUERADE)
-			*vec_push(&t->v) = (struct ip_endpoint){ f->addr, f->port, 0 };
-}
+	bool is_void = tcp_addr_event(&s->tcp, addr, is_listed, now);
 
-/* False: there are more. */
-static bool tcp_collect(struct stale *s)
-{
-	const struct htable *all = &s->model->services;
-	struct tcp_scan *t = &s->tcp;
-	size_t end = t->v.n + TCP_PIECE;
-
-	for (; t->bucket < all->n_buckets && t->v.n < end; t->bucket++)
-		for (struct hnode *n = all->buckets[t->bucket]; n != NULL; n = n->next)
-			tcp_add(t, container_of(n, struct svc, node)->rows);
-	return t->bucket >= all->n_buckets;
+	s->is_outdated |= is_void && s->is_busy && s->n_outdated < OUTDATED_MAX;
 }
 
 void stale_recheck(struct stale *s, uint64_t now)
 {
-	tcp_begin(&s->tcp, now);
-	htable_for_each_entry (f, &s->frontends, struct frontend)
-		if (f->live != NULL && f->key.proto == L4PROTO_UDP)
-			scan_add_not_live(s, f, now);
+	tcp_recheck(&s->tcp, now);
+	s->recheck_ns = MIN(s->recheck_ns, now);
+	s->recheck_bucket = 0;
+}
+
+/* Visit some frontends for stale_recheck(). False: there are more. */
+static bool recheck_go_on(struct stale *s, uint64_t now)
+{
+	const struct htable *all = &s->frontends;
+	size_t n_visited = 0;
+
+	if (s->recheck_ns > now)
+		return true;
+	for (; s->recheck_bucket < all->n_buckets && n_visited < RECHECK_PIECE; s->recheck_bucket++)
+		for (struct hnode *n = all->buckets[s->recheck_bucket]; n != NULL; n = n->next) {
+			struct frontend *f = container_of(n, struct frontend, node);
+
+			n_visited++;
+			if (f->live != NULL)
+				scan_add_not_live(s, f, now);
+		}
+	if (s->recheck_bucket < all->n_buckets)
+		return false;
+	s->recheck_ns = STALE_NEVER;
+	return true;
 }
 
 void stale_start(struct stale *s, uint64_t now)
@@ -551,7 +516,8 @@ void stale_start(struct stale *s, uint64_t now)
 
 uint64_t stale_next(const struct stale *s)
 {
-	uint64_t next = s->tcp.due_ns;
+	uint64_t tcp = tcp_next(&s->tcp);
+	uint64_t next = MIN(tcp, s->recheck_ns);
 
 	if (s->is_busy || !s->is_started)
 		return STALE_NEVER;
@@ -583,25 +549,6 @@ static void scan_take(struct stale *s, struct taking *t, struct scan *l)
 	*vec_push(&t->frontends) = f;
 }
 
-static void scan_settle(struct stale *s, struct taking *t, struct scan *l, uint64_t now)
-{
-	bool was_absent = l->is_absent;
-	bool is_over = is_void(l->frontend, l);
-
-	l->is_absent = !is_listed(s, l);
-	if (!is_over && l->is_absent && was_absent) {
-		scan_take(s, t, l);
-		return;
-	}
-	t->n_skipped++;
-	if (is_over)
-		scan_end(s, l);
-	else if (l->is_absent)
-		scan_queue(s, l, QUEUE_DEAD, now + STALE_DEAD_NS);
-	else
-		scan_queue(s, l, QUEUE_ALIVE, now + STALE_ALIVE_NS);
-}
-
 static bool is_full(const struct taking *t)
 {
 	return t->frontends.n >= JOB_FRONTENDS_MAX || t->n_scans >= JOB_TARGETS_MAX ||
@@ -613,7 +560,12 @@ static void queue_take(struct stale *s, struct taking *t, enum queue q, uint64_t
 	list_for_each_entry_safe (l, tmp, &s->queues[q], struct scan, due) {
 		if (l->due_ns > now || is_full(t))
 			break;
-		scan_settle(s, t, l, now);
+		if (!is_void(l->frontend, l)) {
+			scan_take(s, t, l);
+			continue;
+		}
+		t->n_skipped++;
+		scan_end(s, l);
 	}
 }
 
@@ -628,8 +580,7 @@ static void frontend_write(struct job *job, struct frontend *f)
 				(struct job_target){ .to = l->to, .kind = l->kind };
 	}
 	to.n_targets = (uint32_t)job->targets.n - to.target;
-	/* TCP targets are exact; only UDP uses the live set. */
-	if (live != NULL && live->v.n > 0 && f->key.proto == L4PROTO_UDP) {
+	if (live != NULL && live->v.n > 0) {
 		if (live->job != job->id) {
 			live->at = (uint32_t)job->live.n;
 			vec_append(&job->live, &live->v);
@@ -643,11 +594,10 @@ static void frontend_write(struct job *job, struct frontend *f)
 
 bool stale_job_take(struct stale *s, struct job *ret, uint64_t now)
 {
-	bool is_tcp_due = s->tcp.due_ns <= now;
 	struct taking t = { 0 };
 	bool has_busy;
 
-	if (stale_next(s) > now || (is_tcp_due && !tcp_collect(s)))
+	if (stale_next(s) > now || !recheck_go_on(s, now) || !tcp_collect(&s->tcp, now))
 		return false;
 	s->job = s->job == UINT32_MAX ? 1 : s->job + 1;
 	ret->id = s->job;
@@ -657,12 +607,9 @@ bool stale_job_take(struct stale *s, struct job *ret, uint64_t now)
 		queue_take(s, &t, q, now);
 	vec_for_each (f, &t.frontends)
 		frontend_write(ret, *f);
-	if (is_tcp_due) {
-		s->tcp.due_ns = STALE_NEVER;
-		s->tcp.is_under_way = s->tcp.v.n > 0;
-		vec_move(&ret->tcp, &s->tcp.v);
-	}
-	s->is_busy = t.frontends.n > 0 || ret->tcp.n > 0;
+	if (!has_busy)
+		tcp_take(&s->tcp, ret, now);
+	s->is_busy = t.frontends.n > 0 || ret->tcp.n > 0 || ret->dead.n > 0;
 	vec_fini(&t.frontends);
 	vec_sort(&ret->frontends, ip_tuple_cmp);
 	return s->is_busy;
@@ -716,9 +663,7 @@ void stale_job_done(struct stale *s, uint32_t id, int result, uint64_t took_ns, 
 		scan_done(s, l, result, now);
 	if (s->tcp.is_under_way)
 		memory_trim(); /* the job had all TCP frontends */
-	if (s->tcp.is_under_way && result < 0)
-		tcp_begin(&s->tcp, now);
-	s->tcp.is_under_way = false;
+	tcp_done(&s->tcp, result, now);
 	if (result == 0 || result == -EBUSY)
 		s->failures = 0;
 	if (result == 0 || result == -EBUSY || result == -ECANCELED)
@@ -742,8 +687,8 @@ void stale_open(struct stale **ret, const struct model *m, bool is_reset)
 	struct stale *s = xcalloc(1, sizeof(*s));
 
 	s->model = m;
-	s->is_reset = is_reset;
-	s->tcp.due_ns = STALE_NEVER;
+	s->recheck_ns = STALE_NEVER;
+	tcp_init(&s->tcp, m, is_reset);
 	for (int q = 0; q < QUEUE_N; q++)
 		list_init(&s->queues[q]);
 	list_init(&s->under_way);
@@ -761,7 +706,7 @@ void stale_close(struct stale *s)
 			free(l);
 		free(f);
 	}
-	vec_fini(&s->tcp.v);
+	tcp_fini(&s->tcp);
 	htable_fini(&s->records);
 	htable_fini(&s->frontends);
 	htable_fini(&s->scans);
@@ -770,7 +715,6 @@ void stale_close(struct stale *s)
 
 struct stale_stats stale_stats_get(const struct stale *s)
 {
-	return (struct stale_stats){ s->frontends.count,
-				     s->scans.count + (s->tcp.due_ns != STALE_NEVER ||
-						       s->tcp.is_under_way) };
+	return (struct stale_stats){ s->frontends.count, s->scans.count + tcp_pending(&s->tcp) +
+								 (s->recheck_ns != STALE_NEVER) };
 }

@@ -21,11 +21,10 @@
  * STALE_AGAIN_NS: the flow of a packet that was translated before the commit may be
  * confirmed after the first pass.
  *
- * TCP: with `is_reset` the ledger includes TCP services. A flow is dead when its
- * endpoint's address was in no slice of any service at two checks, STALE_DEAD_NS apart. A handshake
- * without an answer that was not translated, because the rules were missing, is stale when
- * they are there again: one scan for all TCP frontends. Other TCP flows are never deleted
- * (CT-03).
+ * TCP: a handshake without an answer that was not translated, because the rules were missing, is
+ * stale when they are there again. With `is_reset` a flow is dead when its endpoint's address was
+ * in no slice of any service for STALE_DEAD_NS. Other TCP flows are never deleted (CT-03). See
+ * conntrack/tcp.
  *
  * Pure: no I/O, no clock. The cost of a change depends on the services it affects.
  */
@@ -36,8 +35,6 @@
 
 #define STALE_AGAIN_NS (2 * NSEC_PER_SEC)
 #define STALE_DEAD_NS (5 * NSEC_PER_SEC)
-/* Interval of re-checks of an endpoint that has left one service, but not all. */
-#define STALE_ALIVE_NS (30 * NSEC_PER_SEC)
 /* Until the next scan of a job with flows that the kernel cannot delete now. */
 #define STALE_BUSY_NS (5 * NSEC_PER_SEC)
 #define STALE_RETRY_MIN_NS (100 * NSEC_PER_MSEC)
@@ -51,7 +48,7 @@ struct stale_stats {
 	size_t pending;   /* targets, those of the current job included */
 };
 
-/* `m` is borrowed. `is_reset`: --dead-flows=reset; the model must track addresses then. */
+/* `m` is borrowed. `is_reset`: --dead-flows=reset; the caller reports stale_addr_event() then. */
 void stale_open(struct stale **ret, const struct model *m, bool is_reset);
 void stale_close(struct stale *s);
 
@@ -62,6 +59,13 @@ void stale_close(struct stale *s);
  */
 void stale_accepted(struct stale *s, const struct svc *svc, const struct plan_rows *rows,
 		    uint8_t left_out, uint64_t now);
+/*
+ * `new` rows (NULL: none) are programmed instead of `old` ones, perhaps on the way to those of
+ * stale_accepted().
+ */
+void stale_replaced(struct stale *s, const struct plan_rows *old, const struct plan_rows *new);
+/* As model.addr_event. */
+void stale_addr_event(struct stale *s, const struct ip_addr *addr, bool is_listed, uint64_t now);
 /* A frontend that an earlier process programmed was removed. */
 void stale_gone(struct stale *s, const struct ip_addr *addr, uint16_t port, uint8_t proto,
 		uint64_t now);

@@ -20,6 +20,8 @@ struct head {
 	uint32_t n_targets;
 	uint32_t n_live;
 	uint32_t n_tcp;
+	uint32_t n_dead;
+	uint32_t has_handshakes;
 };
 
 struct worker {
@@ -46,9 +48,11 @@ static bool job_read(struct job *job, int fd)
 	if (!child_read(fd, &head, sizeof(head)))
 		return false;
 	job->id = head.id;
+	job->has_handshakes = head.has_handshakes;
 	return read_vec(fd, &job->frontends, head.n_frontends) &&
 	       read_vec(fd, &job->targets, head.n_targets) &&
-	       read_vec(fd, &job->live, head.n_live) && read_vec(fd, &job->tcp, head.n_tcp);
+	       read_vec(fd, &job->live, head.n_live) && read_vec(fd, &job->tcp, head.n_tcp) &&
+	       read_vec(fd, &job->dead, head.n_dead);
 }
 
 static void helper_main(void *arg, int fd)
@@ -60,8 +64,7 @@ static void helper_main(void *arg, int fd)
 		struct worker_answer a = { .id = job.id };
 		uint64_t begin = now_ns();
 
-		/* For job_is_stale(); here, not in the loop of vipd. */
-		vec_sort(&job.tcp, ip_endpoint_cmp);
+		job_sort(&job);
 		a.result = config->run(config->helper, &job, &a.pass, &a.err);
 		a.took_ns = now_ns() - begin;
 		if (!child_write(fd, &a, sizeof(a)))
@@ -136,12 +139,12 @@ static int helper_start(struct worker *w, struct err *err)
 
 static bool job_write(struct worker *w, const struct job *job)
 {
-	const struct head head = { job->id, job->frontends.n, job->targets.n, job->live.n,
-				   job->tcp.n };
+	const struct head head = { job->id,    job->frontends.n, job->targets.n,     job->live.n,
+				   job->tcp.n, job->dead.n,      job->has_handshakes };
 
 	return bufferevent_write(w->stream, &head, sizeof(head)) == 0 &&
 	       write_vec(w, &job->frontends) && write_vec(w, &job->targets) &&
-	       write_vec(w, &job->live) && write_vec(w, &job->tcp);
+	       write_vec(w, &job->live) && write_vec(w, &job->tcp) && write_vec(w, &job->dead);
 }
 
 int worker_send(struct worker *w, const struct job *job, struct err *err)

@@ -185,8 +185,7 @@ static void on_accepted(void *arg, const struct svc *svc, const struct plan_rows
 	detector_check(v, new);
 	pod_cidr_check(v);
 	localhost_check(v, svc);
-	if (is_whole)
-		conntrack_accepted(v->conntrack, svc, new, v->plan.left_out);
+	conntrack_accepted(v->conntrack, svc, old, new, is_whole, v->plan.left_out);
 	failover_loop_accepted(v->failover);
 	servers_accepted(v->servers, svc, old, new, is_whole);
 	monitor_accepted(v->monitor, svc, old, new);
@@ -394,11 +393,15 @@ static void open_watch(struct vipd *v)
 static int open_conntrack(struct vipd *v, struct err *err)
 {
 	struct conntrack_config config = v->options.conntrack;
+	int r;
 
 	config.is_ipvs = v->options.plane.mode == PROXY_MODE_IPVS;
 	config.scanned = on_scanned;
 	config.arg = v;
-	return conntrack_open(&v->conntrack, v->base, &v->model, &config, err);
+	r = conntrack_open(&v->conntrack, v->base, &v->model, &config, err);
+	v->model.addr_event = conntrack_addr_event;
+	v->model.addr_event_arg = v->conntrack;
+	return r;
 }
 
 static int open_kernel(struct vipd *v, struct err *err)

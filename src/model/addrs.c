@@ -20,30 +20,42 @@ static struct counted *find(const struct htable *t, const struct ip_addr *a)
 			   ip_addr_is_equal(&c->addr, a));
 }
 
-void addrs_add(struct htable *t, const struct slice *s)
+static void report(const struct model *m, const struct ip_addr *a, bool is_listed)
 {
+	if (m->addr_event != NULL)
+		m->addr_event(m->addr_event_arg, a, is_listed);
+}
+
+void addrs_add(struct model *m, const struct slice *s)
+{
+	if (!m->config.tracks_addrs)
+		return;
 	vec_for_each (e, &s->endpoints) {
-		struct counted *c = find(t, &e->addr);
+		struct counted *c = find(&m->addrs, &e->addr);
 
 		if (c == NULL) {
 			c = xcalloc(1, sizeof(*c));
 			c->addr = e->addr;
-			htable_insert(t, &c->node, hash_bytes(&c->addr, sizeof(c->addr)));
+			htable_insert(&m->addrs, &c->node, hash_bytes(&c->addr, sizeof(c->addr)));
+			report(m, &c->addr, true);
 		}
 		c->refs++;
 	}
 }
 
-void addrs_remove(struct htable *t, const struct slice *s)
+void addrs_remove(struct model *m, const struct slice *s)
 {
+	if (!m->config.tracks_addrs)
+		return;
 	vec_for_each (e, &s->endpoints) {
-		struct counted *c = find(t, &e->addr);
+		struct counted *c = find(&m->addrs, &e->addr);
 
 		assert(c != NULL);
 		if (--c->refs > 0)
 			continue;
-		htable_remove(t, &c->node);
+		htable_remove(&m->addrs, &c->node);
 		free(c);
+		report(m, &e->addr, false);
 	}
 }
 

@@ -320,8 +320,7 @@ static void slice_free(struct model *m, struct slice_entry *e)
 	list_note(m, OBJECT_KIND_SLICE, &e->list_no);
 	m->stats.slices--;
 	m->stats.endpoints -= e->slice->endpoints.n;
-	if (m->config.tracks_addrs)
-		addrs_remove(&m->addrs, e->slice);
+	addrs_remove(m, e->slice);
 	slice_close(e->slice);
 	free(e);
 }
@@ -336,8 +335,7 @@ static int slice_put_new(struct model *m, struct slice *s, uint64_t at_ns)
 	slice_link(svc_get(m, s->ns, s->service), e);
 	m->stats.slices++;
 	m->stats.endpoints += s->endpoints.n;
-	if (m->config.tracks_addrs)
-		addrs_add(&m->addrs, s);
+	addrs_add(m, s);
 	return slice_arrived(m, e, at_ns);
 }
 
@@ -352,10 +350,8 @@ static int slice_put_known(struct model *m, struct slice_entry *e, struct slice 
 	e->slice = s;
 	m->stats.endpoints += s->endpoints.n;
 	m->stats.endpoints -= old->endpoints.n;
-	if (m->config.tracks_addrs) {
-		addrs_add(&m->addrs, s);
-		addrs_remove(&m->addrs, old);
-	}
+	addrs_add(m, s);
+	addrs_remove(m, old);
 	if (has_moved)
 		slice_link(svc_get(m, s->ns, s->service), e);
 	else if (was_family)
@@ -753,6 +749,7 @@ void model_configured(struct model *m)
 
 void model_fini(struct model *m)
 {
+	m->addr_event = NULL; /* the subscriber may be closed */
 	htable_for_each_entry_safe (e, next, &m->slices, struct slice_entry) {
 		list_del(&e->link);
 		slice_free(m, e);

@@ -86,7 +86,7 @@ struct model_config {
 	bool preserves_local_source; /* external, ETP Cluster, endpoint on this node (MASQ-07) */
 	bool is_tcp_liberal;         /* of conntrack: no rule drops INVALID packets (NFT-46) */
 	bool no_external_ips;        /* gate AllowServiceExternalIPs off (SVC-13) */
-	bool tracks_addrs;           /* model_has_addr() is used: costs memory */
+	bool tracks_addrs;           /* model_has_addr(), addr_event(): cost memory */
 	int64_t triggers_since_ns;   /* Unix ns; newer trigger times replace older ones (IN-40) */
 };
 
@@ -176,6 +176,12 @@ struct model {
 	/* Called after every object event. NULL: no subscriber. */
 	void (*event)(void *arg, const struct model_event *event);
 	void *event_arg;
+	/*
+	 * With config.tracks_addrs: an address is in a slice for the first time, or in none any
+	 * more. Called within the object event. NULL: no subscriber.
+	 */
+	void (*addr_event)(void *arg, const struct ip_addr *addr, bool is_listed);
+	void *addr_event_arg;
 };
 
 void model_init(struct model *m);

@@ -26,12 +26,12 @@ void env_fini(struct model_env *e);
 unsigned int env_diff(const struct model_env *a, const struct model_env *b);
 
 /*
- * --- addrs.c: the addresses of all endpoints, for model_has_addr() ---
+ * --- addrs.c: the addresses of all endpoints, with config.tracks_addrs ---
  *
  * A counted set over all slices, also of services that are not proxied: 48 bytes per address.
  * Zeroed memory is the empty set.
  */
 void addrs_fini(struct htable *t);
-void addrs_add(struct htable *t, const struct slice *s);
+void addrs_add(struct model *m, const struct slice *s);
 /* `s` must have been added with its present endpoints. */
-void addrs_remove(struct htable *t, const struct slice *s);
+void addrs_remove(struct model *m, const struct slice *s);

@@ -53,7 +53,6 @@ static void job_init(struct job *j)
 	frontend_add(j, "10.96.0.3", UDP, JOB_TARGET_TRANSLATED, NULL, false);
 	frontend_add(j, "10.96.0.4", UDP, JOB_TARGET_NOT_LIVE, NULL, true);
 	frontend_add(j, "10.96.0.5", UDP, JOB_TARGET_NOT_LIVE, NULL, false);
-	frontend_add(j, "10.96.0.6", TCP, JOB_TARGET_EXACT, "10.1.0.2", false);
 	frontend_add(j, "10.1.0.1", UDP, JOB_TARGET_UNTRANSLATED, NULL, true);
 	frontend_add(j, "fd00::1", UDP, JOB_TARGET_EXACT, "fd00:1::2", false);
 	qsort(j->frontends.v, j->frontends.n, sizeof(*j->frontends.v), ip_tuple_cmp);
@@ -93,8 +92,6 @@ static const struct {
 	{ "not live: untranslated", "10.96.0.4", "10.96.0.4", UDP, false, true },
 	{ "the same in another zone", "10.96.0.4", "10.96.0.4", UDP, true, false },
 	{ "nothing lives", "10.96.0.5", "10.1.0.1", UDP, false, true },
-	{ "TCP, dead", "10.96.0.6", "10.1.0.2", TCP, false, true },
-	{ "TCP, alive", "10.96.0.6", "10.1.0.1", TCP, false, false },
 	{ "IPv6", "fd00::1", "fd00:1::2", UDP, false, true },
 	{ "IPv6, another", "fd00::1", "fd00:1::1", UDP, false, false },
 	{ "no frontend", "10.96.0.99", "10.1.0.2", UDP, false, false },
@@ -134,11 +131,13 @@ static void test_stale(void **state)
 	}
 	assert_true(job_has_family(&j, IPFAM_V4));
 	assert_true(job_has_family(&j, IPFAM_V6));
-	assert_false(job_is_udp_only(&j));
 	job_fini(&j);
 }
 
-/* CT-12: handshakes to a frontend that were not translated, and nothing else of TCP. */
+/*
+ * CT-12: handshakes to a frontend that were not translated; CT-03: flows to dead addresses. Nothing
+ * else of TCP.
+ */
 static void test_tcp(void **state)
 {
 	static const struct {
@@ -147,23 +146,36 @@ static void test_tcp(void **state)
 		uint8_t proto;
 		bool is_answered;
 		bool is_other_zone;
-		bool is_stale;
+		bool is_stale; /* in a job for handshakes */
+		bool is_dead;  /* in a job for dead addresses */
 	} tcp[] = {
-		{ "10.96.0.7/80", "10.96.0.7/80", TCP, false, false, true },
-		{ "fd00::7/443", "fd00::7/443", TCP, false, false, true },
-		{ "10.96.0.7/80", "10.1.0.2/80", TCP, false, false, false },
-		{ "10.96.0.7/80", "10.96.0.7/80", TCP, true, false, false },
-		{ "10.96.0.7/80", "10.96.0.7/80", TCP, false, true, false },
-		{ "10.96.0.7/80", "10.96.0.7/80", UDP, false, false, false },
-		{ "10.96.0.7/81", "10.96.0.7/81", TCP, false, false, false },
-		{ "10.96.0.8/80", "10.96.0.8/80", TCP, false, false, false },
+		{ "10.96.0.7/80", "10.96.0.7/80", TCP, false, false, true, false },
+		{ "fd00::7/443", "fd00::7/443", TCP, false, false, true, false },
+		{ "10.96.0.7/80", "10.1.0.2/80", TCP, false, false, false, true },
+		{ "10.96.0.7/80", "10.1.0.2/8080", TCP, true, true, false, true },
+		{ "fd00::7/443", "fd00:1::2/8443", TCP, true, false, false, true },
+		{ "10.96.0.7/80", "10.1.0.3/8080", TCP, true, false, false, false },
+		{ "10.96.0.8/80", "10.1.0.2/8080", TCP, true, false, false, false },
+		{ "10.1.0.2/8080", "10.1.0.2/8080", TCP, true, false, false, false },
+		{ "10.96.0.7/80", "10.1.0.2/8080", UDP, true, false, false, false },
+		{ "10.96.0.7/80", "10.96.0.7/80", TCP, true, false, false, false },
+		{ "10.96.0.7/80", "10.96.0.7/80", TCP, false, true, false, false },
+		{ "10.96.0.7/80", "10.96.0.7/80", UDP, false, false, false, false },
+		{ "10.96.0.7/81", "10.96.0.7/81", TCP, false, false, false, false },
+		{ "10.96.0.8/80", "10.96.0.8/80", TCP, false, false, false, false },
 	};
-	struct job j = { 0 };
+	struct job handshakes = { .has_handshakes = true };
+	struct job dead = { 0 };
 
-	*vec_push(&j.tcp) = at("fd00::7/443");
-	*vec_push(&j.tcp) = at("10.96.0.9/80");
-	*vec_push(&j.tcp) = at("10.96.0.7/80");
-	vec_sort(&j.tcp, ip_endpoint_cmp);
+	*vec_push(&handshakes.tcp) = at("fd00::7/443");
+	*vec_push(&handshakes.tcp) = at("10.96.0.9/80");
+	*vec_push(&handshakes.tcp) = at("10.96.0.7/80");
+	vec_append(&dead.tcp, &handshakes.tcp);
+	*vec_push(&dead.dead) = at("fd00:1::2").addr;
+	*vec_push(&dead.dead) = at("10.1.0.2").addr;
+	*vec_push(&dead.dead) = at("10.1.0.1").addr;
+	job_sort(&handshakes);
+	job_sort(&dead);
 	for (size_t i = 0; i < ARRAY_SIZE(tcp); i++) {
 		struct job_flow f = {
 			.from = at("203.0.113.9/4000"),
@@ -176,10 +188,11 @@ static void test_tcp(void **state)
 		};
 
 		print_message("    %zu\n", i);
-		assert_int_equal(job_is_stale(&j, &f), tcp[i].is_stale);
+		assert_int_equal(job_is_stale(&handshakes, &f), tcp[i].is_stale);
+		assert_int_equal(job_is_stale(&dead, &f), tcp[i].is_dead);
 	}
-	assert_false(job_is_udp_only(&j));
-	job_fini(&j);
+	job_fini(&handshakes);
+	job_fini(&dead);
 }
 
 static void test_empty(void **state)
@@ -189,7 +202,6 @@ static void test_empty(void **state)
 
 	assert_false(job_is_stale(&j, &f));
 	assert_false(job_has_family(&j, IPFAM_V4));
-	assert_true(job_is_udp_only(&j));
 	job_fini(&j);
 }
 

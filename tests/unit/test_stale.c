@@ -64,10 +64,19 @@ static void on_accepted(void *arg, const struct svc *svc, const struct plan_rows
 	size_t weighed = n_weighed;
 	uint64_t begin = thread_cpu_ns();
 
-	stale_accepted(w->stale, svc, new, w->p.left_out, w->now);
+	stale_replaced(w->stale, old, new);
+	if (is_whole)
+		stale_accepted(w->stale, svc, new, w->p.left_out, w->now);
 	w->accepted_ns += thread_cpu_ns() - begin;
 	w->n_compared += n_compared - before;
 	w->n_weighed += n_weighed - weighed;
+}
+
+static void on_addr(void *arg, const struct ip_addr *addr, bool is_listed)
+{
+	struct world *w = arg;
+
+	stale_addr_event(w->stale, addr, is_listed, w->now);
 }
 
 static void world_init(struct world *w, bool is_reset)
@@ -86,6 +95,8 @@ static void world_init(struct world *w, bool is_reset)
 	plan_init(&w->p, &w->m, &mock_plane_ops.traits);
 	sync_open(&w->s, &w->m, &w->p, &w->k.plane, &config);
 	stale_open(&w->stale, &w->m, is_reset);
+	w->m.addr_event = on_addr;
+	w->m.addr_event_arg = w;
 	sync_sources_ready(w->s);
 	sync_settle(w->s, w->now);
 }
@@ -174,11 +185,14 @@ static void job_print(struct str *out, const struct job *j)
 	vec_for_each (f, &j->frontends) {
 		if (f != j->frontends.v)
 			str_puts(out, "; ");
-		str_printf(out, "%s%s:", f->key.proto == L4PROTO_UDP ? "" : "tcp ",
-			   ip_endpoint_text(&f->key.addr, f->key.port, buf));
+		str_printf(out, "%s:", ip_endpoint_text(&f->key.addr, f->key.port, buf));
 		for (uint32_t i = 0; i < f->n_targets; i++)
 			target_print(out, &j->targets.v[f->target + i]);
 	}
+	if (j->dead.n > 0)
+		str_printf(out, "%sdead via %u:", str_text(out)[0] != '\0' ? "; " : "", j->tcp.n);
+	vec_for_each (a, &j->dead)
+		str_printf(out, " %s", ip_addr_text(a, buf));
 }
 
 /* Take the due job and report `result`; returns its text, or "nothing". */
@@ -215,7 +229,7 @@ static void drain(struct world *w)
 	struct job j = { 0 };
 
 	for (int i = 0; i < 100 && stale_stats_get(w->stale).pending > 0; i++) {
-		w->now += STALE_ALIVE_NS;
+		w->now += STALE_DEAD_NS;
 		if (stale_job_take(w->stale, &j, w->now))
 			stale_job_done(w->stale, j.id, 0, MS, w->now);
 		job_fini(&j);
@@ -401,13 +415,13 @@ static void test_start(void **state)
 }
 
 /* TCP frontends of the next job. */
-static size_t tcp_taken(struct world *w, int result)
+static size_t tcp_taken(struct world *w, size_t n_pending, int result)
 {
 	struct job j = { 0 };
 	size_t n = 0;
 
 	if (stale_job_take(w->stale, &j, w->now)) {
-		assert_int_equal(stale_stats_get(w->stale).pending, 1);
+		assert_int_equal(stale_stats_get(w->stale).pending, n_pending);
 		n = j.tcp.n;
 		stale_job_done(w->stale, j.id, result, MS, w->now);
 	}
@@ -438,19 +452,19 @@ static void test_untranslated_tcp(void **state)
 	stale_start(w.stale, w.now);
 	assert_int_equal(stale_next(w.stale), w.now);
 	for (n = 0; n == 0 && turns < 10; turns++)
-		n = tcp_taken(&w, -EAGAIN);
+		n = tcp_taken(&w, 1, -EAGAIN);
 	assert_int_equal(n, 12000);
 	assert_int_equal(turns, 2);
 	w.now = stale_next(w.stale);
-	assert_int_equal(tcp_taken(&w, 0), 0);
-	assert_int_equal(tcp_taken(&w, 0), 12000);
+	assert_int_equal(tcp_taken(&w, 1, 0), 0);
+	assert_int_equal(tcp_taken(&w, 1, 0), 12000);
 	assert_int_equal(stale_stats_get(w.stale).pending, 0);
 	expect(&w, "nothing");
 	w.now += NSEC_PER_SEC;
 	stale_recheck(w.stale, w.now);
-	assert_int_equal(tcp_taken(&w, 0), 0);
+	assert_int_equal(tcp_taken(&w, 1, 0), 0);
 	one(&w, "del-svc", "s1", NULL);
-	assert_in_range(tcp_taken(&w, 0), 11999, 12000);
+	assert_in_range(tcp_taken(&w, 1, 0), 11999, 12000);
 	expect(&w, "nothing");
 	world_fini(&w);
 }
@@ -472,7 +486,7 @@ static void test_direct(void **state)
 	w.p.traits = &traits;
 	one(&w, "svc", "t", DIRECT_TCP " fwd=tunnel");
 	stale_start(w.stale, w.now);
-	assert_int_equal(tcp_taken(&w, 0), 1);
+	assert_int_equal(tcp_taken(&w, 1, 0), 1);
 	one(&w, "svc", "u", DIRECT_UDP " fwd=route");
 	one(&w, "slice", "u1@u", "| dns/UDP:53 | 1 rs");
 	expect(&w, "10.96.0.10:53: untranslated");
@@ -959,56 +973,28 @@ static void test_many_frontends(void **state)
 #define WEB "ip=10.96.0.20 port=web/TCP:80"
 #define W "| web/TCP:8080 |"
 
-static const char web_dead[] = "tcp 10.96.0.20:80: 10.0.1.1:8080";
-
 /* TCP flows are deleted only with the option, and only if no slice has the endpoint. */
 static void test_dead(void **state)
 {
-	struct world w;
+	for (int is_reset = 0; is_reset < 2; is_reset++) {
+		struct world w;
 
-	world_init(&w, true);
-	one(&w, "svc", "a", WEB);
-	one(&w, "slice", "a1@a", W "1 rs; 2 rs");
-	stale_start(w.stale, w.now);
-	drain(&w);
-	one(&w, "slice", "a1@a", W "1 t; 2 rs");
-	assert_int_equal(stale_stats_get(w.stale).pending, 0); /* still in a slice */
-	one(&w, "slice", "a1@a", W "2 rs");
-	expect(&w, "nothing"); /* it may come back */
-	w.now += STALE_DEAD_NS - 1;
-	expect(&w, "nothing");
-	w.now += 1;
-	expect(&w, web_dead);
-	drain(&w);
-	world_fini(&w);
-}
-
-static uint64_t loss_once(size_t n)
-{
-	struct slice *slice = test_slice("a1", "a", W "1 rs");
-	struct world w;
-
-	world_init(&w, true);
-	one(&w, "svc", "a", WEB);
-	for (size_t i = 1; i < n; i++) {
-		struct slice_endpoint e = slice->endpoints.v[0];
-
-		(void)slice_place_ref(e.place);
-		e.addr.bytes[1] = 1;
-		e.addr.bytes[2] = (uint8_t)(i >> 8);
-		e.addr.bytes[3] = (uint8_t)i;
-		*vec_push(&slice->endpoints) = e;
+		world_init(&w, is_reset);
+		one(&w, "svc", "a", WEB);
+		one(&w, "slice", "a1@a", W "1 rs; 2 rs");
+		stale_start(w.stale, w.now);
+		drain(&w);
+		one(&w, "slice", "a1@a", W "1 t; 2 rs");
+		assert_int_equal(stale_stats_get(w.stale).pending, 0); /* still in a slice */
+		one(&w, "slice", "a1@a", W "2 rs");
+		expect(&w, "nothing"); /* it may come back */
+		w.now += STALE_DEAD_NS - 1;
+		expect(&w, "nothing");
+		w.now += 1;
+		expect(&w, is_reset ? "dead via 1: 10.0.1.1" : "nothing");
+		assert_int_equal(stale_stats_get(w.stale).pending, 0);
+		world_fini(&w);
 	}
-	(void)model_put_slice(&w.m, slice, 1);
-	sync_settle(w.s, w.now);
-	stale_start(w.stale, w.now);
-	drain(&w);
-	(void)model_put_slice(&w.m, test_slice("a1", "a", W "1 rs"), 1);
-	w.accepted_ns = 0;
-	sync_settle(w.s, w.now);
-	assert_int_equal(stale_stats_get(w.stale).pending, n - 1);
-	world_fini(&w);
-	return w.accepted_ns;
 }
 
 /*
@@ -1029,15 +1015,9 @@ static void assert_no_square(uint64_t (*once)(size_t n), size_t n)
 	assert_true(many < few * 16 * 6);
 }
 
-/* A service of TCP loses all endpoints but one. */
-static void test_dead_many(void **state)
+static struct service *many_ports(const char *text, size_t n)
 {
-	assert_no_square(loss_once, 2000);
-}
-
-static struct service *many_ports(size_t n)
-{
-	struct service *s = test_service("a", DNS);
+	struct service *s = test_service("a", text);
 
 	for (size_t i = 1; i < n; i++) {
 		struct service_port p = s->ports.v[0];
@@ -1054,7 +1034,7 @@ static uint64_t ports_once(size_t n)
 	struct world w;
 
 	world_init(&w, false);
-	(void)model_put_service(&w.m, many_ports(n), 1);
+	(void)model_put_service(&w.m, many_ports(DNS, n), 1);
 	sync_settle(w.s, w.now);
 	(void)model_put_slice(&w.m, test_slice("a1", "a", "| dns/UDP:8053 | 1 rs"), 1);
 	w.accepted_ns = 0;
@@ -1077,7 +1057,7 @@ static void test_lost_by_many_ports(void **state)
 		struct world w;
 
 		world_init(&w, false);
-		(void)model_put_service(&w.m, many_ports(cases[i].n_ports), 1);
+		(void)model_put_service(&w.m, many_ports(DNS, cases[i].n_ports), 1);
 		(void)model_put_slice(
 			&w.m, test_slice("a1", "a", "| dns/UDP:8053 | 1 rs; 2 rs; 3 rs; 4 rs"), 1);
 		sync_settle(w.s, w.now);
@@ -1099,7 +1079,7 @@ static void test_many_come_back(void **state)
 
 	(void)state;
 	world_init(&w, false);
-	(void)model_put_service(&w.m, many_ports(2700), 1);
+	(void)model_put_service(&w.m, many_ports(DNS, 2700), 1);
 	(void)model_put_slice(&w.m, test_slice("a1", "a", slice), 1);
 	sync_settle(w.s, w.now);
 	stale_start(w.stale, w.now);
@@ -1114,6 +1094,86 @@ static void test_many_come_back(void **state)
 	assert_true(stale_next(w.stale) <= w.now);
 	assert_false(stale_job_take(w.stale, &j, w.now));
 	assert_int_equal(stale_stats_get(w.stale).pending, 0);
+	job_fini(&j);
+	world_fini(&w);
+}
+
+/* A service of many TCP ports loses endpoints: one target for each address, not for each port. */
+static void test_dead_many(void **state)
+{
+	struct slice *slice = test_slice("a1", "a", W "1 rs");
+	struct world w;
+
+	world_init(&w, true);
+	for (size_t i = 1; i < 1000; i++) {
+		struct slice_endpoint e = slice->endpoints.v[0];
+
+		(void)slice_place_ref(e.place);
+		e.addr.bytes[2] = (uint8_t)(2 + i / 256);
+		e.addr.bytes[3] = (uint8_t)i;
+		*vec_push(&slice->endpoints) = e;
+	}
+	(void)model_put_service(&w.m, many_ports(WEB, 2000), 1);
+	(void)model_put_slice(&w.m, slice, 1);
+	sync_settle(w.s, w.now);
+	stale_start(w.stale, w.now);
+	drain(&w);
+	(void)model_put_slice(&w.m, test_slice("a1", "a", W "1 rs"), 1);
+	sync_settle(w.s, w.now);
+	assert_int_equal(stale_stats_get(w.stale).pending, 999);
+	assert_int_equal(stale_stats_get(w.stale).frontends, 0); /* the ledger has those of UDP */
+	one(&w, "del-slice", "a1", NULL);
+	one(&w, "del-svc", "a", NULL);
+	w.now += STALE_DEAD_NS;
+	assert_int_equal(tcp_taken(&w, 1000, 0), 2000);
+	assert_int_equal(stale_stats_get(w.stale).pending, 0);
+	world_fini(&w);
+}
+
+/* The last frontends that were removed are remembered, each once. */
+static void test_former_frontends(void **state)
+{
+	struct world w;
+
+	world_init(&w, true);
+	one(&w, "slice", "b1@b", W "1 rs");
+	one(&w, "slice", "c1@c", W "2 rs");
+	stale_start(w.stale, w.now);
+	drain(&w);
+	for (int i = 0; i < 5; i++) {
+		(void)model_put_service(&w.m, many_ports(WEB, 40000), 1);
+		sync_settle(w.s, w.now);
+		one(&w, "del-svc", "a", NULL);
+	}
+	one(&w, "del-slice", "b1", NULL);
+	w.now += STALE_DEAD_NS;
+	expect(&w, "dead via 40000: 10.0.1.1");
+	(void)model_put_service(&w.m, many_ports("ip=10.96.0.21 port=web/TCP:80", 40000), 1);
+	sync_settle(w.s, w.now);
+	one(&w, "del-svc", "a", NULL);
+	one(&w, "del-slice", "c1", NULL);
+	w.now += STALE_DEAD_NS;
+	expect(&w, "dead via 65536: 10.0.1.2");
+	world_fini(&w);
+}
+
+/* After a foreign change all UDP frontends are scanned; a turn visits a part of them. */
+static void test_recheck_in_turns(void **state)
+{
+	struct job j = { 0 };
+	struct world w;
+	int turns = 1;
+
+	world_init(&w, false);
+	(void)model_put_service(&w.m, many_ports(DNS, 12000), 1);
+	sync_settle(w.s, w.now);
+	stale_start(w.stale, w.now);
+	drain(&w);
+	stale_recheck(w.stale, w.now);
+	while (!stale_job_take(w.stale, &j, w.now) && turns < 10)
+		turns++;
+	assert_int_equal(turns, 3);
+	assert_int_equal(j.frontends.n, 12000);
 	job_fini(&j);
 	world_fini(&w);
 }
@@ -1136,81 +1196,70 @@ static void test_dead_came_back(void **state)
 	one(&w, "slice", "a1@a", W "2 rs");
 	w.now += NSEC_PER_SEC;
 	one(&w, "slice", "a2@a", W "1 rs"); /* moved between slices */
+	assert_int_equal(stale_stats_get(w.stale).pending, 0);
 	w.now += STALE_DEAD_NS;
 	expect(&w, "nothing");
-	assert_int_equal(stale_stats_get(w.stale).pending, 0);
 	one(&w, "del-svc", "a",
 	    NULL); /* the pods run and are endpoints of services that vipd does not serve */
 	w.now += STALE_DEAD_NS;
 	expect(&w, "nothing");
 	one(&w, "del-slice", "a2", NULL);
 	one(&w, "del-slice", "a1", NULL);
-	w.now += STALE_ALIVE_NS;
-	expect(&w, "nothing"); /* the last slice may be gone since this moment */
 	w.now += STALE_DEAD_NS;
-	expect(&w, "tcp 10.96.0.20:80: 10.0.1.1:8080 10.0.1.2:8080");
-	drain(&w);
-	assert_int_equal(stale_stats_get(w.stale).frontends, 0);
-	world_fini(&w);
-}
-
-/* Endpoint 1 leaves service a, and a headless one still has it. */
-static void removed_from_one(struct world *w)
-{
-	world_init(w, true);
-	one(w, "svc", "a", WEB);
-	one(w, "slice", "a1@a", W "1 rs; 2 rs");
-	one(w, "slice", "b1@b", "| x/UDP:9 | 1 t");
-	stale_start(w->stale, w->now);
-	drain(w);
-	one(w, "slice", "a1@a", W "2 rs");
-}
-
-/* Removed from a headless service just before the first check. */
-static void test_dead_since_now(void **state)
-{
-	struct world w;
-
-	removed_from_one(&w);
-	w.now += STALE_DEAD_NS - 1;
-	one(&w, "del-slice", "b1", NULL);
-	w.now += 1;
-	expect(&w, "nothing");
-	w.now += STALE_DEAD_NS;
-	expect(&w, web_dead);
-	drain(&w);
+	expect(&w, "dead via 1: 10.0.1.1 10.0.1.2");
 	world_fini(&w);
 }
 
 /*
  * Removed from one service and still in a headless one: connections continue until it is removed
- * there.
+ * there. The time begins then, and again after each return.
  */
 static void test_dead_elsewhere(void **state)
 {
 	struct world w;
 
-	removed_from_one(&w);
-	for (int i = 0; i < 10; i++) {
-		w.now += STALE_ALIVE_NS;
-		expect(&w, "nothing");
-	}
-	one(&w, "del-slice", "b1", NULL);
-	one(&w, "slice", "b1@b", "| x/UDP:9 | 1 t"); /* back, just in time */
-	w.now += STALE_ALIVE_NS;
-	expect(&w, "nothing");
-	for (int is_back = 1; is_back >= 0; is_back--) { /* between two checks, and never */
+	world_init(&w, true);
+	one(&w, "svc", "a", WEB);
+	one(&w, "slice", "a1@a", W "1 rs; 2 rs");
+	one(&w, "slice", "b1@b", "| x/UDP:9 | 1 t");
+	stale_start(w.stale, w.now);
+	drain(&w);
+	one(&w, "slice", "a1@a", W "2 rs");
+	assert_int_equal(stale_stats_get(w.stale).pending, 0);
+	for (int is_back = 1; is_back >= 0; is_back--) {
 		one(&w, "del-slice", "b1", NULL);
-		w.now += STALE_ALIVE_NS;
-		expect(&w, "nothing");
 		w.now += STALE_DEAD_NS - 1;
 		if (is_back)
 			one(&w, "slice", "b1@b", "| x/UDP:9 | 1 t");
 		expect(&w, "nothing");
 		w.now += 1;
-		expect(&w, is_back ? "nothing" : web_dead);
+		expect(&w, is_back ? "nothing" : "dead via 1: 10.0.1.1");
 	}
+	world_fini(&w);
+}
+
+/* The address is an endpoint again while its flows are scanned: the scan ends. */
+static void test_dead_under_way(void **state)
+{
+	struct job j = { 0 };
+	struct world w;
+
+	world_init(&w, true);
+	one(&w, "svc", "a", WEB);
+	one(&w, "slice", "a1@a", W "1 rs; 2 rs");
+	stale_start(w.stale, w.now);
 	drain(&w);
+	one(&w, "del-slice", "a1", NULL);
+	w.now += STALE_DEAD_NS;
+	assert_true(stale_job_take(w.stale, &j, w.now));
+	assert_int_equal(stale_job_outdated(w.stale), 0);
+	one(&w, "slice", "a1@a", W "2 rs");
+	assert_int_equal(stale_job_outdated(w.stale), j.id);
+	stale_job_done(w.stale, j.id, -ECANCELED, MS, w.now);
+	assert_int_equal(stale_stats_get(w.stale).pending, 1);
+	w.now += STALE_DEAD_NS;
+	expect(&w, "dead via 1: 10.0.1.1");
+	job_fini(&j);
 	world_fini(&w);
 }
 
@@ -1338,6 +1387,7 @@ static void random_pass(struct world *w, struct table *t, struct rng *rng)
 
 	if (!stale_job_take(w->stale, &j, w->now))
 		return;
+	job_sort(&j);
 	if (is_lucky)
 		table_pass(w, t, &j);
 	stale_job_done(w->stale, j.id, is_lucky ? 0 : -EIO, MS, w->now);
@@ -1398,20 +1448,36 @@ static void test_weights(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_changes),        cmocka_unit_test(test_start),
-		cmocka_unit_test(test_gone),           cmocka_unit_test(test_again),
-		cmocka_unit_test(test_failures),       cmocka_unit_test(test_under_way),
-		cmocka_unit_test(test_rest),           cmocka_unit_test(test_family_left_out),
-		cmocka_unit_test(test_came_back),      cmocka_unit_test(test_untranslated_tcp),
-		cmocka_unit_test(test_direct),         cmocka_unit_test(test_many),
-		cmocka_unit_test(test_one_by_one),     cmocka_unit_test(test_dead),
-		cmocka_unit_test(test_dead_many),      cmocka_unit_test(test_lost_by_many_ports),
-		cmocka_unit_test(test_many_come_back), cmocka_unit_test(test_many_ports),
-		cmocka_unit_test(test_dead_came_back), cmocka_unit_test(test_dead_since_now),
-		cmocka_unit_test(test_dead_elsewhere), cmocka_unit_test(test_busy),
-		cmocka_unit_test(test_random),         cmocka_unit_test(test_many_frontends),
-		cmocka_unit_test(test_outdated),       cmocka_unit_test(test_removed_meanwhile),
-		cmocka_unit_test(test_weights),        cmocka_unit_test(test_removed_at_end),
+		cmocka_unit_test(test_changes),
+		cmocka_unit_test(test_start),
+		cmocka_unit_test(test_gone),
+		cmocka_unit_test(test_again),
+		cmocka_unit_test(test_failures),
+		cmocka_unit_test(test_under_way),
+		cmocka_unit_test(test_rest),
+		cmocka_unit_test(test_family_left_out),
+		cmocka_unit_test(test_came_back),
+		cmocka_unit_test(test_untranslated_tcp),
+		cmocka_unit_test(test_direct),
+		cmocka_unit_test(test_many),
+		cmocka_unit_test(test_one_by_one),
+		cmocka_unit_test(test_dead),
+		cmocka_unit_test(test_dead_many),
+		cmocka_unit_test(test_lost_by_many_ports),
+		cmocka_unit_test(test_many_come_back),
+		cmocka_unit_test(test_many_ports),
+		cmocka_unit_test(test_dead_came_back),
+		cmocka_unit_test(test_dead_under_way),
+		cmocka_unit_test(test_former_frontends),
+		cmocka_unit_test(test_recheck_in_turns),
+		cmocka_unit_test(test_dead_elsewhere),
+		cmocka_unit_test(test_busy),
+		cmocka_unit_test(test_random),
+		cmocka_unit_test(test_many_frontends),
+		cmocka_unit_test(test_outdated),
+		cmocka_unit_test(test_removed_meanwhile),
+		cmocka_unit_test(test_weights),
+		cmocka_unit_test(test_removed_at_end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
