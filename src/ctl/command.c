@@ -482,7 +482,9 @@ int command_main(int argc, char **argv)
 	const struct cli_command *cmd = NULL;
 	static struct words words; /* reachable at the end: not a leak */
 	const char *socket = getenv("VIPCTL_SOCKET");
+	const char *name = NULL;
 	struct str help = { 0 };
+	bool is_help;
 	int code;
 
 	if (cli_complete(&vipctl, argc, argv))
@@ -499,11 +501,15 @@ int command_main(int argc, char **argv)
 		(void)out_printf("vipctl %s, control API %d\n", cli_version(), CONTROL_API_VERSION);
 		return out_finish(EXIT_FINE);
 	}
-	if (words.n > 0)
-		cmd = cli_command_find(&vipctl, words.v[0]);
-	if (words.n > 0 && cmd == NULL)
-		return command_unknown(words.v[0]);
-	if (line.needs_help) {
+	/* As `kubectl help COMMAND`. */
+	is_help = words.n > 0 && strcmp(words.v[0], "help") == 0;
+	if (words.n > is_help)
+		name = words.v[is_help];
+	if (name != NULL)
+		cmd = cli_command_find(&vipctl, name);
+	if (name != NULL && cmd == NULL)
+		return command_unknown(name);
+	if (line.needs_help || is_help) {
 		cli_help(&help, &vipctl, cmd);
 		return out_finish(out_text(&help, EXIT_FINE));
 	}

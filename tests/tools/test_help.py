@@ -33,7 +33,8 @@ def test_one_line_per_option(program):
                                      "trace", "dump", "doctor", "log", "migrate", "completion"])
 def test_help_of_a_command(command):
     text = run("vipctl", command, "--help")
-    assert command in run("vipctl", "--help")
+    assert run("vipctl", "help", command) == text
+    assert command in run("vipctl", "help") == run("vipctl", "--help")
     assert text.startswith("Usage: vipctl %s" % command) and "--socket" in text
     assert ("--watch" in text) == (command in ("status", "svc", "diff", "top", "trace"))
 
