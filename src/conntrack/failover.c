@@ -13,6 +13,10 @@
 #define REPLIED_MAX 65536
 /* Backends examined for one choice: pools may be large. */
 #define EXAMINED_MAX ((size_t)64)
+/* Backends compared with one address in the time in which one is examined. */
+#define COMPARED_PER_EXAMINED 16
+/* Searches in its pool that a flow causes after failover_take(). */
+#define SEARCHES 3
 /* Backends remembered for a handshake. */
 #define TRIED_MAX 4
 /* Inaccuracy of the kernel's times. */
@@ -287,7 +291,7 @@ static struct ip_endpoint endpoint_of(const struct plan_backend *b)
 static const struct plan_backend *pool_find(struct failover *f, const struct plan_pool *pool,
 					    const struct ip_endpoint *e)
 {
-	f->n_work += pool->backends.n;
+	f->n_work += 1 + pool->backends.n / COMPARED_PER_EXAMINED;
 	return vec_find(&pool->backends, b, ip_endpoint_cmp(b, e) == 0);
 }
 
@@ -438,6 +442,7 @@ static bool is_early(const struct failover *f, const struct ip_flow *h, const st
 
 bool failover_take(struct failover *f, const struct ip_flow *h, uint64_t age_ns, uint64_t now)
 {
+	const struct plan_pool *pool;
 	struct seen *s;
 	bool is_new, is_due;
 
@@ -455,6 +460,9 @@ bool failover_take(struct failover *f, const struct ip_flow *h, uint64_t age_ns,
 	if (now - age_ns > s->syn_ns + SAME_NS)
 		s->is_counted = false;
 	s->syn_ns = now - age_ns;
+	pool = place_of(f, h, &s->left_by).pool;
+	if (pool != NULL)
+		f->n_work += SEARCHES * (pool->backends.n / COMPARED_PER_EXAMINED);
 	return true;
 }
 

@@ -36,6 +36,7 @@ struct eject_loop {
 	struct list probes;
 	bool has_refusals; /* at the last read */
 	uint64_t read_ns;  /* it began */
+	uint64_t until;    /* failover_work() at which it ends: the next one continues */
 };
 
 /* --- probes --- */
@@ -121,6 +122,8 @@ static void on_refusal(void *arg, const struct plane_handshake *h)
 	uint64_t now = now_ns();
 
 	l->has_refusals = true;
+	if (failover_work(l->failover) >= l->until)
+		return;
 	/* The kernel computed the age between the two times. */
 	failover_refused(l->failover, &h->flow, &h->by, l->read_ns - h->age_ns, now - h->age_ns,
 			 now);
@@ -144,6 +147,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 
 	l->has_refusals = false;
 	l->read_ns = now_ns();
+	l->until = failover_work(l->failover) + FAILOVER_WORK_MAX;
 	if (sync_state_get(l->config.sync) == SYNC_RUNNING) {
 		(void)!p->ops->handshakes(p, PLANE_HANDSHAKES_REFUSED, on_refusal, l, &err);
 		eject_step(l->eject, now_ns());

@@ -58,6 +58,7 @@ static struct {
 	struct ip_addr to;    /* of the last move */
 	size_t n_begun;       /* moves */
 	size_t n_long;        /* that last until the client's last SYN */
+	size_t n_refused;     /* handshakes, by 10.0.1.1; 0: endpoints are not ejected */
 	size_t n_old;         /* moves of an earlier process to each of 10.0.1.2 and 10.0.1.9 */
 	int old_fails;        /* negative errno, once */
 	void (*then)(struct failover_loop *loop);
@@ -111,6 +112,30 @@ static int list_moves(plane_handshake_fn *fn, void *arg, struct err *err)
 	return r != 0 ? err_set(err, r, "moves") : 0;
 }
 
+static int list_refused(plane_handshake_fn *fn, void *arg)
+{
+	for (size_t i = 0; i < w.n_refused; i++) {
+		const struct plane_handshake h = {
+			.flow = { { test_addr("203.0.113.9"), (uint16_t)(1 + i), 0 },
+				  { test_addr("10.96.0.1"), 80, 0 },
+				  L4PROTO_TCP },
+			.by = { test_addr("10.0.1.1"), 8080, 0 },
+		};
+
+		fn(arg, &h);
+	}
+	return 0;
+}
+
+static int answers(struct plane *p, struct endpoint_answer *v, size_t n, struct err *err)
+{
+	(void)p;
+	(void)err;
+	for (size_t i = 0; i < n; i++)
+		v[i].age_ns = UINT64_MAX;
+	return 0;
+}
+
 static int list_handshakes(struct plane *p, enum plane_handshakes which, plane_handshake_fn *fn,
 			   void *arg, struct err *err)
 {
@@ -119,6 +144,8 @@ static int list_handshakes(struct plane *p, enum plane_handshakes which, plane_h
 		return list_replies(fn, arg);
 	if (which == PLANE_HANDSHAKES_MOVED)
 		return list_moves(fn, arg, err);
+	if (which == PLANE_HANDSHAKES_REFUSED)
+		return list_refused(fn, arg);
 	assert_int_equal(which, PLANE_HANDSHAKES_SILENT);
 	return list_silent(fn, arg, err);
 }
@@ -202,6 +229,11 @@ static int move_end(struct plane *p, const struct plane_move *v, size_t n, struc
 	return 0;
 }
 
+static void on_changed(void *arg)
+{
+	(void)arg;
+}
+
 /* Run the loop until w.until flows were looked up. */
 static void run(void)
 {
@@ -222,6 +254,7 @@ static void run(void)
 	ops.handshakes = list_handshakes;
 	ops.move_begin = move_begin;
 	ops.move_end = move_end;
+	ops.answers = answers;
 	k.plane.ops = &ops;
 	model_init(&m);
 	m.config.node_name = name_get_str("n1");
@@ -241,6 +274,8 @@ static void run(void)
 	config.plan = &p;
 	config.sync = s;
 	config.plane = &k.plane;
+	config.ejects = w.n_refused > 0;
+	config.changed = on_changed;
 	assert_int_equal(failover_loop_open(&loop, w.base, &config, &err), 0);
 	(void)event_base_dispatch(w.base);
 	if (w.then != NULL)
@@ -512,7 +547,7 @@ static void put_many(struct model *m, int n)
 	str_fini(&text);
 }
 
-#define LOOKS_MAX 100000 /* three times what the comparison of all moves needs */
+#define LOOKS_MAX 10000 /* three times what the comparison of all moves needs */
 
 /* Each transaction is followed by the next one before all moves are compared. */
 static void other_leaves(struct failover_loop *loop)
@@ -551,6 +586,54 @@ static void test_moved_among_changes(void **state)
 	w.is_udp = w.has_flows = true;
 	w.replying = "10.0.1.2";
 	w.then = other_leaves;
+	run();
+}
+
+#define LARGE 30000
+/* Searches for a backend: of the last flow of a step, and of the last refusal. */
+#define LAST_WORK (8 * LARGE / 16)
+
+static void put_large(struct model *m)
+{
+	struct slice *s = test_slice("a1", "a", "| web:8080 u/UDP:8080 | 2 rs; 1 rs");
+
+	for (int i = 0; i < LARGE; i++) {
+		struct slice_endpoint e = s->endpoints.v[0];
+
+		(void)slice_place_ref(e.place);
+		e.addr.bytes[2] = (uint8_t)(2 + i / 256);
+		e.addr.bytes[3] = (uint8_t)i;
+		*vec_push(&s->endpoints) = e;
+	}
+	(void)model_put_slice(m, s, 3);
+}
+
+static void in_large_pool(struct failover_loop *loop)
+{
+	const struct failover *f = failover_loop_state(loop);
+
+	put_large(w.m);
+	sync_settle(w.s, now_ns());
+	failover_loop_accepted(loop);
+	w.n_handshakes = 100;
+	w.n_refused = 1024;
+	for (int i = 0; i < 100000 && w.n_deleted < w.n_handshakes; i++) {
+		uint64_t before = failover_work(f);
+
+		(void)event_base_loop(w.base, EVLOOP_ONCE);
+		assert_true(failover_work(f) - before < 2 * FAILOVER_WORK_MAX + LAST_WORK);
+	}
+	assert_int_equal(w.n_deleted, w.n_handshakes);
+}
+
+/* A step takes few flows of a large pool, and a read few refusals; the next ones continue. */
+static void test_large_pool(void **state)
+{
+	(void)state;
+	memset(&w, 0, sizeof(w));
+	w.n_handshakes = w.n_refused = w.until = 1;
+	w.has_flows = true;
+	w.then = in_large_pool;
 	run();
 }
 
@@ -598,6 +681,7 @@ int main(void)
 		cmocka_unit_test(test_stopped),          cmocka_unit_test(test_moved_among_changes),
 		cmocka_unit_test(test_moved_again),      cmocka_unit_test(test_old_moves),
 		cmocka_unit_test(test_probe_error),      cmocka_unit_test(test_life),
+		cmocka_unit_test(test_large_pool),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
