@@ -2035,6 +2035,63 @@ static void test_handshakes_relief(void **state)
 	bench_close(&b);
 }
 
+/* An element of a flow has expired. */
+static void expire(struct fake *f, enum nft_set_id set, const struct ip_flow *of)
+{
+	enum ipfam fam = ip_fam(&of->to.addr);
+	uint8_t key[NFT_KEY_MAX];
+
+	nft_data_endpoint(key, &of->from.addr, of->from.port);
+	nft_data_endpoint(key + nft_data_len(FAILSET_MOVES, fam), &of->to.addr, of->to.port);
+	assert_true(fake_foreign_del(f, fam, set, key));
+}
+
+/*
+ * The end of moves whose claims have expired, and one of which has expired, too: no transaction is
+ * aborted.
+ */
+static void test_moves_end(void **state)
+{
+	const struct plane_failover_config config = { .table = NFT_FAILOVER_TABLE,
+						      .limit_ms = 500,
+						      .udp_ms = 2000 };
+	struct plane_move v[16] = { 0 };
+	struct bench b;
+
+	(void)state;
+	bench_open(&b);
+	plane_failover_open(b.w.plane, &config);
+	world_settle(&b.w);
+	assert_int_equal(b.w.plane->ops->handshakes(b.w.plane, PLANE_HANDSHAKES_SILENT,
+						    on_handshake, NULL, &b.err),
+			 0);
+	for (size_t i = 0; i < ARRAY_SIZE(v); i++) {
+		bool is_v6 = i % 2 > 0;
+
+		v[i] = (struct plane_move){
+			.of = { { test_addr(is_v6 ? "2001:db8::7" : "203.0.113.7"),
+				  (uint16_t)(1000 + i), 0 },
+				{ test_addr(is_v6 ? "fd00:96::1" : "10.96.0.1"), 80, 0 },
+				i % 4 < 2 ? L4PROTO_TCP : L4PROTO_UDP },
+			.to = { .addr = test_addr(is_v6 ? "fd00::1" : "10.0.1.1"), .port = 8080 },
+			.life_s = 35,
+		};
+	}
+	fake_count_reset(b.f);
+	assert_int_equal(b.w.plane->ops->move_begin(b.w.plane, v, ARRAY_SIZE(v), &b.err), 0);
+	assert_int_equal(fake_count(b.f).n_adds, 2 * ARRAY_SIZE(v));
+	for (size_t i = 0; i < ARRAY_SIZE(v); i++) {
+		expire(b.f, i % 4 < 2 ? FAILSET_CLAIMED : FAILSET_UDP_CLAIMED, &v[i].of);
+		v[i].is_void = true;
+	}
+	expire(b.f, FAILSET_MOVES, &v[0].of);
+	fake_count_reset(b.f);
+	assert_int_equal(b.w.plane->ops->move_end(b.w.plane, v, ARRAY_SIZE(v), &b.err), 0);
+	assert_int_equal(fake_count(b.f).n_refused, 0);
+	assert_int_equal(fake_count(b.f).n_dels, ARRAY_SIZE(v) - 1);
+	bench_close(&b);
+}
+
 /* IN-19: while the sweep is pending, the guard and the tables for failover are in order. */
 static void test_pending_sweep(void **state)
 {
@@ -2071,6 +2128,7 @@ int main(void)
 		cmocka_unit_test(test_shared_cases),
 		cmocka_unit_test(test_handshakes_unreadable),
 		cmocka_unit_test(test_handshakes_relief),
+		cmocka_unit_test(test_moves_end),
 		cmocka_unit_test(test_pending_sweep),
 		cmocka_unit_test(test_remarks),
 		cmocka_unit_test(test_refusal_names_culprit),

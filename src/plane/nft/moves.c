@@ -15,6 +15,8 @@
 #include "nft/elem.h"
 #include "plane/failover.h"
 
+#define END_ATTEMPTS 3
+
 bool nft_is_backend(struct plane *plane, const struct ip_addr *addr, uint16_t port)
 {
 	struct nft_plane *p = nft_plane_of(plane);
@@ -41,23 +43,41 @@ static enum nft_set_id claimed_of(enum l4proto proto)
 	return proto == L4PROTO_UDP ? FAILSET_UDP_CLAIMED : FAILSET_CLAIMED;
 }
 
-/* Delete the elements of an earlier move of the flows: an element cannot be overwritten. */
-static int old_moves_delete(struct nft_plane *p, struct nft_elem_writer *w, enum ipfam fam,
-			    enum l4proto proto, const struct plane_move *v, size_t n,
-			    struct err *err)
+/*
+ * Delete the elements of flows in the sets `set_of`, if they exist: deleting one that has expired
+ * would abort the transaction, which takes milliseconds. `is_void`: of void moves only.
+ */
+static int found_delete(struct nft_plane *p, struct nft_elem_writer *w,
+			enum nft_set_id (*set_of)(enum l4proto proto), bool is_void, enum ipfam fam,
+			enum l4proto proto, const struct plane_move *v, size_t n, struct err *err)
 {
-	enum nft_set_id set = moves_of(proto);
 	struct nft_table_ref table = plane_failover_table(&p->common, fam);
 	AUTO(vec_fini) VEC(struct nft_lookup) keys = { 0 };
 	int r;
 
 	for (size_t i = 0; i < n; i++)
-		if (ip_fam(&v[i].of.to.addr) == fam && v[i].of.proto == proto)
+		if (ip_fam(&v[i].of.to.addr) == fam && v[i].of.proto == proto &&
+		    (v[i].is_void || !is_void))
 			flow_key(vec_push(&keys)->key, &v[i].of);
-	r = nft_elems_get(p->common.query, &table, set, keys.v, keys.n, err);
+	r = nft_elems_get(p->common.query, &table, set_of(proto), keys.v, keys.n, err);
 	vec_for_each (k, &keys)
 		if (r == 0 && k->is_found)
-			nft_elem_put(w, NFT_WRITE_DEL, fam, set, k->key, NULL, NULL);
+			nft_elem_put(w, NFT_WRITE_DEL, fam, set_of(proto), k->key, NULL, NULL);
+	return r;
+}
+
+/* found_delete() of both families and protocols. */
+static int all_delete(struct nft_plane *p, struct nft_elem_writer *w,
+		      enum nft_set_id (*set_of)(enum l4proto proto), bool is_void,
+		      const struct plane_move *v, size_t n, struct err *err)
+{
+	int r = 0;
+
+	for (enum ipfam fam = 0; fam < IPFAM_N && r == 0; fam++) {
+		r = found_delete(p, w, set_of, is_void, fam, L4PROTO_TCP, v, n, err);
+		if (r == 0)
+			r = found_delete(p, w, set_of, is_void, fam, L4PROTO_UDP, v, n, err);
+	}
 	return r;
 }
 
@@ -103,14 +123,11 @@ int nft_move_begin(struct plane *plane, const struct plane_move *v, size_t n, st
 {
 	struct nft_plane *p = nft_plane_of(plane);
 	struct nft_elem_writer w;
-	int r = 0;
+	int r;
 
 	plane_failover_begin(&p->common, &w);
-	for (enum ipfam fam = 0; fam < IPFAM_N && r == 0; fam++) {
-		r = old_moves_delete(p, &w, fam, L4PROTO_TCP, v, n, err);
-		if (r == 0)
-			r = old_moves_delete(p, &w, fam, L4PROTO_UDP, v, n, err);
-	}
+	/* Those of an earlier move: an element cannot be overwritten. */
+	r = all_delete(p, &w, moves_of, false, v, n, err);
 	for (size_t i = 0; i < n && r == 0; i++) {
 		enum ipfam fam = ip_fam(&v[i].of.to.addr);
 		uint8_t key[NFT_KEY_MAX], data[NFT_DATA_MAX];
@@ -127,47 +144,17 @@ int nft_move_begin(struct plane *plane, const struct plane_move *v, size_t n, st
 	return r == -ENOENT ? -EAGAIN : r; /* an element of an earlier move expired meanwhile */
 }
 
-static void claim_del(struct nft_elem_writer *w, const struct plane_move *m, enum nft_set_id set)
-{
-	uint8_t key[NFT_KEY_MAX];
-
-	if (set == moves_of(m->of.proto) && !m->is_void)
-		return;
-	flow_key(key, &m->of);
-	nft_elem_put(w, NFT_WRITE_DEL, ip_fam(&m->of.to.addr), set, key, NULL, NULL);
-}
-
-/* Delete claims one by one; a claim that has expired is not an error. */
-static int claims_end_each(struct nft_plane *p, const struct plane_move *v, size_t n,
-			   struct err *err)
-{
-	struct nft_elem_writer w;
-
-	for (size_t i = 0; i < 2 * n; i++) {
-		const struct plane_move *m = &v[i / 2];
-		int r;
-
-		plane_failover_begin(&p->common, &w);
-		claim_del(&w, m, i % 2 == 0 ? claimed_of(m->of.proto) : moves_of(m->of.proto));
-		r = plane_batch_commit(&p->common, err);
-		if (r < 0 && r != -ENOENT)
-			return r;
-	}
-	return 0;
-}
-
+/* -ENOENT: an element has expired since it was found. */
 static int claims_end(struct nft_plane *p, const struct plane_move *v, size_t n, struct err *err)
 {
 	struct nft_elem_writer w;
 	int r;
 
 	plane_failover_begin(&p->common, &w);
-	for (size_t i = 0; i < n; i++) {
-		claim_del(&w, &v[i], claimed_of(v[i].of.proto));
-		claim_del(&w, &v[i], moves_of(v[i].of.proto));
-	}
-	r = plane_batch_commit(&p->common, err);
-	return r == -ENOENT ? claims_end_each(p, v, n, err) : r;
+	r = all_delete(p, &w, claimed_of, false, v, n, err);
+	if (r == 0)
+		r = all_delete(p, &w, moves_of, true, v, n, err);
+	return r == 0 ? plane_batch_commit(&p->common, err) : r;
 }
 
 int nft_move_end(struct plane *plane, const struct plane_move *v, size_t n, struct err *err)
@@ -175,5 +162,7 @@ int nft_move_end(struct plane *plane, const struct plane_move *v, size_t n, stru
 	struct nft_plane *p = nft_plane_of(plane);
 	int r = claims_end(p, v, n, err);
 
+	for (int i = 1; i < END_ATTEMPTS && r == -ENOENT; i++)
+		r = claims_end(p, v, n, err);
 	return r == 0 ? affinity_follow(p, v, n, err) : r;
 }
