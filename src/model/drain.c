@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* model/drain - a short list, searched for each endpoint only while it is not empty. */
+/* model/drain - a list, searched for each endpoint of a service that is in it. */
 #include "model/drain.h"
 
 #include <errno.h>
@@ -58,6 +58,11 @@ int model_undrain(struct model *m, const struct name *ns, const struct name *nam
 	drain_fini(d);
 	vec_keep(&m->drains, other, other != d);
 	return 1;
+}
+
+bool model_has_drains(const struct model *m, const struct svc *svc)
+{
+	return vec_has(&m->drains, d, d->ns == svc->ns && d->name == svc->name);
 }
 
 bool model_is_drained(const struct model *m, const struct svc *svc, const struct slice_endpoint *e)

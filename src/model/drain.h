@@ -19,6 +19,7 @@ int model_drain(struct model *m, const struct name *ns, const struct name *name,
 /* 1: no longer drained; 0: was not drained. `pod` may be NULL: any. */
 int model_undrain(struct model *m, const struct name *ns, const struct name *name,
 		  const struct ip_addr *addr, const char *pod, uint64_t at_ns);
+bool model_has_drains(const struct model *m, const struct svc *svc);
 bool model_is_drained(const struct model *m, const struct svc *svc, const struct slice_endpoint *e);
 /* The endpoints of a service change: mark it dirty, if it is proxied. */
 void model_mark_named(struct model *m, const struct name *ns, const struct name *name,

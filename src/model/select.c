@@ -252,7 +252,7 @@ const struct weights *service_weights(const struct service *s)
 
 /* Without its ejection. */
 static struct endpoint endpoint_of(const struct model *m, const struct svc *svc,
-				   const struct weights *w, const struct candidate *c)
+				   const struct selection *s, const struct candidate *c)
 {
 	struct endpoint e = { .addr = c->from->addr,
 			      .port = c->port,
@@ -261,9 +261,9 @@ static struct endpoint endpoint_of(const struct model *m, const struct svc *svc,
 			      .weight = 1,
 			      .from = c->from };
 
-	if (w != NULL)
-		e.weight = weights_of(w, &e.addr, c->from->pod, c->slice->name);
-	e.is_drained = e.weight == 0 || (m->drains.n > 0 && model_is_drained(m, svc, c->from));
+	if (s->weights != NULL)
+		e.weight = weights_of(s->weights, &e.addr, c->from->pod, c->slice->name);
+	e.is_drained = e.weight == 0 || (s->has_drains && model_is_drained(m, svc, c->from));
 	return e;
 }
 
@@ -299,6 +299,7 @@ static void merge(struct selection *ret, const struct model *m, const struct svc
 	collect(&c, svc, port, fam);
 	if (c.all.n == 0)
 		return;
+	ret->has_drains = model_has_drains(m, svc);
 	i = merge_runs(&c);
 	vec_reserve(&ret->endpoints, c.all.n);
 	end = i + c.all.n;
@@ -308,7 +309,7 @@ static void merge(struct selection *ret, const struct model *m, const struct svc
 		for (i++; i < end && identity_cmp(i, best) == 0; i++)
 			if (does_beat(i, best))
 				best = i;
-		*vec_push(&ret->endpoints) = endpoint_of(m, svc, ret->weights, best);
+		*vec_push(&ret->endpoints) = endpoint_of(m, svc, ret, best);
 	}
 	ret->sums.twice = (int32_t)(c.all.n - ret->endpoints.n);
 	mark_ejected(ret, m, svc, port->proto);
@@ -501,7 +502,7 @@ static void add_entry(struct selection *to, const struct model *m, const struct 
 	     p = port_next(s, p)) {
 		const struct candidate c = { .from = e, .slice = s, .port = p->port };
 
-		*vec_push(&to->endpoints) = endpoint_of(m, svc, to->weights, &c);
+		*vec_push(&to->endpoints) = endpoint_of(m, svc, to, &c);
 	}
 }
 
@@ -578,6 +579,7 @@ bool select_changes(struct selection *gone, struct selection *come, struct selec
 	size_t searches = 0;
 
 	*gone = *come = selection_of(svc->service, port, fam);
+	gone->has_drains = come->has_drains = model_has_drains(m, svc);
 	if (vec_has(&m->ejections, e, is_ejection_of(e, svc)))
 		return false;
 	vec_for_each (c, &svc->track->slices) {

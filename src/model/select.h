@@ -79,6 +79,7 @@ struct selection {
 	size_t n_local;
 	struct selection_sums sums;
 	const struct weights *weights; /* borrowed; NULL: all are 1 */
+	bool has_drains;               /* some of the service, perhaps not on this port */
 };
 
 /*

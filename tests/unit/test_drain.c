@@ -23,6 +23,20 @@ struct world {
 	int changes;
 };
 
+static size_t n_compared; /* endpoints, with drains */
+
+bool __real_model_is_drained(const struct model *m, const struct svc *svc,
+			     const struct slice_endpoint *e);
+bool __wrap_model_is_drained(const struct model *m, const struct svc *svc,
+			     const struct slice_endpoint *e);
+
+bool __wrap_model_is_drained(const struct model *m, const struct svc *svc,
+			     const struct slice_endpoint *e)
+{
+	n_compared++;
+	return __real_model_is_drained(m, svc, e);
+}
+
 static void on_changed(void *arg)
 {
 	((struct world *)arg)->changes++;
@@ -192,6 +206,27 @@ static void drains_fill(struct world *w)
 	}
 	name_unref(shop);
 	name_unref(web);
+}
+
+/* Endpoints are compared with the drains of their service only. */
+static void test_other_service(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	drains_fill(&w);
+	sync_all(&w.w);
+	n_compared = 0;
+	put_service(&w.w, "shop/api", "ip=10.96.0.9 port=http:80");
+	put_slice(&w.w, "shop/api-1", "api", "|http:8080|1 rs @n1;2 rs @n2");
+	put_slice(&w.w, "shop/api-1", "api", "|http:8080|1 rs @n1;3 rs @n2");
+	sync_all(&w.w);
+	assert_int_equal(n_compared, 0);
+	put_slice(&w.w, "shop/web-1", "web", "|http:8080|1 rs @n1 ~web-1");
+	sync_all(&w.w);
+	assert_true(n_compared > 0);
+	world_fini(&w);
 }
 
 /* The limit is reached between two addresses of a pod: the file has the drained one. */
@@ -502,17 +537,12 @@ static void test_list_many(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_drain),
-		cmocka_unit_test(test_successor),
-		cmocka_unit_test(test_shared_address),
-		cmocka_unit_test(test_limit),
-		cmocka_unit_test(test_all),
-		cmocka_unit_test(test_refusals),
-		cmocka_unit_test(test_restart),
-		cmocka_unit_test(test_no_file),
-		cmocka_unit_test(test_eject),
-		cmocka_unit_test(test_eject_part),
-		cmocka_unit_test(test_eject_events),
+		cmocka_unit_test(test_drain),          cmocka_unit_test(test_successor),
+		cmocka_unit_test(test_shared_address), cmocka_unit_test(test_limit),
+		cmocka_unit_test(test_other_service),  cmocka_unit_test(test_all),
+		cmocka_unit_test(test_refusals),       cmocka_unit_test(test_restart),
+		cmocka_unit_test(test_no_file),        cmocka_unit_test(test_eject),
+		cmocka_unit_test(test_eject_part),     cmocka_unit_test(test_eject_events),
 		cmocka_unit_test(test_list_many),
 	};
 
