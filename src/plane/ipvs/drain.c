@@ -29,7 +29,7 @@
 /* The work of a call is that of reading IPVS_READ_DESTS. Delay before the next call. */
 #define TICK_AGAIN_NS (10 * NSEC_PER_MSEC)
 #define TICK_RETRY_NS (5 * NSEC_PER_SEC)
-#define DEAD_S 5 /* as in conntrack/stale.c */
+#define DEAD_S 5 /* as STALE_DEAD_NS of conntrack/stale.h */
 /* Delay before UDP backends are checked against the model, without a message to the kernel. */
 #define DATAGRAMS_NS (20 * NSEC_PER_MSEC)
 
