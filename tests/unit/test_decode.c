@@ -522,12 +522,15 @@ static const struct decode_case slice_cases[] = {
 	{ "EPS-05 EPS-06 T-035 T-036 ports",
 	  "addressType: IPv4, ports: [{name: http, port: 80}, {name: null, port: 81}, "
 	  "{name: '', port: 82}, {name: dns, port: null, protocol: UDP}, {name: x, port: 0}, "
-	  "{port: 83}, {name: sctp, port: 84, protocol: SCTP}]",
+	  "{port: 83}, {name: sctp, port: 84, protocol: SCTP}, {name: over, port: 70000}, "
+	  "{name: under, port: -1}]",
 	  0, "shop/s of cart v4 [http:TCP:80] [:TCP:82] [sctp:SCTP:84]",
 	  "ports[1].name: missing, the port is skipped; "
 	  "ports[3].port: missing or 0, the port is skipped; "
 	  "ports[4].port: missing or 0, the port is skipped; "
-	  "ports[5].name: missing, the port is skipped" },
+	  "ports[5].name: missing, the port is skipped; "
+	  "ports[7].port: not a number from 1 to 65535, the port is skipped; "
+	  "ports[8].port: not a number from 1 to 65535, the port is skipped" },
 	{ "EPS-09 EPS-19 addresses",
 	  "addressType: IPv4, endpoints: [{addresses: []}, {addresses: null}, {}, "
 	  "{addresses: [abc, 10.1.0.1]}, {addresses: ['fd00::1']}, "
@@ -561,8 +564,8 @@ static const struct decode_case slice_cases[] = {
 	{ "unknown address type", "addressType: ipv4", DECODE_IGNORED, NULL,
 	  "addressType: 'ipv4' is not IPv4, IPv6 or FQDN, the slice is ignored" },
 	{ "no address type", "endpoints: []", -EINVAL, "addressType: missing", NULL },
-	{ "port too large", "addressType: IPv4, ports: [{name: a, port: 70000}]", -EINVAL,
-	  "ports[0].port: 70000 is not a number from 0 to 65535", NULL },
+	{ "port is text", "addressType: IPv4, ports: [{name: a, port: '80'}]", -EINVAL,
+	  "ports[0].port: '80' is not a number from 0 to 65535", NULL },
 	{ "port name is no label", "addressType: IPv4, ports: [{name: a_b, port: 80}]", -EINVAL,
 	  "ports[0].name: 'a_b' is not a name (lower-case letters, digits and '-')", NULL },
 	{ "IN-44 unknown protocol",

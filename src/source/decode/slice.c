@@ -11,17 +11,25 @@
 #define LABEL_HEADLESS "service.kubernetes.io/headless"
 #define ANNOTATION_TRIGGER_TIME "endpoints.kubernetes.io/last-change-trigger-time"
 
-/* EPS-05, EPS-06: a port without a name or a number is skipped. */
+/* EPS-05, EPS-06: a port without a name or a valid number is skipped. */
 static void port_decode(struct slice *s, const json_t *port, struct decode *d)
 {
 	struct slice_port p = { .proto = trail_proto(d, port) };
 	const char *name;
+	const json_t *number;
 
 	if (p.proto == L4PROTO_UNSET)
 		return;
 	name = trail_text(d, port, "name");
 	if (name == NULL) {
 		trail_note(d, "missing, the port is skipped");
+		return;
+	}
+	/* The API server accepts any number. */
+	number = trail_field(d, port, "port");
+	if (number != NULL && tree_type(number) == JSON_INTEGER &&
+	    (tree_number(number) < 0 || tree_number(number) > UINT16_MAX)) {
+		trail_note(d, "not a number from 1 to 65535, the port is skipped");
 		return;
 	}
 	p.port = (uint16_t)trail_int(d, port, "port", 0, UINT16_MAX, 0);
