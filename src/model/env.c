@@ -167,22 +167,39 @@ unsigned int env_diff(const struct model_env *a, const struct model_env *b)
 
 /* --- node ports ----------------------------------------------------------- */
 
+#define NOT_SERVED(fam, before, after)                                              \
+	((fam) == IPFAM_V6 ? "IPv6 node ports are not served: " before "IPv6" after \
+			   : "IPv4 node ports are not served: " before "IPv4" after)
+
+/* Without --nodeport-addresses. A node of one family needs no node ports of the other one. */
+static const char *primary_failure(const struct model *m, enum ipfam fam)
+{
+	const struct ip_addr *ip = &m->env.node_ip[fam];
+	bool is_guess = m->self == NULL || m->self->addrs.n == 0;
+
+	if (!m->has_nodeports[fam] || is_guess)
+		return NULL;
+	if (!ip_is_set(ip))
+		return NOT_SERVED(fam, "the Node has no ",
+				  " address; --nodeport-addresses selects others");
+	if (!model_is_host_addr(m, ip) && !ip_addr_is_loopback(ip))
+		return NOT_SERVED(
+			fam, "the Node's ",
+			" address is none of this host; --nodeport-addresses selects others");
+	return NULL;
+}
+
 const char *model_nodeports_failure(const struct model *m, enum ipfam fam)
 {
-	bool is_v6 = fam == IPFAM_V6;
-
-	if (!m->config.has_nodeport_cidrs || vec_has(&m->env.nodeport_addrs, a, ip_fam(a) == fam) ||
-	    !vec_has(&m->host_addrs, a, ip_fam(a) == fam))
+	if (!vec_has(&m->host_addrs, a, ip_fam(a) == fam))
+		return NULL;
+	if (!m->config.has_nodeport_cidrs)
+		return primary_failure(m, fam);
+	if (vec_has(&m->env.nodeport_addrs, a, ip_fam(a) == fam))
 		return NULL;
 	if (!vec_has(&m->config.nodeport_cidrs, p, ip_fam(&p->addr) == fam))
-		return is_v6 ? "IPv6 node ports are not served: --nodeport-addresses has no IPv6 "
-			       "prefix"
-			     : "IPv4 node ports are not served: --nodeport-addresses has no IPv4 "
-			       "prefix";
-	return is_v6 ? "IPv6 node ports are not served: no address of this node is in "
-		       "--nodeport-addresses"
-		     : "IPv4 node ports are not served: no address of this node is in "
-		       "--nodeport-addresses";
+		return NOT_SERVED(fam, "--nodeport-addresses has no ", " prefix");
+	return NOT_SERVED(fam, "no ", " address of this node is in --nodeport-addresses");
 }
 
 bool model_serves_localhost(const struct model *m, enum ipfam fam)

@@ -171,6 +171,14 @@ static int object_replace(struct object *o, struct object by)
 	return 0;
 }
 
+static void nodeports_note(struct model *m, const struct service *s)
+{
+	if (!service_is_proxied(s) || !vec_has(&s->ports, p, p->node_port != 0))
+		return;
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		m->has_nodeports[fam] |= service_has_family(s, fam);
+}
+
 static int service_put(struct model *m, struct object *o, uint64_t at_ns)
 {
 	struct service *s = o->service;
@@ -188,6 +196,7 @@ static int service_put(struct model *m, struct object *o, uint64_t at_ns)
 	if (old != NULL && service_is_equal(old, s))
 		return object_replace(o, (struct object){ o->kind, .service = old });
 	svc->service = object_ref(o).service;
+	nodeports_note(m, svc->service);
 	svc->service_no++;
 	service_close(old);
 	if (does_matter)

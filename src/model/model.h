@@ -165,6 +165,7 @@ struct model {
 	VEC(struct ip_addr) host_addrs;    /* that could serve node ports, in order of arrival */
 	VEC(struct ip_addr) host_sorted;   /* all, each once, for model_is_host_addr() */
 	VEC(struct ip_addr) host_expected; /* model_expect_host_addrs() */
+	bool has_nodeports[IPFAM_N];       /* some service has, or had, node ports of the family */
 	/* Ports that the kernel gives to clients of this host, a bit each; NULL: none */
 	uint64_t *client_ports;
 	uint64_t env_generation;        /* raised whenever env changes; the sync compares it */
@@ -240,8 +241,8 @@ struct svc *model_find(const struct model *m, const struct name *ns, const struc
 struct slice_entry *model_find_slice(const struct model *m, const struct name *ns,
 				     const struct name *name);
 /*
- * "IPv6 node ports are not served: ...", a constant for each reason. NULL: they are, or the node
- * has no address of the family.
+ * "IPv6 node ports are not served: ...", a constant for each reason. NULL: they are, the node has
+ * no address of the family, or, on primary addresses (SVC-09), no service has needed them yet.
  */
 const char *model_nodeports_failure(const struct model *m, enum ipfam fam);
 /* Does the family serve node ports on its loopback address? */

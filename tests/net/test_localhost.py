@@ -238,7 +238,7 @@ def test_prefixes_of_one_family(lab, served):
     for prefixes, text in (
             ("192.168.0.0/24", "IPv6 node ports are not served: --nodeport-addresses has no IPv6"),
             ("192.168.0.0/24,fd99::/64",
-             "IPv6 node ports are not served: no address of this node is in")):
+             "IPv6 node ports are not served: no IPv6 address of this node is in")):
         restart(served, nodeport_addresses=prefixes)
         served.apply(objects([E2]))
         assert L.probe(lab.client, L.NODE[4], NODE_PORT).backend == E2[4]

@@ -286,6 +286,60 @@ static void test_env(void **state)
 	}
 }
 
+/* SVC-07, SVC-09: why a family has no node ports, once a service has some. */
+static void test_nodeports_failure(void **state)
+{
+	static const struct {
+		const char *node;
+		const char *nodeport_cidrs; /* NULL: "primary" */
+		const char *service;
+		const char *failures[IPFAM_N];
+	} cases[] = {
+		{ "addr=10.0.0.5 addr=fd00::5", NULL, "ip=fd00:96::1 port=http:80:30080", { 0 } },
+		{ "addr=10.0.0.5", NULL, "ip=10.96.0.1 port=http:80:30080", { 0 } },
+		{ "addr=10.0.0.5", NULL, "ip=fd00:96::1 port=http:80", { 0 } },
+		{ "addr=10.0.0.5",
+		  NULL,
+		  "ip=10.96.0.1 ip=fd00:96::1 port=http:80:30080",
+		  { NULL, "IPv6 node ports are not served: the Node has no IPv6 address; "
+			  "--nodeport-addresses selects others" } },
+		{ "addr=172.31.9.9",
+		  NULL,
+		  "ip=10.96.0.1 port=http:80:30080",
+		  { "IPv4 node ports are not served: the Node's IPv4 address is none of this host; "
+		    "--nodeport-addresses selects others" } },
+		{ "addr=10.0.0.5",
+		  "fd99::/64",
+		  "ip=10.96.0.1 port=http:80",
+		  { "IPv4 node ports are not served: --nodeport-addresses has no IPv4 prefix",
+		    "IPv6 node ports are not served: no IPv6 address of this node is in "
+		    "--nodeport-addresses" } },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const struct env_case c = { .nodeport_cidrs = cases[i].nodeport_cidrs,
+					    .node = cases[i].node,
+					    .host = HOST };
+		struct model m;
+
+		print_message("    %s: %s\n", cases[i].node, cases[i].service);
+		configure(&m, &c);
+		hear(&m, &c, false);
+		if (cases[i].nodeport_cidrs == NULL)
+			for (enum ipfam fam = 0; fam < IPFAM_N; fam++)
+				assert_null(model_nodeports_failure(&m, fam));
+		(void)model_put_service(&m, test_service("a", cases[i].service), 1);
+		for (enum ipfam fam = 0; fam < IPFAM_N; fam++) {
+			const char *failure = model_nodeports_failure(&m, fam);
+
+			assert_string_equal(failure ? failure : "-",
+					    cases[i].failures[fam] ? cases[i].failures[fam] : "-");
+		}
+		model_fini(&m);
+	}
+}
+
 /* IN-27: a range stays until the last object with it is deleted. */
 static void test_service_cidr_counts(void **state)
 {
@@ -473,6 +527,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_env),
+		cmocka_unit_test(test_nodeports_failure),
+		cmocka_unit_test(test_nodeports_failure),
 		cmocka_unit_test(test_service_cidr_counts),
 		cmocka_unit_test(test_zone),
 		cmocka_unit_test(test_node_is_created_again),
