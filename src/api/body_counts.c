@@ -189,8 +189,7 @@ static void counts_close(struct items *items)
 {
 	struct counts_body *b = (struct counts_body *)items;
 
-	name_unref(b->ns);
-	name_unref(b->name);
+	name_pair_unref(b->ns, b->name);
 	vec_fini(&b->counted);
 	vec_fini(&b->sums);
 }

@@ -42,8 +42,7 @@ static bool line_take(struct drains *d, char *line)
 	n[0] = name_get_str(ns);
 	n[1] = name_get_str(name);
 	(void)model_drain(d->model, n[0], n[1], &addr, pod, 0);
-	name_unref(n[0]);
-	name_unref(n[1]);
+	name_pair_unref(n[0], n[1]);
 	return true;
 }
 
@@ -419,8 +418,7 @@ static void answer(struct http_reply *reply, const struct list_kind *k,
 		list_print(reply, k, ctx->model, NULL);
 	else if (change_parse(&c, reply, k, q))
 		change_perform(reply, k, ctx, &c);
-	name_unref(c.ns);
-	name_unref(c.name);
+	name_pair_unref(c.ns, c.name);
 }
 
 void admin_drains(struct http_reply *reply, const struct serve_context *ctx,

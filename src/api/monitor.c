@@ -270,8 +270,7 @@ static int subscriber_more(void *state, struct str *out, uint64_t deadline_ns)
 static void subscriber_free(struct subscriber *r)
 {
 	str_fini(&r->queue);
-	name_unref(r->ns);
-	name_unref(r->name);
+	name_pair_unref(r->ns, r->name);
 	free(r);
 }
 

@@ -619,7 +619,6 @@ void view_page_close(struct view_page *v)
 	endpoints_clear(v);
 	vec_fini(&v->slices);
 	vec_fini(&v->endpoints);
-	name_unref(v->ns);
-	name_unref(v->name);
+	name_pair_unref(v->ns, v->name);
 	free(v);
 }

@@ -47,8 +47,7 @@ static void probe_close(struct probe *p)
 	event_drop(p->event);
 	if (p->fd >= 0)
 		(void)close(p->fd);
-	name_unref(p->of.ns);
-	name_unref(p->of.name);
+	name_pair_unref(p->of.ns, p->of.name);
 	free(p);
 }
 

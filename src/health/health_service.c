@@ -88,8 +88,7 @@ static void entry_free(struct entry *e)
 	list_del(&e->removed);
 	list_del(&e->counted);
 	vec_fini(&e->count.v);
-	name_unref(e->ns);
-	name_unref(e->name);
+	name_pair_unref(e->ns, e->name);
 	free(e->failure);
 	free(e);
 }

@@ -162,8 +162,7 @@ static void service_done(struct counts *c)
 {
 	struct walk_key *key = &c->services.v[--c->services.n];
 
-	name_unref(key->ns);
-	name_unref(key->name);
+	name_pair_unref(key->ns, key->name);
 	name_unref(c->port.port_name);
 	c->port = (struct plan_pool){ 0 };
 }

@@ -71,8 +71,7 @@ static void key_drop(struct ledger *l, struct ledger_key *k)
 {
 	remark_drop(l, k);
 	htable_remove(&l->keys, &k->node);
-	name_unref(k->ns);
-	name_unref(k->name);
+	name_pair_unref(k->ns, k->name);
 	free(k);
 }
 
