@@ -455,24 +455,21 @@ int body_words_parse(uint32_t *ret, const char *list, const char *const *words, 
 		     size_t n, const char *key, struct err *err)
 {
 	FINI(str_fini) struct str all = { 0 };
+	FINI(str_fini) struct str allowed = { 0 };
 
+	for (size_t i = first; i < n; i++)
+		str_printf(&all, "%s%s", i > first ? " " : "", words[i]);
 	*ret = 0;
 	while (*list != '\0') {
 		size_t len = strcspn(list, ",");
-		size_t i = first;
+		int i = str_words_find(all.text, list, len);
 
-		while (i < n && (strlen(words[i]) != len || memcmp(words[i], list, len) != 0))
-			i++;
-		for (size_t k = first; i == n && k < n; k++)
-			str_printf(&all, "%s%s",
-				   k == first  ? ""
-				   : k + 1 < n ? ", "
-					       : " or ",
-				   words[k]);
-		if (i == n)
+		if (i < 0) {
+			str_words_print(&allowed, all.text);
 			return err_set(err, -EINVAL, "%s: '%.*s' is not %s", key,
-				       (int)MIN(len, (size_t)64), list, all.text);
-		*ret |= UINT32_C(1) << i;
+				       (int)MIN(len, (size_t)64), list, allowed.text);
+		}
+		*ret |= UINT32_C(1) << (first + (size_t)i);
 		list += len + (list[len] == ',');
 	}
 	return 0;
