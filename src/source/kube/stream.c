@@ -47,7 +47,6 @@ static enum stream_event event_parse(const char *type, size_t len)
 	return i >= 0 ? STREAM_ADDED + (enum stream_event)i : STREAM_UNKNOWN;
 }
 
-/* Check the kind of an event's object. */
 static int event_kind_check(const struct stream *s, enum stream_event e, const char *kind,
 			    struct err *err)
 {
@@ -166,7 +165,10 @@ static int json_root(void *arg, const struct json_piece *p, struct err *err)
 	return s->c.mode == STREAM_LIST ? json_list_done(s, root, err) : json_event(s, root, err);
 }
 
-/* The beginning of an object, cut anywhere: its complete values. A new reference, or NULL. */
+/*
+ * The beginning of an object, cut anywhere: its complete values. A new reference, or NULL. The
+ * splitter has compared the brackets.
+ */
 static json_t *json_beginning(const char *text, size_t len)
 {
 	char closing[JSON_DEPTH_MAX];
@@ -182,16 +184,12 @@ static json_t *json_beginning(const char *text, size_t len)
 			is_text = !is_text;
 		else if (is_text)
 			i += c == '\\';
-		else if ((c == '{' || c == '[') && depth == JSON_DEPTH_MAX)
-			break;
 		else if (c == '{' || c == '[')
 			closing[depth++] = c == '{' ? '}' : ']';
-		else if ((c == '}' || c == ']') && depth > 0)
+		else if (c == '}' || c == ']')
 			depth--;
-		else if (c == ',')
-			end = i;
-		if (!is_text && c != '"' && memchr("{[}]", c, 4) != NULL)
-			end = i + 1;
+		if (!is_text && memchr(",{[}]", c, 5) != NULL)
+			end = i + (c != ',');
 	}
 	str_add(&whole, text, end);
 	while (depth > 0)
@@ -209,9 +207,7 @@ static int json_too_big(void *arg, const struct json_piece *p, const char *why, 
 
 	if (s->c.mode != STREAM_LIST) {
 		obj = json_object_get(root, "object");
-		e = json_is_string(type)
-			    ? event_parse(json_string_value(type), json_string_length(type))
-			    : STREAM_UNKNOWN;
+		e = event_parse(json_string_value(type), json_string_length(type));
 	}
 	if (!json_is_string(json_object_get(json_object_get(obj, "metadata"), "name")))
 		obj = NULL;
@@ -354,10 +350,8 @@ void stream_close(struct stream *s)
 {
 	if (s == NULL)
 		return;
-	if (s->c.encoding == STREAM_PROTOBUF)
-		protosplit_fini(&s->proto);
-	else
-		jsonsplit_fini(&s->json);
+	protosplit_fini(&s->proto);
+	jsonsplit_fini(&s->json);
 	free(s->list.next);
 	tree_pool_fini(&s->pool);
 	free(s);
