@@ -212,7 +212,7 @@ bool source_is_complete(const struct source *s, struct str *why)
 
 const char *source_rejected(const struct source *s)
 {
-	return s != NULL && s->kube != NULL ? kube_rejected(s->kube) : NULL;
+	return s != NULL && s->kube != NULL ? kube_status(s->kube).rejected : NULL;
 }
 
 void source_describe(const struct source *s, struct serve_source_info *info)

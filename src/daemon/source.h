@@ -39,7 +39,7 @@ bool source_is_ready(const struct source *s);
  * none is.
  */
 bool source_is_complete(const struct source *s, struct str *why);
-/* As kube_rejected(); `s` may be NULL. */
+/* As kube_status.rejected; `s` may be NULL. */
 const char *source_rejected(const struct source *s);
 /* Fill `info`; `s` may be NULL: nothing is known. */
 void source_describe(const struct source *s, struct serve_source_info *info);

@@ -298,11 +298,6 @@ struct kube_status kube_status(const struct kube *k)
 	return transport_status(k->transport);
 }
 
-const char *kube_rejected(const struct kube *k)
-{
-	return access_rejected(k->access);
-}
-
 const char *kube_server_warning(const struct kube *k)
 {
 	const struct svc *svc = model_find_text(k->model, "default", "kubernetes");

@@ -139,11 +139,10 @@ struct kube_status {
 	uint64_t failovers;
 	uint64_t probes;
 	uint64_t dead_connections;
+	const char *rejected; /* as access_rejected() */
 };
 
 struct kube_status kube_status(const struct kube *k);
-/* As access_rejected(). */
-const char *kube_rejected(const struct kube *k);
 /* Is the server's address the cluster IP of the API server? A text for people; NULL: no. */
 const char *kube_server_warning(const struct kube *k);
 /*

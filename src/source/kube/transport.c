@@ -643,6 +643,7 @@ struct kube_status transport_status(const struct transport *t)
 
 	s.server = server_text(t, t->server);
 	s.is_http2 = is_http2(t);
+	s.rejected = access_rejected(t->access);
 	return s;
 }
 
