@@ -305,11 +305,8 @@ static char **environment(const struct access *a)
 		*vec_push(&v) = xstrdup(*e);
 	for (char **e = environ; *e != NULL; e++) {
 		size_t len = strcspn(*e, "=") + 1;
-		bool is_new = true;
 
-		vec_for_each (have, &v)
-			is_new &= strncmp(*have, *e, len) != 0;
-		if (is_new)
+		if (!vec_has(&v, have, strncmp(*have, *e, len) == 0))
 			*vec_push(&v) = xstrdup(*e);
 	}
 	*vec_push(&v) = NULL;
