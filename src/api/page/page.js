@@ -27,26 +27,22 @@ const byId = (id) => document.getElementById(id);
 
 // ---- texts ----
 
-function el(tag, attrs, ...children) {
-	const e = document.createElement(tag);
-
+function fill(e, attrs, children) {
 	for (const [key, value] of Object.entries(attrs || {}))
-		if (value !== null && value !== undefined && value !== false)
-			e.setAttribute(key, value === true ? "" : value);
+		if (value !== null && value !== undefined)
+			e.setAttribute(key, value);
 	for (const c of children.flat())
 		if (c !== null && c !== undefined)
 			e.append(c); // strings become text nodes
 	return e;
 }
 
-function svg(tag, attrs, text) {
-	const e = document.createElementNS("http://www.w3.org/2000/svg", tag);
+function el(tag, attrs, ...children) {
+	return fill(document.createElement(tag), attrs, children);
+}
 
-	for (const [key, value] of Object.entries(attrs))
-		e.setAttribute(key, value);
-	if (text !== undefined)
-		e.textContent = text;
-	return e;
+function svg(tag, attrs, ...children) {
+	return fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attrs, children);
 }
 
 function count(n) {
@@ -85,11 +81,15 @@ function endpoint(address, port) {
 	return (address.includes(":") ? "[" + address + "]" : address) + ":" + port;
 }
 
+// `text` with the colour of the state `name`, and its sign or another one.
+function sign(name, text, other) {
+	return el("span", { "class": "state s-" + name, "data-sign": other || SIGNS[name] || "?" }, text);
+}
+
 function state(name) {
-	return el("span", { "class": "state s-" + name, "data-sign": SIGNS[name] || "?" },
-		HELP.includes(name) ? el("a", {
-			href: "/troubleshooting.html#" + name, title: "troubleshooting: " + name,
-		}, name) : name);
+	return sign(name, HELP.includes(name) ? el("a", {
+		href: "/troubleshooting.html#" + name, title: "troubleshooting: " + name,
+	}, name) : name);
 }
 
 function named(ns, name) {
@@ -183,8 +183,8 @@ function since(ms) {
 	return age(ms + performance.now() - status.at);
 }
 
-function number(label, value, small) {
-	return el("div", {}, el("dt", {}, label),
+function fact(label, value, small) {
+	return value === null || value === "" ? null : el("div", {}, el("dt", {}, label),
 		el("dd", {}, value, small ? el("small", {}, " " + small) : null));
 }
 
@@ -192,9 +192,8 @@ function healthText(h) {
 	if (h === null)
 		return state("pending");
 	const word = !h.live ? "not live" : h.ready ? "healthy" : "live, not ready";
-	const kind = !h.live ? "rejected" : h.ready ? "ok" : "dropping";
 
-	return el("span", { "class": "state s-" + kind, "data-sign": SIGNS[kind] }, word);
+	return sign(!h.live ? "rejected" : h.ready ? "ok" : "dropping", word);
 }
 
 function showNumbers(s) {
@@ -203,20 +202,20 @@ function showNumbers(s) {
 	const lat = sync && sync.event_to_ack;
 
 	byId("numbers").replaceChildren(...[
-		number("health", healthText(s.health),
+		fact("health", healthText(s.health),
 			s.health && s.health.reason ? s.health.reason : ""),
-		number("services", count(s.counts.services)),
-		number("endpoints", count(s.counts.endpoints)),
-		number("kernel", count(s.counts.frontends),
+		fact("services", count(s.counts.services)),
+		fact("endpoints", count(s.counts.endpoints)),
+		fact("kernel", count(s.counts.frontends),
 			noun(s.counts.frontends, "frontend") + ", " + plural(s.counts.backends, "backend")),
-		s.draining ? number("draining", count(s.draining.backends), noun(s.draining.backends, "backend")) : null,
-		number("pending", s.pending.services === 0 ? "none" : count(s.pending.services),
+		s.draining ? fact("draining", count(s.draining.backends), noun(s.draining.backends, "backend")) : null,
+		fact("pending", s.pending.services === 0 ? "none" : count(s.pending.services),
 			s.pending.oldest_ms === null ? "" : "for " + since(s.pending.oldest_ms)),
-		lat && lat.count > 0 ? number("event to kernel", "≤ " + short(lat.p50_us),
+		lat && lat.count > 0 ? fact("event to kernel", "≤ " + short(lat.p50_us),
 			"50 %, ≤ " + short(lat.p99_us) + " 99 %") : null,
-		last ? number("last sync", short(last.took_us), plural(last.services, "service") + ", " +
+		last ? fact("last sync", short(last.took_us), plural(last.services, "service") + ", " +
 			plural(last.writes, "write") + ", " + since(last.age_ms) + " ago") : null,
-		sync ? number("foreign changes", count(sync.foreign_changes),
+		sync ? fact("foreign changes", count(sync.foreign_changes),
 			plural(sync.repairs, "repair")) : null,
 	].filter((x) => x !== null));
 }
@@ -253,13 +252,12 @@ function showDoctor() {
 	byId("checks").className = found.some((c) => c.level === "error") ? "box" : "box soft";
 	byId("checks").hidden = found.length === 0;
 	byId("checks").replaceChildren(el("ul", {}, found.map((c) => el("li", {},
-		el("span", { "class": "state s-" + DOCTOR[c.level][0], "data-sign": DOCTOR[c.level][1] }, c.check),
+		sign(DOCTOR[c.level][0], c.check, DOCTOR[c.level][1]),
 		" " + c.found, c.advice ? el("div", { "class": "advice" }, c.advice) : null))));
 }
 
-function chip(label, n, value, sign) {
-	const b = el("button", { type: "button", "aria-pressed": String(stateFilter() === value) },
-		sign ? el("span", { "class": "state s-" + value, "data-sign": sign }, label) : label,
+function chip(label, n, value) {
+	const b = el("button", { type: "button", "aria-pressed": stateFilter() === value }, label,
 		el("span", { "class": "n" }, count(n)));
 
 	b.addEventListener("click", () => {
@@ -276,20 +274,18 @@ function showChips(s) {
 	byId("chips").replaceChildren(
 		chip("need attention", needs, ATTENTION), chip("all", total, ALL),
 		...states.filter(([name, n]) => n > 0 || view.state === name)
-			.map(([name, n]) => chip(name, n, name, SIGNS[name])));
+			.map(([name, n]) => chip(sign(name, name), n, name)));
 }
 
 function showStatus() {
 	const s = status.json;
 	const bad = s.problems.length +
 		(doctor === null ? 0 : doctor.results.filter((c) => c.level === "error").length);
-	const kind = s.state === "running" ? "ok" : "pending";
+	const word = sign(s.state === "running" ? "ok" : "pending", s.state);
 
+	word.title = s.state_text;
 	byId("node").textContent = (s.node.name || "(no name)") + (s.node.zone ? " · " + s.node.zone : "");
-	byId("state").replaceChildren(el("span", {
-		"class": "state s-" + kind, "data-sign": SIGNS[kind], title: s.state_text,
-	}, s.state), bad === 0 ? "" : el("span", { "class": "state s-dropping", "data-sign": "!" },
-		plural(bad, "problem")));
+	byId("state").replaceChildren(word, bad === 0 ? "" : sign("dropping", plural(bad, "problem"), "!"));
 	byId("facts").textContent = [s.source.text, s.plane, "vipd " + s.version,
 		"up " + since(s.uptime_ms)].filter((x) => x).join("  ·  ");
 	document.title = (bad > 0 ? "(!) " : "") + "vipd " + (s.node.name || "");
@@ -513,11 +509,6 @@ function showList(list) {
 
 // ---- a service ----
 
-function fact(label, value) {
-	return value === null || value === "" ? null :
-		el("div", {}, el("dt", {}, label), el("dd", {}, value));
-}
-
 function table(heads, rows, attrs) {
 	return el("table", attrs || {}, el("thead", {}, el("tr", {}, heads.map((h) => el("th", {}, h)))),
 		el("tbody", {}, rows));
@@ -525,10 +516,7 @@ function table(heads, rows, attrs) {
 
 function target(t, pools) {
 	if (t.verdict !== "balance")
-		return el("span", {
-			"class": "state s-" + (t.verdict === "drop" ? "dropping" : "no-endpoints"),
-			"data-sign": t.verdict === "drop" ? SIGNS.dropping : SIGNS["no-endpoints"],
-		}, t.verdict);
+		return sign(t.verdict === "drop" ? "dropping" : "no-endpoints", t.verdict);
 	const pool = pools.find((p) => p.id === t.pool);
 
 	return "pool " + t.pool + (pool ? ", " + plural(pool.backends.length, "backend") : "") +
@@ -663,10 +651,7 @@ function endpointRow(e, p, f) {
 	const used = isUsed(e, f);
 
 	return el("tr", { "class": used ? null : "out" },
-		el("td", {}, el("span", {
-			"class": "state s-" + (used ? "ok" : "not-proxied"),
-			"data-sign": used ? SIGNS.ok : SIGNS["not-proxied"],
-		}, used ? "used" : "unused")),
+		el("td", {}, sign(used ? "ok" : "not-proxied", used ? "used" : "unused")),
 		el("td", { "class": "addr" }, endpoint(e.address, e.port)),
 		el("td", {}, e.pod || "–"),
 		el("td", {}, (e.node || "–") + (e.on_this_node ? " (here)" : "")),
