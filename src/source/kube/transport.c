@@ -52,10 +52,9 @@ struct http {
 	struct transport *t;
 	struct http_request request;
 	char *path;
-	char *sent; /* body of the request, or NULL */
-	struct handle handle;
-	bool needs_access; /* waits for credentials */
-	bool is_parked;    /* may wait for the connection of another request; see unpark() */
+	char *sent;           /* body of the request, or NULL */
+	struct handle handle; /* in `requests`, none: waits for credentials */
+	bool is_parked;       /* may wait for the connection of another request; see unpark() */
 	bool is_paused;
 	bool has_head;
 	uint64_t started_ns;
@@ -131,7 +130,7 @@ void transport_avoid(struct transport *t, size_t server)
 	log_notice(LOG_AREA_SOURCE, "api: %s: unreachable or failing; requests move to %s",
 		   server_text(t, server), server_text(t, t->server));
 	list_for_each_entry_safe (h, tmp, &t->requests, struct http, link) {
-		if (h->result.server == server && !h->has_head && !h->needs_access)
+		if (h->result.server == server && !h->has_head && h->handle.easy != NULL)
 			finish(h, HTTP_UNREACHABLE, "requests move to another server");
 	}
 }
@@ -466,7 +465,7 @@ static bool is_overdue(const struct http *h, uint64_t now, struct err *why)
 	uint64_t total = now - h->started_ns;
 	uint64_t idle = h->has_head ? now - h->received_ns : total;
 
-	if (h->needs_access || h->is_paused)
+	if (h->handle.easy == NULL || h->is_paused)
 		return false;
 	if (h->request.total_ns != 0 && total >= h->request.total_ns)
 		(void)err_set(why, 0, "incomplete after %.3g s",
@@ -576,7 +575,6 @@ static void request_start(struct http *h)
 
 	if (r == ACCESS_WAIT)
 		return;
-	h->needs_access = false;
 	if (r < 0) {
 		finish(h, HTTP_NO_ACCESS, err.text);
 		return;
@@ -609,7 +607,7 @@ static void on_turn(evutil_socket_t fd, short what, void *arg)
 		http_close(h);
 	}
 	list_for_each_entry_safe (h, tmp, &t->requests, struct http, link) {
-		if (h->needs_access)
+		if (h->handle.easy == NULL)
 			request_start(h);
 	}
 }
@@ -622,7 +620,6 @@ void http_open(struct http **ret, struct transport *t, const struct http_request
 	h->request = *request;
 	h->request.path = h->path = xstrdup(request->path);
 	h->request.body = h->sent = request->body ? xstrdup(request->body) : NULL;
-	h->needs_access = true;
 	list_add_tail(&t->requests, &h->link);
 	*ret = h;
 	tick_schedule(t);
