@@ -142,20 +142,17 @@ static int to_parse(struct plan_trace_query *ret, const struct serve_context *ct
 {
 	AUTO(free) char *text = xstrdup(to);
 	enum l4proto proto = l4proto_cut(text);
-	int r;
 
 	if (ip_endpoint_parse(&ret->dst, &ret->port, text) == 0) {
 		ret->proto = (uint8_t)(proto != L4PROTO_UNSET ? proto : L4PROTO_TCP);
-		r = 0;
-	} else if (strchr(text, '/') != NULL && strcspn(text, "/") < strcspn(text, ":")) {
-		r = service_parse(ret, ctx, text, proto, err);
-	} else {
-		r = err_set(err, -EINVAL,
-			    "to: '%.64s' is not ADDRESS:PORT[/PROTOCOL] or "
-			    "NAMESPACE/NAME[:PORT][/PROTOCOL]",
-			    to);
+		return 0;
 	}
-	return r;
+	if (strchr(text, '/') != NULL && strcspn(text, "/") < strcspn(text, ":"))
+		return service_parse(ret, ctx, text, proto, err);
+	return err_set(err, -EINVAL,
+		       "to: '%.64s' is not ADDRESS:PORT[/PROTOCOL] or "
+		       "NAMESPACE/NAME[:PORT][/PROTOCOL]",
+		       to);
 }
 
 static int query_parse(struct plan_trace_query *ret, const struct serve_context *ctx,

@@ -473,9 +473,8 @@ static void describe_source(void *arg, struct serve_source_info *info)
 	for (enum ipfam fam = 0; fam < IPFAM_N; fam++)
 		if (v->is_cidr_missing[fam])
 			(void)source_remark(info, false,
-					    fam == IPFAM_V6
-						    ? "no IPv6 prefix, but there are IPv6 services"
-						    : "no IPv4 prefix, but there are IPv4 services",
+					    str_local(64, "no %s prefix, but there are %s services",
+						      ipfam_text(fam), ipfam_text(fam)),
 					    "--cluster-cidr");
 }
 

@@ -207,15 +207,13 @@ json_t *config_from_text(enum config_kind kind, const char *text)
 
 static int value_take(struct walk *w, enum config_kind kind, const json_t *v, struct err *err)
 {
-	struct str text = { 0 };
+	FINI(str_fini) struct str text = { 0 };
 
-	if (!text_of(&text, kind, v)) {
-		str_fini(&text);
+	if (!text_of(&text, kind, v))
 		return reject(w, err_set(err, -EINVAL, "is not %s", kind_words[kind]), err);
-	}
 	*vec_push(&w->c->values) = (struct config_value){
 		.name = xstrdup(w->name.text),
-		.text = text.text ? text.text : xstrdup(""),
+		.text = xstrdup(str_text(&text)),
 		.line = yaml_line_of(w->yaml, &w->at),
 	};
 	return 0;
@@ -354,14 +352,13 @@ static void tree_put(json_t *root, const char *name, json_t *value)
 	const char *dot;
 
 	while ((dot = strchr(name, '.')) != NULL) {
-		char *key = xstrndup(name, (size_t)(dot - name));
+		AUTO(free) char *key = xstrndup(name, (size_t)(dot - name));
 		json_t *next = json_object_get(root, key);
 
 		if (next == NULL) {
 			next = json_object();
 			(void)json_object_set_new(root, key, next);
 		}
-		free(key);
 		root = next;
 		name = dot + 1;
 	}
