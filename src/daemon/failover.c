@@ -62,8 +62,7 @@ struct failover_loop {
 	struct eject_loop *eject; /* NULL: no endpoint is ejected */
 	struct ctnl *ctnl;
 	struct event *timer;
-	uint64_t read_ns; /* between reads */
-	bool is_failing;
+	uint64_t read_ns;        /* between reads */
 	bool has_udp;            /* the last read */
 	VEC(struct found) found; /* by the last read */
 	size_t next;             /* the first of them that is not worked off */
@@ -418,22 +417,22 @@ static int step(struct failover_loop *l, struct err *err)
 	return r < 0 ? r : q;
 }
 
-static void outcome_log(struct failover_loop *l, int r, const struct err *err)
+static void outcome_log(const struct failover_loop *l, int r, const struct err *err)
 {
+	struct plane *p = l->config.plane;
+	bool was_failing = p->faults[PLANE_FAULT_MOVES].text[0] != '\0';
+
 	if (r < 0)
 		(void)plane_fault_set(
-			l->config.plane, PLANE_FAULT_MOVES, false,
+			p, PLANE_FAULT_MOVES, false,
 			str_local(sizeof(err->text) + 64,
 				  "failover: %s; handshakes stay with their endpoints", err->text));
-	else
-		(void)plane_fault_clear(l->config.plane, PLANE_FAULT_MOVES);
-	if (r < 0 && !l->is_failing)
+	if (r < 0 && !was_failing)
 		log_warn(LOG_AREA_CONNTRACK,
 			 "failover: %s; handshakes stay with their endpoints; next attempt in %d s",
 			 err->text, (int)(RETRY_NS / NSEC_PER_SEC));
-	else if (r == 0 && l->is_failing)
+	else if (r == 0 && plane_fault_clear(p, PLANE_FAULT_MOVES))
 		log_notice(LOG_AREA_CONNTRACK, "failover: recovered");
-	l->is_failing = r < 0;
 }
 
 /* While the sync loads or adopts, only it uses the plane. */
