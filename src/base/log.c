@@ -54,7 +54,8 @@ static void *pending_arg;
 static enum log_format format;
 static uint64_t n_dropped;
 static uint64_t n_dropped_logged;
-static bool is_waiting; /* lines are queued for standard error */
+static char queue[QUEUE_MAX]; /* lines that standard error did not take yet */
+static size_t queue_len;
 static uint64_t retry_ns;
 
 static const char *const area_names[LOG_AREA_N] = {
@@ -261,8 +262,6 @@ static void record_json(struct out *o, const struct record *rec)
  * opened again, for a file description of our own, or polled before each write if that is not
  * permitted. A file is written directly: its offset is shared.
  */
-static char queue[QUEUE_MAX];
-static size_t queue_len;
 static int own_fd = -1; /* standard error, opened again */
 
 /*
@@ -430,7 +429,7 @@ static void suppress(struct log_site *site, enum log_area area, enum log_level l
 	site->is_pending = true;
 	site->next = pending;
 	pending = site;
-	if (is_first && !is_waiting)
+	if (is_first && queue_len == 0)
 		pending_arm(LOG_QUIET_NS);
 }
 
@@ -486,12 +485,11 @@ static bool dropped_log(void)
 
 static void line_write(const struct record *rec)
 {
-	bool was_waiting = is_waiting;
+	bool was_waiting = queue_len > 0;
 
 	if (!dropped_log() || !line_put(rec))
 		n_dropped++;
-	is_waiting = !out_flush();
-	if (is_waiting && !was_waiting) {
+	if (!out_flush() && !was_waiting) {
 		retry_ns = WAIT_MIN_NS;
 		pending_arm(retry_ns);
 	}
@@ -552,11 +550,10 @@ static void site_log(struct log_site *site, uint64_t now)
 /* Time of the next attempt; 0: none. */
 static uint64_t out_tick(uint64_t now)
 {
-	if (!is_waiting)
+	if (queue_len == 0)
 		return 0;
-	is_waiting = !out_flush() || !dropped_log() || !out_flush();
 	retry_ns = MIN(retry_ns * 2, WAIT_MAX_NS);
-	return is_waiting ? now + retry_ns : 0;
+	return out_flush() && dropped_log() && out_flush() ? 0 : now + retry_ns;
 }
 
 void log_end(void)
