@@ -309,8 +309,10 @@ static bool text_matches(struct filter *f, const struct svc *svc)
 	return slices_match(f, svc);
 }
 
-static bool filter_matches(struct filter *f, const struct svc *svc)
+static bool filter_matches(void *arg, const struct svc *svc)
 {
+	struct filter *f = arg;
+
 	if (f->ns != NULL && strcmp(f->ns, svc->ns->text) != 0)
 		return false;
 	if (f->name != NULL && strcmp(f->name, svc->name->text) != 0)
@@ -333,11 +335,6 @@ struct list_body {
 	struct view_row row;
 	bool is_row_open;
 };
-
-static bool list_is_wanted(void *arg, const struct svc *svc)
-{
-	return filter_matches(arg, svc);
-}
 
 /* The worst state comes first. */
 static uint8_t rank_of(enum serve_state s)
@@ -533,7 +530,7 @@ static void list_open(struct http_reply *reply, const struct serve_context *ctx,
 		      const struct http_request *q, bool is_dump)
 {
 	struct list_body *b = xcalloc(1, sizeof(*b));
-	struct page_query query = { .is_wanted = list_is_wanted };
+	struct page_query query = { .is_wanted = filter_matches };
 	struct err err = { 0 };
 	int r;
 

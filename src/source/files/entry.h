@@ -68,6 +68,3 @@ struct entry *entry_find_old(const struct state *s, const struct file *f, const 
 void file_listed_update(struct state *s, struct file *f);
 /* state_apply() must check the entries of this key. */
 void entry_key_changed(struct state *s, const struct key *k);
-
-/* "Service shop/cart" */
-void entry_title(struct str *ret, const struct entry *e);

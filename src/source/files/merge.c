@@ -125,7 +125,7 @@ static void entry_take_good(struct merge *g, struct entry *e, struct piece *p)
 	FINI(str_fini) struct str title = { 0 };
 
 	if (e->flags & ENTRY_BAD) {
-		entry_title(&title, e);
+		object_title(&title, e->key.kind, e->key.ns, e->key.name);
 		log_notice(LOG_AREA_SOURCE, "%s: %s: recovered", g->f->shown, str_text(&title));
 	}
 	object_fini(&e->obj);

@@ -131,11 +131,6 @@ static uint32_t entry_line(const struct entry *e)
 	return e->unit < f->units.n ? f->units.v[e->unit].line + e->line : 0;
 }
 
-void entry_title(struct str *ret, const struct entry *e)
-{
-	object_title(ret, e->key.kind, e->key.ns, e->key.name);
-}
-
 static uint32_t key_hash(const struct key *k)
 {
 	return name_pair_hash(k->ns, k->name) + (uint32_t)k->kind;
@@ -265,7 +260,7 @@ static struct entry *winner_find(const struct state *s, const struct key *k)
 static void shadow_text(struct str *ret, const struct entry *e, const struct entry *winner)
 {
 	assert(winner != NULL);
-	entry_title(ret, e);
+	object_title(ret, e->key.kind, e->key.ns, e->key.name);
 	str_printf(ret, ": is also in %s:%" PRIu32 ", which comes first and counts",
 		   winner->file->shown, entry_line(winner));
 }
