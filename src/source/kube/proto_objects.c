@@ -184,11 +184,11 @@ static json_t *container(json_t *obj, struct reader *rd, const struct field *fd)
 
 static const char *kept_key(const struct proto_field *key)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(kept_keys); i++)
-		if (strlen(kept_keys[i]) == key->len &&
-		    memcmp(kept_keys[i], key->data, key->len) == 0)
-			return kept_keys[i];
-	return NULL;
+	const char *const *found =
+		array_find(kept_keys, ARRAY_SIZE(kept_keys), k,
+			   strlen(*k) == key->len && memcmp(*k, key->data, key->len) == 0);
+
+	return found != NULL ? *found : NULL;
 }
 
 /* Fields of a map entry: 1 key, 2 value. */
@@ -283,11 +283,10 @@ static int message_read(json_t **ret, struct reader *rd, const struct message *m
 
 	*ret = tree_new(rd->pool, JSON_OBJECT);
 	while (r >= 0 && (r = proto_next(&f, &p, err)) > 0) {
-		for (size_t i = 0; i < m->n; i++)
-			if (m->fields[i].number == f.number) {
-				r = field_read(*ret, rd, &m->fields[i], &f, err);
-				break;
-			}
+		const struct field *fd = array_find(m->fields, m->n, k, k->number == f.number);
+
+		if (fd != NULL)
+			r = field_read(*ret, rd, fd, &f, err);
 	}
 	return r;
 }
