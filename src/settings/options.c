@@ -40,36 +40,27 @@ static enum config_kind kind_of(const struct cli_option *f)
 	return f->kind != CONFIG_NONE ? (enum config_kind)f->kind : kinds[f->value.type];
 }
 
-/* Is `name`, or NULL, this field; or is `field` its section? */
-static bool is_field(const char *name, const char *field, bool *is_section)
+/* Does `end` follow `field` in `name`, which may be NULL? */
+static bool is_field(const char *name, const char *field, char end)
 {
-	size_t len = strlen(field);
-
-	if (name == NULL || strncmp(name, field, len) != 0)
-		return false;
-	*is_section |= name[len] == '.';
-	return name[len] == '\0';
+	return name != NULL && str_begins(name, field) && name[strlen(field)] == end;
 }
 
-/* The row of the field; `*is_section`: a field of this section exists. */
-static const struct cli_option *field_find(const char *field, bool *is_section)
+/* The row of the field (`end` 0), or one of a section ('.'). */
+static const struct cli_option *field_find(const char *field, char end)
 {
-	for (size_t i = 0; i < vipd_cli.n_options; i++) {
-		const struct cli_option *f = &vipd_cli.options[i];
-
-		if (f->kind != CONFIG_SHARED && (is_field(f->field, field, is_section) ||
-						 is_field(f->nft_field, field, is_section)))
-			return f;
-	}
-	return NULL;
+	return array_find(vipd_cli.options, vipd_cli.n_options, f,
+			  f->kind != CONFIG_SHARED && (is_field(f->field, field, end) ||
+						       is_field(f->nft_field, field, end)));
 }
 
 static enum config_kind field_kind(const char *field)
 {
-	bool is_section = false;
-	const struct cli_option *f = field_find(field, &is_section);
+	const struct cli_option *f = field_find(field, '\0');
 
-	return f != NULL ? kind_of(f) : is_section ? CONFIG_SECTION : CONFIG_NONE;
+	if (f != NULL)
+		return kind_of(f);
+	return field_find(field, '.') != NULL ? CONFIG_SECTION : CONFIG_NONE;
 }
 
 /* Sections of the other modes show the values of the mode in use. */
@@ -196,8 +187,7 @@ static const char *setting_add(struct options *o, const struct cli_option *f, co
 
 static int field_apply(struct parse *p, const struct config_value *v, struct err *err)
 {
-	bool is_section = false;
-	const struct cli_option *f = field_find(v->name, &is_section);
+	const struct cli_option *f = field_find(v->name, '\0');
 	const char *text;
 	int r;
 
