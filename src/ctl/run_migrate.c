@@ -275,7 +275,6 @@ static char **argv_make(const struct run *run, const char *path, int *argc)
 
 int run_migrate(const struct run *run)
 {
-	struct model_config model = { 0 };
 	struct options o;
 	struct err err;
 	const char *path;
@@ -290,7 +289,7 @@ int run_migrate(const struct run *run)
 	if (path != NULL && input_open(&path, &err) < 0)
 		return complain(EXIT_USAGE, "%s", err.text);
 	argv = argv_make(run, path, &argc);
-	r = options_parse(&o, &model, argc, argv, &err);
+	r = options_parse(&o, argc, argv, &err);
 	if (r < 0)
 		code = complain(EXIT_USAGE, "%s", err.text);
 	else if (run->write_config_to != NULL)
@@ -299,7 +298,6 @@ int run_migrate(const struct run *run)
 		code = complain(EXIT_PROBLEM, "%s", err.text);
 	else if (r == 0 && (run->write_config_to == NULL || strcmp(run->write_config_to, "-") != 0))
 		code = report_show(run, &o);
-	options_config_fini(&model);
 	options_fini(&o);
 	return code;
 }

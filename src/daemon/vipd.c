@@ -593,9 +593,8 @@ static void rejected_set(struct vipd *v, const char *why)
 static bool config_read_again(struct vipd *v, struct str *differences)
 {
 	FINI(options_fini) struct options options;
-	struct model_config config = { 0 };
 	struct err err;
-	int r = options_parse(&options, &config, v->argc, v->argv, &err);
+	int r = options_parse(&options, v->argc, v->argv, &err);
 
 	if (r == 0)
 		options_differences(&v->options, &options, differences);
@@ -610,7 +609,6 @@ static bool config_read_again(struct vipd *v, struct str *differences)
 		shown_set(v);
 		log_notice(LOG_AREA_MAIN, "configuration: logging: changed, in force now");
 	}
-	options.model = config;
 	return r == 0;
 }
 
@@ -765,7 +763,7 @@ int main(int argc, char **argv)
 	if (cli_complete(&vipd_cli, argc, argv) || check_process(argc, argv))
 		return 0;
 	model_init(&v.model);
-	r = options_parse(&v.options, &v.model.config, argc, argv, &err);
+	r = options_parse(&v.options, argc, argv, &err);
 	if (r == 0)
 		r = master_check(v.options.api.master, &err);
 	log_format_set(v.options.log.format);
@@ -781,6 +779,8 @@ int main(int argc, char **argv)
 	log_setup(&v.options);
 	vec_for_each (note, &v.options.record.notes)
 		log_warn(LOG_AREA_MAIN, "%s", *note);
+	v.model.config = v.options.model;
+	v.options.model = (struct model_config){ 0 };
 	v.model.config.node_name = name_get_str(v.options.hostname);
 	v.model.config.tracks_addrs = v.options.conntrack.is_reset;
 	v.model.config.triggers_since_ns = wall_now_ns();

@@ -503,13 +503,6 @@ static void options_init(struct options *o)
 	}
 }
 
-void options_config_fini(struct model_config *config)
-{
-	vec_fini(&config->cluster_cidrs);
-	vec_fini(&config->service_cidrs);
-	vec_fini(&config->nodeport_cidrs);
-}
-
 void options_fini(struct options *o)
 {
 	vec_for_each (s, &o->record.settings) {
@@ -518,7 +511,9 @@ void options_fini(struct options *o)
 	}
 	vec_free_all(&o->record.notes);
 	vec_fini(&o->ipvs_exclude);
-	options_config_fini(&o->model);
+	vec_fini(&o->model.cluster_cidrs);
+	vec_fini(&o->model.service_cidrs);
+	vec_fini(&o->model.nodeport_cidrs);
 	vec_fini(&o->record.settings);
 	str_fini(&o->record.ignored);
 	json_decref(o->record.effective);
@@ -576,8 +571,7 @@ static int file_read_apply(struct parse *p, struct config *file, const char *pat
 	return r < 0 ? r : flags_apply(p, argc, argv, err);
 }
 
-int options_parse(struct options *o, struct model_config *config, int argc, char **argv,
-		  struct err *err)
+int options_parse(struct options *o, int argc, char **argv, struct err *err)
 {
 	struct parse p = { .o = o };
 	struct config file = { 0 };
@@ -601,8 +595,6 @@ int options_parse(struct options *o, struct model_config *config, int argc, char
 		o->action = OPTIONS_COMPLETION;
 	else if (o->write_config_to != NULL && !is_for_people(o))
 		o->action = OPTIONS_WRITE_CONFIG;
-	*config = o->model;
-	o->model = (struct model_config){ 0 };
 	str_fini(&p.replaced);
 	config_fini(&file);
 	return r;

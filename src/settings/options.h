@@ -141,20 +141,16 @@ struct options {
 	struct ipvs_config ipvs; /* what --ipvs-* sets */
 	VEC(struct ip_prefix) ipvs_exclude;
 	struct options_pods pods;
-	struct model_config model; /* until options_parse() hands it over */
+	struct model_config model; /* owned, unless the caller moves it to a model */
 	struct options_record record;
 };
 
 /*
- * Fill `o` and the model's configuration from the file of --config, if any, and from the flags.
- * -EINVAL and others: `err` names the flag, or file, line and field. The caller's model owns
- * the lists in `config`, also after a failure. Call options_fini() in any case.
+ * Fill `o` from the file of --config, if any, and from the flags. -EINVAL and others: `err` names
+ * the flag, or file, line and field. Call options_fini() in any case.
  */
-MUST_USE int options_parse(struct options *o, struct model_config *config, int argc, char **argv,
-			   struct err *err);
+MUST_USE int options_parse(struct options *o, int argc, char **argv, struct err *err);
 void options_fini(struct options *o);
-/* Release the lists of a `config` that options_parse() filled and no model took. */
-void options_config_fini(struct model_config *config);
 /* The effective configuration as a configuration file (CFG-05). */
 void options_effective(const struct options *o, struct str *ret);
 /*

@@ -131,9 +131,11 @@ static void life_begin(struct world *w, int argc, char **argv)
 	struct err err;
 
 	model_init(&w->m);
-	if (options_parse(&o, &w->m.config, argc, argv, &err) < 0)
+	if (options_parse(&o, argc, argv, &err) < 0)
 		die("flags", err.text);
+	w->m.config = o.model;
 	w->m.config.node_name = name_get_str(o.hostname);
+	o.model = (struct model_config){ 0 };
 	options_fini(&o);
 	model_configured(&w->m);
 	if (ip_addr_parse(&addrs[0], "192.168.0.2", NULL) < 0 ||

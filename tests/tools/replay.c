@@ -67,8 +67,9 @@ static void life_begin(struct world *w)
 	struct err err;
 
 	model_init(&w->m);
-	if (options_parse(&o, &w->m.config, w->argc, w->argv, &err) < 0)
+	if (options_parse(&o, w->argc, w->argv, &err) < 0)
 		die("flags", err.text);
+	w->m.config = o.model;
 	w->m.config.node_name = name_get_str(o.hostname);
 	model_configured(&w->m);
 	model_put_host_addrs(&w->m, w->host, w->n_host, 0, w->now);

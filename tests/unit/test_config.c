@@ -45,7 +45,6 @@ static void put(const char *name, const char *text)
 
 struct parsed {
 	struct options o;
-	struct model_config config;
 	struct err err;
 	int r;
 };
@@ -60,15 +59,12 @@ static void parse(struct parsed *p, const char *text, const char *a, const char 
 		argc++;
 	*p = (struct parsed){ .r = 0 };
 	put("c.yaml", text);
-	p->r = options_parse(&p->o, &p->config, argc, (char **)(uintptr_t)argv, &p->err);
+	p->r = options_parse(&p->o, argc, (char **)(uintptr_t)argv, &p->err);
 }
 
 static void parsed_fini(struct parsed *p)
 {
 	options_fini(&p->o);
-	vec_fini(&p->config.cluster_cidrs);
-	vec_fini(&p->config.service_cidrs);
-	vec_fini(&p->config.nodeport_cidrs);
 }
 
 static const struct {
@@ -222,17 +218,17 @@ static const char *const full = HEAD
 static void values_check(const struct parsed *p)
 {
 	assert_int_equal(p->r, 0);
-	assert_true(p->config.bind_addr[0].family != 0);
-	assert_int_equal(p->config.cluster_cidrs.n, 2);
-	assert_int_equal(p->config.nodeport_cidrs.n, 2);
+	assert_true(p->o.model.bind_addr[0].family != 0);
+	assert_int_equal(p->o.model.cluster_cidrs.n, 2);
+	assert_int_equal(p->o.model.nodeport_cidrs.n, 2);
 	assert_string_equal(p->o.api.kubeconfig, "/k");
 	assert_true(p->o.api.is_json);
 	assert_true(p->o.api.qps > 7.4 && p->o.api.qps < 7.6);
 	assert_int_equal(p->o.api.burst, 9);
-	assert_int_equal(p->config.detect_local, DETECT_LOCAL_PREFIX);
-	assert_string_equal(p->config.detect_ifname, "veth");
-	assert_true(p->config.no_external_ips);
-	assert_true(p->config.is_masquerade_all);
+	assert_int_equal(p->o.model.detect_local, DETECT_LOCAL_PREFIX);
+	assert_string_equal(p->o.model.detect_ifname, "veth");
+	assert_true(p->o.model.no_external_ips);
+	assert_true(p->o.model.is_masquerade_all);
 	assert_int_equal(p->o.sync.min_period_ns, 2 * NSEC_PER_SEC);
 	assert_int_equal(p->o.log.area_verbosity[LOG_AREA_SYNC], 2);
 	assert_int_equal(p->o.oom_score_adj, -10);
@@ -285,14 +281,14 @@ static void test_sections(void **state)
 	parse(&p, HEAD "mode: ipvs\niptables: {masqueradeAll: true}\nipvs: {drainTimeout: 0s}\n",
 	      NULL, NULL, NULL);
 	assert_int_equal(p.r, 0);
-	assert_true(p.config.is_masquerade_all);
+	assert_true(p.o.model.is_masquerade_all);
 	assert_int_equal(p.o.ipvs.drain_s, 0); /* no limit; not the default */
 	parsed_fini(&p);
 
 	parse(&p, HEAD "iptables: {masqueradeAll: true}\nnftables: {minSyncPeriod: 3s}\n", NULL,
 	      NULL, NULL);
 	assert_int_equal(p.r, 0);
-	assert_true(p.config.is_masquerade_all);
+	assert_true(p.o.model.is_masquerade_all);
 	assert_int_equal(p.o.sync.min_period_ns, 0);
 	parsed_fini(&p);
 }
@@ -319,11 +315,11 @@ static void test_way_back(void **state)
 	str_clear(&first);
 	str_clear(&second);
 	parse(&p, HEAD, "--hostname-override=flag", NULL, NULL);
-	assert_true(p.config.serves_localhost);
+	assert_true(p.o.model.serves_localhost);
 	options_effective(&p.o, &first);
 	parsed_fini(&p);
 	parse(&p, first.text, NULL, NULL, NULL);
-	assert_true(p.config.serves_localhost);
+	assert_true(p.o.model.serves_localhost);
 	options_effective(&p.o, &second);
 	assert_string_equal(first.text, second.text);
 	parsed_fini(&p);
@@ -335,15 +331,12 @@ static void test_way_back(void **state)
 static void test_every_field(void **state)
 {
 	const char *argv[] = { "vipd", "--config", TESTS_DATA "/config/every-field.yaml" };
-	struct model_config config = { 0 };
 	struct options o;
 	struct err err;
 
-	assert_int_equal(options_parse(&o, &config, 3, (char **)(uintptr_t)argv, &err), 0);
+	assert_int_equal(options_parse(&o, 3, (char **)(uintptr_t)argv, &err), 0);
 	assert_int_equal(o.record.notes.n, 1);
 	assert_memory_equal(o.record.notes.v[0], "mode iptables, ", 15);
-	vec_fini(&config.cluster_cidrs);
-	vec_fini(&config.nodeport_cidrs);
 	options_fini(&o);
 }
 

@@ -16,7 +16,6 @@
 /* Result of a parse; texts are borrowed from argv. */
 struct parsed {
 	struct options o;
-	struct model_config config;
 	struct err err;
 	char *text;
 	int r;
@@ -35,15 +34,12 @@ static void parse(struct parsed *p, const char *args)
 	for (char *word; (word = strsep(&rest, " ")) != NULL && argc <= ARGS_MAX;)
 		if (*word != '\0')
 			argv[argc++] = word;
-	p->r = options_parse(&p->o, &p->config, argc, argv, &p->err);
+	p->r = options_parse(&p->o, argc, argv, &p->err);
 }
 
 static void parsed_fini(struct parsed *p)
 {
 	options_fini(&p->o);
-	vec_fini(&p->config.cluster_cidrs);
-	vec_fini(&p->config.service_cidrs);
-	vec_fini(&p->config.nodeport_cidrs);
 	free(p->text);
 }
 
@@ -279,9 +275,9 @@ static void test_nodeports_by_mode(void **state)
 		print_message("    %s\n", cases[i].flags);
 		parse(&p, cases[i].flags);
 		assert_int_equal(p.r, 0);
-		assert_int_equal(p.config.nodeport_cidrs.n, cases[i].n_cidrs);
-		assert_int_equal(p.config.has_nodeport_cidrs, cases[i].n_cidrs > 0);
-		assert_int_equal(p.config.serves_localhost, cases[i].is_localhost);
+		assert_int_equal(p.o.model.nodeport_cidrs.n, cases[i].n_cidrs);
+		assert_int_equal(p.o.model.has_nodeport_cidrs, cases[i].n_cidrs > 0);
+		assert_int_equal(p.o.model.serves_localhost, cases[i].is_localhost);
 		parsed_fini(&p);
 	}
 }
@@ -338,10 +334,10 @@ static void test_values(void **state)
 	assert_int_equal(p.o.log.area_verbosity[LOG_AREA_PLANE], -1);
 	assert_int_equal(p.o.log.area_level[LOG_AREA_SYNC], 0);
 	assert_true(p.o.api.qps > 7.4 && p.o.api.qps < 7.6);
-	assert_true(p.config.is_masquerade_all);
-	assert_true(p.config.no_external_ips);
-	assert_true(p.config.has_nodeport_cidrs);
-	assert_int_equal(p.config.nodeport_cidrs.n, 1);
+	assert_true(p.o.model.is_masquerade_all);
+	assert_true(p.o.model.no_external_ips);
+	assert_true(p.o.model.has_nodeport_cidrs);
+	assert_int_equal(p.o.model.nodeport_cidrs.n, 1);
 	parsed_fini(&p);
 }
 
@@ -356,9 +352,9 @@ static void test_repeated(void **state)
 		  "--cluster-cidr=10.1.0.0/16 --cluster-cidr=10.2.0.0/16 --masquerade-all=True "
 		  "--healthz-port=1 --metrics-port=9999 --bind-address=::");
 	assert_int_equal(p.r, 0);
-	assert_int_equal(p.config.nodeport_cidrs.n, 3);
-	assert_int_equal(p.config.cluster_cidrs.n, 1);
-	assert_true(p.config.no_external_ips);
+	assert_int_equal(p.o.model.nodeport_cidrs.n, 3);
+	assert_int_equal(p.o.model.cluster_cidrs.n, 1);
+	assert_true(p.o.model.no_external_ips);
 	text = options_configz(&p.o);
 	assert_non_null(strstr(text, "[\"192.168.0.0/16\",\"10.0.0.0/8\",\"fd00::/8\"]"));
 	assert_non_null(strstr(text, "\"AllowServiceExternalIPs\":false"));
@@ -545,7 +541,7 @@ static void test_defaults(void **state)
 	assert_int_equal(p.r, 0);
 	assert_string_equal(p.o.control_socket, "/run/vipd/control.sock");
 	assert_int_equal(p.o.plane.mode, PROXY_MODE_NFTABLES);
-	assert_int_equal(p.config.detect_local, DETECT_LOCAL_CLUSTER_CIDR);
+	assert_int_equal(p.o.model.detect_local, DETECT_LOCAL_CLUSTER_CIDR);
 	assert_int_equal(p.o.sync.period_ns, 30 * NSEC_PER_SEC);
 	assert_int_equal(p.o.sync.min_period_ns, 0);
 	assert_int_equal(p.o.sync.audit_ns, 300 * NSEC_PER_SEC);
