@@ -295,35 +295,31 @@ static int documents_read(struct walk *w, struct err *err)
 	if (r == YAML_END)
 		return err_set(err, -EINVAL, "%s: is empty", w->c->path);
 	if (r == YAML_ITEM)
-		r = reject(w, err_set(err, -EINVAL, "is a list, not a " CONFIG_FILE_KIND), err);
-	else if (r == YAML_DOCUMENT)
+		return reject(w, err_set(err, -EINVAL, "is a list, not a " CONFIG_FILE_KIND), err);
+	if (r == YAML_DOCUMENT) {
 		r = document_read(w, root, err);
-	else
-		r = err_wrap(err, r, "%s:%u", w->c->path, yaml_line(w->yaml));
-	if (r == 0) {
+		if (r < 0)
+			return r;
 		r = yaml_next(w->yaml, &more, err);
 		if (r > 0)
 			r = err_set(err, -EINVAL, "a second document; allowed is one");
-		if (r < 0)
-			(void)err_wrap(err, r, "%s:%u", w->c->path, yaml_line(w->yaml));
 	}
-	return r;
+	return r < 0 ? err_wrap(err, r, "%s:%u", w->c->path, yaml_line(w->yaml)) : 0;
 }
 
 int config_read(struct config *c, const char *path, config_kind_fn kind_of, struct err *err)
 {
 	FINI(str_fini) struct str text = { 0 };
-	AUTO(yaml_close) struct yaml *y = NULL;
 	struct walk w = { .c = c, .kind_of = kind_of };
 	int r = file_read(&text, path, CONFIG_SIZE_MAX, err);
 
 	if (r < 0)
 		return r;
-	c->path = xstrdup(path);
-	yaml_open_text(&y, str_text(&text), text.len, 1);
-	yaml_allow_twice(y, on_twice, c);
-	w.yaml = y;
+	c->path = path;
+	yaml_open_text(&w.yaml, str_text(&text), text.len, 1);
+	yaml_allow_twice(w.yaml, on_twice, c);
 	r = documents_read(&w, err);
+	yaml_close(w.yaml);
 	str_fini(&w.name);
 	return r;
 }
@@ -336,8 +332,6 @@ void config_fini(struct config *c)
 	}
 	vec_fini(&c->values);
 	str_fini(&c->complaints);
-	free(c->path);
-	c->path = NULL;
 }
 
 const struct config_value *config_find(const struct config *c, const char *name)

@@ -48,7 +48,7 @@ struct config_value {
 };
 
 struct config {
-	char *path;
+	const char *path;                /* borrowed */
 	VEC(struct config_value) values; /* in the order of the file; null is absent */
 	struct str complaints; /* "line 4: unknown field 'modes', line 9: ..."; empty: none */
 };

@@ -486,12 +486,11 @@ static void options_init(struct options *o)
 	*o = (struct options){
 		.servers.healthz_port = -1,
 		.servers.metrics_port = -1,
+		.log.area_verbosity = { [0 ... LOG_AREA_N - 1] = -1 },
 		.oom_score_adj = OOM_SCORE_UNSET,
 		.record.effective = json_object(),
 	};
 	kube_config_init(&o->api);
-	for (size_t i = 0; i < ARRAY_SIZE(o->log.area_verbosity); i++)
-		o->log.area_verbosity[i] = -1;
 	for (size_t i = 0; i < vipd_cli.n_options; i++) {
 		const struct cli_option *f = &vipd_cli.options[i];
 
@@ -574,7 +573,7 @@ static int file_read_apply(struct parse *p, struct config *file, const char *pat
 int options_parse(struct options *o, int argc, char **argv, struct err *err)
 {
 	struct parse p = { .o = o };
-	struct config file = { 0 };
+	FINI(config_fini) struct config file = { 0 };
 	int r;
 
 	options_init(o);
@@ -596,7 +595,6 @@ int options_parse(struct options *o, int argc, char **argv, struct err *err)
 	else if (o->write_config_to != NULL && !is_for_people(o))
 		o->action = OPTIONS_WRITE_CONFIG;
 	str_fini(&p.replaced);
-	config_fini(&file);
 	return r;
 }
 
