@@ -114,7 +114,7 @@ static int server_check(const char *url, struct err *err)
 
 static int server_put(struct kubeconfig *k, const char *url, size_t len, struct err *err)
 {
-	char *text;
+	AUTO(free) char *text = NULL;
 	int r;
 
 	while (len > 0 && url[len - 1] == '/')
@@ -127,10 +127,8 @@ static int server_put(struct kubeconfig *k, const char *url, size_t len, struct 
 	else
 		text = xstrndup(url, len);
 	r = server_check(text, err);
-	if (r < 0)
-		free(text);
-	else
-		*vec_push(&k->servers) = text;
+	if (r == 0)
+		*vec_push(&k->servers) = TAKE(text);
 	return r;
 }
 
@@ -348,13 +346,11 @@ int kubeconfig_parse(struct kubeconfig **ret, const char *text, size_t len, cons
 		return err_set(err, -EINVAL, "not a kubeconfig");
 	r = context_read(&rd, root, err);
 	if (r < 0)
-		r = err_wrap(err, r, "line %u", yaml_line_of(y, &rd.d));
+		return err_wrap(err, r, "line %u", yaml_line_of(y, &rd.d));
+	r = pairs_check(k, err);
 	if (r == 0)
-		r = pairs_check(k, err);
-	if (r < 0)
-		return r;
-	*ret = TAKE(k);
-	return 0;
+		*ret = TAKE(k);
+	return r;
 }
 
 /* --- files ---------------------------------------------------------------- */

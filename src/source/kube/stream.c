@@ -292,14 +292,13 @@ static int proto_too_big(struct stream *s, enum proto_piece what, const struct p
 			 struct err *err)
 {
 	struct proto p = proto_over(b->data, b->len);
-	struct err why;
+	const char *why =
+		str_local(64, "larger than %u MiB, the limit of an object", PROTO_PIECE_MAX >> 20);
 
 	p.is_cut = true;
-	(void)err_set(&why, -E2BIG, "larger than %u MiB, the limit of an object",
-		      PROTO_PIECE_MAX >> 20);
 	if (what == PROTO_PIECE_ITEM)
-		return proto_unreadable(s, STREAM_ITEM, p, why.text, err);
-	return proto_unreadable(s, frame_event(p), frame_object(p), why.text, err);
+		return proto_unreadable(s, STREAM_ITEM, p, why, err);
+	return proto_unreadable(s, frame_event(p), frame_object(p), why, err);
 }
 
 static int proto_piece(void *arg, enum proto_piece what, const struct proto_bytes *b,
