@@ -188,7 +188,7 @@ static void route(void *arg, const struct http_request *q, struct http_reply *re
 int serve_control_open(struct serve_control **ret, struct event_base *base,
 		       const struct serve_context *ctx, const char *path, struct err *err)
 {
-	struct serve_control *c = xcalloc(1, sizeof(*c));
+	AUTO(serve_control_close) struct serve_control *c = xcalloc(1, sizeof(*c));
 	struct http_port_config port = {
 		.path = c->path = xstrdup(path),
 		.listen = socket_listen,
@@ -202,11 +202,9 @@ int serve_control_open(struct serve_control **ret, struct event_base *base,
 	/* Other errors are those of the file system, and may end. */
 	if (r != -EADDRINUSE && r != -EEXIST && r != -ENAMETOOLONG)
 		r = http_port_open(&c->port, base, &port, err);
-	if (r < 0) {
-		serve_control_close(c);
+	if (r < 0)
 		return err_wrap(err, r, "control socket");
-	}
-	*ret = c;
+	*ret = TAKE(c);
 	return 0;
 }
 

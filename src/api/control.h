@@ -38,3 +38,4 @@ MUST_USE int serve_control_open(struct serve_control **ret, struct event_base *b
 				const struct serve_context *ctx, const char *path, struct err *err);
 /* Removes the socket, unless another one has replaced it. Accepts NULL. */
 void serve_control_close(struct serve_control *c);
+DEFINE_AUTO(struct serve_control *, serve_control_close);

@@ -52,21 +52,19 @@ static int open_parts(struct servers *s, struct event_base *base, const struct o
 int servers_open(struct servers **ret, struct event_base *base, struct serve_context *ctx,
 		 const struct options *options, struct err *err)
 {
-	struct servers *s = xcalloc(1, sizeof(*s));
+	AUTO(servers_close) struct servers *s = xcalloc(1, sizeof(*s));
 	int r;
 
 	s->ctx = ctx;
 	r = open_parts(s, base, options, err);
-	if (r < 0) {
-		servers_close(s);
+	if (r < 0)
 		return r;
-	}
 	notify_open(&s->notify, base, READY_LATEST_NS);
 	notify_status(s->notify, WAITING);
 	ctx->health = s->health;
 	ctx->history = s->history;
 	ctx->health_services = s->services;
-	*ret = s;
+	*ret = TAKE(s);
 	return 0;
 }
 

@@ -15,6 +15,7 @@ struct servers;
 MUST_USE int servers_open(struct servers **ret, struct event_base *base, struct serve_context *ctx,
 			  const struct options *options, struct err *err);
 void servers_close(struct servers *s);
+DEFINE_AUTO(struct servers *, servers_close);
 
 /* As sync_config.accepted. */
 void servers_accepted(struct servers *s, const struct svc *svc, const struct plan_rows *old,

@@ -166,7 +166,7 @@ int source_check(const struct options *o, struct err *err)
 int source_open(struct source **ret, struct event_base *base, struct model *m,
 		const struct options *options, const struct source_callbacks *cb, struct err *err)
 {
-	struct source *s = xcalloc(1, sizeof(*s));
+	AUTO(source_close) struct source *s = xcalloc(1, sizeof(*s));
 	struct files_ops files = { on_ready, on_changed, s, options->is_strict };
 	struct kube_callbacks kube = { on_ready, on_changed, on_problems, s };
 	int r;
@@ -175,10 +175,8 @@ int source_open(struct source **ret, struct event_base *base, struct model *m,
 	s->dir = options->manifests;
 	r = s->dir != NULL ? files_open(&s->files, base, m, s->dir, &files, err)
 			   : kube_open(&s->kube, base, m, &options->api, &kube, err);
-	if (r < 0)
-		free(s);
-	else
-		*ret = s;
+	if (r == 0)
+		*ret = TAKE(s);
 	return r;
 }
 

@@ -29,6 +29,7 @@ MUST_USE int source_open(struct source **ret, struct event_base *base, struct mo
 			 struct err *err);
 /* Accepts NULL. The model keeps its objects. */
 void source_close(struct source *s);
+DEFINE_AUTO(struct source *, source_close);
 /* SIGHUP: read files and credentials again, and end the pauses after failures. */
 void source_reload(struct source *s);
 
