@@ -16,13 +16,11 @@ struct collection {
 static void add(struct collection *c, const struct name *ns, const struct name *name,
 		const char *reason, const struct str *text)
 {
+	const struct kube_problem p = { OBJECT_KIND_SERVICE, ns->text, name->text, reason,
+					text->text };
+
 	c->put_off_at = c->next->walk.at;
-	c->is_full =
-		!kube_problem_add(c->events, &(struct kube_problem){ .kind = OBJECT_KIND_SERVICE,
-								     .ns = ns->text,
-								     .name = name->text,
-								     .reason = reason,
-								     .text = text->text });
+	c->is_full = !kube_problem_add(c->events, &p);
 }
 
 /* The same node port at another address of the node. */

@@ -52,7 +52,6 @@ struct kube {
 static uint64_t on_admit(void *arg)
 {
 	struct kube *k = arg;
-
 	uint64_t each_ns = (uint64_t)((double)NSEC_PER_SEC / MAX(k->qps, QPS_MIN));
 
 	return k->qps < 0 ? 0 : bucket_take(&k->bucket_ns, each_ns, k->burst, now_ns());
@@ -169,14 +168,11 @@ static void rejections_add(struct kube *k, struct events *e)
 
 		vec_for_each (it, &l->remarks) {
 			const struct ledger_key *rm = *it;
+			struct kube_problem p = { l->kind, name_text(rm->ns), name_text(rm->name),
+						  "InvalidObject", rm->text };
 
 			if (rm->is_rejected)
-				*vec_push(&all) =
-					(struct kube_problem){ .kind = l->kind,
-							       .ns = name_text(rm->ns),
-							       .name = name_text(rm->name),
-							       .reason = "InvalidObject",
-							       .text = rm->text };
+				*vec_push(&all) = p;
 		}
 	}
 	for (size_t i = 0; i < all.n; i++) {
