@@ -58,6 +58,7 @@ static void value(struct str *out, const json_t *json, int indent)
 
 static void block(struct str *out, const json_t *json, int indent, bool is_begun)
 {
+	const char *name;
 	json_t *v;
 	size_t i;
 
@@ -70,18 +71,14 @@ static void block(struct str *out, const json_t *json, int indent, bool is_begun
 			value(out, v, indent);
 		}
 	}
-	if (!json_is_object(json))
-		return;
-	/* jansson's macro takes no const pointer; nothing is modified. */
-	for (void *it = json_object_iter((json_t *)(uintptr_t)json); it != NULL;
-	     it = json_object_iter_next((json_t *)(uintptr_t)json, it)) {
-		json_auto_t *key = json_string(json_object_iter_key(it));
+	json_object_foreach ((json_t *)(uintptr_t)json, name, v) {
+		json_auto_t *key = json_string(name);
 
 		str_printf(out, "%*s", is_begun ? 0 : indent, "");
 		is_begun = false;
 		scalar(out, key);
 		str_puts(out, ":");
-		value(out, json_object_iter_value(it), indent + 2);
+		value(out, v, indent + 2);
 	}
 }
 
