@@ -55,6 +55,7 @@ static int reject(struct walk *w, int code, struct err *err)
 /* --- values as text --- */
 
 static const char *const kind_words[] = {
+	[CONFIG_SECTION] = "an object",
 	[CONFIG_TEXT] = "text",
 	[CONFIG_BOOL] = "true or false",
 	[CONFIG_INT] = "a whole number",
@@ -240,14 +241,10 @@ static int section_walk(struct walk *w, const json_t *obj, struct err *err)
 		if (kind == CONFIG_NONE)
 			complain(w->c, yaml_line_of(w->yaml, &w->at), "unknown field", w->name.text,
 				 "");
-		else if (json_is_null(v))
-			;
-		else if (kind != CONFIG_SECTION)
-			r = value_take(w, kind, v, err);
-		else if (json_is_object(v))
+		else if (kind == CONFIG_SECTION && json_is_object(v))
 			r = section_walk(w, v, err);
-		else
-			r = reject(w, err_set(err, -EINVAL, "is not an object"), err);
+		else if (!json_is_null(v))
+			r = value_take(w, kind, v, err);
 		if (r < 0)
 			return r;
 		w->name.len = len;
