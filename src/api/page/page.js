@@ -472,7 +472,7 @@ function row(s) {
 	const text = JSON.stringify(s);
 	const fresh = seen.has(key) && seen.get(key) !== text;
 	const r = el("tr", { "data-state": s.state, "data-service": key, "class": fresh ? "fresh" : null },
-		el("td", {}, state(s.state)),
+		el("td", { "class": "s-" + s.state }, state(s.state)),
 		el("td", { "class": "name" }, el("a", { href: hashOf({ service: key, after: view.after }) },
 			named(s.namespace, s.name))),
 		el("td", {}, s.type || "–"),
