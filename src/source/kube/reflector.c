@@ -343,20 +343,17 @@ static int error_event(struct reflector *r, const json_t *obj, struct err *err)
 
 static int bookmark(struct reflector *r, const json_t *obj, struct err *err)
 {
+	bool is_list = r->query.kind == KUBE_QUERY_WATCH_LIST;
 	const char *version = stream_version_of(obj);
 
-	if (r->query.kind == KUBE_QUERY_WATCH_LIST) {
-		/* An ordinary bookmark: the server has ignored sendInitialEvents. */
-		if (!stream_is_initial_end(obj) || version == NULL)
-			return err_set(err, -EOPNOTSUPP,
-				       "bookmark before the end of the initial events");
-		r->query.kind = KUBE_QUERY_WATCH;
-		http_set_idle(r->http, watch_idle_ns(r));
-		list_complete(r, version);
-		return 0;
-	}
-	r->has_bookmarks = true;
+	/* An ordinary bookmark: the server has ignored sendInitialEvents. */
+	if (is_list && (!stream_is_initial_end(obj) || version == NULL))
+		return err_set(err, -EOPNOTSUPP, "bookmark before the end of the initial events");
+	r->query.kind = KUBE_QUERY_WATCH;
+	r->has_bookmarks |= !is_list;
 	http_set_idle(r->http, watch_idle_ns(r));
+	if (is_list)
+		list_complete(r, version);
 	return 0;
 }
 
