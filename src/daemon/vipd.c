@@ -414,8 +414,10 @@ static int open_kernel(struct vipd *v, struct err *err)
 		.rejected = on_rejected,
 		.accepted_arg = v,
 	};
-	int r = planes_open(&v->plane, &v->options, err);
+	int r;
 
+	doctor_open(&v->doctor, v->base, options_plane(&v->options));
+	r = planes_open(&v->plane, &v->options, err);
 	if (r < 0)
 		return r;
 	open_watch(v);
@@ -724,24 +726,15 @@ static void set_oom_score(int32_t score)
 
 static int run(struct vipd *v, struct err *err)
 {
+	/* In this order; open_conntrack() forks: early, while the process is small. */
+	static int (*const opens[])(struct vipd *, struct err *) = { open_events, open_conntrack,
+								     open_kernel, open_failover,
+								     open_serve,  open_sources,
+								     open_config };
 	int r = lock_take(&v->lock, LOCK_DIR, err);
 
-	if (r == 0)
-		r = open_events(v, err);
-	if (r == 0) /* forks: early, while the process is small */
-		r = open_conntrack(v, err);
-	if (r == 0)
-		doctor_open(&v->doctor, v->base, options_plane(&v->options));
-	if (r == 0)
-		r = open_kernel(v, err);
-	if (r == 0)
-		r = open_failover(v, err);
-	if (r == 0)
-		r = open_serve(v, err);
-	if (r == 0)
-		r = open_sources(v, err);
-	if (r == 0)
-		r = open_config(v, err);
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(opens); i++)
+		r = opens[i](v, err);
 	if (r < 0)
 		return r;
 	conntrack_limits_set(v->conntrack); /* the first change of the node */
