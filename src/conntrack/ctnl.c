@@ -308,23 +308,18 @@ static void note_error(struct ctnl *c, int error)
 		c->error = error;
 }
 
-static void note_answer(struct ctnl *c, const struct nlmsghdr *h)
+static void verdict(void *arg, size_t i, int r, const struct nl_extack *x)
 {
-	const struct nlmsgerr *e = mnl_nlmsg_get_payload(h);
+	struct ctnl *c = arg;
 
-	if (h->nlmsg_type != NLMSG_ERROR || h->nlmsg_len < mnl_nlmsg_size(sizeof(*e)) ||
-	    e->error == 0)
-		return;
-	c->n_deleted--;
-	if (e->error != -ENOENT)
-		note_error(c, e->error);
+	c->n_deleted -= r < 0;
+	if (r < 0 && r != -ENOENT)
+		note_error(c, r);
 }
 
 /* The kernel acts inside send(); it answers only requests that it rejects. */
 void ctnl_delete_now(struct ctnl *c)
 {
-	uint8_t *rx;
-	ssize_t n;
 	int r;
 
 	if (c->len == 0)
@@ -338,17 +333,9 @@ void ctnl_delete_now(struct ctnl *c)
 	}
 	c->n_deleted += c->n_queued;
 	c->n_queued = 0;
-	rx = nl_sock_buffer(c->del);
-	while ((n = nl_sock_recv(c->del, rx, NL_RECV_MAX)) != -EAGAIN) {
-		if (n < 0) { /* an answer was lost; it may have been an error */
-			note_error(c, (int)n);
-			if (n != -ENOBUFS)
-				break;
-			continue;
-		}
-		nl_for_each_message (h, rx, (size_t)n)
-			note_answer(c, h);
-	}
+	r = nl_verdicts_read(c->del, 0, SIZE_MAX, verdict, c); /* all are of deletions */
+	if (r < 0) /* an answer was lost; it may have been an error */
+		note_error(c, r);
 }
 
 static void put_copy(struct nlmsghdr *h, const struct nlattr *a, uint16_t flags)

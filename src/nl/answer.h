@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * nl/answer - read and parse the kernel's answers; shared by batches, dumps and IPVS.
- * Other folders read messages only.
+ * Other folders read messages and verdicts only.
  */
 #pragma once
 
