@@ -317,11 +317,6 @@ static const struct plan_pool *pool_of(struct failover *f, const struct plan_row
 	return inside != NULL && pool_find(f, inside, by) != NULL ? inside : outside;
 }
 
-static bool is_tried(const struct seen *s, const struct ip_endpoint *e)
-{
-	return array_has(s->tried, ARRAY_SIZE(s->tried), t, ip_endpoint_cmp(t, e) == 0);
-}
-
 /* `e` becomes the first of those tried. */
 static void tried_note(struct seen *s, const struct ip_endpoint *e)
 {
@@ -372,7 +367,8 @@ static const struct plan_backend *pick(struct failover *f, const struct plan_poo
 		struct ip_endpoint e = endpoint_of(b);
 
 		f->n_work++;
-		if (is_tried(s, &e) || !may_take(f, s, &e))
+		if (array_has(s->tried, ARRAY_SIZE(s->tried), t, ip_endpoint_cmp(t, &e) == 0) ||
+		    !may_take(f, s, &e))
 			continue;
 		if (silent_find(f, &e) == NULL)
 			return b;

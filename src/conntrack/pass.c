@@ -22,15 +22,6 @@
 #define DELETE_EVERY 512
 #define COST_NEVER UINT64_MAX
 
-/* Entries of this network namespace; many when the kernel does not say. */
-static uint64_t table_size(void)
-{
-	uint64_t n;
-
-	return sysctl_read(&n, "", SYSCTL_NETFILTER "nf_conntrack_count", NULL) == 0 ? n
-										     : UINT32_MAX;
-}
-
 static int outdated_check(const struct pass *p, const struct job *job, struct err *err)
 {
 	return p->outdated != NULL && *p->outdated == job->id
@@ -190,13 +181,16 @@ static uint64_t udp_cost(const struct pass *p, const struct job *job, uint64_t s
 
 int pass_run(struct pass *p, const struct job *job, struct pass_result *ret, struct err *err)
 {
-	uint64_t size = table_size();
-	uint64_t udp = udp_cost(p, job, size);
-	uint64_t all = DUMP_COST + size;
+	uint64_t size; /* entries of this network namespace */
+	uint64_t udp, all;
 
 	*ret = (struct pass_result){ 0 };
+	if (sysctl_read(&size, "", SYSCTL_NETFILTER "nf_conntrack_count", NULL) < 0)
+		size = UINT32_MAX; /* many */
 	if (size == 0)
 		return 0;
+	udp = udp_cost(p, job, size);
+	all = DUMP_COST + size;
 	if (match_cost(p, job, size) <= MIN(udp, all)) {
 		int r = match_all(p, job, ret, err);
 

@@ -218,12 +218,6 @@ static void record_close(struct record *r)
 	free(r);
 }
 
-static struct record *record_find(const struct stale *s, const struct svc *svc)
-{
-	return htable_find(&s->records, name_pair_hash(svc->ns, svc->name), struct record, r,
-			   r->ns == svc->ns && r->name == svc->name);
-}
-
 static struct live *live_make(const struct stale *s, struct record *r, const struct svc *svc,
 			      const struct plan_frontend *f)
 {
@@ -432,7 +426,9 @@ static void record_keep(struct record *r, struct record *old, uint8_t left_out)
 void stale_accepted(struct stale *s, const struct svc *svc, const struct plan_rows *rows,
 		    uint8_t left_out, uint64_t now)
 {
-	struct record *old = record_find(s, svc);
+	uint32_t hash = name_pair_hash(svc->ns, svc->name);
+	struct record *old = htable_find(&s->records, hash, struct record, r,
+					 r->ns == svc->ns && r->name == svc->name);
 	struct record *new;
 
 	if (old == NULL && udp_count(rows) == 0)
@@ -443,7 +439,7 @@ void stale_accepted(struct stale *s, const struct svc *svc, const struct plan_ro
 	if (old != NULL)
 		record_give_up(s, old, now);
 	if (!list_is_empty(&new->frontends))
-		htable_insert(&s->records, &new->node, name_pair_hash(new->ns, new->name));
+		htable_insert(&s->records, &new->node, hash);
 	else
 		record_close(new);
 }
