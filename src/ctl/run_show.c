@@ -33,14 +33,11 @@ int answer_show(const struct run *run, json_t *answer, int code,
 {
 	struct str out = { 0 };
 
-	if (run->output == OUTPUT_JSON) {
-		code = out_json(answer, code);
-	} else {
-		value_clean(answer);
-		show(&out, answer, &run->style);
-		code = out_text(&out, code);
-	}
-	return code;
+	if (run->output == OUTPUT_JSON)
+		return out_json(answer, code);
+	value_clean(answer);
+	show(&out, answer, &run->style);
+	return out_text(&out, code);
 }
 
 int source_check(const struct run *run)

@@ -160,8 +160,6 @@ static void frontends(struct str *out, const json_t *page, const struct style *s
 	bool are_pods_outside = false;
 	FINI(table_fini) struct table t = { 0 };
 
-	if (json_array_size(list) == 0)
-		return;
 	value_for_each (f, list) {
 		cell_endpoint(&t, "FRONTEND", MARK_NONE, f);
 		cell_say(&t, "KIND", MARK_NONE, f, "{kind}");
@@ -178,8 +176,7 @@ static void frontends(struct str *out, const json_t *page, const struct style *s
 			   value_text(f, "forwarding"));
 		are_pods_outside |= value_bool(f, "split") && !value_bool(f, "pods_are_inside");
 	}
-	str_puts(out, "\n");
-	table_print(out, &t, style, 0);
+	table_section(out, &t, style, 0);
 	if (are_pods_outside)
 		str_printf(out, "%sods count as outside clients\n",
 			   are_pods_inside ? "Where detect-local is not configured, p"
@@ -188,19 +185,15 @@ static void frontends(struct str *out, const json_t *page, const struct style *s
 
 static void conflicts(struct str *out, const json_t *page, const struct style *style)
 {
-	const json_t *list = value_get(page, "conflicts");
 	FINI(table_fini) struct table t = { 0 };
 
-	if (json_array_size(list) == 0)
-		return;
-	value_for_each (c, list) {
+	value_for_each (c, value_get(page, "conflicts")) {
 		cell_endpoint(&t, "CONFLICT", MARK_NONE, c);
 		cell_say(&t, "KIND", MARK_NONE, c, "{kind}");
 		cell_say(&t, "SERVED BY", MARK_ATTENTION, c, "{owner_namespace}/{owner_name}");
 		cell_say(&t, "REASON", MARK_NONE, c, "{reason}");
 	}
-	str_puts(out, "\n");
-	table_print(out, &t, style, 0);
+	table_section(out, &t, style, 0);
 }
 
 /* --- pools --- */
@@ -368,12 +361,9 @@ static void connections_cell(struct table *t, const char *title, const json_t *l
 /* Backends that are draining. */
 static void draining(struct str *out, const json_t *page, const struct style *style)
 {
-	const json_t *list = value_get(page, "draining");
 	FINI(table_fini) struct table t = { 0 };
 
-	if (json_array_size(list) == 0)
-		return;
-	value_for_each (l, list) {
+	value_for_each (l, value_get(page, "draining")) {
 		cell_endpoint(&t, "DRAINING", MARK_ATTENTION, l);
 		connections_cell(&t, "ACTIVE", l, "active", "{active:d}");
 		connections_cell(&t, "INACTIVE", l, "inactive", "{inactive:d}");
@@ -381,8 +371,7 @@ static void draining(struct str *out, const json_t *page, const struct style *st
 		cell_say(&t, "TIMEOUT IN", MARK_NONE, l,
 			 value_has(l, "timeout_ms") ? "{timeout_ms:ms}" : "never");
 	}
-	str_puts(out, "\n");
-	table_print(out, &t, style, 0);
+	table_section(out, &t, style, 0);
 }
 
 void show_service(struct str *out, const json_t *page, const struct style *style)

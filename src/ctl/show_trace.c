@@ -13,13 +13,6 @@
 #define LABEL_WIDTH 15
 #define ROWS_SHOWN 12
 
-static enum mark verdict_mark(const char *verdict)
-{
-	if (strcmp(verdict, "balance") == 0)
-		return MARK_GOOD;
-	return strcmp(verdict, "untouched") == 0 ? MARK_ATTENTION : MARK_BAD;
-}
-
 static void head(struct str *out, const json_t *trace, const struct style *style)
 {
 	const json_t *source = value_get(trace, "source");
@@ -29,7 +22,11 @@ static void head(struct str *out, const json_t *trace, const struct style *style
 	say(out, source, value_has(source, "address") ? "{address} -> " : "this host -> ");
 	say_endpoint(out, to);
 	say(out, to, "/{protocol}  ");
-	mark_puts(out, style, verdict_mark(verdict), verdict);
+	mark_puts(out, style,
+		  trace_is_balanced(trace)            ? MARK_GOOD
+		  : strcmp(verdict, "untouched") == 0 ? MARK_ATTENTION
+						      : MARK_BAD,
+		  verdict);
 	if (value_has(trace, "service"))
 		say(out, value_get(trace, "service"), "  {namespace}/{name}");
 	str_puts(out, "\n");
@@ -89,10 +86,7 @@ static void endpoints(struct str *out, const json_t *trace, const struct style *
 		*left -= 1;
 		row(&t, ep);
 	}
-	if (table_rows(&t) > 0) {
-		str_puts(out, "\n");
-		table_print(out, &t, style, 2);
-	}
+	table_section(out, &t, style, 2);
 	if (is_cut && table_rows(&t) < json_array_size(list))
 		str_printf(out,
 			   "  and %zu more (-o wide shows all, a third argument one of them)\n",

@@ -112,12 +112,6 @@ static size_t widths_fit(struct table *t, size_t max, size_t indent)
 	return n;
 }
 
-static void pad(struct str *out, size_t n)
-{
-	while (n-- > 0)
-		str_add(out, " ", 1);
-}
-
 static void cell_print(struct str *out, const struct style *style, const struct table_column *col,
 		       const char *text, enum mark mark)
 {
@@ -132,9 +126,9 @@ static void cell_print(struct str *out, const struct style *style, const struct 
 	} else {
 		str_puts(&shown, text);
 	}
-	pad(out, is_right ? col->width - n : 0);
+	str_printf(out, "%*s", is_right ? (int)(col->width - n) : 0, "");
 	mark_puts(out, style, mark, str_text(&shown));
-	pad(out, is_right ? GAP : col->width - n + GAP);
+	str_printf(out, "%*s", is_right ? GAP : (int)(col->width - n + GAP), "");
 }
 
 void line_end(struct str *out)
@@ -152,12 +146,12 @@ void table_print(struct str *out, struct table *t, const struct style *style, si
 		return;
 	assert(t->cells.n % t->columns.n == 0);
 	n = widths_fit(t, style->width, indent);
-	pad(out, indent);
+	str_printf(out, "%*s", (int)indent, "");
 	for (size_t i = 0; i < n; i++)
 		cell_print(out, style, &t->columns.v[i], t->columns.v[i].title, MARK_TITLE);
 	line_end(out);
 	for (size_t row = 0; row < table_rows(t); row++) {
-		pad(out, indent);
+		str_printf(out, "%*s", (int)indent, "");
 		for (size_t i = 0; i < n; i++) {
 			const struct table_cell *cell = &t->cells.v[row * t->columns.n + i];
 
@@ -165,6 +159,12 @@ void table_print(struct str *out, struct table *t, const struct style *style, si
 		}
 		line_end(out);
 	}
+}
+
+void table_section(struct str *out, struct table *t, const struct style *style, size_t indent)
+{
+	str_puts(out, t->columns.n > 0 ? "\n" : "");
+	table_print(out, t, style, indent);
 }
 
 void table_fini(struct table *t)

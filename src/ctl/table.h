@@ -74,6 +74,8 @@ size_t table_rows(const struct table *t);
  * the widths in `t` to those of `style`.
  */
 void table_print(struct str *out, struct table *t, const struct style *style, size_t indent);
+/* table_print() below an empty line. */
+void table_section(struct str *out, struct table *t, const struct style *style, size_t indent);
 void table_fini(struct table *t);
 
 /* Append text in the colour of `mark`, outside of a table. */
