@@ -46,17 +46,13 @@ static const char *const router_sets[] = { "kube-router-local-ips", "kube-router
 					   "kube-router-svip-prt", "kube-router-service-ips",
 					   "kube-router-ipvs-services" };
 
-static bool is_routers(const char *name)
-{
-	if (strncmp(name, "inet6:", 6) == 0)
-		name += 6;
-	return array_has(router_sets, ARRAY_SIZE(router_sets), set, strcmp(*set, name) == 0);
-}
-
 bool ipset_is_owned(enum proxy p, const char *name)
 {
-	if (p == PROXY_KUBE_ROUTER)
-		return is_routers(name);
+	if (p == PROXY_KUBE_ROUTER) {
+		name += str_begins(name, "inet6:") ? strlen("inet6:") : 0;
+		return array_has(router_sets, ARRAY_SIZE(router_sets), set,
+				 strcmp(*set, name) == 0);
+	}
 	for (size_t i = 0; i < ARRAY_SIZE(endings); i++)
 		for (int is_v6 = 0; is_v6 <= 1; is_v6++)
 			if (strcmp(str_local(IPSET_MAXNAMELEN, "KUBE-%s%s", is_v6 ? "6-" : "",

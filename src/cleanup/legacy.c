@@ -29,16 +29,10 @@ static const struct {
 
 /* --- programs: input and output are memory files, so that neither process blocks --- */
 
-static void memory_read(struct str *out, int fd)
+/* From its beginning: the program's position is that of `fd`. */
+static int memory_read(struct str *out, int fd, struct err *err)
 {
-	char buf[4096];
-	off_t at = 0;
-	ssize_t n;
-
-	while ((n = pread(fd, buf, sizeof(buf), at)) > 0) {
-		str_add(out, buf, (size_t)n);
-		at += n;
-	}
+	return file_read(out, str_local(32, "/proc/self/fd/%d", fd), SIZE_MAX, err);
 }
 
 /* `fds` become 0 to 2 of the child. glibc's posix_spawnp() also returns -ENOENT if its child cannot
@@ -46,10 +40,9 @@ static void memory_read(struct str *out, int fd)
 static int spawn(pid_t *ret, const int fds[static 3], const char *const argv[], struct err *err)
 {
 	posix_spawn_file_actions_t fa;
-	int r = posix_spawn_file_actions_init(&fa);
+	int r = 0;
 
-	if (r != 0)
-		return err_set(err, -r, "%s: %s", argv[0], strerror(r));
+	(void)posix_spawn_file_actions_init(&fa);
 	for (int i = 0; r == 0 && i < 3; i++)
 		r = posix_spawn_file_actions_adddup2(&fa, fds[i], i);
 	if (r == 0)
@@ -60,23 +53,19 @@ static int spawn(pid_t *ret, const int fds[static 3], const char *const argv[], 
 
 static int child_wait(pid_t pid, const char *name, int complaints, struct err *err)
 {
-	struct str text = { 0 };
+	FINI(str_fini) struct str text = { 0 };
 	int status;
-	int r = 0;
 
 	while (waitpid(pid, &status, 0) == -1)
 		if (errno != EINTR)
 			return err_errno(err, "%s", name);
-	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-		memory_read(&text, complaints);
-		while (text.len > 0 && text.text[text.len - 1] == '\n')
-			text.text[--text.len] = '\0';
-		r = err_set(err, -EIO, "%s%s%s", name,
-			    text.len > 0 ? ": " : " failed without an error message",
-			    str_text(&text));
-		str_fini(&text);
-	}
-	return r;
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		return 0;
+	(void)!memory_read(&text, complaints, NULL);
+	while (text.len > 0 && text.text[text.len - 1] == '\n')
+		text.text[--text.len] = '\0';
+	return err_set(err, -EIO, "%s%s%s", name,
+		       text.len > 0 ? ": " : " failed without an error message", str_text(&text));
 }
 
 int child_run(struct str *out, const char *const argv[], const char *in, struct err *err)
@@ -93,9 +82,7 @@ int child_run(struct str *out, const char *const argv[], const char *in, struct 
 	r = spawn(&pid, (const int[]){ to, from, complaints }, argv, err);
 	if (r == 0)
 		r = child_wait(pid, argv[0], complaints, err);
-	if (r == 0)
-		memory_read(out, from);
-	return r;
+	return r == 0 ? memory_read(out, from, err) : r;
 }
 
 /* --- reading --- */

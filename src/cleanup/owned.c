@@ -24,7 +24,7 @@ enum {
 };
 
 /* IPT-02, IPVS-29 to IPVS-32, and chains of earlier versions of the ipvs mode. */
-static const struct {
+static const struct fixed {
 	const char *name;
 	int tables;
 	int traits; /* of the chain in filter, if several tables have it */
@@ -79,21 +79,18 @@ static bool is_hashed(const char *chain)
 	return false;
 }
 
-/* The index in `fixed`; -1: none. */
-static int fixed_find(const struct xt_table *t, const char *chain)
+static const struct fixed *fixed_find(const struct xt_table *t, const char *chain)
 {
-	for (int i = 0; i < (int)ARRAY_SIZE(fixed); i++)
-		if (fixed[i].proxy == t->proxy && (fixed[i].tables & table_bit(t->name)) != 0 &&
-		    strcmp(fixed[i].name, chain) == 0)
-			return i;
-	return -1;
+	return array_find(fixed, ARRAY_SIZE(fixed), f,
+			  f->proxy == t->proxy && (f->tables & table_bit(t->name)) != 0 &&
+				  strcmp(f->name, chain) == 0);
 }
 
 static int traits(const struct xt_table *t, const char *chain)
 {
-	int i = fixed_find(t, chain);
+	const struct fixed *f = fixed_find(t, chain);
 
-	return i < 0 ? 0 : fixed[i].traits;
+	return f != NULL ? f->traits : 0;
 }
 
 struct xt_chain *xt_chain(struct xt_table *t, const char *name, size_t len)
@@ -112,7 +109,7 @@ struct xt_chain *xt_chain(struct xt_table *t, const char *name, size_t len)
 
 bool xt_is_owned(const struct xt_table *t, const char *chain)
 {
-	return fixed_find(t, chain) >= 0 ||
+	return fixed_find(t, chain) != NULL ||
 	       (t->proxy == PROXY_KUBE_PROXY && table_bit(t->name) == IN_NAT && is_hashed(chain));
 }
 
@@ -131,11 +128,6 @@ bool xt_has_owned(const struct xt_table *t)
 }
 
 /* --- chains that stay --- */
-
-static const struct xt_chain *chain_find(const struct xt_table *t, const char *name)
-{
-	return vec_find(&t->chains, c, strcmp(c->name, name) == 0);
-}
 
 static struct xt_kept *kept_find(const struct xt_table *t, const char *name)
 {
@@ -165,7 +157,7 @@ static bool is_jump(const struct xt_table *t, const struct xt_rule *r)
 
 static void keep_accepting(struct xt_table *t, const struct xt_rule *r)
 {
-	const struct xt_chain *c = chain_find(t, r->chain);
+	const struct xt_chain *c = xt_chain(t, r->chain, strlen(r->chain));
 
 	if (table_bit(t->name) == IN_FILTER && (traits(t, r->target) & IS_ACCEPTING) != 0 &&
 	    c != NULL && c->is_closed)
@@ -176,7 +168,8 @@ static void keep_accepting(struct xt_table *t, const struct xt_rule *r)
 
 static void keep_pair(struct xt_table *t)
 {
-	if (kept_find(t, "KUBE-MARK-MASQ") != NULL && chain_find(t, "KUBE-POSTROUTING") != NULL)
+	if (kept_find(t, "KUBE-MARK-MASQ") != NULL &&
+	    vec_has(&t->chains, c, strcmp(c->name, "KUBE-POSTROUTING") == 0))
 		(void)keep(t, "KUBE-POSTROUTING", true, "it acts on the mark of KUBE-MARK-MASQ");
 }
 
