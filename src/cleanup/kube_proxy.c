@@ -97,10 +97,10 @@ static int clean(struct cleanup *c, struct sockets *s, struct err *err)
 	if (r < 0 || c->is_busy)
 		return r;
 	r = cleanup_iptables_nft(s->netfilter, c, err);
-	if (r == 0)
-		r = cleanup_iptables_legacy(c, err);
-	if (r == 0)
-		r = cleanup_ipsets(s->netfilter, c, err);
+	if (r < 0)
+		return r;
+	cleanup_iptables_legacy(c);
+	r = cleanup_ipsets(s->netfilter, c, err);
 	if (r == 0 && c->proxy == PROXY_KUBE_ROUTER)
 		r = cleanup_routing(s->route, c, err);
 	return r;

@@ -307,7 +307,7 @@ static int family_clean(enum ipfam fam, struct xt_counts *counts, struct cleanup
 	return r;
 }
 
-int cleanup_iptables_legacy(struct cleanup *c, struct err *err)
+void cleanup_iptables_legacy(struct cleanup *c)
 {
 	struct xt_counts counts = { 0 };
 
@@ -325,5 +325,4 @@ int cleanup_iptables_legacy(struct cleanup *c, struct err *err)
 				    why.text);
 	}
 	report_counts(c, "legacy", &counts);
-	return 0;
 }

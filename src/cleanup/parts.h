@@ -77,7 +77,7 @@ MUST_USE int cleanup_iptables_nft(struct nl_sock *nl, struct cleanup *c, struct 
  * iptables-legacy-save and iptables-legacy-restore are used, one restore per family; each table is
  * all or nothing.
  */
-MUST_USE int cleanup_iptables_legacy(struct cleanup *c, struct err *err);
+void cleanup_iptables_legacy(struct cleanup *c);
 /*
  * For tests: run a program with a text as input; appends its output to `out`. Returns 0; -ENOENT:
  * no such program in PATH; -EIO: it failed, its error output is in `err`; another -errno.
