@@ -181,7 +181,7 @@ static void tally_report(const struct tally *t, struct cleanup *c)
 int cleanup_ipvs(struct ipvs_wire *wire, const struct ipvs_link *link,
 		 const struct node_ports *ports, struct cleanup *c, struct err *err)
 {
-	struct ipvs_services services = { 0 };
+	AUTO(vec_fini) struct ipvs_services services = { 0 };
 	struct tally tally = { 0 };
 	int expire = 1;
 	int r = ipvs_wire_resolve(wire, err);
@@ -204,7 +204,6 @@ int cleanup_ipvs(struct ipvs_wire *wire, const struct ipvs_link *link,
 		else
 			service_end(&s->key, wire, c->is_forced, &tally);
 	}
-	vec_fini(&services.v);
 	if (expire == 0)
 		(void)expire_set(0);
 	if (r < 0)

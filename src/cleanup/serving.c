@@ -98,16 +98,13 @@ int serving_wait(struct cleanup *c, bool is_occupied_allowed, struct err *err)
 
 int serving_no_other(const char *proxy, struct err *err)
 {
-	struct proxies proxies = { 0 };
+	AUTO(vec_fini) struct proxies proxies = { 0 };
 	const struct proxy_process *p;
-	int r = 0;
 
 	proxies_read(&proxies, "");
 	p = proxies_find(&proxies, proxy);
-	if (p != NULL)
-		r = err_set(err, -EBUSY,
-			    "%s runs (process %" PRId64 ", %s) and would restore its state",
-			    p->proxy, p->pid, p->name);
-	vec_fini(&proxies.v);
-	return r;
+	if (p == NULL)
+		return 0;
+	return err_set(err, -EBUSY, "%s runs (process %" PRId64 ", %s) and would restore its state",
+		       p->proxy, p->pid, p->name);
 }

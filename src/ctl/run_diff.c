@@ -58,7 +58,7 @@ static int diff_show(const struct run *run, const struct diff *d)
 int run_diff(const struct run *run)
 {
 	const char *plane = run->plane;
-	struct diff d = { 0 };
+	FINI(diff_fini) struct diff d = { 0 };
 	struct err err;
 	int code = run->manifests != NULL ? 0 : source_check(run);
 	int r;
@@ -73,9 +73,7 @@ int run_diff(const struct run *run)
 		diff_fini(&d);
 		(void)usleep(PAUSE_US);
 	}
-	code = r < 0 ? failed(r, &err) : diff_show(run, &d);
-	diff_fini(&d);
-	return code;
+	return r < 0 ? failed(r, &err) : diff_show(run, &d);
 }
 
 /* --- svc --kernel --- */

@@ -195,11 +195,8 @@ static int run_batch(struct top *t, const struct run *run)
 
 int run_top(const struct run *run)
 {
-	struct top t = { 0 };
-	int code;
+	FINI(top_fini) struct top t = { 0 };
 
-	code = isatty(STDOUT_FILENO) && isatty(STDIN_FILENO) ? run_screen(&t, run)
+	return isatty(STDOUT_FILENO) && isatty(STDIN_FILENO) ? run_screen(&t, run)
 							     : run_batch(&t, run);
-	top_fini(&t);
-	return code;
 }

@@ -237,20 +237,19 @@ static bool is_right(const struct plane_failover *f, struct nft_fixed *programme
 
 static void table_write(struct nft_writer *w, const struct plane_failover *f)
 {
-	struct nft_fixed made = { 0 };
+	FINI(nft_fixed_fini) struct nft_fixed made = { 0 };
 
 	nft_write_table(w, 0);
 	for (enum nft_set_id id = FAILSET_BEGIN; id < FAILSET_END; id++)
 		if (has_set(f, id))
 			nft_write_set(w, id);
 	nft_ensure_chains(w, &made, f);
-	nft_fixed_fini(&made);
 }
 
 /* Replace table `old` (0: none) by the desired one, if one is desired. */
 static int family_write(struct plane_failover *f, enum ipfam fam, uint64_t old, struct err *err)
 {
-	struct nft_writer w;
+	FINI(nft_writer_fini) struct nft_writer w;
 	int r;
 
 	nft_writer_init(&w, f->nl, &f->schema, fam, f->schema.table);
@@ -262,13 +261,12 @@ static int family_write(struct plane_failover *f, enum ipfam fam, uint64_t old, 
 	if (r == 0 && (old != 0 || f->config.limit_ms != 0))
 		log_info(LOG_AREA_PLANE, "table %s %s: %s", nft_fam_text(fam), f->schema.table,
 			 f->config.limit_ms != 0 ? "created" : "removed");
-	nft_writer_fini(&w);
 	return r;
 }
 
 static int family_follow(struct plane_failover *f, enum ipfam fam, struct err *err)
 {
-	struct nft_fixed programmed = { 0 };
+	FINI(nft_fixed_fini) struct nft_fixed programmed = { 0 };
 	struct nft_fixed_table t;
 	uint64_t old = 0;
 	int r = nft_fixed_table_find(&t, f->nl, fam, &f->schema, err);
@@ -283,7 +281,6 @@ static int family_follow(struct plane_failover *f, enum ipfam fam, struct err *e
 	}
 	if (r == 0 && !is_right(f, &programmed, fam))
 		r = family_write(f, fam, old, err);
-	nft_fixed_fini(&programmed);
 	f->is_done[fam] = r == 0;
 	return r;
 }
