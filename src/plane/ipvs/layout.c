@@ -57,23 +57,19 @@ static int table_read(struct ipvs_layout *l, const struct nft_fixed_table *t, st
 int ipvs_layout_load(struct ipvs_layout *l, struct err *err)
 {
 	struct nft_fixed_table t;
-	struct ipvs_layout known = *l; /* restored if the read fails */
-	int r;
+	struct ipvs_layout next = { .nl = l->nl,
+				    .is_fresh = true,
+				    .is_readonly = l->is_readonly,
+				    .is_content_rejected = l->is_content_rejected };
+	int r = nft_fixed_table_find(&t, l->nl, IPFAM_V4, &ipvs_schema, err);
 
-	memset(l->fixed, 0, sizeof(l->fixed));
-	ipvs_layout_fini(l);
-	r = nft_fixed_table_find(&t, l->nl, IPFAM_V4, &ipvs_schema, err);
-	l->state = r > 0 ? IPVS_LAYOUT_PRESENT : IPVS_LAYOUT_ABSENT;
+	next.state = r > 0 ? IPVS_LAYOUT_PRESENT : IPVS_LAYOUT_ABSENT;
 	if (r > 0)
-		r = table_read(l, &t, err);
-	if (r < 0) {
-		ipvs_layout_fini(l);
-		*l = known;
-		return r;
-	}
-	ipvs_layout_fini(&known);
-	l->is_fresh = true;
-	return 0;
+		r = table_read(&next, &t, err);
+	ipvs_layout_fini(r < 0 ? &next : l);
+	if (r == 0)
+		*l = next;
+	return r;
 }
 
 /* --- writing --- */
@@ -144,7 +140,7 @@ int ipvs_layout_apply(struct ipvs_layout *l, const struct ipvs_rules_params *par
 	bool is_new = l->state != IPVS_LAYOUT_PRESENT;
 	bool has_elements = is_new && l->handle != 0 && elements != NULL && !l->is_content_rejected;
 	struct nft_fixed_table t;
-	struct nft_writer w;
+	FINI(nft_writer_fini) struct nft_writer w = { 0 };
 	int r;
 
 	if (l->state == IPVS_LAYOUT_UNKNOWN)
@@ -175,7 +171,6 @@ int ipvs_layout_apply(struct ipvs_layout *l, const struct ipvs_rules_params *par
 	r = nft_writer_commit(&w, res, err);
 	if (r == 0)
 		transition_log(l, &w, is_new);
-	nft_writer_fini(&w);
 	l->is_fresh = false;
 	l->is_content_rejected = has_elements && r < 0;
 	if (r == 0 && is_new) {

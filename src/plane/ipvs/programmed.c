@@ -274,8 +274,7 @@ static void unreferenced_vs_text(struct str *out, const struct ipvs_plane *p,
 				 const struct ipvs_vs *vs)
 {
 	if (vs->key.mark != 0)
-		str_printf(out, "mark/0x%x/IPv%c ->", vs->key.mark,
-			   vs->key.fam == IPFAM_V6 ? '6' : '4');
+		str_printf(out, "mark/0x%x/%s ->", vs->key.mark, ipfam_text(vs->key.fam));
 	else
 		str_printf(out, "virtual/%s ->", ipvs_key_str(&vs->key));
 	dests_text(out, NULL, vs);

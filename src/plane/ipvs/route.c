@@ -331,11 +331,8 @@ static int old_rules_del(struct nl_sock *nl, const struct reading *rd, enum ipfa
 
 	for (size_t i = 0; i < rd->rules.n && r == 0; i++) {
 		const struct rule *old = &rd->rules.v[i];
-		bool is_desired = false;
 
-		for (size_t k = 0; k < n; k++)
-			is_desired |= rule_is_equal(old, &desired[k]);
-		if (!old->is_ours || is_desired)
+		if (!old->is_ours || array_has(desired, n, d, rule_is_equal(old, d)))
 			continue;
 		r = rule_act(nl, RTM_DELRULE, fam, old, err);
 		if (r == 0 && old->action == FR_ACT_TO_TBL && old->table != rd->c->table)
