@@ -75,8 +75,7 @@ static void suspect_drop(struct eject *j, struct suspect *s)
 {
 	list_del(&s->link);
 	j->n_suspects--;
-	name_unref(s->of.ns);
-	name_unref(s->of.name);
+	name_pair_unref(s->of.ns, s->of.name);
 	free(s);
 }
 

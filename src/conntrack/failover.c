@@ -112,8 +112,7 @@ static void entry_drop(struct htable *t, struct hnode *entry, struct list *age)
 
 static void silent_drop(struct failover *f, struct silent *s)
 {
-	name_unref(s->s.ns);
-	name_unref(s->s.name);
+	name_pair_unref(s->s.ns, s->s.name);
 	entry_drop(&f->silent, &s->node, &s->age);
 }
 

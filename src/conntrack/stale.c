@@ -213,8 +213,7 @@ static void record_close(struct record *r)
 		free(*l);
 	}
 	vec_fini(&r->lives);
-	name_unref(r->ns);
-	name_unref(r->name);
+	name_pair_unref(r->ns, r->name);
 	free(r);
 }
 

@@ -185,14 +185,11 @@ static bool shares_bits(const struct ip_addr *a, const struct ip_addr *b, size_t
 /* Is an endpoint of that family in a prefix of the bridge? Then pods are connected to it. */
 static bool has_endpoints(const struct facts *f, const struct fact_link *bridge, uint8_t family)
 {
-	vec_for_each (a, &f->net.addrs) {
-		if (a->link != bridge->index || a->addr.family != family ||
-		    a->prefix_len == ip_len(ip_fam(&a->addr)) * 8)
-			continue;
-		vec_for_each (e, &f->ours.endpoints)
-			if (shares_bits(&a->addr, e, a->prefix_len))
-				return true;
-	}
+	vec_for_each (a, &f->net.addrs)
+		if (a->link == bridge->index && a->addr.family == family &&
+		    a->prefix_len != ip_len(ip_fam(&a->addr)) * 8 &&
+		    vec_has(&f->ours.endpoints, e, shares_bits(&a->addr, e, a->prefix_len)))
+			return true;
 	return false;
 }
 

@@ -443,9 +443,8 @@ static bool has_zone_hints(const struct svc *svc)
 	if (svc->track != NULL && svc->track->slices.n > 0)
 		return true;
 	list_for_each_entry (in, &svc->slices, struct slice_entry, link)
-		vec_for_each (e, &in->slice->endpoints)
-			if (e->place->zones.n > 0)
-				return true;
+		if (vec_has(&in->slice->endpoints, e, e->place->zones.n > 0))
+			return true;
 	return false;
 }
 

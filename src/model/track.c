@@ -50,12 +50,8 @@ bool svc_track_has_none_twice(const struct svc *svc)
 {
 	const struct svc_track *t = svc->track;
 
-	if (t == NULL || !t->is_on || t->slices.n > 0)
-		return false;
-	for (size_t i = 0; i < t->n; i++)
-		if (t->sums[i].twice > 0)
-			return false;
-	return true;
+	return t != NULL && t->is_on && t->slices.n == 0 &&
+	       !array_has(t->sums, t->n, of, of->twice > 0);
 }
 
 void svc_track_slice(const struct slice_entry *e, struct slice *was)

@@ -34,23 +34,20 @@ static void forwarding_check(const struct plan_rows *rows, const char *how, stru
 {
 	bool has_some = false;
 
-	for (size_t i = 0; rows != NULL && i < rows->frontends.n; i++) {
-		const struct plan_frontend *f = &rows->frontends.v[i];
+	vec_for_each (f, &rows->frontends) {
 		const struct plan_pool *pool =
 			plan_rows_pool(rows, ip_fam(&f->addr), f->target.pool_id);
+		const struct plan_backend *b;
 
 		if (f->kind != PLAN_FRONTEND_LB && f->kind != PLAN_FRONTEND_EXTERNALIP)
 			continue;
 		has_some = true;
-		for (size_t j = 0; pool != NULL && j < pool->backends.n; j++) {
-			const struct plan_backend *b = &pool->backends.v[j];
-
-			if (b->port == f->port)
-				continue;
-			(void)err_set(err, 0, "'%s' needs endpoints with the Service's port %u: %s",
-				      how, f->port, ip_endpoint_str(&b->addr, b->port));
-			return;
-		}
+		b = pool != NULL ? vec_find(&pool->backends, of, of->port != f->port) : NULL;
+		if (b == NULL)
+			continue;
+		(void)err_set(err, 0, "'%s' needs endpoints with the Service's port %u: %s", how,
+			      f->port, ip_endpoint_str(&b->addr, b->port));
+		return;
 	}
 	if (!has_some)
 		(void)err_set(err, 0,
@@ -68,7 +65,7 @@ void plane_remark_forwarding(struct str *out, const struct svc *svc, bool has_fo
 	if (forwarding_parse(&how, t->forwarding->text, &err) == 0 &&
 	    how != FORWARDING_MASQUERADE) {
 		if (has_forwarding)
-			forwarding_check(svc->rows, forwarding_str(how), &err);
+			forwarding_check(plan_rows_or_none(svc->rows), forwarding_str(how), &err);
 		else
 			(void)err_set(&err, 0, "'%s' is for the ipvs plane", forwarding_str(how));
 	}

@@ -95,8 +95,7 @@ static void vs_named(struct ipvs_vs *vs, const struct svc *svc)
 {
 	if (vs->ns == svc->ns && vs->name == svc->name)
 		return;
-	name_unref(vs->ns);
-	name_unref(vs->name);
+	name_pair_unref(vs->ns, vs->name);
 	vs->ns = name_ref(svc->ns);
 	vs->name = name_ref(svc->name);
 }
@@ -123,8 +122,7 @@ static void vip_service_attach(struct plane_tr *t, struct ipvs_vs *vs, struct ip
 	vs_named(vs, t->svc);
 	if (vs->desired.pool != pool) { /* perhaps before the service that has it detaches it */
 		dests_undesire(vs);
-		list_del(&vs->sibling);
-		list_add_tail(&pool->vip_services, &vs->sibling);
+		list_move_tail(&pool->vip_services, &vs->sibling);
 		vs->desired.pool = pool;
 	}
 	vec_for_each (from, &pool->dests) {

@@ -134,12 +134,11 @@ void ipvs_tuning_read(struct ipvs_tuning *ret, const struct ipvs_plane *p, const
 /* Append a remark if a pool has more destinations than mh has slots, draining ones included. */
 static void limit_remark(const struct ipvs_plane *p, const struct svc *svc, struct str *ret)
 {
-	const struct plan_rows *rows = svc->rows;
+	const struct plan_rows *rows = plan_rows_or_none(svc->rows);
 	const char *why = str_local(64, "'mh' of more than %d endpoints, draining ones included",
 				    IPVS_MH_DESTS_MAX);
 
-	for (size_t i = 0; rows != NULL && i < rows->pools.n; i++) {
-		const struct plan_pool *pool = &rows->pools.v[i];
+	vec_for_each (pool, &rows->pools) {
 		const struct ipvs_vs *vs = ipvs_vs_of_pool(p, pool);
 
 		if (MAX(pool->backends.n, vs != NULL ? vs->dests.n : 0) <= IPVS_MH_DESTS_MAX)

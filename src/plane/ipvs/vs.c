@@ -67,8 +67,7 @@ void ipvs_vs_free(struct ipvs_plane *p, struct ipvs_vs *vs)
 	list_del(&vs->draining);
 	list_del(&vs->touched);
 	htable_remove(&p->vss, &vs->node);
-	name_unref(vs->ns);
-	name_unref(vs->name);
+	name_pair_unref(vs->ns, vs->name);
 	vec_fini(&vs->dests);
 	free(vs);
 }
