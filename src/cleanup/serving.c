@@ -102,7 +102,7 @@ int serving_no_other(const char *proxy, struct err *err)
 	const struct proxy_process *p;
 
 	proxies_read(&proxies, "");
-	p = proxies_find(&proxies, proxy);
+	p = vec_find(&proxies.v, process, strcmp(process->proxy, proxy) == 0);
 	if (p == NULL)
 		return 0;
 	return err_set(err, -EBUSY, "%s runs (process %" PRId64 ", %s) and would restore its state",

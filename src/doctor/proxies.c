@@ -161,8 +161,3 @@ void proxies_read(struct proxies *ret, const char *root)
 			process_read(ret, root, e->d_name);
 	closedir(d);
 }
-
-const struct proxy_process *proxies_find(const struct proxies *p, const char *proxy)
-{
-	return vec_find(&p->v, process, strcmp(process->proxy, proxy) == 0);
-}

@@ -31,5 +31,3 @@ struct proxies {
 
 /* `root` is the prefix of /proc, "" except in tests. Release the list with vec_fini(&ret->v). */
 void proxies_read(struct proxies *ret, const char *root);
-/* The first process that runs `proxy`; NULL: none. */
-const struct proxy_process *proxies_find(const struct proxies *p, const char *proxy);
