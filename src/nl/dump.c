@@ -158,9 +158,8 @@ int nl_dump(struct nl_sock *nl, struct nlmsghdr *req, const struct nl_reader *rd
 	req->nlmsg_flags |= NLM_F_REQUEST | NLM_F_DUMP;
 	for (unsigned int i = 0; i < tries; i++) {
 		struct answer a = { .rd = rd, .err = err };
-		int r;
+		int r = attempt(&a, nl, req);
 
-		r = attempt(&a, nl, req);
 		if (r < 0)
 			return r;
 		/* nf_tables returns EINTR when the ruleset changed before the first piece. */

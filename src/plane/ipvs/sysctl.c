@@ -231,9 +231,8 @@ int ipvs_sysctls_prepare(struct plane *plane, struct err *err)
 int ipvs_sysctls_apply(struct ipvs_plane *p, struct plane_result *res, struct err *err)
 {
 	struct ipvs_timeouts now = { 0 };
-	int r;
+	int r = ipvs_wire_timeouts_get(p->wire, &now, err);
 
-	r = ipvs_wire_timeouts_get(p->wire, &now, err);
 	if (r == 0)
 		r = previous_save(p, &now, res, err);
 	if (r == 0)
