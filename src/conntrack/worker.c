@@ -13,17 +13,6 @@
 #include "base/child.h"
 #include "base/log.h"
 
-/* Header of a job on the socket; the arrays follow. Both ends are this program. */
-struct head {
-	uint32_t id;
-	uint32_t n_frontends;
-	uint32_t n_targets;
-	uint32_t n_live;
-	uint32_t n_tcp;
-	uint32_t n_dead;
-	uint32_t has_handshakes;
-};
-
 struct worker {
 	struct event_base *base;
 	struct worker_config config;
@@ -34,6 +23,10 @@ struct worker {
 
 /* --- the helper ------------------------------------------------------------------ */
 
+/*
+ * A job on the socket: the struct, whose pointers mean nothing there, then its arrays. Both ends
+ * are this program.
+ */
 #define read_vec(fd, vec, len)                                                       \
 	({                                                                           \
 		vec_reserve((vec), (len));                                           \
@@ -43,16 +36,16 @@ struct worker {
 
 static bool job_read(struct job *job, int fd)
 {
-	struct head head;
+	struct job head;
 
 	if (!child_read(fd, &head, sizeof(head)))
 		return false;
 	job->id = head.id;
 	job->has_handshakes = head.has_handshakes;
-	return read_vec(fd, &job->frontends, head.n_frontends) &&
-	       read_vec(fd, &job->targets, head.n_targets) &&
-	       read_vec(fd, &job->live, head.n_live) && read_vec(fd, &job->tcp, head.n_tcp) &&
-	       read_vec(fd, &job->dead, head.n_dead);
+	return read_vec(fd, &job->frontends, head.frontends.n) &&
+	       read_vec(fd, &job->targets, head.targets.n) &&
+	       read_vec(fd, &job->live, head.live.n) && read_vec(fd, &job->tcp, head.tcp.n) &&
+	       read_vec(fd, &job->dead, head.dead.n);
 }
 
 static void helper_main(void *arg, int fd)
@@ -139,10 +132,7 @@ static int helper_start(struct worker *w, struct err *err)
 
 static bool job_write(struct worker *w, const struct job *job)
 {
-	const struct head head = { job->id,    job->frontends.n, job->targets.n,     job->live.n,
-				   job->tcp.n, job->dead.n,      job->has_handshakes };
-
-	return bufferevent_write(w->stream, &head, sizeof(head)) == 0 &&
+	return bufferevent_write(w->stream, job, sizeof(*job)) == 0 &&
 	       write_vec(w, &job->frontends) && write_vec(w, &job->targets) &&
 	       write_vec(w, &job->live) && write_vec(w, &job->tcp) && write_vec(w, &job->dead);
 }
