@@ -109,16 +109,16 @@ static void try_kernel(struct fact_try *t, bool is_ipvs)
 
 	t->is_private = unshare(CLONE_NEWNET) == 0;
 	t->is_done = nl_sock_open(&nl, NETLINK_NETFILTER, &t->error) == 0;
-	if (t->is_done) {
-		for (int fam = 0; fam < IPFAM_N; fam++)
-			t->n[fam] = is_ipvs ? ipvs_try_features(t->tries[fam], nl, (enum ipfam)fam)
-					    : nft_try_features(t->tries[fam], nl, (enum ipfam)fam);
-		if (t->is_private)
-			t->layout_result = is_ipvs ? ipvs_try_layout(nl, &t->error)
-						   : nft_try_layout(nl, &t->error);
-		if (is_ipvs)
-			try_ipvs(t, nl);
-	}
+	if (!t->is_done)
+		return;
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		t->n[fam] = is_ipvs ? ipvs_try_features(t->tries[fam], nl, (enum ipfam)fam)
+				    : nft_try_features(t->tries[fam], nl, (enum ipfam)fam);
+	if (t->is_private)
+		t->layout_result =
+			is_ipvs ? ipvs_try_layout(nl, &t->error) : nft_try_layout(nl, &t->error);
+	if (is_ipvs)
+		try_ipvs(t, nl);
 }
 
 /* --- the process of a run --- */

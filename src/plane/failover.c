@@ -101,7 +101,6 @@ static void note(struct nft_rules *rs, enum ipfam fam, const struct plane_failov
 }
 
 /* Match the protocol although it is known: nft decodes ports only after such a match. */
-/* Match the protocol although it is known: nft decodes ports only after such a match. */
 #define REPLY_OF(proto) L4PROTO(proto), REPLY
 /* The backend, which sends the packet, becomes an element. */
 #define BACKEND_UPDATE(f, set) SADDR, SPORT, UPDATE(set, element_ms(f, set))
