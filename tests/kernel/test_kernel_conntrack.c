@@ -346,8 +346,14 @@ struct target {
 static void job_add(struct job *j, const struct target *t)
 {
 	struct ip_endpoint f = at(t->frontend);
-	struct job_target *target = vec_push(&j->targets);
+	struct job_target *target;
 
+	if (t->proto == TCP) {
+		*vec_push(&j->tcp) = f;
+		*vec_push(&j->dead) = at(t->to).addr;
+		return;
+	}
+	target = vec_push(&j->targets);
 	*vec_push(&j->frontends) = (struct job_frontend){
 		.key = { f.addr, f.port, t->proto ? t->proto : UDP, 0 },
 		.target = (uint32_t)j->targets.n - 1,
