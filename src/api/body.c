@@ -432,11 +432,21 @@ bool body_params_check(struct http_reply *reply, const struct http_request *q, c
 	return unknown == NULL;
 }
 
+/* The slash of NAMESPACE/NAME; NULL: `text` is no such name. */
+static const char *service_slash(const char *text)
+{
+	const char *slash = strchr(text, '/');
+
+	return slash == NULL || slash == text || slash[1] == '\0' || strchr(slash + 1, '/') != NULL
+		       ? NULL
+		       : slash;
+}
+
 bool body_service_param(const struct name **ns, const struct name **name, struct http_reply *reply,
 			const struct http_request *q)
 {
 	const char *text = http_request_param(q, "service");
-	const char *slash = text ? strchr(text, '/') : NULL;
+	const char *slash = text ? service_slash(text) : NULL;
 
 	*ns = *name = NULL;
 	if (slash != NULL) {
@@ -614,12 +624,12 @@ void body_service(struct http_reply *reply, const struct serve_context *ctx,
 		  const struct http_request *q)
 {
 	const char *key = q->path + strlen(BODY_SERVICES "/");
-	const char *slash = strchr(key, '/');
+	const char *slash = service_slash(key);
 	struct service_body *b;
 	const struct svc *svc;
 	AUTO(free) char *ns = NULL;
 
-	if (slash == NULL || slash == key || slash[1] == '\0' || strchr(slash + 1, '/') != NULL) {
+	if (slash == NULL) {
 		http_reply_error(reply, 404, "'%.128s' is not NAMESPACE/NAME", key);
 		return;
 	}
