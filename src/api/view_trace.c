@@ -325,19 +325,32 @@ static const char *const programmed_words[] = {
 	[PLAN_TRACE_PROGRAMMED_OTHER] = "different",
 };
 
+/* An orphaned frontend is in force until the sweep, whatever the objects say. */
+static bool has_orphaned_frontend(const struct serve_context *ctx, const struct plan_trace *t)
+{
+	const struct plan_frontend key = { .addr = t->query.dst,
+					   .port = t->query.port,
+					   .proto = t->query.proto };
+
+	return (t->ns == NULL || t->programmed == PLAN_TRACE_PROGRAMMED_NOT) &&
+	       sync_is_sweep_pending(ctx->sync) && ctx->plane->ops->is_orphaned(ctx->plane, &key);
+}
+
 static void step_kernel(struct jsonw *w, const struct serve_context *ctx,
-			const struct plan_trace *t)
+			const struct plan_trace *t, bool has_orphan)
 {
 	static const char *const texts[] = { "programmed as above", "frontend not programmed",
 					     "another verdict or other endpoints programmed" };
-	const struct svc *svc = model_find(ctx->model, t->ns, t->name);
+	const struct svc *svc = t->ns != NULL ? model_find(ctx->model, t->ns, t->name) : NULL;
 	const struct sync_failure *failure = svc != NULL ? sync_failure_find(ctx->sync, svc) : NULL;
 	FINI(str_fini) struct str out = { 0 };
 
-	str_puts(&out, texts[t->programmed]);
+	str_puts(&out, has_orphan
+			       ? "orphaned frontend of an earlier process in force; sweep pending"
+			       : texts[t->programmed]);
 	if (failure != NULL)
 		str_printf(&out, "; service rejected by the kernel: %s", failure->text);
-	else if (t->programmed != PLAN_TRACE_PROGRAMMED_SAME)
+	else if (!has_orphan && t->programmed != PLAN_TRACE_PROGRAMMED_SAME)
 		str_puts(&out, "; change pending");
 	step(w, "kernel", &out);
 }
@@ -383,7 +396,7 @@ static void view_others(struct jsonw *w, const struct plan_trace *t)
 	jsonw_end(w);
 }
 
-static void view_service(struct jsonw *w, const struct plan_trace *t)
+static void view_service(struct jsonw *w, const struct plan_trace *t, bool has_orphan)
 {
 	if (!jsonw_object_if(w, "service", t->ns != NULL))
 		return;
@@ -401,18 +414,22 @@ static void view_service(struct jsonw *w, const struct plan_trace *t)
 	if (t->balancing.scheduler[0] != '\0')
 		jsonw_text(w, "scheduler", t->balancing.scheduler);
 	jsonw_bool(w, "masqueraded", plan_trace_masquerades(t));
-	jsonw_text(w, "kernel", programmed_words[t->programmed]);
+	jsonw_text(w, "kernel",
+		   programmed_words[has_orphan ? PLAN_TRACE_PROGRAMMED_OTHER : t->programmed]);
 	jsonw_uint(w, "used_endpoints", t->n_used);
 	jsonw_end(w);
 }
 
 void view_trace(struct jsonw *w, const struct serve_context *ctx, const struct plan_trace *t)
 {
+	bool has_orphan = has_orphaned_frontend(ctx, t);
+
 	jsonw_text(w, "verdict",
 		   t->verdict == PLAN_VERDICT_UNSET ? "untouched" : plan_verdict_text(t->verdict));
 	jsonw_text(w, "reason", whys[t->why].word);
+	jsonw_bool(w, "orphaned", has_orphan);
 	view_source(w, t);
-	view_service(w, t);
+	view_service(w, t, has_orphan);
 	jsonw_array(w, "steps");
 	step_node(w, ctx, t);
 	step_source(w, ctx, t);
@@ -425,8 +442,9 @@ void view_trace(struct jsonw *w, const struct serve_context *ctx, const struct p
 		}
 		if (t->verdict == PLAN_VERDICT_POOL)
 			step_masq(w, t);
-		step_kernel(w, ctx, t);
 	}
+	if (t->ns != NULL || has_orphan)
+		step_kernel(w, ctx, t, has_orphan);
 	jsonw_end(w);
 	view_others(w, t);
 }

@@ -362,6 +362,19 @@ size_t plane_orphaned(const struct plane *p)
 	return n;
 }
 
+bool plane_is_orphaned(const struct plane *p, const struct plan_frontend *f)
+{
+	const struct plane_common *c = (const struct plane_common *)p;
+	enum ipfam fam = ip_fam(&f->addr);
+	bool is_orphaned = false;
+	uint8_t key[NFT_KEY_MAX];
+
+	nft_key_tuple(key, &f->addr, f->proto, f->port);
+	for (size_t i = 0; c->loaded != NULL && i < c->ops->n_frontends; i++)
+		is_orphaned |= plane_loaded_is_undesired(c->loaded, fam, c->ops->sweep[i], key);
+	return is_orphaned && !p->family[fam].is_failed;
+}
+
 /* --- check --- */
 
 int plane_check(struct plane *p, struct err *err)

@@ -207,5 +207,6 @@ MUST_USE int plane_sweep_elements(struct plane_common *c, struct plane_result *r
 /* Nothing is left to sweep: release the reserved ids that no pool adopted, end the loaded phase. */
 void plane_sweep_end(struct plane_common *c);
 size_t plane_orphaned(const struct plane *p);
+bool plane_is_orphaned(const struct plane *p, const struct plan_frontend *f);
 MUST_USE int plane_check(struct plane *p, struct err *err);
 bool plane_touched(const struct plane *p, const struct plan_rows *rows);

@@ -93,6 +93,14 @@ static int key_cmp(const void *a, const void *b, void *len)
 	return memcmp(a, b, *(const size_t *)len);
 }
 
+bool plane_loaded_is_undesired(const struct plane_loaded *l, enum ipfam fam, enum nft_set_id set,
+			       const uint8_t *key)
+{
+	const uint8_t *val = plane_loaded_find(l, fam, set, key);
+
+	return !l->is_fresh[fam] && val != NULL && val[nft_data_len(set, fam)] != DESIRED;
+}
+
 size_t plane_loaded_undesired_count(const struct plane_loaded *l, enum ipfam fam,
 				    enum nft_set_id set)
 {

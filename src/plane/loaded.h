@@ -80,6 +80,8 @@ void plane_loaded_desire(struct plane_loaded *l, enum ipfam fam, enum nft_set_id
 /* At most `max` keys of elements that are not desired, sorted; NULL: none. Freed by the caller. */
 uint8_t *plane_loaded_undesired(const struct plane_loaded *l, enum ipfam fam, enum nft_set_id set,
 				size_t max, size_t *n);
+bool plane_loaded_is_undesired(const struct plane_loaded *l, enum ipfam fam, enum nft_set_id set,
+			       const uint8_t *key);
 size_t plane_loaded_undesired_count(const struct plane_loaded *l, enum ipfam fam,
 				    enum nft_set_id set);
 

@@ -239,6 +239,11 @@ struct plane_ops {
 	int (*supersede)(struct plane *p, struct plane_result *res, struct err *err);
 	/* Loaded phase: number of frontends that sweep() would remove. */
 	size_t (*orphaned)(const struct plane *p);
+	/*
+	 * Loaded phase: is the frontend with the key of `f` one of these? For people. Reads
+	 * replaced tables.
+	 */
+	bool (*is_orphaned)(const struct plane *p, const struct plan_frontend *f);
 	/* Loaded phase: does the kernel lead the frontend with the key of `f` to a pool? */
 	bool (*leads)(const struct plane *p, const struct plan_frontend *f);
 	/*

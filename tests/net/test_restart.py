@@ -365,6 +365,12 @@ def reason(vipd):
     return found[0] if found else None
 
 
+def is_orphaned(vipd, number, fam):
+    """Does vipctl trace say that an orphaned frontend is in force?"""
+    to = L.endpoint(L.cluster_ip(number, fam), 80)
+    return "orphaned frontend of an earlier process" in vipd.ctl("trace", "host", to, check=False)
+
+
 @pytest.mark.parametrize("kind", ("service", "endpointslice"))
 @pytest.mark.parametrize("how", BROKEN)
 def test_bad_file_at_start(lab, vipd, how, kind):
@@ -393,6 +399,8 @@ def test_bad_file_at_start(lab, vipd, how, kind):
     assert backend(713, 6) == L.remote(4, 6)
     assert name in reason(vipd) and reason(vipd).endswith("orphaned frontends: 2")
     assert "sweep pending: " + name in vipd.log(1000)
+    assert [is_orphaned(vipd, *at) for at in ((710, 4), (713, 6), (711, 4), (712, 4))] == [
+        True, True, False, False]
     assert vipd.ctl("status", check=False).count("\n    %s" % name) == 1  # the error of the source
     # changes go on, of services known before and new ones
     vipd.apply(lost + of("left", 711, 3) + of("new", 712, 4))

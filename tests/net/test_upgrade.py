@@ -96,6 +96,10 @@ def test_deleted_while_sweep_pending(lab, vipd, replaced):
     vipd.apply(replaced)
     assert backends(lab, 720) == [None, None]
     assert backends(lab, 721) == endpoint(2)
+    for fam in (4, 6):
+        assert [vipd.ctl("trace", "host", L.endpoint(L.cluster_ip(number, fam), 80),
+                         check=False).count("orphaned frontend of an earlier process")
+                for number in (720, 721)] == [0, 1]
     vipd.apply(app("lost", 721, 2) + replaced[1:])
     vipd.apply(replaced[1:])
     assert backends(lab, 721) == [None, None]

@@ -411,6 +411,14 @@ static inline size_t mock_orphaned(const struct plane *p)
 	return n;
 }
 
+static inline bool mock_is_orphaned(const struct plane *p, const struct plan_frontend *f)
+{
+	const struct mock_frontend *have =
+		mock_frontend_find(((const struct mock_plane *)p)->self, f);
+
+	return have != NULL && !have->is_wanted;
+}
+
 static inline bool mock_leads(const struct plane *p, const struct plan_frontend *f)
 {
 	const struct mock_frontend *have =
@@ -479,6 +487,7 @@ static const struct plane_ops mock_plane_ops = {
 	.commit = mock_commit,
 	.sweep = mock_sweep,
 	.orphaned = mock_orphaned,
+	.is_orphaned = mock_is_orphaned,
 	.leads = mock_leads,
 	.check = mock_check,
 	.drops = mock_drops,

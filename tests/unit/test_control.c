@@ -557,6 +557,56 @@ static void test_trace_elsewhere(void **state)
 	world_fini(&w);
 }
 
+/* While the sweep is pending, a frontend of an earlier process serves. */
+static void test_trace_orphaned(void **state)
+{
+	static const struct {
+		const char *to;
+		bool is_orphaned;
+		const char *kernel; /* its step, the last one; NULL: none */
+	} cases[] = {
+		{ "10.96.0.1:80", false, "programmed as above" },
+		{ "10.96.0.9:80", true,
+		  "orphaned frontend of an earlier process in force; sweep pending" },
+		{ "10.96.0.9:80/udp", false, NULL },
+		{ "10.96.0.2:80", true,
+		  "orphaned frontend of an earlier process in force; sweep pending" },
+	};
+	struct plan_frontend orphan = { .target.verdict = PLAN_VERDICT_POOL,
+					.proto = L4PROTO_TCP,
+					.port = 80 };
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	for (int i = 1; i < 3; i++) {
+		orphan.addr = test_addr(i == 1 ? "10.96.0.9" : "10.96.0.2");
+		*vec_push(&w.w.k.frontends) = (struct mock_frontend){ .f = orphan };
+	}
+	put_service(&w.w, "shop/cart", "ip=10.96.0.1 port=http:80");
+	put_slice(&w.w, "shop/cart-1", "cart", "|http:8080|7 rs");
+	put_service(&w.w, "shop/sliceless", "ip=10.96.0.2 port=http:80");
+	sync_sweep_hold(w.w.s);
+	sync_all(&w.w);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		char target[128];
+		json_t *json;
+		json_t *last;
+
+		print_message("    %s\n", cases[i].to);
+		(void)snprintf(target, sizeof(target), "/v1/trace?from=host&to=%s", cases[i].to);
+		json = get_json(&w, target);
+		assert_int_equal(int_at(json, "orphaned"), cases[i].is_orphaned);
+		last = json_array_get(at(json, "steps"), (size_t)len_at(json, "steps") - 1);
+		if (cases[i].kernel != NULL)
+			assert_string_equal(text_at(last, "text"), cases[i].kernel);
+		else
+			assert_string_not_equal(text_at(last, "step"), "kernel");
+		json_decref(json);
+	}
+	world_fini(&w);
+}
+
 /* Search texts and the services they select. */
 static const struct {
 	const char *query;
@@ -901,6 +951,7 @@ int main(void)
 		cmocka_unit_test(test_trace_endpoints),
 		cmocka_unit_test(test_trace_protocol),
 		cmocka_unit_test(test_trace_elsewhere),
+		cmocka_unit_test(test_trace_orphaned),
 		cmocka_unit_test(test_searches),
 		cmocka_unit_test(test_page_and_dump),
 		cmocka_unit_test(test_many),

@@ -643,6 +643,7 @@ const struct plane_ops ipvs_plane_ops = {
 	.audit_read = ipvs_audit_read,
 	.backend_work = ipvs_backend_work,
 	.orphaned = plane_orphaned,
+	.is_orphaned = plane_is_orphaned,
 	.leads = plane_leads,
 	.check = rules_check,
 	.touched = plane_touched,

@@ -546,6 +546,7 @@ const struct plane_ops nft_plane_ops = {
 	.sweep = plane_sweep,
 	.supersede = nft_supersede,
 	.orphaned = nft_orphaned,
+	.is_orphaned = nft_is_orphaned,
 	.leads = plane_leads,
 	.check = plane_check,
 	.touched = plane_touched,

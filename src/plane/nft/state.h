@@ -112,10 +112,11 @@ MUST_USE int nft_commit(struct plane *plane, const struct plan_op *ops, size_t n
 /* plane_common_ops.settle_loaded */
 void nft_settle_loaded(struct plane_common *c);
 
-/* --- supersede.c: plane_ops.supersede and .orphaned --- */
+/* --- supersede.c: plane_ops.supersede, .orphaned and .is_orphaned --- */
 
 MUST_USE int nft_supersede(struct plane *plane, struct plane_result *res, struct err *err);
 size_t nft_orphaned(const struct plane *plane);
+bool nft_is_orphaned(const struct plane *plane, const struct plan_frontend *f);
 
 /* --- kinds.c --- */
 

@@ -170,3 +170,25 @@ size_t nft_orphaned(const struct plane *plane)
 			n += p->layout[fam]->n_orphans;
 	return n;
 }
+
+bool nft_is_orphaned(const struct plane *plane, const struct plan_frontend *f)
+{
+	const struct nft_plane *p = (const struct nft_plane *)plane;
+	enum ipfam fam = ip_fam(&f->addr);
+	struct nft_lookup of = { 0 };
+	struct err err = { 0 };
+
+	if (plane->family[fam].is_failed)
+		return false;
+	if (plane_is_orphaned(plane, f))
+		return true;
+	nft_key_tuple(of.key, &f->addr, f->proto, f->port);
+	vec_for_each (old, &p->layout[fam]->old) {
+		const struct nft_table_ref table = { old->name, fam };
+
+		if (nft_elems_get(p->common.query, &table, NFTSET_FRONTENDS, &of, 1, &err) == 0 &&
+		    of.is_found)
+			return true;
+	}
+	return false;
+}
