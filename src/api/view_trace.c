@@ -46,8 +46,12 @@ static void put_how(struct str *out, const struct serve_context *ctx, const stru
 {
 	const struct model *m = ctx->model;
 
-	if (t->is_host)
+	if (t->is_host) {
+		if (t->is_assumed)
+			str_puts(out, ": the Node's address is assumed; the kernel's route to the "
+				      "destination selects the source");
 		return;
+	}
 	if (!m->env.has_detector[ip_fam(&t->query.dst)]) {
 		str_puts(out, ": detect-local is not configured: pods count as outside clients");
 	} else if (t->is_assumed) {

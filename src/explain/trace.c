@@ -198,7 +198,8 @@ void plan_trace_init(struct plan_trace *ret, const struct plan *p,
 		     const struct plan_trace_query *query)
 {
 	*ret = (struct plan_trace){ .plan = p, .query = *query };
-	if (!ip_is_set(&query->src) && query->src_pod == NULL)
+	ret->is_src_given = ip_is_set(&query->src) || query->src_pod != NULL;
+	if (!ret->is_src_given)
 		ret->query.src = p->model->env.node_ip[ip_fam(&query->dst)];
 }
 
@@ -489,6 +490,7 @@ static void decide_frontend(struct plan_trace *t, struct svc *svc, const struct 
 	decide_ranges(t, rows);
 	decide_verdict(t, target);
 	decide_backend(t, rows, pool);
+	t->is_assumed |= !t->is_src_given && (f->is_guarded || t->is_predicted);
 	t->programmed = decide_programmed(t, svc->rows, rows);
 	decide_endpoints(t, svc);
 }

@@ -115,8 +115,13 @@ struct plan_trace {
 	struct plan_trace_query query;
 	/* The source, and what endpoints with its address say about it. */
 	bool is_host;
-	bool is_pod;     /* by detect-local (section 6.1, POL-24) */
-	bool is_assumed; /* detect-local needs an interface: assumed from the pods of this node */
+	bool is_pod; /* by detect-local (section 6.1, POL-24) */
+	/*
+	 * detect-local needs an interface: assumed from the pods of this node. Or this host's
+	 * address decides and is not given: assumed to be the Node's.
+	 */
+	bool is_assumed;
+	bool is_src_given;
 	bool is_pod_of_this_node;
 	const struct name *pod_node; /* counted */
 	char *pod;

@@ -607,6 +607,43 @@ static void test_trace_orphaned(void **state)
 	world_fini(&w);
 }
 
+/* The address of this host is not known: the route to the destination selects it. */
+static void test_trace_host_source(void **state)
+{
+	static const struct {
+		const char *query;
+		bool is_assumed;
+		const char *source;
+	} cases[] = {
+		{ "from=host&to=10.96.0.1:80", false, "192.0.2.1 is this host" },
+		{ "from=host&to=198.51.100.1:80", true,
+		  "192.0.2.1 is this host: the Node's address is assumed; the kernel's route to "
+		  "the destination selects the source" },
+		{ "from=192.0.2.1&to=198.51.100.1:80", false, "192.0.2.1 is this host" },
+	};
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	put_service(&w.w, "shop/cart",
+		    "type=LoadBalancer ip=10.96.0.1 vip=198.51.100.1 port=http:80 "
+		    "range=192.0.2.0/24");
+	put_slice(&w.w, "shop/cart-1", "cart", "|http:8080|7 rs");
+	sync_all(&w.w);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		char target[128];
+		json_t *json;
+
+		print_message("    %s\n", cases[i].query);
+		(void)snprintf(target, sizeof(target), "/v1/trace?%s", cases[i].query);
+		json = get_json(&w, target);
+		assert_int_equal(int_at(json, "source.assumed"), cases[i].is_assumed);
+		assert_string_equal(text_at(json, "steps.0.text"), cases[i].source);
+		json_decref(json);
+	}
+	world_fini(&w);
+}
+
 /* Search texts and the services they select. */
 static const struct {
 	const char *query;
@@ -952,6 +989,7 @@ int main(void)
 		cmocka_unit_test(test_trace_protocol),
 		cmocka_unit_test(test_trace_elsewhere),
 		cmocka_unit_test(test_trace_orphaned),
+		cmocka_unit_test(test_trace_host_source),
 		cmocka_unit_test(test_searches),
 		cmocka_unit_test(test_page_and_dump),
 		cmocka_unit_test(test_many),
