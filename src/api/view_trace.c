@@ -316,10 +316,16 @@ static void step_masq(struct jsonw *w, const struct plan_trace *t)
 	FINI(str_fini) struct str out = { 0 };
 
 	str_puts(&out, masq_words[t->masq]);
-	if (t->masq < PLAN_TRACE_MASQ_ALL &&
-	    vec_has(&t->endpoints, ep,
-		    ep->why == NULL && ip_addr_is_equal(&ep->from->addr, &t->query.src)))
-		str_puts(&out, "; yes if the pod reaches itself");
+	if (t->masq < PLAN_TRACE_MASQ_ALL) {
+		if (vec_has(&t->endpoints, ep,
+			    ep->why == NULL && ip_addr_is_equal(&ep->from->addr, &t->query.src)))
+			str_puts(&out, "; yes if the pod reaches itself");
+	} else if (!plan_trace_masquerades(t)) {
+		str_clear(&out);
+		str_puts(&out, "no: delivered to this host, without postrouting");
+	} else if (vec_has(&t->endpoints, ep, ep->why == NULL && !ep->is_masqueraded)) {
+		str_puts(&out, "; no to endpoints with an address of this host");
+	}
 	step(w, "masqueraded", &out);
 }
 

@@ -310,9 +310,8 @@ static bool is_masqueraded(const struct plan_trace *t, const struct endpoint *e)
 
 bool plan_trace_masquerades(const struct plan_trace *t)
 {
-	return t->masq >= PLAN_TRACE_MASQ_ALL ||
-	       (t->masq == PLAN_TRACE_MASQ_REMOTE &&
-		vec_has(&t->endpoints, ep, ep->why == NULL && ep->is_masqueraded));
+	return t->masq >= PLAN_TRACE_MASQ_REMOTE &&
+	       vec_has(&t->endpoints, ep, ep->why == NULL && ep->is_masqueraded);
 }
 
 static void decide_endpoints(struct plan_trace *t, const struct svc *svc)

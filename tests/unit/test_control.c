@@ -644,6 +644,46 @@ static void test_trace_host_source(void **state)
 	world_fini(&w);
 }
 
+/* MASQ-07: endpoints with an address of this host get the packet without postrouting. */
+static void test_trace_host_endpoints(void **state)
+{
+	static const struct {
+		const char *query;
+		bool is_masqueraded;
+		const char *text; /* of the step "masqueraded" */
+	} cases[] = {
+		{ "from=203.0.113.9&to=198.51.100.1:80", false,
+		  "no: delivered to this host, without postrouting" },
+		{ "from=203.0.113.9&to=198.51.100.2:80", true,
+		  "yes: external policy Cluster, so that replies return through this node; no to "
+		  "endpoints with an address of this host" },
+		{ "from=host&to=198.51.100.1:80", true,
+		  "yes: external policy Cluster, so that replies return through this node" },
+	};
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	put_service(&w.w, "shop/net", "ip=10.96.0.1 vip=198.51.100.1 port=http:80");
+	put_slice(&w.w, "shop/net-1", "net", "|http:8080|192.0.2.1 rs @n1");
+	put_service(&w.w, "shop/mix", "ip=10.96.0.2 vip=198.51.100.2 port=http:80");
+	put_slice(&w.w, "shop/mix-1", "mix", "|http:8080|192.0.2.1 rs @n1;7 rs");
+	sync_all(&w.w);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		char target[128];
+		json_t *json;
+
+		print_message("    %s\n", cases[i].query);
+		(void)snprintf(target, sizeof(target), "/v1/trace?%s", cases[i].query);
+		json = get_json(&w, target);
+		assert_int_equal(int_at(json, "service.masqueraded"), cases[i].is_masqueraded);
+		assert_string_equal(text_at(json, "steps.4.step"), "masqueraded");
+		assert_string_equal(text_at(json, "steps.4.text"), cases[i].text);
+		json_decref(json);
+	}
+	world_fini(&w);
+}
+
 /* Search texts and the services they select. */
 static const struct {
 	const char *query;
@@ -990,6 +1030,7 @@ int main(void)
 		cmocka_unit_test(test_trace_elsewhere),
 		cmocka_unit_test(test_trace_orphaned),
 		cmocka_unit_test(test_trace_host_source),
+		cmocka_unit_test(test_trace_host_endpoints),
 		cmocka_unit_test(test_searches),
 		cmocka_unit_test(test_page_and_dump),
 		cmocka_unit_test(test_many),
