@@ -164,6 +164,41 @@ static void test_adopt_at_cluster_ip(void **state)
 	}
 }
 
+/* A Service was deleted between two processes, and the sweep is pending: its frontends alone. */
+static void test_orphaned(void **state)
+{
+	struct plan_frontend f = { .port = 80, .proto = L4PROTO_TCP };
+	struct world w;
+
+	(void)state;
+	world_open(&w);
+	service_of(&w, 1, 2);
+	service(&w, "shop/s2", "type=LoadBalancer ip=10.96.0.2 port=http:80 vip=192.0.2.1 etp");
+	endpoints_of(&w, 2, 0, 2);
+	settle(&w);
+	life_end(&w);
+	htable_for_each (n, &w.m.services)
+		container_of(n, struct svc, node)->adopted_load = 0;
+	no_service(&w, "shop", "s2");
+	life_begin(&w);
+	sync_sweep_hold(w.s);
+	settle(&w);
+	assert_true(sync_is_sweep_pending(w.s));
+	f.addr = test_addr("10.96.0.1");
+	assert_false(w.plane->ops->is_orphaned(w.plane, &f));
+	f.addr = test_addr("10.96.0.2");
+	assert_true(w.plane->ops->is_orphaned(w.plane, &f));
+	f.addr = test_addr("192.0.2.1");
+	assert_true(w.plane->ops->is_orphaned(w.plane, &f));
+	f.port = 81;
+	assert_false(w.plane->ops->is_orphaned(w.plane, &f));
+	sync_sweep_release(w.s);
+	settle(&w);
+	f.port = 80;
+	assert_false(w.plane->ops->is_orphaned(w.plane, &f));
+	world_close(&w);
+}
+
 #define LARGE 4000 /* three pieces */
 
 /*
@@ -2916,6 +2951,7 @@ int main(void)
 		cmocka_unit_test(test_reading),
 		cmocka_unit_test(test_few_answers),
 		cmocka_unit_test(test_adopt_at_cluster_ip),
+		cmocka_unit_test(test_orphaned),
 		cmocka_unit_test(test_adopt_in_pieces),
 		cmocka_unit_test(test_torn_dumps),
 		cmocka_unit_test(test_incomplete_dump),
