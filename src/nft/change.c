@@ -118,8 +118,11 @@ struct nft_change *nft_changes_touch(struct nft_changes *c, enum ipfam fam, enum
 		index_put(c, (uint32_t)c->v.n - 1);
 		list_append(c, fam, set);
 	}
-	if (svc != NULL)
+	if (svc != NULL) {
+		if (ch->svc != NULL && ch->svc != svc)
+			ch->is_restarted = nft_set_counts(set, NFT_COUNT_FRONTENDS);
 		ch->svc = svc;
+	}
 	return ch;
 }
 

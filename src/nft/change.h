@@ -6,7 +6,8 @@
  *
  * Operations may name a key twice: a backend moves into a slot that another one leaves,
  * a frontend moves between services. So each entry collects, in any order, the key's old
- * state (as programmed) and its new state. Both absent or both equal: nothing to write.
+ * state (as programmed) and its new state. Both absent or both equal: nothing to write, unless
+ * the element counts for services and passes from one to another: only a new one starts at 0.
  * Counted addresses (nft/refs.h) collect a difference instead.
  *
  * Entries are in two arrays that the next transaction uses again.
@@ -32,6 +33,7 @@ struct nft_change {
 	bool has_programmed; /* the kernel has the key, with data `programmed` */
 	bool has_new;        /* the desired data is `data` */
 	bool needs_read;     /* the kernel's data has to be read */
+	bool is_restarted;   /* counts for another service than before: from 0 */
 	int32_t delta;       /* of a counted address */
 	uint32_t count;      /* of a counted address, after the commit */
 	uint8_t key[NFT_KEY_MAX];
@@ -74,17 +76,21 @@ void nft_changes_will(struct nft_changes *c, enum ipfam fam, enum nft_set_id set
 void nft_changes_count(struct nft_changes *c, enum ipfam fam, enum nft_set_id set, const void *key,
 		       int32_t delta, struct svc *svc);
 
+/* Is an element of the new state another one than that of the programmed state? */
+static inline bool nft_change_is_other(const struct nft_change *ch, size_t data_len)
+{
+	return ch->is_restarted || __builtin_memcmp(ch->programmed, ch->data, data_len) != 0;
+}
+
 /* Does the change delete the key's element; does it add one? */
 static inline bool nft_change_is_del(const struct nft_change *ch, size_t data_len)
 {
-	return ch->has_programmed &&
-	       (!ch->has_new || __builtin_memcmp(ch->programmed, ch->data, data_len) != 0);
+	return ch->has_programmed && (!ch->has_new || nft_change_is_other(ch, data_len));
 }
 
 static inline bool nft_change_is_add(const struct nft_change *ch, size_t data_len)
 {
-	return ch->has_new &&
-	       (!ch->has_programmed || __builtin_memcmp(ch->programmed, ch->data, data_len) != 0);
+	return ch->has_new && (!ch->has_programmed || nft_change_is_other(ch, data_len));
 }
 
 /* Walk the changes of one set in the order in which they were first touched. */

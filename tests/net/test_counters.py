@@ -142,6 +142,34 @@ def test_a_flow_that_moves(lab, vipd):
     assert reached(lab, "mv", endpoint=L.endpoint(other, 8080)) == 1
 
 
+def test_another_owner(lab, vipd):
+    """External address and node ports pass to another Service in one update: each counts from 0
+    there. What stays counts on, and a restart writes nothing."""
+    ips, ext = [L.cluster_ip(i, 4) for i in (730, 731)], L.external_ip(73, 4)
+
+    def apply(a, b):
+        vipd.apply([service(name, [ip], port(80, node_port=node_port), kind="NodePort",
+                            external_ips=external) for name, ip, (node_port, external) in
+                    zip(("oa", "ob"), ips, (a, b))] +
+                   [slice_(name, [L.remote(1, 4)], 8080) for name in ("oa", "ob")])
+
+    def counts(name):
+        return [asked(lab, name, frontend=kind) for kind in ("ClusterIP", "NodePort", "ExternalIP")]
+    apply((30730, [ext]), (30731, []))
+    for addr, at, n in ((ext, 80, 50), (ips[0], 80, 2), (L.NODE[4], 30730, 4), (ips[1], 80, 3),
+                        (L.NODE[4], 30731, 5)):
+        for _ in range(n):
+            assert L.probe(lab.client, addr, at).ok
+    assert counts("oa") == [2, 4, 50] and counts("ob") == [3, 5, None]
+    apply((30731, []), (30730, [ext]))
+    assert counts("oa") == [2, 0, None] and counts("ob") == [3, 0, 0]
+    connect(lab, ext, 6)
+    vipd.kill()
+    vipd.start()
+    assert vipd.status()["sync"]["writes"] == 0
+    assert counts("ob") == [3, 0, 6]
+
+
 def test_refused(lab, vipd):
     """Rejected without endpoints, dropped without local ones, dropped by source ranges; also where
     the guard would drop packets to unknown addresses."""

@@ -2868,6 +2868,32 @@ static void test_counters(void **state)
 	world_close(&w);
 }
 
+/* A frontend that moves to another service counts from 0 there. */
+static void test_counters_of_owners(void **state)
+{
+	struct world w;
+
+	world_open(&w);
+	w.config.counting = PLANE_COUNT_SERVICES;
+	restart(&w);
+	service(&w, "shop/other", "ip=10.96.0.11 port=http:80 ext=192.0.2.1");
+	service(&w, "shop/web", WEB);
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
+	settle(&w);
+	packets_ask(&w, IPVSSET_COUNTED, "10.96.0.10", 7);
+	packets_ask(&w, IPVSSET_COUNTED, "192.0.2.1", 50);
+	packets_ask(&w, IPVSSET_REJECTED, "192.0.2.1", 50);
+	service(&w, "shop/other", "ip=10.96.0.11 port=http:80");
+	service(&w, "shop/web", WEB " ext=192.0.2.1");
+	settle(&w);
+	assert_int_equal(asked(&w, PLANE_COUNTER_CONNECTIONS, 0).packets, 7);
+	assert_true(asked(&w, PLANE_COUNTER_CONNECTIONS, 1).is_known);
+	assert_int_equal(asked(&w, PLANE_COUNTER_CONNECTIONS, 1).packets, 0);
+	assert_int_equal(asked(&w, PLANE_COUNTER_REJECTED, 1).packets, 0);
+	expect_adopted(&w);
+	world_close(&w);
+}
+
 /* Counted by the pool's mark, also if the packet's mark has no pool: `idle` has the pool's mark. */
 static void test_counters_of_pools(void **state)
 {
@@ -3025,6 +3051,7 @@ int main(void)
 		cmocka_unit_test(test_route_priority_shared),
 		cmocka_unit_test(test_route_table_changes),
 		cmocka_unit_test(test_counters),
+		cmocka_unit_test(test_counters_of_owners),
 		cmocka_unit_test(test_counters_of_pools),
 		cmocka_unit_test(test_counting_changes),
 	};

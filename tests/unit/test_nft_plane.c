@@ -1882,6 +1882,52 @@ static void test_counters(void **state)
 	bench_close(&b);
 }
 
+static uint64_t packets_at(struct bench *b, enum plane_counter which, const char *addr)
+{
+	return count(b, which, &(struct plane_counted){ { test_addr(addr), 80, L4PROTO_TCP, 0 } })
+		.packets;
+}
+
+/* A frontend that moves to another service counts from 0 there; others count on. */
+static void test_counters_of_owners(void **state)
+{
+	const char *const addrs[] = { "192.0.2.1", "192.0.2.2", "10.96.0.1" };
+	uint8_t key[NFT_KEY_MAX];
+	struct bench b;
+	uint32_t genid;
+
+	(void)state;
+	bench_open(&b);
+	world_count(&b.w, PLANE_COUNT_SERVICES);
+	world_service(&b.w, "shop/a", "ip=10.96.0.1 port=http:80 ext=192.0.2.1");
+	world_service(&b.w, "shop/b", "ip=10.96.0.2 port=http:80 ext=192.0.2.2");
+	world_slice(&b.w, "shop/a-1", "a", "|http:8080|1 rs; 2 rs");
+	world_slice(&b.w, "shop/b-1", "b", "|http:8080|3 rs");
+	world_settle(&b.w);
+	for (size_t i = 0; i < ARRAY_SIZE(addrs); i++) {
+		struct ip_addr ip = test_addr(addrs[i]);
+
+		nft_key_tuple(key, &ip, L4PROTO_TCP, 80);
+		fake_packets(b.f, IPFAM_V4, NFTSET_COUNTED, key, 50);
+		fake_packets(b.f, IPFAM_V4, NFTSET_REJECTED, key, 5);
+	}
+	genid = world_genid(&b.w);
+	world_service(&b.w, "shop/a", "ip=10.96.0.1 port=http:80 ext=192.0.2.2");
+	world_service(&b.w, "shop/b", "ip=10.96.0.2 port=http:80 ext=192.0.2.1");
+	world_settle(&b.w);
+	assert_int_equal(world_genid(&b.w), genid + 1); /* frontend and counter in one */
+	for (size_t i = 0; i < ARRAY_SIZE(addrs); i++) {
+		uint64_t n = i == 2; /* the one that stays */
+
+		assert_int_equal(packets_at(&b, PLANE_COUNTER_CONNECTIONS, addrs[i]), 50 * n);
+		assert_int_equal(packets_at(&b, PLANE_COUNTER_REJECTED, addrs[i]), 5 * n);
+	}
+	world_check(&b.w);
+	world_restart(&b.w);
+	assert_int_equal(world_settle(&b.w), 0);
+	bench_close(&b);
+}
+
 /* --- a kernel full of nonsense --- */
 
 /* Random key or data, sometimes close to valid ones. */
@@ -2169,6 +2215,7 @@ int main(void)
 		cmocka_unit_test(test_family_fails_later),
 		cmocka_unit_test(test_family_is_deleted_again_and_again),
 		cmocka_unit_test(test_counters),
+		cmocka_unit_test(test_counters_of_owners),
 		cmocka_unit_test(test_nonsense),
 	};
 
