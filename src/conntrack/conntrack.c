@@ -129,8 +129,9 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 		arm(c);
 		return;
 	}
-	log_debug(LOG_AREA_CONNTRACK, "job %u: %u frontends, %u targets", job.id, job.frontends.n,
-		  job.targets.n);
+	log_debug(LOG_AREA_CONNTRACK,
+		  "job %u: %u UDP frontends, %u targets, %u TCP frontends, %u dead addresses",
+		  job.id, job.frontends.n, job.targets.n, job.tcp.n, job.dead.n);
 	failed.id = job.id;
 	failed.result = worker_send(c->worker, &job, &failed.err);
 	if (failed.result < 0)

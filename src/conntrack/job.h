@@ -54,8 +54,8 @@ struct job {
 	VEC(struct job_target) targets;
 	VEC(struct ip_endpoint) live;
 	/*
-	 * TCP: untranslated handshakes to these frontends are stale (CT-12), or flows that were
-	 * translated to dead addresses (CT-03). Both in any order until job_sort().
+	 * TCP: flows of these frontends that were translated to dead addresses are stale (CT-03),
+	 * or, with has_handshakes, untranslated handshakes (CT-12). In any order until job_sort().
 	 */
 	VEC(struct ip_endpoint) tcp;
 	VEC(struct ip_addr) dead;

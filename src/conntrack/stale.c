@@ -8,7 +8,8 @@
  * accepted does not matter.
  *
  * A scan is a frontend and a target. Scans wait in queues, one for each delay, so that
- * the first of a queue is always due first.
+ * the first of a queue is due first; those of a recheck may wait for younger ones, for the grace
+ * period at most.
  */
 #include "conntrack/stale.h"
 
@@ -602,7 +603,9 @@ bool stale_job_take(struct stale *s, struct job *ret, uint64_t now)
 		queue_take(s, &t, q, now);
 	vec_for_each (f, &t.frontends)
 		frontend_write(ret, *f);
-	if (!has_busy)
+	if (has_busy)
+		tcp_collect_again(&s->tcp);
+	else
 		tcp_take(&s->tcp, ret, now);
 	s->is_busy = t.frontends.n > 0 || ret->tcp.n > 0 || ret->dead.n > 0;
 	vec_fini(&t.frontends);

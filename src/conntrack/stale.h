@@ -35,6 +35,7 @@
 
 #define STALE_AGAIN_NS (2 * NSEC_PER_SEC)
 #define STALE_DEAD_NS (5 * NSEC_PER_SEC)
+#define STALE_LATE_NS (30 * NSEC_PER_SEC)
 /* Until the next scan of a job with flows that the kernel cannot delete now. */
 #define STALE_BUSY_NS (5 * NSEC_PER_SEC)
 #define STALE_RETRY_MIN_NS (100 * NSEC_PER_MSEC)
@@ -92,7 +93,8 @@ uint32_t stale_job_outdated(const struct stale *s);
 /*
  * The job ended, `took_ns` after its begin. `result` is 0, or a negative errno: its targets
  * then stay pending and are retried with backoff. -EBUSY: they are retried after STALE_BUSY_NS,
- * in a job without other targets, which do not wait. -ECANCELED: without backoff. The next job
+ * in a job without other targets, which do not wait; dead flows of TCP, after STALE_DEAD_NS with
+ * others. -ECANCELED: without backoff. The next job
  * waits for half a second at most, if the helper has used more than its share.
  */
 void stale_job_done(struct stale *s, uint32_t id, int result, uint64_t took_ns, uint64_t now);

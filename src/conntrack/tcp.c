@@ -13,9 +13,10 @@
 
 struct dead_addr {
 	struct hnode node; /* in tcp.addrs */
-	struct list link;  /* in tcp.waiting or tcp.under_way */
+	struct list link;  /* in tcp.waiting, tcp.late or tcp.under_way */
 	struct ip_addr addr;
 	uint64_t due_ns; /* STALE_NEVER: under way */
+	bool is_late;    /* of the second scan */
 };
 
 struct former_frontend {
@@ -39,10 +40,17 @@ static void addr_end(struct tcp *t, struct dead_addr *d)
 	free(d);
 }
 
-static void addr_wait(struct tcp *t, struct dead_addr *d, uint64_t now)
+static void addr_wait(struct tcp *t, struct dead_addr *d, bool is_late, uint64_t now)
 {
-	d->due_ns = now + STALE_DEAD_NS;
-	list_move_tail(&t->waiting, &d->link);
+	d->is_late = is_late;
+	d->due_ns = now + (is_late ? STALE_LATE_NS : STALE_DEAD_NS);
+	list_move_tail(is_late ? &t->late : &t->waiting, &d->link);
+}
+
+void tcp_collect_again(struct tcp *t)
+{
+	t->bucket = 0;
+	vec_clear(&t->frontends);
 }
 
 bool tcp_addr_event(struct tcp *t, const struct ip_addr *addr, bool is_listed, uint64_t now)
@@ -53,6 +61,8 @@ bool tcp_addr_event(struct tcp *t, const struct ip_addr *addr, bool is_listed, u
 	if (is_listed) {
 		if (d != NULL)
 			addr_end(t, d);
+		if (tcp_next(t) > now)
+			tcp_collect_again(t);
 		return is_under_way;
 	}
 	if (d == NULL) {
@@ -60,13 +70,13 @@ bool tcp_addr_event(struct tcp *t, const struct ip_addr *addr, bool is_listed, u
 		d->addr = *addr;
 		htable_insert(&t->addrs, &d->node, hash_bytes(addr, sizeof(*addr)));
 	}
-	addr_wait(t, d, now);
+	addr_wait(t, d, false, now);
 	return false;
 }
 
-static void addrs_take(struct tcp *t, struct job *job, uint64_t now)
+static void addrs_take(struct tcp *t, struct job *job, struct list *from, uint64_t now)
 {
-	list_for_each_entry_safe (d, tmp, &t->waiting, struct dead_addr, link) {
+	list_for_each_entry_safe (d, tmp, from, struct dead_addr, link) {
 		if (d->due_ns > now || job->dead.n >= JOB_DEAD_MAX)
 			break;
 		d->due_ns = STALE_NEVER;
@@ -117,7 +127,8 @@ void tcp_accepted(struct tcp *t, const struct plan_rows *old, const struct plan_
 		while (i < after->frontends.n && ip_tuple_cmp(&after->frontends.v[i], f) < 0)
 			i++;
 		if (is_translated(f) &&
-		    (i == after->frontends.n || ip_tuple_cmp(&after->frontends.v[i], f) != 0))
+		    (i == after->frontends.n || ip_tuple_cmp(&after->frontends.v[i], f) != 0 ||
+		     !is_translated(&after->frontends.v[i])))
 			tcp_gone(t, &f->addr, f->port);
 	}
 }
@@ -129,27 +140,24 @@ static void rows_collect(struct tcp *t, const struct plan_rows *rows)
 			*vec_push(&t->frontends) = (struct ip_endpoint){ f->addr, f->port, 0 };
 }
 
-static void collect_again(struct tcp *t)
-{
-	t->bucket = 0;
-	vec_clear(&t->frontends);
-}
-
 /* --- scans --- */
 
 void tcp_recheck(struct tcp *t, uint64_t now)
 {
 	t->handshakes_ns = MIN(t->handshakes_ns, now);
 	t->is_under_way = false;
-	collect_again(t);
+	tcp_collect_again(t);
 }
 
 uint64_t tcp_next(const struct tcp *t)
 {
+	const struct list *const lists[] = { &t->waiting, &t->late };
 	uint64_t next = t->handshakes_ns;
 
-	if (!list_is_empty(&t->waiting))
-		next = MIN(next, list_entry(t->waiting.next, struct dead_addr, link)->due_ns);
+	for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
+		if (!list_is_empty(lists[i]))
+			next = MIN(next,
+				   list_entry(lists[i]->next, struct dead_addr, link)->due_ns);
 	return next;
 }
 
@@ -167,8 +175,8 @@ bool tcp_collect(struct tcp *t, uint64_t now)
 }
 
 /*
- * Not both in one job: an untranslated handshake to a former frontend may be valid, and those of
- * the model are collected alike.
+ * A job scans handshakes or dead flows: the frontends of dead flows include former ones, to which
+ * an untranslated handshake may be valid.
  */
 void tcp_take(struct tcp *t, struct job *job, uint64_t now)
 {
@@ -179,7 +187,8 @@ void tcp_take(struct tcp *t, struct job *job, uint64_t now)
 		t->handshakes_ns = STALE_NEVER;
 		t->is_under_way = t->frontends.n > 0;
 	} else {
-		addrs_take(t, job, now);
+		addrs_take(t, job, &t->waiting, now);
+		addrs_take(t, job, &t->late, now);
 		list_for_each_entry (f, &t->former_order, struct former_frontend, link)
 			*vec_push(&t->frontends) = f->at;
 	}
@@ -190,8 +199,8 @@ void tcp_take(struct tcp *t, struct job *job, uint64_t now)
 void tcp_done(struct tcp *t, int result, uint64_t now)
 {
 	list_for_each_entry_safe (d, tmp, &t->under_way, struct dead_addr, link) {
-		if (result < 0)
-			addr_wait(t, d, now);
+		if (result < 0 || !d->is_late)
+			addr_wait(t, d, result == 0, now);
 		else
 			addr_end(t, d);
 	}
@@ -211,6 +220,7 @@ void tcp_init(struct tcp *t, const struct model *m, bool is_reset)
 {
 	*t = (struct tcp){ .model = m, .is_reset = is_reset, .handshakes_ns = STALE_NEVER };
 	list_init(&t->waiting);
+	list_init(&t->late);
 	list_init(&t->under_way);
 	list_init(&t->former_order);
 }

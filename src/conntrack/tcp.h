@@ -4,8 +4,9 @@
  *
  *   handshakes    that passed untranslated while rules were missing (CT-12): once after the start
  *                 and after each repair
- *   dead flows    to addresses that are no endpoint any more (CT-03, --dead-flows=reset): once,
- *                 STALE_DEAD_NS after the address has left the last slice of any service
+ *   dead flows    to addresses that are no endpoint any more (CT-03, --dead-flows=reset):
+ *                 STALE_DEAD_NS after the address has left the last slice of any service, and
+ *                 STALE_LATE_NS later, because the change may be programmed late
  *
  * A job has all TCP frontends: those of the model, which are collected in pieces, and for dead
  * flows the last TCP_FORMER_MAX that were removed. So a pending address costs the same, however
@@ -31,6 +32,7 @@ struct tcp {
 	VEC(struct ip_endpoint) frontends; /* collected so far */
 	struct htable addrs;               /* of struct dead_addr */
 	struct list waiting;               /* all with one delay: the first is due first */
+	struct list late;                  /* the same, of the second scan */
 	struct list under_way;
 	struct htable former; /* of struct former_frontend */
 	struct list former_order;
@@ -52,6 +54,8 @@ bool tcp_addr_event(struct tcp *t, const struct ip_addr *addr, bool is_listed, u
 uint64_t tcp_next(const struct tcp *t);
 /* Collect frontends for the scans that are due. False: there are more, call again. */
 bool tcp_collect(struct tcp *t, uint64_t now);
+/* The scans that are due wait for another job: collect again for it. */
+void tcp_collect_again(struct tcp *t);
 /* Add the scans that are due, if tcp_collect() returned true. */
 void tcp_take(struct tcp *t, struct job *job, uint64_t now);
 /* The job ended, as stale_job_done(). */

@@ -36,7 +36,7 @@ struct eject_loop {
 	struct list probes;
 	bool has_refusals; /* at the last read */
 	uint64_t read_ns;  /* it began */
-	uint64_t until;    /* failover_work() at which it ends: the next one continues */
+	uint64_t until;    /* failover_work() at which it ends; later ones read what is left */
 };
 
 /* --- probes --- */

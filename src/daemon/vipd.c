@@ -293,7 +293,7 @@ static void sweep_follow(struct vipd *v)
 		sync_sweep_hold(v->sync);
 }
 
-/* SVC-07: log each cause once, and again after the node's addresses or options changed. */
+/* SVC-07: log each cause once, and again after another one. */
 static void nodeports_follow(struct vipd *v)
 {
 	for (int fam = 0; fam < IPFAM_N && v->host != NULL; fam++) {

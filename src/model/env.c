@@ -175,14 +175,19 @@ unsigned int env_diff(const struct model_env *a, const struct model_env *b)
 static const char *primary_failure(const struct model *m, enum ipfam fam)
 {
 	const struct ip_addr *ip = &m->env.node_ip[fam];
-	bool is_guess = m->self == NULL || m->self->addrs.n == 0;
+	bool is_bound = !ip_addr_is_any(&m->config.bind_addr[fam]);
+	bool is_guess = !is_bound && (m->self == NULL || m->self->addrs.n == 0);
 
 	if (!m->has_nodeports[fam] || is_guess)
 		return NULL;
 	if (!ip_is_set(ip))
 		return NOT_SERVED(fam, "the Node has no ",
 				  " address; --nodeport-addresses selects others");
-	if (!model_is_host_addr(m, ip) && !ip_addr_is_loopback(ip))
+	if (ip_addr_is_loopback(ip))
+		return NOT_SERVED(fam, "the node's ", " address is a loopback address");
+	if (!model_is_host_addr(m, ip) && is_bound)
+		return NOT_SERVED(fam, "--bind-address is no ", " address of this host");
+	if (!model_is_host_addr(m, ip))
 		return NOT_SERVED(
 			fam, "the Node's ",
 			" address is none of this host; --nodeport-addresses selects others");

@@ -290,11 +290,23 @@ static void test_env(void **state)
 static void test_nodeports_failure(void **state)
 {
 	static const struct {
-		const char *node;
+		const char *node;           /* NULL: none */
 		const char *nodeport_cidrs; /* NULL: "primary" */
 		const char *service;
 		const char *failures[IPFAM_N];
+		const char *bind;
 	} cases[] = {
+		{ NULL, NULL, "ip=10.96.0.1 port=http:80:30080", { 0 } },
+		{ NULL,
+		  NULL,
+		  "ip=10.96.0.1 port=http:80:30080",
+		  { "IPv4 node ports are not served: --bind-address is no IPv4 address of this host" },
+		  "172.31.9.9" },
+		{ "addr=10.0.0.5",
+		  NULL,
+		  "ip=10.96.0.1 port=http:80:30080",
+		  { "IPv4 node ports are not served: the node's IPv4 address is a loopback address" },
+		  "127.0.0.1" },
 		{ "addr=10.0.0.5 addr=fd00::5", NULL, "ip=fd00:96::1 port=http:80:30080", { 0 } },
 		{ "addr=10.0.0.5", NULL, "ip=10.96.0.1 port=http:80:30080", { 0 } },
 		{ "addr=10.0.0.5", NULL, "ip=fd00:96::1 port=http:80", { 0 } },
@@ -318,12 +330,14 @@ static void test_nodeports_failure(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		const struct env_case c = { .nodeport_cidrs = cases[i].nodeport_cidrs,
+		const struct env_case c = { .bind = cases[i].bind,
+					    .nodeport_cidrs = cases[i].nodeport_cidrs,
 					    .node = cases[i].node,
 					    .host = HOST };
 		struct model m;
 
-		print_message("    %s: %s\n", cases[i].node, cases[i].service);
+		print_message("    %s: %s\n", cases[i].node ? cases[i].node : "-",
+			      cases[i].service);
 		configure(&m, &c);
 		hear(&m, &c, false);
 		if (cases[i].nodeport_cidrs == NULL)

@@ -229,7 +229,7 @@ static void drain(struct world *w)
 	struct job j = { 0 };
 
 	for (int i = 0; i < 100 && stale_stats_get(w->stale).pending > 0; i++) {
-		w->now += STALE_DEAD_NS;
+		w->now += STALE_LATE_NS;
 		if (stale_job_take(w->stale, &j, w->now))
 			stale_job_done(w->stale, j.id, 0, MS, w->now);
 		job_fini(&j);
@@ -992,6 +992,9 @@ static void test_dead(void **state)
 		expect(&w, "nothing");
 		w.now += 1;
 		expect(&w, is_reset ? "dead via 1: 10.0.1.1" : "nothing");
+		expect(&w, "nothing");
+		w.now += STALE_LATE_NS; /* its removal may have been programmed late */
+		expect(&w, is_reset ? "dead via 1: 10.0.1.1" : "nothing");
 		assert_int_equal(stale_stats_get(w.stale).pending, 0);
 		world_fini(&w);
 	}
@@ -1126,7 +1129,41 @@ static void test_dead_many(void **state)
 	one(&w, "del-svc", "a", NULL);
 	w.now += STALE_DEAD_NS;
 	assert_int_equal(tcp_taken(&w, 1000, 0), 2000);
+	w.now += STALE_LATE_NS;
+	assert_int_equal(tcp_taken(&w, 1000, 0), 2000);
 	assert_int_equal(stale_stats_get(w.stale).pending, 0);
+	world_fini(&w);
+}
+
+/* The address is back before all frontends are collected: the next dead one has all of them. */
+static void test_dead_collected_again(void **state)
+{
+	struct world w;
+
+	world_init(&w, true);
+	for (unsigned int i = 0; i < 15; i++) {
+		char name[16], text[64];
+
+		(void)snprintf(name, sizeof(name), "s%u", i);
+		(void)snprintf(text, sizeof(text), "ip=10.96.1.%u port=web/TCP:80", i);
+		struct service *s = many_ports(text, 1000);
+
+		name_unref(s->name);
+		s->name = name_get_str(name);
+		(void)model_put_service(&w.m, s, 1);
+	}
+	one(&w, "slice", "b1@b", W "1 rs");
+	stale_start(w.stale, w.now);
+	drain(&w);
+	one(&w, "del-slice", "b1", NULL);
+	w.now += STALE_DEAD_NS;
+	expect(&w, "nothing"); /* the first turn */
+	one(&w, "slice", "b1@b", W "1 rs");
+	one(&w, "svc", "t", WEB);
+	one(&w, "del-slice", "b1", NULL);
+	w.now += STALE_DEAD_NS;
+	expect(&w, "nothing");
+	expect(&w, "dead via 15001: 10.0.1.1");
 	world_fini(&w);
 }
 
@@ -1148,6 +1185,7 @@ static void test_former_frontends(void **state)
 	one(&w, "del-slice", "b1", NULL);
 	w.now += STALE_DEAD_NS;
 	expect(&w, "dead via 40000: 10.0.1.1");
+	drain(&w);
 	(void)model_put_service(&w.m, many_ports("ip=10.96.0.21 port=web/TCP:80", 40000), 1);
 	sync_settle(w.s, w.now);
 	one(&w, "del-svc", "a", NULL);
@@ -1469,6 +1507,7 @@ int main(void)
 		cmocka_unit_test(test_dead_came_back),
 		cmocka_unit_test(test_dead_under_way),
 		cmocka_unit_test(test_former_frontends),
+		cmocka_unit_test(test_dead_collected_again),
 		cmocka_unit_test(test_recheck_in_turns),
 		cmocka_unit_test(test_dead_elsewhere),
 		cmocka_unit_test(test_busy),

@@ -164,5 +164,9 @@ int nft_move_end(struct plane *plane, const struct plane_move *v, size_t n, stru
 
 	for (int i = 1; i < END_ATTEMPTS && r == -ENOENT; i++)
 		r = claims_end(p, v, n, err);
+	if (r == -ENOTRECOVERABLE) /* without the table there are no claims; it is made again */
+		return 0;
+	if (r == -ENOENT)
+		return -EAGAIN;
 	return r == 0 ? affinity_follow(p, v, n, err) : r;
 }
