@@ -265,7 +265,7 @@ struct svc *model_find_text(const struct model *m, const char *ns, const char *n
 
 /* Mark changes of `svc` as pending; idempotent. The plan marks services a change displaces. */
 void model_mark_dirty(struct model *m, struct svc *svc, uint64_t at_ns);
-/* Another service takes a frontend of `svc`: mark it dirty. What it claims stays. */
+/* The kernel state of `svc` has to change, but not what it claims: mark it dirty. */
 void model_mark_displaced(struct model *m, struct svc *svc);
 /* The sync of `svc` is done: no longer dirty. Frees the entry if it has become empty. */
 void model_clean(struct model *m, struct svc *svc);

@@ -29,6 +29,7 @@ static bool is_used[AFFINITY_MAX];
 static struct nft_keymap numbers = { .key_len = sizeof(struct affinity),
 				     .val_len = sizeof(uint16_t) };
 static size_t n_exact; /* numbers of exact combinations */
+static bool is_short;  /* an exact combination got no number, since one was released */
 
 /* Timeouts of coarse combinations: others are rounded up. */
 static const uint32_t coarse_timeouts[] = {
@@ -127,8 +128,10 @@ static struct affinity *affinity_add(const struct affinity *a)
 {
 	struct affinity *number = affinities;
 
-	if (numbers.n == AFFINITY_MAX || (!a->is_coarse && n_exact >= EXACT_MAX))
+	if (numbers.n == AFFINITY_MAX || (!a->is_coarse && n_exact >= EXACT_MAX)) {
+		is_short = true;
 		return NULL;
+	}
 	while (number->slots != 0)
 		number++;
 	affinity_set(number, a);
@@ -285,14 +288,21 @@ size_t nft_kind_count(void)
 	return numbers.n;
 }
 
+bool nft_kind_is_short(void)
+{
+	return is_short;
+}
+
 void nft_kind_release(uint16_t kind)
 {
 	struct affinity *a;
 
 	assert(kind >= NFT_KIND_AFFINITY && kind < NFT_KIND_AFFINITY_END);
 	a = &affinities[kind - NFT_KIND_AFFINITY];
-	if (nft_keymap_del(&numbers, a) && !a->is_coarse)
+	if (nft_keymap_del(&numbers, a) && !a->is_coarse) {
 		n_exact--;
+		is_short = false;
+	}
 	*a = (struct affinity){ 0 };
 }
 
@@ -305,4 +315,5 @@ void nft_kind_reset(void)
 {
 	for (uint16_t kind = NFT_KIND_AFFINITY; kind < NFT_KIND_AFFINITY_END; kind++)
 		nft_kind_release(kind);
+	is_short = false;
 }

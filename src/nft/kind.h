@@ -107,6 +107,8 @@ MUST_USE int nft_kind_adopt(uint16_t kind, const char *name);
 bool nft_kind_is_idle(uint16_t kind);
 /* Number of registered affinity numbers. */
 size_t nft_kind_count(void);
+/* Did an exact combination find no number free since the last release of an exact one? */
+bool nft_kind_is_short(void);
 /* Free an affinity number that no pool and no chain uses. */
 void nft_kind_release(uint16_t kind);
 /* Free all affinity numbers; for tests only. */

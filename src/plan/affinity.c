@@ -166,6 +166,11 @@ bool plan_rows_is_unsticky(const struct plan *p, const struct plan_rows *rows)
 	return vec_has(&rows->pools, pool, pool->is_sticky && pool_affinity(p, pool) == 0);
 }
 
+bool plan_rows_is_inexact(const struct plan *p, const struct plan_rows *rows)
+{
+	return vec_has(&rows->pools, pool, pool_affinity(p, pool) != pool->affinity_s);
+}
+
 void plan_affinity_text(const struct plan *p, const struct plan_rows *rows, struct str *out)
 {
 	vec_for_each (pool, &rows->pools) {

@@ -247,6 +247,8 @@ void plan_affinity_number(struct plan_pool *pool, struct plan_pool *peer,
 			  const struct plan_rows *programmed);
 /* Is affinity desired and not in effect in one of the pools of `rows`? */
 bool plan_rows_is_unsticky(const struct plan *p, const struct plan_rows *rows);
+/* Is another affinity timeout in effect, or none, in one of the pools of `rows`? */
+bool plan_rows_is_inexact(const struct plan *p, const struct plan_rows *rows);
 /* Append why the affinity of a pool is not as desired; nothing when it is. */
 void plan_affinity_text(const struct plan *p, const struct plan_rows *rows, struct str *out);
 /* Part of accept: the ids of `kept` stay taken; the caller keeps the old rows and claims. */

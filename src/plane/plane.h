@@ -370,6 +370,13 @@ struct plane {
 	/* Operations by which check() and tick() repaired foreign changes; the caller clears it. */
 	uint64_t n_repaired;
 	bool is_load_wanted; /* by tick(); the caller clears it */
+	/*
+	 * By tick(); the caller clears it: classes are free again, of services whose pools got
+	 * another affinity than they desire.
+	 */
+	bool is_replan_wanted;
+	/* Set by the caller: rows have classes (plan_rows_number()) and are not programmed yet. */
+	bool has_goal;
 	bool is_tick_urgent; /* changes do not delay the next tick() */
 	/* The process of the last foreign change: "nft (pid 4711)", for people. */
 	char changed_by[64];

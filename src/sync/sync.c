@@ -393,6 +393,7 @@ static uint64_t step_transaction(struct sync *s, uint64_t now)
 
 static void tick(struct sync *s, uint64_t now)
 {
+	s->plane->has_goal = s->large.goal != NULL;
 	s->next_tick_ns = s->plane->ops->tick(s->plane, now);
 	if (s->next_tick_ns == 0)
 		s->next_tick_ns = now + 60 * NSEC_PER_SEC;
@@ -516,6 +517,14 @@ static uint64_t step(struct sync *s, uint64_t now)
 	return step_idle(s, now, next);
 }
 
+/* Mark services dirty that may get the affinity that they desire. */
+static void replan(struct sync *s)
+{
+	list_for_each_entry (svc, &s->model->all, struct svc, all)
+		if (svc->rows != NULL && plan_rows_is_inexact(s->plan, svc->rows))
+			model_mark_displaced(s->model, svc);
+}
+
 /* In adoption all services are pending: changes between steps go before them. */
 uint64_t sync_step(struct sync *s, uint64_t now)
 {
@@ -528,6 +537,11 @@ uint64_t sync_step(struct sync *s, uint64_t now)
 	if (s->plane->is_load_wanted) {
 		s->plane->is_load_wanted = false;
 		s->is_load_wanted = true;
+		next = SYNC_NOW;
+	}
+	if (s->plane->is_replan_wanted) {
+		s->plane->is_replan_wanted = false;
+		replan(s);
 		next = SYNC_NOW;
 	}
 	s->model->has_changes_first = s->state == SYNC_ADOPTING;

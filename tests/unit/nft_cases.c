@@ -1153,6 +1153,56 @@ static void case_unused_kinds(const struct world_kernel *kernel)
 	world_close(&w);
 }
 
+/*
+ * A service whose timeout changes again and again uses up the exact numbers: those that nothing
+ * leads to are released at the next tick, and a service that got a coarse one gets its own.
+ */
+static void case_short_of_kinds(const struct world_kernel *kernel)
+{
+	const struct plan_rows *rows;
+	char text[64];
+	struct world w;
+	size_t n;
+
+	world_open(&w, kernel);
+	world_service(&w, "shop/old", "ip=10.96.0.7 port=http:80 affinity=90");
+	world_slice(&w, "shop/old-1", "old", "| http:8080 | 4 rs");
+	world_slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs; 3 rs");
+	world_slice(&w, "shop/new-1", "new", "| http:8080 | 5 rs");
+	for (int i = 1; i <= 40; i++) {
+		snprintf(text, sizeof(text), WEB " affinity=%d", 1000 + i);
+		world_service(&w, "shop/web", text);
+		world_settle(&w);
+	}
+	for (uint32_t t = 2000; !nft_kind_is_short(); t++) /* for time's sake without chains */
+		(void)nft_pool_class(3, t);
+	n = nft_kind_count();
+	world_service(&w, "shop/new", "ip=10.96.0.8 port=http:80 affinity=777");
+	world_settle(&w);
+	assert_true(has_chain(&w, "b1-900") && !has_chain(&w, "a1-777"));
+	w.plane->has_goal = true; /* its numbers are not led to yet */
+	world_wait(&w, NSEC_PER_SEC);
+	assert_int_equal(nft_kind_count(), n + 1);
+	w.plane->has_goal = false;
+	world_wait(&w, NSEC_PER_SEC);
+	assert_true(has_chain(&w, "a3-1040") && !has_chain(&w, "a3-1001"));
+	assert_true(n + 1 - nft_kind_count() <= 32); /* a step is short */
+	world_settle(&w);
+	assert_true(has_chain(&w, "a1-777"));
+	rows = world_svc(&w, "shop/new")->rows;
+	assert_int_equal(nft_class_affinity(rows->pools.v[0].class), 777);
+	for (int i = 0; i < 70; i++)
+		world_wait(&w, 20 * NSEC_PER_MSEC);
+	assert_true(nft_kind_count() <= 4); /* the coarse one stays for a time */
+	assert_true(has_chain(&w, "a1-90") && has_chain(&w, "a3-1040") && has_chain(&w, "a1-777"));
+	assert_false(has_chain(&w, "a3-1039"));
+	assert_int_equal(w.plane->ops->check(w.plane, NULL), PLANE_CHECK_QUIET);
+	world_check(&w);
+	world_restart(&w);
+	assert_int_equal(world_settle(&w), 0);
+	world_close(&w);
+}
+
 static void alternate_timeout(struct world *w)
 {
 	for (int i = 0; i < 10; i++) {
@@ -1208,6 +1258,7 @@ static const struct nft_case cases[] = {
 	{ "local policies", case_local },
 	{ "affinity", case_affinity },
 	{ "unused affinity chains", case_unused_kinds },
+	{ "too many different timeouts", case_short_of_kinds },
 	{ "affinity timeouts that become shorter", case_shorten },
 	{ "addresses several need", case_shared },
 	{ "backends on this node", case_local_source },

@@ -215,11 +215,14 @@ static void test_release(void **state)
 
 	for (uint32_t t = 1; t <= 1515; t++)
 		assert_int_equal(nft_pool_class(2, t), NFT_KIND_AFFINITY + t - 1);
+	assert_false(nft_kind_is_short());
 	assert_string_equal(nft_kind_chain(nft_pool_class(3, 600), buf), "b3-600");
+	assert_true(nft_kind_is_short());
 	assert_int_equal(nft_kind_count(), 1516);
 	assert_false(nft_kind_is_idle(NFT_KIND_AFFINITY + 7)); /* asked for */
 	assert_true(nft_kind_is_idle(NFT_KIND_AFFINITY + 7));
 	nft_kind_release(NFT_KIND_AFFINITY + 7);
+	assert_false(nft_kind_is_short());
 	assert_false(nft_kind_is_idle(NFT_KIND_AFFINITY + 7)); /* not taken */
 	assert_int_equal(nft_class_affinity(NFT_KIND_AFFINITY + 7), 0);
 	assert_int_equal(nft_pool_class(3, 600), NFT_KIND_AFFINITY + 7);

@@ -341,7 +341,8 @@ static int plane_sweep(struct plane *plane, struct plane_result *res, struct err
 	nft_kinds_keep(p);
 	nft_shorten_loaded(p);
 	plane_sweep_end(&p->common);
-	nft_tick_kinds_remove(p);
+	nft_kinds_find(p, false);
+	(void)nft_tick_kinds_remove(p); /* tick() continues */
 	p->kinds_at = 0;
 	p->is_walk_wanted = true;
 	nft_plane_guard_follow(p);

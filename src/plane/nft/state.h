@@ -39,7 +39,8 @@ struct nft_plane {
 	struct err shorten_cause;              /* of the first such failure */
 	uint64_t shorten_at;                   /* no step before */
 	uint64_t retained_at[IPFAM_N];         /* after a failed deletion: no other one before */
-	uint64_t kinds_at;                     /* when tick() removes idle ones; 0 = not set */
+	uint64_t kinds_at;                     /* when tick() finds idle ones; 0 = not set */
+	struct nft_kinds idle;                 /* affinity kinds whose chains are to be removed */
 	/* Progress of load(), during which `query` has no other use. */
 	struct {
 		struct nft_loaded *loaded;   /* NULL: no load in progress */
@@ -132,8 +133,13 @@ void nft_kinds_restart(struct nft_plane *p, enum ipfam fam);
 /* A sweep ends: keep the kinds of frontends that are in the kernel but not counted. */
 void nft_kinds_keep(struct nft_plane *p);
 /*
- * Remove the chains of affinity kinds that no frontend leads to and that nft_pool_class() has
- * not returned since the last call, and release their numbers.
+ * Find the affinity kinds that nft_pool_class() has not returned since the last such call; if
+ * numbers are short, all to which no frontend leads.
+ */
+void nft_kinds_find(struct nft_plane *p, bool is_short);
+/*
+ * Remove some chains of the kinds that were found, unless a frontend leads there, and release their
+ * numbers. 1: call it again. After a failure the others have to be found again.
  */
 MUST_USE int nft_kinds_remove(struct nft_plane *p, struct err *err);
 
@@ -183,8 +189,8 @@ uint64_t nft_tick(struct plane *plane, uint64_t now);
  */
 MUST_USE int nft_plane_walk(struct nft_plane *p, enum nft_set_id set, nft_elem_fn *fn, void *arg,
 			    struct err *err);
-/* Delete unused affinity chains; after a failure the next period retries. */
-void nft_tick_kinds_remove(struct nft_plane *p);
+/* Delete some unused affinity chains; after a failure the next period retries. True: more left. */
+bool nft_tick_kinds_remove(struct nft_plane *p);
 /* Does `cmd` own both tables? */
 bool nft_plane_is_owner(const struct nft_plane *p);
 /* Another write was made: create, claim or remove the guard now. */

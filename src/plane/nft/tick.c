@@ -17,7 +17,7 @@
 #define TICK_OVER_MAX 2048
 #define TICK_AGAIN_NS (20 * NSEC_PER_MSEC)
 #define TICK_RETRY_NS (60 * NSEC_PER_SEC)
-/* Interval at which affinity kinds are deleted that were unused since the last time. */
+/* Interval at which affinity kinds are found that were unused since the last time. */
 #define KINDS_PERIOD_NS (600 * NSEC_PER_SEC)
 /* Delay from a shorter affinity timeout to the walk over its entries. */
 #define SHORTEN_CHECK_NS (2 * NSEC_PER_SEC)
@@ -48,15 +48,17 @@ void nft_plane_guard_written(struct nft_plane *p)
 	p->common.plane.is_flush_safe = nft_guard_is_programmed(p->guard) || nft_plane_is_owner(p);
 }
 
-void nft_tick_kinds_remove(struct nft_plane *p)
+bool nft_tick_kinds_remove(struct nft_plane *p)
 {
 	struct err err = { 0 };
+	int r = nft_kinds_remove(p, &err);
 
-	if (nft_kinds_remove(p, &err) < 0)
+	if (r < 0)
 		log_info(LOG_AREA_PLANE,
 			 "unused affinity chains: not removed: %s; next attempt "
-			 "in %d s",
+			 "in %d s at the latest",
 			 err.text, (int)(KINDS_PERIOD_NS / NSEC_PER_SEC));
+	return r > 0;
 }
 
 /* Number of retained addresses above the limit. */
@@ -253,16 +255,26 @@ static uint64_t tick_guard(struct nft_plane *p, uint64_t now)
 	return next;
 }
 
+/* Rows of a goal, which no transaction has programmed yet, may have numbers that seem unused. */
 static uint64_t tick_kinds(struct nft_plane *p, uint64_t now)
 {
+	struct plane *plane = &p->common.plane;
+	bool was_short = nft_kind_is_short();
+	bool has_more;
+
 	if (nft_kind_count() == 0)
 		return p->kinds_at = 0;
-	if (p->kinds_at != 0 && now < p->kinds_at)
-		return p->kinds_at;
-	if (p->kinds_at != 0 && nft_plane_ready_check(p, NULL) == 0)
-		nft_tick_kinds_remove(p);
-	p->kinds_at = now + KINDS_PERIOD_NS;
-	return p->kinds_at;
+	if (plane->has_goal || nft_plane_ready_check(p, NULL) < 0)
+		return now + NSEC_PER_SEC;
+	if (p->kinds_at != 0 && now >= p->kinds_at)
+		nft_kinds_find(p, false);
+	if (p->kinds_at == 0 || now >= p->kinds_at)
+		p->kinds_at = now + KINDS_PERIOD_NS;
+	if (was_short)
+		nft_kinds_find(p, true);
+	has_more = nft_tick_kinds_remove(p);
+	plane->is_replan_wanted |= was_short && !nft_kind_is_short();
+	return has_more ? now + TICK_AGAIN_NS : p->kinds_at;
 }
 
 uint64_t nft_tick(struct plane *plane, uint64_t now)
