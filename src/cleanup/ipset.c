@@ -88,7 +88,7 @@ static bool entry_addr(struct ip_addr *ret, const struct nlattr *nest)
 	       nl_attr_addr(ret, nl_attr_find(nest, IPSET_ATTR_IPADDR_IPV6), AF_INET6);
 }
 
-static int entry_message(void *arg, const struct nlmsghdr *h, struct err *err)
+static void entry_message(void *arg, const struct nlmsghdr *h)
 {
 	const struct nlattr *tb[IPSET_ATTR_CMD_MAX + 1];
 	struct entries *e = arg;
@@ -113,7 +113,6 @@ static int entry_message(void *arg, const struct nlmsghdr *h, struct err *err)
 			 vec_has(&e->addrs, own, ip_addr_is_equal(own, &at.addr)))
 			*vec_push(&e->ports->at) = (struct ip_tuple){ at.addr, at.port, *proto, 0 };
 	}
-	return 0;
 }
 
 /* 0 also if the set does not exist, or the kernel has no ipset. */
@@ -207,7 +206,7 @@ static void names_begin(void *arg)
 	vec_free_all(&n->v);
 }
 
-static int name_message(void *arg, const struct nlmsghdr *h, struct err *err)
+static void name_message(void *arg, const struct nlmsghdr *h)
 {
 	const struct nlattr *tb[IPSET_ATTR_CMD_MAX + 1];
 	struct names *n = arg;
@@ -217,7 +216,6 @@ static int name_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	name = nl_attr_str(tb[IPSET_ATTR_SETNAME]);
 	if (ipset_is_owned(n->proxy, name))
 		*vec_push(&n->v) = xstrdup(name);
-	return 0;
 }
 
 static int names_read(struct names *ret, struct nl_sock *nl, struct err *err)

@@ -86,7 +86,7 @@ static void chains_begin(void *arg)
 		xt_fini(&tables[i]);
 }
 
-static int chain_message(void *arg, const struct nlmsghdr *h, struct err *err)
+static void chain_message(void *arg, const struct nlmsghdr *h)
 {
 	const struct nlattr *tb[NFTA_CHAIN_MAX + 1];
 	const struct nfgenmsg *nfg = mnl_nlmsg_get_payload(h);
@@ -103,7 +103,6 @@ static int chain_message(void *arg, const struct nlmsghdr *h, struct err *err)
 				.is_closed =
 					nl_attr_be32(tb[NFTA_CHAIN_POLICY], NF_ACCEPT) == NF_DROP,
 			};
-	return 0;
 }
 
 /* What the expressions of a rule say. */
@@ -195,7 +194,7 @@ static void rules_begin(void *arg)
 		c->n_rules = 0;
 }
 
-static int rule_message(void *arg, const struct nlmsghdr *h, struct err *err)
+static void rule_message(void *arg, const struct nlmsghdr *h)
 {
 	const struct nlattr *tb[NFTA_RULE_MAX + 1];
 	struct xt_table *t = arg;
@@ -205,11 +204,11 @@ static int rule_message(void *arg, const struct nlmsghdr *h, struct err *err)
 
 	nl_attr_table(tb, NFTA_RULE_MAX, h, sizeof(struct nfgenmsg));
 	if (strcmp(nl_attr_str(tb[NFTA_RULE_TABLE]), t->name) != 0)
-		return 0;
+		return;
 	chain = nl_attr_str(tb[NFTA_RULE_CHAIN]);
 	c = xt_chain(t, chain, strlen(chain));
 	if (c == NULL) /* created after the chains were read */
-		return 0;
+		return;
 	c->n_rules++;
 	d = effect_read(tb[NFTA_RULE_EXPRESSIONS]);
 	target = nft_target(tb[NFTA_RULE_EXPRESSIONS]);
@@ -217,13 +216,12 @@ static int rule_message(void *arg, const struct nlmsghdr *h, struct err *err)
 		c->is_closed = true;
 	d.r.is_stray = t->proxy == PROXY_KUBE_ROUTER && c->is_base && d.has_ipvs && d.is_snat;
 	if (target == NULL && !d.r.is_stray && d.r.mark == 0 && !d.r.is_mss)
-		return 0;
+		return;
 	d.r.chain = c->name;
 	d.r.is_in_base = c->is_base;
 	d.r.target = xstrdup(target ? target : "");
 	d.r.handle = nl_attr_be64(tb[NFTA_RULE_HANDLE], 0);
 	*vec_push(&t->rules) = d.r;
-	return 0;
 }
 
 static int tables_read(struct xt_table tables[static TABLES], struct nl_sock *nl, struct err *err)

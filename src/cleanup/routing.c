@@ -61,16 +61,15 @@ static uint32_t rule_table(uint32_t *mark, const struct nlmsghdr *h)
 	return table == EXTERNAL_TABLE && priority == EXTERNAL_PRIORITY ? table : 0;
 }
 
-static int rule_message(void *arg, const struct nlmsghdr *h, struct err *err)
+static void rule_message(void *arg, const struct nlmsghdr *h)
 {
 	uint32_t mark;
 
 	if (rule_table(&mark, h) != 0)
 		doomed_add(arg, h, RTM_DELRULE);
-	return 0;
 }
 
-static int mark_message(void *arg, const struct nlmsghdr *h, struct err *err)
+static void mark_message(void *arg, const struct nlmsghdr *h)
 {
 	const uint8_t *family = mnl_nlmsg_get_payload(h);
 	struct dsr_marks *marks = arg;
@@ -78,7 +77,6 @@ static int mark_message(void *arg, const struct nlmsghdr *h, struct err *err)
 
 	if (rule_table(&mark, h) == DSR_TABLE)
 		*vec_push(&marks->v) = (struct dsr_mark){ .family = *family, .mark = mark };
-	return 0;
 }
 
 int dsr_marks_read(struct dsr_marks *ret, struct nl_sock *nl, struct err *err)
@@ -91,7 +89,7 @@ int dsr_marks_read(struct dsr_marks *ret, struct nl_sock *nl, struct err *err)
 	return nl_dump(nl, h, &rd, err);
 }
 
-static int route_message(void *arg, const struct nlmsghdr *h, struct err *err)
+static void route_message(void *arg, const struct nlmsghdr *h)
 {
 	const struct rtmsg *rt = mnl_nlmsg_get_payload(h);
 	const struct nlattr *tb[RTA_MAX + 1];
@@ -99,7 +97,7 @@ static int route_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	uint32_t table;
 
 	if (h->nlmsg_type != RTM_NEWROUTE || mnl_nlmsg_get_payload_len(h) < sizeof(*rt))
-		return 0;
+		return;
 	nl_attr_table(tb, RTA_MAX, h, sizeof(*rt));
 	table = nl_attr_u32(tb[RTA_TABLE], 0);
 	if ((table == DSR_TABLE && rt->rtm_type == RTN_LOCAL && rt->rtm_dst_len == 0) ||
@@ -107,14 +105,12 @@ static int route_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	     rt->rtm_dst_len == (rt->rtm_family == AF_INET ? 32 : 128) && d->bridge != 0 &&
 	     nl_attr_u32(tb[RTA_OIF], 0) == d->bridge && tb[RTA_GATEWAY] == NULL))
 		doomed_add(arg, h, RTM_DELROUTE);
-	return 0;
 }
 
 /* Dump objects of one type and of all families, and delete kube-router's. Returns their number or
  * -errno. */
 static int delete_all(struct nl_sock *nl, uint16_t type, size_t head,
-		      int (*message)(void *, const struct nlmsghdr *, struct err *),
-		      struct err *err)
+		      void (*message)(void *, const struct nlmsghdr *), struct err *err)
 {
 	_Alignas(8) char buf[256] = { 0 };
 	struct nlmsghdr *h = nl_request(buf, sizeof(buf), type);

@@ -226,14 +226,13 @@ static bool read_entry(struct ctnl_entry *ret, const struct nlmsghdr *h)
 	return true;
 }
 
-static int on_entry(void *arg, const struct nlmsghdr *h, struct err *err)
+static void on_entry(void *arg, const struct nlmsghdr *h)
 {
 	const struct dump *d = arg;
 	struct ctnl_entry e;
 
 	if (read_entry(&e, h) && (d->proto == 0 || e.flow.proto == d->proto))
 		d->fn(d->arg, &e);
-	return 0;
 }
 
 int ctnl_dump(struct ctnl *c, uint8_t family, uint8_t proto,

@@ -10,7 +10,7 @@
 #include "nl/attr.h"
 #include "nl/dump.h"
 
-static int link_message(void *arg, const struct nlmsghdr *h, struct err *err)
+static void link_message(void *arg, const struct nlmsghdr *h)
 {
 	const struct nlattr *tb[IFLA_MAX + 1];
 	const struct nlattr *info[IFLA_INFO_MAX + 1];
@@ -19,7 +19,7 @@ static int link_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	struct fact_link *l;
 
 	if (h->nlmsg_type != RTM_NEWLINK || h->nlmsg_len < NLMSG_LENGTH(sizeof(*ifi)))
-		return 0;
+		return;
 	ifi = mnl_nlmsg_get_payload(h);
 	nl_attr_table(tb, IFLA_MAX, h, sizeof(*ifi));
 	nl_attr_nest(info, IFLA_INFO_MAX, tb[IFLA_LINKINFO]);
@@ -29,10 +29,9 @@ static int link_message(void *arg, const struct nlmsghdr *h, struct err *err)
 				 .master = nl_attr_u32(tb[IFLA_MASTER], 0) };
 	(void)snprintf(l->name, sizeof(l->name), "%s", nl_attr_str(tb[IFLA_IFNAME]));
 	(void)snprintf(l->kind, sizeof(l->kind), "%s", nl_attr_str(info[IFLA_INFO_KIND]));
-	return 0;
 }
 
-static int addr_message(void *arg, const struct nlmsghdr *h, struct err *err)
+static void addr_message(void *arg, const struct nlmsghdr *h)
 {
 	const struct nlattr *tb[IFA_MAX + 1];
 	struct links *l = arg;
@@ -40,17 +39,16 @@ static int addr_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	struct ip_addr addr;
 
 	if (h->nlmsg_type != RTM_NEWADDR || h->nlmsg_len < NLMSG_LENGTH(sizeof(*ifa)))
-		return 0;
+		return;
 	ifa = mnl_nlmsg_get_payload(h);
 	if (ifa->ifa_family != AF_INET && ifa->ifa_family != AF_INET6)
-		return 0;
+		return;
 	nl_attr_table(tb, IFA_MAX, h, sizeof(*ifa));
 	/* On point-to-point links IFA_ADDRESS is the peer; IFA_LOCAL is the address of this host */
 	if (nl_attr_addr(&addr, tb[IFA_LOCAL] ? tb[IFA_LOCAL] : tb[IFA_ADDRESS], ifa->ifa_family))
 		*vec_push(&l->addrs) = (struct fact_addr){ .addr = addr,
 							   .prefix_len = ifa->ifa_prefixlen,
 							   .link = ifa->ifa_index };
-	return 0;
 }
 
 int links_read(struct links *ret, struct nl_sock *nl, struct err *err)

@@ -100,7 +100,7 @@ static void tables_begin(void *arg)
 	memset(t->f->ours.n_tables, 0, sizeof(t->f->ours.n_tables));
 }
 
-static int table_message(void *arg, const struct nlmsghdr *h, struct err *err)
+static void table_message(void *arg, const struct nlmsghdr *h)
 {
 	const struct nlattr *tb[NFTA_TABLE_MAX + 1];
 	const struct nfgenmsg *nfg = mnl_nlmsg_get_payload(h);
@@ -123,14 +123,13 @@ static int table_message(void *arg, const struct nlmsghdr *h, struct err *err)
 			t->f->ours.n_tables[IPFAM_V4]++;
 		if (nfg->nfgen_family != NFPROTO_IPV4)
 			t->f->ours.n_tables[IPFAM_V6]++;
-		return 0;
+		return;
 	}
 	if (str_begins(comment, COMMENT_OURS) || str_begins(comment, COMMENT_TRACE))
-		return 0;
+		return;
 	*vec_push(&t->f->tables) =
 		(struct fact_table){ .family = nfg->nfgen_family,
 				     .name = xstrdup(nl_attr_str(tb[NFTA_TABLE_NAME])) };
-	return 0;
 }
 
 /* --- chains --------------------------------------------------------------------------- */
@@ -149,7 +148,7 @@ static void hook_take(struct fact_table *table, const char *chain, bool is_outpu
 	table->hook = (struct fact_hook){ xstrdup(chain), is_output, priority };
 }
 
-static int chain_message(void *arg, const struct nlmsghdr *h, struct err *err)
+static void chain_message(void *arg, const struct nlmsghdr *h)
 {
 	const struct nlattr *tb[NFTA_CHAIN_MAX + 1];
 	const struct nlattr *hook[NFTA_HOOK_MAX + 1];
@@ -164,12 +163,12 @@ static int chain_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	table = vec_find(&t->f->tables, of,
 			 of->family == nfg->nfgen_family && strcmp(of->name, name) == 0);
 	if (table == NULL)
-		return 0;
+		return;
 	name = nl_attr_str(tb[NFTA_CHAIN_NAME]);
 	table->has_kube_services |= strcmp(name, KUBE_CHAIN) == 0;
 	table->has_router_services |= strcmp(name, ROUTER_CHAIN) == 0;
 	if (tb[NFTA_CHAIN_HOOK] == NULL)
-		return 0;
+		return;
 	nl_attr_nest(hook, NFTA_HOOK_MAX, tb[NFTA_CHAIN_HOOK]);
 	num = nl_attr_be32(hook[NFTA_HOOK_HOOKNUM], UINT32_MAX);
 	if ((num == NF_INET_LOCAL_IN || num == NF_INET_FORWARD) && is_of_ip(table->family))
@@ -179,11 +178,10 @@ static int chain_message(void *arg, const struct nlmsghdr *h, struct err *err)
 			.is_closed = nl_attr_be32(tb[NFTA_CHAIN_POLICY], NF_ACCEPT) == NF_DROP,
 		};
 	if (strcmp(nl_attr_str(tb[NFTA_CHAIN_TYPE]), "nat") != 0)
-		return 0;
+		return;
 	if (num == NF_INET_PRE_ROUTING || num == NF_INET_LOCAL_OUT)
 		hook_take(table, name, num == NF_INET_LOCAL_OUT,
 			  (int32_t)nl_attr_be32(hook[NFTA_HOOK_PRIORITY], 0));
-	return 0;
 }
 
 /* A repeated dump starts with an empty list. */
@@ -307,7 +305,7 @@ static void accepts_sum(struct tables *t)
 			t->table->accepts |= i->accepts;
 }
 
-static int rule_message(void *arg, const struct nlmsghdr *h, struct err *err)
+static void rule_message(void *arg, const struct nlmsghdr *h)
 {
 	const struct nlattr *tb[NFTA_RULE_MAX + 1];
 	struct tables *t = arg;
@@ -333,7 +331,6 @@ static int rule_message(void *arg, const struct nlmsghdr *h, struct err *err)
 		t->table->mention = addr;
 		t->table->mention_chain = xstrdup(chain);
 	}
-	return 0;
 }
 
 static void rules_begin(void *arg)
@@ -353,8 +350,7 @@ static void rules_begin(void *arg)
  * each attempt is interrupted. An object that is deleted meanwhile may hide another one.
  */
 static int dump(struct tables *t, uint8_t msg, uint8_t family, const char *table,
-		void (*begin)(void *arg),
-		int (*message)(void *arg, const struct nlmsghdr *h, struct err *err),
+		void (*begin)(void *arg), void (*message)(void *arg, const struct nlmsghdr *h),
 		struct err *err)
 {
 	const struct nl_reader reader = { begin, message, t, true };

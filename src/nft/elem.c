@@ -171,7 +171,7 @@ static const struct nlattr *answer_list(const struct nlmsghdr *h)
 	return tb[NFTA_SET_ELEM_LIST_ELEMENTS];
 }
 
-static int walk_message(void *arg, const struct nlmsghdr *h, struct err *err)
+static void walk_message(void *arg, const struct nlmsghdr *h)
 {
 	const struct nlattr *list = answer_list(h);
 	struct nft_walk *w = arg;
@@ -186,7 +186,6 @@ static int walk_message(void *arg, const struct nlmsghdr *h, struct err *err)
 		w->n++;
 		w->fn(w->arg, e.key, e.data);
 	}
-	return 0;
 }
 
 /* The kernel writes the first datagram now. */

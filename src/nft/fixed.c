@@ -163,7 +163,7 @@ struct table {
 	const struct nft_schema *schema;
 };
 
-static int table_message(void *arg, const struct nlmsghdr *h, struct err *err)
+static void table_message(void *arg, const struct nlmsghdr *h)
 {
 	const struct table *q = arg;
 	const struct nlattr *tb[NFTA_TABLE_MAX + 1];
@@ -178,7 +178,6 @@ static int table_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	comment = nft_table_comment(tb[NFTA_TABLE_USERDATA]);
 	t->is_ours = strncmp(comment, q->schema->comment, len) == 0;
 	t->version = t->is_ours ? (int)strtol(comment + len, NULL, 10) : 0;
-	return 0;
 }
 
 int nft_fixed_table_read(struct nft_fixed_table *ret, struct nl_sock *nl, enum ipfam fam,
@@ -282,7 +281,7 @@ static bool counts(const struct nlattr *const *tb)
 	return tb[NFTA_SET_EXPR] != NULL || tb[NFTA_SET_EXPRESSIONS] != NULL;
 }
 
-static int sets_message(void *arg, const struct nlmsghdr *h, struct err *err)
+static void sets_message(void *arg, const struct nlmsghdr *h)
 {
 	struct reading *rd = arg;
 	const struct nlattr *tb[NFTA_SET_MAX + 1];
@@ -290,11 +289,11 @@ static int sets_message(void *arg, const struct nlmsghdr *h, struct err *err)
 
 	nl_attr_table(tb, NFTA_SET_MAX, h, sizeof(struct nfgenmsg));
 	if (strcmp(nl_attr_str(tb[NFTA_SET_TABLE]), rd->table) != 0)
-		return 0;
+		return;
 	id = nft_set_by_name(nl_attr_str(tb[NFTA_SET_NAME]), rd->fam, rd->schema->begin,
 			     rd->schema->end);
 	if (id == rd->schema->end)
-		return 0;
+		return;
 	if (rd->counting != NFT_COUNT_ANY &&
 	    (counts(tb) != nft_set_counts(id, rd->counting) || !nft_set_exists(id, rd->counting)))
 		snprintf(rd->programmed->misfit, sizeof(rd->programmed->misfit),
@@ -304,7 +303,6 @@ static int sets_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	else
 		snprintf(rd->programmed->misfit, sizeof(rd->programmed->misfit),
 			 "set %s has other types", nft_set_desc(id, rd->fam)->name);
-	return 0;
 }
 
 static void rules_begin(void *arg)
@@ -314,7 +312,7 @@ static void rules_begin(void *arg)
 	chains_clear(rd->programmed);
 }
 
-static int rules_message(void *arg, const struct nlmsghdr *h, struct err *err)
+static void rules_message(void *arg, const struct nlmsghdr *h)
 {
 	struct reading *rd = arg;
 	const struct nlattr *tb[NFTA_RULE_MAX + 1];
@@ -324,7 +322,7 @@ static int rules_message(void *arg, const struct nlmsghdr *h, struct err *err)
 
 	nl_attr_table(tb, NFTA_RULE_MAX, h, sizeof(struct nfgenmsg));
 	if (strcmp(nl_attr_str(tb[NFTA_RULE_TABLE]), rd->table) != 0)
-		return 0;
+		return;
 	p = udata_find(tb[NFTA_RULE_USERDATA], NFT_RULE_UDATA_HASH, &len);
 	if (p != NULL && len == sizeof(hash)) {
 		memcpy(&hash, p, sizeof(hash));
@@ -332,7 +330,6 @@ static int rules_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	}
 	*vec_push(&nft_fixed_chain_get(rd->programmed, nl_attr_str(tb[NFTA_RULE_CHAIN]))->hashes) =
 		hash;
-	return 0;
 }
 
 /* Base chains cannot move to another hook, nor become ordinary ones. */
@@ -348,7 +345,7 @@ static bool chain_fits(const struct nft_chain *desired, const struct nlattr *con
 		       desired->priority;
 }
 
-static int chain_message(void *arg, const struct nlmsghdr *h, struct err *err)
+static void chain_message(void *arg, const struct nlmsghdr *h)
 {
 	const struct nlattr *tb[NFTA_CHAIN_MAX + 1];
 	struct reading *rd = arg;
@@ -362,7 +359,6 @@ static int chain_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	else if (!chain_fits(rd->chain, tb))
 		snprintf(rd->programmed->misfit, sizeof(rd->programmed->misfit),
 			 "chain %s is of another kind", rd->chain->name);
-	return 0;
 }
 
 /*
@@ -440,8 +436,8 @@ static void range_found(void *arg, const uint8_t *key, const uint8_t *none)
 
 /* Dump the objects of rd->table; `table_attr` is the table's attribute in that message. */
 static int read_dump(struct reading *rd, struct nl_sock *nl, uint16_t msg, uint16_t table_attr,
-		     void (*begin)(void *),
-		     int (*message)(void *, const struct nlmsghdr *, struct err *), struct err *err)
+		     void (*begin)(void *), void (*message)(void *, const struct nlmsghdr *),
+		     struct err *err)
 {
 	char buf[REQUEST_MAX];
 	struct nlmsghdr *h = nl_request_nfnl(buf, sizeof(buf), NFT_TYPE(msg), family_of(rd));
@@ -526,7 +522,7 @@ static void counters_begin(void *arg)
 	rd->packets = rd->bytes = 0;
 }
 
-static int counters_message(void *arg, const struct nlmsghdr *h, struct err *err)
+static void counters_message(void *arg, const struct nlmsghdr *h)
 {
 	struct reading *rd = arg;
 	const struct nlattr *tb[NFTA_RULE_MAX + 1];
@@ -536,7 +532,6 @@ static int counters_message(void *arg, const struct nlmsghdr *h, struct err *err
 		rd->packets += nft_counter(e, NFTA_COUNTER_PACKETS);
 		rd->bytes += nft_counter(e, NFTA_COUNTER_BYTES);
 	}
-	return 0;
 }
 
 int nft_fixed_counters(struct nl_sock *nl, uint8_t family, const char *table, const char *chain,

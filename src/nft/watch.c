@@ -36,14 +36,13 @@ struct touched {
 };
 _Static_assert(sizeof(struct touched) == 20, "hashed as raw bytes");
 
-static int genid_message(void *arg, const struct nlmsghdr *h, struct err *err)
+static void genid_message(void *arg, const struct nlmsghdr *h)
 {
 	const struct nlattr *tb[NFTA_GEN_MAX + 1];
 	uint32_t *genid = arg;
 
 	nl_attr_table(tb, NFTA_GEN_MAX, h, sizeof(struct nfgenmsg));
 	*genid = nl_attr_be32(tb[NFTA_GEN_ID], 0);
-	return 0;
 }
 
 int nft_genid_read(struct nl_sock *nl, uint32_t *genid, struct err *err)

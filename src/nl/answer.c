@@ -15,13 +15,10 @@ int nl_extack_read(struct nl_extack *ret, const struct nlmsghdr *h)
 	size_t head = sizeof(*e);
 
 	*ret = (struct nl_extack){ 0 };
-	if (h->nlmsg_len < MNL_NLMSG_HDRLEN + sizeof(*e)) {
-		ret->is_error = true;
+	if (h->nlmsg_len < MNL_NLMSG_HDRLEN + sizeof(*e))
 		return -EBADMSG;
-	}
 	if (e->error == 0)
 		return 0;
-	ret->is_error = true;
 	if (h->nlmsg_flags & NLM_F_ACK_TLVS) {
 		/* Without NETLINK_CAP_ACK the whole request precedes the attributes. */
 		if (!(h->nlmsg_flags & NLM_F_CAPPED) && e->msg.nlmsg_len > sizeof(e->msg))

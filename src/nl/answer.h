@@ -13,7 +13,6 @@
 
 /* The result in one NLMSG_ERROR message, with the extended ACK if the kernel sent one. */
 struct nl_extack {
-	bool is_error; /* an error was read, not an ACK */
 	struct nl_bad bad;
 	char detail[128];
 };

@@ -40,7 +40,7 @@ struct answer {
 	bool is_done;
 	bool is_interrupted;
 	bool is_lost;
-	int result; /* the first that is not 0: the reader's, or the kernel's */
+	int result; /* of the kernel */
 	struct nl_extack extack;
 	struct err *err;
 };
@@ -74,28 +74,21 @@ static void answer_message(struct answer *a, const struct nlmsghdr *h)
 	switch (h->nlmsg_type) {
 	case NLMSG_NOOP:
 		return;
-	case NLMSG_ERROR: {
-		int e = nl_extack_read(&a->extack, h);
-
+	case NLMSG_ERROR:
 		a->is_done = true;
-		if (e != 0 && a->result == 0)
-			a->result = e;
+		a->result = nl_extack_read(&a->extack, h);
 		return;
-	}
 	case NLMSG_DONE:
 		a->is_done = true;
 		/* The result of a dump that failed midway. */
 		code = h->nlmsg_len >= MNL_NLMSG_HDRLEN + sizeof(int) ? mnl_nlmsg_get_payload(h)
 								      : NULL;
-		if (code != NULL && *code < 0 && a->result == 0) {
-			a->result = *code;
-			a->extack.is_error = true;
-		}
+		a->result = code != NULL ? MIN(*code, 0) : 0;
 		return;
 	default:
 		generation_check(a, h);
-		if (a->result == 0 && a->rd->message != NULL)
-			a->result = a->rd->message(a->rd->arg, h, a->err);
+		if (a->rd->message != NULL)
+			a->rd->message(a->rd->arg, h);
 	}
 }
 
@@ -117,7 +110,7 @@ static int answer_some(struct answer *a, struct nl_sock *nl)
 	return !a->is_done ? 1 : a->is_lost ? -ENOBUFS : 0;
 }
 
-/* One attempt. `a->result` is the result of the kernel or the reader. */
+/* One attempt. `a->result` is the result of the kernel. */
 static int attempt(struct answer *a, struct nl_sock *nl, struct nlmsghdr *req)
 {
 	int r;
@@ -141,11 +134,10 @@ static int attempt(struct answer *a, struct nl_sock *nl, struct nlmsghdr *req)
 	return 0;
 }
 
-/* If the reader failed, it has set `err` itself. */
 static int kernel_verdict(const struct answer *a, const struct nlmsghdr *req)
 {
-	if (a->result >= 0 || !a->extack.is_error)
-		return a->result;
+	if (a->result == 0)
+		return 0;
 	return err_set(a->err, a->result, "netlink request %u: %s%s%s", req->nlmsg_type,
 		       strerror(-a->result), a->extack.detail[0] != '\0' ? ": " : "",
 		       a->extack.detail);

@@ -33,11 +33,8 @@
 struct nl_reader {
 	/* An attempt begins: discard all results. May be NULL. */
 	void (*begin)(void *arg);
-	/*
-	 * One message of the answer, borrowed for the call. A result other than 0 ends the
-	 * reading (the rest is drained) and is returned. May be NULL if no message matters.
-	 */
-	int (*message)(void *arg, const struct nlmsghdr *h, struct err *err);
+	/* One message of the answer, borrowed for the call. May be NULL if no message matters. */
+	void (*message)(void *arg, const struct nlmsghdr *h);
 	void *arg;
 	bool is_scoped; /* the answer stays valid after a commit to other tables */
 	/* Set to 0 when an attempt begins: length of a vector of results. May be NULL. */
@@ -61,7 +58,7 @@ struct nlmsghdr *nl_request_nfnl(void *buf, size_t size, uint16_t type, uint8_t 
 
 /*
  * Read all objects that match. 0; -EAGAIN: interrupted too often; -ENOBUFS: the
- * answer overflowed the socket; -errno of the kernel or the reader.
+ * answer overflowed the socket; -errno of the kernel.
  */
 MUST_USE int nl_dump(struct nl_sock *nl, struct nlmsghdr *req, const struct nl_reader *rd,
 		     struct err *err);

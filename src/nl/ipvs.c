@@ -64,14 +64,13 @@ static struct nlmsghdr *request(const struct ipvs_wire *w, uint8_t *at, uint8_t 
 	return h;
 }
 
-static int family_message(void *arg, const struct nlmsghdr *h, struct err *err)
+static void family_message(void *arg, const struct nlmsghdr *h)
 {
 	const struct nlattr *tb[CTRL_ATTR_MAX + 1];
 	uint16_t *id = arg;
 
 	nl_attr_table(tb, CTRL_ATTR_MAX, h, sizeof(struct genlmsghdr));
 	*id = nl_attr_u16(tb[CTRL_ATTR_FAMILY_ID], *id);
-	return 0;
 }
 
 int ipvs_wire_resolve(struct ipvs_wire *w, struct err *err)
@@ -140,7 +139,7 @@ static bool is_unloaded(struct ipvs_wire *w)
 
 /* --- reading --- */
 
-static int service_message(void *arg, const struct nlmsghdr *h, struct err *err)
+static void service_message(void *arg, const struct nlmsghdr *h)
 {
 	const struct nlattr *top[IPVS_CMD_ATTR_MAX + 1], *tb[IPVS_SVC_ATTR_MAX + 1];
 	struct ipvs_services *ret = arg;
@@ -150,7 +149,7 @@ static int service_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	nl_attr_table(top, IPVS_CMD_ATTR_MAX, h, sizeof(struct genlmsghdr));
 	nl_attr_nest(tb, IPVS_SVC_ATTR_MAX, top[IPVS_CMD_ATTR_SERVICE]);
 	if (tb[IPVS_SVC_ATTR_AF] == NULL)
-		return 0;
+		return;
 	af = (uint8_t)nl_attr_u16(tb[IPVS_SVC_ATTR_AF], 0);
 	s.key.fam = af == AF_INET6 ? IPFAM_V6 : IPFAM_V4;
 	s.key.mark = nl_attr_u32(tb[IPVS_SVC_ATTR_FWMARK], 0);
@@ -163,7 +162,6 @@ static int service_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	s.flags = nl_attr_u32(tb[IPVS_SVC_ATTR_FLAGS], 0); /* first member of struct ip_vs_flags */
 	s.timeout_s = nl_attr_u32(tb[IPVS_SVC_ATTR_TIMEOUT], 0);
 	*vec_push(&ret->v) = s;
-	return 0;
 }
 
 int ipvs_wire_services(struct ipvs_wire *w, struct ipvs_services *ret, struct err *err)
@@ -204,7 +202,7 @@ static uint32_t fwd_read(const struct nlattr *const *tb)
 	return fwd | (uint32_t)ntohs(nl_attr_u16(tb[IPVS_DEST_ATTR_TUN_PORT], 0)) << 16;
 }
 
-static int dest_message(void *arg, const struct nlmsghdr *h, struct err *err)
+static void dest_message(void *arg, const struct nlmsghdr *h)
 {
 	const struct nlattr *top[IPVS_CMD_ATTR_MAX + 1], *tb[IPVS_DEST_ATTR_MAX + 1];
 	const struct reading *rd = arg;
@@ -214,7 +212,7 @@ static int dest_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	nl_attr_table(top, IPVS_CMD_ATTR_MAX, h, sizeof(struct genlmsghdr));
 	nl_attr_nest(tb, IPVS_DEST_ATTR_MAX, top[IPVS_CMD_ATTR_DEST]);
 	if (tb[IPVS_DEST_ATTR_ADDR] == NULL)
-		return 0;
+		return;
 	af = tb[IPVS_DEST_ATTR_ADDR_FAMILY] != NULL
 		     ? (uint8_t)nl_attr_u16(tb[IPVS_DEST_ATTR_ADDR_FAMILY], 0)
 		     : rd->af;
@@ -227,7 +225,6 @@ static int dest_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	d.active = nl_attr_u32(tb[IPVS_DEST_ATTR_ACTIVE_CONNS], 0);
 	d.inactive = nl_attr_u32(tb[IPVS_DEST_ATTR_INACT_CONNS], 0);
 	*vec_push(&rd->ret->v) = d;
-	return 0;
 }
 
 static void put_addr(struct nlmsghdr *h, uint16_t type, const struct ip_addr *a)
@@ -425,7 +422,7 @@ int ipvs_wire_send(struct ipvs_wire *w, struct ipvs_op *ops, size_t n, size_t *n
 
 /* --- timeouts --- */
 
-static int timeouts_message(void *arg, const struct nlmsghdr *h, struct err *err)
+static void timeouts_message(void *arg, const struct nlmsghdr *h)
 {
 	const struct nlattr *tb[IPVS_CMD_ATTR_MAX + 1];
 	struct ipvs_timeouts *t = arg;
@@ -434,7 +431,6 @@ static int timeouts_message(void *arg, const struct nlmsghdr *h, struct err *err
 	t->tcp = nl_attr_u32(tb[IPVS_CMD_ATTR_TIMEOUT_TCP], 0);
 	t->tcp_fin = nl_attr_u32(tb[IPVS_CMD_ATTR_TIMEOUT_TCP_FIN], 0);
 	t->udp = nl_attr_u32(tb[IPVS_CMD_ATTR_TIMEOUT_UDP], 0);
-	return 0;
 }
 
 int ipvs_wire_timeouts_get(struct ipvs_wire *w, struct ipvs_timeouts *ret, struct err *err)

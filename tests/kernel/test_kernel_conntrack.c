@@ -103,9 +103,8 @@ static void put_tcp_established(struct nlmsghdr *h)
 	mnl_attr_nest_end(h, info);
 }
 
-static int no_message(void *arg, const struct nlmsghdr *h, struct err *err)
+static void no_message(void *arg, const struct nlmsghdr *h)
 {
-	return 0;
 }
 
 static int flow_try(struct nl_sock *nl, const struct flow *f)

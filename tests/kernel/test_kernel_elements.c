@@ -109,7 +109,7 @@ struct programmed {
 	size_t n;
 };
 
-static int held_message(void *arg, const struct nlmsghdr *h, struct err *err)
+static void held_message(void *arg, const struct nlmsghdr *h)
 {
 	const struct nlattr *tb[NFTA_SET_ELEM_LIST_MAX + 1];
 	struct programmed *programmed = arg;
@@ -132,7 +132,6 @@ static int held_message(void *arg, const struct nlmsghdr *h, struct err *err)
 		programmed->last[key->slot] = data->addr[3];
 		programmed->n++;
 	}
-	return 0;
 }
 
 /* Read slots first..first+n-1 by key, in one message. */

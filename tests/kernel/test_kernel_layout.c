@@ -188,7 +188,7 @@ static size_t bytes_of(uint8_t *to, size_t size, const struct nlattr *a)
 	return n;
 }
 
-static int set_message(void *arg, const struct nlmsghdr *h, struct err *err)
+static void set_message(void *arg, const struct nlmsghdr *h)
 {
 	const struct nlattr *tb[NFTA_SET_MAX + 1];
 	struct sets *sets = arg;
@@ -210,7 +210,6 @@ static int set_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	s->timeout = nl_attr_be64(tb[NFTA_SET_TIMEOUT], 0);
 	s->desc_len = bytes_of(s->desc, sizeof(s->desc), tb[NFTA_SET_DESC]);
 	s->userdata_len = bytes_of(s->userdata, sizeof(s->userdata), tb[NFTA_SET_USERDATA]);
-	return 0;
 }
 
 static int set_cmp(const void *a, const void *b)

@@ -414,7 +414,7 @@ static void counting_begin(void *arg)
 	c->elements = 0;
 }
 
-static int counting_message(void *arg, const struct nlmsghdr *h, struct err *err)
+static void counting_message(void *arg, const struct nlmsghdr *h)
 {
 	struct counting *c = arg;
 	const struct nlattr *tb[NFTA_SET_ELEM_LIST_MAX + 1];
@@ -422,7 +422,6 @@ static int counting_message(void *arg, const struct nlmsghdr *h, struct err *err
 	nl_attr_table(tb, NFTA_SET_ELEM_LIST_MAX, h, sizeof(struct nfgenmsg));
 	nl_attr_for_each (e, tb[NFTA_SET_ELEM_LIST_ELEMENTS])
 		c->elements++;
-	return 0;
 }
 
 static int dump_map(struct nl_sock *nl, struct counting *c)

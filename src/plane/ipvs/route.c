@@ -71,7 +71,7 @@ static bool rule_is_equal(const struct rule *a, const struct rule *b)
 
 /* --- reading --- */
 
-static int rule_message(void *arg, const struct nlmsghdr *h, struct err *err)
+static void rule_message(void *arg, const struct nlmsghdr *h)
 {
 	const struct nlattr *tb[FRA_MAX + 1];
 	const struct fib_rule_hdr *f;
@@ -80,7 +80,7 @@ static int rule_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	struct rule r = { 0 };
 
 	if (h->nlmsg_type != RTM_NEWRULE || h->nlmsg_len < NLMSG_LENGTH(sizeof(*f)))
-		return 0;
+		return;
 	f = mnl_nlmsg_get_payload(h);
 	nl_attr_table(tb, FRA_MAX, h, sizeof(*f));
 	protocol = nl_attr_bytes(tb[FRA_PROTOCOL], 1);
@@ -98,7 +98,6 @@ static int rule_message(void *arg, const struct nlmsghdr *h, struct err *err)
 		     (tb[FRA_IIFNAME] != NULL && !r.is_iif_lo) || f->flags & FIB_RULE_INVERT;
 	r.is_ours = protocol != NULL && *protocol == IPVS_ROUTE_PROTOCOL;
 	*vec_push(&rd->rules) = r;
-	return 0;
 }
 
 static void routes_begin(void *arg)
@@ -108,23 +107,22 @@ static void routes_begin(void *arg)
 	rd->has_route = rd->has_foreign_route = false;
 }
 
-static int route_message(void *arg, const struct nlmsghdr *h, struct err *err)
+static void route_message(void *arg, const struct nlmsghdr *h)
 {
 	const struct nlattr *tb[RTA_MAX + 1];
 	struct reading *rd = arg;
 	const struct rtmsg *m;
 
 	if (h->nlmsg_type != RTM_NEWROUTE || h->nlmsg_len < NLMSG_LENGTH(sizeof(*m)))
-		return 0;
+		return;
 	m = mnl_nlmsg_get_payload(h);
 	nl_attr_table(tb, RTA_MAX, h, sizeof(*m));
 	if (nl_attr_u32(tb[RTA_TABLE], m->rtm_table) != rd->c->table)
-		return 0;
+		return;
 	if (m->rtm_protocol != IPVS_ROUTE_PROTOCOL)
 		rd->has_foreign_route = true;
 	else if (m->rtm_type == RTN_LOCAL && m->rtm_dst_len == 0)
 		rd->has_route = true;
-	return 0;
 }
 
 static struct nlmsghdr *route_request(void *buf, size_t size, uint16_t type, enum ipfam fam,

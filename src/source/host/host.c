@@ -61,7 +61,7 @@ static enum device device_of(unsigned int ifindex)
 	return strcmp(name, IP_DNS_CACHE_DEVICE) == 0 ? DEVICE_DNS_CACHE : DEVICE_OTHER;
 }
 
-static int dump_message(void *arg, const struct nlmsghdr *msg, struct err *err)
+static void dump_message(void *arg, const struct nlmsghdr *msg)
 {
 	const struct nlattr *tb[IFA_MAX + 1];
 	struct host *h = arg;
@@ -70,14 +70,14 @@ static int dump_message(void *arg, const struct nlmsghdr *msg, struct err *err)
 	struct ip_addr a;
 
 	if (msg->nlmsg_type != RTM_NEWADDR || msg->nlmsg_len < NLMSG_LENGTH(sizeof(*ifa)))
-		return 0;
+		return;
 	ifa = mnl_nlmsg_get_payload(msg);
 	if (ifa->ifa_family != AF_INET && ifa->ifa_family != AF_INET6)
-		return 0;
+		return;
 	nl_attr_table(tb, IFA_MAX, msg, sizeof(*ifa));
 	flags = nl_attr_u32(tb[IFA_FLAGS], ifa->ifa_flags);
 	if (flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED) && !(flags & IFA_F_OPTIMISTIC))
-		return 0;
+		return;
 	/* On point-to-point links IFA_ADDRESS is the peer; IFA_LOCAL is ours. */
 	if (nl_attr_addr(&a, tb[IFA_LOCAL] ? tb[IFA_LOCAL] : tb[IFA_ADDRESS], ifa->ifa_family) &&
 	    !ip_addr_is_loopback(&a) &&
@@ -85,7 +85,6 @@ static int dump_message(void *arg, const struct nlmsghdr *msg, struct err *err)
 		*vec_push(&h->addrs) = (struct host_addr){ .addr = a,
 							   .ifindex = ifa->ifa_index,
 							   .scope = ifa->ifa_scope };
-	return 0;
 }
 
 /*
