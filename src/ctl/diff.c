@@ -211,4 +211,5 @@ void diff_fini(struct diff *d)
 	vec_fini(&d->desired);
 	vec_fini(&d->programmed);
 	vec_fini(&d->found);
+	d->n_incomplete = 0;
 }

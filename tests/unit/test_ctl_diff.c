@@ -69,7 +69,9 @@ static void test_cases(void **state)
 		assert_int_equal(json_array_size(json_object_get(json, "differences")), d.found.n);
 		json_decref(json);
 		json_decref(want);
+		d.n_incomplete++;
 		diff_fini(&d);
+		assert_int_equal(d.n_incomplete, 0); /* `vipctl diff` reads again */
 		str_fini(&out);
 		free(programmed);
 	}
