@@ -431,7 +431,7 @@ static void pass_check(const struct pass_case *pc, bool is_padded)
 		job_add(&j, &pc->targets[i]);
 	if (is_padded)
 		job_pad(&j);
-	qsort(j.frontends.v, j.frontends.n, sizeof(*j.frontends.v), ip_tuple_cmp);
+	vec_sort(&j.frontends, ip_tuple_cmp);
 	/* A second pass finds nothing and may choose another way. */
 	for (int round = 0; round < 2; round++) {
 		r = pass_run(&p, &j, &result, &err);
@@ -481,7 +481,7 @@ static void test_mirror(void **state)
 		job_add(&j, &asked[i / 2]);
 		if (i % 2 == 1)
 			job_pad(&j);
-		qsort(j.frontends.v, j.frontends.n, sizeof(*j.frontends.v), ip_tuple_cmp);
+		vec_sort(&j.frontends, ip_tuple_cmp);
 		assert_int_equal(pass_run(&p, &j, &result, &err), 0);
 		assert_int_equal(is_there(look, &mirror), i / 2 >= 2);
 		job_fini(&j);

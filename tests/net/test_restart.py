@@ -350,7 +350,7 @@ def test_json_and_yaml(lab, vipd):
 BROKEN = {
     "unreadable": lambda path, text: os.unlink(path) or os.symlink("nowhere", path),
     "broken text": lambda path, text: write_text(path, text[:-2]),
-    "bad object": lambda path, text: write_text(path, text.replace('"port": 80', '"port": 80000')),
+    "bad object": lambda path, text: write_text(path, text.replace('"port": 80', '"port": 0.5')),
 }
 
 
