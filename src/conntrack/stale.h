@@ -92,9 +92,9 @@ bool stale_job_take(struct stale *s, struct job *ret, uint64_t now);
 uint32_t stale_job_outdated(const struct stale *s);
 /*
  * The job ended, `took_ns` after its begin. `result` is 0, or a negative errno: its targets
- * then stay pending and are retried with backoff. -EBUSY: they are retried after STALE_BUSY_NS,
- * in a job without other targets, which do not wait; dead flows of TCP, after STALE_DEAD_NS with
- * others. -ECANCELED: without backoff. The next job
+ * then stay pending and are retried with backoff. -EBUSY: those of UDP are retried after
+ * STALE_BUSY_NS, in a job without other targets, which do not wait; dead addresses after
+ * STALE_DEAD_NS, with other targets. -ECANCELED: without backoff. The next job
  * waits for half a second at most, if the helper has used more than its share.
  */
 void stale_job_done(struct stale *s, uint32_t id, int result, uint64_t took_ns, uint64_t now);

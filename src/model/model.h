@@ -178,8 +178,8 @@ struct model {
 	void (*event)(void *arg, const struct model_event *event);
 	void *event_arg;
 	/*
-	 * With config.tracks_addrs: an address is in a slice for the first time, or in none any
-	 * more. Called within the object event. NULL: no subscriber.
+	 * With config.tracks_addrs: an address has entered its first slice, or left its last one.
+	 * Called within the object event. NULL: no subscriber.
 	 */
 	void (*addr_event)(void *arg, const struct ip_addr *addr, bool is_listed);
 	void *addr_event_arg;
