@@ -26,10 +26,10 @@ struct metrics {
 	uint64_t seen_loads;
 	uint64_t consumed_slices; /* slice events when no service was dirty last */
 	struct {
-		uint64_t read_ns;                 /* last read; at most one a second */
-		struct plane_drops last[IPFAM_N]; /* counters of the current rules */
-		struct plane_drops total;
+		uint64_t read_ns;                       /* last read; at most one a second */
+		struct plane_rule_counts last[IPFAM_N]; /* counters of the current rules */
+		struct plane_rule_counts total;
 		uint64_t no_endpoints; /* as last printed */
 		uint8_t families;      /* bits: read at least once */
-	} drops;
+	} rules;
 };

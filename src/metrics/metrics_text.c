@@ -11,7 +11,7 @@
 #include "metrics/metrics_state.h"
 
 #define KP "kubeproxy_"
-#define DROPS_READ_NS NSEC_PER_SEC
+#define RULES_READ_NS NSEC_PER_SEC
 
 static const char *const family_labels[IPFAM_N] = { "ip_family=\"IPv4\"", "ip_family=\"IPv6\"" };
 
@@ -252,29 +252,28 @@ static void counter_follow(uint64_t *total, uint64_t *last, uint64_t is)
 	*last = is;
 }
 
-static void family_drops_follow(struct plane_drops *total, struct plane_drops *last,
-				const struct plane_drops *is)
+static void rule_counts_follow(struct plane_rule_counts *total, struct plane_rule_counts *last,
+			       const struct plane_rule_counts *is)
 {
-	for (int i = 0; i < PLANE_REJECT_N; i++)
-		counter_follow(&total->rejected[i], &last->rejected[i], is->rejected[i]);
+	for (int i = 0; i < PLANE_RULE_COUNTERS_N; i++)
+		counter_follow(&total->packets[i], &last->packets[i], is->packets[i]);
 	counter_follow(&total->twice, &last->twice, is->twice);
-	counter_follow(&total->invalid_packets, &last->invalid_packets, is->invalid_packets);
 	counter_follow(&total->invalid_bytes, &last->invalid_bytes, is->invalid_bytes);
 }
 
-static void drops_read(struct metrics *m, const struct plane *plane, uint64_t now)
+static void rule_counts_read(struct metrics *m, const struct plane *plane, uint64_t now)
 {
-	struct plane_drops is;
+	struct plane_rule_counts is;
 	struct err err;
 
-	if (m->drops.read_ns != 0 && now - m->drops.read_ns < DROPS_READ_NS)
+	if (m->rules.read_ns != 0 && now - m->rules.read_ns < RULES_READ_NS)
 		return;
-	m->drops.read_ns = now;
+	m->rules.read_ns = now;
 	/* On failure rules do not exist yet, or are being replaced: keep the last values. */
 	for (enum ipfam fam = 0; fam < IPFAM_N; fam++)
-		if (plane->ops->drops(plane, fam, &is, &err) == 0) {
-			family_drops_follow(&m->drops.total, &m->drops.last[fam], &is);
-			m->drops.families |= (uint8_t)(1 << fam);
+		if (plane->ops->rule_counts(plane, fam, &is, &err) == 0) {
+			rule_counts_follow(&m->rules.total, &m->rules.last[fam], &is);
+			m->rules.families |= (uint8_t)(1 << fam);
 		}
 }
 
@@ -284,14 +283,14 @@ static void drops_read(struct metrics *m, const struct plane *plane, uint64_t no
  */
 static uint64_t no_endpoints_follow(struct metrics *m)
 {
-	uint64_t n = m->drops.total.rejected[PLANE_REJECT_NO_ENDPOINTS];
+	uint64_t n = m->rules.total.packets[PLANE_REJECT_NO_ENDPOINTS];
 
-	n -= MIN(n, m->drops.total.twice);
-	m->drops.no_endpoints = MAX(m->drops.no_endpoints, n);
-	return m->drops.no_endpoints;
+	n -= MIN(n, m->rules.total.twice);
+	m->rules.no_endpoints = MAX(m->rules.no_endpoints, n);
+	return m->rules.no_endpoints;
 }
 
-static void drop_lines(struct metrics *m, struct str *out, uint64_t now)
+static void rule_lines(struct metrics *m, struct str *out, uint64_t now)
 {
 	static const char *const reasons[PLANE_REJECT_N] = {
 		[PLANE_REJECT_NO_ENDPOINTS] = "reason=\"no_endpoints\"",
@@ -302,10 +301,10 @@ static void drop_lines(struct metrics *m, struct str *out, uint64_t now)
 	};
 	const struct plane *plane = m->config.ctx->plane;
 
-	drops_read(m, plane, now);
+	rule_counts_read(m, plane, now);
 	/* After a start: a 0 would make Prometheus count the packets before the start again. */
 	for (enum ipfam fam = 0; fam < IPFAM_N; fam++)
-		if (!(m->drops.families >> fam & 1) && !plane_family_has_failed(plane, fam))
+		if (!(m->rules.families >> fam & 1) && !plane_family_has_failed(plane, fam))
 			return;
 	expo_head(out, "vipd_rejected_packets_total", "counter",
 		  "First packets of connections that were rejected or dropped, by reason, "
@@ -313,12 +312,16 @@ static void drop_lines(struct metrics *m, struct str *out, uint64_t now)
 	for (int i = 0; i < PLANE_REJECT_N; i++)
 		expo_uint(out, "vipd_rejected_packets_total", reasons[i],
 			  i == PLANE_REJECT_NO_ENDPOINTS ? no_endpoints_follow(m)
-							 : m->drops.total.rejected[i]);
+							 : m->rules.total.packets[i]);
 	one(out, "vipd_invalid_dropped_packets_total", "counter",
-	    "INVALID packets (conntrack) that vipd dropped", m->drops.total.invalid_packets);
+	    "INVALID packets (conntrack) that vipd dropped",
+	    m->rules.total.packets[PLANE_INVALID_DROPPED]);
 	one(out, "vipd_invalid_dropped_bytes_total", "counter",
 	    "Bytes of the packets counted by vipd_invalid_dropped_packets_total",
-	    m->drops.total.invalid_bytes);
+	    m->rules.total.invalid_bytes);
+	one(out, "vipd_affinity_full_connections_total", "counter",
+	    "Connections balanced without session affinity, because its map had no room",
+	    m->rules.total.packets[PLANE_AFFINITY_FULL]);
 }
 
 static void failover_lines(const struct metrics *m, struct str *out)
@@ -566,7 +569,7 @@ void metrics_text(struct metrics *m, struct str *out, uint64_t now_ns, int64_t w
 	build_lines(m, out);
 	state_lines(m, out, now_ns);
 	work_lines(m, out);
-	drop_lines(m, out, now_ns);
+	rule_lines(m, out, now_ns);
 	drain_lines(m, out);
 	failover_lines(m, out);
 	one(out, "vipd_ejected_endpoints", "gauge",

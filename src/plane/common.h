@@ -30,10 +30,10 @@
 struct plane_common;
 #define PLANE_COUNTED_N 4
 
-/* A chain that counts packets that it rejects or drops. The last one has no name. */
-struct plane_drop_chain {
+/* A chain that counts packets. The last one has no name. */
+struct plane_counting_chain {
 	const char *name;
-	enum plane_reject_reason reason; /* PLANE_REJECT_N: INVALID packets */
+	enum plane_rule_counter counter;
 	bool leads_on; /* to a chain of PLANE_REJECT_NO_ENDPOINTS, which counts a packet again */
 };
 
@@ -69,7 +69,7 @@ struct plane_common_ops {
 	 * left out; -EAGAIN: not now.
 	 */
 	int (*is_in_force)(const struct plane_common *c, enum ipfam fam);
-	const struct plane_drop_chain *drop_chains;
+	const struct plane_counting_chain *counting_chains;
 	const enum nft_set_id *slot_counters; /* each slot has a counter in one of them */
 	size_t n_slot_counters;
 	/*
@@ -187,14 +187,14 @@ bool plane_rejection_note(struct plane_common *c, int r, enum plane_commit_mode 
 
 /* --- counters.c --- */
 
-/* Packets that the rules of one table have rejected and dropped. */
-MUST_USE int plane_drops_read(struct nl_sock *nl, const struct nft_table_ref *table,
-			      const struct plane_drop_chain *chains, struct plane_drops *ret,
-			      struct err *err);
+/* Packets that the rules of one table have counted. */
+MUST_USE int plane_rule_counts_read(struct nl_sock *nl, const struct nft_table_ref *table,
+				    const struct plane_counting_chain *chains,
+				    struct plane_rule_counts *ret, struct err *err);
 
-/* plane_ops.drops, .count */
-MUST_USE int plane_drops(const struct plane *plane, enum ipfam fam, struct plane_drops *ret,
-			 struct err *err);
+/* plane_ops.rule_counts, .count */
+MUST_USE int plane_rule_counts(const struct plane *plane, enum ipfam fam,
+			       struct plane_rule_counts *ret, struct err *err);
 MUST_USE int plane_count(const struct plane *plane, enum plane_counter which,
 			 const struct plane_counted *v, size_t n, struct plane_count *ret,
 			 struct err *err);

@@ -15,32 +15,29 @@ static int in_force(const struct plane_common *c, enum ipfam fam, struct err *er
 
 /* --- rules --- */
 
-int plane_drops_read(struct nl_sock *nl, const struct nft_table_ref *table,
-		     const struct plane_drop_chain *chains, struct plane_drops *ret,
-		     struct err *err)
+int plane_rule_counts_read(struct nl_sock *nl, const struct nft_table_ref *table,
+			   const struct plane_counting_chain *chains, struct plane_rule_counts *ret,
+			   struct err *err)
 {
-	uint64_t packets[PLANE_REJECT_N + 1] = { 0 };
-	uint64_t bytes[PLANE_REJECT_N + 1] = { 0 };
+	uint64_t bytes[PLANE_RULE_COUNTERS_N] = { 0 };
 
-	ret->twice = 0;
-	for (const struct plane_drop_chain *c = chains; c->name != NULL; c++) {
-		uint64_t before = packets[c->reason];
+	*ret = (struct plane_rule_counts){ 0 };
+	for (const struct plane_counting_chain *c = chains; c->name != NULL; c++) {
+		uint64_t before = ret->packets[c->counter];
 		int r = nft_fixed_counters(nl, nft_table_family(table), table->name, c->name,
-					   &packets[c->reason], &bytes[c->reason], err);
+					   &ret->packets[c->counter], &bytes[c->counter], err);
 
 		if (r < 0)
 			return r;
 		if (c->leads_on)
-			ret->twice += packets[c->reason] - before;
+			ret->twice += ret->packets[c->counter] - before;
 	}
-	for (int i = 0; i < PLANE_REJECT_N; i++)
-		ret->rejected[i] = packets[i];
-	ret->invalid_packets = packets[PLANE_REJECT_N];
-	ret->invalid_bytes = bytes[PLANE_REJECT_N];
+	ret->invalid_bytes = bytes[PLANE_INVALID_DROPPED];
 	return 0;
 }
 
-int plane_drops(const struct plane *plane, enum ipfam fam, struct plane_drops *ret, struct err *err)
+int plane_rule_counts(const struct plane *plane, enum ipfam fam, struct plane_rule_counts *ret,
+		      struct err *err)
 {
 	const struct plane_common *c = (const struct plane_common *)plane;
 	struct nft_table_ref table = c->ops->table(c, fam);
@@ -49,10 +46,10 @@ int plane_drops(const struct plane *plane, enum ipfam fam, struct plane_drops *r
 	if (r <= 0)
 		return r < 0 ? r : err_set(err, -EAGAIN, "address family failed");
 	if (fam == IPFAM_V6 && table.family == NFPROTO_INET) { /* counted as IPv4 */
-		*ret = (struct plane_drops){ 0 };
+		*ret = (struct plane_rule_counts){ 0 };
 		return 0;
 	}
-	return plane_drops_read(c->query, &table, c->ops->drop_chains, ret, err);
+	return plane_rule_counts_read(c->query, &table, c->ops->counting_chains, ret, err);
 }
 
 /* --- elements --- */

@@ -62,8 +62,11 @@ enum plane_counting {
 	PLANE_COUNT_ENDPOINTS, /* and per backend of a pool */
 };
 
-/* Why a first packet gets no connection. Each retransmission counts again. */
-enum plane_reject_reason {
+/*
+ * Packets that rules count. The first PLANE_REJECT_N: why a first packet gets no connection; each
+ * retransmission counts again.
+ */
+enum plane_rule_counter {
 	PLANE_REJECT_NO_ENDPOINTS = 0,   /* REJ-01 */
 	PLANE_REJECT_NO_LOCAL_ENDPOINTS, /* REJ-02, REJ-03 */
 	PLANE_REJECT_SOURCE_RANGES,      /* REJ-10 */
@@ -71,14 +74,17 @@ enum plane_reject_reason {
 					 router (REJ-17) */
 	PLANE_REJECT_UNKNOWN_ADDRESS, /* of a service CIDR, REJ-06 */
 	PLANE_REJECT_N,
+	PLANE_INVALID_DROPPED = PLANE_REJECT_N, /* of backends, in conntrack's state INVALID */
+	/* First packets balanced without affinity: the affinity map had no room (SVC-31). */
+	PLANE_AFFINITY_FULL,
+	PLANE_RULE_COUNTERS_N,
 };
 
 /* Since the rules were made: counters can restart at 0. */
-struct plane_drops {
-	uint64_t rejected[PLANE_REJECT_N]; /* packets rejected or dropped, by reason */
-	uint64_t twice; /* of PLANE_REJECT_NO_ENDPOINTS: also counted by their own reason */
-	uint64_t invalid_packets; /* of backends, in conntrack's state INVALID */
-	uint64_t invalid_bytes;
+struct plane_rule_counts {
+	uint64_t packets[PLANE_RULE_COUNTERS_N];
+	uint64_t twice;         /* of PLANE_REJECT_NO_ENDPOINTS: also counted by their own reason */
+	uint64_t invalid_bytes; /* of PLANE_INVALID_DROPPED */
 };
 
 /* All count first packets of connections. */
@@ -265,11 +271,11 @@ struct plane_ops {
 	 */
 	uint64_t (*tick)(struct plane *p, uint64_t now);
 	/*
-	 * Counters, read from the kernel: drops in 0.2 ms for both families, others in 3 us each.
-	 * -EAGAIN before the first transaction; drops also while the family has failed.
+	 * Counters, read from the kernel: of rules in 0.2 ms for both families, others in 3 us
+	 * each. -EAGAIN before the first transaction; of rules also while the family has failed.
 	 */
-	int (*drops)(const struct plane *p, enum ipfam fam, struct plane_drops *ret,
-		     struct err *err);
+	int (*rule_counts)(const struct plane *p, enum ipfam fam, struct plane_rule_counts *ret,
+			   struct err *err);
 	int (*count)(const struct plane *p, enum plane_counter which, const struct plane_counted *v,
 		     size_t n, struct plane_count *ret, struct err *err);
 	/* Draining backends of `svc`. May be NULL: backends are removed at once. */

@@ -890,13 +890,14 @@ static void send_stray_reset(struct world *w, enum place from, const char *to)
 static uint64_t drops(struct world *w)
 {
 	const struct nft_table_ref table = { w->layout->table, w->fam };
-	struct plane_drops is = { 0 };
+	struct plane_rule_counts is = { 0 };
 	struct err err = { 0 };
 
-	if (plane_drops_read(w->nl, &table, nft_drop_chains, &is, &err) < 0)
+	if (plane_rule_counts_read(w->nl, &table, nft_counting_chains, &is, &err) < 0)
 		fail_msg("%s", err.text);
-	assert_int_equal(is.invalid_bytes, is.invalid_packets * (w->fam == IPFAM_V6 ? 60 : 40));
-	return is.invalid_packets;
+	assert_int_equal(is.invalid_bytes,
+			 is.packets[PLANE_INVALID_DROPPED] * (w->fam == IPFAM_V6 ? 60 : 40));
+	return is.packets[PLANE_INVALID_DROPPED];
 }
 
 /* A stray reset. Connections of wait_ready() may still be closing on a busy machine. */

@@ -9,6 +9,7 @@ import pytest
 import lab as L
 import planes
 from objects import entry, port, service, slice_, slice_port
+from test_health import scrape
 from shop import E1, E2, KINDS, Svc, forget_udp
 
 IS_IPVS = planes.PLANE == "ipvs"
@@ -338,6 +339,34 @@ def test_flushed_while_down(lab, vipd, fam, name):
     if not is_strict:
         lab.node.run("nft", "delete", "table", *vipd.nft_table(fam))  # with these slots
         vipd.check_tables(timeout=5)
+
+
+@NFT_ONLY
+@FAM
+def test_map_full(lab, vipd, fam):
+    """SVC-31: clients for which the affinity map has no room are served, and counted. The map is
+    made as small as one entry, which kernels before 6.6 ignore."""
+    svc = Svc("sticky15", 15, affinity=600)
+    vipd.apply(svc.objects())
+    to, number = svc.target("clusterip", fam)
+    first = backends(lab, to, number, n=1)[0]
+    path = vipd.nft_set(fam, "affinity")
+
+    def resize(n):
+        lab.node.run("nft", "add map %s %s %s" % path + " { typeof meta priority . %s saddr : meta "
+                     "priority; size %d; flags dynamic,timeout; timeout 3h; }" % (path[0], n))
+        return "size %d\n" % n in lab.node.run("nft", "-t", "list", "map", *path)
+    metric = "vipd_affinity_full_connections_total"
+    before = scrape(lab)[0][metric]
+    try:
+        if not resize(1):
+            pytest.skip("the kernel does not change the size of a map")
+        assert set(backends(lab, to, number)) == {first}  # has an entry
+        assert set(backends(lab, to, number, source=L.far(60, fam))) == {E1[fam], E2[fam]}
+        L.eventually(lambda: scrape(lab)[0][metric] == before + MANY)
+    finally:
+        resize(1048576)
+    vipd.check_tables()
 
 
 @NFT_ONLY

@@ -35,8 +35,8 @@ struct mock_frontend {
 struct mock_plane {
 	struct plane plane;
 	struct mock_plane *self; /* for hooks with a const plane */
-	struct plane_drops drops[IPFAM_N];
-	int fail_drops[IPFAM_N];
+	struct plane_rule_counts rule_counts[IPFAM_N];
+	int fail_rule_counts[IPFAM_N];
 	int fail_counts;
 	size_t n_counted; /* counters asked for */
 	VEC(struct mock_slot) slots;
@@ -432,14 +432,14 @@ static inline int mock_check(struct plane *p, struct err *err)
 	return mock_take(&mock_of(p)->check_answer);
 }
 
-static inline int mock_drops(const struct plane *p, enum ipfam fam, struct plane_drops *ret,
-			     struct err *err)
+static inline int mock_rule_counts(const struct plane *p, enum ipfam fam,
+				   struct plane_rule_counts *ret, struct err *err)
 {
 	const struct mock_plane *m = (const struct mock_plane *)p;
 
-	if (m->fail_drops[fam] != 0)
-		return err_set(err, m->fail_drops[fam], "set to fail");
-	*ret = m->drops[fam];
+	if (m->fail_rule_counts[fam] != 0)
+		return err_set(err, m->fail_rule_counts[fam], "set to fail");
+	*ret = m->rule_counts[fam];
 	return 0;
 }
 
@@ -490,7 +490,7 @@ static const struct plane_ops mock_plane_ops = {
 	.is_orphaned = mock_is_orphaned,
 	.leads = mock_leads,
 	.check = mock_check,
-	.drops = mock_drops,
+	.rule_counts = mock_rule_counts,
 	.count = mock_count,
 };
 

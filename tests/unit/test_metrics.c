@@ -394,33 +394,34 @@ static void test_queued(void **state)
 	world_fini(&w);
 }
 
-/* --- drops --- */
+/* --- counters of rules --- */
 
-static void test_drops_never_go_back(void **state)
+static void test_rule_counts_never_go_back(void **state)
 {
 	struct world w;
 	struct str text = { 0 };
 
 	(void)state;
 	world_init(&w);
-	w.w.k.fail_drops[IPFAM_V4] = -ENOENT;
+	w.w.k.fail_rule_counts[IPFAM_V4] = -ENOENT;
 	metrics_text(w.m, &text, T0, WALL);
 	assert_null(strstr(text.text, "vipd_rejected_packets_total"));
 	assert_null(strstr(text.text, "vipd_invalid_dropped"));
-	w.w.k.fail_drops[IPFAM_V4] = 0;
-	w.w.k.drops[IPFAM_V4].invalid_packets = 9;
+	w.w.k.fail_rule_counts[IPFAM_V4] = 0;
+	w.w.k.rule_counts[IPFAM_V4].packets[PLANE_INVALID_DROPPED] = 9;
 	str_clear(&text);
 	metrics_text(w.m, &text, T0 + 1 * S, WALL);
 	assert_non_null(strstr(text.text, "\nvipd_invalid_dropped_packets_total 9\n"));
-	w.w.k.drops[IPFAM_V4].invalid_packets = 2; /* rules made anew */
+	w.w.k.rule_counts[IPFAM_V4].packets[PLANE_INVALID_DROPPED] = 2; /* rules made anew */
 	str_clear(&text);
 	metrics_text(w.m, &text, T0 + 2 * S, WALL);
 	assert_non_null(strstr(text.text, "\nvipd_invalid_dropped_packets_total 11\n"));
-	w.w.k.drops[IPFAM_V4].invalid_packets = 500; /* requested again within a second */
+	w.w.k.rule_counts[IPFAM_V4].packets[PLANE_INVALID_DROPPED] =
+		500; /* requested again within a second */
 	str_clear(&text);
 	metrics_text(w.m, &text, T0 + 2 * S + 1, WALL);
 	assert_non_null(strstr(text.text, "\nvipd_invalid_dropped_packets_total 11\n"));
-	w.w.k.drops[IPFAM_V4].rejected[PLANE_REJECT_SOURCE_RANGES] = 7;
+	w.w.k.rule_counts[IPFAM_V4].packets[PLANE_REJECT_SOURCE_RANGES] = 7;
 	str_clear(&text);
 	metrics_text(w.m, &text, T0 + 4 * S, WALL);
 	assert_non_null(
@@ -451,8 +452,9 @@ static void test_no_endpoints(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(scrapes); i++) {
 		FINI(str_fini) struct str text = { 0 };
 
-		w.w.k.drops[IPFAM_V4].rejected[PLANE_REJECT_NO_ENDPOINTS] = scrapes[i].rejected;
-		w.w.k.drops[IPFAM_V4].twice = scrapes[i].twice;
+		w.w.k.rule_counts[IPFAM_V4].packets[PLANE_REJECT_NO_ENDPOINTS] =
+			scrapes[i].rejected;
+		w.w.k.rule_counts[IPFAM_V4].twice = scrapes[i].twice;
 		metrics_text(w.m, &text, T0 + i * S, WALL);
 		assert_non_null(strstr(text.text, scrapes[i].total));
 	}
@@ -460,14 +462,14 @@ static void test_no_endpoints(void **state)
 }
 
 /* A family that fails from the start does not keep the counters of the other one out. */
-static void test_drops_without_a_family(void **state)
+static void test_rule_counts_without_a_family(void **state)
 {
 	struct world w;
 	struct str text = { 0 };
 
 	(void)state;
 	world_init(&w);
-	w.w.k.fail_drops[IPFAM_V6] = -EAGAIN;
+	w.w.k.fail_rule_counts[IPFAM_V6] = -EAGAIN;
 	metrics_text(w.m, &text, T0, WALL);
 	assert_null(strstr(text.text, "vipd_invalid_dropped"));
 	w.w.k.plane.family[IPFAM_V6].since_ns = 1; /* is_failed or not: an attempt goes on */
@@ -478,7 +480,7 @@ static void test_drops_without_a_family(void **state)
 }
 
 /* The rules and counters of a failed family stay in the kernel. */
-static void test_drops_of_a_failed_family(void **state)
+static void test_rule_counts_of_a_failed_family(void **state)
 {
 	static const struct {
 		uint64_t v4, v6;
@@ -497,9 +499,9 @@ static void test_drops_of_a_failed_family(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(scrapes); i++) {
 		FINI(str_fini) struct str text = { 0 };
 
-		w.w.k.drops[IPFAM_V4].invalid_packets = scrapes[i].v4;
-		w.w.k.drops[IPFAM_V6].invalid_packets = scrapes[i].v6;
-		w.w.k.fail_drops[IPFAM_V6] = scrapes[i].v6_fails;
+		w.w.k.rule_counts[IPFAM_V4].packets[PLANE_INVALID_DROPPED] = scrapes[i].v4;
+		w.w.k.rule_counts[IPFAM_V6].packets[PLANE_INVALID_DROPPED] = scrapes[i].v6;
+		w.w.k.fail_rule_counts[IPFAM_V6] = scrapes[i].v6_fails;
 		metrics_text(w.m, &text, T0 + i * S, WALL);
 		assert_non_null(strstr(text.text, scrapes[i].total));
 	}
@@ -893,10 +895,10 @@ int main(void)
 		cmocka_unit_test(test_programming_clock),
 		cmocka_unit_test(test_programming_late),
 		cmocka_unit_test(test_queued),
-		cmocka_unit_test(test_drops_never_go_back),
-		cmocka_unit_test(test_drops_of_a_failed_family),
+		cmocka_unit_test(test_rule_counts_never_go_back),
+		cmocka_unit_test(test_rule_counts_of_a_failed_family),
 		cmocka_unit_test(test_no_endpoints),
-		cmocka_unit_test(test_drops_without_a_family),
+		cmocka_unit_test(test_rule_counts_without_a_family),
 		cmocka_unit_test(test_form),
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_cardinality),

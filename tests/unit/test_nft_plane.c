@@ -1644,7 +1644,7 @@ static void duals(struct bench *b, const char *hosts)
 static void check_one_family(struct bench *b, bool is_failed, const char *six)
 {
 	struct str all = { 0 };
-	struct plane_drops drops;
+	struct plane_rule_counts counts;
 	struct err err;
 	const char *at;
 
@@ -1654,7 +1654,7 @@ static void check_one_family(struct bench *b, bool is_failed, const char *six)
 	assert_int_equal(plane_family_has_failed(b->w.plane, IPFAM_V6), is_failed);
 	assert_false(plane_family_has_failed(b->w.plane, IPFAM_V4));
 	for (enum ipfam fam = 0; fam < IPFAM_N; fam++)
-		assert_int_equal(b->w.plane->ops->drops(b->w.plane, fam, &drops, &err),
+		assert_int_equal(b->w.plane->ops->rule_counts(b->w.plane, fam, &counts, &err),
 				 fam == IPFAM_V6 && is_failed ? -EAGAIN : 0);
 	fake_print_services(b->f, &all);
 	for (size_t i = 0; i < DUALS; i++) {

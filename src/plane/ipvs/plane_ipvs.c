@@ -558,7 +558,7 @@ static int plane_retire(struct plane *plane, const struct model *m, uint64_t now
  * elements: of `counted` and `refused` while the frontend exists, of `reached` while the backend
  * is in its pool.
  */
-static const struct plane_drop_chain drop_chains[] = {
+static const struct plane_counting_chain counting_chains[] = {
 	{ "no_endpoints", PLANE_REJECT_NO_ENDPOINTS },
 	{ "no_local", PLANE_REJECT_NO_LOCAL_ENDPOINTS },
 	{ "guard4", PLANE_REJECT_SOURCE_RANGES },
@@ -566,7 +566,7 @@ static const struct plane_drop_chain drop_chains[] = {
 	{ "unknown_port", PLANE_REJECT_UNKNOWN_PORT },
 	{ "vip_loop", PLANE_REJECT_UNKNOWN_PORT },
 	{ "unknown_address", PLANE_REJECT_UNKNOWN_ADDRESS },
-	{ "no_socket", PLANE_REJECT_N },
+	{ "no_socket", PLANE_INVALID_DROPPED },
 	{ NULL },
 };
 
@@ -626,7 +626,7 @@ static const struct plane_common_ops common_ops = {
 	.layouts_check = layouts_check,
 	.loaded_close = ipvs_loaded_close,
 	.is_in_force = is_in_force,
-	.drop_chains = drop_chains,
+	.counting_chains = counting_chains,
 	.slot_counters = (const enum nft_set_id[]){ IPVSSET_REACHED },
 	.n_slot_counters = 1,
 	.slot_counter = slot_counter,
@@ -648,7 +648,7 @@ const struct plane_ops ipvs_plane_ops = {
 	.check = rules_check,
 	.touched = plane_touched,
 	.tick = plane_tick,
-	.drops = plane_drops,
+	.rule_counts = plane_rule_counts,
 	.count = plane_count,
 	.draining = ipvs_drain_each,
 	.drains = ipvs_drain_count,

@@ -427,7 +427,7 @@ static int layouts_check(struct plane_common *c, struct err *err)
  * slot is rewritten when another backend takes it; its counter then restarts at 0. If the kernel
  * has another backend at the key, the counter is unknown.
  */
-const struct plane_drop_chain nft_drop_chains[] = {
+const struct plane_counting_chain nft_counting_chains[] = {
 	{ "reject_conn", PLANE_REJECT_NO_ENDPOINTS },
 	{ "drop_conn", PLANE_REJECT_NO_LOCAL_ENDPOINTS },
 	{ "fw_check", PLANE_REJECT_SOURCE_RANGES },
@@ -435,8 +435,9 @@ const struct plane_drop_chain nft_drop_chains[] = {
 	{ "vip_loop", PLANE_REJECT_UNKNOWN_PORT },
 	{ "prerouting_last", PLANE_REJECT_UNKNOWN_ADDRESS },
 	{ "output_last", PLANE_REJECT_UNKNOWN_ADDRESS },
-	{ "forward", PLANE_REJECT_N },
-	{ "input", PLANE_REJECT_N },
+	{ "forward", PLANE_INVALID_DROPPED },
+	{ "input", PLANE_INVALID_DROPPED },
+	{ "aff_full", PLANE_AFFINITY_FULL },
 	{ NULL },
 };
 
@@ -525,7 +526,7 @@ static const struct plane_common_ops common_ops = {
 	.layouts_check = layouts_check,
 	.loaded_close = loaded_close,
 	.is_in_force = is_in_force,
-	.drop_chains = nft_drop_chains,
+	.counting_chains = nft_counting_chains,
 	.slot_counters = (const enum nft_set_id[]){ NFTSET_ENDPOINTS, NFTSET_AFF_ENDPOINTS },
 	.n_slot_counters = 2,
 	.slot_counter = slot_counter,
@@ -552,7 +553,7 @@ const struct plane_ops nft_plane_ops = {
 	.check = plane_check,
 	.touched = plane_touched,
 	.tick = nft_tick,
-	.drops = plane_drops,
+	.rule_counts = plane_rule_counts,
 	.count = plane_count,
 	.remark = nft_remark,
 	.handshakes = plane_handshakes,

@@ -223,6 +223,12 @@ static void aff_dnat(struct nft_rules *rs, enum ipfam fam, const struct plane_ru
 	RULE(rs, fam, L4PROTOS, META(PRIORITY), MAP(NFTSET_AFF_ENDPOINTS), DNAT);
 }
 
+/* A client for which the affinity map has no room: plain balancing. */
+static void aff_full(struct nft_rules *rs, enum ipfam fam, const struct plane_rules_params *p)
+{
+	RULE(rs, fam, COUNTER, JUMP("aff_dnat"));
+}
+
 /* In order of creation: chains without jumps first. */
 static const struct {
 	struct nft_chain chain;
@@ -231,6 +237,7 @@ static const struct {
 	{ { "reject_conn", NULL, 0, 0 }, reject_conn },
 	{ { "drop_conn", NULL, 0, 0 }, drop_conn },
 	{ { "aff_dnat", NULL, 0, 0 }, aff_dnat },
+	{ { "aff_full", NULL, 0, 0 }, aff_full },
 	{ { "xl_outside", NULL, 0, 0 }, xl_outside },
 	{ { "xl", NULL, 0, 0 }, xl },
 	{ { "fw_check", NULL, 0, 0 }, fw_check },
@@ -308,13 +315,13 @@ static void pick_hashed(struct nft_rules *rs, enum ipfam fam, const struct nft_k
 	META(PRIORITY), MASK_XOR(NFT_POOL_MASK, flip), SADDR, AT(4, 5), META(PRIORITY), \
 		WHEN((flip) != 0, MASK_XOR(UINT32_MAX, flip))
 
-/* Pick a local id and store it in the affinity map (`affinity_s` 0: do not store). */
+/* Pick a local id, and store it in the affinity map; `affinity_s` 0: it has no room. */
 static void pick_sticky(struct nft_rules *rs, enum ipfam fam, uint32_t slots, uint32_t affinity_s)
 {
 	RULE(rs, fam, POOL, RANDOM(slots), MAP(NFTSET_AFF_SLOTS), META_SET(PRIORITY),
 	     WHEN(affinity_s != 0, AFFINITY_ENTRY(0),
 		  ADD(NFTSET_AFFINITY, UINT64_C(1000) * affinity_s)),
-	     JUMP("aff_dnat"));
+	     JUMP(affinity_s != 0 ? "aff_dnat" : "aff_full"));
 }
 
 /* A client with an affinity entry: refresh it; if its backend is gone, delete the entry. */
@@ -359,7 +366,6 @@ void nft_rules_pick(struct nft_rules *rs, enum ipfam fam, const struct nft_kind_
 	for (int i = 0; i < tries; i++)
 		pick_sticky(rs, fam, kind->slots, kind->affinity_s);
 	pick_sticky(rs, fam, kind->safe_slots, kind->affinity_s);
-	/* The affinity table is full: plain balancing. */
 	for (int i = 0; i < tries; i++)
 		pick_sticky(rs, fam, kind->slots, 0);
 	pick_sticky(rs, fam, kind->safe_slots, 0);

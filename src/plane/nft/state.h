@@ -79,7 +79,7 @@ static inline struct nft_table_ref nft_plane_table(const struct nft_plane *p, en
 	return (struct nft_table_ref){ p->layout[fam]->table, fam };
 }
 
-extern const struct plane_drop_chain nft_drop_chains[];
+extern const struct plane_counting_chain nft_counting_chains[];
 
 /* --- adopt.c: plane_ops.adopt --- */
 
