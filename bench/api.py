@@ -91,14 +91,18 @@ class Vipd:
                 sys.exit("bench: %s: not within %d s" % (what, START_SECONDS))
             time.sleep(0.02)
 
+    def is_in_service(self):
+        """From the log: a status request walks all services, and polling it would take a large part
+        of vipd's time."""
+        with open(self.log_path, "rb") as log:
+            log.seek(self.log_begin)
+            return b"in service: " in log.read()
+
     def wait_programmed(self):
-        """wait() for the first complete sync, from the log: a status request walks all services, and
-        polling it would take a large part of vipd's time."""
+        """wait() for the first complete sync."""
         while True:
-            with open(self.log_path, "rb") as log:
-                log.seek(self.log_begin)
-                if b"in service: " in log.read() or self.process.poll() is not None:
-                    break
+            if self.is_in_service() or self.process.poll() is not None:
+                break
             if time.monotonic() - self.begin > START_SECONDS:
                 break
             time.sleep(0.005)

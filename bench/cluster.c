@@ -48,6 +48,8 @@ struct service *make_service(int i, int n_ports)
 struct slice *make_slice(int i, int n_ports, int base, int from, int n, int shift)
 {
 	struct slice *sl = object_open(OBJECT_KIND_SLICE).slice;
+
+	sl->version = 1 + (uint64_t)i;
 	char text[64];
 
 	(void)snprintf(text, sizeof(text), "service-%d-%06d", i, from);

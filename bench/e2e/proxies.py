@@ -20,7 +20,7 @@ class Vipd(api.Vipd):
         super().__init__(program, config, lab.node.name, folder)
 
     def is_settled(self):
-        s = self.status()
+        s = self.status() if self.is_in_service() else None
         return s is not None and s["state"] == "running" and s["pending"]["services"] == 0
 
     def wait_adopting(self):

@@ -21,6 +21,7 @@
 #define CHECK_GAP_NS (5 * NSEC_PER_MSEC)
 #define IDLE_DELAY_NS (250 * NSEC_PER_MSEC) /* changes delay checks, audits and ticks so long */
 #define TICK_AFTER_NS (2 * NSEC_PER_SEC)    /* from a load or commit to a call of plane_ops.tick */
+#define NEWEST_MAX 256                      /* services */
 #define LOAD_RETRY_MAX_NS (5 * NSEC_PER_SEC)
 /* A failure that a change by another process explains is logged from this number of attempts on. */
 #define LOAD_AGAIN_MAX 3
@@ -53,7 +54,46 @@ static void sync_note(struct sync *s, uint64_t begin_ns, uint64_t end_ns, uint64
 
 /* --- states --- */
 
-/* Mark every service dirty: the API and DNS first, the others in order of arrival. */
+/* Put a service that is dirty before all others. */
+static void queue_first(struct sync *s, struct svc *svc)
+{
+	list_del(&svc->dirty);
+	list_add_after(&s->model->dirty, &svc->dirty);
+}
+
+/*
+ * Put the services first whose slices have the newest versions: these were probably changed while
+ * vipd was stopped.
+ */
+static void queue_newest_first(struct sync *s)
+{
+	struct {
+		uint64_t version;
+		struct svc *svc;
+	} newest[NEWEST_MAX]; /* the oldest of them first */
+	size_t n = 0;
+
+	list_for_each_entry (svc, &s->model->all, struct svc, all) {
+		uint64_t version = 0;
+		size_t at;
+
+		list_for_each_entry (e, &svc->slices, struct slice_entry, link)
+			version = MAX(version, e->slice->version);
+		if (version == 0 || (n == NEWEST_MAX && version <= newest[0].version))
+			continue;
+		if (n == NEWEST_MAX)
+			memmove(&newest[0], &newest[1], --n * sizeof(newest[0]));
+		for (at = n; at > 0 && newest[at - 1].version > version; at--)
+			newest[at] = newest[at - 1];
+		newest[at].version = version;
+		newest[at].svc = svc;
+		n++;
+	}
+	for (size_t i = 0; i < n; i++)
+		queue_first(s, newest[i].svc);
+}
+
+/* Mark every service dirty: the API and DNS first, then the newest, then in order of arrival. */
 static void queue_all(struct sync *s)
 {
 	static const char *const first[][2] = { { "kube-system", "coredns" },
@@ -62,13 +102,12 @@ static void queue_all(struct sync *s)
 
 	list_for_each_entry (svc, &s->model->all, struct svc, all)
 		list_move_tail(&s->model->dirty, &svc->dirty);
+	queue_newest_first(s);
 	for (size_t i = 0; i < ARRAY_SIZE(first); i++) {
 		struct svc *svc = model_find_text(s->model, first[i][0], first[i][1]);
 
-		if (svc == NULL)
-			continue;
-		list_del(&svc->dirty);
-		list_add_after(&s->model->dirty, &svc->dirty);
+		if (svc != NULL)
+			queue_first(s, svc);
 	}
 }
 

@@ -160,6 +160,46 @@ static void test_change_in_adoption(void **state)
 	world_fini(&w);
 }
 
+/* A change made while vipd was stopped is in the first transaction: its slice has the newest
+ * version. */
+static void test_newest_first(void **state)
+{
+	static const struct sync_config config = { .batch_ops = 20 };
+	struct world w;
+	struct slice *newest;
+	size_t writes;
+
+	world_init(&w);
+	some_services(&w, 60);
+	sync_sources_ready(w.s);
+	sync_settle(w.s, T0);
+	process_end(&w);
+
+	process_begin_with(&w, &config);
+	some_services(&w, 60);
+	for (int i = 0; i < 60; i++) {
+		char key[32], name[16], eps[64];
+
+		(void)snprintf(key, sizeof(key), "shop/s%d-a", i);
+		(void)snprintf(name, sizeof(name), "s%d", i);
+		(void)snprintf(eps, sizeof(eps), "10.1.%d.1 10.1.%d.2%s", i, i,
+			       i == 59 ? " 10.1.59.3" : "");
+		newest = make_slice_object(key, name, "http:TCP:8080", eps);
+		newest->version = i == 59 ? 2000 : 1000 + (uint64_t)(i * 7 % 60);
+		(void)model_put_slice(&w.m, newest, 1);
+	}
+	writes = w.k.n_writes;
+	sync_sources_ready(w.s);
+	while (sync_stats_get(w.s)->services == 0)
+		assert_true(sync_step(w.s, T0) == SYNC_NOW);
+	assert_int_equal(sync_state_get(w.s), SYNC_ADOPTING);
+	assert_true(sync_stats_get(w.s)->services < 30);
+	assert_int_equal(w.k.n_writes, writes + 2);
+	sync_settle(w.s, T0);
+	assert_int_equal(w.k.n_writes, writes + 2);
+	world_fini(&w);
+}
+
 /* The status shows the whole sync, not the last of its transactions. */
 static void test_last_sync(void **state)
 {
@@ -3265,6 +3305,7 @@ int main(void)
 		cmocka_unit_test(test_gate),
 		cmocka_unit_test(test_restart),
 		cmocka_unit_test(test_change_in_adoption),
+		cmocka_unit_test(test_newest_first),
 		cmocka_unit_test(test_last_sync),
 		cmocka_unit_test(test_sweep_released_in_adoption),
 		cmocka_unit_test(test_sweep_held),
