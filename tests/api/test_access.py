@@ -150,6 +150,20 @@ def test_token_file_vanishes(api, start):
     assert len(feed.logged("previous credentials stay in use")) == 1
 
 
+def test_certificate_and_key_vanish(api, start):
+    """Each fault is in the log once, however many requests find both."""
+    shop(api)
+    api.client_cert(name="mine")
+    feed = start(config=api.kubeconfig("cert", cert="mine")).wait_synced()
+    for name in ("mine.crt", "mine.key"):
+        os.unlink(api.path(name))
+    for _ in range(3):
+        api.end_watches(how="close")
+        feed.wait_healthy()
+    for name in ("mine.crt", "mine.key"):
+        assert sum(name in line for line in feed.logged("previous credentials stay in use")) == 1
+
+
 def test_no_token_file(api, start):
     config = api.kubeconfig("tokenfile")
     os.unlink(api.path("token"))

@@ -37,21 +37,23 @@ struct access {
 	struct str authorization;
 	struct event *ready; /* of access_wake() */
 	struct event *moved; /* of access_open() */
-	char *logged;        /* last warning */
+	struct str logged;   /* texts of warnings since access_read_again() */
 	char *rejected;      /* of the last reading; NULL: nothing */
 };
 
+#define LOGGED_MAX 4096
 #define PREVIOUS_STAY "previous credentials stay in use"
 
 /* --- files ---------------------------------------------------------------- */
 
-/* Each request finds the fault: log only changes. */
+/* Each request finds the faults: log each once. */
 static void warn_once(struct access *a, const char *text, const char *consequence)
 {
-	if (a->logged != NULL && strcmp(a->logged, text) == 0)
+	if (strstr(str_text(&a->logged), text) != NULL)
 		return;
-	free(a->logged);
-	a->logged = xstrdup(text);
+	if (a->logged.len > LOGGED_MAX)
+		str_clear(&a->logged);
+	str_printf(&a->logged, "%s\n", text);
 	log_warn(LOG_AREA_SOURCE, "api: credentials: %s; %s", text, consequence);
 }
 
@@ -392,7 +394,7 @@ void access_read_again(struct access *a)
 	struct err err = { .text = "" };
 	int r;
 
-	free(TAKE(a->logged)); /* log faults that persist once more */
+	str_clear(&a->logged); /* log faults that persist once more */
 	access_reject(a);
 	r = files_check(a, &err);
 	if (r < 0)
@@ -441,7 +443,7 @@ void access_close(struct access *a)
 	kubeconfig_close(a->where);
 	textfile_fini(&a->kubeconfig);
 	str_fini(&a->authorization);
-	free(a->logged);
+	str_fini(&a->logged);
 	free(a->rejected);
 	free(a);
 }
