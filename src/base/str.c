@@ -104,6 +104,18 @@ static size_t utf8_read(int32_t *ret, const char *text, size_t left)
 	return n;
 }
 
+void str_add_utf8(struct str *s, const char *data, size_t len)
+{
+	int32_t c;
+	size_t n;
+
+	for (; len > 0; data += n, len -= n) {
+		n = utf8_read(&c, data, len);
+		str_add(s, n > 0 ? data : "\xef\xbf\xbd", n > 0 ? n : 3);
+		n = MAX(n, (size_t)1);
+	}
+}
+
 bool str_is_utf8(const char *data, size_t len)
 {
 	uint64_t eight;

@@ -59,6 +59,8 @@ int str_words_find(const char *words, const char *text, size_t len);
 /* Append such a list as "a, b or c". */
 void str_words_print(struct str *s, const char *words);
 
+/* Append `len` bytes; U+FFFD for each that is not part of well-formed UTF-8. */
+void str_add_utf8(struct str *s, const char *data, size_t len);
 /* Well-formed UTF-8 (RFC 3629: no surrogates, no overlong forms)? */
 bool str_is_utf8(const char *data, size_t len);
 /* Replace each byte of control characters (str_is_control()) by '?'. Returns `text`. */

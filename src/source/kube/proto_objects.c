@@ -137,12 +137,18 @@ struct reader {
 static int message_read(json_t **ret, struct reader *rd, const struct message *m, struct proto p,
 			struct err *err);
 
-static int text_read(json_t **ret, struct reader *rd, const struct proto_field *f, struct err *err)
+/*
+ * The API server accepts any bytes in texts that it does not interpret, such as annotations; in its
+ * JSON, too, they are U+FFFD.
+ */
+static json_t *text_read(struct reader *rd, const struct proto_field *f)
 {
-	if (!str_is_utf8((const char *)f->data, f->len))
-		return err_set(err, -EBADMSG, "not UTF-8");
-	*ret = tree_new_text(rd->pool, f->data, f->len);
-	return 0;
+	FINI(str_fini) struct str text = { 0 };
+
+	if (str_is_utf8((const char *)f->data, f->len))
+		return tree_new_text(rd->pool, f->data, f->len);
+	str_add_utf8(&text, (const char *)f->data, f->len);
+	return tree_new_text(rd->pool, text.text, text.len);
 }
 
 /* Fields of metav1.Time: 1 seconds; 2 nanos, which its JSON form lacks, too. */
@@ -198,15 +204,10 @@ static int entry_read(json_t *obj, struct reader *rd, const struct field *fd,
 	struct proto_field part[2];
 	int r = proto_fields(part, ARRAY_SIZE(part), f->data, f->len, err);
 	const char *text = r == 0 ? kept_key(&part[0]) : NULL;
-	json_t *v = NULL;
 
-	if (text == NULL)
-		return r;
-	r = text_read(&v, rd, &part[1], err);
-	if (r < 0)
-		return err_wrap(err, r, "[%s]", text);
-	tree_set(container(obj, rd, fd), text, v);
-	return 0;
+	if (text != NULL)
+		tree_set(container(obj, rd, fd), text, text_read(rd, &part[1]));
+	return r;
 }
 
 /* A value that means absent. */
@@ -238,7 +239,8 @@ static int value_read(json_t **ret, json_t *obj, struct reader *rd, const struct
 	case FIELD_TEXT:
 	case FIELD_TEXT_OR_NIL:
 	case FIELD_TEXTS:
-		return text_read(ret, rd, f, err);
+		*ret = text_read(rd, f);
+		return 0;
 	case FIELD_INT:
 	case FIELD_INT_OR_NIL:
 		*ret = tree_new_number(rd->pool, (int64_t)f->value);
