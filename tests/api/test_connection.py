@@ -342,6 +342,22 @@ def test_failover(pair, how):
         feed.close()
 
 
+@pytest.mark.parametrize("how", ["stall", "garbage", "401"])
+def test_first_server_answers_in_vain(pair, how):
+    """Every answer of the first server is incomplete or unreadable, or rejects the credentials."""
+    a, b, config = pair
+    if how == "401":
+        a.fault("status", code=401, reason="Unauthorized")
+    else:
+        a.fault(how, resource="services", at="object")
+    feed = Feed(config=config, master="%s,%s" % (a.https, b.https), **dict(ALERT, idle_ms=LIMIT_MS))
+    try:
+        feed.wait_synced(60).same_as(b)
+        assert feed.status()["server"] == b.https
+    finally:
+        feed.close()
+
+
 def test_first_server_is_down(pair):
     a, b, config = pair
     a.listen(state="closed")

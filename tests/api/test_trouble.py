@@ -258,6 +258,15 @@ def test_late_service_cidrs(api, start):
     feed.wait_for(lambda: len(feed.events) > n, "a change")
 
 
+def test_may_list_and_not_watch(api, start):
+    """403 for each watch: changes arrive with lists, as in client-go."""
+    shop(api)
+    api.fault("status", code=403, reason="Forbidden", resource="endpointslices", verb="watch")
+    feed = start().wait_synced()
+    api.put(slice_("new", "x"))
+    feed.same_as(api)
+
+
 @pytest.mark.parametrize("code", [404, 403])
 def test_no_service_cidrs(api, start, code):
     """A server of an older release lacks the resource, or kube-proxy's role the permission: the

@@ -28,6 +28,7 @@
 #define GARBAGE_UNTIL_JSON 3
 #define TOO_LARGE_MAX 3
 #define WATCH_ERRORS_MAX 4
+#define VAIN_ANSWERS 3 /* in a row: then another server is tried */
 
 struct reflector {
 	struct reflector_config c;
@@ -326,7 +327,9 @@ static void watch_list_failed(struct reflector *r)
 static void watch_error_note(struct reflector *r, int code)
 {
 	r->watch_errors += code >= 500 && r->query.kind == KUBE_QUERY_WATCH;
-	r->needs_list |= r->watch_errors >= WATCH_ERRORS_MAX;
+	/* Who may list and not watch lists again and again, as client-go. */
+	r->needs_list |= r->watch_errors >= WATCH_ERRORS_MAX ||
+			 (code == 403 && r->query.kind == KUBE_QUERY_WATCH);
 }
 
 /* An ERROR event: -ESTALE if the version is lost, else -EAGAIN. */
@@ -659,6 +662,13 @@ static void rejected(struct reflector *r, const struct http_result *result)
 		server_failed(r, why);
 }
 
+/* Does a server answer that another might answer better? Lost answers, and rejected credentials. */
+static bool does_answer_in_vain(const struct http_result *result)
+{
+	return result->outcome == HTTP_CUT || result->outcome == HTTP_STOPPED ||
+	       (result->outcome == HTTP_ANSWERED && result->status == 401);
+}
+
 static void ended(struct reflector *r, const struct http_result *result)
 {
 	r->is_server_away = http_is_away(result);
@@ -670,13 +680,13 @@ static void ended(struct reflector *r, const struct http_result *result)
 			list_over(r);
 		else
 			watch_over(r);
-		return;
+		break;
 	case HTTP_UNREACHABLE:
 		server_failed(r, result->why);
-		return;
+		break;
 	case HTTP_NO_ACCESS:
 		failed(r, 0, result->why);
-		return;
+		break;
 	case HTTP_CUT:
 		silence_note(r);
 		watch_list_failed(r);
@@ -685,11 +695,14 @@ static void ended(struct reflector *r, const struct http_result *result)
 		    now_ns() - r->began_ns > r->c.timing->steady_ns)
 			r->doublings = 0;
 		failed(r, 0, result->why);
-		return;
+		break;
 	case HTTP_STOPPED:
 		stopped(r, result->code, result->why);
-		return;
+		break;
 	}
+	if (does_answer_in_vain(result) && r->status.failures != 0 &&
+	    r->status.failures % VAIN_ANSWERS == 0)
+		transport_avoid(r->c.transport, result->server);
 }
 
 static void on_done(void *arg, const struct http_result *result)
