@@ -207,6 +207,34 @@ static void test_many_rejected(void **state)
 	world_fini(&w);
 }
 
+/* The text of a rejection takes the place of one that only says what was skipped. */
+static void test_rejection_among_notes(void **state)
+{
+	struct world w;
+	char name[32];
+	size_t n_rejections = 0;
+
+	(void)state;
+	world_init(&w, OBJECT_KIND_SERVICE);
+	for (size_t i = 0; i < LEDGER_REMARKS_MAX + 10; i++) {
+		json_t *o;
+
+		(void)snprintf(name, sizeof(name), "s%zu", i);
+		o = service(name, 80);
+		json_object_set_new(json_object_get(o, "spec"), "externalIPs",
+				    json_pack("[s]", "239.1.1.1"));
+		(void)put(&w, o);
+	}
+	(void)put(&w, service("bad", 70000));
+	assert_int_equal(w.l.n_rejected, 1);
+	assert_int_equal(w.l.n_remarked, LEDGER_REMARKS_MAX + 11);
+	assert_int_equal(w.l.remarks.n, LEDGER_REMARKS_MAX);
+	vec_for_each (k, &w.l.remarks)
+		n_rejections += (*k)->is_rejected && (*k)->text != NULL;
+	assert_int_equal(n_rejections, 1);
+	world_fini(&w);
+}
+
 /* An entry without a name may be any object: the list deletes nothing. */
 static void test_unreadable(void **state)
 {
@@ -371,10 +399,15 @@ static void test_complete(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_sweep),       cmocka_unit_test(test_rejected),
-		cmocka_unit_test(test_logged_once), cmocka_unit_test(test_many_rejected),
-		cmocka_unit_test(test_unreadable),  cmocka_unit_test(test_ignored),
-		cmocka_unit_test(test_node),        cmocka_unit_test(test_cidrs),
+		cmocka_unit_test(test_sweep),
+		cmocka_unit_test(test_rejected),
+		cmocka_unit_test(test_logged_once),
+		cmocka_unit_test(test_many_rejected),
+		cmocka_unit_test(test_rejection_among_notes),
+		cmocka_unit_test(test_unreadable),
+		cmocka_unit_test(test_ignored),
+		cmocka_unit_test(test_node),
+		cmocka_unit_test(test_cidrs),
 		cmocka_unit_test(test_complete),
 	};
 

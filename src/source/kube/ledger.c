@@ -91,6 +91,18 @@ static void remark_log(const struct ledger *l, const struct ledger_key *k, bool 
 		log_warn(LOG_AREA_SOURCE, "%s: %s", title.text, text);
 }
 
+/* Make room for the text of a rejection: drop that of a note. */
+static bool note_give_up(struct ledger *l)
+{
+	struct ledger_key **note = vec_find(&l->remarks, k, !(*k)->is_rejected);
+
+	if (note == NULL)
+		return false;
+	free(TAKE((*note)->text));
+	*note = l->remarks.v[--l->remarks.n];
+	return true;
+}
+
 /* Log a remark once: an equal text about the object is not repeated. */
 static void remark_put(struct ledger *l, struct ledger_key *k, bool is_rejected, const char *text)
 {
@@ -104,7 +116,7 @@ static void remark_put(struct ledger *l, struct ledger_key *k, bool is_rejected,
 	l->n_remarked++;
 	l->n_rejected += is_rejected;
 	l->n_unknown += !k->is_known && is_rejected;
-	if (l->remarks.n == LEDGER_REMARKS_MAX)
+	if (l->remarks.n == LEDGER_REMARKS_MAX && !(is_rejected && note_give_up(l)))
 		return;
 	k->text = str_clean(xstrdup(text));
 	*vec_push(&l->remarks) = k;
