@@ -137,6 +137,15 @@ struct ip_addr ip_addr_from_bytes(uint8_t family, const void *bytes)
 	return a;
 }
 
+struct ip_addr ip_addr_unmapped(const struct ip_addr *a)
+{
+	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+
+	if (a->family != AF_INET6 || memcmp(a->bytes, mapped, sizeof(mapped)) != 0)
+		return *a;
+	return ip_addr_from_bytes(AF_INET, a->bytes + sizeof(mapped));
+}
+
 int ip_addr_cmp(const void *a, const void *b)
 {
 	return memcmp(a, b, sizeof(struct ip_addr));

@@ -465,19 +465,19 @@ static void limit_count(const struct http_server *s, enum http_limit limit,
 
 static struct ip_addr client_of(const struct sockaddr *peer)
 {
-	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
 	const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)peer;
 	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)(const void *)peer;
-	uint8_t bytes[16] = { 0 };
+	struct ip_addr a;
 
 	if (peer->sa_family == AF_INET)
 		return ip_addr_from_bytes(AF_INET, &in->sin_addr);
 	if (peer->sa_family != AF_INET6)
 		return (struct ip_addr){ 0 };
-	if (memcmp(&in6->sin6_addr, mapped, sizeof(mapped)) == 0)
-		return ip_addr_from_bytes(AF_INET, in6->sin6_addr.s6_addr + sizeof(mapped));
-	memcpy(bytes, &in6->sin6_addr, 8);
-	return ip_addr_from_bytes(AF_INET6, bytes);
+	a = ip_addr_from_bytes(AF_INET6, &in6->sin6_addr);
+	a = ip_addr_unmapped(&a);
+	if (a.family == AF_INET6)
+		memset(a.bytes + 8, 0, 8);
+	return a;
 }
 
 static bool is_incomplete(const struct http_conn *c)

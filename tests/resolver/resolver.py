@@ -270,9 +270,9 @@ def endpoints_of(slices, port_name, proto, fam, node_name, weights):
     found = {}  # (ip, port) -> (endpoint, its slice)
     for obj in slices:
         for port in obj.get("ports") or []:
-            if port.get("name") is None or not port.get("port"):  # EPS-05, EPS-06
+            if not port.get("port"):  # EPS-06
                 continue
-            if port["name"] != port_name or (port.get("protocol") or "TCP") != proto:
+            if (port.get("name") or "") != port_name or (port.get("protocol") or "TCP") != proto:
                 continue
             for entry in obj.get("endpoints") or []:
                 addresses = entry.get("addresses") or []

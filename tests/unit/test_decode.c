@@ -344,6 +344,12 @@ static const struct decode_case service_cases[] = {
 	  0, "shop/cart ClusterIP v4=10.96.0.1 ext=192.0.2.1 ext=fd00::9",
 	  "spec.externalIPs[3]: 'abc' is not an IP address, skipped; "
 	  "spec.externalIPs[5]: '0.0.0.0' is not the address of a host, skipped" },
+	{ "SVC-02 IPv4-mapped addresses",
+	  "clusterIP: '::ffff:10.96.0.1', externalIPs: ['::ffff:192.0.2.1', 192.0.2.1], "
+	  "loadBalancerSourceRanges: ['::ffff:10.0.0.0/104', 'fd00::/8']",
+	  0, "shop/cart ClusterIP v4=10.96.0.1 ext=192.0.2.1 from=fd00::/8 bad-ranges=1",
+	  "spec.loadBalancerSourceRanges[0]: '::ffff:10.0.0.0/104' is an IPv4 range as IPv6; "
+	  "it allows no address" },
 	{ "external IPs are no list", "clusterIP: 10.96.0.1, externalIPs: 192.0.2.1", -EINVAL,
 	  "spec.externalIPs: '192.0.2.1' is not a list", NULL },
 	{ "external IP is no text", "clusterIP: 10.96.0.1, externalIPs: [1]", -EINVAL,
@@ -524,11 +530,9 @@ static const struct decode_case slice_cases[] = {
 	  "{name: '', port: 82}, {name: dns, port: null, protocol: UDP}, {name: x, port: 0}, "
 	  "{port: 83}, {name: sctp, port: 84, protocol: SCTP}, {name: over, port: 70000}, "
 	  "{name: under, port: -1}]",
-	  0, "shop/s of cart v4 [http:TCP:80] [:TCP:82] [sctp:SCTP:84]",
-	  "ports[1].name: missing, the port is skipped; "
+	  0, "shop/s of cart v4 [http:TCP:80] [:TCP:81] [:TCP:82] [:TCP:83] [sctp:SCTP:84]",
 	  "ports[3].port: missing or 0, the port is skipped; "
 	  "ports[4].port: missing or 0, the port is skipped; "
-	  "ports[5].name: missing, the port is skipped; "
 	  "ports[7].port: not a number from 1 to 65535, the port is skipped; "
 	  "ports[8].port: not a number from 1 to 65535, the port is skipped" },
 	{ "EPS-09 EPS-19 addresses",
@@ -554,6 +558,11 @@ static const struct decode_case slice_cases[] = {
 	  "targetRef: {kind: VM, name: x}, hints: {forZones: [], forNodes: null}, zone: a}]",
 	  0, "shop/s of cart v4 10.1.0.1+r+s@n1(cart-1),zone=a,zone=b,node=n1 10.1.0.2+r+s/a",
 	  NULL },
+	{ "EPS-13 an empty name is a hint",
+	  "addressType: IPv4, endpoints: [{addresses: [10.1.0.1], hints: {forZones: [{name: ''}]}}]",
+	  0, "shop/s of cart v4 10.1.0.1+r+s,zone=", NULL },
+	{ "IPv4-mapped address", "addressType: IPv4, endpoints: [{addresses: ['::ffff:10.1.0.1']}]",
+	  0, "shop/s of cart v4 10.1.0.1+r+s", NULL },
 	{ "a zone that is no name, for display only",
 	  "addressType: IPv4, endpoints: [{addresses: [10.1.0.1], zone: ''}, {addresses: [10.1.0.2], zone: 7}]",
 	  0, "shop/s of cart v4 10.1.0.1+r+s 10.1.0.2+r+s", NULL },

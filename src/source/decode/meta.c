@@ -247,6 +247,8 @@ bool decode_address(struct ip_addr *ret, const char *text, const char *effect, s
 	struct err why;
 	int r = ip_addr_parse(&a, text ?: "", &why);
 
+	if (r == 0)
+		a = ip_addr_unmapped(&a);
 	if (r == 0 && !is_host(&a))
 		r = err_set(&why, -EINVAL, "'%.64s' is not the address of a host", text);
 	if (r == 0)

@@ -6,6 +6,7 @@
  * have the same number and protocol, node port or name. Invalid addresses that only add frontends
  * (external IPs, ingress) are skipped one by one, those above a limit left out.
  */
+#include <errno.h>
 #include <string.h>
 
 #include "source/decode/meta.h"
@@ -300,6 +301,7 @@ static void source_ranges_decode(struct service *s, const json_t *spec, struct d
 		struct ip_prefix p;
 		struct err why;
 		size_t len, n_more;
+		int r;
 
 		if (i >= SERVICE_RANGES_MAX)
 			continue;
@@ -308,7 +310,11 @@ static void source_ranges_decode(struct service *s, const json_t *spec, struct d
 		while (len > 0 && strchr(" \t\r\n", text[len - 1]) != NULL)
 			len--;
 		trimmed = xstrndup(text, len);
-		if (ip_prefix_parse(&p, trimmed, &why) < 0) {
+		r = ip_prefix_parse(&p, trimmed, &why);
+		/* Such an entry says nothing of IPv6, and must not leave IPv4 unrestricted. */
+		if (r == 0 && ip_addr_unmapped(&p.addr).family != p.addr.family)
+			r = err_set(&why, -EINVAL, "'%s' is an IPv4 range as IPv6", trimmed);
+		if (r < 0) {
 			s->n_bad_source_ranges++;
 			trail_note(d, "%s; it allows no address", why.text);
 			continue;

@@ -11,7 +11,7 @@
 #define LABEL_HEADLESS "service.kubernetes.io/headless"
 #define ANNOTATION_TRIGGER_TIME "endpoints.kubernetes.io/last-change-trigger-time"
 
-/* EPS-05, EPS-06: a port without a name or a valid number is skipped. */
+/* EPS-05, EPS-06: a port without a valid number is skipped. */
 static void port_decode(struct slice *s, const json_t *port, struct decode *d)
 {
 	struct slice_port p = { .proto = trail_proto(d, port) };
@@ -20,11 +20,7 @@ static void port_decode(struct slice *s, const json_t *port, struct decode *d)
 
 	if (p.proto == L4PROTO_UNSET)
 		return;
-	name = trail_text(d, port, "name");
-	if (name == NULL) {
-		trail_note(d, "missing, the port is skipped");
-		return;
-	}
+	name = trail_text(d, port, "name") ?: ""; /* the API server's default */
 	/* The API server accepts any number. */
 	number = trail_field(d, port, "port");
 	if (number != NULL && tree_type(number) == JSON_INTEGER &&
@@ -90,7 +86,7 @@ static const struct name *name_decode(const json_t *obj, const char *key, struct
 	return d->r == 0 && text != NULL && text[0] != '\0' ? name_get_str(text) : NULL;
 }
 
-/* EPS-13. */
+/* EPS-13. An empty name is that of no zone and no node; the endpoint has hints. */
 static struct hints hint_list_decode(const json_t *hints, const char *key,
 				     const struct name *names[HINTS_MAX], struct decode *d)
 {
@@ -98,6 +94,8 @@ static struct hints hint_list_decode(const json_t *hints, const char *key,
 
 	trail_for_each_object (entry, d, trail_list(d, hints, key, HINTS_MAX)) {
 		names[n] = name_decode(entry, "name", d);
+		if (names[n] == NULL && d->r == 0)
+			names[n] = name_get_str("");
 		n += names[n] != NULL;
 	}
 	return (struct hints){ names, n };
