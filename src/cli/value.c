@@ -99,7 +99,8 @@ int cli_prefixes(struct cli_prefixes *ret, const char *value, struct err *err)
 static int word_find(int64_t *ret, const struct cli_option *o, const char *value, struct err *err)
 {
 	FINI(str_fini) struct str list = { 0 };
-	int i = str_words_find(o->words, value, strlen(value));
+	bool has_empty = o->preset != NULL && *o->preset == '\0';
+	int i = has_empty && *value == '\0' ? 0 : str_words_find(o->words, value, strlen(value));
 
 	if (i >= 0) {
 		*ret = i;
@@ -107,15 +108,13 @@ static int word_find(int64_t *ret, const struct cli_option *o, const char *value
 	}
 	str_words_print(&list, o->words);
 	return err_set(err, -EINVAL, "'%s' is not %s%s", value, list.text,
-		       o->preset != NULL && *o->preset == '\0' ? ", nor empty" : "");
+		       has_empty ? ", nor empty" : "");
 }
 
 static int set_interface(char *at, const char *value, struct err *err)
 {
 	size_t len = strlen(value);
 
-	if (len == 0)
-		return 0;
 	if (len >= CLI_INTERFACE_MAX || strpbrk(value, "/ \t") != NULL)
 		return err_set(err, -EINVAL, "'%s' is not an interface name (1 to %d characters)",
 			       value, CLI_INTERFACE_MAX - 1);
@@ -155,7 +154,7 @@ static int set_whole(const struct cli_option *o, void *at, const char *value, st
 	case CLI_CHOICE:
 		/* kube-proxy's choices: empty is the default */
 		if (*value == '\0' && o->field != NULL)
-			return 0;
+			value = o->preset;
 		r = word_find(&n, o, value, err);
 		n += v->min;
 		break;

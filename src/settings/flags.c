@@ -19,16 +19,20 @@
 
 /* --- values of special kinds --- */
 
-/* A switch; the action is value.max. */
+/* A switch; the actions of the flag are value.min to value.max, and true is the first one. */
 static int set_action(void *to, const struct cli_option *f, const char *value, struct err *err)
 {
 	struct options *o = to;
 	bool is_set = false;
 	int r = cli_bool(&is_set, value, err);
 
-	if (r == 0 && is_set)
-		o->action = (enum options_action)f->value.max;
-	return r;
+	if (r < 0)
+		return r;
+	if (is_set)
+		o->action = (enum options_action)f->value.min;
+	else if (o->action >= f->value.min && o->action <= f->value.max)
+		o->action = OPTIONS_RUN;
+	return 0;
 }
 
 static int set_cleanup(void *to, const struct cli_option *f, const char *value, struct err *err)
@@ -55,8 +59,10 @@ static int set_hostname(void *to, const struct cli_option *f, const char *value,
 	struct options *o = to;
 	size_t len = strlen(value);
 
-	if (len == 0)
+	if (len == 0) {
+		o->hostname[0] = '\0';
 		return 0;
+	}
 	value += strspn(value, " \t\n");
 	len = strlen(value);
 	while (len > 0 && isspace((unsigned char)value[len - 1]))
@@ -83,16 +89,15 @@ static int set_bind_address(void *to, const struct cli_option *f, const char *va
 {
 	struct options *o = to;
 	struct ip_addr a;
-	int r;
+	int r = ip_addr_parse(&a, *value != '\0' ? value : f->preset, err);
 
-	if (*value == '\0')
-		return 0;
-	r = ip_addr_parse(&a, value, err);
-	if (r == 0)
-		o->servers.is_ipv6 = a.family == AF_INET6;
-	if (r == 0 && !ip_addr_is_any(&a)) /* LIFE-14 */
+	if (r < 0)
+		return r;
+	o->servers.is_ipv6 = a.family == AF_INET6;
+	memset(o->model.bind_addr, 0, sizeof(o->model.bind_addr));
+	if (!ip_addr_is_any(&a)) /* LIFE-14 */
 		o->model.bind_addr[ip_fam(&a)] = a;
-	return r;
+	return 0;
 }
 
 /* SVC-09, SVC-10: "primary", or prefixes. */
@@ -182,7 +187,7 @@ static int set_module(void *to, const char *word, const char *value, struct err 
 	return 0;
 }
 
-/* "10.0.0.1:80", "[::1]:80", or an address alone: port 0. CFG-21: empty changes nothing. */
+/* "10.0.0.1:80", "[::1]:80", or an address alone: port 0. CFG-21: empty is the default. */
 static int set_place(void *to, const struct cli_option *f, const char *value, struct err *err)
 {
 	const char *colon = strrchr(value, ':');
@@ -194,14 +199,13 @@ static int set_place(void *to, const struct cli_option *f, const char *value, st
 	int64_t port = 0;
 	int r = 0;
 
-	if (*value == '\0')
-		return 0;
 	if (len > 1 && value[0] == '[' && value[len - 1] == ']') {
 		value++;
 		len -= 2;
 	}
 	memcpy(text, value, MIN(len, sizeof(text) - 1));
-	r = ip_addr_parse(&place.addr, text, err);
+	if (*value != '\0')
+		r = ip_addr_parse(&place.addr, text, err);
 	if (r == 0 && !is_bare)
 		r = cli_int(&port, colon + 1, 1, UINT16_MAX, err);
 	if (r < 0)
@@ -252,7 +256,7 @@ static int set_ipvs_table(void *to, const struct cli_option *f, const char *valu
 #define PLACE(member) CLI_VALUE(CLI_FUNCTION, CLI_AT(member), .set = set_place)
 #define ENTRIES(function) CLI_VALUE(CLI_ENTRIES, .set_entry = function)
 #define SPECIAL(function) CLI_VALUE(CLI_FUNCTION, .set = function)
-#define ACTION(action) CLI_VALUE(CLI_FUNCTION, .max = action, .set = set_action)
+#define ACTION(action) CLI_VALUE(CLI_FUNCTION, 0, 0, action, action, set_action)
 /* Checked and not stored. */
 #define CHECKED(type, min, max) CLI_VALUE(type, 0, 0, min, max)
 
@@ -269,7 +273,8 @@ static const struct cli_option flags[] = {
 	  .group = "Commands and configuration" },
 	{ "write-config-to", "FILE", TEXT(write_config_to),
 	  "write the effective configuration and exit" },
-	{ "cleanup", "[=WHAT]", CLI_VALUE(CLI_FUNCTION, 0, 0, 0, OPTIONS_CLEANUP, set_cleanup),
+	{ "cleanup", "[=WHAT]",
+	  CLI_VALUE(CLI_FUNCTION, 0, 0, OPTIONS_CLEANUP, OPTIONS_CLEANUP_KUBE_ROUTER, set_cleanup),
 	  "remove state of vipd, kube-proxy or kube-router",
 	  .words = "true false kube-proxy kube-proxy,force kube-router kube-router,force" },
 	{ "init-only", NULL, ACTION(OPTIONS_INIT_ONLY), "set privileged sysctls and exit" },

@@ -396,6 +396,15 @@ static bool is_replaced(const struct parse *p, const struct cli_option *f)
 	       !str_begins(f->field, "logging.");
 }
 
+/* An empty flag does not override the file. */
+static const char *empty_value(const struct parse *p, const struct cli_option *f)
+{
+	const struct config_value *v =
+		p->file != NULL && f->field != NULL ? config_find(p->file, f->field) : NULL;
+
+	return v != NULL ? v->text : "";
+}
+
 static int flag_apply(struct parse *p, const struct cli_option *f, const char *value,
 		      struct err *err)
 {
@@ -415,6 +424,8 @@ static int flag_apply(struct parse *p, const struct cli_option *f, const char *v
 	}
 	if (list.len > 0)
 		value = list.text;
+	else if (value != NULL && *value == '\0')
+		value = empty_value(p, f);
 	r = option_set(p->o, f, name, value, err);
 	if (r < 0)
 		return err_wrap(err, r, "%s", name);

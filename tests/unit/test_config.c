@@ -245,6 +245,15 @@ static void test_values(void **state)
 	assert_int_equal(p.o.log.verbosity, 4);
 	parsed_fini(&p);
 
+	/* CFG-02: empty flags do not override the file. */
+	parse(&p, full, "--hostname-override=n2", "--hostname-override=", "--logging-format=");
+	values_check(&p);
+	assert_string_equal(p.o.hostname, "from-file");
+	options_effective(&p.o, &text);
+	assert_non_null(strstr(text.text, "\nhostnameOverride: From-File\n"));
+	str_clear(&text);
+	parsed_fini(&p);
+
 	/* CFG-02, T-165: these flags override the file or are added. */
 	parse(&p, full, "--hostname-override=flag", "-v=1", "--cluster-cidr=192.168.0.0/16");
 	values_check(&p);

@@ -371,6 +371,59 @@ static void test_repeated(void **state)
 	free(text);
 }
 
+/* The last value counts, as if the first one was not given: empty is the default. */
+static void test_last(void **state)
+{
+	static const struct {
+		const char *first;
+		const char *last;
+	} cases[] = {
+		{ "--cleanup=true", "--cleanup=false" },
+		{ "--cleanup=kube-proxy,force", "--cleanup=false" },
+		{ "--cleanup=kube-router", "--cleanup=kube-proxy" },
+		{ "--init-only", "--init-only=false" },
+		{ "--version", "--version=false" },
+		{ "--bind-address=10.9.9.9", "--bind-address=0.0.0.0" },
+		{ "--bind-address=10.9.9.9", "--bind-address=fd00:7::2" },
+		{ "--bind-address=fd00:7::2", "--bind-address=" },
+		{ "--healthz-bind-address=10.0.0.1:9", "--healthz-bind-address=" },
+		{ "--detect-local-mode=NodeCIDR", "--detect-local-mode=" },
+		{ "--failover=eject", "--failover=" },
+		{ "--hostname-override=n2", "--hostname-override=" },
+		{ "--pod-bridge-interface=br0", "--pod-bridge-interface=" },
+		{ "--pod-interface-name-prefix=veth", "--pod-interface-name-prefix=" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct parsed both;
+		struct parsed last;
+		struct str texts[2] = { 0 };
+
+		print_message("    %s %s\n", cases[i].first, cases[i].last);
+		parse(&both, str_local(128, "%s %s", cases[i].first, cases[i].last));
+		parse(&last, cases[i].last);
+		assert_int_equal(both.r, 0);
+		assert_int_equal(both.o.action, last.o.action);
+		assert_string_equal(both.o.hostname, last.o.hostname);
+		assert_memory_equal(&both.o.servers.healthz, &last.o.servers.healthz,
+				    sizeof(last.o.servers.healthz));
+		assert_int_equal(both.o.servers.is_ipv6, last.o.servers.is_ipv6);
+		assert_memory_equal(both.o.model.bind_addr, last.o.model.bind_addr,
+				    sizeof(last.o.model.bind_addr));
+		assert_int_equal(both.o.model.detect_local, last.o.model.detect_local);
+		assert_int_equal(both.o.plane.failover, last.o.plane.failover);
+		assert_string_equal(both.o.pods.bridge, last.o.pods.bridge);
+		assert_string_equal(both.o.pods.prefix, last.o.pods.prefix);
+		options_effective(&both.o, &texts[0]);
+		options_effective(&last.o, &texts[1]);
+		assert_string_equal(texts[0].text, texts[1].text);
+		str_fini(&texts[0]);
+		str_fini(&texts[1]);
+		parsed_fini(&both);
+		parsed_fini(&last);
+	}
+}
+
 /* HC-01, CFG-09 to CFG-11, CFG-21, CFG-22: where the servers are. */
 static void test_places(void **state)
 {
@@ -613,6 +666,7 @@ int main(void)
 		cmocka_unit_test(test_log_level),
 		cmocka_unit_test(test_values),
 		cmocka_unit_test(test_repeated),
+		cmocka_unit_test(test_last),
 		cmocka_unit_test(test_places),
 		cmocka_unit_test(test_actions),
 		cmocka_unit_test(test_all_known),
