@@ -222,6 +222,22 @@ static int file_apply(struct parse *p, struct err *err)
 	return r;
 }
 
+/* CFG-44, the periods in force: a pause above the period would make /livez fail (HC-04). */
+static int flag_period_check(const struct parse *p, struct err *err)
+{
+	const struct options_sync *sync = &p->o->sync;
+	const struct options_setting *least = NULL;
+
+	vec_for_each (s, &p->o->record.settings)
+		if (s->option->value.at == offsetof(struct options, sync.min_period_ns))
+			least = s;
+	if (sync->min_period_ns <= sync->period_ns || least == NULL || least->name[0] != '-')
+		return 0;
+	return err_set(err, -EINVAL, "%s: %s is above %s, %.6gs", least->name, least->value,
+		       p->file != NULL ? "the sync period" : "--iptables-sync-period",
+		       (double)sync->period_ns / NSEC_PER_SEC);
+}
+
 /* CFG-44. The error names the file or the flag. */
 static int periods_check(const struct parse *p, const char *section, struct err *err)
 {
@@ -364,8 +380,10 @@ static int validate(const struct parse *p, struct err *err)
 {
 	struct options *o = p->o;
 	enum ipfam fam = o->servers.is_ipv6 ? IPFAM_V6 : IPFAM_V4;
-	int r = all_periods_check(p, err);
+	int r = flag_period_check(p, err);
 
+	if (r == 0)
+		r = all_periods_check(p, err);
 	if (r == 0)
 		r = failover_check(p, err);
 	if (r == 0)

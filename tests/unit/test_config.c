@@ -282,6 +282,18 @@ static void test_bad_flag_beside(void **state)
 	parsed_fini(&p);
 }
 
+/* CFG-44: the flag completes the file. */
+static void test_period_flag(void **state)
+{
+	struct parsed p;
+
+	parse(&p, HEAD "mode: nftables\nnftables: {syncPeriod: 5s}\n", "--min-sync-period=6s", NULL,
+	      NULL);
+	assert_int_equal(p.r, -EINVAL);
+	assert_string_equal(p.err.text, "--min-sync-period: 6s is above the sync period, 5s");
+	parsed_fini(&p);
+}
+
 /* CFG-45: in iptables mode its section counts, and masqueradeAll in ipvs mode (CFG-28). */
 static void test_sections(void **state)
 {
@@ -426,11 +438,11 @@ static void test_watch_exhausted(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_refused),         cmocka_unit_test(test_noted),
-		cmocka_unit_test(test_values),          cmocka_unit_test(test_bad_flag_beside),
-		cmocka_unit_test(test_sections),        cmocka_unit_test(test_way_back),
-		cmocka_unit_test(test_every_field),     cmocka_unit_test(test_watch),
-		cmocka_unit_test(test_watch_exhausted),
+		cmocka_unit_test(test_refused),     cmocka_unit_test(test_noted),
+		cmocka_unit_test(test_values),      cmocka_unit_test(test_bad_flag_beside),
+		cmocka_unit_test(test_period_flag), cmocka_unit_test(test_sections),
+		cmocka_unit_test(test_way_back),    cmocka_unit_test(test_every_field),
+		cmocka_unit_test(test_watch),       cmocka_unit_test(test_watch_exhausted),
 	};
 
 	return cmocka_run_group_tests_name("config", tests, folder_make, folder_remove);
