@@ -43,17 +43,22 @@ static void setting_report(json_t *r, const struct options *o, const struct opti
 	case OPTIONS_SAME:
 		if (field != NULL)
 			check_add(r, "same", CHECK_OK, NULL, "%s %s", s->name, s->value);
-		else if (s->option->field != NULL)
+		else if (s->option->kind == CONFIG_SHARED)
 			check_add(r, "differs", CHECK_WARNING, "use flags instead of a file",
 				  "%s %s: a configuration file cannot disable this server", s->name,
 				  s->value);
+		else if (s->option->field != NULL)
+			check_add(r, "same", CHECK_NOTE, NULL, "%s %s", s->name, s->value);
 		else if (strcmp(s->name, "--config") != 0)
 			check_add(r, "same", CHECK_NOTE, "pass it to vipd as a flag",
 				  "%s %s: no field in the configuration file", s->name, s->value);
 		break;
 	case OPTIONS_DIFFERS:
-		check_add(r, "differs", CHECK_NOTE, NULL, "%s %s: %s", s->name, s->value,
-			  s->option->differs);
+		check_add(r, "differs", CHECK_NOTE,
+			  field == NULL ? "use flags instead of a file" : NULL, "%s %s: %s%s",
+			  s->name, s->value, s->option->differs,
+			  field == NULL ? "; a configuration file has no field for it in this mode"
+					: "");
 		break;
 	case OPTIONS_UNUSED:
 		check_add(r, "no-effect", CHECK_NOTE, NULL, "%s %s: %s", s->name, s->value,

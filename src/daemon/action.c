@@ -58,8 +58,15 @@ static int init_only(const struct options *o, struct err *err)
 static int write_config(const struct options *o, struct err *err)
 {
 	FINI(str_fini) struct str text = { 0 };
+	FINI(str_fini) struct str flags = { 0 };
 
 	options_effective(o, &text);
+	options_unwritten(o, &flags);
+	if (flags.len > 0)
+		log_warn(
+			LOG_AREA_MAIN,
+			"%s: written without flags that have no field for their value in mode %s: %s",
+			o->write_config_to, options_mode(o), flags.text);
 	return file_write(o->write_config_to, text.text, err);
 }
 

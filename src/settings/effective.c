@@ -38,14 +38,35 @@ bool options_is_foreign(const struct options *o, const char *field)
 	       ((is_nft || is_ipvs) && str_begins(field, "iptables."));
 }
 
+const struct cli_option *options_row(const struct cli_option *f)
+{
+	const struct cli_option *alias =
+		array_find(vipd_cli.options, vipd_cli.n_options, a,
+			   a->field != NULL && f->value.size != 0 && a->value.at == f->value.at);
+
+	return f->field == NULL && alias != NULL ? alias : f;
+}
+
 /* The field of a setting; of a flag with two, the one of the mode in use. NULL: none. */
 static const char *setting_field(const struct options *o, const struct options_setting *s)
 {
-	const struct cli_option *f = s->option;
+	const struct cli_option *f = options_row(s->option);
 
 	if (s->name[0] != '-')
 		return s->name;
-	return f->nft_field != NULL && options_is_foreign(o, f->field) ? f->nft_field : f->field;
+	if (f->field == NULL || !options_is_foreign(o, f->field))
+		return f->field;
+	return f->nft_field != NULL && !options_is_foreign(o, f->nft_field) ? f->nft_field : NULL;
+}
+
+/* A flag of the iptables section is effective in all modes. */
+static bool is_of_other_mode(const struct options *o, const struct options_setting *s)
+{
+	bool is_field = s->name[0] != '-';
+	const char *field = is_field ? s->name : s->option->field;
+
+	return field != NULL && options_is_foreign(o, field) &&
+	       (is_field || str_begins(field, "ipvs."));
 }
 
 /* What is switched off does not differ. */
@@ -56,11 +77,9 @@ static bool is_off(const char *value)
 
 enum options_use options_use(const struct options *o, const struct options_setting *s)
 {
-	const char *field = setting_field(o, s);
-
 	if (s->option->effect != CLI_EFFECTIVE)
 		return OPTIONS_UNUSED;
-	if (field != NULL && options_is_foreign(o, field))
+	if (is_of_other_mode(o, s))
 		return OPTIONS_OTHER_MODE;
 	return s->option->differs != NULL && !is_off(s->value) ? OPTIONS_DIFFERS : OPTIONS_SAME;
 }
@@ -73,6 +92,29 @@ json_t *options_field(const struct options *o, const struct options_setting *s, 
 	if (*name == NULL || (is_port && strtol(s->value, NULL, 10) == 0))
 		return NULL;
 	return json_incref(json_object_get(o->record.effective, *name));
+}
+
+void options_unwritten(const struct options *o, struct str *ret)
+{
+	bool is_command = true; /* the first group */
+
+	for (size_t i = 0; i < vipd_cli.n_options; i++) {
+		const struct cli_option *f = &vipd_cli.options[i];
+		const struct options_setting *last = NULL;
+		json_auto_t *value = NULL;
+		const char *name;
+
+		is_command = is_command && (i == 0 || f->group == NULL);
+		vec_for_each (s, &o->record.settings)
+			if (s->option == f && s->name[0] == '-')
+				last = s;
+		if (is_command || last == NULL || options_use(o, last) == OPTIONS_UNUSED ||
+		    options_use(o, last) == OPTIONS_OTHER_MODE)
+			continue;
+		value = options_field(o, last, &name);
+		if (value == NULL)
+			str_printf(ret, "%s%s", ret->len > 0 ? ", " : "", last->name);
+	}
 }
 
 void options_effective(const struct options *o, struct str *ret)
@@ -139,12 +181,13 @@ char *options_configz(const struct options *o)
 static json_t *flag_value(const struct options *o, const struct cli_option *f)
 {
 	AUTO(free) char *value = NULL;
+	const char *field = options_row(f)->field;
 	const char *text = f->preset;
 	AUTO(free) char *dump = NULL;
 	const json_t *v;
 
-	if (f->field != NULL && f->kind != CONFIG_SHARED) {
-		v = json_object_get(o->record.effective, f->field);
+	if (field != NULL && f->kind != CONFIG_SHARED) {
+		v = json_object_get(o->record.effective, field);
 		dump = json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY | JSON_SORT_KEYS);
 		text = json_is_string(v) ? json_string_value(v) : dump;
 	} else {

@@ -314,7 +314,7 @@ static const struct cli_option flags[] = {
 	  "CIDRs of node port IPs, or \"primary\"", "", "nodePortAddresses", .kind = CONFIG_LIST },
 	{ "iptables-localhost-nodeports", NULL, BOOL(model.serves_localhost),
 	  "serve node ports on 127.0.0.1 and ::1", "false", "iptables.localhostNodePorts",
-	  .differs = "on ::1 as well, and without route_localnet" },
+	  .differs = "on ::1 as well, without route_localnet, and in all modes" },
 	{ "oom-score-adj", "N", INT(oom_score_adj, -1000, 1000),
 	  "oom-score-adj value, -1000 to 1000", NULL, "oomScoreAdj" },
 

@@ -66,8 +66,10 @@ static enum config_kind field_kind(const char *field)
 /* Sections of the other modes show the values of the mode in use. */
 static void effective_put(struct options *o, const struct cli_option *f, const char *text)
 {
-	json_auto_t *value = config_from_text(kind_of(f), text);
+	json_auto_t *value = NULL;
 
+	f = options_row(f);
+	value = config_from_text(kind_of(f), text);
 	if (f->field == NULL || f->kind == CONFIG_SHARED)
 		return;
 	(void)json_object_set(o->record.effective, f->field, value);
@@ -93,7 +95,9 @@ bool options_has(const struct options *o, const char *flag)
 {
 	const struct cli_option *f = cli_find(&vipd_cli, flag, strlen(flag));
 
-	return vec_has(&o->record.settings, s, s->option == f && s->value[0] != '\0');
+	return vec_has(&o->record.settings, s,
+		       s->option == f && s->value[0] != '\0' &&
+			       (s->name[0] == '-' || !options_is_foreign(o, s->name)));
 }
 
 /* --- defaults that depend on the mode --- */
@@ -106,12 +110,13 @@ static void nodeports_by_mode(struct options *o)
 {
 	static const char all[] = "0.0.0.0/0,::/0";
 	const struct cli_option *addresses = cli_find(&vipd_cli, "nodeport-addresses", 18);
+	const struct cli_option *localhost =
+		cli_find(&vipd_cli, "iptables-localhost-nodeports", 28);
 	bool is_iptables = o->plane.mode == PROXY_MODE_IPTABLES;
 
 	if (!options_has(o, "iptables-localhost-nodeports"))
 		o->model.serves_localhost = is_iptables;
-	(void)json_object_set_new(o->record.effective, "iptables.localhostNodePorts",
-				  json_boolean(o->model.serves_localhost));
+	effective_put(o, localhost, o->model.serves_localhost ? "true" : "false");
 	if (!is_iptables || options_has(o, "nodeport-addresses"))
 		return;
 	if (cli_set(addresses, o, all, NULL) < 0)

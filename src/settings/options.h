@@ -153,6 +153,8 @@ MUST_USE int options_parse(struct options *o, int argc, char **argv, struct err 
 void options_fini(struct options *o);
 /* The effective configuration as a configuration file (CFG-05). */
 void options_effective(const struct options *o, struct str *ret);
+/* Names of the flags that it lacks, separated by commas: without a field in this mode. */
+void options_unwritten(const struct options *o, struct str *ret);
 /*
  * Names of fields with different values in `old` and `new`, separated by commas, without fields
  * of the log, which options_take_log() applies.

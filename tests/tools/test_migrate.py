@@ -160,6 +160,22 @@ def test_switched_off():
     assert found(results("--", *flags), SAME) == [flag.replace("=", " ") for flag in flags]
 
 
+@pytest.mark.parametrize("mode", ("nftables", "ipvs"))
+def test_flags_of_all_modes(mode, tmp_path):
+    """A flag of the iptables section is effective in all modes, its field is not."""
+    flags = ["--proxy-mode", mode, "--nodeport-addresses=127.0.0.0/8", "--iptables-localhost-nodeports"]
+    rows = found(results("--", *flags), DIFFERS)
+    assert [r for r in rows if r.startswith("--iptables-localhost-nodeports true: on ::1")]
+    assert any("no field" in r for r in rows)
+    written = yaml.safe_load(migrate("--write-config-to=-", "--", *flags).stdout)
+    assert "nftables" not in written
+    path = str(tmp_path / "c.yaml")
+    r = subprocess.run([os.path.join(BUILD, "vipd"), *flags, "--metrics-port=0", "--write-config-to", path],
+                       capture_output=True, text=True, timeout=60, check=True)
+    assert r.stderr.strip().endswith("%s: written without flags that have no field for their value in mode %s: "
+                                     "--iptables-localhost-nodeports, --metrics-port" % (path, mode))
+
+
 def test_rejected():
     r = migrate("-", text=json.dumps(tree({"windowsRunAsService": True})))
     assert r.returncode == 2 and r.stdout == ""

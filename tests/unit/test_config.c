@@ -348,6 +348,63 @@ static void test_way_back(void **state)
 	str_fini(&second);
 }
 
+/* CFG-05: the configuration that flags make, written and read; flags without a field are named. */
+static void test_flags_way_back(void **state)
+{
+	static const struct {
+		const char *flags[4];
+		const char *unwritten; /* NULL: none */
+	} cases[] = {
+		{ { "--iptables-localhost-nodeports", "--nodeport-addresses=127.0.0.0/8",
+		    "--proxy-mode=iptables" },
+		  NULL },
+		{ { "--iptables-localhost-nodeports", "--nodeport-addresses=127.0.0.0/8" },
+		  "--iptables-localhost-nodeports" },
+		{ { "--min-sync-period=5s" }, NULL },
+		{ { "--min-sync-period=5s", "--proxy-mode=iptables" }, NULL },
+		{ { "--min-sync-period=5s", "--iptables-min-sync-period=7s" }, NULL },
+		{ { "--iptables-min-sync-period=7s", "--min-sync-period=5s" }, NULL },
+		{ { "--proxy-mode=ipvs", "--ipvs-scheduler=wrr", "--write-config-to=x" }, NULL },
+		{ { "--metrics-port=0", "--healthz-port=0", "--ipvs-strict-arp" },
+		  "--healthz-port, --metrics-port" },
+		{ { "--metrics-port=0", "--metrics-port=9", "--manifests=m" }, "--manifests" },
+		{ { "--proxy-mode=ipvs", "--iptables-localhost-nodeports",
+		    "--iptables-sync-period=40s", "--masquerade-all" },
+		  "--iptables-localhost-nodeports, --iptables-sync-period" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const char *argv[6] = { "vipd" };
+		struct str texts[2] = { 0 };
+		struct str unwritten = { 0 };
+		struct parsed p = { 0 };
+		struct options o;
+		int argc = 1;
+
+		print_message("    %s\n", cases[i].flags[0]);
+		for (size_t k = 0; k < 4 && cases[i].flags[k] != NULL; k++)
+			argv[argc++] = cases[i].flags[k];
+		assert_int_equal(options_parse(&o, argc, (char **)(uintptr_t)argv, &p.err), 0);
+		options_unwritten(&o, &unwritten);
+		assert_string_equal(str_text(&unwritten),
+				    cases[i].unwritten ? cases[i].unwritten : "");
+		options_effective(&o, &texts[0]);
+		parse(&p, texts[0].text, NULL, NULL, NULL);
+		assert_int_equal(p.r, 0);
+		if (cases[i].unwritten == NULL) {
+			assert_int_equal(p.o.model.serves_localhost, o.model.serves_localhost);
+			assert_int_equal(p.o.sync.min_period_ns, o.sync.min_period_ns);
+			options_effective(&p.o, &texts[1]);
+			assert_string_equal(texts[1].text, texts[0].text);
+		}
+		str_fini(&texts[0]);
+		str_fini(&texts[1]);
+		str_fini(&unwritten);
+		parsed_fini(&p);
+		options_fini(&o);
+	}
+}
+
 /* A file of an installer with every field: one note, about the mode. */
 static void test_every_field(void **state)
 {
@@ -438,11 +495,12 @@ static void test_watch_exhausted(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_refused),     cmocka_unit_test(test_noted),
-		cmocka_unit_test(test_values),      cmocka_unit_test(test_bad_flag_beside),
-		cmocka_unit_test(test_period_flag), cmocka_unit_test(test_sections),
-		cmocka_unit_test(test_way_back),    cmocka_unit_test(test_every_field),
-		cmocka_unit_test(test_watch),       cmocka_unit_test(test_watch_exhausted),
+		cmocka_unit_test(test_refused),         cmocka_unit_test(test_noted),
+		cmocka_unit_test(test_values),          cmocka_unit_test(test_bad_flag_beside),
+		cmocka_unit_test(test_period_flag),     cmocka_unit_test(test_sections),
+		cmocka_unit_test(test_way_back),        cmocka_unit_test(test_flags_way_back),
+		cmocka_unit_test(test_every_field),     cmocka_unit_test(test_watch),
+		cmocka_unit_test(test_watch_exhausted),
 	};
 
 	return cmocka_run_group_tests_name("config", tests, folder_make, folder_remove);
