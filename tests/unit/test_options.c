@@ -348,6 +348,28 @@ static void test_values(void **state)
 	parsed_fini(&p);
 }
 
+/* CT-17: whole seconds; what is not 0 does not become 0, which is "no limit" or "unchanged". */
+static void test_seconds(void **state)
+{
+	static const struct {
+		const char *time;
+		uint32_t seconds;
+	} cases[] = {
+		{ "0", 0 }, { "1ns", 1 }, { "500ms", 1 }, { "1s", 1 }, { "1.5s", 2 }, { "1m", 60 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct parsed p;
+
+		parse(&p, str_local(128, "--ipvs-drain-timeout=%s --conntrack-udp-timeout=%s",
+				    cases[i].time, cases[i].time));
+		assert_int_equal(p.r, 0);
+		assert_int_equal(p.o.ipvs.drain_s, cases[i].seconds);
+		assert_int_equal(p.o.conntrack.sysctls.udp_s, cases[i].seconds);
+		parsed_fini(&p);
+	}
+}
+
 /* A list continues, as pflag's StringSlice and MapStringBool; other flags have one value. */
 static void test_repeated(void **state)
 {
@@ -672,6 +694,7 @@ int main(void)
 		cmocka_unit_test(test_nodeports_by_mode),
 		cmocka_unit_test(test_log_level),
 		cmocka_unit_test(test_values),
+		cmocka_unit_test(test_seconds),
 		cmocka_unit_test(test_repeated),
 		cmocka_unit_test(test_last),
 		cmocka_unit_test(test_places),
