@@ -349,22 +349,38 @@ static void place_complete(struct options *o, const char *field, struct ip_endpo
 }
 
 /* CFG-25, CFG-26 */
-static int interface_check(struct options *o, struct err *err)
+static int interface_check(const struct parse *p, struct err *err)
 {
+	struct options *o = p->o;
 	bool is_bridge = o->model.detect_local == DETECT_LOCAL_BRIDGE;
 	const char *interface = is_bridge ? o->pods.bridge : o->pods.prefix;
 
 	if (!is_bridge && o->model.detect_local != DETECT_LOCAL_PREFIX)
 		return 0;
-	if (*interface == '\0')
-		return err_set(err, -EINVAL, "%s",
-			       is_bridge ? "--detect-local-mode=BridgeInterface requires "
-					   "--pod-bridge-interface (detectLocal.bridgeInterface)"
-					 : "--detect-local-mode=InterfaceNamePrefix requires "
-					   "--pod-interface-name-prefix "
-					   "(detectLocal.interfaceNamePrefix)");
+	if (*interface == '\0') {
+		const struct cli_option *f =
+			is_bridge ? cli_find(&vipd_cli, "pod-bridge-interface", 20)
+				  : cli_find(&vipd_cli, "pod-interface-name-prefix", 25);
+
+		(void)err_set(err, -EINVAL, "%s requires %s",
+			      is_bridge ? "BridgeInterface" : "InterfaceNamePrefix",
+			      p->file != NULL ? f->field : cli_name(f));
+		return value_reject(p, "--detect-local-mode", "detectLocalMode", err);
+	}
 	memcpy(o->model.detect_ifname, interface, IFNAME_MAX);
 	return 0;
+}
+
+static int source_check(const struct parse *p, struct err *err)
+{
+	const struct options *o = p->o;
+
+	if (o->manifests == NULL || (o->api.kubeconfig == NULL && o->api.master == NULL))
+		return 0;
+	(void)err_set(err, -EINVAL, "cannot be combined with --manifests");
+	return o->api.kubeconfig != NULL
+		       ? value_reject(p, "--kubeconfig", "clientConnection.kubeconfig", err)
+		       : err_wrap(err, -EINVAL, "--master");
 }
 
 /* Everything that needs more than one flag. */
@@ -390,11 +406,8 @@ static int validate(const struct parse *p, struct err *err)
 		r = err_set(err, -EINVAL,
 			    "--status-page=on requires a metrics server; --metrics-port is 0");
 	if (r == 0)
-		r = interface_check(o, err);
-	if (r == 0 && o->manifests != NULL && (o->api.kubeconfig != NULL || o->api.master != NULL))
-		r = err_set(err, -EINVAL,
-			    "--manifests cannot be combined with --kubeconfig or --master");
-	return r;
+		r = interface_check(p, err);
+	return r == 0 ? source_check(p, err) : r;
 }
 
 /* --- flags --- */

@@ -128,6 +128,8 @@ static const struct {
 	  "application/vnd.kubernetes.protobuf or application/json" },
 	{ "CFG-14", HEAD "showHiddenMetricsForVersion: x\n",
 	  "c.yaml:3: showHiddenMetricsForVersion: 'x' is not 1.35, nor empty" },
+	{ "CFG-25", HEAD "detectLocalMode: BridgeInterface\n",
+	  "c.yaml:3: detectLocalMode: BridgeInterface requires detectLocal.bridgeInterface" },
 	{ "Windows", HEAD "windowsRunAsService: true\n",
 	  "c.yaml:3: windowsRunAsService: for Windows" },
 };
@@ -291,6 +293,18 @@ static void test_period_flag(void **state)
 	      NULL);
 	assert_int_equal(p.r, -EINVAL);
 	assert_string_equal(p.err.text, "--min-sync-period: 6s is above the sync period, 5s");
+	parsed_fini(&p);
+}
+
+/* The error names the file, not a flag that was not given. */
+static void test_two_sources(void **state)
+{
+	struct parsed p;
+
+	parse(&p, HEAD "clientConnection: {kubeconfig: /x}\n", "--manifests=m", NULL, NULL);
+	assert_int_equal(p.r, -EINVAL);
+	assert_string_equal(p.err.text, "c.yaml:3: clientConnection.kubeconfig: cannot be combined "
+					"with --manifests");
 	parsed_fini(&p);
 }
 
@@ -495,12 +509,12 @@ static void test_watch_exhausted(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_refused),         cmocka_unit_test(test_noted),
-		cmocka_unit_test(test_values),          cmocka_unit_test(test_bad_flag_beside),
-		cmocka_unit_test(test_period_flag),     cmocka_unit_test(test_sections),
-		cmocka_unit_test(test_way_back),        cmocka_unit_test(test_flags_way_back),
-		cmocka_unit_test(test_every_field),     cmocka_unit_test(test_watch),
-		cmocka_unit_test(test_watch_exhausted),
+		cmocka_unit_test(test_refused),        cmocka_unit_test(test_noted),
+		cmocka_unit_test(test_values),         cmocka_unit_test(test_bad_flag_beside),
+		cmocka_unit_test(test_period_flag),    cmocka_unit_test(test_two_sources),
+		cmocka_unit_test(test_sections),       cmocka_unit_test(test_way_back),
+		cmocka_unit_test(test_flags_way_back), cmocka_unit_test(test_every_field),
+		cmocka_unit_test(test_watch),          cmocka_unit_test(test_watch_exhausted),
 	};
 
 	return cmocka_run_group_tests_name("config", tests, folder_make, folder_remove);

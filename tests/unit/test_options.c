@@ -130,8 +130,7 @@ static const struct {
 	{ "CFG-14", "--show-hidden-metrics-for-version=1.10",
 	  "--show-hidden-metrics-for-version: '1.10' is not 1.35, nor empty" },
 	{ "CFG-25 empty", "--detect-local-mode=InterfaceNamePrefix --pod-interface-name-prefix=",
-	  "--detect-local-mode=InterfaceNamePrefix requires --pod-interface-name-prefix "
-	  "(detectLocal.interfaceNamePrefix)" },
+	  "--detect-local-mode: InterfaceNamePrefix requires --pod-interface-name-prefix" },
 	{ "CFG-29 below 0", "--iptables-masquerade-bit=-10",
 	  "--iptables-masquerade-bit: '-10' is not a number from 0 to 31" },
 	{ "CFG-39", "--conntrack-min=-1",
@@ -141,8 +140,7 @@ static const struct {
 	{ "CFG-20 vmodule", "--vmodule=sync", "--vmodule: 'sync' is not AREA=N" },
 	{ "CFG-20 format", "--logging-format=xml", "--logging-format: 'xml' is not text or json" },
 	{ "CFG-25", "--detect-local-mode=BridgeInterface",
-	  "--detect-local-mode=BridgeInterface requires --pod-bridge-interface "
-	  "(detectLocal.bridgeInterface)" },
+	  "--detect-local-mode: BridgeInterface requires --pod-bridge-interface" },
 	{ "CFG-29", "--iptables-masquerade-bit=32",
 	  "--iptables-masquerade-bit: '32' is not a number from 0 to 31" },
 	{ "CFG-32", "--iptables-sync-period=0s", "--iptables-sync-period: '0s' is not above 0" },
@@ -183,7 +181,9 @@ static const struct {
 	  "--kube-api-content-type: 'text/plain' is not application/vnd.kubernetes.protobuf or "
 	  "application/json" },
 	{ "two sources", "--manifests a --kubeconfig b",
-	  "--manifests cannot be combined with --kubeconfig or --master" },
+	  "--kubeconfig: cannot be combined with --manifests" },
+	{ "two sources, master", "--manifests a --master b",
+	  "--master: cannot be combined with --manifests" },
 };
 
 static void test_refused(void **state)
