@@ -348,6 +348,29 @@ static void place_complete(struct options *o, const char *field, struct ip_endpo
 					  json_string(ip_endpoint_str(&place->addr, place->port)));
 }
 
+/* CFG-10, CFG-11: two servers at one port. An unspecified address is all, of both families. */
+static int ports_check(const struct parse *p, struct err *err)
+{
+	const struct ip_endpoint *healthz = &p->o->servers.healthz;
+	const struct ip_endpoint *metrics = &p->o->servers.metrics;
+	const struct config_value *v;
+
+	if (metrics->port == 0 || metrics->port != healthz->port ||
+	    !(ip_addr_is_any(&metrics->addr) || ip_addr_is_any(&healthz->addr) ||
+	      ip_addr_is_equal(&metrics->addr, &healthz->addr)))
+		return 0;
+	(void)err_set(err, -EINVAL, "%s: %s and %s overlap",
+		      p->file != NULL ? "metricsBindAddress and healthzBindAddress"
+				      : "--metrics-bind-address and --healthz-bind-address",
+		      ip_endpoint_str(&metrics->addr, metrics->port),
+		      ip_endpoint_str(&healthz->addr, healthz->port));
+	if (p->file == NULL)
+		return -EINVAL;
+	v = config_find(p->file, "metricsBindAddress")
+		    ?: config_find(p->file, "healthzBindAddress");
+	return err_wrap(err, -EINVAL, "%s:%u", p->file->path, v != NULL ? v->line : 0);
+}
+
 /* CFG-25, CFG-26 */
 static int interface_check(const struct parse *p, struct err *err)
 {
@@ -402,6 +425,8 @@ static int validate(const struct parse *p, struct err *err)
 		       (struct ip_addr){ .family = ip_family(fam) }, 10256);
 	place_complete(o, "metricsBindAddress", &o->servers.metrics, o->servers.metrics_port,
 		       ip_addr_loopback(fam), 10249);
+	if (r == 0)
+		r = ports_check(p, err);
 	if (r == 0 && o->servers.page == STATUS_PAGE_ON && o->servers.metrics.port == 0)
 		r = err_set(err, -EINVAL,
 			    "--status-page=on requires a metrics server; --metrics-port is 0");

@@ -130,6 +130,9 @@ static const struct {
 	  "c.yaml:3: showHiddenMetricsForVersion: 'x' is not 1.35, nor empty" },
 	{ "CFG-25", HEAD "detectLocalMode: BridgeInterface\n",
 	  "c.yaml:3: detectLocalMode: BridgeInterface requires detectLocal.bridgeInterface" },
+	{ "CFG-11 one port", HEAD "\nhealthzBindAddress: 0.0.0.0:10249\n",
+	  "c.yaml:4: metricsBindAddress and healthzBindAddress: 127.0.0.1:10249 and 0.0.0.0:10249 "
+	  "overlap" },
 	{ "Windows", HEAD "windowsRunAsService: true\n",
 	  "c.yaml:3: windowsRunAsService: for Windows" },
 };

@@ -180,6 +180,15 @@ static const struct {
 	{ "CFG-17 encoding", "--kube-api-content-type=text/plain",
 	  "--kube-api-content-type: 'text/plain' is not application/vnd.kubernetes.protobuf or "
 	  "application/json" },
+	{ "CFG-11 one port",
+	  "--healthz-bind-address=127.0.0.1:7 --metrics-bind-address=127.0.0.1:7",
+	  "--metrics-bind-address and --healthz-bind-address: 127.0.0.1:7 and 127.0.0.1:7 overlap" },
+	{ "CFG-11 one port, all addresses", "--metrics-port=10256",
+	  "--metrics-bind-address and --healthz-bind-address: 127.0.0.1:10256 and 0.0.0.0:10256 "
+	  "overlap" },
+	{ "CFG-11 one port, both families",
+	  "--healthz-bind-address=[::1]:7 --metrics-bind-address=0.0.0.0:7",
+	  "--metrics-bind-address and --healthz-bind-address: 0.0.0.0:7 and [::1]:7 overlap" },
 	{ "two sources", "--manifests a --kubeconfig b",
 	  "--kubeconfig: cannot be combined with --manifests" },
 	{ "two sources, master", "--manifests a --master b",
@@ -477,6 +486,9 @@ static void test_places(void **state)
 		  "127.0.0.1:10249" },
 		{ "--healthz-port=0 --healthz-bind-address=10.0.0.1:9 --metrics-port=0", NULL,
 		  NULL },
+		{ "--healthz-port=0 --metrics-port=10256", NULL, "127.0.0.1:10256" },
+		{ "--healthz-bind-address=127.0.0.1:9 --metrics-bind-address=[::1]:9",
+		  "127.0.0.1:9", "[::1]:9" },
 	};
 	static const char *const bad[] = {
 		"--healthz-bind-address=here:80",
