@@ -512,8 +512,9 @@ static void open_drains(struct vipd *v)
 	const char *slash = strrchr(socket, '/');
 	AUTO(free) char *path = NULL;
 
-	if (slash != NULL)
-		path = xasprintf("%.*s/drained", (int)(slash - socket), socket);
+	if (*socket != '\0')
+		path = xasprintf("%.*sdrained", slash != NULL ? (int)(slash + 1 - socket) : 0,
+				 socket);
 	drains_open(&v->drains, &v->model, path, on_changed, v);
 }
 

@@ -40,6 +40,20 @@ def test_drain(lab, vipd):
         c.close()
 
 
+def test_socket_without_folder(lab, vipd, monkeypatch):
+    """The list of drained endpoints is beside the socket, also in the working directory."""
+    vipd.apply(SVC.objects())
+    vipd.stop()
+    monkeypatch.chdir(vipd.dir)
+    monkeypatch.setattr(vipd, "socket", "control.sock")
+    vipd.start()
+    vipd.ctl("drain", "default/drained", E1[4])
+    vipd.stop()
+    vipd.start()
+    assert "1 endpoint, by an operator" in vipd.ctl("status")
+    vipd.ctl("undrain", "default/drained", E1[4])
+
+
 def test_eject(lab, vipd):
     """CT-32: until it is admitted, or vipd ends; the last endpoint is not ejected."""
     vipd.apply(SVC.objects())
