@@ -534,6 +534,8 @@ static void notes_make(const struct parse *p)
 		note(o, "accepted without effect: %s", o->record.ignored.text);
 	if (o->plane.mode == PROXY_MODE_IPTABLES)
 		note(o, "mode iptables, kube-proxy's default, is served with nftables");
+	if (o->plane.mode == PROXY_MODE_IPVS && o->plane.is_table_owner)
+		note(o, "--nft-table-owner: no effect with --proxy-mode ipvs");
 	if (options_has(o, "iptables-localhost-nodeports") && o->model.serves_localhost &&
 	    !has_loopback_prefix(&o->model))
 		note(o, "iptables.localhostNodePorts: no effect: nodePortAddresses contains no "

@@ -240,6 +240,8 @@ static const struct {
 	  "accepted without effect: feature gate NFTablesProxyMode, vmodule proxier" },
 	{ "CFG-07 iptables", "--proxy-mode=iptables",
 	  "mode iptables, kube-proxy's default, is served with nftables" },
+	{ "the table owner in another mode", "--nft-table-owner --proxy-mode=ipvs",
+	  "--nft-table-owner: no effect with --proxy-mode ipvs" },
 	{ "localhost node ports on primary addresses",
 	  "--proxy-mode=ipvs --iptables-localhost-nodeports",
 	  "iptables.localhostNodePorts: no effect: nodePortAddresses contains no loopback "
