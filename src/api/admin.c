@@ -82,11 +82,12 @@ static void results_print(struct jsonw *w, const json_t *report)
 	}
 }
 
-/* What only this process has: the Node object, and the faults of its plane. */
+/* What only this process has: the Node object, options, and the faults of its plane. */
 static void own_results(json_t *own, const struct serve_context *ctx)
 {
 	static const enum plane_fault_kind kinds[] = { PLANE_FAULT_FAILOVER, PLANE_FAULT_MOVES };
 	const char *no_node = ctx->health != NULL ? health_lacks_node(ctx->health) : NULL;
+	const char *bridge = serve_missing_bridge(ctx->model);
 
 	if (no_node != NULL)
 		check_add(own, "node", CHECK_ERROR, SERVE_NODE_NAME " (kubectl get nodes)",
@@ -95,6 +96,10 @@ static void own_results(json_t *own, const struct serve_context *ctx)
 	else if (ctx->model->self != NULL)
 		check_add(own, "node", CHECK_OK, NULL, "there is a Node object named \"%s\"",
 			  name_text(ctx->model->config.node_name));
+	if (bridge != NULL)
+		check_add(own, "detect-local", CHECK_WARNING,
+			  "correct --pod-bridge-interface, unless the first pod creates the bridge",
+			  SERVE_NO_BRIDGE, bridge);
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
 		if (ctx->plane->faults[kinds[i]].text[0] != '\0')
 			check_add(own, "failover", CHECK_WARNING,

@@ -470,8 +470,12 @@ static int open_sources(struct vipd *v, struct err *err)
 static void describe_source(void *arg, struct serve_source_info *info)
 {
 	struct vipd *v = arg;
+	const char *bridge = serve_missing_bridge(&v->model);
 
 	source_describe(v->source, info);
+	if (bridge != NULL)
+		(void)source_remark(info, false, str_local(128, SERVE_NO_BRIDGE, bridge),
+				    "--pod-bridge-interface");
 	for (enum ipfam fam = 0; fam < IPFAM_N; fam++)
 		if (v->is_cidr_missing[fam])
 			(void)source_remark(info, false,

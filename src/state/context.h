@@ -72,6 +72,14 @@ struct serve_failovers {
 /* What to do about a missing Node object. */
 #define SERVE_NODE_NAME "--hostname-override must be the name of this node's Node object"
 
+/*
+ * The bridge of --pod-bridge-interface, if no interface has its name; NULL: one has it, or the mode
+ * of detect-local needs none. A CNI plugin may create it with the first pod.
+ */
+const char *serve_missing_bridge(const struct model *m);
+#define SERVE_NO_BRIDGE \
+	"no interface has the name %s: pods count as clients outside of the cluster and are masqueraded"
+
 struct check_runs;
 struct drains;
 struct failover;

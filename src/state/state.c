@@ -2,6 +2,7 @@
 /* state/state - facts from rows, states from facts, reasons from both. */
 #include "state/state.h"
 
+#include <net/if.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,6 +46,14 @@ void serve_source_info_fini(struct serve_source_info *info)
 	errors_fini(&info->errors);
 	errors_fini(&info->notes);
 	*info = (struct serve_source_info){ 0 };
+}
+
+const char *serve_missing_bridge(const struct model *m)
+{
+	const char *name = m->config.detect_ifname;
+
+	return m->config.detect_local == DETECT_LOCAL_BRIDGE && if_nametoindex(name) == 0 ? name
+											  : NULL;
 }
 
 /* --- facts --- */

@@ -143,3 +143,26 @@ def test_cluster_cidr_of_one_family(vipd, lab):
     finally:
         v.close()
         vipd.start()
+
+
+def test_missing_bridge(vipd, lab):
+    """CFG-25: a bridge that no interface is yet is a note, and a warning of the doctor."""
+    vipd.stop()
+    v = daemon.Vipd(lab, {"--detect-local-mode": "BridgeInterface", "--cluster-cidr": None,
+                          "--pod-bridge-interface": "br9"})
+    text = "no interface has the name br9: pods count as clients outside of the cluster"
+
+    def found():
+        notes = v.status()["source"]["notes"]["items"]
+        doctor = [line for line in v.ctl("doctor", check=False).splitlines() if text in line]
+        return [n["where"] for n in notes if text in n["text"]], [line.split()[:2] for line in doctor]
+    try:
+        v.write([])
+        v.start()
+        assert found() == (["--pod-bridge-interface"], [["warning", "detect-local"]])
+        lab.node.run("ip", "link", "add", "br9", "type", "bridge")
+        assert found() == ([], [])
+    finally:
+        lab.node.popen("ip", "link", "del", "br9").wait(L.LIMIT)
+        v.close()
+        vipd.start()
