@@ -333,8 +333,10 @@ static void transition_log(struct nft_layout *l, const struct nft_writer *w, siz
 			   "table %s %s: differs; repaired: kernel operations %zu, first: %s",
 			   family, l->table, w->n_writes - n_claims, w->tags.v[n_claims]);
 	else if (l->misfit[0] != '\0')
-		log_notice(LOG_AREA_PLANE, "table %s %s: created to replace %s", family, l->table,
-			   l->misfit);
+		log_notice(
+			LOG_AREA_PLANE,
+			"table %s %s: created to replace %s; session affinity of clients starts again",
+			family, l->table, l->misfit);
 	else
 		log_info(LOG_AREA_PLANE, "table %s %s: created", family, l->table);
 }
