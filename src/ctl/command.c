@@ -193,7 +193,7 @@ static const struct cli_command commands[] = {
 	  "  that contain it. On the ipvs plane, if its table exists or --plane selects it, also the\n"
 	  "  rules of policy routing, and virtual services without a frontend.\n",
 	  .words = ":services", .values = "table wide json yaml name", .run = run_svc },
-	{ "diff", "", "differences of kernel and programmed state", "wMNAID",
+	{ "diff", "", "differences of kernel and programmed state", "wMNAOPGID",
 	  "  Reads the kernel and compares it with the state that vipd has programmed. Without a\n"
 	  "  difference it prints nothing and the exit code is 0, else 1. With --manifests the\n"
 	  "  kernel is compared with the services in DIR, without vipd; endpoints that are drained\n"
@@ -297,6 +297,12 @@ static const struct cli_option options[] = {
 	  .command_letter = 'N' },
 	{ "nodeport-addresses", "LIST", TEXT(nodeport_addresses), "vipd's flag, for --manifests",
 	  .command_letter = 'A' },
+	{ "iptables-localhost-nodeports", NULL, BOOL(run.serves_localhost),
+	  "vipd's flag, for --manifests", .command_letter = 'O' },
+	{ "bind-address", "IP", TEXT(bind_address), "vipd's flag, for --manifests",
+	  .command_letter = 'P' },
+	{ "feature-gates", "LIST", TEXT(feature_gates), "vipd's flag, for --manifests",
+	  .command_letter = 'G' },
 	{ "ipvs-scheduler", "NAME", TEXT(ipvs_scheduler), "vipd's flag, for --manifests", "rr",
 	  .command_letter = 'I' },
 	{ "plane", "NAME", CLI_VALUE(CLI_WORD, CLI_AT(run.plane)),
@@ -407,6 +413,9 @@ static int pairs_check(const struct words *words, const struct cli_command *cmd)
 		{ "trace", "watch", "live", false },
 		{ "diff", "node", "manifests", true },
 		{ "diff", "nodeport-addresses", "manifests", true },
+		{ "diff", "iptables-localhost-nodeports", "manifests", true },
+		{ "diff", "bind-address", "manifests", true },
+		{ "diff", "feature-gates", "manifests", true },
 		{ "diff", "ipvs-scheduler", "manifests", true },
 	};
 

@@ -20,6 +20,7 @@
 #include "explain/text.h"
 #include "plane/ipvs/programmed.h"
 #include "plane/nft/plane_nft.h"
+#include "settings/flags.h"
 #include "source/files/files.h"
 #include "source/host/host.h"
 
@@ -33,15 +34,28 @@ struct reading {
 
 /* --- configuration --- */
 
-static int nodeport_parse(struct model_config *c, const char *list, struct err *err)
+/* Those of vipd's flags that decide about frontends, as vipd reads them. */
+static int flags_set(struct options *o, const struct run *run, struct err *err)
 {
-	int r;
+	const struct {
+		const char *flag;
+		const char *value; /* NULL: not given */
+	} given[] = {
+		{ "bind-address", run->bind_address },
+		{ "feature-gates", run->feature_gates },
+		{ "nodeport-addresses", run->nodeport_addresses },
+		{ "iptables-localhost-nodeports", run->serves_localhost ? "true" : NULL },
+	};
 
-	if (list == NULL || strcmp(list, "primary") == 0)
-		return 0;
-	c->has_nodeport_cidrs = true;
-	r = cli_prefixes((struct cli_prefixes *)&c->nodeport_cidrs, list, err);
-	return r < 0 ? err_wrap(err, r, "--nodeport-addresses") : 0;
+	for (size_t i = 0; i < ARRAY_SIZE(given); i++) {
+		const char *flag = given[i].flag;
+		const struct cli_option *f = cli_find(&vipd_cli, flag, strlen(flag));
+		int r = given[i].value != NULL ? cli_set(f, o, given[i].value, err) : 0;
+
+		if (r < 0)
+			return err_wrap(err, r, "--%s", flag);
+	}
+	return 0;
 }
 
 /* `option`, else the host's name; in lower case, as vipd does (LIFE-11). */
@@ -143,6 +157,7 @@ int manifests_rows(struct diff *ret, const struct run *run, bool is_ipvs, struct
 	struct scheduler sched = { 0 };
 	const struct plan_balancer balancer = ipvs_objects_balancer(&sched);
 	struct reading rd = { .balancer = is_ipvs ? &balancer : NULL };
+	FINI(options_fini) struct options options = { 0 };
 	int r = scheduler_parse(&sched, scheduler, err);
 
 	if (r < 0)
@@ -152,8 +167,10 @@ int manifests_rows(struct diff *ret, const struct run *run, bool is_ipvs, struct
 		return err_set(err, -ENOMEM, "event loop");
 	log_level_set(LOG_AREA_SOURCE, LOG_LEVEL_ERR); /* on_problem() has all warnings */
 	model_init(&rd.model);
+	r = flags_set(&options, run, err);
+	rd.model.config = options.model;
+	options.model = (struct model_config){ 0 };
 	rd.model.config.node_name = node_name(run->node);
-	r = nodeport_parse(&rd.model.config, run->nodeport_addresses, err);
 	if (r == 0) {
 		model_configured(&rd.model);
 		r = folder_read(&rd, run->manifests, err);

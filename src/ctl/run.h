@@ -51,12 +51,15 @@ struct run {
 	bool is_kernel;                 /* svc: read the kernel, without vipd */
 	const char *manifests;          /* diff: folder to compare with; NULL: vipd */
 	const char *node;               /* with manifests; NULL: the host's name */
-	const char *nodeport_addresses; /* prefixes separated by commas; NULL: "primary" */
-	const char *ipvs_scheduler;     /* NULL: rr */
-	const char *plane;              /* NULL: the plane whose tables exist */
-	const char *service;            /* monitor: filter */
-	const char *kinds;              /* monitor: filter */
-	const char *write_config_to;    /* migrate: file, or "-" without a report */
+	const char *nodeport_addresses; /* flags of vipd, with manifests; NULL: not given */
+	const char *bind_address;
+	const char *feature_gates;
+	bool serves_localhost;
+	const char *ipvs_scheduler;  /* NULL: rr */
+	const char *plane;           /* NULL: the plane whose tables exist */
+	const char *service;         /* monitor: filter */
+	const char *kinds;           /* monitor: filter */
+	const char *write_config_to; /* migrate: file, or "-" without a report */
 	struct style style;
 	const struct cli_command *command;
 	int n_args;

@@ -98,6 +98,27 @@ def test_manifests(vipd, shelf, tmp_path):
     assert r.returncode == 2 and "--nodeport-addresses" in r.stderr
 
 
+@pytest.mark.parametrize("given", [
+    {"--feature-gates": "AllowServiceExternalIPs=false"}, {"--bind-address": L.NODE_TO_CLIENT[4]},
+    {"--iptables-localhost-nodeports": True, "--nodeport-addresses": "0.0.0.0/0"}],
+    ids=lambda given: next(iter(given)))
+def test_manifests_with_flags(vipd, shelf, given):
+    """Flags of vipd that decide about frontends: vipctl takes them, too."""
+    args = ["diff", "--manifests", vipd.manifests.path, "--node", L.NODE_NAME]
+    before = vipd.flags
+    vipd.stop()
+    vipd.flags = {**before, **given}
+    vipd.start()
+    try:
+        r = vipctl(vipd, *args, *[w for flag in given.items() for w in flag if w is not True])
+        assert (r.returncode, r.stdout) == (0, ""), r.stderr
+        assert vipctl(vipd, *args).returncode == 1
+    finally:
+        vipd.stop()
+        vipd.flags = before
+        vipd.start()
+
+
 @pytest.mark.no_steady
 def test_names_the_problem(vipd, shelf):
     """Without vipd the kernel is still read; elements that another process removed are missing

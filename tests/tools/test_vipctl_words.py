@@ -45,6 +45,8 @@ def test_typing_mistakes(args, words):
     (["trace", "--live", "-w", "host", "10.0.0.1:80"], "--watch excludes --live"),
     (["diff", "--node", "n1"], "--node requires --manifests"),
     (["diff", "--nodeport-addresses", "primary"], "--nodeport-addresses requires --manifests"),
+    (["diff", "--bind-address", "10.0.0.1"], "--bind-address requires --manifests"),
+    (["diff", "--feature-gates", "X=true"], "--feature-gates requires --manifests"),
     (["diff", "--ipvs-scheduler", "rr"], "--ipvs-scheduler requires --manifests"),
     (["dump", "-o", "yaml"], "dump takes -o json, not yaml"),
     (["trace", "--live", "-o", "yaml", "host", "10.0.0.1:80"], "--live writes text"),
