@@ -9,6 +9,7 @@
 #include "conntrack/failover.h"
 #include "health/health_service.h"
 #include "http/http_port.h"
+#include "state/state.h"
 
 #define REJECTED_SHOWN 50
 #define REJECTED_SORTED_MAX 5000 /* above this, only the count: sorting takes too long */
@@ -347,9 +348,12 @@ static void view_problems(struct jsonw *w, const struct serve_context *ctx,
 			problem(w, "plane", "%s", ctx->plane->faults[i].text);
 	problems_sync(w, ctx, source, t);
 	problems_daemon(w, ctx);
-	for (int fam = 0; fam < IPFAM_N; fam++)
-		if (model_nodeports_failure(m, fam) != NULL)
-			problem(w, "node", "%s", model_nodeports_failure(m, fam));
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		FINI(str_fini) struct str why = { 0 };
+
+		if (serve_nodeports_failure(&why, ctx, fam))
+			problem(w, "node", "%s", why.text);
+	}
 	if (m->config.node_name == NULL || m->config.node_name->len == 0)
 		problem(w, "node", "the node's name is unknown: no endpoint counts as local");
 	else if (no_node != NULL)

@@ -17,15 +17,16 @@ static void head(struct str *out, const json_t *trace, const struct style *style
 {
 	const json_t *source = value_get(trace, "source");
 	const json_t *to = value_get(trace, "destination");
-	const char *verdict = value_text(trace, "verdict");
+	bool has_orphan = value_bool(trace, "orphaned");
+	const char *verdict = has_orphan ? "orphaned frontend" : value_text(trace, "verdict");
 
 	say(out, source, value_has(source, "address") ? "{address} -> " : "this host -> ");
 	say_endpoint(out, to);
 	say(out, to, "/{protocol}  ");
 	mark_puts(out, style,
-		  trace_is_balanced(trace)            ? MARK_GOOD
-		  : strcmp(verdict, "untouched") == 0 ? MARK_ATTENTION
-						      : MARK_BAD,
+		  trace_is_balanced(trace) && !has_orphan           ? MARK_GOOD
+		  : has_orphan || strcmp(verdict, "untouched") == 0 ? MARK_ATTENTION
+								    : MARK_BAD,
 		  verdict);
 	if (value_has(trace, "service"))
 		say(out, value_get(trace, "service"), "  {namespace}/{name}");

@@ -300,7 +300,10 @@ static void nodeports_follow(struct vipd *v)
 		const char *why = model_nodeports_failure(&v->model, fam);
 
 		if (why != v->nodeports[fam] && why != NULL)
-			log_warn(LOG_AREA_MAIN, "%s", why);
+			log_warn(LOG_AREA_MAIN, "%s%s", why,
+				 is_sweep_pending(v)
+					 ? "; orphaned frontends may serve them until the sweep"
+					 : "");
 		v->nodeports[fam] = why;
 	}
 }

@@ -256,17 +256,33 @@ static void rejects_note(struct str *out, const struct serve_port_facts *p, cons
 			   l4proto_text(port->proto));
 }
 
+bool serve_nodeports_failure(struct str *out, const struct serve_context *ctx, enum ipfam fam)
+{
+	const char *why = model_nodeports_failure(ctx->model, fam);
+
+	if (why != NULL && sync_is_sweep_pending(ctx->sync))
+		str_printf(
+			out,
+			"%s node ports are not served, except by orphaned frontends until the sweep%s",
+			ipfam_text(fam), strchr(why, ':'));
+	else if (why != NULL)
+		str_puts(out, why);
+	return why != NULL;
+}
+
 /* Node ports of a family without an address of this node. */
-static void nodeports_note(struct str *out, const struct model *m, const struct svc *svc,
+static void nodeports_note(struct str *out, const struct serve_context *ctx, const struct svc *svc,
 			   size_t port)
 {
 	if (svc->service->ports.v[port].node_port == 0)
 		return;
-	for (int fam = 0; fam < IPFAM_N; fam++)
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		FINI(str_fini) struct str why = { 0 };
+
 		if (service_has_family(svc->service, fam) &&
-		    model_nodeports_failure(m, fam) != NULL)
-			str_printf(out, "%s%s", out->len ? "; " : "",
-				   model_nodeports_failure(m, fam));
+		    serve_nodeports_failure(&why, ctx, fam))
+			str_printf(out, "%s%s", out->len ? "; " : "", why.text);
+	}
 }
 
 void serve_port_note(struct str *out, const struct serve_facts *f, const struct serve_context *ctx,
@@ -298,7 +314,7 @@ void serve_port_note(struct str *out, const struct serve_facts *f, const struct 
 	if (note_begin(out, p, SERVE_FACT_DROPS_OUTSIDE))
 		str_puts(out,
 			 "outside clients: externalTrafficPolicy Local, no endpoint on this node");
-	nodeports_note(out, ctx->model, svc, port);
+	nodeports_note(out, ctx, svc, port);
 }
 
 static const char *pending_text(const struct svc *svc)

@@ -70,5 +70,11 @@ void serve_port_note(struct str *out, const struct serve_facts *f, const struct 
 /* Append the reason that concerns the service as a whole, if any. */
 void serve_service_note(struct str *out, const struct serve_facts *f, const struct svc *svc);
 
+/*
+ * Append why no address serves node ports of the family (model_nodeports_failure()); false: there
+ * is one. While the sweep is pending, orphaned frontends may do so.
+ */
+bool serve_nodeports_failure(struct str *out, const struct serve_context *ctx, enum ipfam fam);
+
 /* Changes are not in the kernel yet. Audits without a change do not count. */
 bool serve_is_pending(const struct svc *svc);

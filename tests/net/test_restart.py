@@ -371,6 +371,31 @@ def is_orphaned(vipd, number, fam):
     return "orphaned frontend of an earlier process" in vipd.ctl("trace", "host", to, check=False)
 
 
+def test_no_node_ports_while_sweep_pending(vipd):
+    """IN-19: nothing says that node ports are not served while those of before are in the kernel."""
+    def of(name, number, cluster_ip):
+        return [service(name, cluster_ip, [port(80, node_port=30000 + number)], kind="NodePort"),
+                slice_(name, [L.remote(1, 4)], 8080)]
+    vipd.apply(of("known", 720, L.cluster_ip(720, 4)) + of("lost", 721, L.cluster_ip(721, 4)))
+    vipd.stop()
+    vipd.write(of("known", 720, L.cluster_ip(720, 4)) + of("lost", 721, "10.96.5.256"))
+    before = vipd.flags
+    vipd.flags = {**before, "--nodeport-addresses": "10.255.0.0/16"}
+    vipd.start()
+    try:
+        status = vipd.ctl("status", check=False)
+        assert "on no address, except orphaned frontends until the sweep" in status
+        assert "IPv4 node ports are not served, except by orphaned frontends until the sweep: no IPv4" in status
+        at = L.endpoint(L.cluster_ip(721, 4), 80)
+        assert "orphaned frontend" in vipd.ctl("trace", "host", at, check=False).splitlines()[0]
+    finally:
+        vipd.stop()
+        vipd.flags = before
+        vipd.start()
+    vipd.apply(of("known", 720, L.cluster_ip(720, 4)))
+    assert "except orphaned" not in vipd.ctl("status", check=False)
+
+
 @pytest.mark.parametrize("kind", ("service", "endpointslice"))
 @pytest.mark.parametrize("how", BROKEN)
 def test_bad_file_at_start(lab, vipd, how, kind):
