@@ -452,6 +452,12 @@ static bool slots_between(struct plan_pool *ret, struct plan_between *b)
 	return !is_all;
 }
 
+/* The last backend goes with its pool, however much work that is. */
+static bool is_last(const struct plan_between *b)
+{
+	return (b->will == NULL || b->will->backends.n == 0) && b->was->backends.n == 1;
+}
+
 bool plan_pool_between(struct plan_pool *ret, struct plan_between *b)
 {
 	bool is_table = (b->was != NULL && is_by_slots(b->was)) ||
@@ -464,7 +470,7 @@ bool plan_pool_between(struct plan_pool *ret, struct plan_between *b)
 	b->work *= plan_pool_has_ids(b->p, b->will ? b->will : b->was) ? 2 : 1;
 	if (is_table)
 		return slots_between(ret, b);
-	if (plain_cost(b) == 0 || b->cost <= b->max || !is_divisible(b))
+	if (plain_cost(b) == 0 || b->cost <= b->max || !is_divisible(b) || is_last(b))
 		return false;
 	if (ret != NULL)
 		plain_between(ret, b);

@@ -843,6 +843,40 @@ static void test_sched_in_steps(void **state)
 	}
 }
 
+/*
+ * One backend is more work than a piece, because each of 41 addresses has a virtual service with
+ * `mh`. The last one goes with its pool; another large service gets its turn.
+ */
+static void test_backend_above_a_piece(void **state)
+{
+	(void)state;
+	for (int is_deleted = 0; is_deleted < 2; is_deleted++) {
+		FINI(str_fini) struct str text = { 0 };
+		struct world w;
+
+		world_open(&w);
+		str_puts(&text,
+			 "type=LoadBalancer ip=10.96.0.1 port=http:80 affinity=600 sched=mh");
+		for (int i = 0; i < 40; i++)
+			str_printf(&text, " ext=192.0.2.%d", i);
+		service(&w, "shop/s1", str_text(&text));
+		endpoints_of(&w, 1, 0, 40);
+		settle(&w);
+		assert_int_equal(text_count(&w, " 10.1.0.0:8080=1"), 41);
+		if (is_deleted)
+			no_service(&w, "shop", "s1");
+		else
+			endpoints_of(&w, 1, 0, 0);
+		settle(&w);
+		assert_int_equal(text_count(&w, " 10.1.0.0:8080=1"), 0);
+		service(&w, "shop/s2", "ip=10.96.0.2 port=http:80");
+		endpoints_of(&w, 2, 0, 2000);
+		settle(&w);
+		assert_int_equal(text_count(&w, " 10.2.0.0:8080=1"), 1);
+		world_close(&w);
+	}
+}
+
 /* The first tick with a scheduler finds that the kernel lacks it: no later one requests it. */
 static void test_sched_missing_in_tick(void **state)
 {
@@ -894,6 +928,7 @@ int main(void)
 		cmocka_unit_test(test_sched_missing_and_foreign),
 		cmocka_unit_test(test_sched_in_steps),
 		cmocka_unit_test(test_sched_missing_in_tick),
+		cmocka_unit_test(test_backend_above_a_piece),
 	};
 
 	log_level_set_all(LOG_LEVEL_ERR);
