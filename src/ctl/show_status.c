@@ -40,14 +40,6 @@ static void head(struct str *out, const json_t *status, const struct style *styl
 	say(out, status, is_running ? "\n" : "{state_text}\n\n");
 }
 
-static bool is_sweep_pending(const json_t *status)
-{
-	value_for_each (problem, value_get(status, "problems"))
-		if (strcmp(value_text(problem, "kind"), "sweep") == 0)
-			return true;
-	return false;
-}
-
 static void node(struct str *out, const json_t *status, const struct style *style)
 {
 	const json_t *n = value_get(status, "node");
@@ -66,8 +58,7 @@ static void node(struct str *out, const json_t *status, const struct style *styl
 				: "unknown"); /* an older vipd */
 	line(out, style, "node ports", n,
 	     json_array_size(value_get(n, "nodeport_addresses")) > 0 ? "on {nodeport_addresses}"
-	     : is_sweep_pending(status) ? "on no address, except orphaned frontends until the sweep"
-					: "on no address");
+								     : "on no address");
 }
 
 static void source(struct str *out, const json_t *status, const struct style *style)

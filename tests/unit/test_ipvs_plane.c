@@ -164,6 +164,35 @@ static void test_adopt_at_cluster_ip(void **state)
 	}
 }
 
+/*
+ * While vipd is down, a Service opens a port at its cluster IP that was an external frontend of
+ * another one: it does not adopt that one's pool.
+ */
+static void test_port_of_another(void **state)
+{
+	struct world w;
+	uint32_t mark;
+
+	(void)state;
+	world_open(&w);
+	service(&w, "shop/new", "ip=10.96.0.9 port=tls:443");
+	service(&w, "shop/old", "ip=10.96.0.3 port=http:80 ext=10.96.0.9");
+	slice(&w, "shop/old-1", "old", "| http:80 | 1 rs; 2 rs");
+	settle(&w);
+	mark = mark_of(&w, "10.96.0.3", 80);
+	life_end(&w);
+	htable_for_each (n, &w.m.services)
+		container_of(n, struct svc, node)->adopted_load = 0;
+	service(&w, "shop/new", "ip=10.96.0.9 port=tls:443 port=http:80");
+	slice(&w, "shop/new-1", "new", "| http:80 | 9 rs");
+	life_begin(&w);
+	settle(&w);
+	assert_int_equal(mark_of(&w, "10.96.0.3", 80), mark);
+	assert_true(mark_of(&w, "10.96.0.9", 80) != mark);
+	expect_adopted(&w);
+	world_close(&w);
+}
+
 /* A Service was deleted between two processes, and the sweep is pending: its frontends alone. */
 static void test_orphaned(void **state)
 {
@@ -2977,6 +3006,7 @@ int main(void)
 		cmocka_unit_test(test_reading),
 		cmocka_unit_test(test_few_answers),
 		cmocka_unit_test(test_adopt_at_cluster_ip),
+		cmocka_unit_test(test_port_of_another),
 		cmocka_unit_test(test_orphaned),
 		cmocka_unit_test(test_adopt_in_pieces),
 		cmocka_unit_test(test_torn_dumps),

@@ -737,9 +737,15 @@ static size_t n_slots(const struct world *w)
  */
 static void test_adopt_moved(void **state)
 {
-	static const char *const cases[] = {
-		"ip=10.96.0.9 port=http:80 ext=192.0.2.7 created=1",
-		"ip=192.0.2.7 port=http:80",
+	static const struct {
+		const char *before; /* the new service; NULL: none */
+		const char *shared; /* external IP of the old one */
+		const char *after;
+	} cases[] = {
+		{ NULL, "192.0.2.7", "ip=10.96.0.9 port=http:80 ext=192.0.2.7 created=1" },
+		{ NULL, "192.0.2.7", "ip=192.0.2.7 port=http:80" },
+		{ "ip=10.96.0.9 port=tls:443", "10.96.0.9",
+		  "ip=10.96.0.9 port=tls:443 port=http:80" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -748,12 +754,15 @@ static void test_adopt_moved(void **state)
 		struct bench b;
 
 		bench_open(&b);
+		if (cases[i].before != NULL)
+			world_service(&b.w, "shop/new", cases[i].before);
 		world_service(&b.w, "shop/old",
-			      "ip=10.96.0.3 port=http:80 ext=192.0.2.7 created=2");
+			      str_local(128, "ip=10.96.0.3 port=http:80 ext=%s created=2",
+					cases[i].shared));
 		world_slice(&b.w, "shop/old-1", "old", "| http:8080 | 1 rs; 2 rs");
 		world_settle(&b.w);
 		world_restart(&b.w);
-		world_service(&b.w, "shop/new", cases[i]);
+		world_service(&b.w, "shop/new", cases[i].after);
 		world_slice(&b.w, "shop/new-1", "new", "| http:8080 | 9 rs");
 		text_key(key, "10.96.0.3", 80);
 		fake_refuse_key(b.f, NFTSET_FRONTENDS, key, 12, ENOSPC);

@@ -164,7 +164,7 @@ static bool is_of_other(const struct ipvs_plane *p, const struct service *s,
 	if (vs == NULL || !vs->is_of_cluster_ip)
 		return false;
 	nft_key_tuple(key, &s->cluster_ip[fam], f->proto, s->ports.v[f->port_index].port);
-	if (plane_loaded_find(c, fam, IPVSSET_CLUSTER_IPS, key) == NULL)
+	if (!plane_loaded_is_cluster_ip(c, &ipvs_plane_sets, fam, key))
 		return true;
 	for (size_t i = 0; i < ARRAY_SIZE(pool_maps); i++) {
 		const uint8_t *data = plane_loaded_find(c, fam, pool_maps[i], key);

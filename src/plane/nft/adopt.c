@@ -158,7 +158,7 @@ static bool is_of_other(const struct nft_loaded *h, const struct service *s,
 	uint8_t key[NFT_KEY_MAX];
 
 	nft_key_tuple(key, ip, f->proto, s->ports.v[f->port_index].port);
-	return plane_loaded_find(&h->elems, fam, NFTSET_CLUSTER_IPS, key) == NULL ||
+	return !plane_loaded_is_cluster_ip(&h->elems, &nft_plane_sets, fam, key) ||
 	       !nft_loaded_led(h, fam, key, &led) || nft_word_pool(led.target) != id;
 }
 
