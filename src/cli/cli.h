@@ -27,7 +27,7 @@ enum cli_type {
 	CLI_INT,       /* of 4 or 8 bytes, from min to max */
 	CLI_NUMBER,    /* double */
 	CLI_DURATION,  /* Go's time.Duration as uint64_t nanoseconds; min 1: 0 is an error */
-	CLI_SECONDS,   /* as CLI_DURATION, stored in seconds, rounded up; max 0: no limit */
+	CLI_SECONDS,   /* as CLI_DURATION, stored in seconds, fractions cut, but not to 0 */
 	CLI_PREFIXES,  /* VEC(struct ip_prefix), separated by commas */
 	CLI_INTERFACE, /* char [CLI_INTERFACE_MAX]; may be empty */
 	CLI_ENTRIES,   /* a list separated by commas: `set_entry` for each entry */

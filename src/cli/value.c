@@ -160,7 +160,8 @@ static int set_whole(const struct cli_option *o, void *at, const char *value, st
 		break;
 	default:
 		r = cli_duration(&ns, value, err);
-		n = (int64_t)(v->type == CLI_SECONDS ? (ns + NSEC_PER_SEC - 1) / NSEC_PER_SEC : ns);
+		n = (int64_t)(v->type == CLI_SECONDS ? MAX(ns / NSEC_PER_SEC, (uint64_t)(ns > 0))
+						     : ns);
 		if (r == 0 && n < v->min)
 			r = err_set(err, -EINVAL, "'%s' is not above 0", value);
 		if (r == 0 && v->max != 0 && n > v->max)

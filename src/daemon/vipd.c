@@ -38,6 +38,7 @@
 #include "settings/options.h"
 #include "source/host/host.h"
 #include "source/kube/kubeconfig.h"
+#include "state/state.h"
 #include "sync/sync.h"
 
 #define CHECK_PERIOD_NS (80 * NSEC_PER_MSEC)
@@ -301,9 +302,7 @@ static void nodeports_follow(struct vipd *v)
 
 		if (why != v->nodeports[fam] && why != NULL)
 			log_warn(LOG_AREA_MAIN, "%s%s", why,
-				 is_sweep_pending(v)
-					 ? "; orphaned frontends may serve them until the sweep"
-					 : "");
+				 is_sweep_pending(v) ? SERVE_ORPHANED_NODEPORTS : "");
 		v->nodeports[fam] = why;
 	}
 }

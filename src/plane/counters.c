@@ -20,19 +20,20 @@ int plane_rule_counts_read(struct nl_sock *nl, const struct nft_table_ref *table
 			   struct err *err)
 {
 	uint64_t bytes[PLANE_RULE_COUNTERS_N] = { 0 };
+	struct plane_rule_counts is = { 0 };
 
-	*ret = (struct plane_rule_counts){ 0 };
 	for (const struct plane_counting_chain *c = chains; c->name != NULL; c++) {
-		uint64_t before = ret->packets[c->counter];
+		uint64_t before = is.packets[c->counter];
 		int r = nft_fixed_counters(nl, nft_table_family(table), table->name, c->name,
-					   &ret->packets[c->counter], &bytes[c->counter], err);
+					   &is.packets[c->counter], &bytes[c->counter], err);
 
 		if (r < 0)
 			return r;
 		if (c->leads_on)
-			ret->twice += ret->packets[c->counter] - before;
+			is.twice += is.packets[c->counter] - before;
 	}
-	ret->invalid_bytes = bytes[PLANE_INVALID_DROPPED];
+	is.invalid_bytes = bytes[PLANE_INVALID_DROPPED];
+	*ret = is;
 	return 0;
 }
 

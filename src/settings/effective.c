@@ -94,6 +94,13 @@ json_t *options_field(const struct options *o, const struct options_setting *s, 
 	return json_incref(json_object_get(o->record.effective, *name));
 }
 
+static bool is_preset(const struct options_setting *s)
+{
+	const char *preset = s->option->preset;
+
+	return s->value[0] == '\0' || (preset != NULL && strcmp(s->value, preset) == 0);
+}
+
 void options_unwritten(const struct options *o, struct str *ret)
 {
 	bool is_command = true; /* the first group */
@@ -108,7 +115,8 @@ void options_unwritten(const struct options *o, struct str *ret)
 		vec_for_each (s, &o->record.settings)
 			if (s->option == f && s->name[0] == '-')
 				last = s;
-		if (is_command || last == NULL || options_use(o, last) == OPTIONS_UNUSED ||
+		if (is_command || last == NULL || is_preset(last) ||
+		    options_use(o, last) == OPTIONS_UNUSED ||
 		    options_use(o, last) == OPTIONS_OTHER_MODE)
 			continue;
 		value = options_field(o, last, &name);

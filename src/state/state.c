@@ -260,14 +260,12 @@ bool serve_nodeports_failure(struct str *out, const struct serve_context *ctx, e
 {
 	const char *why = model_nodeports_failure(ctx->model, fam);
 
-	if (why != NULL && sync_is_sweep_pending(ctx->sync))
-		str_printf(
-			out,
-			"%s node ports are not served, except by orphaned frontends until the sweep%s",
-			ipfam_text(fam), strchr(why, ':'));
-	else if (why != NULL)
-		str_puts(out, why);
-	return why != NULL;
+	if (why == NULL)
+		return false;
+	str_puts(out, why);
+	if (sync_is_sweep_pending(ctx->sync))
+		str_puts(out, SERVE_ORPHANED_NODEPORTS);
+	return true;
 }
 
 /* Node ports of a family without an address of this node. */

@@ -70,9 +70,10 @@ void serve_port_note(struct str *out, const struct serve_facts *f, const struct 
 /* Append the reason that concerns the service as a whole, if any. */
 void serve_service_note(struct str *out, const struct serve_facts *f, const struct svc *svc);
 
+#define SERVE_ORPHANED_NODEPORTS "; orphaned frontends may serve them until the sweep"
 /*
- * Append why no address serves node ports of the family (model_nodeports_failure()); false: there
- * is one. While the sweep is pending, orphaned frontends may do so.
+ * Append why no address serves node ports of the family, and whether orphaned frontends may; false:
+ * model_nodeports_failure() is NULL.
  */
 bool serve_nodeports_failure(struct str *out, const struct serve_context *ctx, enum ipfam fam);
 

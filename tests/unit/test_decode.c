@@ -348,7 +348,7 @@ static const struct decode_case service_cases[] = {
 	  "clusterIP: '::ffff:10.96.0.1', externalIPs: ['::ffff:192.0.2.1', 192.0.2.1], "
 	  "loadBalancerSourceRanges: ['::ffff:10.0.0.0/104', 'fd00::/8']",
 	  0, "shop/cart ClusterIP v4=10.96.0.1 ext=192.0.2.1 from=fd00::/8 bad-ranges=1",
-	  "spec.loadBalancerSourceRanges[0]: '::ffff:10.0.0.0/104' is an IPv4 range as IPv6; "
+	  "spec.loadBalancerSourceRanges[0]: '::ffff:10.0.0.0/104' is an IPv4-mapped range; "
 	  "it allows no address" },
 	{ "external IPs are no list", "clusterIP: 10.96.0.1, externalIPs: 192.0.2.1", -EINVAL,
 	  "spec.externalIPs: '192.0.2.1' is not a list", NULL },

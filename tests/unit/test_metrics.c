@@ -422,12 +422,14 @@ static void test_rule_counts_never_go_back(void **state)
 	metrics_text(w.m, &text, T0 + 2 * S + 1, WALL);
 	assert_non_null(strstr(text.text, "\nvipd_invalid_dropped_packets_total 11\n"));
 	w.w.k.rule_counts[IPFAM_V4].packets[PLANE_REJECT_SOURCE_RANGES] = 7;
+	w.w.k.rule_counts[IPFAM_V6].packets[PLANE_AFFINITY_FULL] = 3;
 	str_clear(&text);
 	metrics_text(w.m, &text, T0 + 4 * S, WALL);
 	assert_non_null(
 		strstr(text.text, "\nvipd_rejected_packets_total{reason=\"source_ranges\"} 7\n"));
 	assert_non_null(
 		strstr(text.text, "\nvipd_rejected_packets_total{reason=\"no_endpoints\"} 0\n"));
+	assert_non_null(strstr(text.text, "\nvipd_affinity_full_connections_total 3\n"));
 	str_fini(&text);
 	world_fini(&w);
 }

@@ -366,7 +366,7 @@ static void test_seconds(void **state)
 		const char *time;
 		uint32_t seconds;
 	} cases[] = {
-		{ "0", 0 }, { "1ns", 1 }, { "500ms", 1 }, { "1s", 1 }, { "1.5s", 2 }, { "1m", 60 },
+		{ "0", 0 }, { "1ns", 1 }, { "500ms", 1 }, { "1s", 1 }, { "1.5s", 1 }, { "1m", 60 },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {

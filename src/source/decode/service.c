@@ -311,9 +311,9 @@ static void source_ranges_decode(struct service *s, const json_t *spec, struct d
 			len--;
 		trimmed = xstrndup(text, len);
 		r = ip_prefix_parse(&p, trimmed, &why);
-		/* Such an entry says nothing of IPv6, and must not leave IPv4 unrestricted. */
+		/* It would restrict neither family. */
 		if (r == 0 && ip_addr_unmapped(&p.addr).family != p.addr.family)
-			r = err_set(&why, -EINVAL, "'%s' is an IPv4 range as IPv6", trimmed);
+			r = err_set(&why, -EINVAL, "'%s' is an IPv4-mapped range", trimmed);
 		if (r < 0) {
 			s->n_bad_source_ranges++;
 			trail_note(d, "%s; it allows no address", why.text);

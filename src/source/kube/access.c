@@ -49,7 +49,7 @@ struct access {
 /* Each request finds the faults: log each once. */
 static void warn_once(struct access *a, const char *text, const char *consequence)
 {
-	if (strstr(str_text(&a->logged), text) != NULL)
+	if (str_has_line(str_text(&a->logged), text))
 		return;
 	if (a->logged.len > LOGGED_MAX)
 		str_clear(&a->logged);
@@ -134,7 +134,11 @@ static int files_check(struct access *a, struct err *err)
 		r = file_check(a, &a->where->ca, PEM_MAX, err);
 	if (r == 0)
 		r = file_check(a, &a->where->cert, PEM_MAX, err);
-	return r < 0 ? r : file_check(a, &a->where->key, PEM_MAX, err);
+	if (r == 0)
+		r = file_check(a, &a->where->key, PEM_MAX, err);
+	if (r == 0 && a->rejected == NULL && a->where->exec == NULL)
+		str_clear(&a->logged); /* all is well: a fault that returns is logged again */
+	return r;
 }
 
 /* --- grants -------------------------------------------------------------- */

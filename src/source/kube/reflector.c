@@ -28,7 +28,7 @@
 #define GARBAGE_UNTIL_JSON 3
 #define TOO_LARGE_MAX 3
 #define WATCH_ERRORS_MAX 4
-#define VAIN_ANSWERS 3 /* in a row: then another server is tried */
+#define USELESS_MAX 3 /* failures, then another server is tried */
 
 struct reflector {
 	struct reflector_config c;
@@ -62,7 +62,8 @@ struct reflector {
 	uint32_t garbage;
 	uint32_t watch_lists_failed;
 	uint32_t too_large;
-	uint32_t watch_errors; /* since the last event */
+	uint32_t watch_errors;   /* since the last event */
+	bool is_watch_forbidden; /* lists take the place of watches; not the end of the failure */
 	char error[ERR_TEXT_MAX];
 	uint64_t failed_ns; /* last failure */
 	uint64_t gone_ns;   /* last list without a pause, for a watch whose version was lost */
@@ -297,7 +298,8 @@ static void list_complete(struct reflector *r, const char *version)
 	r->query.is_version_lost = false;
 	r->query.is_unpaged = false;
 	r->garbage = r->watch_lists_failed = r->too_large = r->watch_errors = 0;
-	recovered(r);
+	if (!r->is_watch_forbidden)
+		recovered(r);
 	report_changed(r);
 	r->c.listed(r->c.arg);
 }
@@ -327,9 +329,10 @@ static void watch_list_failed(struct reflector *r)
 static void watch_error_note(struct reflector *r, int code)
 {
 	r->watch_errors += code >= 500 && r->query.kind == KUBE_QUERY_WATCH;
-	/* Who may list and not watch lists again and again, as client-go. */
-	r->needs_list |= r->watch_errors >= WATCH_ERRORS_MAX ||
-			 (code == 403 && r->query.kind == KUBE_QUERY_WATCH);
+	/* A server that has just started may forbid all (is_forbidden_for_long()). */
+	r->is_watch_forbidden |= code == 403 && r->query.kind == KUBE_QUERY_WATCH &&
+				 r->status.failures >= FORBIDDEN_MAX;
+	r->needs_list |= r->watch_errors >= WATCH_ERRORS_MAX || r->is_watch_forbidden;
 }
 
 /* An ERROR event: -ESTALE if the version is lost, else -EAGAIN. */
@@ -426,6 +429,7 @@ static int on_head(void *arg, const char *content_type, struct err *err)
 			       content_type ? content_type : "");
 	r->status.lists += r->query.kind != KUBE_QUERY_WATCH && r->next == NULL;
 	r->status.watches += r->query.kind != KUBE_QUERY_LIST;
+	r->is_watch_forbidden &= r->query.kind == KUBE_QUERY_LIST;
 	stream_open(&r->stream,
 		    &(struct stream_config){
 			    .mode = r->query.kind == KUBE_QUERY_LIST ? STREAM_LIST : STREAM_WATCH,
@@ -662,15 +666,10 @@ static void rejected(struct reflector *r, const struct http_result *result)
 		server_failed(r, why);
 }
 
-/* Does a server answer that another might answer better? Lost answers, and rejected credentials. */
-static bool does_answer_in_vain(const struct http_result *result)
-{
-	return result->outcome == HTTP_CUT || result->outcome == HTTP_STOPPED ||
-	       (result->outcome == HTTP_ANSWERED && result->status == 401);
-}
-
 static void ended(struct reflector *r, const struct http_result *result)
 {
+	uint32_t before = r->status.failures;
+
 	r->is_server_away = http_is_away(result);
 	switch (result->outcome) {
 	case HTTP_ANSWERED:
@@ -700,8 +699,8 @@ static void ended(struct reflector *r, const struct http_result *result)
 		stopped(r, result->code, result->why);
 		break;
 	}
-	if (does_answer_in_vain(result) && r->status.failures != 0 &&
-	    r->status.failures % VAIN_ANSWERS == 0)
+	if (http_is_useless(result) && r->status.failures > before &&
+	    r->status.failures % USELESS_MAX == 0)
 		transport_avoid(r->c.transport, result->server);
 }
 

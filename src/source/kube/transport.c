@@ -162,6 +162,12 @@ bool http_is_away(const struct http_result *result)
 		result->status <= 504 && result->retry_after_s == 0);
 }
 
+bool http_is_useless(const struct http_result *result)
+{
+	return result->outcome == HTTP_CUT || result->outcome == HTTP_STOPPED ||
+	       (result->outcome == HTTP_ANSWERED && result->status == 401);
+}
+
 uint64_t http_pause(const struct http_result *result)
 {
 	uint64_t ns = result->retry_after_s * NSEC_PER_SEC;

@@ -63,6 +63,8 @@ struct http_result {
 
 /* No answer, a lost connection, or 502 to 504: a load balancer may have no server. */
 bool http_is_away(const struct http_result *result);
+/* An incomplete or unreadable answer, or rejected credentials: another server may do better. */
+bool http_is_useless(const struct http_result *result);
 /* Retry-After in nanoseconds with jitter, because all clients get the same value; 0: none. */
 uint64_t http_pause(const struct http_result *result);
 
