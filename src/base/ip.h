@@ -138,8 +138,7 @@ static inline uint8_t ip_family(enum ipfam fam)
 
 /* From raw network-order bytes: 4 for AF_INET, 16 for AF_INET6. */
 struct ip_addr ip_addr_from_bytes(uint8_t family, const void *bytes);
-/* The IPv4 address in an IPv4-mapped IPv6 address (RFC 4291 section 2.5.5.2); other addresses as
- * they are. */
+/* The IPv4 address of an IPv4-mapped IPv6 address (RFC 4291 section 2.5.5.2), else `a` itself. */
 struct ip_addr ip_addr_unmapped(const struct ip_addr *a);
 /* Order two struct ip_addr by family, then bytes; for qsort() and bsearch(), too. */
 int ip_addr_cmp(const void *a, const void *b);

@@ -57,9 +57,9 @@ static int set_cleanup(void *to, const struct cli_option *f, const char *value, 
 static int set_hostname(void *to, const struct cli_option *f, const char *value, struct err *err)
 {
 	struct options *o = to;
-	size_t len = strlen(value);
+	size_t len;
 
-	if (len == 0) {
+	if (*value == '\0') {
 		o->hostname[0] = '\0';
 		return 0;
 	}

@@ -21,7 +21,7 @@
 #define CHECK_GAP_NS (5 * NSEC_PER_MSEC)
 #define IDLE_DELAY_NS (250 * NSEC_PER_MSEC) /* changes delay checks, audits and ticks so long */
 #define TICK_AFTER_NS (2 * NSEC_PER_SEC)    /* from a load or commit to a call of plane_ops.tick */
-#define NEWEST_MAX 256                      /* services */
+#define NEWEST_MAX 256                      /* services that are compared first after a load */
 #define LOAD_RETRY_MAX_NS (5 * NSEC_PER_SEC)
 /* A failure that a change by another process explains is logged from this number of attempts on. */
 #define LOAD_AGAIN_MAX 3

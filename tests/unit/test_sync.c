@@ -129,21 +129,28 @@ static void test_restart(void **state)
 	world_fini(&w);
 }
 
+/* A process begins with the 60 services that the kernel has; its transactions are small. */
+static void world_adopting(struct world *w)
+{
+	static const struct sync_config config = { .batch_ops = 20 };
+
+	world_init(w);
+	some_services(w, 60);
+	sync_sources_ready(w->s);
+	sync_settle(w->s, T0);
+	process_end(w);
+
+	process_begin_with(w, &config);
+	some_services(w, 60);
+}
+
 /* A change in the middle of adoption is programmed by the next transaction. */
 static void test_change_in_adoption(void **state)
 {
-	static const struct sync_config config = { .batch_ops = 20 };
 	struct world w;
 	size_t writes;
 
-	world_init(&w);
-	some_services(&w, 60);
-	sync_sources_ready(w.s);
-	sync_settle(w.s, T0);
-	process_end(&w);
-
-	process_begin_with(&w, &config);
-	some_services(&w, 60);
+	world_adopting(&w);
 	sync_sources_ready(w.s);
 	while (sync_stats_get(w.s)->services == 0)
 		assert_true(sync_step(w.s, T0) == SYNC_NOW);
@@ -164,19 +171,11 @@ static void test_change_in_adoption(void **state)
  * version. */
 static void test_newest_first(void **state)
 {
-	static const struct sync_config config = { .batch_ops = 20 };
 	struct world w;
 	struct slice *newest;
 	size_t writes;
 
-	world_init(&w);
-	some_services(&w, 60);
-	sync_sources_ready(w.s);
-	sync_settle(w.s, T0);
-	process_end(&w);
-
-	process_begin_with(&w, &config);
-	some_services(&w, 60);
+	world_adopting(&w);
 	for (int i = 0; i < 60; i++) {
 		char key[32], name[16], eps[64];
 

@@ -63,7 +63,7 @@ struct reflector {
 	uint32_t watch_lists_failed;
 	uint32_t too_large;
 	uint32_t watch_errors;   /* since the last event */
-	bool is_watch_forbidden; /* lists take the place of watches; not the end of the failure */
+	bool is_watch_forbidden; /* a list does not end this failure */
 	char error[ERR_TEXT_MAX];
 	uint64_t failed_ns; /* last failure */
 	uint64_t gone_ns;   /* last list without a pause, for a watch whose version was lost */
